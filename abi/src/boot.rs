@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! What the root task and the servers it starts agree on: the start record and the root's services.
+//!
+//! The kernel knows none of this.
+
+crate::constants! {
+    /// Constants of this module for the C header.
+    CONSTANTS;
+    /// Magic number of a start record: "KEELBOOT"
+    START_MAGIC = 0x544f_4f42_4c45_454b;
+    /// Memory regions that a start record can hold
+    START_REGIONS = 16;
+    /// Bytes of the command line, zero byte included
+    START_COMMAND_LINE = 2048;
+    /// Interrupt lines that a start record can hold
+    START_IRQS = 32;
+    /// Base of the direct map: physical address p lies at DIRECT_MAP + p
+    DIRECT_MAP = 0x2000_0000_0000;
+    /// Root service (label): print the w0 bytes packed in w1 to w5
+    ROOT_PRINT = 1;
+    /// Root service: end the machine; w0 = END_*
+    ROOT_END = 2;
+    /// End: power off
+    END_POWER_OFF = 0x10;
+    /// End: reboot
+    END_REBOOT = 0x11;
+    /// End: the server panicked (native tasks run on unless the boot file says otherwise)
+    END_PANIC = 0x12;
+    /// End: the µ-kernel panicked
+    END_KERNEL_PANIC = 0x13;
+    /// End: the boot configuration is in error
+    END_BAD_CONFIG = 0x14;
+    /// End: a test suite passed
+    END_TESTS_PASSED = 0x20;
+    /// End: a test suite failed
+    END_TESTS_FAILED = 0x21;
+    /// Port of QEMU's isa-debug-exit device, which takes END_*
+    DEBUG_EXIT_PORT = 0xf4;
+}
+
+crate::layout! {
+    /// Start record: the first lthread of a server gets its address in rdi.
+    Start {
+        /// START_MAGIC
+        magic: u64,
+        /// Id of the root task's service thread
+        root: u64,
+        /// Virtual address of the kernel area
+        area: u64,
+        /// Physical address of the first byte of the server's image
+        image_phys: u64,
+        /// Virtual address of that byte
+        image_virt: u64,
+        /// Size of the image in memory in bytes
+        image_size: u64,
+        /// Physical address of the initial RAM disk, or 0
+        initrd_phys: u64,
+        /// Its size in bytes
+        initrd_size: u64,
+        /// First task number that the server may create
+        task_first: u64,
+        /// Log2 of the count of such numbers
+        task_log2: u64,
+        /// Priority of the server's first lthread; it may use up to this plus 2, and all below
+        priority: u64,
+        /// Number of memory regions
+        region_count: u64,
+        /// Memory regions (all mapped at DIRECT_MAP + physical address): start, end, kind each
+        regions: [u64; 48],
+        /// Number of interrupt lines given
+        irq_count: u64,
+        /// The interrupt lines
+        irqs: [u64; 32],
+        /// Command line, zero-terminated
+        command_line: [u64; 256],
+    }
+}
+
+const _: () = assert!(core::mem::size_of::<Start>() <= 4096);

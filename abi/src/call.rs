@@ -1,0 +1,421 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! The seven system calls: numbers, flags, message tag, status codes.
+//!
+//! One gate: `syscall` with the call number in eax. rcx and r11 are lost, the status comes back in
+//! rax: 0, or minus (side << 8 | code). `docs/abi.md` lists each call's registers.
+
+use core::fmt;
+
+crate::constants! {
+    /// Constants of this module for the C header.
+    CONSTANTS;
+    /// ipc: optional send, then optional receive
+    CALL_IPC = 0;
+    /// id_nearest: who would receive a message to this id
+    CALL_ID_NEAREST = 1;
+    /// fpage_unmap: take back what was mapped
+    CALL_FPAGE_UNMAP = 2;
+    /// thread_switch: donate the time slice
+    CALL_THREAD_SWITCH = 3;
+    /// thread_schedule: read or set priority, time slice, processor
+    CALL_THREAD_SCHEDULE = 4;
+    /// lthread_ex_regs: create, change, stop, delete an lthread
+    CALL_LTHREAD_EX_REGS = 5;
+    /// task_new: create, delete or hand over a task
+    CALL_TASK_NEW = 6;
+    /// The bits of eax that hold the call number
+    CALL_MASK = 0xf;
+
+    /// ipc has a send phase to rdi
+    IPC_SEND = 1 << 4;
+    /// ipc has a receive phase
+    IPC_RECEIVE = 1 << 5;
+    /// Receive from anybody (otherwise only from rdx)
+    IPC_OPEN = 1 << 6;
+    /// The send phase is a notification: word 0 is ORed into the receiver's notification word
+    IPC_NOTIFY = 1 << 7;
+    /// Shift of the send timeout kind
+    IPC_SEND_TIMEOUT_SHIFT = 8;
+    /// Shift of the receive timeout kind
+    IPC_RECEIVE_TIMEOUT_SHIFT = 10;
+    /// Width mask of a timeout kind
+    IPC_TIMEOUT_MASK = 3;
+    /// The sender named in the UTCB (virtual_sender) stands for the caller
+    IPC_VIRTUAL_SENDER = 1 << 12;
+    /// Timeout kind: wait for ever
+    TIMEOUT_NEVER = 0;
+    /// Timeout kind: do not wait
+    TIMEOUT_ZERO = 1;
+    /// Timeout kind: the time in the UTCB
+    TIMEOUT_UTCB = 2;
+    /// Bit of a UTCB time: absolute kernel time rather than a distance from now; below it: nanoseconds
+    TIME_ABSOLUTE = 1 << 63;
+    /// ipc flags for a zero send timeout
+    IPC_SEND_ZERO = TIMEOUT_ZERO << IPC_SEND_TIMEOUT_SHIFT;
+    /// ipc flags for a zero receive timeout
+    IPC_RECEIVE_ZERO = TIMEOUT_ZERO << IPC_RECEIVE_TIMEOUT_SHIFT;
+    /// ipc flags for the UTCB's send timeout
+    IPC_SEND_UTCB = TIMEOUT_UTCB << IPC_SEND_TIMEOUT_SHIFT;
+    /// ipc flags for the UTCB's receive timeout
+    IPC_RECEIVE_UTCB = TIMEOUT_UTCB << IPC_RECEIVE_TIMEOUT_SHIFT;
+
+    /// Message words carried in registers: r8 r9 r10 r12 r13 r14
+    REGISTER_WORDS = 6;
+    /// Message words at most, registers and UTCB together
+    MAX_WORDS = 128;
+    /// Map items at most
+    MAX_MAP_ITEMS = 32;
+    /// String items at most
+    MAX_STRINGS = 8;
+    /// Bytes of one string item at most
+    MAX_STRING_BYTES = 4 << 20;
+    /// Shift of the number of words in a tag
+    TAG_WORDS_SHIFT = 0;
+    /// Shift of the number of map items in a tag
+    TAG_MAPS_SHIFT = 8;
+    /// Shift of the number of string items in a tag
+    TAG_STRINGS_SHIFT = 16;
+    /// Shift of the kind (set by the kernel only; zero in what a user sends)
+    TAG_KIND_SHIFT = 24;
+    /// Mask of the kind after the shift
+    TAG_KIND_MASK = 0xf;
+    /// Tag flag: a chief passed this message on, or it was redirected to a chief
+    TAG_REDIRECTED = 1 << 28;
+    /// Tag flag: it came from outside the receiver's clan
+    TAG_FROM_OUTSIDE = 1 << 29;
+    /// Tag flag: the sender shown is a virtual one
+    TAG_DECEITED = 1 << 30;
+    /// Shift of the label, 32 bits that mean what the partners agree on
+    TAG_LABEL_SHIFT = 32;
+
+    /// Kind: sent by a user
+    KIND_USER = 0;
+    /// Kind: page fault; label = access wanted, w0 = address, w1 = ip, w2 = frame index, w3 = 1 if a mapping forbids it
+    KIND_PAGE_FAULT = 1;
+    /// Kind: exception; label = vector, w0 = error code, w1 = ip, w2 = frame index, w3 = dr6 for #DB
+    KIND_EXCEPTION = 2;
+    /// Kind: system call of a foreign thread; label = its gate, w0 = rax, w1 = ip, w2 = frame index
+    KIND_SYSCALL = 3;
+    /// Kind: a triggered exception; w1 = ip, w2 = frame index
+    KIND_TRIGGER = 4;
+    /// Kind: interrupt or timer; sender = its source, w0 = kernel time in ns
+    KIND_INTERRUPT = 5;
+    /// Kind: notification; w0 = the word, which is cleared
+    KIND_NOTIFY = 6;
+    /// Kind: preemption, to a preempter
+    KIND_PREEMPTION = 7;
+    /// Kind: answer of a kernel source
+    KIND_KERNEL = 8;
+    /// Gate of a foreign system call: `syscall`
+    GATE_SYSCALL = 0;
+    /// Gate of a foreign system call: `int 0x80`
+    GATE_INT80 = 1;
+    /// Gate of a foreign system call: `sysenter`
+    GATE_SYSENTER = 2;
+
+    /// Frame index that means none
+    FRAME_NONE = 0xffff_ffff;
+
+    /// id_nearest relation: the destination itself, in my clan
+    NEAREST_SAME_CLAN = 0;
+    /// id_nearest relation: my chief stands for it
+    NEAREST_OUTER = 1;
+    /// id_nearest relation: the chief of an inner clan stands for it
+    NEAREST_INNER = 2;
+
+    /// fpage_unmap rsi: rights to take (FPAGE_READ takes the mapping away altogether)
+    UNMAP_RIGHTS = 7;
+    /// fpage_unmap rsi: from the caller itself too
+    UNMAP_FLUSH = 8;
+    /// fpage_unmap rsi: in the task rdx, the r8 ranges in the UTCB; rdi is not used
+    UNMAP_TASK = 16;
+    /// fpage_unmap state: it was read or executed through
+    UNMAP_REFERENCED = 1;
+    /// fpage_unmap state: it was written through
+    UNMAP_DIRTY = 2;
+
+    /// thread_schedule rsi: set the priority to rdx
+    SCHEDULE_PRIORITY = 1;
+    /// thread_schedule rsi: set the time slice to r8 nanoseconds (0: unlimited)
+    SCHEDULE_SLICE = 2;
+    /// thread_schedule rsi: set the preempter to r9
+    SCHEDULE_PREEMPTER = 4;
+    /// thread_schedule rsi: move to processor r10
+    SCHEDULE_PROCESSOR = 8;
+    /// Thread state: does not run, created stopped or stopped
+    STATE_INACTIVE = 0;
+    /// Thread state: running or ready
+    STATE_READY = 1;
+    /// Thread state: waits to send
+    STATE_SENDING = 2;
+    /// Thread state: waits to receive
+    STATE_RECEIVING = 3;
+    /// Thread state: waits for its pager or handler
+    STATE_FAULTED = 4;
+
+    /// task_new rsi: mask of the maximum controlled priority of an active task
+    TASK_MCP_MASK = 0xff;
+    /// task_new rsi: only make the number inactive and hand it (and 2^(bits 23:16) - 1 that follow) to chief rdx
+    TASK_INACTIVE = 1 << 8;
+    /// task_new rsi: create no first lthread (rdx, r8, r9 are not used)
+    TASK_NO_LTHREAD = 1 << 9;
+    /// task_new rsi: shift of log2 of the count of numbers handed over
+    TASK_RANGE_SHIFT = 16;
+    /// task_new r10: quota in pages; 0 shares the account of the chief
+    TASK_SHARED_QUOTA = 0;
+
+    /// Priorities: 0 to 255, 255 runs first
+    PRIORITIES = 256;
+
+    /// Source operation: become the receiver of this interrupt or timer; w0 = mode for a line
+    SOURCE_ATTACH = 1;
+    /// Source operation: stop being the receiver
+    SOURCE_DETACH = 2;
+    /// Source operation: unmask a level line after its device was served
+    SOURCE_ACK = 3;
+    /// Source operation: give the right over this source to the task w0
+    SOURCE_GIVE = 4;
+    /// Timer operation: fire at kernel time w0 ns (TIMER_OFF: never); replaces an earlier time
+    TIMER_SET = 5;
+    /// Timer time that disarms it
+    TIMER_OFF = u64::MAX;
+    /// Interrupt mode: as the firmware's tables say
+    IRQ_MODE_DEFAULT = 0;
+    /// Interrupt mode: edge triggered, active high
+    IRQ_MODE_EDGE = 1;
+    /// Interrupt mode: level triggered, active low
+    IRQ_MODE_LEVEL = 2;
+    /// MSI operation (to ID_MSI): allocate; answers w0 = source id, w1 = address, w2 = data
+    MSI_ALLOCATE = 1;
+    /// Quota operation: enlarge the caller's account by the frames granted with this message
+    QUOTA_ENLARGE = 1;
+    /// Quota operation: give back w0 unused pages (answers with map items)
+    QUOTA_SHRINK = 2;
+    /// Quota operation: buy w1 frame pages from frame page w0 on in the caller's kernel area
+    QUOTA_BUY_FRAMES = 3;
+    /// Quota operation: read the account of the task w0 (nil: mine) into the words, see ACCOUNT_*
+    QUOTA_READ = 4;
+    /// Word of QUOTA_READ: pages the account may use
+    ACCOUNT_LIMIT = 0;
+    /// Word of QUOTA_READ: pages it uses
+    ACCOUNT_USED = 1;
+    /// Word of QUOTA_READ: tasks
+    ACCOUNT_TASKS = 2;
+    /// Word of QUOTA_READ: lthreads
+    ACCOUNT_LTHREADS = 3;
+    /// Word of QUOTA_READ: page-table pages
+    ACCOUNT_TABLES = 4;
+    /// Word of QUOTA_READ: mapping nodes
+    ACCOUNT_NODES = 5;
+    /// Word of QUOTA_READ: frame pages and UTCBs
+    ACCOUNT_FRAMES = 6;
+    /// Word of QUOTA_READ: FPU states
+    ACCOUNT_FPUS = 7;
+    /// Word of QUOTA_READ: pages free in the kernel's pool
+    ACCOUNT_POOL_FREE = 8;
+    /// Number of words that QUOTA_READ answers
+    ACCOUNT_WORDS = 9;
+
+    /// Side of a status: the call itself
+    SIDE_CALL = 0;
+    /// Side of a status: the send phase
+    SIDE_SEND = 1;
+    /// Side of a status: the receive phase
+    SIDE_RECEIVE = 2;
+    /// Status code: the partner or object does not exist
+    ERROR_NO_PARTNER = 1;
+    /// Status code: the timeout passed before the transfer began
+    ERROR_TIMEOUT = 2;
+    /// Status code: cancelled before a transfer began
+    ERROR_CANCELLED = 3;
+    /// Status code: aborted during the transfer
+    ERROR_ABORTED = 4;
+    /// Status code: the account has no memory left for a mapping or an object
+    ERROR_NO_MEMORY = 5;
+    /// Status code: the sender's page-fault timeout passed
+    ERROR_SEND_FAULT = 6;
+    /// Status code: the receiver's page-fault timeout passed
+    ERROR_RECEIVE_FAULT = 7;
+    /// Status code: the receiver's buffer is too small
+    ERROR_MESSAGE_CUT = 8;
+    /// Status code: a malformed argument
+    ERROR_INVALID = 9;
+    /// Status code: the caller has no right to do this
+    ERROR_DENIED = 10;
+    /// Status code: documented, but this kernel does not do it yet
+    ERROR_NOT_SUPPORTED = 11;
+    /// Status code: it exists already, or belongs to somebody else
+    ERROR_BUSY = 12;
+    /// Status code: the versions of this slot are used up
+    ERROR_RETIRED = 13;
+}
+
+/// Why a call failed; the side is put beside it when it is encoded.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u64)]
+pub enum Error {
+    /// The partner or object does not exist.
+    NoPartner = ERROR_NO_PARTNER,
+    /// The timeout passed before the transfer began.
+    Timeout = ERROR_TIMEOUT,
+    /// Cancelled before a transfer began.
+    Cancelled = ERROR_CANCELLED,
+    /// Aborted during the transfer.
+    Aborted = ERROR_ABORTED,
+    /// The account has no memory left.
+    NoMemory = ERROR_NO_MEMORY,
+    /// The sender's page-fault timeout passed.
+    SendFault = ERROR_SEND_FAULT,
+    /// The receiver's page-fault timeout passed.
+    ReceiveFault = ERROR_RECEIVE_FAULT,
+    /// The receiver's buffer is too small.
+    MessageCut = ERROR_MESSAGE_CUT,
+    /// A malformed argument.
+    Invalid = ERROR_INVALID,
+    /// The caller has no right to do this.
+    Denied = ERROR_DENIED,
+    /// Documented, but not done by this kernel yet.
+    NotSupported = ERROR_NOT_SUPPORTED,
+    /// It exists already, or belongs to somebody else.
+    Busy = ERROR_BUSY,
+    /// The versions of this slot are used up.
+    Retired = ERROR_RETIRED,
+}
+
+impl Error {
+    /// Every error, for decoding and for tests.
+    pub const ALL: [Error; 13] = [
+        Error::NoPartner,
+        Error::Timeout,
+        Error::Cancelled,
+        Error::Aborted,
+        Error::NoMemory,
+        Error::SendFault,
+        Error::ReceiveFault,
+        Error::MessageCut,
+        Error::Invalid,
+        Error::Denied,
+        Error::NotSupported,
+        Error::Busy,
+        Error::Retired,
+    ];
+}
+
+/// Which part of a call failed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u64)]
+pub enum Side {
+    /// The call itself.
+    Call = SIDE_CALL,
+    /// The send phase of an ipc.
+    Send = SIDE_SEND,
+    /// The receive phase of an ipc.
+    Receive = SIDE_RECEIVE,
+}
+
+/// The status word in rax: 0, or minus (side << 8 | code).
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(transparent)]
+pub struct Status(pub u64);
+
+impl Status {
+    /// Success.
+    pub const OK: Status = Status(0);
+
+    /// The status of a failure.
+    pub const fn error(side: Side, error: Error) -> Status {
+        Status(((side as u64) << 8 | error as u64).wrapping_neg())
+    }
+
+    /// Side and error, or `None` for success (and for a word that is no status).
+    pub fn failure(self) -> Option<(Side, Error)> {
+        let word = self.0.wrapping_neg();
+        let error = Error::ALL.into_iter().find(|e| *e as u64 == word & 0xff)?;
+        match word >> 8 {
+            SIDE_CALL => Some((Side::Call, error)),
+            SIDE_SEND => Some((Side::Send, error)),
+            SIDE_RECEIVE => Some((Side::Receive, error)),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Debug for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.failure() {
+            None => write!(f, "ok"),
+            Some((side, error)) => write!(f, "{side:?}: {error:?}"),
+        }
+    }
+}
+
+/// The message tag in rsi.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[repr(transparent)]
+pub struct Tag(pub u64);
+
+impl Tag {
+    /// A user's tag with `words` words and nothing else.
+    pub const fn new(label: u32, words: u64) -> Tag {
+        Tag((label as u64) << TAG_LABEL_SHIFT | (words & 0xff))
+    }
+
+    /// A tag of the given kernel kind.
+    pub const fn kernel(kind: u64, label: u32, words: u64) -> Tag {
+        Tag((label as u64) << TAG_LABEL_SHIFT | (kind & TAG_KIND_MASK) << TAG_KIND_SHIFT | (words & 0xff))
+    }
+
+    /// The same tag with `maps` map items.
+    pub const fn with_maps(self, maps: u64) -> Tag {
+        Tag((self.0 & !(0xff << TAG_MAPS_SHIFT)) | (maps & 0xff) << TAG_MAPS_SHIFT)
+    }
+
+    /// Number of words.
+    pub const fn words(self) -> u64 {
+        self.0 & 0xff
+    }
+
+    /// Number of map items.
+    pub const fn maps(self) -> u64 {
+        self.0 >> TAG_MAPS_SHIFT & 0xff
+    }
+
+    /// Number of string items.
+    pub const fn strings(self) -> u64 {
+        self.0 >> TAG_STRINGS_SHIFT & 0xff
+    }
+
+    /// The kind: `KIND_*`.
+    pub const fn kind(self) -> u64 {
+        self.0 >> TAG_KIND_SHIFT & TAG_KIND_MASK
+    }
+
+    /// The label.
+    pub const fn label(self) -> u32 {
+        (self.0 >> TAG_LABEL_SHIFT) as u32
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn statuses_round_trip() {
+        assert_eq!(Status::OK.failure(), None);
+        for side in [Side::Call, Side::Send, Side::Receive] {
+            for error in Error::ALL {
+                let status = Status::error(side, error);
+                assert_eq!(status.failure(), Some((side, error)));
+                assert!((status.0 as i64) < 0);
+            }
+        }
+    }
+
+    #[test]
+    fn tag_fields_do_not_touch() {
+        let tag = Tag::kernel(KIND_SYSCALL, 0xdead_beef, 3).with_maps(32);
+        assert_eq!((tag.words(), tag.maps(), tag.strings()), (3, 32, 0));
+        assert_eq!((tag.kind(), tag.label()), (KIND_SYSCALL, 0xdead_beef));
+    }
+}

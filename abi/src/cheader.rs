@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! The C header of the interface, made from the same tables as the Rust constants.
+
+use crate::define::{Constant, Layout};
+use core::fmt::{self, Write};
+
+/// All constants, by module.
+pub const CONSTANTS: &[&[Constant]] = &[
+    crate::ids::CONSTANTS,
+    crate::fpage::CONSTANTS,
+    crate::call::CONSTANTS,
+    crate::memory::CONSTANTS,
+    crate::boot::CONSTANTS,
+];
+
+/// All structures, each after those it needs.
+pub const LAYOUTS: &[Layout] = &[
+    crate::memory::MapItem::LAYOUT,
+    crate::memory::StringItem::LAYOUT,
+    crate::memory::UnmapRange::LAYOUT,
+    crate::memory::ExRegs::LAYOUT,
+    crate::memory::Utcb::LAYOUT,
+    crate::memory::Frame::LAYOUT,
+    crate::memory::Region::LAYOUT,
+    crate::memory::Info::LAYOUT,
+    crate::boot::Start::LAYOUT,
+];
+
+/// Writes the header. Assembly may include it: structures are hidden from it.
+pub fn write(out: &mut impl Write) -> fmt::Result {
+    out.write_str("/* SPDX-License-Identifier: BSD-2-Clause */\n")?;
+    out.write_str("/* Made from Keel's abi crate; change that, not this. */\n")?;
+    out.write_str("#ifndef KEEL_ABI_H\n#define KEEL_ABI_H\n\n")?;
+    for constant in CONSTANTS.iter().copied().flatten() {
+        writeln!(out, "/*{} */", constant.doc)?;
+        writeln!(out, "#define KEEL_{} {:#x}", constant.name, constant.value)?;
+    }
+    out.write_str("\n#ifndef __ASSEMBLY__\n")?;
+    for layout in LAYOUTS {
+        write_layout(out, layout)?;
+    }
+    out.write_str("#endif /* __ASSEMBLY__ */\n\n#endif /* KEEL_ABI_H */\n")
+}
+
+fn write_layout(out: &mut impl Write, layout: &Layout) -> fmt::Result {
+    write!(out, "\n/*{} */\nstruct keel_", layout.doc)?;
+    write_snake(out, layout.name)?;
+    out.write_str(" {\n")?;
+    for field in layout.fields {
+        write!(out, "\tunsigned long {}", field.name)?;
+        if field.words != 1 {
+            write!(out, "[{}]", field.words)?;
+        }
+        writeln!(out, ";\t/*{}; offset {:#x} */", field.doc, field.offset)?;
+    }
+    out.write_str("};\n")
+}
+
+fn write_snake(out: &mut impl Write, camel: &str) -> fmt::Result {
+    for (place, letter) in camel.chars().enumerate() {
+        if letter.is_ascii_uppercase() && place > 0 {
+            out.write_char('_')?;
+        }
+        out.write_char(letter.to_ascii_lowercase())?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+    use std::string::String;
+
+    #[test]
+    fn header_defines_constants_and_structures() {
+        let mut header = String::new();
+        super::write(&mut header).unwrap();
+        assert!(header.contains("#define KEEL_CALL_TASK_NEW 0x6\n"));
+        assert!(header.contains("struct keel_map_item {\n"));
+        assert!(header.contains("\tunsigned long words[128];"));
+    }
+
+    #[test]
+    fn constant_names_are_unique() {
+        let mut names: std::vec::Vec<_> = super::CONSTANTS.iter().copied().flatten().map(|c| c.name).collect();
+        let count = names.len();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), count);
+    }
+}

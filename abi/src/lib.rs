@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! The binary interface of the Keel µ-kernel, the one definition of every fact that kernel and
+//! user programs share. `docs/abi.md` explains what the calls mean; the C header for the Linux
+//! server is made from here by `cargo run -p keel-abi --example cheader`.
+
+#![cfg_attr(not(test), no_std)]
+
+pub mod boot;
+pub mod call;
+pub mod cheader;
+pub mod define;
+pub mod fpage;
+pub mod ids;
+pub mod memory;
+
+pub use call::{Error, Side, Status, Tag};
+pub use fpage::Fpage;
+pub use ids::Id;
+pub use memory::{ExRegs, Frame, Info, MapItem, Region, StringItem, UnmapRange, Utcb};
