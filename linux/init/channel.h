@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The framed channel between the host and init over the second serial line.
+ *
+ * A frame is: channel (1 byte), zero (1 byte), length (2 bytes, little
+ * endian), data. Every frame but a credit frame uses up credit, header
+ * included; each side starts with CREDIT_MAX and gets back by credit frames
+ * what the other has consumed. So at most CREDIT_MAX bytes are under way and
+ * the receiver's tty cannot overrun. tools/keel/channel.py is the other end.
+ */
+#ifndef KEEL_CHANNEL_H
+#define KEEL_CHANNEL_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define FRAME_HEADER 4
+#define FRAME_DATA_MAX 1020
+#define CREDIT_MAX 2048
+
+enum frame_channel {
+	FRAME_CREDIT = 0,	/* both ways: 4 bytes, little endian: credit given back */
+	FRAME_COMMAND = 1,	/* to init: a piece of the command; empty: it is whole */
+	FRAME_STDIN = 2,	/* to init: standard input; empty: its end */
+	FRAME_READY = 3,	/* to the host: init listens (exec) or the shell starts */
+	FRAME_STDOUT = 4,	/* to the host: standard output */
+	FRAME_STDERR = 5,	/* to the host: error output */
+	FRAME_STATUS = 6,	/* to the host: 1 byte: the command's exit status */
+};
+
+struct channel {
+	int fd;
+	size_t credit;			/* what we may still send */
+	size_t in_length;		/* bytes in in[] */
+	uint8_t in[CREDIT_MAX + 2 * FRAME_HEADER];
+};
+
+struct frame {
+	uint8_t channel;
+	size_t length;
+	uint8_t data[FRAME_DATA_MAX];
+};
+
+/* Open the serial line raw. Returns 0, or -1 with errno. */
+int channel_open(struct channel *channel, const char *path);
+
+/* Read what the line holds. Returns 0, or -1 at a hang-up or broken input. */
+int channel_fill(struct channel *channel);
+
+/* Take the next whole frame; credit frames are settled inside. 1 if there was one. */
+int channel_next(struct channel *channel, struct frame *frame);
+
+/* How many bytes of data a frame may carry now; 0: wait for credit. */
+size_t channel_room(const struct channel *channel);
+
+/* Send a frame; the caller has checked channel_room(). */
+void channel_send(struct channel *channel, enum frame_channel number,
+		  const void *data, size_t length);
+
+/* Give the host back credit for this many bytes that are dealt with. */
+void channel_return_credit(struct channel *channel, size_t bytes);
+
+/* Wait until everything sent has left the line. */
+void channel_drain(const struct channel *channel);
+
+#endif

@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The exec mode: take a command from the host, run it with pipes for its
+ * three standard files, carry the pipes' bytes over the channel, and report
+ * the exit status. The command's end is the end: what it left running in the
+ * background is not waited for.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "channel.h"
+#include "init.h"
+
+#define STATUS_NOT_FOUND 127
+#define STATUS_SIGNAL 128
+#define WORDS_MAX 1024
+
+/* Input that the command has not yet read: no more than the host's credit. */
+struct pending_input {
+	size_t length;
+	int ended;
+	uint8_t data[CREDIT_MAX];
+};
+
+struct job {
+	struct channel channel;
+	struct pending_input input;
+	char *command;
+	size_t command_length;
+	int command_whole;
+	pid_t pid;
+	int in, out, err;	/* our ends of the pipes, -1 when closed */
+	int done;
+	int status;
+};
+
+static struct job job;
+
+static void child_ended(int signal_number)
+{
+	(void)signal_number;	/* only there to end ppoll() */
+}
+
+static void close_fd(int *fd)
+{
+	if (*fd >= 0)
+		close(*fd);
+	*fd = -1;
+}
+
+static void add_to_command(const struct frame *frame)
+{
+	if (frame->length == 0) {
+		job.command_whole = 1;
+		return;
+	}
+	job.command = realloc(job.command, job.command_length + frame->length + 1);
+	if (!job.command)
+		fatal("no memory for the command");
+	memcpy(job.command + job.command_length, frame->data, frame->length);
+	job.command_length += frame->length;
+	job.command[job.command_length] = '\0';
+}
+
+static void add_to_input(const struct frame *frame)
+{
+	if (frame->length == 0) {
+		job.input.ended = 1;
+	} else if (frame->length <= sizeof(job.input.data) - job.input.length) {
+		memcpy(job.input.data + job.input.length, frame->data, frame->length);
+		job.input.length += frame->length;
+	} else {
+		fatal("the host sent more than its credit allows");
+	}
+}
+
+static void take_frames(void)
+{
+	struct frame frame;
+
+	if (channel_fill(&job.channel) < 0)
+		fatal("the channel to the host is broken");
+	while (channel_next(&job.channel, &frame)) {
+		if (frame.channel == FRAME_COMMAND) {
+			add_to_command(&frame);
+			channel_return_credit(&job.channel, FRAME_HEADER + frame.length);
+		} else if (frame.channel == FRAME_STDIN) {
+			add_to_input(&frame);
+			/* The header is dealt with; the data once the command reads it. */
+			channel_return_credit(&job.channel, FRAME_HEADER);
+		} else {
+			fatal("the host sent a frame of an unknown channel");
+		}
+	}
+}
+
+/* Hand pending input to the command and its length back to the host. */
+static void feed_input(void)
+{
+	ssize_t put = job.input.length;
+
+	if (job.in >= 0 && job.input.length > 0)
+		put = write(job.in, job.input.data, job.input.length);
+	if (put < 0 && (errno == EAGAIN || errno == EINTR))
+		return;
+	if (put < 0) {		/* nobody reads it any more: drop it */
+		close_fd(&job.in);
+		put = job.input.length;
+	}
+	if (put > 0) {
+		job.input.length -= put;
+		memmove(job.input.data, job.input.data + put, job.input.length);
+		channel_return_credit(&job.channel, put);
+	}
+	if (job.input.ended && job.input.length == 0)
+		close_fd(&job.in);
+}
+
+/* Move at most one frame's worth of output. */
+static void carry_output(int *fd, enum frame_channel number)
+{
+	uint8_t data[FRAME_DATA_MAX];
+	size_t room = channel_room(&job.channel);
+	ssize_t got;
+
+	if (*fd < 0 || room == 0)
+		return;
+	got = read(*fd, data, room);
+	if (got > 0)
+		channel_send(&job.channel, number, data, got);
+	else if (got == 0 || (errno != EAGAIN && errno != EINTR))
+		close_fd(fd);
+}
+
+static void reap(void)
+{
+	int status;
+	pid_t pid;
+
+	while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
+		if (pid != job.pid)
+			continue;
+		job.done = 1;
+		job.status = WIFSIGNALED(status) ?
+			STATUS_SIGNAL + WTERMSIG(status) : WEXITSTATUS(status);
+	}
+}
+
+static void exec_words(char *command)
+{
+	char *words[WORDS_MAX + 1];
+	size_t count = 0;
+	char *word;
+
+	while ((word = strsep(&command, " \t\n")) != NULL) {
+		if (*word != '\0' && count < WORDS_MAX)
+			words[count++] = word;
+	}
+	words[count] = NULL;
+	if (count > 0)
+		execvp(words[0], words);
+	dprintf(STDERR_FILENO, "keel-init: cannot start %s: %s\n",
+		count > 0 ? words[0] : "an empty command", strerror(errno));
+	_exit(STATUS_NOT_FOUND);
+}
+
+static void become_command(int in, int out, int err)
+{
+	setsid();
+	dup2(in, STDIN_FILENO);
+	dup2(out, STDOUT_FILENO);
+	dup2(err, STDERR_FILENO);
+	prepare_child();
+	if (access("/bin/sh", X_OK) == 0)
+		execl("/bin/sh", "sh", "-c", job.command, (char *)NULL);
+	exec_words(job.command);
+}
+
+static void start_command(void)
+{
+	int in[2], out[2], err[2];
+
+	if (!job.command)
+		fatal("the host sent an empty command");
+	if (pipe2(in, O_CLOEXEC) < 0 || pipe2(out, O_CLOEXEC) < 0 ||
+	    pipe2(err, O_CLOEXEC) < 0)
+		fatal("cannot make pipes");
+	job.pid = fork();
+	if (job.pid < 0)
+		fatal("cannot start a process");
+	if (job.pid == 0)
+		become_command(in[0], out[1], err[1]);
+	close(in[0]);
+	close(out[1]);
+	close(err[1]);
+	job.in = in[1];
+	job.out = out[0];
+	job.err = err[0];
+	fcntl(job.in, F_SETFL, O_NONBLOCK);
+	fcntl(job.out, F_SETFL, O_NONBLOCK);
+	fcntl(job.err, F_SETFL, O_NONBLOCK);
+}
+
+/* Wait until something can be done, or until a child ends. */
+static void wait_for_work(const sigset_t *during)
+{
+	int room = channel_room(&job.channel) > 0;
+	struct pollfd fds[] = {
+		{ .fd = job.channel.fd, .events = POLLIN },
+		{ .fd = job.input.length > 0 ? job.in : -1, .events = POLLOUT },
+		{ .fd = room ? job.out : -1, .events = POLLIN },
+		{ .fd = room ? job.err : -1, .events = POLLIN },
+	};
+
+	ppoll(fds, sizeof(fds) / sizeof(fds[0]), NULL, during);
+}
+
+static void carry_until_done(const sigset_t *during)
+{
+	while (!job.done) {
+		wait_for_work(during);
+		take_frames();
+		feed_input();
+		carry_output(&job.out, FRAME_STDOUT);
+		carry_output(&job.err, FRAME_STDERR);
+		reap();
+	}
+}
+
+/*
+ * Carry what the command wrote before it ended and still lies in the pipe. A
+ * background process may go on writing: take only what is there now.
+ */
+static void drain(int *fd, enum frame_channel number, const sigset_t *during)
+{
+	uint8_t data[FRAME_DATA_MAX];
+	int left = 0;
+
+	if (*fd < 0 || ioctl(*fd, FIONREAD, &left) < 0)
+		return;
+	while (left > 0) {
+		size_t room = channel_room(&job.channel);
+		ssize_t got;
+
+		if (room == 0) {
+			wait_for_work(during);
+			take_frames();
+			continue;
+		}
+		got = read(*fd, data, room < (size_t)left ? room : (size_t)left);
+		if (got <= 0)
+			return;
+		channel_send(&job.channel, number, data, got);
+		left -= got;
+	}
+}
+
+static void send_status(const sigset_t *during)
+{
+	uint8_t status = job.status;
+
+	while (channel_room(&job.channel) == 0) {
+		wait_for_work(during);
+		take_frames();
+	}
+	channel_send(&job.channel, FRAME_STATUS, &status, sizeof(status));
+	channel_drain(&job.channel);
+}
+
+void run_exec(void)
+{
+	struct sigaction on_child = { .sa_handler = child_ended };
+	sigset_t blocked, during;
+
+	job.in = job.out = job.err = -1;
+	if (channel_open(&job.channel, "/dev/ttyS1") < 0)
+		fatal("cannot open the channel to the host, /dev/ttyS1");
+	sigaction(SIGCHLD, &on_child, NULL);
+	sigemptyset(&blocked);
+	sigaddset(&blocked, SIGCHLD);
+	sigprocmask(SIG_BLOCK, &blocked, &during);
+	channel_send(&job.channel, FRAME_READY, NULL, 0);
+	while (!job.command_whole) {
+		wait_for_work(&during);
+		take_frames();
+	}
+	start_command();
+	carry_until_done(&during);
+	drain(&job.out, FRAME_STDOUT, &during);
+	drain(&job.err, FRAME_STDERR, &during);
+	send_status(&during);
+}

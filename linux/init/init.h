@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What the parts of Keel's init share: the settings from the kernel command
+ * line and the parts' entry points.
+ */
+#ifndef KEEL_INIT_H
+#define KEEL_INIT_H
+
+#define SETTING_MAX 64
+
+struct settings {
+	char mode[SETTING_MAX];		/* keel.mode: shell or exec */
+	char term[SETTING_MAX];		/* keel.term: the host terminal's TERM */
+	char rows[SETTING_MAX];		/* keel.rows, keel.cols: its size */
+	char cols[SETTING_MAX];
+};
+
+/* init.c: say what is wrong on the console and power off. */
+void fatal(const char *what) __attribute__((noreturn));
+
+/* init.c: undo what init changed for itself, in a child before exec. */
+void prepare_child(void);
+
+/* mounts.c: make the file systems and devices that programs expect. */
+void mount_all(void);
+
+/* net.c: bring the loopback interface up. */
+void loopback_up(void);
+
+/* shell.c: the interactive mode; returns when the shell has ended. */
+void run_shell(const struct settings *settings);
+
+/* exec.c: run the host's command over the channel; returns at its end. */
+void run_exec(void);
+
+
+#endif

@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Chooses the accelerator: KVM only where a probe guest has shown that it works."""
+
+import os
+from pathlib import Path
+
+from . import machine, packages, process
+from .config import Settings
+from .errors import KeelError
+from .lock import locked
+
+KVM_DEVICE = Path("/dev/kvm")
+PROBE_SECONDS = 2.0
+PROBE_SOURCE = Path(__file__).parent / "probe"
+
+
+def choose(settings: Settings, wanted: str, icount: bool) -> str:
+    """tcg or kvm, from auto, tcg or kvm."""
+    if wanted == "tcg" or (wanted == "auto" and icount):
+        return "tcg"
+    works = kvm_works(settings)
+    if wanted == "kvm" and not works:
+        raise KeelError("KVM does not run a 64-bit guest here", "use --accel tcg")
+    return "kvm" if works else "tcg"
+
+
+def kvm_works(settings: Settings) -> bool:
+    """Whether a guest under KVM answers in 64-bit mode within two seconds."""
+    if not os.access(KVM_DEVICE, os.R_OK | os.W_OK):
+        return False
+    probe = _build_probe(settings)
+    argv = [
+        machine.EMULATOR, "-no-user-config", "-nodefaults", "-no-reboot",
+        *("-machine", "pc"), *("-accel", "kvm"), *("-cpu", machine.CPU), *("-m", "32"),
+        *("-display", "none"), *("-kernel", str(probe)),
+        *("-device", f"isa-debug-exit,iobase={machine.EXIT_PORT:#x},iosize=0x4"),
+    ]  # fmt: skip
+    return process.status_of(argv, PROBE_SECONDS) == machine.emulator_status(machine.EXIT_PROBE)
+
+
+def _build_probe(settings: Settings) -> Path:
+    packages.require(settings, packages.COMPILER)
+    out = settings.build / "probe"
+    with locked(settings.locks, "probe"):
+        out.mkdir(parents=True, exist_ok=True)
+        process.run_logged(
+            ["make", "-C", str(PROBE_SOURCE), f"O={out}"],
+            what="building the KVM probe",
+            log=settings.logs / "probe.log",
+        )
+    return out / "probe.elf"

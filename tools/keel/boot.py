@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What is booted: from the user's choices to a guest for the emulator."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from . import machine, qemu
+from .config import Settings
+from .errors import KeelError
+
+# Both systems get these: the init of our own archive, and the processor's random numbers.
+COMMON_PARAMETERS = ("console=ttyS0", "rdinit=/keel/init", "random.trust_cpu=on")
+# The emulator's clock is steady; a panic ends the guest instead of leaving it there.
+NATIVE_PARAMETERS = ("panic=-1", "tsc=reliable")
+
+
+@dataclass(frozen=True)
+class Choices:
+    """What the user chose about a run."""
+
+    native: bool = False
+    command: str | None = None
+    root: Path | None = None
+    icount: bool = False
+    accelerator: str = "auto"
+    memory_mb: int = machine.DEFAULT_MEMORY_MB
+    timeout_s: float | None = None
+    append: str = ""
+    emulator_arguments: tuple[str, ...] = field(default_factory=tuple)
+    gdb: bool = False
+
+
+def linux_parameters(choices: Choices, terminal: str) -> str:
+    """Linux's command line, the same on both systems but for the native machine's own."""
+    words = list(COMMON_PARAMETERS)
+    if choices.native:
+        words += NATIVE_PARAMETERS
+    if choices.command is None:
+        words += ["keel.mode=shell", terminal]
+    else:
+        words += ["keel.mode=exec"]
+    if choices.append:
+        words.append(choices.append)
+    return " ".join(words)
+
+
+def native_guest(
+    settings: Settings, choices: Choices, ramdisk: Path, parameters: str, accelerator: str
+) -> qemu.Guest:
+    """Linux on the bare machine."""
+    return qemu.Guest(
+        kernel=settings.native_kernel,
+        command_line=parameters,
+        ramdisk=ramdisk,
+        memory_mb=choices.memory_mb,
+        accelerator=accelerator,
+        icount=choices.icount,
+        extra=choices.emulator_arguments,
+    )
+
+
+def check(choices: Choices) -> None:
+    """Refuse what cannot work before anything long is begun."""
+    if choices.memory_mb < machine.LEAST_MEMORY_MB:
+        raise KeelError(
+            f"--mem {choices.memory_mb} is too little", f"at least {machine.LEAST_MEMORY_MB} MB"
+        )
+    if choices.timeout_s is not None and choices.timeout_s <= 0:
+        raise KeelError("--timeout must be more than 0 seconds")
+    if choices.command is not None and not choices.command.strip():
+        raise KeelError("--exec needs a command")
+    if choices.icount and choices.accelerator == "kvm":
+        raise KeelError("--icount counts the emulator's instructions, which KVM has none of", "leave one of --icount and --accel kvm out")
+    if "\n" in choices.append:
+        raise KeelError("--append must be one line")

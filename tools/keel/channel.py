@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The host's end of the framed channel to the guest's init. Pure: bytes in, bytes and frames out.
+
+linux/init/channel.h describes the frames. Every frame but a credit frame uses
+up credit, header included; what has been dealt with is given back.
+"""
+
+import struct
+from dataclasses import dataclass
+from enum import IntEnum
+
+HEADER = struct.Struct("<BBH")
+CREDIT = struct.Struct("<I")
+FRAME_DATA_MAX = 1020
+CREDIT_MAX = 2048
+
+
+class Kind(IntEnum):
+    """The channel numbers."""
+
+    CREDIT = 0
+    COMMAND = 1
+    STDIN = 2
+    READY = 3
+    STDOUT = 4
+    STDERR = 5
+    STATUS = 6
+
+
+class BrokenChannel(Exception):
+    """The guest sent what is no frame; the text says what."""
+
+
+@dataclass(frozen=True)
+class Frame:
+    """One frame from the guest."""
+
+    kind: Kind
+    data: bytes
+
+
+def encode(kind: Kind, data: bytes) -> bytes:
+    """The bytes of one frame."""
+    return HEADER.pack(kind, 0, len(data)) + data
+
+
+class Channel:
+    """Turns received bytes into frames, and what is to be sent into bytes as credit allows."""
+
+    def __init__(self) -> None:
+        self._received = b""
+        self._waiting: list[tuple[Kind, bytes]] = []
+        self._credit = CREDIT_MAX
+        self._out = bytearray()
+
+    def receive(self, data: bytes) -> list[Frame]:
+        """The whole frames in what has come so far; credit is settled here."""
+        self._received += data
+        frames = []
+        while (frame := self._take()) is not None:
+            if frame.kind is Kind.CREDIT:
+                self._credit += CREDIT.unpack(frame.data)[0]
+                continue
+            self._out += encode(Kind.CREDIT, CREDIT.pack(HEADER.size + len(frame.data)))
+            frames.append(frame)
+        self._release()
+        return frames
+
+    def _take(self) -> Frame | None:
+        if len(self._received) < HEADER.size:
+            return None
+        number, zero, length = HEADER.unpack_from(self._received)
+        if zero != 0 or length > FRAME_DATA_MAX or number not in set(Kind):
+            raise BrokenChannel(f"bytes that are no frame: {self._received[:16]!r}")
+        if len(self._received) < HEADER.size + length:
+            return None
+        data = self._received[HEADER.size : HEADER.size + length]
+        self._received = self._received[HEADER.size + length :]
+        if number == Kind.CREDIT and length != CREDIT.size:
+            raise BrokenChannel("a credit frame of a wrong length")
+        return Frame(Kind(number), data)
+
+    def send(self, kind: Kind, data: bytes) -> None:
+        """Queue data, in frames of at most the largest size; empty data make one empty frame."""
+        for start in range(0, max(len(data), 1), FRAME_DATA_MAX):
+            self._waiting.append((kind, data[start : start + FRAME_DATA_MAX]))
+        self._release()
+
+    def _release(self) -> None:
+        while self._waiting:
+            kind, data = self._waiting[0]
+            cost = HEADER.size + len(data)
+            if cost > self._credit:
+                return
+            self._credit -= cost
+            self._out += encode(kind, data)
+            self._waiting.pop(0)
+
+    @property
+    def wants_input(self) -> bool:
+        """Whether more may be queued: nothing waits for credit."""
+        return not self._waiting
+
+    @property
+    def outgoing(self) -> bytes:
+        """What may be written to the line now."""
+        return bytes(self._out)
+
+    def sent(self, count: int) -> None:
+        """That many outgoing bytes have been written."""
+        del self._out[:count]

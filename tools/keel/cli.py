@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Arguments and help of `./keel`; what a verb does is in commands/."""
+
+import argparse
+import os
+import signal
+import sys
+from pathlib import Path
+from types import FrameType
+
+from . import machine
+from .boot import Choices
+from .commands import build as build_command
+from .commands import run as run_command
+from .config import Settings
+from .errors import Interrupted, KeelError, Status
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="keel", description="Debian on Keel: Linux as a server on an L4 µ-kernel."
+    )
+    verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
+    _add_run(verbs)
+    _add_build(verbs)
+    return parser
+
+
+def _add_verb(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]", name: str, text: str) -> argparse.ArgumentParser:
+    verb = verbs.add_parser(name, help=text, description=text)
+    verb.add_argument("--verbose", action="store_true", help="show what is otherwise only logged")
+    verb.add_argument(
+        "--no-install", action="store_true", help="fail where a host package is missing instead of installing it"
+    )
+    return verb
+
+
+def _add_run(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    verb = _add_verb(verbs, "run", "boot Debian and stay at its shell, or run one command in it")
+    verb.add_argument("--exec", metavar="CMD", dest="command", help="run CMD; its output and exit status are ours")
+    verb.add_argument("--root", metavar="FILE", type=Path, help="another root: a directory or a .cpio(.gz/.xz/.zst)")
+    verb.add_argument("--native", action="store_true", help="Linux on the bare machine, the baseline of every figure")
+    verb.add_argument("--icount", action="store_true", help="the deterministic instruction clock")
+    verb.add_argument("--accel", choices=("auto", "tcg", "kvm"), default="auto", help="auto: KVM where it works")
+    verb.add_argument("--mem", metavar="MB", type=int, default=machine.DEFAULT_MEMORY_MB, help="the guest's memory (%(default)s)")
+    verb.add_argument("--timeout", metavar="S", type=float, help=f"end the guest after S seconds with status {int(Status.TIMEOUT)}")
+    verb.add_argument("--append", metavar="STR", default="", help="more for Linux's command line")
+    verb.add_argument("--qemu-arg", metavar="ARG", action="append", default=[], help="one more argument for QEMU; may be repeated")
+    verb.add_argument("--gdb", action="store_true", help="stop at the first instruction and wait for ./keel gdb")
+
+
+def _add_build(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    verb = _add_verb(verbs, "build", "build without running")
+    verb.add_argument("target", nargs="*", choices=[*build_command.TARGETS, []], metavar="TARGET", help=" ".join(build_command.TARGETS))
+
+
+def _dispatch(options: argparse.Namespace) -> int:
+    settings = Settings(verbose=options.verbose, install=not options.no_install)
+    if options.verb == "run":
+        return run_command.run(settings, _choices(options))
+    build_command.build(settings, options.target)
+    return Status.OK
+
+
+def _choices(options: argparse.Namespace) -> Choices:
+    return Choices(
+        native=options.native,
+        command=options.command,
+        root=options.root,
+        icount=options.icount,
+        accelerator=options.accel,
+        memory_mb=options.mem,
+        timeout_s=options.timeout,
+        append=options.append,
+        emulator_arguments=tuple(options.qemu_arg),
+        gdb=options.gdb,
+    )
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    # A second one must not disturb the cleaning up that the first has begun.
+    for known in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(known, signal.SIG_IGN)
+    raise Interrupted
+
+
+def main(arguments: list[str]) -> int:
+    """Run the command; returns its exit status."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _interrupt)
+    try:
+        return int(_dispatch(_parser().parse_args(arguments)))
+    except KeelError as error:
+        print(error.line(), file=sys.stderr)
+        return error.status
+    except Interrupted:
+        print("keel: interrupted", file=sys.stderr)
+        return Status.INTERRUPTED
+    except BrokenPipeError:
+        # The reader of our output has gone; nothing can be said to it.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return Status.INTERRUPTED
+    except OSError as error:
+        print(f"keel: error: {error.strerror}: {error.filename or 'an output'}", file=sys.stderr)
+        return Status.ERROR

@@ -1,0 +1,20 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""`./keel build`: brings the named parts up to date."""
+
+from collections.abc import Callable, Sequence
+
+from .. import guestinit, image, linux
+from ..config import Settings
+
+TARGETS: dict[str, Callable[[Settings], object]] = {
+    "init": guestinit.build_init,
+    "native": linux.build_native,
+    "linux": linux.build_server,
+    "root": image.default_root,
+}
+
+
+def build(settings: Settings, targets: Sequence[str]) -> None:
+    """Build the targets, all of them where none is named, in the order that `run` needs them."""
+    for name in targets or TARGETS:
+        TARGETS[name](settings)

@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""`./keel run`: builds what is missing, boots a guest, and turns its end into an exit status."""
+
+from .. import accel, boot, guest, guestinit, image, linux, machine, packages, qemu, rootarchive, terminal
+from ..config import Settings
+from ..console import End
+from ..errors import KeelError, Status
+from ..progress import say
+
+
+def run(settings: Settings, choices: boot.Choices) -> int:
+    """The whole verb; returns the exit status of `./keel`."""
+    boot.check(choices)
+    root = _root(settings, choices)
+    packages.require_emulator(settings)
+    accelerator = accel.choose(settings, choices.accelerator, choices.icount)
+    if settings.verbose:
+        say(f"accelerator: {accelerator}")
+    described = _guest(settings, choices, root, accelerator)
+    plan = guest.Plan(
+        name="native" if choices.native else "keel",
+        command=None if choices.command is None else choices.command.encode("utf-8", "surrogateescape"),
+        timeout_s=choices.timeout_s,
+    )
+    _greet(choices)
+    outcome = guest.run(settings, described, plan)
+    return conclude(choices, outcome)
+
+
+def _root(settings: Settings, choices: boot.Choices) -> rootarchive.Root:
+    if choices.root is None:
+        root = image.default_root(settings)
+    else:
+        root = rootarchive.from_user(choices.root, settings)
+    if choices.command is None and not root.starts:
+        raise KeelError(f"{root.path} has neither an /init nor a shell", "give a command with --exec, or another root")
+    if root.memory_mb() > choices.memory_mb:
+        raise KeelError(
+            f"the root needs a guest of {root.memory_mb()} MB, and --mem is {choices.memory_mb}",
+            f"use --mem {root.memory_mb()} or more",
+        )
+    return root
+
+
+def _guest(
+    settings: Settings, choices: boot.Choices, root: rootarchive.Root, accelerator: str
+) -> qemu.Guest:
+    ramdisk = rootarchive.boot_archive(settings, root, guestinit.build_init(settings))
+    parameters = boot.linux_parameters(choices, terminal.settings_for_guest())
+    linux.build_native(settings)
+    return boot.native_guest(settings, choices, ramdisk, parameters, accelerator)
+
+
+def _greet(choices: boot.Choices) -> None:
+    if choices.command is None:
+        say("booting; Ctrl-A x ends the guest, and so does leaving its shell")
+
+
+def conclude(choices: boot.Choices, outcome: guest.Outcome) -> int:
+    """The exit status for how a guest ended, with one line where that is not its command's end."""
+    if outcome.command_status is not None:
+        return outcome.command_status
+    if outcome.timed_out:
+        say(f"error: the guest was ended after {choices.timeout_s:g} s (--timeout gives it more)")
+        return Status.TIMEOUT
+    status, line = _ending(choices, outcome)
+    if status is not Status.OK:
+        say(f"error: {line}")
+    elif line:
+        say(line)
+    return status
+
+
+def _ending(choices: boot.Choices, outcome: guest.Outcome) -> tuple[Status, str]:
+    console = f"its console is in {outcome.console_log}"
+    interactive = choices.command is None
+    end = _how(outcome)
+    if end == machine.EXIT_POWER_OFF:
+        if interactive:
+            return Status.OK, ""
+        return Status.POWERED_OFF, f"the guest powered off before its command had ended; {console}"
+    if end == machine.EXIT_REBOOT:
+        if interactive:
+            return Status.OK, "the guest asked for a reboot; start it again to go on"
+        return Status.REBOOTED, f"the guest rebooted before its command had ended; {console}"
+    if end == machine.EXIT_LINUX_PANIC:
+        return Status.LINUX_PANIC, f"Linux in the guest panicked; {console}"
+    if end == machine.EXIT_KERNEL_PANIC:
+        return Status.KERNEL_PANIC, f"the µ-kernel panicked; its log is in {outcome.kernel_log}"
+    if end == machine.EXIT_BOOT_CONFIGURATION:
+        return Status.BOOT_CONFIGURATION, f"the boot configuration has an error: {last_line(outcome)}"
+    return Status.EMULATOR, f"the emulator failed with status {outcome.emulator_status}: {_complaint(outcome)}"
+
+
+def _how(outcome: guest.Outcome) -> int | None:
+    """The exit code that the guest wrote, or the same read off the console of a native one."""
+    status = outcome.emulator_status
+    if status == 0:
+        return {
+            End.POWER_OFF: machine.EXIT_POWER_OFF,
+            End.REBOOT: machine.EXIT_REBOOT,
+            End.PANIC: machine.EXIT_LINUX_PANIC,
+            None: machine.EXIT_REBOOT,  # a reset without a word
+        }[outcome.console_end]
+    return status >> 1 if status and status > 0 and status & 1 else None
+
+
+def last_line(outcome: guest.Outcome) -> str:
+    """The last line of the µ-kernel's log: what it ended with."""
+    lines = outcome.kernel_log.read_text(errors="replace").split("\n")
+    return next((line.strip() for line in reversed(lines) if line.strip()), f"see {outcome.kernel_log}")
+
+
+def _complaint(outcome: guest.Outcome) -> str:
+    lines = outcome.emulator_log.read_text(errors="replace").splitlines()
+    return lines[-1] if lines else f"it said nothing; the console is in {outcome.console_log}"

@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Where things lie: the repository, its build directory, and the user's cache."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+
+
+def _cache_directory() -> Path:
+    base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    return Path(base) / "keel"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The directories of one clone and what the user said about the whole command."""
+
+    repository: Path = REPOSITORY
+    build: Path = REPOSITORY / "build"
+    cache: Path = _cache_directory()
+    verbose: bool = False
+    install: bool = True
+
+    @property
+    def logs(self) -> Path:
+        """Where the output of builds and the guests' consoles go."""
+        return self.build / "log"
+
+    @property
+    def locks(self) -> Path:
+        """Where the lock files of the build steps lie."""
+        return self.build / "lock"
+
+    @property
+    def keel_directory(self) -> Path:
+        """The µ-kernel and the native tasks as they are booted."""
+        return self.build / "keel"
+
+    @property
+    def init(self) -> Path:
+        """Keel's static init for the guest."""
+        return self.build / "init" / "init"
+
+    @property
+    def pristine(self) -> Path:
+        """The unpacked, unchanged Linux source."""
+        return self.build / "linux" / "pristine"
+
+    @property
+    def native_kernel(self) -> Path:
+        """Linux on the bare machine."""
+        return self.build / "linux" / "native" / "arch" / "x86" / "boot" / "bzImage"
+
+    @property
+    def linux_server(self) -> Path:
+        """Linux as a server on the µ-kernel."""
+        return self.build / "linux" / "l4" / "vmlinux"

@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""An apt configuration of Keel's own: Debian's archive, apart from the host's.
+
+Lists, packages and state lie in the cache. The host's configuration is read
+for two things, the mirror and how to reach it (`Acquire` settings such as a
+proxy); nothing of the host's is ever written.
+"""
+
+import os
+import re
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from . import process
+from .config import Settings
+from .errors import KeelError
+from .lock import locked
+from .progress import Step
+
+SUITE = "bookworm"
+KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
+DEFAULT_MIRROR = "http://deb.debian.org/debian"
+DEFAULT_SECURITY = "http://deb.debian.org/debian-security"
+HOST_SOURCES = Path("/etc/apt")
+NETWORK_REMEDY = "is the network there? a mirror can be given in KEEL_MIRROR and KEEL_SECURITY_MIRROR"
+# How to reach an archive; everything else in the host's apt settings stays the host's.
+TAKEN_OVER = re.compile(
+    r"Acquire::(https?(::.*)?|Check-Valid-Until|Check-Date|Retries|ForceIPv[46]) "
+)
+
+
+@dataclass(frozen=True)
+class Mirror:
+    """Where the archive and its security updates are fetched from."""
+
+    archive: str
+    security: str
+
+    def sources(self) -> list[str]:
+        """The lines of a sources.list."""
+        signed = f"[signed-by={KEYRING}]"
+        return [
+            f"deb {signed} {self.archive} {SUITE} main",
+            f"deb {signed} {self.archive} {SUITE}-updates main",
+            f"deb {signed} {self.security} {SUITE}-security main",
+        ]
+
+
+def uris_of(text: str) -> dict[str, str]:
+    """Suite to URI, from a file in either of apt's formats, one-line or deb822."""
+    found: dict[str, str] = {}
+    for line in text.splitlines():
+        match = re.match(r"deb\s+(?:\[[^]]*\]\s+)?(\S+)\s+(\S+)\s+\S", line)
+        if match:
+            found.setdefault(match[2], match[1])
+    for stanza in re.split(r"\n\s*\n", text):
+        fields = dict(re.findall(r"(?m)^(\w[\w-]*):[ \t]*(.*)$", stanza))
+        for suite in fields.get("Suites", "").split():
+            for uri in fields.get("URIs", "").split()[:1]:
+                found.setdefault(suite, uri)
+    return found
+
+
+def find_mirror() -> Mirror:
+    """The user's choice, else the host's mirror where it has this suite, else Debian's."""
+    found: dict[str, str] = {}
+    directory = HOST_SOURCES / "sources.list.d"
+    for path in [HOST_SOURCES / "sources.list", *sorted(directory.glob("*"))]:
+        if path.is_file() and path.suffix in {".list", ".sources"}:
+            found = {**uris_of(path.read_text(errors="replace")), **found}
+    return Mirror(
+        os.environ.get("KEEL_MIRROR") or found.get(SUITE, DEFAULT_MIRROR),
+        os.environ.get("KEEL_SECURITY_MIRROR") or found.get(f"{SUITE}-security", DEFAULT_SECURITY),
+    )
+
+
+def host_access_settings() -> list[str]:
+    """The host's settings for reaching an archive, as lines of an apt configuration."""
+    lines = process.output(["apt-config", "dump"]).splitlines()
+    return [line for line in lines if TAKEN_OVER.match(line)]
+
+
+class Archive:
+    """Debian's archive through this configuration; the lists are fetched once a run."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.directory = settings.cache / "apt"
+        self.packages = settings.cache / "packages"
+        self.environment = {"APT_CONFIG": str(self.directory / "apt.conf")}
+
+    def prepare(self) -> None:
+        """Write the configuration; it is small and follows the host's mirror."""
+        for name in ("state/lists/partial", "cache/archives/partial", "empty"):
+            (self.directory / name).mkdir(parents=True, exist_ok=True)
+        self.packages.mkdir(parents=True, exist_ok=True)
+        (self.directory / "state" / "status").touch()
+        sources = self.directory / "sources.list"
+        sources.write_text("\n".join(find_mirror().sources()) + "\n")
+        lines = [
+            f'Dir::State "{self.directory}/state";',
+            f'Dir::State::status "{self.directory}/state/status";',
+            f'Dir::Cache "{self.directory}/cache";',
+            f'Dir::Etc::sourcelist "{sources}";',
+            f'Dir::Etc::sourceparts "{self.directory}/empty";',
+            f'Dir::Etc::parts "{self.directory}/empty";',
+            f'Dir::Etc::main "{self.directory}/empty/none";',
+            f'Dir::Etc::preferencesparts "{self.directory}/empty";',
+            f'Dir::Etc::preferences "{self.directory}/empty/none";',
+            'APT::Architecture "amd64";',
+            'APT::Sandbox::User "";',
+            'Acquire::Languages "none";',
+            *host_access_settings(),
+        ]
+        (self.directory / "apt.conf").write_text("\n".join(lines) + "\n")
+
+    def fetch(self, package: str) -> Path:
+        """The newest version of a package, from the cache where it is already."""
+        with locked(self.settings.cache, "apt"):
+            kept = sorted(self.packages.glob(f"{package}_*.deb"), key=lambda p: p.stat().st_mtime)
+            if kept:
+                return kept[-1]
+            self.prepare()
+            self._download(package)
+            kept = list(self.packages.glob(f"{package}_*.deb"))
+        if not kept:
+            raise KeelError(f"Debian's archive gave no package {package}", NETWORK_REMEDY)
+        return kept[-1]
+
+    def _download(self, package: str) -> None:
+        """Fetch into a directory aside, so that what lies in the cache is always whole."""
+        commands = (
+            ["apt-get", "-q", "-o", "APT::Update::Error-Mode=any", "update"],
+            ["apt-get", "-q", "download", package],
+        )
+        with (
+            tempfile.TemporaryDirectory(dir=self.packages) as aside,
+            Step(f"fetching {package}") as step,
+        ):
+            for argv in commands:
+                process.run_logged(
+                    argv,
+                    what=f"fetching {package} from Debian's archive",
+                    log=self.settings.logs / "apt.log",
+                    step=step,
+                    cwd=Path(aside),
+                    env=self.environment,
+                    remedy=NETWORK_REMEDY,
+                )
+            for path in Path(aside).glob("*.deb"):
+                path.replace(self.packages / path.name)

@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The failures that end a command with one line, and the exit statuses it may end with."""
+
+from enum import IntEnum
+
+
+class Status(IntEnum):
+    """Exit statuses of `./keel`; those of `run --exec` stay clear of small ones of a command."""
+
+    OK = 0
+    TESTS_FAILED = 1
+    USAGE = 2
+    POWERED_OFF = 110
+    REBOOTED = 111
+    LINUX_PANIC = 112
+    KERNEL_PANIC = 113
+    BOOT_CONFIGURATION = 114
+    EMULATOR = 115
+    TIMEOUT = 124
+    ERROR = 125
+    INTERRUPTED = 130
+
+
+class KeelError(Exception):
+    """What went wrong, what the user can do about it, and the exit status."""
+
+    def __init__(self, what: str, remedy: str = "", status: Status = Status.ERROR) -> None:
+        super().__init__(what)
+        self.what = what
+        self.remedy = remedy
+        self.status = status
+
+    def line(self) -> str:
+        """The one line that the user sees."""
+        remedy = f" ({self.remedy})" if self.remedy else ""
+        return f"keel: error: {self.what}{remedy}"
+
+
+class Interrupted(Exception):
+    """A signal asked the command to end: everything is cleaned up on the way out."""

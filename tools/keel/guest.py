@@ -1,0 +1,284 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Runs one guest to its end: starts the emulator, carries bytes, and says how it ended."""
+
+import os
+import selectors
+import socket
+import subprocess
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import BinaryIO
+
+from . import process, qemu
+from .channel import BrokenChannel, Channel, Frame, Kind
+from .config import Settings
+from .console import End, Watcher
+from .errors import KeelError
+from .terminal import END_OF_INPUT, Keys, RawTerminal
+
+READ_BYTES = 65536
+INPUT_FD = 0
+# How long a guest may take to power off after its command's status has come.
+POWER_OFF_GRACE_S = 10.0
+
+
+@dataclass
+class Plan:
+    """What a run is to do beside starting the emulator."""
+
+    name: str
+    command: bytes | None = None
+    timeout_s: float | None = None
+    show_console: bool = False
+    # Called with each piece of the µ-kernel's log; true ends the guest.
+    watch_log: Callable[[bytes], bool] | None = None
+
+
+@dataclass
+class Outcome:
+    """How a guest ended."""
+
+    emulator_status: int | None = None
+    command_status: int | None = None
+    console_end: End | None = None
+    timed_out: bool = False
+    console_log: Path = Path()
+    kernel_log: Path = Path()
+    emulator_log: Path = Path()
+
+
+class _Line:
+    """One serial line: our end of a socket pair, with bytes that wait to be written."""
+
+    def __init__(self, stack: ExitStack) -> None:
+        ours, theirs = socket.socketpair()
+        self.ours = stack.enter_context(ours)
+        self.theirs = stack.enter_context(theirs)
+        self.ours.setblocking(False)
+        self.waiting = bytearray()
+
+    def read(self) -> bytes:
+        try:
+            return self.ours.recv(READ_BYTES)
+        except BlockingIOError:
+            return b""
+        except ConnectionError:
+            return b""
+
+    def has_input(self) -> bool:
+        """Whether bytes, and not just the end, can be read at once."""
+        try:
+            return bool(self.ours.recv(1, socket.MSG_PEEK))
+        except (BlockingIOError, ConnectionError):
+            return False
+
+    def write(self) -> None:
+        """Write what waits, as far as the emulator takes it."""
+        if not self.waiting:
+            return
+        try:
+            sent = self.ours.send(self.waiting)
+        except (BlockingIOError, ConnectionError):
+            return
+        del self.waiting[:sent]
+
+
+class _Run:
+    """The state of a running guest; one method for each source of events."""
+
+    def __init__(self, settings: Settings, plan: Plan, stack: ExitStack) -> None:
+        self.plan = plan
+        self.interactive = plan.command is None and plan.watch_log is None
+        self.outcome = Outcome(
+            console_log=settings.logs / f"{plan.name}-console.log",
+            kernel_log=settings.logs / f"{plan.name}-kernel.log",
+            emulator_log=settings.logs / f"{plan.name}-emulator.log",
+        )
+        self.console, self.exec, self.log = _Line(stack), _Line(stack), _Line(stack)
+        self.console_file = _log_file(self.outcome.console_log, stack)
+        self.kernel_file = _log_file(self.outcome.kernel_log, stack)
+        self.emulator_file = _log_file(self.outcome.emulator_log, stack)
+        self.verbose = settings.verbose
+        self.channel = Channel()
+        self.watcher = Watcher()
+        self.keys = Keys()
+        self.ready = False
+        self.input_ended = plan.watch_log is not None
+        self.over = False
+
+    def on_console(self) -> None:
+        """Linux's console: to the log, and to the user where the user is at it."""
+        data = self.console.read()
+        self.console_file.write(data)
+        self.watcher.feed(data)
+        if self.interactive:
+            _write_out(1, data)
+        elif self.plan.show_console or self.verbose:
+            _write_out(2, data)
+
+    def on_log(self) -> None:
+        """The µ-kernel's log."""
+        data = self.log.read()
+        self.kernel_file.write(data)
+        if self.verbose:
+            _write_out(2, data.replace(b"\n", b"\r\n") if self.interactive else data)
+        if self.plan.watch_log and self.plan.watch_log(data):
+            self.over = True
+
+    def on_exec(self) -> None:
+        """Frames from the guest's init."""
+        try:
+            for frame in self.channel.receive(self.exec.read()):
+                self._on_frame(frame)
+        except BrokenChannel as error:
+            raise KeelError(f"the guest broke the exec channel: {error}", f"see {self.outcome.console_log}") from error
+
+    def _on_frame(self, frame: Frame) -> None:
+        if frame.kind is Kind.READY:
+            self._on_ready()
+        elif frame.kind is Kind.STDOUT:
+            _write_out(1, frame.data)
+        elif frame.kind is Kind.STDERR:
+            _write_out(2, frame.data)
+        elif frame.kind is Kind.STATUS and frame.data:
+            self.outcome.command_status = frame.data[0]
+
+    def handlers(self) -> list[tuple[_Line, Callable[[], None]]]:
+        """The lines and what to do when something has come over them."""
+        return [
+            (self.console, self.on_console),
+            (self.exec, self.on_exec),
+            (self.log, self.on_log),
+        ]
+
+    def read_rest(self) -> None:
+        """Take what the emulator wrote just before its end."""
+        for line, handler in self.handlers():
+            while line.has_input():
+                handler()
+
+    def _on_ready(self) -> None:
+        """The init listens: what is sent before that is lost in the guest's serial port."""
+        self.ready = self.keys.guest_ready = True
+        if self.plan.command is not None:
+            self.channel.send(Kind.COMMAND, self.plan.command)
+            self.channel.send(Kind.COMMAND, b"")
+
+    def on_input(self) -> None:
+        """The user's keys or the command's standard input."""
+        try:
+            data = os.read(INPUT_FD, READ_BYTES)
+        except OSError:
+            data = b""  # closed, or a terminal that has gone
+        self.input_ended = not data
+        if self.interactive:
+            passed = self.keys.take(data) if os.isatty(INPUT_FD) else data
+            self.console.waiting += passed or (END_OF_INPUT if not data else b"")
+        else:
+            self.channel.send(Kind.STDIN, data)
+
+    def wants_input(self) -> bool:
+        """Whether more of the standard input can be taken now."""
+        if self.input_ended:
+            return False
+        if self.interactive:
+            return not self.console.waiting and (self.ready or os.isatty(INPUT_FD))
+        return self.ready and self.channel.wants_input
+
+    def write_lines(self) -> None:
+        """Hand the emulator what waits for it."""
+        outgoing = self.channel.outgoing
+        self.exec.waiting += outgoing
+        self.channel.sent(len(outgoing))
+        self.exec.write()
+        self.console.write()
+
+
+def _log_file(path: Path, stack: ExitStack) -> BinaryIO:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return stack.enter_context(path.open("wb", buffering=0))
+
+
+def _write_out(fd: int, data: bytes) -> None:
+    while data:
+        data = data[os.write(fd, data) :]
+
+
+def run(settings: Settings, guest: qemu.Guest, plan: Plan) -> Outcome:
+    """Start the guest and stay with it until it has ended."""
+    with ExitStack() as stack:
+        state = _Run(settings, plan, stack)
+        lines = (state.console, state.exec, state.log)
+        fds = [line.theirs.fileno() for line in lines]
+        described = replace(guest, console_fd=fds[0], exec_fd=fds[1], log_fd=fds[2])
+        if state.interactive:
+            stack.enter_context(RawTerminal())
+        child = process.start(
+            qemu.arguments(described),
+            pass_fds=fds,
+            stdout=state.emulator_file.fileno(),
+            stderr=subprocess.STDOUT,
+        )
+        try:
+            for line in lines:
+                line.theirs.close()
+            _attend(state, child)
+        finally:
+            process.end(child)
+        state.outcome.console_end = state.watcher.end
+        return state.outcome
+
+
+def _attend(state: _Run, child: subprocess.Popen[bytes]) -> None:
+    """Serve the lines until the emulator ends, the time is up, or the run is over."""
+    limit = state.plan.timeout_s
+    deadline = time.monotonic() + limit if limit else float("inf")
+    ended = os.pidfd_open(child.pid)
+    try:
+        # poll, because epoll refuses standard input that is a plain file
+        with selectors.PollSelector() as selector:
+            selector.register(ended, selectors.EVENT_READ, lambda: None)
+            while not state.over and state.outcome.emulator_status is None:
+                if time.monotonic() >= deadline:
+                    state.outcome.timed_out = state.outcome.command_status is None
+                    return
+                _choose_events(selector, state)
+                _serve(selector, state, deadline)
+                state.outcome.emulator_status = child.poll()
+                if state.outcome.command_status is not None:
+                    deadline = min(deadline, time.monotonic() + POWER_OFF_GRACE_S)
+        state.read_rest()
+    finally:
+        os.close(ended)
+
+
+def _choose_events(selector: selectors.BaseSelector, state: _Run) -> None:
+    """Say what to wait for now: every line's input, and outputs where bytes wait."""
+    for line, handler in state.handlers():
+        events = selectors.EVENT_READ | (selectors.EVENT_WRITE if line.waiting else 0)
+        _set_events(selector, line.ours.fileno(), events, handler)
+    events = selectors.EVENT_READ if state.wants_input() else 0
+    _set_events(selector, INPUT_FD, events, state.on_input)
+
+
+def _set_events(
+    selector: selectors.BaseSelector, fd: int, events: int, handler: Callable[[], None]
+) -> None:
+    if fd in selector.get_map():
+        if events:
+            selector.modify(fd, events, handler)
+        else:
+            selector.unregister(fd)
+    elif events:
+        selector.register(fd, events, handler)
+
+
+def _serve(selector: selectors.BaseSelector, state: _Run, deadline: float) -> None:
+    wait = None if deadline == float("inf") else max(0.0, deadline - time.monotonic())
+    for key, events in selector.select(wait):
+        if events & selectors.EVENT_READ:
+            key.data()
+    state.write_lines()

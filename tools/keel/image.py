@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The default root: Debian packages as they are, made by mmdebstrap and kept in the cache."""
+
+import hashlib
+import os
+import tarfile
+from pathlib import Path
+
+from . import cpio, packages, process, rootarchive
+from .config import Settings
+from .debian import KEYRING, NETWORK_REMEDY, SUITE, find_mirror, host_access_settings
+from .errors import KeelError
+from .lock import locked
+from .progress import Step
+
+# Raised when the way of making the image changes, so that cached ones are left.
+RECIPE = "1"
+PACKAGES = (
+    "bash", "coreutils", "gcc", "git", "libc6-dev", "make", "perl", "procps", "python3",
+    "redis-server", "redis-tools", "sqlite3", "strace", "util-linux",
+)  # fmt: skip
+LEFT_OUT = (
+    "/usr/share/doc/*", "/usr/share/info/*", "/usr/share/lintian/*", "/usr/share/locale/*",
+    "/usr/share/man/*",
+)  # fmt: skip
+# Nothing of the host's name or resolver may end up in the image.
+HOOKS = (
+    'printf "keel\\n" > "$1/etc/hostname"',
+    'printf "127.0.0.1 localhost keel\\n::1 localhost\\n" > "$1/etc/hosts"',
+    'rm -f "$1/etc/resolv.conf"',
+)
+USUAL_PACKAGES = 150
+UNSHARE = (packages.Need("uidmap", ("newuidmap",), "makes the root file system without being root"),)
+FAKED = (
+    packages.Need("fakechroot", ("fakechroot",), "makes the root file system without being root"),
+    packages.Need("fakeroot", ("fakeroot",), "makes the root file system without being root"),
+)
+
+
+def default_root(settings: Settings) -> rootarchive.Root:
+    """The default root's archive, made where the cache has none of this recipe."""
+    recipe = "\n".join([RECIPE, SUITE, *PACKAGES, *LEFT_OUT, *HOOKS])
+    key = hashlib.sha256(recipe.encode()).hexdigest()[:12]
+    archive = settings.cache / "roots" / f"debian-{SUITE}-{key}.cpio"
+    if not archive.exists():
+        with locked(settings.cache, "roots"):
+            if not archive.exists():
+                archive.parent.mkdir(parents=True, exist_ok=True)
+                _make(settings, archive)
+    return rootarchive.checked(archive, settings)
+
+
+def _make(settings: Settings, archive: Path) -> None:
+    packages.require(settings, packages.ROOT)
+    tar, aside = archive.with_suffix(".tar"), archive.with_suffix(".new")
+    try:
+        _debootstrap(settings, tar)
+        with Step("packing the root file system"):
+            tar_to_cpio(tar, aside)
+        aside.replace(archive)
+    except OSError as error:
+        raise KeelError(f"cannot write the root file system: {error.strerror}") from error
+    finally:
+        tar.unlink(missing_ok=True)
+        aside.unlink(missing_ok=True)
+
+
+def _debootstrap(settings: Settings, tar: Path) -> None:
+    """Run mmdebstrap in the first mode that this user and this host allow."""
+    if os.geteuid() == 0:
+        _run_mmdebstrap(settings, tar, "root")
+        return
+    packages.require(settings, UNSHARE)
+    if process.status_of(["unshare", "--user", "--map-root-user", "true"], timeout_s=10.0) == 0:
+        _run_mmdebstrap(settings, tar, "unshare")
+        return
+    packages.require(settings, FAKED)
+    _run_mmdebstrap(settings, tar, "fakechroot")
+
+
+def mmdebstrap_arguments(tar: Path, mode: str, access: list[str], sources: list[str]) -> list[str]:
+    """The command that makes the root as a tar file."""
+    return [
+        "mmdebstrap",
+        "--variant=apt",
+        f"--mode={mode}",
+        "--architectures=amd64",
+        "--format=tar",
+        f"--include={','.join(PACKAGES)}",
+        f"--keyring={KEYRING}",
+        '--aptopt=Apt::Install-Recommends "false"',
+        *(f"--aptopt={line}" for line in access),
+        *(f"--dpkgopt=path-exclude={pattern}" for pattern in LEFT_OUT),
+        "--dpkgopt=path-include=/usr/share/doc/*/copyright",
+        *(f"--customize-hook={hook}" for hook in HOOKS),
+        SUITE,
+        str(tar),
+        *sources,
+    ]
+
+
+def _run_mmdebstrap(settings: Settings, tar: Path, mode: str) -> None:
+    unpacked = 0
+
+    def measure(line: bytes) -> str:
+        nonlocal unpacked
+        unpacked += line.startswith(b"Setting up ")
+        return f"{unpacked} of about {USUAL_PACKAGES} packages set up"
+
+    with Step("making the root file system from Debian packages") as step:
+        process.run_logged(
+            mmdebstrap_arguments(tar, mode, host_access_settings(), find_mirror().sources()),
+            what="making the root file system",
+            log=settings.logs / "root.log",
+            step=step,
+            measure=measure,
+            remedy=NETWORK_REMEDY,
+        )
+
+
+def tar_to_cpio(tar: Path, archive: Path) -> None:
+    """Convert a tar file, with owners, devices and hard links, without being root."""
+    writer = cpio.Writer()
+    with tarfile.open(tar) as source, archive.open("wb") as out:
+        links: dict[str, int] = {}
+        for member in source.getmembers():
+            if member.islnk():
+                links[member.linkname] = links.get(member.linkname, 1) + 1
+        inodes = {name: writer.new_inode() for name in links}
+        for member in source:
+            origin = member.linkname if member.islnk() else member.name
+            entry = _entry(member, inodes.get(origin, 0), links.get(origin, 1), source, origin)
+            if entry is None:
+                continue
+            out.write(writer.header(entry) + entry.data)
+            data = source.extractfile(member) if member.isreg() else None
+            while data and (part := data.read(cpio.COPY_BYTES)):
+                out.write(part)
+            out.write(cpio.padding(out.tell()))
+        out.write(writer.end())
+
+
+def _entry(
+    member: tarfile.TarInfo, inode: int, links: int, source: tarfile.TarFile, origin: str
+) -> cpio.Entry | None:
+    name = member.name.removeprefix("./")
+    if name in {"", "."}:
+        return None
+    types = {
+        tarfile.DIRTYPE: cpio.DIRECTORY,
+        tarfile.SYMTYPE: cpio.SYMLINK,
+        tarfile.CHRTYPE: cpio.CHARACTER,
+        tarfile.BLKTYPE: cpio.BLOCK,
+        tarfile.FIFOTYPE: cpio.FIFO,
+    }
+    target = source.getmember(origin) if member.islnk() else member
+    data = member.linkname.encode("utf-8", "surrogateescape") if member.issym() else b""
+    return cpio.Entry(
+        name,
+        types.get(member.type, cpio.REGULAR) | target.mode,
+        data=data,
+        uid=member.uid,
+        gid=member.gid,
+        mtime=int(member.mtime),
+        links=links,
+        inode=inode,
+        device=(member.devmajor, member.devminor) if member.ischr() or member.isblk() else (0, 0),
+        size=member.size if member.isreg() else len(data),
+    )

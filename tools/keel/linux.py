@@ -1,0 +1,224 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Linux: Debian's source fetched and unpacked unchanged, and its two builds.
+
+The pristine tree is shared and never written. The native kernel is built out
+of it directly; the server is built out of a farm of file links to it, into
+which the overlay's files are linked as arch/l4.
+"""
+
+import hashlib
+import os
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from . import kconfig, packages, process
+from .config import Settings
+from .debian import Archive
+from .errors import KeelError
+from .lock import locked
+from .progress import Step
+
+SOURCE_PACKAGE = "linux-source-6.1"
+TARBALL = "./usr/src/linux-source-6.1.tar.xz"
+VERSION_STAMP = ".keel-version"
+CONFIG_STAMP = ".keel-config"
+BUILD_STAMP = ".keel-built"
+# How many files a whole build compiles, about; only for the progress line.
+USUAL_FILES = 1300
+
+
+@dataclass(frozen=True)
+class Target:
+    """One of the two kernels."""
+
+    name: str
+    arch: str
+    fragment: str
+    goal: str
+
+
+NATIVE = Target("native", "x86", "x86.config", "bzImage")
+SERVER = Target("l4", "l4", "l4.config", "vmlinux")
+
+
+def build_native(settings: Settings) -> Path:
+    """Linux for the bare machine; returns the image."""
+    _prepare(settings)
+    with locked(settings.locks, "linux-native"):
+        _build(settings, NATIVE, settings.pristine)
+    return settings.native_kernel
+
+
+def build_server(settings: Settings) -> Path:
+    """Linux as a server on the µ-kernel; returns the image."""
+    if not (settings.repository / "linux" / "arch" / "l4" / "Kconfig").exists():
+        raise KeelError("linux/arch/l4 has no Kconfig", "is the clone complete? git status tells")
+    _prepare(settings)
+    with locked(settings.locks, "linux-l4"):
+        _build(settings, SERVER, _farm(settings))
+    return settings.linux_server
+
+
+def _prepare(settings: Settings) -> None:
+    packages.require(settings, packages.LINUX)
+    with locked(settings.locks, "linux-source"):
+        _unpack(settings)
+
+
+def _unpack(settings: Settings) -> None:
+    """The pristine tree, appearing under its name only when it is whole."""
+    if (settings.pristine / VERSION_STAMP).exists():
+        return
+    packages.require(settings, packages.SIGNATURES)
+    package = Archive(settings).fetch(SOURCE_PACKAGE)
+    version = process.output(["dpkg-deb", "--field", str(package), "Version"]).strip()
+    aside = settings.pristine.with_suffix(".new")
+    for old in (aside, settings.pristine):
+        shutil.rmtree(old, ignore_errors=True)
+    aside.mkdir(parents=True)
+    script = 'dpkg-deb --fsys-tarfile "$1" | tar -xO "$2" | tar -xJ -C "$3" --strip-components=1'
+    with Step(f"unpacking Linux {version}") as step:
+        process.run_logged(
+            ["bash", "-o", "pipefail", "-c", script, "unpack", str(package), TARBALL, str(aside)],
+            what="unpacking the Linux source",
+            log=settings.logs / "linux-unpack.log",
+            step=step,
+        )
+    (aside / VERSION_STAMP).write_text(version + "\n")
+    aside.rename(settings.pristine)
+
+
+def source_version(settings: Settings) -> str:
+    """The Debian version of the unpacked source."""
+    return (settings.pristine / VERSION_STAMP).read_text().strip()
+
+
+def _farm(settings: Settings) -> Path:
+    """The tree of file links for ARCH=l4, brought up to date with the overlay."""
+    farm = settings.build / "linux" / "l4-src"
+    stamp = farm / VERSION_STAMP
+    if not stamp.exists() or stamp.read_text().strip() != source_version(settings):
+        shutil.rmtree(farm, ignore_errors=True)
+        with Step("linking the Linux source tree") as step:
+            process.run_logged(
+                ["cp", "-rs", str(settings.pristine), str(farm)],
+                what="linking the Linux source tree",
+                log=settings.logs / "linux-farm.log",
+                step=step,
+            )
+        stamp.unlink()  # a link into the pristine tree so far
+        stamp.write_text(source_version(settings) + "\n")
+    link_overlay(settings.repository / "linux" / "arch" / "l4", farm / "arch" / "l4")
+    return farm
+
+
+def link_overlay(overlay: Path, place: Path) -> None:
+    """Make `place` hold exactly one file link for each file of the overlay."""
+    wanted = {path.relative_to(overlay) for path in overlay.rglob("*") if path.is_file()}
+    for path in place.rglob("*"):
+        if path.is_symlink() and path.relative_to(place) not in wanted:
+            path.unlink()
+    for name in wanted:
+        link, file = place / name, overlay / name
+        if link.is_symlink() and os.readlink(link) == str(file):
+            continue
+        link.parent.mkdir(parents=True, exist_ok=True)
+        link.unlink(missing_ok=True)
+        link.symlink_to(file)
+
+
+def _build(settings: Settings, target: Target, source: Path) -> None:
+    out = settings.build / "linux" / target.name
+    out.mkdir(parents=True, exist_ok=True)
+    built, state = out / BUILD_STAMP, _build_state(settings, target)
+    if built.exists() and built.read_text() == state:
+        return
+    built.unlink(missing_ok=True)
+    _configure(settings, target, source, out)
+    with Step(f"building Linux ({target.name})") as step:
+        process.run_logged(
+            ["make", "-C", str(source), *_make_arguments(target, out), target.goal],
+            what=f"building Linux ({target.name})",
+            log=settings.logs / f"linux-{target.name}.log",
+            step=step,
+            measure=_object_counter(),
+        )
+    built.write_text(state)
+
+
+def _build_state(settings: Settings, target: Target) -> str:
+    """A digest of everything that is built from: make needs seconds to see that nothing changed."""
+    digest = hashlib.sha256(source_version(settings).encode())
+    for path in _inputs(settings, target):
+        info = path.stat()
+        digest.update(f"{path} {info.st_size} {info.st_mtime_ns}\n".encode())
+    return digest.hexdigest()
+
+
+def _inputs(settings: Settings, target: Target) -> list[Path]:
+    directory = settings.repository / "linux" / "config"
+    inputs = [directory / "common.config", directory / target.fragment]
+    if target is SERVER:
+        for part in (settings.repository / "linux" / "arch", settings.repository / "abi"):
+            inputs += sorted(path for path in part.rglob("*") if path.is_file())
+    return inputs
+
+
+def _make_arguments(target: Target, out: Path) -> list[str]:
+    jobs = len(os.sched_getaffinity(0))
+    # A fixed build user and host keep the image independent of the machine.
+    return [
+        f"O={out}",
+        f"ARCH={target.arch}",
+        f"-j{jobs}",
+        "KBUILD_BUILD_USER=keel",
+        "KBUILD_BUILD_HOST=keel",
+    ]
+
+
+def _object_counter() -> Callable[[bytes], str]:
+    """Turns make's lines into the number of files compiled so far."""
+    compiled = 0
+
+    def measure(line: bytes) -> str:
+        nonlocal compiled
+        compiled += line.startswith((b"  CC ", b"  AS "))
+        return f"{compiled} of about {USUAL_FILES} files"
+
+    return measure
+
+
+def _configure(settings: Settings, target: Target, source: Path, out: Path) -> None:
+    directory = settings.repository / "linux" / "config"
+    fragments = [directory / "common.config", directory / target.fragment]
+    stamp = out / CONFIG_STAMP
+    state = _configuration_state(settings, target, fragments)
+    if stamp.exists() and stamp.read_text() == state and (out / ".config").exists():
+        return
+    stamp.unlink(missing_ok=True)
+    process.run_logged(
+        ["scripts/kconfig/merge_config.sh", "-n", "-O", str(out), *map(str, fragments)],
+        what=f"configuring Linux ({target.name})",
+        log=settings.logs / f"linux-{target.name}-config.log",
+        cwd=source,
+        env={"ARCH": target.arch},
+    )
+    final = (out / ".config").read_text()
+    problems = kconfig.without_effect([path.read_text() for path in fragments], final)
+    if problems:
+        shown = "; ".join(problems)
+        raise KeelError(f"Linux ({target.name}) did not take: {shown}", f"mend {fragments[-1]}")
+    stamp.write_text(state)
+
+
+def _configuration_state(settings: Settings, target: Target, fragments: list[Path]) -> str:
+    """A digest of everything that the configuration depends on."""
+    digest = hashlib.sha256(source_version(settings).encode())
+    inputs = list(fragments)
+    if target is SERVER:
+        inputs += sorted((settings.repository / "linux" / "arch" / "l4").rglob("Kconfig*"))
+    for path in inputs:
+        digest.update(path.read_bytes())
+    return digest.hexdigest()

@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""One build step at a time, across all runs of the command that share its directory."""
+
+import fcntl
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from .errors import KeelError
+from .progress import say
+
+
+@contextmanager
+def locked(directory: Path, name: str) -> Iterator[None]:
+    """Hold the lock of this name; the system frees it even when we are killed."""
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        file = (directory / f"{name}.lock").open("w")
+    except OSError as error:
+        raise KeelError(f"cannot write in {directory}: {error.strerror}") from error
+    with file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            say(f"another run of keel is busy with '{name}', waiting for it")
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield

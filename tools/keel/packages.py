@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What the host must have, and its installation through the host's own package manager."""
+
+import os
+import re
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from . import process
+from .config import Settings
+from .errors import KeelError
+from .progress import say
+
+OLDEST_QEMU = (7, 2)
+
+
+@dataclass(frozen=True)
+class Need:
+    """A Debian package and the file whose presence shows that it is there."""
+
+    package: str
+    files: tuple[str, ...]
+    why: str
+
+    def met(self) -> bool:
+        """Whether one of the files is there: an absolute path, or a program in PATH."""
+        return any(
+            Path(name).exists() if name.startswith("/") else shutil.which(name) is not None
+            for name in self.files
+        )
+
+
+EMULATOR = (Need("qemu-system-x86", ("qemu-system-x86_64",), "runs the guest"),)
+COMPILER = (
+    Need("gcc", ("gcc",), "compiles Linux and the guest's init"),
+    Need("make", ("make",), "builds Linux"),
+    Need("binutils", ("ld",), "links everything"),
+    Need("libc6-dev", ("/usr/lib/x86_64-linux-gnu/libc.a",), "links the guest's init"),
+)
+LINUX = (
+    *COMPILER,
+    Need("bc", ("bc",), "builds Linux"),
+    Need("bison", ("bison",), "builds Linux"),
+    Need("flex", ("flex",), "builds Linux"),
+    Need("libelf-dev", ("/usr/include/libelf.h",), "builds Linux"),
+    Need("xz-utils", ("xz",), "unpacks Linux"),
+)
+SIGNATURES = (
+    Need(
+        "debian-archive-keyring",
+        ("/usr/share/keyrings/debian-archive-keyring.gpg",),
+        "verifies what is fetched",
+    ),
+)
+ROOT = (*SIGNATURES, Need("mmdebstrap", ("mmdebstrap",), "makes the root file system"))
+ZSTD = (Need("zstd", ("zstd",), "reads a root that is compressed with zstd"),)
+RUST = (
+    Need("rustc-web", ("/usr/bin/rustc",), "compiles the µ-kernel and the native tasks"),
+    Need("cargo-web", ("/usr/bin/cargo",), "builds the µ-kernel and the native tasks"),
+    Need(
+        "rust-web-src",
+        ("/usr/lib/rustlib/src/rust/library/core",),
+        "builds Rust's core library for the bare machine",
+    ),
+)
+DEBUGGER = (Need("gdb", ("gdb",), "looks into the guest"),)
+ALL = (*LINUX, *EMULATOR, *ROOT, *ZSTD, *RUST, *DEBUGGER)
+
+
+def missing(needs: Sequence[Need]) -> list[Need]:
+    """The needs that the host does not meet."""
+    return [need for need in needs if not need.met()]
+
+
+def require(settings: Settings, needs: Sequence[Need]) -> None:
+    """Install what is missing, or fail and say how the user can."""
+    lacking = missing(needs)
+    if not lacking:
+        return
+    names = sorted({need.package for need in lacking})
+    command = "apt-get install " + " ".join(names)
+    if not settings.install:
+        raise KeelError(f"these packages are missing: {' '.join(names)}", f"run: {command}")
+    if shutil.which("apt-get") is None:
+        raise KeelError(f"these programs are missing: {' '.join(names)}", "install them yourself")
+    _install(names, command)
+    if still := missing(lacking):
+        raise KeelError(f"still missing after its installation: {still[0].package}", f"run: {command}")
+
+
+def _install(names: list[str], command: str) -> None:
+    prefix: list[str] = []
+    if os.geteuid() != 0:
+        if shutil.which("sudo") is None:
+            raise KeelError(f"these packages are missing: {' '.join(names)}", f"as root run: {command}")
+        prefix = ["sudo"]
+    say(f"installing {' '.join(names)}")
+    quiet = ["env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "-qq", "-o", "Dpkg::Use-Pty=0"]
+    install = [*prefix, *quiet, "install", "-y", "--no-install-recommends", *names]
+    if process.run_to_stderr(install) == 0:
+        return
+    say("updating the host's package lists")
+    process.run_to_stderr([*prefix, *quiet, "update"])
+    if process.run_to_stderr(install) != 0:
+        raise KeelError("the packages could not be installed", f"see the lines above, then run: {command}")
+
+
+def qemu_version(text: str) -> tuple[int, int] | None:
+    """The version in the output of `qemu-system-x86_64 --version`."""
+    found = re.search(r"version (\d+)\.(\d+)", text)
+    return (int(found[1]), int(found[2])) if found else None
+
+
+def require_emulator(settings: Settings) -> None:
+    """QEMU, and not one too old."""
+    require(settings, EMULATOR)
+    version = qemu_version(process.output(["qemu-system-x86_64", "--version"]))
+    if version is None or version < OLDEST_QEMU:
+        shown = ".".join(map(str, version)) if version else "of an unknown version"
+        wanted = ".".join(map(str, OLDEST_QEMU))
+        raise KeelError(f"QEMU {shown} is too old", f"{wanted} or later is needed; Debian 12 has it")

@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The only place that starts other programs.
+
+A child never outlives us: it is told to die with its parent, and is ended
+together with its own children when we leave early.
+"""
+
+import ctypes
+import errno
+import os
+import selectors
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from .errors import KeelError
+from .progress import Step
+
+PR_SET_PDEATHSIG = 1
+TAIL_LINES = 15
+END_GRACE_S = 3.0
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def _die_with_parent() -> None:
+    _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The child's environment: ours, with messages in one language."""
+    return {**os.environ, "LC_ALL": "C.UTF-8", **(extra or {})}
+
+
+def start(
+    argv: Sequence[str],
+    *,
+    pass_fds: Sequence[int] = (),
+    stdout: int | None = None,
+    stderr: int | None = None,
+    stdin: int | None = subprocess.DEVNULL,
+    cwd: Path | None = None,
+    env: Mapping[str, str] | None = None,
+) -> subprocess.Popen[bytes]:
+    """Start a program in a session of its own, so that Ctrl-C reaches us alone."""
+    try:
+        return subprocess.Popen(
+            argv,
+            stdin=stdin,
+            stdout=stdout,
+            stderr=stderr,
+            pass_fds=pass_fds,
+            cwd=cwd,
+            env=environment(env),
+            start_new_session=True,
+            preexec_fn=_die_with_parent,
+        )
+    except FileNotFoundError as error:
+        raise KeelError(f"{argv[0]} is not there", "./keel doctor says what is missing") from error
+    except PermissionError as error:
+        raise KeelError(f"{argv[0]} cannot be started: {error.strerror}") from error
+
+
+def end(child: subprocess.Popen[bytes]) -> None:
+    """End a child and all that it started."""
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        try:
+            os.killpg(child.pid, number)
+        except ProcessLookupError:
+            pass
+        try:
+            child.wait(END_GRACE_S)
+            if number == signal.SIGTERM:
+                continue  # its own children may still be there
+            return
+        except subprocess.TimeoutExpired:
+            continue
+
+
+def tail(path: Path) -> str:
+    """The last lines of a log, for the user to see before the one-line error."""
+    try:
+        lines = path.read_text(errors="replace").splitlines()
+    except OSError:
+        return ""
+    return "\n".join(lines[-TAIL_LINES:])
+
+
+def _failure(what: str, log: Path, remedy: str) -> KeelError:
+    text = log.read_text(errors="replace") if log.exists() else ""
+    if os.strerror(errno.ENOSPC) in text:
+        return KeelError(f"{what} failed: the disk is full", "free some space and run it again")
+    print(tail(log), file=sys.stderr)
+    return KeelError(f"{what} failed", remedy or f"the whole output is in {log}")
+
+
+def run_logged(
+    argv: Sequence[str],
+    *,
+    what: str,
+    log: Path,
+    step: Step | None = None,
+    measure: Callable[[bytes], str] | None = None,
+    cwd: Path | None = None,
+    env: Mapping[str, str] | None = None,
+    remedy: str = "",
+) -> None:
+    """Run a program to its end with its output in a log; fail with the log's tail shown.
+
+    `measure` turns a line of output into "how far" for the step.
+    """
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with log.open("wb") as file:
+        child = start(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, cwd=cwd, env=env)
+        try:
+            _copy_lines(child, file.write, step, measure)
+            status = child.wait()
+        except OSError as error:
+            raise KeelError(f"{what} failed: {error.strerror}", f"see {log}") from error
+        finally:
+            if child.poll() is None:
+                end(child)
+    if status != 0:
+        raise _failure(what, log, remedy)
+
+
+def _copy_lines(
+    child: subprocess.Popen[bytes],
+    write: Callable[[bytes], object],
+    step: Step | None,
+    measure: Callable[[bytes], str] | None,
+) -> None:
+    assert child.stdout is not None
+    how_far = "running"
+    with selectors.DefaultSelector() as selector:
+        selector.register(child.stdout, selectors.EVENT_READ)
+        rest = b""
+        while True:
+            if selector.select(1.0):
+                data = os.read(child.stdout.fileno(), 65536)
+                if not data:
+                    return
+                write(data)
+                *lines, rest = (rest + data).split(b"\n")
+                for line in lines:
+                    how_far = measure(line) or how_far if measure else how_far
+            if step:
+                step.update(how_far)
+
+
+def output(argv: Sequence[str], *, env: Mapping[str, str] | None = None) -> str:
+    """The standard output of a short program; KeelError where it fails."""
+    try:
+        result = subprocess.run(
+            argv, stdin=subprocess.DEVNULL, capture_output=True, env=environment(env), check=True
+        )
+    except FileNotFoundError as error:
+        raise KeelError(f"{argv[0]} is not there", "./keel doctor says what is missing") from error
+    except subprocess.CalledProcessError as error:
+        reason = error.stderr.decode(errors="replace").strip().splitlines()
+        raise KeelError(f"{argv[0]} failed: {reason[-1] if reason else error}") from error
+    return result.stdout.decode(errors="replace")
+
+
+def status_of(argv: Sequence[str], timeout_s: float) -> int | None:
+    """The exit status of a silent program, or None where it did not end in time."""
+    child = start(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        return child.wait(timeout_s)
+    except subprocess.TimeoutExpired:
+        return None
+    finally:
+        if child.poll() is None:
+            end(child)
+
+
+def run_shown(argv: Sequence[str], *, cwd: Path | None = None) -> int:
+    """Run a program on the user's terminal and return its exit status."""
+    try:
+        return subprocess.run(argv, cwd=cwd, check=False).returncode
+    except FileNotFoundError as error:
+        raise KeelError(f"{argv[0]} is not there", "./keel doctor says what is missing") from error
+
+
+def wait_until(deadline: float, child: subprocess.Popen[bytes]) -> int | None:
+    """The child's status if it ends before the deadline of time.monotonic()."""
+    try:
+        return child.wait(max(0.0, deadline - time.monotonic()))
+    except subprocess.TimeoutExpired:
+        return None
+
+
+def run_to_stderr(argv: Sequence[str]) -> int:
+    """Run a program with its output on our error output; its standard input is the user's."""
+    return subprocess.run(argv, stdout=sys.stderr, check=False).returncode

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""From a description of a guest to QEMU's arguments. Pure: it starts and reads nothing."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from . import machine
+
+
+@dataclass(frozen=True)
+class Module:
+    """A boot module: a file and the arguments behind its name."""
+
+    path: Path
+    arguments: str = ""
+
+    def text(self) -> str:
+        """As QEMU's -initrd wants it: a comma in it is written twice."""
+        return f"{self.path} {self.arguments}".strip().replace(",", ",,")
+
+
+@dataclass(frozen=True)
+class Guest:
+    """Everything that decides how the emulator is started."""
+
+    kernel: Path
+    command_line: str = ""
+    ramdisk: Path | None = None
+    modules: tuple[Module, ...] = ()
+    memory_mb: int = machine.DEFAULT_MEMORY_MB
+    accelerator: str = "tcg"
+    icount: bool = False
+    gdb_socket: Path | None = None
+    console_fd: int | None = None
+    exec_fd: int | None = None
+    log_fd: int | None = None
+    extra: tuple[str, ...] = field(default_factory=tuple)
+
+
+def arguments(guest: Guest) -> list[str]:
+    """The whole command."""
+    argv = [
+        machine.EMULATOR,
+        "-no-user-config",
+        "-nodefaults",
+        "-no-reboot",
+        *("-machine", "pc"),
+        *("-accel", guest.accelerator),
+        *("-cpu", machine.CPU),
+        *("-smp", "1"),
+        *("-m", str(guest.memory_mb)),
+        *("-display", "none"),
+        *("-device", f"isa-debug-exit,iobase={machine.EXIT_PORT:#x},iosize=0x4"),
+    ]
+    argv += _serial(machine.CONSOLE, _socket(guest.console_fd))
+    argv += _serial(machine.EXEC, _socket(guest.exec_fd))
+    argv += _serial(machine.LOG, _socket(guest.log_fd))
+    if guest.icount:
+        argv += ["-icount", "shift=0,sleep=off"]
+    if guest.gdb_socket:
+        argv += ["-chardev", f"socket,path={guest.gdb_socket},server=on,wait=off,id=gdb"]
+        argv += ["-gdb", "chardev:gdb", "-S"]
+    argv += ["-kernel", str(guest.kernel)]
+    if guest.command_line:
+        argv += ["-append", guest.command_line]
+    if guest.ramdisk:
+        argv += ["-initrd", str(guest.ramdisk)]
+    elif guest.modules:
+        argv += ["-initrd", ",".join(module.text() for module in guest.modules)]
+    return argv + list(guest.extra)
+
+
+def _socket(fd: int | None) -> str:
+    return "null" if fd is None else f"socket,fd={fd}"
+
+
+def _serial(port: machine.SerialPort, backend: str) -> list[str]:
+    return ["-chardev", f"{backend},id={port.name}", "-serial", f"chardev:{port.name}"]

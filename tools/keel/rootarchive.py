@@ -1,0 +1,249 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Root file systems as RAM disks: a user's archive or directory, checked and otherwise as it is,
+and the one file that is booted, the root with the guest's init appended."""
+
+import bz2
+import gzip
+import hashlib
+import json
+import lzma
+import os
+import stat
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO, cast
+
+from . import cpio, packages, process
+from .config import Settings
+from .errors import KeelError
+from .lock import locked
+from .progress import Step
+
+SIGNATURES = {
+    b"\x1f\x8b": "gzip",
+    b"\xfd7zXZ\x00": "xz",
+    b"\x28\xb5\x2f\xfd": "zstd",
+    b"BZh": "bzip2",
+    b"\x02\x21\x4c\x18": "lz4",
+    b"\x04\x22\x4d\x18": "lz4",
+}
+STARTERS = ("init", "bin/sh", "bin/bash", "usr/bin/sh", "usr/bin/bash")
+MEGABYTE = 1 << 20
+# What a guest needs beside its root: the kernel, its tables and room to work.
+GUEST_RESERVE_MB = 128
+
+
+@dataclass(frozen=True)
+class Root:
+    """A checked root archive."""
+
+    path: Path
+    packed_bytes: int
+    content_bytes: int
+    starts: bool
+
+    def memory_mb(self) -> int:
+        """The least memory of a guest that unpacks it: the archive and its content are both there."""
+        return (self.packed_bytes + self.content_bytes) // MEGABYTE + GUEST_RESERVE_MB
+
+
+def compression(start: bytes) -> str:
+    """The name of the compression of a file that starts like this, or an empty string."""
+    return next((name for mark, name in SIGNATURES.items() if start.startswith(mark)), "")
+
+
+@contextmanager
+def _opened(path: Path, settings: Settings) -> Iterator[BinaryIO]:
+    with path.open("rb") as file:
+        kind = compression(file.read(8))
+    if kind == "lz4":
+        remedy = f"recompress it: lz4 -dc {path.name} | gzip > root.cpio.gz"
+        raise KeelError(f"{path} is compressed with LZ4, which is not supported", remedy)
+    if kind == "zstd":
+        packages.require(settings, packages.ZSTD)
+        child = process.start(["zstd", "-dcq", str(path)], stdout=subprocess.PIPE)
+        try:
+            yield cast(BinaryIO, child.stdout)
+        finally:
+            process.end(child)
+        return
+    openers = {"gzip": gzip.open, "xz": lzma.open, "bzip2": bz2.open}
+    opener = openers.get(kind, open)
+    with cast(BinaryIO, opener(path, "rb")) as stream:
+        yield stream
+
+
+def check(path: Path, settings: Settings) -> Root:
+    """Read an archive once from end to end; KeelError says in one line what is wrong with it."""
+    content, names = 0, set()
+    try:
+        packed = path.stat().st_size
+        with _opened(path, settings) as stream:
+            for entry in cpio.read_headers(stream):
+                content += entry.size or 0
+                names.add(entry.name.removeprefix("./").removeprefix("/"))
+    except (cpio.BrokenArchive, EOFError, lzma.LZMAError, gzip.BadGzipFile, ValueError) as error:
+        reason = str(error) or "it is cut off"
+        raise KeelError(f"{path} is not a usable root: {reason}", "give a directory or a cpio in newc format") from error
+    except OSError as error:
+        raise KeelError(f"{path} cannot be read: {error.strerror or error}") from error
+    return Root(path, packed, content, any(name in names for name in STARTERS))
+
+
+def _walk(directory: Path) -> Iterator[tuple[Path, os.stat_result]]:
+    def fail(error: OSError) -> None:
+        raise error
+
+    for place, folders, files in os.walk(directory, onerror=fail):
+        for name in sorted(folders) + sorted(files):
+            path = Path(place) / name
+            yield path, path.lstat()
+
+
+def pack_directory(directory: Path, archive: Path) -> None:
+    """Write a directory as an archive, owners, modes, links and devices as they are."""
+    writer = cpio.Writer()
+    inodes: dict[tuple[int, int], int] = {}
+    with archive.open("wb") as out:
+        for path, info in _walk(directory):
+            if stat.S_ISSOCK(info.st_mode):
+                continue  # a socket means nothing without the process that made it
+            _pack_file(out, writer, inodes, path.relative_to(directory).as_posix(), path, info)
+        out.write(writer.end())
+
+
+def _pack_file(
+    out: BinaryIO,
+    writer: cpio.Writer,
+    inodes: dict[tuple[int, int], int],
+    name: str,
+    path: Path,
+    info: os.stat_result,
+) -> None:
+    links, data, size, first = 1, b"", 0, True
+    inode = writer.new_inode()
+    if stat.S_ISREG(info.st_mode):
+        size = info.st_size
+        if info.st_nlink > 1:
+            links = info.st_nlink
+            key = (info.st_dev, info.st_ino)
+            first = key not in inodes
+            inode = inodes.setdefault(key, inode)
+    elif stat.S_ISLNK(info.st_mode):
+        data = os.readlink(path).encode("utf-8", "surrogateescape")
+        size = len(data)
+    device = (os.major(info.st_rdev), os.minor(info.st_rdev))
+    size = size if first else 0  # the data of hard links come with the first name
+    entry = cpio.Entry(
+        name, info.st_mode, uid=info.st_uid, gid=info.st_gid, mtime=int(info.st_mtime),
+        links=links, inode=inode, device=device, size=size,
+    )
+    out.write(writer.header(entry))
+    if stat.S_ISREG(info.st_mode) and first:
+        copied = _copy(path, out)
+        if copied != size:
+            raise KeelError(f"{path} changed while it was read", "run it again")
+    else:
+        out.write(data)
+    out.write(cpio.padding(size))
+
+
+def _copy(path: Path, out: BinaryIO) -> int:
+    copied = 0
+    with path.open("rb") as file:
+        while data := file.read(cpio.COPY_BYTES):
+            out.write(data)
+            copied += len(data)
+    return copied
+
+
+def _key(path: Path) -> str:
+    return hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:12]
+
+
+def checked(path: Path, settings: Settings) -> Root:
+    """`check`, remembered for as long as the file stays as it is."""
+    try:
+        info = path.stat()
+    except OSError as error:
+        raise KeelError(f"{path} cannot be read: {error.strerror}") from error
+    known = settings.build / "images" / f"{_key(path)}.checked"
+    state = {"size": info.st_size, "mtime": info.st_mtime_ns}
+    if known.exists():
+        kept = json.loads(known.read_text())
+        if kept["state"] == state:
+            return Root(path, info.st_size, kept["content"], kept["starts"])
+    with Step(f"checking {path.name}"):
+        root = check(path, settings)
+    known.parent.mkdir(parents=True, exist_ok=True)
+    result = {"state": state, "content": root.content_bytes, "starts": root.starts}
+    replace_text(known, json.dumps(result))
+    return root
+
+
+def replace_text(path: Path, text: str) -> None:
+    """Write a file so that a reader sees the old or the new content, never a part."""
+    aside = path.with_suffix(f".{os.getpid()}")
+    aside.write_text(text)
+    aside.replace(path)
+
+
+def from_user(path: Path, settings: Settings) -> Root:
+    """The root that the user named: an archive as it is, a directory packed."""
+    if not path.exists():
+        raise KeelError(f"the root {path} does not exist", "give a directory or a .cpio(.gz)")
+    if not path.is_dir():
+        return checked(path, settings)
+    archive = settings.build / "images" / f"{_key(path)}-directory.cpio"
+    with locked(settings.locks, "images"):
+        _pack_new(path, archive)
+    return checked(archive, settings)
+
+
+def _pack_new(directory: Path, archive: Path) -> None:
+    archive.parent.mkdir(parents=True, exist_ok=True)
+    aside = archive.with_suffix(".new")
+    try:
+        with Step(f"packing {directory}"):
+            pack_directory(directory, aside)
+        aside.replace(archive)
+    except cpio.BrokenArchive as error:
+        raise KeelError(str(error)) from error
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        raise KeelError(f"{directory} cannot be packed: {where}{error.strerror}") from error
+    finally:
+        aside.unlink(missing_ok=True)
+
+
+def join(archives: list[Path], joined: Path) -> None:
+    """Append archives to one another at the alignment that Linux asks for."""
+    aside = joined.with_suffix(".new")
+    try:
+        with aside.open("wb") as out:
+            for archive in archives:
+                _copy(archive, out)
+                out.write(cpio.padding(out.tell()))
+        aside.replace(joined)
+    finally:
+        aside.unlink(missing_ok=True)
+
+
+def _newer(path: Path, others: list[Path]) -> bool:
+    if not path.exists():
+        return False
+    time = path.stat().st_mtime_ns
+    return all(other.stat().st_mtime_ns < time for other in others)
+
+
+def boot_archive(settings: Settings, root: Root, init: Path) -> Path:
+    """The file that is booted: the root with the init's archive appended, reused while current."""
+    joined = settings.build / "images" / f"{_key(root.path)}-booted.cpio"
+    with locked(settings.locks, "images"):
+        joined.parent.mkdir(parents=True, exist_ok=True)
+        if not _newer(joined, [root.path, init]):
+            join([root.path, init], joined)
+    return joined
