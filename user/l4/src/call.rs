@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! The gate: one `syscall` instruction, all registers that any call names, no interpretation.
+
+use keel_abi::call::{Error, Side, Status, REGISTER_WORDS};
+
+/// The registers of a call, before and after it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Registers {
+    /// rax: call and flags, then the status.
+    pub ax: u64,
+    /// rdi
+    pub di: u64,
+    /// rsi
+    pub si: u64,
+    /// rdx
+    pub dx: u64,
+    /// r8, r9, r10, r12, r13, r14
+    pub words: [u64; REGISTER_WORDS as usize],
+}
+
+/// Why a call failed, and in which part of it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Failure {
+    /// The part.
+    pub side: Side,
+    /// The reason.
+    pub error: Error,
+}
+
+impl Failure {
+    /// A failure of the call itself.
+    pub const fn call(error: Error) -> Failure {
+        Failure { side: Side::Call, error }
+    }
+}
+
+/// Enters the kernel with `registers` and returns what it left there.
+pub fn invoke(mut registers: Registers) -> Registers {
+    let [mut w0, mut w1, mut w2, mut w3, mut w4, mut w5] = registers.words;
+    // SAFETY: the gate changes the named registers, rcx and r11 only. What the kernel may do to
+    // memory (a mapping taken, another thread that runs) is what the caller of the wrappers asked.
+    unsafe {
+        core::arch::asm!(
+            "syscall",
+            inlateout("rax") registers.ax,
+            inlateout("rdi") registers.di,
+            inlateout("rsi") registers.si,
+            inlateout("rdx") registers.dx,
+            inlateout("r8") w0,
+            inlateout("r9") w1,
+            inlateout("r10") w2,
+            inlateout("r12") w3,
+            inlateout("r13") w4,
+            inlateout("r14") w5,
+            lateout("rcx") _,
+            lateout("r11") _,
+            options(nostack)
+        );
+    }
+    registers.words = [w0, w1, w2, w3, w4, w5];
+    registers
+}
+
+/// Enters the kernel and turns the status into a result.
+pub fn checked(registers: Registers) -> Result<Registers, Failure> {
+    let after = invoke(registers);
+    match Status(after.ax).failure() {
+        Some((side, error)) => Err(Failure { side, error }),
+        None => Ok(after),
+    }
+}

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! The kernel information page of a task whose kernel area lies at the default place: memory
+//! regions, boot modules, the clock.
+
+use keel_abi::memory::{AREA_DEFAULT, AREA_INFO, INFO_MODULES, INFO_REGIONS};
+use keel_abi::{Info, Region};
+
+/// A boot module: where it lies in physical memory and its command line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Module<'a> {
+    /// First byte.
+    pub start: u64,
+    /// First byte after it.
+    pub end: u64,
+    /// Its command line, path first.
+    pub command_line: &'a [u8],
+}
+
+impl<'a> Module<'a> {
+    /// Base name of the first word of the command line.
+    pub fn name(&self) -> &'a [u8] {
+        let first = self.command_line.split(|b| b.is_ascii_whitespace()).next().unwrap_or(&[]);
+        first.rsplit(|b| *b == b'/').next().unwrap_or(&[])
+    }
+}
+
+/// The information page.
+pub fn info() -> &'static Info {
+    // SAFETY: the kernel maps this page read-only into every task whose kernel area lies here, and
+    // never changes it after the start.
+    unsafe { &*((AREA_DEFAULT + AREA_INFO) as *const Info) }
+}
+
+/// The memory regions of `info`.
+pub fn regions(info: &Info) -> impl Iterator<Item = Region> + '_ {
+    let count = info.region_count.min(INFO_REGIONS) as usize;
+    info.regions.chunks_exact(3).take(count).map(|r| Region { start: r[0], end: r[1], kind: r[2] })
+}
+
+/// The boot modules of `info`.
+pub fn modules(info: &Info) -> impl Iterator<Item = Module<'_>> {
+    let count = info.module_count.min(INFO_MODULES) as usize;
+    info.modules.chunks_exact(3).take(count).map(|m| Module { start: m[0], end: m[1], command_line: text(info, m[2]) })
+}
+
+/// The zero-terminated bytes at `offset` in the page.
+fn text(info: &Info, offset: u64) -> &[u8] {
+    // SAFETY: the page is a plain array of words, so all its bytes are initialised and readable.
+    let page = unsafe { core::slice::from_raw_parts((info as *const Info).cast::<u8>(), size_of::<Info>()) };
+    let from = page.get(offset as usize..).unwrap_or(&[]);
+    &from[..from.iter().position(|b| *b == 0).unwrap_or(from.len())]
+}
+
+/// Kernel time now, in nanoseconds.
+pub fn now() -> u64 {
+    let page = info();
+    // SAFETY: reading the time-stamp counter touches nothing.
+    let tsc = unsafe { core::arch::x86_64::_rdtsc() };
+    let ticks = tsc.saturating_sub(page.tsc_base) as u128;
+    ((ticks * page.tsc_mult as u128) >> page.tsc_shift) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_module_is_named_by_its_base_name() {
+        let name = |line: &'static str| Module { start: 0, end: 0, command_line: line.as_bytes() }.name();
+        assert_eq!(name("/boot/x/vmlinux console=/dev/ttyS0"), b"vmlinux");
+        assert_eq!(name("boot.conf"), b"boot.conf");
+        assert_eq!(name(""), b"");
+        assert_eq!(name("dir/ a"), b"");
+    }
+
+    #[test]
+    fn text_ends_inside_the_page() {
+        let mut info = Info::zeroed();
+        info.module_count = 99;
+        info.modules[2] = 4095;
+        info.modules[5] = u64::MAX;
+        info.strings[207] = u64::MAX;
+        assert_eq!(modules(&info).next().map(|m| m.command_line.len()), Some(1));
+        assert_eq!(modules(&info).nth(1).map(|m| m.command_line.len()), Some(0));
+        assert_eq!(modules(&info).count(), INFO_MODULES as usize);
+    }
+}

@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Messages between threads: send, receive, call, answer, notify, sleep, and the loop of a server.
+
+use crate::call::{checked, Failure, Registers};
+use crate::utcb;
+use keel_abi::call::{
+    CALL_IPC, IPC_NOTIFY, IPC_OPEN, IPC_RECEIVE, IPC_RECEIVE_TIMEOUT_SHIFT, IPC_SEND, IPC_SEND_TIMEOUT_SHIFT,
+    REGISTER_WORDS, TIMEOUT_NEVER, TIMEOUT_UTCB, TIMEOUT_ZERO, TIME_ABSOLUTE,
+};
+use keel_abi::{Id, MapItem, Tag};
+
+/// How long a phase may wait for its partner.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Timeout {
+    /// For ever.
+    Never,
+    /// Not at all.
+    Zero,
+    /// This many nanoseconds.
+    After(u64),
+    /// Until this kernel time.
+    At(u64),
+}
+
+impl Timeout {
+    /// The kind for the flags; `store` takes the time where there is one.
+    fn encode(self, store: fn(u64)) -> u64 {
+        match self {
+            Timeout::Never => TIMEOUT_NEVER,
+            Timeout::Zero => TIMEOUT_ZERO,
+            Timeout::After(time) => {
+                store(time & !TIME_ABSOLUTE);
+                TIMEOUT_UTCB
+            }
+            Timeout::At(time) => {
+                store(time | TIME_ABSOLUTE);
+                TIMEOUT_UTCB
+            }
+        }
+    }
+}
+
+/// A message to send: its tag and the words that travel in registers. Further words and the map
+/// items lie in the UTCB.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Message {
+    /// The tag.
+    pub tag: Tag,
+    /// Words 0 to 5.
+    pub words: [u64; REGISTER_WORDS as usize],
+}
+
+impl Message {
+    /// A message with nothing but a label.
+    pub const fn label(label: u32) -> Message {
+        Message { tag: Tag::new(label, 0), words: [0; REGISTER_WORDS as usize] }
+    }
+
+    /// A message with up to six words (more are dropped).
+    pub fn new(label: u32, words: &[u64]) -> Message {
+        let mut message = Message::label(label);
+        let count = words.len().min(REGISTER_WORDS as usize);
+        message.words[..count].copy_from_slice(&words[..count]);
+        message.tag = Tag::new(label, count as u64);
+        message
+    }
+
+    /// The same message with the map items `items`, which it puts into the UTCB.
+    pub fn with_maps(mut self, items: &[MapItem]) -> Message {
+        for (index, item) in items.iter().enumerate() {
+            utcb::set_map_item(index, *item);
+        }
+        self.tag = self.tag.with_maps(items.len() as u64);
+        self
+    }
+}
+
+/// A message that came.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Received {
+    /// Who sent it.
+    pub from: Id,
+    /// Its tag.
+    pub tag: Tag,
+    /// Words 0 to 5.
+    pub words: [u64; REGISTER_WORDS as usize],
+}
+
+impl From<Registers> for Received {
+    fn from(registers: Registers) -> Received {
+        Received { from: Id(registers.di), tag: Tag(registers.si), words: registers.words }
+    }
+}
+
+/// The two phases of an ipc, before they are put into registers.
+#[derive(Clone, Copy, Debug, Default)]
+struct Phases {
+    flags: u64,
+    to: u64,
+    message: Message,
+    from: u64,
+}
+
+impl Phases {
+    fn send(mut self, to: Id, message: Message, timeout: Timeout) -> Phases {
+        self.flags |= IPC_SEND | timeout.encode(utcb::set_send_timeout) << IPC_SEND_TIMEOUT_SHIFT;
+        self.to = to.0;
+        self.message = message;
+        self
+    }
+
+    fn receive(mut self, timeout: Timeout) -> Phases {
+        self.flags |= IPC_RECEIVE | timeout.encode(utcb::set_receive_timeout) << IPC_RECEIVE_TIMEOUT_SHIFT;
+        self
+    }
+
+    fn from(mut self, from: Id) -> Phases {
+        self.from = from.0;
+        self
+    }
+
+    fn open(mut self) -> Phases {
+        self.flags |= IPC_OPEN;
+        self
+    }
+
+    fn run(self) -> Result<Received, Failure> {
+        checked(Registers {
+            ax: CALL_IPC | self.flags,
+            di: self.to,
+            si: self.message.tag.0,
+            dx: self.from,
+            words: self.message.words,
+        })
+        .map(Received::from)
+    }
+}
+
+/// Sends `message` to `to`.
+pub fn send(to: Id, message: Message, timeout: Timeout) -> Result<(), Failure> {
+    Phases::default().send(to, message, timeout).run().map(|_| ())
+}
+
+/// Receives from `from` only.
+pub fn receive(from: Id, timeout: Timeout) -> Result<Received, Failure> {
+    Phases::default().receive(timeout).from(from).run()
+}
+
+/// Receives from anybody.
+pub fn wait(timeout: Timeout) -> Result<Received, Failure> {
+    Phases::default().receive(timeout).open().run()
+}
+
+/// Sends `message` to `to` and receives its answer.
+pub fn call(to: Id, message: Message) -> Result<Received, Failure> {
+    call_within(to, message, Timeout::Never, Timeout::Never)
+}
+
+/// As [`call`], with timeouts.
+pub fn call_within(to: Id, message: Message, send: Timeout, receive: Timeout) -> Result<Received, Failure> {
+    Phases::default().send(to, message, send).receive(receive).from(to).run()
+}
+
+/// Sends `message` to `to`, then receives from anybody.
+pub fn send_and_wait(to: Id, message: Message, send: Timeout, receive: Timeout) -> Result<Received, Failure> {
+    Phases::default().send(to, message, send).receive(receive).open().run()
+}
+
+/// ORs `bits` into the notification word of `to`; never waits.
+pub fn notify(to: Id, bits: u64) -> Result<(), Failure> {
+    let mut phases = Phases::default().send(to, Message::new(0, &[bits]), Timeout::Never);
+    phases.flags |= IPC_NOTIFY;
+    phases.run().map(|_| ())
+}
+
+/// ORs `bits` into the notification word of `to`, then receives from anybody.
+pub fn notify_and_wait(to: Id, bits: u64, timeout: Timeout) -> Result<Received, Failure> {
+    let mut phases = Phases::default().send(to, Message::new(0, &[bits]), Timeout::Never).receive(timeout).open();
+    phases.flags |= IPC_NOTIFY;
+    phases.run()
+}
+
+/// Sleeps for `nanoseconds`.
+pub fn sleep(nanoseconds: u64) {
+    // The only way out is the timeout or a cancellation, and both mean that the sleep is over.
+    let _ = receive(Id::NIL, Timeout::After(nanoseconds));
+}
+
+/// Serves for ever: `answer` turns each message into its reply, or `None` for none. A client that
+/// does not wait for its reply loses it.
+pub fn serve(mut answer: impl FnMut(&Received) -> Option<Message>) -> ! {
+    let mut next = wait(Timeout::Never);
+    loop {
+        next = match next {
+            Ok(received) => match answer(&received) {
+                Some(reply) => send_and_wait(received.from, reply, Timeout::Zero, Timeout::Never),
+                None => wait(Timeout::Never),
+            },
+            Err(_) => wait(Timeout::Never),
+        };
+    }
+}

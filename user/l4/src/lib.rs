@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! The library of native L4 programs.
+//!
+//! `call` is the only door to the kernel; `ipc`, `source`, `thread`, `task` and `mapping` put types
+//! on it; `utcb` and `info` read what the kernel shows; `start`, `print` and `sigma0` spare a
+//! program the first steps. `list` and `ranges` are containers that need no heap.
+
+#![cfg_attr(not(test), no_std)]
+
+pub mod call;
+pub mod info;
+pub mod ipc;
+pub mod list;
+pub mod mapping;
+pub mod print;
+pub mod ranges;
+pub mod record;
+pub mod sigma0;
+pub mod source;
+pub mod start;
+pub mod task;
+pub mod thread;
+pub mod utcb;
+
+pub use keel_abi as abi;
+pub use keel_abi::{Error, Fpage, Id, Side, Tag};

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! A list in an array: bounded, no heap, and a full one says so.
+
+use core::ops::{Deref, DerefMut};
+
+/// At most `N` items; reads like a slice.
+#[derive(Clone, Copy, Debug)]
+pub struct List<T, const N: usize> {
+    items: [T; N],
+    used: usize,
+}
+
+/// The list has no room left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Full;
+
+impl<T: Copy + Default, const N: usize> List<T, N> {
+    /// An empty list.
+    pub fn new() -> List<T, N> {
+        List::empty(T::default())
+    }
+}
+
+impl<T: Copy, const N: usize> List<T, N> {
+    /// An empty list of a type without a default; `filler` is never seen.
+    pub const fn empty(filler: T) -> List<T, N> {
+        List { items: [filler; N], used: 0 }
+    }
+
+    /// Appends `item`.
+    pub fn push(&mut self, item: T) -> Result<(), Full> {
+        self.insert(self.used, item)
+    }
+
+    /// Puts `item` before the item at `index` (at most the length).
+    pub fn insert(&mut self, index: usize, item: T) -> Result<(), Full> {
+        assert!(index <= self.used);
+        if self.used == N {
+            return Err(Full);
+        }
+        self.items.copy_within(index..self.used, index + 1);
+        self.items[index] = item;
+        self.used += 1;
+        Ok(())
+    }
+
+    /// Takes the items [`from`, `to`) out.
+    pub fn remove(&mut self, from: usize, to: usize) {
+        assert!(from <= to && to <= self.used);
+        self.items.copy_within(to..self.used, from);
+        self.used -= to - from;
+    }
+
+    /// Whether no item fits any more.
+    pub fn is_full(&self) -> bool {
+        self.used == N
+    }
+}
+
+impl<T: Copy + Default, const N: usize> Default for List<T, N> {
+    fn default() -> List<T, N> {
+        List::new()
+    }
+}
+
+impl<T, const N: usize> Deref for List<T, N> {
+    type Target = [T];
+
+    fn deref(&self) -> &[T] {
+        &self.items[..self.used]
+    }
+}
+
+impl<T, const N: usize> DerefMut for List<T, N> {
+    fn deref_mut(&mut self) -> &mut [T] {
+        &mut self.items[..self.used]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn items_keep_their_order_and_the_bound_holds() {
+        let mut list: List<u32, 4> = List::new();
+        for item in [1, 2, 4] {
+            list.push(item).unwrap();
+        }
+        list.insert(2, 3).unwrap();
+        assert_eq!((list.push(5), list.is_full()), (Err(Full), true));
+        assert_eq!(&list[..], &[1, 2, 3, 4]);
+        list.remove(1, 3);
+        assert_eq!(&list[..], &[1, 4]);
+    }
+}

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! A set of numbers kept as sorted, disjoint ranges that never touch: free memory, memory of a task.
+
+use crate::list::{Full, List};
+
+/// The numbers from `start` up to but not including `end`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Range {
+    /// First number.
+    pub start: u64,
+    /// First number after it.
+    pub end: u64,
+}
+
+impl Range {
+    /// A range; empty if `end` is not above `start`.
+    pub const fn new(start: u64, end: u64) -> Range {
+        Range { start, end }
+    }
+
+    /// How many numbers it holds.
+    pub const fn size(self) -> u64 {
+        self.end.saturating_sub(self.start)
+    }
+
+    /// Whether it holds nothing.
+    pub const fn is_empty(self) -> bool {
+        self.end <= self.start
+    }
+
+    /// Whether both hold a number.
+    pub const fn overlaps(self, other: Range) -> bool {
+        self.start < other.end && other.start < self.end && !self.is_empty() && !other.is_empty()
+    }
+
+    /// Whether `other` lies inside.
+    pub const fn contains(self, other: Range) -> bool {
+        self.start <= other.start && other.end <= self.end
+    }
+
+    /// The part aligned to `alignment` (a power of two) at both ends.
+    pub fn shrink_to(self, alignment: u64) -> Range {
+        let start = self.start.checked_next_multiple_of(alignment).unwrap_or(u64::MAX);
+        Range::new(start, (self.end / alignment * alignment).max(start))
+    }
+
+    /// The smallest range aligned to `alignment` around it.
+    pub fn grow_to(self, alignment: u64) -> Range {
+        Range::new(self.start / alignment * alignment, self.end.div_ceil(alignment).saturating_mul(alignment))
+    }
+}
+
+/// The set, of at most `N` ranges.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Ranges<const N: usize> {
+    list: List<Range, N>,
+}
+
+impl<const N: usize> Ranges<N> {
+    /// The empty set.
+    pub fn new() -> Ranges<N> {
+        Ranges { list: List::new() }
+    }
+
+    /// The ranges in order.
+    pub fn iter(&self) -> impl Iterator<Item = Range> + '_ {
+        self.list.iter().copied()
+    }
+
+    /// How many numbers the set holds.
+    pub fn total(&self) -> u64 {
+        self.iter().map(Range::size).sum()
+    }
+
+    /// Whether all of `range` is in the set.
+    pub fn contains(&self, range: Range) -> bool {
+        range.is_empty() || self.iter().any(|r| r.contains(range))
+    }
+
+    /// Whether any of `range` is in the set.
+    pub fn overlaps(&self, range: Range) -> bool {
+        self.iter().any(|r| r.overlaps(range))
+    }
+
+    /// Adds `range`; the set is unchanged if it is full.
+    pub fn insert(&mut self, range: Range) -> Result<(), Full> {
+        if range.is_empty() {
+            return Ok(());
+        }
+        let first = self.list.partition_point(|r| r.end < range.start);
+        let last = self.list.partition_point(|r| r.start <= range.end);
+        if first == last {
+            return self.list.insert(first, range);
+        }
+        let merged = Range::new(range.start.min(self.list[first].start), range.end.max(self.list[last - 1].end));
+        self.list[first] = merged;
+        self.list.remove(first + 1, last);
+        Ok(())
+    }
+
+    /// Takes `range` out; the set is unchanged if a split finds it full.
+    pub fn remove(&mut self, range: Range) -> Result<(), Full> {
+        if range.is_empty() {
+            return Ok(());
+        }
+        let first = self.list.partition_point(|r| r.end <= range.start);
+        let last = self.list.partition_point(|r| r.start < range.end);
+        if first >= last {
+            return Ok(());
+        }
+        let before = Range::new(self.list[first].start, range.start);
+        let after = Range::new(range.end, self.list[last - 1].end);
+        let split = first + 1 == last && !before.is_empty() && !after.is_empty();
+        if split && self.list.is_full() {
+            return Err(Full);
+        }
+        self.list.remove(first, last);
+        let mut at = first;
+        for rest in [before, after] {
+            if !rest.is_empty() {
+                self.list.insert(at, rest)?;
+                at += 1;
+            }
+        }
+        Ok(())
+    }
+
+    /// The lowest place for `size` numbers aligned to `alignment` (a power of two).
+    pub fn find(&self, size: u64, alignment: u64) -> Option<Range> {
+        self.iter().find_map(|r| {
+            let start = r.start.checked_next_multiple_of(alignment)?;
+            let end = start.checked_add(size)?;
+            (end <= r.end).then_some(Range::new(start, end))
+        })
+    }
+
+    /// The largest range.
+    pub fn largest(&self) -> Option<Range> {
+        self.iter().max_by_key(|r| r.size())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A small generator, so that the property tests repeat themselves exactly.
+    fn next(state: &mut u64) -> u64 {
+        *state ^= *state << 13;
+        *state ^= *state >> 7;
+        *state ^= *state << 17;
+        *state
+    }
+
+    #[test]
+    fn it_is_the_set_that_a_bitmap_says() {
+        let mut seed = 0x1234_5678_9abc_def1;
+        for _ in 0..200 {
+            let mut ranges: Ranges<64> = Ranges::new();
+            let mut bits = [false; 120];
+            for _ in 0..60 {
+                let start = next(&mut seed) % 120;
+                let range = Range::new(start, (start + next(&mut seed) % 20).min(120));
+                let add = next(&mut seed) % 2 == 0;
+                if add { ranges.insert(range) } else { ranges.remove(range) }.unwrap();
+                (range.start..range.end).for_each(|n| bits[n as usize] = add);
+            }
+            for n in 0..120 {
+                assert_eq!(ranges.contains(Range::new(n, n + 1)), bits[n as usize]);
+            }
+            let list: Vec<Range> = ranges.iter().collect();
+            assert!(list.windows(2).all(|w| w[0].end < w[1].start));
+            assert!(list.iter().all(|r| !r.is_empty()));
+        }
+    }
+
+    #[test]
+    fn a_full_set_stays_as_it_was() {
+        let mut ranges: Ranges<2> = Ranges::new();
+        ranges.insert(Range::new(0, 10)).unwrap();
+        ranges.insert(Range::new(20, 30)).unwrap();
+        assert_eq!((ranges.insert(Range::new(12, 14)), ranges.remove(Range::new(3, 4))), (Err(Full), Err(Full)));
+        assert_eq!(ranges.total(), 20);
+        ranges.insert(Range::new(10, 20)).unwrap();
+        assert_eq!(ranges.largest(), Some(Range::new(0, 30)));
+    }
+
+    #[test]
+    fn places_are_aligned_and_inside() {
+        let mut ranges: Ranges<4> = Ranges::new();
+        ranges.insert(Range::new(0x1000, 0x30_0000)).unwrap();
+        ranges.insert(Range::new(u64::MAX - 10, u64::MAX)).unwrap();
+        assert_eq!(ranges.find(0x10_0000, 0x20_0000), Some(Range::new(0x20_0000, 0x30_0000)));
+        assert_eq!(ranges.find(0x20_0000, 0x20_0000), None);
+        assert_eq!(ranges.find(u64::MAX, 0x1000), None);
+    }
+}

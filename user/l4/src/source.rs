@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Kernel sources: interrupt lines, timers, the memory account.
+
+use crate::call::Failure;
+use crate::ipc::{call, Message, Received};
+use crate::utcb;
+use keel_abi::call::{
+    ACCOUNT_WORDS, QUOTA_BUY_FRAMES, QUOTA_READ, REGISTER_WORDS, SOURCE_ACK, SOURCE_ATTACH, SOURCE_DETACH, SOURCE_GIVE,
+    TIMER_SET,
+};
+use keel_abi::ids::ID_TIMER;
+use keel_abi::{Error, Id};
+
+/// Asks `source` for the operation `label`; a refusal in the answer becomes a failure of the call.
+pub fn operate(source: Id, label: u64, words: &[u64]) -> Result<Received, Failure> {
+    let answer = call(source, Message::new(label as u32, words))?;
+    match Error::ALL.into_iter().find(|e| *e as u64 == answer.tag.label() as u64) {
+        Some(error) => Err(Failure::call(error)),
+        None => Ok(answer),
+    }
+}
+
+/// Receives interrupt line `source` from now on (`IRQ_MODE_*`).
+pub fn attach(source: Id, mode: u64) -> Result<(), Failure> {
+    operate(source, SOURCE_ATTACH, &[mode]).map(|_| ())
+}
+
+/// Ends that.
+pub fn detach(source: Id) -> Result<(), Failure> {
+    operate(source, SOURCE_DETACH, &[]).map(|_| ())
+}
+
+/// Tells that the device behind the line was served.
+pub fn acknowledge(source: Id) -> Result<(), Failure> {
+    operate(source, SOURCE_ACK, &[]).map(|_| ())
+}
+
+/// Gives the right over `source` to the task `to`.
+pub fn give(source: Id, to: Id) -> Result<(), Failure> {
+    operate(source, SOURCE_GIVE, &[to.0]).map(|_| ())
+}
+
+/// Claims a free timer.
+pub fn claim_timer() -> Result<Id, Failure> {
+    operate(Id(ID_TIMER), SOURCE_ATTACH, &[]).map(|answer| Id(answer.words[0]))
+}
+
+/// Arms `timer` for the kernel time `time`, or disarms it (`TIMER_OFF`).
+pub fn set_timer(timer: Id, time: u64) -> Result<(), Failure> {
+    operate(timer, TIMER_SET, &[time]).map(|_| ())
+}
+
+/// The account of `task` (nil: the caller's), by `ACCOUNT_*`.
+pub fn account(task: Id) -> Result<[u64; ACCOUNT_WORDS as usize], Failure> {
+    let answer = operate(Id::QUOTA, QUOTA_READ, &[task.0])?;
+    let mut words = [0; ACCOUNT_WORDS as usize];
+    for (index, word) in words.iter_mut().enumerate() {
+        *word = if index < REGISTER_WORDS as usize { answer.words[index] } else { utcb::word(index) };
+    }
+    Ok(words)
+}
+
+/// Buys the frame pages from `first` on.
+pub fn buy_frames(first: u64, pages: u64) -> Result<(), Failure> {
+    operate(Id::QUOTA, QUOTA_BUY_FRAMES, &[first, pages]).map(|_| ())
+}

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Threads: ids, register exchange, scheduling.
+
+use crate::call::{checked, Failure, Registers};
+use crate::utcb;
+use keel_abi::call::{CALL_ID_NEAREST, CALL_LTHREAD_EX_REGS, CALL_THREAD_SCHEDULE, CALL_THREAD_SWITCH, SCHEDULE_PRIORITY};
+use keel_abi::ids::{ID_LTHREAD_SHIFT, LTHREAD_TASK};
+use keel_abi::{ExRegs, Id};
+
+const RECORD_WORDS: usize = size_of::<ExRegs>() / 8;
+
+/// Exchanges registers of `thread` as `mask` (`EX_*`) says; `record` gives and takes the values.
+pub fn exchange(thread: Id, mask: u64, record: &mut ExRegs) -> Result<Id, Failure> {
+    let words = (record as *mut ExRegs).cast::<u64>();
+    for index in 0..RECORD_WORDS {
+        // SAFETY: the record consists of RECORD_WORDS words.
+        utcb::set_record_word(index, unsafe { words.add(index).read() });
+    }
+    let after = checked(Registers { ax: CALL_LTHREAD_EX_REGS, di: thread.0, si: mask, ..Registers::default() })?;
+    for index in 0..RECORD_WORDS {
+        // SAFETY: as above; every bit pattern is a valid word.
+        unsafe { words.add(index).write(utcb::record_word(index)) };
+    }
+    Ok(Id(after.di))
+}
+
+/// Applies `mask` to `thread` where no value is given or wanted (trigger, cancel, start, delete).
+pub fn act(thread: Id, mask: u64) -> Result<Id, Failure> {
+    exchange(thread, mask, &mut ExRegs::zeroed())
+}
+
+/// The id that names the task of `thread`.
+pub const fn task_of(thread: Id) -> Id {
+    Id(thread.0 | LTHREAD_TASK << ID_LTHREAD_SHIFT)
+}
+
+/// The first lthread of a task that was just created, from the task's id.
+pub const fn first_of(task: Id) -> Id {
+    Id::thread(task.version(), task.task(), 0, task.nesting())
+}
+
+/// Lthread `number` of the task of `thread`, whichever version is there.
+pub const fn lthread(thread: Id, number: u16) -> Id {
+    Id::thread(0, thread.task(), number, thread.nesting())
+}
+
+/// Who would receive a message to `destination`, and the relation (`NEAREST_*`).
+pub fn nearest(destination: Id) -> Result<(Id, u64), Failure> {
+    let after = checked(Registers { ax: CALL_ID_NEAREST, di: destination.0, ..Registers::default() })?;
+    Ok((Id(after.di), after.si))
+}
+
+/// Lets `thread` run now, or whoever is next (nil).
+pub fn switch(thread: Id) -> Result<(), Failure> {
+    checked(Registers { ax: CALL_THREAD_SWITCH, di: thread.0, ..Registers::default() }).map(|_| ())
+}
+
+/// What thread_schedule tells about a thread.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Schedule {
+    /// Priority now.
+    pub priority: u64,
+    /// `STATE_*`.
+    pub state: u64,
+    /// Whom it waits for.
+    pub partner: Id,
+    /// Nanoseconds of processor time it used.
+    pub consumed: u64,
+    /// Its time slice in nanoseconds.
+    pub slice: u64,
+}
+
+/// Sets what `mask` (`SCHEDULE_*`) names and reads the rest.
+pub fn schedule(thread: Id, mask: u64, priority: u64, slice: u64) -> Result<Schedule, Failure> {
+    let words = [slice, 0, 0, 0, 0, 0];
+    let after = checked(Registers { ax: CALL_THREAD_SCHEDULE, di: thread.0, si: mask, dx: priority, words })?;
+    Ok(Schedule {
+        priority: after.di,
+        state: after.si,
+        partner: Id(after.dx),
+        consumed: after.words[0],
+        slice: after.words[1],
+    })
+}
+
+/// Sets the priority of `thread`.
+pub fn set_priority(thread: Id, priority: u64) -> Result<(), Failure> {
+    schedule(thread, SCHEDULE_PRIORITY, priority, 0).map(|_| ())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_task_id_keeps_version_and_number() {
+        let task = task_of(Id::thread(7, 9, 3, 1));
+        assert_eq!((task.version(), task.task(), task.lthread(), task.nesting()), (7, 9, 0xffff, 1));
+        assert_eq!(first_of(task), Id::thread(7, 9, 0, 1));
+        assert_eq!(lthread(task, 5), Id::thread(0, 9, 5, 1));
+    }
+}

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! The calling thread's UTCB: the page through which it gives the kernel what does not fit into
+//! registers. Every access is one volatile load or store, because the kernel reads and writes the
+//! page as well.
+
+use core::mem::offset_of;
+use keel_abi::call::{MAX_MAP_ITEMS, MAX_WORDS};
+use keel_abi::{Fpage, Id, MapItem, Utcb};
+
+/// Address of the calling thread's UTCB.
+pub fn address() -> *mut Utcb {
+    let address: *mut Utcb;
+    // SAFETY: gs points to the UTCB of a native thread, whose first word is its own address.
+    unsafe { core::arch::asm!("mov {}, gs:[0]", out(reg) address, options(nostack, readonly, preserves_flags)) };
+    address
+}
+
+fn load(offset: usize, index: usize) -> u64 {
+    // SAFETY: callers name a field of the UTCB and an index inside it; the page is always mapped.
+    unsafe { address().cast::<u64>().byte_add(offset).add(index).read_volatile() }
+}
+
+fn store(offset: usize, index: usize, value: u64) {
+    // SAFETY: as in `load`; the page is this thread's own.
+    unsafe { address().cast::<u64>().byte_add(offset).add(index).write_volatile(value) }
+}
+
+/// The calling thread's id.
+pub fn my_id() -> Id {
+    Id(load(offset_of!(Utcb, id), 0))
+}
+
+/// Message word `index` as it lies in the UTCB (the first six travel in registers).
+pub fn word(index: usize) -> u64 {
+    assert!(index < MAX_WORDS as usize);
+    load(offset_of!(Utcb, words), index)
+}
+
+/// Sets message word `index`.
+pub fn set_word(index: usize, value: u64) {
+    assert!(index < MAX_WORDS as usize);
+    store(offset_of!(Utcb, words), index, value);
+}
+
+/// Map item `index`, as received.
+pub fn map_item(index: usize) -> MapItem {
+    assert!(index < MAX_MAP_ITEMS as usize);
+    let at = offset_of!(Utcb, maps);
+    MapItem { send_base: load(at, 2 * index), fpage: load(at, 2 * index + 1) }
+}
+
+/// Sets map item `index` of the next message.
+pub fn set_map_item(index: usize, item: MapItem) {
+    assert!(index < MAX_MAP_ITEMS as usize);
+    let at = offset_of!(Utcb, maps);
+    store(at, 2 * index, item.send_base);
+    store(at, 2 * index + 1, item.fpage);
+}
+
+/// Where the next messages' map items are accepted.
+pub fn set_receive_window(window: Fpage) {
+    store(offset_of!(Utcb, receive_fpage), 0, window.0);
+}
+
+/// Time of a send phase with the timeout kind "in the UTCB".
+pub fn set_send_timeout(time: u64) {
+    store(offset_of!(Utcb, send_timeout), 0, time);
+}
+
+/// Time of a receive phase with the timeout kind "in the UTCB".
+pub fn set_receive_timeout(time: u64) {
+    store(offset_of!(Utcb, receive_timeout), 0, time);
+}
+
+/// Word `index` of the record that some calls take and give.
+pub fn record_word(index: usize) -> u64 {
+    assert!(index < 256);
+    load(offset_of!(Utcb, record), index)
+}
+
+/// Sets word `index` of the record.
+pub fn set_record_word(index: usize, value: u64) {
+    assert!(index < 256);
+    store(offset_of!(Utcb, record), index, value);
+}

@@ -1,0 +1,585 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! The boot configuration: its syntax and what can be wrong with it by itself. `docs/boot.md`
+//! describes it to users. Whether modules and memory exist is the business of `plan`.
+
+use core::fmt;
+use keel_l4::abi::fpage::PAGE_SIZE;
+use keel_l4::abi::ids::IRQ_LINES;
+use keel_l4::list::{Full, List};
+use keel_l4::ranges::Range;
+
+/// Tasks that a configuration can name.
+pub const MAX_TASKS: usize = 16;
+/// Modules of one initial RAM disk.
+pub const MAX_INITRD: usize = 4;
+/// Interrupt lines of one task.
+pub const MAX_IRQS: usize = keel_l4::abi::boot::START_IRQS as usize;
+/// Port ranges of one task.
+pub const MAX_PORTS: usize = 16;
+/// Highest priority of a task: with the two above it that a server may use, it stays below the root task's.
+pub const MAX_PRIORITY: u64 = 190;
+/// Log2 of the largest range of task numbers.
+const MAX_TASKS_LOG2: u32 = 18;
+/// Default pages of kernel memory.
+const DEFAULT_QUOTA: u64 = 256;
+/// Default priority.
+const DEFAULT_PRIORITY: u64 = 100;
+/// The first ports of com1 to com4.
+const SERIAL_PORTS: [(&str, u16); 4] = [("com1", 0x3f8), ("com2", 0x2f8), ("com3", 0x3e8), ("com4", 0x2e8)];
+/// Ports of one serial line.
+const SERIAL_PORT_COUNT: u64 = 8;
+
+/// A value and the line that gave it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct At<T> {
+    /// Line number, from 1 on.
+    pub line: u32,
+    /// The value.
+    pub value: T,
+}
+
+/// How much memory a task gets, and where.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Memory {
+    /// All that is left.
+    Rest,
+    /// This many bytes, anywhere.
+    Size(u64),
+    /// Exactly these bytes.
+    Fixed(Range),
+}
+
+/// What kind of task it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Kind {
+    /// A plain task.
+    #[default]
+    Native,
+    /// An operating-system server: it may end the machine, and its image is mapped with all rights.
+    Server,
+}
+
+/// One task.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Task<'a> {
+    /// Its name.
+    pub name: At<&'a str>,
+    /// The module that holds its image.
+    pub image: At<&'a str>,
+    /// Its kind.
+    pub kind: Kind,
+    /// Whether it may end the machine.
+    pub may_end: bool,
+    /// Its memory beside the image.
+    pub memory: Option<At<Memory>>,
+    /// The modules of its initial RAM disk.
+    pub initrd: List<At<&'a str>, MAX_INITRD>,
+    /// Its interrupt lines.
+    pub irqs: List<At<u32>, MAX_IRQS>,
+    /// Its ports.
+    pub ports: List<At<Range>, MAX_PORTS>,
+    /// Its priority.
+    pub priority: u64,
+    /// Pages of kernel memory that it may use.
+    pub quota: u64,
+    /// Task numbers that it may use: a power of two, or 0.
+    pub tasks: u64,
+    /// Its command line.
+    pub args: &'a str,
+}
+
+/// The whole configuration.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Config<'a> {
+    /// First port of the serial line that takes the log.
+    pub log_port: u16,
+    /// Whether a server's panic ends the machine.
+    pub stop_on_panic: bool,
+    /// The tasks.
+    pub tasks: List<Task<'a>, MAX_TASKS>,
+}
+
+/// What is wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Problem {
+    /// Bytes that are not text.
+    NotText,
+    /// A word that nothing is known of.
+    Unknown,
+    /// A value is missing.
+    Missing(&'static str),
+    /// A value that does not fit.
+    Bad(&'static str),
+    /// Given twice.
+    Twice,
+    /// More than there is room for.
+    TooMany,
+    /// The file ends inside a task.
+    Unclosed,
+    /// A task without an image.
+    NoImage,
+    /// No task at all.
+    NoTasks,
+    /// The same thing claimed by an earlier task.
+    Conflict(&'static str),
+}
+
+/// An error: what, where, and the word that shows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ConfigError<'a> {
+    /// Line number, from 1 on.
+    pub line: u32,
+    /// What is wrong.
+    pub problem: Problem,
+    /// The word.
+    pub word: &'a str,
+}
+
+/// A word from the file, made safe to print: short, and without control characters.
+pub struct Quoted<'a>(pub &'a str);
+
+impl fmt::Display for Quoted<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const SHOWN: usize = 40;
+        for c in self.0.chars().take(SHOWN) {
+            write!(f, "{}", if c.is_control() { '?' } else { c })?;
+        }
+        f.write_str(if self.0.chars().count() > SHOWN { "..." } else { "" })
+    }
+}
+
+impl fmt::Display for ConfigError<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let word = Quoted(self.word);
+        write!(f, "boot.conf:{}: ", self.line)?;
+        match self.problem {
+            Problem::NotText => write!(f, "this line is not text"),
+            Problem::Unknown => write!(f, "unknown word '{word}'"),
+            Problem::Missing(what) => write!(f, "'{word}' needs {what}"),
+            Problem::Bad(what) => write!(f, "'{word}' is not {what}"),
+            Problem::Twice => write!(f, "'{word}' is given twice"),
+            Problem::TooMany => write!(f, "too many: no room for '{word}'"),
+            Problem::Unclosed => write!(f, "task '{word}' has no closing '}}'"),
+            Problem::NoImage => write!(f, "task '{word}' has no image"),
+            Problem::NoTasks => write!(f, "no task is named"),
+            Problem::Conflict(what) => write!(f, "{what} of task '{word}' belongs to an earlier task"),
+        }
+    }
+}
+
+/// The words of one line.
+struct Words<'a> {
+    rest: &'a str,
+    line: u32,
+}
+
+impl<'a> Words<'a> {
+    fn peek(&self) -> Option<&'a str> {
+        self.rest.split_whitespace().next().filter(|word| !word.starts_with('#'))
+    }
+
+    fn next(&mut self) -> Option<&'a str> {
+        let word = self.peek()?;
+        let after = self.rest.find(word).unwrap_or(0) + word.len();
+        self.rest = &self.rest[after..];
+        Some(word)
+    }
+
+    /// All that follows, but for a closing brace at the end.
+    fn remainder(&mut self) -> &'a str {
+        let text = self.rest.trim();
+        match text.strip_suffix('}').filter(|t| t.is_empty() || t.ends_with(char::is_whitespace)) {
+            Some(before) => {
+                self.rest = "}";
+                before.trim_end()
+            }
+            None => {
+                self.rest = "";
+                text
+            }
+        }
+    }
+
+    fn error<T>(&self, problem: Problem, word: &'a str) -> Result<T, ConfigError<'a>> {
+        Err(ConfigError { line: self.line, problem, word })
+    }
+
+    fn value(&mut self, keyword: &'a str, what: &'static str) -> Result<&'a str, ConfigError<'a>> {
+        match self.next() {
+            Some("}") | None => self.error(Problem::Missing(what), keyword),
+            Some(word) => Ok(word),
+        }
+    }
+
+    fn number(&mut self, keyword: &'a str, what: &'static str, max: u64) -> Result<u64, ConfigError<'a>> {
+        let word = self.value(keyword, what)?;
+        match number(word).filter(|n| *n <= max) {
+            Some(number) => Ok(number),
+            None => self.error(Problem::Bad(what), word),
+        }
+    }
+
+    /// One word or more, up to the next statement, each given to `take`.
+    fn list(
+        &mut self,
+        keyword: &'a str,
+        what: &'static str,
+        mut take: impl FnMut(&'a str) -> Result<(), Problem>,
+    ) -> Result<(), ConfigError<'a>> {
+        let mut found = false;
+        while let Some(word) = self.peek().filter(|w| *w != "}" && !KEYWORDS.contains(w)) {
+            self.next();
+            found = true;
+            if let Err(problem) = take(word) {
+                return self.error(problem, word);
+            }
+        }
+        if found { Ok(()) } else { self.error(Problem::Missing(what), keyword) }
+    }
+}
+
+/// The statements of a task.
+const KEYWORDS: [&str; 11] =
+    ["image", "kind", "may-end", "memory", "initrd", "irq", "ports", "priority", "quota", "tasks", "args"];
+
+/// A decimal number, or a hexadecimal one after 0x.
+fn number(word: &str) -> Option<u64> {
+    let (digits, radix) = word.strip_prefix("0x").map_or((word, 10), |hex| (hex, 16));
+    if digits.starts_with('+') { None } else { u64::from_str_radix(digits, radix).ok() }
+}
+
+/// A number of bytes, with K, M or G behind it; whole pages.
+fn bytes(word: &str) -> Option<u64> {
+    let unit = [('K', 10), ('M', 20), ('G', 30)].into_iter().find(|(letter, _)| word.ends_with(*letter));
+    let (digits, shift) = unit.map_or((word, 0), |(_, shift)| (&word[..word.len() - 1], shift));
+    let size = number(digits)?.checked_mul(1 << shift)?;
+    (size > 0 && size % PAGE_SIZE == 0).then_some(size)
+}
+
+/// Ports as `first-last` or one port.
+fn ports(word: &str) -> Option<Range> {
+    let (first, last) = word.split_once('-').unwrap_or((word, word));
+    let (first, last) = (number(first)?, number(last)?);
+    (first <= last && last <= u16::MAX as u64).then_some(Range::new(first, last + 1))
+}
+
+/// Reads the configuration.
+pub fn parse(text: &[u8]) -> Result<Config<'_>, ConfigError<'_>> {
+    let mut config = Config { log_port: 0, ..Config::default() };
+    let mut open: Option<Open<'_>> = None;
+    let mut seen_panic = false;
+    let mut line = 0;
+    for bytes in text.split(|b| *b == b'\n') {
+        line += 1;
+        let rest = core::str::from_utf8(bytes).map_err(|_| ConfigError { line, problem: Problem::NotText, word: "" })?;
+        let mut words = Words { rest, line };
+        while let Some(word) = words.next() {
+            match &mut open {
+                Some(task) if word == "}" => {
+                    let task = task.close()?;
+                    config.tasks.push(task).or_else(|_| words.error(Problem::TooMany, task.name.value))?;
+                    open = None;
+                }
+                Some(task) => task.statement(word, &mut words)?,
+                None => open = global(&mut config, &mut seen_panic, word, &mut words)?,
+            }
+        }
+    }
+    if let Some(open) = open {
+        let name = open.task.name;
+        return Err(ConfigError { line: name.line, problem: Problem::Unclosed, word: name.value });
+    }
+    if config.log_port == 0 {
+        config.log_port = SERIAL_PORTS[2].1;
+    }
+    check(&config, line)?;
+    Ok(config)
+}
+
+/// A statement outside of the tasks; opens a task if it is one.
+fn global<'a>(
+    config: &mut Config<'a>,
+    seen_panic: &mut bool,
+    word: &'a str,
+    words: &mut Words<'a>,
+) -> Result<Option<Open<'a>>, ConfigError<'a>> {
+    match word {
+        "log" => {
+            let name = words.value(word, "com1 to com4")?;
+            if config.log_port != 0 {
+                return words.error(Problem::Twice, word);
+            }
+            match SERIAL_PORTS.into_iter().find(|(n, _)| *n == name) {
+                Some((_, port)) => config.log_port = port,
+                None => return words.error(Problem::Bad("com1 to com4"), name),
+            }
+        }
+        "on-panic" => {
+            let what = words.value(word, "stop or continue")?;
+            if core::mem::replace(seen_panic, true) {
+                return words.error(Problem::Twice, word);
+            }
+            config.stop_on_panic = match what {
+                "stop" => true,
+                "continue" => false,
+                _ => return words.error(Problem::Bad("stop or continue"), what),
+            };
+        }
+        "task" => {
+            let name = words.value(word, "a name")?;
+            if words.next() != Some("{") {
+                return words.error(Problem::Missing("'{' on the same line"), word);
+            }
+            if config.tasks.iter().any(|t| t.name.value == name) {
+                return words.error(Problem::Twice, name);
+            }
+            return Ok(Some(Open::new(At { line: words.line, value: name })));
+        }
+        _ => return words.error(Problem::Unknown, word),
+    }
+    Ok(None)
+}
+
+/// A task whose closing brace has not come yet.
+struct Open<'a> {
+    task: Task<'a>,
+    /// Bit n: statement n of KEYWORDS was seen.
+    seen: u32,
+}
+
+impl<'a> Open<'a> {
+    fn new(name: At<&'a str>) -> Open<'a> {
+        let task = Task { name, priority: DEFAULT_PRIORITY, quota: DEFAULT_QUOTA, ..Task::default() };
+        Open { task, seen: 0 }
+    }
+
+    fn close(&self) -> Result<Task<'a>, ConfigError<'a>> {
+        let name = self.task.name;
+        if self.task.image.line == 0 {
+            return Err(ConfigError { line: name.line, problem: Problem::NoImage, word: name.value });
+        }
+        Ok(self.task)
+    }
+
+    fn statement(&mut self, word: &'a str, words: &mut Words<'a>) -> Result<(), ConfigError<'a>> {
+        let Some(index) = KEYWORDS.iter().position(|k| *k == word) else {
+            return words.error(Problem::Unknown, word);
+        };
+        if self.seen & 1 << index != 0 {
+            return words.error(Problem::Twice, word);
+        }
+        self.seen |= 1 << index;
+        let task = &mut self.task;
+        match word {
+            "image" => task.image = At { line: words.line, value: words.value(word, "a module's name")? },
+            "kind" => task.kind = kind(word, words)?,
+            "may-end" => task.may_end = true,
+            "memory" => task.memory = Some(At { line: words.line, value: memory(word, words)? }),
+            "priority" => task.priority = words.number(word, "a priority from 0 to 190", MAX_PRIORITY)?,
+            "quota" => task.quota = words.number(word, "a number of pages", u32::MAX as u64)?,
+            "tasks" => task.tasks = task_numbers(word, words)?,
+            "args" => task.args = words.remainder(),
+            _ => self.lists(word, words)?,
+        }
+        Ok(())
+    }
+
+    /// The statements that take a list.
+    fn lists(&mut self, word: &'a str, words: &mut Words<'a>) -> Result<(), ConfigError<'a>> {
+        let (task, line) = (&mut self.task, words.line);
+        let full = |_: Full| Problem::TooMany;
+        match word {
+            "initrd" => words.list(word, "a module's name", |w| task.initrd.push(At { line, value: w }).map_err(full)),
+            "irq" => words.list(word, "an interrupt line", |w| {
+                let value = number(w).filter(|n| *n < IRQ_LINES).ok_or(Problem::Bad("an interrupt line"))? as u32;
+                task.irqs.push(At { line, value }).map_err(full)
+            }),
+            _ => words.list(word, "a range of ports", |w| {
+                let value = ports(w).ok_or(Problem::Bad("a range of ports such as 0x3f8-0x3ff"))?;
+                task.ports.push(At { line, value }).map_err(full)
+            }),
+        }
+    }
+}
+
+fn kind<'a>(keyword: &'a str, words: &mut Words<'a>) -> Result<Kind, ConfigError<'a>> {
+    match words.value(keyword, "server or native")? {
+        "server" => Ok(Kind::Server),
+        "native" => Ok(Kind::Native),
+        word => words.error(Problem::Bad("server or native"), word),
+    }
+}
+
+fn memory<'a>(keyword: &'a str, words: &mut Words<'a>) -> Result<Memory, ConfigError<'a>> {
+    const WHAT: &str = "rest or a size such as 512M";
+    let word = words.value(keyword, WHAT)?;
+    if word == "rest" {
+        return Ok(Memory::Rest);
+    }
+    let Some(size) = bytes(word) else {
+        return words.error(Problem::Bad(WHAT), word);
+    };
+    if words.peek() != Some("at") {
+        return Ok(Memory::Size(size));
+    }
+    words.next();
+    let at = words.value("at", "a physical address")?;
+    match number(at).filter(|a| a % PAGE_SIZE == 0).and_then(|a| Some(Range::new(a, a.checked_add(size)?))) {
+        Some(range) => Ok(Memory::Fixed(range)),
+        None => words.error(Problem::Bad("a page-aligned physical address"), at),
+    }
+}
+
+fn task_numbers<'a>(keyword: &'a str, words: &mut Words<'a>) -> Result<u64, ConfigError<'a>> {
+    const WHAT: &str = "a power of two up to 262144";
+    let word = words.value(keyword, WHAT)?;
+    match number(word).filter(|n| n.is_power_of_two() && n.ilog2() <= MAX_TASKS_LOG2) {
+        Some(count) => Ok(count),
+        None => words.error(Problem::Bad(WHAT), word),
+    }
+}
+
+/// What only the tasks together can get wrong.
+fn check<'a>(config: &Config<'a>, last_line: u32) -> Result<(), ConfigError<'a>> {
+    if config.tasks.is_empty() {
+        return Err(ConfigError { line: last_line, problem: Problem::NoTasks, word: "" });
+    }
+    let log = Range::new(config.log_port as u64, config.log_port as u64 + SERIAL_PORT_COUNT);
+    for (index, task) in config.tasks.iter().enumerate() {
+        let conflict = |line, what| Err(ConfigError { line, problem: Problem::Conflict(what), word: task.name.value });
+        let earlier = &config.tasks[..index];
+        for ports in task.ports.iter() {
+            let theirs = earlier.iter().flat_map(|t| t.ports.iter()).any(|p| p.value.overlaps(ports.value));
+            if theirs || ports.value.overlaps(log) {
+                return conflict(ports.line, if theirs { "a port" } else { "a port of the log" });
+            }
+        }
+        for irq in task.irqs.iter() {
+            if earlier.iter().flat_map(|t| t.irqs.iter()).any(|i| i.value == irq.value) {
+                return conflict(irq.line, "an interrupt line");
+            }
+        }
+        for module in task.initrd.iter() {
+            if earlier.iter().flat_map(|t| t.initrd.iter()).any(|m| m.value == module.value) {
+                return conflict(module.line, "an initrd module");
+            }
+        }
+        if let Some(memory) = task.memory {
+            if earlier.iter().filter_map(|t| t.memory).any(|m| same_memory(m.value, memory.value)) {
+                return conflict(memory.line, "the memory");
+            }
+        }
+    }
+    Ok(())
+}
+
+fn same_memory(a: Memory, b: Memory) -> bool {
+    match (a, b) {
+        (Memory::Rest, Memory::Rest) => true,
+        (Memory::Fixed(a), Memory::Fixed(b)) => a.overlaps(b),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GOOD: &str = "# a machine\nlog com1\non-panic stop\ntask linux {\n    image vmlinux\n    kind server\n    \
+        memory rest\n    initrd root.cpio init.cpio\n    irq 3 4   # serial\n    ports 0x2f8-0x2ff 0x70-0x71\n    \
+        priority 110\n    quota 8192\n    tasks 32768\n    args console=ttyS0 a=# b\n}\n\
+        task heartbeat { image heartbeat  priority 150  args interval=100ms }\n";
+
+    fn error(text: &str) -> String {
+        parse(text.as_bytes()).map(|_| ()).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_whole_file_is_read() {
+        let config = parse(GOOD.as_bytes()).unwrap();
+        assert_eq!((config.log_port, config.stop_on_panic, config.tasks.len()), (0x3f8, true, 2));
+        let linux = &config.tasks[0];
+        assert_eq!((linux.image.value, linux.kind, linux.priority), ("vmlinux", Kind::Server, 110));
+        assert_eq!((linux.quota, linux.tasks, linux.args), (8192, 32768, "console=ttyS0 a=# b"));
+        assert_eq!(linux.memory, Some(At { line: 7, value: Memory::Rest }));
+        assert_eq!(linux.initrd.iter().map(|m| m.value).collect::<Vec<_>>(), ["root.cpio", "init.cpio"]);
+        assert_eq!(linux.irqs.iter().map(|m| m.value).collect::<Vec<_>>(), [3, 4]);
+        assert_eq!(linux.ports[1].value, Range::new(0x70, 0x72));
+        let beat = &config.tasks[1];
+        assert_eq!((beat.name.line, beat.args, beat.priority), (16, "interval=100ms", 150));
+    }
+
+    #[test]
+    fn sizes_have_units() {
+        assert_eq!((bytes("512M"), bytes("4096"), bytes("1G")), (Some(512 << 20), Some(4096), Some(1 << 30)));
+        for bad in ["", "M", "0", "0M", "100", "-1M", "+1M", "99999999999999999999", "18446744073709551615G", "1 M", "0x"] {
+            assert_eq!(bytes(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn errors_name_line_and_word() {
+        let cases = [
+            ("", "boot.conf:1: no task is named"),
+            ("\nbogus", "boot.conf:2: unknown word 'bogus'"),
+            ("log", "boot.conf:1: 'log' needs com1 to com4"),
+            ("log lpt1", "boot.conf:1: 'lpt1' is not com1 to com4"),
+            ("log com1\nlog com1", "boot.conf:2: 'log' is given twice"),
+            ("task a", "boot.conf:1: 'task' needs '{' on the same line"),
+            ("task a {\n image x\n", "boot.conf:1: task 'a' has no closing '}'"),
+            ("task a {\n}", "boot.conf:1: task 'a' has no image"),
+            ("task a { image }", "boot.conf:1: 'image' needs a module's name"),
+            ("task a { image x image y }", "boot.conf:1: 'image' is given twice"),
+            ("task a { image x priority 191 }", "boot.conf:1: '191' is not a priority from 0 to 190"),
+            ("task a { image x\n tasks 3 }", "boot.conf:2: '3' is not a power of two up to 262144"),
+            ("task a { image x ports 9-8 }", "boot.conf:1: '9-8' is not a range of ports such as 0x3f8-0x3ff"),
+            ("task a { image x memory 5 }", "boot.conf:1: '5' is not rest or a size such as 512M"),
+            ("task a { image x }\ntask a { image x }", "boot.conf:2: 'a' is given twice"),
+            ("task a { image x irq }", "boot.conf:1: 'irq' needs an interrupt line"),
+            ("task a { image x }\n}", "boot.conf:2: unknown word '}'"),
+        ];
+        for (text, message) in cases {
+            assert_eq!(error(text), message);
+        }
+    }
+
+    #[test]
+    fn claims_of_two_tasks_are_seen() {
+        let two = |a: &str| format!("task a {{ image x {a} }}\ntask b {{ image y {a} }}");
+        assert_eq!(error(&two("irq 4")), "boot.conf:2: an interrupt line of task 'b' belongs to an earlier task");
+        assert_eq!(error(&two("ports 1-5")), "boot.conf:2: a port of task 'b' belongs to an earlier task");
+        assert_eq!(error(&two("memory rest")), "boot.conf:2: the memory of task 'b' belongs to an earlier task");
+        assert_eq!(error(&two("memory 1M at 0x100000")), "boot.conf:2: the memory of task 'b' belongs to an earlier task");
+        assert_eq!(error(&two("initrd r")), "boot.conf:2: an initrd module of task 'b' belongs to an earlier task");
+        assert!(error("task a { image x ports 0x3e8 }").contains("a port of the log"));
+    }
+
+    #[test]
+    fn hostile_text_gives_an_error_and_nothing_else() {
+        assert_eq!(parse(b"task \xff {").unwrap_err().problem, Problem::NotText);
+        assert!(error(&format!("task {} {{\n}}", "x\u{7}".repeat(1000))).len() < 200);
+        let mut seed = 88172645463325252u64;
+        let words = ["task", "{", "}", "image", "args", "a", "memory", "rest", "at", "irq", "4", "\n", "#", "initrd", "0x", "ports", "1-2"];
+        for _ in 0..20_000 {
+            let mut text = String::new();
+            for _ in 0..12 {
+                seed ^= seed << 13;
+                seed ^= seed >> 7;
+                seed ^= seed << 17;
+                text += words[(seed % words.len() as u64) as usize];
+                text.push(' ');
+            }
+            if let Err(e) = parse(text.as_bytes()) {
+                assert!(e.line >= 1 && !e.to_string().contains('\n'));
+            }
+        }
+    }
+
+    #[test]
+    fn bounds_hold() {
+        let irqs: String = (0..40).map(|n| format!(" {n}")).collect();
+        assert_eq!(error(&format!("task a {{ image x irq{irqs} }}")), "boot.conf:1: too many: no room for '32'");
+        let tasks: String = (0..20).map(|n| format!("task t{n} {{ image x }}\n")).collect();
+        assert_eq!(error(&tasks), "boot.conf:17: too many: no room for 't16'");
+    }
+}

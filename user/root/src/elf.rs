@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Reads the headers of a 64-bit ELF image and believes none of them: every number is checked
+//! before it is used.
+
+use core::fmt;
+use keel_l4::abi::boot::DIRECT_MAP;
+use keel_l4::abi::fpage::{FPAGE_EXEC, FPAGE_READ, FPAGE_WRITE, PAGE_SIZE};
+use keel_l4::list::List;
+use keel_l4::ranges::Range;
+
+/// Loadable segments of one image.
+pub const MAX_SEGMENTS: usize = 16;
+/// The largest image.
+const MAX_IMAGE: u64 = 1 << 30;
+
+const HEADER_BYTES: usize = 64;
+const PROGRAM_HEADER_BYTES: usize = 56;
+const TYPE_EXECUTABLE: u64 = 2;
+const MACHINE_X86_64: u64 = 62;
+const SEGMENT_LOAD: u64 = 1;
+/// Identification: magic, 64 bits, little endian, version 1.
+const IDENTIFICATION: [u8; 7] = [0x7f, b'E', b'L', b'F', 2, 1, 1];
+
+/// A segment to be loaded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Segment {
+    /// Where it lies in the task.
+    pub virt: Range,
+    /// Where its bytes lie in the file; the rest is zero.
+    pub file: Range,
+    /// Its rights.
+    pub rights: u64,
+}
+
+/// An image.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Image {
+    /// First instruction.
+    pub entry: u64,
+    /// Loadable segments, in order of their addresses.
+    pub segments: List<Segment, MAX_SEGMENTS>,
+}
+
+/// Why an image is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ElfError {
+    /// Shorter than its headers say.
+    Short,
+    /// Not a 64-bit x86 executable.
+    NotExecutable,
+    /// No or too many loadable segments.
+    Segments,
+    /// A segment outside of the user's space, too large, or over another.
+    Address,
+    /// The entry is not in an executable segment.
+    Entry,
+}
+
+impl fmt::Display for ElfError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            ElfError::Short => "it is cut short",
+            ElfError::NotExecutable => "it is not a 64-bit x86 executable",
+            ElfError::Segments => "it has no or too many loadable segments",
+            ElfError::Address => "a segment's address or size is impossible",
+            ElfError::Entry => "its entry is not in an executable segment",
+        })
+    }
+}
+
+/// The little-endian number of `size` bytes at `offset`.
+fn field(bytes: &[u8], offset: usize, size: usize) -> Result<u64, ElfError> {
+    let end = offset.checked_add(size).ok_or(ElfError::Short)?;
+    let raw = bytes.get(offset..end).ok_or(ElfError::Short)?;
+    Ok(raw.iter().rev().fold(0, |value, byte| value << 8 | *byte as u64))
+}
+
+/// Reads the image in `file`.
+pub fn parse(file: &[u8]) -> Result<Image, ElfError> {
+    if file.len() < HEADER_BYTES {
+        return Err(ElfError::Short);
+    }
+    let executable = file.starts_with(&IDENTIFICATION)
+        && field(file, 16, 2)? == TYPE_EXECUTABLE
+        && field(file, 18, 2)? == MACHINE_X86_64
+        && field(file, 54, 2)? == PROGRAM_HEADER_BYTES as u64;
+    if !executable {
+        return Err(ElfError::NotExecutable);
+    }
+    let table = field(file, 32, 8)?;
+    let mut image = Image { entry: field(file, 24, 8)?, segments: List::new() };
+    for index in 0..field(file, 56, 2)? {
+        let at = table.checked_add(index * PROGRAM_HEADER_BYTES as u64).ok_or(ElfError::Short)?;
+        let at = usize::try_from(at).map_err(|_| ElfError::Short)?;
+        if let Some(segment) = segment(file, at)? {
+            let place = image.segments.partition_point(|s| s.virt.start < segment.virt.start);
+            image.segments.insert(place, segment).map_err(|_| ElfError::Segments)?;
+        }
+    }
+    check(&image)?;
+    Ok(image)
+}
+
+/// The loadable segment whose header lies at `at`, if it is one and is not empty.
+fn segment(file: &[u8], at: usize) -> Result<Option<Segment>, ElfError> {
+    let word = |offset| field(file, at.checked_add(offset).ok_or(ElfError::Short)?, 8);
+    let (kind, flags) = (word(0)? & u32::MAX as u64, word(0)? >> 32);
+    let (offset, virt, in_file, in_memory) = (word(8)?, word(16)?, word(32)?, word(40)?);
+    if kind != SEGMENT_LOAD || in_memory == 0 {
+        return Ok(None);
+    }
+    let file_end = offset.checked_add(in_file).filter(|end| *end <= file.len() as u64).ok_or(ElfError::Short)?;
+    let virt_end = virt.checked_add(in_memory).ok_or(ElfError::Address)?;
+    if in_file > in_memory || virt < PAGE_SIZE || virt_end > DIRECT_MAP {
+        return Err(ElfError::Address);
+    }
+    // Flags: execute 1, write 2, read 4.
+    let right = |flag: u64, right: u64| if flags & flag != 0 { right } else { 0 };
+    let rights = FPAGE_READ | right(1, FPAGE_EXEC) | right(2, FPAGE_WRITE);
+    Ok(Some(Segment { virt: Range::new(virt, virt_end), file: Range::new(offset, file_end), rights }))
+}
+
+fn check(image: &Image) -> Result<(), ElfError> {
+    if image.segments.is_empty() {
+        return Err(ElfError::Segments);
+    }
+    if image.span().size() > MAX_IMAGE || image.segments.windows(2).any(|w| w[0].virt.end > w[1].virt.start) {
+        return Err(ElfError::Address);
+    }
+    let entry = Range::new(image.entry, image.entry.saturating_add(1));
+    match image.segments.iter().find(|s| s.virt.contains(entry)) {
+        Some(segment) if segment.rights & FPAGE_EXEC != 0 => Ok(()),
+        _ => Err(ElfError::Entry),
+    }
+}
+
+impl Image {
+    /// From the first to the last byte in memory.
+    pub fn span(&self) -> Range {
+        let start = self.segments.first().map_or(0, |s| s.virt.start);
+        Range::new(start, self.segments.iter().map(|s| s.virt.end).max().unwrap_or(start))
+    }
+
+    /// Whether two segments with different rights lie in one page.
+    pub fn shares_pages(&self) -> bool {
+        self.segments.windows(2).any(|w| {
+            w[0].virt.grow_to(PAGE_SIZE).overlaps(w[1].virt.grow_to(PAGE_SIZE)) && w[0].rights != w[1].rights
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An image with the given segments (flags, offset, address, file size, memory size).
+    fn image(entry: u64, segments: &[(u32, u64, u64, u64, u64)]) -> Vec<u8> {
+        let mut file = vec![0u8; 0x2000];
+        file[..7].copy_from_slice(&IDENTIFICATION);
+        file[16] = 2;
+        file[18] = 62;
+        file[24..32].copy_from_slice(&entry.to_le_bytes());
+        file[32] = 64;
+        file[54] = 56;
+        file[56..58].copy_from_slice(&(segments.len() as u16).to_le_bytes());
+        for (index, (flags, offset, virt, in_file, in_memory)) in segments.iter().enumerate() {
+            let at = 64 + 56 * index;
+            file[at..at + 4].copy_from_slice(&1u32.to_le_bytes());
+            file[at + 4..at + 8].copy_from_slice(&flags.to_le_bytes());
+            for (place, value) in [(8, offset), (16, virt), (32, in_file), (40, in_memory)] {
+                file[at + place..at + place + 8].copy_from_slice(&value.to_le_bytes());
+            }
+        }
+        file
+    }
+
+    #[test]
+    fn a_good_image_is_read_in_order() {
+        let file = image(0x100_0010, &[(6, 0x1000, 0x100_2000, 0x10, 0x3000), (5, 0, 0x100_0000, 0x1000, 0x1000)]);
+        let image = parse(&file).unwrap();
+        assert_eq!(image.span(), Range::new(0x100_0000, 0x100_5000));
+        assert_eq!(image.segments[0].rights, FPAGE_READ | FPAGE_EXEC);
+        assert_eq!(image.segments[1].file, Range::new(0x1000, 0x1010));
+        assert!(!image.shares_pages());
+    }
+
+    #[test]
+    fn bad_images_are_refused() {
+        let text = (5, 0, 0x100_0000, 0x1000, 0x1000);
+        let refused = |entry, segments: &[_]| parse(&image(entry, segments)).map(|_| ()).unwrap_err();
+        assert_eq!(refused(0x100_0000, &[]), ElfError::Segments);
+        assert_eq!(refused(0x100_1000, &[text]), ElfError::Entry);
+        assert_eq!(refused(0x100_0000, &[(6, 0, 0x100_0000, 1, 0x1000)]), ElfError::Entry);
+        assert_eq!(refused(0x100_0000, &[text, text]), ElfError::Address);
+        assert_eq!(refused(0, &[(5, 0, 0, 1, 1)]), ElfError::Address);
+        assert_eq!(refused(0, &[(5, 0, u64::MAX, 1, 1)]), ElfError::Address);
+        assert_eq!(refused(0, &[(5, 0, DIRECT_MAP, 1, 1)]), ElfError::Address);
+        assert_eq!(refused(0x1000, &[(5, 0, 0x1000, 9, 8)]), ElfError::Address);
+        assert_eq!(refused(0x1000, &[(5, 0, 0x1000, 1, 2 << 30)]), ElfError::Address);
+        assert_eq!(refused(0x1000, &[(5, u64::MAX, 0x1000, 1, 1)]), ElfError::Short);
+        assert_eq!(refused(0x1000, &[(5, 0x1fff, 0x1000, 2, 2)]), ElfError::Short);
+        assert_eq!(refused(0x1000, &[(5, 0, 0x1000, 1, 1); 20]), ElfError::Segments);
+        assert_eq!(parse(b"\x7fELF").map(|_| ()).unwrap_err(), ElfError::Short);
+        assert_eq!(parse(&[0; 4096]).map(|_| ()).unwrap_err(), ElfError::NotExecutable);
+    }
+
+    #[test]
+    fn any_damage_gives_an_answer() {
+        let good = image(0x100_0010, &[(5, 0, 0x100_0000, 0x1000, 0x1000), (6, 0x1000, 0x100_2000, 0x10, 0x3000)]);
+        let mut seed = 0x2545_f491_4f6c_dd1du64;
+        for _ in 0..50_000 {
+            let mut file = good.clone();
+            for _ in 0..3 {
+                seed ^= seed << 13;
+                seed ^= seed >> 7;
+                seed ^= seed << 17;
+                file[(seed % 176) as usize] = (seed >> 32) as u8;
+            }
+            if let Ok(image) = parse(&file) {
+                assert!(image.span().end <= DIRECT_MAP && image.span().size() <= MAX_IMAGE);
+                assert!(image.segments.iter().all(|s| s.file.end <= 0x2000 && s.file.size() <= s.virt.size()));
+            }
+        }
+    }
+}

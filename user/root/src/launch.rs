@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Makes a task out of its share: copies image and initial RAM disk, writes the start record,
+//! creates the task, hands over task numbers and interrupt lines. The task does not run before the
+//! root task, its pager, answers its first page fault.
+
+use crate::machine::{bytes, bytes_mut, refuse, Claimed};
+use core::cell::UnsafeCell;
+use keel_l4::abi::boot::{Start, DIRECT_MAP, START_COMMAND_LINE, START_MAGIC};
+use keel_l4::abi::fpage::{FPAGE_READ, FPAGE_RWX, FPAGE_WRITE, PAGE_SIZE};
+use keel_l4::abi::memory::{AREA_DEFAULT, REGION_FREE};
+use keel_l4::call::Failure;
+use keel_l4::ranges::Range;
+use keel_l4::task::{create, hand_over, NewTask};
+use keel_l4::{sigma0, source, thread, utcb, Id};
+use keel_root::config::{Kind, Quoted, Task, MAX_TASKS};
+use keel_root::elf::Image;
+use keel_root::pages::{Mapping, Pages};
+use keel_root::plan::{image_pages, module, Module, Share};
+
+/// Priorities above its own that a task may use.
+const PRIORITIES_ABOVE: u64 = 2;
+
+/// A page that holds a start record.
+#[repr(C, align(4096))]
+struct Record(UnsafeCell<Start>);
+
+// SAFETY: each record is written once, before its task runs, and read only by that task.
+unsafe impl Sync for Record {}
+
+static RECORDS: [Record; MAX_TASKS] = [const { Record(UnsafeCell::new(Start::zeroed())) }; MAX_TASKS];
+
+/// A task that was started.
+#[derive(Clone, Copy, Default)]
+pub struct Running<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// Its number.
+    pub number: u32,
+    /// Whether it is an operating-system server.
+    pub server: bool,
+    /// Whether it may end the machine.
+    pub may_end: bool,
+    /// What its faults are answered with.
+    pub pages: Pages,
+}
+
+/// Puts the image's segments into its share of memory.
+pub fn load(image: &Image, file: Module<'_>, kind: Kind, share: &Share, claimed: &mut Claimed) {
+    claimed.claim(share.image);
+    // SAFETY: both are claimed; no task runs yet, and the plan keeps image and module apart.
+    let (from, to) = unsafe { (bytes(file.bytes), bytes_mut(share.image)) };
+    let base = image_pages(image, kind).start;
+    to.fill(0);
+    for segment in image.segments.iter() {
+        let data = &from[segment.file.start as usize..segment.file.end as usize];
+        let at = (segment.virt.start - base) as usize;
+        to[at..at + data.len()].copy_from_slice(data);
+    }
+}
+
+/// Puts the modules of the initial RAM disk behind one another, each from a page on.
+pub fn copy_initrd(task: &Task<'_>, modules: &[Module<'_>], to: Range, claimed: &mut Claimed) {
+    claimed.claim(to);
+    // SAFETY: claimed, and no task runs yet.
+    let place = unsafe { bytes_mut(to) };
+    let mut at = 0;
+    for name in task.initrd.iter() {
+        let file = module(modules, *name).unwrap_or_else(|error| refuse(error));
+        claimed.claim(file.pages());
+        // SAFETY: as above.
+        let data = unsafe { bytes(file.bytes) };
+        place[at..at + data.len()].copy_from_slice(data);
+        let end = (at + data.len()).next_multiple_of(PAGE_SIZE as usize).min(place.len());
+        place[at + data.len()..end].fill(0);
+        at = end;
+    }
+}
+
+/// Everything that the task's address space shall hold.
+fn pages(task: &Task<'_>, share: &Share, image: &Image, record: u64) -> Pages {
+    let mut pages = Pages::new();
+    let whole = image_pages(image, task.kind);
+    let mut add = |virt: Range, phys, rights| {
+        if pages.add(Mapping { virt, phys, rights }).is_err() {
+            refuse(format_args!("task '{}' has too many mappings", Quoted(task.name.value)));
+        }
+    };
+    if task.kind == Kind::Server {
+        add(whole, share.image.start, FPAGE_RWX);
+    } else {
+        // Segments that touch in a page have the same rights, so the first of them may take it.
+        let mut last = whole.start;
+        for segment in image.segments.iter() {
+            let virt = segment.virt.grow_to(PAGE_SIZE);
+            let virt = Range::new(virt.start.max(last), virt.end);
+            add(virt, share.image.start + (virt.start - whole.start), segment.rights);
+            last = virt.end.max(last);
+        }
+    }
+    for range in share.memory.iter() {
+        add(direct(range), range.start, FPAGE_READ | FPAGE_WRITE);
+    }
+    add(direct(Range::new(record, record + PAGE_SIZE)), record, FPAGE_READ);
+    pages
+}
+
+fn direct(range: Range) -> Range {
+    Range::new(DIRECT_MAP + range.start, DIRECT_MAP + range.end)
+}
+
+fn fill_record(record: &mut Start, task: &Task<'_>, share: &Share, image: &Image, first_number: u32) {
+    let whole = image_pages(image, task.kind);
+    record.magic = START_MAGIC;
+    record.root = utcb::my_id().0;
+    record.area = AREA_DEFAULT;
+    record.image_phys = share.image.start;
+    record.image_virt = whole.start;
+    record.image_size = image.span().end - whole.start;
+    if let Some(initrd) = share.initrd {
+        record.initrd_phys = initrd.bytes.start;
+        record.initrd_size = initrd.bytes.size();
+    }
+    if task.tasks > 0 {
+        record.task_first = first_number as u64;
+        record.task_log2 = task.tasks.ilog2() as u64;
+    }
+    record.priority = task.priority;
+    for (entry, range) in record.regions.chunks_exact_mut(3).zip(share.memory.iter()) {
+        entry.copy_from_slice(&[range.start, range.end, REGION_FREE]);
+        record.region_count += 1;
+    }
+    for (entry, irq) in record.irqs.iter_mut().zip(task.irqs.iter()) {
+        *entry = irq.value as u64;
+        record.irq_count += 1;
+    }
+    // The last byte stays zero.
+    for (index, byte) in task.args.bytes().enumerate().take(START_COMMAND_LINE as usize - 1) {
+        record.command_line[index / 8] |= (byte as u64) << (8 * (index % 8));
+    }
+}
+
+/// Starts the task with the number `number`; `first_number` is the first of those handed to it.
+pub fn start<'a>(
+    index: usize,
+    task: &Task<'a>,
+    share: &Share,
+    image: &Image,
+    number: u32,
+    first_number: u32,
+) -> Running<'a> {
+    if task.args.len() >= START_COMMAND_LINE as usize {
+        refuse(format_args!("task '{}': its args are longer than {} bytes", Quoted(task.name.value), START_COMMAND_LINE - 1));
+    }
+    let record = RECORDS[index].0.get();
+    // SAFETY: this record belongs to this task, which does not run yet.
+    fill_record(unsafe { &mut *record }, task, share, image, first_number);
+    // The root task's image lies one-to-one in physical memory.
+    let phys = record as u64;
+    let new = NewTask {
+        number,
+        max_priority: task.priority + PRIORITIES_ABOVE,
+        ip: image.entry,
+        sp: 0,
+        pager: utcb::my_id().0,
+        quota: task.quota,
+        area: AREA_DEFAULT,
+        argument: DIRECT_MAP + phys,
+    };
+    let pages = pages(task, share, image, phys);
+    if let Err((what, failure)) = create_all(&new, task, first_number) {
+        refuse(format_args!("task '{}' cannot be started: {what}: {failure:?}", Quoted(task.name.value)));
+    }
+    let server = task.kind == Kind::Server;
+    Running { name: task.name.value, number, server, may_end: server || task.may_end, pages }
+}
+
+fn create_all(new: &NewTask, task: &Task<'_>, first_number: u32) -> Result<(), (&'static str, Failure)> {
+    let id = create(new).map_err(|f| ("create", f))?;
+    thread::set_priority(thread::first_of(id), task.priority).map_err(|f| ("priority", f))?;
+    if task.tasks > 0 {
+        hand_over(first_number, task.tasks.ilog2() as u64, id).map_err(|f| ("task numbers", f))?;
+    }
+    for irq in task.irqs.iter() {
+        sigma0::interrupt(irq.value).map_err(|f| ("interrupt line", f))?;
+        source::give(Id::irq(irq.value), id).map_err(|f| ("interrupt line", f))?;
+    }
+    Ok(())
+}

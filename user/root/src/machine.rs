@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! What the root task gets from sigma0: memory one-to-one, ports, interrupt lines. Also its last
+//! words: an error in the boot configuration ends the machine here.
+
+use crate::uart;
+use core::fmt::Display;
+use keel_l4::abi::boot::{DEBUG_EXIT_PORT, END_BAD_CONFIG};
+use keel_l4::abi::fpage::FPAGE_RWX;
+use keel_l4::ipc::{receive, Timeout};
+use keel_l4::mapping::block_log2;
+use keel_l4::ranges::{Range, Ranges};
+use keel_l4::{println, sigma0, Fpage, Id};
+
+/// Log2 of the ports of a serial line.
+const SERIAL_PORTS_LOG2: u8 = 3;
+/// Log2 of the ports of the exit device.
+const EXIT_PORTS_LOG2: u8 = 2;
+/// The window that takes any I/O fpage.
+const ALL_PORTS: Fpage = Fpage::io(0, 16);
+
+/// Ends the machine because of `error`.
+pub fn refuse(error: impl Display) -> ! {
+    println!("root: error: {error}");
+    end(END_BAD_CONFIG)
+}
+
+/// Ends the machine with `code`; sleeps for ever where it cannot be ended.
+pub fn end(code: u64) -> ! {
+    uart::leave(code);
+    println!("root: this machine has no way to be ended; it stands still (code {code:#x})");
+    loop {
+        let _ = receive(Id::NIL, Timeout::Never);
+    }
+}
+
+/// Opens the serial line at `port` for the log.
+pub fn open_log(port: u16) {
+    match sigma0::map(Fpage::io(port, SERIAL_PORTS_LOG2), ALL_PORTS) {
+        Ok(_) => uart::open(port),
+        Err(failure) => refuse(format_args!("no serial line for the log at port {port:#x}: {failure:?}")),
+    }
+}
+
+/// Gets the port that ends the machine.
+pub fn claim_exit() {
+    if let Err(failure) = sigma0::map(Fpage::io(DEBUG_EXIT_PORT as u16, EXIT_PORTS_LOG2), ALL_PORTS) {
+        println!("root: no exit port: {failure:?}");
+    }
+}
+
+/// The memory that the root task has.
+#[derive(Default)]
+pub struct Claimed {
+    have: Ranges<128>,
+}
+
+impl Claimed {
+    /// Gets all of `range` (whole pages) that it does not have yet, by the largest blocks.
+    pub fn claim(&mut self, range: Range) {
+        let mut missing: Ranges<128> = Ranges::new();
+        let known = missing.insert(range).is_ok() && self.have.iter().all(|r| missing.remove(r).is_ok());
+        if !known || self.have.insert(range).is_err() {
+            refuse("the memory is in too many pieces");
+        }
+        for piece in missing.iter() {
+            let mut at = piece.start;
+            while at < piece.end {
+                let log2 = block_log2(at, at, piece.end);
+                if let Err(failure) = sigma0::map(Fpage::memory(at, log2, FPAGE_RWX), Fpage::WHOLE) {
+                    refuse(format_args!("sigma0 gives no memory at {at:#x}: {failure:?}"));
+                }
+                at += 1 << log2;
+            }
+        }
+    }
+}
+
+/// The bytes of physical memory in `range`.
+///
+/// # Safety
+/// The range must be claimed, and nobody may write there while the slice lives.
+pub unsafe fn bytes(range: Range) -> &'static [u8] {
+    // SAFETY: claimed memory is mapped one-to-one; the caller promises the rest.
+    unsafe { core::slice::from_raw_parts(range.start as *const u8, range.size() as usize) }
+}
+
+/// The same, to be written.
+///
+/// # Safety
+/// The range must be claimed, and nobody else may use it while the slice lives.
+pub unsafe fn bytes_mut(range: Range) -> &'static mut [u8] {
+    // SAFETY: as above.
+    unsafe { core::slice::from_raw_parts_mut(range.start as *mut u8, range.size() as usize) }
+}
