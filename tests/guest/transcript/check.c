@@ -9,6 +9,7 @@
 sigjmp_buf fault_return;
 siginfo_t fault_info;
 ucontext_t fault_context;
+struct _libc_fpstate fault_fpu;
 
 void say(const char *format, ...)
 {
@@ -98,6 +99,8 @@ char *map_pages(size_t pages)
 	char *start = mmap(NULL, pages * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	must("map memory", start != MAP_FAILED);
+	/* Counts of pages and faults shall not depend on where huge pages are used. */
+	madvise(start, pages * PAGE, MADV_NOHUGEPAGE);
 	return start;
 }
 
@@ -154,6 +157,7 @@ static void on_fault(int signo, siginfo_t *info, void *context)
 	(void)signo;
 	fault_info = *info;
 	fault_context = *(ucontext_t *)context;
+	fault_fpu = *fault_context.uc_mcontext.fpregs;
 	siglongjmp(fault_return, 1);
 }
 

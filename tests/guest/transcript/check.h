@@ -98,6 +98,7 @@ extern const char *self_path;
 extern sigjmp_buf fault_return;
 extern siginfo_t fault_info;
 extern ucontext_t fault_context;
+extern struct _libc_fpstate fault_fpu;
 void catch_faults(void);
 
 /* Adds signal number, code and whether the address is the one that was expected. */

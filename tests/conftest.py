@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What the system tests share: running `./keel` on one of the two systems, and the programs for the guest.
+
+It holds no test. Whatever needs a boot is run once for each system and kept for the session.
+"""
+
+import io
+import os
+import subprocess
+import sys
+import tarfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+GUEST_SOURCES = REPOSITORY / "tests" / "guest"
+GUEST_PROGRAMS = REPOSITORY / "build" / "tests"
+GUEST_DIRECTORY = "/tmp/keel-tests"
+LOGS = REPOSITORY / "build" / "log"
+# The host's limit for a guest that does not even obey --timeout.
+GRACE_S = 120
+SYSTEMS = ("native", "keel")
+
+
+@dataclass(frozen=True)
+class Result:
+    """How a command ended."""
+
+    status: int
+    output: str
+    error: str
+
+    def last_error_line(self) -> str:
+        """The line that has to say what went wrong."""
+        lines = self.error.strip().splitlines()
+        return lines[-1] if lines else ""
+
+
+def keel(
+    *arguments: str, stdin: bytes = b"", timeout_s: float = 600, environment: dict[str, str] | None = None
+) -> Result:
+    """Run `./keel` with the arguments."""
+    done = subprocess.run(
+        [sys.executable, str(REPOSITORY / "keel"), *arguments],
+        input=stdin,
+        capture_output=True,
+        timeout=timeout_s,
+        env=environment,
+        check=False,
+    )
+    return Result(done.returncode, done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace"))
+
+
+def run_options(system: str) -> list[str]:
+    """The beginning of a command line that runs a guest."""
+    return ["run", "--native"] if system == "native" else ["run"]
+
+
+def run_guest(system: str, command: str, *, stdin: bytes = b"", limit_s: int = 120, options: Sequence[str] = ()) -> Result:
+    """Run one command in a fresh guest of the system."""
+    arguments = [*run_options(system), "--timeout", str(limit_s), *options, "--exec", command]
+    return keel(*arguments, stdin=stdin, timeout_s=limit_s + GRACE_S)
+
+
+@cache
+def guest_archive() -> bytes:
+    """The built programs and the scripts, as an archive that a guest unpacks from its standard input."""
+    subprocess.run(["make", "-s", "-C", str(GUEST_SOURCES), f"OUT={GUEST_PROGRAMS}"], check=True)
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as archive:
+        for program in ("transcript", "stress"):
+            archive.add(GUEST_PROGRAMS / program, program)
+        for script in ("run-each.sh", "packages"):
+            archive.add(GUEST_SOURCES / script, script)
+    return buffer.getvalue()
+
+
+def run_in_tests(system: str, command: str, *, limit_s: int, options: Sequence[str] = ()) -> Result:
+    """Run a command in the directory of the guest programs."""
+    prepare = f"mkdir -p {GUEST_DIRECTORY} && cd {GUEST_DIRECTORY} && tar -x && "
+    return run_guest(system, prepare + command, stdin=guest_archive(), limit_s=limit_s, options=options)
+
+
+@pytest.fixture(scope="session")
+def once() -> Callable[..., Result]:
+    """Like run_in_tests, but the same command on the same system runs only once in a session."""
+    results: dict[tuple[str, str], Result] = {}
+
+    def run(system: str, command: str, limit_s: int) -> Result:
+        key = (system, command)
+        if key not in results:
+            results[key] = run_in_tests(system, command, limit_s=limit_s)
+        return results[key]
+
+    return run
+
+
+def without_program(directory: Path, *missing: str) -> dict[str, str]:
+    """An environment whose PATH, a directory of links, lacks the named programs."""
+    for folder in os.environ["PATH"].split(os.pathsep):
+        for program in sorted(Path(folder).glob("*")) if Path(folder).is_dir() else []:
+            link = directory / program.name
+            if program.name not in missing and not link.exists() and not link.is_symlink():
+                link.symlink_to(program)
+    return {**os.environ, "PATH": str(directory)}

@@ -1,0 +1,244 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Linux on Keel against Linux on the bare machine: the same programs, the same output, line by line.
+
+Also what only Keel can show: its accounting is the same before and after a storm of processes, and a
+native task goes on beside a busy and beside a dead Linux.
+"""
+
+import os
+import re
+import subprocess
+import sys
+import tarfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from conftest import GUEST_SOURCES, LOGS, REPOSITORY, SYSTEMS, Result, run_in_tests, run_options
+
+Once = Callable[[str, str, int], Result]
+
+TRANSCRIPT = "./transcript"
+PACKAGES = "./run-each.sh packages 200"
+TRANSCRIPT_LIMIT_S = 600
+PACKAGES_LIMIT_S = 900
+STRESS_LIMIT_S = 900
+LEAST_CHECKS = 200
+LINUX_LINES = 6500
+KERNEL_LINES = 10000
+LINUX_PANIC = 112
+MIXED_ROUNDS = 60
+
+CHECK = re.compile(r"^CHECK\((\w+), (\w+)\)", re.MULTILINE)
+# A check that ends so has not told what it was to tell.
+CUT_SHORT = re.compile(r"killed by signal|timed out|exit status|: cannot ")
+SECTION = re.compile(r"^=== begin (\S+)\n(.*?)^=== end \1 (\d+)$", re.MULTILINE | re.DOTALL)
+STATUSES = {"bash.sh": 3, "coreutils.sh": 0, "gcc.sh": 0, "git.sh": 0, "perl.pl": 2, "python.py": 4, "redis.sh": 0, "sqlite.sh": 0}
+HEARTBEAT = re.compile(rb"heartbeat (\d+)")
+
+
+def checks() -> dict[str, list[str]]:
+    """The names of all checks by topic, out of the sources."""
+    topics: dict[str, list[str]] = {}
+    for source in sorted((GUEST_SOURCES / "transcript").glob("*.c")):
+        for topic, title in CHECK.findall(source.read_text()):
+            topics.setdefault(topic, []).append(f"{topic}.{title}")
+    return topics
+
+
+def transcript_lines(result: Result) -> dict[str, str]:
+    """What each check has observed, by name."""
+    return dict(line.split(":", 1) for line in result.output.splitlines() if ":" in line)
+
+
+def sections(result: Result) -> dict[str, tuple[str, int]]:
+    """Output and status of each script."""
+    return {name: (text, int(status)) for name, text, status in SECTION.findall(result.output)}
+
+
+def test_there_are_enough_checks() -> None:
+    """Issue: at least 120 checks; this suite keeps 200."""
+    assert sum(len(names) for names in checks().values()) >= LEAST_CHECKS
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_transcript_is_complete(once: Once, system: str) -> None:
+    """Every check reports, and none is cut short."""
+    result = once(system, TRANSCRIPT, TRANSCRIPT_LIMIT_S)
+    assert result.status == 0, result.error
+    lines = transcript_lines(result)
+    assert sorted(lines) == sorted(name for names in checks().values() for name in names)
+    assert not [f"{name}:{text}" for name, text in lines.items() if CUT_SHORT.search(text)]
+
+
+@pytest.mark.parametrize("topic", sorted(checks()))
+def test_transcript_is_the_same(once: Once, topic: str) -> None:
+    """Keel's lines of a topic equal those of the bare machine."""
+    native = transcript_lines(once("native", TRANSCRIPT, TRANSCRIPT_LIMIT_S))
+    keel = transcript_lines(once("keel", TRANSCRIPT, TRANSCRIPT_LIMIT_S))
+    different = [
+        f"{name}\n  native:{native.get(name, ' nothing')}\n  keel:  {keel.get(name, ' nothing')}"
+        for name in checks()[topic]
+        if name not in native or native[name] != keel.get(name)
+    ]
+    assert not different, "\n".join(different)
+
+
+@pytest.mark.parametrize("script", sorted(STATUSES))
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_packages_work(once: Once, system: str, script: str) -> None:
+    """Unmodified Debian programs end as their script wants, and nothing they need is missing."""
+    done = sections(once(system, PACKAGES, PACKAGES_LIMIT_S))
+    assert script in done, f"{script} did not end"
+    text, status = done[script]
+    assert status == STATUSES[script], text
+    assert "not found" not in text and "Traceback" not in text, text
+
+
+@pytest.mark.parametrize("script", sorted(STATUSES))
+def test_packages_print_the_same(once: Once, script: str) -> None:
+    """And on Keel they print what they print on the bare machine."""
+    native = sections(once("native", PACKAGES, PACKAGES_LIMIT_S)).get(script)
+    assert native is not None
+    assert sections(once("keel", PACKAGES, PACKAGES_LIMIT_S)).get(script) == native
+
+
+def test_every_script_is_listed() -> None:
+    """A script that is not in the table would not be judged."""
+    assert sorted(STATUSES) == sorted(path.name for path in (GUEST_SOURCES / "packages").iterdir())
+
+
+STORM = ["forks 2000", "execs 300 /bin/true", "killspin 60", "killblocked 60", "procs 100", "threads 100"]
+WARM_UP = ["forks 50", "execs 10 /bin/true", "killspin 8", "killblocked 8", "procs 100", "threads 100"]
+
+
+def stress_script(jobs: list[str]) -> str:
+    """A shell command that runs the jobs and then shows the accounting, once everything deferred is done."""
+    return "; ".join([f"./stress {job} || exit 1" for job in jobs] + ["sleep 2", "echo @", "cat /proc/keel/accounting", "echo @"])
+
+
+def test_accounting_returns_after_a_storm() -> None:
+    """2,000 forks, 300 dynamic programs, kills, a hundred at once: the µ-kernel has all its memory back."""
+    result = run_in_tests("keel", f"{stress_script(WARM_UP)}; {stress_script(STORM)}", limit_s=STRESS_LIMIT_S)
+    assert result.status == 0, result.output + result.error
+    parts = result.output.split("@\n")
+    assert [f"{job.split()[0]} {job.split()[1]} of {job.split()[1]}" for job in STORM] == parts[2].split("\n")[:-1]
+    before, after = parts[1], parts[3]
+    assert len(before.splitlines()) >= 3, before
+    assert after == before
+
+
+def test_mixed_load_ends(once: Once) -> None:
+    """The mixed load verifies its own results, which are the same on both systems."""
+    command = f"./stress mixed {MIXED_ROUNDS}"
+    native = once("native", command, STRESS_LIMIT_S)
+    keel = once("keel", command, STRESS_LIMIT_S)
+    assert native.status == 0, native.error
+    assert (keel.status, keel.output) == (0, native.output), keel.error
+
+
+def beats() -> int:
+    """The number of the last heartbeat in the µ-kernel's log."""
+    log = LOGS / "keel-kernel.log"
+    numbers = HEARTBEAT.findall(log.read_bytes()) if log.exists() else []
+    return int(numbers[-1]) if numbers else 0
+
+
+def await_console(process: subprocess.Popen[bytes], text: bytes, limit_s: float) -> None:
+    """Wait until the text stands on Linux's console."""
+    console = LOGS / "keel-console.log"
+    end = time.monotonic() + limit_s
+    while not (console.exists() and text in console.read_bytes()):
+        assert process.poll() is None, f"the guest ended before its console said {text!r}"
+        assert time.monotonic() < end, f"the console did not say {text!r}"
+        time.sleep(0.1)
+
+
+def await_beats(more: int, limit_s: float) -> None:
+    """Wait for so many more heartbeats."""
+    start, end = beats(), time.monotonic() + limit_s
+    while beats() < start + more:
+        assert time.monotonic() < end, f"only {beats() - start} of {more} heartbeats came"
+        time.sleep(0.1)
+
+
+def test_heartbeat_goes_on_beside_a_busy_and_a_dead_linux() -> None:
+    """A native task ticks while Linux spins, and after Linux has panicked."""
+    for log in ("keel-kernel.log", "keel-console.log"):
+        (LOGS / log).unlink(missing_ok=True)
+    load = "echo busy > /dev/console; (while :; do :; done) & sleep 4; echo c > /proc/sysrq-trigger; sleep 60"
+    arguments = [*run_options("keel"), "--timeout", "300", "--append", "panic=8", "--exec", load]
+    with subprocess.Popen(
+        [sys.executable, str(REPOSITORY / "keel"), *arguments], stdin=subprocess.DEVNULL, stderr=subprocess.PIPE
+    ) as process:
+        try:
+            await_console(process, b"busy", 250)
+            await_beats(5, 60)
+            await_console(process, b"Kernel panic", 60)
+            await_beats(5, 60)
+            process.communicate(timeout=120)
+            assert process.returncode == LINUX_PANIC
+        finally:
+            process.kill()
+
+
+@pytest.fixture(scope="module")
+def source() -> tuple[Path, Path]:
+    """The package that Linux's source came in, and the unpacked tree."""
+    tree = REPOSITORY / "build" / "linux" / "pristine"
+    version = (tree / ".keel-version").read_text().strip()
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "keel" / "packages"
+    packages = list(cache.glob(f"linux-source-*_{version}_all.deb"))
+    assert len(packages) == 1, f"no package of {version} in {cache}"
+    return packages[0], tree
+
+
+def test_source_tree_is_as_debian_ships_it(source: tuple[Path, Path]) -> None:
+    """Every file of the package is in the tree with its content, and nothing else is."""
+    package, tree = source
+    unpack = 'dpkg-deb --fsys-tarfile "$1" | tar -xO --wildcards "./usr/src/linux-source-*.tar.xz" | xz -dc'
+    changed, names = [], set()
+    with subprocess.Popen(["bash", "-o", "pipefail", "-c", unpack, "unpack", str(package)], stdout=subprocess.PIPE) as process:
+        with tarfile.open(fileobj=process.stdout, mode="r|") as archive:
+            for member in archive:
+                path = tree / Path(*Path(member.name).parts[1:])
+                names.add(path)
+                content = archive.extractfile(member) if member.isfile() else None
+                same = path.read_bytes() == content.read() if content and path.is_file() else not content
+                if not same or (member.issym() and os.readlink(path) != member.linkname):
+                    changed.append(member.name)
+    assert process.returncode == 0
+    present = {path for path in tree.rglob("*") if path.name != ".keel-version"}
+    assert not changed
+    assert not sorted(present - names)[:20]
+
+
+def test_server_is_built_from_links_to_the_source(source: tuple[Path, Path]) -> None:
+    """Outside arch/l4 the server's tree is links to the unchanged one, all of them and no others."""
+    farm, tree = REPOSITORY / "build" / "linux" / "l4-src", source[1]
+    overlay = farm / "arch" / "l4"
+    found = set()
+    for path in farm.rglob("*"):
+        if path.is_dir() and not path.is_symlink() or path.is_relative_to(overlay) or path.name == ".keel-version":
+            continue
+        name = path.relative_to(farm)
+        found.add(name)
+        assert path.is_symlink() and Path(os.path.normpath(path.parent / os.readlink(path))) == tree / name, name
+    expected = {path.relative_to(tree) for path in tree.rglob("*") if path.is_symlink() or path.is_file()}
+    assert found == expected - {Path(".keel-version")}
+
+
+def count_lines(directory: str, *suffixes: str) -> int:
+    """Lines of the tracked source files below a directory of the repository."""
+    listed = subprocess.run(["git", "ls-files", "-z", directory], cwd=REPOSITORY, capture_output=True, check=True).stdout
+    names = [name for name in listed.decode().split("\0") if name and (not suffixes or name.endswith(suffixes))]
+    return sum(len((REPOSITORY / name).read_text().splitlines()) for name in names if (REPOSITORY / name).exists())
+
+
+def test_size_budgets() -> None:
+    """The overlay and the µ-kernel stay small."""
+    linux, kernel = count_lines("linux"), count_lines("kernel")
+    print(f"linux/ has {linux} of {LINUX_LINES} lines, kernel/ has {kernel} of {KERNEL_LINES}")
+    assert linux <= LINUX_LINES
+    assert kernel <= KERNEL_LINES
