@@ -4,9 +4,11 @@
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from . import machine, qemu
+from . import bootconf, machine, qemu
 from .config import Settings
 from .errors import KeelError
+from .rust import KERNEL_IMAGE
+from .slot import Slot
 
 # Both systems get these: the init of our own archive, and the processor's random numbers.
 COMMON_PARAMETERS = ("console=ttyS0", "rdinit=/keel/init", "random.trust_cpu=on")
@@ -28,6 +30,7 @@ class Choices:
     append: str = ""
     emulator_arguments: tuple[str, ...] = field(default_factory=tuple)
     gdb: bool = False
+    boot_template: Path = bootconf.DEFAULT_TEMPLATE
 
 
 def linux_parameters(choices: Choices, terminal: str) -> str:
@@ -45,7 +48,12 @@ def linux_parameters(choices: Choices, terminal: str) -> str:
 
 
 def native_guest(
-    settings: Settings, choices: Choices, ramdisk: Path, parameters: str, accelerator: str
+    settings: Settings,
+    choices: Choices,
+    slot: Slot,
+    ramdisk: Path,
+    parameters: str,
+    accelerator: str,
 ) -> qemu.Guest:
     """Linux on the bare machine."""
     return qemu.Guest(
@@ -55,8 +63,47 @@ def native_guest(
         memory_mb=choices.memory_mb,
         accelerator=accelerator,
         icount=choices.icount,
+        gdb_socket=slot.gdb_socket,
+        stopped=choices.gdb,
         extra=choices.emulator_arguments,
     )
+
+
+def keel_guest(
+    settings: Settings,
+    choices: Choices,
+    slot: Slot,
+    ramdisk: Path,
+    parameters: str,
+    accelerator: str,
+) -> qemu.Guest:
+    """The µ-kernel with its boot modules: sigma0, the root task, the configuration, the images."""
+    text = bootconf.fill(
+        bootconf.read(choices.boot_template),
+        ramdisk=ramdisk.name,
+        linux_args=parameters,
+        memory_mb=choices.memory_mb,
+    )
+    configuration = slot.directory / bootconf.NAME
+    configuration.write_text(text)
+    first = [settings.keel_directory / "sigma0", settings.keel_directory / "root", configuration]
+    return qemu.Guest(
+        kernel=settings.keel_directory / KERNEL_IMAGE,
+        modules=tuple(qemu.Module(path) for path in [*first, *_images(settings), ramdisk]),
+        memory_mb=choices.memory_mb,
+        accelerator=accelerator,
+        icount=choices.icount,
+        gdb_socket=slot.gdb_socket,
+        stopped=choices.gdb,
+        extra=choices.emulator_arguments,
+    )
+
+
+def _images(settings: Settings) -> list[Path]:
+    """Linux and every native task, for the configuration to choose from."""
+    others = {KERNEL_IMAGE, "sigma0", "root"}
+    tasks = [path for path in settings.keel_directory.iterdir() if path.name[0] != "."]
+    return [*sorted(path for path in tasks if path.name not in others), settings.linux_server]
 
 
 def check(choices: Choices) -> None:
@@ -70,6 +117,9 @@ def check(choices: Choices) -> None:
     if choices.command is not None and not choices.command.strip():
         raise KeelError("--exec needs a command")
     if choices.icount and choices.accelerator == "kvm":
-        raise KeelError("--icount counts the emulator's instructions, which KVM has none of", "leave one of --icount and --accel kvm out")
+        raise KeelError(
+            "--icount counts the emulator's instructions, which KVM has none of",
+            "leave one of --icount and --accel kvm out",
+        )
     if "\n" in choices.append:
         raise KeelError("--append must be one line")

@@ -10,6 +10,7 @@ from types import FrameType
 
 from . import machine
 from .boot import Choices
+from .bootconf import DEFAULT_TEMPLATE
 from .commands import build as build_command
 from .commands import run as run_command
 from .config import Settings
@@ -26,38 +27,88 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _add_verb(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]", name: str, text: str) -> argparse.ArgumentParser:
+def _add_verb(
+    verbs: "argparse._SubParsersAction[argparse.ArgumentParser]", name: str, text: str
+) -> argparse.ArgumentParser:
     verb = verbs.add_parser(name, help=text, description=text)
     verb.add_argument("--verbose", action="store_true", help="show what is otherwise only logged")
     verb.add_argument(
-        "--no-install", action="store_true", help="fail where a host package is missing instead of installing it"
+        "--no-install",
+        action="store_true",
+        help="fail where a host package is missing instead of installing it",
     )
     return verb
 
 
 def _add_run(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     verb = _add_verb(verbs, "run", "boot Debian and stay at its shell, or run one command in it")
-    verb.add_argument("--exec", metavar="CMD", dest="command", help="run CMD; its output and exit status are ours")
-    verb.add_argument("--root", metavar="FILE", type=Path, help="another root: a directory or a .cpio(.gz/.xz/.zst)")
-    verb.add_argument("--native", action="store_true", help="Linux on the bare machine, the baseline of every figure")
+    verb.add_argument(
+        "--exec", metavar="CMD", dest="command", help="run CMD; its output and exit status are ours"
+    )
+    verb.add_argument(
+        "--root",
+        metavar="FILE",
+        type=Path,
+        help="another root: a directory or a .cpio(.gz/.xz/.zst)",
+    )
+    verb.add_argument(
+        "--native",
+        action="store_true",
+        help="Linux on the bare machine, the baseline of every figure",
+    )
     verb.add_argument("--icount", action="store_true", help="the deterministic instruction clock")
-    verb.add_argument("--accel", choices=("auto", "tcg", "kvm"), default="auto", help="auto: KVM where it works")
-    verb.add_argument("--mem", metavar="MB", type=int, default=machine.DEFAULT_MEMORY_MB, help="the guest's memory (%(default)s)")
-    verb.add_argument("--timeout", metavar="S", type=float, help=f"end the guest after S seconds with status {int(Status.TIMEOUT)}")
+    verb.add_argument(
+        "--accel", choices=("auto", "tcg", "kvm"), default="auto", help="auto: KVM where it works"
+    )
+    verb.add_argument(
+        "--mem",
+        metavar="MB",
+        type=int,
+        default=machine.DEFAULT_MEMORY_MB,
+        help="the guest's memory (%(default)s)",
+    )
+    verb.add_argument(
+        "--timeout",
+        metavar="S",
+        type=float,
+        help=f"end the guest after S seconds with status {int(Status.TIMEOUT)}",
+    )
     verb.add_argument("--append", metavar="STR", default="", help="more for Linux's command line")
-    verb.add_argument("--qemu-arg", metavar="ARG", action="append", default=[], help="one more argument for QEMU; may be repeated")
-    verb.add_argument("--gdb", action="store_true", help="stop at the first instruction and wait for ./keel gdb")
+    verb.add_argument(
+        "--qemu-arg",
+        metavar="ARG",
+        action="append",
+        default=[],
+        help="one more argument for QEMU; may be repeated",
+    )
+    verb.add_argument(
+        "--boot-conf",
+        metavar="FILE",
+        type=Path,
+        default=DEFAULT_TEMPLATE,
+        help="another boot configuration for the root task",
+    )
+    verb.add_argument(
+        "--gdb", action="store_true", help="stop at the first instruction and wait for ./keel gdb"
+    )
 
 
 def _add_build(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     verb = _add_verb(verbs, "build", "build without running")
-    verb.add_argument("target", nargs="*", choices=[*build_command.TARGETS, []], metavar="TARGET", help=" ".join(build_command.TARGETS))
+    verb.add_argument("target", nargs="*", metavar="TARGET", help=" ".join(build_command.TARGETS))
 
 
 def _dispatch(options: argparse.Namespace) -> int:
     settings = Settings(verbose=options.verbose, install=not options.no_install)
     if options.verb == "run":
         return run_command.run(settings, _choices(options))
+    unknown = set(options.target) - set(build_command.TARGETS)
+    if unknown:
+        raise KeelError(
+            f"there is no target {unknown.pop()}",
+            f"known are {' '.join(build_command.TARGETS)}",
+            Status.USAGE,
+        )
     build_command.build(settings, options.target)
     return Status.OK
 
@@ -74,6 +125,7 @@ def _choices(options: argparse.Namespace) -> Choices:
         append=options.append,
         emulator_arguments=tuple(options.qemu_arg),
         gdb=options.gdb,
+        boot_template=options.boot_conf,
     )
 
 

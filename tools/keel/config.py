@@ -2,7 +2,7 @@
 """Where things lie: the repository, its build directory, and the user's cache."""
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -19,7 +19,7 @@ class Settings:
 
     repository: Path = REPOSITORY
     build: Path = REPOSITORY / "build"
-    cache: Path = _cache_directory()
+    cache: Path = field(default_factory=_cache_directory)
     verbose: bool = False
     install: bool = True
 
@@ -32,6 +32,11 @@ class Settings:
     def locks(self) -> Path:
         """Where the lock files of the build steps lie."""
         return self.build / "lock"
+
+    @property
+    def run(self) -> Path:
+        """What belongs to the guests that run now."""
+        return self.build / "run"
 
     @property
     def keel_directory(self) -> Path:

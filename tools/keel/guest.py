@@ -7,7 +7,7 @@ import socket
 import subprocess
 import time
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO
@@ -17,6 +17,7 @@ from .channel import BrokenChannel, Channel, Frame, Kind
 from .config import Settings
 from .console import End, Watcher
 from .errors import KeelError
+from .slot import Slot
 from .terminal import END_OF_INPUT, Keys, RawTerminal
 
 READ_BYTES = 65536
@@ -29,7 +30,7 @@ POWER_OFF_GRACE_S = 10.0
 class Plan:
     """What a run is to do beside starting the emulator."""
 
-    name: str
+    slot: Slot
     command: bytes | None = None
     timeout_s: float | None = None
     show_console: bool = False
@@ -93,9 +94,9 @@ class _Run:
         self.plan = plan
         self.interactive = plan.command is None and plan.watch_log is None
         self.outcome = Outcome(
-            console_log=settings.logs / f"{plan.name}-console.log",
-            kernel_log=settings.logs / f"{plan.name}-kernel.log",
-            emulator_log=settings.logs / f"{plan.name}-emulator.log",
+            console_log=plan.slot.log("console"),
+            kernel_log=plan.slot.log("kernel"),
+            emulator_log=plan.slot.log("emulator"),
         )
         self.console, self.exec, self.log = _Line(stack), _Line(stack), _Line(stack)
         self.console_file = _log_file(self.outcome.console_log, stack)
@@ -134,7 +135,9 @@ class _Run:
             for frame in self.channel.receive(self.exec.read()):
                 self._on_frame(frame)
         except BrokenChannel as error:
-            raise KeelError(f"the guest broke the exec channel: {error}", f"see {self.outcome.console_log}") from error
+            raise KeelError(
+                f"the guest broke the exec channel: {error}", f"see {self.outcome.console_log}"
+            ) from error
 
     def _on_frame(self, frame: Frame) -> None:
         if frame.kind is Kind.READY:
@@ -209,7 +212,7 @@ def _write_out(fd: int, data: bytes) -> None:
 
 def run(settings: Settings, guest: qemu.Guest, plan: Plan) -> Outcome:
     """Start the guest and stay with it until it has ended."""
-    with ExitStack() as stack:
+    with closing(ExitStack()) as stack:
         state = _Run(settings, plan, stack)
         lines = (state.console, state.exec, state.log)
         fds = [line.theirs.fileno() for line in lines]
@@ -228,8 +231,8 @@ def run(settings: Settings, guest: qemu.Guest, plan: Plan) -> Outcome:
             _attend(state, child)
         finally:
             process.end(child)
-        state.outcome.console_end = state.watcher.end
-        return state.outcome
+    state.outcome.console_end = state.watcher.end
+    return state.outcome
 
 
 def _attend(state: _Run, child: subprocess.Popen[bytes]) -> None:

@@ -17,7 +17,12 @@ def build_init(settings: Settings) -> Path:
     with locked(settings.locks, "init"):
         settings.init.parent.mkdir(parents=True, exist_ok=True)
         process.run_logged(
-            ["make", "-C", str(settings.repository / "linux" / "init"), f"O={settings.init.parent}"],
+            [
+                "make",
+                "-C",
+                str(settings.repository / "linux" / "init"),
+                f"O={settings.init.parent}",
+            ],
             what="building the guest's init",
             log=settings.logs / "init.log",
         )

@@ -30,7 +30,9 @@ HOOKS = (
     'rm -f "$1/etc/resolv.conf"',
 )
 USUAL_PACKAGES = 150
-UNSHARE = (packages.Need("uidmap", ("newuidmap",), "makes the root file system without being root"),)
+UNSHARE = (
+    packages.Need("uidmap", ("newuidmap",), "makes the root file system without being root"),
+)
 FAKED = (
     packages.Need("fakechroot", ("fakechroot",), "makes the root file system without being root"),
     packages.Need("fakeroot", ("fakeroot",), "makes the root file system without being root"),

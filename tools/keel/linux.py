@@ -122,7 +122,7 @@ def link_overlay(overlay: Path, place: Path) -> None:
             path.unlink()
     for name in wanted:
         link, file = place / name, overlay / name
-        if link.is_symlink() and os.readlink(link) == str(file):
+        if link.is_symlink() and link.readlink() == file:
             continue
         link.parent.mkdir(parents=True, exist_ok=True)
         link.unlink(missing_ok=True)

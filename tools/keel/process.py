@@ -5,6 +5,7 @@ A child never outlives us: it is told to die with its parent, and is ended
 together with its own children when we leave early.
 """
 
+import contextlib
 import ctypes
 import errno
 import os
@@ -67,10 +68,8 @@ def start(
 def end(child: subprocess.Popen[bytes]) -> None:
     """End a child and all that it started."""
     for number in (signal.SIGTERM, signal.SIGKILL):
-        try:
+        with contextlib.suppress(ProcessLookupError):
             os.killpg(child.pid, number)
-        except ProcessLookupError:
-            pass
         try:
             child.wait(END_GRACE_S)
             if number == signal.SIGTERM:

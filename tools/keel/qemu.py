@@ -31,6 +31,7 @@ class Guest:
     accelerator: str = "tcg"
     icount: bool = False
     gdb_socket: Path | None = None
+    stopped: bool = False
     console_fd: int | None = None
     exec_fd: int | None = None
     log_fd: int | None = None
@@ -59,7 +60,9 @@ def arguments(guest: Guest) -> list[str]:
         argv += ["-icount", "shift=0,sleep=off"]
     if guest.gdb_socket:
         argv += ["-chardev", f"socket,path={guest.gdb_socket},server=on,wait=off,id=gdb"]
-        argv += ["-gdb", "chardev:gdb", "-S"]
+        argv += ["-gdb", "chardev:gdb"]
+    if guest.stopped:
+        argv += ["-S"]
     argv += ["-kernel", str(guest.kernel)]
     if guest.command_line:
         argv += ["-append", guest.command_line]

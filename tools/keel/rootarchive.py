@@ -46,7 +46,7 @@ class Root:
     starts: bool
 
     def memory_mb(self) -> int:
-        """The least memory of a guest that unpacks it: the archive and its content are both there."""
+        """The least memory of a guest that unpacks it: archive and content are both there."""
         return (self.packed_bytes + self.content_bytes) // MEGABYTE + GUEST_RESERVE_MB
 
 
@@ -70,10 +70,18 @@ def _opened(path: Path, settings: Settings) -> Iterator[BinaryIO]:
         finally:
             process.end(child)
         return
-    openers = {"gzip": gzip.open, "xz": lzma.open, "bzip2": bz2.open}
-    opener = openers.get(kind, open)
-    with cast(BinaryIO, opener(path, "rb")) as stream:
+    with _open_plain(path, kind) as stream:
         yield stream
+
+
+def _open_plain(path: Path, kind: str) -> BinaryIO:
+    if kind == "gzip":
+        return cast(BinaryIO, gzip.open(path))
+    if kind == "xz":
+        return cast(BinaryIO, lzma.open(path))
+    if kind == "bzip2":
+        return cast(BinaryIO, bz2.open(path))
+    return path.open("rb")
 
 
 def check(path: Path, settings: Settings) -> Root:
@@ -87,7 +95,9 @@ def check(path: Path, settings: Settings) -> Root:
                 names.add(entry.name.removeprefix("./").removeprefix("/"))
     except (cpio.BrokenArchive, EOFError, lzma.LZMAError, gzip.BadGzipFile, ValueError) as error:
         reason = str(error) or "it is cut off"
-        raise KeelError(f"{path} is not a usable root: {reason}", "give a directory or a cpio in newc format") from error
+        raise KeelError(
+            f"{path} is not a usable root: {reason}", "give a directory or a cpio in newc format"
+        ) from error
     except OSError as error:
         raise KeelError(f"{path} cannot be read: {error.strerror or error}") from error
     return Root(path, packed, content, any(name in names for name in STARTERS))
@@ -133,13 +143,20 @@ def _pack_file(
             first = key not in inodes
             inode = inodes.setdefault(key, inode)
     elif stat.S_ISLNK(info.st_mode):
-        data = os.readlink(path).encode("utf-8", "surrogateescape")
+        data = os.fsencode(path.readlink())
         size = len(data)
     device = (os.major(info.st_rdev), os.minor(info.st_rdev))
     size = size if first else 0  # the data of hard links come with the first name
     entry = cpio.Entry(
-        name, info.st_mode, uid=info.st_uid, gid=info.st_gid, mtime=int(info.st_mtime),
-        links=links, inode=inode, device=device, size=size,
+        name,
+        info.st_mode,
+        uid=info.st_uid,
+        gid=info.st_gid,
+        mtime=int(info.st_mtime),
+        links=links,
+        inode=inode,
+        device=device,
+        size=size,
     )
     out.write(writer.header(entry))
     if stat.S_ISREG(info.st_mode) and first:

@@ -3,11 +3,12 @@
 
 from collections.abc import Callable, Sequence
 
-from .. import guestinit, image, linux
+from .. import guestinit, image, linux, rust
 from ..config import Settings
 
 TARGETS: dict[str, Callable[[Settings], object]] = {
     "init": guestinit.build_init,
+    "keel": rust.build_all,
     "native": linux.build_native,
     "linux": linux.build_server,
     "root": image.default_root,

@@ -1,7 +1,23 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """`./keel run`: builds what is missing, boots a guest, and turns its end into an exit status."""
 
-from .. import accel, boot, guest, guestinit, image, linux, machine, packages, qemu, rootarchive, terminal
+import os
+
+from .. import (
+    accel,
+    boot,
+    guest,
+    guestinit,
+    image,
+    linux,
+    machine,
+    packages,
+    qemu,
+    rootarchive,
+    rust,
+    slot,
+    terminal,
+)
 from ..config import Settings
 from ..console import End
 from ..errors import KeelError, Status
@@ -16,15 +32,15 @@ def run(settings: Settings, choices: boot.Choices) -> int:
     accelerator = accel.choose(settings, choices.accelerator, choices.icount)
     if settings.verbose:
         say(f"accelerator: {accelerator}")
-    described = _guest(settings, choices, root, accelerator)
-    plan = guest.Plan(
-        name="native" if choices.native else "keel",
-        command=None if choices.command is None else choices.command.encode("utf-8", "surrogateescape"),
-        timeout_s=choices.timeout_s,
-    )
-    _greet(choices)
-    outcome = guest.run(settings, described, plan)
-    return conclude(choices, outcome)
+    with slot.taken(settings, "native" if choices.native else "keel") as mine:
+        described = _guest(settings, choices, mine, root, accelerator)
+        _greet(choices, mine)
+        plan = guest.Plan(
+            slot=mine,
+            command=None if choices.command is None else os.fsencode(choices.command),
+            timeout_s=choices.timeout_s,
+        )
+        return conclude(choices, guest.run(settings, described, plan))
 
 
 def _root(settings: Settings, choices: boot.Choices) -> rootarchive.Root:
@@ -33,7 +49,10 @@ def _root(settings: Settings, choices: boot.Choices) -> rootarchive.Root:
     else:
         root = rootarchive.from_user(choices.root, settings)
     if choices.command is None and not root.starts:
-        raise KeelError(f"{root.path} has neither an /init nor a shell", "give a command with --exec, or another root")
+        raise KeelError(
+            f"{root.path} has neither an /init nor a shell",
+            "give a command with --exec, or another root",
+        )
     if root.memory_mb() > choices.memory_mb:
         raise KeelError(
             f"the root needs a guest of {root.memory_mb()} MB, and --mem is {choices.memory_mb}",
@@ -43,15 +62,29 @@ def _root(settings: Settings, choices: boot.Choices) -> rootarchive.Root:
 
 
 def _guest(
-    settings: Settings, choices: boot.Choices, root: rootarchive.Root, accelerator: str
+    settings: Settings,
+    choices: boot.Choices,
+    mine: slot.Slot,
+    root: rootarchive.Root,
+    accelerator: str,
 ) -> qemu.Guest:
     ramdisk = rootarchive.boot_archive(settings, root, guestinit.build_init(settings))
     parameters = boot.linux_parameters(choices, terminal.settings_for_guest())
-    linux.build_native(settings)
-    return boot.native_guest(settings, choices, ramdisk, parameters, accelerator)
+    if choices.native:
+        linux.build_native(settings)
+        return boot.native_guest(settings, choices, mine, ramdisk, parameters, accelerator)
+    rust.build_all(settings)
+    linux.build_server(settings)
+    return boot.keel_guest(settings, choices, mine, ramdisk, parameters, accelerator)
 
 
-def _greet(choices: boot.Choices) -> None:
+def _greet(choices: boot.Choices, mine: slot.Slot) -> None:
+    if choices.gdb:
+        if mine.gdb_socket is None:
+            raise KeelError(
+                f"{mine.directory} is too long a path for a socket", "clone into a shorter path"
+            )
+        say("the guest waits at its first instruction; in another terminal: ./keel gdb")
     if choices.command is None:
         say("booting; Ctrl-A x ends the guest, and so does leaving its shell")
 
@@ -88,8 +121,14 @@ def _ending(choices: boot.Choices, outcome: guest.Outcome) -> tuple[Status, str]
     if end == machine.EXIT_KERNEL_PANIC:
         return Status.KERNEL_PANIC, f"the µ-kernel panicked; its log is in {outcome.kernel_log}"
     if end == machine.EXIT_BOOT_CONFIGURATION:
-        return Status.BOOT_CONFIGURATION, f"the boot configuration has an error: {last_line(outcome)}"
-    return Status.EMULATOR, f"the emulator failed with status {outcome.emulator_status}: {_complaint(outcome)}"
+        return (
+            Status.BOOT_CONFIGURATION,
+            f"the boot configuration has an error: {last_line(outcome)}",
+        )
+    return (
+        Status.EMULATOR,
+        f"the emulator failed with status {outcome.emulator_status}: {_complaint(outcome)}",
+    )
 
 
 def _how(outcome: guest.Outcome) -> int | None:
@@ -108,7 +147,9 @@ def _how(outcome: guest.Outcome) -> int | None:
 def last_line(outcome: guest.Outcome) -> str:
     """The last line of the µ-kernel's log: what it ended with."""
     lines = outcome.kernel_log.read_text(errors="replace").split("\n")
-    return next((line.strip() for line in reversed(lines) if line.strip()), f"see {outcome.kernel_log}")
+    return next(
+        (line.strip() for line in reversed(lines) if line.strip()), f"see {outcome.kernel_log}"
+    )
 
 
 def _complaint(outcome: guest.Outcome) -> str:

@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The boot configuration that the root task reads: a template, filled in for one run.
+
+docs/boot.md describes its language. A template may use ${ramdisk}, the name of
+the RAM disk's module, ${linux_args}, Linux's command line, and ${quota}, pages
+of kernel memory that suit the guest's size.
+"""
+
+import string
+from pathlib import Path
+
+from .errors import KeelError
+
+DEFAULT_TEMPLATE = Path(__file__).parent / "boot.conf"
+NAME = "boot.conf"
+PAGES_PER_MEGABYTE = 256
+# The share of the guest's memory that the µ-kernel may use for Linux's tasks.
+QUOTA_SHARE = 16
+
+
+def fill(template: str, *, ramdisk: str, linux_args: str, memory_mb: int) -> str:
+    """The configuration's text; KeelError where the template asks for what is not there."""
+    values = {
+        "ramdisk": ramdisk,
+        "linux_args": linux_args,
+        "quota": str(memory_mb * PAGES_PER_MEGABYTE // QUOTA_SHARE),
+    }
+    try:
+        return string.Template(template).substitute(values)
+    except (KeyError, ValueError) as error:
+        known = ", ".join(f"${{{name}}}" for name in values)
+        raise KeelError(
+            f"the boot configuration has a bad placeholder: {error}", f"known are {known}"
+        ) from error
+
+
+def read(path: Path) -> str:
+    """A template's text."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise KeelError(
+            f"the boot configuration {path} cannot be read: {error.strerror}"
+        ) from error
+    except UnicodeDecodeError as error:
+        raise KeelError(f"the boot configuration {path} is not text") from error

@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The µ-kernel and the native tasks: which compiler, and the build for the bare processor."""
+
+import json
+import os
+import re
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from . import packages, process
+from .config import Settings
+from .lock import locked
+from .progress import Step
+
+BARE_TARGET = "x86_64-unknown-none"
+OLDEST_RUST = (1, 85)
+KERNEL_PROGRAM = "keel-kernel"
+KERNEL_IMAGE = "kernel.elf"
+CORE_CRATES = "core,alloc,compiler_builtins"
+
+
+@dataclass(frozen=True)
+class Toolchain:
+    """A compiler, called by its path, and whether it must build its own core library."""
+
+    cargo: str
+    rustc: str
+    build_core: bool
+
+    def environment(self, settings: Settings) -> dict[str, str]:
+        """What cargo must find in its environment."""
+        # The unstable -Zbuild-std is the one thing that needs the bootstrap switch.
+        bootstrap = {"RUSTC_BOOTSTRAP": "1"} if self.build_core else {}
+        target = str(settings.build / "cargo")
+        return {"RUSTC": self.rustc, "CARGO_TARGET_DIR": target, **bootstrap}
+
+    def bare_arguments(self) -> list[str]:
+        """The arguments that make cargo build for the bare processor."""
+        core = [f"-Zbuild-std={CORE_CRATES}"] if self.build_core else []
+        return ["--target", BARE_TARGET, *core]
+
+
+def find_toolchain(settings: Settings) -> Toolchain:
+    """rustup's compiler where it has the target, else Debian's by its path."""
+    if found := _rustup_toolchain():
+        return found
+    packages.require(settings, packages.RUST)
+    return Toolchain("/usr/bin/cargo", "/usr/bin/rustc", build_core=True)
+
+
+def rust_version(text: str) -> tuple[int, int]:
+    """The version in the output of `rustc --version`, or zeros."""
+    found = re.match(r"rustc (\d+)\.(\d+)", text)
+    return (int(found[1]), int(found[2])) if found else (0, 0)
+
+
+def _rustup_toolchain() -> Toolchain | None:
+    if shutil.which("rustup") is None:
+        return None
+    sysroot = Path(
+        process.output(["rustup", "run", "stable", "rustc", "--print", "sysroot"]).strip()
+    )
+    rustc = sysroot / "bin" / "rustc"
+    if not (sysroot / "lib" / "rustlib" / BARE_TARGET).is_dir():
+        return None
+    if rust_version(process.output([str(rustc), "--version"])) < OLDEST_RUST:
+        return None
+    return Toolchain(str(sysroot / "bin" / "cargo"), str(rustc), build_core=False)
+
+
+def build_all(settings: Settings) -> Path:
+    """The µ-kernel and every native task; returns the directory that holds them."""
+    toolchain = find_toolchain(settings)
+    packages.require(settings, packages.COMPILER)
+    with locked(settings.locks, "rust"):
+        programs = _cargo_build(settings, toolchain)
+        settings.keel_directory.mkdir(parents=True, exist_ok=True)
+        for program in programs:
+            name = KERNEL_IMAGE if program.name == KERNEL_PROGRAM else program.name
+            _copy_if_newer(program, settings.keel_directory / name)
+    return settings.keel_directory
+
+
+def _cargo_build(settings: Settings, toolchain: Toolchain) -> list[Path]:
+    built: list[Path] = []
+    count = 0
+
+    def measure(line: bytes) -> str:
+        nonlocal count
+        if line.startswith(b'{"reason":"compiler-artifact"'):
+            count += 1
+            if program := json.loads(line).get("executable"):
+                built.append(Path(program))
+        return f"{count} crates"
+
+    argv = [toolchain.cargo, "build", "--release", "--workspace", "--bins"]
+    argv += ["--message-format=json-render-diagnostics", *toolchain.bare_arguments()]
+    with Step("building the µ-kernel and the native tasks") as step:
+        process.run_logged(
+            argv,
+            what="building the µ-kernel and the native tasks",
+            log=settings.logs / "rust.log",
+            step=step,
+            measure=measure,
+            cwd=settings.repository,
+            env=toolchain.environment(settings),
+        )
+    return built
+
+
+def _copy_if_newer(source: Path, target: Path) -> None:
+    """A guest that is just being started must never see half a file."""
+    if target.exists() and target.stat().st_mtime_ns >= source.stat().st_mtime_ns:
+        return
+    aside = target.with_name(f".{target.name}.{os.getpid()}")
+    shutil.copy2(source, aside)
+    aside.replace(target)
