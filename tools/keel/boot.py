@@ -14,6 +14,8 @@ from .slot import Slot
 COMMON_PARAMETERS = ("console=ttyS0", "rdinit=/keel/init", "random.trust_cpu=on")
 # The emulator's clock is steady; a panic ends the guest instead of leaving it there.
 NATIVE_PARAMETERS = ("panic=-1", "tsc=reliable")
+# What the suite on the µ-kernel gets: enough to run out of memory in reasonable time.
+TESTS_MEMORY_MB = 128
 
 
 @dataclass(frozen=True)
@@ -99,11 +101,29 @@ def keel_guest(
     )
 
 
+def tests_guest(settings: Settings, choices: Choices, slot: Slot) -> qemu.Guest:
+    """The µ-kernel with the native tasks alone, under a configuration that is taken as it is."""
+    configuration = slot.directory / bootconf.NAME
+    configuration.write_text(bootconf.read(choices.boot_template))
+    first = [settings.keel_directory / "sigma0", settings.keel_directory / "root", configuration]
+    return qemu.Guest(
+        kernel=settings.keel_directory / KERNEL_IMAGE,
+        modules=tuple(qemu.Module(path) for path in [*first, *_tasks(settings)]),
+        memory_mb=TESTS_MEMORY_MB,
+        gdb_socket=slot.gdb_socket,
+    )
+
+
 def _images(settings: Settings) -> list[Path]:
     """Linux and every native task, for the configuration to choose from."""
+    return [*_tasks(settings), settings.linux_server]
+
+
+def _tasks(settings: Settings) -> list[Path]:
+    """Every native task that was built."""
     others = {KERNEL_IMAGE, "sigma0", "root"}
     tasks = [path for path in settings.keel_directory.iterdir() if path.name[0] != "."]
-    return [*sorted(path for path in tasks if path.name not in others), settings.linux_server]
+    return sorted(path for path in tasks if path.name not in others)
 
 
 def check(choices: Choices) -> None:

@@ -5,16 +5,23 @@ import argparse
 import os
 import signal
 import sys
+from collections.abc import Callable, Collection
 from pathlib import Path
 from types import FrameType
 
 from . import machine
 from .boot import Choices
 from .bootconf import DEFAULT_TEMPLATE
+from .commands import bench as bench_command
 from .commands import build as build_command
+from .commands import clean as clean_command
+from .commands import debug as debug_command
+from .commands import doctor as doctor_command
 from .commands import run as run_command
+from .commands import test as test_command
 from .config import Settings
 from .errors import Interrupted, KeelError, Status
+from .suites import SUITES
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -24,6 +31,7 @@ def _parser() -> argparse.ArgumentParser:
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
     _add_run(verbs)
     _add_build(verbs)
+    _add_others(verbs)
     return parser
 
 
@@ -98,19 +106,41 @@ def _add_build(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> 
     verb.add_argument("target", nargs="*", metavar="TARGET", help=" ".join(build_command.TARGETS))
 
 
+def _add_others(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    verb = _add_verb(verbs, "test", "run the test suites, all of them by default")
+    verb.add_argument("suite", nargs="*", metavar="SUITE", help=" ".join(SUITES))
+    verb = _add_verb(verbs, "gdb", "gdb on the running guest, with symbols")
+    verb.add_argument("view", nargs="?", choices=debug_command.VIEWS, help="whose symbols")
+    verb = _add_verb(verbs, "bench", "measure Keel against the native baseline")
+    verb.add_argument("argument", nargs="*", metavar="ARG", help="handed to bench/run.py")
+    verb = _add_verb(verbs, "clean", "remove what was built")
+    verb.add_argument("--cache", action="store_true", help="also what was fetched, for all clones")
+    _add_verb(verbs, "doctor", "say what is missing on this machine and how to mend it")
+
+
 def _dispatch(options: argparse.Namespace) -> int:
     settings = Settings(verbose=options.verbose, install=not options.no_install)
     if options.verb == "run":
         return run_command.run(settings, _choices(options))
-    unknown = set(options.target) - set(build_command.TARGETS)
-    if unknown:
-        raise KeelError(
-            f"there is no target {unknown.pop()}",
-            f"known are {' '.join(build_command.TARGETS)}",
-            Status.USAGE,
-        )
-    build_command.build(settings, options.target)
-    return Status.OK
+    actions: dict[str, Callable[[], int | None]] = {
+        "build": lambda: build_command.build(
+            settings, _known(options.target, build_command.TARGETS)
+        ),
+        "test": lambda: test_command.test(settings, _known(options.suite, SUITES)),
+        "gdb": lambda: debug_command.debug(settings, options.view),
+        "bench": lambda: bench_command.bench(settings, options.argument),
+        "clean": lambda: clean_command.clean(settings, options.cache),
+        "doctor": lambda: doctor_command.doctor(settings),
+    }
+    return actions[options.verb]() or Status.OK
+
+
+def _known(names: list[str], known: Collection[str]) -> list[str]:
+    """The names, all of them known. argparse cannot check a list that may be empty."""
+    for name in names:
+        if name not in known:
+            raise KeelError(f"there is no {name}", f"known are {' '.join(known)}", Status.USAGE)
+    return names
 
 
 def _choices(options: argparse.Namespace) -> Choices:

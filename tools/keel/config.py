@@ -59,6 +59,11 @@ class Settings:
         return self.build / "linux" / "native" / "arch" / "x86" / "boot" / "bzImage"
 
     @property
+    def native_symbols(self) -> Path:
+        """The native kernel with its symbols."""
+        return self.build / "linux" / "native" / "vmlinux"
+
+    @property
     def linux_server(self) -> Path:
         """Linux as a server on the µ-kernel."""
         return self.build / "linux" / "l4" / "vmlinux"

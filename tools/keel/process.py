@@ -10,6 +10,7 @@ import ctypes
 import errno
 import os
 import selectors
+import shutil
 import signal
 import subprocess
 import sys
@@ -190,6 +191,11 @@ def wait_until(deadline: float, child: subprocess.Popen[bytes]) -> int | None:
         return child.wait(max(0.0, deadline - time.monotonic()))
     except subprocess.TimeoutExpired:
         return None
+
+
+def find(program: str) -> str | None:
+    """Where a program lies, if it is in PATH."""
+    return shutil.which(program)
 
 
 def run_to_stderr(argv: Sequence[str]) -> int:

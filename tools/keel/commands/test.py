@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""`./keel test`: runs the suites and adds up what they say."""
+
+import sys
+from collections.abc import Sequence
+
+from ..config import Settings
+from ..errors import KeelError, Status
+from ..suites import SUITES, Count
+
+
+def test(settings: Settings, names: Sequence[str]) -> int:
+    """Run the named suites, all by default; a suite that cannot run counts as failed."""
+    total = Count()
+    for name in names or SUITES:
+        print(f"suite {name}", flush=True)
+        try:
+            total.add(SUITES[name](settings))
+        except KeelError as error:
+            print(error.line(), file=sys.stderr)
+            total.failed += 1
+    print(f"total: {total.line()}", flush=True)
+    return Status.TESTS_FAILED if total.failed else Status.OK

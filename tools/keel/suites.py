@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The test suites: what each consists of, and how its parts are run and counted."""
+
+import re
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from . import boot, guest, guestinit, image, linux, machine, packages, process, rust, slot
+from .config import Settings
+from .errors import KeelError
+from .progress import Step, say
+
+DEBIAN_PYTHON = "/usr/bin/python3"
+KERNEL_SUITE_TIMEOUT_S = 300.0
+CHECKERS = (
+    packages.Need("python3-pytest", ("/usr/lib/python3/dist-packages/pytest",), "runs the tests"),
+    packages.Need("mypy", ("mypy",), "checks the types of the Python code"),
+    packages.Need("rustfmt-web", ("/usr/bin/rustfmt",), "checks the layout of the Rust code"),
+    packages.Need("rust-web-clippy", ("/usr/bin/cargo-clippy",), "checks the Rust code"),
+)
+
+
+@dataclass
+class Count:
+    """Tests that passed, failed, and could not be run here."""
+
+    passed: int = 0
+    failed: int = 0
+    skipped: int = 0
+
+    def add(self, other: "Count") -> None:
+        """Add another count to this one."""
+        self.passed += other.passed
+        self.failed += other.failed
+        self.skipped += other.skipped
+
+    def line(self) -> str:
+        """The line that ends every suite."""
+        skipped = f", {self.skipped} skipped" if self.skipped else ""
+        return f"{self.passed} passed, {self.failed} failed{skipped}"
+
+
+def count_of(output: str) -> Count | None:
+    """What a test runner's output says: pytest's, cargo's, or our own suites' last line."""
+    total, found = Count(), False
+    for line in output.splitlines():
+        numbers = {
+            word: int(n) for n, word in re.findall(r"(\d+) (passed|failed|skipped|error)", line)
+        }
+        if numbers and re.search(r"test result:|\bin [\d.]+s|^\d+ passed, \d+ failed", line):
+            found = True
+            failed = numbers.get("failed", 0) + numbers.get("error", 0)
+            total.add(Count(numbers.get("passed", 0), failed, numbers.get("skipped", 0)))
+    return total if found else None
+
+
+def _run(
+    settings: Settings, name: str, argv: list[str], env: dict[str, str] | None = None
+) -> Count:
+    """One runner: its own count, or one test where it has none; its output where it fails."""
+    log = settings.logs / f"test-{name.replace(' ', '-')}.log"
+    failed = False
+    try:
+        with Step(name) as step:
+            process.run_logged(
+                argv, what=name, log=log, step=step, cwd=settings.repository, env=env
+            )
+    except KeelError as error:
+        print(error.line(), file=sys.stderr)
+        failed = True
+    count = count_of(log.read_text(errors="replace")) if log.exists() else None
+    if count is None or (failed and count.failed == 0):
+        count = Count(failed=1) if failed else Count(passed=1)
+    print(f"{name}: {count.line()}", flush=True)
+    return count
+
+
+def unit(settings: Settings) -> Count:
+    """What needs no emulator: the checkers, and the unit tests of the command and the crates."""
+    packages.require(settings, CHECKERS)
+    python, places = "tools/keel/pyproject.toml", ["tools/keel", "tests", "bench"]
+    present = [place for place in places if (settings.repository / place).exists()]
+    total = Count()
+    ruff = process.find("ruff")
+    if ruff:
+        total.add(_run(settings, "ruff", [ruff, "check", "--config", python, "keel", *present]))
+        total.add(
+            _run(settings, "ruff format", [ruff, "format", "--check", "--config", python, *present])
+        )
+    else:
+        say("ruff is not installed here: its checks are skipped")
+        total.skipped += 2
+    total.add(_run(settings, "mypy", ["mypy", "--config-file", python, "tools/keel"]))
+    pytest = [DEBIAN_PYTHON, "-m", "pytest", "-p", "no:cacheprovider", "-c", python]
+    total.add(_run(settings, "command", [*pytest, "tools/keel/tests"], {"PYTHONPATH": "tools"}))
+    total.add(_rust_checks(settings))
+    return total
+
+
+def _rust_checks(settings: Settings) -> Count:
+    # Debian's tools by their path: a rustup without these parts in PATH would shadow them.
+    host = rust.Toolchain("/usr/bin/cargo", "/usr/bin/rustc", build_core=False)
+    env = {**host.environment(settings), "RUSTFMT": "/usr/bin/rustfmt"}
+    env["PATH"] = "/usr/bin:/bin"
+    packages.require(settings, packages.RUST)
+    total = Count()
+    total.add(_run(settings, "rustfmt", ["/usr/bin/cargo-fmt", "fmt", "--all", "--check"], env))
+    crates = ["--workspace", "--lib"]
+    lint = ["/usr/bin/cargo", "clippy", *crates, "--", "-D", "warnings"]
+    total.add(_run(settings, "clippy", lint, env))
+    total.add(_run(settings, "crates", ["/usr/bin/cargo", "test", *crates], env))
+    return total
+
+
+def kernel(settings: Settings) -> Count:
+    """The suite that runs on the µ-kernel itself, in the emulator."""
+    template = settings.repository / "user" / "tests" / "boot.conf"
+    if not template.exists():
+        raise KeelError(f"{template} is not there", "is the clone complete? git status tells")
+    packages.require_emulator(settings)
+    rust.build_all(settings)
+    output = bytearray()
+
+    def watch(data: bytes) -> bool:
+        output.extend(data)
+        sys.stdout.write(data.decode(errors="replace"))
+        sys.stdout.flush()
+        return False
+
+    with slot.taken(settings, "tests") as mine:
+        choices = boot.Choices(boot_template=template)
+        described = boot.tests_guest(settings, choices, mine)
+        plan = guest.Plan(slot=mine, timeout_s=KERNEL_SUITE_TIMEOUT_S, watch_log=watch)
+        outcome = guest.run(settings, described, plan)
+    return judge_kernel(output.decode(errors="replace"), outcome.emulator_status)
+
+
+def judge_kernel(output: str, emulator_status: int | None) -> Count:
+    """The suite's own count; an end that does not fit it is one more failure."""
+    count = count_of(output) or Count()
+    expected = machine.EXIT_TESTS_FAILED if count.failed else machine.EXIT_TESTS_PASSED
+    if emulator_status != machine.emulator_status(expected) or count.passed == 0:
+        print(f"FAIL the suite's end: the emulator's status was {emulator_status}")
+        count.failed += 1
+    return count
+
+
+def system(settings: Settings) -> Count:
+    """The tests that boot Linux, natively and on Keel; everything is built before they start."""
+    packages.require(settings, CHECKERS)
+    packages.require_emulator(settings)
+    for build in (
+        guestinit.build_init,
+        image.default_root,
+        linux.build_native,
+        rust.build_all,
+        linux.build_server,
+    ):
+        build(settings)
+    argv = [DEBIAN_PYTHON, "-m", "pytest", "-p", "no:cacheprovider", "-v", "tests"]
+    return _run(settings, "linux", argv)
+
+
+SUITES: dict[str, Callable[[Settings], Count]] = {"unit": unit, "kernel": kernel, "linux": system}
