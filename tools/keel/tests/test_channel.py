@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Framing and credit of the exec channel."""
+
+import pytest
+
+from keel.channel import (
+    CREDIT,
+    CREDIT_MAX,
+    FRAME_DATA_MAX,
+    HEADER,
+    BrokenChannel,
+    Channel,
+    Frame,
+    Kind,
+    encode,
+)
+
+
+def credit(count: int) -> bytes:
+    return encode(Kind.CREDIT, CREDIT.pack(count))
+
+
+def test_frames_come_out_whole_however_they_are_cut() -> None:
+    stream = encode(Kind.STDOUT, b"hello") + encode(Kind.STDERR, b"") + encode(Kind.STATUS, b"\x03")
+    channel = Channel()
+    frames = [frame for byte in stream for frame in channel.receive(bytes([byte]))]
+    assert frames == [
+        Frame(Kind.STDOUT, b"hello"),
+        Frame(Kind.STDERR, b""),
+        Frame(Kind.STATUS, b"\x03"),
+    ]
+
+
+def test_each_frame_is_paid_back_with_its_header() -> None:
+    channel = Channel()
+    channel.receive(encode(Kind.STDOUT, b"12345"))
+    assert channel.outgoing == credit(HEADER.size + 5)
+
+
+def test_never_more_under_way_than_the_credit() -> None:
+    channel = Channel()
+    channel.send(Kind.STDIN, bytes(10 * FRAME_DATA_MAX))
+    first = channel.outgoing
+    assert len(first) <= CREDIT_MAX
+    assert not channel.wants_input
+    channel.sent(len(first))
+    channel.receive(credit(HEADER.size + FRAME_DATA_MAX))
+    assert len(channel.outgoing) == HEADER.size + FRAME_DATA_MAX
+
+
+def test_credit_frames_pass_without_credit() -> None:
+    channel = Channel()
+    channel.send(Kind.STDIN, bytes(10 * FRAME_DATA_MAX))
+    channel.sent(len(channel.outgoing))
+    channel.receive(encode(Kind.STDOUT, b"x"))
+    assert channel.outgoing == credit(HEADER.size + 1)
+
+
+def test_all_data_arrive_in_order() -> None:
+    data = bytes(range(256)) * 40
+    channel, guest = Channel(), Channel()
+    channel.send(Kind.STDIN, data)
+    channel.send(Kind.STDIN, b"")
+    arrived = []
+    while outgoing := channel.outgoing:
+        channel.sent(len(outgoing))
+        arrived += guest.receive(outgoing)
+        back = guest.outgoing
+        guest.sent(len(back))
+        channel.receive(back)
+    assert b"".join(frame.data for frame in arrived) == data
+    assert arrived[-1] == Frame(Kind.STDIN, b"")
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"\x63\x00\x00\x00",
+        b"\x04\x01\x00\x00",
+        HEADER.pack(Kind.STDOUT, 0, FRAME_DATA_MAX + 1),
+        encode(Kind.CREDIT, b"\x01"),
+        b"Kernel panic",
+    ],
+)
+def test_what_is_no_frame_is_refused(data: bytes) -> None:
+    with pytest.raises(BrokenChannel):
+        Channel().receive(data)

@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Where Debian's archive is looked for."""
+
+from pathlib import Path
+
+import pytest
+
+from keel import debian
+
+
+def test_both_formats_of_sources_are_read() -> None:
+    one_line = (
+        "# deb http://old/ bookworm main\ndeb [signed-by=/k arch=amd64] http://m/d bookworm main\n"
+    )
+    assert debian.uris_of(one_line) == {"bookworm": "http://m/d"}
+    deb822 = "Types: deb\nURIs: http://m/d\nSuites: bookworm bookworm-updates\nComponents: main\n"
+    assert debian.uris_of(deb822) == {"bookworm": "http://m/d", "bookworm-updates": "http://m/d"}
+
+
+def test_the_hosts_mirror_is_used_where_it_has_the_suite(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("KEEL_MIRROR", raising=False)
+    monkeypatch.delenv("KEEL_SECURITY_MIRROR", raising=False)
+    monkeypatch.setattr(debian, "HOST_SOURCES", tmp_path)
+    assert debian.find_mirror() == debian.Mirror(debian.DEFAULT_MIRROR, debian.DEFAULT_SECURITY)
+    (tmp_path / "sources.list").write_text("deb http://near/debian bookworm main contrib\n")
+    assert debian.find_mirror() == debian.Mirror("http://near/debian", debian.DEFAULT_SECURITY)
+    monkeypatch.setenv("KEEL_MIRROR", "http://mine/debian")
+    assert debian.find_mirror().archive == "http://mine/debian"
+
+
+def test_every_source_is_verified() -> None:
+    lines = debian.Mirror("http://a", "http://s").sources()
+    assert len(lines) == 3
+    assert all(f"signed-by={debian.KEYRING}" in line for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("line", "taken"),
+    [
+        ('Acquire::http::Proxy "http://p:3128";', True),
+        ('Acquire::https::deb.debian.org::Proxy "DIRECT";', True),
+        ('Acquire::Check-Valid-Until "false";', True),
+        ('APT::Update::Post-Invoke:: "rm -f /var/cache/apt/archives/*.deb";', False),
+        ('Dir::Cache "/var/cache/apt";', False),
+    ],
+)
+def test_only_the_way_to_the_archive_is_taken_from_the_host(line: str, taken: bool) -> None:
+    assert bool(debian.TAKEN_OVER.match(line)) is taken

@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What the host must have."""
+
+from pathlib import Path
+
+import pytest
+
+from keel import packages
+from keel.config import Settings
+from keel.errors import KeelError
+
+ABSENT = packages.Need("no-such-package", ("no-such-program", "/no/such/file"), "is not there")
+
+
+def test_nothing_is_installed_against_the_users_will() -> None:
+    with pytest.raises(KeelError) as caught:
+        packages.require(Settings(install=False), [ABSENT])
+    assert "apt-get install no-such-package" in caught.value.line()
+
+
+def test_a_program_or_a_file_meets_a_need(tmp_path: Path) -> None:
+    assert packages.Need("bash", ("sh",), "").met()
+    assert packages.Need("x", (str(tmp_path),), "").met()
+    assert not ABSENT.met()
+
+
+@pytest.mark.parametrize(
+    ("text", "version"),
+    [
+        ("QEMU emulator version 7.2.19 (Debian 1:7.2+dfsg-7+deb12u16)", (7, 2)),
+        ("QEMU emulator version 10.0.2", (10, 0)),
+        ("nonsense", None),
+    ],
+)
+def test_the_emulators_version_is_read(text: str, version: tuple[int, int] | None) -> None:
+    assert packages.qemu_version(text) == version
+
+
+def test_an_old_emulator_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    old = tmp_path / "qemu-system-x86_64"
+    old.write_text("#!/bin/sh\necho QEMU emulator version 5.2.0\n")
+    old.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    with pytest.raises(KeelError, match=r"QEMU 5\.2 is too old"):
+        packages.require_emulator(Settings(install=False))

@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""QEMU's arguments for the guests that Keel starts."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from keel import machine, qemu
+
+NATIVE = qemu.Guest(
+    kernel=Path("/k/bzImage"), command_line="console=ttyS0", ramdisk=Path("/k/root.cpio")
+)
+KEEL = qemu.Guest(
+    kernel=Path("/k/kernel.elf"),
+    modules=(qemu.Module(Path("/k/sigma0")), qemu.Module(Path("/k/a,b"), "x=1,2")),
+)
+
+
+def after(argv: list[str], option: str) -> list[str]:
+    return [argv[i + 1] for i, word in enumerate(argv) if word == option]
+
+
+def test_native_has_one_ram_disk_and_a_command_line() -> None:
+    argv = qemu.arguments(NATIVE)
+    assert after(argv, "-initrd") == ["/k/root.cpio"]
+    assert after(argv, "-append") == ["console=ttyS0"]
+
+
+def test_modules_are_joined_and_their_commas_doubled() -> None:
+    assert after(qemu.arguments(KEEL), "-initrd") == ["/k/sigma0,/k/a,,b x=1,,2"]
+
+
+def test_both_systems_get_the_same_machine() -> None:
+    own = {"-kernel", "-append", "-initrd"}
+
+    def common(argv: list[str]) -> list[str]:
+        return [w for i, w in enumerate(argv) if w not in own and argv[i - 1] not in own]
+
+    assert common(qemu.arguments(NATIVE)) == common(qemu.arguments(KEEL))
+
+
+def test_the_serial_lines_come_in_the_order_of_their_ports() -> None:
+    argv = qemu.arguments(replace(NATIVE, console_fd=5, exec_fd=6, log_fd=7))
+    assert after(argv, "-serial") == [f"chardev:{port.name}" for port in machine.SERIAL_PORTS]
+    assert "socket,fd=6,id=exec" in after(argv, "-chardev")
+
+
+def test_the_instruction_clock_is_the_documented_one() -> None:
+    assert after(qemu.arguments(replace(NATIVE, icount=True)), "-icount") == ["shift=0,sleep=off"]
+    assert "-icount" not in qemu.arguments(NATIVE)
+
+
+def test_only_a_stopped_guest_waits_for_gdb() -> None:
+    attached = replace(NATIVE, gdb_socket=Path("/r/gdb"))
+    assert "-S" not in qemu.arguments(attached)
+    assert "-S" in qemu.arguments(replace(attached, stopped=True))
+    assert after(qemu.arguments(attached), "-gdb") == ["chardev:gdb"]
+
+
+def test_the_users_arguments_come_last() -> None:
+    assert qemu.arguments(replace(NATIVE, extra=("-d", "int")))[-2:] == ["-d", "int"]
+
+
+def test_the_exit_port_gives_odd_statuses() -> None:
+    assert machine.emulator_status(machine.EXIT_POWER_OFF) == 33

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""From a guest's end to the exit status of `./keel`."""
+
+from pathlib import Path
+
+import pytest
+
+from keel import boot, machine
+from keel.commands.run import conclude
+from keel.console import End
+from keel.errors import KeelError, Status
+from keel.guest import Outcome
+
+EXEC = boot.Choices(command="true", timeout_s=5.0)
+SHELL = boot.Choices()
+
+
+def outcome(tmp_path: Path, **fields: object) -> Outcome:
+    (tmp_path / "log").write_text("boot.conf:3: unknown word 'x'\n")
+    ended = Outcome(kernel_log=tmp_path / "log", emulator_log=tmp_path / "log")
+    for name, value in fields.items():
+        setattr(ended, name, value)
+    return ended
+
+
+def test_the_commands_status_is_ours(tmp_path: Path) -> None:
+    assert conclude(EXEC, outcome(tmp_path, command_status=7, emulator_status=0)) == 7
+
+
+@pytest.mark.parametrize(
+    ("written", "status"),
+    [
+        (machine.EXIT_POWER_OFF, Status.POWERED_OFF),
+        (machine.EXIT_REBOOT, Status.REBOOTED),
+        (machine.EXIT_LINUX_PANIC, Status.LINUX_PANIC),
+        (machine.EXIT_KERNEL_PANIC, Status.KERNEL_PANIC),
+        (machine.EXIT_BOOT_CONFIGURATION, Status.BOOT_CONFIGURATION),
+        (0, Status.EMULATOR),
+    ],
+)
+def test_every_end_without_a_status_has_its_own(
+    written: int, status: Status, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ended = outcome(tmp_path, emulator_status=machine.emulator_status(written))
+    assert conclude(EXEC, ended) == status
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("end", "in_exec", "in_shell"),
+    [
+        (End.POWER_OFF, Status.POWERED_OFF, Status.OK),
+        (End.REBOOT, Status.REBOOTED, Status.OK),
+        (End.PANIC, Status.LINUX_PANIC, Status.LINUX_PANIC),
+    ],
+)
+def test_a_native_guest_tells_its_end_on_the_console(
+    end: End, in_exec: Status, in_shell: Status, tmp_path: Path
+) -> None:
+    ended = outcome(tmp_path, emulator_status=0, console_end=end)
+    assert conclude(EXEC, ended) == in_exec
+    assert conclude(SHELL, ended) == in_shell
+
+
+def test_an_emulator_that_fails_is_quoted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert conclude(EXEC, outcome(tmp_path, emulator_status=-9)) == Status.EMULATOR
+    assert "unknown word" in capsys.readouterr().err
+
+
+def test_a_timeout_has_the_usual_status(tmp_path: Path) -> None:
+    assert conclude(EXEC, outcome(tmp_path, timed_out=True)) == Status.TIMEOUT
+
+
+@pytest.mark.parametrize(
+    "choices",
+    [
+        boot.Choices(memory_mb=1),
+        boot.Choices(timeout_s=0),
+        boot.Choices(command="  "),
+        boot.Choices(icount=True, accelerator="kvm"),
+        boot.Choices(append="a\nb"),
+    ],
+)
+def test_impossible_choices_are_refused(choices: boot.Choices) -> None:
+    with pytest.raises(KeelError):
+        boot.check(choices)
+
+
+def test_both_systems_get_the_same_parameters_but_for_the_machines_own() -> None:
+    keel = boot.linux_parameters(boot.Choices(command="x"), "").split()
+    native = boot.linux_parameters(boot.Choices(command="x", native=True), "").split()
+    assert [word for word in native if word not in boot.NATIVE_PARAMETERS] == keel

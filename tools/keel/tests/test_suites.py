@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""How test runners' outputs are counted."""
+
+import pytest
+
+from keel import machine
+from keel.suites import Count, count_of, judge_kernel
+
+
+@pytest.mark.parametrize(
+    ("output", "count"),
+    [
+        ("===== 3 failed, 71 passed, 2 skipped in 1.20s =====", Count(71, 3, 2)),
+        ("12 passed in 0.10s", Count(12)),
+        ("1 error in 0.10s", Count(0, 1)),
+        ("test result: ok. 5 passed; 0 failed; 1 ignored", Count(5)),
+        (
+            "test result: ok. 5 passed; 0 failed\ntest result: FAILED. 1 passed; 2 failed",
+            Count(6, 2),
+        ),
+        ("ok a\nok b\n2 passed, 0 failed", Count(2)),
+        ("nothing here", None),
+    ],
+)
+def test_counts(output: str, count: Count | None) -> None:
+    assert count_of(output) == count
+
+
+PASSED = machine.emulator_status(machine.EXIT_TESTS_PASSED)
+FAILED = machine.emulator_status(machine.EXIT_TESTS_FAILED)
+
+
+@pytest.mark.parametrize(
+    ("output", "status", "count"),
+    [
+        ("2 passed, 0 failed\n", PASSED, Count(2)),
+        ("2 passed, 1 failed\n", FAILED, Count(2, 1)),
+        ("2 passed, 0 failed\n", None, Count(2, 1)),
+        ("0 passed, 0 failed\n", PASSED, Count(0, 1)),
+        ("ok ids\n", machine.emulator_status(machine.EXIT_KERNEL_PANIC), Count(0, 1)),
+    ],
+)
+def test_a_suite_must_also_end_as_it_says(output: str, status: int | None, count: Count) -> None:
+    assert judge_kernel(output, status) == count
