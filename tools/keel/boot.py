@@ -129,9 +129,7 @@ def _tasks(settings: Settings) -> list[Path]:
 def check(choices: Choices) -> None:
     """Refuse what cannot work before anything long is begun."""
     if choices.memory_mb < machine.LEAST_MEMORY_MB:
-        raise KeelError(
-            f"--mem {choices.memory_mb} is too little", f"at least {machine.LEAST_MEMORY_MB} MB"
-        )
+        raise KeelError(f"--mem {choices.memory_mb} is too little", f"at least {machine.LEAST_MEMORY_MB} MB")
     if choices.timeout_s is not None and choices.timeout_s <= 0:
         raise KeelError("--timeout must be more than 0 seconds")
     if choices.command is not None and not choices.command.strip():

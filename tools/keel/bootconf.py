@@ -12,6 +12,7 @@ from pathlib import Path
 from .errors import KeelError
 
 DEFAULT_TEMPLATE = Path(__file__).parent / "boot.conf"
+SUITE_TEMPLATE = Path(__file__).parent / "suite.conf"
 NAME = "boot.conf"
 PAGES_PER_MEGABYTE = 256
 # The share of the guest's memory that the µ-kernel may use for Linux's tasks.
@@ -29,9 +30,7 @@ def fill(template: str, *, ramdisk: str, linux_args: str, memory_mb: int) -> str
         return string.Template(template).substitute(values)
     except (KeyError, ValueError) as error:
         known = ", ".join(f"${{{name}}}" for name in values)
-        raise KeelError(
-            f"the boot configuration has a bad placeholder: {error}", f"known are {known}"
-        ) from error
+        raise KeelError(f"the boot configuration has a bad placeholder: {error}", f"known are {known}") from error
 
 
 def read(path: Path) -> str:
@@ -39,8 +38,6 @@ def read(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except OSError as error:
-        raise KeelError(
-            f"the boot configuration {path} cannot be read: {error.strerror}"
-        ) from error
+        raise KeelError(f"the boot configuration {path} cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise KeelError(f"the boot configuration {path} is not text") from error

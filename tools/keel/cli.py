@@ -25,9 +25,7 @@ from .suites import SUITES
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="keel", description="Debian on Keel: Linux as a server on an L4 µ-kernel."
-    )
+    parser = argparse.ArgumentParser(prog="keel", description="Debian on Keel: Linux as a server on an L4 µ-kernel.")
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
     _add_run(verbs)
     _add_build(verbs)
@@ -35,9 +33,7 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _add_verb(
-    verbs: "argparse._SubParsersAction[argparse.ArgumentParser]", name: str, text: str
-) -> argparse.ArgumentParser:
+def _add_verb(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]", name: str, text: str) -> argparse.ArgumentParser:
     verb = verbs.add_parser(name, help=text, description=text)
     verb.add_argument("--verbose", action="store_true", help="show what is otherwise only logged")
     verb.add_argument(
@@ -50,9 +46,7 @@ def _add_verb(
 
 def _add_run(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     verb = _add_verb(verbs, "run", "boot Debian and stay at its shell, or run one command in it")
-    verb.add_argument(
-        "--exec", metavar="CMD", dest="command", help="run CMD; its output and exit status are ours"
-    )
+    verb.add_argument("--exec", metavar="CMD", dest="command", help="run CMD; its output and exit status are ours")
     verb.add_argument(
         "--root",
         metavar="FILE",
@@ -65,9 +59,7 @@ def _add_run(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> No
         help="Linux on the bare machine, the baseline of every figure",
     )
     verb.add_argument("--icount", action="store_true", help="the deterministic instruction clock")
-    verb.add_argument(
-        "--accel", choices=("auto", "tcg", "kvm"), default="auto", help="auto: KVM where it works"
-    )
+    verb.add_argument("--accel", choices=("auto", "tcg", "kvm"), default="auto", help="auto: KVM where it works")
     verb.add_argument(
         "--mem",
         metavar="MB",
@@ -96,9 +88,7 @@ def _add_run(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> No
         default=DEFAULT_TEMPLATE,
         help="another boot configuration for the root task",
     )
-    verb.add_argument(
-        "--gdb", action="store_true", help="stop at the first instruction and wait for ./keel gdb"
-    )
+    verb.add_argument("--gdb", action="store_true", help="stop at the first instruction and wait for ./keel gdb")
 
 
 def _add_build(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -123,9 +113,7 @@ def _dispatch(options: argparse.Namespace) -> int:
     if options.verb == "run":
         return run_command.run(settings, _choices(options))
     actions: dict[str, Callable[[], int | None]] = {
-        "build": lambda: build_command.build(
-            settings, _known(options.target, build_command.TARGETS)
-        ),
+        "build": lambda: build_command.build(settings, _known(options.target, build_command.TARGETS)),
         "test": lambda: test_command.test(settings, _known(options.suite, SUITES)),
         "gdb": lambda: debug_command.debug(settings, options.view),
         "bench": lambda: bench_command.bench(settings, options.argument),

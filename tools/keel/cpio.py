@@ -129,9 +129,7 @@ def read_headers(file: BinaryIO) -> Iterator[Entry]:
 
 def _parse(header: bytes) -> tuple[Entry, int]:
     try:
-        fields = [
-            int(header[6 + i * FIELD_BYTES : 6 + (i + 1) * FIELD_BYTES], 16) for i in range(FIELDS)
-        ]
+        fields = [int(header[6 + i * FIELD_BYTES : 6 + (i + 1) * FIELD_BYTES], 16) for i in range(FIELDS)]
     except ValueError as error:
         raise BrokenArchive("a header in it is not in hexadecimal digits") from error
     name_bytes = fields[11]

@@ -23,13 +23,9 @@ KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 DEFAULT_MIRROR = "http://deb.debian.org/debian"
 DEFAULT_SECURITY = "http://deb.debian.org/debian-security"
 HOST_SOURCES = Path("/etc/apt")
-NETWORK_REMEDY = (
-    "is the network there? a mirror can be given in KEEL_MIRROR and KEEL_SECURITY_MIRROR"
-)
+NETWORK_REMEDY = "is the network there? a mirror can be given in KEEL_MIRROR and KEEL_SECURITY_MIRROR"
 # How to reach an archive; everything else in the host's apt settings stays the host's.
-TAKEN_OVER = re.compile(
-    r"Acquire::(https?(::.*)?|Check-Valid-Until|Check-Date|Retries|ForceIPv[46]) "
-)
+TAKEN_OVER = re.compile(r"Acquire::(https?(::.*)?|Check-Valid-Until|Check-Date|Retries|ForceIPv[46]) ")
 
 
 @dataclass(frozen=True)
@@ -73,8 +69,7 @@ def find_mirror() -> Mirror:
             found = {**uris_of(path.read_text(errors="replace")), **found}
     return Mirror(
         os.environ.get("KEEL_MIRROR", "") or found.get(SUITE, DEFAULT_MIRROR),
-        os.environ.get("KEEL_SECURITY_MIRROR", "")
-        or found.get(f"{SUITE}-security", DEFAULT_SECURITY),
+        os.environ.get("KEEL_SECURITY_MIRROR", "") or found.get(f"{SUITE}-security", DEFAULT_SECURITY),
     )
 
 

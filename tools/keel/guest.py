@@ -135,9 +135,7 @@ class _Run:
             for frame in self.channel.receive(self.exec.read()):
                 self._on_frame(frame)
         except BrokenChannel as error:
-            raise KeelError(
-                f"the guest broke the exec channel: {error}", f"see {self.outcome.console_log}"
-            ) from error
+            raise KeelError(f"the guest broke the exec channel: {error}", f"see {self.outcome.console_log}") from error
 
     def _on_frame(self, frame: Frame) -> None:
         if frame.kind is Kind.READY:
@@ -267,9 +265,7 @@ def _choose_events(selector: selectors.BaseSelector, state: _Run) -> None:
     _set_events(selector, INPUT_FD, events, state.on_input)
 
 
-def _set_events(
-    selector: selectors.BaseSelector, fd: int, events: int, handler: Callable[[], None]
-) -> None:
+def _set_events(selector: selectors.BaseSelector, fd: int, events: int, handler: Callable[[], None]) -> None:
     if fd in selector.get_map():
         if events:
             selector.modify(fd, events, handler)

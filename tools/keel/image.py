@@ -30,9 +30,7 @@ HOOKS = (
     'rm -f "$1/etc/resolv.conf"',
 )
 USUAL_PACKAGES = 150
-UNSHARE = (
-    packages.Need("uidmap", ("newuidmap",), "makes the root file system without being root"),
-)
+UNSHARE = (packages.Need("uidmap", ("newuidmap",), "makes the root file system without being root"),)
 FAKED = (
     packages.Need("fakechroot", ("fakechroot",), "makes the root file system without being root"),
     packages.Need("fakeroot", ("fakeroot",), "makes the root file system without being root"),
@@ -142,9 +140,7 @@ def tar_to_cpio(tar: Path, archive: Path) -> None:
         out.write(writer.end())
 
 
-def _entry(
-    member: tarfile.TarInfo, inode: int, links: int, source: tarfile.TarFile, origin: str
-) -> cpio.Entry | None:
+def _entry(member: tarfile.TarInfo, inode: int, links: int, source: tarfile.TarFile, origin: str) -> cpio.Entry | None:
     name = member.name.removeprefix("./")
     if name in {"", "."}:
         return None

@@ -26,10 +26,7 @@ class Need:
 
     def met(self) -> bool:
         """Whether one of the files is there: an absolute path, or a program in PATH."""
-        return any(
-            Path(name).exists() if name.startswith("/") else shutil.which(name) is not None
-            for name in self.files
-        )
+        return any(Path(name).exists() if name.startswith("/") else shutil.which(name) is not None for name in self.files)
 
 
 EMULATOR = (Need("qemu-system-x86", ("qemu-system-x86_64",), "runs the guest"),)
@@ -87,18 +84,14 @@ def require(settings: Settings, needs: Sequence[Need]) -> None:
         raise KeelError(f"these programs are missing: {' '.join(names)}", "install them yourself")
     _install(names, command)
     if still := missing(lacking):
-        raise KeelError(
-            f"still missing after its installation: {still[0].package}", f"run: {command}"
-        )
+        raise KeelError(f"still missing after its installation: {still[0].package}", f"run: {command}")
 
 
 def _install(names: list[str], command: str) -> None:
     prefix: list[str] = []
     if os.geteuid() != 0:
         if shutil.which("sudo") is None:
-            raise KeelError(
-                f"these packages are missing: {' '.join(names)}", f"as root run: {command}"
-            )
+            raise KeelError(f"these packages are missing: {' '.join(names)}", f"as root run: {command}")
         prefix = ["sudo"]
     say(f"installing {' '.join(names)}")
     quiet = ["env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "-qq", "-o", "Dpkg::Use-Pty=0"]
@@ -108,9 +101,7 @@ def _install(names: list[str], command: str) -> None:
     say("updating the host's package lists")
     process.run_to_stderr([*prefix, *quiet, "update"])
     if process.run_to_stderr(install) != 0:
-        raise KeelError(
-            "the packages could not be installed", f"see the lines above, then run: {command}"
-        )
+        raise KeelError("the packages could not be installed", f"see the lines above, then run: {command}")
 
 
 def qemu_version(text: str) -> tuple[int, int] | None:
@@ -126,6 +117,4 @@ def require_emulator(settings: Settings) -> None:
     if version is None or version < OLDEST_QEMU:
         shown = ".".join(map(str, version)) if version else "of an unknown version"
         wanted = ".".join(map(str, OLDEST_QEMU))
-        raise KeelError(
-            f"QEMU {shown} is too old", f"{wanted} or later is needed; Debian 12 has it"
-        )
+        raise KeelError(f"QEMU {shown} is too old", f"{wanted} or later is needed; Debian 12 has it")

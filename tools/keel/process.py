@@ -154,9 +154,7 @@ def _copy_lines(
 def output(argv: Sequence[str], *, env: Mapping[str, str] | None = None) -> str:
     """The standard output of a short program; KeelError where it fails."""
     try:
-        result = subprocess.run(
-            argv, stdin=subprocess.DEVNULL, capture_output=True, env=environment(env), check=True
-        )
+        result = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, env=environment(env), check=True)
     except FileNotFoundError as error:
         raise KeelError(f"{argv[0]} is not there", "./keel doctor says what is missing") from error
     except subprocess.CalledProcessError as error:

@@ -95,9 +95,7 @@ def check(path: Path, settings: Settings) -> Root:
                 names.add(entry.name.removeprefix("./").removeprefix("/"))
     except (cpio.BrokenArchive, EOFError, lzma.LZMAError, gzip.BadGzipFile, ValueError) as error:
         reason = str(error) or "it is cut off"
-        raise KeelError(
-            f"{path} is not a usable root: {reason}", "give a directory or a cpio in newc format"
-        ) from error
+        raise KeelError(f"{path} is not a usable root: {reason}", "give a directory or a cpio in newc format") from error
     except OSError as error:
         raise KeelError(f"{path} cannot be read: {error.strerror or error}") from error
     return Root(path, packed, content, any(name in names for name in STARTERS))

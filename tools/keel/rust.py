@@ -58,9 +58,7 @@ def rust_version(text: str) -> tuple[int, int]:
 def _rustup_toolchain() -> Toolchain | None:
     if shutil.which("rustup") is None:
         return None
-    sysroot = Path(
-        process.output(["rustup", "run", "stable", "rustc", "--print", "sysroot"]).strip()
-    )
+    sysroot = Path(process.output(["rustup", "run", "stable", "rustc", "--print", "sysroot"]).strip())
     rustc = sysroot / "bin" / "rustc"
     if not (sysroot / "lib" / "rustlib" / BARE_TARGET).is_dir():
         return None

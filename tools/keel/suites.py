@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from . import boot, guest, guestinit, image, linux, machine, packages, process, rust, slot
+from . import boot, bootconf, guest, guestinit, image, linux, machine, packages, process, rust, slot
 from .config import Settings
 from .errors import KeelError
 from .progress import Step, say
@@ -45,9 +45,7 @@ def count_of(output: str) -> Count | None:
     """What a test runner's output says: pytest's, cargo's, or our own suites' last line."""
     total, found = Count(), False
     for line in output.splitlines():
-        numbers = {
-            word: int(n) for n, word in re.findall(r"(\d+) (passed|failed|skipped|error)", line)
-        }
+        numbers = {word: int(n) for n, word in re.findall(r"(\d+) (passed|failed|skipped|error)", line)}
         if numbers and re.search(r"test result:|\bin [\d.]+s|^\d+ passed, \d+ failed", line):
             found = True
             failed = numbers.get("failed", 0) + numbers.get("error", 0)
@@ -55,17 +53,13 @@ def count_of(output: str) -> Count | None:
     return total if found else None
 
 
-def _run(
-    settings: Settings, name: str, argv: list[str], env: dict[str, str] | None = None
-) -> Count:
+def _run(settings: Settings, name: str, argv: list[str], env: dict[str, str] | None = None) -> Count:
     """One runner: its own count, or one test where it has none; its output where it fails."""
     log = settings.logs / f"test-{name.replace(' ', '-')}.log"
     failed = False
     try:
         with Step(name) as step:
-            process.run_logged(
-                argv, what=name, log=log, step=step, cwd=settings.repository, env=env
-            )
+            process.run_logged(argv, what=name, log=log, step=step, cwd=settings.repository, env=env)
     except KeelError as error:
         print(error.line(), file=sys.stderr)
         failed = True
@@ -85,9 +79,7 @@ def unit(settings: Settings) -> Count:
     ruff = process.find("ruff")
     if ruff:
         total.add(_run(settings, "ruff", [ruff, "check", "--config", python, "keel", *present]))
-        total.add(
-            _run(settings, "ruff format", [ruff, "format", "--check", "--config", python, *present])
-        )
+        total.add(_run(settings, "ruff format", [ruff, "format", "--check", "--config", python, *present]))
     else:
         say("ruff is not installed here: its checks are skipped")
         total.skipped += 2
@@ -115,9 +107,6 @@ def _rust_checks(settings: Settings) -> Count:
 
 def kernel(settings: Settings) -> Count:
     """The suite that runs on the µ-kernel itself, in the emulator."""
-    template = settings.repository / "user" / "tests" / "boot.conf"
-    if not template.exists():
-        raise KeelError(f"{template} is not there", "is the clone complete? git status tells")
     packages.require_emulator(settings)
     rust.build_all(settings)
     output = bytearray()
@@ -129,7 +118,7 @@ def kernel(settings: Settings) -> Count:
         return False
 
     with slot.taken(settings, "tests") as mine:
-        choices = boot.Choices(boot_template=template)
+        choices = boot.Choices(boot_template=bootconf.SUITE_TEMPLATE)
         described = boot.tests_guest(settings, choices, mine)
         plan = guest.Plan(slot=mine, timeout_s=KERNEL_SUITE_TIMEOUT_S, watch_log=watch)
         outcome = guest.run(settings, described, plan)

@@ -20,9 +20,7 @@ def debug(settings: Settings, view: str | None) -> int:
     newest = max(guests, key=lambda found: found.directory.stat().st_mtime)
     native = newest.name.startswith("native")
     if native and view == "kernel":
-        raise KeelError(
-            "the guest that runs is native Linux, without the µ-kernel", "./keel gdb linux"
-        )
+        raise KeelError("the guest that runs is native Linux, without the µ-kernel", "./keel gdb linux")
     return process.run_shown(arguments(settings, newest, view or "linux", native))
 
 

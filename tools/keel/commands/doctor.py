@@ -20,9 +20,7 @@ def doctor(settings: Settings) -> int:
     _report_choices(settings)
     for problem in problems:
         print(problem)
-    print(
-        "something is missing; ./keel run installs packages itself" if problems else "all is there"
-    )
+    print("something is missing; ./keel run installs packages itself" if problems else "all is there")
     return Status.ERROR if problems else Status.OK
 
 
@@ -32,9 +30,7 @@ def _programs() -> list[str]:
         if need.met():
             print(f"ok: {need.package}, which {need.why}")
         else:
-            problems.append(
-                f"missing: {need.package}, which {need.why}: apt-get install {need.package}"
-            )
+            problems.append(f"missing: {need.package}, which {need.why}: apt-get install {need.package}")
     if problems and os.geteuid() != 0 and shutil.which("sudo") is None:
         problems.append("missing: sudo, without which only root can install packages")
     return problems
@@ -59,9 +55,7 @@ def _disk(settings: Settings) -> list[str]:
         if not os.access(existing, os.W_OK):
             problems.append(f"not writable: {existing}")
         elif free < NEEDED_DISK_GB and not (settings.build / "linux").exists():
-            problems.append(
-                f"little room: {free} GB free at {existing}, {NEEDED_DISK_GB} GB are needed"
-            )
+            problems.append(f"little room: {free} GB free at {existing}, {NEEDED_DISK_GB} GB are needed")
         else:
             print(f"ok: {free} GB free at {existing}")
     return problems

@@ -81,9 +81,7 @@ def _guest(
 def _greet(choices: boot.Choices, mine: slot.Slot) -> None:
     if choices.gdb:
         if mine.gdb_socket is None:
-            raise KeelError(
-                f"{mine.directory} is too long a path for a socket", "clone into a shorter path"
-            )
+            raise KeelError(f"{mine.directory} is too long a path for a socket", "clone into a shorter path")
         say("the guest waits at its first instruction; in another terminal: ./keel gdb")
     if choices.command is None:
         say("booting; Ctrl-A x ends the guest, and so does leaving its shell")
@@ -147,9 +145,7 @@ def _how(outcome: guest.Outcome) -> int | None:
 def last_line(outcome: guest.Outcome) -> str:
     """The last line of the µ-kernel's log: what it ended with."""
     lines = outcome.kernel_log.read_text(errors="replace").split("\n")
-    return next(
-        (line.strip() for line in reversed(lines) if line.strip()), f"see {outcome.kernel_log}"
-    )
+    return next((line.strip() for line in reversed(lines) if line.strip()), f"see {outcome.kernel_log}")
 
 
 def _complaint(outcome: guest.Outcome) -> str:

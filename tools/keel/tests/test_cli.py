@@ -27,9 +27,7 @@ def test_wrong_arguments_end_with_the_usage_status(arguments: list[str]) -> None
         (["run", "--root", "/no/such/root"], Status.ERROR),
     ],
 )
-def test_errors_are_one_line(
-    arguments: list[str], status: Status, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_errors_are_one_line(arguments: list[str], status: Status, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(arguments) == status
     error = capsys.readouterr().err
     assert error.startswith("keel: error: ")

@@ -9,17 +9,13 @@ from keel import debian
 
 
 def test_both_formats_of_sources_are_read() -> None:
-    one_line = (
-        "# deb http://old/ bookworm main\ndeb [signed-by=/k arch=amd64] http://m/d bookworm main\n"
-    )
+    one_line = "# deb http://old/ bookworm main\ndeb [signed-by=/k arch=amd64] http://m/d bookworm main\n"
     assert debian.uris_of(one_line) == {"bookworm": "http://m/d"}
     deb822 = "Types: deb\nURIs: http://m/d\nSuites: bookworm bookworm-updates\nComponents: main\n"
     assert debian.uris_of(deb822) == {"bookworm": "http://m/d", "bookworm-updates": "http://m/d"}
 
 
-def test_the_hosts_mirror_is_used_where_it_has_the_suite(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_hosts_mirror_is_used_where_it_has_the_suite(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("KEEL_MIRROR", raising=False)
     monkeypatch.delenv("KEEL_SECURITY_MIRROR", raising=False)
     monkeypatch.setattr(debian, "HOST_SOURCES", tmp_path)

@@ -6,9 +6,7 @@ from pathlib import Path
 
 from keel import machine, qemu
 
-NATIVE = qemu.Guest(
-    kernel=Path("/k/bzImage"), command_line="console=ttyS0", ramdisk=Path("/k/root.cpio")
-)
+NATIVE = qemu.Guest(kernel=Path("/k/bzImage"), command_line="console=ttyS0", ramdisk=Path("/k/root.cpio"))
 KEEL = qemu.Guest(
     kernel=Path("/k/kernel.elf"),
     modules=(qemu.Module(Path("/k/sigma0")), qemu.Module(Path("/k/a,b"), "x=1,2")),

@@ -54,17 +54,13 @@ def test_every_end_without_a_status_has_its_own(
         (End.PANIC, Status.LINUX_PANIC, Status.LINUX_PANIC),
     ],
 )
-def test_a_native_guest_tells_its_end_on_the_console(
-    end: End, in_exec: Status, in_shell: Status, tmp_path: Path
-) -> None:
+def test_a_native_guest_tells_its_end_on_the_console(end: End, in_exec: Status, in_shell: Status, tmp_path: Path) -> None:
     ended = outcome(tmp_path, emulator_status=0, console_end=end)
     assert conclude(EXEC, ended) == in_exec
     assert conclude(SHELL, ended) == in_shell
 
 
-def test_an_emulator_that_fails_is_quoted(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_emulator_that_fails_is_quoted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert conclude(EXEC, outcome(tmp_path, emulator_status=-9)) == Status.EMULATOR
     assert "unknown word" in capsys.readouterr().err
 
