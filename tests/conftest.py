@@ -20,7 +20,6 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 GUEST_SOURCES = REPOSITORY / "tests" / "guest"
 GUEST_PROGRAMS = REPOSITORY / "build" / "tests"
 GUEST_DIRECTORY = "/tmp/keel-tests"
-LOGS = REPOSITORY / "build" / "log"
 # The host's limit for a guest that does not even obey --timeout.
 GRACE_S = 120
 SYSTEMS = ("native", "keel")
@@ -40,9 +39,7 @@ class Result:
         return lines[-1] if lines else ""
 
 
-def keel(
-    *arguments: str, stdin: bytes = b"", timeout_s: float = 600, environment: dict[str, str] | None = None
-) -> Result:
+def keel(*arguments: str, stdin: bytes = b"", timeout_s: float = 600, environment: dict[str, str] | None = None) -> Result:
     """Run `./keel` with the arguments."""
     done = subprocess.run(
         [sys.executable, str(REPOSITORY / "keel"), *arguments],

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from conftest import GUEST_SOURCES, LOGS, REPOSITORY, SYSTEMS, Result, run_in_tests, run_options
+from conftest import GUEST_SOURCES, REPOSITORY, SYSTEMS, Result, run_in_tests, run_options
 
 Once = Callable[[str, str, int], Result]
 
@@ -34,7 +34,16 @@ CHECK = re.compile(r"^CHECK\((\w+), (\w+)\)", re.MULTILINE)
 # A check that ends so has not told what it was to tell.
 CUT_SHORT = re.compile(r"killed by signal|timed out|exit status|: cannot ")
 SECTION = re.compile(r"^=== begin (\S+)\n(.*?)^=== end \1 (\d+)$", re.MULTILINE | re.DOTALL)
-STATUSES = {"bash.sh": 3, "coreutils.sh": 0, "gcc.sh": 0, "git.sh": 0, "perl.pl": 2, "python.py": 4, "redis.sh": 0, "sqlite.sh": 0}
+STATUSES = {
+    "bash.sh": 3,
+    "coreutils.sh": 0,
+    "gcc.sh": 0,
+    "git.sh": 0,
+    "perl.pl": 2,
+    "python.py": 4,
+    "redis.sh": 0,
+    "sqlite.sh": 0,
+}
 HEARTBEAT = re.compile(rb"heartbeat (\d+)")
 
 
@@ -138,49 +147,58 @@ def test_mixed_load_ends(once: Once) -> None:
     assert (keel.status, keel.output) == (0, native.output), keel.error
 
 
-def beats() -> int:
-    """The number of the last heartbeat in the µ-kernel's log."""
-    log = LOGS / "keel-kernel.log"
-    numbers = HEARTBEAT.findall(log.read_bytes()) if log.exists() else []
-    return int(numbers[-1]) if numbers else 0
+class Guest:
+    """A guest on Keel that goes on running while its logs are read."""
 
+    def __init__(self, command: str, *options: str) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, str(REPOSITORY / "keel"), *run_options("keel"), *options, "--exec", command],
+            stdin=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
 
-def await_console(process: subprocess.Popen[bytes], text: bytes, limit_s: float) -> None:
-    """Wait until the text stands on Linux's console."""
-    console = LOGS / "keel-console.log"
-    end = time.monotonic() + limit_s
-    while not (console.exists() and text in console.read_bytes()):
-        assert process.poll() is None, f"the guest ended before its console said {text!r}"
-        assert time.monotonic() < end, f"the console did not say {text!r}"
-        time.sleep(0.1)
+    def log(self, line: str) -> bytes:
+        """What one of the guest's lines has said so far; guests at the same time have logs of their own."""
+        for link in Path(f"/proc/{self.process.pid}/fd").glob("*"):
+            path = link.readlink() if link.is_symlink() else link
+            if path.name.endswith(f"-{line}.log"):
+                return path.read_bytes()
+        return b""
 
+    def beats(self) -> int:
+        """The number of the last heartbeat."""
+        numbers = HEARTBEAT.findall(self.log("kernel"))
+        return int(numbers[-1]) if numbers else 0
 
-def await_beats(more: int, limit_s: float) -> None:
-    """Wait for so many more heartbeats."""
-    start, end = beats(), time.monotonic() + limit_s
-    while beats() < start + more:
-        assert time.monotonic() < end, f"only {beats() - start} of {more} heartbeats came"
-        time.sleep(0.1)
+    def await_console(self, text: bytes, limit_s: float) -> None:
+        """Wait until the text stands on Linux's console."""
+        end = time.monotonic() + limit_s
+        while text not in self.log("console"):
+            assert self.process.poll() is None, f"the guest ended before its console said {text!r}"
+            assert time.monotonic() < end, f"the console did not say {text!r}"
+            time.sleep(0.1)
+
+    def await_beats(self, more: int, limit_s: float) -> None:
+        """Wait for so many more heartbeats."""
+        start, end = self.beats(), time.monotonic() + limit_s
+        while (now := self.beats()) < start + more:
+            assert self.process.poll() is None and time.monotonic() < end, f"{now - start} of {more} heartbeats came"
+            time.sleep(0.1)
 
 
 def test_heartbeat_goes_on_beside_a_busy_and_a_dead_linux() -> None:
     """A native task ticks while Linux spins, and after Linux has panicked."""
-    for log in ("keel-kernel.log", "keel-console.log"):
-        (LOGS / log).unlink(missing_ok=True)
     load = "echo busy > /dev/console; (while :; do :; done) & sleep 4; echo c > /proc/sysrq-trigger; sleep 60"
-    arguments = [*run_options("keel"), "--timeout", "300", "--append", "panic=8", "--exec", load]
-    with subprocess.Popen(
-        [sys.executable, str(REPOSITORY / "keel"), *arguments], stdin=subprocess.DEVNULL, stderr=subprocess.PIPE
-    ) as process:
-        try:
-            await_console(process, b"busy", 250)
-            await_beats(5, 60)
-            await_console(process, b"Kernel panic", 60)
-            await_beats(5, 60)
-            process.communicate(timeout=120)
-            assert process.returncode == LINUX_PANIC
-        finally:
-            process.kill()
+    guest = Guest(load, "--timeout", "300", "--append", "panic=8")
+    try:
+        guest.await_console(b"busy", 250)
+        guest.await_beats(5, 60)
+        guest.await_console(b"Kernel panic", 60)
+        guest.await_beats(5, 60)
+        assert guest.process.wait(120) == LINUX_PANIC
+    finally:
+        guest.process.terminate()
+        guest.process.wait(30)
 
 
 @pytest.fixture(scope="module")

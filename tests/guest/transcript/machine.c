@@ -367,11 +367,13 @@ CHECK(machine, int80)
 
 CHECK(machine, int80_registers)
 {
-	register long r8 __asm__("r8") = 0x1111111122222222, r12 __asm__("r12") = 0x3333333344444444;
+	register long r8 __asm__("r8"), r12 __asm__("r12");
 	long result, seen, rbx = 0x5555555500000000;
 
 	if (!have_int80())
 		return;
+	r8 = 0x1111111122222222;
+	r12 = 0x3333333344444444;
 	__asm__ volatile("int $0x80" : "=a"(result), "+b"(rbx), "+r"(r8), "+r"(r12) : "0"(20L) : "memory", "cc");
 	seen = r8;
 	say("rbx=%#lx r8=%#lx r12=%#lx", rbx, seen, r12);

@@ -1,0 +1,276 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""`./keel` as its users meet it: statuses and streams of --exec, ends of a guest, bad input, interruptions.
+
+What needs a guest is tested on both systems; what is refused before any guest needs none.
+"""
+
+import gzip
+import io
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from conftest import GUEST_PROGRAMS, REPOSITORY, SYSTEMS, Result, guest_archive, keel, run_guest, run_options, without_program
+
+TIMEOUT = 124
+INTERRUPTED = 130
+POWERED_OFF = 110
+REBOOTED = 111
+LINUX_PANIC = 112
+USAGE = 2
+# A refusal must come at once, before anything is built or fetched.
+REFUSAL_LIMIT_S = 30
+
+both = pytest.mark.parametrize("system", SYSTEMS)
+
+
+def assert_refused(result: Result, *words: str) -> None:
+    """A non-zero status, and one last line that says what is wrong."""
+    assert result.status != 0
+    assert "Traceback" not in result.error
+    last = result.last_error_line()
+    assert last.startswith("keel"), result.error
+    for word in words:
+        assert word in last, last
+
+
+def refuse(*arguments: str, environment: dict[str, str] | None = None) -> Result:
+    """Run something that has to be refused."""
+    return keel(*arguments, timeout_s=REFUSAL_LIMIT_S, environment=environment)
+
+
+@both
+def test_streams_and_status(system: str) -> None:
+    """Output and error output unmixed and unchanged, status and standard input passed."""
+    command = 'echo out; echo err >&2; cat; printf "\\000\\377\\015\\012"; exit 7'
+    done = subprocess.run(
+        [sys.executable, str(REPOSITORY / "keel"), *run_options(system), "--timeout", "120", "--exec", command],
+        input=b"in\0\xff\r\n",
+        capture_output=True,
+        timeout=240,
+        check=False,
+    )
+    assert done.stdout == b"out\nin\0\xff\r\n\0\xff\r\n"
+    assert b"err\n" in done.stderr and b"out" not in done.stderr
+    assert done.returncode == 7
+
+
+@both
+def test_killed_command(system: str) -> None:
+    """A command that a signal ends has the status a shell would give it."""
+    assert run_guest(system, "kill -KILL $$").status == 128 + signal.SIGKILL
+
+
+@both
+def test_large_streams(system: str) -> None:
+    """A megabyte in, back out, and nothing lost."""
+    data = bytes(i * 7 % 251 for i in range(1 << 20))
+    result = subprocess.run(
+        [sys.executable, str(REPOSITORY / "keel"), *run_options(system), "--timeout", "200", "--exec", "cat"],
+        input=data,
+        capture_output=True,
+        timeout=300,
+        check=False,
+    )
+    assert result.returncode == 0
+    assert result.stdout == data
+
+
+@both
+@pytest.mark.parametrize(
+    ("command", "status", "word"),
+    [
+        ("poweroff -f || echo o > /proc/sysrq-trigger; sleep 60", POWERED_OFF, "powered off"),
+        ("reboot -f || echo b > /proc/sysrq-trigger; sleep 60", REBOOTED, "reboot"),
+        ("echo c > /proc/sysrq-trigger; sleep 60", LINUX_PANIC, "panick"),
+    ],
+)
+def test_ends_of_a_guest(system: str, command: str, status: int, word: str) -> None:
+    """Power-off, reboot and panic are told apart."""
+    result = run_guest(system, command)
+    assert result.status == status, result.error
+    assert word in result.last_error_line()
+    assert ".log" in result.last_error_line()
+
+
+@both
+def test_time_limit(system: str) -> None:
+    """--timeout ends the guest with the status of timeout(1)."""
+    result = run_guest(system, "sleep 1000", limit_s=25)
+    assert result.status == TIMEOUT
+    assert_refused(result, "25 s")
+
+
+@both
+def test_root_without_a_shell(system: str, tmp_path: Path) -> None:
+    """A directory that holds one static program: the command is split into words."""
+    guest_archive()
+    (tmp_path / "transcript").write_bytes((GUEST_PROGRAMS / "transcript").read_bytes())
+    (tmp_path / "transcript").chmod(0o755)
+    result = run_guest(system, "/transcript process.fork_copies_memory", options=["--root", str(tmp_path)])
+    assert result.output == "process.fork_copies_memory: child=exit:21 parent=3\n"
+    assert result.status == 0
+
+
+def guest_processes() -> list[str]:
+    """The command lines of the emulators that are children of this session's commands."""
+    listed = subprocess.run(["ps", "-eo", "sid,args"], capture_output=True, text=True, check=True).stdout
+    own = str(os.getsid(0))
+    return [line for line in listed.splitlines() if line.split()[0] == own and "qemu-system" in line.split()[1]]
+
+
+@both
+def test_interrupt(system: str) -> None:
+    """Ctrl-C ends the guest and the command at once, and no emulator stays behind."""
+    with subprocess.Popen(
+        [sys.executable, str(REPOSITORY / "keel"), *run_options(system), "--exec", "echo started; sleep 1000"],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"started\n"
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=15)
+        assert process.returncode == INTERRUPTED
+    assert not guest_processes()
+
+
+@both
+@pytest.mark.parametrize("after_s", [0.1, 0.5, 1.5])
+def test_interrupt_early(system: str, after_s: float) -> None:
+    """Ctrl-C at any moment before the command runs ends it cleanly too."""
+    with subprocess.Popen(
+        [sys.executable, str(REPOSITORY / "keel"), *run_options(system), "--exec", "sleep 1000"],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        time.sleep(after_s)
+        process.send_signal(signal.SIGINT)
+        _, error = process.communicate(timeout=15)
+        # Before the command has set up anything, Python itself ends by the signal.
+        assert process.returncode in (INTERRUPTED, -signal.SIGINT), error
+    assert not guest_processes()
+
+
+@both
+def test_two_at_once(system: str) -> None:
+    """Two runs in one clone do not disturb each other."""
+    arguments = [sys.executable, str(REPOSITORY / "keel"), *run_options(system), "--timeout", "200", "--exec"]
+    first = subprocess.Popen([*arguments, "echo first; exit 1"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
+    second = subprocess.Popen([*arguments, "echo second; exit 2"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
+    assert (first.communicate(timeout=300)[0], first.returncode) == (b"first\n", 1)
+    assert (second.communicate(timeout=300)[0], second.returncode) == (b"second\n", 2)
+
+
+@both
+def test_instruction_clock(system: str) -> None:
+    """Under --icount a guest runs as usual."""
+    result = run_guest(system, "echo counted", limit_s=300, options=["--icount"])
+    assert (result.status, result.output) == (0, "counted\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["run", "--nonsense"], ["nonsense"]),
+        (["runn"], ["runn"]),
+        ([], []),
+        (["run", "--mem", "lots"], ["lots"]),
+        (["run", "--accel", "quantum"], ["quantum"]),
+        (["run", "--timeout", "soon"], ["soon"]),
+        (["run", "surplus"], ["surplus"]),
+    ],
+)
+def test_wrong_usage(arguments: list[str], words: list[str]) -> None:
+    """A wrong option is named, with the status for wrong usage."""
+    result = refuse(*arguments)
+    assert result.status == USAGE
+    assert_refused(result, *words)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--mem", "1"],
+        ["--mem", "-5"],
+        ["--mem", "0"],
+        ["--timeout", "0"],
+        ["--timeout", "-1"],
+        ["--exec", ""],
+        ["--exec", "  "],
+        ["--icount", "--accel", "kvm", "--exec", "true"],
+        ["--append", "two\nlines", "--exec", "true"],
+    ],
+)
+def test_impossible_choices(arguments: list[str]) -> None:
+    """What cannot work is refused before anything starts."""
+    assert_refused(refuse("run", "--native", *arguments), "keel: error")
+
+
+def archive_of(*entries: tuple[str, int, bytes]) -> bytes:
+    """A newc archive of the entries (name, mode, content)."""
+    out = io.BytesIO()
+    for number, (name, mode, content) in enumerate([*entries, ("TRAILER!!!", 0, b"")], 1):
+        fields = [number, mode, 0, 0, 1, 0, len(content), 0, 0, 0, 0, len(name) + 1, 0]
+        out.write(b"070701" + b"".join(b"%08X" % field for field in fields) + name.encode() + b"\0")
+        out.write(b"\0" * (-out.tell() % 4) + content)
+        out.write(b"\0" * (-out.tell() % 4))
+    return out.getvalue()
+
+
+GOOD_ARCHIVE = archive_of(("bin", 0o40755, b""), ("bin/x", 0o100755, b"x" * 1000))
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("absent.cpio", None),
+        ("empty.cpio", b""),
+        ("noise.cpio", bytes(range(256)) * 64),
+        ("cut.cpio", GOOD_ARCHIVE[:600]),
+        ("headless.cpio", GOOD_ARCHIVE[3:]),
+        ("no-trailer.cpio", GOOD_ARCHIVE.split(b"070701")[0] + b"070701" + GOOD_ARCHIVE.split(b"070701")[1]),
+        ("noise.cpio.gz", b"\x1f\x8b" + b"not gzip" * 10),
+        ("cut.cpio.gz", gzip.compress(GOOD_ARCHIVE)[:-20]),
+        ("noise-inside.cpio.gz", gzip.compress(b"this is no archive" * 100)),
+        ("text.txt", b"a text\n"),
+    ],
+)
+def test_broken_root(tmp_path: Path, name: str, content: bytes | None) -> None:
+    """A root that is missing or broken is refused with its name."""
+    path = tmp_path / name
+    if content is not None:
+        path.write_bytes(content)
+    assert_refused(refuse("run", "--native", "--no-install", "--exec", "true", "--root", str(path)), name)
+
+
+def test_root_that_is_no_file(tmp_path: Path) -> None:
+    """Neither a device nor an empty directory without a command to run is a root."""
+    assert_refused(refuse("run", "--native", "--exec", "true", "--root", "/dev/null"), "/dev/null")
+    assert_refused(refuse("run", "--native", "--root", str(tmp_path)), str(tmp_path))
+
+
+def test_host_without_emulator(tmp_path: Path) -> None:
+    """With --no-install a missing emulator is named instead of installed."""
+    environment = without_program(tmp_path, "qemu-system-x86_64")
+    assert_refused(refuse("run", "--native", "--no-install", "--exec", "true", environment=environment), "qemu")
+
+
+def test_host_with_old_emulator(tmp_path: Path) -> None:
+    """A too old emulator is refused with its version and the one that is needed."""
+    environment = without_program(tmp_path, "qemu-system-x86_64")
+    old = tmp_path / "qemu-system-x86_64"
+    old.write_text("#!/bin/sh\necho 'QEMU emulator version 5.2.0 (Debian 1:5.2)'\n")
+    old.chmod(0o755)
+    assert_refused(refuse("run", "--native", "--no-install", "--exec", "true", environment=environment), "5.2", "7.2")
+
+
+def test_bad_emulator_argument() -> None:
+    """What the emulator complains about reaches the user."""
+    assert_refused(refuse("run", "--native", "--exec", "true", "--qemu-arg=--nonsense"), "nonsense")
