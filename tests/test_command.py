@@ -21,6 +21,7 @@ INTERRUPTED = 130
 POWERED_OFF = 110
 REBOOTED = 111
 LINUX_PANIC = 112
+BOOT_CONFIGURATION = 114
 USAGE = 2
 # A refusal must come at once, before anything is built or fetched.
 REFUSAL_LIMIT_S = 30
@@ -274,3 +275,45 @@ def test_host_with_old_emulator(tmp_path: Path) -> None:
 def test_bad_emulator_argument() -> None:
     """What the emulator complains about reaches the user."""
     assert_refused(refuse("run", "--native", "--exec", "true", "--qemu-arg=--nonsense"), "nonsense")
+
+
+LINUX_TASK = "task linux {{ image vmlinux\n kind server\n {memory}\n initrd ${{ramdisk}}\n args ${{linux_args}}\n }}\n"
+HEARTBEAT_TASK = "task beat {{ image {image}\n {extra}\n }}\n"
+
+
+def boot_configuration(directory: Path, text: str) -> list[str]:
+    """The options that boot a guest with this configuration."""
+    path = directory / "my-boot.conf"
+    path.write_text(text)
+    return ["--boot-conf", str(path)]
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        (LINUX_TASK.format(memory="memory rest") + "tusk\n", "tusk"),
+        (LINUX_TASK.format(memory="memory rest") + HEARTBEAT_TASK.format(image="nosuch", extra=""), "nosuch"),
+        (LINUX_TASK.format(memory="memory 64G"), "memory"),
+        (LINUX_TASK.format(memory="memory 64M at 0x10000000") + LINUX_TASK.format(memory="memory 64M at 0x12000000"), ":"),
+        (
+            LINUX_TASK.format(memory="memory 256M at 0x20000000")
+            + HEARTBEAT_TASK.format(image="heartbeat", extra="memory 64M at 0x28000000"),
+            "memory",
+        ),
+        (LINUX_TASK.format(memory="memory rest\n irq 4") + HEARTBEAT_TASK.format(image="heartbeat", extra="irq 4"), "4"),
+        (LINUX_TASK.format(memory="memory rest").replace("}", ""), ":"),
+        ("", "task"),
+    ],
+    ids=["word", "module", "too-little", "two-servers", "same-memory", "same-irq", "open-brace", "empty"],
+)
+def test_bad_boot_configuration(tmp_path: Path, text: str, word: str) -> None:
+    """An error in the boot configuration ends the machine with a line that names its place."""
+    result = run_guest("keel", "true", options=boot_configuration(tmp_path, text))
+    assert result.status == BOOT_CONFIGURATION, result.error
+    assert_refused(result, "boot.conf", word)
+
+
+def test_boot_configuration_that_cannot_be_used(tmp_path: Path) -> None:
+    """What the command itself can see is refused before a guest starts."""
+    assert_refused(refuse("run", "--exec", "true", "--boot-conf", str(tmp_path / "absent.conf")), "absent.conf")
+    assert_refused(refuse("run", "--exec", "true", *boot_configuration(tmp_path, "args ${nope}\n")), "nope")
