@@ -2,6 +2,7 @@
 """Arguments and help of `./keel`; what a verb does is in commands/."""
 
 import argparse
+import errno
 import os
 import signal
 import sys
@@ -171,5 +172,6 @@ def main(arguments: list[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return Status.INTERRUPTED
     except OSError as error:
-        print(f"keel: error: {error.strerror}: {error.filename or 'an output'}", file=sys.stderr)
+        remedy = " (free some space and run it again)" if error.errno == errno.ENOSPC else ""
+        print(f"keel: error: {error.strerror}: {error.filename or 'an output'}{remedy}", file=sys.stderr)
         return Status.ERROR

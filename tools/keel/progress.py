@@ -15,16 +15,21 @@ def say(line: str) -> None:
 
 
 class Step:
-    """One long step. On a terminal its line is redrawn, elsewhere repeated now and then."""
+    """One long step. On a terminal its line is redrawn, elsewhere repeated now and then.
 
-    def __init__(self, what: str) -> None:
+    A step that is mostly short says nothing until it has taken as long as a redraw.
+    """
+
+    def __init__(self, what: str, mostly_short: bool = False) -> None:
         self.what = what
+        self.mostly_short = mostly_short
         self.started = time.monotonic()
         self.shown = 0.0
         self.terminal = sys.stderr.isatty()
 
     def __enter__(self) -> "Step":
-        self._show("")
+        if not self.mostly_short:
+            self._show("")
         return self
 
     def update(self, how_far: str) -> None:
@@ -51,4 +56,6 @@ class Step:
         end = "done" if kind is None else "stopped"
         start = "\r\033[K" if self.terminal else ""
         elapsed = time.monotonic() - self.started
+        if self.mostly_short and elapsed < REDRAW_S:
+            return
         print(f"{start}keel: {self.what}: {end}, {elapsed:.0f} s", file=sys.stderr, flush=True)

@@ -33,7 +33,7 @@ SIGNATURES = {
 STARTERS = ("init", "bin/sh", "bin/bash", "usr/bin/sh", "usr/bin/bash")
 MEGABYTE = 1 << 20
 # What a guest needs beside its root: the kernel, its tables and room to work.
-GUEST_RESERVE_MB = 128
+GUEST_RESERVE_MB = 96
 
 
 @dataclass(frozen=True)
@@ -191,7 +191,7 @@ def checked(path: Path, settings: Settings) -> Root:
         kept = json.loads(known.read_text())
         if kept["state"] == state:
             return Root(path, info.st_size, kept["content"], kept["starts"])
-    with Step(f"checking {path.name}"):
+    with Step(f"checking {path.name}", mostly_short=True):
         root = check(path, settings)
     known.parent.mkdir(parents=True, exist_ok=True)
     result = {"state": state, "content": root.content_bytes, "starts": root.starts}
@@ -222,7 +222,7 @@ def _pack_new(directory: Path, archive: Path) -> None:
     archive.parent.mkdir(parents=True, exist_ok=True)
     aside = archive.with_suffix(".new")
     try:
-        with Step(f"packing {directory}"):
+        with Step(f"packing {directory}", mostly_short=True):
             pack_directory(directory, aside)
         aside.replace(archive)
     except cpio.BrokenArchive as error:

@@ -44,13 +44,10 @@ def run(settings: Settings, choices: boot.Choices) -> int:
 
 
 def _root(settings: Settings, choices: boot.Choices) -> rootarchive.Root:
-    if choices.root is None:
-        root = image.default_root(settings)
-    else:
-        root = rootarchive.from_user(choices.root, settings)
+    root = image.default_root(settings) if choices.root is None else rootarchive.from_user(choices.root, settings)
     if choices.command is None and not root.starts:
         raise KeelError(
-            f"{root.path} has neither an /init nor a shell",
+            f"{choices.root or root.path} has neither an /init nor a shell",
             "give a command with --exec, or another root",
         )
     if root.memory_mb() > choices.memory_mb:
