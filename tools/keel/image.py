@@ -29,7 +29,6 @@ HOOKS = (
     'printf "127.0.0.1 localhost keel\\n::1 localhost\\n" > "$1/etc/hosts"',
     'rm -f "$1/etc/resolv.conf"',
 )
-USUAL_PACKAGES = 150
 UNSHARE = (packages.Need("uidmap", ("newuidmap",), "makes the root file system without being root"),)
 FAKED = (
     packages.Need("fakechroot", ("fakechroot",), "makes the root file system without being root"),
@@ -100,12 +99,9 @@ def mmdebstrap_arguments(tar: Path, mode: str, access: list[str], sources: list[
 
 
 def _run_mmdebstrap(settings: Settings, tar: Path, mode: str) -> None:
-    unpacked = 0
-
     def measure(line: bytes) -> str:
-        nonlocal unpacked
-        unpacked += line.startswith(b"Setting up ")
-        return f"{unpacked} of about {USUAL_PACKAGES} packages set up"
+        """Mmdebstrap names each phase in a line of its own."""
+        return line.decode(errors="replace").removeprefix("I: ").rstrip(".") if line.startswith(b"I: ") else ""
 
     with Step("making the root file system from Debian packages") as step:
         process.run_logged(
