@@ -98,6 +98,8 @@ crate::constants! {
     SIGMA0_INFO = 2;
     /// sigma0 operation (label): any RAM of the size given by fpage w0
     SIGMA0_ANY = 3;
+    /// sigma0 operation (label): give my task the right over interrupt line w0
+    SIGMA0_IRQ = 4;
 }
 
 crate::layout! {

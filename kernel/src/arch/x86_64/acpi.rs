@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The one ACPI table that the kernel reads: the MADT, for interrupt controllers (ACPI 6.4, 5.2.12).
+//! Everything is read with bounds; a table that makes no sense is as good as none.
+
+use super::direct;
+use crate::boot;
+
+/// Address of the I/O APIC where no table says otherwise.
+const IO_APIC_DEFAULT: u64 = 0xfec0_0000;
+/// ISA lines.
+const ISA_LINES: usize = 16;
+/// Where the BIOS keeps the root pointer.
+const BIOS_AREA: core::ops::Range<u64> = 0xe_0000..0x10_0000;
+
+/// An ISA line that is not where and how one expects it.
+#[derive(Clone, Copy)]
+struct Override {
+    pin: u8,
+    level: bool,
+    low: bool,
+}
+
+/// What the MADT says.
+#[derive(Clone, Copy)]
+pub struct Madt {
+    /// Physical address of the first I/O APIC.
+    pub io_apic: u64,
+    isa: [Override; ISA_LINES],
+}
+
+impl Madt {
+    /// A PC without a table.
+    pub const fn none() -> Madt {
+        let mut isa = [Override {
+            pin: 0,
+            level: false,
+            low: false,
+        }; ISA_LINES];
+        let mut line = 0;
+        while line < ISA_LINES {
+            isa[line].pin = line as u8;
+            line += 1;
+        }
+        Madt {
+            io_apic: IO_APIC_DEFAULT,
+            isa,
+        }
+    }
+
+    /// The I/O APIC's pin of a line.
+    pub fn pin(&self, line: u32) -> u32 {
+        self.isa
+            .get(line as usize)
+            .map_or(line, |isa| isa.pin as u32)
+    }
+
+    /// Whether a line is level triggered, and active low.
+    pub fn mode(&self, line: u32) -> (bool, bool) {
+        self.isa
+            .get(line as usize)
+            .map_or((true, true), |isa| (isa.level, isa.low))
+    }
+}
+
+/// `length` bytes of firmware memory.
+fn bytes(physical: u64, length: usize) -> Option<&'static [u8]> {
+    let end = physical.checked_add(length as u64)?;
+    // SAFETY: the direct map reaches to `mapped_end`; firmware tables do not change.
+    (physical != 0 && end <= boot::mapped_end())
+        .then(|| unsafe { core::slice::from_raw_parts(direct(physical), length) })
+}
+
+fn word32(bytes: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_le_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
+}
+
+fn word64(bytes: &[u8], at: usize) -> Option<u64> {
+    Some(u64::from_le_bytes(bytes.get(at..at + 8)?.try_into().ok()?))
+}
+
+fn sums_to_zero(bytes: &[u8]) -> bool {
+    bytes.iter().fold(0u8, |sum, byte| sum.wrapping_add(*byte)) == 0
+}
+
+/// Finds the root pointer in the BIOS area; 0 if there is none.
+pub fn find_rsdp() -> u64 {
+    let valid =
+        |at: &u64| bytes(*at, 20).is_some_and(|b| b.starts_with(b"RSD PTR ") && sums_to_zero(b));
+    BIOS_AREA.step_by(16).find(valid).unwrap_or(0)
+}
+
+/// A whole table with a good checksum.
+fn table(physical: u64) -> Option<&'static [u8]> {
+    let length = word32(bytes(physical, 36)?, 4)? as usize;
+    bytes(physical, length).filter(|table| length >= 36 && sums_to_zero(table))
+}
+
+/// Reads the MADT that the root pointer leads to.
+pub fn madt(rsdp: u64) -> Madt {
+    find_madt(rsdp).and_then(parse).unwrap_or(Madt::none())
+}
+
+fn find_madt(rsdp: u64) -> Option<&'static [u8]> {
+    let root = bytes(rsdp, 20)?;
+    let extended = root[15] >= 2;
+    let (address, step) = match extended.then(|| bytes(rsdp, 36)).flatten() {
+        Some(long) => (word64(long, 24)?, 8),
+        None => (word32(root, 16)? as u64, 4),
+    };
+    let list = table(address)?;
+    (36..list.len())
+        .step_by(step)
+        .filter_map(|at| {
+            if step == 8 {
+                word64(list, at)
+            } else {
+                word32(list, at).map(u64::from)
+            }
+        })
+        .find_map(|at| table(at).filter(|table| table.starts_with(b"APIC")))
+}
+
+fn parse(table: &[u8]) -> Option<Madt> {
+    const IO_APIC: u8 = 1;
+    const OVERRIDE: u8 = 2;
+    let mut madt = Madt::none();
+    let mut at = 44;
+    while at + 2 <= table.len() {
+        let (kind, length) = (table[at], table[at + 1] as usize);
+        let entry = table.get(at..at + length).filter(|_| length >= 2)?;
+        match kind {
+            IO_APIC if length >= 12 && word32(entry, 8)? == 0 => {
+                madt.io_apic = word32(entry, 4)? as u64
+            }
+            OVERRIDE if length >= 10 && (entry[3] as usize) < ISA_LINES => {
+                let pin = word32(entry, 4)?;
+                let isa = &mut madt.isa[entry[3] as usize];
+                isa.pin = pin.min(u8::MAX as u32) as u8;
+                isa.low = entry[8] & 3 == 3;
+                isa.level = entry[8] >> 2 & 3 == 3;
+            }
+            _ => {}
+        }
+        at += length;
+    }
+    Some(madt)
+}

@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Rust side of entry.s: what the entries call, and the checks before leaving to user mode.
+
+use super::cpu::{cpu, Cpu};
+use super::regs::*;
+use super::{apic, cpuid, fpu, paging, tables};
+use crate::pool::POOL;
+use crate::print::log;
+use crate::refs::Ref;
+use crate::thread::{FrameCells, Thread, FOREIGN};
+use crate::{fault, panic, sched, source, syscall};
+use core::arch::{asm, global_asm};
+use core::mem::offset_of;
+use keel_abi::call::*;
+use keel_abi::fpage::SPACE_SHIFT;
+use keel_abi::Frame;
+
+/// Flags that are set in every user's flags: interrupts on, and the bit that is always one.
+pub const FLAGS_FIXED: u64 = 1 << 9 | 1 << 1;
+/// Flags that a user may choose: CF PF AF ZF SF TF DF OF NT RF AC ID.
+const FLAGS_USER: u64 = 0x25_4dd5;
+/// TF and RF: sysret would not restore them properly.
+const FLAGS_NEED_IRET: u64 = 1 << 8 | 1 << 16;
+/// Flags that SYSCALL clears: TF IF DF NT AC, and IOPL.
+pub const FLAGS_CLEARED: u64 = 0x4_7700;
+/// Where the hardware's frame ends in a `Frame`.
+const FRAME_TOP: u64 = offset_of!(Frame, ss) as u64 + 8;
+
+/// #DB.
+const VECTOR_DB: u64 = 1;
+/// #UD.
+const VECTOR_UD: u64 = 6;
+/// #NM: the FPU is off.
+const VECTOR_NM: u64 = 7;
+/// #DF.
+const VECTOR_DF: u64 = 8;
+/// #GP.
+const VECTOR_GP: u64 = 13;
+/// #PF.
+const VECTOR_PF: u64 = 14;
+/// #MC.
+const VECTOR_MC: u64 = 18;
+/// First vector that is no exception.
+const FIRST_INTERRUPT: u64 = 32;
+/// `int 0x80`.
+pub const VECTOR_INT80: u64 = 0x80;
+
+global_asm!(
+    include_str!("entry.s"),
+    CPU_SCRATCH = const offset_of!(Cpu, scratch),
+    CPU_FRAME_TOP = const offset_of!(Cpu, frame_top),
+    CPU_STACK = const offset_of!(Cpu, stack),
+    CPU_EXIT_IP = const offset_of!(Cpu, exit_ip),
+    CPU_EXIT_CS = const offset_of!(Cpu, exit_cs),
+    CPU_EXIT_FLAGS = const offset_of!(Cpu, exit_flags),
+    CPU_EXIT_SP = const offset_of!(Cpu, exit_sp),
+    CPU_EXIT_SYSRET = const offset_of!(Cpu, exit_sysret),
+    USER_SS = const tables::USER_SS,
+    USER_CS = const tables::USER_CS,
+    USER_CS32 = const tables::USER_CS32,
+    FRAME_R15 = const offset_of!(Frame, r15),
+    FRAME_R14 = const offset_of!(Frame, r14),
+    FRAME_R13 = const offset_of!(Frame, r13),
+    FRAME_R12 = const offset_of!(Frame, r12),
+    FRAME_BP = const offset_of!(Frame, bp),
+    FRAME_BX = const offset_of!(Frame, bx),
+    FRAME_R11 = const offset_of!(Frame, r11),
+    FRAME_R10 = const offset_of!(Frame, r10),
+    FRAME_R9 = const offset_of!(Frame, r9),
+    FRAME_R8 = const offset_of!(Frame, r8),
+    FRAME_AX = const offset_of!(Frame, ax),
+    FRAME_CX = const offset_of!(Frame, cx),
+    FRAME_DX = const offset_of!(Frame, dx),
+    FRAME_SI = const offset_of!(Frame, si),
+    FRAME_DI = const offset_of!(Frame, di),
+    VECTOR_DB = const VECTOR_DB,
+    VECTOR_UD = const VECTOR_UD,
+    VECTOR_DF = const VECTOR_DF,
+    VECTOR_MC = const VECTOR_MC,
+    syscall = sym system_call,
+    exception = sym user_exception,
+    kernel_exception = sym kernel_exception,
+    fatal = sym fatal,
+);
+
+unsafe extern "C" {
+    #[link_name = "wait_for_interrupt"]
+    fn asm_wait_for_interrupt();
+    #[link_name = "poll_interrupts"]
+    fn asm_poll_interrupts();
+    fn leave_to_user() -> !;
+}
+
+/// Halts until an interrupt came and was served.
+pub fn wait_for_interrupt() {
+    // SAFETY: no reference into a global is in use by the callers (sched::choose).
+    unsafe { asm_wait_for_interrupt() };
+}
+
+/// Serves interrupts that wait.
+pub fn poll() {
+    // SAFETY: as above (space::Work::step at consistent points).
+    unsafe { asm_poll_interrupts() };
+}
+
+/// A system call instruction: the running thread's registers are in its frame.
+extern "C" fn system_call() -> u64 {
+    if let Some(thread) = sched::current() {
+        syscall::enter(thread);
+    }
+    sched::leave()
+}
+
+/// An exception or interrupt from user mode. The frame's orig_ax word holds the error code.
+extern "C" fn user_exception(vector: u64, _frame: u64) -> u64 {
+    if let Some(thread) = sched::current() {
+        let frame = thread.frame();
+        let error_code = frame.orig_ax.replace(u64::MAX);
+        match vector {
+            VECTOR_INT80 if thread.has(FOREIGN) => {
+                frame.orig_ax.set(frame.ax.get());
+                fault::foreign_call(thread, GATE_INT80);
+            }
+            VECTOR_INT80 => fault::exception(thread, VECTOR_GP, VECTOR_INT80 * 8 + 2, 0),
+            FIRST_INTERRUPT.. => interrupt(vector),
+            VECTOR_PF => fault::page_fault(thread, read_cr2(), error_code),
+            VECTOR_NM => {
+                if fpu::switch_on(thread).is_err() {
+                    fault::exception(thread, vector, error_code, 0);
+                }
+            }
+            VECTOR_GP if tables::load_ports(thread.task) => {}
+            VECTOR_DB => {
+                let dr6 = read_dr6();
+                // SAFETY: clears the status so that the next exception's is its own.
+                unsafe { write_dr6(0) };
+                fault::exception(thread, vector, error_code, dr6);
+            }
+            _ => fault::exception(thread, vector, error_code, 0),
+        }
+    }
+    sched::leave()
+}
+
+/// An interrupt in one of the kernel's windows; anything else is a bug.
+extern "C" fn kernel_exception(vector: u64, frame: *const Frame) {
+    if vector >= FIRST_INTERRUPT {
+        interrupt(vector);
+        return;
+    }
+    // SAFETY: entry.s built the words from `ax` to `ip` on the kernel stack; `orig_ax` holds the error code.
+    let (ip, code) = unsafe { ((*frame).ip, (*frame).orig_ax) };
+    panic!("exception {vector} in the kernel at {ip:#x}, error {code:#x}");
+}
+
+/// #DF or #MC, on a stack of its own; `words`: error code, ip, ...
+extern "C" fn fatal(vector: u64, words: *const u64) -> ! {
+    // SAFETY: the hardware pushed these words.
+    let (code, ip, sp) = unsafe { (*words, *words.add(1), *words.add(4)) };
+    log!("PANIC: fatal exception {vector} at {ip:#x}, stack {sp:#x}, error {code:#x}");
+    panic::end()
+}
+
+fn interrupt(vector: u64) {
+    match vector {
+        apic::TIMER_VECTOR => {
+            apic::end_of_interrupt();
+            sched::timer_interrupt();
+        }
+        apic::SPURIOUS_VECTOR => {}
+        vector if apic::line_of(vector).is_some() => {
+            if let Some(line) = apic::line_of(vector) {
+                source::line_interrupt(line);
+            }
+        }
+        _ => apic::end_of_interrupt(),
+    }
+}
+
+/// Makes `thread` the one whose registers the processor leaves with. False if its frame's ip is no user address.
+pub fn load(thread: Ref<Thread>) -> bool {
+    let cpu = cpu();
+    if cpu.loaded.get() != Some(thread) {
+        change(cpu, thread);
+    }
+    let frame = thread.frame();
+    let (ip, flags) = (frame.ip.get(), frame.flags.get() & FLAGS_USER | FLAGS_FIXED);
+    let sp = frame.sp.get();
+    if frame.cs.get() == tables::USER_CS32 as u64 {
+        // A 32-bit segment: upper bits of ip would fault in iret.
+        cpu.exit_ip.set(ip & u32::MAX as u64);
+        cpu.exit_cs.set(tables::USER_CS32 as u64);
+        cpu.exit_sysret.set(0);
+    } else {
+        if ip >> SPACE_SHIFT != 0 {
+            return false;
+        }
+        cpu.exit_ip.set(ip);
+        cpu.exit_cs.set(tables::USER_CS as u64);
+        let quick =
+            frame.cx.get() == ip && frame.r11.get() == flags && flags & FLAGS_NEED_IRET == 0;
+        cpu.exit_sysret.set(quick as u64);
+    }
+    cpu.exit_flags.set(flags);
+    cpu.exit_sp.set(sp);
+    true
+}
+
+/// Changes from the thread whose state is in the processor to another.
+fn change(cpu: &Cpu, thread: Ref<Thread>) {
+    match cpu.loaded.get() {
+        Some(old) => save_loaded(old),
+        None => cpu.since.set(rdtsc()),
+    }
+    cpu.loaded.set(Some(thread));
+    cpu.frame_top.set(thread.frame_address() + FRAME_TOP);
+    tables::set_entry_stack(thread.frame_address() + FRAME_TOP);
+    paging::switch(POOL.physical(thread.task.root_table));
+    tables::select_ports(thread.task);
+    load_bases(thread.frame());
+    fpu::change(thread);
+}
+
+/// Saves what of the loaded thread is only in the processor.
+pub fn save_loaded(thread: Ref<Thread>) {
+    save_bases(thread.frame());
+    let now = rdtsc();
+    thread
+        .consumed
+        .set(thread.consumed.get() + now.wrapping_sub(cpu().since.replace(now)));
+}
+
+/// Drops all that the processor holds of a thread that goes.
+pub fn forget(thread: Ref<Thread>) {
+    let cpu = cpu();
+    if cpu.loaded.get() == Some(thread) {
+        cpu.loaded.set(None);
+    }
+    fpu::forget(thread);
+}
+
+fn save_bases(frame: &FrameCells) {
+    let (fs, gs): (u64, u64);
+    if cpuid::has_fsgsbase() {
+        // SAFETY: interrupts are off; between the two swapgs nothing uses gs.
+        unsafe {
+            asm!("rdfsbase {}", "swapgs", "rdgsbase {}", "swapgs", out(reg) fs, out(reg) gs, options(nostack))
+        };
+    } else {
+        // SAFETY: these registers exist on every 64-bit processor.
+        (fs, gs) = unsafe { (rdmsr(MSR_FS_BASE), rdmsr(MSR_KERNEL_GS_BASE)) };
+    }
+    frame.fs_base.set(fs);
+    frame.gs_base.set(gs);
+    let (ds, es, fs, gs): (u64, u64, u64, u64);
+    // SAFETY: reading selectors has no effect.
+    unsafe {
+        asm!("mov {:e}, ds", "mov {:e}, es", "mov {:e}, fs", "mov {:e}, gs",
+            out(reg) ds, out(reg) es, out(reg) fs, out(reg) gs, options(nomem, nostack));
+    }
+    frame
+        .segments
+        .set(ds & 0xffff | (es & 0xffff) << 16 | (fs & 0xffff) << 32 | (gs & 0xffff) << 48);
+}
+
+fn load_bases(frame: &FrameCells) {
+    let canonical = |base: u64| if base >> SPACE_SHIFT == 0 { base } else { 0 };
+    let (fs, gs) = (
+        canonical(frame.fs_base.get()),
+        canonical(frame.gs_base.get()),
+    );
+    tables::load_selectors(frame.segments.get());
+    if cpuid::has_fsgsbase() {
+        // SAFETY: interrupts are off; between the two swapgs nothing uses gs; both bases are canonical.
+        unsafe {
+            asm!("wrfsbase {}", "swapgs", "wrgsbase {}", "swapgs", in(reg) fs, in(reg) gs, options(nostack))
+        };
+    } else {
+        // SAFETY: these registers exist on every 64-bit processor; both bases are canonical.
+        unsafe {
+            wrmsr(MSR_FS_BASE, fs);
+            wrmsr(MSR_KERNEL_GS_BASE, gs);
+        }
+    }
+}
+
+/// Leaves the boot code for the first thread.
+pub fn start() -> ! {
+    let frame = sched::leave();
+    // SAFETY: `leave` has made everything ready that leave_to_user uses.
+    unsafe {
+        asm!("mov rsp, {stack}", "mov rax, {frame}", "jmp {leave}", stack = in(reg) cpu().stack.get(),
+        frame = in(reg) frame, leave = sym leave_to_user, options(noreturn))
+    }
+}

@@ -1,0 +1,345 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! FPU states, debug registers, thread-local descriptors: what few threads have, and a switch changes only
+//! where the next thread has them. A thread's first FPU instruction traps and gives it a state; from then on
+//! the state is saved and restored eagerly when the owner changes.
+
+use super::cpu::{cpu, Cpu};
+use super::regs::*;
+use super::{cpuid, tables};
+use crate::global::Global;
+use crate::pool::{Kind, POOL};
+use crate::refs::Ref;
+use crate::thread::Thread;
+use crate::umem::Buffer;
+use core::arch::asm;
+use core::cell::Cell;
+use keel_abi::fpage::SPACE_SHIFT;
+use keel_abi::Error;
+
+/// Largest state that is used: half a page (AVX-512 with PKRU needs 2696 and is cut by `init`).
+const MAX_SIZE: usize = 2048;
+/// Bytes of the legacy area and the XSAVE header.
+const MIN_SIZE: usize = 576;
+/// Components: x87, SSE, AVX.
+const COMPONENTS: u64 = 7;
+/// Offset of the XSAVE header.
+const HEADER: usize = 512;
+/// Offset and value of the initial x87 control word.
+const CONTROL_WORD: (usize, u16) = (0, 0x37f);
+/// Offset and value of the initial MXCSR; its valid bits.
+const MXCSR: (usize, u32) = (24, 0x1f80);
+const MXCSR_VALID: u32 = 0xffff;
+
+/// An FPU state: an XSAVE area in the standard format.
+#[repr(C, align(64))]
+pub struct State([Cell<u8>; MAX_SIZE]);
+
+/// Debug registers and thread-local descriptors of a thread.
+pub struct Extra {
+    debug: [Cell<u64>; 6],
+    tls: [Cell<u64>; 3],
+}
+
+struct Parameters {
+    mask: Cell<u64>,
+    size: Cell<usize>,
+}
+
+static PARAMETERS: Global<Parameters> = Global::new(Parameters {
+    mask: Cell::new(3),
+    size: Cell::new(MIN_SIZE),
+});
+
+/// Chooses the components that are used.
+pub fn init() {
+    if cpuid::has_xsave() {
+        let mask = cpuid::xsave_components() & COMPONENTS;
+        // SAFETY: OSXSAVE is on and the components are offered.
+        unsafe {
+            asm!("xsetbv", in("ecx") 0, in("eax") mask as u32, in("edx") 0, options(nomem, nostack))
+        };
+        PARAMETERS.mask.set(mask);
+        PARAMETERS
+            .size
+            .set((cpuid::xsave_size() as usize).min(MAX_SIZE));
+    }
+    trap(cpu(), true);
+}
+
+/// Bytes of a state.
+pub fn size() -> usize {
+    PARAMETERS.size.get()
+}
+
+/// Components of a state.
+pub fn mask() -> u64 {
+    PARAMETERS.mask.get()
+}
+
+impl State {
+    fn write<const N: usize>(&self, at: usize, bytes: [u8; N]) {
+        bytes
+            .into_iter()
+            .enumerate()
+            .for_each(|(number, byte)| self.0[at + number].set(byte));
+    }
+
+    fn read_u64(&self, at: usize) -> u64 {
+        u64::from_le_bytes(core::array::from_fn(|number| self.0[at + number].get()))
+    }
+
+    fn reset(&self) {
+        self.0.iter().for_each(|byte| byte.set(0));
+        self.write(CONTROL_WORD.0, CONTROL_WORD.1.to_le_bytes());
+        self.write(MXCSR.0, MXCSR.1.to_le_bytes());
+    }
+
+    /// Whether xrstor takes it: known components, standard format, no reserved bits.
+    fn is_valid(&self) -> bool {
+        let mxcsr = self.read_u64(MXCSR.0) as u32;
+        let reserved = (1..8).all(|word| self.read_u64(HEADER + 8 * word) == 0);
+        self.read_u64(HEADER) & !mask() == 0 && reserved && mxcsr & !MXCSR_VALID == 0
+    }
+
+    fn save(&self) {
+        let address = self.0.as_ptr();
+        // SAFETY: the area is large enough and aligned to 64 bytes; TS is clear.
+        unsafe {
+            if cpuid::has_xsave() {
+                asm!("xsave64 [{}]", in(reg) address, in("eax") mask() as u32, in("edx") 0, options(nostack));
+            } else {
+                asm!("fxsave64 [{}]", in(reg) address, options(nostack));
+            }
+        }
+    }
+
+    fn restore(&self) {
+        let address = self.0.as_ptr();
+        // SAFETY: as above; the content was saved by `save` or passed `is_valid`.
+        unsafe {
+            if cpuid::has_xsave() {
+                asm!("xrstor64 [{}]", in(reg) address, in("eax") mask() as u32, in("edx") 0, options(nostack));
+            } else {
+                asm!("fxrstor64 [{}]", in(reg) address, options(nostack));
+            }
+        }
+    }
+}
+
+fn trap(cpu: &Cpu, on: bool) {
+    if cpu.fpu_off.replace(on) != on {
+        if on {
+            // SAFETY: the FPU traps from now on.
+            unsafe { write_cr0(read_cr0() | CR0_TS) };
+        } else {
+            clts();
+        }
+    }
+}
+
+/// Another thread's registers are loaded: its FPU state if it has one, else the FPU traps.
+pub fn change(thread: Ref<Thread>) {
+    let cpu = cpu();
+    match thread.fpu.get() {
+        None => trap(cpu, true),
+        Some(state) => {
+            trap(cpu, false);
+            if cpu.fpu_owner.get() != Some(thread) {
+                put_away(cpu);
+                state.restore();
+                cpu.fpu_owner.set(Some(thread));
+            }
+        }
+    }
+    if thread.extra.get().is_some() || cpu.extra_loaded.get() {
+        reload_extra(thread);
+    }
+}
+
+/// Saves what is in the FPU to its owner; the FPU must not trap.
+fn put_away(cpu: &Cpu) {
+    if let Some(state) = cpu.fpu_owner.take().and_then(|owner| owner.fpu.get()) {
+        state.save();
+    }
+}
+
+/// Gives the running thread an FPU state at its first FPU instruction.
+pub fn switch_on(thread: Ref<Thread>) -> Result<(), Error> {
+    state_of(thread)?;
+    change(thread);
+    Ok(())
+}
+
+fn state_of(thread: Ref<Thread>) -> Result<Ref<State>, Error> {
+    if let Some(state) = thread.fpu.get() {
+        return Ok(state);
+    }
+    let memory = POOL
+        .take(thread.task.account, size(), Kind::Fpu)?
+        .cast::<State>();
+    // SAFETY: fresh memory, aligned to the power of two above its size. Only `size()` bytes of a State are ever used
+    // by the processor; the pool's class is at least that.
+    let state = unsafe { Ref::new(memory) };
+    let bytes = state.as_ptr().cast::<u8>();
+    // SAFETY: inside the object.
+    unsafe { core::ptr::write_bytes(bytes, 0, size()) };
+    state.write(CONTROL_WORD.0, CONTROL_WORD.1.to_le_bytes());
+    state.write(MXCSR.0, MXCSR.1.to_le_bytes());
+    thread.fpu.set(Some(state));
+    Ok(state)
+}
+
+/// Copies a thread's state to a buffer; the initial state if it has none.
+pub fn copy_out(thread: Ref<Thread>, buffer: &Buffer) {
+    let fresh = State([const { Cell::new(0) }; MAX_SIZE]);
+    let state: &State = match thread.fpu.get() {
+        None => {
+            fresh.reset();
+            &fresh
+        }
+        Some(state) => {
+            let cpu = cpu();
+            if cpu.fpu_owner.get() == Some(thread) {
+                trap(cpu, false);
+                state.save();
+                trap(cpu, true);
+                // The running thread's own setting comes back when it is loaded.
+                cpu.loaded_changed();
+            }
+            // SAFETY: an object of at least `size()` bytes; only those are read below.
+            unsafe { &*state.as_ptr() }
+        }
+    };
+    // SAFETY: `size()` bytes of the area, which nobody else changes now.
+    buffer.write(unsafe { core::slice::from_raw_parts(state.0.as_ptr().cast::<u8>(), size()) });
+}
+
+/// Takes a thread's state from a buffer, if the processor will take it.
+pub fn copy_in(thread: Ref<Thread>, buffer: &Buffer) -> Result<(), Error> {
+    let copy = State([const { Cell::new(0) }; MAX_SIZE]);
+    // SAFETY: `size()` bytes of a local.
+    buffer.read(unsafe {
+        core::slice::from_raw_parts_mut(copy.0.as_ptr().cast::<u8>().cast_mut(), size())
+    });
+    if !copy.is_valid() {
+        return Err(Error::Invalid);
+    }
+    let state = state_of(thread)?;
+    let cpu = cpu();
+    if cpu.fpu_owner.get() == Some(thread) {
+        cpu.fpu_owner.set(None);
+        cpu.loaded_changed();
+    }
+    // SAFETY: both have `size()` bytes and differ.
+    unsafe {
+        core::ptr::copy_nonoverlapping(
+            copy.0.as_ptr().cast::<u8>(),
+            state.as_ptr().cast::<u8>(),
+            size(),
+        )
+    };
+    Ok(())
+}
+
+/// The processor forgets a thread that goes.
+pub fn forget(thread: Ref<Thread>) {
+    let cpu = cpu();
+    if cpu.fpu_owner.get() == Some(thread) {
+        cpu.fpu_owner.set(None);
+    }
+}
+
+/// Frees a thread's states.
+pub fn drop_states(thread: Ref<Thread>) {
+    // SAFETY: `forget` and the thread's end leave no other reference.
+    unsafe {
+        if let Some(state) = thread.fpu.take() {
+            POOL.give(state.as_ptr().cast(), Kind::Fpu);
+        }
+        if let Some(extra) = thread.extra.take() {
+            POOL.give(extra.as_ptr().cast(), Kind::Fpu);
+        }
+    }
+}
+
+/// A thread's debug registers and descriptors, made if need be.
+pub fn extra_of(thread: Ref<Thread>) -> Result<Ref<Extra>, Error> {
+    if let Some(extra) = thread.extra.get() {
+        return Ok(extra);
+    }
+    let memory = POOL
+        .take(thread.task.account, size_of::<Extra>(), Kind::Fpu)?
+        .cast::<Extra>();
+    // SAFETY: fresh memory of this size.
+    let extra = unsafe {
+        memory.write(Extra {
+            debug: [const { Cell::new(0) }; 6],
+            tls: [const { Cell::new(0) }; 3],
+        });
+        Ref::new(memory)
+    };
+    thread.extra.set(Some(extra));
+    Ok(extra)
+}
+
+impl Extra {
+    /// Checks and sets debug registers 0 to 3, 6, 7.
+    pub fn set_debug(&self, words: &[Cell<u64>]) -> Result<(), Error> {
+        /// DR7: no general detect; reserved bits are zero but bit 10, which is one.
+        const DR7_VALID: u64 = 0xffff_03ff;
+        let values: [u64; 6] = core::array::from_fn(|number| words[number].get());
+        let addresses = values[..4]
+            .iter()
+            .all(|address| address >> SPACE_SHIFT == 0);
+        if !addresses || values[5] & !(DR7_VALID | 1 << 10) != 0 || values[4] >> 32 != 0 {
+            return Err(Error::Invalid);
+        }
+        self.debug
+            .iter()
+            .zip(values)
+            .for_each(|(cell, value)| cell.set(value));
+        Ok(())
+    }
+
+    /// Reads them.
+    pub fn get_debug(&self, words: &[Cell<u64>]) {
+        self.debug
+            .iter()
+            .zip(words)
+            .for_each(|(cell, word)| word.set(cell.get()));
+    }
+
+    /// Sets the descriptors, which were checked.
+    pub fn set_tls(&self, words: &[Cell<u64>]) {
+        self.tls
+            .iter()
+            .zip(words)
+            .for_each(|(cell, word)| cell.set(word.get()));
+    }
+}
+
+/// Loads a thread's debug registers and descriptors, or none, if it is the one that is loaded.
+pub fn reload_extra(thread: Ref<Thread>) {
+    let cpu = cpu();
+    if cpu.loaded.get() != Some(thread) {
+        return;
+    }
+    let extra = thread.extra.get();
+    cpu.extra_loaded.set(extra.is_some());
+    let debug: [u64; 6] =
+        core::array::from_fn(|number| extra.map_or(0, |extra| extra.debug[number].get()));
+    // SAFETY: addresses are the user's and dr7 has only valid bits (set_debug).
+    unsafe {
+        write_dr7(0);
+        write_dr0(debug[0]);
+        write_dr1(debug[1]);
+        write_dr2(debug[2]);
+        write_dr3(debug[3]);
+        if debug[5] != 0 {
+            write_dr7(debug[5]);
+        }
+    }
+    tables::set_tls(core::array::from_fn(|number| {
+        extra.map_or(0, |extra| extra.tls[number].get())
+    }));
+}

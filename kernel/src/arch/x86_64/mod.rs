@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! x86-64: everything that names a register, a port or a bit of the processor.
+
+pub mod acpi;
+pub mod apic;
+pub mod clock;
+pub mod cpu;
+pub mod cpuid;
+pub mod entry;
+pub mod fpu;
+pub mod multiboot;
+pub mod paging;
+pub mod regs;
+pub mod serial;
+pub mod start;
+pub mod tables;
+
+/// Where all physical memory lies in the kernel's half of every space.
+pub const DIRECT: u64 = 0xffff_8000_0000_0000;
+/// Distance between the kernel's link address and its place in memory.
+pub const OFFSET: u64 = 0xffff_ffff_8000_0000;
+
+/// Kernel address of physical memory.
+pub fn direct(physical: u64) -> *mut u8 {
+    (DIRECT + physical) as *mut u8
+}

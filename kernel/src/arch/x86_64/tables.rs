@@ -1,0 +1,293 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Descriptor tables, task state segment with the port bitmap, system-call registers.
+//! The selectors are those that 64-bit Linux programs expect to see.
+
+use super::cpu::cpu;
+use super::entry::{FLAGS_CLEARED, VECTOR_INT80};
+use super::regs::*;
+use crate::global::Global;
+use crate::io;
+use crate::refs::Ref;
+use crate::task::Task;
+use core::arch::asm;
+use core::cell::Cell;
+
+/// Kernel code.
+const KERNEL_CS: u16 = 0x10;
+/// Kernel data.
+const KERNEL_SS: u16 = 0x18;
+/// User code, 32 bits.
+pub const USER_CS32: u16 = 0x23;
+/// User data.
+pub const USER_SS: u16 = 0x2b;
+/// User code, 64 bits.
+pub const USER_CS: u16 = 0x33;
+/// Task state segment.
+const TSS: u16 = 0x40;
+/// First of the three thread-local descriptors.
+const TLS_FIRST: usize = 12;
+/// Processor number, in the limit of a segment.
+const CPU_NUMBER: usize = 15;
+/// Descriptors in the table.
+const DESCRIPTORS: usize = 16;
+/// Bytes of a stack for exceptions that need one of their own.
+const IST_STACK: usize = 4096;
+
+/// Task state segment (Intel SDM volume 3, 8.7), with the bitmap of ports behind it.
+#[repr(C, packed(4))]
+struct Tss {
+    reserved0: u32,
+    rsp0: Cell<u64>,
+    rsp1_2: [u64; 2],
+    reserved1: u64,
+    ist: [Cell<u64>; 7],
+    reserved2: u64,
+    reserved3: u16,
+    ports: Cell<u16>,
+}
+
+#[repr(C, align(4096))]
+struct TssAndPorts {
+    tss: Tss,
+    bitmap: [Cell<u64>; io::WORDS],
+    /// The processor reads one byte beyond; it must be all ones.
+    end: Cell<u64>,
+}
+
+#[repr(C, align(16))]
+struct Stack([Cell<u8>; IST_STACK]);
+
+struct State {
+    gdt: [Cell<u64>; DESCRIPTORS],
+    idt: [[Cell<u64>; 2]; 256],
+    /// Number of the task whose ports are in the bitmap, 0 for none.
+    ports_of: Cell<u32>,
+}
+
+static STATE: Global<State> = Global::new(State {
+    gdt: [const { Cell::new(0) }; DESCRIPTORS],
+    idt: [const { [const { Cell::new(0) }; 2] }; 256],
+    ports_of: Cell::new(0),
+});
+/// 104 bytes of TSS: the bitmap must start inside the first 64 KB of the segment.
+static TASK_STATE: Global<TssAndPorts> = Global::new(TssAndPorts {
+    tss: Tss {
+        reserved0: 0,
+        rsp0: Cell::new(0),
+        rsp1_2: [0; 2],
+        reserved1: 0,
+        ist: [const { Cell::new(0) }; 7],
+        reserved2: 0,
+        reserved3: 0,
+        ports: Cell::new(NO_PORTS),
+    },
+    bitmap: [const { Cell::new(u64::MAX) }; io::WORDS],
+    end: Cell::new(u64::MAX),
+});
+static IST_STACKS: Global<[Stack; 3]> =
+    Global::new([const { Stack([const { Cell::new(0) }; IST_STACK]) }; 3]);
+
+/// A bitmap offset beyond the segment's limit: no port is allowed.
+const NO_PORTS: u16 = u16::MAX;
+/// Limit of the TSS.
+const TSS_LIMIT: u64 = (core::mem::offset_of!(TssAndPorts, end)) as u64;
+/// Offset of the bitmap.
+const PORTS_OFFSET: u16 = core::mem::offset_of!(TssAndPorts, bitmap) as u16;
+
+/// Fills and loads the tables.
+pub fn init() {
+    fill_gdt();
+    fill_idt();
+    for (number, stack) in IST_STACKS.iter().enumerate() {
+        set_ist(number, stack.0.as_ptr() as u64 + IST_STACK as u64);
+    }
+    let gdtr = Pointer {
+        limit: (DESCRIPTORS * 8 - 1) as u16,
+        base: STATE.gdt.as_ptr() as u64,
+    };
+    let idtr = Pointer {
+        limit: 256 * 16 - 1,
+        base: STATE.idt.as_ptr() as u64,
+    };
+    // SAFETY: the tables are statics and complete; the far return loads the kernel's code selector.
+    unsafe {
+        asm!("lgdt [{gdt}]", "lidt [{idt}]", "mov ss, {ss:e}", "push {cs}", "lea {t}, [rip + 2f]", "push {t}", "retfq", "2:",
+            "ltr {tss:x}",
+            gdt = in(reg) &gdtr, idt = in(reg) &idtr, ss = in(reg) KERNEL_SS as u32, cs = const KERNEL_CS,
+            t = out(reg) _, tss = in(reg) TSS as u32);
+        wrmsr(MSR_GS_BASE, cpu().address.get());
+        wrmsr(MSR_KERNEL_GS_BASE, 0);
+        wrmsr(
+            MSR_STAR,
+            (USER_CS32 as u64) << 48 | (KERNEL_CS as u64) << 32,
+        );
+        wrmsr(MSR_LSTAR, syscall_entry as *const () as u64);
+        wrmsr(MSR_CSTAR, compat_entry as *const () as u64);
+        wrmsr(MSR_SFMASK, FLAGS_CLEARED);
+        wrmsr(MSR_SYSENTER_CS, 0);
+    }
+}
+
+unsafe extern "C" {
+    fn syscall_entry();
+    fn compat_entry();
+    fn debug_entry();
+    fn nmi_entry();
+    fn fatal_df();
+    fn fatal_mc();
+    fn vector_stubs();
+}
+
+#[repr(C, packed)]
+struct Pointer {
+    limit: u16,
+    base: u64,
+}
+
+fn fill_gdt() {
+    let tss = &raw const *TASK_STATE as u64;
+    let set = |selector: u16, value: u64| STATE.gdt[selector as usize / 8].set(value);
+    set(KERNEL_CS, 0x00af_9b00_0000_ffff);
+    set(KERNEL_SS, 0x00cf_9300_0000_ffff);
+    set(USER_CS32, 0x00cf_fb00_0000_ffff);
+    set(USER_SS, 0x00cf_f300_0000_ffff);
+    set(USER_CS, 0x00af_fb00_0000_ffff);
+    set(
+        TSS,
+        TSS_LIMIT & 0xffff | (tss & 0xff_ffff) << 16 | 0x89 << 40 | (tss >> 24 & 0xff) << 56,
+    );
+    set(TSS + 8, tss >> 32);
+    // Processor number 0 in the limit, as lsl reads it.
+    STATE.gdt[CPU_NUMBER].set(0x0040_f500_0000_0000);
+}
+
+fn fill_idt() {
+    // Vectors that a user may raise by `int n`: #BP, #OF and the gate of 32-bit Linux.
+    const USER_VECTORS: [usize; 3] = [3, 4, VECTOR_INT80 as usize];
+    for (vector, gate) in STATE.idt.iter().enumerate() {
+        let (handler, ist) = match vector {
+            1 => (debug_entry as *const () as u64, 1),
+            2 => (nmi_entry as *const () as u64, 2),
+            8 => (fatal_df as *const () as u64, 3),
+            18 => (fatal_mc as *const () as u64, 3),
+            _ => (vector_stubs as *const () as u64 + vector as u64 * 16, 0),
+        };
+        let privilege = if USER_VECTORS.contains(&vector) { 3 } else { 0 };
+        let low = handler & 0xffff
+            | (KERNEL_CS as u64) << 16
+            | ist << 32
+            | 0x8e << 40
+            | privilege << 45
+            | (handler >> 16 & 0xffff) << 48;
+        gate[0].set(low);
+        gate[1].set(handler >> 32);
+    }
+}
+
+fn set_ist(number: usize, top: u64) {
+    let field = &raw const TASK_STATE.tss.ist;
+    // SAFETY: inside the static; the structure is packed to 4 bytes as the processor wants it.
+    unsafe {
+        field
+            .cast::<u64>()
+            .cast_mut()
+            .add(number)
+            .write_unaligned(top)
+    };
+}
+
+/// Sets where an entry from user mode saves its first five words.
+pub fn set_entry_stack(top: u64) {
+    let field = &raw const TASK_STATE.tss.rsp0;
+    // SAFETY: as above.
+    unsafe { field.cast::<u64>().cast_mut().write_unaligned(top) };
+}
+
+fn set_ports_offset(offset: u16) {
+    let field = &raw const TASK_STATE.tss.ports;
+    // SAFETY: as above.
+    unsafe { field.cast::<u16>().cast_mut().write_unaligned(offset) };
+}
+
+/// Allows the ports of a task if they are in the bitmap already; otherwise the first use faults.
+pub fn select_ports(task: Ref<Task>) {
+    set_ports_offset(if STATE.ports_of.get() == task.number {
+        PORTS_OFFSET
+    } else {
+        NO_PORTS
+    });
+}
+
+/// Copies the ports of the running task into the bitmap. False if it has none, or they are there already.
+pub fn load_ports(task: Ref<Task>) -> bool {
+    if STATE.ports_of.get() == task.number || !io::load(task, &TASK_STATE.bitmap) {
+        return false;
+    }
+    STATE.ports_of.set(task.number);
+    set_ports_offset(PORTS_OFFSET);
+    true
+}
+
+/// The ports of a task have changed: the bitmap is stale.
+pub fn forget_ports(task: Ref<Task>) {
+    if STATE.ports_of.get() == task.number {
+        STATE.ports_of.set(0);
+        set_ports_offset(NO_PORTS);
+    }
+}
+
+/// Whether a descriptor is empty or a user's data or code segment.
+pub fn is_user_descriptor(descriptor: u64) -> bool {
+    const SEGMENT: u64 = 1 << 44;
+    const USER: u64 = 3 << 45;
+    const LONG: u64 = 1 << 53;
+    // Code or data, privilege 3, not conforming code, not 64-bit.
+    let conforming = descriptor >> 42 & 3 == 3;
+    descriptor == 0
+        || descriptor & SEGMENT != 0
+            && descriptor & USER == USER
+            && descriptor & LONG == 0
+            && !conforming
+}
+
+/// Loads the thread-local descriptors.
+pub fn set_tls(descriptors: [u64; 3]) {
+    for (number, descriptor) in descriptors.into_iter().enumerate() {
+        STATE.gdt[TLS_FIRST + number].set(descriptor);
+    }
+}
+
+/// Whether a selector may be loaded in user mode: null, user data, 32-bit or 64-bit code, thread-local if present.
+fn is_loadable(selector: u16) -> bool {
+    let index = selector as usize / 8;
+    let local =
+        (TLS_FIRST..TLS_FIRST + 3).contains(&index) && STATE.gdt[index].get() >> 47 & 1 == 1;
+    selector <= 3 || selector == USER_SS || local && selector & 7 == 3
+}
+
+/// Loads ds, es, fs, gs; the bases of fs and gs must be written afterwards.
+pub fn load_selectors(selectors: u64) {
+    let now: u64;
+    // SAFETY: reading selectors has no effect.
+    unsafe {
+        asm!("mov {t:e}, ds", "mov {n:e}, es", "or {n:e}, {t:e}", "mov {t:e}, fs", "or {n:e}, {t:e}",
+            "mov {t:e}, gs", "or {n:e}, {t:e}", t = out(reg) _, n = out(reg) now, options(nomem, nostack));
+    }
+    if selectors == 0 && now & 0xffff == 0 {
+        return;
+    }
+    let checked = |shift: u32| {
+        let selector = (selectors >> shift) as u16;
+        if is_loadable(selector) {
+            selector as u32
+        } else {
+            0
+        }
+    };
+    // SAFETY: each selector is null or a user segment that is present, so loading cannot fault. gs is loaded while the
+    // user's base is the active one, since loading clears the active base.
+    unsafe {
+        asm!("mov ds, {:e}", "mov es, {:e}", "mov fs, {:e}", "swapgs", "mov gs, {:e}", "swapgs",
+            in(reg) checked(0), in(reg) checked(16), in(reg) checked(32), in(reg) checked(48), options(nostack));
+    }
+}

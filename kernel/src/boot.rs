@@ -1,0 +1,406 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Start-up, from the boot loader's information to the first user instruction, and the facts about the
+//! machine that are fixed then. `boot` reads as the list of what happens.
+
+use crate::arch::cpu::cpu;
+use crate::arch::multiboot::{Information, Module};
+use crate::arch::{
+    self, acpi, apic, clock, cpuid, direct, entry, fpu, paging, serial, start, tables,
+};
+use crate::elf;
+use crate::global::Global;
+use crate::intervals::Intervals;
+use crate::pool::{PAGE, POOL};
+use crate::print::log;
+use crate::refs::Ref;
+use crate::task::{self, Task};
+use crate::thread::{self, Thread};
+use crate::{sched, space};
+use core::cell::Cell;
+use keel_abi::call::TASK_SHARED_QUOTA;
+use keel_abi::fpage::FPAGE_RWX;
+use keel_abi::ids::*;
+use keel_abi::memory::*;
+use keel_abi::{Fpage, Id, Info};
+
+/// First byte of the kernel's image.
+const KERNEL_START: u64 = 0x10_0000;
+/// Where sigma0 lies: its image and memory, as much as a large page.
+const SIGMA0_IMAGE: core::ops::Range<u64> = 0x20_0000..0x40_0000;
+/// Where the root task lies.
+const ROOT_IMAGE: core::ops::Range<u64> = 0x40_0000..0x80_0000;
+/// Priority of sigma0: nobody waits long for memory.
+const SIGMA0_PRIORITY: u8 = 255;
+/// Priority of the root task.
+const ROOT_PRIORITY: u8 = 200;
+/// The pool takes this fraction of RAM unless the command line says otherwise,
+const POOL_FRACTION: u64 = 16;
+/// but at least this much.
+const POOL_MINIMUM: u64 = 8 << 20;
+/// What the boot tables map.
+const BOOT_MAPPED: u64 = 4 << 30;
+
+struct Facts {
+    info: Cell<Info>,
+    ram: Intervals,
+    free: Intervals,
+    forbidden: Intervals,
+    mapped_end: Cell<u64>,
+    may_exit: Cell<bool>,
+}
+
+#[repr(align(4096))]
+struct Aligned(Facts);
+
+/// The information page comes first, so it is page aligned.
+static FACTS: Global<Aligned> = Global::new(Aligned(Facts {
+    info: Cell::new(Info::zeroed()),
+    ram: Intervals::new(),
+    free: Intervals::new(),
+    forbidden: Intervals::new(),
+    mapped_end: Cell::new(BOOT_MAPPED),
+    may_exit: Cell::new(false),
+}));
+
+unsafe extern "C" {
+    static _bss_end: u8;
+    static boot_stack_top: u8;
+}
+
+/// Called by start.s with the loader's two registers.
+pub extern "C" fn boot(magic: u32, address: u32) -> ! {
+    // SAFETY: from the loader.
+    let Some(loader) = (unsafe { Information::new(magic, address) }) else {
+        panic!("not started by a multiboot loader")
+    };
+    let options = Options::parse(loader.command_line());
+    serial::init(options.console);
+    FACTS.0.may_exit.set(options.debug_exit);
+    cpu().address.set(cpu() as *const _ as u64);
+    cpu().stack.set(&raw const boot_stack_top as u64);
+    find_memory(&loader);
+    let (pool, table) = choose_pool(&options);
+    // SAFETY: `choose_pool` took the range out of the free memory.
+    unsafe {
+        POOL.init(pool.0, pool.1);
+        core::ptr::write_bytes(direct(table), 0, task::TABLE_BYTES);
+        task::init(direct(table));
+        paging::finish_kernel_map(FACTS.0.ram.end());
+    }
+    FACTS.0.mapped_end.set(FACTS.0.ram.end().max(BOOT_MAPPED));
+    start::enable_features();
+    tables::init();
+    fpu::init();
+    let rsdp = acpi::find_rsdp();
+    apic::init(rsdp);
+    forbid_devices();
+    fill_info(&loader, rsdp);
+    start_tasks(&loader);
+    log!(
+        "Keel µ-kernel, {} MB RAM, pool {} MB, TSC {} MHz",
+        FACTS.0.ram.total() >> 20,
+        (pool.1 - pool.0) >> 20,
+        clock::parameters().0 / 1_000_000
+    );
+    entry::start()
+}
+
+/// What the command line says.
+struct Options {
+    console: u16,
+    pool: Option<u64>,
+    debug_exit: bool,
+}
+
+impl Options {
+    /// `console=com1..com4|none`, `pool=NNN` (MB), `debug-exit`. Other words are left to others.
+    fn parse(line: &[u8]) -> Options {
+        let mut options = Options {
+            console: serial::COM[0],
+            pool: None,
+            debug_exit: false,
+        };
+        for word in line.split(|byte| byte.is_ascii_whitespace()) {
+            if let Some(name) = word.strip_prefix(b"console=") {
+                options.console = match name {
+                    b"none" => 0,
+                    [b'c', b'o', b'm', number @ b'1'..=b'4'] => {
+                        serial::COM[(number - b'1') as usize]
+                    }
+                    _ => options.console,
+                };
+            } else if let Some(number) = word.strip_prefix(b"pool=") {
+                let megabytes = core::str::from_utf8(number)
+                    .ok()
+                    .and_then(|text| text.parse::<u32>().ok());
+                options.pool = megabytes.map(|megabytes| (megabytes as u64) << 20);
+            } else if word == b"debug-exit" {
+                options.debug_exit = true;
+            }
+        }
+        options
+    }
+}
+
+/// Sorts out RAM, what of it is free, and what nobody may have.
+fn find_memory(loader: &Information) {
+    let facts = &FACTS.0;
+    for piece in loader.memory().filter(|piece| piece.usable) {
+        facts.ram.add(piece.start, piece.end);
+    }
+    for piece in loader.memory().filter(|piece| !piece.usable) {
+        facts.ram.remove(piece.start, piece.end);
+    }
+    facts.free.copy(&facts.ram);
+    // The first megabyte is the firmware's and the place where processors start.
+    facts.free.remove(0, ROOT_IMAGE.end);
+    for module in loader.modules() {
+        let page = PAGE as u64;
+        facts
+            .free
+            .remove(module.start & !(page - 1), module.end.div_ceil(page) * page);
+    }
+    facts.forbidden.add(KERNEL_START, SIGMA0_IMAGE.start);
+}
+
+/// Takes the pool and the table of tasks from the end of the largest free piece below 4 GB.
+fn choose_pool(options: &Options) -> ((u64, u64), u64) {
+    let facts = &FACTS.0;
+    let table = (task::TABLE_BYTES as u64).div_ceil(PAGE as u64) * PAGE as u64;
+    let wanted = options
+        .pool
+        .unwrap_or(facts.ram.total() / POOL_FRACTION)
+        .max(POOL_MINIMUM);
+    let Some((start, end)) = facts.free.largest_below(BOOT_MAPPED) else {
+        panic!("no free memory below 4 GB")
+    };
+    let end = end & !(paging::span(1) - 1);
+    let size = (wanted + table).div_ceil(paging::span(1)) * paging::span(1);
+    if end <= start || end - start < size {
+        panic!(
+            "too little memory: the kernel's pool needs {} MB in one piece",
+            size >> 20
+        );
+    }
+    let base = end - size;
+    facts.free.remove(base, end);
+    facts.forbidden.add(base, end);
+    ((base, end - table), end - table)
+}
+
+/// The interrupt controllers stay the kernel's.
+fn forbid_devices() {
+    for base in apic::register_pages() {
+        FACTS.0.forbidden.add(base, base + PAGE as u64);
+    }
+}
+
+fn fill_info(loader: &Information, rsdp: u64) {
+    let mut info = Info::zeroed();
+    let (hz, base, mult, shift) = clock::parameters();
+    info.magic = INFO_MAGIC;
+    info.version = INFO_VERSION;
+    (info.tsc_hz, info.tsc_base, info.tsc_mult, info.tsc_shift) = (hz, base, mult, shift);
+    info.processors = 1;
+    info.features = if cpuid::has_fsgsbase() {
+        FEATURE_FSGSBASE
+    } else {
+        0
+    } | if cpuid::has_constant_tsc() {
+        FEATURE_CONSTANT_TSC
+    } else {
+        0
+    };
+    info.fpu_size = fpu::size() as u64;
+    info.fpu_mask = fpu::mask();
+    info.rsdp = rsdp;
+    info.pool_pages = POOL.root.limit.get();
+    fill_regions(&mut info, loader);
+    fill_modules(&mut info, loader);
+    FACTS.0.info.set(info);
+}
+
+fn fill_regions(info: &mut Info, loader: &Information) {
+    let mut add = |start: u64, end: u64, kind: u64| {
+        if info.region_count < INFO_REGIONS {
+            let at = info.region_count as usize * 3;
+            info.regions[at..at + 3].copy_from_slice(&[start, end, kind]);
+            info.region_count += 1;
+        }
+    };
+    FACTS
+        .0
+        .free
+        .iter()
+        .for_each(|(start, end)| add(start, end, REGION_FREE));
+    FACTS
+        .0
+        .forbidden
+        .iter()
+        .for_each(|(start, end)| add(start, end, REGION_KERNEL));
+    add(SIGMA0_IMAGE.start, ROOT_IMAGE.end, REGION_KERNEL);
+    loader
+        .modules()
+        .for_each(|module| add(module.start, module.end, REGION_MODULE));
+    loader
+        .memory()
+        .filter(|piece| !piece.usable)
+        .for_each(|piece| add(piece.start, piece.end, REGION_FIRMWARE));
+}
+
+fn fill_modules(info: &mut Info, loader: &Information) {
+    let strings = core::mem::offset_of!(Info, strings) as u64;
+    let capacity = size_of_val(&info.strings);
+    let mut used = 0;
+    // A text that does not fit is cut; the last byte stays zero.
+    let mut place = |text: &[u8], target: &mut [u64]| -> u64 {
+        let length = text.len().min((capacity - 1).saturating_sub(used));
+        let begin = used;
+        for (number, byte) in text[..length].iter().enumerate() {
+            target[(used + number) / 8] |= (*byte as u64) << ((used + number) % 8 * 8);
+        }
+        used = (used + length + 1).min(capacity - 1);
+        strings + begin as u64
+    };
+    info.command_line = place(loader.command_line(), &mut info.strings);
+    for module in loader.modules().take(INFO_MODULES as usize) {
+        let text = place(module.text, &mut info.strings);
+        let at = info.module_count as usize * 3;
+        info.modules[at..at + 3].copy_from_slice(&[module.start, module.end, text]);
+        info.module_count += 1;
+    }
+}
+
+/// Loads sigma0 and the root task to their places and makes them ready.
+fn start_tasks(loader: &Information) {
+    let sigma0 = start_task(
+        TASK_SIGMA0,
+        SIGMA0_PRIORITY,
+        Id::NIL,
+        load(loader, b"sigma0", SIGMA0_IMAGE),
+    );
+    let root = start_task(
+        TASK_ROOT,
+        ROOT_PRIORITY,
+        Id::SIGMA0,
+        load(loader, b"root", ROOT_IMAGE),
+    );
+    assert!(sigma0.id == Id::SIGMA0 && root.id == Id::ROOT);
+}
+
+fn load(loader: &Information, name: &[u8], place: core::ops::Range<u64>) -> u64 {
+    let Some(module) = loader.modules().find(|module| module_name(module) == name) else {
+        panic!(
+            "no boot module is named {}",
+            core::str::from_utf8(name).unwrap_or("?")
+        );
+    };
+    // SAFETY: the loader put the module there.
+    let image = unsafe {
+        core::slice::from_raw_parts(direct(module.start), (module.end - module.start) as usize)
+    };
+    let file = elf::parse(image, place.start, place.end)
+        .unwrap_or_else(|error| panic!("boot module {name:?}: {error}"));
+    for segment in file.segments() {
+        // SAFETY: `parse` checked that segments lie inside `place`, which is kept for this task.
+        unsafe {
+            let target = direct(segment.address);
+            core::ptr::write_bytes(target, 0, segment.size);
+            core::ptr::copy_nonoverlapping(segment.content.as_ptr(), target, segment.content.len());
+        }
+    }
+    file.entry
+}
+
+/// The base name of the first word of a module's command line.
+fn module_name(module: &Module) -> &'static [u8] {
+    let word = module
+        .text
+        .split(|byte| byte.is_ascii_whitespace())
+        .next()
+        .unwrap_or(&[]);
+    word.rsplit(|byte| *byte == b'/').next().unwrap_or(&[])
+}
+
+fn start_task(number: u64, priority: u8, pager: Id, entry: u64) -> Ref<Thread> {
+    let plan = task::Plan {
+        number: number as u32,
+        chief: None,
+        mcp: 255,
+        quota: TASK_SHARED_QUOTA,
+        area: AREA_DEFAULT,
+    };
+    let first = thread::Plan {
+        lthread: 0,
+        frame: None,
+        priority,
+        pager,
+    };
+    let thread = task::create(&plan).and_then(|task| thread::create(task, &first));
+    let thread = thread.expect("the pool is large enough for two tasks");
+    thread.frame().ip.set(entry);
+    sched::wake(thread);
+    thread
+}
+
+/// Whether a task is sigma0.
+pub fn is_sigma0(task: Ref<Task>) -> bool {
+    task.number == TASK_SIGMA0 as u32
+}
+
+/// Serves a page fault of sigma0: its space is physical memory.
+pub fn sigma0_fault(task: Ref<Task>, address: u64) -> bool {
+    space::fill_from_physical(task, address, Fpage::memory(address, 12, FPAGE_RWX))
+}
+
+/// The level of the largest page of at most 2^log2 bytes at a physical address that nobody is forbidden to have.
+pub fn physical_page(address: u64, log2: u8) -> Option<u8> {
+    let top = if cpuid::has_1g_pages() { 2 } else { 1 };
+    (0..=top).rev().find(|level| {
+        let base = address & !(paging::span(*level) - 1);
+        paging::span_shift(*level) <= log2.max(12)
+            && base + paging::span(*level) <= 1 << cpuid::physical_bits()
+            && !FACTS
+                .0
+                .forbidden
+                .intersects(base, base + paging::span(*level))
+    })
+}
+
+/// Whether a physical address is RAM that users may have.
+pub fn is_ram(physical: u64) -> bool {
+    FACTS.0.ram.intersects(physical, physical + 1)
+        && !FACTS.0.forbidden.intersects(physical, physical + 1)
+}
+
+/// Physical address of the information page.
+pub fn info_physical() -> u64 {
+    paging::image_physical(&raw const FACTS.0.info)
+}
+
+/// How far the direct map reaches.
+pub fn mapped_end() -> u64 {
+    FACTS.0.mapped_end.get()
+}
+
+/// Whether a panic may use the emulator's exit device.
+pub fn may_exit() -> bool {
+    FACTS.0.may_exit.get()
+}
+
+/// A space goes: the processor leaves it, if it is there.
+pub fn leave_space(root: u64) {
+    paging::leave(root);
+}
+
+/// The kernel's text, for backtraces.
+pub fn text_range() -> core::ops::Range<u64> {
+    arch::OFFSET + KERNEL_START..&raw const _bss_end as u64 + arch::OFFSET
+}
+
+/// The last `count` words of the kernel stack.
+pub fn stack_words(count: usize) -> &'static [u64] {
+    let top = &raw const boot_stack_top as u64;
+    // SAFETY: the stack has 32 KB, more than any `count` asked for.
+    unsafe { core::slice::from_raw_parts((top - count as u64 * 8) as *const u64, count) }
+}

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The processor's deadlines: a meldable heap balanced by coin flips (Gambin and Malinowski,
+//! "Randomized meldable priority queues", 1998). Expected O(log n) for every operation, no memory
+//! of its own, any entry can leave. Owns the order; what a deadline means is `Owner`'s business.
+
+use crate::random::Random;
+use crate::refs::Ref;
+use core::cell::Cell;
+
+/// One entry, embedded in what it belongs to.
+pub struct Deadline<Owner: Copy> {
+    time: Cell<u64>,
+    owner: Cell<Option<Owner>>,
+    left: Cell<Option<Ref<Deadline<Owner>>>>,
+    right: Cell<Option<Ref<Deadline<Owner>>>>,
+    parent: Cell<Option<Ref<Deadline<Owner>>>>,
+}
+
+type Node<Owner> = Option<Ref<Deadline<Owner>>>;
+
+impl<Owner: Copy> Deadline<Owner> {
+    /// An entry that is in no heap.
+    pub const fn new() -> Self {
+        Deadline {
+            time: Cell::new(0),
+            owner: Cell::new(None),
+            left: Cell::new(None),
+            right: Cell::new(None),
+            parent: Cell::new(None),
+        }
+    }
+
+    /// Whether it is in a heap.
+    pub fn is_armed(&self) -> bool {
+        self.owner.get().is_some()
+    }
+}
+
+/// The heap.
+pub struct Deadlines<Owner: Copy> {
+    root: Cell<Node<Owner>>,
+    coin: Random,
+}
+
+impl<Owner: Copy> Deadlines<Owner> {
+    /// An empty heap.
+    pub const fn new() -> Self {
+        Deadlines {
+            root: Cell::new(None),
+            coin: Random::new(0x9e37_79b9_7f4a_7c15),
+        }
+    }
+
+    /// The earliest time, or `u64::MAX`.
+    pub fn earliest(&self) -> u64 {
+        self.root.get().map_or(u64::MAX, |root| root.time.get())
+    }
+
+    /// Adds `entry`, which is in no heap.
+    pub fn insert(&self, entry: Ref<Deadline<Owner>>, time: u64, owner: Owner) {
+        entry.time.set(time);
+        entry.owner.set(Some(owner));
+        entry.left.set(None);
+        entry.right.set(None);
+        self.root.set(self.meld(self.root.get(), Some(entry)));
+        if let Some(root) = self.root.get() {
+            root.parent.set(None);
+        }
+    }
+
+    /// Takes `entry` out, if it is in.
+    pub fn remove(&self, entry: Ref<Deadline<Owner>>) {
+        if entry.owner.take().is_none() {
+            return;
+        }
+        let rest = self.meld(entry.left.take(), entry.right.take());
+        let parent = entry.parent.take();
+        if let Some(rest) = rest {
+            rest.parent.set(parent);
+        }
+        match parent {
+            None => self.root.set(rest),
+            Some(above) if above.left.get() == Some(entry) => above.left.set(rest),
+            Some(above) => above.right.set(rest),
+        }
+    }
+
+    /// Takes out an entry whose time is at or before `now` and gives its owner.
+    pub fn pop_due(&self, now: u64) -> Option<Owner> {
+        let root = self.root.get()?;
+        if root.time.get() > now {
+            return None;
+        }
+        let owner = root.owner.get();
+        self.remove(root);
+        owner
+    }
+
+    /// Joins two heaps: walks down, hanging the later one under a child chosen by a coin.
+    fn meld(&self, a: Node<Owner>, b: Node<Owner>) -> Node<Owner> {
+        let (Some(mut upper), Some(mut lower)) = (a, b) else {
+            return a.or(b);
+        };
+        if lower.time.get() < upper.time.get() {
+            core::mem::swap(&mut upper, &mut lower);
+        }
+        let top = upper;
+        loop {
+            let side = if self.coin.next() >> 63 == 0 {
+                &upper.left
+            } else {
+                &upper.right
+            };
+            let Some(mut below) = side.get() else {
+                side.set(Some(lower));
+                lower.parent.set(Some(upper));
+                return Some(top);
+            };
+            if lower.time.get() < below.time.get() {
+                core::mem::swap(&mut below, &mut lower);
+            }
+            side.set(Some(below));
+            below.parent.set(Some(upper));
+            upper = below;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn agrees_with_a_sorted_set_over_random_histories() {
+        let heap: Deadlines<usize> = Deadlines::new();
+        let entries: Vec<Ref<Deadline<usize>>> = (0..500)
+            // SAFETY: leaked, so it lives for ever.
+            .map(|_| unsafe { Ref::new(Box::leak(Box::new(Deadline::new()))) })
+            .collect();
+        let mut model: BTreeSet<(u64, usize)> = BTreeSet::new();
+        let mut times = vec![0; entries.len()];
+        let random = Random::new(42);
+        for step in 0..300_000u64 {
+            let which = random.below(entries.len() as u64) as usize;
+            if random.below(4) == 0 {
+                let due = random.below(1 << 20);
+                match heap.pop_due(due) {
+                    Some(owner) => {
+                        assert!(times[owner] <= due && times[owner] == model.first().unwrap().0);
+                        assert!(model.remove(&(times[owner], owner)));
+                    }
+                    None => assert!(model.first().is_none_or(|(time, _)| *time > due)),
+                }
+            } else if entries[which].is_armed() {
+                heap.remove(entries[which]);
+                assert!(model.remove(&(times[which], which)), "step {step}");
+            } else {
+                times[which] = random.below(1 << 20);
+                heap.insert(entries[which], times[which], which);
+                model.insert((times[which], which));
+            }
+            assert_eq!(
+                heap.earliest(),
+                model.first().map_or(u64::MAX, |(time, _)| *time)
+            );
+        }
+    }
+}

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Faults, exceptions and foreign system calls become messages to pager and handler.
+
+use crate::print::log;
+use crate::refs::Ref;
+use crate::sched;
+use crate::thread::*;
+use crate::{boot, ipc};
+use keel_abi::call::*;
+use keel_abi::fpage::*;
+use keel_abi::{Id, Tag};
+
+/// #GP, which a frame with an impossible ip raises.
+const VECTOR_GP: u64 = 13;
+/// Page-fault error code bits (Intel SDM volume 3, 4.7).
+mod code {
+    /// Something is mapped there.
+    pub const PRESENT: u64 = 1;
+    /// It was a write.
+    pub const WRITE: u64 = 2;
+    /// It was an instruction fetch.
+    pub const FETCH: u64 = 16;
+}
+
+/// A page fault of a user thread.
+pub fn page_fault(thread: Ref<Thread>, address: u64, error_code: u64) {
+    let frame = thread.frame();
+    frame.vector.set(14);
+    frame.error_code.set(error_code);
+    frame.cr2.set(address);
+    let access = match error_code {
+        code if code & code::FETCH != 0 => FPAGE_EXEC,
+        code if code & code::WRITE != 0 => FPAGE_WRITE,
+        _ => FPAGE_READ,
+    };
+    if boot::is_sigma0(thread.task) && boot::sigma0_fault(thread.task, address) {
+        return;
+    }
+    let words = [
+        address,
+        frame.ip.get(),
+        thread.frame_index.get() as u64,
+        error_code & code::PRESENT,
+    ];
+    let message = Message {
+        tag: Tag::kernel(KIND_PAGE_FAULT, access as u32, 4),
+        words,
+    };
+    raise(thread, thread.pager.get(), message);
+}
+
+/// An exception of a user thread.
+pub fn exception(thread: Ref<Thread>, vector: u64, error_code: u64, dr6: u64) {
+    let frame = thread.frame();
+    frame.vector.set(vector);
+    frame.error_code.set(error_code);
+    frame.dr6.set(dr6);
+    let words = [
+        error_code,
+        frame.ip.get(),
+        thread.frame_index.get() as u64,
+        dr6,
+    ];
+    raise(
+        thread,
+        thread.handler.get(),
+        Message {
+            tag: Tag::kernel(KIND_EXCEPTION, vector as u32, 4),
+            words,
+        },
+    );
+}
+
+/// A system call instruction of a foreign thread.
+pub fn foreign_call(thread: Ref<Thread>, gate: u64) {
+    let frame = thread.frame();
+    let words = [
+        frame.ax.get(),
+        frame.ip.get(),
+        thread.frame_index.get() as u64,
+        0,
+    ];
+    raise(
+        thread,
+        thread.handler.get(),
+        Message {
+            tag: Tag::kernel(KIND_SYSCALL, gate as u32, 4),
+            words,
+        },
+    );
+}
+
+/// The latched exception of a thread that is about to run in user mode.
+pub fn triggered(thread: Ref<Thread>) {
+    let words = [
+        0,
+        thread.frame().ip.get(),
+        thread.frame_index.get() as u64,
+        0,
+    ];
+    raise(
+        thread,
+        thread.handler.get(),
+        Message {
+            tag: Tag::kernel(KIND_TRIGGER, 0, 4),
+            words,
+        },
+    );
+}
+
+/// A frame that cannot be left with.
+pub fn bad_frame(thread: Ref<Thread>) {
+    exception(thread, VECTOR_GP, 0, 0);
+}
+
+fn raise(thread: Ref<Thread>, to: Id, message: Message) {
+    thread.message.set(message);
+    match find(to) {
+        Some(receiver) if receiver != thread && !receiver.has(FOREIGN) => {
+            ipc::send_kernel_message(thread, receiver)
+        }
+        _ => no_handler(thread),
+    }
+}
+
+/// Nobody takes a thread's fault: it stops, and the console says so.
+pub fn no_handler(thread: Ref<Thread>) {
+    let frame = thread.frame();
+    log!(
+        "{:?} stopped: vector {} error {:#x} address {:#x} ip {:#x}, and its handler does not exist",
+        thread.id,
+        frame.vector.get(),
+        frame.error_code.get(),
+        frame.cr2.get(),
+        frame.ip.get()
+    );
+    sched::stop(thread);
+}

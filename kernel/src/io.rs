@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! I/O ports: which task holds which, and from whom.
+//!
+//! A task that holds ports has an `IoSpace`: a bitmap of the ports it may use, in the polarity of the processor's (a set
+//! bit forbids). A `Grant` records which ports one space got from another. A port that a task holds came from exactly one
+//! other (the first), so the grants of a port form a tree with sigma0 at the root.
+
+use crate::arch::tables;
+use crate::boot;
+use crate::list::{Linked, Links, List};
+use crate::pool::{Kind, PAGE, POOL};
+use crate::refs::Ref;
+use crate::task::Task;
+use core::cell::Cell;
+use keel_abi::Error;
+
+/// Ports of a PC.
+const PORTS: usize = 1 << 16;
+/// Words of a bitmap.
+pub const WORDS: usize = PORTS / 64;
+/// How far ports may be passed on: bounds the walk when they are taken back.
+const MAX_DEPTH: u8 = 16;
+
+/// List tag: grants that a space gave.
+struct Given;
+/// List tag: grants that a space got.
+struct Got;
+
+/// The ports of a task.
+pub struct IoSpace {
+    task: Ref<Task>,
+    depth: u8,
+    bitmap: [u32; 2],
+    given: List<Grant, Given>,
+    got: List<Grant, Got>,
+}
+
+/// Ports that went from one space to another.
+struct Grant {
+    from: Ref<IoSpace>,
+    to: Ref<IoSpace>,
+    bitmap: [u32; 2],
+    given: Links<Grant>,
+    got: Links<Grant>,
+}
+
+impl Linked<Given> for Grant {
+    fn links(&self) -> &Links<Grant> {
+        &self.given
+    }
+}
+
+impl Linked<Got> for Grant {
+    fn links(&self) -> &Links<Grant> {
+        &self.got
+    }
+}
+
+/// Word `index` of a bitmap that lies in two pages of the pool.
+fn word(bitmap: &[u32; 2], index: usize) -> &'static Cell<u64> {
+    const PER_PAGE: usize = PAGE / 8;
+    // SAFETY: two pages that only this module touches; `index` is below WORDS.
+    unsafe {
+        &*POOL
+            .address(bitmap[index / PER_PAGE])
+            .cast::<Cell<u64>>()
+            .add(index % PER_PAGE)
+    }
+}
+
+/// The bits of word `index` that belong to ports [first, first + 2^log2).
+fn bits(index: usize, first: u16, log2: u8) -> u64 {
+    let (start, end) = (first as usize, first as usize + (1 << log2));
+    let (low, high) = (start.max(index * 64), end.min(index * 64 + 64));
+    if low >= high {
+        return 0;
+    }
+    u64::MAX >> (64 - (high - low)) << (low % 64)
+}
+
+fn range(first: u16, log2: u8) -> core::ops::Range<usize> {
+    first as usize / 64..(first as usize + (1 << log2)).div_ceil(64)
+}
+
+fn new_bitmap(task: Ref<Task>, fill: u64) -> Result<[u32; 2], Error> {
+    let first = POOL.take_page(task.account, Kind::Part)?;
+    let second = POOL
+        .take_page(task.account, Kind::Part)
+        .inspect_err(|_| POOL.give_page(first, Kind::Part))?;
+    let bitmap = [first, second];
+    (0..WORDS).for_each(|index| word(&bitmap, index).set(fill));
+    Ok(bitmap)
+}
+
+fn free_bitmap(bitmap: &[u32; 2]) {
+    bitmap
+        .iter()
+        .for_each(|page| POOL.give_page(*page, Kind::Part));
+}
+
+/// The I/O space of a task, made if need be.
+fn space_of(task: Ref<Task>, depth: u8, fill: u64) -> Result<Ref<IoSpace>, Error> {
+    if let Some(space) = task.io.get() {
+        return Ok(space);
+    }
+    let bitmap = new_bitmap(task, fill)?;
+    let memory = POOL
+        .take(task.account, size_of::<IoSpace>(), Kind::Part)
+        .inspect_err(|_| free_bitmap(&bitmap))?;
+    let memory = memory.cast::<IoSpace>();
+    // SAFETY: fresh memory of this size.
+    let space = unsafe {
+        memory.write(IoSpace {
+            task,
+            depth,
+            bitmap,
+            given: List::new(),
+            got: List::new(),
+        });
+        Ref::new(memory)
+    };
+    task.io.set(Some(space));
+    Ok(space)
+}
+
+/// Maps ports from one task to another; with `grant` the sender loses them. False if it holds none of them.
+pub fn map(
+    from: Ref<Task>,
+    to: Ref<Task>,
+    first: u16,
+    log2: u8,
+    grant: bool,
+) -> Result<bool, Error> {
+    if boot::is_sigma0(from) && from.io.get().is_none() {
+        space_of(from, 0, 0)?;
+    }
+    let Some(source) = from.io.get() else {
+        return Ok(false);
+    };
+    if from == to
+        || range(first, log2).all(|i| !word(&source.bitmap, i).get() & bits(i, first, log2) == 0)
+    {
+        return Ok(false);
+    }
+    if source.depth >= MAX_DEPTH {
+        return Err(Error::Denied);
+    }
+    let target = space_of(to, source.depth + 1, u64::MAX)?;
+    let record = grant_between(source, target)?;
+    for index in range(first, log2) {
+        let wanted = bits(index, first, log2) & !word(&source.bitmap, index).get();
+        let held = word(&target.bitmap, index);
+        let new = wanted & held.get();
+        held.set(held.get() & !new);
+        let granted = word(&record.bitmap, index);
+        granted.set(granted.get() | new);
+    }
+    tables::forget_ports(to);
+    if grant {
+        // A grant is a mapping that cannot be taken back by the sender, who has lost the ports: they stay
+        // recorded as his, because his own source may take them back.
+        hide(source, first, log2);
+    }
+    Ok(true)
+}
+
+fn hide(space: Ref<IoSpace>, first: u16, log2: u8) {
+    for index in range(first, log2) {
+        let held = word(&space.bitmap, index);
+        held.set(held.get() | bits(index, first, log2));
+    }
+    tables::forget_ports(space.task);
+}
+
+fn grant_between(source: Ref<IoSpace>, target: Ref<IoSpace>) -> Result<Ref<Grant>, Error> {
+    let mut at = target.got.first();
+    while let Some(grant) = at {
+        if grant.from == source {
+            return Ok(grant);
+        }
+        at = target.got.next(grant);
+    }
+    let bitmap = new_bitmap(target.task, 0)?;
+    let memory = POOL
+        .take(target.task.account, size_of::<Grant>(), Kind::Part)
+        .inspect_err(|_| free_bitmap(&bitmap))?;
+    let memory = memory.cast::<Grant>();
+    // SAFETY: fresh memory of this size.
+    let grant = unsafe {
+        memory.write(Grant {
+            from: source,
+            to: target,
+            bitmap,
+            given: Links::new(),
+            got: Links::new(),
+        });
+        Ref::new(memory)
+    };
+    source.given.push_back(grant);
+    target.got.push_back(grant);
+    Ok(grant)
+}
+
+/// Takes ports back from all who got them from `task`; with `itself` from it as well.
+pub fn unmap(task: Ref<Task>, first: u16, log2: u8, itself: bool) {
+    let Some(space) = task.io.get() else { return };
+    take_back(space, first, log2);
+    if itself && !boot::is_sigma0(task) {
+        hide(space, first, log2);
+    }
+}
+
+/// Depth-first along the grants; the depth is bounded by MAX_DEPTH, so recursion is too.
+fn take_back(space: Ref<IoSpace>, first: u16, log2: u8) {
+    let mut at = space.given.first();
+    while let Some(grant) = at {
+        at = space.given.next(grant);
+        let mut lost = false;
+        for index in range(first, log2) {
+            let granted = word(&grant.bitmap, index);
+            let gone = granted.get() & bits(index, first, log2);
+            granted.set(granted.get() & !gone);
+            let held = word(&grant.to.bitmap, index);
+            held.set(held.get() | gone);
+            lost |= gone != 0;
+        }
+        if lost {
+            take_back(grant.to, first, log2);
+            tables::forget_ports(grant.to.task);
+        }
+    }
+}
+
+/// A task goes: its ports, and those that others got from it.
+pub fn drop_space(task: Ref<Task>) {
+    let Some(space) = task.io.take() else { return };
+    take_back(space, 0, 16);
+    while let Some(grant) = space.given.first() {
+        drop_grant(grant);
+    }
+    while let Some(grant) = space.got.first() {
+        drop_grant(grant);
+    }
+    tables::forget_ports(task);
+    free_bitmap(&space.bitmap);
+    // SAFETY: no grant and no task refers to it any more.
+    unsafe { POOL.give(space.as_ptr().cast(), Kind::Part) };
+}
+
+fn drop_grant(grant: Ref<Grant>) {
+    grant.from.given.remove(grant);
+    grant.to.got.remove(grant);
+    free_bitmap(&grant.bitmap);
+    // SAFETY: in no list any more.
+    unsafe { POOL.give(grant.as_ptr().cast(), Kind::Part) };
+}
+
+/// Copies a task's bitmap for the processor. False if the task has no ports.
+pub fn load(task: Ref<Task>, to: &[Cell<u64>; WORDS]) -> bool {
+    let Some(space) = task.io.get() else {
+        return false;
+    };
+    to.iter()
+        .enumerate()
+        .for_each(|(index, target)| target.set(word(&space.bitmap, index).get()));
+    true
+}

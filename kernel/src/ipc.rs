@@ -1,0 +1,622 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! ipc: who meets whom, and what passes.
+//!
+//! A message that waits is not copied: its registers stay in the sender's frame until the receiver comes. The
+//! flags of a call stand in `orig_ax` of its frame, where entry.s put them. Every function first checks and only
+//! then changes states ("commit" marks the place).
+
+use crate::arch::clock;
+use crate::refs::Ref;
+use crate::sched::{self, wake};
+use crate::source::{self, Answer};
+use crate::space::{self, Stop};
+use crate::task;
+use crate::thread::*;
+use keel_abi::call::*;
+use keel_abi::memory::{MapItem, MAP_GRANT};
+use keel_abi::{Error, Fpage, Id, Side, Status, Tag};
+
+/// Every flag of ipc that has a meaning.
+const KNOWN_FLAGS: u64 = CALL_MASK
+    | IPC_SEND
+    | IPC_RECEIVE
+    | IPC_OPEN
+    | IPC_NOTIFY
+    | IPC_VIRTUAL_SENDER
+    | IPC_TIMEOUT_MASK << IPC_SEND_TIMEOUT_SHIFT
+    | IPC_TIMEOUT_MASK << IPC_RECEIVE_TIMEOUT_SHIFT;
+/// The bits of a tag that a user decides.
+const USER_TAG: u64 = !(0xff << TAG_KIND_SHIFT);
+
+/// The system call.
+pub fn call(caller: Ref<Thread>) -> Result<(), Stop> {
+    let flags = caller.frame().orig_ax.get();
+    if flags & !KNOWN_FLAGS != 0 || flags & (IPC_SEND | IPC_RECEIVE) == 0 {
+        finish(caller, Side::Call, Error::Invalid);
+        return Ok(());
+    }
+    if flags & IPC_SEND != 0 {
+        match send(caller, flags) {
+            Ok(Sent::Done) => {}
+            Ok(Sent::Waiting | Sent::Answered) => return Ok(()),
+            Err(Stop::Restart) => return Err(Stop::Restart),
+            Err(Stop::Failed(error)) => {
+                finish(caller, Side::Send, error);
+                return Ok(());
+            }
+        }
+    }
+    if flags & IPC_RECEIVE == 0 {
+        caller.frame().ax.set(Status::OK.0);
+        return Ok(());
+    }
+    if let Err(error) = receive(caller) {
+        finish(caller, Side::Receive, error);
+    }
+    Ok(())
+}
+
+enum Sent {
+    /// The send phase is over.
+    Done,
+    /// It waits for the receiver.
+    Waiting,
+    /// A source answered; the whole call is over.
+    Answered,
+}
+
+fn send(caller: Ref<Thread>, flags: u64) -> Result<Sent, Stop> {
+    let destination = Id(caller.frame().di.get());
+    if flags & IPC_VIRTUAL_SENDER != 0 {
+        return Err(Error::NotSupported.into());
+    }
+    if destination.is_source() {
+        return operate(caller, destination, flags);
+    }
+    let receiver = find(destination).ok_or(Error::NoPartner)?;
+    if flags & IPC_NOTIFY != 0 {
+        return notify(caller, receiver);
+    }
+    let tag = Tag(caller.frame().si.get());
+    if tag.strings() > 0 {
+        return Err(Error::NotSupported.into());
+    }
+    if receiver == caller || tag.words() > MAX_WORDS || tag.maps() > MAX_MAP_ITEMS {
+        return Err(Error::Invalid.into());
+    }
+    if receiver.state.get() == State::Faulted && receiver.partner.get() == caller.id {
+        answer_fault(caller, receiver, tag)?;
+        return Ok(Sent::Done);
+    }
+    if accepts(receiver, caller.id) {
+        transfer(caller, receiver)?;
+        return Ok(Sent::Done);
+    }
+    wait_to_send(caller, receiver, flags)?;
+    Ok(Sent::Waiting)
+}
+
+/// Whether a thread waits for a message that `sender` could bring.
+fn accepts(receiver: Ref<Thread>, sender: Id) -> bool {
+    receiver.state.get() == State::Receiving
+        && (receiver.open.get() || receiver.partner.get() == sender)
+}
+
+fn wait_to_send(caller: Ref<Thread>, receiver: Ref<Thread>, flags: u64) -> Result<(), Error> {
+    let utcb_time = caller.utcb().map_or(0, |utcb| utcb.send_timeout.get());
+    let deadline = deadline(
+        flags >> IPC_SEND_TIMEOUT_SHIFT & IPC_TIMEOUT_MASK,
+        utcb_time,
+    )?;
+    // Commit.
+    caller.state.set(State::Sending);
+    caller.partner.set(receiver.id);
+    receiver.senders.push_back(caller);
+    if let Some(time) = deadline {
+        sched::arm(caller, time);
+    }
+    Ok(())
+}
+
+/// When a wait that begins now ends: `None` never, `Err` it may not begin.
+fn deadline(kind: u64, time: u64) -> Result<Option<u64>, Error> {
+    match kind {
+        TIMEOUT_NEVER => Ok(None),
+        TIMEOUT_ZERO => Err(Error::Timeout),
+        TIMEOUT_UTCB => {
+            let now = clock::now();
+            let end = if time & TIME_ABSOLUTE != 0 {
+                time & !TIME_ABSOLUTE
+            } else {
+                now.saturating_add(time)
+            };
+            if end <= now {
+                Err(Error::Timeout)
+            } else {
+                Ok(Some(end))
+            }
+        }
+        _ => Err(Error::Invalid),
+    }
+}
+
+/// The receive phase of a thread whose registers stand in its frame: takes what is there, or waits.
+pub fn receive(thread: Ref<Thread>) -> Result<(), Error> {
+    let flags = thread.frame().orig_ax.get();
+    let open = flags & IPC_OPEN != 0;
+    let from = if open {
+        Id::NIL
+    } else {
+        Id(thread.frame().dx.get())
+    };
+    loop {
+        if take_event(thread, open, from) {
+            return Ok(());
+        }
+        let Some(sender) = next_sender(thread, open, from)? else {
+            break;
+        };
+        if take_from(sender, thread)? {
+            return Ok(());
+        }
+    }
+    let utcb_time = thread.utcb().map_or(0, |utcb| utcb.receive_timeout.get());
+    let deadline = deadline(
+        flags >> IPC_RECEIVE_TIMEOUT_SHIFT & IPC_TIMEOUT_MASK,
+        utcb_time,
+    )?;
+    // Commit.
+    sched::unready(thread);
+    thread.state.set(State::Receiving);
+    thread.open.set(open);
+    thread.partner.set(from);
+    if let Some(partner) = waited_for(thread) {
+        partner.waiters.set(partner.waiters.get() + 1);
+    }
+    if let Some(time) = deadline {
+        sched::arm(thread, time);
+    }
+    Ok(())
+}
+
+/// The thread that a closed wait is for.
+fn waited_for(thread: Ref<Thread>) -> Option<Ref<Thread>> {
+    if thread.open.get() || thread.partner.get() == Id::NIL || thread.partner.get().is_source() {
+        return None;
+    }
+    find(thread.partner.get())
+}
+
+/// Delivers a notification or an interrupt that is there already.
+fn take_event(thread: Ref<Thread>, open: bool, from: Id) -> bool {
+    if open && thread.notify.get() != 0 {
+        deliver_notification(thread);
+        return true;
+    }
+    let pending = if open {
+        thread.pending.first()
+    } else {
+        source::pending_for(thread, from)
+    };
+    match pending {
+        Some(source) => {
+            source::received(source, thread);
+            true
+        }
+        None => false,
+    }
+}
+
+/// Who waits to send what this receive takes. `Err` if nobody ever can.
+fn next_sender(thread: Ref<Thread>, open: bool, from: Id) -> Result<Option<Ref<Thread>>, Error> {
+    if open {
+        return Ok(thread.senders.first());
+    }
+    if from == Id::NIL {
+        return Ok(None);
+    }
+    if from.is_source() {
+        return if source::is_attached(from, thread) {
+            Ok(None)
+        } else {
+            Err(Error::NoPartner)
+        };
+    }
+    let sender = find(from).ok_or(Error::NoPartner)?;
+    let waits = sender.state.get() == State::Sending && sender.partner.get() == thread.id;
+    Ok(waits.then_some(sender))
+}
+
+/// Takes the message of a thread in our queue. False if the transfer failed for the sender alone.
+fn take_from(sender: Ref<Thread>, receiver: Ref<Thread>) -> Result<bool, Error> {
+    // Commit: the sender leaves the queue.
+    receiver.senders.remove(sender);
+    sched::disarm(sender);
+    if sender.has(KERNEL_MESSAGE) {
+        deliver_kernel_message(sender, receiver);
+        return Ok(true);
+    }
+    match copy(sender, receiver) {
+        Ok(()) => {
+            sender_done(sender);
+            Ok(true)
+        }
+        Err(error) => {
+            finish_and_wake(sender, Side::Send, error);
+            Err(error)
+        }
+    }
+}
+
+/// A queued sender's message has gone: its receive phase begins.
+fn sender_done(sender: Ref<Thread>) {
+    let frame = sender.frame();
+    let flags = frame.orig_ax.get();
+    frame.ax.set(Status::OK.0);
+    if flags & IPC_RECEIVE == 0 {
+        wake(sender);
+        return;
+    }
+    let open = flags & IPC_OPEN != 0;
+    let from = Id(frame.dx.get());
+    let something = if open {
+        sender.notify.get() != 0 || !sender.pending.is_empty() || !sender.senders.is_empty()
+    } else {
+        !matches!(next_sender(sender, false, from), Ok(None))
+            || source::pending_for(sender, from).is_some()
+    };
+    // Only where it would find something at once is it woken to do so itself: no recursion here.
+    if something {
+        sender.set(RECEIVE_DUE);
+        wake(sender);
+    } else if let Err(error) = receive(sender) {
+        finish_and_wake(sender, Side::Receive, error);
+    }
+}
+
+/// Passes a message from the running thread to one that waits for it.
+fn transfer(sender: Ref<Thread>, receiver: Ref<Thread>) -> Result<(), Error> {
+    let copied = copy(sender, receiver);
+    stop_waiting(receiver);
+    match copied {
+        Ok(()) => wake(receiver),
+        Err(error) => {
+            receiver.frame().di.set(sender.id.0);
+            finish_and_wake(receiver, Side::Receive, error);
+        }
+    }
+    copied
+}
+
+/// Ends the wait of a receiver: timeout and the partner's count.
+fn stop_waiting(receiver: Ref<Thread>) {
+    sched::disarm(receiver);
+    if let Some(partner) = waited_for(receiver) {
+        partner.waiters.set(partner.waiters.get() - 1);
+    }
+}
+
+/// Copies registers, words and map items. The words were checked by `send`, but stand in memory that
+/// the sender may have changed since (register words cannot).
+fn copy(sender: Ref<Thread>, receiver: Ref<Thread>) -> Result<(), Error> {
+    let (from, to) = (sender.frame(), receiver.frame());
+    let tag = Tag(from.si.get() & USER_TAG);
+    if tag.words() > REGISTER_WORDS {
+        copy_words(sender, receiver, tag.words());
+    }
+    if tag.maps() > 0 {
+        copy_maps(sender, receiver, tag.maps())?;
+    }
+    for (source, target) in from.message().into_iter().zip(to.message()) {
+        target.set(source.get());
+    }
+    to.di.set(sender.id.0);
+    to.si.set(tag.0);
+    to.ax.set(Status::OK.0);
+    Ok(())
+}
+
+fn copy_words(sender: Ref<Thread>, receiver: Ref<Thread>, words: u64) {
+    if let (Some(from), Some(to)) = (sender.utcb(), receiver.utcb()) {
+        let range = REGISTER_WORDS as usize..words.min(MAX_WORDS) as usize;
+        for (source, target) in from.words[range.clone()].iter().zip(&to.words[range]) {
+            target.set(source.get());
+        }
+    }
+}
+
+fn copy_maps(sender: Ref<Thread>, receiver: Ref<Thread>, count: u64) -> Result<(), Error> {
+    let (Some(from), Some(to)) = (sender.utcb(), receiver.utcb()) else {
+        return Ok(());
+    };
+    let window = Fpage(to.receive_fpage.get());
+    for number in 0..count.min(MAX_MAP_ITEMS) as usize {
+        let item = MapItem {
+            send_base: from.maps[2 * number].get(),
+            fpage: from.maps[2 * number + 1].get(),
+        };
+        let arrived = pass_item(sender, receiver, &item, window)?;
+        to.maps[2 * number].set(arrived.send_base);
+        to.maps[2 * number + 1].set(arrived.fpage);
+    }
+    Ok(())
+}
+
+/// Maps or grants one item; what the receiver is told about it.
+fn pass_item(
+    sender: Ref<Thread>,
+    receiver: Ref<Thread>,
+    item: &MapItem,
+    window: Fpage,
+) -> Result<MapItem, Error> {
+    const REFUSED: MapItem = MapItem {
+        send_base: 0,
+        fpage: 0,
+    };
+    let fpage = Fpage(item.fpage);
+    let base = item.send_base & !MAP_GRANT;
+    let window = if fpage.is_io() && window == Fpage::WHOLE {
+        Fpage::io(0, 16)
+    } else {
+        window
+    };
+    let Some(place) = space::place(fpage, base, window) else {
+        return Ok(REFUSED);
+    };
+    let grant = item.send_base & MAP_GRANT != 0;
+    if fpage.is_io() {
+        let done = crate::io::map(
+            sender.task,
+            receiver.task,
+            place.source as u16,
+            place.log2,
+            grant,
+        )?;
+        return Ok(if done {
+            MapItem {
+                send_base: place.target,
+                fpage: Fpage::io(place.source as u16, place.log2).0,
+            }
+        } else {
+            REFUSED
+        });
+    }
+    let rights = match space::map(sender.task, receiver.task, place, fpage, grant) {
+        Ok(rights) => rights,
+        Err(Stop::Failed(error)) => return Err(error),
+        Err(Stop::Restart) => 0,
+    };
+    if rights == 0 {
+        return Ok(REFUSED);
+    }
+    Ok(MapItem {
+        send_base: place.target,
+        fpage: Fpage::memory(place.target, place.log2, rights).0,
+    })
+}
+
+/// The answer of a pager or handler: mappings, a frame, and the thread goes on.
+fn answer_fault(caller: Ref<Thread>, faulter: Ref<Thread>, tag: Tag) -> Result<(), Error> {
+    if let (Some(utcb), true) = (caller.utcb(), tag.maps() > 0) {
+        for number in 0..tag.maps() as usize {
+            let item = MapItem {
+                send_base: utcb.maps[2 * number].get(),
+                fpage: utcb.maps[2 * number + 1].get(),
+            };
+            pass_item(caller, faulter, &item, Fpage::WHOLE)?;
+        }
+    }
+    // Commit: the faulter runs.
+    if let (Some(utcb), false, true) = (
+        caller.utcb(),
+        faulter.has(FOREIGN),
+        tag.words() as usize >= FRAME_END,
+    ) {
+        for (source, target) in utcb.words[REGISTER_WORDS as usize..FRAME_END]
+            .iter()
+            .zip(faulter.frame().words())
+        {
+            target.set(source.get());
+        }
+    }
+    wake(faulter);
+    Ok(())
+}
+
+/// Words of a message that carries a whole frame behind the register words.
+const FRAME_END: usize = REGISTER_WORDS as usize + FRAME_WORDS;
+
+/// Sends the message that `fault` composed in `sender.message` to `receiver`.
+pub fn send_kernel_message(sender: Ref<Thread>, receiver: Ref<Thread>) {
+    if accepts(receiver, sender.id) {
+        stop_waiting(receiver);
+        deliver_kernel_message(sender, receiver);
+        wake(receiver);
+    } else {
+        sender.state.set(State::Sending);
+        sender.set(KERNEL_MESSAGE);
+        sender.partner.set(receiver.id);
+        receiver.senders.push_back(sender);
+    }
+}
+
+/// Writes the kernel's message into the receiver's registers; the sender waits for the answer.
+fn deliver_kernel_message(sender: Ref<Thread>, receiver: Ref<Thread>) {
+    let message = sender.message.get();
+    let to = receiver.frame();
+    let mut tag = message.tag;
+    if let (Some(utcb), false) = (receiver.utcb(), sender.has(FOREIGN)) {
+        for (source, target) in sender
+            .frame()
+            .words()
+            .iter()
+            .zip(&utcb.words[REGISTER_WORDS as usize..FRAME_END])
+        {
+            target.set(source.get());
+        }
+        tag = Tag(tag.0 & !0xff | FRAME_END as u64);
+    }
+    to.ax.set(Status::OK.0);
+    to.di.set(sender.id.0);
+    to.si.set(tag.0);
+    for (target, word) in to.message().into_iter().zip(message.words) {
+        target.set(word);
+    }
+    sender.unset(KERNEL_MESSAGE);
+    sender.state.set(State::Faulted);
+    sender.partner.set(receiver.id);
+}
+
+/// ORs word 0 into the receiver's notification word.
+fn notify(caller: Ref<Thread>, receiver: Ref<Thread>) -> Result<Sent, Stop> {
+    if receiver.task != caller.task && !caller.task.is_chief_of(receiver.task) {
+        return Err(Error::Denied.into());
+    }
+    receiver
+        .notify
+        .set(receiver.notify.get() | caller.frame().r8.get());
+    if receiver.notify.get() != 0 && receiver.state.get() == State::Receiving && receiver.open.get()
+    {
+        stop_waiting(receiver);
+        deliver_notification(receiver);
+        wake(receiver);
+    }
+    Ok(Sent::Done)
+}
+
+fn deliver_notification(thread: Ref<Thread>) {
+    let frame = thread.frame();
+    frame.ax.set(Status::OK.0);
+    frame.di.set(thread.id.0);
+    frame.si.set(Tag::kernel(KIND_NOTIFY, 0, 1).0);
+    frame.r8.set(thread.notify.take());
+}
+
+/// Delivers an interrupt at once, if its receiver waits for it.
+pub fn interrupt(receiver: Ref<Thread>, source: Id) -> bool {
+    if !accepts(receiver, source) {
+        return false;
+    }
+    stop_waiting(receiver);
+    write_interrupt(receiver, source);
+    wake(receiver);
+    true
+}
+
+/// Writes an interrupt message into a thread's registers.
+pub fn write_interrupt(receiver: Ref<Thread>, source: Id) {
+    let frame = receiver.frame();
+    frame.ax.set(Status::OK.0);
+    frame.di.set(source.0);
+    frame.si.set(Tag::kernel(KIND_INTERRUPT, 0, 1).0);
+    frame.r8.set(clock::now());
+}
+
+/// A send to a kernel source.
+fn operate(caller: Ref<Thread>, source: Id, flags: u64) -> Result<Sent, Stop> {
+    let frame = caller.frame();
+    let label = Tag(frame.si.get()).label() as u64;
+    let wants_answer =
+        flags & (IPC_RECEIVE | IPC_OPEN) == IPC_RECEIVE && frame.dx.get() == source.0;
+    let mut answer = Answer::new();
+    let result = source::operate(caller, source, label, &mut answer);
+    if !wants_answer {
+        return result.map(|()| Sent::Done).map_err(Stop::Failed);
+    }
+    let code = result.err().map_or(0, |error| error as u32);
+    frame.ax.set(Status::OK.0);
+    frame.di.set(source.0);
+    frame
+        .si
+        .set(Tag::kernel(KIND_KERNEL, code, answer.count() as u64).0);
+    for (number, word) in answer.words().iter().enumerate() {
+        match (frame.message().get(number), caller.utcb()) {
+            (Some(register), _) => register.set(*word),
+            (None, Some(utcb)) => utcb.words[number].set(*word),
+            (None, None) => {}
+        }
+    }
+    Ok(Sent::Answered)
+}
+
+/// Ends a call with an error; the thread runs or is made to.
+pub fn finish(thread: Ref<Thread>, side: Side, error: Error) {
+    thread.frame().ax.set(Status::error(side, error).0);
+}
+
+fn finish_and_wake(thread: Ref<Thread>, side: Side, error: Error) {
+    finish(thread, side, error);
+    wake(thread);
+}
+
+/// Ends the wait of a thread in a partner's queue with an error.
+pub fn fail(sender: Ref<Thread>, side: Side, error: Error) {
+    leave_queues(sender);
+    if sender.has(KERNEL_MESSAGE) {
+        // Its pager or handler went away: it stops.
+        sender.unset(KERNEL_MESSAGE);
+        crate::fault::no_handler(sender);
+        return;
+    }
+    finish_and_wake(sender, side, error);
+}
+
+/// Takes a thread out of whatever it waits in. Its state is the caller's to change.
+pub fn leave_queues(thread: Ref<Thread>) {
+    match thread.state.get() {
+        State::Sending => {
+            if let Some(partner) = find(thread.partner.get()) {
+                partner.senders.remove(thread);
+            }
+            sched::disarm(thread);
+        }
+        State::Receiving => stop_waiting(thread),
+        _ => {}
+    }
+}
+
+/// A thread's timeout has passed.
+pub fn timed_out(thread: Ref<Thread>) {
+    let side = match thread.state.get() {
+        State::Sending => Side::Send,
+        State::Receiving => Side::Receive,
+        _ => return,
+    };
+    leave_queues(thread);
+    finish_and_wake(thread, side, Error::Timeout);
+}
+
+/// Ends an IPC that has not begun its transfer (EX_CANCEL).
+pub fn cancel(thread: Ref<Thread>) {
+    let side = match thread.state.get() {
+        State::Sending if !thread.has(KERNEL_MESSAGE) => Side::Send,
+        State::Receiving => Side::Receive,
+        State::Ready if thread.has(RECEIVE_DUE) => Side::Receive,
+        _ => return,
+    };
+    leave_queues(thread);
+    thread.unset(RECEIVE_DUE);
+    finish(thread, side, Error::Cancelled);
+    if thread.state.get() != State::Ready {
+        wake(thread);
+    }
+}
+
+/// `partner` goes: everybody who waits for just it is told. Rare (a server dies), so all threads are looked at.
+pub fn fail_waiters(partner: Ref<Thread>) {
+    for number in 0..task::TASK_NUMBERS as u32 {
+        let Some(task) = task::at(number) else {
+            continue;
+        };
+        let mut next = task.next_lthread(0);
+        while let Some(thread) = next {
+            next = task.next_lthread(thread.id.lthread() + 1);
+            let waits = thread.partner.get() == partner.id && thread != partner;
+            if waits && thread.state.get() == State::Receiving && !thread.open.get() {
+                fail(thread, Side::Receive, Error::NoPartner);
+            } else if waits && thread.state.get() == State::Faulted {
+                crate::fault::no_handler(thread);
+            }
+        }
+    }
+}

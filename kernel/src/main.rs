@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The Keel µ-kernel: tasks, lthreads and IPC, and no policy.
+//!
+//! Principles. A message is copied once, or not at all. What a user asks is checked before anything changes; what
+//! follows cannot fail. Kernel memory is paid for by whoever causes its use. Interrupts are off in the kernel, for a
+//! bounded number of instructions. Reading order: `syscall`, `ipc`, `fault`, `sched`, `space`; then `arch`.
+//!
+//! Modules without hardware are compiled and tested on the host too: `list`, `deadlines`, `runqueue`, `mapdb`, `ids`,
+//! `intervals`, `elf`, `random`, `refs`.
+
+#![cfg_attr(not(test), no_std, no_main)]
+// On the host only the portable modules are built, and only their tests use them.
+#![cfg_attr(test, allow(dead_code))]
+
+mod deadlines;
+mod elf;
+mod ids;
+mod intervals;
+mod list;
+mod mapdb;
+mod random;
+mod refs;
+mod runqueue;
+
+#[cfg(not(test))]
+#[path = "arch/x86_64/mod.rs"]
+mod arch;
+#[cfg(not(test))]
+mod boot;
+#[cfg(not(test))]
+mod exregs;
+#[cfg(not(test))]
+mod fault;
+#[cfg(not(test))]
+mod global;
+#[cfg(not(test))]
+mod io;
+#[cfg(not(test))]
+mod ipc;
+#[cfg(not(test))]
+mod panic;
+#[cfg(not(test))]
+mod pool;
+#[cfg(not(test))]
+mod print;
+#[cfg(not(test))]
+mod sched;
+#[cfg(not(test))]
+mod source;
+#[cfg(not(test))]
+mod space;
+#[cfg(not(test))]
+mod syscall;
+#[cfg(not(test))]
+mod task;
+#[cfg(not(test))]
+mod thread;
+#[cfg(not(test))]
+mod umem;

@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The mapping database: the tree of who got which page from whom.
+//!
+//! A node stands for one leaf entry of one page table. Owns the tree's shape only; space.rs owns
+//! the page tables that the nodes point to. Nodes are named by 32-bit indices into a store, 0 is
+//! none. All steps take constant time; whole subtrees are walked without recursion.
+
+use core::cell::Cell;
+
+/// Index of a node; 0 is none.
+pub type Index = u32;
+
+/// One mapping.
+#[repr(C)]
+pub struct Node {
+    parent: Cell<Index>,
+    child: Cell<Index>,
+    next: Cell<Index>,
+    prev: Cell<Index>,
+    /// Pool page of the page table that holds the entry.
+    pub table: Cell<u32>,
+    /// Slot of the entry in that table.
+    pub slot: Cell<u16>,
+    /// Level of the entry: 0 for 4 KB, 1 for 2 MB, 2 for 1 GB.
+    pub level: Cell<u8>,
+}
+
+impl Node {
+    /// A node outside every tree.
+    pub const fn new(table: u32, slot: u16, level: u8) -> Node {
+        Node {
+            parent: Cell::new(0),
+            child: Cell::new(0),
+            next: Cell::new(0),
+            prev: Cell::new(0),
+            table: Cell::new(table),
+            slot: Cell::new(slot),
+            level: Cell::new(level),
+        }
+    }
+}
+
+/// Where nodes live.
+pub trait Store {
+    /// The node of an index that is in use.
+    fn node(&self, index: Index) -> &Node;
+
+    /// Whom it came from; 0 for a root.
+    fn parent(&self, index: Index) -> Index {
+        self.node(index).parent.get()
+    }
+
+    /// The first that came from it.
+    fn first_child(&self, index: Index) -> Index {
+        self.node(index).child.get()
+    }
+
+    /// The next that came from the same one.
+    fn next_sibling(&self, index: Index) -> Index {
+        self.node(index).next.get()
+    }
+
+    /// Hangs `index`, which is outside every tree, under `parent` (0: it becomes a root).
+    fn attach(&self, index: Index, parent: Index) {
+        let node = self.node(index);
+        node.parent.set(parent);
+        node.prev.set(0);
+        node.next.set(0);
+        if parent != 0 {
+            let first = self.node(parent).child.replace(index);
+            node.next.set(first);
+            if first != 0 {
+                self.node(first).prev.set(index);
+            }
+        }
+    }
+
+    /// Takes `index` from its parent; its children stay under it.
+    fn detach(&self, index: Index) {
+        let node = self.node(index);
+        let (next, prev, parent) = (node.next.take(), node.prev.take(), node.parent.take());
+        if prev != 0 {
+            self.node(prev).next.set(next);
+        } else if parent != 0 {
+            self.node(parent).child.set(next);
+        }
+        if next != 0 {
+            self.node(next).prev.set(prev);
+        }
+    }
+
+    /// Puts `new`, which is outside every tree, in the place of `old`: under its parent, with its children.
+    fn replace(&self, old: Index, new: Index) {
+        let parent = self.parent(old);
+        self.detach(old);
+        self.attach(new, parent);
+        let mut child = self.node(old).child.take();
+        self.node(new).child.set(child);
+        while child != 0 {
+            self.node(child).parent.set(new);
+            child = self.next_sibling(child);
+        }
+    }
+
+    /// A node at or below `index` that has no child.
+    fn deepest(&self, mut index: Index) -> Index {
+        while self.first_child(index) != 0 {
+            index = self.first_child(index);
+        }
+        index
+    }
+
+    /// The node behind `index` in a walk of `top`'s subtree that visits parents first; 0 at the end.
+    fn next_in_subtree(&self, mut index: Index, top: Index) -> Index {
+        if self.first_child(index) != 0 {
+            return self.first_child(index);
+        }
+        while index != top {
+            if self.next_sibling(index) != 0 {
+                return self.next_sibling(index);
+            }
+            index = self.parent(index);
+        }
+        0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::random::Random;
+    use std::collections::{BTreeMap, BTreeSet};
+
+    struct Nodes(Vec<Node>);
+    impl Store for Nodes {
+        fn node(&self, index: Index) -> &Node {
+            &self.0[index as usize]
+        }
+    }
+
+    fn subtree(model: &BTreeMap<Index, Index>, top: Index) -> BTreeSet<Index> {
+        let mut found = BTreeSet::from([top]);
+        loop {
+            let more: Vec<_> = model
+                .iter()
+                .filter(|(n, p)| found.contains(p) && !found.contains(n))
+                .map(|(n, _)| *n)
+                .collect();
+            if more.is_empty() {
+                return found;
+            }
+            found.extend(more);
+        }
+    }
+
+    #[test]
+    fn random_maps_grants_and_revocations_agree_with_a_parent_map() {
+        const COUNT: u64 = 60;
+        let nodes = Nodes((0..=COUNT).map(|_| Node::new(0, 0, 0)).collect());
+        let mut model: BTreeMap<Index, Index> = BTreeMap::new();
+        let random = Random::new(11);
+        for _ in 0..60_000 {
+            let a = 1 + random.below(COUNT) as Index;
+            let b = 1 + random.below(COUNT) as Index;
+            match random.below(4) {
+                // Map: a comes from b, or is a root.
+                0 | 1 if !model.contains_key(&a) => {
+                    let parent = if model.contains_key(&b) { b } else { 0 };
+                    nodes.attach(a, parent);
+                    model.insert(a, parent);
+                }
+                // Grant: b takes a's place.
+                2 if model.contains_key(&a) && !model.contains_key(&b) => {
+                    nodes.replace(a, b);
+                    let parent = model.remove(&a).unwrap();
+                    model.insert(b, parent);
+                    model.values_mut().filter(|p| **p == a).for_each(|p| *p = b);
+                }
+                // Revoke: all below a, leaves first.
+                3 if model.contains_key(&a) => {
+                    let expected = subtree(&model, a);
+                    let mut walked = BTreeSet::new();
+                    let mut at = a;
+                    while at != 0 {
+                        assert!(walked.insert(at));
+                        at = nodes.next_in_subtree(at, a);
+                    }
+                    assert_eq!(walked, expected);
+                    while nodes.first_child(a) != 0 {
+                        let leaf = nodes.deepest(a);
+                        nodes.detach(leaf);
+                        model.remove(&leaf);
+                    }
+                    assert_eq!(subtree(&model, a).len(), 1);
+                }
+                _ => {}
+            }
+        }
+    }
+}

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The kernel's last words: only a bug of the kernel itself leads here.
+
+use crate::arch::{cpu, regs, serial};
+use crate::boot;
+use crate::print::log;
+use core::panic::PanicInfo;
+use keel_abi::boot::{DEBUG_EXIT_PORT, END_KERNEL_PANIC};
+
+/// Return addresses that a backtrace shows at most.
+const BACKTRACE_WORDS: usize = 2048;
+
+#[panic_handler]
+fn panic(info: &PanicInfo) -> ! {
+    serial::fall_back();
+    log!("PANIC: {info}");
+    if let Some(thread) = cpu::cpu().current.get() {
+        log!("running {:?}", thread.id);
+        for (number, word) in thread.frame().words().iter().enumerate() {
+            log!("frame[{number}] = {:#x}", word.get());
+        }
+    }
+    log!("cr2 {:#x} cr3 {:#x}", regs::read_cr2(), regs::read_cr3());
+    backtrace();
+    end()
+}
+
+/// The words on the stack that are addresses in the kernel's text: no frame pointers are kept.
+fn backtrace() {
+    let (stack, text) = (boot::stack_words(BACKTRACE_WORDS), boot::text_range());
+    for word in stack.iter().filter(|word| text.contains(word)) {
+        log!("  {word:#x}");
+    }
+}
+
+/// Tells the emulator, where the command line allows that, and stops.
+pub fn end() -> ! {
+    if boot::may_exit() {
+        // SAFETY: the port of QEMU's debug exit device; nothing else is there when the option is given.
+        unsafe { regs::outl(DEBUG_EXIT_PORT as u16, END_KERNEL_PANIC as u32) };
+    }
+    regs::halt()
+}

@@ -1,0 +1,353 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The kernel's memory: a pool of pages fixed at boot, and accounts that pay for every page of it.
+//!
+//! An account takes whole pages; small objects come from pages that belong to one account, so one
+//! clan's use never fragments another's. The sum of all limits never exceeds the pool, therefore a page within
+//! a limit is always there. Owns the pages and what is recorded about each (`Page`); does not know
+//! what the objects are. One processor uses it, interrupts are off.
+
+use crate::arch::direct;
+use crate::refs::Ref;
+use crate::task::Task;
+use core::cell::Cell;
+use keel_abi::call::*;
+use keel_abi::Error;
+
+/// Bytes of a page.
+pub const PAGE: usize = keel_abi::fpage::PAGE_SIZE as usize;
+/// Objects are named by their offset in the pool in units of this many bytes.
+const UNIT: usize = 32;
+/// Object sizes; a bigger object takes a page.
+const CLASSES: [usize; 7] = [32, 64, 128, 256, 512, 1024, 2048];
+/// End of a chain of free objects in a page.
+const CHAIN_END: u16 = u16::MAX;
+
+/// What an account counts, for QUOTA_READ.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Tasks.
+    Task = ACCOUNT_TASKS as isize,
+    /// Lthreads.
+    Lthread = ACCOUNT_LTHREADS as isize,
+    /// Page tables.
+    Table = ACCOUNT_TABLES as isize,
+    /// Mapping nodes.
+    Node = ACCOUNT_NODES as isize,
+    /// Frame pages, UTCBs.
+    Frame = ACCOUNT_FRAMES as isize,
+    /// FPU and debug register states.
+    Fpu = ACCOUNT_FPUS as isize,
+    /// What belongs to one of the above: thread directories, companions, port grants.
+    Part = ACCOUNT_POOL_FREE as isize,
+}
+
+/// What is recorded about one page of the pool.
+pub struct Page {
+    next: Cell<u32>,
+    prev: Cell<u32>,
+    account: Cell<Option<Ref<Account>>>,
+    class: Cell<u8>,
+    live: Cell<u16>,
+    free: Cell<u16>,
+    /// Page table: the task whose space it is part of.
+    pub task: Cell<Option<Ref<Task>>>,
+    /// Page table: the first address that it covers.
+    pub base: Cell<u64>,
+    /// Page table: entries in use.
+    pub used: Cell<u16>,
+    /// Page table: level of its entries, 0 for 4 KB.
+    pub level: Cell<u8>,
+    /// Page table: the table above it; frame page: 1 bit for each frame that is bound.
+    pub parent: Cell<u32>,
+    /// Page table: object index of its companion (a node index for each entry), 0 if none.
+    pub companion: Cell<u32>,
+}
+
+/// An account: how many pages may be used, and how many are.
+pub struct Account {
+    /// Pages that may be used, less those moved to other accounts.
+    pub limit: Cell<u64>,
+    /// Pages in use.
+    pub used: Cell<u64>,
+    /// The account that gets the limit back.
+    pub parent: Option<Ref<Account>>,
+    partial: [Cell<u32>; CLASSES.len()],
+    counts: [Cell<u64>; ACCOUNT_WORDS as usize],
+}
+
+impl Account {
+    /// An account over `limit` pages.
+    pub const fn new(limit: u64, parent: Option<Ref<Account>>) -> Account {
+        Account {
+            limit: Cell::new(limit),
+            used: Cell::new(0),
+            parent,
+            partial: [const { Cell::new(0) }; CLASSES.len()],
+            counts: [const { Cell::new(0) }; ACCOUNT_WORDS as usize],
+        }
+    }
+
+    /// One of the ACCOUNT_* words.
+    pub fn word(&self, word: u64) -> u64 {
+        match word {
+            ACCOUNT_LIMIT => self.limit.get(),
+            ACCOUNT_USED => self.used.get(),
+            ACCOUNT_POOL_FREE => POOL.free_pages.get(),
+            _ => self.counts[word as usize].get(),
+        }
+    }
+
+    /// Moves `pages` of the limit out, if they are unused.
+    pub fn withdraw(&self, pages: u64) -> Result<(), Error> {
+        if self.limit.get() - self.used.get() < pages {
+            return Err(Error::NoMemory);
+        }
+        self.limit.set(self.limit.get() - pages);
+        Ok(())
+    }
+
+    fn count(&self, kind: Kind, change: i64) {
+        let count = &self.counts[kind as usize];
+        count.set(count.get().wrapping_add_signed(change));
+    }
+}
+
+/// The pool.
+pub struct Pool {
+    base: Cell<u64>,
+    count: Cell<u32>,
+    pages: Cell<*const Page>,
+    free: Cell<u32>,
+    /// Pages in nobody's use.
+    pub free_pages: Cell<u64>,
+    /// The account that all others come from.
+    pub root: Account,
+}
+
+// SAFETY: only the boot processor runs; see the module's comment.
+unsafe impl Sync for Pool {}
+
+/// The one pool.
+pub static POOL: Pool = Pool {
+    base: Cell::new(0),
+    count: Cell::new(0),
+    pages: Cell::new(core::ptr::null()),
+    free: Cell::new(0),
+    free_pages: Cell::new(0),
+    root: Account::new(0, None),
+};
+
+impl Pool {
+    /// Takes the physical memory [start, end), page aligned, as the pool. Called once at boot.
+    ///
+    /// # Safety
+    /// The range is RAM in nobody's use, mapped by the direct map.
+    pub unsafe fn init(&self, start: u64, end: u64) {
+        let count = (end - start) as usize / PAGE;
+        let records = (count * size_of::<Page>()).div_ceil(PAGE);
+        self.base.set(start);
+        self.count.set(count as u32);
+        self.pages.set(direct(start).cast());
+        // SAFETY: the first `records` pages of the range hold a `Page` for each; all bits zero is valid.
+        unsafe { core::ptr::write_bytes(direct(start), 0, records * PAGE) };
+        for index in (records as u32..count as u32).rev() {
+            self.page(index).next.set(self.free.replace(index));
+        }
+        self.free_pages.set((count - records) as u64);
+        self.root.limit.set((count - records) as u64);
+    }
+
+    /// The record of a page.
+    pub fn page(&self, index: u32) -> &Page {
+        debug_assert!(index < self.count.get());
+        // SAFETY: `pages` has `count` records; indices come from the pool itself.
+        unsafe { &*self.pages.get().add(index as usize) }
+    }
+
+    /// Physical address of a page.
+    pub fn physical(&self, index: u32) -> u64 {
+        self.base.get() + index as u64 * PAGE as u64
+    }
+
+    /// Kernel address of a page.
+    pub fn address(&self, index: u32) -> *mut u8 {
+        direct(self.physical(index))
+    }
+
+    /// The page that holds a physical address, which lies in the pool.
+    pub fn index_of(&self, physical: u64) -> u32 {
+        ((physical - self.base.get()) / PAGE as u64) as u32
+    }
+
+    /// Whether a physical address lies in the pool.
+    pub fn contains(&self, physical: u64) -> bool {
+        physical >= self.base.get()
+            && physical < self.base.get() + self.count.get() as u64 * PAGE as u64
+    }
+
+    /// The short name of an object: an index in units of 32 bytes. Never 0.
+    pub fn name_of(&self, object: *const u8) -> u32 {
+        ((object as u64 - direct(self.base.get()) as u64) / UNIT as u64) as u32
+    }
+
+    /// The object of a short name.
+    pub fn object(&self, name: u32) -> *mut u8 {
+        direct(self.base.get() + name as u64 * UNIT as u64)
+    }
+
+    /// A page for `account`, its content whatever it was.
+    pub fn take_page(&self, account: Ref<Account>, kind: Kind) -> Result<u32, Error> {
+        let index = self.take_raw(account)?;
+        account.count(kind, 1);
+        Ok(index)
+    }
+
+    /// A page for `account`, all zero.
+    pub fn take_zeroed(&self, account: Ref<Account>, kind: Kind) -> Result<u32, Error> {
+        let index = self.take_page(account, kind)?;
+        // SAFETY: the page is ours alone.
+        unsafe { core::ptr::write_bytes(self.address(index).cast::<u64>(), 0, PAGE / 8) };
+        Ok(index)
+    }
+
+    /// Gives back a page that `take_page` gave.
+    pub fn give_page(&self, index: u32, kind: Kind) {
+        if let Some(account) = self.page(index).account.get() {
+            account.count(kind, -1);
+        }
+        self.give_raw(index);
+    }
+
+    fn take_raw(&self, account: Ref<Account>) -> Result<u32, Error> {
+        if account.used.get() >= account.limit.get() || self.free.get() == 0 {
+            return Err(Error::NoMemory);
+        }
+        let index = self.free.get();
+        let page = self.page(index);
+        self.free.set(page.next.get());
+        self.free_pages.set(self.free_pages.get() - 1);
+        account.used.set(account.used.get() + 1);
+        page.account.set(Some(account));
+        page.task.set(None);
+        page.used.set(0);
+        page.companion.set(0);
+        page.parent.set(0);
+        Ok(index)
+    }
+
+    fn give_raw(&self, index: u32) {
+        let page = self.page(index);
+        if let Some(account) = page.account.take() {
+            account.used.set(account.used.get() - 1);
+        }
+        page.next.set(self.free.replace(index));
+        self.free_pages.set(self.free_pages.get() + 1);
+    }
+
+    /// Memory for an object of `size` bytes (at most 2048), aligned to the power of two above its
+    /// size; its content is whatever it was.
+    pub fn take(&self, account: Ref<Account>, size: usize, kind: Kind) -> Result<*mut u8, Error> {
+        let class = class_of(size);
+        let mut index = account.partial[class].get();
+        if index == 0 {
+            index = self.take_raw(account)?;
+            self.cut_up(index, class);
+            self.link_partial(account, class, index);
+        }
+        let page = self.page(index);
+        let object = self
+            .address(index)
+            .wrapping_add(page.free.get() as usize * CLASSES[class]);
+        // SAFETY: a free object's first two bytes hold the next free one's number.
+        page.free.set(unsafe { object.cast::<u16>().read() });
+        page.live.set(page.live.get() + 1);
+        if page.free.get() == CHAIN_END {
+            self.unlink_partial(account, class, index);
+        }
+        account.count(kind, 1);
+        Ok(object)
+    }
+
+    /// Gives back an object of `take`.
+    ///
+    /// # Safety
+    /// `object` came from `take` with the same kind, and nothing refers to it any more.
+    pub unsafe fn give(&self, object: *mut u8, kind: Kind) {
+        let offset = object as u64 - direct(self.base.get()) as u64;
+        let index = (offset / PAGE as u64) as u32;
+        let page = self.page(index);
+        let class = page.class.get() as usize;
+        let Some(account) = page.account.get() else {
+            return;
+        };
+        account.count(kind, -1);
+        let was_full = page.free.get() == CHAIN_END;
+        // SAFETY: the object is the caller's to give.
+        unsafe { object.cast::<u16>().write(page.free.get()) };
+        page.free
+            .set((offset as usize % PAGE / CLASSES[class]) as u16);
+        page.live.set(page.live.get() - 1);
+        if was_full {
+            self.link_partial(account, class, index);
+        }
+        if page.live.get() == 0 {
+            self.unlink_partial(account, class, index);
+            self.give_raw(index);
+        }
+    }
+
+    fn cut_up(&self, index: u32, class: usize) {
+        let (page, size) = (self.page(index), CLASSES[class]);
+        let count = PAGE / size;
+        page.class.set(class as u8);
+        page.live.set(0);
+        page.free.set(0);
+        for number in 0..count {
+            let next = if number + 1 < count {
+                number as u16 + 1
+            } else {
+                CHAIN_END
+            };
+            // SAFETY: inside the page, which is ours alone.
+            unsafe {
+                self.address(index)
+                    .add(number * size)
+                    .cast::<u16>()
+                    .write(next)
+            };
+        }
+    }
+
+    fn link_partial(&self, account: Ref<Account>, class: usize, index: u32) {
+        let first = account.partial[class].replace(index);
+        self.page(index).prev.set(0);
+        self.page(index).next.set(first);
+        if first != 0 {
+            self.page(first).prev.set(index);
+        }
+    }
+
+    fn unlink_partial(&self, account: Ref<Account>, class: usize, index: u32) {
+        let (next, prev) = (self.page(index).next.get(), self.page(index).prev.get());
+        match prev {
+            0 => account.partial[class].set(next),
+            _ => self.page(prev).next.set(next),
+        }
+        if next != 0 {
+            self.page(next).prev.set(prev);
+        }
+    }
+
+    /// The account that owns the whole pool.
+    pub fn root_account(&'static self) -> Ref<Account> {
+        // SAFETY: a static lives for ever.
+        unsafe { Ref::new(&raw const self.root as *mut Account) }
+    }
+}
+
+fn class_of(size: usize) -> usize {
+    CLASSES
+        .iter()
+        .position(|class| *class >= size)
+        .expect("objects are at most half a page")
+}

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The ready threads of one processor: 256 lists and a bitmap of those that are not empty.
+//! The running thread is in none of them.
+
+use crate::list::{Linked, List};
+use crate::refs::Ref;
+use core::cell::Cell;
+use keel_abi::call::PRIORITIES;
+
+/// List tag of the ready lists.
+pub struct Ready;
+
+/// Ready threads by priority.
+pub struct RunQueue<T: Linked<Ready>> {
+    lists: [List<T, Ready>; PRIORITIES as usize],
+    occupied: [Cell<u64>; PRIORITIES as usize / 64],
+}
+
+impl<T: Linked<Ready>> RunQueue<T> {
+    /// Nothing is ready.
+    pub const fn new() -> Self {
+        RunQueue {
+            lists: [const { List::new() }; PRIORITIES as usize],
+            occupied: [const { Cell::new(0) }; 4],
+        }
+    }
+
+    /// The highest priority that has a thread, or `None`.
+    pub fn top(&self) -> Option<u8> {
+        for (index, word) in self.occupied.iter().enumerate().rev() {
+            if word.get() != 0 {
+                return Some((index as u32 * 64 + 63 - word.get().leading_zeros()) as u8);
+            }
+        }
+        None
+    }
+
+    /// Whether a thread of this priority is ready.
+    pub fn has(&self, priority: u8) -> bool {
+        !self.lists[priority as usize].is_empty()
+    }
+
+    /// Adds a thread behind those of its priority.
+    pub fn push_back(&self, thread: Ref<T>, priority: u8) {
+        self.lists[priority as usize].push_back(thread);
+        self.mark(priority);
+    }
+
+    /// Adds a thread before those of its priority: it was preempted, not finished.
+    pub fn push_front(&self, thread: Ref<T>, priority: u8) {
+        self.lists[priority as usize].push_front(thread);
+        self.mark(priority);
+    }
+
+    /// Takes a thread out that was added with this priority.
+    pub fn remove(&self, thread: Ref<T>, priority: u8) {
+        self.lists[priority as usize].remove(thread);
+        if self.lists[priority as usize].is_empty() {
+            let word = &self.occupied[priority as usize / 64];
+            word.set(word.get() & !(1 << (priority % 64)));
+        }
+    }
+
+    /// Takes the first thread of the highest priority out.
+    pub fn pop(&self) -> Option<Ref<T>> {
+        let priority = self.top()?;
+        let thread = self.lists[priority as usize].first()?;
+        self.remove(thread, priority);
+        Some(thread)
+    }
+
+    fn mark(&self, priority: u8) {
+        let word = &self.occupied[priority as usize / 64];
+        word.set(word.get() | 1 << (priority % 64));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::list::Links;
+    use crate::random::Random;
+
+    struct Thread {
+        number: usize,
+        links: Links<Thread>,
+    }
+    impl Linked<Ready> for Thread {
+        fn links(&self) -> &Links<Thread> {
+            &self.links
+        }
+    }
+
+    #[test]
+    fn picks_the_highest_priority_in_order_of_arrival() {
+        let queue: RunQueue<Thread> = RunQueue::new();
+        let threads: Vec<Ref<Thread>> = (0..300)
+            // SAFETY: leaked, so it lives for ever.
+            .map(|number| unsafe {
+                Ref::new(Box::leak(Box::new(Thread {
+                    number,
+                    links: Links::new(),
+                })))
+            })
+            .collect();
+        let mut model: Vec<Vec<usize>> = vec![Vec::new(); 256];
+        let mut place: Vec<Option<u8>> = vec![None; threads.len()];
+        let random = Random::new(3);
+        for _ in 0..200_000 {
+            let which = random.below(threads.len() as u64) as usize;
+            match (random.below(3), place[which]) {
+                (0, _) => {
+                    let expected = model
+                        .iter_mut()
+                        .rev()
+                        .find(|l| !l.is_empty())
+                        .map(|l| l.remove(0));
+                    let got = queue.pop().map(|t| t.number);
+                    assert_eq!(got, expected);
+                    if let Some(number) = got {
+                        place[number] = None;
+                    }
+                }
+                (_, Some(priority)) => {
+                    queue.remove(threads[which], priority);
+                    model[priority as usize].retain(|n| *n != which);
+                    place[which] = None;
+                }
+                (front, None) => {
+                    let priority = random.below(256) as u8;
+                    place[which] = Some(priority);
+                    if front == 1 {
+                        queue.push_front(threads[which], priority);
+                        model[priority as usize].insert(0, which);
+                    } else {
+                        queue.push_back(threads[which], priority);
+                        model[priority as usize].push(which);
+                    }
+                }
+            }
+            assert_eq!(
+                queue.top().map(usize::from),
+                model.iter().rposition(|l| !l.is_empty())
+            );
+        }
+    }
+}

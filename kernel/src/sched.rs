@@ -1,0 +1,302 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Who runs: priorities, time slices, timeouts, and the way out to user mode.
+//!
+//! The running thread is in no queue. Whoever becomes ready goes into the run queue, or, as an IPC partner,
+//! into the one place beside it (`Cpu::partner`) from which it is taken without touching the queue.
+
+use crate::arch::cpu::{cpu, Cpu};
+use crate::arch::{apic, clock, entry};
+use crate::deadlines::Deadline;
+use crate::fault;
+use crate::ipc;
+use crate::refs::Ref;
+use crate::source::{self, Source};
+use crate::thread::*;
+use keel_abi::Side;
+
+/// Time slice of a new thread.
+pub const DEFAULT_SLICE_NS: u64 = 10_000_000;
+
+/// What happens at a deadline.
+#[derive(Clone, Copy)]
+pub enum Due {
+    /// A thread's timeout.
+    Thread(Ref<Thread>),
+    /// A timer fires.
+    Timer(Ref<Source>),
+    /// The end of a time slice.
+    Slice,
+}
+
+/// The running thread. Exists whenever a system call or a user's exception is served.
+pub fn current() -> Option<Ref<Thread>> {
+    cpu().current.get()
+}
+
+/// Makes a thread ready that was not.
+pub fn wake(thread: Ref<Thread>) {
+    thread.state.set(State::Ready);
+    let cpu = cpu();
+    if cpu.current.get() == Some(thread) {
+        return;
+    }
+    match cpu.partner.get() {
+        None => cpu.partner.set(Some(thread)),
+        Some(_) => enqueue(cpu, thread),
+    }
+}
+
+fn enqueue(cpu: &Cpu, thread: Ref<Thread>) {
+    thread.set(QUEUED);
+    cpu.queue.push_back(thread, thread.priority.get());
+}
+
+/// Takes a ready thread out of whatever it is in: it blocks, stops or goes.
+pub fn unready(thread: Ref<Thread>) {
+    let cpu = cpu();
+    if thread.has(QUEUED) {
+        thread.unset(QUEUED);
+        cpu.queue.remove(thread, thread.priority.get());
+    } else if cpu.partner.get() == Some(thread) {
+        cpu.partner.set(None);
+    }
+}
+
+/// Drops every reference of the processor to a thread that is being deleted. Whether it was running.
+pub fn forget(thread: Ref<Thread>) -> bool {
+    unready(thread);
+    let cpu = cpu();
+    cpu.deadlines.remove(deadline_of(thread));
+    entry::forget(thread);
+    let running = cpu.current.get() == Some(thread);
+    if running {
+        cpu.current.set(None);
+    }
+    running
+}
+
+fn deadline_of(thread: Ref<Thread>) -> Ref<Deadline<Due>> {
+    // SAFETY: part of a live thread; `forget` takes it out of the heap before the thread goes.
+    unsafe { Ref::new(&raw const thread.deadline as *mut _) }
+}
+
+/// Sets a thread's timeout, in kernel time.
+pub fn arm(thread: Ref<Thread>, time: u64) {
+    let cpu = cpu();
+    cpu.deadlines.remove(deadline_of(thread));
+    cpu.deadlines
+        .insert(deadline_of(thread), time, Due::Thread(thread));
+    program(cpu);
+}
+
+/// Clears a thread's timeout.
+pub fn disarm(thread: Ref<Thread>) {
+    if thread.deadline.is_armed() {
+        cpu().deadlines.remove(deadline_of(thread));
+    }
+}
+
+/// Sets a timer's deadline; `u64::MAX` clears it.
+pub fn arm_timer(timer: Ref<Source>, time: u64) {
+    let cpu = cpu();
+    cpu.deadlines.remove(timer.deadline());
+    if time != u64::MAX {
+        cpu.deadlines
+            .insert(timer.deadline(), time, Due::Timer(timer));
+        program(cpu);
+    }
+}
+
+/// Sets the hardware's timer for the earliest deadline, if that changed.
+fn program(cpu: &Cpu) {
+    let earliest = cpu.deadlines.earliest();
+    if earliest < cpu.programmed.get() {
+        cpu.programmed.set(earliest);
+        apic::set_timer(earliest);
+    }
+}
+
+/// The hardware's timer fired: serves all that is due.
+pub fn timer_interrupt() {
+    let cpu = cpu();
+    cpu.programmed.set(u64::MAX);
+    while let Some(due) = cpu.deadlines.pop_due(clock::now()) {
+        match due {
+            Due::Thread(thread) => ipc::timed_out(thread),
+            Due::Timer(timer) => source::fire(timer),
+            Due::Slice => cpu.slice_over.set(true),
+        }
+    }
+    program(cpu);
+}
+
+/// Lets waiting interrupts in, inside a long operation. Whether somebody should run instead of us.
+pub fn poll() -> bool {
+    entry::poll();
+    let cpu = cpu();
+    let Some(current) = cpu.current.get() else {
+        return false;
+    };
+    let over = |thread: Ref<Thread>| thread.priority.get() > current.priority.get();
+    cpu.partner.get().is_some_and(over)
+        || cpu
+            .queue
+            .top()
+            .is_some_and(|top| top > current.priority.get())
+}
+
+/// Gives the processor to `to` (ready) or to the next of the same priority.
+pub fn switch_to(to: Option<Ref<Thread>>) {
+    let cpu = cpu();
+    let Some(current) = cpu.current.get() else {
+        return;
+    };
+    match to {
+        None => cpu.slice_over.set(true),
+        Some(to)
+            if to != current
+                && to.priority.get() <= current.priority.get()
+                && to.state.get() == State::Ready =>
+        {
+            unready(to);
+            enqueue(cpu, current);
+            cpu.current.set(Some(to));
+            // It keeps the processor although the donor may have the higher priority: until the donor's slice ends.
+            cpu.donated.set(true);
+        }
+        Some(_) => {}
+    }
+}
+
+/// Chooses who runs; idles until somebody can.
+fn choose(cpu: &Cpu) -> Ref<Thread> {
+    loop {
+        if let Some(thread) = candidate(cpu) {
+            return thread;
+        }
+        entry::wait_for_interrupt();
+    }
+}
+
+fn candidate(cpu: &Cpu) -> Option<Ref<Thread>> {
+    let running = cpu
+        .current
+        .get()
+        .filter(|thread| thread.state.get() == State::Ready);
+    if cpu.donated.take() && !cpu.slice_over.get() && running.is_some() {
+        return running;
+    }
+    let partner = cpu.partner.take();
+    let top = cpu.queue.top();
+    let best = match (running, partner) {
+        (Some(running), Some(partner)) if partner.priority.get() > running.priority.get() => {
+            put_back(cpu, running);
+            partner
+        }
+        (Some(running), Some(partner)) => {
+            enqueue(cpu, partner);
+            running
+        }
+        (Some(thread), None) => thread,
+        (None, Some(partner)) => {
+            cpu.current.set(None);
+            partner
+        }
+        (None, None) => {
+            cpu.current.set(None);
+            return pop(cpu);
+        }
+    };
+    let top = top.max(cpu.queue.top());
+    let over = cpu.slice_over.get() && Some(best) == running;
+    if top.is_some_and(|top| top > best.priority.get() || over && top == best.priority.get()) {
+        if over {
+            enqueue(cpu, best);
+        } else {
+            put_back(cpu, best);
+        }
+        return pop(cpu);
+    }
+    Some(best)
+}
+
+fn put_back(cpu: &Cpu, thread: Ref<Thread>) {
+    thread.set(QUEUED);
+    cpu.queue.push_front(thread, thread.priority.get());
+}
+
+fn pop(cpu: &Cpu) -> Option<Ref<Thread>> {
+    let thread = cpu.queue.pop()?;
+    thread.unset(QUEUED);
+    Some(thread)
+}
+
+/// Starts a time slice if somebody else of the same priority is ready.
+fn start_slice(cpu: &Cpu, thread: Ref<Thread>, fresh: bool) {
+    cpu.slice_over.set(false);
+    let contended = thread.slice.get() != 0 && cpu.queue.has(thread.priority.get());
+    let armed = cpu.slice.is_armed();
+    if armed && (fresh || !contended) {
+        cpu.deadlines.remove(cpu.slice_deadline());
+    }
+    if contended && (fresh || !armed) {
+        cpu.deadlines.insert(
+            cpu.slice_deadline(),
+            clock::now() + thread.slice.get(),
+            Due::Slice,
+        );
+        program(cpu);
+    }
+}
+
+/// The end of every entry from user mode: chooses a thread, does what it has to do first, and
+/// returns the frame with which to leave.
+pub fn leave() -> u64 {
+    let cpu = cpu();
+    loop {
+        let thread = choose(cpu);
+        let fresh = cpu.current.replace(Some(thread)) != Some(thread) || cpu.slice_over.get();
+        if thread.has(WORK) {
+            before_user(thread);
+            continue;
+        }
+        if fresh || cpu.queue.has(thread.priority.get()) || cpu.slice.is_armed() {
+            start_slice(cpu, thread, fresh);
+        }
+        if entry::load(thread) {
+            return thread.frame_address();
+        }
+        fault::bad_frame(thread);
+    }
+}
+
+fn before_user(thread: Ref<Thread>) {
+    if thread.has(RECEIVE_DUE) {
+        thread.unset(RECEIVE_DUE);
+        if let Err(error) = ipc::receive(thread) {
+            ipc::finish(thread, Side::Receive, error);
+        }
+    } else if thread.has(TRIGGERED) {
+        thread.unset(TRIGGERED);
+        fault::triggered(thread);
+    }
+}
+
+/// Changes a priority, wherever the thread is.
+pub fn set_priority(thread: Ref<Thread>, priority: u8) {
+    let queued = thread.has(QUEUED);
+    if queued {
+        unready(thread);
+    }
+    thread.priority.set(priority);
+    if queued {
+        enqueue(cpu(), thread);
+    }
+}
+
+/// Stops a thread that is in no queue but perhaps the run queue.
+pub fn stop(thread: Ref<Thread>) {
+    unready(thread);
+    disarm(thread);
+    thread.state.set(State::Inactive);
+}

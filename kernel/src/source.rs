@@ -1,0 +1,390 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What the kernel itself answers for: interrupt lines, timers, the quota.
+//!
+//! A source is attached to at most one thread. When it fires and the thread does not wait for it, it stays
+//! in the thread's list of pending sources, once. A line that fired is not delivered again before
+//! it is acknowledged; an edge that comes meanwhile is kept.
+
+use crate::arch::apic;
+use crate::deadlines::Deadline;
+use crate::global::Global;
+use crate::list::{Linked, Links};
+use crate::refs::Ref;
+use crate::sched::{self, Due};
+use crate::task::{self, Task};
+use crate::thread::Thread;
+use crate::{ipc, space};
+use core::cell::Cell;
+use keel_abi::call::*;
+use keel_abi::ids::*;
+use keel_abi::memory::*;
+use keel_abi::{Error, Id};
+
+/// List tag: sources that fired and wait for their thread.
+pub struct Pending;
+
+/// Interrupt lines that there are structures for (the I/O APICs of a PC have 24 to 120).
+const LINES: usize = 128;
+
+/// A line or a timer.
+pub struct Source {
+    attached: Cell<Option<Ref<Thread>>>,
+    /// Line: fired and not acknowledged.
+    busy: Cell<bool>,
+    /// Line: fired again while busy. Timer, line: in the thread's pending list.
+    again: Cell<bool>,
+    queued: Cell<bool>,
+    level: Cell<bool>,
+    /// Line: number of the task that holds the right.
+    holder: Cell<u32>,
+    deadline: Deadline<Due>,
+    links: Links<Source>,
+}
+
+impl Linked<Pending> for Source {
+    fn links(&self) -> &Links<Source> {
+        &self.links
+    }
+}
+
+impl Source {
+    const fn new() -> Source {
+        Source {
+            attached: Cell::new(None),
+            busy: Cell::new(false),
+            again: Cell::new(false),
+            queued: Cell::new(false),
+            level: Cell::new(false),
+            holder: Cell::new(TASK_SIGMA0 as u32),
+            deadline: Deadline::new(),
+            links: Links::new(),
+        }
+    }
+}
+
+impl Ref<Source> {
+    /// The deadline inside a timer.
+    pub fn deadline(self) -> Ref<Deadline<Due>> {
+        // SAFETY: sources are statics.
+        unsafe { Ref::new(&raw const (*self.as_ptr()).deadline as *mut _) }
+    }
+
+    fn is_timer(self) -> bool {
+        (TIMER_TABLE.as_ptr_range()).contains(&(self.as_ptr() as *const Source))
+    }
+
+    fn id(self) -> Id {
+        let table = if self.is_timer() {
+            TIMER_TABLE.as_ptr()
+        } else {
+            LINE_TABLE.as_ptr()
+        };
+        let number = (self.as_ptr() as usize - table as usize) / size_of::<Source>();
+        Id(number as u64 + if self.is_timer() { ID_TIMER } else { ID_IRQ })
+    }
+
+    fn line(self) -> u32 {
+        (self.id().0 - ID_IRQ) as u32
+    }
+}
+
+static LINE_TABLE: Global<[Source; LINES]> = Global::new([const { Source::new() }; LINES]);
+static TIMER_TABLE: Global<[Source; TIMERS as usize]> =
+    Global::new([const { Source::new() }; TIMERS as usize]);
+
+fn in_table(table: &'static [Source], index: u64) -> Option<Ref<Source>> {
+    // SAFETY: statics live for ever.
+    table
+        .get(index as usize)
+        .map(|source| unsafe { Ref::new(source as *const Source as *mut Source) })
+}
+
+fn line(number: u64) -> Option<Ref<Source>> {
+    if number < apic::line_count() as u64 {
+        in_table(&LINE_TABLE[..], number)
+    } else {
+        None
+    }
+}
+
+/// The line or timer of an id.
+fn lookup(id: Id) -> Option<Ref<Source>> {
+    match id.0 {
+        n if (ID_IRQ..ID_IRQ + IRQ_LINES).contains(&n) => line(n - ID_IRQ),
+        n if (ID_TIMER..ID_TIMER + TIMERS).contains(&n) => in_table(&TIMER_TABLE[..], n - ID_TIMER),
+        _ => None,
+    }
+}
+
+/// Whether a source delivers to a thread.
+pub fn is_attached(id: Id, thread: Ref<Thread>) -> bool {
+    lookup(id).is_some_and(|source| source.attached.get() == Some(thread))
+}
+
+/// The source of this id, if it fired for this thread.
+pub fn pending_for(thread: Ref<Thread>, id: Id) -> Option<Ref<Source>> {
+    lookup(id).filter(|source| source.attached.get() == Some(thread) && source.queued.get())
+}
+
+/// A line or a timer fires.
+pub fn fire(source: Ref<Source>) {
+    let Some(thread) = source.attached.get() else {
+        return;
+    };
+    if !ipc::interrupt(thread, source.id()) && !source.queued.replace(true) {
+        thread.pending.push_back(source);
+    }
+}
+
+/// The hardware's interrupt of a line.
+pub fn line_interrupt(number: u32) {
+    let Some(source) = line(number as u64) else {
+        return;
+    };
+    if source.level.get() {
+        apic::mask(number);
+    }
+    apic::end_of_interrupt();
+    if source.busy.replace(true) {
+        source.again.set(true);
+    } else {
+        fire(source);
+    }
+}
+
+/// A pending source reaches its thread.
+pub fn received(source: Ref<Source>, thread: Ref<Thread>) {
+    unqueue(source);
+    ipc::write_interrupt(thread, source.id());
+}
+
+fn unqueue(source: Ref<Source>) {
+    if let (true, Some(thread)) = (source.queued.replace(false), source.attached.get()) {
+        thread.pending.remove(source);
+    }
+}
+
+/// Answer words of an operation.
+pub struct Answer {
+    words: [u64; ACCOUNT_WORDS as usize],
+    count: usize,
+}
+
+impl Answer {
+    /// No words.
+    pub fn new() -> Answer {
+        Answer {
+            words: [0; ACCOUNT_WORDS as usize],
+            count: 0,
+        }
+    }
+
+    fn push(&mut self, word: u64) {
+        self.words[self.count] = word;
+        self.count += 1;
+    }
+
+    /// How many.
+    pub fn count(&self) -> usize {
+        self.count
+    }
+
+    /// The words.
+    pub fn words(&self) -> &[u64] {
+        &self.words[..self.count]
+    }
+}
+
+/// Performs an operation on a source.
+pub fn operate(
+    caller: Ref<Thread>,
+    id: Id,
+    operation: u64,
+    answer: &mut Answer,
+) -> Result<(), Error> {
+    let frame = caller.frame();
+    let (w0, w1) = (frame.r8.get(), frame.r9.get());
+    match id.0 {
+        ID_QUOTA => quota(caller, operation, w0, w1, answer),
+        ID_MSI => Err(Error::NotSupported),
+        ID_TIMER if operation == SOURCE_ATTACH => claim_timer(caller, answer),
+        n if (ID_MSI_SOURCE..ID_MSI_SOURCE + MSI_SOURCES).contains(&n) => Err(Error::NotSupported),
+        _ => {
+            let source = lookup(id).ok_or(Error::NoPartner)?;
+            if source.is_timer() {
+                timer(caller, source, operation, w0)
+            } else {
+                line_operation(caller, source, operation, w0)
+            }
+        }
+    }
+}
+
+fn claim_timer(caller: Ref<Thread>, answer: &mut Answer) -> Result<(), Error> {
+    let free = (0..TIMERS)
+        .filter_map(|n| in_table(&TIMER_TABLE[..], n))
+        .find(|t| t.attached.get().is_none());
+    let timer = free.ok_or(Error::NoMemory)?;
+    attach(timer, caller);
+    answer.push(timer.id().0);
+    Ok(())
+}
+
+fn attach(source: Ref<Source>, thread: Ref<Thread>) {
+    source.attached.set(Some(thread));
+    thread.sources.set(thread.sources.get() + 1);
+}
+
+fn detach(source: Ref<Source>) {
+    unqueue(source);
+    if source.is_timer() {
+        sched::arm_timer(source, u64::MAX);
+    } else {
+        apic::mask(source.line());
+        source.busy.set(false);
+        source.again.set(false);
+    }
+    if let Some(thread) = source.attached.take() {
+        thread.sources.set(thread.sources.get() - 1);
+    }
+}
+
+fn timer(caller: Ref<Thread>, timer: Ref<Source>, operation: u64, time: u64) -> Result<(), Error> {
+    let owner = timer.attached.get().ok_or(Error::NoPartner)?;
+    // A thread may program the timers of its whole task: arming can shorten another thread's wait.
+    if owner.task != caller.task {
+        return Err(Error::Denied);
+    }
+    match operation {
+        TIMER_SET => {
+            unqueue(timer);
+            sched::arm_timer(timer, time);
+            Ok(())
+        }
+        SOURCE_DETACH => {
+            detach(timer);
+            Ok(())
+        }
+        _ => Err(Error::Invalid),
+    }
+}
+
+fn line_operation(
+    caller: Ref<Thread>,
+    line: Ref<Source>,
+    operation: u64,
+    argument: u64,
+) -> Result<(), Error> {
+    if line.holder.get() != caller.task.number {
+        return Err(Error::Denied);
+    }
+    match operation {
+        SOURCE_ATTACH => {
+            if line.attached.get().is_some() {
+                return Err(Error::Busy);
+            }
+            if argument > IRQ_MODE_LEVEL {
+                return Err(Error::Invalid);
+            }
+            attach(line, caller);
+            line.level.set(apic::configure(line.line(), argument));
+            apic::unmask(line.line());
+            Ok(())
+        }
+        SOURCE_DETACH => {
+            detach(line);
+            Ok(())
+        }
+        SOURCE_ACK => {
+            acknowledge(line);
+            Ok(())
+        }
+        SOURCE_GIVE => {
+            let taker = task::find(Id(argument)).ok_or(Error::NoPartner)?;
+            detach(line);
+            line.holder.set(taker.number);
+            Ok(())
+        }
+        _ => Err(Error::Invalid),
+    }
+}
+
+fn acknowledge(line: Ref<Source>) {
+    if !line.busy.replace(false) {
+        return;
+    }
+    if line.again.take() {
+        line.busy.set(true);
+        fire(line);
+    } else if line.level.get() && line.attached.get().is_some() {
+        apic::unmask(line.line());
+    }
+}
+
+fn quota(
+    caller: Ref<Thread>,
+    operation: u64,
+    w0: u64,
+    w1: u64,
+    answer: &mut Answer,
+) -> Result<(), Error> {
+    match operation {
+        QUOTA_READ => {
+            let task = if w0 == ID_NIL {
+                caller.task
+            } else {
+                task::find(Id(w0)).ok_or(Error::NoPartner)?
+            };
+            if task != caller.task && !caller.task.is_chief_of(task) {
+                return Err(Error::Denied);
+            }
+            (0..ACCOUNT_WORDS).for_each(|word| answer.push(task.account.word(word)));
+            Ok(())
+        }
+        QUOTA_BUY_FRAMES => buy_frames(caller.task, w0, w1),
+        QUOTA_ENLARGE | QUOTA_SHRINK => Err(Error::NotSupported),
+        _ => Err(Error::Invalid),
+    }
+}
+
+fn buy_frames(task: Ref<Task>, first: u64, count: u64) -> Result<(), Error> {
+    let end = first
+        .checked_add(count)
+        .filter(|end| *end <= AREA_FRAME_PAGES)
+        .ok_or(Error::Invalid)?;
+    if task.area == 0 {
+        return Err(Error::Invalid);
+    }
+    for page in first..end {
+        let offset = AREA_FRAMES + page * POOL_PAGE;
+        if space::object_at(task, offset).is_none() {
+            space::add_object(task, offset)?;
+        }
+    }
+    Ok(())
+}
+
+const POOL_PAGE: u64 = crate::pool::PAGE as u64;
+
+/// A thread goes: its sources are free again.
+pub fn thread_deleted(thread: Ref<Thread>) {
+    if thread.sources.get() == 0 {
+        return;
+    }
+    let all = LINE_TABLE.iter().chain(TIMER_TABLE.iter());
+    for source in all.filter(|source| source.attached.get() == Some(thread)) {
+        // SAFETY: statics live for ever.
+        detach(unsafe { Ref::new(source as *const Source as *mut Source) });
+    }
+}
+
+/// A task goes: its lines return to its chief, or to sigma0.
+pub fn task_deleted(task: Ref<Task>) {
+    let heir = task.chief.map_or(TASK_SIGMA0 as u32, |chief| chief.number);
+    for line in LINE_TABLE
+        .iter()
+        .filter(|line| line.holder.get() == task.number)
+    {
+        line.holder.set(heir);
+    }
+}

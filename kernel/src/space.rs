@@ -1,0 +1,836 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Address spaces: page tables, and map, grant and unmap through the mapping database.
+//!
+//! Each page table knows its task, its base address and the table above it (pool::Page); one that holds
+//! user mappings has a companion, an array with the mapping node of each entry. Entries marked
+//! KERNEL_OBJECT (information page, UTCBs, frames) have no node and no user operation touches them.
+//! Empty tables are given back at once, so what a space costs depends only on what it maps.
+
+use crate::arch::paging::*;
+use crate::mapdb::{Index, Node, Store};
+use crate::pool::{Kind, POOL};
+use crate::refs::Ref;
+use crate::sched::poll;
+use crate::task::Task;
+use crate::{boot, pool};
+use core::cell::Cell;
+use keel_abi::fpage::*;
+use keel_abi::memory::*;
+use keel_abi::{Error, Fpage};
+
+/// Why an operation on a space did not end.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Stop {
+    /// It failed.
+    Failed(Error),
+    /// Somebody more important is ready: begin the system call anew.
+    Restart,
+}
+
+impl From<Error> for Stop {
+    fn from(error: Error) -> Self {
+        Stop::Failed(error)
+    }
+}
+
+/// Pages between two looks for interrupts: bounds how long they stay off (some 60 instructions a page).
+const POLL_INTERVAL: u32 = 32;
+
+/// Mapping nodes lie in the pool.
+struct Nodes;
+
+impl Store for Nodes {
+    fn node(&self, index: Index) -> &Node {
+        // SAFETY: indices come from `new_node` and leave all tables and trees in `free_node`.
+        unsafe { &*POOL.object(index).cast::<Node>() }
+    }
+}
+
+/// A leaf entry and where it is.
+#[derive(Clone, Copy)]
+struct Leaf {
+    table: u32,
+    slot: usize,
+    level: u8,
+    entry: u64,
+}
+
+impl Leaf {
+    fn cell(&self) -> &'static Cell<u64> {
+        entry_cell(self.table, self.slot)
+    }
+
+    fn node(&self) -> Index {
+        companion_cell(self.table, self.slot).map_or(0, Cell::get)
+    }
+
+    fn address(&self) -> u64 {
+        POOL.page(self.table).base.get() + self.slot as u64 * span(self.level)
+    }
+
+    fn of(node: Index) -> Leaf {
+        let (table, slot) = (
+            Nodes.node(node).table.get(),
+            Nodes.node(node).slot.get() as usize,
+        );
+        let level = Nodes.node(node).level.get();
+        Leaf {
+            table,
+            slot,
+            level,
+            entry: entry_cell(table, slot).get(),
+        }
+    }
+
+    fn flush(&self) {
+        if let Some(task) = POOL.page(self.table).task.get() {
+            flush(POOL.physical(task.root_table), self.address());
+        }
+    }
+}
+
+fn entry_cell(table: u32, slot: usize) -> &'static Cell<u64> {
+    debug_assert!(slot < ENTRIES);
+    // SAFETY: `table` is a page of 512 entries; the processor writes only accessed and dirty bits.
+    unsafe { &*POOL.address(table).cast::<Cell<u64>>().add(slot) }
+}
+
+fn companion_cell(table: u32, slot: usize) -> Option<&'static Cell<u32>> {
+    match POOL.page(table).companion.get() {
+        0 => None,
+        // SAFETY: a companion is an array of 512 node indices.
+        name => Some(unsafe { &*POOL.object(name).cast::<Cell<u32>>().add(slot) }),
+    }
+}
+
+/// A top table with the kernel's half and nothing else.
+pub fn new_root(account: Ref<pool::Account>) -> Result<u32, Error> {
+    let index = POOL.take_zeroed(account, Kind::Table)?;
+    // SAFETY: fresh and zero.
+    unsafe { copy_kernel_half(POOL.address(index).cast()) };
+    let page = POOL.page(index);
+    page.level.set(TOP_LEVEL);
+    page.base.set(0);
+    // The top table is never given back as empty.
+    page.used.set(1);
+    Ok(index)
+}
+
+/// Where the walk for an address ended: the lowest table, and the level of its entries.
+fn walk(task: Ref<Task>, address: u64, stop: u8) -> (u32, u8) {
+    let (mut table, mut level) = (task.root_table, TOP_LEVEL);
+    while level > stop {
+        let entry = entry_cell(table, slot(address, level)).get();
+        if entry & PRESENT == 0 || entry & LARGE != 0 {
+            break;
+        }
+        table = POOL.index_of(entry & ADDRESS);
+        level -= 1;
+    }
+    (table, level)
+}
+
+/// The leaf entry at an address, or the level of the entry that is empty there.
+fn find(task: Ref<Task>, address: u64) -> Result<Leaf, u8> {
+    let (table, level) = walk(task, address, 0);
+    let slot = slot(address, level);
+    let entry = entry_cell(table, slot).get();
+    if entry & PRESENT == 0 {
+        return Err(level);
+    }
+    Ok(Leaf {
+        table,
+        slot,
+        level,
+        entry,
+    })
+}
+
+/// What is mapped at a user address: physical address and rights.
+pub fn translate(task: Ref<Task>, address: u64) -> Option<(u64, u64)> {
+    let leaf = find(task, address).ok()?;
+    Some((
+        (leaf.entry & ADDRESS) + address % span(leaf.level),
+        bits_rights(leaf.entry),
+    ))
+}
+
+/// The table for entries of `level` at an address, made if need be. Fails with Busy where a larger page is mapped.
+fn table_for(task: Ref<Task>, address: u64, level: u8) -> Result<u32, Error> {
+    let (mut table, mut at) = walk(task, address, level);
+    while at > level {
+        let cell = entry_cell(table, slot(address, at));
+        if cell.get() & PRESENT != 0 {
+            return Err(Error::Busy);
+        }
+        let below = match POOL.take_zeroed(task.account, Kind::Table) {
+            Ok(below) => below,
+            Err(error) => {
+                drop_if_empty(table);
+                return Err(error);
+            }
+        };
+        let page = POOL.page(below);
+        page.task.set(Some(task));
+        page.level.set(at - 1);
+        page.base.set(address & !(span(at) - 1));
+        page.parent.set(table);
+        POOL.page(table).used.set(POOL.page(table).used.get() + 1);
+        cell.set(POOL.physical(below) | PRESENT | WRITE | USER);
+        (table, at) = (below, at - 1);
+    }
+    Ok(table)
+}
+
+/// Gives back a table without entries, and those above it that became empty by that.
+fn drop_if_empty(mut table: u32) {
+    while POOL.page(table).used.get() == 0 {
+        let page = POOL.page(table);
+        let above = page.parent.get();
+        entry_cell(above, slot(page.base.get(), page.level.get() + 1)).set(0);
+        if let Some(task) = page.task.get() {
+            // The processor may cache the entry above: invlpg drops that as well.
+            flush(POOL.physical(task.root_table), page.base.get());
+        }
+        free_table(table);
+        POOL.page(above).used.set(POOL.page(above).used.get() - 1);
+        table = above;
+    }
+}
+
+fn free_table(table: u32) {
+    let companion = POOL.page(table).companion.take();
+    if companion != 0 {
+        // SAFETY: the table that named it is going.
+        unsafe { POOL.give(POOL.object(companion), Kind::Part) };
+    }
+    POOL.give_page(table, Kind::Table);
+}
+
+fn with_companion(table: u32, account: Ref<pool::Account>) -> Result<(), Error> {
+    if POOL.page(table).companion.get() != 0 {
+        return Ok(());
+    }
+    let memory = POOL.take(account, ENTRIES * size_of::<u32>(), Kind::Part)?;
+    // SAFETY: fresh memory of this size.
+    unsafe { core::ptr::write_bytes(memory, 0, ENTRIES * size_of::<u32>()) };
+    POOL.page(table).companion.set(POOL.name_of(memory));
+    Ok(())
+}
+
+fn new_node(
+    account: Ref<pool::Account>,
+    table: u32,
+    slot: usize,
+    level: u8,
+) -> Result<Index, Error> {
+    let memory = POOL
+        .take(account, size_of::<Node>(), Kind::Node)?
+        .cast::<Node>();
+    // SAFETY: fresh memory of this size.
+    unsafe { memory.write(Node::new(table, slot as u16, level)) };
+    Ok(POOL.name_of(memory.cast()))
+}
+
+fn free_node(node: Index) {
+    // SAFETY: the caller has taken it out of its table and its tree.
+    unsafe { POOL.give(POOL.object(node), Kind::Node) };
+}
+
+/// Enters a leaf whose slot is empty, with a node under `parent` (0: a root).
+fn enter(
+    task: Ref<Task>,
+    address: u64,
+    level: u8,
+    entry: u64,
+    parent: Index,
+) -> Result<Leaf, Error> {
+    let table = table_for(task, address, level)?;
+    let slot = slot(address, level);
+    let node = with_companion(table, task.account)
+        .and_then(|()| new_node(task.account, table, slot, level));
+    let node = match node {
+        Ok(node) => node,
+        Err(error) => {
+            drop_if_empty(table);
+            return Err(error);
+        }
+    };
+    Nodes.attach(node, parent);
+    if let Some(cell) = companion_cell(table, slot) {
+        cell.set(node);
+    }
+    entry_cell(table, slot).set(entry);
+    POOL.page(table).used.set(POOL.page(table).used.get() + 1);
+    Ok(Leaf {
+        table,
+        slot,
+        level,
+        entry,
+    })
+}
+
+/// Takes one leaf away whose node has no children. Its state is ORed into the result.
+fn remove(leaf: Leaf, node: Index) -> u64 {
+    let state = leaf.cell().replace(0) & (ACCESSED | DIRTY);
+    leaf.flush();
+    if let Some(cell) = companion_cell(leaf.table, leaf.slot) {
+        cell.set(0);
+    }
+    Nodes.detach(node);
+    free_node(node);
+    POOL.page(leaf.table)
+        .used
+        .set(POOL.page(leaf.table).used.get() - 1);
+    drop_if_empty(leaf.table);
+    state
+}
+
+/// Takes away all that came from `node`, and with `itself` the mapping too.
+fn revoke(node: Index, itself: bool, work: &mut Work) -> Result<(), Stop> {
+    while Nodes.first_child(node) != 0 {
+        let leaf = Nodes.deepest(node);
+        work.state |= remove(Leaf::of(leaf), leaf);
+        work.step()?;
+    }
+    if itself {
+        work.state |= remove(Leaf::of(node), node);
+    }
+    Ok(())
+}
+
+/// Reduces the rights of all that came from `node`, and with `itself` of the mapping too.
+fn reduce(node: Index, itself: bool, keep: u64, work: &mut Work) -> Result<(), Stop> {
+    let mut at = if itself {
+        node
+    } else {
+        Nodes.next_in_subtree(node, node)
+    };
+    while at != 0 {
+        let leaf = Leaf::of(at);
+        let reduced =
+            (leaf.entry & !(WRITE | NO_EXECUTE)) | rights_bits(bits_rights(leaf.entry) & keep);
+        if reduced != leaf.entry {
+            leaf.cell().set(reduced);
+            leaf.flush();
+        }
+        work.state |= leaf.entry & (ACCESSED | DIRTY);
+        work.step()?;
+        at = Nodes.next_in_subtree(at, node);
+    }
+    Ok(())
+}
+
+/// Progress of a long operation: what it found, and when it last looked for interrupts.
+pub struct Work {
+    state: u64,
+    steps: u32,
+    polls: bool,
+}
+
+impl Work {
+    /// Nothing done yet; interrupts are let in on the way, and the operation may have to begin anew.
+    pub fn new() -> Work {
+        Work {
+            state: 0,
+            steps: 0,
+            polls: true,
+        }
+    }
+
+    /// Work inside a transfer, which cannot begin anew: the partner already left its queue.
+    pub fn unbroken() -> Work {
+        Work {
+            state: 0,
+            steps: 0,
+            polls: false,
+        }
+    }
+
+    /// The UNMAP_* state found.
+    pub fn found(&self) -> u64 {
+        use keel_abi::call::{UNMAP_DIRTY, UNMAP_REFERENCED};
+        let referenced = if self.state & ACCESSED != 0 {
+            UNMAP_REFERENCED
+        } else {
+            0
+        };
+        let dirty = if self.state & DIRTY != 0 {
+            UNMAP_DIRTY
+        } else {
+            0
+        };
+        referenced | dirty
+    }
+
+    /// Counts a step; now and then lets interrupts in.
+    fn step(&mut self) -> Result<(), Stop> {
+        self.steps += 1;
+        if self.polls && self.steps % POLL_INTERVAL == 0 && poll() {
+            return Err(Stop::Restart);
+        }
+        Ok(())
+    }
+}
+
+/// Cuts a large leaf into 512 of the next level. Smaller pages that came from it now come from the pieces; those who
+/// got the large page as a whole lose it (they fault, and may ask again).
+fn split(leaf: Leaf, node: Index, work: &mut Work) -> Result<(), Stop> {
+    let mut child = Nodes.first_child(node);
+    while child != 0 {
+        let next = Nodes.next_sibling(child);
+        if Nodes.node(child).level.get() == leaf.level {
+            revoke(child, true, work)?;
+        }
+        child = next;
+    }
+    let Some(task) = POOL.page(leaf.table).task.get() else {
+        return Err(Error::Invalid.into());
+    };
+    let pieces = new_pieces(task, leaf, Nodes.parent(node))?;
+    let mut child = Nodes.first_child(node);
+    while child != 0 {
+        let piece = slot(Leaf::of(child).entry & ADDRESS, leaf.level - 1);
+        let next = Nodes.next_sibling(child);
+        Nodes.detach(child);
+        Nodes.attach(child, companion_cell(pieces, piece).map_or(0, Cell::get));
+        child = next;
+    }
+    Nodes.detach(node);
+    free_node(node);
+    if let Some(cell) = companion_cell(leaf.table, leaf.slot) {
+        cell.set(0);
+    }
+    leaf.cell()
+        .set(POOL.physical(pieces) | PRESENT | WRITE | USER);
+    leaf.flush();
+    Ok(())
+}
+
+/// A table of the 512 pieces of a large leaf, with nodes under `parent`; not yet entered.
+fn new_pieces(task: Ref<Task>, leaf: Leaf, parent: Index) -> Result<u32, Error> {
+    let table = POOL.take_zeroed(task.account, Kind::Table)?;
+    let (page, level) = (POOL.page(table), leaf.level - 1);
+    page.task.set(Some(task));
+    page.level.set(level);
+    page.base.set(leaf.address());
+    page.parent.set(leaf.table);
+    page.used.set(ENTRIES as u16);
+    let large = if level > 0 { LARGE } else { 0 };
+    let filled = with_companion(table, task.account).and_then(|()| {
+        for number in 0..ENTRIES {
+            let node = new_node(task.account, table, number, level)?;
+            Nodes.attach(node, parent);
+            if let Some(cell) = companion_cell(table, number) {
+                cell.set(node);
+            }
+            entry_cell(table, number)
+                .set((leaf.entry & !LARGE | large) + number as u64 * span(level));
+        }
+        Ok(())
+    });
+    if let Err(error) = filled {
+        for number in 0..ENTRIES {
+            let node = companion_cell(table, number).map_or(0, Cell::get);
+            if node != 0 {
+                Nodes.detach(node);
+                free_node(node);
+            }
+        }
+        free_table(table);
+        return Err(error);
+    }
+    Ok(table)
+}
+
+/// Takes rights from the mappings of a range of one space: only `keep` stays (nothing: the mapping goes). With
+/// `itself` from that space too, always from all that was derived from it.
+pub fn unmap(
+    task: Ref<Task>,
+    start: u64,
+    end: u64,
+    keep: u64,
+    itself: bool,
+    work: &mut Work,
+) -> Result<(), Stop> {
+    let mut at = start;
+    while at < end {
+        work.step()?;
+        let leaf = match find(task, at) {
+            Err(level) => {
+                at = (at & !(span(level) - 1)) + span(level);
+                continue;
+            }
+            Ok(leaf) => leaf,
+        };
+        let (address, size) = (leaf.address(), span(leaf.level));
+        let node = leaf.node();
+        if node == 0 {
+            at = address + size;
+            continue;
+        }
+        if at > address || end < address + size {
+            split(leaf, node, work)?;
+            continue;
+        }
+        if keep & FPAGE_READ == 0 {
+            revoke(node, itself, work)?;
+        } else {
+            reduce(node, itself, keep, work)?;
+        }
+        at = address + size;
+    }
+    Ok(())
+}
+
+/// Where a map item goes: which part of the source, and where in the destination.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Placement {
+    /// First address in the sender's space.
+    pub source: u64,
+    /// First address in the receiver's space.
+    pub target: u64,
+    /// Log2 of the size.
+    pub log2: u8,
+}
+
+/// The hot-spot rule: the smaller of item and window is placed inside the larger.
+pub fn place(item: Fpage, send_base: u64, window: Fpage) -> Option<Placement> {
+    if window == Fpage::NIL
+        || !window.is_valid()
+        || !item.is_valid()
+        || window.is_io() != item.is_io()
+    {
+        return None;
+    }
+    let (from, to) = (item.log2(), window.log2());
+    let inside = |size: u8, unit: u8| send_base & ((1 << size) - 1) & !((1u64 << unit) - 1);
+    let (source, target) = if item.is_io() {
+        (item.port() as u64, window.port() as u64)
+    } else {
+        (item.base(), window.base())
+    };
+    Some(match from <= to {
+        true => Placement {
+            source,
+            target: target + inside(to, from),
+            log2: from,
+        },
+        false => Placement {
+            source: source + inside(from, to),
+            target,
+            log2: to,
+        },
+    })
+}
+
+/// Maps (or grants) memory from one space to another. Returns the rights that arrived, 0 if nothing did.
+pub fn map(
+    from: Ref<Task>,
+    to: Ref<Task>,
+    place: Placement,
+    item: Fpage,
+    grant: bool,
+) -> Result<u64, Stop> {
+    let mut work = Work::unbroken();
+    let (mut offset, size, mut arrived) = (0, 1u64 << place.log2, 0);
+    while offset < size {
+        work.step()?;
+        let (source, target) = (place.source + offset, place.target + offset);
+        if in_area(to, target) {
+            offset = (((target / AREA_SIZE) + 1) * AREA_SIZE).saturating_sub(place.target);
+            continue;
+        }
+        let leaf = match find_source(from, source, item)? {
+            Ok(leaf) => leaf,
+            Err(level) => {
+                let next = (source & !(span(level) - 1)) + span(level);
+                offset = next - place.source;
+                continue;
+            }
+        };
+        if leaf.node() == 0 {
+            offset = (leaf.address() + span(leaf.level)) - place.source;
+            continue;
+        }
+        let level = fitting_level(&leaf, source, target, size - offset);
+        arrived |= map_one(
+            from,
+            to,
+            leaf,
+            level,
+            (source, target),
+            (item, grant),
+            &mut work,
+        )?;
+        offset += span(level);
+    }
+    Ok(arrived)
+}
+
+/// The largest level at which a piece of `leaf` can be entered at `target`.
+fn fitting_level(leaf: &Leaf, source: u64, target: u64, rest: u64) -> u8 {
+    let mut level = leaf.level;
+    while level > 0 && ((source | target) & (span(level) - 1) != 0 || rest < span(level)) {
+        level -= 1;
+    }
+    level
+}
+
+/// The leaf to map from; sigma0's space is filled from physical memory on demand.
+fn find_source(from: Ref<Task>, address: u64, item: Fpage) -> Result<Result<Leaf, u8>, Stop> {
+    let found = find(from, address);
+    if found.is_ok() || !boot::is_sigma0(from) {
+        return Ok(found);
+    }
+    match boot::physical_page(address, item.log2()) {
+        None => Ok(Err(0)),
+        Some(level) => {
+            let mut level = level;
+            loop {
+                let base = address & !(span(level) - 1);
+                let large = if level > 0 { LARGE } else { 0 };
+                let entry = base | PRESENT | USER | WRITE | large | cache_bits(item.cache());
+                match enter(from, base, level, entry, 0) {
+                    Ok(leaf) => return Ok(Ok(leaf)),
+                    Err(Error::Busy) => return Ok(Err(0)),
+                    Err(Error::NoMemory) => return Err(Error::NoMemory.into()),
+                    Err(_) if level > 0 => level -= 1,
+                    Err(error) => return Err(error.into()),
+                }
+            }
+        }
+    }
+}
+
+/// Maps one page; the leaf covers it.
+fn map_one(
+    from: Ref<Task>,
+    to: Ref<Task>,
+    leaf: Leaf,
+    level: u8,
+    (source, target): (u64, u64),
+    (item, grant): (Fpage, bool),
+    work: &mut Work,
+) -> Result<u64, Stop> {
+    let rights = bits_rights(leaf.entry) & item.rights();
+    if rights & FPAGE_READ == 0 {
+        return Ok(0);
+    }
+    let physical = (leaf.entry & ADDRESS) + (source & (span(leaf.level) - 1));
+    let large = if level > 0 { LARGE } else { 0 };
+    let entry = physical | PRESENT | USER | large | leaf.entry & (PWT | PCD) | rights_bits(rights);
+    match clear_target(to, target, level, &leaf, entry, work)? {
+        Target::Done => return Ok(rights),
+        Target::Refused => return Ok(0),
+        Target::Empty => {}
+    }
+    // Clearing may have taken the source away, if it had come from the target.
+    let Ok(leaf) = find(from, source) else {
+        return Ok(0);
+    };
+    let node = leaf.node();
+    if node == 0 {
+        return Ok(0);
+    }
+    if !grant {
+        enter(to, target, level, entry, node)?;
+        return Ok(rights);
+    }
+    if level < leaf.level {
+        split(leaf, node, work)?;
+        return map_one(
+            from,
+            to,
+            find(from, source).map_err(|_| Error::Invalid)?,
+            level,
+            (source, target),
+            (item, grant),
+            work,
+        );
+    }
+    let new = enter(to, target, level, entry, 0)?;
+    let state = leaf.entry & (ACCESSED | DIRTY);
+    new.cell().set(new.cell().get() | state);
+    Nodes.detach(new.node());
+    Nodes.replace(node, new.node());
+    remove(leaf, node);
+    Ok(rights)
+}
+
+enum Target {
+    /// Free to be entered.
+    Empty,
+    /// The same page is there already; its rights are right now.
+    Done,
+    /// What is there must stay.
+    Refused,
+}
+
+/// Makes the target slot empty, unless it holds what is to be mapped.
+fn clear_target(
+    to: Ref<Task>,
+    target: u64,
+    level: u8,
+    source: &Leaf,
+    entry: u64,
+    work: &mut Work,
+) -> Result<Target, Stop> {
+    let (table, at) = walk(to, target, level);
+    let cell = entry_cell(table, slot(target, at));
+    let old = cell.get();
+    if old & PRESENT == 0 {
+        return Ok(Target::Empty);
+    }
+    let leaf = Leaf {
+        table,
+        slot: slot(target, at),
+        level: at,
+        entry: old,
+    };
+    if at > 0 && old & LARGE == 0 {
+        // Smaller pages lie where a large one is to go.
+        unmap(to, target, target + span(level), 0, true, work)?;
+        return Ok(Target::Empty);
+    }
+    let node = leaf.node();
+    if node == 0 || node == source.node() {
+        return Ok(Target::Refused);
+    }
+    if at == level && old & ADDRESS == entry & ADDRESS && Nodes.parent(node) == source.node() {
+        cell.set(old | entry & WRITE);
+        if entry & NO_EXECUTE == 0 {
+            cell.set(cell.get() & !NO_EXECUTE);
+        }
+        leaf.flush();
+        return Ok(Target::Done);
+    }
+    if is_below(source.node(), node) {
+        return Ok(Target::Refused);
+    }
+    revoke(node, true, work)?;
+    Ok(Target::Empty)
+}
+
+/// Whether `node` came from `ancestor`.
+fn is_below(mut node: Index, ancestor: Index) -> bool {
+    while node != 0 {
+        node = Nodes.parent(node);
+        if node == ancestor {
+            return true;
+        }
+    }
+    false
+}
+
+/// Whether an address lies in a task's kernel area.
+fn in_area(task: Ref<Task>, address: u64) -> bool {
+    task.area != 0 && address / AREA_SIZE == task.area / AREA_SIZE
+}
+
+/// Enters a page of the pool that user and kernel share, at an address in the kernel area.
+fn map_object(task: Ref<Task>, address: u64, physical: u64, write: bool) -> Result<(), Error> {
+    let table = table_for(task, address, 0)?;
+    let rights = if write {
+        WRITE | NO_EXECUTE
+    } else {
+        NO_EXECUTE
+    };
+    let cell = entry_cell(table, slot(address, 0));
+    debug_assert!(cell.get() & PRESENT == 0);
+    cell.set(physical | PRESENT | USER | KERNEL_OBJECT | rights);
+    POOL.page(table).used.set(POOL.page(table).used.get() + 1);
+    Ok(())
+}
+
+/// Maps the information page into a task with a kernel area.
+pub fn map_info(task: Ref<Task>) -> Result<(), Error> {
+    map_object(task, task.area + AREA_INFO, boot::info_physical(), false)
+}
+
+/// Gives a task a zeroed page in its kernel area: kernel address of it.
+pub fn add_object(task: Ref<Task>, offset: u64) -> Result<*mut u8, Error> {
+    let page = POOL.take_zeroed(task.account, Kind::Frame)?;
+    match map_object(task, task.area + offset, POOL.physical(page), true) {
+        Ok(()) => Ok(POOL.address(page)),
+        Err(error) => {
+            POOL.give_page(page, Kind::Frame);
+            Err(error)
+        }
+    }
+}
+
+/// Pool page of an object in a task's kernel area, if there is one.
+pub fn object_at(task: Ref<Task>, offset: u64) -> Option<u32> {
+    if task.area == 0 {
+        return None;
+    }
+    let leaf = find(task, task.area + offset).ok()?;
+    let physical = leaf.entry & ADDRESS;
+    (leaf.entry & KERNEL_OBJECT != 0 && POOL.contains(physical)).then(|| POOL.index_of(physical))
+}
+
+/// Takes a page of `add_object` back.
+pub fn remove_object(task: Ref<Task>, offset: u64) {
+    let Ok(leaf) = find(task, task.area + offset) else {
+        return;
+    };
+    if leaf.entry & KERNEL_OBJECT == 0 {
+        return;
+    }
+    leaf.cell().set(0);
+    leaf.flush();
+    POOL.give_page(POOL.index_of(leaf.entry & ADDRESS), Kind::Frame);
+    POOL.page(leaf.table)
+        .used
+        .set(POOL.page(leaf.table).used.get() - 1);
+    drop_if_empty(leaf.table);
+}
+
+/// Takes all user mappings of a task away, with what was derived from them. Interrupts are let in; the
+/// operation is meant to be begun anew after `Restart`.
+pub fn clear(task: Ref<Task>) -> Result<(), Stop> {
+    unmap(task, 0, 1 << SPACE_SHIFT, 0, true, &mut Work::new())
+}
+
+/// Gives back all of a space: mappings, kernel objects, tables. The task has no lthreads any more.
+pub fn free_all(task: Ref<Task>) {
+    let root = POOL.physical(task.root_table);
+    boot::leave_space(root);
+    let mut at = 0;
+    while at < 1 << SPACE_SHIFT {
+        let leaf = match find(task, at) {
+            Err(level) => {
+                at = (at & !(span(level) - 1)) + span(level);
+                continue;
+            }
+            Ok(leaf) => leaf,
+        };
+        at = leaf.address() + span(leaf.level);
+        free_leaf(leaf);
+    }
+    POOL.give_page(task.root_table, Kind::Table);
+}
+
+fn free_leaf(leaf: Leaf) {
+    let node = leaf.node();
+    if node != 0 {
+        // An interrupt that asks for the processor waits: the caller polls between tasks.
+        while revoke(node, true, &mut Work::new()).is_err() {}
+        return;
+    }
+    leaf.cell().set(0);
+    let physical = leaf.entry & ADDRESS;
+    if POOL.contains(physical) {
+        POOL.give_page(POOL.index_of(physical), Kind::Frame);
+    }
+    POOL.page(leaf.table)
+        .used
+        .set(POOL.page(leaf.table).used.get() - 1);
+    drop_if_empty(leaf.table);
+}
+
+/// Enters the physical page at an address of sigma0's space. False if it is not to be had.
+pub fn fill_from_physical(sigma0: Ref<Task>, address: u64, item: Fpage) -> bool {
+    matches!(find_source(sigma0, address, item), Ok(Ok(_)))
+}

@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The seven system calls: decode, dispatch, encode. docs/abi.md lists their registers.
+
+use crate::refs::Ref;
+use crate::sched;
+use crate::space::{self, Stop, Work};
+use crate::task::{self, Task};
+use crate::thread::{self, State, Thread};
+use crate::{arch, exregs, fault, io, ipc};
+use keel_abi::call::*;
+use keel_abi::fpage::*;
+use keel_abi::ids::*;
+use keel_abi::memory::MAX_RANGES;
+use keel_abi::{Error, Fpage, Id, Side, Status};
+
+/// Length of the `syscall` instruction: a call that is begun anew goes back by that much.
+const INSTRUCTION: u64 = 2;
+
+/// Every system call instruction comes here, with the caller's registers in its frame.
+pub fn enter(caller: Ref<Thread>) {
+    if caller.has(thread::FOREIGN) {
+        fault::foreign_call(caller, GATE_SYSCALL);
+        return;
+    }
+    let number = caller.frame().orig_ax.get() & CALL_MASK;
+    let result = match number {
+        CALL_IPC => ipc::call(caller),
+        CALL_ID_NEAREST => end(caller, id_nearest(caller)),
+        CALL_FPAGE_UNMAP => end(caller, fpage_unmap(caller)),
+        CALL_THREAD_SWITCH => end(caller, thread_switch(caller)),
+        CALL_THREAD_SCHEDULE => end(caller, thread_schedule(caller)),
+        CALL_LTHREAD_EX_REGS => exregs::call(caller),
+        CALL_TASK_NEW => task_new(caller),
+        _ => end(caller, Err(Error::Invalid.into())),
+    };
+    if result == Err(Stop::Restart) {
+        let frame = caller.frame();
+        frame.ax.set(frame.orig_ax.get());
+        frame.ip.set(frame.ip.get() - INSTRUCTION);
+    }
+}
+
+/// Encodes the result of a call that does not block. The upper bits of eax must be zero in these calls.
+pub fn end(caller: Ref<Thread>, result: Result<(), Stop>) -> Result<(), Stop> {
+    let status = match result {
+        Err(Stop::Restart) => return result,
+        Ok(()) => Status::OK,
+        Err(Stop::Failed(error)) => Status::error(Side::Call, error),
+    };
+    caller.frame().ax.set(status.0);
+    Ok(())
+}
+
+fn id_nearest(caller: Ref<Thread>) -> Result<(), Stop> {
+    let frame = caller.frame();
+    let destination = Id(frame.di.get());
+    if destination == Id::NIL {
+        frame.di.set(caller.id.0);
+    } else if !destination.is_source() {
+        thread::find(destination).ok_or(Error::NoPartner)?;
+    }
+    frame.si.set(NEAREST_SAME_CLAN);
+    Ok(())
+}
+
+/// The task of an id, if the caller's task is it or its chief.
+pub fn controlled_task(caller: Ref<Thread>, id: Id) -> Result<Ref<Task>, Error> {
+    let task = task::find(id).ok_or(Error::NoPartner)?;
+    if task != caller.task && !caller.task.is_chief_of(task) {
+        return Err(Error::Denied);
+    }
+    Ok(task)
+}
+
+fn fpage_unmap(caller: Ref<Thread>) -> Result<(), Stop> {
+    let frame = caller.frame();
+    let (fpage, flags) = (Fpage(frame.di.get()), frame.si.get());
+    if flags & !(UNMAP_RIGHTS | UNMAP_FLUSH | UNMAP_TASK) != 0 {
+        return Err(Error::Invalid.into());
+    }
+    if flags & UNMAP_TASK != 0 {
+        return unmap_ranges(caller);
+    }
+    if !fpage.is_valid() {
+        return Err(Error::Invalid.into());
+    }
+    let itself = flags & UNMAP_FLUSH != 0;
+    if fpage.is_io() {
+        io::unmap(caller.task, fpage.port(), fpage.log2(), itself);
+        return Ok(());
+    }
+    let mut work = Work::new();
+    let keep = FPAGE_RWX
+        & !flags
+        & if flags & FPAGE_READ != 0 {
+            0
+        } else {
+            FPAGE_RWX
+        };
+    space::unmap(
+        caller.task,
+        fpage.base(),
+        fpage.base() + fpage.size(),
+        keep,
+        itself,
+        &mut work,
+    )?;
+    frame.di.set(work.found());
+    Ok(())
+}
+
+fn unmap_ranges(caller: Ref<Thread>) -> Result<(), Stop> {
+    let frame = caller.frame();
+    let task = controlled_task(caller, Id(frame.dx.get()))?;
+    let (count, utcb) = (frame.r8.get(), caller.utcb().ok_or(Error::Invalid)?);
+    if count > MAX_RANGES {
+        return Err(Error::Invalid.into());
+    }
+    let mut work = Work::new();
+    for pair in utcb.record.chunks_exact(2).take(count as usize) {
+        let (address, pages) = (pair[0].get(), pair[1].get());
+        let start = address & !(PAGE_SIZE - 1);
+        let end = pages
+            .checked_mul(PAGE_SIZE)
+            .and_then(|size| start.checked_add(size))
+            .ok_or(Error::Invalid)?;
+        if end > 1 << SPACE_SHIFT || address & (PAGE_SIZE - 1) & !FPAGE_RWX != 0 {
+            return Err(Error::Invalid.into());
+        }
+        space::unmap(task, start, end, address & FPAGE_RWX, true, &mut work)?;
+    }
+    frame.di.set(work.found());
+    Ok(())
+}
+
+fn thread_switch(caller: Ref<Thread>) -> Result<(), Stop> {
+    let to = match Id(caller.frame().di.get()) {
+        Id::NIL => None,
+        id => Some(thread::find(id).ok_or(Error::NoPartner)?),
+    };
+    sched::switch_to(to);
+    Ok(())
+}
+
+fn thread_schedule(caller: Ref<Thread>) -> Result<(), Stop> {
+    const MASK: u64 = SCHEDULE_PRIORITY | SCHEDULE_SLICE | SCHEDULE_PREEMPTER | SCHEDULE_PROCESSOR;
+    let frame = caller.frame();
+    let thread = thread::find(Id(frame.di.get())).ok_or(Error::NoPartner)?;
+    controlled_task(caller, thread.task.id())?;
+    let (mask, priority, slice) = (frame.si.get(), frame.dx.get(), frame.r8.get());
+    if mask & !MASK != 0 || mask & SCHEDULE_PRIORITY != 0 && priority >= PRIORITIES {
+        return Err(Error::Invalid.into());
+    }
+    if mask & SCHEDULE_PREEMPTER != 0 || mask & SCHEDULE_PROCESSOR != 0 && frame.r10.get() != 0 {
+        return Err(Error::NotSupported.into());
+    }
+    let limit = caller.task.mcp.get();
+    let sets_priority = mask & SCHEDULE_PRIORITY != 0;
+    if mask != 0 && thread.priority.get() > limit || sets_priority && priority > limit as u64 {
+        return Err(Error::Denied.into());
+    }
+    frame.di.set(thread.priority.get() as u64);
+    frame.si.set(thread.state.get() as u64);
+    frame.dx.set(if thread.state.get() == State::Ready {
+        ID_NIL
+    } else {
+        thread.partner.get().0
+    });
+    frame
+        .r8
+        .set(arch::clock::ticks_to_ns(thread.consumed.get()));
+    frame.r9.set(thread.slice.get());
+    if sets_priority {
+        sched::set_priority(thread, priority as u8);
+    }
+    if mask & SCHEDULE_SLICE != 0 {
+        thread.slice.set(slice);
+    }
+    Ok(())
+}
+
+fn task_new(caller: Ref<Thread>) -> Result<(), Stop> {
+    match task_operation(caller) {
+        // The caller deleted itself with its task: there is no frame to answer in.
+        Ok(Outcome::CallerGone) => Ok(()),
+        Ok(Outcome::Task(id)) => {
+            caller.frame().di.set(id.0);
+            end(caller, Ok(()))
+        }
+        Err(stop) => end(caller, Err(stop)),
+    }
+}
+
+enum Outcome {
+    Task(Id),
+    CallerGone,
+}
+
+fn task_operation(caller: Ref<Thread>) -> Result<Outcome, Stop> {
+    const FLAGS: u64 = TASK_MCP_MASK | TASK_INACTIVE | TASK_NO_LTHREAD | 0xff << TASK_RANGE_SHIFT;
+    let frame = caller.frame();
+    let (id, control) = (Id(frame.di.get()), frame.si.get());
+    let (number, log2) = (id.task(), control >> TASK_RANGE_SHIFT & 0xff);
+    if control & !FLAGS != 0 || number < TASK_FIRST_FREE as u32 || log2 > ID_TASK_BITS {
+        return Err(Error::Invalid.into());
+    }
+    if let Some(old) = task::at(number) {
+        if !caller.task.is_chief_of(old) {
+            return Err(Error::Denied.into());
+        }
+        space::clear(old)?;
+        if task::delete(old) {
+            return Ok(Outcome::CallerGone);
+        }
+    } else if control & TASK_INACTIVE == 0 && !task::may_create(caller.task, number) {
+        return Err(Error::Denied.into());
+    }
+    if control & TASK_INACTIVE != 0 {
+        let taker = controlled_task(caller, Id(frame.dx.get()))?;
+        task::hand_over(caller.task, number, 1 << log2, taker)?;
+        return Ok(Outcome::Task(Id::thread(0, number, LTHREAD_TASK as u16, 0)));
+    }
+    create(caller, number, control)
+}
+
+fn create(caller: Ref<Thread>, number: u32, control: u64) -> Result<Outcome, Stop> {
+    let frame = caller.frame();
+    let mcp = ((control & TASK_MCP_MASK) as u8).min(caller.task.mcp.get());
+    let plan = task::Plan {
+        number,
+        chief: Some(caller.task),
+        mcp,
+        quota: frame.r10.get(),
+        area: frame.r12.get(),
+    };
+    let task = task::create(&plan)?;
+    if control & TASK_NO_LTHREAD != 0 {
+        return Ok(Outcome::Task(task.id()));
+    }
+    let first = thread::Plan {
+        lthread: 0,
+        frame: None,
+        priority: caller.priority.get().min(mcp),
+        pager: Id(frame.r9.get()),
+    };
+    match thread::create(task, &first) {
+        Ok(thread) => {
+            let start = thread.frame();
+            start.ip.set(frame.dx.get());
+            start.sp.set(frame.r8.get());
+            start.di.set(frame.r13.get());
+            sched::wake(thread);
+            Ok(Outcome::Task(task.id()))
+        }
+        Err(error) => {
+            task::delete(task);
+            Err(error.into())
+        }
+    }
+}

@@ -1,0 +1,428 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Tasks: the table of task numbers, who may use them, creation, deletion.
+//!
+//! A task number is inactive (somebody may create a task there) or has a `Task`. Owns the table and
+//! the tree of clans; spaces are space.rs's, lthreads thread.rs's.
+
+use crate::global::Global;
+use crate::io::IoSpace;
+use crate::list::{Linked, Links, List};
+use crate::pool::{Account, Kind, POOL};
+use crate::refs::Ref;
+use crate::thread::Thread;
+use crate::{ids, space, thread};
+use core::cell::Cell;
+use keel_abi::call::*;
+use keel_abi::fpage::SPACE_SHIFT;
+use keel_abi::ids::*;
+use keel_abi::memory::*;
+use keel_abi::{Error, Id};
+
+/// List tag: the tasks of one clan.
+pub struct Clan;
+
+/// Lthread numbers whose slots lie in the task itself; most tasks have one lthread.
+const INLINE_LTHREADS: usize = 4;
+/// Slots in a page of a thread directory.
+const DIRECTORY_SLOTS: usize = 512;
+/// Pages that a full thread directory has.
+const DIRECTORY_PAGES: usize = (1 << ID_LTHREAD_BITS) / DIRECTORY_SLOTS;
+/// Deepest nesting of clans that an id can tell.
+const MAX_NESTING: u8 = (1 << ID_NESTING_BITS) - 1;
+
+/// A task: an address space and its lthreads.
+pub struct Task {
+    /// Its number.
+    pub number: u32,
+    /// The version with which its id and its first lthreads start.
+    pub version: u32,
+    /// Its creator; `None` for sigma0 and the root task.
+    pub chief: Option<Ref<Task>>,
+    /// Depth in the tree of clans.
+    pub nesting: u8,
+    /// The highest priority that it may give.
+    pub mcp: Cell<u8>,
+    /// Who pays for its objects.
+    pub account: Ref<Account>,
+    owns_account: bool,
+    /// Pool page of the top page table.
+    pub root_table: u32,
+    /// Base of the kernel area, 0 if it has none.
+    pub area: u64,
+    /// Its I/O ports, if it has any.
+    pub io: Cell<Option<Ref<IoSpace>>>,
+    /// The tasks that it created.
+    pub clan: List<Task, Clan>,
+    siblings: Links<Task>,
+    max_version: Cell<u32>,
+    inline: [Cell<u64>; INLINE_LTHREADS],
+    directory: Cell<u32>,
+    /// Lthreads that exist.
+    pub lthreads: Cell<u32>,
+}
+
+impl Linked<Clan> for Task {
+    fn links(&self) -> &Links<Task> {
+        &self.siblings
+    }
+}
+
+/// A slot of an lthread number: 0 never used, odd: (last version << 1) | 1, else the thread's address.
+#[derive(Clone, Copy)]
+struct Slot(u64);
+
+impl Slot {
+    fn thread(self) -> Option<Ref<Thread>> {
+        // SAFETY: even and not zero: written by `install`, cleared by `vacate`.
+        (self.0 != 0 && self.0 & 1 == 0).then(|| unsafe { Ref::new(self.0 as *mut Thread) })
+    }
+}
+
+impl Ref<Task> {
+    /// The id that names the task itself.
+    pub fn id(self) -> Id {
+        Id::thread(self.version, self.number, LTHREAD_TASK as u16, self.nesting)
+    }
+
+    fn slot(self, lthread: u16) -> Option<&'static Cell<u64>> {
+        if (lthread as usize) < INLINE_LTHREADS {
+            // SAFETY: a task outlives every use of its slots.
+            return Some(unsafe { &*(&raw const (*self.as_ptr()).inline[lthread as usize]) });
+        }
+        if self.directory.get() == 0 {
+            return None;
+        }
+        let page = directory_entry(self.directory.get(), lthread as usize / DIRECTORY_SLOTS);
+        match page.get() {
+            0 => None,
+            page => Some(directory_entry(
+                page as u32,
+                lthread as usize % DIRECTORY_SLOTS,
+            )),
+        }
+    }
+
+    fn slot_or_new(self, lthread: u16) -> Result<&'static Cell<u64>, Error> {
+        if lthread as usize >= INLINE_LTHREADS {
+            if self.directory.get() == 0 {
+                self.directory
+                    .set(POOL.take_zeroed(self.account, Kind::Part)?);
+            }
+            let page = directory_entry(self.directory.get(), lthread as usize / DIRECTORY_SLOTS);
+            if page.get() == 0 {
+                page.set(POOL.take_zeroed(self.account, Kind::Part)? as u64);
+            }
+        }
+        self.slot(lthread).ok_or(Error::NoMemory)
+    }
+
+    /// The lthread of this number, whatever its version.
+    pub fn lthread(self, lthread: u16) -> Option<Ref<Thread>> {
+        Slot(self.slot(lthread)?.get()).thread()
+    }
+
+    /// Finds a number and a version for a new lthread (`LTHREAD_TASK`: any number).
+    pub fn reserve_lthread(self, wanted: u16) -> Result<Id, Error> {
+        let mut lthread = wanted;
+        if wanted == LTHREAD_TASK as u16 {
+            lthread = (0..LTHREAD_TASK as u16)
+                .find(|n| self.lthread(*n).is_none())
+                .ok_or(Error::NoMemory)?;
+        }
+        let slot = self.slot_or_new(lthread)?;
+        let version = match slot.get() {
+            0 => self.version,
+            old if old & 1 == 1 => (old >> 1) as u32 + 1,
+            _ => return Err(Error::Busy),
+        };
+        if version > VERSION_MAX {
+            return Err(Error::Retired);
+        }
+        self.max_version.set(self.max_version.get().max(version));
+        Ok(Id::thread(version, self.number, lthread, self.nesting))
+    }
+
+    /// Enters a new thread under the id that `reserve_lthread` gave.
+    pub fn install(self, thread: Ref<Thread>) {
+        if let Some(slot) = self.slot(thread.id.lthread()) {
+            slot.set(thread.as_ptr() as u64);
+            self.lthreads.set(self.lthreads.get() + 1);
+        }
+    }
+
+    /// Takes a thread out of the table; its version stays used.
+    pub fn vacate(self, thread: Ref<Thread>) {
+        if let Some(slot) = self.slot(thread.id.lthread()) {
+            slot.set((thread.id.version() as u64) << 1 | 1);
+            self.lthreads.set(self.lthreads.get() - 1);
+        }
+    }
+
+    /// The first lthread with a number from `from` on.
+    pub fn next_lthread(self, from: u16) -> Option<Ref<Thread>> {
+        let mut number = from as usize;
+        while number < LTHREAD_TASK as usize {
+            if number >= INLINE_LTHREADS && self.directory.get() == 0 {
+                return None;
+            }
+            if let Some(thread) = self.lthread(number as u16) {
+                return Some(thread);
+            }
+            number += match self.slot(number as u16) {
+                None => DIRECTORY_SLOTS - number % DIRECTORY_SLOTS,
+                Some(_) => 1,
+            };
+        }
+        None
+    }
+
+    /// Whether this task is `task`'s creator.
+    pub fn is_chief_of(self, task: Ref<Task>) -> bool {
+        task.chief == Some(self)
+    }
+}
+
+fn directory_entry(page: u32, index: usize) -> &'static Cell<u64> {
+    debug_assert!(index < DIRECTORY_SLOTS);
+    // SAFETY: directory pages are arrays of 512 words that only this module touches.
+    unsafe { &*POOL.address(page).cast::<Cell<u64>>().add(index) }
+}
+
+/// What stands at a task number.
+struct Entry {
+    task: Cell<Option<Ref<Task>>>,
+    version: Cell<u32>,
+}
+
+/// Task numbers for which there is an entry; the rest of the 2^20 would need more table pages.
+pub const TASK_NUMBERS: usize = 1 << 16;
+
+struct Table {
+    base: Cell<*const Entry>,
+}
+
+static TABLE: Global<Table> = Global::new(Table {
+    base: Cell::new(core::ptr::null()),
+});
+static NUMBERS: Global<ids::Ranges> = Global::new(ids::Ranges::new());
+
+/// Bytes that the table of task numbers takes; boot.rs sets them aside.
+pub const TABLE_BYTES: usize = TASK_NUMBERS * size_of::<Entry>();
+
+/// Sets up the table in `memory`, which is zero, and gives all numbers to the root task.
+///
+/// # Safety
+/// `memory` has `TABLE_BYTES` bytes, zero, for ever.
+pub unsafe fn init(memory: *mut u8) {
+    TABLE.base.set(memory.cast());
+    NUMBERS.give(
+        TASK_FIRST_FREE as u32,
+        TASK_NUMBERS as u32,
+        TASK_ROOT as u32,
+    );
+}
+
+fn entry(number: u32) -> Option<&'static Entry> {
+    // SAFETY: `init` made TASK_NUMBERS entries; all bits zero is an empty one.
+    ((number as usize) < TASK_NUMBERS).then(|| unsafe { &*TABLE.base.get().add(number as usize) })
+}
+
+/// The task at a number.
+pub fn at(number: u32) -> Option<Ref<Task>> {
+    entry(number)?.task.get()
+}
+
+/// The task that an id names: its own id, or that of any of its lthreads.
+pub fn find(id: Id) -> Option<Ref<Task>> {
+    if id.lthread() == LTHREAD_TASK as u16 {
+        return at(id.task()).filter(|task| task.version == id.version());
+    }
+    thread::find(id).map(|thread| thread.task)
+}
+
+/// What `create` needs to know.
+pub struct Plan {
+    /// Task number.
+    pub number: u32,
+    /// Creator.
+    pub chief: Option<Ref<Task>>,
+    /// Maximum controlled priority.
+    pub mcp: u8,
+    /// Pages of an account of its own; `TASK_SHARED_QUOTA`: the chief's.
+    pub quota: u64,
+    /// Base of the kernel area, 0: none.
+    pub area: u64,
+}
+
+/// Makes a task without lthreads at a number where none is.
+pub fn create(plan: &Plan) -> Result<Ref<Task>, Error> {
+    let entry = entry(plan.number).ok_or(Error::Invalid)?;
+    if plan.area % AREA_SIZE != 0 || plan.area >= 1 << SPACE_SHIFT {
+        return Err(Error::Invalid);
+    }
+    if entry.version.get() >= VERSION_MAX {
+        return Err(Error::Retired);
+    }
+    let nesting = plan.chief.map_or(0, |chief| chief.nesting) + 1;
+    if nesting > MAX_NESTING {
+        return Err(Error::Denied);
+    }
+    let payer = plan
+        .chief
+        .map_or(POOL.root_account(), |chief| chief.account);
+    let (account, owns_account) = open_account(payer, plan.quota)?;
+    let built = build(plan, entry, account, owns_account, nesting);
+    if built.is_err() {
+        close_account(account, owns_account);
+    }
+    built
+}
+
+fn build(
+    plan: &Plan,
+    entry: &Entry,
+    account: Ref<Account>,
+    owns: bool,
+    nesting: u8,
+) -> Result<Ref<Task>, Error> {
+    let root_table = space::new_root(account)?;
+    let memory = match POOL.take(account, size_of::<Task>(), Kind::Task) {
+        Ok(memory) => memory.cast::<Task>(),
+        Err(error) => {
+            POOL.give_page(root_table, Kind::Table);
+            return Err(error);
+        }
+    };
+    let version = entry.version.get() + 1;
+    let task = Task {
+        number: plan.number,
+        version,
+        chief: plan.chief,
+        nesting,
+        mcp: Cell::new(plan.mcp),
+        account,
+        owns_account: owns,
+        root_table,
+        area: plan.area,
+        io: Cell::new(None),
+        clan: List::new(),
+        siblings: Links::new(),
+        max_version: Cell::new(version),
+        inline: [const { Cell::new(0) }; INLINE_LTHREADS],
+        directory: Cell::new(0),
+        lthreads: Cell::new(0),
+    };
+    // SAFETY: fresh memory of this size; the pool aligns it to the power of two above.
+    let task = unsafe {
+        memory.write(task);
+        Ref::new(memory)
+    };
+    POOL.page(root_table).task.set(Some(task));
+    if task.area != 0 {
+        if let Err(error) = space::map_info(task) {
+            free(task);
+            return Err(error);
+        }
+    }
+    if let Some(chief) = plan.chief {
+        chief.clan.push_back(task);
+    }
+    entry.task.set(Some(task));
+    Ok(task)
+}
+
+fn open_account(payer: Ref<Account>, quota: u64) -> Result<(Ref<Account>, bool), Error> {
+    if quota == TASK_SHARED_QUOTA {
+        return Ok((payer, false));
+    }
+    let memory = POOL.take(payer, size_of::<Account>(), Kind::Part)?;
+    if let Err(error) = payer.withdraw(quota) {
+        // SAFETY: taken just now.
+        unsafe { POOL.give(memory, Kind::Part) };
+        return Err(error);
+    }
+    let memory = memory.cast::<Account>();
+    // SAFETY: fresh memory of this size.
+    unsafe {
+        memory.write(Account::new(quota, Some(payer)));
+        Ok((Ref::new(memory), true))
+    }
+}
+
+fn close_account(account: Ref<Account>, owned: bool) {
+    if let (true, Some(payer)) = (owned, account.parent) {
+        debug_assert!(account.used.get() == 0);
+        payer.limit.set(payer.limit.get() + account.limit.get());
+        // SAFETY: the last task that used it is gone.
+        unsafe { POOL.give(account.as_ptr().cast(), Kind::Part) };
+    }
+}
+
+/// Deletes a task and its clan. Returns whether the current thread was among what was deleted.
+pub fn delete(top: Ref<Task>) -> bool {
+    let mut own = false;
+    loop {
+        // Clans go from the inside out, without recursion.
+        let mut task = top;
+        while let Some(inner) = task.clan.first() {
+            task = inner;
+        }
+        while let Some(thread) = task.next_lthread(0) {
+            own |= thread::delete(thread);
+        }
+        if let Some(chief) = task.chief {
+            chief.clan.remove(task);
+        }
+        if let Some(entry) = entry(task.number) {
+            entry.task.set(None);
+            entry.version.set(task.max_version.get());
+        }
+        NUMBERS.inherit(task.number, task.chief.map_or(0, |chief| chief.number));
+        crate::source::task_deleted(task);
+        free(task);
+        if task == top {
+            return own;
+        }
+    }
+}
+
+/// Gives back all memory of a task that has no lthreads and no clan.
+fn free(task: Ref<Task>) {
+    crate::io::drop_space(task);
+    space::free_all(task);
+    if task.directory.get() != 0 {
+        for index in 0..DIRECTORY_PAGES {
+            let page = directory_entry(task.directory.get(), index).get();
+            if page != 0 {
+                POOL.give_page(page as u32, Kind::Part);
+            }
+        }
+        POOL.give_page(task.directory.get(), Kind::Part);
+    }
+    let (account, owned) = (task.account, task.owns_account);
+    // SAFETY: nothing refers to it any more: table, clan list, lthreads and page tables are gone.
+    unsafe { POOL.give(task.as_ptr().cast(), Kind::Task) };
+    close_account(account, owned);
+}
+
+/// Whether `task` may create a task at the inactive number.
+pub fn may_create(task: Ref<Task>, number: u32) -> bool {
+    NUMBERS.holder(number) == task.number
+}
+
+/// Hands `count` inactive numbers from `first` on from `giver` to `taker`.
+pub fn hand_over(giver: Ref<Task>, first: u32, count: u32, taker: Ref<Task>) -> Result<(), Error> {
+    let end = first
+        .checked_add(count)
+        .filter(|end| *end as usize <= TASK_NUMBERS)
+        .ok_or(Error::Invalid)?;
+    if first < TASK_FIRST_FREE as u32
+        || (first..end).any(|n| NUMBERS.holder(n) != giver.number || at(n).is_some())
+    {
+        return Err(Error::Denied);
+    }
+    NUMBERS
+        .give(first, end, taker.number)
+        .then_some(())
+        .ok_or(Error::NoMemory)
+}

@@ -1,0 +1,407 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Lthreads: the thread control block, creation and deletion.
+//!
+//! Owns the block and its legal state changes; who runs is sched.rs's, who meets whom ipc.rs's. The registers
+//! of a thread in user mode are saved straight into its frame: its own one, or for a foreign thread a frame in
+//! memory that it shares with its chief, which is checked whenever it is used.
+
+use crate::arch::fpu;
+use crate::deadlines::Deadline;
+use crate::list::{Linked, Links, List};
+use crate::pool::{Kind, POOL};
+use crate::refs::Ref;
+use crate::runqueue::Ready;
+use crate::source::{Pending, Source};
+use crate::task::{self, Task};
+use crate::{ipc, sched, source, space};
+use core::cell::Cell;
+use keel_abi::call::*;
+use keel_abi::memory::*;
+use keel_abi::{Error, Frame, Id, Side, Tag, Utcb};
+
+/// What a thread does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum State {
+    /// Stopped.
+    Inactive = STATE_INACTIVE as isize,
+    /// Running or ready.
+    Ready = STATE_READY as isize,
+    /// In its partner's queue with a message of its own, or with one that the kernel sends for it.
+    Sending = STATE_SENDING as isize,
+    /// Waits to receive.
+    Receiving = STATE_RECEIVING as isize,
+    /// Its pager or handler has got a message and will answer.
+    Faulted = STATE_FAULTED as isize,
+}
+
+/// A foreign thread: its system calls are messages to its handler.
+pub const FOREIGN: u32 = 1;
+/// An exception was triggered and not yet taken.
+pub const TRIGGERED: u32 = 2;
+/// Its send phase is done and its receive phase finds something when it runs.
+pub const RECEIVE_DUE: u32 = 4;
+/// What it is sending is a message of the kernel's (`Thread::message`).
+pub const KERNEL_MESSAGE: u32 = 8;
+/// It is in a run queue.
+pub const QUEUED: u32 = 16;
+/// Flags that must be looked at before it runs in user mode.
+pub const WORK: u32 = TRIGGERED | RECEIVE_DUE;
+
+/// A message that the kernel sends for a thread.
+#[derive(Clone, Copy)]
+pub struct Message {
+    /// Kind, label, number of words.
+    pub tag: Tag,
+    /// The first words.
+    pub words: [u64; 4],
+}
+
+/// List tag: threads that wait in a partner's queue to send.
+pub struct Senders;
+
+/// A thread control block.
+#[repr(C, align(16))]
+pub struct Thread {
+    own_frame: Cell<Frame>,
+    /// Its id.
+    pub id: Id,
+    /// Its task.
+    pub task: Ref<Task>,
+    /// The frame in use: its own or a shared one.
+    frame: Cell<*mut Frame>,
+    /// Its UTCB, null for a foreign thread.
+    utcb: *mut Utcb,
+    /// What it does.
+    pub state: Cell<State>,
+    /// FOREIGN and so on.
+    pub flags: Cell<u32>,
+    /// Index of the shared frame in the chief's window, or FRAME_NONE.
+    pub frame_index: Cell<u32>,
+    /// 0 to 255, 255 first.
+    pub priority: Cell<u8>,
+    /// Time slice in ns; 0: unlimited.
+    pub slice: Cell<u64>,
+    /// Processor time used, in TSC ticks.
+    pub consumed: Cell<u64>,
+    /// Who gets its page faults.
+    pub pager: Cell<Id>,
+    /// Who gets its exceptions.
+    pub handler: Cell<Id>,
+    /// Who gets its preemptions.
+    pub preempter: Cell<Id>,
+    /// Whom it sends to or waits for: a thread's or a source's id.
+    pub partner: Cell<Id>,
+    /// It receives from anybody.
+    pub open: Cell<bool>,
+    /// Threads that wait for just this one.
+    pub waiters: Cell<u32>,
+    /// Notification word.
+    pub notify: Cell<u64>,
+    /// What the kernel sends for it.
+    pub message: Cell<Message>,
+    /// Who waits to send to it.
+    pub senders: List<Thread, Senders>,
+    sender_links: Links<Thread>,
+    ready_links: Links<Thread>,
+    /// Interrupts and timers that fired and were not received.
+    pub pending: List<Source, Pending>,
+    /// Sources that it is attached to.
+    pub sources: Cell<u32>,
+    /// Its timeout.
+    pub deadline: Deadline<sched::Due>,
+    /// Its FPU state once it has used the FPU.
+    pub fpu: Cell<Option<Ref<fpu::State>>>,
+    /// Its debug registers and descriptors, once set.
+    pub extra: Cell<Option<Ref<fpu::Extra>>>,
+}
+
+impl Linked<Ready> for Thread {
+    fn links(&self) -> &Links<Thread> {
+        &self.ready_links
+    }
+}
+
+impl Linked<Senders> for Thread {
+    fn links(&self) -> &Links<Thread> {
+        &self.sender_links
+    }
+}
+
+impl Thread {
+    /// Whether a flag is set.
+    pub fn has(&self, flag: u32) -> bool {
+        self.flags.get() & flag != 0
+    }
+
+    /// Sets flags.
+    pub fn set(&self, flags: u32) {
+        self.flags.set(self.flags.get() | flags);
+    }
+
+    /// Clears flags.
+    pub fn unset(&self, flags: u32) {
+        self.flags.set(self.flags.get() & !flags);
+    }
+
+    /// The frame in use. A foreign thread's may change under our hands: read each field once.
+    pub fn frame(&self) -> &FrameCells {
+        // SAFETY: points to `own_frame` or into a frame page that is bound to this thread and thus not given back;
+        // FrameCells has Frame's layout, and cells allow the sharing.
+        unsafe { &*self.frame.get().cast::<FrameCells>() }
+    }
+
+    /// Address of the frame.
+    pub fn frame_address(&self) -> u64 {
+        self.frame.get() as u64
+    }
+
+    /// The UTCB; `None` for a foreign thread.
+    pub fn utcb(&self) -> Option<&UtcbCells> {
+        // SAFETY: a page of the kernel area that lives as long as the thread; cells allow the sharing with the user.
+        unsafe { self.utcb.cast::<UtcbCells>().as_ref() }
+    }
+}
+
+/// Frame and UTCB as cells: memory that somebody else may write at any time.
+macro_rules! cells {
+    ($(#[$doc:meta])* $name:ident of $original:ident { $($(#[$fdoc:meta])* $field:ident : $ty:ty,)* }) => {
+        $(#[$doc])*
+        #[repr(C)]
+        #[allow(missing_docs)]
+        pub struct $name { $($(#[$fdoc])* pub $field: $ty,)* }
+        const _: () = {
+            assert!(size_of::<$name>() == size_of::<$original>());
+            $(assert!(core::mem::offset_of!($name, $field) == core::mem::offset_of!($original, $field));)*
+        };
+    };
+}
+
+type Word = Cell<u64>;
+
+cells! {
+    /// `abi::Frame` word by word.
+    FrameCells of Frame {
+        spare: Word, r15: Word, r14: Word, r13: Word, r12: Word, bp: Word, bx: Word, r11: Word, r10: Word, r9: Word, r8: Word,
+        ax: Word, cx: Word, dx: Word, si: Word, di: Word, orig_ax: Word, ip: Word, cs: Word, flags: Word, sp: Word, ss: Word,
+        vector: Word, error_code: Word, cr2: Word, fs_base: Word, gs_base: Word, segments: Word, dr6: Word, thread: Word,
+        reserved: [Word; 2],
+    }
+}
+
+cells! {
+    /// `abi::Utcb` word by word.
+    UtcbCells of Utcb {
+        address: Word, id: Word, send_timeout: Word, receive_timeout: Word, send_fault_timeout: Word,
+        receive_fault_timeout: Word, receive_fpage: Word, virtual_sender: Word, buffer_count: Word, spare: [Word; 7],
+        maps: [Word; 64], strings: [Word; 16], buffers: [Word; 16], reserved: [Word; 16], words: [Word; 128], record: [Word; 256],
+    }
+}
+
+/// Words of a frame.
+pub const FRAME_WORDS: usize = size_of::<Frame>() / 8;
+
+impl FrameCells {
+    /// The frame as an array of words.
+    pub fn words(&self) -> &[Word; FRAME_WORDS] {
+        // SAFETY: the structure consists of just these words.
+        unsafe { &*(self as *const FrameCells).cast() }
+    }
+
+    /// Message words 0 to 5.
+    pub fn message(&self) -> [&Word; REGISTER_WORDS as usize] {
+        [
+            &self.r8, &self.r9, &self.r10, &self.r12, &self.r13, &self.r14,
+        ]
+    }
+}
+
+/// The thread of an id.
+pub fn find(id: Id) -> Option<Ref<Thread>> {
+    let thread = task::at(id.task())?.lthread(id.lthread())?;
+    (thread.id == id).then_some(thread)
+}
+
+/// How a new thread starts.
+pub struct Plan {
+    /// Lthread number, or LTHREAD_TASK for any.
+    pub lthread: u16,
+    /// Frame page and index within it, and the index in the chief's window, for a foreign thread.
+    pub frame: Option<BoundFrame>,
+    /// Priority.
+    pub priority: u8,
+    /// Pager and exception handler.
+    pub pager: Id,
+}
+
+/// Creates a stopped thread.
+pub fn create(task: Ref<Task>, plan: &Plan) -> Result<Ref<Thread>, Error> {
+    let id = task.reserve_lthread(plan.lthread)?;
+    let foreign = plan.frame.is_some();
+    if !foreign && (task.area == 0 || id.lthread() as u64 >= AREA_MAX_UTCBS) {
+        return Err(Error::Invalid);
+    }
+    let memory = POOL
+        .take(task.account, size_of::<Thread>(), Kind::Lthread)?
+        .cast::<Thread>();
+    let utcb = if foreign {
+        Ok(core::ptr::null_mut())
+    } else {
+        space::add_object(task, utcb_offset(id))
+    };
+    let utcb = match utcb {
+        Ok(utcb) => utcb.cast::<Utcb>(),
+        Err(error) => {
+            // SAFETY: taken just now.
+            unsafe { POOL.give(memory.cast(), Kind::Lthread) };
+            return Err(error);
+        }
+    };
+    // SAFETY: fresh memory of this size; the pool aligns it to at least 16 bytes.
+    let thread = unsafe {
+        memory.write(blank(id, task, utcb, plan));
+        Ref::new(memory)
+    };
+    thread.frame.set(thread.as_ptr().cast());
+    match plan.frame {
+        Some(frame) => bind(thread, Some(frame)),
+        None => prepare_native(thread),
+    }
+    task.install(thread);
+    Ok(thread)
+}
+
+fn blank(id: Id, task: Ref<Task>, utcb: *mut Utcb, plan: &Plan) -> Thread {
+    Thread {
+        own_frame: Cell::new(Frame::zeroed()),
+        id,
+        task,
+        frame: Cell::new(core::ptr::null_mut()),
+        utcb,
+        state: Cell::new(State::Inactive),
+        flags: Cell::new(if plan.frame.is_some() { FOREIGN } else { 0 }),
+        frame_index: Cell::new(FRAME_NONE as u32),
+        priority: Cell::new(plan.priority),
+        slice: Cell::new(sched::DEFAULT_SLICE_NS),
+        consumed: Cell::new(0),
+        pager: Cell::new(plan.pager),
+        handler: Cell::new(plan.pager),
+        preempter: Cell::new(Id::NIL),
+        partner: Cell::new(Id::NIL),
+        open: Cell::new(false),
+        waiters: Cell::new(0),
+        notify: Cell::new(0),
+        message: Cell::new(Message {
+            tag: Tag(0),
+            words: [0; 4],
+        }),
+        senders: List::new(),
+        sender_links: Links::new(),
+        ready_links: Links::new(),
+        pending: List::new(),
+        sources: Cell::new(0),
+        deadline: Deadline::new(),
+        fpu: Cell::new(None),
+        extra: Cell::new(None),
+    }
+}
+
+fn utcb_offset(id: Id) -> u64 {
+    AREA_UTCBS + id.lthread() as u64 * POOL_PAGE
+}
+
+const POOL_PAGE: u64 = crate::pool::PAGE as u64;
+
+fn prepare_native(thread: Ref<Thread>) {
+    let address = thread.task.area + utcb_offset(thread.id);
+    if let Some(utcb) = thread.utcb() {
+        utcb.address.set(address);
+        utcb.id.set(thread.id.0);
+    }
+    let frame = thread.frame();
+    frame.gs_base.set(address);
+    frame.cs.set(crate::arch::tables::USER_CS as u64);
+    frame.flags.set(crate::arch::entry::FLAGS_FIXED);
+}
+
+/// A frame in a chief's window: the pool page, which of its frames, and the index in the window.
+#[derive(Clone, Copy)]
+pub struct BoundFrame {
+    page: u32,
+    number: u32,
+    index: u32,
+}
+
+/// Finds frame `index` of `chief`'s window. It must have been bought and be bound to nobody.
+pub fn frame_at(chief: Ref<Task>, index: u64) -> Result<BoundFrame, Error> {
+    if index >= AREA_FRAME_PAGES * FRAMES_PER_PAGE {
+        return Err(Error::Invalid);
+    }
+    let page = space::object_at(chief, AREA_FRAMES + index / FRAMES_PER_PAGE * POOL_PAGE)
+        .ok_or(Error::NoPartner)?;
+    let number = (index % FRAMES_PER_PAGE) as u32;
+    if POOL.page(page).parent.get() & 1 << number != 0 {
+        return Err(Error::Busy);
+    }
+    Ok(BoundFrame {
+        page,
+        number,
+        index: index as u32,
+    })
+}
+
+/// Binds a frame to a foreign thread in place of the one that it has; `None` leaves it without.
+pub fn bind(thread: Ref<Thread>, frame: Option<BoundFrame>) {
+    if thread.frame_index.get() as u64 != FRAME_NONE {
+        let old = thread.frame_address() - crate::arch::DIRECT;
+        let (page, number) = (POOL.index_of(old), old % POOL_PAGE / FRAME_SIZE);
+        POOL.page(page)
+            .parent
+            .set(POOL.page(page).parent.get() & !(1 << number));
+        thread.frame().thread.set(0);
+    }
+    match frame {
+        None => {
+            thread.frame.set(thread.as_ptr().cast());
+            thread.frame_index.set(FRAME_NONE as u32);
+        }
+        Some(BoundFrame {
+            page,
+            number,
+            index,
+        }) => {
+            POOL.page(page)
+                .parent
+                .set(POOL.page(page).parent.get() | 1 << number);
+            thread.frame.set(
+                POOL.address(page)
+                    .wrapping_add(number as usize * FRAME_SIZE as usize)
+                    .cast(),
+            );
+            thread.frame_index.set(index);
+            thread.frame().thread.set(thread.id.0);
+        }
+    }
+}
+
+/// Deletes a thread. Whether it was the current one.
+pub fn delete(thread: Ref<Thread>) -> bool {
+    ipc::leave_queues(thread);
+    while let Some(sender) = thread.senders.first() {
+        ipc::fail(sender, Side::Send, Error::NoPartner);
+    }
+    if thread.waiters.get() > 0 {
+        ipc::fail_waiters(thread);
+    }
+    source::thread_deleted(thread);
+    let current = sched::forget(thread);
+    thread.task.vacate(thread);
+    fpu::drop_states(thread);
+    if thread.has(FOREIGN) {
+        bind(thread, None);
+    } else {
+        space::remove_object(thread.task, utcb_offset(thread.id));
+    }
+    // SAFETY: it is in no queue, table or field any more.
+    unsafe { POOL.give(thread.as_ptr().cast(), Kind::Lthread) };
+    current
+}
