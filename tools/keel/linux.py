@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import kconfig, packages, process
+from . import kconfig, packages, process, rust
 from .config import Settings
 from .debian import Archive
 from .errors import KeelError
@@ -25,6 +25,7 @@ TARBALL = "./usr/src/linux-source-6.1.tar.xz"
 VERSION_STAMP = ".keel-version"
 CONFIG_STAMP = ".keel-config"
 BUILD_STAMP = ".keel-built"
+ABI_HEADER = "keel_abi.h"
 # How many files a whole build compiles, about; only for the progress line.
 USUAL_FILES = 1300
 
@@ -136,6 +137,8 @@ def _build(settings: Settings, target: Target, source: Path) -> None:
     if built.exists() and built.read_text() == state:
         return
     built.unlink(missing_ok=True)
+    if target is SERVER:
+        rust.write_c_header(settings, out / ABI_HEADER)
     _configure(settings, target, source, out)
     with Step(f"building Linux ({target.name})") as step:
         process.run_logged(
@@ -144,6 +147,7 @@ def _build(settings: Settings, target: Target, source: Path) -> None:
             log=settings.logs / f"linux-{target.name}.log",
             step=step,
             measure=_object_counter(),
+            env=_environment(target, out),
         )
     built.write_text(state)
 
@@ -164,6 +168,11 @@ def _inputs(settings: Settings, target: Target) -> list[Path]:
         for part in (settings.repository / "linux" / "arch", settings.repository / "abi"):
             inputs += sorted(path for path in part.rglob("*") if path.is_file())
     return inputs
+
+
+def _environment(target: Target, out: Path) -> dict[str, str]:
+    """Where the server finds the generated header of the µ-kernel's interface."""
+    return {"KEEL_ABI_H": str(out / ABI_HEADER)} if target is SERVER else {}
 
 
 def _make_arguments(target: Target, out: Path) -> list[str]:
@@ -203,7 +212,7 @@ def _configure(settings: Settings, target: Target, source: Path, out: Path) -> N
         what=f"configuring Linux ({target.name})",
         log=settings.logs / f"linux-{target.name}-config.log",
         cwd=source,
-        env={"ARCH": target.arch},
+        env={"ARCH": target.arch, **_environment(target, out)},
     )
     final = (out / ".config").read_text()
     problems = kconfig.without_effect([path.read_text() for path in fragments], final)

@@ -67,6 +67,28 @@ def _rustup_toolchain() -> Toolchain | None:
     return Toolchain(str(sysroot / "bin" / "cargo"), str(rustc), build_core=False)
 
 
+def write_c_header(settings: Settings, header: Path) -> None:
+    """The binary interface for C, generated from the crate that defines it; untouched where it is the same."""
+    packages.require(settings, packages.RUST)
+    with locked(settings.locks, "rust"):
+        host = Toolchain("/usr/bin/cargo", "/usr/bin/rustc", build_core=False)
+        text = process.output(
+            [
+                host.cargo,
+                "run",
+                "--quiet",
+                "--manifest-path",
+                str(settings.repository / "abi" / "Cargo.toml"),
+                "--example",
+                "cheader",
+            ],
+            env=host.environment(settings),
+        )
+    if not header.exists() or header.read_text() != text:
+        header.parent.mkdir(parents=True, exist_ok=True)
+        header.write_text(text)
+
+
 def build_all(settings: Settings) -> Path:
     """The µ-kernel and every native task; returns the directory that holds them."""
     toolchain = find_toolchain(settings)
