@@ -102,11 +102,20 @@ def _add_others(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
     verb.add_argument("suite", nargs="*", metavar="SUITE", help=" ".join(SUITES))
     verb = _add_verb(verbs, "gdb", "gdb on the running guest, with symbols")
     verb.add_argument("view", nargs="?", choices=debug_command.VIEWS, help="whose symbols")
-    verb = _add_verb(verbs, "bench", "measure Keel against the native baseline")
-    verb.add_argument("argument", nargs="*", metavar="ARG", help="handed to bench/run.py")
+    verb = _add_verb(verbs, "bench", "measure Keel against the native baseline; further options are for bench/run.py")
     verb = _add_verb(verbs, "clean", "remove what was built")
     verb.add_argument("--cache", action="store_true", help="also what was fetched, for all clones")
     _add_verb(verbs, "doctor", "say what is missing on this machine and how to mend it")
+
+
+def _parse(arguments: list[str]) -> argparse.Namespace:
+    """The options, all of them known but for those that `bench` hands on."""
+    parser = _parser()
+    options, others = parser.parse_known_args(arguments)
+    if others and options.verb != "bench":
+        parser.error(f"unrecognized arguments: {' '.join(others)}")
+    options.argument = others
+    return options
 
 
 def _dispatch(options: argparse.Namespace) -> int:
@@ -160,7 +169,7 @@ def main(arguments: list[str]) -> int:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _interrupt)
     try:
-        return int(_dispatch(_parser().parse_args(arguments)))
+        return int(_dispatch(_parse(arguments)))
     except KeelError as error:
         print(error.line(), file=sys.stderr)
         return error.status
