@@ -362,9 +362,7 @@ impl Tag {
 
     /// A tag of the given kernel kind.
     pub const fn kernel(kind: u64, label: u32, words: u64) -> Tag {
-        Tag((label as u64) << TAG_LABEL_SHIFT
-            | (kind & TAG_KIND_MASK) << TAG_KIND_SHIFT
-            | (words & 0xff))
+        Tag((label as u64) << TAG_LABEL_SHIFT | (kind & TAG_KIND_MASK) << TAG_KIND_SHIFT | (words & 0xff))
     }
 
     /// The same tag with `maps` map items.

@@ -82,12 +82,7 @@ mod tests {
 
     #[test]
     fn constant_names_are_unique() {
-        let mut names: std::vec::Vec<_> = super::CONSTANTS
-            .iter()
-            .copied()
-            .flatten()
-            .map(|c| c.name)
-            .collect();
+        let mut names: std::vec::Vec<_> = super::CONSTANTS.iter().copied().flatten().map(|c| c.name).collect();
         let count = names.len();
         names.sort_unstable();
         names.dedup();

@@ -62,13 +62,7 @@ impl Fpage {
     /// An I/O fpage of `2^log2` ports that holds `port` (which is rounded down).
     pub const fn io(port: u16, log2: u8) -> Fpage {
         let first = (port as u64) >> log2 << log2;
-        Fpage(
-            (first << FPAGE_PORT_SHIFT)
-                | ((log2 as u64) << FPAGE_SIZE_SHIFT)
-                | FPAGE_IO
-                | FPAGE_READ
-                | FPAGE_WRITE,
-        )
+        Fpage((first << FPAGE_PORT_SHIFT) | ((log2 as u64) << FPAGE_SIZE_SHIFT) | FPAGE_IO | FPAGE_READ | FPAGE_WRITE)
     }
 
     /// The same fpage with another cache type.
@@ -131,12 +125,8 @@ mod tests {
 
     #[test]
     fn memory_fpage_round_trip() {
-        let page =
-            Fpage::memory(0x1234_5678, 21, FPAGE_READ | FPAGE_WRITE).with_cache(CACHE_UNCACHED);
-        assert_eq!(
-            (page.base(), page.size(), page.rights(), page.cache()),
-            (0x1220_0000, 1 << 21, 6, 2)
-        );
+        let page = Fpage::memory(0x1234_5678, 21, FPAGE_READ | FPAGE_WRITE).with_cache(CACHE_UNCACHED);
+        assert_eq!((page.base(), page.size(), page.rights(), page.cache()), (0x1220_0000, 1 << 21, 6, 2));
         assert!(page.is_valid() && !page.is_io());
     }
 

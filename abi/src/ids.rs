@@ -147,10 +147,7 @@ mod tests {
     #[test]
     fn fields_come_back() {
         let id = Id::thread(0xabcde, 0x54321, 0x1234, 7);
-        assert_eq!(
-            (id.version(), id.task(), id.lthread(), id.nesting()),
-            (0xabcde, 0x54321, 0x1234, 7)
-        );
+        assert_eq!((id.version(), id.task(), id.lthread(), id.nesting()), (0xabcde, 0x54321, 0x1234, 7));
         assert!(!id.is_source());
     }
 

@@ -4,9 +4,7 @@
 
 use crate::arch::cpu::cpu;
 use crate::arch::multiboot::{Information, Module};
-use crate::arch::{
-    self, acpi, apic, clock, cpuid, direct, entry, fpu, paging, serial, start, tables,
-};
+use crate::arch::{self, acpi, apic, clock, cpuid, direct, entry, fpu, paging, serial, start, tables};
 use crate::elf;
 use crate::global::Global;
 use crate::intervals::Intervals;
@@ -115,24 +113,16 @@ struct Options {
 impl Options {
     /// `console=com1..com4|none`, `pool=NNN` (MB), `debug-exit`. Other words are left to others.
     fn parse(line: &[u8]) -> Options {
-        let mut options = Options {
-            console: serial::COM[0],
-            pool: None,
-            debug_exit: false,
-        };
+        let mut options = Options { console: serial::COM[0], pool: None, debug_exit: false };
         for word in line.split(|byte| byte.is_ascii_whitespace()) {
             if let Some(name) = word.strip_prefix(b"console=") {
                 options.console = match name {
                     b"none" => 0,
-                    [b'c', b'o', b'm', number @ b'1'..=b'4'] => {
-                        serial::COM[(number - b'1') as usize]
-                    }
+                    [b'c', b'o', b'm', number @ b'1'..=b'4'] => serial::COM[(number - b'1') as usize],
                     _ => options.console,
                 };
             } else if let Some(number) = word.strip_prefix(b"pool=") {
-                let megabytes = core::str::from_utf8(number)
-                    .ok()
-                    .and_then(|text| text.parse::<u32>().ok());
+                let megabytes = core::str::from_utf8(number).ok().and_then(|text| text.parse::<u32>().ok());
                 options.pool = megabytes.map(|megabytes| (megabytes as u64) << 20);
             } else if word == b"debug-exit" {
                 options.debug_exit = true;
@@ -156,9 +146,7 @@ fn find_memory(loader: &Information) {
     facts.free.remove(0, ROOT_IMAGE.end);
     for module in loader.modules() {
         let page = PAGE as u64;
-        facts
-            .free
-            .remove(module.start & !(page - 1), module.end.div_ceil(page) * page);
+        facts.free.remove(module.start & !(page - 1), module.end.div_ceil(page) * page);
     }
     facts.forbidden.add(KERNEL_START, SIGMA0_IMAGE.start);
 }
@@ -167,20 +155,12 @@ fn find_memory(loader: &Information) {
 fn choose_pool(options: &Options) -> ((u64, u64), u64) {
     let facts = &FACTS.0;
     let table = (task::TABLE_BYTES as u64).div_ceil(PAGE as u64) * PAGE as u64;
-    let wanted = options
-        .pool
-        .unwrap_or(facts.ram.total() / POOL_FRACTION)
-        .max(POOL_MINIMUM);
-    let Some((start, end)) = facts.free.largest_below(BOOT_MAPPED) else {
-        panic!("no free memory below 4 GB")
-    };
+    let wanted = options.pool.unwrap_or(facts.ram.total() / POOL_FRACTION).max(POOL_MINIMUM);
+    let Some((start, end)) = facts.free.largest_below(BOOT_MAPPED) else { panic!("no free memory below 4 GB") };
     let end = end & !(paging::span(1) - 1);
     let size = (wanted + table).div_ceil(paging::span(1)) * paging::span(1);
     if end <= start || end - start < size {
-        panic!(
-            "too little memory: the kernel's pool needs {} MB in one piece",
-            size >> 20
-        );
+        panic!("too little memory: the kernel's pool needs {} MB in one piece", size >> 20);
     }
     let base = end - size;
     facts.free.remove(base, end);
@@ -202,15 +182,8 @@ fn fill_info(loader: &Information, rsdp: u64) {
     info.version = INFO_VERSION;
     (info.tsc_hz, info.tsc_base, info.tsc_mult, info.tsc_shift) = (hz, base, mult, shift);
     info.processors = 1;
-    info.features = if cpuid::has_fsgsbase() {
-        FEATURE_FSGSBASE
-    } else {
-        0
-    } | if cpuid::has_constant_tsc() {
-        FEATURE_CONSTANT_TSC
-    } else {
-        0
-    };
+    info.features = if cpuid::has_fsgsbase() { FEATURE_FSGSBASE } else { 0 }
+        | if cpuid::has_constant_tsc() { FEATURE_CONSTANT_TSC } else { 0 };
     info.fpu_size = fpu::size() as u64;
     info.fpu_mask = fpu::mask();
     info.rsdp = rsdp;
@@ -228,24 +201,11 @@ fn fill_regions(info: &mut Info, loader: &Information) {
             info.region_count += 1;
         }
     };
-    FACTS
-        .0
-        .free
-        .iter()
-        .for_each(|(start, end)| add(start, end, REGION_FREE));
-    FACTS
-        .0
-        .forbidden
-        .iter()
-        .for_each(|(start, end)| add(start, end, REGION_KERNEL));
+    FACTS.0.free.iter().for_each(|(start, end)| add(start, end, REGION_FREE));
+    FACTS.0.forbidden.iter().for_each(|(start, end)| add(start, end, REGION_KERNEL));
     add(SIGMA0_IMAGE.start, ROOT_IMAGE.end, REGION_KERNEL);
-    loader
-        .modules()
-        .for_each(|module| add(module.start, module.end, REGION_MODULE));
-    loader
-        .memory()
-        .filter(|piece| !piece.usable)
-        .for_each(|piece| add(piece.start, piece.end, REGION_FIRMWARE));
+    loader.modules().for_each(|module| add(module.start, module.end, REGION_MODULE));
+    loader.memory().filter(|piece| !piece.usable).for_each(|piece| add(piece.start, piece.end, REGION_FIRMWARE));
 }
 
 fn fill_modules(info: &mut Info, loader: &Information) {
@@ -273,34 +233,19 @@ fn fill_modules(info: &mut Info, loader: &Information) {
 
 /// Loads sigma0 and the root task to their places and makes them ready.
 fn start_tasks(loader: &Information) {
-    let sigma0 = start_task(
-        TASK_SIGMA0,
-        SIGMA0_PRIORITY,
-        Id::NIL,
-        load(loader, b"sigma0", SIGMA0_IMAGE),
-    );
-    let root = start_task(
-        TASK_ROOT,
-        ROOT_PRIORITY,
-        Id::SIGMA0,
-        load(loader, b"root", ROOT_IMAGE),
-    );
+    let sigma0 = start_task(TASK_SIGMA0, SIGMA0_PRIORITY, Id::NIL, load(loader, b"sigma0", SIGMA0_IMAGE));
+    let root = start_task(TASK_ROOT, ROOT_PRIORITY, Id::SIGMA0, load(loader, b"root", ROOT_IMAGE));
     assert!(sigma0.id == Id::SIGMA0 && root.id == Id::ROOT);
 }
 
 fn load(loader: &Information, name: &[u8], place: core::ops::Range<u64>) -> u64 {
     let Some(module) = loader.modules().find(|module| module_name(module) == name) else {
-        panic!(
-            "no boot module is named {}",
-            core::str::from_utf8(name).unwrap_or("?")
-        );
+        panic!("no boot module is named {}", core::str::from_utf8(name).unwrap_or("?"));
     };
     // SAFETY: the loader put the module there.
-    let image = unsafe {
-        core::slice::from_raw_parts(direct(module.start), (module.end - module.start) as usize)
-    };
-    let file = elf::parse(image, place.start, place.end)
-        .unwrap_or_else(|error| panic!("boot module {name:?}: {error}"));
+    let image = unsafe { core::slice::from_raw_parts(direct(module.start), (module.end - module.start) as usize) };
+    let file =
+        elf::parse(image, place.start, place.end).unwrap_or_else(|error| panic!("boot module {name:?}: {error}"));
     for segment in file.segments() {
         // SAFETY: `parse` checked that segments lie inside `place`, which is kept for this task.
         unsafe {
@@ -314,28 +259,14 @@ fn load(loader: &Information, name: &[u8], place: core::ops::Range<u64>) -> u64 
 
 /// The base name of the first word of a module's command line.
 fn module_name(module: &Module) -> &'static [u8] {
-    let word = module
-        .text
-        .split(|byte| byte.is_ascii_whitespace())
-        .next()
-        .unwrap_or(&[]);
+    let word = module.text.split(|byte| byte.is_ascii_whitespace()).next().unwrap_or(&[]);
     word.rsplit(|byte| *byte == b'/').next().unwrap_or(&[])
 }
 
 fn start_task(number: u64, priority: u8, pager: Id, entry: u64) -> Ref<Thread> {
-    let plan = task::Plan {
-        number: number as u32,
-        chief: None,
-        mcp: 255,
-        quota: TASK_SHARED_QUOTA,
-        area: AREA_DEFAULT,
-    };
-    let first = thread::Plan {
-        lthread: 0,
-        frame: None,
-        priority,
-        pager,
-    };
+    let plan =
+        task::Plan { number: number as u32, chief: None, mcp: 255, quota: TASK_SHARED_QUOTA, area: AREA_DEFAULT };
+    let first = thread::Plan { lthread: 0, frame: None, priority, pager };
     let thread = task::create(&plan).and_then(|task| thread::create(task, &first));
     let thread = thread.expect("the pool is large enough for two tasks");
     thread.frame().ip.set(entry);
@@ -360,17 +291,13 @@ pub fn physical_page(address: u64, log2: u8) -> Option<u8> {
         let base = address & !(paging::span(*level) - 1);
         paging::span_shift(*level) <= log2.max(12)
             && base + paging::span(*level) <= 1 << cpuid::physical_bits()
-            && !FACTS
-                .0
-                .forbidden
-                .intersects(base, base + paging::span(*level))
+            && !FACTS.0.forbidden.intersects(base, base + paging::span(*level))
     })
 }
 
 /// Whether a physical address is RAM that users may have.
 pub fn is_ram(physical: u64) -> bool {
-    FACTS.0.ram.intersects(physical, physical + 1)
-        && !FACTS.0.forbidden.intersects(physical, physical + 1)
+    FACTS.0.ram.intersects(physical, physical + 1) && !FACTS.0.forbidden.intersects(physical, physical + 1)
 }
 
 /// Physical address of the information page.

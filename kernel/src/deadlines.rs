@@ -45,10 +45,7 @@ pub struct Deadlines<Owner: Copy> {
 impl<Owner: Copy> Deadlines<Owner> {
     /// An empty heap.
     pub const fn new() -> Self {
-        Deadlines {
-            root: Cell::new(None),
-            coin: Random::new(0x9e37_79b9_7f4a_7c15),
-        }
+        Deadlines { root: Cell::new(None), coin: Random::new(0x9e37_79b9_7f4a_7c15) }
     }
 
     /// The earliest time, or `u64::MAX`.
@@ -106,11 +103,7 @@ impl<Owner: Copy> Deadlines<Owner> {
         }
         let top = upper;
         loop {
-            let side = if self.coin.next() >> 63 == 0 {
-                &upper.left
-            } else {
-                &upper.right
-            };
+            let side = if self.coin.next() >> 63 == 0 { &upper.left } else { &upper.right };
             let Some(mut below) = side.get() else {
                 side.set(Some(lower));
                 lower.parent.set(Some(upper));
@@ -160,10 +153,7 @@ mod tests {
                 heap.insert(entries[which], times[which], which);
                 model.insert((times[which], which));
             }
-            assert_eq!(
-                heap.earliest(),
-                model.first().map_or(u64::MAX, |(time, _)| *time)
-            );
+            assert_eq!(heap.earliest(), model.first().map_or(u64::MAX, |(time, _)| *time));
         }
     }
 }

@@ -55,9 +55,7 @@ pub fn parse(image: &[u8], low: u64, high: u64) -> Result<File<'_>, &'static str
     if u16_at(image, 16) != Some(TYPE_EXECUTABLE) || u16_at(image, 54) != Some(HEADER_SIZE as u16) {
         return Err("not a static executable");
     }
-    let (Some(entry), Some(headers), Some(count)) =
-        (u64_at(image, 24), u64_at(image, 32), u16_at(image, 56))
-    else {
+    let (Some(entry), Some(headers), Some(count)) = (u64_at(image, 24), u64_at(image, 32), u16_at(image, 56)) else {
         return Err("cut short");
     };
     let headers = usize::try_from(headers).map_err(|_| "program headers outside the file")?;
@@ -68,10 +66,7 @@ pub fn parse(image: &[u8], low: u64, high: u64) -> Result<File<'_>, &'static str
         let header = header(image, headers, index).ok_or("program headers outside the file")?;
         if u32_at(header, 0) == Some(PT_LOAD) {
             let segment = segment(image, header).ok_or("a segment outside the file")?;
-            let end = segment
-                .address
-                .checked_add(segment.size as u64)
-                .ok_or("a segment outside its place")?;
+            let end = segment.address.checked_add(segment.size as u64).ok_or("a segment outside its place")?;
             if segment.address < low || end > high {
                 return Err("a segment outside its place");
             }
@@ -80,12 +75,7 @@ pub fn parse(image: &[u8], low: u64, high: u64) -> Result<File<'_>, &'static str
     if !(low..high).contains(&entry) {
         return Err("its entry lies outside its place");
     }
-    Ok(File {
-        image,
-        headers,
-        count,
-        entry,
-    })
+    Ok(File { image, headers, count, entry })
 }
 
 fn header(image: &[u8], headers: usize, index: u16) -> Option<&[u8]> {
@@ -97,11 +87,7 @@ fn segment<'a>(image: &'a [u8], header: &[u8]) -> Option<Segment<'a>> {
     let (offset, address) = (u64_at(header, 8)? as usize, u64_at(header, 16)?);
     let (in_file, size) = (u64_at(header, 32)? as usize, u64_at(header, 40)? as usize);
     let content = image.get(offset..offset.checked_add(in_file)?)?;
-    (in_file <= size).then_some(Segment {
-        address,
-        size,
-        content,
-    })
+    (in_file <= size).then_some(Segment { address, size, content })
 }
 
 impl<'a> File<'a> {
@@ -140,14 +126,8 @@ mod tests {
     fn a_good_image_is_read() {
         let image = image();
         let file = parse(&image, 0x20_0000, 0x40_0000).unwrap();
-        let segments: Vec<_> = file
-            .segments()
-            .map(|s| (s.address, s.size, s.content.len()))
-            .collect();
-        assert_eq!(
-            (file.entry, segments),
-            (0x20_0000, vec![(0x20_0000, 64, 16)])
-        );
+        let segments: Vec<_> = file.segments().map(|s| (s.address, s.size, s.content.len())).collect();
+        assert_eq!((file.entry, segments), (0x20_0000, vec![(0x20_0000, 64, 16)]));
     }
 
     #[test]
@@ -168,10 +148,7 @@ mod tests {
             image.truncate(1 + random.below(image.len() as u64) as usize);
             if let Ok(file) = parse(&image, 0x20_0000, 0x40_0000) {
                 for segment in file.segments() {
-                    assert!(
-                        segment.address >= 0x20_0000
-                            && segment.address + segment.size as u64 <= 0x40_0000
-                    );
+                    assert!(segment.address >= 0x20_0000 && segment.address + segment.size as u64 <= 0x40_0000);
                     assert!(segment.content.len() <= segment.size);
                 }
             }

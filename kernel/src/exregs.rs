@@ -93,12 +93,7 @@ fn create(caller: Ref<Thread>, id: Id, mask: u64, record: &Record) -> Result<Ref
         _ => Some(frame_at(caller.task, field!(record, frame).get())?),
     };
     let priority = caller.priority.get().min(task.mcp.get());
-    let plan = Plan {
-        lthread: id.lthread(),
-        frame,
-        priority,
-        pager: caller.pager.get(),
-    };
+    let plan = Plan { lthread: id.lthread(), frame, priority, pager: caller.pager.get() };
     let thread = thread::create(task, &plan)?;
     thread.handler.set(caller.handler.get());
     set_registers(thread, mask, record);
@@ -123,12 +118,7 @@ struct Ready {
     frame: Option<Option<BoundFrame>>,
 }
 
-fn check(
-    caller: Ref<Thread>,
-    thread: Ref<Thread>,
-    mask: u64,
-    record: &Record,
-) -> Result<Ready, Error> {
+fn check(caller: Ref<Thread>, thread: Ref<Thread>, mask: u64, record: &Record) -> Result<Ready, Error> {
     let stopped = matches!(thread.state.get(), State::Inactive | State::Faulted);
     if mask & EX_FOREIGN != 0 || mask & EX_FRAME != 0 && (!thread.has(FOREIGN) || !stopped) {
         return Err(Error::Invalid);
@@ -149,10 +139,7 @@ fn check(
         (_, index) => Some(Some(frame_at(caller.task, index)?)),
     };
     if mask & EX_START != 0 && thread.has(FOREIGN) {
-        let bound = frame.map_or(
-            thread.frame_index.get() as u64 != keel_abi::call::FRAME_NONE,
-            |f| f.is_some(),
-        );
+        let bound = frame.map_or(thread.frame_index.get() as u64 != keel_abi::call::FRAME_NONE, |f| f.is_some());
         if !bound {
             return Err(Error::Invalid);
         }
@@ -207,12 +194,7 @@ fn set_registers(thread: Ref<Thread>, mask: u64, record: &Record) {
 }
 
 /// Copies the FPU state to or from the caller's buffer, which must be mapped.
-fn fpu_buffer(
-    caller: Ref<Thread>,
-    thread: Ref<Thread>,
-    mask: u64,
-    record: &Record,
-) -> Result<(), Error> {
+fn fpu_buffer(caller: Ref<Thread>, thread: Ref<Thread>, mask: u64, record: &Record) -> Result<(), Error> {
     let (address, size) = (field!(record, fpu).get(), fpu::size() as u64);
     if address % 64 != 0 || field!(record, fpu_size).get() < size {
         return Err(Error::Invalid);
@@ -241,10 +223,7 @@ fn extra(thread: Ref<Thread>, mask: u64, record: &Record) -> Result<(), Error> {
         state.get_debug(words(debug, 6));
     }
     if mask & EX_TLS != 0 {
-        if !words(tls, 3)
-            .iter()
-            .all(|d| tables::is_user_descriptor(d.get()))
-        {
+        if !words(tls, 3).iter().all(|d| tables::is_user_descriptor(d.get())) {
             return Err(Error::Invalid);
         }
         state.set_tls(words(tls, 3));

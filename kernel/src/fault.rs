@@ -36,16 +36,8 @@ pub fn page_fault(thread: Ref<Thread>, address: u64, error_code: u64) {
     if boot::is_sigma0(thread.task) && boot::sigma0_fault(thread.task, address) {
         return;
     }
-    let words = [
-        address,
-        frame.ip.get(),
-        thread.frame_index.get() as u64,
-        error_code & code::PRESENT,
-    ];
-    let message = Message {
-        tag: Tag::kernel(KIND_PAGE_FAULT, access as u32, 4),
-        words,
-    };
+    let words = [address, frame.ip.get(), thread.frame_index.get() as u64, error_code & code::PRESENT];
+    let message = Message { tag: Tag::kernel(KIND_PAGE_FAULT, access as u32, 4), words };
     raise(thread, thread.pager.get(), message);
 }
 
@@ -55,57 +47,21 @@ pub fn exception(thread: Ref<Thread>, vector: u64, error_code: u64, dr6: u64) {
     frame.vector.set(vector);
     frame.error_code.set(error_code);
     frame.dr6.set(dr6);
-    let words = [
-        error_code,
-        frame.ip.get(),
-        thread.frame_index.get() as u64,
-        dr6,
-    ];
-    raise(
-        thread,
-        thread.handler.get(),
-        Message {
-            tag: Tag::kernel(KIND_EXCEPTION, vector as u32, 4),
-            words,
-        },
-    );
+    let words = [error_code, frame.ip.get(), thread.frame_index.get() as u64, dr6];
+    raise(thread, thread.handler.get(), Message { tag: Tag::kernel(KIND_EXCEPTION, vector as u32, 4), words });
 }
 
 /// A system call instruction of a foreign thread.
 pub fn foreign_call(thread: Ref<Thread>, gate: u64) {
     let frame = thread.frame();
-    let words = [
-        frame.ax.get(),
-        frame.ip.get(),
-        thread.frame_index.get() as u64,
-        0,
-    ];
-    raise(
-        thread,
-        thread.handler.get(),
-        Message {
-            tag: Tag::kernel(KIND_SYSCALL, gate as u32, 4),
-            words,
-        },
-    );
+    let words = [frame.ax.get(), frame.ip.get(), thread.frame_index.get() as u64, 0];
+    raise(thread, thread.handler.get(), Message { tag: Tag::kernel(KIND_SYSCALL, gate as u32, 4), words });
 }
 
 /// The latched exception of a thread that is about to run in user mode.
 pub fn triggered(thread: Ref<Thread>) {
-    let words = [
-        0,
-        thread.frame().ip.get(),
-        thread.frame_index.get() as u64,
-        0,
-    ];
-    raise(
-        thread,
-        thread.handler.get(),
-        Message {
-            tag: Tag::kernel(KIND_TRIGGER, 0, 4),
-            words,
-        },
-    );
+    let words = [0, thread.frame().ip.get(), thread.frame_index.get() as u64, 0];
+    raise(thread, thread.handler.get(), Message { tag: Tag::kernel(KIND_TRIGGER, 0, 4), words });
 }
 
 /// A frame that cannot be left with.
@@ -116,9 +72,7 @@ pub fn bad_frame(thread: Ref<Thread>) {
 fn raise(thread: Ref<Thread>, to: Id, message: Message) {
     thread.message.set(message);
     match find(to) {
-        Some(receiver) if receiver != thread && !receiver.has(FOREIGN) => {
-            ipc::send_kernel_message(thread, receiver)
-        }
+        Some(receiver) if receiver != thread && !receiver.has(FOREIGN) => ipc::send_kernel_message(thread, receiver),
         _ => no_handler(thread),
     }
 }

@@ -22,15 +22,7 @@ pub struct Ranges {
 impl Ranges {
     /// All numbers belong to task 0, which is nobody.
     pub const fn new() -> Self {
-        Ranges {
-            ranges: [const {
-                Cell::new(Range {
-                    first: 0,
-                    holder: 0,
-                })
-            }; MAX_RANGES],
-            count: Cell::new(1),
-        }
+        Ranges { ranges: [const { Cell::new(Range { first: 0, holder: 0 }) }; MAX_RANGES], count: Cell::new(1) }
     }
 
     fn index_of(&self, number: u32) -> usize {
@@ -49,10 +41,7 @@ impl Ranges {
         }
         let (from, to) = (self.split(first), self.split(end));
         for range in &self.ranges[from..to] {
-            range.set(Range {
-                holder,
-                ..range.get()
-            });
+            range.set(Range { holder, ..range.get() });
         }
         self.merge();
         true
@@ -63,10 +52,7 @@ impl Ranges {
         let mut found = false;
         for range in &self.ranges[..self.count.get()] {
             if range.get().holder == holder {
-                range.set(Range {
-                    holder: heir,
-                    ..range.get()
-                });
+                range.set(Range { holder: heir, ..range.get() });
                 found = true;
             }
         }
@@ -120,10 +106,7 @@ mod tests {
             let holder = random.below(6) as u32;
             if random.below(10) == 0 {
                 ranges.inherit(holder, 0);
-                model
-                    .iter_mut()
-                    .filter(|h| **h == holder)
-                    .for_each(|h| *h = 0);
+                model.iter_mut().filter(|h| **h == holder).for_each(|h| *h = 0);
             } else if ranges.give(first, first + size, holder) {
                 model[first as usize..(first + size) as usize].fill(holder);
             }

@@ -15,10 +15,7 @@ pub struct Intervals {
 impl Intervals {
     /// The empty set.
     pub const fn new() -> Intervals {
-        Intervals {
-            ranges: [const { Cell::new((0, 0)) }; CAPACITY],
-            count: Cell::new(0),
-        }
+        Intervals { ranges: [const { Cell::new((0, 0)) }; CAPACITY], count: Cell::new(0) }
     }
 
     /// The ranges.
@@ -69,10 +66,7 @@ impl Intervals {
 
     /// The largest range, cut at `limit`.
     pub fn largest_below(&self, limit: u64) -> Option<(u64, u64)> {
-        let cut = self
-            .iter()
-            .filter(|(low, _)| *low < limit)
-            .map(|(low, high)| (low, high.min(limit)));
+        let cut = self.iter().filter(|(low, _)| *low < limit).map(|(low, high)| (low, high.min(limit)));
         cut.max_by_key(|(low, high)| high - low)
     }
 

@@ -60,12 +60,7 @@ impl Linked<Got> for Grant {
 fn word(bitmap: &[u32; 2], index: usize) -> &'static Cell<u64> {
     const PER_PAGE: usize = PAGE / 8;
     // SAFETY: two pages that only this module touches; `index` is below WORDS.
-    unsafe {
-        &*POOL
-            .address(bitmap[index / PER_PAGE])
-            .cast::<Cell<u64>>()
-            .add(index % PER_PAGE)
-    }
+    unsafe { &*POOL.address(bitmap[index / PER_PAGE]).cast::<Cell<u64>>().add(index % PER_PAGE) }
 }
 
 /// The bits of word `index` that belong to ports [first, first + 2^log2).
@@ -84,18 +79,14 @@ fn range(first: u16, log2: u8) -> core::ops::Range<usize> {
 
 fn new_bitmap(task: Ref<Task>, fill: u64) -> Result<[u32; 2], Error> {
     let first = POOL.take_page(task.account, Kind::Part)?;
-    let second = POOL
-        .take_page(task.account, Kind::Part)
-        .inspect_err(|_| POOL.give_page(first, Kind::Part))?;
+    let second = POOL.take_page(task.account, Kind::Part).inspect_err(|_| POOL.give_page(first, Kind::Part))?;
     let bitmap = [first, second];
     (0..WORDS).for_each(|index| word(&bitmap, index).set(fill));
     Ok(bitmap)
 }
 
 fn free_bitmap(bitmap: &[u32; 2]) {
-    bitmap
-        .iter()
-        .for_each(|page| POOL.give_page(*page, Kind::Part));
+    bitmap.iter().for_each(|page| POOL.give_page(*page, Kind::Part));
 }
 
 /// The I/O space of a task, made if need be.
@@ -104,19 +95,11 @@ fn space_of(task: Ref<Task>, depth: u8, fill: u64) -> Result<Ref<IoSpace>, Error
         return Ok(space);
     }
     let bitmap = new_bitmap(task, fill)?;
-    let memory = POOL
-        .take(task.account, size_of::<IoSpace>(), Kind::Part)
-        .inspect_err(|_| free_bitmap(&bitmap))?;
+    let memory = POOL.take(task.account, size_of::<IoSpace>(), Kind::Part).inspect_err(|_| free_bitmap(&bitmap))?;
     let memory = memory.cast::<IoSpace>();
     // SAFETY: fresh memory of this size.
     let space = unsafe {
-        memory.write(IoSpace {
-            task,
-            depth,
-            bitmap,
-            given: List::new(),
-            got: List::new(),
-        });
+        memory.write(IoSpace { task, depth, bitmap, given: List::new(), got: List::new() });
         Ref::new(memory)
     };
     task.io.set(Some(space));
@@ -124,22 +107,14 @@ fn space_of(task: Ref<Task>, depth: u8, fill: u64) -> Result<Ref<IoSpace>, Error
 }
 
 /// Maps ports from one task to another; with `grant` the sender loses them. False if it holds none of them.
-pub fn map(
-    from: Ref<Task>,
-    to: Ref<Task>,
-    first: u16,
-    log2: u8,
-    grant: bool,
-) -> Result<bool, Error> {
+pub fn map(from: Ref<Task>, to: Ref<Task>, first: u16, log2: u8, grant: bool) -> Result<bool, Error> {
     if boot::is_sigma0(from) && from.io.get().is_none() {
         space_of(from, 0, 0)?;
     }
     let Some(source) = from.io.get() else {
         return Ok(false);
     };
-    if from == to
-        || range(first, log2).all(|i| !word(&source.bitmap, i).get() & bits(i, first, log2) == 0)
-    {
+    if from == to || range(first, log2).all(|i| !word(&source.bitmap, i).get() & bits(i, first, log2) == 0) {
         return Ok(false);
     }
     if source.depth >= MAX_DEPTH {
@@ -181,19 +156,12 @@ fn grant_between(source: Ref<IoSpace>, target: Ref<IoSpace>) -> Result<Ref<Grant
         at = target.got.next(grant);
     }
     let bitmap = new_bitmap(target.task, 0)?;
-    let memory = POOL
-        .take(target.task.account, size_of::<Grant>(), Kind::Part)
-        .inspect_err(|_| free_bitmap(&bitmap))?;
+    let memory =
+        POOL.take(target.task.account, size_of::<Grant>(), Kind::Part).inspect_err(|_| free_bitmap(&bitmap))?;
     let memory = memory.cast::<Grant>();
     // SAFETY: fresh memory of this size.
     let grant = unsafe {
-        memory.write(Grant {
-            from: source,
-            to: target,
-            bitmap,
-            given: Links::new(),
-            got: Links::new(),
-        });
+        memory.write(Grant { from: source, to: target, bitmap, given: Links::new(), got: Links::new() });
         Ref::new(memory)
     };
     source.given.push_back(grant);
@@ -260,8 +228,6 @@ pub fn load(task: Ref<Task>, to: &[Cell<u64>; WORDS]) -> bool {
     let Some(space) = task.io.get() else {
         return false;
     };
-    to.iter()
-        .enumerate()
-        .for_each(|(index, target)| target.set(word(&space.bitmap, index).get()));
+    to.iter().enumerate().for_each(|(index, target)| target.set(word(&space.bitmap, index).get()));
     true
 }

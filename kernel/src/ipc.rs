@@ -98,16 +98,12 @@ fn send(caller: Ref<Thread>, flags: u64) -> Result<Sent, Stop> {
 
 /// Whether a thread waits for a message that `sender` could bring.
 fn accepts(receiver: Ref<Thread>, sender: Id) -> bool {
-    receiver.state.get() == State::Receiving
-        && (receiver.open.get() || receiver.partner.get() == sender)
+    receiver.state.get() == State::Receiving && (receiver.open.get() || receiver.partner.get() == sender)
 }
 
 fn wait_to_send(caller: Ref<Thread>, receiver: Ref<Thread>, flags: u64) -> Result<(), Error> {
     let utcb_time = caller.utcb().map_or(0, |utcb| utcb.send_timeout.get());
-    let deadline = deadline(
-        flags >> IPC_SEND_TIMEOUT_SHIFT & IPC_TIMEOUT_MASK,
-        utcb_time,
-    )?;
+    let deadline = deadline(flags >> IPC_SEND_TIMEOUT_SHIFT & IPC_TIMEOUT_MASK, utcb_time)?;
     // Commit.
     caller.state.set(State::Sending);
     caller.partner.set(receiver.id);
@@ -125,11 +121,7 @@ fn deadline(kind: u64, time: u64) -> Result<Option<u64>, Error> {
         TIMEOUT_ZERO => Err(Error::Timeout),
         TIMEOUT_UTCB => {
             let now = clock::now();
-            let end = if time & TIME_ABSOLUTE != 0 {
-                time & !TIME_ABSOLUTE
-            } else {
-                now.saturating_add(time)
-            };
+            let end = if time & TIME_ABSOLUTE != 0 { time & !TIME_ABSOLUTE } else { now.saturating_add(time) };
             if end <= now {
                 Err(Error::Timeout)
             } else {
@@ -144,11 +136,7 @@ fn deadline(kind: u64, time: u64) -> Result<Option<u64>, Error> {
 pub fn receive(thread: Ref<Thread>) -> Result<(), Error> {
     let flags = thread.frame().orig_ax.get();
     let open = flags & IPC_OPEN != 0;
-    let from = if open {
-        Id::NIL
-    } else {
-        Id(thread.frame().dx.get())
-    };
+    let from = if open { Id::NIL } else { Id(thread.frame().dx.get()) };
     loop {
         if take_event(thread, open, from) {
             return Ok(());
@@ -161,10 +149,7 @@ pub fn receive(thread: Ref<Thread>) -> Result<(), Error> {
         }
     }
     let utcb_time = thread.utcb().map_or(0, |utcb| utcb.receive_timeout.get());
-    let deadline = deadline(
-        flags >> IPC_RECEIVE_TIMEOUT_SHIFT & IPC_TIMEOUT_MASK,
-        utcb_time,
-    )?;
+    let deadline = deadline(flags >> IPC_RECEIVE_TIMEOUT_SHIFT & IPC_TIMEOUT_MASK, utcb_time)?;
     // Commit.
     sched::unready(thread);
     thread.state.set(State::Receiving);
@@ -193,11 +178,7 @@ fn take_event(thread: Ref<Thread>, open: bool, from: Id) -> bool {
         deliver_notification(thread);
         return true;
     }
-    let pending = if open {
-        thread.pending.first()
-    } else {
-        source::pending_for(thread, from)
-    };
+    let pending = if open { thread.pending.first() } else { source::pending_for(thread, from) };
     match pending {
         Some(source) => {
             source::received(source, thread);
@@ -216,11 +197,7 @@ fn next_sender(thread: Ref<Thread>, open: bool, from: Id) -> Result<Option<Ref<T
         return Ok(None);
     }
     if from.is_source() {
-        return if source::is_attached(from, thread) {
-            Ok(None)
-        } else {
-            Err(Error::NoPartner)
-        };
+        return if source::is_attached(from, thread) { Ok(None) } else { Err(Error::NoPartner) };
     }
     let sender = find(from).ok_or(Error::NoPartner)?;
     let waits = sender.state.get() == State::Sending && sender.partner.get() == thread.id;
@@ -262,8 +239,7 @@ fn sender_done(sender: Ref<Thread>) {
     let something = if open {
         sender.notify.get() != 0 || !sender.pending.is_empty() || !sender.senders.is_empty()
     } else {
-        !matches!(next_sender(sender, false, from), Ok(None))
-            || source::pending_for(sender, from).is_some()
+        !matches!(next_sender(sender, false, from), Ok(None)) || source::pending_for(sender, from).is_some()
     };
     // Only where it would find something at once is it woken to do so itself: no recursion here.
     if something {
@@ -331,10 +307,7 @@ fn copy_maps(sender: Ref<Thread>, receiver: Ref<Thread>, count: u64) -> Result<(
     };
     let window = Fpage(to.receive_fpage.get());
     for number in 0..count.min(MAX_MAP_ITEMS) as usize {
-        let item = MapItem {
-            send_base: from.maps[2 * number].get(),
-            fpage: from.maps[2 * number + 1].get(),
-        };
+        let item = MapItem { send_base: from.maps[2 * number].get(), fpage: from.maps[2 * number + 1].get() };
         let arrived = pass_item(sender, receiver, &item, window)?;
         to.maps[2 * number].set(arrived.send_base);
         to.maps[2 * number + 1].set(arrived.fpage);
@@ -343,40 +316,19 @@ fn copy_maps(sender: Ref<Thread>, receiver: Ref<Thread>, count: u64) -> Result<(
 }
 
 /// Maps or grants one item; what the receiver is told about it.
-fn pass_item(
-    sender: Ref<Thread>,
-    receiver: Ref<Thread>,
-    item: &MapItem,
-    window: Fpage,
-) -> Result<MapItem, Error> {
-    const REFUSED: MapItem = MapItem {
-        send_base: 0,
-        fpage: 0,
-    };
+fn pass_item(sender: Ref<Thread>, receiver: Ref<Thread>, item: &MapItem, window: Fpage) -> Result<MapItem, Error> {
+    const REFUSED: MapItem = MapItem { send_base: 0, fpage: 0 };
     let fpage = Fpage(item.fpage);
     let base = item.send_base & !MAP_GRANT;
-    let window = if fpage.is_io() && window == Fpage::WHOLE {
-        Fpage::io(0, 16)
-    } else {
-        window
-    };
+    let window = if fpage.is_io() && window == Fpage::WHOLE { Fpage::io(0, 16) } else { window };
     let Some(place) = space::place(fpage, base, window) else {
         return Ok(REFUSED);
     };
     let grant = item.send_base & MAP_GRANT != 0;
     if fpage.is_io() {
-        let done = crate::io::map(
-            sender.task,
-            receiver.task,
-            place.source as u16,
-            place.log2,
-            grant,
-        )?;
+        let done = crate::io::map(sender.task, receiver.task, place.source as u16, place.log2, grant)?;
         return Ok(if done {
-            MapItem {
-                send_base: place.target,
-                fpage: Fpage::io(place.source as u16, place.log2).0,
-            }
+            MapItem { send_base: place.target, fpage: Fpage::io(place.source as u16, place.log2).0 }
         } else {
             REFUSED
         });
@@ -389,33 +341,20 @@ fn pass_item(
     if rights == 0 {
         return Ok(REFUSED);
     }
-    Ok(MapItem {
-        send_base: place.target,
-        fpage: Fpage::memory(place.target, place.log2, rights).0,
-    })
+    Ok(MapItem { send_base: place.target, fpage: Fpage::memory(place.target, place.log2, rights).0 })
 }
 
 /// The answer of a pager or handler: mappings, a frame, and the thread goes on.
 fn answer_fault(caller: Ref<Thread>, faulter: Ref<Thread>, tag: Tag) -> Result<(), Error> {
     if let (Some(utcb), true) = (caller.utcb(), tag.maps() > 0) {
         for number in 0..tag.maps() as usize {
-            let item = MapItem {
-                send_base: utcb.maps[2 * number].get(),
-                fpage: utcb.maps[2 * number + 1].get(),
-            };
+            let item = MapItem { send_base: utcb.maps[2 * number].get(), fpage: utcb.maps[2 * number + 1].get() };
             pass_item(caller, faulter, &item, Fpage::WHOLE)?;
         }
     }
     // Commit: the faulter runs.
-    if let (Some(utcb), false, true) = (
-        caller.utcb(),
-        faulter.has(FOREIGN),
-        tag.words() as usize >= FRAME_END,
-    ) {
-        for (source, target) in utcb.words[REGISTER_WORDS as usize..FRAME_END]
-            .iter()
-            .zip(faulter.frame().words())
-        {
+    if let (Some(utcb), false, true) = (caller.utcb(), faulter.has(FOREIGN), tag.words() as usize >= FRAME_END) {
+        for (source, target) in utcb.words[REGISTER_WORDS as usize..FRAME_END].iter().zip(faulter.frame().words()) {
             target.set(source.get());
         }
     }
@@ -446,12 +385,7 @@ fn deliver_kernel_message(sender: Ref<Thread>, receiver: Ref<Thread>) {
     let to = receiver.frame();
     let mut tag = message.tag;
     if let (Some(utcb), false) = (receiver.utcb(), sender.has(FOREIGN)) {
-        for (source, target) in sender
-            .frame()
-            .words()
-            .iter()
-            .zip(&utcb.words[REGISTER_WORDS as usize..FRAME_END])
-        {
+        for (source, target) in sender.frame().words().iter().zip(&utcb.words[REGISTER_WORDS as usize..FRAME_END]) {
             target.set(source.get());
         }
         tag = Tag(tag.0 & !0xff | FRAME_END as u64);
@@ -472,11 +406,8 @@ fn notify(caller: Ref<Thread>, receiver: Ref<Thread>) -> Result<Sent, Stop> {
     if receiver.task != caller.task && !caller.task.is_chief_of(receiver.task) {
         return Err(Error::Denied.into());
     }
-    receiver
-        .notify
-        .set(receiver.notify.get() | caller.frame().r8.get());
-    if receiver.notify.get() != 0 && receiver.state.get() == State::Receiving && receiver.open.get()
-    {
+    receiver.notify.set(receiver.notify.get() | caller.frame().r8.get());
+    if receiver.notify.get() != 0 && receiver.state.get() == State::Receiving && receiver.open.get() {
         stop_waiting(receiver);
         deliver_notification(receiver);
         wake(receiver);
@@ -516,8 +447,7 @@ pub fn write_interrupt(receiver: Ref<Thread>, source: Id) {
 fn operate(caller: Ref<Thread>, source: Id, flags: u64) -> Result<Sent, Stop> {
     let frame = caller.frame();
     let label = Tag(frame.si.get()).label() as u64;
-    let wants_answer =
-        flags & (IPC_RECEIVE | IPC_OPEN) == IPC_RECEIVE && frame.dx.get() == source.0;
+    let wants_answer = flags & (IPC_RECEIVE | IPC_OPEN) == IPC_RECEIVE && frame.dx.get() == source.0;
     let mut answer = Answer::new();
     let result = source::operate(caller, source, label, &mut answer);
     if !wants_answer {
@@ -526,9 +456,7 @@ fn operate(caller: Ref<Thread>, source: Id, flags: u64) -> Result<Sent, Stop> {
     let code = result.err().map_or(0, |error| error as u32);
     frame.ax.set(Status::OK.0);
     frame.di.set(source.0);
-    frame
-        .si
-        .set(Tag::kernel(KIND_KERNEL, code, answer.count() as u64).0);
+    frame.si.set(Tag::kernel(KIND_KERNEL, code, answer.count() as u64).0);
     for (number, word) in answer.words().iter().enumerate() {
         match (frame.message().get(number), caller.utcb()) {
             (Some(register), _) => register.set(*word),

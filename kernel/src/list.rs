@@ -17,10 +17,7 @@ pub struct Links<T> {
 impl<T> Links<T> {
     /// Links of an object that is in no list.
     pub const fn new() -> Self {
-        Links {
-            next: Cell::new(None),
-            prev: Cell::new(None),
-        }
+        Links { next: Cell::new(None), prev: Cell::new(None) }
     }
 }
 
@@ -40,11 +37,7 @@ pub struct List<T: Linked<Tag>, Tag> {
 impl<T: Linked<Tag>, Tag> List<T, Tag> {
     /// An empty list.
     pub const fn new() -> Self {
-        List {
-            head: Cell::new(None),
-            tail: Cell::new(None),
-            tag: PhantomData,
-        }
+        List { head: Cell::new(None), tail: Cell::new(None), tag: PhantomData }
     }
 
     /// The first object.
@@ -113,10 +106,7 @@ mod tests {
     }
 
     fn item(number: u32) -> Ref<Item> {
-        let leaked = Box::leak(Box::new(Item {
-            number,
-            links: Links::new(),
-        }));
+        let leaked = Box::leak(Box::new(Item { number, links: Links::new() }));
         // SAFETY: leaked, so it lives for ever.
         unsafe { Ref::new(leaked) }
     }
@@ -139,18 +129,13 @@ mod tests {
                     model.push_front(new);
                 }
                 2 => {
-                    assert_eq!(
-                        list.first().map(|i| i.number),
-                        model.front().map(|i| i.number)
-                    );
+                    assert_eq!(list.first().map(|i| i.number), model.front().map(|i| i.number));
                     if let Some(first) = model.pop_front() {
                         list.remove(first);
                     }
                 }
                 _ if !model.is_empty() => {
-                    let victim = model
-                        .remove(random.below(model.len() as u64) as usize)
-                        .unwrap();
+                    let victim = model.remove(random.below(model.len() as u64) as usize).unwrap();
                     list.remove(victim);
                 }
                 _ => assert!(list.is_empty()),

@@ -141,11 +141,8 @@ mod tests {
     fn subtree(model: &BTreeMap<Index, Index>, top: Index) -> BTreeSet<Index> {
         let mut found = BTreeSet::from([top]);
         loop {
-            let more: Vec<_> = model
-                .iter()
-                .filter(|(n, p)| found.contains(p) && !found.contains(n))
-                .map(|(n, _)| *n)
-                .collect();
+            let more: Vec<_> =
+                model.iter().filter(|(n, p)| found.contains(p) && !found.contains(n)).map(|(n, _)| *n).collect();
             if more.is_empty() {
                 return found;
             }

@@ -181,8 +181,7 @@ impl Pool {
 
     /// Whether a physical address lies in the pool.
     pub fn contains(&self, physical: u64) -> bool {
-        physical >= self.base.get()
-            && physical < self.base.get() + self.count.get() as u64 * PAGE as u64
+        physical >= self.base.get() && physical < self.base.get() + self.count.get() as u64 * PAGE as u64
     }
 
     /// The short name of an object: an index in units of 32 bytes. Never 0.
@@ -255,9 +254,7 @@ impl Pool {
             self.link_partial(account, class, index);
         }
         let page = self.page(index);
-        let object = self
-            .address(index)
-            .wrapping_add(page.free.get() as usize * CLASSES[class]);
+        let object = self.address(index).wrapping_add(page.free.get() as usize * CLASSES[class]);
         // SAFETY: a free object's first two bytes hold the next free one's number.
         page.free.set(unsafe { object.cast::<u16>().read() });
         page.live.set(page.live.get() + 1);
@@ -284,8 +281,7 @@ impl Pool {
         let was_full = page.free.get() == CHAIN_END;
         // SAFETY: the object is the caller's to give.
         unsafe { object.cast::<u16>().write(page.free.get()) };
-        page.free
-            .set((offset as usize % PAGE / CLASSES[class]) as u16);
+        page.free.set((offset as usize % PAGE / CLASSES[class]) as u16);
         page.live.set(page.live.get() - 1);
         if was_full {
             self.link_partial(account, class, index);
@@ -303,18 +299,9 @@ impl Pool {
         page.live.set(0);
         page.free.set(0);
         for number in 0..count {
-            let next = if number + 1 < count {
-                number as u16 + 1
-            } else {
-                CHAIN_END
-            };
+            let next = if number + 1 < count { number as u16 + 1 } else { CHAIN_END };
             // SAFETY: inside the page, which is ours alone.
-            unsafe {
-                self.address(index)
-                    .add(number * size)
-                    .cast::<u16>()
-                    .write(next)
-            };
+            unsafe { self.address(index).add(number * size).cast::<u16>().write(next) };
         }
     }
 
@@ -346,8 +333,5 @@ impl Pool {
 }
 
 fn class_of(size: usize) -> usize {
-    CLASSES
-        .iter()
-        .position(|class| *class >= size)
-        .expect("objects are at most half a page")
+    CLASSES.iter().position(|class| *class >= size).expect("objects are at most half a page")
 }

@@ -19,10 +19,7 @@ pub struct RunQueue<T: Linked<Ready>> {
 impl<T: Linked<Ready>> RunQueue<T> {
     /// Nothing is ready.
     pub const fn new() -> Self {
-        RunQueue {
-            lists: [const { List::new() }; PRIORITIES as usize],
-            occupied: [const { Cell::new(0) }; 4],
-        }
+        RunQueue { lists: [const { List::new() }; PRIORITIES as usize], occupied: [const { Cell::new(0) }; 4] }
     }
 
     /// The highest priority that has a thread, or `None`.
@@ -96,12 +93,7 @@ mod tests {
         let queue: RunQueue<Thread> = RunQueue::new();
         let threads: Vec<Ref<Thread>> = (0..300)
             // SAFETY: leaked, so it lives for ever.
-            .map(|number| unsafe {
-                Ref::new(Box::leak(Box::new(Thread {
-                    number,
-                    links: Links::new(),
-                })))
-            })
+            .map(|number| unsafe { Ref::new(Box::leak(Box::new(Thread { number, links: Links::new() }))) })
             .collect();
         let mut model: Vec<Vec<usize>> = vec![Vec::new(); 256];
         let mut place: Vec<Option<u8>> = vec![None; threads.len()];
@@ -110,11 +102,7 @@ mod tests {
             let which = random.below(threads.len() as u64) as usize;
             match (random.below(3), place[which]) {
                 (0, _) => {
-                    let expected = model
-                        .iter_mut()
-                        .rev()
-                        .find(|l| !l.is_empty())
-                        .map(|l| l.remove(0));
+                    let expected = model.iter_mut().rev().find(|l| !l.is_empty()).map(|l| l.remove(0));
                     let got = queue.pop().map(|t| t.number);
                     assert_eq!(got, expected);
                     if let Some(number) = got {
@@ -138,10 +126,7 @@ mod tests {
                     }
                 }
             }
-            assert_eq!(
-                queue.top().map(usize::from),
-                model.iter().rposition(|l| !l.is_empty())
-            );
+            assert_eq!(queue.top().map(usize::from), model.iter().rposition(|l| !l.is_empty()));
         }
     }
 }

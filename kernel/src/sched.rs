@@ -84,8 +84,7 @@ fn deadline_of(thread: Ref<Thread>) -> Ref<Deadline<Due>> {
 pub fn arm(thread: Ref<Thread>, time: u64) {
     let cpu = cpu();
     cpu.deadlines.remove(deadline_of(thread));
-    cpu.deadlines
-        .insert(deadline_of(thread), time, Due::Thread(thread));
+    cpu.deadlines.insert(deadline_of(thread), time, Due::Thread(thread));
     program(cpu);
 }
 
@@ -101,8 +100,7 @@ pub fn arm_timer(timer: Ref<Source>, time: u64) {
     let cpu = cpu();
     cpu.deadlines.remove(timer.deadline());
     if time != u64::MAX {
-        cpu.deadlines
-            .insert(timer.deadline(), time, Due::Timer(timer));
+        cpu.deadlines.insert(timer.deadline(), time, Due::Timer(timer));
         program(cpu);
     }
 }
@@ -138,11 +136,7 @@ pub fn poll() -> bool {
         return false;
     };
     let over = |thread: Ref<Thread>| thread.priority.get() > current.priority.get();
-    cpu.partner.get().is_some_and(over)
-        || cpu
-            .queue
-            .top()
-            .is_some_and(|top| top > current.priority.get())
+    cpu.partner.get().is_some_and(over) || cpu.queue.top().is_some_and(|top| top > current.priority.get())
 }
 
 /// Gives the processor to `to` (ready) or to the next of the same priority.
@@ -153,11 +147,7 @@ pub fn switch_to(to: Option<Ref<Thread>>) {
     };
     match to {
         None => cpu.slice_over.set(true),
-        Some(to)
-            if to != current
-                && to.priority.get() <= current.priority.get()
-                && to.state.get() == State::Ready =>
-        {
+        Some(to) if to != current && to.priority.get() <= current.priority.get() && to.state.get() == State::Ready => {
             unready(to);
             enqueue(cpu, current);
             cpu.current.set(Some(to));
@@ -179,10 +169,7 @@ fn choose(cpu: &Cpu) -> Ref<Thread> {
 }
 
 fn candidate(cpu: &Cpu) -> Option<Ref<Thread>> {
-    let running = cpu
-        .current
-        .get()
-        .filter(|thread| thread.state.get() == State::Ready);
+    let running = cpu.current.get().filter(|thread| thread.state.get() == State::Ready);
     if cpu.donated.take() && !cpu.slice_over.get() && running.is_some() {
         return running;
     }
@@ -240,11 +227,7 @@ fn start_slice(cpu: &Cpu, thread: Ref<Thread>, fresh: bool) {
         cpu.deadlines.remove(cpu.slice_deadline());
     }
     if contended && (fresh || !armed) {
-        cpu.deadlines.insert(
-            cpu.slice_deadline(),
-            clock::now() + thread.slice.get(),
-            Due::Slice,
-        );
+        cpu.deadlines.insert(cpu.slice_deadline(), clock::now() + thread.slice.get(), Due::Slice);
         program(cpu);
     }
 }

@@ -74,11 +74,7 @@ impl Ref<Source> {
     }
 
     fn id(self) -> Id {
-        let table = if self.is_timer() {
-            TIMER_TABLE.as_ptr()
-        } else {
-            LINE_TABLE.as_ptr()
-        };
+        let table = if self.is_timer() { TIMER_TABLE.as_ptr() } else { LINE_TABLE.as_ptr() };
         let number = (self.as_ptr() as usize - table as usize) / size_of::<Source>();
         Id(number as u64 + if self.is_timer() { ID_TIMER } else { ID_IRQ })
     }
@@ -89,14 +85,11 @@ impl Ref<Source> {
 }
 
 static LINE_TABLE: Global<[Source; LINES]> = Global::new([const { Source::new() }; LINES]);
-static TIMER_TABLE: Global<[Source; TIMERS as usize]> =
-    Global::new([const { Source::new() }; TIMERS as usize]);
+static TIMER_TABLE: Global<[Source; TIMERS as usize]> = Global::new([const { Source::new() }; TIMERS as usize]);
 
 fn in_table(table: &'static [Source], index: u64) -> Option<Ref<Source>> {
     // SAFETY: statics live for ever.
-    table
-        .get(index as usize)
-        .map(|source| unsafe { Ref::new(source as *const Source as *mut Source) })
+    table.get(index as usize).map(|source| unsafe { Ref::new(source as *const Source as *mut Source) })
 }
 
 fn line(number: u64) -> Option<Ref<Source>> {
@@ -173,10 +166,7 @@ pub struct Answer {
 impl Answer {
     /// No words.
     pub fn new() -> Answer {
-        Answer {
-            words: [0; ACCOUNT_WORDS as usize],
-            count: 0,
-        }
+        Answer { words: [0; ACCOUNT_WORDS as usize], count: 0 }
     }
 
     fn push(&mut self, word: u64) {
@@ -196,12 +186,7 @@ impl Answer {
 }
 
 /// Performs an operation on a source.
-pub fn operate(
-    caller: Ref<Thread>,
-    id: Id,
-    operation: u64,
-    answer: &mut Answer,
-) -> Result<(), Error> {
+pub fn operate(caller: Ref<Thread>, id: Id, operation: u64, answer: &mut Answer) -> Result<(), Error> {
     let frame = caller.frame();
     let (w0, w1) = (frame.r8.get(), frame.r9.get());
     match id.0 {
@@ -221,9 +206,7 @@ pub fn operate(
 }
 
 fn claim_timer(caller: Ref<Thread>, answer: &mut Answer) -> Result<(), Error> {
-    let free = (0..TIMERS)
-        .filter_map(|n| in_table(&TIMER_TABLE[..], n))
-        .find(|t| t.attached.get().is_none());
+    let free = (0..TIMERS).filter_map(|n| in_table(&TIMER_TABLE[..], n)).find(|t| t.attached.get().is_none());
     let timer = free.ok_or(Error::NoMemory)?;
     attach(timer, caller);
     answer.push(timer.id().0);
@@ -269,12 +252,7 @@ fn timer(caller: Ref<Thread>, timer: Ref<Source>, operation: u64, time: u64) -> 
     }
 }
 
-fn line_operation(
-    caller: Ref<Thread>,
-    line: Ref<Source>,
-    operation: u64,
-    argument: u64,
-) -> Result<(), Error> {
+fn line_operation(caller: Ref<Thread>, line: Ref<Source>, operation: u64, argument: u64) -> Result<(), Error> {
     if line.holder.get() != caller.task.number {
         return Err(Error::Denied);
     }
@@ -321,20 +299,10 @@ fn acknowledge(line: Ref<Source>) {
     }
 }
 
-fn quota(
-    caller: Ref<Thread>,
-    operation: u64,
-    w0: u64,
-    w1: u64,
-    answer: &mut Answer,
-) -> Result<(), Error> {
+fn quota(caller: Ref<Thread>, operation: u64, w0: u64, w1: u64, answer: &mut Answer) -> Result<(), Error> {
     match operation {
         QUOTA_READ => {
-            let task = if w0 == ID_NIL {
-                caller.task
-            } else {
-                task::find(Id(w0)).ok_or(Error::NoPartner)?
-            };
+            let task = if w0 == ID_NIL { caller.task } else { task::find(Id(w0)).ok_or(Error::NoPartner)? };
             if task != caller.task && !caller.task.is_chief_of(task) {
                 return Err(Error::Denied);
             }
@@ -348,10 +316,7 @@ fn quota(
 }
 
 fn buy_frames(task: Ref<Task>, first: u64, count: u64) -> Result<(), Error> {
-    let end = first
-        .checked_add(count)
-        .filter(|end| *end <= AREA_FRAME_PAGES)
-        .ok_or(Error::Invalid)?;
+    let end = first.checked_add(count).filter(|end| *end <= AREA_FRAME_PAGES).ok_or(Error::Invalid)?;
     if task.area == 0 {
         return Err(Error::Invalid);
     }
@@ -381,10 +346,7 @@ pub fn thread_deleted(thread: Ref<Thread>) {
 /// A task goes: its lines return to its chief, or to sigma0.
 pub fn task_deleted(task: Ref<Task>) {
     let heir = task.chief.map_or(TASK_SIGMA0 as u32, |chief| chief.number);
-    for line in LINE_TABLE
-        .iter()
-        .filter(|line| line.holder.get() == task.number)
-    {
+    for line in LINE_TABLE.iter().filter(|line| line.holder.get() == task.number) {
         line.holder.set(heir);
     }
 }

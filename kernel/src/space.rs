@@ -69,17 +69,9 @@ impl Leaf {
     }
 
     fn of(node: Index) -> Leaf {
-        let (table, slot) = (
-            Nodes.node(node).table.get(),
-            Nodes.node(node).slot.get() as usize,
-        );
+        let (table, slot) = (Nodes.node(node).table.get(), Nodes.node(node).slot.get() as usize);
         let level = Nodes.node(node).level.get();
-        Leaf {
-            table,
-            slot,
-            level,
-            entry: entry_cell(table, slot).get(),
-        }
+        Leaf { table, slot, level, entry: entry_cell(table, slot).get() }
     }
 
     fn flush(&self) {
@@ -138,21 +130,13 @@ fn find(task: Ref<Task>, address: u64) -> Result<Leaf, u8> {
     if entry & PRESENT == 0 {
         return Err(level);
     }
-    Ok(Leaf {
-        table,
-        slot,
-        level,
-        entry,
-    })
+    Ok(Leaf { table, slot, level, entry })
 }
 
 /// What is mapped at a user address: physical address and rights.
 pub fn translate(task: Ref<Task>, address: u64) -> Option<(u64, u64)> {
     let leaf = find(task, address).ok()?;
-    Some((
-        (leaf.entry & ADDRESS) + address % span(leaf.level),
-        bits_rights(leaf.entry),
-    ))
+    Some(((leaf.entry & ADDRESS) + address % span(leaf.level), bits_rights(leaf.entry)))
 }
 
 /// The table for entries of `level` at an address, made if need be. Fails with Busy where a larger page is mapped.
@@ -218,15 +202,8 @@ fn with_companion(table: u32, account: Ref<pool::Account>) -> Result<(), Error> 
     Ok(())
 }
 
-fn new_node(
-    account: Ref<pool::Account>,
-    table: u32,
-    slot: usize,
-    level: u8,
-) -> Result<Index, Error> {
-    let memory = POOL
-        .take(account, size_of::<Node>(), Kind::Node)?
-        .cast::<Node>();
+fn new_node(account: Ref<pool::Account>, table: u32, slot: usize, level: u8) -> Result<Index, Error> {
+    let memory = POOL.take(account, size_of::<Node>(), Kind::Node)?.cast::<Node>();
     // SAFETY: fresh memory of this size.
     unsafe { memory.write(Node::new(table, slot as u16, level)) };
     Ok(POOL.name_of(memory.cast()))
@@ -238,17 +215,10 @@ fn free_node(node: Index) {
 }
 
 /// Enters a leaf whose slot is empty, with a node under `parent` (0: a root).
-fn enter(
-    task: Ref<Task>,
-    address: u64,
-    level: u8,
-    entry: u64,
-    parent: Index,
-) -> Result<Leaf, Error> {
+fn enter(task: Ref<Task>, address: u64, level: u8, entry: u64, parent: Index) -> Result<Leaf, Error> {
     let table = table_for(task, address, level)?;
     let slot = slot(address, level);
-    let node = with_companion(table, task.account)
-        .and_then(|()| new_node(task.account, table, slot, level));
+    let node = with_companion(table, task.account).and_then(|()| new_node(task.account, table, slot, level));
     let node = match node {
         Ok(node) => node,
         Err(error) => {
@@ -262,12 +232,7 @@ fn enter(
     }
     entry_cell(table, slot).set(entry);
     POOL.page(table).used.set(POOL.page(table).used.get() + 1);
-    Ok(Leaf {
-        table,
-        slot,
-        level,
-        entry,
-    })
+    Ok(Leaf { table, slot, level, entry })
 }
 
 /// Takes one leaf away whose node has no children. Its state is ORed into the result.
@@ -279,9 +244,7 @@ fn remove(leaf: Leaf, node: Index) -> u64 {
     }
     Nodes.detach(node);
     free_node(node);
-    POOL.page(leaf.table)
-        .used
-        .set(POOL.page(leaf.table).used.get() - 1);
+    POOL.page(leaf.table).used.set(POOL.page(leaf.table).used.get() - 1);
     drop_if_empty(leaf.table);
     state
 }
@@ -301,15 +264,10 @@ fn revoke(node: Index, itself: bool, work: &mut Work) -> Result<(), Stop> {
 
 /// Reduces the rights of all that came from `node`, and with `itself` of the mapping too.
 fn reduce(node: Index, itself: bool, keep: u64, work: &mut Work) -> Result<(), Stop> {
-    let mut at = if itself {
-        node
-    } else {
-        Nodes.next_in_subtree(node, node)
-    };
+    let mut at = if itself { node } else { Nodes.next_in_subtree(node, node) };
     while at != 0 {
         let leaf = Leaf::of(at);
-        let reduced =
-            (leaf.entry & !(WRITE | NO_EXECUTE)) | rights_bits(bits_rights(leaf.entry) & keep);
+        let reduced = (leaf.entry & !(WRITE | NO_EXECUTE)) | rights_bits(bits_rights(leaf.entry) & keep);
         if reduced != leaf.entry {
             leaf.cell().set(reduced);
             leaf.flush();
@@ -331,35 +289,19 @@ pub struct Work {
 impl Work {
     /// Nothing done yet; interrupts are let in on the way, and the operation may have to begin anew.
     pub fn new() -> Work {
-        Work {
-            state: 0,
-            steps: 0,
-            polls: true,
-        }
+        Work { state: 0, steps: 0, polls: true }
     }
 
     /// Work inside a transfer, which cannot begin anew: the partner already left its queue.
     pub fn unbroken() -> Work {
-        Work {
-            state: 0,
-            steps: 0,
-            polls: false,
-        }
+        Work { state: 0, steps: 0, polls: false }
     }
 
     /// The UNMAP_* state found.
     pub fn found(&self) -> u64 {
         use keel_abi::call::{UNMAP_DIRTY, UNMAP_REFERENCED};
-        let referenced = if self.state & ACCESSED != 0 {
-            UNMAP_REFERENCED
-        } else {
-            0
-        };
-        let dirty = if self.state & DIRTY != 0 {
-            UNMAP_DIRTY
-        } else {
-            0
-        };
+        let referenced = if self.state & ACCESSED != 0 { UNMAP_REFERENCED } else { 0 };
+        let dirty = if self.state & DIRTY != 0 { UNMAP_DIRTY } else { 0 };
         referenced | dirty
     }
 
@@ -401,8 +343,7 @@ fn split(leaf: Leaf, node: Index, work: &mut Work) -> Result<(), Stop> {
     if let Some(cell) = companion_cell(leaf.table, leaf.slot) {
         cell.set(0);
     }
-    leaf.cell()
-        .set(POOL.physical(pieces) | PRESENT | WRITE | USER);
+    leaf.cell().set(POOL.physical(pieces) | PRESENT | WRITE | USER);
     leaf.flush();
     Ok(())
 }
@@ -424,8 +365,7 @@ fn new_pieces(task: Ref<Task>, leaf: Leaf, parent: Index) -> Result<u32, Error> 
             if let Some(cell) = companion_cell(table, number) {
                 cell.set(node);
             }
-            entry_cell(table, number)
-                .set((leaf.entry & !LARGE | large) + number as u64 * span(level));
+            entry_cell(table, number).set((leaf.entry & !LARGE | large) + number as u64 * span(level));
         }
         Ok(())
     });
@@ -445,14 +385,7 @@ fn new_pieces(task: Ref<Task>, leaf: Leaf, parent: Index) -> Result<u32, Error> 
 
 /// Takes rights from the mappings of a range of one space: only `keep` stays (nothing: the mapping goes). With
 /// `itself` from that space too, always from all that was derived from it.
-pub fn unmap(
-    task: Ref<Task>,
-    start: u64,
-    end: u64,
-    keep: u64,
-    itself: bool,
-    work: &mut Work,
-) -> Result<(), Stop> {
+pub fn unmap(task: Ref<Task>, start: u64, end: u64, keep: u64, itself: bool, work: &mut Work) -> Result<(), Stop> {
     let mut at = start;
     while at < end {
         work.step()?;
@@ -496,42 +429,21 @@ pub struct Placement {
 
 /// The hot-spot rule: the smaller of item and window is placed inside the larger.
 pub fn place(item: Fpage, send_base: u64, window: Fpage) -> Option<Placement> {
-    if window == Fpage::NIL
-        || !window.is_valid()
-        || !item.is_valid()
-        || window.is_io() != item.is_io()
-    {
+    if window == Fpage::NIL || !window.is_valid() || !item.is_valid() || window.is_io() != item.is_io() {
         return None;
     }
     let (from, to) = (item.log2(), window.log2());
     let inside = |size: u8, unit: u8| send_base & ((1 << size) - 1) & !((1u64 << unit) - 1);
-    let (source, target) = if item.is_io() {
-        (item.port() as u64, window.port() as u64)
-    } else {
-        (item.base(), window.base())
-    };
+    let (source, target) =
+        if item.is_io() { (item.port() as u64, window.port() as u64) } else { (item.base(), window.base()) };
     Some(match from <= to {
-        true => Placement {
-            source,
-            target: target + inside(to, from),
-            log2: from,
-        },
-        false => Placement {
-            source: source + inside(from, to),
-            target,
-            log2: to,
-        },
+        true => Placement { source, target: target + inside(to, from), log2: from },
+        false => Placement { source: source + inside(from, to), target, log2: to },
     })
 }
 
 /// Maps (or grants) memory from one space to another. Returns the rights that arrived, 0 if nothing did.
-pub fn map(
-    from: Ref<Task>,
-    to: Ref<Task>,
-    place: Placement,
-    item: Fpage,
-    grant: bool,
-) -> Result<u64, Stop> {
+pub fn map(from: Ref<Task>, to: Ref<Task>, place: Placement, item: Fpage, grant: bool) -> Result<u64, Stop> {
     let mut work = Work::unbroken();
     let (mut offset, size, mut arrived) = (0, 1u64 << place.log2, 0);
     while offset < size {
@@ -554,15 +466,7 @@ pub fn map(
             continue;
         }
         let level = fitting_level(&leaf, source, target, size - offset);
-        arrived |= map_one(
-            from,
-            to,
-            leaf,
-            level,
-            (source, target),
-            (item, grant),
-            &mut work,
-        )?;
+        arrived |= map_one(from, to, leaf, level, (source, target), (item, grant), &mut work)?;
         offset += span(level);
     }
     Ok(arrived)
@@ -682,12 +586,7 @@ fn clear_target(
     if old & PRESENT == 0 {
         return Ok(Target::Empty);
     }
-    let leaf = Leaf {
-        table,
-        slot: slot(target, at),
-        level: at,
-        entry: old,
-    };
+    let leaf = Leaf { table, slot: slot(target, at), level: at, entry: old };
     if at > 0 && old & LARGE == 0 {
         // Smaller pages lie where a large one is to go.
         unmap(to, target, target + span(level), 0, true, work)?;
@@ -731,11 +630,7 @@ fn in_area(task: Ref<Task>, address: u64) -> bool {
 /// Enters a page of the pool that user and kernel share, at an address in the kernel area.
 fn map_object(task: Ref<Task>, address: u64, physical: u64, write: bool) -> Result<(), Error> {
     let table = table_for(task, address, 0)?;
-    let rights = if write {
-        WRITE | NO_EXECUTE
-    } else {
-        NO_EXECUTE
-    };
+    let rights = if write { WRITE | NO_EXECUTE } else { NO_EXECUTE };
     let cell = entry_cell(table, slot(address, 0));
     debug_assert!(cell.get() & PRESENT == 0);
     cell.set(physical | PRESENT | USER | KERNEL_OBJECT | rights);
@@ -781,9 +676,7 @@ pub fn remove_object(task: Ref<Task>, offset: u64) {
     leaf.cell().set(0);
     leaf.flush();
     POOL.give_page(POOL.index_of(leaf.entry & ADDRESS), Kind::Frame);
-    POOL.page(leaf.table)
-        .used
-        .set(POOL.page(leaf.table).used.get() - 1);
+    POOL.page(leaf.table).used.set(POOL.page(leaf.table).used.get() - 1);
     drop_if_empty(leaf.table);
 }
 
@@ -824,9 +717,7 @@ fn free_leaf(leaf: Leaf) {
     if POOL.contains(physical) {
         POOL.give_page(POOL.index_of(physical), Kind::Frame);
     }
-    POOL.page(leaf.table)
-        .used
-        .set(POOL.page(leaf.table).used.get() - 1);
+    POOL.page(leaf.table).used.set(POOL.page(leaf.table).used.get() - 1);
     drop_if_empty(leaf.table);
 }
 

@@ -90,21 +90,8 @@ fn fpage_unmap(caller: Ref<Thread>) -> Result<(), Stop> {
         return Ok(());
     }
     let mut work = Work::new();
-    let keep = FPAGE_RWX
-        & !flags
-        & if flags & FPAGE_READ != 0 {
-            0
-        } else {
-            FPAGE_RWX
-        };
-    space::unmap(
-        caller.task,
-        fpage.base(),
-        fpage.base() + fpage.size(),
-        keep,
-        itself,
-        &mut work,
-    )?;
+    let keep = FPAGE_RWX & !flags & if flags & FPAGE_READ != 0 { 0 } else { FPAGE_RWX };
+    space::unmap(caller.task, fpage.base(), fpage.base() + fpage.size(), keep, itself, &mut work)?;
     frame.di.set(work.found());
     Ok(())
 }
@@ -120,10 +107,7 @@ fn unmap_ranges(caller: Ref<Thread>) -> Result<(), Stop> {
     for pair in utcb.record.chunks_exact(2).take(count as usize) {
         let (address, pages) = (pair[0].get(), pair[1].get());
         let start = address & !(PAGE_SIZE - 1);
-        let end = pages
-            .checked_mul(PAGE_SIZE)
-            .and_then(|size| start.checked_add(size))
-            .ok_or(Error::Invalid)?;
+        let end = pages.checked_mul(PAGE_SIZE).and_then(|size| start.checked_add(size)).ok_or(Error::Invalid)?;
         if end > 1 << SPACE_SHIFT || address & (PAGE_SIZE - 1) & !FPAGE_RWX != 0 {
             return Err(Error::Invalid.into());
         }
@@ -161,14 +145,8 @@ fn thread_schedule(caller: Ref<Thread>) -> Result<(), Stop> {
     }
     frame.di.set(thread.priority.get() as u64);
     frame.si.set(thread.state.get() as u64);
-    frame.dx.set(if thread.state.get() == State::Ready {
-        ID_NIL
-    } else {
-        thread.partner.get().0
-    });
-    frame
-        .r8
-        .set(arch::clock::ticks_to_ns(thread.consumed.get()));
+    frame.dx.set(if thread.state.get() == State::Ready { ID_NIL } else { thread.partner.get().0 });
+    frame.r8.set(arch::clock::ticks_to_ns(thread.consumed.get()));
     frame.r9.set(thread.slice.get());
     if sets_priority {
         sched::set_priority(thread, priority as u8);
@@ -226,23 +204,13 @@ fn task_operation(caller: Ref<Thread>) -> Result<Outcome, Stop> {
 fn create(caller: Ref<Thread>, number: u32, control: u64) -> Result<Outcome, Stop> {
     let frame = caller.frame();
     let mcp = ((control & TASK_MCP_MASK) as u8).min(caller.task.mcp.get());
-    let plan = task::Plan {
-        number,
-        chief: Some(caller.task),
-        mcp,
-        quota: frame.r10.get(),
-        area: frame.r12.get(),
-    };
+    let plan = task::Plan { number, chief: Some(caller.task), mcp, quota: frame.r10.get(), area: frame.r12.get() };
     let task = task::create(&plan)?;
     if control & TASK_NO_LTHREAD != 0 {
         return Ok(Outcome::Task(task.id()));
     }
-    let first = thread::Plan {
-        lthread: 0,
-        frame: None,
-        priority: caller.priority.get().min(mcp),
-        pager: Id(frame.r9.get()),
-    };
+    let first =
+        thread::Plan { lthread: 0, frame: None, priority: caller.priority.get().min(mcp), pager: Id(frame.r9.get()) };
     match thread::create(task, &first) {
         Ok(thread) => {
             let start = thread.frame();

@@ -95,18 +95,14 @@ impl Ref<Task> {
         let page = directory_entry(self.directory.get(), lthread as usize / DIRECTORY_SLOTS);
         match page.get() {
             0 => None,
-            page => Some(directory_entry(
-                page as u32,
-                lthread as usize % DIRECTORY_SLOTS,
-            )),
+            page => Some(directory_entry(page as u32, lthread as usize % DIRECTORY_SLOTS)),
         }
     }
 
     fn slot_or_new(self, lthread: u16) -> Result<&'static Cell<u64>, Error> {
         if lthread as usize >= INLINE_LTHREADS {
             if self.directory.get() == 0 {
-                self.directory
-                    .set(POOL.take_zeroed(self.account, Kind::Part)?);
+                self.directory.set(POOL.take_zeroed(self.account, Kind::Part)?);
             }
             let page = directory_entry(self.directory.get(), lthread as usize / DIRECTORY_SLOTS);
             if page.get() == 0 {
@@ -125,9 +121,7 @@ impl Ref<Task> {
     pub fn reserve_lthread(self, wanted: u16) -> Result<Id, Error> {
         let mut lthread = wanted;
         if wanted == LTHREAD_TASK as u16 {
-            lthread = (0..LTHREAD_TASK as u16)
-                .find(|n| self.lthread(*n).is_none())
-                .ok_or(Error::NoMemory)?;
+            lthread = (0..LTHREAD_TASK as u16).find(|n| self.lthread(*n).is_none()).ok_or(Error::NoMemory)?;
         }
         let slot = self.slot_or_new(lthread)?;
         let version = match slot.get() {
@@ -201,9 +195,7 @@ struct Table {
     base: Cell<*const Entry>,
 }
 
-static TABLE: Global<Table> = Global::new(Table {
-    base: Cell::new(core::ptr::null()),
-});
+static TABLE: Global<Table> = Global::new(Table { base: Cell::new(core::ptr::null()) });
 static NUMBERS: Global<ids::Ranges> = Global::new(ids::Ranges::new());
 
 /// Bytes that the table of task numbers takes; boot.rs sets them aside.
@@ -215,11 +207,7 @@ pub const TABLE_BYTES: usize = TASK_NUMBERS * size_of::<Entry>();
 /// `memory` has `TABLE_BYTES` bytes, zero, for ever.
 pub unsafe fn init(memory: *mut u8) {
     TABLE.base.set(memory.cast());
-    NUMBERS.give(
-        TASK_FIRST_FREE as u32,
-        TASK_NUMBERS as u32,
-        TASK_ROOT as u32,
-    );
+    NUMBERS.give(TASK_FIRST_FREE as u32, TASK_NUMBERS as u32, TASK_ROOT as u32);
 }
 
 fn entry(number: u32) -> Option<&'static Entry> {
@@ -267,9 +255,7 @@ pub fn create(plan: &Plan) -> Result<Ref<Task>, Error> {
     if nesting > MAX_NESTING {
         return Err(Error::Denied);
     }
-    let payer = plan
-        .chief
-        .map_or(POOL.root_account(), |chief| chief.account);
+    let payer = plan.chief.map_or(POOL.root_account(), |chief| chief.account);
     let (account, owns_account) = open_account(payer, plan.quota)?;
     let built = build(plan, entry, account, owns_account, nesting);
     if built.is_err() {
@@ -278,13 +264,7 @@ pub fn create(plan: &Plan) -> Result<Ref<Task>, Error> {
     built
 }
 
-fn build(
-    plan: &Plan,
-    entry: &Entry,
-    account: Ref<Account>,
-    owns: bool,
-    nesting: u8,
-) -> Result<Ref<Task>, Error> {
+fn build(plan: &Plan, entry: &Entry, account: Ref<Account>, owns: bool, nesting: u8) -> Result<Ref<Task>, Error> {
     let root_table = space::new_root(account)?;
     let memory = match POOL.take(account, size_of::<Task>(), Kind::Task) {
         Ok(memory) => memory.cast::<Task>(),
@@ -412,17 +392,9 @@ pub fn may_create(task: Ref<Task>, number: u32) -> bool {
 
 /// Hands `count` inactive numbers from `first` on from `giver` to `taker`.
 pub fn hand_over(giver: Ref<Task>, first: u32, count: u32, taker: Ref<Task>) -> Result<(), Error> {
-    let end = first
-        .checked_add(count)
-        .filter(|end| *end as usize <= TASK_NUMBERS)
-        .ok_or(Error::Invalid)?;
-    if first < TASK_FIRST_FREE as u32
-        || (first..end).any(|n| NUMBERS.holder(n) != giver.number || at(n).is_some())
-    {
+    let end = first.checked_add(count).filter(|end| *end as usize <= TASK_NUMBERS).ok_or(Error::Invalid)?;
+    if first < TASK_FIRST_FREE as u32 || (first..end).any(|n| NUMBERS.holder(n) != giver.number || at(n).is_some()) {
         return Err(Error::Denied);
     }
-    NUMBERS
-        .give(first, end, taker.number)
-        .then_some(())
-        .ok_or(Error::NoMemory)
+    NUMBERS.give(first, end, taker.number).then_some(()).ok_or(Error::NoMemory)
 }

@@ -209,9 +209,7 @@ impl FrameCells {
 
     /// Message words 0 to 5.
     pub fn message(&self) -> [&Word; REGISTER_WORDS as usize] {
-        [
-            &self.r8, &self.r9, &self.r10, &self.r12, &self.r13, &self.r14,
-        ]
+        [&self.r8, &self.r9, &self.r10, &self.r12, &self.r13, &self.r14]
     }
 }
 
@@ -240,14 +238,8 @@ pub fn create(task: Ref<Task>, plan: &Plan) -> Result<Ref<Thread>, Error> {
     if !foreign && (task.area == 0 || id.lthread() as u64 >= AREA_MAX_UTCBS) {
         return Err(Error::Invalid);
     }
-    let memory = POOL
-        .take(task.account, size_of::<Thread>(), Kind::Lthread)?
-        .cast::<Thread>();
-    let utcb = if foreign {
-        Ok(core::ptr::null_mut())
-    } else {
-        space::add_object(task, utcb_offset(id))
-    };
+    let memory = POOL.take(task.account, size_of::<Thread>(), Kind::Lthread)?.cast::<Thread>();
+    let utcb = if foreign { Ok(core::ptr::null_mut()) } else { space::add_object(task, utcb_offset(id)) };
     let utcb = match utcb {
         Ok(utcb) => utcb.cast::<Utcb>(),
         Err(error) => {
@@ -290,10 +282,7 @@ fn blank(id: Id, task: Ref<Task>, utcb: *mut Utcb, plan: &Plan) -> Thread {
         open: Cell::new(false),
         waiters: Cell::new(0),
         notify: Cell::new(0),
-        message: Cell::new(Message {
-            tag: Tag(0),
-            words: [0; 4],
-        }),
+        message: Cell::new(Message { tag: Tag(0), words: [0; 4] }),
         senders: List::new(),
         sender_links: Links::new(),
         ready_links: Links::new(),
@@ -336,17 +325,12 @@ pub fn frame_at(chief: Ref<Task>, index: u64) -> Result<BoundFrame, Error> {
     if index >= AREA_FRAME_PAGES * FRAMES_PER_PAGE {
         return Err(Error::Invalid);
     }
-    let page = space::object_at(chief, AREA_FRAMES + index / FRAMES_PER_PAGE * POOL_PAGE)
-        .ok_or(Error::NoPartner)?;
+    let page = space::object_at(chief, AREA_FRAMES + index / FRAMES_PER_PAGE * POOL_PAGE).ok_or(Error::NoPartner)?;
     let number = (index % FRAMES_PER_PAGE) as u32;
     if POOL.page(page).parent.get() & 1 << number != 0 {
         return Err(Error::Busy);
     }
-    Ok(BoundFrame {
-        page,
-        number,
-        index: index as u32,
-    })
+    Ok(BoundFrame { page, number, index: index as u32 })
 }
 
 /// Binds a frame to a foreign thread in place of the one that it has; `None` leaves it without.
@@ -354,9 +338,7 @@ pub fn bind(thread: Ref<Thread>, frame: Option<BoundFrame>) {
     if thread.frame_index.get() as u64 != FRAME_NONE {
         let old = thread.frame_address() - crate::arch::DIRECT;
         let (page, number) = (POOL.index_of(old), old % POOL_PAGE / FRAME_SIZE);
-        POOL.page(page)
-            .parent
-            .set(POOL.page(page).parent.get() & !(1 << number));
+        POOL.page(page).parent.set(POOL.page(page).parent.get() & !(1 << number));
         thread.frame().thread.set(0);
     }
     match frame {
@@ -364,19 +346,9 @@ pub fn bind(thread: Ref<Thread>, frame: Option<BoundFrame>) {
             thread.frame.set(thread.as_ptr().cast());
             thread.frame_index.set(FRAME_NONE as u32);
         }
-        Some(BoundFrame {
-            page,
-            number,
-            index,
-        }) => {
-            POOL.page(page)
-                .parent
-                .set(POOL.page(page).parent.get() | 1 << number);
-            thread.frame.set(
-                POOL.address(page)
-                    .wrapping_add(number as usize * FRAME_SIZE as usize)
-                    .cast(),
-            );
+        Some(BoundFrame { page, number, index }) => {
+            POOL.page(page).parent.set(POOL.page(page).parent.get() | 1 << number);
+            thread.frame.set(POOL.address(page).wrapping_add(number as usize * FRAME_SIZE as usize).cast());
             thread.frame_index.set(index);
             thread.frame().thread.set(thread.id.0);
         }

@@ -34,9 +34,7 @@ impl Buffer {
             }
             Ok((direct(physical), length as usize))
         };
-        Ok(Buffer {
-            parts: [find(address, first)?, find(address + first, size - first)?],
-        })
+        Ok(Buffer { parts: [find(address, first)?, find(address + first, size - first)?] })
     }
 
     /// Writes the buffer from `from`.

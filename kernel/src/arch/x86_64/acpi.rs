@@ -31,34 +31,23 @@ pub struct Madt {
 impl Madt {
     /// A PC without a table.
     pub const fn none() -> Madt {
-        let mut isa = [Override {
-            pin: 0,
-            level: false,
-            low: false,
-        }; ISA_LINES];
+        let mut isa = [Override { pin: 0, level: false, low: false }; ISA_LINES];
         let mut line = 0;
         while line < ISA_LINES {
             isa[line].pin = line as u8;
             line += 1;
         }
-        Madt {
-            io_apic: IO_APIC_DEFAULT,
-            isa,
-        }
+        Madt { io_apic: IO_APIC_DEFAULT, isa }
     }
 
     /// The I/O APIC's pin of a line.
     pub fn pin(&self, line: u32) -> u32 {
-        self.isa
-            .get(line as usize)
-            .map_or(line, |isa| isa.pin as u32)
+        self.isa.get(line as usize).map_or(line, |isa| isa.pin as u32)
     }
 
     /// Whether a line is level triggered, and active low.
     pub fn mode(&self, line: u32) -> (bool, bool) {
-        self.isa
-            .get(line as usize)
-            .map_or((true, true), |isa| (isa.level, isa.low))
+        self.isa.get(line as usize).map_or((true, true), |isa| (isa.level, isa.low))
     }
 }
 
@@ -84,8 +73,7 @@ fn sums_to_zero(bytes: &[u8]) -> bool {
 
 /// Finds the root pointer in the BIOS area; 0 if there is none.
 pub fn find_rsdp() -> u64 {
-    let valid =
-        |at: &u64| bytes(*at, 20).is_some_and(|b| b.starts_with(b"RSD PTR ") && sums_to_zero(b));
+    let valid = |at: &u64| bytes(*at, 20).is_some_and(|b| b.starts_with(b"RSD PTR ") && sums_to_zero(b));
     BIOS_AREA.step_by(16).find(valid).unwrap_or(0)
 }
 
@@ -110,13 +98,7 @@ fn find_madt(rsdp: u64) -> Option<&'static [u8]> {
     let list = table(address)?;
     (36..list.len())
         .step_by(step)
-        .filter_map(|at| {
-            if step == 8 {
-                word64(list, at)
-            } else {
-                word32(list, at).map(u64::from)
-            }
-        })
+        .filter_map(|at| if step == 8 { word64(list, at) } else { word32(list, at).map(u64::from) })
         .find_map(|at| table(at).filter(|table| table.starts_with(b"APIC")))
 }
 
@@ -129,9 +111,7 @@ fn parse(table: &[u8]) -> Option<Madt> {
         let (kind, length) = (table[at], table[at + 1] as usize);
         let entry = table.get(at..at + length).filter(|_| length >= 2)?;
         match kind {
-            IO_APIC if length >= 12 && word32(entry, 8)? == 0 => {
-                madt.io_apic = word32(entry, 4)? as u64
-            }
+            IO_APIC if length >= 12 && word32(entry, 8)? == 0 => madt.io_apic = word32(entry, 4)? as u64,
             OVERRIDE if length >= 10 && (entry[3] as usize) < ISA_LINES => {
                 let pin = word32(entry, 4)?;
                 let isa = &mut madt.isa[entry[3] as usize];

@@ -64,28 +64,18 @@ static STATE: Global<State> = Global::new(State {
 
 fn read_local(register: u64) -> u32 {
     // SAFETY: the local APIC's page, mapped uncached.
-    unsafe {
-        direct(STATE.local.get() + register)
-            .cast::<u32>()
-            .read_volatile()
-    }
+    unsafe { direct(STATE.local.get() + register).cast::<u32>().read_volatile() }
 }
 
 fn write_local(register: u64, value: u32) {
     // SAFETY: as above.
-    unsafe {
-        direct(STATE.local.get() + register)
-            .cast::<u32>()
-            .write_volatile(value)
-    };
+    unsafe { direct(STATE.local.get() + register).cast::<u32>().write_volatile(value) };
 }
 
 fn read_io(register: u32) -> u32 {
     // SAFETY: the I/O APIC's page, mapped uncached: index at 0, data at 16.
     unsafe {
-        direct(STATE.io.get())
-            .cast::<u32>()
-            .write_volatile(register);
+        direct(STATE.io.get()).cast::<u32>().write_volatile(register);
         direct(STATE.io.get() + 16).cast::<u32>().read_volatile()
     }
 }
@@ -93,12 +83,8 @@ fn read_io(register: u32) -> u32 {
 fn write_io(register: u32, value: u32) {
     // SAFETY: as above.
     unsafe {
-        direct(STATE.io.get())
-            .cast::<u32>()
-            .write_volatile(register);
-        direct(STATE.io.get() + 16)
-            .cast::<u32>()
-            .write_volatile(value);
+        direct(STATE.io.get()).cast::<u32>().write_volatile(register);
+        direct(STATE.io.get() + 16).cast::<u32>().write_volatile(value);
     }
 }
 
@@ -108,9 +94,7 @@ pub fn init(rsdp: u64) {
     unsafe {
         outb(0x21, 0xff);
         outb(0xa1, 0xff);
-        STATE
-            .local
-            .set(rdmsr(MSR_APIC_BASE) & 0x000f_ffff_ffff_f000);
+        STATE.local.set(rdmsr(MSR_APIC_BASE) & 0x000f_ffff_ffff_f000);
     }
     let madt = acpi::madt(rsdp);
     STATE.madt.set(madt);
@@ -130,10 +114,8 @@ pub fn init(rsdp: u64) {
     let lines = ((read_io(io::VERSION) >> 16 & 0xff) as u64 + 1).min(MAX_LINES) as u32;
     STATE.lines.set(lines);
     (0..lines).for_each(|line| write_entry(line, io::MASKED, 0));
-    let (tsc, timer) = clock::calibrate(
-        || write_local(local::TIMER_COUNT, u32::MAX),
-        || read_local(local::TIMER_NOW) as u64,
-    );
+    let (tsc, timer) =
+        clock::calibrate(|| write_local(local::TIMER_COUNT, u32::MAX), || read_local(local::TIMER_NOW) as u64);
     write_local(local::TIMER_COUNT, 0);
     write_local(local::TIMER, TIMER_VECTOR as u32);
     STATE.hz.set(timer);
@@ -152,9 +134,7 @@ pub fn line_count() -> u32 {
 
 /// The line of a vector.
 pub fn line_of(vector: u64) -> Option<u32> {
-    (LINE_VECTOR..LINE_VECTOR + STATE.lines.get() as u64)
-        .contains(&vector)
-        .then(|| (vector - LINE_VECTOR) as u32)
+    (LINE_VECTOR..LINE_VECTOR + STATE.lines.get() as u64).contains(&vector).then(|| (vector - LINE_VECTOR) as u32)
 }
 
 /// The pin of a line: the firmware may connect an ISA line elsewhere.
@@ -170,11 +150,7 @@ pub fn configure(line: u32, mode: u64) -> bool {
         _ => STATE.madt.get().mode(line),
     };
     let bits = if level { io::LEVEL } else { 0 } | if low { io::ACTIVE_LOW } else { 0 };
-    write_entry(
-        pin(line),
-        io::MASKED | bits | (LINE_VECTOR as u32 + line),
-        STATE.id.get() << 24,
-    );
+    write_entry(pin(line), io::MASKED | bits | (LINE_VECTOR as u32 + line), STATE.id.get() << 24);
     level
 }
 

@@ -21,11 +21,7 @@ struct Clock {
     mult: Cell<u64>,
 }
 
-static CLOCK: Global<Clock> = Global::new(Clock {
-    base: Cell::new(0),
-    hz: Cell::new(0),
-    mult: Cell::new(0),
-});
+static CLOCK: Global<Clock> = Global::new(Clock { base: Cell::new(0), hz: Cell::new(0), mult: Cell::new(0) });
 
 /// Measures the TSC and, with `read`, another counter in the same interval: (TSC Hz, other Hz).
 pub fn calibrate(start: impl Fn(), read: impl Fn() -> u64) -> (u64, u64) {

@@ -197,8 +197,7 @@ pub fn load(thread: Ref<Thread>) -> bool {
         }
         cpu.exit_ip.set(ip);
         cpu.exit_cs.set(tables::USER_CS as u64);
-        let quick =
-            frame.cx.get() == ip && frame.r11.get() == flags && flags & FLAGS_NEED_IRET == 0;
+        let quick = frame.cx.get() == ip && frame.r11.get() == flags && flags & FLAGS_NEED_IRET == 0;
         cpu.exit_sysret.set(quick as u64);
     }
     cpu.exit_flags.set(flags);
@@ -225,9 +224,7 @@ fn change(cpu: &Cpu, thread: Ref<Thread>) {
 pub fn save_loaded(thread: Ref<Thread>) {
     save_bases(thread.frame());
     let now = rdtsc();
-    thread
-        .consumed
-        .set(thread.consumed.get() + now.wrapping_sub(cpu().since.replace(now)));
+    thread.consumed.set(thread.consumed.get() + now.wrapping_sub(cpu().since.replace(now)));
 }
 
 /// Drops all that the processor holds of a thread that goes.
@@ -243,9 +240,7 @@ fn save_bases(frame: &FrameCells) {
     let (fs, gs): (u64, u64);
     if cpuid::has_fsgsbase() {
         // SAFETY: interrupts are off; between the two swapgs nothing uses gs.
-        unsafe {
-            asm!("rdfsbase {}", "swapgs", "rdgsbase {}", "swapgs", out(reg) fs, out(reg) gs, options(nostack))
-        };
+        unsafe { asm!("rdfsbase {}", "swapgs", "rdgsbase {}", "swapgs", out(reg) fs, out(reg) gs, options(nostack)) };
     } else {
         // SAFETY: these registers exist on every 64-bit processor.
         (fs, gs) = unsafe { (rdmsr(MSR_FS_BASE), rdmsr(MSR_KERNEL_GS_BASE)) };
@@ -258,23 +253,16 @@ fn save_bases(frame: &FrameCells) {
         asm!("mov {:e}, ds", "mov {:e}, es", "mov {:e}, fs", "mov {:e}, gs",
             out(reg) ds, out(reg) es, out(reg) fs, out(reg) gs, options(nomem, nostack));
     }
-    frame
-        .segments
-        .set(ds & 0xffff | (es & 0xffff) << 16 | (fs & 0xffff) << 32 | (gs & 0xffff) << 48);
+    frame.segments.set(ds & 0xffff | (es & 0xffff) << 16 | (fs & 0xffff) << 32 | (gs & 0xffff) << 48);
 }
 
 fn load_bases(frame: &FrameCells) {
     let canonical = |base: u64| if base >> SPACE_SHIFT == 0 { base } else { 0 };
-    let (fs, gs) = (
-        canonical(frame.fs_base.get()),
-        canonical(frame.gs_base.get()),
-    );
+    let (fs, gs) = (canonical(frame.fs_base.get()), canonical(frame.gs_base.get()));
     tables::load_selectors(frame.segments.get());
     if cpuid::has_fsgsbase() {
         // SAFETY: interrupts are off; between the two swapgs nothing uses gs; both bases are canonical.
-        unsafe {
-            asm!("wrfsbase {}", "swapgs", "wrgsbase {}", "swapgs", in(reg) fs, in(reg) gs, options(nostack))
-        };
+        unsafe { asm!("wrfsbase {}", "swapgs", "wrgsbase {}", "swapgs", in(reg) fs, in(reg) gs, options(nostack)) };
     } else {
         // SAFETY: these registers exist on every 64-bit processor; both bases are canonical.
         unsafe {

@@ -45,23 +45,16 @@ struct Parameters {
     size: Cell<usize>,
 }
 
-static PARAMETERS: Global<Parameters> = Global::new(Parameters {
-    mask: Cell::new(3),
-    size: Cell::new(MIN_SIZE),
-});
+static PARAMETERS: Global<Parameters> = Global::new(Parameters { mask: Cell::new(3), size: Cell::new(MIN_SIZE) });
 
 /// Chooses the components that are used.
 pub fn init() {
     if cpuid::has_xsave() {
         let mask = cpuid::xsave_components() & COMPONENTS;
         // SAFETY: OSXSAVE is on and the components are offered.
-        unsafe {
-            asm!("xsetbv", in("ecx") 0, in("eax") mask as u32, in("edx") 0, options(nomem, nostack))
-        };
+        unsafe { asm!("xsetbv", in("ecx") 0, in("eax") mask as u32, in("edx") 0, options(nomem, nostack)) };
         PARAMETERS.mask.set(mask);
-        PARAMETERS
-            .size
-            .set((cpuid::xsave_size() as usize).min(MAX_SIZE));
+        PARAMETERS.size.set((cpuid::xsave_size() as usize).min(MAX_SIZE));
     }
     trap(cpu(), true);
 }
@@ -78,10 +71,7 @@ pub fn mask() -> u64 {
 
 impl State {
     fn write<const N: usize>(&self, at: usize, bytes: [u8; N]) {
-        bytes
-            .into_iter()
-            .enumerate()
-            .for_each(|(number, byte)| self.0[at + number].set(byte));
+        bytes.into_iter().enumerate().for_each(|(number, byte)| self.0[at + number].set(byte));
     }
 
     fn read_u64(&self, at: usize) -> u64 {
@@ -174,9 +164,7 @@ fn state_of(thread: Ref<Thread>) -> Result<Ref<State>, Error> {
     if let Some(state) = thread.fpu.get() {
         return Ok(state);
     }
-    let memory = POOL
-        .take(thread.task.account, size(), Kind::Fpu)?
-        .cast::<State>();
+    let memory = POOL.take(thread.task.account, size(), Kind::Fpu)?.cast::<State>();
     // SAFETY: fresh memory, aligned to the power of two above its size. Only `size()` bytes of a State are ever used
     // by the processor; the pool's class is at least that.
     let state = unsafe { Ref::new(memory) };
@@ -218,9 +206,7 @@ pub fn copy_out(thread: Ref<Thread>, buffer: &Buffer) {
 pub fn copy_in(thread: Ref<Thread>, buffer: &Buffer) -> Result<(), Error> {
     let copy = State([const { Cell::new(0) }; MAX_SIZE]);
     // SAFETY: `size()` bytes of a local.
-    buffer.read(unsafe {
-        core::slice::from_raw_parts_mut(copy.0.as_ptr().cast::<u8>().cast_mut(), size())
-    });
+    buffer.read(unsafe { core::slice::from_raw_parts_mut(copy.0.as_ptr().cast::<u8>().cast_mut(), size()) });
     if !copy.is_valid() {
         return Err(Error::Invalid);
     }
@@ -231,13 +217,7 @@ pub fn copy_in(thread: Ref<Thread>, buffer: &Buffer) -> Result<(), Error> {
         cpu.loaded_changed();
     }
     // SAFETY: both have `size()` bytes and differ.
-    unsafe {
-        core::ptr::copy_nonoverlapping(
-            copy.0.as_ptr().cast::<u8>(),
-            state.as_ptr().cast::<u8>(),
-            size(),
-        )
-    };
+    unsafe { core::ptr::copy_nonoverlapping(copy.0.as_ptr().cast::<u8>(), state.as_ptr().cast::<u8>(), size()) };
     Ok(())
 }
 
@@ -267,15 +247,10 @@ pub fn extra_of(thread: Ref<Thread>) -> Result<Ref<Extra>, Error> {
     if let Some(extra) = thread.extra.get() {
         return Ok(extra);
     }
-    let memory = POOL
-        .take(thread.task.account, size_of::<Extra>(), Kind::Fpu)?
-        .cast::<Extra>();
+    let memory = POOL.take(thread.task.account, size_of::<Extra>(), Kind::Fpu)?.cast::<Extra>();
     // SAFETY: fresh memory of this size.
     let extra = unsafe {
-        memory.write(Extra {
-            debug: [const { Cell::new(0) }; 6],
-            tls: [const { Cell::new(0) }; 3],
-        });
+        memory.write(Extra { debug: [const { Cell::new(0) }; 6], tls: [const { Cell::new(0) }; 3] });
         Ref::new(memory)
     };
     thread.extra.set(Some(extra));
@@ -288,33 +263,22 @@ impl Extra {
         /// DR7: no general detect; reserved bits are zero but bit 10, which is one.
         const DR7_VALID: u64 = 0xffff_03ff;
         let values: [u64; 6] = core::array::from_fn(|number| words[number].get());
-        let addresses = values[..4]
-            .iter()
-            .all(|address| address >> SPACE_SHIFT == 0);
+        let addresses = values[..4].iter().all(|address| address >> SPACE_SHIFT == 0);
         if !addresses || values[5] & !(DR7_VALID | 1 << 10) != 0 || values[4] >> 32 != 0 {
             return Err(Error::Invalid);
         }
-        self.debug
-            .iter()
-            .zip(values)
-            .for_each(|(cell, value)| cell.set(value));
+        self.debug.iter().zip(values).for_each(|(cell, value)| cell.set(value));
         Ok(())
     }
 
     /// Reads them.
     pub fn get_debug(&self, words: &[Cell<u64>]) {
-        self.debug
-            .iter()
-            .zip(words)
-            .for_each(|(cell, word)| word.set(cell.get()));
+        self.debug.iter().zip(words).for_each(|(cell, word)| word.set(cell.get()));
     }
 
     /// Sets the descriptors, which were checked.
     pub fn set_tls(&self, words: &[Cell<u64>]) {
-        self.tls
-            .iter()
-            .zip(words)
-            .for_each(|(cell, word)| cell.set(word.get()));
+        self.tls.iter().zip(words).for_each(|(cell, word)| cell.set(word.get()));
     }
 }
 
@@ -326,8 +290,7 @@ pub fn reload_extra(thread: Ref<Thread>) {
     }
     let extra = thread.extra.get();
     cpu.extra_loaded.set(extra.is_some());
-    let debug: [u64; 6] =
-        core::array::from_fn(|number| extra.map_or(0, |extra| extra.debug[number].get()));
+    let debug: [u64; 6] = core::array::from_fn(|number| extra.map_or(0, |extra| extra.debug[number].get()));
     // SAFETY: addresses are the user's and dr7 has only valid bits (set_debug).
     unsafe {
         write_dr7(0);
@@ -339,7 +302,5 @@ pub fn reload_extra(thread: Ref<Thread>) {
             write_dr7(debug[5]);
         }
     }
-    tables::set_tls(core::array::from_fn(|number| {
-        extra.map_or(0, |extra| extra.tls[number].get())
-    }));
+    tables::set_tls(core::array::from_fn(|number| extra.map_or(0, |extra| extra.tls[number].get())));
 }

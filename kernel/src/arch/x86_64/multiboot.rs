@@ -69,8 +69,7 @@ impl Information {
     /// Both come from the loader in eax and ebx.
     pub unsafe fn new(magic: u32, address: u32) -> Option<Information> {
         // SAFETY: the loader put its structure there, below 4 GB, which is mapped.
-        (magic == LOADER_MAGIC)
-            .then(|| Information(unsafe { &*direct(address as u64).cast::<Raw>() }))
+        (magic == LOADER_MAGIC).then(|| Information(unsafe { &*direct(address as u64).cast::<Raw>() }))
     }
 
     /// The kernel's command line.
@@ -84,30 +83,18 @@ impl Information {
 
     /// The modules in order.
     pub fn modules(&self) -> impl Iterator<Item = Module> {
-        let count = if self.0.flags & HAS_MODULES == 0 {
-            0
-        } else {
-            self.0.module_count
-        };
+        let count = if self.0.flags & HAS_MODULES == 0 { 0 } else { self.0.module_count };
         let first = direct(self.0.modules as u64).cast::<RawModule>();
         (0..count as usize).map(move |number| {
             // SAFETY: the loader's array of `module_count` entries.
             let raw = unsafe { &*first.add(number) };
-            Module {
-                start: raw.start as u64,
-                end: raw.end as u64,
-                text: text(raw.text),
-            }
+            Module { start: raw.start as u64, end: raw.end as u64, text: text(raw.text) }
         })
     }
 
     /// The memory map.
     pub fn memory(&self) -> impl Iterator<Item = Piece> {
-        let length = if self.0.flags & HAS_MEMORY_MAP == 0 {
-            0
-        } else {
-            self.0.map_length as u64
-        };
+        let length = if self.0.flags & HAS_MEMORY_MAP == 0 { 0 } else { self.0.map_length as u64 };
         let (start, mut at) = (self.0.map as u64, 0);
         core::iter::from_fn(move || {
             if at + 24 > length {
@@ -117,19 +104,10 @@ impl Information {
             // SAFETY: inside the loader's map: size, base, length, type, not aligned.
             let (size, base, bytes, kind) = unsafe {
                 let read = |offset| entry.add(offset).cast::<u64>().read_unaligned();
-                (
-                    entry.cast::<u32>().read_unaligned(),
-                    read(4),
-                    read(12),
-                    entry.add(20).cast::<u32>().read_unaligned(),
-                )
+                (entry.cast::<u32>().read_unaligned(), read(4), read(12), entry.add(20).cast::<u32>().read_unaligned())
             };
             at += size as u64 + 4;
-            Some(Piece {
-                start: base,
-                end: base.saturating_add(bytes),
-                usable: kind == 1,
-            })
+            Some(Piece { start: base, end: base.saturating_add(bytes), usable: kind == 1 })
         })
     }
 }
@@ -137,9 +115,7 @@ impl Information {
 fn text(address: u32) -> &'static [u8] {
     let start = direct(address as u64);
     // SAFETY: a zero-terminated string of the loader's; the length is bounded.
-    let length = (0..MAX_TEXT)
-        .find(|at| unsafe { *start.add(*at) } == 0)
-        .unwrap_or(MAX_TEXT);
+    let length = (0..MAX_TEXT).find(|at| unsafe { *start.add(*at) } == 0).unwrap_or(MAX_TEXT);
     // SAFETY: as above.
     unsafe { core::slice::from_raw_parts(start, length) }
 }

@@ -55,22 +55,14 @@ pub const fn slot(address: u64, level: u8) -> usize {
 /// Entry bits of fpage rights.
 pub const fn rights_bits(rights: u64) -> u64 {
     let write = if rights & FPAGE_WRITE != 0 { WRITE } else { 0 };
-    let no_execute = if rights & FPAGE_EXEC != 0 {
-        0
-    } else {
-        NO_EXECUTE
-    };
+    let no_execute = if rights & FPAGE_EXEC != 0 { 0 } else { NO_EXECUTE };
     write | no_execute
 }
 
 /// Fpage rights of an entry.
 pub const fn bits_rights(entry: u64) -> u64 {
     let write = if entry & WRITE != 0 { FPAGE_WRITE } else { 0 };
-    let execute = if entry & NO_EXECUTE == 0 {
-        FPAGE_EXEC
-    } else {
-        0
-    };
+    let execute = if entry & NO_EXECUTE == 0 { FPAGE_EXEC } else { 0 };
     FPAGE_READ | write | execute
 }
 
@@ -127,14 +119,10 @@ pub unsafe fn finish_kernel_map(end: u64) {
                 at += span(2);
                 continue;
             }
-            let page = POOL
-                .take_zeroed(pool, Kind::Table)
-                .expect("the pool is larger than its map");
+            let page = POOL.take_zeroed(pool, Kind::Table).expect("the pool is larger than its map");
             *entry = POOL.physical(page) | PRESENT | WRITE;
             for number in 0..ENTRIES as u64 {
-                *direct(POOL.physical(page))
-                    .cast::<u64>()
-                    .add(number as usize) = (at + number * span(1)) | large;
+                *direct(POOL.physical(page)).cast::<u64>().add(number as usize) = (at + number * span(1)) | large;
             }
             at += span(2);
         }

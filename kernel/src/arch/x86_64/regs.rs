@@ -54,9 +54,7 @@ pub const CR4_SMAP: u64 = 1 << 21;
 pub unsafe fn rdmsr(msr: u32) -> u64 {
     let (low, high): (u32, u32);
     // SAFETY: the caller's contract; reading changes nothing.
-    unsafe {
-        asm!("rdmsr", in("ecx") msr, out("eax") low, out("edx") high, options(nomem, nostack))
-    };
+    unsafe { asm!("rdmsr", in("ecx") msr, out("eax") low, out("edx") high, options(nomem, nostack)) };
     (high as u64) << 32 | low as u64
 }
 
@@ -66,9 +64,7 @@ pub unsafe fn rdmsr(msr: u32) -> u64 {
 /// The register exists and the value keeps the kernel's invariants.
 pub unsafe fn wrmsr(msr: u32, value: u64) {
     // SAFETY: the caller's contract.
-    unsafe {
-        asm!("wrmsr", in("ecx") msr, in("eax") value as u32, in("edx") (value >> 32) as u32, options(nostack))
-    };
+    unsafe { asm!("wrmsr", in("ecx") msr, in("eax") value as u32, in("edx") (value >> 32) as u32, options(nostack)) };
 }
 
 /// Writes a byte to a port.

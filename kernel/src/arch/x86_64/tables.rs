@@ -84,8 +84,7 @@ static TASK_STATE: Global<TssAndPorts> = Global::new(TssAndPorts {
     bitmap: [const { Cell::new(u64::MAX) }; io::WORDS],
     end: Cell::new(u64::MAX),
 });
-static IST_STACKS: Global<[Stack; 3]> =
-    Global::new([const { Stack([const { Cell::new(0) }; IST_STACK]) }; 3]);
+static IST_STACKS: Global<[Stack; 3]> = Global::new([const { Stack([const { Cell::new(0) }; IST_STACK]) }; 3]);
 
 /// A bitmap offset beyond the segment's limit: no port is allowed.
 const NO_PORTS: u16 = u16::MAX;
@@ -101,14 +100,8 @@ pub fn init() {
     for (number, stack) in IST_STACKS.iter().enumerate() {
         set_ist(number, stack.0.as_ptr() as u64 + IST_STACK as u64);
     }
-    let gdtr = Pointer {
-        limit: (DESCRIPTORS * 8 - 1) as u16,
-        base: STATE.gdt.as_ptr() as u64,
-    };
-    let idtr = Pointer {
-        limit: 256 * 16 - 1,
-        base: STATE.idt.as_ptr() as u64,
-    };
+    let gdtr = Pointer { limit: (DESCRIPTORS * 8 - 1) as u16, base: STATE.gdt.as_ptr() as u64 };
+    let idtr = Pointer { limit: 256 * 16 - 1, base: STATE.idt.as_ptr() as u64 };
     // SAFETY: the tables are statics and complete; the far return loads the kernel's code selector.
     unsafe {
         asm!("lgdt [{gdt}]", "lidt [{idt}]", "mov ss, {ss:e}", "push {cs}", "lea {t}, [rip + 2f]", "push {t}", "retfq", "2:",
@@ -117,10 +110,7 @@ pub fn init() {
             t = out(reg) _, tss = in(reg) TSS as u32);
         wrmsr(MSR_GS_BASE, cpu().address.get());
         wrmsr(MSR_KERNEL_GS_BASE, 0);
-        wrmsr(
-            MSR_STAR,
-            (USER_CS32 as u64) << 48 | (KERNEL_CS as u64) << 32,
-        );
+        wrmsr(MSR_STAR, (USER_CS32 as u64) << 48 | (KERNEL_CS as u64) << 32);
         wrmsr(MSR_LSTAR, syscall_entry as *const () as u64);
         wrmsr(MSR_CSTAR, compat_entry as *const () as u64);
         wrmsr(MSR_SFMASK, FLAGS_CLEARED);
@@ -152,10 +142,7 @@ fn fill_gdt() {
     set(USER_CS32, 0x00cf_fb00_0000_ffff);
     set(USER_SS, 0x00cf_f300_0000_ffff);
     set(USER_CS, 0x00af_fb00_0000_ffff);
-    set(
-        TSS,
-        TSS_LIMIT & 0xffff | (tss & 0xff_ffff) << 16 | 0x89 << 40 | (tss >> 24 & 0xff) << 56,
-    );
+    set(TSS, TSS_LIMIT & 0xffff | (tss & 0xff_ffff) << 16 | 0x89 << 40 | (tss >> 24 & 0xff) << 56);
     set(TSS + 8, tss >> 32);
     // Processor number 0 in the limit, as lsl reads it.
     STATE.gdt[CPU_NUMBER].set(0x0040_f500_0000_0000);
@@ -187,13 +174,7 @@ fn fill_idt() {
 fn set_ist(number: usize, top: u64) {
     let field = &raw const TASK_STATE.tss.ist;
     // SAFETY: inside the static; the structure is packed to 4 bytes as the processor wants it.
-    unsafe {
-        field
-            .cast::<u64>()
-            .cast_mut()
-            .add(number)
-            .write_unaligned(top)
-    };
+    unsafe { field.cast::<u64>().cast_mut().add(number).write_unaligned(top) };
 }
 
 /// Sets where an entry from user mode saves its first five words.
@@ -211,11 +192,7 @@ fn set_ports_offset(offset: u16) {
 
 /// Allows the ports of a task if they are in the bitmap already; otherwise the first use faults.
 pub fn select_ports(task: Ref<Task>) {
-    set_ports_offset(if STATE.ports_of.get() == task.number {
-        PORTS_OFFSET
-    } else {
-        NO_PORTS
-    });
+    set_ports_offset(if STATE.ports_of.get() == task.number { PORTS_OFFSET } else { NO_PORTS });
 }
 
 /// Copies the ports of the running task into the bitmap. False if it has none, or they are there already.
@@ -243,11 +220,7 @@ pub fn is_user_descriptor(descriptor: u64) -> bool {
     const LONG: u64 = 1 << 53;
     // Code or data, privilege 3, not conforming code, not 64-bit.
     let conforming = descriptor >> 42 & 3 == 3;
-    descriptor == 0
-        || descriptor & SEGMENT != 0
-            && descriptor & USER == USER
-            && descriptor & LONG == 0
-            && !conforming
+    descriptor == 0 || descriptor & SEGMENT != 0 && descriptor & USER == USER && descriptor & LONG == 0 && !conforming
 }
 
 /// Loads the thread-local descriptors.
@@ -260,8 +233,7 @@ pub fn set_tls(descriptors: [u64; 3]) {
 /// Whether a selector may be loaded in user mode: null, user data, 32-bit or 64-bit code, thread-local if present.
 fn is_loadable(selector: u16) -> bool {
     let index = selector as usize / 8;
-    let local =
-        (TLS_FIRST..TLS_FIRST + 3).contains(&index) && STATE.gdt[index].get() >> 47 & 1 == 1;
+    let local = (TLS_FIRST..TLS_FIRST + 3).contains(&index) && STATE.gdt[index].get() >> 47 & 1 == 1;
     selector <= 3 || selector == USER_SS || local && selector & 7 == 3
 }
 
