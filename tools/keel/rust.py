@@ -116,7 +116,7 @@ def _cargo_build(settings: Settings, toolchain: Toolchain) -> list[Path]:
 
     argv = [toolchain.cargo, "build", "--release", "--workspace", "--bins"]
     argv += ["--message-format=json-render-diagnostics", *toolchain.bare_arguments()]
-    with Step("building the µ-kernel and the native tasks") as step:
+    with Step("building the µ-kernel and the native tasks", mostly_short=True) as step:
         process.run_logged(
             argv,
             what="building the µ-kernel and the native tasks",
