@@ -28,6 +28,7 @@
 #define MESSAGES 50
 #define FUTEX_TURNS 50
 #define SIGNALS 50
+#define COMPUTE_STEPS 3000000
 #define WORKERS 3
 
 static void fail(const char *what)
@@ -187,9 +188,11 @@ static long threads(long count)
 	return thread_sum == count * (count - 1) / 2 ? good : 0;
 }
 
+/* The shift carries high bits down: without it the low bits of the sum would soon stand still. */
 static uint32_t mix(uint32_t sum, uint32_t value)
 {
-	return (sum ^ value) * 16777619u;
+	sum = (sum ^ value) * 16777619u;
+	return sum ^ sum >> 15;
 }
 
 /* Anonymous memory: written, half of it changed by a child, protected, given back. */
@@ -348,7 +351,7 @@ static uint32_t exec_round(uint32_t seed)
 /* Computation between the system calls, so that timer interrupts find user code running. */
 static uint32_t compute_round(uint32_t seed)
 {
-	for (uint32_t i = 0; i < 1000000; i++)
+	for (uint32_t i = 0; i < COMPUTE_STEPS; i++)
 		seed = mix(seed, i);
 	return seed;
 }
