@@ -6,7 +6,7 @@
 use crate::machine::{bytes, bytes_mut, refuse, Claimed};
 use core::cell::UnsafeCell;
 use keel_l4::abi::boot::{Start, DIRECT_MAP, START_COMMAND_LINE, START_MAGIC};
-use keel_l4::abi::fpage::{FPAGE_READ, FPAGE_RWX, FPAGE_WRITE, PAGE_SIZE};
+use keel_l4::abi::fpage::{FPAGE_READ, FPAGE_RWX, PAGE_SIZE};
 use keel_l4::abi::memory::{AREA_DEFAULT, REGION_FREE};
 use keel_l4::call::Failure;
 use keel_l4::ranges::Range;
@@ -98,7 +98,8 @@ fn pages(task: &Task<'_>, share: &Share, image: &Image, record: u64) -> Pages {
         }
     }
     for range in share.memory.iter() {
-        add(direct(range), range.start, FPAGE_READ | FPAGE_WRITE);
+        // Executable too: a server maps the text of its user tasks from there.
+        add(direct(range), range.start, FPAGE_RWX);
     }
     add(direct(Range::new(record, record + PAGE_SIZE)), record, FPAGE_READ);
     pages

@@ -7,7 +7,7 @@
 use core::cell::UnsafeCell;
 use keel_l4::abi::call::{KIND_PAGE_FAULT, KIND_USER};
 use keel_l4::abi::fpage::{FPAGE_READ, PAGE_SHIFT};
-use keel_l4::abi::memory::{SIGMA0_ANY, SIGMA0_INFO, SIGMA0_IRQ, SIGMA0_MAP};
+use keel_l4::abi::memory::{MAP_GRANT, SIGMA0_ANY, SIGMA0_INFO, SIGMA0_IRQ, SIGMA0_MAP};
 use keel_l4::abi::{Info, MapItem};
 use keel_l4::ipc::{serve, Message, Received};
 use keel_l4::{info, print, source, Error, Fpage, Id};
@@ -52,6 +52,10 @@ fn answer(space: &mut Space, request: &Received) -> Option<Message> {
 /// The reply with a map item at its own address, or with the error as its label.
 fn reply(result: Result<Fpage, Error>) -> Message {
     match result {
+        // The send base of ports counts ports; bit 0 is the grant bit and must stay clear.
+        Ok(page) if page.is_io() => {
+            Message::label(0).with_maps(&[MapItem { send_base: page.port() as u64 & !MAP_GRANT, fpage: page.0 }])
+        }
         Ok(page) => Message::label(0).with_maps(&[MapItem { send_base: page.base(), fpage: page.0 }]),
         Err(error) => refuse(error),
     }

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! The µ-kernel's test suite. A native task that the root task starts with task numbers of its own;
+//! it prints a line for each case and ends the machine with the result.
+//!
+//! `args only=TOPIC` runs one topic.
+
+#![no_std]
+#![no_main]
+
+mod case;
+mod foreign;
+mod pool;
+mod runner;
+mod threads;
+mod topics;
+
+use keel_l4::abi::boot::{END_TESTS_FAILED, END_TESTS_PASSED, ROOT_END};
+use keel_l4::call::Failure;
+use keel_l4::ipc::{call, Message};
+use keel_l4::{println, record, source, start, thread, utcb, Id};
+use runner::{run_topic, Score};
+use threads::{Spawn, PAGER};
+
+keel_l4::entry!(main);
+
+extern "C" fn main(argument: u64) -> ! {
+    // SAFETY: the root task started this program with the address of its record.
+    let Some(record) = (unsafe { record::at(argument) }) else {
+        println!("suite: there is no start record");
+        start::stop();
+    };
+    pool::set_tasks(record.task_first, 1 << record.task_log2);
+    threads::i_am_the_runner();
+    threads::set_base_priority(record.priority);
+    threads::touch_image();
+    if let Err(failure) = prepare(record.priority) {
+        println!("suite: it cannot be set up: {failure:?}");
+        start::stop();
+    }
+    let only = record::option(record::command_line(record), "only");
+    let mut score = Score::default();
+    for (topic, cases) in topics::ALL {
+        if only.is_none_or(|name| name == *topic) {
+            run_topic(topic, cases, &mut score);
+        }
+    }
+    println!("{} passed, {} failed", score.passed, score.failed);
+    let passed = score.failed == 0 && score.passed > 0;
+    let code = if passed { END_TESTS_PASSED } else { END_TESTS_FAILED };
+    let answer = call(Id::ROOT, Message::new(ROOT_END as u32, &[code]));
+    println!("suite: the root task does not end the machine: {answer:?}");
+    start::stop()
+}
+
+/// Starts the pager of child tasks, sets the priorities, buys the frames.
+fn prepare(priority: u64) -> Result<(), Failure> {
+    let pager = Spawn { number: PAGER, stack: pool::pager_stack(), ..Spawn::new(threads::pager, 0) }.start()?;
+    thread::set_priority(pager, priority + 1)?;
+    thread::set_priority(utcb::my_id(), priority + 2)?;
+    source::buy_frames(0, pool::FRAME_PAGES)
+}

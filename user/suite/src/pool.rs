@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! What cases share and use up: stacks, pages of memory, cells, frames, task numbers, addresses.
+//! All of it is handed out afresh for every case.
+
+use core::cell::UnsafeCell;
+use core::sync::atomic::{AtomicU64, Ordering};
+use keel_l4::abi::memory::{AREA_DEFAULT, AREA_FRAMES, FRAME_SIZE};
+use keel_l4::abi::Frame;
+
+/// Bytes of a page.
+pub const PAGE: u64 = keel_l4::abi::fpage::PAGE_SIZE;
+/// Where cases map things: nothing else lies there.
+pub const WINDOW: u64 = 0x10_0000_0000;
+/// Log2 of that area's size.
+pub const WINDOW_LOG2: u8 = 32;
+/// Frame pages that the suite buys at its start.
+pub const FRAME_PAGES: u64 = 4;
+
+const STACKS: usize = 24;
+const STACK_BYTES: usize = 16 << 10;
+const PAGES: usize = 64;
+const CELLS: usize = 32;
+
+/// Memory that several threads use; each case sees to it that they do so in turn.
+#[repr(C, align(4096))]
+struct Shared<T>(UnsafeCell<T>);
+
+// SAFETY: accesses are volatile or atomic, or to parts that one thread was given.
+unsafe impl<T> Sync for Shared<T> {}
+
+static STACK_MEMORY: Shared<[[u8; STACK_BYTES]; STACKS]> = Shared(UnsafeCell::new([[0; STACK_BYTES]; STACKS]));
+static PAGE_MEMORY: Shared<[[u64; 512]; PAGES]> = Shared(UnsafeCell::new([[0; 512]; PAGES]));
+static CELL_MEMORY: [AtomicU64; CELLS] = [const { AtomicU64::new(0) }; CELLS];
+
+static NEXT_STACK: AtomicU64 = AtomicU64::new(0);
+static NEXT_PAGE: AtomicU64 = AtomicU64::new(0);
+static NEXT_FRAME: AtomicU64 = AtomicU64::new(0);
+static NEXT_TASK: AtomicU64 = AtomicU64::new(0);
+static FIRST_TASK: AtomicU64 = AtomicU64::new(0);
+static TASKS: AtomicU64 = AtomicU64::new(0);
+
+/// The next of something there are `limit` of; the suite itself is at fault if there are too few.
+fn next(counter: &AtomicU64, limit: u64) -> u64 {
+    let index = counter.fetch_add(1, Ordering::Relaxed);
+    assert!(index < limit, "a case uses too much");
+    index
+}
+
+/// Tells which task numbers are the suite's.
+pub fn set_tasks(first: u64, count: u64) {
+    FIRST_TASK.store(first, Ordering::Relaxed);
+    TASKS.store(count, Ordering::Relaxed);
+}
+
+/// Takes everything back.
+pub fn reset() {
+    for counter in [&NEXT_STACK, &NEXT_PAGE, &NEXT_FRAME, &NEXT_TASK] {
+        counter.store(0, Ordering::Relaxed);
+    }
+    CELL_MEMORY.iter().for_each(|c| c.store(0, Ordering::Relaxed));
+    for page in 0..PAGES {
+        // SAFETY: between cases nobody else uses the pages.
+        unsafe { (*PAGE_MEMORY.0.get())[page] = [0; 512] };
+    }
+}
+
+/// Stacks that are not handed out afresh: the pager's, and the one of short-lived threads.
+const LASTING_STACKS: u64 = 2;
+
+/// The top of stack `index`, as a function finds it that was just called.
+fn stack_top(index: u64) -> u64 {
+    STACK_MEMORY.0.get() as u64 + (index + 1) * STACK_BYTES as u64 - 8
+}
+
+/// The top of a fresh stack.
+pub fn stack() -> u64 {
+    stack_top(LASTING_STACKS + next(&NEXT_STACK, STACKS as u64 - LASTING_STACKS))
+}
+
+/// The top of the pager's stack, which outlives the cases.
+pub fn pager_stack() -> u64 {
+    stack_top(0)
+}
+
+/// The top of the stack that short-lived threads share, one after the other.
+pub fn common_stack() -> u64 {
+    stack_top(1)
+}
+
+/// The address of a fresh page of the suite's own memory, filled with zero.
+pub fn page() -> u64 {
+    PAGE_MEMORY.0.get() as u64 + next(&NEXT_PAGE, PAGES as u64) * PAGE
+}
+
+/// The address of `count` fresh pages that lie together, the first aligned to their size.
+pub fn pages(count: u64) -> u64 {
+    loop {
+        let first = page();
+        if first % (count * PAGE) == 0 {
+            for _ in 1..count {
+                page();
+            }
+            return first;
+        }
+    }
+}
+
+/// Cell `index`: a number that all threads of the suite and its child tasks see.
+pub fn cell(index: usize) -> &'static AtomicU64 {
+    &CELL_MEMORY[index]
+}
+
+/// A fresh frame index.
+pub fn frame_index() -> u64 {
+    next(&NEXT_FRAME, FRAME_PAGES * keel_l4::abi::memory::FRAMES_PER_PAGE)
+}
+
+/// A fresh task number.
+pub fn task_number() -> u32 {
+    (FIRST_TASK.load(Ordering::Relaxed) + next(&NEXT_TASK, TASKS.load(Ordering::Relaxed))) as u32
+}
+
+/// The task numbers that were given out since the last reset.
+pub fn used_tasks() -> core::ops::Range<u32> {
+    let first = FIRST_TASK.load(Ordering::Relaxed) as u32;
+    first..first + NEXT_TASK.load(Ordering::Relaxed).min(TASKS.load(Ordering::Relaxed)) as u32
+}
+
+/// All task numbers of the suite: the first and their count.
+pub fn task_range() -> (u32, u32) {
+    (FIRST_TASK.load(Ordering::Relaxed) as u32, TASKS.load(Ordering::Relaxed) as u32)
+}
+
+fn frame_address(index: u64) -> *mut Frame {
+    (AREA_DEFAULT + AREA_FRAMES + index * FRAME_SIZE) as *mut Frame
+}
+
+/// The frame `index` as it stands.
+pub fn frame(index: u64) -> Frame {
+    // SAFETY: the suite bought the pages of all indices that `frame_index` gives out.
+    unsafe { frame_address(index).read_volatile() }
+}
+
+/// Overwrites the frame `index`.
+pub fn set_frame(index: u64, frame: &Frame) {
+    // SAFETY: as above.
+    unsafe { frame_address(index).write_volatile(*frame) };
+}
+
+/// Reads a word of memory, wherever it is.
+pub fn peek(address: u64) -> u64 {
+    // SAFETY: an address that is not mapped makes a page fault, which the thread's pager answers.
+    unsafe { (address as *const u64).read_volatile() }
+}
+
+/// Writes a word of memory.
+///
+/// # Safety
+/// The word must be memory that the case has to itself.
+pub unsafe fn poke(address: u64, value: u64) {
+    // SAFETY: the caller's promise.
+    unsafe { (address as *mut u64).write_volatile(value) };
+}

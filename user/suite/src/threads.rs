@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Threads that cases start: in the suite's own task, and as native child tasks that share the
+//! suite's memory. Who the runner, the pager and the worker are is known here.
+
+use crate::pool;
+use core::sync::atomic::{AtomicU64, Ordering};
+use keel_l4::abi::ids::LTHREAD_TASK;
+use keel_l4::abi::memory::*;
+use keel_l4::abi::{ExRegs, MapItem};
+use keel_l4::call::Failure;
+use keel_l4::ipc::{receive, send_and_wait, wait, Message, Received, Timeout};
+use keel_l4::task::{self, NewTask};
+use keel_l4::{thread, utcb, Fpage, Id};
+
+/// A thread's main function.
+pub type Main = extern "C" fn(u64) -> !;
+
+/// Lthread number of the runner, which starts the worker and judges.
+pub const RUNNER: u16 = 0;
+/// Lthread number of the pager of child tasks.
+pub const PAGER: u16 = 1;
+/// Lthread number of the worker, which runs the cases.
+pub const WORKER: u16 = 2;
+/// First lthread number that cases use.
+pub const FIRST_HELPER: u16 = 3;
+/// Lthread numbers that are cleared after a case.
+pub const LAST_HELPER: u16 = 220;
+
+/// Priority of worker and helpers; the pager and the runner are one and two above.
+static BASE_PRIORITY: AtomicU64 = AtomicU64::new(0);
+/// Exceptions of child tasks that nobody expected.
+static UNEXPECTED: AtomicU64 = AtomicU64::new(0);
+
+/// Tells the suite's priority.
+pub fn set_base_priority(priority: u64) {
+    BASE_PRIORITY.store(priority, Ordering::Relaxed);
+}
+
+/// The priority at which cases run.
+pub fn base_priority() -> u64 {
+    BASE_PRIORITY.load(Ordering::Relaxed)
+}
+
+/// Quota that a child task gets unless a case says otherwise.
+pub const QUOTA: u64 = 64;
+
+/// The runner's id, from which those of its task's other lasting threads follow.
+static RUNNER_ID: AtomicU64 = AtomicU64::new(0);
+
+/// Notes the calling thread as the runner.
+pub fn i_am_the_runner() {
+    RUNNER_ID.store(utcb::my_id().0, Ordering::Relaxed);
+}
+
+/// The id of the runner or the pager, also for child tasks.
+pub fn own(number: u16) -> Id {
+    debug_assert!(number == RUNNER || number == PAGER);
+    let runner = Id(RUNNER_ID.load(Ordering::Relaxed));
+    Id::thread(runner.version(), runner.task(), number, runner.nesting())
+}
+
+/// What a new thread of the suite is made of.
+#[derive(Clone, Copy)]
+pub struct Spawn {
+    /// Its lthread number, or any.
+    pub number: u16,
+    /// Its main function.
+    pub main: Main,
+    /// That function's argument.
+    pub argument: u64,
+    /// Its pager.
+    pub pager: Id,
+    /// Its exception handler.
+    pub handler: Id,
+    /// The top of its stack; 0: a fresh one.
+    pub stack: u64,
+}
+
+impl Spawn {
+    /// A thread that runs `main(argument)`: the root task is its pager, the runner its handler.
+    pub fn new(main: Main, argument: u64) -> Spawn {
+        Spawn { number: LTHREAD_TASK as u16, main, argument, pager: Id::ROOT, handler: own(RUNNER), stack: 0 }
+    }
+
+    /// The same on a stack that one thread at a time uses: for threads that are removed at once.
+    pub fn light(main: Main, argument: u64) -> Spawn {
+        Spawn { stack: pool::common_stack(), ..Spawn::new(main, argument) }
+    }
+
+    /// The same with the caller as pager and handler.
+    pub fn watched(main: Main, argument: u64) -> Spawn {
+        let me = utcb::my_id();
+        Spawn { pager: me, handler: me, ..Spawn::new(main, argument) }
+    }
+
+    /// Creates it, stopped.
+    pub fn create(self) -> Result<Id, Failure> {
+        self.make(0)
+    }
+
+    /// Creates and starts it.
+    pub fn start(self) -> Result<Id, Failure> {
+        self.make(EX_START)
+    }
+
+    fn make(self, more: u64) -> Result<Id, Failure> {
+        let mut record = ExRegs::zeroed();
+        record.ip = self.main as usize as u64;
+        record.sp = if self.stack == 0 { pool::stack() } else { self.stack };
+        record.pager = self.pager.0;
+        record.handler = self.handler.0;
+        record.argument = self.argument;
+        let mask = EX_CREATE | EX_IP | EX_SP | EX_PAGER | EX_HANDLER | EX_ARGUMENT | more;
+        thread::exchange(thread::lthread(utcb::my_id(), self.number), mask, &mut record)
+    }
+}
+
+/// Starts a helper in the suite's own task.
+pub fn helper(main: Main, argument: u64) -> Result<Id, Failure> {
+    Spawn::new(main, argument).start()
+}
+
+/// Deletes an lthread.
+pub fn remove(id: Id) -> Result<(), Failure> {
+    thread::act(id, EX_DELETE).map(|_| ())
+}
+
+/// Waits for ever.
+pub fn park() -> ! {
+    loop {
+        let _ = receive(Id::NIL, Timeout::Never);
+    }
+}
+
+/// A child task with one native lthread, which runs `main(argument)` in the suite's memory.
+#[derive(Clone, Copy, Debug)]
+pub struct Child {
+    /// Task number.
+    pub number: u32,
+    /// The task's id.
+    pub task: Id,
+    /// The id of its first lthread.
+    pub thread: Id,
+}
+
+/// The description of such a child, to be changed before it is made.
+pub fn child_plan(main: Main, argument: u64) -> NewTask {
+    NewTask {
+        number: pool::task_number(),
+        max_priority: base_priority(),
+        ip: main as usize as u64,
+        sp: pool::stack(),
+        pager: own(PAGER).0,
+        quota: QUOTA,
+        area: AREA_DEFAULT,
+        argument,
+    }
+}
+
+/// Makes the child of a description.
+pub fn make_child(plan: &NewTask) -> Result<Child, Failure> {
+    let task = task::create(plan)?;
+    Ok(Child { number: plan.number, task, thread: thread::first_of(task) })
+}
+
+/// Starts a child task that runs `main(argument)`.
+pub fn child(main: Main, argument: u64) -> Result<Child, Failure> {
+    make_child(&child_plan(main, argument))
+}
+
+/// Deletes the task at `number`.
+pub fn remove_task(number: u32) -> Result<(), Failure> {
+    task::delete(number, thread::task_of(own(RUNNER)))
+}
+
+/// How many exceptions of child tasks came that nobody handles.
+pub fn unexpected() -> u64 {
+    UNEXPECTED.load(Ordering::Relaxed)
+}
+
+unsafe extern "C" {
+    static __image_start: u8;
+    static __image_end: u8;
+}
+
+/// Whether `address` lies in the suite's image.
+pub fn in_image(address: u64) -> bool {
+    let (start, end) = (&raw const __image_start as u64, &raw const __image_end as u64);
+    (start..end).contains(&address)
+}
+
+/// Touches every page of the image, so that the root task has mapped them all.
+pub fn touch_image() {
+    let (start, end) = (&raw const __image_start as u64, &raw const __image_end as u64);
+    for page in (start..end).step_by(pool::PAGE as usize) {
+        pool::peek(page);
+    }
+}
+
+/// The map item that gives another task the suite's page at `address`, at the same address.
+pub fn same_place(address: u64, rights: u64) -> MapItem {
+    let page = Fpage::memory(address, 12, rights);
+    MapItem { send_base: page.base(), fpage: page.0 }
+}
+
+/// Serves the page faults of child tasks with the suite's own pages.
+pub extern "C" fn pager(_: u64) -> ! {
+    let mut next = wait(Timeout::Never);
+    loop {
+        next = match next {
+            Ok(received) => match pager_answer(&received) {
+                Some(reply) => send_and_wait(received.from, reply, Timeout::Zero, Timeout::Never),
+                None => wait(Timeout::Never),
+            },
+            Err(_) => wait(Timeout::Never),
+        };
+    }
+}
+
+fn pager_answer(received: &Received) -> Option<Message> {
+    let fault = received.tag.kind() == keel_l4::abi::call::KIND_PAGE_FAULT;
+    if fault && in_image(received.words[0]) {
+        return Some(Message::label(0).with_maps(&[same_place(received.words[0], keel_l4::abi::fpage::FPAGE_RWX)]));
+    }
+    UNEXPECTED.fetch_add(1, Ordering::Relaxed);
+    None
+}

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! The latched exception of a foreign thread, in each of its states.
+
+use crate::case::{Case, Outcome};
+use crate::foreign::{code_ud2, code_spin, code_syscall, Foreign};
+use crate::pool::cell;
+use crate::threads::{in_image, same_place};
+use crate::{holds, refused, same};
+use core::sync::atomic::Ordering::SeqCst;
+use keel_l4::abi::call::*;
+use keel_l4::abi::fpage::FPAGE_RWX;
+use keel_l4::abi::memory::{EX_START, EX_TRIGGER};
+use keel_l4::call::Failure;
+use keel_l4::ipc::{notify, receive, send, sleep, wait, Message, Timeout};
+use keel_l4::{thread, utcb, Id};
+
+pub const CASES: &[Case] = &[
+    ("while-it-runs", while_running),
+    ("while-it-waits-for-its-handler", while_waiting),
+    ("before-it-starts", before_start),
+    ("twice-is-once", twice),
+    ("after-the-frame-was-stored", after_frame),
+    ("before-a-fault-is-repeated", before_fault),
+    ("message-shape", message_shape),
+    ("in-the-very-reply", in_reply),
+    ("of-another-task-denied", denied),
+    ("spinning-thread-is-stopped-again-and-again", again),
+    ("notification-ends-the-handler's-wait", with_notification),
+];
+
+/// A foreign thread that counts in cell 4, running.
+fn spinning() -> Result<Foreign, Failure> {
+    let foreign = Foreign::new(code_spin, |f| f.di = cell(4) as *const _ as u64)?;
+    foreign.act(EX_START)?;
+    let mut got = receive(foreign.id, Timeout::Never)?;
+    loop {
+        let pages = [same_place(got.words[0], FPAGE_RWX)];
+        debug_assert!(in_image(got.words[0]));
+        send(foreign.id, Message::label(0).with_maps(&pages), Timeout::Zero)?;
+        match receive(foreign.id, Timeout::After(3_000_000)) {
+            Ok(next) => got = next,
+            Err(_) => return Ok(foreign),
+        }
+    }
+}
+
+fn while_running() -> Outcome {
+    let foreign = spinning()?;
+    foreign.act(EX_TRIGGER)?;
+    let got = receive(foreign.id, Timeout::After(1_000_000_000))?;
+    same!("kind", got.tag.kind(), KIND_TRIGGER);
+    let before = cell(4).load(SeqCst);
+    foreign.release()?;
+    sleep(20_000_000);
+    holds!("it runs on", cell(4).load(SeqCst) > before);
+    Ok(())
+}
+
+fn while_waiting() -> Outcome {
+    let foreign = Foreign::new(code_syscall, |f| f.ax = 1)?;
+    foreign.start()?;
+    foreign.act(EX_TRIGGER)?;
+    refused!("nothing before the answer", receive(foreign.id, Timeout::Zero), Receive Timeout);
+    foreign.edit(|f| f.ax = 2);
+    same!("first the trigger", foreign.resume()?.tag.kind(), KIND_TRIGGER);
+    same!("then the next call", foreign.resume()?.words[0], 2);
+    Ok(())
+}
+
+fn before_start() -> Outcome {
+    let foreign = Foreign::new(code_syscall, |_| ())?;
+    foreign.act(EX_TRIGGER)?;
+    let got = foreign.start_raw()?;
+    same!("kind, ip", (got.tag.kind(), got.words[1]), (KIND_TRIGGER, code_syscall as *const () as u64));
+    same!("then its first call", foreign.resume()?.tag.kind(), KIND_SYSCALL);
+    Ok(())
+}
+
+fn twice() -> Outcome {
+    let foreign = Foreign::new(code_syscall, |_| ())?;
+    foreign.start()?;
+    foreign.act(EX_TRIGGER)?;
+    foreign.act(EX_TRIGGER)?;
+    same!("first", foreign.resume()?.tag.kind(), KIND_TRIGGER);
+    same!("then", foreign.resume()?.tag.kind(), KIND_SYSCALL);
+    Ok(())
+}
+
+fn after_frame() -> Outcome {
+    let foreign = Foreign::new(code_syscall, |_| ())?;
+    foreign.start()?;
+    foreign.act(EX_TRIGGER)?;
+    foreign.edit(|f| f.ip = code_ud2 as *const () as u64);
+    same!("ip of the trigger: the answer's", foreign.resume()?.words[1], code_ud2 as *const () as u64);
+    same!("then the new place", foreign.resume()?.tag.label(), 6);
+    Ok(())
+}
+
+fn before_fault() -> Outcome {
+    let foreign = Foreign::new(code_syscall, |_| ())?;
+    let fault = foreign.start_raw()?;
+    same!("the code is not there yet", fault.tag.kind(), KIND_PAGE_FAULT);
+    foreign.act(EX_TRIGGER)?;
+    same!("first the trigger", keel_l4::ipc::call(foreign.id, Message::label(0))?.tag.kind(), KIND_TRIGGER);
+    same!("then the fault again", keel_l4::ipc::call(foreign.id, Message::label(0))?.tag.kind(), KIND_PAGE_FAULT);
+    Ok(())
+}
+
+fn message_shape() -> Outcome {
+    let foreign = spinning()?;
+    foreign.act(EX_TRIGGER)?;
+    let got = receive(foreign.id, Timeout::After(1_000_000_000))?;
+    same!("sender, frame index", (got.from, got.words[2]), (foreign.id, foreign.frame));
+    same!("ip in message and frame", got.words[1], foreign.regs().ip);
+    same!("orig-ax says: no call", foreign.regs().orig_ax, u64::MAX);
+    Ok(())
+}
+
+fn in_reply() -> Outcome {
+    // What a server does that decides to reschedule just before it answers.
+    let foreign = Foreign::new(code_syscall, |_| ())?;
+    foreign.start()?;
+    for _ in 0..100 {
+        foreign.act(EX_TRIGGER)?;
+        same!("the answer's wait gets it", foreign.resume()?.tag.kind(), KIND_TRIGGER);
+        same!("then a call", foreign.resume()?.tag.kind(), KIND_SYSCALL);
+    }
+    Ok(())
+}
+
+fn denied() -> Outcome {
+    refused!("triggering the root task", thread::act(Id::ROOT, EX_TRIGGER), Call Denied);
+    refused!("triggering nobody", thread::act(Id::INVALID, EX_TRIGGER), Call NoPartner);
+    Ok(())
+}
+
+fn again() -> Outcome {
+    let foreign = spinning()?;
+    for _ in 0..200 {
+        foreign.act(EX_TRIGGER)?;
+        let got = receive(foreign.id, Timeout::After(1_000_000_000))?;
+        same!("kind", got.tag.kind(), KIND_TRIGGER);
+        foreign.release()?;
+    }
+    let before = cell(4).load(SeqCst);
+    sleep(20_000_000);
+    holds!("it runs on", cell(4).load(SeqCst) > before);
+    Ok(())
+}
+
+extern "C" fn notifier(to: u64) -> ! {
+    sleep(5_000_000);
+    let _ = notify(Id(to), 1);
+    crate::threads::park()
+}
+
+fn with_notification() -> Outcome {
+    let foreign = spinning()?;
+    let helper = crate::threads::helper(notifier, utcb::my_id().0)?;
+    thread::set_priority(helper, crate::threads::base_priority())?;
+    thread::set_priority(foreign.id, crate::threads::base_priority() - 1)?;
+    same!("kind", wait(Timeout::After(1_000_000_000))?.tag.kind(), KIND_NOTIFY);
+    Ok(())
+}

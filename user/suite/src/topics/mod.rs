@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! The cases, a file for each topic of `docs/abi.md`.
+
+use crate::case::Case;
+
+mod debug;
+mod exceptions;
+mod faults;
+mod foreign_frames;
+mod foreign_triggers;
+mod fpu;
+mod ids;
+mod ipc;
+mod ipc_errors;
+mod ipc_order;
+mod maps;
+mod notify;
+mod sigma0;
+mod unmap;
+mod unmap_task;
+mod window;
+
+/// All topics in the order in which they run: what others rely on comes first.
+pub const ALL: &[(&str, &[Case])] = &[
+    ("ids", ids::CASES),
+    ("ipc", ipc::CASES),
+    ("ipc-errors", ipc_errors::CASES),
+    ("ipc-order", ipc_order::CASES),
+    ("notify", notify::CASES),
+    ("maps", maps::CASES),
+    ("unmap", unmap::CASES),
+    ("unmap-task", unmap_task::CASES),
+    ("sigma0", sigma0::CASES),
+    ("faults", faults::CASES),
+    ("exceptions", exceptions::CASES),
+    ("foreign", foreign_frames::CASES),
+    ("triggers", foreign_triggers::CASES),
+    ("fpu", fpu::CASES),
+    ("debug", debug::CASES),
+];

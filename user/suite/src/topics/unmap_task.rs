@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! fpage_unmap in a given task: the chief's right over the tasks that it created.
+
+use crate::case::{Case, Outcome};
+use crate::foreign::{code_load, code_store, Foreign};
+use crate::pool::{page, pages, peek, PAGE, WINDOW};
+use crate::threads::{child, park};
+use crate::topics::window::{fault_at, fill, map_own};
+use crate::{refused, same};
+use keel_l4::abi::call::{CALL_FPAGE_UNMAP, KIND_PAGE_FAULT, KIND_SYSCALL, UNMAP_TASK};
+use keel_l4::abi::fpage::*;
+use keel_l4::abi::memory::MAX_RANGES;
+use keel_l4::abi::{MapItem, UnmapRange};
+use keel_l4::call::{checked, Failure, Registers};
+use keel_l4::ipc::{call, Message, Received};
+use keel_l4::mapping::unmap_in;
+use keel_l4::{sigma0, thread, utcb, Fpage, Id};
+
+pub const CASES: &[Case] = &[
+    ("takes-a-page", takes_page),
+    ("takes-the-write-right", takes_write),
+    ("leaves-the-neighbours", leaves_neighbours),
+    ("many-ranges-in-one-call", many_ranges),
+    ("empty-ranges-are-skipped", empty_ranges),
+    ("no-ranges", no_ranges),
+    ("cuts-a-superpage", cuts_superpage),
+    ("reduces-what-was-derived", derived),
+    ("the-owner's-page-stays", owner_stays),
+    ("too-many-ranges", too_many),
+    ("beyond-the-space", beyond),
+    ("of-another's-task-denied", denied),
+    ("of-nobody", nobody),
+    ("while-the-thread-runs", while_running),
+];
+
+/// Where the foreign threads of this topic see pages.
+const PLACE: u64 = 0x5000_0000;
+
+fn range(address: u64, rights: u64, pages: u64) -> UnmapRange {
+    UnmapRange { address: address | rights, pages }
+}
+
+/// A foreign thread at `code` whose `rdi` is `address`, stopped at its first fault there.
+fn faulting(code: unsafe extern "C" fn(), address: u64) -> Result<(Foreign, Received), Failure> {
+    let foreign = Foreign::new(code, |frame| frame.di = address)?;
+    let first = foreign.start()?;
+    Ok((foreign, first))
+}
+
+/// Answers the fault of `foreign` with `count` pages from `from` on at `PLACE`.
+fn give(foreign: &Foreign, from: u64, count: u64, rights: u64) -> Result<Received, Failure> {
+    let items: [MapItem; 8] = core::array::from_fn(|n| {
+        let offset = n as u64 * PAGE;
+        MapItem { send_base: PLACE + offset, fpage: Fpage::memory(from + offset, 12, rights).0 }
+    });
+    let got = call(foreign.id, Message::label(0).with_maps(&items[..count as usize]))?;
+    foreign.serve(got)
+}
+
+/// Lets it access `address` and tells the kind of what comes.
+fn access(foreign: &Foreign, address: u64) -> Result<(u64, u64), Failure> {
+    foreign.edit(|frame| frame.di = address);
+    let got = foreign.resume()?;
+    Ok((got.tag.kind(), got.words[3]))
+}
+
+fn takes_page() -> Outcome {
+    let (foreign, _) = faulting(code_load, PLACE)?;
+    same!("after the mapping", give(&foreign, page(), 1, FPAGE_RWX)?.tag.kind(), KIND_SYSCALL);
+    unmap_in(foreign.task, &[range(PLACE, 0, 1)])?;
+    same!("kind and cause", access(&foreign, PLACE)?, (KIND_PAGE_FAULT, 0));
+    Ok(())
+}
+
+fn takes_write() -> Outcome {
+    let (foreign, _) = faulting(code_store, PLACE)?;
+    give(&foreign, page(), 1, FPAGE_RWX)?;
+    unmap_in(foreign.task, &[range(PLACE, FPAGE_READ | FPAGE_EXEC, 1)])?;
+    same!("kind and cause of a write", access(&foreign, PLACE)?, (KIND_PAGE_FAULT, 1));
+    Ok(())
+}
+
+fn leaves_neighbours() -> Outcome {
+    let (foreign, _) = faulting(code_load, PLACE)?;
+    give(&foreign, pages(4), 4, FPAGE_RWX)?;
+    unmap_in(foreign.task, &[range(PLACE + PAGE, 0, 2)])?;
+    same!("before", access(&foreign, PLACE)?.0, KIND_SYSCALL);
+    same!("behind", access(&foreign, PLACE + 3 * PAGE)?.0, KIND_SYSCALL);
+    same!("the second", access(&foreign, PLACE + 2 * PAGE)?, (KIND_PAGE_FAULT, 0));
+    Ok(())
+}
+
+fn many_ranges() -> Outcome {
+    let (foreign, _) = faulting(code_load, PLACE)?;
+    give(&foreign, pages(8), 8, FPAGE_RWX)?;
+    let ranges: [UnmapRange; MAX_RANGES as usize] = core::array::from_fn(|n| {
+        // Every second page of the eight, then a hundred that are not there.
+        range(PLACE + 2 * n as u64 * PAGE, 0, 1)
+    });
+    unmap_in(foreign.task, &ranges)?;
+    for n in [1, 3, 5, 7] {
+        same!("a page that stays", access(&foreign, PLACE + n * PAGE)?.0, KIND_SYSCALL);
+    }
+    same!("a page that went", access(&foreign, PLACE + 6 * PAGE)?, (KIND_PAGE_FAULT, 0));
+    Ok(())
+}
+
+fn empty_ranges() -> Outcome {
+    let (foreign, _) = faulting(code_load, PLACE)?;
+    give(&foreign, page(), 1, FPAGE_RWX)?;
+    unmap_in(foreign.task, &[range(PLACE, 0, 0), range(1 << 40, 0, 1 << 20), range(0, 0, 1)])?;
+    same!("the page", access(&foreign, PLACE)?.0, KIND_SYSCALL);
+    Ok(())
+}
+
+fn no_ranges() -> Outcome {
+    let (foreign, _) = faulting(code_load, PLACE)?;
+    unmap_in(foreign.task, &[])?;
+    Ok(())
+}
+
+/// Log2 of a superpage.
+const SUPERPAGE: u8 = 21;
+
+fn cuts_superpage() -> Outcome {
+    let at = WINDOW + (2 << 20);
+    sigma0::any(Fpage::memory(0, SUPERPAGE, FPAGE_RWX), Fpage::memory(at, SUPERPAGE, FPAGE_RWX))?;
+    let (foreign, _) = faulting(code_load, PLACE)?;
+    let item = MapItem { send_base: PLACE, fpage: Fpage::memory(at, SUPERPAGE, FPAGE_RWX).0 };
+    let got = call(foreign.id, Message::label(0).with_maps(&[item]))?;
+    same!("after the mapping", foreign.serve(got)?.tag.kind(), KIND_SYSCALL);
+    unmap_in(foreign.task, &[range(PLACE + 7 * PAGE, 0, 3)])?;
+    for n in [0, 6, 10, 511] {
+        same!("a page that stays", (n, access(&foreign, PLACE + n * PAGE)?.0), (n, KIND_SYSCALL));
+    }
+    same!("a page that went", access(&foreign, PLACE + 8 * PAGE)?, (KIND_PAGE_FAULT, 0));
+    same!("the creator's superpage", { fill(at + 8 * PAGE, 1, 4); peek(at + 8 * PAGE) }, 4);
+    Ok(())
+}
+
+fn derived() -> Outcome {
+    let from = page();
+    fill(from, 1, 6);
+    map_own(from, FPAGE_RWX, 0)?;
+    map_own(WINDOW, FPAGE_RWX, 1)?;
+    let me = thread::task_of(crate::threads::own(crate::threads::RUNNER));
+    unmap_in(me, &[range(WINDOW, FPAGE_READ, 1)])?;
+    same!("content", (peek(WINDOW), peek(WINDOW + PAGE)), (6, 6));
+    same!("causes of writes", (fault_at(WINDOW)?, fault_at(WINDOW + PAGE)?), (1, 1));
+    Ok(())
+}
+
+fn owner_stays() -> Outcome {
+    let from = page();
+    fill(from, 1, 8);
+    let (foreign, _) = faulting(code_load, PLACE)?;
+    give(&foreign, from, 1, FPAGE_RWX)?;
+    unmap_in(foreign.task, &[range(PLACE, 0, 1)])?;
+    fill(from, 1, peek(from) + 1);
+    same!("the creator's page", peek(from), 9);
+    Ok(())
+}
+
+fn unmap_count(task: Id, count: u64) -> Result<(), Failure> {
+    let words = [count, 0, 0, 0, 0, 0];
+    checked(Registers { ax: CALL_FPAGE_UNMAP, di: 0, si: UNMAP_TASK, dx: task.0, words }).map(|_| ())
+}
+
+extern "C" fn idle(_: u64) -> ! {
+    park()
+}
+
+fn too_many() -> Outcome {
+    let child = child(idle, 0)?;
+    for count in [MAX_RANGES + 1, 1 << 32, u64::MAX] {
+        refused!("unmap", unmap_count(child.task, count), Call Invalid);
+    }
+    Ok(())
+}
+
+fn beyond() -> Outcome {
+    let child = child(idle, 0)?;
+    for bad in [range(1 << 47, 0, 1), range(0, 0, u64::MAX), range(u64::MAX & !0xfff, 0, 1), range(0, 0, 1 << 36)] {
+        refused!("unmap", unmap_in(child.task, &[bad]), Call Invalid);
+    }
+    Ok(())
+}
+
+fn denied() -> Outcome {
+    for id in [Id::ROOT, Id::SIGMA0] {
+        refused!("unmap", unmap_in(thread::task_of(id), &[range(0x40_0000, 0, 512)]), Call Denied);
+    }
+    Ok(())
+}
+
+fn nobody() -> Outcome {
+    for id in [Id::NIL, Id::INVALID, Id::thread(9, 0xfff0, 0xffff, 2)] {
+        utcb::set_record_word(0, 0);
+        utcb::set_record_word(1, 1);
+        refused!("unmap", unmap_count(id, 1), Call NoPartner);
+    }
+    Ok(())
+}
+
+fn while_running() -> Outcome {
+    let counter = page();
+    let foreign = Foreign::new(crate::foreign::code_spin, |frame| frame.di = PLACE)?;
+    foreign.start()?;
+    for _ in 0..20 {
+        let item = MapItem { send_base: PLACE, fpage: Fpage::memory(counter, 12, FPAGE_RWX).0 };
+        keel_l4::ipc::send(
+            foreign.id,
+            Message::label(0).with_maps(&[item]),
+            keel_l4::ipc::Timeout::Zero,
+        )?;
+        keel_l4::ipc::sleep(2_000_000);
+        let before = peek(counter);
+        unmap_in(foreign.task, &[range(PLACE, 0, 1)])?;
+        let fault = keel_l4::ipc::receive(foreign.id, keel_l4::ipc::Timeout::Never)?;
+        same!("kind and address", (fault.tag.kind(), fault.words[0]), (KIND_PAGE_FAULT, PLACE));
+        crate::holds!("it had counted", before > 0);
+    }
+    Ok(())
+}
