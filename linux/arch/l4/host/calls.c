@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The micro-kernel's calls and the services of its sources, sigma0 and the root
+ * task. Nothing here knows about Linux's tasks. Calls that use the UTCB are for
+ * the server thread only; the others may be made by the top half too.
+ */
+#include <linux/export.h>
+#include <linux/kernel.h>
+#include <linux/string.h>
+#include <asm/host.h>
+
+struct keel_start *host_start;
+const struct keel_info *host_info;
+
+/* sigma0's first thread: version 1, one level deep. */
+#define HOST_SIGMA0 (1UL << KEEL_ID_VERSION_SHIFT | \
+		     (unsigned long)KEEL_TASK_SIGMA0 << KEEL_ID_TASK_SHIFT | \
+		     1UL << KEEL_ID_NESTING_SHIFT)
+#define PRINT_WORDS (KEEL_REGISTER_WORDS - 1)
+
+void __init host_init(struct keel_start *start)
+{
+	host_start = start;
+	host_info = (const struct keel_info *)(start->area + KEEL_AREA_INFO);
+}
+
+/* An lthread of the server's own task; its UTCB says who it is. */
+unsigned long host_self(enum host_lthread lthread)
+{
+	return host_utcb(lthread)->id;
+}
+
+/* A call of a kernel source; word 0 goes there and its answer comes back. */
+int host_source(unsigned long source, unsigned long operation, unsigned long *word)
+{
+	struct host_message m = {
+		.tag = HOST_TAG(operation, 1),
+		.words = { word ? *word : 0 },
+	};
+
+	host_call(source, &m);
+	if (m.status)
+		return -EIO;
+	if (word)
+		*word = m.words[0];
+	return host_label(&m) ? -EIO : 0;
+}
+
+void host_notify(enum host_lthread lthread, unsigned long bits)
+{
+	struct host_message m = { .words = { bits } };
+
+	host_ipc(KEEL_IPC_SEND | KEEL_IPC_NOTIFY, host_self(lthread), 0, &m);
+}
+
+/* Prints through the root task, as many bytes a message as fit. */
+void host_print(const char *text, unsigned int length)
+{
+	while (length) {
+		struct host_message m = { .tag = HOST_TAG(KEEL_ROOT_PRINT, KEEL_REGISTER_WORDS) };
+		unsigned int part = min_t(unsigned int, length, PRINT_WORDS * sizeof(long));
+
+		m.words[0] = part;
+		memcpy(&m.words[1], text, part);
+		host_call(host_start->root, &m);
+		text += part;
+		length -= part;
+	}
+}
+
+void __noreturn host_end(unsigned long how)
+{
+	struct host_message m = { .tag = HOST_TAG(KEEL_ROOT_END, 1), .words = { how } };
+
+	host_call(host_start->root, &m);
+	for (;;)	/* the machine ends; until then, sleep */
+		host_ipc(KEEL_IPC_RECEIVE, 0, KEEL_ID_NIL, &m);
+}
+
+/* The account of a task (0: the server's) as KEEL_ACCOUNT_WORDS words. */
+int host_account(unsigned long task, unsigned long *words)
+{
+	struct host_message m = {
+		.tag = HOST_TAG(KEEL_QUOTA_READ, 1),
+		.words = { task },
+	};
+	struct keel_utcb *utcb = host_utcb(HOST_SERVER);
+
+	host_call(KEEL_ID_QUOTA, &m);
+	if (m.status || host_label(&m))
+		return -EIO;
+	memcpy(words, m.words, sizeof(m.words));
+	memcpy(words + KEEL_REGISTER_WORDS, utcb->words + KEEL_REGISTER_WORDS,
+	       (KEEL_ACCOUNT_WORDS - KEEL_REGISTER_WORDS) * sizeof(long));
+	return 0;
+}
+
+int host_buy_frames(unsigned int first, unsigned int count)
+{
+	struct host_message m = {
+		.tag = HOST_TAG(KEEL_QUOTA_BUY_FRAMES, 2),
+		.words = { first, count },
+	};
+
+	host_call(KEEL_ID_QUOTA, &m);
+	return m.status || host_label(&m) ? -ENOMEM : 0;
+}
+
+static bool sigma0_map(unsigned long fpage, unsigned long window)
+{
+	struct host_message m = { .tag = HOST_TAG(KEEL_SIGMA0_MAP, 1), .words = { fpage } };
+	struct keel_utcb *utcb = host_utcb(HOST_SERVER);
+	unsigned long maps;
+
+	utcb->receive_fpage = window;
+	host_call(HOST_SIGMA0, &m);
+	utcb->receive_fpage = KEEL_FPAGE_NIL;
+	maps = (m.tag >> KEEL_TAG_MAPS_SHIFT) & 0xff;
+	return !m.status && maps && utcb->maps[1] != KEEL_FPAGE_NIL;
+}
+
+/* Asks sigma0 for 2^log2 I/O ports, aligned. */
+bool host_map_ports(unsigned int port, unsigned int log2)
+{
+	unsigned long rights = KEEL_FPAGE_IO | KEEL_FPAGE_READ | KEEL_FPAGE_WRITE;
+	unsigned long all = KEEL_FPAGE_IO | KEEL_FPAGE_READ | KEEL_FPAGE_WRITE |
+			    16UL << KEEL_FPAGE_SIZE_SHIFT;
+
+	return sigma0_map((unsigned long)port << KEEL_FPAGE_PORT_SHIFT |
+			  (unsigned long)log2 << KEEL_FPAGE_SIZE_SHIFT | rights, all);
+}
+
+/* Asks sigma0 for a page of device memory at a kernel address. */
+bool host_map_device(unsigned long phys, unsigned long virt)
+{
+	unsigned long rights = KEEL_FPAGE_READ | KEEL_FPAGE_WRITE;
+
+	return sigma0_map(host_page(phys, rights) |
+			  (unsigned long)KEEL_CACHE_UNCACHED << KEEL_FPAGE_CACHE_SHIFT,
+			  host_page(virt, rights));
+}
+
+/* Exchanges registers by host_record(); *thread becomes the lthread's full id. */
+unsigned long host_ex_regs(unsigned long *thread, unsigned long mask)
+{
+	unsigned long status = KEEL_CALL_LTHREAD_EX_REGS;
+
+	asm volatile("syscall"
+		     : "+a" (status), "+D" (*thread), "+S" (mask)
+		     : : "rcx", "r11", "rdx", "r8", "r9", "r10", "memory");
+	return status;
+}
+
+/* Makes a foreign thread tell its handler before it runs on. */
+void host_trigger(unsigned long thread)
+{
+	host_ex_regs(&thread, KEEL_EX_TRIGGER);
+}
+
+unsigned long host_schedule(unsigned long thread, unsigned long priority)
+{
+	unsigned long status = KEEL_CALL_THREAD_SCHEDULE;
+	unsigned long mask = KEEL_SCHEDULE_PRIORITY;
+	register unsigned long slice asm("r8") = 0;
+
+	asm volatile("syscall"
+		     : "+a" (status), "+D" (thread), "+S" (mask), "+d" (priority), "+r" (slice)
+		     : : "rcx", "r11", "r9", "r10", "memory");
+	return status;
+}
+
+/* Makes the task without lthreads, or only its number (KEEL_TASK_INACTIVE). */
+unsigned long host_task_new(unsigned long *task, unsigned long flags)
+{
+	unsigned long status = KEEL_CALL_TASK_NEW;
+	unsigned long owner = host_self(HOST_SERVER);
+	register unsigned long sp asm("r8") = 0;
+	register unsigned long pager asm("r9") = 0;
+	register unsigned long quota asm("r10") = KEEL_TASK_SHARED_QUOTA;
+	register unsigned long area asm("r12") = 0;
+	register unsigned long argument asm("r13") = 0;
+
+	asm volatile("syscall"
+		     : "+a" (status), "+D" (*task), "+S" (flags), "+d" (owner), "+r" (sp),
+		       "+r" (pager), "+r" (quota), "+r" (area), "+r" (argument)
+		     : : "rcx", "r11", "memory");
+	return status;
+}
+
+/* Reduces the ranges in a task to the rights in the low bits of their addresses. */
+unsigned long host_unmap(unsigned long task, const struct keel_unmap_range *ranges,
+			 unsigned int count)
+{
+	unsigned long status = KEEL_CALL_FPAGE_UNMAP;
+	unsigned long fpage = 0, flags = KEEL_UNMAP_TASK;
+	register unsigned long number asm("r8") = count;
+
+	memcpy(host_utcb(HOST_SERVER)->record, ranges, count * sizeof(*ranges));
+	asm volatile("syscall"
+		     : "+a" (status), "+D" (fpage), "+S" (flags), "+d" (task), "+r" (number)
+		     : : "rcx", "r11", "r9", "r10", "memory");
+	return status;
+}

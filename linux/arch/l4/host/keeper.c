@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The keeper: pager and exception handler of the server's lthreads. Linux's code
+ * faults only where a fixup is planned or where it is broken, and both are
+ * decided on the faulting thread itself, as on bare hardware: the keeper pushes
+ * the registers on its stack and lets it run on in keeper_entry, which calls
+ * l4_kernel_trap(). The keeper knows nothing about Linux and cannot fault.
+ */
+#include <linux/init.h>
+#include <linux/kernel.h>
+#include <linux/stddef.h>
+#include <linux/string.h>
+#include <asm/host.h>
+#include <asm/page.h>
+#include <asm/processor.h>
+#include <asm/trap_pf.h>
+#include <asm/trapnr.h>
+#include "keeper.h"
+
+#define FRAME_WORDS (sizeof(struct keel_frame) / sizeof(long))
+#define REPLY_WORDS (KEEL_REGISTER_WORDS + FRAME_WORDS)
+
+static char keeper_stack[PAGE_SIZE] __aligned(PAGE_SIZE);
+
+/* Vector 14 with the hardware's error code, made from what L4 tells. */
+static void page_fault_words(struct keel_frame *frame, const struct host_message *m)
+{
+	frame->vector = X86_TRAP_PF;
+	frame->error_code = host_label(m) & KEEL_FPAGE_WRITE ? X86_PF_WRITE :
+			    host_label(m) & KEEL_FPAGE_EXEC ? X86_PF_INSTR : 0;
+	frame->cr2 = m->words[0];
+}
+
+static void push_trap(struct keel_frame *frame)
+{
+	struct l4_trap *trap = (void *)((frame->sp & ~15UL) - sizeof(*trap));
+
+	memcpy(&trap->regs, &frame->r15, sizeof(trap->regs));
+	trap->vector = frame->vector;
+	trap->error_code = frame->error_code;
+	trap->address = frame->cr2;
+	trap->regs.orig_ax = -1;
+	trap->regs.cs = __KERNEL_CS;	/* so that Linux knows its own code */
+	frame->ip = (unsigned long)l4_keeper_entry;
+	frame->sp = (unsigned long)trap;
+	frame->di = (unsigned long)trap;
+	frame->flags &= ~(X86_EFLAGS_TF | X86_EFLAGS_DF);
+}
+
+static void keeper_loop(void)
+{
+	struct keel_utcb *utcb = host_utcb(HOST_KEEPER);
+	struct keel_frame *frame = (void *)&utcb->words[KEEL_REGISTER_WORDS];
+	unsigned long flags = KEEL_IPC_RECEIVE | KEEL_IPC_OPEN;
+	struct host_message m = { };
+
+	for (;;) {
+		host_ipc(flags, m.partner, 0, &m);
+		flags = KEEL_IPC_RECEIVE | KEEL_IPC_OPEN;
+		if (m.status)
+			continue;
+		if (host_kind(&m) == KEEL_KIND_PAGE_FAULT)
+			page_fault_words(frame, &m);
+		else if (host_kind(&m) == KEEL_KIND_EXCEPTION)
+			frame->vector = host_label(&m);
+		else
+			continue;
+		push_trap(frame);
+		m.tag = HOST_TAG(0, REPLY_WORDS);
+		flags |= KEEL_IPC_SEND | KEEL_IPC_SEND_ZERO;
+	}
+}
+
+/* Starts the keeper and makes it responsible for the server thread. */
+void __init l4_keeper_init(void)
+{
+	struct keel_ex_regs *record = host_record();
+	unsigned long server = host_self(HOST_SERVER);
+
+	host_create(HOST_KEEPER, keeper_loop, keeper_stack + sizeof(keeper_stack),
+		    host_start->priority + 1);
+	record->pager = host_self(HOST_KEEPER);
+	record->handler = host_self(HOST_KEEPER);
+	if (host_ex_regs(&server, KEEL_EX_PAGER | KEEL_EX_HANDLER))
+		panic("keel: the server keeps its old pager");
+}

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* What the keeper pushes on a faulting thread's stack. */
+#ifndef _L4_KEEPER_H
+#define _L4_KEEPER_H
+
+#include <asm/ptrace.h>
+
+struct l4_trap {
+	struct pt_regs regs;
+	unsigned long vector;
+	unsigned long error_code;
+	unsigned long address;
+};
+
+void l4_keeper_init(void);
+void l4_keeper_entry(void);
+void l4_kernel_trap(struct l4_trap *trap);
+
+#endif

@@ -1,0 +1,8 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* No state component is ever enabled on demand. */
+#ifndef _ASM_L4_FPU_XSTATE_H
+#define _ASM_L4_FPU_XSTATE_H
+
+#include <asm/fpu/types.h>
+
+#endif

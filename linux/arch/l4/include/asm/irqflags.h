@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * "Interrupts off" is a flag that the top half respects; kernel/irq.c explains
+ * the protocol. What came meanwhile is replayed when the flag is cleared.
+ */
+#ifndef _ASM_L4_IRQFLAGS_H
+#define _ASM_L4_IRQFLAGS_H
+
+#define ARCH_IRQ_DISABLED 1
+#define ARCH_IRQ_ENABLED 0
+
+#ifndef __ASSEMBLY__
+#include <linux/compiler.h>
+
+extern volatile unsigned long l4_irq_off;
+extern volatile unsigned long l4_irq_pending;
+void l4_irq_replay(void);
+
+static __always_inline unsigned long arch_local_save_flags(void)
+{
+	return l4_irq_off;
+}
+#define arch_local_save_flags arch_local_save_flags
+
+static __always_inline void arch_local_irq_restore(unsigned long flags)
+{
+	barrier();
+	l4_irq_off = flags;
+	barrier();
+	if (!flags && unlikely(l4_irq_pending))
+		l4_irq_replay();
+}
+#define arch_local_irq_restore arch_local_irq_restore
+
+#include <asm-generic/irqflags.h>
+#endif
+#endif

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* What the port's own files offer each other. */
+#ifndef _ASM_L4_L4_H
+#define _ASM_L4_L4_H
+
+#include <linux/types.h>
+#include <linux/sched.h>
+#include <asm/host.h>
+
+/* What the server thread waits for; the top half reads it (kernel/irq.c). */
+#define L4_WAITING_IDLE 1UL	/* not an id of a thread */
+extern volatile unsigned long l4_waiting;
+
+/* kernel/dispatch.c */
+void __noreturn l4_user_loop(void);
+
+/* kernel/threads.c: frames and lthreads of Linux's threads */
+struct keel_frame *l4_frame_alloc(void);
+void l4_frame_free(struct keel_frame *frame);
+int l4_thread_prepare(struct task_struct *task);
+void l4_thread_delete(struct task_struct *task);
+bool l4_thread_exists(struct task_struct *task);
+
+/* kernel/process.c */
+asmlinkage void l4_first_step(void);
+
+/* kernel/traps.c */
+void l4_user_exception(struct pt_regs *regs, unsigned int vector, unsigned long error_code,
+		       unsigned long dr6);
+
+/* kernel/time.c */
+void l4_timer_interrupt(void);
+extern unsigned long l4_timer;
+
+/* kernel/cpu.c */
+void l4_cpu_init(void);
+
+/* mm */
+void l4_user_fault(struct pt_regs *regs, unsigned long address, unsigned long right);
+unsigned int l4_fault_items(struct keel_utcb *utcb);
+pte_t *l4_find_pte(struct mm_struct *mm, unsigned long address);
+bool l4_pte_use(pte_t *ptep, unsigned long right);
+void l4_paging_init(void);
+void l4_mapper_init(void);
+
+/* drivers/console.c */
+void l4_console_init(void);
+
+#endif

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Where memory lies in the server: all of it at KEEL_DIRECT_MAP + physical, and
+ * the image once more at its link address.
+ */
+#ifndef _ASM_L4_PAGE_H
+#define _ASM_L4_PAGE_H
+
+#include <linux/const.h>
+
+#define PAGE_SHIFT 12
+#define PAGE_SIZE (_AC(1, UL) << PAGE_SHIFT)
+#define PAGE_MASK (~(PAGE_SIZE - 1))
+
+#define THREAD_SIZE_ORDER 2
+#define THREAD_SIZE (PAGE_SIZE << THREAD_SIZE_ORDER)
+
+#ifndef __ASSEMBLY__
+
+#include <linux/types.h>
+#include <linux/pfn.h>
+#include <keel/abi.h>
+
+#define PAGE_OFFSET ((unsigned long)KEEL_DIRECT_MAP)
+
+typedef struct { unsigned long pte; } pte_t;
+typedef struct { unsigned long pmd; } pmd_t;
+typedef struct { unsigned long pud; } pud_t;
+typedef struct { unsigned long pgd; } pgd_t;
+typedef struct { unsigned long pgprot; } pgprot_t;
+typedef struct page *pgtable_t;
+
+#define pte_val(x) ((x).pte)
+#define pmd_val(x) ((x).pmd)
+#define pud_val(x) ((x).pud)
+#define pgd_val(x) ((x).pgd)
+#define pgprot_val(x) ((x).pgprot)
+#define __pte(x) ((pte_t){ (x) })
+#define __pmd(x) ((pmd_t){ (x) })
+#define __pud(x) ((pud_t){ (x) })
+#define __pgd(x) ((pgd_t){ (x) })
+#define __pgprot(x) ((pgprot_t){ (x) })
+
+/* Physical minus link address of the image. */
+extern unsigned long l4_image_offset;
+/* First page frame that has a struct page. */
+extern unsigned long l4_first_pfn;
+
+static inline unsigned long __pa(unsigned long address)
+{
+	return address >= PAGE_OFFSET ? address - PAGE_OFFSET :
+					address + l4_image_offset;
+}
+#define __pa(x) (__pa)((unsigned long)(x))
+#define __pa_symbol(x) ((unsigned long)(x) + l4_image_offset)
+#define __va(x) ((void *)((unsigned long)(x) + PAGE_OFFSET))
+
+#define virt_to_pfn(v) (__pa(v) >> PAGE_SHIFT)
+#define pfn_to_virt(pfn) __va((unsigned long)(pfn) << PAGE_SHIFT)
+#define pfn_to_kaddr(pfn) pfn_to_virt(pfn)
+#define virt_to_page(v) pfn_to_page(virt_to_pfn(v))
+#define page_to_virt(p) pfn_to_virt(page_to_pfn(p))
+#define page_to_phys(p) PFN_PHYS(page_to_pfn(p))
+
+#define ARCH_PFN_OFFSET l4_first_pfn
+
+bool l4_virt_addr_valid(unsigned long address);
+#define virt_addr_valid(v) l4_virt_addr_valid((unsigned long)(v))
+
+static inline void clear_page(void *page)
+{
+	unsigned long count = PAGE_SIZE / sizeof(long);
+
+	asm volatile("rep stosq" : "+D" (page), "+c" (count) : "a" (0UL) : "memory");
+}
+
+static inline void copy_page(void *to, const void *from)
+{
+	unsigned long count = PAGE_SIZE / sizeof(long);
+
+	asm volatile("rep movsq" : "+D" (to), "+S" (from), "+c" (count) : : "memory");
+}
+
+#define clear_user_page(page, vaddr, pg) clear_page(page)
+#define copy_user_page(to, from, vaddr, pg) copy_page(to, from)
+
+#define pfn_valid(pfn) \
+	((pfn) >= ARCH_PFN_OFFSET && (pfn) - ARCH_PFN_OFFSET < max_mapnr)
+extern unsigned long max_mapnr;
+
+#include <asm-generic/memory_model.h>
+#include <asm-generic/getorder.h>
+
+#endif /* __ASSEMBLY__ */
+#endif

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * x86's per-processor operations, whose single instructions the top half cannot
+ * split. The pair exchange is written out: x86 would patch in its alternative
+ * at boot and otherwise turns interrupts off by cli, which a user task may not.
+ */
+#ifndef _ASM_L4_PERCPU_H
+#define _ASM_L4_PERCPU_H
+
+#include <x86/include/asm/percpu.h>
+
+#ifndef __ASSEMBLY__
+
+#undef raw_cpu_cmpxchg_double_8
+#undef this_cpu_cmpxchg_double_8
+
+#define l4_percpu_cmpxchg_double(one, two, old1, old2, new1, new2)		\
+({										\
+	bool pcd_ok;								\
+	typeof(one) pcd_old1 = (old1);						\
+	typeof(two) pcd_old2 = (old2);						\
+	asm volatile("cmpxchg16b %1\n\tsetz %0"					\
+		     : "=q" (pcd_ok), "+m" (one), "+m" (two),			\
+		       "+a" (pcd_old1), "+d" (pcd_old2)				\
+		     : "b" ((typeof(one))(new1)), "c" ((typeof(two))(new2)));	\
+	pcd_ok;									\
+})
+#define raw_cpu_cmpxchg_double_8 l4_percpu_cmpxchg_double
+#define this_cpu_cmpxchg_double_8 l4_percpu_cmpxchg_double
+
+#endif
+#endif

@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The logical page tables: x86-64's format, walked by software only. L4's
+ * mappings are a cache of them. An entry marked HOST_MAPPED may be mapped in its
+ * L4 task; whoever takes rights from such an entry queues the page for unmapping.
+ * Accessed and dirty are emulated: an old entry is not mapped, a clean one not
+ * writable. Tables change only in the server thread, and it is not preempted.
+ */
+#ifndef _ASM_L4_PGTABLE_H
+#define _ASM_L4_PGTABLE_H
+
+#include <asm/page.h>
+#include <asm-generic/pgtable-nop4d.h>
+
+#define _PAGE_PRESENT 0x001UL
+#define _PAGE_RW 0x002UL
+#define _PAGE_USER 0x004UL
+#define _PAGE_PCD 0x010UL
+#define _PAGE_ACCESSED 0x020UL
+#define _PAGE_DIRTY 0x040UL
+#define _PAGE_SWP_EXCLUSIVE 0x080UL
+#define _PAGE_PROTNONE 0x100UL
+#define _PAGE_SPECIAL 0x200UL
+#define _PAGE_HOST_MAPPED 0x400UL
+#define _PAGE_NX (1UL << 63)
+#define PTE_PFN_MASK 0x000ffffffffff000UL
+
+#define PGDIR_SHIFT 39
+#define PUD_SHIFT 30
+#define PMD_SHIFT 21
+#define PTRS_PER_PGD 512
+#define PTRS_PER_PUD 512
+#define PTRS_PER_PMD 512
+#define PTRS_PER_PTE 512
+#define PGDIR_SIZE (1UL << PGDIR_SHIFT)
+#define PGDIR_MASK (~(PGDIR_SIZE - 1))
+#define PUD_SIZE (1UL << PUD_SHIFT)
+#define PUD_MASK (~(PUD_SIZE - 1))
+#define PMD_SIZE (1UL << PMD_SHIFT)
+#define PMD_MASK (~(PMD_SIZE - 1))
+#define USER_PTRS_PER_PGD 256
+#define FIRST_USER_ADDRESS 0UL
+
+#define _PAGE_TABLE \
+	(_PAGE_PRESENT | _PAGE_RW | _PAGE_USER | _PAGE_ACCESSED | _PAGE_DIRTY)
+#define _PAGE_CHG_MASK (PTE_PFN_MASK | _PAGE_PCD | _PAGE_ACCESSED | _PAGE_DIRTY | _PAGE_SPECIAL)
+#define _PAGE_READ (_PAGE_PRESENT | _PAGE_USER | _PAGE_ACCESSED)
+
+#define PAGE_NONE __pgprot(_PAGE_PROTNONE | _PAGE_ACCESSED | _PAGE_NX)
+#define PAGE_SHARED __pgprot(_PAGE_READ | _PAGE_RW | _PAGE_NX)
+#define PAGE_SHARED_EXEC __pgprot(_PAGE_READ | _PAGE_RW)
+#define PAGE_COPY __pgprot(_PAGE_READ | _PAGE_NX)
+#define PAGE_READONLY PAGE_COPY
+#define PAGE_READONLY_EXEC __pgprot(_PAGE_READ)
+#define PAGE_KERNEL \
+	__pgprot(_PAGE_PRESENT | _PAGE_RW | _PAGE_ACCESSED | _PAGE_DIRTY | _PAGE_NX)
+#define PAGE_KERNEL_EXEC \
+	__pgprot(_PAGE_PRESENT | _PAGE_RW | _PAGE_ACCESSED | _PAGE_DIRTY)
+#define PAGE_KERNEL_RO __pgprot(_PAGE_PRESENT | _PAGE_ACCESSED | _PAGE_NX)
+
+#define VMALLOC_START 0x400000000000UL
+#define VMALLOC_END 0x500000000000UL
+/* Modules use the small code model, as the image does. */
+#define MODULES_VADDR 0x40000000UL
+#define MODULES_END 0x80000000UL
+
+#ifndef __ASSEMBLY__
+
+#include <asm/tlbflush.h>
+
+struct mm_struct;
+struct vm_area_struct;
+
+extern pgd_t swapper_pg_dir[PTRS_PER_PGD];
+extern unsigned long empty_zero_page[];
+#define ZERO_PAGE(address) virt_to_page(empty_zero_page)
+
+#define pte_none(p) (!pte_val(p))
+#define pte_present(p) (pte_val(p) & (_PAGE_PRESENT | _PAGE_PROTNONE))
+#define pte_write(p) (pte_val(p) & _PAGE_RW)
+#define pte_dirty(p) (pte_val(p) & _PAGE_DIRTY)
+#define pte_young(p) (pte_val(p) & _PAGE_ACCESSED)
+#define pte_special(p) (pte_val(p) & _PAGE_SPECIAL)
+#define pte_exec(p) (!(pte_val(p) & _PAGE_NX))
+#define pte_pfn(p) ((pte_val(p) & PTE_PFN_MASK) >> PAGE_SHIFT)
+#define pte_page(p) pfn_to_page(pte_pfn(p))
+
+#define L4_PTE_CHANGE(name, op)					\
+static inline pte_t name(pte_t pte)				\
+{								\
+	return __pte(pte_val(pte) op);				\
+}
+L4_PTE_CHANGE(pte_mkwrite, | _PAGE_RW)
+L4_PTE_CHANGE(pte_wrprotect, & ~_PAGE_RW)
+L4_PTE_CHANGE(pte_mkdirty, | _PAGE_DIRTY)
+L4_PTE_CHANGE(pte_mkclean, & ~_PAGE_DIRTY)
+L4_PTE_CHANGE(pte_mkyoung, | _PAGE_ACCESSED)
+L4_PTE_CHANGE(pte_mkold, & ~_PAGE_ACCESSED)
+L4_PTE_CHANGE(pte_mkspecial, | _PAGE_SPECIAL)
+L4_PTE_CHANGE(pte_swp_mkexclusive, | _PAGE_SWP_EXCLUSIVE)
+L4_PTE_CHANGE(pte_swp_clear_exclusive, & ~_PAGE_SWP_EXCLUSIVE)
+#undef L4_PTE_CHANGE
+
+#define __HAVE_ARCH_PTE_SWP_EXCLUSIVE
+static inline int pte_swp_exclusive(pte_t pte)
+{
+	return !!(pte_val(pte) & _PAGE_SWP_EXCLUSIVE);
+}
+
+static inline pte_t pfn_pte(unsigned long pfn, pgprot_t prot)
+{
+	return __pte((pfn << PAGE_SHIFT) | pgprot_val(prot));
+}
+#define mk_pte(page, prot) pfn_pte(page_to_pfn(page), prot)
+
+static inline pte_t pte_modify(pte_t pte, pgprot_t prot)
+{
+	return __pte((pte_val(pte) & _PAGE_CHG_MASK) |
+		     (pgprot_val(prot) & ~_PAGE_CHG_MASK));
+}
+
+static inline int pte_same(pte_t a, pte_t b)
+{
+	return !((pte_val(a) ^ pte_val(b)) & ~_PAGE_HOST_MAPPED);
+}
+#define __HAVE_ARCH_PTE_SAME
+
+static inline void set_pte(pte_t *ptep, pte_t pte)
+{
+	WRITE_ONCE(*ptep, pte);
+}
+
+/* The rights that L4 may give for an entry. */
+static inline unsigned long l4_pte_rights(pte_t pte)
+{
+	unsigned long value = pte_val(pte), rights = KEEL_FPAGE_READ;
+
+	if ((value & (_PAGE_PRESENT | _PAGE_ACCESSED)) != (_PAGE_PRESENT | _PAGE_ACCESSED))
+		return 0;
+	if ((value & (_PAGE_RW | _PAGE_DIRTY)) == (_PAGE_RW | _PAGE_DIRTY))
+		rights |= KEEL_FPAGE_WRITE;
+	if (!(value & _PAGE_NX))
+		rights |= KEEL_FPAGE_EXEC;
+	return rights;
+}
+
+/*
+ * The one place where an entry changes: what L4 may still have of the old page
+ * beyond the new entry is queued.
+ */
+static inline pte_t l4_pte_exchange(struct mm_struct *mm, unsigned long address,
+				    pte_t *ptep, pte_t pte)
+{
+	pte_t old = *ptep;
+	unsigned long keep = 0, value = pte_val(pte) & ~_PAGE_HOST_MAPPED;
+
+	if (unlikely(pte_val(old) & _PAGE_HOST_MAPPED)) {
+		if (!((pte_val(old) ^ value) & PTE_PFN_MASK))
+			keep = l4_pte_rights(pte);
+		if (keep)
+			value |= _PAGE_HOST_MAPPED;
+		if (l4_pte_rights(old) & ~keep)
+			l4_unmap_queue(mm, address, keep);
+	}
+	set_pte(ptep, __pte(value));
+	return __pte(pte_val(old) & ~_PAGE_HOST_MAPPED);
+}
+
+static inline void set_pte_at(struct mm_struct *mm, unsigned long address,
+			      pte_t *ptep, pte_t pte)
+{
+	l4_pte_exchange(mm, address, ptep, pte);
+}
+
+static inline pte_t ptep_get_and_clear(struct mm_struct *mm, unsigned long address,
+				       pte_t *ptep)
+{
+	return l4_pte_exchange(mm, address, ptep, __pte(0));
+}
+#define __HAVE_ARCH_PTEP_GET_AND_CLEAR
+
+static inline void pte_clear(struct mm_struct *mm, unsigned long address, pte_t *ptep)
+{
+	l4_pte_exchange(mm, address, ptep, __pte(0));
+}
+
+static inline void ptep_set_wrprotect(struct mm_struct *mm, unsigned long address,
+				      pte_t *ptep)
+{
+	l4_pte_exchange(mm, address, ptep, pte_wrprotect(*ptep));
+}
+#define __HAVE_ARCH_PTEP_SET_WRPROTECT
+
+int ptep_test_and_clear_young(struct vm_area_struct *vma, unsigned long address,
+			      pte_t *ptep);
+#define __HAVE_ARCH_PTEP_TEST_AND_CLEAR_YOUNG
+int ptep_clear_flush_young(struct vm_area_struct *vma, unsigned long address,
+			   pte_t *ptep);
+#define __HAVE_ARCH_PTEP_CLEAR_YOUNG_FLUSH
+int ptep_set_access_flags(struct vm_area_struct *vma, unsigned long address,
+			  pte_t *ptep, pte_t entry, int dirty);
+#define __HAVE_ARCH_PTEP_SET_ACCESS_FLAGS
+
+#define L4_TABLE_LEVEL(x)							\
+static inline void set_##x(x##_t *p, x##_t v) { WRITE_ONCE(*p, v); }		\
+static inline int x##_none(x##_t e) { return !x##_val(e); }			\
+static inline int x##_present(x##_t e) { return x##_val(e) & _PAGE_PRESENT; }	\
+static inline int x##_bad(x##_t e)						\
+{										\
+	return (x##_val(e) & ~PTE_PFN_MASK) != _PAGE_TABLE;			\
+}										\
+static inline void x##_clear(x##_t *p) { set_##x(p, __##x(0)); }
+L4_TABLE_LEVEL(pmd)
+L4_TABLE_LEVEL(pud)
+L4_TABLE_LEVEL(p4d)
+#undef L4_TABLE_LEVEL
+
+#define pte_ERROR(e) pr_err("bad pte %lx\n", pte_val(e))
+#define pmd_ERROR(e) pr_err("bad pmd %lx\n", pmd_val(e))
+#define pud_ERROR(e) pr_err("bad pud %lx\n", pud_val(e))
+#define pgd_ERROR(e) pr_err("bad pgd %lx\n", pgd_val(e))
+
+#define pmd_pfn(e) ((pmd_val(e) & PTE_PFN_MASK) >> PAGE_SHIFT)
+#define pmd_page(e) pfn_to_page(pmd_pfn(e))
+#define pud_pfn(e) ((pud_val(e) & PTE_PFN_MASK) >> PAGE_SHIFT)
+#define pud_page(e) pfn_to_page(pud_pfn(e))
+#define p4d_page(e) pfn_to_page((p4d_val(e) & PTE_PFN_MASK) >> PAGE_SHIFT)
+
+static inline unsigned long pmd_page_vaddr(pmd_t e)
+{
+	return (unsigned long)pfn_to_virt(pmd_pfn(e));
+}
+
+static inline pmd_t *pud_pgtable(pud_t e)
+{
+	return pfn_to_virt(pud_pfn(e));
+}
+
+static inline pud_t *p4d_pgtable(p4d_t e)
+{
+	return __va(p4d_val(e) & PTE_PFN_MASK);
+}
+
+static inline void update_mmu_cache(struct vm_area_struct *vma, unsigned long address,
+				    pte_t *ptep)
+{
+}
+
+/* A swapped page: type in bits 5:1, offset from bit 12 on. */
+#define __swp_type(x) (((x).val >> 1) & 0x1f)
+#define __swp_offset(x) ((x).val >> 12)
+#define __swp_entry(type, offset) \
+	((swp_entry_t){ ((type) << 1) | ((unsigned long)(offset) << 12) })
+#define __pte_to_swp_entry(p) ((swp_entry_t){ pte_val(p) & ~_PAGE_SWP_EXCLUSIVE })
+#define __swp_entry_to_pte(x) ((pte_t){ (x).val })
+
+#define pgprot_noncached(p) __pgprot(pgprot_val(p) | _PAGE_PCD)
+#define kern_addr_valid(address) virt_addr_valid(address)
+
+/* x86's mmap code asks these; no processor bug makes them matter here. */
+#define __HAVE_ARCH_PFN_MODIFY_ALLOWED
+bool pfn_modify_allowed(unsigned long pfn, pgprot_t prot);
+
+static inline bool arch_has_pfn_modify_check(void)
+{
+	return false;
+}
+
+#define __pte_needs_invert(value) false
+#define l1tf_pfn_limit() ~0UL
+
+/* vmalloc and ioremap tell which part changed: mm/vmalloc.c maps it eagerly. */
+#define ARCH_PAGE_TABLE_SYNC_MASK PGTBL_PTE_MODIFIED
+
+#endif /* __ASSEMBLY__ */
+#endif

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* The state of a thread beyond its frame, and what programs may see of the processor. */
+#ifndef _ASM_L4_PROCESSOR_H
+#define _ASM_L4_PROCESSOR_H
+
+#include <asm/page.h>
+#include <asm/ptrace.h>
+#include <asm/segment.h>
+#include <asm/cpufeatures.h>
+#include <asm/desc_defs.h>
+#include <asm/fpu/types.h>
+#include <uapi/asm/processor-flags.h>
+#include <uapi/asm/sigcontext.h>
+#include <linux/cache.h>
+#include <linux/math64.h>
+#include <linux/personality.h>
+
+struct task_struct;
+struct keel_frame;
+
+/* The fields that x86's headers and files expect of the type of this name. */
+struct cpuinfo_x86 {
+	__u8 x86, x86_vendor, x86_model, x86_stepping;
+	__u32 x86_capability[NCAPINTS + NBUGINTS];
+	__u8 x86_phys_bits;
+	int x86_cache_alignment;
+	char x86_vendor_id[16];
+	char x86_model_id[64];
+};
+
+extern struct cpuinfo_x86 boot_cpu_data;
+#define cpu_data(cpu) boot_cpu_data
+#define current_cpu_data boot_cpu_data
+
+#define L4_DEBUG_REGISTERS 6	/* dr0 to dr3, dr6, dr7 */
+
+struct thread_struct {
+	unsigned long ksp;		/* kernel stack pointer while not running */
+	struct keel_frame *frame;	/* shared with the micro-kernel */
+	unsigned long host_thread;	/* lthread's id, 0: none */
+	unsigned long host_task;	/* L4 task that it lives in */
+	bool started;			/* it waits for replies, not for its start */
+	bool faulted;			/* the next reply maps fault_address */
+	unsigned long fault_address;
+	unsigned long fault_rights;
+	unsigned long cr2;		/* these three as in x86's signal frame */
+	unsigned long trap_nr;
+	unsigned long error_code;
+	struct fpu fpu;
+	unsigned long debug[L4_DEBUG_REGISTERS];
+	bool debug_stale;		/* the lthread does not have them yet */
+};
+
+extern struct keel_frame init_frame;
+#define INIT_THREAD { .frame = &init_frame }
+
+#define TASK_SIZE_MAX ((1UL << 47) - PAGE_SIZE)
+#define DEFAULT_MAP_WINDOW TASK_SIZE_MAX
+#define TASK_SIZE TASK_SIZE_MAX
+#define TASK_SIZE_OF(task) TASK_SIZE_MAX
+#define IA32_PAGE_OFFSET 0xFFFFe000
+#define __TASK_UNMAPPED_BASE(size) PAGE_ALIGN((size) / 3)
+#define TASK_UNMAPPED_BASE __TASK_UNMAPPED_BASE(TASK_SIZE)
+#define STACK_TOP TASK_SIZE_MAX
+#define STACK_TOP_MAX TASK_SIZE_MAX
+
+#define task_pt_regs(task) ((struct pt_regs *)&(task)->thread.frame->r15)
+#define KSTK_EIP(task) (task_pt_regs(task)->ip)
+#define KSTK_ESP(task) (task_pt_regs(task)->sp)
+
+#define HAVE_ARCH_PICK_MMAP_LAYOUT
+#define HAVE_ARCH_UNMAPPED_AREA
+#define HAVE_ARCH_UNMAPPED_AREA_TOPDOWN
+
+unsigned long __get_wchan(struct task_struct *task);
+void start_thread(struct pt_regs *regs, unsigned long ip, unsigned long sp);
+
+static __always_inline void cpu_relax(void)
+{
+	asm volatile("rep; nop" ::: "memory");
+}
+
+static inline void native_cpuid(unsigned int *eax, unsigned int *ebx,
+				unsigned int *ecx, unsigned int *edx)
+{
+	asm volatile("cpuid" : "+a" (*eax), "=b" (*ebx), "+c" (*ecx), "=d" (*edx));
+}
+
+#endif

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Cycles are those of the time stamp counter. */
+#ifndef _ASM_L4_TIMEX_H
+#define _ASM_L4_TIMEX_H
+
+#include <linux/types.h>
+#include <linux/compiler.h>
+
+typedef unsigned long cycles_t;
+
+static __always_inline u64 rdtsc(void)
+{
+	u32 low, high;
+
+	asm volatile("rdtsc" : "=a" (low), "=d" (high));
+	return (u64)high << 32 | low;
+}
+
+static inline cycles_t get_cycles(void)
+{
+	return rdtsc();
+}
+#define get_cycles get_cycles
+
+#endif

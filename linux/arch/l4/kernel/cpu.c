@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * What the processor says of itself by cpuid, for Linux's feature tests, the
+ * auxiliary vector and /proc/cpuinfo.
+ */
+#include <linux/export.h>
+#include <linux/init.h>
+#include <linux/seq_file.h>
+#include <linux/string.h>
+#include <linux/delay.h>
+#include <asm/archrandom.h>
+#include <asm/cpufeature.h>
+#include <asm/l4.h>
+#include <asm/processor.h>
+#include <uapi/asm/hwcap2.h>
+
+#define CPUID_ADDRESS_SIZES 0x80000008
+#define CPUID_BRAND_FIRST 0x80000002
+#define CPUID_BRAND_COUNT 3
+
+struct cpuinfo_x86 boot_cpu_data;
+EXPORT_SYMBOL(boot_cpu_data);
+u32 elf_hwcap2 __read_mostly;
+
+struct cpuid_words {
+	u32 eax, ebx, ecx, edx;
+};
+
+static struct cpuid_words __init cpuid_of(u32 leaf, u32 subleaf)
+{
+	struct cpuid_words w = { .eax = leaf, .ecx = subleaf };
+
+	native_cpuid(&w.eax, &w.ebx, &w.ecx, &w.edx);
+	return w;
+}
+
+static void __init read_names(struct cpuinfo_x86 *c)
+{
+	struct cpuid_words w = cpuid_of(0, 0);
+	unsigned int i;
+
+	memcpy(c->x86_vendor_id, &w.ebx, 4);
+	memcpy(c->x86_vendor_id + 4, &w.edx, 4);
+	memcpy(c->x86_vendor_id + 8, &w.ecx, 4);
+	for (i = 0; i < CPUID_BRAND_COUNT; i++) {
+		w = cpuid_of(CPUID_BRAND_FIRST + i, 0);
+		memcpy(c->x86_model_id + i * sizeof(w), &w, sizeof(w));
+	}
+}
+
+static void __init read_signature(struct cpuinfo_x86 *c)
+{
+	struct cpuid_words w = cpuid_of(1, 0);
+
+	c->x86 = (w.eax >> 8) & 0xf;
+	c->x86_model = (w.eax >> 4) & 0xf;
+	c->x86_stepping = w.eax & 0xf;
+	if (c->x86 == 0xf)
+		c->x86 += (w.eax >> 20) & 0xff;
+	if (c->x86 >= 6)
+		c->x86_model += ((w.eax >> 16) & 0xf) << 4;
+	c->x86_cache_alignment = ((w.ebx >> 8) & 0xff) * 8;
+	c->x86_capability[CPUID_1_EDX] = w.edx;
+	c->x86_capability[CPUID_1_ECX] = w.ecx;
+}
+
+void __init l4_cpu_init(void)
+{
+	struct cpuinfo_x86 *c = &boot_cpu_data;
+	struct cpuid_words w;
+
+	read_names(c);
+	read_signature(c);
+	w = cpuid_of(0x80000001, 0);
+	c->x86_capability[CPUID_8000_0001_EDX] = w.edx;
+	c->x86_capability[CPUID_8000_0001_ECX] = w.ecx;
+	c->x86_phys_bits = cpuid_of(CPUID_ADDRESS_SIZES, 0).eax;
+	if (cpuid_of(0, 0).eax >= 7) {
+		w = cpuid_of(7, 0);
+		c->x86_capability[CPUID_7_0_EBX] = w.ebx;
+		c->x86_capability[CPUID_7_ECX] = w.ecx;
+		c->x86_capability[CPUID_7_EDX] = w.edx;
+	}
+	if (host_info->features & KEEL_FEATURE_FSGSBASE)
+		elf_hwcap2 |= HWCAP2_FSGSBASE;
+	pr_info("CPU: %s %s\n", c->x86_vendor_id, c->x86_model_id);
+}
+
+/* The names of the features that programs look for in /proc/cpuinfo. */
+static const struct {
+	u16 feature;
+	const char *name;
+} names[] = {
+	{ X86_FEATURE_FPU, "fpu" }, { X86_FEATURE_TSC, "tsc" },
+	{ X86_FEATURE_CX8, "cx8" }, { X86_FEATURE_CMOV, "cmov" },
+	{ X86_FEATURE_MMX, "mmx" }, { X86_FEATURE_FXSR, "fxsr" },
+	{ X86_FEATURE_XMM, "sse" }, { X86_FEATURE_XMM2, "sse2" },
+	{ X86_FEATURE_SYSCALL, "syscall" }, { X86_FEATURE_NX, "nx" },
+	{ X86_FEATURE_LM, "lm" }, { X86_FEATURE_RDTSCP, "rdtscp" },
+	{ X86_FEATURE_XMM3, "pni" }, { X86_FEATURE_PCLMULQDQ, "pclmulqdq" },
+	{ X86_FEATURE_SSSE3, "ssse3" }, { X86_FEATURE_FMA, "fma" },
+	{ X86_FEATURE_CX16, "cx16" }, { X86_FEATURE_XMM4_1, "sse4_1" },
+	{ X86_FEATURE_XMM4_2, "sse4_2" }, { X86_FEATURE_MOVBE, "movbe" },
+	{ X86_FEATURE_POPCNT, "popcnt" }, { X86_FEATURE_AES, "aes" },
+	{ X86_FEATURE_XSAVE, "xsave" }, { X86_FEATURE_AVX, "avx" },
+	{ X86_FEATURE_F16C, "f16c" }, { X86_FEATURE_RDRAND, "rdrand" },
+	{ X86_FEATURE_LAHF_LM, "lahf_lm" }, { X86_FEATURE_ABM, "abm" },
+	{ X86_FEATURE_FSGSBASE, "fsgsbase" }, { X86_FEATURE_BMI1, "bmi1" },
+	{ X86_FEATURE_AVX2, "avx2" }, { X86_FEATURE_BMI2, "bmi2" },
+	{ X86_FEATURE_ERMS, "erms" }, { X86_FEATURE_RDSEED, "rdseed" },
+	{ X86_FEATURE_ADX, "adx" }, { X86_FEATURE_SHA_NI, "sha_ni" },
+};
+
+static int show_cpuinfo(struct seq_file *m, void *v)
+{
+	struct cpuinfo_x86 *c = &boot_cpu_data;
+	unsigned long khz = host_info->tsc_hz / 1000;
+	unsigned int i;
+
+	seq_printf(m, "processor\t: 0\nvendor_id\t: %s\ncpu family\t: %u\nmodel\t\t: %u\n",
+		   c->x86_vendor_id, c->x86, c->x86_model);
+	seq_printf(m, "model name\t: %s\nstepping\t: %u\ncpu MHz\t\t: %lu.%03lu\n",
+		   c->x86_model_id, c->x86_stepping, khz / 1000, khz % 1000);
+	seq_puts(m, "fpu\t\t: yes\nflags\t\t:");
+	for (i = 0; i < ARRAY_SIZE(names); i++)
+		if (test_bit(names[i].feature, (unsigned long *)c->x86_capability))
+			seq_printf(m, " %s", names[i].name);
+	seq_printf(m, "\nbogomips\t: %lu.%02lu\nclflush size\t: %d\n\n",
+		   loops_per_jiffy / (500000 / HZ), loops_per_jiffy / (5000 / HZ) % 100,
+		   c->x86_cache_alignment);
+	return 0;
+}
+
+static void *cpuinfo_start(struct seq_file *m, loff_t *pos)
+{
+	return *pos ? NULL : &boot_cpu_data;
+}
+
+static void *cpuinfo_next(struct seq_file *m, void *v, loff_t *pos)
+{
+	++*pos;
+	return NULL;
+}
+
+static void cpuinfo_stop(struct seq_file *m, void *v)
+{
+}
+
+const struct seq_operations cpuinfo_op = {
+	.start = cpuinfo_start,
+	.next = cpuinfo_next,
+	.stop = cpuinfo_stop,
+	.show = show_cpuinfo,
+};

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The server loop: resume the current task's lthread, wait for the next message,
+ * do what it asks. Each Linux task runs this loop on its own kernel stack, and
+ * schedule() changes stacks, so at most one user lthread runs.
+ *
+ * Every resumption is one ipc: the reply to the lthread and an open wait. The
+ * races with the top half, which may run between any two instructions here, are
+ * closed as kernel/irq.c describes.
+ */
+#include <linux/entry-common.h>
+#include <linux/irqflags.h>
+#include <linux/nospec.h>
+#include <linux/sched/debug.h>
+#include <linux/sched/signal.h>
+#include <linux/syscalls.h>
+#include <asm/l4.h>
+#include <asm/mmu_context.h>
+#include <asm/syscall.h>
+#include <asm/tlbflush.h>
+#include <asm/trap_pf.h>
+#include <asm/trapnr.h>
+
+/* The error code of "int $0x80" through a gate that user mode may not use. */
+#define INT80_ERROR_CODE (0x80 << 3 | 2)
+#define INT80_LENGTH 2
+
+/* What became of the attempt to run the user. */
+enum outcome {
+	USER_MESSAGE,	/* it ran and told us something */
+	USER_WORK,	/* it did not: look for work and try again */
+};
+
+static void kill_current(const char *why, unsigned long status)
+{
+	pr_err("keel: %s[%d]: %s: status %ld\n", current->comm, current->pid, why,
+	       (long)status);
+	force_fatal_sig(SIGKILL);
+}
+
+/* The micro-kernel refused the reply. */
+static void reply_failed(unsigned long status)
+{
+	if (status == HOST_STATUS(KEEL_SIDE_SEND, KEEL_ERROR_NO_MEMORY) && l4_mm_reclaim())
+		return;
+	kill_current("cannot be resumed", status);
+}
+
+/* One ipc to resume the lthread, if it waits, and others until it speaks. */
+static unsigned long resume_and_wait(struct host_message *m)
+{
+	unsigned long thread = current->thread.host_thread;
+	unsigned long flags = KEEL_IPC_RECEIVE | KEEL_IPC_OPEN;
+
+	m->tag = 0;
+	if (current->thread.started) {
+		flags |= KEEL_IPC_SEND | KEEL_IPC_SEND_ZERO;
+		m->tag = (unsigned long)l4_fault_items(host_utcb(HOST_SERVER))
+			 << KEEL_TAG_MAPS_SHIFT;
+	} else {
+		unsigned long status = host_ex_regs(&thread, KEEL_EX_START);
+
+		if (status)
+			return HOST_STATUS(KEEL_SIDE_SEND, -status);
+		current->thread.started = true;
+	}
+	for (;;) {
+		host_ipc(flags, thread, 0, m);
+		if (m->status && (-m->status >> 8) == KEEL_SIDE_SEND)
+			return m->status;
+		if (!m->status && m->partner == thread)
+			return 0;
+		/* A late notification, or somebody who is not our client. */
+		flags = KEEL_IPC_RECEIVE | KEEL_IPC_OPEN;
+	}
+}
+
+/*
+ * Called with interrupts off and no work left. With USER_MESSAGE they are still
+ * off, as on entry from user mode; with USER_WORK they are on.
+ */
+static enum outcome run_user(struct host_message *m)
+{
+	unsigned long status;
+	int error;
+
+	if (unlikely(!l4_thread_exists(current))) {
+		local_irq_enable();
+		error = l4_thread_prepare(current);
+		if (error)
+			kill_current("cannot run", error);
+		return USER_WORK;
+	}
+	l4_unmap_flush();
+	l4_waiting = current->thread.host_thread;
+	barrier();
+	if (unlikely(l4_irq_pending)) {
+		l4_waiting = 0;
+		local_irq_enable();
+		return USER_WORK;
+	}
+	status = resume_and_wait(m);
+	barrier();
+	l4_waiting = 0;
+	if (likely(!status))
+		return USER_MESSAGE;
+	local_irq_enable();
+	reply_failed(status);
+	return USER_WORK;
+}
+
+static void system_call(struct pt_regs *regs)
+{
+	long nr = syscall_enter_from_user_mode(regs, (int)regs->orig_ax);
+
+	if (likely((unsigned long)nr < NR_syscalls)) {
+		nr = array_index_nospec(nr, NR_syscalls);
+		regs->ax = sys_call_table[nr](regs);
+	} else if (nr != -1) {
+		regs->ax = __x64_sys_ni_syscall(regs);
+	}
+	/* exec replaces what the caller's registers meant, not where they lie. */
+	syscall_exit_to_user_mode(regs);
+}
+
+/* Without 32-bit support the gates fault, as on x86. */
+static void other_gate(struct pt_regs *regs, unsigned long gate)
+{
+	unsigned long error_code = 0;
+
+	if (gate == KEEL_GATE_INT80) {
+		regs->ip -= INT80_LENGTH;
+		error_code = INT80_ERROR_CODE;
+	}
+	regs->ax = regs->orig_ax;
+	regs->orig_ax = -1;
+	l4_user_exception(regs, X86_TRAP_GP, error_code, 0);
+}
+
+static void route(struct pt_regs *regs, const struct host_message *m)
+{
+	if (host_kind(m) == KEEL_KIND_SYSCALL && host_label(m) == KEEL_GATE_SYSCALL) {
+		regs->ax = -ENOSYS;
+		system_call(regs);
+		return;
+	}
+	irqentry_enter_from_user_mode(regs);
+	local_irq_enable();
+	switch (host_kind(m)) {
+	case KEEL_KIND_SYSCALL:
+		other_gate(regs, host_label(m));
+		break;
+	case KEEL_KIND_PAGE_FAULT:
+		l4_user_fault(regs, m->words[0], host_label(m));
+		break;
+	case KEEL_KIND_EXCEPTION:
+		l4_user_exception(regs, host_label(m), m->words[0], m->words[3]);
+		break;
+	}
+	/* A trigger means nothing by itself: the work test follows. */
+	local_irq_disable();
+	irqentry_exit_to_user_mode(regs);
+}
+
+void __noreturn l4_user_loop(void)
+{
+	struct pt_regs *regs = current_pt_regs();
+	struct host_message m;
+
+	syscall_exit_to_user_mode(regs);
+	for (;;) {
+		if (run_user(&m) == USER_MESSAGE) {
+			route(regs, &m);
+			continue;
+		}
+		local_irq_disable();
+		irqentry_exit_to_user_mode(regs);
+	}
+}

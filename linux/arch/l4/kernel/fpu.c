@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * FPU state. It lives with the lthread; Linux fetches it into a buffer only for
+ * signal frames, fork, ptrace and core files. A buffer marked stale is newer than
+ * the lthread and is stored before the thread runs again. The buffer has the
+ * standard XSAVE layout, and x86's signal frames hold exactly that.
+ */
+#include <linux/init.h>
+#include <linux/kernel.h>
+#include <linux/sched.h>
+#include <linux/slab.h>
+#include <linux/uaccess.h>
+#include <asm/fpu/signal.h>
+#include <asm/l4.h>
+#include <asm/sigframe.h>
+
+#define XSAVE_ALIGNMENT 64
+#define XFEATURE_MASK_FPSSE 3UL
+#define INITIAL_CWD 0x37f
+#define INITIAL_MXCSR 0x1f80
+
+static struct kmem_cache *cache;
+
+static int __init fpu_init(void)
+{
+	cache = kmem_cache_create_usercopy("keel_fpu", host_info->fpu_size, XSAVE_ALIGNMENT,
+					   SLAB_PANIC | SLAB_ACCOUNT, 0,
+					   host_info->fpu_size, NULL);
+	return 0;
+}
+early_initcall(fpu_init);
+
+static void reset(struct fpu *fpu)
+{
+	struct _xstate *state = fpu->state;
+
+	memset(state, 0, host_info->fpu_size);
+	state->fpstate.cwd = INITIAL_CWD;
+	state->fpstate.mxcsr = INITIAL_MXCSR;
+}
+
+static bool allocate(struct fpu *fpu)
+{
+	if (!fpu->state)
+		fpu->state = kmem_cache_zalloc(cache, GFP_KERNEL);
+	return fpu->state;
+}
+
+/* The task's state, in its buffer; NULL if there is no memory for it. */
+void *l4_fpu_fetch(struct task_struct *task)
+{
+	struct fpu *fpu = &task->thread.fpu;
+	struct keel_ex_regs *record = host_record();
+	unsigned long thread = task->thread.host_thread;
+
+	if (!allocate(fpu))
+		return NULL;
+	if (fpu->stale)
+		return fpu->state;
+	record->fpu = (unsigned long)fpu->state;
+	record->fpu_size = host_info->fpu_size;
+	if (!thread || host_ex_regs(&thread, KEEL_EX_FPU_GET))
+		reset(fpu);
+	return fpu->state;
+}
+
+/* Gives the buffer to the lthread. */
+int l4_fpu_store(struct task_struct *task)
+{
+	struct fpu *fpu = &task->thread.fpu;
+	struct keel_ex_regs *record = host_record();
+	unsigned long thread = task->thread.host_thread;
+
+	fpu->stale = false;
+	record->fpu = (unsigned long)fpu->state;
+	record->fpu_size = host_info->fpu_size;
+	return host_ex_regs(&thread, KEEL_EX_FPU_SET) ? -EINVAL : 0;
+}
+
+int l4_fpu_fork(struct task_struct *child)
+{
+	struct fpu *fpu = &child->thread.fpu;
+	void *state = l4_fpu_fetch(current);
+
+	if (!state || !allocate(fpu))
+		return -ENOMEM;
+	memcpy(fpu->state, state, host_info->fpu_size);
+	fpu->stale = true;
+	return 0;
+}
+
+void l4_fpu_free(struct task_struct *task)
+{
+	if (task->thread.fpu.state)
+		kmem_cache_free(cache, task->thread.fpu.state);
+	task->thread.fpu.state = NULL;
+}
+
+unsigned long fpu__get_fpstate_size(void)
+{
+	return host_info->fpu_size + FP_XSTATE_MAGIC2_SIZE;
+}
+
+unsigned long fpu__alloc_mathframe(unsigned long sp, int ia32_frame,
+				   unsigned long *buf_fx, unsigned long *size)
+{
+	*size = fpu__get_fpstate_size();
+	*buf_fx = round_down(sp - *size, XSAVE_ALIGNMENT);
+	return *buf_fx;
+}
+
+/* The state goes to the frame with the words that make it known to programs. */
+bool copy_fpstate_to_sigframe(void __user *buf, void __user *fp, int size)
+{
+	struct _xstate *state = l4_fpu_fetch(current);
+	u32 magic2 = FP_XSTATE_MAGIC2;
+
+	if (!state)
+		return false;
+	state->fpstate.sw_reserved = (struct _fpx_sw_bytes){
+		.magic1 = FP_XSTATE_MAGIC1,
+		.extended_size = fpu__get_fpstate_size(),
+		.xfeatures = host_info->fpu_mask,
+		.xstate_size = host_info->fpu_size,
+	};
+	state->xstate_hdr.xfeatures |= XFEATURE_MASK_FPSSE;
+	return !copy_to_user(fp, state, host_info->fpu_size) &&
+	       !copy_to_user(fp + host_info->fpu_size, &magic2, sizeof(magic2));
+}
+
+/* Whether the frame holds extended state in the form that we wrote. */
+static bool has_xstate(const struct _fpx_sw_bytes *sw, const void __user *buf)
+{
+	u32 magic2;
+
+	return sw->magic1 == FP_XSTATE_MAGIC1 &&
+	       sw->xstate_size >= sizeof(struct _fpstate_64) + sizeof(struct _header) &&
+	       sw->xstate_size <= host_info->fpu_size &&
+	       sw->xstate_size <= sw->extended_size &&
+	       !get_user(magic2, (u32 __user *)(buf + sw->xstate_size)) &&
+	       magic2 == FP_XSTATE_MAGIC2;
+}
+
+void fpu__clear_user_states(struct fpu *fpu)
+{
+	if (!allocate(fpu)) {
+		force_sig(SIGKILL);
+		return;
+	}
+	reset(fpu);
+	fpu->stale = true;
+}
+
+static bool restore(struct fpu *fpu, const void __user *buf)
+{
+	struct _xstate *state = fpu->state;
+	unsigned long size = sizeof(struct _fpstate_64);
+	unsigned long wanted = XFEATURE_MASK_FPSSE;
+	struct _fpx_sw_bytes sw;
+
+	reset(fpu);
+	if (copy_from_user(&state->fpstate, buf, sizeof(state->fpstate)))
+		return false;
+	sw = state->fpstate.sw_reserved;
+	if (has_xstate(&sw, buf)) {
+		size = sw.xstate_size;
+		if (copy_from_user(state, buf, size))
+			return false;
+		wanted = state->xstate_hdr.xfeatures & sw.xfeatures & host_info->fpu_mask;
+	}
+	memset(&state->fpstate.sw_reserved, 0, sizeof(state->fpstate.sw_reserved));
+	state->xstate_hdr.xfeatures = wanted;
+	return true;
+}
+
+/* The kernel below refuses state with reserved bits: that is a bad frame. */
+bool fpu__restore_sig(void __user *buf, int ia32_frame)
+{
+	struct fpu *fpu = &current->thread.fpu;
+
+	if (!buf) {
+		fpu__clear_user_states(fpu);
+		return true;
+	}
+	if (!allocate(fpu))
+		return false;
+	if (restore(fpu, buf) && !l4_fpu_store(current))
+		return true;
+	fpu__clear_user_states(fpu);
+	return false;
+}

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* /proc/keel/accounting: what the server and its processes use of the kernel below. */
+#include <linux/init.h>
+#include <linux/proc_fs.h>
+#include <linux/seq_file.h>
+#include <asm/host.h>
+
+static const char *const account_names[KEEL_ACCOUNT_WORDS] = {
+	[KEEL_ACCOUNT_LIMIT] = "limit",
+	[KEEL_ACCOUNT_USED] = "used",
+	[KEEL_ACCOUNT_TASKS] = "tasks",
+	[KEEL_ACCOUNT_LTHREADS] = "lthreads",
+	[KEEL_ACCOUNT_TABLES] = "tables",
+	[KEEL_ACCOUNT_NODES] = "nodes",
+	[KEEL_ACCOUNT_FRAMES] = "frames",
+	[KEEL_ACCOUNT_FPUS] = "fpus",
+	[KEEL_ACCOUNT_POOL_FREE] = "pool_free",
+};
+
+static int show_accounting(struct seq_file *m, void *v)
+{
+	unsigned long words[KEEL_ACCOUNT_WORDS];
+	unsigned int i;
+	int error = host_account(KEEL_ID_NIL, words);
+
+	if (error)
+		return error;
+	for (i = 0; i < KEEL_ACCOUNT_WORDS; i++)
+		seq_printf(m, "%s %lu\n", account_names[i], words[i]);
+	return 0;
+}
+
+static int __init proc_keel_init(void)
+{
+	proc_mkdir("keel", NULL);
+	proc_create_single("keel/accounting", 0444, NULL, show_accounting);
+	return 0;
+}
+fs_initcall(proc_keel_init);

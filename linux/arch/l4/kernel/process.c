@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Linux's tasks as it makes and ends them: registers, kernel stacks, thread-local
+ * bases, idling. Their lthreads are kernel/threads.c's.
+ */
+#include <linux/elf-randomize.h>
+#include <linux/export.h>
+#include <linux/mm.h>
+#include <linux/ptrace.h>
+#include <linux/random.h>
+#include <linux/sched/debug.h>
+#include <linux/sched/mm.h>
+#include <linux/sched/task.h>
+#include <linux/sched/task_stack.h>
+#include <linux/slab.h>
+#include <asm/l4.h>
+#include <asm/prctl.h>
+#include <asm/switch_to.h>
+
+#define BRK_RANDOM_RANGE 0x02000000
+
+/* init_task never goes to user mode, but its registers are looked at. */
+struct keel_frame init_frame;
+
+/* What __switch_to() finds on a new task's stack. */
+struct first_stack {
+	unsigned long r15, r14, r13;
+	void *argument;			/* r12 */
+	int (*function)(void *);	/* rbx */
+	unsigned long bp;
+	void (*ret)(void);
+};
+
+int arch_dup_task_struct(struct task_struct *dst, struct task_struct *src)
+{
+	*dst = *src;
+	dst->thread.frame = NULL;
+	dst->thread.host_thread = 0;
+	dst->thread.host_task = 0;
+	dst->thread.started = false;
+	dst->thread.faulted = false;
+	dst->thread.fpu = (struct fpu){ };
+	return 0;
+}
+
+void arch_release_task_struct(struct task_struct *task)
+{
+	l4_fpu_free(task);
+	if (task->thread.frame)
+		l4_frame_free(task->thread.frame);
+}
+
+static void copy_registers(struct task_struct *task, const struct kernel_clone_args *args)
+{
+	struct keel_frame *frame = task->thread.frame;
+
+	*frame = *current->thread.frame;
+	frame->thread = 0;
+	frame->ax = 0;
+	if (args->stack)
+		frame->sp = args->stack;
+	if (args->flags & CLONE_SETTLS)
+		frame->fs_base = args->tls;
+}
+
+int copy_thread(struct task_struct *task, const struct kernel_clone_args *args)
+{
+	struct first_stack *stack;
+
+	task->thread.frame = l4_frame_alloc();
+	if (!task->thread.frame)
+		return -ENOMEM;
+	memset(task->thread.frame, 0, sizeof(*task->thread.frame));
+	stack = task_stack_page(task) + THREAD_SIZE - sizeof(*stack) - sizeof(long);
+	memset(stack, 0, sizeof(*stack));
+	stack->ret = l4_first_step;
+	stack->function = args->fn;
+	stack->argument = args->fn_arg;
+	task->thread.ksp = (unsigned long)stack;
+	memset(task->thread.debug, 0, sizeof(task->thread.debug));
+	clear_tsk_thread_flag(task, TIF_SINGLESTEP);
+	clear_tsk_thread_flag(task, TIF_FORCED_TF);
+	if (args->fn)
+		return 0;
+	copy_registers(task, args);
+	if (test_thread_flag(TIF_FORCED_TF))
+		task_pt_regs(task)->flags &= ~X86_EFLAGS_TF;
+	return l4_fpu_fork(task);
+}
+
+/* A kernel thread comes back from its function only if it became a program. */
+asmlinkage void __noreturn l4_start_task(struct task_struct *prev, int (*function)(void *),
+					 void *argument)
+{
+	schedule_tail(prev);
+	if (function) {
+		function(argument);
+		current_pt_regs()->ax = 0;
+	}
+	l4_user_loop();
+}
+
+void exit_thread(struct task_struct *task)
+{
+	l4_thread_delete(task);
+}
+
+/* exec: the lthread of the old program goes, and its FPU state with it. */
+void flush_thread(void)
+{
+	l4_thread_delete(current);
+	current->thread.fpu.stale = false;
+	memset(current->thread.debug, 0, sizeof(current->thread.debug));
+	current->thread.debug_stale = false;
+}
+
+void l4_clear_registers(struct task_struct *task)
+{
+	struct keel_frame *frame = task->thread.frame;
+
+	memset(&frame->r15, 0, offsetof(struct keel_frame, orig_ax) -
+			       offsetof(struct keel_frame, r15));
+	frame->fs_base = 0;
+	frame->gs_base = 0;
+	frame->segments = 0;
+}
+
+void start_thread(struct pt_regs *regs, unsigned long ip, unsigned long sp)
+{
+	regs->ip = ip;
+	regs->sp = sp;
+	regs->cs = __USER_CS;
+	regs->ss = __USER_DS;
+	regs->flags = X86_EFLAGS_IF;
+}
+EXPORT_SYMBOL_GPL(start_thread);
+
+/* The top half's notification ends the wait, even one that came just before it. */
+void arch_cpu_idle(void)
+{
+	struct host_message m = { };
+
+	l4_waiting = L4_WAITING_IDLE;
+	barrier();
+	if (!l4_irq_pending && !need_resched())
+		host_ipc(KEEL_IPC_RECEIVE | KEEL_IPC_OPEN, 0, 0, &m);
+	barrier();
+	l4_waiting = 0;
+	raw_local_irq_enable();
+}
+
+unsigned long __get_wchan(struct task_struct *task)
+{
+	unsigned long *sp = (unsigned long *)task->thread.ksp;
+	unsigned long *end = task_stack_page(task) + THREAD_SIZE;
+
+	for (; sp < end; sp++)
+		if (__kernel_text_address(*sp) && !in_sched_functions(*sp))
+			return *sp;
+	return 0;
+}
+
+unsigned long arch_align_stack(unsigned long sp)
+{
+	if (!(current->personality & ADDR_NO_RANDOMIZE) && randomize_va_space)
+		sp -= prandom_u32_max(8192);
+	return sp & ~0xfUL;
+}
+
+unsigned long arch_randomize_brk(struct mm_struct *mm)
+{
+	return randomize_page(mm->brk, BRK_RANDOM_RANGE);
+}

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * From the start record to start_kernel() and setup_arch(): who we are, where
+ * memory is, what the command line says.
+ */
+#include <linux/export.h>
+#include <linux/init.h>
+#include <linux/initrd.h>
+#include <linux/kernel.h>
+#include <linux/memblock.h>
+#include <linux/mm.h>
+#include <linux/screen_info.h>
+#include <linux/start_kernel.h>
+#include <linux/string.h>
+#include <linux/sched/task.h>
+#include <asm/l4.h>
+#include <asm/sections.h>
+#include <asm/setup.h>
+#include "../host/keeper.h"
+
+struct screen_info screen_info;
+struct task_struct *l4_current_task = &init_task;
+EXPORT_SYMBOL(l4_current_task);
+
+unsigned long l4_image_offset;
+EXPORT_SYMBOL(l4_image_offset);
+
+static void __init touch(unsigned long start, unsigned long size)
+{
+	unsigned long address;
+
+	for (address = start; address < start + size; address += PAGE_SIZE)
+		READ_ONCE(*(const char *)address);
+}
+
+/*
+ * The root task maps memory when it is touched, and it is our pager only until
+ * the keeper is: Linux's memory must be there before Linux runs.
+ */
+static void __init touch_memory(void)
+{
+	unsigned long i;
+
+	touch(host_start->image_virt, host_start->image_size);
+	for (i = 0; i < host_start->region_count; i++) {
+		const unsigned long *region = &host_start->regions[3 * i];
+
+		touch(PAGE_OFFSET + region[0], region[1] - region[0]);
+	}
+}
+
+asmlinkage void __init l4_boot(struct keel_start *start)
+{
+	host_init(start);
+	l4_image_offset = start->image_phys - start->image_virt;
+	touch_memory();
+	l4_keeper_init();
+	start_kernel();
+}
+
+static void __init add_memory(void)
+{
+	unsigned long i;
+
+	for (i = 0; i < host_start->region_count; i++) {
+		const unsigned long *region = &host_start->regions[3 * i];
+
+		memblock_add(region[0], region[1] - region[0]);
+	}
+	memblock_add(host_start->image_phys, host_start->image_size);
+	memblock_reserve(host_start->image_phys, host_start->image_size);
+}
+
+/* The record itself, if the root task put it into our memory. */
+static void __init reserve_record(void)
+{
+	unsigned long address = (unsigned long)host_start;
+
+	if (address >= PAGE_OFFSET && memblock_is_memory(__pa(address)))
+		memblock_reserve(__pa(address) & PAGE_MASK, PAGE_SIZE);
+}
+
+static void __init add_initrd(void)
+{
+	unsigned long start = host_start->initrd_phys;
+	unsigned long size = host_start->initrd_size;
+
+	if (!start || !size)
+		return;
+	memblock_add(start, size);
+	memblock_reserve(start, size);
+	if (IS_ENABLED(CONFIG_BLK_DEV_INITRD)) {
+		initrd_start = (unsigned long)__va(start);
+		initrd_end = initrd_start + size;
+	}
+}
+
+void __init setup_arch(char **cmdline)
+{
+	strscpy(boot_command_line, (const char *)host_start->command_line,
+		COMMAND_LINE_SIZE);
+	*cmdline = boot_command_line;
+	l4_console_init();
+	pr_info("Linux as an L4 server: root task %lx, first task %lu, %lu interrupt lines\n",
+		host_start->root, host_start->task_first, host_start->irq_count);
+
+	setup_initial_init_mm(_stext, _etext, _edata, _end);
+	l4_cpu_init();
+	parse_early_param();
+
+	add_memory();
+	add_initrd();
+	reserve_record();
+	memblock_allow_resize();
+	memblock_dump_all();
+	l4_paging_init();
+	l4_mapper_init();
+}

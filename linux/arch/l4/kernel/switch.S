@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Switching kernel stacks. The compiler expects rbx, rbp and r12 to r15 to be
+ * kept; the rest of a kernel thread's state is on its stack.
+ */
+#include <linux/linkage.h>
+#include <asm/asm-offsets.h>
+
+	.text
+/* rdi = task that stops, rsi = task that runs on -> rax = task that stopped */
+SYM_CODE_START(__switch_to)
+	pushq	%rbp
+	pushq	%rbx
+	pushq	%r12
+	pushq	%r13
+	pushq	%r14
+	pushq	%r15
+	movq	%rsp, TASK_KSP(%rdi)
+	movq	TASK_KSP(%rsi), %rsp
+	movq	%rsi, l4_current_task(%rip)
+	popq	%r15
+	popq	%r14
+	popq	%r13
+	popq	%r12
+	popq	%rbx
+	popq	%rbp
+	movq	%rdi, %rax
+	ret
+SYM_CODE_END(__switch_to)
+
+/* A new task's first step: rax = task that stopped, rbx = function or 0, r12 = its argument */
+SYM_CODE_START(l4_first_step)
+	movq	%rax, %rdi
+	movq	%rbx, %rsi
+	movq	%r12, %rdx
+	xorl	%ebp, %ebp
+	call	l4_start_task
+	ud2
+SYM_CODE_END(l4_first_step)

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* System calls that only x86 has; mmap and rt_sigreturn are x86's own files. */
+#include <linux/syscalls.h>
+#include <linux/uaccess.h>
+#include <asm/l4.h>
+#include <asm/prctl.h>
+
+static long set_base(unsigned long *base, unsigned long value)
+{
+	if (value >= TASK_SIZE_MAX)
+		return -EPERM;
+	*base = value;
+	return 0;
+}
+
+SYSCALL_DEFINE2(arch_prctl, int, option, unsigned long, arg2)
+{
+	struct keel_frame *frame = current->thread.frame;
+
+	switch (option) {
+	case ARCH_SET_FS:
+		return set_base(&frame->fs_base, arg2);
+	case ARCH_SET_GS:
+		return set_base(&frame->gs_base, arg2);
+	case ARCH_GET_FS:
+		return put_user(frame->fs_base, (unsigned long __user *)arg2);
+	case ARCH_GET_GS:
+		return put_user(frame->gs_base, (unsigned long __user *)arg2);
+	case ARCH_GET_XCOMP_SUPP:
+	case ARCH_GET_XCOMP_PERM:
+		return put_user(host_info->fpu_mask, (u64 __user *)arg2);
+	}
+	return -EINVAL;
+}
+
+SYSCALL_DEFINE0(ni_syscall)
+{
+	return -ENOSYS;
+}
+
+/* Ports are the server's: programs reach none. */
+SYSCALL_DEFINE3(ioperm, unsigned long, from, unsigned long, num, int, turn_on)
+{
+	return -ENOSYS;
+}
+
+SYSCALL_DEFINE1(iopl, unsigned int, level)
+{
+	return -ENOSYS;
+}

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Frames and lthreads. A Linux thread has its frame from birth to its last
+ * reference, and its lthread from the first return to user mode to exec or exit:
+ * the lthread lives in the L4 task of the mm and is made again when that changes.
+ */
+#include <linux/bitmap.h>
+#include <linux/kernel.h>
+#include <linux/sched/task.h>
+#include <linux/threads.h>
+#include <asm/l4.h>
+#include <asm/mmu_context.h>
+
+#define FRAME_COUNT (KEEL_AREA_FRAME_PAGES * KEEL_FRAMES_PER_PAGE)
+/* Frames for every thread that may exist. */
+#define FRAMES_USED min_t(unsigned int, FRAME_COUNT, PID_MAX_DEFAULT)
+
+static DECLARE_BITMAP(frames, PID_MAX_DEFAULT);
+static unsigned int frame_pages;	/* bought so far */
+static DEFINE_SPINLOCK(frames_lock);
+
+/* Buys the page of the frame if it is not there yet. */
+static bool frame_back(unsigned int index)
+{
+	if (index / KEEL_FRAMES_PER_PAGE < frame_pages)
+		return true;
+	if (host_buy_frames(frame_pages, 1))
+		return false;
+	frame_pages++;
+	return true;
+}
+
+struct keel_frame *l4_frame_alloc(void)
+{
+	struct keel_frame *frame = NULL;
+	unsigned long flags;
+	unsigned int index;
+
+	spin_lock_irqsave(&frames_lock, flags);
+	index = find_first_zero_bit(frames, FRAMES_USED);
+	if (index < FRAMES_USED && frame_back(index)) {
+		__set_bit(index, frames);
+		frame = host_frame(index);
+	}
+	spin_unlock_irqrestore(&frames_lock, flags);
+	return frame;
+}
+
+static unsigned int frame_index(const struct keel_frame *frame)
+{
+	return ((unsigned long)frame - (unsigned long)host_frame(0)) / KEEL_FRAME_SIZE;
+}
+
+/* The lthread that used it is gone. */
+void l4_frame_free(struct keel_frame *frame)
+{
+	unsigned long flags;
+
+	spin_lock_irqsave(&frames_lock, flags);
+	__clear_bit(frame_index(frame), frames);
+	spin_unlock_irqrestore(&frames_lock, flags);
+}
+
+bool l4_thread_exists(struct task_struct *task)
+{
+	return task->thread.host_thread && task->mm &&
+	       task->thread.host_task == task->mm->context.host_task &&
+	       !task->thread.fpu.stale && !task->thread.debug_stale;
+}
+
+/* Ids are never used again, so a delete that comes too late harms nobody. */
+void l4_thread_delete(struct task_struct *task)
+{
+	unsigned long thread = task->thread.host_thread;
+
+	if (!thread)
+		return;
+	host_ex_regs(&thread, KEEL_EX_DELETE);
+	task->thread.host_thread = 0;
+	task->thread.host_task = 0;
+	task->thread.started = false;
+	task->thread.faulted = false;
+}
+
+static unsigned long create(struct task_struct *task, unsigned long *thread)
+{
+	struct keel_ex_regs *record = host_record();
+
+	*thread = task->mm->context.host_task |
+		  (unsigned long)KEEL_LTHREAD_TASK << KEEL_ID_LTHREAD_SHIFT;
+	record->pager = host_self(HOST_SERVER);
+	record->handler = host_self(HOST_SERVER);
+	record->frame = frame_index(task->thread.frame);
+	return host_ex_regs(thread, KEEL_EX_CREATE | KEEL_EX_FOREIGN | KEEL_EX_FRAME |
+				    KEEL_EX_PAGER | KEEL_EX_HANDLER);
+}
+
+static int make_thread(struct task_struct *task)
+{
+	unsigned long thread, status;
+	int error = l4_mm_prepare(task->mm);
+
+	if (error)
+		return error;
+	l4_thread_delete(task);
+	status = create(task, &thread);
+	if (status == HOST_STATUS(KEEL_SIDE_CALL, KEEL_ERROR_NO_MEMORY) && l4_mm_reclaim())
+		status = create(task, &thread);
+	if (status)
+		return -ENOMEM;
+	task->thread.host_thread = thread;
+	task->thread.host_task = task->mm->context.host_task;
+	if (host_schedule(thread, host_start->priority - 1))
+		return -EPERM;
+	return 0;
+}
+
+static int store_debug(struct task_struct *task)
+{
+	unsigned long thread = task->thread.host_thread;
+
+	memcpy(host_record()->debug, task->thread.debug, sizeof(task->thread.debug));
+	if (host_ex_regs(&thread, KEEL_EX_DEBUG_SET))
+		return -EINVAL;
+	task->thread.debug_stale = false;
+	return 0;
+}
+
+/* Brings the lthread into being and up to date; may sleep. */
+int l4_thread_prepare(struct task_struct *task)
+{
+	int error = 0;
+
+	if (!task->thread.host_thread ||
+	    task->thread.host_task != task->mm->context.host_task)
+		error = make_thread(task);
+	if (!error && task->thread.fpu.stale)
+		error = l4_fpu_store(task);
+	if (!error && task->thread.debug_stale)
+		error = store_debug(task);
+	return error;
+}

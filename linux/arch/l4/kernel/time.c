@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Time: the time stamp counter as clock source and for delays, a timer source of
+ * the micro-kernel for events, the CMOS clock for the date.
+ */
+#include <linux/clockchips.h>
+#include <linux/clocksource.h>
+#include <linux/delay.h>
+#include <linux/init.h>
+#include <linux/interrupt.h>
+#include <linux/mc146818rtc.h>
+#include <linux/sched/clock.h>
+#include <linux/timex.h>
+#include <asm/l4.h>
+#include <asm/timex.h>
+
+#define CMOS_PORT 0x70
+#define CMOS_PORTS_LOG2 1
+#define CMOS_TIMEOUT_MS 1000
+#define TIMER_MIN_NS 1000
+#define TIMER_MAX_NS (NSEC_PER_SEC * 3600UL)
+/* The unit of __const_udelay(): 2^32 a second. */
+#define DELAY_SHIFT 32
+
+unsigned long l4_timer;
+DEFINE_SPINLOCK(rtc_lock);
+EXPORT_SYMBOL(rtc_lock);
+static bool has_cmos;
+
+/* The micro-kernel's time in nanoseconds, as its information page defines it. */
+static u64 host_time(void)
+{
+	return (unsigned __int128)(rdtsc() - host_info->tsc_base) * host_info->tsc_mult >>
+	       host_info->tsc_shift;
+}
+
+u64 notrace sched_clock(void)
+{
+	return host_time();
+}
+
+static u64 notrace read_tsc(struct clocksource *cs)
+{
+	return rdtsc();
+}
+
+static struct clocksource tsc_clock = {
+	.name = "tsc",
+	.rating = 300,
+	.read = read_tsc,
+	.mask = CLOCKSOURCE_MASK(64),
+	.flags = CLOCK_SOURCE_IS_CONTINUOUS | CLOCK_SOURCE_VALID_FOR_HRES,
+};
+
+static void set_timer(unsigned long when)
+{
+	struct host_message m = {
+		.tag = HOST_TAG(KEEL_TIMER_SET, 1),
+		.words = { when },
+	};
+
+	host_ipc(KEEL_IPC_SEND, l4_timer, 0, &m);
+}
+
+static int timer_next(unsigned long delta, struct clock_event_device *device)
+{
+	set_timer(host_time() + delta);
+	return 0;
+}
+
+static int timer_stop(struct clock_event_device *device)
+{
+	set_timer(KEEL_TIMER_OFF);
+	return 0;
+}
+
+static struct clock_event_device timer_device = {
+	.name = "keel",
+	.features = CLOCK_EVT_FEAT_ONESHOT,
+	.rating = 300,
+	.set_next_event = timer_next,
+	.set_state_shutdown = timer_stop,
+	.set_state_oneshot_stopped = timer_stop,
+};
+
+void l4_timer_interrupt(void)
+{
+	timer_device.event_handler(&timer_device);
+}
+
+void __init time_init(void)
+{
+	has_cmos = host_map_ports(CMOS_PORT, CMOS_PORTS_LOG2);
+	clocksource_register_hz(&tsc_clock, host_info->tsc_hz);
+	timer_device.cpumask = cpumask_of(0);
+	clockevents_config_and_register(&timer_device, NSEC_PER_SEC, TIMER_MIN_NS,
+					TIMER_MAX_NS);
+}
+
+unsigned char rtc_cmos_read(unsigned char addr)
+{
+	outb(addr, CMOS_PORT);
+	return inb(CMOS_PORT + 1);
+}
+EXPORT_SYMBOL(rtc_cmos_read);
+
+void rtc_cmos_write(unsigned char value, unsigned char addr)
+{
+	outb(addr, CMOS_PORT);
+	outb(value, CMOS_PORT + 1);
+}
+EXPORT_SYMBOL(rtc_cmos_write);
+
+/* Called after time_init(); without the ports the date is the epoch's. */
+void read_persistent_clock64(struct timespec64 *now)
+{
+	struct rtc_time date;
+
+	*now = (struct timespec64){ };
+	if (has_cmos && !mc146818_get_time(&date, CMOS_TIMEOUT_MS))
+		now->tv_sec = rtc_tm_to_time64(&date);
+}
+
+void calibrate_delay(void)
+{
+	loops_per_jiffy = host_info->tsc_hz / HZ;
+}
+
+void __delay(unsigned long cycles)
+{
+	u64 start = rdtsc();
+
+	while (rdtsc() - start < cycles)
+		cpu_relax();
+}
+EXPORT_SYMBOL(__delay);
+
+void __const_udelay(unsigned long fraction)
+{
+	__delay((unsigned __int128)fraction * host_info->tsc_hz >> DELAY_SHIFT);
+}
+EXPORT_SYMBOL(__const_udelay);
+
+void __udelay(unsigned long usecs)
+{
+	__delay(usecs * (host_info->tsc_hz / USEC_PER_SEC));
+}
+EXPORT_SYMBOL(__udelay);
+
+void __ndelay(unsigned long nsecs)
+{
+	__delay(nsecs * (host_info->tsc_hz / USEC_PER_SEC) / NSEC_PER_USEC);
+}
+EXPORT_SYMBOL(__ndelay);

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Exceptions: of user threads, which become the signals that x86 sends for them,
+ * and of the server's own code, which are fixups, warnings or the end.
+ */
+#include <linux/bug.h>
+#include <linux/extable.h>
+#include <linux/kdebug.h>
+#include <linux/sched/debug.h>
+#include <linux/sched/signal.h>
+#include <linux/sched/task_stack.h>
+#include <linux/uaccess.h>
+#include <uapi/asm/debugreg.h>
+#include <asm/l4.h>
+#include <asm/trap_pf.h>
+#include <asm/trapnr.h>
+#include "../host/keeper.h"
+
+#define FXSAVE_CWD_MASK 0x3f		/* exceptions of the x87 status and control words */
+#define MXCSR_MASK_SHIFT 7
+
+int show_unhandled_signals = 1;
+
+static void note_exception(unsigned int vector, unsigned long error_code)
+{
+	current->thread.trap_nr = vector;
+	current->thread.error_code = error_code;
+}
+
+static void debug_exception(struct pt_regs *regs, unsigned long dr6)
+{
+	int code = TRAP_BRKPT;
+
+	if (dr6 & DR_STEP)
+		code = TRAP_TRACE;
+	else if (dr6 & DR_TRAP_BITS)
+		code = TRAP_HWBKPT;
+	current->thread.debug[4] = dr6;
+	force_sig_fault(SIGTRAP, code, (void __user *)regs->ip);
+}
+
+/* x87 and SSE exceptions: the state says which of the unmasked ones it was. */
+static void math_exception(struct pt_regs *regs, unsigned int vector)
+{
+	const struct _fpstate_64 *state = l4_fpu_fetch(current);
+	unsigned long raised = 0;
+	int code = FPE_FLTUNK;
+
+	if (state && vector == X86_TRAP_MF)
+		raised = state->swd & ~state->cwd & FXSAVE_CWD_MASK;
+	else if (state)
+		raised = state->mxcsr & ~(state->mxcsr >> MXCSR_MASK_SHIFT) & FXSAVE_CWD_MASK;
+	if (raised & 0x01)
+		code = FPE_FLTINV;
+	else if (raised & 0x04)
+		code = FPE_FLTDIV;
+	else if (raised & 0x08)
+		code = FPE_FLTOVF;
+	else if (raised & 0x12)
+		code = FPE_FLTUND;
+	else if (raised & 0x20)
+		code = FPE_FLTRES;
+	force_sig_fault(SIGFPE, code, (void __user *)regs->ip);
+}
+
+void l4_user_exception(struct pt_regs *regs, unsigned int vector, unsigned long error_code,
+		       unsigned long dr6)
+{
+	note_exception(vector, error_code);
+	switch (vector) {
+	case X86_TRAP_DE:
+		force_sig_fault(SIGFPE, FPE_INTDIV, (void __user *)regs->ip);
+		break;
+	case X86_TRAP_DB:
+		debug_exception(regs, dr6);
+		break;
+	case X86_TRAP_BP:
+		force_sig(SIGTRAP);
+		break;
+	case X86_TRAP_UD:
+		force_sig_fault(SIGILL, ILL_ILLOPN, (void __user *)regs->ip);
+		break;
+	case X86_TRAP_NP:
+	case X86_TRAP_SS:
+		force_sig(SIGBUS);
+		break;
+	case X86_TRAP_AC:
+		force_sig_fault(SIGBUS, BUS_ADRALN, NULL);
+		break;
+	case X86_TRAP_MF:
+	case X86_TRAP_XF:
+		math_exception(regs, vector);
+		break;
+	default:
+		force_sig(SIGSEGV);
+	}
+}
+
+static void __noreturn die_of(struct l4_trap *trap)
+{
+	struct pt_regs *regs = &trap->regs;
+
+	console_verbose();
+	bust_spinlocks(1);
+	pr_emerg("Oops: vector %lu, error code %lx, address %lx\n", trap->vector,
+		 trap->error_code, trap->address);
+	show_regs(regs);
+	show_stack(current, (unsigned long *)(trap + 1), KERN_EMERG);
+	bust_spinlocks(0);
+	add_taint(TAINT_DIE, LOCKDEP_NOW_UNRELIABLE);
+	if (in_interrupt() || panic_on_oops)
+		panic("Fatal exception%s", in_interrupt() ? " in interrupt" : "");
+	local_irq_enable();
+	make_task_dead(SIGSEGV);
+}
+
+/* The server faulted: called on the faulting thread, which runs on afterwards. */
+void l4_kernel_trap(struct l4_trap *trap)
+{
+	struct pt_regs *regs = &trap->regs;
+
+	if (trap->vector == X86_TRAP_UD) {
+		if (report_bug(regs->ip, regs) == BUG_TRAP_TYPE_WARN) {
+			regs->ip += LEN_UD2;
+			return;
+		}
+	} else if (fixup_exception(regs, trap->vector, trap->error_code, trap->address)) {
+		return;
+	}
+	die_of(trap);
+}
+
+/* The only fixup that code compiled for this architecture asks for. */
+int fixup_exception(struct pt_regs *regs, int trapnr, unsigned long error_code,
+		    unsigned long fault_addr)
+{
+	const struct exception_table_entry *entry = search_exception_tables(regs->ip);
+
+	if (!entry)
+		return 0;
+	if ((entry->data & EX_DATA_TYPE_MASK) != EX_TYPE_DEFAULT)
+		return 0;
+	regs->ip = (unsigned long)&entry->fixup + entry->fixup;
+	return 1;
+}
+
+int is_valid_bugaddr(unsigned long address)
+{
+	return *(unsigned short *)address == INSN_UD2;
+}
+
+void show_regs(struct pt_regs *regs)
+{
+	show_regs_print_info(KERN_DEFAULT);
+	printk("RIP: %04lx:%pS\nRSP: %016lx EFLAGS: %08lx\n", regs->cs, (void *)regs->ip,
+	       regs->sp, regs->flags);
+	printk("RAX: %016lx RBX: %016lx RCX: %016lx\n", regs->ax, regs->bx, regs->cx);
+	printk("RDX: %016lx RSI: %016lx RDI: %016lx\n", regs->dx, regs->si, regs->di);
+	printk("RBP: %016lx R08: %016lx R09: %016lx\n", regs->bp, regs->r8, regs->r9);
+	printk("R10: %016lx R11: %016lx R12: %016lx\n", regs->r10, regs->r11, regs->r12);
+	printk("R13: %016lx R14: %016lx R15: %016lx\n", regs->r13, regs->r14, regs->r15);
+}
+
+/* Without frame pointers: whatever looks like a return address. */
+void show_stack(struct task_struct *task, unsigned long *sp, const char *loglvl)
+{
+	unsigned long *end;
+
+	if (!task)
+		task = current;
+	if (!sp)
+		sp = task == current ? (unsigned long *)&end :
+				       (unsigned long *)task->thread.ksp;
+	if (!object_is_on_stack(sp) && task == current)
+		return;
+	end = (unsigned long *)((unsigned long)task_stack_page(task) + THREAD_SIZE);
+	printk("%sCall trace (guessed):\n", loglvl);
+	for (; sp < end; sp++)
+		if (__kernel_text_address(*sp))
+			printk("%s %pS\n", loglvl, (void *)*sp);
+}

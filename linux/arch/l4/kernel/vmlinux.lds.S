@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* The server's image: linked where the root task maps it, in one segment. */
+#define RO_EXCEPTION_TABLE_ALIGN 16
+#define RUNTIME_DISCARD_EXIT
+#include <asm/page.h>
+#include <asm/cache.h>
+#include <asm-generic/vmlinux.lds.h>
+
+OUTPUT_FORMAT("elf64-x86-64")
+OUTPUT_ARCH(i386:x86-64)
+ENTRY(_start)
+
+PHDRS
+{
+	image PT_LOAD FLAGS(7);
+}
+
+SECTIONS
+{
+	. = CONFIG_L4_IMAGE_BASE;
+	_text = .;
+	_stext = .;
+	.text : {
+		HEAD_TEXT
+		TEXT_TEXT
+		SCHED_TEXT
+		CPUIDLE_TEXT
+		LOCK_TEXT
+		KPROBES_TEXT
+		IRQENTRY_TEXT
+		SOFTIRQENTRY_TEXT
+		*(.fixup)
+		*(.gnu.warning)
+	} :image
+	_etext = .;
+
+	. = ALIGN(PAGE_SIZE);
+	_sdata = .;
+	jiffies = jiffies_64;
+	RO_DATA(PAGE_SIZE)
+	RW_DATA(L1_CACHE_BYTES, PAGE_SIZE, THREAD_SIZE)
+	BUG_TABLE
+	_edata = .;
+
+	. = ALIGN(PAGE_SIZE);
+	__init_begin = .;
+	INIT_TEXT_SECTION(PAGE_SIZE)
+	INIT_DATA_SECTION(16)
+	.init.rodata : { *(.altinstructions) *(.altinstr_replacement) *(.altinstr_aux) }
+	.exit.text : { EXIT_TEXT }
+	.exit.data : { EXIT_DATA }
+	PERCPU_SECTION(L1_CACHE_BYTES)
+	. = ALIGN(PAGE_SIZE);
+	__init_end = .;
+
+	BSS_SECTION(0, PAGE_SIZE, PAGE_SIZE)
+	. = ALIGN(PAGE_SIZE);
+	_end = .;
+
+	STABS_DEBUG
+	DWARF_DEBUG
+	ELF_DETAILS
+	DISCARDS
+}

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * An mm's L4 task: made when a thread of it first goes to user mode, deleted with
+ * all its mappings and lthreads when the mm's pages go. Numbers come from the
+ * range that the root task gave.
+ */
+#include <linux/bitmap.h>
+#include <linux/mm.h>
+#include <linux/pgtable.h>
+#include <linux/sched/mm.h>
+#include <linux/sched/signal.h>
+#include <linux/slab.h>
+#include <asm/l4.h>
+#include <asm/mmu_context.h>
+#include <asm/pgalloc.h>
+
+/* More L4 tasks than Linux's default of processes are never needed at once. */
+#define TASKS_MAX PID_MAX_DEFAULT
+
+static DECLARE_BITMAP(numbers, TASKS_MAX);
+static unsigned int next_number;
+
+static unsigned int number_count(void)
+{
+	return min(1UL << host_start->task_log2, (unsigned long)TASKS_MAX);
+}
+
+/* Round robin, so that the versions of all numbers are used evenly. */
+static int take_number(void)
+{
+	unsigned int count = number_count();
+	unsigned int number = find_next_zero_bit(numbers, count, next_number);
+
+	if (number >= count)
+		number = find_first_zero_bit(numbers, count);
+	if (number >= count)
+		return -ENOMEM;
+	__set_bit(number, numbers);
+	next_number = number + 1;
+	return number;
+}
+
+static unsigned long number_id(unsigned int number)
+{
+	return (host_start->task_first + number) << KEEL_ID_TASK_SHIFT;
+}
+
+static unsigned int id_number(unsigned long id)
+{
+	unsigned long task = (id >> KEEL_ID_TASK_SHIFT) & ((1UL << KEEL_ID_TASK_BITS) - 1);
+
+	return task - host_start->task_first;
+}
+
+int l4_mm_prepare(struct mm_struct *mm)
+{
+	unsigned long flags = KEEL_TASK_NO_LTHREAD | (host_start->priority - 1);
+	unsigned long id, status;
+	int number;
+
+	if (mm->context.host_task)
+		return 0;
+	number = take_number();
+	if (number < 0)
+		return number;
+	id = number_id(number);
+	status = host_task_new(&id, flags);
+	if (status == HOST_STATUS(KEEL_SIDE_CALL, KEEL_ERROR_NO_MEMORY) && l4_mm_reclaim()) {
+		id = number_id(number);
+		status = host_task_new(&id, flags);
+	}
+	if (status) {
+		pr_err("keel: no L4 task: status %ld\n", (long)status);
+		__clear_bit(number, numbers);
+		return -ENOMEM;
+	}
+	mm->context.host_task = id;
+	return 0;
+}
+
+int init_new_context(struct task_struct *task, struct mm_struct *mm)
+{
+	mm->context.host_task = 0;
+	return 0;
+}
+
+/* Called early at exit and once more with the mm's last reference. */
+void destroy_context(struct mm_struct *mm)
+{
+	unsigned long id = mm->context.host_task, status;
+
+	if (!id)
+		return;
+	l4_unmap_forget(mm);
+	mm->context.host_task = 0;
+	status = host_task_new(&id, KEEL_TASK_INACTIVE);
+	if (WARN_ONCE(status, "keel: task %lx stays: status %ld\n", id, (long)status))
+		return;	/* its number is lost, but never used twice */
+	__clear_bit(id_number(id), numbers);
+}
+
+/* Empties a space below; what is touched again is mapped again. */
+static bool empty_space(struct mm_struct *mm)
+{
+	const struct keel_unmap_range all = { .address = 0, .pages = TASK_SIZE >> PAGE_SHIFT };
+
+	return mm->context.host_task && !host_unmap(mm->context.host_task, &all, 1);
+}
+
+/*
+ * The kernel below has no memory left: its mappings are only a cache, so all of
+ * them are dropped. False if that was done just before and did not help.
+ */
+bool l4_mm_reclaim(void)
+{
+	static unsigned long last;
+	struct task_struct *task;
+	bool some = false;
+
+	if (last == jiffies)
+		return false;
+	last = jiffies;
+	rcu_read_lock();
+	for_each_process(task)
+		if (task->mm)
+			some |= empty_space(task->mm);
+	rcu_read_unlock();
+	return some;
+}
+
+pgd_t *pgd_alloc(struct mm_struct *mm)
+{
+	return (pgd_t *)get_zeroed_page(GFP_KERNEL_ACCOUNT);
+}

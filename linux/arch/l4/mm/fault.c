@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Page faults of user threads. First the logical tables are walked as hardware
+ * would walk them; only what they do not allow goes to Linux. The page, and young
+ * neighbours of it, are mapped with the reply that resumes the thread.
+ */
+#include <linux/mm.h>
+#include <linux/perf_event.h>
+#include <linux/pgtable.h>
+#include <linux/sched/signal.h>
+#include <linux/uaccess.h>
+#include <asm/l4.h>
+#include <asm/trap_pf.h>
+#include <asm/trapnr.h>
+
+/* Pages around the fault that are mapped with it. */
+#define AROUND 16
+
+/* The entry of an address, or NULL where there is no table. */
+pte_t *l4_find_pte(struct mm_struct *mm, unsigned long address)
+{
+	pgd_t *pgd = pgd_offset(mm, address);
+	p4d_t *p4d = p4d_offset(pgd, address);
+	pud_t *pud;
+	pmd_t *pmd;
+
+	if (!p4d_present(*p4d))
+		return NULL;
+	pud = pud_offset(p4d, address);
+	if (!pud_present(*pud))
+		return NULL;
+	pmd = pmd_offset(pud, address);
+	if (!pmd_present(*pmd))
+		return NULL;
+	return pte_offset_kernel(pmd, address);
+}
+
+/* Does what the processor would: notes the access if the entry allows it. */
+bool l4_pte_use(pte_t *ptep, unsigned long right)
+{
+	unsigned long value = pte_val(*ptep), bits = _PAGE_ACCESSED;
+
+	if (!(value & _PAGE_PRESENT))
+		return false;
+	if (right & KEEL_FPAGE_EXEC && value & _PAGE_NX)
+		return false;
+	if (right & KEEL_FPAGE_WRITE) {
+		if (!(value & _PAGE_RW))
+			return false;
+		bits |= _PAGE_DIRTY;
+	}
+	if ((value & bits) != bits)
+		set_pte(ptep, __pte(value | bits));
+	return true;
+}
+
+/* What x86 would have pushed. */
+static unsigned long error_code(struct mm_struct *mm, unsigned long address,
+				unsigned long right)
+{
+	pte_t *ptep = address < TASK_SIZE_MAX ? l4_find_pte(mm, address) : NULL;
+	unsigned long code = X86_PF_USER;
+
+	if (address >= TASK_SIZE_MAX || (ptep && pte_val(*ptep) & _PAGE_PRESENT))
+		code |= X86_PF_PROT;
+	if (right & KEEL_FPAGE_WRITE)
+		code |= X86_PF_WRITE;
+	if (right & KEEL_FPAGE_EXEC)
+		code |= X86_PF_INSTR;
+	return code;
+}
+
+static void note_fault(unsigned long address, unsigned long right)
+{
+	current->thread.trap_nr = X86_TRAP_PF;
+	current->thread.cr2 = address;
+	current->thread.error_code = error_code(current->mm, address, right);
+}
+
+static bool vma_forbids(const struct vm_area_struct *vma, unsigned long right)
+{
+	if (right & KEEL_FPAGE_WRITE)
+		return !(vma->vm_flags & VM_WRITE);
+	if (right & KEEL_FPAGE_EXEC)
+		return !(vma->vm_flags & VM_EXEC);
+	return !(vma->vm_flags & (VM_READ | VM_EXEC | VM_WRITE));
+}
+
+static void fault_error(unsigned long address, vm_fault_t fault)
+{
+	if (fault & VM_FAULT_OOM)
+		pagefault_out_of_memory();
+	else if (fault & (VM_FAULT_SIGBUS | VM_FAULT_HWPOISON | VM_FAULT_HWPOISON_LARGE))
+		force_sig_fault(SIGBUS, BUS_ADRERR, (void __user *)address);
+	else if (fault & VM_FAULT_SIGSEGV)
+		force_sig_fault(SIGSEGV, SEGV_MAPERR, (void __user *)address);
+}
+
+/* Linux's own handling; false if it ended in a signal. */
+static bool slow_fault(struct pt_regs *regs, unsigned long address, unsigned long right)
+{
+	unsigned int flags = FAULT_FLAG_DEFAULT | FAULT_FLAG_USER;
+	struct mm_struct *mm = current->mm;
+	struct vm_area_struct *vma;
+	vm_fault_t fault;
+
+	if (right & KEEL_FPAGE_WRITE)
+		flags |= FAULT_FLAG_WRITE;
+	if (right & KEEL_FPAGE_EXEC)
+		flags |= FAULT_FLAG_INSTRUCTION;
+retry:
+	vma = address < TASK_SIZE_MAX ? lock_mm_and_find_vma(mm, address, regs) : NULL;
+	if (!vma) {
+		force_sig_fault(SIGSEGV, SEGV_MAPERR, (void __user *)address);
+		return false;
+	}
+	if (vma_forbids(vma, right)) {
+		mmap_read_unlock(mm);
+		force_sig_fault(SIGSEGV, SEGV_ACCERR, (void __user *)address);
+		return false;
+	}
+	fault = handle_mm_fault(vma, address, flags, regs);
+	if (fault_signal_pending(fault, regs))
+		return false;
+	if (fault & VM_FAULT_COMPLETED)
+		return true;
+	if (fault & VM_FAULT_RETRY) {
+		flags |= FAULT_FLAG_TRIED;
+		goto retry;
+	}
+	mmap_read_unlock(mm);
+	if (fault & VM_FAULT_ERROR) {
+		fault_error(address, fault);
+		return false;
+	}
+	return true;
+}
+
+void l4_user_fault(struct pt_regs *regs, unsigned long address, unsigned long right)
+{
+	pte_t *ptep = address < TASK_SIZE_MAX ? l4_find_pte(current->mm, address) : NULL;
+
+	if (!ptep || !l4_pte_use(ptep, right)) {
+		note_fault(address, right);
+		if (!slow_fault(regs, address, right))
+			return;
+	}
+	current->thread.fault_address = address;
+	current->thread.fault_rights = right;
+	current->thread.faulted = true;
+}
+
+static void put_item(struct keel_utcb *utcb, unsigned int index, unsigned long address,
+		     pte_t *ptep)
+{
+	unsigned long rights = l4_pte_rights(*ptep);
+
+	utcb->maps[2 * index] = address;
+	utcb->maps[2 * index + 1] = host_page((unsigned long)pfn_to_virt(pte_pfn(*ptep)), rights);
+	set_pte(ptep, __pte(pte_val(*ptep) | _PAGE_HOST_MAPPED));
+}
+
+/* A neighbour comes along if that costs no decision of Linux's. */
+static bool worth_mapping(pte_t pte)
+{
+	return !(pte_val(pte) & _PAGE_HOST_MAPPED) && l4_pte_rights(pte) &&
+	       pfn_valid(pte_pfn(pte));
+}
+
+/*
+ * Builds the map items of the reply: called just before it, when nothing can
+ * change the tables any more. The page may have gone again; then it is faulted
+ * for once more.
+ */
+unsigned int l4_fault_items(struct keel_utcb *utcb)
+{
+	struct thread_struct *thread = &current->thread;
+	unsigned long address = thread->fault_address & PAGE_MASK;
+	unsigned int count = 0, i;
+	pte_t *ptep, *first;
+
+	if (!thread->faulted)
+		return 0;
+	thread->faulted = false;
+	ptep = l4_find_pte(current->mm, address);
+	if (!ptep || !l4_pte_use(ptep, thread->fault_rights) || !pfn_valid(pte_pfn(*ptep)))
+		return 0;
+	put_item(utcb, count++, address, ptep);
+	first = ptep - pte_index(address) % AROUND;
+	address -= pte_index(address) % AROUND * PAGE_SIZE;
+	for (i = 0; i < AROUND; i++, address += PAGE_SIZE)
+		if (first + i != ptep && worth_mapping(first[i]))
+			put_item(utcb, count++, address, first + i);
+	return count;
+}

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* Linux's view of physical memory: real frame numbers, one flat memory map. */
+#include <linux/init.h>
+#include <linux/memblock.h>
+#include <linux/mm.h>
+#include <linux/pgtable.h>
+#include <linux/export.h>
+#include <asm/l4.h>
+#include <asm/sections.h>
+
+unsigned long l4_first_pfn;
+EXPORT_SYMBOL(l4_first_pfn);
+EXPORT_SYMBOL(empty_zero_page);
+
+static pgprot_t protection_map[16] __ro_after_init = {
+	[VM_NONE] = PAGE_NONE,
+	[VM_READ] = PAGE_READONLY,
+	[VM_WRITE] = PAGE_COPY,
+	[VM_WRITE | VM_READ] = PAGE_COPY,
+	[VM_EXEC] = PAGE_READONLY_EXEC,
+	[VM_EXEC | VM_READ] = PAGE_READONLY_EXEC,
+	[VM_EXEC | VM_WRITE] = PAGE_READONLY_EXEC,
+	[VM_EXEC | VM_WRITE | VM_READ] = PAGE_READONLY_EXEC,
+	[VM_SHARED] = PAGE_NONE,
+	[VM_SHARED | VM_READ] = PAGE_READONLY,
+	[VM_SHARED | VM_WRITE] = PAGE_SHARED,
+	[VM_SHARED | VM_WRITE | VM_READ] = PAGE_SHARED,
+	[VM_SHARED | VM_EXEC] = PAGE_READONLY_EXEC,
+	[VM_SHARED | VM_EXEC | VM_READ] = PAGE_READONLY_EXEC,
+	[VM_SHARED | VM_EXEC | VM_WRITE] = PAGE_SHARED_EXEC,
+	[VM_SHARED | VM_EXEC | VM_WRITE | VM_READ] = PAGE_SHARED_EXEC,
+};
+DECLARE_VM_GET_PAGE_PROT
+
+/* The memory map begins where a block of the buddy allocator may begin. */
+void __init l4_paging_init(void)
+{
+	unsigned long max_zone_pfns[MAX_NR_ZONES] = { };
+
+	min_low_pfn = PFN_UP(memblock_start_of_DRAM());
+	max_low_pfn = PFN_DOWN(memblock_end_of_DRAM());
+	max_pfn = max_low_pfn;
+	l4_first_pfn = round_down(min_low_pfn, MAX_ORDER_NR_PAGES);
+	max_mapnr = max_pfn - l4_first_pfn;
+	high_memory = __va(PFN_PHYS(max_pfn));
+	max_zone_pfns[ZONE_NORMAL] = max_pfn;
+	free_area_init(max_zone_pfns);
+}
+
+void __init mem_init(void)
+{
+	memblock_free_all();
+}
+
+/* Kernel addresses of memory that has a struct page. */
+bool l4_virt_addr_valid(unsigned long address)
+{
+	if (address < PAGE_OFFSET)
+		return address >= (unsigned long)_text && address < (unsigned long)_end;
+	return pfn_valid((address - PAGE_OFFSET) >> PAGE_SHIFT);
+}
+EXPORT_SYMBOL(l4_virt_addr_valid);

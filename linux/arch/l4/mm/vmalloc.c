@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The server's own mappings outside the direct map: the vmalloc area, modules and
+ * device memory. Linux changes its page tables and tells the range; here L4 is
+ * made to agree at once, so that kernel code never faults for it. RAM is mapped
+ * by the mapper, an lthread whose replies carry map items from the direct map into
+ * the same space; device pages come from sigma0.
+ */
+#include <linux/init.h>
+#include <linux/io.h>
+#include <linux/mm.h>
+#include <linux/pgtable.h>
+#include <linux/vmalloc.h>
+#include <asm/l4.h>
+
+#define ITEMS_MAX 32
+
+static char mapper_stack[PAGE_SIZE] __aligned(PAGE_SIZE);
+
+/* The order to the mapper: what its next reply shall carry. */
+static struct {
+	unsigned int count;
+	unsigned long maps[2 * ITEMS_MAX];
+} order;
+
+static void mapper_loop(void)
+{
+	struct keel_utcb *utcb = host_utcb(HOST_MAPPER);
+	unsigned long flags = KEEL_IPC_RECEIVE | KEEL_IPC_OPEN;
+	struct host_message m = { };
+
+	for (;;) {
+		host_ipc(flags, m.partner, 0, &m);
+		flags = KEEL_IPC_RECEIVE | KEEL_IPC_OPEN;
+		if (m.status || m.partner != host_self(HOST_SERVER))
+			continue;
+		memcpy(utcb->maps, order.maps, order.count * 2 * sizeof(long));
+		m.tag = (unsigned long)order.count << KEEL_TAG_MAPS_SHIFT;
+		flags |= KEEL_IPC_SEND | KEEL_IPC_SEND_ZERO;
+	}
+}
+
+void __init l4_mapper_init(void)
+{
+	host_create(HOST_MAPPER, mapper_loop, mapper_stack + sizeof(mapper_stack),
+		    host_start->priority + 1);
+}
+
+static void carry_out(void)
+{
+	struct keel_utcb *utcb = host_utcb(HOST_SERVER);
+	struct host_message m = { };
+
+	if (!order.count)
+		return;
+	utcb->receive_fpage = KEEL_FPAGE_WHOLE;
+	host_call(host_self(HOST_MAPPER), &m);
+	utcb->receive_fpage = KEEL_FPAGE_NIL;
+	WARN_ONCE(m.status, "keel: kernel mapping: status %ld\n", (long)m.status);
+	order.count = 0;
+}
+
+static unsigned long kernel_rights(pte_t pte)
+{
+	unsigned long rights = KEEL_FPAGE_READ;
+
+	if (pte_write(pte))
+		rights |= KEEL_FPAGE_WRITE;
+	if (pte_exec(pte))
+		rights |= KEEL_FPAGE_EXEC;
+	return rights;
+}
+
+static void map_one(unsigned long address, pte_t pte)
+{
+	unsigned int index = order.count;
+
+	if (!pfn_valid(pte_pfn(pte))) {
+		if (!host_map_device(PFN_PHYS(pte_pfn(pte)), address))
+			pr_err("keel: no device memory at page %lx\n", pte_pfn(pte));
+		return;
+	}
+	order.maps[2 * index] = address;
+	order.maps[2 * index + 1] = host_page((unsigned long)pfn_to_virt(pte_pfn(pte)),
+					      kernel_rights(pte));
+	if (++order.count == ITEMS_MAX)
+		carry_out();
+}
+
+/* Linux changed kernel page tables in this range. */
+void arch_sync_kernel_mappings(unsigned long start, unsigned long end)
+{
+	unsigned long task = host_self(HOST_SERVER) |
+			     (unsigned long)KEEL_LTHREAD_TASK << KEEL_ID_LTHREAD_SHIFT;
+	unsigned long address;
+	struct keel_unmap_range range;
+	pte_t *ptep;
+
+	start &= PAGE_MASK;
+	end = PAGE_ALIGN(end);
+	range.address = start;
+	range.pages = (end - start) >> PAGE_SHIFT;
+	host_unmap(task, &range, 1);
+	for (address = start; address < end; address += PAGE_SIZE) {
+		ptep = l4_find_pte(&init_mm, address);
+		if (ptep && pte_present(*ptep))
+			map_one(address, *ptep);
+	}
+	carry_out();
+}
+
+void __iomem *ioremap(phys_addr_t phys, size_t size)
+{
+	unsigned long offset = offset_in_page(phys), address;
+	struct vm_struct *area;
+
+	size = PAGE_ALIGN(size + offset);
+	area = get_vm_area(size, VM_IOREMAP);
+	if (!area)
+		return NULL;
+	address = (unsigned long)area->addr;
+	if (ioremap_page_range(address, address + size, phys - offset,
+			       pgprot_noncached(PAGE_KERNEL))) {
+		free_vm_area(area);
+		return NULL;
+	}
+	return (void __iomem *)(address + offset);
+}
+EXPORT_SYMBOL(ioremap);
+
+void iounmap(volatile void __iomem *address)
+{
+	vunmap((void *)((unsigned long)address & PAGE_MASK));
+}
+EXPORT_SYMBOL(iounmap);
