@@ -60,12 +60,15 @@ CHECK(asynchronous, io_uring)
 	if (!open_ring(&ring))
 		return;
 	submit(&ring, "nop", (struct io_uring_sqe){ .opcode = IORING_OP_NOP });
-	submit(&ring, "write", (struct io_uring_sqe){ .opcode = IORING_OP_WRITE, .fd = fd, .addr = (uintptr_t)text, .len = 7 });
+	submit(&ring, "write",
+	       (struct io_uring_sqe){ .opcode = IORING_OP_WRITE, .fd = fd, .addr = (uintptr_t)text, .len = 7 });
 	memset(text, 0, sizeof text);
-	submit(&ring, "read", (struct io_uring_sqe){ .opcode = IORING_OP_READ, .fd = fd, .addr = (uintptr_t)text, .len = 16 });
+	submit(&ring, "read",
+	       (struct io_uring_sqe){ .opcode = IORING_OP_READ, .fd = fd, .addr = (uintptr_t)text, .len = 16 });
 	say("text=%s", text);
 	submit(&ring, "bad_pointer", (struct io_uring_sqe){ .opcode = IORING_OP_READ, .fd = fd, .addr = 16, .len = 16 });
-	submit(&ring, "bad_fd", (struct io_uring_sqe){ .opcode = IORING_OP_READ, .fd = 999, .addr = (uintptr_t)text, .len = 1 });
+	submit(&ring, "bad_fd",
+	       (struct io_uring_sqe){ .opcode = IORING_OP_READ, .fd = 999, .addr = (uintptr_t)text, .len = 1 });
 	submit(&ring, "timeout", (struct io_uring_sqe){ .opcode = IORING_OP_TIMEOUT, .addr = (uintptr_t)&limit, .len = 1 });
 	submit(&ring, "unknown", (struct io_uring_sqe){ .opcode = 250 });
 }

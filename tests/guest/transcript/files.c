@@ -112,7 +112,8 @@ CHECK(files, statx)
 
 	close(make_file("x", "123"));
 	say_result("statx", statx(AT_FDCWD, "x", 0, STATX_BASIC_STATS, &info));
-	say("size=%llu mode=%o mask_ok=%d", info.stx_size, info.stx_mode, (info.stx_mask & STATX_BASIC_STATS) == STATX_BASIC_STATS);
+	say("size=%llu mode=%o", info.stx_size, info.stx_mode);
+	say_bool("mask", (info.stx_mask & STATX_BASIC_STATS) == STATX_BASIC_STATS);
 	say_result("empty", statx(make_file("y", "1"), "", AT_EMPTY_PATH, STATX_SIZE, &info));
 	say("size=%llu", info.stx_size);
 	say_result("bad_flags", statx(AT_FDCWD, "x", 0x40000000, STATX_SIZE, &info));

@@ -338,7 +338,10 @@ CHECK(machine, set_thread_area)
 		return;
 	*area = (struct user_desc){ .entry_number = -1, .limit = 0xfffff, .seg_32bit = 1, .limit_in_pages = 1 };
 	area->base_addr = (unsigned)(uintptr_t)area;
-	__asm__ volatile("int $0x80" : "=a"(result) : "0"(INT80_SET_THREAD_AREA), "b"(area) : "memory", "r8", "r9", "r10", "r11");
+	__asm__ volatile("int $0x80"
+			 : "=a"(result)
+			 : "0"(INT80_SET_THREAD_AREA), "b"(area)
+			 : "memory", "r8", "r9", "r10", "r11");
 	say("int80=%d entry=%d", result, (int)area->entry_number);
 	if (result)
 		return;

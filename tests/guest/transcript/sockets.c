@@ -46,11 +46,14 @@ CHECK(sockets, pass_descriptor)
 {
 	char control[CMSG_SPACE(sizeof(int))] = "", byte = 'x', text[16] = "";
 	struct iovec part = { &byte, 1 };
-	struct msghdr message = { .msg_iov = &part, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control };
-	struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+	struct msghdr message = { .msg_iov = &part, .msg_iovlen = 1 };
+	struct cmsghdr *header;
 	int ends[2], fd = make_file("passed", "through a socket");
 	pid_t pid;
 
+	message.msg_control = control;
+	message.msg_controllen = sizeof control;
+	header = CMSG_FIRSTHDR(&message);
 	must("pair", socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0);
 	pid = spawn();
 	if (!pid) {
