@@ -187,17 +187,23 @@ unsigned long host_task_new(unsigned long *task, unsigned long flags)
 	return status;
 }
 
-/* Reduces the ranges in a task to the rights in the low bits of their addresses. */
-unsigned long host_unmap(unsigned long task, const struct keel_unmap_range *ranges,
-			 unsigned int count)
+/* The ranges lie in the UTCB's record: a call between would lose r8. */
+static unsigned long unmap_recorded(unsigned long task, unsigned int count)
 {
 	unsigned long status = KEEL_CALL_FPAGE_UNMAP;
 	unsigned long fpage = 0, flags = KEEL_UNMAP_TASK;
 	register unsigned long number asm("r8") = count;
 
-	memcpy(host_utcb(HOST_SERVER)->record, ranges, count * sizeof(*ranges));
 	asm volatile("syscall"
 		     : "+a" (status), "+D" (fpage), "+S" (flags), "+d" (task), "+r" (number)
 		     : : "rcx", "r11", "r9", "r10", "memory");
 	return status;
+}
+
+/* Reduces the ranges in a task to the rights in the low bits of their addresses. */
+unsigned long host_unmap(unsigned long task, const struct keel_unmap_range *ranges,
+			 unsigned int count)
+{
+	memcpy(host_utcb(HOST_SERVER)->record, ranges, count * sizeof(*ranges));
+	return unmap_recorded(task, count);
 }

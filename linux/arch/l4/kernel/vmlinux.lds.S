@@ -39,7 +39,6 @@ SECTIONS
 	jiffies = jiffies_64;
 	RO_DATA(PAGE_SIZE)
 	RW_DATA(L1_CACHE_BYTES, PAGE_SIZE, THREAD_SIZE)
-	BUG_TABLE
 	_edata = .;
 
 	. = ALIGN(PAGE_SIZE);
