@@ -25,7 +25,6 @@
 unsigned long l4_timer;
 DEFINE_SPINLOCK(rtc_lock);
 EXPORT_SYMBOL(rtc_lock);
-static bool has_cmos;
 
 /* The micro-kernel's time in nanoseconds, as its information page defines it. */
 static u64 host_time(void)
@@ -90,7 +89,6 @@ void l4_timer_interrupt(void)
 
 void __init time_init(void)
 {
-	has_cmos = host_map_ports(CMOS_PORT, CMOS_PORTS_LOG2);
 	clocksource_register_hz(&tsc_clock, host_info->tsc_hz);
 	timer_device.cpumask = cpumask_of(0);
 	clockevents_config_and_register(&timer_device, NSEC_PER_SEC, TIMER_MIN_NS,
@@ -111,13 +109,14 @@ void rtc_cmos_write(unsigned char value, unsigned char addr)
 }
 EXPORT_SYMBOL(rtc_cmos_write);
 
-/* Called after time_init(); without the ports the date is the epoch's. */
+/* Without the ports the date is the epoch's. */
 void read_persistent_clock64(struct timespec64 *now)
 {
 	struct rtc_time date;
 
 	*now = (struct timespec64){ };
-	if (has_cmos && !mc146818_get_time(&date, CMOS_TIMEOUT_MS))
+	if (host_map_ports(CMOS_PORT, CMOS_PORTS_LOG2) &&
+	    !mc146818_get_time(&date, CMOS_TIMEOUT_MS))
 		now->tv_sec = rtc_tm_to_time64(&date);
 }
 

@@ -31,6 +31,8 @@ SECTIONS
 		SOFTIRQENTRY_TEXT
 		*(.fixup)
 		*(.gnu.warning)
+		/* Feature tests run here for ever, because nothing is patched. */
+		*(.altinstr_aux)
 	} :image
 	_etext = .;
 
@@ -45,7 +47,7 @@ SECTIONS
 	__init_begin = .;
 	INIT_TEXT_SECTION(PAGE_SIZE)
 	INIT_DATA_SECTION(16)
-	.init.rodata : { *(.altinstructions) *(.altinstr_replacement) *(.altinstr_aux) }
+	.init.rodata : { *(.altinstructions) *(.altinstr_replacement) }
 	.exit.text : { EXIT_TEXT }
 	.exit.data : { EXIT_DATA }
 	PERCPU_SECTION(L1_CACHE_BYTES)
