@@ -113,7 +113,9 @@ mod tests {
 
     #[test]
     fn packed_text_comes_back() {
-        for text in ["", "a", "exactly forty bytes of text, no more ...", "more than forty bytes, of which the rest is cut"] {
+        for text in
+            ["", "a", "exactly forty bytes of text, no more ...", "more than forty bytes, of which the rest is cut"]
+        {
             let (bytes, used) = unpack(&pack(text.as_bytes()));
             assert_eq!(&bytes[..used], &text.as_bytes()[..text.len().min(CHUNK)]);
         }

@@ -3,7 +3,9 @@
 
 use crate::call::{checked, Failure, Registers};
 use crate::utcb;
-use keel_abi::call::{CALL_ID_NEAREST, CALL_LTHREAD_EX_REGS, CALL_THREAD_SCHEDULE, CALL_THREAD_SWITCH, SCHEDULE_PRIORITY};
+use keel_abi::call::{
+    CALL_ID_NEAREST, CALL_LTHREAD_EX_REGS, CALL_THREAD_SCHEDULE, CALL_THREAD_SWITCH, SCHEDULE_PRIORITY,
+};
 use keel_abi::ids::{ID_LTHREAD_SHIFT, LTHREAD_TASK};
 use keel_abi::{ExRegs, Id};
 

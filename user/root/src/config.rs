@@ -234,7 +234,11 @@ impl<'a> Words<'a> {
                 return self.error(problem, word);
             }
         }
-        if found { Ok(()) } else { self.error(Problem::Missing(what), keyword) }
+        if found {
+            Ok(())
+        } else {
+            self.error(Problem::Missing(what), keyword)
+        }
     }
 }
 
@@ -245,7 +249,11 @@ const KEYWORDS: [&str; 11] =
 /// A decimal number, or a hexadecimal one after 0x.
 fn number(word: &str) -> Option<u64> {
     let (digits, radix) = word.strip_prefix("0x").map_or((word, 10), |hex| (hex, 16));
-    if digits.starts_with('+') { None } else { u64::from_str_radix(digits, radix).ok() }
+    if digits.starts_with('+') {
+        None
+    } else {
+        u64::from_str_radix(digits, radix).ok()
+    }
 }
 
 /// A number of bytes, with K, M or G behind it; whole pages.
@@ -271,7 +279,8 @@ pub fn parse(text: &[u8]) -> Result<Config<'_>, ConfigError<'_>> {
     let mut line = 0;
     for bytes in text.split(|b| *b == b'\n') {
         line += 1;
-        let rest = core::str::from_utf8(bytes).map_err(|_| ConfigError { line, problem: Problem::NotText, word: "" })?;
+        let rest =
+            core::str::from_utf8(bytes).map_err(|_| ConfigError { line, problem: Problem::NotText, word: "" })?;
         let mut words = Words { rest, line };
         while let Some(word) = words.next() {
             match &mut open {
@@ -512,7 +521,9 @@ mod tests {
     #[test]
     fn sizes_have_units() {
         assert_eq!((bytes("512M"), bytes("4096"), bytes("1G")), (Some(512 << 20), Some(4096), Some(1 << 30)));
-        for bad in ["", "M", "0", "0M", "100", "-1M", "+1M", "99999999999999999999", "18446744073709551615G", "1 M", "0x"] {
+        for bad in
+            ["", "M", "0", "0M", "100", "-1M", "+1M", "99999999999999999999", "18446744073709551615G", "1 M", "0x"]
+        {
             assert_eq!(bytes(bad), None, "{bad}");
         }
     }
@@ -549,7 +560,10 @@ mod tests {
         assert_eq!(error(&two("irq 4")), "boot.conf:2: an interrupt line of task 'b' belongs to an earlier task");
         assert_eq!(error(&two("ports 1-5")), "boot.conf:2: a port of task 'b' belongs to an earlier task");
         assert_eq!(error(&two("memory rest")), "boot.conf:2: the memory of task 'b' belongs to an earlier task");
-        assert_eq!(error(&two("memory 1M at 0x100000")), "boot.conf:2: the memory of task 'b' belongs to an earlier task");
+        assert_eq!(
+            error(&two("memory 1M at 0x100000")),
+            "boot.conf:2: the memory of task 'b' belongs to an earlier task"
+        );
         assert_eq!(error(&two("initrd r")), "boot.conf:2: an initrd module of task 'b' belongs to an earlier task");
         assert!(error("task a { image x ports 0x3e8 }").contains("a port of the log"));
     }
@@ -559,7 +573,10 @@ mod tests {
         assert_eq!(parse(b"task \xff {").unwrap_err().problem, Problem::NotText);
         assert!(error(&format!("task {} {{\n}}", "x\u{7}".repeat(1000))).len() < 200);
         let mut seed = 88172645463325252u64;
-        let words = ["task", "{", "}", "image", "args", "a", "memory", "rest", "at", "irq", "4", "\n", "#", "initrd", "0x", "ports", "1-2"];
+        let words = [
+            "task", "{", "}", "image", "args", "a", "memory", "rest", "at", "irq", "4", "\n", "#", "initrd", "0x",
+            "ports", "1-2",
+        ];
         for _ in 0..20_000 {
             let mut text = String::new();
             for _ in 0..12 {

@@ -143,9 +143,9 @@ impl Image {
 
     /// Whether two segments with different rights lie in one page.
     pub fn shares_pages(&self) -> bool {
-        self.segments.windows(2).any(|w| {
-            w[0].virt.grow_to(PAGE_SIZE).overlaps(w[1].virt.grow_to(PAGE_SIZE)) && w[0].rights != w[1].rights
-        })
+        self.segments
+            .windows(2)
+            .any(|w| w[0].virt.grow_to(PAGE_SIZE).overlaps(w[1].virt.grow_to(PAGE_SIZE)) && w[0].rights != w[1].rights)
     }
 }
 

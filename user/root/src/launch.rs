@@ -150,7 +150,11 @@ pub fn start<'a>(
     first_number: u32,
 ) -> Running<'a> {
     if task.args.len() >= START_COMMAND_LINE as usize {
-        refuse(format_args!("task '{}': its args are longer than {} bytes", Quoted(task.name.value), START_COMMAND_LINE - 1));
+        refuse(format_args!(
+            "task '{}': its args are longer than {} bytes",
+            Quoted(task.name.value),
+            START_COMMAND_LINE - 1
+        ));
     }
     let record = RECORDS[index].0.get();
     // SAFETY: this record belongs to this task, which does not run yet.

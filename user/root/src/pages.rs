@@ -41,7 +41,11 @@ impl Pages {
     /// Adds a mapping.
     pub fn add(&mut self, mapping: Mapping) -> Result<(), Full> {
         debug_assert!((mapping.virt.start | mapping.virt.end | mapping.phys) % PAGE_SIZE == 0);
-        if mapping.virt.is_empty() { Ok(()) } else { self.list.push(mapping) }
+        if mapping.virt.is_empty() {
+            Ok(())
+        } else {
+            self.list.push(mapping)
+        }
     }
 
     /// The items for a fault at `address` that wants `access`: the largest block around the address,
@@ -75,7 +79,8 @@ fn around(mapping: &Mapping, page: u64) -> u64 {
         let phys = mapping.phys + (start - mapping.virt.start);
         let size = 1u64 << (start | phys).trailing_zeros().min(47);
         let lower = start.checked_sub(size).filter(|l| *l >= mapping.virt.start);
-        let covers = |l: u64| l + (1 << block_log2(l, mapping.phys + (l - mapping.virt.start), mapping.virt.end)) > page;
+        let covers =
+            |l: u64| l + (1 << block_log2(l, mapping.phys + (l - mapping.virt.start), mapping.virt.end)) > page;
         match lower {
             Some(lower) if covers(lower) => start = lower,
             _ => return start,
@@ -94,7 +99,9 @@ mod tests {
             assert!(mapping.virt.contains(Range::new(item.send_base, item.send_base + page.size())));
             assert_eq!(page.base() - mapping.phys, item.send_base - mapping.virt.start);
         }
-        items.iter().any(|i| Range::new(i.send_base, i.send_base + Fpage(i.fpage).size()).contains(Range::new(address, address + 1)))
+        items.iter().any(|i| {
+            Range::new(i.send_base, i.send_base + Fpage(i.fpage).size()).contains(Range::new(address, address + 1))
+        })
     }
 
     #[test]

@@ -265,7 +265,11 @@ fn give_rest<'c>(task: &Task<'c>, share: &mut Share, free: &mut Free) -> Result<
         take(free, piece, task)?;
         given += piece.size();
     }
-    if given < LEAST_REST { Err(too_little) } else { Ok(()) }
+    if given < LEAST_REST {
+        Err(too_little)
+    } else {
+        Ok(())
+    }
 }
 
 #[cfg(test)]
@@ -329,7 +333,8 @@ mod tests {
 
     #[test]
     fn no_byte_has_two_owners() {
-        let text = format!("{LINUX}task a {{ image vmlinux memory 64M }}\ntask b {{ image vmlinux memory 1M at 0x20000000 }}");
+        let text =
+            format!("{LINUX}task a {{ image vmlinux memory 64M }}\ntask b {{ image vmlinux memory 1M at 0x20000000 }}");
         let plan = run(&text, &[image(9 * MB), image(MB), image(2 * MB)]).unwrap();
         let mut all: Vec<Range> = plan.iter().flat_map(|s| s.memory.iter().collect::<Vec<_>>()).collect();
         all.extend(plan[1..].iter().map(|s| s.image));

@@ -92,12 +92,23 @@ impl<'a> Service<'a> {
     fn exception(&mut self, received: &Received) {
         self.lines.flush(uart::write);
         let frame = frame(received);
-        println!("root: {} exception {} error {:#x} ip {:#x} sp {:#x} flags {:#x}",
-            self.name(received), received.tag.label(), received.words[0], frame.ip, frame.sp, frame.flags);
-        println!("root: ax {:#x} bx {:#x} cx {:#x} dx {:#x} si {:#x} di {:#x} bp {:#x}",
-            frame.ax, frame.bx, frame.cx, frame.dx, frame.si, frame.di, frame.bp);
-        println!("root: r8 {:#x} r9 {:#x} r10 {:#x} r11 {:#x} r12 {:#x} r13 {:#x} r14 {:#x} r15 {:#x}",
-            frame.r8, frame.r9, frame.r10, frame.r11, frame.r12, frame.r13, frame.r14, frame.r15);
+        println!(
+            "root: {} exception {} error {:#x} ip {:#x} sp {:#x} flags {:#x}",
+            self.name(received),
+            received.tag.label(),
+            received.words[0],
+            frame.ip,
+            frame.sp,
+            frame.flags
+        );
+        println!(
+            "root: ax {:#x} bx {:#x} cx {:#x} dx {:#x} si {:#x} di {:#x} bp {:#x}",
+            frame.ax, frame.bx, frame.cx, frame.dx, frame.si, frame.di, frame.bp
+        );
+        println!(
+            "root: r8 {:#x} r9 {:#x} r10 {:#x} r11 {:#x} r12 {:#x} r13 {:#x} r14 {:#x} r15 {:#x}",
+            frame.r8, frame.r9, frame.r10, frame.r11, frame.r12, frame.r13, frame.r14, frame.r15
+        );
         self.fail(received, "an exception that nobody handles");
     }
 

@@ -92,7 +92,10 @@ macro_rules! refused {
         match $result {
             Err(got) if got == expected => (),
             got => {
-                return Err($crate::case::Fault::new(format_args!("{}: expected {:?}, got {:x?}", $what, expected, got)))
+                return Err($crate::case::Fault::new(format_args!(
+                    "{}: expected {:?}, got {:x?}",
+                    $what, expected, got
+                )))
             }
         }
     }};

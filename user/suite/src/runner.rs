@@ -95,7 +95,10 @@ fn judge(worker: Id) -> Outcome {
                 )));
             }
             Err(Failure { error: keel_l4::Error::Timeout, .. }) => {
-                return Err(Fault::new(format_args!("expected an end, got none within {} s", PATIENCE / 1_000_000_000)));
+                return Err(Fault::new(format_args!(
+                    "expected an end, got none within {} s",
+                    PATIENCE / 1_000_000_000
+                )));
             }
             Err(_) => (),
         }

@@ -64,19 +64,31 @@ fn to_window(from: u64, rights: u64) -> MapItem {
 
 fn read() -> Outcome {
     let (_, fault) = fault_of(reader, WINDOW + 0x123)?;
-    same!("access, address, cause", (fault.tag.label() as u64, fault.words[0], fault.words[3]), (FPAGE_READ, WINDOW + 0x123, 0));
+    same!(
+        "access, address, cause",
+        (fault.tag.label() as u64, fault.words[0], fault.words[3]),
+        (FPAGE_READ, WINDOW + 0x123, 0)
+    );
     Ok(())
 }
 
 fn write() -> Outcome {
     let (_, fault) = fault_of(writer, WINDOW + 0x128)?;
-    same!("access, address, cause", (fault.tag.label() as u64, fault.words[0], fault.words[3]), (FPAGE_WRITE, WINDOW + 0x128, 0));
+    same!(
+        "access, address, cause",
+        (fault.tag.label() as u64, fault.words[0], fault.words[3]),
+        (FPAGE_WRITE, WINDOW + 0x128, 0)
+    );
     Ok(())
 }
 
 fn execute() -> Outcome {
     let (_, fault) = fault_of(jumper, WINDOW + 0x10)?;
-    same!("access, address, ip", (fault.tag.label() as u64, fault.words[0], fault.words[1]), (FPAGE_EXEC, WINDOW + 0x10, WINDOW + 0x10));
+    same!(
+        "access, address, ip",
+        (fault.tag.label() as u64, fault.words[0], fault.words[1]),
+        (FPAGE_EXEC, WINDOW + 0x10, WINDOW + 0x10)
+    );
     Ok(())
 }
 

@@ -56,7 +56,11 @@ const PLACE: u64 = 0x5000_0000;
 fn system_call() -> Outcome {
     let foreign = Foreign::new(code_syscall, |f| f.ax = 0x1234_5678_9abc)?;
     let got = foreign.start()?;
-    same!("kind, gate, sender", (got.tag.kind(), got.tag.label() as u64, got.from), (KIND_SYSCALL, GATE_SYSCALL, foreign.id));
+    same!(
+        "kind, gate, sender",
+        (got.tag.kind(), got.tag.label() as u64, got.from),
+        (KIND_SYSCALL, GATE_SYSCALL, foreign.id)
+    );
     same!("rax, frame index", (got.words[0], got.words[2]), (0x1234_5678_9abc, foreign.frame));
     same!("ip behind the instruction", got.words[1], code_syscall as *const () as u64 + 2);
     Ok(())
@@ -185,7 +189,11 @@ fn exceptions() -> Outcome {
         let foreign = Foreign::new(code, |_| ())?;
         let got = foreign.start()?;
         same!("kind, vector", (got.tag.kind(), got.tag.label() as u64), (KIND_EXCEPTION, vector));
-        same!("ip, vector in the frame", (got.words[1], foreign.regs().vector), (code as usize as u64 + distance, vector));
+        same!(
+            "ip, vector in the frame",
+            (got.words[1], foreign.regs().vector),
+            (code as usize as u64 + distance, vector)
+        );
     }
     Ok(())
 }
@@ -295,7 +303,14 @@ fn spare_fields() -> Outcome {
         (f.spare, f.vector, f.error_code, f.cr2) = (u64::MAX, u64::MAX, u64::MAX, u64::MAX);
         (f.orig_ax, f.dr6, f.thread, f.reserved) = (1, u64::MAX, u64::MAX, [u64::MAX; 2]);
     })?;
-    same!("kind, sender", { let got = foreign.start()?; (got.tag.kind(), got.from) }, (KIND_SYSCALL, foreign.id));
+    same!(
+        "kind, sender",
+        {
+            let got = foreign.start()?;
+            (got.tag.kind(), got.from)
+        },
+        (KIND_SYSCALL, foreign.id)
+    );
     Ok(())
 }
 

@@ -2,7 +2,7 @@
 //! The latched exception of a foreign thread, in each of its states.
 
 use crate::case::{Case, Outcome};
-use crate::foreign::{code_ud2, code_spin, code_syscall, Foreign};
+use crate::foreign::{code_spin, code_syscall, code_ud2, Foreign};
 use crate::pool::cell;
 use crate::threads::{in_image, same_place};
 use crate::{holds, refused, same};

@@ -151,7 +151,9 @@ fn reserved_bits() -> Outcome {
     let foreign = with_xmm0(5)?;
     let at = buffer();
     get(foreign.id, at)?;
-    for (offset, value) in [(COMPONENTS, 1 << 62 | BOTH), (COMPACTION, 1 << 63), (COMPACTION + 8, 1), (COMPONENTS, u64::MAX)] {
+    for (offset, value) in
+        [(COMPONENTS, 1 << 62 | BOTH), (COMPACTION, 1 << 63), (COMPACTION + 8, 1), (COMPONENTS, u64::MAX)]
+    {
         let before = word(at + offset);
         set_word(at + offset, value);
         refused!("a state with reserved bits", set(foreign.id, at), Call Invalid);

@@ -206,7 +206,8 @@ fn nothing_there() -> Outcome {
 
 extern "C" fn mapper_of_32(_: u64) -> ! {
     let first = cell(0).load(SeqCst);
-    let items: [MapItem; 32] = core::array::from_fn(|n| item((31 - n as u64) * PAGE, one(first + n as u64 * PAGE, FPAGE_RWX)));
+    let items: [MapItem; 32] =
+        core::array::from_fn(|n| item((31 - n as u64) * PAGE, one(first + n as u64 * PAGE, FPAGE_RWX)));
     let _ = send(Id(cell(1).load(SeqCst)), Message::label(0).with_maps(&items), Timeout::Never);
     park()
 }
@@ -418,7 +419,12 @@ fn chain() -> Outcome {
     mapping::unmap(one(from, FPAGE_RWX), UNMAP_RIGHTS)?;
     for child in [first, second] {
         let before = crate::threads::unexpected();
-        let read = keel_l4::ipc::call_within(child.thread, Message::new(LOAD, &[WINDOW]), Timeout::Never, Timeout::After(5_000_000));
+        let read = keel_l4::ipc::call_within(
+            child.thread,
+            Message::new(LOAD, &[WINDOW]),
+            Timeout::Never,
+            Timeout::After(5_000_000),
+        );
         holds!("no answer from a child without the page", read.is_err());
         same!("faults outside the image", crate::threads::unexpected(), before + 1);
     }

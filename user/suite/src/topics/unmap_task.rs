@@ -134,7 +134,14 @@ fn cuts_superpage() -> Outcome {
         same!("a page that stays", (n, access(&foreign, PLACE + n * PAGE)?.0), (n, KIND_SYSCALL));
     }
     same!("a page that went", access(&foreign, PLACE + 8 * PAGE)?, (KIND_PAGE_FAULT, 0));
-    same!("the creator's superpage", { fill(at + 8 * PAGE, 1, 4); peek(at + 8 * PAGE) }, 4);
+    same!(
+        "the creator's superpage",
+        {
+            fill(at + 8 * PAGE, 1, 4);
+            peek(at + 8 * PAGE)
+        },
+        4
+    );
     Ok(())
 }
 
@@ -208,11 +215,7 @@ fn while_running() -> Outcome {
     foreign.start()?;
     for _ in 0..20 {
         let item = MapItem { send_base: PLACE, fpage: Fpage::memory(counter, 12, FPAGE_RWX).0 };
-        keel_l4::ipc::send(
-            foreign.id,
-            Message::label(0).with_maps(&[item]),
-            keel_l4::ipc::Timeout::Zero,
-        )?;
+        keel_l4::ipc::send(foreign.id, Message::label(0).with_maps(&[item]), keel_l4::ipc::Timeout::Zero)?;
         keel_l4::ipc::sleep(2_000_000);
         let before = peek(counter);
         unmap_in(foreign.task, &[range(PLACE, 0, 1)])?;
