@@ -15,7 +15,7 @@ COMMON_PARAMETERS = ("console=ttyS0", "rdinit=/keel/init", "random.trust_cpu=on"
 # The emulator's clock is steady; a panic ends the guest instead of leaving it there.
 NATIVE_PARAMETERS = ("panic=-1", "tsc=reliable")
 # What the suite on the µ-kernel gets: enough to run out of memory in reasonable time.
-TESTS_MEMORY_MB = 128
+TESTS_MEMORY_MB = 512
 
 
 @dataclass(frozen=True)
