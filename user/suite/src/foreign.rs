@@ -173,8 +173,6 @@ code! {
     code_load: "mov rax, [rdi]", "syscall", "jmp code_load";
     /// Stores rsi to rdi, then calls.
     code_store: "mov [rdi], rsi", "syscall", "jmp code_store";
-    /// Jumps to rdi.
-    code_jump: "jmp rdi";
     /// Loads through fs and gs, then calls.
     code_bases: "mov rax, fs:[0]", "mov rbx, gs:[0]", "syscall", "jmp code_bases";
     /// Reads the flags, then calls.
@@ -185,12 +183,18 @@ code! {
     code_fpu: "movq xmm0, rdi", "syscall", "3: movq rax, xmm0", "syscall", "jmp 3b";
     /// Three instructions that do nothing, then a call.
     code_nops: "nop", "nop", "nop", "syscall", "jmp code_nops";
-    /// Reads the data selectors, then calls.
-    code_selectors: "mov eax, ds", "mov ebx, es", "mov edx, fs", "mov esi, gs", "syscall", "jmp code_selectors";
     /// Loads fs with the selector in edi, then calls.
     code_load_fs: "mov fs, edi", "syscall", "mov rax, fs:[0]", "syscall", "ud2";
     /// Thirty-two bit code: adds without wrapping past 32 bits, then `int 0x80`.
     code_compat: ".code32", "inc eax", "2: int 0x80", "jmp 2b", ".code64";
-    /// Reads the time-stamp counter, then calls.
-    code_rdtsc: "rdtsc", "syscall", "ud2";
+    /// Loads ss from the word at rdi, then calls at once: a watchpoint there strikes inside the call.
+    code_load_ss: "mov ss, [rdi]", "syscall", "jmp code_load_ss";
+    /// Sets the gs base to rdi, then calls.
+    code_wrgsbase: "wrgsbase rdi", "syscall", "jmp code_wrgsbase";
+    /// Sets the gs base to rdi, then raises #UD.
+    code_wrgsbase_ud2: "wrgsbase rdi", "ud2";
+    /// Sets the gs base to rdi, then spins, counting at rsi.
+    code_wrgsbase_spin: "wrgsbase rdi", "2: lock inc qword ptr [rsi]", "jmp 2b";
+    /// Loads ds with the selector in edi, then calls.
+    code_load_ds: "mov ds, edi", "syscall", "jmp code_load_ds";
 }

@@ -72,6 +72,11 @@ fn stack_top(index: u64) -> u64 {
     STACK_MEMORY.0.get() as u64 + (index + 1) * STACK_BYTES as u64 - 8
 }
 
+/// Takes back all stacks of the case but the worker's own, the first. Their threads must be gone.
+pub fn reset_stacks() {
+    NEXT_STACK.store(1, Ordering::Relaxed);
+}
+
 /// The top of a fresh stack.
 pub fn stack() -> u64 {
     stack_top(LASTING_STACKS + next(&NEXT_STACK, STACKS as u64 - LASTING_STACKS))

@@ -5,17 +5,25 @@ use crate::case::Case;
 
 mod debug;
 mod exceptions;
+mod exchange;
 mod faults;
 mod foreign_frames;
 mod foreign_triggers;
 mod fpu;
+mod fuzz;
+mod hostile;
 mod ids;
 mod ipc;
 mod ipc_errors;
 mod ipc_order;
 mod maps;
 mod notify;
+mod ports;
+mod quota;
+mod schedule;
 mod sigma0;
+mod sources;
+mod tasks;
 mod unmap;
 mod unmap_task;
 mod window;
@@ -37,4 +45,12 @@ pub const ALL: &[(&str, &[Case])] = &[
     ("triggers", foreign_triggers::CASES),
     ("fpu", fpu::CASES),
     ("debug", debug::CASES),
+    ("exchange", exchange::CASES),
+    ("tasks", tasks::CASES),
+    ("schedule", schedule::CASES),
+    ("sources", sources::CASES),
+    ("ports", ports::CASES),
+    ("quota", quota::CASES),
+    ("hostile", hostile::CASES),
+    ("fuzz", fuzz::CASES),
 ];

@@ -1,0 +1,330 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! lthread_ex_regs: creating, changing and deleting lthreads.
+
+use crate::case::{Case, Outcome};
+use crate::pool::cell;
+use crate::threads::{child, helper, own, park, remove, Main, Spawn, FIRST_HELPER, LAST_HELPER, RUNNER};
+use crate::{holds, refused, same};
+use core::sync::atomic::Ordering::SeqCst;
+use keel_l4::abi::call::{ACCOUNT_LTHREADS, STATE_INACTIVE, STATE_READY, STATE_RECEIVING};
+use keel_l4::abi::ids::LTHREAD_TASK;
+use keel_l4::abi::memory::*;
+use keel_l4::abi::ExRegs;
+use keel_l4::call::Failure;
+use keel_l4::ipc::{receive, send, sleep, wait, Message, Timeout};
+use keel_l4::{source, thread, utcb, Id};
+
+pub const CASES: &[Case] = &[
+    ("argument-arrives", argument),
+    ("created-does-not-run", created_stopped),
+    ("any-number", any_number),
+    ("given-number", given_number),
+    ("number-taken", number_taken),
+    ("number-of-the-task-itself", task_number),
+    ("old-values-come-back", old_values),
+    ("ip-and-cancel", ip_and_cancel),
+    ("ip-of-a-running-thread", ip_of_running),
+    ("handler-exchanged", handler_exchanged),
+    ("delete-waiting", delete_waiting),
+    ("delete-itself", delete_itself),
+    ("delete-running", delete_running),
+    ("start-of-a-running-thread", start_running),
+    ("unknown-bits", unknown_bits),
+    ("create-with-delete", create_with_delete),
+    ("frame-of-a-native-thread", frame_of_native),
+    ("foreign-without-a-frame", foreign_without_frame),
+    ("of-the-root-task-denied", root_denied),
+    ("of-nobody", nobody),
+    ("in-a-child-task", in_child),
+    ("version-zero-names-whoever-is-there", version_zero),
+    ("two-hundred-threads", many_threads),
+    ("thousand-create-delete-leaves-nothing", no_leak),
+    ("state-is-told", state_told),
+    ("calls-not-switched", calls),
+];
+
+extern "C" fn idle(_: u64) -> ! {
+    park()
+}
+
+extern "C" fn tell(argument: u64) -> ! {
+    cell(1).store(argument, SeqCst);
+    park()
+}
+
+extern "C" fn count(_: u64) -> ! {
+    loop {
+        cell(2).fetch_add(1, SeqCst);
+    }
+}
+
+fn argument() -> Outcome {
+    helper(tell, 0xdead_beef_0bad_cafe)?;
+    sleep(1_000_000);
+    same!("argument", cell(1).load(SeqCst), 0xdead_beef_0bad_cafe);
+    Ok(())
+}
+
+fn created_stopped() -> Outcome {
+    let id = Spawn::new(tell, 5).create()?;
+    sleep(3_000_000);
+    same!("before the start", cell(1).load(SeqCst), 0);
+    same!("state", thread::schedule(id, 0, 0, 0)?.state, STATE_INACTIVE);
+    thread::act(id, EX_START)?;
+    sleep(3_000_000);
+    same!("after the start", cell(1).load(SeqCst), 5);
+    Ok(())
+}
+
+fn any_number() -> Outcome {
+    let (first, second) = (helper(idle, 0)?, helper(idle, 0)?);
+    holds!("numbers of their own", first.lthread() != second.lthread());
+    holds!("not a number that exists", first.lthread() >= FIRST_HELPER);
+    Ok(())
+}
+
+fn given_number() -> Outcome {
+    for number in [7, 100, 511, 512, 3000] {
+        let id = Spawn { number, ..Spawn::light(idle, 0) }.start()?;
+        same!("number", id.lthread(), number);
+        remove(id)?;
+    }
+    Ok(())
+}
+
+fn number_taken() -> Outcome {
+    let id = helper(idle, 0)?;
+    refused!("creating it again", Spawn { number: id.lthread(), ..Spawn::new(idle, 0) }.create(), Call Busy);
+    Ok(())
+}
+
+fn task_number() -> Outcome {
+    let task = thread::task_of(own(RUNNER));
+    refused!("deleting the task as an lthread", thread::act(task, EX_DELETE), Call NoPartner);
+    Ok(())
+}
+
+fn old_values() -> Outcome {
+    let id = Spawn::watched(idle, 0).create()?;
+    let mut record = ExRegs::zeroed();
+    (record.ip, record.sp) = (0x1111, 0x2222);
+    thread::exchange(id, EX_IP | EX_SP, &mut record)?;
+    same!("old ip", record.ip, idle as Main as usize as u64);
+    same!("old pager, handler", (record.pager, record.handler), (utcb::my_id().0, utcb::my_id().0));
+    thread::exchange(id, EX_IP | EX_SP, &mut record)?;
+    same!("the values set before", (record.ip, record.sp), (0x1111, 0x2222));
+    Ok(())
+}
+
+/// Moves `id` to `main` on a fresh stack.
+fn redirect(id: Id, main: Main, more: u64) -> Result<Id, Failure> {
+    let mut record = ExRegs::zeroed();
+    (record.ip, record.sp) = (main as usize as u64, crate::pool::stack());
+    thread::exchange(id, EX_IP | EX_SP | more, &mut record)
+}
+
+extern "C" fn landed(_: u64) -> ! {
+    cell(3).store(1, SeqCst);
+    park()
+}
+
+fn ip_and_cancel() -> Outcome {
+    let id = helper(idle, 0)?;
+    sleep(1_000_000);
+    redirect(id, landed, EX_CANCEL)?;
+    sleep(1_000_000);
+    same!("it runs at the new place", cell(3).load(SeqCst), 1);
+    Ok(())
+}
+
+fn ip_of_running() -> Outcome {
+    let id = helper(count, 0)?;
+    sleep(2_000_000);
+    redirect(id, landed, 0)?;
+    sleep(2_000_000);
+    same!("it runs at the new place", cell(3).load(SeqCst), 1);
+    Ok(())
+}
+
+fn handler_exchanged() -> Outcome {
+    let id = helper(idle, 0)?;
+    let mut record = ExRegs::zeroed();
+    record.handler = utcb::my_id().0;
+    thread::exchange(id, EX_HANDLER, &mut record)?;
+    same!("the old handler", record.handler, own(RUNNER).0);
+    sleep(1_000_000);
+    thread::act(id, EX_TRIGGER | EX_CANCEL)?;
+    same!("the trigger comes here", receive(id, Timeout::After(1_000_000_000))?.from, id);
+    Ok(())
+}
+
+fn delete_waiting() -> Outcome {
+    let id = helper(idle, 0)?;
+    sleep(1_000_000);
+    remove(id)?;
+    refused!("a second time", remove(id), Call NoPartner);
+    Ok(())
+}
+
+extern "C" fn vanish(_: u64) -> ! {
+    cell(1).store(1, SeqCst);
+    let _ = remove(utcb::my_id());
+    cell(1).store(2, SeqCst);
+    park()
+}
+
+fn delete_itself() -> Outcome {
+    let id = helper(vanish, 0)?;
+    sleep(2_000_000);
+    same!("how far it came", cell(1).load(SeqCst), 1);
+    refused!("it is gone", remove(id), Call NoPartner);
+    Ok(())
+}
+
+fn delete_running() -> Outcome {
+    let id = helper(count, 0)?;
+    sleep(2_000_000);
+    remove(id)?;
+    let counted = cell(2).load(SeqCst);
+    holds!("it had run", counted > 0);
+    sleep(2_000_000);
+    same!("it does not run any more", cell(2).load(SeqCst), counted);
+    Ok(())
+}
+
+fn start_running() -> Outcome {
+    let id = helper(count, 0)?;
+    sleep(2_000_000);
+    thread::act(id, EX_START)?;
+    same!("state", thread::schedule(id, 0, 0, 0)?.state, STATE_READY);
+    let waiting = helper(idle, 0)?;
+    sleep(25_000_000);
+    thread::act(waiting, EX_START)?;
+    same!("a waiting thread waits on", thread::schedule(waiting, 0, 0, 0)?.state, STATE_RECEIVING);
+    Ok(())
+}
+
+fn unknown_bits() -> Outcome {
+    let id = Spawn::new(idle, 0).create()?;
+    for bit in 19..64 {
+        refused!("an unknown bit", thread::act(id, 1 << bit), Call Invalid);
+    }
+    Ok(())
+}
+
+fn create_with_delete() -> Outcome {
+    let id = thread::lthread(utcb::my_id(), LTHREAD_TASK as u16);
+    for mask in [EX_DELETE, EX_CANCEL, EX_TRIGGER, EX_FPU_GET, EX_DEBUG_SET] {
+        refused!("together with creation", thread::act(id, EX_CREATE | mask), Call Invalid);
+    }
+    Ok(())
+}
+
+fn frame_of_native() -> Outcome {
+    let id = Spawn::new(idle, 0).create()?;
+    let mut record = ExRegs::zeroed();
+    record.frame = crate::pool::frame_index();
+    refused!("binding a frame", thread::exchange(id, EX_FRAME, &mut record), Call Invalid);
+    Ok(())
+}
+
+fn foreign_without_frame() -> Outcome {
+    let (task, _) = crate::foreign::empty_task()?;
+    let id = thread::lthread(task, LTHREAD_TASK as u16);
+    refused!("foreign, no frame", thread::act(id, EX_CREATE | EX_FOREIGN), Call Invalid);
+    refused!("native, no kernel area", thread::act(id, EX_CREATE), Call Invalid);
+    Ok(())
+}
+
+fn root_denied() -> Outcome {
+    for id in [Id::ROOT, Id::SIGMA0] {
+        for mask in [EX_DELETE, EX_CANCEL, EX_IP, EX_START, 0] {
+            refused!("another's thread", thread::act(id, mask), Call Denied);
+        }
+        let new = thread::lthread(id, 9);
+        refused!("a thread in another's task", thread::act(new, EX_CREATE), Call Denied);
+    }
+    Ok(())
+}
+
+fn nobody() -> Outcome {
+    for id in [Id::NIL, Id::INVALID, Id::thread(0, 0xfff0, 0, 2), Id(0x100)] {
+        refused!("nobody's thread", thread::act(id, EX_DELETE), Call NoPartner);
+        refused!("a thread in no task", thread::act(id, EX_CREATE), Call NoPartner);
+    }
+    Ok(())
+}
+
+extern "C" fn answer(_: u64) -> ! {
+    if let Ok(got) = wait(Timeout::Never) {
+        let _ = send(got.from, Message::new(0, &[utcb::my_id().0]), Timeout::Never);
+    }
+    park()
+}
+
+fn in_child() -> Outcome {
+    let child = child(idle, 0)?;
+    let mut record = ExRegs::zeroed();
+    (record.ip, record.sp) = (answer as Main as usize as u64, crate::pool::stack());
+    record.pager = own(crate::threads::PAGER).0;
+    let any = thread::lthread(child.task, LTHREAD_TASK as u16);
+    let id = thread::exchange(any, EX_CREATE | EX_START | EX_IP | EX_SP | EX_PAGER, &mut record)?;
+    same!("its task", id.task(), child.number);
+    same!("what it says its id is", keel_l4::ipc::call(id, Message::label(0))?.words[0], id.0);
+    remove(id)?;
+    Ok(())
+}
+
+fn version_zero() -> Outcome {
+    let id = helper(idle, 0)?;
+    same!("the id told", thread::act(thread::lthread(id, id.lthread()), EX_CANCEL)?, id);
+    Ok(())
+}
+
+fn many_threads() -> Outcome {
+    let before = source::account(Id::NIL)?[ACCOUNT_LTHREADS as usize];
+    for number in FIRST_HELPER..FIRST_HELPER + 200 {
+        Spawn { number, ..Spawn::light(idle, 0) }.create()?;
+    }
+    same!("lthreads accounted", source::account(Id::NIL)?[ACCOUNT_LTHREADS as usize], before + 200);
+    for number in FIRST_HELPER..FIRST_HELPER + 200 {
+        thread::act(thread::lthread(utcb::my_id(), number), EX_DELETE)?;
+    }
+    same!("afterwards", source::account(Id::NIL)?[ACCOUNT_LTHREADS as usize], before);
+    holds!("room in the numbers that are cleared", FIRST_HELPER + 200 <= LAST_HELPER);
+    Ok(())
+}
+
+fn no_leak() -> Outcome {
+    // The first thread of a number makes the page of its slot.
+    remove(Spawn { number: 9, ..Spawn::light(idle, 0) }.start()?)?;
+    let before = source::account(Id::NIL)?;
+    for _ in 0..1000 {
+        remove(Spawn { number: 9, ..Spawn::light(idle, 0) }.start()?)?;
+    }
+    same!("the account", source::account(Id::NIL)?, before);
+    Ok(())
+}
+
+fn state_told() -> Outcome {
+    let id = Spawn::new(idle, 0).create()?;
+    let mut record = ExRegs::zeroed();
+    record.pager = Id::ROOT.0;
+    thread::exchange(id, EX_PAGER, &mut record)?;
+    same!("of a stopped thread", record.state, STATE_INACTIVE);
+    thread::act(id, EX_START)?;
+    sleep(2_000_000);
+    record.pager = Id::ROOT.0;
+    thread::exchange(id, EX_PAGER, &mut record)?;
+    same!("of a waiting thread", record.state, STATE_RECEIVING);
+    Ok(())
+}
+
+fn calls() -> Outcome {
+    let foreign = crate::foreign::Foreign::new(crate::foreign::code_syscall, |_| ())?;
+    let mut record = ExRegs::zeroed();
+    thread::exchange(foreign.id, EX_CALLS, &mut record)?;
+    record.calls = 1;
+    refused!("on for a foreign thread", thread::exchange(foreign.id, EX_CALLS, &mut record), Call NotSupported);
+    Ok(())
+}

@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Kernel memory is paid for: accounts, what happens when one is used up, and that nobody else feels it.
+
+use crate::case::{Case, Outcome};
+use crate::foreign::{code_syscall, Foreign};
+use crate::pool::{cell, page, PAGE};
+use crate::threads::*;
+use crate::{holds, refused, same};
+use core::sync::atomic::Ordering::SeqCst;
+use keel_l4::abi::call::*;
+use keel_l4::abi::fpage::FPAGE_RWX;
+use keel_l4::abi::memory::{AREA_FRAME_PAGES, EX_CREATE, EX_FOREIGN, EX_FRAME};
+use keel_l4::abi::{ExRegs, MapItem};
+use keel_l4::call::Failure;
+use keel_l4::ipc::{call, send, sleep, Message, Timeout};
+use keel_l4::source::{account, buy_frames, operate};
+use keel_l4::task::{create_empty, NewTask};
+use keel_l4::{thread, utcb, Error, Fpage, Id};
+
+pub const CASES: &[Case] = &[
+    ("own-account", own_account),
+    ("child's-account", childs_account),
+    ("shared-account", shared_account),
+    ("another-clan's-account-denied", denied),
+    ("nobody's-account", nobody),
+    ("tasks-and-lthreads-are-counted", counted),
+    ("tables-and-nodes-are-counted", tables_counted),
+    ("frames-are-counted", frames_counted),
+    ("quota-moves-to-the-child-and-back", moves),
+    ("more-than-one-has", more_than_one_has),
+    ("map-beyond-the-quota", map_beyond),
+    ("after-dropping-mappings-it-works-again", drop_and_retry),
+    ("threads-beyond-the-quota", threads_beyond),
+    ("frames-beyond-the-quota", frames_beyond),
+    ("others-do-not-feel-it", others),
+    ("frames-out-of-the-window", frames_out),
+    ("enlarge-and-shrink-not-supported", not_supported),
+];
+
+extern "C" fn idle(_: u64) -> ! {
+    park()
+}
+
+fn word(task: Id, word: u64) -> Result<u64, Failure> {
+    account(task).map(|words| words[word as usize])
+}
+
+fn own_account() -> Outcome {
+    let words = account(Id::NIL)?;
+    holds!("used below the limit", words[ACCOUNT_USED as usize] <= words[ACCOUNT_LIMIT as usize]);
+    holds!("something used", words[ACCOUNT_USED as usize] > 0);
+    holds!("pages in the kernel's pool", words[ACCOUNT_POOL_FREE as usize] > 0);
+    same!("the same by the own id", account(thread::task_of(own(RUNNER)))?, words);
+    Ok(())
+}
+
+fn childs_account() -> Outcome {
+    let child = child(idle, 0)?;
+    sleep(5_000_000);
+    let words = account(child.task)?;
+    same!("limit", words[ACCOUNT_LIMIT as usize], QUOTA);
+    same!("tasks, lthreads", (words[ACCOUNT_TASKS as usize], words[ACCOUNT_LTHREADS as usize]), (1, 1));
+    Ok(())
+}
+
+fn shared_account() -> Outcome {
+    let task = create_empty(&NewTask { number: crate::pool::task_number(), ..NewTask::default() })?;
+    same!("the creator's limit", word(task, ACCOUNT_LIMIT)?, word(Id::NIL, ACCOUNT_LIMIT)?);
+    Ok(())
+}
+
+fn denied() -> Outcome {
+    for id in [Id::ROOT, Id::SIGMA0, thread::task_of(Id::ROOT)] {
+        refused!("reading", account(id), Call Denied);
+    }
+    Ok(())
+}
+
+fn nobody() -> Outcome {
+    for id in [Id::INVALID, Id::thread(3, 0xfff0, 0xffff, 2), Id(5)] {
+        refused!("reading", account(id), Call NoPartner);
+    }
+    Ok(())
+}
+
+fn counted() -> Outcome {
+    let before = account(Id::NIL)?;
+    create_empty(&NewTask { number: crate::pool::task_number(), ..NewTask::default() })?;
+    Spawn::new(idle, 0).create()?;
+    let after = account(Id::NIL)?;
+    same!("tasks", after[ACCOUNT_TASKS as usize], before[ACCOUNT_TASKS as usize] + 1);
+    same!("lthreads", after[ACCOUNT_LTHREADS as usize], before[ACCOUNT_LTHREADS as usize] + 1);
+    Ok(())
+}
+
+/// A foreign thread that has faulted once.
+fn faulted() -> Result<Foreign, Failure> {
+    let foreign = Foreign::new(code_syscall, |_| ())?;
+    foreign.start_raw()?;
+    Ok(foreign)
+}
+
+/// Maps the page `from` to `address` of the task of `foreign`, which faults again.
+fn map_to(foreign: &Foreign, from: u64, address: u64) -> Result<(), Failure> {
+    let item = MapItem { send_base: address, fpage: Fpage::memory(from, 12, FPAGE_RWX).0 };
+    call(foreign.id, Message::label(0).with_maps(&[item])).map(|_| ())
+}
+
+fn tables_counted() -> Outcome {
+    let foreign = faulted()?;
+    let before = account(foreign.task)?;
+    map_to(&foreign, page(), 0x5000_0000)?;
+    let after = account(foreign.task)?;
+    // The first page below an empty top table takes three tables.
+    same!("tables", after[ACCOUNT_TABLES as usize], before[ACCOUNT_TABLES as usize] + 3);
+    same!("nodes", after[ACCOUNT_NODES as usize], before[ACCOUNT_NODES as usize] + 1);
+    Ok(())
+}
+
+fn frames_counted() -> Outcome {
+    let before = word(Id::NIL, ACCOUNT_FRAMES)?;
+    buy_frames(crate::pool::FRAME_PAGES, 0)?;
+    same!("buying none", word(Id::NIL, ACCOUNT_FRAMES)?, before);
+    Spawn::new(idle, 0).create()?;
+    same!("a UTCB counts as one", word(Id::NIL, ACCOUNT_FRAMES)?, before + 1);
+    Ok(())
+}
+
+fn moves() -> Outcome {
+    let before = word(Id::NIL, ACCOUNT_LIMIT)?;
+    let child = child(idle, 0)?;
+    let during = word(Id::NIL, ACCOUNT_LIMIT)?;
+    holds!("less while the child has its part", during < before || word(Id::NIL, ACCOUNT_USED)? >= QUOTA);
+    remove_task(child.number)?;
+    same!("limit afterwards", word(Id::NIL, ACCOUNT_LIMIT)?, before);
+    Ok(())
+}
+
+fn more_than_one_has() -> Outcome {
+    for quota in [1 << 30, 1 << 40, u64::MAX] {
+        let number = crate::pool::task_number();
+        refused!("creating", create_empty(&NewTask { number, quota, ..NewTask::default() }), Call NoMemory);
+    }
+    for quota in [1, 2] {
+        let plan = NewTask { quota, ..child_plan(idle, 0) };
+        refused!("too little to live", make_child(&plan), Call NoMemory);
+    }
+    Ok(())
+}
+
+/// Maps one page per 2 MB until the kernel refuses; how many it took.
+fn fill(foreign: &Foreign, from: u64) -> Result<u64, crate::case::Fault> {
+    for n in 0..1000 {
+        match map_to(foreign, from, 0x4000_0000 + (n << 21)) {
+            Ok(()) => (),
+            Err(failure) => {
+                same!("error", failure.error, Error::NoMemory);
+                return Ok(n);
+            }
+        }
+    }
+    Err(crate::case::Fault::new(format_args!("expected an end of the quota, got none")))
+}
+
+fn map_beyond() -> Outcome {
+    let foreign = faulted()?;
+    let mapped = fill(&foreign, page())?;
+    holds!("some pages mapped before", mapped > 10 && mapped < QUOTA);
+    same!("the thread waits on", thread::schedule(foreign.id, 0, 0, 0)?.state, STATE_FAULTED);
+    let words = account(foreign.task)?;
+    holds!("used within the limit", words[ACCOUNT_USED as usize] <= words[ACCOUNT_LIMIT as usize]);
+    Ok(())
+}
+
+fn drop_and_retry() -> Outcome {
+    let foreign = faulted()?;
+    let from = page();
+    fill(&foreign, from)?;
+    let all = keel_l4::abi::UnmapRange { address: 0, pages: (1 << 47) / PAGE };
+    for _ in 0..3 {
+        keel_l4::mapping::unmap_in(foreign.task, &[all])?;
+        holds!("room again", fill(&foreign, from)? > 10);
+    }
+    keel_l4::mapping::unmap_in(foreign.task, &[all])?;
+    same!("and the thread can go on", foreign.resume()?.tag.kind(), KIND_SYSCALL);
+    Ok(())
+}
+
+/// Creates lthreads in its own task until that is refused; the error goes to cell 1, the count to cell 2.
+extern "C" fn breed(_: u64) -> ! {
+    let mut record = ExRegs::zeroed();
+    for _ in 0..1000 {
+        let any = thread::lthread(utcb::my_id(), keel_l4::abi::ids::LTHREAD_TASK as u16);
+        match thread::exchange(any, EX_CREATE, &mut record) {
+            Ok(_) => cell(2).fetch_add(1, SeqCst),
+            Err(failure) => {
+                cell(1).store(failure.error as u64, SeqCst);
+                park()
+            }
+        };
+    }
+    park()
+}
+
+fn threads_beyond() -> Outcome {
+    let child = child(breed, 0)?;
+    sleep(50_000_000);
+    same!("the child's error", cell(1).load(SeqCst), ERROR_NO_MEMORY);
+    holds!("some threads before", cell(2).load(SeqCst) > 5);
+    same!("lthreads accounted", word(child.task, ACCOUNT_LTHREADS)?, cell(2).load(SeqCst) + 1);
+    Ok(())
+}
+
+extern "C" fn hoard(_: u64) -> ! {
+    let error = buy_frames(0, 1000).map_or_else(|f| f.error as u64, |()| 1000);
+    cell(1).store(error, SeqCst);
+    park()
+}
+
+fn frames_beyond() -> Outcome {
+    let child = child(hoard, 0)?;
+    sleep(20_000_000);
+    same!("the child's error", cell(1).load(SeqCst), ERROR_NO_MEMORY);
+    let words = account(child.task)?;
+    holds!("used within the limit", words[ACCOUNT_USED as usize] <= words[ACCOUNT_LIMIT as usize]);
+    Ok(())
+}
+
+fn others() -> Outcome {
+    let before = word(Id::NIL, ACCOUNT_USED)?;
+    let greedy = child(hoard, 0)?;
+    sleep(20_000_000);
+    let mine = word(Id::NIL, ACCOUNT_USED)?;
+    holds!("our own use the same but for the child's account", mine <= before + QUOTA + 2);
+    let foreign = faulted()?;
+    same!("another task lives", foreign.resume()?.tag.kind(), KIND_SYSCALL);
+    remove_task(greedy.number)?;
+    Ok(())
+}
+
+fn frames_out() -> Outcome {
+    for (first, count) in [(AREA_FRAME_PAGES, 1), (AREA_FRAME_PAGES - 1, 2), (u64::MAX, 1), (1, u64::MAX)] {
+        refused!("buying", buy_frames(first, count), Call Invalid);
+    }
+    let (task, _) = crate::foreign::empty_task()?;
+    let mut record = ExRegs::zeroed();
+    record.frame = u64::MAX - 1;
+    let any = thread::lthread(task, keel_l4::abi::ids::LTHREAD_TASK as u16);
+    let made = thread::exchange(any, EX_CREATE | EX_FOREIGN | EX_FRAME, &mut record);
+    refused!("a frame far out", made, Call Invalid);
+    Ok(())
+}
+
+fn not_supported() -> Outcome {
+    refused!("enlarge", operate(Id::QUOTA, QUOTA_ENLARGE, &[1]), Call NotSupported);
+    refused!("shrink", operate(Id::QUOTA, QUOTA_SHRINK, &[1]), Call NotSupported);
+    refused!("an operation without an answer", send(Id::QUOTA, Message::new(99, &[]), Timeout::Zero), Send Invalid);
+    Ok(())
+}

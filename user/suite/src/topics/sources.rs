@@ -1,0 +1,294 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Kernel sources: timers and interrupt lines.
+
+use crate::case::{Case, Outcome};
+use crate::pool::cell;
+use crate::threads::{child, helper, own, park, RUNNER};
+use crate::{holds, refused, same};
+use core::sync::atomic::Ordering::SeqCst;
+use keel_l4::abi::call::*;
+use keel_l4::abi::ids::*;
+use keel_l4::info::now;
+use keel_l4::ipc::{call, receive, send, sleep, wait, Message, Timeout};
+use keel_l4::source::{acknowledge, attach, claim_timer, detach, give, operate, set_timer};
+use keel_l4::{sigma0, thread, Id};
+
+pub const CASES: &[Case] = &[
+    ("timer-fires", timer_fires),
+    ("timer-in-the-past-fires-at-once", timer_past),
+    ("timer-off", timer_off),
+    ("timer-replaced", timer_replaced),
+    ("timer-pending-until-received", timer_pending),
+    ("timer-in-an-open-wait", timer_open_wait),
+    ("timer-fires-once", timer_once),
+    ("timer-again-and-again", timer_again),
+    ("two-timers", two_timers),
+    ("timer-of-another-task-denied", timer_denied),
+    ("timer-of-nobody", timer_of_nobody),
+    ("timer-detached", timer_detached),
+    ("timer-freed-with-its-thread", timer_freed),
+    ("timers-run-out-with-an-error", timers_run_out),
+    ("arming-shortens-another's-wait", arming_shortens),
+    ("waiting-for-another's-source", wait_others),
+    ("unknown-operation", unknown_operation),
+    ("source-that-does-not-exist", no_such_source),
+    ("answer-and-status", answer_and_status),
+    ("line-without-the-right", line_denied),
+    ("line-attach-detach", line_attach),
+    ("line-mode-unknown", line_mode),
+    ("line-given-on", line_given),
+    ("line-returns-to-the-chief", line_returns),
+    ("messages-signalled-not-supported", msi),
+];
+
+/// A line that no device of the emulated machine raises.
+const LINE: u32 = 11;
+
+fn timer_fires() -> Outcome {
+    let timer = claim_timer()?;
+    let deadline = now() + 3_000_000;
+    set_timer(timer, deadline)?;
+    let got = receive(timer, Timeout::Never)?;
+    same!("kind, sender", (got.tag.kind(), got.from), (KIND_INTERRUPT, timer));
+    holds!("not before its time", got.words[0] >= deadline && now() >= deadline);
+    Ok(())
+}
+
+fn timer_past() -> Outcome {
+    let timer = claim_timer()?;
+    set_timer(timer, 1)?;
+    same!("kind", receive(timer, Timeout::After(1_000_000_000))?.tag.kind(), KIND_INTERRUPT);
+    Ok(())
+}
+
+fn timer_off() -> Outcome {
+    let timer = claim_timer()?;
+    set_timer(timer, now() + 5_000_000)?;
+    set_timer(timer, TIMER_OFF)?;
+    refused!("a timer that is off", receive(timer, Timeout::After(15_000_000)), Receive Timeout);
+    Ok(())
+}
+
+fn timer_replaced() -> Outcome {
+    let timer = claim_timer()?;
+    let early = now() + 2_000_000;
+    set_timer(timer, early)?;
+    sleep(5_000_000);
+    let late = now() + 10_000_000;
+    set_timer(timer, late)?;
+    holds!("only the later time's message", receive(timer, Timeout::Never)?.words[0] >= late);
+    Ok(())
+}
+
+fn timer_pending() -> Outcome {
+    let timer = claim_timer()?;
+    set_timer(timer, now())?;
+    sleep(5_000_000);
+    same!("kind", receive(timer, Timeout::Zero)?.tag.kind(), KIND_INTERRUPT);
+    Ok(())
+}
+
+fn timer_open_wait() -> Outcome {
+    let timer = claim_timer()?;
+    set_timer(timer, now() + 2_000_000)?;
+    same!("sender", wait(Timeout::Never)?.from, timer);
+    Ok(())
+}
+
+fn timer_once() -> Outcome {
+    let timer = claim_timer()?;
+    set_timer(timer, now())?;
+    receive(timer, Timeout::Never)?;
+    refused!("a second message", receive(timer, Timeout::After(10_000_000)), Receive Timeout);
+    Ok(())
+}
+
+fn timer_again() -> Outcome {
+    let timer = claim_timer()?;
+    let mut time = now();
+    for _ in 0..200 {
+        time = time.max(now()) + 100_000;
+        set_timer(timer, time)?;
+        holds!("not before its time", receive(timer, Timeout::Never)?.words[0] >= time);
+    }
+    Ok(())
+}
+
+fn two_timers() -> Outcome {
+    let (late, early) = (claim_timer()?, claim_timer()?);
+    holds!("two timers", late != early);
+    set_timer(late, now() + 20_000_000)?;
+    set_timer(early, now() + 5_000_000)?;
+    same!("first", wait(Timeout::Never)?.from, early);
+    same!("second", wait(Timeout::Never)?.from, late);
+    Ok(())
+}
+
+extern "C" fn meddle(timer: u64) -> ! {
+    let word = set_timer(Id(timer), 1).map_or_else(|f| f.error as u64, |()| 1000);
+    cell(1).store(word, SeqCst);
+    park()
+}
+
+fn timer_denied() -> Outcome {
+    let timer = claim_timer()?;
+    child(meddle, timer.0)?;
+    sleep(10_000_000);
+    same!("the other's status", cell(1).load(SeqCst), ERROR_DENIED);
+    refused!("nothing fired", receive(timer, Timeout::Zero), Receive Timeout);
+    Ok(())
+}
+
+fn timer_of_nobody() -> Outcome {
+    let last = Id(ID_TIMER + TIMERS - 1);
+    refused!("setting it", set_timer(last, 1), Call NoPartner);
+    Ok(())
+}
+
+fn timer_detached() -> Outcome {
+    let timer = claim_timer()?;
+    set_timer(timer, now())?;
+    sleep(2_000_000);
+    detach(timer)?;
+    refused!("its message is gone too", wait(Timeout::Zero), Receive Timeout);
+    refused!("setting it", set_timer(timer, 1), Call NoPartner);
+    Ok(())
+}
+
+extern "C" fn claim(_: u64) -> ! {
+    cell(1).store(claim_timer().map_or(0, |t| t.0), SeqCst);
+    park()
+}
+
+fn timer_freed() -> Outcome {
+    let id = helper(claim, 0)?;
+    sleep(1_000_000);
+    let timer = Id(cell(1).load(SeqCst));
+    holds!("a timer", timer != Id::NIL);
+    crate::threads::remove(id)?;
+    refused!("setting it", set_timer(timer, 1), Call NoPartner);
+    same!("it can be claimed again", claim_timer()?, timer);
+    Ok(())
+}
+
+fn timers_run_out() -> Outcome {
+    let mut claimed = 0;
+    let refusal = loop {
+        match claim_timer() {
+            Ok(_) => claimed += 1,
+            Err(failure) => break failure,
+        }
+        holds!("an end of the timers", claimed <= TIMERS);
+    };
+    same!("error", refusal.error, keel_l4::Error::NoMemory);
+    holds!("nearly all of them", claimed > TIMERS / 2);
+    Ok(())
+}
+
+extern "C" fn arm(timer: u64) -> ! {
+    sleep(5_000_000);
+    let _ = set_timer(Id(timer), 1);
+    park()
+}
+
+fn arming_shortens() -> Outcome {
+    let timer = claim_timer()?;
+    set_timer(timer, now() + 60_000_000_000)?;
+    helper(arm, timer.0)?;
+    let before = now();
+    receive(timer, Timeout::Never)?;
+    holds!("an early end", now() - before < 5_000_000_000);
+    Ok(())
+}
+
+fn wait_others() -> Outcome {
+    for id in [Id(ID_TIMER + TIMERS - 1), Id::irq(3), Id(ID_IRQ + 0x3ff), Id(4095)] {
+        refused!("waiting for a source that is not ours", receive(id, Timeout::Zero), Receive NoPartner);
+    }
+    Ok(())
+}
+
+fn unknown_operation() -> Outcome {
+    let timer = claim_timer()?;
+    refused!("at a timer", operate(timer, 99, &[]), Call Invalid);
+    refused!("at the quota", operate(Id::QUOTA, 99, &[]), Call Invalid);
+    refused!("attaching a timer that is attached", operate(timer, SOURCE_GIVE, &[0]), Call Invalid);
+    Ok(())
+}
+
+fn no_such_source() -> Outcome {
+    for id in [3, 0xff, ID_IRQ + 0x3ff, SMALL_IDS - 1] {
+        refused!("attaching", attach(Id(id), IRQ_MODE_DEFAULT), Call NoPartner);
+    }
+    Ok(())
+}
+
+fn answer_and_status() -> Outcome {
+    let answer = call(Id::QUOTA, Message::new(QUOTA_ENLARGE as u32, &[]))?;
+    same!("kind, label of the answer", (answer.tag.kind(), answer.tag.label() as u64), (KIND_KERNEL, ERROR_NOT_SUPPORTED));
+    let status = send(Id::QUOTA, Message::new(QUOTA_ENLARGE as u32, &[]), Timeout::Never);
+    refused!("the same without an answer", status, Send NotSupported);
+    Ok(())
+}
+
+fn line_denied() -> Outcome {
+    // Lines 0 and 2 are the system timer's and the cascade's: nobody was given them.
+    for line in [0, 2] {
+        refused!("attaching", attach(Id::irq(line), IRQ_MODE_DEFAULT), Call Denied);
+        refused!("acknowledging", acknowledge(Id::irq(line)), Call Denied);
+        refused!("giving", give(Id::irq(line), thread::task_of(own(RUNNER))), Call Denied);
+    }
+    Ok(())
+}
+
+fn line_attach() -> Outcome {
+    sigma0::interrupt(LINE)?;
+    let line = Id::irq(LINE);
+    attach(line, IRQ_MODE_DEFAULT)?;
+    refused!("a second time", attach(line, IRQ_MODE_DEFAULT), Call Busy);
+    refused!("nothing came", receive(line, Timeout::After(2_000_000)), Receive Timeout);
+    acknowledge(line)?;
+    detach(line)?;
+    refused!("waiting afterwards", receive(line, Timeout::Zero), Receive NoPartner);
+    attach(line, IRQ_MODE_LEVEL)?;
+    detach(line)?;
+    Ok(())
+}
+
+fn line_mode() -> Outcome {
+    sigma0::interrupt(LINE)?;
+    for mode in [3, 255, u64::MAX] {
+        refused!("attaching", attach(Id::irq(LINE), mode), Call Invalid);
+    }
+    Ok(())
+}
+
+/// Notes in cell 1 how attaching line `LINE` went.
+extern "C" fn attach_line(_: u64) -> ! {
+    sleep(3_000_000);
+    cell(1).store(attach(Id::irq(LINE), IRQ_MODE_DEFAULT).map_or_else(|f| f.error as u64, |()| 1000), SeqCst);
+    park()
+}
+
+fn line_given() -> Outcome {
+    sigma0::interrupt(LINE)?;
+    let child = child(attach_line, 0)?;
+    give(Id::irq(LINE), child.task)?;
+    refused!("the giver has it no more", attach(Id::irq(LINE), IRQ_MODE_DEFAULT), Call Denied);
+    sleep(15_000_000);
+    same!("the taker's status", cell(1).load(SeqCst), 1000);
+    Ok(())
+}
+
+fn line_returns() -> Outcome {
+    // The case before left the line with a child that is deleted now.
+    attach(Id::irq(LINE), IRQ_MODE_DEFAULT)?;
+    detach(Id::irq(LINE))?;
+    Ok(())
+}
+
+fn msi() -> Outcome {
+    refused!("the allocator", operate(Id(ID_MSI), MSI_ALLOCATE, &[]), Call NotSupported);
+    refused!("a source", operate(Id(ID_MSI_SOURCE), SOURCE_ATTACH, &[]), Call NotSupported);
+    Ok(())
+}
