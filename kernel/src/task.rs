@@ -300,7 +300,7 @@ fn build(plan: &Plan, entry: &Entry, account: Ref<Account>, owns: bool, nesting:
     POOL.page(root_table).task.set(Some(task));
     if task.area != 0 {
         if let Err(error) = space::map_info(task) {
-            free(task);
+            free_memory(task);
             return Err(error);
         }
     }
@@ -366,8 +366,14 @@ pub fn delete(top: Ref<Task>) -> bool {
     }
 }
 
-/// Gives back all memory of a task that has no lthreads and no clan.
+/// Gives back all memory of a task that has no lthreads and no clan, and its account if it owns one.
 fn free(task: Ref<Task>) {
+    let (account, owned) = (task.account, task.owns_account);
+    free_memory(task);
+    close_account(account, owned);
+}
+
+fn free_memory(task: Ref<Task>) {
     crate::io::drop_space(task);
     space::free_all(task);
     if task.directory.get() != 0 {
@@ -379,10 +385,8 @@ fn free(task: Ref<Task>) {
         }
         POOL.give_page(task.directory.get(), Kind::Part);
     }
-    let (account, owned) = (task.account, task.owns_account);
     // SAFETY: nothing refers to it any more: table, clan list, lthreads and page tables are gone.
     unsafe { POOL.give(task.as_ptr().cast(), Kind::Task) };
-    close_account(account, owned);
 }
 
 /// Whether `task` may create a task at the inactive number.

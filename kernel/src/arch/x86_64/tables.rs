@@ -102,12 +102,14 @@ pub fn init() {
     }
     let gdtr = Pointer { limit: (DESCRIPTORS * 8 - 1) as u16, base: STATE.gdt.as_ptr() as u64 };
     let idtr = Pointer { limit: 256 * 16 - 1, base: STATE.idt.as_ptr() as u64 };
+    // The local table must be loaded with nothing: after a reset it is usable and begins at address 0, where a user
+    // could lay a gate into the kernel.
     // SAFETY: the tables are statics and complete; the far return loads the kernel's code selector.
     unsafe {
         asm!("lgdt [{gdt}]", "lidt [{idt}]", "mov ss, {ss:e}", "push {cs}", "lea {t}, [rip + 2f]", "push {t}", "retfq", "2:",
-            "ltr {tss:x}",
+            "ltr {tss:x}", "lldt {null:x}",
             gdt = in(reg) &gdtr, idt = in(reg) &idtr, ss = in(reg) KERNEL_SS as u32, cs = const KERNEL_CS,
-            t = out(reg) _, tss = in(reg) TSS as u32);
+            t = out(reg) _, tss = in(reg) TSS as u32, null = in(reg) 0);
         wrmsr(MSR_GS_BASE, cpu().address.get());
         wrmsr(MSR_KERNEL_GS_BASE, 0);
         wrmsr(MSR_STAR, (USER_CS32 as u64) << 48 | (KERNEL_CS as u64) << 32);
