@@ -8,6 +8,7 @@
 #include <linux/seq_file.h>
 #include <linux/string.h>
 #include <linux/delay.h>
+#include <asm/alternative.h>
 #include <asm/archrandom.h>
 #include <asm/cpufeature.h>
 #include <asm/l4.h>
@@ -84,6 +85,11 @@ void __init l4_cpu_init(void)
 	if (host_info->features & KEEL_FEATURE_FSGSBASE)
 		elf_hwcap2 |= HWCAP2_FSGSBASE;
 	pr_info("CPU: %s %s\n", c->x86_vendor_id, c->x86_model_id);
+}
+
+/* Called for the vDSO, whose plain instructions are good on every processor. */
+void apply_alternatives(struct alt_instr *start, struct alt_instr *end)
+{
 }
 
 /* The names of the features that programs look for in /proc/cpuinfo. */

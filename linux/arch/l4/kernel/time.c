@@ -29,7 +29,7 @@ EXPORT_SYMBOL(rtc_lock);
 /* The micro-kernel's time in nanoseconds, as its information page defines it. */
 static u64 host_time(void)
 {
-	return (unsigned __int128)(rdtsc() - host_info->tsc_base) * host_info->tsc_mult >>
+	return (unsigned __int128)(l4_cycles() - host_info->tsc_base) * host_info->tsc_mult >>
 	       host_info->tsc_shift;
 }
 
@@ -40,7 +40,7 @@ u64 notrace sched_clock(void)
 
 static u64 notrace read_tsc(struct clocksource *cs)
 {
-	return rdtsc();
+	return l4_cycles();
 }
 
 static struct clocksource tsc_clock = {
@@ -48,6 +48,7 @@ static struct clocksource tsc_clock = {
 	.rating = 300,
 	.read = read_tsc,
 	.mask = CLOCKSOURCE_MASK(64),
+	.vdso_clock_mode = VDSO_CLOCKMODE_TSC,
 	.flags = CLOCK_SOURCE_IS_CONTINUOUS | CLOCK_SOURCE_VALID_FOR_HRES,
 };
 
@@ -127,9 +128,9 @@ void calibrate_delay(void)
 
 void __delay(unsigned long cycles)
 {
-	u64 start = rdtsc();
+	u64 start = l4_cycles();
 
-	while (rdtsc() - start < cycles)
+	while (l4_cycles() - start < cycles)
 		cpu_relax();
 }
 EXPORT_SYMBOL(__delay);

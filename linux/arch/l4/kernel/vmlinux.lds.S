@@ -41,6 +41,18 @@ SECTIONS
 	jiffies = jiffies_64;
 	RO_DATA(PAGE_SIZE)
 	RW_DATA(L1_CACHE_BYTES, PAGE_SIZE, THREAD_SIZE)
+	/* The page of variables that the vDSO reads, where x86's header says. */
+	. = ALIGN(PAGE_SIZE);
+	__vvar_page = .;
+	.vvar : {
+		__vvar_begin = .;
+#define EMIT_VVAR(name, offset)			\
+		. = __vvar_begin + offset;	\
+		*(.vvar_ ## name)
+#include <asm/vvar.h>
+#undef EMIT_VVAR
+		. = __vvar_begin + PAGE_SIZE;
+	}
 	_edata = .;
 
 	. = ALIGN(PAGE_SIZE);

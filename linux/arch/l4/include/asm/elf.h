@@ -62,7 +62,18 @@ unsigned long get_mmap_base(int is_legacy);
 bool mmap_address_hint_valid(unsigned long addr, unsigned long len);
 unsigned long get_sigframe_size(void);
 
-#define ARCH_DLINFO NEW_AUX_ENT(AT_MINSIGSTKSZ, get_sigframe_size())
+extern unsigned int vdso64_enabled;
+#define ARCH_DLINFO							\
+do {									\
+	if (vdso64_enabled)						\
+		NEW_AUX_ENT(AT_SYSINFO_EHDR,				\
+			    (unsigned long)current->mm->context.vdso);	\
+	NEW_AUX_ENT(AT_MINSIGSTKSZ, get_sigframe_size());		\
+} while (0)
+
+#define ARCH_HAS_SETUP_ADDITIONAL_PAGES 1
+struct linux_binprm;
+int arch_setup_additional_pages(struct linux_binprm *bprm, int uses_interp);
 
 /* x86's mmap code aligns for one old processor unless flags is negative. */
 enum align_flags {

@@ -5,7 +5,8 @@
 
 typedef struct {
 	unsigned long host_task;	/* id, 0: none */
-	void *vdso;
+	void __user *vdso;
+	const struct vdso_image *vdso_image;
 } mm_context_t;
 
 #endif

@@ -9,6 +9,7 @@
 #include <asm/cpufeatures.h>
 #include <asm/desc_defs.h>
 #include <asm/fpu/types.h>
+#include <asm/vdso/processor.h>
 #include <uapi/asm/processor-flags.h>
 #include <uapi/asm/sigcontext.h>
 #include <linux/cache.h>
@@ -74,11 +75,6 @@ extern struct keel_frame init_frame;
 
 unsigned long __get_wchan(struct task_struct *task);
 void start_thread(struct pt_regs *regs, unsigned long ip, unsigned long sp);
-
-static __always_inline void cpu_relax(void)
-{
-	asm volatile("rep; nop" ::: "memory");
-}
 
 static inline void native_cpuid(unsigned int *eax, unsigned int *ebx,
 				unsigned int *ecx, unsigned int *edx)

@@ -5,9 +5,6 @@
 
 #include <x86/include/asm/syscall.h>
 
-static inline bool arch_syscall_is_vdso_sigreturn(struct pt_regs *regs)
-{
-	return false;
-}
+bool arch_syscall_is_vdso_sigreturn(struct pt_regs *regs);
 
 #endif

@@ -8,7 +8,7 @@
 
 typedef unsigned long cycles_t;
 
-static __always_inline u64 rdtsc(void)
+static __always_inline u64 l4_cycles(void)
 {
 	u32 low, high;
 
@@ -18,7 +18,7 @@ static __always_inline u64 rdtsc(void)
 
 static inline cycles_t get_cycles(void)
 {
-	return rdtsc();
+	return l4_cycles();
 }
 #define get_cycles get_cycles
 
