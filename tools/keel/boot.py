@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """What is booted: from the user's choices to a guest for the emulator."""
 
+import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -14,6 +15,8 @@ from .slot import Slot
 COMMON_PARAMETERS = ("console=ttyS0", "rdinit=/keel/init", "random.trust_cpu=on")
 # The emulator's clock is steady; a panic ends the guest instead of leaving it there.
 NATIVE_PARAMETERS = ("panic=-1", "tsc=reliable")
+# Linux's own limit, less what the terminal's settings may take.
+LONGEST_PARAMETERS = 2048 - 128
 # What the suite on the µ-kernel gets: enough to run out of memory in reasonable time.
 TESTS_MEMORY_MB = 512
 
@@ -130,7 +133,7 @@ def check(choices: Choices) -> None:
     """Refuse what cannot work before anything long is begun."""
     if choices.memory_mb < machine.LEAST_MEMORY_MB:
         raise KeelError(f"--mem {choices.memory_mb} is too little", f"at least {machine.LEAST_MEMORY_MB} MB")
-    if choices.timeout_s is not None and choices.timeout_s <= 0:
+    if choices.timeout_s is not None and not choices.timeout_s > 0:  # also what is no number
         raise KeelError("--timeout must be more than 0 seconds")
     if choices.command is not None and not choices.command.strip():
         raise KeelError("--exec needs a command")
@@ -141,3 +144,14 @@ def check(choices: Choices) -> None:
         )
     if "\n" in choices.append:
         raise KeelError("--append must be one line")
+    if len(os.fsencode(linux_parameters(choices, ""))) > LONGEST_PARAMETERS:
+        raise KeelError("--append is too long", f"Linux takes {LONGEST_PARAMETERS} bytes in all")
+    _check_configuration(choices)
+
+
+def _check_configuration(choices: Choices) -> None:
+    """Fill the boot configuration in for nothing: what is wrong with it shows before a build."""
+    if not choices.native:
+        bootconf.fill(bootconf.read(choices.boot_template), ramdisk="", linux_args="", memory_mb=choices.memory_mb)
+    elif choices.boot_template != bootconf.DEFAULT_TEMPLATE:
+        raise KeelError("--boot-conf is for Keel, and --native boots without it", "leave one of them out")

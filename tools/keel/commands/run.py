@@ -30,11 +30,11 @@ def run(settings: Settings, choices: boot.Choices) -> int:
     root = _root(settings, choices)
     packages.require_emulator(settings)
     accelerator = accel.choose(settings, choices.accelerator, choices.icount)
-    if settings.verbose:
-        say(f"accelerator: {accelerator}")
     with slot.taken(settings, "native" if choices.native else "keel") as mine:
+        if choices.gdb and mine.gdb_socket is None:
+            raise KeelError(f"{mine.directory} is too long a path for a socket", "clone into a shorter path")
         described = _guest(settings, choices, mine, root, accelerator)
-        _greet(choices, mine)
+        _greet(settings, choices, accelerator)
         plan = guest.Plan(
             slot=mine,
             command=None if choices.command is None else os.fsencode(choices.command),
@@ -75,13 +75,15 @@ def _guest(
     return boot.keel_guest(settings, choices, mine, ramdisk, parameters, accelerator)
 
 
-def _greet(choices: boot.Choices, mine: slot.Slot) -> None:
+def _greet(settings: Settings, choices: boot.Choices, accelerator: str) -> None:
+    """What is booted and how to leave it; with --exec our error output is the command's alone."""
+    if settings.verbose or choices.gdb or choices.command is None:
+        system = "native Linux" if choices.native else "Linux on Keel"
+        say(f"booting {system}, accelerator: {accelerator}")
     if choices.gdb:
-        if mine.gdb_socket is None:
-            raise KeelError(f"{mine.directory} is too long a path for a socket", "clone into a shorter path")
         say("the guest waits at its first instruction; in another terminal: ./keel gdb")
     if choices.command is None:
-        say("booting; Ctrl-A x ends the guest, and so does leaving its shell")
+        say("Ctrl-A x ends the guest, and so does leaving its shell")
 
 
 def conclude(choices: boot.Choices, outcome: guest.Outcome) -> int:

@@ -76,12 +76,23 @@ def test_a_timeout_has_the_usual_status(tmp_path: Path) -> None:
         boot.Choices(timeout_s=0),
         boot.Choices(command="  "),
         boot.Choices(icount=True, accelerator="kvm"),
+        boot.Choices(timeout_s=float("nan")),
         boot.Choices(append="a\nb"),
+        boot.Choices(append="x" * 2048),
+        boot.Choices(native=True, boot_template=Path("my.conf")),
+        boot.Choices(boot_template=Path("/no/such/boot.conf")),
     ],
 )
 def test_impossible_choices_are_refused(choices: boot.Choices) -> None:
     with pytest.raises(KeelError):
         boot.check(choices)
+
+
+def test_a_bad_boot_configuration_is_refused(tmp_path: Path) -> None:
+    template = tmp_path / "my.conf"
+    template.write_text("task linux { args ${nothing} }")
+    with pytest.raises(KeelError, match="nothing"):
+        boot.check(boot.Choices(boot_template=template))
 
 
 def test_both_systems_get_the_same_parameters_but_for_the_machines_own() -> None:
