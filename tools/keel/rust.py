@@ -5,16 +5,19 @@ import json
 import os
 import re
 import shutil
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from . import packages, process
 from .config import Settings
+from .errors import KeelError
 from .lock import locked
 from .progress import Step
 
 BARE_TARGET = "x86_64-unknown-none"
 OLDEST_RUST = (1, 85)
+DEBIAN_CARGO = "/usr/bin/cargo"
+DEBIAN_RUSTC = "/usr/bin/rustc"
 KERNEL_PROGRAM = "keel-kernel"
 KERNEL_IMAGE = "kernel.elf"
 CORE_CRATES = "core,alloc,compiler_builtins"
@@ -35,6 +38,10 @@ class Toolchain:
         target = str(settings.build / "cargo")
         return {"RUSTC": self.rustc, "CARGO_TARGET_DIR": target, **bootstrap}
 
+    def host(self) -> "Toolchain":
+        """The same compiler for programs that run here."""
+        return replace(self, build_core=False)
+
     def bare_arguments(self) -> list[str]:
         """The arguments that make cargo build for the bare processor."""
         core = [f"-Zbuild-std={CORE_CRATES}"] if self.build_core else []
@@ -45,8 +52,18 @@ def find_toolchain(settings: Settings) -> Toolchain:
     """rustup's compiler where it has the target, else Debian's by its path."""
     if found := _rustup_toolchain():
         return found
+    return debian_toolchain(settings)
+
+
+def debian_toolchain(settings: Settings) -> Toolchain:
+    """Debian's compiler by its path, where it is new enough."""
     packages.require(settings, packages.RUST)
-    return Toolchain("/usr/bin/cargo", "/usr/bin/rustc", build_core=True)
+    version = rust_version(process.output([DEBIAN_RUSTC, "--version"]))
+    if version < OLDEST_RUST:
+        shown, wanted = (".".join(map(str, number)) for number in (version, OLDEST_RUST))
+        remedy = f"{wanted} or later is needed: add bookworm-security to apt's sources, then apt-get install rustc-web"
+        raise KeelError(f"rustc {shown} is too old", remedy)
+    return Toolchain(DEBIAN_CARGO, DEBIAN_RUSTC, build_core=True)
 
 
 def rust_version(text: str) -> tuple[int, int]:
@@ -58,7 +75,10 @@ def rust_version(text: str) -> tuple[int, int]:
 def _rustup_toolchain() -> Toolchain | None:
     if shutil.which("rustup") is None:
         return None
-    sysroot = Path(process.output(["rustup", "run", "stable", "rustc", "--print", "sysroot"]).strip())
+    try:
+        sysroot = Path(process.output(["rustup", "run", "stable", "rustc", "--print", "sysroot"]).strip())
+    except KeelError:
+        return None  # it has no stable compiler
     rustc = sysroot / "bin" / "rustc"
     if not (sysroot / "lib" / "rustlib" / BARE_TARGET).is_dir():
         return None
@@ -69,9 +89,8 @@ def _rustup_toolchain() -> Toolchain | None:
 
 def write_c_header(settings: Settings, header: Path) -> None:
     """The binary interface for C, generated from the crate that defines it; untouched where it is the same."""
-    packages.require(settings, packages.RUST)
     with locked(settings.locks, "rust"):
-        host = Toolchain("/usr/bin/cargo", "/usr/bin/rustc", build_core=False)
+        host = debian_toolchain(settings).host()
         text = process.output(
             [
                 host.cargo,

@@ -6,12 +6,11 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from . import boot, bootconf, guest, guestinit, image, linux, machine, packages, process, rust, slot
+from . import boot, bootconf, checkers, guest, guestinit, image, linux, machine, packages, process, rust, slot
 from .config import Settings
 from .errors import KeelError
 from .progress import Step, say
 
-DEBIAN_PYTHON = "/usr/bin/python3"
 KERNEL_SUITE_TIMEOUT_S = 300.0
 CHECKERS = (
     packages.Need("python3-pytest", ("/usr/lib/python3/dist-packages/pytest",), "runs the tests"),
@@ -74,34 +73,43 @@ def unit(settings: Settings) -> Count:
     """What needs no emulator: the checkers, and the unit tests of the command and the crates."""
     packages.require(settings, CHECKERS)
     python, places = "tools/keel/pyproject.toml", ["tools/keel", "tests", "bench"]
-    present = [place for place in places if (settings.repository / place).exists()]
     total = Count()
-    ruff = process.find("ruff")
-    if ruff:
-        total.add(_run(settings, "ruff", [ruff, "check", "--config", python, "keel", *present]))
-        total.add(_run(settings, "ruff format", [ruff, "format", "--check", "--config", python, *present]))
-    else:
-        say("ruff is not installed here: its checks are skipped")
-        total.skipped += 2
-    total.add(_run(settings, "mypy", ["mypy", "--config-file", python, "tools/keel"]))
-    pytest = [DEBIAN_PYTHON, "-m", "pytest", "-p", "no:cacheprovider", "-c", python]
+    total.add(_ruff(settings, python, places))
+    # The tests import their conftest by its plain name, as pytest lets them.
+    types = ["mypy", "--config-file", python, *places]
+    total.add(_run(settings, "mypy", types, {"MYPYPATH": "tools:tests"}))
+    pytest = [checkers.DEBIAN_PYTHON, "-m", "pytest", "-p", "no:cacheprovider", "-c", python]
     total.add(_run(settings, "command", [*pytest, "tools/keel/tests"], {"PYTHONPATH": "tools"}))
     total.add(_rust_checks(settings))
     return total
 
 
+def _ruff(settings: Settings, configuration: str, places: list[str]) -> Count:
+    try:
+        ruff = str(checkers.ruff(settings))
+    except checkers.CannotFetch as error:
+        say(f"ruff cannot be fetched, its checks are skipped: {error}")
+        return Count(skipped=2)
+    total = _run(settings, "ruff", [ruff, "check", "--config", configuration, "keel", *places])
+    total.add(_run(settings, "ruff format", [ruff, "format", "--check", "--config", configuration, "keel", *places]))
+    return total
+
+
 def _rust_checks(settings: Settings) -> Count:
     # Debian's tools by their path: a rustup without these parts in PATH would shadow them.
-    host = rust.Toolchain("/usr/bin/cargo", "/usr/bin/rustc", build_core=False)
-    env = {**host.environment(settings), "RUSTFMT": "/usr/bin/rustfmt"}
-    env["PATH"] = "/usr/bin:/bin"
-    packages.require(settings, packages.RUST)
+    bare = rust.debian_toolchain(settings)
+    debian = {"CARGO": bare.cargo, "RUSTFMT": "/usr/bin/rustfmt", "PATH": "/usr/bin:/bin"}
+    host = {**bare.host().environment(settings), **debian}
+    clippy = ["/usr/bin/cargo-clippy", "clippy"]
+    tested = ["--workspace", "--lib", "--bin", rust.KERNEL_PROGRAM]
+    deny = ["--", "-D", "warnings"]
     total = Count()
-    total.add(_run(settings, "rustfmt", ["/usr/bin/cargo-fmt", "fmt", "--all", "--check"], env))
-    crates = ["--workspace", "--lib"]
-    lint = ["/usr/bin/cargo", "clippy", *crates, "--", "-D", "warnings"]
-    total.add(_run(settings, "clippy", lint, env))
-    total.add(_run(settings, "crates", ["/usr/bin/cargo", "test", *crates], env))
+    total.add(_run(settings, "rustfmt", ["/usr/bin/cargo-fmt", "fmt", "--all", "--check"], host))
+    lint = [*clippy, "--workspace", "--lib", "--bins", *bare.bare_arguments(), *deny]
+    total.add(_run(settings, "clippy", lint, {**host, **bare.environment(settings)}))
+    lint = [*clippy, "--workspace", "--tests", "--examples", *deny]
+    total.add(_run(settings, "clippy of the tests", lint, host))
+    total.add(_run(settings, "crates", [bare.cargo, "test", *tested], host))
     return total
 
 
@@ -147,7 +155,7 @@ def system(settings: Settings) -> Count:
         linux.build_server,
     ):
         build(settings)
-    argv = [DEBIAN_PYTHON, "-m", "pytest", "-p", "no:cacheprovider", "-v", "tests"]
+    argv = [checkers.DEBIAN_PYTHON, "-m", "pytest", "-p", "no:cacheprovider", "-v", "tests"]
     return _run(settings, "linux", argv)
 
 

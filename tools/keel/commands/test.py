@@ -2,6 +2,7 @@
 """`./keel test`: runs the suites and adds up what they say."""
 
 import sys
+import time
 from collections.abc import Sequence
 
 from ..config import Settings
@@ -11,13 +12,16 @@ from ..suites import SUITES, Count
 
 def test(settings: Settings, names: Sequence[str]) -> int:
     """Run the named suites, all by default; a suite that cannot run counts as failed."""
-    total = Count()
+    total, started = Count(), time.monotonic()
     for name in names or SUITES:
         print(f"suite {name}", flush=True)
+        began = time.monotonic()
         try:
-            total.add(SUITES[name](settings))
+            count = SUITES[name](settings)
         except KeelError as error:
             print(error.line(), file=sys.stderr)
-            total.failed += 1
-    print(f"total: {total.line()}", flush=True)
+            count = Count(failed=1)
+        print(f"suite {name}: {count.line()}, {time.monotonic() - began:.0f} s", flush=True)
+        total.add(count)
+    print(f"total: {total.line()}, {time.monotonic() - started:.0f} s", flush=True)
     return Status.TESTS_FAILED if total.failed else Status.OK
