@@ -87,7 +87,7 @@ impl Ref<Task> {
     fn slot(self, lthread: u16) -> Option<&'static Cell<u64>> {
         if (lthread as usize) < INLINE_LTHREADS {
             // SAFETY: a task outlives every use of its slots.
-            return Some(unsafe { &*(&raw const (*self.as_ptr()).inline[lthread as usize]) });
+            return Some(unsafe { &(*self.as_ptr()).inline[lthread as usize] });
         }
         if self.directory.get() == 0 {
             return None;
