@@ -30,7 +30,7 @@ extern "C" fn main(argument: u64) -> ! {
     match source::claim_timer() {
         Ok(timer) => beat(timer, interval),
         Err(failure) => {
-            println!("heartbeat: no timer: {failure:?}");
+            println!("heartbeat: no timer: {failure}");
             start::stop();
         }
     }
@@ -47,7 +47,7 @@ fn beat(timer: Id, interval: u64) -> ! {
     loop {
         let received = source::set_timer(timer, deadline).and_then(|()| receive(timer, Timeout::Never));
         if let Err(failure) = received {
-            println!("heartbeat: the timer fails: {failure:?}");
+            println!("heartbeat: the timer fails: {failure}");
             start::stop();
         }
         let now = info::now();

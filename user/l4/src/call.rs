@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! The gate: one `syscall` instruction, all registers that any call names, no interpretation.
 
+use core::fmt;
 use keel_abi::call::{Error, Side, Status, REGISTER_WORDS};
 
 /// The registers of a call, before and after it.
@@ -31,6 +32,26 @@ impl Failure {
     /// A failure of the call itself.
     pub const fn call(error: Error) -> Failure {
         Failure { side: Side::Call, error }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.error {
+            Error::NoPartner => "it does not exist",
+            Error::Timeout => "it took too long",
+            Error::Cancelled => "it was cancelled",
+            Error::Aborted => "it was aborted",
+            Error::NoMemory => "the account has too little kernel memory",
+            Error::SendFault => "the sender's page fault took too long",
+            Error::ReceiveFault => "the receiver's page fault took too long",
+            Error::MessageCut => "the message was cut",
+            Error::Invalid => "an argument is impossible",
+            Error::Denied => "there is no right to do this",
+            Error::NotSupported => "the kernel does not do this",
+            Error::Busy => "it belongs to somebody else",
+            Error::Retired => "its versions are used up",
+        })
     }
 }
 

@@ -76,13 +76,18 @@ pub fn copy_initrd(task: &Task<'_>, modules: &[Module<'_>], to: Range, claimed: 
     }
 }
 
+/// Ends the machine because of an error that belongs to `task`.
+fn fail(task: &Task<'_>, what: core::fmt::Arguments<'_>) -> ! {
+    refuse(format_args!("boot.conf:{}: task '{}' {what}", task.name.line, Quoted(task.name.value)))
+}
+
 /// Everything that the task's address space shall hold.
 fn pages(task: &Task<'_>, share: &Share, image: &Image, record: u64) -> Pages {
     let mut pages = Pages::new();
     let whole = image_pages(image, task.kind);
     let mut add = |virt: Range, phys, rights| {
         if pages.add(Mapping { virt, phys, rights }).is_err() {
-            refuse(format_args!("task '{}' has too many mappings", Quoted(task.name.value)));
+            fail(task, format_args!("has its memory in too many pieces"));
         }
     };
     if task.kind == Kind::Server {
@@ -173,21 +178,21 @@ pub fn start<'a>(
     };
     let pages = pages(task, share, image, phys);
     if let Err((what, failure)) = create_all(&new, task, first_number) {
-        refuse(format_args!("task '{}' cannot be started: {what}: {failure:?}", Quoted(task.name.value)));
+        fail(task, format_args!("cannot be started: {what}: {failure}"));
     }
     let server = task.kind == Kind::Server;
     Running { name: task.name.value, number, server, may_end: server || task.may_end, pages }
 }
 
 fn create_all(new: &NewTask, task: &Task<'_>, first_number: u32) -> Result<(), (&'static str, Failure)> {
-    let id = create(new).map_err(|f| ("create", f))?;
-    thread::set_priority(thread::first_of(id), task.priority).map_err(|f| ("priority", f))?;
+    let id = create(new).map_err(|f| ("its creation", f))?;
+    thread::set_priority(thread::first_of(id), task.priority).map_err(|f| ("its priority", f))?;
     if task.tasks > 0 {
-        hand_over(first_number, task.tasks.ilog2() as u64, id).map_err(|f| ("task numbers", f))?;
+        hand_over(first_number, task.tasks.ilog2() as u64, id).map_err(|f| ("its task numbers", f))?;
     }
     for irq in task.irqs.iter() {
-        sigma0::interrupt(irq.value).map_err(|f| ("interrupt line", f))?;
-        source::give(Id::irq(irq.value), id).map_err(|f| ("interrupt line", f))?;
+        let given = sigma0::interrupt(irq.value).and_then(|()| source::give(Id::irq(irq.value), id));
+        given.map_err(|f| ("an interrupt line", f))?;
     }
     Ok(())
 }

@@ -37,14 +37,14 @@ pub fn end(code: u64) -> ! {
 pub fn open_log(port: u16) {
     match sigma0::map(Fpage::io(port, SERIAL_PORTS_LOG2), ALL_PORTS) {
         Ok(_) => uart::open(port),
-        Err(failure) => refuse(format_args!("no serial line for the log at port {port:#x}: {failure:?}")),
+        Err(failure) => refuse(format_args!("no serial line for the log at port {port:#x}: {failure}")),
     }
 }
 
 /// Gets the port that ends the machine.
 pub fn claim_exit() {
     if let Err(failure) = sigma0::map(Fpage::io(DEBUG_EXIT_PORT as u16, EXIT_PORTS_LOG2), ALL_PORTS) {
-        println!("root: no exit port: {failure:?}");
+        println!("root: no exit port: {failure}");
     }
 }
 
@@ -67,7 +67,7 @@ impl Claimed {
             while at < piece.end {
                 let log2 = block_log2(at, at, piece.end);
                 if let Err(failure) = sigma0::map(Fpage::memory(at, log2, FPAGE_RWX), Fpage::WHOLE) {
-                    refuse(format_args!("sigma0 gives no memory at {at:#x}: {failure:?}"));
+                    refuse(format_args!("sigma0 gives no memory at {at:#x}: {failure}"));
                 }
                 at += 1 << log2;
             }

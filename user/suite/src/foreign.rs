@@ -4,6 +4,7 @@
 
 use crate::pool::{self, frame, frame_index, set_frame};
 use crate::threads::{in_image, same_place, QUOTA};
+use core::sync::atomic::{AtomicU64, Ordering};
 use keel_l4::abi::call::KIND_PAGE_FAULT;
 use keel_l4::abi::fpage::FPAGE_RWX;
 use keel_l4::abi::ids::LTHREAD_TASK;
@@ -22,6 +23,9 @@ pub const CODE_64: u64 = 0x33;
 pub const CODE_32: u64 = 0x23;
 /// User data.
 pub const DATA: u64 = 0x2b;
+
+/// Nanoseconds between two looks at a spinning thread.
+const NAP: u64 = 1_000_000;
 
 /// A foreign thread.
 #[derive(Clone, Copy, Debug)]
@@ -112,6 +116,19 @@ impl Foreign {
     /// Lets it go on and returns at once.
     pub fn release(&self) -> Result<(), Failure> {
         send(self.id, Message::label(0), Timeout::Zero)
+    }
+
+    /// Starts it where its code counts in `counter` for ever, and returns while it does.
+    pub fn spin(&self, counter: &AtomicU64) -> Result<(), Failure> {
+        counter.store(0, Ordering::SeqCst);
+        thread::act(self.id, EX_START)?;
+        while counter.load(Ordering::SeqCst) == 0 {
+            if let Ok(fault) = receive(self.id, Timeout::After(NAP)) {
+                let item = same_place(fault.words[0], FPAGE_RWX);
+                send(self.id, Message::label(0).with_maps(&[item]), Timeout::Zero)?;
+            }
+        }
+        Ok(())
     }
 
     /// Answers page faults inside the suite's image with the same page, from `message` on.

@@ -8,7 +8,7 @@ use keel_l4::abi::ids::LTHREAD_TASK;
 use keel_l4::abi::memory::*;
 use keel_l4::abi::{ExRegs, MapItem};
 use keel_l4::call::Failure;
-use keel_l4::ipc::{receive, send_and_wait, wait, Message, Received, Timeout};
+use keel_l4::ipc::{receive, send_and_wait, sleep, wait, Message, Received, Timeout};
 use keel_l4::task::{self, NewTask};
 use keel_l4::{thread, utcb, Fpage, Id};
 
@@ -123,6 +123,17 @@ pub fn helper(main: Main, argument: u64) -> Result<Id, Failure> {
 /// Deletes an lthread.
 pub fn remove(id: Id) -> Result<(), Failure> {
     thread::act(id, EX_DELETE).map(|_| ())
+}
+
+/// Naps that make up a pause.
+const NAPS: u64 = 10;
+
+/// Lets the other threads run for about `nanoseconds`. Each of many short naps gives them a turn, even
+/// where the emulator itself is held up for longer than the whole pause.
+pub fn pause(nanoseconds: u64) {
+    for _ in 0..NAPS {
+        sleep(nanoseconds / NAPS);
+    }
 }
 
 /// Waits for ever.

@@ -4,7 +4,7 @@
 use crate::case::{Case, Outcome};
 use crate::foreign::{code_cli, code_divide, code_int3, code_int32, code_int80, code_ud2};
 use crate::pool::cell;
-use crate::threads::{in_image, park, remove, Spawn};
+use crate::threads::{in_image, park, pause, remove, Spawn};
 use crate::{holds, same};
 use core::mem::offset_of;
 use core::sync::atomic::Ordering::SeqCst;
@@ -12,7 +12,7 @@ use keel_l4::abi::call::*;
 use keel_l4::abi::memory::{EX_CREATE, EX_HANDLER, EX_IP, EX_PAGER, EX_SP, EX_START, EX_TRIGGER};
 use keel_l4::abi::{ExRegs, Frame};
 use keel_l4::call::Failure;
-use keel_l4::ipc::{call, receive, send, sleep, Message, Received, Timeout};
+use keel_l4::ipc::{call, receive, send, Message, Received, Timeout};
 use keel_l4::{thread, utcb, Id, Tag};
 
 pub const CASES: &[Case] = &[
@@ -126,7 +126,7 @@ fn skips() -> Outcome {
     set_field(offset_of!(Frame, ip), landing as *const () as u64);
     set_field(offset_of!(Frame, di), 55);
     send(id, Message { tag: FRAME_TAG, words: [0; 6] }, Timeout::Zero)?;
-    sleep(2_000_000);
+    pause(2_000_000);
     same!("it landed with its argument", cell(1).load(SeqCst), 55);
     Ok(())
 }
@@ -155,7 +155,7 @@ fn bad_ip() -> Outcome {
 
 fn masked_flags() -> Outcome {
     let (id, _) = raised(code_ud2)?;
-    set_field(offset_of!(Frame, flags), u64::MAX & !0x100);
+    set_field(offset_of!(Frame, flags), !0x100);
     set_field(offset_of!(Frame, cs), 0);
     set_field(offset_of!(Frame, ss), 0xffff);
     let got = call(id, Message { tag: FRAME_TAG, words: [0; 6] })?;
@@ -175,13 +175,13 @@ extern "C" fn spinner(_: u64) -> ! {
 
 fn trigger() -> Outcome {
     let id = Spawn::watched(spinner, 0).start()?;
-    sleep(2_000_000);
+    pause(2_000_000);
     thread::act(id, EX_TRIGGER)?;
     let got = receive(id, Timeout::Never)?;
     same!("kind", got.tag.kind(), KIND_TRIGGER);
     let before = cell(2).load(SeqCst);
     send(id, Message::label(0), Timeout::Zero)?;
-    sleep(20_000_000);
+    pause(20_000_000);
     holds!("it runs on", cell(2).load(SeqCst) > before);
     Ok(())
 }
@@ -191,7 +191,7 @@ fn no_handler() -> Outcome {
     let mut record = ExRegs::zeroed();
     record.handler = Id::INVALID.0;
     thread::exchange(id, EX_HANDLER | EX_START, &mut record)?;
-    sleep(2_000_000);
+    pause(2_000_000);
     same!("its state", thread::schedule(id, 0, 0, 0)?.state, STATE_INACTIVE);
     Ok(())
 }

@@ -3,7 +3,7 @@
 
 use crate::case::{Case, Outcome};
 use crate::pool::cell;
-use crate::threads::{child, helper, own, park, remove, Main, Spawn, FIRST_HELPER, LAST_HELPER, RUNNER};
+use crate::threads::{child, helper, own, park, pause, remove, Main, Spawn, FIRST_HELPER, LAST_HELPER, RUNNER};
 use crate::{holds, refused, same};
 use core::sync::atomic::Ordering::SeqCst;
 use keel_l4::abi::call::{ACCOUNT_LTHREADS, STATE_INACTIVE, STATE_READY, STATE_RECEIVING};
@@ -11,7 +11,7 @@ use keel_l4::abi::ids::LTHREAD_TASK;
 use keel_l4::abi::memory::*;
 use keel_l4::abi::ExRegs;
 use keel_l4::call::Failure;
-use keel_l4::ipc::{receive, send, sleep, wait, Message, Timeout};
+use keel_l4::ipc::{receive, send, wait, Message, Timeout};
 use keel_l4::{source, thread, utcb, Id};
 
 pub const CASES: &[Case] = &[
@@ -60,18 +60,18 @@ extern "C" fn count(_: u64) -> ! {
 
 fn argument() -> Outcome {
     helper(tell, 0xdead_beef_0bad_cafe)?;
-    sleep(1_000_000);
+    pause(1_000_000);
     same!("argument", cell(1).load(SeqCst), 0xdead_beef_0bad_cafe);
     Ok(())
 }
 
 fn created_stopped() -> Outcome {
     let id = Spawn::new(tell, 5).create()?;
-    sleep(3_000_000);
+    pause(3_000_000);
     same!("before the start", cell(1).load(SeqCst), 0);
     same!("state", thread::schedule(id, 0, 0, 0)?.state, STATE_INACTIVE);
     thread::act(id, EX_START)?;
-    sleep(3_000_000);
+    pause(3_000_000);
     same!("after the start", cell(1).load(SeqCst), 5);
     Ok(())
 }
@@ -130,18 +130,18 @@ extern "C" fn landed(_: u64) -> ! {
 
 fn ip_and_cancel() -> Outcome {
     let id = helper(idle, 0)?;
-    sleep(1_000_000);
+    pause(1_000_000);
     redirect(id, landed, EX_CANCEL)?;
-    sleep(1_000_000);
+    pause(1_000_000);
     same!("it runs at the new place", cell(3).load(SeqCst), 1);
     Ok(())
 }
 
 fn ip_of_running() -> Outcome {
     let id = helper(count, 0)?;
-    sleep(2_000_000);
+    pause(2_000_000);
     redirect(id, landed, 0)?;
-    sleep(2_000_000);
+    pause(2_000_000);
     same!("it runs at the new place", cell(3).load(SeqCst), 1);
     Ok(())
 }
@@ -152,7 +152,7 @@ fn handler_exchanged() -> Outcome {
     record.handler = utcb::my_id().0;
     thread::exchange(id, EX_HANDLER, &mut record)?;
     same!("the old handler", record.handler, own(RUNNER).0);
-    sleep(1_000_000);
+    pause(1_000_000);
     thread::act(id, EX_TRIGGER | EX_CANCEL)?;
     same!("the trigger comes here", receive(id, Timeout::After(1_000_000_000))?.from, id);
     Ok(())
@@ -160,7 +160,7 @@ fn handler_exchanged() -> Outcome {
 
 fn delete_waiting() -> Outcome {
     let id = helper(idle, 0)?;
-    sleep(1_000_000);
+    pause(1_000_000);
     remove(id)?;
     refused!("a second time", remove(id), Call NoPartner);
     Ok(())
@@ -175,7 +175,7 @@ extern "C" fn vanish(_: u64) -> ! {
 
 fn delete_itself() -> Outcome {
     let id = helper(vanish, 0)?;
-    sleep(2_000_000);
+    pause(2_000_000);
     same!("how far it came", cell(1).load(SeqCst), 1);
     refused!("it is gone", remove(id), Call NoPartner);
     Ok(())
@@ -183,22 +183,22 @@ fn delete_itself() -> Outcome {
 
 fn delete_running() -> Outcome {
     let id = helper(count, 0)?;
-    sleep(2_000_000);
+    pause(2_000_000);
     remove(id)?;
     let counted = cell(2).load(SeqCst);
     holds!("it had run", counted > 0);
-    sleep(2_000_000);
+    pause(2_000_000);
     same!("it does not run any more", cell(2).load(SeqCst), counted);
     Ok(())
 }
 
 fn start_running() -> Outcome {
     let id = helper(count, 0)?;
-    sleep(2_000_000);
+    pause(2_000_000);
     thread::act(id, EX_START)?;
     same!("state", thread::schedule(id, 0, 0, 0)?.state, STATE_READY);
     let waiting = helper(idle, 0)?;
-    sleep(25_000_000);
+    pause(25_000_000);
     thread::act(waiting, EX_START)?;
     same!("a waiting thread waits on", thread::schedule(waiting, 0, 0, 0)?.state, STATE_RECEIVING);
     Ok(())
@@ -313,7 +313,7 @@ fn state_told() -> Outcome {
     thread::exchange(id, EX_PAGER, &mut record)?;
     same!("of a stopped thread", record.state, STATE_INACTIVE);
     thread::act(id, EX_START)?;
-    sleep(2_000_000);
+    pause(2_000_000);
     record.pager = Id::ROOT.0;
     thread::exchange(id, EX_PAGER, &mut record)?;
     same!("of a waiting thread", record.state, STATE_RECEIVING);

@@ -3,7 +3,7 @@
 
 use crate::case::{Case, Outcome};
 use crate::pool::{cell, page, peek, poke, PAGE, WINDOW};
-use crate::threads::{park, remove, Spawn};
+use crate::threads::{park, pause, remove, Spawn};
 use crate::{holds, same};
 use core::sync::atomic::Ordering::SeqCst;
 use keel_l4::abi::call::*;
@@ -11,7 +11,7 @@ use keel_l4::abi::fpage::*;
 use keel_l4::abi::memory::{EX_PAGER, EX_TRIGGER};
 use keel_l4::abi::{ExRegs, Frame, MapItem};
 use keel_l4::call::Failure;
-use keel_l4::ipc::{call, receive, send, sleep, Message, Received, Timeout};
+use keel_l4::ipc::{call, receive, send, Message, Received, Timeout};
 use keel_l4::{mapping, thread, utcb, Fpage, Id, Tag};
 
 pub const CASES: &[Case] = &[
@@ -117,7 +117,7 @@ fn answer() -> Outcome {
     let from = page();
     let (id, _) = fault_of(writer, WINDOW + 8)?;
     send(id, Message::label(0).with_maps(&[to_window(from, FPAGE_RWX)]), Timeout::Zero)?;
-    sleep(2_000_000);
+    pause(2_000_000);
     same!("it went on, its word arrived", (cell(1).load(SeqCst), peek(from + 8)), (1, 4321));
     Ok(())
 }
@@ -143,7 +143,7 @@ fn many_pages() -> Outcome {
     let (id, _) = fault_of(walker, WINDOW)?;
     let item = MapItem { send_base: WINDOW, fpage: Fpage::memory(from, 16, FPAGE_READ).0 };
     send(id, Message::label(0).with_maps(&[item]), Timeout::Zero)?;
-    sleep(2_000_000);
+    pause(2_000_000);
     same!("sum of the pages' words", cell(1).load(SeqCst), 136);
     Ok(())
 }
@@ -160,7 +160,7 @@ fn moves() -> Outcome {
     utcb::set_word(word(core::mem::offset_of!(Frame, di)), 777);
     let tag = Tag::new(0, fault.tag.words());
     send(id, Message { tag, words: [0; 6] }, Timeout::Zero)?;
-    sleep(2_000_000);
+    pause(2_000_000);
     same!("it landed elsewhere", cell(1).load(SeqCst), 777);
     Ok(())
 }
@@ -185,7 +185,7 @@ extern "C" fn page_server(to: u64) -> ! {
 
 fn pager_changed() -> Outcome {
     let server = crate::threads::helper(page_server, utcb::my_id().0)?;
-    sleep(1_000_000);
+    pause(1_000_000);
     let id = Spawn::watched(reader, WINDOW + 64).create()?;
     let mut record = ExRegs::zeroed();
     record.pager = server.0;
@@ -207,7 +207,7 @@ extern "C" fn idle(_: u64) -> ! {
 fn pager_gone() -> Outcome {
     let pager = crate::threads::helper(idle, 0)?;
     let id = Spawn { pager, ..Spawn::new(reader, WINDOW) }.start()?;
-    sleep(2_000_000);
+    pause(2_000_000);
     same!("its state while the pager does not listen", state_of(id)?, STATE_SENDING);
     remove(pager)?;
     same!("its state afterwards", state_of(id)?, STATE_INACTIVE);
@@ -217,7 +217,7 @@ fn pager_gone() -> Outcome {
 fn no_pager() -> Outcome {
     for pager in [Id::NIL, Id::INVALID] {
         let id = Spawn { pager, ..Spawn::new(reader, WINDOW) }.start()?;
-        sleep(2_000_000);
+        pause(2_000_000);
         same!("its state", state_of(id)?, STATE_INACTIVE);
     }
     Ok(())
@@ -228,7 +228,7 @@ fn itself() -> Outcome {
     let mut record = ExRegs::zeroed();
     record.pager = id.0;
     thread::exchange(id, EX_PAGER | keel_l4::abi::memory::EX_START, &mut record)?;
-    sleep(2_000_000);
+    pause(2_000_000);
     same!("its state", state_of(id)?, STATE_INACTIVE);
     Ok(())
 }
@@ -263,7 +263,7 @@ extern "C" fn meddler(to: u64) -> ! {
 fn wrong_answer() -> Outcome {
     let (id, _) = fault_of(reader, WINDOW)?;
     crate::threads::helper(meddler, id.0)?;
-    sleep(5_000_000);
+    pause(5_000_000);
     same!("the meddler's status", cell(3).load(SeqCst), 100 + ERROR_TIMEOUT);
     same!("its state", state_of(id)?, STATE_FAULTED);
     Ok(())

@@ -4,13 +4,13 @@
 use crate::case::{Case, Outcome};
 use crate::foreign::*;
 use crate::pool::{cell, frame, frame_index, page, peek, set_frame, PAGE};
-use crate::threads::in_image;
+use crate::threads::pause;
 use crate::{holds, refused, same};
 use keel_l4::abi::call::*;
 use keel_l4::abi::fpage::*;
 use keel_l4::abi::memory::*;
 use keel_l4::abi::{ExRegs, Frame, MapItem};
-use keel_l4::ipc::{call, receive, sleep, Message, Timeout};
+use keel_l4::ipc::{call, receive, Message, Timeout};
 use keel_l4::{source, thread, Fpage, Id};
 
 pub const CASES: &[Case] = &[
@@ -438,21 +438,11 @@ fn deleted() -> Outcome {
 
 fn task_deleted() -> Outcome {
     let foreign = Foreign::new(code_spin, |f| f.di = cell(4) as *const _ as u64)?;
-    foreign.act(EX_START)?;
-    let mut got = receive(foreign.id, Timeout::Never)?;
-    while got.tag.kind() == KIND_PAGE_FAULT && in_image(got.words[0]) {
-        let item = crate::threads::same_place(got.words[0], FPAGE_RWX);
-        keel_l4::ipc::send(foreign.id, Message::label(0).with_maps(&[item]), Timeout::Zero)?;
-        match receive(foreign.id, Timeout::After(5_000_000)) {
-            Ok(next) => got = next,
-            Err(_) => break,
-        }
-    }
-    sleep(5_000_000);
+    foreign.spin(cell(4))?;
     holds!("it counts", cell(4).load(core::sync::atomic::Ordering::SeqCst) > 0);
     crate::threads::remove_task(foreign.number)?;
     let count = cell(4).load(core::sync::atomic::Ordering::SeqCst);
-    sleep(5_000_000);
+    pause(5_000_000);
     same!("its counter stands", cell(4).load(core::sync::atomic::Ordering::SeqCst), count);
     Ok(())
 }

@@ -4,14 +4,13 @@
 use crate::case::{Case, Outcome};
 use crate::foreign::{code_spin, code_syscall, code_ud2, Foreign};
 use crate::pool::cell;
-use crate::threads::{in_image, same_place};
+use crate::threads::pause;
 use crate::{holds, refused, same};
 use core::sync::atomic::Ordering::SeqCst;
 use keel_l4::abi::call::*;
-use keel_l4::abi::fpage::FPAGE_RWX;
-use keel_l4::abi::memory::{EX_START, EX_TRIGGER};
+use keel_l4::abi::memory::EX_TRIGGER;
 use keel_l4::call::Failure;
-use keel_l4::ipc::{notify, receive, send, sleep, wait, Message, Timeout};
+use keel_l4::ipc::{notify, receive, sleep, wait, Message, Timeout};
 use keel_l4::{thread, utcb, Id};
 
 pub const CASES: &[Case] = &[
@@ -31,17 +30,8 @@ pub const CASES: &[Case] = &[
 /// A foreign thread that counts in cell 4, running.
 fn spinning() -> Result<Foreign, Failure> {
     let foreign = Foreign::new(code_spin, |f| f.di = cell(4) as *const _ as u64)?;
-    foreign.act(EX_START)?;
-    let mut got = receive(foreign.id, Timeout::Never)?;
-    loop {
-        let pages = [same_place(got.words[0], FPAGE_RWX)];
-        debug_assert!(in_image(got.words[0]));
-        send(foreign.id, Message::label(0).with_maps(&pages), Timeout::Zero)?;
-        match receive(foreign.id, Timeout::After(3_000_000)) {
-            Ok(next) => got = next,
-            Err(_) => return Ok(foreign),
-        }
-    }
+    foreign.spin(cell(4))?;
+    Ok(foreign)
 }
 
 fn while_running() -> Outcome {
@@ -51,7 +41,7 @@ fn while_running() -> Outcome {
     same!("kind", got.tag.kind(), KIND_TRIGGER);
     let before = cell(4).load(SeqCst);
     foreign.release()?;
-    sleep(20_000_000);
+    pause(20_000_000);
     holds!("it runs on", cell(4).load(SeqCst) > before);
     Ok(())
 }
@@ -143,7 +133,7 @@ fn again() -> Outcome {
         foreign.release()?;
     }
     let before = cell(4).load(SeqCst);
-    sleep(20_000_000);
+    pause(20_000_000);
     holds!("it runs on", cell(4).load(SeqCst) > before);
     Ok(())
 }

@@ -4,7 +4,7 @@
 use crate::case::{Case, Outcome};
 use crate::foreign::{code_fpu, code_syscall, Foreign};
 use crate::pool::pages;
-use crate::threads::{helper, park};
+use crate::threads::{helper, park, pause};
 use crate::{holds, refused, same};
 use core::sync::atomic::Ordering::SeqCst;
 use keel_l4::abi::memory::{EX_FPU_GET, EX_FPU_SET};
@@ -100,7 +100,7 @@ extern "C" fn keeper(value: u64) -> ! {
 
 fn natives() -> Outcome {
     (1..=3).try_for_each(|value| helper(keeper, value).map(|_| ()))?;
-    sleep(400_000_000);
+    pause(400_000_000);
     let rounds = [3, 4, 5].map(|c| crate::pool::cell(c).load(SeqCst));
     same!("damage, rounds", (crate::pool::cell(1).load(SeqCst), rounds), (0, [100; 3]));
     Ok(())
@@ -175,7 +175,7 @@ fn reserved_mxcsr() -> Outcome {
 
 fn not_mapped() -> Outcome {
     let foreign = with_xmm0(7)?;
-    let kernel = [0xffff_8000_0000_0000, 0xffff_ffff_8010_0000, 1 << 47, u64::MAX & !63];
+    let kernel = [0xffff_8000_0000_0000, 0xffff_ffff_8010_0000, 1 << 47, !63];
     for address in [crate::pool::WINDOW, 0].into_iter().chain(kernel) {
         refused!("reading", get(foreign.id, address), Call Invalid);
         refused!("writing", set(foreign.id, address), Call Invalid);

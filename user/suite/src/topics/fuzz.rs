@@ -17,7 +17,8 @@ use keel_l4::ipc::{call, sleep, Message};
 use keel_l4::task::hand_over;
 use keel_l4::{source, utcb, Id};
 
-pub const CASES: &[Case] = &[("hundred-thousand-random-calls", random_calls), ("random-calls-by-three-threads", three_threads)];
+pub const CASES: &[Case] =
+    &[("hundred-thousand-random-calls", random_calls), ("random-calls-by-three-threads", three_threads)];
 
 /// Calls in all, and time after which a fuzzer that makes none is started anew.
 const CALLS: u64 = 100_000;
@@ -43,8 +44,8 @@ fn word(state: &mut u64) -> u64 {
         6 => Id(cell(SELF).load(SeqCst)).0 | (value & 7) << ID_LTHREAD_SHIFT,
         7 => Id::thread(0, cell(SPARE).load(SeqCst) as u32, (value & 3) as u16, 0).0,
         8 => value % SMALL_IDS,
-        9 => crate::pool::WINDOW + (value & 0xffff_f000) | 12 << 4 | 7,
-        10 => 0x1000 * (value & 0xfff) | 7,
+        9 => (crate::pool::WINDOW + (value & 0xffff_f000)) | 12 << 4 | 7,
+        10 => (0x1000 * (value & 0xfff)) | 7,
         _ => value,
     }
 }

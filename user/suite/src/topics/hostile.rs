@@ -4,17 +4,17 @@
 use crate::case::{Case, Fault, Outcome};
 use crate::foreign::*;
 use crate::pool::{cell, page, PAGE, WINDOW};
-use crate::threads::{child, helper, park, remove_task};
+use crate::threads::{child, helper, park, pause, remove_task};
 use crate::topics::window::slot;
 use crate::{holds, same};
 use core::sync::atomic::Ordering::SeqCst;
 use keel_l4::abi::call::*;
 use keel_l4::abi::fpage::FPAGE_RWX;
-use keel_l4::abi::memory::{EX_DEBUG_SET, EX_START, EX_TRIGGER, FEATURE_FSGSBASE};
+use keel_l4::abi::memory::{EX_DEBUG_SET, EX_TRIGGER, FEATURE_FSGSBASE};
 use keel_l4::abi::{ExRegs, Frame, MapItem};
 use keel_l4::call::{invoke, Failure, Registers};
 use keel_l4::info::info;
-use keel_l4::ipc::{call, receive, send, sleep, Message, Received, Timeout};
+use keel_l4::ipc::{call, receive, send, Message, Received, Timeout};
 use keel_l4::{sigma0, thread, utcb, Fpage, Id};
 
 pub const CASES: &[Case] = &[
@@ -65,7 +65,7 @@ extern "C" fn ones(_: u64) -> ! {
 
 fn all_ones() -> Outcome {
     child(ones, 0)?;
-    sleep(20_000_000);
+    pause(20_000_000);
     same!("calls that returned", cell(1).load(SeqCst), 15);
     all_is_well()
 }
@@ -83,7 +83,7 @@ extern "C" fn numbers(_: u64) -> ! {
 fn every_number() -> Outcome {
     child(numbers, 0)?;
     for _ in 0..100 {
-        sleep(20_000_000);
+        pause(20_000_000);
         if cell(1).load(SeqCst) == 1 {
             return all_is_well();
         }
@@ -100,7 +100,12 @@ extern "C" fn scribble(_: u64) -> ! {
         }
         for number in 0..7u64 {
             let ax = number | IPC_SEND | IPC_RECEIVE | IPC_SEND_ZERO | IPC_RECEIVE_ZERO;
-            invoke(Registers { ax: if number == 0 { ax } else { number }, di: Id::SIGMA0.0, si: 32 << 8 | 128, ..Registers::default() });
+            invoke(Registers {
+                ax: if number == 0 { ax } else { number },
+                di: Id::SIGMA0.0,
+                si: 32 << 8 | 128,
+                ..Registers::default()
+            });
             invoke(Registers { ax: number, di: 0, si: UNMAP_TASK, dx: Id::SIGMA0.0, words: [128; 6] });
         }
         cell(1).fetch_add(1, SeqCst);
@@ -112,7 +117,7 @@ extern "C" fn scribble(_: u64) -> ! {
 
 fn utcb_overwritten() -> Outcome {
     child(scribble, 0)?;
-    sleep(20_000_000);
+    pause(20_000_000);
     same!("rounds", cell(1).load(SeqCst), 3);
     all_is_well()
 }
@@ -170,7 +175,11 @@ fn every_interrupt() -> Outcome {
             4 if got.tag.label() == 4 => (KIND_EXCEPTION, 4),
             _ => (KIND_EXCEPTION, 13),
         };
-        same!("interrupt, kind, label", (number, got.tag.kind(), got.tag.label() as u64), (number, expected.0, expected.1));
+        same!(
+            "interrupt, kind, label",
+            (number, got.tag.kind(), got.tag.label() as u64),
+            (number, expected.0, expected.1)
+        );
     }
     all_is_well()
 }
@@ -231,16 +240,8 @@ fn gs_base() -> Outcome {
 fn gs_base_spinner() -> Outcome {
     for base in BASES {
         let foreign = Foreign::new(code_wrgsbase_spin, |f| (f.di, f.si) = (base, cell(4) as *const _ as u64))?;
-        foreign.act(EX_START)?;
-        let mut got = receive(foreign.id, Timeout::Never)?;
-        while got.tag.kind() == KIND_PAGE_FAULT {
-            let item = crate::threads::same_place(got.words[0], FPAGE_RWX);
-            send(foreign.id, Message::label(0).with_maps(&[item]), Timeout::Zero)?;
-            match receive(foreign.id, Timeout::After(10_000_000)) {
-                Ok(next) => got = next,
-                Err(_) => break,
-            }
-        }
+        foreign.spin(cell(4))?;
+        pause(5_000_000);
         remove_task(foreign.number)?;
     }
     all_is_well()
@@ -306,7 +307,9 @@ fn random_code() -> Outcome {
 /// A frame with random general registers, some of them small numbers.
 fn fresh_words(state: &mut u64) -> Frame {
     let mut frame = Frame::zeroed();
-    for word in [&mut frame.ax, &mut frame.bx, &mut frame.cx, &mut frame.dx, &mut frame.si, &mut frame.di, &mut frame.bp] {
+    for word in
+        [&mut frame.ax, &mut frame.bx, &mut frame.cx, &mut frame.dx, &mut frame.si, &mut frame.di, &mut frame.bp]
+    {
         *word = random(state) >> (random(state) % 64);
     }
     (frame.cs, frame.ss, frame.flags, frame.sp) = (CODE_64, DATA, FLAGS, CODE + PAGE / 2);

@@ -3,7 +3,7 @@
 
 use crate::case::{Case, Outcome};
 use crate::pool::cell;
-use crate::threads::{child, helper, park, Spawn};
+use crate::threads::{child, helper, park, pause, Spawn};
 use crate::{holds, refused, same};
 use core::sync::atomic::Ordering::SeqCst;
 use keel_l4::abi::call::{KIND_USER, MAX_WORDS, REGISTER_WORDS};
@@ -134,10 +134,10 @@ fn send_to_waiting() -> Outcome {
 fn send_before_receive() -> Outcome {
     i_am_in_cell_0();
     let id = helper(sender, 8)?;
-    sleep(2_000_000);
+    pause(2_000_000);
     same!("the sender still waits", cell(1).load(SeqCst), 0);
     same!("word", receive(id, Timeout::Zero)?.words[0], 8);
-    sleep(2_000_000);
+    pause(2_000_000);
     same!("the sender went on", cell(1).load(SeqCst), 1);
     Ok(())
 }
@@ -154,7 +154,7 @@ fn closed_wait() -> Outcome {
     i_am_in_cell_0();
     let first = helper(sender, 1)?;
     let second = helper(sender, 2)?;
-    sleep(2_000_000);
+    pause(2_000_000);
     same!("from the second", receive(second, Timeout::Never)?.words[0], 2);
     same!("then from the first", receive(first, Timeout::Never)?.words[0], 1);
     Ok(())
@@ -292,7 +292,7 @@ fn sleepers_in_order() -> Outcome {
         let id = Spawn::new(sleeper, time).create()?;
         thread::act(id, keel_l4::abi::memory::EX_START)?;
     }
-    sleep(400_000_000);
+    pause(400_000_000);
     let order = [10, 11, 12, 13, 14].map(|n| cell(n).load(SeqCst));
     same!("order of waking", order, [10, 20, 30, 40, 50]);
     Ok(())

@@ -3,14 +3,14 @@
 
 use crate::case::{Case, Outcome};
 use crate::pool::cell;
-use crate::threads::{child, helper, park, remove, remove_task, Spawn};
+use crate::threads::{child, helper, park, pause, remove, remove_task, Spawn};
 use crate::{refused, same};
 use core::sync::atomic::Ordering::SeqCst;
 use keel_l4::abi::call::*;
 use keel_l4::abi::memory::{EX_CANCEL, EX_DELETE, EX_START};
 use keel_l4::abi::Tag;
 use keel_l4::call::{checked, Registers};
-use keel_l4::ipc::{call, call_within, receive, send, sleep, wait, Message, Timeout};
+use keel_l4::ipc::{call, call_within, receive, send, wait, Message, Timeout};
 use keel_l4::{thread, utcb, Error, Id, Side};
 
 pub const CASES: &[Case] = &[
@@ -74,12 +74,12 @@ const fn noted(side: Side, error: Error) -> u64 {
 fn against(partner: Id, main: crate::threads::Main) -> Result<Id, keel_l4::call::Failure> {
     cell(0).store(partner.0, SeqCst);
     let id = helper(main, 0)?;
-    sleep(2_000_000);
+    pause(2_000_000);
     Ok(id)
 }
 
 fn settled() -> u64 {
-    sleep(2_000_000);
+    pause(2_000_000);
     cell(1).load(SeqCst)
 }
 
@@ -139,7 +139,7 @@ extern "C" fn taker(_: u64) -> ! {
 
 fn deleted_in_call() -> Outcome {
     let partner = helper(taker, 0)?;
-    sleep(1_000_000);
+    pause(1_000_000);
     against(partner, caller)?;
     remove(partner)?;
     same!("the caller's status", settled(), noted(Side::Receive, Error::NoPartner));
@@ -196,10 +196,10 @@ extern "C" fn spinner(_: u64) -> ! {
 
 fn cancel_running() -> Outcome {
     let id = helper(spinner, 0)?;
-    sleep(1_000_000);
+    pause(1_000_000);
     thread::act(id, EX_CANCEL)?;
     let before = cell(2).load(SeqCst);
-    sleep(20_000_000);
+    pause(20_000_000);
     crate::holds!("it runs on", cell(2).load(SeqCst) > before);
     thread::act(id, EX_DELETE)?;
     Ok(())
@@ -209,7 +209,7 @@ fn cancel_running() -> Outcome {
 fn send_tag(tag: u64) -> Result<(), keel_l4::call::Failure> {
     let partner = Spawn::new(taker, 0).create()?;
     thread::act(partner, EX_START)?;
-    sleep(1_000_000);
+    pause(1_000_000);
     send(partner, Message { tag: Tag(tag), words: [0; 6] }, Timeout::Zero)
 }
 
@@ -249,7 +249,7 @@ extern "C" fn tag_teller(_: u64) -> ! {
 fn forged_kind() -> Outcome {
     for bit in TAG_KIND_SHIFT..TAG_LABEL_SHIFT {
         let partner = helper(tag_teller, 0)?;
-        sleep(1_000_000);
+        pause(1_000_000);
         // The kernel may refuse the tag or clear what is not a user's to say.
         let sent = send(partner, Message { tag: Tag(1 << bit), words: [0; 6] }, Timeout::Zero);
         if sent.is_ok() {

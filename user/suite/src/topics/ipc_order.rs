@@ -3,12 +3,12 @@
 
 use crate::case::{Case, Outcome};
 use crate::pool::cell;
-use crate::threads::{helper, park};
+use crate::threads::{helper, park, pause};
 use crate::{refused, same};
 use core::sync::atomic::Ordering::SeqCst;
 use keel_l4::abi::call::{KIND_INTERRUPT, KIND_NOTIFY, KIND_USER};
 use keel_l4::info::now;
-use keel_l4::ipc::{notify, receive, send, sleep, wait, Message, Timeout};
+use keel_l4::ipc::{notify, receive, send, wait, Message, Timeout};
 use keel_l4::source::{claim_timer, set_timer};
 use keel_l4::{thread, utcb, Id};
 
@@ -31,7 +31,7 @@ fn queue(count: u64) -> Outcome {
     cell(0).store(utcb::my_id().0, SeqCst);
     for word in 1..=count {
         cell(word as usize).store(helper(sender, word)?.0, SeqCst);
-        sleep(1_000_000);
+        pause(1_000_000);
     }
     Ok(())
 }
@@ -57,7 +57,7 @@ fn interrupt_first() -> Outcome {
     let timer = claim_timer()?;
     queue(1)?;
     set_timer(timer, now())?;
-    sleep(3_000_000);
+    pause(3_000_000);
     let first = wait(Timeout::Zero)?;
     same!("first", (first.tag.kind(), first.from), (KIND_INTERRUPT, timer));
     same!("second", wait(Timeout::Zero)?.tag.kind(), KIND_USER);
@@ -67,7 +67,7 @@ fn interrupt_first() -> Outcome {
 fn notification_before_interrupt() -> Outcome {
     let timer = claim_timer()?;
     set_timer(timer, now())?;
-    sleep(3_000_000);
+    pause(3_000_000);
     notify(utcb::my_id(), 1)?;
     same!("first", wait(Timeout::Zero)?.tag.kind(), KIND_NOTIFY);
     same!("second", wait(Timeout::Zero)?.tag.kind(), KIND_INTERRUPT);

@@ -3,7 +3,7 @@
 
 use crate::case::{Case, Outcome};
 use crate::pool::cell;
-use crate::threads::{child, helper, park, remove};
+use crate::threads::{child, helper, park, pause, remove};
 use crate::{refused, same};
 use core::sync::atomic::Ordering::SeqCst;
 use keel_l4::abi::call::{KIND_NOTIFY, KIND_USER};
@@ -67,9 +67,9 @@ extern "C" fn listener(_: u64) -> ! {
 
 fn wakes() -> Outcome {
     let id = helper(listener, 0)?;
-    sleep(1_000_000);
+    pause(1_000_000);
     notify(id, 0x42)?;
-    sleep(1_000_000);
+    pause(1_000_000);
     same!("word and kind", (cell(1).load(SeqCst), cell(2).load(SeqCst)), (0x42, KIND_NOTIFY + 100));
     Ok(())
 }
@@ -104,9 +104,9 @@ fn with_receive() -> Outcome {
 
 fn from_chief() -> Outcome {
     let child = child(listener, 0)?;
-    sleep(1_000_000);
+    pause(1_000_000);
     notify(child.thread, 7)?;
-    sleep(3_000_000);
+    pause(3_000_000);
     same!("word and kind", (cell(1).load(SeqCst), cell(2).load(SeqCst)), (7, KIND_NOTIFY + 100));
     Ok(())
 }
@@ -122,7 +122,7 @@ extern "C" fn notify_parent(to: u64) -> ! {
 
 fn from_child() -> Outcome {
     child(notify_parent, utcb::my_id().0)?;
-    sleep(5_000_000);
+    pause(5_000_000);
     let denied = (keel_l4::Side::Send as u64) << 8 | keel_l4::Error::Denied as u64;
     same!("the child's status", cell(1).load(SeqCst), denied);
     refused!("nothing came", wait(Timeout::Zero), Receive Timeout);
@@ -149,7 +149,7 @@ fn dies() -> Outcome {
     notify(old, 0xff)?;
     remove(old)?;
     crate::threads::Spawn { number: 9, ..crate::threads::Spawn::new(listener, 0) }.start()?;
-    sleep(2_000_000);
+    pause(2_000_000);
     same!("what the next thread of that number got", cell(1).load(SeqCst), 0);
     Ok(())
 }

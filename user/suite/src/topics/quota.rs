@@ -12,7 +12,7 @@ use keel_l4::abi::fpage::FPAGE_RWX;
 use keel_l4::abi::memory::{AREA_FRAME_PAGES, EX_CREATE, EX_FOREIGN, EX_FRAME};
 use keel_l4::abi::{ExRegs, MapItem};
 use keel_l4::call::Failure;
-use keel_l4::ipc::{call, send, sleep, Message, Timeout};
+use keel_l4::ipc::{call, send, Message, Timeout};
 use keel_l4::source::{account, buy_frames, operate};
 use keel_l4::task::{create_empty, NewTask};
 use keel_l4::{thread, utcb, Error, Fpage, Id};
@@ -56,7 +56,7 @@ fn own_account() -> Outcome {
 
 fn childs_account() -> Outcome {
     let child = child(idle, 0)?;
-    sleep(5_000_000);
+    pause(5_000_000);
     let words = account(child.task)?;
     same!("limit", words[ACCOUNT_LIMIT as usize], QUOTA);
     same!("tasks, lthreads", (words[ACCOUNT_TASKS as usize], words[ACCOUNT_LTHREADS as usize]), (1, 1));
@@ -204,7 +204,7 @@ extern "C" fn breed(_: u64) -> ! {
 
 fn threads_beyond() -> Outcome {
     let child = child(breed, 0)?;
-    sleep(50_000_000);
+    pause(50_000_000);
     same!("the child's error", cell(1).load(SeqCst), ERROR_NO_MEMORY);
     holds!("some threads before", cell(2).load(SeqCst) > 5);
     same!("lthreads accounted", word(child.task, ACCOUNT_LTHREADS)?, cell(2).load(SeqCst) + 1);
@@ -219,7 +219,7 @@ extern "C" fn hoard(_: u64) -> ! {
 
 fn frames_beyond() -> Outcome {
     let child = child(hoard, 0)?;
-    sleep(20_000_000);
+    pause(20_000_000);
     same!("the child's error", cell(1).load(SeqCst), ERROR_NO_MEMORY);
     let words = account(child.task)?;
     holds!("used within the limit", words[ACCOUNT_USED as usize] <= words[ACCOUNT_LIMIT as usize]);
@@ -229,7 +229,7 @@ fn frames_beyond() -> Outcome {
 fn others() -> Outcome {
     let before = word(Id::NIL, ACCOUNT_USED)?;
     let greedy = child(hoard, 0)?;
-    sleep(20_000_000);
+    pause(20_000_000);
     let mine = word(Id::NIL, ACCOUNT_USED)?;
     holds!("our own use the same but for the child's account", mine <= before + QUOTA + 2);
     let foreign = faulted()?;

@@ -3,7 +3,7 @@
 
 use crate::case::{Case, Outcome};
 use crate::pool::cell;
-use crate::threads::{base_priority, child, helper, own, park, Spawn, RUNNER};
+use crate::threads::{base_priority, child, helper, own, park, pause, Spawn, RUNNER};
 use crate::{holds, refused, same};
 use core::sync::atomic::Ordering::SeqCst;
 use keel_l4::abi::call::*;
@@ -84,7 +84,7 @@ fn lower_waits() -> Outcome {
     thread::act(id, EX_START)?;
     spin();
     same!("while we run", cell(1).load(SeqCst), 0);
-    sleep(2_000_000);
+    pause(2_000_000);
     same!("while we sleep", cell(1).load(SeqCst), 1);
     Ok(())
 }
@@ -107,7 +107,7 @@ fn woken_preempts() -> Outcome {
     thread::act(high, EX_START)?;
     let low = helper_at(wait_then_mark, 2, base_priority() - 1)?;
     thread::act(low, EX_START)?;
-    sleep(1_000_000);
+    pause(1_000_000);
     send(low, Message::label(0), Timeout::Zero)?;
     send(high, Message::label(0), Timeout::Zero)?;
     same!("right after the messages: high, low", (cell(1).load(SeqCst), cell(2).load(SeqCst)), (1, 0));
@@ -118,7 +118,7 @@ fn round_robin() -> Outcome {
     for number in 1..=4 {
         thread::act(helper_at(count, number, base_priority() - 1)?, EX_START)?;
     }
-    sleep(400_000_000);
+    pause(400_000_000);
     let counts = [1, 2, 3, 4].map(|n| cell(n).load(SeqCst));
     let (least, most) = (counts.iter().min(), counts.iter().max());
     holds!("every one to have run", least.is_some_and(|n| *n > 0));
@@ -132,7 +132,7 @@ fn slices_weigh() -> Outcome {
     schedule(short, SCHEDULE_SLICE, 0, 5_000_000)?;
     thread::act(long, EX_START)?;
     thread::act(short, EX_START)?;
-    sleep(600_000_000);
+    pause(600_000_000);
     let (long, short) = (cell(1).load(SeqCst), cell(2).load(SeqCst));
     holds!("both to have run", long > 0 && short > 0);
     holds!("the longer slice to have run more", long > 2 * short);
@@ -167,13 +167,10 @@ fn states() -> Outcome {
     let ready = helper_at(count, 2, 1)?;
     thread::act(ready, EX_START)?;
     let (sending, receiving) = (helper(send_to_0, 0)?, helper(mark, 3)?);
-    sleep(2_000_000);
-    for (id, state) in [
-        (stopped, STATE_INACTIVE),
-        (ready, STATE_READY),
-        (sending, STATE_SENDING),
-        (receiving, STATE_RECEIVING),
-    ] {
+    pause(2_000_000);
+    for (id, state) in
+        [(stopped, STATE_INACTIVE), (ready, STATE_READY), (sending, STATE_SENDING), (receiving, STATE_RECEIVING)]
+    {
         same!("state", schedule(id, 0, 0, 0)?.state, state);
     }
     Ok(())
@@ -182,7 +179,7 @@ fn states() -> Outcome {
 fn partner_told() -> Outcome {
     cell(0).store(utcb::my_id().0, SeqCst);
     let id = helper(send_to_0, 0)?;
-    sleep(1_000_000);
+    pause(1_000_000);
     same!("partner", schedule(id, 0, 0, 0)?.partner, utcb::my_id());
     Ok(())
 }
@@ -282,7 +279,7 @@ fn switch_nobody() -> Outcome {
 
 fn switch_waiting() -> Outcome {
     let id = helper(mark, 1)?;
-    sleep(1_000_000);
+    pause(1_000_000);
     thread::switch(id)?;
     thread::switch(own(RUNNER))?;
     thread::switch(Id::ROOT)?;

@@ -3,13 +3,13 @@
 
 use crate::case::{Case, Outcome};
 use crate::pool::{cell, peek, poke, WINDOW};
-use crate::threads::{child, park};
+use crate::threads::{child, park, pause};
 use crate::{holds, refused, same};
 use core::sync::atomic::Ordering::SeqCst;
 use keel_l4::abi::fpage::*;
 use keel_l4::abi::memory::{INFO_MAGIC, REGION_KERNEL, SIGMA0_INFO};
 use keel_l4::info::{info, regions};
-use keel_l4::ipc::{call, sleep, Message};
+use keel_l4::ipc::{call, Message};
 use keel_l4::{sigma0, utcb, Error, Fpage, Id};
 
 pub const CASES: &[Case] = &[
@@ -72,7 +72,7 @@ extern "C" fn ask_for(address: u64) -> ! {
 fn others_page() -> Outcome {
     let at = physical(12)?;
     child(ask_for, at)?;
-    sleep(5_000_000);
+    pause(5_000_000);
     same!("the other's answer", cell(1).load(SeqCst), Error::Busy as u64);
     Ok(())
 }

@@ -3,7 +3,7 @@
 
 use crate::case::{Case, Outcome};
 use crate::pool::cell;
-use crate::threads::{child, helper, own, park, RUNNER};
+use crate::threads::{child, helper, own, park, pause, RUNNER};
 use crate::{holds, refused, same};
 use core::sync::atomic::Ordering::SeqCst;
 use keel_l4::abi::call::*;
@@ -73,7 +73,7 @@ fn timer_replaced() -> Outcome {
     let timer = claim_timer()?;
     let early = now() + 2_000_000;
     set_timer(timer, early)?;
-    sleep(5_000_000);
+    pause(5_000_000);
     let late = now() + 10_000_000;
     set_timer(timer, late)?;
     holds!("only the later time's message", receive(timer, Timeout::Never)?.words[0] >= late);
@@ -83,7 +83,7 @@ fn timer_replaced() -> Outcome {
 fn timer_pending() -> Outcome {
     let timer = claim_timer()?;
     set_timer(timer, now())?;
-    sleep(5_000_000);
+    pause(5_000_000);
     same!("kind", receive(timer, Timeout::Zero)?.tag.kind(), KIND_INTERRUPT);
     Ok(())
 }
@@ -133,7 +133,7 @@ extern "C" fn meddle(timer: u64) -> ! {
 fn timer_denied() -> Outcome {
     let timer = claim_timer()?;
     child(meddle, timer.0)?;
-    sleep(10_000_000);
+    pause(10_000_000);
     same!("the other's status", cell(1).load(SeqCst), ERROR_DENIED);
     refused!("nothing fired", receive(timer, Timeout::Zero), Receive Timeout);
     Ok(())
@@ -148,7 +148,7 @@ fn timer_of_nobody() -> Outcome {
 fn timer_detached() -> Outcome {
     let timer = claim_timer()?;
     set_timer(timer, now())?;
-    sleep(2_000_000);
+    pause(2_000_000);
     detach(timer)?;
     refused!("its message is gone too", wait(Timeout::Zero), Receive Timeout);
     refused!("setting it", set_timer(timer, 1), Call NoPartner);
@@ -162,7 +162,7 @@ extern "C" fn claim(_: u64) -> ! {
 
 fn timer_freed() -> Outcome {
     let id = helper(claim, 0)?;
-    sleep(1_000_000);
+    pause(1_000_000);
     let timer = Id(cell(1).load(SeqCst));
     holds!("a timer", timer != Id::NIL);
     crate::threads::remove(id)?;
@@ -225,7 +225,11 @@ fn no_such_source() -> Outcome {
 
 fn answer_and_status() -> Outcome {
     let answer = call(Id::QUOTA, Message::new(QUOTA_ENLARGE as u32, &[]))?;
-    same!("kind, label of the answer", (answer.tag.kind(), answer.tag.label() as u64), (KIND_KERNEL, ERROR_NOT_SUPPORTED));
+    same!(
+        "kind, label of the answer",
+        (answer.tag.kind(), answer.tag.label() as u64),
+        (KIND_KERNEL, ERROR_NOT_SUPPORTED)
+    );
     let status = send(Id::QUOTA, Message::new(QUOTA_ENLARGE as u32, &[]), Timeout::Never);
     refused!("the same without an answer", status, Send NotSupported);
     Ok(())
@@ -275,7 +279,7 @@ fn line_given() -> Outcome {
     let child = child(attach_line, 0)?;
     give(Id::irq(LINE), child.task)?;
     refused!("the giver has it no more", attach(Id::irq(LINE), IRQ_MODE_DEFAULT), Call Denied);
-    sleep(15_000_000);
+    pause(15_000_000);
     same!("the taker's status", cell(1).load(SeqCst), 1000);
     Ok(())
 }

@@ -13,7 +13,7 @@ use keel_l4::abi::ids::TASK_MAX;
 use keel_l4::abi::memory::{AREA_DEFAULT, AREA_SIZE};
 use keel_l4::abi::MapItem;
 use keel_l4::call::{checked, Failure, Registers};
-use keel_l4::ipc::{call, send, sleep, wait, Message, Timeout};
+use keel_l4::ipc::{call, send, wait, Message, Timeout};
 use keel_l4::task::{create, create_empty, hand_over, NewTask};
 use keel_l4::{source, thread, utcb, Fpage, Id};
 
@@ -58,7 +58,7 @@ fn used() -> Result<[u64; ACCOUNT_WORDS as usize], Failure> {
 
 fn create_and_delete() -> Outcome {
     let child = child(idle, 0)?;
-    sleep(2_000_000);
+    pause(2_000_000);
     same!("it lives", thread::nearest(child.thread)?.0, child.thread);
     remove_task(child.number)?;
     refused!("it is gone", thread::nearest(child.thread), Call NoPartner);
@@ -67,7 +67,7 @@ fn create_and_delete() -> Outcome {
 
 fn argument() -> Outcome {
     child(tell, 77)?;
-    sleep(5_000_000);
+    pause(5_000_000);
     same!("argument", cell(1).load(SeqCst), 77);
     Ok(())
 }
@@ -75,12 +75,12 @@ fn argument() -> Outcome {
 fn leaves_nothing() -> Outcome {
     let plan = child_plan(idle, 0);
     make_child(&plan)?;
-    sleep(5_000_000);
+    pause(5_000_000);
     remove_task(plan.number)?;
     let before = used()?;
     for _ in 0..50 {
         make_child(&plan)?;
-        sleep(500_000);
+        pause(500_000);
         remove_task(plan.number)?;
     }
     same!("the account", used()?, before);
@@ -160,11 +160,11 @@ extern "C" fn count(_: u64) -> ! {
 
 fn running() -> Outcome {
     let child = child(count, 0)?;
-    sleep(20_000_000);
+    pause(20_000_000);
     remove_task(child.number)?;
     let counted = cell(2).load(SeqCst);
     holds!("it had run", counted > 0);
-    sleep(5_000_000);
+    pause(5_000_000);
     same!("it does not run any more", cell(2).load(SeqCst), counted);
     Ok(())
 }
@@ -204,7 +204,7 @@ fn first_tasks_safe() -> Outcome {
 }
 
 fn bad_area() -> Outcome {
-    for area in [AREA_DEFAULT + 4096, 1 << 47, u64::MAX & !(AREA_SIZE - 1), 4096] {
+    for area in [AREA_DEFAULT + 4096, 1 << 47, !(AREA_SIZE - 1), 4096] {
         refused!("creating it", create(&NewTask { area, ..child_plan(idle, 0) }), Call Invalid);
     }
     Ok(())
@@ -218,7 +218,7 @@ extern "C" fn utcb_tell(_: u64) -> ! {
 fn other_area() -> Outcome {
     let area = 0x3000_0000_0000;
     make_child(&NewTask { area, ..child_plan(utcb_tell, 0) })?;
-    sleep(10_000_000);
+    pause(10_000_000);
     same!("UTCB", cell(1).load(SeqCst), area + 0x1000);
     Ok(())
 }
@@ -241,10 +241,10 @@ extern "C" fn raise_itself(wanted: u64) -> ! {
 
 fn mcp_limited() -> Outcome {
     make_child(&NewTask { max_priority: 255, ..child_plan(raise_itself, 200) })?;
-    sleep(10_000_000);
+    pause(10_000_000);
     same!("a priority above the creator's limit", cell(1).load(SeqCst), ERROR_DENIED);
     make_child(&NewTask { max_priority: 20, ..child_plan(raise_itself, 21) })?;
-    sleep(10_000_000);
+    pause(10_000_000);
     same!("a priority above the child's limit", cell(1).load(SeqCst), ERROR_DENIED);
     Ok(())
 }
@@ -271,7 +271,7 @@ fn family() -> Result<(Child, Id), crate::case::Fault> {
     cell(5).store(crate::pool::stack(), SeqCst);
     let child = make_child(&NewTask { max_priority: 1, ..child_plan(parent, number as u64) })?;
     hand_over(number, 0, child.task)?;
-    sleep(20_000_000);
+    pause(20_000_000);
     same!("the child's creation of a task", cell(1).load(SeqCst), 1000);
     Ok((child, Id(cell(2).load(SeqCst))))
 }
@@ -308,7 +308,7 @@ fn hand_over_denied() -> Outcome {
     let child = child(idle, 0)?;
     let (first, count) = task_range();
     refused!("numbers behind ours", hand_over(first + count, 0, child.task), Call Denied);
-    refused!("more than ours", hand_over(first + 1, 16, child.task), Call Denied);
+    refused!("more than ours", hand_over(first + 1, 7, child.task), Call Denied);
     Ok(())
 }
 
@@ -329,7 +329,7 @@ fn child_denied() -> Outcome {
     let mut plan = child_plan(delete_own_task, 0);
     plan.argument = plan.number as u64;
     make_child(&plan)?;
-    sleep(10_000_000);
+    pause(10_000_000);
     same!("the child's status", cell(1).load(SeqCst), ERROR_DENIED);
     Ok(())
 }

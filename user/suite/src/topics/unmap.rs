@@ -3,12 +3,12 @@
 
 use crate::case::{Case, Outcome};
 use crate::pool::{page, pages, peek, poke, PAGE, WINDOW};
-use crate::threads::{child, park, Spawn};
+use crate::threads::{child, park, pause, Spawn};
 use crate::topics::window::{fault_at, fill, map_own, slot};
 use crate::{refused, same};
 use keel_l4::abi::call::{UNMAP_DIRTY, UNMAP_FLUSH, UNMAP_REFERENCED, UNMAP_RIGHTS};
 use keel_l4::abi::fpage::*;
-use keel_l4::ipc::{receive, sleep, Timeout};
+use keel_l4::ipc::{receive, Timeout};
 use keel_l4::mapping::unmap;
 use keel_l4::Fpage;
 
@@ -191,7 +191,7 @@ extern "C" fn suicidal(_: u64) -> ! {
 
 fn empties_itself() -> Outcome {
     child(suicidal, 0)?;
-    sleep(300_000_000);
+    pause(300_000_000);
     same!("rounds", crate::pool::cell(1).load(core::sync::atomic::Ordering::SeqCst), 20);
     Ok(())
 }

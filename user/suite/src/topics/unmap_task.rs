@@ -4,7 +4,7 @@
 use crate::case::{Case, Outcome};
 use crate::foreign::{code_load, code_store, Foreign};
 use crate::pool::{page, pages, peek, PAGE, WINDOW};
-use crate::threads::{child, park};
+use crate::threads::{child, park, pause};
 use crate::topics::window::{fault_at, fill, map_own};
 use crate::{refused, same};
 use keel_l4::abi::call::{CALL_FPAGE_UNMAP, KIND_PAGE_FAULT, KIND_SYSCALL, UNMAP_TASK};
@@ -187,7 +187,7 @@ fn too_many() -> Outcome {
 
 fn beyond() -> Outcome {
     let child = child(idle, 0)?;
-    for bad in [range(1 << 47, 0, 1), range(0, 0, u64::MAX), range(u64::MAX & !0xfff, 0, 1), range(0, 0, 1 << 36)] {
+    for bad in [range(1 << 47, 0, 1), range(0, 0, u64::MAX), range(!0xfff, 0, 1), range(0, 0, 1 << 36)] {
         refused!("unmap", unmap_in(child.task, &[bad]), Call Invalid);
     }
     Ok(())
@@ -216,7 +216,7 @@ fn while_running() -> Outcome {
     for _ in 0..20 {
         let item = MapItem { send_base: PLACE, fpage: Fpage::memory(counter, 12, FPAGE_RWX).0 };
         keel_l4::ipc::send(foreign.id, Message::label(0).with_maps(&[item]), keel_l4::ipc::Timeout::Zero)?;
-        keel_l4::ipc::sleep(2_000_000);
+        pause(2_000_000);
         let before = peek(counter);
         unmap_in(foreign.task, &[range(PLACE, 0, 1)])?;
         let fault = keel_l4::ipc::receive(foreign.id, keel_l4::ipc::Timeout::Never)?;
