@@ -39,10 +39,16 @@ class Result:
         return lines[-1] if lines else ""
 
 
-def keel(*arguments: str, stdin: bytes = b"", timeout_s: float = 600, environment: dict[str, str] | None = None) -> Result:
-    """Run `./keel` with the arguments."""
+def keel(
+    *arguments: str,
+    stdin: bytes = b"",
+    timeout_s: float = 600,
+    environment: dict[str, str] | None = None,
+    command: Path = REPOSITORY / "keel",
+) -> Result:
+    """Run `./keel`, of this clone where no other is given, with the arguments."""
     done = subprocess.run(
-        [sys.executable, str(REPOSITORY / "keel"), *arguments],
+        [sys.executable, str(command), *arguments],
         input=stdin,
         capture_output=True,
         timeout=timeout_s,

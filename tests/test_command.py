@@ -7,6 +7,7 @@ What needs a guest is tested on both systems; what is refused before any guest n
 import gzip
 import io
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -25,6 +26,9 @@ BOOT_CONFIGURATION = 114
 USAGE = 2
 # A refusal must come at once, before anything is built or fetched.
 REFUSAL_LIMIT_S = 30
+# apt tries several times before it gives up.
+ARCHIVE_LIMIT_S = 120
+SMALL_DISK = "16M"
 
 both = pytest.mark.parametrize("system", SYSTEMS)
 
@@ -174,6 +178,65 @@ def test_instruction_clock(system: str) -> None:
     """Under --icount a guest runs as usual."""
     result = run_guest(system, "echo counted", limit_s=300, options=["--icount"])
     assert (result.status, result.output) == (0, "counted\n")
+
+
+def fresh_clone(directory: Path) -> Path:
+    """The command and what it builds from, where nothing is built yet; returns the command."""
+    for part in ("tools", "linux"):
+        shutil.copytree(REPOSITORY / part, directory / part, ignore=shutil.ignore_patterns("__pycache__"))
+    return Path(shutil.copy(REPOSITORY / "keel", directory))
+
+
+@pytest.mark.parametrize("arguments", [["build", "native"], ["run", "--native", "--exec", "true"]], ids=["source", "root"])
+def test_absent_archive(tmp_path: Path, arguments: list[str]) -> None:
+    """Where Debian's archive does not answer and the cache is empty, the line says which setting helps."""
+    nobody = "http://127.0.0.1:9/debian"
+    environment = {**os.environ, "KEEL_MIRROR": nobody, "KEEL_SECURITY_MIRROR": nobody, "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    command = fresh_clone(tmp_path)
+    result = keel(*arguments, environment=environment, timeout_s=ARCHIVE_LIMIT_S, command=command)
+    assert_refused(result, "failed", "KEEL_MIRROR")
+    assert not list((tmp_path / "cache").rglob("*.deb")) and not list((tmp_path / "cache").rglob("*.cpio"))
+
+
+def small_disk(place: Path) -> list[str]:
+    """The words before a command that make `place` a disk of SMALL_DISK for it alone."""
+    user = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
+    script = f'mount -t tmpfs -o size={SMALL_DISK} keel-tests "$0" && exec "$@"'
+    words = ["unshare", *user, "--mount", "sh", "-c", script, str(place)]
+    if subprocess.run([*words, "true"], capture_output=True, check=False).returncode != 0:
+        pytest.skip("this user may not mount a small disk here")
+    return words
+
+
+def on_full_disk(tmp_path: Path, script: str) -> subprocess.CompletedProcess[str]:
+    """Run a script with `./keel` as $keel, whose clone lies on a small disk, and $build as its build directory."""
+    (tmp_path / "source").mkdir()
+    fresh_clone(tmp_path / "source")
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    prepare = f"cp -r {tmp_path}/source/. {disk}; keel={disk}/keel; build={disk}/build; mkdir $build; "
+    return subprocess.run(
+        [*small_disk(disk), "sh", "-c", prepare + script], capture_output=True, text=True, timeout=REFUSAL_LIMIT_S, check=False
+    )
+
+
+def test_disk_full_while_unpacking(tmp_path: Path) -> None:
+    """Linux's source does not fit: one line says so, and no half tree counts as a whole one."""
+    done = on_full_disk(tmp_path, "$keel build native; status=$?; ls $build/linux >&2; echo $status")
+    error, left = done.stderr.strip().rsplit("\n", 1)
+    assert left == "pristine.new"
+    assert_refused(Result(int(done.stdout), "", error), "free some space")
+
+
+def test_disk_full_and_freed(tmp_path: Path) -> None:
+    """A build that a full disk has stopped goes on when there is room again."""
+    done = on_full_disk(
+        tmp_path,
+        "cat /dev/zero > $build/filler 2> /dev/null; $keel build init; echo $?; rm $build/filler; $keel build init; echo $?",
+    )
+    first, second = map(int, done.stdout.split())
+    assert second == 0, done.stderr
+    assert_refused(Result(first, "", done.stderr), "free some space")
 
 
 @pytest.mark.parametrize(

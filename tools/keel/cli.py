@@ -2,7 +2,6 @@
 """Arguments and help of `./keel`; what a verb does is in commands/."""
 
 import argparse
-import errno
 import os
 import signal
 import sys
@@ -21,7 +20,7 @@ from .commands import doctor as doctor_command
 from .commands import run as run_command
 from .commands import test as test_command
 from .config import Settings
-from .errors import Interrupted, KeelError, Status
+from .errors import Interrupted, KeelError, Status, system_error
 from .suites import SUITES
 
 
@@ -181,6 +180,5 @@ def main(arguments: list[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return Status.INTERRUPTED
     except OSError as error:
-        remedy = " (free some space and run it again)" if error.errno == errno.ENOSPC else ""
-        print(f"keel: error: {error.strerror}: {error.filename or 'an output'}{remedy}", file=sys.stderr)
+        print(system_error(str(error.filename or "an output"), error).line(), file=sys.stderr)
         return Status.ERROR

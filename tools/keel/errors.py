@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The failures that end a command with one line, and the exit statuses it may end with."""
 
+import errno
 from enum import IntEnum
+
+FREE_SPACE = "free some space and run it again"
 
 
 class Status(IntEnum):
@@ -34,6 +37,12 @@ class KeelError(Exception):
         """The one line that the user sees."""
         remedy = f" ({self.remedy})" if self.remedy else ""
         return f"keel: error: {self.what}{remedy}"
+
+
+def system_error(what: str, error: OSError, remedy: str = "") -> KeelError:
+    """What the system refused, with its reason; a full disk has a remedy of its own."""
+    full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+    return KeelError(f"{what}: {error.strerror or error}", FREE_SPACE if full else remedy)
 
 
 class Interrupted(Exception):

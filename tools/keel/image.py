@@ -9,7 +9,7 @@ from pathlib import Path
 from . import cpio, packages, process, rootarchive
 from .config import Settings
 from .debian import KEYRING, NETWORK_REMEDY, SUITE, find_mirror, host_access_settings
-from .errors import KeelError
+from .errors import system_error
 from .lock import locked
 from .progress import Step
 
@@ -58,7 +58,7 @@ def _make(settings: Settings, archive: Path) -> None:
             tar_to_cpio(tar, aside)
         aside.replace(archive)
     except OSError as error:
-        raise KeelError(f"cannot write the root file system: {error.strerror}") from error
+        raise system_error("cannot write the root file system", error) from error
     finally:
         tar.unlink(missing_ok=True)
         aside.unlink(missing_ok=True)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from .errors import KeelError
+from .errors import system_error
 from .progress import say
 
 
@@ -17,7 +17,7 @@ def locked(directory: Path, name: str) -> Iterator[None]:
         directory.mkdir(parents=True, exist_ok=True)
         file = (directory / f"{name}.lock").open("w")
     except OSError as error:
-        raise KeelError(f"cannot write in {directory}: {error.strerror}") from error
+        raise system_error(f"cannot write in {directory}", error) from error
     with file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

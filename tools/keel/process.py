@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from .errors import KeelError
+from .errors import FREE_SPACE, KeelError, system_error
 from .progress import Step
 
 PR_SET_PDEATHSIG = 1
@@ -92,7 +92,7 @@ def tail(path: Path) -> str:
 def _failure(what: str, log: Path, remedy: str) -> KeelError:
     text = log.read_text(errors="replace") if log.exists() else ""
     if os.strerror(errno.ENOSPC) in text:
-        return KeelError(f"{what} failed: the disk is full", "free some space and run it again")
+        return KeelError(f"{what} failed: the disk is full", FREE_SPACE)
     print(tail(log), file=sys.stderr)
     return KeelError(f"{what} failed", remedy or f"the whole output is in {log}")
 
@@ -119,7 +119,7 @@ def run_logged(
             _copy_lines(child, file.write, step, measure)
             status = child.wait()
         except OSError as error:
-            raise KeelError(f"{what} failed: {error.strerror}", f"see {log}") from error
+            raise system_error(f"{what} failed", error, f"see {log}") from error
         finally:
             if child.poll() is None:
                 end(child)

@@ -18,7 +18,7 @@ from typing import BinaryIO, cast
 
 from . import cpio, packages, process
 from .config import Settings
-from .errors import KeelError
+from .errors import KeelError, system_error
 from .lock import locked
 from .progress import Step
 
@@ -228,8 +228,8 @@ def _pack_new(directory: Path, archive: Path) -> None:
     except cpio.BrokenArchive as error:
         raise KeelError(str(error)) from error
     except OSError as error:
-        where = f"{error.filename}: " if error.filename else ""
-        raise KeelError(f"{directory} cannot be packed: {where}{error.strerror}") from error
+        where = f": {error.filename}" if error.filename else ""
+        raise system_error(f"{directory} cannot be packed{where}", error) from error
     finally:
         aside.unlink(missing_ok=True)
 
