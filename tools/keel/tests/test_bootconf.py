@@ -18,7 +18,7 @@ def test_the_default_template_is_filled_in() -> None:
     )
     assert "initrd root.cpio\n" in text
     assert "args console=ttyS0 keel.mode=exec\n" in text
-    assert "quota 32768\n" in text
+    assert "quota 26214\n" in text
     assert "$" not in text
 
 
