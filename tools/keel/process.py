@@ -10,13 +10,12 @@ import ctypes
 import errno
 import os
 import selectors
-import shutil
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import NoReturn
 
 from .errors import FREE_SPACE, KeelError, system_error
 from .progress import Step
@@ -183,17 +182,12 @@ def run_shown(argv: Sequence[str], *, cwd: Path | None = None) -> int:
         raise KeelError(f"{argv[0]} is not there", "./keel doctor says what is missing") from error
 
 
-def wait_until(deadline: float, child: subprocess.Popen[bytes]) -> int | None:
-    """The child's status if it ends before the deadline of time.monotonic()."""
+def become(argv: list[str]) -> NoReturn:
+    """Let a program that is the user's from now on, Ctrl-C included, take our place."""
     try:
-        return child.wait(max(0.0, deadline - time.monotonic()))
-    except subprocess.TimeoutExpired:
-        return None
-
-
-def find(program: str) -> str | None:
-    """Where a program lies, if it is in PATH."""
-    return shutil.which(program)
+        os.execvp(argv[0], argv)
+    except OSError as error:
+        raise system_error(f"{argv[0]} cannot be started", error) from error
 
 
 def run_to_stderr(argv: Sequence[str]) -> int:

@@ -2,6 +2,7 @@
 """`./keel gdb`: gdb on a running guest, with the symbols of what runs in it."""
 
 from pathlib import Path
+from typing import NoReturn
 
 from .. import packages, process, slot
 from ..config import Settings
@@ -11,7 +12,7 @@ from ..rust import KERNEL_IMAGE
 VIEWS = ("kernel", "linux")
 
 
-def debug(settings: Settings, view: str | None) -> int:
+def debug(settings: Settings, view: str | None) -> NoReturn:
     """Attach to the only running guest, or to the last one started."""
     packages.require(settings, packages.DEBUGGER)
     guests = [found for found in slot.running(settings) if found.gdb_socket]
@@ -21,7 +22,7 @@ def debug(settings: Settings, view: str | None) -> int:
     native = newest.name.startswith("native")
     if native and view == "kernel":
         raise KeelError("the guest that runs is native Linux, without the µ-kernel", "./keel gdb linux")
-    return process.run_shown(arguments(settings, newest, view or "linux", native))
+    process.become(arguments(settings, newest, view or "linux", native))
 
 
 def arguments(settings: Settings, guest: slot.Slot, view: str, native: bool) -> list[str]:
