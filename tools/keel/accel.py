@@ -18,16 +18,18 @@ def choose(settings: Settings, wanted: str, icount: bool) -> str:
     """tcg or kvm, from auto, tcg or kvm."""
     if wanted == "tcg" or (wanted == "auto" and icount):
         return "tcg"
-    works = kvm_works(settings)
-    if wanted == "kvm" and not works:
-        raise KeelError("KVM does not run a 64-bit guest here", "use --accel tcg")
-    return "kvm" if works else "tcg"
+    reason = obstacle(settings)
+    if wanted == "kvm" and reason:
+        raise KeelError(f"KVM cannot be used: {reason}", "use --accel tcg")
+    return "tcg" if reason else "kvm"
 
 
-def kvm_works(settings: Settings) -> bool:
-    """Whether a guest under KVM answers in 64-bit mode within two seconds."""
+def obstacle(settings: Settings) -> str:
+    """Why KVM cannot be used; empty where a guest under it answers in 64-bit mode within two seconds."""
+    if not KVM_DEVICE.exists():
+        return f"{KVM_DEVICE} is not there"
     if not os.access(KVM_DEVICE, os.R_OK | os.W_OK):
-        return False
+        return f"this user may not open {KVM_DEVICE}"
     probe = _build_probe(settings)
     argv = [
         machine.EMULATOR, "-no-user-config", "-nodefaults", "-no-reboot",
@@ -35,7 +37,9 @@ def kvm_works(settings: Settings) -> bool:
         *("-display", "none"), *("-kernel", str(probe)),
         *("-device", f"isa-debug-exit,iobase={machine.EXIT_PORT:#x},iosize=0x4"),
     ]  # fmt: skip
-    return process.status_of(argv, PROBE_SECONDS) == machine.emulator_status(machine.EXIT_PROBE)
+    if process.status_of(argv, PROBE_SECONDS) != machine.emulator_status(machine.EXIT_PROBE):
+        return f"a 64-bit guest does not answer within {PROBE_SECONDS:g} s"
+    return ""
 
 
 def _build_probe(settings: Settings) -> Path:

@@ -6,7 +6,7 @@ import shutil
 import sys
 from pathlib import Path
 
-from .. import accel, debian, packages, process, rust
+from .. import accel, checkers, debian, image, packages, process, rust, suites
 from ..config import Settings
 from ..errors import KeelError, Status
 
@@ -26,7 +26,8 @@ def doctor(settings: Settings) -> int:
 
 def _programs() -> list[str]:
     problems = []
-    for need in packages.ALL:
+    root_modes = () if os.geteuid() == 0 else image.UNSHARE
+    for need in (*packages.ALL, *root_modes, *suites.CHECKERS, *checkers.VENV):
         if need.met():
             print(f"ok: {need.package}, which {need.why}")
         else:
@@ -73,5 +74,7 @@ def _report_choices(settings: Settings) -> None:
         return
     try:
         print(f"accelerator: {accel.choose(settings, 'auto', icount=False)}")
+        if obstacle := accel.obstacle(settings):
+            print(f"no KVM, which would be faster: {obstacle}")
     except KeelError as error:
         print(f"accelerator: {error.what}")
