@@ -21,6 +21,7 @@ mod notify;
 mod ports;
 mod quota;
 mod schedule;
+mod services;
 mod sigma0;
 mod sources;
 mod tasks;
@@ -39,6 +40,7 @@ pub const ALL: &[(&str, &[Case])] = &[
     ("unmap", unmap::CASES),
     ("unmap-task", unmap_task::CASES),
     ("sigma0", sigma0::CASES),
+    ("services", services::CASES),
     ("faults", faults::CASES),
     ("exceptions", exceptions::CASES),
     ("foreign", foreign_frames::CASES),

@@ -29,6 +29,7 @@ pub const CASES: &[Case] = &[
     ("quota-moves-to-the-child-and-back", moves),
     ("more-than-one-has", more_than_one_has),
     ("map-beyond-the-quota", map_beyond),
+    ("both-partners-of-an-ipc-are-told", both_told),
     ("after-dropping-mappings-it-works-again", drop_and_retry),
     ("threads-beyond-the-quota", threads_beyond),
     ("frames-beyond-the-quota", frames_beyond),
@@ -169,6 +170,39 @@ fn map_beyond() -> Outcome {
     same!("the thread waits on", thread::schedule(foreign.id, 0, 0, 0)?.state, STATE_FAULTED);
     let words = account(foreign.task)?;
     holds!("used within the limit", words[ACCOUNT_USED as usize] <= words[ACCOUNT_LIMIT as usize]);
+    Ok(())
+}
+
+/// Accepts pages at ever new places until a receive fails; its error goes to cell 1, the count to cell 2.
+extern "C" fn collect(_: u64) -> ! {
+    for n in 0..1000 {
+        utcb::set_receive_window(Fpage::memory(0x4000_0000 + (n << 21), 12, FPAGE_RWX));
+        match keel_l4::ipc::wait(Timeout::Never) {
+            Ok(_) => cell(2).store(n + 1, SeqCst),
+            Err(failure) => {
+                cell(1).store((failure.side as u64) << 8 | failure.error as u64, SeqCst);
+                break;
+            }
+        }
+    }
+    park()
+}
+
+fn both_told() -> Outcome {
+    let child = child(collect, 0)?;
+    let item = MapItem { send_base: 0, fpage: Fpage::memory(page(), 12, FPAGE_RWX).0 };
+    let mut sent = 0;
+    let failure = loop {
+        match send(child.thread, Message::label(0).with_maps(&[item]), Timeout::After(1_000_000_000)) {
+            Ok(()) => sent += 1,
+            Err(failure) => break failure,
+        }
+        holds!("an end of the quota", sent < 1000);
+    };
+    same!("the sender's error", failure, Failure { side: keel_l4::Side::Send, error: Error::NoMemory });
+    pause(5_000_000);
+    let received = (cell(1).load(SeqCst), cell(2).load(SeqCst));
+    same!("the receiver's error, messages before", received, (SIDE_RECEIVE << 8 | ERROR_NO_MEMORY, sent));
     Ok(())
 }
 

@@ -308,7 +308,7 @@ fn hand_over_denied() -> Outcome {
     let child = child(idle, 0)?;
     let (first, count) = task_range();
     refused!("numbers behind ours", hand_over(first + count, 0, child.task), Call Denied);
-    refused!("more than ours", hand_over(first + 1, 7, child.task), Call Denied);
+    refused!("more than ours", hand_over(first + 1, (2 * count).ilog2() as u64, child.task), Call Denied);
     Ok(())
 }
 
