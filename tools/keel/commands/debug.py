@@ -7,6 +7,7 @@ from typing import NoReturn
 from .. import packages, process, slot
 from ..config import Settings
 from ..errors import KeelError
+from ..progress import say
 from ..rust import KERNEL_IMAGE
 
 VIEWS = ("kernel", "linux")
@@ -22,6 +23,7 @@ def debug(settings: Settings, view: str | None) -> NoReturn:
     native = newest.name.startswith("native")
     if native and view == "kernel":
         raise KeelError("the guest that runs is native Linux, without the µ-kernel", "./keel gdb linux")
+    say(f"gdb on the guest {newest.name}; hbreak sets a breakpoint in what is not loaded yet")
     process.become(arguments(settings, newest, view or "linux", native))
 
 
@@ -35,5 +37,6 @@ def arguments(settings: Settings, guest: slot.Slot, view: str, native: bool) -> 
         symbols = [kernel, server] if view == "kernel" else [server, kernel]
     argv = ["gdb", "-q", str(symbols[0])]
     for other in symbols[1:]:
-        argv += ["-ex", f"add-symbol-file {other}"]
+        # gdb would ask whether it may.
+        argv += ["-ex", "set confirm off", "-ex", f"add-symbol-file {other}", "-ex", "set confirm on"]
     return [*argv, "-ex", f"target remote {guest.gdb_socket}"]
