@@ -15,13 +15,19 @@
 #include <asm/processor.h>
 #include <uapi/asm/hwcap2.h>
 
-#define CPUID_ADDRESS_SIZES 0x80000008
+#define CPUID_EXTENDED 0x80000000
 #define CPUID_BRAND_FIRST 0x80000002
-#define CPUID_BRAND_COUNT 3
+#define CPUID_BRAND_LAST 0x80000004
+#define CPUID_ADDRESS_SIZES 0x80000008
+/* What Linux assumes of a processor that does not tell. */
+#define DEFAULT_PHYS_BITS 36
+#define DEFAULT_VIRT_BITS 48
+#define AMD_K8 0xf
 
 struct cpuinfo_x86 boot_cpu_data;
 EXPORT_SYMBOL(boot_cpu_data);
 u32 elf_hwcap2 __read_mostly;
+static unsigned int virt_bits;
 
 struct cpuid_words {
 	u32 eax, ebx, ecx, edx;
@@ -38,15 +44,39 @@ static struct cpuid_words __init cpuid_of(u32 leaf, u32 subleaf)
 static void __init read_names(struct cpuinfo_x86 *c)
 {
 	struct cpuid_words w = cpuid_of(0, 0);
-	unsigned int i;
+	u32 leaf;
 
 	memcpy(c->x86_vendor_id, &w.ebx, 4);
 	memcpy(c->x86_vendor_id + 4, &w.edx, 4);
 	memcpy(c->x86_vendor_id + 8, &w.ecx, 4);
-	for (i = 0; i < CPUID_BRAND_COUNT; i++) {
-		w = cpuid_of(CPUID_BRAND_FIRST + i, 0);
-		memcpy(c->x86_model_id + i * sizeof(w), &w, sizeof(w));
+	if (cpuid_of(CPUID_EXTENDED, 0).eax < CPUID_BRAND_LAST)
+		return;
+	for (leaf = CPUID_BRAND_FIRST; leaf <= CPUID_BRAND_LAST; leaf++) {
+		w = cpuid_of(leaf, 0);
+		memcpy(c->x86_model_id + (leaf - CPUID_BRAND_FIRST) * sizeof(w), &w, sizeof(w));
 	}
+}
+
+/* A processor without a name gets the one that x86 Linux gives it. */
+static void __init default_name(struct cpuinfo_x86 *c)
+{
+	if (c->x86_model_id[0])
+		return;
+	if (c->x86 == AMD_K8 && !strcmp(c->x86_vendor_id, "AuthenticAMD"))
+		strscpy(c->x86_model_id, "Hammer", sizeof(c->x86_model_id));
+	else
+		snprintf(c->x86_model_id, sizeof(c->x86_model_id), "%02x/%02x", c->x86,
+			 c->x86_model);
+}
+
+static void __init read_sizes(struct cpuinfo_x86 *c)
+{
+	u32 sizes = DEFAULT_PHYS_BITS | DEFAULT_VIRT_BITS << 8;
+
+	if (cpuid_of(CPUID_EXTENDED, 0).eax >= CPUID_ADDRESS_SIZES)
+		sizes = cpuid_of(CPUID_ADDRESS_SIZES, 0).eax;
+	c->x86_phys_bits = sizes & 0xff;
+	virt_bits = (sizes >> 8) & 0xff;
 }
 
 static void __init read_signature(struct cpuinfo_x86 *c)
@@ -72,10 +102,11 @@ void __init l4_cpu_init(void)
 
 	read_names(c);
 	read_signature(c);
+	default_name(c);
+	read_sizes(c);
 	w = cpuid_of(0x80000001, 0);
 	c->x86_capability[CPUID_8000_0001_EDX] = w.edx;
 	c->x86_capability[CPUID_8000_0001_ECX] = w.ecx;
-	c->x86_phys_bits = cpuid_of(CPUID_ADDRESS_SIZES, 0).eax;
 	if (cpuid_of(0, 0).eax >= 7) {
 		w = cpuid_of(7, 0);
 		c->x86_capability[CPUID_7_0_EBX] = w.ebx;
@@ -131,9 +162,11 @@ static int show_cpuinfo(struct seq_file *m, void *v)
 	for (i = 0; i < ARRAY_SIZE(names); i++)
 		if (test_bit(names[i].feature, (unsigned long *)c->x86_capability))
 			seq_printf(m, " %s", names[i].name);
-	seq_printf(m, "\nbogomips\t: %lu.%02lu\nclflush size\t: %d\n\n",
+	seq_printf(m, "\nbogomips\t: %lu.%02lu\nclflush size\t: %d\n",
 		   loops_per_jiffy / (500000 / HZ), loops_per_jiffy / (5000 / HZ) % 100,
 		   c->x86_cache_alignment);
+	seq_printf(m, "address sizes\t: %u bits physical, %u bits virtual\n\n",
+		   c->x86_phys_bits, virt_bits);
 	return 0;
 }
 
