@@ -35,7 +35,7 @@ class Step:
     def update(self, how_far: str) -> None:
         """Tell how far the step is; cheap enough to be called for every line of output."""
         pause = REDRAW_S if self.terminal else REPEAT_S
-        if time.monotonic() - self.shown >= pause:
+        if time.monotonic() - (self.shown or self.started) >= pause:
             self._show(how_far)
 
     def _show(self, how_far: str) -> None:
