@@ -16,7 +16,7 @@ use crate::thread::{self, Thread};
 use crate::{sched, space};
 use core::cell::Cell;
 use keel_abi::call::TASK_SHARED_QUOTA;
-use keel_abi::fpage::FPAGE_RWX;
+use keel_abi::fpage::{FPAGE_RWX, SPACE_SHIFT};
 use keel_abi::ids::*;
 use keel_abi::memory::*;
 use keel_abi::{Fpage, Id, Info};
@@ -38,6 +38,8 @@ const POOL_MINIMUM: u64 = 8 << 20;
 /// What the boot tables map.
 const BOOT_MAPPED: u64 = 4 << 30;
 
+/// `info` comes first, so it is page aligned as the whole is.
+#[repr(C)]
 struct Facts {
     info: Cell<Info>,
     ram: Intervals,
@@ -50,7 +52,6 @@ struct Facts {
 #[repr(align(4096))]
 struct Aligned(Facts);
 
-/// The information page comes first, so it is page aligned.
 static FACTS: Global<Aligned> = Global::new(Aligned(Facts {
     info: Cell::new(Info::zeroed()),
     ram: Intervals::new(),
@@ -281,7 +282,7 @@ pub fn is_sigma0(task: Ref<Task>) -> bool {
 
 /// Serves a page fault of sigma0: its space is physical memory.
 pub fn sigma0_fault(task: Ref<Task>, address: u64) -> bool {
-    space::fill_from_physical(task, address, Fpage::memory(address, 12, FPAGE_RWX))
+    address >> SPACE_SHIFT == 0 && space::fill_from_physical(task, address, Fpage::memory(address, 12, FPAGE_RWX))
 }
 
 /// The level of the largest page of at most 2^log2 bytes at a physical address that nobody is forbidden to have.
@@ -293,6 +294,11 @@ pub fn physical_page(address: u64, log2: u8) -> Option<u8> {
             && base + paging::span(*level) <= 1 << cpuid::physical_bits()
             && !FACTS.0.forbidden.intersects(base, base + paging::span(*level))
     })
+}
+
+/// Whether the processor can form a physical address.
+pub fn is_physical(address: u64) -> bool {
+    address >> cpuid::physical_bits() == 0
 }
 
 /// Whether a physical address is RAM that users may have.

@@ -126,16 +126,10 @@ fn check(caller: Ref<Thread>, thread: Ref<Thread>, mask: u64, record: &Record) -
     if mask & EX_CALLS != 0 && (thread.has(FOREIGN)) == (field!(record, calls).get() != 0) {
         return Err(Error::NotSupported);
     }
-    if mask & (EX_FPU_GET | EX_FPU_SET) != 0 {
-        fpu_buffer(caller, thread, mask, record)?;
-    }
-    if mask & (EX_DEBUG_GET | EX_DEBUG_SET | EX_TLS) != 0 {
-        extra(thread, mask, record)?;
-    }
     let frame = match (mask & EX_FRAME, field!(record, frame).get()) {
         (0, _) => None,
         (_, keel_abi::call::FRAME_NONE) => Some(None),
-        (_, index) if index == thread.frame_index.get() as u64 => None,
+        (_, index) if has_frame(thread, caller.task, index) => None,
         (_, index) => Some(Some(frame_at(caller.task, index)?)),
     };
     if mask & EX_START != 0 && thread.has(FOREIGN) {
@@ -143,6 +137,13 @@ fn check(caller: Ref<Thread>, thread: Ref<Thread>, mask: u64, record: &Record) -
         if !bound {
             return Err(Error::Invalid);
         }
+    }
+    if mask & (EX_DEBUG_GET | EX_DEBUG_SET | EX_TLS) != 0 {
+        check_extra(thread, mask, record)?;
+    }
+    // Last, because it takes effect at once.
+    if mask & (EX_FPU_GET | EX_FPU_SET) != 0 {
+        fpu_buffer(caller, thread, mask, record)?;
     }
     Ok(Ready { frame })
 }
@@ -154,11 +155,15 @@ fn apply(thread: Ref<Thread>, mask: u64, record: &Record, ready: Ready) {
     if mask & EX_CANCEL != 0 {
         ipc::cancel(thread);
     }
+    if mask & (EX_DEBUG_GET | EX_DEBUG_SET | EX_TLS) != 0 {
+        exchange_extra(thread, mask, record);
+    }
     if mask & !WITHOUT_RECORD != 0 {
         field!(record, state).set(thread.state.get() as u64);
         set_registers(thread, mask, record);
     }
     if mask & EX_START != 0 && matches!(thread.state.get(), State::Inactive | State::Faulted) {
+        ipc::leave_fault(thread);
         sched::wake(thread);
     }
     if mask & EX_TRIGGER != 0 {
@@ -210,24 +215,36 @@ fn fpu_buffer(caller: Ref<Thread>, thread: Ref<Thread>, mask: u64, record: &Reco
     Ok(())
 }
 
-/// Reads and writes debug registers and thread-local descriptors.
-fn extra(thread: Ref<Thread>, mask: u64, record: &Record) -> Result<(), Error> {
-    let state = fpu::extra_of(thread)?;
-    let debug = offset_of!(ExRegs, debug) / 8;
-    let tls = offset_of!(ExRegs, tls) / 8;
-    let words = |from: usize, count: usize| &record.0[from..from + count];
+/// Words of the record: `count` from byte `offset` on.
+fn words<'a>(record: &'a Record, offset: usize, count: usize) -> &'a [Cell<u64>] {
+    &record.0[offset / 8..offset / 8 + count]
+}
+
+/// Whether debug registers and thread-local descriptors can be written, and there is memory for them.
+fn check_extra(thread: Ref<Thread>, mask: u64, record: &Record) -> Result<(), Error> {
+    let debug = words(record, offset_of!(ExRegs, debug), 6);
+    let tls = words(record, offset_of!(ExRegs, tls), 3);
+    if mask & EX_DEBUG_SET != 0 && !fpu::is_valid_debug(debug) {
+        return Err(Error::Invalid);
+    }
+    if mask & EX_TLS != 0 && !tls.iter().all(|descriptor| tables::is_user_descriptor(descriptor.get())) {
+        return Err(Error::Invalid);
+    }
+    fpu::extra_of(thread).map(|_| ())
+}
+
+/// Writes and reads debug registers and thread-local descriptors that `check_extra` has checked.
+fn exchange_extra(thread: Ref<Thread>, mask: u64, record: &Record) {
+    let Some(state) = thread.extra.get() else { return };
+    let debug = words(record, offset_of!(ExRegs, debug), 6);
     if mask & EX_DEBUG_SET != 0 {
-        state.set_debug(words(debug, 6))?;
+        state.set_debug(debug);
     }
     if mask & EX_DEBUG_GET != 0 {
-        state.get_debug(words(debug, 6));
+        state.get_debug(debug);
     }
     if mask & EX_TLS != 0 {
-        if !words(tls, 3).iter().all(|d| tables::is_user_descriptor(d.get())) {
-            return Err(Error::Invalid);
-        }
-        state.set_tls(words(tls, 3));
+        state.set_tls(words(record, offset_of!(ExRegs, tls), 3));
     }
     fpu::reload_extra(thread);
-    Ok(())
 }

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Faults, exceptions and foreign system calls become messages to pager and handler.
 
+use crate::arch::clock;
+use crate::global::Global;
 use crate::print::log;
 use crate::refs::Ref;
 use crate::sched;
 use crate::thread::*;
 use crate::{boot, ipc};
+use core::cell::Cell;
 use keel_abi::call::*;
 use keel_abi::fpage::*;
 use keel_abi::{Id, Tag};
@@ -79,6 +82,10 @@ fn raise(thread: Ref<Thread>, to: Id, message: Message) {
 
 /// Nobody takes a thread's fault: it stops, and the console says so.
 pub fn no_handler(thread: Ref<Thread>) {
+    sched::stop(thread);
+    if !may_report() {
+        return;
+    }
     let frame = thread.frame();
     log!(
         "{:?} stopped: vector {} error {:#x} address {:#x} ip {:#x}, and its handler does not exist",
@@ -88,5 +95,22 @@ pub fn no_handler(thread: Ref<Thread>) {
         frame.cr2.get(),
         frame.ip.get()
     );
-    sched::stop(thread);
+}
+
+/// Lines about stopped threads in one interval.
+const REPORTS: u32 = 8;
+/// That interval in ns.
+const REPORT_INTERVAL: u64 = 1_000_000_000;
+
+/// A line takes the console milliseconds, with interrupts off: users must not be able to ask for many.
+static REPORTED: Global<Cell<(u64, u32)>> = Global::new(Cell::new((0, 0)));
+
+fn may_report() -> bool {
+    let (now, (since, count)) = (clock::now(), REPORTED.get());
+    let fresh = now - since > REPORT_INTERVAL;
+    REPORTED.set(if fresh { (now, 1) } else { (since, count.saturating_add(1)) });
+    if count == REPORTS && !fresh {
+        log!("more threads without a handler stop");
+    }
+    fresh || count < REPORTS
 }

@@ -121,6 +121,10 @@ pub fn map(from: Ref<Task>, to: Ref<Task>, first: u16, log2: u8, grant: bool) ->
         return Err(Error::Denied);
     }
     let target = space_of(to, source.depth + 1, u64::MAX)?;
+    // Ports go down the tree only: no cycles, and the walk that takes them back is as short as the tree is low.
+    if target.depth <= source.depth {
+        return Err(Error::Denied);
+    }
     let record = grant_between(source, target)?;
     for index in range(first, log2) {
         let wanted = bits(index, first, log2) & !word(&source.bitmap, index).get();
@@ -178,24 +182,25 @@ pub fn unmap(task: Ref<Task>, first: u16, log2: u8, itself: bool) {
     }
 }
 
-/// Depth-first along the grants; the depth is bounded by MAX_DEPTH, so recursion is too.
 fn take_back(space: Ref<IoSpace>, first: u16, log2: u8) {
+    range(first, log2).for_each(|index| take_back_word(space, index, bits(index, first, log2)));
+}
+
+/// Depth-first along the grants of these ports; the depth is bounded by MAX_DEPTH, so recursion is too.
+fn take_back_word(space: Ref<IoSpace>, index: usize, ports: u64) {
     let mut at = space.given.first();
     while let Some(grant) = at {
         at = space.given.next(grant);
-        let mut lost = false;
-        for index in range(first, log2) {
-            let granted = word(&grant.bitmap, index);
-            let gone = granted.get() & bits(index, first, log2);
-            granted.set(granted.get() & !gone);
-            let held = word(&grant.to.bitmap, index);
-            held.set(held.get() | gone);
-            lost |= gone != 0;
+        let granted = word(&grant.bitmap, index);
+        let gone = granted.get() & ports;
+        if gone == 0 {
+            continue;
         }
-        if lost {
-            take_back(grant.to, first, log2);
-            tables::forget_ports(grant.to.task);
-        }
+        granted.set(granted.get() & !gone);
+        let held = word(&grant.to.bitmap, index);
+        held.set(held.get() | gone);
+        tables::forget_ports(grant.to.task);
+        take_back_word(grant.to, index, gone);
     }
 }
 

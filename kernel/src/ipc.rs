@@ -326,6 +326,10 @@ fn pass_item(sender: Ref<Thread>, receiver: Ref<Thread>, item: &MapItem, window:
     };
     let grant = item.send_base & MAP_GRANT != 0;
     if fpage.is_io() {
+        // Ports have no other place than their own.
+        if place.source != place.target {
+            return Ok(REFUSED);
+        }
         let done = crate::io::map(sender.task, receiver.task, place.source as u16, place.log2, grant)?;
         return Ok(if done {
             MapItem { send_base: place.target, fpage: Fpage::io(place.source as u16, place.log2).0 }
@@ -353,6 +357,7 @@ fn answer_fault(caller: Ref<Thread>, faulter: Ref<Thread>, tag: Tag) -> Result<(
         }
     }
     // Commit: the faulter runs.
+    caller.waiters.set(caller.waiters.get() - 1);
     if let (Some(utcb), false, true) = (caller.utcb(), faulter.has(FOREIGN), tag.words() as usize >= FRAME_END) {
         for (source, target) in utcb.words[REGISTER_WORDS as usize..FRAME_END].iter().zip(faulter.frame().words()) {
             target.set(source.get());
@@ -399,6 +404,14 @@ fn deliver_kernel_message(sender: Ref<Thread>, receiver: Ref<Thread>) {
     sender.unset(KERNEL_MESSAGE);
     sender.state.set(State::Faulted);
     sender.partner.set(receiver.id);
+    receiver.waiters.set(receiver.waiters.get() + 1);
+}
+
+/// A thread no longer waits for its pager or handler.
+pub fn leave_fault(thread: Ref<Thread>) {
+    if let (State::Faulted, Some(partner)) = (thread.state.get(), find(thread.partner.get())) {
+        partner.waiters.set(partner.waiters.get() - 1);
+    }
 }
 
 /// ORs word 0 into the receiver's notification word.
@@ -499,6 +512,7 @@ pub fn leave_queues(thread: Ref<Thread>) {
             sched::disarm(thread);
         }
         State::Receiving => stop_waiting(thread),
+        State::Faulted => leave_fault(thread),
         _ => {}
     }
 }

@@ -17,6 +17,9 @@ use keel_abi::Side;
 /// Time slice of a new thread.
 pub const DEFAULT_SLICE_NS: u64 = 10_000_000;
 
+/// No slice is shorter: a shorter one would only be interrupts.
+const LEAST_SLICE_NS: u64 = 10_000;
+
 /// What happens at a deadline.
 #[derive(Clone, Copy)]
 pub enum Due {
@@ -151,8 +154,10 @@ pub fn switch_to(to: Option<Ref<Thread>>) {
             unready(to);
             enqueue(cpu, current);
             cpu.current.set(Some(to));
-            // It keeps the processor although the donor may have the higher priority: until the donor's slice ends.
+            // It keeps the processor although the donor may have the higher priority: until the next entry into the
+            // kernel, at the latest when the donor's slice ends.
             cpu.donated.set(true);
+            restart_slice(cpu, current.slice.get());
         }
         Some(_) => {}
     }
@@ -222,14 +227,18 @@ fn pop(cpu: &Cpu) -> Option<Ref<Thread>> {
 fn start_slice(cpu: &Cpu, thread: Ref<Thread>, fresh: bool) {
     cpu.slice_over.set(false);
     let contended = thread.slice.get() != 0 && cpu.queue.has(thread.priority.get());
-    let armed = cpu.slice.is_armed();
-    if armed && (fresh || !contended) {
+    if contended && (fresh || !cpu.slice.is_armed()) {
+        restart_slice(cpu, thread.slice.get());
+    } else if !contended {
         cpu.deadlines.remove(cpu.slice_deadline());
     }
-    if contended && (fresh || !armed) {
-        cpu.deadlines.insert(cpu.slice_deadline(), clock::now() + thread.slice.get(), Due::Slice);
-        program(cpu);
-    }
+}
+
+fn restart_slice(cpu: &Cpu, slice: u64) {
+    let slice = if slice == 0 { DEFAULT_SLICE_NS } else { slice.max(LEAST_SLICE_NS) };
+    cpu.deadlines.remove(cpu.slice_deadline());
+    cpu.deadlines.insert(cpu.slice_deadline(), clock::now().saturating_add(slice), Due::Slice);
+    program(cpu);
 }
 
 /// The end of every entry from user mode: chooses a thread, does what it has to do first, and
@@ -237,13 +246,14 @@ fn start_slice(cpu: &Cpu, thread: Ref<Thread>, fresh: bool) {
 pub fn leave() -> u64 {
     let cpu = cpu();
     loop {
+        let donated = cpu.donated.get();
         let thread = choose(cpu);
         let fresh = cpu.current.replace(Some(thread)) != Some(thread) || cpu.slice_over.get();
         if thread.has(WORK) {
             before_user(thread);
             continue;
         }
-        if fresh || cpu.queue.has(thread.priority.get()) || cpu.slice.is_armed() {
+        if !donated && (fresh || cpu.queue.has(thread.priority.get()) || cpu.slice.is_armed()) {
             start_slice(cpu, thread, fresh);
         }
         if entry::load(thread) {

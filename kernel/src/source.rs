@@ -26,6 +26,9 @@ pub struct Pending;
 /// Interrupt lines that there are structures for (the I/O APICs of a PC have 24 to 120).
 const LINES: usize = 128;
 
+/// Frame pages that are bought at once: bounds the time that takes.
+const MAX_FRAME_PAGES: u64 = 256;
+
 /// A line or a timer.
 pub struct Source {
     attached: Cell<Option<Ref<Thread>>>,
@@ -93,7 +96,7 @@ fn in_table(table: &'static [Source], index: u64) -> Option<Ref<Source>> {
 }
 
 fn line(number: u64) -> Option<Ref<Source>> {
-    if number < apic::line_count() as u64 {
+    if apic::has_line(number) {
         in_table(&LINE_TABLE[..], number)
     } else {
         None
@@ -264,6 +267,8 @@ fn line_operation(caller: Ref<Thread>, line: Ref<Source>, operation: u64, argume
             if argument > IRQ_MODE_LEVEL {
                 return Err(Error::Invalid);
             }
+            line.busy.set(false);
+            line.again.set(false);
             attach(line, caller);
             line.level.set(apic::configure(line.line(), argument));
             apic::unmask(line.line());
@@ -317,7 +322,7 @@ fn quota(caller: Ref<Thread>, operation: u64, w0: u64, w1: u64, answer: &mut Ans
 
 fn buy_frames(task: Ref<Task>, first: u64, count: u64) -> Result<(), Error> {
     let end = first.checked_add(count).filter(|end| *end <= AREA_FRAME_PAGES).ok_or(Error::Invalid)?;
-    if task.area == 0 {
+    if task.area == 0 || count > MAX_FRAME_PAGES {
         return Err(Error::Invalid);
     }
     for page in first..end {

@@ -18,6 +18,9 @@ use keel_abi::fpage::*;
 use keel_abi::memory::*;
 use keel_abi::{Error, Fpage};
 
+/// Pages (of whatever size) and holes that one map item covers at most: a transfer is not interrupted.
+const MAX_MAP_STEPS: u32 = 16_384;
+
 /// Why an operation on a space did not end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Stop {
@@ -251,13 +254,15 @@ fn remove(leaf: Leaf, node: Index) -> u64 {
 
 /// Takes away all that came from `node`, and with `itself` the mapping too.
 fn revoke(node: Index, itself: bool, work: &mut Work) -> Result<(), Stop> {
-    while Nodes.first_child(node) != 0 {
-        let leaf = Nodes.deepest(node);
-        work.state |= remove(Leaf::of(leaf), leaf);
+    let mut at = Nodes.deepest(node);
+    while at != node {
+        let parent = Nodes.parent(at);
+        work.found(remove(Leaf::of(at), at));
         work.step()?;
+        at = Nodes.deepest(parent);
     }
     if itself {
-        work.state |= remove(Leaf::of(node), node);
+        work.found(remove(Leaf::of(node), node));
     }
     Ok(())
 }
@@ -271,6 +276,7 @@ fn reduce(node: Index, itself: bool, keep: u64, work: &mut Work) -> Result<(), S
         if reduced != leaf.entry {
             leaf.cell().set(reduced);
             leaf.flush();
+            work.found(leaf.entry & (ACCESSED | DIRTY));
         }
         work.state |= leaf.entry & (ACCESSED | DIRTY);
         work.step()?;
@@ -284,31 +290,49 @@ pub struct Work {
     state: u64,
     steps: u32,
     polls: bool,
+    progress: bool,
 }
 
 impl Work {
     /// Nothing done yet; interrupts are let in on the way, and the operation may have to begin anew.
     pub fn new() -> Work {
-        Work { state: 0, steps: 0, polls: true }
+        Work { state: 0, steps: 0, polls: true, progress: false }
     }
 
     /// Work inside a transfer, which cannot begin anew: the partner already left its queue.
     pub fn unbroken() -> Work {
-        Work { state: 0, steps: 0, polls: false }
+        Work { state: 0, steps: 0, polls: false, progress: false }
+    }
+
+    /// Notes that an entry with these bits changed.
+    fn found(&mut self, bits: u64) {
+        self.state |= bits;
+        self.progress = true;
+    }
+
+    /// What was found, to be kept when the operation has to begin anew.
+    pub fn keep(&self) -> u64 {
+        self.state
+    }
+
+    /// Takes up what was found before the operation had to begin anew.
+    pub fn resume(state: u64) -> Work {
+        Work { state, ..Work::new() }
     }
 
     /// The UNMAP_* state found.
-    pub fn found(&self) -> u64 {
+    pub fn state(&self) -> u64 {
         use keel_abi::call::{UNMAP_DIRTY, UNMAP_REFERENCED};
         let referenced = if self.state & ACCESSED != 0 { UNMAP_REFERENCED } else { 0 };
         let dirty = if self.state & DIRTY != 0 { UNMAP_DIRTY } else { 0 };
         referenced | dirty
     }
 
-    /// Counts a step; now and then lets interrupts in.
+    /// Counts a step; now and then lets interrupts in. Begins anew only where something was done, or a walk
+    /// over what was done before might never end.
     fn step(&mut self) -> Result<(), Stop> {
         self.steps += 1;
-        if self.polls && self.steps % POLL_INTERVAL == 0 && poll() {
+        if self.polls && self.steps % POLL_INTERVAL == 0 && poll() && self.progress {
             return Err(Stop::Restart);
         }
         Ok(())
@@ -446,7 +470,7 @@ pub fn place(item: Fpage, send_base: u64, window: Fpage) -> Option<Placement> {
 pub fn map(from: Ref<Task>, to: Ref<Task>, place: Placement, item: Fpage, grant: bool) -> Result<u64, Stop> {
     let mut work = Work::unbroken();
     let (mut offset, size, mut arrived) = (0, 1u64 << place.log2, 0);
-    while offset < size {
+    while offset < size && work.steps < MAX_MAP_STEPS {
         work.step()?;
         let (source, target) = (place.source + offset, place.target + offset);
         if in_area(to, target) {
@@ -483,14 +507,16 @@ fn fitting_level(leaf: &Leaf, source: u64, target: u64, rest: u64) -> u8 {
 
 /// The leaf to map from; sigma0's space is filled from physical memory on demand.
 fn find_source(from: Ref<Task>, address: u64, item: Fpage) -> Result<Result<Leaf, u8>, Stop> {
-    let found = find(from, address);
-    if found.is_ok() || !boot::is_sigma0(from) {
-        return Ok(found);
-    }
+    let hole = match find(from, address) {
+        Err(hole) if boot::is_sigma0(from) => hole,
+        found => return Ok(found),
+    };
     match boot::physical_page(address, item.log2()) {
-        None => Ok(Err(0)),
+        None if boot::is_physical(address) => Ok(Err(0)),
+        None => Ok(Err(hole)),
         Some(level) => {
-            let mut level = level;
+            // Not larger than what is empty: smaller pages may have been entered beside it.
+            let mut level = level.min(hole);
             loop {
                 let base = address & !(span(level) - 1);
                 let large = if level > 0 { LARGE } else { 0 };
@@ -524,7 +550,7 @@ fn map_one(
     let physical = (leaf.entry & ADDRESS) + (source & (span(leaf.level) - 1));
     let large = if level > 0 { LARGE } else { 0 };
     let entry = physical | PRESENT | USER | large | leaf.entry & (PWT | PCD) | rights_bits(rights);
-    match clear_target(to, target, level, &leaf, entry, work)? {
+    match clear_target(to, target, level, &leaf, entry, grant, work)? {
         Target::Done => return Ok(rights),
         Target::Refused => return Ok(0),
         Target::Empty => {}
@@ -572,12 +598,14 @@ enum Target {
 }
 
 /// Makes the target slot empty, unless it holds what is to be mapped.
+#[allow(clippy::too_many_arguments)]
 fn clear_target(
     to: Ref<Task>,
     target: u64,
     level: u8,
     source: &Leaf,
     entry: u64,
+    grant: bool,
     work: &mut Work,
 ) -> Result<Target, Stop> {
     let (table, at) = walk(to, target, level);
@@ -596,7 +624,7 @@ fn clear_target(
     if node == 0 || node == source.node() {
         return Ok(Target::Refused);
     }
-    if at == level && old & ADDRESS == entry & ADDRESS && Nodes.parent(node) == source.node() {
+    if !grant && at == level && old & ADDRESS == entry & ADDRESS && Nodes.parent(node) == source.node() {
         cell.set(old | entry & WRITE);
         if entry & NO_EXECUTE == 0 {
             cell.set(cell.get() & !NO_EXECUTE);
@@ -690,6 +718,7 @@ pub fn clear(task: Ref<Task>) -> Result<(), Stop> {
 pub fn free_all(task: Ref<Task>) {
     let root = POOL.physical(task.root_table);
     boot::leave_space(root);
+    let mut work = Work::new();
     let mut at = 0;
     while at < 1 << SPACE_SHIFT {
         let leaf = match find(task, at) {
@@ -700,16 +729,16 @@ pub fn free_all(task: Ref<Task>) {
             Ok(leaf) => leaf,
         };
         at = leaf.address() + span(leaf.level);
-        free_leaf(leaf);
+        free_leaf(leaf, &mut work);
     }
     POOL.give_page(task.root_table, Kind::Table);
 }
 
-fn free_leaf(leaf: Leaf) {
+fn free_leaf(leaf: Leaf, work: &mut Work) {
     let node = leaf.node();
     if node != 0 {
-        // An interrupt that asks for the processor waits: the caller polls between tasks.
-        while revoke(node, true, &mut Work::new()).is_err() {}
+        // Interrupts are let in, but who asks for the processor waits for the end.
+        while revoke(node, true, work).is_err() {}
         return;
     }
     leaf.cell().set(0);

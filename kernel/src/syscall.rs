@@ -89,11 +89,10 @@ fn fpage_unmap(caller: Ref<Thread>) -> Result<(), Stop> {
         io::unmap(caller.task, fpage.port(), fpage.log2(), itself);
         return Ok(());
     }
-    let mut work = Work::new();
+    let mut work = Work::resume(caller.found.take());
     let keep = FPAGE_RWX & !flags & if flags & FPAGE_READ != 0 { 0 } else { FPAGE_RWX };
-    space::unmap(caller.task, fpage.base(), fpage.base() + fpage.size(), keep, itself, &mut work)?;
-    frame.di.set(work.found());
-    Ok(())
+    let done = space::unmap(caller.task, fpage.base(), fpage.base() + fpage.size(), keep, itself, &mut work);
+    report_state(caller, done, &work)
 }
 
 fn unmap_ranges(caller: Ref<Thread>) -> Result<(), Stop> {
@@ -103,7 +102,7 @@ fn unmap_ranges(caller: Ref<Thread>) -> Result<(), Stop> {
     if count > MAX_RANGES {
         return Err(Error::Invalid.into());
     }
-    let mut work = Work::new();
+    let mut work = Work::resume(caller.found.take());
     for pair in utcb.record.chunks_exact(2).take(count as usize) {
         let (address, pages) = (pair[0].get(), pair[1].get());
         let start = address & !(PAGE_SIZE - 1);
@@ -111,10 +110,22 @@ fn unmap_ranges(caller: Ref<Thread>) -> Result<(), Stop> {
         if end > 1 << SPACE_SHIFT || address & (PAGE_SIZE - 1) & !FPAGE_RWX != 0 {
             return Err(Error::Invalid.into());
         }
-        space::unmap(task, start, end, address & FPAGE_RWX, true, &mut work)?;
+        let done = space::unmap(task, start, end, address & FPAGE_RWX, true, &mut work);
+        if done.is_err() {
+            return report_state(caller, done, &work);
+        }
     }
-    frame.di.set(work.found());
-    Ok(())
+    report_state(caller, Ok(()), &work)
+}
+
+/// Tells the state that was found, or keeps it for when the call begins anew.
+fn report_state(caller: Ref<Thread>, done: Result<(), Stop>, work: &Work) -> Result<(), Stop> {
+    match done {
+        Ok(()) => caller.frame().di.set(work.state()),
+        Err(Stop::Restart) => caller.found.set(work.keep()),
+        Err(Stop::Failed(_)) => {}
+    }
+    done
 }
 
 fn thread_switch(caller: Ref<Thread>) -> Result<(), Stop> {

@@ -117,11 +117,17 @@ impl Ref<Task> {
         Slot(self.slot(lthread)?.get()).thread()
     }
 
+    /// Whether a new lthread can have this number: it has no thread and its versions are not used up.
+    fn is_free(self, lthread: u16) -> bool {
+        let used = self.slot(lthread).map_or(0, Cell::get);
+        used == 0 || used & 1 == 1 && used >> 1 < VERSION_MAX as u64
+    }
+
     /// Finds a number and a version for a new lthread (`LTHREAD_TASK`: any number).
     pub fn reserve_lthread(self, wanted: u16) -> Result<Id, Error> {
         let mut lthread = wanted;
         if wanted == LTHREAD_TASK as u16 {
-            lthread = (0..LTHREAD_TASK as u16).find(|n| self.lthread(*n).is_none()).ok_or(Error::NoMemory)?;
+            lthread = (0..LTHREAD_TASK as u16).find(|n| self.is_free(*n)).ok_or(Error::NoMemory)?;
         }
         let slot = self.slot_or_new(lthread)?;
         let version = match slot.get() {

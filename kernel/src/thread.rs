@@ -95,6 +95,8 @@ pub struct Thread {
     pub open: Cell<bool>,
     /// Threads that wait for just this one.
     pub waiters: Cell<u32>,
+    /// What an unmap found before it had to begin anew.
+    pub found: Cell<u64>,
     /// Notification word.
     pub notify: Cell<u64>,
     /// What the kernel sends for it.
@@ -281,6 +283,7 @@ fn blank(id: Id, task: Ref<Task>, utcb: *mut Utcb, plan: &Plan) -> Thread {
         partner: Cell::new(Id::NIL),
         open: Cell::new(false),
         waiters: Cell::new(0),
+        found: Cell::new(0),
         notify: Cell::new(0),
         message: Cell::new(Message { tag: Tag(0), words: [0; 4] }),
         senders: List::new(),
@@ -331,6 +334,13 @@ pub fn frame_at(chief: Ref<Task>, index: u64) -> Result<BoundFrame, Error> {
         return Err(Error::Busy);
     }
     Ok(BoundFrame { page, number, index: index as u32 })
+}
+
+/// Whether a thread's frame is `index` of `chief`'s window.
+pub fn has_frame(thread: Ref<Thread>, chief: Ref<Task>, index: u64) -> bool {
+    let page = space::object_at(chief, AREA_FRAMES + index / FRAMES_PER_PAGE * POOL_PAGE);
+    thread.frame_index.get() as u64 == index
+        && page.is_some_and(|page| POOL.address(page) as u64 == thread.frame_address() & !(POOL_PAGE - 1))
 }
 
 /// Binds a frame to a foreign thread in place of the one that it has; `None` leaves it without.

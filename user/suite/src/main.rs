@@ -2,7 +2,7 @@
 //! The µ-kernel's test suite. A native task that the root task starts with task numbers of its own;
 //! it prints a line for each case and ends the machine with the result.
 //!
-//! `args only=TOPIC` runs one topic.
+//! `args only=TOPIC` runs one topic, `args seed=NUMBER` takes another sequence for what is random.
 
 #![no_std]
 #![no_main]
@@ -37,7 +37,9 @@ extern "C" fn main(argument: u64) -> ! {
         println!("suite: it cannot be set up: {failure:?}");
         start::stop();
     }
-    let only = record::option(record::command_line(record), "only");
+    let line = record::command_line(record);
+    let only = record::option(line, "only");
+    pool::set_seed(record::option(line, "seed").and_then(|word| word.parse().ok()).unwrap_or(0));
     let mut score = Score::default();
     for (topic, cases) in topics::ALL {
         if only.is_none_or(|name| name == *topic) {

@@ -46,6 +46,18 @@ fn next(counter: &AtomicU64, limit: u64) -> u64 {
     index
 }
 
+static SEED: AtomicU64 = AtomicU64::new(0);
+
+/// Chooses another sequence for all that is random.
+pub fn set_seed(seed: u64) {
+    SEED.store(seed, Ordering::Relaxed);
+}
+
+/// The start of a random sequence; `salt`, never zero, keeps the sequences of the cases apart.
+pub fn seed(salt: u64) -> u64 {
+    salt ^ SEED.load(Ordering::Relaxed).wrapping_mul(0x9e37_79b9_7f4a_7c15).max(1) ^ 1
+}
+
 /// Tells which task numbers are the suite's.
 pub fn set_tasks(first: u64, count: u64) {
     FIRST_TASK.store(first, Ordering::Relaxed);

@@ -45,6 +45,12 @@ impl Madt {
         self.isa.get(line as usize).map_or(line, |isa| isa.pin as u32)
     }
 
+    /// Whether a line has its pin for itself: an ISA line that was moved takes the pin of another.
+    pub fn owns_pin(&self, line: u32) -> bool {
+        let moved = |(number, isa): (usize, &Override)| number as u32 != isa.pin as u32 && isa.pin as u32 == line;
+        self.pin(line) != line || !self.isa.iter().enumerate().any(moved)
+    }
+
     /// Whether a line is level triggered, and active low.
     pub fn mode(&self, line: u32) -> (bool, bool) {
         self.isa.get(line as usize).map_or((true, true), |isa| (isa.level, isa.low))

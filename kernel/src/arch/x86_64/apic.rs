@@ -127,9 +127,9 @@ fn write_entry(line: u32, low: u32, high: u32) {
     write_io(io::ENTRY + 2 * line, low);
 }
 
-/// Interrupt lines that there are.
-pub fn line_count() -> u32 {
-    STATE.lines.get()
+/// Whether a line exists: it has a pin, and no other line was moved to that pin.
+pub fn has_line(line: u64) -> bool {
+    line < STATE.lines.get() as u64 && STATE.madt.get().owns_pin(line as u32)
 }
 
 /// The line of a vector.

@@ -4,7 +4,9 @@
 // Reading CPUID is unsafe up to Rust 1.93 and safe from then on.
 #![allow(unused_unsafe)]
 
+use crate::global::Global;
 use core::arch::x86_64::{__cpuid, __cpuid_count};
+use core::cell::Cell;
 
 fn leaf7_ebx() -> u32 {
     // SAFETY: every 64-bit processor has CPUID.
@@ -22,22 +24,36 @@ fn extended_edx() -> u32 {
     unsafe { __cpuid(0x8000_0001).edx }
 }
 
-/// Pages of 1 GB.
-pub fn has_1g_pages() -> bool {
-    extended_edx() & 1 << 26 != 0
+struct Cached {
+    fsgsbase: Cell<bool>,
+    large_pages: Cell<bool>,
+    physical_bits: Cell<u8>,
 }
 
-/// FSGSBASE instructions. Constant after boot; cached, because every thread switch asks.
-pub fn has_fsgsbase() -> bool {
-    FSGSBASE.get()
-}
-
-static FSGSBASE: crate::global::Global<core::cell::Cell<bool>> =
-    crate::global::Global::new(core::cell::Cell::new(false));
+/// What is asked often: a CPUID instruction takes long, and in a virtual machine very long.
+static CACHED: Global<Cached> =
+    Global::new(Cached { fsgsbase: Cell::new(false), large_pages: Cell::new(false), physical_bits: Cell::new(36) });
 
 /// Reads what is asked often.
 pub fn init() {
-    FSGSBASE.set(leaf7_ebx() & 1 != 0);
+    CACHED.fsgsbase.set(leaf7_ebx() & 1 != 0);
+    CACHED.large_pages.set(extended_edx() & 1 << 26 != 0);
+    CACHED.physical_bits.set(read_physical_bits());
+}
+
+/// Pages of 1 GB.
+pub fn has_1g_pages() -> bool {
+    CACHED.large_pages.get()
+}
+
+/// FSGSBASE instructions.
+pub fn has_fsgsbase() -> bool {
+    CACHED.fsgsbase.get()
+}
+
+/// Width of a physical address, at most what a one-to-one user space can show.
+pub fn physical_bits() -> u8 {
+    CACHED.physical_bits.get()
 }
 
 /// SMEP.
@@ -81,9 +97,8 @@ pub fn has_constant_tsc() -> bool {
     unsafe { __cpuid(0x8000_0000).eax >= 0x8000_0007 && __cpuid(0x8000_0007).edx & 1 << 8 != 0 }
 }
 
-/// Width of a physical address, at most what a one-to-one user space can show. 36 bits where CPUID does not tell
-/// (Intel SDM volume 3, 4.1.4).
-pub fn physical_bits() -> u8 {
+/// 36 bits where CPUID does not tell (Intel SDM volume 3, 4.1.4).
+fn read_physical_bits() -> u8 {
     // SAFETY: as above.
     let bits = unsafe {
         if __cpuid(0x8000_0000).eax >= 0x8000_0008 {

@@ -216,8 +216,9 @@ fn change(cpu: &Cpu, thread: Ref<Thread>) {
     tables::set_entry_stack(thread.frame_address() + FRAME_TOP);
     paging::switch(POOL.physical(thread.task.root_table));
     tables::select_ports(thread.task);
-    load_bases(thread.frame());
+    // Descriptors first: the selectors that load_bases loads may name them.
     fpu::change(thread);
+    load_bases(thread.frame());
 }
 
 /// Saves what of the loaded thread is only in the processor.

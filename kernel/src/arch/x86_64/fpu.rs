@@ -257,18 +257,18 @@ pub fn extra_of(thread: Ref<Thread>) -> Result<Ref<Extra>, Error> {
     Ok(extra)
 }
 
+/// Whether debug registers 0 to 3, 6, 7 may have these values: user addresses, no reserved bits.
+pub fn is_valid_debug(words: &[Cell<u64>]) -> bool {
+    /// DR7: no general detect; bit 10 reads as one.
+    const DR7_VALID: u64 = 0xffff_07ff;
+    let addresses = words[..4].iter().all(|address| address.get() >> SPACE_SHIFT == 0);
+    addresses && words[5].get() & !DR7_VALID == 0 && words[4].get() >> 32 == 0
+}
+
 impl Extra {
-    /// Checks and sets debug registers 0 to 3, 6, 7.
-    pub fn set_debug(&self, words: &[Cell<u64>]) -> Result<(), Error> {
-        /// DR7: no general detect; reserved bits are zero but bit 10, which is one.
-        const DR7_VALID: u64 = 0xffff_03ff;
-        let values: [u64; 6] = core::array::from_fn(|number| words[number].get());
-        let addresses = values[..4].iter().all(|address| address >> SPACE_SHIFT == 0);
-        if !addresses || values[5] & !(DR7_VALID | 1 << 10) != 0 || values[4] >> 32 != 0 {
-            return Err(Error::Invalid);
-        }
-        self.debug.iter().zip(values).for_each(|(cell, value)| cell.set(value));
-        Ok(())
+    /// Sets debug registers 0 to 3, 6, 7, which were checked.
+    pub fn set_debug(&self, words: &[Cell<u64>]) {
+        self.debug.iter().zip(words).for_each(|(cell, word)| cell.set(word.get()));
     }
 
     /// Reads them.

@@ -94,7 +94,7 @@ fn run(calls: u64, threads: u64) -> Outcome {
     let spare = task_number();
     let end = now() + LIMIT;
     let before = source::account(Id::NIL)?[ACCOUNT_USED as usize];
-    let (mut seed, mut last) = (0x5eed_0001u64, u64::MAX);
+    let (mut seed, mut last) = (crate::pool::seed(0x5eed_0001), u64::MAX);
     cell(SPARE).store(spare as u64, SeqCst);
     while cell(MADE).load(SeqCst) < calls {
         holds!("an end within 14 s", now() < end);
@@ -103,13 +103,13 @@ fn run(calls: u64, threads: u64) -> Outcome {
             let _ = remove_task(plan.number);
             let _ = remove_task(spare);
             crate::pool::reset_stacks();
-            seed += 0x1000;
+            seed = seed.wrapping_add(0x1000).max(1);
             (plan.argument, plan.sp) = (seed, crate::pool::stack());
             let child = make_child(&plan)?;
             cell(SELF).store(child.thread.0 & !(0xffff << ID_LTHREAD_SHIFT), SeqCst);
             hand_over(spare, 0, child.task)?;
             for extra in 1..threads {
-                start_another(child, seed + extra)?;
+                start_another(child, seed.wrapping_add(extra).max(1))?;
             }
         }
         last = made;

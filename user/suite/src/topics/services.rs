@@ -121,7 +121,7 @@ fn sigma0_refuses() -> Outcome {
 }
 
 fn random_messages() -> Outcome {
-    let mut state = 0x0dd_ba11;
+    let mut state = crate::pool::seed(0x0dd_ba11);
     keel_l4::utcb::set_receive_window(slot(3));
     for _ in 0..5000 {
         let server = if random(&mut state) & 1 == 0 { Id::ROOT } else { Id::SIGMA0 };

@@ -236,8 +236,9 @@ fn answer_and_status() -> Outcome {
 }
 
 fn line_denied() -> Outcome {
-    // Lines 0 and 2 are the system timer's and the cascade's: nobody was given them.
-    for line in [0, 2] {
+    // The system timer's line was given to nobody. It has the pin of line 2, which therefore does not exist.
+    refused!("a line without a pin", attach(Id::irq(2), IRQ_MODE_DEFAULT), Call NoPartner);
+    for line in [0, 1] {
         refused!("attaching", attach(Id::irq(line), IRQ_MODE_DEFAULT), Call Denied);
         refused!("acknowledging", acknowledge(Id::irq(line)), Call Denied);
         refused!("giving", give(Id::irq(line), thread::task_of(own(RUNNER))), Call Denied);
