@@ -18,6 +18,7 @@ BARE_TARGET = "x86_64-unknown-none"
 OLDEST_RUST = (1, 85)
 DEBIAN_CARGO = "/usr/bin/cargo"
 DEBIAN_RUSTC = "/usr/bin/rustc"
+VENDORED_CRATES = Path("/usr/lib/rustlib/src/rust/library/vendor")
 KERNEL_PROGRAM = "keel-kernel"
 KERNEL_IMAGE = "kernel.elf"
 CORE_CRATES = "core,alloc,compiler_builtins"
@@ -44,8 +45,12 @@ class Toolchain:
 
     def bare_arguments(self) -> list[str]:
         """The arguments that make cargo build for the bare processor."""
-        core = [f"-Zbuild-std={CORE_CRATES}"] if self.build_core else []
-        return ["--target", BARE_TARGET, *core]
+        if not self.build_core:
+            return ["--target", BARE_TARGET]
+        # Debian's package brings what the core library's workspace names; cargo would ask crates.io.
+        vendored = ['source.crates-io.replace-with="debian"', f'source.debian.directory="{VENDORED_CRATES}"']
+        source = [word for line in vendored for word in ("--config", line)] if VENDORED_CRATES.is_dir() else []
+        return ["--target", BARE_TARGET, f"-Zbuild-std={CORE_CRATES}", *source]
 
 
 def find_toolchain(settings: Settings) -> Toolchain:
