@@ -14,6 +14,7 @@ use keel_l4::{mapping, sigma0, Fpage};
 pub const CASES: &[Case] = &[
     ("no-right-no-access", no_right),
     ("given-by-sigma0", from_sigma0),
+    ("a-single-odd-port", odd_port),
     ("passed-on", passed_on),
     ("only-the-ports-of-the-fpage", only_those),
     ("taken-back", taken_back),
@@ -62,6 +63,14 @@ fn no_right() -> Outcome {
 fn from_sigma0() -> Outcome {
     take_ports()?;
     (0x80..0x88).for_each(read_port);
+    Ok(())
+}
+
+fn odd_port() -> Outcome {
+    // Bit 0 of a send base is the grant bit, so that the send base of an odd port is the port below.
+    sigma0::map(Fpage::io(0x89, 0), ALL)?;
+    read_port(0x89);
+    same!("passed on", probe(0x89, 0x88, Some(Fpage::io(0x89, 0)))?.1, KIND_SYSCALL);
     Ok(())
 }
 

@@ -273,6 +273,7 @@ fn others() -> Outcome {
 }
 
 fn frames_out() -> Outcome {
+    refused!("more than 256 at once", buy_frames(0, 257), Call Invalid);
     for (first, count) in [(AREA_FRAME_PAGES, 1), (AREA_FRAME_PAGES - 1, 2), (u64::MAX, 1), (1, u64::MAX)] {
         refused!("buying", buy_frames(first, count), Call Invalid);
     }
