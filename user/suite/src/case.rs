@@ -67,8 +67,10 @@ macro_rules! same {
         match (&$got, &$expected) {
             (got, expected) if *got == *expected => (),
             (got, expected) => {
-                let text = format_args!("{}: expected {:x?}, got {:x?}", $what, expected, got);
-                return Err($crate::case::Fault::new(text));
+                return Err($crate::case::Fault::new(format_args!(
+                    "{}: expected {:x?}, got {:x?}",
+                    $what, expected, got
+                )))
             }
         }
     };
