@@ -326,13 +326,13 @@ fn pass_item(sender: Ref<Thread>, receiver: Ref<Thread>, item: &MapItem, window:
     };
     let grant = item.send_base & MAP_GRANT != 0;
     if fpage.is_io() {
-        // Ports have no other place than their own.
-        if place.source != place.target {
+        // Ports have no other place than their own. Bit 0 of the send base is the grant bit.
+        if place.source & !MAP_GRANT != place.target & !MAP_GRANT {
             return Ok(REFUSED);
         }
         let done = crate::io::map(sender.task, receiver.task, place.source as u16, place.log2, grant)?;
         return Ok(if done {
-            MapItem { send_base: place.target, fpage: Fpage::io(place.source as u16, place.log2).0 }
+            MapItem { send_base: place.source, fpage: Fpage::io(place.source as u16, place.log2).0 }
         } else {
             REFUSED
         });

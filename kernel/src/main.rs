@@ -30,6 +30,8 @@ mod boot;
 #[cfg(not(test))]
 mod exregs;
 #[cfg(not(test))]
+mod fast;
+#[cfg(not(test))]
 mod fault;
 #[cfg(not(test))]
 mod global;

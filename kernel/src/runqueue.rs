@@ -14,16 +14,31 @@ pub struct Ready;
 pub struct RunQueue<T: Linked<Ready>> {
     lists: [List<T, Ready>; PRIORITIES as usize],
     occupied: [Cell<u64>; PRIORITIES as usize / 64],
+    /// The highest priority that has a thread, plus one; 0 if none has. Read at every IPC.
+    above: Cell<u16>,
 }
 
 impl<T: Linked<Ready>> RunQueue<T> {
     /// Nothing is ready.
     pub const fn new() -> Self {
-        RunQueue { lists: [const { List::new() }; PRIORITIES as usize], occupied: [const { Cell::new(0) }; 4] }
+        RunQueue {
+            above: Cell::new(0),
+            lists: [const { List::new() }; PRIORITIES as usize],
+            occupied: [const { Cell::new(0) }; 4],
+        }
     }
 
     /// The highest priority that has a thread, or `None`.
     pub fn top(&self) -> Option<u8> {
+        self.above.get().checked_sub(1).map(|top| top as u8)
+    }
+
+    /// Whether no thread of this or a higher priority is ready.
+    pub fn is_below(&self, priority: u8) -> bool {
+        self.above.get() <= priority as u16
+    }
+
+    fn find_top(&self) -> Option<u8> {
         for (index, word) in self.occupied.iter().enumerate().rev() {
             if word.get() != 0 {
                 return Some((index as u32 * 64 + 63 - word.get().leading_zeros()) as u8);
@@ -55,6 +70,9 @@ impl<T: Linked<Ready>> RunQueue<T> {
         if self.lists[priority as usize].is_empty() {
             let word = &self.occupied[priority as usize / 64];
             word.set(word.get() & !(1 << (priority % 64)));
+            if self.top() == Some(priority) {
+                self.above.set(self.find_top().map_or(0, |top| top as u16 + 1));
+            }
         }
     }
 
@@ -69,6 +87,7 @@ impl<T: Linked<Ready>> RunQueue<T> {
     fn mark(&self, priority: u8) {
         let word = &self.occupied[priority as usize / 64];
         word.set(word.get() | 1 << (priority % 64));
+        self.above.set(self.above.get().max(priority as u16 + 1));
     }
 }
 

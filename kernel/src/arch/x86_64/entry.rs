@@ -8,7 +8,7 @@ use crate::pool::POOL;
 use crate::print::log;
 use crate::refs::Ref;
 use crate::thread::{FrameCells, Thread, FOREIGN};
-use crate::{fault, panic, sched, source, syscall};
+use crate::{fast, fault, panic, sched, source, syscall};
 use core::arch::{asm, global_asm};
 use core::mem::offset_of;
 use keel_abi::call::*;
@@ -105,8 +105,15 @@ pub fn poll() {
 
 /// A system call instruction: the running thread's registers are in its frame.
 extern "C" fn system_call() -> u64 {
-    if let Some(thread) = sched::current() {
-        syscall::enter(thread);
+    let cpu = cpu();
+    if let Some(thread) = cpu.current.get() {
+        if let Some(frame) = fast::system_call(cpu, thread) {
+            return frame;
+        }
+        // The short way may have changed places and then met a bad frame: then there is no call left to serve.
+        if cpu.current.get() == Some(thread) {
+            syscall::enter(thread);
+        }
     }
     sched::leave()
 }
@@ -207,10 +214,13 @@ pub fn load(thread: Ref<Thread>) -> bool {
 
 /// Changes from the thread whose state is in the processor to another.
 fn change(cpu: &Cpu, thread: Ref<Thread>) {
-    match cpu.loaded.get() {
+    let selectors = match cpu.loaded.get() {
         Some(old) => save_loaded(old),
-        None => cpu.since.set(rdtsc()),
-    }
+        None => {
+            cpu.since.set(rdtsc());
+            tables::selectors()
+        }
+    };
     cpu.loaded.set(Some(thread));
     cpu.frame_top.set(thread.frame_address() + FRAME_TOP);
     tables::set_entry_stack(thread.frame_address() + FRAME_TOP);
@@ -218,14 +228,15 @@ fn change(cpu: &Cpu, thread: Ref<Thread>) {
     tables::select_ports(thread.task);
     // Descriptors first: the selectors that load_bases loads may name them.
     fpu::change(thread);
-    load_bases(thread.frame());
+    load_bases(thread.frame(), selectors);
 }
 
 /// Saves what of the loaded thread is only in the processor.
-pub fn save_loaded(thread: Ref<Thread>) {
-    save_bases(thread.frame());
+/// Returns the selectors that it had.
+pub fn save_loaded(thread: Ref<Thread>) -> u64 {
     let now = rdtsc();
     thread.consumed.set(thread.consumed.get() + now.wrapping_sub(cpu().since.replace(now)));
+    save_bases(thread.frame())
 }
 
 /// Drops all that the processor holds of a thread that goes.
@@ -237,7 +248,8 @@ pub fn forget(thread: Ref<Thread>) {
     fpu::forget(thread);
 }
 
-fn save_bases(frame: &FrameCells) {
+#[inline]
+fn save_bases(frame: &FrameCells) -> u64 {
     let (fs, gs): (u64, u64);
     if cpuid::has_fsgsbase() {
         // SAFETY: interrupts are off; between the two swapgs nothing uses gs.
@@ -248,19 +260,19 @@ fn save_bases(frame: &FrameCells) {
     }
     frame.fs_base.set(fs);
     frame.gs_base.set(gs);
-    let (ds, es, fs, gs): (u64, u64, u64, u64);
-    // SAFETY: reading selectors has no effect.
-    unsafe {
-        asm!("mov {:e}, ds", "mov {:e}, es", "mov {:e}, fs", "mov {:e}, gs",
-            out(reg) ds, out(reg) es, out(reg) fs, out(reg) gs, options(nomem, nostack));
-    }
-    frame.segments.set(ds & 0xffff | (es & 0xffff) << 16 | (fs & 0xffff) << 32 | (gs & 0xffff) << 48);
+    let selectors = tables::selectors();
+    frame.segments.set(selectors);
+    selectors
 }
 
-fn load_bases(frame: &FrameCells) {
+#[inline]
+fn load_bases(frame: &FrameCells, selectors: u64) {
     let canonical = |base: u64| if base >> SPACE_SHIFT == 0 { base } else { 0 };
     let (fs, gs) = (canonical(frame.fs_base.get()), canonical(frame.gs_base.get()));
-    tables::load_selectors(frame.segments.get());
+    let wanted = frame.segments.get();
+    if wanted | selectors != 0 {
+        tables::load_selectors(wanted);
+    }
     if cpuid::has_fsgsbase() {
         // SAFETY: interrupts are off; between the two swapgs nothing uses gs; both bases are canonical.
         unsafe { asm!("wrfsbase {}", "swapgs", "wrgsbase {}", "swapgs", in(reg) fs, in(reg) gs, options(nostack)) };

@@ -180,6 +180,7 @@ fn set_ist(number: usize, top: u64) {
 }
 
 /// Sets where an entry from user mode saves its first five words.
+#[inline]
 pub fn set_entry_stack(top: u64) {
     let field = &raw const TASK_STATE.tss.rsp0;
     // SAFETY: as above.
@@ -193,6 +194,7 @@ fn set_ports_offset(offset: u16) {
 }
 
 /// Allows the ports of a task if they are in the bitmap already; otherwise the first use faults.
+#[inline]
 pub fn select_ports(task: Ref<Task>) {
     set_ports_offset(if STATE.ports_of.get() == task.number { PORTS_OFFSET } else { NO_PORTS });
 }
@@ -243,17 +245,23 @@ fn is_loadable(selector: u16) -> bool {
     selector <= 3 || selector == USER_SS || local && selector & 7 == 3
 }
 
-/// Loads ds, es, fs, gs; the bases of fs and gs must be written afterwards.
-pub fn load_selectors(selectors: u64) {
-    let now: u64;
+/// The selectors in ds, es, fs, gs, 16 bits each from bit 0 on. Nearly always all are null.
+#[inline]
+pub fn selectors() -> u64 {
+    let (ds, es, fs, gs): (u64, u64, u64, u64);
     // SAFETY: reading selectors has no effect.
     unsafe {
-        asm!("mov {t:e}, ds", "mov {n:e}, es", "or {n:e}, {t:e}", "mov {t:e}, fs", "or {n:e}, {t:e}",
-            "mov {t:e}, gs", "or {n:e}, {t:e}", t = out(reg) _, n = out(reg) now, options(nomem, nostack));
+        asm!("mov {:e}, ds", "mov {:e}, es", "mov {:e}, fs", "mov {:e}, gs",
+            out(reg) ds, out(reg) es, out(reg) fs, out(reg) gs, options(nomem, nostack, preserves_flags));
     }
-    if selectors == 0 && now & 0xffff == 0 {
-        return;
+    if ds | es | fs | gs == 0 {
+        return 0;
     }
+    ds & 0xffff | (es & 0xffff) << 16 | (fs & 0xffff) << 32 | (gs & 0xffff) << 48
+}
+
+/// Loads ds, es, fs, gs; the bases of fs and gs must be written afterwards.
+pub fn load_selectors(selectors: u64) {
     let checked = |shift: u32| {
         let selector = (selectors >> shift) as u16;
         if is_loadable(selector) {
