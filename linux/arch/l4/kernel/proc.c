@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* /proc/keel/accounting: what the server and its processes use of the kernel below. */
+/*
+ * /proc/keel/accounting: what the server and its processes use of the kernel below.
+ * Mappings of user pages are a cache that comes back by itself and differs from
+ * one moment to the next, so it is emptied first: what is shown is what stays.
+ */
 #include <linux/init.h>
 #include <linux/proc_fs.h>
 #include <linux/seq_file.h>
-#include <asm/host.h>
+#include <asm/l4.h>
 
 static const char *const account_names[KEEL_ACCOUNT_WORDS] = {
 	[KEEL_ACCOUNT_LIMIT] = "limit",
@@ -21,8 +25,10 @@ static int show_accounting(struct seq_file *m, void *v)
 {
 	unsigned long words[KEEL_ACCOUNT_WORDS];
 	unsigned int i;
-	int error = host_account(KEEL_ID_NIL, words);
+	int error;
 
+	l4_mm_empty_all();
+	error = host_account(KEEL_ID_NIL, words);
 	if (error)
 		return error;
 	for (i = 0; i < KEEL_ACCOUNT_WORDS; i++)
@@ -33,7 +39,7 @@ static int show_accounting(struct seq_file *m, void *v)
 static int __init proc_keel_init(void)
 {
 	proc_mkdir("keel", NULL);
-	proc_create_single("keel/accounting", 0444, NULL, show_accounting);
+	proc_create_single("keel/accounting", 0400, NULL, show_accounting);
 	return 0;
 }
 fs_initcall(proc_keel_init);

@@ -107,6 +107,20 @@ static bool empty_space(struct mm_struct *mm)
 	return mm->context.host_task && !host_unmap(mm->context.host_task, &all, 1);
 }
 
+/* Empties all spaces; false if there was none. */
+bool l4_mm_empty_all(void)
+{
+	struct task_struct *task;
+	bool some = false;
+
+	rcu_read_lock();
+	for_each_process(task)
+		if (task->mm)
+			some |= empty_space(task->mm);
+	rcu_read_unlock();
+	return some;
+}
+
 /*
  * The kernel below has no memory left: its mappings are only a cache, so all of
  * them are dropped. False if that was done just before and did not help.
@@ -114,18 +128,11 @@ static bool empty_space(struct mm_struct *mm)
 bool l4_mm_reclaim(void)
 {
 	static unsigned long last;
-	struct task_struct *task;
-	bool some = false;
 
 	if (last == jiffies)
 		return false;
 	last = jiffies;
-	rcu_read_lock();
-	for_each_process(task)
-		if (task->mm)
-			some |= empty_space(task->mm);
-	rcu_read_unlock();
-	return some;
+	return l4_mm_empty_all();
 }
 
 pgd_t *pgd_alloc(struct mm_struct *mm)
