@@ -50,7 +50,7 @@ def default_root(settings: Settings) -> rootarchive.Root:
 
 
 def _make(settings: Settings, archive: Path) -> None:
-    packages.require(settings, packages.ROOT)
+    packages.require(settings, (*packages.ROOT, *user_needs()))
     tar, aside = archive.with_suffix(".tar"), archive.with_suffix(".new")
     try:
         _debootstrap(settings, tar)
@@ -66,15 +66,20 @@ def _make(settings: Settings, archive: Path) -> None:
 
 def _debootstrap(settings: Settings, tar: Path) -> None:
     """Run mmdebstrap in the first mode that this user and this host allow."""
+    modes = {UNSHARE: "unshare", FAKED: "fakechroot"}
+    _run_mmdebstrap(settings, tar, modes.get(user_needs(), "root"))
+
+
+def user_needs() -> tuple[packages.Need, ...]:
+    """What this user needs for making the root beside what root would."""
     if os.geteuid() == 0:
-        _run_mmdebstrap(settings, tar, "root")
-        return
-    packages.require(settings, UNSHARE)
-    if process.status_of(["unshare", "--user", "--map-root-user", "true"], timeout_s=10.0) == 0:
-        _run_mmdebstrap(settings, tar, "unshare")
-        return
-    packages.require(settings, FAKED)
-    _run_mmdebstrap(settings, tar, "fakechroot")
+        return ()
+    return UNSHARE if _may_unshare() else FAKED
+
+
+def _may_unshare() -> bool:
+    """Whether this system lets a user have a user name space, which a container or chroot may forbid."""
+    return process.status_of(["unshare", "--user", "--map-root-user", "true"], timeout_s=10.0) == 0
 
 
 def mmdebstrap_arguments(tar: Path, mode: str, access: list[str], sources: list[str]) -> list[str]:

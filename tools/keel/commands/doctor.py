@@ -26,8 +26,7 @@ def doctor(settings: Settings) -> int:
 
 def _programs() -> list[str]:
     problems = []
-    root_modes = () if os.geteuid() == 0 else image.UNSHARE
-    for need in (*packages.ALL, *root_modes, *suites.CHECKERS, *checkers.VENV):
+    for need in (*packages.ALL, *image.user_needs(), *suites.CHECKERS, *checkers.VENV):
         if need.met():
             print(f"ok: {need.package}, which {need.why}")
         else:
