@@ -144,6 +144,12 @@ void l4_user_fault(struct pt_regs *regs, unsigned long address, unsigned long ri
 		note_fault(address, right);
 		if (!slow_fault(regs, address, right))
 			return;
+		ptep = l4_find_pte(current->mm, address);
+	}
+	/* Device memory that a driver put into the tables: there is nothing to map. */
+	if (ptep && pte_present(*ptep) && !pfn_valid(pte_pfn(*ptep))) {
+		force_sig_fault(SIGBUS, BUS_ADRERR, (void __user *)address);
+		return;
 	}
 	current->thread.fault_address = address;
 	current->thread.fault_rights = right;
