@@ -38,11 +38,19 @@ static void kill_current(const char *why, unsigned long status)
 	force_fatal_sig(SIGKILL);
 }
 
-/* The micro-kernel refused the reply. */
+/* The lthread for which all mappings were dropped, until it runs again. */
+static unsigned long reclaimed_for;
+
+/* The micro-kernel refused the reply: for want of memory it is tried once more. */
 static void reply_failed(unsigned long status)
 {
-	if (status == HOST_STATUS(KEEL_SIDE_SEND, KEEL_ERROR_NO_MEMORY) && l4_mm_reclaim())
+	unsigned long thread = current->thread.host_thread;
+
+	if (status == HOST_STATUS(KEEL_SIDE_SEND, KEEL_ERROR_NO_MEMORY) &&
+	    reclaimed_for != thread && l4_mm_reclaim()) {
+		reclaimed_for = thread;
 		return;
+	}
 	kill_current("cannot be resumed", status);
 }
 
@@ -102,8 +110,10 @@ static enum outcome run_user(struct host_message *m)
 	status = resume_and_wait(m);
 	barrier();
 	l4_waiting = 0;
-	if (likely(!status))
+	if (likely(!status)) {
+		reclaimed_for = 0;
 		return USER_MESSAGE;
+	}
 	local_irq_enable();
 	reply_failed(status);
 	return USER_WORK;

@@ -76,8 +76,7 @@ void l4_irq_replay(void)
 	while (l4_irq_pending) {
 		l4_irq_off = ARCH_IRQ_DISABLED;
 		barrier();
-		sources = l4_irq_pending;
-		l4_irq_pending = 0;
+		sources = xchg(&l4_irq_pending, 0);	/* one instruction */
 		handle(sources, &server_regs);
 		barrier();
 		l4_irq_off = ARCH_IRQ_ENABLED;
@@ -153,7 +152,7 @@ static void top_half(void)
 
 static unsigned int line_startup(struct irq_data *data)
 {
-	attach |= BIT(line_index(data->irq));
+	set_bit(line_index(data->irq), &attach);
 	host_notify(HOST_TOP_HALF, 1);
 	return 0;
 }

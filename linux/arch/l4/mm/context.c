@@ -107,8 +107,11 @@ static bool empty_space(struct mm_struct *mm)
 	return mm->context.host_task && !host_unmap(mm->context.host_task, &all, 1);
 }
 
-/* Empties all spaces; false if there was none. */
-bool l4_mm_empty_all(void)
+/*
+ * Gives the kernel below all memory that mappings take there: they are only a
+ * cache. False if there was nothing to give.
+ */
+bool l4_mm_reclaim(void)
 {
 	struct task_struct *task;
 	bool some = false;
@@ -119,20 +122,6 @@ bool l4_mm_empty_all(void)
 			some |= empty_space(task->mm);
 	rcu_read_unlock();
 	return some;
-}
-
-/*
- * The kernel below has no memory left: its mappings are only a cache, so all of
- * them are dropped. False if that was done just before and did not help.
- */
-bool l4_mm_reclaim(void)
-{
-	static unsigned long last;
-
-	if (last == jiffies)
-		return false;
-	last = jiffies;
-	return l4_mm_empty_all();
 }
 
 pgd_t *pgd_alloc(struct mm_struct *mm)

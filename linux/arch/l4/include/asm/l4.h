@@ -36,7 +36,6 @@ extern unsigned long l4_timer;
 void l4_cpu_init(void);
 
 /* mm */
-bool l4_mm_empty_all(void);
 void l4_user_fault(struct pt_regs *regs, unsigned long address, unsigned long right);
 unsigned int l4_fault_items(struct keel_utcb *utcb);
 pte_t *l4_find_pte(struct mm_struct *mm, unsigned long address);
