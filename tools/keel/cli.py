@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 from types import FrameType
 
-from . import machine
+from . import machine, process
 from .boot import Choices
 from .bootconf import DEFAULT_TEMPLATE
 from .commands import bench as bench_command
@@ -119,6 +119,8 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
 
 def _dispatch(options: argparse.Namespace) -> int:
     settings = Settings(verbose=options.verbose, install=not options.no_install)
+    if options.verbose:
+        process.show_logged()
     if options.verb == "run":
         return run_command.run(settings, _choices(options))
     actions: dict[str, Callable[[], int | None]] = {

@@ -24,11 +24,18 @@ PR_SET_PDEATHSIG = 1
 TAIL_LINES = 15
 END_GRACE_S = 3.0
 
+# Where the outputs of builds go beside their logs: nowhere, or to our error output.
+_shown: list[int] = []
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def _die_with_parent() -> None:
     _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def show_logged() -> None:
+    """From now on, show what would only be logged."""
+    _shown[:] = [sys.stderr.fileno()]
 
 
 def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
@@ -143,6 +150,8 @@ def _copy_lines(
                 if not data:
                     return
                 write(data)
+                for fd in _shown:
+                    os.write(fd, data)
                 *lines, rest = (rest + data).split(b"\n")
                 for line in lines:
                     how_far = measure(line) or how_far if measure else how_far
