@@ -38,9 +38,7 @@ FAKED = (
 
 def default_root(settings: Settings) -> rootarchive.Root:
     """The default root's archive, made where the cache has none of this recipe."""
-    recipe = "\n".join([RECIPE, SUITE, *PACKAGES, *LEFT_OUT, *HOOKS])
-    key = hashlib.sha256(recipe.encode()).hexdigest()[:12]
-    archive = settings.cache / "roots" / f"debian-{SUITE}-{key}.cpio"
+    archive = _archive(settings)
     if not archive.exists():
         with locked(settings.cache, "roots"):
             if not archive.exists():
@@ -49,8 +47,20 @@ def default_root(settings: Settings) -> rootarchive.Root:
     return rootarchive.checked(archive, settings)
 
 
+def _archive(settings: Settings) -> Path:
+    """Where the archive of this recipe lies in the cache."""
+    recipe = "\n".join([RECIPE, SUITE, *PACKAGES, *LEFT_OUT, *HOOKS])
+    key = hashlib.sha256(recipe.encode()).hexdigest()[:12]
+    return settings.cache / "roots" / f"debian-{SUITE}-{key}.cpio"
+
+
+def needs(settings: Settings) -> tuple[packages.Need, ...]:
+    """The packages that making the default root takes, none where the cache has it."""
+    return () if _archive(settings).exists() else (*packages.ROOT, *user_needs())
+
+
 def _make(settings: Settings, archive: Path) -> None:
-    packages.require(settings, (*packages.ROOT, *user_needs()))
+    packages.require(settings, needs(settings))
     tar, aside = archive.with_suffix(".tar"), archive.with_suffix(".new")
     try:
         _debootstrap(settings, tar)

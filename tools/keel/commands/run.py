@@ -27,8 +27,10 @@ from ..progress import say
 def run(settings: Settings, choices: boot.Choices) -> int:
     """The whole verb; returns the exit status of `./keel`."""
     boot.check(choices)
-    root = _root(settings, choices)
+    given = None if choices.root is None else _fitting(choices, rootarchive.from_user(choices.root, settings))
+    packages.require(settings, _needs(settings, choices))
     packages.require_emulator(settings)
+    root = given or _fitting(choices, image.default_root(settings))
     accelerator = accel.choose(settings, choices.accelerator, choices.icount)
     with slot.taken(settings, "native" if choices.native else "keel") as mine:
         if choices.gdb and mine.gdb_socket is None:
@@ -43,8 +45,18 @@ def run(settings: Settings, choices: boot.Choices) -> int:
         return conclude(choices, guest.run(settings, described, plan))
 
 
-def _root(settings: Settings, choices: boot.Choices) -> rootarchive.Root:
-    root = image.default_root(settings) if choices.root is None else rootarchive.from_user(choices.root, settings)
+def _needs(settings: Settings, choices: boot.Choices) -> list[packages.Need]:
+    """All that the run will need, so that the user is asked once, at the beginning."""
+    needs = [*packages.EMULATOR, *packages.LINUX, *packages.SIGNATURES]
+    if not choices.native:
+        needs += packages.RUST
+    if choices.root is None:
+        needs += image.needs(settings)
+    return needs
+
+
+def _fitting(choices: boot.Choices, root: rootarchive.Root) -> rootarchive.Root:
+    """The root, unless it cannot be started as the user wants or does not fit into the guest's memory."""
     if choices.command is None and not root.starts:
         raise KeelError(
             f"{choices.root or root.path} has neither an /init nor a shell",
