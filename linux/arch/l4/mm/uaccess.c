@@ -33,22 +33,54 @@ static bool fault_in(unsigned long address, unsigned long right)
 	return !error;
 }
 
-/* Where the byte at a user address lies, with the access noted; NULL: EFAULT. */
-static void *user_byte(unsigned long address, unsigned long right)
+/*
+ * The leaf table of the last access: a program's accesses come in crowds. Entries
+ * are always read anew. A leaf table's end makes this void (asm/pgalloc.h).
+ */
+struct mm_struct *l4_walk_mm;
+static unsigned long walk_region;
+static pte_t *walk_table;
+
+/* The entry of an address after a whole walk and, if need be, a fault; NULL: EFAULT. */
+static noinline pte_t *walk(unsigned long address, unsigned long right)
 {
 	pte_t *ptep;
 
-	if (unlikely(address >= TASK_SIZE_MAX || !current->mm))
+	if (!current->mm)
 		return NULL;
 	for (;;) {
 		ptep = l4_find_pte(current->mm, address);
-		if (likely(ptep && l4_pte_use(ptep, right)))
+		if (ptep && l4_pte_use(ptep, right))
 			break;
 		if (!fault_in(address, right))
 			return NULL;
 	}
-	if (unlikely(!pfn_valid(pte_pfn(*ptep))))
+	if (!pfn_valid(pte_pfn(*ptep)))
 		return NULL;
+	l4_walk_mm = current->mm;
+	walk_region = address >> PMD_SHIFT;
+	walk_table = ptep - pte_index(address);
+	return ptep;
+}
+
+/* Where the byte at a user address lies, with the access noted; NULL: EFAULT. */
+static __always_inline void *user_byte(unsigned long address, unsigned long right)
+{
+	unsigned long bits = _PAGE_PRESENT | _PAGE_ACCESSED;
+	pte_t *ptep;
+
+	if (right & KEEL_FPAGE_WRITE)
+		bits |= _PAGE_RW | _PAGE_DIRTY;
+	if (unlikely(address >= TASK_SIZE_MAX))
+		return NULL;
+	ptep = walk_table + pte_index(address);
+	if (unlikely(!l4_walk_mm || l4_walk_mm != current->mm ||
+		     walk_region != address >> PMD_SHIFT || (pte_val(*ptep) & bits) != bits ||
+		     !pfn_valid(pte_pfn(*ptep)))) {
+		ptep = walk(address, right);
+		if (unlikely(!ptep))
+			return NULL;
+	}
 	return pfn_to_virt(pte_pfn(*ptep)) + offset_in_page(address);
 }
 
