@@ -37,6 +37,7 @@ kill -STOP $job
 until [ "$(cut -d' ' -f3 "/proc/$job/stat")" = T ]; do sleep 0.01; done
 jobs | sed 's/\[.\]. *//'
 kill -CONT $job
+while [ "$(cut -d' ' -f3 "/proc/$job/stat")" = T ]; do sleep 0.01; done
 kill $job
 wait $job 2>/dev/null
 echo "job: $?"
