@@ -136,6 +136,24 @@ fn find(task: Ref<Task>, address: u64) -> Result<Leaf, u8> {
     Ok(Leaf { table, slot, level, entry })
 }
 
+/// The first leaf entry that reaches beyond `at`, if one begins before `end`. Empty slots are passed over table by table.
+fn next_leaf(task: Ref<Task>, mut at: u64, end: u64) -> Option<Leaf> {
+    while at < end {
+        let (table, level) = walk(task, at, 0);
+        let mut number = slot(at, level);
+        let entry = entry_cell(table, number).get();
+        if entry & PRESENT != 0 {
+            return Some(Leaf { table, slot: number, level, entry });
+        }
+        let slots = if level == TOP_LEVEL { KERNEL_SLOTS.start } else { ENTRIES };
+        while number < slots && entry_cell(table, number).get() & PRESENT == 0 {
+            number += 1;
+        }
+        at = (at & !(span(level + 1) - 1)) + number as u64 * span(level);
+    }
+    None
+}
+
 /// What is mapped at a user address: physical address and rights.
 pub fn translate(task: Ref<Task>, address: u64) -> Option<(u64, u64)> {
     let leaf = find(task, address).ok()?;
@@ -413,14 +431,9 @@ pub fn unmap(task: Ref<Task>, start: u64, end: u64, keep: u64, itself: bool, wor
     let mut at = start;
     while at < end {
         work.step()?;
-        let leaf = match find(task, at) {
-            Err(level) => {
-                at = (at & !(span(level) - 1)) + span(level);
-                continue;
-            }
-            Ok(leaf) => leaf,
-        };
+        let Some(leaf) = next_leaf(task, at, end) else { break };
         let (address, size) = (leaf.address(), span(leaf.level));
+        at = at.max(address);
         let node = leaf.node();
         if node == 0 {
             at = address + size;
@@ -720,14 +733,7 @@ pub fn free_all(task: Ref<Task>) {
     boot::leave_space(root);
     let mut work = Work::new();
     let mut at = 0;
-    while at < 1 << SPACE_SHIFT {
-        let leaf = match find(task, at) {
-            Err(level) => {
-                at = (at & !(span(level) - 1)) + span(level);
-                continue;
-            }
-            Ok(leaf) => leaf,
-        };
+    while let Some(leaf) = next_leaf(task, at, 1 << SPACE_SHIFT) {
         at = leaf.address() + span(leaf.level);
         free_leaf(leaf, &mut work);
     }
