@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 import time
+import uuid
 from pathlib import Path
 
 import pytest
@@ -121,37 +122,54 @@ def test_root_without_a_shell(system: str, tmp_path: Path) -> None:
     assert result.status == 0
 
 
-def guest_processes() -> list[str]:
-    """The command lines of the emulators that are children of this session's commands."""
-    listed = subprocess.run(["ps", "-eo", "sid,args"], capture_output=True, text=True, check=True).stdout
-    own = str(os.getsid(0))
-    return [line for line in listed.splitlines() if line.split()[0] == own and "qemu-system" in line.split()[1]]
+def marked() -> tuple[str, dict[str, str]]:
+    """A mark of its own for a command and all that it starts, and the environment that carries it."""
+    mark = f"KEEL_TEST_MARK={uuid.uuid4()}"
+    name, value = mark.split("=")
+    return mark, {**os.environ, name: value}
+
+
+def left_behind(mark: str) -> list[str]:
+    """The command lines of the processes that carry the mark and still run."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            if mark.encode() in (process / "environ").read_bytes().split(b"\0"):
+                found.append((process / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace"))
+        except OSError:
+            continue  # it has ended, or is another user's
+    return found
 
 
 @both
 def test_interrupt(system: str) -> None:
     """Ctrl-C ends the guest and the command at once, and no emulator stays behind."""
+    mark, environment = marked()
     with subprocess.Popen(
         [sys.executable, str(REPOSITORY / "keel"), *run_options(system), "--exec", "echo started; sleep 1000"],
         stdin=subprocess.DEVNULL,
+        env=environment,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     ) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == b"started\n"
+        assert any("qemu-system" in line for line in left_behind(mark))
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=15)
         assert process.returncode == INTERRUPTED
-    assert not guest_processes()
+    assert not left_behind(mark)
 
 
 @both
 @pytest.mark.parametrize("after_s", [0.1, 0.5, 1.5])
 def test_interrupt_early(system: str, after_s: float) -> None:
     """Ctrl-C at any moment before the command runs ends it cleanly too."""
+    mark, environment = marked()
     with subprocess.Popen(
         [sys.executable, str(REPOSITORY / "keel"), *run_options(system), "--exec", "sleep 1000"],
         stdin=subprocess.DEVNULL,
+        env=environment,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     ) as process:
@@ -160,7 +178,7 @@ def test_interrupt_early(system: str, after_s: float) -> None:
         _, error = process.communicate(timeout=15)
         # Before the command has set up anything, Python itself ends by the signal.
         assert process.returncode in (INTERRUPTED, -signal.SIGINT), error
-    assert not guest_processes()
+    assert not left_behind(mark)
 
 
 @both
@@ -305,6 +323,7 @@ GOOD_ARCHIVE = archive_of(("bin", 0o40755, b""), ("bin/x", 0o100755, b"x" * 1000
         ("noise-inside.cpio.gz", gzip.compress(b"this is no archive" * 100)),
         ("text.txt", b"a text\n"),
     ],
+    ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_broken_root(tmp_path: Path, name: str, content: bytes | None) -> None:
     """A root that is missing or broken is refused with its name."""
