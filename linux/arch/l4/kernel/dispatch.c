@@ -119,6 +119,26 @@ static enum outcome run_user(struct host_message *m)
 	return USER_WORK;
 }
 
+/*
+ * A signal frame may name selectors that x86 would refuse on the return to user
+ * mode. The micro-kernel would put good ones in their place; the program gets the
+ * fault that it asked for instead.
+ */
+static void check_selectors(struct pt_regs *regs)
+{
+	unsigned long bad;
+
+	if (likely(regs->cs == __USER_CS && regs->ss == __USER_DS))
+		return;
+	if (regs->cs != __USER_CS && regs->cs != __USER32_CS)
+		bad = regs->cs;
+	else if (regs->ss != __USER_DS)
+		bad = regs->ss;
+	else
+		return;
+	l4_user_exception(regs, X86_TRAP_GP, bad & ~(unsigned long)SEGMENT_RPL_MASK, 0);
+}
+
 static void system_call(struct pt_regs *regs)
 {
 	long nr = syscall_enter_from_user_mode(regs, (int)regs->orig_ax);
@@ -129,6 +149,7 @@ static void system_call(struct pt_regs *regs)
 	} else if (nr != -1) {
 		regs->ax = __x64_sys_ni_syscall(regs);
 	}
+	check_selectors(regs);
 	/* exec replaces what the caller's registers meant, not where they lie. */
 	syscall_exit_to_user_mode(regs);
 }

@@ -166,7 +166,9 @@ static bool restore(struct fpu *fpu, const void __user *buf)
 		size = sw.xstate_size;
 		if (copy_from_user(state, buf, size))
 			return false;
-		wanted = state->xstate_hdr.xfeatures & sw.xfeatures & host_info->fpu_mask;
+		if (state->xstate_hdr.xfeatures & ~host_info->fpu_mask)
+			return false;
+		wanted = state->xstate_hdr.xfeatures & sw.xfeatures;
 	}
 	memset(&state->fpstate.sw_reserved, 0, sizeof(state->fpstate.sw_reserved));
 	state->xstate_hdr.xfeatures = wanted;
