@@ -34,6 +34,8 @@ STARTERS = ("init", "bin/sh", "bin/bash", "usr/bin/sh", "usr/bin/bash")
 MEGABYTE = 1 << 20
 # What a guest needs beside its root: the kernel, its tables and room to work.
 GUEST_RESERVE_MB = 96
+# What Keel needs more: boot modules, native tasks, what sigma0 keeps for them.
+KEEL_RESERVE_MB = 64
 
 
 @dataclass(frozen=True)
@@ -45,14 +47,14 @@ class Root:
     content_bytes: int
     starts: bool
 
-    def memory_mb(self) -> int:
+    def memory_mb(self, *, native: bool) -> int:
         """The least memory of a guest that unpacks it.
 
         Archive and content are there at once, and Linux lets the first file system have half of
         the memory that the archive leaves. The µ-kernel's pool takes a 16th of all.
         """
-        unpacking = (self.packed_bytes + 2 * self.content_bytes) // MEGABYTE
-        return unpacking * 17 // 16 + GUEST_RESERVE_MB
+        needed = (self.packed_bytes + 2 * self.content_bytes) // MEGABYTE + GUEST_RESERVE_MB
+        return needed if native else needed * 17 // 16 + KEEL_RESERVE_MB
 
 
 def compression(start: bytes) -> str:

@@ -62,10 +62,11 @@ def _fitting(choices: boot.Choices, root: rootarchive.Root) -> rootarchive.Root:
             f"{choices.root or root.path} has neither an /init nor a shell",
             "give a command with --exec, or another root",
         )
-    if root.memory_mb() > choices.memory_mb:
+    needed_mb = root.memory_mb(native=choices.native)
+    if needed_mb > choices.memory_mb:
         raise KeelError(
-            f"the root needs a guest of {root.memory_mb()} MB, and --mem is {choices.memory_mb}",
-            f"use --mem {root.memory_mb()} or more",
+            f"the root needs a guest of {needed_mb} MB, and --mem is {choices.memory_mb}",
+            f"use --mem {needed_mb} or more",
         )
     return root
 
