@@ -21,7 +21,9 @@ def test(settings: Settings, names: Sequence[str]) -> int:
         except KeelError as error:
             print(error.line(), file=sys.stderr)
             count = Count(failed=1)
-        print(f"suite {name}: {count.line()}, {time.monotonic() - began:.0f} s", flush=True)
+        print(f"suite {name}: {time.monotonic() - began:.0f} s", flush=True)
+        print(f"{name}: {count.line()}", flush=True)
         total.add(count)
-    print(f"total: {total.line()}, {time.monotonic() - started:.0f} s", flush=True)
+    print(f"all suites: {time.monotonic() - started:.0f} s", flush=True)
+    print(f"total: {total.line()}", flush=True)
     return Status.TESTS_FAILED if total.failed else Status.OK
