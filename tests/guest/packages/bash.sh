@@ -38,10 +38,9 @@ until [ "$(cut -d' ' -f3 "/proc/$job/stat")" = T ]; do sleep 0.01; done
 jobs | sed 's/\[.\]. *//'
 kill -CONT $job
 while [ "$(cut -d' ' -f3 "/proc/$job/stat")" = T ]; do sleep 0.01; done
-kill $job
-wait $job 2>/dev/null
-echo "job: $?"
-set +m
+# Whether bash tells of the job's end, and before or after the wait, is a race of its own: nobody hears it.
+{ kill $job; wait $job; status=$?; jobs; set +m; } > /dev/null 2>&1
+echo "job: $status"
 
 coproc CAT { cat; }
 echo "to the coprocess" >&"${CAT[1]}"
