@@ -321,11 +321,6 @@ pub fn may_exit() -> bool {
     FACTS.0.may_exit.get()
 }
 
-/// A space goes: the processor leaves it, if it is there.
-pub fn leave_space(root: u64) {
-    paging::leave(root);
-}
-
 /// The kernel's text, for backtraces.
 pub fn text_range() -> core::ops::Range<u64> {
     arch::OFFSET + KERNEL_START..&raw const _bss_end as u64 + arch::OFFSET

@@ -2,6 +2,7 @@
 //! Faults, exceptions and foreign system calls become messages to pager and handler.
 
 use crate::arch::clock;
+use crate::arch::entry::{VECTOR_GP, VECTOR_PF};
 use crate::global::Global;
 use crate::print::log;
 use crate::refs::Ref;
@@ -13,8 +14,6 @@ use keel_abi::call::*;
 use keel_abi::fpage::*;
 use keel_abi::{Id, Tag};
 
-/// #GP, which a frame with an impossible ip raises.
-const VECTOR_GP: u64 = 13;
 /// Page-fault error code bits (Intel SDM volume 3, 4.7).
 mod code {
     /// Something is mapped there.
@@ -28,7 +27,7 @@ mod code {
 /// A page fault of a user thread.
 pub fn page_fault(thread: Ref<Thread>, address: u64, error_code: u64) {
     let frame = thread.frame();
-    frame.vector.set(14);
+    frame.vector.set(VECTOR_PF);
     frame.error_code.set(error_code);
     frame.cr2.set(address);
     let access = match error_code {

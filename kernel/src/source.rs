@@ -16,6 +16,7 @@ use crate::thread::Thread;
 use crate::{ipc, space};
 use core::cell::Cell;
 use keel_abi::call::*;
+use keel_abi::fpage::PAGE_SIZE;
 use keel_abi::ids::*;
 use keel_abi::memory::*;
 use keel_abi::{Error, Id};
@@ -326,15 +327,13 @@ fn buy_frames(task: Ref<Task>, first: u64, count: u64) -> Result<(), Error> {
         return Err(Error::Invalid);
     }
     for page in first..end {
-        let offset = AREA_FRAMES + page * POOL_PAGE;
+        let offset = AREA_FRAMES + page * PAGE_SIZE;
         if space::object_at(task, offset).is_none() {
             space::add_object(task, offset)?;
         }
     }
     Ok(())
 }
-
-const POOL_PAGE: u64 = crate::pool::PAGE as u64;
 
 /// A thread goes: its sources are free again.
 pub fn thread_deleted(thread: Ref<Thread>) {

@@ -729,8 +729,7 @@ pub fn clear(task: Ref<Task>) -> Result<(), Stop> {
 
 /// Gives back all of a space: mappings, kernel objects, tables. The task has no lthreads any more.
 pub fn free_all(task: Ref<Task>) {
-    let root = POOL.physical(task.root_table);
-    boot::leave_space(root);
+    leave(POOL.physical(task.root_table));
     let mut work = Work::new();
     let mut at = 0;
     while let Some(leaf) = next_leaf(task, at, 1 << SPACE_SHIFT) {

@@ -16,6 +16,7 @@ use crate::task::{self, Task};
 use crate::{ipc, sched, source, space};
 use core::cell::Cell;
 use keel_abi::call::*;
+use keel_abi::fpage::PAGE_SIZE;
 use keel_abi::memory::*;
 use keel_abi::{Error, Frame, Id, Side, Tag, Utcb};
 
@@ -298,10 +299,8 @@ fn blank(id: Id, task: Ref<Task>, utcb: *mut Utcb, plan: &Plan) -> Thread {
 }
 
 fn utcb_offset(id: Id) -> u64 {
-    AREA_UTCBS + id.lthread() as u64 * POOL_PAGE
+    AREA_UTCBS + id.lthread() as u64 * PAGE_SIZE
 }
-
-const POOL_PAGE: u64 = crate::pool::PAGE as u64;
 
 fn prepare_native(thread: Ref<Thread>) {
     let address = thread.task.area + utcb_offset(thread.id);
@@ -323,12 +322,17 @@ pub struct BoundFrame {
     index: u32,
 }
 
+/// Pool page of frame `index` of `chief`'s window, if it was bought.
+fn frame_page(chief: Ref<Task>, index: u64) -> Option<u32> {
+    space::object_at(chief, AREA_FRAMES + index / FRAMES_PER_PAGE * PAGE_SIZE)
+}
+
 /// Finds frame `index` of `chief`'s window. It must have been bought and be bound to nobody.
 pub fn frame_at(chief: Ref<Task>, index: u64) -> Result<BoundFrame, Error> {
     if index >= AREA_FRAME_PAGES * FRAMES_PER_PAGE {
         return Err(Error::Invalid);
     }
-    let page = space::object_at(chief, AREA_FRAMES + index / FRAMES_PER_PAGE * POOL_PAGE).ok_or(Error::NoPartner)?;
+    let page = frame_page(chief, index).ok_or(Error::NoPartner)?;
     let number = (index % FRAMES_PER_PAGE) as u32;
     if POOL.page(page).parent.get() & 1 << number != 0 {
         return Err(Error::Busy);
@@ -338,16 +342,16 @@ pub fn frame_at(chief: Ref<Task>, index: u64) -> Result<BoundFrame, Error> {
 
 /// Whether a thread's frame is `index` of `chief`'s window.
 pub fn has_frame(thread: Ref<Thread>, chief: Ref<Task>, index: u64) -> bool {
-    let page = space::object_at(chief, AREA_FRAMES + index / FRAMES_PER_PAGE * POOL_PAGE);
     thread.frame_index.get() as u64 == index
-        && page.is_some_and(|page| POOL.address(page) as u64 == thread.frame_address() & !(POOL_PAGE - 1))
+        && frame_page(chief, index)
+            .is_some_and(|page| POOL.address(page) as u64 == thread.frame_address() & !(PAGE_SIZE - 1))
 }
 
 /// Binds a frame to a foreign thread in place of the one that it has; `None` leaves it without.
 pub fn bind(thread: Ref<Thread>, frame: Option<BoundFrame>) {
     if thread.frame_index.get() as u64 != FRAME_NONE {
         let old = thread.frame_address() - crate::arch::DIRECT;
-        let (page, number) = (POOL.index_of(old), old % POOL_PAGE / FRAME_SIZE);
+        let (page, number) = (POOL.index_of(old), old % PAGE_SIZE / FRAME_SIZE);
         POOL.page(page).parent.set(POOL.page(page).parent.get() & !(1 << number));
         thread.frame().thread.set(0);
     }

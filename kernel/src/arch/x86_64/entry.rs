@@ -35,9 +35,9 @@ const VECTOR_NM: u64 = 7;
 /// #DF.
 const VECTOR_DF: u64 = 8;
 /// #GP.
-const VECTOR_GP: u64 = 13;
+pub const VECTOR_GP: u64 = 13;
 /// #PF.
-const VECTOR_PF: u64 = 14;
+pub const VECTOR_PF: u64 = 14;
 /// #MC.
 const VECTOR_MC: u64 = 18;
 /// First vector that is no exception.

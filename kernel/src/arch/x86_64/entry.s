@@ -25,18 +25,23 @@
     push r15
 .endm
 
-# rcx = user ip, r11 = user flags, all others the user's.
-.balign 16
-.globl syscall_entry
-syscall_entry:
+# After SYSCALL: to the thread's frame, with the words that an interrupt would have pushed. rcx = user ip,
+# r11 = user flags, all others the user's.
+.macro enter_by_syscall code_selector
     swapgs
     mov gs:[{CPU_SCRATCH}], rsp
     mov rsp, gs:[{CPU_FRAME_TOP}]
     push {USER_SS}
     push qword ptr gs:[{CPU_SCRATCH}]
     push r11
-    push {USER_CS}
+    push \code_selector
     push rcx
+.endm
+
+.balign 16
+.globl syscall_entry
+syscall_entry:
+    enter_by_syscall {USER_CS}
     push rax
     push rdi
     save_below_di
@@ -81,18 +86,11 @@ leave_to_user:
     swapgs
     iretq
 
-# SYSCALL from 32-bit code: not offered, an undefined instruction. Same registers as above.
+# SYSCALL from 32-bit code: not offered, an undefined instruction.
 .balign 16
 .globl compat_entry
 compat_entry:
-    swapgs
-    mov gs:[{CPU_SCRATCH}], rsp
-    mov rsp, gs:[{CPU_FRAME_TOP}]
-    push {USER_SS}
-    push qword ptr gs:[{CPU_SCRATCH}]
-    push r11
-    push {USER_CS32}
-    push rcx
+    enter_by_syscall {USER_CS32}
     push 0
     push rdi
     mov edi, {VECTOR_UD}

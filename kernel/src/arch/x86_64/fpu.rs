@@ -78,8 +78,9 @@ impl State {
         u64::from_le_bytes(core::array::from_fn(|number| self.0[at + number].get()))
     }
 
+    /// Becomes the initial state.
     fn reset(&self) {
-        self.0.iter().for_each(|byte| byte.set(0));
+        self.0[..size()].iter().for_each(|byte| byte.set(0));
         self.write(CONTROL_WORD.0, CONTROL_WORD.1.to_le_bytes());
         self.write(MXCSR.0, MXCSR.1.to_le_bytes());
     }
@@ -168,11 +169,7 @@ fn state_of(thread: Ref<Thread>) -> Result<Ref<State>, Error> {
     // SAFETY: fresh memory, aligned to the power of two above its size. Only `size()` bytes of a State are ever used
     // by the processor; the pool's class is at least that.
     let state = unsafe { Ref::new(memory) };
-    let bytes = state.as_ptr().cast::<u8>();
-    // SAFETY: inside the object.
-    unsafe { core::ptr::write_bytes(bytes, 0, size()) };
-    state.write(CONTROL_WORD.0, CONTROL_WORD.1.to_le_bytes());
-    state.write(MXCSR.0, MXCSR.1.to_le_bytes());
+    state.reset();
     thread.fpu.set(Some(state));
     Ok(state)
 }
