@@ -47,6 +47,7 @@ struct Facts {
     forbidden: Intervals,
     mapped_end: Cell<u64>,
     may_exit: Cell<bool>,
+    short_ways: Cell<bool>,
 }
 
 #[repr(align(4096))]
@@ -59,6 +60,7 @@ static FACTS: Global<Aligned> = Global::new(Aligned(Facts {
     forbidden: Intervals::new(),
     mapped_end: Cell::new(BOOT_MAPPED),
     may_exit: Cell::new(false),
+    short_ways: Cell::new(true),
 }));
 
 unsafe extern "C" {
@@ -75,6 +77,7 @@ pub extern "C" fn boot(magic: u32, address: u32) -> ! {
     let options = Options::parse(loader.command_line());
     serial::init(options.console);
     FACTS.0.may_exit.set(options.debug_exit);
+    FACTS.0.short_ways.set(!options.no_fast);
     cpu().address.set(cpu() as *const _ as u64);
     cpu().stack.set(&raw const boot_stack_top as u64);
     find_memory(&loader);
@@ -109,12 +112,13 @@ struct Options {
     console: u16,
     pool: Option<u64>,
     debug_exit: bool,
+    no_fast: bool,
 }
 
 impl Options {
-    /// `console=com1..com4|none`, `pool=NNN` (MB), `debug-exit`. Other words are left to others.
+    /// `console=com1..com4|none`, `pool=NNN` (MB), `debug-exit`, `nofast`. Other words are left to others.
     fn parse(line: &[u8]) -> Options {
-        let mut options = Options { console: serial::COM[0], pool: None, debug_exit: false };
+        let mut options = Options { console: serial::COM[0], pool: None, debug_exit: false, no_fast: false };
         for word in line.split(|byte| byte.is_ascii_whitespace()) {
             if let Some(name) = word.strip_prefix(b"console=") {
                 options.console = match name {
@@ -127,6 +131,8 @@ impl Options {
                 options.pool = megabytes.map(|megabytes| (megabytes as u64) << 20);
             } else if word == b"debug-exit" {
                 options.debug_exit = true;
+            } else if word == b"nofast" {
+                options.no_fast = true;
             }
         }
         options
@@ -314,6 +320,11 @@ pub fn info_physical() -> u64 {
 /// How far the direct map reaches.
 pub fn mapped_end() -> u64 {
     FACTS.0.mapped_end.get()
+}
+
+/// Whether SYSCALL tries the short ways through IPC first.
+pub fn uses_short_ways() -> bool {
+    FACTS.0.short_ways.get()
 }
 
 /// Whether a panic may use the emulator's exit device.

@@ -5,7 +5,7 @@
 //! thread and waits again; call, and reply and wait, between native threads. Each function first only reads; where
 //! anything is out of the ordinary it returns `None` and the long way in `ipc` does all of it. From the point of no return on
 //! nothing can fail. The outcome is the same either way: the suite runs with this module and without it
-//! (`ENABLED`).
+//! (`nofast` on the kernel's command line, which lets SYSCALL enter elsewhere).
 
 use crate::arch::cpu::Cpu;
 use crate::arch::entry;
@@ -14,8 +14,6 @@ use crate::thread::*;
 use keel_abi::call::*;
 use keel_abi::{Id, Status, Tag};
 
-/// Whether the short ways are used at all.
-const ENABLED: bool = true;
 /// Flags of a call; the kind of the send timeout does not matter, since the partner waits.
 const CALL: u64 = IPC_SEND | IPC_RECEIVE;
 /// Flags of reply and wait for anybody.
@@ -26,9 +24,6 @@ const ITEMS: u64 = 0xff << TAG_MAPS_SHIFT | 0xff << TAG_STRINGS_SHIFT;
 /// Serves a system call instruction if it is one of the short cases: the frame to leave with.
 #[inline]
 pub fn system_call(cpu: &Cpu, caller: Ref<Thread>) -> Option<u64> {
-    if !ENABLED {
-        return None;
-    }
     let next = if caller.has(FOREIGN) {
         foreign_call(cpu, caller)?
     } else {

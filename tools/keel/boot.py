@@ -36,6 +36,7 @@ class Choices:
     emulator_arguments: tuple[str, ...] = field(default_factory=tuple)
     gdb: bool = False
     boot_template: Path = bootconf.DEFAULT_TEMPLATE
+    kernel_line: str = ""
 
 
 def linux_parameters(choices: Choices, terminal: str) -> str:
@@ -112,8 +113,11 @@ def tests_guest(settings: Settings, choices: Choices, slot: Slot) -> qemu.Guest:
     return qemu.Guest(
         kernel=settings.keel_directory / KERNEL_IMAGE,
         modules=tuple(qemu.Module(path) for path in [*first, *_tasks(settings)]),
+        command_line=choices.kernel_line,
         memory_mb=TESTS_MEMORY_MB,
+        icount=choices.icount,
         gdb_socket=slot.gdb_socket,
+        extra=choices.emulator_arguments,
     )
 
 

@@ -12,6 +12,8 @@ from .errors import KeelError
 from .progress import Step, say
 
 KERNEL_SUITE_TIMEOUT_S = 300.0
+# The µ-kernel's command lines that its suite runs with: as it is, and without the short ways through IPC.
+KERNEL_LINES = ("", "nofast")
 CHECKERS = (
     packages.Need("python3-pytest", ("/usr/lib/python3/dist-packages/pytest",), "runs the tests"),
     packages.Need("mypy", ("mypy",), "checks the types of the Python code"),
@@ -114,9 +116,18 @@ def _rust_checks(settings: Settings) -> Count:
 
 
 def kernel(settings: Settings) -> Count:
-    """The suite that runs on the µ-kernel itself, in the emulator."""
+    """The suite that runs on the µ-kernel itself, in the emulator, with each of its command lines."""
     packages.require_emulator(settings)
     rust.build_all(settings)
+    total = Count()
+    for line in KERNEL_LINES:
+        if line:
+            print(f"kernel command line: {line}", flush=True)
+        total.add(_kernel_run(settings, line))
+    return total
+
+
+def _kernel_run(settings: Settings, line: str) -> Count:
     output = bytearray()
 
     def watch(data: bytes) -> bool:
@@ -126,7 +137,7 @@ def kernel(settings: Settings) -> Count:
         return False
 
     with slot.taken(settings, "tests") as mine:
-        choices = boot.Choices(boot_template=bootconf.SUITE_TEMPLATE)
+        choices = boot.Choices(boot_template=bootconf.SUITE_TEMPLATE, kernel_line=line)
         described = boot.tests_guest(settings, choices, mine)
         plan = guest.Plan(slot=mine, timeout_s=KERNEL_SUITE_TIMEOUT_S, watch_log=watch)
         outcome = guest.run(settings, described, plan)

@@ -78,6 +78,7 @@ global_asm!(
     VECTOR_DF = const VECTOR_DF,
     VECTOR_MC = const VECTOR_MC,
     syscall = sym system_call,
+    long_syscall = sym long_system_call,
     exception = sym user_exception,
     kernel_exception = sym kernel_exception,
     fatal = sym fatal,
@@ -114,6 +115,14 @@ extern "C" fn system_call() -> u64 {
         if cpu.current.get() == Some(thread) {
             syscall::enter(thread);
         }
+    }
+    sched::leave()
+}
+
+/// The same where the short ways are switched off.
+extern "C" fn long_system_call() -> u64 {
+    if let Some(thread) = sched::current() {
+        syscall::enter(thread);
     }
     sched::leave()
 }

@@ -38,9 +38,8 @@
     push rcx
 .endm
 
-.balign 16
-.globl syscall_entry
-syscall_entry:
+# The whole entry, up to the call of what serves it.
+.macro serve_syscall server
     enter_by_syscall {USER_CS}
     push rax
     push rdi
@@ -48,7 +47,20 @@ syscall_entry:
     lea rdi, [rsp - {FRAME_R15}]
     mov rsp, gs:[{CPU_STACK}]
     xor ebp, ebp
-    call {syscall}
+    call \server
+.endm
+
+# The entry where the short ways through IPC are switched off.
+.balign 16
+.globl long_syscall_entry
+long_syscall_entry:
+    serve_syscall {long_syscall}
+    jmp leave_to_user
+
+.balign 16
+.globl syscall_entry
+syscall_entry:
+    serve_syscall {syscall}
 
 # rax = frame to leave with; the exit words in the Cpu structure were checked.
 .balign 16

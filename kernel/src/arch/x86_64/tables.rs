@@ -6,9 +6,9 @@ use super::cpu::cpu;
 use super::entry::{FLAGS_CLEARED, VECTOR_INT80};
 use super::regs::*;
 use crate::global::Global;
-use crate::io;
 use crate::refs::Ref;
 use crate::task::Task;
+use crate::{boot, io};
 use core::arch::asm;
 use core::cell::Cell;
 
@@ -113,7 +113,7 @@ pub fn init() {
         wrmsr(MSR_GS_BASE, cpu().address.get());
         wrmsr(MSR_KERNEL_GS_BASE, 0);
         wrmsr(MSR_STAR, (USER_CS32 as u64) << 48 | (KERNEL_CS as u64) << 32);
-        wrmsr(MSR_LSTAR, syscall_entry as *const () as u64);
+        wrmsr(MSR_LSTAR, if boot::uses_short_ways() { syscall_entry } else { long_syscall_entry } as *const () as u64);
         wrmsr(MSR_CSTAR, compat_entry as *const () as u64);
         wrmsr(MSR_SFMASK, FLAGS_CLEARED);
         wrmsr(MSR_SYSENTER_CS, 0);
@@ -122,6 +122,7 @@ pub fn init() {
 
 unsafe extern "C" {
     fn syscall_entry();
+    fn long_syscall_entry();
     fn compat_entry();
     fn debug_entry();
     fn nmi_entry();
