@@ -187,14 +187,16 @@ crate::constants! {
     IRQ_MODE_LEVEL = 2;
     /// MSI operation (to ID_MSI): allocate; answers w0 = source id, w1 = address, w2 = data
     MSI_ALLOCATE = 1;
-    /// Quota operation: enlarge the caller's account by the frames granted with this message
+    /// Quota operation: w1 unused pages of the caller's account pass to that of the task w0 of its clan
     QUOTA_ENLARGE = 1;
-    /// Quota operation: give back w0 unused pages (answers with map items)
+    /// Quota operation: w1 unused pages pass from the account of the task w0 of the caller's clan to the caller's
     QUOTA_SHRINK = 2;
     /// Quota operation: buy w1 frame pages from frame page w0 on in the caller's kernel area
     QUOTA_BUY_FRAMES = 3;
     /// Quota operation: read the account of the task w0 (nil: mine) into the words, see ACCOUNT_*
     QUOTA_READ = 4;
+    /// Quota operation: give back w1 frame pages from frame page w0 on (refused while a frame in one of them is bound)
+    QUOTA_SELL_FRAMES = 5;
     /// Word of QUOTA_READ: pages the account may use
     ACCOUNT_LIMIT = 0;
     /// Word of QUOTA_READ: pages it uses

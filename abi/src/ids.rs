@@ -47,10 +47,10 @@ crate::constants! {
     ID_MSI_SOURCE = 0x500;
     /// Number of message-signalled interrupts that have ids
     MSI_SOURCES = 0x400;
-    /// First timer; also the id that claims any free timer
+    /// First timer of the task that names it; also the id that claims a free one
     ID_TIMER = 0x900;
-    /// Number of timers that have ids
-    TIMERS = 0x600;
+    /// Timers that a task can have at most
+    TIMERS = 32;
     /// Task number of sigma0
     TASK_SIGMA0 = 1;
     /// Task number of the root task

@@ -5,7 +5,7 @@
 //! follows cannot fail. Kernel memory is paid for by whoever causes its use. Interrupts are off in the kernel, for a
 //! bounded number of instructions. Reading order: `syscall`, `ipc`, `fault`, `sched`, `space`; then `arch`.
 //!
-//! Modules without hardware are compiled and tested on the host too: `list`, `deadlines`, `runqueue`, `mapdb`, `ids`,
+//! Modules without hardware are compiled and tested on the host too: `list`, `deadlines`, `runqueue`, `mapdb`,
 //! `intervals`, `elf`, `random`, `refs`.
 
 #![cfg_attr(not(test), no_std, no_main)]
@@ -14,7 +14,6 @@
 
 mod deadlines;
 mod elf;
-mod ids;
 mod intervals;
 mod list;
 mod mapdb;

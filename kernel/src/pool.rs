@@ -63,6 +63,18 @@ pub struct Page {
     pub companion: Cell<u32>,
 }
 
+impl Page {
+    /// Page table: one entry more is in use.
+    pub fn entry_added(&self) {
+        self.used.set(self.used.get() + 1);
+    }
+
+    /// Page table: one entry less is in use.
+    pub fn entry_removed(&self) {
+        self.used.set(self.used.get() - 1);
+    }
+}
+
 /// An account: how many pages may be used, and how many are.
 pub struct Account {
     /// Pages that may be used, less those moved to other accounts.
@@ -97,12 +109,13 @@ impl Account {
         }
     }
 
-    /// Moves `pages` of the limit out, if they are unused.
-    pub fn withdraw(&self, pages: u64) -> Result<(), Error> {
+    /// Moves `pages` of the limit to another account, if they are unused.
+    pub fn pass(&self, pages: u64, to: &Account) -> Result<(), Error> {
         if self.limit.get() - self.used.get() < pages {
             return Err(Error::NoMemory);
         }
         self.limit.set(self.limit.get() - pages);
+        to.limit.set(to.limit.get() + pages);
         Ok(())
     }
 

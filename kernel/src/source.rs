@@ -3,16 +3,18 @@
 //!
 //! A source is attached to at most one thread. When it fires and the thread does not wait for it, it stays
 //! in the thread's list of pending sources, once. A line that fired is not delivered again before
-//! it is acknowledged; an edge that comes meanwhile is kept.
+//! it is acknowledged; an edge that comes meanwhile is kept. Lines are the machine's; timers are names in their task, and
+//! lie in a page that it pays for while it has any, so that no task can use up another's.
 
 use crate::arch::apic;
 use crate::deadlines::Deadline;
 use crate::global::Global;
 use crate::list::{Linked, Links};
+use crate::pool::{Kind, PAGE, POOL};
 use crate::refs::Ref;
 use crate::sched::{self, Due};
 use crate::task::{self, Task};
-use crate::thread::Thread;
+use crate::thread::{self, Thread};
 use crate::{ipc, space};
 use core::cell::Cell;
 use keel_abi::call::*;
@@ -27,7 +29,7 @@ pub struct Pending;
 /// Interrupt lines that there are structures for (the I/O APICs of a PC have 24 to 120).
 const LINES: usize = 128;
 
-/// Frame pages that are bought at once: bounds the time that takes.
+/// Frame pages that are bought or sold at once: bounds the time that takes.
 const MAX_FRAME_PAGES: u64 = 256;
 
 /// A line or a timer.
@@ -69,18 +71,19 @@ impl Source {
 impl Ref<Source> {
     /// The deadline inside a timer.
     pub fn deadline(self) -> Ref<Deadline<Due>> {
-        // SAFETY: sources are statics.
+        // SAFETY: part of a live source; `detach` takes it out of the heap before a timer goes.
         unsafe { Ref::new(&raw const (*self.as_ptr()).deadline as *mut _) }
     }
 
     fn is_timer(self) -> bool {
-        (TIMER_TABLE.as_ptr_range()).contains(&(self.as_ptr() as *const Source))
+        !LINE_TABLE.as_ptr_range().contains(&(self.as_ptr() as *const Source))
     }
 
     fn id(self) -> Id {
-        let table = if self.is_timer() { TIMER_TABLE.as_ptr() } else { LINE_TABLE.as_ptr() };
-        let number = (self.as_ptr() as usize - table as usize) / size_of::<Source>();
-        Id(number as u64 + if self.is_timer() { ID_TIMER } else { ID_IRQ })
+        let address = self.as_ptr() as usize;
+        let (table, first) =
+            if self.is_timer() { (address & !(PAGE - 1), ID_TIMER) } else { (LINE_TABLE.as_ptr() as usize, ID_IRQ) };
+        Id(((address - table) / size_of::<Source>()) as u64 + first)
     }
 
     fn line(self) -> u32 {
@@ -89,10 +92,20 @@ impl Ref<Source> {
 }
 
 static LINE_TABLE: Global<[Source; LINES]> = Global::new([const { Source::new() }; LINES]);
-static TIMER_TABLE: Global<[Source; TIMERS as usize]> = Global::new([const { Source::new() }; TIMERS as usize]);
+
+const _: () = assert!(TIMERS as usize * size_of::<Source>() <= PAGE);
+
+/// The timers of a task, if it has any.
+fn timers(task: Ref<Task>) -> &'static [Source] {
+    match task.timers.get() {
+        0 => &[],
+        // SAFETY: `claim_timer` filled the page; `detach` gives it back when the last of them is nobody's.
+        page => unsafe { core::slice::from_raw_parts(POOL.address(page).cast(), TIMERS as usize) },
+    }
+}
 
 fn in_table(table: &'static [Source], index: u64) -> Option<Ref<Source>> {
-    // SAFETY: statics live for ever.
+    // SAFETY: statics live for ever, timers as long as they are somebody's.
     table.get(index as usize).map(|source| unsafe { Ref::new(source as *const Source as *mut Source) })
 }
 
@@ -104,23 +117,23 @@ fn line(number: u64) -> Option<Ref<Source>> {
     }
 }
 
-/// The line or timer of an id.
-fn lookup(id: Id) -> Option<Ref<Source>> {
+/// The line or timer that an id means to a task.
+fn lookup(id: Id, task: Ref<Task>) -> Option<Ref<Source>> {
     match id.0 {
         n if (ID_IRQ..ID_IRQ + IRQ_LINES).contains(&n) => line(n - ID_IRQ),
-        n if (ID_TIMER..ID_TIMER + TIMERS).contains(&n) => in_table(&TIMER_TABLE[..], n - ID_TIMER),
+        n if (ID_TIMER..ID_TIMER + TIMERS).contains(&n) => in_table(timers(task), n - ID_TIMER),
         _ => None,
     }
 }
 
 /// Whether a source delivers to a thread.
 pub fn is_attached(id: Id, thread: Ref<Thread>) -> bool {
-    lookup(id).is_some_and(|source| source.attached.get() == Some(thread))
+    lookup(id, thread.task).is_some_and(|source| source.attached.get() == Some(thread))
 }
 
 /// The source of this id, if it fired for this thread.
 pub fn pending_for(thread: Ref<Thread>, id: Id) -> Option<Ref<Source>> {
-    lookup(id).filter(|source| source.attached.get() == Some(thread) && source.queued.get())
+    lookup(id, thread.task).filter(|source| source.attached.get() == Some(thread) && source.queued.get())
 }
 
 /// A line or a timer fires.
@@ -199,9 +212,9 @@ pub fn operate(caller: Ref<Thread>, id: Id, operation: u64, answer: &mut Answer)
         ID_TIMER if operation == SOURCE_ATTACH => claim_timer(caller, answer),
         n if (ID_MSI_SOURCE..ID_MSI_SOURCE + MSI_SOURCES).contains(&n) => Err(Error::NotSupported),
         _ => {
-            let source = lookup(id).ok_or(Error::NoPartner)?;
+            let source = lookup(id, caller.task).ok_or(Error::NoPartner)?;
             if source.is_timer() {
-                timer(caller, source, operation, w0)
+                timer(source, operation, w0)
             } else {
                 line_operation(caller, source, operation, w0)
             }
@@ -210,7 +223,16 @@ pub fn operate(caller: Ref<Thread>, id: Id, operation: u64, answer: &mut Answer)
 }
 
 fn claim_timer(caller: Ref<Thread>, answer: &mut Answer) -> Result<(), Error> {
-    let free = (0..TIMERS).filter_map(|n| in_table(&TIMER_TABLE[..], n)).find(|t| t.attached.get().is_none());
+    let task = caller.task;
+    if task.timers.get() == 0 {
+        let page = POOL.take_page(task.account, Kind::Part)?;
+        for number in 0..TIMERS as usize {
+            // SAFETY: inside the page, which is ours alone.
+            unsafe { POOL.address(page).cast::<Source>().add(number).write(Source::new()) };
+        }
+        task.timers.set(page);
+    }
+    let free = (0..TIMERS).filter_map(|n| in_table(timers(task), n)).find(|t| t.attached.get().is_none());
     let timer = free.ok_or(Error::NoMemory)?;
     attach(timer, caller);
     answer.push(timer.id().0);
@@ -231,17 +253,16 @@ fn detach(source: Ref<Source>) {
         source.busy.set(false);
         source.again.set(false);
     }
-    if let Some(thread) = source.attached.take() {
-        thread.sources.set(thread.sources.get() - 1);
+    let Some(thread) = source.attached.take() else { return };
+    thread.sources.set(thread.sources.get() - 1);
+    if source.is_timer() && timers(thread.task).iter().all(|timer| timer.attached.get().is_none()) {
+        POOL.give_page(thread.task.timers.take(), Kind::Part);
     }
 }
 
-fn timer(caller: Ref<Thread>, timer: Ref<Source>, operation: u64, time: u64) -> Result<(), Error> {
-    let owner = timer.attached.get().ok_or(Error::NoPartner)?;
+fn timer(timer: Ref<Source>, operation: u64, time: u64) -> Result<(), Error> {
     // A thread may program the timers of its whole task: arming can shorten another thread's wait.
-    if owner.task != caller.task {
-        return Err(Error::Denied);
-    }
+    timer.attached.get().ok_or(Error::NoPartner)?;
     match operation {
         TIMER_SET => {
             unqueue(timer);
@@ -315,19 +336,47 @@ fn quota(caller: Ref<Thread>, operation: u64, w0: u64, w1: u64, answer: &mut Ans
             (0..ACCOUNT_WORDS).for_each(|word| answer.push(task.account.word(word)));
             Ok(())
         }
+        QUOTA_ENLARGE => {
+            let task = payee(caller.task, Id(w0))?;
+            caller.task.account.pass(w1, &task.account)
+        }
+        QUOTA_SHRINK => payee(caller.task, Id(w0))?.account.pass(w1, &caller.task.account),
         QUOTA_BUY_FRAMES => buy_frames(caller.task, w0, w1),
-        QUOTA_ENLARGE | QUOTA_SHRINK => Err(Error::NotSupported),
+        QUOTA_SELL_FRAMES => sell_frames(caller.task, w0, w1),
         _ => Err(Error::Invalid),
     }
 }
 
-fn buy_frames(task: Ref<Task>, first: u64, count: u64) -> Result<(), Error> {
+/// The task of the chief's clan whose account gets pages from the chief's or gives them back.
+fn payee(chief: Ref<Task>, id: Id) -> Result<Ref<Task>, Error> {
+    let task = task::find(id).ok_or(Error::NoPartner)?;
+    if !chief.is_chief_of(task) {
+        return Err(Error::Denied);
+    }
+    task.owns_account.then_some(task).ok_or(Error::Invalid)
+}
+
+/// Where frame pages [first, first + count) lie in the kernel area of a task.
+fn frame_offsets(task: Ref<Task>, first: u64, count: u64) -> Result<impl Iterator<Item = u64> + Clone, Error> {
     let end = first.checked_add(count).filter(|end| *end <= AREA_FRAME_PAGES).ok_or(Error::Invalid)?;
     if task.area == 0 || count > MAX_FRAME_PAGES {
         return Err(Error::Invalid);
     }
-    for page in first..end {
-        let offset = AREA_FRAMES + page * PAGE_SIZE;
+    Ok((first..end).map(|page| AREA_FRAMES + page * PAGE_SIZE))
+}
+
+fn sell_frames(task: Ref<Task>, first: u64, count: u64) -> Result<(), Error> {
+    let offsets = frame_offsets(task, first, count)?;
+    let bound = |offset| space::object_at(task, offset).is_some_and(thread::has_bound_frames);
+    if offsets.clone().any(bound) {
+        return Err(Error::Busy);
+    }
+    offsets.for_each(|offset| space::remove_object(task, offset));
+    Ok(())
+}
+
+fn buy_frames(task: Ref<Task>, first: u64, count: u64) -> Result<(), Error> {
+    for offset in frame_offsets(task, first, count)? {
         if space::object_at(task, offset).is_none() {
             space::add_object(task, offset)?;
         }
@@ -340,10 +389,10 @@ pub fn thread_deleted(thread: Ref<Thread>) {
     if thread.sources.get() == 0 {
         return;
     }
-    let all = LINE_TABLE.iter().chain(TIMER_TABLE.iter());
-    for source in all.filter(|source| source.attached.get() == Some(thread)) {
-        // SAFETY: statics live for ever.
-        detach(unsafe { Ref::new(source as *const Source as *mut Source) });
+    for id in (ID_IRQ..ID_IRQ + LINES as u64).chain(ID_TIMER..ID_TIMER + TIMERS) {
+        if let Some(source) = lookup(Id(id), thread.task).filter(|source| source.attached.get() == Some(thread)) {
+            detach(source);
+        }
     }
 }
 

@@ -180,7 +180,7 @@ fn table_for(task: Ref<Task>, address: u64, level: u8) -> Result<u32, Error> {
         page.level.set(at - 1);
         page.base.set(address & !(span(at) - 1));
         page.parent.set(table);
-        POOL.page(table).used.set(POOL.page(table).used.get() + 1);
+        POOL.page(table).entry_added();
         cell.set(POOL.physical(below) | PRESENT | WRITE | USER);
         (table, at) = (below, at - 1);
     }
@@ -198,7 +198,7 @@ fn drop_if_empty(mut table: u32) {
             flush(POOL.physical(task.root_table), page.base.get());
         }
         free_table(table);
-        POOL.page(above).used.set(POOL.page(above).used.get() - 1);
+        POOL.page(above).entry_removed();
         table = above;
     }
 }
@@ -252,7 +252,7 @@ fn enter(task: Ref<Task>, address: u64, level: u8, entry: u64, parent: Index) ->
         cell.set(node);
     }
     entry_cell(table, slot).set(entry);
-    POOL.page(table).used.set(POOL.page(table).used.get() + 1);
+    POOL.page(table).entry_added();
     Ok(Leaf { table, slot, level, entry })
 }
 
@@ -265,7 +265,7 @@ fn remove(leaf: Leaf, node: Index) -> u64 {
     }
     Nodes.detach(node);
     free_node(node);
-    POOL.page(leaf.table).used.set(POOL.page(leaf.table).used.get() - 1);
+    POOL.page(leaf.table).entry_removed();
     drop_if_empty(leaf.table);
     state
 }
@@ -675,7 +675,7 @@ fn map_object(task: Ref<Task>, address: u64, physical: u64, write: bool) -> Resu
     let cell = entry_cell(table, slot(address, 0));
     debug_assert!(cell.get() & PRESENT == 0);
     cell.set(physical | PRESENT | USER | KERNEL_OBJECT | rights);
-    POOL.page(table).used.set(POOL.page(table).used.get() + 1);
+    POOL.page(table).entry_added();
     Ok(())
 }
 
@@ -717,7 +717,7 @@ pub fn remove_object(task: Ref<Task>, offset: u64) {
     leaf.cell().set(0);
     leaf.flush();
     POOL.give_page(POOL.index_of(leaf.entry & ADDRESS), Kind::Frame);
-    POOL.page(leaf.table).used.set(POOL.page(leaf.table).used.get() - 1);
+    POOL.page(leaf.table).entry_removed();
     drop_if_empty(leaf.table);
 }
 
@@ -751,7 +751,7 @@ fn free_leaf(leaf: Leaf, work: &mut Work) {
     if POOL.contains(physical) {
         POOL.give_page(POOL.index_of(physical), Kind::Frame);
     }
-    POOL.page(leaf.table).used.set(POOL.page(leaf.table).used.get() - 1);
+    POOL.page(leaf.table).entry_removed();
     drop_if_empty(leaf.table);
 }
 

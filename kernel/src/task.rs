@@ -10,8 +10,9 @@ use crate::list::{Linked, Links, List};
 use crate::pool::{Account, Kind, POOL};
 use crate::refs::Ref;
 use crate::thread::Thread;
-use crate::{ids, space, thread};
+use crate::{sched, space, thread};
 use core::cell::Cell;
+use core::ops::Range;
 use keel_abi::call::*;
 use keel_abi::fpage::SPACE_SHIFT;
 use keel_abi::ids::*;
@@ -44,16 +45,21 @@ pub struct Task {
     pub mcp: Cell<u8>,
     /// Who pays for its objects.
     pub account: Ref<Account>,
-    owns_account: bool,
+    /// Whether it has that account for itself and its clan.
+    pub owns_account: bool,
     /// Pool page of the top page table.
     pub root_table: u32,
     /// Base of the kernel area, 0 if it has none.
     pub area: u64,
     /// Its I/O ports, if it has any.
     pub io: Cell<Option<Ref<IoSpace>>>,
+    /// Pool page of its timers, 0 if it has none.
+    pub timers: Cell<u32>,
     /// The tasks that it created.
     pub clan: List<Task, Clan>,
     siblings: Links<Task>,
+    /// Inactive numbers that it holds lie in here.
+    held: Cell<(u32, u32)>,
     max_version: Cell<u32>,
     inline: [Cell<u64>; INLINE_LTHREADS],
     directory: Cell<u32>,
@@ -192,6 +198,8 @@ fn directory_entry(page: u32, index: usize) -> &'static Cell<u64> {
 struct Entry {
     task: Cell<Option<Ref<Task>>>,
     version: Cell<u32>,
+    /// Number of the task that may use the number while it is inactive; 0: nobody.
+    holder: Cell<u32>,
 }
 
 /// Task numbers for which there is an entry; the rest of the 2^20 would need more table pages.
@@ -202,7 +210,6 @@ struct Table {
 }
 
 static TABLE: Global<Table> = Global::new(Table { base: Cell::new(core::ptr::null()) });
-static NUMBERS: Global<ids::Ranges> = Global::new(ids::Ranges::new());
 
 /// Bytes that the table of task numbers takes; boot.rs sets them aside.
 pub const TABLE_BYTES: usize = TASK_NUMBERS * size_of::<Entry>();
@@ -213,12 +220,27 @@ pub const TABLE_BYTES: usize = TASK_NUMBERS * size_of::<Entry>();
 /// `memory` has `TABLE_BYTES` bytes, zero, for ever.
 pub unsafe fn init(memory: *mut u8) {
     TABLE.base.set(memory.cast());
-    NUMBERS.give(TASK_FIRST_FREE as u32, TASK_NUMBERS as u32, TASK_ROOT as u32);
+    (TASK_FIRST_FREE as u32..TASK_NUMBERS as u32)
+        .filter_map(entry)
+        .for_each(|entry| entry.holder.set(TASK_ROOT as u32));
 }
 
 fn entry(number: u32) -> Option<&'static Entry> {
     // SAFETY: `init` made TASK_NUMBERS entries; all bits zero is an empty one.
     ((number as usize) < TASK_NUMBERS).then(|| unsafe { &*TABLE.base.get().add(number as usize) })
+}
+
+/// Numbers between two looks for interrupts in a walk over many.
+const POLL_INTERVAL: u32 = 128;
+
+/// Whether `holds` for all of these numbers, up to the first for which it does not. Interrupts are let in on the way.
+fn all_numbers(mut numbers: Range<u32>, mut holds: impl FnMut(&Entry) -> bool) -> bool {
+    numbers.all(|number| {
+        if number % POLL_INTERVAL == 0 {
+            sched::poll();
+        }
+        entry(number).is_some_and(&mut holds)
+    })
 }
 
 /// The task at a number.
@@ -291,8 +313,10 @@ fn build(plan: &Plan, entry: &Entry, account: Ref<Account>, owns: bool, nesting:
         root_table,
         area: plan.area,
         io: Cell::new(None),
+        timers: Cell::new(0),
         clan: List::new(),
         siblings: Links::new(),
+        held: Cell::new((u32::MAX, 0)),
         max_version: Cell::new(version),
         inline: [const { Cell::new(0) }; INLINE_LTHREADS],
         directory: Cell::new(0),
@@ -321,24 +345,24 @@ fn open_account(payer: Ref<Account>, quota: u64) -> Result<(Ref<Account>, bool),
     if quota == TASK_SHARED_QUOTA {
         return Ok((payer, false));
     }
-    let memory = POOL.take(payer, size_of::<Account>(), Kind::Part)?;
-    if let Err(error) = payer.withdraw(quota) {
-        // SAFETY: taken just now.
-        unsafe { POOL.give(memory, Kind::Part) };
+    let memory = POOL.take(payer, size_of::<Account>(), Kind::Part)?.cast::<Account>();
+    // SAFETY: fresh memory of this size.
+    let account = unsafe {
+        memory.write(Account::new(0, Some(payer)));
+        Ref::new(memory)
+    };
+    if let Err(error) = payer.pass(quota, &account) {
+        close_account(account, true);
         return Err(error);
     }
-    let memory = memory.cast::<Account>();
-    // SAFETY: fresh memory of this size.
-    unsafe {
-        memory.write(Account::new(quota, Some(payer)));
-        Ok((Ref::new(memory), true))
-    }
+    Ok((account, true))
 }
 
 fn close_account(account: Ref<Account>, owned: bool) {
     if let (true, Some(payer)) = (owned, account.parent) {
         debug_assert!(account.used.get() == 0);
-        payer.limit.set(payer.limit.get() + account.limit.get());
+        // Nothing of it is in use, so all of it passes.
+        let _ = account.pass(account.limit.get(), &payer);
         // SAFETY: the last task that used it is gone.
         unsafe { POOL.give(account.as_ptr().cast(), Kind::Part) };
     }
@@ -363,7 +387,9 @@ pub fn delete(top: Ref<Task>) -> bool {
             entry.task.set(None);
             entry.version.set(task.max_version.get());
         }
-        NUMBERS.inherit(task.number, task.chief.map_or(0, |chief| chief.number));
+        if let Some(chief) = task.chief {
+            pass_numbers(task, task.held.get().0..task.held.get().1, chief);
+        }
         crate::source::task_deleted(task);
         free(task);
         if task == top {
@@ -397,14 +423,28 @@ fn free_memory(task: Ref<Task>) {
 
 /// Whether `task` may create a task at the inactive number.
 pub fn may_create(task: Ref<Task>, number: u32) -> bool {
-    NUMBERS.holder(number) == task.number
+    entry(number).is_some_and(|entry| entry.holder.get() == task.number)
+}
+
+/// What `giver` holds of these numbers goes to `taker`.
+fn pass_numbers(giver: Ref<Task>, numbers: Range<u32>, taker: Ref<Task>) {
+    let (first, end) = taker.held.get();
+    taker.held.set((first.min(numbers.start), end.max(numbers.end)));
+    all_numbers(numbers, |entry| {
+        if entry.holder.get() == giver.number {
+            entry.holder.set(taker.number);
+        }
+        true
+    });
 }
 
 /// Hands `count` inactive numbers from `first` on from `giver` to `taker`.
 pub fn hand_over(giver: Ref<Task>, first: u32, count: u32, taker: Ref<Task>) -> Result<(), Error> {
     let end = first.checked_add(count).filter(|end| *end as usize <= TASK_NUMBERS).ok_or(Error::Invalid)?;
-    if first < TASK_FIRST_FREE as u32 || (first..end).any(|n| NUMBERS.holder(n) != giver.number || at(n).is_some()) {
+    let free = |entry: &Entry| entry.holder.get() == giver.number && entry.task.get().is_none();
+    if first < TASK_FIRST_FREE as u32 || !all_numbers(first..end, free) {
         return Err(Error::Denied);
     }
-    NUMBERS.give(first, end, taker.number).then_some(()).ok_or(Error::NoMemory)
+    pass_numbers(giver, first..end, taker);
+    Ok(())
 }

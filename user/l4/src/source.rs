@@ -5,8 +5,8 @@ use crate::call::Failure;
 use crate::ipc::{call, Message, Received};
 use crate::utcb;
 use keel_abi::call::{
-    ACCOUNT_WORDS, QUOTA_BUY_FRAMES, QUOTA_READ, REGISTER_WORDS, SOURCE_ACK, SOURCE_ATTACH, SOURCE_DETACH, SOURCE_GIVE,
-    TIMER_SET,
+    ACCOUNT_WORDS, QUOTA_BUY_FRAMES, QUOTA_ENLARGE, QUOTA_READ, QUOTA_SELL_FRAMES, QUOTA_SHRINK, REGISTER_WORDS,
+    SOURCE_ACK, SOURCE_ATTACH, SOURCE_DETACH, SOURCE_GIVE, TIMER_SET,
 };
 use keel_abi::ids::ID_TIMER;
 use keel_abi::{Error, Id};
@@ -58,6 +58,21 @@ pub fn account(task: Id) -> Result<[u64; ACCOUNT_WORDS as usize], Failure> {
         *word = if index < REGISTER_WORDS as usize { answer.words[index] } else { utcb::word(index) };
     }
     Ok(words)
+}
+
+/// Moves `pages` of the caller's account to that of `task`, which is of the caller's clan.
+pub fn enlarge(task: Id, pages: u64) -> Result<(), Failure> {
+    operate(Id::QUOTA, QUOTA_ENLARGE, &[task.0, pages]).map(|_| ())
+}
+
+/// Moves `pages` that `task` does not use from its account to the caller's.
+pub fn shrink(task: Id, pages: u64) -> Result<(), Failure> {
+    operate(Id::QUOTA, QUOTA_SHRINK, &[task.0, pages]).map(|_| ())
+}
+
+/// Gives back the frame pages from `first` on.
+pub fn sell_frames(first: u64, pages: u64) -> Result<(), Failure> {
+    operate(Id::QUOTA, QUOTA_SELL_FRAMES, &[first, pages]).map(|_| ())
 }
 
 /// Buys the frame pages from `first` on.

@@ -9,11 +9,11 @@ use crate::{holds, refused, same};
 use core::sync::atomic::Ordering::SeqCst;
 use keel_l4::abi::call::*;
 use keel_l4::abi::fpage::FPAGE_RWX;
-use keel_l4::abi::memory::{AREA_FRAME_PAGES, EX_CREATE, EX_FOREIGN, EX_FRAME};
+use keel_l4::abi::memory::{AREA_FRAME_PAGES, EX_CREATE, EX_FOREIGN, EX_FRAME, FRAMES_PER_PAGE};
 use keel_l4::abi::{ExRegs, MapItem};
 use keel_l4::call::Failure;
 use keel_l4::ipc::{call, send, Message, Timeout};
-use keel_l4::source::{account, buy_frames, operate};
+use keel_l4::source::{account, buy_frames, enlarge, sell_frames, shrink};
 use keel_l4::task::{create_empty, NewTask};
 use keel_l4::{thread, utcb, Error, Fpage, Id};
 
@@ -35,7 +35,17 @@ pub const CASES: &[Case] = &[
     ("frames-beyond-the-quota", frames_beyond),
     ("others-do-not-feel-it", others),
     ("frames-out-of-the-window", frames_out),
-    ("enlarge-and-shrink-not-supported", not_supported),
+    ("enlarge-and-shrink", enlarge_and_shrink),
+    ("enlarging-makes-room", enlarging_helps),
+    ("shrinking-below-what-is-used", shrink_used),
+    ("enlarging-beyond-what-one-has", enlarge_beyond),
+    ("enlarging-whom-one-is-not-chief-of", enlarge_others),
+    ("an-account-that-is-shared-does-not-grow", enlarge_shared),
+    ("what-was-moved-returns-on-deletion", moved_returns),
+    ("frames-sold", frames_sold),
+    ("frames-sold-while-bound", frames_sold_bound),
+    ("frames-sold-that-were-not-bought", frames_sold_again),
+    ("operation-without-an-answer", no_answer),
 ];
 
 extern "C" fn idle(_: u64) -> ! {
@@ -286,9 +296,133 @@ fn frames_out() -> Outcome {
     Ok(())
 }
 
-fn not_supported() -> Outcome {
-    refused!("enlarge", operate(Id::QUOTA, QUOTA_ENLARGE, &[1]), Call NotSupported);
-    refused!("shrink", operate(Id::QUOTA, QUOTA_SHRINK, &[1]), Call NotSupported);
+fn limits(child: &Child) -> Result<(u64, u64), Failure> {
+    Ok((word(Id::NIL, ACCOUNT_LIMIT)?, word(child.task, ACCOUNT_LIMIT)?))
+}
+
+fn enlarge_and_shrink() -> Outcome {
+    let child = child(idle, 0)?;
+    let (mine, its) = limits(&child)?;
+    enlarge(child.task, 10)?;
+    same!("limits, enlarged", limits(&child)?, (mine - 10, its + 10));
+    shrink(child.task, 30)?;
+    same!("limits, shrunk", limits(&child)?, (mine + 20, its - 20));
+    enlarge(child.task, 0)?;
+    shrink(child.task, 0)?;
+    same!("limits, moving nothing", limits(&child)?, (mine + 20, its - 20));
+    Ok(())
+}
+
+fn enlarging_helps() -> Outcome {
+    let foreign = faulted()?;
+    let from = page();
+    let before = fill(&foreign, from)?;
+    enlarge(foreign.task, QUOTA)?;
+    // What is there already is mapped again without cost.
+    holds!("about twice as many mappings", fill(&foreign, from)? > before + QUOTA / 2);
+    Ok(())
+}
+
+fn shrink_used() -> Outcome {
+    let child = child(idle, 0)?;
+    pause(5_000_000);
+    let words = account(child.task)?;
+    let (limit, used) = (words[ACCOUNT_LIMIT as usize], words[ACCOUNT_USED as usize]);
+    for pages in [limit, limit - used + 1, u64::MAX] {
+        refused!("shrinking", shrink(child.task, pages), Call NoMemory);
+    }
+    shrink(child.task, limit - used)?;
+    same!("nothing free", account(child.task)?[ACCOUNT_LIMIT as usize], used);
+    Ok(())
+}
+
+fn enlarge_beyond() -> Outcome {
+    let child = child(idle, 0)?;
+    let before = limits(&child)?;
+    for pages in [before.0, 1 << 40, u64::MAX] {
+        refused!("enlarging", enlarge(child.task, pages), Call NoMemory);
+    }
+    same!("limits", limits(&child)?, before);
+    Ok(())
+}
+
+fn enlarge_others() -> Outcome {
+    for id in [Id::ROOT, Id::SIGMA0, thread::task_of(own(RUNNER))] {
+        refused!("enlarging", enlarge(id, 1), Call Denied);
+        refused!("shrinking", shrink(id, 1), Call Denied);
+    }
+    for id in [Id::NIL, Id::INVALID, Id(5)] {
+        refused!("enlarging nobody", enlarge(id, 1), Call NoPartner);
+        refused!("shrinking nobody", shrink(id, 1), Call NoPartner);
+    }
+    Ok(())
+}
+
+fn enlarge_shared() -> Outcome {
+    let task = create_empty(&NewTask { number: crate::pool::task_number(), ..NewTask::default() })?;
+    refused!("enlarging", enlarge(task, 1), Call Invalid);
+    refused!("shrinking", shrink(task, 1), Call Invalid);
+    Ok(())
+}
+
+fn moved_returns() -> Outcome {
+    let before = word(Id::NIL, ACCOUNT_LIMIT)?;
+    let child = child(idle, 0)?;
+    enlarge(child.task, 33)?;
+    remove_task(child.number)?;
+    same!("limit afterwards", word(Id::NIL, ACCOUNT_LIMIT)?, before);
+    Ok(())
+}
+
+/// A frame page of the suite's window that it did not buy at its start.
+const SPARE_FRAMES: u64 = crate::pool::FRAME_PAGES;
+
+/// Makes a stopped foreign thread in a task of its own, with frame `index`.
+fn bind_frame(index: u64) -> Result<Id, Failure> {
+    let (task, _) = crate::foreign::empty_task()?;
+    let mut record = ExRegs::zeroed();
+    record.frame = index;
+    let any = thread::lthread(task, keel_l4::abi::ids::LTHREAD_TASK as u16);
+    thread::exchange(any, EX_CREATE | EX_FOREIGN | EX_FRAME, &mut record)
+}
+
+fn frames_sold() -> Outcome {
+    let before = account(Id::NIL)?;
+    for _ in 0..3 {
+        buy_frames(SPARE_FRAMES, 3)?;
+        same!("frame pages", word(Id::NIL, ACCOUNT_FRAMES)?, before[ACCOUNT_FRAMES as usize] + 3);
+        sell_frames(SPARE_FRAMES, 3)?;
+        same!("the account", account(Id::NIL)?, before);
+    }
+    refused!("a frame that was sold", bind_frame(SPARE_FRAMES * FRAMES_PER_PAGE), Call NoPartner);
+    Ok(())
+}
+
+fn frames_sold_bound() -> Outcome {
+    buy_frames(SPARE_FRAMES, 2)?;
+    let id = bind_frame((SPARE_FRAMES + 1) * FRAMES_PER_PAGE + 5)?;
+    let during = word(Id::NIL, ACCOUNT_FRAMES)?;
+    refused!("selling", sell_frames(SPARE_FRAMES, 2), Call Busy);
+    same!("none went", word(Id::NIL, ACCOUNT_FRAMES)?, during);
+    sell_frames(SPARE_FRAMES, 1)?;
+    remove_task(id.task())?;
+    sell_frames(SPARE_FRAMES, 2)?;
+    same!("all went", word(Id::NIL, ACCOUNT_FRAMES)?, during - 2);
+    Ok(())
+}
+
+fn frames_sold_again() -> Outcome {
+    let before = account(Id::NIL)?;
+    sell_frames(SPARE_FRAMES, 256)?;
+    same!("the account", account(Id::NIL)?, before);
+    refused!("more than 256 at once", sell_frames(0, 257), Call Invalid);
+    for (first, count) in [(AREA_FRAME_PAGES, 1), (AREA_FRAME_PAGES - 1, 2), (u64::MAX, 1), (1, u64::MAX)] {
+        refused!("selling", sell_frames(first, count), Call Invalid);
+    }
+    Ok(())
+}
+
+fn no_answer() -> Outcome {
     refused!("an operation without an answer", send(Id::QUOTA, Message::new(99, &[]), Timeout::Zero), Send Invalid);
     Ok(())
 }

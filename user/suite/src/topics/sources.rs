@@ -10,7 +10,7 @@ use keel_l4::abi::call::*;
 use keel_l4::abi::ids::*;
 use keel_l4::info::now;
 use keel_l4::ipc::{call, receive, send, sleep, wait, Message, Timeout};
-use keel_l4::source::{acknowledge, attach, claim_timer, detach, give, operate, set_timer};
+use keel_l4::source::{account, acknowledge, attach, claim_timer, detach, give, operate, set_timer};
 use keel_l4::{sigma0, thread, Id};
 
 pub const CASES: &[Case] = &[
@@ -23,11 +23,13 @@ pub const CASES: &[Case] = &[
     ("timer-fires-once", timer_once),
     ("timer-again-and-again", timer_again),
     ("two-timers", two_timers),
-    ("timer-of-another-task-denied", timer_denied),
+    ("timer-of-another-task-has-no-name", timer_of_another),
     ("timer-of-nobody", timer_of_nobody),
     ("timer-detached", timer_detached),
     ("timer-freed-with-its-thread", timer_freed),
     ("timers-run-out-with-an-error", timers_run_out),
+    ("timers-of-others-do-not-run-out", others_timers),
+    ("timers-cost-a-page-while-there-are-any", timers_cost),
     ("arming-shortens-another's-wait", arming_shortens),
     ("waiting-for-another's-source", wait_others),
     ("unknown-operation", unknown_operation),
@@ -130,11 +132,11 @@ extern "C" fn meddle(timer: u64) -> ! {
     park()
 }
 
-fn timer_denied() -> Outcome {
+fn timer_of_another() -> Outcome {
     let timer = claim_timer()?;
     child(meddle, timer.0)?;
     pause(10_000_000);
-    same!("the other's status", cell(1).load(SeqCst), ERROR_DENIED);
+    same!("the other's status", cell(1).load(SeqCst), ERROR_NO_PARTNER);
     refused!("nothing fired", receive(timer, Timeout::Zero), Receive Timeout);
     Ok(())
 }
@@ -171,17 +173,35 @@ fn timer_freed() -> Outcome {
     Ok(())
 }
 
+fn claim_all() -> Outcome {
+    for _ in 0..TIMERS {
+        claim_timer()?;
+    }
+    refused!("one more", claim_timer(), Call NoMemory);
+    Ok(())
+}
+
 fn timers_run_out() -> Outcome {
-    let mut claimed = 0;
-    let refusal = loop {
-        match claim_timer() {
-            Ok(_) => claimed += 1,
-            Err(failure) => break failure,
-        }
-        holds!("an end of the timers", claimed <= TIMERS);
-    };
-    same!("error", refusal.error, keel_l4::Error::NoMemory);
-    holds!("nearly all of them", claimed > TIMERS / 2);
+    claim_all()
+}
+
+fn others_timers() -> Outcome {
+    claim_all()?;
+    child(claim, 0)?;
+    pause(10_000_000);
+    same!("the child's first timer", cell(1).load(SeqCst), ID_TIMER);
+    Ok(())
+}
+
+fn timers_cost() -> Outcome {
+    let used = || Ok::<u64, keel_l4::call::Failure>(account(Id::NIL)?[ACCOUNT_USED as usize]);
+    let before = used()?;
+    let timers = [claim_timer()?, claim_timer()?];
+    same!("pages used", used()?, before + 1);
+    for timer in timers {
+        detach(timer)?;
+    }
+    same!("pages used afterwards", used()?, before);
     Ok(())
 }
 
@@ -224,13 +244,13 @@ fn no_such_source() -> Outcome {
 }
 
 fn answer_and_status() -> Outcome {
-    let answer = call(Id::QUOTA, Message::new(QUOTA_ENLARGE as u32, &[]))?;
+    let answer = call(Id(ID_MSI), Message::new(MSI_ALLOCATE as u32, &[]))?;
     same!(
         "kind, label of the answer",
         (answer.tag.kind(), answer.tag.label() as u64),
         (KIND_KERNEL, ERROR_NOT_SUPPORTED)
     );
-    let status = send(Id::QUOTA, Message::new(QUOTA_ENLARGE as u32, &[]), Timeout::Never);
+    let status = send(Id(ID_MSI), Message::new(MSI_ALLOCATE as u32, &[]), Timeout::Never);
     refused!("the same without an answer", status, Send NotSupported);
     Ok(())
 }
