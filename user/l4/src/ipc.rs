@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Messages between threads: send, receive, call, answer, notify, sleep, and the loop of a server.
+//! Messages between threads: send, receive, call, notify, sleep. `message` gives them types, `server`
+//! is the loop that answers them.
 
 use crate::call::{checked, Failure, Registers};
 use crate::utcb;
@@ -7,7 +8,7 @@ use keel_abi::call::{
     CALL_IPC, IPC_NOTIFY, IPC_OPEN, IPC_RECEIVE, IPC_RECEIVE_TIMEOUT_SHIFT, IPC_SEND, IPC_SEND_TIMEOUT_SHIFT,
     REGISTER_WORDS, TIMEOUT_NEVER, TIMEOUT_UTCB, TIMEOUT_ZERO, TIME_ABSOLUTE,
 };
-use keel_abi::{Id, MapItem, Tag};
+use keel_abi::{Error, Id, MapItem, Tag};
 
 /// How long a phase may wait for its partner.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -84,6 +85,17 @@ pub struct Received {
     pub tag: Tag,
     /// Words 0 to 5.
     pub words: [u64; REGISTER_WORDS as usize],
+}
+
+impl Received {
+    /// An answer as it is, unless its label is the code of an error: servers and kernel sources answer 0
+    /// or such a code.
+    pub fn accepted(self) -> Result<Received, Failure> {
+        match Error::ALL.into_iter().find(|e| *e as u64 == self.tag.label() as u64) {
+            Some(error) => Err(Failure::call(error)),
+            None => Ok(self),
+        }
+    }
 }
 
 impl From<Registers> for Received {
@@ -184,19 +196,4 @@ pub fn notify_and_wait(to: Id, bits: u64, timeout: Timeout) -> Result<Received, 
 pub fn sleep(nanoseconds: u64) {
     // The only way out is the timeout or a cancellation, and both mean that the sleep is over.
     let _ = receive(Id::NIL, Timeout::After(nanoseconds));
-}
-
-/// Serves for ever: `answer` turns each message into its reply, or `None` for none. A client that
-/// does not wait for its reply loses it.
-pub fn serve(mut answer: impl FnMut(&Received) -> Option<Message>) -> ! {
-    let mut next = wait(Timeout::Never);
-    loop {
-        next = match next {
-            Ok(received) => match answer(&received) {
-                Some(reply) => send_and_wait(received.from, reply, Timeout::Zero, Timeout::Never),
-                None => wait(Timeout::Never),
-            },
-            Err(_) => wait(Timeout::Never),
-        };
-    }
 }

@@ -2,9 +2,13 @@
 //! The library of native L4 programs.
 //!
 //! `call` is the only door to the kernel; `ipc`, `source`, `thread`, `task` and `mapping` put types
-//! on it; `utcb` and `info` read what the kernel shows; `start`, `print` and `sigma0` spare a
-//! program the first steps. `list` and `ranges` are containers that need no heap.
+//! on it; `utcb` and `info` read what the kernel shows. On these stand `message` (requests and
+//! replies as types), `server` and `pager` (their loops). `start`, `record`, `root`, `print` and
+//! `sigma0` spare a program the first steps. `list` and `ranges` are containers that need no heap.
+//!
+//! `docs/native.md` is a tutorial.
 
+#![deny(missing_docs)]
 #![cfg_attr(not(test), no_std)]
 
 pub mod call;
@@ -12,9 +16,13 @@ pub mod info;
 pub mod ipc;
 pub mod list;
 pub mod mapping;
+pub mod message;
+pub mod pager;
 pub mod print;
 pub mod ranges;
 pub mod record;
+pub mod root;
+pub mod server;
 pub mod sigma0;
 pub mod source;
 pub mod start;

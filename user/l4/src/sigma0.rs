@@ -2,27 +2,50 @@
 //! Asking sigma0 for memory, ports and interrupt lines.
 
 use crate::call::Failure;
-use crate::ipc::{call, Message};
+use crate::ipc::call;
+use crate::message::{ask, Request as _};
 use crate::utcb;
-use keel_abi::memory::{SIGMA0_ANY, SIGMA0_IRQ, SIGMA0_MAP};
+use keel_abi::memory::{SIGMA0_ANY, SIGMA0_INFO, SIGMA0_IRQ, SIGMA0_MAP};
 use keel_abi::{Error, Fpage, Id, MapItem};
+
+crate::requests! {
+    /// What sigma0 gives.
+    pub enum Request {
+        /// This memory or these ports, one-to-one.
+        Map {
+            /// The memory or the ports.
+            fpage: Fpage,
+        } = SIGMA0_MAP,
+        /// A copy of the kernel information page.
+        Info = SIGMA0_INFO,
+        /// Any free RAM.
+        Any {
+            /// Its size and rights.
+            fpage: Fpage,
+        } = SIGMA0_ANY,
+        /// The right over an interrupt line.
+        Interrupt {
+            /// The line's number.
+            line: u64,
+        } = SIGMA0_IRQ,
+    }
+}
 
 /// Asks for `fpage`, to be placed in `window`; tells what came.
 pub fn map(fpage: Fpage, window: Fpage) -> Result<MapItem, Failure> {
-    request(SIGMA0_MAP, fpage, window)
+    mapping(Request::Map { fpage }, window)
 }
 
 /// Asks for any free memory of the size of `fpage`, to be placed in `window`.
 pub fn any(fpage: Fpage, window: Fpage) -> Result<MapItem, Failure> {
-    request(SIGMA0_ANY, fpage, window)
+    mapping(Request::Any { fpage }, window)
 }
 
-fn request(operation: u64, fpage: Fpage, window: Fpage) -> Result<MapItem, Failure> {
+fn mapping(request: Request, window: Fpage) -> Result<MapItem, Failure> {
     utcb::set_receive_window(window);
-    let answer = call(Id::SIGMA0, Message::new(operation as u32, &[fpage.0]));
+    let answer = call(Id::SIGMA0, request.encode());
     utcb::set_receive_window(Fpage::NIL);
-    let answer = answer?;
-    refusal(answer.tag.label())?;
+    let answer = answer?.accepted()?;
     let item = utcb::map_item(0);
     if answer.tag.maps() == 1 && item.fpage != 0 {
         Ok(item)
@@ -33,14 +56,5 @@ fn request(operation: u64, fpage: Fpage, window: Fpage) -> Result<MapItem, Failu
 
 /// Asks for the right over interrupt line `line`.
 pub fn interrupt(line: u32) -> Result<(), Failure> {
-    let answer = call(Id::SIGMA0, Message::new(SIGMA0_IRQ as u32, &[line as u64]))?;
-    refusal(answer.tag.label())
-}
-
-/// An answer's label is 0 or the positive error code.
-fn refusal(label: u32) -> Result<(), Failure> {
-    match Error::ALL.into_iter().find(|e| *e as u64 == label as u64) {
-        Some(error) => Err(Failure::call(error)),
-        None => Ok(()),
-    }
+    ask(Id::SIGMA0, &Request::Interrupt { line: line as u64 })
 }

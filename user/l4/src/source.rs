@@ -9,15 +9,11 @@ use keel_abi::call::{
     SOURCE_ACK, SOURCE_ATTACH, SOURCE_DETACH, SOURCE_GIVE, TIMER_SET,
 };
 use keel_abi::ids::ID_TIMER;
-use keel_abi::{Error, Id};
+use keel_abi::Id;
 
 /// Asks `source` for the operation `label`; a refusal in the answer becomes a failure of the call.
 pub fn operate(source: Id, label: u64, words: &[u64]) -> Result<Received, Failure> {
-    let answer = call(source, Message::new(label as u32, words))?;
-    match Error::ALL.into_iter().find(|e| *e as u64 == answer.tag.label() as u64) {
-        Some(error) => Err(Failure::call(error)),
-        None => Ok(answer),
-    }
+    call(source, Message::new(label as u32, words))?.accepted()
 }
 
 /// Receives interrupt line `source` from now on (`IRQ_MODE_*`).

@@ -2,25 +2,50 @@
 //! A program's first and last instructions: the stack, the call of its main function, and what a
 //! panic does.
 
+use crate::call::Failure;
+use core::cell::UnsafeCell;
+use core::sync::atomic::{AtomicBool, Ordering};
+use keel_abi::Error;
+
 /// Bytes of the first lthread's stack.
 pub const STACK_BYTES: usize = 256 << 10;
 
-/// The stack on which the first lthread starts.
+/// A stack of `BYTES` bytes, for one thread at a time.
 #[repr(C, align(4096))]
-pub struct Stack(pub core::cell::UnsafeCell<[u8; STACK_BYTES]>);
+pub struct Stack<const BYTES: usize> {
+    bytes: UnsafeCell<[u8; BYTES]>,
+    taken: AtomicBool,
+}
 
-// SAFETY: only the one thread that starts on it touches it.
-unsafe impl Sync for Stack {}
+// SAFETY: only the thread that starts on it touches the bytes, and `taken` sees to it that one does.
+unsafe impl<const BYTES: usize> Sync for Stack<BYTES> {}
 
-impl Stack {
+impl<const BYTES: usize> Stack<BYTES> {
     /// A stack.
-    pub const fn new() -> Stack {
-        Stack(core::cell::UnsafeCell::new([0; STACK_BYTES]))
+    pub const fn new() -> Stack<BYTES> {
+        Stack { bytes: UnsafeCell::new([0; BYTES]), taken: AtomicBool::new(false) }
+    }
+
+    /// Takes it for a thread: its top, as a function finds it that was just called. `Busy` if it was
+    /// taken before.
+    pub fn take(&'static self) -> Result<u64, Failure> {
+        if self.taken.swap(true, Ordering::Relaxed) {
+            return Err(Failure::call(Error::Busy));
+        }
+        Ok(self.bytes.get() as u64 + (BYTES - size_of::<u64>()) as u64)
+    }
+
+    /// Gives it back.
+    ///
+    /// # Safety
+    /// The thread that ran on it must be gone.
+    pub unsafe fn give_back(&self) {
+        self.taken.store(false, Ordering::Relaxed);
     }
 }
 
-impl Default for Stack {
-    fn default() -> Stack {
+impl<const BYTES: usize> Default for Stack<BYTES> {
+    fn default() -> Stack<BYTES> {
         Stack::new()
     }
 }
@@ -29,7 +54,7 @@ impl Default for Stack {
 #[macro_export]
 macro_rules! entry {
     ($main:path) => {
-        static FIRST_STACK: $crate::start::Stack = $crate::start::Stack::new();
+        static FIRST_STACK: $crate::start::Stack<{ $crate::start::STACK_BYTES }> = $crate::start::Stack::new();
 
         core::arch::global_asm!(
             ".section .text.start, \"ax\"",

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Threads: ids, register exchange, scheduling.
+//! Threads: ids, creation, register exchange, scheduling.
 
 use crate::call::{checked, Failure, Registers};
-use crate::utcb;
+use crate::start::Stack;
+use crate::{root, utcb};
 use keel_abi::call::{
     CALL_ID_NEAREST, CALL_LTHREAD_EX_REGS, CALL_THREAD_SCHEDULE, CALL_THREAD_SWITCH, SCHEDULE_PRIORITY,
 };
 use keel_abi::ids::{ID_LTHREAD_SHIFT, LTHREAD_TASK};
+use keel_abi::memory::{EX_ARGUMENT, EX_CREATE, EX_DELETE, EX_HANDLER, EX_IP, EX_PAGER, EX_SP, EX_START};
 use keel_abi::{ExRegs, Id};
 
 const RECORD_WORDS: usize = size_of::<ExRegs>() / 8;
@@ -44,6 +46,74 @@ pub const fn first_of(task: Id) -> Id {
 /// Lthread `number` of the task of `thread`, whichever version is there.
 pub const fn lthread(thread: Id, number: u16) -> Id {
     Id::thread(0, thread.task(), number, thread.nesting())
+}
+
+/// A thread's main function; the argument is its creator's.
+pub type Main = extern "C" fn(u64) -> !;
+
+/// A native lthread to be created.
+#[derive(Clone, Copy, Debug)]
+pub struct NewThread {
+    /// Its task (a thread of it, or the task's own id), of the caller or of the caller's clan.
+    pub task: Id,
+    /// Its number; `LTHREAD_TASK`: any that is free.
+    pub number: u16,
+    /// Where it starts.
+    pub ip: u64,
+    /// Its stack.
+    pub sp: u64,
+    /// Its pager.
+    pub pager: Id,
+    /// Its exception handler.
+    pub handler: Id,
+    /// rdi.
+    pub argument: u64,
+}
+
+impl NewThread {
+    /// Creates it, stopped.
+    pub fn create(&self) -> Result<Id, Failure> {
+        self.make(0)
+    }
+
+    /// Creates and starts it.
+    pub fn start(&self) -> Result<Id, Failure> {
+        self.make(EX_START)
+    }
+
+    fn make(&self, more: u64) -> Result<Id, Failure> {
+        let mut record = ExRegs::zeroed();
+        record.ip = self.ip;
+        record.sp = self.sp;
+        record.pager = self.pager.0;
+        record.handler = self.handler.0;
+        record.argument = self.argument;
+        let mask = EX_CREATE | EX_IP | EX_SP | EX_PAGER | EX_HANDLER | EX_ARGUMENT | more;
+        exchange(lthread(self.task, self.number), mask, &mut record)
+    }
+}
+
+/// Starts `main(argument)` on `stack` as a thread of this task; the parent serves its faults.
+pub fn spawn<const BYTES: usize>(stack: &'static Stack<BYTES>, main: Main, argument: u64) -> Result<Id, Failure> {
+    let parent = root::parent();
+    let new = NewThread {
+        task: utcb::my_id(),
+        number: LTHREAD_TASK as u16,
+        ip: main as usize as u64,
+        sp: stack.take()?,
+        pager: parent,
+        handler: parent,
+        argument,
+    };
+    new.start().inspect_err(|_| {
+        // SAFETY: the thread was not made.
+        unsafe { stack.give_back() }
+    })
+}
+
+/// Deletes `thread`.
+pub fn delete(thread: Id) -> Result<(), Failure> {
+    act(thread, EX_DELETE).map(|_| ())
 }
 
 /// Who would receive a message to `destination`, and the relation (`NEAREST_*`).

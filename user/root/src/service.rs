@@ -5,15 +5,16 @@
 use crate::launch::Running;
 use crate::machine::end;
 use crate::uart;
-use keel_l4::abi::boot::{
-    END_PANIC, END_POWER_OFF, END_REBOOT, END_TESTS_FAILED, END_TESTS_PASSED, ROOT_END, ROOT_PRINT,
-};
-use keel_l4::abi::call::{KIND_EXCEPTION, KIND_PAGE_FAULT, KIND_TRIGGER, KIND_USER, REGISTER_WORDS};
-use keel_l4::abi::fpage::{FPAGE_EXEC, FPAGE_WRITE};
+use keel_l4::abi::boot::{END_PANIC, END_POWER_OFF, END_REBOOT, END_TESTS_FAILED, END_TESTS_PASSED};
+use keel_l4::abi::call::REGISTER_WORDS;
 use keel_l4::abi::Frame;
-use keel_l4::ipc::{send_and_wait, wait, Message, Received, Timeout};
-use keel_l4::print::unpack;
-use keel_l4::{println, utcb, Error, Side};
+use keel_l4::call::Failure;
+use keel_l4::ipc::{Message, Received};
+use keel_l4::message::reply;
+use keel_l4::pager::Fault;
+use keel_l4::root::Request;
+use keel_l4::server::{self, Server};
+use keel_l4::{println, utcb, Error, Id};
 use keel_root::lines::Lines;
 
 /// What the loop works on.
@@ -31,96 +32,22 @@ impl<'a> Service<'a> {
 
     /// Serves for ever.
     pub fn run(mut self) -> ! {
-        let mut next = wait(Timeout::Never);
-        loop {
-            next = match next {
-                Ok(received) => match self.answer(&received) {
-                    Some(reply) => {
-                        let result = send_and_wait(received.from, reply, Timeout::Zero, Timeout::Never);
-                        if matches!(result, Err(f) if f.side == Side::Send && f.error == Error::NoMemory) {
-                            self.fail(&received, "the kernel has no memory left for its mappings");
-                        }
-                        result
-                    }
-                    None => wait(Timeout::Never),
-                },
-                Err(_) => wait(Timeout::Never),
-            };
-        }
+        server::run(&mut self)
     }
 
-    fn answer(&mut self, received: &Received) -> Option<Message> {
-        match (received.tag.kind(), received.tag.label() as u64) {
-            (KIND_PAGE_FAULT, access) => self.page_fault(received, access),
-            (KIND_EXCEPTION | KIND_TRIGGER, _) => {
-                self.exception(received);
-                None
-            }
-            (KIND_USER, ROOT_PRINT) => {
-                let (bytes, used) = unpack(&received.words);
-                self.lines.add(received.from.task(), &bytes[..used], uart::write);
-                Some(Message::label(0))
-            }
-            (KIND_USER, ROOT_END) => self.end_of_machine(received),
-            (KIND_USER, _) => Some(Message::label(Error::NotSupported as u32)),
-            _ => None,
-        }
+    fn task(&self, thread: Id) -> Option<&'a Running<'a>> {
+        self.tasks.iter().find(|t| t.number == thread.task())
     }
 
-    fn task(&self, received: &Received) -> Option<&'a Running<'a>> {
-        self.tasks.iter().find(|t| t.number == received.from.task())
-    }
-
-    fn page_fault(&mut self, received: &Received, access: u64) -> Option<Message> {
-        let [address, ip, ..] = received.words;
-        match self.task(received).and_then(|task| task.pages.answer(address, access)) {
-            Some(items) => Some(Message::label(0).with_maps(&items)),
-            None => {
-                let how = match access {
-                    FPAGE_WRITE => "write to",
-                    FPAGE_EXEC => "jump to",
-                    _ => "read of",
-                };
-                self.lines.flush(uart::write);
-                println!("root: {} {how} {address:#x} at ip {ip:#x}", self.name(received));
-                self.fail(received, "a page fault that nobody answers");
-                None
-            }
-        }
-    }
-
-    fn exception(&mut self, received: &Received) {
-        self.lines.flush(uart::write);
-        let frame = frame(received);
-        println!(
-            "root: {} exception {} error {:#x} ip {:#x} sp {:#x} flags {:#x}",
-            self.name(received),
-            received.tag.label(),
-            received.words[0],
-            frame.ip,
-            frame.sp,
-            frame.flags
-        );
-        println!(
-            "root: ax {:#x} bx {:#x} cx {:#x} dx {:#x} si {:#x} di {:#x} bp {:#x}",
-            frame.ax, frame.bx, frame.cx, frame.dx, frame.si, frame.di, frame.bp
-        );
-        println!(
-            "root: r8 {:#x} r9 {:#x} r10 {:#x} r11 {:#x} r12 {:#x} r13 {:#x} r14 {:#x} r15 {:#x}",
-            frame.r8, frame.r9, frame.r10, frame.r11, frame.r12, frame.r13, frame.r14, frame.r15
-        );
-        self.fail(received, "an exception that nobody handles");
-    }
-
-    fn name(&self, received: &Received) -> &'a str {
-        self.task(received).map_or("a task of another's clan", |t| t.name)
+    fn name(&self, thread: Id) -> &'a str {
+        self.task(thread).map_or("a task of another's clan", |t| t.name)
     }
 
     /// The thread never gets its answer, so it stands still. A server's failure is its panic.
-    fn fail(&mut self, received: &Received, why: &str) {
+    fn fail(&mut self, thread: Id, why: &str) {
         self.lines.flush(uart::write);
-        println!("root: task {}: thread {:?} stopped: {why}", self.name(received), received.from);
-        if self.task(received).is_some_and(|t| t.server) {
+        println!("root: task {}: thread {thread:?} stopped: {why}", self.name(thread));
+        if self.task(thread).is_some_and(|t| t.server) {
             self.panicked();
         }
     }
@@ -132,11 +59,10 @@ impl<'a> Service<'a> {
         println!("root: the other tasks run on");
     }
 
-    fn end_of_machine(&mut self, received: &Received) -> Option<Message> {
-        let Some(task) = self.task(received).filter(|t| t.may_end) else {
-            return Some(Message::label(Error::Denied as u32));
+    fn end_of_machine(&mut self, code: u64, client: Id) -> Option<Message> {
+        let Some(task) = self.task(client).filter(|t| t.may_end) else {
+            return Some(reply::<()>(Err(Error::Denied)));
         };
-        let code = received.words[0];
         self.lines.flush(uart::write);
         match code {
             END_POWER_OFF | END_REBOOT | END_TESTS_PASSED | END_TESTS_FAILED => {
@@ -154,7 +80,61 @@ impl<'a> Service<'a> {
                 self.panicked();
                 None
             }
-            _ => Some(Message::label(Error::Invalid as u32)),
+            _ => Some(reply::<()>(Err(Error::Invalid))),
+        }
+    }
+}
+
+impl Server for Service<'_> {
+    type Request = Request;
+
+    fn request(&mut self, request: Request, received: &Received) -> Option<Message> {
+        match request {
+            Request::Print { text } => {
+                self.lines.add(received.from.task(), &text, uart::write);
+                Some(reply(Ok(())))
+            }
+            Request::End { code } => self.end_of_machine(code, received.from),
+        }
+    }
+
+    fn fault(&mut self, fault: &Fault) -> Option<Message> {
+        let items = self.task(fault.thread).and_then(|task| task.pages.answer(fault.address, fault.access));
+        if items.is_none() {
+            self.lines.flush(uart::write);
+            println!("root: {} {fault}", self.name(fault.thread));
+            self.fail(fault.thread, "a page fault that nobody answers");
+        }
+        items.map(|items| Message::label(0).with_maps(&items))
+    }
+
+    fn exception(&mut self, received: &Received) -> Option<Message> {
+        self.lines.flush(uart::write);
+        let frame = frame(received);
+        println!(
+            "root: {} exception {} error {:#x} ip {:#x} sp {:#x} flags {:#x}",
+            self.name(received.from),
+            received.tag.label(),
+            received.words[0],
+            frame.ip,
+            frame.sp,
+            frame.flags
+        );
+        println!(
+            "root: ax {:#x} bx {:#x} cx {:#x} dx {:#x} si {:#x} di {:#x} bp {:#x}",
+            frame.ax, frame.bx, frame.cx, frame.dx, frame.si, frame.di, frame.bp
+        );
+        println!(
+            "root: r8 {:#x} r9 {:#x} r10 {:#x} r11 {:#x} r12 {:#x} r13 {:#x} r14 {:#x} r15 {:#x}",
+            frame.r8, frame.r9, frame.r10, frame.r11, frame.r12, frame.r13, frame.r14, frame.r15
+        );
+        self.fail(received.from, "an exception that nobody handles");
+        None
+    }
+
+    fn undelivered(&mut self, received: &Received, failure: Failure) {
+        if failure.error == Error::NoMemory {
+            self.fail(received.from, "the kernel has no memory left for its mappings");
         }
     }
 }

@@ -4,16 +4,16 @@
 
 use crate::pool;
 use core::sync::atomic::{AtomicU64, Ordering};
+use keel_l4::abi::fpage::FPAGE_RWX;
 use keel_l4::abi::ids::LTHREAD_TASK;
-use keel_l4::abi::memory::*;
-use keel_l4::abi::{ExRegs, MapItem};
+use keel_l4::abi::memory::AREA_DEFAULT;
+use keel_l4::abi::MapItem;
 use keel_l4::call::Failure;
-use keel_l4::ipc::{receive, send_and_wait, sleep, wait, Message, Received, Timeout};
+use keel_l4::ipc::{receive, sleep, Message, Received, Timeout};
+use keel_l4::pager::{Fault, Pager};
 use keel_l4::task::{self, NewTask};
+pub use keel_l4::thread::{delete as remove, Main};
 use keel_l4::{thread, utcb, Fpage, Id};
-
-/// A thread's main function.
-pub type Main = extern "C" fn(u64) -> !;
 
 /// Lthread number of the runner, which starts the worker and judges.
 pub const RUNNER: u16 = 0;
@@ -95,34 +95,30 @@ impl Spawn {
 
     /// Creates it, stopped.
     pub fn create(self) -> Result<Id, Failure> {
-        self.make(0)
+        self.plan().create()
     }
 
     /// Creates and starts it.
     pub fn start(self) -> Result<Id, Failure> {
-        self.make(EX_START)
+        self.plan().start()
     }
 
-    fn make(self, more: u64) -> Result<Id, Failure> {
-        let mut record = ExRegs::zeroed();
-        record.ip = self.main as usize as u64;
-        record.sp = if self.stack == 0 { pool::stack() } else { self.stack };
-        record.pager = self.pager.0;
-        record.handler = self.handler.0;
-        record.argument = self.argument;
-        let mask = EX_CREATE | EX_IP | EX_SP | EX_PAGER | EX_HANDLER | EX_ARGUMENT | more;
-        thread::exchange(thread::lthread(utcb::my_id(), self.number), mask, &mut record)
+    fn plan(self) -> thread::NewThread {
+        thread::NewThread {
+            task: utcb::my_id(),
+            number: self.number,
+            ip: self.main as usize as u64,
+            sp: if self.stack == 0 { pool::stack() } else { self.stack },
+            pager: self.pager,
+            handler: self.handler,
+            argument: self.argument,
+        }
     }
 }
 
 /// Starts a helper in the suite's own task.
 pub fn helper(main: Main, argument: u64) -> Result<Id, Failure> {
     Spawn::new(main, argument).start()
-}
-
-/// Deletes an lthread.
-pub fn remove(id: Id) -> Result<(), Failure> {
-    thread::act(id, EX_DELETE).map(|_| ())
 }
 
 /// Naps that make up a pause.
@@ -214,25 +210,25 @@ pub fn same_place(address: u64, rights: u64) -> MapItem {
     MapItem { send_base: page.base(), fpage: page.0 }
 }
 
-/// Serves the page faults of child tasks with the suite's own pages.
-pub extern "C" fn pager(_: u64) -> ! {
-    let mut next = wait(Timeout::Never);
-    loop {
-        next = match next {
-            Ok(received) => match pager_answer(&received) {
-                Some(reply) => send_and_wait(received.from, reply, Timeout::Zero, Timeout::Never),
-                None => wait(Timeout::Never),
-            },
-            Err(_) => wait(Timeout::Never),
-        };
+/// The pager of child tasks: gives them the suite's own pages.
+struct OwnPages;
+
+impl Pager for OwnPages {
+    fn page(&mut self, fault: &Fault) -> Option<Message> {
+        if in_image(fault.address) {
+            return Some(fault.map(fault.page(), FPAGE_RWX));
+        }
+        UNEXPECTED.fetch_add(1, Ordering::Relaxed);
+        None
+    }
+
+    fn exception(&mut self, _: &Received) -> Option<Message> {
+        UNEXPECTED.fetch_add(1, Ordering::Relaxed);
+        None
     }
 }
 
-fn pager_answer(received: &Received) -> Option<Message> {
-    let fault = received.tag.kind() == keel_l4::abi::call::KIND_PAGE_FAULT;
-    if fault && in_image(received.words[0]) {
-        return Some(Message::label(0).with_maps(&[same_place(received.words[0], keel_l4::abi::fpage::FPAGE_RWX)]));
-    }
-    UNEXPECTED.fetch_add(1, Ordering::Relaxed);
-    None
+/// Serves the page faults of child tasks.
+pub extern "C" fn pager(_: u64) -> ! {
+    keel_l4::pager::run(&mut OwnPages)
 }

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! The loop of a server: one open wait, and from then on one ipc that delivers the answer and waits
+//! for the next message.
+//!
+//! [`serve`] is for a function from request to reply. A [`Server`] keeps state, may answer later,
+//! and also hears faults, exceptions, interrupts and notifications.
+
+use crate::call::Failure;
+use crate::ipc::{send, send_and_wait, wait, Message, Received, Timeout};
+use crate::message::{reply, Field, Request};
+use crate::pager::Fault;
+use keel_abi::call::{KIND_EXCEPTION, KIND_INTERRUPT, KIND_NOTIFY, KIND_PAGE_FAULT, KIND_TRIGGER, KIND_USER};
+use keel_abi::{Error, Id, Side};
+
+/// What a server does with each kind of message. A method that answers `None` leaves the sender
+/// waiting: the server answers later by [`answer_later`], or never.
+pub trait Server {
+    /// What clients may ask; the loop itself refuses everything else.
+    type Request: Request;
+
+    /// A client's request. `received` tells who sent it, and what else came with it.
+    fn request(&mut self, request: Self::Request, received: &Received) -> Option<Message>;
+
+    /// A page fault of a thread whose pager the server is.
+    fn fault(&mut self, _fault: &Fault) -> Option<Message> {
+        None
+    }
+
+    /// An exception of a thread whose handler the server is.
+    fn exception(&mut self, _received: &Received) -> Option<Message> {
+        None
+    }
+
+    /// An interrupt of `source` or a timer, at the kernel time `time` in nanoseconds.
+    fn interrupt(&mut self, _source: Id, _time: u64) {}
+
+    /// A notification.
+    fn notified(&mut self, _bits: u64) {}
+
+    /// The answer to `received` was not delivered: its sender does not wait for it, or there is no
+    /// memory for a mapping.
+    fn undelivered(&mut self, _received: &Received, _failure: Failure) {}
+}
+
+/// Serves for ever.
+pub fn run(server: &mut impl Server) -> ! {
+    loop {
+        run_until(server, |_| false);
+    }
+}
+
+/// Serves until `over`, which is asked after each message. An error in the wait itself (somebody
+/// cancelled it) just begins another.
+pub fn run_until<S: Server>(server: &mut S, over: impl Fn(&S) -> bool) {
+    let mut next = wait(Timeout::Never);
+    loop {
+        let Ok(received) = next else {
+            next = wait(Timeout::Never);
+            continue;
+        };
+        let answer = answer(server, &received);
+        if over(server) {
+            if let Some(message) = answer {
+                answer_later(received.from, message);
+            }
+            return;
+        }
+        next = match answer {
+            Some(message) => deliver(server, &received, message),
+            None => wait(Timeout::Never),
+        };
+    }
+}
+
+/// Answers a client that was left waiting. It loses the answer if it does not wait for one.
+pub fn answer_later(client: Id, message: Message) {
+    // A client that has gone needs no answer.
+    let _ = send(client, message, Timeout::Zero);
+}
+
+fn answer(server: &mut impl Server, received: &Received) -> Option<Message> {
+    match received.tag.kind() {
+        KIND_USER => match Request::decode(received) {
+            Ok(request) => server.request(request, received),
+            Err(error) => Some(reply::<()>(Err(error))),
+        },
+        KIND_PAGE_FAULT => server.fault(&Fault::of(received)),
+        KIND_EXCEPTION | KIND_TRIGGER => server.exception(received),
+        KIND_INTERRUPT => {
+            server.interrupt(received.from, received.words[0]);
+            None
+        }
+        KIND_NOTIFY => {
+            server.notified(received.words[0]);
+            None
+        }
+        _ => None,
+    }
+}
+
+fn deliver(server: &mut impl Server, received: &Received, message: Message) -> Result<Received, Failure> {
+    let next = send_and_wait(received.from, message, Timeout::Zero, Timeout::Never);
+    if let Err(failure @ Failure { side: Side::Send, .. }) = next {
+        server.undelivered(received, failure);
+    }
+    next
+}
+
+/// A server that is a function.
+struct Function<F, Q, A>(F, core::marker::PhantomData<fn(Q) -> A>);
+
+impl<Q: Request, A: Field, F: FnMut(Id, Q) -> Result<A, Error>> Server for Function<F, Q, A> {
+    type Request = Q;
+
+    fn request(&mut self, request: Q, received: &Received) -> Option<Message> {
+        Some(reply((self.0)(received.from, request)))
+    }
+}
+
+/// Serves for ever: `answer` turns a client's request into its reply.
+pub fn serve<Q: Request, A: Field>(answer: impl FnMut(Id, Q) -> Result<A, Error>) -> ! {
+    run(&mut Function(answer, core::marker::PhantomData))
+}
