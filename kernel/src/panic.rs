@@ -33,11 +33,13 @@ fn backtrace() {
     }
 }
 
-/// Tells the emulator, where the command line allows that, and stops.
+/// Tells the emulator, where the command line allows that, and stops. Whoever reads the console learns the end
+/// from its last line.
 pub fn end() -> ! {
     if boot::may_exit() {
         // SAFETY: the port of QEMU's debug exit device; nothing else is there when the option is given.
         unsafe { regs::outl(DEBUG_EXIT_PORT as u16, END_KERNEL_PANIC as u32) };
     }
+    log!("the machine stands still (code {END_KERNEL_PANIC:#x})");
     regs::halt()
 }

@@ -17,6 +17,8 @@ COMMON_PARAMETERS = ("console=ttyS0", "rdinit=/keel/init", "random.trust_cpu=on"
 NATIVE_PARAMETERS = ("panic=-1", "tsc=reliable")
 # Linux's own limit, less what the terminal's settings may take.
 LONGEST_PARAMETERS = 2048 - 128
+# The µ-kernel's own: a panic ends the emulator.
+KERNEL_PARAMETERS = ("debug-exit",)
 # What the suite on the µ-kernel gets: enough to run out of memory in reasonable time.
 TESTS_MEMORY_MB = 512
 
@@ -36,6 +38,7 @@ class Choices:
     emulator_arguments: tuple[str, ...] = field(default_factory=tuple)
     gdb: bool = False
     boot_template: Path = bootconf.DEFAULT_TEMPLATE
+    processors: int = 1
     kernel_line: str = ""
 
 
@@ -51,6 +54,11 @@ def linux_parameters(choices: Choices, terminal: str) -> str:
     if choices.append:
         words.append(choices.append)
     return " ".join(words)
+
+
+def kernel_parameters(choices: Choices) -> str:
+    """The µ-kernel's command line."""
+    return " ".join([*KERNEL_PARAMETERS, choices.kernel_line]).rstrip()
 
 
 def native_guest(
@@ -95,6 +103,7 @@ def keel_guest(
     first = [settings.keel_directory / "sigma0", settings.keel_directory / "root", configuration]
     return qemu.Guest(
         kernel=settings.keel_directory / KERNEL_IMAGE,
+        command_line=kernel_parameters(choices),
         modules=tuple(qemu.Module(path) for path in [*first, *_images(settings), ramdisk]),
         memory_mb=choices.memory_mb,
         accelerator=accelerator,
@@ -113,9 +122,10 @@ def tests_guest(settings: Settings, choices: Choices, slot: Slot) -> qemu.Guest:
     return qemu.Guest(
         kernel=settings.keel_directory / KERNEL_IMAGE,
         modules=tuple(qemu.Module(path) for path in [*first, *_tasks(settings)]),
-        command_line=choices.kernel_line,
+        command_line=kernel_parameters(choices),
         memory_mb=TESTS_MEMORY_MB,
         icount=choices.icount,
+        processors=choices.processors,
         gdb_socket=slot.gdb_socket,
         extra=choices.emulator_arguments,
     )

@@ -21,7 +21,7 @@ from .commands import run as run_command
 from .commands import test as test_command
 from .config import Settings
 from .errors import Interrupted, KeelError, Status, system_error
-from .suites import SUITES
+from .suites import PARTS, SUITES
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -98,7 +98,7 @@ def _add_build(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> 
 
 def _add_others(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     verb = _add_verb(verbs, "test", "run the test suites, all of them by default")
-    verb.add_argument("suite", nargs="*", metavar="SUITE", help=" ".join(SUITES))
+    verb.add_argument("suite", nargs="*", metavar="SUITE", help=" ".join([*SUITES, *PARTS]))
     verb = _add_verb(verbs, "gdb", "gdb on the running guest, with symbols")
     verb.add_argument("view", nargs="?", choices=debug_command.VIEWS, help="whose symbols")
     verb = _add_verb(verbs, "bench", "measure Keel against the native baseline; further options are for bench/run.py")
@@ -125,7 +125,7 @@ def _dispatch(options: argparse.Namespace) -> int:
         return run_command.run(settings, _choices(options))
     actions: dict[str, Callable[[], int | None]] = {
         "build": lambda: build_command.build(settings, _known(options.target, build_command.TARGETS)),
-        "test": lambda: test_command.test(settings, _known(options.suite, SUITES)),
+        "test": lambda: test_command.test(settings, _known(options.suite, [*SUITES, *PARTS])),
         "gdb": lambda: debug_command.debug(settings, options.view),
         "bench": lambda: bench_command.bench(settings, options.argument),
         "clean": lambda: clean_command.clean(settings, options.cache),

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The emulated machine's facts, as data: the same for Keel and for the native baseline."""
+"""The emulated machines' facts, as data. Keel and the native baseline run on the same one."""
 
 from dataclasses import dataclass
+from enum import Enum
 
 EMULATOR = "qemu-system-x86_64"
 # `max` without what the emulator does badly or Keel and the baseline do not use;
@@ -27,6 +28,11 @@ def emulator_status(value: int) -> int:
     return (value << 1) | 1
 
 
+def exit_value(status: int | None) -> int | None:
+    """What the guest wrote to the exit port; None where QEMU ended in another way."""
+    return status >> 1 if status is not None and status > 0 and status & 1 else None
+
+
 @dataclass(frozen=True)
 class SerialPort:
     """One serial line of the machine."""
@@ -42,3 +48,33 @@ CONSOLE = SerialPort("console", 0x3F8, 4, "Linux's console")
 EXEC = SerialPort("exec", 0x2F8, 3, "the framed channel to the guest's init")
 LOG = SerialPort("log", 0x3E8, 4, "the log of the µ-kernel and the native tasks")
 SERIAL_PORTS = (CONSOLE, EXEC, LOG)
+
+
+class Emulator(Enum):
+    """What can run a guest."""
+
+    QEMU = "QEMU"
+    BOCHS = "Bochs"
+
+
+@dataclass(frozen=True)
+class TestMachine:
+    """A machine that the suite of the µ-kernel runs on."""
+
+    name: str
+    emulator: Emulator
+    processors: int = 1
+    processor: str = CPU
+    kernel_line: str = ""
+
+
+# Bochs checks what QEMU's translator does not: segment limits, reserved bits, tagged TLBs.
+TEST_MACHINES = (
+    TestMachine("qemu-1", Emulator.QEMU),
+    TestMachine("qemu-1-nofast", Emulator.QEMU, kernel_line="nofast"),
+    TestMachine("qemu-2", Emulator.QEMU, processors=2),
+    TestMachine("qemu-4", Emulator.QEMU, processors=4),
+    # PCID, INVPCID, SMEP, SMAP, UMIP, FSGSBASE and XSAVE are all there, or none of them.
+    TestMachine("bochs", Emulator.BOCHS, processor="corei7_icelake_u"),
+    TestMachine("bochs-old", Emulator.BOCHS, processor="corei5_lynnfield_750"),
+)

@@ -30,6 +30,14 @@ class Need:
 
 
 EMULATOR = (Need("qemu-system-x86", ("qemu-system-x86_64",), "runs the guest"),)
+BOCHS = (
+    Need("bochs", ("bochs",), "runs the suite of the µ-kernel"),
+    Need("bochsbios", ("/usr/share/bochs/BIOS-bochs-latest",), "is Bochs's firmware"),
+    Need("grub-common", ("grub-mkrescue",), "makes the disk that Bochs boots"),
+    Need("grub-pc-bin", ("/usr/lib/grub/i386-pc",), "boots the µ-kernel in Bochs"),
+    Need("xorriso", ("xorriso",), "makes the disk that Bochs boots"),
+    Need("mtools", ("mformat",), "makes the disk that Bochs boots"),
+)
 COMPILER = (
     Need("gcc", ("gcc",), "compiles Linux and the guest's init"),
     Need("make", ("make",), "builds Linux"),
@@ -63,7 +71,7 @@ RUST = (
     ),
 )
 DEBUGGER = (Need("gdb", ("gdb",), "looks into the guest"),)
-ALL = (*LINUX, *EMULATOR, *ROOT, *ZSTD, *RUST, *DEBUGGER)
+ALL = (*LINUX, *EMULATOR, *BOCHS, *ROOT, *ZSTD, *RUST, *DEBUGGER)
 
 
 def missing(needs: Sequence[Need]) -> list[Need]:

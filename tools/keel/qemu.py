@@ -21,13 +21,14 @@ class Module:
 
 @dataclass(frozen=True)
 class Guest:
-    """Everything that decides how the emulator is started."""
+    """What is booted and everything that decides how the emulator is started."""
 
     kernel: Path
     command_line: str = ""
     ramdisk: Path | None = None
     modules: tuple[Module, ...] = ()
     memory_mb: int = machine.DEFAULT_MEMORY_MB
+    processors: int = 1
     accelerator: str = "tcg"
     icount: bool = False
     gdb_socket: Path | None = None
@@ -48,7 +49,7 @@ def arguments(guest: Guest) -> list[str]:
         *("-machine", "pc"),
         *("-accel", guest.accelerator),
         *("-cpu", machine.CPU),
-        *("-smp", "1"),
+        *("-smp", str(guest.processors)),
         *("-m", str(guest.memory_mb)),
         *("-display", "none"),
         *("-device", f"isa-debug-exit,iobase={machine.EXIT_PORT:#x},iosize=0x4"),

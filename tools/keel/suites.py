@@ -3,17 +3,18 @@
 
 import re
 import sys
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 
-from . import boot, bootconf, checkers, guest, guestinit, image, linux, machine, packages, process, rust, slot
+from . import bochs, boot, bootconf, checkers, guest, guestinit, image, linux, machine, packages, process, rust, slot
 from .config import Settings
 from .errors import KeelError
 from .progress import Step, say
 
 KERNEL_SUITE_TIMEOUT_S = 300.0
-# The µ-kernel's command lines that its suite runs with: as it is, and without the short ways through IPC.
-KERNEL_LINES = ("", "nofast")
 CHECKERS = (
     packages.Need("python3-pytest", ("/usr/lib/python3/dist-packages/pytest",), "runs the tests"),
     packages.Need("mypy", ("mypy",), "checks the types of the Python code"),
@@ -115,19 +116,21 @@ def _rust_checks(settings: Settings) -> Count:
     return total
 
 
-def kernel(settings: Settings) -> Count:
-    """The suite that runs on the µ-kernel itself, in the emulator, with each of its command lines."""
-    packages.require_emulator(settings)
+def kernel(settings: Settings, machines: Sequence[machine.TestMachine] = machine.TEST_MACHINES) -> Count:
+    """The suite that runs on the µ-kernel itself, on each of the machines."""
+    emulators = {tested.emulator for tested in machines}
+    if machine.Emulator.QEMU in emulators:
+        packages.require_emulator(settings)
+    if machine.Emulator.BOCHS in emulators:
+        packages.require(settings, packages.BOCHS)
     rust.build_all(settings)
     total = Count()
-    for line in KERNEL_LINES:
-        if line:
-            print(f"kernel command line: {line}", flush=True)
-        total.add(_kernel_run(settings, line))
+    for tested in machines:
+        total.add(_kernel_on(settings, tested))
     return total
 
 
-def _kernel_run(settings: Settings, line: str) -> Count:
+def _kernel_on(settings: Settings, tested: machine.TestMachine) -> Count:
     output = bytearray()
 
     def watch(data: bytes) -> bool:
@@ -136,20 +139,31 @@ def _kernel_run(settings: Settings, line: str) -> Count:
         sys.stdout.flush()
         return False
 
-    with slot.taken(settings, "tests") as mine:
-        choices = boot.Choices(boot_template=bootconf.SUITE_TEMPLATE, kernel_line=line)
+    print(f"machine {tested.name}", flush=True)
+    began = time.monotonic()
+    with slot.taken(settings, f"tests-{tested.name}") as mine:
+        choices = boot.Choices(
+            boot_template=bootconf.SUITE_TEMPLATE, processors=tested.processors, kernel_line=tested.kernel_line
+        )
         described = boot.tests_guest(settings, choices, mine)
-        plan = guest.Plan(slot=mine, timeout_s=KERNEL_SUITE_TIMEOUT_S, watch_log=watch)
-        outcome = guest.run(settings, described, plan)
-    return judge_kernel(output.decode(errors="replace"), outcome.emulator_status)
+        if tested.emulator is machine.Emulator.BOCHS:
+            emulated = bochs.Plan(slot=mine, timeout_s=KERNEL_SUITE_TIMEOUT_S, watch_log=watch)
+            end = bochs.run(described, tested.processor, emulated)
+        else:
+            plan = guest.Plan(slot=mine, timeout_s=KERNEL_SUITE_TIMEOUT_S, watch_log=watch)
+            end = machine.exit_value(guest.run(settings, described, plan).emulator_status)
+        count = judge_kernel(output.decode(errors="replace"), end, mine.log("console"))
+    print(f"machine {tested.name}: {count.line()}, {time.monotonic() - began:.0f} s", flush=True)
+    return count
 
 
-def judge_kernel(output: str, emulator_status: int | None) -> Count:
-    """The suite's own count; an end that does not fit it is one more failure."""
+def judge_kernel(output: str, end: int | None, console: Path) -> Count:
+    """The suite's own count; an end of the machine that does not fit it is one more failure."""
     count = count_of(output) or Count()
     expected = machine.EXIT_TESTS_FAILED if count.failed else machine.EXIT_TESTS_PASSED
-    if emulator_status != machine.emulator_status(expected) or count.passed == 0:
-        print(f"FAIL the suite's end: the emulator's status was {emulator_status}")
+    if end != expected or count.passed == 0:
+        how = "without a word" if end is None else f"with code {end:#x}"
+        print(f"FAIL the suite's end: the machine ended {how}; the µ-kernel's console is in {console}")
         count.failed += 1
     return count
 
@@ -171,3 +185,7 @@ def system(settings: Settings) -> Count:
 
 
 SUITES: dict[str, Callable[[Settings], Count]] = {"unit": unit, "kernel": kernel, "linux": system}
+# The suite on the µ-kernel, on one machine only.
+PARTS: dict[str, Callable[[Settings], Count]] = {
+    f"kernel-{tested.name}": partial(kernel, machines=(tested,)) for tested in machine.TEST_MACHINES
+}

@@ -151,7 +151,7 @@ def _how(outcome: guest.Outcome) -> int | None:
             End.PANIC: machine.EXIT_LINUX_PANIC,
             None: machine.EXIT_REBOOT,  # a reset without a word
         }[outcome.console_end]
-    return status >> 1 if status and status > 0 and status & 1 else None
+    return machine.exit_value(status)
 
 
 def last_line(outcome: guest.Outcome) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from ..config import Settings
 from ..errors import KeelError, Status
-from ..suites import SUITES, Count
+from ..suites import PARTS, SUITES, Count
 
 
 def test(settings: Settings, names: Sequence[str]) -> int:
@@ -17,7 +17,7 @@ def test(settings: Settings, names: Sequence[str]) -> int:
         print(f"suite {name}", flush=True)
         began = time.monotonic()
         try:
-            count = SUITES[name](settings)
+            count = {**SUITES, **PARTS}[name](settings)
         except KeelError as error:
             print(error.line(), file=sys.stderr)
             count = Count(failed=1)

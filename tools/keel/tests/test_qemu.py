@@ -60,3 +60,10 @@ def test_the_users_arguments_come_last() -> None:
 
 def test_the_exit_port_gives_odd_statuses() -> None:
     assert machine.emulator_status(machine.EXIT_POWER_OFF) == 33
+    assert machine.exit_value(33) == machine.EXIT_POWER_OFF
+    assert [machine.exit_value(status) for status in (None, 0, 2, -9)] == [None] * 4
+
+
+def test_there_is_one_processor_unless_the_guest_says_otherwise() -> None:
+    assert after(qemu.arguments(KEEL), "-smp") == ["1"]
+    assert after(qemu.arguments(replace(KEEL, processors=4)), "-smp") == ["4"]

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """How test runners' outputs are counted."""
 
+from pathlib import Path
+
 import pytest
 
 from keel import machine
-from keel.suites import Count, count_of, judge_kernel
+from keel.suites import PARTS, Count, count_of, judge_kernel
 
 
 @pytest.mark.parametrize(
@@ -26,19 +28,21 @@ def test_counts(output: str, count: Count | None) -> None:
     assert count_of(output) == count
 
 
-PASSED = machine.emulator_status(machine.EXIT_TESTS_PASSED)
-FAILED = machine.emulator_status(machine.EXIT_TESTS_FAILED)
-
-
 @pytest.mark.parametrize(
-    ("output", "status", "count"),
+    ("output", "end", "count"),
     [
-        ("2 passed, 0 failed\n", PASSED, Count(2)),
-        ("2 passed, 1 failed\n", FAILED, Count(2, 1)),
+        ("2 passed, 0 failed\n", machine.EXIT_TESTS_PASSED, Count(2)),
+        ("2 passed, 1 failed\n", machine.EXIT_TESTS_FAILED, Count(2, 1)),
         ("2 passed, 0 failed\n", None, Count(2, 1)),
-        ("0 passed, 0 failed\n", PASSED, Count(0, 1)),
-        ("ok ids\n", machine.emulator_status(machine.EXIT_KERNEL_PANIC), Count(0, 1)),
+        ("0 passed, 0 failed\n", machine.EXIT_TESTS_PASSED, Count(0, 1)),
+        ("ok ids\n", machine.EXIT_KERNEL_PANIC, Count(0, 1)),
     ],
 )
-def test_a_suite_must_also_end_as_it_says(output: str, status: int | None, count: Count) -> None:
-    assert judge_kernel(output, status) == count
+def test_a_suite_must_also_end_as_it_says(output: str, end: int | None, count: Count) -> None:
+    assert judge_kernel(output, end, Path("console")) == count
+
+
+def test_every_machine_can_be_tested_alone() -> None:
+    names = [tested.name for tested in machine.TEST_MACHINES]
+    assert list(PARTS) == [f"kernel-{name}" for name in names]
+    assert len(set(names)) == len(names)

@@ -100,6 +100,7 @@ impl State {
                 asm!("xsave64 [{}]", in(reg) address, in("eax") mask() as u32, in("edx") 0, options(nostack));
             } else {
                 asm!("fxsave64 [{}]", in(reg) address, options(nostack));
+                self.write(HEADER, mask().to_le_bytes());
             }
         }
     }

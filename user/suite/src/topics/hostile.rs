@@ -239,7 +239,13 @@ fn gs_base() -> Outcome {
 
 fn gs_base_spinner() -> Outcome {
     for base in BASES {
-        let foreign = Foreign::new(code_wrgsbase_spin, |f| (f.di, f.si) = (base, cell(4) as *const _ as u64))?;
+        let counter = cell(4) as *const _ as u64;
+        // Where a thread cannot choose its base by an instruction, its chief chooses it.
+        let foreign = if info().features & FEATURE_FSGSBASE != 0 {
+            Foreign::new(code_wrgsbase_spin, |f| (f.di, f.si) = (base, counter))?
+        } else {
+            Foreign::new(code_spin, |f| (f.gs_base, f.di) = (base, counter))?
+        };
         foreign.spin(cell(4))?;
         pause(5_000_000);
         remove_task(foreign.number)?;

@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Bochs: the disk that it boots, its configuration, and a run up to the guest's last words.
+
+It has no port that ends it: the root task, or the µ-kernel in a panic, says that the machine
+stands still, with the code that it would have written there, and Bochs is ended from outside.
+"""
+
+import os
+import re
+import selectors
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+from . import process, qemu
+from .slot import Slot
+
+EMULATOR = "bochs"
+FIRMWARE = Path("/usr/share/bochs")
+DISK = "disk.iso"
+CONFIGURATION = "bochsrc"
+# What the built-in debugger of Debian's Bochs is to do first.
+COMMANDS = "commands"
+LOGS = ("console", "kernel", "emulator")
+# The emulated processor's instructions in a second of the emulated time, which nothing else drives.
+INSTRUCTIONS_PER_S = 20_000_000
+LAST_WORDS = re.compile(rb"stands still \(code (0x[0-9a-f]+)\)\r?\n")
+KEEP_BYTES = 128
+READ_BYTES = 65536
+
+
+def loader_configuration(guest: qemu.Guest) -> str:
+    """What GRUB is told: the µ-kernel and its modules, by the names that they have on the disk."""
+    lines = ["set timeout=0", f"multiboot /boot/{guest.kernel.name} {guest.command_line}".rstrip()]
+    for module in guest.modules:
+        name = module.path.name
+        lines.append(f"module /boot/{name} {name} {module.arguments}".rstrip())
+    return "\n".join([*lines, "boot", ""])
+
+
+def configuration(guest: qemu.Guest, processor: str, console: str, log: str) -> str:
+    """Bochs's own configuration; `console` and `log` are files that take the serial lines."""
+    lines = [
+        f"megs: {guest.memory_mb}",
+        f"cpu: model={processor}, count={guest.processors}, ips={INSTRUCTIONS_PER_S}, reset_on_triple_fault=0",
+        "clock: sync=none",
+        f"romimage: file={FIRMWARE}/BIOS-bochs-latest",
+        f"vgaromimage: file={FIRMWARE}/VGABIOS-lgpl-latest",
+        # The one display that needs no terminal; it waits for no viewer.
+        'display_library: rfb, options="timeout=0"',
+        "pci: enabled=1, chipset=i440fx",
+        f"com1: enabled=1, mode=file, dev={console}",
+        f"com3: enabled=1, mode=file, dev={log}",
+        f"ata0-master: type=cdrom, path={DISK}, status=inserted",
+        "boot: cdrom",
+        "log: -",
+        # What it calls errors are faults of the guest's user programs.
+        *("panic: action=fatal", "error: action=ignore", "info: action=ignore", "debug: action=ignore"),
+    ]
+    return "\n".join([*lines, ""])
+
+
+@dataclass
+class Plan:
+    """What a run is to do beside starting Bochs."""
+
+    slot: Slot
+    timeout_s: float
+    # Called with each piece of the native tasks' log.
+    watch_log: Callable[[bytes], object]
+
+
+class LastWords:
+    """Looks for the guest's last words on a line."""
+
+    def __init__(self) -> None:
+        self.code: int | None = None
+        self._kept = b""
+
+    def feed(self, data: bytes) -> None:
+        """Look at the next bytes; the words may be cut between two calls."""
+        text = self._kept + data
+        if found := LAST_WORDS.search(text):
+            self.code = int(found[1], 16)
+        self._kept = text[-KEEP_BYTES:]
+
+
+def make_disk(guest: qemu.Guest, slot: Slot) -> None:
+    """The disk with GRUB, the µ-kernel and the modules, in the slot's directory."""
+    tree = slot.directory / "disk"
+    shutil.rmtree(tree, ignore_errors=True)
+    (tree / "boot" / "grub").mkdir(parents=True)
+    for path in [guest.kernel, *(module.path for module in guest.modules)]:
+        shutil.copy2(path, tree / "boot" / path.name)
+    (tree / "boot" / "grub" / "grub.cfg").write_text(loader_configuration(guest))
+    process.run_logged(
+        ["grub-mkrescue", "-o", str(slot.directory / DISK), str(tree)],
+        what="making the disk for Bochs",
+        log=slot.log("disk"),
+    )
+
+
+class _Line:
+    """A serial line: a pipe that Bochs writes to, and those who want its bytes."""
+
+    def __init__(self, stack: ExitStack, takers: Sequence[Callable[[bytes], object]]) -> None:
+        ours, theirs = os.pipe()
+        self.ours = stack.enter_context(os.fdopen(ours, "rb", buffering=0))
+        self.theirs = stack.enter_context(os.fdopen(theirs, "wb", buffering=0))
+        self.takers = takers
+
+    def path(self) -> str:
+        """The file that Bochs opens."""
+        return f"/dev/fd/{self.theirs.fileno()}"
+
+    def take(self) -> bool:
+        """Hand on what has come; false at the line's end."""
+        data = self.ours.read(READ_BYTES)
+        for taker in self.takers:
+            taker(data)
+        return bool(data)
+
+
+def run(guest: qemu.Guest, processor: str, plan: Plan) -> int | None:
+    """Run the guest to its last words: their code, or None where it ended or hung without."""
+    slot, words = plan.slot, LastWords()
+    make_disk(guest, slot)
+    with ExitStack() as stack:
+        files = {name: stack.enter_context(slot.log(name).open("wb", buffering=0)) for name in LOGS}
+        console = _Line(stack, [files["console"].write, words.feed])
+        log = _Line(stack, [files["kernel"].write, words.feed, plan.watch_log])
+        text = configuration(guest, processor, console.path(), log.path())
+        (slot.directory / CONFIGURATION).write_text(text)
+        (slot.directory / COMMANDS).write_text("continue\n")
+        child = process.start(
+            [EMULATOR, "-q", "-f", CONFIGURATION, "-rc", COMMANDS],
+            pass_fds=[line.theirs.fileno() for line in (console, log)],
+            stdout=files["emulator"].fileno(),
+            stderr=subprocess.STDOUT,
+            cwd=slot.directory,
+        )
+        try:
+            for line in (console, log):
+                line.theirs.close()
+            _attend(words, (console, log), time.monotonic() + plan.timeout_s)
+        finally:
+            process.end(child)
+    return words.code
+
+
+def _attend(words: LastWords, lines: Sequence[_Line], deadline: float) -> None:
+    """Serve the lines until the last words, the end of both lines, or the deadline."""
+    with selectors.DefaultSelector() as selector:
+        for line in lines:
+            selector.register(line.ours, selectors.EVENT_READ, line)
+        while words.code is None and selector.get_map() and (left := deadline - time.monotonic()) > 0:
+            for key, _ in selector.select(left):
+                if not key.data.take():
+                    selector.unregister(key.fileobj)

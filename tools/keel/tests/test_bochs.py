@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Bochs's configuration, its boot disk's, and the guest's last words."""
+
+from pathlib import Path
+
+import pytest
+
+from keel import bochs, qemu
+
+GUEST = qemu.Guest(
+    kernel=Path("/k/kernel.elf"),
+    command_line="debug-exit",
+    modules=(qemu.Module(Path("/k/sigma0")), qemu.Module(Path("/k/suite"), "x=1,2")),
+    memory_mb=512,
+    processors=2,
+)
+
+
+def test_the_loader_names_the_modules_as_qemu_does() -> None:
+    assert bochs.loader_configuration(GUEST).splitlines() == [
+        "set timeout=0",
+        "multiboot /boot/kernel.elf debug-exit",
+        "module /boot/sigma0 sigma0",
+        "module /boot/suite suite x=1,2",
+        "boot",
+    ]
+
+
+def test_the_configuration_says_what_the_guest_is() -> None:
+    lines = bochs.configuration(GUEST, "atom_n270", "/dev/fd/5", "/dev/fd/6").splitlines()
+    assert "megs: 512" in lines
+    assert any(line.startswith("cpu: model=atom_n270, count=2,") for line in lines)
+    assert "com1: enabled=1, mode=file, dev=/dev/fd/5" in lines
+    assert "com3: enabled=1, mode=file, dev=/dev/fd/6" in lines
+
+
+@pytest.mark.parametrize(
+    ("pieces", "code"),
+    [
+        ([b"root: this machine has no way to be ended; it stands still (code 0x20)\r\n"], 0x20),
+        ([b"keel: the machine stands st", b"ill (code 0x1", b"3)\n"], 0x13),
+        ([b"the machine stands still (code 0x"], None),
+        ([b"ok ids/own-id\n", b"x" * 4096, b"it stands still (code 0x21)\n"], 0x21),
+        ([b""], None),
+    ],
+)
+def test_the_last_words_tell_the_code(pieces: list[bytes], code: int | None) -> None:
+    words = bochs.LastWords()
+    for piece in pieces:
+        words.feed(piece)
+    assert words.code == code
