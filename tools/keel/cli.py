@@ -101,7 +101,7 @@ def _add_others(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
     verb.add_argument("suite", nargs="*", metavar="SUITE", help=" ".join([*SUITES, *PARTS]))
     verb = _add_verb(verbs, "gdb", "gdb on the running guest, with symbols")
     verb.add_argument("view", nargs="?", choices=debug_command.VIEWS, help="whose symbols")
-    verb = _add_verb(verbs, "bench", "measure Keel against the native baseline; further options are for bench/run.py")
+    verb = _add_verb(verbs, "bench", "measure Keel against the native baseline; with the word kernel, the µ-kernel alone")
     verb = _add_verb(verbs, "clean", "remove what was built")
     verb.add_argument("--cache", action="store_true", help="also what was fetched, for all clones")
     _add_verb(verbs, "doctor", "say what is missing on this machine and how to mend it")

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from . import bochs, boot, bootconf, checkers, guest, guestinit, image, linux, machine, packages, process, rust, slot
+from . import bochs, boot, bootconf, checkers, figures, guest, guestinit, image, linux, machine, packages, process, rust, slot
 from .config import Settings
 from .errors import KeelError
 from .progress import Step, say
@@ -116,7 +116,25 @@ def _rust_checks(settings: Settings) -> Count:
     return total
 
 
-def kernel(settings: Settings, machines: Sequence[machine.TestMachine] = machine.TEST_MACHINES) -> Count:
+def kernel(settings: Settings) -> Count:
+    """What runs on the µ-kernel itself: its suite on each of the machines, and its figures."""
+    total = kernel_suite(settings, machine.TEST_MACHINES)
+    total.add(kernel_figures(settings))
+    return total
+
+
+def kernel_figures(settings: Settings) -> Count:
+    """Each figure of the µ-kernel against its ceiling."""
+    packages.require_emulator(settings)
+    rust.build_all(settings)
+    count = Count()
+    for name, problem in figures.judge(figures.measure(settings)):
+        print(f"FAIL figures/{name}: {problem}" if problem else f"ok figures/{name}", flush=True)
+        count.add(Count(failed=1) if problem else Count(passed=1))
+    return count
+
+
+def kernel_suite(settings: Settings, machines: Sequence[machine.TestMachine]) -> Count:
     """The suite that runs on the µ-kernel itself, on each of the machines."""
     emulators = {tested.emulator for tested in machines}
     if machine.Emulator.QEMU in emulators:
@@ -185,7 +203,8 @@ def system(settings: Settings) -> Count:
 
 
 SUITES: dict[str, Callable[[Settings], Count]] = {"unit": unit, "kernel": kernel, "linux": system}
-# The suite on the µ-kernel, on one machine only.
+# The suite on the µ-kernel on one machine only, and the figures.
 PARTS: dict[str, Callable[[Settings], Count]] = {
-    f"kernel-{tested.name}": partial(kernel, machines=(tested,)) for tested in machine.TEST_MACHINES
+    **{f"kernel-{tested.name}": partial(kernel_suite, machines=(tested,)) for tested in machine.TEST_MACHINES},
+    "kernel-figures": kernel_figures,
 }

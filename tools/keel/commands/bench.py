@@ -1,14 +1,23 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""`./keel bench`: measures Keel against the native baseline; bench/run.py does the work."""
+"""`./keel bench`: measures Keel against the native baseline, or the µ-kernel by itself.
 
+bench/run.py compares the two Linux; the figures of `./keel bench kernel` are in figures.py.
+"""
+
+import argparse
 import sys
+from pathlib import Path
 
-from .. import guestinit, image, linux, packages, process, rust
+from .. import figures, guestinit, image, linux, packages, process, rust
 from ..config import Settings
+
+KERNEL = "kernel"
 
 
 def bench(settings: Settings, arguments: list[str]) -> int:
-    """Build both systems, then hand over to the measuring program."""
+    """Measure what the first argument says: the µ-kernel, or else Linux on both systems."""
+    if arguments[:1] == [KERNEL]:
+        return _kernel(settings, arguments[1:])
     packages.require_emulator(settings)
     guestinit.build_init(settings)
     image.default_root(settings)
@@ -17,3 +26,19 @@ def bench(settings: Settings, arguments: list[str]) -> int:
     linux.build_server(settings)
     program = settings.repository / "bench" / "run.py"
     return process.run_shown([sys.executable, str(program), *arguments], cwd=settings.repository)
+
+
+def _kernel(settings: Settings, arguments: list[str]) -> int:
+    parser = argparse.ArgumentParser(prog="keel bench kernel", description="The µ-kernel's mechanisms, in instructions.")
+    parser.add_argument("--output", type=Path, default=settings.build / "bench", help="where the figures go (%(default)s)")
+    options = parser.parse_args(arguments)
+    packages.require_emulator(settings)
+    rust.build_all(settings)
+    measured = figures.measure(settings)
+    text = figures.as_text(measured)
+    options.output.mkdir(parents=True, exist_ok=True)
+    (options.output / "kernel.md").write_text(text)
+    (options.output / "kernel.json").write_text(figures.as_json(measured))
+    print(text, end="")
+    print(f"keel: the figures are in {options.output}", file=sys.stderr)
+    return 0

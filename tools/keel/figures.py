@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What the µ-kernel's mechanisms take, in executed instructions, and what they may take.
+
+The native task user/bench measures on the deterministic clock; it runs alone, so that a figure is the same number in
+every run of the same build.
+"""
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from . import boot, bootconf, guest, machine, slot
+from .config import Settings
+from .errors import KeelError
+
+TIMEOUT_S = 120.0
+
+
+@dataclass(frozen=True)
+class Known:
+    """What is known of a figure beforehand.
+
+    The ceiling is what a test holds it to: a few percent above what it was when it was last made better.
+    """
+
+    ceiling: int
+    sel4: int | None = None
+    pistachio: int | None = None
+
+
+# seL4's C fast path and Pistachio's assembler fast path, measured on the same clock. Lower a ceiling when its figure sinks.
+KNOWN = {
+    "null-call": Known(250, sel4=241, pistachio=80),
+    "ipc-0-words-one-space": Known(715),
+    "ipc-0-words-one-space-one-way": Known(355),
+    "ipc-4-words-one-space": Known(715),
+    "ipc-4-words-one-space-one-way": Known(355),
+    "ipc-16-words-one-space": Known(1_460),
+    "ipc-16-words-one-space-one-way": Known(750),
+    "ipc-0-words-two-spaces": Known(720, sel4=420, pistachio=362),
+    "ipc-0-words-two-spaces-one-way": Known(357),
+    "ipc-4-words-two-spaces": Known(720),
+    "ipc-4-words-two-spaces-one-way": Known(357),
+    "ipc-16-words-two-spaces": Known(1_460),
+    "ipc-16-words-two-spaces-one-way": Known(750),
+    "map-page-two-spaces": Known(1_910),
+    "unmap-page-two-spaces": Known(715),
+    "map-64k-two-spaces": Known(11_500),
+    "unmap-64k-two-spaces": Known(6_530),
+    "map-page-and-tables-two-spaces": Known(3_500),
+    "unmap-page-and-tables-two-spaces": Known(905),
+    "page-fault-one-space": Known(1_940),
+    "page-fault-two-spaces": Known(1_930, sel4=2_395, pistachio=1_533),
+    "exception-one-space": Known(1_140),
+    "exception-two-spaces": Known(1_110, sel4=1_249),
+    "interrupt-one-space": Known(470),
+    "interrupt-two-spaces": Known(470),
+    "foreign-call-in": Known(276),
+    "foreign-call-out": Known(339),
+    "foreign-call": Known(615),
+    "task-create": Known(5_800),
+    "task-delete": Known(13_700),
+    "lthread-create": Known(1_520),
+    "lthread-delete": Known(700),
+}
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One figure: instructions, the median of an odd number of samples and the extremes."""
+
+    name: str
+    median: int
+    least: int
+    most: int
+    idled: bool
+
+    @property
+    def remark(self) -> str:
+        """What keeps the median from being every sample."""
+        return "idled: not a measure" if self.idled else "" if self.least == self.most else f"{self.least} to {self.most}"
+
+
+def parse(output: str) -> list[Figure]:
+    """The figures in what the measuring program printed."""
+    return [Figure(**json.loads(line)) for line in output.splitlines() if line.startswith("{")]
+
+
+def measure(settings: Settings) -> list[Figure]:
+    """Boot the measuring program on the deterministic clock; the parts are built."""
+    choices = boot.Choices(boot_template=bootconf.FIGURES_TEMPLATE, icount=True)
+    log = bytearray()
+
+    def keep(data: bytes) -> bool:
+        log.extend(data)
+        return False
+
+    with slot.taken(settings, "figures") as mine:
+        described = boot.tests_guest(settings, choices, mine)
+        plan = guest.Plan(slot=mine, timeout_s=TIMEOUT_S, watch_log=keep)
+        outcome = guest.run(settings, described, plan)
+    output = log.decode(errors="replace")
+    if machine.exit_value(outcome.emulator_status) != machine.EXIT_TESTS_PASSED:
+        said = [line for line in output.splitlines() if not line.startswith("{")]
+        raise KeelError(f"the measuring program failed: {said[-1] if said else 'it said nothing'}")
+    return parse(output)
+
+
+def judge(figures: Sequence[Figure]) -> Iterator[tuple[str, str]]:
+    """Each figure's name with what is wrong with it, or nothing; also those that should be there."""
+    for figure in figures:
+        known = KNOWN.get(figure.name)
+        if figure.idled:
+            yield figure.name, "the processor idled while it was measured"
+        elif known is None:
+            yield figure.name, "expected a ceiling in the table, there is none"
+        elif figure.median > known.ceiling:
+            yield figure.name, f"expected at most {known.ceiling} instructions, got {figure.median}"
+        else:
+            yield figure.name, ""
+    for name in KNOWN.keys() - {figure.name for figure in figures}:
+        yield name, "expected a figure, there is none"
+
+
+def as_text(figures: Sequence[Figure]) -> str:
+    """A table in Markdown, to be read on a terminal too."""
+    rows = [["operation", "instructions", "seL4", "Pistachio", "remark"]]
+    for figure in figures:
+        known = KNOWN.get(figure.name)
+        others = [number and f"{number:,}" for number in (known.sel4, known.pistachio)] if known else []
+        rows.append([figure.name, f"{figure.median:,}", *(other or "" for other in others), figure.remark])
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    rows.insert(1, ["-" * width for width in widths])
+    return "".join(f"| {' | '.join(cell.ljust(width) for cell, width in zip(row, widths))} |\n" for row in rows)
+
+
+def as_json(figures: Sequence[Figure]) -> str:
+    """Every number, with the ceilings."""
+    data = {
+        figure.name: {
+            "median": figure.median,
+            "least": figure.least,
+            "most": figure.most,
+            "idled": figure.idled,
+            "ceiling": KNOWN[figure.name].ceiling if figure.name in KNOWN else None,
+        }
+        for figure in figures
+    }
+    return json.dumps({"unit": "guest instructions", "clock": "QEMU -icount shift=0", "figures": data}, indent=2) + "\n"

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! One instruction between two readings of the time-stamp counter, which counts instructions on the deterministic
+//! clock. What the readings themselves take is measured the same way, around nothing, and subtracted.
+
+use core::arch::global_asm;
+use core::mem::offset_of;
+use keel_l4::abi::call::REGISTER_WORDS;
+
+/// The registers of the measured instruction, before and after it, and the two readings (their lower halves).
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+pub struct Timed {
+    /// rax
+    pub ax: u64,
+    /// rdi
+    pub di: u64,
+    /// rsi
+    pub si: u64,
+    /// rdx; not read back
+    pub dx: u64,
+    /// r8, r9, r10, r12, r13, r14
+    pub words: [u64; REGISTER_WORDS as usize],
+    /// Reading before it.
+    pub start: u64,
+    /// Reading after it.
+    pub end: u64,
+}
+
+global_asm!(
+    // All that is ever between two readings. r15 = the first, rax = the second, rcx = what rax was; rbx goes to rdx
+    // and rbp to rax.
+    ".macro timed instruction:vararg",
+    "rdtsc",
+    "mov r15d, eax",
+    "mov rdx, rbx",
+    "mov rax, rbp",
+    "\\instruction",
+    "mov rcx, rax",
+    "rdtsc",
+    ".endm",
+    // A function of a pointer to `Timed`.
+    ".macro timed_function name, instruction:vararg",
+    "\\name:",
+    "push rbx",
+    "push rbp",
+    "push r12",
+    "push r13",
+    "push r14",
+    "push r15",
+    "push rdi",
+    "mov rbp, [rdi + {ax}]",
+    "mov rbx, [rdi + {dx}]",
+    "mov rsi, [rdi + {si}]",
+    "mov r8, [rdi + {words}]",
+    "mov r9, [rdi + {words} + 8]",
+    "mov r10, [rdi + {words} + 16]",
+    "mov r12, [rdi + {words} + 24]",
+    "mov r13, [rdi + {words} + 32]",
+    "mov r14, [rdi + {words} + 40]",
+    "mov rdi, [rdi + {di}]",
+    "timed \\instruction",
+    "mov rbx, [rsp]",
+    "mov [rbx + {start}], r15",
+    "mov [rbx + {end}], rax",
+    "mov [rbx + {ax}], rcx",
+    "mov [rbx + {di}], rdi",
+    "mov [rbx + {si}], rsi",
+    "mov [rbx + {words}], r8",
+    "mov [rbx + {words} + 8], r9",
+    "mov [rbx + {words} + 16], r10",
+    "mov [rbx + {words} + 24], r12",
+    "mov [rbx + {words} + 32], r13",
+    "mov [rbx + {words} + 40], r14",
+    "pop rdi",
+    "pop r15",
+    "pop r14",
+    "pop r13",
+    "pop r12",
+    "pop rbp",
+    "pop rbx",
+    "ret",
+    ".endm",
+    "timed_function timed_nothing",
+    "timed_function timed_syscall, syscall",
+    "timed_function timed_load, mov rax, [rdi]",
+    "timed_function timed_breakpoint, int3",
+    // A foreign thread: calls for ever, with the first reading in r15 and the second of the call before in r14.
+    ".global foreign_calls",
+    "foreign_calls:",
+    "timed syscall",
+    "mov r14d, eax",
+    "jmp foreign_calls",
+    // Reads the counter into the word at rdi for ever.
+    ".global spin",
+    "spin:",
+    "rdtsc",
+    "spin_store:",
+    "mov [rdi], eax",
+    "spin_back:",
+    "jmp spin",
+    ax = const offset_of!(Timed, ax),
+    di = const offset_of!(Timed, di),
+    si = const offset_of!(Timed, si),
+    dx = const offset_of!(Timed, dx),
+    words = const offset_of!(Timed, words),
+    start = const offset_of!(Timed, start),
+    end = const offset_of!(Timed, end),
+);
+
+unsafe extern "C" {
+    fn timed_nothing(timed: *mut Timed);
+    fn timed_syscall(timed: *mut Timed);
+    fn timed_load(timed: *mut Timed);
+    fn timed_breakpoint(timed: *mut Timed);
+    fn spin_store();
+    fn spin_back();
+    /// The code of the foreign thread.
+    pub fn foreign_calls();
+    /// The code of the thread that is interrupted.
+    pub fn spin(reading: u64) -> !;
+}
+
+/// What is measured.
+#[derive(Clone, Copy)]
+pub enum Instruction {
+    /// None: what measuring takes.
+    Nothing,
+    /// A system call with all its registers.
+    Syscall,
+    /// A load from di.
+    Load,
+    /// A breakpoint.
+    Breakpoint,
+}
+
+impl Timed {
+    /// Runs the instruction between two readings.
+    pub fn run(&mut self, instruction: Instruction) {
+        // SAFETY: the functions keep to the calling convention and write `self` only; what a system call may do is what
+        // its caller asks for, and a load's address is the caller's to answer for.
+        unsafe {
+            match instruction {
+                Instruction::Nothing => timed_nothing(self),
+                Instruction::Syscall => timed_syscall(self),
+                Instruction::Load => timed_load(self),
+                Instruction::Breakpoint => timed_breakpoint(self),
+            }
+        }
+    }
+}
+
+/// Instructions between two readings with nothing between them.
+pub fn empty() -> u32 {
+    let mut timed = Timed::default();
+    timed.run(Instruction::Nothing);
+    (timed.end as u32).wrapping_sub(timed.start as u32)
+}
+
+/// Instructions between two readings, possibly of two threads, less those of measuring.
+pub fn between(start: u64, end: u64) -> u32 {
+    (end as u32).wrapping_sub(start as u32).wrapping_sub(empty())
+}
+
+/// Instructions from an interruption of `spin` at `ip`, with `last` as the last reading stored, to the reading `end`.
+pub fn since_interruption(last: u64, ip: u64, end: u64) -> u32 {
+    // Instructions of the loop that came after the last reading that was stored.
+    let more = match ip {
+        ip if ip == spin_store as *const () as u64 => 3,
+        ip if ip == spin_back as *const () as u64 => 1,
+        _ => 2,
+    };
+    // The three moves that follow a first reading are not there.
+    between(last, end).wrapping_add(3).wrapping_sub(more)
+}

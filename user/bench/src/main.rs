@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! What the µ-kernel's mechanisms take, in instructions: a native task that prints a line for each figure and ends the
+//! machine. It must run on the deterministic clock (QEMU's `-icount shift=0,sleep=off`), where the time-stamp counter
+//! counts executed instructions as long as the processor does not idle; a watcher of the lowest priority sees that.
+
+#![no_std]
+#![no_main]
+
+mod clock;
+mod partner;
+mod rows;
+mod sample;
+
+use keel_l4::abi::boot::{Start, END_TESTS_FAILED, END_TESTS_PASSED, ROOT_END};
+use keel_l4::call::Failure;
+use keel_l4::ipc::{call, Message};
+use keel_l4::{println, record, start, thread, Id};
+use partner::{Partner, Space};
+
+keel_l4::entry!(main);
+
+/// Below all that is measured.
+const WATCHER_PRIORITY: u64 = 1;
+
+extern "C" fn main(argument: u64) -> ! {
+    // SAFETY: the root task started this program with the address of its record.
+    let Some(record) = (unsafe { record::at(argument) }) else {
+        println!("bench: there is no start record");
+        start::stop();
+    };
+    let measured = measure(record);
+    if let Err(failure) = measured {
+        println!("bench: {failure:?}");
+    }
+    let good = measured.is_ok() && sample::all_good();
+    let answer =
+        call(Id::ROOT, Message::new(ROOT_END as u32, &[if good { END_TESTS_PASSED } else { END_TESTS_FAILED }]));
+    println!("bench: the root task does not end the machine: {answer:?}");
+    start::stop()
+}
+
+fn measure(record: &Start) -> Result<(), Failure> {
+    partner::prepare(record)?;
+    let watcher = Partner::start(Space::Same, sample::watch, 0)?;
+    thread::set_priority(watcher.id, WATCHER_PRIORITY)?;
+    rows::ipc::measure()?;
+    rows::memory::measure()?;
+    rows::events::measure()?;
+    rows::foreign::measure()?;
+    rows::objects::measure()
+}

@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! The other threads: lthreads of this task, or tasks of their own that share its memory page by page.
+
+use crate::clock::{Instruction, Timed};
+use core::arch::global_asm;
+use core::cell::UnsafeCell;
+use core::mem::offset_of;
+use core::sync::atomic::{AtomicU64, Ordering};
+use keel_l4::abi::boot::Start;
+use keel_l4::abi::call::*;
+use keel_l4::abi::fpage::{FPAGE_RWX, PAGE_SIZE};
+use keel_l4::abi::ids::LTHREAD_TASK;
+use keel_l4::abi::memory::*;
+use keel_l4::abi::{ExRegs, MapItem, Utcb};
+use keel_l4::call::Failure;
+use keel_l4::ipc::{send_and_wait, wait, Message, Timeout};
+use keel_l4::pager::{Fault, Pager};
+use keel_l4::task::{self, NewTask};
+use keel_l4::thread::{self, NewThread};
+use keel_l4::{utcb, Fpage, Id, Tag};
+
+/// A thread's main function.
+pub type Main = unsafe extern "C" fn(u64) -> !;
+
+/// Pages of kernel memory that a partner's task gets.
+pub const QUOTA: u64 = 64;
+/// An address where nothing lies.
+pub const WINDOW: u64 = 0x10_0000_0000;
+/// Log2 of the size of what is used there.
+pub const WINDOW_LOG2: u8 = 30;
+
+const STACKS: usize = 8;
+const STACK_BYTES: usize = 16 << 10;
+/// Flags of reply and wait for anybody.
+pub const REPLY_AND_WAIT: u64 = CALL_IPC | IPC_SEND | IPC_RECEIVE | IPC_OPEN;
+/// Flags of a wait for anybody.
+pub const WAIT: u64 = CALL_IPC | IPC_RECEIVE | IPC_OPEN;
+/// Flags of a call.
+pub const CALL: u64 = CALL_IPC | IPC_SEND | IPC_RECEIVE;
+
+#[repr(C, align(4096))]
+struct Memory<T>(UnsafeCell<T>);
+
+// SAFETY: each stack has one thread; the page is only mapped, never used by the threads of this program.
+unsafe impl<T> Sync for Memory<T> {}
+
+static STACK_MEMORY: Memory<[[u8; STACK_BYTES]; STACKS]> = Memory(UnsafeCell::new([[0; STACK_BYTES]; STACKS]));
+/// What is mapped, 64 KB aligned to its size inside.
+static PAGES: Memory<[u8; 128 << 10]> = Memory(UnsafeCell::new([0; 128 << 10]));
+static NEXT_STACK: AtomicU64 = AtomicU64::new(0);
+static FIRST_TASK: AtomicU64 = AtomicU64::new(0);
+static PRIORITY: AtomicU64 = AtomicU64::new(0);
+static MAIN: AtomicU64 = AtomicU64::new(0);
+static PAGER: AtomicU64 = AtomicU64::new(0);
+/// The reading with which `stamping` last received a message.
+pub static ARRIVAL: AtomicU64 = AtomicU64::new(0);
+
+global_asm!(
+    // Answers every message with itself.
+    ".global echo",
+    "echo:",
+    "mov eax, {wait}",
+    "syscall",
+    "2: mov eax, {reply_and_wait}",
+    "syscall",
+    "jmp 2b",
+    // Answers every message with an empty one.
+    ".global acknowledge",
+    "acknowledge:",
+    "mov eax, {wait}",
+    "syscall",
+    "2: xor esi, esi",
+    "mov eax, {reply_and_wait}",
+    "syscall",
+    "jmp 2b",
+    // Answers every page fault with the fpage in the UTCB's first map item.
+    ".global map_on_fault",
+    "map_on_fault:",
+    "mov eax, {wait}",
+    "syscall",
+    "2: and r8, -{page}",
+    "mov gs:[{maps}], r8",
+    "mov esi, {one_item}",
+    "mov eax, {reply_and_wait}",
+    "syscall",
+    "jmp 2b",
+    wait = const WAIT,
+    reply_and_wait = const REPLY_AND_WAIT,
+    page = const PAGE_SIZE,
+    maps = const offset_of!(Utcb, maps),
+    one_item = const Tag::new(0, 0).with_maps(1).0,
+);
+
+unsafe extern "C" {
+    /// A server that answers every message with itself.
+    pub fn echo(_: u64) -> !;
+    /// A server that answers every message with an empty one.
+    pub fn acknowledge(_: u64) -> !;
+    fn map_on_fault() -> !;
+    static __image_start: u8;
+    static __image_end: u8;
+}
+
+/// Which space a partner is in.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Space {
+    /// This task's.
+    Same,
+    /// One of its own.
+    Other,
+}
+
+/// A started partner.
+#[derive(Clone, Copy)]
+pub struct Partner {
+    /// Its id.
+    pub id: Id,
+    number: Option<u32>,
+}
+
+/// Notes what the start record says, and starts the pager of the other tasks.
+pub fn prepare(start: &Start) -> Result<(), Failure> {
+    FIRST_TASK.store(start.task_first, Ordering::Relaxed);
+    PRIORITY.store(start.priority, Ordering::Relaxed);
+    MAIN.store(utcb::my_id().0, Ordering::Relaxed);
+    for page in (image().start..image().end).step_by(PAGE_SIZE as usize) {
+        touch(page);
+    }
+    let pager = Partner::start(Space::Same, pager, 0)?;
+    PAGER.store(pager.id.0, Ordering::Relaxed);
+    Ok(())
+}
+
+/// The priority of the main thread and of partners.
+pub fn priority() -> u64 {
+    PRIORITY.load(Ordering::Relaxed)
+}
+
+/// The number of the first task that is free.
+pub fn task_number() -> u32 {
+    FIRST_TASK.load(Ordering::Relaxed) as u32
+}
+
+/// The id of the main thread's task.
+pub fn own_task() -> Id {
+    thread::task_of(Id(MAIN.load(Ordering::Relaxed)))
+}
+
+fn image() -> core::ops::Range<u64> {
+    &raw const __image_start as u64..&raw const __image_end as u64
+}
+
+fn touch(address: u64) {
+    // SAFETY: an address of the image; a page that is missing is asked for at the pager.
+    unsafe { (address as *const u8).read_volatile() };
+}
+
+/// The top of a fresh stack, as a function finds it that was just called.
+pub fn stack() -> u64 {
+    let index = NEXT_STACK.fetch_add(1, Ordering::Relaxed);
+    assert!(index < STACKS as u64, "too many partners at once");
+    STACK_MEMORY.0.get() as u64 + (index + 1) * STACK_BYTES as u64 - 8
+}
+
+/// An fpage of `log2` bytes (at most 64 KB) of memory that nothing else uses.
+pub fn pages(log2: u8) -> Fpage {
+    const ALIGNMENT: u64 = 64 << 10;
+    Fpage::memory((PAGES.0.get() as u64).next_multiple_of(ALIGNMENT), log2, FPAGE_RWX)
+}
+
+/// Answers the page faults of partners in other spaces with this task's own pages, at the same addresses.
+pub struct OwnPages;
+
+impl Pager for OwnPages {
+    fn page(&mut self, fault: &Fault) -> Option<Message> {
+        image().contains(&fault.address).then(|| fault.map(fault.page(), FPAGE_RWX))
+    }
+}
+
+extern "C" fn pager(_: u64) -> ! {
+    keel_l4::pager::run(&mut OwnPages)
+}
+
+/// A pager that answers every fault with the page of `pages`.
+pub extern "C" fn mapping_pager(_: u64) -> ! {
+    utcb::set_map_item(0, MapItem { send_base: 0, fpage: pages(12).0 });
+    // SAFETY: it uses registers and the UTCB only.
+    unsafe { map_on_fault() }
+}
+
+/// Accepts what is mapped to it in the window `argument`, and answers.
+pub extern "C" fn accepting(window: u64) -> ! {
+    utcb::set_receive_window(Fpage(window));
+    // SAFETY: as above.
+    unsafe { acknowledge(0) }
+}
+
+/// Answers every message with itself and notes when it came.
+pub extern "C" fn stamping(_: u64) -> ! {
+    let mut timed = Timed { ax: WAIT, ..Timed::default() };
+    loop {
+        timed.run(Instruction::Syscall);
+        ARRIVAL.store(timed.end, Ordering::Relaxed);
+        timed.ax = REPLY_AND_WAIT;
+    }
+}
+
+/// Runs the instruction that the label names, with w0 in di, and answers with the two readings.
+pub extern "C" fn subject(_: u64) -> ! {
+    for page in image().step_by(PAGE_SIZE as usize) {
+        touch(page);
+    }
+    let mut next = wait(Timeout::Never);
+    loop {
+        next = match next {
+            Ok(got) => {
+                let mut timed = Timed { di: got.words[0], ..Timed::default() };
+                let known = [Instruction::Load, Instruction::Breakpoint];
+                let named = known.into_iter().find(|one| *one as u32 == got.tag.label());
+                timed.run(named.unwrap_or(Instruction::Nothing));
+                send_and_wait(got.from, Message::new(0, &[timed.start, timed.end]), Timeout::Never, Timeout::Never)
+            }
+            Err(_) => wait(Timeout::Never),
+        };
+    }
+}
+
+impl Partner {
+    /// Starts `main(argument)`.
+    pub fn start(space: Space, main: Main, argument: u64) -> Result<Partner, Failure> {
+        match space {
+            Space::Same => lthread(main, argument),
+            Space::Other => Partner::in_task(main, argument),
+        }
+    }
+
+    fn in_task(main: Main, argument: u64) -> Result<Partner, Failure> {
+        let number = task_number();
+        let task = task::create(&NewTask { ip: main as usize as u64, argument, sp: stack(), ..plan() })?;
+        Ok(Partner { id: thread::first_of(task), number: Some(number) })
+    }
+
+    /// Makes `pager` the pager and handler of the partner.
+    pub fn set_pager(&self, pager: Id) -> Result<(), Failure> {
+        let mut record = ExRegs::zeroed();
+        (record.pager, record.handler) = (pager.0, pager.0);
+        thread::exchange(self.id, EX_PAGER | EX_HANDLER, &mut record).map(|_| ())
+    }
+
+    /// The instruction pointer of a partner that does not run.
+    pub fn ip(&self) -> Result<u64, Failure> {
+        let mut record = ExRegs::zeroed();
+        record.preempter = Id::NIL.0;
+        thread::exchange(self.id, EX_PREEMPTER, &mut record)?;
+        Ok(record.ip)
+    }
+
+    /// Deletes it, the last partner that was started and is not deleted yet.
+    pub fn end(self) -> Result<(), Failure> {
+        NEXT_STACK.fetch_sub(1, Ordering::Relaxed);
+        match self.number {
+            Some(number) => task::delete(number, own_task()),
+            None => thread::delete(self.id),
+        }
+    }
+}
+
+/// A new task with one lthread, which does nothing yet.
+pub fn plan() -> NewTask {
+    NewTask {
+        number: task_number(),
+        max_priority: priority() + 1,
+        pager: PAGER.load(Ordering::Relaxed),
+        quota: QUOTA,
+        area: AREA_DEFAULT,
+        ..NewTask::default()
+    }
+}
+
+/// A new lthread of this task.
+fn lthread(main: Main, argument: u64) -> Result<Partner, Failure> {
+    let new = NewThread {
+        task: utcb::my_id(),
+        number: LTHREAD_TASK as u16,
+        ip: main as usize as u64,
+        sp: stack(),
+        pager: Id::ROOT,
+        handler: Id::ROOT,
+        argument,
+    };
+    Ok(Partner { id: new.start()?, number: None })
+}

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Exceptions and interrupts that reach user threads.
+
+use crate::clock::{between, since_interruption, spin, Instruction, Timed};
+use crate::partner::*;
+use crate::sample::row;
+use core::sync::atomic::{AtomicU64, Ordering};
+use keel_l4::abi::call::{CALL_IPC, IPC_RECEIVE};
+use keel_l4::call::Failure;
+use keel_l4::ipc::{call, receive, send, Message, Timeout};
+use keel_l4::{info, source, thread, Id};
+
+/// How long after the request the timer fires: everybody waits by then.
+const AHEAD_NS: u64 = 50_000;
+
+/// The last reading of the thread that is interrupted.
+static READING: AtomicU64 = AtomicU64::new(0);
+
+/// All of them.
+pub fn measure() -> Result<(), Failure> {
+    exception("exception-one-space", Space::Same)?;
+    exception("exception-two-spaces", Space::Other)?;
+    interrupt("interrupt-one-space", Space::Same)?;
+    interrupt("interrupt-two-spaces", Space::Other)
+}
+
+/// A breakpoint, from it to the instruction behind it; the handler answers at once.
+fn exception(name: &str, space: Space) -> Result<(), Failure> {
+    let handler = Partner::start(Space::Same, acknowledge, 0)?;
+    let subject = Partner::start(space, subject, 0)?;
+    // Lets it touch its image with the pager that serves that.
+    call(subject.id, Message::label(Instruction::Nothing as u32))?;
+    subject.set_pager(handler.id)?;
+    row(name, || {
+        let answer = call(subject.id, Message::label(Instruction::Breakpoint as u32))?;
+        Ok(between(answer.words[0], answer.words[1]))
+    })?;
+    subject.end()?;
+    handler.end()
+}
+
+/// Sets its timer when asked, and tells when the interrupt reached it.
+extern "C" fn receiver(client: u64) -> ! {
+    let client = Id(client);
+    let timer = source::claim_timer();
+    loop {
+        let asked = receive(client, Timeout::Never);
+        let set = timer.and_then(|timer| asked.and_then(|_| source::set_timer(timer, info::now() + AHEAD_NS)));
+        let mut timed =
+            Timed { ax: CALL_IPC | IPC_RECEIVE, dx: timer.map_or(Id::INVALID.0, |timer| timer.0), ..Timed::default() };
+        timed.run(Instruction::Syscall);
+        // A client that finds no reading has seen the failure.
+        let words = if set.is_ok() { [timed.end, timed.ax] } else { [0, 1] };
+        let _ = send(client, Message::new(0, &words), Timeout::Never);
+    }
+}
+
+/// From the last instruction of a thread that spins to the first of the thread that waits for the timer.
+fn interrupt(name: &str, space: Space) -> Result<(), Failure> {
+    let receiver = Partner::start(space, receiver, keel_l4::utcb::my_id().0)?;
+    thread::set_priority(receiver.id, priority() + 1)?;
+    let spinner = Partner::start(Space::Same, spin, READING.as_ptr() as u64)?;
+    thread::set_priority(spinner.id, priority() - 1)?;
+    row(name, || {
+        let answer = call(receiver.id, Message::label(0))?;
+        Ok(since_interruption(READING.load(Ordering::Relaxed), spinner.ip()?, answer.words[0]))
+    })?;
+    spinner.end()?;
+    receiver.end()
+}

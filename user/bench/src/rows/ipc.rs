@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! The cheapest call, and messages of words between two threads. A round trip is a call and its answer by reply and
+//! wait for anybody, with the server's three instructions; one way ends with the server's first instruction.
+
+use crate::clock::{between, Instruction, Timed};
+use crate::partner::{echo, stamping, Partner, Space, ARRIVAL, CALL};
+use crate::rows::syscall;
+use crate::sample::row;
+use core::sync::atomic::Ordering;
+use keel_l4::abi::call::CALL_ID_NEAREST;
+use keel_l4::call::Failure;
+use keel_l4::{Id, Tag};
+
+struct Case {
+    words: u64,
+    space: Space,
+    round_trip: &'static str,
+    one_way: &'static str,
+}
+
+const CASES: &[Case] = &[
+    Case {
+        words: 0,
+        space: Space::Same,
+        round_trip: "ipc-0-words-one-space",
+        one_way: "ipc-0-words-one-space-one-way",
+    },
+    Case {
+        words: 4,
+        space: Space::Same,
+        round_trip: "ipc-4-words-one-space",
+        one_way: "ipc-4-words-one-space-one-way",
+    },
+    Case {
+        words: 16,
+        space: Space::Same,
+        round_trip: "ipc-16-words-one-space",
+        one_way: "ipc-16-words-one-space-one-way",
+    },
+    Case {
+        words: 0,
+        space: Space::Other,
+        round_trip: "ipc-0-words-two-spaces",
+        one_way: "ipc-0-words-two-spaces-one-way",
+    },
+    Case {
+        words: 4,
+        space: Space::Other,
+        round_trip: "ipc-4-words-two-spaces",
+        one_way: "ipc-4-words-two-spaces-one-way",
+    },
+    Case {
+        words: 16,
+        space: Space::Other,
+        round_trip: "ipc-16-words-two-spaces",
+        one_way: "ipc-16-words-two-spaces-one-way",
+    },
+];
+
+/// All of them.
+pub fn measure() -> Result<(), Failure> {
+    row("null-call", || syscall(Timed { ax: CALL_ID_NEAREST, ..Timed::default() }))?;
+    CASES.iter().try_for_each(|case| round_trip(case).and_then(|()| one_way(case)))
+}
+
+fn message(to: Id, words: u64) -> Timed {
+    Timed { ax: CALL, di: to.0, si: Tag::new(0, words).0, dx: to.0, ..Timed::default() }
+}
+
+fn round_trip(case: &Case) -> Result<(), Failure> {
+    let server = Partner::start(case.space, echo, 0)?;
+    row(case.round_trip, || syscall(message(server.id, case.words)))?;
+    server.end()
+}
+
+fn one_way(case: &Case) -> Result<(), Failure> {
+    let server = Partner::start(case.space, stamping, 0)?;
+    row(case.one_way, || {
+        let mut timed = message(server.id, case.words);
+        timed.run(Instruction::Syscall);
+        Ok(between(timed.start, ARRIVAL.load(Ordering::Relaxed)))
+    })?;
+    server.end()
+}

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! The figures, a file for each kind of mechanism.
+
+pub mod events;
+pub mod foreign;
+pub mod ipc;
+pub mod memory;
+pub mod objects;
+
+use crate::clock::{between, Instruction, Timed};
+use keel_l4::abi::Status;
+use keel_l4::call::Failure;
+
+/// Instructions that a system call takes, up to its return.
+pub fn syscall(registers: Timed) -> Result<u32, Failure> {
+    let mut timed = registers;
+    timed.run(Instruction::Syscall);
+    match Status(timed.ax).failure() {
+        Some((side, error)) => Err(Failure { side, error }),
+        None => Ok(between(timed.start, timed.end)),
+    }
+}

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Samples of one figure, and the line that tells them.
+
+use core::sync::atomic::{AtomicU64, Ordering};
+use keel_l4::call::Failure;
+use keel_l4::println;
+
+/// Rounds before those that count: caches of the kernel fill, pages are mapped.
+pub const WARM_UP: usize = 16;
+/// Samples of a figure; odd, so that the median is one of them.
+pub const SAMPLES: usize = 101;
+
+/// Times around the loop of the watcher, a thread of the lowest priority: it runs only where the processor would idle.
+static WATCHED: AtomicU64 = AtomicU64::new(0);
+/// Rows whose samples cannot be trusted.
+static SPOILT: AtomicU64 = AtomicU64::new(0);
+
+/// The watcher's main function.
+pub extern "C" fn watch(_: u64) -> ! {
+    loop {
+        WATCHED.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// Whether every row was measured without a pause.
+pub fn all_good() -> bool {
+    SPOILT.load(Ordering::Relaxed) == 0
+}
+
+/// Measures one figure.
+pub fn row(name: &str, mut one: impl FnMut() -> Result<u32, Failure>) -> Result<(), Failure> {
+    rows([name], || one().map(|sample| [sample]))
+}
+
+/// Measures figures that come from the same rounds, and prints a line of JSON for each.
+pub fn rows<const N: usize>(
+    names: [&str; N],
+    mut one: impl FnMut() -> Result<[u32; N], Failure>,
+) -> Result<(), Failure> {
+    let mut samples = [[0; SAMPLES]; N];
+    for _ in 0..WARM_UP {
+        one()?;
+    }
+    let watched = WATCHED.load(Ordering::Relaxed);
+    for round in 0..SAMPLES {
+        for (samples, sample) in samples.iter_mut().zip(one()?) {
+            samples[round] = sample;
+        }
+    }
+    let idled = WATCHED.load(Ordering::Relaxed) != watched;
+    SPOILT.fetch_add(idled as u64, Ordering::Relaxed);
+    for (name, samples) in names.into_iter().zip(&mut samples) {
+        samples.sort_unstable();
+        let (least, median, most) = (samples[0], samples[SAMPLES / 2], samples[SAMPLES - 1]);
+        println!("{{\"name\":\"{name}\",\"median\":{median},\"least\":{least},\"most\":{most},\"idled\":{idled}}}");
+    }
+    Ok(())
+}
