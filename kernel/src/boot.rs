@@ -48,6 +48,7 @@ struct Facts {
     mapped_end: Cell<u64>,
     may_exit: Cell<bool>,
     short_ways: Cell<bool>,
+    clears: Cell<bool>,
 }
 
 #[repr(align(4096))]
@@ -61,6 +62,7 @@ static FACTS: Global<Aligned> = Global::new(Aligned(Facts {
     mapped_end: Cell::new(BOOT_MAPPED),
     may_exit: Cell::new(false),
     short_ways: Cell::new(true),
+    clears: Cell::new(true),
 }));
 
 unsafe extern "C" {
@@ -78,6 +80,7 @@ pub extern "C" fn boot(magic: u32, address: u32) -> ! {
     serial::init(options.console);
     FACTS.0.may_exit.set(options.debug_exit);
     FACTS.0.short_ways.set(!options.no_fast);
+    FACTS.0.clears.set(!options.no_clear);
     cpu().address.set(cpu() as *const _ as u64);
     cpu().stack.set(&raw const boot_stack_top as u64);
     find_memory(&loader);
@@ -113,12 +116,14 @@ struct Options {
     pool: Option<u64>,
     debug_exit: bool,
     no_fast: bool,
+    no_clear: bool,
 }
 
 impl Options {
-    /// `console=com1..com4|none`, `pool=NNN` (MB), `debug-exit`, `nofast`. Other words are left to others.
+    /// `console=com1..com4|none`, `pool=NNN` (MB), `debug-exit`, `nofast`, `noclear`. Other words are left to others.
     fn parse(line: &[u8]) -> Options {
-        let mut options = Options { console: serial::COM[0], pool: None, debug_exit: false, no_fast: false };
+        let mut options =
+            Options { console: serial::COM[0], pool: None, debug_exit: false, no_fast: false, no_clear: false };
         for word in line.split(|byte| byte.is_ascii_whitespace()) {
             if let Some(name) = word.strip_prefix(b"console=") {
                 options.console = match name {
@@ -133,6 +138,8 @@ impl Options {
                 options.debug_exit = true;
             } else if word == b"nofast" {
                 options.no_fast = true;
+            } else if word == b"noclear" {
+                options.no_clear = true;
             }
         }
         options
@@ -325,6 +332,11 @@ pub fn mapped_end() -> u64 {
 /// Whether SYSCALL tries the short ways through IPC first.
 pub fn uses_short_ways() -> bool {
     FACTS.0.short_ways.get()
+}
+
+/// Whether SYSCALL clears what the user left in registers.
+pub fn clears_registers() -> bool {
+    FACTS.0.clears.get()
 }
 
 /// Whether a panic may use the emulator's exit device.

@@ -198,6 +198,16 @@ code! {
     code_in: "in al, dx", "syscall", "jmp code_in";
     /// Puts rdi into xmm0 and mxcsr from the stack, then calls; afterwards reads xmm0 back for ever.
     code_fpu: "movq xmm0, rdi", "syscall", "3: movq rax, xmm0", "syscall", "jmp 3b";
+    /// Stores the place of the descriptor table to rdi, then calls.
+    code_sgdt: "sgdt [rdi]", "syscall";
+    /// Stores the place of the interrupt descriptors to rdi, then calls.
+    code_sidt: "sidt [rdi]", "syscall";
+    /// Reads the selector of the local descriptor table, then calls.
+    code_sldt: "sldt eax", "syscall";
+    /// Reads the selector of the task state, then calls.
+    code_str: "str eax", "syscall";
+    /// Reads half of CR0, then calls.
+    code_smsw: "smsw eax", "syscall";
     /// Three instructions that do nothing, then a call.
     code_nops: "nop", "nop", "nop", "syscall", "jmp code_nops";
     /// Loads fs with the selector in edi, then calls.

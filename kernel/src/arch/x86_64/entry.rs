@@ -23,6 +23,8 @@ const FLAGS_USER: u64 = 0x25_4dd5;
 const FLAGS_NEED_IRET: u64 = 1 << 8 | 1 << 16;
 /// Flags that SYSCALL clears: TF IF DF NT AC, and IOPL.
 pub const FLAGS_CLEARED: u64 = 0x4_7700;
+/// AC: in user mode alignment checks, in the kernel no SMAP.
+const FLAG_AC: u64 = 1 << 18;
 /// Where the hardware's frame ends in a `Frame`.
 const FRAME_TOP: u64 = offset_of!(Frame, ss) as u64 + 8;
 
@@ -128,7 +130,7 @@ extern "C" fn long_system_call() -> u64 {
 }
 
 /// An exception or interrupt from user mode. The frame's orig_ax word holds the error code.
-extern "C" fn user_exception(vector: u64, _frame: u64) -> u64 {
+extern "C" fn user_exception(vector: u64) -> u64 {
     if let Some(thread) = sched::current() {
         let frame = thread.frame();
         let error_code = frame.orig_ax.replace(u64::MAX);
@@ -161,10 +163,12 @@ extern "C" fn user_exception(vector: u64, _frame: u64) -> u64 {
 /// An interrupt in one of the kernel's windows; anything else is a bug.
 extern "C" fn kernel_exception(vector: u64, frame: *const Frame) {
     if vector >= FIRST_INTERRUPT {
+        // SAFETY: entry.s built the words from `r15` to `flags` on the kernel stack.
+        assert!(unsafe { (*frame).flags } & FLAG_AC == 0, "SMAP was off in the kernel");
         interrupt(vector);
         return;
     }
-    // SAFETY: entry.s built the words from `ax` to `ip` on the kernel stack; `orig_ax` holds the error code.
+    // SAFETY: as above; `orig_ax` holds the error code.
     let (ip, code) = unsafe { ((*frame).ip, (*frame).orig_ax) };
     panic!("exception {vector} in the kernel at {ip:#x}, error {code:#x}");
 }
@@ -232,7 +236,6 @@ fn change(cpu: &Cpu, thread: Ref<Thread>) {
     };
     cpu.loaded.set(Some(thread));
     cpu.frame_top.set(thread.frame_address() + FRAME_TOP);
-    tables::set_entry_stack(thread.frame_address() + FRAME_TOP);
     paging::switch(POOL.physical(thread.task.root_table));
     tables::select_ports(thread.task);
     // Descriptors first: the selectors that load_bases loads may name them.

@@ -3,10 +3,11 @@
 #
 # Invariants. In user mode gs is the user's and KERNEL_GS_BASE points to the Cpu structure; swapgs
 # follows every entry from user mode and precedes every exit, nothing else changes it. An entry from
-# user mode saves the registers straight into the thread's frame (FRAME_TOP is the byte behind its
-# ss word; TSS.rsp0 holds the same), then takes the processor's kernel stack from its top. The frame
-# of a foreign thread is memory of its chief too: nothing is read back from here except through
-# the Rust exit path, which checks it. Interrupts are off throughout.
+# user mode saves the registers into the thread's frame (FRAME_TOP is the byte behind its ss word),
+# then takes the processor's kernel stack from its top. The frame of a foreign thread is memory of its
+# chief too, who may write to it at any moment: nothing is read back from here except through the Rust
+# exit path, which checks it. So what the hardware pushes goes to the kernel stack (TSS.rsp0 is its top)
+# and is copied. Interrupts are off throughout.
 
 .macro save_below_di
     push rsi
@@ -25,6 +26,32 @@
     push r15
 .endm
 
+# What a user left in registers takes no part in what the kernel does, not even speculatively. rdi is the
+# server's argument.
+.macro clear_registers
+    xor esi, esi
+    xor eax, eax
+    xor ecx, ecx
+    xor edx, edx
+    xor ebx, ebx
+    xor ebp, ebp
+    xor r8d, r8d
+    xor r9d, r9d
+    xor r10d, r10d
+    xor r11d, r11d
+    xor r12d, r12d
+    xor r13d, r13d
+    xor r14d, r14d
+    xor r15d, r15d
+.endm
+
+# An exception or interrupt leaves the flags as they were but for IF, TF and NT: DF would make string instructions run
+# backwards, AC would switch SMAP off. Only on a stack of the kernel's own.
+.macro clear_flags
+    push 2
+    popfq
+.endm
+
 # After SYSCALL: to the thread's frame, with the words that an interrupt would have pushed. rcx = user ip,
 # r11 = user flags, all others the user's.
 .macro enter_by_syscall code_selector
@@ -39,14 +66,16 @@
 .endm
 
 # The whole entry, up to the call of what serves it.
-.macro serve_syscall server
+.macro serve_syscall server, clear=1
     enter_by_syscall {USER_CS}
     push rax
     push rdi
     save_below_di
     lea rdi, [rsp - {FRAME_R15}]
     mov rsp, gs:[{CPU_STACK}]
-    xor ebp, ebp
+    .if \clear
+    clear_registers
+    .endif
     call \server
 .endm
 
@@ -55,6 +84,13 @@
 .globl long_syscall_entry
 long_syscall_entry:
     serve_syscall {long_syscall}
+    jmp leave_to_user
+
+# The entry that clears no registers, to see what clearing costs.
+.balign 16
+.globl uncleared_syscall_entry
+uncleared_syscall_entry:
+    serve_syscall {syscall}, 0
     jmp leave_to_user
 
 .balign 16
@@ -110,21 +146,36 @@ compat_entry:
 
 # Stack: vector, error code, ip, cs, flags, sp, ss. All registers are the interrupted program's.
 common_entry:
-    cld
     test byte ptr [rsp + 24], 3
     jz kernel_entry
+move_to_frame:
     swapgs
+    # Not even speculatively may the kernel use the user's gs, here or in kernel_entry.
+    lfence
     xchg rdi, [rsp]
+    push rax
+    mov rax, rsp
+    mov rsp, gs:[{CPU_FRAME_TOP}]
+    push qword ptr [rax + 56]
+    push qword ptr [rax + 48]
+    push qword ptr [rax + 40]
+    push qword ptr [rax + 32]
+    push qword ptr [rax + 24]
+    push qword ptr [rax + 16]
+    push qword ptr [rax + 8]
+    mov rax, [rax]
+# rdi = vector, the user's is saved; rsp in the frame.
 user_exception:
     save_below_di
-    lea rsi, [rsp - {FRAME_R15}]
     mov rsp, gs:[{CPU_STACK}]
-    xor ebp, ebp
+    clear_flags
+    clear_registers
     call {exception}
     jmp leave_to_user
 
 # An interrupt in one of the kernel's few windows, or a bug. Same stack.
 kernel_entry:
+    lfence
     xchg rdi, [rsp]
     save_below_di
     lea rsi, [rsp - {FRAME_R15}]
@@ -151,34 +202,15 @@ kernel_entry:
     iretq
 
 # #DB has a stack of its own (MOV SS delays it across SYSCALL, so it may hit before swapgs).
-# From user mode the hardware's frame moves to the thread's; in the kernel it is dropped.
+# In the kernel it is dropped.
 .balign 16
 .globl debug_entry
 debug_entry:
     push 0
     push {VECTOR_DB}
-    cld
     test byte ptr [rsp + 24], 3
-    jz 2f
-    swapgs
+    jnz move_to_frame
     push rax
-    push rcx
-    push rsi
-    push rdi
-    lea rsi, [rsp + 32]
-    mov rdi, gs:[{CPU_FRAME_TOP}]
-    sub rdi, 56
-    mov ecx, 7
-    rep movsq
-    pop rdi
-    pop rsi
-    pop rcx
-    pop rax
-    mov rsp, gs:[{CPU_FRAME_TOP}]
-    lea rsp, [rsp - 56]
-    xchg rdi, [rsp]
-    jmp user_exception
-2:  push rax
     xor eax, eax
     mov dr6, rax
     pop rax
@@ -202,7 +234,8 @@ fatal_df:
 fatal_mc:
     push 0
     mov edi, {VECTOR_MC}
-3:  mov rsi, rsp
+3:  clear_flags
+    mov rsi, rsp
     and rsp, -16
     call {fatal}
     ud2

@@ -97,6 +97,7 @@ const PORTS_OFFSET: u16 = core::mem::offset_of!(TssAndPorts, bitmap) as u16;
 pub fn init() {
     fill_gdt();
     fill_idt();
+    set_entry_stack(cpu().stack.get());
     for (number, stack) in IST_STACKS.iter().enumerate() {
         set_ist(number, stack.0.as_ptr() as u64 + IST_STACK as u64);
     }
@@ -113,7 +114,12 @@ pub fn init() {
         wrmsr(MSR_GS_BASE, cpu().address.get());
         wrmsr(MSR_KERNEL_GS_BASE, 0);
         wrmsr(MSR_STAR, (USER_CS32 as u64) << 48 | (KERNEL_CS as u64) << 32);
-        wrmsr(MSR_LSTAR, if boot::uses_short_ways() { syscall_entry } else { long_syscall_entry } as *const () as u64);
+        let entry = match (boot::uses_short_ways(), boot::clears_registers()) {
+            (false, _) => long_syscall_entry,
+            (true, false) => uncleared_syscall_entry,
+            (true, true) => syscall_entry,
+        };
+        wrmsr(MSR_LSTAR, entry as *const () as u64);
         wrmsr(MSR_CSTAR, compat_entry as *const () as u64);
         wrmsr(MSR_SFMASK, FLAGS_CLEARED);
         wrmsr(MSR_SYSENTER_CS, 0);
@@ -123,6 +129,7 @@ pub fn init() {
 unsafe extern "C" {
     fn syscall_entry();
     fn long_syscall_entry();
+    fn uncleared_syscall_entry();
     fn compat_entry();
     fn debug_entry();
     fn nmi_entry();
@@ -180,9 +187,8 @@ fn set_ist(number: usize, top: u64) {
     unsafe { field.cast::<u64>().cast_mut().add(number).write_unaligned(top) };
 }
 
-/// Sets where an entry from user mode saves its first five words.
-#[inline]
-pub fn set_entry_stack(top: u64) {
+/// Sets where an entry from user mode finds a stack.
+fn set_entry_stack(top: u64) {
     let field = &raw const TASK_STATE.tss.rsp0;
     // SAFETY: as above.
     unsafe { field.cast::<u64>().cast_mut().write_unaligned(top) };

@@ -11,6 +11,7 @@ mod foreign_frames;
 mod foreign_triggers;
 mod fpu;
 mod fuzz;
+mod hardening;
 mod hostile;
 mod ids;
 mod ipc;
@@ -53,6 +54,7 @@ pub const ALL: &[(&str, &[Case])] = &[
     ("sources", sources::CASES),
     ("ports", ports::CASES),
     ("quota", quota::CASES),
+    ("hardening", hardening::CASES),
     ("hostile", hostile::CASES),
     ("fuzz", fuzz::CASES),
 ];
