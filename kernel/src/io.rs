@@ -10,6 +10,7 @@ use crate::boot;
 use crate::list::{Linked, Links, List};
 use crate::pool::{Kind, PAGE, POOL};
 use crate::refs::Ref;
+use crate::sched;
 use crate::task::Task;
 use core::cell::Cell;
 use keel_abi::Error;
@@ -20,6 +21,8 @@ const PORTS: usize = 1 << 16;
 pub const WORDS: usize = PORTS / 64;
 /// How far ports may be passed on: bounds the walk when they are taken back.
 const MAX_DEPTH: u8 = 16;
+/// Words between two looks for interrupts when ports are taken back.
+const POLL_INTERVAL: usize = 16;
 
 /// List tag: grants that a space gave.
 struct Given;
@@ -77,11 +80,12 @@ fn range(first: u16, log2: u8) -> core::ops::Range<usize> {
     first as usize / 64..(first as usize + (1 << log2)).div_ceil(64)
 }
 
-fn new_bitmap(task: Ref<Task>, fill: u64) -> Result<[u32; 2], Error> {
+fn new_bitmap(task: Ref<Task>, fill: u8) -> Result<[u32; 2], Error> {
     let first = POOL.take_page(task.account, Kind::Part)?;
     let second = POOL.take_page(task.account, Kind::Part).inspect_err(|_| POOL.give_page(first, Kind::Part))?;
     let bitmap = [first, second];
-    (0..WORDS).for_each(|index| word(&bitmap, index).set(fill));
+    // SAFETY: the pages are ours alone.
+    bitmap.iter().for_each(|page| unsafe { core::ptr::write_bytes(POOL.address(*page), fill, PAGE) });
     Ok(bitmap)
 }
 
@@ -90,7 +94,7 @@ fn free_bitmap(bitmap: &[u32; 2]) {
 }
 
 /// The I/O space of a task, made if need be.
-fn space_of(task: Ref<Task>, depth: u8, fill: u64) -> Result<Ref<IoSpace>, Error> {
+fn space_of(task: Ref<Task>, depth: u8, fill: u8) -> Result<Ref<IoSpace>, Error> {
     if let Some(space) = task.io.get() {
         return Ok(space);
     }
@@ -120,7 +124,7 @@ pub fn map(from: Ref<Task>, to: Ref<Task>, first: u16, log2: u8, grant: bool) ->
     if source.depth >= MAX_DEPTH {
         return Err(Error::Denied);
     }
-    let target = space_of(to, source.depth + 1, u64::MAX)?;
+    let target = space_of(to, source.depth + 1, u8::MAX)?;
     // Ports go down the tree only: no cycles, and the walk that takes them back is as short as the tree is low.
     if target.depth <= source.depth {
         return Err(Error::Denied);
@@ -183,7 +187,12 @@ pub fn unmap(task: Ref<Task>, first: u16, log2: u8, itself: bool) {
 }
 
 fn take_back(space: Ref<IoSpace>, first: u16, log2: u8) {
-    range(first, log2).for_each(|index| take_back_word(space, index, bits(index, first, log2)));
+    for index in range(first, log2) {
+        if index % POLL_INTERVAL == 0 {
+            sched::poll();
+        }
+        take_back_word(space, index, bits(index, first, log2));
+    }
 }
 
 /// Depth-first along the grants of these ports; the depth is bounded by MAX_DEPTH, so recursion is too.
@@ -233,6 +242,9 @@ pub fn load(task: Ref<Task>, to: &[Cell<u64>; WORDS]) -> bool {
     let Some(space) = task.io.get() else {
         return false;
     };
-    to.iter().enumerate().for_each(|(index, target)| target.set(word(&space.bitmap, index).get()));
+    for (part, page) in to.chunks_exact(PAGE / 8).zip(space.bitmap) {
+        // SAFETY: a page of the pool that only this module writes, and a part of the caller's cells of the same size.
+        unsafe { core::ptr::copy_nonoverlapping(POOL.address(page), part.as_ptr() as *mut u8, PAGE) };
+    }
     true
 }

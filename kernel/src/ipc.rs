@@ -546,19 +546,19 @@ pub fn cancel(thread: Ref<Thread>) {
 
 /// `partner` goes: everybody who waits for just it is told. Rare (a server dies), so all threads are looked at.
 pub fn fail_waiters(partner: Ref<Thread>) {
-    for number in 0..task::TASK_NUMBERS as u32 {
-        let Some(task) = task::at(number) else {
-            continue;
-        };
+    task::for_each(|task| {
         let mut next = task.next_lthread(0);
         while let Some(thread) = next {
             next = task.next_lthread(thread.id.lthread() + 1);
-            let waits = thread.partner.get() == partner.id && thread != partner;
-            if waits && thread.state.get() == State::Receiving && !thread.open.get() {
-                fail(thread, Side::Receive, Error::NoPartner);
-            } else if waits && thread.state.get() == State::Faulted {
-                crate::fault::no_handler(thread);
+            if thread.partner.get() != partner.id || thread == partner {
+                continue;
+            }
+            sched::poll();
+            match thread.state.get() {
+                State::Receiving if !thread.open.get() => fail(thread, Side::Receive, Error::NoPartner),
+                State::Faulted => crate::fault::no_handler(thread),
+                _ => {}
             }
         }
-    }
+    });
 }

@@ -20,6 +20,9 @@ pub const DEFAULT_SLICE_NS: u64 = 10_000_000;
 /// No slice is shorter: a shorter one would only be interrupts.
 const LEAST_SLICE_NS: u64 = 10_000;
 
+/// Deadlines that one interrupt serves: bounds its length. Where more are due, the next interrupt follows at once.
+const MAX_DUE: usize = 8;
+
 /// What happens at a deadline.
 #[derive(Clone, Copy)]
 pub enum Due {
@@ -117,11 +120,12 @@ fn program(cpu: &Cpu) {
     }
 }
 
-/// The hardware's timer fired: serves all that is due.
+/// The hardware's timer fired: serves what is due.
 pub fn timer_interrupt() {
     let cpu = cpu();
     cpu.programmed.set(u64::MAX);
-    while let Some(due) = cpu.deadlines.pop_due(clock::now()) {
+    for _ in 0..MAX_DUE {
+        let Some(due) = cpu.deadlines.pop_due(clock::now()) else { break };
         match due {
             Due::Thread(thread) => ipc::timed_out(thread),
             Due::Timer(timer) => source::fire(timer),

@@ -367,16 +367,23 @@ fn frame_offsets(task: Ref<Task>, first: u64, count: u64) -> Result<impl Iterato
 
 fn sell_frames(task: Ref<Task>, first: u64, count: u64) -> Result<(), Error> {
     let offsets = frame_offsets(task, first, count)?;
-    let bound = |offset| space::object_at(task, offset).is_some_and(thread::has_bound_frames);
+    let bound = |offset| {
+        sched::poll();
+        space::object_at(task, offset).is_some_and(thread::has_bound_frames)
+    };
     if offsets.clone().any(bound) {
         return Err(Error::Busy);
     }
-    offsets.for_each(|offset| space::remove_object(task, offset));
+    for offset in offsets {
+        sched::poll();
+        space::remove_object(task, offset);
+    }
     Ok(())
 }
 
 fn buy_frames(task: Ref<Task>, first: u64, count: u64) -> Result<(), Error> {
     for offset in frame_offsets(task, first, count)? {
+        sched::poll();
         if space::object_at(task, offset).is_none() {
             space::add_object(task, offset)?;
         }
@@ -390,6 +397,7 @@ pub fn thread_deleted(thread: Ref<Thread>) {
         return;
     }
     for id in (ID_IRQ..ID_IRQ + LINES as u64).chain(ID_TIMER..ID_TIMER + TIMERS) {
+        sched::poll();
         if let Some(source) = lookup(Id(id), thread.task).filter(|source| source.attached.get() == Some(thread)) {
             detach(source);
         }

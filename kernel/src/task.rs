@@ -133,7 +133,12 @@ impl Ref<Task> {
     pub fn reserve_lthread(self, wanted: u16) -> Result<Id, Error> {
         let mut lthread = wanted;
         if wanted == LTHREAD_TASK as u16 {
-            lthread = (0..LTHREAD_TASK as u16).find(|n| self.is_free(*n)).ok_or(Error::NoMemory)?;
+            lthread = (0..LTHREAD_TASK as u16)
+                .find(|n| {
+                    pause(*n as u32);
+                    self.is_free(*n)
+                })
+                .ok_or(Error::NoMemory)?;
         }
         let slot = self.slot_or_new(lthread)?;
         let version = match slot.get() {
@@ -164,10 +169,11 @@ impl Ref<Task> {
         }
     }
 
-    /// The first lthread with a number from `from` on.
+    /// The first lthread with a number from `from` on. Interrupts are let in on the way.
     pub fn next_lthread(self, from: u16) -> Option<Ref<Thread>> {
         let mut number = from as usize;
         while number < LTHREAD_TASK as usize {
+            pause(number as u32);
             if number >= INLINE_LTHREADS && self.directory.get() == 0 {
                 return None;
             }
@@ -231,16 +237,29 @@ fn entry(number: u32) -> Option<&'static Entry> {
 }
 
 /// Numbers between two looks for interrupts in a walk over many.
-const POLL_INTERVAL: u32 = 128;
+const POLL_INTERVAL: u32 = 64;
 
 /// Whether `holds` for all of these numbers, up to the first for which it does not. Interrupts are let in on the way.
 fn all_numbers(mut numbers: Range<u32>, mut holds: impl FnMut(&Entry) -> bool) -> bool {
     numbers.all(|number| {
-        if number % POLL_INTERVAL == 0 {
-            sched::poll();
-        }
+        pause(number);
         entry(number).is_some_and(&mut holds)
     })
+}
+
+/// Lets interrupts in at some of the numbers of a walk.
+fn pause(number: u32) {
+    if number % POLL_INTERVAL == 0 {
+        sched::poll();
+    }
+}
+
+/// Looks at every task that is active. Interrupts are let in on the way.
+pub fn for_each(mut look: impl FnMut(Ref<Task>)) {
+    all_numbers(0..TASK_NUMBERS as u32, |entry| {
+        entry.task.get().inspect(|task| look(*task));
+        true
+    });
 }
 
 /// The task at a number.
@@ -377,8 +396,11 @@ pub fn delete(top: Ref<Task>) -> bool {
         while let Some(inner) = task.clan.first() {
             task = inner;
         }
-        while let Some(thread) = task.next_lthread(0) {
+        let mut number = 0;
+        while let Some(thread) = task.next_lthread(number) {
+            number = thread.id.lthread();
             own |= thread::delete(thread);
+            sched::poll();
         }
         if let Some(chief) = task.chief {
             chief.clan.remove(task);
@@ -391,6 +413,7 @@ pub fn delete(top: Ref<Task>) -> bool {
             pass_numbers(task, task.held.get().0..task.held.get().1, chief);
         }
         crate::source::task_deleted(task);
+        sched::poll();
         free(task);
         if task == top {
             return own;

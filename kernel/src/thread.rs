@@ -377,8 +377,11 @@ pub fn bind(thread: Ref<Thread>, frame: Option<BoundFrame>) {
 /// Deletes a thread. Whether it was the current one.
 pub fn delete(thread: Ref<Thread>) -> bool {
     ipc::leave_queues(thread);
+    // It waits for nobody any more: interrupts that are let in on the way find it so.
+    thread.state.set(State::Inactive);
     while let Some(sender) = thread.senders.first() {
         ipc::fail(sender, Side::Send, Error::NoPartner);
+        sched::poll();
     }
     if thread.waiters.get() > 0 {
         ipc::fail_waiters(thread);
