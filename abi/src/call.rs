@@ -50,6 +50,8 @@ crate::constants! {
     TIMEOUT_UTCB = 2;
     /// Bit of a UTCB time: absolute kernel time rather than a distance from now; below it: nanoseconds
     TIME_ABSOLUTE = 1 << 63;
+    /// UTCB time that never comes
+    TIME_NEVER = u64::MAX;
     /// ipc flags for a zero send timeout
     IPC_SEND_ZERO = TIMEOUT_ZERO << IPC_SEND_TIMEOUT_SHIFT;
     /// ipc flags for a zero receive timeout
@@ -65,7 +67,7 @@ crate::constants! {
     MAX_WORDS = 128;
     /// Map items at most
     MAX_MAP_ITEMS = 32;
-    /// String items at most
+    /// String items at most, and items of receive buffers
     MAX_STRINGS = 8;
     /// Bytes of one string item at most
     MAX_STRING_BYTES = 4 << 20;
@@ -152,6 +154,8 @@ crate::constants! {
     STATE_RECEIVING = 3;
     /// Thread state: waits for its pager or handler
     STATE_FAULTED = 4;
+    /// Thread state: in a transfer, waits until its partner has gone on with it
+    STATE_TRANSFERRING = 5;
 
     /// task_new rsi: mask of the maximum controlled priority of an active task
     TASK_MCP_MASK = 0xff;
@@ -372,6 +376,11 @@ impl Tag {
         Tag((self.0 & !(0xff << TAG_MAPS_SHIFT)) | (maps & 0xff) << TAG_MAPS_SHIFT)
     }
 
+    /// The same tag with `strings` string items.
+    pub const fn with_strings(self, strings: u64) -> Tag {
+        Tag((self.0 & !(0xff << TAG_STRINGS_SHIFT)) | (strings & 0xff) << TAG_STRINGS_SHIFT)
+    }
+
     /// Number of words.
     pub const fn words(self) -> u64 {
         self.0 & 0xff
@@ -416,8 +425,8 @@ mod tests {
 
     #[test]
     fn tag_fields_do_not_touch() {
-        let tag = Tag::kernel(KIND_SYSCALL, 0xdead_beef, 3).with_maps(32);
-        assert_eq!((tag.words(), tag.maps(), tag.strings()), (3, 32, 0));
+        let tag = Tag::kernel(KIND_SYSCALL, 0xdead_beef, 3).with_maps(32).with_strings(8);
+        assert_eq!((tag.words(), tag.maps(), tag.strings()), (3, 32, 8));
         assert_eq!((tag.kind(), tag.label()), (KIND_SYSCALL, 0xdead_beef));
     }
 }

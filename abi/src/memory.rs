@@ -28,6 +28,8 @@ crate::constants! {
 
     /// Grant bit of a map item's send base: the sender loses the page
     MAP_GRANT = 1;
+    /// Bit of a string item's length: the next item continues this string, or this buffer
+    STRING_CONTINUES = 1 << 63;
     /// Unmap ranges at most in one call
     MAX_RANGES = 128;
 
@@ -117,7 +119,7 @@ crate::layout! {
     StringItem {
         /// Address
         address: u64,
-        /// Length in bytes; bit 63: the next item continues this string
+        /// Length in bytes | STRING_CONTINUES
         length: u64,
     }
 }
@@ -175,9 +177,9 @@ crate::layout! {
         send_timeout: u64,
         /// Receive timeout
         receive_timeout: u64,
-        /// Timeout of page faults that this thread's sends cause in the receiver
+        /// Timeout of each page fault that this thread's strings cause in a receiver: 0, TIME_NEVER or a time
         send_fault_timeout: u64,
-        /// Timeout of page faults that this thread's receives cause in the sender
+        /// Timeout of each page fault that strings for this thread cause in their sender: likewise
         receive_fault_timeout: u64,
         /// Fpage in which map items are accepted
         receive_fpage: u64,
@@ -189,7 +191,7 @@ crate::layout! {
         spare: [u64; 7],
         /// Map items sent or received
         maps: [u64; 64],
-        /// Strings to send
+        /// Strings to send; strings that came: where each lies and its length
         strings: [u64; 16],
         /// Receive buffers
         buffers: [u64; 16],

@@ -8,11 +8,11 @@ use crate::print::log;
 use crate::refs::Ref;
 use crate::sched;
 use crate::thread::*;
-use crate::{boot, ipc};
+use crate::{boot, ipc, transfer};
 use core::cell::Cell;
 use keel_abi::call::*;
 use keel_abi::fpage::*;
-use keel_abi::{Id, Tag};
+use keel_abi::{Error, Id, Tag};
 
 /// Page-fault error code bits (Intel SDM volume 3, 4.7).
 mod code {
@@ -41,6 +41,12 @@ pub fn page_fault(thread: Ref<Thread>, address: u64, error_code: u64) {
     let words = [address, frame.ip.get(), thread.frame_index.get() as u64, error_code & code::PRESENT];
     let message = Message { tag: Tag::kernel(KIND_PAGE_FAULT, access as u32, 4), words };
     raise(thread, thread.pager.get(), message);
+}
+
+/// A page is missing in a thread's space while a message is copied.
+pub fn missing_page(thread: Ref<Thread>, address: u64, write: bool, present: bool) {
+    let access = if write { code::WRITE } else { 0 };
+    page_fault(thread, address, access | if present { code::PRESENT } else { 0 });
 }
 
 /// An exception of a user thread.
@@ -79,8 +85,13 @@ fn raise(thread: Ref<Thread>, to: Id, message: Message) {
     }
 }
 
-/// Nobody takes a thread's fault: it stops, and the console says so.
+/// Nobody takes a thread's fault: it stops, and the console says so. A fault in a transfer ends just that.
 pub fn no_handler(thread: Ref<Thread>) {
+    if thread.has(TRANSFER) {
+        thread.state.set(State::Transferring);
+        transfer::fail(thread, Error::Aborted);
+        return;
+    }
     sched::stop(thread);
     if !may_report() {
         return;

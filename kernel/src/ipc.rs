@@ -3,18 +3,18 @@
 //!
 //! A message that waits is not copied: its registers stay in the sender's frame until the receiver comes. The
 //! flags of a call stand in `orig_ax` of its frame, where entry.s put them. Every function first checks and only
-//! then changes states ("commit" marks the place).
+//! then changes states ("commit" marks the place). A message with map items or strings is handed to transfer.rs, which
+//! may take its time and sees to the rest of both calls.
 
 use crate::arch::clock;
 use crate::refs::Ref;
 use crate::sched::{self, wake};
 use crate::source::{self, Answer};
-use crate::space::{self, Stop};
-use crate::task;
+use crate::space::Stop;
 use crate::thread::*;
+use crate::{task, transfer};
 use keel_abi::call::*;
-use keel_abi::memory::{MapItem, MAP_GRANT};
-use keel_abi::{Error, Fpage, Id, Side, Status, Tag};
+use keel_abi::{Error, Id, Side, Status, Tag};
 
 /// Every flag of ipc that has a meaning.
 const KNOWN_FLAGS: u64 = CALL_MASK
@@ -38,7 +38,7 @@ pub fn call(caller: Ref<Thread>) -> Result<(), Stop> {
     if flags & IPC_SEND != 0 {
         match send(caller, flags) {
             Ok(Sent::Done) => {}
-            Ok(Sent::Waiting | Sent::Answered) => return Ok(()),
+            Ok(Sent::Elsewhere) => return Ok(()),
             Err(Stop::Restart) => return Err(Stop::Restart),
             Err(Stop::Failed(error)) => {
                 finish(caller, Side::Send, error);
@@ -59,10 +59,8 @@ pub fn call(caller: Ref<Thread>) -> Result<(), Stop> {
 enum Sent {
     /// The send phase is over.
     Done,
-    /// It waits for the receiver.
-    Waiting,
-    /// A source answered; the whole call is over.
-    Answered,
+    /// It waits, is being transferred, or the whole call is over: nothing is left to do here.
+    Elsewhere,
 }
 
 fn send(caller: Ref<Thread>, flags: u64) -> Result<Sent, Stop> {
@@ -78,22 +76,51 @@ fn send(caller: Ref<Thread>, flags: u64) -> Result<Sent, Stop> {
         return notify(caller, receiver);
     }
     let tag = Tag(caller.frame().si.get());
-    if tag.strings() > 0 {
-        return Err(Error::NotSupported.into());
-    }
     if receiver == caller || tag.words() > MAX_WORDS || tag.maps() > MAX_MAP_ITEMS {
         return Err(Error::Invalid.into());
     }
-    if receiver.state.get() == State::Faulted && receiver.partner.get() == caller.id {
-        answer_fault(caller, receiver, tag)?;
+    if tag.strings() > 0 && !transfer::take_strings(caller, tag.strings()) {
+        return Err(Error::Invalid.into());
+    }
+    if awaits_answer(receiver, caller) {
+        if tag.strings() > 0 {
+            return Err(Error::MessageCut.into());
+        }
+        if tag.maps() > 0 {
+            return transferred(transfer::answer(caller, receiver));
+        }
+        resume(caller, receiver);
         return Ok(Sent::Done);
     }
     if accepts(receiver, caller.id) {
-        transfer(caller, receiver)?;
+        stop_waiting(receiver);
+        if has_items(tag) {
+            return transferred(transfer::begin(caller, receiver, caller));
+        }
+        copy(caller, receiver, tag);
+        wake(receiver);
         return Ok(Sent::Done);
     }
     wait_to_send(caller, receiver, flags)?;
-    Ok(Sent::Waiting)
+    Ok(Sent::Elsewhere)
+}
+
+/// What a transfer by the caller itself means for its call.
+fn transferred(ended: Option<Result<(), Error>>) -> Result<Sent, Stop> {
+    match ended {
+        None => Ok(Sent::Elsewhere),
+        Some(result) => result.map(|()| Sent::Done).map_err(Stop::Failed),
+    }
+}
+
+/// Whether a message takes a transfer.
+fn has_items(tag: Tag) -> bool {
+    tag.maps() | tag.strings() != 0
+}
+
+/// Whether a thread's fault waits for the answer of `pager`.
+pub fn awaits_answer(thread: Ref<Thread>, pager: Ref<Thread>) -> bool {
+    thread.state.get() == State::Faulted && thread.partner.get() == pager.id
 }
 
 /// Whether a thread waits for a message that `sender` could bring.
@@ -115,10 +142,11 @@ fn wait_to_send(caller: Ref<Thread>, receiver: Ref<Thread>, flags: u64) -> Resul
 }
 
 /// When a wait that begins now ends: `None` never, `Err` it may not begin.
-fn deadline(kind: u64, time: u64) -> Result<Option<u64>, Error> {
+pub fn deadline(kind: u64, time: u64) -> Result<Option<u64>, Error> {
     match kind {
         TIMEOUT_NEVER => Ok(None),
         TIMEOUT_ZERO => Err(Error::Timeout),
+        TIMEOUT_UTCB if time == TIME_NEVER => Ok(None),
         TIMEOUT_UTCB => {
             let now = clock::now();
             let end = if time & TIME_ABSOLUTE != 0 { time & !TIME_ABSOLUTE } else { now.saturating_add(time) };
@@ -137,16 +165,12 @@ pub fn receive(thread: Ref<Thread>) -> Result<(), Error> {
     let flags = thread.frame().orig_ax.get();
     let open = flags & IPC_OPEN != 0;
     let from = if open { Id::NIL } else { Id(thread.frame().dx.get()) };
-    loop {
-        if take_event(thread, open, from) {
-            return Ok(());
-        }
-        let Some(sender) = next_sender(thread, open, from)? else {
-            break;
-        };
-        if take_from(sender, thread)? {
-            return Ok(());
-        }
+    if take_event(thread, open, from) {
+        return Ok(());
+    }
+    if let Some(sender) = next_sender(thread, open, from)? {
+        take_from(sender, thread);
+        return Ok(());
     }
     let utcb_time = thread.utcb().map_or(0, |utcb| utcb.receive_timeout.get());
     let deadline = deadline(flags >> IPC_RECEIVE_TIMEOUT_SHIFT & IPC_TIMEOUT_MASK, utcb_time)?;
@@ -204,29 +228,28 @@ fn next_sender(thread: Ref<Thread>, open: bool, from: Id) -> Result<Option<Ref<T
     Ok(waits.then_some(sender))
 }
 
-/// Takes the message of a thread in our queue. False if the transfer failed for the sender alone.
-fn take_from(sender: Ref<Thread>, receiver: Ref<Thread>) -> Result<bool, Error> {
+/// Takes the message of a thread in our queue.
+fn take_from(sender: Ref<Thread>, receiver: Ref<Thread>) {
     // Commit: the sender leaves the queue.
     receiver.senders.remove(sender);
-    sched::disarm(sender);
     if sender.has(KERNEL_MESSAGE) {
         deliver_kernel_message(sender, receiver);
-        return Ok(true);
+        return;
     }
-    match copy(sender, receiver) {
-        Ok(()) => {
-            sender_done(sender);
-            Ok(true)
+    sched::disarm(sender);
+    let tag = Tag(sender.frame().si.get());
+    if has_items(tag) {
+        if let Some(result) = transfer::begin(sender, receiver, receiver) {
+            transfer::sender_ends(sender, result);
         }
-        Err(error) => {
-            finish_and_wake(sender, Side::Send, error);
-            Err(error)
-        }
+    } else {
+        copy(sender, receiver, tag);
+        sender_done(sender);
     }
 }
 
-/// A queued sender's message has gone: its receive phase begins.
-fn sender_done(sender: Ref<Thread>) {
+/// The message of a thread that was queued, or in a transfer, has gone: its receive phase begins.
+pub fn sender_done(sender: Ref<Thread>) {
     let frame = sender.frame();
     let flags = frame.orig_ax.get();
     frame.ax.set(Status::OK.0);
@@ -250,20 +273,6 @@ fn sender_done(sender: Ref<Thread>) {
     }
 }
 
-/// Passes a message from the running thread to one that waits for it.
-fn transfer(sender: Ref<Thread>, receiver: Ref<Thread>) -> Result<(), Error> {
-    let copied = copy(sender, receiver);
-    stop_waiting(receiver);
-    match copied {
-        Ok(()) => wake(receiver),
-        Err(error) => {
-            receiver.frame().di.set(sender.id.0);
-            finish_and_wake(receiver, Side::Receive, error);
-        }
-    }
-    copied
-}
-
 /// Ends the wait of a receiver: timeout and the partner's count.
 fn stop_waiting(receiver: Ref<Thread>) {
     sched::disarm(receiver);
@@ -272,27 +281,28 @@ fn stop_waiting(receiver: Ref<Thread>) {
     }
 }
 
-/// Copies registers, words and map items. The words were checked by `send`, but stand in memory that
-/// the sender may have changed since (register words cannot).
-fn copy(sender: Ref<Thread>, receiver: Ref<Thread>) -> Result<(), Error> {
-    let (from, to) = (sender.frame(), receiver.frame());
-    let tag = Tag(from.si.get() & USER_TAG);
-    if tag.words() > REGISTER_WORDS {
-        copy_words(sender, receiver, tag.words());
-    }
-    if tag.maps() > 0 {
-        copy_maps(sender, receiver, tag.maps())?;
-    }
-    for (source, target) in from.message().into_iter().zip(to.message()) {
+/// Copies a message without items. The number of words was checked by `send`.
+fn copy(sender: Ref<Thread>, receiver: Ref<Thread>, tag: Tag) {
+    copy_words(sender, receiver, tag.words());
+    copy_registers(sender, receiver, tag);
+}
+
+/// Copies what travels in registers, and the tag.
+pub fn copy_registers(sender: Ref<Thread>, receiver: Ref<Thread>, tag: Tag) {
+    let to = receiver.frame();
+    for (source, target) in sender.frame().message().into_iter().zip(to.message()) {
         target.set(source.get());
     }
     to.di.set(sender.id.0);
-    to.si.set(tag.0);
+    to.si.set(tag.0 & USER_TAG);
     to.ax.set(Status::OK.0);
-    Ok(())
 }
 
-fn copy_words(sender: Ref<Thread>, receiver: Ref<Thread>, words: u64) {
+/// Copies the words that lie in the UTCBs.
+pub fn copy_words(sender: Ref<Thread>, receiver: Ref<Thread>, words: u64) {
+    if words <= REGISTER_WORDS {
+        return;
+    }
     if let (Some(from), Some(to)) = (sender.utcb(), receiver.utcb()) {
         let range = REGISTER_WORDS as usize..words.min(MAX_WORDS) as usize;
         for (source, target) in from.words[range.clone()].iter().zip(&to.words[range]) {
@@ -301,70 +311,16 @@ fn copy_words(sender: Ref<Thread>, receiver: Ref<Thread>, words: u64) {
     }
 }
 
-fn copy_maps(sender: Ref<Thread>, receiver: Ref<Thread>, count: u64) -> Result<(), Error> {
-    let (Some(from), Some(to)) = (sender.utcb(), receiver.utcb()) else {
-        return Ok(());
-    };
-    let window = Fpage(to.receive_fpage.get());
-    for number in 0..count.min(MAX_MAP_ITEMS) as usize {
-        let item = MapItem { send_base: from.maps[2 * number].get(), fpage: from.maps[2 * number + 1].get() };
-        let arrived = pass_item(sender, receiver, &item, window)?;
-        to.maps[2 * number].set(arrived.send_base);
-        to.maps[2 * number + 1].set(arrived.fpage);
-    }
-    Ok(())
-}
-
-/// Maps or grants one item; what the receiver is told about it.
-fn pass_item(sender: Ref<Thread>, receiver: Ref<Thread>, item: &MapItem, window: Fpage) -> Result<MapItem, Error> {
-    const REFUSED: MapItem = MapItem { send_base: 0, fpage: 0 };
-    let fpage = Fpage(item.fpage);
-    let base = item.send_base & !MAP_GRANT;
-    let window = if fpage.is_io() && window == Fpage::WHOLE { Fpage::io(0, 16) } else { window };
-    let Some(place) = space::place(fpage, base, window) else {
-        return Ok(REFUSED);
-    };
-    let grant = item.send_base & MAP_GRANT != 0;
-    if fpage.is_io() {
-        // Ports have no other place than their own. Bit 0 of the send base is the grant bit.
-        if place.source & !MAP_GRANT != place.target & !MAP_GRANT {
-            return Ok(REFUSED);
-        }
-        let done = crate::io::map(sender.task, receiver.task, place.source as u16, place.log2, grant)?;
-        return Ok(if done {
-            MapItem { send_base: place.source, fpage: Fpage::io(place.source as u16, place.log2).0 }
-        } else {
-            REFUSED
-        });
-    }
-    let rights = match space::map(sender.task, receiver.task, place, fpage, grant) {
-        Ok(rights) => rights,
-        Err(Stop::Failed(error)) => return Err(error),
-        Err(Stop::Restart) => 0,
-    };
-    if rights == 0 {
-        return Ok(REFUSED);
-    }
-    Ok(MapItem { send_base: place.target, fpage: Fpage::memory(place.target, place.log2, rights).0 })
-}
-
-/// The answer of a pager or handler: mappings, a frame, and the thread goes on.
-fn answer_fault(caller: Ref<Thread>, faulter: Ref<Thread>, tag: Tag) -> Result<(), Error> {
-    if let (Some(utcb), true) = (caller.utcb(), tag.maps() > 0) {
-        for number in 0..tag.maps() as usize {
-            let item = MapItem { send_base: utcb.maps[2 * number].get(), fpage: utcb.maps[2 * number + 1].get() };
-            pass_item(caller, faulter, &item, Fpage::WHOLE)?;
-        }
-    }
-    // Commit: the faulter runs.
-    caller.waiters.set(caller.waiters.get() - 1);
-    if let (Some(utcb), false, true) = (caller.utcb(), faulter.has(FOREIGN), tag.words() as usize >= FRAME_END) {
+/// The answer of a pager or handler, but for its map items: a frame, and the thread goes on.
+pub fn resume(pager: Ref<Thread>, faulter: Ref<Thread>) {
+    pager.waiters.set(pager.waiters.get() - 1);
+    let words = Tag(pager.frame().si.get()).words() as usize;
+    if let (Some(utcb), false, true) = (pager.utcb(), faulter.has(FOREIGN | TRANSFER), words >= FRAME_END) {
         for (source, target) in utcb.words[REGISTER_WORDS as usize..FRAME_END].iter().zip(faulter.frame().words()) {
             target.set(source.get());
         }
     }
     wake(faulter);
-    Ok(())
 }
 
 /// Words of a message that carries a whole frame behind the register words.
@@ -477,7 +433,7 @@ fn operate(caller: Ref<Thread>, source: Id, flags: u64) -> Result<Sent, Stop> {
             (None, None) => {}
         }
     }
-    Ok(Sent::Answered)
+    Ok(Sent::Elsewhere)
 }
 
 /// Ends a call with an error; the thread runs or is made to.
@@ -512,7 +468,10 @@ pub fn leave_queues(thread: Ref<Thread>) {
             sched::disarm(thread);
         }
         State::Receiving => stop_waiting(thread),
-        State::Faulted => leave_fault(thread),
+        State::Faulted => {
+            leave_fault(thread);
+            sched::disarm(thread);
+        }
         _ => {}
     }
 }
@@ -520,6 +479,7 @@ pub fn leave_queues(thread: Ref<Thread>) {
 /// A thread's timeout has passed.
 pub fn timed_out(thread: Ref<Thread>) {
     let side = match thread.state.get() {
+        State::Sending | State::Faulted if thread.has(TRANSFER) => return transfer::timed_out(thread),
         State::Sending => Side::Send,
         State::Receiving => Side::Receive,
         _ => return,
@@ -528,8 +488,11 @@ pub fn timed_out(thread: Ref<Thread>) {
     finish_and_wake(thread, side, Error::Timeout);
 }
 
-/// Ends an IPC that has not begun its transfer (EX_CANCEL).
+/// Ends an IPC (EX_CANCEL).
 pub fn cancel(thread: Ref<Thread>) {
+    if thread.has(TRANSFER) {
+        return transfer::fail(thread, Error::Aborted);
+    }
     let side = match thread.state.get() {
         State::Sending if !thread.has(KERNEL_MESSAGE) => Side::Send,
         State::Receiving => Side::Receive,

@@ -6,7 +6,7 @@
 //! bounded number of instructions. Reading order: `syscall`, `ipc`, `fault`, `sched`, `space`; then `arch`.
 //!
 //! Modules without hardware are compiled and tested on the host too: `list`, `deadlines`, `runqueue`, `mapdb`,
-//! `intervals`, `elf`, `random`, `refs`.
+//! `intervals`, `elf`, `random`, `refs`, `strings`.
 
 #![cfg_attr(not(test), no_std, no_main)]
 // On the host only the portable modules are built, and only their tests use them.
@@ -20,6 +20,7 @@ mod mapdb;
 mod random;
 mod refs;
 mod runqueue;
+mod strings;
 
 #[cfg(not(test))]
 #[path = "arch/x86_64/mod.rs"]
@@ -56,5 +57,7 @@ mod syscall;
 mod task;
 #[cfg(not(test))]
 mod thread;
+#[cfg(not(test))]
+mod transfer;
 #[cfg(not(test))]
 mod umem;

@@ -12,6 +12,7 @@ use crate::ipc;
 use crate::refs::Ref;
 use crate::source::{self, Source};
 use crate::thread::*;
+use crate::transfer;
 use keel_abi::Side;
 
 /// Time slice of a new thread.
@@ -142,8 +143,9 @@ pub fn poll() -> bool {
     let Some(current) = cpu.current.get() else {
         return false;
     };
-    let over = |thread: Ref<Thread>| thread.priority.get() > current.priority.get();
-    cpu.partner.get().is_some_and(over) || cpu.queue.top().is_some_and(|top| top > current.priority.get())
+    let priority = current.priority.get();
+    cpu.partner.get().is_some_and(|partner| partner.priority.get() > priority)
+        || cpu.queue.top().is_some_and(|top| top > priority || top == priority && cpu.slice_over.get())
 }
 
 /// Gives the processor to `to` (ready) or to the next of the same priority.
@@ -253,12 +255,12 @@ pub fn leave() -> u64 {
         let donated = cpu.donated.get();
         let thread = choose(cpu);
         let fresh = cpu.current.replace(Some(thread)) != Some(thread) || cpu.slice_over.get();
+        if !donated && (fresh || cpu.queue.has(thread.priority.get()) || cpu.slice.is_armed()) {
+            start_slice(cpu, thread, fresh);
+        }
         if thread.has(WORK) {
             before_user(thread);
             continue;
-        }
-        if !donated && (fresh || cpu.queue.has(thread.priority.get()) || cpu.slice.is_armed()) {
-            start_slice(cpu, thread, fresh);
         }
         if entry::load(thread) {
             return thread.frame_address();
@@ -268,7 +270,11 @@ pub fn leave() -> u64 {
 }
 
 fn before_user(thread: Ref<Thread>) {
-    if thread.has(RECEIVE_DUE) {
+    if thread.has(TRANSFER) {
+        // From here on it is this thread's time.
+        entry::charge(thread);
+        transfer::proceed(thread);
+    } else if thread.has(RECEIVE_DUE) {
         thread.unset(RECEIVE_DUE);
         if let Err(error) = ipc::receive(thread) {
             ipc::finish(thread, Side::Receive, error);

@@ -18,9 +18,6 @@ use keel_abi::fpage::*;
 use keel_abi::memory::*;
 use keel_abi::{Error, Fpage};
 
-/// Pages (of whatever size) and holes that one map item covers at most: a transfer is not interrupted.
-const MAX_MAP_STEPS: u32 = 16_384;
-
 /// Why an operation on a space did not end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Stop {
@@ -36,8 +33,8 @@ impl From<Error> for Stop {
     }
 }
 
-/// Pages between two looks for interrupts: bounds how long they stay off (some 60 instructions a page).
-const POLL_INTERVAL: u32 = 32;
+/// Pages between two looks for interrupts: bounds how long they stay off (some 60 to 100 instructions a page).
+const POLL_INTERVAL: u32 = 16;
 
 /// Mapping nodes lie in the pool.
 struct Nodes;
@@ -152,6 +149,20 @@ fn next_leaf(task: Ref<Task>, mut at: u64, end: u64) -> Option<Leaf> {
         at = (at & !(span(level + 1) - 1)) + number as u64 * span(level);
     }
     None
+}
+
+/// Where a user's byte lies that the kernel reads or writes in the user's name; the entry shows that as if the user had.
+/// `Err`: it may not, and whether something is mapped there.
+pub fn access(task: Ref<Task>, address: u64, write: bool) -> Result<u64, bool> {
+    let leaf = find(task, address).map_err(|_| false)?;
+    if write && leaf.entry & WRITE == 0 {
+        return Err(true);
+    }
+    let used = if write { ACCESSED | DIRTY } else { ACCESSED };
+    if leaf.entry & used != used {
+        leaf.cell().set(leaf.cell().get() | used);
+    }
+    Ok((leaf.entry & ADDRESS) + address % span(leaf.level))
 }
 
 /// What is mapped at a user address: physical address and rights.
@@ -307,19 +318,13 @@ fn reduce(node: Index, itself: bool, keep: u64, work: &mut Work) -> Result<(), S
 pub struct Work {
     state: u64,
     steps: u32,
-    polls: bool,
     progress: bool,
 }
 
 impl Work {
     /// Nothing done yet; interrupts are let in on the way, and the operation may have to begin anew.
     pub fn new() -> Work {
-        Work { state: 0, steps: 0, polls: true, progress: false }
-    }
-
-    /// Work inside a transfer, which cannot begin anew: the partner already left its queue.
-    pub fn unbroken() -> Work {
-        Work { state: 0, steps: 0, polls: false, progress: false }
+        Work { state: 0, steps: 0, progress: false }
     }
 
     /// Notes that an entry with these bits changed.
@@ -349,11 +354,16 @@ impl Work {
     /// Counts a step; now and then lets interrupts in. Begins anew only where something was done, or a walk
     /// over what was done before might never end.
     fn step(&mut self) -> Result<(), Stop> {
-        self.steps += 1;
-        if self.polls && self.steps % POLL_INTERVAL == 0 && poll() && self.progress {
+        if self.breathe() && self.progress {
             return Err(Stop::Restart);
         }
         Ok(())
+    }
+
+    /// Counts a step of work that goes to its end; now and then lets interrupts in. Whether somebody waits for us.
+    fn breathe(&mut self) -> bool {
+        self.steps += 1;
+        self.steps % POLL_INTERVAL == 0 && poll()
     }
 }
 
@@ -371,7 +381,7 @@ fn split(leaf: Leaf, node: Index, work: &mut Work) -> Result<(), Stop> {
     let Some(task) = POOL.page(leaf.table).task.get() else {
         return Err(Error::Invalid.into());
     };
-    let pieces = new_pieces(task, leaf, Nodes.parent(node))?;
+    let pieces = new_pieces(task, leaf, Nodes.parent(node), work)?;
     let mut child = Nodes.first_child(node);
     while child != 0 {
         let piece = slot(Leaf::of(child).entry & ADDRESS, leaf.level - 1);
@@ -391,7 +401,7 @@ fn split(leaf: Leaf, node: Index, work: &mut Work) -> Result<(), Stop> {
 }
 
 /// A table of the 512 pieces of a large leaf, with nodes under `parent`; not yet entered.
-fn new_pieces(task: Ref<Task>, leaf: Leaf, parent: Index) -> Result<u32, Error> {
+fn new_pieces(task: Ref<Task>, leaf: Leaf, parent: Index, work: &mut Work) -> Result<u32, Error> {
     let table = POOL.take_zeroed(task.account, Kind::Table)?;
     let (page, level) = (POOL.page(table), leaf.level - 1);
     page.task.set(Some(task));
@@ -408,6 +418,7 @@ fn new_pieces(task: Ref<Task>, leaf: Leaf, parent: Index) -> Result<u32, Error> 
                 cell.set(node);
             }
             entry_cell(table, number).set((leaf.entry & !LARGE | large) + number as u64 * span(level));
+            work.breathe();
         }
         Ok(())
     });
@@ -417,6 +428,7 @@ fn new_pieces(task: Ref<Task>, leaf: Leaf, parent: Index) -> Result<u32, Error> 
             if node != 0 {
                 Nodes.detach(node);
                 free_node(node);
+                work.breathe();
             }
         }
         free_table(table);
@@ -479,34 +491,61 @@ pub fn place(item: Fpage, send_base: u64, window: Fpage) -> Option<Placement> {
     })
 }
 
-/// Maps (or grants) memory from one space to another. Returns the rights that arrived, 0 if nothing did.
-pub fn map(from: Ref<Task>, to: Ref<Task>, place: Placement, item: Fpage, grant: bool) -> Result<u64, Stop> {
-    let mut work = Work::unbroken();
-    let (mut offset, size, mut arrived) = (0, 1u64 << place.log2, 0);
-    while offset < size && work.steps < MAX_MAP_STEPS {
-        work.step()?;
-        let (source, target) = (place.source + offset, place.target + offset);
-        if in_area(to, target) {
-            offset = (((target / AREA_SIZE) + 1) * AREA_SIZE).saturating_sub(place.target);
-            continue;
+/// How far the mapping of an item has come.
+#[derive(Clone, Copy, Default)]
+pub struct Progress {
+    /// Bytes (or ports) that are done.
+    pub done: u64,
+    /// Rights that arrived, 0 if nothing did (ports: 1 if one did).
+    pub rights: u64,
+}
+
+/// Maps (or grants) memory from one space to another. After `Restart` it goes on where `progress` says.
+pub fn map(
+    from: Ref<Task>,
+    to: Ref<Task>,
+    place: Placement,
+    item: Fpage,
+    grant: bool,
+    progress: &mut Progress,
+) -> Result<(), Stop> {
+    let mut work = Work::new();
+    loop {
+        let (rights, done) = map_next(from, to, place, (item, grant), progress.done, &mut work)?;
+        progress.rights |= rights;
+        progress.done = done;
+        if done >= 1 << place.log2 {
+            return Ok(());
         }
-        let leaf = match find_source(from, source, item)? {
-            Ok(leaf) => leaf,
-            Err(level) => {
-                let next = (source & !(span(level) - 1)) + span(level);
-                offset = next - place.source;
-                continue;
-            }
-        };
-        if leaf.node() == 0 {
-            offset = (leaf.address() + span(leaf.level)) - place.source;
-            continue;
+        if poll() {
+            return Err(Stop::Restart);
         }
-        let level = fitting_level(&leaf, source, target, size - offset);
-        arrived |= map_one(from, to, leaf, level, (source, target), (item, grant), &mut work)?;
-        offset += span(level);
     }
-    Ok(arrived)
+}
+
+/// Maps the next page, or passes over a hole: the rights that arrived, and how much of the item is done by then.
+fn map_next(
+    from: Ref<Task>,
+    to: Ref<Task>,
+    place: Placement,
+    (item, grant): (Fpage, bool),
+    done: u64,
+    work: &mut Work,
+) -> Result<(u64, u64), Stop> {
+    let (source, target) = (place.source + done, place.target + done);
+    if in_area(to, target) {
+        return Ok((0, (target / AREA_SIZE + 1) * AREA_SIZE - place.target));
+    }
+    let leaf = match find_source(from, source, item)? {
+        Ok(leaf) => leaf,
+        Err(level) => return Ok((0, (source & !(span(level) - 1)) + span(level) - place.source)),
+    };
+    if leaf.node() == 0 {
+        return Ok((0, leaf.address() + span(leaf.level) - place.source));
+    }
+    let level = fitting_level(&leaf, source, target, (1 << place.log2) - done);
+    let rights = map_one(from, to, leaf, level, (source, target), (item, grant), work)?;
+    Ok((rights, done + span(level)))
 }
 
 /// The largest level at which a piece of `leaf` can be entered at `target`.
@@ -563,14 +602,15 @@ fn map_one(
     let physical = (leaf.entry & ADDRESS) + (source & (span(leaf.level) - 1));
     let large = if level > 0 { LARGE } else { 0 };
     let entry = physical | PRESENT | USER | large | leaf.entry & (PWT | PCD) | rights_bits(rights);
-    match clear_target(to, target, level, &leaf, entry, grant, work)? {
+    let leaf = match clear_target(to, target, level, &leaf, entry, grant, work)? {
         Target::Done => return Ok(rights),
         Target::Refused => return Ok(0),
-        Target::Empty => {}
-    }
-    // Clearing may have taken the source away, if it had come from the target.
-    let Ok(leaf) = find(from, source) else {
-        return Ok(0);
+        Target::Empty => leaf,
+        // That may have taken the source away, if it had come from the target.
+        Target::Cleared => match find(from, source) {
+            Ok(leaf) => leaf,
+            Err(_) => return Ok(0),
+        },
     };
     let node = leaf.node();
     if node == 0 {
@@ -604,6 +644,8 @@ fn map_one(
 enum Target {
     /// Free to be entered.
     Empty,
+    /// Free now: something was taken away.
+    Cleared,
     /// The same page is there already; its rights are right now.
     Done,
     /// What is there must stay.
@@ -631,7 +673,7 @@ fn clear_target(
     if at > 0 && old & LARGE == 0 {
         // Smaller pages lie where a large one is to go.
         unmap(to, target, target + span(level), 0, true, work)?;
-        return Ok(Target::Empty);
+        return Ok(Target::Cleared);
     }
     let node = leaf.node();
     if node == 0 || node == source.node() {
@@ -645,16 +687,17 @@ fn clear_target(
         leaf.flush();
         return Ok(Target::Done);
     }
-    if is_below(source.node(), node) {
+    if is_below(source.node(), node, work) {
         return Ok(Target::Refused);
     }
     revoke(node, true, work)?;
-    Ok(Target::Empty)
+    Ok(Target::Cleared)
 }
 
 /// Whether `node` came from `ancestor`.
-fn is_below(mut node: Index, ancestor: Index) -> bool {
+fn is_below(mut node: Index, ancestor: Index, work: &mut Work) -> bool {
     while node != 0 {
+        work.breathe();
         node = Nodes.parent(node);
         if node == ancestor {
             return true;

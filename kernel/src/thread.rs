@@ -13,6 +13,7 @@ use crate::refs::Ref;
 use crate::runqueue::Ready;
 use crate::source::{Pending, Source};
 use crate::task::{self, Task};
+use crate::transfer::{self, Transfer};
 use crate::{ipc, sched, source, space};
 use core::cell::Cell;
 use keel_abi::call::*;
@@ -33,6 +34,8 @@ pub enum State {
     Receiving = STATE_RECEIVING as isize,
     /// Its pager or handler has got a message and will answer.
     Faulted = STATE_FAULTED as isize,
+    /// Its partner goes on with their transfer.
+    Transferring = STATE_TRANSFERRING as isize,
 }
 
 /// A foreign thread: its system calls are messages to its handler.
@@ -45,8 +48,10 @@ pub const RECEIVE_DUE: u32 = 4;
 pub const KERNEL_MESSAGE: u32 = 8;
 /// It is in a run queue.
 pub const QUEUED: u32 = 16;
+/// It takes part in a transfer of map items or strings (`Thread::transfer`).
+pub const TRANSFER: u32 = 64;
 /// Flags that must be looked at before it runs in user mode.
-pub const WORK: u32 = TRIGGERED | RECEIVE_DUE;
+pub const WORK: u32 = TRIGGERED | RECEIVE_DUE | TRANSFER;
 
 /// A message that the kernel sends for a thread.
 #[derive(Clone, Copy)]
@@ -56,6 +61,9 @@ pub struct Message {
     /// The first words.
     pub words: [u64; 4],
 }
+
+/// Four share a page.
+const _: () = assert!(size_of::<Thread>() <= crate::pool::PAGE / 4);
 
 /// List tag: threads that wait in a partner's queue to send.
 pub struct Senders;
@@ -90,12 +98,14 @@ pub struct Thread {
     pub handler: Cell<Id>,
     /// Who gets its preemptions.
     pub preempter: Cell<Id>,
-    /// Whom it sends to or waits for: a thread's or a source's id.
+    /// Whom it sends to or waits for: a thread's or a source's id. Its partner while that goes on with their transfer.
     pub partner: Cell<Id>,
     /// It receives from anybody.
     pub open: Cell<bool>,
     /// Threads that wait for just this one.
     pub waiters: Cell<u32>,
+    /// Its transfer of map items or strings.
+    pub transfer: Transfer,
     /// What an unmap found before it had to begin anew.
     pub found: Cell<u64>,
     /// Notification word.
@@ -179,7 +189,8 @@ macro_rules! cells {
     };
 }
 
-type Word = Cell<u64>;
+/// A word of memory that user and kernel share.
+pub type Word = Cell<u64>;
 
 cells! {
     /// `abi::Frame` word by word.
@@ -284,6 +295,7 @@ fn blank(id: Id, task: Ref<Task>, utcb: *mut Utcb, plan: &Plan) -> Thread {
         partner: Cell::new(Id::NIL),
         open: Cell::new(false),
         waiters: Cell::new(0),
+        transfer: Transfer::new(),
         found: Cell::new(0),
         notify: Cell::new(0),
         message: Cell::new(Message { tag: Tag(0), words: [0; 4] }),
@@ -376,6 +388,9 @@ pub fn bind(thread: Ref<Thread>, frame: Option<BoundFrame>) {
 
 /// Deletes a thread. Whether it was the current one.
 pub fn delete(thread: Ref<Thread>) -> bool {
+    if thread.has(TRANSFER) {
+        transfer::fail(thread, Error::Aborted);
+    }
     ipc::leave_queues(thread);
     // It waits for nobody any more: interrupts that are let in on the way find it so.
     thread.state.set(State::Inactive);

@@ -10,6 +10,37 @@ use crate::task::Task;
 use keel_abi::fpage::*;
 use keel_abi::Error;
 
+/// Why a byte of a task's memory cannot be used.
+pub enum Absent {
+    /// Its page is missing, or may not be written; whether something is mapped there.
+    Page {
+        /// Something is.
+        present: bool,
+    },
+    /// It is not in RAM, or in a page of the kernel's.
+    NotRam,
+}
+
+/// A byte of a task's memory and what follows it in its page. Good until interrupts or mappings change.
+pub struct Place(*mut u8);
+
+impl Place {
+    /// Finds the byte at `address`, to be read or written by the kernel in the task's name.
+    pub fn new(task: Ref<Task>, address: u64, write: bool) -> Result<Place, Absent> {
+        let physical = space::access(task, address, write).map_err(|present| Absent::Page { present })?;
+        match crate::boot::is_ram(physical) {
+            true => Ok(Place(direct(physical))),
+            false => Err(Absent::NotRam),
+        }
+    }
+}
+
+/// Copies `size` bytes, which lie in the pages of both places. They may be the same memory.
+pub fn copy(from: Place, to: Place, size: usize) {
+    // SAFETY: RAM that is mapped for users, through the direct map; it is not the kernel's.
+    unsafe { core::ptr::copy(from.0, to.0, size) };
+}
+
 /// A buffer of a task that was found mapped, of at most a page's size. Good until interrupts or mappings change.
 pub struct Buffer {
     parts: [(*mut u8, usize); 2],

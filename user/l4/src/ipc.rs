@@ -8,7 +8,7 @@ use keel_abi::call::{
     CALL_IPC, IPC_NOTIFY, IPC_OPEN, IPC_RECEIVE, IPC_RECEIVE_TIMEOUT_SHIFT, IPC_SEND, IPC_SEND_TIMEOUT_SHIFT,
     REGISTER_WORDS, TIMEOUT_NEVER, TIMEOUT_UTCB, TIMEOUT_ZERO, TIME_ABSOLUTE,
 };
-use keel_abi::{Error, Id, MapItem, Tag};
+use keel_abi::{Error, Id, MapItem, StringItem, Tag};
 
 /// How long a phase may wait for its partner.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -72,6 +72,15 @@ impl Message {
             utcb::set_map_item(index, *item);
         }
         self.tag = self.tag.with_maps(items.len() as u64);
+        self
+    }
+
+    /// The same message with strings, whose parts it puts into the UTCB.
+    pub fn with_strings(mut self, parts: &[StringItem]) -> Message {
+        for (index, part) in parts.iter().enumerate() {
+            utcb::set_string(index, *part);
+        }
+        self.tag = self.tag.with_strings(parts.len() as u64);
         self
     }
 }

@@ -2,9 +2,10 @@
 //! The library of native L4 programs.
 //!
 //! `call` is the only door to the kernel; `ipc`, `source`, `thread`, `task` and `mapping` put types
-//! on it; `utcb` and `info` read what the kernel shows. On these stand `message` (requests and
-//! replies as types), `server` and `pager` (their loops). `start`, `record`, `root`, `print` and
-//! `sigma0` spare a program the first steps. `list` and `ranges` are containers that need no heap.
+//! on it, and `strings` for long messages; `utcb` and `info` read what the kernel shows. On these
+//! stand `message` (requests and replies as types), `server` and `pager` (their loops). `start`,
+//! `record`, `root`, `print` and `sigma0` spare a program the first steps. `list` and `ranges` are
+//! containers that need no heap.
 //!
 //! `docs/native.md` is a tutorial.
 
@@ -26,6 +27,7 @@ pub mod server;
 pub mod sigma0;
 pub mod source;
 pub mod start;
+pub mod strings;
 pub mod task;
 pub mod thread;
 pub mod utcb;

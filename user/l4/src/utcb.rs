@@ -4,8 +4,8 @@
 //! page as well.
 
 use core::mem::offset_of;
-use keel_abi::call::{MAX_MAP_ITEMS, MAX_WORDS};
-use keel_abi::{Fpage, Id, MapItem, Utcb};
+use keel_abi::call::{MAX_MAP_ITEMS, MAX_STRINGS, MAX_WORDS};
+use keel_abi::{Fpage, Id, MapItem, StringItem, Utcb};
 
 /// Address of the calling thread's UTCB.
 pub fn address() -> *mut Utcb {
@@ -55,6 +55,35 @@ pub fn set_map_item(index: usize, item: MapItem) {
     let at = offset_of!(Utcb, maps);
     store(at, 2 * index, item.send_base);
     store(at, 2 * index + 1, item.fpage);
+}
+
+/// String item `index` of the list at `offset`: the strings, or the buffers.
+pub(crate) fn item(offset: usize, index: usize) -> StringItem {
+    assert!(index < MAX_STRINGS as usize);
+    StringItem { address: load(offset, 2 * index), length: load(offset, 2 * index + 1) }
+}
+
+/// Sets string item `index` of the list at `offset`.
+pub(crate) fn set_item(offset: usize, index: usize, item: StringItem) {
+    assert!(index < MAX_STRINGS as usize);
+    store(offset, 2 * index, item.address);
+    store(offset, 2 * index + 1, item.length);
+}
+
+/// Sets string item `index` of the next message.
+pub fn set_string(index: usize, item: StringItem) {
+    set_item(offset_of!(Utcb, strings), index, item);
+}
+
+/// How many items of receive buffers there are.
+pub fn set_buffer_count(count: u64) {
+    store(offset_of!(Utcb, buffer_count), 0, count);
+}
+
+/// Times for page faults of partners, in sends and in receives.
+pub fn set_fault_timeouts(send: u64, receive: u64) {
+    store(offset_of!(Utcb, send_fault_timeout), 0, send);
+    store(offset_of!(Utcb, receive_fault_timeout), 0, receive);
 }
 
 /// Where the next messages' map items are accepted.

@@ -10,6 +10,7 @@
 mod case;
 mod foreign;
 mod pool;
+mod post;
 mod runner;
 mod threads;
 mod topics;

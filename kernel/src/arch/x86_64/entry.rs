@@ -225,6 +225,14 @@ pub fn load(thread: Ref<Thread>) -> bool {
     true
 }
 
+/// From now on the processor's time is `thread`'s.
+pub fn charge(thread: Ref<Thread>) {
+    let cpu = cpu();
+    if cpu.loaded.get() != Some(thread) {
+        change(cpu, thread);
+    }
+}
+
 /// Changes from the thread whose state is in the processor to another.
 fn change(cpu: &Cpu, thread: Ref<Thread>) {
     let selectors = match cpu.loaded.get() {

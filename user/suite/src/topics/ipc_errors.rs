@@ -30,7 +30,7 @@ pub const CASES: &[Case] = &[
     ("cancel-spares-the-running", cancel_running),
     ("too-many-words", too_many_words),
     ("too-many-maps", too_many_maps),
-    ("strings-not-supported", strings),
+    ("too-many-strings", strings),
     ("virtual-sender-not-supported", virtual_sender),
     ("kind-cannot-be-forged", forged_kind),
     ("unknown-flags", unknown_flags),
@@ -225,7 +225,7 @@ fn too_many_maps() -> Outcome {
 }
 
 fn strings() -> Outcome {
-    refused!("a string", send_tag(1 << TAG_STRINGS_SHIFT), Send NotSupported);
+    refused!("nine strings", send_tag((MAX_STRINGS + 1) << TAG_STRINGS_SHIFT), Send Invalid);
     Ok(())
 }
 

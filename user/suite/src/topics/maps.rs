@@ -303,7 +303,7 @@ fn part_of_superpage() -> Outcome {
 }
 
 /// A page of the legacy video memory, which every PC has.
-const VIDEO: u64 = 0xb_8000;
+pub const VIDEO: u64 = 0xb_8000;
 
 fn device_page() -> Outcome {
     let device = Fpage::memory(VIDEO, 12, FPAGE_READ | FPAGE_WRITE).with_cache(CACHE_UNCACHED);

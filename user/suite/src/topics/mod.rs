@@ -25,6 +25,7 @@ mod schedule;
 mod services;
 mod sigma0;
 mod sources;
+mod strings;
 mod tasks;
 mod unmap;
 mod unmap_task;
@@ -38,6 +39,7 @@ pub const ALL: &[(&str, &[Case])] = &[
     ("ipc-order", ipc_order::CASES),
     ("notify", notify::CASES),
     ("maps", maps::CASES),
+    ("strings", strings::CASES),
     ("unmap", unmap::CASES),
     ("unmap-task", unmap_task::CASES),
     ("sigma0", sigma0::CASES),

@@ -1,0 +1,361 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Transfers of map items and strings between two threads that have met.
+//!
+//! These take time, so interrupts are let in on the way and somebody more important may run. There is no third party:
+//! one of the partners is the *mover*, Ready, and goes on whenever it runs (TRANSFER is among the flags that
+//! `sched::leave` looks at); the other one is Transferring. Whoever runs when they meet is the mover. If a page of
+//! a string is missing, the thread in whose space that is sends its page fault as always, and moves when it is answered.
+//! Progress stands in the `Transfer` of both; partners are named by ids and found anew each time.
+//!
+//! A pager's answer is a transfer too, but one-sided: the faulter stays Faulted, and nothing is said to it if it fails.
+
+use crate::fault;
+use crate::ipc;
+use crate::refs::Ref;
+use crate::sched::{self, poll};
+use crate::space::{self, Progress, Stop};
+use crate::strings::{self, Parts, Step};
+use crate::thread::*;
+use crate::umem;
+use core::cell::Cell;
+use keel_abi::call::*;
+use keel_abi::memory::{MapItem, MAP_GRANT};
+use keel_abi::{Error, Fpage, Id, Side, StringItem, Tag};
+
+/// Log2 of the ports that are mapped with interrupts off.
+const PORTS_AT_ONCE: u8 = 10;
+
+/// A thread's part in a transfer.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Role {
+    /// It sends; the strings are its own.
+    Sender,
+    /// It receives; the strings are its buffers.
+    Receiver,
+    /// It answers a fault of its partner, who does not take part.
+    Answerer,
+}
+
+/// What a thread keeps about its transfer. Good while it has the flag TRANSFER, but for the strings of a queued sender.
+pub struct Transfer {
+    role: Cell<Role>,
+    partner: Cell<Id>,
+    /// Sender: map items that are done, and one that was left in the middle.
+    maps: Cell<u64>,
+    under_way: Cell<Option<Item>>,
+    parts: Parts,
+}
+
+/// A map item under way: as it was when it was begun, and how far it has come.
+#[derive(Clone, Copy)]
+struct Item {
+    item: MapItem,
+    window: Fpage,
+    progress: Progress,
+}
+
+impl Transfer {
+    /// None.
+    pub const fn new() -> Transfer {
+        Transfer {
+            role: Cell::new(Role::Sender),
+            partner: Cell::new(Id::NIL),
+            maps: Cell::new(0),
+            under_way: Cell::new(None),
+            parts: Parts::new(),
+        }
+    }
+}
+
+/// Reads the strings that `sender` is going to send. False if they are malformed.
+pub fn take_strings(sender: Ref<Thread>, count: u64) -> bool {
+    let Some(utcb) = sender.utcb() else { return false };
+    let parts = &sender.transfer.parts;
+    parts.take(items(&utcb.strings, count));
+    parts.is_whole(count)
+}
+
+/// The first `count` items of a list in a UTCB.
+fn items(words: &[Word; 2 * MAX_STRINGS as usize], count: u64) -> impl Iterator<Item = StringItem> + '_ {
+    let item = |pair: &[Word]| StringItem { address: pair[0].get(), length: pair[1].get() };
+    words.chunks_exact(2).map(item).take(count as usize)
+}
+
+/// Transfers between two threads that wait for nothing else any more; `mover` is the one that runs. How it ended, if it
+/// has: then the receiver knows already, and the sender is the caller's business.
+pub fn begin(sender: Ref<Thread>, receiver: Ref<Thread>, mover: Ref<Thread>) -> Option<Result<(), Error>> {
+    enter(sender, receiver, Role::Sender);
+    enter(receiver, sender, Role::Receiver);
+    let tag = Tag(sender.frame().si.get());
+    if let (Some(utcb), true) = (receiver.utcb(), tag.strings() > 0) {
+        receiver.transfer.parts.take(items(&utcb.buffers, utcb.buffer_count.get()));
+    }
+    ipc::copy_words(sender, receiver, tag.words());
+    wait_for(if mover == sender { receiver } else { sender }, mover);
+    run(sender, receiver, mover)
+}
+
+/// The same for the map items with which the running `pager` answers `faulter`.
+pub fn answer(pager: Ref<Thread>, faulter: Ref<Thread>) -> Option<Result<(), Error>> {
+    enter(pager, faulter, Role::Answerer);
+    run(pager, faulter, pager)
+}
+
+fn enter(thread: Ref<Thread>, partner: Ref<Thread>, role: Role) {
+    thread.set(TRANSFER);
+    thread.transfer.role.set(role);
+    thread.transfer.partner.set(partner.id);
+    thread.transfer.maps.set(0);
+    thread.transfer.under_way.set(None);
+}
+
+fn wait_for(thread: Ref<Thread>, mover: Ref<Thread>) {
+    thread.state.set(State::Transferring);
+    thread.partner.set(mover.id);
+}
+
+/// Sender and receiver of a thread's transfer. `None` if an answer has lost its faulter.
+fn partners(thread: Ref<Thread>) -> Option<(Ref<Thread>, Ref<Thread>)> {
+    let other = find(thread.transfer.partner.get())?;
+    match thread.transfer.role.get() {
+        Role::Sender => Some((thread, other)),
+        Role::Receiver => Some((other, thread)),
+        Role::Answerer => ipc::awaits_answer(other, thread).then_some((thread, other)),
+    }
+}
+
+/// Goes on with the transfer of the running thread: to its end, to a page that is missing, or until somebody more
+/// important is ready.
+pub fn proceed(mover: Ref<Thread>) {
+    // Its page fault, if there was one, has been answered.
+    sched::disarm(mover);
+    match partners(mover) {
+        None => fail(mover, Error::Aborted),
+        Some((sender, receiver)) => {
+            if let Some(result) = run(sender, receiver, mover) {
+                sender_ends(sender, result);
+            }
+        }
+    }
+}
+
+fn run(sender: Ref<Thread>, receiver: Ref<Thread>, mover: Ref<Thread>) -> Option<Result<(), Error>> {
+    let result = match carry(sender, receiver, mover) {
+        Err(Stop::Restart) => return None,
+        Err(Stop::Failed(error)) => Err(error),
+        Ok(()) => Ok(()),
+    };
+    conclude(sender, receiver, result);
+    Some(result)
+}
+
+fn carry(sender: Ref<Thread>, receiver: Ref<Thread>, mover: Ref<Thread>) -> Result<(), Stop> {
+    let tag = Tag(sender.frame().si.get());
+    pass_maps(sender, receiver, tag.maps())?;
+    if tag.strings() > 0 {
+        pass_strings(sender, receiver, mover)?;
+    }
+    Ok(())
+}
+
+fn pass_maps(sender: Ref<Thread>, receiver: Ref<Thread>, count: u64) -> Result<(), Stop> {
+    let state = &sender.transfer;
+    let told = receiver.utcb().filter(|_| state.role.get() == Role::Sender);
+    let window = told.map_or(Fpage::WHOLE, |utcb| Fpage(utcb.receive_fpage.get()));
+    let Some(from) = sender.utcb() else { return Ok(()) };
+    let count = count.min(MAX_MAP_ITEMS);
+    while state.maps.get() < count {
+        let pair = &from.maps[2 * state.maps.get() as usize..][..2];
+        let mut item = state.under_way.take().unwrap_or_else(|| Item {
+            item: MapItem { send_base: pair[0].get(), fpage: pair[1].get() },
+            window,
+            progress: Progress::default(),
+        });
+        let arrived = pass_item(sender, receiver, &mut item).inspect_err(|_| state.under_way.set(Some(item)))?;
+        if let Some(to) = told {
+            let pair = &to.maps[2 * state.maps.get() as usize..][..2];
+            pair[0].set(arrived.send_base);
+            pair[1].set(arrived.fpage);
+        }
+        state.maps.set(state.maps.get() + 1);
+        if state.maps.get() < count && poll() {
+            return Err(Stop::Restart);
+        }
+    }
+    Ok(())
+}
+
+/// Maps or grants one item, or the rest of it; what the receiver is told about it.
+fn pass_item(sender: Ref<Thread>, receiver: Ref<Thread>, under_way: &mut Item) -> Result<MapItem, Stop> {
+    const REFUSED: MapItem = MapItem { send_base: 0, fpage: 0 };
+    let Item { item, window, progress } = under_way;
+    let (fpage, base, grant) = (Fpage(item.fpage), item.send_base & !MAP_GRANT, item.send_base & MAP_GRANT != 0);
+    let window = if fpage.is_io() && *window == Fpage::WHOLE { Fpage::io(0, 16) } else { *window };
+    let Some(place) = space::place(fpage, base, window) else {
+        return Ok(REFUSED);
+    };
+    if fpage.is_io() {
+        // Ports have no other place than their own. Bit 0 of the send base is the grant bit.
+        if place.source & !MAP_GRANT != place.target & !MAP_GRANT {
+            return Ok(REFUSED);
+        }
+        while progress.done < 1 << place.log2 {
+            let first = (place.source + progress.done) as u16;
+            let log2 = place.log2.min(PORTS_AT_ONCE);
+            progress.rights |= crate::io::map(sender.task, receiver.task, first, log2, grant)? as u64;
+            progress.done += 1 << log2;
+            if log2 < place.log2 && poll() {
+                return Err(Stop::Restart);
+            }
+        }
+    } else {
+        space::map(sender.task, receiver.task, place, fpage, grant, progress)?;
+    }
+    Ok(match (progress.rights, fpage.is_io()) {
+        (0, _) => REFUSED,
+        (_, true) => MapItem { send_base: place.source, fpage: Fpage::io(place.source as u16, place.log2).0 },
+        (rights, false) => {
+            MapItem { send_base: place.target, fpage: Fpage::memory(place.target, place.log2, rights).0 }
+        }
+    })
+}
+
+fn pass_strings(sender: Ref<Thread>, receiver: Ref<Thread>, mover: Ref<Thread>) -> Result<(), Stop> {
+    let (parts, buffers) = (&sender.transfer.parts, &receiver.transfer.parts);
+    loop {
+        let (from, to, size) = match strings::next(parts, buffers) {
+            Step::Copy { from, to, size } => (from, to, size),
+            Step::Cut => return Err(Error::MessageCut.into()),
+            Step::Done => return Ok(()),
+        };
+        let place = |owner: Ref<Thread>, other, address, write| {
+            umem::Place::new(owner.task, address, write)
+                .map_err(|absent| page_missing(owner, other, mover, address, write, absent))
+        };
+        let source = place(sender, receiver, from, false)?;
+        let target = place(receiver, sender, to, true)?;
+        umem::copy(source, target, size as usize);
+        strings::moved(parts, buffers, size);
+        if poll() {
+            return Err(Stop::Restart);
+        }
+    }
+}
+
+/// A page in `owner`'s space cannot be used: its pager is asked, for as long as `other` allows.
+fn page_missing(
+    owner: Ref<Thread>,
+    other: Ref<Thread>,
+    mover: Ref<Thread>,
+    address: u64,
+    write: bool,
+    absent: umem::Absent,
+) -> Stop {
+    let umem::Absent::Page { present } = absent else {
+        return Error::Aborted.into();
+    };
+    let Some(utcb) = other.utcb() else { return Error::Aborted.into() };
+    let (allowed, error) = fault_timeout(owner, utcb);
+    let Ok(deadline) = ipc::deadline(TIMEOUT_UTCB, allowed) else {
+        return error.into();
+    };
+    fault::missing_page(owner, address, write, present);
+    // If sigma0's space was filled nobody waits, and without a pager the transfer has ended.
+    if owner.has(TRANSFER) && waits_for_pager(owner) {
+        if let Some(time) = deadline {
+            sched::arm(owner, time);
+        }
+        if mover != owner {
+            wait_for(mover, owner);
+        }
+    }
+    Stop::Restart
+}
+
+/// How long a fault in `owner`'s space may take, as its partner's UTCB says, and what it is called if it takes longer.
+fn fault_timeout(owner: Ref<Thread>, partner: &UtcbCells) -> (u64, Error) {
+    match owner.transfer.role.get() {
+        Role::Receiver => (partner.send_fault_timeout.get(), Error::SendFault),
+        _ => (partner.receive_fault_timeout.get(), Error::ReceiveFault),
+    }
+}
+
+/// The time for a page fault in a transfer has passed.
+pub fn timed_out(faulter: Ref<Thread>) {
+    let sends = faulter.transfer.role.get() == Role::Sender;
+    fail(faulter, if sends { Error::ReceiveFault } else { Error::SendFault });
+}
+
+/// Ends the transfer of a thread, whatever the partners do; both are told.
+pub fn fail(thread: Ref<Thread>, error: Error) {
+    let Some((sender, receiver)) = partners(thread) else {
+        leave(thread);
+        return sender_ends(thread, Err(error));
+    };
+    conclude(sender, receiver, Err(error));
+    sender_ends(sender, Err(error));
+}
+
+/// The end of a transfer, for all but the sender's further course.
+fn conclude(sender: Ref<Thread>, receiver: Ref<Thread>, result: Result<(), Error>) {
+    leave(sender);
+    if sender.transfer.role.get() == Role::Answerer {
+        if result.is_ok() {
+            ipc::resume(sender, receiver);
+        }
+        return;
+    }
+    leave(receiver);
+    if matches!(result, Ok(()) | Err(Error::MessageCut)) {
+        let tag = Tag(sender.frame().si.get());
+        let strings = if tag.strings() > 0 { tell_strings(receiver) } else { 0 };
+        ipc::copy_registers(sender, receiver, tag.with_strings(strings));
+    }
+    if let Err(error) = result {
+        receiver.frame().di.set(sender.id.0);
+        ipc::finish(receiver, Side::Receive, error);
+    }
+    ready(receiver);
+}
+
+/// The sender's further course: its receive phase, or its error.
+pub fn sender_ends(sender: Ref<Thread>, result: Result<(), Error>) {
+    match result {
+        Ok(()) => ipc::sender_done(sender),
+        Err(error) => {
+            ipc::finish(sender, Side::Send, error);
+            ready(sender);
+        }
+    }
+}
+
+/// Tells the receiver where its strings lie.
+fn tell_strings(receiver: Ref<Thread>) -> u64 {
+    let mut count = 0;
+    if let Some(utcb) = receiver.utcb() {
+        for (pair, string) in utcb.strings.chunks_exact(2).zip(receiver.transfer.parts.arrived()) {
+            pair[0].set(string.address);
+            pair[1].set(string.length);
+            count += 1;
+        }
+    }
+    count
+}
+
+/// A thread is no longer in a transfer, nor waits for a pager because of it.
+fn leave(thread: Ref<Thread>) {
+    if waits_for_pager(thread) {
+        ipc::leave_queues(thread);
+    }
+    thread.unset(TRANSFER | KERNEL_MESSAGE);
+}
+
+fn waits_for_pager(thread: Ref<Thread>) -> bool {
+    matches!(thread.state.get(), State::Sending | State::Faulted)
+}
+
+fn ready(thread: Ref<Thread>) {
+    if thread.state.get() != State::Ready {
+        sched::wake(thread);
+    }
+}

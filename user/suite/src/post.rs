@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Threads that send or receive one long message and tell the worker how that ended.
+
+use crate::case::{Fault, Outcome};
+use crate::threads::{child_plan, make_child, park, Child, Spawn};
+use core::cell::UnsafeCell;
+use keel_l4::abi::call::{CALL_IPC, IPC_RECEIVE, MAX_STRINGS, STATE_RECEIVING, STATE_SENDING};
+use keel_l4::abi::{Status, StringItem};
+use keel_l4::call::{invoke, Failure, Registers};
+use keel_l4::info::now;
+use keel_l4::ipc::{receive, send, sleep, Message, Received, Timeout};
+use keel_l4::{strings, thread, utcb, Error, Id, Side, Tag};
+
+/// Threads that one case can use.
+const POSTS: usize = 8;
+const PARTS: usize = MAX_STRINGS as usize;
+/// Nanoseconds between two looks at a thread's state, and the most that it may take to change.
+const NAP: u64 = 100_000;
+const PATIENCE: u64 = 5_000_000_000;
+
+/// What a thread is to do.
+#[derive(Clone, Copy)]
+pub struct Job {
+    /// It receives; otherwise it sends.
+    receives: bool,
+    partner: Id,
+    /// Its strings, or its buffers.
+    parts: [StringItem; PARTS],
+    count: usize,
+    message: Message,
+    /// How long page faults of the partner may take.
+    faults: Timeout,
+    worker: Id,
+}
+
+/// How that ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct End {
+    /// The status.
+    pub status: Result<(), Failure>,
+    /// Sender and tag, of a receiver.
+    pub from: Id,
+    /// See `from`.
+    pub tag: Tag,
+    /// The words that came.
+    pub words: [u64; 6],
+    /// The strings that came.
+    pub strings: [StringItem; PARTS],
+}
+
+const NOTHING: End = End {
+    status: Ok(()),
+    from: Id::NIL,
+    tag: Tag(0),
+    words: [0; 6],
+    strings: [StringItem { address: 0, length: 0 }; PARTS],
+};
+
+impl End {
+    /// The strings that came, as many as the tag says.
+    pub fn arrived(&self) -> &[StringItem] {
+        &self.strings[..self.tag.strings() as usize]
+    }
+}
+
+/// The jobs and their ends. The worker writes a job before it starts its thread, and reads the end when that has reported.
+struct Table(UnsafeCell<[(Job, End); POSTS]>);
+
+// SAFETY: see `Table`.
+unsafe impl Sync for Table {}
+
+const IDLE: Job = Job {
+    receives: false,
+    partner: Id::NIL,
+    parts: [StringItem { address: 0, length: 0 }; PARTS],
+    count: 0,
+    message: Message::label(0),
+    faults: Timeout::Never,
+    worker: Id::NIL,
+};
+
+static TABLE: Table = Table(UnsafeCell::new([(IDLE, NOTHING); POSTS]));
+
+impl Job {
+    /// Sends `parts` to `partner`.
+    pub fn send(partner: Id, parts: &[StringItem]) -> Job {
+        let mut job = Job { partner, count: parts.len(), worker: utcb::my_id(), ..IDLE };
+        job.parts[..parts.len()].copy_from_slice(parts);
+        job
+    }
+
+    /// Receives from `partner` into `parts`.
+    pub fn receive(partner: Id, parts: &[StringItem]) -> Job {
+        Job { receives: true, ..Job::send(partner, parts) }
+    }
+
+    /// The same with this tag and these words.
+    pub fn with(self, message: Message) -> Job {
+        Job { message, ..self }
+    }
+
+    fn run(&self) -> End {
+        strings::set_fault_timeouts(self.faults, self.faults);
+        if !self.receives {
+            let message = self.message.with_strings(&self.parts[..self.count]);
+            return End { status: send(self.partner, message, Timeout::Never), ..NOTHING };
+        }
+        // SAFETY: the case gave this memory for it.
+        unsafe { strings::offer(&self.parts[..self.count]) };
+        // What is told beside an error counts too, so the registers are looked at themselves.
+        let after = invoke(Registers { ax: CALL_IPC | IPC_RECEIVE, dx: self.partner.0, ..Registers::default() });
+        let received = Received::from(after);
+        let status = Status(after.ax).failure().map_or(Ok(()), |(side, error)| Err(Failure { side, error }));
+        let mut end = End { status, from: received.from, tag: received.tag, words: received.words, ..NOTHING };
+        for (place, string) in end.strings.iter_mut().zip(strings::arrived(received.tag)) {
+            *place = string;
+        }
+        end
+    }
+}
+
+extern "C" fn main(number: u64) -> ! {
+    // SAFETY: entry `number` is this thread's from its start to its report.
+    let (job, end) = unsafe { &mut (*TABLE.0.get())[number as usize] };
+    *end = job.run();
+    let _ = send(job.worker, Message::label(0), Timeout::Never);
+    park()
+}
+
+/// A thread with a job.
+#[derive(Clone, Copy)]
+pub struct Post {
+    /// The thread.
+    pub id: Id,
+    number: usize,
+}
+
+impl Post {
+    /// Prepares thread `number` of the suite's own task; it has the worker as its pager if `watched`.
+    pub fn create(number: usize, watched: bool) -> Result<Post, Failure> {
+        let spawn = if watched { Spawn::watched(main, number as u64) } else { Spawn::new(main, number as u64) };
+        Ok(Post { id: spawn.create()?, number })
+    }
+
+    /// Starts the thread.
+    pub fn start(&self, job: Job) -> Result<(), Failure> {
+        // SAFETY: its thread does not run yet.
+        unsafe { (*TABLE.0.get())[self.number] = (job, NOTHING) };
+        thread::act(self.id, keel_l4::abi::memory::EX_START).map(|_| ())
+    }
+
+    /// The same, until it waits for its partner.
+    pub fn start_and_wait(&self, job: Job) -> Outcome {
+        self.start(job)?;
+        self.reaches(if job.receives { STATE_RECEIVING } else { STATE_SENDING })
+    }
+
+    /// Starts `job` in a child task that sees the suite's memory.
+    pub fn in_child(number: usize, job: Job) -> Result<(Post, Child), Failure> {
+        // SAFETY: its thread is not there yet.
+        unsafe { (*TABLE.0.get())[number] = (job, NOTHING) };
+        let child = make_child(&child_plan(main, number as u64))?;
+        Ok((Post { id: child.thread, number }, child))
+    }
+
+    /// Waits until its state is `state`.
+    pub fn reaches(&self, state: u64) -> Outcome {
+        let end = now() + PATIENCE;
+        let mut last = thread::schedule(self.id, 0, 0, 0)?.state;
+        while last != state {
+            if now() > end {
+                return Err(Fault::new(format_args!("a thread's state: expected {state}, got {last}")));
+            }
+            sleep(NAP);
+            last = thread::schedule(self.id, 0, 0, 0)?.state;
+        }
+        Ok(())
+    }
+
+    /// How its job ended.
+    pub fn end(&self) -> Result<End, Failure> {
+        receive(self.id, Timeout::Never)?;
+        // SAFETY: it has reported.
+        Ok(unsafe { (*TABLE.0.get())[self.number].1 })
+    }
+}
+
+/// A failure, as a status.
+pub const fn failed(side: Side, error: Error) -> Result<(), Failure> {
+    Err(Failure { side, error })
+}
