@@ -97,36 +97,112 @@ pub fn switch(root: u64) {
 
 unsafe extern "C" {
     static mut boot_pml4: [u64; ENTRIES];
+    static mut boot_pd: [u64; BOOT_DIRECTORIES * ENTRIES];
+    static _text: u8;
+    static _constants: u8;
+    static _data: u8;
+    static _bss_end: u8;
 }
 
-/// Extends the direct map from the first 4 GB to `end` and drops the one-to-one map.
+/// Page directories of the boot tables: 4 GB.
+const BOOT_DIRECTORIES: usize = 4;
+/// Entry of a table of the kernel's; what the pages may be used for is said below.
+const TABLE: u64 = PRESENT | WRITE;
+/// Entry of a page of the kernel's that is only read.
+const CONSTANT: u64 = PRESENT | ACCESSED | DIRTY | NO_EXECUTE;
+
+/// The kernel's text and constants in physical memory.
+fn fixed_image() -> core::ops::Range<u64> {
+    image_physical(&raw const _text)..image_physical(&raw const _data)
+}
+
+/// Entry of the kernel's own map, at its link address, for a physical page.
+fn image_entry(page: u64) -> u64 {
+    if (image_physical(&raw const _text)..image_physical(&raw const _constants)).contains(&page) {
+        page | CONSTANT & !NO_EXECUTE
+    } else if fixed_image().contains(&page) {
+        page | CONSTANT
+    } else if (fixed_image().end..&raw const _bss_end as u64).contains(&page) {
+        page | CONSTANT | WRITE
+    } else {
+        0
+    }
+}
+
+/// Entry of the direct map for a physical page.
+fn direct_entry(page: u64) -> u64 {
+    page | CONSTANT | if fixed_image().contains(&page) { 0 } else { WRITE }
+}
+
+/// Extends the direct map from the first 4 GB to `end`, drops the one-to-one map, and gives every page the least rights.
 ///
 /// # Safety
 /// Called once, on the boot tables, with the pool in place.
 pub unsafe fn finish_kernel_map(end: u64) {
     let top = (&raw mut boot_pml4).cast::<u64>();
-    let large = PRESENT | WRITE | LARGE | ACCESSED | DIRTY | NO_EXECUTE;
-    let pool = POOL.root_account();
-    let mut at = span(2) * 4;
-    // SAFETY: the boot tables and fresh pool pages are ours alone; addresses stay below `end`.
+    let directories = (&raw mut boot_pd).cast::<u64>();
+    let large = CONSTANT | WRITE | LARGE;
+    let new_table = || {
+        let page = POOL.take_zeroed(POOL.root_account(), Kind::Table).expect("the pool is larger than its map");
+        POOL.physical(page)
+    };
+    // The kernel lies in the first 2 MB (link.ld).
+    let [image_directory, image, low] = [(); 3].map(|()| new_table());
+    // SAFETY: the boot tables and fresh pool pages are ours alone; addresses stay below `end`. The kernel is mapped as
+    // it was, by other tables, before the old ones lose the right to be executed.
     unsafe {
+        for number in 0..ENTRIES {
+            *table(image).add(number) = image_entry(number as u64 * PAGE_SIZE);
+            *table(low).add(number) = direct_entry(number as u64 * PAGE_SIZE);
+        }
+        *table(image_directory) = image | TABLE;
+        *table(*top.add(slot(OFFSET, TOP_LEVEL)) & ADDRESS).add(slot(OFFSET, 2)) = image_directory | TABLE;
+        write_cr3(read_cr3());
         *top = 0;
+        for number in 0..BOOT_DIRECTORIES * ENTRIES {
+            *directories.add(number) |= NO_EXECUTE;
+        }
+        *directories = low | TABLE;
         let pdpt = table(*top.add(slot(DIRECT, TOP_LEVEL)) & ADDRESS);
-        while at < end {
+        for at in (span(2) * BOOT_DIRECTORIES as u64..end).step_by(span(2) as usize) {
             let entry = pdpt.add(slot(DIRECT + at, 2));
             if cpuid::has_1g_pages() {
                 *entry = at | large;
-                at += span(2);
                 continue;
             }
-            let page = POOL.take_zeroed(pool, Kind::Table).expect("the pool is larger than its map");
-            *entry = POOL.physical(page) | PRESENT | WRITE;
+            let directory = new_table();
+            *entry = directory | TABLE;
             for number in 0..ENTRIES as u64 {
-                *direct(POOL.physical(page)).cast::<u64>().add(number as usize) = (at + number * span(1)) | large;
+                *table(directory).add(number as usize) = (at + number * span(1)) | large;
             }
-            at += span(2);
         }
         write_cr3(read_cr3());
+        check(top, TOP_LEVEL, KERNEL_SLOTS);
+    }
+}
+
+/// Panics unless each page of the kernel's half can be written or executed but not both, is out of the users' reach,
+/// and leaves the kernel's text and constants as they are.
+///
+/// # Safety
+/// `table` is a table of that level of the kernel's half.
+unsafe fn check(table: *const u64, level: u8, slots: core::ops::Range<usize>) {
+    for number in slots {
+        // SAFETY: the caller's contract; entries of tables lead to tables.
+        let entry = unsafe { *table.add(number) };
+        if entry & PRESENT == 0 {
+            continue;
+        }
+        assert!(entry & USER == 0, "users reach the kernel's half");
+        if level > 0 && entry & LARGE == 0 {
+            // SAFETY: as above.
+            unsafe { check(self::table(entry & ADDRESS), level - 1, 0..ENTRIES) };
+        } else if entry & WRITE != 0 {
+            let start = entry & ADDRESS & !(span(level) - 1);
+            let fixed = fixed_image();
+            assert!(entry & NO_EXECUTE != 0, "physical page {start:#x} of the kernel is writable and executable");
+            assert!(start >= fixed.end || start + span(level) <= fixed.start, "the kernel's text is writable");
+        }
     }
 }
 
