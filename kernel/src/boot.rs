@@ -2,9 +2,8 @@
 //! Start-up, from the boot loader's information to the first user instruction, and the facts about the
 //! machine that are fixed then. `boot` reads as the list of what happens.
 
-use crate::arch::cpu::cpu;
 use crate::arch::multiboot::{Information, Module};
-use crate::arch::{self, acpi, apic, clock, cpuid, direct, entry, fpu, paging, serial, start, tables};
+use crate::arch::{self, acpi, apic, clock, cpu, cpuid, direct, entry, fpu, paging, serial, smp};
 use crate::elf;
 use crate::global::Global;
 use crate::intervals::Intervals;
@@ -81,8 +80,6 @@ pub extern "C" fn boot(magic: u32, address: u32) -> ! {
     FACTS.0.may_exit.set(options.debug_exit);
     FACTS.0.short_ways.set(!options.no_fast);
     FACTS.0.clears.set(!options.no_clear);
-    cpu().address.set(cpu() as *const _ as u64);
-    cpu().stack.set(&raw const boot_stack_top as u64);
     find_memory(&loader);
     let (pool, table) = choose_pool(&options);
     // SAFETY: `choose_pool` took the range out of the free memory.
@@ -93,16 +90,18 @@ pub extern "C" fn boot(magic: u32, address: u32) -> ! {
         paging::finish_kernel_map(FACTS.0.ram.end());
     }
     FACTS.0.mapped_end.set(FACTS.0.ram.end().max(BOOT_MAPPED));
-    start::enable_features();
-    tables::init();
-    fpu::init();
     let rsdp = acpi::find_rsdp();
-    apic::init(rsdp);
+    apic::find(rsdp);
+    smp::start_boot_processor();
+    apic::calibrate();
     forbid_devices();
     fill_info(&loader, rsdp);
     start_tasks(&loader);
+    smp::start_others(&loader, options.processors);
+    FACTS.0.info.set(Info { processors: cpu::count() as u64, ..FACTS.0.info.get() });
     log!(
-        "Keel µ-kernel, {} MB RAM, pool {} MB, TSC {} MHz",
+        "Keel µ-kernel, {} processors, {} MB RAM, pool {} MB, TSC {} MHz",
+        cpu::count(),
         FACTS.0.ram.total() >> 20,
         (pool.1 - pool.0) >> 20,
         clock::parameters().0 / 1_000_000
@@ -117,13 +116,21 @@ struct Options {
     debug_exit: bool,
     no_fast: bool,
     no_clear: bool,
+    processors: usize,
 }
 
 impl Options {
-    /// `console=com1..com4|none`, `pool=NNN` (MB), `debug-exit`, `nofast`, `noclear`. Other words are left to others.
+    /// `console=com1..com4|none`, `pool=NNN` (MB), `processors=N` (at most so many), `debug-exit`, `nofast`, `noclear`.
+    /// Other words are left to others.
     fn parse(line: &[u8]) -> Options {
-        let mut options =
-            Options { console: serial::COM[0], pool: None, debug_exit: false, no_fast: false, no_clear: false };
+        let mut options = Options {
+            console: serial::COM[0],
+            pool: None,
+            debug_exit: false,
+            no_fast: false,
+            no_clear: false,
+            processors: cpu::MAX,
+        };
         for word in line.split(|byte| byte.is_ascii_whitespace()) {
             if let Some(name) = word.strip_prefix(b"console=") {
                 options.console = match name {
@@ -134,6 +141,9 @@ impl Options {
             } else if let Some(number) = word.strip_prefix(b"pool=") {
                 let megabytes = core::str::from_utf8(number).ok().and_then(|text| text.parse::<u32>().ok());
                 options.pool = megabytes.map(|megabytes| (megabytes as u64) << 20);
+            } else if let Some(number) = word.strip_prefix(b"processors=") {
+                let limit = core::str::from_utf8(number).ok().and_then(|text| text.parse().ok());
+                options.processors = limit.unwrap_or(cpu::MAX);
             } else if word == b"debug-exit" {
                 options.debug_exit = true;
             } else if word == b"nofast" {
@@ -195,7 +205,6 @@ fn fill_info(loader: &Information, rsdp: u64) {
     info.magic = INFO_MAGIC;
     info.version = INFO_VERSION;
     (info.tsc_hz, info.tsc_base, info.tsc_mult, info.tsc_shift) = (hz, base, mult, shift);
-    info.processors = 1;
     info.features = if cpuid::has_fsgsbase() { FEATURE_FSGSBASE } else { 0 }
         | if cpuid::has_constant_tsc() { FEATURE_CONSTANT_TSC } else { 0 };
     info.fpu_size = fpu::size() as u64;
@@ -349,9 +358,7 @@ pub fn text_range() -> core::ops::Range<u64> {
     arch::OFFSET + KERNEL_START..&raw const _bss_end as u64 + arch::OFFSET
 }
 
-/// The last `count` words of the kernel stack.
-pub fn stack_words(count: usize) -> &'static [u64] {
-    let top = &raw const boot_stack_top as u64;
-    // SAFETY: the stack has 32 KB, more than any `count` asked for.
-    unsafe { core::slice::from_raw_parts((top - count as u64 * 8) as *const u64, count) }
+/// Top of the stack on which the kernel boots.
+pub fn boot_stack() -> u64 {
+    &raw const boot_stack_top as u64
 }

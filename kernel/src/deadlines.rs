@@ -30,6 +30,11 @@ impl<Owner: Copy> Deadline<Owner> {
         }
     }
 
+    /// When it is due, if it is in a heap.
+    pub fn time(&self) -> u64 {
+        self.time.get()
+    }
+
     /// Whether it is in a heap.
     pub fn is_armed(&self) -> bool {
         self.owner.get().is_some()

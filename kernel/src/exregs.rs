@@ -9,6 +9,7 @@ use crate::space::Stop;
 use crate::syscall::{controlled_task, end};
 use crate::task::Task;
 use crate::thread::*;
+use crate::word::Word;
 use crate::{ipc, sched, thread};
 use core::cell::Cell;
 use core::mem::offset_of;
@@ -20,7 +21,7 @@ use keel_abi::{Error, ExRegs, Id};
 const WITHOUT_RECORD: u64 = EX_TRIGGER | EX_CANCEL | EX_START | EX_DELETE;
 
 /// The record in the caller's UTCB.
-struct Record<'a>(&'a [Cell<u64>; 256]);
+struct Record<'a>(&'a [Word; 256]);
 
 macro_rules! field {
     ($record:expr, $field:ident) => {
@@ -149,6 +150,9 @@ fn check(caller: Ref<Thread>, thread: Ref<Thread>, mask: u64, record: &Record) -
 }
 
 fn apply(thread: Ref<Thread>, mask: u64, record: &Record, ready: Ready) {
+    if mask & !EX_START != 0 {
+        sched::settle_elsewhere(thread);
+    }
     if let Some(frame) = ready.frame {
         bind(thread, frame);
     }
@@ -173,14 +177,14 @@ fn apply(thread: Ref<Thread>, mask: u64, record: &Record, ready: Ready) {
 
 fn set_registers(thread: Ref<Thread>, mask: u64, record: &Record) {
     let frame = thread.frame();
-    let exchange = |bit: u64, value: &Cell<u64>, register: &Cell<u64>| {
+    let exchange = |bit: u64, value: &Word, register: &Word| {
         let old = register.get();
         if mask & bit != 0 {
             register.set(value.get());
         }
         value.set(old);
     };
-    let exchange_id = |bit: u64, value: &Cell<u64>, id: &Cell<Id>| {
+    let exchange_id = |bit: u64, value: &Word, id: &Cell<Id>| {
         let old = id.get();
         if mask & bit != 0 {
             id.set(Id(value.get()));
@@ -216,7 +220,7 @@ fn fpu_buffer(caller: Ref<Thread>, thread: Ref<Thread>, mask: u64, record: &Reco
 }
 
 /// Words of the record: `count` from byte `offset` on.
-fn words<'a>(record: &'a Record, offset: usize, count: usize) -> &'a [Cell<u64>] {
+fn words<'a>(record: &'a Record, offset: usize, count: usize) -> &'a [Word] {
     &record.0[offset / 8..offset / 8 + count]
 }
 
@@ -246,5 +250,5 @@ fn exchange_extra(thread: Ref<Thread>, mask: u64, record: &Record) {
     if mask & EX_TLS != 0 {
         state.set_tls(words(record, offset_of!(ExRegs, tls), 3));
     }
-    fpu::reload_extra(thread);
+    fpu::extra_changed(thread);
 }

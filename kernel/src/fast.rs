@@ -21,27 +21,49 @@ const REPLY_AND_WAIT: u64 = CALL | IPC_OPEN;
 /// Tag bits that the short way cannot carry: map and string items.
 const ITEMS: u64 = 0xff << TAG_MAPS_SHIFT | 0xff << TAG_STRINGS_SHIFT;
 
-/// Serves a system call instruction if it is one of the short cases: the frame to leave with.
-#[inline]
-pub fn system_call(cpu: &Cpu, caller: Ref<Thread>) -> Option<u64> {
-    let next = if caller.has(FOREIGN) {
-        foreign_call(cpu, caller)?
-    } else {
-        match caller.frame().orig_ax.get() & !(IPC_TIMEOUT_MASK << IPC_SEND_TIMEOUT_SHIFT) {
-            REPLY_AND_WAIT => exchange(cpu, caller, true)?,
-            CALL => exchange(cpu, caller, false)?,
-            _ => return None,
-        }
-    };
-    cpu.current.set(Some(next));
-    // A frame with an impossible ip: the long way out raises the exception.
-    entry::load(next).then(|| next.frame_address())
+/// How a short way ended.
+pub enum Short {
+    /// All is done: the frame to leave with.
+    Done(u64),
+    /// All is done, but the frame has an impossible ip: the long way out raises the exception.
+    BadFrame,
+    /// Nothing is done.
+    Refused,
 }
 
-/// Whether `thread`, once ready, is the one to run, with no time slice to start or end.
+/// Serves a system call instruction if it is one of the short cases.
+#[inline]
+pub fn system_call(cpu: &Cpu, caller: Ref<Thread>) -> Short {
+    match exchange_call(cpu, caller) {
+        None => Short::Refused,
+        Some(next) => {
+            cpu.current.set(Some(next));
+            match entry::load(cpu, next) {
+                true => Short::Done(next.frame_address()),
+                false => Short::BadFrame,
+            }
+        }
+    }
+}
+
+/// Who runs next, if it was one of the short cases.
+#[inline]
+fn exchange_call(cpu: &Cpu, caller: Ref<Thread>) -> Option<Ref<Thread>> {
+    if caller.has(FOREIGN) {
+        return foreign_call(cpu, caller);
+    }
+    match caller.frame().orig_ax.get() & !(IPC_TIMEOUT_MASK << IPC_SEND_TIMEOUT_SHIFT) {
+        REPLY_AND_WAIT => exchange(cpu, caller, true),
+        CALL => exchange(cpu, caller, false),
+        _ => None,
+    }
+}
+
+/// Whether `thread`, once ready, is the one to run on this processor, with no time slice to start or end.
 #[inline]
 fn runs_next(cpu: &Cpu, thread: Ref<Thread>) -> bool {
-    cpu.queue.is_below(thread.priority.get())
+    thread.cpu.get() == cpu.index
+        && cpu.queue.is_below(thread.priority.get())
         && cpu.partner.get().is_none()
         && !cpu.slice.is_armed()
         && !cpu.slice_over.get()

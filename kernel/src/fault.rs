@@ -2,6 +2,7 @@
 //! Faults, exceptions and foreign system calls become messages to pager and handler.
 
 use crate::arch::clock;
+use crate::arch::cpu;
 use crate::arch::entry::{VECTOR_GP, VECTOR_PF};
 use crate::global::Global;
 use crate::print::log;
@@ -80,7 +81,13 @@ pub fn bad_frame(thread: Ref<Thread>) {
 fn raise(thread: Ref<Thread>, to: Id, message: Message) {
     thread.message.set(message);
     match find(to) {
-        Some(receiver) if receiver != thread && !receiver.has(FOREIGN) => ipc::send_kernel_message(thread, receiver),
+        Some(receiver) if receiver != thread && !receiver.has(FOREIGN) => {
+            // Whoever sees its frame sees its bases; a handler on this processor runs after they were saved.
+            if !thread.has(FOREIGN) || cpu::count() > 1 {
+                cpu::cpu().loaded_changed();
+            }
+            ipc::send_kernel_message(thread, receiver);
+        }
         _ => no_handler(thread),
     }
 }

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `Global<T>`: a static whose fields are `Cell`s.
 //!
-//! Invariant: one processor runs kernel code, with interrupts off except in the two marked windows
-//! of entry.s, in which no reference into a global is in use. More processors will give each such static an owner or
-//! a lock; this type marks the places.
+//! Invariant: only exclusive code (lock.rs) changes it, and code under a single processor's lock at most reads it.
+//! Interrupts are off except in the two marked windows of entry.s, in which no reference into a global is in use.
 
 use core::ops::Deref;
 

@@ -3,7 +3,8 @@
 //!
 //! Principles. A message is copied once, or not at all. What a user asks is checked before anything changes; what
 //! follows cannot fail. Kernel memory is paid for by whoever causes its use. Interrupts are off in the kernel, for a
-//! bounded number of instructions. Reading order: `syscall`, `ipc`, `fault`, `sched`, `space`; then `arch`.
+//! bounded number of instructions. Several processors: `lock` says who may do what.
+//! Reading order: `syscall`, `ipc`, `fault`, `sched`, `lock`, `space`; then `arch`.
 //!
 //! Modules without hardware are compiled and tested on the host too: `list`, `deadlines`, `runqueue`, `mapdb`,
 //! `intervals`, `elf`, `random`, `refs`, `strings`.
@@ -40,6 +41,8 @@ mod io;
 #[cfg(not(test))]
 mod ipc;
 #[cfg(not(test))]
+mod lock;
+#[cfg(not(test))]
 mod panic;
 #[cfg(not(test))]
 mod pool;
@@ -61,3 +64,5 @@ mod thread;
 mod transfer;
 #[cfg(not(test))]
 mod umem;
+#[cfg(not(test))]
+mod word;

@@ -7,14 +7,11 @@ use crate::print::log;
 use core::panic::PanicInfo;
 use keel_abi::boot::{DEBUG_EXIT_PORT, END_KERNEL_PANIC};
 
-/// Return addresses that a backtrace shows at most.
-const BACKTRACE_WORDS: usize = 2048;
-
 #[panic_handler]
 fn panic(info: &PanicInfo) -> ! {
     serial::fall_back();
     log!("PANIC: {info}");
-    if let Some(thread) = cpu::cpu().current.get() {
+    if let Some(thread) = cpu::if_set_up().and_then(|cpu| cpu.current.get()) {
         log!("running {:?}", thread.id);
         for (number, word) in thread.frame().words().iter().enumerate() {
             log!("frame[{number}] = {:#x}", word.get());
@@ -27,10 +24,19 @@ fn panic(info: &PanicInfo) -> ! {
 
 /// The words on the stack that are addresses in the kernel's text: no frame pointers are kept.
 fn backtrace() {
-    let (stack, text) = (boot::stack_words(BACKTRACE_WORDS), boot::text_range());
-    for word in stack.iter().filter(|word| text.contains(word)) {
+    let text = boot::text_range();
+    for word in stack().iter().filter(|word| text.contains(word)) {
         log!("  {word:#x}");
     }
+}
+
+/// The part of this processor's stack, or of the one used at boot, that is in use; empty on any other.
+fn stack() -> &'static [u64] {
+    let here = regs::read_sp();
+    let tops = [cpu::if_set_up().map_or(0, |cpu| cpu.stack.get()), boot::boot_stack()];
+    let top = tops.into_iter().find(|top| (top.wrapping_sub(cpu::STACK as u64)..*top).contains(&here)).unwrap_or(here);
+    // SAFETY: from the stack pointer to the top of the stack that it is in.
+    unsafe { core::slice::from_raw_parts(here as *const u64, (top - here) as usize / 8) }
 }
 
 /// Tells the emulator, where the command line allows that, and stops. Whoever reads the console learns the end

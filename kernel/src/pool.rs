@@ -4,7 +4,7 @@
 //! An account takes whole pages; small objects come from pages that belong to one account, so one
 //! clan's use never fragments another's. The sum of all limits never exceeds the pool, therefore a page within
 //! a limit is always there. Owns the pages and what is recorded about each (`Page`); does not know
-//! what the objects are. One processor uses it, interrupts are off.
+//! what the objects are. Only exclusive code (lock.rs) uses it.
 
 use crate::arch::direct;
 use crate::refs::Ref;
@@ -137,7 +137,7 @@ pub struct Pool {
     pub root: Account,
 }
 
-// SAFETY: only the boot processor runs; see the module's comment.
+// SAFETY: see the module's comment.
 unsafe impl Sync for Pool {}
 
 /// The one pool.

@@ -4,11 +4,12 @@
 //! The running thread is in no queue. Whoever becomes ready goes into the run queue, or, as an IPC partner,
 //! into the one place beside it (`Cpu::partner`) from which it is taken without touching the queue.
 
-use crate::arch::cpu::{cpu, Cpu};
+use crate::arch::cpu::{self, cpu, Cpu};
 use crate::arch::{apic, clock, entry};
 use crate::deadlines::Deadline;
 use crate::fault;
 use crate::ipc;
+use crate::lock;
 use crate::refs::Ref;
 use crate::source::{self, Source};
 use crate::thread::*;
@@ -35,21 +36,23 @@ pub enum Due {
     Slice,
 }
 
-/// The running thread. Exists whenever a system call or a user's exception is served.
-pub fn current() -> Option<Ref<Thread>> {
-    cpu().current.get()
-}
-
-/// Makes a thread ready that was not.
+/// Makes a thread ready that was not, on its processor.
 pub fn wake(thread: Ref<Thread>) {
     thread.state.set(State::Ready);
-    let cpu = cpu();
-    if cpu.current.get() == Some(thread) {
+    let (own, home) = (cpu(), cpu::of(thread));
+    if home.current.get() == Some(thread) {
         return;
     }
-    match cpu.partner.get() {
-        None => cpu.partner.set(Some(thread)),
-        Some(_) => enqueue(cpu, thread),
+    if home.index != own.index {
+        enqueue(home, thread);
+        if home.current.get().is_none_or(|running| running.priority.get() <= thread.priority.get()) {
+            apic::kick(home.apic_id);
+        }
+        return;
+    }
+    match own.partner.get() {
+        None => own.partner.set(Some(thread)),
+        Some(_) => enqueue(own, thread),
     }
 }
 
@@ -60,7 +63,7 @@ fn enqueue(cpu: &Cpu, thread: Ref<Thread>) {
 
 /// Takes a ready thread out of whatever it is in: it blocks, stops or goes.
 pub fn unready(thread: Ref<Thread>) {
-    let cpu = cpu();
+    let cpu = cpu::of(thread);
     if thread.has(QUEUED) {
         thread.unset(QUEUED);
         cpu.queue.remove(thread, thread.priority.get());
@@ -69,17 +72,65 @@ pub fn unready(thread: Ref<Thread>) {
     }
 }
 
-/// Drops every reference of the processor to a thread that is being deleted. Whether it was running.
+/// Drops every reference of the processor to a thread that is being deleted. Whether it was running on this one.
 pub fn forget(thread: Ref<Thread>) -> bool {
     unready(thread);
-    let cpu = cpu();
-    cpu.deadlines.remove(deadline_of(thread));
-    entry::forget(thread);
-    let running = cpu.current.get() == Some(thread);
+    let home = cpu::of(thread);
+    home.deadlines.remove(deadline_of(thread));
+    settle_elsewhere(thread);
+    entry::forget(home, thread);
+    let running = home.current.get() == Some(thread);
     if running {
-        cpu.current.set(None);
+        home.current.set(None);
     }
-    running
+    running && home.index == cpu().index
+}
+
+/// A thread that runs on another processor enters the kernel there: its registers are in its frame, and it looks at
+/// what it has to do before it goes on. What else that processor holds of it is in memory.
+pub fn settle_elsewhere(thread: Ref<Thread>) {
+    let home = cpu::of(thread);
+    if home.index != cpu().index && holds(home, thread) {
+        lock::settle(home);
+    }
+}
+
+fn holds(cpu: &Cpu, thread: Ref<Thread>) -> bool {
+    [&cpu.current, &cpu.loaded, &cpu.fpu_owner].iter().any(|who| who.get() == Some(thread))
+}
+
+/// Gives a thread to another processor: at once, or when it next leaves the kernel if it is running.
+pub fn migrate(thread: Ref<Thread>, target: u8) {
+    thread.target.set(target);
+    let home = cpu::of(thread);
+    if target == home.index {
+        thread.unset(MOVING);
+    } else if home.current.get() == Some(thread) {
+        thread.set(MOVING);
+        settle_elsewhere(thread);
+    } else {
+        hand_over(thread);
+    }
+}
+
+/// Takes a thread that does not run to the processor that it shall have.
+fn hand_over(thread: Ref<Thread>) {
+    let home = cpu::of(thread);
+    if holds(home, thread) {
+        lock::settle(home);
+    }
+    unready(thread);
+    let deadline = deadline_of(thread);
+    let time = thread.deadline.is_armed().then(|| thread.deadline.time());
+    home.deadlines.remove(deadline);
+    thread.cpu.set(thread.target.get());
+    thread.unset(MOVING);
+    if let Some(time) = time {
+        arm(thread, time);
+    }
+    if thread.state.get() == State::Ready {
+        wake(thread);
+    }
 }
 
 fn deadline_of(thread: Ref<Thread>) -> Ref<Deadline<Due>> {
@@ -89,7 +140,7 @@ fn deadline_of(thread: Ref<Thread>) -> Ref<Deadline<Due>> {
 
 /// Sets a thread's timeout, in kernel time.
 pub fn arm(thread: Ref<Thread>, time: u64) {
-    let cpu = cpu();
+    let cpu = cpu::of(thread);
     cpu.deadlines.remove(deadline_of(thread));
     cpu.deadlines.insert(deadline_of(thread), time, Due::Thread(thread));
     program(cpu);
@@ -98,13 +149,13 @@ pub fn arm(thread: Ref<Thread>, time: u64) {
 /// Clears a thread's timeout.
 pub fn disarm(thread: Ref<Thread>) {
     if thread.deadline.is_armed() {
-        cpu().deadlines.remove(deadline_of(thread));
+        cpu::of(thread).deadlines.remove(deadline_of(thread));
     }
 }
 
-/// Sets a timer's deadline; `u64::MAX` clears it.
+/// Sets a timer's deadline; `u64::MAX` clears it. Timers are the boot processor's.
 pub fn arm_timer(timer: Ref<Source>, time: u64) {
-    let cpu = cpu();
+    let cpu = cpu::boot();
     cpu.deadlines.remove(timer.deadline());
     if time != u64::MAX {
         cpu.deadlines.insert(timer.deadline(), time, Due::Timer(timer));
@@ -112,12 +163,17 @@ pub fn arm_timer(timer: Ref<Source>, time: u64) {
     }
 }
 
-/// Sets the hardware's timer for the earliest deadline, if that changed.
-fn program(cpu: &Cpu) {
-    let earliest = cpu.deadlines.earliest();
-    if earliest < cpu.programmed.get() {
-        cpu.programmed.set(earliest);
+/// Sets the hardware's timer of a processor for its earliest deadline, if that changed.
+pub fn program(target: &Cpu) {
+    let earliest = target.deadlines.earliest();
+    if earliest >= target.programmed.get() {
+        return;
+    }
+    if target.index == cpu().index {
+        target.programmed.set(earliest);
         apic::set_timer(earliest);
+    } else {
+        apic::kick(target.apic_id);
     }
 }
 
@@ -136,9 +192,13 @@ pub fn timer_interrupt() {
     program(cpu);
 }
 
-/// Lets waiting interrupts in, inside a long operation. Whether somebody should run instead of us.
+/// Lets waiting interrupts in, inside a long operation. Whether somebody should run instead of us, here or on a
+/// processor that waits for the locks.
 pub fn poll() -> bool {
     entry::poll();
+    if lock::is_wanted() {
+        return true;
+    }
     let cpu = cpu();
     let Some(current) = cpu.current.get() else {
         return false;
@@ -156,7 +216,12 @@ pub fn switch_to(to: Option<Ref<Thread>>) {
     };
     match to {
         None => cpu.slice_over.set(true),
-        Some(to) if to != current && to.priority.get() <= current.priority.get() && to.state.get() == State::Ready => {
+        Some(to)
+            if to != current
+                && to.cpu.get() == cpu.index
+                && to.priority.get() <= current.priority.get()
+                && to.state.get() == State::Ready =>
+        {
             unready(to);
             enqueue(cpu, current);
             cpu.current.set(Some(to));
@@ -175,7 +240,9 @@ fn choose(cpu: &Cpu) -> Ref<Thread> {
         if let Some(thread) = candidate(cpu) {
             return thread;
         }
+        lock::leave_exclusive(cpu);
         entry::wait_for_interrupt();
+        lock::exclusive_from_idle(cpu);
     }
 }
 
@@ -247,10 +314,9 @@ fn restart_slice(cpu: &Cpu, slice: u64) {
     program(cpu);
 }
 
-/// The end of every entry from user mode: chooses a thread, does what it has to do first, and
+/// The end of every long way: chooses a thread, does what it has to do first, and
 /// returns the frame with which to leave.
-pub fn leave() -> u64 {
-    let cpu = cpu();
+pub fn leave(cpu: &Cpu) -> u64 {
     loop {
         let donated = cpu.donated.get();
         let thread = choose(cpu);
@@ -260,9 +326,10 @@ pub fn leave() -> u64 {
         }
         if thread.has(WORK) {
             before_user(thread);
+            lock::give_way(cpu);
             continue;
         }
-        if entry::load(thread) {
+        if entry::load(cpu, thread) {
             return thread.frame_address();
         }
         fault::bad_frame(thread);
@@ -270,7 +337,10 @@ pub fn leave() -> u64 {
 }
 
 fn before_user(thread: Ref<Thread>) {
-    if thread.has(TRANSFER) {
+    if thread.has(MOVING) {
+        cpu().current.set(None);
+        hand_over(thread);
+    } else if thread.has(TRANSFER) {
         // From here on it is this thread's time.
         entry::charge(thread);
         transfer::proceed(thread);
@@ -292,8 +362,12 @@ pub fn set_priority(thread: Ref<Thread>, priority: u8) {
         unready(thread);
     }
     thread.priority.set(priority);
+    let home = cpu::of(thread);
     if queued {
-        enqueue(cpu(), thread);
+        enqueue(home, thread);
+    }
+    if home.index != cpu().index {
+        apic::kick(home.apic_id);
     }
 }
 

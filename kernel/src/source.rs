@@ -6,7 +6,7 @@
 //! it is acknowledged; an edge that comes meanwhile is kept. Lines are the machine's; timers are names in their task, and
 //! lie in a page that it pays for while it has any, so that no task can use up another's.
 
-use crate::arch::apic;
+use crate::arch::{apic, cpu};
 use crate::deadlines::Deadline;
 use crate::global::Global;
 use crate::list::{Linked, Links};
@@ -292,7 +292,7 @@ fn line_operation(caller: Ref<Thread>, line: Ref<Source>, operation: u64, argume
             line.busy.set(false);
             line.again.set(false);
             attach(line, caller);
-            line.level.set(apic::configure(line.line(), argument));
+            line.level.set(apic::configure(line.line(), argument, cpu::of(caller).apic_id));
             apic::unmask(line.line());
             Ok(())
         }

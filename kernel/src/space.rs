@@ -6,6 +6,7 @@
 //! KERNEL_OBJECT (information page, UTCBs, frames) have no node and no user operation touches them.
 //! Empty tables are given back at once, so what a space costs depends only on what it maps.
 
+use crate::arch::cpu::cpu;
 use crate::arch::paging::*;
 use crate::mapdb::{Index, Node, Store};
 use crate::pool::{Kind, POOL};
@@ -74,10 +75,14 @@ impl Leaf {
         Leaf { table, slot, level, entry: entry_cell(table, slot).get() }
     }
 
-    fn flush(&self) {
-        if let Some(task) = POOL.page(self.table).task.get() {
-            flush(POOL.physical(task.root_table), self.address());
-        }
+    /// Changes the entry while no other processor uses the space, and drops what this one holds of it; the entry before.
+    fn change(&self, to: impl Fn(u64) -> u64) -> u64 {
+        let root = POOL.page(self.table).task.get().map_or(0, |task| POOL.physical(task.root_table));
+        exclude(root);
+        let old = self.cell().get();
+        self.cell().set(to(old));
+        flush(root, self.address());
+        old
     }
 }
 
@@ -203,11 +208,9 @@ fn drop_if_empty(mut table: u32) {
     while POOL.page(table).used.get() == 0 {
         let page = POOL.page(table);
         let above = page.parent.get();
-        entry_cell(above, slot(page.base.get(), page.level.get() + 1)).set(0);
-        if let Some(task) = page.task.get() {
-            // The processor may cache the entry above: invlpg drops that as well.
-            flush(POOL.physical(task.root_table), page.base.get());
-        }
+        let level = page.level.get() + 1;
+        // The processor may cache the entry above: invlpg drops that as well.
+        Leaf { table: above, slot: slot(page.base.get(), level), level, entry: 0 }.change(|_| 0);
         free_table(table);
         POOL.page(above).entry_removed();
         table = above;
@@ -269,8 +272,7 @@ fn enter(task: Ref<Task>, address: u64, level: u8, entry: u64, parent: Index) ->
 
 /// Takes one leaf away whose node has no children. Its state is ORed into the result.
 fn remove(leaf: Leaf, node: Index) -> u64 {
-    let state = leaf.cell().replace(0) & (ACCESSED | DIRTY);
-    leaf.flush();
+    let state = leaf.change(|_| 0) & (ACCESSED | DIRTY);
     if let Some(cell) = companion_cell(leaf.table, leaf.slot) {
         cell.set(0);
     }
@@ -301,11 +303,9 @@ fn reduce(node: Index, itself: bool, keep: u64, work: &mut Work) -> Result<(), S
     let mut at = if itself { node } else { Nodes.next_in_subtree(node, node) };
     while at != 0 {
         let leaf = Leaf::of(at);
-        let reduced = (leaf.entry & !(WRITE | NO_EXECUTE)) | rights_bits(bits_rights(leaf.entry) & keep);
-        if reduced != leaf.entry {
-            leaf.cell().set(reduced);
-            leaf.flush();
-            work.found(leaf.entry & (ACCESSED | DIRTY));
+        let reduce = |entry| (entry & !(WRITE | NO_EXECUTE)) | rights_bits(bits_rights(entry) & keep);
+        if reduce(leaf.entry) != leaf.entry {
+            work.found(leaf.change(reduce) & (ACCESSED | DIRTY));
         }
         work.state |= leaf.entry & (ACCESSED | DIRTY);
         work.step()?;
@@ -395,8 +395,7 @@ fn split(leaf: Leaf, node: Index, work: &mut Work) -> Result<(), Stop> {
     if let Some(cell) = companion_cell(leaf.table, leaf.slot) {
         cell.set(0);
     }
-    leaf.cell().set(POOL.physical(pieces) | PRESENT | WRITE | USER);
-    leaf.flush();
+    leaf.change(|_| POOL.physical(pieces) | PRESENT | WRITE | USER);
     Ok(())
 }
 
@@ -680,11 +679,8 @@ fn clear_target(
         return Ok(Target::Refused);
     }
     if !grant && at == level && old & ADDRESS == entry & ADDRESS && Nodes.parent(node) == source.node() {
-        cell.set(old | entry & WRITE);
-        if entry & NO_EXECUTE == 0 {
-            cell.set(cell.get() & !NO_EXECUTE);
-        }
-        leaf.flush();
+        let execute = if entry & NO_EXECUTE == 0 { NO_EXECUTE } else { 0 };
+        leaf.change(|old| (old | entry & WRITE) & !execute);
         return Ok(Target::Done);
     }
     if is_below(source.node(), node, work) {
@@ -757,8 +753,7 @@ pub fn remove_object(task: Ref<Task>, offset: u64) {
     if leaf.entry & KERNEL_OBJECT == 0 {
         return;
     }
-    leaf.cell().set(0);
-    leaf.flush();
+    leaf.change(|_| 0);
     POOL.give_page(POOL.index_of(leaf.entry & ADDRESS), Kind::Frame);
     POOL.page(leaf.table).entry_removed();
     drop_if_empty(leaf.table);
@@ -772,7 +767,10 @@ pub fn clear(task: Ref<Task>) -> Result<(), Stop> {
 
 /// Gives back all of a space: mappings, kernel objects, tables. The task has no lthreads any more.
 pub fn free_all(task: Ref<Task>) {
-    leave(POOL.physical(task.root_table));
+    exclude(POOL.physical(task.root_table));
+    if cpu().space.get() == POOL.physical(task.root_table) {
+        leave(cpu());
+    }
     let mut work = Work::new();
     let mut at = 0;
     while let Some(leaf) = next_leaf(task, at, 1 << SPACE_SHIFT) {

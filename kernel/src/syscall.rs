@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The seven system calls: decode, dispatch, encode. docs/abi.md lists their registers.
 
+use crate::arch::cpu;
 use crate::refs::Ref;
 use crate::sched;
 use crate::space::{self, Stop, Work};
 use crate::task::{self, Task};
-use crate::thread::{self, State, Thread};
+use crate::thread::{self, State, Thread, MOVING};
 use crate::{arch, exregs, fault, io, ipc};
 use keel_abi::call::*;
 use keel_abi::fpage::*;
@@ -146,8 +147,12 @@ fn thread_schedule(caller: Ref<Thread>) -> Result<(), Stop> {
     if mask & !MASK != 0 || mask & SCHEDULE_PRIORITY != 0 && priority >= PRIORITIES {
         return Err(Error::Invalid.into());
     }
-    if mask & SCHEDULE_PREEMPTER != 0 || mask & SCHEDULE_PROCESSOR != 0 && frame.r10.get() != 0 {
+    if mask & SCHEDULE_PREEMPTER != 0 {
         return Err(Error::NotSupported.into());
+    }
+    let processor = frame.r10.get();
+    if mask & SCHEDULE_PROCESSOR != 0 && processor >= cpu::count() as u64 {
+        return Err(Error::Invalid.into());
     }
     let limit = caller.task.mcp.get();
     let sets_priority = mask & SCHEDULE_PRIORITY != 0;
@@ -159,11 +164,15 @@ fn thread_schedule(caller: Ref<Thread>) -> Result<(), Stop> {
     frame.dx.set(if thread.state.get() == State::Ready { ID_NIL } else { thread.partner.get().0 });
     frame.r8.set(arch::clock::ticks_to_ns(thread.consumed.get()));
     frame.r9.set(thread.slice.get());
+    frame.r10.set(if thread.has(MOVING) { thread.target.get() } else { thread.cpu.get() } as u64);
     if sets_priority {
         sched::set_priority(thread, priority as u8);
     }
     if mask & SCHEDULE_SLICE != 0 {
         thread.slice.set(slice);
+    }
+    if mask & SCHEDULE_PROCESSOR != 0 {
+        sched::migrate(thread, processor as u8);
     }
     Ok(())
 }

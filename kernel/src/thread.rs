@@ -5,6 +5,7 @@
 //! of a thread in user mode are saved straight into its frame: its own one, or for a foreign thread a frame in
 //! memory that it shares with its chief, which is checked whenever it is used.
 
+use crate::arch::cpu::cpu;
 use crate::arch::fpu;
 use crate::deadlines::Deadline;
 use crate::list::{Linked, Links, List};
@@ -14,6 +15,7 @@ use crate::runqueue::Ready;
 use crate::source::{Pending, Source};
 use crate::task::{self, Task};
 use crate::transfer::{self, Transfer};
+use crate::word::Word;
 use crate::{ipc, sched, source, space};
 use core::cell::Cell;
 use keel_abi::call::*;
@@ -50,8 +52,10 @@ pub const KERNEL_MESSAGE: u32 = 8;
 pub const QUEUED: u32 = 16;
 /// It takes part in a transfer of map items or strings (`Thread::transfer`).
 pub const TRANSFER: u32 = 64;
+/// It goes to another processor (`Thread::target`) before it runs on.
+pub const MOVING: u32 = 32;
 /// Flags that must be looked at before it runs in user mode.
-pub const WORK: u32 = TRIGGERED | RECEIVE_DUE | TRANSFER;
+pub const WORK: u32 = TRIGGERED | RECEIVE_DUE | TRANSFER | MOVING;
 
 /// A message that the kernel sends for a thread.
 #[derive(Clone, Copy)]
@@ -88,6 +92,10 @@ pub struct Thread {
     pub frame_index: Cell<u32>,
     /// 0 to 255, 255 first.
     pub priority: Cell<u8>,
+    /// Number of its processor.
+    pub cpu: Cell<u8>,
+    /// Number of the processor that it goes to when it is MOVING.
+    pub target: Cell<u8>,
     /// Time slice in ns; 0: unlimited.
     pub slice: Cell<u64>,
     /// Processor time used, in TSC ticks.
@@ -189,9 +197,6 @@ macro_rules! cells {
     };
 }
 
-/// A word of memory that user and kernel share.
-pub type Word = Cell<u64>;
-
 cells! {
     /// `abi::Frame` word by word.
     FrameCells of Frame {
@@ -287,6 +292,8 @@ fn blank(id: Id, task: Ref<Task>, utcb: *mut Utcb, plan: &Plan) -> Thread {
         flags: Cell::new(if plan.frame.is_some() { FOREIGN } else { 0 }),
         frame_index: Cell::new(FRAME_NONE as u32),
         priority: Cell::new(plan.priority),
+        cpu: Cell::new(cpu().index),
+        target: Cell::new(cpu().index),
         slice: Cell::new(sched::DEFAULT_SLICE_NS),
         consumed: Cell::new(0),
         pager: Cell::new(plan.pager),

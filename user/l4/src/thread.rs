@@ -6,6 +6,7 @@ use crate::start::Stack;
 use crate::{root, utcb};
 use keel_abi::call::{
     CALL_ID_NEAREST, CALL_LTHREAD_EX_REGS, CALL_THREAD_SCHEDULE, CALL_THREAD_SWITCH, SCHEDULE_PRIORITY,
+    SCHEDULE_PROCESSOR,
 };
 use keel_abi::ids::{ID_LTHREAD_SHIFT, LTHREAD_TASK};
 use keel_abi::memory::{EX_ARGUMENT, EX_CREATE, EX_DELETE, EX_HANDLER, EX_IP, EX_PAGER, EX_SP, EX_START};
@@ -140,6 +141,8 @@ pub struct Schedule {
     pub consumed: u64,
     /// Its time slice in nanoseconds.
     pub slice: u64,
+    /// Number of its processor.
+    pub processor: u64,
 }
 
 /// Sets what `mask` (`SCHEDULE_*`) names and reads the rest.
@@ -152,7 +155,15 @@ pub fn schedule(thread: Id, mask: u64, priority: u64, slice: u64) -> Result<Sche
         partner: Id(after.dx),
         consumed: after.words[0],
         slice: after.words[1],
+        processor: after.words[2],
     })
+}
+
+/// Moves `thread` to another processor.
+pub fn set_processor(thread: Id, processor: u64) -> Result<(), Failure> {
+    let words = [0, 0, processor, 0, 0, 0];
+    let registers = Registers { ax: CALL_THREAD_SCHEDULE, di: thread.0, si: SCHEDULE_PROCESSOR, dx: 0, words };
+    checked(registers).map(|_| ())
 }
 
 /// Sets the priority of `thread`.

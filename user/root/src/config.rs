@@ -594,9 +594,9 @@ mod tests {
 
     #[test]
     fn bounds_hold() {
-        let irqs: String = (0..40).map(|n| format!(" {n}")).collect();
+        let irqs: String = (0..40).fold(String::new(), |line, n| line + &format!(" {n}"));
         assert_eq!(error(&format!("task a {{ image x irq{irqs} }}")), "boot.conf:1: too many: no room for '32'");
-        let tasks: String = (0..20).map(|n| format!("task t{n} {{ image x }}\n")).collect();
+        let tasks: String = (0..20).fold(String::new(), |text, n| text + &format!("task t{n} {{ image x }}\n"));
         assert_eq!(error(&tasks), "boot.conf:17: too many: no room for 't16'");
     }
 }

@@ -96,7 +96,7 @@ fn configuration(modules: &[Module<'_>], claimed: &mut Claimed) -> Config<'stati
     }
 }
 
-fn images<'c>(config: &Config<'c>, modules: &[Module<'_>], claimed: &mut Claimed) -> List<Image, MAX_TASKS> {
+fn images(config: &Config<'_>, modules: &[Module<'_>], claimed: &mut Claimed) -> List<Image, MAX_TASKS> {
     let mut images = List::new();
     for task in config.tasks.iter() {
         let file = module(modules, task.image).unwrap_or_else(|error| refuse(error));

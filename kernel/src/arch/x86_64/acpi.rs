@@ -2,7 +2,7 @@
 //! The one ACPI table that the kernel reads: the MADT, for interrupt controllers (ACPI 6.4, 5.2.12).
 //! Everything is read with bounds; a table that makes no sense is as good as none.
 
-use super::direct;
+use super::{cpu, direct};
 use crate::boot;
 
 /// Address of the I/O APIC where no table says otherwise.
@@ -25,6 +25,10 @@ struct Override {
 pub struct Madt {
     /// Physical address of the first I/O APIC.
     pub io_apic: u64,
+    /// Ids of the local APICs of the processors that can be used.
+    pub processors: [u8; cpu::MAX],
+    /// How many.
+    pub processor_count: usize,
     isa: [Override; ISA_LINES],
 }
 
@@ -37,7 +41,7 @@ impl Madt {
             isa[line].pin = line as u8;
             line += 1;
         }
-        Madt { io_apic: IO_APIC_DEFAULT, isa }
+        Madt { io_apic: IO_APIC_DEFAULT, processors: [0; cpu::MAX], processor_count: 0, isa }
     }
 
     /// The I/O APIC's pin of a line.
@@ -109,6 +113,8 @@ fn find_madt(rsdp: u64) -> Option<&'static [u8]> {
 }
 
 fn parse(table: &[u8]) -> Option<Madt> {
+    const LOCAL_APIC: u8 = 0;
+    const ENABLED: u32 = 1;
     const IO_APIC: u8 = 1;
     const OVERRIDE: u8 = 2;
     let mut madt = Madt::none();
@@ -117,6 +123,10 @@ fn parse(table: &[u8]) -> Option<Madt> {
         let (kind, length) = (table[at], table[at + 1] as usize);
         let entry = table.get(at..at + length).filter(|_| length >= 2)?;
         match kind {
+            LOCAL_APIC if length >= 8 && word32(entry, 4)? & ENABLED != 0 && madt.processor_count < cpu::MAX => {
+                madt.processors[madt.processor_count] = entry[3];
+                madt.processor_count += 1;
+            }
             IO_APIC if length >= 12 && word32(entry, 8)? == 0 => madt.io_apic = word32(entry, 4)? as u64,
             OVERRIDE if length >= 10 && (entry[3] as usize) < ISA_LINES => {
                 let pin = word32(entry, 4)?;

@@ -11,6 +11,8 @@ use keel_abi::call::{IRQ_MODE_EDGE, IRQ_MODE_LEVEL};
 
 /// Vector of the timer.
 pub const TIMER_VECTOR: u64 = 0xf0;
+/// Vector by which another processor asks this one to look at what it has to do.
+pub const KICK_VECTOR: u64 = 0xf1;
 /// Vector of spurious interrupts, which want no end-of-interrupt.
 pub const SPURIOUS_VECTOR: u64 = 0xff;
 /// Vector of interrupt line 0; the others follow, leaving out `int 0x80`.
@@ -24,6 +26,8 @@ mod local {
     pub const TASK_PRIORITY: u64 = 0x80;
     pub const END: u64 = 0xb0;
     pub const SPURIOUS: u64 = 0xf0;
+    pub const COMMAND: u64 = 0x300;
+    pub const TARGET: u64 = 0x310;
     pub const TIMER: u64 = 0x320;
     pub const LINT0: u64 = 0x350;
     pub const LINT1: u64 = 0x360;
@@ -33,6 +37,9 @@ mod local {
     pub const ENABLE: u32 = 1 << 8;
     pub const MASKED: u32 = 1 << 16;
     pub const DIVIDE_BY_1: u32 = 0xb;
+    pub const PENDING: u32 = 1 << 12;
+    pub const INIT: u32 = 0x4500;
+    pub const STARTUP: u32 = 0x4600;
 }
 
 /// I/O APIC registers and entry bits.
@@ -49,7 +56,6 @@ struct State {
     io: Cell<u64>,
     lines: Cell<u32>,
     hz: Cell<u64>,
-    id: Cell<u32>,
     madt: Cell<Madt>,
 }
 
@@ -58,7 +64,6 @@ static STATE: Global<State> = Global::new(State {
     io: Cell::new(0),
     lines: Cell::new(0),
     hz: Cell::new(0),
-    id: Cell::new(0),
     madt: Cell::new(Madt::none()),
 });
 
@@ -88,8 +93,8 @@ fn write_io(register: u32, value: u32) {
     }
 }
 
-/// Silences the old controllers, finds and starts the APICs, calibrates the clock.
-pub fn init(rsdp: u64) {
+/// Silences the old controllers and finds the APICs.
+pub fn find(rsdp: u64) {
     // SAFETY: the interrupt controllers are the kernel's; 0x21 and 0xa1 mask all lines of the old ones.
     unsafe {
         outb(0x21, 0xff);
@@ -104,22 +109,70 @@ pub fn init(rsdp: u64) {
         paging::make_uncached(STATE.local.get());
         paging::make_uncached(madt.io_apic);
     }
-    STATE.id.set(read_local(local::ID) >> 24);
+    let lines = ((read_io(io::VERSION) >> 16 & 0xff) as u64 + 1).min(MAX_LINES) as u32;
+    STATE.lines.set(lines);
+    (0..lines).for_each(|line| write_entry(line, io::MASKED, 0));
+}
+
+/// Measures the boot processor's timer, and begins kernel time.
+pub fn calibrate() {
+    let (tsc, timer) =
+        clock::calibrate(|| write_local(local::TIMER_COUNT, u32::MAX), || read_local(local::TIMER_NOW) as u64);
+    write_local(local::TIMER_COUNT, 0);
+    STATE.hz.set(timer);
+    clock::init(tsc);
+}
+
+/// Starts this processor's local APIC; its timer has no time set yet.
+pub fn init_local() {
+    write_local(local::TIMER_COUNT, 0);
     write_local(local::SPURIOUS, local::ENABLE | SPURIOUS_VECTOR as u32);
     write_local(local::TASK_PRIORITY, 0);
     write_local(local::LINT0, local::MASKED);
     write_local(local::LINT1, local::MASKED);
     write_local(local::TIMER_DIVIDE, local::DIVIDE_BY_1);
-    write_local(local::TIMER, local::MASKED | TIMER_VECTOR as u32);
-    let lines = ((read_io(io::VERSION) >> 16 & 0xff) as u64 + 1).min(MAX_LINES) as u32;
-    STATE.lines.set(lines);
-    (0..lines).for_each(|line| write_entry(line, io::MASKED, 0));
-    let (tsc, timer) =
-        clock::calibrate(|| write_local(local::TIMER_COUNT, u32::MAX), || read_local(local::TIMER_NOW) as u64);
-    write_local(local::TIMER_COUNT, 0);
     write_local(local::TIMER, TIMER_VECTOR as u32);
-    STATE.hz.set(timer);
-    clock::init(tsc);
+}
+
+/// This processor's local APIC's id.
+pub fn own_id() -> u32 {
+    read_local(local::ID) >> 24
+}
+
+/// Ids of the local APICs that the firmware names.
+pub fn processors() -> impl Iterator<Item = u32> {
+    let madt = STATE.madt.get();
+    (0..madt.processor_count).map(move |number| madt.processors[number] as u32)
+}
+
+fn command(target: u32, command: u32) {
+    write_local(local::TARGET, target << 24);
+    write_local(local::COMMAND, command);
+    while read_local(local::COMMAND) & local::PENDING != 0 {
+        core::hint::spin_loop();
+    }
+}
+
+/// Makes another processor enter the kernel.
+pub fn kick(target: u32) {
+    command(target, KICK_VECTOR as u32);
+}
+
+/// Puts another processor back to where it waits to be started.
+pub fn stop(target: u32) {
+    command(target, local::INIT);
+}
+
+/// Starts another processor in real mode at a page below 1 MB (Intel SDM volume 3, 9.4.4.1: INIT, 10 ms, STARTUP twice).
+pub fn start(target: u32, page: u64) {
+    const INIT_NS: u64 = 10_000_000;
+    const STARTUP_NS: u64 = 200_000;
+    stop(target);
+    clock::wait(INIT_NS);
+    for _ in 0..2 {
+        command(target, local::STARTUP | (page >> 12) as u32);
+        clock::wait(STARTUP_NS);
+    }
 }
 
 fn write_entry(line: u32, low: u32, high: u32) {
@@ -142,15 +195,15 @@ fn pin(line: u32) -> u32 {
     STATE.madt.get().pin(line)
 }
 
-/// Sets up a line, masked. Whether it is level triggered.
-pub fn configure(line: u32, mode: u64) -> bool {
+/// Sets up a line to go to a processor's local APIC, masked. Whether it is level triggered.
+pub fn configure(line: u32, mode: u64, target: u32) -> bool {
     let (level, low) = match mode {
         IRQ_MODE_EDGE => (false, false),
         IRQ_MODE_LEVEL => (true, true),
         _ => STATE.madt.get().mode(line),
     };
     let bits = if level { io::LEVEL } else { 0 } | if low { io::ACTIVE_LOW } else { 0 };
-    write_entry(pin(line), io::MASKED | bits | (LINE_VECTOR as u32 + line), STATE.id.get() << 24);
+    write_entry(pin(line), io::MASKED | bits | (LINE_VECTOR as u32 + line), target << 24);
     level
 }
 

@@ -69,6 +69,14 @@ pub fn now() -> u64 {
     ticks_to_ns(rdtsc() - CLOCK.base.get())
 }
 
+/// Waits that many ns.
+pub fn wait(ns: u64) {
+    let end = now() + ns;
+    while now() < end {
+        core::hint::spin_loop();
+    }
+}
+
 /// Converts TSC ticks to ns.
 pub fn ticks_to_ns(ticks: u64) -> u64 {
     ((ticks as u128 * CLOCK.mult.get() as u128) >> SHIFT) as u64

@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What belongs to one processor, found through gs.
 
+use super::tables::{Stack, Tables};
 use crate::deadlines::{Deadline, Deadlines};
+use crate::lock::Lock;
 use crate::refs::Ref;
 use crate::runqueue::RunQueue;
 use crate::sched::Due;
 use crate::thread::Thread;
+use core::arch::asm;
 use core::cell::Cell;
+use core::ptr::null_mut;
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 
 /// The first fields are used by entry.s, by their offsets.
 #[repr(C)]
@@ -29,6 +34,22 @@ pub struct Cpu {
     pub exit_sp: Cell<u64>,
     /// Whether sysret may be used.
     pub exit_sysret: Cell<u64>,
+    /// Its number.
+    pub index: u8,
+    /// Its local APIC's id.
+    pub apic_id: u32,
+    /// Taken at every entry into the kernel.
+    pub lock: Lock,
+    /// It waits for a lock.
+    pub parked: AtomicBool,
+    /// It shall put its registers' content into memory (`lock::settle`).
+    pub request: AtomicBool,
+    /// It holds the locks of all processors.
+    pub exclusive: Cell<bool>,
+    /// Physical address of the top table of the space that is loaded.
+    pub space: Cell<u64>,
+    /// Its descriptors and task state.
+    pub tables: Tables,
     /// The running thread.
     pub current: Cell<Option<Ref<Thread>>>,
     /// Whose fs and gs bases are in the processor.
@@ -57,16 +78,22 @@ pub struct Cpu {
     pub since: Cell<u64>,
 }
 
-// SAFETY: each processor uses only its own.
-unsafe impl Sync for Cpu {}
-
 impl Cpu {
-    const fn new() -> Cpu {
+    /// Processor `index` with its local APIC's id, not running yet.
+    pub const fn new(index: u8, apic_id: u32) -> Cpu {
         Cpu {
             address: Cell::new(0),
             scratch: Cell::new(0),
             frame_top: Cell::new(0),
             stack: Cell::new(0),
+            index,
+            apic_id,
+            lock: Lock::new(),
+            parked: AtomicBool::new(false),
+            request: AtomicBool::new(false),
+            exclusive: Cell::new(false),
+            space: Cell::new(0),
+            tables: Tables::new(),
             exit_ip: Cell::new(0),
             exit_cs: Cell::new(0),
             exit_flags: Cell::new(0),
@@ -95,19 +122,89 @@ impl Cpu {
     }
 }
 
-/// The structure of the boot processor; others will get theirs from the pool.
-static BOOT_CPU: Cpu = Cpu::new();
+/// Processors that are used at most.
+pub const MAX: usize = 16;
+/// Bytes of a processor's kernel stack.
+pub const STACK: usize = 32 << 10;
+
+/// A processor's memory. The page below its stack is not mapped.
+#[repr(C)]
+pub struct Processor {
+    stack: Stack<STACK>,
+    /// What the kernel keeps of it.
+    pub cpu: Cpu,
+}
+
+/// The processors that run, in the order of their numbers.
+static ALL: [AtomicPtr<Cpu>; MAX] = [const { AtomicPtr::new(null_mut()) }; MAX];
+static COUNT: AtomicU32 = AtomicU32::new(0);
+
+/// Makes the structure of a processor in `memory`, which is its own for ever.
+///
+/// # Safety
+/// `memory` is mapped, zero, and large enough.
+pub unsafe fn create(memory: *mut Processor, index: u8, apic_id: u32) -> &'static Cpu {
+    // SAFETY: the caller's contract.
+    let cpu = unsafe {
+        (&raw mut (*memory).cpu).write(Cpu::new(index, apic_id));
+        &(*memory).cpu
+    };
+    cpu.address.set(cpu as *const _ as u64);
+    cpu.stack.set(memory as u64 + STACK as u64);
+    cpu
+}
+
+/// From now on it is one of those that `all` names; its number is the next one.
+pub fn add(cpu: &'static Cpu) {
+    ALL[cpu.index as usize].store(cpu as *const Cpu as *mut Cpu, Ordering::Release);
+    COUNT.store(cpu.index as u32 + 1, Ordering::Release);
+}
+
+/// How many processors run.
+#[inline]
+pub fn count() -> u32 {
+    COUNT.load(Ordering::Relaxed)
+}
+
+/// The processors that run.
+pub fn all() -> impl Iterator<Item = &'static Cpu> {
+    // SAFETY: `add` put live structures there.
+    ALL[..count() as usize].iter().map(|cpu| unsafe { &*cpu.load(Ordering::Acquire) })
+}
+
+/// The boot processor.
+pub fn boot() -> &'static Cpu {
+    // SAFETY: as in `all`; it was added first.
+    unsafe { &*ALL[0].load(Ordering::Relaxed) }
+}
+
+/// The processor of a thread.
+pub fn of(thread: Ref<Thread>) -> &'static Cpu {
+    // SAFETY: a thread is only moved to processors that run.
+    unsafe { &*ALL[thread.cpu.get() as usize].load(Ordering::Relaxed) }
+}
 
 /// This processor's structure.
+#[inline]
 pub fn cpu() -> &'static Cpu {
-    &BOOT_CPU
+    let address: *const Cpu;
+    // SAFETY: gs points to the structure from `tables::init` on, and its first word is its address.
+    unsafe {
+        asm!("mov {}, gs:[0]", out(reg) address, options(pure, nomem, nostack, preserves_flags));
+        &*address
+    }
+}
+
+/// Likewise, where it may not have been set up yet: in a panic.
+pub fn if_set_up() -> Option<&'static Cpu> {
+    (count() > 0).then(cpu)
 }
 
 impl Cpu {
     /// Something of the loaded thread changed: it is loaded anew before it runs on.
     pub fn loaded_changed(&self) {
         if let Some(thread) = self.loaded.take() {
-            super::entry::save_loaded(thread);
+            super::entry::save_loaded(self, thread);
         }
     }
 }

@@ -4,11 +4,12 @@
 use super::cpu::{cpu, Cpu};
 use super::regs::*;
 use super::{apic, cpuid, fpu, paging, tables};
+use crate::fast::Short;
 use crate::pool::POOL;
 use crate::print::log;
 use crate::refs::Ref;
 use crate::thread::{FrameCells, Thread, FOREIGN};
-use crate::{fast, fault, panic, sched, source, syscall};
+use crate::{fast, fault, lock, panic, sched, source, syscall};
 use core::arch::{asm, global_asm};
 use core::mem::offset_of;
 use keel_abi::call::*;
@@ -109,29 +110,51 @@ pub fn poll() {
 /// A system call instruction: the running thread's registers are in its frame.
 extern "C" fn system_call() -> u64 {
     let cpu = cpu();
-    if let Some(thread) = cpu.current.get() {
-        if let Some(frame) = fast::system_call(cpu, thread) {
-            return frame;
+    lock::enter(cpu);
+    match cpu.current.get().map_or(Short::Refused, |thread| fast::system_call(cpu, thread)) {
+        Short::Done(frame) => {
+            lock::leave(cpu);
+            frame
         }
-        // The short way may have changed places and then met a bad frame: then there is no call left to serve.
-        if cpu.current.get() == Some(thread) {
-            syscall::enter(thread);
+        Short::BadFrame => {
+            lock::exclusive(cpu);
+            leave(cpu)
         }
+        Short::Refused => serve_long(cpu),
     }
-    sched::leave()
+}
+
+/// The long way, from this processor's lock on.
+fn serve_long(cpu: &Cpu) -> u64 {
+    lock::exclusive(cpu);
+    // Another processor may have deleted it meanwhile.
+    if let Some(thread) = cpu.current.get() {
+        syscall::enter(thread);
+    }
+    leave(cpu)
+}
+
+/// The end of a long way: the frame to leave with.
+fn leave(cpu: &Cpu) -> u64 {
+    let frame = sched::leave(cpu);
+    lock::leave_exclusive(cpu);
+    frame
 }
 
 /// The same where the short ways are switched off.
 extern "C" fn long_system_call() -> u64 {
-    if let Some(thread) = sched::current() {
-        syscall::enter(thread);
-    }
-    sched::leave()
+    let cpu = cpu();
+    lock::enter(cpu);
+    serve_long(cpu)
 }
 
 /// An exception or interrupt from user mode. The frame's orig_ax word holds the error code.
 extern "C" fn user_exception(vector: u64) -> u64 {
-    if let Some(thread) = sched::current() {
+    let cpu = cpu();
+    lock::enter(cpu);
+    lock::exclusive(cpu);
+    // Another processor may have deleted the thread meanwhile; an interrupt is served all the same.
+    if let Some(thread) = cpu.current.get() {
         let frame = thread.frame();
         let error_code = frame.orig_ax.replace(u64::MAX);
         match vector {
@@ -156,8 +179,10 @@ extern "C" fn user_exception(vector: u64) -> u64 {
             }
             _ => fault::exception(thread, vector, error_code, 0),
         }
+    } else if vector >= FIRST_INTERRUPT {
+        interrupt(vector);
     }
-    sched::leave()
+    leave(cpu)
 }
 
 /// An interrupt in one of the kernel's windows; anything else is a bug.
@@ -165,7 +190,12 @@ extern "C" fn kernel_exception(vector: u64, frame: *const Frame) {
     if vector >= FIRST_INTERRUPT {
         // SAFETY: entry.s built the words from `r15` to `flags` on the kernel stack.
         assert!(unsafe { (*frame).flags } & FLAG_AC == 0, "SMAP was off in the kernel");
+        let cpu = cpu();
+        let idle = lock::exclusive_from_idle(cpu);
         interrupt(vector);
+        if idle {
+            lock::leave_exclusive(cpu);
+        }
         return;
     }
     // SAFETY: as above; `orig_ax` holds the error code.
@@ -187,6 +217,10 @@ fn interrupt(vector: u64) {
             apic::end_of_interrupt();
             sched::timer_interrupt();
         }
+        apic::KICK_VECTOR => {
+            apic::end_of_interrupt();
+            sched::program(cpu());
+        }
         apic::SPURIOUS_VECTOR => {}
         vector if apic::line_of(vector).is_some() => {
             if let Some(line) = apic::line_of(vector) {
@@ -198,8 +232,7 @@ fn interrupt(vector: u64) {
 }
 
 /// Makes `thread` the one whose registers the processor leaves with. False if its frame's ip is no user address.
-pub fn load(thread: Ref<Thread>) -> bool {
-    let cpu = cpu();
+pub fn load(cpu: &Cpu, thread: Ref<Thread>) -> bool {
     if cpu.loaded.get() != Some(thread) {
         change(cpu, thread);
     }
@@ -236,7 +269,7 @@ pub fn charge(thread: Ref<Thread>) {
 /// Changes from the thread whose state is in the processor to another.
 fn change(cpu: &Cpu, thread: Ref<Thread>) {
     let selectors = match cpu.loaded.get() {
-        Some(old) => save_loaded(old),
+        Some(old) => save_loaded(cpu, old),
         None => {
             cpu.since.set(rdtsc());
             tables::selectors()
@@ -244,28 +277,35 @@ fn change(cpu: &Cpu, thread: Ref<Thread>) {
     };
     cpu.loaded.set(Some(thread));
     cpu.frame_top.set(thread.frame_address() + FRAME_TOP);
-    paging::switch(POOL.physical(thread.task.root_table));
-    tables::select_ports(thread.task);
+    paging::switch(cpu, POOL.physical(thread.task.root_table));
+    tables::select_ports(cpu, thread.task);
     // Descriptors first: the selectors that load_bases loads may name them.
-    fpu::change(thread);
+    fpu::change(cpu, thread);
     load_bases(thread.frame(), selectors);
 }
 
 /// Saves what of the loaded thread is only in the processor.
 /// Returns the selectors that it had.
-pub fn save_loaded(thread: Ref<Thread>) -> u64 {
+pub fn save_loaded(cpu: &Cpu, thread: Ref<Thread>) -> u64 {
     let now = rdtsc();
-    thread.consumed.set(thread.consumed.get() + now.wrapping_sub(cpu().since.replace(now)));
+    thread.consumed.set(thread.consumed.get() + now.wrapping_sub(cpu.since.replace(now)));
     save_bases(thread.frame())
 }
 
-/// Drops all that the processor holds of a thread that goes.
-pub fn forget(thread: Ref<Thread>) {
-    let cpu = cpu();
+/// Puts all that this processor's registers hold of threads into memory.
+pub fn unload(cpu: &Cpu) {
+    cpu.loaded_changed();
+    fpu::put_away(cpu);
+}
+
+/// Drops all that the thread's processor holds of it; it is not in user mode.
+pub fn forget(cpu: &Cpu, thread: Ref<Thread>) {
     if cpu.loaded.get() == Some(thread) {
         cpu.loaded.set(None);
     }
-    fpu::forget(thread);
+    if cpu.fpu_owner.get() == Some(thread) {
+        cpu.fpu_owner.set(None);
+    }
 }
 
 #[inline]
@@ -305,9 +345,9 @@ fn load_bases(frame: &FrameCells, selectors: u64) {
     }
 }
 
-/// Leaves the boot code for the first thread.
+/// Leaves the boot code for the first thread; this processor runs exclusively.
 pub fn start() -> ! {
-    let frame = sched::leave();
+    let frame = leave(cpu());
     // SAFETY: `leave` has made everything ready that leave_to_user uses.
     unsafe {
         asm!("mov rsp, {stack}", "mov rax, {frame}", "jmp {leave}", stack = in(reg) cpu().stack.get(),

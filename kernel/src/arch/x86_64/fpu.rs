@@ -3,14 +3,16 @@
 //! where the next thread has them. A thread's first FPU instruction traps and gives it a state; from then on
 //! the state is saved and restored eagerly when the owner changes.
 
-use super::cpu::{cpu, Cpu};
+use super::cpu::{self, cpu, Cpu};
 use super::regs::*;
 use super::{cpuid, tables};
 use crate::global::Global;
+use crate::lock;
 use crate::pool::{Kind, POOL};
 use crate::refs::Ref;
 use crate::thread::Thread;
 use crate::umem::Buffer;
+use crate::word::Word;
 use core::arch::asm;
 use core::cell::Cell;
 use keel_abi::fpage::SPACE_SHIFT;
@@ -47,8 +49,9 @@ struct Parameters {
 
 static PARAMETERS: Global<Parameters> = Global::new(Parameters { mask: Cell::new(3), size: Cell::new(MIN_SIZE) });
 
-/// Chooses the components that are used.
-pub fn init() {
+/// Chooses the components that are used; on each processor.
+pub fn init(cpu: &Cpu) {
+    trap(cpu, true);
     if cpuid::has_xsave() {
         let mask = cpuid::xsave_components() & COMPONENTS;
         // SAFETY: OSXSAVE is on and the components are offered.
@@ -56,7 +59,6 @@ pub fn init() {
         PARAMETERS.mask.set(mask);
         PARAMETERS.size.set((cpuid::xsave_size() as usize).min(MAX_SIZE));
     }
-    trap(cpu(), true);
 }
 
 /// Bytes of a state.
@@ -130,8 +132,7 @@ fn trap(cpu: &Cpu, on: bool) {
 }
 
 /// Another thread's registers are loaded: its FPU state if it has one, else the FPU traps.
-pub fn change(thread: Ref<Thread>) {
-    let cpu = cpu();
+pub fn change(cpu: &Cpu, thread: Ref<Thread>) {
     match thread.fpu.get() {
         None => trap(cpu, true),
         Some(state) => {
@@ -144,13 +145,14 @@ pub fn change(thread: Ref<Thread>) {
         }
     }
     if thread.extra.get().is_some() || cpu.extra_loaded.get() {
-        reload_extra(thread);
+        load_extra(cpu, thread);
     }
 }
 
-/// Saves what is in the FPU to its owner; the FPU must not trap.
-fn put_away(cpu: &Cpu) {
+/// Saves what is in the FPU to its owner, who is not loaded or will be loaded anew.
+pub fn put_away(cpu: &Cpu) {
     if let Some(state) = cpu.fpu_owner.take().and_then(|owner| owner.fpu.get()) {
+        trap(cpu, false);
         state.save();
     }
 }
@@ -158,7 +160,7 @@ fn put_away(cpu: &Cpu) {
 /// Gives the running thread an FPU state at its first FPU instruction.
 pub fn switch_on(thread: Ref<Thread>) -> Result<(), Error> {
     state_of(thread)?;
-    change(thread);
+    change(cpu(), thread);
     Ok(())
 }
 
@@ -184,14 +186,7 @@ pub fn copy_out(thread: Ref<Thread>, buffer: &Buffer) {
             &fresh
         }
         Some(state) => {
-            let cpu = cpu();
-            if cpu.fpu_owner.get() == Some(thread) {
-                trap(cpu, false);
-                state.save();
-                trap(cpu, true);
-                // The running thread's own setting comes back when it is loaded.
-                cpu.loaded_changed();
-            }
+            settle(thread);
             // SAFETY: an object of at least `size()` bytes; only those are read below.
             unsafe { &*state.as_ptr() }
         }
@@ -209,27 +204,23 @@ pub fn copy_in(thread: Ref<Thread>, buffer: &Buffer) -> Result<(), Error> {
         return Err(Error::Invalid);
     }
     let state = state_of(thread)?;
-    let cpu = cpu();
-    if cpu.fpu_owner.get() == Some(thread) {
-        cpu.fpu_owner.set(None);
-        cpu.loaded_changed();
-    }
+    settle(thread);
     // SAFETY: both have `size()` bytes and differ.
     unsafe { core::ptr::copy_nonoverlapping(copy.0.as_ptr().cast::<u8>(), state.as_ptr().cast::<u8>(), size()) };
     Ok(())
 }
 
-/// The processor forgets a thread that goes.
-pub fn forget(thread: Ref<Thread>) {
-    let cpu = cpu();
+/// Makes sure that a thread's state is in memory, and read from there before it runs on.
+fn settle(thread: Ref<Thread>) {
+    let cpu = cpu::of(thread);
     if cpu.fpu_owner.get() == Some(thread) {
-        cpu.fpu_owner.set(None);
+        lock::settle(cpu);
     }
 }
 
 /// Frees a thread's states.
 pub fn drop_states(thread: Ref<Thread>) {
-    // SAFETY: `forget` and the thread's end leave no other reference.
+    // SAFETY: `entry::forget` and the thread's end leave no other reference.
     unsafe {
         if let Some(state) = thread.fpu.take() {
             POOL.give(state.as_ptr().cast(), Kind::Fpu);
@@ -256,7 +247,7 @@ pub fn extra_of(thread: Ref<Thread>) -> Result<Ref<Extra>, Error> {
 }
 
 /// Whether debug registers 0 to 3, 6, 7 may have these values: user addresses, no reserved bits.
-pub fn is_valid_debug(words: &[Cell<u64>]) -> bool {
+pub fn is_valid_debug(words: &[Word]) -> bool {
     /// DR7: no general detect; bit 10 reads as one.
     const DR7_VALID: u64 = 0xffff_07ff;
     let addresses = words[..4].iter().all(|address| address.get() >> SPACE_SHIFT == 0);
@@ -265,27 +256,31 @@ pub fn is_valid_debug(words: &[Cell<u64>]) -> bool {
 
 impl Extra {
     /// Sets debug registers 0 to 3, 6, 7, which were checked.
-    pub fn set_debug(&self, words: &[Cell<u64>]) {
+    pub fn set_debug(&self, words: &[Word]) {
         self.debug.iter().zip(words).for_each(|(cell, word)| cell.set(word.get()));
     }
 
     /// Reads them.
-    pub fn get_debug(&self, words: &[Cell<u64>]) {
+    pub fn get_debug(&self, words: &[Word]) {
         self.debug.iter().zip(words).for_each(|(cell, word)| word.set(cell.get()));
     }
 
     /// Sets the descriptors, which were checked.
-    pub fn set_tls(&self, words: &[Cell<u64>]) {
+    pub fn set_tls(&self, words: &[Word]) {
         self.tls.iter().zip(words).for_each(|(cell, word)| cell.set(word.get()));
     }
 }
 
-/// Loads a thread's debug registers and descriptors, or none, if it is the one that is loaded.
-pub fn reload_extra(thread: Ref<Thread>) {
-    let cpu = cpu();
-    if cpu.loaded.get() != Some(thread) {
-        return;
+/// A thread's debug registers or descriptors changed: they are loaded anew before it runs on.
+pub fn extra_changed(thread: Ref<Thread>) {
+    let cpu = cpu::of(thread);
+    if cpu.loaded.get() == Some(thread) {
+        lock::settle(cpu);
     }
+}
+
+/// Loads a thread's debug registers and descriptors, or none.
+fn load_extra(cpu: &Cpu, thread: Ref<Thread>) {
     let extra = thread.extra.get();
     cpu.extra_loaded.set(extra.is_some());
     let debug: [u64; 6] = core::array::from_fn(|number| extra.map_or(0, |extra| extra.debug[number].get()));

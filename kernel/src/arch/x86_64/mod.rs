@@ -12,6 +12,7 @@ pub mod multiboot;
 pub mod paging;
 pub mod regs;
 pub mod serial;
+pub mod smp;
 pub mod start;
 pub mod tables;
 

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Page-table entries and the kernel's own tables (Intel SDM volume 3, chapter 4).
 
+use super::cpu::{self, cpu, Cpu};
 use super::regs::{invlpg, read_cr3, write_cr3};
 use super::{cpuid, direct, DIRECT, OFFSET};
+use crate::lock;
 use crate::pool::{Kind, POOL};
 use keel_abi::fpage::*;
 
@@ -80,19 +82,32 @@ pub fn table(physical: u64) -> *mut u64 {
     direct(physical).cast()
 }
 
-/// Drops the translation of an address, if the space with top table `root` is the present one.
+/// Before an entry of the space with top table `root` is changed: no other processor uses the space.
+pub fn exclude(root: u64) {
+    let own = cpu().index;
+    cpu::all().filter(|cpu| cpu.index != own && cpu.space.get() == root).for_each(lock::settle);
+}
+
+/// Drops the translation of an address, after an entry of the space with top table `root` was changed.
 pub fn flush(root: u64, address: u64) {
-    if read_cr3() == root {
+    if cpu().space.get() == root {
         invlpg(address);
     }
 }
 
 /// Makes the space with top table `root` the present one.
-pub fn switch(root: u64) {
-    if read_cr3() != root {
+#[inline]
+pub fn switch(cpu: &Cpu, root: u64) {
+    if cpu.space.get() != root {
+        cpu.space.set(root);
         // SAFETY: every top table has the kernel's half.
         unsafe { write_cr3(root) };
     }
+}
+
+/// Goes to the kernel's own space.
+pub fn leave(cpu: &Cpu) {
+    switch(cpu, image_physical(&raw const boot_pml4));
 }
 
 unsafe extern "C" {
@@ -223,6 +238,60 @@ pub unsafe fn make_uncached(physical: u64) {
     invlpg(address);
 }
 
+/// Where the processors' own memory lies (`cpu::Processor`).
+const PROCESSORS: u64 = 0xffff_c000_0000_0000;
+
+/// Maps fresh pages for processor `index`, with nothing below them: the address.
+///
+/// # Safety
+/// Called at boot, once for each index, the first time before a task is made.
+pub unsafe fn map_processor(index: u8, bytes: usize) -> *mut u8 {
+    let base = PROCESSORS + index as u64 * span(1) + PAGE_SIZE;
+    for page in 0..bytes.div_ceil(PAGE_SIZE as usize) as u64 {
+        // SAFETY: the caller's contract; the address is used for this alone.
+        unsafe { map_page(base + page * PAGE_SIZE, new_page() | PRESENT | WRITE | NO_EXECUTE) };
+    }
+    base as *mut u8
+}
+
+/// A page of the pool, zero, for ever: its physical address.
+fn new_page() -> u64 {
+    let page = POOL.take_zeroed(POOL.root_account(), Kind::Table).expect("the pool is larger than the boot needs");
+    POOL.physical(page)
+}
+
+/// Enters a page in the kernel's own tables.
+///
+/// # Safety
+/// Nothing is mapped at the address, and the entry keeps the kernel's invariants.
+unsafe fn map_page(address: u64, entry: u64) {
+    let mut at = (&raw mut boot_pml4).cast::<u64>();
+    // SAFETY: tables of the kernel, reached through the direct map.
+    unsafe {
+        for level in (1..=TOP_LEVEL).rev() {
+            let entry = at.add(slot(address, level));
+            if *entry & PRESENT == 0 {
+                *entry = new_page() | PRESENT | WRITE;
+            }
+            at = table(*entry & ADDRESS);
+        }
+        *at.add(slot(address, 0)) = entry;
+    }
+}
+
+/// A top table with the kernel's half and the first 2 MB one-to-one, below 4 GB, for processors that start.
+pub fn starting_tables() -> u64 {
+    let tables = [(); 3].map(|()| new_page());
+    // SAFETY: fresh pages; the pool lies below 4 GB.
+    unsafe {
+        copy_kernel_half(table(tables[0]));
+        *table(tables[0]) = tables[1] | PRESENT | WRITE;
+        *table(tables[1]) = tables[2] | PRESENT | WRITE;
+        *table(tables[2]) = PRESENT | WRITE | LARGE;
+    }
+    tables[0]
+}
+
 /// Copies the kernel's half into a fresh top table.
 ///
 /// # Safety
@@ -237,12 +306,4 @@ pub unsafe fn copy_kernel_half(root: *mut u64) {
 /// Physical address of something in the kernel's image.
 pub fn image_physical<T>(pointer: *const T) -> u64 {
     pointer as u64 - OFFSET
-}
-
-/// If the space with top table `root` is the present one, goes to the kernel's own.
-pub fn leave(root: u64) {
-    if read_cr3() == root {
-        // SAFETY: the boot table has the kernel's half.
-        unsafe { write_cr3(image_physical(&raw const boot_pml4)) };
-    }
 }

@@ -128,6 +128,7 @@ macro_rules! write_register {
         }
     };
 }
+read_register!(read_sp, "rsp");
 read_register!(read_cr0, "cr0");
 read_register!(read_cr2, "cr2");
 read_register!(read_cr3, "cr3");

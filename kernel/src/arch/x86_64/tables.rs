@@ -2,7 +2,7 @@
 //! Descriptor tables, task state segment with the port bitmap, system-call registers.
 //! The selectors are those that 64-bit Linux programs expect to see.
 
-use super::cpu::cpu;
+use super::cpu::{self, cpu, Cpu};
 use super::entry::{FLAGS_CLEARED, VECTOR_INT80};
 use super::regs::*;
 use crate::global::Global;
@@ -46,7 +46,8 @@ struct Tss {
     ports: Cell<u16>,
 }
 
-#[repr(C, align(4096))]
+/// 104 bytes of TSS: the bitmap must start inside the first 64 KB of the segment.
+#[repr(C, align(128))]
 struct TssAndPorts {
     tss: Tss,
     bitmap: [Cell<u64>; io::WORDS],
@@ -54,37 +55,43 @@ struct TssAndPorts {
     end: Cell<u64>,
 }
 
+/// A stack of that many bytes.
 #[repr(C, align(16))]
-struct Stack([Cell<u8>; IST_STACK]);
+pub struct Stack<const SIZE: usize>([Cell<u8>; SIZE]);
 
-struct State {
+/// A processor's own tables.
+pub struct Tables {
     gdt: [Cell<u64>; DESCRIPTORS],
-    idt: [[Cell<u64>; 2]; 256],
     /// Number of the task whose ports are in the bitmap, 0 for none.
     ports_of: Cell<u32>,
+    state: TssAndPorts,
+    ist: [Stack<IST_STACK>; 3],
 }
 
-static STATE: Global<State> = Global::new(State {
-    gdt: [const { Cell::new(0) }; DESCRIPTORS],
-    idt: [const { [const { Cell::new(0) }; 2] }; 256],
-    ports_of: Cell::new(0),
-});
-/// 104 bytes of TSS: the bitmap must start inside the first 64 KB of the segment.
-static TASK_STATE: Global<TssAndPorts> = Global::new(TssAndPorts {
-    tss: Tss {
-        reserved0: 0,
-        rsp0: Cell::new(0),
-        rsp1_2: [0; 2],
-        reserved1: 0,
-        ist: [const { Cell::new(0) }; 7],
-        reserved2: 0,
-        reserved3: 0,
-        ports: Cell::new(NO_PORTS),
-    },
-    bitmap: [const { Cell::new(u64::MAX) }; io::WORDS],
-    end: Cell::new(u64::MAX),
-});
-static IST_STACKS: Global<[Stack; 3]> = Global::new([const { Stack([const { Cell::new(0) }; IST_STACK]) }; 3]);
+impl Tables {
+    /// Empty ones.
+    pub const fn new() -> Tables {
+        let tss = Tss {
+            reserved0: 0,
+            rsp0: Cell::new(0),
+            rsp1_2: [0; 2],
+            reserved1: 0,
+            ist: [const { Cell::new(0) }; 7],
+            reserved2: 0,
+            reserved3: 0,
+            ports: Cell::new(NO_PORTS),
+        };
+        Tables {
+            gdt: [const { Cell::new(0) }; DESCRIPTORS],
+            ports_of: Cell::new(0),
+            state: TssAndPorts { tss, bitmap: [const { Cell::new(u64::MAX) }; io::WORDS], end: Cell::new(u64::MAX) },
+            ist: [const { Stack([const { Cell::new(0) }; IST_STACK]) }; 3],
+        }
+    }
+}
+
+/// The interrupt descriptors are the same on all processors.
+static IDT: Global<[[Cell<u64>; 2]; 256]> = Global::new([const { [const { Cell::new(0) }; 2] }; 256]);
 
 /// A bitmap offset beyond the segment's limit: no port is allowed.
 const NO_PORTS: u16 = u16::MAX;
@@ -93,16 +100,18 @@ const TSS_LIMIT: u64 = (core::mem::offset_of!(TssAndPorts, end)) as u64;
 /// Offset of the bitmap.
 const PORTS_OFFSET: u16 = core::mem::offset_of!(TssAndPorts, bitmap) as u16;
 
-/// Fills and loads the tables.
-pub fn init() {
-    fill_gdt();
-    fill_idt();
-    set_entry_stack(cpu().stack.get());
-    for (number, stack) in IST_STACKS.iter().enumerate() {
-        set_ist(number, stack.0.as_ptr() as u64 + IST_STACK as u64);
+/// Fills and loads this processor's tables; from here on gs points to its structure.
+pub fn init(cpu: &Cpu) {
+    fill_gdt(cpu);
+    if cpu.index == 0 {
+        fill_idt();
     }
-    let gdtr = Pointer { limit: (DESCRIPTORS * 8 - 1) as u16, base: STATE.gdt.as_ptr() as u64 };
-    let idtr = Pointer { limit: 256 * 16 - 1, base: STATE.idt.as_ptr() as u64 };
+    set_entry_stack(cpu, cpu.stack.get());
+    for (number, stack) in cpu.tables.ist.iter().enumerate() {
+        set_ist(cpu, number, stack.0.as_ptr() as u64 + IST_STACK as u64);
+    }
+    let gdtr = Pointer { limit: (DESCRIPTORS * 8 - 1) as u16, base: cpu.tables.gdt.as_ptr() as u64 };
+    let idtr = Pointer { limit: 256 * 16 - 1, base: IDT.as_ptr() as u64 };
     // The local table must be loaded with nothing: after a reset it is usable and begins at address 0, where a user
     // could lay a gate into the kernel.
     // SAFETY: the tables are statics and complete; the far return loads the kernel's code selector.
@@ -111,7 +120,7 @@ pub fn init() {
             "ltr {tss:x}", "lldt {null:x}",
             gdt = in(reg) &gdtr, idt = in(reg) &idtr, ss = in(reg) KERNEL_SS as u32, cs = const KERNEL_CS,
             t = out(reg) _, tss = in(reg) TSS as u32, null = in(reg) 0);
-        wrmsr(MSR_GS_BASE, cpu().address.get());
+        wrmsr(MSR_GS_BASE, cpu.address.get());
         wrmsr(MSR_KERNEL_GS_BASE, 0);
         wrmsr(MSR_STAR, (USER_CS32 as u64) << 48 | (KERNEL_CS as u64) << 32);
         let entry = match (boot::uses_short_ways(), boot::clears_registers()) {
@@ -144,9 +153,9 @@ struct Pointer {
     base: u64,
 }
 
-fn fill_gdt() {
-    let tss = &raw const *TASK_STATE as u64;
-    let set = |selector: u16, value: u64| STATE.gdt[selector as usize / 8].set(value);
+fn fill_gdt(cpu: &Cpu) {
+    let tss = &raw const cpu.tables.state as u64;
+    let set = |selector: u16, value: u64| cpu.tables.gdt[selector as usize / 8].set(value);
     set(KERNEL_CS, 0x00af_9b00_0000_ffff);
     set(KERNEL_SS, 0x00cf_9300_0000_ffff);
     set(USER_CS32, 0x00cf_fb00_0000_ffff);
@@ -154,14 +163,14 @@ fn fill_gdt() {
     set(USER_CS, 0x00af_fb00_0000_ffff);
     set(TSS, TSS_LIMIT & 0xffff | (tss & 0xff_ffff) << 16 | 0x89 << 40 | (tss >> 24 & 0xff) << 56);
     set(TSS + 8, tss >> 32);
-    // Processor number 0 in the limit, as lsl reads it.
-    STATE.gdt[CPU_NUMBER].set(0x0040_f500_0000_0000);
+    // The processor's number in the limit, as lsl reads it.
+    cpu.tables.gdt[CPU_NUMBER].set(0x0040_f500_0000_0000 | cpu.index as u64);
 }
 
 fn fill_idt() {
     // Vectors that a user may raise by `int n`: #BP, #OF and the gate of 32-bit Linux.
     const USER_VECTORS: [usize; 3] = [3, 4, VECTOR_INT80 as usize];
-    for (vector, gate) in STATE.idt.iter().enumerate() {
+    for (vector, gate) in IDT.iter().enumerate() {
         let (handler, ist) = match vector {
             1 => (debug_entry as *const () as u64, 1),
             2 => (nmi_entry as *const () as u64, 2),
@@ -181,46 +190,48 @@ fn fill_idt() {
     }
 }
 
-fn set_ist(number: usize, top: u64) {
-    let field = &raw const TASK_STATE.tss.ist;
-    // SAFETY: inside the static; the structure is packed to 4 bytes as the processor wants it.
+fn set_ist(cpu: &Cpu, number: usize, top: u64) {
+    let field = &raw const cpu.tables.state.tss.ist;
+    // SAFETY: inside the structure; the structure is packed to 4 bytes as the processor wants it.
     unsafe { field.cast::<u64>().cast_mut().add(number).write_unaligned(top) };
 }
 
 /// Sets where an entry from user mode finds a stack.
-fn set_entry_stack(top: u64) {
-    let field = &raw const TASK_STATE.tss.rsp0;
+fn set_entry_stack(cpu: &Cpu, top: u64) {
+    let field = &raw const cpu.tables.state.tss.rsp0;
     // SAFETY: as above.
     unsafe { field.cast::<u64>().cast_mut().write_unaligned(top) };
 }
 
-fn set_ports_offset(offset: u16) {
-    let field = &raw const TASK_STATE.tss.ports;
+fn set_ports_offset(cpu: &Cpu, offset: u16) {
+    let field = &raw const cpu.tables.state.tss.ports;
     // SAFETY: as above.
     unsafe { field.cast::<u16>().cast_mut().write_unaligned(offset) };
 }
 
 /// Allows the ports of a task if they are in the bitmap already; otherwise the first use faults.
 #[inline]
-pub fn select_ports(task: Ref<Task>) {
-    set_ports_offset(if STATE.ports_of.get() == task.number { PORTS_OFFSET } else { NO_PORTS });
+pub fn select_ports(cpu: &Cpu, task: Ref<Task>) {
+    set_ports_offset(cpu, if cpu.tables.ports_of.get() == task.number { PORTS_OFFSET } else { NO_PORTS });
 }
 
 /// Copies the ports of the running task into the bitmap. False if it has none, or they are there already.
 pub fn load_ports(task: Ref<Task>) -> bool {
-    if STATE.ports_of.get() == task.number || !io::load(task, &TASK_STATE.bitmap) {
+    let cpu = cpu();
+    if cpu.tables.ports_of.get() == task.number || !io::load(task, &cpu.tables.state.bitmap) {
         return false;
     }
-    STATE.ports_of.set(task.number);
-    set_ports_offset(PORTS_OFFSET);
+    cpu.tables.ports_of.set(task.number);
+    set_ports_offset(cpu, PORTS_OFFSET);
     true
 }
 
-/// The ports of a task have changed: the bitmap is stale.
+/// The ports of a task have changed: the bitmaps are stale. A processor that runs the task reads the offset at its next
+/// port instruction.
 pub fn forget_ports(task: Ref<Task>) {
-    if STATE.ports_of.get() == task.number {
-        STATE.ports_of.set(0);
-        set_ports_offset(NO_PORTS);
+    for cpu in cpu::all().filter(|cpu| cpu.tables.ports_of.get() == task.number) {
+        cpu.tables.ports_of.set(0);
+        set_ports_offset(cpu, NO_PORTS);
     }
 }
 
@@ -241,14 +252,14 @@ pub fn is_user_descriptor(descriptor: u64) -> bool {
 /// Loads the thread-local descriptors.
 pub fn set_tls(descriptors: [u64; 3]) {
     for (number, descriptor) in descriptors.into_iter().enumerate() {
-        STATE.gdt[TLS_FIRST + number].set(descriptor);
+        cpu().tables.gdt[TLS_FIRST + number].set(descriptor);
     }
 }
 
 /// Whether a selector may be loaded in user mode: null, user data, 32-bit or 64-bit code, thread-local if present.
 fn is_loadable(selector: u16) -> bool {
     let index = selector as usize / 8;
-    let local = (TLS_FIRST..TLS_FIRST + 3).contains(&index) && STATE.gdt[index].get() >> 47 & 1 == 1;
+    let local = (TLS_FIRST..TLS_FIRST + 3).contains(&index) && cpu().tables.gdt[index].get() >> 47 & 1 == 1;
     selector <= 3 || selector == USER_SS || local && selector & 7 == 3
 }
 

@@ -2,6 +2,7 @@
 //! The cases, a file for each topic of `docs/abi.md`.
 
 use crate::case::Case;
+use keel_l4::info::info;
 
 mod debug;
 mod exceptions;
@@ -20,6 +21,7 @@ mod ipc_order;
 mod maps;
 mod notify;
 mod ports;
+mod processors;
 mod quota;
 mod schedule;
 mod services;
@@ -30,6 +32,15 @@ mod tasks;
 mod unmap;
 mod unmap_task;
 mod window;
+
+/// The cases of a topic that can run here: on a single processor others for several ones.
+pub fn runnable(cases: &'static [Case]) -> &'static [Case] {
+    if cases.as_ptr() == processors::CASES.as_ptr() && info().processors == 1 {
+        processors::ALONE
+    } else {
+        cases
+    }
+}
 
 /// All topics in the order in which they run: what others rely on comes first.
 pub const ALL: &[(&str, &[Case])] = &[
@@ -53,6 +64,7 @@ pub const ALL: &[(&str, &[Case])] = &[
     ("exchange", exchange::CASES),
     ("tasks", tasks::CASES),
     ("schedule", schedule::CASES),
+    ("processors", processors::CASES),
     ("sources", sources::CASES),
     ("ports", ports::CASES),
     ("quota", quota::CASES),

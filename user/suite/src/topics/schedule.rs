@@ -31,7 +31,7 @@ pub const CASES: &[Case] = &[
     ("priority-out-of-range", out_of_range),
     ("another-clan's-denied", denied),
     ("nobody", nobody),
-    ("preempter-and-processor-not-supported", not_supported),
+    ("preempter-not-supported", not_supported),
     ("unknown-bits", unknown_bits),
     ("switch-yields", switch_yields),
     ("switch-to-a-thread", switch_to),
@@ -239,10 +239,6 @@ fn nobody() -> Outcome {
 
 fn not_supported() -> Outcome {
     refused!("a preempter", schedule(utcb::my_id(), SCHEDULE_PREEMPTER, 0, 0), Call NotSupported);
-    let words = [0, 0, 1, 0, 0, 0];
-    let registers = Registers { ax: CALL_THREAD_SCHEDULE, di: utcb::my_id().0, si: SCHEDULE_PROCESSOR, dx: 0, words };
-    refused!("processor 1", checked(registers), Call NotSupported);
-    schedule(utcb::my_id(), SCHEDULE_PROCESSOR, 0, 0)?;
     Ok(())
 }
 

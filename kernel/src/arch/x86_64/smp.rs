@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Starts the processors: the one that boots, and the others one by one.
+
+use super::cpu::{self, Cpu, Processor};
+use super::multiboot::Information;
+use super::regs::*;
+use super::{apic, clock, direct, entry, fpu, paging, start, tables};
+use crate::lock;
+use crate::print::log;
+use core::arch::global_asm;
+use core::hint::spin_loop;
+use core::sync::atomic::{AtomicBool, Ordering};
+use keel_abi::fpage::PAGE_SIZE;
+
+global_asm!(
+    include_str!("smp.s"),
+    MSR_EFER = const MSR_EFER,
+    EFER = const EFER_BITS,
+    CR0 = const CR0_BITS as i32,
+    CR0_CLEAR = const CR0_CLEAR as i32,
+    CR4 = const CR4_BITS,
+    enter = sym enter,
+);
+
+unsafe extern "C" {
+    static ap_start: u8;
+    static ap_end: u8;
+    static ap_gdt_address: u8;
+    static ap_target: u8;
+    static ap_tables: u8;
+    static ap_stack: u8;
+    static ap_cpu: u8;
+}
+
+/// Pages below 1 MB that are the firmware's neither by the memory map nor by custom.
+const LOW_PAGES: core::ops::Range<u64> = 0x1000..0x9_f000;
+/// How long a processor may take to start, in ns.
+const PATIENCE_NS: u64 = 1_000_000_000;
+
+/// The processor that is being started has reached the kernel.
+static STARTED: AtomicBool = AtomicBool::new(false);
+
+/// Sets up the processor that boots. From here on it runs exclusively.
+pub fn start_boot_processor() {
+    let cpu = make(0, apic::own_id());
+    prepare(cpu);
+    cpu::add(cpu);
+    lock::begin(cpu);
+}
+
+fn make(index: u8, apic_id: u32) -> &'static Cpu {
+    // SAFETY: once for each index, the first before any task; the memory is the processor's for ever.
+    unsafe { cpu::create(paging::map_processor(index, size_of::<Processor>()).cast(), index, apic_id) }
+}
+
+/// What every processor does for itself.
+fn prepare(cpu: &Cpu) {
+    start::enable_features();
+    tables::init(cpu);
+    fpu::init(cpu);
+    apic::init_local();
+}
+
+/// Starts the other processors, at most `limit` in all. What the loader left below 1 MB is lost.
+pub fn start_others(loader: &Information, limit: usize) {
+    let others = apic::processors().filter(|id| *id != cpu::boot().apic_id).take(limit.clamp(1, cpu::MAX) - 1);
+    let page = LOW_PAGES.step_by(PAGE_SIZE as usize).find(|page| {
+        let end = page + PAGE_SIZE;
+        loader.memory().any(|piece| piece.usable && piece.start <= *page && end <= piece.end)
+            && !loader.modules().any(|module| module.start < end && *page < module.end)
+    });
+    let mut tables = 0;
+    for apic_id in others {
+        let Some(page) = page else {
+            log!("no page below 1 MB is free: the other processors are not started");
+            break;
+        };
+        if tables == 0 {
+            tables = paging::starting_tables();
+        }
+        let cpu = make(cpu::count() as u8, apic_id);
+        fill(page, tables, cpu);
+        STARTED.store(false, Ordering::Relaxed);
+        apic::start(apic_id, page);
+        let end = clock::now() + PATIENCE_NS;
+        while !STARTED.load(Ordering::Acquire) && clock::now() < end {
+            spin_loop();
+        }
+        if !STARTED.load(Ordering::Acquire) {
+            apic::stop(apic_id);
+            log!("the processor with APIC id {apic_id} does not start");
+            break;
+        }
+        lock::add(cpu::boot(), cpu);
+        cpu::add(cpu);
+    }
+    if cpu::count() == 1 {
+        lock::alone();
+    }
+}
+
+/// Copies the code of smp.s to `page` and fills in its words.
+fn fill(page: u64, tables: u64, cpu: &Cpu) {
+    let begin = &raw const ap_start;
+    let place = |word: *const u8| direct(page + (word as u64 - begin as u64));
+    // SAFETY: a page of RAM in nobody's use; the words lie in it.
+    unsafe {
+        core::ptr::copy_nonoverlapping(begin, direct(page), (&raw const ap_end) as usize - begin as usize);
+        for relative in [&raw const ap_gdt_address, &raw const ap_target] {
+            let word = place(relative).cast::<u32>();
+            word.write_unaligned(word.read_unaligned() + page as u32);
+        }
+        place(&raw const ap_tables).cast::<u32>().write_unaligned(tables as u32);
+        place(&raw const ap_stack).cast::<u64>().write_unaligned(cpu.stack.get());
+        place(&raw const ap_cpu).cast::<u64>().write_unaligned(cpu as *const Cpu as u64);
+    }
+}
+
+/// A further processor, in long mode on its own stack.
+extern "C" fn enter(cpu: &'static Cpu) -> ! {
+    paging::leave(cpu);
+    prepare(cpu);
+    STARTED.store(true, Ordering::Release);
+    while cpu::count() <= cpu.index as u32 {
+        spin_loop();
+    }
+    lock::exclusive_from_idle(cpu);
+    entry::start()
+}

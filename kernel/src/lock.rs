@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Who may run kernel code when.
+//!
+//! Each processor has a lock, and every entry from user mode takes its own: under it run the short ways of `fast`, which
+//! touch only what belongs to this processor. All else runs *exclusively*: with the locks of all processors, taken in
+//! order behind one gate. So the long ways may believe that they are alone, and what they look at stays as it is.
+//!
+//! A processor whose lock another one holds is in user mode, idle, or waits here. What it holds of a thread in its
+//! registers (bases, FPU, translations) is had by `settle`: it comes in, puts all of that into memory, and goes on waiting.
+//!
+//! The locks are plain words that whoever runs may take. Queues (tickets, MCS) would be fairer on a bare machine, but
+//! where processors are themselves scheduled, each hand-over to one that does not run costs its whole absence.
+
+use crate::arch::cpu::{self, cpu, Cpu};
+use crate::arch::{apic, entry, paging};
+use core::hint::spin_loop;
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+/// A lock.
+pub struct Lock {
+    held: AtomicBool,
+    waiting: AtomicU32,
+}
+
+impl Lock {
+    /// Held by nobody.
+    pub const fn new() -> Lock {
+        Lock { held: AtomicBool::new(false), waiting: AtomicU32::new(0) }
+    }
+
+    /// Takes it; meanwhile this processor serves requests of the one that holds it.
+    #[inline]
+    fn take(&self, cpu: &Cpu) {
+        if self.held.swap(true, Ordering::Acquire) {
+            self.wait(cpu);
+        }
+    }
+
+    #[cold]
+    fn wait(&self, cpu: &Cpu) {
+        cpu.parked.store(true, Ordering::SeqCst);
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+        while self.held.load(Ordering::Relaxed) || self.held.swap(true, Ordering::Acquire) {
+            if cpu.request.load(Ordering::SeqCst) {
+                entry::unload(cpu);
+                paging::leave(cpu);
+                cpu.request.store(false, Ordering::SeqCst);
+            }
+            spin_loop();
+        }
+        self.waiting.fetch_sub(1, Ordering::Relaxed);
+        cpu.parked.store(false, Ordering::SeqCst);
+    }
+
+    #[inline]
+    fn release(&self) {
+        self.held.store(false, Ordering::Release);
+    }
+
+    fn is_wanted(&self) -> bool {
+        self.waiting.load(Ordering::Relaxed) > 0
+    }
+}
+
+/// Who wants all locks waits here first, so that two of them never hold half each.
+static GATE: Lock = Lock::new();
+
+/// An entry from user mode: takes this processor's lock.
+#[inline]
+pub fn enter(cpu: &Cpu) {
+    cpu.lock.take(cpu);
+}
+
+/// The end of a short way: gives this processor's lock back.
+#[inline]
+pub fn leave(cpu: &Cpu) {
+    cpu.lock.release();
+}
+
+/// From this processor's lock to the locks of all. Everything may have changed when it returns.
+pub fn exclusive(cpu: &Cpu) {
+    if cpu::count() > 1 {
+        cpu.lock.release();
+        take_all(cpu);
+    }
+    cpu.exclusive.set(true);
+}
+
+fn take_all(cpu: &Cpu) {
+    GATE.take(cpu);
+    cpu::all().for_each(|other| other.lock.take(cpu));
+}
+
+/// From nothing to the locks of all: an interrupt outside of user mode. Whether they were not held before.
+pub fn exclusive_from_idle(cpu: &Cpu) -> bool {
+    if cpu.exclusive.replace(true) {
+        return false;
+    }
+    match cpu::count() {
+        1 => cpu.lock.take(cpu),
+        _ => take_all(cpu),
+    }
+    true
+}
+
+/// The end of a long way: gives all locks back.
+pub fn leave_exclusive(cpu: &Cpu) {
+    cpu.exclusive.set(false);
+    if cpu::count() == 1 {
+        cpu.lock.release();
+    } else {
+        cpu::all().for_each(|other| other.lock.release());
+        GATE.release();
+    }
+}
+
+/// At boot, while there is one processor: it holds all there is, the gate too, until the first thread runs.
+pub fn begin(cpu: &Cpu) {
+    GATE.take(cpu);
+    cpu.lock.take(cpu);
+    cpu.exclusive.set(true);
+}
+
+/// At boot: a further processor is there. Its lock is taken for the boot processor, which gives all back.
+pub fn add(boot: &Cpu, new: &Cpu) {
+    new.lock.take(boot);
+}
+
+/// At boot: there is only one processor, so the gate is not used.
+pub fn alone() {
+    GATE.release();
+}
+
+/// Whether another processor waits for this one to end its long way.
+pub fn is_wanted() -> bool {
+    cpu::count() > 1 && (GATE.is_wanted() || cpu::all().any(|other| other.lock.is_wanted()))
+}
+
+/// Between two steps of a long way: lets another processor have the locks, if one wants them.
+pub fn give_way(cpu: &Cpu) {
+    /// How long it has for taking them, in turns of the loop.
+    const TURNS: u32 = 1000;
+    if is_wanted() {
+        leave_exclusive(cpu);
+        (0..TURNS).take_while(|_| !GATE.held.load(Ordering::Relaxed) && is_wanted()).for_each(|_| spin_loop());
+        exclusive_from_idle(cpu);
+    }
+}
+
+/// Makes a processor put all that its registers hold of threads into memory. The caller runs exclusively. Another
+/// processor has then left the user's space and is in the kernel, between saving a thread's registers and acting on why
+/// it came.
+pub fn settle(target: &Cpu) {
+    if target.index == cpu().index {
+        entry::unload(target);
+        return;
+    }
+    target.request.store(true, Ordering::SeqCst);
+    if !target.parked.load(Ordering::SeqCst) {
+        apic::kick(target.apic_id);
+    }
+    while target.request.load(Ordering::SeqCst) {
+        spin_loop();
+    }
+}
