@@ -78,6 +78,7 @@ pub fn leave(cpu: &Cpu) {
 }
 
 /// From this processor's lock to the locks of all. Everything may have changed when it returns.
+#[inline]
 pub fn exclusive(cpu: &Cpu) {
     if cpu::count() > 1 {
         cpu.lock.release();
@@ -86,6 +87,7 @@ pub fn exclusive(cpu: &Cpu) {
     cpu.exclusive.set(true);
 }
 
+#[cold]
 fn take_all(cpu: &Cpu) {
     GATE.take(cpu);
     cpu::all().for_each(|other| other.lock.take(cpu));
@@ -104,14 +106,20 @@ pub fn exclusive_from_idle(cpu: &Cpu) -> bool {
 }
 
 /// The end of a long way: gives all locks back.
+#[inline]
 pub fn leave_exclusive(cpu: &Cpu) {
     cpu.exclusive.set(false);
     if cpu::count() == 1 {
         cpu.lock.release();
     } else {
-        cpu::all().for_each(|other| other.lock.release());
-        GATE.release();
+        release_all();
     }
+}
+
+#[cold]
+fn release_all() {
+    cpu::all().for_each(|other| other.lock.release());
+    GATE.release();
 }
 
 /// At boot, while there is one processor: it holds all there is, the gate too, until the first thread runs.

@@ -181,7 +181,7 @@ pub fn boot() -> &'static Cpu {
 /// The processor of a thread.
 pub fn of(thread: Ref<Thread>) -> &'static Cpu {
     // SAFETY: a thread is only moved to processors that run.
-    unsafe { &*ALL[thread.cpu.get() as usize].load(Ordering::Relaxed) }
+    unsafe { &*ALL[thread.cpu.get() as usize % MAX].load(Ordering::Relaxed) }
 }
 
 /// This processor's structure.

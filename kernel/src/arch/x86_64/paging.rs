@@ -83,7 +83,14 @@ pub fn table(physical: u64) -> *mut u64 {
 }
 
 /// Before an entry of the space with top table `root` is changed: no other processor uses the space.
+#[inline]
 pub fn exclude(root: u64) {
+    if cpu::count() > 1 {
+        exclude_others(root);
+    }
+}
+
+fn exclude_others(root: u64) {
     let own = cpu().index;
     cpu::all().filter(|cpu| cpu.index != own && cpu.space.get() == root).for_each(lock::settle);
 }

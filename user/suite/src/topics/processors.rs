@@ -18,7 +18,7 @@ use keel_l4::abi::memory::*;
 use keel_l4::abi::{ExRegs, MapItem};
 use keel_l4::call::Failure;
 use keel_l4::info::{info, now};
-use keel_l4::ipc::{call, notify, receive, send, send_and_wait, serve, sleep, wait, Message, Timeout};
+use keel_l4::ipc::{call, notify, receive, send, send_and_wait, sleep, wait, Message, Received, Timeout};
 use keel_l4::mapping::unmap;
 use keel_l4::{source, thread, utcb, Fpage, Id, Tag};
 
@@ -124,9 +124,20 @@ extern "C" fn where_am_i(_: u64) -> ! {
     park()
 }
 
+/// Answers every message.
+fn answer_all(mut answer: impl FnMut(&Received) -> Message) -> ! {
+    let mut next = wait(Timeout::Never);
+    loop {
+        next = match next {
+            Ok(received) => send_and_wait(received.from, answer(&received), Timeout::Zero, Timeout::Never),
+            Err(_) => wait(Timeout::Never),
+        };
+    }
+}
+
 /// Answers each message with its words and one more bit.
 extern "C" fn echo(_: u64) -> ! {
-    serve(|received| Some(Message::new(received.tag.label(), &[received.words[0] + 1, here()])))
+    answer_all(|received| Message::new(received.tag.label(), &[received.words[0] + 1, here()]))
 }
 
 fn only_one() -> Outcome {
@@ -224,9 +235,9 @@ fn calls() -> Outcome {
 
 fn long_messages() -> Outcome {
     extern "C" fn sum(_: u64) -> ! {
-        serve(|received| {
+        answer_all(|received| {
             let long = (6..received.tag.words() as usize).map(utcb::word);
-            Some(Message::new(0, &[received.words.into_iter().chain(long).sum()]))
+            Message::new(0, &[received.words.into_iter().chain(long).sum()])
         })
     }
     let server = helper_at(OTHER, sum, 0)?;
@@ -335,7 +346,7 @@ fn registers_of_running() -> Outcome {
     let id = helper_at(OTHER, count, 2)?;
     until("the spinner", cell(2), |count| count > 0)?;
     let mut record = ExRegs::zeroed();
-    (record.ip, record.sp, record.argument) = (where_am_i as usize as u64, crate::pool::stack(), 0);
+    (record.ip, record.sp, record.argument) = (where_am_i as *const () as u64, crate::pool::stack(), 0);
     thread::exchange(id, EX_IP | EX_SP | EX_ARGUMENT, &mut record)?;
     holds!("the old place in the image", crate::threads::in_image(record.ip));
     until("the new place", cell(1), |place| place == OTHER + 1)
@@ -543,7 +554,10 @@ extern "C" fn stormer(argument: u64) -> ! {
             0 => thread::set_processor(utcb::my_id(), (random >> 40) % info().processors),
             1 => thread::switch(Id::NIL),
             2 => notify(utcb::my_id(), 1).and_then(|()| wait(Timeout::Never).map(|_| ())),
-            3 => Ok(sleep(1000)),
+            3 => {
+                sleep(1000);
+                Ok(())
+            }
             _ => call(server, Message::new(0, &[round])).map(|answer| {
                 if answer.words[0] != round + 1 {
                     cell(2).fetch_add(1, SeqCst);

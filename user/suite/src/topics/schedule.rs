@@ -8,7 +8,7 @@ use crate::{holds, refused, same};
 use core::sync::atomic::Ordering::SeqCst;
 use keel_l4::abi::call::*;
 use keel_l4::abi::memory::EX_START;
-use keel_l4::call::{checked, Failure, Registers};
+use keel_l4::call::Failure;
 use keel_l4::ipc::{receive, send, sleep, Message, Timeout};
 use keel_l4::thread::{self, schedule, set_priority};
 use keel_l4::{utcb, Id};
