@@ -17,6 +17,7 @@ use crate::space::{self, Progress, Stop};
 use crate::strings::{self, Parts, Step};
 use crate::thread::*;
 use crate::umem;
+use crate::word::Word;
 use core::cell::Cell;
 use keel_abi::call::*;
 use keel_abi::memory::{MapItem, MAP_GRANT};

@@ -43,7 +43,7 @@ KNOWN = {
     "ipc-4-words-two-spaces-one-way": Known(369),
     "ipc-16-words-two-spaces": Known(1_525),
     "ipc-16-words-two-spaces-one-way": Known(780),
-    "map-page-two-spaces": Known(1_910),
+    "map-page-two-spaces": Known(1_930),
     "unmap-page-two-spaces": Known(780),
     "map-64k-two-spaces": Known(11_500),
     "unmap-64k-two-spaces": Known(6_855),
@@ -60,7 +60,7 @@ KNOWN = {
     "foreign-call": Known(655),
     "task-create": Known(5_800),
     "task-delete": Known(13_700),
-    "lthread-create": Known(1_520),
+    "lthread-create": Known(1_560),
     "lthread-delete": Known(790),
 }
 
