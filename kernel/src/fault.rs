@@ -96,6 +96,7 @@ fn raise(thread: Ref<Thread>, to: Id, message: Message) {
 pub fn no_handler(thread: Ref<Thread>) {
     if thread.has(TRANSFER) {
         thread.state.set(State::Transferring);
+        sched::disarm(thread);
         transfer::fail(thread, Error::Aborted);
         return;
     }

@@ -2,13 +2,14 @@
 //! Threads that send or receive one long message and tell the worker how that ended.
 
 use crate::case::{Fault, Outcome};
-use crate::threads::{child_plan, make_child, park, Child, Spawn};
+use crate::threads::{child_plan, make_child, own, park, Spawn, PAGER};
 use core::cell::UnsafeCell;
 use keel_l4::abi::call::{CALL_IPC, IPC_RECEIVE, MAX_STRINGS, STATE_RECEIVING, STATE_SENDING};
 use keel_l4::abi::{Status, StringItem};
 use keel_l4::call::{invoke, Failure, Registers};
 use keel_l4::info::now;
 use keel_l4::ipc::{receive, send, sleep, Message, Received, Timeout};
+use keel_l4::task::NewTask;
 use keel_l4::{strings, thread, utcb, Error, Id, Side, Tag};
 
 /// Threads that one case can use.
@@ -99,6 +100,11 @@ impl Job {
         Job { message, ..self }
     }
 
+    /// The same with this timeout for page faults of the partner.
+    pub fn within(self, faults: Timeout) -> Job {
+        Job { faults, ..self }
+    }
+
     fn run(&self) -> End {
         strings::set_fault_timeouts(self.faults, self.faults);
         if !self.receives {
@@ -136,10 +142,15 @@ pub struct Post {
 }
 
 impl Post {
-    /// Prepares thread `number` of the suite's own task; it has the worker as its pager if `watched`.
-    pub fn create(number: usize, watched: bool) -> Result<Post, Failure> {
-        let spawn = if watched { Spawn::watched(main, number as u64) } else { Spawn::new(main, number as u64) };
-        Ok(Post { id: spawn.create()?, number })
+    /// Prepares thread `number` of the suite's own task.
+    pub fn create(number: usize) -> Result<Post, Failure> {
+        Post::paged_by(Id::ROOT, number)
+    }
+
+    /// The same with a pager.
+    pub fn paged_by(pager: Id, number: usize) -> Result<Post, Failure> {
+        let id = Spawn { pager, ..Spawn::new(main, number as u64) }.create()?;
+        Ok(Post { id, number })
     }
 
     /// Starts the thread.
@@ -156,23 +167,42 @@ impl Post {
     }
 
     /// Starts `job` in a child task that sees the suite's memory.
-    pub fn in_child(number: usize, job: Job) -> Result<(Post, Child), Failure> {
+    pub fn in_child(number: usize, job: Job) -> Result<Post, Failure> {
+        Post::in_child_paged_by(own(PAGER), number, job)
+    }
+
+    /// The same with a pager.
+    pub fn in_child_paged_by(pager: Id, number: usize, job: Job) -> Result<Post, Failure> {
         // SAFETY: its thread is not there yet.
         unsafe { (*TABLE.0.get())[number] = (job, NOTHING) };
-        let child = make_child(&child_plan(main, number as u64))?;
-        Ok((Post { id: child.thread, number }, child))
+        let child = make_child(&NewTask { pager: pager.0, ..child_plan(main, number as u64) })?;
+        Ok(Post { id: child.thread, number })
+    }
+
+    /// What it does now (`STATE_*`), and with whom.
+    pub fn state(&self) -> Result<(u64, Id), Failure> {
+        thread::schedule(self.id, 0, 0, 0).map(|told| (told.state, told.partner))
     }
 
     /// Waits until its state is `state`.
     pub fn reaches(&self, state: u64) -> Outcome {
+        self.until(|told| told.0 == state)
+    }
+
+    /// Waits until its state is `state`, with `partner`.
+    pub fn reaches_with(&self, state: u64, partner: Id) -> Outcome {
+        self.until(|told| told == (state, partner))
+    }
+
+    fn until(&self, right: impl Fn((u64, Id)) -> bool) -> Outcome {
         let end = now() + PATIENCE;
-        let mut last = thread::schedule(self.id, 0, 0, 0)?.state;
-        while last != state {
+        let mut last = self.state()?;
+        while !right(last) {
             if now() > end {
-                return Err(Fault::new(format_args!("a thread's state: expected {state}, got {last}")));
+                return Err(Fault::new(format_args!("expected another state of a thread than {last:?}")));
             }
             sleep(NAP);
-            last = thread::schedule(self.id, 0, 0, 0)?.state;
+            last = self.state()?;
         }
         Ok(())
     }

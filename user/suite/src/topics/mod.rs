@@ -29,6 +29,7 @@ mod sigma0;
 mod sources;
 mod strings;
 mod tasks;
+mod transfers;
 mod unmap;
 mod unmap_task;
 mod window;
@@ -51,6 +52,7 @@ pub const ALL: &[(&str, &[Case])] = &[
     ("notify", notify::CASES),
     ("maps", maps::CASES),
     ("strings", strings::CASES),
+    ("transfers", transfers::CASES),
     ("unmap", unmap::CASES),
     ("unmap-task", unmap_task::CASES),
     ("sigma0", sigma0::CASES),

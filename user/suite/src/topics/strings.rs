@@ -43,23 +43,24 @@ pub const CASES: &[Case] = &[
     ("referenced-and-dirty", referenced_and_dirty),
 ];
 
-fn item(address: u64, length: u64) -> StringItem {
+/// A part of a string or a buffer.
+pub fn item(address: u64, length: u64) -> StringItem {
     StringItem { address, length }
 }
 
 /// The byte that belongs at an address.
-fn byte(address: u64) -> u8 {
+pub fn byte(address: u64) -> u8 {
     (address.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8
 }
 
 /// The bytes of the case's own memory at [address, address + size).
-fn bytes(address: u64, size: u64) -> &'static [u8] {
+pub fn bytes(address: u64, size: u64) -> &'static [u8] {
     // SAFETY: the case's memory; nobody writes while the slice is used.
     unsafe { core::slice::from_raw_parts(address as *const u8, size as usize) }
 }
 
 /// Fills memory of the case with a pattern that differs from place to place.
-fn fill(address: u64, size: u64) {
+pub fn fill(address: u64, size: u64) {
     for at in address..address + size {
         // SAFETY: as above.
         unsafe { (at as *mut u8).write_volatile(byte(at)) };
@@ -67,7 +68,7 @@ fn fill(address: u64, size: u64) {
 }
 
 /// The bytes from `from` on are at `to`, and the byte behind them is still zero.
-fn arrived(from: u64, to: u64, size: u64) -> Outcome {
+pub fn arrived(from: u64, to: u64, size: u64) -> Outcome {
     match (0..size).find(|n| bytes(to, size)[*n as usize] != byte(from + n)) {
         Some(n) => Err(Fault::new(format_args!("byte {n} of {size}: expected {:#x}", byte(from + n)))),
         None => {
@@ -79,7 +80,7 @@ fn arrived(from: u64, to: u64, size: u64) -> Outcome {
 
 /// A sender and a receiver in the suite's task meet; the receiver waits first, or the sender does.
 fn meet(parts: &[StringItem], buffers: &[StringItem], queued: bool) -> Result<(End, End), Fault> {
-    let (sender, receiver) = (Post::create(0, false)?, Post::create(1, false)?);
+    let (sender, receiver) = (Post::create(0)?, Post::create(1)?);
     let (sends, receives) = (Job::send(receiver.id, parts), Job::receive(sender.id, buffers));
     if queued {
         sender.start_and_wait(sends)?;
@@ -131,14 +132,14 @@ fn queued() -> Outcome {
 fn between_tasks() -> Outcome {
     let (from, to) = (pages(4), pages(4));
     fill(from, 3 * PAGE);
-    let sender = Post::create(0, false)?;
-    let (receiver, _) = Post::in_child(1, Job::receive(sender.id, &[item(to, 3 * PAGE)]))?;
+    let sender = Post::create(0)?;
+    let receiver = Post::in_child(1, Job::receive(sender.id, &[item(to, 3 * PAGE)]))?;
     sender.start(Job::send(receiver.id, &[item(from, 3 * PAGE)]))?;
     same!("both statuses", (sender.end()?.status, receiver.end()?.status), (Ok(()), Ok(())));
     arrived(from, to, 3 * PAGE)?;
     // And from a child to a child, back into fresh memory.
-    let (sender, receiver) = (Post::create(2, false)?, pages(4));
-    let (second, _) = Post::in_child(3, Job::send(sender.id, &[item(from, PAGE + 1)]))?;
+    let (sender, receiver) = (Post::create(2)?, pages(4));
+    let second = Post::in_child(3, Job::send(sender.id, &[item(from, PAGE + 1)]))?;
     sender.start(Job::receive(second.id, &[item(receiver, 2 * PAGE)]))?;
     same!("both statuses", (second.end()?.status, sender.end()?.status), (Ok(()), Ok(())));
     arrived(from, receiver, PAGE + 1)
@@ -197,8 +198,8 @@ fn empty_strings() -> Outcome {
 fn with_everything() -> Outcome {
     let (from, to) = (pages(1), pages(1));
     fill(from, 100);
-    let sender = Post::create(0, false)?;
-    let receiver = Post::create(1, false)?;
+    let sender = Post::create(0)?;
+    let receiver = Post::create(1)?;
     let message = Message::new(0x1234, &[1, 2, 3, 4, 5, 6]);
     sender.start(Job::send(receiver.id, &[item(from, 100)]).with(message))?;
     receiver.start(Job::receive(sender.id, &[item(to, 100)]))?;
@@ -424,7 +425,7 @@ fn impossible_buffers() -> Outcome {
 
 fn malformed() -> Outcome {
     let from = pages(1);
-    let receiver = Post::create(1, false)?;
+    let receiver = Post::create(1)?;
     receiver.start_and_wait(Job::receive(utcb::my_id(), &[item(pages(1), 100)]))?;
     let refused = |parts: &[StringItem]| {
         crate::refused!("a list", send(receiver.id, Message::label(0).with_strings(parts), Timeout::Zero), Send Invalid);
