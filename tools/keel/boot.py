@@ -98,13 +98,10 @@ def keel_guest(
         linux_args=parameters,
         memory_mb=choices.memory_mb,
     )
-    configuration = slot.directory / bootconf.NAME
-    configuration.write_text(text)
-    first = [settings.keel_directory / "sigma0", settings.keel_directory / "root", configuration]
     return qemu.Guest(
         kernel=settings.keel_directory / KERNEL_IMAGE,
         command_line=kernel_parameters(choices),
-        modules=tuple(qemu.Module(path) for path in [*first, *_images(settings), ramdisk]),
+        modules=(*_modules(settings, slot, text), qemu.Module(settings.linux_server), qemu.Module(ramdisk)),
         memory_mb=choices.memory_mb,
         accelerator=accelerator,
         icount=choices.icount,
@@ -116,12 +113,9 @@ def keel_guest(
 
 def tests_guest(settings: Settings, choices: Choices, slot: Slot) -> qemu.Guest:
     """The µ-kernel with the native tasks alone, under a configuration that is taken as it is."""
-    configuration = slot.directory / bootconf.NAME
-    configuration.write_text(bootconf.read(choices.boot_template))
-    first = [settings.keel_directory / "sigma0", settings.keel_directory / "root", configuration]
     return qemu.Guest(
         kernel=settings.keel_directory / KERNEL_IMAGE,
-        modules=tuple(qemu.Module(path) for path in [*first, *_tasks(settings)]),
+        modules=_modules(settings, slot, bootconf.read(choices.boot_template)),
         command_line=kernel_parameters(choices),
         memory_mb=TESTS_MEMORY_MB,
         icount=choices.icount,
@@ -131,16 +125,14 @@ def tests_guest(settings: Settings, choices: Choices, slot: Slot) -> qemu.Guest:
     )
 
 
-def _images(settings: Settings) -> list[Path]:
-    """Linux and every native task, for the configuration to choose from."""
-    return [*_tasks(settings), settings.linux_server]
-
-
-def _tasks(settings: Settings) -> list[Path]:
-    """Every native task that was built."""
-    others = {KERNEL_IMAGE, "sigma0", "root"}
-    tasks = [path for path in settings.keel_directory.iterdir() if path.name[0] != "."]
-    return sorted(path for path in tasks if path.name not in others)
+def _modules(settings: Settings, slot: Slot, text: str) -> tuple[qemu.Module, ...]:
+    """The first two tasks, the configuration with this text, and every native task that it names."""
+    configuration = slot.directory / bootconf.NAME
+    configuration.write_text(text)
+    first = [settings.keel_directory / "sigma0", settings.keel_directory / "root", configuration]
+    names = set(text.split()) - {KERNEL_IMAGE, "sigma0", "root"}
+    tasks = sorted(path for path in settings.keel_directory.iterdir() if path.name in names)
+    return tuple(qemu.Module(path) for path in [*first, *tasks])
 
 
 def check(choices: Choices) -> None:

@@ -17,6 +17,7 @@ from .commands import build as build_command
 from .commands import clean as clean_command
 from .commands import debug as debug_command
 from .commands import doctor as doctor_command
+from .commands import example as example_command
 from .commands import run as run_command
 from .commands import test as test_command
 from .config import Settings
@@ -99,6 +100,9 @@ def _add_build(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> 
 def _add_others(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     verb = _add_verb(verbs, "test", "run the test suites, all of them by default")
     verb.add_argument("suite", nargs="*", metavar="SUITE", help=" ".join([*SUITES, *PARTS]))
+    verb = _add_verb(verbs, "example", "run a native example on the µ-kernel, or list them")
+    verb.add_argument("name", nargs="?", metavar="NAME", help="one of the folders in user/examples")
+    verb.add_argument("--timeout", metavar="S", type=float, help="end it after S seconds")
     verb = _add_verb(verbs, "gdb", "gdb on the running guest, with symbols")
     verb.add_argument("view", nargs="?", choices=debug_command.VIEWS, help="whose symbols")
     verb = _add_verb(verbs, "bench", "measure Keel against the native baseline; with the word kernel, the µ-kernel alone")
@@ -126,6 +130,7 @@ def _dispatch(options: argparse.Namespace) -> int:
     actions: dict[str, Callable[[], int | None]] = {
         "build": lambda: build_command.build(settings, _known(options.target, build_command.TARGETS)),
         "test": lambda: test_command.test(settings, _known(options.suite, [*SUITES, *PARTS])),
+        "example": lambda: example_command.example(settings, options.name, options.timeout),
         "gdb": lambda: debug_command.debug(settings, options.view),
         "bench": lambda: bench_command.bench(settings, options.argument),
         "clean": lambda: clean_command.clean(settings, options.cache),

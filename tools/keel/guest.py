@@ -33,9 +33,9 @@ class Plan:
     slot: Slot
     command: bytes | None = None
     timeout_s: float | None = None
-    show_console: bool = False
-    # Called with each piece of the µ-kernel's log; true ends the guest.
+    # Called with each piece of the µ-kernel's log, or of the console; true ends the guest.
     watch_log: Callable[[bytes], bool] | None = None
+    watch_console: Callable[[bytes], bool] | None = None
 
 
 @dataclass
@@ -117,8 +117,10 @@ class _Run:
         self.watcher.feed(data)
         if self.interactive:
             _write_out(1, data)
-        elif self.plan.show_console or self.verbose:
+        elif self.verbose:
             _write_out(2, data)
+        if self.plan.watch_console and self.plan.watch_console(data):
+            self.over = True
 
     def on_log(self) -> None:
         """The µ-kernel's log."""

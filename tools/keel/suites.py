@@ -4,12 +4,28 @@
 import re
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from . import bochs, boot, bootconf, checkers, figures, guest, guestinit, image, linux, machine, packages, process, rust, slot
+from . import (
+    bochs,
+    boot,
+    bootconf,
+    checkers,
+    examples,
+    figures,
+    guest,
+    guestinit,
+    image,
+    linux,
+    machine,
+    packages,
+    process,
+    rust,
+    slot,
+)
 from .config import Settings
 from .errors import KeelError
 from .progress import Step, say
@@ -117,9 +133,10 @@ def _rust_checks(settings: Settings) -> Count:
 
 
 def kernel(settings: Settings) -> Count:
-    """What runs on the µ-kernel itself: its suite on each of the machines, and its figures."""
+    """What runs on the µ-kernel itself: its suite on each of the machines, its figures, the examples."""
     total = kernel_suite(settings, machine.TEST_MACHINES)
     total.add(kernel_figures(settings))
+    total.add(kernel_examples(settings))
     return total
 
 
@@ -127,9 +144,21 @@ def kernel_figures(settings: Settings) -> Count:
     """Each figure of the µ-kernel against its ceiling."""
     packages.require_emulator(settings)
     rust.build_all(settings)
+    return _judged("figures", figures.judge(figures.measure(settings)))
+
+
+def kernel_examples(settings: Settings) -> Count:
+    """Each native example against what it is to print."""
+    packages.require_emulator(settings)
+    rust.build_all(settings)
+    return _judged("examples", examples.judge(settings))
+
+
+def _judged(topic: str, problems: Iterable[tuple[str, str]]) -> Count:
+    """One test for each name; it failed where a problem is told."""
     count = Count()
-    for name, problem in figures.judge(figures.measure(settings)):
-        print(f"FAIL figures/{name}: {problem}" if problem else f"ok figures/{name}", flush=True)
+    for name, problem in problems:
+        print(f"FAIL {topic}/{name}: {problem}" if problem else f"ok {topic}/{name}", flush=True)
         count.add(Count(failed=1) if problem else Count(passed=1))
     return count
 
@@ -203,8 +232,9 @@ def system(settings: Settings) -> Count:
 
 
 SUITES: dict[str, Callable[[Settings], Count]] = {"unit": unit, "kernel": kernel, "linux": system}
-# The suite on the µ-kernel on one machine only, and the figures.
+# The suite on the µ-kernel on one machine only, the figures, the examples.
 PARTS: dict[str, Callable[[Settings], Count]] = {
     **{f"kernel-{tested.name}": partial(kernel_suite, machines=(tested,)) for tested in machine.TEST_MACHINES},
     "kernel-figures": kernel_figures,
+    "kernel-examples": kernel_examples,
 }

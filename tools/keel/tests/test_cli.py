@@ -22,6 +22,7 @@ def test_wrong_arguments_end_with_the_usage_status(arguments: list[str]) -> None
     [
         (["build", "nothing"], Status.USAGE),
         (["test", "nothing"], Status.USAGE),
+        (["example", "nothing"], Status.USAGE),
         (["run", "--mem", "1"], Status.ERROR),
         (["run", "--exec", ""], Status.ERROR),
         (["run", "--root", "/no/such/root"], Status.ERROR),

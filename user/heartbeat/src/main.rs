@@ -5,10 +5,12 @@
 #![no_std]
 #![no_main]
 
-use keel_l4::ipc::{receive, Timeout};
-use keel_l4::{info, print, println, record, source, start, Id};
+use keel_l4::call::Failure;
+use keel_l4::program::Program;
+use keel_l4::timer::Timer;
+use keel_l4::{info, print, println, Error};
 
-keel_l4::entry!(main);
+keel_l4::program!(main);
 
 const NANOSECONDS_PER_MILLISECOND: u64 = 1_000_000;
 const NANOSECONDS_PER_MICROSECOND: u64 = 1_000;
@@ -16,24 +18,16 @@ const DEFAULT_INTERVAL: u64 = 100 * NANOSECONDS_PER_MILLISECOND;
 /// Beats after which the worst lateness is told.
 const REPORT_EVERY: u64 = 10;
 
-extern "C" fn main(argument: u64) -> ! {
-    // SAFETY: the root task started this program with the address of its record.
-    let line = unsafe { record::at(argument) }.map_or("", record::command_line);
-    let interval = match record::option(line, "interval").map(milliseconds) {
+fn main(program: Program) -> Result<(), Failure> {
+    let interval = match program.option("interval").map(milliseconds) {
         Some(None) => {
             println!("heartbeat: 'interval' must be milliseconds such as 100ms");
-            start::stop();
+            return Err(Failure::call(Error::Invalid));
         }
         Some(Some(interval)) => interval,
         None => DEFAULT_INTERVAL,
     };
-    match source::claim_timer() {
-        Ok(timer) => beat(timer, interval),
-        Err(failure) => {
-            println!("heartbeat: no timer: {failure}");
-            start::stop();
-        }
-    }
+    beat(Timer::claim()?, interval)
 }
 
 fn milliseconds(word: &str) -> Option<u64> {
@@ -41,15 +35,11 @@ fn milliseconds(word: &str) -> Option<u64> {
     number.checked_mul(NANOSECONDS_PER_MILLISECOND).filter(|interval| *interval > 0)
 }
 
-fn beat(timer: Id, interval: u64) -> ! {
+fn beat(timer: Timer, interval: u64) -> Result<(), Failure> {
     let mut deadline = info::now() + interval;
     let (mut beats, mut worst) = (0u64, 0u64);
     loop {
-        let received = source::set_timer(timer, deadline).and_then(|()| receive(timer, Timeout::Never));
-        if let Err(failure) = received {
-            println!("heartbeat: the timer fails: {failure}");
-            start::stop();
-        }
+        timer.wait_until(deadline)?;
         let now = info::now();
         worst = worst.max(now.saturating_sub(deadline));
         beats += 1;

@@ -48,7 +48,7 @@ impl fmt::Display for Failure {
             Error::MessageCut => "the message was cut",
             Error::Invalid => "an argument is impossible",
             Error::Denied => "there is no right to do this",
-            Error::NotSupported => "the kernel does not do this",
+            Error::NotSupported => "it is not supported",
             Error::Busy => "it belongs to somebody else",
             Error::Retired => "its versions are used up",
         })

@@ -51,6 +51,9 @@ pub struct Message {
     pub words: [u64; REGISTER_WORDS as usize],
 }
 
+/// Bytes that a message can carry behind its register words.
+pub const MAX_BYTES: usize = utcb::BYTES;
+
 impl Message {
     /// A message with nothing but a label.
     pub const fn label(label: u32) -> Message {
@@ -83,6 +86,15 @@ impl Message {
         self.tag = self.tag.with_strings(parts.len() as u64);
         self
     }
+
+    /// The same message with `bytes` (at most [`MAX_BYTES`]) behind the register words, where it puts
+    /// them into the UTCB. They are padded to whole words: their exact number is up to the register words.
+    pub fn with_bytes(mut self, bytes: &[u8]) -> Message {
+        utcb::set_bytes(bytes);
+        let words = REGISTER_WORDS + bytes.len().div_ceil(size_of::<u64>()) as u64;
+        self.tag = Tag::new(self.tag.label(), words).with_maps(self.tag.maps()).with_strings(self.tag.strings());
+        self
+    }
 }
 
 /// A message that came.
@@ -104,6 +116,17 @@ impl Received {
             Some(error) => Err(Failure::call(error)),
             None => Ok(self),
         }
+    }
+
+    /// Copies the `count` bytes that came behind the register words to the front of `buffer`; `Invalid`
+    /// if fewer came or the buffer is too small. They lie in the UTCB until the next ipc.
+    pub fn bytes(&self, count: u64, buffer: &mut [u8]) -> Result<usize, Error> {
+        let came = self.tag.words().saturating_sub(REGISTER_WORDS) * size_of::<u64>() as u64;
+        if count > came || count > buffer.len() as u64 {
+            return Err(Error::Invalid);
+        }
+        utcb::bytes(&mut buffer[..count as usize]);
+        Ok(count as usize)
     }
 }
 

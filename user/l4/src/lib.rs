@@ -2,9 +2,11 @@
 //! The library of native L4 programs.
 //!
 //! `call` is the only door to the kernel; `ipc`, `source`, `thread`, `task` and `mapping` put types
-//! on it, and `strings` for long messages; `utcb` and `info` read what the kernel shows. On these
-//! stand `message` (requests and replies as types), `server` and `pager` (their loops). `start`,
-//! `record`, `root`, `print` and `sigma0` spare a program the first steps. `list` and `ranges` are
+//! on it, and `strings` for long messages; `utcb` and `info` read what the kernel shows. On these stand `message` (requests and
+//! replies as types), `server` and `pager` (their loops), `timer`. `start` and `program` are a
+//! program's first steps; `memory` and `clan` let it have pages and child tasks (`program` and `clan` need
+//! the layout of `program.ld`, so they are not there on the host); `root`, `print` and
+//! `sigma0` ask those above. `record`, `elf` and `lines` read and sort; `list` and `ranges` are
 //! containers that need no heap.
 //!
 //! `docs/native.md` is a tutorial.
@@ -13,13 +15,20 @@
 #![cfg_attr(not(test), no_std)]
 
 pub mod call;
+#[cfg(target_os = "none")]
+pub mod clan;
+pub mod elf;
 pub mod info;
 pub mod ipc;
+pub mod lines;
 pub mod list;
 pub mod mapping;
+pub mod memory;
 pub mod message;
 pub mod pager;
 pub mod print;
+#[cfg(target_os = "none")]
+pub mod program;
 pub mod ranges;
 pub mod record;
 pub mod root;
@@ -30,6 +39,7 @@ pub mod start;
 pub mod strings;
 pub mod task;
 pub mod thread;
+pub mod timer;
 pub mod utcb;
 
 pub use keel_abi as abi;

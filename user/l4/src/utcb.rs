@@ -4,7 +4,7 @@
 //! page as well.
 
 use core::mem::offset_of;
-use keel_abi::call::{MAX_MAP_ITEMS, MAX_STRINGS, MAX_WORDS};
+use keel_abi::call::{MAX_MAP_ITEMS, MAX_STRINGS, MAX_WORDS, REGISTER_WORDS};
 use keel_abi::{Fpage, Id, MapItem, StringItem, Utcb};
 
 /// Address of the calling thread's UTCB.
@@ -40,6 +40,38 @@ pub fn word(index: usize) -> u64 {
 pub fn set_word(index: usize, value: u64) {
     assert!(index < MAX_WORDS as usize);
     store(offset_of!(Utcb, words), index, value);
+}
+
+/// Bytes that fit into the words which do not travel in registers.
+pub const BYTES: usize = (MAX_WORDS - REGISTER_WORDS) as usize * size_of::<u64>();
+
+/// The first of those words.
+fn byte_words() -> *mut u64 {
+    // SAFETY: the words are a field of the page.
+    unsafe { address().cast::<u64>().byte_add(offset_of!(Utcb, words)).add(REGISTER_WORDS as usize) }
+}
+
+/// Puts `bytes`, at most [`BYTES`], into those words; the rest of the last word is zero.
+pub fn set_bytes(bytes: &[u8]) {
+    assert!(bytes.len() <= BYTES);
+    let place = byte_words();
+    for (index, chunk) in bytes.chunks(size_of::<u64>()).enumerate() {
+        let mut word = [0; size_of::<u64>()];
+        word[..chunk.len()].copy_from_slice(chunk);
+        // SAFETY: the index is below the number of those words; the page is this thread's own.
+        unsafe { place.add(index).write_volatile(u64::from_le_bytes(word)) };
+    }
+}
+
+/// Takes bytes out of those words, as many as `bytes` holds (at most [`BYTES`]).
+pub fn bytes(bytes: &mut [u8]) {
+    assert!(bytes.len() <= BYTES);
+    let place = byte_words();
+    for (index, chunk) in bytes.chunks_mut(size_of::<u64>()).enumerate() {
+        // SAFETY: as above.
+        let word = unsafe { place.add(index).read_volatile() }.to_le_bytes();
+        chunk.copy_from_slice(&word[..chunk.len()]);
+    }
 }
 
 /// Map item `index`, as received.

@@ -9,11 +9,11 @@ use keel_l4::abi::boot::{Start, DIRECT_MAP, START_COMMAND_LINE, START_MAGIC};
 use keel_l4::abi::fpage::{FPAGE_READ, FPAGE_RWX, PAGE_SIZE};
 use keel_l4::abi::memory::{AREA_DEFAULT, REGION_FREE};
 use keel_l4::call::Failure;
+use keel_l4::elf::Image;
 use keel_l4::ranges::Range;
 use keel_l4::task::{create, hand_over, NewTask};
 use keel_l4::{sigma0, source, thread, utcb, Id};
 use keel_root::config::{Kind, Quoted, Task, MAX_TASKS};
-use keel_root::elf::Image;
 use keel_root::pages::{Mapping, Pages};
 use keel_root::plan::{image_pages, module, Module, Share};
 
@@ -36,9 +36,7 @@ pub struct Running<'a> {
     pub name: &'a str,
     /// Its number.
     pub number: u32,
-    /// Whether it is an operating-system server.
-    pub server: bool,
-    /// Whether it may end the machine.
+    /// Whether it may end the machine, and its failure is a panic.
     pub may_end: bool,
     /// What its faults are answered with.
     pub pages: Pages,
@@ -180,8 +178,7 @@ pub fn start<'a>(
     if let Err((what, failure)) = create_all(&new, task, first_number) {
         fail(task, format_args!("cannot be started: {what}: {failure}"));
     }
-    let server = task.kind == Kind::Server;
-    Running { name: task.name.value, number, server, may_end: server || task.may_end, pages }
+    Running { name: task.name.value, number, may_end: task.kind == Kind::Server || task.may_end, pages }
 }
 
 fn create_all(new: &NewTask, task: &Task<'_>, first_number: u32) -> Result<(), (&'static str, Failure)> {

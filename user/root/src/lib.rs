@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! The decisions of the root task, free of any kernel call, so that they are tested on the host.
 //!
-//! `config` reads the boot configuration, `elf` an image, `plan` gives every task its memory,
-//! `pages` answers page faults, `lines` keeps the tasks' output apart.
+//! `config` reads the boot configuration, `plan` gives every task its memory, `pages` answers page
+//! faults.
 
 #![cfg_attr(not(test), no_std)]
 
 pub mod config;
-pub mod elf;
-pub mod lines;
 pub mod pages;
 pub mod plan;

@@ -11,12 +11,12 @@ mod uart;
 
 use keel_l4::abi::ids::TASK_FIRST_FREE;
 use keel_l4::abi::memory::REGION_FREE;
+use keel_l4::elf::{self, Image};
 use keel_l4::info::{info, modules, regions};
 use keel_l4::list::List;
 use keel_l4::ranges::Range;
 use keel_l4::{print, println};
 use keel_root::config::{parse, Config, MAX_TASKS};
-use keel_root::elf::{self, Image};
 use keel_root::plan::{module, plan, Free, Module, Plan, PlanError, Problem};
 use launch::Running;
 use machine::{refuse, Claimed};

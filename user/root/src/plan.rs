@@ -3,10 +3,10 @@
 //! ranges only; claiming and copying is the program's business.
 
 use crate::config::{At, Config, Kind, Memory, Quoted, Task, MAX_TASKS};
-use crate::elf::{ElfError, Image};
 use core::fmt;
 use keel_l4::abi::boot::START_REGIONS;
 use keel_l4::abi::fpage::PAGE_SIZE;
+use keel_l4::elf::{ElfError, Image};
 use keel_l4::list::List;
 use keel_l4::ranges::{Range, Ranges};
 
@@ -276,7 +276,7 @@ fn give_rest<'c>(task: &Task<'c>, share: &mut Share, free: &mut Free) -> Result<
 mod tests {
     use super::*;
     use crate::config::parse;
-    use crate::elf::Segment;
+    use keel_l4::elf::Segment;
 
     const MB: u64 = 1 << 20;
 

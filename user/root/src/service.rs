@@ -10,12 +10,12 @@ use keel_l4::abi::call::REGISTER_WORDS;
 use keel_l4::abi::Frame;
 use keel_l4::call::Failure;
 use keel_l4::ipc::{Message, Received};
+use keel_l4::lines::Lines;
 use keel_l4::message::reply;
 use keel_l4::pager::Fault;
 use keel_l4::root::Request;
 use keel_l4::server::{self, Server};
 use keel_l4::{println, utcb, Error, Id};
-use keel_root::lines::Lines;
 
 /// What the loop works on.
 pub struct Service<'a> {
@@ -25,7 +25,7 @@ pub struct Service<'a> {
 }
 
 impl<'a> Service<'a> {
-    /// Serves `tasks`; a server's panic ends the machine if `stop_on_panic`.
+    /// Serves `tasks`; the panic of one that may end the machine does so if `stop_on_panic`.
     pub fn new(tasks: &'a [Running<'a>], stop_on_panic: bool) -> Service<'a> {
         Service { tasks, stop_on_panic, lines: Lines::new() }
     }
@@ -43,11 +43,12 @@ impl<'a> Service<'a> {
         self.task(thread).map_or("a task of another's clan", |t| t.name)
     }
 
-    /// The thread never gets its answer, so it stands still. A server's failure is its panic.
+    /// The thread never gets its answer, so it stands still. The failure of a task that may end the machine is
+    /// its panic.
     fn fail(&mut self, thread: Id, why: &str) {
         self.lines.flush(uart::write);
         println!("root: task {}: thread {thread:?} stopped: {why}", self.name(thread));
-        if self.task(thread).is_some_and(|t| t.server) {
+        if self.task(thread).is_some_and(|t| t.may_end) {
             self.panicked();
         }
     }

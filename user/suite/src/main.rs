@@ -15,33 +15,25 @@ mod runner;
 mod threads;
 mod topics;
 
-use keel_l4::abi::boot::{END_TESTS_FAILED, END_TESTS_PASSED, ROOT_END};
+use keel_l4::abi::boot::{END_TESTS_FAILED, END_TESTS_PASSED};
 use keel_l4::call::Failure;
 use keel_l4::info::info;
-use keel_l4::ipc::{call, Message};
-use keel_l4::{println, record, source, start, thread, utcb, Id};
+use keel_l4::program::Program;
+use keel_l4::{println, root, source, thread, utcb};
 use runner::{run_topic, Score};
 use threads::{Spawn, PAGER};
 
-keel_l4::entry!(main);
+keel_l4::program!(main);
 
-extern "C" fn main(argument: u64) -> ! {
-    // SAFETY: the root task started this program with the address of its record.
-    let Some(record) = (unsafe { record::at(argument) }) else {
-        println!("suite: there is no start record");
-        start::stop();
-    };
-    pool::set_tasks(record.task_first, 1 << record.task_log2);
+fn main(program: Program) -> Result<(), Failure> {
+    let priority = program.record.priority;
+    pool::set_tasks(program.numbers.clone());
     threads::i_am_the_runner();
-    threads::set_base_priority(record.priority);
+    threads::set_base_priority(priority);
     threads::touch_image();
-    if let Err(failure) = prepare(record.priority) {
-        println!("suite: it cannot be set up: {failure:?}");
-        start::stop();
-    }
-    let line = record::command_line(record);
-    let only = record::option(line, "only");
-    pool::set_seed(record::option(line, "seed").and_then(|word| word.parse().ok()).unwrap_or(0));
+    prepare(priority)?;
+    let only = program.option("only");
+    pool::set_seed(program.option("seed").and_then(|word| word.parse().ok()).unwrap_or(0));
     let mut score = Score::default();
     if info().processors == 1 {
         println!("suite: one processor: of topic processors runs only what needs no second one");
@@ -53,10 +45,7 @@ extern "C" fn main(argument: u64) -> ! {
     }
     println!("{} passed, {} failed", score.passed, score.failed);
     let passed = score.failed == 0 && score.passed > 0;
-    let code = if passed { END_TESTS_PASSED } else { END_TESTS_FAILED };
-    let answer = call(Id::ROOT, Message::new(ROOT_END as u32, &[code]));
-    println!("suite: the root task does not end the machine: {answer:?}");
-    start::stop()
+    root::end(if passed { END_TESTS_PASSED } else { END_TESTS_FAILED })
 }
 
 /// Starts the pager of child tasks, sets the priorities, buys the frames.

@@ -59,9 +59,9 @@ pub fn seed(salt: u64) -> u64 {
 }
 
 /// Tells which task numbers are the suite's.
-pub fn set_tasks(first: u64, count: u64) {
-    FIRST_TASK.store(first, Ordering::Relaxed);
-    TASKS.store(count, Ordering::Relaxed);
+pub fn set_tasks(numbers: core::ops::Range<u32>) {
+    FIRST_TASK.store(numbers.start as u64, Ordering::Relaxed);
+    TASKS.store(numbers.len() as u64, Ordering::Relaxed);
 }
 
 /// Takes everything back.

@@ -2,11 +2,11 @@
 //! Reads the headers of a 64-bit ELF image and believes none of them: every number is checked
 //! before it is used.
 
+use crate::list::List;
+use crate::ranges::Range;
 use core::fmt;
-use keel_l4::abi::boot::DIRECT_MAP;
-use keel_l4::abi::fpage::{FPAGE_EXEC, FPAGE_READ, FPAGE_WRITE, PAGE_SIZE};
-use keel_l4::list::List;
-use keel_l4::ranges::Range;
+use keel_abi::boot::DIRECT_MAP;
+use keel_abi::fpage::{FPAGE_EXEC, FPAGE_READ, FPAGE_WRITE, PAGE_SIZE};
 
 /// Loadable segments of one image.
 pub const MAX_SEGMENTS: usize = 16;

@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""`./keel example`: runs one of the native examples and turns its end into an exit status."""
+
+import sys
+
+from .. import examples, machine, packages, rust
+from ..config import Settings
+from ..errors import KeelError, Status
+from ..progress import say
+
+ENDS: dict[int | None, tuple[Status, str]] = {
+    machine.EXIT_POWER_OFF: (Status.OK, ""),
+    machine.EXIT_LINUX_PANIC: (Status.TESTS_FAILED, "the example failed; its last lines tell why"),
+    machine.EXIT_KERNEL_PANIC: (Status.KERNEL_PANIC, "the µ-kernel panicked"),
+    machine.EXIT_BOOT_CONFIGURATION: (Status.BOOT_CONFIGURATION, "its boot configuration has an error"),
+}
+
+
+def example(settings: Settings, name: str | None, timeout_s: float | None) -> int:
+    """Run the example, or name those that there are."""
+    known = examples.names(settings)
+    if name is None:
+        print("\n".join(known))
+        return Status.OK
+    if name not in known:
+        raise KeelError(f"there is no example {name}", f"there are {' '.join(known)}", Status.USAGE)
+    packages.require_emulator(settings)
+    rust.build_all(settings)
+    ran = examples.run(settings, name, _show, timeout_s)
+    status, why = conclude(ran)
+    if why:
+        say(f"error: {why}")
+    return status
+
+
+def conclude(ran: examples.Ran) -> tuple[Status, str]:
+    """The exit status for how an example ended, with one line where that is not well."""
+    if ran.timed_out:
+        return Status.TIMEOUT, "the example was ended, because its time was over (--timeout gives it more)"
+    return ENDS.get(ran.end, (Status.EMULATOR, f"the emulator ended with {ran.end}"))
+
+
+def _show(text: bytes) -> None:
+    sys.stdout.buffer.write(text)
+    sys.stdout.buffer.flush()

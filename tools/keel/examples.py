@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The native examples: which there are, how one is run, and whether it did what it should.
+
+Each is a folder in user/examples with its source, its boot configuration, and the
+output that it is to print.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from . import boot, bootconf, guest, machine, slot
+from .config import Settings
+
+FOLDER = Path("user") / "examples"
+OUTPUT = "output.txt"
+TIMEOUT_S = 60.0
+# How the lines of the µ-kernel and the root task begin.
+OTHERS = ("keel: ", "root: ")
+
+
+@dataclass(frozen=True)
+class Ran:
+    """How an example ended, and all that was printed: on the log, and on the serial line of a console."""
+
+    end: int | None
+    timed_out: bool
+    log: str
+    console: str
+
+    def output(self) -> list[str]:
+        """The example's own lines: those on the log, then those on its console."""
+        lines = [*self.log.splitlines(), *self.console.splitlines()]
+        return [line for line in lines if not line.startswith(OTHERS)]
+
+
+def names(settings: Settings) -> list[str]:
+    """The examples that there are."""
+    return sorted(path.parent.name for path in (settings.repository / FOLDER).glob(f"*/{bootconf.NAME}"))
+
+
+def run(settings: Settings, name: str, show: Callable[[bytes], None], timeout_s: float | None) -> Ran:
+    """Boot one example, which is built, and show its lines as they come."""
+    log, console = bytearray(), bytearray()
+
+    def keeper(kept: bytearray) -> Callable[[bytes], bool]:
+        def keep(data: bytes) -> bool:
+            kept.extend(data)
+            show(data.replace(b"\r", b""))
+            return False
+
+        return keep
+
+    with slot.taken(settings, f"example-{name}") as mine:
+        choices = boot.Choices(boot_template=settings.repository / FOLDER / name / bootconf.NAME)
+        described = boot.tests_guest(settings, choices, mine)
+        plan = guest.Plan(slot=mine, timeout_s=timeout_s, watch_log=keeper(log), watch_console=keeper(console))
+        outcome = guest.run(settings, described, plan)
+    texts = [bytes(kept).decode(errors="replace") for kept in (log, console)]
+    return Ran(machine.exit_value(outcome.emulator_status), outcome.timed_out, *texts)
+
+
+def judge(settings: Settings) -> Iterator[tuple[str, str]]:
+    """Run each example; its name with what is wrong, or nothing."""
+    for name in names(settings):
+        expected = (settings.repository / FOLDER / name / OUTPUT).read_text(encoding="utf-8")
+        yield name, problem(run(settings, name, lambda _: None, TIMEOUT_S), expected)
+
+
+def problem(ran: Ran, expected: str) -> str:
+    """How an example's run differs from what is expected; nothing where it does not."""
+    for number, (got, wanted) in enumerate(zip(ran.output(), expected.splitlines(), strict=False), 1):
+        if got != wanted:
+            return f"line {number}: expected {wanted!r}, got {got!r}"
+    came, wanted_lines = len(ran.output()), len(expected.splitlines())
+    if came != wanted_lines:
+        return f"expected {wanted_lines} lines, got {came}; the last: {ran.log.strip().splitlines()[-1:]}"
+    if ran.end != machine.EXIT_POWER_OFF:
+        return "it did not end in time" if ran.timed_out else f"the machine ended with {ran.end}"
+    return ""
