@@ -96,16 +96,19 @@ impl Id {
     }
 
     /// Version field.
+    #[inline]
     pub const fn version(self) -> u32 {
         take(self.0, ID_VERSION_SHIFT, ID_VERSION_BITS) as u32
     }
 
     /// Task number.
+    #[inline]
     pub const fn task(self) -> u32 {
         take(self.0, ID_TASK_SHIFT, ID_TASK_BITS) as u32
     }
 
     /// Lthread number; [`LTHREAD_TASK`] stands for the task itself.
+    #[inline]
     pub const fn lthread(self) -> u16 {
         take(self.0, ID_LTHREAD_SHIFT, ID_LTHREAD_BITS) as u16
     }
@@ -116,6 +119,7 @@ impl Id {
     }
 
     /// Whether this id names a kernel source (neither nil nor a thread).
+    #[inline]
     pub const fn is_source(self) -> bool {
         self.0 != ID_NIL && self.0 < SMALL_IDS
     }

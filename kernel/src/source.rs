@@ -6,7 +6,7 @@
 //! it is acknowledged; an edge that comes meanwhile is kept. Lines are the machine's; timers are names in their task, and
 //! lie in a page that it pays for while it has any, so that no task can use up another's.
 
-use crate::arch::{apic, cpu};
+use crate::arch::{apic, cpu, masked};
 use crate::deadlines::Deadline;
 use crate::global::Global;
 use crate::list::{Linked, Links};
@@ -105,8 +105,13 @@ fn timers(task: Ref<Task>) -> &'static [Source] {
 }
 
 fn in_table(table: &'static [Source], index: u64) -> Option<Ref<Source>> {
+    if index >= table.len() as u64 {
+        return None;
+    }
     // SAFETY: statics live for ever, timers as long as they are somebody's.
-    table.get(index as usize).map(|source| unsafe { Ref::new(source as *const Source as *mut Source) })
+    table
+        .get(masked(index as usize, table.len()))
+        .map(|source| unsafe { Ref::new(source as *const Source as *mut Source) })
 }
 
 fn line(number: u64) -> Option<Ref<Source>> {

@@ -4,6 +4,7 @@
 //! A task number is inactive (somebody may create a task there) or has a `Task`. Owns the table and
 //! the tree of clans; spaces are space.rs's, lthreads thread.rs's.
 
+use crate::arch::bounded;
 use crate::global::Global;
 use crate::io::IoSpace;
 use crate::list::{Linked, Links, List};
@@ -92,8 +93,10 @@ impl Ref<Task> {
 
     fn slot(self, lthread: u16) -> Option<&'static Cell<u64>> {
         if (lthread as usize) < INLINE_LTHREADS {
-            // SAFETY: a task outlives every use of its slots.
-            return Some(unsafe { &(*self.as_ptr()).inline[lthread as usize] });
+            // SAFETY: a task outlives every use of its slots; the index is below their number.
+            return Some(unsafe {
+                (*self.as_ptr()).inline.get_unchecked(bounded::<INLINE_LTHREADS>(lthread as usize))
+            });
         }
         if self.directory.get() == 0 {
             return None;
@@ -233,7 +236,8 @@ pub unsafe fn init(memory: *mut u8) {
 
 fn entry(number: u32) -> Option<&'static Entry> {
     // SAFETY: `init` made TASK_NUMBERS entries; all bits zero is an empty one.
-    ((number as usize) < TASK_NUMBERS).then(|| unsafe { &*TABLE.base.get().add(number as usize) })
+    ((number as usize) < TASK_NUMBERS)
+        .then(|| unsafe { &*TABLE.base.get().add(bounded::<TASK_NUMBERS>(number as usize)) })
 }
 
 /// Numbers between two looks for interrupts in a walk over many.

@@ -233,6 +233,7 @@ impl FrameCells {
 }
 
 /// The thread of an id.
+#[inline]
 pub fn find(id: Id) -> Option<Ref<Thread>> {
     let thread = task::at(id.task())?.lthread(id.lthread())?;
     (thread.id == id).then_some(thread)

@@ -2,6 +2,7 @@
 //! Descriptor tables, task state segment with the port bitmap, system-call registers.
 //! The selectors are those that 64-bit Linux programs expect to see.
 
+use super::bounded;
 use super::cpu::{self, cpu, Cpu};
 use super::entry::{FLAGS_CLEARED, VECTOR_INT80};
 use super::regs::*;
@@ -259,7 +260,8 @@ pub fn set_tls(descriptors: [u64; 3]) {
 /// Whether a selector may be loaded in user mode: null, user data, 32-bit or 64-bit code, thread-local if present.
 fn is_loadable(selector: u16) -> bool {
     let index = selector as usize / 8;
-    let local = (TLS_FIRST..TLS_FIRST + 3).contains(&index) && cpu().tables.gdt[index].get() >> 47 & 1 == 1;
+    let local = (TLS_FIRST..TLS_FIRST + 3).contains(&index)
+        && cpu().tables.gdt[bounded::<DESCRIPTORS>(index)].get() >> 47 & 1 == 1;
     selector <= 3 || selector == USER_SS || local && selector & 7 == 3
 }
 
