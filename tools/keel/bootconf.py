@@ -14,6 +14,7 @@ from .errors import KeelError
 DEFAULT_TEMPLATE = Path(__file__).parent / "boot.conf"
 SUITE_TEMPLATE = Path(__file__).parent / "suite.conf"
 FIGURES_TEMPLATE = Path(__file__).parent / "figures.conf"
+LOAD_TEMPLATE = Path(__file__).parent / "load.conf"
 NAME = "boot.conf"
 PAGES_PER_MEGABYTE = 256
 # The share of the guest's memory for the tables of Linux's tasks: the µ-kernel keeps a 16th and pays itself from it too.

@@ -7,9 +7,9 @@ every run of the same build.
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
-from . import boot, bootconf, guest, machine, slot
+from . import boot, bootconf, latency, machine, nativetasks
 from .config import Settings
 from .errors import KeelError
 
@@ -89,21 +89,10 @@ def parse(output: str) -> list[Figure]:
 def measure(settings: Settings) -> list[Figure]:
     """Boot the measuring program on the deterministic clock; the parts are built."""
     choices = boot.Choices(boot_template=bootconf.FIGURES_TEMPLATE, icount=True)
-    log = bytearray()
-
-    def keep(data: bytes) -> bool:
-        log.extend(data)
-        return False
-
-    with slot.taken(settings, "figures") as mine:
-        described = boot.tests_guest(settings, choices, mine)
-        plan = guest.Plan(slot=mine, timeout_s=TIMEOUT_S, watch_log=keep)
-        outcome = guest.run(settings, described, plan)
-    output = log.decode(errors="replace")
-    if machine.exit_value(outcome.emulator_status) != machine.EXIT_TESTS_PASSED:
-        said = [line for line in output.splitlines() if not line.startswith("{")]
-        raise KeelError(f"the measuring program failed: {said[-1] if said else 'it said nothing'}")
-    return parse(output)
+    ended = nativetasks.run(settings, choices, TIMEOUT_S)
+    if ended.exit_value != machine.EXIT_TESTS_PASSED:
+        raise KeelError(f"the measuring program failed: {ended.last_line()}")
+    return parse(ended.output)
 
 
 def judge(figures: Sequence[Figure]) -> Iterator[tuple[str, str]]:
@@ -122,21 +111,26 @@ def judge(figures: Sequence[Figure]) -> Iterator[tuple[str, str]]:
         yield name, "expected a figure, there is none"
 
 
-def as_text(figures: Sequence[Figure]) -> str:
-    """A table in Markdown, to be read on a terminal too."""
+def rows(figures: Sequence[Figure]) -> list[list[str]]:
+    """A header and a line for each figure."""
     rows = [["operation", "instructions", "seL4", "Pistachio", "remark"]]
     for figure in figures:
         known = KNOWN.get(figure.name)
         others = [number and f"{number:,}" for number in (known.sel4, known.pistachio)] if known else []
         rows.append([figure.name, f"{figure.median:,}", *(other or "" for other in others), figure.remark])
+    return rows
+
+
+def as_text(rows: Sequence[Sequence[str]]) -> str:
+    """A table in Markdown, to be read on a terminal too."""
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    rows.insert(1, ["-" * width for width in widths])
+    rows = [rows[0], ["-" * width for width in widths], *rows[1:]]
     return "".join(f"| {' | '.join(cell.ljust(width) for cell, width in zip(row, widths))} |\n" for row in rows)
 
 
-def as_json(figures: Sequence[Figure]) -> str:
+def as_json(figures: Sequence[Figure], stretches: Sequence[latency.Stretch]) -> str:
     """Every number, with the ceilings."""
-    data = {
+    measured = {
         figure.name: {
             "median": figure.median,
             "least": figure.least,
@@ -146,4 +140,10 @@ def as_json(figures: Sequence[Figure]) -> str:
         }
         for figure in figures
     }
-    return json.dumps({"unit": "guest instructions", "clock": "QEMU -icount shift=0", "figures": data}, indent=2) + "\n"
+    data = {
+        "unit": "guest instructions",
+        "clock": "QEMU -icount shift=0",
+        "figures": measured,
+        "longest stretches with interrupts off": [asdict(stretch) for stretch in stretches],
+    }
+    return json.dumps(data, indent=2) + "\n"

@@ -19,6 +19,7 @@ from . import (
     guest,
     guestinit,
     image,
+    latency,
     linux,
     machine,
     packages,
@@ -141,10 +142,11 @@ def kernel(settings: Settings) -> Count:
 
 
 def kernel_figures(settings: Settings) -> Count:
-    """Each figure of the µ-kernel against its ceiling."""
+    """Each figure of the µ-kernel against its ceiling, and the longest stretch with interrupts off against the limit."""
     packages.require_emulator(settings)
     rust.build_all(settings)
-    return _judged("figures", figures.judge(figures.measure(settings)))
+    stretches = latency.measure(settings, ["load"])
+    return _judged("figures", [*figures.judge(figures.measure(settings)), latency.judge(stretches)])
 
 
 def kernel_examples(settings: Settings) -> Count:

@@ -8,7 +8,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from .. import figures, guestinit, image, linux, packages, process, rust
+from .. import figures, guestinit, image, latency, linux, packages, process, rust
 from ..config import Settings
 
 KERNEL = "kernel"
@@ -35,10 +35,15 @@ def _kernel(settings: Settings, arguments: list[str]) -> int:
     packages.require_emulator(settings)
     rust.build_all(settings)
     measured = figures.measure(settings)
-    text = figures.as_text(measured)
+    stretches = latency.measure(settings)
+    tables = {
+        "What the mechanisms take, in instructions": figures.rows(measured),
+        "The longest stretches with interrupts off": latency.table(settings, stretches),
+    }
+    text = "\n".join(f"{title}\n\n{figures.as_text(rows)}" for title, rows in tables.items())
     options.output.mkdir(parents=True, exist_ok=True)
     (options.output / "kernel.md").write_text(text)
-    (options.output / "kernel.json").write_text(figures.as_json(measured))
+    (options.output / "kernel.json").write_text(figures.as_json(measured, stretches))
     print(text, end="")
     print(f"keel: the figures are in {options.output}", file=sys.stderr)
     return 0

@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! What the µ-kernel's mechanisms take, in instructions: a native task that prints a line for each figure and ends the
-//! machine. It must run on the deterministic clock (QEMU's `-icount shift=0,sleep=off`), where the time-stamp counter
+//! machine; with `args load` it puts the kernel under load instead. To measure it must run on the deterministic clock (QEMU's `-icount shift=0,sleep=off`), where the time-stamp counter
 //! counts executed instructions as long as the processor does not idle; a watcher of the lowest priority sees that.
 
 #![no_std]
 #![no_main]
 
 mod clock;
+mod load;
 mod partner;
 mod rows;
 mod sample;
 
-use keel_l4::abi::boot::{Start, END_TESTS_FAILED, END_TESTS_PASSED, ROOT_END};
+use keel_l4::abi::boot::{END_TESTS_FAILED, END_TESTS_PASSED, ROOT_END};
 use keel_l4::call::Failure;
 use keel_l4::ipc::{call, Message};
 use keel_l4::{println, record, start, thread, Id};
@@ -28,7 +29,8 @@ extern "C" fn main(argument: u64) -> ! {
         println!("bench: there is no start record");
         start::stop();
     };
-    let measured = measure(record);
+    let loads = record::command_line(record).split_whitespace().any(|word| word == "load");
+    let measured = partner::prepare(record).and_then(|()| if loads { load::run(record) } else { measure() });
     if let Err(failure) = measured {
         println!("bench: {failure:?}");
     }
@@ -39,8 +41,7 @@ extern "C" fn main(argument: u64) -> ! {
     start::stop()
 }
 
-fn measure(record: &Start) -> Result<(), Failure> {
-    partner::prepare(record)?;
+fn measure() -> Result<(), Failure> {
     let watcher = Partner::start(Space::Same, sample::watch, 0)?;
     thread::set_priority(watcher.id, WATCHER_PRIORITY)?;
     rows::ipc::measure()?;

@@ -23,7 +23,7 @@ use keel_l4::{utcb, Fpage, Id, Tag};
 pub type Main = unsafe extern "C" fn(u64) -> !;
 
 /// Pages of kernel memory that a partner's task gets.
-pub const QUOTA: u64 = 64;
+pub const QUOTA: u64 = 512;
 /// An address where nothing lies.
 pub const WINDOW: u64 = 0x10_0000_0000;
 /// Log2 of the size of what is used there.
@@ -48,7 +48,7 @@ static STACK_MEMORY: Memory<[[u8; STACK_BYTES]; STACKS]> = Memory(UnsafeCell::ne
 /// What is mapped, 64 KB aligned to its size inside.
 static PAGES: Memory<[u8; 128 << 10]> = Memory(UnsafeCell::new([0; 128 << 10]));
 static NEXT_STACK: AtomicU64 = AtomicU64::new(0);
-static FIRST_TASK: AtomicU64 = AtomicU64::new(0);
+static NEXT_TASK: AtomicU64 = AtomicU64::new(0);
 static PRIORITY: AtomicU64 = AtomicU64::new(0);
 static MAIN: AtomicU64 = AtomicU64::new(0);
 static PAGER: AtomicU64 = AtomicU64::new(0);
@@ -120,12 +120,10 @@ pub struct Partner {
 
 /// Notes what the start record says, and starts the pager of the other tasks.
 pub fn prepare(start: &Start) -> Result<(), Failure> {
-    FIRST_TASK.store(start.task_first, Ordering::Relaxed);
+    NEXT_TASK.store(start.task_first, Ordering::Relaxed);
     PRIORITY.store(start.priority, Ordering::Relaxed);
     MAIN.store(utcb::my_id().0, Ordering::Relaxed);
-    for page in (image().start..image().end).step_by(PAGE_SIZE as usize) {
-        touch(page);
-    }
+    touch(image());
     let pager = Partner::start(Space::Same, pager, 0)?;
     PAGER.store(pager.id.0, Ordering::Relaxed);
     Ok(())
@@ -136,9 +134,9 @@ pub fn priority() -> u64 {
     PRIORITY.load(Ordering::Relaxed)
 }
 
-/// The number of the first task that is free.
+/// The number of the next task that is free.
 pub fn task_number() -> u32 {
-    FIRST_TASK.load(Ordering::Relaxed) as u32
+    NEXT_TASK.load(Ordering::Relaxed) as u32
 }
 
 /// The id of the main thread's task.
@@ -146,13 +144,21 @@ pub fn own_task() -> Id {
     thread::task_of(Id(MAIN.load(Ordering::Relaxed)))
 }
 
+/// Who serves page faults in the image, in whatever task.
+pub fn image_pager() -> Id {
+    Id(PAGER.load(Ordering::Relaxed))
+}
+
 fn image() -> core::ops::Range<u64> {
     &raw const __image_start as u64..&raw const __image_end as u64
 }
 
-fn touch(address: u64) {
-    // SAFETY: an address of the image; a page that is missing is asked for at the pager.
-    unsafe { (address as *const u8).read_volatile() };
+/// Reads every page of a range, so that each is mapped.
+pub fn touch(range: core::ops::Range<u64>) {
+    for page in range.step_by(PAGE_SIZE as usize) {
+        // SAFETY: memory of this task; a page that is missing is asked for at the pager.
+        unsafe { (page as *const u8).read_volatile() };
+    }
 }
 
 /// The top of a fresh stack, as a function finds it that was just called.
@@ -207,9 +213,7 @@ pub extern "C" fn stamping(_: u64) -> ! {
 
 /// Runs the instruction that the label names, with w0 in di, and answers with the two readings.
 pub extern "C" fn subject(_: u64) -> ! {
-    for page in image().step_by(PAGE_SIZE as usize) {
-        touch(page);
-    }
+    touch(image());
     let mut next = wait(Timeout::Never);
     loop {
         next = match next {
@@ -235,9 +239,14 @@ impl Partner {
     }
 
     fn in_task(main: Main, argument: u64) -> Result<Partner, Failure> {
-        let number = task_number();
         let task = task::create(&NewTask { ip: main as usize as u64, argument, sp: stack(), ..plan() })?;
+        let number = NEXT_TASK.fetch_add(1, Ordering::Relaxed) as u32;
         Ok(Partner { id: thread::first_of(task), number: Some(number) })
+    }
+
+    /// Its task.
+    pub fn task(&self) -> Id {
+        thread::task_of(self.id)
     }
 
     /// Makes `pager` the pager and handler of the partner.
@@ -259,7 +268,10 @@ impl Partner {
     pub fn end(self) -> Result<(), Failure> {
         NEXT_STACK.fetch_sub(1, Ordering::Relaxed);
         match self.number {
-            Some(number) => task::delete(number, own_task()),
+            Some(number) => {
+                NEXT_TASK.fetch_sub(1, Ordering::Relaxed);
+                task::delete(number, own_task())
+            }
             None => thread::delete(self.id),
         }
     }
@@ -270,7 +282,7 @@ pub fn plan() -> NewTask {
     NewTask {
         number: task_number(),
         max_priority: priority() + 1,
-        pager: PAGER.load(Ordering::Relaxed),
+        pager: image_pager().0,
         quota: QUOTA,
         area: AREA_DEFAULT,
         ..NewTask::default()

@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The µ-kernel's longest stretches with interrupts off, in executed instructions, and where they are.
+
+A plugin of QEMU's translator (latency/latency.c) watches the kernel from outside, on the deterministic clock: while its
+suite runs, and under a load made to be long (user/bench with `args load`).
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from . import boot, bootconf, machine, nativetasks, packages, process
+from .config import Settings
+from .errors import KeelError
+from .lock import locked
+from .rust import KERNEL_IMAGE
+
+SOURCE = Path(__file__).parent / "latency"
+TIMEOUT_S = 600.0
+# What runs while the plugin watches.
+LOADS = {"suite": bootconf.SUITE_TEMPLATE, "load": bootconf.LOAD_TEMPLATE}
+SHOWN = 12
+# What a test holds the longest stretch under load to. The aim is 3,000.
+LIMIT = 66_000
+KERNEL_SOURCES = "kernel/src/"
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """One stretch: its instructions in all, the block where it began, and the blocks that contributed most."""
+
+    under: str
+    instructions: int
+    entry: int
+    parts: tuple[tuple[int, int], ...]
+
+
+def build_plugin(settings: Settings) -> Path:
+    """The plugin for the emulator of this machine."""
+    packages.require(settings, packages.COMPILER)
+    out = settings.build / "latency"
+    with locked(settings.locks, "latency"):
+        out.mkdir(parents=True, exist_ok=True)
+        argv = ["make", "-C", str(SOURCE), f"O={out}"]
+        process.run_logged(argv, what="building the emulator's plugin", log=settings.logs / "latency.log")
+    return out / "latency.so"
+
+
+def measure(settings: Settings, under: Sequence[str] = tuple(LOADS)) -> list[Stretch]:
+    """Run the loads and return the longest stretches, one for each place, longest first; the parts are built."""
+    plugin = build_plugin(settings)
+    found = [stretch for name in under for stretch in _watch(settings, plugin, name)]
+    return sorted(found, key=lambda stretch: -stretch.instructions)
+
+
+def _watch(settings: Settings, plugin: Path, under: str) -> list[Stretch]:
+    report = plugin.with_name(f"{under}.txt")
+    report.unlink(missing_ok=True)
+    option = f"{plugin},output={report}"
+    choices = boot.Choices(boot_template=LOADS[under], icount=True, emulator_arguments=("-plugin", option))
+    ended = nativetasks.run(settings, choices, TIMEOUT_S)
+    if ended.exit_value != machine.EXIT_TESTS_PASSED or not report.exists():
+        raise KeelError(f"the longest stretches cannot be measured: {ended.last_line()}")
+    return parse(under, report.read_text())
+
+
+def parse(under: str, report: str) -> list[Stretch]:
+    """What the plugin wrote: length, entry, and address=instructions of each part, longest first."""
+    stretches = []
+    for line in report.splitlines():
+        length, entry, *parts = line.split()
+        pairs = [part.split("=") for part in parts]
+        stretches.append(Stretch(under, int(length), int(entry, 16), tuple((int(at, 16), int(n)) for at, n in pairs)))
+    return stretches
+
+
+def judge(stretches: Sequence[Stretch]) -> tuple[str, str]:
+    """The name of the test of the longest stretch with what is wrong, or nothing."""
+    longest = stretches[0]
+    problem = f"expected at most {LIMIT} instructions, got {longest.instructions}, most at {longest.parts[0][0]:#x}"
+    return "longest-stretch-under-load", problem if longest.instructions > LIMIT else ""
+
+
+@dataclass(frozen=True)
+class Place:
+    """What the debugging information says of an address: the function that holds it, and the source line."""
+
+    function: str
+    line: str
+
+
+def read_places(text: str) -> dict[int, Place]:
+    """The output of addr2line: an address, then the functions inlined there from the inside out."""
+    places, frames, address = {}, [], 0
+    for line in text.splitlines():
+        if begun := re.match(r"(0x[0-9a-f]+): (.*)", line):
+            address, frames = int(begun[1], 16), []
+            line = begun[2]
+        function, _, source = line.strip().removeprefix("(inlined by) ").partition(" at ")
+        frames.append((function.rsplit("::", 1)[-1], source.split(" ")[0]))
+        lines = [place for _, place in frames if KERNEL_SOURCES in place]
+        inner = lines[0].split(KERNEL_SOURCES)[1] if lines else ""
+        places[address] = Place(frames[-1][0], inner)
+    return places
+
+
+def find_places(settings: Settings, addresses: Iterable[int]) -> dict[int, Place]:
+    """The place of each address in the µ-kernel that was measured."""
+    image = settings.keel_directory / KERNEL_IMAGE
+    argv = ["addr2line", "-e", str(image), "-f", "-C", "-i", "-p", "-a", *(f"{address:#x}" for address in addresses)]
+    return read_places(process.output(argv))
+
+
+def rows(stretches: Sequence[Stretch], places: dict[int, Place]) -> list[list[str]]:
+    """A header and a line for each stretch: how long, under what, the costliest line, what each function has of it."""
+    table = [["instructions", "under", "mostly at", "functions"]]
+    for stretch in stretches:
+        functions: Counter[str] = Counter()
+        for address, instructions in stretch.parts:
+            functions[places[address].function] += instructions
+        shares = ", ".join(f"{name} {count:,}" for name, count in functions.most_common(3))
+        table.append([f"{stretch.instructions:,}", stretch.under, places[stretch.parts[0][0]].line, shares])
+    return table
+
+
+def table(settings: Settings, stretches: Sequence[Stretch]) -> list[list[str]]:
+    """The longest of the stretches, as rows of a table."""
+    shown = stretches[:SHOWN]
+    return rows(shown, find_places(settings, sorted({address for one in shown for address, _ in one.parts})))

@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! What keeps the kernel long at work, while a timer wants the processor again and again: large trees of mappings that
+//! are taken back, tasks with many pages and lthreads that are deleted, threads that many wait for, storms of yields.
+//! It measures nothing itself: whoever looks at the machine from outside sees how long interrupts stay off.
+
+use crate::partner::*;
+use core::arch::global_asm;
+use keel_l4::abi::boot::{Start, DIRECT_MAP};
+use keel_l4::abi::call::*;
+use keel_l4::abi::fpage::*;
+use keel_l4::abi::ids::{LTHREAD_TASK, TIMERS};
+use keel_l4::abi::{MapItem, UnmapRange};
+use keel_l4::call::Failure;
+use keel_l4::ipc::{call, receive, sleep, Message, Timeout};
+use keel_l4::thread::{self, NewThread};
+use keel_l4::{info, mapping, sigma0, source, utcb, Error, Fpage, Id};
+
+/// Nanoseconds between two interrupts of the metronome.
+const BEAT_NS: u64 = 20_000;
+/// Log2 of the memory that is mapped page by page.
+const LARGE_LOG2: u8 = 22;
+/// Log2 of one map item: less than a superpage, so that it goes page by page.
+const ITEM_LOG2: u8 = 16;
+/// Tasks that get all of that memory.
+const TASKS: usize = 3;
+/// How often a page is passed on.
+const CHAIN: u64 = 2_000;
+/// Lthreads of a task that is deleted, and threads that wait for a thread that is deleted.
+const CROWD: u16 = 100;
+/// Frame pages that are bought at once: as many as one call buys.
+const FRAME_PAGES: u64 = 256;
+/// Threads that yield, and for how long.
+const YIELDERS: u16 = 16;
+const STORM_NS: u64 = 2_000_000;
+/// Ports of the upper half of the space, which no device of the machine has.
+const PORTS: Fpage = Fpage::io(0x8000, 15);
+
+global_asm!(
+    // Calls the thread in rdi, then sleeps.
+    ".global call_once",
+    "call_once:",
+    "mov rdx, rdi",
+    "xor esi, esi",
+    "mov eax, {call}",
+    "syscall",
+    "2: xor edx, edx",
+    "mov eax, {receive}",
+    "syscall",
+    "jmp 2b",
+    // Waits for the thread in rdi, then sleeps.
+    ".global wait_once",
+    "wait_once:",
+    "mov rdx, rdi",
+    "mov eax, {receive}",
+    "syscall",
+    "jmp 2b",
+    // Yields for ever.
+    ".global yield_forever",
+    "yield_forever:",
+    "xor edi, edi",
+    "mov eax, {switch}",
+    "syscall",
+    "jmp yield_forever",
+    call = const CALL,
+    receive = const CALL_IPC | IPC_RECEIVE,
+    switch = const CALL_THREAD_SWITCH,
+);
+
+// They use registers only, so they need no stack.
+unsafe extern "C" {
+    fn call_once(partner: u64) -> !;
+    fn wait_once(partner: u64) -> !;
+    fn yield_forever(_: u64) -> !;
+}
+
+/// All of it.
+pub fn run(record: &Start) -> Result<(), Failure> {
+    let metronome = Partner::start(Space::Same, metronome, 0)?;
+    thread::set_priority(metronome.id, priority() + 1)?;
+    let memory = large_memory(record)?;
+    trees(memory)?;
+    chain()?;
+    crowded_task(memory)?;
+    awaited_thread()?;
+    frames()?;
+    timers()?;
+    storm()?;
+    ports()?;
+    pieces(memory)?;
+    metronome.end()
+}
+
+/// Wants the processor at every beat.
+extern "C" fn metronome(_: u64) -> ! {
+    let Ok(timer) = source::claim_timer() else { park() };
+    loop {
+        let beat = source::set_timer(timer, info::now() + BEAT_NS).and_then(|()| receive(timer, Timeout::Never));
+        if beat.is_err() {
+            park();
+        }
+    }
+}
+
+fn park() -> ! {
+    loop {
+        // Only a cancellation ends it.
+        let _ = receive(Id::NIL, Timeout::Never);
+    }
+}
+
+/// Memory of this task, all of it mapped.
+fn large_memory(record: &Start) -> Result<Fpage, Failure> {
+    let regions = record.regions.chunks_exact(3).take(record.region_count as usize);
+    let size = 1u64 << LARGE_LOG2;
+    let mut fitting = regions.filter_map(|region| {
+        let start = region[0].next_multiple_of(size);
+        (start + size <= region[1]).then(|| Fpage::memory(DIRECT_MAP + start, LARGE_LOG2, FPAGE_RWX))
+    });
+    let memory = fitting.next().ok_or(Failure::call(Error::NoMemory))?;
+    touch(memory.base()..memory.base() + memory.size());
+    Ok(memory)
+}
+
+/// Sends all pages of `memory` to a partner whose window is as large.
+fn send_pages(to: Partner, memory: Fpage) -> Result<(), Failure> {
+    let item = 1u64 << ITEM_LOG2;
+    let mut offset = 0;
+    while offset < memory.size() {
+        let items: [MapItem; MAX_MAP_ITEMS as usize] = core::array::from_fn(|number| {
+            let at = offset + number as u64 * item;
+            MapItem { send_base: at, fpage: Fpage::memory(memory.base() + at, ITEM_LOG2, FPAGE_RWX).0 }
+        });
+        call(to.id, Message::label(0).with_maps(&items))?;
+        offset += MAX_MAP_ITEMS * item;
+    }
+    Ok(())
+}
+
+fn window() -> Fpage {
+    Fpage::memory(WINDOW, LARGE_LOG2, FPAGE_RWX)
+}
+
+/// Trees of many branches: rights and mappings are taken, as a whole and page by page.
+fn trees(memory: Fpage) -> Result<(), Failure> {
+    let mut partners = [None; TASKS];
+    for partner in &mut partners {
+        *partner = Some(Partner::start(Space::Other, accepting, window().0)?);
+    }
+    for take in [UNMAP_RIGHTS & FPAGE_WRITE, UNMAP_RIGHTS] {
+        partners.iter().flatten().try_for_each(|partner| send_pages(*partner, memory))?;
+        mapping::unmap(memory, take)?;
+    }
+    if let Some(first) = partners[0] {
+        send_pages(first, memory)?;
+        let pages = memory.size() / PAGE_SIZE;
+        mapping::unmap_in(first.task(), &[UnmapRange { address: WINDOW, pages }])?;
+        // Where nothing is mapped, in a space with many tables.
+        mapping::unmap_in(first.task(), &[UnmapRange { address: 0, pages: 1 << (SPACE_SHIFT - PAGE_SHIFT) }])?;
+    }
+    partners.into_iter().rev().flatten().try_for_each(Partner::end)
+}
+
+/// A tree that is one long branch.
+fn chain() -> Result<(), Failure> {
+    let whole = Fpage::memory(WINDOW, WINDOW_LOG2, FPAGE_RWX);
+    let passer = Partner::start(Space::Same, accepting, whole.0)?;
+    let mut from = pages(PAGE_SHIFT as u8);
+    for link in 0..CHAIN {
+        let item = MapItem { send_base: link * PAGE_SIZE, fpage: from.0 };
+        call(passer.id, Message::label(0).with_maps(&[item]))?;
+        from = Fpage::memory(WINDOW + link * PAGE_SIZE, PAGE_SHIFT as u8, FPAGE_RWX);
+    }
+    mapping::unmap(pages(PAGE_SHIFT as u8), UNMAP_RIGHTS)?;
+    passer.end()
+}
+
+/// An lthread of `task` without a stack.
+fn light(task: Id, main: Main, argument: u64) -> Result<Id, Failure> {
+    let (number, ip, pager) = (LTHREAD_TASK as u16, main as usize as u64, image_pager());
+    NewThread { task, number, ip, sp: 0, pager, handler: pager, argument }.start()
+}
+
+/// The deletion of a task with many pages and lthreads.
+fn crowded_task(memory: Fpage) -> Result<(), Failure> {
+    let partner = Partner::start(Space::Other, accepting, window().0)?;
+    send_pages(partner, memory)?;
+    for _ in 0..CROWD {
+        light(partner.task(), echo, 0)?;
+    }
+    partner.end()
+}
+
+/// The deletion of a thread that many want to send to or to hear.
+fn awaited_thread() -> Result<(), Failure> {
+    let awaited = light(own_task(), call_once, utcb::my_id().0)?;
+    let mut crowd = [Id::NIL; 2 * CROWD as usize];
+    for (number, one) in crowd.iter_mut().enumerate() {
+        *one = light(own_task(), if number % 2 == 0 { call_once } else { wait_once }, awaited.0)?;
+    }
+    sleep(BEAT_NS * CROWD as u64);
+    thread::delete(awaited)?;
+    crowd.into_iter().try_for_each(thread::delete)
+}
+
+fn frames() -> Result<(), Failure> {
+    source::buy_frames(0, FRAME_PAGES)?;
+    source::sell_frames(0, FRAME_PAGES)
+}
+
+/// Many timers that are due at once, twice: received one by one, and gone with their thread.
+fn timers() -> Result<(), Failure> {
+    let owner = Partner::start(Space::Same, own_timers, 0)?;
+    for _ in 0..2 {
+        call(owner.id, Message::label(0))?;
+    }
+    owner.end()
+}
+
+extern "C" fn own_timers(_: u64) -> ! {
+    let mut timers = [Id::NIL; TIMERS as usize];
+    let mut claimed = 0;
+    while let (Ok(timer), true) = (source::claim_timer(), claimed < timers.len()) {
+        timers[claimed] = timer;
+        claimed += 1;
+    }
+    let mut next = keel_l4::ipc::wait(Timeout::Never);
+    loop {
+        next = match next {
+            Ok(asked) if asked.tag.kind() == KIND_USER => {
+                let time = info::now() + BEAT_NS;
+                let set = timers[..claimed].iter().try_for_each(|timer| source::set_timer(*timer, time));
+                sleep(2 * BEAT_NS);
+                let fired = timers[..claimed].iter().try_for_each(|timer| receive(*timer, Timeout::Never).map(|_| ()));
+                let answer = Message::label(set.and(fired).is_err() as u32);
+                keel_l4::ipc::send_and_wait(asked.from, answer, Timeout::Zero, Timeout::Never)
+            }
+            _ => keel_l4::ipc::wait(Timeout::Never),
+        }
+    }
+}
+
+fn storm() -> Result<(), Failure> {
+    let mut yielders = [Id::NIL; YIELDERS as usize];
+    for one in &mut yielders {
+        *one = light(own_task(), yield_forever, 0)?;
+        thread::set_priority(*one, priority() - 1)?;
+    }
+    sleep(STORM_NS);
+    yielders.into_iter().try_for_each(thread::delete)
+}
+
+/// Ports on their way through two tasks, taken back and dropped with a task.
+fn ports() -> Result<(), Failure> {
+    sigma0::map(PORTS, PORTS)?;
+    let partner = Partner::start(Space::Other, accepting, PORTS.0)?;
+    for _ in 0..2 {
+        let item = MapItem { send_base: PORTS.port() as u64, fpage: PORTS.0 };
+        call(partner.id, Message::label(0).with_maps(&[item]))?;
+        mapping::unmap(PORTS, UNMAP_RIGHTS)?;
+    }
+    partner.end()
+}
+
+/// Superpages that are cut, one with what others got of it.
+fn pieces(memory: Fpage) -> Result<(), Failure> {
+    let partner = Partner::start(Space::Other, accepting, window().0)?;
+    send_pages(partner, memory)?;
+    for superpage in [memory.base(), memory.base() + memory.size() / 2] {
+        mapping::unmap(Fpage::memory(superpage, PAGE_SHIFT as u8, FPAGE_RWX), UNMAP_RIGHTS | UNMAP_FLUSH)?;
+    }
+    partner.end()
+}
