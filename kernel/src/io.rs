@@ -81,6 +81,7 @@ fn range(first: u16, log2: u8) -> core::ops::Range<usize> {
 }
 
 fn new_bitmap(task: Ref<Task>, fill: u8) -> Result<[u32; 2], Error> {
+    sched::poll();
     let first = POOL.take_page(task.account, Kind::Part)?;
     let second = POOL.take_page(task.account, Kind::Part).inspect_err(|_| POOL.give_page(first, Kind::Part))?;
     let bitmap = [first, second];

@@ -522,6 +522,7 @@ pub fn fail_waiters(partner: Ref<Thread>) {
                 State::Faulted => crate::fault::no_handler(thread),
                 _ => {}
             }
+            sched::poll();
         }
     });
 }

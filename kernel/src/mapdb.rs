@@ -89,8 +89,9 @@ pub trait Store {
         }
     }
 
-    /// Puts `new`, which is outside every tree, in the place of `old`: under its parent, with its children.
-    fn replace(&self, old: Index, new: Index) {
+    /// Puts `new`, which is outside every tree, in the place of `old`: under its parent, with its children; `step` is
+    /// called at each of them.
+    fn replace(&self, old: Index, new: Index, mut step: impl FnMut()) {
         let parent = self.parent(old);
         self.detach(old);
         self.attach(new, parent);
@@ -99,19 +100,22 @@ pub trait Store {
         while child != 0 {
             self.node(child).parent.set(new);
             child = self.next_sibling(child);
+            step();
         }
     }
 
-    /// A node at or below `index` that has no child.
-    fn deepest(&self, mut index: Index) -> Index {
+    /// A node at or below `index` that has no child; `step` is called at each level.
+    fn deepest(&self, mut index: Index, mut step: impl FnMut()) -> Index {
         while self.first_child(index) != 0 {
             index = self.first_child(index);
+            step();
         }
         index
     }
 
-    /// The node behind `index` in a walk of `top`'s subtree that visits parents first; 0 at the end.
-    fn next_in_subtree(&self, mut index: Index, top: Index) -> Index {
+    /// The node behind `index` in a walk of `top`'s subtree that visits parents first; 0 at the end. `step` is called at
+    /// each level upwards.
+    fn next_in_subtree(&self, mut index: Index, top: Index, mut step: impl FnMut()) -> Index {
         if self.first_child(index) != 0 {
             return self.first_child(index);
         }
@@ -120,6 +124,7 @@ pub trait Store {
                 return self.next_sibling(index);
             }
             index = self.parent(index);
+            step();
         }
         0
     }
@@ -168,7 +173,7 @@ mod tests {
                 }
                 // Grant: b takes a's place.
                 2 if model.contains_key(&a) && !model.contains_key(&b) => {
-                    nodes.replace(a, b);
+                    nodes.replace(a, b, || ());
                     let parent = model.remove(&a).unwrap();
                     model.insert(b, parent);
                     model.values_mut().filter(|p| **p == a).for_each(|p| *p = b);
@@ -180,11 +185,11 @@ mod tests {
                     let mut at = a;
                     while at != 0 {
                         assert!(walked.insert(at));
-                        at = nodes.next_in_subtree(at, a);
+                        at = nodes.next_in_subtree(at, a, || ());
                     }
                     assert_eq!(walked, expected);
                     while nodes.first_child(a) != 0 {
-                        let leaf = nodes.deepest(a);
+                        let leaf = nodes.deepest(a, || ());
                         nodes.detach(leaf);
                         model.remove(&leaf);
                     }

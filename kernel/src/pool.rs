@@ -311,10 +311,14 @@ impl Pool {
         page.class.set(class as u8);
         page.live.set(0);
         page.free.set(0);
-        for number in 0..count {
-            let next = if number + 1 < count { number as u16 + 1 } else { CHAIN_END };
-            // SAFETY: inside the page, which is ours alone.
-            unsafe { self.address(index).add(number * size).cast::<u16>().write(next) };
+        let mut object = self.address(index);
+        // SAFETY: inside the page, which is ours alone.
+        unsafe {
+            for next in 1..count as u16 {
+                object.cast::<u16>().write(next);
+                object = object.add(size);
+            }
+            object.cast::<u16>().write(CHAIN_END);
         }
     }
 

@@ -23,7 +23,7 @@ pub const DEFAULT_SLICE_NS: u64 = 10_000_000;
 const LEAST_SLICE_NS: u64 = 10_000;
 
 /// Deadlines that one interrupt serves: bounds its length. Where more are due, the next interrupt follows at once.
-const MAX_DUE: usize = 8;
+const MAX_DUE: usize = 4;
 
 /// What happens at a deadline.
 #[derive(Clone, Copy)]

@@ -34,8 +34,14 @@ impl From<Error> for Stop {
     }
 }
 
-/// Pages between two looks for interrupts: bounds how long they stay off (some 60 to 100 instructions a page).
-const POLL_INTERVAL: u32 = 16;
+/// What a page and a level of a tree of mappings take at most, in tens of instructions.
+const PAGE_COST: u32 = 40;
+/// See PAGE_COST.
+const LEVEL_COST: u32 = 1;
+/// What may be spent between two looks for interrupts: bounds how long they stay off.
+const POLL_COST: u32 = 6 * PAGE_COST;
+/// Empty slots that are passed over at once, before another look.
+const SCAN: usize = 128;
 
 /// Mapping nodes lie in the pool.
 struct Nodes;
@@ -138,7 +144,7 @@ fn find(task: Ref<Task>, address: u64) -> Result<Leaf, u8> {
     Ok(Leaf { table, slot, level, entry })
 }
 
-/// The first leaf entry that reaches beyond `at`, if one begins before `end`. Empty slots are passed over table by table.
+/// The first leaf entry that reaches beyond `at`, if one begins before `end`. Interrupts are let in on the way.
 fn next_leaf(task: Ref<Task>, mut at: u64, end: u64) -> Option<Leaf> {
     while at < end {
         let (table, level) = walk(task, at, 0);
@@ -147,7 +153,8 @@ fn next_leaf(task: Ref<Task>, mut at: u64, end: u64) -> Option<Leaf> {
         if entry & PRESENT != 0 {
             return Some(Leaf { table, slot: number, level, entry });
         }
-        let slots = if level == TOP_LEVEL { KERNEL_SLOTS.start } else { ENTRIES };
+        poll();
+        let slots = if level == TOP_LEVEL { KERNEL_SLOTS.start } else { ENTRIES }.min(number + SCAN);
         while number < slots && entry_cell(table, number).get() & PRESENT == 0 {
             number += 1;
         }
@@ -184,6 +191,7 @@ fn table_for(task: Ref<Task>, address: u64, level: u8) -> Result<u32, Error> {
         if cell.get() & PRESENT != 0 {
             return Err(Error::Busy);
         }
+        poll();
         let below = match POOL.take_zeroed(task.account, Kind::Table) {
             Ok(below) => below,
             Err(error) => {
@@ -285,12 +293,12 @@ fn remove(leaf: Leaf, node: Index) -> u64 {
 
 /// Takes away all that came from `node`, and with `itself` the mapping too.
 fn revoke(node: Index, itself: bool, work: &mut Work) -> Result<(), Stop> {
-    let mut at = Nodes.deepest(node);
+    let mut at = Nodes.deepest(node, || work.climb());
     while at != node {
         let parent = Nodes.parent(at);
         work.found(remove(Leaf::of(at), at));
         work.step()?;
-        at = Nodes.deepest(parent);
+        at = Nodes.deepest(parent, || work.climb());
     }
     if itself {
         work.found(remove(Leaf::of(node), node));
@@ -300,7 +308,7 @@ fn revoke(node: Index, itself: bool, work: &mut Work) -> Result<(), Stop> {
 
 /// Reduces the rights of all that came from `node`, and with `itself` of the mapping too.
 fn reduce(node: Index, itself: bool, keep: u64, work: &mut Work) -> Result<(), Stop> {
-    let mut at = if itself { node } else { Nodes.next_in_subtree(node, node) };
+    let mut at = if itself { node } else { Nodes.next_in_subtree(node, node, || ()) };
     while at != 0 {
         let leaf = Leaf::of(at);
         let reduce = |entry| (entry & !(WRITE | NO_EXECUTE)) | rights_bits(bits_rights(entry) & keep);
@@ -309,7 +317,7 @@ fn reduce(node: Index, itself: bool, keep: u64, work: &mut Work) -> Result<(), S
         }
         work.state |= leaf.entry & (ACCESSED | DIRTY);
         work.step()?;
-        at = Nodes.next_in_subtree(at, node);
+        at = Nodes.next_in_subtree(at, node, || work.climb());
     }
     Ok(())
 }
@@ -317,14 +325,14 @@ fn reduce(node: Index, itself: bool, keep: u64, work: &mut Work) -> Result<(), S
 /// Progress of a long operation: what it found, and when it last looked for interrupts.
 pub struct Work {
     state: u64,
-    steps: u32,
+    spent: u32,
     progress: bool,
 }
 
 impl Work {
     /// Nothing done yet; interrupts are let in on the way, and the operation may have to begin anew.
     pub fn new() -> Work {
-        Work { state: 0, steps: 0, progress: false }
+        Work { state: 0, spent: 0, progress: false }
     }
 
     /// Notes that an entry with these bits changed.
@@ -362,8 +370,21 @@ impl Work {
 
     /// Counts a step of work that goes to its end; now and then lets interrupts in. Whether somebody waits for us.
     fn breathe(&mut self) -> bool {
-        self.steps += 1;
-        self.steps % POLL_INTERVAL == 0 && poll()
+        self.spend(PAGE_COST)
+    }
+
+    /// Goes up or down a level of a tree.
+    fn climb(&mut self) {
+        self.spend(LEVEL_COST);
+    }
+
+    fn spend(&mut self, cost: u32) -> bool {
+        self.spent += cost;
+        if self.spent < POLL_COST {
+            return false;
+        }
+        self.spent = 0;
+        poll()
     }
 }
 
@@ -376,6 +397,7 @@ fn split(leaf: Leaf, node: Index, work: &mut Work) -> Result<(), Stop> {
         if Nodes.node(child).level.get() == leaf.level {
             revoke(child, true, work)?;
         }
+        work.breathe();
         child = next;
     }
     let Some(task) = POOL.page(leaf.table).task.get() else {
@@ -388,6 +410,7 @@ fn split(leaf: Leaf, node: Index, work: &mut Work) -> Result<(), Stop> {
         let next = Nodes.next_sibling(child);
         Nodes.detach(child);
         Nodes.attach(child, companion_cell(pieces, piece).map_or(0, Cell::get));
+        work.breathe();
         child = next;
     }
     Nodes.detach(node);
@@ -635,7 +658,7 @@ fn map_one(
     let state = leaf.entry & (ACCESSED | DIRTY);
     new.cell().set(new.cell().get() | state);
     Nodes.detach(new.node());
-    Nodes.replace(node, new.node());
+    Nodes.replace(node, new.node(), || work.climb());
     remove(leaf, node);
     Ok(rights)
 }
@@ -693,7 +716,7 @@ fn clear_target(
 /// Whether `node` came from `ancestor`.
 fn is_below(mut node: Index, ancestor: Index, work: &mut Work) -> bool {
     while node != 0 {
-        work.breathe();
+        work.climb();
         node = Nodes.parent(node);
         if node == ancestor {
             return true;
@@ -776,6 +799,7 @@ pub fn free_all(task: Ref<Task>) {
     while let Some(leaf) = next_leaf(task, at, 1 << SPACE_SHIFT) {
         at = leaf.address() + span(leaf.level);
         free_leaf(leaf, &mut work);
+        work.breathe();
     }
     POOL.give_page(task.root_table, Kind::Table);
 }

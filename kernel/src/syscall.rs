@@ -226,6 +226,7 @@ fn create(caller: Ref<Thread>, number: u32, control: u64) -> Result<Outcome, Sto
     let mcp = ((control & TASK_MCP_MASK) as u8).min(caller.task.mcp.get());
     let plan = task::Plan { number, chief: Some(caller.task), mcp, quota: frame.r10.get(), area: frame.r12.get() };
     let task = task::create(&plan)?;
+    sched::poll();
     if control & TASK_NO_LTHREAD != 0 {
         return Ok(Outcome::Task(task.id()));
     }

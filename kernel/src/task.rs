@@ -142,6 +142,7 @@ impl Ref<Task> {
                     self.is_free(*n)
                 })
                 .ok_or(Error::NoMemory)?;
+            sched::poll();
         }
         let slot = self.slot_or_new(lthread)?;
         let version = match slot.get() {
@@ -435,6 +436,7 @@ fn free(task: Ref<Task>) {
 fn free_memory(task: Ref<Task>) {
     crate::io::drop_space(task);
     space::free_all(task);
+    sched::poll();
     if task.directory.get() != 0 {
         for index in 0..DIRECTORY_PAGES {
             let page = directory_entry(task.directory.get(), index).get();

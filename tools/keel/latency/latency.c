@@ -3,7 +3,8 @@
  * A plugin of QEMU's translator that finds the µ-kernel's longest stretches with interrupts off, in instructions.
  *
  * User mode always has interrupts on, the kernel never but between `sti` and `cli`. So a stretch begins with the first
- * block in the kernel's half of the address space and ends with a block in user mode, or at `sti` or `cli`. For each
+ * block in the kernel's half of the address space and ends with a block in user mode, at `sti` or `cli`, or at an
+ * `iretq`, by which an interrupt in the kernel returns to one of these windows. For each
  * stretch the plugin keeps how many instructions each block contributed; of the stretches with the same largest
  * contributor it remembers the longest. The kernel that runs is the one that is measured: nothing in it knows of this.
  *
@@ -43,6 +44,8 @@ EXPORT int qemu_plugin_version = 1;
 enum {
 	OPCODE_CLI = 0xfa,
 	OPCODE_STI = 0xfb,
+	PREFIX_64 = 0x48,
+	OPCODE_IRET = 0xcf,
 	/* Kinds of places that are told, and the contributors of each. */
 	PLACES = 256,
 	CONTRIBUTORS = 8,
@@ -74,7 +77,7 @@ static struct block blocks[BLOCKS];
 static struct place places[PLACES];
 static const char *output;
 
-/* The first stretch is the kernel's start. */
+/* Whether the kernel's start is over: it has entered user mode. */
 static bool started;
 /* The stretch that is under way. */
 static uint64_t number;
@@ -120,14 +123,19 @@ static void end_stretch(unsigned int vcpu, void *data)
 {
 	(void)vcpu;
 	(void)data;
-	if (!length)
-		return;
-	if (started)
+	if (started && length)
 		remember();
-	started = true;
 	length = 0;
 	contributors = NULL;
 	number++;
+}
+
+static void in_user(unsigned int vcpu, void *data)
+{
+	if (!length)
+		return;
+	end_stretch(vcpu, data);
+	started = true;
 }
 
 static void in_kernel(unsigned int vcpu, void *data)
@@ -159,6 +167,12 @@ static struct block *find_block(uint64_t address, uint64_t instructions)
 	return &blocks[at];
 }
 
+static bool ends_stretch(const uint8_t *code, size_t size)
+{
+	return (size == 1 && (code[0] == OPCODE_STI || code[0] == OPCODE_CLI)) ||
+	       (size == 2 && code[0] == PREFIX_64 && code[1] == OPCODE_IRET);
+}
+
 static void translated(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 {
 	uint64_t address = qemu_plugin_tb_vaddr(tb);
@@ -166,15 +180,14 @@ static void translated(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 
 	(void)id;
 	if (!(address >> 63)) {
-		qemu_plugin_register_vcpu_tb_exec_cb(tb, end_stretch, QEMU_PLUGIN_CB_NO_REGS, NULL);
+		qemu_plugin_register_vcpu_tb_exec_cb(tb, in_user, QEMU_PLUGIN_CB_NO_REGS, NULL);
 		return;
 	}
 	qemu_plugin_register_vcpu_tb_exec_cb(tb, in_kernel, QEMU_PLUGIN_CB_NO_REGS, find_block(address, count));
 	for (size_t at = 0; at < count; at++) {
 		struct qemu_plugin_insn *insn = qemu_plugin_tb_get_insn(tb, at);
-		uint8_t opcode = *(const uint8_t *)qemu_plugin_insn_data(insn);
 
-		if (qemu_plugin_insn_size(insn) == 1 && (opcode == OPCODE_STI || opcode == OPCODE_CLI))
+		if (ends_stretch(qemu_plugin_insn_data(insn), qemu_plugin_insn_size(insn)))
 			qemu_plugin_register_vcpu_insn_exec_cb(insn, end_stretch, QEMU_PLUGIN_CB_NO_REGS, NULL);
 	}
 }
