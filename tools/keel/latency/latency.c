@@ -3,8 +3,8 @@
  * A plugin of QEMU's translator that finds the µ-kernel's longest stretches with interrupts off, in instructions.
  *
  * User mode always has interrupts on, the kernel never but between `sti` and `cli`. So a stretch begins with the first
- * block in the kernel's half of the address space and ends with a block in user mode, at `sti` or `cli`, or at an
- * `iretq`, by which an interrupt in the kernel returns to one of these windows. For each
+ * block in the kernel's half of the address space and ends with a block in user mode, at `sti` or `cli`, or at `iretq`
+ * or `sysretq`: an interrupt that waits is taken there, before any instruction of the user or of a window. For each
  * stretch the plugin keeps how many instructions each block contributed; of the stretches with the same largest
  * contributor it remembers the longest. The kernel that runs is the one that is measured: nothing in it knows of this.
  *
@@ -44,8 +44,6 @@ EXPORT int qemu_plugin_version = 1;
 enum {
 	OPCODE_CLI = 0xfa,
 	OPCODE_STI = 0xfb,
-	PREFIX_64 = 0x48,
-	OPCODE_IRET = 0xcf,
 	/* Kinds of places that are told, and the contributors of each. */
 	PLACES = 256,
 	CONTRIBUTORS = 8,
@@ -169,8 +167,12 @@ static struct block *find_block(uint64_t address, uint64_t instructions)
 
 static bool ends_stretch(const uint8_t *code, size_t size)
 {
+	static const uint8_t iretq[] = { 0x48, 0xcf };
+	static const uint8_t sysretq[] = { 0x48, 0x0f, 0x07 };
+
 	return (size == 1 && (code[0] == OPCODE_STI || code[0] == OPCODE_CLI)) ||
-	       (size == 2 && code[0] == PREFIX_64 && code[1] == OPCODE_IRET);
+	       (size == sizeof(iretq) && !memcmp(code, iretq, size)) ||
+	       (size == sizeof(sysretq) && !memcmp(code, sysretq, size));
 }
 
 static void translated(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
