@@ -6,7 +6,7 @@
 //! bounded number of instructions. Several processors: `lock` says who may do what.
 //! Reading order: `syscall`, `ipc`, `fault`, `sched`, `lock`, `space`; then `arch`.
 //!
-//! Modules without hardware are compiled and tested on the host too: `list`, `deadlines`, `runqueue`, `mapdb`,
+//! Modules without hardware are compiled on the host too, for their tests in `tests/kernel`: `list`, `deadlines`, `runqueue`, `mapdb`,
 //! `intervals`, `elf`, `random`, `refs`, `strings`.
 
 #![cfg_attr(not(test), no_std, no_main)]
