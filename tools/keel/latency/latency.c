@@ -130,10 +130,9 @@ static void end_stretch(unsigned int vcpu, void *data)
 
 static void in_user(unsigned int vcpu, void *data)
 {
-	if (!length)
-		return;
 	end_stretch(vcpu, data);
-	started = true;
+	/* The firmware, which runs before the kernel, looks like a user. */
+	started = entry != 0;
 }
 
 static void in_kernel(unsigned int vcpu, void *data)
