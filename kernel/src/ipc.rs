@@ -7,6 +7,7 @@
 //! may take its time and sees to the rest of both calls.
 
 use crate::arch::clock;
+use crate::arch::entry::NO_CALL;
 use crate::refs::Ref;
 use crate::sched::{self, wake};
 use crate::source::{self, Answer};
@@ -319,6 +320,8 @@ pub fn resume(pager: Ref<Thread>, faulter: Ref<Thread>) {
         for (source, target) in utcb.words[REGISTER_WORDS as usize..FRAME_END].iter().zip(faulter.frame().words()) {
             target.set(source.get());
         }
+        // All its registers are to be loaded, rcx and r11 too.
+        faulter.frame().orig_ax.set(NO_CALL);
     }
     wake(faulter);
 }

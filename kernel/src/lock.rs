@@ -14,6 +14,7 @@
 use crate::arch::cpu::{self, cpu, Cpu};
 use crate::arch::{apic, entry, paging};
 use core::hint::spin_loop;
+use core::mem::offset_of;
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 /// A lock.
@@ -23,6 +24,9 @@ pub struct Lock {
 }
 
 impl Lock {
+    /// Offset of the byte that is 1 while it is held.
+    pub const HELD: usize = offset_of!(Lock, held);
+
     /// Held by nobody.
     pub const fn new() -> Lock {
         Lock { held: AtomicBool::new(false), waiting: AtomicU32::new(0) }
@@ -69,12 +73,6 @@ static GATE: Lock = Lock::new();
 #[inline]
 pub fn enter(cpu: &Cpu) {
     cpu.lock.take(cpu);
-}
-
-/// The end of a short way: gives this processor's lock back.
-#[inline]
-pub fn leave(cpu: &Cpu) {
-    cpu.lock.release();
 }
 
 /// From this processor's lock to the locks of all. Everything may have changed when it returns.

@@ -31,7 +31,6 @@ mod boot;
 #[cfg(not(test))]
 mod exregs;
 #[cfg(not(test))]
-mod fast;
 #[cfg(not(test))]
 mod fault;
 #[cfg(not(test))]

@@ -33,11 +33,6 @@ impl<T: Linked<Ready>> RunQueue<T> {
         self.above.get().checked_sub(1).map(|top| top as u8)
     }
 
-    /// Whether no thread of this or a higher priority is ready.
-    pub fn is_below(&self, priority: u8) -> bool {
-        self.above.get() <= priority as u16
-    }
-
     fn find_top(&self) -> Option<u8> {
         for (index, word) in self.occupied.iter().enumerate().rev() {
             if word.get() != 0 {

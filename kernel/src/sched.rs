@@ -14,6 +14,7 @@ use crate::refs::Ref;
 use crate::source::{self, Source};
 use crate::thread::*;
 use crate::transfer;
+use keel_abi::call::PRIORITIES;
 use keel_abi::Side;
 
 /// Time slice of a new thread.
@@ -24,6 +25,9 @@ const LEAST_SLICE_NS: u64 = 10_000;
 
 /// Deadlines that one interrupt serves: bounds its length. Where more are due, the next interrupt follows at once.
 const MAX_DUE: usize = 4;
+
+/// Above every priority.
+pub const NOBODY: u32 = PRIORITIES as u32;
 
 /// What happens at a deadline.
 #[derive(Clone, Copy)]
@@ -58,7 +62,15 @@ pub fn wake(thread: Ref<Thread>) {
 
 fn enqueue(cpu: &Cpu, thread: Ref<Thread>) {
     thread.set(QUEUED);
+    // Where another processor does this, no long way ends here at once.
+    cpu.floor.set(cpu.floor.get().max(thread.priority.get() as u32 + 1));
     cpu.queue.push_back(thread, thread.priority.get());
+}
+
+/// Before the processor is left by a long way: what the short ones must know of its queue and its time slice.
+fn set_floor(cpu: &Cpu) {
+    let slice = cpu.slice.is_armed() || cpu.slice_over.get() || cpu.partner.get().is_some();
+    cpu.floor.set(if slice { NOBODY } else { cpu.queue.top().map_or(0, |top| top as u32 + 1) });
 }
 
 /// Takes a ready thread out of whatever it is in: it blocks, stops or goes.
@@ -77,6 +89,7 @@ pub fn forget(thread: Ref<Thread>) -> bool {
     unready(thread);
     let home = cpu::of(thread);
     home.deadlines.remove(deadline_of(thread));
+    cpu::all().for_each(|cpu| cpu.known.forget(thread.id));
     settle_elsewhere(thread);
     entry::forget(home, thread);
     let running = home.current.get() == Some(thread);
@@ -143,12 +156,14 @@ pub fn arm(thread: Ref<Thread>, time: u64) {
     let cpu = cpu::of(thread);
     cpu.deadlines.remove(deadline_of(thread));
     cpu.deadlines.insert(deadline_of(thread), time, Due::Thread(thread));
+    thread.set(TIMED);
     program(cpu);
 }
 
 /// Clears a thread's timeout.
 pub fn disarm(thread: Ref<Thread>) {
-    if thread.deadline.is_armed() {
+    if thread.has(TIMED) {
+        thread.unset(TIMED);
         cpu::of(thread).deadlines.remove(deadline_of(thread));
     }
 }
@@ -184,7 +199,10 @@ pub fn timer_interrupt() {
     for _ in 0..MAX_DUE {
         let Some(due) = cpu.deadlines.pop_due(clock::now()) else { break };
         match due {
-            Due::Thread(thread) => ipc::timed_out(thread),
+            Due::Thread(thread) => {
+                thread.unset(TIMED);
+                ipc::timed_out(thread);
+            }
             Due::Timer(timer) => source::fire(timer),
             Due::Slice => cpu.slice_over.set(true),
         }
@@ -330,6 +348,7 @@ pub fn leave(cpu: &Cpu) -> u64 {
             continue;
         }
         if entry::load(cpu, thread) {
+            set_floor(cpu);
             return thread.frame_address();
         }
         fault::bad_frame(thread);

@@ -162,7 +162,7 @@ fn thread_schedule(caller: Ref<Thread>) -> Result<(), Stop> {
     frame.di.set(thread.priority.get() as u64);
     frame.si.set(thread.state.get() as u64);
     frame.dx.set(if thread.state.get() == State::Ready { ID_NIL } else { thread.partner.get().0 });
-    frame.r8.set(arch::clock::ticks_to_ns(thread.consumed.get()));
+    frame.r8.set(arch::clock::ticks_to_ns(arch::entry::consumed(thread)));
     frame.r9.set(thread.slice.get());
     frame.r10.set(if thread.has(MOVING) { thread.target.get() } else { thread.cpu.get() } as u64);
     if sets_priority {

@@ -18,6 +18,7 @@ use crate::transfer::{self, Transfer};
 use crate::word::Word;
 use crate::{ipc, sched, source, space};
 use core::cell::Cell;
+use core::mem::offset_of;
 use keel_abi::call::*;
 use keel_abi::fpage::PAGE_SIZE;
 use keel_abi::memory::*;
@@ -25,19 +26,20 @@ use keel_abi::{Error, Frame, Id, Side, Tag, Utcb};
 
 /// What a thread does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
 pub enum State {
     /// Stopped.
-    Inactive = STATE_INACTIVE as isize,
+    Inactive = STATE_INACTIVE as u8,
     /// Running or ready.
-    Ready = STATE_READY as isize,
+    Ready = STATE_READY as u8,
     /// In its partner's queue with a message of its own, or with one that the kernel sends for it.
-    Sending = STATE_SENDING as isize,
+    Sending = STATE_SENDING as u8,
     /// Waits to receive.
-    Receiving = STATE_RECEIVING as isize,
+    Receiving = STATE_RECEIVING as u8,
     /// Its pager or handler has got a message and will answer.
-    Faulted = STATE_FAULTED as isize,
+    Faulted = STATE_FAULTED as u8,
     /// Its partner goes on with their transfer.
-    Transferring = STATE_TRANSFERRING as isize,
+    Transferring = STATE_TRANSFERRING as u8,
 }
 
 /// A foreign thread: its system calls are messages to its handler.
@@ -54,6 +56,12 @@ pub const QUEUED: u32 = 16;
 pub const TRANSFER: u32 = 64;
 /// It goes to another processor (`Thread::target`) before it runs on.
 pub const MOVING: u32 = 32;
+/// Its timeout is running.
+pub const TIMED: u32 = 128;
+/// It has an FPU state.
+pub const FPU: u32 = 256;
+/// It has debug registers or descriptors of its own.
+pub const EXTRA: u32 = 512;
 /// Flags that must be looked at before it runs in user mode.
 pub const WORK: u32 = TRIGGERED | RECEIVE_DUE | TRANSFER | MOVING;
 
@@ -80,25 +88,33 @@ pub struct Thread {
     pub id: Id,
     /// Its task.
     pub task: Ref<Task>,
+    /// Physical address of its space's top table.
+    pub space: u64,
+    /// Its task's number.
+    pub task_number: u32,
     /// The frame in use: its own or a shared one.
     frame: Cell<*mut Frame>,
     /// Its UTCB, null for a foreign thread.
     utcb: *mut Utcb,
     /// What it does.
     pub state: Cell<State>,
+    /// It receives from anybody.
+    pub open: Cell<bool>,
+    /// Number of its processor.
+    pub cpu: Cell<u8>,
+    /// Zero.
+    aligning: u8,
     /// FOREIGN and so on.
     pub flags: Cell<u32>,
     /// Index of the shared frame in the chief's window, or FRAME_NONE.
     pub frame_index: Cell<u32>,
     /// 0 to 255, 255 first.
     pub priority: Cell<u8>,
-    /// Number of its processor.
-    pub cpu: Cell<u8>,
     /// Number of the processor that it goes to when it is MOVING.
     pub target: Cell<u8>,
     /// Time slice in ns; 0: unlimited.
     pub slice: Cell<u64>,
-    /// Processor time used, in TSC ticks.
+    /// Processor time used, in TSC ticks; while it is loaded, less the time when that began (`entry::consumed`).
     pub consumed: Cell<u64>,
     /// Who gets its page faults.
     pub pager: Cell<Id>,
@@ -108,8 +124,6 @@ pub struct Thread {
     pub preempter: Cell<Id>,
     /// Whom it sends to or waits for: a thread's or a source's id. Its partner while that goes on with their transfer.
     pub partner: Cell<Id>,
-    /// It receives from anybody.
-    pub open: Cell<bool>,
     /// Threads that wait for just this one.
     pub waiters: Cell<u32>,
     /// Its transfer of map items or strings.
@@ -148,7 +162,23 @@ impl Linked<Senders> for Thread {
     }
 }
 
+/// The words from `state` to `flags`, as they are read at once.
+pub const fn meeting(state: State, open: bool, cpu: u8, flags: u32) -> u64 {
+    u64::from_le_bytes([state as u8, open as u8, cpu, 0, flags as u8, (flags >> 8) as u8, 0, 0])
+}
+const _: () = assert!(offset_of!(Thread, own_frame) == 0 && Thread::MEETING % 8 == 0);
+const _: () =
+    assert!(offset_of!(Thread, open) == Thread::MEETING + 1 && offset_of!(Thread, cpu) == Thread::MEETING + 2);
+const _: () = assert!(offset_of!(Thread, flags) == Thread::MEETING + 4);
+
 impl Thread {
+    /// Offset of what `meeting` makes.
+    pub const MEETING: usize = offset_of!(Thread, state);
+    /// Offset of the frame's address.
+    pub const FRAME: usize = offset_of!(Thread, frame);
+    /// Offset of the UTCB's address.
+    pub const UTCB: usize = offset_of!(Thread, utcb);
+
     /// Whether a flag is set.
     pub fn has(&self, flag: u32) -> bool {
         self.flags.get() & flag != 0
@@ -287,13 +317,17 @@ fn blank(id: Id, task: Ref<Task>, utcb: *mut Utcb, plan: &Plan) -> Thread {
         own_frame: Cell::new(Frame::zeroed()),
         id,
         task,
+        space: POOL.physical(task.root_table),
+        task_number: task.number,
         frame: Cell::new(core::ptr::null_mut()),
         utcb,
         state: Cell::new(State::Inactive),
+        open: Cell::new(false),
+        cpu: Cell::new(cpu().index),
+        aligning: 0,
         flags: Cell::new(if plan.frame.is_some() { FOREIGN } else { 0 }),
         frame_index: Cell::new(FRAME_NONE as u32),
         priority: Cell::new(plan.priority),
-        cpu: Cell::new(cpu().index),
         target: Cell::new(cpu().index),
         slice: Cell::new(sched::DEFAULT_SLICE_NS),
         consumed: Cell::new(0),
@@ -301,7 +335,6 @@ fn blank(id: Id, task: Ref<Task>, utcb: *mut Utcb, plan: &Plan) -> Thread {
         handler: Cell::new(plan.pager),
         preempter: Cell::new(Id::NIL),
         partner: Cell::new(Id::NIL),
-        open: Cell::new(false),
         waiters: Cell::new(0),
         transfer: Transfer::new(),
         found: Cell::new(0),
@@ -331,6 +364,7 @@ fn prepare_native(thread: Ref<Thread>) {
     let frame = thread.frame();
     frame.gs_base.set(address);
     frame.cs.set(crate::arch::tables::USER_CS as u64);
+    frame.ss.set(crate::arch::tables::USER_SS as u64);
     frame.flags.set(crate::arch::entry::FLAGS_FIXED);
 }
 

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What belongs to one processor, found through gs.
 
+use super::fast::Known;
 use super::tables::{Stack, Tables};
 use crate::deadlines::{Deadline, Deadlines};
 use crate::lock::Lock;
 use crate::refs::Ref;
 use crate::runqueue::RunQueue;
 use crate::sched::Due;
-use crate::thread::Thread;
+use crate::sched::NOBODY;
+use crate::thread::{meeting, State, Thread, FOREIGN};
 use core::arch::asm;
 use core::cell::Cell;
 use core::ptr::null_mut;
@@ -20,8 +22,6 @@ pub struct Cpu {
     pub address: Cell<u64>,
     /// The user's stack pointer for a moment.
     pub scratch: Cell<u64>,
-    /// The byte behind the ss word of the running thread's frame.
-    pub frame_top: Cell<u64>,
     /// Top of the kernel stack.
     pub stack: Cell<u64>,
     /// Checked words to leave with.
@@ -50,7 +50,17 @@ pub struct Cpu {
     pub space: Cell<u64>,
     /// Its descriptors and task state.
     pub tables: Tables,
-    /// The running thread.
+    /// `Thread::meeting` of a thread of this processor that can take the processor over at once: it waits for anybody,
+    pub waits_for_any: u64,
+    /// for one thread,
+    pub waits_for_one: u64,
+    /// for its handler's answer, as a foreign thread.
+    pub waits_for_answer: u64,
+    /// The lowest priority with which that can be: nobody ready has one as high, and no time slice is to start or end.
+    pub floor: Cell<u32>,
+    /// Partners of the short ways.
+    pub known: Known,
+    /// The running thread. Whenever the processor is in user mode there is one.
     pub current: Cell<Option<Ref<Thread>>>,
     /// Whose fs and gs bases are in the processor.
     pub loaded: Cell<Option<Ref<Thread>>>,
@@ -74,8 +84,6 @@ pub struct Cpu {
     pub donated: Cell<bool>,
     /// The deadline for which the hardware's timer is set.
     pub programmed: Cell<u64>,
-    /// TSC when the running thread began to run.
-    pub since: Cell<u64>,
 }
 
 impl Cpu {
@@ -84,7 +92,6 @@ impl Cpu {
         Cpu {
             address: Cell::new(0),
             scratch: Cell::new(0),
-            frame_top: Cell::new(0),
             stack: Cell::new(0),
             index,
             apic_id,
@@ -99,6 +106,11 @@ impl Cpu {
             exit_flags: Cell::new(0),
             exit_sp: Cell::new(0),
             exit_sysret: Cell::new(0),
+            waits_for_any: meeting(State::Receiving, true, index, 0),
+            waits_for_one: meeting(State::Receiving, false, index, 0),
+            waits_for_answer: meeting(State::Faulted, false, index, FOREIGN),
+            floor: Cell::new(NOBODY),
+            known: Known::new(),
             current: Cell::new(None),
             loaded: Cell::new(None),
             partner: Cell::new(None),
@@ -111,7 +123,6 @@ impl Cpu {
             slice_over: Cell::new(false),
             donated: Cell::new(false),
             programmed: Cell::new(u64::MAX),
-            since: Cell::new(0),
         }
     }
 
@@ -204,7 +215,7 @@ impl Cpu {
     /// Something of the loaded thread changed: it is loaded anew before it runs on.
     pub fn loaded_changed(&self) {
         if let Some(thread) = self.loaded.take() {
-            super::entry::save_loaded(self, thread);
+            super::entry::save_loaded(thread);
         }
     }
 }

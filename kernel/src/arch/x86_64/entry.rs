@@ -1,20 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Rust side of entry.s: what the entries call, and the checks before leaving to user mode.
 
-use super::cpu::{cpu, Cpu};
+use super::cpu::{self, cpu, Cpu};
 use super::regs::*;
-use super::{apic, cpuid, fpu, paging, tables};
-use crate::fast::Short;
-use crate::pool::POOL;
+use super::tables::Tables;
+use super::{apic, cpuid, fast, fpu, paging, tables};
+use crate::list::List;
+use crate::lock::Lock;
 use crate::print::log;
 use crate::refs::Ref;
-use crate::thread::{FrameCells, Thread, FOREIGN};
-use crate::{fast, fault, lock, panic, sched, source, syscall};
+use crate::source::{Pending, Source};
+use crate::thread::{FrameCells, Senders, State, Thread, FOREIGN, FPU};
+use crate::{fault, lock, panic, sched, source, syscall};
 use core::arch::{asm, global_asm};
 use core::mem::offset_of;
 use keel_abi::call::*;
 use keel_abi::fpage::SPACE_SHIFT;
-use keel_abi::Frame;
+use keel_abi::{Frame, Id, Tag, Utcb};
 
 /// Flags that are set in every user's flags: interrupts on, and the bit that is always one.
 pub const FLAGS_FIXED: u64 = 1 << 9 | 1 << 1;
@@ -26,8 +28,8 @@ const FLAGS_NEED_IRET: u64 = 1 << 8 | 1 << 16;
 pub const FLAGS_CLEARED: u64 = 0x4_7700;
 /// AC: in user mode alignment checks, in the kernel no SMAP.
 const FLAG_AC: u64 = 1 << 18;
-/// Where the hardware's frame ends in a `Frame`.
-const FRAME_TOP: u64 = offset_of!(Frame, ss) as u64 + 8;
+/// In a frame's `orig_ax`: it was made by an exception or interrupt.
+pub const NO_CALL: u64 = u64::MAX;
 
 /// #DB.
 const VECTOR_DB: u64 = 1;
@@ -48,40 +50,71 @@ const FIRST_INTERRUPT: u64 = 32;
 /// `int 0x80`.
 pub const VECTOR_INT80: u64 = 0x80;
 
-global_asm!(
-    include_str!("entry.s"),
-    CPU_SCRATCH = const offset_of!(Cpu, scratch),
-    CPU_FRAME_TOP = const offset_of!(Cpu, frame_top),
-    CPU_STACK = const offset_of!(Cpu, stack),
-    CPU_EXIT_IP = const offset_of!(Cpu, exit_ip),
-    CPU_EXIT_CS = const offset_of!(Cpu, exit_cs),
-    CPU_EXIT_FLAGS = const offset_of!(Cpu, exit_flags),
-    CPU_EXIT_SP = const offset_of!(Cpu, exit_sp),
-    CPU_EXIT_SYSRET = const offset_of!(Cpu, exit_sysret),
+/// The assembly, with the offset of each field that it uses as a symbol: prefix and name.
+macro_rules! assembly {
+    ([$($prefix:literal $type:ty { $($field:ident)* })*] $($rest:tt)*) => {
+        global_asm!(
+            $($(concat!(".set ", $prefix, stringify!($field), ", {}"),)*)*
+            include_str!("entry.s"),
+            include_str!("fast.s"),
+            $($(const offset_of!($type, $field),)*)*
+            $($rest)*
+        );
+    };
+}
+
+assembly!([
+    "CPU_" Cpu {
+        scratch stack exit_ip exit_cs exit_flags exit_sp exit_sysret address current loaded space fpu_owner fpu_off floor known
+        waits_for_any waits_for_one waits_for_answer
+    }
+    "THREAD_" Thread { id space task_number frame_index state flags priority partner handler waiters consumed notify }
+    "FRAME_" Frame { r8 r9 r10 r11 r12 r13 r14 r15 ip cs flags orig_ax segments fs_base gs_base }
+    "FRAME_r" Frame { ax bx cx dx si di bp sp }
+]
+    CPU_LOCK = const offset_of!(Cpu, lock) + Lock::HELD,
+    CPU_PORTS = const offset_of!(Cpu, tables) + tables::PORTS,
+    CPU_PORTS_OF = const offset_of!(Cpu, tables) + offset_of!(Tables, ports_of),
+    THREAD_FRAME = const Thread::FRAME,
+    THREAD_UTCB = const Thread::UTCB,
+    THREAD_MEETING = const Thread::MEETING,
+    THREAD_PENDING = const offset_of!(Thread, pending) + List::<Source, Pending>::HEAD,
+    THREAD_SENDERS = const offset_of!(Thread, senders) + List::<Thread, Senders>::HEAD,
+    UTCB_WORDS = const offset_of!(Utcb, words) + 8 * REGISTER_WORDS as usize,
+    FRAME_TOP = const offset_of!(Frame, ss) + 8,
+    STATE_READY = const State::Ready as u8,
+    STATE_FAULTED = const State::Faulted as u8,
+    FOREIGN = const FOREIGN,
+    FPU = const FPU,
+    MEETING_FPU_BIT = const 32 + FPU.ilog2(),
+    ID_NIL = const Id::NIL.0,
+    CALL = const CALL_IPC | IPC_SEND | IPC_RECEIVE,
+    REPLY_AND_WAIT = const CALL_IPC | IPC_SEND | IPC_RECEIVE | IPC_OPEN,
+    ANY_SEND_TIMEOUT = const !(IPC_TIMEOUT_MASK << IPC_SEND_TIMEOUT_SHIFT) as i32,
+    REGISTER_WORDS = const REGISTER_WORDS,
+    MAX_WORDS = const MAX_WORDS,
+    TAG_ITEMS = const 0xff << TAG_MAPS_SHIFT | 0xff << TAG_STRINGS_SHIFT,
+    SYSCALL_TAG = const Tag::kernel(KIND_SYSCALL, GATE_SYSCALL as u32, 4).0,
+    KNOWN_FACTOR = const fast::KNOWN_FACTOR,
+    KNOWN_SHIFT = const fast::KNOWN_SHIFT,
+    KNOWN_MASK = const fast::KNOWN_MASK,
+    FLAGS_FIXED = const FLAGS_FIXED,
+    FLAGS_NEED_IRET = const FLAGS_NEED_IRET,
+    FLAGS_NOT_SYSRET = const !(FLAGS_USER & !FLAGS_NEED_IRET) as u32,
+    IP_HIGH_MAX = const (1u64 << (SPACE_SHIFT - 32)) - 1,
+    SPACE_SHIFT = const SPACE_SHIFT,
+    CR0_TS = const CR0_TS,
+    NO_PORTS = const tables::NO_PORTS,
+    PORTS_OFFSET = const tables::PORTS_OFFSET,
     USER_SS = const tables::USER_SS,
     USER_CS = const tables::USER_CS,
     USER_CS32 = const tables::USER_CS32,
-    FRAME_R15 = const offset_of!(Frame, r15),
-    FRAME_R14 = const offset_of!(Frame, r14),
-    FRAME_R13 = const offset_of!(Frame, r13),
-    FRAME_R12 = const offset_of!(Frame, r12),
-    FRAME_BP = const offset_of!(Frame, bp),
-    FRAME_BX = const offset_of!(Frame, bx),
-    FRAME_R11 = const offset_of!(Frame, r11),
-    FRAME_R10 = const offset_of!(Frame, r10),
-    FRAME_R9 = const offset_of!(Frame, r9),
-    FRAME_R8 = const offset_of!(Frame, r8),
-    FRAME_AX = const offset_of!(Frame, ax),
-    FRAME_CX = const offset_of!(Frame, cx),
-    FRAME_DX = const offset_of!(Frame, dx),
-    FRAME_SI = const offset_of!(Frame, si),
-    FRAME_DI = const offset_of!(Frame, di),
     VECTOR_DB = const VECTOR_DB,
     VECTOR_UD = const VECTOR_UD,
     VECTOR_DF = const VECTOR_DF,
     VECTOR_MC = const VECTOR_MC,
-    syscall = sym system_call,
-    long_syscall = sym long_system_call,
+    long_syscall = sym system_call,
+    unknown_syscall = sym unknown_system_call,
     exception = sym user_exception,
     kernel_exception = sym kernel_exception,
     fatal = sym fatal,
@@ -107,25 +140,22 @@ pub fn poll() {
     unsafe { asm_poll_interrupts() };
 }
 
-/// A system call instruction: the running thread's registers are in its frame.
+/// A system call instruction that no short way serves: the running thread's registers are in its frame.
 extern "C" fn system_call() -> u64 {
     let cpu = cpu();
     lock::enter(cpu);
-    match cpu.current.get().map_or(Short::Refused, |thread| fast::system_call(cpu, thread)) {
-        Short::Done(frame) => {
-            lock::leave(cpu);
-            frame
-        }
-        Short::BadFrame => {
-            lock::exclusive(cpu);
-            leave(cpu)
-        }
-        Short::Refused => serve_long(cpu),
-    }
+    serve(cpu)
 }
 
-/// The long way, from this processor's lock on.
-fn serve_long(cpu: &Cpu) -> u64 {
+/// The same where a short way did not know the partner.
+extern "C" fn unknown_system_call() -> u64 {
+    let cpu = cpu();
+    lock::enter(cpu);
+    fast::learn(cpu);
+    serve(cpu)
+}
+
+fn serve(cpu: &Cpu) -> u64 {
     lock::exclusive(cpu);
     // Another processor may have deleted it meanwhile.
     if let Some(thread) = cpu.current.get() {
@@ -141,13 +171,6 @@ fn leave(cpu: &Cpu) -> u64 {
     frame
 }
 
-/// The same where the short ways are switched off.
-extern "C" fn long_system_call() -> u64 {
-    let cpu = cpu();
-    lock::enter(cpu);
-    serve_long(cpu)
-}
-
 /// An exception or interrupt from user mode. The frame's orig_ax word holds the error code.
 extern "C" fn user_exception(vector: u64) -> u64 {
     let cpu = cpu();
@@ -156,7 +179,7 @@ extern "C" fn user_exception(vector: u64) -> u64 {
     // Another processor may have deleted the thread meanwhile; an interrupt is served all the same.
     if let Some(thread) = cpu.current.get() {
         let frame = thread.frame();
-        let error_code = frame.orig_ax.replace(u64::MAX);
+        let error_code = frame.orig_ax.replace(NO_CALL);
         match vector {
             VECTOR_INT80 if thread.has(FOREIGN) => {
                 frame.orig_ax.set(frame.ax.get());
@@ -250,7 +273,10 @@ pub fn load(cpu: &Cpu, thread: Ref<Thread>) -> bool {
         }
         cpu.exit_ip.set(ip);
         cpu.exit_cs.set(tables::USER_CS as u64);
-        let quick = frame.cx.get() == ip && frame.r11.get() == flags && flags & FLAGS_NEED_IRET == 0;
+        // A native thread's system call loses rcx and r11.
+        let lost = !thread.has(FOREIGN) && frame.orig_ax.get() != NO_CALL;
+        let quick = lost || frame.cx.get() == ip && frame.r11.get() == flags;
+        let quick = quick && flags & FLAGS_NEED_IRET == 0;
         cpu.exit_sysret.set(quick as u64);
     }
     cpu.exit_flags.set(flags);
@@ -269,15 +295,12 @@ pub fn charge(thread: Ref<Thread>) {
 /// Changes from the thread whose state is in the processor to another.
 fn change(cpu: &Cpu, thread: Ref<Thread>) {
     let selectors = match cpu.loaded.get() {
-        Some(old) => save_loaded(cpu, old),
-        None => {
-            cpu.since.set(rdtsc());
-            tables::selectors()
-        }
+        Some(old) => save_loaded(old),
+        None => tables::selectors(),
     };
     cpu.loaded.set(Some(thread));
-    cpu.frame_top.set(thread.frame_address() + FRAME_TOP);
-    paging::switch(cpu, POOL.physical(thread.task.root_table));
+    thread.consumed.set(thread.consumed.get().wrapping_sub(rdtsc()));
+    paging::switch(cpu, thread.space);
     tables::select_ports(cpu, thread.task);
     // Descriptors first: the selectors that load_bases loads may name them.
     fpu::change(cpu, thread);
@@ -286,10 +309,15 @@ fn change(cpu: &Cpu, thread: Ref<Thread>) {
 
 /// Saves what of the loaded thread is only in the processor.
 /// Returns the selectors that it had.
-pub fn save_loaded(cpu: &Cpu, thread: Ref<Thread>) -> u64 {
-    let now = rdtsc();
-    thread.consumed.set(thread.consumed.get() + now.wrapping_sub(cpu.since.replace(now)));
+pub fn save_loaded(thread: Ref<Thread>) -> u64 {
+    thread.consumed.set(thread.consumed.get().wrapping_add(rdtsc()));
     save_bases(thread.frame())
+}
+
+/// Processor time that a thread has used, in TSC ticks.
+pub fn consumed(thread: Ref<Thread>) -> u64 {
+    let running = cpu::of(thread).loaded.get() == Some(thread);
+    thread.consumed.get().wrapping_add(if running { rdtsc() } else { 0 })
 }
 
 /// Puts all that this processor's registers hold of threads into memory.
@@ -347,6 +375,8 @@ fn load_bases(frame: &FrameCells, selectors: u64) {
 
 /// Leaves the boot code for the first thread; this processor runs exclusively.
 pub fn start() -> ! {
+    // SAFETY: the entry is complete, and interrupts are off.
+    unsafe { wrmsr(MSR_LSTAR, fast::system_call_entry(cpu::count())) };
     let frame = leave(cpu());
     // SAFETY: `leave` has made everything ready that leave_to_user uses.
     unsafe {

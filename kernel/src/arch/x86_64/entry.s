@@ -9,40 +9,33 @@
 # exit path, which checks it. So what the hardware pushes goes to the kernel stack (TSS.rsp0 is its top)
 # and is copied. Interrupts are off throughout.
 
+.macro push_all registers:vararg
+    .irp register, \registers
+    push \register
+    .endr
+.endm
 .macro save_below_di
-    push rsi
-    push rdx
-    push rcx
-    push rax
-    push r8
-    push r9
-    push r10
-    push r11
-    push rbx
-    push rbp
-    push r12
-    push r13
-    push r14
-    push r15
+    push_all rsi, rdx, rcx, rax, r8, r9, r10, r11, rbx, rbp, r12, r13, r14, r15
+.endm
+
+# Registers from and to a frame.
+.macro load frame, registers:vararg
+    .irp register, \registers
+    mov \register, [\frame + FRAME_\register]
+    .endr
+.endm
+.macro save frame, registers:vararg
+    .irp register, \registers
+    mov [\frame + FRAME_\register], \register
+    .endr
 .endm
 
 # What a user left in registers takes no part in what the kernel does, not even speculatively. rdi is the
 # server's argument.
 .macro clear_registers
-    xor esi, esi
-    xor eax, eax
-    xor ecx, ecx
-    xor edx, edx
-    xor ebx, ebx
-    xor ebp, ebp
-    xor r8d, r8d
-    xor r9d, r9d
-    xor r10d, r10d
-    xor r11d, r11d
-    xor r12d, r12d
-    xor r13d, r13d
-    xor r14d, r14d
-    xor r15d, r15d
+    .irp register, esi, eax, ecx, edx, ebx, ebp, r8d, r9d, r10d, r11d, r12d, r13d, r14d, r15d
+    xor \register, \register
+    .endr
 .endm
 
 # An exception or interrupt leaves the flags as they were but for IF, TF and NT: DF would make string instructions run
@@ -52,85 +45,69 @@
     popfq
 .endm
 
-# After SYSCALL: to the thread's frame, with the words that an interrupt would have pushed. rcx = user ip,
-# r11 = user flags, all others the user's.
-.macro enter_by_syscall code_selector
-    swapgs
-    mov gs:[{CPU_SCRATCH}], rsp
-    mov rsp, gs:[{CPU_FRAME_TOP}]
+# After SYSCALL, with rsp = the thread's frame: everything, with the words that an interrupt would have pushed. rcx = user
+# ip, r11 = user flags, all others the user's but rsp, which is in the scratch word. Leaves rsp at r15's place.
+.macro begin_frame code_selector
+    lea rsp, [rsp + {FRAME_TOP}]
     push {USER_SS}
-    push qword ptr gs:[{CPU_SCRATCH}]
+    push qword ptr gs:[CPU_scratch]
     push r11
     push \code_selector
     push rcx
 .endm
-
-# The whole entry, up to the call of what serves it.
-.macro serve_syscall server, clear=1
-    enter_by_syscall {USER_CS}
+.macro save_after_syscall
+    begin_frame {USER_CS}
     push rax
     push rdi
     save_below_di
-    lea rdi, [rsp - {FRAME_R15}]
-    mov rsp, gs:[{CPU_STACK}]
+.endm
+
+# Entry with nothing saved: rsp = the thread's frame.
+.macro find_frame
+    mov rsp, gs:[CPU_current]
+    mov rsp, [rsp + {THREAD_FRAME}]
+.endm
+
+# All is saved: serves it in Rust.
+.macro long_way server, clear
+    mov rsp, gs:[CPU_stack]
     .if \clear
     clear_registers
     .endif
     call \server
+    jmp leave_to_user
 .endm
 
-# The entry where the short ways through IPC are switched off.
+# The entry where the short ways through IPC (fast.s) are switched off.
 .balign 16
 .globl long_syscall_entry
 long_syscall_entry:
-    serve_syscall {long_syscall}
-    jmp leave_to_user
-
-# The entry that clears no registers, to see what clearing costs.
-.balign 16
-.globl uncleared_syscall_entry
-uncleared_syscall_entry:
-    serve_syscall {syscall}, 0
-    jmp leave_to_user
-
-.balign 16
-.globl syscall_entry
-syscall_entry:
-    serve_syscall {syscall}
+    swapgs
+    mov gs:[CPU_scratch], rsp
+    find_frame
+    save_after_syscall
+    long_way {long_syscall}, 1
 
 # rax = frame to leave with; the exit words in the Cpu structure were checked.
 .balign 16
 .globl leave_to_user
 leave_to_user:
-    mov r15, [rax + {FRAME_R15}]
-    mov r14, [rax + {FRAME_R14}]
-    mov r13, [rax + {FRAME_R13}]
-    mov r12, [rax + {FRAME_R12}]
-    mov rbp, [rax + {FRAME_BP}]
-    mov rbx, [rax + {FRAME_BX}]
-    mov r10, [rax + {FRAME_R10}]
-    mov r9, [rax + {FRAME_R9}]
-    mov r8, [rax + {FRAME_R8}]
-    mov rdx, [rax + {FRAME_DX}]
-    mov rsi, [rax + {FRAME_SI}]
-    mov rdi, [rax + {FRAME_DI}]
-    cmp dword ptr gs:[{CPU_EXIT_SYSRET}], 0
+    load rax, r15, r14, r13, r12, rbp, rbx, r10, r9, r8, rdx, rsi, rdi
+    cmp dword ptr gs:[CPU_exit_sysret], 0
     je 1f
-    mov rax, [rax + {FRAME_AX}]
-    mov rcx, gs:[{CPU_EXIT_IP}]
-    mov r11, gs:[{CPU_EXIT_FLAGS}]
-    mov rsp, gs:[{CPU_EXIT_SP}]
+    load rax, rax
+    mov rcx, gs:[CPU_exit_ip]
+    mov r11, gs:[CPU_exit_flags]
+    mov rsp, gs:[CPU_exit_sp]
     swapgs
     sysretq
-1:  mov r11, [rax + {FRAME_R11}]
-    mov rcx, [rax + {FRAME_CX}]
-    mov rax, [rax + {FRAME_AX}]
-    mov rsp, gs:[{CPU_STACK}]
+1:  load rax, r11, rcx, rax
+    mov rsp, gs:[CPU_stack]
     push {USER_SS}
-    push qword ptr gs:[{CPU_EXIT_SP}]
-    push qword ptr gs:[{CPU_EXIT_FLAGS}]
-    push qword ptr gs:[{CPU_EXIT_CS}]
-    push qword ptr gs:[{CPU_EXIT_IP}]
+    push qword ptr gs:[CPU_exit_sp]
+    push qword ptr gs:[CPU_exit_flags]
+    push qword ptr gs:[CPU_exit_cs]
+    push qword ptr gs:[CPU_exit_ip]
     swapgs
     iretq
 
@@ -138,7 +115,10 @@ leave_to_user:
 .balign 16
 .globl compat_entry
 compat_entry:
-    enter_by_syscall {USER_CS32}
+    swapgs
+    mov gs:[CPU_scratch], rsp
+    find_frame
+    begin_frame {USER_CS32}
     push 0
     push rdi
     mov edi, {VECTOR_UD}
@@ -155,19 +135,16 @@ move_to_frame:
     xchg rdi, [rsp]
     push rax
     mov rax, rsp
-    mov rsp, gs:[{CPU_FRAME_TOP}]
-    push qword ptr [rax + 56]
-    push qword ptr [rax + 48]
-    push qword ptr [rax + 40]
-    push qword ptr [rax + 32]
-    push qword ptr [rax + 24]
-    push qword ptr [rax + 16]
-    push qword ptr [rax + 8]
+    find_frame
+    lea rsp, [rsp + {FRAME_TOP}]
+    .irp offset, 56, 48, 40, 32, 24, 16, 8
+    push qword ptr [rax + \offset]
+    .endr
     mov rax, [rax]
 # rdi = vector, the user's is saved; rsp in the frame.
 user_exception:
     save_below_di
-    mov rsp, gs:[{CPU_STACK}]
+    mov rsp, gs:[CPU_stack]
     clear_flags
     clear_registers
     call {exception}
@@ -178,26 +155,14 @@ kernel_entry:
     lfence
     xchg rdi, [rsp]
     save_below_di
-    lea rsi, [rsp - {FRAME_R15}]
+    lea rsi, [rsp - FRAME_r15]
     mov rbp, rsp
     and rsp, -16
     call {kernel_exception}
     mov rsp, rbp
-    pop r15
-    pop r14
-    pop r13
-    pop r12
-    pop rbp
-    pop rbx
-    pop r11
-    pop r10
-    pop r9
-    pop r8
-    pop rax
-    pop rcx
-    pop rdx
-    pop rsi
-    pop rdi
+    .irp register, r15, r14, r13, r12, rbp, rbx, r11, r10, r9, r8, rax, rcx, rdx, rsi, rdi
+    pop \register
+    .endr
     add rsp, 8
     iretq
 

@@ -10,7 +10,7 @@ use crate::global::Global;
 use crate::lock;
 use crate::pool::{Kind, POOL};
 use crate::refs::Ref;
-use crate::thread::Thread;
+use crate::thread::{Thread, EXTRA, FPU};
 use crate::umem::Buffer;
 use crate::word::Word;
 use core::arch::asm;
@@ -174,6 +174,7 @@ fn state_of(thread: Ref<Thread>) -> Result<Ref<State>, Error> {
     let state = unsafe { Ref::new(memory) };
     state.reset();
     thread.fpu.set(Some(state));
+    thread.set(FPU);
     Ok(state)
 }
 
@@ -243,6 +244,7 @@ pub fn extra_of(thread: Ref<Thread>) -> Result<Ref<Extra>, Error> {
         Ref::new(memory)
     };
     thread.extra.set(Some(extra));
+    thread.set(EXTRA);
     Ok(extra)
 }
 

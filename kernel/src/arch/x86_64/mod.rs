@@ -7,6 +7,7 @@ pub mod clock;
 pub mod cpu;
 pub mod cpuid;
 pub mod entry;
+pub mod fast;
 pub mod fpu;
 pub mod multiboot;
 pub mod paging;

@@ -7,11 +7,12 @@ use super::cpu::{self, cpu, Cpu};
 use super::entry::{FLAGS_CLEARED, VECTOR_INT80};
 use super::regs::*;
 use crate::global::Global;
+use crate::io;
 use crate::refs::Ref;
 use crate::task::Task;
-use crate::{boot, io};
 use core::arch::asm;
 use core::cell::Cell;
+use core::mem::offset_of;
 
 /// Kernel code.
 const KERNEL_CS: u16 = 0x10;
@@ -64,7 +65,7 @@ pub struct Stack<const SIZE: usize>([Cell<u8>; SIZE]);
 pub struct Tables {
     gdt: [Cell<u64>; DESCRIPTORS],
     /// Number of the task whose ports are in the bitmap, 0 for none.
-    ports_of: Cell<u32>,
+    pub ports_of: Cell<u32>,
     state: TssAndPorts,
     ist: [Stack<IST_STACK>; 3],
 }
@@ -94,12 +95,14 @@ impl Tables {
 /// The interrupt descriptors are the same on all processors.
 static IDT: Global<[[Cell<u64>; 2]; 256]> = Global::new([const { [const { Cell::new(0) }; 2] }; 256]);
 
+/// Where in `Tables` the bitmap's offset lies.
+pub const PORTS: usize = offset_of!(Tables, state) + offset_of!(TssAndPorts, tss) + offset_of!(Tss, ports);
 /// A bitmap offset beyond the segment's limit: no port is allowed.
-const NO_PORTS: u16 = u16::MAX;
+pub const NO_PORTS: u16 = u16::MAX;
 /// Limit of the TSS.
-const TSS_LIMIT: u64 = (core::mem::offset_of!(TssAndPorts, end)) as u64;
+const TSS_LIMIT: u64 = (offset_of!(TssAndPorts, end)) as u64;
 /// Offset of the bitmap.
-const PORTS_OFFSET: u16 = core::mem::offset_of!(TssAndPorts, bitmap) as u16;
+pub const PORTS_OFFSET: u16 = offset_of!(TssAndPorts, bitmap) as u16;
 
 /// Fills and loads this processor's tables; from here on gs points to its structure.
 pub fn init(cpu: &Cpu) {
@@ -124,12 +127,6 @@ pub fn init(cpu: &Cpu) {
         wrmsr(MSR_GS_BASE, cpu.address.get());
         wrmsr(MSR_KERNEL_GS_BASE, 0);
         wrmsr(MSR_STAR, (USER_CS32 as u64) << 48 | (KERNEL_CS as u64) << 32);
-        let entry = match (boot::uses_short_ways(), boot::clears_registers()) {
-            (false, _) => long_syscall_entry,
-            (true, false) => uncleared_syscall_entry,
-            (true, true) => syscall_entry,
-        };
-        wrmsr(MSR_LSTAR, entry as *const () as u64);
         wrmsr(MSR_CSTAR, compat_entry as *const () as u64);
         wrmsr(MSR_SFMASK, FLAGS_CLEARED);
         wrmsr(MSR_SYSENTER_CS, 0);
@@ -137,9 +134,6 @@ pub fn init(cpu: &Cpu) {
 }
 
 unsafe extern "C" {
-    fn syscall_entry();
-    fn long_syscall_entry();
-    fn uncleared_syscall_entry();
     fn compat_entry();
     fn debug_entry();
     fn nmi_entry();

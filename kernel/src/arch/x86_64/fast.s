@@ -1,0 +1,335 @@
+# SPDX-License-Identifier: GPL-2.0-only
+# The short ways through IPC: SYSCALL enters here.
+#
+# Three cases: call, and reply and wait for anybody, between native threads; a foreign thread's system call to a handler that
+# waits for anybody; a handler that resumes a foreign thread and waits for anybody again. Each first only looks (it may use
+# what is saved already: rax rcx rdx rbx rbp r11 r15); where anything is out of the ordinary, the long way in Rust does all
+# of it. From the point of no return on nothing can fail. The outcome is the same either way: the suite runs with the short
+# ways and without them (`nofast` on the command line).
+#
+# Message words never leave their registers, and no address is made of them: they are left to the receiver as they are.
+# An address is made of a user's value in one place, `look_up`, where it is masked. There is no indirect jump. So clearing
+# registers against speculation is left to the long way, which begins when all is saved.
+#
+# rsp = the frame of the caller, until the last instructions; for a native thread its TCB, which begins with its frame.
+# There is no stack: interrupts are off, and what cannot be masked has stacks of its own (entry.s).
+
+# rbx = TCB of the thread with the id in rdi, if it was looked for lately. Uses rax.
+.macro look_up unknown
+    imul rax, rdi, {KNOWN_FACTOR}
+    shr rax, {KNOWN_SHIFT}
+    and eax, {KNOWN_MASK}
+    cmp gs:[CPU_known + rax], rdi
+    jne \unknown
+    mov rbx, gs:[CPU_known + rax + 8]
+.endm
+
+# rbx's priority is such that it runs next, with no time slice to start or end. Uses eax.
+.macro must_run_next refused
+    movzx eax, byte ptr [rbx + THREAD_priority]
+    cmp eax, gs:[CPU_floor]
+    jb \refused
+.endm
+
+# Nothing waits for the caller, a native thread that will wait for anybody. Uses rax.
+.macro must_find_nothing refused
+    mov rax, [rsp + THREAD_notify]
+    or rax, [rsp + {THREAD_PENDING}]
+    or rax, [rsp + {THREAD_SENDERS}]
+    jnz \refused
+.endm
+
+# The selectors of the caller, saved here, are those of frame `to`. Nearly always all are null. Uses rax.
+.macro must_share_selectors to, refused
+    mov word ptr [rsp + FRAME_segments], ds
+    mov word ptr [rsp + FRAME_segments + 2], es
+    mov word ptr [rsp + FRAME_segments + 4], fs
+    mov word ptr [rsp + FRAME_segments + 6], gs
+    mov rax, [\to + FRAME_segments]
+    cmp rax, [rsp + FRAME_segments]
+    jne \refused
+.endm
+
+# The native thread rbx can be left to by sysret. It entered by SYSCALL: only its ip may have been exchanged since.
+.macro must_take_sysret refused
+    cmp dword ptr [rbx + FRAME_ip + 4], {IP_HIGH_MAX}
+    ja \refused
+    test dword ptr [rbx + FRAME_flags], {FLAGS_NEED_IRET}
+    jnz \refused
+.endm
+
+# What a native thread's entry has not saved yet. Uses rax.
+.macro save_message
+    save rsp, rdi, rsi, r8, r9, r10, r12, r13, r14
+    mov rax, [rsp + FRAME_orig_ax]
+    save rsp, rax
+.endm
+
+# The message of rsp to rbx has words in the UTCB: the last check, and then they are copied. Uses rax rcx r11 r15.
+.macro copy_words refused, back
+    cmp esi, {MAX_WORDS}
+    ja \refused
+    mov r11, rdi
+    mov r15, rsi
+    lea ecx, [rsi - {REGISTER_WORDS}]
+    mov rax, [rsp + {THREAD_UTCB}]
+    lea rsi, [rax + {UTCB_WORDS}]
+    mov rax, [rbx + {THREAD_UTCB}]
+    lea rdi, [rax + {UTCB_WORDS}]
+    rep movsq
+    mov rsi, r15
+    mov rdi, r11
+    jmp \back
+.endm
+
+# The processor goes over to the thread rbx: its space, its ports, its time, from now on. `from`: the caller's TCB.
+# Uses rax rdx.
+.macro change_thread from
+    mov byte ptr [rbx + THREAD_state], {STATE_READY}
+    mov gs:[CPU_current], rbx
+    mov gs:[CPU_loaded], rbx
+    mov rax, [rbx + THREAD_space]
+    cmp rax, gs:[CPU_space]
+    je 81f
+    mov gs:[CPU_space], rax
+    mov cr3, rax
+    mov eax, [rbx + THREAD_task_number]
+    mov word ptr gs:[{CPU_PORTS}], {NO_PORTS}
+    cmp eax, gs:[{CPU_PORTS_OF}]
+    jne 81f
+    mov word ptr gs:[{CPU_PORTS}], {PORTS_OFFSET}
+81: rdtsc
+    shl rdx, 32
+    or rax, rdx
+    add [\from + THREAD_consumed], rax
+    sub [rbx + THREAD_consumed], rax
+.endm
+
+# Saves the caller's bases, and loads `fs` and `gs`; ends what is done under the lock. gs is the user's afterwards. Uses
+# rax, rdx.
+.macro change_bases fs, gs, locks
+    rdfsbase rax
+    mov [rsp + FRAME_fs_base], rax
+    wrfsbase \fs
+    .if \locks
+    mov rdx, gs:[CPU_address]
+    .endif
+    swapgs
+    rdgsbase rax
+    wrgsbase \gs
+    mov [rsp + FRAME_gs_base], rax
+    .if \locks
+    mov byte ptr [rdx + {CPU_LOCK}], 0
+    .endif
+.endm
+
+# To the native thread rbx, by sysret; message, sender, tag are in their registers. Uses all others.
+.macro leave_to_native locks
+    mov r11, [rbx + FRAME_fs_base]
+    mov rcx, [rbx + FRAME_gs_base]
+    change_bases r11, rcx, \locks
+    xor eax, eax
+    mov rcx, [rbx + FRAME_ip]
+    mov r11, [rbx + FRAME_flags]
+    load rbx, rdx, r15, rbp, rsp, rbx
+    sysretq
+.endm
+
+# This processor's lock, if it is free; who waits for it does so on the long way. What is in the processor's registers
+# belongs to the caller unless another processor has asked for it meanwhile. `caller`: its TCB. Uses ecx.
+.macro take_lock locks, caller, busy, refused
+    .if \locks
+    mov ecx, 1
+    xchg byte ptr gs:[{CPU_LOCK}], cl
+    test cl, cl
+    jnz \busy
+    cmp gs:[CPU_loaded], \caller
+    jne \refused
+    .endif
+.endm
+
+# The entry. `locks`: there are other processors. `clear`: the long way clears registers.
+.macro short_ways name, locks, clear
+.balign 64
+.globl \name
+\name:
+    swapgs
+    mov gs:[CPU_scratch], rsp
+    mov rsp, gs:[CPU_current]
+    cmp dword ptr [rsp + THREAD_flags], 0
+    jne 30f
+
+# A native thread with nothing special. What a call does not name as a result is saved.
+    mov [rsp + FRAME_ip], rcx
+    mov rcx, gs:[CPU_scratch]
+    mov [rsp + FRAME_rsp], rcx
+    mov [rsp + FRAME_flags], r11
+    mov qword ptr [rsp + FRAME_cs], {USER_CS}
+    mov [rsp + FRAME_orig_ax], rax
+    save rsp, rdx, rbx, rbp, r15
+    take_lock \locks, rsp, 21f, 20f
+    # The kind of the send timeout does not matter, since the partner waits.
+    and rax, {ANY_SEND_TIMEOUT}
+    cmp rax, {REPLY_AND_WAIT}
+    je 10f
+    cmp rax, {CALL}
+    jne 20f
+
+# Call: the partner waits for anybody.
+    cmp rdx, rdi
+    jne 20f
+    look_up 22f
+    must_run_next 20f
+    must_take_sysret 20f
+    must_share_selectors rbx, 20f
+    mov rax, gs:[CPU_waits_for_any]
+    cmp rax, [rbx + {THREAD_MEETING}]
+    jne 20f
+    cmp esi, {REGISTER_WORDS}
+    ja 2f
+    # Point of no return.
+1:  inc dword ptr [rbx + THREAD_waiters]
+    mov rax, gs:[CPU_waits_for_one]
+    mov [rsp + {THREAD_MEETING}], rax
+    mov [rsp + THREAD_partner], rdi
+    change_thread rsp
+    mov rdi, [rsp + THREAD_id]
+    leave_to_native \locks
+2:  copy_words 20f, 1b
+
+# Reply and wait for anybody: the partner waits for the caller or for anybody, or for the end of its fault.
+10: look_up 22f
+    must_run_next 20f
+    must_find_nothing 20f
+    mov rbp, [rsp + THREAD_id]
+    mov rdx, [rbx + {THREAD_MEETING}]
+    cmp rdx, gs:[CPU_waits_for_one]
+    jne 13f
+    must_take_sysret 20f
+    must_share_selectors rbx, 20f
+    cmp rbp, [rbx + THREAD_partner]
+    jne 20f
+    cmp esi, {REGISTER_WORDS}
+    ja 12f
+    # Point of no return.
+11: dec dword ptr [rsp + THREAD_waiters]
+14: mov rax, gs:[CPU_waits_for_any]
+    mov [rsp + {THREAD_MEETING}], rax
+    mov qword ptr [rsp + THREAD_partner], {ID_NIL}
+    change_thread rsp
+    mov rdi, rbp
+    leave_to_native \locks
+12: copy_words 20f, 11b
+13: cmp rdx, gs:[CPU_waits_for_any]
+    jne 15f
+    must_take_sysret 20f
+    must_share_selectors rbx, 20f
+    cmp esi, {REGISTER_WORDS}
+    jbe 14b
+    jmp 20f
+
+# The partner is a foreign thread whose handler the caller is. rbp = its frame, which is its chief's memory too: each
+# word is read once.
+15: btr rdx, {MEETING_FPU_BIT}
+    cmp rdx, gs:[CPU_waits_for_answer]
+    jne 20f
+    cmp rbp, [rbx + THREAD_partner]
+    jne 20f
+    test esi, {TAG_ITEMS}
+    jnz 20f
+    mov rbp, [rbx + {THREAD_FRAME}]
+    must_share_selectors rbp, 20f
+    cmp dword ptr [rbp + FRAME_cs], {USER_CS}
+    jne 20f
+    # sysret makes rcx of ip and r11 of the flags.
+    mov rcx, [rbp + FRAME_ip]
+    mov r11d, [rbp + FRAME_flags]
+    cmp rcx, [rbp + FRAME_rcx]
+    jne 20f
+    cmp r11, [rbp + FRAME_r11]
+    jne 20f
+    mov eax, r11d
+    xor eax, {FLAGS_FIXED}
+    test eax, {FLAGS_NOT_SYSRET}
+    jnz 20f
+    mov rdx, [rbp + FRAME_fs_base]
+    mov r15, [rbp + FRAME_gs_base]
+    mov rax, rcx
+    or rax, rdx
+    or rax, r15
+    shr rax, {SPACE_SHIFT}
+    jnz 20f
+    test dword ptr [rbx + THREAD_flags], {FPU}
+    jz 16f
+    cmp rbx, gs:[CPU_fpu_owner]
+    jne 20f
+    # Point of no return. The caller has no FPU state, so the FPU is off.
+    clts
+    mov byte ptr gs:[CPU_fpu_off], 0
+16: dec dword ptr [rsp + THREAD_waiters]
+    mov rax, gs:[CPU_waits_for_any]
+    mov [rsp + {THREAD_MEETING}], rax
+    mov qword ptr [rsp + THREAD_partner], {ID_NIL}
+    mov rdi, rdx
+    change_thread rsp
+    change_bases rdi, r15, \locks
+    load rbp, r15, r14, r13, r12, rbx, r10, r9, r8, rdx, rsi, rdi, rax, rsp, rbp
+    sysretq
+
+# The long way for a native thread.
+20: mov byte ptr gs:[{CPU_LOCK}], 0
+21: save_message
+    long_way {long_syscall}, \clear
+22: mov byte ptr gs:[{CPU_LOCK}], 0
+    save_message
+    long_way {unknown_syscall}, \clear
+
+# Any other thread, foreign or with something special: all registers are saved first.
+30: mov rsp, [rsp + {THREAD_FRAME}]
+    save_after_syscall
+    lea rsp, [rsp - FRAME_r15]
+    mov rbp, gs:[CPU_current]
+    mov edx, [rbp + THREAD_flags]
+    and edx, ~{FPU}
+    cmp edx, {FOREIGN}
+    jne 41f
+    mov r8, rax
+    mov r9, rcx
+    take_lock \locks, rbp, 41f, 40f
+    mov rdi, [rbp + THREAD_handler]
+    look_up 42f
+    must_run_next 40f
+    must_take_sysret 40f
+    must_share_selectors rbx, 40f
+    mov rax, gs:[CPU_waits_for_any]
+    cmp rax, [rbx + {THREAD_MEETING}]
+    jne 40f
+    # Point of no return.
+    mov byte ptr [rbp + THREAD_state], {STATE_FAULTED}
+    mov [rbp + THREAD_partner], rdi
+    inc dword ptr [rbx + THREAD_waiters]
+    test dword ptr [rbp + THREAD_flags], {FPU}
+    jz 31f
+    mov rax, cr0
+    or rax, {CR0_TS}
+    mov cr0, rax
+    mov byte ptr gs:[CPU_fpu_off], 1
+31: change_thread rbp
+    mov r10d, [rbp + THREAD_frame_index]
+    xor r12d, r12d
+    xor r13d, r13d
+    xor r14d, r14d
+    mov rdi, [rbp + THREAD_id]
+    mov rsi, {SYSCALL_TAG}
+    leave_to_native \locks
+40: mov byte ptr gs:[{CPU_LOCK}], 0
+41: long_way {long_syscall}, \clear
+42: mov byte ptr gs:[{CPU_LOCK}], 0
+    long_way {unknown_syscall}, \clear
+.endm
+
+# Where there are no other processors, no lock is needed: each long way ends before the next short one begins.
+short_ways syscall_entry, 1, 1
+short_ways uncleared_syscall_entry, 1, 0
+short_ways lone_syscall_entry, 0, 1
+short_ways uncleared_lone_syscall_entry, 0, 0
