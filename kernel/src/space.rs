@@ -172,7 +172,7 @@ pub fn access(task: Ref<Task>, address: u64, write: bool) -> Result<u64, bool> {
     }
     let used = if write { ACCESSED | DIRTY } else { ACCESSED };
     if leaf.entry & used != used {
-        leaf.cell().set(leaf.cell().get() | used);
+        leaf.change(|entry| entry | used);
     }
     Ok((leaf.entry & ADDRESS) + address % span(leaf.level))
 }
@@ -184,8 +184,7 @@ pub fn translate(task: Ref<Task>, address: u64) -> Option<(u64, u64)> {
 }
 
 /// The table for entries of `level` at an address, made if need be. Fails with Busy where a larger page is mapped.
-fn table_for(task: Ref<Task>, address: u64, level: u8) -> Result<u32, Error> {
-    let (mut table, mut at) = walk(task, address, level);
+fn table_for(task: Ref<Task>, (mut table, mut at): (u32, u8), address: u64, level: u8) -> Result<u32, Error> {
     while at > level {
         let cell = entry_cell(table, slot(address, at));
         if cell.get() & PRESENT != 0 {
@@ -257,9 +256,9 @@ fn free_node(node: Index) {
     unsafe { POOL.give(POOL.object(node), Kind::Node) };
 }
 
-/// Enters a leaf whose slot is empty, with a node under `parent` (0: a root).
-fn enter(task: Ref<Task>, address: u64, level: u8, entry: u64, parent: Index) -> Result<Leaf, Error> {
-    let table = table_for(task, address, level)?;
+/// Enters a leaf whose slot is empty, with a node under `parent` (0: a root). `hole` is where a walk for it ends.
+fn enter(task: Ref<Task>, hole: (u32, u8), address: u64, level: u8, entry: u64, parent: Index) -> Result<Leaf, Error> {
+    let table = table_for(task, hole, address, level)?;
     let slot = slot(address, level);
     let node = with_companion(table, task.account).and_then(|()| new_node(task.account, table, slot, level));
     let node = match node {
@@ -595,7 +594,7 @@ fn find_source(from: Ref<Task>, address: u64, item: Fpage) -> Result<Result<Leaf
                 let base = address & !(span(level) - 1);
                 let large = if level > 0 { LARGE } else { 0 };
                 let entry = base | PRESENT | USER | WRITE | large | cache_bits(item.cache());
-                match enter(from, base, level, entry, 0) {
+                match enter(from, walk(from, base, level), base, level, entry, 0) {
                     Ok(leaf) => return Ok(Ok(leaf)),
                     Err(Error::Busy) => return Ok(Err(0)),
                     Err(Error::NoMemory) => return Err(Error::NoMemory.into()),
@@ -624,13 +623,13 @@ fn map_one(
     let physical = (leaf.entry & ADDRESS) + (source & (span(leaf.level) - 1));
     let large = if level > 0 { LARGE } else { 0 };
     let entry = physical | PRESENT | USER | large | leaf.entry & (PWT | PCD) | rights_bits(rights);
-    let leaf = match clear_target(to, target, level, &leaf, entry, grant, work)? {
+    let (leaf, hole) = match clear_target(to, target, level, &leaf, entry, grant, work)? {
         Target::Done => return Ok(rights),
         Target::Refused => return Ok(0),
-        Target::Empty => leaf,
+        Target::Empty(hole) => (leaf, hole),
         // That may have taken the source away, if it had come from the target.
         Target::Cleared => match find(from, source) {
-            Ok(leaf) => leaf,
+            Ok(leaf) => (leaf, walk(to, target, level)),
             Err(_) => return Ok(0),
         },
     };
@@ -639,7 +638,7 @@ fn map_one(
         return Ok(0);
     }
     if !grant {
-        enter(to, target, level, entry, node)?;
+        enter(to, hole, target, level, entry, node)?;
         return Ok(rights);
     }
     if level < leaf.level {
@@ -654,7 +653,7 @@ fn map_one(
             work,
         );
     }
-    let new = enter(to, target, level, entry, 0)?;
+    let new = enter(to, hole, target, level, entry, 0)?;
     let state = leaf.entry & (ACCESSED | DIRTY);
     new.cell().set(new.cell().get() | state);
     Nodes.detach(new.node());
@@ -664,8 +663,8 @@ fn map_one(
 }
 
 enum Target {
-    /// Free to be entered.
-    Empty,
+    /// Free to be entered: where the walk for it ends.
+    Empty((u32, u8)),
     /// Free now: something was taken away.
     Cleared,
     /// The same page is there already; its rights are right now.
@@ -689,7 +688,7 @@ fn clear_target(
     let cell = entry_cell(table, slot(target, at));
     let old = cell.get();
     if old & PRESENT == 0 {
-        return Ok(Target::Empty);
+        return Ok(Target::Empty((table, at)));
     }
     let leaf = Leaf { table, slot: slot(target, at), level: at, entry: old };
     if at > 0 && old & LARGE == 0 {
@@ -732,7 +731,7 @@ fn in_area(task: Ref<Task>, address: u64) -> bool {
 
 /// Enters a page of the pool that user and kernel share, at an address in the kernel area.
 fn map_object(task: Ref<Task>, address: u64, physical: u64, write: bool) -> Result<(), Error> {
-    let table = table_for(task, address, 0)?;
+    let table = table_for(task, walk(task, address, 0), address, 0)?;
     let rights = if write { WRITE | NO_EXECUTE } else { NO_EXECUTE };
     let cell = entry_cell(table, slot(address, 0));
     debug_assert!(cell.get() & PRESENT == 0);

@@ -130,13 +130,9 @@ fn partners(thread: Ref<Thread>) -> Option<(Ref<Thread>, Ref<Thread>)> {
 pub fn proceed(mover: Ref<Thread>) {
     // Its page fault, if there was one, has been answered.
     sched::disarm(mover);
-    match partners(mover) {
-        None => fail(mover, Error::Aborted),
-        Some((sender, receiver)) => {
-            if let Some(result) = run(sender, receiver, mover) {
-                sender_ends(sender, result);
-            }
-        }
+    let Some((sender, receiver)) = partners(mover) else { return fail(mover, Error::Aborted) };
+    if let Some(result) = run(sender, receiver, mover) {
+        sender_ends(sender, result);
     }
 }
 
@@ -212,13 +208,11 @@ fn pass_item(sender: Ref<Thread>, receiver: Ref<Thread>, under_way: &mut Item) -
     } else {
         space::map(sender.task, receiver.task, place, fpage, grant, progress)?;
     }
-    Ok(match (progress.rights, fpage.is_io()) {
-        (0, _) => REFUSED,
-        (_, true) => MapItem { send_base: place.source, fpage: Fpage::io(place.source as u16, place.log2).0 },
-        (rights, false) => {
-            MapItem { send_base: place.target, fpage: Fpage::memory(place.target, place.log2, rights).0 }
-        }
-    })
+    let (send_base, came) = match fpage.is_io() {
+        true => (place.source, Fpage::io(place.source as u16, place.log2)),
+        false => (place.target, Fpage::memory(place.target, place.log2, progress.rights)),
+    };
+    Ok(if progress.rights == 0 { REFUSED } else { MapItem { send_base, fpage: came.0 } })
 }
 
 fn pass_strings(sender: Ref<Thread>, receiver: Ref<Thread>, mover: Ref<Thread>) -> Result<(), Stop> {
@@ -230,12 +224,11 @@ fn pass_strings(sender: Ref<Thread>, receiver: Ref<Thread>, mover: Ref<Thread>) 
             Step::Done => return Ok(()),
         };
         let place = |owner: Ref<Thread>, other, address, write| {
-            umem::Place::new(owner.task, address, write)
-                .map_err(|absent| page_missing(owner, other, mover, address, write, absent))
+            let missing = |present| page_missing(owner, other, mover, (address, write, present));
+            space::access(owner.task, address, write).map_err(missing)
         };
         let source = place(sender, receiver, from, false)?;
-        let target = place(receiver, sender, to, true)?;
-        umem::copy(source, target, size as usize);
+        umem::copy(source, place(receiver, sender, to, true)?, size)?;
         strings::moved(parts, buffers, size);
         if poll() {
             return Err(Stop::Restart);
@@ -243,20 +236,16 @@ fn pass_strings(sender: Ref<Thread>, receiver: Ref<Thread>, mover: Ref<Thread>) 
     }
 }
 
-/// A page in `owner`'s space cannot be used: its pager is asked, for as long as `other` allows.
+/// A page in `owner`'s space is missing or read-only: its pager is asked, for as long as `other` allows.
 fn page_missing(
     owner: Ref<Thread>,
     other: Ref<Thread>,
     mover: Ref<Thread>,
-    address: u64,
-    write: bool,
-    absent: umem::Absent,
+    (address, write, present): (u64, bool, bool),
 ) -> Stop {
-    let umem::Absent::Page { present } = absent else {
-        return Error::Aborted.into();
-    };
-    let Some(utcb) = other.utcb() else { return Error::Aborted.into() };
-    let (allowed, error) = fault_timeout(owner, utcb);
+    let (of_sends, of_receives) =
+        other.utcb().map_or((0, 0), |utcb| (utcb.send_fault_timeout.get(), utcb.receive_fault_timeout.get()));
+    let (allowed, error) = if write { (of_sends, Error::SendFault) } else { (of_receives, Error::ReceiveFault) };
     let Ok(deadline) = ipc::deadline(TIMEOUT_UTCB, allowed) else {
         return error.into();
     };
@@ -271,14 +260,6 @@ fn page_missing(
         }
     }
     Stop::Restart
-}
-
-/// How long a fault in `owner`'s space may take, as its partner's UTCB says, and what it is called if it takes longer.
-fn fault_timeout(owner: Ref<Thread>, partner: &UtcbCells) -> (u64, Error) {
-    match owner.transfer.role.get() {
-        Role::Receiver => (partner.send_fault_timeout.get(), Error::SendFault),
-        _ => (partner.receive_fault_timeout.get(), Error::ReceiveFault),
-    }
 }
 
 /// The time for a page fault in a transfer has passed.
@@ -332,15 +313,12 @@ pub fn sender_ends(sender: Ref<Thread>, result: Result<(), Error>) {
 
 /// Tells the receiver where its strings lie.
 fn tell_strings(receiver: Ref<Thread>) -> u64 {
-    let mut count = 0;
-    if let Some(utcb) = receiver.utcb() {
-        for (pair, string) in utcb.strings.chunks_exact(2).zip(receiver.transfer.parts.arrived()) {
-            pair[0].set(string.address);
-            pair[1].set(string.length);
-            count += 1;
-        }
-    }
-    count
+    let pairs = receiver.utcb().into_iter().flat_map(|utcb| utcb.strings.chunks_exact(2));
+    let told = pairs.zip(receiver.transfer.parts.arrived()).map(|(pair, string)| {
+        pair[0].set(string.address);
+        pair[1].set(string.length);
+    });
+    told.count() as u64
 }
 
 /// A thread is no longer in a transfer, nor waits for a pager because of it.

@@ -10,35 +10,15 @@ use crate::task::Task;
 use keel_abi::fpage::*;
 use keel_abi::Error;
 
-/// Why a byte of a task's memory cannot be used.
-pub enum Absent {
-    /// Its page is missing, or may not be written; whether something is mapped there.
-    Page {
-        /// Something is.
-        present: bool,
-    },
-    /// It is not in RAM, or in a page of the kernel's.
-    NotRam,
-}
-
-/// A byte of a task's memory and what follows it in its page. Good until interrupts or mappings change.
-pub struct Place(*mut u8);
-
-impl Place {
-    /// Finds the byte at `address`, to be read or written by the kernel in the task's name.
-    pub fn new(task: Ref<Task>, address: u64, write: bool) -> Result<Place, Absent> {
-        let physical = space::access(task, address, write).map_err(|present| Absent::Page { present })?;
-        match crate::boot::is_ram(physical) {
-            true => Ok(Place(direct(physical))),
-            false => Err(Absent::NotRam),
-        }
+/// Copies `size` bytes within a page on either side (physical addresses); they may be the same memory. Only RAM that
+/// users may have is read and written.
+pub fn copy(from: u64, to: u64, size: u64) -> Result<(), Error> {
+    if !crate::boot::is_ram(from) || !crate::boot::is_ram(to) {
+        return Err(Error::Aborted);
     }
-}
-
-/// Copies `size` bytes, which lie in the pages of both places. They may be the same memory.
-pub fn copy(from: Place, to: Place, size: usize) {
-    // SAFETY: RAM that is mapped for users, through the direct map; it is not the kernel's.
-    unsafe { core::ptr::copy(from.0, to.0, size) };
+    // SAFETY: such RAM, through the direct map; it is not the kernel's.
+    unsafe { core::ptr::copy(direct(from), direct(to), size as usize) };
+    Ok(())
 }
 
 /// A buffer of a task that was found mapped, of at most a page's size. Good until interrupts or mappings change.

@@ -21,6 +21,7 @@ mod ipc_order;
 mod maps;
 mod notify;
 mod ports;
+mod preemption;
 mod processors;
 mod quota;
 mod schedule;
@@ -53,6 +54,7 @@ pub const ALL: &[(&str, &[Case])] = &[
     ("maps", maps::CASES),
     ("strings", strings::CASES),
     ("transfers", transfers::CASES),
+    ("preemption", preemption::CASES),
     ("unmap", unmap::CASES),
     ("unmap-task", unmap_task::CASES),
     ("sigma0", sigma0::CASES),

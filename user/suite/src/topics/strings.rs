@@ -8,6 +8,7 @@ use crate::topics::hostile::random;
 use crate::topics::maps::VIDEO;
 use crate::topics::window::{map_own, slot};
 use crate::{holds, same};
+use core::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use keel_l4::abi::call::*;
 use keel_l4::abi::fpage::*;
 use keel_l4::abi::memory::{AREA_DEFAULT, AREA_UTCBS, STRING_CONTINUES};
@@ -290,18 +291,25 @@ fn call_and_reply() -> Outcome {
     Ok(())
 }
 
-/// Two areas of four megabytes in the window, of memory that sigma0 gives.
-pub fn large_areas() -> Result<(u64, u64), Fault> {
+/// Physical addresses of the large areas, once sigma0 has given them.
+static AREAS: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
+
+/// Large area 0 or 1, of `MAX_STRING_BYTES`, at the beginning of the window or behind the first. Its content is whatever it was.
+pub fn large_area(number: usize) -> Result<u64, Fault> {
     let log2 = MAX_STRING_BYTES.ilog2() as u8;
-    let area = |number: u64| {
-        let place = Fpage::memory(WINDOW + number * MAX_STRING_BYTES, log2, FPAGE_RWX);
-        sigma0::any(Fpage::memory(0, log2, FPAGE_RWX), place).map(|item| item.send_base)
-    };
-    Ok((area(0)?, area(1)?))
+    if AREAS[number].load(SeqCst) == 0 {
+        let window = Fpage::memory(WINDOW, pool::WINDOW_LOG2, FPAGE_RWX);
+        let placed = sigma0::any(Fpage::memory(0, log2, FPAGE_RWX), window)?.send_base;
+        mapping::unmap(Fpage::memory(placed, log2, FPAGE_RWX), UNMAP_RIGHTS | UNMAP_FLUSH)?;
+        AREAS[number].store(placed - WINDOW, SeqCst);
+    }
+    let memory = Fpage::memory(AREAS[number].load(SeqCst), log2, FPAGE_RWX);
+    let place = Fpage::memory(WINDOW + number as u64 * MAX_STRING_BYTES, log2, FPAGE_RWX);
+    Ok(sigma0::map(memory, place)?.send_base)
 }
 
 fn four_megabytes() -> Outcome {
-    let (from, to) = large_areas()?;
+    let (from, to) = (large_area(0)?, large_area(1)?);
     for at in (from..from + MAX_STRING_BYTES).step_by(8) {
         // SAFETY: memory that the case was given.
         unsafe { pool::poke(at, at) };
@@ -449,7 +457,7 @@ fn malformed() -> Outcome {
 /// Tells where its UTCB is, then sends a string to its argument.
 extern "C" fn forger(to: u64) -> ! {
     let me = utcb::address();
-    pool::cell(1).store(me as u64, core::sync::atomic::Ordering::SeqCst);
+    pool::cell(1).store(me as u64, SeqCst);
     let message = Message::label(0).with_strings(&[strings::string(b"as it was")]);
     let _ = send(Id(to), message, Timeout::Never);
     crate::threads::park()
@@ -459,7 +467,7 @@ fn checked_when_sent() -> Outcome {
     let to = pages(1);
     let sender = crate::threads::helper(forger, utcb::my_id().0)?;
     crate::threads::pause(2_000_000);
-    let utcb_of_sender = pool::cell(1).load(core::sync::atomic::Ordering::SeqCst);
+    let utcb_of_sender = pool::cell(1).load(SeqCst);
     let strings_at = utcb_of_sender + core::mem::offset_of!(keel_l4::abi::Utcb, strings) as u64;
     // SAFETY: another thread's UTCB, whose list the kernel has read already.
     unsafe { pool::poke(strings_at, u64::MAX) };
