@@ -52,7 +52,8 @@ def run(settings: Settings, name: str, show: Callable[[bytes], None], timeout_s:
         return keep
 
     with slot.taken(settings, f"example-{name}") as mine:
-        choices = boot.Choices(boot_template=settings.repository / FOLDER / name / bootconf.NAME)
+        # The deterministic clock: what an example prints does not depend on how busy the host is.
+        choices = boot.Choices(boot_template=settings.repository / FOLDER / name / bootconf.NAME, icount=True)
         described = boot.tests_guest(settings, choices, mine)
         plan = guest.Plan(slot=mine, timeout_s=timeout_s, watch_log=keeper(log), watch_console=keeper(console))
         outcome = guest.run(settings, described, plan)

@@ -3,7 +3,7 @@
 //!
 //! `call` is the only door to the kernel; `ipc`, `source`, `thread`, `task` and `mapping` put types
 //! on it, and `strings` for long messages; `utcb` and `info` read what the kernel shows. On these stand `message` (requests and
-//! replies as types), `server` and `pager` (their loops), `timer`. `start` and `program` are a
+//! replies as types), `server` and `pager` (their loops), `timer` and `serial`. `start` and `program` are a
 //! program's first steps; `memory` and `clan` let it have pages and child tasks (`program` and `clan` need
 //! the layout of `program.ld`, so they are not there on the host); `root`, `print` and
 //! `sigma0` ask those above. `record`, `elf` and `lines` read and sort; `list` and `ranges` are
@@ -32,6 +32,7 @@ pub mod program;
 pub mod ranges;
 pub mod record;
 pub mod root;
+pub mod serial;
 pub mod server;
 pub mod sigma0;
 pub mod source;

@@ -6,7 +6,7 @@ use crate::utcb;
 use keel_abi::call::{CALL_FPAGE_UNMAP, UNMAP_TASK};
 use keel_abi::fpage::{PAGE_SHIFT, PAGE_SIZE, SPACE_SHIFT};
 use keel_abi::memory::MAX_RANGES;
-use keel_abi::{Error, Fpage, Id, UnmapRange};
+use keel_abi::{Error, Fpage, Id, MapItem, UnmapRange};
 
 /// Takes `rights` (`UNMAP_*`) of `fpage` from all who got it from the caller; tells the state found.
 pub fn unmap(fpage: Fpage, rights: u64) -> Result<u64, Failure> {
@@ -35,21 +35,47 @@ pub fn block_log2(from: u64, also: u64, end: u64) -> u8 {
     alignment.min(size).min(SPACE_SHIFT as u32).max(PAGE_SHIFT as u32) as u8
 }
 
+/// Splits [`from`, `end`) into the largest blocks that are aligned there and at the same distance from
+/// `also`: the address and the log2 of each.
+pub fn blocks(from: u64, also: u64, end: u64) -> impl Iterator<Item = (u64, u8)> {
+    let mut at = from;
+    core::iter::from_fn(move || {
+        let log2 = (at < end).then(|| block_log2(at, also + (at - from), end))?;
+        let block = (at, log2);
+        at += 1 << log2;
+        Some(block)
+    })
+}
+
+/// The items that map the caller's memory [`from`, `end`) to the address `to` of a window that is the whole
+/// space, or to that offset of an aligned one.
+pub fn items(from: u64, end: u64, to: u64, rights: u64) -> impl Iterator<Item = MapItem> {
+    blocks(from, to, end)
+        .map(move |(at, log2)| MapItem { send_base: to + (at - from), fpage: Fpage::memory(at, log2, rights).0 })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn blocks_cover_a_range_exactly() {
-        let (mut from, end, delta) = (0x1f_f000u64, 0x4123_4000u64, 0x4000_0000u64);
-        let mut blocks = 0;
-        while from < end {
-            let size = 1u64 << block_log2(from, from + delta, end);
-            assert!(from % size == 0 && (from + delta) % size == 0 && from + size <= end);
-            from += size;
-            blocks += 1;
+        let (from, end, delta) = (0x1f_f000u64, 0x4123_4000u64, 0x4000_0000u64);
+        let (mut next, mut count) = (from, 0);
+        for (at, log2) in blocks(from, from + delta, end) {
+            let size = 1u64 << log2;
+            assert!(at == next && at % size == 0 && (at + delta) % size == 0);
+            next = at + size;
+            count += 1;
         }
-        assert_eq!(from, end);
-        assert!(blocks < 24, "{blocks}");
+        assert_eq!(next, end);
+        assert!(count < 24, "{count}");
+    }
+
+    #[test]
+    fn items_lie_at_the_same_distance() {
+        let items: Vec<MapItem> = items(0x1_3000, 0x2_0000, 0x9_3000, 6).collect();
+        assert!(items.iter().all(|i| i.send_base - Fpage(i.fpage).base() == 0x8_0000 && Fpage(i.fpage).rights() == 6));
+        assert_eq!(items.iter().map(|i| Fpage(i.fpage).size()).sum::<u64>(), 0xd000);
     }
 }

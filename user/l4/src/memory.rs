@@ -3,6 +3,8 @@
 //! bytes, so they may be mapped to other tasks: what those do there only changes what is read.
 
 use crate::ranges::{Range, Ranges};
+use core::cell::UnsafeCell;
+use core::sync::atomic::{AtomicBool, Ordering};
 use keel_abi::boot::{Start, DIRECT_MAP, START_REGIONS};
 use keel_abi::fpage::PAGE_SIZE;
 
@@ -54,6 +56,39 @@ impl Pages {
     fn clear(&self) {
         // SAFETY: as above, for all of the pages.
         unsafe { core::ptr::write_bytes(self.at(0, self.bytes as usize), 0, self.bytes as usize) };
+    }
+}
+
+/// Pages in the program's own image, for a program that has no other memory.
+#[repr(C, align(4096))]
+pub struct Reserve<const BYTES: usize> {
+    bytes: UnsafeCell<[u8; BYTES]>,
+    taken: AtomicBool,
+}
+
+// SAFETY: the bytes are used only through the `Pages` that `take` gives, and it does that once.
+unsafe impl<const BYTES: usize> Sync for Reserve<BYTES> {}
+
+impl<const BYTES: usize> Reserve<BYTES> {
+    /// So many bytes, whole pages.
+    pub const fn new() -> Reserve<BYTES> {
+        assert!(BYTES > 0 && BYTES as u64 % PAGE_SIZE == 0);
+        Reserve { bytes: UnsafeCell::new([0; BYTES]), taken: AtomicBool::new(false) }
+    }
+
+    /// Takes the pages; `None` if somebody did before.
+    pub fn take(&'static self) -> Option<Pages> {
+        if self.taken.swap(true, Ordering::Relaxed) {
+            return None;
+        }
+        // SAFETY: the bytes are ours alone, for ever, and page-aligned as the first field.
+        Some(unsafe { Pages::new(self.bytes.get() as u64, BYTES as u64 / PAGE_SIZE) })
+    }
+}
+
+impl<const BYTES: usize> Default for Reserve<BYTES> {
+    fn default() -> Reserve<BYTES> {
+        Reserve::new()
     }
 }
 

@@ -80,9 +80,9 @@ fn conclude(result: Result<(), Failure>) -> ! {
 #[macro_export]
 macro_rules! program {
     ($main:path) => {
-        $crate::entry!(first);
+        $crate::entry!(run_program);
 
-        extern "C" fn first(argument: u64) -> ! {
+        extern "C" fn run_program(argument: u64) -> ! {
             // SAFETY: `_start` comes here and nobody else, with the creator's rdi.
             unsafe { $crate::program::run(argument, $main) }
         }

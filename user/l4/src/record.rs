@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Reading the start record that the root task gives to every task it starts.
+//! The start record that the root task gives to every task it starts: reading it, and writing one for
+//! a task of one's own.
 
+use crate::memory::Pages;
 use keel_abi::boot::{Start, START_MAGIC};
 
 /// The record at `address`, which came in rdi; `None` if there is no record.
@@ -14,6 +16,13 @@ pub unsafe fn at(address: u64) -> Option<&'static Start> {
     // SAFETY: the caller's promise.
     let start = unsafe { &*(address as *const Start) };
     (start.magic == START_MAGIC).then_some(start)
+}
+
+/// Writes `start` into the first of `pages`, for a task that gets them.
+pub fn write(start: &Start, pages: &Pages) {
+    // SAFETY: a record consists of initialised words, and bytes have no alignment.
+    let bytes = unsafe { core::slice::from_raw_parts((start as *const Start).cast::<u8>(), size_of::<Start>()) };
+    pages.write(0, bytes);
 }
 
 /// The command line, up to its zero byte or the first byte that is not text.

@@ -31,9 +31,17 @@ crate::requests! {
     }
 }
 
+/// Log2 of the number of all ports.
+const ALL_PORTS_LOG2: u8 = 16;
+
 /// Asks for `fpage`, to be placed in `window`; tells what came.
 pub fn map(fpage: Fpage, window: Fpage) -> Result<MapItem, Failure> {
     mapping(Request::Map { fpage }, window)
+}
+
+/// Asks for the 2^`log2` ports from `first` on.
+pub fn ports(first: u16, log2: u8) -> Result<MapItem, Failure> {
+    map(Fpage::io(first, log2), Fpage::io(0, ALL_PORTS_LOG2))
 }
 
 /// Asks for any free memory of the size of `fpage`, to be placed in `window`.

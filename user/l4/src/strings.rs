@@ -5,6 +5,7 @@
 //! the last with [`more`]. The n-th string of a message goes into the n-th buffer.
 
 use crate::ipc::Timeout;
+use crate::memory::Pages;
 use crate::utcb;
 use core::mem::offset_of;
 use keel_abi::call::{MAX_STRINGS, TIME_ABSOLUTE, TIME_NEVER};
@@ -37,6 +38,19 @@ pub unsafe fn offer(buffers: &[StringItem]) {
         utcb::set_item(offset_of!(Utcb, buffers), index, *buffer);
     }
     utcb::set_buffer_count(buffers.len() as u64);
+}
+
+/// Offers pages as the one buffer: nobody makes references to them, so this is safe. What came is read out
+/// of `pages`, from its beginning on.
+pub fn offer_pages(pages: &Pages) {
+    let buffer = StringItem { address: pages.address(), length: pages.size() };
+    // SAFETY: pages are accessed by `Pages::read` and `Pages::write` alone, between two messages.
+    unsafe { offer(&[buffer]) };
+}
+
+/// The first bytes of `pages`, at most all of them, as a string.
+pub fn of_pages(pages: &Pages, bytes: u64) -> StringItem {
+    StringItem { address: pages.address(), length: bytes.min(pages.size()) }
 }
 
 /// Where the strings of the message with this tag lie, each in its buffer's first part, and how long each is as a

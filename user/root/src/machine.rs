@@ -2,22 +2,18 @@
 //! What the root task gets from sigma0: memory one-to-one, ports, interrupt lines. Also its last
 //! words: an error in the boot configuration ends the machine here.
 
-use crate::uart;
+use crate::log;
 use core::fmt::Display;
 use keel_l4::abi::boot::{DEBUG_EXIT_PORT, END_BAD_CONFIG};
 use keel_l4::abi::fpage::FPAGE_RWX;
 use keel_l4::ipc::{receive, Timeout};
-use keel_l4::mapping::block_log2;
+use keel_l4::mapping::blocks;
 use keel_l4::ranges::{Range, Ranges};
+use keel_l4::serial::PORTS_LOG2;
 use keel_l4::{println, sigma0, Fpage, Id};
 
-/// Log2 of the ports of a serial line.
-const SERIAL_PORTS_LOG2: u8 = 3;
 /// Log2 of the ports of the exit device.
 const EXIT_PORTS_LOG2: u8 = 2;
-/// The window that takes any I/O fpage.
-const ALL_PORTS: Fpage = Fpage::io(0, 16);
-
 /// Ends the machine because of `error`.
 pub fn refuse(error: impl Display) -> ! {
     println!("root: error: {error}");
@@ -26,7 +22,7 @@ pub fn refuse(error: impl Display) -> ! {
 
 /// Ends the machine with `code`; sleeps for ever where it cannot be ended.
 pub fn end(code: u64) -> ! {
-    uart::leave(code);
+    log::leave(code);
     println!("root: this machine has no way to be ended; it stands still (code {code:#x})");
     loop {
         let _ = receive(Id::NIL, Timeout::Never);
@@ -35,15 +31,15 @@ pub fn end(code: u64) -> ! {
 
 /// Opens the serial line at `port` for the log.
 pub fn open_log(port: u16) {
-    match sigma0::map(Fpage::io(port, SERIAL_PORTS_LOG2), ALL_PORTS) {
-        Ok(_) => uart::open(port),
+    match sigma0::ports(port, PORTS_LOG2) {
+        Ok(_) => log::open(port),
         Err(failure) => refuse(format_args!("no serial line for the log at port {port:#x}: {failure}")),
     }
 }
 
 /// Gets the port that ends the machine.
 pub fn claim_exit() {
-    if let Err(failure) = sigma0::map(Fpage::io(DEBUG_EXIT_PORT as u16, EXIT_PORTS_LOG2), ALL_PORTS) {
+    if let Err(failure) = sigma0::ports(DEBUG_EXIT_PORT as u16, EXIT_PORTS_LOG2) {
         println!("root: no exit port: {failure}");
     }
 }
@@ -63,13 +59,10 @@ impl Claimed {
             refuse("the memory is in too many pieces");
         }
         for piece in missing.iter() {
-            let mut at = piece.start;
-            while at < piece.end {
-                let log2 = block_log2(at, at, piece.end);
+            for (at, log2) in blocks(piece.start, piece.start, piece.end) {
                 if let Err(failure) = sigma0::map(Fpage::memory(at, log2, FPAGE_RWX), Fpage::WHOLE) {
                     refuse(format_args!("sigma0 gives no memory at {at:#x}: {failure}"));
                 }
-                at += 1 << log2;
             }
         }
     }

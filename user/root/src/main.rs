@@ -5,9 +5,9 @@
 #![no_main]
 
 mod launch;
+mod log;
 mod machine;
 mod service;
-mod uart;
 
 use keel_l4::abi::ids::TASK_FIRST_FREE;
 use keel_l4::abi::memory::REGION_FREE;
@@ -34,7 +34,7 @@ const LOW_MEMORY: u64 = 1 << 20;
 const MAX_MODULES: usize = keel_l4::abi::memory::INFO_MODULES as usize;
 
 extern "C" fn main(_: u64) -> ! {
-    print::set_sink(uart::write);
+    print::set_sink(log::write);
     machine::claim_exit();
     let mut claimed = Claimed::default();
     let modules = boot_modules();

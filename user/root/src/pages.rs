@@ -5,9 +5,8 @@ use keel_l4::abi::call::MAX_MAP_ITEMS;
 use keel_l4::abi::fpage::PAGE_SIZE;
 use keel_l4::abi::MapItem;
 use keel_l4::list::{Full, List};
-use keel_l4::mapping::block_log2;
+use keel_l4::mapping::{self, block_log2};
 use keel_l4::ranges::Range;
-use keel_l4::Fpage;
 
 /// Mappings of one task: segments, memory regions, the start record.
 const MAX_MAPPINGS: usize = 40;
@@ -58,15 +57,11 @@ impl Pages {
             return None;
         }
         let mut items = Items::empty(MapItem { send_base: 0, fpage: 0 });
-        let mut at = around(mapping, page);
-        while at < mapping.virt.end {
-            let phys = mapping.phys + (at - mapping.virt.start);
-            let log2 = block_log2(at, phys, mapping.virt.end);
-            let item = MapItem { send_base: at, fpage: Fpage::memory(phys, log2, mapping.rights).0 };
-            if items.push(item).is_err() {
-                break;
-            }
-            at += 1 << log2;
+        let at = around(mapping, page);
+        let [phys, end] = [at, mapping.virt.end].map(|virt| mapping.phys + (virt - mapping.virt.start));
+        for item in mapping::items(phys, end, at, mapping.rights).take(MAX_MAP_ITEMS as usize) {
+            // The list has room for as many.
+            let _ = items.push(item);
         }
         Some(items)
     }
@@ -91,6 +86,7 @@ fn around(mapping: &Mapping, page: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use keel_l4::Fpage;
 
     fn covers(items: &Items, mapping: &Mapping, address: u64) -> bool {
         for item in items.iter() {

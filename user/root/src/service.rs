@@ -3,8 +3,8 @@
 //! the machine, and what happens when one of them fails.
 
 use crate::launch::Running;
+use crate::log;
 use crate::machine::end;
-use crate::uart;
 use keel_l4::abi::boot::{END_PANIC, END_POWER_OFF, END_REBOOT, END_TESTS_FAILED, END_TESTS_PASSED};
 use keel_l4::abi::call::REGISTER_WORDS;
 use keel_l4::abi::Frame;
@@ -46,7 +46,7 @@ impl<'a> Service<'a> {
     /// The thread never gets its answer, so it stands still. The failure of a task that may end the machine is
     /// its panic.
     fn fail(&mut self, thread: Id, why: &str) {
-        self.lines.flush(uart::write);
+        self.lines.flush(log::write);
         println!("root: task {}: thread {thread:?} stopped: {why}", self.name(thread));
         if self.task(thread).is_some_and(|t| t.may_end) {
             self.panicked();
@@ -64,7 +64,7 @@ impl<'a> Service<'a> {
         let Some(task) = self.task(client).filter(|t| t.may_end) else {
             return Some(reply::<()>(Err(Error::Denied)));
         };
-        self.lines.flush(uart::write);
+        self.lines.flush(log::write);
         match code {
             END_POWER_OFF | END_REBOOT | END_TESTS_PASSED | END_TESTS_FAILED => {
                 let what = match code {
@@ -92,7 +92,7 @@ impl Server for Service<'_> {
     fn request(&mut self, request: Request, received: &Received) -> Option<Message> {
         match request {
             Request::Print { text } => {
-                self.lines.add(received.from.task(), &text, uart::write);
+                self.lines.add(received.from.task(), &text, log::write);
                 Some(reply(Ok(())))
             }
             Request::End { code } => self.end_of_machine(code, received.from),
@@ -102,7 +102,7 @@ impl Server for Service<'_> {
     fn fault(&mut self, fault: &Fault) -> Option<Message> {
         let items = self.task(fault.thread).and_then(|task| task.pages.answer(fault.address, fault.access));
         if items.is_none() {
-            self.lines.flush(uart::write);
+            self.lines.flush(log::write);
             println!("root: {} {fault}", self.name(fault.thread));
             self.fail(fault.thread, "a page fault that nobody answers");
         }
@@ -110,7 +110,7 @@ impl Server for Service<'_> {
     }
 
     fn exception(&mut self, received: &Received) -> Option<Message> {
-        self.lines.flush(uart::write);
+        self.lines.flush(log::write);
         let frame = frame(received);
         println!(
             "root: {} exception {} error {:#x} ip {:#x} sp {:#x} flags {:#x}",

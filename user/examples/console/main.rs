@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! A console server: it has the ports and the interrupt line of a serial line, and prints what
+//! clients in other tasks give it, each message as a whole. The driver is an ordinary thread: ports are
+//! mapped like memory, and an interrupt is a message.
+
+#![no_std]
+#![no_main]
+
+use keel_examples::pipe::{Answer, Chunk, Pipe, ATOMIC};
+use keel_l4::abi::call::IRQ_MODE_DEFAULT;
+use keel_l4::call::Failure;
+use keel_l4::clan::{ChildMain, Clan};
+use keel_l4::ipc::{call, Message, Received};
+use keel_l4::message::{ask, reply, value, Request as _};
+use keel_l4::program::Program;
+use keel_l4::serial::{Serial, FIFO_BYTES, PORTS_LOG2};
+use keel_l4::server::{self, answer_later, Server};
+use keel_l4::start::Stack;
+use keel_l4::{println, requests, sigma0, source, thread, utcb, Id};
+
+keel_l4::program!(main);
+
+/// The first serial line of a PC; boot.conf gives both to this program.
+const PORT: u16 = 0x3f8;
+const LINE: Id = Id::irq(4);
+
+static STACK: Stack<{ 32 << 10 }> = Stack::new();
+
+requests! {
+    /// What the console does.
+    enum Request {
+        /// Prints the bytes behind the words; answers when they are in the buffer.
+        Write { count: u64 } = 1,
+        /// Answers when everything has been given to the line.
+        Flush = 2,
+    }
+}
+
+/// A console is a pipe that is read by a serial line: while the transmitter is empty, the driver waits at the
+/// pipe's other end like any reader.
+struct Console {
+    pipe: Pipe,
+    serial: Serial,
+    me: Id,
+    /// Whether the transmitter has all that came: the driver waits for bytes.
+    idle: bool,
+    flushing: Option<Id>,
+}
+
+impl Console {
+    fn open() -> Result<Console, Failure> {
+        sigma0::ports(PORT, PORTS_LOG2)?;
+        source::attach(LINE, IRQ_MODE_DEFAULT)?;
+        let mut console =
+            Console { pipe: Pipe::new(), serial: Serial::open(PORT), me: utcb::my_id(), idle: true, flushing: None };
+        console.serial.interrupt_when_empty();
+        console.feed();
+        Ok(console)
+    }
+
+    /// Asks the pipe for as much as the empty transmitter takes, now or when it comes.
+    fn feed(&mut self) {
+        self.idle = true;
+        self.with_pipe(|pipe, me, answer| pipe.read(me, FIFO_BYTES as u64, answer));
+        if let Some(client) = self.flushing.take_if(|_| self.idle) {
+            answer_later(client, reply(Ok(())));
+        }
+    }
+
+    /// Does something with the pipe; what it then has for the driver goes to the line.
+    fn with_pipe(&mut self, act: impl FnOnce(&mut Pipe, Id, &mut dyn FnMut(Id, Answer))) {
+        let (me, serial, idle) = (self.me, self.serial, &mut self.idle);
+        act(&mut self.pipe, me, &mut |to, answer| match answer {
+            Answer::Data(chunk) if to == me => {
+                serial.fill(chunk.bytes());
+                *idle = false;
+            }
+            answer => answer_later(to, answer.message()),
+        });
+    }
+}
+
+impl Server for Console {
+    type Request = Request;
+
+    fn request(&mut self, request: Request, received: &Received) -> Option<Message> {
+        match request {
+            Request::Write { count } => match Chunk::received(received, count) {
+                Ok(chunk) => self.with_pipe(|pipe, _, answer| pipe.write(received.from, chunk, answer)),
+                Err(error) => return Some(reply::<u64>(Err(error))),
+            },
+            Request::Flush if self.idle => return Some(reply(Ok(()))),
+            Request::Flush => self.flushing = Some(received.from),
+        }
+        None
+    }
+
+    /// The transmitter has become empty.
+    fn interrupt(&mut self, line: Id, _time: u64) {
+        self.serial.quiet();
+        // The line is ours, so nothing speaks against it.
+        let _ = source::acknowledge(line);
+        if !self.idle && self.serial.is_empty() {
+            self.feed();
+        }
+    }
+}
+
+extern "C" fn driver(_: u64) -> ! {
+    match Console::open() {
+        Ok(mut console) => server::run(&mut console),
+        Err(failure) => panic!("the console cannot be opened: {failure}"),
+    }
+}
+
+/// Prints `text` on the console at `console`.
+fn write(console: Id, text: &str) -> Result<(), Failure> {
+    for chunk in text.as_bytes().chunks(ATOMIC) {
+        let request = Request::Write { count: chunk.len() as u64 };
+        value::<u64>(call(console, request.encode().with_bytes(chunk))?)?;
+    }
+    Ok(())
+}
+
+fn first(console: u64) -> Result<(), Failure> {
+    write(Id(console), "first task: nobody writes\nfirst task: between my two lines\n")
+}
+
+fn second(console: u64) -> Result<(), Failure> {
+    write(Id(console), "second task: nor\nsecond task: between mine\n")
+}
+
+fn third(console: u64) -> Result<(), Failure> {
+    for line in ["third task: but I write\n", "third task: line by line\n"] {
+        write(Id(console), line)?;
+    }
+    Ok(())
+}
+
+fn main(program: Program) -> Result<(), Failure> {
+    let console = thread::spawn(&STACK, driver, 0)?;
+    let clients: [(&str, ChildMain); 3] = [("first", first), ("second", second), ("third", third)];
+    let mut clan = Clan::new(program);
+    for (name, client) in clients {
+        clan.start(name, client, console.0)?;
+    }
+    clan.attend()?;
+    ask::<()>(console, &Request::Flush)?;
+    println!("{} tasks have written to the serial line", clients.len());
+    Ok(())
+}

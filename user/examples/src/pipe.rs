@@ -1,0 +1,372 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! A pipe with POSIX's rules: a bounded buffer; a write of at most [`ATOMIC`] bytes goes in as a
+//! whole; who finds no room, or nothing to read, waits; nothing left and no writer is the end; no
+//! reader is an error for the writer.
+//!
+//! L4 messages are synchronous and nobody keeps them, so a thread of its own keeps the bytes:
+//! [`thread`] is its loop, [`Pipe`] what it decides, [`WriteEnd`] and [`ReadEnd`] its clients.
+//! Each end is held by one side and closed once; who is deleted without closing leaves it open.
+
+use crate::ring::Ring;
+use keel_l4::call::Failure;
+use keel_l4::ipc::{call, Message, Received, MAX_BYTES};
+use keel_l4::list::List;
+use keel_l4::message::{ask, reply, value, Request as _};
+use keel_l4::server::{self, answer_later, Server};
+use keel_l4::{requests, Error, Id};
+
+/// Bytes that the pipe holds.
+pub const CAPACITY: usize = 4096;
+/// Longest write that is never mixed with another: one message.
+pub const ATOMIC: usize = MAX_BYTES;
+/// Threads that can wait at either end.
+const WAITERS: usize = 4;
+
+requests! {
+    /// What the pipe's thread does.
+    pub enum Request {
+        /// Takes the bytes behind the words (at most [`ATOMIC`]); answers how many when they are in.
+        Write {
+            /// How many bytes.
+            count: u64,
+        } = 1,
+        /// Answers how many bytes there are, with the bytes behind the words; 0 at the end.
+        Read {
+            /// The most that is wanted.
+            most: u64,
+        } = 2,
+        /// Closes the end for writing.
+        CloseWrite = 3,
+        /// Closes the end for reading.
+        CloseRead = 4,
+    }
+}
+
+/// The bytes of one message.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Chunk {
+    bytes: [u8; ATOMIC],
+    used: usize,
+}
+
+impl Chunk {
+    const EMPTY: Chunk = Chunk { bytes: [0; ATOMIC], used: 0 };
+
+    /// The first [`ATOMIC`] bytes of `bytes`.
+    pub fn new(bytes: &[u8]) -> Chunk {
+        let mut chunk = Chunk { used: bytes.len().min(ATOMIC), ..Chunk::EMPTY };
+        chunk.bytes[..chunk.used].copy_from_slice(&bytes[..chunk.used]);
+        chunk
+    }
+
+    /// The `count` bytes that came behind the register words of a message.
+    pub fn received(received: &Received, count: u64) -> Result<Chunk, Error> {
+        let mut chunk = Chunk::EMPTY;
+        chunk.used = received.bytes(count, &mut chunk.bytes)?;
+        Ok(chunk)
+    }
+
+    /// Its bytes.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes[..self.used]
+    }
+}
+
+/// What a client is told.
+#[derive(Clone, Copy, PartialEq, Eq)]
+// There is no heap that the bytes could lie in.
+#[allow(clippy::large_enum_variant)]
+pub enum Answer {
+    /// So many bytes were written, or an end was closed.
+    Done(u64),
+    /// These bytes were read; none: the end.
+    Data(Chunk),
+    /// It cannot be done.
+    Refused(Error),
+}
+
+impl Answer {
+    /// The reply to the client.
+    pub fn message(&self) -> Message {
+        match self {
+            Answer::Done(count) => reply(Ok(*count)),
+            Answer::Data(chunk) => reply(Ok(chunk.used as u64)).with_bytes(chunk.bytes()),
+            Answer::Refused(error) => reply::<u64>(Err(*error)),
+        }
+    }
+}
+
+/// The pipe. Each method tells `answer` who is answered what: the caller, or others that waited.
+pub struct Pipe {
+    ring: Ring<CAPACITY>,
+    writing: bool,
+    reading: bool,
+    writers: List<(Id, Chunk), WAITERS>,
+    readers: List<(Id, usize), WAITERS>,
+}
+
+impl Pipe {
+    /// An empty one, open at both ends.
+    pub const fn new() -> Pipe {
+        Pipe {
+            ring: Ring::new(),
+            writing: true,
+            reading: true,
+            writers: List::empty((Id::NIL, Chunk::EMPTY)),
+            readers: List::empty((Id::NIL, 0)),
+        }
+    }
+
+    /// `from` writes `chunk`.
+    pub fn write(&mut self, from: Id, chunk: Chunk, mut answer: impl FnMut(Id, Answer)) {
+        if !self.writing {
+            answer(from, Answer::Refused(Error::Denied));
+        } else if !self.reading {
+            answer(from, Answer::Refused(Error::NoPartner));
+        } else if self.writers.push((from, chunk)).is_err() {
+            answer(from, Answer::Refused(Error::Busy));
+        }
+        self.pump(answer);
+    }
+
+    /// `from` reads at most `most` bytes.
+    pub fn read(&mut self, from: Id, most: u64, mut answer: impl FnMut(Id, Answer)) {
+        if !self.reading {
+            answer(from, Answer::Refused(Error::Denied));
+        } else if most == 0 {
+            answer(from, Answer::Data(Chunk::EMPTY));
+        } else if self.readers.push((from, most.min(ATOMIC as u64) as usize)).is_err() {
+            answer(from, Answer::Refused(Error::Busy));
+        }
+        self.pump(answer);
+    }
+
+    /// Nobody writes any more: who reads on gets what is left, then the end.
+    pub fn close_write(&mut self, from: Id, mut answer: impl FnMut(Id, Answer)) {
+        self.writing = false;
+        answer(from, Answer::Done(0));
+        self.pump(answer);
+    }
+
+    /// Nobody reads any more: who writes is refused, also who waits to.
+    pub fn close_read(&mut self, from: Id, mut answer: impl FnMut(Id, Answer)) {
+        self.reading = false;
+        answer(from, Answer::Done(0));
+        self.writers.iter().for_each(|(writer, _)| answer(*writer, Answer::Refused(Error::NoPartner)));
+        self.writers.remove(0, self.writers.len());
+        self.readers.iter().for_each(|(reader, _)| answer(*reader, Answer::Refused(Error::Denied)));
+        self.readers.remove(0, self.readers.len());
+    }
+
+    /// Moves bytes as long as somebody at the head of a queue can be served.
+    fn pump(&mut self, mut answer: impl FnMut(Id, Answer)) {
+        loop {
+            let writer = self.writers.first().copied().filter(|(_, chunk)| chunk.used <= self.ring.room());
+            if let Some((writer, chunk)) = writer {
+                self.ring.put(chunk.bytes());
+                self.writers.remove(0, 1);
+                answer(writer, Answer::Done(chunk.used as u64));
+                continue;
+            }
+            let ended = !self.writing && self.writers.is_empty();
+            match self.readers.first().copied().filter(|_| self.ring.used() > 0 || ended) {
+                Some((reader, most)) => {
+                    let mut chunk = Chunk::EMPTY;
+                    chunk.used = self.ring.take(&mut chunk.bytes[..most]);
+                    self.readers.remove(0, 1);
+                    answer(reader, Answer::Data(chunk));
+                }
+                None => return,
+            }
+        }
+    }
+}
+
+impl Default for Pipe {
+    fn default() -> Pipe {
+        Pipe::new()
+    }
+}
+
+impl Server for Pipe {
+    type Request = Request;
+
+    /// Who asked is answered with the next wait, in one ipc; the others each by an ipc of their own.
+    fn request(&mut self, request: Request, received: &Received) -> Option<Message> {
+        let caller = received.from;
+        let mut own = None;
+        let answer = |to, answer: Answer| {
+            if to == caller {
+                own = Some(answer);
+            } else {
+                answer_later(to, answer.message());
+            }
+        };
+        match request {
+            Request::Write { count } => match Chunk::received(received, count) {
+                Ok(chunk) => self.write(caller, chunk, answer),
+                Err(error) => return Some(reply::<u64>(Err(error))),
+            },
+            Request::Read { most } => self.read(caller, most, answer),
+            Request::CloseWrite => self.close_write(caller, answer),
+            Request::CloseRead => self.close_read(caller, answer),
+        }
+        own.map(|answer| answer.message())
+    }
+}
+
+/// The main function of a pipe's thread.
+pub extern "C" fn thread(_: u64) -> ! {
+    server::run(&mut Pipe::new())
+}
+
+/// The end to write to.
+#[derive(Debug)]
+pub struct WriteEnd(Id);
+
+impl WriteEnd {
+    /// The end of the pipe that `thread` keeps.
+    pub fn new(thread: Id) -> WriteEnd {
+        WriteEnd(thread)
+    }
+
+    /// Writes all of `bytes`, and waits until they are in the pipe. `NoPartner`: nobody will read them.
+    pub fn write(&mut self, bytes: &[u8]) -> Result<(), Failure> {
+        for chunk in bytes.chunks(ATOMIC) {
+            let request = Request::Write { count: chunk.len() as u64 };
+            value::<u64>(call(self.0, request.encode().with_bytes(chunk))?)?;
+        }
+        Ok(())
+    }
+
+    /// Closes it.
+    pub fn close(self) -> Result<(), Failure> {
+        ask::<u64>(self.0, &Request::CloseWrite).map(|_| ())
+    }
+}
+
+/// The end to read from.
+#[derive(Debug)]
+pub struct ReadEnd(Id);
+
+impl ReadEnd {
+    /// The end of the pipe that `thread` keeps.
+    pub fn new(thread: Id) -> ReadEnd {
+        ReadEnd(thread)
+    }
+
+    /// Waits for bytes, and takes as many as there are and `buffer` holds; 0 at the end.
+    pub fn read(&mut self, buffer: &mut [u8]) -> Result<usize, Failure> {
+        let answer = call(self.0, Request::Read { most: buffer.len() as u64 }.encode())?;
+        let count = value::<u64>(answer)?;
+        answer.bytes(count, buffer).map_err(Failure::call)
+    }
+
+    /// Closes it.
+    pub fn close(self) -> Result<(), Failure> {
+        ask::<u64>(self.0, &Request::CloseRead).map(|_| ())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::VecDeque;
+
+    const A: Id = Id(1);
+    const B: Id = Id(2);
+
+    fn answers(act: impl FnOnce(&mut dyn FnMut(Id, Answer))) -> Vec<(Id, Answer)> {
+        let mut list = Vec::new();
+        act(&mut |to, answer| list.push((to, answer)));
+        list
+    }
+
+    fn data(bytes: &[u8]) -> Answer {
+        Answer::Data(Chunk::new(bytes))
+    }
+
+    #[test]
+    fn a_reader_waits_for_bytes_and_gets_the_end() {
+        let mut pipe = Pipe::new();
+        assert!(answers(|a| pipe.read(B, 10, a)).is_empty());
+        assert!(answers(|a| pipe.write(A, Chunk::new(b"some"), a)) == [(A, Answer::Done(4)), (B, data(b"some"))]);
+        assert!(answers(|a| pipe.write(A, Chunk::new(b"more words"), a)) == [(A, Answer::Done(10))]);
+        assert!(answers(|a| pipe.close_write(A, a)) == [(A, Answer::Done(0))]);
+        assert!(answers(|a| pipe.read(B, 5, a)) == [(B, data(b"more "))]);
+        assert!(answers(|a| pipe.read(B, 9, a)) == [(B, data(b"words"))]);
+        assert!(answers(|a| pipe.read(B, 9, a)) == [(B, data(b""))]);
+        assert!(answers(|a| pipe.write(A, Chunk::new(b"late"), a)) == [(A, Answer::Refused(Error::Denied))]);
+    }
+
+    #[test]
+    fn a_writer_waits_for_room_and_is_refused_without_readers() {
+        let mut pipe = Pipe::new();
+        let full = Chunk::new(&[7; ATOMIC]);
+        for _ in 0..CAPACITY / ATOMIC {
+            assert!(answers(|a| pipe.write(A, full, a)) == [(A, Answer::Done(ATOMIC as u64))]);
+        }
+        assert!(answers(|a| pipe.write(A, full, a)).is_empty());
+        // Reading a little does not split the write that waits.
+        assert!(answers(|a| pipe.read(B, 1, a)) == [(B, data(&[7]))]);
+        assert!(answers(|a| pipe.close_read(B, a)) == [(B, Answer::Done(0)), (A, Answer::Refused(Error::NoPartner))]);
+        assert!(answers(|a| pipe.write(A, full, a)) == [(A, Answer::Refused(Error::NoPartner))]);
+        assert!(answers(|a| pipe.read(B, 1, a)) == [(B, Answer::Refused(Error::Denied))]);
+    }
+
+    #[test]
+    fn closing_lets_waiting_readers_go() {
+        let mut pipe = Pipe::new();
+        for reader in 0..WAITERS as u64 {
+            assert!(answers(|a| pipe.read(Id(10 + reader), 1, a)).is_empty());
+        }
+        assert!(answers(|a| pipe.read(B, 1, a)) == [(B, Answer::Refused(Error::Busy))]);
+        assert!(answers(|a| pipe.read(B, 0, a)) == [(B, data(b""))]);
+        let ended = answers(|a| pipe.close_write(A, a));
+        assert!(ended.len() == 1 + WAITERS && ended[1..].iter().all(|(_, answer)| *answer == data(b"")));
+    }
+
+    /// Random writes and reads against a queue of bytes: nothing is lost, doubled or mixed.
+    #[test]
+    fn it_is_the_queue_that_it_promises() {
+        let mut state = 0x1234_5678_9abc_def1u64;
+        let mut random = |below: u64| {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            state % below
+        };
+        let (mut pipe, mut queue) = (Pipe::new(), VecDeque::new());
+        let (mut writes, mut reads, mut next, mut got) = (false, false, 0u8, 0u64);
+        for _ in 0..20_000 {
+            let list = if random(2) == 0 && !writes {
+                let bytes: Vec<u8> = (0..random(ATOMIC as u64))
+                    .map(|_| {
+                        next = next.wrapping_add(1);
+                        next
+                    })
+                    .collect();
+                queue.extend(bytes.iter().copied());
+                writes = true;
+                answers(|a| pipe.write(A, Chunk::new(&bytes), a))
+            } else if !reads {
+                reads = true;
+                answers(|a| pipe.read(B, 1 + random(2000), a))
+            } else {
+                Vec::new()
+            };
+            for (to, answer) in list {
+                match answer {
+                    Answer::Done(_) => writes = to != A,
+                    Answer::Data(chunk) => {
+                        reads = false;
+                        got += chunk.used as u64;
+                        assert!(chunk.bytes().iter().all(|byte| queue.pop_front() == Some(*byte)));
+                    }
+                    Answer::Refused(error) => panic!("{error:?}"),
+                }
+            }
+        }
+        assert!(got > 1_000_000, "{got}");
+    }
+}

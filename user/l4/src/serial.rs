@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! A serial line (16550), and the port instructions under it.
+
+use core::arch::asm;
+
+/// Registers, as distances from the first port.
+const DATA: u16 = 0;
+const INTERRUPT_ENABLE: u16 = 1;
+const INTERRUPT_CAUSE: u16 = 2;
+const FIFO_CONTROL: u16 = 2;
+const LINE_CONTROL: u16 = 3;
+const MODEM_CONTROL: u16 = 4;
+const LINE_STATUS: u16 = 5;
+/// Interrupt enable: the transmitter has become empty.
+const INTERRUPT_EMPTY: u8 = 0x02;
+/// Line control: the divisor is visible.
+const DIVISOR_ACCESS: u8 = 0x80;
+/// Line control: 8 bits, no parity, one stop bit.
+const FORMAT_8N1: u8 = 0x03;
+/// FIFOs on and emptied.
+const FIFO_ON: u8 = 0x07;
+/// DTR, RTS, and OUT2, which lets interrupts through.
+const MODEM_READY: u8 = 0x0b;
+/// Line status: the FIFO is empty.
+const SEND_EMPTY: u8 = 0x20;
+/// Line status: everything was sent.
+const ALL_SENT: u8 = 0x40;
+/// Polls after which a line that takes nothing is given up.
+const PATIENCE: u32 = 1_000_000;
+
+/// Bytes that an empty transmitter takes at once.
+pub const FIFO_BYTES: usize = 16;
+/// Log2 of the ports of a serial line.
+pub const PORTS_LOG2: u8 = 3;
+
+/// Writes a byte to a port.
+pub fn output(port: u16, value: u8) {
+    // SAFETY: a port that the task does not have raises #GP, and one that it has is its own business.
+    unsafe { asm!("out dx, al", in("dx") port, in("al") value, options(nostack, preserves_flags)) };
+}
+
+/// Reads a byte from a port.
+pub fn input(port: u16) -> u8 {
+    let value;
+    // SAFETY: as in `output`.
+    unsafe { asm!("in al, dx", in("dx") port, out("al") value, options(nostack, preserves_flags)) };
+    value
+}
+
+/// A serial line that was set up.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Serial {
+    port: u16,
+}
+
+impl Serial {
+    /// Sets up the line whose first port is `port`: 115200 8N1, no interrupts. The task must have its ports.
+    pub fn open(port: u16) -> Serial {
+        output(port + INTERRUPT_ENABLE, 0);
+        output(port + LINE_CONTROL, DIVISOR_ACCESS);
+        output(port + DATA, 1);
+        output(port + INTERRUPT_ENABLE, 0);
+        output(port + LINE_CONTROL, FORMAT_8N1);
+        output(port + FIFO_CONTROL, FIFO_ON);
+        output(port + MODEM_CONTROL, MODEM_READY);
+        Serial { port }
+    }
+
+    /// The line whose first port is `port`, which [`Serial::open`] has set up.
+    pub const fn opened(port: u16) -> Serial {
+        Serial { port }
+    }
+
+    /// Lets it interrupt whenever all that was put into the transmitter has gone.
+    pub fn interrupt_when_empty(self) {
+        output(self.port + INTERRUPT_ENABLE, INTERRUPT_EMPTY);
+    }
+
+    /// Ends the interrupt that the line asks for.
+    pub fn quiet(self) {
+        input(self.port + INTERRUPT_CAUSE);
+    }
+
+    /// Whether all that was put into the transmitter has gone.
+    pub fn is_empty(self) -> bool {
+        input(self.port + LINE_STATUS) & SEND_EMPTY != 0
+    }
+
+    /// Puts bytes into the transmitter, which must be empty: at most [`FIFO_BYTES`].
+    pub fn fill(self, bytes: &[u8]) {
+        bytes.iter().take(FIFO_BYTES).for_each(|byte| output(self.port + DATA, *byte));
+    }
+
+    /// Sends `bytes` by polling, each end of line with a carriage return before it.
+    pub fn write(self, bytes: &[u8]) {
+        for byte in bytes {
+            if *byte == b'\n' {
+                self.send(b'\r');
+            }
+            self.send(*byte);
+        }
+    }
+
+    fn send(self, byte: u8) {
+        self.wait_for(SEND_EMPTY);
+        output(self.port + DATA, byte);
+    }
+
+    /// Waits until everything was sent.
+    pub fn drain(self) {
+        self.wait_for(ALL_SENT);
+    }
+
+    fn wait_for(self, bit: u8) {
+        for _ in 0..PATIENCE {
+            if input(self.port + LINE_STATUS) & bit != 0 {
+                return;
+            }
+        }
+    }
+}

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! The serial line that takes the log, and the port that ends an emulator.
+
+use core::sync::atomic::{AtomicU16, Ordering};
+use keel_l4::abi::boot::DEBUG_EXIT_PORT;
+use keel_l4::serial::{output, Serial};
+
+/// First port; 0 until a line was set up.
+static PORT: AtomicU16 = AtomicU16::new(0);
+
+fn line() -> Option<Serial> {
+    let port = PORT.load(Ordering::Relaxed);
+    (port != 0).then_some(Serial::opened(port))
+}
+
+/// Sets up the line at `port` and sends all further output there.
+pub fn open(port: u16) {
+    Serial::open(port);
+    PORT.store(port, Ordering::Relaxed);
+}
+
+/// Writes `bytes`.
+pub fn write(bytes: &[u8]) {
+    if let Some(line) = line() {
+        line.write(bytes);
+    }
+}
+
+/// Ends the machine with `code` (`END_*`), after all output is out. Returns only where no such
+/// device is.
+pub fn leave(code: u64) {
+    if let Some(line) = line() {
+        line.drain();
+    }
+    output(DEBUG_EXIT_PORT as u16, code as u8);
+}
