@@ -156,6 +156,14 @@ mod tests {
     }
 
     #[test]
+    fn a_reserve_is_taken_once() {
+        static RESERVE: Reserve<8192> = Reserve::new();
+        let pages = RESERVE.take().unwrap();
+        assert_eq!((pages.address() % PAGE_SIZE, pages.size()), (0, 8192));
+        assert_eq!(RESERVE.take(), None);
+    }
+
+    #[test]
     fn the_ram_disk_is_not_handed_out() {
         let mut record = Start::zeroed();
         record.region_count = 2;

@@ -5,7 +5,7 @@
 use crate::call::Failure;
 use crate::clan::Role;
 use crate::memory::Memory;
-use crate::{println, record, root, start};
+use crate::{println, record, root, start, thread};
 use core::ops::Range;
 use keel_abi::boot::{Start, DIRECT_MAP, END_PANIC, END_POWER_OFF};
 use keel_abi::Id;
@@ -69,9 +69,9 @@ fn conclude(result: Result<(), Failure>) -> ! {
             END_PANIC
         }
     };
-    // Most programs may not end the machine: they just stop.
+    // Most programs may not end the machine: they stand still.
     let _ = root::end(code);
-    start::stop()
+    thread::park()
 }
 
 /// Defines `_start` for the main function `$main: fn(Program) -> Result<(), Failure>`. When it

@@ -87,3 +87,18 @@ fn panic(info: &core::panic::PanicInfo<'_>) -> ! {
     crate::println!("panic: {info}");
     stop()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stack_is_for_one_thread_at_a_time() {
+        static STACK: Stack<4096> = Stack::new();
+        let top = STACK.take().unwrap();
+        assert_eq!((top % 16, STACK.take()), (8, Err(Failure::call(Error::Busy))));
+        // SAFETY: no thread ever ran on it.
+        unsafe { STACK.give_back() };
+        assert_eq!(STACK.take(), Ok(top));
+    }
+}

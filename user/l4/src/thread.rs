@@ -2,6 +2,7 @@
 //! Threads: ids, creation, register exchange, scheduling.
 
 use crate::call::{checked, Failure, Registers};
+use crate::ipc::{receive, Timeout};
 use crate::start::Stack;
 use crate::{root, utcb};
 use keel_abi::call::{
@@ -110,6 +111,14 @@ pub fn spawn<const BYTES: usize>(stack: &'static Stack<BYTES>, main: Main, argum
         // SAFETY: the thread was not made.
         unsafe { stack.give_back() }
     })
+}
+
+/// Waits for ever.
+pub fn park() -> ! {
+    loop {
+        // Only a cancellation ends the wait, and it means nothing here.
+        let _ = receive(Id::NIL, Timeout::Never);
+    }
 }
 
 /// Deletes `thread`.

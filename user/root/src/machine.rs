@@ -6,11 +6,10 @@ use crate::log;
 use core::fmt::Display;
 use keel_l4::abi::boot::{DEBUG_EXIT_PORT, END_BAD_CONFIG};
 use keel_l4::abi::fpage::FPAGE_RWX;
-use keel_l4::ipc::{receive, Timeout};
 use keel_l4::mapping::blocks;
 use keel_l4::ranges::{Range, Ranges};
 use keel_l4::serial::PORTS_LOG2;
-use keel_l4::{println, sigma0, Fpage, Id};
+use keel_l4::{println, sigma0, thread, Fpage};
 
 /// Log2 of the ports of the exit device.
 const EXIT_PORTS_LOG2: u8 = 2;
@@ -24,9 +23,7 @@ pub fn refuse(error: impl Display) -> ! {
 pub fn end(code: u64) -> ! {
     log::leave(code);
     println!("root: this machine has no way to be ended; it stands still (code {code:#x})");
-    loop {
-        let _ = receive(Id::NIL, Timeout::Never);
-    }
+    thread::park()
 }
 
 /// Opens the serial line at `port` for the log.

@@ -9,10 +9,10 @@ use keel_l4::abi::ids::LTHREAD_TASK;
 use keel_l4::abi::memory::AREA_DEFAULT;
 use keel_l4::abi::MapItem;
 use keel_l4::call::Failure;
-use keel_l4::ipc::{receive, sleep, Message, Received, Timeout};
+use keel_l4::ipc::{sleep, Message, Received};
 use keel_l4::pager::{Fault, Pager};
 use keel_l4::task::{self, NewTask};
-pub use keel_l4::thread::{delete as remove, Main};
+pub use keel_l4::thread::{delete as remove, park, Main};
 use keel_l4::{thread, utcb, Fpage, Id};
 
 /// Lthread number of the runner, which starts the worker and judges.
@@ -129,13 +129,6 @@ const NAPS: u64 = 10;
 pub fn pause(nanoseconds: u64) {
     for _ in 0..NAPS {
         sleep(nanoseconds / NAPS);
-    }
-}
-
-/// Waits for ever.
-pub fn park() -> ! {
-    loop {
-        let _ = receive(Id::NIL, Timeout::Never);
     }
 }
 
