@@ -34,10 +34,10 @@ impl From<Error> for Stop {
     }
 }
 
-/// What a page and a level of a tree of mappings take at most, in tens of instructions.
+/// What a page takes at most, in tens of instructions.
 const PAGE_COST: u32 = 40;
-/// See PAGE_COST.
-const LEVEL_COST: u32 = 1;
+/// What a step in a tree of mappings takes.
+const LEVEL_COST: u32 = 3;
 /// What may be spent between two looks for interrupts: bounds how long they stay off.
 const POLL_COST: u32 = 6 * PAGE_COST;
 /// Empty slots that are passed over at once, before another look.
@@ -372,7 +372,7 @@ impl Work {
         self.spend(PAGE_COST)
     }
 
-    /// Goes up or down a level of a tree.
+    /// Goes a step in a tree.
     fn climb(&mut self) {
         self.spend(LEVEL_COST);
     }

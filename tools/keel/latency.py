@@ -99,6 +99,14 @@ class Place:
     line: str
 
 
+def plain_name(function: str) -> str:
+    """A function's name without its path, types and closures."""
+    while "<" in function and function != (function := re.sub(r"<[^<>]*>", "", function)):
+        pass
+    names = [name for name in function.split("::") if name and name[0] != "{"]
+    return names[-1] if names else function
+
+
 def read_places(text: str) -> dict[int, Place]:
     """The output of addr2line: an address, then the functions inlined there from the inside out."""
     places: dict[int, Place] = {}
@@ -109,7 +117,7 @@ def read_places(text: str) -> dict[int, Place]:
             address, frames = int(begun[1], 16), []
             line = begun[2]
         function, _, source = line.strip().removeprefix("(inlined by) ").partition(" at ")
-        frames.append((function.rsplit("::", 1)[-1], source.split(" ")[0]))
+        frames.append((plain_name(function), source.split(" ")[0]))
         lines = [place for _, place in frames if KERNEL_SOURCES in place]
         inner = lines[0].split(KERNEL_SOURCES)[1] if lines else ""
         places[address] = Place(frames[-1][0], inner)

@@ -35,15 +35,16 @@ def _kernel(settings: Settings, arguments: list[str]) -> int:
     packages.require_emulator(settings)
     rust.build_all(settings)
     measured = figures.measure(settings)
+    uncleared = figures.measure(settings, figures.UNCLEARED_LINE)
     stretches = latency.measure(settings)
     tables = {
-        "What the mechanisms take, in instructions": figures.rows(measured),
+        "What the mechanisms take, in instructions": figures.rows(measured, uncleared),
         "The longest stretches with interrupts off": latency.table(settings, stretches),
     }
     text = "\n".join(f"{title}\n\n{figures.as_text(rows)}" for title, rows in tables.items())
     options.output.mkdir(parents=True, exist_ok=True)
     (options.output / "kernel.md").write_text(text)
-    (options.output / "kernel.json").write_text(figures.as_json(measured, stretches))
+    (options.output / "kernel.json").write_text(figures.as_json(measured, uncleared, stretches))
     print(text, end="")
     print(f"keel: the figures are in {options.output}", file=sys.stderr)
     return 0

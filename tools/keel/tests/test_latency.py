@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """How the emulator's report of long stretches is read, placed and judged."""
 
-from keel.latency import LIMIT, Place, Stretch, judge, parse, read_places, rows
+import pytest
+
+from keel.latency import LIMIT, Place, Stretch, judge, parse, plain_name, read_places, rows
 
 REPORT = "4200 0xffffffff80105ed0 0xffffffff80111c24=3000 0xffffffff80111c51=1000\n17 0xffffffff80105ed0 0xffffffff80101000=17\n"
 PLACES = """0xffffffff80111c24: core::cell::Cell<T>::get at /usr/src/library/core/src/cell.rs:555
@@ -23,6 +25,19 @@ def test_places_are_the_function_and_the_innermost_line_of_the_kernel() -> None:
     assert places[0xFFFFFFFF80111C24] == Place("unmap", "space.rs:150")
     assert places[0xFFFFFFFF80111C51] == Place("give", "pool.rs:285")
     assert places[0xFFFFFFFF80101000] == Place("syscall_entry", "")
+
+
+@pytest.mark.parametrize(
+    ("function", "name"),
+    [
+        ("syscall_entry", "syscall_entry"),
+        ("keel_kernel::space::map_one::{closure#1}", "map_one"),
+        ("<keel_kernel::deadlines::Deadlines<keel_kernel::sched::Due>>::remove", "remove"),
+        ("keel_kernel::task::all_numbers::<keel_kernel::task::for_each::{closure#0}>::{closure#0}", "all_numbers"),
+    ],
+)
+def test_names_are_plain(function: str, name: str) -> None:
+    assert plain_name(function) == name
 
 
 def test_the_table_tells_where_the_instructions_went() -> None:

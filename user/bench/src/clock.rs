@@ -5,6 +5,7 @@
 use core::arch::global_asm;
 use core::mem::offset_of;
 use keel_l4::abi::call::REGISTER_WORDS;
+use keel_l4::call::Failure;
 
 /// The registers of the measured instruction, before and after it, and the two readings (their lower halves).
 #[repr(C)]
@@ -154,6 +155,19 @@ pub fn empty() -> u32 {
     let mut timed = Timed::default();
     timed.run(Instruction::Nothing);
     (timed.end as u32).wrapping_sub(timed.start as u32)
+}
+
+/// Instructions of a piece of the program, less those of measuring; none if it fails.
+pub fn span<T>(piece: impl FnOnce() -> Result<T, Failure>) -> Result<u32, Failure> {
+    let readings = [reading(), reading()];
+    let start = reading();
+    piece()?;
+    Ok((reading() - start - (readings[1] - readings[0])) as u32)
+}
+
+fn reading() -> u64 {
+    // SAFETY: reading the counter touches nothing.
+    unsafe { core::arch::x86_64::_rdtsc() }
 }
 
 /// Instructions between two readings, possibly of two threads, less those of measuring.

@@ -9,11 +9,12 @@ use keel_l4::abi::boot::{Start, DIRECT_MAP};
 use keel_l4::abi::call::*;
 use keel_l4::abi::fpage::*;
 use keel_l4::abi::ids::{LTHREAD_TASK, TIMERS};
-use keel_l4::abi::{MapItem, UnmapRange};
+use keel_l4::abi::memory::MAP_GRANT;
+use keel_l4::abi::{MapItem, StringItem, UnmapRange};
 use keel_l4::call::Failure;
 use keel_l4::ipc::{call, receive, sleep, Message, Timeout};
 use keel_l4::thread::{self, NewThread};
-use keel_l4::{info, mapping, sigma0, source, utcb, Error, Fpage, Id};
+use keel_l4::{info, mapping, sigma0, source, strings, utcb, Error, Fpage, Id};
 
 /// Nanoseconds between two interrupts of the metronome.
 const BEAT_NS: u64 = 20_000;
@@ -23,7 +24,7 @@ const LARGE_LOG2: u8 = 22;
 const ITEM_LOG2: u8 = 16;
 /// Tasks that get all of that memory.
 const TASKS: usize = 3;
-/// How often a page is passed on.
+/// How often a page is passed on, one after the other or to as many places.
 const CHAIN: u64 = 2_000;
 /// Lthreads of a task that is deleted, and threads that wait for a thread that is deleted.
 const CROWD: u16 = 100;
@@ -86,7 +87,9 @@ pub fn run(record: &Start) -> Result<(), Failure> {
     timers()?;
     storm()?;
     ports()?;
+    long_string(memory)?;
     pieces(memory)?;
+    broad_grant(memory)?;
     metronome.end()
 }
 
@@ -259,6 +262,37 @@ fn ports() -> Result<(), Failure> {
         mapping::unmap(PORTS, UNMAP_RIGHTS)?;
     }
     partner.end()
+}
+
+/// A string of half the memory, into the other half.
+fn long_string(memory: Fpage) -> Result<(), Failure> {
+    let half = memory.size() / 2;
+    let receiver = Partner::start(Space::Same, receiving, memory.base() + half)?;
+    let message = Message::label(0).with_strings(&[StringItem { address: memory.base(), length: half }]);
+    call(receiver.id, message)?;
+    receiver.end()
+}
+
+/// Receives a string into half the memory.
+extern "C" fn receiving(address: u64) -> ! {
+    // SAFETY: nothing else uses this memory.
+    unsafe {
+        strings::offer(&[StringItem { address, length: 1 << (LARGE_LOG2 - 1) }]);
+        acknowledge(0)
+    }
+}
+
+/// A page that was mapped to many places is granted.
+fn broad_grant(memory: Fpage) -> Result<(), Failure> {
+    let passer = Partner::start(Space::Same, accepting, Fpage::memory(WINDOW, WINDOW_LOG2, FPAGE_RWX).0)?;
+    let page = Fpage::memory(memory.base() + PAGE_SIZE, PAGE_SHIFT as u8, FPAGE_RWX).0;
+    for branch in 0..CHAIN {
+        call(passer.id, Message::label(0).with_maps(&[MapItem { send_base: branch * PAGE_SIZE, fpage: page }]))?;
+    }
+    let granted = MapItem { send_base: CHAIN * PAGE_SIZE | MAP_GRANT, fpage: page };
+    call(passer.id, Message::label(0).with_maps(&[granted]))?;
+    mapping::unmap(Fpage::memory(WINDOW, WINDOW_LOG2, FPAGE_RWX), UNMAP_RIGHTS | UNMAP_FLUSH)?;
+    passer.end()
 }
 
 /// Superpages that are cut, one with what others got of it.

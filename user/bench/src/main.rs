@@ -48,5 +48,6 @@ fn measure() -> Result<(), Failure> {
     rows::memory::measure()?;
     rows::events::measure()?;
     rows::foreign::measure()?;
-    rows::objects::measure()
+    rows::objects::measure()?;
+    rows::services::measure()
 }

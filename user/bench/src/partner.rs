@@ -11,13 +11,13 @@ use keel_l4::abi::call::*;
 use keel_l4::abi::fpage::{FPAGE_RWX, PAGE_SIZE};
 use keel_l4::abi::ids::LTHREAD_TASK;
 use keel_l4::abi::memory::*;
-use keel_l4::abi::{ExRegs, MapItem, Utcb};
+use keel_l4::abi::{ExRegs, MapItem, StringItem, Utcb};
 use keel_l4::call::Failure;
 use keel_l4::ipc::{send_and_wait, wait, Message, Timeout};
 use keel_l4::pager::{Fault, Pager};
 use keel_l4::task::{self, NewTask};
 use keel_l4::thread::{self, NewThread};
-use keel_l4::{utcb, Fpage, Id, Tag};
+use keel_l4::{strings, utcb, Fpage, Id, Tag};
 
 /// A thread's main function.
 pub type Main = unsafe extern "C" fn(u64) -> !;
@@ -29,6 +29,8 @@ pub const WINDOW: u64 = 0x10_0000_0000;
 /// Log2 of the size of what is used there.
 pub const WINDOW_LOG2: u8 = 30;
 
+/// Bytes of the buffer for strings.
+pub const BUFFER_BYTES: usize = 64 << 10;
 const STACKS: usize = 8;
 const STACK_BYTES: usize = 16 << 10;
 /// Flags of reply and wait for anybody.
@@ -41,12 +43,14 @@ pub const CALL: u64 = CALL_IPC | IPC_SEND | IPC_RECEIVE;
 #[repr(C, align(4096))]
 struct Memory<T>(UnsafeCell<T>);
 
-// SAFETY: each stack has one thread; the page is only mapped, never used by the threads of this program.
+// SAFETY: each stack has one thread; the other memory is only mapped, sent and received into.
 unsafe impl<T> Sync for Memory<T> {}
 
 static STACK_MEMORY: Memory<[[u8; STACK_BYTES]; STACKS]> = Memory(UnsafeCell::new([[0; STACK_BYTES]; STACKS]));
 /// What is mapped, 64 KB aligned to its size inside.
 static PAGES: Memory<[u8; 128 << 10]> = Memory(UnsafeCell::new([0; 128 << 10]));
+/// Where strings are received.
+static BUFFER: Memory<[u8; BUFFER_BYTES]> = Memory(UnsafeCell::new([0; BUFFER_BYTES]));
 static NEXT_STACK: AtomicU64 = AtomicU64::new(0);
 static NEXT_TASK: AtomicU64 = AtomicU64::new(0);
 static PRIORITY: AtomicU64 = AtomicU64::new(0);
@@ -199,6 +203,17 @@ pub extern "C" fn accepting(window: u64) -> ! {
     utcb::set_receive_window(Fpage(window));
     // SAFETY: as above.
     unsafe { acknowledge(0) }
+}
+
+/// Accepts strings in a buffer, and answers.
+pub extern "C" fn buffered(_: u64) -> ! {
+    touch(image());
+    let buffer = StringItem { address: BUFFER.0.get() as u64, length: BUFFER_BYTES as u64 };
+    // SAFETY: nothing but the messages of one thread uses the buffer, and these only write it.
+    unsafe {
+        strings::offer(&[buffer]);
+        acknowledge(0)
+    }
 }
 
 /// Answers every message with itself and notes when it came.

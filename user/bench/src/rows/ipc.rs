@@ -3,12 +3,14 @@
 //! wait for anybody, with the server's three instructions; one way ends with the server's first instruction.
 
 use crate::clock::{between, Instruction, Timed};
-use crate::partner::{echo, stamping, Partner, Space, ARRIVAL, CALL};
+use crate::partner::{buffered, echo, pages, stamping, Partner, Space, ARRIVAL, BUFFER_BYTES, CALL};
 use crate::rows::syscall;
 use crate::sample::row;
 use core::sync::atomic::Ordering;
 use keel_l4::abi::call::CALL_ID_NEAREST;
+use keel_l4::abi::StringItem;
 use keel_l4::call::Failure;
+use keel_l4::ipc::Message;
 use keel_l4::{Id, Tag};
 
 struct Case {
@@ -60,7 +62,9 @@ const CASES: &[Case] = &[
 /// All of them.
 pub fn measure() -> Result<(), Failure> {
     row("null-call", || syscall(Timed { ax: CALL_ID_NEAREST, ..Timed::default() }))?;
-    CASES.iter().try_for_each(|case| round_trip(case).and_then(|()| one_way(case)))
+    CASES.iter().try_for_each(|case| round_trip(case).and_then(|()| one_way(case)))?;
+    string("string-64k-one-space", Space::Same)?;
+    string("string-64k-two-spaces", Space::Other)
 }
 
 fn message(to: Id, words: u64) -> Timed {
@@ -80,5 +84,14 @@ fn one_way(case: &Case) -> Result<(), Failure> {
         timed.run(Instruction::Syscall);
         Ok(between(timed.start, ARRIVAL.load(Ordering::Relaxed)))
     })?;
+    server.end()
+}
+
+/// A call with a string of 64 KB, and the empty answer.
+fn string(name: &str, space: Space) -> Result<(), Failure> {
+    let server = Partner::start(space, buffered, 0)?;
+    let part = StringItem { address: pages(BUFFER_BYTES.ilog2() as u8).base(), length: BUFFER_BYTES as u64 };
+    let tag = Message::label(0).with_strings(&[part]).tag;
+    row(name, || syscall(Timed { si: tag.0, ..message(server.id, 0) }))?;
     server.end()
 }

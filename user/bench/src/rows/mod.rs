@@ -6,6 +6,7 @@ pub mod foreign;
 pub mod ipc;
 pub mod memory;
 pub mod objects;
+pub mod services;
 
 use crate::clock::{between, Instruction, Timed};
 use keel_l4::abi::Status;
