@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! The binary interface of the Keel µ-kernel, the one definition of every fact that kernel and
 //! user programs share. `docs/abi.md` explains what the calls mean; the C header for the Linux
-//! server is made from here by `cargo run -p keel-abi --example cheader`.
+//! server is made from here by `cargo run -p keel-abi --example cheader`. `elf` reads the images that both start; `list` and
+//! `ranges`, containers that need no heap, are what it returns.
 
 #![cfg_attr(not(test), no_std)]
 
@@ -9,9 +10,12 @@ pub mod boot;
 pub mod call;
 pub mod cheader;
 pub mod define;
+pub mod elf;
 pub mod fpage;
 pub mod ids;
+pub mod list;
 pub mod memory;
+pub mod ranges;
 
 pub use call::{Error, Side, Status, Tag};
 pub use fpage::Fpage;

@@ -4,7 +4,6 @@
 
 use crate::arch::multiboot::{Information, Module};
 use crate::arch::{self, acpi, apic, clock, cpu, cpuid, direct, entry, fpu, paging, serial, smp};
-use crate::elf;
 use crate::global::Global;
 use crate::intervals::Intervals;
 use crate::pool::{PAGE, POOL};
@@ -18,14 +17,15 @@ use keel_abi::call::TASK_SHARED_QUOTA;
 use keel_abi::fpage::{FPAGE_RWX, SPACE_SHIFT};
 use keel_abi::ids::*;
 use keel_abi::memory::*;
-use keel_abi::{Fpage, Id, Info};
+use keel_abi::ranges::Range;
+use keel_abi::{elf, Fpage, Id, Info};
 
 /// First byte of the kernel's image.
 const KERNEL_START: u64 = 0x10_0000;
 /// Where sigma0 lies: its image and memory, as much as a large page.
-const SIGMA0_IMAGE: core::ops::Range<u64> = 0x20_0000..0x40_0000;
+const SIGMA0_IMAGE: Range = Range::new(0x20_0000, 0x40_0000);
 /// Where the root task lies.
-const ROOT_IMAGE: core::ops::Range<u64> = 0x40_0000..0x80_0000;
+const ROOT_IMAGE: Range = Range::new(0x40_0000, 0x80_0000);
 /// Priority of sigma0: nobody waits long for memory.
 const SIGMA0_PRIORITY: u8 = 255;
 /// Priority of the root task.
@@ -256,25 +256,28 @@ fn fill_modules(info: &mut Info, loader: &Information) {
 
 /// Loads sigma0 and the root task to their places and makes them ready.
 fn start_tasks(loader: &Information) {
-    let sigma0 = start_task(TASK_SIGMA0, SIGMA0_PRIORITY, Id::NIL, load(loader, b"sigma0", SIGMA0_IMAGE));
-    let root = start_task(TASK_ROOT, ROOT_PRIORITY, Id::SIGMA0, load(loader, b"root", ROOT_IMAGE));
+    let sigma0 = start_task(TASK_SIGMA0, SIGMA0_PRIORITY, Id::NIL, load(loader, "sigma0", SIGMA0_IMAGE));
+    let root = start_task(TASK_ROOT, ROOT_PRIORITY, Id::SIGMA0, load(loader, "root", ROOT_IMAGE));
     assert!(sigma0.id == Id::SIGMA0 && root.id == Id::ROOT);
 }
 
-fn load(loader: &Information, name: &[u8], place: core::ops::Range<u64>) -> u64 {
-    let Some(module) = loader.modules().find(|module| module_name(module) == name) else {
-        panic!("no boot module is named {}", core::str::from_utf8(name).unwrap_or("?"));
+fn load(loader: &Information, name: &str, place: Range) -> u64 {
+    let Some(module) = loader.modules().find(|module| module_name(module) == name.as_bytes()) else {
+        panic!("no boot module is named {name}");
     };
     // SAFETY: the loader put the module there.
     let image = unsafe { core::slice::from_raw_parts(direct(module.start), (module.end - module.start) as usize) };
-    let file =
-        elf::parse(image, place.start, place.end).unwrap_or_else(|error| panic!("boot module {name:?}: {error}"));
-    for segment in file.segments() {
-        // SAFETY: `parse` checked that segments lie inside `place`, which is kept for this task.
+    let file = elf::parse(image).unwrap_or_else(|error| panic!("boot module {name}: {error}"));
+    if !place.contains(file.span()) {
+        panic!("boot module {name} is not linked at {:#x}", place.start);
+    }
+    for segment in file.segments.iter() {
+        let content = &image[segment.file.start as usize..segment.file.end as usize];
+        // SAFETY: the segment lies inside `place`, which is kept for this task, and has at least the file's size.
         unsafe {
-            let target = direct(segment.address);
-            core::ptr::write_bytes(target, 0, segment.size);
-            core::ptr::copy_nonoverlapping(segment.content.as_ptr(), target, segment.content.len());
+            let target = direct(segment.virt.start);
+            core::ptr::write_bytes(target, 0, segment.virt.size() as usize);
+            core::ptr::copy_nonoverlapping(content.as_ptr(), target, content.len());
         }
     }
     file.entry

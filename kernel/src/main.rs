@@ -7,14 +7,13 @@
 //! Reading order: `syscall`, `ipc`, `fault`, `sched`, `lock`, `space`; then `arch`.
 //!
 //! Modules without hardware are compiled on the host too, for their tests in `tests/kernel`: `list`, `deadlines`, `runqueue`, `mapdb`,
-//! `intervals`, `elf`, `random`, `refs`, `strings`.
+//! `intervals`, `random`, `refs`, `strings`.
 
 #![cfg_attr(not(test), no_std, no_main)]
 // On the host only the portable modules are built, and only their tests use them.
 #![cfg_attr(test, allow(dead_code))]
 
 mod deadlines;
-mod elf;
 mod intervals;
 mod list;
 mod mapdb;

@@ -17,11 +17,9 @@
 pub mod call;
 #[cfg(target_os = "none")]
 pub mod clan;
-pub mod elf;
 pub mod info;
 pub mod ipc;
 pub mod lines;
-pub mod list;
 pub mod mapping;
 pub mod memory;
 pub mod message;
@@ -29,7 +27,6 @@ pub mod pager;
 pub mod print;
 #[cfg(target_os = "none")]
 pub mod program;
-pub mod ranges;
 pub mod record;
 pub mod root;
 pub mod serial;
@@ -44,4 +41,5 @@ pub mod timer;
 pub mod utcb;
 
 pub use keel_abi as abi;
+pub use keel_abi::{elf, list, ranges};
 pub use keel_abi::{Error, Fpage, Id, Side, Tag};

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Reads the headers of a 64-bit ELF image and believes none of them: every number is checked
-//! before it is used.
+//! Which 64-bit ELF images the kernel and the root task start. Reads their headers and believes none
+//! of them: every number is checked before it is used.
 
+use crate::boot::DIRECT_MAP;
+use crate::fpage::{FPAGE_EXEC, FPAGE_READ, FPAGE_WRITE, PAGE_SIZE};
 use crate::list::List;
 use crate::ranges::Range;
 use core::fmt;
-use keel_abi::boot::DIRECT_MAP;
-use keel_abi::fpage::{FPAGE_EXEC, FPAGE_READ, FPAGE_WRITE, PAGE_SIZE};
 
 /// Loadable segments of one image.
 pub const MAX_SEGMENTS: usize = 16;
