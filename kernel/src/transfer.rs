@@ -148,19 +148,19 @@ fn run(sender: Ref<Thread>, receiver: Ref<Thread>, mover: Ref<Thread>) -> Option
 
 fn carry(sender: Ref<Thread>, receiver: Ref<Thread>, mover: Ref<Thread>) -> Result<(), Stop> {
     let tag = Tag(sender.frame().si.get());
-    pass_maps(sender, receiver, tag.maps())?;
+    pass_maps(sender, receiver, tag)?;
     if tag.strings() > 0 {
         pass_strings(sender, receiver, mover)?;
     }
     Ok(())
 }
 
-fn pass_maps(sender: Ref<Thread>, receiver: Ref<Thread>, count: u64) -> Result<(), Stop> {
+fn pass_maps(sender: Ref<Thread>, receiver: Ref<Thread>, tag: Tag) -> Result<(), Stop> {
     let state = &sender.transfer;
     let told = receiver.utcb().filter(|_| state.role.get() == Role::Sender);
     let window = told.map_or(Fpage::WHOLE, |utcb| Fpage(utcb.receive_fpage.get()));
     let Some(from) = sender.utcb() else { return Ok(()) };
-    let count = count.min(MAX_MAP_ITEMS);
+    let count = tag.maps().min(MAX_MAP_ITEMS);
     while state.maps.get() < count {
         let pair = &from.maps[2 * state.maps.get() as usize..][..2];
         let mut item = state.under_way.take().unwrap_or_else(|| Item {
@@ -175,7 +175,8 @@ fn pass_maps(sender: Ref<Thread>, receiver: Ref<Thread>, count: u64) -> Result<(
             pair[1].set(arrived.fpage);
         }
         state.maps.set(state.maps.get() + 1);
-        if state.maps.get() < count && poll() {
+        let more = state.maps.get() < count || tag.strings() > 0;
+        if more && poll() {
             return Err(Stop::Restart);
         }
     }

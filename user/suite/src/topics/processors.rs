@@ -5,8 +5,10 @@
 
 use crate::case::{Case, Fault, Outcome};
 use crate::foreign::{code_fpu, code_spin, code_syscall, Foreign};
-use crate::pool::{cell, page, pages, peek, PAGE, WINDOW};
+use crate::pool::{cell, page, pages, peek, poke, PAGE, WINDOW};
+use crate::post::{failed, Job, Post};
 use crate::threads::{base_priority, child, helper, park, pause, remove, remove_task, Spawn};
+use crate::topics::strings::{arrived, fill, item, large_area};
 use crate::topics::window::slot;
 use crate::{holds, refused, same};
 use core::hint::spin_loop;
@@ -20,7 +22,7 @@ use keel_l4::call::Failure;
 use keel_l4::info::{info, now};
 use keel_l4::ipc::{call, notify, receive, send, send_and_wait, sleep, wait, Message, Received, Timeout};
 use keel_l4::mapping::unmap;
-use keel_l4::{source, thread, utcb, Fpage, Id, Tag};
+use keel_l4::{source, thread, utcb, Error, Fpage, Id, Side, Tag};
 
 /// A single processor: there is nowhere to go.
 pub const ALONE: &[Case] = &[("only-one", only_one)];
@@ -35,6 +37,10 @@ pub const CASES: &[Case] = &[
     ("priority-changed-from-here", priority_from_here),
     ("thousand-calls", calls),
     ("long-messages", long_messages),
+    ("strings", strings_across),
+    ("string-fault-there", string_fault),
+    ("string-cancelled-while-it-runs-there", string_cancelled),
+    ("string-partner-deleted-while-it-runs-there", string_deleted),
     ("senders-queue", senders_queue),
     ("notify", notify_across),
     ("timeout-there", timeout_there),
@@ -540,6 +546,99 @@ fn exception_there() -> Outcome {
     let got = receive(id, Timeout::After(PATIENCE))?;
     same!("kind, vector", (got.tag.kind(), got.tag.label()), (KIND_EXCEPTION, 6));
     Ok(())
+}
+
+/// A sender and a receiver that are not started yet, each on its processor.
+fn posts(sender_at: u64, receiver_at: u64) -> Result<(Post, Post), Failure> {
+    let me = utcb::my_id();
+    let (sender, receiver) = (Post::paged_by(me, 0)?, Post::paged_by(me, 1)?);
+    thread::set_processor(sender.id, sender_at)?;
+    thread::set_processor(receiver.id, receiver_at)?;
+    Ok((sender, receiver))
+}
+
+fn strings_across() -> Outcome {
+    let (from, to) = (pages(8), pages(8));
+    fill(from, 8 * PAGE);
+    for way in 0..4 {
+        let (sender, receiver) = if way & 1 == 0 { posts(0, OTHER)? } else { posts(OTHER, 0)? };
+        let size = 7 * PAGE - way;
+        let sends = Job::send(receiver.id, &[item(from + way, size)]);
+        let receives = Job::receive(sender.id, &[item(to, size)]);
+        if way & 2 == 0 {
+            receiver.start_and_wait(receives)?;
+            sender.start(sends)?;
+        } else {
+            sender.start_and_wait(sends)?;
+            receiver.start(receives)?;
+        }
+        same!("both statuses", (sender.end()?.status, receiver.end()?.status), (Ok(()), Ok(())));
+        arrived(from + way, to, size)?;
+        remove(sender.id)?;
+        remove(receiver.id)?;
+        crate::pool::reset_stacks();
+        // SAFETY: the case's own pages.
+        unsafe { core::ptr::write_bytes(to as *mut u8, 0, 8 * PAGE as usize) };
+    }
+    Ok(())
+}
+
+fn string_fault() -> Outcome {
+    let (from, to) = (page(), page());
+    fill(from, PAGE);
+    let (sender, receiver) = posts(0, OTHER)?;
+    receiver.start_and_wait(Job::receive(sender.id, &[item(WINDOW, PAGE - 8)]))?;
+    sender.start(Job::send(receiver.id, &[item(from, PAGE - 8)]))?;
+    let fault = receive(receiver.id, Timeout::After(PATIENCE))?;
+    same!("kind, address", (fault.tag.kind(), fault.words[0]), (KIND_PAGE_FAULT, WINDOW));
+    let page = MapItem { send_base: WINDOW, fpage: Fpage::memory(to, 12, FPAGE_RWX).0 };
+    send(receiver.id, Message::label(0).with_maps(&[page]), Timeout::Zero)?;
+    same!("both statuses", (sender.end()?.status, receiver.end()?.status), (Ok(()), Ok(())));
+    arrived(from, to, PAGE - 8)
+}
+
+/// Lets a long string begin there, strikes one of its partners from here while it is half done, and tells how the other one ended.
+fn strike_there(stroke: u64, strikes_sender: bool) -> Outcome {
+    let (from, to) = (large_area(0)?, large_area(1)?);
+    // SAFETY: memory that the case was given.
+    let set = |at: u64, value: u64| unsafe { poke(at, value) };
+    set(from, 1);
+    set(from + MAX_STRING_BYTES - 8, 1);
+    let string = |at: u64| item(at, MAX_STRING_BYTES);
+    loop {
+        set(to, 0);
+        set(to + MAX_STRING_BYTES - 8, 0);
+        let (sender, receiver) = posts(OTHER, OTHER)?;
+        receiver.start_and_wait(Job::receive(sender.id, &[string(to)]))?;
+        sender.start(Job::send(receiver.id, &[string(from)]))?;
+        while peek(to) == 0 {
+            spin_loop();
+        }
+        let (victim, other) = if strikes_sender { (sender, receiver) } else { (receiver, sender) };
+        let struck = thread::act(victim.id, stroke);
+        let half_done = peek(to + MAX_STRING_BYTES - 8) == 0;
+        let status = other.end()?.status;
+        // The victim may be gone.
+        let _ = remove(victim.id);
+        remove(other.id)?;
+        crate::pool::reset_stacks();
+        if half_done {
+            struck?;
+            let side = if strikes_sender { Side::Receive } else { Side::Send };
+            same!("the other's status", status, failed(side, Error::Aborted));
+            return Ok(());
+        }
+    }
+}
+
+fn string_cancelled() -> Outcome {
+    strike_there(EX_CANCEL, true)?;
+    strike_there(EX_CANCEL, false)
+}
+
+fn string_deleted() -> Outcome {
+    strike_there(EX_DELETE, true)?;
+    strike_there(EX_DELETE, false)
 }
 
 /// Rounds of each thread of the storm.
