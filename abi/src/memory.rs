@@ -94,6 +94,8 @@ crate::constants! {
     FEATURE_FSGSBASE = 1;
     /// Processor feature: the TSC counts at a constant rate
     FEATURE_CONSTANT_TSC = 2;
+    /// Feature: a change of space keeps translations, which are tagged (PCID)
+    FEATURE_TAGGED_TLB = 4;
     /// sigma0 operation (label): map the fpage w0, at physical address = base; any free one of that size if w0's base is ANY_BASE
     SIGMA0_MAP = 1;
     /// sigma0 operation (label): map me the information page

@@ -45,9 +45,7 @@ struct Facts {
     free: Intervals,
     forbidden: Intervals,
     mapped_end: Cell<u64>,
-    may_exit: Cell<bool>,
-    short_ways: Cell<bool>,
-    clears: Cell<bool>,
+    words: Cell<u32>,
 }
 
 #[repr(align(4096))]
@@ -59,9 +57,7 @@ static FACTS: Global<Aligned> = Global::new(Aligned(Facts {
     free: Intervals::new(),
     forbidden: Intervals::new(),
     mapped_end: Cell::new(BOOT_MAPPED),
-    may_exit: Cell::new(false),
-    short_ways: Cell::new(true),
-    clears: Cell::new(true),
+    words: Cell::new(0),
 }));
 
 unsafe extern "C" {
@@ -77,9 +73,7 @@ pub extern "C" fn boot(magic: u32, address: u32) -> ! {
     };
     let options = Options::parse(loader.command_line());
     serial::init(options.console);
-    FACTS.0.may_exit.set(options.debug_exit);
-    FACTS.0.short_ways.set(!options.no_fast);
-    FACTS.0.clears.set(!options.no_clear);
+    FACTS.0.words.set(options.words);
     find_memory(&loader);
     let (pool, table) = choose_pool(&options);
     // SAFETY: `choose_pool` took the range out of the free memory.
@@ -109,28 +103,35 @@ pub extern "C" fn boot(magic: u32, address: u32) -> ! {
     entry::start()
 }
 
+/// Words of the command line that switch something.
+#[derive(Clone, Copy)]
+pub enum Word {
+    /// A panic may use the emulator's exit device.
+    DebugExit,
+    /// SYSCALL leaves in the registers what the user had there.
+    NoClear,
+    /// SYSCALL does not try the short ways through IPC.
+    NoFast,
+    /// Translations are not tagged with their spaces.
+    NoPcid,
+}
+
+/// The words, in the order of `Word`.
+const WORDS: [&[u8]; 4] = [b"debug-exit", b"noclear", b"nofast", b"nopcid"];
+
 /// What the command line says.
 struct Options {
     console: u16,
     pool: Option<u64>,
-    debug_exit: bool,
-    no_fast: bool,
-    no_clear: bool,
     processors: usize,
+    words: u32,
 }
 
 impl Options {
-    /// `console=com1..com4|none`, `pool=NNN` (MB), `processors=N` (at most so many), `debug-exit`, `nofast`, `noclear`.
-    /// Other words are left to others.
+    /// `console=com1..com4|none`, `pool=NNN` (MB), `processors=N` (at most so many), and `WORDS`. Other words are
+    /// left to others.
     fn parse(line: &[u8]) -> Options {
-        let mut options = Options {
-            console: serial::COM[0],
-            pool: None,
-            debug_exit: false,
-            no_fast: false,
-            no_clear: false,
-            processors: cpu::MAX,
-        };
+        let mut options = Options { console: serial::COM[0], pool: None, processors: cpu::MAX, words: 0 };
         for word in line.split(|byte| byte.is_ascii_whitespace()) {
             if let Some(name) = word.strip_prefix(b"console=") {
                 options.console = match name {
@@ -144,12 +145,8 @@ impl Options {
             } else if let Some(number) = word.strip_prefix(b"processors=") {
                 let limit = core::str::from_utf8(number).ok().and_then(|text| text.parse().ok());
                 options.processors = limit.unwrap_or(cpu::MAX);
-            } else if word == b"debug-exit" {
-                options.debug_exit = true;
-            } else if word == b"nofast" {
-                options.no_fast = true;
-            } else if word == b"noclear" {
-                options.no_clear = true;
+            } else if let Some(number) = WORDS.iter().position(|known| *known == word) {
+                options.words |= 1 << number;
             }
         }
         options
@@ -206,7 +203,8 @@ fn fill_info(loader: &Information, rsdp: u64) {
     info.version = INFO_VERSION;
     (info.tsc_hz, info.tsc_base, info.tsc_mult, info.tsc_shift) = (hz, base, mult, shift);
     info.features = if cpuid::has_fsgsbase() { FEATURE_FSGSBASE } else { 0 }
-        | if cpuid::has_constant_tsc() { FEATURE_CONSTANT_TSC } else { 0 };
+        | if cpuid::has_constant_tsc() { FEATURE_CONSTANT_TSC } else { 0 }
+        | if cpu::boot().tags.are_used() { FEATURE_TAGGED_TLB } else { 0 };
     info.fpu_size = fpu::size() as u64;
     info.fpu_mask = fpu::mask();
     info.rsdp = rsdp;
@@ -341,19 +339,9 @@ pub fn mapped_end() -> u64 {
     FACTS.0.mapped_end.get()
 }
 
-/// Whether SYSCALL tries the short ways through IPC first.
-pub fn uses_short_ways() -> bool {
-    FACTS.0.short_ways.get()
-}
-
-/// Whether SYSCALL clears what the user left in registers.
-pub fn clears_registers() -> bool {
-    FACTS.0.clears.get()
-}
-
-/// Whether a panic may use the emulator's exit device.
-pub fn may_exit() -> bool {
-    FACTS.0.may_exit.get()
+/// Whether the command line has a word.
+pub fn has_word(word: Word) -> bool {
+    FACTS.0.words.get() >> word as u32 & 1 == 1
 }
 
 /// The kernel's text, for backtraces.

@@ -7,7 +7,7 @@
 //! Reading order: `syscall`, `ipc`, `fault`, `sched`, `lock`, `space`; then `arch`.
 //!
 //! Modules without hardware are compiled on the host too, for their tests in `tests/kernel`: `list`, `deadlines`, `runqueue`, `mapdb`,
-//! `intervals`, `random`, `refs`, `strings`.
+//! `intervals`, `random`, `refs`, `strings`, `mask`, `tags`.
 
 #![cfg_attr(not(test), no_std, no_main)]
 // On the host only the portable modules are built, and only their tests use them.
@@ -17,10 +17,12 @@ mod deadlines;
 mod intervals;
 mod list;
 mod mapdb;
+mod mask;
 mod random;
 mod refs;
 mod runqueue;
 mod strings;
+mod tags;
 
 #[cfg(not(test))]
 #[path = "arch/x86_64/mod.rs"]

@@ -2,7 +2,7 @@
 //! The kernel's last words: only a bug of the kernel itself leads here.
 
 use crate::arch::{cpu, regs, serial};
-use crate::boot;
+use crate::boot::{self, Word};
 use crate::print::log;
 use core::panic::PanicInfo;
 use keel_abi::boot::{DEBUG_EXIT_PORT, END_KERNEL_PANIC};
@@ -42,7 +42,7 @@ fn stack() -> &'static [u64] {
 /// Tells the emulator, where the command line allows that, and stops. Whoever reads the console learns the end
 /// from its last line.
 pub fn end() -> ! {
-    if boot::may_exit() {
+    if boot::has_word(Word::DebugExit) {
         // SAFETY: the port of QEMU's debug exit device; nothing else is there when the option is given.
         unsafe { regs::outl(DEBUG_EXIT_PORT as u16, END_KERNEL_PANIC as u32) };
     }

@@ -6,10 +6,11 @@
 //! it is acknowledged; an edge that comes meanwhile is kept. Lines are the machine's; timers are names in their task, and
 //! lie in a page that it pays for while it has any, so that no task can use up another's.
 
-use crate::arch::{apic, cpu, masked};
+use crate::arch::{apic, cpu};
 use crate::deadlines::Deadline;
 use crate::global::Global;
 use crate::list::{Linked, Links};
+use crate::mask::masked;
 use crate::pool::{Kind, PAGE, POOL};
 use crate::refs::Ref;
 use crate::sched::{self, Due};

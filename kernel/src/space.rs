@@ -6,7 +6,6 @@
 //! KERNEL_OBJECT (information page, UTCBs, frames) have no node and no user operation touches them.
 //! Empty tables are given back at once, so what a space costs depends only on what it maps.
 
-use crate::arch::cpu::cpu;
 use crate::arch::paging::*;
 use crate::mapdb::{Index, Node, Store};
 use crate::pool::{Kind, POOL};
@@ -789,10 +788,7 @@ pub fn clear(task: Ref<Task>) -> Result<(), Stop> {
 
 /// Gives back all of a space: mappings, kernel objects, tables. The task has no lthreads any more.
 pub fn free_all(task: Ref<Task>) {
-    exclude(POOL.physical(task.root_table));
-    if cpu().space.get() == POOL.physical(task.root_table) {
-        leave(cpu());
-    }
+    abandon(POOL.physical(task.root_table));
     let mut work = Work::new();
     let mut at = 0;
     while let Some(leaf) = next_leaf(task, at, 1 << SPACE_SHIFT) {

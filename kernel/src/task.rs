@@ -4,10 +4,10 @@
 //! A task number is inactive (somebody may create a task there) or has a `Task`. Owns the table and
 //! the tree of clans; spaces are space.rs's, lthreads thread.rs's.
 
-use crate::arch::bounded;
 use crate::global::Global;
 use crate::io::IoSpace;
 use crate::list::{Linked, Links, List};
+use crate::mask::bounded;
 use crate::pool::{Account, Kind, POOL};
 use crate::refs::Ref;
 use crate::thread::Thread;

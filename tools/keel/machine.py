@@ -68,13 +68,14 @@ class TestMachine:
     kernel_line: str = ""
 
 
-# Bochs checks what QEMU's translator does not: segment limits, reserved bits, tagged TLBs.
+# Bochs checks what QEMU's translator does not, such as segment limits and reserved bits, and has PCID and INVPCID,
+# though it drops all translations at every change of space.
 TEST_MACHINES = (
     TestMachine("qemu-1", Emulator.QEMU),
     TestMachine("qemu-1-nofast", Emulator.QEMU, kernel_line="nofast"),
     TestMachine("qemu-2", Emulator.QEMU, processors=2),
     TestMachine("qemu-4", Emulator.QEMU, processors=4),
     # PCID, INVPCID, SMEP, SMAP, UMIP, FSGSBASE and XSAVE are all there, or none of them.
-    TestMachine("bochs", Emulator.BOCHS, processor="corei7_icelake_u"),
+    TestMachine("bochs", Emulator.BOCHS, processors=2, processor="corei7_icelake_u"),
     TestMachine("bochs-old", Emulator.BOCHS, processor="corei5_lynnfield_750"),
 )

@@ -43,6 +43,11 @@ pub fn modules(info: &Info) -> impl Iterator<Item = Module<'_>> {
     info.modules.chunks_exact(3).take(count).map(|m| Module { start: m[0], end: m[1], command_line: text(info, m[2]) })
 }
 
+/// The words of the kernel's own command line.
+pub fn kernel_words(info: &Info) -> impl Iterator<Item = &[u8]> {
+    text(info, info.command_line).split(|byte| byte.is_ascii_whitespace())
+}
+
 /// The zero-terminated bytes at `offset` in the page.
 fn text(info: &Info, offset: u64) -> &[u8] {
     // SAFETY: the page is a plain array of words, so all its bytes are initialised and readable.

@@ -9,6 +9,7 @@ use crate::refs::Ref;
 use crate::runqueue::RunQueue;
 use crate::sched::Due;
 use crate::sched::NOBODY;
+use crate::tags::Tags;
 use crate::thread::{meeting, State, Thread, FOREIGN};
 use core::arch::asm;
 use core::cell::Cell;
@@ -48,6 +49,8 @@ pub struct Cpu {
     pub exclusive: Cell<bool>,
     /// Physical address of the top table of the space that is loaded.
     pub space: Cell<u64>,
+    /// The spaces whose translations it may hold.
+    pub tags: Tags,
     /// Its descriptors and task state.
     pub tables: Tables,
     /// `Thread::meeting` of a thread of this processor that can take the processor over at once: it waits for anybody,
@@ -100,6 +103,7 @@ impl Cpu {
             request: AtomicBool::new(false),
             exclusive: Cell::new(false),
             space: Cell::new(0),
+            tags: Tags::new(),
             tables: Tables::new(),
             exit_ip: Cell::new(0),
             exit_cs: Cell::new(0),

@@ -26,17 +26,23 @@ fn extended_edx() -> u32 {
 
 struct Cached {
     fsgsbase: Cell<bool>,
+    invpcid: Cell<bool>,
     large_pages: Cell<bool>,
     physical_bits: Cell<u8>,
 }
 
 /// What is asked often: a CPUID instruction takes long, and in a virtual machine very long.
-static CACHED: Global<Cached> =
-    Global::new(Cached { fsgsbase: Cell::new(false), large_pages: Cell::new(false), physical_bits: Cell::new(36) });
+static CACHED: Global<Cached> = Global::new(Cached {
+    fsgsbase: Cell::new(false),
+    invpcid: Cell::new(false),
+    large_pages: Cell::new(false),
+    physical_bits: Cell::new(36),
+});
 
 /// Reads what is asked often.
 pub fn init() {
     CACHED.fsgsbase.set(leaf7_ebx() & 1 != 0);
+    CACHED.invpcid.set(leaf7_ebx() & 1 << 10 != 0);
     CACHED.large_pages.set(extended_edx() & 1 << 26 != 0);
     CACHED.physical_bits.set(read_physical_bits());
 }
@@ -49,6 +55,17 @@ pub fn has_1g_pages() -> bool {
 /// FSGSBASE instructions.
 pub fn has_fsgsbase() -> bool {
     CACHED.fsgsbase.get()
+}
+
+/// INVPCID.
+pub fn has_invpcid() -> bool {
+    CACHED.invpcid.get()
+}
+
+/// PCID.
+pub fn has_pcid() -> bool {
+    // SAFETY: as above.
+    unsafe { __cpuid(1).ecx & 1 << 17 != 0 }
 }
 
 /// Width of a physical address, at most what a one-to-one user space can show.

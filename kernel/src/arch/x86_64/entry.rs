@@ -10,12 +10,13 @@ use crate::lock::Lock;
 use crate::print::log;
 use crate::refs::Ref;
 use crate::source::{Pending, Source};
+use crate::tags::{Tags, KEEP};
 use crate::thread::{FrameCells, Senders, State, Thread, FOREIGN, FPU};
 use crate::{fault, lock, panic, sched, source, syscall};
 use core::arch::{asm, global_asm};
 use core::mem::offset_of;
 use keel_abi::call::*;
-use keel_abi::fpage::SPACE_SHIFT;
+use keel_abi::fpage::{PAGE_SHIFT, SPACE_SHIFT};
 use keel_abi::{Frame, Id, Tag, Utcb};
 
 /// Flags that are set in every user's flags: interrupts on, and the bit that is always one.
@@ -73,6 +74,10 @@ assembly!([
     "FRAME_r" Frame { ax bx cx dx si di bp sp }
 ]
     CPU_LOCK = const offset_of!(Cpu, lock) + Lock::HELD,
+    CPU_TAGS = const offset_of!(Cpu, tags) + Tags::ROOTS,
+    TAGS_MASK = const Tags::MASK,
+    TAGS_KEEP_BIT = const KEEP.ilog2(),
+    PAGE_SHIFT = const PAGE_SHIFT,
     CPU_PORTS = const offset_of!(Cpu, tables) + tables::PORTS,
     CPU_PORTS_OF = const offset_of!(Cpu, tables) + offset_of!(Tables, ports_of),
     THREAD_FRAME = const Thread::FRAME,

@@ -4,9 +4,9 @@
 //! They run under the own processor's lock and touch nothing but threads of this processor. What they compare in one
 //! instruction is kept so that one is enough: `Thread::meeting` beside the values in `Cpu`, `Cpu::floor`, `Known`.
 
-use super::cpu::Cpu;
+use super::cpu::{cpu, Cpu};
 use super::cpuid;
-use crate::boot;
+use crate::boot::{self, Word};
 use crate::refs::Ref;
 use crate::thread::{self, Thread, FOREIGN};
 use core::cell::Cell;
@@ -77,20 +77,24 @@ pub fn learn(cpu: &Cpu) {
 
 unsafe extern "C" {
     fn syscall_entry();
-    fn uncleared_syscall_entry();
     fn lone_syscall_entry();
+    fn uncleared_syscall_entry();
     fn uncleared_lone_syscall_entry();
+    fn tagged_syscall_entry();
+    fn tagged_lone_syscall_entry();
     fn long_syscall_entry();
 }
 
 /// Where SYSCALL enters, once it is known how many processors there are.
 pub fn system_call_entry(processors: u32) -> u64 {
-    let entry = match (boot::uses_short_ways() && cpuid::has_fsgsbase(), processors > 1, boot::clears_registers()) {
-        (false, ..) => long_syscall_entry,
-        (_, true, true) => syscall_entry,
-        (_, true, false) => uncleared_syscall_entry,
-        (_, false, true) => lone_syscall_entry,
-        (_, false, false) => uncleared_lone_syscall_entry,
+    let entry = match (processors > 1, boot::has_word(Word::NoClear), cpu().tags.are_used()) {
+        _ if boot::has_word(Word::NoFast) || !cpuid::has_fsgsbase() => long_syscall_entry,
+        (true, false, false) => syscall_entry,
+        (false, false, false) => lone_syscall_entry,
+        (true, true, _) => uncleared_syscall_entry,
+        (false, true, _) => uncleared_lone_syscall_entry,
+        (true, false, true) => tagged_syscall_entry,
+        (false, false, true) => tagged_lone_syscall_entry,
     };
     entry as *const () as u64
 }

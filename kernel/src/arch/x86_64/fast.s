@@ -82,9 +82,9 @@
     jmp \back
 .endm
 
-# The processor goes over to the thread rbx: its space, its ports, its time, from now on. `from`: the caller's TCB.
-# Uses rax rdx.
-.macro change_thread from
+# The processor goes over to the thread rbx: its space, its ports, its time, from now on. `from`: the caller's TCB; `tags`:
+# as `Tags::enter`. Uses rax rdx.
+.macro change_thread from, tags
     mov byte ptr [rbx + THREAD_state], {STATE_READY}
     mov gs:[CPU_current], rbx
     mov gs:[CPU_loaded], rbx
@@ -92,6 +92,17 @@
     cmp rax, gs:[CPU_space]
     je 81f
     mov gs:[CPU_space], rax
+    .if \tags
+    mov rdx, rax
+    shr rdx, {PAGE_SHIFT}
+    and edx, {TAGS_MASK}
+    cmp rax, gs:[rdx * 8 + {CPU_TAGS}]
+    mov gs:[rdx * 8 + {CPU_TAGS}], rax
+    lea rax, [rax + rdx + 1]
+    jne 80f
+    bts rax, {TAGS_KEEP_BIT}
+80:
+    .endif
     mov cr3, rax
     mov eax, [rbx + THREAD_task_number]
     mov word ptr gs:[{CPU_PORTS}], {NO_PORTS}
@@ -148,8 +159,8 @@
     .endif
 .endm
 
-# The entry. `locks`: there are other processors. `clear`: the long way clears registers.
-.macro short_ways name, locks, clear
+# The entry. `locks`: there are other processors. `clear`: the long way clears registers. `tags`: translations are tagged.
+.macro short_ways name, locks, clear, tags
 .balign 64
 .globl \name
 \name:
@@ -192,7 +203,7 @@
     mov rax, gs:[CPU_waits_for_one]
     mov [rsp + {THREAD_MEETING}], rax
     mov [rsp + THREAD_partner], rdi
-    change_thread rsp
+    change_thread rsp, \tags
     mov rdi, [rsp + THREAD_id]
     leave_to_native \locks
 2:  copy_words 20f, 1b
@@ -216,7 +227,7 @@
 14: mov rax, gs:[CPU_waits_for_any]
     mov [rsp + {THREAD_MEETING}], rax
     mov qword ptr [rsp + THREAD_partner], {ID_NIL}
-    change_thread rsp
+    change_thread rsp, \tags
     mov rdi, rbp
     leave_to_native \locks
 12: copy_words 20f, 11b
@@ -271,7 +282,7 @@
     mov [rsp + {THREAD_MEETING}], rax
     mov qword ptr [rsp + THREAD_partner], {ID_NIL}
     mov rdi, rdx
-    change_thread rsp
+    change_thread rsp, \tags
     change_bases rdi, r15, \locks
     load rbp, r15, r14, r13, r12, rbx, r10, r9, r8, rdx, rsi, rdi, rax, rsp, rbp
     sysretq
@@ -314,7 +325,7 @@
     or rax, {CR0_TS}
     mov cr0, rax
     mov byte ptr gs:[CPU_fpu_off], 1
-31: change_thread rbp
+31: change_thread rbp, \tags
     mov r10d, [rbp + THREAD_frame_index]
     xor r12d, r12d
     xor r13d, r13d
@@ -329,7 +340,9 @@
 .endm
 
 # Where there are no other processors, no lock is needed: each long way ends before the next short one begins.
-short_ways syscall_entry, 1, 1
-short_ways uncleared_syscall_entry, 1, 0
-short_ways lone_syscall_entry, 0, 1
-short_ways uncleared_lone_syscall_entry, 0, 0
+short_ways syscall_entry, 1, 1, 0
+short_ways lone_syscall_entry, 0, 1, 0
+short_ways uncleared_syscall_entry, 1, 0, 0
+short_ways uncleared_lone_syscall_entry, 0, 0, 0
+short_ways tagged_syscall_entry, 1, 1, 1
+short_ways tagged_lone_syscall_entry, 0, 1, 1

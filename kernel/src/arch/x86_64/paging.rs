@@ -2,8 +2,9 @@
 //! Page-table entries and the kernel's own tables (Intel SDM volume 3, chapter 4).
 
 use super::cpu::{self, cpu, Cpu};
-use super::regs::{invlpg, read_cr3, write_cr3};
+use super::regs::*;
 use super::{cpuid, direct, DIRECT, OFFSET};
+use crate::boot::{self, Word};
 use crate::lock;
 use crate::pool::{Kind, POOL};
 use keel_abi::fpage::*;
@@ -82,6 +83,16 @@ pub fn table(physical: u64) -> *mut u64 {
     direct(physical).cast()
 }
 
+/// Tags translations on this processor where CPUID offers it and the command line does not object. CR3's low bits are 0.
+/// The entries that clear no registers, which are for measuring alone, know no tags.
+pub fn use_tags(cpu: &Cpu) {
+    if cpuid::has_pcid() && !boot::has_word(Word::NoPcid) && !boot::has_word(Word::NoClear) {
+        // SAFETY: CPUID offers it, and the tag is 0.
+        unsafe { write_cr4(read_cr4() | CR4_PCIDE) };
+        cpu.tags.begin();
+    }
+}
+
 /// Before an entry of the space with top table `root` is changed: no other processor uses the space.
 #[inline]
 pub fn exclude(root: u64) {
@@ -92,14 +103,40 @@ pub fn exclude(root: u64) {
 
 fn exclude_others(root: u64) {
     let own = cpu().index;
-    cpu::all().filter(|cpu| cpu.index != own && cpu.space.get() == root).for_each(lock::settle);
+    for cpu in cpu::all().filter(|cpu| cpu.index != own) {
+        if cpu.space.get() == root {
+            lock::settle(cpu);
+        }
+        cpu.tags.forget(root);
+    }
 }
 
 /// Drops the translation of an address, after an entry of the space with top table `root` was changed.
 pub fn flush(root: u64, address: u64) {
-    if cpu().space.get() == root {
+    let cpu = cpu();
+    if cpu.space.get() == root {
         invlpg(address);
+    } else if cpu.tags.are_used() {
+        flush_kept(cpu, root, address);
     }
+}
+
+fn flush_kept(cpu: &Cpu, root: u64, address: u64) {
+    match cpu.tags.of(root) {
+        // SAFETY: CPUID offers it.
+        Some(tag) if cpuid::has_invpcid() => unsafe { invpcid(tag, address) },
+        _ => cpu.tags.forget(root),
+    }
+}
+
+/// No processor uses the space with top table `root` or knows anything of it.
+pub fn abandon(root: u64) {
+    exclude(root);
+    let cpu = cpu();
+    if cpu.space.get() == root {
+        leave(cpu);
+    }
+    cpu.tags.forget(root);
 }
 
 /// Makes the space with top table `root` the present one.
@@ -107,8 +144,9 @@ pub fn flush(root: u64, address: u64) {
 pub fn switch(cpu: &Cpu, root: u64) {
     if cpu.space.get() != root {
         cpu.space.set(root);
-        // SAFETY: every top table has the kernel's half.
-        unsafe { write_cr3(root) };
+        let value = if cpu.tags.are_used() { cpu.tags.enter(root) } else { root };
+        // SAFETY: every top table has the kernel's half; translations are kept only if they are this space's.
+        unsafe { write_cr3(value) };
     }
 }
 

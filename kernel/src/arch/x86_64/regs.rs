@@ -38,6 +38,8 @@ pub const CR0_TS: u64 = 1 << 3;
 pub const CR4_BITS: u32 = 1 << 5 | 1 << 9 | 1 << 10;
 /// CR4: FSGSBASE instructions.
 pub const CR4_FSGSBASE: u64 = 1 << 16;
+/// CR4: translations are tagged with the number in CR3's low bits.
+pub const CR4_PCIDE: u64 = 1 << 17;
 /// CR4: XSAVE.
 pub const CR4_OSXSAVE: u64 = 1 << 18;
 /// CR4: UMIP, user mode cannot read descriptor table registers.
@@ -154,6 +156,15 @@ pub fn clts() {
 pub fn invlpg(address: u64) {
     // SAFETY: dropping translations is always allowed.
     unsafe { asm!("invlpg [{}]", in(reg) address, options(nostack)) };
+}
+
+/// Drops what the TLB holds about one address of the space with a tag.
+///
+/// # Safety
+/// The processor has INVPCID.
+pub unsafe fn invpcid(tag: u64, address: u64) {
+    // SAFETY: dropping translations is always allowed; type 0 wants tag and address in memory.
+    unsafe { asm!("invpcid {}, [{}]", in(reg) 0u64, in(reg) &[tag, address], options(nostack)) };
 }
 
 /// Stops for good.

@@ -56,6 +56,7 @@ fn make(index: u8, apic_id: u32) -> &'static Cpu {
 /// What every processor does for itself.
 fn prepare(cpu: &Cpu) {
     start::enable_features();
+    paging::use_tags(cpu);
     tables::init(cpu);
     fpu::init(cpu);
     apic::init_local();

@@ -2,12 +2,12 @@
 //! Descriptor tables, task state segment with the port bitmap, system-call registers.
 //! The selectors are those that 64-bit Linux programs expect to see.
 
-use super::bounded;
 use super::cpu::{self, cpu, Cpu};
 use super::entry::{FLAGS_CLEARED, VECTOR_INT80};
 use super::regs::*;
 use crate::global::Global;
 use crate::io;
+use crate::mask::bounded;
 use crate::refs::Ref;
 use crate::task::Task;
 use core::arch::asm;

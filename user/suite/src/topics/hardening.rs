@@ -14,7 +14,9 @@ use core::arch::asm;
 use core::arch::x86_64::{__cpuid, __cpuid_count};
 use keel_l4::abi::call::{GATE_SYSCALL, KIND_EXCEPTION, KIND_PAGE_FAULT, KIND_SYSCALL};
 use keel_l4::abi::fpage::{FPAGE_RWX, SPACE_SHIFT};
+use keel_l4::abi::memory::FEATURE_TAGGED_TLB;
 use keel_l4::abi::MapItem;
+use keel_l4::info::{info, kernel_words};
 use keel_l4::ipc::{call, receive, Message, Timeout};
 use keel_l4::{sigma0, utcb, Fpage};
 
@@ -22,6 +24,7 @@ pub const CASES: &[Case] = &[
     ("tables-hidden-from-users", tables_hidden),
     ("alignment-flag-ends-at-the-kernel", alignment_flag),
     ("call-at-the-end-of-user-memory", last_call),
+    ("translations-tagged-where-that-can-be", tagged),
 ];
 
 /// #GP.
@@ -31,6 +34,19 @@ const GENERAL_PROTECTION: u32 = 13;
 fn has_umip() -> bool {
     // SAFETY: every 64-bit processor has CPUID.
     unsafe { __cpuid(0).eax >= 7 && __cpuid_count(7, 0).ecx & 1 << 2 != 0 }
+}
+
+/// PCID: the TLB tells spaces apart.
+fn has_pcid() -> bool {
+    // SAFETY: as above.
+    unsafe { __cpuid(1).ecx & 1 << 17 != 0 }
+}
+
+fn tagged() -> Outcome {
+    let unwanted = kernel_words(info()).any(|word| word == b"nopcid" || word == b"noclear");
+    let tagged = info().features & FEATURE_TAGGED_TLB != 0;
+    same!("the kernel's claim", tagged, has_pcid() && !unwanted);
+    Ok(())
 }
 
 fn tables_hidden() -> Outcome {
