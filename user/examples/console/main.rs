@@ -16,7 +16,7 @@ use keel_l4::program::Program;
 use keel_l4::serial::{Serial, FIFO_BYTES, PORTS_LOG2};
 use keel_l4::server::{self, answer_later, Server};
 use keel_l4::start::Stack;
-use keel_l4::{println, requests, sigma0, source, thread, utcb, Id};
+use keel_l4::{println, requests, sigma0, source, thread, utcb, Error, Id};
 
 keel_l4::program!(main);
 
@@ -31,7 +31,7 @@ requests! {
     enum Request {
         /// Prints the bytes behind the words; answers when they are in the buffer.
         Write { count: u64 } = 1,
-        /// Answers when everything has been given to the line.
+        /// Answers when everything has been given to the line; `Busy` while another client waits for that.
         Flush = 2,
     }
 }
@@ -90,6 +90,7 @@ impl Server for Console {
                 Err(error) => return Some(reply::<u64>(Err(error))),
             },
             Request::Flush if self.idle => return Some(reply(Ok(()))),
+            Request::Flush if self.flushing.is_some() => return Some(reply::<()>(Err(Error::Busy))),
             Request::Flush => self.flushing = Some(received.from),
         }
         None

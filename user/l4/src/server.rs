@@ -49,9 +49,12 @@ pub fn run(server: &mut impl Server) -> ! {
     }
 }
 
-/// Serves until `over`, which is asked after each message. An error in the wait itself (somebody
+/// Serves until `over`, which is asked first and after each message. An error in the wait itself (somebody
 /// cancelled it) just begins another.
 pub fn run_until<S: Server>(server: &mut S, over: impl Fn(&S) -> bool) {
+    if over(server) {
+        return;
+    }
     let mut next = wait(Timeout::Never);
     loop {
         let Ok(received) = next else {
