@@ -65,8 +65,9 @@ KNOWN = {
     "task-create": Known(5_600),
     "task-delete": Known(14_900),
     "lthread-create": Known(1_560),
-    "rpc-two-spaces": Known(740),
-    "mapping-rpc-64k-two-spaces": Known(20_500),
+    "rpc-two-spaces": Known(730),
+    "mapping-rpc-64k-two-spaces": Known(19_500),
+    "pipe-1-byte-two-spaces": Known(11_400),
     "lthread-delete": Known(790),
 }
 

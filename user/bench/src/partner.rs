@@ -32,7 +32,7 @@ pub const WINDOW_LOG2: u8 = 30;
 /// Bytes of the buffer for strings.
 pub const BUFFER_BYTES: usize = 64 << 10;
 const STACKS: usize = 8;
-const STACK_BYTES: usize = 16 << 10;
+const STACK_BYTES: usize = 32 << 10;
 /// Flags of reply and wait for anybody.
 pub const REPLY_AND_WAIT: u64 = CALL_IPC | IPC_SEND | IPC_RECEIVE | IPC_OPEN;
 /// Flags of a wait for anybody.
