@@ -130,6 +130,8 @@ fn partners(thread: Ref<Thread>) -> Option<(Ref<Thread>, Ref<Thread>)> {
 pub fn proceed(mover: Ref<Thread>) {
     // Its page fault, if there was one, has been answered.
     sched::disarm(mover);
+    // Interrupts may have been off since its pager came in to answer.
+    poll();
     let Some((sender, receiver)) = partners(mover) else { return fail(mover, Error::Aborted) };
     if let Some(result) = run(sender, receiver, mover) {
         sender_ends(sender, result);
