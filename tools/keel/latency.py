@@ -139,7 +139,8 @@ def rows(stretches: Sequence[Stretch], places: dict[int, Place]) -> list[list[st
         for address, instructions in stretch.parts:
             functions[places[address].function] += instructions
         shares = ", ".join(f"{name} {count:,}" for name, count in functions.most_common(3))
-        table.append([f"{stretch.instructions:,}", stretch.under, places[stretch.parts[0][0]].line, shares])
+        lines = (places[address].line for address, _ in stretch.parts)
+        table.append([f"{stretch.instructions:,}", stretch.under, next(filter(None, lines), ""), shares])
     return table
 
 
