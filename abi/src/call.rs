@@ -25,6 +25,8 @@ crate::constants! {
     CALL_TASK_NEW = 6;
     /// The bits of eax that hold the call number
     CALL_MASK = 0xf;
+    /// In eax of a foreign thread that may make L4 calls (EX_CALLS): this is one
+    CALL_OWN = 1 << 31;
 
     /// ipc has a send phase to rdi
     IPC_SEND = 1 << 4;

@@ -124,8 +124,8 @@ fn check(caller: Ref<Thread>, thread: Ref<Thread>, mask: u64, record: &Record) -
     if mask & EX_FOREIGN != 0 || mask & EX_FRAME != 0 && (!thread.has(FOREIGN) || !stopped) {
         return Err(Error::Invalid);
     }
-    if mask & EX_CALLS != 0 && (thread.has(FOREIGN)) == (field!(record, calls).get() != 0) {
-        return Err(Error::NotSupported);
+    if mask & EX_CALLS != 0 && field!(record, calls).get() > 1 {
+        return Err(Error::Invalid);
     }
     let frame = match (mask & EX_FRAME, field!(record, frame).get()) {
         (0, _) => None,
@@ -165,6 +165,12 @@ fn apply(thread: Ref<Thread>, mask: u64, record: &Record, ready: Ready) {
     if mask & !WITHOUT_RECORD != 0 {
         field!(record, state).set(thread.state.get() as u64);
         set_registers(thread, mask, record);
+    }
+    if mask & EX_CALLS != 0 {
+        let (foreign, calls) = (thread.has(FOREIGN), field!(record, calls).get() != 0);
+        field!(record, calls).set((foreign == thread.has(OTHER_CALLS)) as u64);
+        thread.unset(OTHER_CALLS);
+        thread.set(if foreign == calls { OTHER_CALLS } else { 0 });
     }
     if mask & EX_START != 0 && matches!(thread.state.get(), State::Inactive | State::Faulted) {
         ipc::leave_fault(thread);

@@ -115,7 +115,7 @@ fn transferred(ended: Option<Result<(), Error>>) -> Result<Sent, Stop> {
 }
 
 /// Whether a message takes a transfer.
-fn has_items(tag: Tag) -> bool {
+pub fn has_items(tag: Tag) -> bool {
     tag.maps() | tag.strings() != 0
 }
 
@@ -125,7 +125,7 @@ pub fn awaits_answer(thread: Ref<Thread>, pager: Ref<Thread>) -> bool {
 }
 
 /// Whether a thread waits for a message that `sender` could bring.
-fn accepts(receiver: Ref<Thread>, sender: Id) -> bool {
+pub fn accepts(receiver: Ref<Thread>, sender: Id) -> bool {
     receiver.state.get() == State::Receiving && (receiver.open.get() || receiver.partner.get() == sender)
 }
 
@@ -275,7 +275,7 @@ pub fn sender_done(sender: Ref<Thread>) {
 }
 
 /// Ends the wait of a receiver: timeout and the partner's count.
-fn stop_waiting(receiver: Ref<Thread>) {
+pub fn stop_waiting(receiver: Ref<Thread>) {
     sched::disarm(receiver);
     if let Some(partner) = waited_for(receiver) {
         partner.waiters.set(partner.waiters.get() - 1);
@@ -283,7 +283,7 @@ fn stop_waiting(receiver: Ref<Thread>) {
 }
 
 /// Copies a message without items. The number of words was checked by `send`.
-fn copy(sender: Ref<Thread>, receiver: Ref<Thread>, tag: Tag) {
+pub fn copy(sender: Ref<Thread>, receiver: Ref<Thread>, tag: Tag) {
     copy_words(sender, receiver, tag.words());
     copy_registers(sender, receiver, tag);
 }

@@ -2,7 +2,8 @@
 //! Who may run kernel code when.
 //!
 //! Each processor has a lock, and every entry from user mode takes its own: under it run the short ways of `fast`, which
-//! touch only what belongs to this processor. All else runs *exclusively*: with the locks of all processors, taken in
+//! touch only what belongs to this processor, those of `across`, which take a second processor's lock, and the choice of
+//! who runs next. All else runs *exclusively*: with the locks of all processors, taken in
 //! order behind one gate. So the long ways may believe that they are alone, and what they look at stays as it is.
 //!
 //! A processor whose lock another one holds is in user mode, idle, or waits here. What it holds of a thread in its
@@ -75,6 +76,16 @@ pub fn enter(cpu: &Cpu) {
     cpu.lock.take(cpu);
 }
 
+/// Does what needs another processor's lock besides the own one. False where that is held: who may wait for it holds none.
+pub fn with_another(other: &Cpu, serve: impl FnOnce() -> bool) -> bool {
+    if other.lock.held.swap(true, Ordering::Acquire) {
+        return false;
+    }
+    let served = serve();
+    other.lock.release();
+    served
+}
+
 /// From this processor's lock to the locks of all. Everything may have changed when it returns.
 #[inline]
 pub fn exclusive(cpu: &Cpu) {
@@ -103,14 +114,13 @@ pub fn exclusive_from_idle(cpu: &Cpu) -> bool {
     true
 }
 
-/// The end of a long way: gives all locks back.
+/// Gives back what is held: this processor's lock, or all.
 #[inline]
-pub fn leave_exclusive(cpu: &Cpu) {
-    cpu.exclusive.set(false);
-    if cpu::count() == 1 {
-        cpu.lock.release();
-    } else {
+pub fn release(cpu: &Cpu) {
+    if cpu.exclusive.replace(false) && cpu::count() > 1 {
         release_all();
+    } else {
+        cpu.lock.release();
     }
 }
 
@@ -147,7 +157,7 @@ pub fn give_way(cpu: &Cpu) {
     /// How long it has for taking them, in turns of the loop.
     const TURNS: u32 = 1000;
     if is_wanted() {
-        leave_exclusive(cpu);
+        release(cpu);
         (0..TURNS).take_while(|_| !GATE.held.load(Ordering::Relaxed) && is_wanted()).for_each(|_| spin_loop());
         exclusive_from_idle(cpu);
     }

@@ -25,13 +25,14 @@ mod strings;
 mod tags;
 
 #[cfg(not(test))]
+mod across;
+#[cfg(not(test))]
 #[path = "arch/x86_64/mod.rs"]
 mod arch;
 #[cfg(not(test))]
 mod boot;
 #[cfg(not(test))]
 mod exregs;
-#[cfg(not(test))]
 #[cfg(not(test))]
 mod fault;
 #[cfg(not(test))]

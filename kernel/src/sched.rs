@@ -258,9 +258,10 @@ fn choose(cpu: &Cpu) -> Ref<Thread> {
         if let Some(thread) = candidate(cpu) {
             return thread;
         }
-        lock::leave_exclusive(cpu);
+        lock::release(cpu);
         entry::wait_for_interrupt();
-        lock::exclusive_from_idle(cpu);
+        lock::enter(cpu);
+        program(cpu);
     }
 }
 
@@ -332,8 +333,8 @@ fn restart_slice(cpu: &Cpu, slice: u64) {
     program(cpu);
 }
 
-/// The end of every long way: chooses a thread, does what it has to do first, and
-/// returns the frame with which to leave.
+/// The end of every long way, and of those under this processor's lock: chooses a thread, does what it has to do first,
+/// and returns the frame with which to leave.
 pub fn leave(cpu: &Cpu) -> u64 {
     loop {
         let donated = cpu.donated.get();
@@ -342,16 +343,20 @@ pub fn leave(cpu: &Cpu) -> u64 {
         if !donated && (fresh || cpu.queue.has(thread.priority.get()) || cpu.slice.is_armed()) {
             start_slice(cpu, thread, fresh);
         }
-        if thread.has(WORK) {
-            before_user(thread);
-            lock::give_way(cpu);
-            continue;
-        }
-        if entry::load(cpu, thread) {
+        let work = thread.has(WORK);
+        if !work && entry::load(cpu, thread) {
             set_floor(cpu);
             return thread.frame_address();
         }
-        fault::bad_frame(thread);
+        if !cpu.exclusive.get() {
+            // Whoever it is then, it is looked at anew.
+            lock::exclusive(cpu);
+        } else if work {
+            before_user(thread);
+            lock::give_way(cpu);
+        } else {
+            fault::bad_frame(thread);
+        }
     }
 }
 

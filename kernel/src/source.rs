@@ -3,7 +3,7 @@
 //!
 //! A source is attached to at most one thread. When it fires and the thread does not wait for it, it stays
 //! in the thread's list of pending sources, once. A line that fired is not delivered again before
-//! it is acknowledged; an edge that comes meanwhile is kept. Lines are the machine's; timers are names in their task, and
+//! it is acknowledged; an edge that comes meanwhile is kept. A message-signalled interrupt needs no acknowledgement. Lines are the machine's; timers are names in their task, and
 //! lie in a page that it pays for while it has any, so that no task can use up another's.
 
 use crate::arch::{apic, cpu};
@@ -30,10 +30,13 @@ pub struct Pending;
 /// Interrupt lines that there are structures for (the I/O APICs of a PC have 24 to 120).
 const LINES: usize = 128;
 
+/// Message-signalled interrupts of each processor.
+const MESSAGES: u64 = apic::MESSAGE_VECTORS;
+
 /// Frame pages that are bought or sold at once: bounds the time that takes.
 const MAX_FRAME_PAGES: u64 = 256;
 
-/// A line or a timer.
+/// A line, a message-signalled interrupt, or a timer.
 pub struct Source {
     attached: Cell<Option<Ref<Thread>>>,
     /// Line: fired and not acknowledged.
@@ -42,7 +45,7 @@ pub struct Source {
     again: Cell<bool>,
     queued: Cell<bool>,
     level: Cell<bool>,
-    /// Line: number of the task that holds the right.
+    /// Line, message: number of the task that holds the right.
     holder: Cell<u32>,
     deadline: Deadline<Due>,
     links: Links<Source>,
@@ -82,17 +85,36 @@ impl Ref<Source> {
 
     fn id(self) -> Id {
         let address = self.as_ptr() as usize;
-        let (table, first) =
-            if self.is_timer() { (address & !(PAGE - 1), ID_TIMER) } else { (LINE_TABLE.as_ptr() as usize, ID_IRQ) };
+        let (table, first) = if self.is_timer() {
+            (address & !(PAGE - 1), ID_TIMER)
+        } else if self.is_message() {
+            (LINE_TABLE[LINES..].as_ptr() as usize, ID_MSI_SOURCE)
+        } else {
+            (LINE_TABLE.as_ptr() as usize, ID_IRQ)
+        };
         Id(((address - table) / size_of::<Source>()) as u64 + first)
+    }
+
+    fn is_message(self) -> bool {
+        LINE_TABLE[LINES..].as_ptr_range().contains(&(self.as_ptr() as *const Source))
     }
 
     fn line(self) -> u32 {
         (self.id().0 - ID_IRQ) as u32
     }
+
+    fn mask(self) {
+        if !self.is_message() {
+            apic::mask(self.line());
+        }
+    }
 }
 
-static LINE_TABLE: Global<[Source; LINES]> = Global::new([const { Source::new() }; LINES]);
+/// The lines, and behind them the message-signalled interrupts, those of each processor together.
+static LINE_TABLE: Global<[Source; LINES + MSI_SOURCES as usize]> =
+    Global::new([const { Source::new() }; LINES + MSI_SOURCES as usize]);
+
+const _: () = assert!(MESSAGES * cpu::MAX as u64 == MSI_SOURCES);
 
 const _: () = assert!(TIMERS as usize * size_of::<Source>() <= PAGE);
 
@@ -117,16 +139,26 @@ fn in_table(table: &'static [Source], index: u64) -> Option<Ref<Source>> {
 
 fn line(number: u64) -> Option<Ref<Source>> {
     if apic::has_line(number) {
-        in_table(&LINE_TABLE[..], number)
+        in_table(&LINE_TABLE[..LINES], number)
     } else {
         None
     }
 }
 
-/// The line or timer that an id means to a task.
+/// The message-signalled interrupt of this number, if its processor runs.
+fn message(number: u64) -> Option<Ref<Source>> {
+    in_table(&LINE_TABLE[LINES..], number).filter(|_| number < messages())
+}
+
+fn messages() -> u64 {
+    MESSAGES * cpu::count() as u64
+}
+
+/// The line, message or timer that an id means to a task.
 fn lookup(id: Id, task: Ref<Task>) -> Option<Ref<Source>> {
     match id.0 {
         n if (ID_IRQ..ID_IRQ + IRQ_LINES).contains(&n) => line(n - ID_IRQ),
+        n if (ID_MSI_SOURCE..ID_MSI_SOURCE + MSI_SOURCES).contains(&n) => message(n - ID_MSI_SOURCE),
         n if (ID_TIMER..ID_TIMER + TIMERS).contains(&n) => in_table(timers(task), n - ID_TIMER),
         _ => None,
     }
@@ -149,6 +181,14 @@ pub fn fire(source: Ref<Source>) {
     };
     if !ipc::interrupt(thread, source.id()) && !source.queued.replace(true) {
         thread.pending.push_back(source);
+    }
+}
+
+/// The hardware's interrupt by message `number` of this processor.
+pub fn message_interrupt(number: u64) {
+    apic::end_of_interrupt();
+    if let Some(source) = message(cpu::cpu().index as u64 * MESSAGES + number) {
+        fire(source);
     }
 }
 
@@ -214,9 +254,9 @@ pub fn operate(caller: Ref<Thread>, id: Id, operation: u64, answer: &mut Answer)
     let (w0, w1) = (frame.r8.get(), frame.r9.get());
     match id.0 {
         ID_QUOTA => quota(caller, operation, w0, w1, answer),
-        ID_MSI => Err(Error::NotSupported),
+        ID_MSI if operation == MSI_ALLOCATE => allocate_message(caller, answer),
+        ID_MSI => Err(Error::Invalid),
         ID_TIMER if operation == SOURCE_ATTACH => claim_timer(caller, answer),
-        n if (ID_MSI_SOURCE..ID_MSI_SOURCE + MSI_SOURCES).contains(&n) => Err(Error::NotSupported),
         _ => {
             let source = lookup(id, caller.task).ok_or(Error::NoPartner)?;
             if source.is_timer() {
@@ -255,7 +295,7 @@ fn detach(source: Ref<Source>) {
     if source.is_timer() {
         sched::arm_timer(source, u64::MAX);
     } else {
-        apic::mask(source.line());
+        source.mask();
         source.busy.set(false);
         source.again.set(false);
     }
@@ -283,12 +323,23 @@ fn timer(timer: Ref<Source>, operation: u64, time: u64) -> Result<(), Error> {
     }
 }
 
+/// Attaches a free message-signalled interrupt of the caller's processor to it.
+fn allocate_message(caller: Ref<Thread>, answer: &mut Answer) -> Result<(), Error> {
+    let first = caller.cpu.get() as u64 * MESSAGES;
+    let is_free = |m: &Ref<Source>| m.holder.get() == caller.task.number && m.attached.get().is_none();
+    let message = (first..first + MESSAGES).filter_map(message).find(is_free).ok_or(Error::Denied)?;
+    attach(message, caller);
+    let (address, data) = apic::message(cpu::of(caller).apic_id, message.id().0 - ID_MSI_SOURCE - first);
+    [message.id().0, address, data].into_iter().for_each(|word| answer.push(word));
+    Ok(())
+}
+
 fn line_operation(caller: Ref<Thread>, line: Ref<Source>, operation: u64, argument: u64) -> Result<(), Error> {
     if line.holder.get() != caller.task.number {
         return Err(Error::Denied);
     }
     match operation {
-        SOURCE_ATTACH => {
+        SOURCE_ATTACH if !line.is_message() => {
             if line.attached.get().is_some() {
                 return Err(Error::Busy);
             }
@@ -402,7 +453,8 @@ pub fn thread_deleted(thread: Ref<Thread>) {
     if thread.sources.get() == 0 {
         return;
     }
-    for id in (ID_IRQ..ID_IRQ + LINES as u64).chain(ID_TIMER..ID_TIMER + TIMERS) {
+    let messages = ID_MSI_SOURCE..ID_MSI_SOURCE + messages();
+    for id in (ID_IRQ..ID_IRQ + LINES as u64).chain(messages).chain(ID_TIMER..ID_TIMER + TIMERS) {
         sched::poll();
         if let Some(source) = lookup(Id(id), thread.task).filter(|source| source.attached.get() == Some(thread)) {
             detach(source);

@@ -19,12 +19,19 @@ const INSTRUCTION: u64 = 2;
 
 /// Every system call instruction comes here, with the caller's registers in its frame.
 pub fn enter(caller: Ref<Thread>) {
-    if caller.has(thread::FOREIGN) {
+    let asked = caller.frame().orig_ax.get();
+    let own = match (caller.has(thread::FOREIGN), caller.has(thread::OTHER_CALLS)) {
+        (true, switched) => switched && asked & CALL_OWN != 0,
+        (false, switched) => !switched,
+    };
+    if !own {
         fault::foreign_call(caller, GATE_SYSCALL);
         return;
     }
-    let number = caller.frame().orig_ax.get() & CALL_MASK;
-    let result = match number {
+    if caller.has(thread::FOREIGN) {
+        caller.frame().orig_ax.set(asked & !CALL_OWN);
+    }
+    let result = match asked & CALL_MASK {
         CALL_IPC => ipc::call(caller),
         CALL_ID_NEAREST => end(caller, id_nearest(caller)),
         CALL_FPAGE_UNMAP => end(caller, fpage_unmap(caller)),
@@ -36,7 +43,7 @@ pub fn enter(caller: Ref<Thread>) {
     };
     if result == Err(Stop::Restart) {
         let frame = caller.frame();
-        frame.ax.set(frame.orig_ax.get());
+        frame.ax.set(asked);
         frame.ip.set(frame.ip.get() - INSTRUCTION);
     }
 }

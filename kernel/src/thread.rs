@@ -62,6 +62,8 @@ pub const TIMED: u32 = 128;
 pub const FPU: u32 = 256;
 /// It has debug registers or descriptors of its own.
 pub const EXTRA: u32 = 512;
+/// It makes L4 calls although it is foreign, or its calls are messages to its handler although it is native.
+pub const OTHER_CALLS: u32 = 1024;
 /// Flags that must be looked at before it runs in user mode.
 pub const WORK: u32 = TRIGGERED | RECEIVE_DUE | TRANSFER | MOVING;
 

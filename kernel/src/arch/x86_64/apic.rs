@@ -20,6 +20,11 @@ const LINE_VECTOR: u64 = 0x30;
 /// Lines that have vectors.
 const MAX_LINES: u64 = 0x80 - LINE_VECTOR;
 
+/// Vector of the first message-signalled interrupt.
+const MESSAGE_VECTOR: u64 = 0x90;
+/// Message-signalled interrupts of each processor.
+pub const MESSAGE_VECTORS: u64 = 64;
+
 /// Local APIC registers.
 mod local {
     pub const ID: u64 = 0x20;
@@ -234,6 +239,16 @@ pub fn set_timer(time: u64) {
         }
     };
     write_local(local::TIMER_COUNT, count);
+}
+
+/// Number of the message-signalled interrupt with a vector.
+pub fn message_of(vector: u64) -> Option<u64> {
+    vector.checked_sub(MESSAGE_VECTOR).filter(|number| *number < MESSAGE_VECTORS)
+}
+
+/// Where a device writes what to raise message-signalled interrupt `number` of a processor (Intel SDM volume 3, 11.11).
+pub fn message(target: u32, number: u64) -> (u64, u64) {
+    (0xfee0_0000 | (target as u64) << 12, MESSAGE_VECTOR + number)
 }
 
 /// The pages with the controllers' registers.

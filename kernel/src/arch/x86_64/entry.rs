@@ -12,7 +12,7 @@ use crate::refs::Ref;
 use crate::source::{Pending, Source};
 use crate::tags::{Tags, KEEP};
 use crate::thread::{FrameCells, Senders, State, Thread, FOREIGN, FPU};
-use crate::{fault, lock, panic, sched, source, syscall};
+use crate::{across, boot, fault, lock, panic, sched, source, syscall};
 use core::arch::{asm, global_asm};
 use core::mem::offset_of;
 use keel_abi::call::*;
@@ -149,6 +149,9 @@ pub fn poll() {
 extern "C" fn system_call() -> u64 {
     let cpu = cpu();
     lock::enter(cpu);
+    if cpu::count() > 1 && boot::uses_short_ways() && across::send(cpu) {
+        return leave(cpu);
+    }
     serve(cpu)
 }
 
@@ -172,7 +175,7 @@ fn serve(cpu: &Cpu) -> u64 {
 /// The end of a long way: the frame to leave with.
 fn leave(cpu: &Cpu) -> u64 {
     let frame = sched::leave(cpu);
-    lock::leave_exclusive(cpu);
+    lock::release(cpu);
     frame
 }
 
@@ -180,7 +183,9 @@ fn leave(cpu: &Cpu) -> u64 {
 extern "C" fn user_exception(vector: u64) -> u64 {
     let cpu = cpu();
     lock::enter(cpu);
-    lock::exclusive(cpu);
+    if vector != apic::KICK_VECTOR {
+        lock::exclusive(cpu);
+    }
     // Another processor may have deleted the thread meanwhile; an interrupt is served all the same.
     if let Some(thread) = cpu.current.get() {
         let frame = thread.frame();
@@ -219,10 +224,14 @@ extern "C" fn kernel_exception(vector: u64, frame: *const Frame) {
         // SAFETY: entry.s built the words from `r15` to `flags` on the kernel stack.
         assert!(unsafe { (*frame).flags } & FLAG_AC == 0, "SMAP was off in the kernel");
         let cpu = cpu();
+        if vector == apic::KICK_VECTOR && !cpu.exclusive.get() {
+            // Idle: it looks at everything when this returns.
+            return apic::end_of_interrupt();
+        }
         let idle = lock::exclusive_from_idle(cpu);
         interrupt(vector);
         if idle {
-            lock::leave_exclusive(cpu);
+            lock::release(cpu);
         }
         return;
     }
@@ -255,7 +264,10 @@ fn interrupt(vector: u64) {
                 source::line_interrupt(line);
             }
         }
-        _ => apic::end_of_interrupt(),
+        vector => match apic::message_of(vector) {
+            Some(number) => source::message_interrupt(number),
+            None => apic::end_of_interrupt(),
+        },
     }
 }
 

@@ -2,17 +2,18 @@
 //! lthread_ex_regs: creating, changing and deleting lthreads.
 
 use crate::case::{Case, Outcome};
+use crate::foreign::{code_syscall, Foreign};
 use crate::pool::cell;
 use crate::threads::{child, helper, own, park, pause, remove, Main, Spawn, FIRST_HELPER, LAST_HELPER, RUNNER};
 use crate::{holds, refused, same};
 use core::sync::atomic::Ordering::SeqCst;
-use keel_l4::abi::call::{ACCOUNT_LTHREADS, STATE_INACTIVE, STATE_READY, STATE_RECEIVING};
+use keel_l4::abi::call::*;
 use keel_l4::abi::ids::LTHREAD_TASK;
 use keel_l4::abi::memory::*;
 use keel_l4::abi::ExRegs;
 use keel_l4::call::Failure;
 use keel_l4::ipc::{receive, send, wait, Message, Timeout};
-use keel_l4::{source, thread, utcb, Id};
+use keel_l4::{source, thread, utcb, Id, Tag};
 
 pub const CASES: &[Case] = &[
     ("argument-arrives", argument),
@@ -40,7 +41,9 @@ pub const CASES: &[Case] = &[
     ("two-hundred-threads", many_threads),
     ("thousand-create-delete-leaves-nothing", no_leak),
     ("state-is-told", state_told),
-    ("calls-not-switched", calls),
+    ("calls-of-a-foreign-thread", foreign_own_calls),
+    ("calls-of-a-native-thread", native_no_calls),
+    ("calls-neither-on-nor-off", calls_invalid),
 ];
 
 extern "C" fn idle(_: u64) -> ! {
@@ -320,11 +323,56 @@ fn state_told() -> Outcome {
     Ok(())
 }
 
-fn calls() -> Outcome {
-    let foreign = crate::foreign::Foreign::new(crate::foreign::code_syscall, |_| ())?;
+/// Switches a thread's own calls; how they were before.
+fn switch_calls(id: Id, on: u64) -> Result<u64, Failure> {
     let mut record = ExRegs::zeroed();
-    thread::exchange(foreign.id, EX_CALLS, &mut record)?;
-    record.calls = 1;
-    refused!("on for a foreign thread", thread::exchange(foreign.id, EX_CALLS, &mut record), Call NotSupported);
+    record.calls = on;
+    thread::exchange(id, EX_CALLS, &mut record).map(|_| record.calls)
+}
+
+fn foreign_own_calls() -> Outcome {
+    let foreign = Foreign::new(code_syscall, |frame| frame.ax = CALL_OWN | CALL_ID_NEAREST)?;
+    same!("off: a message", foreign.start()?.words[0], CALL_OWN | CALL_ID_NEAREST);
+    same!("were they on", switch_calls(foreign.id, 1)?, 0);
+    // The code calls again with what the call left in rax, which is its status.
+    foreign.edit(|frame| (frame.ax, frame.di) = (CALL_OWN | CALL_ID_NEAREST, 0));
+    same!("after a call of its own: the status", foreign.resume()?.words[0], 0);
+    same!("its id", foreign.regs().di, foreign.id.0);
+    foreign.edit(|frame| frame.ax = 39);
+    same!("without the bit: a message", foreign.resume()?.words[0], 39);
+    let to_me = CALL_OWN | CALL_IPC | IPC_SEND;
+    foreign.edit(|frame| (frame.ax, frame.di, frame.si, frame.r8) = (to_me, utcb::my_id().0, Tag::new(5, 1).0, 77));
+    let got = foreign.resume()?;
+    same!("a message of its own", (got.tag.kind(), got.tag.label(), got.words[0]), (KIND_USER, 5, 77));
+    same!("and then its call", receive(foreign.id, Timeout::After(SECOND))?.words[0], 0);
+    same!("were they on", switch_calls(foreign.id, 0)?, 1);
+    foreign.edit(|frame| frame.ax = to_me);
+    same!("off again", foreign.resume()?.words[0], to_me);
     Ok(())
 }
+
+fn native_no_calls() -> Outcome {
+    extern "C" fn ask(_: u64) -> ! {
+        cell(1).store(thread::nearest(Id::NIL).map_or(0, |(id, _)| id.0), SeqCst);
+        park()
+    }
+    let me = utcb::my_id();
+    let id = Spawn { handler: me, ..Spawn::new(ask, 0) }.create()?;
+    same!("were they on", switch_calls(id, 0)?, 1);
+    thread::act(id, EX_START)?;
+    let got = receive(id, Timeout::After(SECOND))?;
+    same!("its call", (got.tag.kind(), got.words[0]), (KIND_SYSCALL, CALL_ID_NEAREST));
+    same!("were they on", switch_calls(id, 1)?, 0);
+    send(id, Message::label(0), Timeout::Zero)?;
+    pause(3_000_000);
+    same!("the call was the handler's affair", cell(1).load(SeqCst), 0);
+    Ok(())
+}
+
+fn calls_invalid() -> Outcome {
+    refused!("two", switch_calls(utcb::my_id(), 2), Call Invalid);
+    Ok(())
+}
+
+/// A second in ns.
+const SECOND: u64 = 1_000_000_000;
