@@ -465,7 +465,9 @@ pub fn thread_deleted(thread: Ref<Thread>) {
 /// A task goes: its lines return to its chief, or to sigma0.
 pub fn task_deleted(task: Ref<Task>) {
     let heir = task.chief.map_or(TASK_SIGMA0 as u32, |chief| chief.number);
-    for line in LINE_TABLE.iter().filter(|line| line.holder.get() == task.number) {
-        line.holder.set(heir);
+    let table = &LINE_TABLE[..LINES + messages() as usize];
+    for some in table.chunks(MESSAGES as usize) {
+        some.iter().filter(|line| line.holder.get() == task.number).for_each(|line| line.holder.set(heir));
+        sched::poll();
     }
 }

@@ -149,7 +149,7 @@ pub fn poll() {
 extern "C" fn system_call() -> u64 {
     let cpu = cpu();
     lock::enter(cpu);
-    if cpu::count() > 1 && boot::uses_short_ways() && across::send(cpu) {
+    if cpu::count() > 1 && !boot::has_word(boot::Word::NoFast) && across::send(cpu) {
         return leave(cpu);
     }
     serve(cpu)
