@@ -41,6 +41,8 @@ enum Role {
 pub struct Transfer {
     role: Cell<Role>,
     partner: Cell<Id>,
+    /// The message's; read once, because the frame of a foreign sender is its chief's memory too.
+    tag: Cell<Tag>,
     /// Sender: map items that are done, and one that was left in the middle.
     maps: Cell<u64>,
     under_way: Cell<Option<Item>>,
@@ -61,6 +63,7 @@ impl Transfer {
         Transfer {
             role: Cell::new(Role::Sender),
             partner: Cell::new(Id::NIL),
+            tag: Cell::new(Tag(0)),
             maps: Cell::new(0),
             under_way: Cell::new(None),
             parts: Parts::new(),
@@ -85,9 +88,9 @@ fn items(words: &[Word; 2 * MAX_STRINGS as usize], count: u64) -> impl Iterator<
 /// Transfers between two threads that wait for nothing else any more; `mover` is the one that runs. How it ended, if it
 /// has: then the receiver knows already, and the sender is the caller's business.
 pub fn begin(sender: Ref<Thread>, receiver: Ref<Thread>, mover: Ref<Thread>) -> Option<Result<(), Error>> {
-    enter(sender, receiver, Role::Sender);
-    enter(receiver, sender, Role::Receiver);
     let tag = Tag(sender.frame().si.get());
+    enter(sender, receiver, Role::Sender, tag);
+    enter(receiver, sender, Role::Receiver, tag);
     if let (Some(utcb), true) = (receiver.utcb(), tag.strings() > 0) {
         receiver.transfer.parts.take(items(&utcb.buffers, utcb.buffer_count.get()));
     }
@@ -98,14 +101,15 @@ pub fn begin(sender: Ref<Thread>, receiver: Ref<Thread>, mover: Ref<Thread>) -> 
 
 /// The same for the map items with which the running `pager` answers `faulter`.
 pub fn answer(pager: Ref<Thread>, faulter: Ref<Thread>) -> Option<Result<(), Error>> {
-    enter(pager, faulter, Role::Answerer);
+    enter(pager, faulter, Role::Answerer, Tag(pager.frame().si.get()));
     run(pager, faulter, pager)
 }
 
-fn enter(thread: Ref<Thread>, partner: Ref<Thread>, role: Role) {
+fn enter(thread: Ref<Thread>, partner: Ref<Thread>, role: Role, tag: Tag) {
     thread.set(TRANSFER);
     thread.transfer.role.set(role);
     thread.transfer.partner.set(partner.id);
+    thread.transfer.tag.set(tag);
     thread.transfer.maps.set(0);
     thread.transfer.under_way.set(None);
 }
@@ -149,7 +153,7 @@ fn run(sender: Ref<Thread>, receiver: Ref<Thread>, mover: Ref<Thread>) -> Option
 }
 
 fn carry(sender: Ref<Thread>, receiver: Ref<Thread>, mover: Ref<Thread>) -> Result<(), Stop> {
-    let tag = Tag(sender.frame().si.get());
+    let tag = sender.transfer.tag.get();
     pass_maps(sender, receiver, tag)?;
     if tag.strings() > 0 {
         pass_strings(sender, receiver, mover)?;
@@ -159,8 +163,10 @@ fn carry(sender: Ref<Thread>, receiver: Ref<Thread>, mover: Ref<Thread>) -> Resu
 
 fn pass_maps(sender: Ref<Thread>, receiver: Ref<Thread>, tag: Tag) -> Result<(), Stop> {
     let state = &sender.transfer;
-    let told = receiver.utcb().filter(|_| state.role.get() == Role::Sender);
-    let window = told.map_or(Fpage::WHOLE, |utcb| Fpage(utcb.receive_fpage.get()));
+    let (told, window) = match state.role.get() {
+        Role::Answerer => (None, Fpage::WHOLE),
+        _ => (receiver.utcb(), receiver.utcb().map_or(Fpage::NIL, |utcb| Fpage(utcb.receive_fpage.get()))),
+    };
     let Some(from) = sender.utcb() else { return Ok(()) };
     let count = tag.maps().min(MAX_MAP_ITEMS);
     while state.maps.get() < count {
@@ -292,7 +298,7 @@ fn conclude(sender: Ref<Thread>, receiver: Ref<Thread>, result: Result<(), Error
     }
     leave(receiver);
     if matches!(result, Ok(()) | Err(Error::MessageCut)) {
-        let tag = Tag(sender.frame().si.get());
+        let tag = sender.transfer.tag.get();
         let strings = if tag.strings() > 0 { tell_strings(receiver) } else { 0 };
         ipc::copy_registers(sender, receiver, tag.with_strings(strings));
     }
