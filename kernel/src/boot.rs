@@ -92,6 +92,7 @@ pub extern "C" fn boot(magic: u32, address: u32) -> ! {
     fill_info(&loader, rsdp);
     start_tasks(&loader);
     smp::start_others(&loader, options.processors);
+    paging::check_kernel_map();
     FACTS.0.info.set(Info { processors: cpu::count() as u64, ..FACTS.0.info.get() });
     log!(
         "Keel µ-kernel, {} processors, {} MB RAM, pool {} MB, TSC {} MHz",

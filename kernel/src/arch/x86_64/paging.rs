@@ -237,12 +237,17 @@ pub unsafe fn finish_kernel_map(end: u64) {
             }
         }
         write_cr3(read_cr3());
-        check(top, TOP_LEVEL, KERNEL_SLOTS);
     }
 }
 
 /// Panics unless each page of the kernel's half can be written or executed but not both, is out of the users' reach,
 /// and leaves the kernel's text and constants as they are.
+pub fn check_kernel_map() {
+    // SAFETY: the boot table is the top one.
+    unsafe { check((&raw const boot_pml4).cast(), TOP_LEVEL, KERNEL_SLOTS) };
+}
+
+/// The same for some entries of one table and all below them.
 ///
 /// # Safety
 /// `table` is a table of that level of the kernel's half.
