@@ -468,7 +468,8 @@ pub fn unmap(task: Ref<Task>, start: u64, end: u64, keep: u64, itself: bool, wor
         at = at.max(address);
         let node = leaf.node();
         if node == 0 {
-            at = address + size;
+            // An object of the kernel's: nothing that is mapped lies in its area.
+            at = (address / AREA_SIZE + 1) * AREA_SIZE;
             continue;
         }
         if at > address || end < address + size {

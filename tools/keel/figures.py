@@ -63,7 +63,7 @@ KNOWN = {
     "foreign-call-out": Known(120),
     "foreign-call": Known(228),
     "task-create": Known(5_600),
-    "task-delete": Known(15_720),
+    "task-delete": Known(9_700),
     "lthread-create": Known(1_560),
     "rpc-two-spaces": Known(730),
     "mapping-rpc-64k-two-spaces": Known(19_500),
