@@ -3,17 +3,18 @@
 
 use crate::case::{Case, Outcome};
 use crate::foreign::{code_syscall, Foreign};
-use crate::pool::cell;
+use crate::pool::{self, cell};
 use crate::threads::{child, helper, own, park, pause, remove, Main, Spawn, FIRST_HELPER, LAST_HELPER, RUNNER};
 use crate::{holds, refused, same};
 use core::sync::atomic::Ordering::SeqCst;
 use keel_l4::abi::call::*;
+use keel_l4::abi::fpage::FPAGE_RWX;
 use keel_l4::abi::ids::LTHREAD_TASK;
 use keel_l4::abi::memory::*;
-use keel_l4::abi::ExRegs;
+use keel_l4::abi::{ExRegs, MapItem, Status};
 use keel_l4::call::Failure;
 use keel_l4::ipc::{receive, send, wait, Message, Timeout};
-use keel_l4::{source, thread, utcb, Id, Tag};
+use keel_l4::{source, strings, thread, utcb, Error, Fpage, Id, Side, Tag};
 
 pub const CASES: &[Case] = &[
     ("argument-arrives", argument),
@@ -42,6 +43,7 @@ pub const CASES: &[Case] = &[
     ("thousand-create-delete-leaves-nothing", no_leak),
     ("state-is-told", state_told),
     ("calls-of-a-foreign-thread", foreign_own_calls),
+    ("items-for-a-foreign-thread", foreign_items),
     ("calls-of-a-native-thread", native_no_calls),
     ("calls-neither-on-nor-off", calls_invalid),
 ];
@@ -348,6 +350,36 @@ fn foreign_own_calls() -> Outcome {
     same!("were they on", switch_calls(foreign.id, 0)?, 1);
     foreign.edit(|frame| frame.ax = to_me);
     same!("off again", foreign.resume()?.words[0], to_me);
+    Ok(())
+}
+
+/// It has no UTCB: it names no window and no buffer.
+fn foreign_items() -> Outcome {
+    let foreign = Foreign::new(code_syscall, |frame| frame.ax = 0)?;
+    foreign.start()?;
+    switch_calls(foreign.id, 1)?;
+    let receives = || -> Result<(), Failure> {
+        foreign.edit(|frame| (frame.ax, frame.dx) = (CALL_OWN | CALL_IPC | IPC_RECEIVE, utcb::my_id().0));
+        foreign.release()
+    };
+    let nodes = || source::account(foreign.task).map(|words| words[ACCOUNT_NODES as usize]);
+    receives()?;
+    let (before, second) = (nodes()?, Timeout::After(SECOND));
+    let page = Fpage::memory(pool::page(), 12, FPAGE_RWX);
+    let item = MapItem { send_base: pool::WINDOW, fpage: page.0 };
+    send(foreign.id, Message::label(1).with_maps(&[item]), second)?;
+    same!("mapping nodes", nodes()?, before);
+    same!("its status, in its next call", receive(foreign.id, second)?.words[0], 0);
+    receives()?;
+    while thread::schedule(foreign.id, 0, 0, 0)?.state != STATE_RECEIVING {
+        pause(1_000_000);
+    }
+    // The status of a failure looks like one more call of its own.
+    switch_calls(foreign.id, 0)?;
+    let string = Message::label(1).with_strings(&[strings::string(b"none")]);
+    refused!("a string", send(foreign.id, string, second), Send MessageCut);
+    let status = Status::error(Side::Receive, Error::MessageCut).0;
+    same!("its status, in its next call", receive(foreign.id, second)?.words[0], status);
     Ok(())
 }
 
