@@ -11,6 +11,7 @@ pub const CONSTANTS: &[&[Constant]] = &[
     crate::call::CONSTANTS,
     crate::memory::CONSTANTS,
     crate::boot::CONSTANTS,
+    crate::trace::CONSTANTS,
 ];
 
 /// All structures, each after those it needs.
@@ -24,6 +25,7 @@ pub const LAYOUTS: &[Layout] = &[
     crate::memory::Region::LAYOUT,
     crate::memory::Info::LAYOUT,
     crate::boot::Start::LAYOUT,
+    crate::trace::TraceRecord::LAYOUT,
 ];
 
 /// Writes the header. Assembly may include it: structures are hidden from it.

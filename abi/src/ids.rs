@@ -39,6 +39,8 @@ crate::constants! {
     ID_QUOTA = 1;
     /// Kernel source: allocates message-signalled interrupts
     ID_MSI = 2;
+    /// Kernel source: checks the kernel's invariants; only in the kernel for debugging
+    ID_CHECK = 4;
     /// First interrupt line; line n has the id ID_IRQ + n
     ID_IRQ = 0x100;
     /// Number of interrupt lines that have ids

@@ -16,8 +16,10 @@ pub mod ids;
 pub mod list;
 pub mod memory;
 pub mod ranges;
+pub mod trace;
 
 pub use call::{Error, Side, Status, Tag};
 pub use fpage::Fpage;
 pub use ids::Id;
 pub use memory::{ExRegs, Frame, Info, MapItem, Region, StringItem, UnmapRange, Utcb};
+pub use trace::TraceRecord;

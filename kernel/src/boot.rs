@@ -39,9 +39,9 @@ const BOOT_MAPPED: u64 = 4 << 30;
 
 /// `info` comes first, so it is page aligned as the whole is.
 #[repr(C)]
-struct Facts {
+pub(crate) struct Facts {
     info: Cell<Info>,
-    ram: Intervals,
+    pub(crate) ram: Intervals,
     free: Intervals,
     forbidden: Intervals,
     mapped_end: Cell<u64>,
@@ -49,9 +49,9 @@ struct Facts {
 }
 
 #[repr(align(4096))]
-struct Aligned(Facts);
+pub(crate) struct Aligned(pub(crate) Facts);
 
-static FACTS: Global<Aligned> = Global::new(Aligned(Facts {
+pub(crate) static FACTS: Global<Aligned> = Global::new(Aligned(Facts {
     info: Cell::new(Info::zeroed()),
     ram: Intervals::new(),
     free: Intervals::new(),
@@ -101,6 +101,7 @@ pub extern "C" fn boot(magic: u32, address: u32) -> ! {
         (pool.1 - pool.0) >> 20,
         clock::parameters().0 / 1_000_000
     );
+    crate::debugger::begin(loader.command_line());
     entry::start()
 }
 
@@ -134,19 +135,15 @@ impl Options {
     fn parse(line: &[u8]) -> Options {
         let mut options = Options { console: serial::COM[0], pool: None, processors: cpu::MAX, words: 0 };
         for word in line.split(|byte| byte.is_ascii_whitespace()) {
-            if let Some(name) = word.strip_prefix(b"console=") {
-                options.console = match name {
-                    b"none" => 0,
-                    [b'c', b'o', b'm', number @ b'1'..=b'4'] => serial::COM[(number - b'1') as usize],
-                    _ => options.console,
-                };
-            } else if let Some(number) = word.strip_prefix(b"pool=") {
-                let megabytes = core::str::from_utf8(number).ok().and_then(|text| text.parse::<u32>().ok());
-                options.pool = megabytes.map(|megabytes| (megabytes as u64) << 20);
-            } else if let Some(number) = word.strip_prefix(b"processors=") {
-                let limit = core::str::from_utf8(number).ok().and_then(|text| text.parse().ok());
-                options.processors = limit.unwrap_or(cpu::MAX);
-            } else if let Some(number) = WORDS.iter().position(|known| *known == word) {
+            let value = |name: &[u8]| core::str::from_utf8(word.strip_prefix(name)?).ok()?.parse::<u32>().ok();
+            options.console = match word.strip_prefix(b"console=") {
+                Some(b"none") => 0,
+                Some([b'c', b'o', b'm', number @ b'1'..=b'4']) => serial::COM[(number - b'1') as usize],
+                _ => options.console,
+            };
+            options.pool = value(b"pool=").map(|megabytes| (megabytes as u64) << 20).or(options.pool);
+            options.processors = value(b"processors=").map_or(options.processors, |limit| limit as usize);
+            if let Some(number) = WORDS.iter().position(|known| *known == word) {
                 options.words |= 1 << number;
             }
         }

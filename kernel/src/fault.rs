@@ -80,6 +80,7 @@ pub fn bad_frame(thread: Ref<Thread>) {
 
 fn raise(thread: Ref<Thread>, to: Id, message: Message) {
     thread.message.set(message);
+    crate::debugger::trace::raised(thread, to, message);
     match find(to) {
         Some(receiver) if receiver != thread && !receiver.has(FOREIGN) => {
             // Whoever sees its frame sees its bases; a handler on this processor runs after they were saved.

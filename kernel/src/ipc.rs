@@ -294,9 +294,17 @@ pub fn copy_registers(sender: Ref<Thread>, receiver: Ref<Thread>, tag: Tag) {
     for (source, target) in sender.frame().message().into_iter().zip(to.message()) {
         target.set(source.get());
     }
-    to.di.set(sender.id.0);
-    to.si.set(tag.0 & USER_TAG);
-    to.ax.set(Status::OK.0);
+    announce(to, receiver.id, sender.id, Tag(tag.0 & USER_TAG));
+}
+
+/// Says whose message is in a receiver's frame, and of which kind.
+#[inline]
+fn announce(frame: &FrameCells, receiver: Id, sender: Id, tag: Tag) -> &FrameCells {
+    frame.ax.set(Status::OK.0);
+    frame.di.set(sender.0);
+    frame.si.set(tag.0);
+    crate::debugger::trace::message(sender, receiver, tag);
+    frame
 }
 
 /// Copies the words that lie in the UTCBs.
@@ -316,6 +324,7 @@ pub fn copy_words(sender: Ref<Thread>, receiver: Ref<Thread>, words: u64) {
 pub fn resume(pager: Ref<Thread>, faulter: Ref<Thread>) {
     pager.waiters.set(pager.waiters.get() - 1);
     let words = Tag(pager.frame().si.get()).words() as usize;
+    crate::debugger::trace::message(pager.id, faulter.id, Tag(pager.frame().si.get()));
     if let (Some(utcb), false, true) = (pager.utcb(), faulter.has(FOREIGN | TRANSFER), words >= FRAME_END) {
         for (source, target) in utcb.words[REGISTER_WORDS as usize..FRAME_END].iter().zip(faulter.frame().words()) {
             target.set(source.get());
@@ -354,9 +363,7 @@ fn deliver_kernel_message(sender: Ref<Thread>, receiver: Ref<Thread>) {
         }
         tag = Tag(tag.0 & !0xff | FRAME_END as u64);
     }
-    to.ax.set(Status::OK.0);
-    to.di.set(sender.id.0);
-    to.si.set(tag.0);
+    announce(to, receiver.id, sender.id, tag);
     for (target, word) in to.message().into_iter().zip(message.words) {
         target.set(word);
     }
@@ -388,11 +395,7 @@ fn notify(caller: Ref<Thread>, receiver: Ref<Thread>) -> Result<Sent, Stop> {
 }
 
 fn deliver_notification(thread: Ref<Thread>) {
-    let frame = thread.frame();
-    frame.ax.set(Status::OK.0);
-    frame.di.set(thread.id.0);
-    frame.si.set(Tag::kernel(KIND_NOTIFY, 0, 1).0);
-    frame.r8.set(thread.notify.take());
+    announce(thread.frame(), thread.id, thread.id, Tag::kernel(KIND_NOTIFY, 0, 1)).r8.set(thread.notify.take());
 }
 
 /// Delivers an interrupt at once, if its receiver waits for it.
@@ -408,11 +411,7 @@ pub fn interrupt(receiver: Ref<Thread>, source: Id) -> bool {
 
 /// Writes an interrupt message into a thread's registers.
 pub fn write_interrupt(receiver: Ref<Thread>, source: Id) {
-    let frame = receiver.frame();
-    frame.ax.set(Status::OK.0);
-    frame.di.set(source.0);
-    frame.si.set(Tag::kernel(KIND_INTERRUPT, 0, 1).0);
-    frame.r8.set(clock::now());
+    announce(receiver.frame(), receiver.id, source, Tag::kernel(KIND_INTERRUPT, 0, 1)).r8.set(clock::now());
 }
 
 /// A send to a kernel source.
@@ -426,9 +425,7 @@ fn operate(caller: Ref<Thread>, source: Id, flags: u64) -> Result<Sent, Stop> {
         return result.map(|()| Sent::Done).map_err(Stop::Failed);
     }
     let code = result.err().map_or(0, |error| error as u32);
-    frame.ax.set(Status::OK.0);
-    frame.di.set(source.0);
-    frame.si.set(Tag::kernel(KIND_KERNEL, code, answer.count() as u64).0);
+    announce(frame, caller.id, source, Tag::kernel(KIND_KERNEL, code, answer.count() as u64));
     for (number, word) in answer.words().iter().enumerate() {
         match (frame.message().get(number), caller.utcb()) {
             (Some(register), _) => register.set(*word),

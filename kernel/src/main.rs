@@ -32,6 +32,9 @@ mod arch;
 #[cfg(not(test))]
 mod boot;
 #[cfg(not(test))]
+#[path = "../../debugger/mod.rs"]
+mod debugger;
+#[cfg(not(test))]
 mod exregs;
 #[cfg(not(test))]
 mod fault;

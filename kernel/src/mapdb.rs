@@ -16,7 +16,7 @@ pub struct Node {
     parent: Cell<Index>,
     child: Cell<Index>,
     next: Cell<Index>,
-    prev: Cell<Index>,
+    pub(crate) prev: Cell<Index>,
     /// Pool page of the page table that holds the entry.
     pub table: Cell<u32>,
     /// Slot of the entry in that table.

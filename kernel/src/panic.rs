@@ -19,11 +19,12 @@ fn panic(info: &PanicInfo) -> ! {
     }
     log!("cr2 {:#x} cr3 {:#x}", regs::read_cr2(), regs::read_cr3());
     backtrace();
+    crate::debugger::panicked();
     end()
 }
 
 /// The words on the stack that are addresses in the kernel's text: no frame pointers are kept.
-fn backtrace() {
+pub(crate) fn backtrace() {
     let text = boot::text_range();
     for word in stack().iter().filter(|word| text.contains(word)) {
         log!("  {word:#x}");

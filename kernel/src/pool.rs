@@ -43,9 +43,9 @@ pub enum Kind {
 
 /// What is recorded about one page of the pool.
 pub struct Page {
-    next: Cell<u32>,
+    pub(crate) next: Cell<u32>,
     prev: Cell<u32>,
-    account: Cell<Option<Ref<Account>>>,
+    pub(crate) account: Cell<Option<Ref<Account>>>,
     class: Cell<u8>,
     live: Cell<u16>,
     free: Cell<u16>,
@@ -128,9 +128,9 @@ impl Account {
 /// The pool.
 pub struct Pool {
     base: Cell<u64>,
-    count: Cell<u32>,
+    pub(crate) count: Cell<u32>,
     pages: Cell<*const Page>,
-    free: Cell<u32>,
+    pub(crate) free: Cell<u32>,
     /// Pages in nobody's use.
     pub free_pages: Cell<u64>,
     /// The account that all others come from.

@@ -12,7 +12,7 @@ pub struct Ready;
 
 /// Ready threads by priority.
 pub struct RunQueue<T: Linked<Ready>> {
-    lists: [List<T, Ready>; PRIORITIES as usize],
+    pub(crate) lists: [List<T, Ready>; PRIORITIES as usize],
     occupied: [Cell<u64>; PRIORITIES as usize / 64],
     /// The highest priority that has a thread, plus one; 0 if none has. Read at every IPC.
     above: Cell<u16>,

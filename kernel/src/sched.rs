@@ -7,13 +7,10 @@
 use crate::arch::cpu::{self, cpu, Cpu};
 use crate::arch::{apic, clock, entry};
 use crate::deadlines::Deadline;
-use crate::fault;
-use crate::ipc;
-use crate::lock;
 use crate::refs::Ref;
 use crate::source::{self, Source};
 use crate::thread::*;
-use crate::transfer;
+use crate::{fault, ipc, lock, transfer};
 use keel_abi::call::PRIORITIES;
 use keel_abi::Side;
 
@@ -258,6 +255,7 @@ fn choose(cpu: &Cpu) -> Ref<Thread> {
         if let Some(thread) = candidate(cpu) {
             return thread;
         }
+        crate::debugger::trace::idle();
         lock::release(cpu);
         entry::wait_for_interrupt();
         lock::enter(cpu);

@@ -232,7 +232,7 @@ impl Answer {
         Answer { words: [0; ACCOUNT_WORDS as usize], count: 0 }
     }
 
-    fn push(&mut self, word: u64) {
+    pub(crate) fn push(&mut self, word: u64) {
         self.words[self.count] = word;
         self.count += 1;
     }
@@ -256,6 +256,7 @@ pub fn operate(caller: Ref<Thread>, id: Id, operation: u64, answer: &mut Answer)
         ID_QUOTA => quota(caller, operation, w0, w1, answer),
         ID_MSI if operation == MSI_ALLOCATE => allocate_message(caller, answer),
         ID_MSI => Err(Error::Invalid),
+        ID_CHECK if crate::debugger::ON => crate::debugger::check::operate(answer),
         ID_TIMER if operation == SOURCE_ATTACH => claim_timer(caller, answer),
         _ => {
             let source = lookup(id, caller.task).ok_or(Error::NoPartner)?;

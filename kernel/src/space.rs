@@ -43,7 +43,7 @@ const POLL_COST: u32 = 6 * PAGE_COST;
 const SCAN: usize = 128;
 
 /// Mapping nodes lie in the pool.
-struct Nodes;
+pub(crate) struct Nodes;
 
 impl Store for Nodes {
     fn node(&self, index: Index) -> &Node {
@@ -53,28 +53,28 @@ impl Store for Nodes {
 }
 
 /// A leaf entry and where it is.
-#[derive(Clone, Copy)]
-struct Leaf {
-    table: u32,
-    slot: usize,
-    level: u8,
-    entry: u64,
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Leaf {
+    pub(crate) table: u32,
+    pub(crate) slot: usize,
+    pub(crate) level: u8,
+    pub(crate) entry: u64,
 }
 
 impl Leaf {
-    fn cell(&self) -> &'static Cell<u64> {
+    pub(crate) fn cell(&self) -> &'static Cell<u64> {
         entry_cell(self.table, self.slot)
     }
 
-    fn node(&self) -> Index {
+    pub(crate) fn node(&self) -> Index {
         companion_cell(self.table, self.slot).map_or(0, Cell::get)
     }
 
-    fn address(&self) -> u64 {
+    pub(crate) fn address(&self) -> u64 {
         POOL.page(self.table).base.get() + self.slot as u64 * span(self.level)
     }
 
-    fn of(node: Index) -> Leaf {
+    pub(crate) fn of(node: Index) -> Leaf {
         let (table, slot) = (Nodes.node(node).table.get(), Nodes.node(node).slot.get() as usize);
         let level = Nodes.node(node).level.get();
         Leaf { table, slot, level, entry: entry_cell(table, slot).get() }
@@ -91,13 +91,13 @@ impl Leaf {
     }
 }
 
-fn entry_cell(table: u32, slot: usize) -> &'static Cell<u64> {
+pub(crate) fn entry_cell(table: u32, slot: usize) -> &'static Cell<u64> {
     debug_assert!(slot < ENTRIES);
     // SAFETY: `table` is a page of 512 entries; the processor writes only accessed and dirty bits.
     unsafe { &*POOL.address(table).cast::<Cell<u64>>().add(slot) }
 }
 
-fn companion_cell(table: u32, slot: usize) -> Option<&'static Cell<u32>> {
+pub(crate) fn companion_cell(table: u32, slot: usize) -> Option<&'static Cell<u32>> {
     match POOL.page(table).companion.get() {
         0 => None,
         // SAFETY: a companion is an array of 512 node indices.
@@ -133,7 +133,7 @@ fn walk(task: Ref<Task>, address: u64, stop: u8) -> (u32, u8) {
 }
 
 /// The leaf entry at an address, or the level of the entry that is empty there.
-fn find(task: Ref<Task>, address: u64) -> Result<Leaf, u8> {
+pub(crate) fn find(task: Ref<Task>, address: u64) -> Result<Leaf, u8> {
     let (table, level) = walk(task, address, 0);
     let slot = slot(address, level);
     let entry = entry_cell(table, slot).get();

@@ -19,6 +19,7 @@ const INSTRUCTION: u64 = 2;
 
 /// Every system call instruction comes here, with the caller's registers in its frame.
 pub fn enter(caller: Ref<Thread>) {
+    crate::debugger::trace::call(caller);
     let asked = caller.frame().orig_ax.get();
     let own = match (caller.has(thread::FOREIGN), caller.has(thread::OTHER_CALLS)) {
         (true, switched) => switched && asked & CALL_OWN != 0,

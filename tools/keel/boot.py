@@ -8,7 +8,7 @@ from pathlib import Path
 from . import bootconf, machine, qemu
 from .config import Settings
 from .errors import KeelError
-from .rust import KERNEL_IMAGE
+from .rust import DEBUGGER_IMAGE, KERNEL_IMAGE
 from .slot import Slot
 
 # Both systems get these: the init of our own archive, and the processor's random numbers.
@@ -19,6 +19,8 @@ NATIVE_PARAMETERS = ("panic=-1", "tsc=reliable")
 LONGEST_PARAMETERS = 2048 - 128
 # The µ-kernel's own: a panic ends the emulator.
 KERNEL_PARAMETERS = ("debug-exit",)
+# The kernel for debugging has a serial line of its own, on which a panic waits for us.
+DEBUGGER_PARAMETERS = ("console=com4",)
 # What the suite on the µ-kernel gets: enough to run out of memory in reasonable time.
 TESTS_MEMORY_MB = 512
 
@@ -40,6 +42,7 @@ class Choices:
     boot_template: Path = bootconf.DEFAULT_TEMPLATE
     processors: int = 1
     kernel_line: str = ""
+    debugger: bool = False
 
 
 def linux_parameters(choices: Choices, terminal: str) -> str:
@@ -58,7 +61,12 @@ def linux_parameters(choices: Choices, terminal: str) -> str:
 
 def kernel_parameters(choices: Choices) -> str:
     """The µ-kernel's command line."""
-    return " ".join([*KERNEL_PARAMETERS, choices.kernel_line]).rstrip()
+    fixed = DEBUGGER_PARAMETERS if choices.debugger else KERNEL_PARAMETERS
+    return " ".join([*fixed, choices.kernel_line]).rstrip()
+
+
+def _kernel(settings: Settings, choices: Choices) -> Path:
+    return settings.keel_directory / (DEBUGGER_IMAGE if choices.debugger else KERNEL_IMAGE)
 
 
 def native_guest(
@@ -99,7 +107,8 @@ def keel_guest(
         memory_mb=choices.memory_mb,
     )
     return qemu.Guest(
-        kernel=settings.keel_directory / KERNEL_IMAGE,
+        kernel=_kernel(settings, choices),
+        has_exit=not choices.debugger,
         command_line=kernel_parameters(choices),
         modules=(*_modules(settings, slot, text), qemu.Module(settings.linux_server), qemu.Module(ramdisk)),
         memory_mb=choices.memory_mb,
@@ -114,7 +123,8 @@ def keel_guest(
 def tests_guest(settings: Settings, choices: Choices, slot: Slot) -> qemu.Guest:
     """The µ-kernel with the native tasks alone, under a configuration that is taken as it is."""
     return qemu.Guest(
-        kernel=settings.keel_directory / KERNEL_IMAGE,
+        kernel=_kernel(settings, choices),
+        has_exit=not choices.debugger,
         modules=_modules(settings, slot, bootconf.read(choices.boot_template)),
         command_line=kernel_parameters(choices),
         memory_mb=TESTS_MEMORY_MB,
@@ -130,7 +140,7 @@ def _modules(settings: Settings, slot: Slot, text: str) -> tuple[qemu.Module, ..
     configuration = slot.directory / bootconf.NAME
     configuration.write_text(text)
     first = [settings.keel_directory / "sigma0", settings.keel_directory / "root", configuration]
-    names = set(text.split()) - {KERNEL_IMAGE, "sigma0", "root"}
+    names = set(text.split()) - {KERNEL_IMAGE, DEBUGGER_IMAGE, "sigma0", "root"}
     tasks = sorted(path for path in settings.keel_directory.iterdir() if path.name in names)
     return tuple(qemu.Module(path) for path in [*first, *tasks])
 

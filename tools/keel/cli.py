@@ -20,6 +20,7 @@ from .commands import doctor as doctor_command
 from .commands import example as example_command
 from .commands import run as run_command
 from .commands import test as test_command
+from .commands import trace as trace_command
 from .config import Settings
 from .errors import Interrupted, KeelError, Status, system_error
 from .suites import PARTS, SUITES
@@ -103,12 +104,36 @@ def _add_others(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
     verb = _add_verb(verbs, "example", "run a native example on the µ-kernel, or list them")
     verb.add_argument("name", nargs="?", metavar="NAME", help="one of the folders in user/examples")
     verb.add_argument("--timeout", metavar="S", type=float, help="end it after S seconds")
+    _add_trace(verbs)
     verb = _add_verb(verbs, "gdb", "gdb on the running guest, with symbols")
     verb.add_argument("view", nargs="?", choices=debug_command.VIEWS, help="whose symbols")
     verb = _add_verb(verbs, "bench", "measure Keel against the native baseline; with the word kernel, the µ-kernel alone")
     verb = _add_verb(verbs, "clean", "remove what was built")
     verb.add_argument("--cache", action="store_true", help="also what was fetched, for all clones")
     _add_verb(verbs, "doctor", "say what is missing on this machine and how to mend it")
+
+
+def _add_trace(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    verb = _add_verb(verbs, "trace", "run a guest and show the µ-kernel's last events")
+    verb.add_argument("name", nargs="?", metavar="EXAMPLE", help="a native example: one of the folders in user/examples")
+    verb.add_argument("--boot-conf", metavar="FILE", type=Path, help="native tasks under this boot configuration")
+    verb.add_argument("--exec", metavar="CMD", dest="command", help="CMD in Debian on Keel")
+    verb.add_argument("--processors", metavar="N", type=int, default=1, help="of a native guest (%(default)s)")
+    verb.add_argument("--timeout", metavar="S", type=float, help="look after S seconds if the guest has not ended by then")
+    verb.add_argument("--last", metavar="N", type=int, help="only the last N events")
+    verb.add_argument("--chrome", metavar="FILE", type=Path, help="write them for Chrome and Perfetto instead")
+
+
+def _wanted(options: argparse.Namespace) -> trace_command.Wanted:
+    return trace_command.Wanted(
+        example=options.name,
+        template=options.boot_conf,
+        command=options.command,
+        processors=options.processors,
+        timeout_s=options.timeout,
+        last=options.last,
+        chrome=options.chrome,
+    )
 
 
 def _parse(arguments: list[str]) -> argparse.Namespace:
@@ -131,6 +156,7 @@ def _dispatch(options: argparse.Namespace) -> int:
         "build": lambda: build_command.build(settings, _known(options.target, build_command.TARGETS)),
         "test": lambda: test_command.test(settings, _known(options.suite, [*SUITES, *PARTS])),
         "example": lambda: example_command.example(settings, options.name, options.timeout),
+        "trace": lambda: trace_command.trace(settings, _wanted(options)),
         "gdb": lambda: debug_command.debug(settings, options.view),
         "bench": lambda: bench_command.bench(settings, options.argument),
         "clean": lambda: clean_command.clean(settings, options.cache),

@@ -16,6 +16,7 @@ from . import process, qemu
 from .channel import BrokenChannel, Channel, Frame, Kind
 from .config import Settings
 from .console import End, Watcher
+from .debugger import Dialogue
 from .errors import KeelError
 from .slot import Slot
 from .terminal import END_OF_INPUT, Keys, RawTerminal
@@ -24,6 +25,8 @@ READ_BYTES = 65536
 INPUT_FD = 0
 # How long a guest may take to power off after its command's status has come.
 POWER_OFF_GRACE_S = 10.0
+# How long the debugger's answers may take.
+DEBUGGER_GRACE_S = 120.0
 
 
 @dataclass
@@ -36,6 +39,8 @@ class Plan:
     # Called with each piece of the µ-kernel's log, or of the console; true ends the guest.
     watch_log: Callable[[bytes], bool] | None = None
     watch_console: Callable[[bytes], bool] | None = None
+    # What is said to the kernel's debugger when the guest would be ended; its end is the guest's.
+    debugger: Dialogue | None = None
 
 
 @dataclass
@@ -99,8 +104,10 @@ class _Run:
             emulator_log=plan.slot.log("emulator"),
         )
         self.console, self.exec, self.log = _Line(stack), _Line(stack), _Line(stack)
+        self.debugger = _Line(stack) if plan.debugger else None
         self.console_file = _log_file(self.outcome.console_log, stack)
         self.kernel_file = _log_file(self.outcome.kernel_log, stack)
+        self.debugger_file = _log_file(plan.slot.log("debugger"), stack)
         self.emulator_file = _log_file(self.outcome.emulator_log, stack)
         self.verbose = settings.verbose
         self.channel = Channel()
@@ -120,7 +127,7 @@ class _Run:
         elif self.verbose:
             _write_out(2, data)
         if self.plan.watch_console and self.plan.watch_console(data):
-            self.over = True
+            self.finish()
 
     def on_log(self) -> None:
         """The µ-kernel's log."""
@@ -129,7 +136,22 @@ class _Run:
         if self.verbose:
             _write_out(2, data.replace(b"\n", b"\r\n") if self.interactive else data)
         if self.plan.watch_log and self.plan.watch_log(data):
+            self.finish()
+
+    def finish(self) -> None:
+        """The guest's end, or the beginning of what the debugger is asked."""
+        if self.debugger and self.plan.debugger and not self.plan.debugger.begun:
+            self.debugger.waiting += self.plan.debugger.begin()
+        elif self.debugger is None:
             self.over = True
+
+    def on_debugger(self) -> None:
+        """The kernel's console, where the debugger answers."""
+        if self.debugger and self.plan.debugger:
+            data = self.debugger.read()
+            self.debugger_file.write(data)
+            self.debugger.waiting += self.plan.debugger.hear(data)
+            self.over = self.plan.debugger.over
 
     def on_exec(self) -> None:
         """Frames from the guest's init."""
@@ -148,6 +170,8 @@ class _Run:
             _write_out(2, frame.data)
         elif frame.kind is Kind.STATUS and frame.data:
             self.outcome.command_status = frame.data[0]
+            if self.debugger:
+                self.finish()
 
     def handlers(self) -> list[tuple[_Line, Callable[[], None]]]:
         """The lines and what to do when something has come over them."""
@@ -155,6 +179,7 @@ class _Run:
             (self.console, self.on_console),
             (self.exec, self.on_exec),
             (self.log, self.on_log),
+            *([(self.debugger, self.on_debugger)] if self.debugger else []),
         ]
 
     def read_rest(self) -> None:
@@ -198,6 +223,8 @@ class _Run:
         self.channel.sent(len(outgoing))
         self.exec.write()
         self.console.write()
+        if self.debugger:
+            self.debugger.write()
 
 
 def _log_file(path: Path, stack: ExitStack) -> BinaryIO:
@@ -214,9 +241,9 @@ def run(settings: Settings, guest: qemu.Guest, plan: Plan) -> Outcome:
     """Start the guest and stay with it until it has ended."""
     with closing(ExitStack()) as stack:
         state = _Run(settings, plan, stack)
-        lines = (state.console, state.exec, state.log)
+        lines = [line for line, _ in state.handlers()]
         fds = [line.theirs.fileno() for line in lines]
-        described = replace(guest, console_fd=fds[0], exec_fd=fds[1], log_fd=fds[2])
+        described = replace(guest, console_fd=fds[0], exec_fd=fds[1], log_fd=fds[2], debugger_fd=fds[3] if fds[3:] else None)
         if state.interactive:
             stack.enter_context(RawTerminal())
         child = process.start(
@@ -245,13 +272,16 @@ def _attend(state: _Run, child: subprocess.Popen[bytes]) -> None:
         with selectors.PollSelector() as selector:
             selector.register(ended, selectors.EVENT_READ, lambda: None)
             while not state.over and state.outcome.emulator_status is None:
+                if time.monotonic() >= deadline and state.plan.debugger and not state.plan.debugger.begun:
+                    state.finish()
+                    deadline = time.monotonic() + DEBUGGER_GRACE_S
                 if time.monotonic() >= deadline:
                     state.outcome.timed_out = state.outcome.command_status is None
                     return
                 _choose_events(selector, state)
                 _serve(selector, state, deadline)
                 state.outcome.emulator_status = child.poll()
-                if state.outcome.command_status is not None:
+                if state.outcome.command_status is not None and not state.debugger:
                     deadline = min(deadline, time.monotonic() + POWER_OFF_GRACE_S)
         state.read_rest()
     finally:

@@ -48,6 +48,8 @@ CONSOLE = SerialPort("console", 0x3F8, 4, "Linux's console")
 EXEC = SerialPort("exec", 0x2F8, 3, "the framed channel to the guest's init")
 LOG = SerialPort("log", 0x3E8, 4, "the log of the µ-kernel and the native tasks")
 SERIAL_PORTS = (CONSOLE, EXEC, LOG)
+# Only a guest with the kernel for debugging has it.
+DEBUGGER = SerialPort("debugger", 0x2E8, 3, "the debugger of the µ-kernel")
 
 
 class Emulator(Enum):

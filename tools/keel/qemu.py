@@ -36,6 +36,9 @@ class Guest:
     console_fd: int | None = None
     exec_fd: int | None = None
     log_fd: int | None = None
+    debugger_fd: int | None = None
+    # Without, the guest stands still at its end, and can be looked at.
+    has_exit: bool = True
     extra: tuple[str, ...] = field(default_factory=tuple)
 
 
@@ -52,11 +55,14 @@ def arguments(guest: Guest) -> list[str]:
         *("-smp", str(guest.processors)),
         *("-m", str(guest.memory_mb)),
         *("-display", "none"),
-        *("-device", f"isa-debug-exit,iobase={machine.EXIT_PORT:#x},iosize=0x4"),
     ]
+    if guest.has_exit:
+        argv += ["-device", f"isa-debug-exit,iobase={machine.EXIT_PORT:#x},iosize=0x4"]
     argv += _serial(machine.CONSOLE, _socket(guest.console_fd))
     argv += _serial(machine.EXEC, _socket(guest.exec_fd))
     argv += _serial(machine.LOG, _socket(guest.log_fd))
+    if guest.debugger_fd is not None:
+        argv += _serial(machine.DEBUGGER, _socket(guest.debugger_fd))
     if guest.icount:
         argv += ["-icount", "shift=0,sleep=off"]
     if guest.gdb_socket:

@@ -21,6 +21,7 @@ DEBIAN_RUSTC = "/usr/bin/rustc"
 VENDORED_CRATES = Path("/usr/lib/rustlib/src/rust/library/vendor")
 KERNEL_PROGRAM = "keel-kernel"
 KERNEL_IMAGE = "kernel.elf"
+DEBUGGER_IMAGE = "kernel-debugger.elf"
 CORE_CRATES = "core,alloc,compiler_builtins"
 
 
@@ -115,18 +116,28 @@ def write_c_header(settings: Settings, header: Path) -> None:
 
 def build_all(settings: Settings) -> Path:
     """The µ-kernel and every native task; returns the directory that holds them."""
+    return _build(settings, "the µ-kernel and the native tasks", ["--workspace", "--bins"], KERNEL_IMAGE)
+
+
+def build_debugger(settings: Settings) -> Path:
+    """The µ-kernel with its debugger, beside the other one; returns the same directory."""
+    arguments = ["--package", KERNEL_PROGRAM, "--features", "debugger"]
+    return _build(settings, "the µ-kernel with its debugger", arguments, DEBUGGER_IMAGE)
+
+
+def _build(settings: Settings, what: str, arguments: list[str], kernel: str) -> Path:
     toolchain = find_toolchain(settings)
     packages.require(settings, packages.COMPILER)
     with locked(settings.locks, "rust"):
-        programs = _cargo_build(settings, toolchain)
+        programs = _cargo_build(settings, toolchain, f"building {what}", arguments)
         settings.keel_directory.mkdir(parents=True, exist_ok=True)
         for program in programs:
-            name = KERNEL_IMAGE if program.name == KERNEL_PROGRAM else program.name
+            name = kernel if program.name == KERNEL_PROGRAM else program.name
             _copy_if_newer(program, settings.keel_directory / name)
     return settings.keel_directory
 
 
-def _cargo_build(settings: Settings, toolchain: Toolchain) -> list[Path]:
+def _cargo_build(settings: Settings, toolchain: Toolchain, what: str, arguments: list[str]) -> list[Path]:
     built: list[Path] = []
     count = 0
 
@@ -138,12 +149,12 @@ def _cargo_build(settings: Settings, toolchain: Toolchain) -> list[Path]:
                 built.append(Path(program))
         return f"{count} crates"
 
-    argv = [toolchain.cargo, "build", "--release", "--workspace", "--bins"]
+    argv = [toolchain.cargo, "build", "--release", *arguments]
     argv += ["--message-format=json-render-diagnostics", *toolchain.bare_arguments()]
-    with Step("building the µ-kernel and the native tasks", mostly_short=True) as step:
+    with Step(what, mostly_short=True) as step:
         process.run_logged(
             argv,
-            what="building the µ-kernel and the native tasks",
+            what=what,
             log=settings.logs / "rust.log",
             step=step,
             measure=measure,

@@ -14,6 +14,7 @@ from . import (
     boot,
     bootconf,
     checkers,
+    debugged,
     examples,
     figures,
     guest,
@@ -134,10 +135,11 @@ def _rust_checks(settings: Settings) -> Count:
 
 
 def kernel(settings: Settings) -> Count:
-    """What runs on the µ-kernel itself: its suite on each of the machines, its figures, the examples."""
+    """What runs on the µ-kernel itself: its suite on each of the machines, its figures, the examples, its debugger."""
     total = kernel_suite(settings, machine.TEST_MACHINES)
     total.add(kernel_figures(settings))
     total.add(kernel_examples(settings))
+    total.add(kernel_debugger(settings))
     return total
 
 
@@ -154,6 +156,14 @@ def kernel_examples(settings: Settings) -> Count:
     packages.require_emulator(settings)
     rust.build_all(settings)
     return _judged("examples", examples.judge(settings))
+
+
+def kernel_debugger(settings: Settings) -> Count:
+    """The debugger, the invariant check and the event trace of the kernel for debugging."""
+    packages.require_emulator(settings)
+    rust.build_all(settings)
+    rust.build_debugger(settings)
+    return _judged("debugger", debugged.judge(settings))
 
 
 def _judged(topic: str, problems: Iterable[tuple[str, str]]) -> Count:
@@ -234,9 +244,10 @@ def system(settings: Settings) -> Count:
 
 
 SUITES: dict[str, Callable[[Settings], Count]] = {"unit": unit, "kernel": kernel, "linux": system}
-# The suite on the µ-kernel on one machine only, the figures, the examples.
+# The suite on the µ-kernel on one machine only, the figures, the examples, the debugger.
 PARTS: dict[str, Callable[[Settings], Count]] = {
     **{f"kernel-{tested.name}": partial(kernel_suite, machines=(tested,)) for tested in machine.TEST_MACHINES},
     "kernel-figures": kernel_figures,
     "kernel-examples": kernel_examples,
+    "kernel-debugger": kernel_debugger,
 }

@@ -20,12 +20,13 @@ from .. import (
 )
 from ..config import Settings
 from ..console import End
+from ..debugger import Dialogue
 from ..errors import KeelError, Status
 from ..progress import say
 
 
-def run(settings: Settings, choices: boot.Choices) -> int:
-    """The whole verb; returns the exit status of `./keel`."""
+def run(settings: Settings, choices: boot.Choices, dialogue: Dialogue | None = None) -> int:
+    """The whole verb; returns the exit status of `./keel`. At the end the kernel's debugger may be asked."""
     boot.check(choices)
     given = None if choices.root is None else _fitting(choices, rootarchive.from_user(choices.root, settings))
     packages.require(settings, _needs(settings, choices))
@@ -41,6 +42,7 @@ def run(settings: Settings, choices: boot.Choices) -> int:
             slot=mine,
             command=None if choices.command is None else os.fsencode(choices.command),
             timeout_s=choices.timeout_s,
+            debugger=dialogue,
         )
         return conclude(choices, guest.run(settings, described, plan))
 
@@ -84,6 +86,8 @@ def _guest(
         linux.build_native(settings)
         return boot.native_guest(settings, choices, mine, ramdisk, parameters, accelerator)
     rust.build_all(settings)
+    if choices.debugger:
+        rust.build_debugger(settings)
     linux.build_server(settings)
     return boot.keel_guest(settings, choices, mine, ramdisk, parameters, accelerator)
 

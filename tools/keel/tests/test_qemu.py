@@ -42,6 +42,13 @@ def test_the_serial_lines_come_in_the_order_of_their_ports() -> None:
     assert "socket,fd=6,id=exec" in after(argv, "-chardev")
 
 
+def test_the_kernel_for_debugging_has_a_fourth_line_and_no_exit() -> None:
+    argv = qemu.arguments(replace(KEEL, debugger_fd=9, has_exit=False))
+    assert after(argv, "-serial")[3:] == [f"chardev:{machine.DEBUGGER.name}"]
+    assert not any("isa-debug-exit" in device for device in after(argv, "-device"))
+    assert any("isa-debug-exit" in device for device in after(qemu.arguments(KEEL), "-device"))
+
+
 def test_the_instruction_clock_is_the_documented_one() -> None:
     assert after(qemu.arguments(replace(NATIVE, icount=True)), "-icount") == ["shift=0,sleep=off"]
     assert "-icount" not in qemu.arguments(NATIVE)

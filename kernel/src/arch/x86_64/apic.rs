@@ -234,7 +234,7 @@ pub fn set_timer(time: u64) {
     let count = match time {
         u64::MAX => 0,
         _ => {
-            let ns = time.saturating_sub(clock::now()).min(1 << 32);
+            let ns = time.saturating_sub(clock::now()).min(crate::debugger::LONGEST_TIMER_NS);
             (ns * STATE.hz.get() / 1_000_000_000 + 1).min(u32::MAX as u64) as u32
         }
     };

@@ -12,7 +12,7 @@ use crate::refs::Ref;
 use crate::source::{Pending, Source};
 use crate::tags::{Tags, KEEP};
 use crate::thread::{FrameCells, Senders, State, Thread, FOREIGN, FPU};
-use crate::{across, boot, fault, lock, panic, sched, source, syscall};
+use crate::{across, boot, debugger, fault, lock, panic, sched, source, syscall};
 use core::arch::{asm, global_asm};
 use core::mem::offset_of;
 use keel_abi::call::*;
@@ -175,6 +175,7 @@ fn serve(cpu: &Cpu) -> u64 {
 /// The end of a long way: the frame to leave with.
 fn leave(cpu: &Cpu) -> u64 {
     let frame = sched::leave(cpu);
+    debugger::trace::leave(cpu);
     lock::release(cpu);
     frame
 }
@@ -249,6 +250,7 @@ extern "C" fn fatal(vector: u64, words: *const u64) -> ! {
 }
 
 fn interrupt(vector: u64) {
+    debugger::interrupt(vector);
     match vector {
         apic::TIMER_VECTOR => {
             apic::end_of_interrupt();
@@ -259,14 +261,10 @@ fn interrupt(vector: u64) {
             sched::program(cpu());
         }
         apic::SPURIOUS_VECTOR => {}
-        vector if apic::line_of(vector).is_some() => {
-            if let Some(line) = apic::line_of(vector) {
-                source::line_interrupt(line);
-            }
-        }
-        vector => match apic::message_of(vector) {
-            Some(number) => source::message_interrupt(number),
-            None => apic::end_of_interrupt(),
+        vector => match (apic::line_of(vector), apic::message_of(vector)) {
+            (Some(line), _) => source::line_interrupt(line),
+            (_, Some(number)) => source::message_interrupt(number),
+            _ => apic::end_of_interrupt(),
         },
     }
 }
@@ -311,6 +309,7 @@ pub fn charge(thread: Ref<Thread>) {
 
 /// Changes from the thread whose state is in the processor to another.
 fn change(cpu: &Cpu, thread: Ref<Thread>) {
+    debugger::trace::switch(cpu.loaded.get(), thread);
     let selectors = match cpu.loaded.get() {
         Some(old) => save_loaded(old),
         None => tables::selectors(),

@@ -27,14 +27,14 @@ pub const KNOWN_SHIFT: u32 = HASH_SHIFT - SLOT_SHIFT;
 pub const KNOWN_MASK: u64 = ((1 << SLOT_BITS) - 1) << SLOT_SHIFT;
 
 #[repr(C)]
-struct Slot {
-    id: Cell<Id>,
-    thread: Cell<Option<Ref<Thread>>>,
+pub(crate) struct Slot {
+    pub(crate) id: Cell<Id>,
+    pub(crate) thread: Cell<Option<Ref<Thread>>>,
 }
 
 /// Threads that were looked for lately, by id. Whoever deletes a thread makes all processors forget it.
 #[repr(C)]
-pub struct Known([Slot; 1 << SLOT_BITS]);
+pub struct Known(pub(crate) [Slot; 1 << SLOT_BITS]);
 
 const fn slot_of(id: Id) -> usize {
     ((id.0.wrapping_mul(KNOWN_FACTOR) >> KNOWN_SHIFT & KNOWN_MASK) >> SLOT_SHIFT) as usize

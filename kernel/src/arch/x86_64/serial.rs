@@ -17,7 +17,7 @@ const STATUS_READY: u8 = 0x20;
 const PATIENCE: u32 = 100_000;
 
 /// The port in use; 0 is none.
-static PORT: Global<Cell<u16>> = Global::new(Cell::new(0));
+pub(crate) static PORT: Global<Cell<u16>> = Global::new(Cell::new(0));
 
 /// Uses a port from now on, at 115200 baud; 0 for none.
 pub fn init(port: u16) {

@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The kernel's invariants, looked at from outside: mapping tree against page tables, accounts against what they paid for,
+//! queues against states. Only in the kernel for debugging; the caller runs exclusively.
+
+use super::{each_queued, items, lthreads, tasks, threads};
+use crate::arch::cpu;
+use crate::arch::paging::*;
+use crate::boot;
+use crate::global::Global;
+use crate::mapdb::Store;
+use crate::pool::{Account, POOL};
+use crate::print::log;
+use crate::refs::Ref;
+use crate::source::Answer;
+use crate::space::{companion_cell, entry_cell, Leaf, Nodes};
+use crate::task::Task;
+use crate::thread::{self, State, EXTRA, FOREIGN, FPU, QUEUED, TIMED};
+use core::cell::Cell;
+use keel_abi::call::*;
+use keel_abi::Error;
+
+/// Violations that are printed.
+const PRINTED: u64 = 32;
+
+static VIOLATIONS: Global<Cell<u64>> = Global::new(Cell::new(0));
+
+macro_rules! expect {
+    ($holds:expr, $($what:tt)*) => {
+        if !$holds && VIOLATIONS.replace(VIOLATIONS.get() + 1) < PRINTED {
+            log!("check: {}", format_args!($($what)*));
+        }
+    };
+}
+
+/// Checks all there is and prints what is wrong, or `check: ok`. How much is wrong.
+pub fn run() -> u64 {
+    VIOLATIONS.set(0);
+    check_memory();
+    check_threads();
+    check_processors();
+    match VIOLATIONS.get() {
+        0 => log!("check: ok"),
+        violations => log!("check: {violations} violations"),
+    }
+    VIOLATIONS.get()
+}
+
+/// The operation of `ID_CHECK`: answers how much is wrong.
+pub fn operate(answer: &mut Answer) -> Result<(), Error> {
+    answer.push(run());
+    Ok(())
+}
+
+/// What an account's tasks have: its words as they should be, and mappings got from others and given to others.
+#[derive(Default)]
+struct Sum {
+    words: [u64; ACCOUNT_POOL_FREE as usize],
+    got: u64,
+    given: u64,
+}
+
+/// Every account, and the pool as a whole.
+fn check_memory() {
+    let (mut all, mut limits, mut used) = (Sum::default(), 0, POOL.free_pages.get());
+    let mut add = |account| {
+        check_account(account, &mut all);
+        limits += account.limit.get();
+        used += account.used.get();
+    };
+    add(POOL.root_account());
+    tasks().filter(|task| task.owns_account).for_each(|task| add(task.account));
+    expect!(limits == used, "the limits are {limits} pages, used and free are {used}");
+    expect!(POOL.free_pages.get() == free_chain(), "not {} pages are free", POOL.free_pages.get());
+    expect!(all.got == all.given, "{} mappings came from others, {} went to others", all.got, all.given);
+}
+
+fn check_account(account: Ref<Account>, sum: &mut Sum) {
+    sum.words = [0; ACCOUNT_POOL_FREE as usize];
+    for task in tasks().filter(|task| task.account == account) {
+        sum.words[ACCOUNT_TASKS as usize] += 1;
+        check_table(task, task.root_table, sum);
+        for thread in lthreads(task) {
+            sum.words[ACCOUNT_LTHREADS as usize] += 1;
+            sum.words[ACCOUNT_FPUS as usize] += thread.fpu.get().is_some() as u64 + thread.extra.get().is_some() as u64;
+        }
+    }
+    sum.words[ACCOUNT_USED as usize] = pages_of(account);
+    for (word, found) in sum.words.iter().enumerate().skip(ACCOUNT_USED as usize) {
+        let told = account.word(word as u64);
+        // The kernel's own tables are on the first account.
+        let fits = told == *found || account.parent.is_none() && word as u64 == ACCOUNT_TABLES && told > *found;
+        expect!(fits, "account {:p}: word {word} is {told}, found {found}", account.as_ptr());
+    }
+}
+
+/// Pages in the pool's chain of free ones.
+fn free_chain() -> u64 {
+    let next = |index: u32| Some(index).filter(|index| *index != 0);
+    let chain = core::iter::successors(next(POOL.free.get()), |index| next(POOL.page(*index).next.get()));
+    chain.take(POOL.count.get() as usize).count() as u64
+}
+
+/// Pages of the pool that belong to an account.
+fn pages_of(account: Ref<Account>) -> u64 {
+    (0..POOL.count.get()).filter(|index| POOL.page(*index).account.get() == Some(account)).count() as u64
+}
+
+/// A table and all below it.
+fn check_table(task: Ref<Task>, table: u32, sum: &mut Sum) {
+    let page = POOL.page(table);
+    let (level, base, top) = (page.level.get(), page.base.get(), table == task.root_table);
+    let mut used = top as u16;
+    sum.words[ACCOUNT_TABLES as usize] += 1;
+    for slot in 0..if top { KERNEL_SLOTS.start } else { ENTRIES } {
+        let leaf = Leaf { table, slot, level, entry: entry_cell(table, slot).get() };
+        let below = leaf.entry & ADDRESS;
+        if leaf.entry & PRESENT == 0 {
+            let node = companion_cell(table, slot).map_or(0, Cell::get);
+            expect!(node == 0, "task {} at {:#x}: a node, and no mapping", task.number, leaf.address());
+            continue;
+        }
+        used += 1;
+        if level == 0 || leaf.entry & LARGE != 0 {
+            check_leaf(task, leaf, sum);
+        } else if !POOL.contains(below) || !is_table(POOL.index_of(below), task, &leaf) {
+            expect!(false, "task {} at {:#x}: no table of its own", task.number, leaf.address());
+        } else {
+            check_table(task, POOL.index_of(below), sum);
+        }
+    }
+    expect!(used == page.used.get(), "task {} table {base:#x}: {used} entries, not {}", task.number, page.used.get());
+}
+
+/// Whether a page is the table below an entry, and knows that.
+fn is_table(table: u32, task: Ref<Task>, above: &Leaf) -> bool {
+    let page = POOL.page(table);
+    let place = (page.level.get() + 1, page.base.get(), page.parent.get());
+    page.task.get() == Some(task) && place == (above.level, above.address(), above.table)
+}
+
+/// A leaf entry, its node, and the node's place in the tree.
+fn check_leaf(task: Ref<Task>, leaf: Leaf, sum: &mut Sum) {
+    let (node, physical) = (leaf.node(), leaf.entry & ADDRESS);
+    let expect = |holds: bool, what: &str| expect!(holds, "task {} at {:#x}: {what}", task.number, leaf.address());
+    if leaf.entry & KERNEL_OBJECT != 0 {
+        sum.words[ACCOUNT_FRAMES as usize] += POOL.contains(physical) as u64;
+        expect(node == 0 && (POOL.contains(physical) || physical == boot::info_physical()), "no kernel object");
+        return;
+    }
+    expect(boot::physical_page(physical, span_shift(leaf.level)) == Some(leaf.level), "forbidden memory");
+    sum.words[ACCOUNT_NODES as usize] += (node != 0) as u64;
+    if node == 0 || Leaf::of(node) != leaf {
+        expect(false, "no node of its own");
+        return;
+    }
+    let parent = Nodes.parent(node);
+    if parent != 0 {
+        sum.got += 1;
+        let from = Leaf::of(parent);
+        let inside = physical.wrapping_sub(from.entry & ADDRESS) < span(from.level) && from.level >= leaf.level;
+        expect(from.node() == parent && from.entry & PRESENT != 0 && inside, "it came from where it is not mapped");
+        expect(bits_rights(leaf.entry) & !bits_rights(from.entry) == 0, "more rights than where it came from");
+    }
+    let (mut child, mut before) = (Nodes.first_child(node), 0);
+    while child != 0 {
+        if (Nodes.parent(child), Nodes.node(child).prev.get(), Leaf::of(child).node()) != (node, before, child) {
+            // The chain may be a circle.
+            expect(false, "what came from it does not say so");
+            break;
+        }
+        sum.given += 1;
+        (before, child) = (child, Nodes.next_sibling(child));
+    }
+}
+
+/// Every thread: where its state says that it is found, and what its flags say.
+fn check_threads() {
+    let (mut waiting, mut waiters) = (0, 0);
+    for thread in threads() {
+        let (state, home, partner) = (thread.state.get(), cpu::of(thread), thread::find(thread.partner.get()));
+        let expect = |holds: bool, what: &str| expect!(holds, "{:?} {state:?}: {what}", thread.id);
+        let (runs, next) = (home.current.get() == Some(thread), home.partner.get() == Some(thread));
+        let places = [thread.has(QUEUED), next, runs && state == State::Ready];
+        let found = places.into_iter().filter(|found| *found).count();
+        expect(found == (state == State::Ready) as usize, "no processor finds it just once");
+        let sends = partner.is_some_and(|partner| items(&partner.senders).any(|sender| sender == thread));
+        expect((state == State::Sending) == sends, "it is not among its partner's senders, or should not be");
+        expect(state != State::Faulted || partner.is_some(), "its pager or handler does not exist");
+        let (due, heap) = (&thread.deadline, home.deadlines.earliest());
+        expect(!due.is_armed() || state != State::Inactive && due.time() >= heap, "its timeout is lost");
+        let closed = state == State::Receiving && !thread.open.get() || state == State::Faulted;
+        waiting += (closed && partner.is_some()) as u32;
+        waiters += thread.waiters.get();
+        let said = [FOREIGN, TIMED, FPU, EXTRA].map(|flag| thread.has(flag));
+        let (fpu, extra) = (thread.fpu.get().is_some(), thread.extra.get().is_some());
+        expect(said == [thread.utcb().is_none(), due.is_armed(), fpu, extra], "its flags say what is not so");
+        expect(thread::find(thread.id) == Some(thread), "its id does not lead to it");
+    }
+    expect!(waiting == waiters, "{waiting} threads wait for another one, {waiters} are counted");
+}
+
+/// Every processor: its queue, and whom its short ways know.
+fn check_processors() {
+    let mut queued = threads().filter(|thread| thread.has(QUEUED)).count();
+    for cpu in cpu::all() {
+        each_queued(cpu, |thread, priority| {
+            queued = queued.wrapping_sub(1);
+            let place = (thread.state.get(), thread.cpu.get(), thread.priority.get(), thread.has(QUEUED));
+            let fits = place == (State::Ready, cpu.index, priority, true) && cpu.queue.top() >= Some(priority);
+            expect!(fits, "{:?} is in a queue of processor {} that is not its own", thread.id, cpu.index);
+        });
+        for slot in cpu.known.0.iter().filter(|slot| slot.thread.get().is_some()) {
+            let fits = thread::find(slot.id.get()) == slot.thread.get();
+            expect!(fits, "processor {} knows somebody else as {:?}", cpu.index, slot.id.get());
+        }
+    }
+    expect!(queued == 0, "{queued} threads are in no queue");
+}
