@@ -307,7 +307,25 @@ impl Error {
         Error::Busy,
         Error::Retired,
     ];
+
+    /// The error with this code.
+    #[inline]
+    pub const fn from_code(code: u64) -> Option<Error> {
+        if code == 0 || code > Error::ALL.len() as u64 {
+            return None;
+        }
+        Some(Error::ALL[code as usize - 1])
+    }
 }
+
+const _: () = {
+    // `from_code` counts on it.
+    let mut index = 0;
+    while index < Error::ALL.len() {
+        assert!(Error::ALL[index] as usize == index + 1);
+        index += 1;
+    }
+};
 
 /// Which part of a call failed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -336,9 +354,10 @@ impl Status {
     }
 
     /// Side and error, or `None` for success (and for a word that is no status).
+    #[inline]
     pub fn failure(self) -> Option<(Side, Error)> {
         let word = self.0.wrapping_neg();
-        let error = Error::ALL.into_iter().find(|e| *e as u64 == word & 0xff)?;
+        let error = Error::from_code(word & 0xff)?;
         match word >> 8 {
             SIDE_CALL => Some((Side::Call, error)),
             SIDE_SEND => Some((Side::Send, error)),

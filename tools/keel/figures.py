@@ -65,9 +65,9 @@ KNOWN = {
     "task-create": Known(5_600),
     "task-delete": Known(9_700),
     "lthread-create": Known(1_560),
-    "rpc-two-spaces": Known(730),
+    "rpc-two-spaces": Known(250),
     "mapping-rpc-64k-two-spaces": Known(19_500),
-    "pipe-1-byte-two-spaces": Known(11_400),
+    "pipe-1-byte-two-spaces": Known(9_600),
     "lthread-delete": Known(790),
 }
 

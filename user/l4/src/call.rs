@@ -56,6 +56,7 @@ impl fmt::Display for Failure {
 }
 
 /// Enters the kernel with `registers` and returns what it left there.
+#[inline]
 pub fn invoke(mut registers: Registers) -> Registers {
     let [mut w0, mut w1, mut w2, mut w3, mut w4, mut w5] = registers.words;
     // SAFETY: the gate changes the named registers, rcx and r11 only. What the kernel may do to
@@ -83,6 +84,7 @@ pub fn invoke(mut registers: Registers) -> Registers {
 }
 
 /// Enters the kernel and turns the status into a result.
+#[inline]
 pub fn checked(registers: Registers) -> Result<Registers, Failure> {
     let after = invoke(registers);
     match Status(after.ax).failure() {

@@ -25,6 +25,7 @@ pub enum Timeout {
 
 impl Timeout {
     /// The kind for the flags; `store` takes the time where there is one.
+    #[inline]
     fn encode(self, store: fn(u64)) -> u64 {
         match self {
             Timeout::Never => TIMEOUT_NEVER,
@@ -61,6 +62,7 @@ impl Message {
     }
 
     /// A message with up to six words (more are dropped).
+    #[inline]
     pub fn new(label: u32, words: &[u64]) -> Message {
         let mut message = Message::label(label);
         let count = words.len().min(REGISTER_WORDS as usize);
@@ -111,8 +113,9 @@ pub struct Received {
 impl Received {
     /// An answer as it is, unless its label is the code of an error: servers and kernel sources answer 0
     /// or such a code.
+    #[inline]
     pub fn accepted(self) -> Result<Received, Failure> {
-        match Error::ALL.into_iter().find(|e| *e as u64 == self.tag.label() as u64) {
+        match Error::from_code(self.tag.label() as u64) {
             Some(error) => Err(Failure::call(error)),
             None => Ok(self),
         }
@@ -131,6 +134,7 @@ impl Received {
 }
 
 impl From<Registers> for Received {
+    #[inline]
     fn from(registers: Registers) -> Received {
         Received { from: Id(registers.di), tag: Tag(registers.si), words: registers.words }
     }
@@ -146,6 +150,7 @@ struct Phases {
 }
 
 impl Phases {
+    #[inline]
     fn send(mut self, to: Id, message: Message, timeout: Timeout) -> Phases {
         self.flags |= IPC_SEND | timeout.encode(utcb::set_send_timeout) << IPC_SEND_TIMEOUT_SHIFT;
         self.to = to.0;
@@ -153,21 +158,25 @@ impl Phases {
         self
     }
 
+    #[inline]
     fn receive(mut self, timeout: Timeout) -> Phases {
         self.flags |= IPC_RECEIVE | timeout.encode(utcb::set_receive_timeout) << IPC_RECEIVE_TIMEOUT_SHIFT;
         self
     }
 
+    #[inline]
     fn from(mut self, from: Id) -> Phases {
         self.from = from.0;
         self
     }
 
+    #[inline]
     fn open(mut self) -> Phases {
         self.flags |= IPC_OPEN;
         self
     }
 
+    #[inline]
     fn run(self) -> Result<Received, Failure> {
         checked(Registers {
             ax: CALL_IPC | self.flags,
@@ -181,31 +190,37 @@ impl Phases {
 }
 
 /// Sends `message` to `to`.
+#[inline]
 pub fn send(to: Id, message: Message, timeout: Timeout) -> Result<(), Failure> {
     Phases::default().send(to, message, timeout).run().map(|_| ())
 }
 
 /// Receives from `from` only.
+#[inline]
 pub fn receive(from: Id, timeout: Timeout) -> Result<Received, Failure> {
     Phases::default().receive(timeout).from(from).run()
 }
 
 /// Receives from anybody.
+#[inline]
 pub fn wait(timeout: Timeout) -> Result<Received, Failure> {
     Phases::default().receive(timeout).open().run()
 }
 
 /// Sends `message` to `to` and receives its answer.
+#[inline]
 pub fn call(to: Id, message: Message) -> Result<Received, Failure> {
     call_within(to, message, Timeout::Never, Timeout::Never)
 }
 
 /// As [`call`], with timeouts.
+#[inline]
 pub fn call_within(to: Id, message: Message, send: Timeout, receive: Timeout) -> Result<Received, Failure> {
     Phases::default().send(to, message, send).receive(receive).from(to).run()
 }
 
 /// Sends `message` to `to`, then receives from anybody.
+#[inline]
 pub fn send_and_wait(to: Id, message: Message, send: Timeout, receive: Timeout) -> Result<Received, Failure> {
     Phases::default().send(to, message, send).receive(receive).open().run()
 }

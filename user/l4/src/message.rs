@@ -24,12 +24,14 @@ pub struct Writer {
 
 impl Writer {
     /// Appends a word; `requests!` and [`reply`] refuse at compile time what would not fit.
+    #[inline]
     pub fn word(&mut self, word: u64) {
         self.words[self.used] = word;
         self.used += 1;
     }
 
     /// The message with the words so far.
+    #[inline]
     pub fn message(&self, label: u32) -> Message {
         Message::new(label, &self.words[..self.used])
     }
@@ -44,11 +46,13 @@ pub struct Reader {
 
 impl Reader {
     /// Reads `words` from the first on.
+    #[inline]
     pub fn new(words: [u64; WORDS]) -> Reader {
         Reader { words, used: 0 }
     }
 
     /// The next word; `None` behind the last.
+    #[inline]
     pub fn word(&mut self) -> Option<u64> {
         let word = self.words.get(self.used).copied();
         self.used += 1;
@@ -74,11 +78,13 @@ macro_rules! one_word {
         impl Field for $name {
             const WORDS: usize = 1;
 
+            #[inline]
             fn put(&self, words: &mut Writer) {
                 let to: fn($name) -> u64 = $to;
                 words.word(to(*self));
             }
 
+            #[inline]
             fn take(words: &mut Reader) -> Option<$name> {
                 let from: fn(u64) -> Option<$name> = $from;
                 from(words.word()?)
