@@ -146,6 +146,10 @@ fn run(sender: Ref<Thread>, receiver: Ref<Thread>, mover: Ref<Thread>) -> Option
     let result = match carry(sender, receiver, mover) {
         Err(Stop::Restart) => return None,
         Err(Stop::Failed(error)) => Err(error),
+        // An interrupt that was let in on the way may have been the end of the faulter's patience.
+        Ok(()) if mover.transfer.role.get() == Role::Answerer && !ipc::awaits_answer(receiver, sender) => {
+            Err(Error::Aborted)
+        }
         Ok(()) => Ok(()),
     };
     conclude(sender, receiver, result);

@@ -32,6 +32,7 @@ pub const CASES: &[Case] = &[
     ("fault-timeout-zero", timeout_zero),
     ("fault-timeout-passes", timeout_passes),
     ("fault-timeout-passes-in-the-pager's-queue", timeout_in_queue),
+    ("fault-timeout-passes-while-it-is-answered", timeout_in_answer),
     ("fault-timeout-absolute", timeout_absolute),
     ("fault-timeout-never", timeout_never),
     ("fault-timeout-is-the-partner's", timeout_of_partner),
@@ -56,6 +57,8 @@ pub const CASES: &[Case] = &[
 const MISSING: u64 = WINDOW + 0x123;
 /// Its size.
 const SIZE: u64 = 500;
+/// Pages in each item of an answer that takes long.
+const ANSWER_PAGES: u64 = 16;
 
 /// A sender and a receiver, one of which has a page missing in the middle of the transfer.
 struct Pair {
@@ -358,6 +361,32 @@ fn timeout_in_queue() -> Outcome {
     for way in 0..4 {
         let pair = Pair::new(deaf, way & 1 != 0)?;
         pair.meet(way & 2 != 0, Timeout::After(SHORT), Timeout::After(SHORT))?;
+        too_long(&pair)?;
+        pair.remove()?;
+    }
+    Ok(())
+}
+
+/// The answer maps so much that the time passes on the way: the answer is in vain, and the faulter wakes but once.
+fn timeout_in_answer() -> Outcome {
+    const BEFORE: u64 = 200_000;
+    let source = pages(ANSWER_PAGES);
+    for way in 0..4 {
+        let pair = Pair::new(utcb::my_id(), way & 1 != 0)?;
+        let end = now() + 5 * SHORT;
+        pair.meet(way & 2 != 0, Timeout::At(end), Timeout::At(end))?;
+        pair.fault()?;
+        let size = ANSWER_PAGES * PAGE;
+        let items: [MapItem; MAX_MAP_ITEMS as usize] = core::array::from_fn(|n| MapItem {
+            send_base: WINDOW + (1 + n as u64) * size,
+            fpage: Fpage::memory(source, size.ilog2() as u8, FPAGE_RWX).0,
+        });
+        while now() < end - BEFORE {
+            core::hint::spin_loop();
+        }
+        let answer = Message::label(0).with_maps(&items);
+        // Whether it is in vain depends on when the emulator's interrupt comes; how the transfer ends does not.
+        let _ = send(pair.faulter().id, answer, Timeout::Zero);
         too_long(&pair)?;
         pair.remove()?;
     }
