@@ -12,7 +12,7 @@ use crate::source::{self, Source};
 use crate::thread::*;
 use crate::{fault, ipc, lock, transfer};
 use keel_abi::call::PRIORITIES;
-use keel_abi::Side;
+use keel_abi::{Id, Side};
 
 /// Time slice of a new thread.
 pub const DEFAULT_SLICE_NS: u64 = 10_000_000;
@@ -243,7 +243,8 @@ pub fn switch_to(to: Option<Ref<Thread>>) {
             // It keeps the processor although the donor may have the higher priority: until the next entry into the
             // kernel, at the latest when the donor's slice ends.
             cpu.donated.set(true);
-            restart_slice(cpu, current.slice.get());
+            cut_short(cpu, cpu.slice_over.replace(false));
+            run_slice(cpu, Id::NIL, full_slice(current));
         }
         Some(_) => {}
     }
@@ -313,21 +314,43 @@ fn pop(cpu: &Cpu) -> Option<Ref<Thread>> {
     Some(thread)
 }
 
-/// Starts a time slice if somebody else of the same priority is ready.
+/// Starts a time slice if somebody else of the same priority is ready. Who did not run to the end of its own goes on
+/// with what is left: else a thread could keep its equals waiting by calling a server again and again.
 fn start_slice(cpu: &Cpu, thread: Ref<Thread>, fresh: bool) {
-    cpu.slice_over.set(false);
+    let over = cpu.slice_over.replace(false);
+    if fresh && cpu.slice.is_armed() {
+        cut_short(cpu, over);
+    }
     let contended = thread.slice.get() != 0 && cpu.queue.has(thread.priority.get());
-    if contended && (fresh || !cpu.slice.is_armed()) {
-        restart_slice(cpu, thread.slice.get());
-    } else if !contended {
+    if !contended {
         cpu.deadlines.remove(cpu.slice_deadline());
+    } else if !cpu.slice.is_armed() {
+        let left = thread.slice_left.take();
+        run_slice(cpu, thread.id, if left == 0 { full_slice(thread) } else { left });
     }
 }
 
-fn restart_slice(cpu: &Cpu, slice: u64) {
-    let slice = if slice == 0 { DEFAULT_SLICE_NS } else { slice.max(LEAST_SLICE_NS) };
+/// The running time slice ends before its time: its owner keeps what is left of it, unless it gave that up.
+#[cold]
+fn cut_short(cpu: &Cpu, over: bool) {
+    // One that moved meanwhile begins anew where it is.
+    let owner = find(cpu.slice_owner.get()).filter(|owner| cpu::of(*owner).index == cpu.index);
+    if let (Some(owner), false) = (owner, over) {
+        owner.slice_left.set(cpu.slice.time().saturating_sub(clock::now()).max(1));
+    }
     cpu.deadlines.remove(cpu.slice_deadline());
-    cpu.deadlines.insert(cpu.slice_deadline(), clock::now().saturating_add(slice), Due::Slice);
+}
+
+fn full_slice(thread: Ref<Thread>) -> u64 {
+    match thread.slice.get() {
+        0 => DEFAULT_SLICE_NS,
+        slice => slice.max(LEAST_SLICE_NS),
+    }
+}
+
+fn run_slice(cpu: &Cpu, owner: Id, length: u64) {
+    cpu.slice_owner.set(owner);
+    cpu.deadlines.insert(cpu.slice_deadline(), clock::now().saturating_add(length), Due::Slice);
     program(cpu);
 }
 

@@ -178,6 +178,7 @@ fn thread_schedule(caller: Ref<Thread>) -> Result<(), Stop> {
     }
     if mask & SCHEDULE_SLICE != 0 {
         thread.slice.set(slice);
+        thread.slice_left.set(0);
     }
     if mask & SCHEDULE_PROCESSOR != 0 {
         sched::migrate(thread, processor as u8);

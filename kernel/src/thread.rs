@@ -116,6 +116,8 @@ pub struct Thread {
     pub target: Cell<u8>,
     /// Time slice in ns; 0: unlimited.
     pub slice: Cell<u64>,
+    /// What is left of its time slice in ns, if it did not run to the end of it; 0: all.
+    pub slice_left: Cell<u64>,
     /// Processor time used, in TSC ticks; while it is loaded, less the time when that began (`entry::consumed`).
     pub consumed: Cell<u64>,
     /// Who gets its page faults.
@@ -332,6 +334,7 @@ fn blank(id: Id, task: Ref<Task>, utcb: *mut Utcb, plan: &Plan) -> Thread {
         priority: Cell::new(plan.priority),
         target: Cell::new(cpu().index),
         slice: Cell::new(sched::DEFAULT_SLICE_NS),
+        slice_left: Cell::new(0),
         consumed: Cell::new(0),
         pager: Cell::new(plan.pager),
         handler: Cell::new(plan.pager),

@@ -14,6 +14,7 @@ use core::arch::asm;
 use core::cell::Cell;
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
+use keel_abi::Id;
 
 /// The first fields are used by entry.s, by their offsets.
 #[repr(C)]
@@ -80,6 +81,8 @@ pub struct Cpu {
     pub deadlines: Deadlines<Due>,
     /// End of the time slice, if somebody waits for it.
     pub slice: Deadline<Due>,
+    /// Whose it is, if it is anybody's.
+    pub slice_owner: Cell<Id>,
     /// The time slice has ended, or was given up.
     pub slice_over: Cell<bool>,
     /// The running thread was given the processor by thread_switch.
@@ -123,6 +126,7 @@ impl Cpu {
             queue: RunQueue::new(),
             deadlines: Deadlines::new(),
             slice: Deadline::new(),
+            slice_owner: Cell::new(Id::NIL),
             slice_over: Cell::new(false),
             donated: Cell::new(false),
             programmed: Cell::new(u64::MAX),

@@ -9,7 +9,7 @@ use core::sync::atomic::Ordering::SeqCst;
 use keel_l4::abi::call::*;
 use keel_l4::abi::memory::EX_START;
 use keel_l4::call::Failure;
-use keel_l4::ipc::{receive, send, sleep, Message, Timeout};
+use keel_l4::ipc::{call, receive, send, send_and_wait, sleep, wait, Message, Timeout};
 use keel_l4::thread::{self, schedule, set_priority};
 use keel_l4::{utcb, Id};
 
@@ -21,6 +21,7 @@ pub const CASES: &[Case] = &[
     ("woken-higher-preempts", woken_preempts),
     ("equal-priorities-share", round_robin),
     ("slices-weigh", slices_weigh),
+    ("a-busy-server's-client-shares-with-its-equals", client_shares),
     ("raising-a-ready-thread", raise_ready),
     ("lowering-oneself", lower_self),
     ("states", states),
@@ -136,6 +137,40 @@ fn slices_weigh() -> Outcome {
     let (long, short) = (cell(1).load(SeqCst), cell(2).load(SeqCst));
     holds!("both to have run", long > 0 && short > 0);
     holds!("the longer slice to have run more", long > 2 * short);
+    Ok(())
+}
+
+extern "C" fn answer_all(_: u64) -> ! {
+    let mut next = wait(Timeout::Never);
+    loop {
+        next = match next {
+            Ok(received) => send_and_wait(received.from, Message::label(0), Timeout::Zero, Timeout::Never),
+            Err(_) => wait(Timeout::Never),
+        };
+    }
+}
+
+extern "C" fn call_for_ever(cell_number: u64) -> ! {
+    loop {
+        let _ = call(Id(cell(0).load(SeqCst)), Message::label(0));
+        cell(cell_number as usize).fetch_add(1, SeqCst);
+    }
+}
+
+fn client_shares() -> Outcome {
+    let server = helper_at(answer_all, 0, base_priority())?;
+    cell(0).store(server.0, SeqCst);
+    let (client, equal) =
+        (helper_at(call_for_ever, 1, base_priority() - 1)?, helper_at(count, 2, base_priority() - 1)?);
+    for id in [server, client, equal] {
+        schedule(id, SCHEDULE_SLICE, 0, 1_000_000)?;
+        thread::act(id, EX_START)?;
+    }
+    for _ in 0..5 {
+        let before = [1, 2].map(|number| cell(number).load(SeqCst));
+        pause(200_000_000);
+        holds!("both to run on, again and again", (0..2).all(|n| cell(n + 1).load(SeqCst) > before[n]));
+    }
     Ok(())
 }
 
