@@ -259,12 +259,27 @@ fn pause(number: u32) {
     }
 }
 
-/// Looks at every task that is active. Interrupts are let in on the way.
+/// Looks at every task that is active, from clan to clan: most numbers are not. Interrupts are let in on the way.
 pub fn for_each(mut look: impl FnMut(Ref<Task>)) {
-    all_numbers(0..TASK_NUMBERS as u32, |entry| {
-        entry.task.get().inspect(|task| look(*task));
-        true
-    });
+    for top in [TASK_SIGMA0 as u32, TASK_ROOT as u32] {
+        let mut next = at(top);
+        while let Some(task) = next {
+            look(task);
+            sched::poll();
+            next = task.clan.first().or_else(|| behind(task));
+        }
+    }
+}
+
+/// The task behind another one and its clan, in the same clan or an outer one.
+fn behind(mut task: Ref<Task>) -> Option<Ref<Task>> {
+    loop {
+        let chief = task.chief?;
+        match chief.clan.next(task) {
+            None => task = chief,
+            next => return next,
+        }
+    }
 }
 
 /// The task at a number.
