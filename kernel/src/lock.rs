@@ -114,7 +114,8 @@ pub fn exclusive_from_idle(cpu: &Cpu) -> bool {
     true
 }
 
-/// Gives back what is held: this processor's lock, or all.
+/// Gives back what is held: this processor's lock, or all. Who waits for all of them has a moment for taking them before this
+/// processor comes again: else one that calls and calls could keep the others out, since nothing puts them in order.
 #[inline]
 pub fn release(cpu: &Cpu) {
     if cpu.exclusive.replace(false) && cpu::count() > 1 {
@@ -126,8 +127,11 @@ pub fn release(cpu: &Cpu) {
 
 #[cold]
 fn release_all() {
+    /// That moment, in turns of the loop: enough for a processor that runs, and short for one that does not.
+    const TURNS: u32 = 1000;
     cpu::all().for_each(|other| other.lock.release());
     GATE.release();
+    (0..TURNS).take_while(|_| !GATE.held.load(Ordering::Relaxed) && is_wanted()).for_each(|_| spin_loop());
 }
 
 /// At boot, while there is one processor: it holds all there is, the gate too, until the first thread runs.
@@ -154,11 +158,8 @@ pub fn is_wanted() -> bool {
 
 /// Between two steps of a long way: lets another processor have the locks, if one wants them.
 pub fn give_way(cpu: &Cpu) {
-    /// How long it has for taking them, in turns of the loop.
-    const TURNS: u32 = 1000;
     if is_wanted() {
         release(cpu);
-        (0..TURNS).take_while(|_| !GATE.held.load(Ordering::Relaxed) && is_wanted()).for_each(|_| spin_loop());
         exclusive_from_idle(cpu);
     }
 }
