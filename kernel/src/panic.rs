@@ -11,7 +11,8 @@ use keel_abi::boot::{DEBUG_EXIT_PORT, END_KERNEL_PANIC};
 fn panic(info: &PanicInfo) -> ! {
     serial::fall_back();
     log!("PANIC: {info}");
-    if let Some(thread) = cpu::if_set_up().and_then(|cpu| cpu.current.get()) {
+    // Taken: if what it names is broken too, the second panic says so without it.
+    if let Some(thread) = cpu::if_set_up().and_then(|cpu| cpu.current.take()) {
         log!("running {:?}", thread.id);
         for (number, word) in thread.frame().words().iter().enumerate() {
             log!("frame[{number}] = {:#x}", word.get());
