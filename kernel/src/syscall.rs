@@ -215,8 +215,13 @@ fn task_operation(caller: Ref<Thread>) -> Result<Outcome, Stop> {
         if !caller.task.is_chief_of(old) {
             return Err(Error::Denied.into());
         }
-        space::clear(old)?;
-        if task::delete(old) {
+        // Without its lthreads first: on other processors they could map faster than this takes away.
+        let own = task::delete_lthreads(old);
+        if !own {
+            space::clear(old)?;
+        }
+        task::delete(old);
+        if own {
             return Ok(Outcome::CallerGone);
         }
     } else if control & TASK_INACTIVE == 0 && !task::may_create(caller.task, number) {

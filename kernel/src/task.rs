@@ -266,14 +266,17 @@ pub fn for_each(mut look: impl FnMut(Ref<Task>)) {
         while let Some(task) = next {
             look(task);
             sched::poll();
-            next = task.clan.first().or_else(|| behind(task));
+            next = task.clan.first().or_else(|| behind(task, None));
         }
     }
 }
 
-/// The task behind another one and its clan, in the same clan or an outer one.
-fn behind(mut task: Ref<Task>) -> Option<Ref<Task>> {
+/// The task behind another one and its clan, in the same clan or an outer one within `top`.
+fn behind(mut task: Ref<Task>, top: Option<Ref<Task>>) -> Option<Ref<Task>> {
     loop {
+        if Some(task) == top {
+            return None;
+        }
         let chief = task.chief?;
         match chief.clan.next(task) {
             None => task = chief,
@@ -407,20 +410,28 @@ fn close_account(account: Ref<Account>, owned: bool) {
     }
 }
 
-/// Deletes a task and its clan. Returns whether the current thread was among what was deleted.
-pub fn delete(top: Ref<Task>) -> bool {
-    let mut own = false;
-    loop {
-        // Clans go from the inside out, without recursion.
-        let mut task = top;
-        while let Some(inner) = task.clan.first() {
-            task = inner;
-        }
+/// Deletes all lthreads of a task and its clan. Returns whether the current one was among them.
+pub fn delete_lthreads(top: Ref<Task>) -> bool {
+    let (mut own, mut next) = (false, Some(top));
+    while let Some(task) = next {
         let mut number = 0;
         while let Some(thread) = task.next_lthread(number) {
             number = thread.id.lthread();
             own |= thread::delete(thread);
             sched::poll();
+        }
+        next = task.clan.first().or_else(|| behind(task, Some(top)));
+    }
+    own
+}
+
+/// Deletes a task and its clan, which have no lthreads any more.
+pub fn delete(top: Ref<Task>) {
+    loop {
+        // Clans go from the inside out, without recursion.
+        let mut task = top;
+        while let Some(inner) = task.clan.first() {
+            task = inner;
         }
         if let Some(chief) = task.chief {
             chief.clan.remove(task);
@@ -436,7 +447,7 @@ pub fn delete(top: Ref<Task>) -> bool {
         sched::poll();
         free(task);
         if task == top {
-            return own;
+            return;
         }
     }
 }
