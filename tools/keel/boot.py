@@ -43,6 +43,7 @@ class Choices:
     processors: int = 1
     kernel_line: str = ""
     debugger: bool = False
+    arguments: str = ""
 
 
 def linux_parameters(choices: Choices, terminal: str) -> str:
@@ -121,11 +122,12 @@ def keel_guest(
 
 
 def tests_guest(settings: Settings, choices: Choices, slot: Slot) -> qemu.Guest:
-    """The µ-kernel with the native tasks alone, under a configuration that is taken as it is."""
+    """The µ-kernel with the native tasks alone."""
+    text = bootconf.fill_tests(bootconf.read(choices.boot_template), choices.arguments)
     return qemu.Guest(
         kernel=_kernel(settings, choices),
         has_exit=not choices.debugger,
-        modules=_modules(settings, slot, bootconf.read(choices.boot_template)),
+        modules=_modules(settings, slot, text),
         command_line=kernel_parameters(choices),
         memory_mb=TESTS_MEMORY_MB,
         icount=choices.icount,

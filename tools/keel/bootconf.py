@@ -13,6 +13,7 @@ from .errors import KeelError
 
 DEFAULT_TEMPLATE = Path(__file__).parent / "boot.conf"
 SUITE_TEMPLATE = Path(__file__).parent / "suite.conf"
+HOSTILE_TEMPLATE = Path(__file__).parent / "hostile.conf"
 FIGURES_TEMPLATE = Path(__file__).parent / "figures.conf"
 LOAD_TEMPLATE = Path(__file__).parent / "load.conf"
 NAME = "boot.conf"
@@ -33,6 +34,11 @@ def fill(template: str, *, ramdisk: str, linux_args: str, memory_mb: int) -> str
     except (KeyError, ValueError) as error:
         known = ", ".join(f"${{{name}}}" for name in values)
         raise KeelError(f"the boot configuration has a bad placeholder: {error}", f"known are {known}") from error
+
+
+def fill_tests(template: str, arguments: str) -> str:
+    """The text of a configuration of the tests, with the arguments of the program that tests."""
+    return string.Template(template).substitute(arguments=arguments)
 
 
 def read(path: Path) -> str:

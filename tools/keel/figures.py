@@ -67,7 +67,7 @@ KNOWN = {
     "lthread-create": Known(1_560),
     "rpc-two-spaces": Known(250),
     "mapping-rpc-64k-two-spaces": Known(19_500),
-    "pipe-1-byte-two-spaces": Known(9_600),
+    "pipe-1-byte-two-spaces": Known(9_850),
     "lthread-delete": Known(790),
 }
 

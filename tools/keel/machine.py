@@ -68,6 +68,9 @@ class TestMachine:
     processors: int = 1
     processor: str = CPU
     kernel_line: str = ""
+    icount: bool = False
+    arguments: str = ""
+    timeout_s: float = 300.0
 
 
 # Bochs checks what QEMU's translator does not, such as segment limits and reserved bits, and has PCID and INVPCID,
@@ -80,4 +83,16 @@ TEST_MACHINES = (
     # PCID, INVPCID, SMEP, SMAP, UMIP, FSGSBASE and XSAVE are all there, or none of them.
     TestMachine("bochs", Emulator.BOCHS, processors=2, processor="corei7_icelake_u"),
     TestMachine("bochs-old", Emulator.BOCHS, processor="corei5_lynnfield_750"),
+)
+
+# The hostile programs, a million calls in all. On the deterministic clock a seed repeats everything, and on one processor
+# how late a heartbeat is depends on the kernel alone. Two processors take turns on that clock; four run as threads of the
+# host, for the sake of races: there only that the heartbeat goes on is judged.
+HOSTILE_MACHINES = (
+    TestMachine("hostile-1", Emulator.QEMU, icount=True, arguments="calls=800000 late-us=1000"),
+    TestMachine("hostile-2", Emulator.QEMU, processors=2, icount=True, arguments="calls=180000"),
+    TestMachine("hostile-4", Emulator.QEMU, processors=4, arguments="calls=20000"),
+)
+HOSTILE_LONG = TestMachine(
+    "hostile-long", Emulator.QEMU, icount=True, arguments="calls=10000000 late-us=1000 limit-s=1000", timeout_s=3600.0
 )

@@ -32,7 +32,6 @@ from .config import Settings
 from .errors import KeelError
 from .progress import Step, say
 
-KERNEL_SUITE_TIMEOUT_S = 300.0
 CHECKERS = (
     packages.Need("python3-pytest", ("/usr/lib/python3/dist-packages/pytest",), "runs the tests"),
     packages.Need("mypy", ("mypy",), "checks the types of the Python code"),
@@ -137,6 +136,7 @@ def _rust_checks(settings: Settings) -> Count:
 def kernel(settings: Settings) -> Count:
     """What runs on the µ-kernel itself: its suite on each of the machines, its figures, the examples, its debugger."""
     total = kernel_suite(settings, machine.TEST_MACHINES)
+    total.add(kernel_suite(settings, machine.HOSTILE_MACHINES, bootconf.HOSTILE_TEMPLATE))
     total.add(kernel_figures(settings))
     total.add(kernel_examples(settings))
     total.add(kernel_debugger(settings))
@@ -175,8 +175,8 @@ def _judged(topic: str, problems: Iterable[tuple[str, str]]) -> Count:
     return count
 
 
-def kernel_suite(settings: Settings, machines: Sequence[machine.TestMachine]) -> Count:
-    """The suite that runs on the µ-kernel itself, on each of the machines."""
+def kernel_suite(settings: Settings, machines: Sequence[machine.TestMachine], template: Path = bootconf.SUITE_TEMPLATE) -> Count:
+    """A suite that runs on the µ-kernel itself, on each of the machines."""
     emulators = {tested.emulator for tested in machines}
     if machine.Emulator.QEMU in emulators:
         packages.require_emulator(settings)
@@ -185,11 +185,11 @@ def kernel_suite(settings: Settings, machines: Sequence[machine.TestMachine]) ->
     rust.build_all(settings)
     total = Count()
     for tested in machines:
-        total.add(_kernel_on(settings, tested))
+        total.add(_kernel_on(settings, tested, template))
     return total
 
 
-def _kernel_on(settings: Settings, tested: machine.TestMachine) -> Count:
+def _kernel_on(settings: Settings, tested: machine.TestMachine, template: Path) -> Count:
     output = bytearray()
 
     def watch(data: bytes) -> bool:
@@ -202,14 +202,18 @@ def _kernel_on(settings: Settings, tested: machine.TestMachine) -> Count:
     began = time.monotonic()
     with slot.taken(settings, f"tests-{tested.name}") as mine:
         choices = boot.Choices(
-            boot_template=bootconf.SUITE_TEMPLATE, processors=tested.processors, kernel_line=tested.kernel_line
+            boot_template=template,
+            processors=tested.processors,
+            kernel_line=tested.kernel_line,
+            icount=tested.icount,
+            arguments=tested.arguments,
         )
         described = boot.tests_guest(settings, choices, mine)
         if tested.emulator is machine.Emulator.BOCHS:
-            emulated = bochs.Plan(slot=mine, timeout_s=KERNEL_SUITE_TIMEOUT_S, watch_log=watch)
+            emulated = bochs.Plan(slot=mine, timeout_s=tested.timeout_s, watch_log=watch)
             end = bochs.run(described, tested.processor, emulated)
         else:
-            plan = guest.Plan(slot=mine, timeout_s=KERNEL_SUITE_TIMEOUT_S, watch_log=watch)
+            plan = guest.Plan(slot=mine, timeout_s=tested.timeout_s, watch_log=watch)
             end = machine.exit_value(guest.run(settings, described, plan).emulator_status)
         count = judge_kernel(output.decode(errors="replace"), end, mine.log("console"))
     print(f"machine {tested.name}: {count.line()}, {time.monotonic() - began:.0f} s", flush=True)
@@ -247,6 +251,10 @@ SUITES: dict[str, Callable[[Settings], Count]] = {"unit": unit, "kernel": kernel
 # The suite on the µ-kernel on one machine only, the figures, the examples, the debugger.
 PARTS: dict[str, Callable[[Settings], Count]] = {
     **{f"kernel-{tested.name}": partial(kernel_suite, machines=(tested,)) for tested in machine.TEST_MACHINES},
+    **{
+        f"kernel-{tested.name}": partial(kernel_suite, machines=(tested,), template=bootconf.HOSTILE_TEMPLATE)
+        for tested in (*machine.HOSTILE_MACHINES, machine.HOSTILE_LONG)
+    },
     "kernel-figures": kernel_figures,
     "kernel-examples": kernel_examples,
     "kernel-debugger": kernel_debugger,

@@ -1,0 +1,448 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! The attackers: system calls at random, most of them nearly right, on themselves, on each other and on tasks that they make.
+
+use crate::places::*;
+use crate::random::Random;
+use core::mem::offset_of;
+use core::sync::atomic::Ordering::Relaxed;
+use keel_l4::abi::call::*;
+use keel_l4::abi::fpage::*;
+use keel_l4::abi::ids::*;
+use keel_l4::abi::memory::*;
+use keel_l4::abi::{ExRegs, Frame, Utcb};
+use keel_l4::call::{invoke, Registers};
+use keel_l4::info::info;
+use keel_l4::thread::{first_of, lthread, task_of, Main};
+use keel_l4::{utcb, Fpage, Id, Tag};
+
+/// Lthread numbers that attackers use in a task.
+pub const LTHREADS: u64 = 6;
+/// Where the kernel area of some tasks lies.
+const OTHER_AREA: u64 = 0x5000_0000_0000;
+/// Frame pages that an attacker may have.
+const FRAME_PAGES: u64 = 2;
+/// The words of a UTCB by which a thread knows itself: where it lies, and its id.
+const UTCB_OWN: u64 = 2;
+/// Words of a UTCB.
+const UTCB_WORDS: u64 = PAGE_SIZE / 8;
+
+/// The argument of an attacker: its seed and its stack.
+pub const fn argument(seed: u64, stack: u64) -> u64 {
+    seed * STACKS + stack % STACKS
+}
+
+/// Attacks for ever.
+pub extern "C" fn run(argument: u64) -> ! {
+    let mut attacker = Attacker { random: Random::new(argument / STACKS), me: utcb::my_id() };
+    let calls = &own_ledger().calls[(argument % STACKS) as usize];
+    loop {
+        let registers = attacker.next();
+        let number = registers.ax & CALL_MASK;
+        let after = invoke(registers);
+        calls.fetch_add(1, Relaxed);
+        if number == CALL_TASK_NEW && after.ax == 0 {
+            let id = Id(after.di);
+            own_ledger().children[(id.task() % MEMBERS) as usize].store(id.0, Relaxed);
+        }
+    }
+}
+
+struct Attacker {
+    random: Random,
+    me: Id,
+}
+
+impl Attacker {
+    /// The next call.
+    fn next(&mut self) -> Registers {
+        if self.random.once_in(8) {
+            let index = UTCB_OWN + self.random.below(UTCB_WORDS - UTCB_OWN);
+            let value = self.word();
+            set_utcb(index, value);
+        }
+        match self.random.below(100) {
+            0..=24 => self.message(),
+            25..=34 => self.wait(),
+            35..=39 => self.notify(),
+            40..=47 => self.unmap(),
+            48..=52 => self.unmap_ranges(),
+            53..=60 => self.exchange(),
+            61..=67 => self.lthread(),
+            68..=73 => self.task(),
+            74..=78 => self.schedule(),
+            79..=82 => self.call(CALL_THREAD_SWITCH),
+            83..=85 => self.call(CALL_ID_NEAREST),
+            86..=93 => self.source(),
+            _ => self.anything(),
+        }
+    }
+
+    /// A word that is often something meaningful.
+    fn word(&mut self) -> u64 {
+        let value = self.random.next();
+        match self.random.below(14) {
+            0 => 0,
+            1 => u64::MAX,
+            2 => value & 0xff,
+            3 => 1 << (value % 64),
+            4 => AREA_DEFAULT + (value & 0x2000_ffff),
+            5 => (value & 0x7fff_ffff_f000) | (PAGE_SHIFT + value % 36) << FPAGE_SIZE_SHIFT | (value >> 60 & FPAGE_RWX),
+            6 | 7 => self.thread().0,
+            8 => Id::thread(0, self.member(), (value & 3) as u16, 0).0,
+            9 => value % SMALL_IDS,
+            10 | 11 => self.fpage().0,
+            12 => self.address(),
+            _ => value,
+        }
+    }
+
+    /// The number of a task of the own gang.
+    fn member(&mut self) -> u32 {
+        let first = FIRST_TASK.load(Relaxed) as u32;
+        let gang = self.me.task().wrapping_sub(first) % (GANGS as u32 * MEMBERS) / MEMBERS;
+        first + gang * MEMBERS + self.random.below(MEMBERS as u64) as u32
+    }
+
+    /// A task of the own gang or the leader of another one, as far as known.
+    fn some_task(&mut self) -> Id {
+        match self.random.below(4) {
+            0 => task_of(self.me),
+            1 => {
+                let other = self.random.below(GANGS as u64) as usize;
+                Id(LEADERS[other].load(Relaxed))
+            }
+            _ => {
+                let child = self.random.below(MEMBERS as u64) as usize;
+                Id(own_ledger().children[child].load(Relaxed))
+            }
+        }
+    }
+
+    /// A thread that there may be.
+    fn thread(&mut self) -> Id {
+        match self.random.below(8) {
+            0 => self.me,
+            1 => Id(KEEPER.load(Relaxed)),
+            _ => {
+                let first = first_of(self.some_task());
+                let version = first.version() + self.random.below(3) as u32 / 2;
+                Id::thread(version, first.task(), self.random.below(LTHREADS) as u16, first.nesting())
+            }
+        }
+    }
+
+    /// An address of the arena or of the window, now and then another.
+    fn address(&mut self) -> u64 {
+        let offset = self.random.next();
+        match self.random.below(16) {
+            0 => offset >> 16,
+            1 => DEN + offset % (DEN_PAGES * PAGE_SIZE),
+            2 => AREA_DEFAULT + offset % (FRAME_PAGES * PAGE_SIZE),
+            3..=8 => ARENA + offset % (1 << ARENA_LOG2),
+            _ => WINDOW + offset % (4 << ARENA_LOG2),
+        }
+    }
+
+    /// A part of arena or window, now and then ports, the whole space, or one that is malformed.
+    fn fpage(&mut self) -> Fpage {
+        let log2 =
+            PAGE_SHIFT + [0, 0, 0, 1, 2, 4, ARENA_LOG2 as u64 - PAGE_SHIFT, 10, 18][self.random.below(9) as usize];
+        let rights = self.random.one_of(&[FPAGE_RWX, FPAGE_RWX, FPAGE_READ, FPAGE_READ | FPAGE_WRITE, 0, FPAGE_EXEC]);
+        match self.random.below(16) {
+            0 => Fpage::io(self.random.next() as u16, self.random.below(17) as u8),
+            1 => Fpage::WHOLE,
+            2 => Fpage(self.random.next()),
+            _ => Fpage::memory(self.address(), log2 as u8, rights),
+        }
+    }
+
+    /// Kinds of timeouts: mostly none, or one that passes soon.
+    fn timeouts(&mut self) -> u64 {
+        let mut flags = 0;
+        for (shift, field) in [
+            (IPC_SEND_TIMEOUT_SHIFT, offset_of!(Utcb, send_timeout)),
+            (IPC_RECEIVE_TIMEOUT_SHIFT, offset_of!(Utcb, receive_timeout)),
+        ] {
+            let kind = match self.random.below(64) {
+                0 => TIMEOUT_NEVER,
+                1..=20 => {
+                    set_utcb(field as u64 / 8, self.soon());
+                    TIMEOUT_UTCB
+                }
+                _ => TIMEOUT_ZERO,
+            };
+            flags |= kind << shift;
+        }
+        flags
+    }
+
+    /// A time of some microseconds.
+    fn soon(&mut self) -> u64 {
+        self.random.below(1 << 15)
+    }
+
+    fn words(&mut self) -> [u64; REGISTER_WORDS as usize] {
+        core::array::from_fn(|_| self.word())
+    }
+
+    /// Map items and strings in the UTCB; the tag that fits them, more or less.
+    fn tag(&mut self) -> Tag {
+        let mut tag = Tag::new(self.random.next() as u32 & 0xf, self.random.one_of(&[0, 2, 6, 6, 16, 38, MAX_WORDS]));
+        if self.random.once_in(3) {
+            let maps = 1 + self.random.below(3);
+            for index in 0..maps {
+                let grant = if self.random.once_in(4) { MAP_GRANT } else { 0 };
+                let (base, fpage) = (self.address() & !MAP_GRANT | grant, self.fpage().0);
+                set_pair(offset_of!(Utcb, maps), index, (base, fpage));
+            }
+            tag = tag.with_maps(maps);
+        }
+        if self.random.once_in(4) {
+            let strings = 1 + self.random.below(3);
+            self.parts(offset_of!(Utcb, strings), strings);
+            tag = tag.with_strings(strings);
+        }
+        if self.random.once_in(64) {
+            tag = Tag(self.random.next());
+        }
+        tag
+    }
+
+    /// Parts of strings or buffers.
+    fn parts(&mut self, offset: usize, count: u64) {
+        for index in 0..count {
+            let more = if self.random.once_in(4) && index + 1 < count { STRING_CONTINUES } else { 0 };
+            let length = match self.random.below(8) {
+                0 => self.random.below(MAX_STRING_BYTES + 2),
+                1 => self.random.below(1 << 16),
+                _ => self.random.below(2 * PAGE_SIZE),
+            };
+            let address = self.address();
+            set_pair(offset, index, (address, length | more));
+        }
+    }
+
+    /// What the next message finds: a window, buffers, times for faults.
+    fn receiver(&mut self) {
+        if self.random.once_in(4) {
+            let window = if self.random.once_in(16) { Fpage::WHOLE } else { self.fpage() };
+            utcb::set_receive_window(window);
+        }
+        if self.random.once_in(4) {
+            let count = self.random.below(4);
+            self.parts(offset_of!(Utcb, buffers), count);
+            utcb::set_buffer_count(count);
+        }
+        if self.random.once_in(4) {
+            let (send, receive) = (self.soon(), self.soon());
+            utcb::set_fault_timeouts(send, receive);
+        }
+    }
+
+    /// A send, a call, or a reply and a wait.
+    fn message(&mut self) -> Registers {
+        self.receiver();
+        let phases = self.random.one_of(&[IPC_SEND, IPC_SEND | IPC_RECEIVE, IPC_SEND | IPC_RECEIVE | IPC_OPEN]);
+        let to = self.thread();
+        let from = if self.random.once_in(8) { self.thread() } else { to };
+        let ax = CALL_IPC | phases | self.timeouts();
+        Registers { ax, di: to.0, si: self.tag().0, dx: from.0, words: self.words() }
+    }
+
+    fn wait(&mut self) -> Registers {
+        self.receiver();
+        let open = self.random.one_of(&[0, IPC_OPEN, IPC_OPEN]);
+        let from = if self.random.once_in(4) { Id(ID_TIMER + self.random.below(4)) } else { self.thread() };
+        Registers { ax: CALL_IPC | IPC_RECEIVE | open | self.timeouts(), dx: from.0, ..Registers::default() }
+    }
+
+    fn notify(&mut self) -> Registers {
+        let then = self.random.one_of(&[0, IPC_RECEIVE | IPC_OPEN]);
+        let ax = CALL_IPC | IPC_SEND | IPC_NOTIFY | then | self.timeouts();
+        Registers { ax, di: self.thread().0, si: 0, dx: 0, words: self.words() }
+    }
+
+    fn unmap(&mut self) -> Registers {
+        let flush = if self.random.once_in(2) { UNMAP_FLUSH } else { 0 };
+        let si = self.random.below(UNMAP_RIGHTS + 1) | flush;
+        Registers { ax: CALL_FPAGE_UNMAP, di: self.fpage().0, si, ..Registers::default() }
+    }
+
+    fn unmap_ranges(&mut self) -> Registers {
+        let count = self.random.one_of(&[0, 1, 2, 5, MAX_RANGES, MAX_RANGES + 1]);
+        for index in 0..count.min(8) {
+            let keep = self.random.below(FPAGE_RWX + 1);
+            let range = (self.address() & !(PAGE_SIZE - 1) | keep, self.random.below(600));
+            set_pair(offset_of!(Utcb, record), index, range);
+        }
+        let mut words = self.words();
+        words[0] = count;
+        Registers { ax: CALL_FPAGE_UNMAP, di: 0, si: UNMAP_TASK, dx: self.some_task().0, words }
+    }
+
+    /// lthread_ex_regs on somebody who is there, with any mask that does not name a new thread.
+    fn exchange(&mut self) -> Registers {
+        let single = 1 << self.random.below(19);
+        let any = self.random.next() & EX_ALL & !(EX_CREATE | EX_DELETE);
+        let mask = self.random.one_of(&[single, single, any, EX_CANCEL, EX_TRIGGER, EX_START, EX_START | EX_CANCEL]);
+        self.record();
+        let thread = if self.random.once_in(2) {
+            let number = self.random.below(LTHREADS) as u16;
+            lthread(Id::thread(0, self.member(), 0, 0), number)
+        } else {
+            self.thread()
+        };
+        Registers { ax: CALL_LTHREAD_EX_REGS, di: thread.0, si: mask, ..Registers::default() }
+    }
+
+    /// A record in which most is right.
+    fn record(&mut self) {
+        let number = self.random.below(STACKS);
+        let mut record = ExRegs::zeroed();
+        record.ip = if self.random.once_in(8) { self.word() } else { run as Main as usize as u64 };
+        record.sp = if self.random.once_in(8) { self.word() } else { stack(number) };
+        record.argument = argument(self.random.next() >> 16, number);
+        record.pager = if self.random.once_in(4) { self.thread().0 } else { KEEPER.load(Relaxed) };
+        record.handler = if self.random.once_in(2) { self.me.0 } else { record.pager };
+        record.preempter = self.word();
+        record.frame = self.random.below(FRAME_PAGES * FRAMES_PER_PAGE);
+        record.fpu = ARENA + self.random.below(1 << ARENA_LOG2) / 64 * 64;
+        record.fpu_size = self.random.one_of(&[info().fpu_size, PAGE_SIZE, 512, 0]);
+        record.debug = core::array::from_fn(|_| if self.random.once_in(2) { 0 } else { self.address() });
+        let descriptor = 0x00cf_f200_0000_ffff;
+        record.tls = core::array::from_fn(|_| self.random.one_of(&[0, descriptor, descriptor | 1 << 16]));
+        record.calls = self.random.below(2);
+        let words = (&raw const record).cast::<u64>();
+        for index in 0..size_of::<ExRegs>() / 8 {
+            // SAFETY: the record consists of that many words.
+            utcb::set_record_word(index, unsafe { words.add(index).read() });
+        }
+    }
+
+    /// Makes an lthread in the own task or in one of the gang, or deletes one.
+    fn lthread(&mut self) -> Registers {
+        let number = self.random.one_of(&[LTHREAD_TASK, LTHREAD_TASK, 0, 1, 2, 3, 4, 5, 700]) as u16;
+        let task = if self.random.once_in(2) { self.me } else { Id::thread(0, self.member(), 0, 0) };
+        self.record();
+        let registers = EX_IP | EX_SP | EX_ARGUMENT | EX_PAGER | EX_HANDLER;
+        let mask = match self.random.below(8) {
+            0..=2 => EX_CREATE | EX_START | registers,
+            3 | 4 => EX_CREATE | EX_START | EX_FOREIGN | EX_FRAME | EX_PAGER | EX_HANDLER,
+            5 => EX_CREATE | registers & self.random.next(),
+            _ => EX_DELETE,
+        };
+        Registers { ax: CALL_LTHREAD_EX_REGS, di: lthread(task, number).0, si: mask, ..Registers::default() }
+    }
+
+    /// Makes, deletes or hands over a task of the gang.
+    fn task(&mut self) -> Registers {
+        let di = Id::thread(0, self.member(), 0, 0).0;
+        let (pager, owner) = (KEEPER.load(Relaxed), self.some_task());
+        let number = self.random.below(STACKS);
+        let area = self.random.one_of(&[AREA_DEFAULT, AREA_DEFAULT, 0, OTHER_AREA, WINDOW + 1]);
+        let quota = self.random.one_of(&[TASK_SHARED_QUOTA, 4, 12, 30, 1 << 40]);
+        let start = run as Main as usize as u64;
+        let argument = argument(self.random.next() >> 16, number);
+        let words = [stack(number), pager, quota, area, argument, 0];
+        let priority = self.random.below(PRIORITIES);
+        match self.random.below(8) {
+            0..=3 => Registers { ax: CALL_TASK_NEW, di, si: priority, dx: start, words },
+            4 => Registers { ax: CALL_TASK_NEW, di, si: priority | TASK_NO_LTHREAD, dx: start, words },
+            5 => {
+                let log2 = self.random.one_of(&[0, 0, 0, 1, 2, 3, 16, 20, 0xff]);
+                Registers { ax: CALL_TASK_NEW, di, si: TASK_INACTIVE | log2 << TASK_RANGE_SHIFT, dx: owner.0, words }
+            }
+            _ => Registers { ax: CALL_TASK_NEW, di, si: TASK_INACTIVE, dx: task_of(self.me).0, words },
+        }
+    }
+
+    fn schedule(&mut self) -> Registers {
+        let mask = self.random.next() & (SCHEDULE_PRIORITY | SCHEDULE_SLICE | SCHEDULE_PROCESSOR);
+        let priority = self.random.below(PRIORITIES + 2);
+        let slice = self.random.one_of(&[0, 1, 50_000, 1_000_000, u64::MAX]);
+        let processor = self.random.below(info().processors + 1);
+        let words = [slice, 0, processor, 0, 0, 0];
+        Registers { ax: CALL_THREAD_SCHEDULE, di: self.thread().0, si: mask, dx: priority, words }
+    }
+
+    /// An operation on a timer, a line or an account; or words for a frame.
+    fn source(&mut self) -> Registers {
+        let timer = ID_TIMER + self.random.below(4);
+        let mut words = self.words();
+        let (id, label) = match self.random.below(8) {
+            0 | 1 => (ID_TIMER, SOURCE_ATTACH),
+            2 => {
+                words[0] = keel_l4::info::now() + self.soon();
+                (timer, TIMER_SET)
+            }
+            3 => (timer, SOURCE_DETACH),
+            4 => {
+                words[0] = self.some_task().0;
+                words[1] = self.random.one_of(&[0, 1, 3, 1 << 40, u64::MAX]);
+                (ID_QUOTA, self.random.one_of(&[QUOTA_READ, QUOTA_ENLARGE, QUOTA_SHRINK]))
+            }
+            5 => {
+                (words[0], words[1]) = (self.random.below(FRAME_PAGES + 1), self.random.below(FRAME_PAGES + 1));
+                (ID_QUOTA, self.random.one_of(&[QUOTA_BUY_FRAMES, QUOTA_BUY_FRAMES, QUOTA_SELL_FRAMES]))
+            }
+            6 => {
+                self.scribble();
+                (ID_QUOTA, QUOTA_BUY_FRAMES)
+            }
+            _ => (self.random.below(SMALL_IDS), self.random.below(8)),
+        };
+        let dx = if self.random.once_in(4) { Id::NIL.0 } else { id };
+        let ax = CALL_IPC | IPC_SEND | IPC_RECEIVE | IPC_RECEIVE_ZERO;
+        Registers { ax, di: id, si: Tag::new(label as u32, 2).0, dx, words }
+    }
+
+    /// Writes into a frame, if there is one; its thread may be running with it.
+    fn scribble(&mut self) {
+        let bought = keel_l4::source::buy_frames(0, FRAME_PAGES).is_ok();
+        if !bought {
+            return;
+        }
+        let frame = AREA_DEFAULT + AREA_FRAMES + self.random.below(FRAME_PAGES * FRAMES_PER_PAGE) * FRAME_SIZE;
+        for index in 0..size_of::<Frame>() as u64 / 8 {
+            let value = match index as usize * 8 {
+                at if at == offset_of!(Frame, ip) => run as Main as usize as u64 + self.random.below(1 << 12),
+                at if at == offset_of!(Frame, cs) => self.random.one_of(&[0x33, 0x23, 0x10, u64::MAX]),
+                _ => self.word(),
+            };
+            // SAFETY: a frame page that was just bought; if another thread sold it, this one faults and goes astray.
+            unsafe { (frame as *mut u64).add(index as usize).write_volatile(value) };
+        }
+    }
+
+    /// A call with random words for arguments.
+    fn call(&mut self, number: u64) -> Registers {
+        Registers { ax: number, di: self.word(), si: self.word(), dx: self.word(), words: self.words() }
+    }
+
+    /// Any call at all.
+    fn anything(&mut self) -> Registers {
+        let number = self.random.below(CALL_MASK + 1);
+        let mut registers = self.call(number);
+        if number == CALL_IPC {
+            let timeouts = self.timeouts();
+            let mask = IPC_TIMEOUT_MASK << IPC_SEND_TIMEOUT_SHIFT | IPC_TIMEOUT_MASK << IPC_RECEIVE_TIMEOUT_SHIFT;
+            registers.ax = number | (self.random.next() & 0x1ff0 & !mask) | timeouts;
+        } else if self.random.once_in(16) {
+            registers.ax |= self.random.next() << 4;
+        }
+        registers
+    }
+}
+
+/// Writes a word of the own UTCB.
+fn set_utcb(index: u64, value: u64) {
+    // SAFETY: callers name a word of the own UTCB.
+    unsafe { utcb::address().cast::<u64>().add((index % UTCB_WORDS) as usize).write_volatile(value) };
+}
+
+/// Writes pair `index` of a list in the own UTCB.
+fn set_pair(offset: usize, index: u64, pair: (u64, u64)) {
+    let at = offset as u64 / 8 + 2 * index;
+    set_utcb(at, pair.0);
+    set_utcb(at + 1, pair.1);
+}

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! The clan that does nobody any harm: a task with a heartbeat on each processor, and a task of its clan that answers it. At each beat they
+//! look whether all is as it was.
+
+use crate::places::*;
+use core::sync::atomic::Ordering::Relaxed;
+use keel_l4::abi::call::*;
+use keel_l4::abi::ids::LTHREAD_TASK;
+use keel_l4::abi::memory::AREA_DEFAULT;
+use keel_l4::call::Failure;
+use keel_l4::info::{info, now};
+use keel_l4::ipc::{call, receive, send_and_wait, wait, Message, Timeout};
+use keel_l4::task::{self, NewTask};
+use keel_l4::thread::{self, Main, NewThread};
+use keel_l4::{source, utcb, Id};
+
+/// Nanoseconds between two beats.
+pub const INTERVAL: u64 = 5_000_000;
+/// Pages of kernel memory for the one who answers.
+const QUOTA: u64 = 16;
+/// Its stack; the beats have those of their processors' numbers.
+const ANSWERER_STACK: u64 = STACKS - 1;
+/// Beats of each processor after which nothing is touched for the first time any more.
+const SETTLED: u64 = 8;
+/// What is not as it should be, in `Ledger::wrong`.
+const NOT_STARTED: u64 = 1;
+const NO_TIMER: u64 = 2;
+const NO_ANSWER: u64 = 3;
+const WRONG_ANSWER: u64 = 4;
+const MEMORY_CHANGED: u64 = 5;
+const ACCOUNT_CHANGED: u64 = 6;
+
+/// Processors on which there is a beat: one stack is the answerer's.
+pub fn beats() -> u64 {
+    info().processors.min(STACKS - 1)
+}
+
+/// The leader: `argument` is the highest priority that it may have.
+pub extern "C" fn run(argument: u64) -> ! {
+    if let Err(code) = start(argument) {
+        wrong(code);
+    }
+    beat(0)
+}
+
+fn wrong(code: u64) {
+    own_ledger().wrong.store(code, Relaxed);
+}
+
+/// Starts the one who answers, and the beats on the other processors.
+fn start(priority: u64) -> Result<(), u64> {
+    let keeper = Id(KEEPER.load(Relaxed));
+    let number = utcb::my_id().task() + 1;
+    let plan = NewTask {
+        number,
+        max_priority: priority,
+        ip: answerer as Main as usize as u64,
+        sp: stack(ANSWERER_STACK),
+        pager: keeper.0,
+        quota: QUOTA,
+        area: AREA_DEFAULT,
+        argument: 0,
+    };
+    let task = task::create(&plan).map_err(|_| NOT_STARTED)?;
+    own_ledger().children[0].store(task.0, Relaxed);
+    for processor in 1..beats() {
+        start_beat(processor, keeper).map_err(|_| NOT_STARTED)?;
+    }
+    Ok(())
+}
+
+fn start_beat(processor: u64, keeper: Id) -> Result<(), Failure> {
+    let plan = NewThread {
+        task: utcb::my_id(),
+        number: LTHREAD_TASK as u16,
+        ip: beat as Main as usize as u64,
+        sp: stack(processor),
+        pager: keeper,
+        handler: keeper,
+        argument: processor,
+    };
+    thread::set_processor(plan.start()?, processor)
+}
+
+/// Adds one to what it is sent.
+extern "C" fn answerer(_: u64) -> ! {
+    let mut next = wait(Timeout::Never);
+    loop {
+        next = match next {
+            Ok(received) => {
+                let answer = Message::new(0, &[received.words[0].wrapping_add(1)]);
+                send_and_wait(received.from, answer, Timeout::Zero, Timeout::Never)
+            }
+            Err(_) => wait(Timeout::Never),
+        };
+    }
+}
+
+/// The words of an account that nobody else can change.
+fn account() -> Option<[u64; ACCOUNT_POOL_FREE as usize]> {
+    let words = source::account(Id::NIL).ok()?;
+    Some(core::array::from_fn(|word| words[word]))
+}
+
+/// Beats for ever on a processor.
+extern "C" fn beat(processor: u64) -> ! {
+    let ledger = own_ledger();
+    let answerer = thread::first_of(Id(ledger.children[0].load(Relaxed)));
+    let timer = source::claim_timer().unwrap_or_else(|_| {
+        wrong(NO_TIMER);
+        Id::NIL
+    });
+    let mut pattern = [0u64; 64];
+    let mut before = None;
+    let mut deadline = now() + INTERVAL;
+    for count in 1u64.. {
+        if source::set_timer(timer, deadline).and_then(|()| receive(timer, Timeout::Never)).is_err() {
+            wrong(NO_TIMER);
+        }
+        let late = now().saturating_sub(deadline);
+        ledger.late[processor as usize].fetch_max(late, Relaxed);
+        ledger.beats[processor as usize].store(count, Relaxed);
+        match call(answerer, Message::new(0, &[count])) {
+            Ok(answer) if answer.words[0] == count + 1 => {}
+            Ok(_) => wrong(WRONG_ANSWER),
+            Err(_) => wrong(NO_ANSWER),
+        }
+        if core::hint::black_box(&pattern).iter().any(|word| *word != count - 1) {
+            wrong(MEMORY_CHANGED);
+        }
+        pattern = core::hint::black_box([count; 64]);
+        let settled = ledger.beats.iter().take(beats() as usize).all(|beats| beats.load(Relaxed) >= SETTLED);
+        match before {
+            None if settled => before = account(),
+            Some(_) if account() != before => wrong(ACCOUNT_CHANGED),
+            _ => {}
+        }
+        deadline += INTERVAL;
+    }
+    unreachable!("a count of beats has an end")
+}

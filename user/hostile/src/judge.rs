@@ -1,0 +1,356 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! The judge: starts everybody, watches, ends it, and says what became of the kernel.
+
+use crate::innocent::{self, INTERVAL};
+use crate::keeper::{self, ARENAS, DENS};
+use crate::places::*;
+use crate::random::Random;
+use crate::{attack, rogue};
+use core::sync::atomic::Ordering::Relaxed;
+use keel_l4::abi::boot::Start;
+use keel_l4::abi::call::*;
+use keel_l4::abi::fpage::*;
+use keel_l4::abi::memory::{AREA_DEFAULT, EX_START};
+use keel_l4::call::Failure;
+use keel_l4::info::{info, now};
+use keel_l4::ipc::{call, sleep, Message};
+use keel_l4::start::Stack;
+use keel_l4::task::{self, NewTask};
+use keel_l4::thread::{self, Main, NewThread};
+use keel_l4::{println, record, sigma0, source, utcb, Fpage, Id};
+
+/// Nanoseconds between two looks at the gangs.
+const LOOK: u64 = 4_000_000;
+/// Looks without a call after which a gang is started anew.
+const PATIENCE: u32 = 8;
+/// Once in so many looks a gang is started anew although it is busy.
+const RAID: u64 = 40;
+/// Nanoseconds that a call takes at least: a ledger that says more calls was overwritten.
+const LEAST_CALL: u64 = 100;
+/// Tenths of the calls that are told on the way.
+const TOLD: u64 = 10;
+/// Calls for each fault of a random program that there must be.
+const CALLS_PER_FAULT: u64 = 100;
+/// Pages of kernel memory of a gang.
+const QUOTA: u64 = 96;
+/// Lthreads with which an attacker begins.
+const FIRST_LTHREADS: u64 = 3;
+const NANOSECONDS_PER_SECOND: u64 = 1_000_000_000;
+const NANOSECONDS_PER_MILLISECOND: u64 = 1_000_000;
+const NANOSECONDS_PER_MICROSECOND: u64 = 1_000;
+
+/// What the command line says.
+struct Options {
+    calls: u64,
+    seed: u64,
+    /// Nanoseconds; none where the clock tells more about the emulator's host than about the kernel.
+    late: Option<u64>,
+    /// Nanoseconds.
+    limit: u64,
+}
+
+impl Options {
+    fn read(line: &str) -> Options {
+        let word = |key| record::option(line, key).and_then(|word| word.parse().ok());
+        let number = |key, default| word(key).unwrap_or(default);
+        Options {
+            calls: number("calls", 100_000),
+            seed: number("seed", 1),
+            late: word("late-us").map(|late: u64| late * NANOSECONDS_PER_MICROSECOND),
+            limit: number("limit-s", 240) * NANOSECONDS_PER_SECOND,
+        }
+    }
+}
+
+/// A gang as the judge sees it.
+#[derive(Clone, Copy)]
+struct Gang {
+    index: usize,
+    first: u32,
+    /// What its ledger said at the last look.
+    calls: [u64; STACKS as usize],
+    idle: u32,
+}
+
+static KEEPER_STACK: Stack<{ 16 << 10 }> = Stack::new();
+
+/// All of it; how many cases failed.
+pub fn run(record: &Start) -> Result<u32, Failure> {
+    let options = Options::read(record::command_line(record));
+    println!("hostile: {} processors, calls={} seed={}", info().processors, options.calls, options.seed);
+    prepare(record)?;
+    let mut verdict = Verdict { passed: 0, failed: 0 };
+    let (before, image) = (source::account(Id::NIL)?, image_sum());
+    let mut gangs: [Gang; GANGS] =
+        core::array::from_fn(|index| Gang::new(index, record.task_first as u32 + index as u32 * MEMBERS));
+    let began = now();
+    gangs[INNOCENT].start(innocent::run, record.priority + 2, record.priority + 2)?;
+    gangs[WARDEN].start(rogue::run, options.seed, record.priority + 1)?;
+    let count = attack(&mut gangs, &options, record.priority)?;
+    println!(
+        "hostile: {} calls, {} faults, {} gangs made anew in {} ms",
+        count.calls,
+        count.faults,
+        count.anew,
+        (now() - began) / NANOSECONDS_PER_MILLISECOND
+    );
+    tell_faults();
+    verdict.case("calls-made", count.calls >= options.calls, format_args!("{} calls", options.calls));
+    verdict.case(
+        "faults-taken",
+        count.faults >= options.calls / CALLS_PER_FAULT,
+        format_args!("one for {CALLS_PER_FAULT} calls"),
+    );
+    hear_innocents(&mut verdict, began, options.late);
+    for gang in gangs {
+        task::delete(gang.first, thread::task_of(utcb::my_id()))?;
+    }
+    let after = source::account(Id::NIL)?;
+    verdict.case("account-as-before", before == after, format_args!("{before:?}, got {after:?}"));
+    verdict.case("image-as-before", image == image_sum(), format_args!("the same bytes"));
+    verdict.case("tasks-can-be-made", tasks_work(&mut gangs[0]), format_args!("every number to work"));
+    println!("{} passed, {} failed", verdict.passed, verdict.failed);
+    Ok(verdict.failed)
+}
+
+struct Verdict {
+    passed: u32,
+    failed: u32,
+}
+
+impl Verdict {
+    fn case(&mut self, name: &str, passed: bool, expected: core::fmt::Arguments<'_>) {
+        if passed {
+            self.passed += 1;
+            println!("ok hostile/{name}");
+        } else {
+            self.failed += 1;
+            println!("FAIL hostile/{name}: expected {expected}");
+        }
+    }
+}
+
+/// Gets the memory, and starts the keeper.
+fn prepare(record: &Start) -> Result<(), Failure> {
+    FIRST_TASK.store(record.task_first, Relaxed);
+    // The dens lie together in the first superpage.
+    for at in (DENS..ARENAS + ((ATTACKERS as u64) << ARENA_LOG2)).step_by(1 << ARENA_LOG2) {
+        sigma0::any(Fpage::memory(0, ARENA_LOG2, FPAGE_RWX), Fpage::memory(at, ARENA_LOG2, FPAGE_RWX))?;
+    }
+    for page in keeper::image().step_by(PAGE_SIZE as usize) {
+        // SAFETY: a byte of the image.
+        unsafe { (page as *const u8).read_volatile() };
+    }
+    let keeper = thread::spawn(&KEEPER_STACK, keeper::run, 0)?;
+    thread::set_priority(keeper, record.priority + 1)?;
+    thread::set_priority(utcb::my_id(), record.priority + 1)?;
+    KEEPER.store(keeper.0, Relaxed);
+    Ok(())
+}
+
+/// What code and constants add up to. The statics behind them are the judge's own.
+fn image_sum() -> u64 {
+    unsafe extern "C" {
+        static __data_start: u8;
+    }
+    let end = &raw const __data_start as u64;
+    let words = (keeper::image().start..end).step_by(8);
+    // SAFETY: words of the image.
+    words.fold(0, |sum, at| sum.rotate_left(1) ^ unsafe { (at as *const u64).read_volatile() })
+}
+
+impl Gang {
+    fn new(index: usize, first: u32) -> Gang {
+        Gang { index, first, calls: [0; STACKS as usize], idle: 0 }
+    }
+
+    fn ledger(&self) -> &'static Ledger {
+        // SAFETY: the judge has the dens mapped for ever.
+        unsafe { ledger(keeper::den(self.index)) }
+    }
+
+    /// Makes its leader, which gets the gang's other numbers.
+    fn start(&mut self, main: Main, argument: u64, priority: u64) -> Result<Id, Failure> {
+        let den = keeper::den(self.index) as *mut u8;
+        // SAFETY: the den is in nobody's use: the gang does not exist.
+        unsafe { den.write_bytes(0, (DEN_PAGES * PAGE_SIZE) as usize) };
+        self.calls = [0; STACKS as usize];
+        let plan = NewTask {
+            number: self.first,
+            max_priority: priority,
+            ip: main as usize as u64,
+            sp: stack(0),
+            pager: KEEPER.load(Relaxed),
+            quota: QUOTA,
+            area: AREA_DEFAULT,
+            argument,
+        };
+        let task = task::create_empty(&plan)?;
+        LEADERS[self.index].store(task.0, Relaxed);
+        for (first, log2) in [(1, 0), (2, 1), (4, 2)] {
+            task::hand_over(self.first + first, log2, task)?;
+        }
+        let leader = self.new_lthread(task, 0, main, argument)?;
+        thread::set_priority(leader, priority)?;
+        thread::act(leader, EX_START)?;
+        Ok(task)
+    }
+
+    /// Makes a stopped lthread of it.
+    fn new_lthread(&self, task: Id, number: u64, main: Main, argument: u64) -> Result<Id, Failure> {
+        let keeper = Id(KEEPER.load(Relaxed));
+        let plan = NewThread {
+            task,
+            number: number as u16,
+            ip: main as usize as u64,
+            sp: stack(number),
+            pager: keeper,
+            handler: keeper,
+            argument,
+        };
+        plan.create()
+    }
+
+    /// Starts it as attackers, deleting what is left of it.
+    fn attack(&mut self, random: &mut Random, priority: u64) -> Result<(), Failure> {
+        task::delete(self.first, thread::task_of(utcb::my_id()))?;
+        let mut argument = |number| attack::argument(random.next() >> 16, number);
+        let task = self.start(attack::run, argument(0), priority)?;
+        for number in 1..FIRST_LTHREADS {
+            // The others may be faster, and have used up the account or taken the number.
+            let _ = self.new_lthread(task, number, attack::run, argument(number)).and_then(|id| {
+                thread::set_processor(id, (self.index as u64 + number) % info().processors)?;
+                thread::act(id, EX_START)
+            });
+        }
+        Ok(())
+    }
+
+    /// Calls that were made since the last look.
+    fn progress(&mut self, credible: u64) -> u64 {
+        let mut made = 0;
+        for (counter, last) in self.ledger().calls.iter().zip(&mut self.calls) {
+            let count = counter.load(Relaxed);
+            let more = count.wrapping_sub(core::mem::replace(last, count));
+            made += if more < credible { more } else { 0 };
+        }
+        self.idle = if made == 0 { self.idle + 1 } else { 0 };
+        made
+    }
+}
+
+#[derive(Default)]
+struct Count {
+    calls: u64,
+    faults: u64,
+    anew: u64,
+}
+
+/// Lets the gangs attack until enough is done, or the time is over.
+fn attack(gangs: &mut [Gang; GANGS], options: &Options, priority: u64) -> Result<Count, Failure> {
+    let mut random = Random::new(options.seed);
+    let mut count = Count::default();
+    let (began, mut looked, mut told) = (now(), now(), 1);
+    for gang in &mut gangs[..ATTACKERS] {
+        gang.attack(&mut random, priority)?;
+    }
+    while now() - began < options.limit
+        && (count.calls < options.calls || count.faults < options.calls / CALLS_PER_FAULT)
+    {
+        sleep(LOOK);
+        let credible = (now() - core::mem::replace(&mut looked, now())) / LEAST_CALL;
+        for gang in &mut gangs[..ATTACKERS] {
+            count.calls += gang.progress(credible);
+            if gang.idle >= PATIENCE || random.once_in(RAID) {
+                gang.attack(&mut random, priority)?;
+                gang.idle = 0;
+                count.anew += 1;
+            }
+        }
+        count.faults = faults(gangs[WARDEN].ledger());
+        if count.calls >= told * options.calls / TOLD {
+            println!(
+                "hostile: {} ms: {} calls, {} faults",
+                (now() - began) / NANOSECONDS_PER_MILLISECOND,
+                count.calls,
+                count.faults
+            );
+            told = count.calls * TOLD / options.calls + 1;
+        }
+    }
+    Ok(count)
+}
+
+/// Exceptions and page faults of the random programs.
+fn faults(ledger: &Ledger) -> u64 {
+    let vectors: u64 = ledger.vectors.iter().map(|count| count.load(Relaxed)).sum();
+    vectors + ledger.events[event::FAULT].load(Relaxed)
+}
+
+fn tell_faults() {
+    // SAFETY: as in `Gang::ledger`.
+    let ledger = unsafe { ledger(keeper::den(WARDEN)) };
+    let [fault, call, trigger, stopped, anew] = &ledger.events;
+    println!(
+        "hostile: random programs: page faults {fault:?} calls {call:?} triggers {trigger:?} stopped {stopped:?} tasks anew {anew:?}"
+    );
+    for (vector, count) in ledger.vectors.iter().enumerate() {
+        if count.load(Relaxed) > 0 {
+            println!("hostile: exception {vector}: {count:?}");
+        }
+    }
+}
+
+/// What the innocent have seen. Without a bound for their lateness a beat in a second, on each processor, is all that is asked for.
+fn hear_innocents(verdict: &mut Verdict, began: u64, late: Option<u64>) {
+    // SAFETY: as in `Gang::ledger`.
+    let ledger = unsafe { ledger(keeper::den(INNOCENT)) };
+    let lasted = now() - began;
+    let (latest, due) = match late {
+        Some(late) => (late, lasted.saturating_sub(2 * late) / INTERVAL),
+        None => (u64::MAX, lasted / NANOSECONDS_PER_SECOND),
+    };
+    for processor in 0..innocent::beats() as usize {
+        let (beats, worst) = (ledger.beats[processor].load(Relaxed), ledger.late[processor].load(Relaxed));
+        println!(
+            "hostile: processor {processor}: {beats} beats, the latest {} us late",
+            worst / NANOSECONDS_PER_MICROSECOND
+        );
+        verdict.case(
+            "heartbeat-in-time",
+            worst <= latest && beats >= due,
+            format_args!("at least {due} beats, each at most {latest} ns late, got {beats} and {worst}"),
+        );
+    }
+    let wrong = ledger.wrong.load(Relaxed);
+    verdict.case("innocent-unharmed", wrong == 0, format_args!("nothing wrong, got {wrong}"));
+}
+
+/// Whether at each number of the gang a task can be made that talks to its maker.
+fn tasks_work(gang: &mut Gang) -> bool {
+    let me = thread::task_of(utcb::my_id());
+    (0..MEMBERS).all(|member| {
+        let plan = NewTask {
+            number: gang.first + member,
+            ip: talk as Main as usize as u64,
+            sp: stack(0),
+            pager: KEEPER.load(Relaxed),
+            quota: QUOTA,
+            area: AREA_DEFAULT,
+            argument: member as u64,
+            max_priority: PRIORITIES - 1,
+        };
+        let answer = task::create(&plan).and_then(|task| call(thread::first_of(task), Message::new(0, &[1])));
+        let deleted = task::delete(plan.number, me);
+        answer.is_ok_and(|answer| answer.words[0] == member as u64) && deleted.is_ok()
+    })
+}
+
+/// Answers everybody with its argument.
+extern "C" fn talk(argument: u64) -> ! {
+    loop {
+        if let Ok(received) = keel_l4::ipc::wait(keel_l4::ipc::Timeout::Never) {
+            keel_l4::server::answer_later(received.from, Message::new(0, &[argument]));
+        }
+    }
+}

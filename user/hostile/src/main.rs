@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Programs that mean harm, and what must not be harmed by them.
+//!
+//! The judge starts the gangs, lets them do their worst until enough system calls are made, takes all of it back, and looks whether the
+//! kernel is as it was: accounts, tasks, messages, the memory and the heartbeat of the innocent.
+//!
+//! `args calls=NUMBER seed=NUMBER late-us=NUMBER limit-s=NUMBER`: system calls to be made, the sequence of what is random, how
+//! late a heartbeat may be (if that is judged), and how long all of it may take. On the deterministic clock a seed repeats everything.
+
+#![no_std]
+#![no_main]
+
+mod attack;
+mod innocent;
+mod judge;
+mod keeper;
+mod places;
+mod random;
+mod rogue;
+
+use keel_l4::abi::boot::{END_TESTS_FAILED, END_TESTS_PASSED};
+use keel_l4::{println, record, root, start};
+
+keel_l4::entry!(main);
+
+extern "C" fn main(argument: u64) -> ! {
+    // SAFETY: the root task started this program with the address of its record.
+    let Some(record) = (unsafe { record::at(argument) }) else {
+        println!("hostile: there is no start record");
+        start::stop();
+    };
+    let failed = match judge::run(record) {
+        Ok(failed) => failed,
+        Err(failure) => {
+            println!("FAIL hostile/start: {failure}");
+            println!("0 passed, 1 failed");
+            1
+        }
+    };
+    let answer = root::end(if failed == 0 { END_TESTS_PASSED } else { END_TESTS_FAILED });
+    println!("hostile: the root task does not end the machine: {answer:?}");
+    start::stop()
+}
