@@ -16,7 +16,7 @@ use keel_abi::fpage::*;
 use keel_abi::{Error, Id, Tag};
 
 /// Page-fault error code bits (Intel SDM volume 3, 4.7).
-mod code {
+pub mod code {
     /// Something is mapped there.
     pub const PRESENT: u64 = 1;
     /// It was a write.
@@ -83,6 +83,7 @@ fn raise(thread: Ref<Thread>, to: Id, message: Message) {
     crate::debugger::trace::raised(thread, to, message);
     match find(to) {
         Some(receiver) if receiver != thread && !receiver.has(FOREIGN) => {
+            cpu::cpu().known.learn(receiver);
             // Whoever sees its frame sees its bases; a handler on this processor runs after they were saved.
             if !thread.has(FOREIGN) || cpu::count() > 1 {
                 cpu::cpu().loaded_changed();

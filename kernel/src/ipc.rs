@@ -7,6 +7,7 @@
 //! may take its time and sees to the rest of both calls.
 
 use crate::arch::clock;
+use crate::arch::cpu::cpu;
 use crate::arch::entry::NO_CALL;
 use crate::refs::Ref;
 use crate::sched::{self, wake};
@@ -73,6 +74,7 @@ fn send(caller: Ref<Thread>, flags: u64) -> Result<Sent, Stop> {
         return operate(caller, destination, flags);
     }
     let receiver = find(destination).ok_or(Error::NoPartner)?;
+    cpu().known.learn(receiver);
     if flags & IPC_NOTIFY != 0 {
         return notify(caller, receiver);
     }

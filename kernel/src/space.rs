@@ -120,16 +120,17 @@ pub fn new_root(account: Ref<pool::Account>) -> Result<u32, Error> {
 
 /// Where the walk for an address ended: the lowest table, and the level of its entries.
 fn walk(task: Ref<Task>, address: u64, stop: u8) -> (u32, u8) {
-    let (mut table, mut level) = (task.root_table, TOP_LEVEL);
+    let (mut physical, mut level) = (POOL.physical(task.root_table), TOP_LEVEL);
     while level > stop {
-        let entry = entry_cell(table, slot(address, level)).get();
-        if entry & PRESENT == 0 || entry & LARGE != 0 {
+        // SAFETY: a page table of 512 entries; the processor writes only accessed and dirty bits.
+        let entry = unsafe { (*table(physical).cast::<Cell<u64>>().add(slot(address, level))).get() };
+        if entry & (PRESENT | LARGE) != PRESENT {
             break;
         }
-        table = POOL.index_of(entry & ADDRESS);
+        physical = entry & ADDRESS;
         level -= 1;
     }
-    (table, level)
+    (POOL.index_of(physical), level)
 }
 
 /// The leaf entry at an address, or the level of the entry that is empty there.
@@ -542,6 +543,24 @@ pub fn map(
             return Err(Stop::Restart);
         }
     }
+}
+
+/// Maps what a pager mostly answers with: one small page, to where nothing is but the tables. False: nothing was done.
+pub fn map_page(from: Ref<Task>, to: Ref<Task>, item: &MapItem) -> bool {
+    let (fpage, target) = (Fpage(item.fpage), item.send_base & ((1 << SPACE_SHIFT) - PAGE_SIZE));
+    if fpage.log2() != PAGE_SHIFT as u8 || !fpage.is_valid() || fpage.is_io() || item.send_base & MAP_GRANT != 0 {
+        return false;
+    }
+    let Ok(leaf) = find(from, fpage.base()) else { return false };
+    let (rights, node) = (bits_rights(leaf.entry) & fpage.rights(), leaf.node());
+    let (table, level) = walk(to, target, 0);
+    let slot = slot(target, 0);
+    if rights & FPAGE_READ == 0 || node == 0 || level > 0 || entry_cell(table, slot).get() != 0 || in_area(to, target) {
+        return false;
+    }
+    let physical = (leaf.entry & ADDRESS) + fpage.base() % span(leaf.level);
+    let entry = physical | PRESENT | USER | leaf.entry & (PWT | PCD) | rights_bits(rights);
+    enter(to, (table, level), target, 0, entry, node).is_ok()
 }
 
 /// Maps the next page, or passes over a hole: the rights that arrived, and how much of the item is done by then.

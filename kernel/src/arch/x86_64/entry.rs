@@ -11,12 +11,13 @@ use crate::print::log;
 use crate::refs::Ref;
 use crate::source::{Pending, Source};
 use crate::tags::{Tags, KEEP};
-use crate::thread::{FrameCells, Senders, State, Thread, FOREIGN, FPU};
+use crate::thread::{FrameCells, Senders, State, Thread, FOREIGN, FPU, FRAME_WORDS};
 use crate::{across, boot, debugger, fault, lock, panic, sched, source, syscall};
 use core::arch::{asm, global_asm};
 use core::mem::offset_of;
 use keel_abi::call::*;
-use keel_abi::fpage::{PAGE_SHIFT, SPACE_SHIFT};
+use keel_abi::fpage::*;
+use keel_abi::ids::TASK_SIGMA0;
 use keel_abi::{Frame, Id, Tag, Utcb};
 
 /// Flags that are set in every user's flags: interrupts on, and the bit that is always one.
@@ -51,13 +52,15 @@ const FIRST_INTERRUPT: u64 = 32;
 /// `int 0x80`.
 pub const VECTOR_INT80: u64 = 0x80;
 
-/// The assembly, with the offset of each field that it uses as a symbol: prefix and name.
+/// The assembly, with a symbol for the offset of each field that it uses, prefix and name, and for constants.
 macro_rules! assembly {
-    ([$($prefix:literal $type:ty { $($field:ident)* })*] $($rest:tt)*) => {
+    ([$($prefix:literal $type:ty { $($field:ident)* })*] [$($module:ident { $($constant:ident)* })*] $($rest:tt)*) => {
         global_asm!(
+            $($(concat!(".set ", stringify!($constant), ", {}"),)*)*
             $($(concat!(".set ", $prefix, stringify!($field), ", {}"),)*)*
             include_str!("entry.s"),
             include_str!("fast.s"),
+            $($(const $module::$constant,)*)*
             $($(const offset_of!($type, $field),)*)*
             $($rest)*
         );
@@ -69,9 +72,16 @@ assembly!([
         scratch stack exit_ip exit_cs exit_flags exit_sp exit_sysret address current loaded space fpu_owner fpu_off floor known
         waits_for_any waits_for_one waits_for_answer
     }
-    "THREAD_" Thread { id space task_number frame_index state flags priority partner handler waiters consumed notify }
-    "FRAME_" Frame { r8 r9 r10 r11 r12 r13 r14 r15 ip cs flags orig_ax segments fs_base gs_base }
+    "THREAD_" Thread { id space task_number frame_index state flags priority partner pager handler waiters consumed notify }
+    "FRAME_" Frame { r8 r9 r10 r11 r12 r13 r14 r15 ip cs flags orig_ax segments fs_base gs_base vector error_code cr2 }
     "FRAME_r" Frame { ax bx cx dx si di bp sp }
+] [
+    self {
+        FOREIGN FPU REGISTER_WORDS MAX_WORDS FRAME_WORDS FLAGS_FIXED FLAGS_NEED_IRET SPACE_SHIFT CR0_TS
+        VECTOR_DB VECTOR_UD VECTOR_DF VECTOR_MC VECTOR_PF TASK_SIGMA0
+    }
+    fast { REPLY_AND_WAIT ANY_SEND_TIMEOUT KNOWN_FACTOR KNOWN_SHIFT KNOWN_MASK }
+    tables { NO_PORTS PORTS_OFFSET USER_SS USER_CS USER_CS32 }
 ]
     CPU_LOCK = const offset_of!(Cpu, lock) + Lock::HELD,
     CPU_TAGS = const offset_of!(Cpu, tags) + Tags::ROOTS,
@@ -89,37 +99,23 @@ assembly!([
     FRAME_TOP = const offset_of!(Frame, ss) + 8,
     STATE_READY = const State::Ready as u8,
     STATE_FAULTED = const State::Faulted as u8,
-    FOREIGN = const FOREIGN,
-    FPU = const FPU,
     MEETING_FPU_BIT = const 32 + FPU.ilog2(),
     ID_NIL = const Id::NIL.0,
     CALL = const CALL_IPC | IPC_SEND | IPC_RECEIVE,
-    REPLY_AND_WAIT = const CALL_IPC | IPC_SEND | IPC_RECEIVE | IPC_OPEN,
-    ANY_SEND_TIMEOUT = const !(IPC_TIMEOUT_MASK << IPC_SEND_TIMEOUT_SHIFT) as i32,
-    REGISTER_WORDS = const REGISTER_WORDS,
-    MAX_WORDS = const MAX_WORDS,
     TAG_ITEMS = const 0xff << TAG_MAPS_SHIFT | 0xff << TAG_STRINGS_SHIFT,
+    NO_CALL = const NO_CALL as i64,
+    READ_FAULT_TAG = const Tag::kernel(KIND_PAGE_FAULT, FPAGE_READ as u32, 4).0,
+    WRITE_FAULT_TAG = const Tag::kernel(KIND_PAGE_FAULT, FPAGE_WRITE as u32, 4).0,
+    FETCH_FAULT_TAG = const Tag::kernel(KIND_PAGE_FAULT, FPAGE_EXEC as u32, 4).0,
+    MORE_WORDS = const REGISTER_WORDS as usize + FRAME_WORDS - 4,
     SYSCALL_TAG = const Tag::kernel(KIND_SYSCALL, GATE_SYSCALL as u32, 4).0,
-    KNOWN_FACTOR = const fast::KNOWN_FACTOR,
-    KNOWN_SHIFT = const fast::KNOWN_SHIFT,
-    KNOWN_MASK = const fast::KNOWN_MASK,
-    FLAGS_FIXED = const FLAGS_FIXED,
-    FLAGS_NEED_IRET = const FLAGS_NEED_IRET,
     FLAGS_NOT_SYSRET = const !(FLAGS_USER & !FLAGS_NEED_IRET) as u32,
     IP_HIGH_MAX = const (1u64 << (SPACE_SHIFT - 32)) - 1,
-    SPACE_SHIFT = const SPACE_SHIFT,
-    CR0_TS = const CR0_TS,
-    NO_PORTS = const tables::NO_PORTS,
-    PORTS_OFFSET = const tables::PORTS_OFFSET,
-    USER_SS = const tables::USER_SS,
-    USER_CS = const tables::USER_CS,
-    USER_CS32 = const tables::USER_CS32,
-    VECTOR_DB = const VECTOR_DB,
-    VECTOR_UD = const VECTOR_UD,
-    VECTOR_DF = const VECTOR_DF,
-    VECTOR_MC = const VECTOR_MC,
+    CODE_PRESENT = const fault::code::PRESENT,
+    CODE_WRITE = const fault::code::WRITE,
+    CODE_FETCH = const fault::code::FETCH,
     long_syscall = sym system_call,
-    unknown_syscall = sym unknown_system_call,
+    answering_syscall = sym answering_system_call,
     exception = sym user_exception,
     kernel_exception = sym kernel_exception,
     fatal = sym fatal,
@@ -155,16 +151,28 @@ extern "C" fn system_call() -> u64 {
     serve(cpu)
 }
 
-/// The same where a short way did not know the partner.
-extern "C" fn unknown_system_call() -> u64 {
+/// The same where map items go to a thread that perhaps waits for its pager.
+extern "C" fn answering_system_call() -> u64 {
     let cpu = cpu();
     lock::enter(cpu);
-    fast::learn(cpu);
-    serve(cpu)
+    lock::exclusive(cpu);
+    match fast::answer(cpu) {
+        None => serve_alone(cpu),
+        Some(faulter) if load(cpu, faulter) => {
+            lock::release(cpu);
+            faulter.frame_address()
+        }
+        Some(_) => leave(cpu),
+    }
 }
 
 fn serve(cpu: &Cpu) -> u64 {
     lock::exclusive(cpu);
+    serve_alone(cpu)
+}
+
+#[inline]
+fn serve_alone(cpu: &Cpu) -> u64 {
     // Another processor may have deleted it meanwhile.
     if let Some(thread) = cpu.current.get() {
         syscall::enter(thread);

@@ -49,14 +49,14 @@
 # ip, r11 = user flags, all others the user's but rsp, which is in the scratch word. Leaves rsp at r15's place.
 .macro begin_frame code_selector
     lea rsp, [rsp + {FRAME_TOP}]
-    push {USER_SS}
+    push USER_SS
     push qword ptr gs:[CPU_scratch]
     push r11
     push \code_selector
     push rcx
 .endm
 .macro save_after_syscall
-    begin_frame {USER_CS}
+    begin_frame USER_CS
     push rax
     push rdi
     save_below_di
@@ -103,7 +103,7 @@ leave_to_user:
     sysretq
 1:  load rax, r11, rcx, rax
     mov rsp, gs:[CPU_stack]
-    push {USER_SS}
+    push USER_SS
     push qword ptr gs:[CPU_exit_sp]
     push qword ptr gs:[CPU_exit_flags]
     push qword ptr gs:[CPU_exit_cs]
@@ -118,17 +118,16 @@ compat_entry:
     swapgs
     mov gs:[CPU_scratch], rsp
     find_frame
-    begin_frame {USER_CS32}
+    begin_frame USER_CS32
     push 0
     push rdi
-    mov edi, {VECTOR_UD}
+    mov edi, VECTOR_UD
+    save_below_di
     jmp user_exception
 
-# Stack: vector, error code, ip, cs, flags, sp, ss. All registers are the interrupted program's.
-common_entry:
-    test byte ptr [rsp + 24], 3
-    jz kernel_entry
-move_to_frame:
+# Stack: vector, error code, ip, cs, flags, sp, ss, from user mode; all registers are the interrupted program's. To the
+# thread's frame, but for the vector, which is in rdi. The kernel's stack is free then, and rsp at r15's place.
+.macro save_after_vector
     swapgs
     # Not even speculatively may the kernel use the user's gs, here or in kernel_entry.
     lfence
@@ -141,9 +140,15 @@ move_to_frame:
     push qword ptr [rax + \offset]
     .endr
     mov rax, [rax]
-# rdi = vector, the user's is saved; rsp in the frame.
-user_exception:
     save_below_di
+.endm
+
+common_entry:
+    test byte ptr [rsp + 24], 3
+    jz kernel_entry
+move_to_frame:
+    save_after_vector
+user_exception:
     mov rsp, gs:[CPU_stack]
     clear_flags
     clear_registers
@@ -172,7 +177,7 @@ kernel_entry:
 .globl debug_entry
 debug_entry:
     push 0
-    push {VECTOR_DB}
+    push VECTOR_DB
     test byte ptr [rsp + 24], 3
     jnz move_to_frame
     push rax
@@ -192,13 +197,13 @@ nmi_entry:
 .balign 16
 .globl fatal_df
 fatal_df:
-    mov edi, {VECTOR_DF}
+    mov edi, VECTOR_DF
     jmp 3f
 .balign 16
 .globl fatal_mc
 fatal_mc:
     push 0
-    mov edi, {VECTOR_MC}
+    mov edi, VECTOR_MC
 3:  clear_flags
     mov rsi, rsp
     and rsp, -16

@@ -8,9 +8,18 @@ use super::cpu::{cpu, Cpu};
 use super::cpuid;
 use crate::boot::{self, Word};
 use crate::refs::Ref;
-use crate::thread::{self, Thread, FOREIGN};
+use crate::space;
+use crate::thread::{meeting, State, Thread, FOREIGN, FPU};
 use core::cell::Cell;
-use keel_abi::Id;
+use keel_abi::call::*;
+use keel_abi::{Id, MapItem};
+
+/// Flags of reply and wait for anybody.
+pub const REPLY_AND_WAIT: u64 = CALL_IPC | IPC_SEND | IPC_RECEIVE | IPC_OPEN;
+/// Clears the kind of the send timeout, which does not matter where the partner waits.
+pub const ANY_SEND_TIMEOUT: i32 = !(IPC_TIMEOUT_MASK << IPC_SEND_TIMEOUT_SHIFT) as i32;
+/// Tag bits of words and items.
+const TAG_CONTENT: u64 = 0xff << TAG_WORDS_SHIFT | 0xff << TAG_MAPS_SHIFT | 0xff << TAG_STRINGS_SHIFT;
 
 /// Log2 of the number of threads that are known at once.
 const SLOT_BITS: u32 = 6;
@@ -47,11 +56,24 @@ const fn absent(slot: usize) -> Id {
 }
 
 impl Known {
+    /// The thread of this id, if it was looked for lately.
+    fn get(&self, id: Id) -> Option<Ref<Thread>> {
+        let slot = &self.0[slot_of(id)];
+        slot.thread.get().filter(|_| slot.id.get() == id)
+    }
+
     /// Nobody is known.
     pub const fn new() -> Known {
         let mut known = Known([const { Slot { id: Cell::new(Id::NIL), thread: Cell::new(None) } }; 1 << SLOT_BITS]);
         known.0[0].id = Cell::new(absent(0));
         known
+    }
+
+    /// Keeps a thread that was found.
+    pub fn learn(&self, thread: Ref<Thread>) {
+        let slot = &self.0[slot_of(thread.id)];
+        slot.id.set(thread.id);
+        slot.thread.set(Some(thread));
     }
 
     /// This id names nobody any more.
@@ -64,15 +86,33 @@ impl Known {
     }
 }
 
-/// Finds the partner of the running thread's system call for the next time.
-pub fn learn(cpu: &Cpu) {
-    let Some(caller) = cpu.current.get() else { return };
-    let id = if caller.has(FOREIGN) { caller.handler.get() } else { Id(caller.frame().di.get()) };
-    if let Some(partner) = thread::find(id) {
-        let slot = &cpu.known.0[slot_of(id)];
-        slot.id.set(id);
-        slot.thread.set(Some(partner));
+/// The running thread answers a fault with one page, and waits for anybody again: the faulter, which now runs. This is half
+/// short: the caller runs exclusively. `None`: it is not so, or something is out of the ordinary; nothing was done.
+pub fn answer(cpu: &Cpu) -> Option<Ref<Thread>> {
+    const ONE_PAGE: u64 = 1 << TAG_MAPS_SHIFT;
+    let caller = cpu.current.get()?;
+    let (frame, utcb) = (caller.frame(), caller.utcb()?);
+    if frame.orig_ax.get() & ANY_SEND_TIMEOUT as u64 != REPLY_AND_WAIT || frame.si.get() & TAG_CONTENT != ONE_PAGE {
+        return None;
     }
+    let faulter = cpu.known.get(Id(frame.di.get()))?;
+    let state = meeting(faulter.state.get(), false, faulter.cpu.get(), faulter.flags.get() & !FPU | FOREIGN);
+    let waits = state == cpu.waits_for_answer && faulter.partner.get() == caller.id;
+    let nothing = caller.notify.get() == 0 && caller.pending.is_empty() && caller.senders.is_empty();
+    let item = MapItem { send_base: utcb.maps[0].get(), fpage: utcb.maps[1].get() };
+    if !waits || !nothing || caller.flags.get() != 0 || (faulter.priority.get() as u32) < cpu.floor.get() {
+        return None;
+    }
+    space::map_page(caller.task, faulter.task, &item).then(|| {
+        // Point of no return.
+        caller.waiters.set(caller.waiters.get() - 1);
+        caller.state.set(State::Receiving);
+        caller.open.set(true);
+        caller.partner.set(Id::NIL);
+        faulter.state.set(State::Ready);
+        cpu.current.set(Some(faulter));
+        faulter
+    })
 }
 
 unsafe extern "C" {
@@ -83,12 +123,26 @@ unsafe extern "C" {
     fn tagged_syscall_entry();
     fn tagged_lone_syscall_entry();
     fn long_syscall_entry();
+    #[link_name = "page_fault_entry"]
+    fn untagged_page_fault_entry();
+    fn tagged_page_fault_entry();
+}
+
+/// Whether the short ways are used.
+pub fn are_used() -> bool {
+    !boot::has_word(Word::NoFast) && cpuid::has_fsgsbase()
+}
+
+/// Where page faults enter.
+pub fn page_fault_entry(cpu: &Cpu) -> u64 {
+    (if cpu.tags.are_used() { tagged_page_fault_entry as *const () } else { untagged_page_fault_entry as *const () })
+        as u64
 }
 
 /// Where SYSCALL enters, once it is known how many processors there are.
 pub fn system_call_entry(processors: u32) -> u64 {
     let entry = match (processors > 1, boot::has_word(Word::NoClear), cpu().tags.are_used()) {
-        _ if boot::has_word(Word::NoFast) || !cpuid::has_fsgsbase() => long_syscall_entry,
+        _ if !are_used() => long_syscall_entry,
         (true, false, false) => syscall_entry,
         (false, false, false) => lone_syscall_entry,
         (true, true, _) => uncleared_syscall_entry,

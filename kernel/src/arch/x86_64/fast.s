@@ -16,9 +16,9 @@
 
 # rbx = TCB of the thread with the id in rdi, if it was looked for lately. Uses rax.
 .macro look_up unknown
-    imul rax, rdi, {KNOWN_FACTOR}
-    shr rax, {KNOWN_SHIFT}
-    and eax, {KNOWN_MASK}
+    imul rax, rdi, KNOWN_FACTOR
+    shr rax, KNOWN_SHIFT
+    and eax, KNOWN_MASK
     cmp gs:[CPU_known + rax], rdi
     jne \unknown
     mov rbx, gs:[CPU_known + rax + 8]
@@ -54,8 +54,18 @@
 .macro must_take_sysret refused
     cmp dword ptr [rbx + FRAME_ip + 4], {IP_HIGH_MAX}
     ja \refused
-    test dword ptr [rbx + FRAME_flags], {FLAGS_NEED_IRET}
+    test dword ptr [rbx + FRAME_flags], FLAGS_NEED_IRET
     jnz \refused
+.endm
+
+# The thread rbx can be left to at once with a message, which it waits for from anybody. Uses rax.
+.macro must_wait_for_any refused
+    must_run_next \refused
+    must_take_sysret \refused
+    must_share_selectors rbx, \refused
+    mov rax, gs:[CPU_waits_for_any]
+    cmp rax, [rbx + {THREAD_MEETING}]
+    jne \refused
 .endm
 
 # What a native thread's entry has not saved yet. Uses rax.
@@ -67,11 +77,11 @@
 
 # The message of rsp to rbx has words in the UTCB: the last check, and then they are copied. Uses rax rcx r11 r15.
 .macro copy_words refused, back
-    cmp esi, {MAX_WORDS}
+    cmp esi, MAX_WORDS
     ja \refused
     mov r11, rdi
     mov r15, rsi
-    lea ecx, [rsi - {REGISTER_WORDS}]
+    lea ecx, [rsi - REGISTER_WORDS]
     mov rax, [rsp + {THREAD_UTCB}]
     lea rsi, [rax + {UTCB_WORDS}]
     mov rax, [rbx + {THREAD_UTCB}]
@@ -105,10 +115,10 @@
     .endif
     mov cr3, rax
     mov eax, [rbx + THREAD_task_number]
-    mov word ptr gs:[{CPU_PORTS}], {NO_PORTS}
+    mov word ptr gs:[{CPU_PORTS}], NO_PORTS
     cmp eax, gs:[{CPU_PORTS_OF}]
     jne 81f
-    mov word ptr gs:[{CPU_PORTS}], {PORTS_OFFSET}
+    mov word ptr gs:[{CPU_PORTS}], PORTS_OFFSET
 81: rdtsc
     shl rdx, 32
     or rax, rdx
@@ -146,6 +156,25 @@
     sysretq
 .endm
 
+# The thread with TCB rbp stands still until rbx (id in rdi) answers its message: r8, r9, r12, tag.
+.macro leave_to_handler locks, tags
+    mov byte ptr [rbp + THREAD_state], {STATE_FAULTED}
+    mov [rbp + THREAD_partner], rdi
+    inc dword ptr [rbx + THREAD_waiters]
+    test dword ptr [rbp + THREAD_flags], FPU
+    jz 82f
+    mov rax, cr0
+    or rax, CR0_TS
+    mov cr0, rax
+    mov byte ptr gs:[CPU_fpu_off], 1
+82: change_thread rbp, \tags
+    mov r10d, [rbp + THREAD_frame_index]
+    xor r13d, r13d
+    xor r14d, r14d
+    mov rdi, [rbp + THREAD_id]
+    leave_to_native \locks
+.endm
+
 # This processor's lock, if it is free; who waits for it does so on the long way. What is in the processor's registers
 # belongs to the caller unless another processor has asked for it meanwhile. `caller`: its TCB. Uses ecx.
 .macro take_lock locks, caller, busy, refused
@@ -175,13 +204,13 @@
     mov rcx, gs:[CPU_scratch]
     mov [rsp + FRAME_rsp], rcx
     mov [rsp + FRAME_flags], r11
-    mov qword ptr [rsp + FRAME_cs], {USER_CS}
+    mov qword ptr [rsp + FRAME_cs], USER_CS
     mov [rsp + FRAME_orig_ax], rax
     save rsp, rdx, rbx, rbp, r15
     take_lock \locks, rsp, 21f, 20f
     # The kind of the send timeout does not matter, since the partner waits.
-    and rax, {ANY_SEND_TIMEOUT}
-    cmp rax, {REPLY_AND_WAIT}
+    and rax, ANY_SEND_TIMEOUT
+    cmp rax, REPLY_AND_WAIT
     je 10f
     cmp rax, {CALL}
     jne 20f
@@ -189,14 +218,9 @@
 # Call: the partner waits for anybody.
     cmp rdx, rdi
     jne 20f
-    look_up 22f
-    must_run_next 20f
-    must_take_sysret 20f
-    must_share_selectors rbx, 20f
-    mov rax, gs:[CPU_waits_for_any]
-    cmp rax, [rbx + {THREAD_MEETING}]
-    jne 20f
-    cmp esi, {REGISTER_WORDS}
+    look_up 20f
+    must_wait_for_any 20f
+    cmp esi, REGISTER_WORDS
     ja 2f
     # Point of no return.
 1:  inc dword ptr [rbx + THREAD_waiters]
@@ -209,7 +233,7 @@
 2:  copy_words 20f, 1b
 
 # Reply and wait for anybody: the partner waits for the caller or for anybody, or for the end of its fault.
-10: look_up 22f
+10: look_up 20f
     must_run_next 20f
     must_find_nothing 20f
     mov rbp, [rsp + THREAD_id]
@@ -220,7 +244,7 @@
     must_share_selectors rbx, 20f
     cmp rbp, [rbx + THREAD_partner]
     jne 20f
-    cmp esi, {REGISTER_WORDS}
+    cmp esi, REGISTER_WORDS
     ja 12f
     # Point of no return.
 11: dec dword ptr [rsp + THREAD_waiters]
@@ -235,22 +259,22 @@
     jne 15f
     must_take_sysret 20f
     must_share_selectors rbx, 20f
-    cmp esi, {REGISTER_WORDS}
+    cmp esi, REGISTER_WORDS
     jbe 14b
     jmp 20f
 
 # The partner is a foreign thread whose handler the caller is. rbp = its frame, which is its chief's memory too: each
 # word is read once.
-15: btr rdx, {MEETING_FPU_BIT}
+15: test esi, {TAG_ITEMS}
+    jnz 22f
+    btr rdx, {MEETING_FPU_BIT}
     cmp rdx, gs:[CPU_waits_for_answer]
     jne 20f
     cmp rbp, [rbx + THREAD_partner]
     jne 20f
-    test esi, {TAG_ITEMS}
-    jnz 20f
     mov rbp, [rbx + {THREAD_FRAME}]
     must_share_selectors rbp, 20f
-    cmp dword ptr [rbp + FRAME_cs], {USER_CS}
+    cmp dword ptr [rbp + FRAME_cs], USER_CS
     jne 20f
     # sysret makes rcx of ip and r11 of the flags.
     mov rcx, [rbp + FRAME_ip]
@@ -260,7 +284,7 @@
     cmp r11, [rbp + FRAME_r11]
     jne 20f
     mov eax, r11d
-    xor eax, {FLAGS_FIXED}
+    xor eax, FLAGS_FIXED
     test eax, {FLAGS_NOT_SYSRET}
     jnz 20f
     mov rdx, [rbp + FRAME_fs_base]
@@ -268,9 +292,9 @@
     mov rax, rcx
     or rax, rdx
     or rax, r15
-    shr rax, {SPACE_SHIFT}
+    shr rax, SPACE_SHIFT
     jnz 20f
-    test dword ptr [rbx + THREAD_flags], {FPU}
+    test dword ptr [rbx + THREAD_flags], FPU
     jz 16f
     cmp rbx, gs:[CPU_fpu_owner]
     jne 20f
@@ -293,7 +317,7 @@
     long_way {long_syscall}, \clear
 22: mov byte ptr gs:[{CPU_LOCK}], 0
     save_message
-    long_way {unknown_syscall}, \clear
+    long_way {answering_syscall}, \clear
 
 # Any other thread, foreign or with something special: all registers are saved first.
 30: mov rsp, [rsp + {THREAD_FRAME}]
@@ -301,42 +325,21 @@
     lea rsp, [rsp - FRAME_r15]
     mov rbp, gs:[CPU_current]
     mov edx, [rbp + THREAD_flags]
-    and edx, ~{FPU}
-    cmp edx, {FOREIGN}
+    and edx, ~FPU
+    cmp edx, FOREIGN
     jne 41f
     mov r8, rax
     mov r9, rcx
     take_lock \locks, rbp, 41f, 40f
     mov rdi, [rbp + THREAD_handler]
-    look_up 42f
-    must_run_next 40f
-    must_take_sysret 40f
-    must_share_selectors rbx, 40f
-    mov rax, gs:[CPU_waits_for_any]
-    cmp rax, [rbx + {THREAD_MEETING}]
-    jne 40f
+    look_up 40f
+    must_wait_for_any 40f
     # Point of no return.
-    mov byte ptr [rbp + THREAD_state], {STATE_FAULTED}
-    mov [rbp + THREAD_partner], rdi
-    inc dword ptr [rbx + THREAD_waiters]
-    test dword ptr [rbp + THREAD_flags], {FPU}
-    jz 31f
-    mov rax, cr0
-    or rax, {CR0_TS}
-    mov cr0, rax
-    mov byte ptr gs:[CPU_fpu_off], 1
-31: change_thread rbp, \tags
-    mov r10d, [rbp + THREAD_frame_index]
     xor r12d, r12d
-    xor r13d, r13d
-    xor r14d, r14d
-    mov rdi, [rbp + THREAD_id]
     mov rsi, {SYSCALL_TAG}
-    leave_to_native \locks
+    leave_to_handler \locks, \tags
 40: mov byte ptr gs:[{CPU_LOCK}], 0
 41: long_way {long_syscall}, \clear
-42: mov byte ptr gs:[{CPU_LOCK}], 0
-    long_way {unknown_syscall}, \clear
 .endm
 
 # Where there are no other processors, no lock is needed: each long way ends before the next short one begins.
@@ -346,3 +349,70 @@ short_ways uncleared_syscall_entry, 1, 0, 0
 short_ways uncleared_lone_syscall_entry, 0, 0, 0
 short_ways tagged_syscall_entry, 1, 1, 1
 short_ways tagged_lone_syscall_entry, 0, 1, 1
+
+# A page fault whose pager waits for anybody; common_entry stands in its place where the short ways are switched off.
+.macro page_fault_way name, tags
+.balign 64
+.globl \name
+\name:
+    push VECTOR_PF
+    test byte ptr [rsp + 24], 3
+    jz kernel_entry
+    save_after_vector
+    lea rcx, [rsp - FRAME_r15]
+    mov rsp, gs:[CPU_stack]
+    clear_flags
+    mov rsp, rcx
+    mov rbp, gs:[CPU_current]
+    test dword ptr [rbp + THREAD_flags], ~(FOREIGN | FPU)
+    jnz 41f
+    # sigma0's faults are the kernel's to serve.
+    cmp dword ptr [rbp + THREAD_task_number], TASK_SIGMA0
+    je 41f
+    take_lock 1, rbp, 41f, 40f
+    mov rdi, [rbp + THREAD_pager]
+    look_up 40f
+    must_wait_for_any 40f
+    # Point of no return.
+    mov rdx, [rsp + FRAME_orig_ax]
+    mov qword ptr [rsp + FRAME_orig_ax], {NO_CALL}
+    mov qword ptr [rsp + FRAME_vector], VECTOR_PF
+    mov [rsp + FRAME_error_code], rdx
+    mov r8, cr2
+    mov [rsp + FRAME_cr2], r8
+    mov r9, [rsp + FRAME_ip]
+    mov r12d, edx
+    and r12d, {CODE_PRESENT}
+    mov rsi, {READ_FAULT_TAG}
+    test edx, {CODE_WRITE} | {CODE_FETCH}
+    jz 1f
+    mov rsi, {WRITE_FAULT_TAG}
+    test edx, {CODE_FETCH}
+    jz 1f
+    mov rsi, {FETCH_FAULT_TAG}
+1:  test dword ptr [rbp + THREAD_flags], FOREIGN
+    jnz 2f
+    # A native thread's frame goes with the message, with its bases.
+    rdfsbase rax
+    mov [rsp + FRAME_fs_base], rax
+    swapgs
+    rdgsbase rax
+    swapgs
+    mov [rsp + FRAME_gs_base], rax
+    mov r10, rdi
+    lea r11, [rsi + {MORE_WORDS}]
+    mov rdi, [rbx + {THREAD_UTCB}]
+    add rdi, {UTCB_WORDS}
+    mov rsi, rsp
+    mov ecx, FRAME_WORDS
+    rep movsq
+    mov rsi, r11
+    mov rdi, r10
+2:  leave_to_handler 1, \tags
+40: mov byte ptr gs:[{CPU_LOCK}], 0
+41: mov edi, VECTOR_PF
+    jmp user_exception
+.endm
+
+page_fault_way page_fault_entry, 0
+page_fault_way tagged_page_fault_entry, 1

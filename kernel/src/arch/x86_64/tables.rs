@@ -4,6 +4,7 @@
 
 use super::cpu::{self, cpu, Cpu};
 use super::entry::{FLAGS_CLEARED, VECTOR_INT80};
+use super::fast;
 use super::regs::*;
 use crate::global::Global;
 use crate::io;
@@ -108,7 +109,7 @@ pub const PORTS_OFFSET: u16 = offset_of!(TssAndPorts, bitmap) as u16;
 pub fn init(cpu: &Cpu) {
     fill_gdt(cpu);
     if cpu.index == 0 {
-        fill_idt();
+        fill_idt(cpu);
     }
     set_entry_stack(cpu, cpu.stack.get());
     for (number, stack) in cpu.tables.ist.iter().enumerate() {
@@ -162,7 +163,7 @@ fn fill_gdt(cpu: &Cpu) {
     cpu.tables.gdt[CPU_NUMBER].set(0x0040_f500_0000_0000 | cpu.index as u64);
 }
 
-fn fill_idt() {
+fn fill_idt(cpu: &Cpu) {
     // Vectors that a user may raise by `int n`: #BP, #OF and the gate of 32-bit Linux.
     const USER_VECTORS: [usize; 3] = [3, 4, VECTOR_INT80 as usize];
     for (vector, gate) in IDT.iter().enumerate() {
@@ -171,6 +172,7 @@ fn fill_idt() {
             2 => (nmi_entry as *const () as u64, 2),
             8 => (fatal_df as *const () as u64, 3),
             18 => (fatal_mc as *const () as u64, 3),
+            14 if fast::are_used() => (fast::page_fault_entry(cpu), 0),
             _ => (vector_stubs as *const () as u64 + vector as u64 * 16, 0),
         };
         let privilege = if USER_VECTORS.contains(&vector) { 3 } else { 0 };
