@@ -5,7 +5,7 @@
 //! kernel is as it was: accounts, tasks, messages, the memory and the heartbeat of the innocent.
 //!
 //! `args calls=NUMBER seed=NUMBER late-us=NUMBER limit-s=NUMBER`: system calls to be made, the sequence of what is random, how
-//! late a heartbeat may be (if that is judged), and how long all of it may take. On the deterministic clock a seed repeats everything.
+//! late a heartbeat may be, and how long all of it may take. On the deterministic clock a seed repeats everything.
 
 #![no_std]
 #![no_main]
