@@ -10,7 +10,7 @@ use crate::syscall::{controlled_task, end};
 use crate::task::Task;
 use crate::thread::*;
 use crate::word::Word;
-use crate::{ipc, sched, thread};
+use crate::{clan, ipc, sched, thread};
 use core::cell::Cell;
 use core::mem::offset_of;
 use keel_abi::ids::LTHREAD_TASK;
@@ -205,6 +205,11 @@ fn set_registers(thread: Ref<Thread>, mask: u64, record: &Record) {
     exchange_id(EX_PAGER, field!(record, pager), &thread.pager);
     exchange_id(EX_HANDLER, field!(record, handler), &thread.handler);
     exchange_id(EX_PREEMPTER, field!(record, preempter), &thread.preempter);
+    if thread.has(FOREIGN) {
+        let near = thread::find(thread.handler.get()).is_some_and(|handler| clan::is_near(thread.task, handler.task));
+        thread.unset(FAR_HANDLER);
+        thread.set(if near { 0 } else { FAR_HANDLER });
+    }
     field!(record, frame).set(thread.frame_index.get() as u64);
 }
 

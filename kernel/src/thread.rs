@@ -60,6 +60,11 @@ pub const MOVING: u32 = 32;
 pub const TIMED: u32 = 128;
 /// It has an FPU state.
 pub const FPU: u32 = 256;
+/// It deals with threads that are not near it: it waits for one, or a sender in its queue shows itself as one. That has no
+/// short way.
+pub const FAR: u32 = 2048;
+/// It is foreign, and its handler is not near it.
+pub const FAR_HANDLER: u32 = 4096;
 /// It has debug registers or descriptors of its own.
 pub const EXTRA: u32 = 512;
 /// It makes L4 calls although it is foreign, or its calls are messages to its handler although it is native.
@@ -90,6 +95,8 @@ pub struct Thread {
     pub id: Id,
     /// Its task.
     pub task: Ref<Task>,
+    /// Address of its task's chief, 0 if it has none.
+    pub chief: u64,
     /// Physical address of its space's top table.
     pub space: u64,
     /// Its task's number.
@@ -128,6 +135,8 @@ pub struct Thread {
     pub preempter: Cell<Id>,
     /// Whom it sends to or waits for: a thread's or a source's id. Its partner while that goes on with their transfer.
     pub partner: Cell<Id>,
+    /// As whom it sends its own message: itself, or its virtual sender.
+    pub shown: Cell<Id>,
     /// Threads that wait for just this one.
     pub waiters: Cell<u32>,
     /// Its transfer of map items or strings.
@@ -138,6 +147,8 @@ pub struct Thread {
     pub notify: Cell<u64>,
     /// What the kernel sends for it.
     pub message: Cell<Message>,
+    /// Whom that is for: the pager or handler, even where a chief gets it.
+    pub raised_to: Cell<Id>,
     /// Who waits to send to it.
     pub senders: List<Thread, Senders>,
     sender_links: Links<Thread>,
@@ -198,6 +209,15 @@ impl Thread {
         self.flags.set(self.flags.get() & !flags);
     }
 
+    /// As whom it sends what it is sending.
+    pub fn sends_as(&self) -> Id {
+        if self.has(KERNEL_MESSAGE) {
+            self.id
+        } else {
+            self.shown.get()
+        }
+    }
+
     /// The frame in use. A foreign thread's may change under our hands: read each field once.
     pub fn frame(&self) -> &FrameCells {
         // SAFETY: points to `own_frame` or into a frame page that is bound to this thread and thus not given back;
@@ -245,7 +265,8 @@ cells! {
     /// `abi::Utcb` word by word.
     UtcbCells of Utcb {
         address: Word, id: Word, send_timeout: Word, receive_timeout: Word, send_fault_timeout: Word,
-        receive_fault_timeout: Word, receive_fpage: Word, virtual_sender: Word, buffer_count: Word, spare: [Word; 7],
+        receive_fault_timeout: Word, receive_fpage: Word, virtual_sender: Word, buffer_count: Word,
+        destination: Word, spare: [Word; 6],
         maps: [Word; 64], strings: [Word; 16], buffers: [Word; 16], reserved: [Word; 16], words: [Word; 128], record: [Word; 256],
     }
 }
@@ -321,6 +342,7 @@ fn blank(id: Id, task: Ref<Task>, utcb: *mut Utcb, plan: &Plan) -> Thread {
         own_frame: Cell::new(Frame::zeroed()),
         id,
         task,
+        chief: task.chief.map_or(0, |chief| chief.as_ptr() as u64),
         space: POOL.physical(task.root_table),
         task_number: task.number,
         frame: Cell::new(core::ptr::null_mut()),
@@ -340,10 +362,12 @@ fn blank(id: Id, task: Ref<Task>, utcb: *mut Utcb, plan: &Plan) -> Thread {
         handler: Cell::new(plan.pager),
         preempter: Cell::new(Id::NIL),
         partner: Cell::new(Id::NIL),
+        shown: Cell::new(id),
         waiters: Cell::new(0),
         transfer: Transfer::new(),
         found: Cell::new(0),
         notify: Cell::new(0),
+        raised_to: Cell::new(Id::NIL),
         message: Cell::new(Message { tag: Tag(0), words: [0; 4] }),
         senders: List::new(),
         sender_links: Links::new(),
