@@ -131,10 +131,9 @@ fn in_table(table: &'static [Source], index: u64) -> Option<Ref<Source>> {
     if index >= table.len() as u64 {
         return None;
     }
+    let source = table.get(masked(index as usize, table.len()))?;
     // SAFETY: statics live for ever, timers as long as they are somebody's.
-    table
-        .get(masked(index as usize, table.len()))
-        .map(|source| unsafe { Ref::new(source as *const Source as *mut Source) })
+    Some(unsafe { Ref::new(source as *const Source as *mut Source) })
 }
 
 fn line(number: u64) -> Option<Ref<Source>> {

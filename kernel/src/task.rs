@@ -236,9 +236,11 @@ pub unsafe fn init(memory: *mut u8) {
 }
 
 fn entry(number: u32) -> Option<&'static Entry> {
+    if number as usize >= TASK_NUMBERS {
+        return None;
+    }
     // SAFETY: `init` made TASK_NUMBERS entries; all bits zero is an empty one.
-    ((number as usize) < TASK_NUMBERS)
-        .then(|| unsafe { &*TABLE.base.get().add(bounded::<TASK_NUMBERS>(number as usize)) })
+    Some(unsafe { &*TABLE.base.get().add(bounded::<TASK_NUMBERS>(number as usize)) })
 }
 
 /// Numbers between two looks for interrupts in a walk over many.

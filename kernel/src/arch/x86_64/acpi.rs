@@ -64,9 +64,11 @@ impl Madt {
 /// `length` bytes of firmware memory.
 fn bytes(physical: u64, length: usize) -> Option<&'static [u8]> {
     let end = physical.checked_add(length as u64)?;
+    if physical == 0 || end > boot::mapped_end() {
+        return None;
+    }
     // SAFETY: the direct map reaches to `mapped_end`; firmware tables do not change.
-    (physical != 0 && end <= boot::mapped_end())
-        .then(|| unsafe { core::slice::from_raw_parts(direct(physical), length) })
+    Some(unsafe { core::slice::from_raw_parts(direct(physical), length) })
 }
 
 fn word32(bytes: &[u8], at: usize) -> Option<u32> {
