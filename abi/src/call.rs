@@ -83,11 +83,11 @@ crate::constants! {
     TAG_KIND_SHIFT = 24;
     /// Mask of the kind after the shift
     TAG_KIND_MASK = 0xf;
-    /// Tag flag: a chief passed this message on, or it was redirected to a chief
+    /// Tag flag: the message was for somebody else (Utcb.destination); the receiver is a chief on its way
     TAG_REDIRECTED = 1 << 28;
-    /// Tag flag: it came from outside the receiver's clan
+    /// Tag flag, with TAG_REDIRECTED: it came from outside the receiver's clan, and was for somebody inside
     TAG_FROM_OUTSIDE = 1 << 29;
-    /// Tag flag: the sender shown is a virtual one
+    /// Tag flag: the sender shown is a virtual one; the real one stands in Utcb.virtual_sender
     TAG_DECEITED = 1 << 30;
     /// Shift of the label, 32 bits that mean what the partners agree on
     TAG_LABEL_SHIFT = 32;
@@ -420,6 +420,11 @@ impl Tag {
     /// The kind: `KIND_*`.
     pub const fn kind(self) -> u64 {
         self.0 >> TAG_KIND_SHIFT & TAG_KIND_MASK
+    }
+
+    /// Whether all of these flags (`TAG_REDIRECTED` and so on) are set.
+    pub const fn has(self, flags: u64) -> bool {
+        self.0 & flags == flags
     }
 
     /// The label.

@@ -189,8 +189,10 @@ crate::layout! {
         virtual_sender: u64,
         /// Receive buffers offered: number of entries of `buffers`
         buffer_count: u64,
+        /// On receipt of a redirected message whom it was for
+        destination: u64,
         /// Zero
-        spare: [u64; 7],
+        spare: [u64; 6],
         /// Map items sent or received
         maps: [u64; 64],
         /// Strings to send; strings that came: where each lies and its length

@@ -3,6 +3,7 @@
 //! these two alone. What is out of the ordinary takes the long way.
 
 use crate::arch::cpu::{self, Cpu};
+use crate::clan;
 use crate::ipc;
 use crate::lock;
 use crate::refs::Ref;
@@ -30,12 +31,16 @@ pub fn send(cpu: &Cpu) -> bool {
     }
     // Nobody is deleted or moved while this processor's lock is held.
     let Some(partner) = find(to).filter(|partner| partner.cpu.get() != cpu.index) else { return false };
+    if !clan::is_near(caller.task, partner.task) {
+        return false;
+    }
     let home = cpu::of(partner);
     lock::with_another(home, || {
         if !is_plain(partner) || !ipc::accepts(partner, caller.id) {
             return false;
         }
         // Commit.
+        caller.shown.set(caller.id);
         ipc::stop_waiting(partner);
         ipc::copy(caller, partner, tag);
         if waits {

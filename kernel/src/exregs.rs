@@ -205,6 +205,7 @@ fn set_registers(thread: Ref<Thread>, mask: u64, record: &Record) {
     exchange_id(EX_PAGER, field!(record, pager), &thread.pager);
     exchange_id(EX_HANDLER, field!(record, handler), &thread.handler);
     exchange_id(EX_PREEMPTER, field!(record, preempter), &thread.preempter);
+    mark_far_handler(thread);
     field!(record, frame).set(thread.frame_index.get() as u64);
 }
 

@@ -81,7 +81,8 @@ pub fn bad_frame(thread: Ref<Thread>) {
 fn raise(thread: Ref<Thread>, to: Id, message: Message) {
     thread.message.set(message);
     crate::debugger::trace::raised(thread, to, message);
-    match find(to) {
+    thread.raised_to.set(to);
+    match find(to).and_then(|receiver| ipc::route(thread, receiver).ok()) {
         Some(receiver) if receiver != thread && !receiver.has(FOREIGN) => {
             cpu::cpu().known.learn(receiver);
             // Whoever sees its frame sees its bases; a handler on this processor runs after they were saved.

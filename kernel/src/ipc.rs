@@ -9,13 +9,15 @@
 use crate::arch::clock;
 use crate::arch::cpu::cpu;
 use crate::arch::entry::NO_CALL;
+use crate::clan::{self, Nearest};
 use crate::refs::Ref;
 use crate::sched::{self, wake};
-use crate::source::{self, Answer};
+use crate::source;
 use crate::space::Stop;
 use crate::thread::*;
 use crate::{task, transfer};
 use keel_abi::call::*;
+use keel_abi::ids::ID_NIL;
 use keel_abi::{Error, Id, Side, Status, Tag};
 
 /// Every flag of ipc that has a meaning.
@@ -67,17 +69,20 @@ enum Sent {
 
 fn send(caller: Ref<Thread>, flags: u64) -> Result<Sent, Stop> {
     let destination = Id(caller.frame().di.get());
-    if flags & IPC_VIRTUAL_SENDER != 0 {
-        return Err(Error::NotSupported.into());
+    let virtual_sender = flags & IPC_VIRTUAL_SENDER != 0;
+    if virtual_sender && (destination.is_source() || flags & IPC_NOTIFY != 0) {
+        return Err(Error::Invalid.into());
     }
     if destination.is_source() {
         return operate(caller, destination, flags);
     }
-    let receiver = find(destination).ok_or(Error::NoPartner)?;
-    cpu().known.learn(receiver);
+    let destination = find(destination).ok_or(Error::NoPartner)?;
+    cpu().known.learn(destination);
     if flags & IPC_NOTIFY != 0 {
-        return notify(caller, receiver);
+        return notify(caller, destination);
     }
+    caller.shown.set(if virtual_sender { disguise(caller, destination)? } else { caller.id });
+    let receiver = route(caller, destination)?;
     let tag = Tag(caller.frame().si.get());
     if receiver == caller || tag.words() > MAX_WORDS || tag.maps() > MAX_MAP_ITEMS {
         return Err(Error::Invalid.into());
@@ -95,7 +100,7 @@ fn send(caller: Ref<Thread>, flags: u64) -> Result<Sent, Stop> {
         resume(caller, receiver);
         return Ok(Sent::Done);
     }
-    if accepts(receiver, caller.id) {
+    if accepts(receiver, caller.shown.get()) {
         stop_waiting(receiver);
         if has_items(tag) {
             return transferred(transfer::begin(caller, receiver, caller));
@@ -126,6 +131,37 @@ pub fn awaits_answer(thread: Ref<Thread>, pager: Ref<Thread>) -> bool {
     thread.state.get() == State::Faulted && thread.partner.get() == pager.id
 }
 
+/// Who gets a message of `sender` to `destination`: it, or a chief on the way.
+#[inline]
+pub fn route(sender: Ref<Thread>, destination: Ref<Thread>) -> Result<Ref<Thread>, Error> {
+    if clan::is_near(sender.task, destination.task) {
+        return Ok(destination);
+    }
+    nearest(sender, destination).map(|(receiver, _)| receiver)
+}
+
+/// The same, with how it lies to the sender (`NEAREST_*`). A chief's first lthread stands for it.
+#[cold]
+pub fn nearest(sender: Ref<Thread>, destination: Ref<Thread>) -> Result<(Ref<Thread>, u64), Error> {
+    let (chief, relation) = match clan::nearest(sender.task, destination.task) {
+        Nearest::Itself => return Ok((destination, NEAREST_SAME_CLAN)),
+        Nearest::Outer(chief) => (chief, NEAREST_OUTER),
+        Nearest::Inner(chief) => (chief, NEAREST_INNER),
+    };
+    Ok((chief.lthread(0).ok_or(Error::NoPartner)?, relation))
+}
+
+/// The virtual sender that the caller names, if it may: a message must pass its clan's border in the same direction with it.
+#[cold]
+fn disguise(caller: Ref<Thread>, destination: Ref<Thread>) -> Result<Id, Error> {
+    let id = Id(caller.utcb().map_or(ID_NIL, |utcb| utcb.virtual_sender.get()));
+    let shown = find(id).ok_or(Error::NoPartner)?;
+    if clan::is_inside(shown.task, caller.task) == clan::is_inside(destination.task, caller.task) {
+        return Err(Error::Denied);
+    }
+    Ok(id)
+}
+
 /// Whether a thread waits for a message that `sender` could bring.
 pub fn accepts(receiver: Ref<Thread>, sender: Id) -> bool {
     receiver.state.get() == State::Receiving && (receiver.open.get() || receiver.partner.get() == sender)
@@ -138,6 +174,9 @@ fn wait_to_send(caller: Ref<Thread>, receiver: Ref<Thread>, flags: u64) -> Resul
     caller.state.set(State::Sending);
     caller.partner.set(receiver.id);
     receiver.senders.push_back(caller);
+    if caller.shown.get() != caller.id {
+        receiver.set(FAR);
+    }
     if let Some(time) = deadline {
         sched::arm(caller, time);
     }
@@ -182,9 +221,13 @@ pub fn receive(thread: Ref<Thread>) -> Result<(), Error> {
     thread.state.set(State::Receiving);
     thread.open.set(open);
     thread.partner.set(from);
+    let mut far = thread.has(FAR) && !thread.senders.is_empty();
     if let Some(partner) = waited_for(thread) {
         partner.waiters.set(partner.waiters.get() + 1);
+        far |= !clan::is_near(thread.task, partner.task);
     }
+    thread.unset(FAR);
+    thread.set(if far { FAR } else { 0 });
     if let Some(time) = deadline {
         sched::arm(thread, time);
     }
@@ -228,7 +271,20 @@ fn next_sender(thread: Ref<Thread>, open: bool, from: Id) -> Result<Option<Ref<T
     }
     let sender = find(from).ok_or(Error::NoPartner)?;
     let waits = sender.state.get() == State::Sending && sender.partner.get() == thread.id;
-    Ok(waits.then_some(sender))
+    if waits && sender.sends_as() == from {
+        return Ok(Some(sender));
+    }
+    Ok(if thread.has(FAR) { deceiver(thread, from) } else { None })
+}
+
+/// Who waits to send to a thread as `from`.
+#[cold]
+fn deceiver(thread: Ref<Thread>, from: Id) -> Option<Ref<Thread>> {
+    let mut next = thread.senders.first();
+    while let Some(sender) = next.filter(|sender| sender.sends_as() != from) {
+        next = thread.senders.next(sender);
+    }
+    next
 }
 
 /// Takes the message of a thread in our queue.
@@ -296,7 +352,9 @@ pub fn copy_registers(sender: Ref<Thread>, receiver: Ref<Thread>, tag: Tag) {
     for (source, target) in sender.frame().message().into_iter().zip(to.message()) {
         target.set(source.get());
     }
-    announce(to, receiver.id, sender.id, Tag(tag.0 & USER_TAG));
+    let shown = sender.shown.get();
+    let marks = marks(sender, shown, receiver, Id(sender.frame().di.get()));
+    announce(to, receiver.id, shown, Tag(tag.0 & USER_TAG | marks));
 }
 
 /// Says whose message is in a receiver's frame, and of which kind.
@@ -307,6 +365,34 @@ fn announce(frame: &FrameCells, receiver: Id, sender: Id, tag: Tag) -> &FrameCel
     frame.si.set(tag.0);
     crate::debugger::trace::message(sender, receiver, tag);
     frame
+}
+
+/// The tag's flags of a message that was for another or shows another as its sender; the UTCB tells whom.
+#[inline]
+fn marks(sender: Ref<Thread>, shown: Id, receiver: Ref<Thread>, destination: Id) -> u64 {
+    if destination == receiver.id && shown == sender.id {
+        return 0;
+    }
+    mark(sender, shown, receiver, destination)
+}
+
+#[cold]
+fn mark(sender: Ref<Thread>, shown: Id, receiver: Ref<Thread>, destination: Id) -> u64 {
+    let mut flags = 0;
+    if destination != receiver.id {
+        let inside = clan::is_inside(sender.task, receiver.task);
+        flags |= if inside { TAG_REDIRECTED } else { TAG_REDIRECTED | TAG_FROM_OUTSIDE };
+        if let Some(utcb) = receiver.utcb() {
+            utcb.destination.set(destination.0);
+        }
+    }
+    if shown != sender.id {
+        flags |= TAG_DECEITED;
+        if let Some(utcb) = receiver.utcb() {
+            utcb.virtual_sender.set(sender.id.0);
+        }
+    }
+    flags
 }
 
 /// Copies the words that lie in the UTCBs.
@@ -355,10 +441,11 @@ pub fn send_kernel_message(sender: Ref<Thread>, receiver: Ref<Thread>) {
 }
 
 /// Writes the kernel's message into the receiver's registers; the sender waits for the answer.
+#[inline]
 fn deliver_kernel_message(sender: Ref<Thread>, receiver: Ref<Thread>) {
     let message = sender.message.get();
     let to = receiver.frame();
-    let mut tag = message.tag;
+    let mut tag = Tag(message.tag.0 | marks(sender, sender.id, receiver, sender.raised_to.get()));
     if let (Some(utcb), false) = (receiver.utcb(), sender.has(FOREIGN)) {
         for (source, target) in sender.frame().words().iter().zip(&utcb.words[REGISTER_WORDS as usize..FRAME_END]) {
             target.set(source.get());
@@ -421,14 +508,14 @@ fn operate(caller: Ref<Thread>, source: Id, flags: u64) -> Result<Sent, Stop> {
     let frame = caller.frame();
     let label = Tag(frame.si.get()).label() as u64;
     let wants_answer = flags & (IPC_RECEIVE | IPC_OPEN) == IPC_RECEIVE && frame.dx.get() == source.0;
-    let mut answer = Answer::new();
-    let result = source::operate(caller, source, label, &mut answer);
+    let result = source::operate(caller, source, label);
     if !wants_answer {
-        return result.map(|()| Sent::Done).map_err(Stop::Failed);
+        return result.map(|_| Sent::Done).map_err(Stop::Failed);
     }
     let code = result.err().map_or(0, |error| error as u32);
-    announce(frame, caller.id, source, Tag::kernel(KIND_KERNEL, code, answer.count() as u64));
-    for (number, word) in answer.words().iter().enumerate() {
+    let (words, count) = result.unwrap_or(source::NO_WORDS);
+    announce(frame, caller.id, source, Tag::kernel(KIND_KERNEL, code, count as u64));
+    for (number, word) in words[..count].iter().enumerate() {
         match (frame.message().get(number), caller.utcb()) {
             (Some(register), _) => register.set(*word),
             (None, Some(utcb)) => utcb.words[number].set(*word),

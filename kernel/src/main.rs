@@ -6,13 +6,14 @@
 //! bounded number of instructions. Several processors: `lock` says who may do what.
 //! Reading order: `syscall`, `ipc`, `fault`, `sched`, `lock`, `space`; then `arch`.
 //!
-//! Modules without hardware are compiled on the host too, for their tests in `tests/kernel`: `list`, `deadlines`, `runqueue`, `mapdb`,
-//! `intervals`, `random`, `refs`, `strings`, `mask`, `tags`.
+//! Modules without hardware are compiled on the host too, for their tests in `tests/kernel`: `clan`, `list`, `deadlines`, `runqueue`, `mapdb`,
+//! `random`, `refs`, `strings`, `mask`, `tags`.
 
 #![cfg_attr(not(test), no_std, no_main)]
 // On the host only the portable modules are built, and only their tests use them.
 #![cfg_attr(test, allow(dead_code))]
 
+mod clan;
 mod deadlines;
 mod intervals;
 mod list;

@@ -219,44 +219,22 @@ fn unqueue(source: Ref<Source>) {
     }
 }
 
-/// Answer words of an operation.
-pub struct Answer {
-    words: [u64; ACCOUNT_WORDS as usize],
-    count: usize,
-}
-
-impl Answer {
-    /// No words.
-    pub fn new() -> Answer {
-        Answer { words: [0; ACCOUNT_WORDS as usize], count: 0 }
-    }
-
-    pub(crate) fn push(&mut self, word: u64) {
-        self.words[self.count] = word;
-        self.count += 1;
-    }
-
-    /// How many.
-    pub fn count(&self) -> usize {
-        self.count
-    }
-
-    /// The words.
-    pub fn words(&self) -> &[u64] {
-        &self.words[..self.count]
-    }
-}
+/// Answer words of an operation, and how many there are.
+pub type Answer = ([u64; ACCOUNT_WORDS as usize], usize);
+/// None.
+pub const NO_WORDS: Answer = ([0; ACCOUNT_WORDS as usize], 0);
 
 /// Performs an operation on a source.
-pub fn operate(caller: Ref<Thread>, id: Id, operation: u64, answer: &mut Answer) -> Result<(), Error> {
+pub fn operate(caller: Ref<Thread>, id: Id, operation: u64) -> Result<Answer, Error> {
     let frame = caller.frame();
     let (w0, w1) = (frame.r8.get(), frame.r9.get());
-    match id.0 {
-        ID_QUOTA => quota(caller, operation, w0, w1, answer),
-        ID_MSI if operation == MSI_ALLOCATE => allocate_message(caller, answer),
+    let done = match id.0 {
+        ID_QUOTA if operation == QUOTA_READ => return read_account(caller.task, Id(w0)),
+        ID_QUOTA => quota(caller.task, operation, w0, w1),
+        ID_MSI if operation == MSI_ALLOCATE => return allocate_message(caller),
         ID_MSI => Err(Error::Invalid),
-        ID_CHECK if crate::debugger::ON => crate::debugger::check::operate(answer),
-        ID_TIMER if operation == SOURCE_ATTACH => claim_timer(caller, answer),
+        ID_CHECK if crate::debugger::ON => return crate::debugger::check::operate(),
+        ID_TIMER if operation == SOURCE_ATTACH => return claim_timer(caller),
         _ => {
             let source = lookup(id, caller.task).ok_or(Error::NoPartner)?;
             if source.is_timer() {
@@ -265,10 +243,11 @@ pub fn operate(caller: Ref<Thread>, id: Id, operation: u64, answer: &mut Answer)
                 line_operation(caller, source, operation, w0)
             }
         }
-    }
+    };
+    done.map(|()| NO_WORDS)
 }
 
-fn claim_timer(caller: Ref<Thread>, answer: &mut Answer) -> Result<(), Error> {
+fn claim_timer(caller: Ref<Thread>) -> Result<Answer, Error> {
     let task = caller.task;
     if task.timers.get() == 0 {
         let page = POOL.take_page(task.account, Kind::Part)?;
@@ -281,8 +260,9 @@ fn claim_timer(caller: Ref<Thread>, answer: &mut Answer) -> Result<(), Error> {
     let free = (0..TIMERS).filter_map(|n| in_table(timers(task), n)).find(|t| t.attached.get().is_none());
     let timer = free.ok_or(Error::NoMemory)?;
     attach(timer, caller);
-    answer.push(timer.id().0);
-    Ok(())
+    let mut answer = NO_WORDS;
+    (answer.0[0], answer.1) = (timer.id().0, 1);
+    Ok(answer)
 }
 
 fn attach(source: Ref<Source>, thread: Ref<Thread>) {
@@ -324,14 +304,16 @@ fn timer(timer: Ref<Source>, operation: u64, time: u64) -> Result<(), Error> {
 }
 
 /// Attaches a free message-signalled interrupt of the caller's processor to it.
-fn allocate_message(caller: Ref<Thread>, answer: &mut Answer) -> Result<(), Error> {
+fn allocate_message(caller: Ref<Thread>) -> Result<Answer, Error> {
     let first = caller.cpu.get() as u64 * MESSAGES;
     let is_free = |m: &Ref<Source>| m.holder.get() == caller.task.number && m.attached.get().is_none();
     let message = (first..first + MESSAGES).filter_map(message).find(is_free).ok_or(Error::Denied)?;
     attach(message, caller);
     let (address, data) = apic::message(cpu::of(caller).apic_id, message.id().0 - ID_MSI_SOURCE - first);
-    [message.id().0, address, data].into_iter().for_each(|word| answer.push(word));
-    Ok(())
+    let mut answer = NO_WORDS;
+    answer.0[..3].copy_from_slice(&[message.id().0, address, data]);
+    answer.1 = 3;
+    Ok(answer)
 }
 
 fn line_operation(caller: Ref<Thread>, line: Ref<Source>, operation: u64, argument: u64) -> Result<(), Error> {
@@ -383,23 +365,20 @@ fn acknowledge(line: Ref<Source>) {
     }
 }
 
-fn quota(caller: Ref<Thread>, operation: u64, w0: u64, w1: u64, answer: &mut Answer) -> Result<(), Error> {
+fn read_account(reader: Ref<Task>, id: Id) -> Result<Answer, Error> {
+    let task = if id == Id::NIL { reader } else { task::find(id).ok_or(Error::NoPartner)? };
+    if task != reader && !reader.is_chief_of(task) {
+        return Err(Error::Denied);
+    }
+    Ok((core::array::from_fn(|word| task.account.word(word as u64)), ACCOUNT_WORDS as usize))
+}
+
+fn quota(task: Ref<Task>, operation: u64, w0: u64, w1: u64) -> Result<(), Error> {
     match operation {
-        QUOTA_READ => {
-            let task = if w0 == ID_NIL { caller.task } else { task::find(Id(w0)).ok_or(Error::NoPartner)? };
-            if task != caller.task && !caller.task.is_chief_of(task) {
-                return Err(Error::Denied);
-            }
-            (0..ACCOUNT_WORDS).for_each(|word| answer.push(task.account.word(word)));
-            Ok(())
-        }
-        QUOTA_ENLARGE => {
-            let task = payee(caller.task, Id(w0))?;
-            caller.task.account.pass(w1, &task.account)
-        }
-        QUOTA_SHRINK => payee(caller.task, Id(w0))?.account.pass(w1, &caller.task.account),
-        QUOTA_BUY_FRAMES => buy_frames(caller.task, w0, w1),
-        QUOTA_SELL_FRAMES => sell_frames(caller.task, w0, w1),
+        QUOTA_ENLARGE => task.account.pass(w1, &payee(task, Id(w0))?.account),
+        QUOTA_SHRINK => payee(task, Id(w0))?.account.pass(w1, &task.account),
+        QUOTA_BUY_FRAMES => buy_frames(task, w0, w1),
+        QUOTA_SELL_FRAMES => sell_frames(task, w0, w1),
         _ => Err(Error::Invalid),
     }
 }

@@ -63,12 +63,14 @@ pub fn end(caller: Ref<Thread>, result: Result<(), Stop>) -> Result<(), Stop> {
 fn id_nearest(caller: Ref<Thread>) -> Result<(), Stop> {
     let frame = caller.frame();
     let destination = Id(frame.di.get());
+    frame.si.set(NEAREST_SAME_CLAN);
     if destination == Id::NIL {
         frame.di.set(caller.id.0);
     } else if !destination.is_source() {
-        thread::find(destination).ok_or(Error::NoPartner)?;
+        let (thread, relation) = ipc::nearest(caller, thread::find(destination).ok_or(Error::NoPartner)?)?;
+        frame.di.set(thread.id.0);
+        frame.si.set(relation);
     }
-    frame.si.set(NEAREST_SAME_CLAN);
     Ok(())
 }
 

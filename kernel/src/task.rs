@@ -4,6 +4,7 @@
 //! A task number is inactive (somebody may create a task there) or has a `Task`. Owns the table and
 //! the tree of clans; spaces are space.rs's, lthreads thread.rs's.
 
+use crate::clan::Member;
 use crate::global::Global;
 use crate::io::IoSpace;
 use crate::list::{Linked, Links, List};
@@ -71,6 +72,12 @@ pub struct Task {
 impl Linked<Clan> for Task {
     fn links(&self) -> &Links<Task> {
         &self.siblings
+    }
+}
+
+impl Member for Ref<Task> {
+    fn chief(self) -> Option<Self> {
+        self.chief
     }
 }
 

@@ -16,7 +16,7 @@ use crate::source::{Pending, Source};
 use crate::task::{self, Task};
 use crate::transfer::{self, Transfer};
 use crate::word::Word;
-use crate::{ipc, sched, source, space};
+use crate::{clan, ipc, sched, source, space};
 use core::cell::Cell;
 use core::mem::offset_of;
 use keel_abi::call::*;
@@ -60,6 +60,11 @@ pub const MOVING: u32 = 32;
 pub const TIMED: u32 = 128;
 /// It has an FPU state.
 pub const FPU: u32 = 256;
+/// It deals with threads that are not near it: it waits for one, or a sender in its queue shows itself as one. That has no
+/// short way.
+pub const FAR: u32 = 2048;
+/// Its pager or its handler is not near it.
+pub const FAR_HANDLER: u32 = 4096;
 /// It has debug registers or descriptors of its own.
 pub const EXTRA: u32 = 512;
 /// It makes L4 calls although it is foreign, or its calls are messages to its handler although it is native.
@@ -90,6 +95,8 @@ pub struct Thread {
     pub id: Id,
     /// Its task.
     pub task: Ref<Task>,
+    /// Address of its task's chief, 0 if it has none.
+    pub chief: u64,
     /// Physical address of its space's top table.
     pub space: u64,
     /// Its task's number.
@@ -128,6 +135,8 @@ pub struct Thread {
     pub preempter: Cell<Id>,
     /// Whom it sends to or waits for: a thread's or a source's id. Its partner while that goes on with their transfer.
     pub partner: Cell<Id>,
+    /// As whom it sends its own message: itself, or its virtual sender.
+    pub shown: Cell<Id>,
     /// Threads that wait for just this one.
     pub waiters: Cell<u32>,
     /// Its transfer of map items or strings.
@@ -138,6 +147,8 @@ pub struct Thread {
     pub notify: Cell<u64>,
     /// What the kernel sends for it.
     pub message: Cell<Message>,
+    /// Whom that is for: the pager or handler, even where a chief gets it.
+    pub raised_to: Cell<Id>,
     /// Who waits to send to it.
     pub senders: List<Thread, Senders>,
     sender_links: Links<Thread>,
@@ -198,6 +209,15 @@ impl Thread {
         self.flags.set(self.flags.get() & !flags);
     }
 
+    /// As whom it sends what it is sending.
+    pub fn sends_as(&self) -> Id {
+        if self.has(KERNEL_MESSAGE) {
+            self.id
+        } else {
+            self.shown.get()
+        }
+    }
+
     /// The frame in use. A foreign thread's may change under our hands: read each field once.
     pub fn frame(&self) -> &FrameCells {
         // SAFETY: points to `own_frame` or into a frame page that is bound to this thread and thus not given back;
@@ -245,7 +265,8 @@ cells! {
     /// `abi::Utcb` word by word.
     UtcbCells of Utcb {
         address: Word, id: Word, send_timeout: Word, receive_timeout: Word, send_fault_timeout: Word,
-        receive_fault_timeout: Word, receive_fpage: Word, virtual_sender: Word, buffer_count: Word, spare: [Word; 7],
+        receive_fault_timeout: Word, receive_fpage: Word, virtual_sender: Word, buffer_count: Word,
+        destination: Word, spare: [Word; 6],
         maps: [Word; 64], strings: [Word; 16], buffers: [Word; 16], reserved: [Word; 16], words: [Word; 128], record: [Word; 256],
     }
 }
@@ -271,6 +292,14 @@ impl FrameCells {
 pub fn find(id: Id) -> Option<Ref<Thread>> {
     let thread = task::at(id.task())?.lthread(id.lthread())?;
     (thread.id == id).then_some(thread)
+}
+
+/// Sets FAR_HANDLER or clears it: who has it has no short way, where nearness is not asked.
+pub fn mark_far_handler(thread: Ref<Thread>) {
+    let near = |id: Id| id == Id::NIL || find(id).is_some_and(|handler| clan::is_near(thread.task, handler.task));
+    let far = !near(thread.pager.get()) || !near(thread.handler.get());
+    thread.unset(FAR_HANDLER);
+    thread.set(if far { FAR_HANDLER } else { 0 });
 }
 
 /// How a new thread starts.
@@ -313,6 +342,7 @@ pub fn create(task: Ref<Task>, plan: &Plan) -> Result<Ref<Thread>, Error> {
         None => prepare_native(thread),
     }
     task.install(thread);
+    mark_far_handler(thread);
     Ok(thread)
 }
 
@@ -321,6 +351,7 @@ fn blank(id: Id, task: Ref<Task>, utcb: *mut Utcb, plan: &Plan) -> Thread {
         own_frame: Cell::new(Frame::zeroed()),
         id,
         task,
+        chief: task.chief.map_or(0, |chief| chief.as_ptr() as u64),
         space: POOL.physical(task.root_table),
         task_number: task.number,
         frame: Cell::new(core::ptr::null_mut()),
@@ -340,10 +371,12 @@ fn blank(id: Id, task: Ref<Task>, utcb: *mut Utcb, plan: &Plan) -> Thread {
         handler: Cell::new(plan.pager),
         preempter: Cell::new(Id::NIL),
         partner: Cell::new(Id::NIL),
+        shown: Cell::new(id),
         waiters: Cell::new(0),
         transfer: Transfer::new(),
         found: Cell::new(0),
         notify: Cell::new(0),
+        raised_to: Cell::new(Id::NIL),
         message: Cell::new(Message { tag: Tag(0), words: [0; 4] }),
         senders: List::new(),
         sender_links: Links::new(),

@@ -307,7 +307,7 @@ fn conclude(sender: Ref<Thread>, receiver: Ref<Thread>, result: Result<(), Error
         ipc::copy_registers(sender, receiver, tag.with_strings(strings));
     }
     if let Err(error) = result {
-        receiver.frame().di.set(sender.id.0);
+        receiver.frame().di.set(sender.shown.get().0);
         ipc::finish(receiver, Side::Receive, error);
     }
     ready(receiver);

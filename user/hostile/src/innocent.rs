@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! The clan that does nobody any harm: a task with a heartbeat on each processor, and a task of its clan that answers it. At each beat they
-//! look whether all is as it was.
+//! look whether all is as it was. The leader does nothing but give the one who answers the pages that they share: faults of its clan
+//! reach it, its own go to the keeper.
 
 use crate::places::*;
+use core::sync::atomic::AtomicU8;
 use core::sync::atomic::Ordering::Relaxed;
 use keel_l4::abi::call::*;
+use keel_l4::abi::fpage::{FPAGE_EXEC, FPAGE_READ, FPAGE_WRITE};
 use keel_l4::abi::ids::LTHREAD_TASK;
 use keel_l4::abi::memory::AREA_DEFAULT;
 use keel_l4::call::Failure;
 use keel_l4::info::{info, now};
 use keel_l4::ipc::{call, receive, send_and_wait, wait, Message, Timeout};
+use keel_l4::pager::{self, Fault, Pager};
 use keel_l4::task::{self, NewTask};
 use keel_l4::thread::{self, Main, NewThread};
 use keel_l4::{source, utcb, Id};
@@ -18,7 +22,7 @@ use keel_l4::{source, utcb, Id};
 pub const INTERVAL: u64 = 5_000_000;
 /// Pages of kernel memory for the one who answers.
 const QUOTA: u64 = 16;
-/// Its stack; the beats have those of their processors' numbers.
+/// Its stack; the leader has the first, the beats have those between.
 const ANSWERER_STACK: u64 = STACKS - 1;
 /// Beats of each processor after which nothing is touched for the first time any more.
 const SETTLED: u64 = 8;
@@ -30,9 +34,9 @@ const WRONG_ANSWER: u64 = 4;
 const MEMORY_CHANGED: u64 = 5;
 const ACCOUNT_CHANGED: u64 = 6;
 
-/// Processors on which there is a beat: one stack is the answerer's.
+/// Processors on which there is a beat: two stacks are the leader's and the answerer's.
 pub fn beats() -> u64 {
-    info().processors.min(STACKS - 1)
+    info().processors.min(STACKS - 2)
 }
 
 /// The leader: `argument` is the highest priority that it may have.
@@ -40,14 +44,33 @@ pub extern "C" fn run(argument: u64) -> ! {
     if let Err(code) = start(argument) {
         wrong(code);
     }
-    beat(0)
+    pager::run(&mut Mirror)
+}
+
+/// Maps to the one who answers what its leader sees at the same address.
+struct Mirror;
+
+impl Pager for Mirror {
+    fn page(&mut self, fault: &Fault) -> Option<Message> {
+        let byte = fault.address as *const AtomicU8;
+        let rights = if fault.access == FPAGE_WRITE { FPAGE_READ | FPAGE_WRITE } else { FPAGE_READ | FPAGE_EXEC };
+        // SAFETY: the image or the den: the one who answers touches nothing else. The den's bytes stay as they are, and so does what
+        // others do to them meanwhile.
+        let byte = unsafe { &*byte };
+        let value = byte.load(Relaxed);
+        if fault.access == FPAGE_WRITE {
+            // This writes whether the value is still there or not, unlike an operation that the compiler sees to change nothing.
+            let _ = byte.compare_exchange(value, value, Relaxed, Relaxed);
+        }
+        Some(fault.map(fault.page(), rights))
+    }
 }
 
 fn wrong(code: u64) {
     own_ledger().wrong.store(code, Relaxed);
 }
 
-/// Starts the one who answers, and the beats on the other processors.
+/// Starts the one who answers, and the beats.
 fn start(priority: u64) -> Result<(), u64> {
     let keeper = Id(KEEPER.load(Relaxed));
     let number = utcb::my_id().task() + 1;
@@ -63,7 +86,7 @@ fn start(priority: u64) -> Result<(), u64> {
     };
     let task = task::create(&plan).map_err(|_| NOT_STARTED)?;
     own_ledger().children[0].store(task.0, Relaxed);
-    for processor in 1..beats() {
+    for processor in 0..beats() {
         start_beat(processor, keeper).map_err(|_| NOT_STARTED)?;
     }
     Ok(())
@@ -74,7 +97,7 @@ fn start_beat(processor: u64, keeper: Id) -> Result<(), Failure> {
         task: utcb::my_id(),
         number: LTHREAD_TASK as u16,
         ip: beat as Main as usize as u64,
-        sp: stack(processor),
+        sp: stack(1 + processor),
         pager: keeper,
         handler: keeper,
         argument: processor,

@@ -2,8 +2,10 @@
 //! The kernel information page of a task whose kernel area lies at the default place: memory
 //! regions, boot modules, the clock.
 
+use core::cell::UnsafeCell;
+use keel_abi::fpage::{FPAGE_READ, PAGE_SHIFT};
 use keel_abi::memory::{AREA_DEFAULT, AREA_INFO, INFO_MODULES, INFO_REGIONS};
-use keel_abi::{Info, Region};
+use keel_abi::{Fpage, Info, Region};
 
 /// A boot module: where it lies in physical memory and its command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +31,25 @@ pub fn info() -> &'static Info {
     // SAFETY: the kernel maps this page read-only into every task whose kernel area lies here, and
     // never changes it after the start.
     unsafe { &*((AREA_DEFAULT + AREA_INFO) as *const Info) }
+}
+
+/// A page for `mappable_copy`.
+#[repr(C, align(4096))]
+struct InfoCopy(UnsafeCell<Info>);
+
+// SAFETY: `mappable_copy` is the only access, and its callers promise to take turns.
+unsafe impl Sync for InfoCopy {}
+
+static INFO_COPY: InfoCopy = InfoCopy(UnsafeCell::new(Info::zeroed()));
+
+/// The page of a copy of the information page: the kernel's own cannot be passed on.
+///
+/// # Safety
+/// One thread at a time.
+pub unsafe fn mappable_copy() -> Fpage {
+    // SAFETY: the caller's promise.
+    unsafe { *INFO_COPY.0.get() = *info() };
+    Fpage::memory(INFO_COPY.0.get() as u64, PAGE_SHIFT as u8, FPAGE_READ)
 }
 
 /// The memory regions of `info`.

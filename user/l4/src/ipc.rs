@@ -6,7 +6,7 @@ use crate::call::{checked, Failure, Registers};
 use crate::utcb;
 use keel_abi::call::{
     CALL_IPC, IPC_NOTIFY, IPC_OPEN, IPC_RECEIVE, IPC_RECEIVE_TIMEOUT_SHIFT, IPC_SEND, IPC_SEND_TIMEOUT_SHIFT,
-    REGISTER_WORDS, TIMEOUT_NEVER, TIMEOUT_UTCB, TIMEOUT_ZERO, TIME_ABSOLUTE,
+    IPC_VIRTUAL_SENDER, REGISTER_WORDS, TIMEOUT_NEVER, TIMEOUT_UTCB, TIMEOUT_ZERO, TIME_ABSOLUTE,
 };
 use keel_abi::{Error, Id, MapItem, StringItem, Tag};
 
@@ -158,6 +158,12 @@ impl Phases {
         self
     }
 
+    fn shown_as(mut self, sender: Id) -> Phases {
+        self.flags |= IPC_VIRTUAL_SENDER;
+        utcb::set_virtual_sender(sender);
+        self
+    }
+
     #[inline]
     fn receive(mut self, timeout: Timeout) -> Phases {
         self.flags |= IPC_RECEIVE | timeout.encode(utcb::set_receive_timeout) << IPC_RECEIVE_TIMEOUT_SHIFT;
@@ -195,6 +201,11 @@ pub fn send(to: Id, message: Message, timeout: Timeout) -> Result<(), Failure> {
     Phases::default().send(to, message, timeout).run().map(|_| ())
 }
 
+/// Sends `message` to `to` as `sender`, which a chief may where the message goes in the same direction.
+pub fn send_as(sender: Id, to: Id, message: Message, timeout: Timeout) -> Result<(), Failure> {
+    Phases::default().send(to, message, timeout).shown_as(sender).run().map(|_| ())
+}
+
 /// Receives from `from` only.
 #[inline]
 pub fn receive(from: Id, timeout: Timeout) -> Result<Received, Failure> {
@@ -223,6 +234,17 @@ pub fn call_within(to: Id, message: Message, send: Timeout, receive: Timeout) ->
 #[inline]
 pub fn send_and_wait(to: Id, message: Message, send: Timeout, receive: Timeout) -> Result<Received, Failure> {
     Phases::default().send(to, message, send).receive(receive).open().run()
+}
+
+/// As [`send_and_wait`], as `sender`.
+pub fn send_as_and_wait(
+    sender: Id,
+    to: Id,
+    message: Message,
+    send: Timeout,
+    receive: Timeout,
+) -> Result<Received, Failure> {
+    Phases::default().send(to, message, send).shown_as(sender).receive(receive).open().run()
 }
 
 /// ORs `bits` into the notification word of `to`; never waits.

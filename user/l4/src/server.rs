@@ -6,10 +6,14 @@
 //! and also hears faults, exceptions, interrupts and notifications.
 
 use crate::call::Failure;
-use crate::ipc::{send, send_and_wait, wait, Message, Received, Timeout};
+use crate::ipc::{send, send_and_wait, send_as, send_as_and_wait, wait, Message, Received, Timeout};
 use crate::message::{reply, Field, Request};
 use crate::pager::Fault;
-use keel_abi::call::{KIND_EXCEPTION, KIND_INTERRUPT, KIND_NOTIFY, KIND_PAGE_FAULT, KIND_TRIGGER, KIND_USER};
+use crate::utcb;
+use keel_abi::call::{
+    KIND_EXCEPTION, KIND_INTERRUPT, KIND_NOTIFY, KIND_PAGE_FAULT, KIND_TRIGGER, KIND_USER, TAG_FROM_OUTSIDE,
+    TAG_REDIRECTED,
+};
 use keel_abi::{Error, Id, Side};
 
 /// What a server does with each kind of message. A method that answers `None` leaves the sender
@@ -20,6 +24,18 @@ pub trait Server {
 
     /// A client's request. `received` tells who sent it, and what else came with it.
     fn request(&mut self, request: Self::Request, received: &Received) -> Option<Message>;
+
+    /// A message to somebody else that came to the server because it is the chief on the way. The answer is shown to its
+    /// sender as one of `destination`. Unless the server says otherwise, it serves the faults of its clan itself and lets
+    /// no request pass.
+    fn redirected(&mut self, received: &Received, _destination: Id) -> Option<Message> {
+        match received.tag.kind() {
+            KIND_PAGE_FAULT if !received.tag.has(TAG_FROM_OUTSIDE) => self.fault(&Fault::of(received)),
+            KIND_EXCEPTION | KIND_TRIGGER if !received.tag.has(TAG_FROM_OUTSIDE) => self.exception(received),
+            KIND_USER => Some(reply::<()>(Err(Error::Denied))),
+            _ => None,
+        }
+    }
 
     /// A page fault of a thread whose pager the server is.
     fn fault(&mut self, _fault: &Fault) -> Option<Message> {
@@ -61,15 +77,20 @@ pub fn run_until<S: Server>(server: &mut S, over: impl Fn(&S) -> bool) {
             next = wait(Timeout::Never);
             continue;
         };
-        let answer = answer(server, &received);
+        let answering = received.tag.has(TAG_REDIRECTED).then(utcb::destination);
+        let answer = answer(server, &received, answering);
         if over(server) {
             if let Some(message) = answer {
-                answer_later(received.from, message);
+                // A client that has gone needs no answer.
+                let _ = match answering {
+                    Some(id) => send_as(id, received.from, message, Timeout::Zero),
+                    None => send(received.from, message, Timeout::Zero),
+                };
             }
             return;
         }
         next = match answer {
-            Some(message) => deliver(server, &received, message),
+            Some(message) => deliver(server, &received, answering, message),
             None => wait(Timeout::Never),
         };
     }
@@ -81,7 +102,10 @@ pub fn answer_later(client: Id, message: Message) {
     let _ = send(client, message, Timeout::Zero);
 }
 
-fn answer(server: &mut impl Server, received: &Received) -> Option<Message> {
+fn answer(server: &mut impl Server, received: &Received, destination: Option<Id>) -> Option<Message> {
+    if let Some(destination) = destination {
+        return server.redirected(received, destination);
+    }
     match received.tag.kind() {
         KIND_USER => match Request::decode(received) {
             Ok(request) => server.request(request, received),
@@ -101,8 +125,16 @@ fn answer(server: &mut impl Server, received: &Received) -> Option<Message> {
     }
 }
 
-fn deliver(server: &mut impl Server, received: &Received, message: Message) -> Result<Received, Failure> {
-    let next = send_and_wait(received.from, message, Timeout::Zero, Timeout::Never);
+fn deliver(
+    server: &mut impl Server,
+    received: &Received,
+    answering: Option<Id>,
+    message: Message,
+) -> Result<Received, Failure> {
+    let next = match answering {
+        Some(id) => send_as_and_wait(id, received.from, message, Timeout::Zero, Timeout::Never),
+        None => send_and_wait(received.from, message, Timeout::Zero, Timeout::Never),
+    };
     if let Err(failure @ Failure { side: Side::Send, .. }) = next {
         server.undelivered(received, failure);
     }

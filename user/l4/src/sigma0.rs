@@ -2,10 +2,10 @@
 //! Asking sigma0 for memory, ports and interrupt lines.
 
 use crate::call::Failure;
-use crate::ipc::call;
-use crate::message::{ask, Request as _};
+use crate::ipc::{call, Message};
+use crate::message::{ask, reply, Request as _};
 use crate::utcb;
-use keel_abi::memory::{SIGMA0_ANY, SIGMA0_INFO, SIGMA0_IRQ, SIGMA0_MAP};
+use keel_abi::memory::{MAP_GRANT, SIGMA0_ANY, SIGMA0_INFO, SIGMA0_IRQ, SIGMA0_MAP};
 use keel_abi::{Error, Fpage, Id, MapItem};
 
 crate::requests! {
@@ -33,6 +33,17 @@ crate::requests! {
 
 /// Log2 of the number of all ports.
 const ALL_PORTS_LOG2: u8 = 16;
+
+/// The answer that gives a page at its own address (a smaller window moves it), or the error as its label.
+pub fn give(page: Result<Fpage, Error>) -> Message {
+    let page = match page {
+        Ok(page) => page,
+        Err(error) => return reply::<()>(Err(error)),
+    };
+    // The send base of ports counts ports; bit 0 is the grant bit and must stay clear.
+    let send_base = if page.is_io() { page.port() as u64 & !MAP_GRANT } else { page.base() };
+    reply(Ok(())).with_maps(&[MapItem { send_base, fpage: page.0 }])
+}
 
 /// Asks for `fpage`, to be placed in `window`; tells what came.
 pub fn map(fpage: Fpage, window: Fpage) -> Result<MapItem, Failure> {

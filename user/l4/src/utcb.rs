@@ -123,6 +123,21 @@ pub fn set_receive_window(window: Fpage) {
     store(offset_of!(Utcb, receive_fpage), 0, window.0);
 }
 
+/// As whom the next message with a virtual sender is sent.
+pub fn set_virtual_sender(id: Id) {
+    store(offset_of!(Utcb, virtual_sender), 0, id.0);
+}
+
+/// The real sender of the last message that came with a virtual one (`TAG_DECEITED`).
+pub fn real_sender() -> Id {
+    Id(load(offset_of!(Utcb, virtual_sender), 0))
+}
+
+/// Whom the last message that was redirected to the caller was for (`TAG_REDIRECTED`).
+pub fn destination() -> Id {
+    Id(load(offset_of!(Utcb, destination), 0))
+}
+
 /// Time of a send phase with the timeout kind "in the UTCB".
 pub fn set_send_timeout(time: u64) {
     store(offset_of!(Utcb, send_timeout), 0, time);

@@ -16,6 +16,8 @@ pub const MAX_INITRD: usize = 4;
 pub const MAX_IRQS: usize = keel_l4::abi::boot::START_IRQS as usize;
 /// Port ranges of one task.
 pub const MAX_PORTS: usize = 16;
+/// Ranges of device memory of one task.
+pub const MAX_DEVICES: usize = 8;
 /// Highest priority of a task: with the two above it that a server may use, it stays below the root task's.
 pub const MAX_PRIORITY: u64 = 190;
 /// Log2 of the largest range of task numbers.
@@ -72,12 +74,16 @@ pub struct Task<'a> {
     pub may_end: bool,
     /// Its memory beside the image.
     pub memory: Option<At<Memory>>,
+    /// Bytes of RAM that it may ask sigma0 for beside that.
+    pub extra: u64,
     /// The modules of its initial RAM disk.
     pub initrd: List<At<&'a str>, MAX_INITRD>,
     /// Its interrupt lines.
     pub irqs: List<At<u32>, MAX_IRQS>,
     /// Its ports.
     pub ports: List<At<Range>, MAX_PORTS>,
+    /// Its device memory.
+    pub devices: List<At<Range>, MAX_DEVICES>,
     /// Its priority.
     pub priority: u64,
     /// Pages of kernel memory that it may use.
@@ -243,8 +249,10 @@ impl<'a> Words<'a> {
 }
 
 /// The statements of a task.
-const KEYWORDS: [&str; 11] =
-    ["image", "kind", "may-end", "memory", "initrd", "irq", "ports", "priority", "quota", "tasks", "args"];
+const KEYWORDS: [&str; 13] = [
+    "image", "kind", "may-end", "memory", "extra", "initrd", "irq", "ports", "devices", "priority", "quota", "tasks",
+    "args",
+];
 
 /// A decimal number, or a hexadecimal one after 0x.
 fn number(word: &str) -> Option<u64> {
@@ -269,6 +277,13 @@ fn ports(word: &str) -> Option<Range> {
     let (first, last) = word.split_once('-').unwrap_or((word, word));
     let (first, last) = (number(first)?, number(last)?);
     (first <= last && last <= u16::MAX as u64).then_some(Range::new(first, last + 1))
+}
+
+/// Device memory as `first-last`: whole pages.
+fn device(word: &str) -> Option<Range> {
+    let (first, last) = word.split_once('-')?;
+    let range = Range::new(number(first)?, number(last)?.checked_add(1)?);
+    (!range.is_empty() && (range.start | range.end) % PAGE_SIZE == 0).then_some(range)
 }
 
 /// Reads the configuration.
@@ -384,6 +399,7 @@ impl<'a> Open<'a> {
             "kind" => task.kind = kind(word, words)?,
             "may-end" => task.may_end = true,
             "memory" => task.memory = Some(At { line: words.line, value: memory(word, words)? }),
+            "extra" => task.extra = extra(word, words)?,
             "priority" => task.priority = words.number(word, "a priority from 0 to 190", MAX_PRIORITY)?,
             "quota" => task.quota = words.number(word, "a number of pages", u32::MAX as u64)?,
             "tasks" => task.tasks = task_numbers(word, words)?,
@@ -402,6 +418,10 @@ impl<'a> Open<'a> {
             "irq" => words.list(word, "an interrupt line", |w| {
                 let value = number(w).filter(|n| *n < IRQ_LINES).ok_or(Problem::Bad("an interrupt line"))? as u32;
                 task.irqs.push(At { line, value }).map_err(full)
+            }),
+            "devices" => words.list(word, "a range of device memory", |w| {
+                let value = device(w).ok_or(Problem::Bad("whole pages of device memory such as 0xb8000-0xb8fff"))?;
+                task.devices.push(At { line, value }).map_err(full)
             }),
             _ => words.list(word, "a range of ports", |w| {
                 let value = ports(w).ok_or(Problem::Bad("a range of ports such as 0x3f8-0x3ff"))?;
@@ -439,6 +459,12 @@ fn memory<'a>(keyword: &'a str, words: &mut Words<'a>) -> Result<Memory, ConfigE
     }
 }
 
+fn extra<'a>(keyword: &'a str, words: &mut Words<'a>) -> Result<u64, ConfigError<'a>> {
+    const WHAT: &str = "a size such as 8M";
+    let word = words.value(keyword, WHAT)?;
+    bytes(word).map_or_else(|| words.error(Problem::Bad(WHAT), word), Ok)
+}
+
 fn task_numbers<'a>(keyword: &'a str, words: &mut Words<'a>) -> Result<u64, ConfigError<'a>> {
     const WHAT: &str = "a power of two up to 262144";
     let word = words.value(keyword, WHAT)?;
@@ -461,6 +487,11 @@ fn check<'a>(config: &Config<'a>, last_line: u32) -> Result<(), ConfigError<'a>>
             let theirs = earlier.iter().flat_map(|t| t.ports.iter()).any(|p| p.value.overlaps(ports.value));
             if theirs || ports.value.overlaps(log) {
                 return conflict(ports.line, if theirs { "a port" } else { "a port of the log" });
+            }
+        }
+        for device in task.devices.iter() {
+            if earlier.iter().flat_map(|t| t.devices.iter()).any(|d| d.value.overlaps(device.value)) {
+                return conflict(device.line, "device memory");
             }
         }
         for irq in task.irqs.iter() {
@@ -544,6 +575,12 @@ mod tests {
             ("task a { image x priority 191 }", "boot.conf:1: '191' is not a priority from 0 to 190"),
             ("task a { image x\n tasks 3 }", "boot.conf:2: '3' is not a power of two up to 262144"),
             ("task a { image x ports 9-8 }", "boot.conf:1: '9-8' is not a range of ports such as 0x3f8-0x3ff"),
+            ("task a { image x extra 5 }", "boot.conf:1: '5' is not a size such as 8M"),
+            (
+                "task a { image x devices 0xb8000-0xb8ffe }",
+                "boot.conf:1: '0xb8000-0xb8ffe' is not whole pages of device memory such as 0xb8000-0xb8fff",
+            ),
+            ("task a { image x devices }", "boot.conf:1: 'devices' needs a range of device memory"),
             ("task a { image x memory 5 }", "boot.conf:1: '5' is not rest or a size such as 512M"),
             ("task a { image x }\ntask a { image x }", "boot.conf:2: 'a' is given twice"),
             ("task a { image x irq }", "boot.conf:1: 'irq' needs an interrupt line"),
@@ -559,6 +596,10 @@ mod tests {
         let two = |a: &str| format!("task a {{ image x {a} }}\ntask b {{ image y {a} }}");
         assert_eq!(error(&two("irq 4")), "boot.conf:2: an interrupt line of task 'b' belongs to an earlier task");
         assert_eq!(error(&two("ports 1-5")), "boot.conf:2: a port of task 'b' belongs to an earlier task");
+        assert_eq!(
+            error(&two("devices 0x1000-0x2fff")),
+            "boot.conf:2: device memory of task 'b' belongs to an earlier task"
+        );
         assert_eq!(error(&two("memory rest")), "boot.conf:2: the memory of task 'b' belongs to an earlier task");
         assert_eq!(
             error(&two("memory 1M at 0x100000")),
@@ -575,7 +616,7 @@ mod tests {
         let mut seed = 88172645463325252u64;
         let words = [
             "task", "{", "}", "image", "args", "a", "memory", "rest", "at", "irq", "4", "\n", "#", "initrd", "0x",
-            "ports", "1-2",
+            "ports", "1-2", "devices", "0-0xfff", "extra", "1M",
         ];
         for _ in 0..20_000 {
             let mut text = String::new();

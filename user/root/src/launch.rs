@@ -14,6 +14,7 @@ use keel_l4::ranges::Range;
 use keel_l4::task::{create, hand_over, NewTask};
 use keel_l4::{sigma0, source, thread, utcb, Id};
 use keel_root::config::{Kind, Quoted, Task, MAX_TASKS};
+use keel_root::grants::Grants;
 use keel_root::pages::{Mapping, Pages};
 use keel_root::plan::{image_pages, module, Module, Share};
 
@@ -40,6 +41,8 @@ pub struct Running<'a> {
     pub may_end: bool,
     /// What its faults are answered with.
     pub pages: Pages,
+    /// What it gets when it asks sigma0.
+    pub grants: Grants,
 }
 
 /// Puts the image's segments into its share of memory.
@@ -178,7 +181,10 @@ pub fn start<'a>(
     if let Err((what, failure)) = create_all(&new, task, first_number) {
         fail(task, format_args!("cannot be started: {what}: {failure}"));
     }
-    Running { name: task.name.value, number, may_end: task.kind == Kind::Server || task.may_end, pages }
+    let grants =
+        Grants::new(task, share).unwrap_or_else(|_| fail(task, format_args!("has its memory in too many pieces")));
+    let may_end = task.kind == Kind::Server || task.may_end;
+    Running { name: task.name.value, number, may_end, pages, grants }
 }
 
 fn create_all(new: &NewTask, task: &Task<'_>, first_number: u32) -> Result<(), (&'static str, Failure)> {

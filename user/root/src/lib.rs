@@ -2,10 +2,11 @@
 //! The decisions of the root task, free of any kernel call, so that they are tested on the host.
 //!
 //! `config` reads the boot configuration, `plan` gives every task its memory, `pages` answers page
-//! faults.
+//! faults, `grants` requests to sigma0.
 
 #![cfg_attr(not(test), no_std)]
 
 pub mod config;
+pub mod grants;
 pub mod pages;
 pub mod plan;

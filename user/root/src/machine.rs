@@ -6,6 +6,7 @@ use crate::log;
 use core::fmt::Display;
 use keel_l4::abi::boot::{DEBUG_EXIT_PORT, END_BAD_CONFIG};
 use keel_l4::abi::fpage::FPAGE_RWX;
+use keel_l4::call::Failure;
 use keel_l4::mapping::blocks;
 use keel_l4::ranges::{Range, Ranges};
 use keel_l4::serial::PORTS_LOG2;
@@ -39,6 +40,12 @@ pub fn claim_exit() {
     if let Err(failure) = sigma0::ports(DEBUG_EXIT_PORT as u16, EXIT_PORTS_LOG2) {
         println!("root: no exit port: {failure}");
     }
+}
+
+/// Gets ports or device memory of sigma0 to pass them on; more than once is all the same.
+pub fn obtain(fpage: Fpage) -> Result<(), Failure> {
+    let item = if fpage.is_io() { sigma0::ports(fpage.port(), fpage.log2()) } else { sigma0::map(fpage, Fpage::WHOLE) };
+    item.map(|_| ())
 }
 
 /// The memory that the root task has.

@@ -43,8 +43,8 @@ extern "C" fn main(_: u64) -> ! {
     let keep: List<Module<'_>, 1> = only(&modules);
     let plan = plan(&config, &modules, &images, &keep, free_memory()).unwrap_or_else(|error| refuse(error));
     fill(&config, &plan, &modules, &images, &mut claimed);
-    let tasks = start(&config, &plan, &images);
-    Service::new(&tasks, config.stop_on_panic).run()
+    let mut tasks = start(&config, &plan, &images);
+    Service::new(&mut tasks, config.stop_on_panic).run()
 }
 
 fn boot_modules() -> List<Module<'static>, MAX_MODULES> {
@@ -121,7 +121,7 @@ fn fill(config: &Config<'_>, plan: &Plan, modules: &[Module<'_>], images: &[Imag
         }
     }
     for share in plan.iter() {
-        share.memory.iter().for_each(|range| claimed.claim(range));
+        share.memory.iter().chain([share.extra]).for_each(|range| claimed.claim(range));
     }
 }
 

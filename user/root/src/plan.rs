@@ -12,8 +12,6 @@ use keel_l4::ranges::{Range, Ranges};
 
 /// Alignment of a server's image and memory, so that superpages fit.
 const SUPERPAGE: u64 = 2 << 20;
-/// RAM that `memory rest` leaves with sigma0, for tasks that ask there.
-const RESERVE: u64 = 16 << 20;
 /// The least that `memory rest` is worth starting a task with.
 const LEAST_REST: u64 = 32 << 20;
 /// Smaller pieces are not worth one of the few regions of a start record.
@@ -56,6 +54,8 @@ pub struct Share {
     pub initrd: Option<Initrd>,
     /// Its memory; a server's includes image and initial RAM disk.
     pub memory: Ranges<{ START_REGIONS as usize }>,
+    /// Memory that it may ask for.
+    pub extra: Range,
 }
 
 /// The shares, in the order of the configuration.
@@ -144,6 +144,10 @@ pub fn plan<'c>(
             take(&mut free, range, task)?;
             give(share, range, task)?;
         }
+    }
+    for (task, share) in config.tasks.iter().zip(plan.iter_mut()).filter(|(task, _)| task.extra > 0) {
+        share.extra = find(&free, task.extra, task)?;
+        take(&mut free, share.extra, task)?;
     }
     for (task, share) in config.tasks.iter().zip(plan.iter_mut()) {
         if matches!(task.memory, Some(At { value: Memory::Rest, .. })) {
@@ -254,9 +258,7 @@ fn release_modules<'c>(
 }
 
 fn give_rest<'c>(task: &Task<'c>, share: &mut Share, free: &mut Free) -> Result<(), PlanError<'c>> {
-    let too_little = error(task, Problem::TooLittle(LEAST_REST + RESERVE, free.largest().map_or(0, Range::size)));
-    let reserve = free.iter().filter(|r| r.size() >= RESERVE).last().ok_or(too_little)?;
-    take(free, Range::new(reserve.end - RESERVE, reserve.end), task)?;
+    let too_little = error(task, Problem::TooLittle(LEAST_REST, free.largest().map_or(0, Range::size)));
     let mut given = 0;
     while let Some(piece) = free.largest().filter(|p| p.size() >= LEAST_PIECE) {
         if share.memory.insert(piece).is_err() {
@@ -318,8 +320,7 @@ mod tests {
         assert!(share.memory.contains(share.image) && share.memory.contains(Range::new(32 * MB, 191 * MB)));
         assert!(share.memory.contains(Range::new(7 * MB, 31 * MB)), "the image's module is free again");
         assert!(!share.memory.overlaps(Range::new(6 * MB, 6 * MB + 4096)), "the configuration stays");
-        assert!(share.memory.contains(Range::new(222 * MB, 1008 * MB)));
-        assert!(!share.memory.overlaps(Range::new(1008 * MB, 1024 * MB)), "the reserve stays");
+        assert!(share.memory.contains(Range::new(222 * MB, 1024 * MB)));
     }
 
     #[test]
@@ -345,6 +346,17 @@ mod tests {
     }
 
     #[test]
+    fn extra_memory_is_nobody_elses() {
+        let text = format!("{LINUX}task a {{ image vmlinux extra 8M }}");
+        let plan = run(&text, &[image(9 * MB), image(MB)]).unwrap();
+        assert_eq!(
+            (plan[0].extra, plan[1].extra.size(), plan[1].extra.start % SUPERPAGE),
+            (Range::default(), 8 * MB, 0)
+        );
+        assert!(!plan[0].memory.overlaps(plan[1].extra) && !plan[1].extra.overlaps(plan[1].image));
+    }
+
+    #[test]
     fn what_is_missing_is_named() {
         let cases = [
             ("task a {\n image vmlinux\n memory 2G }", "boot.conf:3: too little memory for task 'a': it needs 2097152 KB in one piece, the largest has 843776 KB"),
@@ -360,7 +372,7 @@ mod tests {
     #[test]
     fn too_small_a_machine_is_refused() {
         let mut free = Free::new();
-        free.insert(Range::new(8 * MB, 50 * MB)).unwrap();
+        free.insert(Range::new(8 * MB, 36 * MB)).unwrap();
         let text = "task a { image x kind server memory rest }";
         let modules = [Module { name: b"x", bytes: Range::new(6 * MB, 6 * MB + 9) }];
         let config = parse(text.as_bytes()).unwrap();

@@ -1,32 +1,36 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! The root task's services to the tasks it started: their page faults, their output, the end of
-//! the machine, and what happens when one of them fails.
+//! the machine, what they ask sigma0 for, and what happens when one of them fails.
 
 use crate::launch::Running;
 use crate::log;
-use crate::machine::end;
+use crate::machine::{end, obtain};
 use keel_l4::abi::boot::{END_PANIC, END_POWER_OFF, END_REBOOT, END_TESTS_FAILED, END_TESTS_PASSED};
-use keel_l4::abi::call::REGISTER_WORDS;
+use keel_l4::abi::call::{KIND_PAGE_FAULT, KIND_USER, REGISTER_WORDS};
+use keel_l4::abi::fpage::CACHE_WRITE_BACK;
 use keel_l4::abi::Frame;
 use keel_l4::call::Failure;
+use keel_l4::info::mappable_copy;
 use keel_l4::ipc::{Message, Received};
 use keel_l4::lines::Lines;
-use keel_l4::message::reply;
+use keel_l4::message::{reply, Request as _};
 use keel_l4::pager::Fault;
 use keel_l4::root::Request;
 use keel_l4::server::{self, Server};
+use keel_l4::sigma0::{self, give};
 use keel_l4::{println, utcb, Error, Id};
+use keel_root::grants::Grants;
 
 /// What the loop works on.
 pub struct Service<'a> {
-    tasks: &'a [Running<'a>],
+    tasks: &'a mut [Running<'a>],
     stop_on_panic: bool,
     lines: Lines,
 }
 
 impl<'a> Service<'a> {
     /// Serves `tasks`; the panic of one that may end the machine does so if `stop_on_panic`.
-    pub fn new(tasks: &'a [Running<'a>], stop_on_panic: bool) -> Service<'a> {
+    pub fn new(tasks: &'a mut [Running<'a>], stop_on_panic: bool) -> Service<'a> {
         Service { tasks, stop_on_panic, lines: Lines::new() }
     }
 
@@ -35,7 +39,7 @@ impl<'a> Service<'a> {
         server::run(&mut self)
     }
 
-    fn task(&self, thread: Id) -> Option<&'a Running<'a>> {
+    fn task(&self, thread: Id) -> Option<&Running<'a>> {
         self.tasks.iter().find(|t| t.number == thread.task())
     }
 
@@ -61,9 +65,10 @@ impl<'a> Service<'a> {
     }
 
     fn end_of_machine(&mut self, code: u64, client: Id) -> Option<Message> {
-        let Some(task) = self.task(client).filter(|t| t.may_end) else {
+        if !self.task(client).is_some_and(|t| t.may_end) {
             return Some(reply::<()>(Err(Error::Denied)));
-        };
+        }
+        let name = self.name(client);
         self.lines.flush(log::write);
         match code {
             END_POWER_OFF | END_REBOOT | END_TESTS_PASSED | END_TESTS_FAILED => {
@@ -73,11 +78,11 @@ impl<'a> Service<'a> {
                     END_TESTS_PASSED => "tests passed",
                     _ => "tests failed",
                 };
-                println!("root: task {}: {what}", task.name);
+                println!("root: task {name}: {what}");
                 end(code)
             }
             END_PANIC => {
-                println!("root: task {} panicked", task.name);
+                println!("root: task {name} panicked");
                 self.panicked();
                 None
             }
@@ -96,6 +101,24 @@ impl Server for Service<'_> {
                 Some(reply(Ok(())))
             }
             Request::End { code } => self.end_of_machine(code, received.from),
+        }
+    }
+
+    /// Beyond the clan there is only sigma0.
+    fn redirected(&mut self, received: &Received, _: Id) -> Option<Message> {
+        let grants = self.tasks.iter_mut().find(|t| t.number == received.from.task()).map(|t| &mut t.grants);
+        match (received.tag.kind(), grants) {
+            (KIND_USER, Some(grants)) => Some(in_place_of_sigma0(grants, received)),
+            (KIND_USER, None) => Some(reply::<()>(Err(Error::Denied))),
+            (KIND_PAGE_FAULT, Some(grants)) => {
+                let page = grants.fault(Fault::of(received).address);
+                if page.is_err() {
+                    let name = self.name(received.from);
+                    println!("root: task {name}: thread {:?} stopped: sigma0 has no such page for it", received.from);
+                }
+                page.is_ok().then(|| give(page))
+            }
+            _ => None,
         }
     }
 
@@ -137,6 +160,23 @@ impl Server for Service<'_> {
         if failure.error == Error::NoMemory {
             self.fail(received.from, "the kernel has no memory left for its mappings");
         }
+    }
+}
+
+/// The answer to what a task asks sigma0 for, within what it is granted.
+fn in_place_of_sigma0(grants: &mut Grants, received: &Received) -> Message {
+    match sigma0::Request::decode(received) {
+        Ok(sigma0::Request::Map { fpage }) => give(grants.map(fpage).and_then(|fpage| {
+            // RAM was given to the root task at the start.
+            let here = !fpage.is_io() && fpage.cache() == CACHE_WRITE_BACK;
+            let obtained = if here { Ok(()) } else { obtain(fpage) };
+            obtained.map(|()| fpage).map_err(|failure| failure.error)
+        })),
+        Ok(sigma0::Request::Any { fpage }) => give(grants.any(fpage)),
+        // SAFETY: the root task has one thread.
+        Ok(sigma0::Request::Info) => give(Ok(unsafe { mappable_copy() })),
+        Ok(sigma0::Request::Interrupt { line }) => reply(grants.line(line)),
+        Err(error) => reply::<()>(Err(error)),
     }
 }
 

@@ -8,6 +8,7 @@
 #![no_main]
 
 mod case;
+mod family;
 mod foreign;
 mod pool;
 mod post;

@@ -16,7 +16,7 @@ pub const WINDOW_LOG2: u8 = 32;
 /// Frame pages that the suite buys at its start.
 pub const FRAME_PAGES: u64 = 4;
 
-const STACKS: usize = 24;
+const STACKS: usize = 32;
 const STACK_BYTES: usize = 16 << 10;
 const PAGES: usize = 64;
 const CELLS: usize = 32;

@@ -6,13 +6,13 @@ use crate::case::{Case, Fault, Outcome};
 use crate::pool;
 use crate::threads::{base_priority, own, remove, remove_task, Spawn, FIRST_HELPER, LAST_HELPER, RUNNER, WORKER};
 use core::cell::UnsafeCell;
-use keel_l4::abi::call::{KIND_USER, UNMAP_FLUSH, UNMAP_RIGHTS};
+use keel_l4::abi::call::{KIND_USER, TAG_REDIRECTED, UNMAP_FLUSH, UNMAP_RIGHTS};
 use keel_l4::abi::fpage::FPAGE_RWX;
 use keel_l4::abi::memory::EX_DELETE;
 use keel_l4::call::Failure;
 use keel_l4::info::now;
-use keel_l4::ipc::{receive, send, wait, Message, Timeout};
-use keel_l4::{mapping, println, thread, utcb, Fpage, Id};
+use keel_l4::ipc::{receive, send, send_as_and_wait, wait, Message, Received, Timeout};
+use keel_l4::{mapping, println, thread, utcb, Fpage, Id, Side, Tag};
 
 /// Nanoseconds that a case may take.
 const PATIENCE: u64 = 15_000_000_000;
@@ -80,8 +80,12 @@ fn run(case: Case) -> Outcome {
 /// Waits for the worker's answer, an exception, or the end of patience.
 fn judge(worker: Id) -> Outcome {
     let deadline = now() + PATIENCE;
+    let mut next = wait(Timeout::At(deadline));
     loop {
-        match wait(Timeout::At(deadline)) {
+        next = match next {
+            Ok(received) if received.tag.has(TAG_REDIRECTED) => {
+                pass_on_and_wait(&received, Timeout::Zero, Timeout::At(deadline))
+            }
             Ok(received) if received.from == worker && received.tag.kind() == KIND_USER => {
                 // SAFETY: the worker has answered and waits.
                 return unsafe { (*DESK.0.get()).1 };
@@ -94,15 +98,27 @@ fn judge(worker: Id) -> Outcome {
                     received.from
                 )));
             }
-            Err(Failure { error: keel_l4::Error::Timeout, .. }) => {
+            Err(Failure { side: Side::Receive, error: keel_l4::Error::Timeout }) => {
                 return Err(Fault::new(format_args!(
                     "expected an end, got none within {} s",
                     PATIENCE / 1_000_000_000
                 )));
             }
-            Err(_) => (),
+            // Whom a message was passed on to did not wait for it.
+            Err(_) => wait(Timeout::At(deadline)),
         }
     }
+}
+
+/// Lets a message through that crosses the border of the suite's clan, whose chief the runner's task is, and waits. Faults
+/// are not passed on: their threads wait until they are removed.
+pub fn pass_on_and_wait(received: &Received, send: Timeout, receive: Timeout) -> Result<Received, Failure> {
+    if received.tag.kind() != KIND_USER {
+        return wait(receive);
+    }
+    let message = Message { tag: Tag::new(received.tag.label(), received.tag.words()), words: received.words };
+    // In one step with the wait: the answer may be there before this thread runs again.
+    send_as_and_wait(received.from, utcb::destination(), message, send, receive)
 }
 
 /// Removes the threads, tasks and mappings that a case left.

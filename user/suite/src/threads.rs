@@ -209,6 +209,8 @@ struct OwnPages;
 impl Pager for OwnPages {
     fn page(&mut self, fault: &Fault) -> Option<Message> {
         if in_image(fault.address) {
+            // A pager in a task whose own pages come from elsewhere gets them first.
+            pool::peek(fault.page());
             return Some(fault.map(fault.page(), FPAGE_RWX));
         }
         UNEXPECTED.fetch_add(1, Ordering::Relaxed);

@@ -72,7 +72,7 @@ assembly!([
         scratch stack exit_ip exit_cs exit_flags exit_sp exit_sysret address current loaded space fpu_owner fpu_off floor known
         waits_for_any waits_for_one waits_for_answer
     }
-    "THREAD_" Thread { id space task_number frame_index state flags priority partner pager handler waiters consumed notify }
+    "THREAD_" Thread { id task chief space task_number frame_index state flags priority partner pager handler waiters consumed notify }
     "FRAME_" Frame { r8 r9 r10 r11 r12 r13 r14 r15 ip cs flags orig_ax segments fs_base gs_base vector error_code cr2 }
     "FRAME_r" Frame { ax bx cx dx si di bp sp }
 ] [

@@ -31,6 +31,20 @@
     jb \refused
 .endm
 
+# Messages from the caller to rbx go straight: they are of one clan, or one is the other's chief. Where somebody far is
+# waited for, or is pager or handler, a flag (FAR, FAR_HANDLER) keeps the thread from being here at all. Uses rax.
+.macro must_be_near refused
+    mov rax, [rbx + THREAD_chief]
+    cmp rax, [rsp + THREAD_chief]
+    je 83f
+    cmp rax, [rsp + THREAD_task]
+    je 83f
+    mov rax, [rsp + THREAD_chief]
+    cmp rax, [rbx + THREAD_task]
+    jne \refused
+83:
+.endm
+
 # Nothing waits for the caller, a native thread that will wait for anybody. Uses rax.
 .macro must_find_nothing refused
     mov rax, [rsp + THREAD_notify]
@@ -219,6 +233,7 @@
     cmp rdx, rdi
     jne 20f
     look_up 20f
+    must_be_near 20f
     must_wait_for_any 20f
     cmp esi, REGISTER_WORDS
     ja 2f
@@ -257,6 +272,7 @@
 12: copy_words 20f, 11b
 13: cmp rdx, gs:[CPU_waits_for_any]
     jne 15f
+    must_be_near 20f
     must_take_sysret 20f
     must_share_selectors rbx, 20f
     cmp esi, REGISTER_WORDS

@@ -5,7 +5,7 @@ use crate::case::{Case, Outcome};
 use crate::pool;
 use crate::threads::{child, helper, own, park, remove, remove_task, Spawn, PAGER, RUNNER};
 use crate::{holds, refused, same};
-use keel_l4::abi::call::{CALL_ID_NEAREST, KIND_PAGE_FAULT, NEAREST_SAME_CLAN};
+use keel_l4::abi::call::{CALL_ID_NEAREST, KIND_PAGE_FAULT, NEAREST_OUTER, NEAREST_SAME_CLAN};
 use keel_l4::abi::fpage::{FPAGE_WRITE, PAGE_SIZE};
 use keel_l4::abi::ids::{LTHREAD_TASK, TASK_ROOT, VERSION_MAX};
 use keel_l4::abi::memory::{AREA_DEFAULT, AREA_UTCBS, INFO_MAGIC, INFO_VERSION};
@@ -131,8 +131,9 @@ fn task_version_grows() -> Outcome {
 }
 
 fn first_tasks() -> Outcome {
+    same!("nearest of the root task", nearest(Id::ROOT)?, (Id::ROOT, NEAREST_SAME_CLAN));
+    same!("nearest of sigma0", nearest(Id::SIGMA0)?, (Id::ROOT, NEAREST_OUTER));
     for id in [Id::SIGMA0, Id::ROOT] {
-        same!("nearest", nearest(id)?.0, id);
         // A label that nobody serves is answered with an error, which shows that it is alive.
         holds!("an answer with an error", call(id, Message::label(0x7777))?.tag.label() != 0);
     }

@@ -31,7 +31,6 @@ pub const CASES: &[Case] = &[
     ("too-many-words", too_many_words),
     ("too-many-maps", too_many_maps),
     ("too-many-strings", strings),
-    ("virtual-sender-not-supported", virtual_sender),
     ("kind-cannot-be-forged", forged_kind),
     ("unknown-flags", unknown_flags),
     ("unknown-call", unknown_call),
@@ -226,16 +225,6 @@ fn too_many_maps() -> Outcome {
 
 fn strings() -> Outcome {
     refused!("nine strings", send_tag((MAX_STRINGS + 1) << TAG_STRINGS_SHIFT), Send Invalid);
-    Ok(())
-}
-
-fn virtual_sender() -> Outcome {
-    let flags = IPC_SEND | IPC_VIRTUAL_SENDER;
-    let result = checked(Registers { ax: CALL_IPC | flags, di: Id::ROOT.0, ..Registers::default() });
-    match result {
-        Err(failure) => same!("error", failure.error, Error::NotSupported),
-        Ok(_) => refused!("a virtual sender", result.map(|_| ()), Call NotSupported),
-    }
     Ok(())
 }
 

@@ -4,6 +4,7 @@
 use crate::case::Case;
 use keel_l4::info::info;
 
+mod clans;
 mod debug;
 mod exceptions;
 mod exchange;
@@ -73,6 +74,7 @@ pub const ALL: &[(&str, &[Case])] = &[
     ("ports", ports::CASES),
     ("quota", quota::CASES),
     ("hardening", hardening::CASES),
+    ("clans", clans::CASES),
     ("hostile", hostile::CASES),
     ("fuzz", fuzz::CASES),
 ];

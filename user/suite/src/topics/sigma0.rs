@@ -73,7 +73,7 @@ fn others_page() -> Outcome {
     let at = physical(12)?;
     child(ask_for, at)?;
     pause(5_000_000);
-    same!("the other's answer", cell(1).load(SeqCst), Error::Busy as u64);
+    same!("the other's answer", cell(1).load(SeqCst), Error::Denied as u64);
     Ok(())
 }
 

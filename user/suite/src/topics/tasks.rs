@@ -278,7 +278,7 @@ fn family() -> Result<(Child, Id), crate::case::Fault> {
 
 fn to_child() -> Outcome {
     let (child, grandchild) = family()?;
-    same!("the grandchild lives", thread::nearest(grandchild)?.0, grandchild);
+    same!("the grandchild lives, behind its chief", thread::nearest(grandchild)?, (child.thread, NEAREST_INNER));
     holds!("it is nested deeper", grandchild.nesting() > child.thread.nesting());
     remove_task(child.number)?;
     Ok(())

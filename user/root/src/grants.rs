@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! What a task gets when it asks sigma0. Such a request leaves the task's clan, so it reaches the root task,
+//! which answers it within what the boot configuration grants.
+
+use crate::config::{Task, MAX_DEVICES, MAX_PORTS};
+use crate::plan::Share;
+use keel_l4::abi::boot::{START_IRQS, START_REGIONS};
+use keel_l4::abi::fpage::{CACHE_WRITE_BACK, FPAGE_RWX, PAGE_SHIFT};
+use keel_l4::abi::ids::IRQ_LINES;
+use keel_l4::list::{Full, List};
+use keel_l4::ranges::{Range, Ranges};
+use keel_l4::{Error, Fpage};
+
+/// Pieces that what is left of the extra memory may have.
+const MAX_PIECES: usize = 64;
+
+/// What one task may have.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Grants {
+    /// Its memory, extra memory included.
+    memory: Ranges<{ START_REGIONS as usize + 1 }>,
+    /// Extra memory that it did not ask for yet.
+    left: Ranges<MAX_PIECES>,
+    devices: List<Range, MAX_DEVICES>,
+    ports: List<Range, MAX_PORTS>,
+    lines: List<u32, { START_IRQS as usize }>,
+}
+
+impl Grants {
+    /// The grants of a task with this share of the memory.
+    pub fn new(task: &Task<'_>, share: &Share) -> Result<Grants, Full> {
+        let mut grants = Grants::default();
+        for range in share.memory.iter().chain([share.extra]) {
+            grants.memory.insert(range)?;
+        }
+        grants.left.insert(share.extra)?;
+        task.devices.iter().try_for_each(|range| grants.devices.push(range.value))?;
+        task.ports.iter().try_for_each(|range| grants.ports.push(range.value))?;
+        task.irqs.iter().try_for_each(|line| grants.lines.push(line.value))?;
+        Ok(grants)
+    }
+
+    /// Whether it may have `fpage`: memory, device memory (not cached) or ports.
+    pub fn map(&mut self, fpage: Fpage) -> Result<Fpage, Error> {
+        if !fpage.is_valid() || fpage.rights() == 0 {
+            return Err(Error::Invalid);
+        }
+        let start = if fpage.is_io() { fpage.port() as u64 } else { fpage.base() };
+        let range = Range::new(start, start + fpage.size());
+        let among = |list: &[Range]| list.iter().any(|granted| granted.contains(range));
+        let cached = fpage.cache() == CACHE_WRITE_BACK;
+        if fpage.is_io() {
+            return among(&self.ports).then_some(fpage).ok_or(Error::Denied);
+        }
+        let is_ram = self.memory.contains(range);
+        if !is_ram && !among(&self.devices) {
+            return Err(Error::Denied);
+        }
+        if cached != is_ram {
+            return Err(Error::Invalid);
+        }
+        if is_ram {
+            self.left.remove(range).map_err(|_| Error::NoMemory)?;
+        }
+        Ok(fpage)
+    }
+
+    /// Extra memory of the size and with the rights of `fpage` that it did not ask for before.
+    pub fn any(&mut self, fpage: Fpage) -> Result<Fpage, Error> {
+        if !fpage.is_valid() || fpage.is_io() || fpage.rights() == 0 {
+            return Err(Error::Invalid);
+        }
+        let range = self.left.find(fpage.size(), fpage.size()).ok_or(Error::NoMemory)?;
+        self.map(Fpage::memory(range.start, fpage.log2(), fpage.rights()).with_cache(fpage.cache()))
+    }
+
+    /// The page at `address`, for a thread whose pager is sigma0.
+    pub fn fault(&mut self, address: u64) -> Result<Fpage, Error> {
+        self.map(Fpage::memory(address, PAGE_SHIFT as u8, FPAGE_RWX))
+    }
+
+    /// Whether it has interrupt line `line`; the right was given when it was started.
+    pub fn line(&self, line: u64) -> Result<(), Error> {
+        if line >= IRQ_LINES {
+            return Err(Error::Invalid);
+        }
+        self.lines.iter().any(|l| *l as u64 == line).then_some(()).ok_or(Error::Denied)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::parse;
+    use keel_l4::abi::fpage::CACHE_UNCACHED;
+
+    const MB: u64 = 1 << 20;
+
+    fn grants() -> Grants {
+        let text = "task a { image x irq 4 ports 0x80-0x8f devices 0xb8000-0xb9fff }";
+        let config = parse(text.as_bytes()).unwrap();
+        let mut share = Share { extra: Range::new(16 * MB, 20 * MB), ..Share::default() };
+        share.memory.insert(Range::new(8 * MB, 10 * MB)).unwrap();
+        Grants::new(&config.tasks[0], &share).unwrap()
+    }
+
+    fn page(address: u64) -> Fpage {
+        Fpage::memory(address, 12, FPAGE_RWX)
+    }
+
+    #[test]
+    fn only_what_was_granted() {
+        let mut grants = grants();
+        for fpage in [page(8 * MB), page(20 * MB - 1), Fpage::memory(8 * MB, 21, 4), Fpage::io(0x88, 3)] {
+            assert_eq!((grants.map(fpage), grants.map(fpage)), (Ok(fpage), Ok(fpage)));
+        }
+        for fpage in [page(7 * MB), page(20 * MB), Fpage::memory(8 * MB, 22, 7), Fpage::io(0x70, 5), page(0x40_0000)] {
+            assert_eq!(grants.map(fpage), Err(Error::Denied));
+        }
+        assert_eq!(
+            (grants.line(4), grants.line(5), grants.line(IRQ_LINES)),
+            (Ok(()), Err(Error::Denied), Err(Error::Invalid))
+        );
+        assert_eq!((grants.fault(8 * MB + 5), grants.fault(u64::MAX)), (Ok(page(8 * MB)), Err(Error::Invalid)));
+    }
+
+    #[test]
+    fn devices_are_never_cached_and_memory_always() {
+        let mut grants = grants();
+        let device = page(0xb_9000);
+        assert_eq!(grants.map(device), Err(Error::Invalid));
+        assert_eq!(grants.map(device.with_cache(CACHE_UNCACHED)), Ok(device.with_cache(CACHE_UNCACHED)));
+        assert_eq!(grants.map(page(0xb_a000).with_cache(CACHE_UNCACHED)), Err(Error::Denied));
+        assert_eq!(grants.map(page(8 * MB).with_cache(CACHE_UNCACHED)), Err(Error::Invalid));
+    }
+
+    #[test]
+    fn extra_memory_is_given_once_until_there_is_none() {
+        let mut grants = grants();
+        assert_eq!(grants.map(page(17 * MB)), Ok(page(17 * MB)));
+        assert_eq!(grants.any(Fpage::memory(0, 21, FPAGE_RWX)), Ok(Fpage::memory(18 * MB, 21, FPAGE_RWX)));
+        assert_eq!(grants.any(Fpage::memory(0, 21, FPAGE_RWX)), Err(Error::NoMemory));
+        let mut pages = 0;
+        while let Ok(given) = grants.any(page(0)) {
+            assert!((16 * MB..18 * MB).contains(&given.base()) && given.base() != 17 * MB);
+            pages += 1;
+        }
+        assert_eq!(pages, 511);
+    }
+
+    #[test]
+    fn malformed_requests_are_refused() {
+        for word in [0, u64::MAX, 7, 63 << 4 | 7, 1 << 47 | 12 << 4 | 7, 8, 12 << 4] {
+            assert_eq!(grants().map(Fpage(word)), Err(Error::Invalid), "{word:#x}");
+            assert_eq!(grants().any(Fpage(word)), Err(Error::Invalid), "{word:#x}");
+        }
+    }
+}
