@@ -65,7 +65,7 @@ KNOWN = {
     "task-create": Known(5_600),
     "task-delete": Known(9_700),
     "lthread-create": Known(1_750),
-    "rpc-two-spaces": Known(260),
+    "rpc-two-spaces": Known(285),
     "mapping-rpc-64k-two-spaces": Known(19_500),
     "pipe-1-byte-two-spaces": Known(10_800),
     "lthread-delete": Known(790),
