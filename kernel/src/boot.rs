@@ -2,8 +2,9 @@
 //! Start-up, from the boot loader's information to the first user instruction, and the facts about the
 //! machine that are fixed then. `boot` reads as the list of what happens.
 
+use crate::arch::cpuid::{self, Feature};
 use crate::arch::multiboot::{Information, Module};
-use crate::arch::{self, acpi, apic, clock, cpu, cpuid, direct, entry, fpu, paging, serial, smp};
+use crate::arch::{self, acpi, apic, clock, cpu, direct, entry, fpu, paging, serial, smp};
 use crate::global::Global;
 use crate::intervals::Intervals;
 use crate::pool::{PAGE, POOL};
@@ -35,7 +36,7 @@ const POOL_FRACTION: u64 = 16;
 /// but at least this much.
 const POOL_MINIMUM: u64 = 8 << 20;
 /// What the boot tables map.
-const BOOT_MAPPED: u64 = 4 << 30;
+pub const BOOT_MAPPED: u64 = 4 << 30;
 
 /// `info` comes first, so it is page aligned as the whole is.
 #[repr(C)]
@@ -73,6 +74,7 @@ pub extern "C" fn boot(magic: u32, address: u32) -> ! {
     };
     let options = Options::parse(loader.command_line());
     serial::init(options.console);
+    cpuid::init();
     FACTS.0.words.set(options.words);
     find_memory(&loader);
     let (pool, table) = choose_pool(&options);
@@ -200,8 +202,8 @@ fn fill_info(loader: &Information, rsdp: u64) {
     info.magic = INFO_MAGIC;
     info.version = INFO_VERSION;
     (info.tsc_hz, info.tsc_base, info.tsc_mult, info.tsc_shift) = (hz, base, mult, shift);
-    info.features = if cpuid::has_fsgsbase() { FEATURE_FSGSBASE } else { 0 }
-        | if cpuid::has_constant_tsc() { FEATURE_CONSTANT_TSC } else { 0 }
+    info.features = if cpuid::has(Feature::FsGsBase) { FEATURE_FSGSBASE } else { 0 }
+        | if cpuid::has(Feature::ConstantTsc) { FEATURE_CONSTANT_TSC } else { 0 }
         | if cpu::boot().tags.are_used() { FEATURE_TAGGED_TLB } else { 0 };
     info.fpu_size = fpu::size() as u64;
     info.fpu_mask = fpu::mask();
@@ -308,7 +310,7 @@ pub fn sigma0_fault(task: Ref<Task>, address: u64) -> bool {
 
 /// The level of the largest page of at most 2^log2 bytes at a physical address that nobody is forbidden to have.
 pub fn physical_page(address: u64, log2: u8) -> Option<u8> {
-    let top = if cpuid::has_1g_pages() { 2 } else { 1 };
+    let top = if cpuid::has(Feature::LargePages) { 2 } else { 1 };
     (0..=top).rev().find(|level| {
         let base = address & !(paging::span(*level) - 1);
         paging::span_shift(*level) <= log2.max(12)

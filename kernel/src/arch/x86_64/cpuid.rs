@@ -8,121 +8,78 @@ use crate::global::Global;
 use core::arch::x86_64::{__cpuid, __cpuid_count};
 use core::cell::Cell;
 
-fn leaf7_ebx() -> u32 {
+const EAX: usize = 0;
+const EBX: usize = 1;
+const ECX: usize = 2;
+const EDX: usize = 3;
+/// The leaves and registers that are looked at.
+const WORDS: [(u32, usize); 6] =
+    [(1, ECX), (7, EBX), (7, ECX), (0x8000_0001, EDX), (0x8000_0007, EDX), (0x8000_0008, EAX)];
+
+/// What was found in each: a CPUID instruction takes long, and in a virtual machine very long.
+static FOUND: Global<[Cell<u32>; WORDS.len()]> = Global::new([const { Cell::new(0) }; WORDS.len()]);
+
+/// What some processors have: 32 times the place in `WORDS`, and the bit.
+#[derive(Clone, Copy)]
+pub enum Feature {
+    /// PCID.
+    Pcid = 17,
+    /// XSAVE.
+    Xsave = 26,
+    /// FSGSBASE instructions.
+    FsGsBase = 32,
+    /// SMEP.
+    Smep = 32 + 7,
+    /// INVPCID.
+    InvPcid = 32 + 10,
+    /// SMAP.
+    Smap = 32 + 20,
+    /// UMIP.
+    Umip = 2 * 32 + 2,
+    /// Pages of 1 GB.
+    LargePages = 3 * 32 + 26,
+    /// The TSC counts at a constant rate.
+    ConstantTsc = 4 * 32 + 8,
+}
+
+/// eax to edx of a leaf, zero where it is not offered.
+fn leaf(number: u32) -> [u32; 4] {
     // SAFETY: every 64-bit processor has CPUID.
-    unsafe {
-        if __cpuid(0).eax >= 7 {
-            __cpuid_count(7, 0).ebx
-        } else {
-            0
-        }
+    let (last, leaf) = unsafe { (__cpuid(number & 1 << 31).eax, __cpuid_count(number, 0)) };
+    if number <= last {
+        [leaf.eax, leaf.ebx, leaf.ecx, leaf.edx]
+    } else {
+        [0; 4]
     }
 }
 
-fn extended_edx() -> u32 {
-    // SAFETY: every 64-bit processor has this leaf.
-    unsafe { __cpuid(0x8000_0001).edx }
-}
-
-struct Cached {
-    fsgsbase: Cell<bool>,
-    invpcid: Cell<bool>,
-    large_pages: Cell<bool>,
-    physical_bits: Cell<u8>,
-}
-
-/// What is asked often: a CPUID instruction takes long, and in a virtual machine very long.
-static CACHED: Global<Cached> = Global::new(Cached {
-    fsgsbase: Cell::new(false),
-    invpcid: Cell::new(false),
-    large_pages: Cell::new(false),
-    physical_bits: Cell::new(36),
-});
-
-/// Reads what is asked often.
+/// Looks, once for all processors.
 pub fn init() {
-    CACHED.fsgsbase.set(leaf7_ebx() & 1 != 0);
-    CACHED.invpcid.set(leaf7_ebx() & 1 << 10 != 0);
-    CACHED.large_pages.set(extended_edx() & 1 << 26 != 0);
-    CACHED.physical_bits.set(read_physical_bits());
+    WORDS.iter().zip(FOUND.iter()).for_each(|((number, register), word)| word.set(leaf(*number)[*register]));
 }
 
-/// Pages of 1 GB.
-pub fn has_1g_pages() -> bool {
-    CACHED.large_pages.get()
+/// Whether the processor has it.
+#[inline]
+pub fn has(feature: Feature) -> bool {
+    FOUND[feature as usize / 32].get() >> (feature as u32 % 32) & 1 == 1
 }
 
-/// FSGSBASE instructions.
-pub fn has_fsgsbase() -> bool {
-    CACHED.fsgsbase.get()
+/// Width of a physical address, at most what a one-to-one user space can show; 36 bits where CPUID does not tell
+/// (Intel SDM volume 3, 4.1.4).
+pub fn physical_bits() -> u32 {
+    match FOUND[WORDS.len() - 1].get() & 0xff {
+        0 => 36,
+        bits => bits.min(46),
+    }
 }
 
-/// INVPCID.
-pub fn has_invpcid() -> bool {
-    CACHED.invpcid.get()
-}
-
-/// PCID.
-pub fn has_pcid() -> bool {
-    // SAFETY: as above.
-    unsafe { __cpuid(1).ecx & 1 << 17 != 0 }
-}
-
-/// Width of a physical address, at most what a one-to-one user space can show.
-pub fn physical_bits() -> u8 {
-    CACHED.physical_bits.get()
-}
-
-/// SMEP.
-pub fn has_smep() -> bool {
-    leaf7_ebx() & 1 << 7 != 0
-}
-
-/// SMAP.
-pub fn has_smap() -> bool {
-    leaf7_ebx() & 1 << 20 != 0
-}
-
-/// UMIP.
-pub fn has_umip() -> bool {
-    // SAFETY: as above.
-    unsafe { __cpuid(0).eax >= 7 && __cpuid_count(7, 0).ecx & 1 << 2 != 0 }
-}
-
-/// XSAVE.
-pub fn has_xsave() -> bool {
-    // SAFETY: as above.
-    unsafe { __cpuid(1).ecx & 1 << 26 != 0 }
-}
-
-/// State components that XSAVE can save (XCR0's valid bits).
+/// State components that XSAVE can save (XCR0's valid bits), where it is there.
 pub fn xsave_components() -> u64 {
-    // SAFETY: as above; asked only where XSAVE is there.
-    let leaf = unsafe { __cpuid_count(13, 0) };
-    (leaf.edx as u64) << 32 | leaf.eax as u64
+    let [low, _, _, high] = leaf(13);
+    (high as u64) << 32 | low as u64
 }
 
 /// Bytes of the XSAVE area for the components that are on in XCR0.
-pub fn xsave_size() -> u32 {
-    // SAFETY: as above.
-    unsafe { __cpuid_count(13, 0).ebx }
-}
-
-/// The TSC counts at a constant rate.
-pub fn has_constant_tsc() -> bool {
-    // SAFETY: as above.
-    unsafe { __cpuid(0x8000_0000).eax >= 0x8000_0007 && __cpuid(0x8000_0007).edx & 1 << 8 != 0 }
-}
-
-/// 36 bits where CPUID does not tell (Intel SDM volume 3, 4.1.4).
-fn read_physical_bits() -> u8 {
-    // SAFETY: as above.
-    let bits = unsafe {
-        if __cpuid(0x8000_0000).eax >= 0x8000_0008 {
-            __cpuid(0x8000_0008).eax & 0xff
-        } else {
-            36
-        }
-    };
-    bits.min(46) as u8
+pub fn xsave_size() -> usize {
+    leaf(13)[EBX] as usize
 }

@@ -2,9 +2,10 @@
 //! Rust side of entry.s: what the entries call, and the checks before leaving to user mode.
 
 use super::cpu::{self, cpu, Cpu};
+use super::cpuid::{self, Feature};
 use super::regs::*;
 use super::tables::Tables;
-use super::{apic, cpuid, fast, fpu, paging, tables};
+use super::{apic, fast, fpu, paging, tables};
 use crate::list::List;
 use crate::lock::Lock;
 use crate::print::log;
@@ -363,7 +364,7 @@ pub fn forget(cpu: &Cpu, thread: Ref<Thread>) {
 #[inline]
 fn save_bases(frame: &FrameCells) -> u64 {
     let (fs, gs): (u64, u64);
-    if cpuid::has_fsgsbase() {
+    if cpuid::has(Feature::FsGsBase) {
         // SAFETY: interrupts are off; between the two swapgs nothing uses gs.
         unsafe { asm!("rdfsbase {}", "swapgs", "rdgsbase {}", "swapgs", out(reg) fs, out(reg) gs, options(nostack)) };
     } else {
@@ -385,7 +386,7 @@ fn load_bases(frame: &FrameCells, selectors: u64) {
     if wanted | selectors != 0 {
         tables::load_selectors(wanted);
     }
-    if cpuid::has_fsgsbase() {
+    if cpuid::has(Feature::FsGsBase) {
         // SAFETY: interrupts are off; between the two swapgs nothing uses gs; both bases are canonical.
         unsafe { asm!("wrfsbase {}", "swapgs", "wrgsbase {}", "swapgs", in(reg) fs, in(reg) gs, options(nostack)) };
     } else {

@@ -5,7 +5,7 @@
 //! instruction is kept so that one is enough: `Thread::meeting` beside the values in `Cpu`, `Cpu::floor`, `Known`.
 
 use super::cpu::{cpu, Cpu};
-use super::cpuid;
+use super::cpuid::{self, Feature};
 use crate::boot::{self, Word};
 use crate::refs::Ref;
 use crate::space;
@@ -130,7 +130,7 @@ unsafe extern "C" {
 
 /// Whether the short ways are used.
 pub fn are_used() -> bool {
-    !boot::has_word(Word::NoFast) && cpuid::has_fsgsbase()
+    !boot::has_word(Word::NoFast) && cpuid::has(Feature::FsGsBase)
 }
 
 /// Where page faults enter.

@@ -4,8 +4,9 @@
 //! the state is saved and restored eagerly when the owner changes.
 
 use super::cpu::{self, cpu, Cpu};
+use super::cpuid::{self, Feature};
 use super::regs::*;
-use super::{cpuid, tables};
+use super::tables;
 use crate::global::Global;
 use crate::lock;
 use crate::pool::{Kind, POOL};
@@ -52,12 +53,12 @@ static PARAMETERS: Global<Parameters> = Global::new(Parameters { mask: Cell::new
 /// Chooses the components that are used; on each processor.
 pub fn init(cpu: &Cpu) {
     trap(cpu, true);
-    if cpuid::has_xsave() {
+    if cpuid::has(Feature::Xsave) {
         let mask = cpuid::xsave_components() & COMPONENTS;
         // SAFETY: OSXSAVE is on and the components are offered.
         unsafe { asm!("xsetbv", in("ecx") 0, in("eax") mask as u32, in("edx") 0, options(nomem, nostack)) };
         PARAMETERS.mask.set(mask);
-        PARAMETERS.size.set((cpuid::xsave_size() as usize).min(MAX_SIZE));
+        PARAMETERS.size.set(cpuid::xsave_size().min(MAX_SIZE));
     }
 }
 
@@ -98,7 +99,7 @@ impl State {
         let address = self.0.as_ptr();
         // SAFETY: the area is large enough and aligned to 64 bytes; TS is clear.
         unsafe {
-            if cpuid::has_xsave() {
+            if cpuid::has(Feature::Xsave) {
                 asm!("xsave64 [{}]", in(reg) address, in("eax") mask() as u32, in("edx") 0, options(nostack));
             } else {
                 asm!("fxsave64 [{}]", in(reg) address, options(nostack));
@@ -111,7 +112,7 @@ impl State {
         let address = self.0.as_ptr();
         // SAFETY: as above; the content was saved by `save` or passed `is_valid`.
         unsafe {
-            if cpuid::has_xsave() {
+            if cpuid::has(Feature::Xsave) {
                 asm!("xrstor64 [{}]", in(reg) address, in("eax") mask() as u32, in("edx") 0, options(nostack));
             } else {
                 asm!("fxrstor64 [{}]", in(reg) address, options(nostack));

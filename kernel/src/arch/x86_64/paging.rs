@@ -3,8 +3,9 @@
 
 use super::cpu::{self, cpu, Cpu};
 use super::regs::*;
-use super::{cpuid, direct, DIRECT, OFFSET};
-use crate::boot::{self, Word};
+use super::cpuid::{self, Feature};
+use super::{direct, DIRECT, OFFSET};
+use crate::boot::{self, Word, BOOT_MAPPED};
 use crate::lock;
 use crate::pool::{Kind, POOL};
 use keel_abi::fpage::*;
@@ -86,7 +87,7 @@ pub fn table(physical: u64) -> *mut u64 {
 /// Tags translations on this processor where CPUID offers it and the command line does not object. CR3's low bits are 0.
 /// The entries that clear no registers, which are for measuring alone, know no tags.
 pub fn use_tags(cpu: &Cpu) {
-    if cpuid::has_pcid() && !boot::has_word(Word::NoPcid) && !boot::has_word(Word::NoClear) {
+    if cpuid::has(Feature::Pcid) && !boot::has_word(Word::NoPcid) && !boot::has_word(Word::NoClear) {
         // SAFETY: CPUID offers it, and the tag is 0.
         unsafe { write_cr4(read_cr4() | CR4_PCIDE) };
         cpu.tags.begin();
@@ -124,7 +125,7 @@ pub fn flush(root: u64, address: u64) {
 fn flush_kept(cpu: &Cpu, root: u64, address: u64) {
     match cpu.tags.of(root) {
         // SAFETY: CPUID offers it.
-        Some(tag) if cpuid::has_invpcid() => unsafe { invpcid(tag, address) },
+        Some(tag) if cpuid::has(Feature::InvPcid) => unsafe { invpcid(tag, address) },
         _ => cpu.tags.forget(root),
     }
 }
@@ -157,15 +158,12 @@ pub fn leave(cpu: &Cpu) {
 
 unsafe extern "C" {
     static mut boot_pml4: [u64; ENTRIES];
-    static mut boot_pd: [u64; BOOT_DIRECTORIES * ENTRIES];
     static _text: u8;
     static _constants: u8;
     static _data: u8;
     static _bss_end: u8;
 }
 
-/// Page directories of the boot tables: 4 GB.
-const BOOT_DIRECTORIES: usize = 4;
 /// Entry of a table of the kernel's; what the pages may be used for is said below.
 const TABLE: u64 = PRESENT | WRITE;
 /// Entry of a page of the kernel's that is only read.
@@ -194,48 +192,51 @@ fn direct_entry(page: u64) -> u64 {
     page | CONSTANT | if fixed_image().contains(&page) { 0 } else { WRITE }
 }
 
+/// The entry of a level for an address, below the top table `root`; tables on the way are made.
+///
+/// # Safety
+/// `root` is a table of the kernel's own, and what is not there yet may be.
+unsafe fn entry_at(root: *mut u64, address: u64, level: u8) -> *mut u64 {
+    let mut at = root;
+    // SAFETY: the caller's contract; entries of tables lead to tables.
+    unsafe {
+        for above in (level + 1..=TOP_LEVEL).rev() {
+            let entry = at.add(slot(address, above));
+            if *entry & PRESENT == 0 {
+                *entry = new_page() | TABLE;
+            }
+            at = table(*entry & ADDRESS);
+        }
+        at.add(slot(address, level))
+    }
+}
+
+/// A page of the pool, zero, for ever: its physical address.
+fn new_page() -> u64 {
+    let page = POOL.take_zeroed(POOL.root_account(), Kind::Table).expect("the pool is larger than the boot needs");
+    POOL.physical(page)
+}
+
 /// Extends the direct map from the first 4 GB to `end`, drops the one-to-one map, and gives every page the least rights.
 ///
 /// # Safety
 /// Called once, on the boot tables, with the pool in place.
 pub unsafe fn finish_kernel_map(end: u64) {
-    let top = (&raw mut boot_pml4).cast::<u64>();
-    let directories = (&raw mut boot_pd).cast::<u64>();
-    let large = CONSTANT | WRITE | LARGE;
-    let new_table = || {
-        let page = POOL.take_zeroed(POOL.root_account(), Kind::Table).expect("the pool is larger than its map");
-        POOL.physical(page)
-    };
-    // The kernel lies in the first 2 MB (link.ld).
-    let [image_directory, image, low] = [(); 3].map(|()| new_table());
-    // SAFETY: the boot tables and fresh pool pages are ours alone; addresses stay below `end`. The kernel is mapped as
-    // it was, by other tables, before the old ones lose the right to be executed.
+    let (top, new) = ((&raw mut boot_pml4).cast(), table(new_page()));
+    let largest = if cpuid::has(Feature::LargePages) { 2 } else { 1 };
+    let pages = |pages: core::ops::Range<u64>, level| pages.step_by(span(level) as usize).map(move |at| (at, level));
+    // SAFETY: the new table is ours alone; addresses stay below `end`. The kernel, which lies in the first 2 MB (link.ld),
+    // is mapped to where it was.
     unsafe {
-        for number in 0..ENTRIES {
-            *table(image).add(number) = image_entry(number as u64 * PAGE_SIZE);
-            *table(low).add(number) = direct_entry(number as u64 * PAGE_SIZE);
+        for (at, _) in pages(0..span(1), 0) {
+            *entry_at(new, OFFSET + at, 0) = image_entry(at);
+            *entry_at(new, DIRECT + at, 0) = direct_entry(at);
         }
-        *table(image_directory) = image | TABLE;
-        *table(*top.add(slot(OFFSET, TOP_LEVEL)) & ADDRESS).add(slot(OFFSET, 2)) = image_directory | TABLE;
-        write_cr3(read_cr3());
-        *top = 0;
-        for number in 0..BOOT_DIRECTORIES * ENTRIES {
-            *directories.add(number) |= NO_EXECUTE;
+        // `make_uncached` wants pages of 2 MB.
+        for (at, level) in pages(span(1)..BOOT_MAPPED, 1).chain(pages(BOOT_MAPPED..end, largest)) {
+            *entry_at(new, DIRECT + at, level) = at | CONSTANT | WRITE | LARGE;
         }
-        *directories = low | TABLE;
-        let pdpt = table(*top.add(slot(DIRECT, TOP_LEVEL)) & ADDRESS);
-        for at in (span(2) * BOOT_DIRECTORIES as u64..end).step_by(span(2) as usize) {
-            let entry = pdpt.add(slot(DIRECT + at, 2));
-            if cpuid::has_1g_pages() {
-                *entry = at | large;
-                continue;
-            }
-            let directory = new_table();
-            *entry = directory | TABLE;
-            for number in 0..ENTRIES as u64 {
-                *table(directory).add(number as usize) = (at + number * span(1)) | large;
-            }
-        }
+        core::ptr::copy_nonoverlapping(new, top, ENTRIES);
         write_cr3(read_cr3());
     }
 }
@@ -277,14 +278,8 @@ unsafe fn check(table: *const u64, level: u8, slots: core::ops::Range<usize>) {
 /// The address is a device's, not RAM's.
 pub unsafe fn make_uncached(physical: u64) {
     let address = DIRECT + physical;
-    let mut at = (&raw mut boot_pml4).cast::<u64>();
-    // SAFETY: the first 4 GB are mapped by 2 MB pages in the boot tables.
-    unsafe {
-        for level in [TOP_LEVEL, 2] {
-            at = table(*at.add(slot(address, level)) & ADDRESS);
-        }
-        *at.add(slot(address, 1)) |= PCD | PWT | NO_EXECUTE;
-    }
+    // SAFETY: the first 4 GB are mapped by 2 MB pages.
+    unsafe { *entry_at((&raw mut boot_pml4).cast(), address, 1) |= PCD | PWT | NO_EXECUTE };
     invlpg(address);
 }
 
@@ -299,47 +294,22 @@ pub unsafe fn map_processor(index: u8, bytes: usize) -> *mut u8 {
     let base = PROCESSORS + index as u64 * span(1) + PAGE_SIZE;
     for page in 0..bytes.div_ceil(PAGE_SIZE as usize) as u64 {
         // SAFETY: the caller's contract; the address is used for this alone.
-        unsafe { map_page(base + page * PAGE_SIZE, new_page() | PRESENT | WRITE | NO_EXECUTE) };
+        unsafe {
+            *entry_at((&raw mut boot_pml4).cast(), base + page * PAGE_SIZE, 0) = new_page() | TABLE | NO_EXECUTE;
+        }
     }
     base as *mut u8
 }
 
-/// A page of the pool, zero, for ever: its physical address.
-fn new_page() -> u64 {
-    let page = POOL.take_zeroed(POOL.root_account(), Kind::Table).expect("the pool is larger than the boot needs");
-    POOL.physical(page)
-}
-
-/// Enters a page in the kernel's own tables.
-///
-/// # Safety
-/// Nothing is mapped at the address, and the entry keeps the kernel's invariants.
-unsafe fn map_page(address: u64, entry: u64) {
-    let mut at = (&raw mut boot_pml4).cast::<u64>();
-    // SAFETY: tables of the kernel, reached through the direct map.
-    unsafe {
-        for level in (1..=TOP_LEVEL).rev() {
-            let entry = at.add(slot(address, level));
-            if *entry & PRESENT == 0 {
-                *entry = new_page() | PRESENT | WRITE;
-            }
-            at = table(*entry & ADDRESS);
-        }
-        *at.add(slot(address, 0)) = entry;
-    }
-}
-
 /// A top table with the kernel's half and the first 2 MB one-to-one, below 4 GB, for processors that start.
 pub fn starting_tables() -> u64 {
-    let tables = [(); 3].map(|()| new_page());
-    // SAFETY: fresh pages; the pool lies below 4 GB.
+    let root = new_page();
+    // SAFETY: a fresh page; the pool lies below 4 GB.
     unsafe {
-        copy_kernel_half(table(tables[0]));
-        *table(tables[0]) = tables[1] | PRESENT | WRITE;
-        *table(tables[1]) = tables[2] | PRESENT | WRITE;
-        *table(tables[2]) = PRESENT | WRITE | LARGE;
+        copy_kernel_half(table(root));
+        *entry_at(table(root), 0, 1) = TABLE | LARGE;
     }
-    tables[0]
+    root
 }
 
 /// Copies the kernel's half into a fresh top table.

@@ -3,33 +3,26 @@
 
 use super::cpu::{self, Cpu, Processor};
 use super::multiboot::Information;
-use super::regs::*;
 use super::{apic, clock, direct, entry, fpu, paging, start, tables};
 use crate::lock;
 use crate::print::log;
-use core::arch::global_asm;
 use core::hint::spin_loop;
 use core::sync::atomic::{AtomicBool, Ordering};
 use keel_abi::fpage::PAGE_SIZE;
 
-global_asm!(
-    include_str!("smp.s"),
-    MSR_EFER = const MSR_EFER,
-    EFER = const EFER_BITS,
-    CR0 = const CR0_BITS as i32,
-    CR0_CLEAR = const CR0_CLEAR as i32,
-    CR4 = const CR4_BITS,
-    enter = sym enter,
-);
+/// What a processor begins with, in start.s.
+#[repr(C)]
+struct Beginning {
+    stack: u64,
+    entry: u64,
+    argument: u64,
+    tables: u64,
+}
 
 unsafe extern "C" {
+    static beginning: Beginning;
     static ap_start: u8;
     static ap_end: u8;
-    static ap_gdt_address: u8;
-    static ap_target: u8;
-    static ap_tables: u8;
-    static ap_stack: u8;
-    static ap_cpu: u8;
 }
 
 /// Pages below 1 MB that are the firmware's neither by the memory map nor by custom.
@@ -100,20 +93,15 @@ pub fn start_others(loader: &Information, limit: usize) {
     }
 }
 
-/// Copies the code of smp.s to `page` and fills in its words.
+/// Copies the first steps to `page` and fills in the rest.
 fn fill(page: u64, tables: u64, cpu: &Cpu) {
-    let begin = &raw const ap_start;
-    let place = |word: *const u8| direct(page + (word as u64 - begin as u64));
-    // SAFETY: a page of RAM in nobody's use; the words lie in it.
+    let steps = &raw const ap_start as u64;
+    let words =
+        Beginning { stack: cpu.stack.get(), entry: enter as *const () as u64, argument: cpu.address.get(), tables };
+    // SAFETY: a page of RAM in nobody's use, and words that only a processor that starts reads.
     unsafe {
-        core::ptr::copy_nonoverlapping(begin, direct(page), (&raw const ap_end) as usize - begin as usize);
-        for relative in [&raw const ap_gdt_address, &raw const ap_target] {
-            let word = place(relative).cast::<u32>();
-            word.write_unaligned(word.read_unaligned() + page as u32);
-        }
-        place(&raw const ap_tables).cast::<u32>().write_unaligned(tables as u32);
-        place(&raw const ap_stack).cast::<u64>().write_unaligned(cpu.stack.get());
-        place(&raw const ap_cpu).cast::<u64>().write_unaligned(cpu as *const Cpu as u64);
+        core::ptr::copy_nonoverlapping(direct(steps), direct(page), (&raw const ap_end as u64 - steps) as usize);
+        direct(&raw const beginning as u64).cast::<Beginning>().write(words);
     }
 }
 

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Constants of start.s, and the processor's registers that stay as they are set at boot.
 
+use super::cpuid::{self, Feature};
 use super::multiboot::{HEADER_FLAGS, HEADER_MAGIC};
+use super::paging;
 use super::regs::*;
-use super::{cpuid, paging};
 use core::arch::global_asm;
 
 global_asm!(
@@ -21,19 +22,15 @@ global_asm!(
 
 /// Switches on what CPUID offers.
 pub fn enable_features() {
-    cpuid::init();
-    let mut cr4 = read_cr4();
-    for (there, bit) in [
-        (cpuid::has_fsgsbase(), CR4_FSGSBASE),
-        (cpuid::has_umip(), CR4_UMIP),
-        (cpuid::has_smep(), CR4_SMEP),
-        (cpuid::has_smap(), CR4_SMAP),
-        (cpuid::has_xsave(), CR4_OSXSAVE),
-    ] {
-        if there {
-            cr4 |= bit;
-        }
-    }
+    const BITS: [(Feature, u64); 5] = [
+        (Feature::FsGsBase, CR4_FSGSBASE),
+        (Feature::Umip, CR4_UMIP),
+        (Feature::Smep, CR4_SMEP),
+        (Feature::Smap, CR4_SMAP),
+        (Feature::Xsave, CR4_OSXSAVE),
+    ];
+    let offered = BITS.iter().filter(|(feature, _)| cpuid::has(*feature));
+    let cr4 = offered.fold(read_cr4(), |bits, (_, bit)| bits | bit);
     // SAFETY: only bits that CPUID offers; the kernel never touches user memory by user addresses (SMAP) nor runs it (SMEP).
     unsafe {
         write_cr4(cr4);

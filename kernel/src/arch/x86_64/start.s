@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
-# From the boot loader (32-bit protected mode, paging off) to Rust (64-bit, upper half).
+# From the boot loader (32-bit protected mode, paging off) to Rust (64-bit, upper half); further processors come from
+# real mode and join in half-way. All of it lies and runs at its physical address.
 #
-# Invariant: eax and ebx hold the multiboot magic and the address of its information until they
-# are passed on. The first tables map the first 4 GB with 2 MB pages three times: one-to-one (left
-# after the jump), at the direct map, and the first GB at -2 GB.
+# Invariant: esi is the address of the loader's information until it is passed on. The first tables map the first 4 GB
+# with 2 MB pages three times: one-to-one (left after the jump), at the direct map, and the first GB at -2 GB.
 
 .section .boot, "ax"
 .code32
@@ -16,9 +16,8 @@ multiboot1:
 start32:
     cli
     cld
-    mov ebp, eax
+    mov [start_argument], eax
     mov esi, ebx
-    mov esp, offset boot_stack_top_physical
     # .bss is zero: the loader clears all from _load_end to _boot_end.
     mov edi, offset boot_pml4_physical
     mov eax, offset boot_pdpt_physical + 3
@@ -43,7 +42,10 @@ start32:
     add eax, 0x200000
     dec ecx
     jnz 2b
-    mov eax, offset boot_pml4_physical
+
+# Straight to long mode (Intel SDM volume 3, 9.8.5). A processor that comes from real mode has no data segment yet.
+long_mode:
+    mov eax, cs:[start_tables]
     mov cr3, eax
     mov eax, cr4
     or eax, {CR4}
@@ -56,18 +58,27 @@ start32:
     and eax, {CR0_CLEAR}
     or eax, {CR0}
     mov cr0, eax
-    lgdt [boot_gdtr]
-    # A far jump through memory: the assembler has no Intel syntax for a direct one.
-    push 0x08
-    mov eax, offset start64
-    push eax
-    retf
+    lgdt cs:[boot_gdtr]
+    jmp fword ptr cs:[long_target]
 .balign 8
 boot_gdt:
-    .quad 0, 0x00af9b000000ffff
+    .quad 0, 0x00af9b000000ffff, 0x00cf9b000000ffff
 boot_gdtr:
-    .short 15
+    .short 23
     .long boot_gdt
+long_target:
+    .long start64
+    .short 0x08
+
+# `smp::Beginning`: what a processor begins with. The first one's; smp.rs writes those of the others.
+.balign 8
+.globl beginning
+beginning:
+    .quad boot_stack_top, {boot}
+start_argument:
+    .quad 0
+start_tables:
+    .quad boot_pml4_physical
 
 .code64
 start64:
@@ -77,13 +88,34 @@ start64:
     mov ss, eax
     mov fs, eax
     mov gs, eax
-    movabs rsp, offset boot_stack_top
-    mov edi, ebp
-    movabs rax, offset {boot}
+    mov rsp, [rip + beginning]
+    mov rdi, [rip + start_argument]
     xor ebp, ebp
-    call rax
+    call [rip + beginning + 8]
     ud2
 
+# Where a further processor starts, in real mode: smp.rs copies this to the start of a page below 1 MB, whose number is in
+# cs. Interrupts are off. `start_tables` maps the first 2 MB one-to-one and the kernel's half.
+.code16
+.globl ap_start
+ap_start:
+    cli
+    cld
+    lgdt cs:[GDTR]
+    mov eax, cr0
+    or eax, 1
+    mov cr0, eax
+    jmp fword ptr cs:[TARGET]
+.set GDTR, . - ap_start
+    .short 23
+    .long boot_gdt
+.set TARGET, . - ap_start
+    .long long_mode
+    .short 0x10
+.globl ap_end
+ap_end:
+
+.code64
 .section .bss.boot, "aw", @nobits
 .balign 4096
 .globl boot_pml4
