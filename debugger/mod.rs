@@ -29,6 +29,7 @@ use keel_abi::call::{self, *};
 use keel_abi::define::Constant;
 use keel_abi::fpage::{self, FPAGE_EXEC, SPACE_SHIFT};
 use keel_abi::ids::LTHREAD_TASK;
+use keel_abi::ranges::Range;
 use keel_abi::trace::{RECORD_LABEL_SHIFT, RECORD_PROCESSOR_SHIFT, TRACE_CALL, TRACE_FAULT, TRACE_MESSAGE};
 use keel_abi::{Frame, Id, Tag, TraceRecord};
 
@@ -191,7 +192,7 @@ fn word_at(address: u64, owner: Option<Option<Ref<Task>>>) -> Option<&'static Wo
         None => address,
     } & !7;
     // SAFETY: RAM, in the direct map; the kernel's own objects there are cells or words.
-    boot::FACTS.0.ram.intersects(physical, physical + 1).then(|| unsafe { &*direct(physical).cast() })
+    boot::FACTS.get()?.ram.contains(Range::new(physical, physical + 1)).then(|| unsafe { &*direct(physical).cast() })
 }
 
 /// Every task. No interrupts are let in on the way.

@@ -6,19 +6,18 @@ use crate::arch::cpuid::{self, Feature};
 use crate::arch::multiboot::{Information, Module};
 use crate::arch::{self, acpi, apic, clock, cpu, direct, entry, fpu, paging, serial, smp};
 use crate::global::Global;
-use crate::intervals::Intervals;
 use crate::pool::{PAGE, POOL};
 use crate::print::log;
 use crate::refs::Ref;
 use crate::task::{self, Task};
 use crate::thread::{self, Thread};
 use crate::{sched, space};
-use core::cell::Cell;
+use core::cell::{Cell, OnceCell};
 use keel_abi::call::TASK_SHARED_QUOTA;
 use keel_abi::fpage::{FPAGE_RWX, SPACE_SHIFT};
 use keel_abi::ids::*;
 use keel_abi::memory::*;
-use keel_abi::ranges::Range;
+use keel_abi::ranges::{Range, Ranges};
 use keel_abi::{elf, Fpage, Id, Info};
 
 /// First byte of the kernel's image.
@@ -38,28 +37,25 @@ const POOL_MINIMUM: u64 = 8 << 20;
 /// What the boot tables map.
 pub const BOOT_MAPPED: u64 = 4 << 30;
 
-/// `info` comes first, so it is page aligned as the whole is.
-#[repr(C)]
+/// Sets of memory, with room for more pieces than a firmware tells.
+pub(crate) type Memory = Ranges<128>;
+
+/// RAM, the memory that nobody may have, and RAM without that.
 pub(crate) struct Facts {
-    info: Cell<Info>,
-    pub(crate) ram: Intervals,
-    free: Intervals,
-    forbidden: Intervals,
-    mapped_end: Cell<u64>,
-    words: Cell<u32>,
+    pub(crate) ram: Memory,
+    pub(crate) forbidden: Memory,
+    pub(crate) users: Memory,
 }
 
-#[repr(align(4096))]
-pub(crate) struct Aligned(pub(crate) Facts);
+pub(crate) static FACTS: Global<OnceCell<Facts>> = Global::new(OnceCell::new());
+static MAPPED_END: Global<Cell<u64>> = Global::new(Cell::new(BOOT_MAPPED));
+static WORDS_GIVEN: Global<Cell<u32>> = Global::new(Cell::new(0));
 
-pub(crate) static FACTS: Global<Aligned> = Global::new(Aligned(Facts {
-    info: Cell::new(Info::zeroed()),
-    ram: Intervals::new(),
-    free: Intervals::new(),
-    forbidden: Intervals::new(),
-    mapped_end: Cell::new(BOOT_MAPPED),
-    words: Cell::new(0),
-}));
+/// A page of its own.
+#[repr(align(4096))]
+struct InfoPage(Cell<Info>);
+
+static INFO: Global<InfoPage> = Global::new(InfoPage(Cell::new(Info::zeroed())));
 
 unsafe extern "C" {
     static _bss_end: u8;
@@ -75,32 +71,36 @@ pub extern "C" fn boot(magic: u32, address: u32) -> ! {
     let options = Options::parse(loader.command_line());
     serial::init(options.console);
     cpuid::init();
-    FACTS.0.words.set(options.words);
-    find_memory(&loader);
-    let (pool, table) = choose_pool(&options);
-    // SAFETY: `choose_pool` took the range out of the free memory.
+    WORDS_GIVEN.set(options.words);
+    let (ram, mut free) = find_memory(&loader);
+    let end = ram.iter().last().map_or(0, |piece| piece.end);
+    let (pool, table) = choose_pool(options.pool.unwrap_or(ram.total() / POOL_FRACTION), &mut free);
+    // SAFETY: `choose_pool` took both out of the free memory.
     unsafe {
-        POOL.init(pool.0, pool.1);
-        core::ptr::write_bytes(direct(table), 0, task::TABLE_BYTES);
-        task::init(direct(table));
-        paging::finish_kernel_map(FACTS.0.ram.end());
+        POOL.init(pool.start, pool.end);
+        core::ptr::write_bytes(direct(table.start), 0, task::TABLE_BYTES);
+        task::init(direct(table.start));
+        paging::finish_kernel_map(end);
     }
-    FACTS.0.mapped_end.set(FACTS.0.ram.end().max(BOOT_MAPPED));
+    MAPPED_END.set(end.max(BOOT_MAPPED));
     let rsdp = acpi::find_rsdp();
     apic::find(rsdp);
     smp::start_boot_processor();
     apic::calibrate();
-    forbid_devices();
-    fill_info(&loader, rsdp);
+    let forbidden = forbid([Range::new(KERNEL_START, SIGMA0_IMAGE.start), pool, table]);
+    fill_info(&loader, rsdp, &free, &forbidden);
+    let mut users = ram;
+    take(&mut users, forbidden.iter());
+    let _ = FACTS.set(Facts { ram, forbidden, users });
     start_tasks(&loader);
     smp::start_others(&loader, options.processors);
     paging::check_kernel_map();
-    FACTS.0.info.set(Info { processors: cpu::count() as u64, ..FACTS.0.info.get() });
+    INFO.0.set(Info { processors: cpu::count() as u64, ..INFO.0.get() });
     log!(
         "Keel µ-kernel, {} processors, {} MB RAM, pool {} MB, TSC {} MHz",
         cpu::count(),
-        FACTS.0.ram.total() >> 20,
-        (pool.1 - pool.0) >> 20,
+        ram.total() >> 20,
+        pool.size() >> 20,
         clock::parameters().0 / 1_000_000
     );
     crate::debugger::begin(loader.command_line());
@@ -153,50 +153,54 @@ impl Options {
     }
 }
 
-/// Sorts out RAM, what of it is free, and what nobody may have.
-fn find_memory(loader: &Information) {
-    let facts = &FACTS.0;
+/// RAM, and what of it is free. What a map of very many pieces leaves no room for stays out.
+fn find_memory(loader: &Information) -> (Memory, Memory) {
+    let mut ram = Memory::new();
     for piece in loader.memory().filter(|piece| piece.usable) {
-        facts.ram.add(piece.start, piece.end);
+        let _ = ram.insert(piece.range);
     }
-    for piece in loader.memory().filter(|piece| !piece.usable) {
-        facts.ram.remove(piece.start, piece.end);
-    }
-    facts.free.copy(&facts.ram);
+    let mut free = ram;
     // The first megabyte is the firmware's and the place where processors start.
-    facts.free.remove(0, ROOT_IMAGE.end);
-    for module in loader.modules() {
-        let page = PAGE as u64;
-        facts.free.remove(module.start & !(page - 1), module.end.div_ceil(page) * page);
+    let taken = loader.modules().map(|module| module.range.grow_to(PAGE as u64));
+    take(&mut free, taken.chain([Range::new(0, ROOT_IMAGE.end)]));
+    for some in [&mut ram, &mut free] {
+        take(some, loader.memory().filter(|piece| !piece.usable).map(|piece| piece.range));
     }
-    facts.forbidden.add(KERNEL_START, SIGMA0_IMAGE.start);
+    (ram, free)
 }
 
-/// Takes the pool and the table of tasks from the end of the largest free piece below 4 GB.
-fn choose_pool(options: &Options) -> ((u64, u64), u64) {
-    let facts = &FACTS.0;
-    let table = (task::TABLE_BYTES as u64).div_ceil(PAGE as u64) * PAGE as u64;
-    let wanted = options.pool.unwrap_or(facts.ram.total() / POOL_FRACTION).max(POOL_MINIMUM);
-    let Some((start, end)) = facts.free.largest_below(BOOT_MAPPED) else { panic!("no free memory below 4 GB") };
-    let end = end & !(paging::span(1) - 1);
-    let size = (wanted + table).div_ceil(paging::span(1)) * paging::span(1);
-    if end <= start || end - start < size {
-        panic!("too little memory: the kernel's pool needs {} MB in one piece", size >> 20);
-    }
-    let base = end - size;
-    facts.free.remove(base, end);
-    facts.forbidden.add(base, end);
-    ((base, end - table), end - table)
-}
-
-/// The interrupt controllers stay the kernel's.
-fn forbid_devices() {
-    for base in apic::register_pages() {
-        FACTS.0.forbidden.add(base, base + PAGE as u64);
+fn take(memory: &mut Memory, taken: impl IntoIterator<Item = Range>) {
+    for range in taken {
+        memory.remove(range).expect("the memory map has fewer pieces");
     }
 }
 
-fn fill_info(loader: &Information, rsdp: u64) {
+/// Takes the pool, of at least so many bytes, and the table of tasks from the end of the largest free piece below 4 GB.
+fn choose_pool(wanted: u64, free: &mut Memory) -> (Range, Range) {
+    let mut low = *free;
+    take(&mut low, [Range::new(BOOT_MAPPED, u64::MAX)]);
+    let place = low.largest().unwrap_or_default().shrink_to(paging::span(1));
+    let table = (task::TABLE_BYTES as u64).next_multiple_of(PAGE as u64);
+    let size = (wanted.max(POOL_MINIMUM) + table).next_multiple_of(paging::span(1));
+    if place.size() < size {
+        panic!("too little memory: the kernel's pool needs {} MB in one piece below 4 GB", size >> 20);
+    }
+    let (start, end) = (place.end - size, place.end);
+    take(free, [Range::new(start, end)]);
+    (Range::new(start, end - table), Range::new(end - table, end))
+}
+
+/// What nobody may have: this, and the interrupt controllers.
+fn forbid(ranges: [Range; 3]) -> Memory {
+    let devices = apic::register_pages().map(|base| Range::new(base, base + PAGE as u64));
+    let mut forbidden = Memory::new();
+    for range in ranges.into_iter().chain(devices) {
+        forbidden.insert(range).expect("there is room for these");
+    }
+    forbidden
+}
+
+fn fill_info(loader: &Information, rsdp: u64, free: &Memory, forbidden: &Memory) {
     let mut info = Info::zeroed();
     let (hz, base, mult, shift) = clock::parameters();
     info.magic = INFO_MAGIC;
@@ -209,24 +213,22 @@ fn fill_info(loader: &Information, rsdp: u64) {
     info.fpu_mask = fpu::mask();
     info.rsdp = rsdp;
     info.pool_pages = POOL.root.limit.get();
-    fill_regions(&mut info, loader);
+    fill_regions(&mut info, loader, free, forbidden);
     fill_modules(&mut info, loader);
-    FACTS.0.info.set(info);
+    INFO.0.set(info);
 }
 
-fn fill_regions(info: &mut Info, loader: &Information) {
-    let mut add = |start: u64, end: u64, kind: u64| {
-        if info.region_count < INFO_REGIONS {
-            let at = info.region_count as usize * 3;
-            info.regions[at..at + 3].copy_from_slice(&[start, end, kind]);
-            info.region_count += 1;
-        }
-    };
-    FACTS.0.free.iter().for_each(|(start, end)| add(start, end, REGION_FREE));
-    FACTS.0.forbidden.iter().for_each(|(start, end)| add(start, end, REGION_KERNEL));
-    add(SIGMA0_IMAGE.start, ROOT_IMAGE.end, REGION_KERNEL);
-    loader.modules().for_each(|module| add(module.start, module.end, REGION_MODULE));
-    loader.memory().filter(|piece| !piece.usable).for_each(|piece| add(piece.start, piece.end, REGION_FIRMWARE));
+fn fill_regions(info: &mut Info, loader: &Information, free: &Memory, forbidden: &Memory) {
+    let free = free.iter().map(|range| (range, REGION_FREE));
+    let images = Range::new(SIGMA0_IMAGE.start, ROOT_IMAGE.end);
+    let kernel = forbidden.iter().chain([images]).map(|range| (range, REGION_KERNEL));
+    let modules = loader.modules().map(|module| (module.range, REGION_MODULE));
+    let firmware = loader.memory().filter(|piece| !piece.usable).map(|piece| (piece.range, REGION_FIRMWARE));
+    let regions = free.chain(kernel).chain(modules).chain(firmware);
+    for ((range, kind), place) in regions.zip(info.regions.chunks_exact_mut(3)) {
+        place.copy_from_slice(&[range.start, range.end, kind]);
+        info.region_count += 1;
+    }
 }
 
 fn fill_modules(info: &mut Info, loader: &Information) {
@@ -247,7 +249,7 @@ fn fill_modules(info: &mut Info, loader: &Information) {
     for module in loader.modules().take(INFO_MODULES as usize) {
         let text = place(module.text, &mut info.strings);
         let at = info.module_count as usize * 3;
-        info.modules[at..at + 3].copy_from_slice(&[module.start, module.end, text]);
+        info.modules[at..at + 3].copy_from_slice(&[module.range.start, module.range.end, text]);
         info.module_count += 1;
     }
 }
@@ -264,7 +266,7 @@ fn load(loader: &Information, name: &str, place: Range) -> u64 {
         panic!("no boot module is named {name}");
     };
     // SAFETY: the loader put the module there.
-    let image = unsafe { core::slice::from_raw_parts(direct(module.start), (module.end - module.start) as usize) };
+    let image = unsafe { core::slice::from_raw_parts(direct(module.range.start), module.range.size() as usize) };
     let file = elf::parse(image).unwrap_or_else(|error| panic!("boot module {name}: {error}"));
     if !place.contains(file.span()) {
         panic!("boot module {name} is not linked at {:#x}", place.start);
@@ -313,9 +315,10 @@ pub fn physical_page(address: u64, log2: u8) -> Option<u8> {
     let top = if cpuid::has(Feature::LargePages) { 2 } else { 1 };
     (0..=top).rev().find(|level| {
         let base = address & !(paging::span(*level) - 1);
+        let page = Range::new(base, base + paging::span(*level));
         paging::span_shift(*level) <= log2.max(12)
-            && base + paging::span(*level) <= 1 << cpuid::physical_bits()
-            && !FACTS.0.forbidden.intersects(base, base + paging::span(*level))
+            && page.end <= 1 << cpuid::physical_bits()
+            && FACTS.get().is_some_and(|facts| !facts.forbidden.overlaps(page))
     })
 }
 
@@ -326,22 +329,22 @@ pub fn is_physical(address: u64) -> bool {
 
 /// Whether a physical address is RAM that users may have.
 pub fn is_ram(physical: u64) -> bool {
-    FACTS.0.ram.intersects(physical, physical + 1) && !FACTS.0.forbidden.intersects(physical, physical + 1)
+    FACTS.get().is_some_and(|facts| facts.users.contains(Range::new(physical, physical + 1)))
 }
 
 /// Physical address of the information page.
 pub fn info_physical() -> u64 {
-    paging::image_physical(&raw const FACTS.0.info)
+    paging::image_physical(&raw const INFO.0)
 }
 
 /// How far the direct map reaches.
 pub fn mapped_end() -> u64 {
-    FACTS.0.mapped_end.get()
+    MAPPED_END.get()
 }
 
 /// Whether the command line has a word.
 pub fn has_word(word: Word) -> bool {
-    FACTS.0.words.get() >> word as u32 & 1 == 1
+    WORDS_GIVEN.get() >> word as u32 & 1 == 1
 }
 
 /// The kernel's text, for backtraces.

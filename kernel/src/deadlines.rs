@@ -7,29 +7,20 @@ use crate::random::Random;
 use crate::refs::Ref;
 use core::cell::Cell;
 
-/// One entry, embedded in what it belongs to.
-pub struct Deadline<Owner: Copy> {
-    time: Cell<u64>,
-    owner: Cell<Option<Owner>>,
-    left: Cell<Option<Ref<Deadline<Owner>>>>,
-    right: Cell<Option<Ref<Deadline<Owner>>>>,
-    parent: Cell<Option<Ref<Deadline<Owner>>>>,
+object! {
+    /// One entry, embedded in what it belongs to.
+    pub struct Deadline<Owner: Copy>() {
+        time: Cell<u64> = Cell::new(0),
+        owner: Cell<Option<Owner>> = Cell::new(None),
+        left: Cell<Option<Ref<Deadline<Owner>>>> = Cell::new(None),
+        right: Cell<Option<Ref<Deadline<Owner>>>> = Cell::new(None),
+        parent: Cell<Option<Ref<Deadline<Owner>>>> = Cell::new(None),
+    }
 }
 
 type Node<Owner> = Option<Ref<Deadline<Owner>>>;
 
 impl<Owner: Copy> Deadline<Owner> {
-    /// An entry that is in no heap.
-    pub const fn new() -> Self {
-        Deadline {
-            time: Cell::new(0),
-            owner: Cell::new(None),
-            left: Cell::new(None),
-            right: Cell::new(None),
-            parent: Cell::new(None),
-        }
-    }
-
     /// When it is due, if it is in a heap.
     pub fn time(&self) -> u64 {
         self.time.get()

@@ -7,7 +7,7 @@
 
 use crate::arch::tables;
 use crate::boot;
-use crate::list::{Linked, Links, List};
+use crate::list::{Links, List};
 use crate::pool::{Kind, PAGE, POOL};
 use crate::refs::Ref;
 use crate::sched;
@@ -47,17 +47,8 @@ struct Grant {
     got: Links<Grant>,
 }
 
-impl Linked<Given> for Grant {
-    fn links(&self) -> &Links<Grant> {
-        &self.given
-    }
-}
-
-impl Linked<Got> for Grant {
-    fn links(&self) -> &Links<Grant> {
-        &self.got
-    }
-}
+linked!(Grant, Given, given);
+linked!(Grant, Got, got);
 
 /// Word `index` of a bitmap that lies in two pages of the pool.
 fn word(bitmap: &[u32; 2], index: usize) -> &'static Cell<u64> {
@@ -100,13 +91,8 @@ fn space_of(task: Ref<Task>, depth: u8, fill: u8) -> Result<Ref<IoSpace>, Error>
         return Ok(space);
     }
     let bitmap = new_bitmap(task, fill)?;
-    let memory = POOL.take(task.account, size_of::<IoSpace>(), Kind::Part).inspect_err(|_| free_bitmap(&bitmap))?;
-    let memory = memory.cast::<IoSpace>();
-    // SAFETY: fresh memory of this size.
-    let space = unsafe {
-        memory.write(IoSpace { task, depth, bitmap, given: List::new(), got: List::new() });
-        Ref::new(memory)
-    };
+    let space = IoSpace { task, depth, bitmap, given: List::new(), got: List::new() };
+    let space = POOL.make(task.account, Kind::Part, space).inspect_err(|_| free_bitmap(&bitmap))?;
     task.io.set(Some(space));
     Ok(space)
 }
@@ -165,14 +151,8 @@ fn grant_between(source: Ref<IoSpace>, target: Ref<IoSpace>) -> Result<Ref<Grant
         at = target.got.next(grant);
     }
     let bitmap = new_bitmap(target.task, 0)?;
-    let memory =
-        POOL.take(target.task.account, size_of::<Grant>(), Kind::Part).inspect_err(|_| free_bitmap(&bitmap))?;
-    let memory = memory.cast::<Grant>();
-    // SAFETY: fresh memory of this size.
-    let grant = unsafe {
-        memory.write(Grant { from: source, to: target, bitmap, given: Links::new(), got: Links::new() });
-        Ref::new(memory)
-    };
+    let grant = Grant { from: source, to: target, bitmap, given: Links::new(), got: Links::new() };
+    let grant = POOL.make(target.task.account, Kind::Part, grant).inspect_err(|_| free_bitmap(&bitmap))?;
     source.given.push_back(grant);
     target.got.push_back(grant);
     Ok(grant)

@@ -13,9 +13,11 @@
 // On the host only the portable modules are built, and only their tests use them.
 #![cfg_attr(test, allow(dead_code))]
 
+#[macro_use]
+mod object;
+
 mod clan;
 mod deadlines;
-mod intervals;
 mod list;
 mod mapdb;
 mod mask;

@@ -10,33 +10,20 @@ use core::cell::Cell;
 /// Index of a node; 0 is none.
 pub type Index = u32;
 
-/// One mapping.
-#[repr(C)]
-pub struct Node {
-    parent: Cell<Index>,
-    child: Cell<Index>,
-    next: Cell<Index>,
-    pub(crate) prev: Cell<Index>,
-    /// Pool page of the page table that holds the entry.
-    pub table: Cell<u32>,
-    /// Slot of the entry in that table.
-    pub slot: Cell<u16>,
-    /// Level of the entry: 0 for 4 KB, 1 for 2 MB, 2 for 1 GB.
-    pub level: Cell<u8>,
-}
-
-impl Node {
-    /// A node outside every tree.
-    pub const fn new(table: u32, slot: u16, level: u8) -> Node {
-        Node {
-            parent: Cell::new(0),
-            child: Cell::new(0),
-            next: Cell::new(0),
-            prev: Cell::new(0),
-            table: Cell::new(table),
-            slot: Cell::new(slot),
-            level: Cell::new(level),
-        }
+object! {
+    /// One mapping.
+    #[repr(C)]
+    pub struct Node(table: u32, slot: u16, level: u8) {
+        parent: Cell<Index> = Cell::new(0),
+        child: Cell<Index> = Cell::new(0),
+        next: Cell<Index> = Cell::new(0),
+        pub(crate) prev: Cell<Index> = Cell::new(0),
+        /// Pool page of the page table that holds the entry.
+        pub table: Cell<u32> = Cell::new(table),
+        /// Slot of the entry in that table.
+        pub slot: Cell<u16> = Cell::new(slot),
+        /// Level of the entry: 0 for 4 KB, 1 for 2 MB, 2 for 1 GB.
+        pub level: Cell<u8> = Cell::new(level),
     }
 }
 

@@ -11,12 +11,13 @@ use keel_abi::boot::{DEBUG_EXIT_PORT, END_KERNEL_PANIC};
 fn panic(info: &PanicInfo) -> ! {
     serial::fall_back();
     log!("PANIC: {info}");
-    // Taken: if what it names is broken too, the second panic says so without it.
-    if let Some(thread) = cpu::if_set_up().and_then(|cpu| cpu.current.take()) {
+    // Taken meanwhile: if what it names is broken too, the second panic says so without it.
+    if let Some((cpu, thread)) = cpu::if_set_up().and_then(|cpu| Some((cpu, cpu.current.take()?))) {
         log!("running {:?}", thread.id);
         for (number, word) in thread.frame().words().iter().enumerate() {
             log!("frame[{number}] = {:#x}", word.get());
         }
+        cpu.current.set(Some(thread));
     }
     log!("cr2 {:#x} cr3 {:#x}", regs::read_cr2(), regs::read_cr3());
     backtrace();

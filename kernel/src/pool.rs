@@ -7,6 +7,7 @@
 //! what the objects are. Only exclusive code (lock.rs) uses it.
 
 use crate::arch::direct;
+use crate::global::Global;
 use crate::refs::Ref;
 use crate::task::Task;
 use core::cell::Cell;
@@ -75,30 +76,21 @@ impl Page {
     }
 }
 
-/// An account: how many pages may be used, and how many are.
-pub struct Account {
-    /// Pages that may be used, less those moved to other accounts.
-    pub limit: Cell<u64>,
-    /// Pages in use.
-    pub used: Cell<u64>,
-    /// The account that gets the limit back.
-    pub parent: Option<Ref<Account>>,
-    partial: [Cell<u32>; CLASSES.len()],
-    counts: [Cell<u64>; ACCOUNT_WORDS as usize],
+object! {
+    /// An account: how many pages may be used, and how many are.
+    pub struct Account(limit: u64, parent: Option<Ref<Account>>) {
+        /// Pages that may be used, less those moved to other accounts.
+        pub limit: Cell<u64> = Cell::new(limit),
+        /// Pages in use.
+        pub used: Cell<u64> = Cell::new(0),
+        /// The account that gets the limit back.
+        pub parent: Option<Ref<Account>> = parent,
+        partial: [Cell<u32>; CLASSES.len()] = [const { Cell::new(0) }; CLASSES.len()],
+        counts: [Cell<u64>; ACCOUNT_WORDS as usize] = [const { Cell::new(0) }; ACCOUNT_WORDS as usize],
+    }
 }
 
 impl Account {
-    /// An account over `limit` pages.
-    pub const fn new(limit: u64, parent: Option<Ref<Account>>) -> Account {
-        Account {
-            limit: Cell::new(limit),
-            used: Cell::new(0),
-            parent,
-            partial: [const { Cell::new(0) }; CLASSES.len()],
-            counts: [const { Cell::new(0) }; ACCOUNT_WORDS as usize],
-        }
-    }
-
     /// One of the ACCOUNT_* words.
     pub fn word(&self, word: u64) -> u64 {
         match word {
@@ -125,30 +117,22 @@ impl Account {
     }
 }
 
-/// The pool.
-pub struct Pool {
-    base: Cell<u64>,
-    pub(crate) count: Cell<u32>,
-    pages: Cell<*const Page>,
-    pub(crate) free: Cell<u32>,
-    /// Pages in nobody's use.
-    pub free_pages: Cell<u64>,
-    /// The account that all others come from.
-    pub root: Account,
+object! {
+    /// The pool.
+    pub struct Pool() {
+        base: Cell<u64> = Cell::new(0),
+        pub(crate) count: Cell<u32> = Cell::new(0),
+        pages: Cell<*const Page> = Cell::new(core::ptr::null()),
+        pub(crate) free: Cell<u32> = Cell::new(0),
+        /// Pages in nobody's use.
+        pub free_pages: Cell<u64> = Cell::new(0),
+        /// The account that all others come from.
+        pub root: Account = Account::new(0, None),
+    }
 }
 
-// SAFETY: see the module's comment.
-unsafe impl Sync for Pool {}
-
 /// The one pool.
-pub static POOL: Pool = Pool {
-    base: Cell::new(0),
-    count: Cell::new(0),
-    pages: Cell::new(core::ptr::null()),
-    free: Cell::new(0),
-    free_pages: Cell::new(0),
-    root: Account::new(0, None),
-};
+pub static POOL: Global<Pool> = Global::new(Pool::new());
 
 impl Pool {
     /// Takes the physical memory [start, end), page aligned, as the pool. Called once at boot.
@@ -278,6 +262,16 @@ impl Pool {
         Ok(object)
     }
 
+    /// Memory for an object, with the object in it.
+    pub fn make<T>(&self, account: Ref<Account>, kind: Kind, object: T) -> Result<Ref<T>, Error> {
+        let memory = self.take(account, size_of::<T>(), kind)?.cast::<T>();
+        // SAFETY: fresh memory, large enough and aligned to the power of two above its size.
+        unsafe {
+            memory.write(object);
+            Ok(Ref::new(memory))
+        }
+    }
+
     /// Gives back an object of `take`.
     ///
     /// # Safety
@@ -344,8 +338,7 @@ impl Pool {
 
     /// The account that owns the whole pool.
     pub fn root_account(&'static self) -> Ref<Account> {
-        // SAFETY: a static lives for ever.
-        unsafe { Ref::new(&raw const self.root as *mut Account) }
+        Ref::to(&self.root)
     }
 }
 

@@ -23,6 +23,16 @@ impl<T> Ref<T> {
         Ref(unsafe { NonNull::new_unchecked(pointer) })
     }
 
+    /// A reference to a static.
+    pub fn to(object: &'static T) -> Ref<T> {
+        Ref(NonNull::from(object))
+    }
+
+    /// A reference to a part of the object.
+    pub fn part<Part>(self, part: impl FnOnce(&T) -> &Part) -> Ref<Part> {
+        Ref(NonNull::from(part(&self)))
+    }
+
     /// Its address.
     pub fn as_ptr(self) -> *mut T {
         self.0.as_ptr()

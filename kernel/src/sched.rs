@@ -144,8 +144,7 @@ fn hand_over(thread: Ref<Thread>) {
 }
 
 fn deadline_of(thread: Ref<Thread>) -> Ref<Deadline<Due>> {
-    // SAFETY: part of a live thread; `forget` takes it out of the heap before the thread goes.
-    unsafe { Ref::new(&raw const thread.deadline as *mut _) }
+    thread.part(|thread| &thread.deadline)
 }
 
 /// Sets a thread's timeout, in kernel time.
@@ -316,14 +315,14 @@ fn pop(cpu: &Cpu) -> Option<Ref<Thread>> {
 
 /// Starts a time slice if somebody else of the same priority is ready. Who did not run to the end of its own goes on
 /// with what is left: else a thread could keep its equals waiting by calling a server again and again.
-fn start_slice(cpu: &Cpu, thread: Ref<Thread>, fresh: bool) {
+fn start_slice(cpu: &'static Cpu, thread: Ref<Thread>, fresh: bool) {
     let over = cpu.slice_over.replace(false);
     if fresh && cpu.slice.is_armed() {
         cut_short(cpu, over);
     }
     let contended = thread.slice.get() != 0 && cpu.queue.has(thread.priority.get());
     if !contended {
-        cpu.deadlines.remove(cpu.slice_deadline());
+        cpu.deadlines.remove(Ref::to(&cpu.slice));
     } else if !cpu.slice.is_armed() {
         let left = thread.slice_left.take();
         run_slice(cpu, thread.id, if left == 0 { full_slice(thread) } else { left });
@@ -332,13 +331,13 @@ fn start_slice(cpu: &Cpu, thread: Ref<Thread>, fresh: bool) {
 
 /// The running time slice ends before its time: its owner keeps what is left of it, unless it gave that up.
 #[cold]
-fn cut_short(cpu: &Cpu, over: bool) {
+fn cut_short(cpu: &'static Cpu, over: bool) {
     // One that moved meanwhile begins anew where it is.
     let owner = find(cpu.slice_owner.get()).filter(|owner| cpu::of(*owner).index == cpu.index);
     if let (Some(owner), false) = (owner, over) {
         owner.slice_left.set(cpu.slice.time().saturating_sub(clock::now()).max(1));
     }
-    cpu.deadlines.remove(cpu.slice_deadline());
+    cpu.deadlines.remove(Ref::to(&cpu.slice));
 }
 
 fn full_slice(thread: Ref<Thread>) -> u64 {
@@ -348,15 +347,15 @@ fn full_slice(thread: Ref<Thread>) -> u64 {
     }
 }
 
-fn run_slice(cpu: &Cpu, owner: Id, length: u64) {
+fn run_slice(cpu: &'static Cpu, owner: Id, length: u64) {
     cpu.slice_owner.set(owner);
-    cpu.deadlines.insert(cpu.slice_deadline(), clock::now().saturating_add(length), Due::Slice);
+    cpu.deadlines.insert(Ref::to(&cpu.slice), clock::now().saturating_add(length), Due::Slice);
     program(cpu);
 }
 
 /// The end of every long way, and of those under this processor's lock: chooses a thread, does what it has to do first,
 /// and returns the frame with which to leave.
-pub fn leave(cpu: &Cpu) -> u64 {
+pub fn leave(cpu: &'static Cpu) -> u64 {
     loop {
         let donated = cpu.donated.get();
         let thread = choose(cpu);

@@ -105,17 +105,25 @@ pub(crate) fn companion_cell(table: u32, slot: usize) -> Option<&'static Cell<u3
     }
 }
 
+/// A table for entries of `level` from address `base` on, below another one (0: none).
+fn new_table(account: Ref<pool::Account>, level: u8, base: u64, above: u32) -> Result<u32, Error> {
+    let table = POOL.take_zeroed(account, Kind::Table)?;
+    let page = POOL.page(table);
+    page.task.set(POOL.page(above).task.get());
+    page.level.set(level);
+    page.base.set(base);
+    page.parent.set(above);
+    Ok(table)
+}
+
 /// A top table with the kernel's half and nothing else.
 pub fn new_root(account: Ref<pool::Account>) -> Result<u32, Error> {
-    let index = POOL.take_zeroed(account, Kind::Table)?;
+    let table = new_table(account, TOP_LEVEL, 0, 0)?;
     // SAFETY: fresh and zero.
-    unsafe { copy_kernel_half(POOL.address(index).cast()) };
-    let page = POOL.page(index);
-    page.level.set(TOP_LEVEL);
-    page.base.set(0);
+    unsafe { copy_kernel_half(POOL.address(table).cast()) };
     // The top table is never given back as empty.
-    page.used.set(1);
-    Ok(index)
+    POOL.page(table).used.set(1);
+    Ok(table)
 }
 
 /// Where the walk for an address ended: the lowest table, and the level of its entries.
@@ -184,6 +192,7 @@ pub fn translate(task: Ref<Task>, address: u64) -> Option<(u64, u64)> {
 }
 
 /// The table for entries of `level` at an address, made if need be. Fails with Busy where a larger page is mapped.
+#[inline]
 fn table_for(task: Ref<Task>, (mut table, mut at): (u32, u8), address: u64, level: u8) -> Result<u32, Error> {
     while at > level {
         let cell = entry_cell(table, slot(address, at));
@@ -191,18 +200,8 @@ fn table_for(task: Ref<Task>, (mut table, mut at): (u32, u8), address: u64, leve
             return Err(Error::Busy);
         }
         poll();
-        let below = match POOL.take_zeroed(task.account, Kind::Table) {
-            Ok(below) => below,
-            Err(error) => {
-                drop_if_empty(table);
-                return Err(error);
-            }
-        };
-        let page = POOL.page(below);
-        page.task.set(Some(task));
-        page.level.set(at - 1);
-        page.base.set(address & !(span(at) - 1));
-        page.parent.set(table);
+        let below = new_table(task.account, at - 1, address & !(span(at) - 1), table);
+        let below = below.inspect_err(|_| drop_if_empty(table))?;
         POOL.page(table).entry_added();
         cell.set(POOL.physical(below) | PRESENT | WRITE | USER);
         (table, at) = (below, at - 1);
@@ -214,14 +213,19 @@ fn table_for(task: Ref<Task>, (mut table, mut at): (u32, u8), address: u64, leve
 fn drop_if_empty(mut table: u32) {
     while POOL.page(table).used.get() == 0 {
         let page = POOL.page(table);
-        let above = page.parent.get();
-        let level = page.level.get() + 1;
+        let (above, level) = (page.parent.get(), page.level.get() + 1);
         // The processor may cache the entry above: invlpg drops that as well.
         Leaf { table: above, slot: slot(page.base.get(), level), level, entry: 0 }.change(|_| 0);
         free_table(table);
         POOL.page(above).entry_removed();
         table = above;
     }
+}
+
+/// An entry of a table is empty now.
+fn entry_gone(table: u32) {
+    POOL.page(table).entry_removed();
+    drop_if_empty(table);
 }
 
 fn free_table(table: u32) {
@@ -244,49 +248,44 @@ fn with_companion(table: u32, account: Ref<pool::Account>) -> Result<(), Error> 
     Ok(())
 }
 
-fn new_node(account: Ref<pool::Account>, table: u32, slot: usize, level: u8) -> Result<Index, Error> {
-    let memory = POOL.take(account, size_of::<Node>(), Kind::Node)?.cast::<Node>();
-    // SAFETY: fresh memory of this size.
-    unsafe { memory.write(Node::new(table, slot as u16, level)) };
-    Ok(POOL.name_of(memory.cast()))
+/// Writes a leaf into a table with a companion, with a node under `parent` (0: a root).
+#[inline]
+fn put(account: Ref<pool::Account>, leaf: Leaf, parent: Index) -> Result<(), Error> {
+    let node = POOL.make(account, Kind::Node, Node::new(leaf.table, leaf.slot as u16, leaf.level))?;
+    let node = POOL.name_of(node.as_ptr().cast());
+    Nodes.attach(node, parent);
+    if let Some(cell) = companion_cell(leaf.table, leaf.slot) {
+        cell.set(node);
+    }
+    leaf.cell().set(leaf.entry);
+    Ok(())
 }
 
-fn free_node(node: Index) {
-    // SAFETY: the caller has taken it out of its table and its tree.
-    unsafe { POOL.give(POOL.object(node), Kind::Node) };
+/// Takes an entry's node away, if it has one. Nothing comes from it any more.
+fn drop_node(table: u32, slot: usize) {
+    let node = companion_cell(table, slot).map_or(0, Cell::take);
+    if node != 0 {
+        Nodes.detach(node);
+        // SAFETY: it is out of its table and its tree.
+        unsafe { POOL.give(POOL.object(node), Kind::Node) };
+    }
 }
 
 /// Enters a leaf whose slot is empty, with a node under `parent` (0: a root). `hole` is where a walk for it ends.
 fn enter(task: Ref<Task>, hole: (u32, u8), address: u64, level: u8, entry: u64, parent: Index) -> Result<Leaf, Error> {
     let table = table_for(task, hole, address, level)?;
-    let slot = slot(address, level);
-    let node = with_companion(table, task.account).and_then(|()| new_node(task.account, table, slot, level));
-    let node = match node {
-        Ok(node) => node,
-        Err(error) => {
-            drop_if_empty(table);
-            return Err(error);
-        }
-    };
-    Nodes.attach(node, parent);
-    if let Some(cell) = companion_cell(table, slot) {
-        cell.set(node);
-    }
-    entry_cell(table, slot).set(entry);
+    let leaf = Leaf { table, slot: slot(address, level), level, entry };
+    let done = with_companion(table, task.account).and_then(|()| put(task.account, leaf, parent));
+    done.inspect_err(|_| drop_if_empty(table))?;
     POOL.page(table).entry_added();
-    Ok(Leaf { table, slot, level, entry })
+    Ok(leaf)
 }
 
-/// Takes one leaf away whose node has no children. Its state is ORed into the result.
-fn remove(leaf: Leaf, node: Index) -> u64 {
+/// Takes one leaf away from whose node nothing comes: the state that it had.
+fn remove(leaf: Leaf) -> u64 {
     let state = leaf.change(|_| 0) & (ACCESSED | DIRTY);
-    if let Some(cell) = companion_cell(leaf.table, leaf.slot) {
-        cell.set(0);
-    }
-    Nodes.detach(node);
-    free_node(node);
-    POOL.page(leaf.table).entry_removed();
-    drop_if_empty(leaf.table);
+    drop_node(leaf.table, leaf.slot);
+    entry_gone(leaf.table);
     state
 }
 
@@ -295,12 +294,12 @@ fn revoke(node: Index, itself: bool, work: &mut Work) -> Result<(), Stop> {
     let mut at = Nodes.deepest(node, || work.climb());
     while at != node {
         let parent = Nodes.parent(at);
-        work.found(remove(Leaf::of(at), at));
+        work.found(remove(Leaf::of(at)));
         work.step()?;
         at = Nodes.deepest(parent, || work.climb());
     }
     if itself {
-        work.found(remove(Leaf::of(node), node));
+        work.found(remove(Leaf::of(node)));
     }
     Ok(())
 }
@@ -412,50 +411,31 @@ fn split(leaf: Leaf, node: Index, work: &mut Work) -> Result<(), Stop> {
         work.breathe();
         child = next;
     }
-    Nodes.detach(node);
-    free_node(node);
-    if let Some(cell) = companion_cell(leaf.table, leaf.slot) {
-        cell.set(0);
-    }
+    drop_node(leaf.table, leaf.slot);
     leaf.change(|_| POOL.physical(pieces) | PRESENT | WRITE | USER);
     Ok(())
 }
 
 /// A table of the 512 pieces of a large leaf, with nodes under `parent`; not yet entered.
 fn new_pieces(task: Ref<Task>, leaf: Leaf, parent: Index, work: &mut Work) -> Result<u32, Error> {
-    let table = POOL.take_zeroed(task.account, Kind::Table)?;
-    let (page, level) = (POOL.page(table), leaf.level - 1);
-    page.task.set(Some(task));
-    page.level.set(level);
-    page.base.set(leaf.address());
-    page.parent.set(leaf.table);
-    page.used.set(ENTRIES as u16);
-    let large = if level > 0 { LARGE } else { 0 };
+    let level = leaf.level - 1;
+    let table = new_table(task.account, level, leaf.address(), leaf.table)?;
+    POOL.page(table).used.set(ENTRIES as u16);
+    let first = leaf.entry & !LARGE | large_bit(level);
     let filled = with_companion(table, task.account).and_then(|()| {
-        for number in 0..ENTRIES {
-            let node = new_node(task.account, table, number, level)?;
-            Nodes.attach(node, parent);
-            if let Some(cell) = companion_cell(table, number) {
-                cell.set(node);
-            }
-            entry_cell(table, number).set((leaf.entry & !LARGE | large) + number as u64 * span(level));
+        (0..ENTRIES).try_for_each(|slot| {
             work.breathe();
-        }
-        Ok(())
+            put(task.account, Leaf { table, slot, level, entry: first + slot as u64 * span(level) }, parent)
+        })
     });
-    if let Err(error) = filled {
-        for number in 0..ENTRIES {
-            let node = companion_cell(table, number).map_or(0, Cell::get);
-            if node != 0 {
-                Nodes.detach(node);
-                free_node(node);
-                work.breathe();
-            }
+    if filled.is_err() {
+        for slot in 0..ENTRIES {
+            work.breathe();
+            drop_node(table, slot);
         }
         free_table(table);
-        return Err(error);
     }
-    Ok(table)
+    filled.map(|()| table)
 }
 
 /// Takes rights from the mappings of a range of one space: only `keep` stays (nothing: the mapping goes). With
@@ -522,21 +502,28 @@ pub struct Progress {
     pub rights: u64,
 }
 
-/// Maps (or grants) memory from one space to another. After `Restart` it goes on where `progress` says.
-pub fn map(
-    from: Ref<Task>,
-    to: Ref<Task>,
-    place: Placement,
-    item: Fpage,
-    grant: bool,
-    progress: &mut Progress,
-) -> Result<(), Stop> {
+/// Memory that goes from one space to another; with `grant` the sender loses it.
+pub struct Mapping {
+    /// Whose it is.
+    pub from: Ref<Task>,
+    /// Who gets it.
+    pub to: Ref<Task>,
+    /// Which part, and to where.
+    pub place: Placement,
+    /// The item: its rights and cache type.
+    pub item: Fpage,
+    /// Whether it is granted.
+    pub grant: bool,
+}
+
+/// Maps all of it. After `Restart` it goes on where `progress` says.
+pub fn map(mapping: &Mapping, progress: &mut Progress) -> Result<(), Stop> {
     let mut work = Work::new();
     loop {
-        let (rights, done) = map_next(from, to, place, (item, grant), progress.done, &mut work)?;
+        let (rights, done) = mapping.next(progress.done, &mut work)?;
         progress.rights |= rights;
         progress.done = done;
-        if done >= 1 << place.log2 {
+        if done >= 1 << mapping.place.log2 {
             return Ok(());
         }
         if poll() {
@@ -563,29 +550,92 @@ pub fn map_page(from: Ref<Task>, to: Ref<Task>, item: &MapItem) -> bool {
     enter(to, (table, level), target, 0, entry, node).is_ok()
 }
 
-/// Maps the next page, or passes over a hole: the rights that arrived, and how much of the item is done by then.
-fn map_next(
-    from: Ref<Task>,
-    to: Ref<Task>,
-    place: Placement,
-    (item, grant): (Fpage, bool),
-    done: u64,
-    work: &mut Work,
-) -> Result<(u64, u64), Stop> {
-    let (source, target) = (place.source + done, place.target + done);
-    if in_area(to, target) {
-        return Ok((0, (target / AREA_SIZE + 1) * AREA_SIZE - place.target));
+impl Mapping {
+    /// Maps the next page, or passes over a hole: the rights that arrived, and how much of the item is done by then.
+    fn next(&self, done: u64, work: &mut Work) -> Result<(u64, u64), Stop> {
+        let (source, target) = (self.place.source + done, self.place.target + done);
+        if in_area(self.to, target) {
+            return Ok((0, (target / AREA_SIZE + 1) * AREA_SIZE - self.place.target));
+        }
+        let leaf = match find_source(self.from, source, self.item)? {
+            Ok(leaf) => leaf,
+            Err(level) => return Ok((0, (source & !(span(level) - 1)) + span(level) - self.place.source)),
+        };
+        if leaf.node() == 0 {
+            return Ok((0, leaf.address() + span(leaf.level) - self.place.source));
+        }
+        let level = fitting_level(&leaf, source, target, (1 << self.place.log2) - done);
+        let rights = self.page(leaf, level, (source, target), work)?;
+        Ok((rights, done + span(level)))
     }
-    let leaf = match find_source(from, source, item)? {
-        Ok(leaf) => leaf,
-        Err(level) => return Ok((0, (source & !(span(level) - 1)) + span(level) - place.source)),
-    };
-    if leaf.node() == 0 {
-        return Ok((0, leaf.address() + span(leaf.level) - place.source));
+
+    /// Maps one page; the leaf covers it.
+    fn page(&self, leaf: Leaf, level: u8, (source, target): (u64, u64), work: &mut Work) -> Result<u64, Stop> {
+        let rights = bits_rights(leaf.entry) & self.item.rights();
+        if rights & FPAGE_READ == 0 {
+            return Ok(0);
+        }
+        let physical = (leaf.entry & ADDRESS) + (source & (span(leaf.level) - 1));
+        let entry = physical | PRESENT | USER | large_bit(level) | leaf.entry & (PWT | PCD) | rights_bits(rights);
+        let (leaf, hole) = match self.clear_target(target, level, &leaf, entry, work)? {
+            Target::Done => return Ok(rights),
+            Target::Refused => return Ok(0),
+            Target::Empty(hole) => (leaf, hole),
+            // That may have taken the source away, if it had come from the target.
+            Target::Cleared => match find(self.from, source) {
+                Ok(leaf) => (leaf, walk(self.to, target, level)),
+                Err(_) => return Ok(0),
+            },
+        };
+        let node = leaf.node();
+        if node == 0 {
+            return Ok(0);
+        }
+        if !self.grant {
+            enter(self.to, hole, target, level, entry, node)?;
+            return Ok(rights);
+        }
+        if level < leaf.level {
+            split(leaf, node, work)?;
+            let piece = find(self.from, source).map_err(|_| Error::Invalid)?;
+            return self.page(piece, level, (source, target), work);
+        }
+        let new = enter(self.to, hole, target, level, entry | leaf.entry & (ACCESSED | DIRTY), 0)?;
+        Nodes.detach(new.node());
+        Nodes.replace(node, new.node(), || work.climb());
+        remove(leaf);
+        Ok(rights)
     }
-    let level = fitting_level(&leaf, source, target, (1 << place.log2) - done);
-    let rights = map_one(from, to, leaf, level, (source, target), (item, grant), work)?;
-    Ok((rights, done + span(level)))
+
+    /// Makes the target slot empty, unless it holds what is to be mapped.
+    fn clear_target(&self, at: u64, level: u8, source: &Leaf, entry: u64, work: &mut Work) -> Result<Target, Stop> {
+        let (table, found) = walk(self.to, at, level);
+        let leaf = Leaf { table, slot: slot(at, found), level: found, entry: entry_cell(table, slot(at, found)).get() };
+        let old = leaf.entry;
+        if old & PRESENT == 0 {
+            return Ok(Target::Empty((table, found)));
+        }
+        if found > 0 && old & LARGE == 0 {
+            // Smaller pages lie where a large one is to go.
+            unmap(self.to, at, at + span(level), 0, true, work)?;
+            return Ok(Target::Cleared);
+        }
+        let node = leaf.node();
+        if node == 0 || node == source.node() {
+            return Ok(Target::Refused);
+        }
+        let same = found == level && old & ADDRESS == entry & ADDRESS && Nodes.parent(node) == source.node();
+        if same && !self.grant {
+            let execute = if entry & NO_EXECUTE == 0 { NO_EXECUTE } else { 0 };
+            leaf.change(|old| (old | entry & WRITE) & !execute);
+            return Ok(Target::Done);
+        }
+        if is_below(source.node(), node, work) {
+            return Ok(Target::Refused);
+        }
+        revoke(node, true, work)?;
+        Ok(Target::Cleared)
+    }
 }
 
 /// The largest level at which a piece of `leaf` can be entered at `target`.
@@ -611,8 +661,7 @@ fn find_source(from: Ref<Task>, address: u64, item: Fpage) -> Result<Result<Leaf
             let mut level = level.min(hole);
             loop {
                 let base = address & !(span(level) - 1);
-                let large = if level > 0 { LARGE } else { 0 };
-                let entry = base | PRESENT | USER | WRITE | large | cache_bits(item.cache());
+                let entry = base | PRESENT | USER | WRITE | large_bit(level) | cache_bits(item.cache());
                 match enter(from, walk(from, base, level), base, level, entry, 0) {
                     Ok(leaf) => return Ok(Ok(leaf)),
                     Err(Error::Busy) => return Ok(Err(0)),
@@ -625,62 +674,6 @@ fn find_source(from: Ref<Task>, address: u64, item: Fpage) -> Result<Result<Leaf
     }
 }
 
-/// Maps one page; the leaf covers it.
-fn map_one(
-    from: Ref<Task>,
-    to: Ref<Task>,
-    leaf: Leaf,
-    level: u8,
-    (source, target): (u64, u64),
-    (item, grant): (Fpage, bool),
-    work: &mut Work,
-) -> Result<u64, Stop> {
-    let rights = bits_rights(leaf.entry) & item.rights();
-    if rights & FPAGE_READ == 0 {
-        return Ok(0);
-    }
-    let physical = (leaf.entry & ADDRESS) + (source & (span(leaf.level) - 1));
-    let large = if level > 0 { LARGE } else { 0 };
-    let entry = physical | PRESENT | USER | large | leaf.entry & (PWT | PCD) | rights_bits(rights);
-    let (leaf, hole) = match clear_target(to, target, level, &leaf, entry, grant, work)? {
-        Target::Done => return Ok(rights),
-        Target::Refused => return Ok(0),
-        Target::Empty(hole) => (leaf, hole),
-        // That may have taken the source away, if it had come from the target.
-        Target::Cleared => match find(from, source) {
-            Ok(leaf) => (leaf, walk(to, target, level)),
-            Err(_) => return Ok(0),
-        },
-    };
-    let node = leaf.node();
-    if node == 0 {
-        return Ok(0);
-    }
-    if !grant {
-        enter(to, hole, target, level, entry, node)?;
-        return Ok(rights);
-    }
-    if level < leaf.level {
-        split(leaf, node, work)?;
-        return map_one(
-            from,
-            to,
-            find(from, source).map_err(|_| Error::Invalid)?,
-            level,
-            (source, target),
-            (item, grant),
-            work,
-        );
-    }
-    let new = enter(to, hole, target, level, entry, 0)?;
-    let state = leaf.entry & (ACCESSED | DIRTY);
-    new.cell().set(new.cell().get() | state);
-    Nodes.detach(new.node());
-    Nodes.replace(node, new.node(), || work.climb());
-    remove(leaf, node);
-    Ok(rights)
-}
-
 enum Target {
     /// Free to be entered: where the walk for it ends.
     Empty((u32, u8)),
@@ -690,45 +683,6 @@ enum Target {
     Done,
     /// What is there must stay.
     Refused,
-}
-
-/// Makes the target slot empty, unless it holds what is to be mapped.
-#[allow(clippy::too_many_arguments)]
-fn clear_target(
-    to: Ref<Task>,
-    target: u64,
-    level: u8,
-    source: &Leaf,
-    entry: u64,
-    grant: bool,
-    work: &mut Work,
-) -> Result<Target, Stop> {
-    let (table, at) = walk(to, target, level);
-    let cell = entry_cell(table, slot(target, at));
-    let old = cell.get();
-    if old & PRESENT == 0 {
-        return Ok(Target::Empty((table, at)));
-    }
-    let leaf = Leaf { table, slot: slot(target, at), level: at, entry: old };
-    if at > 0 && old & LARGE == 0 {
-        // Smaller pages lie where a large one is to go.
-        unmap(to, target, target + span(level), 0, true, work)?;
-        return Ok(Target::Cleared);
-    }
-    let node = leaf.node();
-    if node == 0 || node == source.node() {
-        return Ok(Target::Refused);
-    }
-    if !grant && at == level && old & ADDRESS == entry & ADDRESS && Nodes.parent(node) == source.node() {
-        let execute = if entry & NO_EXECUTE == 0 { NO_EXECUTE } else { 0 };
-        leaf.change(|old| (old | entry & WRITE) & !execute);
-        return Ok(Target::Done);
-    }
-    if is_below(source.node(), node, work) {
-        return Ok(Target::Refused);
-    }
-    revoke(node, true, work)?;
-    Ok(Target::Cleared)
 }
 
 /// Whether `node` came from `ancestor`.
@@ -767,13 +721,9 @@ pub fn map_info(task: Ref<Task>) -> Result<(), Error> {
 /// Gives a task a zeroed page in its kernel area: kernel address of it.
 pub fn add_object(task: Ref<Task>, offset: u64) -> Result<*mut u8, Error> {
     let page = POOL.take_zeroed(task.account, Kind::Frame)?;
-    match map_object(task, task.area + offset, POOL.physical(page), true) {
-        Ok(()) => Ok(POOL.address(page)),
-        Err(error) => {
-            POOL.give_page(page, Kind::Frame);
-            Err(error)
-        }
-    }
+    let mapped = map_object(task, task.area + offset, POOL.physical(page), true);
+    mapped.inspect_err(|_| POOL.give_page(page, Kind::Frame))?;
+    Ok(POOL.address(page))
 }
 
 /// Pool page of an object in a task's kernel area, if there is one.
@@ -788,16 +738,19 @@ pub fn object_at(task: Ref<Task>, offset: u64) -> Option<u32> {
 
 /// Takes a page of `add_object` back.
 pub fn remove_object(task: Ref<Task>, offset: u64) {
-    let Ok(leaf) = find(task, task.area + offset) else {
-        return;
-    };
-    if leaf.entry & KERNEL_OBJECT == 0 {
-        return;
+    if let Ok(leaf) = find(task, task.area + offset) {
+        if leaf.entry & KERNEL_OBJECT != 0 {
+            drop_object(leaf);
+        }
     }
-    leaf.change(|_| 0);
-    POOL.give_page(POOL.index_of(leaf.entry & ADDRESS), Kind::Frame);
-    POOL.page(leaf.table).entry_removed();
-    drop_if_empty(leaf.table);
+}
+
+fn drop_object(leaf: Leaf) {
+    let physical = leaf.change(|_| 0) & ADDRESS;
+    if POOL.contains(physical) {
+        POOL.give_page(POOL.index_of(physical), Kind::Frame);
+    }
+    entry_gone(leaf.table);
 }
 
 /// Takes all user mappings of a task away, with what was derived from them. Interrupts are let in; the
@@ -809,30 +762,17 @@ pub fn clear(task: Ref<Task>) -> Result<(), Stop> {
 /// Gives back all of a space: mappings, kernel objects, tables. The task has no lthreads any more.
 pub fn free_all(task: Ref<Task>) {
     abandon(POOL.physical(task.root_table));
-    let mut work = Work::new();
-    let mut at = 0;
+    let (mut work, mut at) = (Work::new(), 0);
     while let Some(leaf) = next_leaf(task, at, 1 << SPACE_SHIFT) {
         at = leaf.address() + span(leaf.level);
-        free_leaf(leaf, &mut work);
+        match leaf.node() {
+            0 => drop_object(leaf),
+            // Interrupts are let in, but who asks for the processor waits for the end.
+            node => while revoke(node, true, &mut work).is_err() {},
+        }
         work.breathe();
     }
     POOL.give_page(task.root_table, Kind::Table);
-}
-
-fn free_leaf(leaf: Leaf, work: &mut Work) {
-    let node = leaf.node();
-    if node != 0 {
-        // Interrupts are let in, but who asks for the processor waits for the end.
-        while revoke(node, true, work).is_err() {}
-        return;
-    }
-    leaf.cell().set(0);
-    let physical = leaf.entry & ADDRESS;
-    if POOL.contains(physical) {
-        POOL.give_page(POOL.index_of(physical), Kind::Frame);
-    }
-    POOL.page(leaf.table).entry_removed();
-    drop_if_empty(leaf.table);
 }
 
 /// Enters the physical page at an address of sigma0's space. False if it is not to be had.

@@ -14,18 +14,20 @@ use keel_abi::StringItem;
 /// Parts in a list.
 const PARTS: usize = MAX_STRINGS as usize;
 
-/// The strings or buffers of one thread, and how far a transfer has come in them.
-pub struct Parts {
-    items: [Cell<StringItem>; PARTS],
-    count: Cell<u8>,
-    /// The present part, and the bytes of it that are done.
-    at: Cell<u8>,
-    done: Cell<u32>,
-    /// Buffers: the present one belongs to the present string.
-    open: Cell<bool>,
-    /// Buffers: how many were begun, and the bytes in each.
-    begun: Cell<u8>,
-    bytes: [Cell<u32>; PARTS],
+object! {
+    /// The strings or buffers of one thread, and how far a transfer has come in them.
+    pub struct Parts() {
+        items: [Cell<StringItem>; PARTS] = [const { Cell::new(StringItem::zeroed()) }; PARTS],
+        count: Cell<u8> = Cell::new(0),
+        /// The present part, and the bytes of it that are done.
+        at: Cell<u8> = Cell::new(0),
+        done: Cell<u32> = Cell::new(0),
+        /// Buffers: the present one belongs to the present string.
+        open: Cell<bool> = Cell::new(false),
+        /// Buffers: how many were begun, and the bytes in each.
+        begun: Cell<u8> = Cell::new(0),
+        bytes: [Cell<u32>; PARTS] = [const { Cell::new(0) }; PARTS],
+    }
 }
 
 /// What a transfer has to do next.
@@ -52,19 +54,6 @@ fn is_valid(item: &StringItem) -> bool {
 }
 
 impl Parts {
-    /// An empty list.
-    pub const fn new() -> Parts {
-        Parts {
-            items: [const { Cell::new(StringItem::zeroed()) }; PARTS],
-            count: Cell::new(0),
-            at: Cell::new(0),
-            done: Cell::new(0),
-            open: Cell::new(false),
-            begun: Cell::new(0),
-            bytes: [const { Cell::new(0) }; PARTS],
-        }
-    }
-
     /// Takes up to PARTS parts, but none from the first on that is impossible: too long, or not in the user's half.
     pub fn take(&self, items: impl Iterator<Item = StringItem>) {
         self.count.set(0);

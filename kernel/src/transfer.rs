@@ -219,7 +219,8 @@ fn pass_item(sender: Ref<Thread>, receiver: Ref<Thread>, under_way: &mut Item) -
             }
         }
     } else {
-        space::map(sender.task, receiver.task, place, fpage, grant, progress)?;
+        let mapping = space::Mapping { from: sender.task, to: receiver.task, place, item: fpage, grant };
+        space::map(&mapping, progress)?;
     }
     let (send_base, came) = match fpage.is_io() {
         true => (place.source, Fpage::io(place.source as u16, place.log2)),

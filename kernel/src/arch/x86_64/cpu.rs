@@ -16,127 +16,80 @@ use core::ptr::null_mut;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 use keel_abi::Id;
 
-/// The first fields are used by entry.s, by their offsets.
-#[repr(C)]
-pub struct Cpu {
-    /// Its own address.
-    pub address: Cell<u64>,
-    /// The user's stack pointer for a moment.
-    pub scratch: Cell<u64>,
-    /// Top of the kernel stack.
-    pub stack: Cell<u64>,
-    /// Checked words to leave with.
-    pub exit_ip: Cell<u64>,
-    /// See exit_ip.
-    pub exit_cs: Cell<u64>,
-    /// See exit_ip.
-    pub exit_flags: Cell<u64>,
-    /// See exit_ip.
-    pub exit_sp: Cell<u64>,
-    /// Whether sysret may be used.
-    pub exit_sysret: Cell<u64>,
-    /// Its number.
-    pub index: u8,
-    /// Its local APIC's id.
-    pub apic_id: u32,
-    /// Taken at every entry into the kernel.
-    pub lock: Lock,
-    /// It waits for a lock.
-    pub parked: AtomicBool,
-    /// It shall put its registers' content into memory (`lock::settle`).
-    pub request: AtomicBool,
-    /// It holds the locks of all processors.
-    pub exclusive: Cell<bool>,
-    /// Physical address of the top table of the space that is loaded.
-    pub space: Cell<u64>,
-    /// The spaces whose translations it may hold.
-    pub tags: Tags,
-    /// Its descriptors and task state.
-    pub tables: Tables,
-    /// `Thread::meeting` of a thread of this processor that can take the processor over at once: it waits for anybody,
-    pub waits_for_any: u64,
-    /// for one thread,
-    pub waits_for_one: u64,
-    /// for its handler's answer, as a foreign thread.
-    pub waits_for_answer: u64,
-    /// The lowest priority with which that can be: nobody ready has one as high, and no time slice is to start or end.
-    pub floor: Cell<u32>,
-    /// Partners of the short ways.
-    pub known: Known,
-    /// The running thread. Whenever the processor is in user mode there is one.
-    pub current: Cell<Option<Ref<Thread>>>,
-    /// Whose fs and gs bases are in the processor.
-    pub loaded: Cell<Option<Ref<Thread>>>,
-    /// A ready thread that is not in the run queue: the partner of the last IPC.
-    pub partner: Cell<Option<Ref<Thread>>>,
-    /// Whose FPU state is in the processor.
-    pub fpu_owner: Cell<Option<Ref<Thread>>>,
-    /// Whether the next FPU instruction traps.
-    pub fpu_off: Cell<bool>,
-    /// Whether debug registers or thread-local descriptors of a thread are loaded.
-    pub extra_loaded: Cell<bool>,
-    /// The other ready threads.
-    pub queue: RunQueue<Thread>,
-    /// Timeouts, timers, the end of the time slice.
-    pub deadlines: Deadlines<Due>,
-    /// End of the time slice, if somebody waits for it.
-    pub slice: Deadline<Due>,
-    /// Whose it is, if it is anybody's.
-    pub slice_owner: Cell<Id>,
-    /// The time slice has ended, or was given up.
-    pub slice_over: Cell<bool>,
-    /// The running thread was given the processor by thread_switch.
-    pub donated: Cell<bool>,
-    /// The deadline for which the hardware's timer is set.
-    pub programmed: Cell<u64>,
-}
-
-impl Cpu {
-    /// Processor `index` with its local APIC's id, not running yet.
-    pub const fn new(index: u8, apic_id: u32) -> Cpu {
-        Cpu {
-            address: Cell::new(0),
-            scratch: Cell::new(0),
-            stack: Cell::new(0),
-            index,
-            apic_id,
-            lock: Lock::new(),
-            parked: AtomicBool::new(false),
-            request: AtomicBool::new(false),
-            exclusive: Cell::new(false),
-            space: Cell::new(0),
-            tags: Tags::new(),
-            tables: Tables::new(),
-            exit_ip: Cell::new(0),
-            exit_cs: Cell::new(0),
-            exit_flags: Cell::new(0),
-            exit_sp: Cell::new(0),
-            exit_sysret: Cell::new(0),
-            waits_for_any: meeting(State::Receiving, true, index, 0),
-            waits_for_one: meeting(State::Receiving, false, index, 0),
-            waits_for_answer: meeting(State::Faulted, false, index, FOREIGN),
-            floor: Cell::new(NOBODY),
-            known: Known::new(),
-            current: Cell::new(None),
-            loaded: Cell::new(None),
-            partner: Cell::new(None),
-            fpu_owner: Cell::new(None),
-            fpu_off: Cell::new(false),
-            extra_loaded: Cell::new(false),
-            queue: RunQueue::new(),
-            deadlines: Deadlines::new(),
-            slice: Deadline::new(),
-            slice_owner: Cell::new(Id::NIL),
-            slice_over: Cell::new(false),
-            donated: Cell::new(false),
-            programmed: Cell::new(u64::MAX),
-        }
-    }
-
-    /// The deadline of the time slice.
-    pub fn slice_deadline(&self) -> Ref<Deadline<Due>> {
-        // SAFETY: part of a static.
-        unsafe { Ref::new(&raw const self.slice as *mut _) }
+object! {
+    /// The first fields are used by entry.s, by their offsets.
+    #[repr(C)]
+    pub struct Cpu(index: u8, apic_id: u32) {
+        /// Its own address.
+        pub address: Cell<u64> = Cell::new(0),
+        /// The user's stack pointer for a moment.
+        pub scratch: Cell<u64> = Cell::new(0),
+        /// Top of the kernel stack.
+        pub stack: Cell<u64> = Cell::new(0),
+        /// Checked words to leave with.
+        pub exit_ip: Cell<u64> = Cell::new(0),
+        /// See exit_ip.
+        pub exit_cs: Cell<u64> = Cell::new(0),
+        /// See exit_ip.
+        pub exit_flags: Cell<u64> = Cell::new(0),
+        /// See exit_ip.
+        pub exit_sp: Cell<u64> = Cell::new(0),
+        /// Whether sysret may be used.
+        pub exit_sysret: Cell<u64> = Cell::new(0),
+        /// Its number.
+        pub index: u8 = index,
+        /// Its local APIC's id.
+        pub apic_id: u32 = apic_id,
+        /// Taken at every entry into the kernel.
+        pub lock: Lock = Lock::new(),
+        /// It waits for a lock.
+        pub parked: AtomicBool = AtomicBool::new(false),
+        /// It shall put its registers' content into memory (`lock::settle`).
+        pub request: AtomicBool = AtomicBool::new(false),
+        /// It holds the locks of all processors.
+        pub exclusive: Cell<bool> = Cell::new(false),
+        /// Physical address of the top table of the space that is loaded.
+        pub space: Cell<u64> = Cell::new(0),
+        /// The spaces whose translations it may hold.
+        pub tags: Tags = Tags::new(),
+        /// Its descriptors and task state.
+        pub tables: Tables = Tables::new(),
+        /// `Thread::meeting` of a thread of this processor that can take the processor over at once: it waits for anybody,
+        pub waits_for_any: u64 = meeting(State::Receiving, true, index, 0),
+        /// for one thread,
+        pub waits_for_one: u64 = meeting(State::Receiving, false, index, 0),
+        /// for its handler's answer, as a foreign thread.
+        pub waits_for_answer: u64 = meeting(State::Faulted, false, index, FOREIGN),
+        /// The lowest priority with which that can be: nobody ready has one as high, and no time slice is to start or end.
+        pub floor: Cell<u32> = Cell::new(NOBODY),
+        /// Partners of the short ways.
+        pub known: Known = Known::new(),
+        /// The running thread. Whenever the processor is in user mode there is one.
+        pub current: Cell<Option<Ref<Thread>>> = Cell::new(None),
+        /// Whose fs and gs bases are in the processor.
+        pub loaded: Cell<Option<Ref<Thread>>> = Cell::new(None),
+        /// A ready thread that is not in the run queue: the partner of the last IPC.
+        pub partner: Cell<Option<Ref<Thread>>> = Cell::new(None),
+        /// Whose FPU state is in the processor.
+        pub fpu_owner: Cell<Option<Ref<Thread>>> = Cell::new(None),
+        /// Whether the next FPU instruction traps.
+        pub fpu_off: Cell<bool> = Cell::new(false),
+        /// Whether debug registers or thread-local descriptors of a thread are loaded.
+        pub extra_loaded: Cell<bool> = Cell::new(false),
+        /// The other ready threads.
+        pub queue: RunQueue<Thread> = RunQueue::new(),
+        /// Timeouts, timers, the end of the time slice.
+        pub deadlines: Deadlines<Due> = Deadlines::new(),
+        /// End of the time slice, if somebody waits for it.
+        pub slice: Deadline<Due> = Deadline::new(),
+        /// Whose it is, if it is anybody's.
+        pub slice_owner: Cell<Id> = Cell::new(Id::NIL),
+        /// The time slice has ended, or was given up.
+        pub slice_over: Cell<bool> = Cell::new(false),
+        /// The running thread was given the processor by thread_switch.
+        pub donated: Cell<bool> = Cell::new(false),
+        /// The deadline for which the hardware's timer is set.
+        pub programmed: Cell<u64> = Cell::new(u64::MAX),
     }
 }
 

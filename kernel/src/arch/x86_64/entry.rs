@@ -167,13 +167,13 @@ extern "C" fn answering_system_call() -> u64 {
     }
 }
 
-fn serve(cpu: &Cpu) -> u64 {
+fn serve(cpu: &'static Cpu) -> u64 {
     lock::exclusive(cpu);
     serve_alone(cpu)
 }
 
 #[inline]
-fn serve_alone(cpu: &Cpu) -> u64 {
+fn serve_alone(cpu: &'static Cpu) -> u64 {
     // Another processor may have deleted it meanwhile.
     if let Some(thread) = cpu.current.get() {
         syscall::enter(thread);
@@ -182,7 +182,7 @@ fn serve_alone(cpu: &Cpu) -> u64 {
 }
 
 /// The end of a long way: the frame to leave with.
-fn leave(cpu: &Cpu) -> u64 {
+fn leave(cpu: &'static Cpu) -> u64 {
     let frame = sched::leave(cpu);
     debugger::trace::leave(cpu);
     lock::release(cpu);

@@ -238,12 +238,8 @@ pub fn extra_of(thread: Ref<Thread>) -> Result<Ref<Extra>, Error> {
     if let Some(extra) = thread.extra.get() {
         return Ok(extra);
     }
-    let memory = POOL.take(thread.task.account, size_of::<Extra>(), Kind::Fpu)?.cast::<Extra>();
-    // SAFETY: fresh memory of this size.
-    let extra = unsafe {
-        memory.write(Extra { debug: [const { Cell::new(0) }; 6], tls: [const { Cell::new(0) }; 3] });
-        Ref::new(memory)
-    };
+    let extra = Extra { debug: [const { Cell::new(0) }; 6], tls: [const { Cell::new(0) }; 3] };
+    let extra = POOL.make(thread.task.account, Kind::Fpu, extra)?;
     thread.extra.set(Some(extra));
     thread.set(EXTRA);
     Ok(extra)

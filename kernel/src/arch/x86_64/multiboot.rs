@@ -2,6 +2,7 @@
 //! What a multiboot1 loader passes on (Multiboot Specification 0.6.96).
 
 use super::direct;
+use keel_abi::ranges::Range;
 
 /// Magic number in the kernel's header.
 pub const HEADER_MAGIC: u32 = 0x1bad_b002;
@@ -43,10 +44,8 @@ pub struct Information(&'static Raw);
 /// A boot module.
 #[derive(Clone, Copy)]
 pub struct Module {
-    /// First byte.
-    pub start: u64,
-    /// First byte behind it.
-    pub end: u64,
+    /// Where it lies.
+    pub range: Range,
     /// Its command line.
     pub text: &'static [u8],
 }
@@ -54,10 +53,8 @@ pub struct Module {
 /// A piece of the memory map.
 #[derive(Clone, Copy)]
 pub struct Piece {
-    /// First byte.
-    pub start: u64,
-    /// First byte behind it.
-    pub end: u64,
+    /// Where it lies.
+    pub range: Range,
     /// RAM that may be used.
     pub usable: bool,
 }
@@ -88,7 +85,7 @@ impl Information {
         (0..count as usize).map(move |number| {
             // SAFETY: the loader's array of `module_count` entries.
             let raw = unsafe { &*first.add(number) };
-            Module { start: raw.start as u64, end: raw.end as u64, text: text(raw.text) }
+            Module { range: Range::new(raw.start as u64, raw.end as u64), text: text(raw.text) }
         })
     }
 
@@ -107,7 +104,7 @@ impl Information {
                 (entry.cast::<u32>().read_unaligned(), read(4), read(12), entry.add(20).cast::<u32>().read_unaligned())
             };
             at += size as u64 + 4;
-            Some(Piece { start: base, end: base.saturating_add(bytes), usable: kind == 1 })
+            Some(Piece { range: Range::new(base, base.saturating_add(bytes)), usable: kind == 1 })
         })
     }
 }

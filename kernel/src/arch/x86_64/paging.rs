@@ -2,8 +2,8 @@
 //! Page-table entries and the kernel's own tables (Intel SDM volume 3, chapter 4).
 
 use super::cpu::{self, cpu, Cpu};
-use super::regs::*;
 use super::cpuid::{self, Feature};
+use super::regs::*;
 use super::{direct, DIRECT, OFFSET};
 use crate::boot::{self, Word, BOOT_MAPPED};
 use crate::lock;
@@ -68,6 +68,15 @@ pub const fn bits_rights(entry: u64) -> u64 {
     let write = if entry & WRITE != 0 { FPAGE_WRITE } else { 0 };
     let execute = if entry & NO_EXECUTE == 0 { FPAGE_EXEC } else { 0 };
     FPAGE_READ | write | execute
+}
+
+/// Entry bit of a page of a level.
+pub const fn large_bit(level: u8) -> u64 {
+    if level > 0 {
+        LARGE
+    } else {
+        0
+    }
 }
 
 /// Entry bits of a cache type.

@@ -9,6 +9,7 @@ use crate::print::log;
 use core::hint::spin_loop;
 use core::sync::atomic::{AtomicBool, Ordering};
 use keel_abi::fpage::PAGE_SIZE;
+use keel_abi::ranges::Range;
 
 /// What a processor begins with, in start.s.
 #[repr(C)]
@@ -59,9 +60,9 @@ fn prepare(cpu: &Cpu) {
 pub fn start_others(loader: &Information, limit: usize) {
     let others = apic::processors().filter(|id| *id != cpu::boot().apic_id).take(limit.clamp(1, cpu::MAX) - 1);
     let page = LOW_PAGES.step_by(PAGE_SIZE as usize).find(|page| {
-        let end = page + PAGE_SIZE;
-        loader.memory().any(|piece| piece.usable && piece.start <= *page && end <= piece.end)
-            && !loader.modules().any(|module| module.start < end && *page < module.end)
+        let range = Range::new(*page, page + PAGE_SIZE);
+        loader.memory().any(|piece| piece.usable && piece.range.contains(range))
+            && !loader.modules().any(|module| module.range.overlaps(range))
     });
     let mut tables = 0;
     for apic_id in others {

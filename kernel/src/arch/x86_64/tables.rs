@@ -36,60 +36,41 @@ const DESCRIPTORS: usize = 16;
 /// Bytes of a stack for exceptions that need one of their own.
 const IST_STACK: usize = 4096;
 
-/// Task state segment (Intel SDM volume 3, 8.7), with the bitmap of ports behind it.
-#[repr(C, packed(4))]
-struct Tss {
-    reserved0: u32,
-    rsp0: Cell<u64>,
-    rsp1_2: [u64; 2],
-    reserved1: u64,
-    ist: [Cell<u64>; 7],
-    reserved2: u64,
-    reserved3: u16,
-    ports: Cell<u16>,
-}
-
-/// 104 bytes of TSS: the bitmap must start inside the first 64 KB of the segment.
+/// Task state segment (Intel SDM volume 3, 8.7), with the bitmap of ports behind it, which must start inside the first
+/// 64 KB of the segment.
 #[repr(C, align(128))]
-struct TssAndPorts {
-    tss: Tss,
+struct State {
+    words: [Cell<u32>; 25],
+    reserved: u16,
+    ports: Cell<u16>,
     bitmap: [Cell<u64>; io::WORDS],
     /// The processor reads one byte beyond; it must be all ones.
     end: Cell<u64>,
 }
 
+/// Where the stack pointers stand in `State::words`: for entries from user mode, and the first of those for exceptions that
+/// need one of their own.
+const ENTRY_STACK: usize = 1;
+const IST: usize = 9;
+
 /// A stack of that many bytes.
 #[repr(C, align(16))]
 pub struct Stack<const SIZE: usize>([Cell<u8>; SIZE]);
 
-/// A processor's own tables.
-pub struct Tables {
-    gdt: [Cell<u64>; DESCRIPTORS],
-    /// Number of the task whose ports are in the bitmap, 0 for none.
-    pub ports_of: Cell<u32>,
-    state: TssAndPorts,
-    ist: [Stack<IST_STACK>; 3],
-}
-
-impl Tables {
-    /// Empty ones.
-    pub const fn new() -> Tables {
-        let tss = Tss {
-            reserved0: 0,
-            rsp0: Cell::new(0),
-            rsp1_2: [0; 2],
-            reserved1: 0,
-            ist: [const { Cell::new(0) }; 7],
-            reserved2: 0,
-            reserved3: 0,
+object! {
+    /// A processor's own tables.
+    pub struct Tables() {
+        gdt: [Cell<u64>; DESCRIPTORS] = [const { Cell::new(0) }; DESCRIPTORS],
+        /// Number of the task whose ports are in the bitmap, 0 for none.
+        pub ports_of: Cell<u32> = Cell::new(0),
+        state: State = State {
+            words: [const { Cell::new(0) }; 25],
+            reserved: 0,
             ports: Cell::new(NO_PORTS),
-        };
-        Tables {
-            gdt: [const { Cell::new(0) }; DESCRIPTORS],
-            ports_of: Cell::new(0),
-            state: TssAndPorts { tss, bitmap: [const { Cell::new(u64::MAX) }; io::WORDS], end: Cell::new(u64::MAX) },
-            ist: [const { Stack([const { Cell::new(0) }; IST_STACK]) }; 3],
-        }
+            bitmap: [const { Cell::new(u64::MAX) }; io::WORDS],
+            end: Cell::new(u64::MAX),
+        },
+        ist: [Stack<IST_STACK>; 3] = [const { Stack([const { Cell::new(0) }; IST_STACK]) }; 3],
     }
 }
 
@@ -97,13 +78,13 @@ impl Tables {
 static IDT: Global<[[Cell<u64>; 2]; 256]> = Global::new([const { [const { Cell::new(0) }; 2] }; 256]);
 
 /// Where in `Tables` the bitmap's offset lies.
-pub const PORTS: usize = offset_of!(Tables, state) + offset_of!(TssAndPorts, tss) + offset_of!(Tss, ports);
+pub const PORTS: usize = offset_of!(Tables, state) + offset_of!(State, ports);
 /// A bitmap offset beyond the segment's limit: no port is allowed.
 pub const NO_PORTS: u16 = u16::MAX;
 /// Limit of the TSS.
-const TSS_LIMIT: u64 = (offset_of!(TssAndPorts, end)) as u64;
+const TSS_LIMIT: u64 = (offset_of!(State, end)) as u64;
 /// Offset of the bitmap.
-pub const PORTS_OFFSET: u16 = offset_of!(TssAndPorts, bitmap) as u16;
+pub const PORTS_OFFSET: u16 = offset_of!(State, bitmap) as u16;
 
 /// Fills and loads this processor's tables; from here on gs points to its structure.
 pub fn init(cpu: &Cpu) {
@@ -111,9 +92,9 @@ pub fn init(cpu: &Cpu) {
     if cpu.index == 0 {
         fill_idt(cpu);
     }
-    set_entry_stack(cpu, cpu.stack.get());
+    set_stack(cpu, ENTRY_STACK, cpu.stack.get());
     for (number, stack) in cpu.tables.ist.iter().enumerate() {
-        set_ist(cpu, number, stack.0.as_ptr() as u64 + IST_STACK as u64);
+        set_stack(cpu, IST + 2 * number, stack.0.as_ptr() as u64 + IST_STACK as u64);
     }
     let gdtr = Pointer { limit: (DESCRIPTORS * 8 - 1) as u16, base: cpu.tables.gdt.as_ptr() as u64 };
     let idtr = Pointer { limit: 256 * 16 - 1, base: IDT.as_ptr() as u64 };
@@ -187,29 +168,16 @@ fn fill_idt(cpu: &Cpu) {
     }
 }
 
-fn set_ist(cpu: &Cpu, number: usize, top: u64) {
-    let field = &raw const cpu.tables.state.tss.ist;
-    // SAFETY: inside the structure; the structure is packed to 4 bytes as the processor wants it.
-    unsafe { field.cast::<u64>().cast_mut().add(number).write_unaligned(top) };
-}
-
-/// Sets where an entry from user mode finds a stack.
-fn set_entry_stack(cpu: &Cpu, top: u64) {
-    let field = &raw const cpu.tables.state.tss.rsp0;
-    // SAFETY: as above.
-    unsafe { field.cast::<u64>().cast_mut().write_unaligned(top) };
-}
-
-fn set_ports_offset(cpu: &Cpu, offset: u16) {
-    let field = &raw const cpu.tables.state.tss.ports;
-    // SAFETY: as above.
-    unsafe { field.cast::<u16>().cast_mut().write_unaligned(offset) };
+fn set_stack(cpu: &Cpu, word: usize, top: u64) {
+    cpu.tables.state.words[word].set(top as u32);
+    cpu.tables.state.words[word + 1].set((top >> 32) as u32);
 }
 
 /// Allows the ports of a task if they are in the bitmap already; otherwise the first use faults.
 #[inline]
 pub fn select_ports(cpu: &Cpu, task: Ref<Task>) {
-    set_ports_offset(cpu, if cpu.tables.ports_of.get() == task.number { PORTS_OFFSET } else { NO_PORTS });
+    let loaded = cpu.tables.ports_of.get() == task.number;
+    cpu.tables.state.ports.set(if loaded { PORTS_OFFSET } else { NO_PORTS });
 }
 
 /// Copies the ports of the running task into the bitmap. False if it has none, or they are there already.
@@ -219,7 +187,7 @@ pub fn load_ports(task: Ref<Task>) -> bool {
         return false;
     }
     cpu.tables.ports_of.set(task.number);
-    set_ports_offset(cpu, PORTS_OFFSET);
+    cpu.tables.state.ports.set(PORTS_OFFSET);
     true
 }
 
@@ -228,7 +196,7 @@ pub fn load_ports(task: Ref<Task>) -> bool {
 pub fn forget_ports(task: Ref<Task>) {
     for cpu in cpu::all().filter(|cpu| cpu.tables.ports_of.get() == task.number) {
         cpu.tables.ports_of.set(0);
-        set_ports_offset(cpu, NO_PORTS);
+        cpu.tables.state.ports.set(NO_PORTS);
     }
 }
 
