@@ -9,11 +9,7 @@ struct Item {
     links: Links<Item>,
 }
 struct All;
-impl Linked<All> for Item {
-    fn links(&self) -> &Links<Item> {
-        &self.links
-    }
-}
+linked!(Item, All, links);
 
 fn item(number: u32) -> Ref<Item> {
     let leaked = Box::leak(Box::new(Item { number, links: Links::new() }));

@@ -9,11 +9,7 @@ struct Thread {
     number: usize,
     links: Links<Thread>,
 }
-impl Linked<Ready> for Thread {
-    fn links(&self) -> &Links<Thread> {
-        &self.links
-    }
-}
+linked!(Thread, Ready, links);
 
 #[test]
 fn picks_the_highest_priority_in_order_of_arrival() {
