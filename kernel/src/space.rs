@@ -600,6 +600,10 @@ impl Mapping {
             let piece = find(self.from, source).map_err(|_| Error::Invalid)?;
             return self.page(piece, level, (source, target), work);
         }
+        if rights != bits_rights(leaf.entry) {
+            // Nobody has more rights than whom it got them from.
+            reduce(node, false, rights, work)?;
+        }
         let new = enter(self.to, hole, target, level, entry | leaf.entry & (ACCESSED | DIRTY), 0)?;
         Nodes.detach(new.node());
         Nodes.replace(node, new.node(), || work.climb());
