@@ -229,3 +229,7 @@ pub fn load(task: Ref<Task>, to: &[Cell<u64>; WORDS]) -> bool {
     }
     true
 }
+
+#[cfg(test)]
+#[path = "../../tests/kernel/io.rs"]
+mod tests;

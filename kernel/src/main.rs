@@ -6,70 +6,54 @@
 //! bounded number of instructions. Several processors: `lock` says who may do what.
 //! Reading order: `syscall`, `ipc`, `fault`, `sched`, `lock`, `space`; then `arch`.
 //!
-//! Modules without hardware are compiled on the host too, for their tests in `tests/kernel`: `clan`, `list`, `deadlines`, `runqueue`, `mapdb`,
-//! `random`, `refs`, `strings`, `mask`, `tags`.
+//! The tests in `tests/kernel` run all of it on the host, with `tests/kernel/machine.rs` in place of `arch`.
 
 #![cfg_attr(not(test), no_std, no_main)]
-// On the host only the portable modules are built, and only their tests use them.
+// On the host nobody boots it.
 #![cfg_attr(test, allow(dead_code))]
 
 #[macro_use]
 mod object;
 
-mod clan;
-mod deadlines;
-mod list;
-mod mapdb;
-mod mask;
-mod random;
-mod refs;
-mod runqueue;
-mod strings;
-mod tags;
-
-#[cfg(not(test))]
 mod across;
 #[cfg(not(test))]
 #[path = "arch/x86_64/mod.rs"]
 mod arch;
-#[cfg(not(test))]
+#[cfg(test)]
+#[path = "../../tests/kernel/machine.rs"]
+mod arch;
 mod boot;
-#[cfg(not(test))]
+mod clan;
+mod deadlines;
+#[cfg_attr(test, allow(clippy::absurd_extreme_comparisons))]
 #[path = "../../debugger/mod.rs"]
 mod debugger;
-#[cfg(not(test))]
 mod exregs;
-#[cfg(not(test))]
 mod fault;
-#[cfg(not(test))]
 mod global;
-#[cfg(not(test))]
+#[cfg(test)]
+#[path = "../../tests/kernel/histories.rs"]
+mod histories;
 mod io;
-#[cfg(not(test))]
 mod ipc;
-#[cfg(not(test))]
+mod list;
 mod lock;
-#[cfg(not(test))]
+mod mapdb;
+mod mask;
 mod panic;
-#[cfg(not(test))]
 mod pool;
-#[cfg(not(test))]
 mod print;
-#[cfg(not(test))]
+mod random;
+mod refs;
+mod runqueue;
 mod sched;
-#[cfg(not(test))]
 mod source;
-#[cfg(not(test))]
 mod space;
-#[cfg(not(test))]
+mod strings;
 mod syscall;
-#[cfg(not(test))]
+mod tags;
 mod task;
-#[cfg(not(test))]
 mod thread;
-#[cfg(not(test))]
 mod transfer;
-#[cfg(not(test))]
 mod umem;
-#[cfg(not(test))]
 mod word;

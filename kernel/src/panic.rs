@@ -7,7 +7,7 @@ use crate::print::log;
 use core::panic::PanicInfo;
 use keel_abi::boot::{DEBUG_EXIT_PORT, END_KERNEL_PANIC};
 
-#[panic_handler]
+#[cfg_attr(not(test), panic_handler)]
 fn panic(info: &PanicInfo) -> ! {
     serial::fall_back();
     log!("PANIC: {info}");

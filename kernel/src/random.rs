@@ -29,3 +29,9 @@ impl Random {
         (self.next() >> 16) % bound
     }
 }
+
+/// The seed of a random test: `KEEL_TEST_SEED` chooses another sequence than `usual`.
+#[cfg(test)]
+pub fn seed(usual: u64) -> u64 {
+    std::env::var("KEEL_TEST_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(usual)
+}

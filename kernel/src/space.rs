@@ -783,3 +783,7 @@ pub fn free_all(task: Ref<Task>) {
 pub fn fill_from_physical(sigma0: Ref<Task>, address: u64, item: Fpage) -> bool {
     matches!(find_source(sigma0, address, item), Ok(Ok(_)))
 }
+
+#[cfg(test)]
+#[path = "../../tests/kernel/space.rs"]
+mod tests;

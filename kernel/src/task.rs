@@ -512,3 +512,7 @@ pub fn hand_over(giver: Ref<Task>, first: u32, count: u32, taker: Ref<Task>) -> 
     pass_numbers(giver, first..end, taker);
     Ok(())
 }
+
+#[cfg(test)]
+#[path = "../../tests/kernel/task.rs"]
+mod tests;

@@ -1,0 +1,537 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The machine of the host tests, in place of `arch`: two processors that take turns in one thread of the host.
+//!
+//! Page tables, tags, descriptors, states and the short ways' tables are the kernel's own. Emulated are control registers
+//! and translations (`regs`), timers and messages between processors (`apic`), and the entries (`entry`). Physical memory is
+//! the host's, one to one. Time stands still but where the machine says so, and interrupts come where the kernel lets
+//! them in, as often as a random number says: a seed repeats everything.
+
+#[path = "../../kernel/src/arch/x86_64/acpi.rs"]
+pub mod acpi;
+#[path = "../../kernel/src/arch/x86_64/clock.rs"]
+pub mod clock;
+#[path = "../../kernel/src/arch/x86_64/cpu.rs"]
+pub mod cpu;
+#[path = "../../kernel/src/arch/x86_64/fast.rs"]
+pub mod fast;
+#[path = "../../kernel/src/arch/x86_64/fpu.rs"]
+pub mod fpu;
+#[path = "../../kernel/src/arch/x86_64/multiboot.rs"]
+pub mod multiboot;
+#[path = "../../kernel/src/arch/x86_64/paging.rs"]
+pub mod paging;
+#[path = "../../kernel/src/arch/x86_64/serial.rs"]
+pub mod serial;
+#[path = "../../kernel/src/arch/x86_64/tables.rs"]
+pub mod tables;
+
+use crate::boot;
+use crate::global::Global;
+use crate::pool::{PAGE, POOL};
+use crate::random::Random;
+use crate::refs::Ref;
+use crate::thread::Thread;
+use crate::{lock, sched, task};
+use core::arch::asm;
+use core::cell::{Cell, RefCell};
+use cpu::Cpu;
+use keel_abi::ranges::Range;
+use std::alloc::{alloc_zeroed, Layout};
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, OnceLock};
+
+/// Physical memory lies where it is.
+pub const DIRECT: u64 = 0;
+/// The kernel too.
+pub const OFFSET: u64 = 0;
+/// Processors.
+pub const PROCESSORS: usize = 2;
+/// Bytes of the pool, and of the memory that users may have.
+const POOL_BYTES: usize = 48 << 20;
+const USER_BYTES: usize = 8 << 20;
+/// Bytes of a large page: both begin at one.
+const LARGE_PAGE: usize = 2 << 20;
+
+/// Kernel address of physical memory.
+pub fn direct(physical: u64) -> *mut u8 {
+    physical as *mut u8
+}
+
+/// Page-table entries by tag, level and address.
+type Translations = BTreeMap<(u64, u8, u64), u64>;
+
+/// What there is besides the kernel's own structures.
+struct State {
+    time: Cell<u64>,
+    /// The processor whose registers are meant.
+    acting: Cell<usize>,
+    cr3: [Cell<u64>; PROCESSORS],
+    timers: [Cell<u64>; PROCESSORS],
+    kicked: [Cell<bool>; PROCESSORS],
+    /// What each processor holds of spaces.
+    translations: [RefCell<Translations>; PROCESSORS],
+    /// One in so many looks for interrupts finds some; 0: none does.
+    disturbed: Cell<u64>,
+    /// Who then gets ready, if anybody.
+    intruder: Cell<Option<Ref<Thread>>>,
+    random: Random,
+    console: RefCell<Vec<u8>>,
+}
+
+static STATE: Global<State> = Global::new(State {
+    time: Cell::new(0),
+    acting: Cell::new(0),
+    cr3: [const { Cell::new(0) }; PROCESSORS],
+    timers: [const { Cell::new(u64::MAX) }; PROCESSORS],
+    kicked: [const { Cell::new(false) }; PROCESSORS],
+    translations: [const { RefCell::new(BTreeMap::new()) }; PROCESSORS],
+    disturbed: Cell::new(0),
+    intruder: Cell::new(None),
+    random: Random::new(1),
+    console: RefCell::new(Vec::new()),
+});
+
+static LOCK: Mutex<()> = Mutex::new(());
+/// The first byte of the users' memory.
+static MEMORY: OnceLock<u64> = OnceLock::new();
+
+/// The machine, for one test at a time.
+pub struct Machine(#[allow(dead_code)] MutexGuard<'static, ()>);
+
+impl Machine {
+    /// The machine, with the kernel set up in it.
+    pub fn take() -> Machine {
+        // A test that failed has left a kernel in which nothing can be believed any more.
+        let machine = Machine(LOCK.lock().expect("the test before left a sound kernel"));
+        MEMORY.get_or_init(start);
+        machine.act(0);
+        STATE.disturbed.set(0);
+        STATE.intruder.set(None);
+        machine
+    }
+
+    /// RAM that users may have.
+    pub fn memory(&self) -> core::ops::Range<u64> {
+        let start = *MEMORY.get().expect("`take` made it");
+        start..start + USER_BYTES as u64
+    }
+
+    /// From now on the kernel runs on this processor.
+    pub fn act(&self, processor: usize) -> &'static Cpu {
+        act(processor)
+    }
+
+    /// One in so many looks for interrupts finds some (0: none), and then perhaps this thread becomes ready.
+    pub fn disturb(&self, one_in: u64, intruder: Option<Ref<Thread>>) {
+        STATE.disturbed.set(one_in);
+        STATE.intruder.set(intruder);
+    }
+
+    /// Kernel time in ns.
+    pub fn now(&self) -> u64 {
+        clock::now()
+    }
+
+    /// Time passes, and the acting processor takes the interrupt of its timer if that is due.
+    pub fn pass(&self, ns: u64) {
+        STATE.time.set(STATE.time.get() + ns);
+        due();
+    }
+
+    /// A user's access by the thread that the acting processor runs: through what the processor holds, else by a walk of
+    /// the page tables. Panics where what it holds is more than the page tables allow. Whether the access succeeds.
+    pub fn touch(&self, address: u64, write: bool) -> bool {
+        let processor = STATE.acting.get();
+        let cpu = cpu::cpu();
+        let thread = cpu.current.get().expect("somebody runs");
+        assert_eq!(cpu.space.get(), thread.space, "the space of the thread that runs is loaded");
+        let tag = STATE.cr3[processor].get() % paging::span(0);
+        let mut held = STATE.translations[processor].borrow_mut();
+        let find = || crate::space::find(thread.task, address).ok();
+        let place = |level| (tag, level, address & !(paging::span(level) - 1));
+        let known = (0..3).find_map(|level| Some((level, *held.get(&place(level))?)));
+        if let Some((level, entry)) = known.filter(|(_, entry)| !write || entry & paging::WRITE != 0) {
+            let leaf = find().unwrap_or_else(|| panic!("{address:#x} is used after it was taken away"));
+            const SAME: u64 = paging::ADDRESS | paging::PRESENT | paging::USER | paging::PWT | paging::PCD;
+            assert_eq!((leaf.level, leaf.entry & SAME), (level, entry & SAME), "{address:#x} is another page now");
+            let less = |bit: u64| leaf.entry & bit < entry & bit;
+            assert!(!less(paging::WRITE), "{address:#x} is written after that right was taken away");
+            assert!(
+                entry & paging::NO_EXECUTE >= leaf.entry & paging::NO_EXECUTE,
+                "{address:#x} may be executed still"
+            );
+            assert!(!write || leaf.entry & paging::ACCESSED != 0, "{address:#x} is used and does not show it");
+            if write {
+                leaf.cell().set(leaf.entry | paging::DIRTY);
+            }
+            return true;
+        }
+        let Some(leaf) = find().filter(|leaf| !write || leaf.entry & paging::WRITE != 0) else { return false };
+        let used = if write { paging::ACCESSED | paging::DIRTY } else { paging::ACCESSED };
+        leaf.cell().set(leaf.entry | used);
+        held.insert(place(leaf.level), leaf.entry | used);
+        true
+    }
+
+    /// Checks all of the kernel's invariants; what it says where one is broken.
+    pub fn check(&self) -> Result<(), String> {
+        STATE.console.borrow_mut().clear();
+        match crate::debugger::check::run() {
+            0 => Ok(()),
+            _ => Err(String::from_utf8_lossy(&STATE.console.borrow()).into_owned()),
+        }
+    }
+
+    /// An entry into the kernel on a processor, as exclusive code has it; the thread with which it is left.
+    pub fn kernel(&self, processor: usize, serve: impl FnOnce(&Cpu)) -> Ref<Thread> {
+        let cpu = act(processor);
+        lock::enter(cpu);
+        lock::exclusive(cpu);
+        if STATE.kicked[processor].take() {
+            sched::program(cpu);
+        }
+        serve(cpu);
+        leave(cpu)
+    }
+
+    /// The thread that a processor runs makes the system call that its frame says.
+    pub fn system_call(&self, processor: usize) -> Ref<Thread> {
+        let cpu = act(processor);
+        lock::enter(cpu);
+        if !crate::across::send(cpu) {
+            lock::exclusive(cpu);
+            crate::syscall::enter(cpu.current.get().expect("it makes a call"));
+        }
+        leave(cpu)
+    }
+}
+
+fn act(processor: usize) -> &'static Cpu {
+    let cpu = cpu::all().nth(processor).expect("it was made");
+    STATE.acting.set(processor);
+    /// arch_prctl and its ARCH_SET_GS (Linux, asm/prctl.h). No program of the host's uses gs.
+    const CALL: (u64, u64) = (158, 0x1001);
+    let status: i64;
+    // SAFETY: sets the base of gs, which is the kernel's way to its processor's structure.
+    unsafe {
+        asm!("syscall", inlateout("rax") CALL.0 => status, in("rdi") CALL.1, in("rsi") cpu.address.get(),
+            lateout("rcx") _, lateout("r11") _, options(nostack))
+    };
+    assert_eq!(status, 0, "gs can be set");
+    cpu
+}
+
+fn leave(cpu: &'static Cpu) -> Ref<Thread> {
+    sched::leave(cpu);
+    lock::release(cpu);
+    cpu.current.get().expect("somebody runs")
+}
+
+/// The boot: memory, processors, sigma0 and the root task, without lthreads.
+fn start() -> u64 {
+    let memory = |bytes, alignment| {
+        let layout = Layout::from_size_align(bytes, alignment).expect("a layout");
+        // SAFETY: its size is not zero.
+        unsafe { alloc_zeroed(layout) }
+    };
+    let (pool, users) = (memory(POOL_BYTES, LARGE_PAGE) as u64, memory(USER_BYTES, LARGE_PAGE) as u64);
+    let set = |start, bytes: usize| {
+        let mut set = boot::Memory::new();
+        set.insert(Range::new(start, start + bytes as u64)).expect("it is empty");
+        set
+    };
+    let ram = set(users, USER_BYTES);
+    let facts = boot::Facts { ram, forbidden: set(pool, POOL_BYTES), users: ram };
+    assert!(boot::FACTS.set(facts).is_ok(), "the machine boots once");
+    serial::PORT.set(serial::COM[0]);
+    for index in 0..PROCESSORS as u8 {
+        // SAFETY: memory of this size, for ever.
+        let cpu = unsafe { cpu::create(memory(size_of::<cpu::Processor>(), PAGE).cast(), index, index as u32) };
+        cpu.tags.begin();
+        cpu::add(cpu);
+    }
+    let boot = act(0);
+    clock::init(1_000_000_000);
+    lock::begin(boot);
+    lock::add(boot, act(1));
+    act(0);
+    // SAFETY: the memory is the pool's, and the table's, for ever.
+    unsafe {
+        POOL.init(pool, pool + POOL_BYTES as u64);
+        task::init(memory(task::TABLE_BYTES, PAGE));
+    }
+    lock::release(boot);
+    for number in [keel_abi::ids::TASK_SIGMA0, keel_abi::ids::TASK_ROOT] {
+        let (quota, area) = (keel_abi::call::TASK_SHARED_QUOTA, keel_abi::memory::AREA_DEFAULT);
+        let plan = task::Plan { number: number as u32, chief: None, mcp: u8::MAX, quota, area };
+        task::create(&plan).expect("the pool is large enough for two tasks");
+    }
+    users
+}
+
+/// Serves the acting processor's timer if its time has come.
+fn due() {
+    let timer = &STATE.timers[STATE.acting.get()];
+    if timer.get() <= clock::now() {
+        timer.set(u64::MAX);
+        sched::timer_interrupt();
+    }
+}
+
+/// The kernel's own tables.
+#[no_mangle]
+#[allow(non_upper_case_globals)]
+pub static mut boot_pml4: [u64; paging::ENTRIES] = [0; paging::ENTRIES];
+
+/// Registers and translations.
+pub mod regs {
+    use super::{paging, STATE};
+    use core::cell::RefMut;
+
+    pub const CR0_TS: u64 = 1 << 3;
+    pub const CR4_PCIDE: u64 = 1 << 17;
+    pub const MSR_GS_BASE: u32 = 0;
+    pub const MSR_KERNEL_GS_BASE: u32 = 1;
+    pub const MSR_STAR: u32 = 2;
+    pub const MSR_CSTAR: u32 = 3;
+    pub const MSR_SFMASK: u32 = 4;
+    pub const MSR_SYSENTER_CS: u32 = 5;
+    /// Line status: the transmitter takes a byte.
+    const READY: u8 = 0x20;
+
+    fn held() -> RefMut<'static, super::Translations> {
+        STATE.translations[STATE.acting.get()].borrow_mut()
+    }
+
+    fn drop_address(tag: u64, address: u64) {
+        let mut held = held();
+        for level in 0..paging::TOP_LEVEL {
+            held.remove(&(tag, level, address & !(paging::span(level) - 1)));
+        }
+    }
+
+    pub fn invlpg(address: u64) {
+        drop_address(read_cr3() % paging::span(0), address);
+    }
+
+    pub unsafe fn invpcid(tag: u64, address: u64) {
+        drop_address(tag, address);
+    }
+
+    pub fn read_cr3() -> u64 {
+        STATE.cr3[STATE.acting.get()].get()
+    }
+
+    pub unsafe fn write_cr3(value: u64) {
+        let space = value & !crate::tags::KEEP;
+        STATE.cr3[STATE.acting.get()].set(space);
+        if value & crate::tags::KEEP == 0 {
+            held().retain(|(tag, ..), _| *tag != space % paging::span(0));
+        }
+    }
+
+    pub fn rdtsc() -> u64 {
+        STATE.time.get()
+    }
+
+    pub unsafe fn outb(port: u16, value: u8) {
+        if port == super::serial::COM[0] {
+            STATE.console.borrow_mut().push(value);
+        }
+    }
+
+    pub unsafe fn inb(_: u16) -> u8 {
+        READY
+    }
+
+    pub unsafe fn outl(_: u16, _: u32) {}
+    pub unsafe fn wrmsr(_: u32, _: u64) {}
+    pub fn clts() {}
+    pub fn read_sp() -> u64 {
+        0
+    }
+    pub fn halt() -> ! {
+        panic!("the kernel stands still")
+    }
+
+    macro_rules! without_effect {
+        ($($read:ident $write:ident)*) => {
+            $(pub fn $read() -> u64 { 0 }
+            pub unsafe fn $write(_: u64) {})*
+        };
+    }
+    without_effect!(read_cr0 write_cr0 read_cr2 write_dr0 read_cr4 write_cr4 read_dr1 write_dr1 read_dr2 write_dr2
+        read_dr3 write_dr3 read_dr7 write_dr7);
+}
+
+/// Timers, interrupt lines, and what processors ask of each other.
+pub mod apic {
+    use super::{cpu, entry, paging, STATE};
+    use core::sync::atomic::Ordering;
+
+    pub const TIMER_VECTOR: u64 = 0xf0;
+    pub const MESSAGE_VECTORS: u64 = 64;
+    /// Lines that there are.
+    const LINES: u64 = 24;
+
+    pub fn set_timer(time: u64) {
+        STATE.timers[STATE.acting.get()].set(time);
+    }
+
+    /// A processor that shall settle does so at once; else it looks when it acts.
+    pub fn kick(target: u32) {
+        let cpu = cpu::all().find(|cpu| cpu.apic_id == target).expect("it runs");
+        if cpu.request.load(Ordering::SeqCst) {
+            let acting = STATE.acting.replace(cpu.index as usize);
+            entry::unload(cpu);
+            paging::leave(cpu);
+            cpu.request.store(false, Ordering::SeqCst);
+            STATE.acting.set(acting);
+        }
+        STATE.kicked[cpu.index as usize].set(true);
+    }
+
+    pub fn has_line(line: u64) -> bool {
+        line < LINES
+    }
+
+    pub fn configure(_: u32, mode: u64, _: u32) -> bool {
+        mode == keel_abi::call::IRQ_MODE_LEVEL
+    }
+
+    pub fn message(target: u32, number: u64) -> (u64, u64) {
+        (target as u64, number)
+    }
+
+    pub fn register_pages() -> [u64; 2] {
+        [0; 2]
+    }
+
+    pub fn mask(_: u32) {}
+    pub fn unmask(_: u32) {}
+    pub fn end_of_interrupt() {}
+    pub fn find(_: u64) {}
+    pub fn calibrate() {}
+}
+
+/// What the processors have: all but XSAVE.
+pub mod cpuid {
+    #[derive(Clone, Copy, PartialEq)]
+    pub enum Feature {
+        Pcid,
+        Xsave,
+        FsGsBase,
+        InvPcid,
+        LargePages,
+        ConstantTsc,
+    }
+
+    pub fn init() {}
+    pub fn has(feature: Feature) -> bool {
+        feature != Feature::Xsave
+    }
+    pub fn physical_bits() -> u32 {
+        keel_abi::fpage::SPACE_SHIFT as u32
+    }
+    pub fn xsave_components() -> u64 {
+        0
+    }
+    pub fn xsave_size() -> usize {
+        0
+    }
+}
+
+/// The other processors are there from the beginning.
+pub mod smp {
+    use super::multiboot::Information;
+
+    pub fn start_boot_processor() {}
+    pub fn start_others(_: &Information, _: usize) {}
+}
+
+/// Entries and exits: what of a thread is in the processor.
+pub mod entry {
+    use super::{cpu, fpu, paging, tables, STATE};
+    use crate::refs::Ref;
+    use crate::sched;
+    use crate::thread::Thread;
+    use cpu::{cpu, Cpu};
+    use keel_abi::fpage::SPACE_SHIFT;
+
+    pub const FLAGS_FIXED: u64 = 1 << 9 | 1 << 1;
+    pub const FLAGS_CLEARED: u64 = 0;
+    pub const NO_CALL: u64 = u64::MAX;
+    pub const VECTOR_GP: u64 = 13;
+    pub const VECTOR_PF: u64 = 14;
+    pub const VECTOR_INT80: u64 = 0x80;
+    /// The longest time in ns that passes between two looks for interrupts.
+    const MOMENT: u64 = 2_000;
+
+    pub fn wait_for_interrupt() {
+        let end = STATE.timers[STATE.acting.get()].get();
+        assert!(end != u64::MAX, "nobody will ever run on processor {}", STATE.acting.get());
+        let cpu = cpu();
+        crate::lock::exclusive_from_idle(cpu);
+        STATE.time.set(STATE.time.get().max(end));
+        super::due();
+        crate::lock::release(cpu);
+    }
+
+    pub fn poll() {
+        let one_in = STATE.disturbed.get();
+        if one_in == 0 || STATE.random.below(one_in) != 0 {
+            return;
+        }
+        STATE.time.set(STATE.time.get() + STATE.random.below(MOMENT));
+        super::due();
+        let waits = |thread: &Ref<Thread>| thread.state.get() == crate::thread::State::Inactive;
+        if let Some(thread) = STATE.intruder.get().filter(waits) {
+            sched::wake(thread);
+        }
+    }
+
+    pub fn load(cpu: &Cpu, thread: Ref<Thread>) -> bool {
+        charge_to(cpu, thread);
+        thread.frame().ip.get() >> SPACE_SHIFT == 0
+    }
+
+    pub fn charge(thread: Ref<Thread>) {
+        charge_to(cpu(), thread);
+    }
+
+    fn charge_to(cpu: &Cpu, thread: Ref<Thread>) {
+        if cpu.loaded.get() != Some(thread) {
+            cpu.loaded_changed();
+            cpu.loaded.set(Some(thread));
+            thread.consumed.set(thread.consumed.get().wrapping_sub(STATE.time.get()));
+            paging::switch(cpu, thread.space);
+            tables::select_ports(cpu, thread.task);
+            fpu::change(cpu, thread);
+        }
+    }
+
+    pub fn save_loaded(thread: Ref<Thread>) -> u64 {
+        thread.consumed.set(thread.consumed.get().wrapping_add(STATE.time.get()));
+        0
+    }
+
+    pub fn consumed(thread: Ref<Thread>) -> u64 {
+        let running = cpu::of(thread).loaded.get() == Some(thread);
+        thread.consumed.get().wrapping_add(if running { STATE.time.get() } else { 0 })
+    }
+
+    pub fn unload(cpu: &Cpu) {
+        cpu.loaded_changed();
+        fpu::put_away(cpu);
+    }
+
+    pub fn forget(cpu: &Cpu, thread: Ref<Thread>) {
+        for who in [&cpu.loaded, &cpu.fpu_owner].into_iter().filter(|who| who.get() == Some(thread)) {
+            who.set(None);
+        }
+    }
+
+    pub fn start() -> ! {
+        panic!("nobody boots here")
+    }
+}

@@ -1,0 +1,512 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Spaces against a model: map, grant, unmap and rights, with pages of all sizes, begun anew wherever the kernel may be
+//! interrupted, while two processors use what is mapped.
+//!
+//! The model knows leaves and who got them from whom, and looks things up in maps. It has no tables, no companions, no
+//! polls and no translations.
+
+use super::*;
+use crate::arch::{cpu::cpu, entry, Machine, PROCESSORS};
+use crate::random::{seed, Random};
+use crate::refs::Ref;
+use crate::thread::{self, State, Thread};
+use crate::{sched, task};
+use keel_abi::call::TASK_SHARED_QUOTA;
+use keel_abi::ids::*;
+use keel_abi::Id;
+use std::collections::BTreeMap;
+
+/// Tasks that map to each other; the first is sigma0.
+const TASKS: usize = 6;
+/// Where mappings lie in a space, and in physical memory. Beside it lies the kernel area of some.
+const WINDOW: u64 = 0x10_0000_0000;
+const PHYSICAL: u64 = 0x1_0000_0000;
+/// Operations of a history, and between two looks at all there is.
+const OPERATIONS: u64 = 100_000;
+const BETWEEN_LOOKS: u64 = 200;
+/// And between two checks of the kernel's invariants.
+const BETWEEN_CHECKS: u64 = 2_000;
+/// Leaves at which some are taken away.
+const MANY_LEAVES: usize = 6_000;
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Mapped {
+    task: usize,
+    base: u64,
+    level: u8,
+    physical: u64,
+    rights: u64,
+    cache: u64,
+    used: u64,
+    /// Name of the leaf that it came from, 0 for none.
+    parent: usize,
+}
+
+/// Leaves by task and address, with the place of the one that each came from.
+type Leaves = BTreeMap<(usize, u64), (Mapped, Option<(usize, u64)>)>;
+
+#[derive(Default)]
+struct Model {
+    leaves: BTreeMap<usize, Mapped>,
+    children: BTreeMap<usize, Vec<usize>>,
+    places: [BTreeMap<u64, usize>; TASKS],
+    names: usize,
+}
+
+impl Model {
+    fn at(&self, task: usize, address: u64) -> Option<usize> {
+        let (_, name) = self.places[task].range(..=address).next_back()?;
+        let leaf = &self.leaves[name];
+        (address < leaf.base + span(leaf.level)).then_some(*name)
+    }
+
+    fn first_in(&self, task: usize, start: u64, end: u64) -> Option<usize> {
+        self.at(task, start).or_else(|| self.places[task].range(start..end).next().map(|(_, name)| *name))
+    }
+
+    fn add(&mut self, leaf: Mapped) -> usize {
+        self.names += 1;
+        self.places[leaf.task].insert(leaf.base, self.names);
+        if leaf.parent != 0 {
+            self.children.entry(leaf.parent).or_default().push(self.names);
+        }
+        self.leaves.insert(self.names, leaf);
+        self.names
+    }
+
+    fn drop(&mut self, name: usize) -> u64 {
+        let leaf = self.leaves.remove(&name).expect("it is there");
+        self.places[leaf.task].remove(&leaf.base);
+        if let Some(children) = self.children.get_mut(&leaf.parent) {
+            children.retain(|child| *child != name);
+        }
+        leaf.used
+    }
+
+    fn came_from(&self, name: usize) -> Vec<usize> {
+        self.children.get(&name).cloned().unwrap_or_default()
+    }
+
+    fn revoke(&mut self, name: usize, itself: bool) -> u64 {
+        let mut used = self.came_from(name).into_iter().fold(0, |used, child| used | self.revoke(child, true));
+        if itself {
+            used |= self.drop(name);
+        }
+        used
+    }
+
+    fn reduce(&mut self, name: usize, itself: bool, keep: u64) -> u64 {
+        let mut used = self.came_from(name).into_iter().fold(0, |used, child| used | self.reduce(child, true, keep));
+        if itself {
+            let leaf = self.leaves.get_mut(&name).expect("it is there");
+            leaf.rights &= keep | FPAGE_READ;
+            used |= leaf.used;
+        }
+        used
+    }
+
+    /// Whoever has the whole loses it; pieces of pieces stay.
+    fn split(&mut self, name: usize) -> u64 {
+        let whole = self.leaves[&name].clone();
+        let mut used = 0;
+        for child in self.came_from(name) {
+            if self.leaves[&child].level == whole.level {
+                used |= self.revoke(child, true);
+            }
+        }
+        let pieces = self.came_from(name);
+        self.children.remove(&name);
+        self.drop(name);
+        let level = whole.level - 1;
+        for number in 0..ENTRIES as u64 {
+            let offset = number * span(level);
+            let piece = Mapped { base: whole.base + offset, physical: whole.physical + offset, level, ..whole.clone() };
+            let new = self.add(piece);
+            for child in &pieces {
+                let leaf = self.leaves.get_mut(child).expect("it stays");
+                if (leaf.physical - whole.physical) / span(level) == number {
+                    leaf.parent = new;
+                    self.children.entry(new).or_default().push(*child);
+                }
+            }
+        }
+        used
+    }
+
+    fn unmap(&mut self, task: usize, start: u64, end: u64, keep: u64, itself: bool) -> u64 {
+        let (mut at, mut used) = (start, 0);
+        while let Some(name) = (at < end).then(|| self.first_in(task, at, end)).flatten() {
+            let (base, after) = (self.leaves[&name].base, self.leaves[&name].base + span(self.leaves[&name].level));
+            if base < at || after > end {
+                used |= self.split(name);
+                continue;
+            }
+            used |= match keep & FPAGE_READ {
+                0 => self.revoke(name, itself),
+                _ => self.reduce(name, itself, keep),
+            };
+            at = after;
+        }
+        used
+    }
+
+    /// What is at an address of the sender; sigma0 gets what it has not from physical memory.
+    fn source(&mut self, task: usize, address: u64, item: Fpage) -> Option<usize> {
+        if task > 0 || self.at(task, address).is_some() {
+            return self.at(task, address);
+        }
+        let fits = |level: u8| {
+            let base = address & !(span(level) - 1);
+            span_shift(level) <= item.log2().max(12) && self.first_in(task, base, base + span(level)).is_none()
+        };
+        let level = (0..=2).rev().find(|level| fits(*level)).expect("the page itself is empty");
+        let base = address & !(span(level) - 1);
+        let (rights, cache) = (FPAGE_RWX, item.cache());
+        Some(self.add(Mapped { task, base, level, physical: base, rights, cache, used: 0, parent: 0 }))
+    }
+
+    fn map(&mut self, from: usize, to: usize, place: Placement, item: Fpage, grant: bool) -> u64 {
+        let (mut done, mut rights) = (0, 0);
+        while done < 1 << place.log2 {
+            let (source, target) = (place.source + done, place.target + done);
+            let Some(name) = self.source(from, source, item) else {
+                let next = self.places[from].range(source..).next().map_or(u64::MAX, |(base, _)| *base);
+                done = next - place.source;
+                continue;
+            };
+            let fits = |level: &u8| {
+                (source | target) % span(*level) == 0
+                    && done + span(*level) <= 1 << place.log2
+                    && *level <= self.leaves[&name].level
+            };
+            let level = (0..=2).rev().find(fits).unwrap_or(0);
+            rights |= self.map_one(from, (to, target), name, level, source, item, grant);
+            done += span(level);
+        }
+        rights
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    fn map_one(
+        &mut self,
+        from: usize,
+        (to, target): (usize, u64),
+        name: usize,
+        level: u8,
+        source: u64,
+        item: Fpage,
+        grant: bool,
+    ) -> u64 {
+        let leaf = self.leaves[&name].clone();
+        let (rights, physical) = (leaf.rights & item.rights(), leaf.physical + (source - leaf.base));
+        if rights & FPAGE_READ == 0 {
+            return 0;
+        }
+        let end = target + span(level);
+        match self.at(to, target).filter(|there| self.leaves[there].level >= level) {
+            Some(there) if there == name || self.is_below(name, there) => {
+                let same = self.leaves[&there].parent == name;
+                assert!(!same, "a leaf does not come from what came from it");
+                return 0;
+            }
+            Some(there) => {
+                let old = self.leaves.get_mut(&there).expect("it is there");
+                if !grant && old.level == level && old.physical == physical && old.parent == name {
+                    old.rights |= rights;
+                    return rights;
+                }
+                self.revoke(there, true);
+            }
+            None => {
+                self.unmap(to, target, end, 0, true);
+            }
+        }
+        // That may have taken the source away.
+        if !self.leaves.contains_key(&name) {
+            return 0;
+        }
+        let new = Mapped { task: to, base: target, level, physical, rights, used: 0, parent: name, ..leaf.clone() };
+        if !grant {
+            self.add(new);
+            return rights;
+        }
+        if level < leaf.level {
+            self.split(name);
+            let piece = self.at(from, source).expect("a piece of it");
+            return self.map_one(from, (to, target), piece, level, source, item, grant);
+        }
+        self.reduce(name, false, rights);
+        let heirs = self.came_from(name);
+        let used = self.drop(name);
+        self.children.remove(&name);
+        let new = self.add(Mapped { used, parent: leaf.parent, ..new });
+        for heir in heirs {
+            self.leaves.get_mut(&heir).expect("it stays").parent = new;
+            self.children.entry(new).or_default().push(heir);
+        }
+        rights
+    }
+
+    fn is_below(&self, mut name: usize, above: usize) -> bool {
+        while name != 0 && name != above {
+            name = self.leaves[&name].parent;
+        }
+        name == above
+    }
+
+    /// Every leaf, by task and address, with its parent's place.
+    fn all(&self) -> Leaves {
+        let place = |name: usize| self.leaves.get(&name).map(|leaf| (leaf.task, leaf.base));
+        let leaf = |leaf: &Mapped| ((leaf.task, leaf.base), (Mapped { parent: 0, ..leaf.clone() }, place(leaf.parent)));
+        self.leaves.values().map(leaf).collect()
+    }
+}
+
+/// The kernel's own view of the same.
+fn found(tasks: &[Ref<Task>]) -> Leaves {
+    let number = |task: Option<Ref<Task>>| tasks.iter().position(|known| Some(*known) == task).expect("one of ours");
+    let mut all = BTreeMap::new();
+    for (task, space) in tasks.iter().enumerate() {
+        let mut at = 0;
+        while let Some(leaf) = next_leaf(*space, at, 1 << SPACE_SHIFT) {
+            at = leaf.address() + span(leaf.level);
+            if leaf.entry & KERNEL_OBJECT != 0 {
+                continue;
+            }
+            let cache = match leaf.entry & (PWT | PCD) {
+                bits if bits == cache_bits(CACHE_UNCACHED) => CACHE_UNCACHED,
+                bits if bits == cache_bits(CACHE_WRITE_COMBINING) => CACHE_WRITE_COMBINING,
+                _ => CACHE_WRITE_BACK,
+            };
+            let mapped = Mapped {
+                task,
+                base: leaf.address(),
+                level: leaf.level,
+                physical: leaf.entry & ADDRESS,
+                rights: bits_rights(leaf.entry),
+                cache,
+                used: leaf.entry & (ACCESSED | DIRTY),
+                parent: 0,
+            };
+            let above = Some(Nodes.parent(leaf.node())).filter(|node| *node != 0).map(Leaf::of);
+            let above = above.map(|leaf| (number(POOL.page(leaf.table).task.get()), leaf.address()));
+            all.insert((task, leaf.address()), (mapped, above));
+        }
+    }
+    all
+}
+
+/// What the history is made on.
+struct History {
+    machine: Machine,
+    random: Random,
+    tasks: Vec<Ref<Task>>,
+    threads: Vec<Ref<Thread>>,
+    intruder: Ref<Thread>,
+    model: Model,
+    /// How often an operation had to begin anew.
+    anew: u64,
+}
+
+impl History {
+    fn new(machine: Machine, seed: u64) -> History {
+        let root = task::at(TASK_ROOT as u32).expect("it is there");
+        let mut tasks = vec![task::at(TASK_SIGMA0 as u32).expect("it is there")];
+        for number in 1..TASKS as u32 {
+            let plan = task::Plan {
+                number: TASK_FIRST_FREE as u32 + number,
+                chief: Some(root),
+                mcp: 100,
+                quota: TASK_SHARED_QUOTA,
+                area: AREA_DEFAULT,
+            };
+            tasks.push(task::create(&plan).expect("there is memory"));
+        }
+        let new = |task: &Ref<Task>, priority| {
+            let plan = thread::Plan { lthread: LTHREAD_TASK as u16, frame: None, priority, pager: Id::NIL };
+            thread::create(*task, &plan).expect("there is memory")
+        };
+        let threads = tasks.iter().map(|task| new(task, 10)).collect();
+        let intruder = new(&tasks[1], 20);
+        machine.disturb(20, Some(intruder));
+        History { machine, random: Random::new(seed), tasks, threads, intruder, model: Model::default(), anew: 0 }
+    }
+
+    /// A processor runs a thread of the task.
+    fn run(&self, processor: usize, task: usize) {
+        let cpu = self.machine.act(processor);
+        cpu.current.set(Some(self.threads[task]));
+        assert!(entry::load(cpu, self.threads[task]));
+    }
+
+    /// Does it until it need not begin anew.
+    fn finish<T>(&mut self, mut step: impl FnMut() -> Result<T, Stop>) -> T {
+        loop {
+            match step() {
+                Ok(result) => return result,
+                Err(Stop::Failed(error)) => panic!("{error:?} where there is memory for everything"),
+                Err(Stop::Restart) => {
+                    self.anew += 1;
+                    sched::unready(self.intruder);
+                    self.intruder.state.set(State::Inactive);
+                }
+            }
+        }
+    }
+
+    /// An address of one of few places, so that mappings meet; aligned for the size.
+    fn address(&self, base: u64, log2: u8) -> u64 {
+        let offset = self.random.below(3) * span(2) + self.random.below(3) * span(1) + self.random.below(4) * span(0);
+        (base + offset) & !((1 << log2) - 1)
+    }
+
+    fn log2(&self) -> u8 {
+        [12, 12, 12, 12, 12, 12, 12, 13, 14, 21, 21, 22, 30][self.random.below(13) as usize]
+    }
+
+    fn place_of(&self, task: usize) -> u64 {
+        if task == 0 {
+            PHYSICAL
+        } else {
+            WINDOW
+        }
+    }
+
+    fn rights(&self) -> u64 {
+        FPAGE_READ | self.random.below(FPAGE_RWX + 1)
+    }
+
+    fn map(&mut self, from: usize, to: usize) {
+        let cache = [CACHE_WRITE_BACK, CACHE_WRITE_BACK, CACHE_UNCACHED, CACHE_WRITE_COMBINING];
+        let log2 = self.log2();
+        let rights = if self.random.below(8) == 0 { self.random.below(FPAGE_RWX + 1) } else { self.rights() };
+        let item = Fpage::memory(self.address(self.place_of(from), log2), log2, rights);
+        let item = item.with_cache(cache[self.random.below(4) as usize]);
+        let window_log2 = self.log2();
+        let window = match self.random.below(2) {
+            0 => Fpage::WHOLE,
+            _ => Fpage::memory(self.address(WINDOW, window_log2), window_log2, 0),
+        };
+        let base = self.address(WINDOW, 12);
+        let grant = self.random.below(4) == 0;
+        let place = place(item, base, window).expect("both are memory");
+        let (source, target) = (self.tasks[from], self.tasks[to]);
+        let expected = self.model.map(from, to, place, item, grant);
+        let asked = MapItem { send_base: base | if grant { MAP_GRANT } else { 0 }, fpage: item.0 };
+        if window == Fpage::WHOLE && map_page(source, target, &asked) {
+            assert!(expected != 0, "the short way maps what the long way refuses");
+            return;
+        }
+        let mut progress = Progress::default();
+        let mapping = Mapping { from: source, to: target, place, item, grant };
+        self.finish(|| map(&mapping, &mut progress));
+        assert_eq!(progress.rights, expected, "the rights that arrived");
+    }
+
+    fn unmap(&mut self, task: usize) {
+        let log2 = self.log2();
+        let start = self.address(self.place_of(task), log2);
+        let end = start + (1 << log2) * [1, 1, 2, 3][self.random.below(4) as usize];
+        let keep = if self.random.below(2) == 0 { 0 } else { self.rights() };
+        // sigma0 keeps what it has.
+        self.take(task, (start, end), keep, task > 0 && self.random.below(2) == 0);
+    }
+
+    fn take(&mut self, task: usize, (start, end): (u64, u64), keep: u64, itself: bool) {
+        let expected = self.model.unmap(task, start, end, keep, itself);
+        let (space, mut state) = (self.tasks[task], 0);
+        let told = self.finish(|| {
+            let mut work = Work::resume(state);
+            let done = unmap(space, start, end, keep, itself, &mut work);
+            state = work.keep();
+            done.map(|()| work.state())
+        });
+        let work = Work::resume(expected);
+        assert_eq!(told, work.state(), "referenced and dirty");
+    }
+
+    /// A user's access, on either processor.
+    fn touch(&mut self, task: usize) {
+        self.run(self.random.below(PROCESSORS as u64) as usize, task);
+        let (address, write) = (self.address(self.place_of(task), 12) + 8, self.random.below(2) == 0);
+        let leaf = self.model.at(task, address).map(|name| self.model.leaves.get_mut(&name).expect("it is there"));
+        let leaf = leaf.filter(|leaf| !write || leaf.rights & FPAGE_WRITE != 0);
+        assert_eq!(self.machine.touch(address, write), leaf.is_some(), "an access to {address:#x}");
+        if let Some(leaf) = leaf {
+            leaf.used |= if write { ACCESSED | DIRTY } else { ACCESSED };
+        }
+    }
+
+    fn step(&mut self) {
+        let (from, to) = (self.random.below(TASKS as u64) as usize, 1 + self.random.below(TASKS as u64 - 1) as usize);
+        match self.random.below(10) {
+            0..=3 => {
+                self.run(self.random.below(PROCESSORS as u64) as usize, from);
+                self.map(from, to);
+            }
+            4..=5 => {
+                self.run(self.random.below(PROCESSORS as u64) as usize, from);
+                self.unmap(from);
+            }
+            _ => self.touch(from),
+        }
+        if self.model.leaves.len() > MANY_LEAVES {
+            self.take(0, (PHYSICAL, PHYSICAL + 4 * span(2)), 0, true);
+        }
+    }
+
+    fn look(&self) {
+        let (model, kernel) = (self.model.all(), found(&self.tasks));
+        let wrong: Vec<_> = model.iter().filter(|(place, leaf)| kernel.get(*place) != Some(*leaf)).take(3).collect();
+        let there: Vec<_> = wrong.iter().map(|(place, _)| kernel.get(*place)).collect();
+        assert!(wrong.is_empty(), "expected {wrong:x?}, got {there:x?}");
+        assert_eq!(model.len(), kernel.len(), "leaves");
+    }
+
+    /// Gives all back but the machine.
+    fn end(self) -> Machine {
+        self.machine.disturb(0, None);
+        for cpu in crate::arch::cpu::all() {
+            cpu.current.set(None);
+        }
+        sched::unready(self.intruder);
+        for task in &self.tasks[1..] {
+            task::delete_lthreads(*task);
+            task::delete(*task);
+        }
+        thread::delete(self.threads[0]);
+        while unmap(self.tasks[0], 0, 1 << 40, 0, true, &mut Work::new()).is_err() {}
+        self.machine.check().expect("all was given back");
+        assert!(cpu().current.get().is_none());
+        self.machine
+    }
+}
+
+#[test]
+fn spaces_agree_with_a_model_of_leaves() {
+    let seed = seed(0x5ace);
+    let accounts = || (POOL.free_pages.get(), POOL.root.used.get());
+    let machine = Machine::take();
+    let before = accounts();
+    let mut history = History::new(machine, seed);
+    for step in 0..OPERATIONS {
+        let told = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            history.step();
+            if step % BETWEEN_LOOKS == 0 {
+                history.look();
+            }
+            if step % BETWEEN_CHECKS == 0 {
+                history.machine.check().unwrap_or_else(|complaint| panic!("{complaint}"));
+            }
+        }));
+        if let Err(cause) = told {
+            eprintln!("spaces: seed {seed}, step {step}");
+            std::panic::resume_unwind(cause);
+        }
+    }
+    let (anew, most) = (history.anew, history.model.names);
+    let _machine = history.end();
+    assert_eq!(accounts(), before, "pages in use");
+    println!("spaces: {OPERATIONS} operations, {anew} begun anew, {most} leaves, seed {seed}");
+    assert!(anew > OPERATIONS / 100, "operations were begun anew");
+}

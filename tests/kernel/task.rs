@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Ids: tasks and lthreads come and go, and no id that was ever given out names anybody else later.
+
+use super::*;
+use crate::arch::Machine;
+use crate::random::{seed, Random};
+use std::collections::{BTreeMap, BTreeSet};
+
+const OPERATIONS: u64 = 150_000;
+/// Task numbers and lthread numbers that are used: in the task itself, and in two pages of its directory.
+const NUMBERS: u64 = 6;
+const LTHREADS: [u16; 8] = [0, 1, 2, 3, 4, 5, 511, 512];
+/// Old ids that are looked at after each operation.
+const LOOKS: u64 = 4;
+
+#[derive(Default)]
+struct Model {
+    tasks: BTreeMap<u32, Ref<Task>>,
+    alive: BTreeMap<Id, Ref<Thread>>,
+    /// All ids that there ever were, of threads and of tasks, in the order in which they were given out.
+    given: Vec<Id>,
+    known: BTreeSet<Id>,
+}
+
+impl Model {
+    fn gives(&mut self, id: Id) {
+        assert!(self.known.insert(id), "{id:?} is given out a second time");
+        self.given.push(id);
+    }
+
+    fn task_goes(&mut self, number: u32) {
+        self.tasks.remove(&number);
+        self.alive.retain(|id, _| id.task() != number);
+    }
+
+    /// An id names what it named when it was given out, or nothing.
+    fn look(&self, id: Id) {
+        if id.lthread() == LTHREAD_TASK as u16 {
+            let task = self.tasks.get(&id.task()).copied().filter(|task| task.id() == id);
+            assert!(find(id) == task, "{id:?} names another task");
+        } else {
+            assert!(thread::find(id) == self.alive.get(&id).copied(), "{id:?} names another thread");
+        }
+    }
+}
+
+/// A new lthread with this number, or any.
+fn new_lthread(model: &mut Model, task: Ref<Task>, lthread: u16) {
+    let plan = thread::Plan { lthread, frame: None, priority: 0, pager: Id::NIL };
+    match thread::create(task, &plan) {
+        Ok(thread) => {
+            assert!(lthread == LTHREAD_TASK as u16 || thread.id.lthread() == lthread);
+            model.gives(thread.id);
+            model.alive.insert(thread.id, thread);
+        }
+        Err(error) => {
+            let there = model.alive.keys().any(|id| (id.task(), id.lthread()) == (task.number, lthread));
+            assert!(error == Error::Busy && there, "{error:?}");
+        }
+    }
+}
+
+#[test]
+fn no_id_names_anybody_else_later() {
+    let (seed, machine) = (seed(0x1d), Machine::take());
+    machine.disturb(50, None);
+    let random = Random::new(seed);
+    let before = POOL.free_pages.get();
+    let mut model = Model::default();
+    for step in 0..OPERATIONS {
+        let number = TASK_FIRST_FREE as u32 + random.below(NUMBERS) as u32;
+        let lthread = LTHREADS[random.below(LTHREADS.len() as u64) as usize];
+        match (random.below(40), model.tasks.get(&number).copied()) {
+            (_, None) => {
+                let (chief, quota) = (at(TASK_ROOT as u32), TASK_SHARED_QUOTA);
+                let plan = Plan { number, chief, mcp: 0, quota, area: AREA_DEFAULT };
+                let task = create(&plan).expect("there is memory");
+                model.gives(task.id());
+                model.tasks.insert(number, task);
+            }
+            (0, Some(task)) => {
+                delete_lthreads(task);
+                delete(task);
+                model.task_goes(number);
+            }
+            (1, Some(task)) => new_lthread(&mut model, task, LTHREAD_TASK as u16),
+            (2..=20, Some(task)) => new_lthread(&mut model, task, lthread),
+            (_, Some(task)) => {
+                if let Some(thread) = task.lthread(lthread) {
+                    assert!(model.alive.remove(&thread.id) == Some(thread), "step {step}, seed {seed}");
+                    thread::delete(thread);
+                }
+            }
+        }
+        for _ in 0..LOOKS {
+            model.look(model.given[random.below(model.given.len() as u64) as usize]);
+        }
+    }
+    for id in &model.given {
+        model.look(*id);
+    }
+    machine.check().expect("the kernel is sound");
+    model.tasks.values().for_each(|task| {
+        delete_lthreads(*task);
+        delete(*task);
+    });
+    assert_eq!(POOL.free_pages.get(), before, "pages in use, seed {seed}");
+    println!("ids: {OPERATIONS} operations, {} ids, seed {seed}", model.given.len());
+}
+
+#[test]
+fn a_slot_whose_versions_are_used_up_is_retired() {
+    let _machine = Machine::take();
+    let plan =
+        |number| Plan { number, chief: at(TASK_ROOT as u32), mcp: 0, quota: TASK_SHARED_QUOTA, area: AREA_DEFAULT };
+    let (first, second) = (TASK_FIRST_FREE as u32, TASK_FIRST_FREE as u32 + 1);
+    let task = create(&plan(first)).expect("there is memory");
+    let lthread =
+        |number| thread::create(task, &thread::Plan { lthread: number, frame: None, priority: 0, pager: Id::NIL });
+    // As if it had been made and deleted that often.
+    task.slot(1).expect("it lies in the task").set((VERSION_MAX as u64 - 1) << 1 | 1);
+    let last = lthread(1).expect("one version is left");
+    assert_eq!(last.id.version(), VERSION_MAX);
+    thread::delete(last);
+    assert_eq!(lthread(1).err(), Some(Error::Retired));
+    assert_eq!(lthread(LTHREAD_TASK as u16).map(|thread| thread.id.lthread()), Ok(0), "another number is left");
+    delete_lthreads(task);
+    delete(task);
+    assert_eq!(create(&plan(first)).err(), Some(Error::Retired), "a task begins with the versions of its lthreads");
+    entry(second).expect("a number").version.set(VERSION_MAX);
+    assert_eq!(create(&plan(second)).err(), Some(Error::Retired));
+    // Other tests use these numbers.
+    [first, second].into_iter().filter_map(entry).for_each(|entry| entry.version.set(VERSION_MAX / 2));
+}
