@@ -14,10 +14,10 @@ use crate::refs::Ref;
 use crate::source::{Answer, NO_WORDS};
 use crate::space::{companion_cell, entry_cell, Leaf, Nodes};
 use crate::task::Task;
-use crate::thread::{self, State, EXTRA, FOREIGN, FPU, QUEUED, TIMED};
+use crate::thread::{self, State, EXTRA, FOREIGN, FPU, HAS_PREEMPTER, QUEUED, TIMED};
 use core::cell::Cell;
 use keel_abi::call::*;
-use keel_abi::Error;
+use keel_abi::{Error, Id};
 
 /// Violations that are printed.
 const PRINTED: u64 = 32;
@@ -186,15 +186,17 @@ fn check_threads() {
         expect(found == (state == State::Ready) as usize, "no processor finds it just once");
         let sends = partner.is_some_and(|partner| items(&partner.senders).any(|sender| sender == thread));
         expect((state == State::Sending) == sends, "it is not among its partner's senders, or should not be");
-        expect(state != State::Faulted || partner.is_some(), "its pager or handler does not exist");
+        let answered = matches!(state, State::Faulted | State::Preempted);
+        expect(!answered || partner.is_some(), "its pager, handler or preempter does not exist");
         let (due, heap) = (&thread.deadline, home.deadlines.earliest());
         expect(!due.is_armed() || state != State::Inactive && due.time() >= heap, "its timeout is lost");
-        let closed = state == State::Receiving && !thread.open.get() || state == State::Faulted;
+        let closed = state == State::Receiving && !thread.open.get() || answered;
         waiting += (closed && partner.is_some()) as u32;
         waiters += thread.waiters.get();
-        let said = [FOREIGN, TIMED, FPU, EXTRA].map(|flag| thread.has(flag));
+        let said = [FOREIGN, TIMED, FPU, EXTRA, HAS_PREEMPTER].map(|flag| thread.has(flag));
         let (fpu, extra) = (thread.fpu.get().is_some(), thread.extra.get().is_some());
-        expect(said == [thread.utcb().is_none(), due.is_armed(), fpu, extra], "its flags say what is not so");
+        let watched = thread.preempter.get() != Id::NIL;
+        expect(said == [thread.utcb().is_none(), due.is_armed(), fpu, extra, watched], "its flags say what is not so");
         expect(thread::find(thread.id) == Some(thread), "its id does not lead to it");
     }
     expect!(waiting == waiters, "{waiting} threads wait for another one, {waiters} are counted");

@@ -106,10 +106,16 @@ crate::constants! {
     KIND_INTERRUPT = 5;
     /// Kind: notification; w0 = the word, which is cleared
     KIND_NOTIFY = 6;
-    /// Kind: preemption, to a preempter
+    /// Kind: preemption, to a preempter; label = PREEMPTED_*, w0 = kernel time in ns, w1 = ip, w2 = frame index, w3 = consumed time in ns
     KIND_PREEMPTION = 7;
     /// Kind: answer of a kernel source
     KIND_KERNEL = 8;
+    /// Label bit of a preemption: the time slice ended, or was given up
+    PREEMPTED_SLICE = 1;
+    /// Label bit of a preemption: a thread of higher priority was ready
+    PREEMPTED_OUTRANKED = 2;
+    /// Bit of a preempter's id when it is set: it is told of every preemption, not only of ends of time slices
+    PREEMPTER_EVERY = 1;
     /// Gate of a foreign system call: `syscall`
     GATE_SYSCALL = 0;
     /// Gate of a foreign system call: `int 0x80`
@@ -142,7 +148,7 @@ crate::constants! {
     SCHEDULE_PRIORITY = 1;
     /// thread_schedule rsi: set the time slice to r8 nanoseconds (0: unlimited)
     SCHEDULE_SLICE = 2;
-    /// thread_schedule rsi: set the preempter to r9
+    /// thread_schedule rsi: set the preempter to r9 (nil: none)
     SCHEDULE_PREEMPTER = 4;
     /// thread_schedule rsi: move to processor r10
     SCHEDULE_PROCESSOR = 8;
@@ -158,6 +164,8 @@ crate::constants! {
     STATE_FAULTED = 4;
     /// Thread state: in a transfer, waits until its partner has gone on with it
     STATE_TRANSFERRING = 5;
+    /// Thread state: waits for its preempter
+    STATE_PREEMPTED = 6;
 
     /// task_new rsi: mask of the maximum controlled priority of an active task
     TASK_MCP_MASK = 0xff;
@@ -250,7 +258,7 @@ crate::constants! {
     ERROR_INVALID = 9;
     /// Status code: the caller has no right to do this
     ERROR_DENIED = 10;
-    /// Status code: documented, but this kernel does not do it yet
+    /// Status code: a server does not know such a request; the kernel says it of nothing
     ERROR_NOT_SUPPORTED = 11;
     /// Status code: it exists already, or belongs to somebody else
     ERROR_BUSY = 12;
@@ -282,7 +290,7 @@ pub enum Error {
     Invalid = ERROR_INVALID,
     /// The caller has no right to do this.
     Denied = ERROR_DENIED,
-    /// Documented, but not done by this kernel yet.
+    /// A server does not know such a request.
     NotSupported = ERROR_NOT_SUPPORTED,
     /// It exists already, or belongs to somebody else.
     Busy = ERROR_BUSY,

@@ -147,7 +147,7 @@ crate::layout! {
         pager: u64,
         /// Exception handler's id
         handler: u64,
-        /// Preempter's id
+        /// Preempter's id | PREEMPTER_EVERY
         preempter: u64,
         /// Index of the frame in the chief's window
         frame: u64,

@@ -10,7 +10,7 @@ use crate::syscall::{controlled_task, end};
 use crate::task::Task;
 use crate::thread::*;
 use crate::word::Word;
-use crate::{ipc, sched, thread};
+use crate::{fault, ipc, sched, thread};
 use core::cell::Cell;
 use core::mem::offset_of;
 use keel_abi::ids::LTHREAD_TASK;
@@ -120,6 +120,9 @@ struct Ready {
 }
 
 fn check(caller: Ref<Thread>, thread: Ref<Thread>, mask: u64, record: &Record) -> Result<Ready, Error> {
+    if mask & EX_PREEMPTER != 0 && thread.priority.get() > caller.task.mcp.get() {
+        return Err(Error::Denied);
+    }
     let stopped = matches!(thread.state.get(), State::Inactive | State::Faulted);
     if mask & EX_FOREIGN != 0 || mask & EX_FRAME != 0 && (!thread.has(FOREIGN) || !stopped) {
         return Err(Error::Invalid);
@@ -204,7 +207,12 @@ fn set_registers(thread: Ref<Thread>, mask: u64, record: &Record) {
     }
     exchange_id(EX_PAGER, field!(record, pager), &thread.pager);
     exchange_id(EX_HANDLER, field!(record, handler), &thread.handler);
-    exchange_id(EX_PREEMPTER, field!(record, preempter), &thread.preempter);
+    let preempter = field!(record, preempter);
+    let wanted = Id(preempter.get());
+    preempter.set(thread.preempter.get().0);
+    if mask & EX_PREEMPTER != 0 {
+        fault::set_preempter(thread, wanted);
+    }
     mark_far_handler(thread);
     field!(record, frame).set(thread.frame_index.get() as u64);
 }

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Faults, exceptions and foreign system calls become messages to pager and handler.
 
-use crate::arch::clock;
-use crate::arch::cpu;
-use crate::arch::entry::{VECTOR_GP, VECTOR_PF};
+use crate::arch::entry::{self, VECTOR_GP, VECTOR_PF};
+use crate::arch::{clock, cpu};
 use crate::global::Global;
 use crate::print::log;
 use crate::refs::Ref;
@@ -73,6 +72,31 @@ pub fn triggered(thread: Ref<Thread>) {
     raise(thread, thread.handler.get(), Message { tag: Tag::kernel(KIND_TRIGGER, 0, 4), words });
 }
 
+/// A thread's time slice is over, or somebody outranks it.
+pub fn preempted(thread: Ref<Thread>) {
+    let why = thread.flags.get() & PREEMPTED;
+    thread.unset(why);
+    let consumed = clock::ticks_to_ns(entry::consumed(thread));
+    let words = [clock::now(), thread.frame().ip.get(), thread.frame_index.get() as u64, consumed];
+    let preempter = Id(thread.preempter.get().0 & !PREEMPTER_EVERY);
+    raise(thread, preempter, Message { tag: Tag::kernel(KIND_PREEMPTION, why >> PREEMPTED_SHIFT, 4), words });
+}
+
+/// Gives a thread another preempter, or none (nil). It waits for the earlier one no longer.
+pub fn set_preempter(thread: Ref<Thread>, preempter: Id) {
+    let queued = thread.has(KERNEL_MESSAGE) && thread.message.get().tag.kind() == KIND_PREEMPTION;
+    if queued || thread.state.get() == State::Preempted {
+        ipc::leave_queues(thread);
+        thread.unset(KERNEL_MESSAGE);
+        sched::wake(thread);
+    }
+    thread.preempter.set(preempter);
+    thread.unset(HAS_PREEMPTER | PREEMPTED);
+    thread.set(if preempter == Id::NIL { 0 } else { HAS_PREEMPTER });
+    // If it runs elsewhere, its time slice begins to count there.
+    sched::settle_elsewhere(thread);
+}
+
 /// A frame that cannot be left with.
 pub fn bad_frame(thread: Ref<Thread>) {
     exception(thread, VECTOR_GP, 0, 0);
@@ -95,8 +119,16 @@ fn raise(thread: Ref<Thread>, to: Id, message: Message) {
     }
 }
 
-/// Nobody takes a thread's fault: it stops, and the console says so. A fault in a transfer ends just that.
+/// Nobody takes a thread's fault: it stops, and the console says so. A fault in a transfer ends just that. Without a
+/// preempter a thread goes on.
 pub fn no_handler(thread: Ref<Thread>) {
+    if thread.state.get() != State::Faulted && thread.message.get().tag.kind() == KIND_PREEMPTION {
+        set_preempter(thread, Id::NIL);
+        if thread.state.get() != State::Ready {
+            sched::wake(thread);
+        }
+        return;
+    }
     if thread.has(TRANSFER) {
         thread.state.set(State::Transferring);
         sched::disarm(thread);

@@ -100,6 +100,15 @@ fn send(caller: Ref<Thread>, flags: u64) -> Result<Sent, Stop> {
         resume(caller, receiver);
         return Ok(Sent::Done);
     }
+    if receiver.state.get() == State::Preempted && receiver.partner.get() == caller.id {
+        // A preempter has no right over space or registers.
+        if has_items(tag) {
+            return Err(Error::MessageCut.into());
+        }
+        leave_fault(receiver);
+        wake(receiver);
+        return Ok(Sent::Done);
+    }
     if accepts(receiver, caller.shown.get()) {
         stop_waiting(receiver);
         if has_items(tag) {
@@ -446,7 +455,8 @@ fn deliver_kernel_message(sender: Ref<Thread>, receiver: Ref<Thread>) {
     let message = sender.message.get();
     let to = receiver.frame();
     let mut tag = Tag(message.tag.0 | marks(sender, sender.id, receiver, sender.raised_to.get()));
-    if let (Some(utcb), false) = (receiver.utcb(), sender.has(FOREIGN)) {
+    let preempted = tag.kind() == KIND_PREEMPTION;
+    if let (Some(utcb), false) = (receiver.utcb(), preempted || sender.has(FOREIGN)) {
         for (source, target) in sender.frame().words().iter().zip(&utcb.words[REGISTER_WORDS as usize..FRAME_END]) {
             target.set(source.get());
         }
@@ -457,14 +467,14 @@ fn deliver_kernel_message(sender: Ref<Thread>, receiver: Ref<Thread>) {
         target.set(word);
     }
     sender.unset(KERNEL_MESSAGE);
-    sender.state.set(State::Faulted);
+    sender.state.set(if preempted { State::Preempted } else { State::Faulted });
     sender.partner.set(receiver.id);
     receiver.waiters.set(receiver.waiters.get() + 1);
 }
 
-/// A thread no longer waits for its pager or handler.
+/// A thread no longer waits for its pager, handler or preempter.
 pub fn leave_fault(thread: Ref<Thread>) {
-    if let (State::Faulted, Some(partner)) = (thread.state.get(), find(thread.partner.get())) {
+    if let (State::Faulted | State::Preempted, Some(partner)) = (thread.state.get(), find(thread.partner.get())) {
         partner.waiters.set(partner.waiters.get() - 1);
     }
 }
@@ -557,7 +567,7 @@ pub fn leave_queues(thread: Ref<Thread>) {
             sched::disarm(thread);
         }
         State::Receiving => stop_waiting(thread),
-        State::Faulted => {
+        State::Faulted | State::Preempted => {
             leave_fault(thread);
             sched::disarm(thread);
         }
@@ -608,7 +618,7 @@ pub fn fail_waiters(partner: Ref<Thread>) {
             sched::poll();
             match thread.state.get() {
                 State::Receiving if !thread.open.get() => fail(thread, Side::Receive, Error::NoPartner),
-                State::Faulted => crate::fault::no_handler(thread),
+                State::Faulted | State::Preempted => crate::fault::no_handler(thread),
                 _ => {}
             }
             sched::poll();

@@ -11,8 +11,8 @@ use crate::refs::Ref;
 use crate::source::{self, Source};
 use crate::thread::*;
 use crate::{fault, ipc, lock, transfer};
-use keel_abi::call::PRIORITIES;
-use keel_abi::{Id, Side};
+use keel_abi::call::{PREEMPTER_EVERY, PRIORITIES};
+use keel_abi::Side;
 
 /// Time slice of a new thread.
 pub const DEFAULT_SLICE_NS: u64 = 10_000_000;
@@ -200,7 +200,8 @@ pub fn timer_interrupt() {
                 ipc::timed_out(thread);
             }
             Due::Timer(timer) => source::fire(timer),
-            Due::Slice => cpu.slice_over.set(true),
+            // Who has no slice of its own donated for this long.
+            Due::Slice => slice_ended(cpu, find(cpu.slice_owner.get()).filter(|owner| owner.slice.get() != 0)),
         }
     }
     program(cpu);
@@ -229,7 +230,13 @@ pub fn switch_to(to: Option<Ref<Thread>>) {
         return;
     };
     match to {
-        None => cpu.slice_over.set(true),
+        None => {
+            // A donor keeps what is left of its slice: that is not the caller's to give up.
+            if cpu.slice_owner.get() == current.id {
+                cpu.deadlines.remove(Ref::to(&cpu.slice));
+            }
+            slice_ended(cpu, Some(current));
+        }
         Some(to)
             if to != current
                 && to.cpu.get() == cpu.index
@@ -240,10 +247,12 @@ pub fn switch_to(to: Option<Ref<Thread>>) {
             enqueue(cpu, current);
             cpu.current.set(Some(to));
             // It keeps the processor although the donor may have the higher priority: until the next entry into the
-            // kernel, at the latest when the donor's slice ends.
+            // kernel, at the latest when the donor's slice ends, which goes on.
             cpu.donated.set(true);
-            cut_short(cpu, cpu.slice_over.replace(false));
-            run_slice(cpu, Id::NIL, full_slice(current));
+            cpu.slice_over.set(false);
+            if !cpu.slice.is_armed() {
+                run_slice(cpu, current);
+            }
         }
         Some(_) => {}
     }
@@ -254,6 +263,10 @@ fn choose(cpu: &Cpu) -> Ref<Thread> {
     loop {
         if let Some(thread) = candidate(cpu) {
             return thread;
+        }
+        // A slice that nobody uses does not go on.
+        if cpu.slice.is_armed() {
+            cut_short(cpu);
         }
         crate::debugger::trace::idle();
         lock::release(cpu);
@@ -266,6 +279,9 @@ fn choose(cpu: &Cpu) -> Ref<Thread> {
 fn candidate(cpu: &Cpu) -> Option<Ref<Thread>> {
     let running = cpu.current.get().filter(|thread| thread.state.get() == State::Ready);
     if cpu.donated.take() && !cpu.slice_over.get() && running.is_some() {
+        return running;
+    }
+    if running.is_some_and(|thread| thread.has(HAS_PREEMPTER) && tells_preempter(cpu, thread)) {
         return running;
     }
     let partner = cpu.partner.take();
@@ -302,6 +318,17 @@ fn candidate(cpu: &Cpu) -> Option<Ref<Thread>> {
     Some(best)
 }
 
+/// Whether the running thread, which has a preempter, sends it a message before anybody else runs: its time slice is over, or
+/// somebody outranks it and it asked for that. What is to be done before first makes the message wait as well.
+fn tells_preempter(cpu: &Cpu, thread: Ref<Thread>) -> bool {
+    let rival = cpu.queue.top().max(cpu.partner.get().map(|partner| partner.priority.get()));
+    if rival > Some(thread.priority.get()) && thread.preempter.get().0 & PREEMPTER_EVERY != 0 {
+        thread.set(OUTRANKED);
+    }
+    let work = thread.flags.get() & WORK;
+    work != 0 && work & !PREEMPTED == 0
+}
+
 fn put_back(cpu: &Cpu, thread: Ref<Thread>) {
     thread.set(QUEUED);
     cpu.queue.push_front(thread, thread.priority.get());
@@ -313,44 +340,60 @@ fn pop(cpu: &Cpu) -> Option<Ref<Thread>> {
     Some(thread)
 }
 
-/// Starts a time slice if somebody else of the same priority is ready. Who did not run to the end of its own goes on
-/// with what is left: else a thread could keep its equals waiting by calling a server again and again.
+/// Starts a time slice if somebody else of the same priority is ready, or a preempter wants to know its end. Who did not run to
+/// the end of its own goes on with what is left: else a thread could keep its equals waiting by calling a server again and again.
 fn start_slice(cpu: &'static Cpu, thread: Ref<Thread>, fresh: bool) {
-    let over = cpu.slice_over.replace(false);
+    cpu.slice_over.set(false);
     if fresh && cpu.slice.is_armed() {
-        cut_short(cpu, over);
+        cut_short(cpu);
     }
-    let contended = thread.slice.get() != 0 && cpu.queue.has(thread.priority.get());
-    if !contended {
+    let counts = thread.slice.get() != 0 && (cpu.queue.has(thread.priority.get()) || thread.has(HAS_PREEMPTER));
+    if !counts {
         cpu.deadlines.remove(Ref::to(&cpu.slice));
     } else if !cpu.slice.is_armed() {
-        let left = thread.slice_left.take();
-        run_slice(cpu, thread.id, if left == 0 { full_slice(thread) } else { left });
+        run_slice(cpu, thread);
     }
 }
 
-/// The running time slice ends before its time: its owner keeps what is left of it, unless it gave that up.
+/// The running time slice is interrupted: its owner keeps what is left of it.
 #[cold]
-fn cut_short(cpu: &'static Cpu, over: bool) {
+fn cut_short(cpu: &'static Cpu) {
     // One that moved meanwhile begins anew where it is.
-    let owner = find(cpu.slice_owner.get()).filter(|owner| cpu::of(*owner).index == cpu.index);
-    if let (Some(owner), false) = (owner, over) {
+    if let Some(owner) = find(cpu.slice_owner.get()).filter(|owner| cpu::of(*owner).index == cpu.index) {
         owner.slice_left.set(cpu.slice.time().saturating_sub(clock::now()).max(1));
     }
     cpu.deadlines.remove(Ref::to(&cpu.slice));
 }
 
-fn full_slice(thread: Ref<Thread>) -> u64 {
-    match thread.slice.get() {
-        0 => DEFAULT_SLICE_NS,
-        slice => slice.max(LEAST_SLICE_NS),
+/// A time slice is over, or was given up.
+fn slice_ended(cpu: &Cpu, owner: Option<Ref<Thread>>) {
+    cpu.slice_over.set(true);
+    if let Some(owner) = owner.filter(|owner| owner.has(HAS_PREEMPTER)) {
+        owner.set(SLICE_ENDED);
     }
 }
 
-fn run_slice(cpu: &'static Cpu, owner: Id, length: u64) {
-    cpu.slice_owner.set(owner);
+/// Starts a thread's time slice, or what is left of it.
+fn run_slice(cpu: &'static Cpu, owner: Ref<Thread>) {
+    let length = match (owner.slice_left.take(), owner.slice.get()) {
+        (0, 0) => DEFAULT_SLICE_NS,
+        (0, slice) => slice.max(LEAST_SLICE_NS),
+        (left, _) => left,
+    };
+    cpu.slice_owner.set(owner.id);
     cpu.deadlines.insert(Ref::to(&cpu.slice), clock::now().saturating_add(length), Due::Slice);
     program(cpu);
+}
+
+/// Changes a time slice; a new one begins, for a thread that runs too.
+pub fn set_slice(thread: Ref<Thread>, slice: u64) {
+    thread.slice.set(slice);
+    thread.slice_left.set(0);
+    let home = cpu::of(thread);
+    if home.slice_owner.get() == thread.id {
+        home.deadlines.remove(Ref::to(&home.slice));
+        kick(home);
+    }
 }
 
 /// The end of every long way, and of those under this processor's lock: chooses a thread, does what it has to do first,
@@ -360,7 +403,8 @@ pub fn leave(cpu: &'static Cpu) -> u64 {
         let donated = cpu.donated.get();
         let thread = choose(cpu);
         let fresh = cpu.current.replace(Some(thread)) != Some(thread) || cpu.slice_over.get();
-        if !donated && (fresh || cpu.queue.has(thread.priority.get()) || cpu.slice.is_armed()) {
+        let counts = || cpu.queue.has(thread.priority.get()) || cpu.slice.is_armed() || thread.has(HAS_PREEMPTER);
+        if !donated && (fresh || counts()) {
             start_slice(cpu, thread, fresh);
         }
         let work = thread.has(WORK);
@@ -396,6 +440,8 @@ fn before_user(thread: Ref<Thread>) {
     } else if thread.has(TRIGGERED) {
         thread.unset(TRIGGERED);
         fault::triggered(thread);
+    } else if thread.has(PREEMPTED) {
+        fault::preempted(thread);
     }
 }
 
@@ -410,8 +456,13 @@ pub fn set_priority(thread: Ref<Thread>, priority: u8) {
     if queued {
         enqueue(home, thread);
     }
-    if home.index != cpu().index {
-        apic::kick(home.apic_id);
+    kick(home);
+}
+
+/// Makes another processor look at what it has to do.
+fn kick(target: &Cpu) {
+    if target.index != cpu().index {
+        apic::kick(target.apic_id);
     }
 }
 

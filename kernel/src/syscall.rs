@@ -157,10 +157,7 @@ fn thread_schedule(caller: Ref<Thread>) -> Result<(), Stop> {
     if mask & !MASK != 0 || mask & SCHEDULE_PRIORITY != 0 && priority >= PRIORITIES {
         return Err(Error::Invalid.into());
     }
-    if mask & SCHEDULE_PREEMPTER != 0 {
-        return Err(Error::NotSupported.into());
-    }
-    let processor = frame.r10.get();
+    let (preempter, processor) = (Id(frame.r9.get()), frame.r10.get());
     if mask & SCHEDULE_PROCESSOR != 0 && processor >= cpu::count() as u64 {
         return Err(Error::Invalid.into());
     }
@@ -175,12 +172,15 @@ fn thread_schedule(caller: Ref<Thread>) -> Result<(), Stop> {
     frame.r8.set(arch::clock::ticks_to_ns(arch::entry::consumed(thread)));
     frame.r9.set(thread.slice.get());
     frame.r10.set(if thread.has(MOVING) { thread.target.get() } else { thread.cpu.get() } as u64);
+    frame.r12.set(thread.preempter.get().0);
     if sets_priority {
         sched::set_priority(thread, priority as u8);
     }
     if mask & SCHEDULE_SLICE != 0 {
-        thread.slice.set(slice);
-        thread.slice_left.set(0);
+        sched::set_slice(thread, slice);
+    }
+    if mask & SCHEDULE_PREEMPTER != 0 {
+        fault::set_preempter(thread, preempter);
     }
     if mask & SCHEDULE_PROCESSOR != 0 {
         sched::migrate(thread, processor as u8);

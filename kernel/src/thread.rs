@@ -40,6 +40,8 @@ pub enum State {
     Faulted = STATE_FAULTED as u8,
     /// Its partner goes on with their transfer.
     Transferring = STATE_TRANSFERRING as u8,
+    /// Its preempter has got a message and will answer.
+    Preempted = STATE_PREEMPTED as u8,
 }
 
 /// A foreign thread: its system calls are messages to its handler.
@@ -69,8 +71,18 @@ pub const FAR_HANDLER: u32 = 4096;
 pub const EXTRA: u32 = 512;
 /// It makes L4 calls although it is foreign, or its calls are messages to its handler although it is native.
 pub const OTHER_CALLS: u32 = 1024;
+/// It has a preempter: its time slice always counts, and it has no short way, where slices do not begin.
+pub const HAS_PREEMPTER: u32 = 8192;
+/// Its preempter is to be told that its time slice is over.
+pub const SLICE_ENDED: u32 = (PREEMPTED_SLICE as u32) << PREEMPTED_SHIFT;
+/// Its preempter is to be told that somebody more important wants the processor.
+pub const OUTRANKED: u32 = (PREEMPTED_OUTRANKED as u32) << PREEMPTED_SHIFT;
+/// Its preempter is to be told something; shifted, the message's label.
+pub const PREEMPTED: u32 = SLICE_ENDED | OUTRANKED;
+/// Where these begin.
+pub const PREEMPTED_SHIFT: u32 = 14;
 /// Flags that must be looked at before it runs in user mode.
-pub const WORK: u32 = TRIGGERED | RECEIVE_DUE | TRANSFER | MOVING;
+pub const WORK: u32 = TRIGGERED | RECEIVE_DUE | TRANSFER | MOVING | PREEMPTED;
 
 /// A message that the kernel sends for a thread.
 #[derive(Clone, Copy)]
@@ -131,7 +143,7 @@ pub struct Thread {
     pub pager: Cell<Id>,
     /// Who gets its exceptions.
     pub handler: Cell<Id>,
-    /// Who gets its preemptions.
+    /// Who gets its preemptions, with PREEMPTER_EVERY or without.
     pub preempter: Cell<Id>,
     /// Whom it sends to or waits for: a thread's or a source's id. Its partner while that goes on with their transfer.
     pub partner: Cell<Id>,

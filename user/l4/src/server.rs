@@ -3,16 +3,17 @@
 //! for the next message.
 //!
 //! [`serve`] is for a function from request to reply. A [`Server`] keeps state, may answer later,
-//! and also hears faults, exceptions, interrupts and notifications.
+//! and also hears faults, exceptions, preemptions, interrupts and notifications.
 
 use crate::call::Failure;
 use crate::ipc::{send, send_and_wait, send_as, send_as_and_wait, wait, Message, Received, Timeout};
 use crate::message::{reply, Field, Request};
 use crate::pager::Fault;
+use crate::preempter::Preemption;
 use crate::utcb;
 use keel_abi::call::{
-    KIND_EXCEPTION, KIND_INTERRUPT, KIND_NOTIFY, KIND_PAGE_FAULT, KIND_TRIGGER, KIND_USER, TAG_FROM_OUTSIDE,
-    TAG_REDIRECTED,
+    KIND_EXCEPTION, KIND_INTERRUPT, KIND_NOTIFY, KIND_PAGE_FAULT, KIND_PREEMPTION, KIND_TRIGGER, KIND_USER,
+    TAG_FROM_OUTSIDE, TAG_REDIRECTED,
 };
 use keel_abi::{Error, Id, Side};
 
@@ -32,6 +33,7 @@ pub trait Server {
         match received.tag.kind() {
             KIND_PAGE_FAULT if !received.tag.has(TAG_FROM_OUTSIDE) => self.fault(&Fault::of(received)),
             KIND_EXCEPTION | KIND_TRIGGER if !received.tag.has(TAG_FROM_OUTSIDE) => self.exception(received),
+            KIND_PREEMPTION if !received.tag.has(TAG_FROM_OUTSIDE) => preempted(self, received),
             KIND_USER => Some(reply::<()>(Err(Error::Denied))),
             _ => None,
         }
@@ -45,6 +47,11 @@ pub trait Server {
     /// An exception of a thread whose handler the server is.
     fn exception(&mut self, _received: &Received) -> Option<Message> {
         None
+    }
+
+    /// A thread whose preempter the server is lost the processor. Unless the server says otherwise, it goes on.
+    fn preempted(&mut self, _told: &Preemption) -> Option<Message> {
+        Some(Message::label(0))
     }
 
     /// An interrupt of `source` or a timer, at the kernel time `time` in nanoseconds.
@@ -121,8 +128,15 @@ fn answer(server: &mut impl Server, received: &Received, destination: Option<Id>
             server.notified(received.words[0]);
             None
         }
+        KIND_PREEMPTION => preempted(server, received),
         _ => None,
     }
+}
+
+/// Out of the way of requests, which are to be fast.
+#[cold]
+fn preempted(server: &mut (impl Server + ?Sized), received: &Received) -> Option<Message> {
+    Preemption::of(received).and_then(|told| server.preempted(&told))
 }
 
 fn deliver(

@@ -6,8 +6,8 @@ use crate::ipc::{receive, Timeout};
 use crate::start::Stack;
 use crate::{root, utcb};
 use keel_abi::call::{
-    CALL_ID_NEAREST, CALL_LTHREAD_EX_REGS, CALL_THREAD_SCHEDULE, CALL_THREAD_SWITCH, SCHEDULE_PRIORITY,
-    SCHEDULE_PROCESSOR,
+    CALL_ID_NEAREST, CALL_LTHREAD_EX_REGS, CALL_THREAD_SCHEDULE, CALL_THREAD_SWITCH, SCHEDULE_PREEMPTER,
+    SCHEDULE_PRIORITY, SCHEDULE_PROCESSOR,
 };
 use keel_abi::ids::{ID_LTHREAD_SHIFT, LTHREAD_TASK};
 use keel_abi::memory::{EX_ARGUMENT, EX_CREATE, EX_DELETE, EX_HANDLER, EX_IP, EX_PAGER, EX_SP, EX_START};
@@ -152,11 +152,19 @@ pub struct Schedule {
     pub slice: u64,
     /// Number of its processor.
     pub processor: u64,
+    /// Its preempter, with `PREEMPTER_EVERY` or without.
+    pub preempter: Id,
 }
 
-/// Sets what `mask` (`SCHEDULE_*`) names and reads the rest.
+/// Sets the priority and the time slice where `mask` (`SCHEDULE_*`) says so; reads everything, as it was before.
 pub fn schedule(thread: Id, mask: u64, priority: u64, slice: u64) -> Result<Schedule, Failure> {
-    let words = [slice, 0, 0, 0, 0, 0];
+    set_schedule(thread, mask, priority, [slice, 0, 0])
+}
+
+/// The same for everything: time slice, preempter and processor are `words`.
+pub fn set_schedule(thread: Id, mask: u64, priority: u64, words: [u64; 3]) -> Result<Schedule, Failure> {
+    let [slice, preempter, processor] = words;
+    let words = [slice, preempter, processor, 0, 0, 0];
     let after = checked(Registers { ax: CALL_THREAD_SCHEDULE, di: thread.0, si: mask, dx: priority, words })?;
     Ok(Schedule {
         priority: after.di,
@@ -165,14 +173,18 @@ pub fn schedule(thread: Id, mask: u64, priority: u64, slice: u64) -> Result<Sche
         consumed: after.words[0],
         slice: after.words[1],
         processor: after.words[2],
+        preempter: Id(after.words[3]),
     })
 }
 
 /// Moves `thread` to another processor.
 pub fn set_processor(thread: Id, processor: u64) -> Result<(), Failure> {
-    let words = [0, 0, processor, 0, 0, 0];
-    let registers = Registers { ax: CALL_THREAD_SCHEDULE, di: thread.0, si: SCHEDULE_PROCESSOR, dx: 0, words };
-    checked(registers).map(|_| ())
+    set_schedule(thread, SCHEDULE_PROCESSOR, 0, [0, 0, processor]).map(|_| ())
+}
+
+/// Gives `thread` a preempter, to whom the kernel says that its time slice is over ([`crate::preempter`]); nil: none.
+pub fn set_preempter(thread: Id, preempter: Id) -> Result<(), Failure> {
+    set_schedule(thread, SCHEDULE_PREEMPTER, 0, [0, preempter.0, 0]).map(|_| ())
 }
 
 /// Sets the priority of `thread`.

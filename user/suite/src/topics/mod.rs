@@ -22,6 +22,7 @@ mod ipc_order;
 mod maps;
 mod notify;
 mod ports;
+mod preempters;
 mod preemption;
 mod processors;
 mod quota;
@@ -69,6 +70,7 @@ pub const ALL: &[(&str, &[Case])] = &[
     ("exchange", exchange::CASES),
     ("tasks", tasks::CASES),
     ("schedule", schedule::CASES),
+    ("preempters", preempters::CASES),
     ("processors", processors::CASES),
     ("sources", sources::CASES),
     ("ports", ports::CASES),

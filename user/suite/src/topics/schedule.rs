@@ -32,7 +32,6 @@ pub const CASES: &[Case] = &[
     ("priority-out-of-range", out_of_range),
     ("another-clan's-denied", denied),
     ("nobody", nobody),
-    ("preempter-not-supported", not_supported),
     ("unknown-bits", unknown_bits),
     ("switch-yields", switch_yields),
     ("switch-to-a-thread", switch_to),
@@ -269,11 +268,6 @@ fn nobody() -> Outcome {
     for id in [Id::NIL, Id::INVALID, Id(0x100)] {
         refused!("reading", schedule(id, 0, 0, 0), Call NoPartner);
     }
-    Ok(())
-}
-
-fn not_supported() -> Outcome {
-    refused!("a preempter", schedule(utcb::my_id(), SCHEDULE_PREEMPTER, 0, 0), Call NotSupported);
     Ok(())
 }
 
