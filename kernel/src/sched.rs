@@ -259,7 +259,7 @@ pub fn switch_to(to: Option<Ref<Thread>>) {
 }
 
 /// Chooses who runs; idles until somebody can.
-fn choose(cpu: &Cpu) -> Ref<Thread> {
+fn choose(cpu: &'static Cpu) -> Ref<Thread> {
     loop {
         if let Some(thread) = candidate(cpu) {
             return thread;

@@ -16,7 +16,7 @@ FOLDER = Path("user") / "examples"
 OUTPUT = "output.txt"
 TIMEOUT_S = 60.0
 # What these print depends on the time that things take: they run on the deterministic clock.
-TIMED = frozenset({"console", "timer"})
+TIMED = frozenset({"budget", "console", "timer"})
 # How the lines of the µ-kernel and the root task begin.
 OTHERS = ("keel: ", "root: ")
 

@@ -7,4 +7,5 @@
 
 pub mod deadlines;
 pub mod pipe;
+pub mod reserves;
 pub mod ring;
