@@ -13,6 +13,7 @@ use crate::word::Word;
 use crate::{fault, ipc, sched, thread};
 use core::cell::Cell;
 use core::mem::offset_of;
+use keel_abi::fpage::SPACE_SHIFT;
 use keel_abi::ids::LTHREAD_TASK;
 use keel_abi::memory::*;
 use keel_abi::{Error, ExRegs, Id};
@@ -201,6 +202,8 @@ fn set_registers(thread: Ref<Thread>, mask: u64, record: &Record) {
         value.set(old.0);
     };
     exchange(EX_IP, field!(record, ip), &frame.ip);
+    thread.unset(BAD_IP);
+    thread.set(if !thread.has(FOREIGN) && frame.ip.get() >> SPACE_SHIFT != 0 { BAD_IP } else { 0 });
     exchange(EX_SP, field!(record, sp), &frame.sp);
     if mask & EX_ARGUMENT != 0 {
         frame.di.set(field!(record, argument).get());

@@ -99,6 +99,7 @@ pub fn set_preempter(thread: Ref<Thread>, preempter: Id) {
 
 /// A frame that cannot be left with.
 pub fn bad_frame(thread: Ref<Thread>) {
+    thread.unset(BAD_IP);
     exception(thread, VECTOR_GP, 0, 0);
 }
 

@@ -456,7 +456,9 @@ fn deliver_kernel_message(sender: Ref<Thread>, receiver: Ref<Thread>) {
     let to = receiver.frame();
     let mut tag = Tag(message.tag.0 | marks(sender, sender.id, receiver, sender.raised_to.get()));
     let preempted = tag.kind() == KIND_PREEMPTION;
-    if let (Some(utcb), false) = (receiver.utcb(), preempted || sender.has(FOREIGN)) {
+    // Who is only its pager need not see its registers.
+    let framed = !preempted && !sender.has(FOREIGN) && sender.raised_to.get() == sender.handler.get();
+    if let (Some(utcb), true) = (receiver.utcb(), framed) {
         for (source, target) in sender.frame().words().iter().zip(&utcb.words[REGISTER_WORDS as usize..FRAME_END]) {
             target.set(source.get());
         }

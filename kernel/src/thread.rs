@@ -67,6 +67,8 @@ pub const FPU: u32 = 256;
 pub const FAR: u32 = 2048;
 /// Its pager or its handler is not near it.
 pub const FAR_HANDLER: u32 = 4096;
+/// It is native, and its ip was exchanged for one that no user can have: that has no short way.
+pub const BAD_IP: u32 = 65536;
 /// It has debug registers or descriptors of its own.
 pub const EXTRA: u32 = 512;
 /// It makes L4 calls although it is foreign, or its calls are messages to its handler although it is native.

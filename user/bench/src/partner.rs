@@ -264,11 +264,11 @@ impl Partner {
         thread::task_of(self.id)
     }
 
-    /// Makes `pager` the pager and handler of the partner.
-    pub fn set_pager(&self, pager: Id) -> Result<(), Failure> {
+    /// Makes `thread` the partner's pager (`EX_PAGER`) or handler (`EX_HANDLER`) or both.
+    pub fn set_keeper(&self, thread: Id, what: u64) -> Result<(), Failure> {
         let mut record = ExRegs::zeroed();
-        (record.pager, record.handler) = (pager.0, pager.0);
-        thread::exchange(self.id, EX_PAGER | EX_HANDLER, &mut record).map(|_| ())
+        (record.pager, record.handler) = (thread.0, thread.0);
+        thread::exchange(self.id, what, &mut record).map(|_| ())
     }
 
     /// The instruction pointer of a partner that does not run.

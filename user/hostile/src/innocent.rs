@@ -3,17 +3,18 @@
 //! look whether all is as it was. The leader does nothing but give the one who answers the pages that they share: faults of its clan
 //! reach it, its own go to the keeper.
 
+use crate::keeper;
 use crate::places::*;
 use core::sync::atomic::AtomicU8;
 use core::sync::atomic::Ordering::Relaxed;
 use keel_l4::abi::call::*;
-use keel_l4::abi::fpage::{FPAGE_EXEC, FPAGE_READ, FPAGE_WRITE};
+use keel_l4::abi::fpage::{FPAGE_EXEC, FPAGE_READ, FPAGE_WRITE, PAGE_SIZE};
 use keel_l4::abi::ids::LTHREAD_TASK;
 use keel_l4::abi::memory::AREA_DEFAULT;
 use keel_l4::call::Failure;
 use keel_l4::info::{info, now};
-use keel_l4::ipc::{call, receive, send_and_wait, wait, Message, Timeout};
-use keel_l4::pager::{self, Fault, Pager};
+use keel_l4::ipc::{call, receive, send_and_wait, send_as_and_wait, wait, Message, Received, Timeout};
+use keel_l4::pager::Fault;
 use keel_l4::task::{self, NewTask};
 use keel_l4::thread::{self, Main, NewThread};
 use keel_l4::{source, utcb, Id};
@@ -44,25 +45,47 @@ pub extern "C" fn run(argument: u64) -> ! {
     if let Err(code) = start(argument) {
         wrong(code);
     }
-    pager::run(&mut Mirror)
+    serve_clan()
 }
 
-/// Maps to the one who answers what its leader sees at the same address.
-struct Mirror;
+/// Answers the faults of the one who answers, and nobody else: the others may send what they like.
+fn serve_clan() -> ! {
+    let child = Id(own_ledger().children[0].load(Relaxed)).task();
+    let mut next = wait(Timeout::Never);
+    loop {
+        let of_child = |received: &Received| received.tag.kind() == KIND_PAGE_FAULT && received.from.task() == child;
+        next = match next.ok().filter(of_child) {
+            Some(fault) => send_as_and_wait(
+                utcb::destination(),
+                fault.from,
+                mirror(&Fault::of(&fault)),
+                Timeout::Zero,
+                Timeout::Never,
+            ),
+            None => wait(Timeout::Never),
+        };
+    }
+}
 
-impl Pager for Mirror {
-    fn page(&mut self, fault: &Fault) -> Option<Message> {
-        let byte = fault.address as *const AtomicU8;
-        let rights = if fault.access == FPAGE_WRITE { FPAGE_READ | FPAGE_WRITE } else { FPAGE_READ | FPAGE_EXEC };
-        // SAFETY: the image or the den: the one who answers touches nothing else. The den's bytes stay as they are, and so does what
-        // others do to them meanwhile.
-        let byte = unsafe { &*byte };
-        let value = byte.load(Relaxed);
-        if fault.access == FPAGE_WRITE {
-            // This writes whether the value is still there or not, unlike an operation that the compiler sees to change nothing.
-            let _ = byte.compare_exchange(value, value, Relaxed, Relaxed);
-        }
-        Some(fault.map(fault.page(), rights))
+/// The answer that maps what the leader sees at the same address.
+fn mirror(fault: &Fault) -> Message {
+    // SAFETY: the image or the den: the one who answers touches nothing else. The den's bytes stay as they are, and so does what
+    // others do to them meanwhile.
+    let byte = unsafe { &*(fault.address as *const AtomicU8) };
+    let value = byte.load(Relaxed);
+    if fault.access != FPAGE_WRITE {
+        return fault.map(fault.page(), FPAGE_READ | FPAGE_EXEC);
+    }
+    // This writes whether the value is still there or not, unlike an operation that the compiler sees to change nothing.
+    let _ = byte.compare_exchange(value, value, Relaxed, Relaxed);
+    fault.map(fault.page(), FPAGE_READ | FPAGE_WRITE)
+}
+
+/// Has the whole image mapped: nobody can make the leader touch more of it later, which would change its account.
+fn touch_image() {
+    for page in keeper::image().step_by(PAGE_SIZE as usize) {
+        // SAFETY: the image's bytes are there for everybody to read.
+        core::hint::black_box(unsafe { (page as *const u8).read_volatile() });
     }
 }
 
@@ -72,6 +95,7 @@ fn wrong(code: u64) {
 
 /// Starts the one who answers, and the beats.
 fn start(priority: u64) -> Result<(), u64> {
+    touch_image();
     let keeper = Id(KEEPER.load(Relaxed));
     let number = utcb::my_id().task() + 1;
     let plan = NewTask {

@@ -12,7 +12,7 @@ use crate::print::log;
 use crate::refs::Ref;
 use crate::source::{Pending, Source};
 use crate::tags::{Tags, KEEP};
-use crate::thread::{FrameCells, Senders, State, Thread, FOREIGN, FPU, FRAME_WORDS};
+use crate::thread::{meeting, FrameCells, Senders, State, Thread, FOREIGN, FPU, FRAME_WORDS};
 use crate::{across, boot, debugger, fault, lock, panic, sched, source, syscall};
 use core::arch::{asm, global_asm};
 use core::mem::offset_of;
@@ -101,22 +101,29 @@ assembly!([
     STATE_READY = const State::Ready as u8,
     STATE_FAULTED = const State::Faulted as u8,
     MEETING_FPU_BIT = const 32 + FPU.ilog2(),
+    MEETING_OPEN_BIT = const meeting(State::Inactive, true, 0, 0).ilog2(),
+    MEETING_FOREIGN_BIT = const 32 + FOREIGN.ilog2(),
     ID_NIL = const Id::NIL.0,
     CALL = const CALL_IPC | IPC_SEND | IPC_RECEIVE,
     TAG_ITEMS = const 0xff << TAG_MAPS_SHIFT | 0xff << TAG_STRINGS_SHIFT,
+    TAG_CONTENT = const fast::TAG_CONTENT,
+    TAG_ONE_PAGE = const fast::TAG_ONE_PAGE,
     NO_CALL = const NO_CALL as i64,
     READ_FAULT_TAG = const Tag::kernel(KIND_PAGE_FAULT, FPAGE_READ as u32, 4).0,
     WRITE_FAULT_TAG = const Tag::kernel(KIND_PAGE_FAULT, FPAGE_WRITE as u32, 4).0,
     FETCH_FAULT_TAG = const Tag::kernel(KIND_PAGE_FAULT, FPAGE_EXEC as u32, 4).0,
     MORE_WORDS = const REGISTER_WORDS as usize + FRAME_WORDS - 4,
     SYSCALL_TAG = const Tag::kernel(KIND_SYSCALL, GATE_SYSCALL as u32, 4).0,
+    FLAGS_USER = const FLAGS_USER,
     FLAGS_NOT_SYSRET = const !(FLAGS_USER & !FLAGS_NEED_IRET) as u32,
-    IP_HIGH_MAX = const (1u64 << (SPACE_SHIFT - 32)) - 1,
+    ALONE_WAITS_FOR_ANY = const meeting(State::Receiving, true, 0, 0),
+    ALONE_WAITS_FOR_ONE = const meeting(State::Receiving, false, 0, 0),
     CODE_PRESENT = const fault::code::PRESENT,
     CODE_WRITE = const fault::code::WRITE,
     CODE_FETCH = const fault::code::FETCH,
     long_syscall = sym system_call,
     answering_syscall = sym answering_system_call,
+    map_page = sym fast::map_page,
     exception = sym user_exception,
     kernel_exception = sym kernel_exception,
     fatal = sym fatal,

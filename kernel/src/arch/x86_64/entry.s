@@ -32,10 +32,13 @@
 
 # What a user left in registers takes no part in what the kernel does, not even speculatively. rdi is the
 # server's argument.
-.macro clear_registers
-    .irp register, esi, eax, ecx, edx, ebx, ebp, r8d, r9d, r10d, r11d, r12d, r13d, r14d, r15d
+.macro clear registers:vararg
+    .irp register, \registers
     xor \register, \register
     .endr
+.endm
+.macro clear_registers
+    clear esi, eax, ecx, edx, ebx, ebp, r8d, r9d, r10d, r11d, r12d, r13d, r14d, r15d
 .endm
 
 # An exception or interrupt leaves the flags as they were but for IF, TF and NT: DF would make string instructions run

@@ -9,7 +9,8 @@ use super::cpuid::{self, Feature};
 use crate::boot::{self, Word};
 use crate::refs::Ref;
 use crate::space;
-use crate::thread::{meeting, State, Thread, FOREIGN, FPU};
+use crate::task::Task;
+use crate::thread::{meeting, State, Thread, UtcbCells, FOREIGN, FPU};
 use core::cell::Cell;
 use keel_abi::call::*;
 use keel_abi::{Id, MapItem};
@@ -19,7 +20,9 @@ pub const REPLY_AND_WAIT: u64 = CALL_IPC | IPC_SEND | IPC_RECEIVE | IPC_OPEN;
 /// Clears the kind of the send timeout, which does not matter where the partner waits.
 pub const ANY_SEND_TIMEOUT: i32 = !(IPC_TIMEOUT_MASK << IPC_SEND_TIMEOUT_SHIFT) as i32;
 /// Tag bits of words and items.
-const TAG_CONTENT: u64 = 0xff << TAG_WORDS_SHIFT | 0xff << TAG_MAPS_SHIFT | 0xff << TAG_STRINGS_SHIFT;
+pub const TAG_CONTENT: u64 = 0xff << TAG_WORDS_SHIFT | 0xff << TAG_MAPS_SHIFT | 0xff << TAG_STRINGS_SHIFT;
+/// What they are where an answer is one map item.
+pub const TAG_ONE_PAGE: u64 = 1 << TAG_MAPS_SHIFT;
 
 /// Log2 of the number of threads that are known at once.
 const SLOT_BITS: u32 = 6;
@@ -89,21 +92,19 @@ impl Known {
 /// The running thread answers a fault with one page, and waits for anybody again: the faulter, which now runs. This is half
 /// short: the caller runs exclusively. `None`: it is not so, or something is out of the ordinary; nothing was done.
 pub fn answer(cpu: &Cpu) -> Option<Ref<Thread>> {
-    const ONE_PAGE: u64 = 1 << TAG_MAPS_SHIFT;
     let caller = cpu.current.get()?;
     let (frame, utcb) = (caller.frame(), caller.utcb()?);
-    if frame.orig_ax.get() & ANY_SEND_TIMEOUT as u64 != REPLY_AND_WAIT || frame.si.get() & TAG_CONTENT != ONE_PAGE {
+    if frame.orig_ax.get() & ANY_SEND_TIMEOUT as u64 != REPLY_AND_WAIT || frame.si.get() & TAG_CONTENT != TAG_ONE_PAGE {
         return None;
     }
     let faulter = cpu.known.get(Id(frame.di.get()))?;
     let state = meeting(faulter.state.get(), false, faulter.cpu.get(), faulter.flags.get() & !FPU | FOREIGN);
     let waits = state == cpu.waits_for_answer && faulter.partner.get() == caller.id;
     let nothing = caller.notify.get() == 0 && caller.pending.is_empty() && caller.senders.is_empty();
-    let item = MapItem { send_base: utcb.maps[0].get(), fpage: utcb.maps[1].get() };
     if !waits || !nothing || caller.flags.get() != 0 || (faulter.priority.get() as u32) < cpu.floor.get() {
         return None;
     }
-    space::map_page(caller.task, faulter.task, &item).then(|| {
+    map_page(caller.task, faulter.task, utcb).then(|| {
         // Point of no return.
         caller.waiters.set(caller.waiters.get() - 1);
         caller.state.set(State::Receiving);
@@ -113,6 +114,11 @@ pub fn answer(cpu: &Cpu) -> Option<Ref<Thread>> {
         cpu.current.set(Some(faulter));
         faulter
     })
+}
+
+/// Maps the page that a pager's answer names, as `space::map_page`.
+pub extern "C" fn map_page(from: Ref<Task>, to: Ref<Task>, utcb: &UtcbCells) -> bool {
+    space::map_page(from, to, &MapItem { send_base: utcb.maps[0].get(), fpage: utcb.maps[1].get() })
 }
 
 unsafe extern "C" {

@@ -64,22 +64,36 @@
     jne \refused
 .endm
 
-# The native thread rbx can be left to by sysret. It entered by SYSCALL: only its ip may have been exchanged since.
+# The native thread rbx can be left to by sysret. It entered by SYSCALL, and a flag (BAD_IP) tells if its ip was exchanged for
+# one that no user can have.
 .macro must_take_sysret refused
-    cmp dword ptr [rbx + FRAME_ip + 4], {IP_HIGH_MAX}
-    ja \refused
     test dword ptr [rbx + FRAME_flags], FLAGS_NEED_IRET
     jnz \refused
 .endm
 
-# The thread rbx can be left to at once with a message, which it waits for from anybody. Uses rax.
-.macro must_wait_for_any refused
+# The thread rbx can be left to at once with a message, which it waits for from anybody. `locks`: as `take_lock`. Uses rax.
+.macro must_wait_for_any locks, refused
     must_run_next \refused
     must_take_sysret \refused
     must_share_selectors rbx, \refused
+    .if \locks
     mov rax, gs:[CPU_waits_for_any]
     cmp rax, [rbx + {THREAD_MEETING}]
+    .else
+    cmp qword ptr [rbx + {THREAD_MEETING}], {ALONE_WAITS_FOR_ANY}
+    .endif
     jne \refused
+.endm
+
+# The caller, a native thread, waits for anybody. Uses rax.
+.macro wait_for_any locks
+    .if \locks
+    mov rax, gs:[CPU_waits_for_any]
+    mov [rsp + {THREAD_MEETING}], rax
+    .else
+    mov qword ptr [rsp + {THREAD_MEETING}], {ALONE_WAITS_FOR_ANY}
+    .endif
+    mov qword ptr [rsp + THREAD_partner], {ID_NIL}
 .endm
 
 # What a native thread's entry has not saved yet. Uses rax.
@@ -183,8 +197,6 @@
     mov byte ptr gs:[CPU_fpu_off], 1
 82: change_thread rbp, \tags
     mov r10d, [rbp + THREAD_frame_index]
-    xor r13d, r13d
-    xor r14d, r14d
     mov rdi, [rbp + THREAD_id]
     leave_to_native \locks
 .endm
@@ -234,13 +246,17 @@
     jne 20f
     look_up 20f
     must_be_near 20f
-    must_wait_for_any 20f
+    must_wait_for_any \locks, 20f
     cmp esi, REGISTER_WORDS
     ja 2f
     # Point of no return.
 1:  inc dword ptr [rbx + THREAD_waiters]
+    .if \locks
     mov rax, gs:[CPU_waits_for_one]
     mov [rsp + {THREAD_MEETING}], rax
+    .else
+    mov qword ptr [rsp + {THREAD_MEETING}], {ALONE_WAITS_FOR_ONE}
+    .endif
     mov [rsp + THREAD_partner], rdi
     change_thread rsp, \tags
     mov rdi, [rsp + THREAD_id]
@@ -263,9 +279,7 @@
     ja 12f
     # Point of no return.
 11: dec dword ptr [rsp + THREAD_waiters]
-14: mov rax, gs:[CPU_waits_for_any]
-    mov [rsp + {THREAD_MEETING}], rax
-    mov qword ptr [rsp + THREAD_partner], {ID_NIL}
+14: wait_for_any \locks
     change_thread rsp, \tags
     mov rdi, rbp
     leave_to_native \locks
@@ -282,7 +296,11 @@
 # The partner is a foreign thread whose handler the caller is. rbp = its frame, which is its chief's memory too: each
 # word is read once.
 15: test esi, {TAG_ITEMS}
+    .if \locks
     jnz 22f
+    .else
+    jnz 17f
+    .endif
     btr rdx, {MEETING_FPU_BIT}
     cmp rdx, gs:[CPU_waits_for_answer]
     jne 20f
@@ -318,22 +336,88 @@
     clts
     mov byte ptr gs:[CPU_fpu_off], 0
 16: dec dword ptr [rsp + THREAD_waiters]
-    mov rax, gs:[CPU_waits_for_any]
-    mov [rsp + {THREAD_MEETING}], rax
-    mov qword ptr [rsp + THREAD_partner], {ID_NIL}
+    wait_for_any \locks
     mov rdi, rdx
     change_thread rsp, \tags
     change_bases rdi, r15, \locks
     load rbp, r15, r14, r13, r12, rbx, r10, r9, r8, rdx, rsi, rdi, rax, rsp, rbp
     sysretq
 
+    .if \locks == 0
+# The partner's page fault is answered with one page. Nobody can change a frame meanwhile: there are no other processors.
+17: mov eax, esi
+    and eax, {TAG_CONTENT}
+    cmp eax, {TAG_ONE_PAGE}
+    jne 20f
+    btr rdx, {MEETING_FPU_BIT}
+    bts rdx, {MEETING_FOREIGN_BIT}
+    btr rdx, {MEETING_OPEN_BIT}
+    cmp rdx, gs:[CPU_waits_for_answer]
+    jne 20f
+    cmp rbp, [rbx + THREAD_partner]
+    jne 20f
+    save_message
+    mov rbp, [rbx + {THREAD_FRAME}]
+    must_share_selectors rbp, 25f
+    cmp dword ptr [rbp + FRAME_cs], USER_CS
+    jne 25f
+    mov rax, [rbp + FRAME_ip]
+    or rax, [rbp + FRAME_fs_base]
+    or rax, [rbp + FRAME_gs_base]
+    shr rax, SPACE_SHIFT
+    jnz 25f
+    test dword ptr [rbx + THREAD_flags], FPU
+    jz 18f
+    cmp rbx, gs:[CPU_fpu_owner]
+    jne 25f
+18: mov rbp, rsp
+    mov rdi, [rsp + THREAD_task]
+    mov rsi, [rbx + THREAD_task]
+    mov rdx, [rsp + {THREAD_UTCB}]
+    mov rsp, gs:[CPU_stack]
+    .if \clear
+    clear eax, ecx, r8d, r9d, r10d, r11d, r12d, r13d, r14d, r15d
+    .endif
+    call {map_page}
+    mov rsp, rbp
+    test al, al
+    jz 25f
+    # Point of no return. The caller has no FPU state, so the FPU is off.
+    test dword ptr [rbx + THREAD_flags], FPU
+    jz 19f
+    clts
+    mov byte ptr gs:[CPU_fpu_off], 0
+19: dec dword ptr [rsp + THREAD_waiters]
+    wait_for_any \locks
+    change_thread rsp, \tags
+    mov rbp, [rbx + {THREAD_FRAME}]
+    mov r8d, [rbp + FRAME_flags]
+    and r8d, {FLAGS_USER}
+    or r8d, FLAGS_FIXED
+    mov r9, gs:[CPU_stack]
+    mov r10, [rbp + FRAME_fs_base]
+    mov r11, [rbp + FRAME_gs_base]
+    change_bases r10, r11, 0
+    mov rsp, r9
+    push USER_SS
+    push qword ptr [rbp + FRAME_rsp]
+    push r8
+    push USER_CS
+    push qword ptr [rbp + FRAME_ip]
+    load rbp, r15, r14, r13, r12, rbx, r11, r10, r9, r8, rax, rcx, rdx, rsi, rdi, rbp
+    iretq
+25: long_way {long_syscall}, \clear
+    .endif
+
 # The long way for a native thread.
 20: mov byte ptr gs:[{CPU_LOCK}], 0
 21: save_message
     long_way {long_syscall}, \clear
+    .if \locks
 22: mov byte ptr gs:[{CPU_LOCK}], 0
     save_message
     long_way {answering_syscall}, \clear
+    .endif
 
 # Any other thread, foreign or with something special: all registers are saved first.
 30: mov rsp, [rsp + {THREAD_FRAME}]
@@ -349,7 +433,7 @@
     take_lock \locks, rbp, 41f, 40f
     mov rdi, [rbp + THREAD_handler]
     look_up 40f
-    must_wait_for_any 40f
+    must_wait_for_any \locks, 40f
     # Point of no return.
     xor r12d, r12d
     mov rsi, {SYSCALL_TAG}
@@ -388,7 +472,7 @@ short_ways tagged_lone_syscall_entry, 0, 1, 1
     take_lock 1, rbp, 41f, 40f
     mov rdi, [rbp + THREAD_pager]
     look_up 40f
-    must_wait_for_any 40f
+    must_wait_for_any 1, 40f
     # Point of no return.
     mov rdx, [rsp + FRAME_orig_ax]
     mov qword ptr [rsp + FRAME_orig_ax], {NO_CALL}
@@ -406,9 +490,12 @@ short_ways tagged_lone_syscall_entry, 0, 1, 1
     test edx, {CODE_FETCH}
     jz 1f
     mov rsi, {FETCH_FAULT_TAG}
-1:  test dword ptr [rbp + THREAD_flags], FOREIGN
-    jnz 2f
-    # A native thread's frame goes with the message, with its bases.
+1:  cmp rdi, [rbp + THREAD_handler]
+    je 3f
+2:  leave_to_handler 1, \tags
+3:  test dword ptr [rbp + THREAD_flags], FOREIGN
+    jnz 2b
+    # A native thread's handler sees its frame, with its bases.
     rdfsbase rax
     mov [rsp + FRAME_fs_base], rax
     swapgs
@@ -424,7 +511,7 @@ short_ways tagged_lone_syscall_entry, 0, 1, 1
     rep movsq
     mov rsi, r11
     mov rdi, r10
-2:  leave_to_handler 1, \tags
+    jmp 2b
 40: mov byte ptr gs:[{CPU_LOCK}], 0
 41: mov edi, VECTOR_PF
     jmp user_exception

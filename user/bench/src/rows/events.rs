@@ -6,6 +6,7 @@ use crate::partner::*;
 use crate::sample::row;
 use core::sync::atomic::{AtomicU64, Ordering};
 use keel_l4::abi::call::{CALL_IPC, IPC_RECEIVE};
+use keel_l4::abi::memory::{EX_HANDLER, EX_PAGER};
 use keel_l4::call::Failure;
 use keel_l4::ipc::{call, receive, send, Message, Timeout};
 use keel_l4::{info, source, thread, Id};
@@ -30,7 +31,7 @@ fn exception(name: &str, space: Space) -> Result<(), Failure> {
     let subject = Partner::start(space, subject, 0)?;
     // Lets it touch its image with the pager that serves that.
     call(subject.id, Message::label(Instruction::Nothing as u32))?;
-    subject.set_pager(handler.id)?;
+    subject.set_keeper(handler.id, EX_PAGER | EX_HANDLER)?;
     row(name, || {
         let answer = call(subject.id, Message::label(Instruction::Breakpoint as u32))?;
         Ok(between(answer.words[0], answer.words[1]))

@@ -7,6 +7,7 @@ use crate::rows::syscall;
 use crate::sample::{row, rows};
 use keel_l4::abi::call::{CALL_FPAGE_UNMAP, UNMAP_FLUSH, UNMAP_RIGHTS};
 use keel_l4::abi::fpage::{FPAGE_RWX, PAGE_SHIFT, PAGE_SIZE};
+use keel_l4::abi::memory::{EX_HANDLER, EX_PAGER};
 use keel_l4::abi::MapItem;
 use keel_l4::call::Failure;
 use keel_l4::ipc::{call, Message};
@@ -22,8 +23,9 @@ pub fn measure() -> Result<(), Failure> {
     map(["map-page-two-spaces", "unmap-page-two-spaces"], 12, true)?;
     map(["map-64k-two-spaces", "unmap-64k-two-spaces"], LARGER, true)?;
     map(["map-page-and-tables-two-spaces", "unmap-page-and-tables-two-spaces"], 12, false)?;
-    fault("page-fault-one-space", Space::Same)?;
-    fault("page-fault-two-spaces", Space::Other)
+    fault("page-fault-one-space", Space::Same, EX_PAGER)?;
+    fault("page-fault-two-spaces", Space::Other, EX_PAGER)?;
+    fault("page-fault-and-registers-two-spaces", Space::Other, EX_PAGER | EX_HANDLER)
 }
 
 /// Maps and takes back; with `neighbour` another page keeps the receiver's page tables in place.
@@ -49,13 +51,14 @@ fn map(names: [&str; 2], log2: u8, neighbour: bool) -> Result<(), Failure> {
 struct Page(#[allow(dead_code)] [u8; PAGE_SIZE as usize]);
 static KEPT: Page = Page([0; PAGE_SIZE as usize]);
 
-/// A load that faults, from the load to the instruction behind it; the pager maps a page.
-fn fault(name: &str, space: Space) -> Result<(), Failure> {
+/// A load that faults, from the load to the instruction behind it; the pager maps a page. `what` it is: the handler too sees
+/// the registers.
+fn fault(name: &str, space: Space, what: u64) -> Result<(), Failure> {
     let pager = Partner::start(Space::Same, mapping_pager, 0)?;
     let subject = Partner::start(space, subject, 0)?;
     // Lets it touch its image with the pager that serves that.
     call(subject.id, Message::label(Instruction::Nothing as u32))?;
-    subject.set_pager(pager.id)?;
+    subject.set_keeper(pager.id, what)?;
     let mut address = WINDOW;
     row(name, || {
         address += PAGE_SIZE;

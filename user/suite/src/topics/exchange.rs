@@ -8,12 +8,12 @@ use crate::threads::{child, helper, own, park, pause, remove, Main, Spawn, FIRST
 use crate::{holds, refused, same};
 use core::sync::atomic::Ordering::SeqCst;
 use keel_l4::abi::call::*;
-use keel_l4::abi::fpage::FPAGE_RWX;
+use keel_l4::abi::fpage::{FPAGE_RWX, SPACE_SHIFT};
 use keel_l4::abi::ids::LTHREAD_TASK;
 use keel_l4::abi::memory::*;
 use keel_l4::abi::{ExRegs, MapItem, Status};
 use keel_l4::call::Failure;
-use keel_l4::ipc::{receive, send, wait, Message, Timeout};
+use keel_l4::ipc::{call, receive, send, wait, Message, Timeout};
 use keel_l4::{source, strings, thread, utcb, Error, Fpage, Id, Side, Tag};
 
 pub const CASES: &[Case] = &[
@@ -26,6 +26,7 @@ pub const CASES: &[Case] = &[
     ("old-values-come-back", old_values),
     ("ip-and-cancel", ip_and_cancel),
     ("ip-of-a-running-thread", ip_of_running),
+    ("ip-that-no-user-can-have", bad_ip),
     ("handler-exchanged", handler_exchanged),
     ("delete-waiting", delete_waiting),
     ("delete-itself", delete_itself),
@@ -67,6 +68,26 @@ fn argument() -> Outcome {
     helper(tell, 0xdead_beef_0bad_cafe)?;
     pause(1_000_000);
     same!("argument", cell(1).load(SeqCst), 0xdead_beef_0bad_cafe);
+    Ok(())
+}
+
+extern "C" fn waiting(_: u64) -> ! {
+    let _ = wait(Timeout::Never);
+    park()
+}
+
+/// SYSRET to it would fault in the kernel. The message arrives all the same, and then the thread faults as by #GP.
+fn bad_ip() -> Outcome {
+    for ip in [1 << SPACE_SHIFT, 1 << 63, u64::MAX] {
+        let id = Spawn::watched(waiting, 0).start()?;
+        pause(1_000_000);
+        let mut record = ExRegs::zeroed();
+        record.ip = ip;
+        thread::exchange(id, EX_IP, &mut record)?;
+        let fault = call(id, Message::new(0, &[1]))?;
+        same!("kind, vector, ip", (fault.tag.kind(), fault.tag.label(), fault.words[1]), (KIND_EXCEPTION, 13, ip));
+        remove(id)?;
+    }
     Ok(())
 }
 

@@ -8,7 +8,7 @@ use crate::{holds, same};
 use core::sync::atomic::Ordering::SeqCst;
 use keel_l4::abi::call::*;
 use keel_l4::abi::fpage::*;
-use keel_l4::abi::memory::{EX_PAGER, EX_TRIGGER};
+use keel_l4::abi::memory::{EX_HANDLER, EX_PAGER, EX_TRIGGER};
 use keel_l4::abi::{ExRegs, Frame, MapItem};
 use keel_l4::call::Failure;
 use keel_l4::ipc::{call, receive, send, Message, Received, Timeout};
@@ -20,6 +20,7 @@ pub const CASES: &[Case] = &[
     ("execute", execute),
     ("label-kind-and-frame-index", message_shape),
     ("message-carries-the-registers", registers),
+    ("a-mere-pager-sees-no-registers", no_registers),
     ("answer-maps-and-resumes", answer),
     ("answer-without-a-page-faults-again", faults_again),
     ("answer-with-many-pages", many_pages),
@@ -110,6 +111,20 @@ fn registers() -> Outcome {
     same!("number of words", fault.tag.words(), REGISTER_WORDS + 32);
     same!("ip", frame_word(core::mem::offset_of!(Frame, ip)), fault.words[1]);
     same!("rdi, the argument", frame_word(core::mem::offset_of!(Frame, di)), WINDOW);
+    Ok(())
+}
+
+fn no_registers() -> Outcome {
+    let (id, _) = fault_of(reader, WINDOW)?;
+    for handler in [Id::NIL, Id::ROOT] {
+        let mut record = ExRegs::zeroed();
+        record.handler = handler.0;
+        thread::exchange(id, EX_HANDLER, &mut record)?;
+        utcb::set_word(REGISTER_WORDS as usize + core::mem::offset_of!(Frame, di) / 8, 0);
+        let again = call(id, Message::label(0))?;
+        same!("kind, number of words", (again.tag.kind(), again.tag.words()), (KIND_PAGE_FAULT, 4));
+        same!("rdi's place", frame_word(core::mem::offset_of!(Frame, di)), 0);
+    }
     Ok(())
 }
 
