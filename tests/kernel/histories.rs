@@ -11,7 +11,7 @@ use crate::pool::POOL;
 use crate::random::{seed, Random};
 use crate::refs::Ref;
 use crate::task::{self, Task};
-use crate::thread::{self, Thread, FOREIGN};
+use crate::thread::{self, State, Thread, FOREIGN};
 use crate::{fault, ipc, sched, space};
 use core::mem::offset_of;
 use keel_abi::call::*;
@@ -188,6 +188,11 @@ impl History {
         self.fill(thread, offset_of!(Utcb, send_fault_timeout), &faults);
     }
 
+    /// A preempter that answers, or does not, or is nobody.
+    fn preempter(&self) -> u64 {
+        self.one_of(&[ID_NIL, self.judges[0].id.0, self.judges[0].id.0, self.id().0]) | self.below(2) * PREEMPTER_EVERY
+    }
+
     fn record(&self, thread: Ref<Thread>) {
         let mut words = [0; size_of::<ExRegs>() / 8];
         let mut set = |offset: usize, value: u64| words[offset / 8] = value;
@@ -195,6 +200,7 @@ impl History {
         set(offset_of!(ExRegs, ip), if valid { HOME } else { self.random.next() });
         set(offset_of!(ExRegs, pager), if self.below(2) == 0 { self.judges[0].id.0 } else { self.id().0 });
         set(offset_of!(ExRegs, handler), self.id().0);
+        set(offset_of!(ExRegs, preempter), self.preempter());
         set(offset_of!(ExRegs, frame), self.one_of(&[FRAME_NONE, self.below(FRAME_PAGES * FRAMES_PER_PAGE), 1]));
         set(offset_of!(ExRegs, fpu), HOME + self.below(4) * 64);
         set(offset_of!(ExRegs, fpu_size), PAGE_SIZE);
@@ -264,9 +270,9 @@ impl History {
                 with(CALL_TASK_NEW, di, si, self.task_id().0, [0, self.judges[0].id.0, quota, area, 0, 0])
             }
             34 | 35 => {
-                let mask = self.below(16) & !SCHEDULE_PREEMPTER;
-                let (priority, slice) = (self.below(12), self.below(LONGEST_NS));
-                with(CALL_THREAD_SCHEDULE, self.id().0, mask, priority, [slice, 0, self.below(3), 0, 0, 0])
+                let (mask, priority, slice) = (self.below(16), self.below(12), self.below(LONGEST_NS));
+                let words = [slice, self.preempter(), self.below(3), 0, 0, 0];
+                with(CALL_THREAD_SCHEDULE, self.id().0, mask, priority, words)
             }
             36 => with(CALL_THREAD_SWITCH, self.one_of(&[ID_NIL, self.id().0]), 0, 0, words),
             37 | 38 => {
@@ -311,7 +317,9 @@ impl History {
         let gang = self.below(GANGS);
         let leader = Id::thread(0, number(gang, 0), 0, 0).0;
         let me = thread.task.id().0;
-        let faulted = |id: &&Id| thread::find(**id).is_some_and(|faulter| ipc::awaits_answer(faulter, thread));
+        let preempted = |waits: Ref<Thread>| (waits.state.get(), waits.partner.get()) == (State::Preempted, thread.id);
+        let waits = |waits: Ref<Thread>| ipc::awaits_answer(waits, thread) || preempted(waits);
+        let faulted = |id: &&Id| thread::find(**id).is_some_and(waits);
         match self.below(12) {
             0..=3 => {
                 let ax = CALL_IPC | IPC_SEND | IPC_SEND_ZERO | IPC_RECEIVE | IPC_OPEN | IPC_RECEIVE_ZERO;
@@ -319,7 +327,8 @@ impl History {
                 let page =
                     Fpage::memory(HOME + self.below(1 << HOME_LOG2), self.one_of(&[12, 12, HOME_LOG2]), self.below(8));
                 self.fill(thread, offset_of!(Utcb, maps), &[self.address() & !0xfff, page.0]);
-                [ax, to.0, Tag::new(0, self.one_of(&[0, 38])).with_maps(1).0, 0, 0, 0, 0, 0, 0, 0]
+                let maps = !thread::find(to).is_some_and(preempted) as u64;
+                [ax, to.0, Tag::new(0, self.one_of(&[0, 38])).with_maps(maps).0, 0, 0, 0, 0, 0, 0, 0]
             }
             4 | 5 => [CALL_IPC | IPC_RECEIVE | IPC_OPEN | IPC_RECEIVE_ZERO, 0, 0, 0, 0, 0, 0, 0, 0, 0],
             6..=9 => {

@@ -304,7 +304,7 @@ impl Attacker {
         record.argument = argument(self.random.next() >> 16, number);
         record.pager = if self.random.once_in(4) { self.thread().0 } else { KEEPER.load(Relaxed) };
         record.handler = if self.random.once_in(2) { self.me.0 } else { record.pager };
-        record.preempter = self.word();
+        record.preempter = self.preempter();
         record.frame = self.random.below(FRAME_PAGES * FRAMES_PER_PAGE);
         record.fpu = ARENA + self.random.below(1 << ARENA_LOG2) / 64 * 64;
         record.fpu_size = self.random.one_of(&[info().fpu_size, PAGE_SIZE, 512, 0]);
@@ -317,6 +317,16 @@ impl Attacker {
             // SAFETY: the record consists of that many words.
             utcb::set_record_word(index, unsafe { words.add(index).read() });
         }
+    }
+
+    /// A preempter: none, somebody, or just a word; told of some preemptions or of all.
+    fn preempter(&mut self) -> u64 {
+        let id = match self.random.below(4) {
+            0 => ID_NIL,
+            1 => self.word(),
+            _ => self.thread().0,
+        };
+        id | self.random.below(2) * PREEMPTER_EVERY
     }
 
     /// Makes an lthread in the own task or in one of the gang, or deletes one.
@@ -357,11 +367,11 @@ impl Attacker {
     }
 
     fn schedule(&mut self) -> Registers {
-        let mask = self.random.next() & (SCHEDULE_PRIORITY | SCHEDULE_SLICE | SCHEDULE_PROCESSOR);
+        let mask = self.random.next() & (SCHEDULE_PRIORITY | SCHEDULE_SLICE | SCHEDULE_PREEMPTER | SCHEDULE_PROCESSOR);
         let priority = self.random.below(PRIORITIES + 2);
         let slice = self.random.one_of(&[0, 1, 50_000, 1_000_000, u64::MAX]);
         let processor = self.random.below(info().processors + 1);
-        let words = [slice, 0, processor, 0, 0, 0];
+        let words = [slice, self.preempter(), processor, 0, 0, 0];
         Registers { ax: CALL_THREAD_SCHEDULE, di: self.thread().0, si: mask, dx: priority, words }
     }
 

@@ -6,7 +6,7 @@ use crate::attack;
 use crate::places::*;
 use core::mem::offset_of;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use keel_l4::abi::call::{FRAME_NONE, KIND_EXCEPTION, KIND_PAGE_FAULT, REGISTER_WORDS};
+use keel_l4::abi::call::{FRAME_NONE, KIND_EXCEPTION, KIND_PAGE_FAULT, KIND_PREEMPTION, REGISTER_WORDS};
 use keel_l4::abi::fpage::*;
 use keel_l4::abi::{Frame, MapItem};
 use keel_l4::ipc::{send_and_wait, wait, Message, Received, Timeout};
@@ -63,6 +63,7 @@ fn answer(received: &Received) -> Option<Message> {
     let mapped = match received.tag.kind() {
         KIND_PAGE_FAULT => page(gang, &Fault::of(received)),
         KIND_EXCEPTION => None,
+        KIND_PREEMPTION => return Some(Message::label(0)),
         _ => return None,
     };
     // A foreign thread has its frame elsewhere, and whoever gave it that has it stand where it is.
