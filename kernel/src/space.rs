@@ -218,6 +218,7 @@ fn drop_if_empty(mut table: u32) {
         Leaf { table: above, slot: slot(page.base.get(), level), level, entry: 0 }.change(|_| 0);
         free_table(table);
         POOL.page(above).entry_removed();
+        poll();
         table = above;
     }
 }
@@ -724,6 +725,7 @@ pub fn map_info(task: Ref<Task>) -> Result<(), Error> {
 
 /// Gives a task a zeroed page in its kernel area: kernel address of it.
 pub fn add_object(task: Ref<Task>, offset: u64) -> Result<*mut u8, Error> {
+    poll();
     let page = POOL.take_zeroed(task.account, Kind::Frame)?;
     let mapped = map_object(task, task.area + offset, POOL.physical(page), true);
     mapped.inspect_err(|_| POOL.give_page(page, Kind::Frame))?;

@@ -16,6 +16,10 @@ from .errors import KeelError
 TIMEOUT_S = 120.0
 # The µ-kernel's command line without its clearing of registers, and the name of that column.
 UNCLEARED_LINE = "noclear"
+# The ceilings are for what this compiler and later ones make of the µ-kernel. What an older one makes (a Debian 12 without its
+# security updates has 1.85) takes up to 26 % more, so that all ceilings are higher there.
+MEASURED_RUST = (1, 96)
+OLDER_RUST_FACTOR = 1.3
 
 
 @dataclass(frozen=True)
@@ -33,29 +37,29 @@ class Known:
 # seL4's C fast path and Pistachio's assembler fast path, measured on the same clock. Lower a ceiling when its figure sinks.
 KNOWN = {
     "null-call": Known(268, sel4=241, pistachio=80),
-    "ipc-0-words-one-space": Known(174),
-    "ipc-0-words-one-space-one-way": Known(86),
-    "ipc-4-words-one-space": Known(174),
-    "ipc-4-words-one-space-one-way": Known(86),
-    "ipc-16-words-one-space": Known(220),
-    "ipc-16-words-one-space-one-way": Known(109),
-    "ipc-0-words-two-spaces": Known(189, sel4=420, pistachio=362),
-    "ipc-0-words-two-spaces-one-way": Known(95),
-    "ipc-4-words-two-spaces": Known(189),
-    "ipc-4-words-two-spaces-one-way": Known(95),
-    "ipc-16-words-two-spaces": Known(235),
-    "ipc-16-words-two-spaces-one-way": Known(118),
-    "string-64k-one-space": Known(17_000),
-    "string-64k-two-spaces": Known(17_000),
-    "map-page-two-spaces": Known(1_750),
+    "ipc-0-words-one-space": Known(169),
+    "ipc-0-words-one-space-one-way": Known(83),
+    "ipc-4-words-one-space": Known(169),
+    "ipc-4-words-one-space-one-way": Known(83),
+    "ipc-16-words-one-space": Known(216),
+    "ipc-16-words-one-space-one-way": Known(107),
+    "ipc-0-words-two-spaces": Known(183, sel4=420, pistachio=362),
+    "ipc-0-words-two-spaces-one-way": Known(91),
+    "ipc-4-words-two-spaces": Known(183),
+    "ipc-4-words-two-spaces-one-way": Known(91),
+    "ipc-16-words-two-spaces": Known(230),
+    "ipc-16-words-two-spaces-one-way": Known(115),
+    "string-64k-one-space": Known(16_260),
+    "string-64k-two-spaces": Known(16_270),
+    "map-page-two-spaces": Known(1_735),
     "unmap-page-two-spaces": Known(780),
-    "map-64k-two-spaces": Known(11_500),
-    "unmap-64k-two-spaces": Known(7_400),
-    "map-page-and-tables-two-spaces": Known(3_500),
+    "map-64k-two-spaces": Known(9_415),
+    "unmap-64k-two-spaces": Known(7_185),
+    "map-page-and-tables-two-spaces": Known(3_350),
     "unmap-page-and-tables-two-spaces": Known(1_035),
-    "page-fault-one-space": Known(660),
-    "page-fault-two-spaces": Known(680, sel4=2_395, pistachio=1_533),
-    "page-fault-and-registers-two-spaces": Known(725),
+    "page-fault-one-space": Known(658),
+    "page-fault-two-spaces": Known(671, sel4=2_395, pistachio=1_533),
+    "page-fault-and-registers-two-spaces": Known(722),
     "exception-one-space": Known(1_290),
     "exception-two-spaces": Known(1_275, sel4=1_249),
     "interrupt-one-space": Known(545),
@@ -63,13 +67,13 @@ KNOWN = {
     "foreign-call-in": Known(104),
     "foreign-call-out": Known(119),
     "foreign-call": Known(220),
-    "task-create": Known(5_600),
-    "task-delete": Known(9_700),
-    "lthread-create": Known(1_750),
-    "rpc-two-spaces": Known(285),
-    "mapping-rpc-64k-two-spaces": Known(19_500),
+    "task-create": Known(5_525),
+    "task-delete": Known(9_215),
+    "lthread-create": Known(1_740),
+    "rpc-two-spaces": Known(278),
+    "mapping-rpc-64k-two-spaces": Known(18_690),
     "pipe-1-byte-two-spaces": Known(10_800),
-    "lthread-delete": Known(790),
+    "lthread-delete": Known(774),
 }
 
 
@@ -103,7 +107,12 @@ def measure(settings: Settings, kernel_line: str = "") -> list[Figure]:
     return parse(ended.output)
 
 
-def judge(figures: Sequence[Figure]) -> Iterator[tuple[str, str]]:
+def leeway(compiler: tuple[int, int]) -> float:
+    """By what the ceilings are multiplied for a compiler."""
+    return 1.0 if compiler >= MEASURED_RUST else OLDER_RUST_FACTOR
+
+
+def judge(figures: Sequence[Figure], leeway: float) -> Iterator[tuple[str, str]]:
     """Each figure's name with what is wrong with it, or nothing; also those that should be there."""
     for figure in figures:
         known = KNOWN.get(figure.name)
@@ -111,8 +120,8 @@ def judge(figures: Sequence[Figure]) -> Iterator[tuple[str, str]]:
             yield figure.name, "the processor idled while it was measured"
         elif known is None:
             yield figure.name, "expected a ceiling in the table, there is none"
-        elif figure.median > known.ceiling:
-            yield figure.name, f"expected at most {known.ceiling} instructions, got {figure.median}"
+        elif figure.median > known.ceiling * leeway:
+            yield figure.name, f"expected at most {known.ceiling * leeway:.0f} instructions, got {figure.median}"
         else:
             yield figure.name, ""
     for name in KNOWN.keys() - {figure.name for figure in figures}:

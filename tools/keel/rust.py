@@ -72,6 +72,11 @@ def debian_toolchain(settings: Settings) -> Toolchain:
     return Toolchain(DEBIAN_CARGO, DEBIAN_RUSTC, build_core=True)
 
 
+def version(toolchain: Toolchain) -> tuple[int, int]:
+    """The version of a compiler."""
+    return rust_version(process.output([toolchain.rustc, "--version"]))
+
+
 def rust_version(text: str) -> tuple[int, int]:
     """The version in the output of `rustc --version`, or zeros."""
     found = re.match(r"rustc (\d+)\.(\d+)", text)

@@ -3,7 +3,7 @@
 
 import json
 
-from keel.figures import KNOWN, Figure, as_json, as_text, judge, parse, rows
+from keel.figures import KNOWN, MEASURED_RUST, Figure, as_json, as_text, judge, leeway, parse, rows
 
 LINE = '{"name":"null-call","median":241,"least":240,"most":1300,"idled":false}'
 
@@ -19,7 +19,13 @@ def test_only_the_figures_are_read() -> None:
 
 
 def test_figures_at_their_ceilings_pass() -> None:
-    assert not [problem for _, problem in judge(within()) if problem]
+    assert not [problem for _, problem in judge(within(), 1.0) if problem]
+
+
+def test_only_an_older_compiler_has_leeway() -> None:
+    assert leeway(MEASURED_RUST) == leeway((2, 0)) == 1
+    above = [Figure(figure.name, figure.median + 1, figure.least, figure.most, False) for figure in within()]
+    assert not [problem for _, problem in judge(above, leeway((1, 85))) if problem]
 
 
 def test_what_is_above_its_ceiling_unknown_missing_or_idled_fails() -> None:
@@ -28,7 +34,7 @@ def test_what_is_above_its_ceiling_unknown_missing_or_idled_fails() -> None:
     figures[0] = Figure(first.name, first.median + 1, first.least, first.most + 1, False)
     figures[1] = Figure(second.name, 1, 1, 1, True)
     figures.append(Figure("another", 1, 1, 1, False))
-    failed = {name for name, problem in judge(figures) if problem}
+    failed = {name for name, problem in judge(figures, 1.0) if problem}
     assert failed == {first.name, second.name, "another", *list(KNOWN)[:3]}
 
 

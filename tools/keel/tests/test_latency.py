@@ -47,5 +47,6 @@ def test_the_table_tells_where_the_instructions_went() -> None:
 
 def test_the_longest_is_judged() -> None:
     within, beyond = (Stretch("load", length, 1, ((1, length),)) for length in (LIMIT, LIMIT + 1))
-    assert judge([within])[1] == ""
-    assert str(LIMIT + 1) in judge([beyond, within])[1]
+    assert judge([within], 1.0)[1] == ""
+    assert judge([beyond], 1.1)[1] == ""
+    assert str(LIMIT + 1) in judge([beyond, within], 1.0)[1]

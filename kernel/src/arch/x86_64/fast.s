@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # The short ways through IPC: SYSCALL enters here.
 #
-# Three cases: call, and reply and wait for anybody, between native threads; a foreign thread's system call to a handler that
-# waits for anybody; a handler that resumes a foreign thread and waits for anybody again. Each first only looks (it may use
+# The cases: call, and reply and wait for anybody, between native threads; a foreign thread's system call to a handler that
+# waits for anybody; a handler that resumes a foreign thread and waits for anybody again; a page fault, and its pager's answer
+# with one page, which Rust maps (with the registers cleared). Each first only looks (it may use
 # what is saved already: rax rcx rdx rbx rbp r11 r15); where anything is out of the ordinary, the long way in Rust does all
 # of it. From the point of no return on nothing can fail. The outcome is the same either way: the suite runs with the short
 # ways and without them (`nofast` on the command line).
