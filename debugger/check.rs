@@ -14,7 +14,7 @@ use crate::refs::Ref;
 use crate::source::{Answer, NO_WORDS};
 use crate::space::{companion_cell, entry_cell, Leaf, Nodes};
 use crate::task::Task;
-use crate::thread::{self, State, EXTRA, FOREIGN, FPU, HAS_PREEMPTER, QUEUED, TIMED};
+use crate::thread::{self, State, EXTRA, FOREIGN, FPU, HAS_PREEMPTER, QUEUED, TIMED, TRANSFER};
 use core::cell::Cell;
 use keel_abi::call::*;
 use keel_abi::{Error, Id};
@@ -189,7 +189,9 @@ fn check_threads() {
         let answered = matches!(state, State::Faulted | State::Preempted);
         expect(!answered || partner.is_some(), "its pager, handler or preempter does not exist");
         let (due, heap) = (&thread.deadline, home.deadlines.earliest());
-        expect(!due.is_armed() || state != State::Inactive && due.time() >= heap, "its timeout is lost");
+        // An answered fault of a transfer keeps its timeout until its thread goes on with that.
+        let waits = matches!(state, State::Sending | State::Receiving | State::Faulted) || thread.has(TRANSFER);
+        expect(!due.is_armed() || waits && due.time() >= heap, "its timeout is lost, or for nothing");
         let closed = state == State::Receiving && !thread.open.get() || answered;
         waiting += (closed && partner.is_some()) as u32;
         waiters += thread.waiters.get();

@@ -472,3 +472,7 @@ pub fn stop(thread: Ref<Thread>) {
     disarm(thread);
     thread.state.set(State::Inactive);
 }
+
+#[cfg(test)]
+#[path = "../../tests/kernel/sched.rs"]
+mod tests;

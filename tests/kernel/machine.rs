@@ -138,6 +138,12 @@ impl Machine {
         due();
     }
 
+    /// The same up to that time, but not beyond the next interrupt of the timer.
+    pub fn pass_until(&self, time: u64) {
+        let next = STATE.timers[STATE.acting.get()].get().clamp(self.now(), time);
+        self.pass(next - self.now());
+    }
+
     /// A user's access by the thread that the acting processor runs: through what the processor holds, else by a walk of
     /// the page tables. Panics where what it holds is more than the page tables allow. Whether the access succeeds.
     pub fn touch(&self, address: u64, write: bool) -> bool {
