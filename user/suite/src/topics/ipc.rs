@@ -6,8 +6,9 @@ use crate::pool::cell;
 use crate::threads::{child, helper, park, pause, Spawn};
 use crate::{holds, refused, same};
 use core::sync::atomic::Ordering::SeqCst;
-use keel_l4::abi::call::{KIND_USER, MAX_WORDS, REGISTER_WORDS};
+use keel_l4::abi::call::{KIND_USER, MAX_WORDS, REGISTER_WORDS, STATE_RECEIVING};
 use keel_l4::abi::Tag;
+use keel_l4::call::Failure;
 use keel_l4::info::now;
 use keel_l4::ipc::{call, call_within, receive, send, send_and_wait, sleep, wait, Message, Timeout};
 use keel_l4::{thread, utcb, Id};
@@ -35,6 +36,7 @@ pub const CASES: &[Case] = &[
     ("send-timeout", send_timeout),
     ("timeout-does-not-end-a-partner's-wait", partner_waits_on),
     ("message-before-timeout", message_before_timeout),
+    ("timeout-ends-with-the-message", timeout_ends),
     ("sleepers-wake-in-order", sleepers_in_order),
     ("ten-thousand-calls", many_calls),
 ];
@@ -278,6 +280,33 @@ fn message_before_timeout() -> Outcome {
     // The timeout that was not needed must not end the next wait.
     refused!("the next wait", wait(Timeout::After(20_000_000)), Receive Timeout);
     Ok(())
+}
+
+/// A time within which a thread that waits already is certainly sent a message, in ns.
+const LONG: u64 = 300_000_000;
+
+/// Waits with a timeout, then without one, and notes in cell 1 how many of the waits ended well.
+extern "C" fn waits_twice(from: u64) -> ! {
+    for timeout in [Timeout::After(LONG), Timeout::Never] {
+        cell(1).fetch_add(receive(Id(from), timeout).is_ok() as u64, SeqCst);
+    }
+    park()
+}
+
+fn timeout_ends() -> Outcome {
+    let id = helper(waits_twice, utcb::my_id().0)?;
+    pause(1_000_000);
+    send(id, Message::label(0), Timeout::Zero)?;
+    pause(LONG + LONG / 2);
+    same!("waits that ended, and its state", (cell(1).load(SeqCst), state(id)?), (1, STATE_RECEIVING));
+    send(id, Message::label(0), Timeout::Zero)?;
+    pause(1_000_000);
+    same!("waits that ended", cell(1).load(SeqCst), 2);
+    Ok(())
+}
+
+fn state(id: Id) -> Result<u64, Failure> {
+    thread::schedule(id, 0, 0, 0).map(|told| told.state)
 }
 
 extern "C" fn sleeper(argument: u64) -> ! {
