@@ -43,6 +43,8 @@ class Choices:
     processors: int = 1
     kernel_line: str = ""
     debugger: bool = False
+    # The kernel for debugging, but for nothing else than its check of the invariants.
+    checks: bool = False
     arguments: str = ""
 
 
@@ -67,7 +69,7 @@ def kernel_parameters(choices: Choices) -> str:
 
 
 def _kernel(settings: Settings, choices: Choices) -> Path:
-    return settings.keel_directory / (DEBUGGER_IMAGE if choices.debugger else KERNEL_IMAGE)
+    return settings.keel_directory / (DEBUGGER_IMAGE if choices.debugger or choices.checks else KERNEL_IMAGE)
 
 
 def native_guest(

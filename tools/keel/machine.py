@@ -70,6 +70,8 @@ class TestMachine:
     kernel_line: str = ""
     icount: bool = False
     arguments: str = ""
+    # It has the kernel for debugging, which checks its invariants when it is asked.
+    checks: bool = False
     timeout_s: float = 300.0
 
 
@@ -87,10 +89,19 @@ TEST_MACHINES = (
 
 # The hostile programs, a million calls in all. On the deterministic clock a seed repeats everything, and on one processor
 # how late a heartbeat is depends on the kernel alone. Two processors take turns on that clock; four run as threads of the
-# host, for the sake of races: a heartbeat is as late there as the host is busy.
+# host, for the sake of races: a heartbeat is as late there as the host is busy. On one of them the kernel checks all of its
+# invariants, on the way and in the end.
 HOSTILE_MACHINES = (
     TestMachine("hostile-1", Emulator.QEMU, icount=True, arguments="calls=800000 late-us=1000"),
     TestMachine("hostile-2", Emulator.QEMU, processors=2, icount=True, arguments="calls=150000 late-us=2000000"),
+    TestMachine(
+        "hostile-checked",
+        Emulator.QEMU,
+        processors=2,
+        icount=True,
+        arguments="calls=100000 late-us=2000000 checks=1",
+        checks=True,
+    ),
     TestMachine("hostile-4", Emulator.QEMU, processors=4, arguments="calls=50000 late-us=2000000"),
 )
 HOSTILE_LONG = TestMachine(

@@ -4,7 +4,7 @@
 import re
 import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -15,6 +15,7 @@ from . import (
     bootconf,
     checkers,
     debugged,
+    errortable,
     examples,
     figures,
     guest,
@@ -38,6 +39,11 @@ CHECKERS = (
     packages.Need("rustfmt-web", ("/usr/bin/rustfmt",), "checks the layout of the Rust code"),
     packages.Need("rust-web-clippy", ("/usr/bin/cargo-clippy",), "checks the Rust code"),
 )
+
+# What the suite's arguments say where it runs one topic alone, which sees few errors.
+ONE_TOPIC = "only="
+# Random operations on the µ-kernel's code against its models, in each run of the unit tests.
+LEAST_OPERATIONS = 1_000_000
 
 
 @dataclass
@@ -129,8 +135,21 @@ def _rust_checks(settings: Settings) -> Count:
     total.add(_run(settings, "clippy", lint, {**host, **bare.environment(settings)}))
     lint = [*clippy, "--workspace", "--tests", "--examples", *deny]
     total.add(_run(settings, "clippy of the tests", lint, host))
-    total.add(_run(settings, "crates", [bare.cargo, "test", *tested], host))
+    total.add(_run(settings, "crates", [bare.cargo, "test", *tested, "--", "--show-output"], host))
+    total.add(_histories((settings.logs / "test-crates.log").read_text(errors="replace")))
     return total
+
+
+def operations_of(output: str) -> int:
+    """Operations of random histories that the tests of the crates tell of."""
+    return sum(int(count) for count in re.findall(r"^\w+: (\d+) operations", output, re.MULTILINE))
+
+
+def _histories(output: str) -> Count:
+    """Whether the µ-kernel stood enough random histories against its models."""
+    operations = operations_of(output)
+    print(f"histories: {operations} operations against models", flush=True)
+    return Count(passed=1) if operations >= LEAST_OPERATIONS else Count(failed=1)
 
 
 def kernel(settings: Settings) -> Count:
@@ -186,6 +205,8 @@ def kernel_suite(settings: Settings, machines: Sequence[machine.TestMachine], te
     if machine.Emulator.BOCHS in emulators:
         packages.require(settings, packages.BOCHS)
     rust.build_all(settings)
+    if any(tested.checks for tested in machines):
+        rust.build_debugger(settings)
     total = Count()
     for tested in machines:
         total.add(_kernel_on(settings, tested, template))
@@ -210,6 +231,7 @@ def _kernel_on(settings: Settings, tested: machine.TestMachine, template: Path) 
             kernel_line=tested.kernel_line,
             icount=tested.icount,
             arguments=tested.arguments,
+            checks=tested.checks,
         )
         described = boot.tests_guest(settings, choices, mine)
         if tested.emulator is machine.Emulator.BOCHS:
@@ -218,9 +240,18 @@ def _kernel_on(settings: Settings, tested: machine.TestMachine, template: Path) 
         else:
             plan = guest.Plan(slot=mine, timeout_s=tested.timeout_s, watch_log=watch)
             end = machine.exit_value(guest.run(settings, described, plan).emulator_status)
-        count = judge_kernel(output.decode(errors="replace"), end, mine.log("console"))
+        text = output.decode(errors="replace")
+        count = judge_kernel(text, end, mine.log("console"))
+        if template == bootconf.SUITE_TEMPLATE and ONE_TOPIC not in template.read_text():
+            count.add(_judged("errors", _error_problems(settings, text)))
     print(f"machine {tested.name}: {count.line()}, {time.monotonic() - began:.0f} s", flush=True)
     return count
+
+
+def _error_problems(settings: Settings, output: str) -> Iterator[tuple[str, str]]:
+    table = errortable.documented((settings.repository / errortable.TABLE).read_text())
+    wrong = list(errortable.problems(table, errortable.seen(output)))
+    yield "every-error-is-seen", "; ".join(wrong)
 
 
 def judge_kernel(output: str, end: int | None, console: Path) -> Count:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from keel import machine
-from keel.suites import PARTS, Count, count_of, judge_kernel
+from keel.suites import PARTS, Count, count_of, judge_kernel, operations_of
 
 
 @pytest.mark.parametrize(
@@ -46,3 +46,8 @@ def test_every_machine_can_be_tested_alone() -> None:
     names = [tested.name for tested in (*machine.TEST_MACHINES, *machine.HOSTILE_MACHINES, machine.HOSTILE_LONG)]
     assert list(PARTS) == [*(f"kernel-{name}" for name in names), "kernel-figures", "kernel-examples", "kernel-debugger"]
     assert len(set(names)) == len(names)
+
+
+def test_operations_of_histories_are_added_up() -> None:
+    """Only lines that say so count."""
+    assert operations_of("spaces: 100 operations, 7 begun anew\nids: 20 operations\nok 3 operations\n") == 120

@@ -42,6 +42,14 @@ pub fn beats() -> u64 {
 
 /// The leader: `argument` is the highest priority that it may have.
 pub extern "C" fn run(argument: u64) -> ! {
+    // All there is, before accounts are compared: who knows what is used for the first time when others disturb it.
+    for page in [keeper::image(), DEN..DEN + DEN_PAGES * PAGE_SIZE]
+        .into_iter()
+        .flat_map(|part| part.step_by(PAGE_SIZE as usize))
+    {
+        // SAFETY: a byte of the image or the den.
+        unsafe { (page as *const u8).read_volatile() };
+    }
     if let Err(code) = start(argument) {
         wrong(code);
     }

@@ -10,6 +10,7 @@ use core::sync::atomic::Ordering::Relaxed;
 use keel_l4::abi::boot::Start;
 use keel_l4::abi::call::*;
 use keel_l4::abi::fpage::*;
+use keel_l4::abi::ids::ID_CHECK;
 use keel_l4::abi::memory::{AREA_DEFAULT, EX_START};
 use keel_l4::call::Failure;
 use keel_l4::info::{info, now};
@@ -47,6 +48,8 @@ struct Options {
     late: u64,
     /// Nanoseconds.
     limit: u64,
+    /// Whether the kernel can check its invariants, and shall.
+    checks: bool,
 }
 
 impl Options {
@@ -57,6 +60,7 @@ impl Options {
             seed: number("seed", 1),
             late: number("late-us", 1_000_000) * NANOSECONDS_PER_MICROSECOND,
             limit: number("limit-s", 240) * NANOSECONDS_PER_SECOND,
+            checks: number("checks", 0) > 0,
         }
     }
 }
@@ -100,6 +104,10 @@ pub fn run(record: &Start) -> Result<u32, Failure> {
         count.faults >= options.calls / CALLS_PER_FAULT,
         format_args!("one for {CALLS_PER_FAULT} calls"),
     );
+    if options.checks {
+        let all = violations().and_then(|more| Some(more + count.violations?));
+        verdict.case("invariants-hold", all == Some(0), format_args!("no violation, got {all:?}"));
+    }
     hear_innocents(&mut verdict, began, options.late);
     for gang in gangs {
         task::delete(gang.first, thread::task_of(utcb::my_id()))?;
@@ -243,12 +251,19 @@ struct Count {
     calls: u64,
     faults: u64,
     anew: u64,
+    /// Violations of the kernel's invariants, `None` where it could not check them.
+    violations: Option<u64>,
+}
+
+/// How much of the kernel's invariants is violated, which its console tells. Only the kernel for debugging knows.
+fn violations() -> Option<u64> {
+    source::operate(Id(ID_CHECK), 0, &[]).ok().map(|answer| answer.words[0])
 }
 
 /// Lets the gangs attack until enough is done, or the time is over.
 fn attack(gangs: &mut [Gang; GANGS], options: &Options, priority: u64) -> Result<Count, Failure> {
     let mut random = Random::new(options.seed);
-    let mut count = Count::default();
+    let mut count = Count { violations: Some(0), ..Count::default() };
     let (began, mut looked, mut told) = (now(), now(), 1);
     for gang in &mut gangs[..ATTACKERS] {
         gang.attack(&mut random, priority)?;
@@ -275,6 +290,9 @@ fn attack(gangs: &mut [Gang; GANGS], options: &Options, priority: u64) -> Result
                 count.faults
             );
             told = count.calls * TOLD / options.calls + 1;
+            if options.checks {
+                count.violations = violations().and_then(|more| Some(more + count.violations?));
+            }
         }
     }
     Ok(count)

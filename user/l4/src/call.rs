@@ -2,7 +2,7 @@
 //! The gate: one `syscall` instruction, all registers that any call names, no interpretation.
 
 use core::fmt;
-use keel_abi::call::{Error, Side, Status, REGISTER_WORDS};
+use keel_abi::call::{Error, Side, Status, CALL_MASK, REGISTER_WORDS};
 
 /// The registers of a call, before and after it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -55,6 +55,27 @@ impl fmt::Display for Failure {
     }
 }
 
+/// What is told as the call where a kernel source answers with an error.
+pub const ANSWER: u64 = CALL_MASK + 1;
+
+/// What a program does about calls that fail unless it says otherwise: nothing.
+pub fn ignore(_: u64, _: Failure) {}
+
+unsafe extern "Rust" {
+    /// What the program does about a failure of a call, by its number or [`ANSWER`]; `entry!` defines it. A function
+    /// rather than a pointer to one: a failure must not be the first to touch a page.
+    fn keel_call_failed(call: u64, failure: Failure);
+}
+
+/// A failure, of which the program learns; but not those of messages, which are to be quick.
+#[cold]
+#[inline(never)]
+pub(crate) fn failed(call: u64, failure: Failure) -> Failure {
+    // SAFETY: a safe function, by `entry!`.
+    unsafe { keel_call_failed(call, failure) };
+    failure
+}
+
 /// Enters the kernel with `registers` and returns what it left there.
 #[inline]
 pub fn invoke(mut registers: Registers) -> Registers {
@@ -88,7 +109,18 @@ pub fn invoke(mut registers: Registers) -> Registers {
 pub fn checked(registers: Registers) -> Result<Registers, Failure> {
     let after = invoke(registers);
     match Status(after.ax).failure() {
-        Some((side, error)) => Err(Failure { side, error }),
+        Some((side, error)) => Err(failed(registers.ax & CALL_MASK, Failure { side, error })),
         None => Ok(after),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The tests' own `entry!`.
+    #[no_mangle]
+    fn keel_call_failed(call: u64, failure: Failure) {
+        ignore(call, failure);
     }
 }

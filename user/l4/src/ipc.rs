@@ -2,13 +2,13 @@
 //! Messages between threads: send, receive, call, notify, sleep. `message` gives them types, `server`
 //! is the loop that answers them.
 
-use crate::call::{checked, Failure, Registers};
+use crate::call::{invoke, Failure, Registers};
 use crate::utcb;
 use keel_abi::call::{
     CALL_IPC, IPC_NOTIFY, IPC_OPEN, IPC_RECEIVE, IPC_RECEIVE_TIMEOUT_SHIFT, IPC_SEND, IPC_SEND_TIMEOUT_SHIFT,
     IPC_VIRTUAL_SENDER, REGISTER_WORDS, TIMEOUT_NEVER, TIMEOUT_UTCB, TIMEOUT_ZERO, TIME_ABSOLUTE,
 };
-use keel_abi::{Error, Id, MapItem, StringItem, Tag};
+use keel_abi::{Error, Id, MapItem, Status, StringItem, Tag};
 
 /// How long a phase may wait for its partner.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -184,14 +184,17 @@ impl Phases {
 
     #[inline]
     fn run(self) -> Result<Received, Failure> {
-        checked(Registers {
+        let after = invoke(Registers {
             ax: CALL_IPC | self.flags,
             di: self.to,
             si: self.message.tag.0,
             dx: self.from,
             words: self.message.words,
-        })
-        .map(Received::from)
+        });
+        match Status(after.ax).failure() {
+            Some((side, error)) => Err(Failure { side, error }),
+            None => Ok(Received::from(after)),
+        }
     }
 }
 

@@ -76,11 +76,14 @@ fn conclude(result: Result<(), Failure>) -> ! {
 
 /// Defines `_start` for the main function `$main: fn(Program) -> Result<(), Failure>`. When it
 /// returns, the parent is asked to end the machine: with `END_POWER_OFF`, or with `END_PANIC` and a
-/// line that tells the failure.
+/// line that tells the failure. `$failed: fn(u64, Failure)` learns of every call that fails.
 #[macro_export]
 macro_rules! program {
     ($main:path) => {
-        $crate::entry!(run_program);
+        $crate::program!($main, $crate::call::ignore);
+    };
+    ($main:path, $failed:path) => {
+        $crate::entry!(run_program, $failed);
 
         extern "C" fn run_program(argument: u64) -> ! {
             // SAFETY: `_start` comes here and nobody else, with the creator's rdi.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Kernel sources: interrupt lines, timers, the memory account.
 
-use crate::call::Failure;
+use crate::call::{failed, Failure, ANSWER};
 use crate::ipc::{call, Message, Received};
 use crate::utcb;
 use keel_abi::call::{
@@ -13,7 +13,7 @@ use keel_abi::Id;
 
 /// Asks `source` for the operation `label`; a refusal in the answer becomes a failure of the call.
 pub fn operate(source: Id, label: u64, words: &[u64]) -> Result<Received, Failure> {
-    call(source, Message::new(label as u32, words))?.accepted()
+    call(source, Message::new(label as u32, words))?.accepted().map_err(|failure| failed(ANSWER, failure))
 }
 
 /// Receives interrupt line `source` from now on (`IRQ_MODE_*`).

@@ -50,10 +50,19 @@ impl<const BYTES: usize> Default for Stack<BYTES> {
     }
 }
 
-/// Defines `_start`, which calls `$main: extern "C" fn(u64) -> !` with what the creator gave in rdi.
+/// Defines `_start`, which calls `$main: extern "C" fn(u64) -> !` with what the creator gave in rdi. `$failed: fn(u64, Failure)`
+/// learns of every call that fails, by its number.
 #[macro_export]
 macro_rules! entry {
     ($main:path) => {
+        $crate::entry!($main, $crate::call::ignore);
+    };
+    ($main:path, $failed:path) => {
+        #[no_mangle]
+        fn keel_call_failed(call: u64, failure: $crate::call::Failure) {
+            $failed(call, failure);
+        }
+
         static FIRST_STACK: $crate::start::Stack<{ $crate::start::STACK_BYTES }> = $crate::start::Stack::new();
 
         core::arch::global_asm!(

@@ -92,7 +92,7 @@ macro_rules! refused {
     ($what:expr, $result:expr, $side:ident $error:ident) => {{
         let expected = keel_l4::call::Failure { side: keel_l4::Side::$side, error: keel_l4::Error::$error };
         match $result {
-            Err(got) if got == expected => (),
+            Err(got) if got == expected => $crate::errors::note_message(got),
             got => {
                 return Err($crate::case::Fault::new(format_args!(
                     "{}: expected {:?}, got {:x?}",

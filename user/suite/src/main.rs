@@ -8,6 +8,7 @@
 #![no_main]
 
 mod case;
+mod errors;
 mod family;
 mod foreign;
 mod pool;
@@ -24,7 +25,7 @@ use keel_l4::{println, root, source, thread, utcb};
 use runner::{run_topic, Score};
 use threads::{Spawn, PAGER};
 
-keel_l4::program!(main);
+keel_l4::program!(main, errors::note);
 
 fn main(program: Program) -> Result<(), Failure> {
     let priority = program.record.priority;
@@ -43,6 +44,9 @@ fn main(program: Program) -> Result<(), Failure> {
         if only.is_none_or(|name| name == *topic) {
             run_topic(topic, topics::runnable(cases), &mut score);
         }
+    }
+    if only.is_none() {
+        errors::tell();
     }
     println!("{} passed, {} failed", score.passed, score.failed);
     let passed = score.failed == 0 && score.passed > 0;

@@ -129,6 +129,7 @@ extern "C" fn main(number: u64) -> ! {
     // SAFETY: entry `number` is this thread's from its start to its report.
     let (job, end) = unsafe { &mut (*TABLE.0.get())[number as usize] };
     *end = job.run();
+    let _ = end.status.inspect_err(|failure| crate::errors::note_message(*failure));
     let _ = send(job.worker, Message::label(0), Timeout::Never);
     park()
 }

@@ -59,7 +59,10 @@ extern "C" fn caller(_: u64) -> ! {
 fn note(result: Result<(), keel_l4::call::Failure>) -> ! {
     let word = match result {
         Ok(()) => 1 << 32,
-        Err(failure) => (failure.side as u64) << 8 | failure.error as u64,
+        Err(failure) => {
+            crate::errors::note_message(failure);
+            (failure.side as u64) << 8 | failure.error as u64
+        }
     };
     cell(1).store(word, SeqCst);
     park()

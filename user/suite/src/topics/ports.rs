@@ -3,13 +3,14 @@
 
 use crate::case::{Case, Outcome};
 use crate::foreign::{code_in, Foreign};
+use crate::threads::child;
 use crate::{refused, same};
-use keel_l4::abi::call::{KIND_EXCEPTION, KIND_SYSCALL, UNMAP_FLUSH, UNMAP_RIGHTS};
+use keel_l4::abi::call::{ERROR_DENIED, KIND_EXCEPTION, KIND_SYSCALL, UNMAP_FLUSH, UNMAP_RIGHTS};
 use keel_l4::abi::memory::{EX_START, MAP_GRANT};
 use keel_l4::abi::MapItem;
 use keel_l4::call::Failure;
-use keel_l4::ipc::{call, Message};
-use keel_l4::{mapping, sigma0, Fpage};
+use keel_l4::ipc::{call, receive, send, wait, Message, Timeout};
+use keel_l4::{mapping, sigma0, utcb, Fpage};
 
 pub const CASES: &[Case] = &[
     ("no-right-no-access", no_right),
@@ -21,6 +22,7 @@ pub const CASES: &[Case] = &[
     ("taken-back-from-the-caller-too", flushed),
     ("granted", granted),
     ("not-held-not-passed", not_held),
+    ("passed-back", passed_back),
     ("dies-with-the-task", dies),
     ("memory-window-refuses-ports", wrong_window),
 ];
@@ -28,6 +30,7 @@ pub const CASES: &[Case] = &[
 /// Eight ports that do nothing: the legacy POST codes' (0x80) and the DMA page registers'.
 const PORTS: Fpage = Fpage::io(0x80, 3);
 const ALL: Fpage = Fpage::io(0, 16);
+const PORTS_ITEM: MapItem = MapItem { send_base: PORTS.port() as u64, fpage: PORTS.0 };
 
 fn take_ports() -> Result<(), Failure> {
     sigma0::map(PORTS, ALL).map(|_| ())
@@ -125,6 +128,29 @@ fn granted() -> Outcome {
 
 fn not_held() -> Outcome {
     same!("kind", probe(0x3f8, 0x3f8, Some(Fpage::io(0x3f8, 3)))?.1, KIND_EXCEPTION);
+    Ok(())
+}
+
+/// Passes the ports that it gets back, and tells what came of that.
+extern "C" fn bounce(_: u64) -> ! {
+    utcb::set_receive_window(ALL);
+    if let Ok(got) = wait(Timeout::Never) {
+        let told = send(got.from, Message::label(0).with_maps(&[PORTS_ITEM]), Timeout::Never);
+        let error = told.err().map_or(0, |failure| failure.error as u32);
+        let _ = send(got.from, Message::label(error), Timeout::Never);
+    }
+    crate::threads::park()
+}
+
+fn passed_back() -> Outcome {
+    take_ports()?;
+    let child = child(bounce, 0)?;
+    send(child.thread, Message::label(0).with_maps(&[PORTS_ITEM]), Timeout::Never)?;
+    utcb::set_receive_window(ALL);
+    let got = receive(child.thread, Timeout::Never);
+    utcb::set_receive_window(Fpage::NIL);
+    refused!("what the receiver is told", got, Receive Denied);
+    same!("and the sender", receive(child.thread, Timeout::Never)?.tag.label() as u64, ERROR_DENIED);
     Ok(())
 }
 

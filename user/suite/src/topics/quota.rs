@@ -190,6 +190,7 @@ extern "C" fn collect(_: u64) -> ! {
         match keel_l4::ipc::wait(Timeout::Never) {
             Ok(_) => cell(2).store(n + 1, SeqCst),
             Err(failure) => {
+                crate::errors::note_message(failure);
                 cell(1).store((failure.side as u64) << 8 | failure.error as u64, SeqCst);
                 break;
             }

@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! fpage_unmap in a given task: the chief's right over the tasks that it created.
 
-use crate::case::{Case, Outcome};
+use crate::case::{Case, Fault, Outcome};
 use crate::foreign::{code_load, code_store, Foreign};
 use crate::pool::{page, pages, peek, PAGE, WINDOW};
 use crate::threads::{child, park, pause};
 use crate::topics::window::{fault_at, fill, map_own};
 use crate::{refused, same};
-use keel_l4::abi::call::{CALL_FPAGE_UNMAP, KIND_PAGE_FAULT, KIND_SYSCALL, UNMAP_TASK};
+use keel_l4::abi::call::{ACCOUNT_LIMIT, ACCOUNT_USED, CALL_FPAGE_UNMAP, KIND_PAGE_FAULT, KIND_SYSCALL, UNMAP_TASK};
 use keel_l4::abi::fpage::*;
 use keel_l4::abi::memory::MAX_RANGES;
 use keel_l4::abi::{MapItem, UnmapRange};
 use keel_l4::call::{checked, Failure, Registers};
 use keel_l4::ipc::{call, Message, Received};
 use keel_l4::mapping::unmap_in;
+use keel_l4::source::{account, enlarge, shrink};
 use keel_l4::{sigma0, thread, utcb, Fpage, Id};
 
 pub const CASES: &[Case] = &[
@@ -24,6 +25,7 @@ pub const CASES: &[Case] = &[
     ("empty-ranges-are-skipped", empty_ranges),
     ("no-ranges", no_ranges),
     ("cuts-a-superpage", cuts_superpage),
+    ("cuts-a-superpage-without-memory-for-the-pieces", no_memory_for_pieces),
     ("reduces-what-was-derived", derived),
     ("the-owner's-page-stays", owner_stays),
     ("too-many-ranges", too_many),
@@ -122,13 +124,35 @@ fn no_ranges() -> Outcome {
 /// Log2 of a superpage.
 const SUPERPAGE: u8 = 21;
 
-fn cuts_superpage() -> Outcome {
+/// A foreign thread with the superpage at an address of the suite's at `PLACE`.
+fn with_superpage() -> Result<(Foreign, u64), Fault> {
     let at = WINDOW + (2 << 20);
     sigma0::any(Fpage::memory(0, SUPERPAGE, FPAGE_RWX), Fpage::memory(at, SUPERPAGE, FPAGE_RWX))?;
     let (foreign, _) = faulting(code_load, PLACE)?;
     let item = MapItem { send_base: PLACE, fpage: Fpage::memory(at, SUPERPAGE, FPAGE_RWX).0 };
     let got = call(foreign.id, Message::label(0).with_maps(&[item]))?;
-    same!("after the mapping", foreign.serve(got)?.tag.kind(), KIND_SYSCALL);
+    match foreign.serve(got)?.tag.kind() {
+        KIND_SYSCALL => Ok((foreign, at)),
+        kind => Err(Fault::new(format_args!("expected a call after the mapping, got kind {kind}"))),
+    }
+}
+
+fn no_memory_for_pieces() -> Outcome {
+    let (foreign, _) = with_superpage()?;
+    let words = account(foreign.task)?;
+    let free = words[ACCOUNT_LIMIT as usize] - words[ACCOUNT_USED as usize];
+    shrink(foreign.task, free)?;
+    refused!("cutting", unmap_in(foreign.task, &[range(PLACE + PAGE, 0, 1)]), Call NoMemory);
+    same!("the page is whole", access(&foreign, PLACE + PAGE)?.0, KIND_SYSCALL);
+    same!("nothing was used", account(foreign.task)?[ACCOUNT_USED as usize], words[ACCOUNT_USED as usize]);
+    enlarge(foreign.task, free)?;
+    unmap_in(foreign.task, &[range(PLACE + PAGE, 0, 1)])?;
+    same!("with memory it is cut", access(&foreign, PLACE + PAGE)?, (KIND_PAGE_FAULT, 0));
+    Ok(())
+}
+
+fn cuts_superpage() -> Outcome {
+    let (foreign, at) = with_superpage()?;
     unmap_in(foreign.task, &[range(PLACE + 7 * PAGE, 0, 3)])?;
     for n in [0, 6, 10, 511] {
         same!("a page that stays", (n, access(&foreign, PLACE + n * PAGE)?.0), (n, KIND_SYSCALL));

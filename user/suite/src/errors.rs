@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Which errors the cases have seen, for `./keel test kernel`, which compares them with the table in `docs/abi.md`.
+
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use keel_l4::abi::call::{self, CALL_IPC, CALL_TASK_NEW};
+use keel_l4::abi::define::Constant;
+use keel_l4::call::{Failure, ANSWER};
+use keel_l4::{println, Error, Side};
+
+/// For each call, a bit for each side and error. Child tasks have the suite's memory, so theirs are here too.
+static SEEN: [AtomicU64; ANSWER as usize + 1] = [const { AtomicU64::new(0) }; ANSWER as usize + 1];
+
+fn bit(failure: Failure) -> u64 {
+    1 << (failure.side as u64 * (Error::ALL.len() as u64 + 1) + failure.error as u64)
+}
+
+/// Keeps that a call, by its number, failed like this.
+pub fn note(call: u64, failure: Failure) {
+    SEEN[call as usize].fetch_or(bit(failure), Relaxed);
+}
+
+/// Keeps how a message failed that a case looks at: only messages have other sides than the call itself, and the library tells
+/// of all other calls.
+pub fn note_message(failure: Failure) {
+    if failure.side != Side::Call {
+        note(CALL_IPC, failure);
+    }
+}
+
+/// What has no name.
+const UNKNOWN: &str = "UNKNOWN";
+
+/// The name of a value among the constants of the interface that begin like this, without that beginning.
+fn name(beginning: &str, value: u64) -> &'static str {
+    let known = |constant: &&Constant| constant.value == value && constant.name.starts_with(beginning);
+    call::CONSTANTS.iter().find(known).map_or(UNKNOWN, |constant| &constant.name[beginning.len()..])
+}
+
+/// Prints a line for each call, side and error that was seen.
+pub fn tell() {
+    for (number, seen) in SEEN.iter().enumerate() {
+        for side in [Side::Call, Side::Send, Side::Receive] {
+            for error in
+                Error::ALL.into_iter().filter(|error| seen.load(Relaxed) & bit(Failure { side, error: *error }) != 0)
+            {
+                let call = match number as u64 {
+                    ANSWER => "SOURCE",
+                    number if number > CALL_TASK_NEW => UNKNOWN,
+                    number => name("CALL_", number),
+                };
+                println!("error {call} {} {}", name("SIDE_", side as u64), name("ERROR_", error as u64));
+            }
+        }
+    }
+}
