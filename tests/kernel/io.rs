@@ -86,6 +86,7 @@ fn look(tasks: &[Ref<Task>], model: &Model) {
 #[test]
 fn ports_agree_with_a_model_of_each() {
     let (seed, machine) = (seed(0x10), Machine::take());
+    println!("ports: seed {seed}");
     machine.disturb(50, None);
     let random = Random::new(seed);
     let before = POOL.free_pages.get();

@@ -71,6 +71,8 @@ struct History {
     words: u64,
     /// Since when the thread that runs has kept an equal from running.
     contended: Option<(Ref<Thread>, u64)>,
+    /// Who was given the processor, until the next entry into the kernel.
+    donated: Option<Ref<Thread>>,
     timeouts: u64,
     meetings: u64,
 }
@@ -105,7 +107,17 @@ impl History {
         };
         let all = threads[1..].iter().map(new).collect();
         let random = Random::new(seed);
-        History { machine, random, idle: threads[0], all, words: 0, contended: None, timeouts: 0, meetings: 0 }
+        History {
+            machine,
+            random,
+            idle: threads[0],
+            all,
+            words: 0,
+            contended: None,
+            donated: None,
+            timeouts: 0,
+            meetings: 0,
+        }
     }
 
     fn below(&self, bound: u64) -> u64 {
@@ -256,10 +268,17 @@ impl History {
                 }
                 self.ends(who, DONE);
             }
-            (10, _) => {
+            (10, _) if self.below(2) == 0 => {
                 let equals = self.ready().filter(|ready| ready.priority.get() == running.priority.get()).count();
                 let next = self.call(running, CALL_THREAD_SWITCH, Id::NIL, Id::NIL, 0);
                 assert!(equals < 2 || next != running, "an equal runs");
+                self.contended = None;
+            }
+            (10, _) => {
+                let (thread, doing) = (self.all[other].thread, self.all[other].doing);
+                self.call(running, CALL_THREAD_SWITCH, thread.id, Id::NIL, 0);
+                let takes = doing == Doing::Ready && thread.priority.get() <= running.priority.get();
+                self.donated = takes.then_some(thread);
                 self.contended = None;
             }
             (11, _) => {
@@ -331,6 +350,10 @@ impl History {
             assert_eq!(End { status: frame.ax.get(), came }, end, "thread {number}");
         }
         let running = crate::arch::cpu::cpu().current.get().expect("somebody runs");
+        if let Some(thread) = self.donated.take() {
+            assert!(running == thread, "whom the processor was given has it");
+            return;
+        }
         let top = self.ready().map(|ready| ready.priority.get()).max();
         assert!(self.ready().any(|ready| ready == running), "who runs is ready");
         assert_eq!(Some(running.priority.get()), top, "who runs has the highest priority");

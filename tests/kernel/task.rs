@@ -63,6 +63,7 @@ fn new_lthread(model: &mut Model, task: Ref<Task>, lthread: u16) {
 #[test]
 fn no_id_names_anybody_else_later() {
     let (seed, machine) = (seed(0x1d), Machine::take());
+    println!("ids: seed {seed}");
     machine.disturb(50, None);
     let random = Random::new(seed);
     let before = POOL.free_pages.get();
