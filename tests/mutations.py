@@ -37,6 +37,11 @@ class Fault:
 FAULTS = tuple(Fault(**fault) for fault in tomllib.loads((REPOSITORY / "tests" / "mutations.toml").read_text())["fault"])
 
 
+# The tests must pass where nothing is wrong.
+NO_FAULT = Fault("no fault", "main.rs", "mod ipc;", "mod ipc;")
+SURVIVES = "SURVIVES"
+
+
 def run(argv: list[str], where: Path, environment: dict[str, str], log: Path) -> bool:
     """Whether a command succeeds in time."""
     with log.open("w") as output:
@@ -68,7 +73,7 @@ def verdict(fault: Fault, copy: Path, logs: Path) -> str:
             return "found by the host tests"
         if not run(["./keel", "test", "kernel-qemu-2"], copy, environment, log):
             return "found by the suite"
-        return "SURVIVES"
+        return SURVIVES
     finally:
         source.write_text(text)
 
@@ -86,6 +91,9 @@ def main(names: list[str]) -> int:
     subprocess.run(["git", "checkout", "--quiet", "--detach", revision()], cwd=copy, check=True)
     logs = copy / "build" / "log"
     logs.mkdir(parents=True, exist_ok=True)
+    if (found := verdict(NO_FAULT, copy, logs)) != SURVIVES:
+        print(f"without a fault: {found}")
+        return 1
     wrong = 0
     for fault in chosen(names):
         found = verdict(fault, copy, logs)
