@@ -34,6 +34,7 @@ pub const CASES: &[Case] = &[
     ("fault-timeout-passes-in-the-pager's-queue", timeout_in_queue),
     ("fault-timeout-passes-while-it-is-answered", timeout_in_answer),
     ("fault-timeout-absolute", timeout_absolute),
+    ("fault-timeout-ends-with-the-answer", timeout_ends),
     ("fault-timeout-never", timeout_never),
     ("fault-timeout-is-the-partner's", timeout_of_partner),
     ("fault-timeout-begins-with-each-fault", timeout_each),
@@ -409,6 +410,34 @@ fn timeout_absolute() -> Outcome {
         refused!("nothing else comes", wait(Timeout::Zero), Receive Timeout);
         pair.remove()?;
     }
+    Ok(())
+}
+
+/// Receives a string from the thread in cell 6 into a missing page, then a word of the worker, and counts in cell 1 what came.
+extern "C" fn string_then_word(worker: u64) -> ! {
+    // SAFETY: the page that the case maps there is for this.
+    unsafe { strings::offer(&[item(MISSING, SIZE)]) };
+    for from in [Id(cell(6).load(SeqCst)), Id(worker)] {
+        cell(1).fetch_add(receive(from, Timeout::Never).is_ok() as u64, SeqCst);
+    }
+    park()
+}
+
+/// The time of a fault that is answered must not end the next wait of its thread.
+fn timeout_ends() -> Outcome {
+    let sender = Post::create(0)?;
+    cell(6).store(sender.id.0, SeqCst);
+    let receiver = Spawn::watched(string_then_word, utcb::my_id().0).start()?;
+    sender.start(Job::send(receiver, &[item(page(), SIZE)]).within(Timeout::After(LONG)))?;
+    let fault = receive(receiver, Timeout::Never)?;
+    send(receiver, page_for(fault.words[0], page()), Timeout::Zero)?;
+    same!("the sender's status", sender.end()?.status, Ok(()));
+    pause(LONG + LONG / 2);
+    let state = thread::schedule(receiver, 0, 0, 0)?.state;
+    same!("what came, and its state", (cell(1).load(SeqCst), state), (1, STATE_RECEIVING));
+    send(receiver, Message::label(0), Timeout::Zero)?;
+    pause(1_000_000);
+    same!("what came", cell(1).load(SeqCst), 2);
     Ok(())
 }
 
