@@ -4,7 +4,7 @@
 use crate::case::{Fault, Outcome};
 use crate::threads::{child_plan, make_child, own, park, Spawn, PAGER};
 use core::cell::UnsafeCell;
-use keel_l4::abi::call::{CALL_IPC, IPC_RECEIVE, MAX_STRINGS, STATE_RECEIVING, STATE_SENDING};
+use keel_l4::abi::call::{CALL_IPC, IPC_RECEIVE, KIND_USER, MAX_STRINGS, STATE_RECEIVING, STATE_SENDING};
 use keel_l4::abi::{Status, StringItem};
 use keel_l4::call::{invoke, Failure, Registers};
 use keel_l4::info::now;
@@ -208,9 +208,9 @@ impl Post {
         Ok(())
     }
 
-    /// How its job ended.
+    /// How its job ended. A fault of its own that is told first is no report.
     pub fn end(&self) -> Result<End, Failure> {
-        receive(self.id, Timeout::Never)?;
+        while receive(self.id, Timeout::Never)?.tag.kind() != KIND_USER {}
         // SAFETY: it has reported.
         Ok(unsafe { (*TABLE.0.get())[self.number].1 })
     }

@@ -390,7 +390,8 @@ fn timeout_in_answer() -> Outcome {
             core::hint::spin_loop();
         }
         let answer = Message::label(0).with_maps(&items);
-        // Whether it is in vain depends on when the emulator's interrupt comes; how the transfer ends does not.
+        // Whether it is in vain depends on how fast the machine is and when its interrupt comes; if it is in time, the page is
+        // missing still. How the transfer ends does not depend on that.
         let _ = send(pair.faulter().id, answer, Timeout::Zero);
         too_long(&pair)?;
         pair.remove()?;
