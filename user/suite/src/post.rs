@@ -29,8 +29,8 @@ pub struct Job {
     parts: [StringItem; PARTS],
     count: usize,
     message: Message,
-    /// How long page faults of the partner may take.
-    faults: Timeout,
+    /// How long page faults of the partner may take, in sends and in receives.
+    faults: (Timeout, Timeout),
     worker: Id,
 }
 
@@ -76,7 +76,7 @@ const IDLE: Job = Job {
     parts: [StringItem { address: 0, length: 0 }; PARTS],
     count: 0,
     message: Message::label(0),
-    faults: Timeout::Never,
+    faults: (Timeout::Never, Timeout::Never),
     worker: Id::NIL,
 };
 
@@ -102,11 +102,16 @@ impl Job {
 
     /// The same with this timeout for page faults of the partner.
     pub fn within(self, faults: Timeout) -> Job {
-        Job { faults, ..self }
+        self.within_each(faults, faults)
+    }
+
+    /// The same with different ones for sends and for receives.
+    pub fn within_each(self, sends: Timeout, receives: Timeout) -> Job {
+        Job { faults: (sends, receives), ..self }
     }
 
     fn run(&self) -> End {
-        strings::set_fault_timeouts(self.faults, self.faults);
+        strings::set_fault_timeouts(self.faults.0, self.faults.1);
         if !self.receives {
             let message = self.message.with_strings(&self.parts[..self.count]);
             return End { status: send(self.partner, message, Timeout::Never), ..NOTHING };

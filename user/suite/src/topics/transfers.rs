@@ -37,6 +37,7 @@ pub const CASES: &[Case] = &[
     ("fault-timeout-ends-with-the-answer", timeout_ends),
     ("fault-timeout-never", timeout_never),
     ("fault-timeout-is-the-partner's", timeout_of_partner),
+    ("fault-timeout-is-that-of-the-phase", timeout_of_phase),
     ("fault-timeout-begins-with-each-fault", timeout_each),
     ("fault-without-a-pager", no_pager),
     ("pager-deleted-before-it-took-the-fault", pager_deleted_early),
@@ -409,6 +410,29 @@ fn timeout_absolute() -> Outcome {
         }
         too_long(&pair)?;
         refused!("nothing else comes", wait(Timeout::Zero), Receive Timeout);
+        pair.remove()?;
+    }
+    Ok(())
+}
+
+/// The sender's time for sends counts where the receiver faults, the receiver's time for receives where the sender does.
+fn timeout_of_phase() -> Outcome {
+    for way in 0..4 {
+        let (in_receiver, allowed) = (way & 1 != 0, way & 2 != 0);
+        let pair = Pair::new(utcb::my_id(), in_receiver)?;
+        let (counts, other) = if allowed { (Timeout::Never, Timeout::Zero) } else { (Timeout::Zero, Timeout::Never) };
+        let (sends, receives) = if in_receiver { (counts, other) } else { (other, counts) };
+        let (missing, present) = (item(MISSING, SIZE), item(pair.present, SIZE));
+        let (from, to) = if in_receiver { (present, missing) } else { (missing, present) };
+        pair.receiver.start_and_wait(Job::receive(pair.sender.id, &[to]).within_each(sends, receives))?;
+        pair.sender.start(Job::send(pair.receiver.id, &[from]).within_each(sends, receives))?;
+        if allowed {
+            let fault = pair.fault()?;
+            send(pair.faulter().id, page_for(fault.words[0], page()), Timeout::Zero)?;
+            pair.both_done()?;
+        } else {
+            too_long(&pair)?;
+        }
         pair.remove()?;
     }
     Ok(())
