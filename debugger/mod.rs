@@ -21,7 +21,6 @@ use crate::refs::Ref;
 use crate::space::{Leaf, Nodes};
 use crate::task::{self, Task};
 use crate::thread::Thread;
-use crate::word::Word;
 use crate::{panic, space};
 use core::cell::Cell;
 use core::fmt::Write;
@@ -31,6 +30,7 @@ use keel_abi::fpage::{self, FPAGE_EXEC, SPACE_SHIFT};
 use keel_abi::ids::LTHREAD_TASK;
 use keel_abi::ranges::Range;
 use keel_abi::trace::{RECORD_LABEL_SHIFT, RECORD_PROCESSOR_SHIFT, TRACE_CALL, TRACE_FAULT, TRACE_MESSAGE};
+use keel_abi::word::Word;
 use keel_abi::{Frame, Id, Tag, TraceRecord};
 
 /// Whether this is the kernel for debugging.

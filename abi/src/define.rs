@@ -55,9 +55,30 @@ macro_rules! constants {
 }
 
 /// Defines a `#[repr(C)]` structure whose fields are `u64` or `[u64; N]`, with its description
-/// in the associated constant `LAYOUT`.
+/// in the associated constant `LAYOUT`; with `as`, also the same one of `Word`s, for memory that is shared.
 #[macro_export]
 macro_rules! layout {
+    ($(#[doc = $sdoc:literal])+ $name:ident as $shared:ident {
+        $( $(#[doc = $doc:literal])+ $field:ident : $ty:ty, )*
+    }) => {
+        $crate::layout! { $(#[doc = $sdoc])+ $name { $( $(#[doc = $doc])+ $field: $ty, )* } }
+
+        $(#[doc = $sdoc])+
+        #[repr(C)]
+        pub struct $shared { $( $(#[doc = $doc])+ pub $field: <$ty as $crate::word::Field>::Shared, )* }
+
+        impl $shared {
+            /// Words that it has.
+            pub const WORDS: usize = core::mem::size_of::<$shared>() / 8;
+
+            /// The same words.
+            #[inline]
+            pub fn words(&self) -> &[$crate::word::Word; $shared::WORDS] {
+                // SAFETY: it consists of just these words.
+                unsafe { &*(self as *const $shared).cast() }
+            }
+        }
+    };
     ($(#[doc = $sdoc:literal])+ $name:ident { $( $(#[doc = $doc:literal])+ $field:ident : $ty:ty, )* }) => {
         $(#[doc = $sdoc])+
         #[repr(C)]

@@ -17,6 +17,7 @@ pub mod list;
 pub mod memory;
 pub mod ranges;
 pub mod trace;
+pub mod word;
 
 pub use call::{Error, Side, Status, Tag};
 pub use fpage::Fpage;

@@ -4,6 +4,9 @@
 //! They lie in the *kernel area*, a window of a task's space whose base its creator chooses:
 //! the information page, then the UTCBs by lthread number, then the window of frames.
 
+use crate::call::REGISTER_WORDS;
+use crate::word::Word;
+
 crate::constants! {
     /// Constants of this module for the C header.
     CONSTANTS;
@@ -138,7 +141,7 @@ crate::layout! {
 
 crate::layout! {
     /// The record of lthread_ex_regs; the call exchanges: on return the old values stand in it.
-    ExRegs {
+    ExRegs as SharedExRegs {
         /// Instruction pointer
         ip: u64,
         /// Stack pointer
@@ -170,7 +173,7 @@ crate::layout! {
 
 crate::layout! {
     /// User thread control block: a page in the kernel area, read and written by kernel and user.
-    Utcb {
+    Utcb as SharedUtcb {
         /// Its own address
         address: u64,
         /// The thread's id, for the thread to read
@@ -210,7 +213,7 @@ crate::layout! {
 
 crate::layout! {
     /// Register frame of a foreign thread, and the register words of an exception message.
-    Frame {
+    Frame as SharedFrame {
         /// Set by nobody: keeps the hardware's frame 16-byte aligned
         spare: u64,
         /// r15
@@ -273,6 +276,22 @@ crate::layout! {
         thread: u64,
         /// Zero
         reserved: [u64; 2],
+    }
+}
+
+impl SharedUtcb {
+    /// The record of lthread_ex_regs.
+    pub fn ex_regs(&self) -> &SharedExRegs {
+        // SAFETY: `record` is at least as large (asserted below), and both consist of words.
+        unsafe { &*self.record.as_ptr().cast() }
+    }
+}
+
+impl SharedFrame {
+    /// The registers with message words 0 to 5.
+    #[inline]
+    pub fn message(&self) -> [&Word; REGISTER_WORDS as usize] {
+        [&self.r8, &self.r9, &self.r10, &self.r12, &self.r13, &self.r14]
     }
 }
 

@@ -9,16 +9,15 @@ use crate::global::Global;
 use crate::pool::{PAGE, POOL};
 use crate::print::log;
 use crate::refs::Ref;
+use crate::sched;
 use crate::task::{self, Task};
 use crate::thread::{self, Thread};
-use crate::{sched, space};
 use core::cell::{Cell, OnceCell};
 use keel_abi::call::TASK_SHARED_QUOTA;
-use keel_abi::fpage::{FPAGE_RWX, SPACE_SHIFT};
 use keel_abi::ids::*;
 use keel_abi::memory::*;
 use keel_abi::ranges::{Range, Ranges};
-use keel_abi::{elf, Fpage, Id, Info};
+use keel_abi::{elf, Id, Info};
 
 /// First byte of the kernel's image.
 const KERNEL_START: u64 = 0x10_0000;
@@ -303,11 +302,6 @@ fn start_task(number: u64, priority: u8, pager: Id, entry: u64) -> Ref<Thread> {
 /// Whether a task is sigma0.
 pub fn is_sigma0(task: Ref<Task>) -> bool {
     task.number == TASK_SIGMA0 as u32
-}
-
-/// Serves a page fault of sigma0: its space is physical memory.
-pub fn sigma0_fault(task: Ref<Task>, address: u64) -> bool {
-    address >> SPACE_SHIFT == 0 && space::fill_from_physical(task, address, Fpage::memory(address, 12, FPAGE_RWX))
 }
 
 /// The level of the largest page of at most 2^log2 bytes at a physical address that nobody is forbidden to have.

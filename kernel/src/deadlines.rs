@@ -9,7 +9,7 @@ use core::cell::Cell;
 
 object! {
     /// One entry, embedded in what it belongs to.
-    pub struct Deadline<Owner: Copy>() {
+    pub struct Deadline<Owner: Copy> const () {
         time: Cell<u64> = Cell::new(0),
         owner: Cell<Option<Owner>> = Cell::new(None),
         left: Cell<Option<Ref<Deadline<Owner>>>> = Cell::new(None),
@@ -91,9 +91,7 @@ impl<Owner: Copy> Deadlines<Owner> {
 
     /// Joins two heaps: walks down, hanging the later one under a child chosen by a coin.
     fn meld(&self, a: Node<Owner>, b: Node<Owner>) -> Node<Owner> {
-        let (Some(mut upper), Some(mut lower)) = (a, b) else {
-            return a.or(b);
-        };
+        let (Some(mut upper), Some(mut lower)) = (a, b) else { return a.or(b) };
         if lower.time.get() < upper.time.get() {
             core::mem::swap(&mut upper, &mut lower);
         }

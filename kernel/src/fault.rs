@@ -8,7 +8,7 @@ use crate::print::log;
 use crate::refs::Ref;
 use crate::sched;
 use crate::thread::*;
-use crate::{boot, ipc, transfer};
+use crate::{boot, ipc, space, transfer};
 use core::cell::Cell;
 use keel_abi::call::*;
 use keel_abi::fpage::*;
@@ -35,12 +35,10 @@ pub fn page_fault(thread: Ref<Thread>, address: u64, error_code: u64) {
         code if code & code::WRITE != 0 => FPAGE_WRITE,
         _ => FPAGE_READ,
     };
-    if boot::is_sigma0(thread.task) && boot::sigma0_fault(thread.task, address) {
+    if boot::is_sigma0(thread.task) && space::fill_from_physical(thread.task, address) {
         return;
     }
-    let words = [address, frame.ip.get(), thread.frame_index.get() as u64, error_code & code::PRESENT];
-    let message = Message { tag: Tag::kernel(KIND_PAGE_FAULT, access as u32, 4), words };
-    raise(thread, thread.pager.get(), message);
+    raise(thread, thread.pager.get(), (KIND_PAGE_FAULT, access), (address, error_code & code::PRESENT));
 }
 
 /// A page is missing in a thread's space while a message is copied.
@@ -55,21 +53,17 @@ pub fn exception(thread: Ref<Thread>, vector: u64, error_code: u64, dr6: u64) {
     frame.vector.set(vector);
     frame.error_code.set(error_code);
     frame.dr6.set(dr6);
-    let words = [error_code, frame.ip.get(), thread.frame_index.get() as u64, dr6];
-    raise(thread, thread.handler.get(), Message { tag: Tag::kernel(KIND_EXCEPTION, vector as u32, 4), words });
+    raise(thread, thread.handler.get(), (KIND_EXCEPTION, vector), (error_code, dr6));
 }
 
 /// A system call instruction of a foreign thread.
 pub fn foreign_call(thread: Ref<Thread>, gate: u64) {
-    let frame = thread.frame();
-    let words = [frame.ax.get(), frame.ip.get(), thread.frame_index.get() as u64, 0];
-    raise(thread, thread.handler.get(), Message { tag: Tag::kernel(KIND_SYSCALL, gate as u32, 4), words });
+    raise(thread, thread.handler.get(), (KIND_SYSCALL, gate), (thread.frame().ax.get(), 0));
 }
 
 /// The latched exception of a thread that is about to run in user mode.
 pub fn triggered(thread: Ref<Thread>) {
-    let words = [0, thread.frame().ip.get(), thread.frame_index.get() as u64, 0];
-    raise(thread, thread.handler.get(), Message { tag: Tag::kernel(KIND_TRIGGER, 0, 4), words });
+    raise(thread, thread.handler.get(), (KIND_TRIGGER, 0), (0, 0));
 }
 
 /// A thread's time slice is over, or somebody outranks it.
@@ -77,9 +71,8 @@ pub fn preempted(thread: Ref<Thread>) {
     let why = thread.flags.get() & PREEMPTED;
     thread.unset(why);
     let consumed = clock::ticks_to_ns(entry::consumed(thread));
-    let words = [clock::now(), thread.frame().ip.get(), thread.frame_index.get() as u64, consumed];
     let preempter = Id(thread.preempter.get().0 & !PREEMPTER_EVERY);
-    raise(thread, preempter, Message { tag: Tag::kernel(KIND_PREEMPTION, why >> PREEMPTED_SHIFT, 4), words });
+    raise(thread, preempter, (KIND_PREEMPTION, (why >> PREEMPTED_SHIFT) as u64), (clock::now(), consumed));
 }
 
 /// Gives a thread another preempter, or none (nil). It waits for the earlier one no longer.
@@ -103,7 +96,10 @@ pub fn bad_frame(thread: Ref<Thread>) {
     exception(thread, VECTOR_GP, 0, 0);
 }
 
-fn raise(thread: Ref<Thread>, to: Id, message: Message) {
+/// Sends a message of four words in a thread's name: the first, its ip, its frame's index, the last.
+fn raise(thread: Ref<Thread>, to: Id, (kind, label): (u64, u64), (first, last): (u64, u64)) {
+    let words = [first, thread.frame().ip.get(), thread.frame_index.get() as u64, last];
+    let message = Message { tag: Tag::kernel(kind, label as u32, 4), words };
     thread.message.set(message);
     crate::debugger::trace::raised(thread, to, message);
     thread.raised_to.set(to);

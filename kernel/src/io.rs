@@ -53,22 +53,16 @@ linked!(Grant, Got, got);
 /// Word `index` of a bitmap that lies in two pages of the pool.
 fn word(bitmap: &[u32; 2], index: usize) -> &'static Cell<u64> {
     const PER_PAGE: usize = PAGE / 8;
-    // SAFETY: two pages that only this module touches; `index` is below WORDS.
-    unsafe { &*POOL.address(bitmap[index / PER_PAGE]).cast::<Cell<u64>>().add(index % PER_PAGE) }
+    POOL.word(bitmap[index / PER_PAGE], index % PER_PAGE)
 }
 
-/// The bits of word `index` that belong to ports [first, first + 2^log2).
-fn bits(index: usize, first: u16, log2: u8) -> u64 {
+/// The words of a bitmap that hold ports [first, first + 2^log2), with the bits of these in each.
+fn words(first: u16, log2: u8) -> impl Iterator<Item = (usize, u64)> {
     let (start, end) = (first as usize, first as usize + (1 << log2));
-    let (low, high) = (start.max(index * 64), end.min(index * 64 + 64));
-    if low >= high {
-        return 0;
-    }
-    u64::MAX >> (64 - (high - low)) << (low % 64)
-}
-
-fn range(first: u16, log2: u8) -> core::ops::Range<usize> {
-    first as usize / 64..(first as usize + (1 << log2)).div_ceil(64)
+    (start / 64..end.div_ceil(64)).map(move |index| {
+        let (low, high) = (start.max(index * 64), end.min(index * 64 + 64));
+        (index, u64::MAX >> (64 - (high - low)) << (low % 64))
+    })
 }
 
 fn new_bitmap(task: Ref<Task>, fill: u8) -> Result<[u32; 2], Error> {
@@ -102,10 +96,8 @@ pub fn map(from: Ref<Task>, to: Ref<Task>, first: u16, log2: u8, grant: bool) ->
     if boot::is_sigma0(from) && from.io.get().is_none() {
         space_of(from, 0, 0)?;
     }
-    let Some(source) = from.io.get() else {
-        return Ok(false);
-    };
-    if from == to || range(first, log2).all(|i| !word(&source.bitmap, i).get() & bits(i, first, log2) == 0) {
+    let Some(source) = from.io.get() else { return Ok(false) };
+    if from == to || words(first, log2).all(|(i, ports)| !word(&source.bitmap, i).get() & ports == 0) {
         return Ok(false);
     }
     if source.depth >= MAX_DEPTH {
@@ -117,8 +109,8 @@ pub fn map(from: Ref<Task>, to: Ref<Task>, first: u16, log2: u8, grant: bool) ->
         return Err(Error::Denied);
     }
     let record = grant_between(source, target)?;
-    for index in range(first, log2) {
-        let wanted = bits(index, first, log2) & !word(&source.bitmap, index).get();
+    for (index, ports) in words(first, log2) {
+        let wanted = ports & !word(&source.bitmap, index).get();
         let held = word(&target.bitmap, index);
         let new = wanted & held.get();
         held.set(held.get() & !new);
@@ -135,9 +127,9 @@ pub fn map(from: Ref<Task>, to: Ref<Task>, first: u16, log2: u8, grant: bool) ->
 }
 
 fn hide(space: Ref<IoSpace>, first: u16, log2: u8) {
-    for index in range(first, log2) {
+    for (index, ports) in words(first, log2) {
         let held = word(&space.bitmap, index);
-        held.set(held.get() | bits(index, first, log2));
+        held.set(held.get() | ports);
     }
     tables::forget_ports(space.task);
 }
@@ -168,11 +160,11 @@ pub fn unmap(task: Ref<Task>, first: u16, log2: u8, itself: bool) {
 }
 
 fn take_back(space: Ref<IoSpace>, first: u16, log2: u8) {
-    for index in range(first, log2) {
+    for (index, ports) in words(first, log2) {
         if index % POLL_INTERVAL == 0 {
             sched::poll();
         }
-        take_back_word(space, index, bits(index, first, log2));
+        take_back_word(space, index, ports);
     }
 }
 
@@ -220,9 +212,7 @@ fn drop_grant(grant: Ref<Grant>) {
 
 /// Copies a task's bitmap for the processor. False if the task has no ports.
 pub fn load(task: Ref<Task>, to: &[Cell<u64>; WORDS]) -> bool {
-    let Some(space) = task.io.get() else {
-        return false;
-    };
+    let Some(space) = task.io.get() else { return false };
     for (part, page) in to.chunks_exact(PAGE / 8).zip(space.bitmap) {
         // SAFETY: a page of the pool that only this module writes, and a part of the caller's cells of the same size.
         unsafe { core::ptr::copy_nonoverlapping(POOL.address(page), part.as_ptr() as *mut u8, PAGE) };

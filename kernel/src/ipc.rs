@@ -18,17 +18,12 @@ use crate::thread::*;
 use crate::{task, transfer};
 use keel_abi::call::*;
 use keel_abi::ids::ID_NIL;
-use keel_abi::{Error, Id, Side, Status, Tag};
+use keel_abi::memory::SharedFrame;
+use keel_abi::{word, Error, Id, Side, Status, Tag};
 
 /// Every flag of ipc that has a meaning.
-const KNOWN_FLAGS: u64 = CALL_MASK
-    | IPC_SEND
-    | IPC_RECEIVE
-    | IPC_OPEN
-    | IPC_NOTIFY
-    | IPC_VIRTUAL_SENDER
-    | IPC_TIMEOUT_MASK << IPC_SEND_TIMEOUT_SHIFT
-    | IPC_TIMEOUT_MASK << IPC_RECEIVE_TIMEOUT_SHIFT;
+const KNOWN_FLAGS: u64 = CALL_MASK | IPC_SEND | IPC_RECEIVE | IPC_OPEN | IPC_NOTIFY | IPC_VIRTUAL_SENDER | TIMEOUTS;
+const TIMEOUTS: u64 = IPC_TIMEOUT_MASK << IPC_SEND_TIMEOUT_SHIFT | IPC_TIMEOUT_MASK << IPC_RECEIVE_TIMEOUT_SHIFT;
 /// The bits of a tag that a user decides.
 const USER_TAG: u64 = !(0xff << TAG_KIND_SHIFT);
 
@@ -178,7 +173,7 @@ pub fn accepts(receiver: Ref<Thread>, sender: Id) -> bool {
 
 fn wait_to_send(caller: Ref<Thread>, receiver: Ref<Thread>, flags: u64) -> Result<(), Error> {
     let utcb_time = caller.utcb().map_or(0, |utcb| utcb.send_timeout.get());
-    let deadline = deadline(flags >> IPC_SEND_TIMEOUT_SHIFT & IPC_TIMEOUT_MASK, utcb_time)?;
+    let end = deadline(flags >> IPC_SEND_TIMEOUT_SHIFT & IPC_TIMEOUT_MASK, utcb_time)?;
     // Commit.
     caller.state.set(State::Sending);
     caller.partner.set(receiver.id);
@@ -186,26 +181,20 @@ fn wait_to_send(caller: Ref<Thread>, receiver: Ref<Thread>, flags: u64) -> Resul
     if caller.shown.get() != caller.id {
         receiver.set(FAR);
     }
-    if let Some(time) = deadline {
-        sched::arm(caller, time);
-    }
+    sched::arm(caller, end);
     Ok(())
 }
 
-/// When a wait that begins now ends: `None` never, `Err` it may not begin.
-pub fn deadline(kind: u64, time: u64) -> Result<Option<u64>, Error> {
+/// When a wait that begins now ends, perhaps `TIME_NEVER`; `Err`: it may not begin.
+pub fn deadline(kind: u64, time: u64) -> Result<u64, Error> {
     match kind {
-        TIMEOUT_NEVER => Ok(None),
+        TIMEOUT_NEVER => Ok(TIME_NEVER),
         TIMEOUT_ZERO => Err(Error::Timeout),
-        TIMEOUT_UTCB if time == TIME_NEVER => Ok(None),
+        TIMEOUT_UTCB if time == TIME_NEVER => Ok(TIME_NEVER),
         TIMEOUT_UTCB => {
             let now = clock::now();
             let end = if time & TIME_ABSOLUTE != 0 { time & !TIME_ABSOLUTE } else { now.saturating_add(time) };
-            if end <= now {
-                Err(Error::Timeout)
-            } else {
-                Ok(Some(end))
-            }
+            Some(end).filter(|end| *end > now).ok_or(Error::Timeout)
         }
         _ => Err(Error::Invalid),
     }
@@ -224,7 +213,7 @@ pub fn receive(thread: Ref<Thread>) -> Result<(), Error> {
         return Ok(());
     }
     let utcb_time = thread.utcb().map_or(0, |utcb| utcb.receive_timeout.get());
-    let deadline = deadline(flags >> IPC_RECEIVE_TIMEOUT_SHIFT & IPC_TIMEOUT_MASK, utcb_time)?;
+    let end = deadline(flags >> IPC_RECEIVE_TIMEOUT_SHIFT & IPC_TIMEOUT_MASK, utcb_time)?;
     // Commit.
     sched::unready(thread);
     thread.state.set(State::Receiving);
@@ -237,9 +226,7 @@ pub fn receive(thread: Ref<Thread>) -> Result<(), Error> {
     }
     thread.unset(FAR);
     thread.set(if far { FAR } else { 0 });
-    if let Some(time) = deadline {
-        sched::arm(thread, time);
-    }
+    sched::arm(thread, end);
     Ok(())
 }
 
@@ -258,13 +245,7 @@ fn take_event(thread: Ref<Thread>, open: bool, from: Id) -> bool {
         return true;
     }
     let pending = if open { thread.pending.first() } else { source::pending_for(thread, from) };
-    match pending {
-        Some(source) => {
-            source::received(source, thread);
-            true
-        }
-        None => false,
-    }
+    pending.inspect(|source| source::received(*source, thread)).is_some()
 }
 
 /// Who waits to send what this receive takes. `Err` if nobody ever can.
@@ -358,9 +339,7 @@ pub fn copy(sender: Ref<Thread>, receiver: Ref<Thread>, tag: Tag) {
 /// Copies what travels in registers, and the tag.
 pub fn copy_registers(sender: Ref<Thread>, receiver: Ref<Thread>, tag: Tag) {
     let to = receiver.frame();
-    for (source, target) in sender.frame().message().into_iter().zip(to.message()) {
-        target.set(source.get());
-    }
+    word::copy(sender.frame().message(), to.message());
     let shown = sender.shown.get();
     let marks = marks(sender, shown, receiver, Id(sender.frame().di.get()));
     announce(to, receiver.id, shown, Tag(tag.0 & USER_TAG | marks));
@@ -368,7 +347,7 @@ pub fn copy_registers(sender: Ref<Thread>, receiver: Ref<Thread>, tag: Tag) {
 
 /// Says whose message is in a receiver's frame, and of which kind.
 #[inline]
-fn announce(frame: &FrameCells, receiver: Id, sender: Id, tag: Tag) -> &FrameCells {
+fn announce(frame: &SharedFrame, receiver: Id, sender: Id, tag: Tag) -> &SharedFrame {
     frame.ax.set(Status::OK.0);
     frame.di.set(sender.0);
     frame.si.set(tag.0);
@@ -411,9 +390,7 @@ pub fn copy_words(sender: Ref<Thread>, receiver: Ref<Thread>, words: u64) {
     }
     if let (Some(from), Some(to)) = (sender.utcb(), receiver.utcb()) {
         let range = REGISTER_WORDS as usize..words.min(MAX_WORDS) as usize;
-        for (source, target) in from.words[range.clone()].iter().zip(&to.words[range]) {
-            target.set(source.get());
-        }
+        word::copy(&from.words[range.clone()], &to.words[range]);
     }
 }
 
@@ -423,9 +400,7 @@ pub fn resume(pager: Ref<Thread>, faulter: Ref<Thread>) {
     let words = Tag(pager.frame().si.get()).words() as usize;
     crate::debugger::trace::message(pager.id, faulter.id, Tag(pager.frame().si.get()));
     if let (Some(utcb), false, true) = (pager.utcb(), faulter.has(FOREIGN | TRANSFER), words >= FRAME_END) {
-        for (source, target) in utcb.words[REGISTER_WORDS as usize..FRAME_END].iter().zip(faulter.frame().words()) {
-            target.set(source.get());
-        }
+        word::copy(&utcb.words[REGISTER_WORDS as usize..], faulter.frame().words());
         // All its registers are to be loaded, rcx and r11 too.
         faulter.frame().orig_ax.set(NO_CALL);
     }
@@ -459,9 +434,7 @@ fn deliver_kernel_message(sender: Ref<Thread>, receiver: Ref<Thread>) {
     // Who is only its pager need not see its registers.
     let framed = !preempted && !sender.has(FOREIGN) && sender.raised_to.get() == sender.handler.get();
     if let (Some(utcb), true) = (receiver.utcb(), framed) {
-        for (source, target) in sender.frame().words().iter().zip(&utcb.words[REGISTER_WORDS as usize..FRAME_END]) {
-            target.set(source.get());
-        }
+        word::copy(sender.frame().words(), &utcb.words[REGISTER_WORDS as usize..]);
         tag = Tag(tag.0 & !0xff | FRAME_END as u64);
     }
     announce(to, receiver.id, sender.id, tag);
@@ -483,9 +456,7 @@ pub fn leave_fault(thread: Ref<Thread>) {
 
 /// ORs word 0 into the receiver's notification word.
 fn notify(caller: Ref<Thread>, receiver: Ref<Thread>) -> Result<Sent, Stop> {
-    if receiver.task != caller.task && !caller.task.is_chief_of(receiver.task) {
-        return Err(Error::Denied.into());
-    }
+    caller.task.controls(receiver.task)?;
     receiver.notify.set(receiver.notify.get() | caller.frame().r8.get());
     if receiver.notify.get() != 0 && receiver.state.get() == State::Receiving && receiver.open.get() {
         stop_waiting(receiver);

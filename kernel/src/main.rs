@@ -56,4 +56,3 @@ mod task;
 mod thread;
 mod transfer;
 mod umem;
-mod word;

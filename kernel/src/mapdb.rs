@@ -13,7 +13,7 @@ pub type Index = u32;
 object! {
     /// One mapping.
     #[repr(C)]
-    pub struct Node(table: u32, slot: u16, level: u8) {
+    pub struct Node const (table: u32, slot: u16, level: u8) {
         parent: Cell<Index> = Cell::new(0),
         child: Cell<Index> = Cell::new(0),
         next: Cell<Index> = Cell::new(0),

@@ -2,9 +2,9 @@
 //! What the definitions of the kernel's objects have in common.
 
 /// A structure whose fields stand beside the values that `new` gives them:
-/// `struct Name(arguments of new) { field: Type = value, ... }`.
+/// `struct Name const (arguments of new) { field: Type = value, ... }`, without `const` if some of them are only known later.
 macro_rules! object {
-    ($(#[$about:meta])* $vis:vis struct $name:ident $(<$param:ident: $bound:ident>)? ($($argument:ident: $of:ty),*) {
+    ($(#[$about:meta])* $vis:vis struct $name:ident $(<$param:ident: $bound:ident>)? $($const:ident)? ($($argument:ident: $of:ty),*) {
         $($(#[$doc:meta])* $fvis:vis $field:ident: $type:ty = $value:expr,)*
     }) => {
         $(#[$about])*
@@ -12,7 +12,7 @@ macro_rules! object {
 
         impl $(<$param: $bound>)? $name $(<$param>)? {
             /// With the values that stand at the fields.
-            pub const fn new($($argument: $of),*) -> Self {
+            pub $($const)? fn new($($argument: $of),*) -> Self {
                 $name { $($field: $value,)* }
             }
         }

@@ -47,7 +47,7 @@ fn stack() -> &'static [u64] {
 pub fn end() -> ! {
     if boot::has_word(Word::DebugExit) {
         // SAFETY: the port of QEMU's debug exit device; nothing else is there when the option is given.
-        unsafe { regs::outl(DEBUG_EXIT_PORT as u16, END_KERNEL_PANIC as u32) };
+        unsafe { regs::outb(DEBUG_EXIT_PORT as u16, END_KERNEL_PANIC as u8) };
     }
     log!("the machine stands still (code {END_KERNEL_PANIC:#x})");
     regs::halt()

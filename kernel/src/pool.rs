@@ -78,13 +78,11 @@ impl Page {
 
 object! {
     /// An account: how many pages may be used, and how many are.
-    pub struct Account(limit: u64, parent: Option<Ref<Account>>) {
+    pub struct Account const () {
         /// Pages that may be used, less those moved to other accounts.
-        pub limit: Cell<u64> = Cell::new(limit),
+        pub limit: Cell<u64> = Cell::new(0),
         /// Pages in use.
         pub used: Cell<u64> = Cell::new(0),
-        /// The account that gets the limit back.
-        pub parent: Option<Ref<Account>> = parent,
         partial: [Cell<u32>; CLASSES.len()] = [const { Cell::new(0) }; CLASSES.len()],
         counts: [Cell<u64>; ACCOUNT_WORDS as usize] = [const { Cell::new(0) }; ACCOUNT_WORDS as usize],
     }
@@ -119,7 +117,7 @@ impl Account {
 
 object! {
     /// The pool.
-    pub struct Pool() {
+    pub struct Pool const () {
         base: Cell<u64> = Cell::new(0),
         pub(crate) count: Cell<u32> = Cell::new(0),
         pages: Cell<*const Page> = Cell::new(core::ptr::null()),
@@ -127,7 +125,7 @@ object! {
         /// Pages in nobody's use.
         pub free_pages: Cell<u64> = Cell::new(0),
         /// The account that all others come from.
-        pub root: Account = Account::new(0, None),
+        pub root: Account = Account::new(),
     }
 }
 
@@ -169,6 +167,13 @@ impl Pool {
     /// Kernel address of a page.
     pub fn address(&self, index: u32) -> *mut u8 {
         direct(self.physical(index))
+    }
+
+    /// A word of a page of words: a table of any kind. The processor writes accessed and dirty bits in page tables.
+    pub fn word(&self, page: u32, index: usize) -> &'static Cell<u64> {
+        debug_assert!(index < PAGE / 8);
+        // SAFETY: inside the page, which its owner uses as words.
+        unsafe { &*self.address(page).cast::<Cell<u64>>().add(index) }
     }
 
     /// The page that holds a physical address, which lies in the pool.
@@ -281,9 +286,7 @@ impl Pool {
         let index = (offset / PAGE as u64) as u32;
         let page = self.page(index);
         let class = page.class.get() as usize;
-        let Some(account) = page.account.get() else {
-            return;
-        };
+        let Some(account) = page.account.get() else { return };
         account.count(kind, -1);
         let was_full = page.free.get() == CHAIN_END;
         // SAFETY: the object is the caller's to give.

@@ -11,7 +11,8 @@ use crate::refs::Ref;
 use crate::source::{self, Source};
 use crate::thread::*;
 use crate::{fault, ipc, lock, transfer};
-use keel_abi::call::{PREEMPTER_EVERY, PRIORITIES};
+use core::cell::Cell;
+use keel_abi::call::{PREEMPTER_EVERY, PRIORITIES, TIME_NEVER};
 use keel_abi::Side;
 
 /// Time slice of a new thread.
@@ -88,12 +89,10 @@ pub fn forget(thread: Ref<Thread>) -> bool {
     home.deadlines.remove(deadline_of(thread));
     cpu::all().for_each(|cpu| cpu.known.forget(thread.id));
     settle_elsewhere(thread);
-    entry::forget(home, thread);
-    let running = home.current.get() == Some(thread);
-    if running {
-        home.current.set(None);
-    }
-    running && home.index == cpu().index
+    let leave = |place: &Cell<Option<Ref<Thread>>>| place.get() == Some(thread) && place.take().is_some();
+    leave(&home.loaded);
+    leave(&home.fpu_owner);
+    leave(&home.current) && home.index == cpu().index
 }
 
 /// A thread that runs on another processor enters the kernel there: its registers are in its frame, and it looks at
@@ -131,13 +130,11 @@ fn hand_over(thread: Ref<Thread>) {
     }
     unready(thread);
     let deadline = deadline_of(thread);
-    let time = thread.deadline.is_armed().then(|| thread.deadline.time());
+    let time = if thread.deadline.is_armed() { thread.deadline.time() } else { TIME_NEVER };
     home.deadlines.remove(deadline);
     thread.cpu.set(thread.target.get());
     thread.unset(MOVING);
-    if let Some(time) = time {
-        arm(thread, time);
-    }
+    arm(thread, time);
     if thread.state.get() == State::Ready {
         wake(thread);
     }
@@ -147,8 +144,11 @@ fn deadline_of(thread: Ref<Thread>) -> Ref<Deadline<Due>> {
     thread.part(|thread| &thread.deadline)
 }
 
-/// Sets a thread's timeout, in kernel time.
+/// Sets a thread's timeout, in kernel time; `TIME_NEVER` sets none.
 pub fn arm(thread: Ref<Thread>, time: u64) {
+    if time == TIME_NEVER {
+        return;
+    }
     let cpu = cpu::of(thread);
     cpu.deadlines.remove(deadline_of(thread));
     cpu.deadlines.insert(deadline_of(thread), time, Due::Thread(thread));
@@ -166,10 +166,10 @@ pub fn disarm(thread: Ref<Thread>) {
 
 /// Sets a timer's deadline; `u64::MAX` clears it. Timers are the boot processor's.
 pub fn arm_timer(timer: Ref<Source>, time: u64) {
-    let cpu = cpu::boot();
-    cpu.deadlines.remove(timer.deadline());
+    let (cpu, deadline) = (cpu::boot(), timer.part(|timer| &timer.deadline));
+    cpu.deadlines.remove(deadline);
     if time != u64::MAX {
-        cpu.deadlines.insert(timer.deadline(), time, Due::Timer(timer));
+        cpu.deadlines.insert(deadline, time, Due::Timer(timer));
         program(cpu);
     }
 }
@@ -215,9 +215,7 @@ pub fn poll() -> bool {
         return true;
     }
     let cpu = cpu();
-    let Some(current) = cpu.current.get() else {
-        return false;
-    };
+    let Some(current) = cpu.current.get() else { return false };
     let priority = current.priority.get();
     cpu.partner.get().is_some_and(|partner| partner.priority.get() > priority)
         || cpu.queue.top().is_some_and(|top| top > priority || top == priority && cpu.slice_over.get())
@@ -226,9 +224,7 @@ pub fn poll() -> bool {
 /// Gives the processor to `to` (ready) or to the next of the same priority.
 pub fn switch_to(to: Option<Ref<Thread>>) {
     let cpu = cpu();
-    let Some(current) = cpu.current.get() else {
-        return;
-    };
+    let Some(current) = cpu.current.get() else { return };
     match to {
         None => {
             // A donor keeps what is left of its slice: that is not the caller's to give up.

@@ -9,7 +9,7 @@
 use crate::arch::{apic, cpu};
 use crate::deadlines::Deadline;
 use crate::global::Global;
-use crate::list::{Linked, Links};
+use crate::list::Links;
 use crate::mask::masked;
 use crate::pool::{Kind, PAGE, POOL};
 use crate::refs::Ref;
@@ -36,83 +36,54 @@ const MESSAGES: u64 = apic::MESSAGE_VECTORS;
 /// Frame pages that are bought or sold at once: bounds the time that takes.
 const MAX_FRAME_PAGES: u64 = 256;
 
-/// A line, a message-signalled interrupt, or a timer.
-pub struct Source {
-    attached: Cell<Option<Ref<Thread>>>,
-    /// Line: fired and not acknowledged.
-    busy: Cell<bool>,
-    /// Line: fired again while busy. Timer, line: in the thread's pending list.
-    again: Cell<bool>,
-    queued: Cell<bool>,
-    level: Cell<bool>,
-    /// Line, message: number of the task that holds the right.
-    holder: Cell<u32>,
-    deadline: Deadline<Due>,
-    links: Links<Source>,
-}
-
-impl Linked<Pending> for Source {
-    fn links(&self) -> &Links<Source> {
-        &self.links
+object! {
+    /// A line, a message-signalled interrupt, or a timer.
+    pub struct Source const (id: Id) {
+        /// Its id, a timer's in its task.
+        id: Id = id,
+        attached: Cell<Option<Ref<Thread>>> = Cell::new(None),
+        /// Line: fired and not acknowledged.
+        busy: Cell<bool> = Cell::new(false),
+        /// Line: fired again while busy. Timer, line: in the thread's pending list.
+        again: Cell<bool> = Cell::new(false),
+        queued: Cell<bool> = Cell::new(false),
+        level: Cell<bool> = Cell::new(false),
+        /// Line, message: number of the task that holds the right.
+        holder: Cell<u32> = Cell::new(TASK_SIGMA0 as u32),
+        /// Timer: when it fires.
+        pub deadline: Deadline<Due> = Deadline::new(),
+        links: Links<Source> = Links::new(),
     }
 }
+
+linked!(Source, Pending, links);
 
 impl Source {
-    const fn new() -> Source {
-        Source {
-            attached: Cell::new(None),
-            busy: Cell::new(false),
-            again: Cell::new(false),
-            queued: Cell::new(false),
-            level: Cell::new(false),
-            holder: Cell::new(TASK_SIGMA0 as u32),
-            deadline: Deadline::new(),
-            links: Links::new(),
-        }
+    fn is_timer(&self) -> bool {
+        self.id.0 >= ID_TIMER
+    }
+
+    fn is_message(&self) -> bool {
+        (ID_MSI_SOURCE..ID_TIMER).contains(&self.id.0)
+    }
+
+    fn line(&self) -> u32 {
+        (self.id.0 - ID_IRQ) as u32
     }
 }
 
-impl Ref<Source> {
-    /// The deadline inside a timer.
-    pub fn deadline(self) -> Ref<Deadline<Due>> {
-        // SAFETY: part of a live source; `detach` takes it out of the heap before a timer goes.
-        unsafe { Ref::new(&raw const (*self.as_ptr()).deadline as *mut _) }
-    }
-
-    fn is_timer(self) -> bool {
-        !LINE_TABLE.as_ptr_range().contains(&(self.as_ptr() as *const Source))
-    }
-
-    fn id(self) -> Id {
-        let address = self.as_ptr() as usize;
-        let (table, first) = if self.is_timer() {
-            (address & !(PAGE - 1), ID_TIMER)
-        } else if self.is_message() {
-            (LINE_TABLE[LINES..].as_ptr() as usize, ID_MSI_SOURCE)
-        } else {
-            (LINE_TABLE.as_ptr() as usize, ID_IRQ)
-        };
-        Id(((address - table) / size_of::<Source>()) as u64 + first)
-    }
-
-    fn is_message(self) -> bool {
-        LINE_TABLE[LINES..].as_ptr_range().contains(&(self.as_ptr() as *const Source))
-    }
-
-    fn line(self) -> u32 {
-        (self.id().0 - ID_IRQ) as u32
-    }
-
-    fn mask(self) {
-        if !self.is_message() {
-            apic::mask(self.line());
-        }
-    }
-}
+type LineTable = [Source; LINES + MSI_SOURCES as usize];
 
 /// The lines, and behind them the message-signalled interrupts, those of each processor together.
-static LINE_TABLE: Global<[Source; LINES + MSI_SOURCES as usize]> =
-    Global::new([const { Source::new() }; LINES + MSI_SOURCES as usize]);
+static LINE_TABLE: Global<LineTable> = Global::new({
+    let mut table: LineTable = [const { Source::new(Id::NIL) }; LINES + MSI_SOURCES as usize];
+    let mut at = 0;
+    while at < table.len() {
+        table[at].id = Id(if at < LINES { ID_IRQ + at as u64 } else { ID_MSI_SOURCE + (at - LINES) as u64 });
+        at += 1;
+    }
+    table
+});
 
 const _: () = assert!(MESSAGES * cpu::MAX as u64 == MSI_SOURCES);
 
@@ -131,9 +102,7 @@ fn in_table(table: &'static [Source], index: u64) -> Option<Ref<Source>> {
     if index >= table.len() as u64 {
         return None;
     }
-    let source = table.get(masked(index as usize, table.len()))?;
-    // SAFETY: statics live for ever, timers as long as they are somebody's.
-    Some(unsafe { Ref::new(source as *const Source as *mut Source) })
+    table.get(masked(index as usize, table.len())).map(Ref::to)
 }
 
 fn line(number: u64) -> Option<Ref<Source>> {
@@ -175,10 +144,8 @@ pub fn pending_for(thread: Ref<Thread>, id: Id) -> Option<Ref<Source>> {
 
 /// A line or a timer fires.
 pub fn fire(source: Ref<Source>) {
-    let Some(thread) = source.attached.get() else {
-        return;
-    };
-    if !ipc::interrupt(thread, source.id()) && !source.queued.replace(true) {
+    let Some(thread) = source.attached.get() else { return };
+    if !ipc::interrupt(thread, source.id) && !source.queued.replace(true) {
         thread.pending.push_back(source);
     }
 }
@@ -193,9 +160,7 @@ pub fn message_interrupt(number: u64) {
 
 /// The hardware's interrupt of a line.
 pub fn line_interrupt(number: u32) {
-    let Some(source) = line(number as u64) else {
-        return;
-    };
+    let Some(source) = line(number as u64) else { return };
     if source.level.get() {
         apic::mask(number);
     }
@@ -210,7 +175,7 @@ pub fn line_interrupt(number: u32) {
 /// A pending source reaches its thread.
 pub fn received(source: Ref<Source>, thread: Ref<Thread>) {
     unqueue(source);
-    ipc::write_interrupt(thread, source.id());
+    ipc::write_interrupt(thread, source.id);
 }
 
 fn unqueue(source: Ref<Source>) {
@@ -251,9 +216,10 @@ fn claim_timer(caller: Ref<Thread>) -> Result<Answer, Error> {
     let task = caller.task;
     if task.timers.get() == 0 {
         let page = POOL.take_page(task.account, Kind::Part)?;
-        for number in 0..TIMERS as usize {
+        for number in 0..TIMERS {
+            let timer = Source::new(Id(ID_TIMER + number));
             // SAFETY: inside the page, which is ours alone.
-            unsafe { POOL.address(page).cast::<Source>().add(number).write(Source::new()) };
+            unsafe { POOL.address(page).cast::<Source>().add(number as usize).write(timer) };
         }
         task.timers.set(page);
     }
@@ -261,7 +227,7 @@ fn claim_timer(caller: Ref<Thread>) -> Result<Answer, Error> {
     let timer = free.ok_or(Error::NoMemory)?;
     attach(timer, caller);
     let mut answer = NO_WORDS;
-    (answer.0[0], answer.1) = (timer.id().0, 1);
+    (answer.0[0], answer.1) = (timer.id.0, 1);
     Ok(answer)
 }
 
@@ -275,7 +241,9 @@ fn detach(source: Ref<Source>) {
     if source.is_timer() {
         sched::arm_timer(source, u64::MAX);
     } else {
-        source.mask();
+        if !source.is_message() {
+            apic::mask(source.line());
+        }
         source.busy.set(false);
         source.again.set(false);
     }
@@ -293,14 +261,11 @@ fn timer(timer: Ref<Source>, operation: u64, time: u64) -> Result<(), Error> {
         TIMER_SET => {
             unqueue(timer);
             sched::arm_timer(timer, time);
-            Ok(())
         }
-        SOURCE_DETACH => {
-            detach(timer);
-            Ok(())
-        }
-        _ => Err(Error::Invalid),
+        SOURCE_DETACH => detach(timer),
+        _ => return Err(Error::Invalid),
     }
+    Ok(())
 }
 
 /// Attaches a free message-signalled interrupt of the caller's processor to it.
@@ -309,9 +274,9 @@ fn allocate_message(caller: Ref<Thread>) -> Result<Answer, Error> {
     let is_free = |m: &Ref<Source>| m.holder.get() == caller.task.number && m.attached.get().is_none();
     let message = (first..first + MESSAGES).filter_map(message).find(is_free).ok_or(Error::Denied)?;
     attach(message, caller);
-    let (address, data) = apic::message(cpu::of(caller).apic_id, message.id().0 - ID_MSI_SOURCE - first);
+    let (address, data) = apic::message(cpu::of(caller).apic_id, message.id.0 - ID_MSI_SOURCE - first);
     let mut answer = NO_WORDS;
-    answer.0[..3].copy_from_slice(&[message.id().0, address, data]);
+    answer.0[..3].copy_from_slice(&[message.id.0, address, data]);
     answer.1 = 3;
     Ok(answer)
 }
@@ -333,24 +298,17 @@ fn line_operation(caller: Ref<Thread>, line: Ref<Source>, operation: u64, argume
             attach(line, caller);
             line.level.set(apic::configure(line.line(), argument, cpu::of(caller).apic_id));
             apic::unmask(line.line());
-            Ok(())
         }
-        SOURCE_DETACH => {
-            detach(line);
-            Ok(())
-        }
-        SOURCE_ACK => {
-            acknowledge(line);
-            Ok(())
-        }
+        SOURCE_DETACH => detach(line),
+        SOURCE_ACK => acknowledge(line),
         SOURCE_GIVE => {
             let taker = task::find(Id(argument)).ok_or(Error::NoPartner)?;
             detach(line);
             line.holder.set(taker.number);
-            Ok(())
         }
-        _ => Err(Error::Invalid),
+        _ => return Err(Error::Invalid),
     }
+    Ok(())
 }
 
 fn acknowledge(line: Ref<Source>) {
@@ -367,9 +325,7 @@ fn acknowledge(line: Ref<Source>) {
 
 fn read_account(reader: Ref<Task>, id: Id) -> Result<Answer, Error> {
     let task = if id == Id::NIL { reader } else { task::find(id).ok_or(Error::NoPartner)? };
-    if task != reader && !reader.is_chief_of(task) {
-        return Err(Error::Denied);
-    }
+    reader.controls(task)?;
     Ok((core::array::from_fn(|word| task.account.word(word as u64)), ACCOUNT_WORDS as usize))
 }
 
@@ -389,7 +345,7 @@ fn payee(chief: Ref<Task>, id: Id) -> Result<Ref<Task>, Error> {
     if !chief.is_chief_of(task) {
         return Err(Error::Denied);
     }
-    task.owns_account.then_some(task).ok_or(Error::Invalid)
+    task.owns_account().then_some(task).ok_or(Error::Invalid)
 }
 
 /// Where frame pages [first, first + count) lie in the kernel area of a task.

@@ -92,9 +92,7 @@ impl Leaf {
 }
 
 pub(crate) fn entry_cell(table: u32, slot: usize) -> &'static Cell<u64> {
-    debug_assert!(slot < ENTRIES);
-    // SAFETY: `table` is a page of 512 entries; the processor writes only accessed and dirty bits.
-    unsafe { &*POOL.address(table).cast::<Cell<u64>>().add(slot) }
+    POOL.word(table, slot)
 }
 
 pub(crate) fn companion_cell(table: u32, slot: usize) -> Option<&'static Cell<u32>> {
@@ -321,7 +319,8 @@ fn reduce(node: Index, itself: bool, keep: u64, work: &mut Work) -> Result<(), S
     Ok(())
 }
 
-/// Progress of a long operation: what it found, and when it last looked for interrupts.
+/// Progress of a long operation: what it found, and when it last looked for interrupts. It may have to begin anew.
+#[derive(Default)]
 pub struct Work {
     state: u64,
     spent: u32,
@@ -329,11 +328,6 @@ pub struct Work {
 }
 
 impl Work {
-    /// Nothing done yet; interrupts are let in on the way, and the operation may have to begin anew.
-    pub fn new() -> Work {
-        Work { state: 0, spent: 0, progress: false }
-    }
-
     /// Notes that an entry with these bits changed.
     fn found(&mut self, bits: u64) {
         self.state |= bits;
@@ -347,7 +341,7 @@ impl Work {
 
     /// Takes up what was found before the operation had to begin anew.
     pub fn resume(state: u64) -> Work {
-        Work { state, ..Work::new() }
+        Work { state, ..Work::default() }
     }
 
     /// The UNMAP_* state found.
@@ -399,9 +393,7 @@ fn split(leaf: Leaf, node: Index, work: &mut Work) -> Result<(), Stop> {
         work.breathe();
         child = next;
     }
-    let Some(task) = POOL.page(leaf.table).task.get() else {
-        return Err(Error::Invalid.into());
-    };
+    let Some(task) = POOL.page(leaf.table).task.get() else { return Err(Error::Invalid.into()) };
     let pieces = new_pieces(task, leaf, Nodes.parent(node), work)?;
     let mut child = Nodes.first_child(node);
     while child != 0 {
@@ -519,7 +511,7 @@ pub struct Mapping {
 
 /// Maps all of it. After `Restart` it goes on where `progress` says.
 pub fn map(mapping: &Mapping, progress: &mut Progress) -> Result<(), Stop> {
-    let mut work = Work::new();
+    let mut work = Work::default();
     loop {
         let (rights, done) = mapping.next(progress.done, &mut work)?;
         progress.rights |= rights;
@@ -762,13 +754,13 @@ fn drop_object(leaf: Leaf) {
 /// Takes all user mappings of a task away, with what was derived from them. Interrupts are let in; the
 /// operation is meant to be begun anew after `Restart`.
 pub fn clear(task: Ref<Task>) -> Result<(), Stop> {
-    unmap(task, 0, 1 << SPACE_SHIFT, 0, true, &mut Work::new())
+    unmap(task, 0, 1 << SPACE_SHIFT, 0, true, &mut Work::default())
 }
 
 /// Gives back all of a space: mappings, kernel objects, tables. The task has no lthreads any more.
 pub fn free_all(task: Ref<Task>) {
     abandon(POOL.physical(task.root_table));
-    let (mut work, mut at) = (Work::new(), 0);
+    let (mut work, mut at) = (Work::default(), 0);
     while let Some(leaf) = next_leaf(task, at, 1 << SPACE_SHIFT) {
         at = leaf.address() + span(leaf.level);
         match leaf.node() {
@@ -781,9 +773,10 @@ pub fn free_all(task: Ref<Task>) {
     POOL.give_page(task.root_table, Kind::Table);
 }
 
-/// Enters the physical page at an address of sigma0's space. False if it is not to be had.
-pub fn fill_from_physical(sigma0: Ref<Task>, address: u64, item: Fpage) -> bool {
-    matches!(find_source(sigma0, address, item), Ok(Ok(_)))
+/// Serves a page fault of sigma0: its space is physical memory. False if that is not to be had.
+pub fn fill_from_physical(sigma0: Ref<Task>, address: u64) -> bool {
+    let page = Fpage::memory(address, PAGE_SHIFT as u8, FPAGE_RWX);
+    address >> SPACE_SHIFT == 0 && matches!(find_source(sigma0, address, page), Ok(Ok(_)))
 }
 
 #[cfg(test)]

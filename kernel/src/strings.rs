@@ -16,7 +16,7 @@ const PARTS: usize = MAX_STRINGS as usize;
 
 object! {
     /// The strings or buffers of one thread, and how far a transfer has come in them.
-    pub struct Parts() {
+    pub struct Parts const () {
         items: [Cell<StringItem>; PARTS] = [const { Cell::new(StringItem::zeroed()) }; PARTS],
         count: Cell<u8> = Cell::new(0),
         /// The present part, and the bytes of it that are done.

@@ -75,12 +75,8 @@ fn id_nearest(caller: Ref<Thread>) -> Result<(), Stop> {
 }
 
 /// The task of an id, if the caller's task is it or its chief.
-pub fn controlled_task(caller: Ref<Thread>, id: Id) -> Result<Ref<Task>, Error> {
-    let task = task::find(id).ok_or(Error::NoPartner)?;
-    if task != caller.task && !caller.task.is_chief_of(task) {
-        return Err(Error::Denied);
-    }
-    Ok(task)
+fn controlled_task(caller: Ref<Thread>, id: Id) -> Result<Ref<Task>, Error> {
+    caller.task.controls(task::find(id).ok_or(Error::NoPartner)?)
 }
 
 fn fpage_unmap(caller: Ref<Thread>) -> Result<(), Stop> {
@@ -152,7 +148,7 @@ fn thread_schedule(caller: Ref<Thread>) -> Result<(), Stop> {
     const MASK: u64 = SCHEDULE_PRIORITY | SCHEDULE_SLICE | SCHEDULE_PREEMPTER | SCHEDULE_PROCESSOR;
     let frame = caller.frame();
     let thread = thread::find(Id(frame.di.get())).ok_or(Error::NoPartner)?;
-    controlled_task(caller, thread.task.id())?;
+    caller.task.controls(thread.task)?;
     let (mask, priority, slice) = (frame.si.get(), frame.dx.get(), frame.r8.get());
     if mask & !MASK != 0 || mask & SCHEDULE_PRIORITY != 0 && priority >= PRIORITIES {
         return Err(Error::Invalid.into());
@@ -248,18 +244,11 @@ fn create(caller: Ref<Thread>, number: u32, control: u64) -> Result<Outcome, Sto
     }
     let first =
         thread::Plan { lthread: 0, frame: None, priority: caller.priority.get().min(mcp), pager: Id(frame.r9.get()) };
-    match thread::create(task, &first) {
-        Ok(thread) => {
-            let start = thread.frame();
-            start.ip.set(frame.dx.get());
-            start.sp.set(frame.r8.get());
-            start.di.set(frame.r13.get());
-            sched::wake(thread);
-            Ok(Outcome::Task(task.id()))
-        }
-        Err(error) => {
-            task::delete(task);
-            Err(error.into())
-        }
-    }
+    let thread = thread::create(task, &first).inspect_err(|_| task::delete(task))?;
+    let start = thread.frame();
+    start.ip.set(frame.dx.get());
+    start.sp.set(frame.r8.get());
+    start.di.set(frame.r13.get());
+    sched::wake(thread);
+    Ok(Outcome::Task(task.id()))
 }

@@ -7,7 +7,7 @@
 use crate::clan::Member;
 use crate::global::Global;
 use crate::io::IoSpace;
-use crate::list::{Linked, Links, List};
+use crate::list::{Links, List};
 use crate::mask::bounded;
 use crate::pool::{Account, Kind, POOL};
 use crate::refs::Ref;
@@ -33,62 +33,49 @@ const DIRECTORY_PAGES: usize = (1 << ID_LTHREAD_BITS) / DIRECTORY_SLOTS;
 /// Deepest nesting of clans that an id can tell.
 const MAX_NESTING: u8 = (1 << ID_NESTING_BITS) - 1;
 
-/// A task: an address space and its lthreads.
-pub struct Task {
-    /// Its number.
-    pub number: u32,
-    /// The version with which its id and its first lthreads start.
-    pub version: u32,
-    /// Its creator; `None` for sigma0 and the root task.
-    pub chief: Option<Ref<Task>>,
-    /// Depth in the tree of clans.
-    pub nesting: u8,
-    /// The highest priority that it may give.
-    pub mcp: Cell<u8>,
-    /// Who pays for its objects.
-    pub account: Ref<Account>,
-    /// Whether it has that account for itself and its clan.
-    pub owns_account: bool,
-    /// Pool page of the top page table.
-    pub root_table: u32,
-    /// Base of the kernel area, 0 if it has none.
-    pub area: u64,
-    /// Its I/O ports, if it has any.
-    pub io: Cell<Option<Ref<IoSpace>>>,
-    /// Pool page of its timers, 0 if it has none.
-    pub timers: Cell<u32>,
-    /// The tasks that it created.
-    pub clan: List<Task, Clan>,
-    siblings: Links<Task>,
-    /// Inactive numbers that it holds lie in here.
-    held: Cell<(u32, u32)>,
-    max_version: Cell<u32>,
-    inline: [Cell<u64>; INLINE_LTHREADS],
-    directory: Cell<u32>,
-    /// Lthreads that exist.
-    pub lthreads: Cell<u32>,
-}
-
-impl Linked<Clan> for Task {
-    fn links(&self) -> &Links<Task> {
-        &self.siblings
+object! {
+    /// A task: an address space and its lthreads.
+    pub struct Task(plan: &Plan, version: u32, nesting: u8, account: Ref<Account>, root_table: u32) {
+        /// Its number.
+        pub number: u32 = plan.number,
+        /// The version with which its id and its first lthreads start.
+        pub version: u32 = version,
+        /// Its creator; `None` for sigma0 and the root task.
+        pub chief: Option<Ref<Task>> = plan.chief,
+        /// Depth in the tree of clans.
+        pub nesting: u8 = nesting,
+        /// The highest priority that it may give.
+        pub mcp: Cell<u8> = Cell::new(plan.mcp),
+        /// Who pays for its objects.
+        pub account: Ref<Account> = account,
+        /// Pool page of the top page table.
+        pub root_table: u32 = root_table,
+        /// Base of the kernel area, 0 if it has none.
+        pub area: u64 = plan.area,
+        /// Its I/O ports, if it has any.
+        pub io: Cell<Option<Ref<IoSpace>>> = Cell::new(None),
+        /// Pool page of its timers, 0 if it has none.
+        pub timers: Cell<u32> = Cell::new(0),
+        /// The tasks that it created.
+        pub clan: List<Task, Clan> = List::new(),
+        siblings: Links<Task> = Links::new(),
+        /// Inactive numbers that it holds lie in here.
+        held: Cell<(u32, u32)> = Cell::new((u32::MAX, 0)),
+        max_version: Cell<u32> = Cell::new(version),
+        /// Slots of lthread numbers: 0 never used, odd: (last version << 1) | 1, else the thread's address.
+        inline: [Cell<u64>; INLINE_LTHREADS] = [const { Cell::new(0) }; INLINE_LTHREADS],
+        /// Pool page that leads to the others' slots, 0 if there is none.
+        directory: Cell<u32> = Cell::new(0),
+        /// Lthreads that exist.
+        pub lthreads: Cell<u32> = Cell::new(0),
     }
 }
+
+linked!(Task, Clan, siblings);
 
 impl Member for Ref<Task> {
     fn chief(self) -> Option<Self> {
         self.chief
-    }
-}
-
-/// A slot of an lthread number: 0 never used, odd: (last version << 1) | 1, else the thread's address.
-#[derive(Clone, Copy)]
-struct Slot(u64);
-
-impl Slot {
-    fn thread(self) -> Option<Ref<Thread>> {
-        // SAFETY: even and not zero: written by `install`, cleared by `vacate`.
-        (self.0 != 0 && self.0 & 1 == 0).then(|| unsafe { Ref::new(self.0 as *mut Thread) })
     }
 }
 
@@ -108,10 +95,10 @@ impl Ref<Task> {
         if self.directory.get() == 0 {
             return None;
         }
-        let page = directory_entry(self.directory.get(), lthread as usize / DIRECTORY_SLOTS);
+        let page = POOL.word(self.directory.get(), lthread as usize / DIRECTORY_SLOTS);
         match page.get() {
             0 => None,
-            page => Some(directory_entry(page as u32, lthread as usize % DIRECTORY_SLOTS)),
+            page => Some(POOL.word(page as u32, lthread as usize % DIRECTORY_SLOTS)),
         }
     }
 
@@ -120,7 +107,7 @@ impl Ref<Task> {
             if self.directory.get() == 0 {
                 self.directory.set(POOL.take_zeroed(self.account, Kind::Part)?);
             }
-            let page = directory_entry(self.directory.get(), lthread as usize / DIRECTORY_SLOTS);
+            let page = POOL.word(self.directory.get(), lthread as usize / DIRECTORY_SLOTS);
             if page.get() == 0 {
                 page.set(POOL.take_zeroed(self.account, Kind::Part)? as u64);
             }
@@ -130,7 +117,9 @@ impl Ref<Task> {
 
     /// The lthread of this number, whatever its version.
     pub fn lthread(self, lthread: u16) -> Option<Ref<Thread>> {
-        Slot(self.slot(lthread)?.get()).thread()
+        let slot = self.slot(lthread)?.get();
+        // SAFETY: even and not zero: written by `install`, cleared by `vacate`.
+        (slot != 0 && slot & 1 == 0).then(|| unsafe { Ref::new(slot as *mut Thread) })
     }
 
     /// Whether a new lthread can have this number: it has no thread and its versions are not used up.
@@ -199,16 +188,20 @@ impl Ref<Task> {
         None
     }
 
+    /// `task`, if it is this one or of its clan.
+    pub fn controls(self, task: Ref<Task>) -> Result<Ref<Task>, Error> {
+        Some(task).filter(|task| *task == self || self.is_chief_of(*task)).ok_or(Error::Denied)
+    }
+
+    /// Whether it has an account for itself and its clan.
+    pub fn owns_account(self) -> bool {
+        self.account != account_of(self.chief)
+    }
+
     /// Whether this task is `task`'s creator.
     pub fn is_chief_of(self, task: Ref<Task>) -> bool {
         task.chief == Some(self)
     }
-}
-
-fn directory_entry(page: u32, index: usize) -> &'static Cell<u64> {
-    debug_assert!(index < DIRECTORY_SLOTS);
-    // SAFETY: directory pages are arrays of 512 words that only this module touches.
-    unsafe { &*POOL.address(page).cast::<Cell<u64>>().add(index) }
 }
 
 /// What stands at a task number.
@@ -222,11 +215,7 @@ struct Entry {
 /// Task numbers for which there is an entry; the rest of the 2^20 would need more table pages.
 pub const TASK_NUMBERS: usize = 1 << 16;
 
-struct Table {
-    base: Cell<*const Entry>,
-}
-
-static TABLE: Global<Table> = Global::new(Table { base: Cell::new(core::ptr::null()) });
+static TABLE: Global<Cell<*const Entry>> = Global::new(Cell::new(core::ptr::null()));
 
 /// Bytes that the table of task numbers takes; boot.rs sets them aside.
 pub const TABLE_BYTES: usize = TASK_NUMBERS * size_of::<Entry>();
@@ -236,7 +225,7 @@ pub const TABLE_BYTES: usize = TASK_NUMBERS * size_of::<Entry>();
 /// # Safety
 /// `memory` has `TABLE_BYTES` bytes, zero, for ever.
 pub unsafe fn init(memory: *mut u8) {
-    TABLE.base.set(memory.cast());
+    TABLE.set(memory.cast());
     (TASK_FIRST_FREE as u32..TASK_NUMBERS as u32)
         .filter_map(entry)
         .for_each(|entry| entry.holder.set(TASK_ROOT as u32));
@@ -247,7 +236,7 @@ fn entry(number: u32) -> Option<&'static Entry> {
         return None;
     }
     // SAFETY: `init` made TASK_NUMBERS entries; all bits zero is an empty one.
-    Some(unsafe { &*TABLE.base.get().add(bounded::<TASK_NUMBERS>(number as usize)) })
+    Some(unsafe { &*TABLE.get().add(bounded::<TASK_NUMBERS>(number as usize)) })
 }
 
 /// Numbers between two looks for interrupts in a walk over many.
@@ -334,56 +323,22 @@ pub fn create(plan: &Plan) -> Result<Ref<Task>, Error> {
     if nesting > MAX_NESTING {
         return Err(Error::Denied);
     }
-    let payer = plan.chief.map_or(POOL.root_account(), |chief| chief.account);
-    let (account, owns_account) = open_account(payer, plan.quota)?;
-    let built = build(plan, entry, account, owns_account, nesting);
-    if built.is_err() {
-        close_account(account, owns_account);
-    }
-    built
+    let account = open_account(account_of(plan.chief), plan.quota)?;
+    build(plan, entry, account, nesting).inspect_err(|_| close_account(account, plan.chief))
 }
 
-fn build(plan: &Plan, entry: &Entry, account: Ref<Account>, owns: bool, nesting: u8) -> Result<Ref<Task>, Error> {
+/// The account that pays for what a chief's tasks have none of their own for.
+fn account_of(chief: Option<Ref<Task>>) -> Ref<Account> {
+    chief.map_or(POOL.root_account(), |chief| chief.account)
+}
+
+fn build(plan: &Plan, entry: &Entry, account: Ref<Account>, nesting: u8) -> Result<Ref<Task>, Error> {
     let root_table = space::new_root(account)?;
-    let memory = match POOL.take(account, size_of::<Task>(), Kind::Task) {
-        Ok(memory) => memory.cast::<Task>(),
-        Err(error) => {
-            POOL.give_page(root_table, Kind::Table);
-            return Err(error);
-        }
-    };
-    let version = entry.version.get() + 1;
-    let task = Task {
-        number: plan.number,
-        version,
-        chief: plan.chief,
-        nesting,
-        mcp: Cell::new(plan.mcp),
-        account,
-        owns_account: owns,
-        root_table,
-        area: plan.area,
-        io: Cell::new(None),
-        timers: Cell::new(0),
-        clan: List::new(),
-        siblings: Links::new(),
-        held: Cell::new((u32::MAX, 0)),
-        max_version: Cell::new(version),
-        inline: [const { Cell::new(0) }; INLINE_LTHREADS],
-        directory: Cell::new(0),
-        lthreads: Cell::new(0),
-    };
-    // SAFETY: fresh memory of this size; the pool aligns it to the power of two above.
-    let task = unsafe {
-        memory.write(task);
-        Ref::new(memory)
-    };
+    let task = Task::new(plan, entry.version.get() + 1, nesting, account, root_table);
+    let task = POOL.make(account, Kind::Task, task).inspect_err(|_| POOL.give_page(root_table, Kind::Table))?;
     POOL.page(root_table).task.set(Some(task));
     if task.area != 0 {
-        if let Err(error) = space::map_info(task) {
-            free_memory(task);
-            return Err(error);
-        }
+        space::map_info(task).inspect_err(|_| free_memory(task))?;
     }
     if let Some(chief) = plan.chief {
         chief.clan.push_back(task);
@@ -392,25 +347,20 @@ fn build(plan: &Plan, entry: &Entry, account: Ref<Account>, owns: bool, nesting:
     Ok(task)
 }
 
-fn open_account(payer: Ref<Account>, quota: u64) -> Result<(Ref<Account>, bool), Error> {
+fn open_account(payer: Ref<Account>, quota: u64) -> Result<Ref<Account>, Error> {
     if quota == TASK_SHARED_QUOTA {
-        return Ok((payer, false));
+        return Ok(payer);
     }
-    let memory = POOL.take(payer, size_of::<Account>(), Kind::Part)?.cast::<Account>();
-    // SAFETY: fresh memory of this size.
-    let account = unsafe {
-        memory.write(Account::new(0, Some(payer)));
-        Ref::new(memory)
-    };
-    if let Err(error) = payer.pass(quota, &account) {
-        close_account(account, true);
-        return Err(error);
-    }
-    Ok((account, true))
+    let account = POOL.make(payer, Kind::Part, Account::new())?;
+    // SAFETY: nobody has it yet.
+    payer.pass(quota, &account).inspect_err(|_| unsafe { POOL.give(account.as_ptr().cast(), Kind::Part) })?;
+    Ok(account)
 }
 
-fn close_account(account: Ref<Account>, owned: bool) {
-    if let (true, Some(payer)) = (owned, account.parent) {
+/// Gives back an account that a task has not got from its chief.
+fn close_account(account: Ref<Account>, chief: Option<Ref<Task>>) {
+    let payer = account_of(chief);
+    if account != payer {
         debug_assert!(account.used.get() == 0);
         // Nothing of it is in use, so all of it passes.
         let _ = account.pass(account.limit.get(), &payer);
@@ -454,27 +404,23 @@ pub fn delete(top: Ref<Task>) {
         }
         crate::source::task_deleted(task);
         sched::poll();
-        free(task);
+        let (account, chief) = (task.account, task.chief);
+        free_memory(task);
+        close_account(account, chief);
         if task == top {
             return;
         }
     }
 }
 
-/// Gives back all memory of a task that has no lthreads and no clan, and its account if it owns one.
-fn free(task: Ref<Task>) {
-    let (account, owned) = (task.account, task.owns_account);
-    free_memory(task);
-    close_account(account, owned);
-}
-
+/// Gives back all memory of a task that has no lthreads and no clan.
 fn free_memory(task: Ref<Task>) {
     crate::io::drop_space(task);
     space::free_all(task);
     sched::poll();
     if task.directory.get() != 0 {
         for index in 0..DIRECTORY_PAGES {
-            let page = directory_entry(task.directory.get(), index).get();
+            let page = POOL.word(task.directory.get(), index).get();
             if page != 0 {
                 POOL.give_page(page as u32, Kind::Part);
             }

@@ -8,14 +8,13 @@
 use crate::arch::cpu::cpu;
 use crate::arch::fpu;
 use crate::deadlines::Deadline;
-use crate::list::{Linked, Links, List};
+use crate::list::{Links, List};
 use crate::pool::{Kind, POOL};
 use crate::refs::Ref;
 use crate::runqueue::Ready;
 use crate::source::{Pending, Source};
 use crate::task::{self, Task};
 use crate::transfer::{self, Transfer};
-use crate::word::Word;
 use crate::{clan, ipc, sched, source, space};
 use core::cell::Cell;
 use core::mem::offset_of;
@@ -101,95 +100,88 @@ const _: () = assert!(size_of::<Thread>() <= crate::pool::PAGE / 4);
 /// List tag: threads that wait in a partner's queue to send.
 pub struct Senders;
 
-/// A thread control block.
-#[repr(C, align(16))]
-pub struct Thread {
-    own_frame: Cell<Frame>,
-    /// Its id.
-    pub id: Id,
-    /// Its task.
-    pub task: Ref<Task>,
-    /// Address of its task's chief, 0 if it has none.
-    pub chief: u64,
-    /// Physical address of its space's top table.
-    pub space: u64,
-    /// Its task's number.
-    pub task_number: u32,
-    /// The frame in use: its own or a shared one.
-    frame: Cell<*mut Frame>,
-    /// Its UTCB, null for a foreign thread.
-    utcb: *mut Utcb,
-    /// What it does.
-    pub state: Cell<State>,
-    /// It receives from anybody.
-    pub open: Cell<bool>,
-    /// Number of its processor.
-    pub cpu: Cell<u8>,
-    /// Zero.
-    aligning: u8,
-    /// FOREIGN and so on.
-    pub flags: Cell<u32>,
-    /// Index of the shared frame in the chief's window, or FRAME_NONE.
-    pub frame_index: Cell<u32>,
-    /// 0 to 255, 255 first.
-    pub priority: Cell<u8>,
-    /// Number of the processor that it goes to when it is MOVING.
-    pub target: Cell<u8>,
-    /// Time slice in ns; 0: unlimited.
-    pub slice: Cell<u64>,
-    /// What is left of its time slice in ns, if it did not run to the end of it; 0: all.
-    pub slice_left: Cell<u64>,
-    /// Processor time used, in TSC ticks; while it is loaded, less the time when that began (`entry::consumed`).
-    pub consumed: Cell<u64>,
-    /// Who gets its page faults.
-    pub pager: Cell<Id>,
-    /// Who gets its exceptions.
-    pub handler: Cell<Id>,
-    /// Who gets its preemptions, with PREEMPTER_EVERY or without.
-    pub preempter: Cell<Id>,
-    /// Whom it sends to or waits for: a thread's or a source's id. Its partner while that goes on with their transfer.
-    pub partner: Cell<Id>,
-    /// As whom it sends its own message: itself, or its virtual sender.
-    pub shown: Cell<Id>,
-    /// Threads that wait for just this one.
-    pub waiters: Cell<u32>,
-    /// Its transfer of map items or strings.
-    pub transfer: Transfer,
-    /// What an unmap found before it had to begin anew.
-    pub found: Cell<u64>,
-    /// Notification word.
-    pub notify: Cell<u64>,
-    /// What the kernel sends for it.
-    pub message: Cell<Message>,
-    /// Whom that is for: the pager or handler, even where a chief gets it.
-    pub raised_to: Cell<Id>,
-    /// Who waits to send to it.
-    pub senders: List<Thread, Senders>,
-    sender_links: Links<Thread>,
-    ready_links: Links<Thread>,
-    /// Interrupts and timers that fired and were not received.
-    pub pending: List<Source, Pending>,
-    /// Sources that it is attached to.
-    pub sources: Cell<u32>,
-    /// Its timeout.
-    pub deadline: Deadline<sched::Due>,
-    /// Its FPU state once it has used the FPU.
-    pub fpu: Cell<Option<Ref<fpu::State>>>,
-    /// Its debug registers and descriptors, once set.
-    pub extra: Cell<Option<Ref<fpu::Extra>>>,
-}
-
-impl Linked<Ready> for Thread {
-    fn links(&self) -> &Links<Thread> {
-        &self.ready_links
+object! {
+    /// A thread control block.
+    #[repr(C, align(16))]
+    pub struct Thread(id: Id, task: Ref<Task>, utcb: *mut Utcb, plan: &Plan) {
+        own_frame: Cell<Frame> = Cell::new(Frame::zeroed()),
+        /// Its id.
+        pub id: Id = id,
+        /// Its task.
+        pub task: Ref<Task> = task,
+        /// Address of its task's chief, 0 if it has none.
+        pub chief: u64 = task.chief.map_or(0, |chief| chief.as_ptr() as u64),
+        /// Physical address of its space's top table.
+        pub space: u64 = POOL.physical(task.root_table),
+        /// Its task's number.
+        pub task_number: u32 = task.number,
+        /// The frame in use: its own or a shared one.
+        frame: Cell<*mut Frame> = Cell::new(core::ptr::null_mut()),
+        /// Its UTCB, null for a foreign thread.
+        utcb: *mut Utcb = utcb,
+        /// What it does.
+        pub state: Cell<State> = Cell::new(State::Inactive),
+        /// It receives from anybody.
+        pub open: Cell<bool> = Cell::new(false),
+        /// Number of its processor.
+        pub cpu: Cell<u8> = Cell::new(cpu().index),
+        /// Zero.
+        aligning: u8 = 0,
+        /// FOREIGN and so on.
+        pub flags: Cell<u32> = Cell::new(if plan.frame.is_some() { FOREIGN } else { 0 }),
+        /// Index of the shared frame in the chief's window, or FRAME_NONE.
+        pub frame_index: Cell<u32> = Cell::new(FRAME_NONE as u32),
+        /// 0 to 255, 255 first.
+        pub priority: Cell<u8> = Cell::new(plan.priority),
+        /// Number of the processor that it goes to when it is MOVING.
+        pub target: Cell<u8> = Cell::new(cpu().index),
+        /// Time slice in ns; 0: unlimited.
+        pub slice: Cell<u64> = Cell::new(sched::DEFAULT_SLICE_NS),
+        /// What is left of its time slice in ns, if it did not run to the end of it; 0: all.
+        pub slice_left: Cell<u64> = Cell::new(0),
+        /// Processor time used, in TSC ticks; while it is loaded, less the time when that began (`entry::consumed`).
+        pub consumed: Cell<u64> = Cell::new(0),
+        /// Who gets its page faults.
+        pub pager: Cell<Id> = Cell::new(plan.pager),
+        /// Who gets its exceptions.
+        pub handler: Cell<Id> = Cell::new(plan.pager),
+        /// Who gets its preemptions, with PREEMPTER_EVERY or without.
+        pub preempter: Cell<Id> = Cell::new(Id::NIL),
+        /// Whom it sends to or waits for: a thread's or a source's id. Its partner while that goes on with their transfer.
+        pub partner: Cell<Id> = Cell::new(Id::NIL),
+        /// As whom it sends its own message: itself, or its virtual sender.
+        pub shown: Cell<Id> = Cell::new(id),
+        /// Threads that wait for just this one.
+        pub waiters: Cell<u32> = Cell::new(0),
+        /// Its transfer of map items or strings.
+        pub transfer: Transfer = Transfer::new(),
+        /// What an unmap found before it had to begin anew.
+        pub found: Cell<u64> = Cell::new(0),
+        /// Notification word.
+        pub notify: Cell<u64> = Cell::new(0),
+        /// What the kernel sends for it.
+        pub message: Cell<Message> = Cell::new(Message { tag: Tag(0), words: [0; 4] }),
+        /// Whom that is for: the pager or handler, even where a chief gets it.
+        pub raised_to: Cell<Id> = Cell::new(Id::NIL),
+        /// Who waits to send to it.
+        pub senders: List<Thread, Senders> = List::new(),
+        sender_links: Links<Thread> = Links::new(),
+        ready_links: Links<Thread> = Links::new(),
+        /// Interrupts and timers that fired and were not received.
+        pub pending: List<Source, Pending> = List::new(),
+        /// Sources that it is attached to.
+        pub sources: Cell<u32> = Cell::new(0),
+        /// Its timeout.
+        pub deadline: Deadline<sched::Due> = Deadline::new(),
+        /// Its FPU state once it has used the FPU.
+        pub fpu: Cell<Option<Ref<fpu::State>>> = Cell::new(None),
+        /// Its debug registers and descriptors, once set.
+        pub extra: Cell<Option<Ref<fpu::Extra>>> = Cell::new(None),
     }
 }
 
-impl Linked<Senders> for Thread {
-    fn links(&self) -> &Links<Thread> {
-        &self.sender_links
-    }
-}
+linked!(Thread, Ready, ready_links);
+linked!(Thread, Senders, sender_links);
 
 /// The words from `state` to `flags`, as they are read at once.
 pub const fn meeting(state: State, open: bool, cpu: u8, flags: u32) -> u64 {
@@ -233,10 +225,10 @@ impl Thread {
     }
 
     /// The frame in use. A foreign thread's may change under our hands: read each field once.
-    pub fn frame(&self) -> &FrameCells {
+    pub fn frame(&self) -> &SharedFrame {
         // SAFETY: points to `own_frame` or into a frame page that is bound to this thread and thus not given back;
-        // FrameCells has Frame's layout, and cells allow the sharing.
-        unsafe { &*self.frame.get().cast::<FrameCells>() }
+        // words allow the sharing.
+        unsafe { &*self.frame.get().cast::<SharedFrame>() }
     }
 
     /// Address of the frame.
@@ -245,61 +237,14 @@ impl Thread {
     }
 
     /// The UTCB; `None` for a foreign thread.
-    pub fn utcb(&self) -> Option<&UtcbCells> {
-        // SAFETY: a page of the kernel area that lives as long as the thread; cells allow the sharing with the user.
-        unsafe { self.utcb.cast::<UtcbCells>().as_ref() }
-    }
-}
-
-/// Frame and UTCB as cells: memory that somebody else may write at any time.
-macro_rules! cells {
-    ($(#[$doc:meta])* $name:ident of $original:ident { $($(#[$fdoc:meta])* $field:ident : $ty:ty,)* }) => {
-        $(#[$doc])*
-        #[repr(C)]
-        #[allow(missing_docs)]
-        pub struct $name { $($(#[$fdoc])* pub $field: $ty,)* }
-        const _: () = {
-            assert!(size_of::<$name>() == size_of::<$original>());
-            $(assert!(core::mem::offset_of!($name, $field) == core::mem::offset_of!($original, $field));)*
-        };
-    };
-}
-
-cells! {
-    /// `abi::Frame` word by word.
-    FrameCells of Frame {
-        spare: Word, r15: Word, r14: Word, r13: Word, r12: Word, bp: Word, bx: Word, r11: Word, r10: Word, r9: Word, r8: Word,
-        ax: Word, cx: Word, dx: Word, si: Word, di: Word, orig_ax: Word, ip: Word, cs: Word, flags: Word, sp: Word, ss: Word,
-        vector: Word, error_code: Word, cr2: Word, fs_base: Word, gs_base: Word, segments: Word, dr6: Word, thread: Word,
-        reserved: [Word; 2],
-    }
-}
-
-cells! {
-    /// `abi::Utcb` word by word.
-    UtcbCells of Utcb {
-        address: Word, id: Word, send_timeout: Word, receive_timeout: Word, send_fault_timeout: Word,
-        receive_fault_timeout: Word, receive_fpage: Word, virtual_sender: Word, buffer_count: Word,
-        destination: Word, spare: [Word; 6],
-        maps: [Word; 64], strings: [Word; 16], buffers: [Word; 16], reserved: [Word; 16], words: [Word; 128], record: [Word; 256],
+    pub fn utcb(&self) -> Option<&SharedUtcb> {
+        // SAFETY: a page of the kernel area that lives as long as the thread; words allow the sharing with the user.
+        unsafe { self.utcb.cast::<SharedUtcb>().as_ref() }
     }
 }
 
 /// Words of a frame.
-pub const FRAME_WORDS: usize = size_of::<Frame>() / 8;
-
-impl FrameCells {
-    /// The frame as an array of words.
-    pub fn words(&self) -> &[Word; FRAME_WORDS] {
-        // SAFETY: the structure consists of just these words.
-        unsafe { &*(self as *const FrameCells).cast() }
-    }
-
-    /// Message words 0 to 5.
-    pub fn message(&self) -> [&Word; REGISTER_WORDS as usize] {
-        [&self.r8, &self.r9, &self.r10, &self.r12, &self.r13, &self.r14]
-    }
-}
+pub const FRAME_WORDS: usize = SharedFrame::WORDS;
 
 /// The thread of an id.
 #[inline]
@@ -335,21 +280,15 @@ pub fn create(task: Ref<Task>, plan: &Plan) -> Result<Ref<Thread>, Error> {
     if !foreign && (task.area == 0 || id.lthread() as u64 >= AREA_MAX_UTCBS) {
         return Err(Error::Invalid);
     }
-    let memory = POOL.take(task.account, size_of::<Thread>(), Kind::Lthread)?.cast::<Thread>();
-    let utcb = if foreign { Ok(core::ptr::null_mut()) } else { space::add_object(task, utcb_offset(id)) };
-    let utcb = match utcb {
-        Ok(utcb) => utcb.cast::<Utcb>(),
-        Err(error) => {
-            // SAFETY: taken just now.
-            unsafe { POOL.give(memory.cast(), Kind::Lthread) };
-            return Err(error);
+    let utcb = match foreign {
+        true => core::ptr::null_mut(),
+        false => space::add_object(task, utcb_offset(id))?.cast(),
+    };
+    let thread = POOL.make(task.account, Kind::Lthread, Thread::new(id, task, utcb, plan)).inspect_err(|_| {
+        if !foreign {
+            space::remove_object(task, utcb_offset(id));
         }
-    };
-    // SAFETY: fresh memory of this size; the pool aligns it to at least 16 bytes.
-    let thread = unsafe {
-        memory.write(blank(id, task, utcb, plan));
-        Ref::new(memory)
-    };
+    })?;
     thread.frame.set(thread.as_ptr().cast());
     match plan.frame {
         Some(frame) => bind(thread, Some(frame)),
@@ -358,49 +297,6 @@ pub fn create(task: Ref<Task>, plan: &Plan) -> Result<Ref<Thread>, Error> {
     task.install(thread);
     mark_far_handler(thread);
     Ok(thread)
-}
-
-fn blank(id: Id, task: Ref<Task>, utcb: *mut Utcb, plan: &Plan) -> Thread {
-    Thread {
-        own_frame: Cell::new(Frame::zeroed()),
-        id,
-        task,
-        chief: task.chief.map_or(0, |chief| chief.as_ptr() as u64),
-        space: POOL.physical(task.root_table),
-        task_number: task.number,
-        frame: Cell::new(core::ptr::null_mut()),
-        utcb,
-        state: Cell::new(State::Inactive),
-        open: Cell::new(false),
-        cpu: Cell::new(cpu().index),
-        aligning: 0,
-        flags: Cell::new(if plan.frame.is_some() { FOREIGN } else { 0 }),
-        frame_index: Cell::new(FRAME_NONE as u32),
-        priority: Cell::new(plan.priority),
-        target: Cell::new(cpu().index),
-        slice: Cell::new(sched::DEFAULT_SLICE_NS),
-        slice_left: Cell::new(0),
-        consumed: Cell::new(0),
-        pager: Cell::new(plan.pager),
-        handler: Cell::new(plan.pager),
-        preempter: Cell::new(Id::NIL),
-        partner: Cell::new(Id::NIL),
-        shown: Cell::new(id),
-        waiters: Cell::new(0),
-        transfer: Transfer::new(),
-        found: Cell::new(0),
-        notify: Cell::new(0),
-        raised_to: Cell::new(Id::NIL),
-        message: Cell::new(Message { tag: Tag(0), words: [0; 4] }),
-        senders: List::new(),
-        sender_links: Links::new(),
-        ready_links: Links::new(),
-        pending: List::new(),
-        sources: Cell::new(0),
-        deadline: Deadline::new(),
-        fpu: Cell::new(None),
-        extra: Cell::new(None),
-    }
 }
 
 fn utcb_offset(id: Id) -> u64 {
@@ -420,11 +316,10 @@ fn prepare_native(thread: Ref<Thread>) {
     frame.flags.set(crate::arch::entry::FLAGS_FIXED);
 }
 
-/// A frame in a chief's window: the pool page, which of its frames, and the index in the window.
+/// A frame in a chief's window: the pool page, and the index in the window.
 #[derive(Clone, Copy)]
 pub struct BoundFrame {
     page: u32,
-    number: u32,
     index: u32,
 }
 
@@ -439,11 +334,8 @@ pub fn frame_at(chief: Ref<Task>, index: u64) -> Result<BoundFrame, Error> {
         return Err(Error::Invalid);
     }
     let page = frame_page(chief, index).ok_or(Error::NoPartner)?;
-    let number = (index % FRAMES_PER_PAGE) as u32;
-    if POOL.page(page).parent.get() & 1 << number != 0 {
-        return Err(Error::Busy);
-    }
-    Ok(BoundFrame { page, number, index: index as u32 })
+    let bound = POOL.page(page).parent.get() & 1 << (index % FRAMES_PER_PAGE) != 0;
+    Some(BoundFrame { page, index: index as u32 }).filter(|_| !bound).ok_or(Error::Busy)
 }
 
 /// Whether a frame in this page is bound to a thread.
@@ -471,7 +363,8 @@ pub fn bind(thread: Ref<Thread>, frame: Option<BoundFrame>) {
             thread.frame.set(thread.as_ptr().cast());
             thread.frame_index.set(FRAME_NONE as u32);
         }
-        Some(BoundFrame { page, number, index }) => {
+        Some(BoundFrame { page, index }) => {
+            let number = index % FRAMES_PER_PAGE as u32;
             POOL.page(page).parent.set(POOL.page(page).parent.get() | 1 << number);
             thread.frame.set(POOL.address(page).wrapping_add(number as usize * FRAME_SIZE as usize).cast());
             thread.frame_index.set(index);

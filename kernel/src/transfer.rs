@@ -17,10 +17,10 @@ use crate::space::{self, Progress, Stop};
 use crate::strings::{self, Parts, Step};
 use crate::thread::*;
 use crate::umem;
-use crate::word::Word;
 use core::cell::Cell;
 use keel_abi::call::*;
 use keel_abi::memory::{MapItem, MAP_GRANT};
+use keel_abi::word::Word;
 use keel_abi::{Error, Fpage, Id, Side, StringItem, Tag};
 
 /// Log2 of the ports that are mapped with interrupts off.
@@ -37,16 +37,18 @@ enum Role {
     Answerer,
 }
 
-/// What a thread keeps about its transfer. Good while it has the flag TRANSFER, but for the strings of a queued sender.
-pub struct Transfer {
-    role: Cell<Role>,
-    partner: Cell<Id>,
-    /// The message's; read once, because the frame of a foreign sender is its chief's memory too.
-    tag: Cell<Tag>,
-    /// Sender: map items that are done, and one that was left in the middle.
-    maps: Cell<u64>,
-    under_way: Cell<Option<Item>>,
-    parts: Parts,
+object! {
+    /// What a thread keeps about its transfer. Good while it has the flag TRANSFER, but for the strings of a queued sender.
+    pub struct Transfer const () {
+        role: Cell<Role> = Cell::new(Role::Sender),
+        partner: Cell<Id> = Cell::new(Id::NIL),
+        /// The message's; read once, because the frame of a foreign sender is its chief's memory too.
+        tag: Cell<Tag> = Cell::new(Tag(0)),
+        /// Sender: map items that are done, and one that was left in the middle.
+        maps: Cell<u64> = Cell::new(0),
+        under_way: Cell<Option<Item>> = Cell::new(None),
+        parts: Parts = Parts::new(),
+    }
 }
 
 /// A map item under way: as it was when it was begun, and how far it has come.
@@ -55,20 +57,6 @@ struct Item {
     item: MapItem,
     window: Fpage,
     progress: Progress,
-}
-
-impl Transfer {
-    /// None.
-    pub const fn new() -> Transfer {
-        Transfer {
-            role: Cell::new(Role::Sender),
-            partner: Cell::new(Id::NIL),
-            tag: Cell::new(Tag(0)),
-            maps: Cell::new(0),
-            under_way: Cell::new(None),
-            parts: Parts::new(),
-        }
-    }
 }
 
 /// Reads the strings that `sender` is going to send. False if they are malformed.
@@ -201,9 +189,7 @@ fn pass_item(sender: Ref<Thread>, receiver: Ref<Thread>, under_way: &mut Item) -
     let Item { item, window, progress } = under_way;
     let (fpage, base, grant) = (Fpage(item.fpage), item.send_base & !MAP_GRANT, item.send_base & MAP_GRANT != 0);
     let window = if fpage.is_io() && *window == Fpage::WHOLE { Fpage::io(0, 16) } else { *window };
-    let Some(place) = space::place(fpage, base, window) else {
-        return Ok(REFUSED);
-    };
+    let Some(place) = space::place(fpage, base, window) else { return Ok(REFUSED) };
     if fpage.is_io() {
         // Ports have no other place than their own. Bit 0 of the send base is the grant bit.
         if place.source & !MAP_GRANT != place.target & !MAP_GRANT {
@@ -260,15 +246,11 @@ fn page_missing(
     let (of_sends, of_receives) =
         other.utcb().map_or((0, 0), |utcb| (utcb.send_fault_timeout.get(), utcb.receive_fault_timeout.get()));
     let (allowed, error) = if write { (of_sends, Error::SendFault) } else { (of_receives, Error::ReceiveFault) };
-    let Ok(deadline) = ipc::deadline(TIMEOUT_UTCB, allowed) else {
-        return error.into();
-    };
+    let Ok(end) = ipc::deadline(TIMEOUT_UTCB, allowed) else { return error.into() };
     fault::missing_page(owner, address, write, present);
     // If sigma0's space was filled nobody waits, and without a pager the transfer has ended.
     if owner.has(TRANSFER) && waits_for_pager(owner) {
-        if let Some(time) = deadline {
-            sched::arm(owner, time);
-        }
+        sched::arm(owner, end);
         if mover != owner {
             wait_for(mover, owner);
         }

@@ -142,11 +142,7 @@ impl History {
     /// Words `count` behind byte `offset` of a UTCB.
     fn fill(&self, thread: Ref<Thread>, offset: usize, values: &[u64]) {
         let Some(utcb) = thread.utcb() else { return };
-        let page = (utcb as *const thread::UtcbCells).cast::<crate::word::Word>();
-        for (index, value) in values.iter().enumerate() {
-            // SAFETY: words of the UTCB, which is a page.
-            unsafe { (*page.add(offset / 8 + index)).set(*value) };
-        }
+        utcb.words()[offset / 8..].iter().zip(values).for_each(|(word, value)| word.set(*value));
     }
 
     fn message(&self, thread: Ref<Thread>) -> Tag {

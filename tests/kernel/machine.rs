@@ -350,7 +350,6 @@ pub mod regs {
         READY
     }
 
-    pub unsafe fn outl(_: u16, _: u32) {}
     pub unsafe fn wrmsr(_: u32, _: u64) {}
     pub fn clts() {}
     pub fn read_sp() -> u64 {
@@ -529,12 +528,6 @@ pub mod entry {
     pub fn unload(cpu: &Cpu) {
         cpu.loaded_changed();
         fpu::put_away(cpu);
-    }
-
-    pub fn forget(cpu: &Cpu, thread: Ref<Thread>) {
-        for who in [&cpu.loaded, &cpu.fpu_owner].into_iter().filter(|who| who.get() == Some(thread)) {
-            who.set(None);
-        }
     }
 
     pub fn start() -> ! {

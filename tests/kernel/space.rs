@@ -475,7 +475,7 @@ impl History {
             task::delete(*task);
         }
         thread::delete(self.threads[0]);
-        while unmap(self.tasks[0], 0, 1 << 40, 0, true, &mut Work::new()).is_err() {}
+        while unmap(self.tasks[0], 0, 1 << 40, 0, true, &mut Work::default()).is_err() {}
         self.machine.check().expect("all was given back");
         assert!(cpu().current.get().is_none());
         self.machine

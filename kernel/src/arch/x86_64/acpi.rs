@@ -71,12 +71,9 @@ fn bytes(physical: u64, length: usize) -> Option<&'static [u8]> {
     Some(unsafe { core::slice::from_raw_parts(direct(physical), length) })
 }
 
-fn word32(bytes: &[u8], at: usize) -> Option<u32> {
-    Some(u32::from_le_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
-}
-
-fn word64(bytes: &[u8], at: usize) -> Option<u64> {
-    Some(u64::from_le_bytes(bytes.get(at..at + 8)?.try_into().ok()?))
+/// A number of `size` bytes, 4 or 8.
+fn number(bytes: &[u8], at: usize, size: usize) -> Option<u64> {
+    Some(bytes.get(at..at + size)?.iter().rev().fold(0, |number, byte| number << 8 | *byte as u64))
 }
 
 fn sums_to_zero(bytes: &[u8]) -> bool {
@@ -91,7 +88,7 @@ pub fn find_rsdp() -> u64 {
 
 /// A whole table with a good checksum.
 fn table(physical: u64) -> Option<&'static [u8]> {
-    let length = word32(bytes(physical, 36)?, 4)? as usize;
+    let length = number(bytes(physical, 36)?, 4, 4)? as usize;
     bytes(physical, length).filter(|table| length >= 36 && sums_to_zero(table))
 }
 
@@ -102,21 +99,18 @@ pub fn madt(rsdp: u64) -> Madt {
 
 fn find_madt(rsdp: u64) -> Option<&'static [u8]> {
     let root = bytes(rsdp, 20)?;
-    let extended = root[15] >= 2;
-    let (address, step) = match extended.then(|| bytes(rsdp, 36)).flatten() {
-        Some(long) => (word64(long, 24)?, 8),
-        None => (word32(root, 16)? as u64, 4),
+    let (address, step) = match bytes(rsdp, 36).filter(|_| root[15] >= 2) {
+        Some(long) => (number(long, 24, 8)?, 8),
+        None => (number(root, 16, 4)?, 4),
     };
     let list = table(address)?;
-    (36..list.len())
-        .step_by(step)
-        .filter_map(|at| if step == 8 { word64(list, at) } else { word32(list, at).map(u64::from) })
-        .find_map(|at| table(at).filter(|table| table.starts_with(b"APIC")))
+    let mut tables = (36..list.len()).step_by(step).filter_map(|at| table(number(list, at, step)?));
+    tables.find(|table| table.starts_with(b"APIC"))
 }
 
 fn parse(table: &[u8]) -> Option<Madt> {
     const LOCAL_APIC: u8 = 0;
-    const ENABLED: u32 = 1;
+    const ENABLED: u64 = 1;
     const IO_APIC: u8 = 1;
     const OVERRIDE: u8 = 2;
     let mut madt = Madt::none();
@@ -125,17 +119,15 @@ fn parse(table: &[u8]) -> Option<Madt> {
         let (kind, length) = (table[at], table[at + 1] as usize);
         let entry = table.get(at..at + length).filter(|_| length >= 2)?;
         match kind {
-            LOCAL_APIC if length >= 8 && word32(entry, 4)? & ENABLED != 0 && madt.processor_count < cpu::MAX => {
+            LOCAL_APIC if length >= 8 && number(entry, 4, 4)? & ENABLED != 0 && madt.processor_count < cpu::MAX => {
                 madt.processors[madt.processor_count] = entry[3];
                 madt.processor_count += 1;
             }
-            IO_APIC if length >= 12 && word32(entry, 8)? == 0 => madt.io_apic = word32(entry, 4)? as u64,
+            IO_APIC if length >= 12 && number(entry, 8, 4)? == 0 => madt.io_apic = number(entry, 4, 4)?,
             OVERRIDE if length >= 10 && (entry[3] as usize) < ISA_LINES => {
-                let pin = word32(entry, 4)?;
-                let isa = &mut madt.isa[entry[3] as usize];
-                isa.pin = pin.min(u8::MAX as u32) as u8;
-                isa.low = entry[8] & 3 == 3;
-                isa.level = entry[8] >> 2 & 3 == 3;
+                let pin = number(entry, 4, 4)?.min(u8::MAX as u64) as u8;
+                let (level, low) = (entry[8] >> 2 & 3 == 3, entry[8] & 3 == 3);
+                madt.isa[entry[3] as usize] = Override { pin, level, low };
             }
             _ => {}
         }

@@ -56,21 +56,17 @@ mod io {
     pub const ACTIVE_LOW: u32 = 1 << 13;
 }
 
-struct State {
-    local: Cell<u64>,
-    io: Cell<u64>,
-    lines: Cell<u32>,
-    hz: Cell<u64>,
-    madt: Cell<Madt>,
+object! {
+    struct State const () {
+        local: Cell<u64> = Cell::new(0),
+        io: Cell<u64> = Cell::new(0),
+        lines: Cell<u32> = Cell::new(0),
+        hz: Cell<u64> = Cell::new(0),
+        madt: Cell<Madt> = Cell::new(Madt::none()),
+    }
 }
 
-static STATE: Global<State> = Global::new(State {
-    local: Cell::new(0),
-    io: Cell::new(0),
-    lines: Cell::new(0),
-    hz: Cell::new(0),
-    madt: Cell::new(Madt::none()),
-});
+static STATE: Global<State> = Global::new(State::new());
 
 fn read_local(register: u64) -> u32 {
     // SAFETY: the local APIC's page, mapped uncached.
@@ -195,11 +191,6 @@ pub fn line_of(vector: u64) -> Option<u32> {
     (LINE_VECTOR..LINE_VECTOR + STATE.lines.get() as u64).contains(&vector).then(|| (vector - LINE_VECTOR) as u32)
 }
 
-/// The pin of a line: the firmware may connect an ISA line elsewhere.
-fn pin(line: u32) -> u32 {
-    STATE.madt.get().pin(line)
-}
-
 /// Sets up a line to go to a processor's local APIC, masked. Whether it is level triggered.
 pub fn configure(line: u32, mode: u64, target: u32) -> bool {
     let (level, low) = match mode {
@@ -208,20 +199,23 @@ pub fn configure(line: u32, mode: u64, target: u32) -> bool {
         _ => STATE.madt.get().mode(line),
     };
     let bits = if level { io::LEVEL } else { 0 } | if low { io::ACTIVE_LOW } else { 0 };
-    write_entry(pin(line), io::MASKED | bits | (LINE_VECTOR as u32 + line), target << 24);
+    write_entry(STATE.madt.get().pin(line), io::MASKED | bits | (LINE_VECTOR as u32 + line), target << 24);
     level
+}
+
+/// The register with the mask of a line.
+fn low(line: u32) -> u32 {
+    io::ENTRY + 2 * STATE.madt.get().pin(line)
 }
 
 /// Masks a line.
 pub fn mask(line: u32) {
-    let register = io::ENTRY + 2 * pin(line);
-    write_io(register, read_io(register) | io::MASKED);
+    write_io(low(line), read_io(low(line)) | io::MASKED);
 }
 
 /// Unmasks a line that was configured.
 pub fn unmask(line: u32) {
-    let register = io::ENTRY + 2 * pin(line);
-    write_io(register, read_io(register) & !io::MASKED);
+    write_io(low(line), read_io(low(line)) & !io::MASKED);
 }
 
 /// Tells the local APIC that the interrupt was taken.

@@ -19,7 +19,7 @@ use keel_abi::Id;
 object! {
     /// The first fields are used by entry.s, by their offsets.
     #[repr(C)]
-    pub struct Cpu(index: u8, apic_id: u32) {
+    pub struct Cpu const (index: u8, apic_id: u32) {
         /// Its own address.
         pub address: Cell<u64> = Cell::new(0),
         /// The user's stack pointer for a moment.

@@ -12,13 +12,14 @@ use crate::print::log;
 use crate::refs::Ref;
 use crate::source::{Pending, Source};
 use crate::tags::{Tags, KEEP};
-use crate::thread::{meeting, FrameCells, Senders, State, Thread, FOREIGN, FPU, FRAME_WORDS};
+use crate::thread::{meeting, Senders, State, Thread, FOREIGN, FPU, FRAME_WORDS};
 use crate::{across, boot, debugger, fault, lock, panic, sched, source, syscall};
 use core::arch::{asm, global_asm};
 use core::mem::offset_of;
 use keel_abi::call::*;
 use keel_abi::fpage::*;
 use keel_abi::ids::TASK_SIGMA0;
+use keel_abi::memory::SharedFrame;
 use keel_abi::{Frame, Id, Tag, Utcb};
 
 /// Flags that are set in every user's flags: interrupts on, and the bit that is always one.
@@ -129,24 +130,15 @@ assembly!([
     fatal = sym fatal,
 );
 
+// SAFETY: what entry.s has. Callers of the first two keep no reference into a global that an interrupt may change: the
+// idle loop of `sched::choose`, and long operations between two consistent steps.
 unsafe extern "C" {
-    #[link_name = "wait_for_interrupt"]
-    fn asm_wait_for_interrupt();
+    /// Halts until an interrupt came and was served.
+    pub safe fn wait_for_interrupt();
+    /// Serves interrupts that wait.
     #[link_name = "poll_interrupts"]
-    fn asm_poll_interrupts();
+    pub safe fn poll();
     fn leave_to_user() -> !;
-}
-
-/// Halts until an interrupt came and was served.
-pub fn wait_for_interrupt() {
-    // SAFETY: no reference into a global is in use by the callers (sched::choose).
-    unsafe { asm_wait_for_interrupt() };
-}
-
-/// Serves interrupts that wait.
-pub fn poll() {
-    // SAFETY: as above (space::Work::step at consistent points).
-    unsafe { asm_poll_interrupts() };
 }
 
 /// A system call instruction that no short way serves: the running thread's registers are in its frame.
@@ -358,18 +350,8 @@ pub fn unload(cpu: &Cpu) {
     fpu::put_away(cpu);
 }
 
-/// Drops all that the thread's processor holds of it; it is not in user mode.
-pub fn forget(cpu: &Cpu, thread: Ref<Thread>) {
-    if cpu.loaded.get() == Some(thread) {
-        cpu.loaded.set(None);
-    }
-    if cpu.fpu_owner.get() == Some(thread) {
-        cpu.fpu_owner.set(None);
-    }
-}
-
 #[inline]
-fn save_bases(frame: &FrameCells) -> u64 {
+fn save_bases(frame: &SharedFrame) -> u64 {
     let (fs, gs): (u64, u64);
     if cpuid::has(Feature::FsGsBase) {
         // SAFETY: interrupts are off; between the two swapgs nothing uses gs.
@@ -386,7 +368,7 @@ fn save_bases(frame: &FrameCells) -> u64 {
 }
 
 #[inline]
-fn load_bases(frame: &FrameCells, selectors: u64) {
+fn load_bases(frame: &SharedFrame, selectors: u64) {
     let canonical = |base: u64| if base >> SPACE_SHIFT == 0 { base } else { 0 };
     let (fs, gs) = (canonical(frame.fs_base.get()), canonical(frame.gs_base.get()));
     let wanted = frame.segments.get();

@@ -10,9 +10,10 @@ use crate::boot::{self, Word};
 use crate::refs::Ref;
 use crate::space;
 use crate::task::Task;
-use crate::thread::{meeting, State, Thread, UtcbCells, FOREIGN, FPU};
+use crate::thread::{meeting, State, Thread, FOREIGN, FPU};
 use core::cell::Cell;
 use keel_abi::call::*;
+use keel_abi::memory::SharedUtcb;
 use keel_abi::{Id, MapItem};
 
 /// Flags of reply and wait for anybody.
@@ -117,7 +118,7 @@ pub fn answer(cpu: &Cpu) -> Option<Ref<Thread>> {
 }
 
 /// Maps the page that a pager's answer names, as `space::map_page`.
-pub extern "C" fn map_page(from: Ref<Task>, to: Ref<Task>, utcb: &UtcbCells) -> bool {
+pub extern "C" fn map_page(from: Ref<Task>, to: Ref<Task>, utcb: &SharedUtcb) -> bool {
     space::map_page(from, to, &MapItem { send_base: utcb.maps[0].get(), fpage: utcb.maps[1].get() })
 }
 

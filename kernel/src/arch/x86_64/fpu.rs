@@ -12,11 +12,10 @@ use crate::lock;
 use crate::pool::{Kind, POOL};
 use crate::refs::Ref;
 use crate::thread::{Thread, EXTRA, FPU};
-use crate::umem::Buffer;
-use crate::word::Word;
 use core::arch::asm;
 use core::cell::Cell;
 use keel_abi::fpage::SPACE_SHIFT;
+use keel_abi::word::{copy, Word};
 use keel_abi::Error;
 
 /// Largest state that is used: half a page (AVX-512 with PKRU needs 2696 and is cut by `init`).
@@ -25,22 +24,31 @@ const MAX_SIZE: usize = 2048;
 const MIN_SIZE: usize = 576;
 /// Components: x87, SSE, AVX.
 const COMPONENTS: u64 = 7;
-/// Offset of the XSAVE header.
-const HEADER: usize = 512;
-/// Offset and value of the initial x87 control word.
-const CONTROL_WORD: (usize, u16) = (0, 0x37f);
-/// Offset and value of the initial MXCSR; its valid bits.
-const MXCSR: (usize, u32) = (24, 0x1f80);
+/// The first word of the XSAVE header, and the words that it has.
+const HEADER: usize = 512 / 8;
+const HEADER_WORDS: usize = 8;
+/// The word with the x87 control word, and its initial value.
+const CONTROL_WORD: (usize, u64) = (0, 0x37f);
+/// The word with MXCSR, and its initial value; its valid bits.
+const MXCSR: (usize, u64) = (24 / 8, 0x1f80);
 const MXCSR_VALID: u32 = 0xffff;
 
-/// An FPU state: an XSAVE area in the standard format.
-#[repr(C, align(64))]
-pub struct State([Cell<u8>; MAX_SIZE]);
+object! {
+    /// An FPU state: an XSAVE area in the standard format.
+    #[repr(C, align(64))]
+    pub struct State const () {
+        words: [Word; MAX_SIZE / 8] = [const { Word::new(0) }; MAX_SIZE / 8],
+    }
+}
 
-/// Debug registers and thread-local descriptors of a thread.
-pub struct Extra {
-    debug: [Cell<u64>; 6],
-    tls: [Cell<u64>; 3],
+object! {
+    /// Debug registers 0 to 3, 6, 7 and thread-local descriptors of a thread.
+    pub struct Extra const () {
+        /// What was checked by `is_valid_debug`.
+        pub debug: [Word; 6] = [const { Word::new(0) }; 6],
+        /// What was checked by `tables::is_user_descriptor`.
+        pub tls: [Word; 3] = [const { Word::new(0) }; 3],
+    }
 }
 
 struct Parameters {
@@ -73,43 +81,40 @@ pub fn mask() -> u64 {
 }
 
 impl State {
-    fn write<const N: usize>(&self, at: usize, bytes: [u8; N]) {
-        bytes.into_iter().enumerate().for_each(|(number, byte)| self.0[at + number].set(byte));
-    }
-
-    fn read_u64(&self, at: usize) -> u64 {
-        u64::from_le_bytes(core::array::from_fn(|number| self.0[at + number].get()))
+    /// The words that are used.
+    fn words(&self) -> &[Word] {
+        &self.words[..size() / 8]
     }
 
     /// Becomes the initial state.
     fn reset(&self) {
-        self.0[..size()].iter().for_each(|byte| byte.set(0));
-        self.write(CONTROL_WORD.0, CONTROL_WORD.1.to_le_bytes());
-        self.write(MXCSR.0, MXCSR.1.to_le_bytes());
+        self.words().iter().for_each(|word| word.set(0));
+        self.words[CONTROL_WORD.0].set(CONTROL_WORD.1);
+        self.words[MXCSR.0].set(MXCSR.1);
     }
 
     /// Whether xrstor takes it: known components, standard format, no reserved bits.
     fn is_valid(&self) -> bool {
-        let mxcsr = self.read_u64(MXCSR.0) as u32;
-        let reserved = (1..8).all(|word| self.read_u64(HEADER + 8 * word) == 0);
-        self.read_u64(HEADER) & !mask() == 0 && reserved && mxcsr & !MXCSR_VALID == 0
+        let header = &self.words[HEADER..HEADER + HEADER_WORDS];
+        let reserved = header[1..].iter().all(|word| word.get() == 0);
+        header[0].get() & !mask() == 0 && reserved && self.words[MXCSR.0].get() as u32 & !MXCSR_VALID == 0
     }
 
     fn save(&self) {
-        let address = self.0.as_ptr();
+        let address = self.words.as_ptr();
         // SAFETY: the area is large enough and aligned to 64 bytes; TS is clear.
         unsafe {
             if cpuid::has(Feature::Xsave) {
                 asm!("xsave64 [{}]", in(reg) address, in("eax") mask() as u32, in("edx") 0, options(nostack));
             } else {
                 asm!("fxsave64 [{}]", in(reg) address, options(nostack));
-                self.write(HEADER, mask().to_le_bytes());
+                self.words[HEADER].set(mask());
             }
         }
     }
 
     fn restore(&self) {
-        let address = self.0.as_ptr();
+        let address = self.words.as_ptr();
         // SAFETY: as above; the content was saved by `save` or passed `is_valid`.
         unsafe {
             if cpuid::has(Feature::Xsave) {
@@ -179,36 +184,36 @@ fn state_of(thread: Ref<Thread>) -> Result<Ref<State>, Error> {
     Ok(state)
 }
 
-/// Copies a thread's state to a buffer; the initial state if it has none.
-pub fn copy_out(thread: Ref<Thread>, buffer: &Buffer) {
-    let fresh = State([const { Cell::new(0) }; MAX_SIZE]);
-    let state: &State = match thread.fpu.get() {
+/// Copies a thread's state to a buffer of its size; the initial state if it has none.
+pub fn copy_out(thread: Ref<Thread>, [head, tail]: [&[Word]; 2]) {
+    let write = |state: &State| {
+        copy(state.words(), head);
+        copy(&state.words()[head.len()..], tail);
+    };
+    match thread.fpu.get() {
         None => {
+            let fresh = State::new();
             fresh.reset();
-            &fresh
+            write(&fresh);
         }
         Some(state) => {
             settle(thread);
-            // SAFETY: an object of at least `size()` bytes; only those are read below.
-            unsafe { &*state.as_ptr() }
+            write(&state);
         }
-    };
-    // SAFETY: `size()` bytes of the area, which nobody else changes now.
-    buffer.write(unsafe { core::slice::from_raw_parts(state.0.as_ptr().cast::<u8>(), size()) });
+    }
 }
 
-/// Takes a thread's state from a buffer, if the processor will take it.
-pub fn copy_in(thread: Ref<Thread>, buffer: &Buffer) -> Result<(), Error> {
-    let copy = State([const { Cell::new(0) }; MAX_SIZE]);
-    // SAFETY: `size()` bytes of a local.
-    buffer.read(unsafe { core::slice::from_raw_parts_mut(copy.0.as_ptr().cast::<u8>().cast_mut(), size()) });
-    if !copy.is_valid() {
+/// Takes a thread's state from such a buffer, if the processor will take it.
+pub fn copy_in(thread: Ref<Thread>, [head, tail]: [&[Word]; 2]) -> Result<(), Error> {
+    let read = State::new();
+    copy(head, read.words());
+    copy(tail, &read.words()[head.len()..]);
+    if !read.is_valid() {
         return Err(Error::Invalid);
     }
     let state = state_of(thread)?;
     settle(thread);
-    // SAFETY: both have `size()` bytes and differ.
-    unsafe { core::ptr::copy_nonoverlapping(copy.0.as_ptr().cast::<u8>(), state.as_ptr().cast::<u8>(), size()) };
+    copy(read.words(), state.words());
     Ok(())
 }
 
@@ -222,7 +227,7 @@ fn settle(thread: Ref<Thread>) {
 
 /// Frees a thread's states.
 pub fn drop_states(thread: Ref<Thread>) {
-    // SAFETY: `entry::forget` and the thread's end leave no other reference.
+    // SAFETY: `sched::forget` and the thread's end leave no other reference.
     unsafe {
         if let Some(state) = thread.fpu.take() {
             POOL.give(state.as_ptr().cast(), Kind::Fpu);
@@ -238,8 +243,7 @@ pub fn extra_of(thread: Ref<Thread>) -> Result<Ref<Extra>, Error> {
     if let Some(extra) = thread.extra.get() {
         return Ok(extra);
     }
-    let extra = Extra { debug: [const { Cell::new(0) }; 6], tls: [const { Cell::new(0) }; 3] };
-    let extra = POOL.make(thread.task.account, Kind::Fpu, extra)?;
+    let extra = POOL.make(thread.task.account, Kind::Fpu, Extra::new())?;
     thread.extra.set(Some(extra));
     thread.set(EXTRA);
     Ok(extra)
@@ -251,23 +255,6 @@ pub fn is_valid_debug(words: &[Word]) -> bool {
     const DR7_VALID: u64 = 0xffff_07ff;
     let addresses = words[..4].iter().all(|address| address.get() >> SPACE_SHIFT == 0);
     addresses && words[5].get() & !DR7_VALID == 0 && words[4].get() >> 32 == 0
-}
-
-impl Extra {
-    /// Sets debug registers 0 to 3, 6, 7, which were checked.
-    pub fn set_debug(&self, words: &[Word]) {
-        self.debug.iter().zip(words).for_each(|(cell, word)| cell.set(word.get()));
-    }
-
-    /// Reads them.
-    pub fn get_debug(&self, words: &[Word]) {
-        self.debug.iter().zip(words).for_each(|(cell, word)| word.set(cell.get()));
-    }
-
-    /// Sets the descriptors, which were checked.
-    pub fn set_tls(&self, words: &[Word]) {
-        self.tls.iter().zip(words).for_each(|(cell, word)| cell.set(word.get()));
-    }
 }
 
 /// A thread's debug registers or descriptors changed: they are loaded anew before it runs on.
@@ -283,7 +270,7 @@ fn load_extra(cpu: &Cpu, thread: Ref<Thread>) {
     let extra = thread.extra.get();
     cpu.extra_loaded.set(extra.is_some());
     let debug: [u64; 6] = core::array::from_fn(|number| extra.map_or(0, |extra| extra.debug[number].get()));
-    // SAFETY: addresses are the user's and dr7 has only valid bits (set_debug).
+    // SAFETY: addresses are the user's and dr7 has only valid bits (is_valid_debug).
     unsafe {
         write_dr7(0);
         write_dr0(debug[0]);

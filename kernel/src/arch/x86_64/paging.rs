@@ -196,11 +196,6 @@ fn image_entry(page: u64) -> u64 {
     }
 }
 
-/// Entry of the direct map for a physical page.
-fn direct_entry(page: u64) -> u64 {
-    page | CONSTANT | if fixed_image().contains(&page) { 0 } else { WRITE }
-}
-
 /// The entry of a level for an address, below the top table `root`; tables on the way are made.
 ///
 /// # Safety
@@ -239,7 +234,8 @@ pub unsafe fn finish_kernel_map(end: u64) {
     unsafe {
         for (at, _) in pages(0..span(1), 0) {
             *entry_at(new, OFFSET + at, 0) = image_entry(at);
-            *entry_at(new, DIRECT + at, 0) = direct_entry(at);
+            let write = if fixed_image().contains(&at) { 0 } else { WRITE };
+            *entry_at(new, DIRECT + at, 0) = at | CONSTANT | write;
         }
         // `make_uncached` wants pages of 2 MB.
         for (at, level) in pages(span(1)..BOOT_MAPPED, 1).chain(pages(BOOT_MAPPED..end, largest)) {

@@ -78,15 +78,6 @@ pub unsafe fn outb(port: u16, value: u8) {
     unsafe { asm!("out dx, al", in("dx") port, in("al") value, options(nomem, nostack)) };
 }
 
-/// Writes 32 bits to a port.
-///
-/// # Safety
-/// The port's device is the kernel's.
-pub unsafe fn outl(port: u16, value: u32) {
-    // SAFETY: the caller's contract.
-    unsafe { asm!("out dx, eax", in("dx") port, in("eax") value, options(nomem, nostack)) };
-}
-
 /// Reads a byte from a port.
 ///
 /// # Safety
@@ -100,14 +91,12 @@ pub unsafe fn inb(port: u16) -> u8 {
 
 /// Reads the time-stamp counter.
 pub fn rdtsc() -> u64 {
-    let (low, high): (u32, u32);
     // SAFETY: reading the counter has no effect.
-    unsafe { asm!("rdtsc", out("eax") low, out("edx") high, options(nomem, nostack)) };
-    (high as u64) << 32 | low as u64
+    unsafe { core::arch::x86_64::_rdtsc() }
 }
 
-macro_rules! read_register {
-    ($read:ident, $name:literal) => {
+macro_rules! readable {
+    ($($read:ident $name:literal)*) => {$(
         #[doc = concat!("Reads ", $name, ".")]
         pub fn $read() -> u64 {
             let value;
@@ -115,11 +104,11 @@ macro_rules! read_register {
             unsafe { asm!(concat!("mov {}, ", $name), out(reg) value, options(nomem, nostack)) };
             value
         }
-    };
+    )*};
 }
 
-macro_rules! write_register {
-    ($write:ident, $name:literal) => {
+macro_rules! writable {
+    ($($write:ident $name:literal)*) => {$(
         #[doc = concat!("Writes ", $name, ".")]
         ///
         /// # Safety
@@ -128,23 +117,12 @@ macro_rules! write_register {
             // SAFETY: the caller's contract.
             unsafe { asm!(concat!("mov ", $name, ", {}"), in(reg) value, options(nostack)) };
         }
-    };
+    )*};
 }
-read_register!(read_sp, "rsp");
-read_register!(read_cr0, "cr0");
-read_register!(read_cr2, "cr2");
-read_register!(read_cr3, "cr3");
-read_register!(read_cr4, "cr4");
-read_register!(read_dr6, "dr6");
-write_register!(write_cr0, "cr0");
-write_register!(write_cr3, "cr3");
-write_register!(write_cr4, "cr4");
-write_register!(write_dr0, "dr0");
-write_register!(write_dr1, "dr1");
-write_register!(write_dr2, "dr2");
-write_register!(write_dr3, "dr3");
-write_register!(write_dr6, "dr6");
-write_register!(write_dr7, "dr7");
+
+readable! { read_sp "rsp" read_cr0 "cr0" read_cr2 "cr2" read_cr3 "cr3" read_cr4 "cr4" read_dr6 "dr6" }
+writable! { write_cr0 "cr0" write_cr3 "cr3" write_cr4 "cr4" }
+writable! { write_dr0 "dr0" write_dr1 "dr1" write_dr2 "dr2" write_dr3 "dr3" write_dr6 "dr6" write_dr7 "dr7" }
 
 /// Clears CR0.TS.
 pub fn clts() {

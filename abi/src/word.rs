@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-License-Identifier: BSD-2-Clause
 //! `Word`: 64 bits of memory that somebody else may write at any time, a user on another processor for example.
 //! Each `get` reads once, and each `set` writes once; what was read does not change any more.
 
@@ -9,6 +9,11 @@ use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 pub struct Word(AtomicU64);
 
 impl Word {
+    /// A word with a value.
+    pub const fn new(value: u64) -> Word {
+        Word(AtomicU64::new(value))
+    }
+
     /// Reads it, once.
     #[inline]
     pub fn get(&self) -> u64 {
@@ -22,9 +27,30 @@ impl Word {
     }
 
     /// Writes it and returns what was read before; not in one step.
+    #[inline]
     pub fn replace(&self, value: u64) -> u64 {
         let old = self.get();
         self.set(value);
         old
     }
+}
+
+/// Copies word after word, as many as both have.
+#[inline]
+pub fn copy<'a, 'b>(from: impl IntoIterator<Item = &'a Word>, to: impl IntoIterator<Item = &'b Word>) {
+    from.into_iter().zip(to).for_each(|(from, to)| to.set(from.get()));
+}
+
+/// What a field becomes in a structure that is shared.
+pub trait Field {
+    /// As many `Word`s.
+    type Shared;
+}
+
+impl Field for u64 {
+    type Shared = Word;
+}
+
+impl<const N: usize> Field for [u64; N] {
+    type Shared = [Word; N];
 }
