@@ -225,32 +225,25 @@ pub fn poll() -> bool {
 pub fn switch_to(to: Option<Ref<Thread>>) {
     let cpu = cpu();
     let Some(current) = cpu.current.get() else { return };
-    match to {
-        None => {
-            // A donor keeps what is left of its slice: that is not the caller's to give up.
-            if cpu.slice_owner.get() == current.id {
-                cpu.deadlines.remove(Ref::to(&cpu.slice));
-            }
-            slice_ended(cpu, Some(current));
+    let Some(to) = to else {
+        // A donor keeps what is left of its slice: that is not the caller's to give up.
+        if cpu.slice_owner.get() == current.id {
+            cpu.deadlines.remove(Ref::to(&cpu.slice));
         }
-        Some(to)
-            if to != current
-                && to.cpu.get() == cpu.index
-                && to.priority.get() <= current.priority.get()
-                && to.state.get() == State::Ready =>
-        {
-            unready(to);
-            enqueue(cpu, current);
-            cpu.current.set(Some(to));
-            // It keeps the processor although the donor may have the higher priority: until the next entry into the
-            // kernel, at the latest when the donor's slice ends, which goes on.
-            cpu.donated.set(true);
-            cpu.slice_over.set(false);
-            if !cpu.slice.is_armed() {
-                run_slice(cpu, current);
-            }
+        return slice_ended(cpu, Some(current));
+    };
+    let waits_here = to != current && to.cpu.get() == cpu.index && to.state.get() == State::Ready;
+    if waits_here && to.priority.get() <= current.priority.get() {
+        unready(to);
+        enqueue(cpu, current);
+        cpu.current.set(Some(to));
+        // It keeps the processor although the donor may have the higher priority: until the next entry into the
+        // kernel, at the latest when the donor's slice ends, which goes on.
+        cpu.donated.set(true);
+        cpu.slice_over.set(false);
+        if !cpu.slice.is_armed() {
+            run_slice(cpu, current);
         }
-        Some(_) => {}
     }
 }
 
@@ -280,8 +273,10 @@ fn candidate(cpu: &Cpu) -> Option<Ref<Thread>> {
     if running.is_some_and(|thread| thread.has(HAS_PREEMPTER) && tells_preempter(cpu, thread)) {
         return running;
     }
+    if running.is_none() {
+        cpu.current.set(None);
+    }
     let partner = cpu.partner.take();
-    let top = cpu.queue.top();
     let best = match (running, partner) {
         (Some(running), Some(partner)) if partner.priority.get() > running.priority.get() => {
             put_back(cpu, running);
@@ -291,17 +286,10 @@ fn candidate(cpu: &Cpu) -> Option<Ref<Thread>> {
             enqueue(cpu, partner);
             running
         }
-        (Some(thread), None) => thread,
-        (None, Some(partner)) => {
-            cpu.current.set(None);
-            partner
-        }
-        (None, None) => {
-            cpu.current.set(None);
-            return pop(cpu);
-        }
+        (Some(thread), None) | (None, Some(thread)) => thread,
+        (None, None) => return pop(cpu),
     };
-    let top = top.max(cpu.queue.top());
+    let top = cpu.queue.top();
     let over = cpu.slice_over.get() && Some(best) == running;
     if top.is_some_and(|top| top > best.priority.get() || over && top == best.priority.get()) {
         if over {
