@@ -18,7 +18,7 @@ use keel_l4::abi::memory::*;
 use keel_l4::abi::{ExRegs, MapItem};
 use keel_l4::call::Failure;
 use keel_l4::info::{info, now};
-use keel_l4::ipc::{receive, send, sleep, wait, Message, Timeout};
+use keel_l4::ipc::{call, receive, send, send_and_wait, sleep, wait, Message, Timeout};
 use keel_l4::preempter::{of_every_preemption, Preemption};
 use keel_l4::task::NewTask;
 use keel_l4::thread::{self, act, schedule, set_preempter, set_schedule};
@@ -29,6 +29,7 @@ pub const CASES: &[Case] = &[
     ("slice-given-up", slice_given_up),
     ("slice-goes-on-after-waits", slice_kept),
     ("slice-stands-still-in-waits", slice_not_used),
+    ("slice-counts-behind-a-call", slice_behind_call),
     ("slice-donated", slice_donated),
     ("slice-begins-anew-when-it-is-set", slice_anew),
     ("outranked-and-silent", outranked_silent),
@@ -59,8 +60,8 @@ pub const CASES: &[Case] = &[
     ("not-forged", not_forged),
 ];
 
-/// A time slice that ends many times in a case, in ns.
-const SLICE: u64 = 1_000_000;
+/// A time slice that ends many times in a case, and in which a thread gets somewhere even where the host is busy, in ns.
+const SLICE: u64 = 5_000_000;
 /// One that is measured: long beside what the host keeps the emulator waiting for, in ns.
 const MEASURED: u64 = 20_000_000;
 /// One that does not end in a case.
@@ -85,6 +86,14 @@ fn made(main: Main, argument: u64, slice: u64, preempter: Id) -> Result<Id, Fail
 /// The same, started.
 fn started(main: Main, argument: u64, slice: u64, preempter: Id) -> Result<Id, Failure> {
     act(made(main, argument, slice, preempter)?, EX_START)
+}
+
+/// One that counts in cell 1; the worker is its pager and handler too.
+fn watched(slice: u64) -> Result<Id, Failure> {
+    let id = Spawn::watched(count, 1).create()?;
+    let mask = SCHEDULE_PRIORITY | SCHEDULE_SLICE | SCHEDULE_PREEMPTER;
+    set_schedule(id, mask, base_priority() - 1, [slice, utcb::my_id().0, 0])?;
+    act(id, EX_START)
 }
 
 /// What the worker hears next of this thread.
@@ -163,17 +172,21 @@ fn slice_given_up() -> Outcome {
 }
 
 fn slice_kept() -> Outcome {
+    const PART: u64 = MEASURED / 20;
     extern "C" fn work_and_wait(_: u64) -> ! {
         loop {
-            let end = now() + MEASURED / 4;
+            let end = now() + PART;
             while now() < end {
                 spin_loop();
             }
-            sleep(SLICE);
+            cell(1).fetch_add(1, SeqCst);
+            sleep(PART);
         }
     }
     let told = hear(started(work_and_wait, 0, MEASURED, utcb::my_id())?)?;
     holds!("a slice used", told.slice_ended && told.consumed > MEASURED / 2);
+    // The emulator's timer may be late, but each part counts.
+    holds!("few more parts than make up a slice", cell(1).load(SeqCst) < 2 * MEASURED / PART);
     Ok(())
 }
 
@@ -190,6 +203,30 @@ fn slice_not_used() -> Outcome {
     refused!("a message", receive(id, Timeout::After(4 * LENGTH)), Receive Timeout);
     until("the end of its waits", || Ok(cell(1).load(SeqCst) == 1))?;
     is_silent(id)
+}
+
+fn slice_behind_call() -> Outcome {
+    extern "C" fn server(_: u64) -> ! {
+        let mut next = wait(Timeout::Never);
+        loop {
+            next = match next {
+                Ok(received) => send_and_wait(received.from, Message::label(0), Timeout::Zero, Timeout::Never),
+                Err(_) => wait(Timeout::Never),
+            };
+        }
+    }
+    extern "C" fn client(server: u64) -> ! {
+        // The first answer takes a long way in any case.
+        for _ in 0..3 {
+            let _ = call(Id(server), Message::label(0));
+        }
+        count(1)
+    }
+    let server = Spawn::new(server, 0).start()?;
+    pause(SLICE);
+    // Nothing else enters the kernel while it counts.
+    holds!("the end of its slice", hear(started(client, server.0, SLICE, utcb::my_id())?)?.slice_ended);
+    Ok(())
 }
 
 fn slice_donated() -> Outcome {
@@ -516,7 +553,8 @@ fn answer_items() -> Outcome {
 }
 
 fn registers_kept() -> Outcome {
-    let id = started(count, 1, SLICE, utcb::my_id())?;
+    // Not even where its preempter is its handler, which would see them with an exception.
+    let id = watched(SLICE)?;
     for number in REGISTER_WORDS as usize..MAX_WORDS as usize {
         utcb::set_word(number, number as u64);
     }
@@ -549,10 +587,7 @@ fn only_the_preempter() -> Outcome {
 }
 
 fn triggered() -> Outcome {
-    let id = Spawn::watched(count, 1).create()?;
-    let mask = SCHEDULE_PRIORITY | SCHEDULE_SLICE | SCHEDULE_PREEMPTER;
-    set_schedule(id, mask, base_priority() - 1, [SLICE, utcb::my_id().0, 0])?;
-    act(id, EX_START)?;
+    let id = watched(SLICE)?;
     let told = hear(id)?;
     act(id, EX_TRIGGER)?;
     same!("its state", state(id)?.0, STATE_PREEMPTED);
