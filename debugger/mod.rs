@@ -11,7 +11,7 @@ pub mod trace;
 use crate::arch::cpu::{self, Cpu};
 use crate::arch::paging::{bits_rights, span, ADDRESS};
 use crate::arch::regs::inb;
-use crate::arch::{apic, clock, direct, serial, DIRECT, OFFSET};
+use crate::arch::{apic, clock, direct, paging, serial, DIRECT, OFFSET};
 use crate::boot::{self, Word as Switch};
 use crate::list::{Linked, List};
 use crate::mapdb::Store;
@@ -48,7 +48,7 @@ const MEMORY_WORDS: u64 = 8;
 
 const HELP: [&str; 3] = [
     "threads, tasks, queues, registers T.L, backtrace [T.L], map T ADDRESS, memory ADDRESS [COUNT [T]],",
-    "set ADDRESS WORD [T], trace [COUNT], check, panic, go. T and L are task and lthread, in decimal; other numbers are",
+    "set ADDRESS WORD [T], touch read|write|run|below-stack [ADDRESS T], trace [COUNT], check, panic, go. T and L are task and lthread, in decimal; other numbers are",
     "hexadecimal. An address is physical, or the kernel's, or where a T follows, of that task.",
 ];
 
@@ -156,6 +156,14 @@ fn command(line: &str) -> Option<()> {
             let (address, value) = (number(next()?)?, number(next()?)?);
             word_at(address, next().map(task))?.set(value);
         }
+        "touch" => {
+            let (how, address) = (next()?, next().map_or(Some(0), number)?);
+            if let Some(word) = next() {
+                paging::switch(cpu::cpu(), POOL.physical(task(word)?.root_table));
+            }
+            touch(how, address)?;
+            log!("nothing stopped it");
+        }
         "trace" => {
             let limit = next().map_or(Some(u64::MAX), number)? as usize;
             cpu::all().flat_map(|cpu| trace::last(cpu, limit)).for_each(show_event);
@@ -180,6 +188,22 @@ fn task(word: &str) -> Option<Ref<Task>> {
 fn thread(word: &str) -> Option<Ref<Thread>> {
     let (number, lthread) = word.split_once('.')?;
     task(number)?.lthread(lthread.parse().ok()?)
+}
+
+/// Does what the kernel must not be able to do: a page fault of its own is a panic, and the debugger is there again.
+fn touch(how: &str, address: u64) -> Option<()> {
+    let below_stack = cpu::cpu().stack.get() - cpu::STACK as u64 - 1;
+    // SAFETY: none; that something stops it is what the user of the debugger wants to see.
+    unsafe {
+        match how {
+            "read" => drop((address as *const u8).read_volatile()),
+            "write" => (address as *mut u8).write_volatile(0),
+            "run" => core::mem::transmute::<u64, extern "C" fn()>(address)(),
+            "below-stack" => drop((below_stack as *const u8).read_volatile()),
+            _ => return None,
+        }
+    }
+    Some(())
 }
 
 /// The word at an address: of a task's space, or physical, or the kernel's own for the same memory.

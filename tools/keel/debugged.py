@@ -157,7 +157,22 @@ def _conversation(found: Found) -> Script:
     found.results.append(("time goes on", "" if _time(later) > _time(before) else f"{before}, then {later}"))
     found.expect("panic", lines((yield line("panic"))), r"PANIC: .*", r"debugger: panic on processor 0; .*")
     found.expect("check after a panic", lines((yield line("check"))), r"check: ok")
+    yield from _forbidden(found)
     found.results.append(("end", ""))
+
+
+def _forbidden(found: Found) -> Script:
+    """What protects the kernel from itself stops each of these: a page fault in the kernel, with these bits of the error code."""
+    present, write, fetch = 1, 2, 16
+    for name, command, error in (
+        ("SMAP: the kernel reads a user's page", "touch read 1000000 3", present),
+        ("SMEP: the kernel runs a user's page", "touch run 1000000 3", present | fetch),
+        ("the kernel writes to its text", "touch write ffffffff80110000", present | write),
+        ("the kernel runs its data", "touch run ffff800000100000", present | fetch),
+        ("the page below the stack", "touch below-stack", 0),
+    ):
+        panic = rf"exception 14 in the kernel at .*, error {error:#x}"
+        found.expect(name, lines((yield line(command))), panic, r"debugger: panic on processor 0; .*")
 
 
 def _time(answer: list[str]) -> int:
