@@ -12,7 +12,7 @@ use keel_l4::abi::fpage::FPAGE_RWX;
 use keel_l4::abi::memory::{AREA_FRAME_PAGES, EX_CREATE, EX_FOREIGN, EX_FRAME, FRAMES_PER_PAGE};
 use keel_l4::abi::{ExRegs, MapItem};
 use keel_l4::call::Failure;
-use keel_l4::ipc::{call, send, Message, Timeout};
+use keel_l4::ipc::{call, receive, send, Message, Timeout};
 use keel_l4::source::{account, buy_frames, enlarge, sell_frames, shrink};
 use keel_l4::task::{create_empty, NewTask};
 use keel_l4::{thread, utcb, Error, Fpage, Id};
@@ -256,15 +256,16 @@ fn threads_beyond() -> Outcome {
     Ok(())
 }
 
-extern "C" fn hoard(_: u64) -> ! {
+extern "C" fn hoard(parent: u64) -> ! {
     let error = buy_frames(0, 256).map_or_else(|f| f.error as u64, |()| 0);
     cell(1).store(error, SeqCst);
+    let _ = send(Id(parent), Message::new(0, &[]), Timeout::Never);
     park()
 }
 
 fn frames_beyond() -> Outcome {
-    let child = child(hoard, 0)?;
-    pause(20_000_000);
+    let child = child(hoard, utcb::my_id().0)?;
+    receive(thread::first_of(child.task), Timeout::Never)?;
     same!("the child's error", cell(1).load(SeqCst), ERROR_NO_MEMORY);
     let words = account(child.task)?;
     holds!("used within the limit", words[ACCOUNT_USED as usize] <= words[ACCOUNT_LIMIT as usize]);
@@ -273,8 +274,8 @@ fn frames_beyond() -> Outcome {
 
 fn others() -> Outcome {
     let before = word(Id::NIL, ACCOUNT_USED)?;
-    let greedy = child(hoard, 0)?;
-    pause(20_000_000);
+    let greedy = child(hoard, utcb::my_id().0)?;
+    receive(thread::first_of(greedy.task), Timeout::Never)?;
     let mine = word(Id::NIL, ACCOUNT_USED)?;
     holds!("our own use the same but for the child's account", mine <= before + QUOTA + 2);
     let foreign = faulted()?;
