@@ -33,6 +33,7 @@ EMULATOR = (Need("qemu-system-x86", ("qemu-system-x86_64",), "runs the guest"),)
 BOCHS = (
     Need("bochs", ("bochs",), "runs the suite of the µ-kernel"),
     Need("bochsbios", ("/usr/share/bochs/BIOS-bochs-latest",), "is Bochs's firmware"),
+    Need("vgabios", ("/usr/share/vgabios/vgabios.bin",), "is the firmware of its graphics card"),
     Need("grub-common", ("grub-mkrescue",), "makes the disk that Bochs boots"),
     Need("grub-pc-bin", ("/usr/lib/grub/i386-pc",), "boots the µ-kernel in Bochs"),
     Need("xorriso", ("xorriso",), "makes the disk that Bochs boots"),

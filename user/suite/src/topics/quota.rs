@@ -183,8 +183,16 @@ fn map_beyond() -> Outcome {
     Ok(())
 }
 
+/// Has all mapped to the calling child that it needs: with an account that is full it gets no page more.
+fn touch_all() {
+    touch_image();
+    cell(1).store(0, SeqCst);
+    crate::errors::touch();
+}
+
 /// Accepts pages at ever new places until a receive fails; its error goes to cell 1, the count to cell 2.
 extern "C" fn collect(_: u64) -> ! {
+    touch_all();
     for n in 0..1000 {
         utcb::set_receive_window(Fpage::memory(0x4000_0000 + (n << 21), 12, FPAGE_RWX));
         match keel_l4::ipc::wait(Timeout::Never) {
@@ -233,6 +241,7 @@ fn drop_and_retry() -> Outcome {
 
 /// Creates lthreads in its own task until that is refused; the error goes to cell 1, the count to cell 2.
 extern "C" fn breed(_: u64) -> ! {
+    touch_all();
     let mut record = ExRegs::zeroed();
     for _ in 0..1000 {
         let any = thread::lthread(utcb::my_id(), keel_l4::abi::ids::LTHREAD_TASK as u16);
@@ -256,17 +265,27 @@ fn threads_beyond() -> Outcome {
     Ok(())
 }
 
+/// Tells its parent the error with which it can buy no more, after a first message.
 extern "C" fn hoard(parent: u64) -> ! {
-    let error = buy_frames(0, 256).map_or_else(|f| f.error as u64, |()| 0);
-    cell(1).store(error, SeqCst);
-    let _ = send(Id(parent), Message::new(0, &[]), Timeout::Never);
+    touch_all();
+    let mut error = 0;
+    while call(Id(parent), Message::new(0, &[error])).is_ok() {
+        error = buy_frames(0, 256).map_or_else(|f| f.error as u64, |()| 0);
+    }
     park()
 }
 
-fn frames_beyond() -> Outcome {
+/// Starts such a child: it, and its error.
+fn hoarder() -> Result<(Child, u64), Failure> {
     let child = child(hoard, utcb::my_id().0)?;
-    receive(thread::first_of(child.task), Timeout::Never)?;
-    same!("the child's error", cell(1).load(SeqCst), ERROR_NO_MEMORY);
+    receive(child.thread, Timeout::Never)?;
+    let error = call(child.thread, Message::new(0, &[]))?.words[0];
+    Ok((child, error))
+}
+
+fn frames_beyond() -> Outcome {
+    let (child, error) = hoarder()?;
+    same!("the child's error", error, ERROR_NO_MEMORY);
     let words = account(child.task)?;
     holds!("used within the limit", words[ACCOUNT_USED as usize] <= words[ACCOUNT_LIMIT as usize]);
     Ok(())
@@ -274,8 +293,7 @@ fn frames_beyond() -> Outcome {
 
 fn others() -> Outcome {
     let before = word(Id::NIL, ACCOUNT_USED)?;
-    let greedy = child(hoard, utcb::my_id().0)?;
-    receive(thread::first_of(greedy.task), Timeout::Never)?;
+    let (greedy, _) = hoarder()?;
     let mine = word(Id::NIL, ACCOUNT_USED)?;
     holds!("our own use the same but for the child's account", mine <= before + QUOTA + 2);
     let foreign = faulted()?;
