@@ -36,6 +36,8 @@ crate::constants! {
     END_TESTS_FAILED = 0x21;
     /// Port of QEMU's isa-debug-exit device, which takes END_*
     DEBUG_EXIT_PORT = 0xf4;
+    /// Log2 of the number of its ports
+    EXIT_PORTS_LOG2 = 2;
 }
 
 crate::layout! {

@@ -105,7 +105,7 @@ crate::constants! {
     SIGMA0_INFO = 2;
     /// sigma0 operation (label): any RAM of the size given by fpage w0
     SIGMA0_ANY = 3;
-    /// sigma0 operation (label): give my task the right over interrupt line w0
+    /// sigma0 operation (label): give my task the right over interrupt line w0; from IRQ_LINES on, over an interrupt by message
     SIGMA0_IRQ = 4;
 }
 

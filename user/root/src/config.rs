@@ -29,7 +29,7 @@ const DEFAULT_PRIORITY: u64 = 100;
 /// The first ports of com1 to com4.
 const SERIAL_PORTS: [(&str, u16); 4] = [("com1", 0x3f8), ("com2", 0x2f8), ("com3", 0x3e8), ("com4", 0x2e8)];
 /// Ports of one serial line.
-const SERIAL_PORT_COUNT: u64 = 8;
+pub const SERIAL_PORT_COUNT: u64 = 8;
 
 /// A value and the line that gave it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -84,6 +84,8 @@ pub struct Task<'a> {
     pub ports: List<At<Range>, MAX_PORTS>,
     /// Its device memory.
     pub devices: List<At<Range>, MAX_DEVICES>,
+    /// Whether it has all ports, device memory and interrupts that no other task names.
+    pub hardware: bool,
     /// Its priority.
     pub priority: u64,
     /// Pages of kernel memory that it may use.
@@ -249,9 +251,9 @@ impl<'a> Words<'a> {
 }
 
 /// The statements of a task.
-const KEYWORDS: [&str; 13] = [
-    "image", "kind", "may-end", "memory", "extra", "initrd", "irq", "ports", "devices", "priority", "quota", "tasks",
-    "args",
+const KEYWORDS: [&str; 14] = [
+    "image", "kind", "may-end", "memory", "extra", "initrd", "irq", "ports", "devices", "hardware", "priority",
+    "quota", "tasks", "args",
 ];
 
 /// A decimal number, or a hexadecimal one after 0x.
@@ -400,6 +402,10 @@ impl<'a> Open<'a> {
             "may-end" => task.may_end = true,
             "memory" => task.memory = Some(At { line: words.line, value: memory(word, words)? }),
             "extra" => task.extra = extra(word, words)?,
+            "hardware" => match words.value(word, "rest")? {
+                "rest" => task.hardware = true,
+                other => return words.error(Problem::Bad("rest"), other),
+            },
             "priority" => task.priority = words.number(word, "a priority from 0 to 190", MAX_PRIORITY)?,
             "quota" => task.quota = words.number(word, "a number of pages", u32::MAX as u64)?,
             "tasks" => task.tasks = task_numbers(word, words)?,
@@ -499,6 +505,9 @@ fn check<'a>(config: &Config<'a>, last_line: u32) -> Result<(), ConfigError<'a>>
                 return conflict(irq.line, "an interrupt line");
             }
         }
+        if task.hardware && earlier.iter().any(|t| t.hardware) {
+            return conflict(task.name.line, "the rest of the hardware");
+        }
         for module in task.initrd.iter() {
             if earlier.iter().flat_map(|t| t.initrd.iter()).any(|m| m.value == module.value) {
                 return conflict(module.line, "an initrd module");
@@ -580,6 +589,7 @@ mod tests {
                 "task a { image x devices 0xb8000-0xb8ffe }",
                 "boot.conf:1: '0xb8000-0xb8ffe' is not whole pages of device memory such as 0xb8000-0xb8fff",
             ),
+            ("task a { image x hardware all }", "boot.conf:1: 'all' is not rest"),
             ("task a { image x devices }", "boot.conf:1: 'devices' needs a range of device memory"),
             ("task a { image x memory 5 }", "boot.conf:1: '5' is not rest or a size such as 512M"),
             ("task a { image x }\ntask a { image x }", "boot.conf:2: 'a' is given twice"),
@@ -600,6 +610,10 @@ mod tests {
             error(&two("devices 0x1000-0x2fff")),
             "boot.conf:2: device memory of task 'b' belongs to an earlier task"
         );
+        assert_eq!(
+            error(&two("hardware rest")),
+            "boot.conf:2: the rest of the hardware of task 'b' belongs to an earlier task"
+        );
         assert_eq!(error(&two("memory rest")), "boot.conf:2: the memory of task 'b' belongs to an earlier task");
         assert_eq!(
             error(&two("memory 1M at 0x100000")),
@@ -616,7 +630,7 @@ mod tests {
         let mut seed = 88172645463325252u64;
         let words = [
             "task", "{", "}", "image", "args", "a", "memory", "rest", "at", "irq", "4", "\n", "#", "initrd", "0x",
-            "ports", "1-2", "devices", "0-0xfff", "extra", "1M",
+            "ports", "1-2", "devices", "0-0xfff", "extra", "1M", "hardware",
         ];
         for _ in 0..20_000 {
             let mut text = String::new();

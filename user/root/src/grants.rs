@@ -2,7 +2,7 @@
 //! What a task gets when it asks sigma0. Such a request leaves the task's clan, so it reaches the root task,
 //! which answers it within what the boot configuration grants.
 
-use crate::config::{Task, MAX_DEVICES, MAX_PORTS};
+use crate::hardware::Hardware;
 use crate::plan::Share;
 use keel_l4::abi::boot::{START_IRQS, START_REGIONS};
 use keel_l4::abi::fpage::{CACHE_WRITE_BACK, FPAGE_RWX, PAGE_SHIFT};
@@ -21,22 +21,21 @@ pub struct Grants {
     memory: Ranges<{ START_REGIONS as usize + 1 }>,
     /// Extra memory that it did not ask for yet.
     left: Ranges<MAX_PIECES>,
-    devices: List<Range, MAX_DEVICES>,
-    ports: List<Range, MAX_PORTS>,
-    lines: List<u32, { START_IRQS as usize }>,
+    hardware: Hardware,
+    lines: Lines,
 }
 
+/// Interrupt lines.
+pub type Lines = List<u32, { START_IRQS as usize }>;
+
 impl Grants {
-    /// The grants of a task with this share of the memory.
-    pub fn new(task: &Task<'_>, share: &Share) -> Result<Grants, Full> {
-        let mut grants = Grants::default();
+    /// The grants of a task with this share of the memory and this hardware.
+    pub fn new(share: &Share, hardware: Hardware, lines: Lines) -> Result<Grants, Full> {
+        let mut grants = Grants { hardware, lines, ..Grants::default() };
         for range in share.memory.iter().chain([share.extra]) {
             grants.memory.insert(range)?;
         }
         grants.left.insert(share.extra)?;
-        task.devices.iter().try_for_each(|range| grants.devices.push(range.value))?;
-        task.ports.iter().try_for_each(|range| grants.ports.push(range.value))?;
-        task.irqs.iter().try_for_each(|line| grants.lines.push(line.value))?;
         Ok(grants)
     }
 
@@ -47,13 +46,12 @@ impl Grants {
         }
         let start = if fpage.is_io() { fpage.port() as u64 } else { fpage.base() };
         let range = Range::new(start, start + fpage.size());
-        let among = |list: &[Range]| list.iter().any(|granted| granted.contains(range));
         let cached = fpage.cache() == CACHE_WRITE_BACK;
         if fpage.is_io() {
-            return among(&self.ports).then_some(fpage).ok_or(Error::Denied);
+            return self.hardware.ports.contains(range).then_some(fpage).ok_or(Error::Denied);
         }
         let is_ram = self.memory.contains(range);
-        if !is_ram && !among(&self.devices) {
+        if !is_ram && !self.hardware.devices.contains(range) {
             return Err(Error::Denied);
         }
         if cached != is_ram {
@@ -97,11 +95,13 @@ mod tests {
     const MB: u64 = 1 << 20;
 
     fn grants() -> Grants {
-        let text = "task a { image x irq 4 ports 0x80-0x8f devices 0xb8000-0xb9fff }";
+        let text = "task a { image x ports 0x80-0x8f devices 0xb8000-0xb9fff }";
         let config = parse(text.as_bytes()).unwrap();
         let mut share = Share { extra: Range::new(16 * MB, 20 * MB), ..Share::default() };
         share.memory.insert(Range::new(8 * MB, 10 * MB)).unwrap();
-        Grants::new(&config.tasks[0], &share).unwrap()
+        let mut lines = Lines::new();
+        lines.push(4).unwrap();
+        Grants::new(&share, Hardware::new(&config, 0, [].into_iter()).unwrap(), lines).unwrap()
     }
 
     fn page(address: u64) -> Fpage {

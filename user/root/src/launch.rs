@@ -5,16 +5,19 @@
 
 use crate::machine::{bytes, bytes_mut, refuse, Claimed};
 use core::cell::UnsafeCell;
-use keel_l4::abi::boot::{Start, DIRECT_MAP, START_COMMAND_LINE, START_MAGIC};
+use keel_l4::abi::boot::{Start, DIRECT_MAP, START_COMMAND_LINE, START_IRQS, START_MAGIC};
 use keel_l4::abi::fpage::{FPAGE_READ, FPAGE_RWX, PAGE_SIZE};
+use keel_l4::abi::ids::{IRQ_LINES, MSI_SOURCES};
 use keel_l4::abi::memory::{AREA_DEFAULT, REGION_FREE};
 use keel_l4::call::Failure;
 use keel_l4::elf::Image;
+use keel_l4::info::{info, regions};
 use keel_l4::ranges::Range;
 use keel_l4::task::{create, hand_over, NewTask};
 use keel_l4::{sigma0, source, thread, utcb, Id};
-use keel_root::config::{Kind, Quoted, Task, MAX_TASKS};
-use keel_root::grants::Grants;
+use keel_root::config::{Config, Kind, Quoted, Task, MAX_TASKS};
+use keel_root::grants::{Grants, Lines};
+use keel_root::hardware::Hardware;
 use keel_root::pages::{Mapping, Pages};
 use keel_root::plan::{image_pages, module, Module, Share};
 
@@ -115,7 +118,7 @@ fn direct(range: Range) -> Range {
     Range::new(DIRECT_MAP + range.start, DIRECT_MAP + range.end)
 }
 
-fn fill_record(record: &mut Start, task: &Task<'_>, share: &Share, image: &Image, first_number: u32) {
+fn fill_record(record: &mut Start, task: &Task<'_>, share: &Share, image: &Image, lines: &Lines, first_number: u32) {
     let whole = image_pages(image, task.kind);
     record.magic = START_MAGIC;
     record.root = utcb::my_id().0;
@@ -136,8 +139,8 @@ fn fill_record(record: &mut Start, task: &Task<'_>, share: &Share, image: &Image
         entry.copy_from_slice(&[range.start, range.end, REGION_FREE]);
         record.region_count += 1;
     }
-    for (entry, irq) in record.irqs.iter_mut().zip(task.irqs.iter()) {
-        *entry = irq.value as u64;
+    for (entry, irq) in record.irqs.iter_mut().zip(lines.iter()) {
+        *entry = *irq as u64;
         record.irq_count += 1;
     }
     // The last byte stays zero.
@@ -148,13 +151,14 @@ fn fill_record(record: &mut Start, task: &Task<'_>, share: &Share, image: &Image
 
 /// Starts the task with the number `number`; `first_number` is the first of those handed to it.
 pub fn start<'a>(
+    config: &Config<'a>,
     index: usize,
-    task: &Task<'a>,
     share: &Share,
     image: &Image,
     number: u32,
     first_number: u32,
 ) -> Running<'a> {
+    let task = &config.tasks[index];
     if task.args.len() >= START_COMMAND_LINE as usize {
         refuse(format_args!(
             "task '{}': its args are longer than {} bytes",
@@ -162,9 +166,10 @@ pub fn start<'a>(
             START_COMMAND_LINE - 1
         ));
     }
+    let lines = lines(config, index);
     let record = RECORDS[index].0.get();
     // SAFETY: this record belongs to this task, which does not run yet.
-    fill_record(unsafe { &mut *record }, task, share, image, first_number);
+    fill_record(unsafe { &mut *record }, task, share, image, &lines, first_number);
     // The root task's image lies one-to-one in physical memory.
     let phys = record as u64;
     let new = NewTask {
@@ -178,24 +183,57 @@ pub fn start<'a>(
         argument: DIRECT_MAP + phys,
     };
     let pages = pages(task, share, image, phys);
-    if let Err((what, failure)) = create_all(&new, task, first_number) {
+    if let Err((what, failure)) = create_all(&new, task, &lines, first_number) {
         fail(task, format_args!("cannot be started: {what}: {failure}"));
     }
-    let grants =
-        Grants::new(task, share).unwrap_or_else(|_| fail(task, format_args!("has its memory in too many pieces")));
+    let grants = Hardware::new(config, index, regions(info()))
+        .and_then(|hardware| Grants::new(share, hardware, lines))
+        .unwrap_or_else(|_| fail(task, format_args!("has its memory in too many pieces")));
     let may_end = task.kind == Kind::Server || task.may_end;
     Running { name: task.name.value, number, may_end, pages, grants }
 }
 
-fn create_all(new: &NewTask, task: &Task<'_>, first_number: u32) -> Result<(), (&'static str, Failure)> {
+/// Gets the rights over a task's interrupt lines: those that the configuration names, or all that sigma0 has left.
+fn lines(config: &Config<'_>, index: usize) -> Lines {
+    let task = &config.tasks[index];
+    let mut lines = Lines::new();
+    for irq in task.irqs.iter() {
+        if let Err(failure) = sigma0::interrupt(irq.value) {
+            fail(task, format_args!("cannot be started: an interrupt line: {failure}"));
+        }
+        // The record holds as many lines as the configuration can name.
+        let _ = lines.push(irq.value);
+    }
+    let named = |line: &u32| config.tasks.iter().any(|t| t.irqs.iter().any(|irq| irq.value == *line));
+    for line in (0..START_IRQS as u32).filter(|line| task.hardware && !named(line)) {
+        // A line that this machine does not have is refused.
+        if sigma0::interrupt(line).is_ok() {
+            let _ = lines.push(line);
+        }
+    }
+    lines
+}
+
+/// Gives all interrupts by message; those of processors that are not there are refused.
+fn give_messages(to: Id) {
+    for number in IRQ_LINES as u32..(IRQ_LINES + MSI_SOURCES) as u32 {
+        if sigma0::interrupt(number).and_then(|()| source::give(Id::irq(number), to)).is_err() {
+            return;
+        }
+    }
+}
+
+fn create_all(new: &NewTask, task: &Task<'_>, lines: &Lines, first_number: u32) -> Result<(), (&'static str, Failure)> {
     let id = create(new).map_err(|f| ("its creation", f))?;
     thread::set_priority(thread::first_of(id), task.priority).map_err(|f| ("its priority", f))?;
     if task.tasks > 0 {
         hand_over(first_number, task.tasks.ilog2() as u64, id).map_err(|f| ("its task numbers", f))?;
     }
-    for irq in task.irqs.iter() {
-        let given = sigma0::interrupt(irq.value).and_then(|()| source::give(Id::irq(irq.value), id));
-        given.map_err(|f| ("an interrupt line", f))?;
+    for line in lines.iter() {
+        source::give(Id::irq(*line), id).map_err(|f| ("an interrupt line", f))?;
+    }
+    if task.hardware {
+        give_messages(id);
     }
     Ok(())
 }

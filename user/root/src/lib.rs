@@ -2,11 +2,12 @@
 //! The decisions of the root task, free of any kernel call, so that they are tested on the host.
 //!
 //! `config` reads the boot configuration, `plan` gives every task its memory, `pages` answers page
-//! faults, `grants` requests to sigma0.
+//! faults, `grants` requests to sigma0, within the `hardware` that a task may have.
 
 #![cfg_attr(not(test), no_std)]
 
 pub mod config;
 pub mod grants;
+pub mod hardware;
 pub mod pages;
 pub mod plan;

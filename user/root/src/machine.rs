@@ -4,7 +4,7 @@
 
 use crate::log;
 use core::fmt::Display;
-use keel_l4::abi::boot::{DEBUG_EXIT_PORT, END_BAD_CONFIG};
+use keel_l4::abi::boot::{DEBUG_EXIT_PORT, END_BAD_CONFIG, EXIT_PORTS_LOG2};
 use keel_l4::abi::fpage::FPAGE_RWX;
 use keel_l4::call::Failure;
 use keel_l4::mapping::blocks;
@@ -12,8 +12,6 @@ use keel_l4::ranges::{Range, Ranges};
 use keel_l4::serial::PORTS_LOG2;
 use keel_l4::{println, sigma0, thread, Fpage};
 
-/// Log2 of the ports of the exit device.
-const EXIT_PORTS_LOG2: u8 = 2;
 /// Ends the machine because of `error`.
 pub fn refuse(error: impl Display) -> ! {
     println!("root: error: {error}");
@@ -37,7 +35,7 @@ pub fn open_log(port: u16) {
 
 /// Gets the port that ends the machine.
 pub fn claim_exit() {
-    if let Err(failure) = sigma0::ports(DEBUG_EXIT_PORT as u16, EXIT_PORTS_LOG2) {
+    if let Err(failure) = sigma0::ports(DEBUG_EXIT_PORT as u16, EXIT_PORTS_LOG2 as u8) {
         println!("root: no exit port: {failure}");
     }
 }

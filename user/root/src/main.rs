@@ -141,7 +141,7 @@ fn start<'a>(config: &Config<'a>, plan: &Plan, images: &[Image]) -> List<Running
             share.image.start,
             share.memory.total() >> 20
         );
-        let _ = running.push(launch::start(index, task, share, image, number, first));
+        let _ = running.push(launch::start(config, index, share, image, number, first));
     }
     running
 }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! What sigma0 may give to whom: RAM and boot modules, device memory, I/O ports, interrupt lines.
-//! The kernel's own memory and the interrupt controllers' ports are never given.
+//! The firmware's memory is given to be read. The kernel's own memory and the interrupt controllers' ports are never given.
 
 use crate::owners::Owners;
-use keel_l4::abi::fpage::{CACHE_WRITE_BACK, SPACE_SHIFT};
-use keel_l4::abi::ids::{IRQ_LINES, TASK_ROOT};
-use keel_l4::abi::memory::{REGION_FREE, REGION_MODULE};
+use keel_l4::abi::fpage::{CACHE_WRITE_BACK, FPAGE_READ, SPACE_SHIFT};
+use keel_l4::abi::ids::{IRQ_LINES, MSI_SOURCES, TASK_ROOT};
+use keel_l4::abi::memory::{REGION_FIRMWARE, REGION_FREE, REGION_MODULE};
 use keel_l4::abi::Region;
 use keel_l4::ranges::{Range, Ranges};
 use keel_l4::{Error, Fpage};
@@ -23,6 +23,8 @@ const REGIONS: usize = keel_l4::abi::memory::INFO_REGIONS as usize;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Memory {
     Ram,
+    /// Tables and whatever else the firmware keeps for itself.
+    Firmware,
     Device,
 }
 
@@ -33,8 +35,9 @@ pub struct Space {
     free: Ranges<REGIONS>,
     /// Free RAM and boot modules.
     ram: Ranges<REGIONS>,
-    /// The kernel's memory and firmware tables.
+    /// The kernel's memory.
     withheld: Ranges<REGIONS>,
+    firmware: Ranges<REGIONS>,
     memory: Owners<2048>,
     ports: Owners<256>,
     lines: Owners<256>,
@@ -47,6 +50,7 @@ impl Space {
             free: Ranges::new(),
             ram: Ranges::new(),
             withheld: Ranges::new(),
+            firmware: Ranges::new(),
             memory: Owners::new(),
             ports: Owners::new(),
             lines: Owners::new(),
@@ -56,6 +60,7 @@ impl Space {
             let sets: &mut [&mut Ranges<REGIONS>] = match region.kind {
                 REGION_FREE => &mut [&mut space.free, &mut space.ram],
                 REGION_MODULE => &mut [&mut space.ram],
+                REGION_FIRMWARE => &mut [&mut space.firmware],
                 _ => &mut [&mut space.withheld],
             };
             for set in sets {
@@ -78,7 +83,10 @@ impl Space {
         }
         let range = bytes_of(fpage);
         let memory = self.kind_of(range).ok_or(Error::Denied)?;
-        if memory == Memory::Device && fpage.cache() == CACHE_WRITE_BACK {
+        if memory == Memory::Firmware && fpage.rights() != FPAGE_READ {
+            return Err(Error::Denied);
+        }
+        if memory != Memory::Ram && fpage.cache() == CACHE_WRITE_BACK {
             return Err(Error::Invalid);
         }
         self.memory.claim(range, task)?;
@@ -135,9 +143,9 @@ impl Space {
         Ok(page)
     }
 
-    /// Whether `task` may have interrupt line `line`, and if so whether it has it already.
+    /// Whether `task` may have interrupt `line` (those by message follow the lines), and if so whether it has it already.
     pub fn has_line(&mut self, line: u64, task: u32) -> Result<bool, Error> {
-        if line >= IRQ_LINES {
+        if line >= IRQ_LINES + MSI_SOURCES {
             return Err(Error::Invalid);
         }
         let range = Range::new(line, line + 1);
@@ -157,6 +165,8 @@ impl Space {
             None
         } else if self.ram.contains(range) {
             Some(Memory::Ram)
+        } else if self.firmware.overlaps(range) && !self.ram.overlaps(range) {
+            Some(Memory::Firmware)
         } else {
             (!self.ram.overlaps(range) && range.end <= 1 << SPACE_SHIFT).then_some(Memory::Device)
         }
@@ -182,6 +192,7 @@ mod tests {
         Space::new(
             [
                 region(0x1000, 0x9_fc00, REGION_FREE),
+                region(0x9_fc00, 0xa_0000, REGION_FIRMWARE),
                 region(MB, 6 * MB, REGION_KERNEL),
                 region(6 * MB, 16 * MB + 0x1800, REGION_MODULE),
                 region(16 * MB + 0x2000, 64 * MB, REGION_FREE),
@@ -225,6 +236,15 @@ mod tests {
     }
 
     #[test]
+    fn the_firmwares_memory_is_read_only() {
+        let mut space = space();
+        let page = Fpage::memory(0x9_f000, 12, FPAGE_READ).with_cache(CACHE_UNCACHED);
+        assert_eq!(space.map(page, 2), Ok(page));
+        assert_eq!(space.map(Fpage::memory(0x9_f000, 12, FPAGE_READ), 2), Err(Error::Invalid));
+        assert_eq!(space.map(Fpage::memory(0x9_f000, 12, FPAGE_RWX).with_cache(CACHE_UNCACHED), 2), Err(Error::Denied));
+    }
+
+    #[test]
     fn any_finds_free_ram_until_there_is_none() {
         let mut space = space();
         let mut pages = Vec::new();
@@ -247,7 +267,10 @@ mod tests {
         assert_eq!(space.map(Fpage::io(0, 16), 5), Err(Error::Denied));
         assert_eq!((space.has_line(4, 2), space.give_line(4, 2)), (Ok(false), Ok(())));
         assert_eq!((space.has_line(4, 2), space.has_line(4, 3)), (Ok(true), Err(Error::Busy)));
-        assert_eq!(space.has_line(IRQ_LINES, 2), Err(Error::Invalid));
+        assert_eq!(
+            (space.has_line(IRQ_LINES, 2), space.has_line(IRQ_LINES + MSI_SOURCES, 2)),
+            (Ok(false), Err(Error::Invalid))
+        );
     }
 
     #[test]
