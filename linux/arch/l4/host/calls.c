@@ -130,14 +130,14 @@ bool host_map_ports(unsigned int port, unsigned int log2)
 			  (unsigned long)log2 << KEEL_FPAGE_SIZE_SHIFT | rights, all);
 }
 
-/* Asks sigma0 for a page of device memory at a kernel address. */
+/* Asks sigma0 for a page of device memory at a kernel address: the firmware's are read-only. */
 bool host_map_device(unsigned long phys, unsigned long virt)
 {
-	unsigned long rights = KEEL_FPAGE_READ | KEEL_FPAGE_WRITE;
+	unsigned long page = host_page(phys, KEEL_FPAGE_READ) |
+			     (unsigned long)KEEL_CACHE_UNCACHED << KEEL_FPAGE_CACHE_SHIFT;
+	unsigned long window = host_page(virt, KEEL_FPAGE_READ | KEEL_FPAGE_WRITE);
 
-	return sigma0_map(host_page(phys, rights) |
-			  (unsigned long)KEEL_CACHE_UNCACHED << KEEL_FPAGE_CACHE_SHIFT,
-			  host_page(virt, rights));
+	return sigma0_map(page | KEEL_FPAGE_WRITE, window) || sigma0_map(page, window);
 }
 
 /* Exchanges registers by host_record(); *thread becomes the lthread's full id. */

@@ -25,11 +25,14 @@
 #include <linux/interrupt.h>
 #include <linux/irq.h>
 #include <linux/kernel_stat.h>
+#include <linux/msi.h>
 #include <asm/irq_regs.h>
 #include <asm/l4.h>
 
+/* Each source has a bit: the timer, then the lines, then what comes by message. */
 #define TIMER_BIT 0
-#define LINE_BIT(index) ((index) + 1)	/* index in host_start->irqs */
+#define FIRST_LINE_BIT 1
+#define SOURCES (KEEL_IRQ_LINES + KEEL_MSI_SOURCES)	/* all ids from KEEL_ID_IRQ on */
 
 volatile unsigned long l4_irq_off = ARCH_IRQ_DISABLED;
 volatile unsigned long l4_irq_pending;
@@ -38,32 +41,30 @@ EXPORT_SYMBOL(l4_irq_off);
 EXPORT_SYMBOL(l4_irq_pending);
 
 static char top_half_stack[THREAD_SIZE] __aligned(THREAD_SIZE);
-static unsigned long attach;	/* lines that the top half is asked to attach */
+static unsigned long attach;	/* sources that the top half is asked to attach */
+static u8 bit_of[SOURCES];
+
+/* By bit: its number in Linux, its source (0: none), and what a device sends to raise it. */
+static struct {
+	unsigned int irq;
+	unsigned long source;
+	struct msi_msg message;
+} sources[BITS_PER_LONG];
 
 /* What was interrupted, where it was Linux itself: only cs is looked at. */
 static struct pt_regs server_regs = { .cs = __KERNEL_CS };
 
-static unsigned int line_index(unsigned int line)
-{
-	unsigned int i;
-
-	for (i = 0; i < host_start->irq_count; i++)
-		if (host_start->irqs[i] == line)
-			break;
-	return i;
-}
-
-static void handle(unsigned long sources, struct pt_regs *regs)
+static void handle(unsigned long bits, struct pt_regs *regs)
 {
 	struct pt_regs *old = set_irq_regs(regs);
 	unsigned int bit;
 
 	irq_enter();
-	if (sources & BIT(TIMER_BIT))
+	if (bits & BIT(TIMER_BIT))
 		l4_timer_interrupt();
-	sources &= ~BIT(TIMER_BIT);
-	for_each_set_bit(bit, &sources, BITS_PER_LONG)
-		generic_handle_irq(host_start->irqs[bit - 1]);
+	bits &= ~BIT(TIMER_BIT);
+	for_each_set_bit(bit, &bits, BITS_PER_LONG)
+		generic_handle_irq(sources[bit].irq);
 	irq_exit();
 	set_irq_regs(old);
 }
@@ -71,13 +72,13 @@ static void handle(unsigned long sources, struct pt_regs *regs)
 /* Interrupts were just enabled in Linux and something had come. */
 void l4_irq_replay(void)
 {
-	unsigned long sources;
+	unsigned long bits;
 
 	while (l4_irq_pending) {
 		l4_irq_off = ARCH_IRQ_DISABLED;
 		barrier();
-		sources = xchg(&l4_irq_pending, 0);	/* one instruction */
-		handle(sources, &server_regs);
+		bits = xchg(&l4_irq_pending, 0);	/* one instruction */
+		handle(bits, &server_regs);
 		barrier();
 		l4_irq_off = ARCH_IRQ_ENABLED;
 		barrier();
@@ -93,35 +94,63 @@ static void wake_server(unsigned long waiting)
 		host_trigger(waiting);
 }
 
-static void deliver(unsigned long source)
+static void deliver(unsigned long bit)
 {
 	unsigned long waiting = l4_waiting, off = l4_irq_off;
 	bool user = waiting && waiting != L4_WAITING_IDLE;
 
 	if (off && !waiting) {
-		l4_irq_pending |= source;
+		l4_irq_pending |= bit;
 		return;
 	}
 	l4_irq_off = ARCH_IRQ_DISABLED;
 	barrier();
-	handle(source, user ? task_pt_regs(current) : &server_regs);
+	handle(bit, user ? task_pt_regs(current) : &server_regs);
 	barrier();
 	l4_irq_off = off;
 	wake_server(waiting);
 }
 
-/* Lines are attached here because the attaching thread is who receives them. */
-static void attach_lines(void)
+static void attach_line(unsigned int bit)
 {
-	unsigned long lines = xchg(&attach, 0), mode;
-	unsigned int i;
+	unsigned long mode = KEEL_IRQ_MODE_DEFAULT;
 
-	for_each_set_bit(i, &lines, BITS_PER_LONG) {
-		mode = KEEL_IRQ_MODE_DEFAULT;
-		if (host_source(KEEL_ID_IRQ + host_start->irqs[i], KEEL_SOURCE_ATTACH, &mode))
-			pr_err("keel: no right over interrupt line %lu\n",
-			       host_start->irqs[i]);
+	if (host_source(sources[bit].source, KEEL_SOURCE_ATTACH, &mode))
+		pr_err("keel: no right over interrupt line %u\n", sources[bit].irq);
+}
+
+static void attach_message(unsigned int bit)
+{
+	struct host_message m = { .tag = HOST_TAG(KEEL_MSI_ALLOCATE, 0) };
+
+	host_call(KEEL_ID_MSI, &m);
+	if (m.status || host_label(&m))
+		return;
+	bit_of[m.words[0] - KEEL_ID_IRQ] = bit;
+	sources[bit].source = m.words[0];
+	sources[bit].message.address_lo = m.words[1];
+	sources[bit].message.data = m.words[2];
+}
+
+/* Sources are attached here because the attaching thread is who receives them. */
+static void attach_sources(void)
+{
+	unsigned long bits = xchg(&attach, 0);
+	unsigned int bit;
+
+	for_each_set_bit(bit, &bits, BITS_PER_LONG) {
+		if (sources[bit].source)
+			attach_line(bit);
+		else
+			attach_message(bit);
 	}
+}
+
+/* The top half is above us: it has done it when this returns. */
+static void ask_to_attach(unsigned int bit)
+{
+	set_bit(bit, &attach);
+	host_notify(HOST_TOP_HALF, 1);
 }
 
 static void attach_timer(void)
@@ -142,18 +171,17 @@ static void top_half(void)
 		if (m.status)
 			continue;
 		if (host_kind(&m) == KEEL_KIND_NOTIFY)
-			attach_lines();
+			attach_sources();
 		else if (host_kind(&m) == KEEL_KIND_INTERRUPT && m.partner == l4_timer)
 			deliver(BIT(TIMER_BIT));
 		else if (host_kind(&m) == KEEL_KIND_INTERRUPT)
-			deliver(BIT(LINE_BIT(line_index(m.partner - KEEL_ID_IRQ))));
+			deliver(BIT(bit_of[m.partner - KEEL_ID_IRQ]));
 	}
 }
 
 static unsigned int line_startup(struct irq_data *data)
 {
-	set_bit(line_index(data->irq), &attach);
-	host_notify(HOST_TOP_HALF, 1);
+	ask_to_attach(bit_of[data->irq]);
 	return 0;
 }
 
@@ -180,12 +208,49 @@ static struct irq_chip line_chip = {
 	.irq_unmask = line_unmask,
 };
 
+static struct irq_chip message_chip = {
+	.name = "keel-msi",
+	.irq_mask = pci_msi_mask_irq,
+	.irq_unmask = pci_msi_unmask_irq,
+};
+
+int arch_setup_msi_irq(struct pci_dev *dev, struct msi_desc *desc)
+{
+	unsigned int bit = FIRST_LINE_BIT + host_start->irq_count, irq;
+
+	while (bit < BITS_PER_LONG && sources[bit].source)
+		bit++;
+	if (bit == BITS_PER_LONG)
+		return -ENOSPC;
+	ask_to_attach(bit);
+	if (!sources[bit].source)
+		return -ENOSPC;
+	irq = sources[bit].irq = L4_FIRST_MESSAGE + bit;
+	irq_set_msi_desc(irq, desc);
+	irq_set_chip_and_handler(irq, &message_chip, handle_simple_irq);
+	pci_write_msi_msg(irq, &sources[bit].message);
+	return 0;
+}
+
+void arch_teardown_msi_irq(unsigned int irq)
+{
+	unsigned int bit = irq - L4_FIRST_MESSAGE;
+
+	host_source(sources[bit].source, KEEL_SOURCE_DETACH, NULL);
+	sources[bit].source = 0;
+	irq_set_msi_desc(irq, NULL);
+}
+
 void __init init_IRQ(void)
 {
-	unsigned long i;
+	unsigned int i, bit = FIRST_LINE_BIT;
 
-	for (i = 0; i < host_start->irq_count; i++)
-		irq_set_chip_and_handler(host_start->irqs[i], &line_chip, handle_level_irq);
+	for (i = 0; i < host_start->irq_count; i++, bit++) {
+		bit_of[host_start->irqs[i]] = bit;
+		sources[bit].irq = host_start->irqs[i];
+		sources[bit].source = KEEL_ID_IRQ + host_start->irqs[i];
+		irq_set_chip_and_handler(sources[bit].irq, &line_chip, handle_level_irq);
+	}
 	host_create(HOST_TOP_HALF, top_half, top_half_stack + sizeof(top_half_stack),
 		    host_start->priority + 2);
 	if (!l4_timer)

@@ -18,6 +18,9 @@
 #include <asm/setup.h>
 #include "../host/keeper.h"
 
+#define PORTS_LOG2 16
+#define PORTS_LEAST_LOG2 1	/* nothing smaller than an index and its data */
+
 struct screen_info screen_info;
 struct task_struct *l4_current_task = &init_task;
 EXPORT_SYMBOL(l4_current_task);
@@ -47,6 +50,15 @@ static void __init touch_memory(void)
 
 		touch(PAGE_OFFSET + region[0], region[1] - region[0]);
 	}
+}
+
+/* Gets all I/O ports that we may have, by the largest blocks. */
+static void __init map_ports(unsigned int port, unsigned int log2)
+{
+	if (host_map_ports(port, log2) || log2 == PORTS_LEAST_LOG2)
+		return;
+	map_ports(port, log2 - 1);
+	map_ports(port + (1 << (log2 - 1)), log2 - 1);
 }
 
 asmlinkage void __init l4_boot(struct keel_start *start)
@@ -100,6 +112,7 @@ void __init setup_arch(char **cmdline)
 	strscpy(boot_command_line, (const char *)host_start->command_line,
 		COMMAND_LINE_SIZE);
 	*cmdline = boot_command_line;
+	map_ports(0, PORTS_LOG2);
 	l4_console_init();
 	pr_info("Linux as an L4 server: root task %lx, first task %lu, %lu interrupt lines\n",
 		host_start->root, host_start->task_first, host_start->irq_count);
@@ -115,4 +128,5 @@ void __init setup_arch(char **cmdline)
 	memblock_dump_all();
 	l4_paging_init();
 	l4_mapper_init();
+	l4_acpi_init();
 }

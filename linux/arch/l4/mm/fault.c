@@ -147,7 +147,7 @@ void l4_user_fault(struct pt_regs *regs, unsigned long address, unsigned long ri
 		ptep = l4_find_pte(current->mm, address);
 	}
 	/* Device memory that a driver put into the tables: there is nothing to map. */
-	if (ptep && pte_present(*ptep) && !pfn_valid(pte_pfn(*ptep))) {
+	if (ptep && pte_present(*ptep) && l4_is_device(*ptep)) {
 		force_sig_fault(SIGBUS, BUS_ADRERR, (void __user *)address);
 		return;
 	}
@@ -170,7 +170,7 @@ static void put_item(struct keel_utcb *utcb, unsigned int index, unsigned long a
 static bool worth_mapping(pte_t pte)
 {
 	return !(pte_val(pte) & _PAGE_HOST_MAPPED) && l4_pte_rights(pte) &&
-	       pfn_valid(pte_pfn(pte));
+	       !l4_is_device(pte);
 }
 
 /*
@@ -189,7 +189,7 @@ unsigned int l4_fault_items(struct keel_utcb *utcb)
 		return 0;
 	thread->faulted = false;
 	ptep = l4_find_pte(current->mm, address);
-	if (!ptep || !l4_pte_use(ptep, thread->fault_rights) || !pfn_valid(pte_pfn(*ptep)))
+	if (!ptep || !l4_pte_use(ptep, thread->fault_rights) || l4_is_device(*ptep))
 		return 0;
 	put_item(utcb, count++, address, ptep);
 	first = ptep - pte_index(address) % AROUND;

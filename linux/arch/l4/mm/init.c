@@ -4,6 +4,8 @@
 #include <linux/memblock.h>
 #include <linux/mm.h>
 #include <linux/pgtable.h>
+#include <linux/sizes.h>
+#include <linux/swiotlb.h>
 #include <linux/export.h>
 #include <asm/l4.h>
 #include <asm/sections.h>
@@ -43,13 +45,27 @@ void __init l4_paging_init(void)
 	l4_first_pfn = round_down(min_low_pfn, MAX_ORDER_NR_PAGES);
 	max_mapnr = max_pfn - l4_first_pfn;
 	high_memory = __va(PFN_PHYS(max_pfn));
+	max_zone_pfns[ZONE_DMA32] = min(max_pfn, PFN_DOWN(SZ_4G));
 	max_zone_pfns[ZONE_NORMAL] = max_pfn;
 	free_area_init(max_zone_pfns);
 }
 
 void __init mem_init(void)
 {
+	swiotlb_init(max_pfn > PFN_DOWN(SZ_4G), SWIOTLB_VERBOSE);
 	memblock_free_all();
+}
+
+/* Whether a page frame is memory of ours: the map of pages also spans holes with devices. */
+bool l4_is_ram(unsigned long pfn)
+{
+	const unsigned long *region = host_start->regions;
+	unsigned long i, address = PFN_PHYS(pfn);
+
+	for (i = 0; i < host_start->region_count; i++, region += 3)
+		if (address >= region[0] && address < region[1])
+			return true;
+	return false;
 }
 
 /* Kernel addresses of memory that has a struct page. */

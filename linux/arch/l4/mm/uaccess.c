@@ -55,7 +55,7 @@ static noinline pte_t *walk(unsigned long address, unsigned long right)
 		if (!fault_in(address, right))
 			return NULL;
 	}
-	if (!pfn_valid(pte_pfn(*ptep)))
+	if (l4_is_device(*ptep))
 		return NULL;
 	l4_walk_mm = current->mm;
 	walk_region = address >> PMD_SHIFT;
@@ -76,7 +76,7 @@ static __always_inline void *user_byte(unsigned long address, unsigned long righ
 	ptep = walk_table + pte_index(address);
 	if (unlikely(!l4_walk_mm || l4_walk_mm != current->mm ||
 		     walk_region != address >> PMD_SHIFT || (pte_val(*ptep) & bits) != bits ||
-		     !pfn_valid(pte_pfn(*ptep)))) {
+		     l4_is_device(*ptep))) {
 		ptep = walk(address, right);
 		if (unlikely(!ptep))
 			return NULL;

@@ -7,7 +7,6 @@
  * the same space; device pages come from sigma0.
  */
 #include <linux/init.h>
-#include <linux/io.h>
 #include <linux/mm.h>
 #include <linux/pgtable.h>
 #include <linux/vmalloc.h>
@@ -75,7 +74,7 @@ static void map_one(unsigned long address, pte_t pte)
 {
 	unsigned int index = order.count;
 
-	if (!pfn_valid(pte_pfn(pte))) {
+	if (l4_is_device(pte)) {
 		if (!host_map_device(PFN_PHYS(pte_pfn(pte)), address))
 			pr_err("keel: no device memory at page %lx\n", pte_pfn(pte));
 		return;
@@ -108,28 +107,3 @@ void arch_sync_kernel_mappings(unsigned long start, unsigned long end)
 	}
 	carry_out();
 }
-
-void __iomem *ioremap(phys_addr_t phys, size_t size)
-{
-	unsigned long offset = offset_in_page(phys), address;
-	struct vm_struct *area;
-
-	size = PAGE_ALIGN(size + offset);
-	area = get_vm_area(size, VM_IOREMAP);
-	if (!area)
-		return NULL;
-	address = (unsigned long)area->addr;
-	if (ioremap_page_range(address, address + size, phys - offset,
-			       pgprot_noncached(PAGE_KERNEL))) {
-		free_vm_area(area);
-		return NULL;
-	}
-	return (void __iomem *)(address + offset);
-}
-EXPORT_SYMBOL(ioremap);
-
-void iounmap(volatile void __iomem *address)
-{
-	vunmap((void *)((unsigned long)address & PAGE_MASK));
-}
-EXPORT_SYMBOL(iounmap);

@@ -48,12 +48,11 @@ L4_PORT_WIDTH(l, "", u32)
 #define outsw outsw
 #define outsl outsl
 
-void __iomem *ioremap(phys_addr_t phys, size_t size);
-void iounmap(volatile void __iomem *address);
-#define ioremap ioremap
-#define iounmap iounmap
+#define _PAGE_IOREMAP pgprot_val(pgprot_noncached(PAGE_KERNEL))
 
 #include <asm-generic/iomap.h>
 #include <asm-generic/io.h>
+/* Ports are no memory. */
+#undef PCI_IOBASE
 
 #endif

@@ -4,6 +4,7 @@
 #define _ASM_L4_L4_H
 
 #include <linux/types.h>
+#include <linux/pgtable.h>
 #include <linux/sched.h>
 #include <asm/host.h>
 
@@ -35,11 +36,19 @@ extern unsigned long l4_timer;
 /* kernel/cpu.c */
 void l4_cpu_init(void);
 
+/* drivers/acpi.c */
+void l4_acpi_init(void);
+
 /* mm */
 void l4_user_fault(struct pt_regs *regs, unsigned long address, unsigned long right);
 unsigned int l4_fault_items(struct keel_utcb *utcb);
 pte_t *l4_find_pte(struct mm_struct *mm, unsigned long address);
 bool l4_pte_use(pte_t *ptep, unsigned long right);
+bool l4_is_ram(unsigned long pfn);
+static inline bool l4_is_device(pte_t pte)
+{
+	return unlikely(pte_val(pte) & (_PAGE_SPECIAL | _PAGE_PCD)) && !l4_is_ram(pte_pfn(pte));
+}
 void l4_paging_init(void);
 void l4_mapper_init(void);
 

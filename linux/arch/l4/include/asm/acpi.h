@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Linux runs its own ACPI core on the tables that the micro-kernel found. */
+#ifndef _ASM_L4_ACPI_H
+#define _ASM_L4_ACPI_H
+
+#include <asm/host.h>
+
+#ifdef CONFIG_ACPI
+extern int acpi_disabled, acpi_noirq, acpi_pci_disabled, acpi_strict;
+
+#define acpi_os_ioremap ioremap
+
+#define ACPI_HAVE_ARCH_GET_ROOT_POINTER
+static inline u64 acpi_arch_get_root_pointer(void)
+{
+	return host_info->rsdp;
+}
+
+static inline void disable_acpi(void)
+{
+	acpi_disabled = acpi_noirq = acpi_pci_disabled = 1;
+}
+
+static inline bool acpi_has_cpu_in_madt(void)
+{
+	return true;
+}
+
+static inline void arch_fix_phys_package_id(int num, u32 slot)
+{
+}
+#endif
+
+#endif
