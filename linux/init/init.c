@@ -9,8 +9,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <sys/reboot.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "init.h"
@@ -20,7 +22,12 @@ static const char default_path[] =
 
 static void power_off(void)
 {
+	/* Who still writes would keep a disk from being clean. */
+	kill(-1, SIGKILL);
+	while (wait(NULL) > 0)
+		;
 	sync();
+	mount(NULL, "/", NULL, MS_REMOUNT | MS_RDONLY, NULL);
 	reboot(RB_POWER_OFF);
 	/* Returning would panic the kernel, which says more than a hang. */
 	_exit(1);
@@ -68,6 +75,7 @@ static void read_settings(struct settings *settings)
 		line[got] = '\0';
 	while ((word = strsep(&rest, " \n")) != NULL) {
 		take_setting(word, "keel.mode", settings->mode);
+		take_setting(word, "keel.root", settings->root);
 		take_setting(word, "keel.term", settings->term);
 		take_setting(word, "keel.rows", settings->rows);
 		take_setting(word, "keel.cols", settings->cols);
@@ -115,9 +123,13 @@ int main(void)
 	}
 	umask(022);
 	mount_all();
+	read_settings(&settings);
+	if (settings.root[0]) {
+		enter_root(settings.root);
+		mount_all();
+	}
 	open_console();
 	signal(SIGPIPE, SIG_IGN);
-	read_settings(&settings);
 	set_environment(&settings);
 	(void)!chdir(getenv("HOME"));
 	sethostname("keel", strlen("keel"));

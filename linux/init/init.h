@@ -10,6 +10,7 @@
 
 struct settings {
 	char mode[SETTING_MAX];		/* keel.mode: shell or exec */
+	char root[SETTING_MAX];		/* keel.root: the disk of the root, if it is on one */
 	char term[SETTING_MAX];		/* keel.term: the host terminal's TERM */
 	char rows[SETTING_MAX];		/* keel.rows, keel.cols: its size */
 	char cols[SETTING_MAX];
@@ -24,6 +25,9 @@ void prepare_child(void);
 /* mounts.c: make the file systems and devices that programs expect. */
 void mount_all(void);
 
+/* mounts.c: make the file system of a disk, or of its first partition that has one, the root. */
+void enter_root(const char *disk);
+
 /* net.c: bring the loopback interface up. */
 void loopback_up(void);
 
@@ -32,6 +36,5 @@ void run_shell(const struct settings *settings);
 
 /* exec.c: run the host's command over the channel; returns at its end. */
 void run_exec(void);
-
 
 #endif

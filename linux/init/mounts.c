@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The file systems and device nodes that programs expect, on a root that may
+ * The root, and the file systems and links that programs expect, on a root that may
  * lack any of them. A file system that cannot be mounted is left out: the
  * root may be made without it on purpose.
  */
 #include <dirent.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
-#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "init.h"
@@ -29,28 +29,13 @@ static const struct {
 	{ "tmpfs", "/run", "mode=0755", MS_NOSUID | MS_NODEV },
 };
 
-static const struct {
-	const char *path;
-	mode_t mode;
-	unsigned int major, minor;
-} nodes[] = {
-	{ "/dev/console", 0600, 5, 1 },
-	{ "/dev/tty", 0666, 5, 0 },
-	{ "/dev/ptmx", 0666, 5, 2 },
-	{ "/dev/null", 0666, 1, 3 },
-	{ "/dev/zero", 0666, 1, 5 },
-	{ "/dev/full", 0666, 1, 7 },
-	{ "/dev/random", 0666, 1, 8 },
-	{ "/dev/urandom", 0666, 1, 9 },
-	{ "/dev/ttyS0", 0600, 4, 64 },
-	{ "/dev/ttyS1", 0600, 4, 65 },
-};
-
 static const char *const links[][2] = {
 	{ "/proc/self/fd", "/dev/fd" },
 	{ "/proc/self/fd/0", "/dev/stdin" },
 	{ "/proc/self/fd/1", "/dev/stdout" },
 	{ "/proc/self/fd/2", "/dev/stderr" },
+	/* What the kernel was told of name servers. */
+	{ "/proc/net/pnp", "/etc/resolv.conf" },
 };
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
@@ -81,12 +66,20 @@ void mount_all(void)
 		mount(mounts[i].type, mounts[i].target, mounts[i].type,
 		      mounts[i].flags, mounts[i].options);
 	}
-	/* devtmpfs has them already; a root without it needs them made. */
-	for (i = 0; i < COUNT(nodes); i++) {
-		if (mknod(nodes[i].path, S_IFCHR | nodes[i].mode,
-			  makedev(nodes[i].major, nodes[i].minor)) == 0)
-			chmod(nodes[i].path, nodes[i].mode);
-	}
 	for (i = 0; i < COUNT(links); i++)
 		(void)!symlink(links[i][0], links[i][1]);
+}
+
+void enter_root(const char *disk)
+{
+	char device[SETTING_MAX + 4];
+	int part, error = -1;
+
+	mkdir("/new", 0755);
+	for (part = 0; error && part < 10; part++) {
+		snprintf(device, sizeof(device), part ? "%s%d" : "%s", disk, part);
+		error = mount(device, "/new", "ext4", 0, NULL);
+	}
+	if (error || chdir("/new") || mount(".", "/", NULL, MS_MOVE, NULL) || chroot("."))
+		fatal("the root disk holds no file system that can be mounted");
 }

@@ -46,11 +46,40 @@ class Choices:
     # The kernel for debugging, but for nothing else than its check of the invariants.
     checks: bool = False
     arguments: str = ""
+    # Disks beside the root, each `[BUS:]FILE`; a network card of machine.CARDS, "none", or None for the usual one.
+    drives: tuple[str, ...] = ()
+    card: str | None = None
+    persist: bool = False
+
+    @property
+    def on_disk(self) -> bool:
+        """Whether the default root is taken from a disk: a disk answers in the host's time, so not on the deterministic clock."""
+        return not self.icount
+
+    @property
+    def network_card(self) -> str | None:
+        """The guest's card. A network, too, answers in the host's time."""
+        usual = "none" if self.icount else "virtio"
+        card = self.card or usual
+        return None if card == "none" else card
 
 
-def linux_parameters(choices: Choices, terminal: str) -> str:
+@dataclass(frozen=True)
+class Storage:
+    """What a guest of Linux has its files on: an initial RAM disk, and disks, the first of which may be its root."""
+
+    ramdisk: Path
+    disks: tuple[qemu.Disk, ...] = ()
+    root_on_disk: bool = False
+
+
+def linux_parameters(choices: Choices, terminal: str, *, root_on_disk: bool = False) -> str:
     """Linux's command line, the same on both systems but for the native machine's own."""
     words = list(COMMON_PARAMETERS)
+    if root_on_disk:
+        words.append(f"keel.root={machine.ROOT_DISK}")
+    if choices.network_card:
+        words.append(machine.NETWORK_PARAMETER)
     if choices.native:
         words += NATIVE_PARAMETERS
     if choices.command is None:
@@ -76,7 +105,7 @@ def native_guest(
     settings: Settings,
     choices: Choices,
     slot: Slot,
-    ramdisk: Path,
+    storage: Storage,
     parameters: str,
     accelerator: str,
 ) -> qemu.Guest:
@@ -84,10 +113,13 @@ def native_guest(
     return qemu.Guest(
         kernel=settings.native_kernel,
         command_line=parameters,
-        ramdisk=ramdisk,
+        ramdisk=storage.ramdisk,
         memory_mb=choices.memory_mb,
         accelerator=accelerator,
         icount=choices.icount,
+        disks=storage.disks,
+        card=choices.network_card,
+        random_numbers=not choices.icount,
         gdb_socket=slot.gdb_socket,
         stopped=choices.gdb,
         extra=choices.emulator_arguments,
@@ -98,14 +130,14 @@ def keel_guest(
     settings: Settings,
     choices: Choices,
     slot: Slot,
-    ramdisk: Path,
+    storage: Storage,
     parameters: str,
     accelerator: str,
 ) -> qemu.Guest:
     """The µ-kernel with its boot modules: sigma0, the root task, the configuration, the images."""
     text = bootconf.fill(
         bootconf.read(choices.boot_template),
-        ramdisk=ramdisk.name,
+        ramdisk=storage.ramdisk.name,
         linux_args=parameters,
         memory_mb=choices.memory_mb,
     )
@@ -113,10 +145,13 @@ def keel_guest(
         kernel=_kernel(settings, choices),
         has_exit=not choices.debugger,
         command_line=kernel_parameters(choices),
-        modules=(*_modules(settings, slot, text), qemu.Module(settings.linux_server), qemu.Module(ramdisk)),
+        modules=(*_modules(settings, slot, text), qemu.Module(settings.linux_server), qemu.Module(storage.ramdisk)),
         memory_mb=choices.memory_mb,
         accelerator=accelerator,
         icount=choices.icount,
+        disks=storage.disks,
+        card=choices.network_card,
+        random_numbers=not choices.icount,
         gdb_socket=slot.gdb_socket,
         stopped=choices.gdb,
         extra=choices.emulator_arguments,
@@ -166,6 +201,12 @@ def check(choices: Choices) -> None:
         raise KeelError("--append must be one line")
     if len(os.fsencode(linux_parameters(choices, ""))) > LONGEST_PARAMETERS:
         raise KeelError("--append is too long", f"Linux takes {LONGEST_PARAMETERS} bytes in all")
+    if len(choices.drives) >= machine.MOST_DISKS:
+        raise KeelError(f"there are too many drives: {len(choices.drives)}", f"at most {machine.MOST_DISKS - 1} beside the root")
+    if choices.persist and choices.icount and choices.root is None:
+        raise KeelError(
+            "--persist needs a root on a disk, and with --icount it is in memory", "leave one of them out, or give --root"
+        )
     _check_configuration(choices)
 
 

@@ -53,8 +53,17 @@ def _add_run(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> No
         "--root",
         metavar="FILE",
         type=Path,
-        help="another root: a directory or a .cpio(.gz/.xz/.zst)",
+        help="another root: a directory or a .cpio(.gz/.xz/.zst) as RAM disk, a raw or qcow2 image as disk",
     )
+    verb.add_argument("--persist", action="store_true", help="keep what the guest writes to its disks; discarded otherwise")
+    verb.add_argument(
+        "--drive",
+        metavar="[BUS:]FILE",
+        action="append",
+        default=[],
+        help=f"one more disk, a raw or qcow2 image; BUS is {', '.join(machine.BUSES)}; may be repeated",
+    )
+    verb.add_argument("--nic", choices=(*machine.CARDS, "none"), help="the network card (virtio; none with --icount)")
     verb.add_argument(
         "--native",
         action="store_true",
@@ -186,6 +195,9 @@ def _choices(options: argparse.Namespace) -> Choices:
         emulator_arguments=tuple(options.qemu_arg),
         gdb=options.gdb,
         boot_template=options.boot_conf,
+        drives=tuple(options.drive),
+        card=options.nic,
+        persist=options.persist,
     )
 
 

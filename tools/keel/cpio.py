@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The newc cpio format, which Linux unpacks as its initial RAM disk: writing and checking."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
 from typing import BinaryIO
 
 MAGIC = b"070701"
@@ -100,31 +101,37 @@ def read_exactly(file: BinaryIO, length: int) -> bytes:
     return data
 
 
-def _skip(file: BinaryIO, length: int) -> None:
+def _pass(file: BinaryIO, length: int, out: BinaryIO | None = None) -> None:
+    """Go past so many bytes; they are copied where there is an output."""
     while length > 0:
         data = file.read(min(length, COPY_BYTES))
         if not data:
             raise BrokenArchive("it is cut off")
+        if out:
+            out.write(data)
         length -= len(data)
 
 
-def read_headers(file: BinaryIO) -> Iterator[Entry]:
-    """The entries of one archive without their data, checked for being whole."""
+def read_headers(file: BinaryIO, output_for: Callable[[Entry], BinaryIO | None] = lambda entry: None) -> Iterator[Entry]:
+    """The entries of one archive, checked for being whole; an entry's data go to its output, which is closed, or nowhere."""
     while True:
         header = read_exactly(file, HEADER_BYTES)
         if header[:6] not in (MAGIC, MAGIC_WITH_CHECKSUM):
             raise BrokenArchive("it is not a cpio archive in the newc format")
         entry, name_bytes = _parse(header)
         name = read_exactly(file, name_bytes)
-        _skip(file, -(HEADER_BYTES + name_bytes) % ALIGNMENT)
+        _pass(file, -(HEADER_BYTES + name_bytes) % ALIGNMENT)
         if not name.endswith(b"\0"):
             raise BrokenArchive("a file name in it has no end")
         text = name[:-1].decode("utf-8", "surrogateescape")
         if text == TRAILER:
             return
+        entry = replace(entry, name=text)
         assert entry.size is not None
-        _skip(file, entry.size + -entry.size % ALIGNMENT)
-        yield Entry(text, entry.mode, uid=entry.uid, gid=entry.gid, size=entry.size)
+        with output_for(entry) or nullcontext() as out:
+            _pass(file, entry.size, out)
+        _pass(file, -entry.size % ALIGNMENT)
+        yield entry
 
 
 def _parse(header: bytes) -> tuple[Entry, int]:
@@ -135,4 +142,15 @@ def _parse(header: bytes) -> tuple[Entry, int]:
     name_bytes = fields[11]
     if not 1 < name_bytes <= NAME_MAX:
         raise BrokenArchive("a file name in it has an impossible length")
-    return Entry("", fields[1], uid=fields[2], gid=fields[3], size=fields[6]), name_bytes
+    entry = Entry(
+        "",
+        fields[1],
+        uid=fields[2],
+        gid=fields[3],
+        mtime=fields[5],
+        links=fields[4],
+        inode=fields[0],
+        device=(fields[9], fields[10]),
+        size=fields[6],
+    )
+    return entry, name_bytes

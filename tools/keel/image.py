@@ -32,13 +32,13 @@ HOOKS = (
 UNSHARE = (packages.Need("uidmap", ("newuidmap",), "makes the root file system without being root"),)
 FAKED = (
     packages.Need("fakechroot", ("fakechroot",), "makes the root file system without being root"),
-    packages.Need("fakeroot", ("fakeroot",), "makes the root file system without being root"),
+    packages.FAKEROOT,
 )
 
 
 def default_root(settings: Settings) -> rootarchive.Root:
     """The default root's archive, made where the cache has none of this recipe."""
-    archive = _archive(settings)
+    archive = default_archive(settings)
     if not archive.exists():
         with locked(settings.cache, "roots"):
             if not archive.exists():
@@ -47,7 +47,7 @@ def default_root(settings: Settings) -> rootarchive.Root:
     return rootarchive.checked(archive, settings)
 
 
-def _archive(settings: Settings) -> Path:
+def default_archive(settings: Settings) -> Path:
     """Where the archive of this recipe lies in the cache."""
     recipe = "\n".join([RECIPE, SUITE, *PACKAGES, *LEFT_OUT, *HOOKS])
     key = hashlib.sha256(recipe.encode()).hexdigest()[:12]
@@ -56,7 +56,7 @@ def _archive(settings: Settings) -> Path:
 
 def needs(settings: Settings) -> tuple[packages.Need, ...]:
     """The packages that making the default root takes, none where the cache has it."""
-    return () if _archive(settings).exists() else (*packages.ROOT, *user_needs())
+    return () if default_archive(settings).exists() else (*packages.ROOT, *user_needs())
 
 
 def _make(settings: Settings, archive: Path) -> None:

@@ -52,6 +52,26 @@ SERIAL_PORTS = (CONSOLE, EXEC, LOG)
 DEBUGGER = SerialPort("debugger", 0x2E8, 3, "the debugger of the µ-kernel")
 
 
+# How a disk is attached, with the words for it; `{}` is the number of the disk.
+BUSES = {
+    "virtio": "virtio-blk-pci,drive=disk{0}",
+    "ahci": "ide-hd,drive=disk{0},bus=ahci.{0}",
+    "nvme": "nvme,drive=disk{0},serial=keel{0}",
+}
+# More than the ports of QEMU's AHCI controller are never needed.
+MOST_DISKS = 6
+AHCI = "ich9-ahci,id=ahci"
+# Network cards, without the firmware that could boot from them.
+CARDS = {
+    "virtio": "virtio-net-pci,netdev=net,romfile=",
+    "e1000": "e1000,netdev=net,romfile=",
+}
+RANDOM_NUMBERS = "virtio-rng-pci"
+# What QEMU's user-mode network gives the guest: its address, the gateway and the name server.
+NETWORK_PARAMETER = "ip=10.0.2.15::10.0.2.2:255.255.255.0:keel:eth0:off:10.0.2.3"
+ROOT_DISK = "/dev/vda"
+
+
 class Emulator(Enum):
     """What can run a guest."""
 

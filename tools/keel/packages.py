@@ -61,6 +61,9 @@ SIGNATURES = (
     ),
 )
 ROOT = (*SIGNATURES, Need("mmdebstrap", ("mmdebstrap",), "makes the root file system"))
+IMAGES = (Need("qemu-utils", ("qemu-img",), "looks at disk images"),)
+FILE_SYSTEMS = (Need("e2fsprogs", ("mke2fs", "/sbin/mke2fs"), "makes the root disk"),)
+FAKEROOT = Need("fakeroot", ("fakeroot",), "makes the root file system without being root")
 ZSTD = (Need("zstd", ("zstd",), "reads a root that is compressed with zstd"),)
 RUST = (
     Need("rustc-web", ("/usr/bin/rustc",), "compiles the µ-kernel and the native tasks"),
@@ -72,7 +75,7 @@ RUST = (
     ),
 )
 DEBUGGER = (Need("gdb", ("gdb",), "looks into the guest"),)
-ALL = (*LINUX, *EMULATOR, *BOCHS, *ROOT, *ZSTD, *RUST, *DEBUGGER)
+ALL = (*LINUX, *EMULATOR, *BOCHS, *ROOT, *IMAGES, *FILE_SYSTEMS, *ZSTD, *RUST, *DEBUGGER)
 
 
 def missing(needs: Sequence[Need]) -> list[Need]:

@@ -20,6 +20,16 @@ class Module:
 
 
 @dataclass(frozen=True)
+class Disk:
+    """A disk and whether what the guest writes is kept in its image."""
+
+    path: Path
+    image_format: str
+    bus: str = "virtio"
+    keep: bool = False
+
+
+@dataclass(frozen=True)
 class Guest:
     """What is booted and everything that decides how the emulator is started."""
 
@@ -37,6 +47,10 @@ class Guest:
     exec_fd: int | None = None
     log_fd: int | None = None
     debugger_fd: int | None = None
+    disks: tuple[Disk, ...] = ()
+    # A network card of machine.CARDS on a network of the emulator's own.
+    card: str | None = None
+    random_numbers: bool = False
     # Without, the guest stands still at its end, and can be looked at.
     has_exit: bool = True
     extra: tuple[str, ...] = field(default_factory=tuple)
@@ -70,6 +84,7 @@ def arguments(guest: Guest) -> list[str]:
         argv += ["-gdb", "chardev:gdb"]
     if guest.stopped:
         argv += ["-S"]
+    argv += _devices(guest)
     argv += ["-kernel", str(guest.kernel)]
     if guest.command_line:
         argv += ["-append", guest.command_line]
@@ -86,3 +101,20 @@ def _socket(fd: int | None) -> str:
 
 def _serial(port: machine.SerialPort, backend: str) -> list[str]:
     return ["-chardev", f"{backend},id={port.name}", "-serial", f"chardev:{port.name}"]
+
+
+def _devices(guest: Guest) -> list[str]:
+    argv = []
+    if any(disk.bus == "ahci" for disk in guest.disks):
+        argv += ["-device", machine.AHCI]
+    for number, disk in enumerate(guest.disks):
+        name = str(disk.path).replace(",", ",,")
+        # A host disk that is full is an error to the guest, which would otherwise stand still.
+        options = f"id=disk{number},format={disk.image_format},if=none,werror=report,rerror=report"
+        argv += ["-drive", f"file={name},{options},snapshot={'off' if disk.keep else 'on'}"]
+        argv += ["-device", machine.BUSES[disk.bus].format(number)]
+    if guest.card:
+        argv += ["-netdev", "user,id=net", "-device", machine.CARDS[guest.card]]
+    if guest.random_numbers:
+        argv += ["-device", machine.RANDOM_NUMBERS]
+    return argv

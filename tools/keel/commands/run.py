@@ -2,10 +2,12 @@
 """`./keel run`: builds what is missing, boots a guest, and turns its end into an exit status."""
 
 import os
+from pathlib import Path
 
 from .. import (
     accel,
     boot,
+    disks,
     guest,
     guestinit,
     image,
@@ -28,15 +30,17 @@ from ..progress import say
 def run(settings: Settings, choices: boot.Choices, dialogue: Dialogue | None = None) -> int:
     """The whole verb; returns the exit status of `./keel`. At the end the kernel's debugger may be asked."""
     boot.check(choices)
-    given = None if choices.root is None else _fitting(choices, rootarchive.from_user(choices.root, settings))
+    given = None if choices.root is None else _given_root(settings, choices, choices.root)
+    drives = tuple(_drive(settings, choices, text) for text in choices.drives)
     packages.require(settings, _needs(settings, choices))
     packages.require_emulator(settings)
-    root = given or _fitting(choices, image.default_root(settings))
+    root = given or _default_root(settings, choices)
+    attached = (root, *drives) if isinstance(root, qemu.Disk) else drives
     accelerator = accel.choose(settings, choices.accelerator, choices.icount)
-    with slot.taken(settings, "native" if choices.native else "keel") as mine:
+    with disks.held(attached), slot.taken(settings, "native" if choices.native else "keel") as mine:
         if choices.gdb and mine.gdb_socket is None:
             raise KeelError(f"{mine.directory} is too long a path for a socket", "clone into a shorter path")
-        described = _guest(settings, choices, mine, root, accelerator)
+        described = _guest(settings, choices, mine, _storage(settings, root, attached), accelerator)
         _greet(settings, choices, accelerator)
         plan = guest.Plan(
             slot=mine,
@@ -53,8 +57,30 @@ def _needs(settings: Settings, choices: boot.Choices) -> list[packages.Need]:
     if not choices.native:
         needs += packages.RUST
     if choices.root is None:
-        needs += image.needs(settings)
+        needs += disks.needs(settings) if choices.on_disk else image.needs(settings)
     return needs
+
+
+def _given_root(settings: Settings, choices: boot.Choices, path: Path) -> rootarchive.Root | qemu.Disk:
+    """The user's root, checked."""
+    if disks.is_image(path):
+        return disks.examined(settings, path, keep=choices.persist, root=True)
+    if choices.persist:
+        raise KeelError(
+            f"--persist needs a root on a disk, and {path} goes to memory", "give a disk image, or leave --persist out"
+        )
+    return _fitting(choices, rootarchive.from_user(path, settings))
+
+
+def _default_root(settings: Settings, choices: boot.Choices) -> rootarchive.Root | qemu.Disk:
+    if choices.on_disk:
+        return disks.default_root(settings, keep=choices.persist)
+    return _fitting(choices, image.default_root(settings))
+
+
+def _drive(settings: Settings, choices: boot.Choices, text: str) -> qemu.Disk:
+    bus, path = disks.parse(text)
+    return disks.examined(settings, path, bus=bus, keep=choices.persist)
 
 
 def _fitting(choices: boot.Choices, root: rootarchive.Root) -> rootarchive.Root:
@@ -73,23 +99,30 @@ def _fitting(choices: boot.Choices, root: rootarchive.Root) -> rootarchive.Root:
     return root
 
 
+def _storage(settings: Settings, root: rootarchive.Root | qemu.Disk, attached: tuple[qemu.Disk, ...]) -> boot.Storage:
+    """The guest's init comes in a RAM disk of its own, or with the root that is one."""
+    init = guestinit.build_init(settings)
+    if isinstance(root, qemu.Disk):
+        return boot.Storage(init, attached, root_on_disk=True)
+    return boot.Storage(rootarchive.boot_archive(settings, root, init), attached)
+
+
 def _guest(
     settings: Settings,
     choices: boot.Choices,
     mine: slot.Slot,
-    root: rootarchive.Root,
+    storage: boot.Storage,
     accelerator: str,
 ) -> qemu.Guest:
-    ramdisk = rootarchive.boot_archive(settings, root, guestinit.build_init(settings))
-    parameters = boot.linux_parameters(choices, terminal.settings_for_guest())
+    parameters = boot.linux_parameters(choices, terminal.settings_for_guest(), root_on_disk=storage.root_on_disk)
     if choices.native:
         linux.build_native(settings)
-        return boot.native_guest(settings, choices, mine, ramdisk, parameters, accelerator)
+        return boot.native_guest(settings, choices, mine, storage, parameters, accelerator)
     rust.build_all(settings)
     if choices.debugger:
         rust.build_debugger(settings)
     linux.build_server(settings)
-    return boot.keel_guest(settings, choices, mine, ramdisk, parameters, accelerator)
+    return boot.keel_guest(settings, choices, mine, storage, parameters, accelerator)
 
 
 def _greet(settings: Settings, choices: boot.Choices, accelerator: str) -> None:

@@ -4,6 +4,8 @@
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from keel import machine, qemu
 
 NATIVE = qemu.Guest(kernel=Path("/k/bzImage"), command_line="console=ttyS0", ramdisk=Path("/k/root.cpio"))
@@ -74,3 +76,29 @@ def test_the_exit_port_gives_odd_statuses() -> None:
 def test_there_is_one_processor_unless_the_guest_says_otherwise() -> None:
     assert after(qemu.arguments(KEEL), "-smp") == ["1"]
     assert after(qemu.arguments(replace(KEEL, processors=4)), "-smp") == ["4"]
+
+
+def test_disks_keep_only_what_they_are_told_to() -> None:
+    disks = (
+        qemu.Disk(Path("/d/a,b"), "raw"),
+        qemu.Disk(Path("/d/c"), "qcow2", "ahci", keep=True),
+        qemu.Disk(Path("/d/e"), "raw", "nvme"),
+    )
+    argv = qemu.arguments(replace(NATIVE, disks=disks))
+    drives = [dict(word.partition("=")[::2] for word in drive.replace(",,", ";").split(",")) for drive in after(argv, "-drive")]
+    assert [(drive["file"], drive["format"], drive["snapshot"]) for drive in drives] == [
+        ("/d/a;b", "raw", "on"),
+        ("/d/c", "qcow2", "off"),
+        ("/d/e", "raw", "on"),
+    ]
+    devices = after(argv, "-device")
+    assert [d.split(",")[0] for d in devices if "drive=" in d] == ["virtio-blk-pci", "ide-hd", "nvme"]
+    assert devices.count(machine.AHCI) == 1 and machine.AHCI not in after(qemu.arguments(NATIVE), "-device")
+
+
+@pytest.mark.parametrize("card", machine.CARDS)
+def test_a_card_has_a_network(card: str) -> None:
+    argv = qemu.arguments(replace(NATIVE, card=card))
+    assert after(argv, "-netdev") == ["user,id=net"]
+    assert machine.CARDS[card] in after(argv, "-device")
+    assert "-netdev" not in qemu.arguments(NATIVE)

@@ -79,6 +79,8 @@ def test_a_timeout_has_the_usual_status(tmp_path: Path) -> None:
         boot.Choices(timeout_s=float("nan")),
         boot.Choices(append="a\nb"),
         boot.Choices(append="x" * 2048),
+        boot.Choices(drives=("a.img",) * machine.MOST_DISKS),
+        boot.Choices(persist=True, icount=True),
         boot.Choices(native=True, boot_template=Path("my.conf")),
         boot.Choices(boot_template=Path("/no/such/boot.conf")),
     ],
@@ -99,3 +101,17 @@ def test_both_systems_get_the_same_parameters_but_for_the_machines_own() -> None
     keel = boot.linux_parameters(boot.Choices(command="x"), "").split()
     native = boot.linux_parameters(boot.Choices(command="x", native=True), "").split()
     assert [word for word in native if word not in boot.NATIVE_PARAMETERS] == keel
+
+
+def test_the_deterministic_clock_meets_nothing_that_answers_in_the_hosts_time() -> None:
+    counted = boot.Choices(command="x", icount=True)
+    assert (counted.on_disk, counted.network_card) == (False, None)
+    assert "ip=" not in boot.linux_parameters(counted, "")
+    assert boot.Choices(icount=True, card="e1000").network_card == "e1000"
+
+
+def test_the_guest_is_told_of_its_disk_and_its_network() -> None:
+    words = boot.linux_parameters(boot.Choices(), "", root_on_disk=True).split()
+    assert {f"keel.root={machine.ROOT_DISK}", machine.NETWORK_PARAMETER} <= set(words)
+    words = boot.linux_parameters(boot.Choices(card="none"), "").split()
+    assert not {f"keel.root={machine.ROOT_DISK}", machine.NETWORK_PARAMETER} & set(words)

@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Disk images: the user's, looked at before a guest gets them, and the default root as one."""
+
+import fcntl
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from . import image, machine, packages, process
+from .config import Settings
+from .errors import KeelError, system_error
+from .lock import locked
+from .progress import Step
+from .qemu import Disk
+
+QCOW2_MAGIC = b"QFI\xfb"
+MBR_MAGIC_AT, MBR_MAGIC = 510, b"\x55\xaa"
+SUPERBLOCK_AT = 1024
+EXT4_MAGIC_AT, EXT4_MAGIC = SUPERBLOCK_AT + 0x38, b"\x53\xef"
+EXT4_BLOCKS_AT, EXT4_BLOCK_SHIFT_AT, EXT4_BLOCKS_HIGH_AT = SUPERBLOCK_AT + 0x4, SUPERBLOCK_AT + 0x18, SUPERBLOCK_AT + 0x150
+EXT4_64BIT_AT, EXT4_64BIT = SUPERBLOCK_AT + 0x60, 0x80
+EXT4_LEAST_BLOCK_SHIFT = 10
+HEAD_BYTES = 4096
+# Of the default root's file system: room for what a user installs. The file takes what is written.
+DEFAULT_SIZE = "8G"
+PERSISTENT = "persistent.qcow2"
+
+
+def is_image(path: Path) -> bool:
+    """Whether a file looks like a disk and not like an archive."""
+    if not path.is_file():
+        return False
+    head = _head(path)
+    return head.startswith(QCOW2_MAGIC) or _is_ext4(head) or _is_partitioned(head)
+
+
+def _head(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            return file.read(HEAD_BYTES)
+    except OSError as error:
+        raise KeelError(f"{path} cannot be read: {error.strerror or error}") from error
+
+
+def _is_ext4(head: bytes) -> bool:
+    return head[EXT4_MAGIC_AT : EXT4_MAGIC_AT + 2] == EXT4_MAGIC
+
+
+def _is_partitioned(head: bytes) -> bool:
+    return head[MBR_MAGIC_AT : MBR_MAGIC_AT + 2] == MBR_MAGIC
+
+
+def _ext4_bytes(head: bytes) -> int:
+    """How long the file system says that it is."""
+
+    def word(at: int) -> int:
+        return int.from_bytes(head[at : at + 4], "little")
+
+    blocks = word(EXT4_BLOCKS_AT)
+    if word(EXT4_64BIT_AT) & EXT4_64BIT:
+        blocks |= word(EXT4_BLOCKS_HIGH_AT) << 32
+    return blocks << (EXT4_LEAST_BLOCK_SHIFT + word(EXT4_BLOCK_SHIFT_AT))
+
+
+def parse(text: str) -> tuple[str, Path]:
+    """Bus and file of `[BUS:]FILE`."""
+    bus, colon, rest = text.partition(":")
+    return (bus, Path(rest)) if colon and bus in machine.BUSES else ("virtio", Path(text))
+
+
+def examined(settings: Settings, path: Path, *, bus: str = "virtio", keep: bool = False, root: bool = False) -> Disk:
+    """The disk of an image that is whole; KeelError says what is wrong with it. A root must hold a file system."""
+    if not path.is_file():
+        raise KeelError(f"the disk image {path} {'is no file' if path.exists() else 'does not exist'}")
+    if keep and not os.access(path, os.W_OK):
+        raise KeelError(f"{path} may not be written", "leave --persist out, or copy it")
+    kind = "qcow2" if _head(path).startswith(QCOW2_MAGIC) else "raw"
+    packages.require(settings, packages.IMAGES)
+    # The format is given, so that what a guest wrote into a raw image never makes it another.
+    size = json.loads(_ask(path, "info", "--output=json", "-f", kind, str(path)))["virtual-size"]
+    if kind == "qcow2":
+        _ask(path, "check", "-q", "-f", kind, str(path))
+    if root:
+        _check_root(path, _first_bytes(path, kind), size)
+    return Disk(path, kind, bus, keep)
+
+
+def _ask(path: Path, *arguments: str) -> str:
+    done = subprocess.run(
+        ["qemu-img", *arguments], stdin=subprocess.DEVNULL, capture_output=True, env=process.environment(), check=False
+    )
+    if done.returncode == 0:
+        return done.stdout.decode(errors="replace")
+    reason = (done.stderr or done.stdout).decode(errors="replace").strip().splitlines()
+    if any("another process" in line for line in reason):
+        raise _in_use(path)
+    raise KeelError(f"{path} is not a usable disk image: {reason[0] if reason else 'it has errors'}")
+
+
+def _in_use(path: Path) -> KeelError:
+    return KeelError(f"the disk image {path} is in use", "end the other guest, or give each a copy")
+
+
+def _first_bytes(path: Path, kind: str) -> bytes:
+    if kind == "raw":
+        return _head(path)
+    with tempfile.TemporaryDirectory() as directory:
+        head = Path(directory) / "head"
+        _ask(path, "dd", "-f", kind, "-O", "raw", f"bs={HEAD_BYTES}", "count=1", f"if={path}", f"of={head}")
+        return head.read_bytes()
+
+
+def _check_root(path: Path, head: bytes, size: int) -> None:
+    if _is_ext4(head):
+        if _ext4_bytes(head) > size:
+            raise KeelError(f"{path} is not a usable root: its file system is cut off")
+    elif not _is_partitioned(head):
+        raise KeelError(f"{path} is not a usable root: it holds neither an ext4 file system nor partitions")
+
+
+@contextmanager
+def held(disks: Sequence[Disk]) -> Iterator[None]:
+    """Keep the images from other runs: one that is written from all, one that is only read from those who would write it."""
+    with ExitStack() as stack:
+        for disk in disks:
+            try:
+                file = stack.enter_context(disk.path.open("rb"))
+                fcntl.flock(file, (fcntl.LOCK_EX if disk.keep else fcntl.LOCK_SH) | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                raise _in_use(disk.path) from error
+            except OSError as error:
+                raise system_error(f"{disk.path} cannot be read", error) from error
+        yield
+
+
+def default_root(settings: Settings, *, keep: bool) -> Disk:
+    """The default root on a disk; what is kept lies in an image of this clone, over the one in the cache."""
+    base = _default_image(settings)
+    if not keep:
+        return Disk(base, "raw")
+    mine = settings.build / "images" / f"{base.stem}-{PERSISTENT}"
+    with locked(settings.locks, "images"):
+        if not mine.exists():
+            mine.parent.mkdir(parents=True, exist_ok=True)
+            _ask(mine, "create", "-q", "-f", "qcow2", "-F", "raw", "-b", str(base), str(mine))
+    return examined(settings, mine, keep=True, root=True)
+
+
+def needs(settings: Settings) -> tuple[packages.Need, ...]:
+    """The packages that the default root on a disk takes."""
+    if _image_of(image.default_archive(settings)).exists():
+        return packages.IMAGES
+    return (*packages.IMAGES, *packages.FILE_SYSTEMS, *image.needs(settings), *_owner_needs())
+
+
+def _owner_needs() -> tuple[packages.Need, ...]:
+    """Who is not root cannot give files to their owners, but can make believe."""
+    return () if os.geteuid() == 0 else (packages.FAKEROOT,)
+
+
+def _image_of(archive: Path) -> Path:
+    return archive.with_suffix(".ext4")
+
+
+def _default_image(settings: Settings) -> Path:
+    root = _image_of(image.default_archive(settings))
+    if not root.exists():
+        archive = image.default_root(settings).path
+        with locked(settings.cache, "roots"):
+            if not root.exists():
+                _make(settings, archive, root)
+    return root
+
+
+def _make(settings: Settings, archive: Path, root: Path) -> None:
+    packages.require(settings, needs(settings))
+    aside = root.with_suffix(".new")
+    owners = ["fakeroot"] if _owner_needs() else []
+    try:
+        with (
+            tempfile.TemporaryDirectory(dir=root.parent) as directory,
+            Step("making the root disk") as step,
+        ):
+            unpack = [sys.executable, "-m", f"{__package__}.unpack", str(archive), directory]
+            format_disk = ["mke2fs", "-q", "-F", "-t", "ext4", "-E", "lazy_itable_init=0,lazy_journal_init=0", "-d", directory]
+            script = 'count=$1; shift; "${@:1:count}" && "${@:count+1}"'
+            words = [str(len(unpack)), *unpack, *format_disk, str(aside), DEFAULT_SIZE]
+            process.run_logged(
+                [*owners, "bash", "-c", script, "make", *words],
+                what="making the root disk",
+                log=settings.logs / "disk.log",
+                step=step,
+                env={"PYTHONPATH": str(settings.repository / "tools")},
+            )
+        aside.replace(root)
+    except OSError as error:
+        raise system_error("cannot write the root disk", error) from error
+    finally:
+        aside.unlink(missing_ok=True)

@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Disk images: whole ones are taken, broken ones and ones in use are refused in one line."""
+
+import shutil
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from keel import cpio, disks, unpack
+from keel.config import Settings
+from keel.errors import KeelError
+from keel.qemu import Disk
+
+needs_programs = pytest.mark.skipif(
+    not (shutil.which("qemu-img") and shutil.which("mke2fs", path="/sbin:/usr/sbin:/bin:/usr/bin")),
+    reason="no qemu-img or mke2fs here",
+)
+MEGABYTE = 1 << 20
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return Settings(build=tmp_path / "build", cache=tmp_path / "cache", install=False)
+
+
+@pytest.fixture
+def ext4(tmp_path: Path) -> Path:
+    path = tmp_path / "root.img"
+    subprocess.run(["/sbin/mke2fs", "-q", "-F", "-t", "ext4", str(path), "4M"], check=True)
+    return path
+
+
+@pytest.fixture
+def qcow2(ext4: Path) -> Path:
+    path = ext4.with_suffix(".qcow2")
+    subprocess.run(["qemu-img", "convert", "-O", "qcow2", str(ext4), str(path)], check=True)
+    return path
+
+
+@needs_programs
+def test_both_formats_are_recognized_as_roots(ext4: Path, qcow2: Path, settings: Settings) -> None:
+    for path, kind in ((ext4, "raw"), (qcow2, "qcow2")):
+        assert disks.is_image(path)
+        assert disks.examined(settings, path, root=True) == Disk(path, kind, "virtio", keep=False)
+
+
+def test_an_archive_is_no_image(tmp_path: Path) -> None:
+    path = tmp_path / "root.cpio"
+    path.write_bytes(cpio.Writer().end() * 20)
+    assert not disks.is_image(path)
+    assert not disks.is_image(tmp_path)
+
+
+def refused(settings: Settings, path: Path) -> str:
+    with pytest.raises(KeelError) as caught:
+        disks.examined(settings, path, root=True)
+    line = caught.value.line()
+    assert str(path) in line and "\n" not in line
+    return line
+
+
+@needs_programs
+def test_a_root_that_is_cut_off_is_refused(ext4: Path, settings: Settings) -> None:
+    ext4.write_bytes(ext4.read_bytes()[: 2 * MEGABYTE])
+    assert "cut off" in refused(settings, ext4)
+
+
+@needs_programs
+def test_a_root_without_a_file_system_is_refused(tmp_path: Path, settings: Settings) -> None:
+    path = tmp_path / "noise.img"
+    path.write_bytes(bytes(MEGABYTE))
+    assert "neither" in refused(settings, path)
+    assert disks.examined(settings, path) == Disk(path, "raw")  # as one more disk it is welcome
+
+
+@needs_programs
+@pytest.mark.parametrize("place", [slice(8, 80), slice(0x10000, 0x10200)], ids=["header", "tables"])
+def test_a_broken_qcow2_is_refused_and_left_alone(place: slice, qcow2: Path, settings: Settings) -> None:
+    data = bytearray(qcow2.read_bytes())
+    data[place] = b"\x5a" * len(data[place])
+    qcow2.write_bytes(data)
+    refused(settings, qcow2)
+    assert qcow2.read_bytes() == data
+
+
+@pytest.mark.parametrize("name", ["none.img", "."])
+def test_what_is_no_file_is_refused(name: str, tmp_path: Path, settings: Settings) -> None:
+    refused(settings, tmp_path / name)
+
+
+@needs_programs
+def test_who_writes_has_an_image_for_himself(ext4: Path) -> None:
+    reader, writer = Disk(ext4, "raw"), Disk(ext4, "raw", keep=True)
+    with disks.held([reader]), disks.held([reader]):
+        with pytest.raises(KeelError, match="in use"), disks.held([writer]):
+            pass
+    with disks.held([writer]), pytest.raises(KeelError, match="in use"), disks.held([reader]):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("text", "bus", "file"),
+    [("a.img", "virtio", "a.img"), ("nvme:a.img", "nvme", "a.img"), ("ahci:/x:y", "ahci", "/x:y"), ("usb:a", "virtio", "usb:a")],
+)
+def test_a_drive_may_name_its_bus(text: str, bus: str, file: str) -> None:
+    assert disks.parse(text) == (bus, Path(file))
+
+
+def test_an_archive_is_unpacked_as_it_is(tmp_path: Path) -> None:
+    writer = cpio.Writer()
+    inode = writer.new_inode()
+    entries = [
+        cpio.Entry("folder", cpio.DIRECTORY | 0o550, mtime=1000),
+        cpio.Entry("folder/a", cpio.REGULAR | 0o4755, b"12345", mtime=2000, links=2, inode=inode),
+        cpio.Entry("folder/b", cpio.REGULAR | 0o4755, links=2, inode=inode),
+        cpio.Entry("folder/empty", cpio.REGULAR | 0o600),
+        cpio.Entry("link", cpio.SYMLINK | 0o777, b"folder/a"),
+        cpio.Entry("pipe", cpio.FIFO | 0o644),
+        cpio.Entry("null", cpio.CHARACTER | 0o666, device=(1, 3)),
+    ]
+    me = tmp_path.stat()
+    mine = [replace(entry, uid=me.st_uid, gid=me.st_gid) for entry in entries]
+    archive, place = tmp_path / "x.cpio", tmp_path / "x"
+    archive.write_bytes(b"".join(map(writer.entry, mine)) + writer.end())
+    place.mkdir()
+    unpack.unpack(archive, place)
+    assert sorted(path.relative_to(place).as_posix() for path in place.rglob("*")) == sorted(
+        e.name for e in entries if e.name != "null"
+    )
+    first, folder = (place / "folder/a").stat(), (place / "folder").stat()
+    assert (place / "folder/b").read_bytes() == b"12345" and (place / "folder/b").stat().st_ino == first.st_ino
+    assert (first.st_mode, first.st_mtime) == (cpio.REGULAR | 0o4755, 2000)
+    assert (folder.st_mode, folder.st_mtime) == (cpio.DIRECTORY | 0o550, 1000)
+    assert (place / "folder/empty").stat().st_size == 0
+    assert (place / "link").readlink() == Path("folder/a") and (place / "pipe").is_fifo()

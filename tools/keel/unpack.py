@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Unpacks a newc archive with its owners and modes: `python -m keel.unpack ARCHIVE DIRECTORY`.
+
+A program of its own, so that it can run under fakeroot. Device nodes are left out: a guest's kernel makes them.
+"""
+
+import io
+import os
+import stat
+import sys
+from pathlib import Path
+from typing import BinaryIO, cast
+
+from . import cpio
+
+ROOT_MODE = 0o755
+
+
+class _Kept(io.BytesIO):
+    """Data that can still be read when it is closed: the target of a symbolic link."""
+
+    value = b""
+
+    def close(self) -> None:
+        self.value = self.getvalue()
+        super().close()
+
+
+class _Unpacking:
+    """The files that are there already; the data of hard links come with the first of them."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.first: dict[int, Path] = {}
+        self.folders: list[cpio.Entry] = []
+        self.target = _Kept()
+
+    def output_for(self, entry: cpio.Entry) -> BinaryIO | None:
+        """Where the data of an entry go."""
+        if stat.S_ISLNK(entry.mode):
+            self.target = _Kept()
+            return self.target
+        if stat.S_ISREG(entry.mode) and not self.is_link(entry):
+            return cast(BinaryIO, (self.directory / entry.name).open("wb"))
+        return None
+
+    def is_link(self, entry: cpio.Entry) -> bool:
+        """Whether it is one more name of a file."""
+        return entry.links > 1 and entry.inode in self.first
+
+    def finish(self, entry: cpio.Entry) -> None:
+        """What an entry needs when its data are there."""
+        path, mode = self.directory / entry.name, stat.S_IMODE(entry.mode)
+        if stat.S_ISLNK(entry.mode):
+            path.symlink_to(os.fsdecode(self.target.value))
+        elif stat.S_ISDIR(entry.mode):
+            path.mkdir()
+            self.folders.append(entry)
+        elif stat.S_ISFIFO(entry.mode):
+            os.mkfifo(path)
+        elif not stat.S_ISREG(entry.mode):
+            return
+        elif self.is_link(entry):
+            path.hardlink_to(self.first[entry.inode])
+            return
+        else:
+            self.first[entry.inode] = path
+        os.chown(path, entry.uid, entry.gid, follow_symlinks=False)
+        if not stat.S_ISLNK(entry.mode) and not stat.S_ISDIR(entry.mode):
+            path.chmod(mode)  # after the owner, whose change drops the set-id bits
+        os.utime(path, (entry.mtime, entry.mtime), follow_symlinks=False)
+
+
+def unpack(archive: Path, directory: Path) -> None:
+    """Make the archive's files; a folder gets its mode and time last, because it is filled."""
+    work = _Unpacking(directory)
+    with archive.open("rb") as file:
+        for entry in cpio.read_headers(file, work.output_for):
+            work.finish(entry)
+    for folder in reversed(work.folders):
+        path = directory / folder.name
+        path.chmod(stat.S_IMODE(folder.mode))
+        os.utime(path, (folder.mtime, folder.mtime))
+    directory.chmod(ROOT_MODE)
+
+
+if __name__ == "__main__":
+    unpack(Path(sys.argv[1]), Path(sys.argv[2]))
