@@ -6,7 +6,7 @@
 //! overflow checks, and with an interrupt wherever the kernel lets one in.
 
 use crate::arch::cpu::Cpu;
-use crate::arch::{Machine, PROCESSORS};
+use crate::arch::{each_step, Machine, PROCESSORS};
 use crate::pool::POOL;
 use crate::random::{seed, Random};
 use crate::refs::Ref;
@@ -476,18 +476,12 @@ fn nothing_that_users_do_breaks_an_invariant() {
     let machine = Machine::take();
     let before = (POOL.free_pages.get(), POOL.root.used.get());
     let mut history = History::new(machine, seed);
-    for step in 0..OPERATIONS {
-        let told = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-            history.step();
-            if step % BETWEEN_CHECKS == 0 {
-                history.machine.check().unwrap_or_else(|complaint| panic!("{complaint}"));
-            }
-        }));
-        if let Err(cause) = told {
-            eprintln!("histories: seed {seed}, step {step}");
-            std::panic::resume_unwind(cause);
+    each_step("histories", seed, OPERATIONS, |step| {
+        history.step();
+        if step % BETWEEN_CHECKS == 0 {
+            history.machine.check().unwrap_or_else(|complaint| panic!("{complaint}"));
         }
-    }
+    });
     let seen = history.refusals.clone();
     let _machine = history.end();
     assert_eq!((POOL.free_pages.get(), POOL.root.used.get()), before, "pages in use, seed {seed}");

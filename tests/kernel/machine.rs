@@ -98,6 +98,17 @@ static MEMORY: OnceLock<u64> = OnceLock::new();
 /// The machine, for one test at a time.
 pub struct Machine(#[allow(dead_code)] MutexGuard<'static, ()>);
 
+/// Takes the steps of a history; where one panics, tells which it was, and the seed.
+pub fn each_step(history: &str, seed: u64, steps: u64, mut take: impl FnMut(u64)) {
+    for step in 0..steps {
+        let told = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| take(step)));
+        if let Err(cause) = told {
+            eprintln!("{history}: seed {seed}, step {step}");
+            std::panic::resume_unwind(cause);
+        }
+    }
+}
+
 impl Machine {
     /// The machine, with the kernel set up in it.
     pub fn take() -> Machine {

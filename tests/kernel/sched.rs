@@ -6,7 +6,7 @@
 //! priority must run, and none longer than its time slice while an equal waits.
 
 use super::*;
-use crate::arch::Machine;
+use crate::arch::{each_step, Machine};
 use crate::random::{seed, Random};
 use crate::task;
 use crate::thread::{self, Thread};
@@ -376,18 +376,12 @@ fn meetings_timeouts_and_turns_agree_with_a_model() {
     let machine = Machine::take();
     let before = crate::pool::POOL.free_pages.get();
     let mut history = History::new(machine, seed);
-    for step in 0..OPERATIONS {
-        let told = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-            history.step();
-            if step % BETWEEN_CHECKS == 0 {
-                history.machine.check().unwrap_or_else(|complaint| panic!("{complaint}"));
-            }
-        }));
-        if let Err(cause) = told {
-            eprintln!("turns: seed {seed}, step {step}");
-            std::panic::resume_unwind(cause);
+    each_step("turns", seed, OPERATIONS, |step| {
+        history.step();
+        if step % BETWEEN_CHECKS == 0 {
+            history.machine.check().unwrap_or_else(|complaint| panic!("{complaint}"));
         }
-    }
+    });
     let History { machine, idle, meetings, timeouts, .. } = history;
     task::delete_lthreads(idle.task);
     task::delete(idle.task);

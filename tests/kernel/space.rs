@@ -6,7 +6,7 @@
 //! polls and no translations.
 
 use super::*;
-use crate::arch::{cpu::cpu, entry, Machine, PROCESSORS};
+use crate::arch::{cpu::cpu, each_step, entry, Machine, PROCESSORS};
 use crate::random::{seed, Random};
 use crate::refs::Ref;
 use crate::thread::{self, State, Thread};
@@ -489,21 +489,15 @@ fn spaces_agree_with_a_model_of_leaves() {
     let machine = Machine::take();
     let before = accounts();
     let mut history = History::new(machine, seed);
-    for step in 0..OPERATIONS {
-        let told = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-            history.step();
-            if step % BETWEEN_LOOKS == 0 {
-                history.look();
-            }
-            if step % BETWEEN_CHECKS == 0 {
-                history.machine.check().unwrap_or_else(|complaint| panic!("{complaint}"));
-            }
-        }));
-        if let Err(cause) = told {
-            eprintln!("spaces: seed {seed}, step {step}");
-            std::panic::resume_unwind(cause);
+    each_step("spaces", seed, OPERATIONS, |step| {
+        history.step();
+        if step % BETWEEN_LOOKS == 0 {
+            history.look();
         }
-    }
+        if step % BETWEEN_CHECKS == 0 {
+            history.machine.check().unwrap_or_else(|complaint| panic!("{complaint}"));
+        }
+    });
     let (anew, most) = (history.anew, history.model.names);
     let _machine = history.end();
     assert_eq!(accounts(), before, "pages in use");

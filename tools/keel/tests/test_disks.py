@@ -21,11 +21,6 @@ MEGABYTE = 1 << 20
 
 
 @pytest.fixture
-def settings(tmp_path: Path) -> Settings:
-    return Settings(build=tmp_path / "build", cache=tmp_path / "cache", install=False)
-
-
-@pytest.fixture
 def ext4(tmp_path: Path) -> Path:
     path = tmp_path / "root.img"
     subprocess.run(["/sbin/mke2fs", "-q", "-F", "-t", "ext4", str(path), "4M"], check=True)

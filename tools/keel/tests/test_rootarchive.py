@@ -16,11 +16,6 @@ from keel.errors import KeelError
 
 
 @pytest.fixture
-def settings(tmp_path: Path) -> Settings:
-    return Settings(build=tmp_path / "build", cache=tmp_path / "cache", install=False)
-
-
-@pytest.fixture
 def tree(tmp_path: Path) -> Path:
     root = tmp_path / "tree"
     (root / "bin").mkdir(parents=True)
