@@ -141,8 +141,7 @@ fn apply(thread: Ref<Thread>, mask: u64, record: &SharedExRegs, frame: Rebinding
     if mask & EX_CALLS != 0 {
         let (foreign, calls) = (thread.has(FOREIGN), record.calls.get() != 0);
         record.calls.set((foreign == thread.has(OTHER_CALLS)) as u64);
-        thread.unset(OTHER_CALLS);
-        thread.set(if foreign == calls { OTHER_CALLS } else { 0 });
+        thread.put(OTHER_CALLS, foreign == calls);
     }
     if mask & EX_START != 0 && matches!(thread.state.get(), State::Inactive | State::Faulted) {
         ipc::leave_fault(thread);
@@ -170,8 +169,7 @@ fn set_registers(thread: Ref<Thread>, mask: u64, record: &SharedExRegs) {
         value.set(old.0);
     };
     exchange(EX_IP, &record.ip, &frame.ip);
-    thread.unset(BAD_IP);
-    thread.set(if !thread.has(FOREIGN) && frame.ip.get() >> SPACE_SHIFT != 0 { BAD_IP } else { 0 });
+    thread.put(BAD_IP, !thread.has(FOREIGN) && frame.ip.get() >> SPACE_SHIFT != 0);
     exchange(EX_SP, &record.sp, &frame.sp);
     if mask & EX_ARGUMENT != 0 {
         frame.di.set(record.argument.get());

@@ -224,8 +224,7 @@ pub fn receive(thread: Ref<Thread>) -> Result<(), Error> {
         partner.waiters.set(partner.waiters.get() + 1);
         far |= !clan::is_near(thread.task, partner.task);
     }
-    thread.unset(FAR);
-    thread.set(if far { FAR } else { 0 });
+    thread.put(FAR, far);
     sched::arm(thread, end);
     Ok(())
 }

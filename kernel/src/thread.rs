@@ -215,6 +215,12 @@ impl Thread {
         self.flags.set(self.flags.get() & !flags);
     }
 
+    /// Sets flags or clears them.
+    pub fn put(&self, flags: u32, on: bool) {
+        self.unset(flags);
+        self.set(if on { flags } else { 0 });
+    }
+
     /// As whom it sends what it is sending.
     pub fn sends_as(&self) -> Id {
         if self.has(KERNEL_MESSAGE) {
@@ -257,8 +263,7 @@ pub fn find(id: Id) -> Option<Ref<Thread>> {
 pub fn mark_far_handler(thread: Ref<Thread>) {
     let near = |id: Id| id == Id::NIL || find(id).is_some_and(|handler| clan::is_near(thread.task, handler.task));
     let far = !near(thread.pager.get()) || !near(thread.handler.get());
-    thread.unset(FAR_HANDLER);
-    thread.set(if far { FAR_HANDLER } else { 0 });
+    thread.put(FAR_HANDLER, far);
 }
 
 /// How a new thread starts.
