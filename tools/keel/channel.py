@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The host's end of the framed channel to the guest's init. Pure: bytes in, bytes and frames out.
 
-linux/init/channel.h describes the frames. Every frame but a credit frame uses
+guest/init/channel.h describes the frames. Every frame but a credit frame uses
 up credit, header included; what has been dealt with is given back.
 """
 

@@ -20,7 +20,7 @@ def build_init(settings: Settings) -> Path:
             [
                 "make",
                 "-C",
-                str(settings.repository / "linux" / "init"),
+                str(settings.repository / "guest" / "init"),
                 f"O={settings.init.parent}",
             ],
             what="building the guest's init",
