@@ -78,6 +78,8 @@ impl Id {
     pub const INVALID: Id = Id(ID_INVALID);
     /// The quota source.
     pub const QUOTA: Id = Id(ID_QUOTA);
+    /// The source that gives interrupts by message.
+    pub const MSI: Id = Id(ID_MSI);
     /// The first thread of sigma0.
     pub const SIGMA0: Id = Id::thread(1, TASK_SIGMA0 as u32, 0, 1);
     /// The first thread of the root task.

@@ -14,9 +14,13 @@ from .config import Settings
 
 FOLDER = Path("user") / "examples"
 OUTPUT = "output.txt"
+# Of an example that reads: the prompt in the first line, and what is typed then in a test.
+INPUT = "input.txt"
 TIMEOUT_S = 60.0
 # What these print depends on the time that things take: they run on the deterministic clock.
 TIMED = frozenset({"budget", "console", "timer"})
+# What the emulator is to have beside the usual devices.
+DEVICES = {"edu": ("-device", "edu")}
 # How the lines of the µ-kernel and the root task begin.
 OTHERS = ("keel: ", "root: ")
 
@@ -41,8 +45,11 @@ def names(settings: Settings) -> list[str]:
     return sorted(path.parent.name for path in (settings.repository / FOLDER).glob(f"*/{bootconf.NAME}"))
 
 
-def run(settings: Settings, name: str, show: Callable[[bytes], None], timeout_s: float | None) -> Ran:
-    """Boot one example, which is built, and show its lines as they come."""
+def run(settings: Settings, name: str, show: Callable[[bytes], None], timeout_s: float | None, *, user: bool = False) -> Ran:
+    """Boot one example, which is built, and show its lines as they come.
+
+    What it reads is what the user types, or the file of what is typed in a test.
+    """
     log, console = bytearray(), bytearray()
 
     def keeper(kept: bytearray) -> Callable[[bytes], bool]:
@@ -53,11 +60,21 @@ def run(settings: Settings, name: str, show: Callable[[bytes], None], timeout_s:
 
         return keep
 
+    dialogue = settings.repository / FOLDER / name / INPUT
+    prompt, _, keys = dialogue.read_bytes().partition(b"\n") if dialogue.exists() else (None, b"", b"")
     with slot.taken(settings, f"example-{name}") as mine:
         template = settings.repository / FOLDER / name / bootconf.NAME
-        choices = boot.Choices(boot_template=template, icount=name in TIMED)
+        devices = DEVICES.get(name, ())
+        choices = boot.Choices(boot_template=template, icount=name in TIMED, emulator_arguments=devices)
         described = boot.tests_guest(settings, choices, mine)
-        plan = guest.Plan(slot=mine, timeout_s=timeout_s, watch_log=keeper(log), watch_console=keeper(console))
+        plan = guest.Plan(
+            slot=mine,
+            timeout_s=timeout_s,
+            watch_log=keeper(log),
+            watch_console=keeper(console),
+            prompt=prompt,
+            keys=b"" if user else keys,
+        )
         outcome = guest.run(settings, described, plan)
     texts = [bytes(kept).decode(errors="replace") for kept in (log, console)]
     return Ran(machine.exit_value(outcome.emulator_status), outcome.timed_out, *texts)

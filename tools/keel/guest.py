@@ -39,6 +39,9 @@ class Plan:
     # Called with each piece of the µ-kernel's log, or of the console; true ends the guest.
     watch_log: Callable[[bytes], bool] | None = None
     watch_console: Callable[[bytes], bool] | None = None
+    # What is typed at a console that is watched when this has come from it: these keys, or the user's where there are none.
+    prompt: bytes | None = None
+    keys: bytes = b""
     # What is said to the kernel's debugger when the guest would be ended; its end is the guest's.
     debugger: Dialogue | None = None
 
@@ -114,7 +117,9 @@ class _Run:
         self.watcher = Watcher()
         self.keys = Keys()
         self.ready = False
-        self.input_ended = plan.watch_log is not None
+        self.shown = bytearray()
+        self.keyed = self.interactive or (plan.prompt is not None and not plan.keys)
+        self.input_ended = plan.watch_log is not None and not self.keyed
         self.over = False
 
     def on_console(self) -> None:
@@ -126,6 +131,10 @@ class _Run:
             _write_out(1, data)
         elif self.verbose:
             _write_out(2, data)
+        if self.plan.prompt and not self.ready:
+            self.shown += data
+            self.ready = self.plan.prompt in self.shown
+            self.console.waiting += self.plan.keys if self.ready else b""
         if self.plan.watch_console and self.plan.watch_console(data):
             self.finish()
 
@@ -202,9 +211,11 @@ class _Run:
         except OSError:
             data = b""  # closed, or a terminal that has gone
         self.input_ended = not data
-        if self.interactive:
+        if self.keyed:
             passed = self.keys.take(data) if os.isatty(INPUT_FD) else data
-            self.console.waiting += passed or (END_OF_INPUT if not data else b"")
+            # What is typed before the prompt would be lost in the serial port at times.
+            if self.ready or not self.plan.prompt:
+                self.console.waiting += passed or (END_OF_INPUT if not data else b"")
         else:
             self.channel.send(Kind.STDIN, data)
 
@@ -212,8 +223,9 @@ class _Run:
         """Whether more of the standard input can be taken now."""
         if self.input_ended:
             return False
-        if self.interactive:
-            return not self.console.waiting and (self.ready or os.isatty(INPUT_FD))
+        if self.keyed:
+            at_keyboard = os.isatty(INPUT_FD) and not self.plan.prompt
+            return not self.console.waiting and (self.ready or at_keyboard)
         return self.ready and self.channel.wants_input
 
     def write_lines(self) -> None:
@@ -244,7 +256,7 @@ def run(settings: Settings, guest: qemu.Guest, plan: Plan) -> Outcome:
         lines = [line for line, _ in state.handlers()]
         fds = [line.theirs.fileno() for line in lines]
         described = replace(guest, console_fd=fds[0], exec_fd=fds[1], log_fd=fds[2], debugger_fd=fds[3] if fds[3:] else None)
-        if state.interactive:
+        if state.keyed:
             stack.enter_context(RawTerminal())
         child = process.start(
             qemu.arguments(described),

@@ -26,7 +26,7 @@ def example(settings: Settings, name: str | None, timeout_s: float | None) -> in
         raise KeelError(f"there is no example {name}", f"there are {' '.join(known)}", Status.USAGE)
     packages.require_emulator(settings)
     rust.build_all(settings)
-    ran = examples.run(settings, name, _show, timeout_s)
+    ran = examples.run(settings, name, _show, timeout_s, user=True)
     status, why = conclude(ran)
     if why:
         say(f"error: {why}")
@@ -41,5 +41,6 @@ def conclude(ran: examples.Ran) -> tuple[Status, str]:
 
 
 def _show(text: bytes) -> None:
-    sys.stdout.buffer.write(text)
+    # The terminal of an example that reads is raw: the end of a line alone would only go down.
+    sys.stdout.buffer.write(text.replace(b"\n", b"\r\n") if sys.stdout.isatty() else text)
     sys.stdout.buffer.flush()

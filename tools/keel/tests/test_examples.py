@@ -53,6 +53,14 @@ def test_the_end_decides_the_status(ran: examples.Ran, status: Status) -> None:
     assert bool(why) == (status is not Status.OK)
 
 
+def test_what_an_example_reads_is_preceded_by_its_prompt() -> None:
+    settings = Settings()
+    for dialogue in (settings.repository / examples.FOLDER).glob(f"*/{examples.INPUT}"):
+        prompt, _, keys = dialogue.read_bytes().partition(b"\n")
+        assert keys
+        assert prompt.decode() in (dialogue.parent / examples.OUTPUT).read_text(encoding="utf-8")
+
+
 def test_every_example_is_complete() -> None:
     settings = Settings()
     names = examples.names(settings)

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! A console server: it has the ports and the interrupt line of a serial line, and prints what
-//! clients in other tasks give it, each message as a whole. The driver is an ordinary thread: ports are
-//! mapped like memory, and an interrupt is a message.
+//! A console server: it has the ports and the interrupt line of a serial line, prints what clients in
+//! other tasks give it, each message as a whole, and gives them the lines that are typed. The driver is
+//! an ordinary thread: ports are mapped like memory, and an interrupt is a message.
 
 #![no_std]
 #![no_main]
 
+use core::str;
 use keel_examples::pipe::{Answer, Chunk, Pipe, ATOMIC};
+use keel_examples::typed::{Typed, LINE as LONGEST};
 use keel_l4::abi::call::IRQ_MODE_DEFAULT;
 use keel_l4::call::Failure;
 use keel_l4::clan::{ChildMain, Clan};
@@ -33,6 +35,9 @@ requests! {
         Write { count: u64 } = 1,
         /// Answers when everything has been given to the line; `Busy` while another client waits for that.
         Flush = 2,
+        /// Answers when a line was typed how long it is, with its bytes behind the words; 0 at the end of the input.
+        /// `Busy` while another client waits for that.
+        Read = 3,
     }
 }
 
@@ -45,15 +50,24 @@ struct Console {
     /// Whether the transmitter has all that came: the driver waits for bytes.
     idle: bool,
     flushing: Option<Id>,
+    typed: Typed,
+    reading: Option<Id>,
 }
 
 impl Console {
     fn open() -> Result<Console, Failure> {
         sigma0::ports(PORT, PORTS_LOG2)?;
         source::attach(LINE, IRQ_MODE_DEFAULT)?;
-        let mut console =
-            Console { pipe: Pipe::new(), serial: Serial::open(PORT), me: utcb::my_id(), idle: true, flushing: None };
-        console.serial.interrupt_when_empty();
+        let mut console = Console {
+            pipe: Pipe::new(),
+            serial: Serial::open(PORT),
+            me: utcb::my_id(),
+            idle: true,
+            flushing: None,
+            typed: Typed::new(),
+            reading: None,
+        };
+        console.serial.interrupt();
         console.feed();
         Ok(console)
     }
@@ -67,6 +81,16 @@ impl Console {
         }
     }
 
+    /// Gives who reads the line, if it was typed whole.
+    fn give_line(&mut self, client: Id) {
+        let (shown, line) = self.typed.line();
+        self.with_pipe(|pipe, me, answer| pipe.write(me, shown, answer));
+        match line {
+            Some(line) => answer_later(client, Answer::Data(line).message()),
+            None => self.reading = Some(client),
+        }
+    }
+
     /// Does something with the pipe; what it then has for the driver goes to the line.
     fn with_pipe(&mut self, act: impl FnOnce(&mut Pipe, Id, &mut dyn FnMut(Id, Answer))) {
         let (me, serial, idle) = (self.me, self.serial, &mut self.idle);
@@ -75,6 +99,8 @@ impl Console {
                 serial.fill(chunk.bytes());
                 *idle = false;
             }
+            // What is typed is shown by the driver itself, which does not wait.
+            _ if to == me => {}
             answer => answer_later(to, answer.message()),
         });
     }
@@ -92,13 +118,22 @@ impl Server for Console {
             Request::Flush if self.idle => return Some(reply(Ok(()))),
             Request::Flush if self.flushing.is_some() => return Some(reply::<()>(Err(Error::Busy))),
             Request::Flush => self.flushing = Some(received.from),
+            Request::Read if self.reading.is_some() => return Some(reply::<u64>(Err(Error::Busy))),
+            Request::Read => self.give_line(received.from),
         }
         None
     }
 
-    /// The transmitter has become empty.
+    /// Keys were pressed, or the transmitter has become empty.
     fn interrupt(&mut self, line: Id, _time: u64) {
-        self.serial.quiet();
+        while self.serial.asks() {
+            while let Some(byte) = self.serial.read() {
+                self.typed.key(byte);
+            }
+        }
+        if let Some(client) = self.reading.take() {
+            self.give_line(client);
+        }
         // The line is ours, so nothing speaks against it.
         let _ = source::acknowledge(line);
         if !self.idle && self.serial.is_empty() {
@@ -123,6 +158,14 @@ fn write(console: Id, text: &str) -> Result<(), Failure> {
     Ok(())
 }
 
+/// The next line that is typed there, without its end; none at the end of the input.
+fn read(console: Id, buffer: &mut [u8; LONGEST]) -> Result<Option<&str>, Failure> {
+    let answer = call(console, Request::Read.encode())?;
+    let count = value::<u64>(answer)?;
+    let used = answer.bytes(count, buffer).map_err(Failure::call)?;
+    Ok(buffer[..used].strip_suffix(b"\n").map(|line| str::from_utf8(line).unwrap_or("what?")))
+}
+
 fn first(console: u64) -> Result<(), Failure> {
     write(Id(console), "first task: nobody writes\nfirst task: between my two lines\n")
 }
@@ -138,6 +181,17 @@ fn third(console: u64) -> Result<(), Failure> {
     Ok(())
 }
 
+fn talker(console: u64) -> Result<(), Failure> {
+    let console = Id(console);
+    write(console, "what is your name? ")?;
+    let mut line = [0; LONGEST];
+    let name = read(console, &mut line)?.unwrap_or("whoever you are");
+    for part in ["good day, ", name, "\n"] {
+        write(console, part)?;
+    }
+    Ok(())
+}
+
 fn main(program: Program) -> Result<(), Failure> {
     let console = thread::spawn(&STACK, driver, 0)?;
     let clients: [(&str, ChildMain); 3] = [("first", first), ("second", second), ("third", third)];
@@ -146,7 +200,9 @@ fn main(program: Program) -> Result<(), Failure> {
         clan.start(name, client, console.0)?;
     }
     clan.attend()?;
+    clan.start("talker", talker, console.0)?;
+    clan.attend()?;
     ask::<()>(console, &Request::Flush)?;
-    println!("{} tasks have written to the serial line", clients.len());
+    println!("{} tasks have written to the serial line, and one has read", clients.len());
     Ok(())
 }

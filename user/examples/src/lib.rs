@@ -9,3 +9,4 @@ pub mod deadlines;
 pub mod pipe;
 pub mod reserves;
 pub mod ring;
+pub mod typed;

@@ -50,13 +50,21 @@ pub struct Chunk {
 }
 
 impl Chunk {
-    const EMPTY: Chunk = Chunk { bytes: [0; ATOMIC], used: 0 };
+    /// No bytes.
+    pub const EMPTY: Chunk = Chunk { bytes: [0; ATOMIC], used: 0 };
 
     /// The first [`ATOMIC`] bytes of `bytes`.
     pub fn new(bytes: &[u8]) -> Chunk {
-        let mut chunk = Chunk { used: bytes.len().min(ATOMIC), ..Chunk::EMPTY };
-        chunk.bytes[..chunk.used].copy_from_slice(&bytes[..chunk.used]);
+        let mut chunk = Chunk::EMPTY;
+        chunk.add(bytes);
         chunk
+    }
+
+    /// Appends `bytes`, as many of them as find room.
+    pub fn add(&mut self, bytes: &[u8]) {
+        let added = bytes.len().min(ATOMIC - self.used);
+        self.bytes[self.used..self.used + added].copy_from_slice(&bytes[..added]);
+        self.used += added;
     }
 
     /// The `count` bytes that came behind the register words of a message.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! A serial line (16550), and the port instructions under it.
+//! A serial line (16550).
 
-use core::arch::asm;
+use crate::device::{input, output};
 
 /// Registers, as distances from the first port.
 const DATA: u16 = 0;
@@ -11,8 +11,11 @@ const FIFO_CONTROL: u16 = 2;
 const LINE_CONTROL: u16 = 3;
 const MODEM_CONTROL: u16 = 4;
 const LINE_STATUS: u16 = 5;
-/// Interrupt enable: the transmitter has become empty.
+/// Interrupt enable: a byte has come; the transmitter has become empty.
+const INTERRUPT_COME: u8 = 0x01;
 const INTERRUPT_EMPTY: u8 = 0x02;
+/// Interrupt cause: there is none.
+const CAUSE_NONE: u8 = 0x01;
 /// Line control: the divisor is visible.
 const DIVISOR_ACCESS: u8 = 0x80;
 /// Line control: 8 bits, no parity, one stop bit.
@@ -21,6 +24,8 @@ const FORMAT_8N1: u8 = 0x03;
 const FIFO_ON: u8 = 0x07;
 /// DTR, RTS, and OUT2, which lets interrupts through.
 const MODEM_READY: u8 = 0x0b;
+/// Line status: a byte has come.
+const CAME: u8 = 0x01;
 /// Line status: the FIFO is empty.
 const SEND_EMPTY: u8 = 0x20;
 /// Line status: everything was sent.
@@ -32,20 +37,6 @@ const PATIENCE: u32 = 1_000_000;
 pub const FIFO_BYTES: usize = 16;
 /// Log2 of the ports of a serial line.
 pub const PORTS_LOG2: u8 = 3;
-
-/// Writes a byte to a port.
-pub fn output(port: u16, value: u8) {
-    // SAFETY: a port that the task does not have raises #GP, and one that it has is its own business.
-    unsafe { asm!("out dx, al", in("dx") port, in("al") value, options(nostack, preserves_flags)) };
-}
-
-/// Reads a byte from a port.
-pub fn input(port: u16) -> u8 {
-    let value;
-    // SAFETY: as in `output`.
-    unsafe { asm!("in al, dx", in("dx") port, out("al") value, options(nostack, preserves_flags)) };
-    value
-}
 
 /// A serial line that was set up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -71,14 +62,20 @@ impl Serial {
         Serial { port }
     }
 
-    /// Lets it interrupt whenever all that was put into the transmitter has gone.
-    pub fn interrupt_when_empty(self) {
-        output(self.port + INTERRUPT_ENABLE, INTERRUPT_EMPTY);
+    /// Lets it interrupt whenever a byte has come, or all that was put into the transmitter has gone.
+    pub fn interrupt(self) {
+        output(self.port + INTERRUPT_ENABLE, INTERRUPT_COME | INTERRUPT_EMPTY);
     }
 
-    /// Ends the interrupt that the line asks for.
-    pub fn quiet(self) {
-        input(self.port + INTERRUPT_CAUSE);
+    /// Whether the line still asks for an interrupt: before its handler ends it must not, or no other comes. What asks because the
+    /// transmitter is empty is told once; for a byte that has come [`Serial::read`] is the answer.
+    pub fn asks(self) -> bool {
+        input(self.port + INTERRUPT_CAUSE) & CAUSE_NONE == 0
+    }
+
+    /// The next byte that has come.
+    pub fn read(self) -> Option<u8> {
+        (input(self.port + LINE_STATUS) & CAME != 0).then(|| input(self.port + DATA))
     }
 
     /// Whether all that was put into the transmitter has gone.

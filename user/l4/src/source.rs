@@ -5,8 +5,8 @@ use crate::call::{failed, Failure, ANSWER};
 use crate::ipc::{call, Message, Received};
 use crate::utcb;
 use keel_abi::call::{
-    ACCOUNT_WORDS, QUOTA_BUY_FRAMES, QUOTA_ENLARGE, QUOTA_READ, QUOTA_SELL_FRAMES, QUOTA_SHRINK, REGISTER_WORDS,
-    SOURCE_ACK, SOURCE_ATTACH, SOURCE_DETACH, SOURCE_GIVE, TIMER_SET,
+    ACCOUNT_WORDS, MSI_ALLOCATE, QUOTA_BUY_FRAMES, QUOTA_ENLARGE, QUOTA_READ, QUOTA_SELL_FRAMES, QUOTA_SHRINK,
+    REGISTER_WORDS, SOURCE_ACK, SOURCE_ATTACH, SOURCE_DETACH, SOURCE_GIVE, TIMER_SET,
 };
 use keel_abi::ids::ID_TIMER;
 use keel_abi::Id;
@@ -29,6 +29,23 @@ pub fn detach(source: Id) -> Result<(), Failure> {
 /// Tells that the device behind the line was served.
 pub fn acknowledge(source: Id) -> Result<(), Failure> {
     operate(source, SOURCE_ACK, &[]).map(|_| ())
+}
+
+/// An interrupt that a device raises by writing to memory (MSI, MSI-X).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct MessageInterrupt {
+    /// Who sends the message that the interrupt becomes.
+    pub source: Id,
+    /// Where the device is to write.
+    pub address: u64,
+    /// What it is to write there.
+    pub data: u32,
+}
+
+/// Receives a free interrupt by message from now on. It is acknowledged already when it comes.
+pub fn attach_message() -> Result<MessageInterrupt, Failure> {
+    let [source, address, data, ..] = operate(Id::MSI, MSI_ALLOCATE, &[])?.words;
+    Ok(MessageInterrupt { source: Id(source), address, data: data as u32 })
 }
 
 /// Gives the right over `source` to the task `to`.

@@ -3,7 +3,8 @@
 
 use core::sync::atomic::{AtomicU16, Ordering};
 use keel_l4::abi::boot::DEBUG_EXIT_PORT;
-use keel_l4::serial::{output, Serial};
+use keel_l4::device::output;
+use keel_l4::serial::Serial;
 
 /// First port; 0 until a line was set up.
 static PORT: AtomicU16 = AtomicU16::new(0);

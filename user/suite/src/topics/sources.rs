@@ -244,9 +244,9 @@ fn no_such_source() -> Outcome {
 }
 
 fn answer_and_status() -> Outcome {
-    let answer = call(Id(ID_MSI), Message::new(MSI_ALLOCATE as u32, &[]))?;
+    let answer = call(Id::MSI, Message::new(MSI_ALLOCATE as u32, &[]))?;
     same!("kind, label of the answer", (answer.tag.kind(), answer.tag.label() as u64), (KIND_KERNEL, ERROR_DENIED));
-    let status = send(Id(ID_MSI), Message::new(MSI_ALLOCATE as u32, &[]), Timeout::Never);
+    let status = send(Id::MSI, Message::new(MSI_ALLOCATE as u32, &[]), Timeout::Never);
     refused!("the same without an answer", status, Send Denied);
     Ok(())
 }
@@ -309,9 +309,9 @@ fn line_returns() -> Outcome {
 }
 
 fn msi() -> Outcome {
-    refused!("the allocator", operate(Id(ID_MSI), MSI_ALLOCATE, &[]), Call Denied);
+    refused!("the allocator", operate(Id::MSI, MSI_ALLOCATE, &[]), Call Denied);
     refused!("a source", operate(Id(ID_MSI_SOURCE), SOURCE_ATTACH, &[]), Call Denied);
     refused!("beyond the last", operate(Id(ID_MSI_SOURCE + MSI_SOURCES - 1), SOURCE_DETACH, &[]), Call NoPartner);
-    refused!("no operation", operate(Id(ID_MSI), u64::from(u32::MAX), &[]), Call Invalid);
+    refused!("no operation", operate(Id::MSI, u64::from(u32::MAX), &[]), Call Invalid);
     Ok(())
 }

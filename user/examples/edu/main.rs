@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! A driver for a PCI device, QEMU's `edu`, which computes factorials and copies memory: registers by mapping, interrupts
+//! by message (MSI), DMA. The driver is a task without privileges but for the hardware that boot.conf gives it.
+
+#![no_std]
+#![no_main]
+
+mod pci;
+
+use core::str;
+use keel_l4::abi::boot::DIRECT_MAP;
+use keel_l4::call::Failure;
+use keel_l4::device::Registers;
+use keel_l4::ipc::{receive, Timeout};
+use keel_l4::memory::Pages;
+use keel_l4::program::Program;
+use keel_l4::source::{attach_message, MessageInterrupt};
+use keel_l4::{println, Error};
+use pci::Pci;
+
+keel_l4::program!(main);
+
+/// Vendor and device (QEMU, docs/specs/edu; the registers too).
+const IDENTITY: u32 = 0x11e8_1234;
+const REGISTERS_LOG2: u8 = 20;
+const VERSION: u64 = 0x00;
+const FACTORIAL: u64 = 0x08;
+const STATUS: u64 = 0x20;
+const CAUSE: u64 = 0x24;
+const ACKNOWLEDGE: u64 = 0x64;
+const DMA_FROM: u64 = 0x80;
+const DMA_TO: u64 = 0x88;
+const DMA_COUNT: u64 = 0x90;
+const DMA_COMMAND: u64 = 0x98;
+/// Status: an interrupt when the factorial is there.
+const STATUS_INTERRUPT: u32 = 0x80;
+/// DMA commands: begin, from the device to memory, an interrupt at the end.
+const DMA_BEGIN: u32 = 1;
+const DMA_TO_MEMORY: u32 = 2;
+const DMA_INTERRUPT: u32 = 4;
+/// The device's own memory, as its DMA sees it.
+const BUFFER: u64 = 0x40000;
+
+const TEXT: &[u8] = b"there and back";
+
+struct Edu {
+    registers: Registers,
+    interrupt: MessageInterrupt,
+}
+
+impl Edu {
+    fn open() -> Result<Edu, Failure> {
+        let nothing = Failure::call(Error::NoPartner);
+        let device = Pci::find(IDENTITY)?.ok_or(nothing)?;
+        let place = device.switch_on().ok_or(nothing)?;
+        let registers = Registers::map(place, REGISTERS_LOG2)?;
+        let interrupt = attach_message()?;
+        if !device.send_interrupts(&interrupt) {
+            return Err(Failure::call(Error::NotSupported));
+        }
+        Ok(Edu { registers, interrupt })
+    }
+
+    /// Waits for the interrupt; what it was for, by the device.
+    fn wait(&self) -> Result<u32, Failure> {
+        receive(self.interrupt.source, Timeout::Never)?;
+        let cause = self.registers.read(CAUSE);
+        self.registers.write(ACKNOWLEDGE, cause);
+        Ok(cause)
+    }
+
+    fn factorial(&self, number: u32) -> Result<u32, Failure> {
+        self.registers.write(STATUS, STATUS_INTERRUPT);
+        self.registers.write(FACTORIAL, number);
+        self.wait()?;
+        Ok(self.registers.read(FACTORIAL))
+    }
+
+    /// Copies bytes between memory (its physical address) and the device's buffer. The device knows addresses of 28 bits, and
+    /// the memory of a task that asks for a little lies low.
+    fn copy(&self, from: u64, to: u64, count: usize, direction: u32) -> Result<(), Failure> {
+        for (register, value) in [(DMA_FROM, from), (DMA_TO, to), (DMA_COUNT, count as u64)] {
+            self.registers.write(register, value as u32);
+        }
+        self.registers.write(DMA_COMMAND, DMA_BEGIN | DMA_INTERRUPT | direction);
+        self.wait().map(|_| ())
+    }
+}
+
+/// Where the pages lie in the machine's memory, for a device.
+fn physical(pages: &Pages) -> u64 {
+    pages.address() - DIRECT_MAP
+}
+
+fn main(mut program: Program) -> Result<(), Failure> {
+    let edu = Edu::open()?;
+    println!("the device says {:#x}", edu.registers.read(VERSION));
+    for number in [5, 10, 12] {
+        println!("{number}! = {}", edu.factorial(number)?);
+    }
+    let (there, back) = match (program.memory.take(1), program.memory.take(1)) {
+        (Some(there), Some(back)) => (there, back),
+        _ => return Err(Failure::call(Error::NoMemory)),
+    };
+    there.write(0, TEXT);
+    edu.copy(physical(&there), BUFFER, TEXT.len(), 0)?;
+    edu.copy(BUFFER, physical(&back), TEXT.len(), DMA_TO_MEMORY)?;
+    let mut text = [0; TEXT.len()];
+    back.read(0, &mut text);
+    println!("by DMA: {}", str::from_utf8(&text).unwrap_or("something else"));
+    Ok(())
+}
