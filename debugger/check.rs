@@ -198,6 +198,8 @@ fn check_threads() {
         let said = [FOREIGN, TIMED, FPU, EXTRA, HAS_PREEMPTER].map(|flag| thread.has(flag));
         let (fpu, extra) = (thread.fpu.get().is_some(), thread.extra.get().is_some());
         let watched = thread.preempter.get() != Id::NIL;
+        let nothing = thread.notify.get() == 0 && thread.pending.is_empty() && thread.senders.is_empty();
+        expect(nothing || thread.expected.get(), "something waits for it, and it does not expect anything");
         expect(said == [thread.utcb().is_none(), due.is_armed(), fpu, extra, watched], "its flags say what is not so");
         expect(thread::find(thread.id) == Some(thread), "its id does not lead to it");
     }
@@ -214,9 +216,9 @@ fn check_processors() {
             let fits = place == (State::Ready, cpu.index, priority, true) && cpu.queue.top() >= Some(priority);
             expect!(fits, "{:?} is in a queue of processor {} that is not its own", thread.id, cpu.index);
         });
-        for slot in cpu.known.0.iter().filter(|slot| slot.thread.get().is_some()) {
-            let fits = thread::find(slot.id.get()) == slot.thread.get();
-            expect!(fits, "processor {} knows somebody else as {:?}", cpu.index, slot.id.get());
+        for (id, known) in cpu.known.ids.iter().zip(&cpu.known.threads).filter(|(_, known)| known.get().is_some()) {
+            let fits = thread::find(id.get()) == known.get();
+            expect!(fits, "processor {} knows somebody else as {:?}", cpu.index, id.get());
         }
     }
     expect!(queued == 0, "{queued} threads are in no queue");

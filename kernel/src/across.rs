@@ -25,8 +25,7 @@ pub fn send(cpu: &Cpu) -> bool {
     }
     let waits = flags & IPC_RECEIVE != 0;
     let open = flags & IPC_OPEN != 0;
-    let nothing_here = caller.notify.get() == 0 && caller.pending.is_empty() && caller.senders.is_empty();
-    if waits && !(if open { nothing_here } else { frame.dx.get() == to.0 }) {
+    if waits && if open { caller.expected.get() } else { frame.dx.get() != to.0 } {
         return false;
     }
     // Nobody is deleted or moved while this processor's lock is held.

@@ -177,6 +177,7 @@ fn wait_to_send(caller: Ref<Thread>, receiver: Ref<Thread>, flags: u64) -> Resul
     // Commit.
     caller.state.set(State::Sending);
     caller.partner.set(receiver.id);
+    receiver.expected.set(true);
     receiver.senders.push_back(caller);
     if caller.shown.get() != caller.id {
         receiver.set(FAR);
@@ -218,6 +219,7 @@ pub fn receive(thread: Ref<Thread>) -> Result<(), Error> {
     sched::unready(thread);
     thread.state.set(State::Receiving);
     thread.open.set(open);
+    thread.expected.set(thread.expected.get() && !open);
     thread.partner.set(from);
     let mut far = thread.has(FAR) && !thread.senders.is_empty();
     if let Some(partner) = waited_for(thread) {
@@ -419,6 +421,7 @@ pub fn send_kernel_message(sender: Ref<Thread>, receiver: Ref<Thread>) {
         sender.state.set(State::Sending);
         sender.set(KERNEL_MESSAGE);
         sender.partner.set(receiver.id);
+        receiver.expected.set(true);
         receiver.senders.push_back(sender);
     }
 }
@@ -461,6 +464,8 @@ fn notify(caller: Ref<Thread>, receiver: Ref<Thread>) -> Result<Sent, Stop> {
         stop_waiting(receiver);
         deliver_notification(receiver);
         wake(receiver);
+    } else {
+        receiver.expected.set(true);
     }
     Ok(Sent::Done)
 }

@@ -7,7 +7,6 @@
 use crate::refs::Ref;
 use core::cell::Cell;
 use core::marker::PhantomData;
-use core::mem::offset_of;
 
 /// The two links inside an object.
 pub struct Links<T> {
@@ -36,9 +35,6 @@ pub struct List<T: Linked<Tag>, Tag> {
 }
 
 impl<T: Linked<Tag>, Tag> List<T, Tag> {
-    /// Offset of the first object's address: 0 if there is none.
-    pub const HEAD: usize = offset_of!(Self, head);
-
     /// An empty list.
     pub const fn new() -> Self {
         List { head: Cell::new(None), tail: Cell::new(None), tag: PhantomData }

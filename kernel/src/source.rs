@@ -146,6 +146,7 @@ pub fn pending_for(thread: Ref<Thread>, id: Id) -> Option<Ref<Source>> {
 pub fn fire(source: Ref<Source>) {
     let Some(thread) = source.attached.get() else { return };
     if !ipc::interrupt(thread, source.id) && !source.queued.replace(true) {
+        thread.expected.set(true);
         thread.pending.push_back(source);
     }
 }

@@ -135,6 +135,8 @@ object! {
         pub priority: Cell<u8> = Cell::new(plan.priority),
         /// Number of the processor that it goes to when it is MOVING.
         pub target: Cell<u8> = Cell::new(cpu().index),
+        /// It may find something when it waits for anybody: a notification, an interrupt, a sender.
+        pub expected: Cell<bool> = Cell::new(false),
         /// Time slice in ns; 0: unlimited.
         pub slice: Cell<u64> = Cell::new(sched::DEFAULT_SLICE_NS),
         /// What is left of its time slice in ns, if it did not run to the end of it; 0: all.

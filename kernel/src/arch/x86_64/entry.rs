@@ -4,15 +4,12 @@
 use super::cpu::{self, cpu, Cpu};
 use super::cpuid::{self, Feature};
 use super::regs::*;
-use super::tables::Tables;
 use super::{apic, fast, fpu, paging, tables};
-use crate::list::List;
 use crate::lock::Lock;
 use crate::print::log;
 use crate::refs::Ref;
-use crate::source::{Pending, Source};
 use crate::tags::{Tags, KEEP};
-use crate::thread::{meeting, Senders, State, Thread, FOREIGN, FPU, FRAME_WORDS};
+use crate::thread::{meeting, State, Thread, FOREIGN, FPU, FRAME_WORDS};
 use crate::{across, boot, debugger, fault, lock, panic, sched, source, syscall};
 use core::arch::{asm, global_asm};
 use core::mem::offset_of;
@@ -74,16 +71,16 @@ assembly!([
         scratch stack exit_ip exit_cs exit_flags exit_sp exit_sysret address current loaded space fpu_owner fpu_off floor known
         waits_for_any waits_for_one waits_for_answer
     }
-    "THREAD_" Thread { id task chief space task_number frame_index state flags priority partner pager handler waiters consumed notify }
+    "THREAD_" Thread { id task chief space task_number frame_index state flags priority partner pager handler waiters consumed expected }
     "FRAME_" Frame { r8 r9 r10 r11 r12 r13 r14 r15 ip cs flags orig_ax segments fs_base gs_base vector error_code cr2 }
     "FRAME_r" Frame { ax bx cx dx si di bp sp }
 ] [
     self {
-        FOREIGN FPU REGISTER_WORDS MAX_WORDS FRAME_WORDS FLAGS_FIXED FLAGS_NEED_IRET SPACE_SHIFT CR0_TS
+        FOREIGN FPU REGISTER_WORDS MAX_WORDS FRAME_WORDS FLAGS_FIXED FLAGS_NEED_IRET SPACE_SHIFT
         VECTOR_DB VECTOR_UD VECTOR_DF VECTOR_MC VECTOR_PF TASK_SIGMA0
     }
-    fast { REPLY_AND_WAIT ANY_SEND_TIMEOUT KNOWN_FACTOR KNOWN_SHIFT KNOWN_MASK }
-    tables { NO_PORTS PORTS_OFFSET USER_SS USER_CS USER_CS32 }
+    fast { REPLY_AND_WAIT ANY_SEND_TIMEOUT KNOWN_FACTOR KNOWN_SHIFT }
+    tables { NO_PORTS USER_SS USER_CS USER_CS32 }
 ]
     CPU_LOCK = const offset_of!(Cpu, lock) + Lock::HELD,
     CPU_TAGS = const offset_of!(Cpu, tags) + Tags::ROOTS,
@@ -91,12 +88,11 @@ assembly!([
     TAGS_KEEP_BIT = const KEEP.ilog2(),
     PAGE_SHIFT = const PAGE_SHIFT,
     CPU_PORTS = const offset_of!(Cpu, tables) + tables::PORTS,
-    CPU_PORTS_OF = const offset_of!(Cpu, tables) + offset_of!(Tables, ports_of),
+    KNOWN_THREADS = const offset_of!(fast::Known, threads),
+    CR0_FPU_OFF = const CR0_BITS as u64 | CR0_TS,
     THREAD_FRAME = const Thread::FRAME,
     THREAD_UTCB = const Thread::UTCB,
     THREAD_MEETING = const Thread::MEETING,
-    THREAD_PENDING = const offset_of!(Thread, pending) + List::<Source, Pending>::HEAD,
-    THREAD_SENDERS = const offset_of!(Thread, senders) + List::<Thread, Senders>::HEAD,
     UTCB_WORDS = const offset_of!(Utcb, words) + 8 * REGISTER_WORDS as usize,
     FRAME_TOP = const offset_of!(Frame, ss) + 8,
     STATE_READY = const State::Ready as u8,

@@ -27,30 +27,22 @@ pub const TAG_ONE_PAGE: u64 = 1 << TAG_MAPS_SHIFT;
 
 /// Log2 of the number of threads that are known at once.
 const SLOT_BITS: u32 = 6;
-/// Log2 of the bytes of a slot.
-const SLOT_SHIFT: u32 = size_of::<Slot>().ilog2();
-/// Bits from here on, of an id multiplied by the factor, choose the slot: the lthread number and the lower bits of the task's
-/// decide, spread by the golden ratio.
-const HASH_SHIFT: u32 = 32;
-/// See above.
-pub const KNOWN_FACTOR: u64 = 0x61c8_8647;
-/// From the product to the slot's offset.
-pub const KNOWN_SHIFT: u32 = HASH_SHIFT - SLOT_SHIFT;
-/// See above.
-pub const KNOWN_MASK: u64 = ((1 << SLOT_BITS) - 1) << SLOT_SHIFT;
-
-#[repr(C)]
-pub(crate) struct Slot {
-    pub(crate) id: Cell<Id>,
-    pub(crate) thread: Cell<Option<Ref<Thread>>>,
-}
+const SLOTS: usize = 1 << SLOT_BITS;
+/// The upper bits of the lower half of an id (the lthread number, and the lower bits of the task's) multiplied by this
+/// choose the slot: the golden ratio spreads them.
+pub const KNOWN_FACTOR: u32 = 0x61c8_8647;
+/// From the product to the slot.
+pub const KNOWN_SHIFT: u32 = u32::BITS - SLOT_BITS;
 
 /// Threads that were looked for lately, by id. Whoever deletes a thread makes all processors forget it.
 #[repr(C)]
-pub struct Known(pub(crate) [Slot; 1 << SLOT_BITS]);
+pub struct Known {
+    pub(crate) ids: [Cell<Id>; SLOTS],
+    pub(crate) threads: [Cell<Option<Ref<Thread>>>; SLOTS],
+}
 
 const fn slot_of(id: Id) -> usize {
-    ((id.0.wrapping_mul(KNOWN_FACTOR) >> KNOWN_SHIFT & KNOWN_MASK) >> SLOT_SHIFT) as usize
+    ((id.0 as u32).wrapping_mul(KNOWN_FACTOR) >> KNOWN_SHIFT) as usize
 }
 
 /// What stands in an empty slot: an id that is never looked for there.
@@ -62,30 +54,30 @@ const fn absent(slot: usize) -> Id {
 impl Known {
     /// The thread of this id, if it was looked for lately.
     fn get(&self, id: Id) -> Option<Ref<Thread>> {
-        let slot = &self.0[slot_of(id)];
-        slot.thread.get().filter(|_| slot.id.get() == id)
+        let slot = slot_of(id);
+        self.threads[slot].get().filter(|_| self.ids[slot].get() == id)
     }
 
     /// Nobody is known.
     pub const fn new() -> Known {
-        let mut known = Known([const { Slot { id: Cell::new(Id::NIL), thread: Cell::new(None) } }; 1 << SLOT_BITS]);
-        known.0[0].id = Cell::new(absent(0));
-        known
+        let mut ids = [const { Cell::new(Id::NIL) }; SLOTS];
+        ids[0] = Cell::new(absent(0));
+        Known { ids, threads: [const { Cell::new(None) }; SLOTS] }
     }
 
     /// Keeps a thread that was found.
     pub fn learn(&self, thread: Ref<Thread>) {
-        let slot = &self.0[slot_of(thread.id)];
-        slot.id.set(thread.id);
-        slot.thread.set(Some(thread));
+        let slot = slot_of(thread.id);
+        self.ids[slot].set(thread.id);
+        self.threads[slot].set(Some(thread));
     }
 
     /// This id names nobody any more.
     pub fn forget(&self, id: Id) {
-        let number = slot_of(id);
-        if self.0[number].id.get() == id {
-            self.0[number].id.set(absent(number));
-            self.0[number].thread.set(None);
+        let slot = slot_of(id);
+        if self.ids[slot].get() == id {
+            self.ids[slot].set(absent(slot));
+            self.threads[slot].set(None);
         }
     }
 }
@@ -101,8 +93,7 @@ pub fn answer(cpu: &Cpu) -> Option<Ref<Thread>> {
     let faulter = cpu.known.get(Id(frame.di.get()))?;
     let state = meeting(faulter.state.get(), false, faulter.cpu.get(), faulter.flags.get() & !FPU | FOREIGN);
     let waits = state == cpu.waits_for_answer && faulter.partner.get() == caller.id;
-    let nothing = caller.notify.get() == 0 && caller.pending.is_empty() && caller.senders.is_empty();
-    if !waits || !nothing || caller.flags.get() != 0 || (faulter.priority.get() as u32) < cpu.floor.get() {
+    if !waits || caller.expected.get() || caller.flags.get() != 0 || (faulter.priority.get() as u32) < cpu.floor.get() {
         return None;
     }
     map_page(caller.task, faulter.task, utcb).then(|| {

@@ -17,12 +17,11 @@
 
 # rbx = TCB of the thread with the id in rdi, if it was looked for lately. Uses rax.
 .macro look_up unknown
-    imul rax, rdi, KNOWN_FACTOR
-    shr rax, KNOWN_SHIFT
-    and eax, KNOWN_MASK
-    cmp gs:[CPU_known + rax], rdi
+    imul eax, edi, KNOWN_FACTOR
+    shr eax, KNOWN_SHIFT
+    cmp gs:[CPU_known + rax * 8], rdi
     jne \unknown
-    mov rbx, gs:[CPU_known + rax + 8]
+    mov rbx, gs:[CPU_known + rax * 8 + {KNOWN_THREADS}]
 .endm
 
 # rbx's priority is such that it runs next, with no time slice to start or end. Uses eax.
@@ -46,12 +45,10 @@
 83:
 .endm
 
-# Nothing waits for the caller, a native thread that will wait for anybody. Uses rax.
+# Nothing waits for the caller, a native thread that will wait for anybody.
 .macro must_find_nothing refused
-    mov rax, [rsp + THREAD_notify]
-    or rax, [rsp + {THREAD_PENDING}]
-    or rax, [rsp + {THREAD_SENDERS}]
-    jnz \refused
+    cmp byte ptr [rsp + THREAD_expected], 0
+    jne \refused
 .endm
 
 # The selectors of the caller, saved here, are those of frame `to`. Nearly always all are null. Uses rax.
@@ -143,11 +140,8 @@
 80:
     .endif
     mov cr3, rax
-    mov eax, [rbx + THREAD_task_number]
+    # The first use of a port faults, and the kernel looks whose the bitmap is (tables.rs).
     mov word ptr gs:[{CPU_PORTS}], NO_PORTS
-    cmp eax, gs:[{CPU_PORTS_OF}]
-    jne 81f
-    mov word ptr gs:[{CPU_PORTS}], PORTS_OFFSET
 81: rdtsc
     shl rdx, 32
     or rax, rdx
@@ -192,8 +186,7 @@
     inc dword ptr [rbx + THREAD_waiters]
     test dword ptr [rbp + THREAD_flags], FPU
     jz 82f
-    mov rax, cr0
-    or rax, CR0_TS
+    mov eax, {CR0_FPU_OFF}
     mov cr0, rax
     mov byte ptr gs:[CPU_fpu_off], 1
 82: change_thread rbp, \tags
@@ -271,7 +264,7 @@
     mov rbp, [rsp + THREAD_id]
     mov rdx, [rbx + {THREAD_MEETING}]
     cmp rdx, gs:[CPU_waits_for_one]
-    jne 13f
+    jne 15f
     must_take_sysret 20f
     must_share_selectors rbx, 20f
     cmp rbp, [rbx + THREAD_partner]
@@ -285,8 +278,9 @@
     mov rdi, rbp
     leave_to_native \locks
 12: copy_words 20f, 11b
-13: cmp rdx, gs:[CPU_waits_for_any]
-    jne 15f
+13: mov rdx, [rbx + {THREAD_MEETING}]
+    cmp rdx, gs:[CPU_waits_for_any]
+    jne 20f
     must_be_near 20f
     must_take_sysret 20f
     must_share_selectors rbx, 20f
@@ -304,7 +298,7 @@
     .endif
     btr rdx, {MEETING_FPU_BIT}
     cmp rdx, gs:[CPU_waits_for_answer]
-    jne 20f
+    jne 13b
     cmp rbp, [rbx + THREAD_partner]
     jne 20f
     mov rbp, [rbx + {THREAD_FRAME}]
@@ -329,10 +323,8 @@
     or rax, r15
     shr rax, SPACE_SHIFT
     jnz 20f
-    test dword ptr [rbx + THREAD_flags], FPU
-    jz 16f
     cmp rbx, gs:[CPU_fpu_owner]
-    jne 20f
+    jne 23f
     # Point of no return. The caller has no FPU state, so the FPU is off.
     clts
     mov byte ptr gs:[CPU_fpu_off], 0
@@ -343,6 +335,10 @@
     change_bases rdi, r15, \locks
     load rbp, r15, r14, r13, r12, rbx, r10, r9, r8, rdx, rsi, rdi, rax, rsp, rbp
     sysretq
+    # Another thread's FPU state is in the processor. That matters to a thread that has one.
+23: test dword ptr [rbx + THREAD_flags], FPU
+    jz 16b
+    jmp 20f
 
     .if \locks == 0
 # The partner's page fault is answered with one page. Nobody can change a frame meanwhile: there are no other processors.
@@ -425,11 +421,9 @@
     save_after_syscall
     lea rsp, [rsp - FRAME_r15]
     mov rbp, gs:[CPU_current]
-    mov edx, [rbp + THREAD_flags]
-    and edx, ~FPU
-    cmp edx, FOREIGN
-    jne 41f
-    mov r8, rax
+    cmp dword ptr [rbp + THREAD_flags], FOREIGN | FPU
+    jne 32f
+31: mov r8, rax
     mov r9, rcx
     take_lock \locks, rbp, 41f, 40f
     mov rdi, [rbp + THREAD_handler]
@@ -439,6 +433,9 @@
     xor r12d, r12d
     mov rsi, {SYSCALL_TAG}
     leave_to_handler \locks, \tags
+32: cmp dword ptr [rbp + THREAD_flags], FOREIGN
+    je 31b
+    jmp 41f
 40: mov byte ptr gs:[{CPU_LOCK}], 0
 41: long_way {long_syscall}, \clear
 .endm

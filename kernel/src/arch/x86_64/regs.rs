@@ -28,10 +28,8 @@ pub const MSR_APIC_BASE: u32 = 0x1b;
 
 /// EFER: SYSCALL, long mode, no-execute.
 pub const EFER_BITS: u32 = 1 | 1 << 8 | 1 << 11;
-/// CR0: protection, monitor coprocessor, numeric errors, write protection, paging.
-pub const CR0_BITS: u32 = 1 | 1 << 1 | 1 << 5 | 1 << 16 | 1 << 31;
-/// CR0: emulation and task switched are cleared.
-pub const CR0_CLEAR: u32 = !(1 << 2 | 1 << 3);
+/// All of CR0: protection, monitor coprocessor, the bit that is always set, numeric errors, write protection, paging.
+pub const CR0_BITS: u32 = 1 | 1 << 1 | 1 << 4 | 1 << 5 | 1 << 16 | 1 << 31;
 /// CR0: task switched, the next FPU instruction traps.
 pub const CR0_TS: u64 = 1 << 3;
 /// CR4 at the start: PAE, FXSR, SIMD exceptions.

@@ -15,7 +15,6 @@ global_asm!(
     MSR_EFER = const MSR_EFER,
     EFER = const EFER_BITS,
     CR0 = const CR0_BITS as i32,
-    CR0_CLEAR = const CR0_CLEAR as i32,
     CR4 = const CR4_BITS,
     boot = sym crate::boot::boot,
 );

@@ -54,9 +54,7 @@ long_mode:
     rdmsr
     or eax, {EFER}
     wrmsr
-    mov eax, cr0
-    and eax, {CR0_CLEAR}
-    or eax, {CR0}
+    mov eax, {CR0}
     mov cr0, eax
     lgdt cs:[boot_gdtr]
     jmp fword ptr cs:[long_target]

@@ -183,7 +183,8 @@ pub fn select_ports(cpu: &Cpu, task: Ref<Task>) {
 /// Copies the ports of the running task into the bitmap. False if it has none, or they are there already.
 pub fn load_ports(task: Ref<Task>) -> bool {
     let cpu = cpu();
-    if cpu.tables.ports_of.get() == task.number || !io::load(task, &cpu.tables.state.bitmap) {
+    let loaded = cpu.tables.ports_of.get() == task.number;
+    if if loaded { cpu.tables.state.ports.get() != NO_PORTS } else { !io::load(task, &cpu.tables.state.bitmap) } {
         return false;
     }
     cpu.tables.ports_of.set(task.number);
