@@ -50,6 +50,20 @@ def refuse(*arguments: str, environment: dict[str, str] | None = None) -> Result
 
 
 @both
+def test_profile_tells_where_instructions_go(system: str) -> None:
+    """The command's output and status, then all regions, and the function that every system call passes."""
+    every_call = {"keel": "system_call", "native": "do_syscall_64"}[system]
+    regions = {"keel": {"server", "µ-kernel", "user"}, "native": {"kernel", "user"}}[system]
+    options = ["--native"] if system == "native" else []
+    done = keel("profile", *options, "--top", "5000", "echo here; exit 3")
+    first, *table = done.output.splitlines()
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in table[2:]]
+    assert (done.status, first) == (3, "here")
+    assert {row[2] for row in rows if not row[3]} == regions
+    assert every_call in {row[3] for row in rows}
+
+
+@both
 def test_streams_and_status(system: str) -> None:
     """Output and error output unmixed and unchanged, status and standard input passed."""
     command = 'echo out; echo err >&2; cat; printf "\\000\\377\\015\\012"; exit 7'

@@ -22,6 +22,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "../../guest/mark.h"
+
 #define PAGE 4096
 #define REPEATS 5
 #define PAGES 256
@@ -345,10 +347,12 @@ static void measure(const struct row *row)
 			idle = idle_ticks();
 		if (row->before)
 			row->before();
+		MARK(MARK_PART_BEGINS);
 		start = stamp();
 		row->run(row->iterations);
 		if (i >= 0)
 			tsc[i] = stamp() - start;
+		MARK(MARK_PART_ENDS);
 	}
 	idle = idle_ticks() - idle;
 	if (row->finish)

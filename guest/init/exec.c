@@ -16,6 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "../mark.h"
 #include "channel.h"
 #include "init.h"
 
@@ -292,8 +293,10 @@ void run_exec(void)
 		wait_for_work(&during);
 		take_frames();
 	}
+	MARK(MARK_COMMAND_BEGINS);
 	start_command();
 	carry_until_done(&during);
+	MARK(MARK_COMMAND_ENDS);
 	drain(&job.out, FRAME_STDOUT, &during);
 	drain(&job.err, FRAME_STDERR, &during);
 	send_status(&during);

@@ -18,6 +18,7 @@ from .commands import clean as clean_command
 from .commands import debug as debug_command
 from .commands import doctor as doctor_command
 from .commands import example as example_command
+from .commands import profile as profile_command
 from .commands import run as run_command
 from .commands import test as test_command
 from .commands import trace as trace_command
@@ -114,6 +115,7 @@ def _add_others(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
     verb.add_argument("name", nargs="?", metavar="NAME", help="one of the folders in user/examples")
     verb.add_argument("--timeout", metavar="S", type=float, help="end it after S seconds")
     _add_trace(verbs)
+    _add_profile(verbs)
     verb = _add_verb(verbs, "gdb", "gdb on the running guest, with symbols")
     verb.add_argument("view", nargs="?", choices=debug_command.VIEWS, help="whose symbols")
     verb = _add_verb(verbs, "bench", "measure Keel against the native baseline; with the word kernel, the µ-kernel alone")
@@ -131,6 +133,27 @@ def _add_trace(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> 
     verb.add_argument("--timeout", metavar="S", type=float, help="look after S seconds if the guest has not ended by then")
     verb.add_argument("--last", metavar="N", type=int, help="only the last N events")
     verb.add_argument("--chrome", metavar="FILE", type=Path, help="write them for Chrome and Perfetto instead")
+
+
+def _add_profile(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    verb = _add_verb(verbs, "profile", "run one command and show where its instructions go")
+    verb.add_argument("command", metavar="CMD", help="what is run in Debian, as by run --exec")
+    verb.add_argument("--native", action="store_true", help="on the bare machine instead of on Keel")
+    verb.add_argument("--part", action="store_true", help="only the last part that the program marks (guest/mark.h)")
+    verb.add_argument("--top", metavar="N", type=int, default=30, help="functions that are shown (%(default)s)")
+    verb.add_argument("--folded", metavar="FILE", type=Path, help="also write them all for tools that draw flame graphs")
+    verb.add_argument("--timeout", metavar="S", type=float, help="end the guest after S seconds")
+
+
+def _profiled(options: argparse.Namespace) -> profile_command.Wanted:
+    return profile_command.Wanted(
+        command=options.command,
+        native=options.native,
+        part=options.part,
+        top=options.top,
+        folded=options.folded,
+        timeout_s=options.timeout,
+    )
 
 
 def _wanted(options: argparse.Namespace) -> trace_command.Wanted:
@@ -166,6 +189,7 @@ def _dispatch(options: argparse.Namespace) -> int:
         "test": lambda: test_command.test(settings, _known(options.suite, [*SUITES, *PARTS])),
         "example": lambda: example_command.example(settings, options.name, options.timeout),
         "trace": lambda: trace_command.trace(settings, _wanted(options)),
+        "profile": lambda: profile_command.run(settings, _profiled(options)),
         "gdb": lambda: debug_command.debug(settings, options.view),
         "bench": lambda: bench_command.bench(settings, options.argument),
         "clean": lambda: clean_command.clean(settings, options.cache),

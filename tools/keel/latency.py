@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The µ-kernel's longest stretches with interrupts off, in executed instructions, and where they are.
 
-A plugin of QEMU's translator (latency/latency.c) watches the kernel from outside, on the deterministic clock: while its
+A plugin of QEMU's translator (plugins/latency.c) watches the kernel from outside, on the deterministic clock: while its
 suite runs, and under a load made to be long (user/bench with `args load`).
 """
 
@@ -11,13 +11,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import boot, bootconf, machine, nativetasks, packages, process
+from . import boot, bootconf, machine, nativetasks, plugins, process
 from .config import Settings
 from .errors import KeelError
-from .lock import locked
 from .rust import KERNEL_IMAGE
 
-SOURCE = Path(__file__).parent / "latency"
 TIMEOUT_S = 600.0
 # What runs while the plugin watches.
 LOADS = {"suite": bootconf.SUITE_TEMPLATE, "load": bootconf.LOAD_TEMPLATE}
@@ -39,20 +37,9 @@ class Stretch:
     parts: tuple[tuple[int, int], ...]
 
 
-def build_plugin(settings: Settings) -> Path:
-    """The plugin for the emulator of this machine."""
-    packages.require(settings, packages.COMPILER)
-    out = settings.build / "latency"
-    with locked(settings.locks, "latency"):
-        out.mkdir(parents=True, exist_ok=True)
-        argv = ["make", "-C", str(SOURCE), f"O={out}"]
-        process.run_logged(argv, what="building the emulator's plugin", log=settings.logs / "latency.log")
-    return out / "latency.so"
-
-
 def measure(settings: Settings, under: Sequence[str] = tuple(LOADS)) -> list[Stretch]:
     """Run the loads and return the longest stretches, one for each place, longest first; the parts are built."""
-    plugin = build_plugin(settings)
+    plugin = plugins.build(settings, "latency")
     found = [stretch for name in under for stretch in _watch(settings, plugin, name)]
     return sorted(found, key=lambda stretch: -stretch.instructions)
 

@@ -7,8 +7,6 @@
  * or `sysretq`: an interrupt that waits is taken there, before any instruction of the user or of a window. For each
  * stretch the plugin keeps how many instructions each block contributed; of the stretches with the same largest
  * contributor it remembers the longest. The kernel that runs is the one that is measured: nothing in it knows of this.
- *
- * QEMU's header for plugins is not packaged everywhere; what is declared here is its interface version 1.
  */
 #include <inttypes.h>
 #include <stdbool.h>
@@ -18,28 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef uint64_t qemu_plugin_id_t;
-struct qemu_info;
-struct qemu_plugin_tb;
-struct qemu_plugin_insn;
-enum qemu_plugin_cb_flags { QEMU_PLUGIN_CB_NO_REGS };
-typedef void (*qemu_plugin_udata_cb)(qemu_plugin_id_t id, void *data);
-typedef void (*qemu_plugin_tb_cb)(qemu_plugin_id_t id, struct qemu_plugin_tb *tb);
-typedef void (*qemu_plugin_vcpu_cb)(unsigned int vcpu, void *data);
-void qemu_plugin_register_vcpu_tb_trans_cb(qemu_plugin_id_t id, qemu_plugin_tb_cb cb);
-void qemu_plugin_register_atexit_cb(qemu_plugin_id_t id, qemu_plugin_udata_cb cb, void *data);
-void qemu_plugin_register_vcpu_tb_exec_cb(struct qemu_plugin_tb *tb, qemu_plugin_vcpu_cb cb,
-					  enum qemu_plugin_cb_flags flags, void *data);
-void qemu_plugin_register_vcpu_insn_exec_cb(struct qemu_plugin_insn *insn, qemu_plugin_vcpu_cb cb,
-					    enum qemu_plugin_cb_flags flags, void *data);
-size_t qemu_plugin_tb_n_insns(const struct qemu_plugin_tb *tb);
-uint64_t qemu_plugin_tb_vaddr(const struct qemu_plugin_tb *tb);
-struct qemu_plugin_insn *qemu_plugin_tb_get_insn(const struct qemu_plugin_tb *tb, size_t number);
-const void *qemu_plugin_insn_data(const struct qemu_plugin_insn *insn);
-size_t qemu_plugin_insn_size(const struct qemu_plugin_insn *insn);
-
-#define EXPORT __attribute__((visibility("default")))
-EXPORT int qemu_plugin_version = 1;
+#include "plugin.h"
 
 enum {
 	OPCODE_CLI = 0xfa,

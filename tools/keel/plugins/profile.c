@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * A plugin of QEMU's translator that counts how often each block of the guest's code is executed between two marks
+ * (guest/mark.h), user mode and every kernel alike. A block that an exception leaves in its middle counts as a whole.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "mark.h"
+#include "plugin.h"
+
+enum {
+	/* Blocks that can be told apart: many times what a guest translates. */
+	BLOCKS = 1 << 21,
+	DISPLACEMENT = 3,
+	MARK_SIZE = 7,
+};
+
+/* A block of code; what lies at the same address in several spaces is one. */
+struct block {
+	uint64_t address;
+	uint64_t instructions;
+	uint64_t executed;
+};
+
+static struct block blocks[BLOCKS];
+static const char *output;
+static uint32_t begins = MARK_COMMAND_BEGINS, ends = MARK_COMMAND_ENDS;
+
+static struct block *find_block(uint64_t address, uint64_t instructions)
+{
+	uint64_t at = (address * UINT64_C(0x9e3779b97f4a7c15) + instructions) % BLOCKS;
+
+	while (blocks[at].instructions &&
+	       (blocks[at].address != address || blocks[at].instructions != instructions))
+		at = (at + 1) % BLOCKS;
+	blocks[at].address = address;
+	blocks[at].instructions = instructions;
+	return &blocks[at];
+}
+
+static void begin(unsigned int vcpu, void *data)
+{
+	(void)vcpu;
+	(void)data;
+	for (struct block *block = blocks; block < blocks + BLOCKS; block++)
+		block->executed = 0;
+}
+
+/* A line for each block: its address, its instructions, how often it was executed. */
+static void end(unsigned int vcpu, void *data)
+{
+	FILE *file = fopen(output, "w");
+
+	(void)vcpu;
+	(void)data;
+	if (!file) {
+		perror(output);
+		return;
+	}
+	for (struct block *block = blocks; block < blocks + BLOCKS; block++)
+		if (block->executed)
+			fprintf(file, "%#" PRIx64 " %" PRIu64 " %" PRIu64 "\n", block->address, block->instructions,
+				block->executed);
+	fclose(file);
+}
+
+static uint32_t mark_of(const struct qemu_plugin_insn *insn)
+{
+	static const uint8_t opcode[] = { MARK_OPCODE };
+	const uint8_t *code = qemu_plugin_insn_data(insn);
+	uint32_t mark = 0;
+
+	if (qemu_plugin_insn_size(insn) == MARK_SIZE && !memcmp(code, opcode, sizeof(opcode)))
+		memcpy(&mark, code + DISPLACEMENT, sizeof(mark));
+	return mark;
+}
+
+static void translated(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
+{
+	size_t count = qemu_plugin_tb_n_insns(tb);
+	struct block *block = find_block(qemu_plugin_tb_vaddr(tb), count);
+
+	(void)id;
+	qemu_plugin_register_vcpu_tb_exec_inline(tb, QEMU_PLUGIN_INLINE_ADD_U64, &block->executed, 1);
+	for (size_t at = 0; at < count; at++) {
+		struct qemu_plugin_insn *insn = qemu_plugin_tb_get_insn(tb, at);
+		uint32_t mark = mark_of(insn);
+
+		if (mark == begins)
+			qemu_plugin_register_vcpu_insn_exec_cb(insn, begin, QEMU_PLUGIN_CB_NO_REGS, NULL);
+		else if (mark == ends)
+			qemu_plugin_register_vcpu_insn_exec_cb(insn, end, QEMU_PLUGIN_CB_NO_REGS, NULL);
+	}
+}
+
+EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const struct qemu_info *info, int argc, char **argv)
+{
+	static const char key[] = "output=";
+
+	(void)info;
+	for (int at = 0; at < argc; at++) {
+		if (!strncmp(argv[at], key, strlen(key))) {
+			output = strdup(argv[at] + strlen(key));
+		} else if (!strcmp(argv[at], "part=on")) {
+			begins = MARK_PART_BEGINS;
+			ends = MARK_PART_ENDS;
+		} else {
+			fprintf(stderr, "profile: unknown argument %s\n", argv[at]);
+			return -1;
+		}
+	}
+	if (!output) {
+		fprintf(stderr, "profile: needs %sFILE\n", key);
+		return -1;
+	}
+	qemu_plugin_register_vcpu_tb_trans_cb(id, translated);
+	return 0;
+}

@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What becomes of the counts of blocks: functions, regions, shares."""
+
+from collections import Counter
+
+from keel.profile import MICRO_KERNEL, NATIVE_KERNEL, PROGRAMS, SERVER, USER, Profile, as_folded, read_blocks, read_symbols, rows
+
+KERNEL_TEXT = """\
+ffffffff80100000 t keel_kernel::ipc::receive::<u8>
+ffffffff80100040 T leave_to_user
+ffffffff80200000 d DATA
+"""
+SERVER_TEXT = """\
+0000000001000000 T _stext
+0000000001000010 T schedule
+0000000001000100 T _etext
+0000000001000200 D jiffies
+"""
+IMAGES = [read_symbols(MICRO_KERNEL, KERNEL_TEXT), read_symbols(SERVER, SERVER_TEXT)]
+
+
+def test_blocks_belong_to_functions_and_regions() -> None:
+    lines = ["0xffffffff80100008 3 10", "0xffffffff80100044 2 1", "0x1000010 7 1", "0x1000018 1 2", "0x555555555000 5 2"]
+    assert read_blocks(lines, IMAGES).counts == Counter(
+        {(MICRO_KERNEL, "receive"): 30, (MICRO_KERNEL, "leave_to_user"): 2, (SERVER, "schedule"): 9, (USER, PROGRAMS): 10}
+    )
+
+
+def test_code_behind_the_server_s_is_a_program_s() -> None:
+    assert read_blocks(["0x1000100 1 1", "0x400000 1 1"], IMAGES).counts == Counter({(USER, PROGRAMS): 2})
+
+
+def test_a_kernel_s_unknown_address_is_not_lost() -> None:
+    native = [read_symbols(NATIVE_KERNEL, "ffffffff81000000 T _text\nffffffff81001000 T _etext\n")]
+    assert read_blocks(["0xffffffffc0000000 4 2"], native).counts == Counter({(NATIVE_KERNEL, "?"): 8})
+
+
+def test_rows_tell_regions_first_and_shares_of_all() -> None:
+    profile = Profile(Counter({(SERVER, "schedule"): 300, (USER, PROGRAMS): 100, (SERVER, "rest"): 0}))
+    assert rows(profile, 1)[1:] == [
+        ["300", "75.0%", SERVER, ""],
+        ["100", "25.0%", USER, ""],
+        ["300", "75.0%", SERVER, "schedule"],
+    ]
+    assert as_folded(profile).splitlines()[1] == "server;schedule 300"
+
+
+def test_nothing_is_no_error() -> None:
+    assert rows(Profile(Counter()), 5) == [["instructions", "share", "where", "function"]]
