@@ -2,16 +2,19 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Measures Keel against Linux on the bare machine, both in one run on the emulator's instruction clock.
 
-`measure()` boots the systems and returns their samples; `main()` adds the tables. `./keel bench` calls `main()`
-with nothing but the options that the user gave. The unit is executed guest instructions, never cycles.
+`measure()` boots a system and returns its samples; `main()` keeps them as they come and adds the tables. `./keel bench` calls
+`main()` with nothing but the options that the user gave. The unit is executed guest instructions, never cycles.
 
-  bench/run.py [--systems native,keel] [--output DIRECTORY]
+  bench/run.py [--systems native,keel] [--output DIRECTORY] [--resume] [ROW...]
+  bench/run.py --compare OLD.json NEW.json
 """
 
 import argparse
 import base64
+import hashlib
 import io
 import json
+import math
 import statistics
 import subprocess
 import sys
@@ -27,8 +30,39 @@ LIMIT_S = 900
 COMPILATIONS = 3
 BOOT_ROW = "boot-to-first-output"
 GCC_ROW = "gcc-compiles-a-file"
-# What the authors of L4Linux measured, relative to native Linux (SOSP 1997, table 2: 3.95 against 1.68 µs).
-PAPER_RATIOS = {"getpid": 2.35}
+GCC_SOURCES = ("network.c", "bench.h")
+# Above this a row's ratio is not taken at its word.
+SPREAD_LIMIT = 0.02
+MARK = "~"
+# Of results.json; another one is refused.
+VERSION = 1
+# What the authors of L4Linux measured, on native Linux and on L4Linux (SOSP 1997). Table 2: getpid, in µs.
+PAPER = {
+    "getpid": (1.68, 3.95),
+    # Table 3, hbench: a latency in µs.
+    "mmap-4k": (25.2, 35.0),
+    # Table 3, lmbench: bandwidths in MB/s, so that the ratio is the other way round.
+    "pipe-64k": (1 / 40.50, 1 / 37.61),
+    "tcp-64k": (1 / 18.03, 1 / 13.23),
+    "file-reread-8m": (1 / 41.51, 1 / 40.43),
+    "mmap-reread-8m": (1 / 65.73, 1 / 54.96),
+}
+# Table 3, lmbench: latencies in µs. Of these the mean is taken.
+PAPER_LATENCIES = {
+    "write-null": (2.00, 5.26),
+    "fork-exit": (973, 2749),
+    "fork-exec": (7400, 12058),
+    "shell": (42412, 61115),
+    "mmap-8m": (52.20, 64.28),
+    "switch-2-processes": (7.00, 16.22),
+    "switch-8-processes": (12.40, 22.22),
+    "pipe-round-trip": (29.00, 52.07),
+    "udp-round-trip": (159.40, 243.02),
+    "rpc-udp": (321.40, 526.57),
+    "tcp-round-trip": (207.40, 287.57),
+    "rpc-tcp": (459.60, 729.76),
+}
+MEAN_ROW = "geometric mean of table 3's latencies"
 
 
 class BenchError(Exception):
@@ -52,6 +86,10 @@ class Sample:
     def spread(self) -> float:
         """From least to most, relative to the median."""
         return (max(self.per_operation) - min(self.per_operation)) / self.median
+
+
+Samples = dict[str, Sample]
+Results = dict[str, Samples]
 
 
 def build_programs(output: Path) -> None:
@@ -81,11 +119,12 @@ def measure_boot(system: str, programs: Path) -> Sample:
 
 
 def guest_archive(programs: Path) -> bytes:
-    """The benchmark program and its source, which is also the file that gcc compiles."""
+    """The benchmark program, and the file that gcc compiles with its header."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as archive:
         archive.add(programs / "bench", "bench")
-        archive.add(SOURCES / "bench.c", "bench.c")
+        for source in GCC_SOURCES:
+            archive.add(SOURCES / source, source)
     return buffer.getvalue()
 
 
@@ -95,33 +134,59 @@ def parse_sample(line: str) -> Sample:
     return Sample(data["name"], [tsc / data["iterations"] for tsc in data["tsc"]], data["idle_ticks"])
 
 
-def measure_rows(system: str, programs: Path) -> list[Sample]:
-    """All rows of the guest program, and gcc."""
-    compile_file = f"./bench command {GCC_ROW} {COMPILATIONS} gcc -O2 -D_GNU_SOURCE -c bench.c -o bench.o"
-    command = f"mkdir -p /tmp/bench && cd /tmp/bench && tar -x && ./bench && {compile_file}"
-    return [parse_sample(line) for line in run_guest(system, command, guest_archive(programs)).splitlines()]
+def known_rows(programs: Path) -> list[str]:
+    """All that can be measured."""
+    done = subprocess.run([programs / "bench", "list"], stdout=subprocess.PIPE, check=True, text=True)
+    return [*done.stdout.split(), GCC_ROW, BOOT_ROW]
 
 
-def measure(systems: Sequence[str], output: Path) -> dict[str, dict[str, Sample]]:
-    """Boot each system and return its samples by name."""
-    build_programs(output)
-    results = {}
-    for system in systems:
-        print(f"bench: measuring {system} ...", file=sys.stderr, flush=True)
-        samples = [*measure_rows(system, output), measure_boot(system, output)]
-        results[system] = {sample.name: sample for sample in samples}
-    return results
+def measure_rows(system: str, programs: Path, rows: Sequence[str]) -> list[Sample]:
+    """These rows of the guest program, and gcc."""
+    own = " ".join(row for row in rows if row not in (GCC_ROW, BOOT_ROW))
+    compile_file = f"./bench command {GCC_ROW} {COMPILATIONS} gcc -O2 -D_GNU_SOURCE -c {GCC_SOURCES[0]} -o bench.o"
+    steps = ["mkdir -p /tmp/bench", "cd /tmp/bench", "tar -x"]
+    steps += [f"./bench {own}"] if own else []
+    steps += [compile_file] if GCC_ROW in rows else []
+    return [parse_sample(line) for line in run_guest(system, " && ".join(steps), guest_archive(programs)).splitlines()]
 
 
-def table(results: dict[str, dict[str, Sample]]) -> list[list[str]]:
+def measure(system: str, programs: Path, rows: Sequence[str]) -> Samples:
+    """Boot a system and return the samples of these rows by name."""
+    print(f"bench: measuring {system} ...", file=sys.stderr, flush=True)
+    samples = measure_rows(system, programs, rows) if set(rows) != {BOOT_ROW} else []
+    if BOOT_ROW in rows:
+        samples.append(measure_boot(system, programs))
+    return {sample.name: sample for sample in samples}
+
+
+def ratio(samples: Sequence[Sample]) -> float:
+    """Keel's instructions for each of native Linux."""
+    return samples[1].median / samples[0].median
+
+
+def mean(ratios: Sequence[float]) -> float:
+    """The geometric one."""
+    return math.exp(statistics.mean(map(math.log, ratios)))
+
+
+def table(results: Results) -> list[list[str]]:
     """Header and rows: instructions on each system, their ratio, the paper's, remarks."""
     rows = [["operation", *(f"{system}, instructions" for system in results), "ratio", "paper", "remark"]]
+    ratios: dict[str, float] = {}
     for name in next(iter(results.values())):
         samples = [samples[name] for samples in results.values() if name in samples]
-        ratio = f"{samples[1].median / samples[0].median:.2f}" if len(samples) == len(SYSTEMS) else ""
-        paper = f"{PAPER_RATIOS[name]:.2f}" if name in PAPER_RATIOS else ""
+        remarks, shown = remark(samples), ""
+        if len(samples) == len(SYSTEMS):
+            ratios[name] = ratio(samples)
+            shown = f"{MARK if remarks else ''}{ratios[name]:.2f}"
+        paper = PAPER_LATENCIES.get(name, PAPER.get(name))
         values = [f"{sample.median:,.0f}" for sample in samples]
-        rows.append([name, *values, *[""] * (len(results) - len(values)), ratio, paper, remark(samples)])
+        missing = [""] * (len(results) - len(values))
+        rows.append([name, *values, *missing, shown, f"{paper[1] / paper[0]:.2f}" if paper else "", remarks])
+    if set(PAPER_LATENCIES) <= set(ratios):
+        ours = mean([ratios[name] for name in PAPER_LATENCIES])
+        theirs = mean([keel / native for native, keel in PAPER_LATENCIES.values()])
+        rows.append([MEAN_ROW, *[""] * len(results), f"{ours:.2f}", f"{theirs:.2f}", ""])
     return rows
 
 
@@ -130,7 +195,7 @@ def remark(samples: Sequence[Sample]) -> str:
     remarks = []
     if any(sample.idle_ticks for sample in samples):
         remarks.append("idled: not a measure")
-    if (spread := max(sample.spread for sample in samples)) > 0.02:
+    if (spread := max(sample.spread for sample in samples)) > SPREAD_LIMIT:
         remarks.append(f"spread {spread:.0%}")
     if samples[0].name == BOOT_ROW:
         remarks.append("includes waiting")
@@ -145,7 +210,25 @@ def as_markdown(rows: list[list[str]]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def as_json(results: dict[str, dict[str, Sample]]) -> str:
+def header() -> dict[str, str | int]:
+    """What was measured, and how: two results with the same header can be compared row by row."""
+    config = hashlib.sha256(b"".join(file.read_bytes() for file in sorted((REPOSITORY / "linux" / "config").iterdir())))
+
+    def said(*command: str) -> str:
+        done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False)
+        return next(iter(done.stdout.splitlines()), "unknown")
+
+    return {
+        "version": VERSION,
+        "unit": "guest instructions",
+        "clock": "QEMU -icount shift=0,sleep=off",
+        "emulator": said("qemu-system-x86_64", "--version"),
+        "commit": said("git", "describe", "--always", "--dirty"),
+        "configuration": config.hexdigest(),
+    }
+
+
+def as_json(results: Results, about: dict[str, str | int]) -> str:
     """Every single number."""
     data = {
         system: {
@@ -154,29 +237,104 @@ def as_json(results: dict[str, dict[str, Sample]]) -> str:
         }
         for system, samples in results.items()
     }
-    return json.dumps({"unit": "guest instructions", "clock": "QEMU -icount shift=0", "systems": data}, indent=2) + "\n"
+    return json.dumps({**about, "systems": data}, indent=2) + "\n"
+
+
+def from_json(path: Path) -> tuple[Results, dict[str, str | int]]:
+    """What `as_json` wrote, with its header."""
+    try:
+        data = json.loads(path.read_text())
+        if data["version"] != VERSION:
+            raise BenchError(f"{path} is of version {data['version']}, and this is {VERSION}")
+        results = {
+            system: {name: Sample(name, row["per_operation"], row["idle_ticks"]) for name, row in rows.items()}
+            for system, rows in data.pop("systems").items()
+        }
+    except OSError as error:
+        raise BenchError(f"{path}: {error.strerror}") from error
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise BenchError(f"{path} holds no results of this program") from error
+    return results, data
+
+
+def comparison(old: Results, new: Results) -> list[list[str]]:
+    """Header and rows: each row of each system in both, and how it changed."""
+    rows = [["operation", "system", "old", "new", "change"]]
+    for system in new:
+        for name in new[system]:
+            if before := old.get(system, {}).get(name):
+                then, now = before.median, new[system][name].median
+                rows.append([name, system, f"{then:,.0f}", f"{now:,.0f}", f"{now / then - 1:+.1%}"])
+    return rows
+
+
+def compare(old: Path, new: Path) -> None:
+    """Print how two results differ, with what else is not the same in them."""
+    (before, about_old), (after, about_new) = from_json(old), from_json(new)
+    for key in about_new:
+        if about_old.get(key) != about_new[key]:
+            print(f"{key}: {about_old.get(key)}, then {about_new[key]}")
+    print(as_markdown(comparison(before, after)), end="")
+
+
+def measure_all(systems: Sequence[str], rows: Sequence[str], output: Path, *, resume: bool) -> Results:
+    """Measure, or take over what an interrupted run of the same tree has measured; kept after each system."""
+    kept = output / "results.json"
+    about = header()
+    results: Results = {}
+    if resume and kept.exists():
+        earlier, earlier_about = from_json(kept)
+        if earlier_about == about:
+            results = {system: samples for system, samples in earlier.items() if set(rows) <= set(samples)}
+    for system in systems:
+        if system not in results:
+            results[system] = measure(system, output, rows)
+            kept.write_text(as_json(results, about))
+    return {system: results[system] for system in systems}
+
+
+def options_of(arguments: Sequence[str] | None) -> argparse.Namespace:
+    """The options, checked as far as that needs no program."""
+    parser = argparse.ArgumentParser(prog="keel bench", description="Keel against Linux on the bare machine, in instructions.")
+    parser.add_argument("row", nargs="*", metavar="ROW", help="what to measure; everything without a name")
+    parser.add_argument("--systems", default=",".join(SYSTEMS), help="which to measure (%(default)s)")
+    parser.add_argument("--output", type=Path, default=REPOSITORY / "build" / "bench", help="where the figures go")
+    parser.add_argument("--resume", action="store_true", help="take over what an interrupted run of this tree has measured")
+    parser.add_argument("--compare", nargs=2, type=Path, metavar=("OLD", "NEW"), help="measure nothing: compare two results.json")
+    options = parser.parse_args(arguments)
+    options.systems = options.systems.split(",")
+    if unknown := [system for system in options.systems if system not in SYSTEMS]:
+        parser.error(f"unknown system {unknown[0]}: choose from {', '.join(SYSTEMS)}")
+    return options
+
+
+def run(options: argparse.Namespace) -> None:
+    """Measure, print the table, and keep it as Markdown and JSON."""
+    options.output.mkdir(parents=True, exist_ok=True)
+    build_programs(options.output)
+    known = known_rows(options.output)
+    if unknown := [row for row in options.row if row not in known]:
+        raise BenchError(f"there is no row {unknown[0]}: there are {', '.join(known)}")
+    if subprocess.run([sys.executable, str(REPOSITORY / "keel"), "build"], check=False).returncode:
+        raise BenchError("what is to be measured cannot be built")
+    results = measure_all(options.systems, options.row or known, options.output, resume=options.resume)
+    text = as_markdown(table(results))
+    (options.output / "results.md").write_text(text)
+    print(text, end="")
+    print(f"bench: the figures are in {options.output}", file=sys.stderr)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure, print the table, and keep it as Markdown and JSON."""
-    parser = argparse.ArgumentParser(description="Keel against Linux on the bare machine, in instructions.")
-    parser.add_argument("--systems", default=",".join(SYSTEMS), help="which to measure (%(default)s)")
-    parser.add_argument("--output", type=Path, default=REPOSITORY / "build" / "bench", help="where the figures go")
-    options = parser.parse_args(arguments)
-    systems = options.systems.split(",")
-    if unknown := [system for system in systems if system not in SYSTEMS]:
-        parser.error(f"unknown system {unknown[0]}: choose from {', '.join(SYSTEMS)}")
-    options.output.mkdir(parents=True, exist_ok=True)
+    """What the options say; returns the exit status."""
+    options = options_of(arguments)
     try:
-        results = measure(systems, options.output)
+        if options.compare:
+            compare(*options.compare)
+        else:
+            run(options)
     except BenchError as error:
         print(f"bench: error: {error}", file=sys.stderr)
         return 1
-    text = as_markdown(table(results))
-    (options.output / "results.md").write_text(text)
-    (options.output / "results.json").write_text(as_json(results))
-    print(text, end="")
-    print(f"bench: the figures are in {options.output}", file=sys.stderr)
     return 0
 
 

@@ -4,7 +4,9 @@
 import importlib.util
 import json
 import sys
+from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 from conftest import REPOSITORY
@@ -44,7 +46,7 @@ def test_table_shows_ratio_and_paper(run: ModuleType) -> None:
 def test_one_system_has_no_ratio(run: ModuleType) -> None:
     """A ratio of one system would mean nothing."""
     native = run.parse_sample(line("write-null", 1, [300]))
-    assert run.table({"native": {"write-null": native}})[1] == ["write-null", "300", "", "", ""]
+    assert run.table({"native": {"write-null": native}})[1] == ["write-null", "300", "", "2.63", ""]
 
 
 def test_remarks_forbid_what_is_no_measure(run: ModuleType) -> None:
@@ -60,6 +62,81 @@ def test_markdown_has_a_rule_below_the_header(run: ModuleType) -> None:
     assert lines[0] == "| a   | bb |"
     assert set(lines[1]) == {"|", "-"}
     assert len({len(text) for text in lines}) == 1
+
+
+def results(run: ModuleType, **medians: float) -> dict[str, Any]:
+    """Results of both systems with a row `getpid` each."""
+    return {system: {"getpid": run.Sample("getpid", [median] * 3, 0)} for system, median in medians.items()}
+
+
+def test_a_marked_ratio_has_a_remark(run: ModuleType) -> None:
+    """What scatters is not taken at its word."""
+    native, keel = run.parse_sample(line("x", 1, [100, 150, 100])), run.parse_sample(line("x", 1, [200]))
+    assert run.table({"native": {"x": native}, "keel": {"x": keel}})[1][3:] == ["~2.00", "", "spread 50%"]
+
+
+def test_the_mean_is_of_the_papers_latencies(run: ModuleType) -> None:
+    """It is there where all of them are, and the papers' is theirs: 1.76."""
+    samples = {
+        system: {name: run.Sample(name, [value], 0) for name in run.PAPER_LATENCIES}
+        for system, value in [("native", 10.0), ("keel", 15.0)]
+    }
+    assert run.table(samples)[-1] == [run.MEAN_ROW, "", "", "1.50", "1.76", ""]
+    del samples["keel"]["shell"]
+    assert run.table(samples)[-1][0] != run.MEAN_ROW
+
+
+def test_results_come_back(run: ModuleType, tmp_path: Path) -> None:
+    """What is written is read, with its header."""
+    kept, about = tmp_path / "results.json", run.header()
+    before = results(run, native=200, keel=430)
+    kept.write_text(run.as_json(before, about))
+    assert run.from_json(kept) == (before, about)
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [('{"version": 99}', "version 99"), ("[]", "no results"), ("{", "no results"), ('{"version": 1}', "no results")],
+)
+def test_other_results_are_refused(
+    run: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, word: str
+) -> None:
+    """Another version's, or no results at all."""
+    kept = tmp_path / "results.json"
+    kept.write_text(text)
+    assert run.main(["--compare", str(kept), str(kept)]) == 1
+    assert word in capsys.readouterr().err
+
+
+def test_comparison_tells_the_change(run: ModuleType) -> None:
+    """Of what is in both."""
+    assert run.comparison(results(run, keel=400), results(run, native=200, keel=430))[1:] == [
+        ["getpid", "keel", "400", "430", "+7.5%"]
+    ]
+
+
+def test_an_interrupted_run_goes_on(run: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was measured of the same tree is not measured again; of another tree it is."""
+    measured: list[str] = []
+
+    def measure(system: str, _programs: Path, rows: list[str]) -> dict[str, Any]:
+        measured.append(system)
+        return {row: run.Sample(row, [1.0], 0) for row in rows}
+
+    monkeypatch.setattr(run, "measure", measure)
+    run.measure_all(["native"], ["getpid"], tmp_path, resume=False)
+    assert set(run.measure_all(["native", "keel"], ["getpid"], tmp_path, resume=True)) == {"native", "keel"}
+    assert measured == ["native", "keel"]
+    monkeypatch.setattr(run, "header", lambda: {"version": run.VERSION, "commit": "another"})
+    run.measure_all(["native"], ["getpid"], tmp_path, resume=True)
+    assert measured == ["native", "keel", "native"]
+
+
+def test_unknown_row_is_refused(run: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Before anything long; the message says which there are."""
+    assert run.main(["--output", str(tmp_path), "getpit"]) == 1
+    error = capsys.readouterr().err
+    assert "no row getpit" in error and "getpid" in error
 
 
 def test_unknown_system_is_refused(run: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,7 +8,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from .. import figures, guestinit, image, latency, linux, packages, process, rust
+from .. import figures, latency, packages, process, rust
 from ..config import Settings
 
 KERNEL = "kernel"
@@ -18,12 +18,7 @@ def bench(settings: Settings, arguments: list[str]) -> int:
     """Measure what the first argument says: the µ-kernel, or else Linux on both systems."""
     if arguments[:1] == [KERNEL]:
         return _kernel(settings, arguments[1:])
-    packages.require_emulator(settings)
-    guestinit.build_init(settings)
-    image.default_root(settings)
-    linux.build_native(settings)
-    rust.build_all(settings)
-    linux.build_server(settings)
+    packages.require(settings, packages.COMPILER)
     program = settings.repository / "bench" / "run.py"
     return process.run_shown([sys.executable, str(program), *arguments], cwd=settings.repository)
 

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* What the files of the program `bench` share: the rows of each, and how an operation fails. */
+#ifndef BENCH_H
+#define BENCH_H
+
+#define PAGE 4096
+/* Pages of a row about faults. */
+#define PAGES 256
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+/*
+ * An operation that is measured: `iterations` of it in one call of `run`, which is repeated. `prepare` and `finish` come once
+ * around all repetitions, `before` ahead of each; none of these is timed, and each may be missing.
+ */
+struct row {
+	const char *name;
+	long iterations;
+	void (*prepare)(void);
+	void (*before)(void);
+	void (*run)(long count);
+	void (*finish)(void);
+};
+
+struct rows {
+	const struct row *rows;
+	unsigned int count;
+};
+
+extern const struct rows call_rows, switch_rows, fault_rows, signal_rows, process_rows, pipe_rows, network_rows, file_rows;
+
+/* Says what failed with errno's text and ends the program. */
+void fail(const char *what) __attribute__((noreturn));
+
+/* A child that does `work` until it ends or end_children() kills it. */
+void start_child(void (*work)(void));
+void end_children(void);
+
+#endif

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* A file that is in memory: reading it again, mapping it, reading the mapping. */
+#include <fcntl.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "bench.h"
+
+#define SMALL (4 << 10)
+#define LARGE (8 << 20)
+#define CHUNK (64 << 10)
+
+static int file;
+static char chunk[CHUNK];
+static const char *mapping;
+static volatile uint64_t sum;
+
+static void make_file(void)
+{
+	file = open("bench.file", O_RDWR | O_CREAT | O_TRUNC, 0600);
+	if (file < 0)
+		fail("bench.file");
+	for (long size = 0; size < LARGE; size += CHUNK)
+		if (write(file, chunk, CHUNK) != CHUNK)
+			fail("bench.file");
+}
+
+static void remove_file(void)
+{
+	close(file);
+	unlink("bench.file");
+}
+
+static void map_and_unmap(long count, long size)
+{
+	while (count--) {
+		volatile char *place = mmap(NULL, size, PROT_READ, MAP_SHARED, file, 0);
+
+		if (place == MAP_FAILED)
+			fail("mmap");
+		(void)*place;
+		munmap((void *)place, size);
+	}
+}
+
+static void run_map_small(long count)
+{
+	map_and_unmap(count, SMALL);
+}
+
+static void run_map_large(long count)
+{
+	map_and_unmap(count, LARGE);
+}
+
+static void add_up(const char *from, long size)
+{
+	uint64_t total = 0;
+
+	for (const uint64_t *word = (const uint64_t *)from; word < (const uint64_t *)(from + size); word++)
+		total += *word;
+	sum = total;
+}
+
+/* Each iteration reads the whole file and looks at each word. */
+static void run_read(long count)
+{
+	while (count--) {
+		lseek(file, 0, SEEK_SET);
+		for (long size = 0; size < LARGE; size += CHUNK) {
+			if (read(file, chunk, CHUNK) != CHUNK)
+				fail("bench.file");
+			add_up(chunk, CHUNK);
+		}
+	}
+}
+
+static void prepare_mapping(void)
+{
+	make_file();
+	mapping = mmap(NULL, LARGE, PROT_READ, MAP_SHARED, file, 0);
+	if (mapping == MAP_FAILED)
+		fail("mmap");
+}
+
+static void run_read_mapping(long count)
+{
+	while (count--)
+		add_up(mapping, LARGE);
+}
+
+static void finish_mapping(void)
+{
+	munmap((void *)mapping, LARGE);
+	remove_file();
+}
+
+static const struct row rows[] = {
+	{ "mmap-4k", 200, make_file, NULL, run_map_small, remove_file },
+	{ "mmap-8m", 200, make_file, NULL, run_map_large, remove_file },
+	{ "file-reread-8m", 2, make_file, NULL, run_read, remove_file },
+	{ "mmap-reread-8m", 2, prepare_mapping, NULL, run_read_mapping, finish_mapping },
+};
+const struct rows file_rows = { rows, COUNT(rows) };

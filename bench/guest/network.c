@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* Sockets over loopback: a message there and back, a connection, how much goes through. */
+#include <arpa/inet.h>
+#include <netinet/tcp.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "bench.h"
+
+#define CHUNK (64 << 10)
+/* What a remote procedure call carries: XID, kind, versions, credentials (RFC 5531), as lmbench's empty one does. */
+#define CALL_BYTES 40
+#define REPLY_BYTES 24
+
+static int server, client;
+static struct sockaddr_in address;
+static char chunk[CHUNK];
+
+static void listen_on(int type)
+{
+	socklen_t size = sizeof(address);
+
+	address = (struct sockaddr_in){ .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	server = socket(AF_INET, type, 0);
+	if (server < 0 || bind(server, (struct sockaddr *)&address, size) ||
+	    getsockname(server, (struct sockaddr *)&address, &size))
+		fail("socket");
+	if (type == SOCK_STREAM && listen(server, 8))
+		fail("listen");
+}
+
+static void connect_to(int type)
+{
+	int on = 1;
+
+	client = socket(AF_INET, type, 0);
+	if (client < 0 || connect(client, (struct sockaddr *)&address, sizeof(address)))
+		fail("connect");
+	if (type == SOCK_STREAM)
+		setsockopt(client, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+}
+
+static int accepted(void)
+{
+	int on = 1, peer = accept(server, NULL, NULL);
+
+	if (peer < 0)
+		_exit(1);
+	setsockopt(peer, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+	return peer;
+}
+
+/* Reads `count` bytes; false at the end. */
+static int take(int fd, long count)
+{
+	for (long got; count > 0; count -= got) {
+		got = read(fd, chunk, count);
+		if (got <= 0)
+			return 0;
+	}
+	return 1;
+}
+
+static void answer_datagrams(void)
+{
+	struct sockaddr_in from;
+
+	for (;;) {
+		socklen_t size = sizeof(from);
+		long got = recvfrom(server, chunk, CHUNK, 0, (struct sockaddr *)&from, &size);
+
+		if (got < 0 || sendto(server, chunk, got == CALL_BYTES ? REPLY_BYTES : got, 0,
+				      (struct sockaddr *)&from, size) < 0)
+			_exit(1);
+	}
+}
+
+static void prepare_udp(void)
+{
+	listen_on(SOCK_DGRAM);
+	start_child(answer_datagrams);
+	close(server);
+	connect_to(SOCK_DGRAM);
+}
+
+static void exchange(long count, long there, long back)
+{
+	while (count--)
+		if (write(client, chunk, there) != there || !take(client, back))
+			fail("exchange");
+}
+
+static void run_byte(long count)
+{
+	exchange(count, 1, 1);
+}
+
+static void run_call(long count)
+{
+	exchange(count, CALL_BYTES, REPLY_BYTES);
+}
+
+static void answer_bytes(void)
+{
+	int peer = accepted();
+
+	while (take(peer, 1))
+		write(peer, chunk, 1);
+	_exit(0);
+}
+
+static void answer_calls(void)
+{
+	int peer = accepted();
+
+	while (take(peer, CALL_BYTES))
+		write(peer, chunk, REPLY_BYTES);
+	_exit(0);
+}
+
+static void answer_chunks(void)
+{
+	int peer = accepted();
+
+	while (take(peer, CHUNK))
+		write(peer, chunk, 1);
+	_exit(0);
+}
+
+static void answer_connections(void)
+{
+	for (;;) {
+		int peer = accepted();
+
+		take(peer, 1);
+		close(peer);
+	}
+}
+
+static void prepare_tcp(void (*work)(void))
+{
+	listen_on(SOCK_STREAM);
+	start_child(work);
+	close(server);
+	connect_to(SOCK_STREAM);
+}
+
+static void prepare_tcp_bytes(void)
+{
+	prepare_tcp(answer_bytes);
+}
+
+static void prepare_tcp_calls(void)
+{
+	prepare_tcp(answer_calls);
+}
+
+static void prepare_tcp_chunks(void)
+{
+	prepare_tcp(answer_chunks);
+}
+
+static void run_chunks(long count)
+{
+	exchange(count, CHUNK, 1);
+}
+
+static void prepare_connections(void)
+{
+	listen_on(SOCK_STREAM);
+	start_child(answer_connections);
+	close(server);
+	client = -1;
+}
+
+/* The server closes first, so that no port of ours waits for late segments. */
+static void run_connections(long count)
+{
+	while (count--) {
+		connect_to(SOCK_STREAM);
+		if (write(client, chunk, 1) != 1 || read(client, chunk, 1) != 0)
+			fail("connection");
+		close(client);
+	}
+	client = -1;
+}
+
+static void finish(void)
+{
+	if (client >= 0)
+		close(client);
+	end_children();
+}
+
+static const struct row rows[] = {
+	{ "udp-round-trip", 200, prepare_udp, NULL, run_byte, finish },
+	{ "rpc-udp", 200, prepare_udp, NULL, run_call, finish },
+	{ "tcp-round-trip", 200, prepare_tcp_bytes, NULL, run_byte, finish },
+	{ "rpc-tcp", 200, prepare_tcp_calls, NULL, run_call, finish },
+	{ "tcp-connection", 100, prepare_connections, NULL, run_connections, finish },
+	{ "tcp-64k", 20, prepare_tcp_chunks, NULL, run_chunks, finish },
+};
+const struct rows network_rows = { rows, COUNT(rows) };
