@@ -2,7 +2,7 @@
 /*
  * Keel's init: process 1 of every guest, on Keel and natively alike. It sets
  * up what the root may lack, runs a shell or the host's command, and powers
- * the machine off. It lies outside the root, in an archive of its own.
+ * the machine off, or lets systemd do so. It lies outside the root, in an archive of its own.
  */
 #include <fcntl.h>
 #include <signal.h>
@@ -76,6 +76,7 @@ static void read_settings(struct settings *settings)
 	while ((word = strsep(&rest, " \n")) != NULL) {
 		take_setting(word, "keel.mode", settings->mode);
 		take_setting(word, "keel.root", settings->root);
+		take_setting(word, "keel.init", settings->init);
 		take_setting(word, "keel.term", settings->term);
 		take_setting(word, "keel.rows", settings->rows);
 		take_setting(word, "keel.cols", settings->cols);
@@ -113,10 +114,30 @@ static void set_environment(const struct settings *settings)
 		setenv("SHELL", "/bin/sh", 1);
 }
 
-int main(void)
+/* What a child of ours finds, whoever is process 1. */
+static void prepare_surroundings(const struct settings *settings)
+{
+	signal(SIGPIPE, SIG_IGN);
+	set_environment(settings);
+	(void)!chdir(getenv("HOME"));
+}
+
+static int run_service(void)
 {
 	struct settings settings;
 
+	read_settings(&settings);
+	prepare_surroundings(&settings);
+	run_exec();
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	struct settings settings;
+
+	if (getpid() != 1 && argc == 2 && strcmp(argv[1], SERVICE) == 0)
+		return run_service();
 	if (getpid() != 1) {
 		fprintf(stderr, "keel-init: error: it runs as process 1 only\n");
 		return 1;
@@ -129,11 +150,11 @@ int main(void)
 		mount_all();
 	}
 	open_console();
-	signal(SIGPIPE, SIG_IGN);
-	set_environment(&settings);
-	(void)!chdir(getenv("HOME"));
+	prepare_surroundings(&settings);
 	sethostname("keel", strlen("keel"));
 	loopback_up();
+	if (strcmp(settings.init, "systemd") == 0)
+		become_systemd(&settings);
 	if (strcmp(settings.mode, "exec") == 0)
 		run_exec();
 	else

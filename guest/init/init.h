@@ -7,10 +7,13 @@
 #define KEEL_INIT_H
 
 #define SETTING_MAX 64
+/* The argument of the init where it runs the host's command beside another init. */
+#define SERVICE "service"
 
 struct settings {
 	char mode[SETTING_MAX];		/* keel.mode: shell or exec */
 	char root[SETTING_MAX];		/* keel.root: the disk of the root, if it is on one */
+	char init[SETTING_MAX];		/* keel.init: systemd, or nothing for this one */
 	char term[SETTING_MAX];		/* keel.term: the host terminal's TERM */
 	char rows[SETTING_MAX];		/* keel.rows, keel.cols: its size */
 	char cols[SETTING_MAX];
@@ -31,8 +34,14 @@ void enter_root(const char *disk);
 /* net.c: bring the loopback interface up. */
 void loopback_up(void);
 
+/* shell.c: tell the host that keys belong to the guest from now on. */
+void tell_ready(void);
+
 /* shell.c: the interactive mode; returns when the shell has ended. */
 void run_shell(const struct settings *settings);
+
+/* systemd.c: let the root's systemd take over, with the host's command as a service. */
+void become_systemd(const struct settings *settings) __attribute__((noreturn));
 
 /* exec.c: run the host's command over the channel; returns at its end. */
 void run_exec(void);

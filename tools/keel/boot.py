@@ -2,6 +2,7 @@
 """What is booted: from the user's choices to a guest for the emulator."""
 
 import os
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -17,6 +18,7 @@ COMMON_PARAMETERS = ("console=ttyS0", "rdinit=/keel/init", "random.trust_cpu=on"
 NATIVE_PARAMETERS = ("panic=-1", "tsc=reliable")
 # Linux's own limit, less what the terminal's settings may take.
 LONGEST_PARAMETERS = 2048 - 128
+PACKAGE_NAME = re.compile(r"[a-z0-9][a-z0-9+.-]+")
 # The µ-kernel's own: a panic ends the emulator.
 KERNEL_PARAMETERS = ("debug-exit",)
 # The kernel for debugging has a serial line of its own, on which a panic waits for us.
@@ -50,6 +52,10 @@ class Choices:
     drives: tuple[str, ...] = ()
     card: str | None = None
     persist: bool = False
+    # More Debian packages in the default root.
+    packages: tuple[str, ...] = ()
+    # Who runs the system: Keel's own init of one command or shell, or the root's systemd.
+    init: str = "keel"
 
     @property
     def on_disk(self) -> bool:
@@ -79,7 +85,9 @@ def linux_parameters(choices: Choices, terminal: str, *, root_on_disk: bool = Fa
     if root_on_disk:
         words.append(f"keel.root={machine.ROOT_DISK}")
     if choices.network_card:
-        words.append(machine.NETWORK_PARAMETER)
+        words += machine.NETWORK_PARAMETERS
+    if choices.init != "keel":
+        words.append(f"keel.init={choices.init}")
     if choices.native:
         words += NATIVE_PARAMETERS
     if choices.command is None:
@@ -203,6 +211,10 @@ def check(choices: Choices) -> None:
         raise KeelError("--append is too long", f"Linux takes {LONGEST_PARAMETERS} bytes in all")
     if len(choices.drives) >= machine.MOST_DISKS:
         raise KeelError(f"there are too many drives: {len(choices.drives)}", f"at most {machine.MOST_DISKS - 1} beside the root")
+    if wrong := [name for name in choices.packages if not PACKAGE_NAME.fullmatch(name)]:
+        raise KeelError(f"--packages: {wrong[0]!r} is no name of a Debian package")
+    if choices.packages and choices.root is not None:
+        raise KeelError("--packages adds to the default root, and --root gives another", "leave one of them out")
     if choices.persist and choices.icount and choices.root is None:
         raise KeelError(
             "--persist needs a root on a disk, and with --icount it is in memory", "leave one of them out, or give --root"

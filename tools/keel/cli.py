@@ -56,6 +56,15 @@ def _add_run(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> No
         type=Path,
         help="another root: a directory or a .cpio(.gz/.xz/.zst) as RAM disk, a raw or qcow2 image as disk",
     )
+    verb.add_argument(
+        "--packages",
+        metavar="NAMES",
+        default="",
+        help="more Debian packages in the default root, separated by commas or spaces",
+    )
+    verb.add_argument(
+        "--init", choices=machine.INITS, default="keel", help="who is process 1: %(default)s, or the root's systemd"
+    )
     verb.add_argument("--persist", action="store_true", help="keep what the guest writes to its disks; discarded otherwise")
     verb.add_argument(
         "--drive",
@@ -222,6 +231,8 @@ def _choices(options: argparse.Namespace) -> Choices:
         drives=tuple(options.drive),
         card=options.nic,
         persist=options.persist,
+        packages=tuple(options.packages.replace(",", " ").split()),
+        init=options.init,
     )
 
 

@@ -138,9 +138,9 @@ def held(disks: Sequence[Disk]) -> Iterator[None]:
         yield
 
 
-def default_root(settings: Settings, *, keep: bool) -> Disk:
+def default_root(settings: Settings, more: Sequence[str] = (), *, keep: bool) -> Disk:
     """The default root on a disk; what is kept lies in an image of this clone, over the one in the cache."""
-    base = _default_image(settings)
+    base = _default_image(settings, more)
     if not keep:
         return Disk(base, "raw")
     mine = settings.build / "images" / f"{base.stem}-{PERSISTENT}"
@@ -151,11 +151,11 @@ def default_root(settings: Settings, *, keep: bool) -> Disk:
     return examined(settings, mine, keep=True, root=True)
 
 
-def needs(settings: Settings) -> tuple[packages.Need, ...]:
+def needs(settings: Settings, more: Sequence[str] = ()) -> tuple[packages.Need, ...]:
     """The packages that the default root on a disk takes."""
-    if _image_of(image.default_archive(settings)).exists():
+    if _image_of(image.default_archive(settings, more)).exists():
         return packages.IMAGES
-    return (*packages.IMAGES, *packages.FILE_SYSTEMS, *image.needs(settings), *_owner_needs())
+    return (*packages.IMAGES, *packages.FILE_SYSTEMS, *image.needs(settings, more), *_owner_needs())
 
 
 def _owner_needs() -> tuple[packages.Need, ...]:
@@ -167,10 +167,11 @@ def _image_of(archive: Path) -> Path:
     return archive.with_suffix(".ext4")
 
 
-def _default_image(settings: Settings) -> Path:
-    root = _image_of(image.default_archive(settings))
+def _default_image(settings: Settings, more: Sequence[str]) -> Path:
+    root = _image_of(image.default_archive(settings, more))
     if not root.exists():
-        archive = image.default_root(settings).path
+        packages.require(settings, needs(settings, more))
+        archive = image.default_root(settings, more).path
         with locked(settings.cache, "roots"):
             if not root.exists():
                 _make(settings, archive, root)
@@ -178,7 +179,6 @@ def _default_image(settings: Settings) -> Path:
 
 
 def _make(settings: Settings, archive: Path, root: Path) -> None:
-    packages.require(settings, needs(settings))
     aside = root.with_suffix(".new")
     owners = ["fakeroot"] if _owner_needs() else []
     try:

@@ -25,6 +25,8 @@ READ_BYTES = 65536
 INPUT_FD = 0
 # How long a guest may take to power off after its command's status has come.
 POWER_OFF_GRACE_S = 10.0
+# The same where an init ends its services first, each of which may take 90 s.
+SERVICES_GRACE_S = 100.0
 # How long the debugger's answers may take.
 DEBUGGER_GRACE_S = 120.0
 
@@ -36,6 +38,7 @@ class Plan:
     slot: Slot
     command: bytes | None = None
     timeout_s: float | None = None
+    power_off_s: float = POWER_OFF_GRACE_S
     # Called with each piece of the µ-kernel's log, or of the console; true ends the guest.
     watch_log: Callable[[bytes], bool] | None = None
     watch_console: Callable[[bytes], bool] | None = None
@@ -294,7 +297,7 @@ def _attend(state: _Run, child: subprocess.Popen[bytes]) -> None:
                 _serve(selector, state, deadline)
                 state.outcome.emulator_status = child.poll()
                 if state.outcome.command_status is not None and not state.debugger:
-                    deadline = min(deadline, time.monotonic() + POWER_OFF_GRACE_S)
+                    deadline = min(deadline, time.monotonic() + state.plan.power_off_s)
         state.read_rest()
     finally:
         os.close(ended)

@@ -4,6 +4,7 @@
 import hashlib
 import os
 import tarfile
+from collections.abc import Sequence
 from pathlib import Path
 
 from . import cpio, packages, process, rootarchive
@@ -16,18 +17,21 @@ from .progress import Step
 # Raised when the way of making the image changes, so that cached ones are left.
 RECIPE = "1"
 PACKAGES = (
-    "bash", "coreutils", "gcc", "git", "libc6-dev", "make", "perl", "procps", "python3",
-    "redis-server", "redis-tools", "sqlite3", "strace", "util-linux",
+    "bash", "coreutils", "dbus", "gcc", "git", "iproute2", "kmod", "libc6-dev", "libpam-systemd", "make", "perl",
+    "procps", "python3", "redis-server", "redis-tools", "sqlite3", "strace", "systemd-sysv", "udev", "util-linux",
+    "util-linux-extra",
 )  # fmt: skip
 LEFT_OUT = (
     "/usr/share/doc/*", "/usr/share/info/*", "/usr/share/lintian/*", "/usr/share/locale/*",
     "/usr/share/man/*",
 )  # fmt: skip
-# Nothing of the host's name or resolver may end up in the image.
+# Nothing of the host's name or resolver may end up in the image. Root logs in without a password; no boot is the first one.
 HOOKS = (
     'printf "keel\\n" > "$1/etc/hostname"',
     'printf "127.0.0.1 localhost keel\\n::1 localhost\\n" > "$1/etc/hosts"',
     'rm -f "$1/etc/resolv.conf"',
+    'sed -i "s/^root:[^:]*:/root::/" "$1/etc/shadow"',
+    ': > "$1/etc/machine-id"',
 )
 UNSHARE = (packages.Need("uidmap", ("newuidmap",), "makes the root file system without being root"),)
 FAKED = (
@@ -36,34 +40,39 @@ FAKED = (
 )
 
 
-def default_root(settings: Settings) -> rootarchive.Root:
-    """The default root's archive, made where the cache has none of this recipe."""
-    archive = default_archive(settings)
+def default_root(settings: Settings, more: Sequence[str] = ()) -> rootarchive.Root:
+    """The default root's archive, with more packages where they are named, made where the cache has none of this recipe."""
+    archive = default_archive(settings, more)
     if not archive.exists():
         with locked(settings.cache, "roots"):
             if not archive.exists():
                 archive.parent.mkdir(parents=True, exist_ok=True)
-                _make(settings, archive)
+                _make(settings, archive, more)
     return rootarchive.checked(archive, settings)
 
 
-def default_archive(settings: Settings) -> Path:
+def default_archive(settings: Settings, more: Sequence[str] = ()) -> Path:
     """Where the archive of this recipe lies in the cache."""
-    recipe = "\n".join([RECIPE, SUITE, *PACKAGES, *LEFT_OUT, *HOOKS])
+    recipe = "\n".join([RECIPE, SUITE, *_included(more), *LEFT_OUT, *HOOKS])
     key = hashlib.sha256(recipe.encode()).hexdigest()[:12]
     return settings.cache / "roots" / f"debian-{SUITE}-{key}.cpio"
 
 
-def needs(settings: Settings) -> tuple[packages.Need, ...]:
+def _included(more: Sequence[str]) -> list[str]:
+    """All packages that are asked for by name, in an order of their own."""
+    return [*PACKAGES, *sorted(set(more) - set(PACKAGES))]
+
+
+def needs(settings: Settings, more: Sequence[str] = ()) -> tuple[packages.Need, ...]:
     """The packages that making the default root takes, none where the cache has it."""
-    return () if default_archive(settings).exists() else (*packages.ROOT, *user_needs())
+    return () if default_archive(settings, more).exists() else (*packages.ROOT, *user_needs())
 
 
-def _make(settings: Settings, archive: Path) -> None:
-    packages.require(settings, needs(settings))
+def _make(settings: Settings, archive: Path, more: Sequence[str]) -> None:
+    packages.require(settings, needs(settings, more))
     tar, aside = archive.with_suffix(".tar"), archive.with_suffix(".new")
     try:
-        _debootstrap(settings, tar)
+        _debootstrap(settings, tar, more)
         with Step("packing the root file system"):
             tar_to_cpio(tar, aside)
         aside.replace(archive)
@@ -74,10 +83,10 @@ def _make(settings: Settings, archive: Path) -> None:
         aside.unlink(missing_ok=True)
 
 
-def _debootstrap(settings: Settings, tar: Path) -> None:
+def _debootstrap(settings: Settings, tar: Path, more: Sequence[str]) -> None:
     """Run mmdebstrap in the first mode that this user and this host allow."""
     modes = {UNSHARE: "unshare", FAKED: "fakechroot"}
-    _run_mmdebstrap(settings, tar, modes.get(user_needs(), "root"))
+    _run_mmdebstrap(settings, tar, modes.get(user_needs(), "root"), more)
 
 
 def user_needs() -> tuple[packages.Need, ...]:
@@ -92,7 +101,7 @@ def _may_unshare() -> bool:
     return process.status_of(["unshare", "--user", "--map-root-user", "true"], timeout_s=10.0) == 0
 
 
-def mmdebstrap_arguments(tar: Path, mode: str, access: list[str], sources: list[str]) -> list[str]:
+def mmdebstrap_arguments(tar: Path, mode: str, access: list[str], sources: list[str], more: Sequence[str] = ()) -> list[str]:
     """The command that makes the root as a tar file."""
     return [
         "mmdebstrap",
@@ -100,7 +109,7 @@ def mmdebstrap_arguments(tar: Path, mode: str, access: list[str], sources: list[
         f"--mode={mode}",
         "--architectures=amd64",
         "--format=tar",
-        f"--include={','.join(PACKAGES)}",
+        f"--include={','.join(_included(more))}",
         f"--keyring={KEYRING}",
         '--aptopt=Apt::Install-Recommends "false"',
         *(f"--aptopt={line}" for line in access),
@@ -113,19 +122,19 @@ def mmdebstrap_arguments(tar: Path, mode: str, access: list[str], sources: list[
     ]
 
 
-def _run_mmdebstrap(settings: Settings, tar: Path, mode: str) -> None:
+def _run_mmdebstrap(settings: Settings, tar: Path, mode: str, more: Sequence[str]) -> None:
     def measure(line: bytes) -> str:
         """Mmdebstrap names each phase in a line of its own."""
         return line.decode(errors="replace").removeprefix("I: ").rstrip(".") if line.startswith(b"I: ") else ""
 
     with Step("making the root file system from Debian packages") as step:
         process.run_logged(
-            mmdebstrap_arguments(tar, mode, host_access_settings(), find_mirror().sources()),
+            mmdebstrap_arguments(tar, mode, host_access_settings(), find_mirror().sources(), more),
             what="making the root file system",
             log=settings.logs / "root.log",
             step=step,
             measure=measure,
-            remedy=NETWORK_REMEDY,
+            remedy=f"has Debian {SUITE} all of {' '.join(more)}? {NETWORK_REMEDY}" if more else NETWORK_REMEDY,
         )
 
 

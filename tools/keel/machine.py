@@ -67,8 +67,10 @@ CARDS = {
     "e1000": "e1000,netdev=net,romfile=",
 }
 RANDOM_NUMBERS = "virtio-rng-pci"
-# What QEMU's user-mode network gives the guest: its address, the gateway and the name server.
-NETWORK_PARAMETER = "ip=10.0.2.15::10.0.2.2:255.255.255.0:keel:eth0:off:10.0.2.3"
+# What QEMU's user-mode network gives the guest: its address, the gateway and the name server. The card keeps its name.
+NETWORK_PARAMETERS = ("ip=10.0.2.15::10.0.2.2:255.255.255.0:keel:eth0:off:10.0.2.3", "net.ifnames=0")
+# Who can be process 1 of a guest.
+INITS = ("keel", "systemd")
 ROOT_DISK = "/dev/vda"
 
 

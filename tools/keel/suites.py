@@ -269,13 +269,14 @@ def system(settings: Settings) -> Count:
     """The tests that boot Linux, natively and on Keel; everything is built before they start."""
     packages.require(settings, CHECKERS)
     packages.require_emulator(settings)
-    for build in (
+    builds: tuple[Callable[[Settings], object], ...] = (
         guestinit.build_init,
         image.default_root,
         linux.build_native,
         rust.build_all,
         linux.build_server,
-    ):
+    )
+    for build in builds:
         build(settings)
     argv = [checkers.DEBIAN_PYTHON, "-m", "pytest", "-p", "no:cacheprovider", "-v", "tests"]
     return _run(settings, "linux", argv)

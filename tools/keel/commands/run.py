@@ -46,6 +46,7 @@ def run(settings: Settings, choices: boot.Choices, dialogue: Dialogue | None = N
             slot=mine,
             command=None if choices.command is None else os.fsencode(choices.command),
             timeout_s=choices.timeout_s,
+            power_off_s=guest.POWER_OFF_GRACE_S if choices.init == "keel" else guest.SERVICES_GRACE_S,
             debugger=dialogue,
         )
         return conclude(choices, guest.run(settings, described, plan))
@@ -57,7 +58,8 @@ def _needs(settings: Settings, choices: boot.Choices) -> list[packages.Need]:
     if not choices.native:
         needs += packages.RUST
     if choices.root is None:
-        needs += disks.needs(settings) if choices.on_disk else image.needs(settings)
+        default = disks if choices.on_disk else image
+        needs += default.needs(settings, choices.packages)
     return needs
 
 
@@ -74,8 +76,8 @@ def _given_root(settings: Settings, choices: boot.Choices, path: Path) -> rootar
 
 def _default_root(settings: Settings, choices: boot.Choices) -> rootarchive.Root | qemu.Disk:
     if choices.on_disk:
-        return disks.default_root(settings, keep=choices.persist)
-    return _fitting(choices, image.default_root(settings))
+        return disks.default_root(settings, choices.packages, keep=choices.persist)
+    return _fitting(choices, image.default_root(settings, choices.packages))
 
 
 def _drive(settings: Settings, choices: boot.Choices, text: str) -> qemu.Disk:

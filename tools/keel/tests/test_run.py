@@ -81,6 +81,8 @@ def test_a_timeout_has_the_usual_status(tmp_path: Path) -> None:
         boot.Choices(append="x" * 2048),
         boot.Choices(drives=("a.img",) * machine.MOST_DISKS),
         boot.Choices(persist=True, icount=True),
+        boot.Choices(packages=("--allow-unauthenticated",)),
+        boot.Choices(packages=("gdb",), root=Path("root.img")),
         boot.Choices(native=True, boot_template=Path("my.conf")),
         boot.Choices(boot_template=Path("/no/such/boot.conf")),
     ],
@@ -112,6 +114,11 @@ def test_the_deterministic_clock_meets_nothing_that_answers_in_the_hosts_time() 
 
 def test_the_guest_is_told_of_its_disk_and_its_network() -> None:
     words = boot.linux_parameters(boot.Choices(), "", root_on_disk=True).split()
-    assert {f"keel.root={machine.ROOT_DISK}", machine.NETWORK_PARAMETER} <= set(words)
+    assert {f"keel.root={machine.ROOT_DISK}", *machine.NETWORK_PARAMETERS} <= set(words)
     words = boot.linux_parameters(boot.Choices(card="none"), "").split()
-    assert not {f"keel.root={machine.ROOT_DISK}", machine.NETWORK_PARAMETER} & set(words)
+    assert not {f"keel.root={machine.ROOT_DISK}", *machine.NETWORK_PARAMETERS} & set(words)
+
+
+def test_the_guest_is_told_of_another_init() -> None:
+    assert "keel.init=systemd" in boot.linux_parameters(boot.Choices(init="systemd"), "").split()
+    assert "keel.init" not in boot.linux_parameters(boot.Choices(), "")

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The root's own systemd as process 1. The host's command is then a service, which begins when the
+ * machine is up, and whose end ends the machine: this program once more, beside systemd.
+ */
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/sendfile.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "init.h"
+
+#define PROGRAM "/run/keel/init"
+#define UNITS "/run/systemd/system"
+#define UNIT "keel-command.service"
+#define WANTS UNITS "/multi-user.target.wants"
+
+static const char unit[] =
+	"[Unit]\n"
+	"Description=Command of the host\n"
+	"After=multi-user.target\n"
+	"SuccessAction=poweroff\n"
+	"FailureAction=poweroff\n"
+	"[Service]\n"
+	"ExecStart=" PROGRAM " " SERVICE "\n";
+
+static void write_unit(void)
+{
+	int fd = open(UNITS "/" UNIT, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+
+	if (fd < 0 || write(fd, unit, strlen(unit)) != (ssize_t)strlen(unit) || close(fd) < 0)
+		fatal("cannot write the command's unit");
+}
+
+/* The init's own file lies below the root, where nobody finds it any more. */
+static void copy_program(void)
+{
+	int from = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+	int to = open(PROGRAM, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0755);
+	struct stat about;
+
+	if (from < 0 || to < 0 || fstat(from, &about) < 0 ||
+	    sendfile(to, from, NULL, about.st_size) != about.st_size || close(to) < 0)
+		fatal("cannot copy the init for the command");
+	close(from);
+}
+
+/* systemd leaves a /run that is a file system as it is, and would hide any other. */
+static void add_service(void)
+{
+	mount("tmpfs", "/run", "tmpfs", MS_NOSUID | MS_NODEV, "mode=0755");
+	mkdir("/run/keel", 0755);
+	mkdir("/run/systemd", 0755);
+	mkdir(UNITS, 0755);
+	mkdir(WANTS, 0755);
+	copy_program();
+	write_unit();
+	if (symlink("../" UNIT, WANTS "/" UNIT) < 0)
+		fatal("cannot add the command's unit");
+}
+
+void become_systemd(const struct settings *settings)
+{
+	if (strcmp(settings->mode, "exec") == 0)
+		add_service();
+	else
+		tell_ready();
+	prepare_child();
+	execl("/lib/systemd/systemd", "systemd", (char *)NULL);
+	fatal("the root has no systemd that starts");
+}
