@@ -19,6 +19,8 @@ HOST = "10.0.2.2"
 LIMIT_S = 400
 REFUSED = 125
 USAGE = 2
+# What the script for the clock prints; the alarm's and the update's flags are those of the device.
+CLOCK = ["rtc_cmos True", "set True", "alarm 0xa0 True", "updates 0x90 0x90 0x90", "interrupts True"]
 MKE2FS = shutil.which("mke2fs", path="/sbin:/usr/sbin") or "mke2fs"
 DEBUGFS = shutil.which("debugfs", path="/sbin:/usr/sbin") or "debugfs"
 E2FSCK = shutil.which("e2fsck", path="/sbin:/usr/sbin") or "e2fsck"
@@ -89,6 +91,16 @@ def test_default_network_and_interrupts_by_message(server: str) -> None:
     by_message = [line for line in result.error.splitlines() if "keel-msi" in line]
     for name in ("virtio0-req.0", "virtio1-input.0"):
         assert any(line.endswith(name) and int(line.split()[1]) > 0 for line in by_message), result.error
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_clock_of_the_machine(system: str) -> None:
+    """Linux's CMOS driver reads the date, sets it, and interrupts for an alarm and for each second; hwclock uses it."""
+    command = "python3 - && hwclock --systohc && hwclock --show | cut -c1-4 && date +%Y"
+    result = run_guest(system, command, stdin=(GUEST_SOURCES / "clock.py").read_bytes(), limit_s=LIMIT_S)
+    *clock, by_hwclock, by_date = result.output.splitlines()
+    assert (result.status, clock) == (0, CLOCK), result.error
+    assert by_hwclock == by_date
 
 
 def overlay(directory: Path) -> Path:
