@@ -265,8 +265,22 @@ def judge_kernel(output: str, end: int | None, console: Path) -> Count:
     return count
 
 
+# Of the tests that boot Linux, those that take too long for every day.
+LONG_TESTS = "tests/debian"
+
+
 def system(settings: Settings) -> Count:
-    """The tests that boot Linux, natively and on Keel; everything is built before they start."""
+    """The tests that boot Linux, natively and on Keel."""
+    return _booting(settings, "linux", "tests", f"--ignore={LONG_TESTS}")
+
+
+def debian_suites(settings: Settings) -> Count:
+    """Debian's own suites, natively and on Keel."""
+    return _booting(settings, "linux-debian", LONG_TESTS)
+
+
+def _booting(settings: Settings, name: str, *selection: str) -> Count:
+    """Tests that boot guests; everything is built before they start."""
     packages.require(settings, CHECKERS)
     packages.require_emulator(settings)
     builds: tuple[Callable[[Settings], object], ...] = (
@@ -278,12 +292,12 @@ def system(settings: Settings) -> Count:
     )
     for build in builds:
         build(settings)
-    argv = [checkers.DEBIAN_PYTHON, "-m", "pytest", "-p", "no:cacheprovider", "-v", "tests"]
-    return _run(settings, "linux", argv)
+    argv = [checkers.DEBIAN_PYTHON, "-m", "pytest", "-p", "no:cacheprovider", "-v", *selection]
+    return _run(settings, name, argv)
 
 
 SUITES: dict[str, Callable[[Settings], Count]] = {"unit": unit, "kernel": kernel, "linux": system}
-# The suite on the µ-kernel on one machine only, the figures, the examples, the debugger.
+# The suite on the µ-kernel on one machine only, the figures, the examples, the debugger; Debian's own suites in Linux.
 PARTS: dict[str, Callable[[Settings], Count]] = {
     **{f"kernel-{tested.name}": partial(kernel_suite, machines=(tested,)) for tested in machine.TEST_MACHINES},
     **{
@@ -293,4 +307,5 @@ PARTS: dict[str, Callable[[Settings], Count]] = {
     "kernel-figures": kernel_figures,
     "kernel-examples": kernel_examples,
     "kernel-debugger": kernel_debugger,
+    "linux-debian": debian_suites,
 }
