@@ -343,12 +343,15 @@ crate::layout! {
         pool_pages: u64,
         /// Zero
         reserved: u64,
+        /// The loader's framebuffer, or zeros: its physical address; bytes of a line, and from bit 32 on pixels of it; lines, and
+        /// from bit 32 on bits of a pixel; position and size of red, green and blue in it, 8 bits each
+        framebuffer: [u64; 4],
         /// Memory regions: INFO_REGIONS entries of three words
         regions: [u64; 192],
         /// Boot modules, INFO_MODULES entries of three words: first byte, first byte after it, offset of the command line
         modules: [u64; 96],
         /// Command lines, zero-terminated
-        strings: [u64; 208],
+        strings: [u64; 204],
     }
 }
 

@@ -47,7 +47,8 @@ pub(crate) struct Facts {
 }
 
 pub(crate) static FACTS: Global<OnceCell<Facts>> = Global::new(OnceCell::new());
-static MAPPED_END: Global<Cell<u64>> = Global::new(Cell::new(BOOT_MAPPED));
+/// How far the direct map reaches.
+pub static MAPPED_END: Global<Cell<u64>> = Global::new(Cell::new(BOOT_MAPPED));
 static WORDS_GIVEN: Global<Cell<u32>> = Global::new(Cell::new(0));
 
 /// A page of its own.
@@ -58,22 +59,19 @@ static INFO: Global<InfoPage> = Global::new(InfoPage(Cell::new(Info::zeroed())))
 
 unsafe extern "C" {
     static _bss_end: u8;
-    static boot_stack_top: u8;
+    pub static boot_stack_top: u8;
 }
 
 /// Called by start.s with the loader's two registers.
 pub extern "C" fn boot(magic: u32, address: u32) -> ! {
-    // SAFETY: from the loader.
-    let Some(loader) = (unsafe { Information::new(magic, address) }) else {
-        panic!("not started by a multiboot loader")
-    };
-    let options = Options::parse(loader.command_line());
+    let mut loader = Information::new(magic, address as u64).expect("a multiboot loader starts the kernel");
+    let options = Options::parse(loader.command_line);
     serial::init(options.console);
     cpuid::init();
     WORDS_GIVEN.set(options.words);
-    let (ram, mut free) = find_memory(&loader);
-    let end = ram.iter().last().map_or(0, |piece| piece.end);
-    let (pool, table) = choose_pool(options.pool.unwrap_or(ram.total() / POOL_FRACTION), &mut free);
+    let mut free = find_free(&loader);
+    let end = loader.ram.iter().last().map_or(0, |piece| piece.end);
+    let (pool, table) = choose_pool(options.pool.unwrap_or(loader.ram.total() / POOL_FRACTION), &mut free);
     // SAFETY: `choose_pool` took both out of the free memory.
     unsafe {
         POOL.init(pool.start, pool.end);
@@ -82,15 +80,15 @@ pub extern "C" fn boot(magic: u32, address: u32) -> ! {
         paging::finish_kernel_map(end);
     }
     MAPPED_END.set(end.max(BOOT_MAPPED));
-    let rsdp = acpi::find_rsdp();
+    let rsdp = loader.rsdp.map_or_else(acpi::find_rsdp, |from| move_rsdp(from, &mut free, &mut loader.reserved));
     apic::find(rsdp);
     smp::start_boot_processor();
     apic::calibrate();
     let forbidden = forbid([Range::new(KERNEL_START, SIGMA0_IMAGE.start), pool, table]);
     fill_info(&loader, rsdp, &free, &forbidden);
-    let mut users = ram;
+    let mut users = loader.ram;
     take(&mut users, forbidden.iter());
-    let _ = FACTS.set(Facts { ram, forbidden, users });
+    let _ = FACTS.set(Facts { ram: loader.ram, forbidden, users });
     start_tasks(&loader);
     smp::start_others(&loader, options.processors);
     paging::check_kernel_map();
@@ -98,11 +96,11 @@ pub extern "C" fn boot(magic: u32, address: u32) -> ! {
     log!(
         "Keel µ-kernel, {} processors, {} MB RAM, pool {} MB, TSC {} MHz",
         cpu::count(),
-        ram.total() >> 20,
+        loader.ram.total() >> 20,
         pool.size() >> 20,
         clock::parameters().0 / 1_000_000
     );
-    crate::debugger::begin(loader.command_line());
+    crate::debugger::begin(loader.command_line);
     entry::start()
 }
 
@@ -152,20 +150,12 @@ impl Options {
     }
 }
 
-/// RAM, and what of it is free. What a map of very many pieces leaves no room for stays out.
-fn find_memory(loader: &Information) -> (Memory, Memory) {
-    let mut ram = Memory::new();
-    for piece in loader.memory().filter(|piece| piece.usable) {
-        let _ = ram.insert(piece.range);
-    }
-    let mut free = ram;
-    // The first megabyte is the firmware's and the place where processors start.
-    let taken = loader.modules().map(|module| module.range.grow_to(PAGE as u64));
-    take(&mut free, taken.chain([Range::new(0, ROOT_IMAGE.end)]));
-    for some in [&mut ram, &mut free] {
-        take(some, loader.memory().filter(|piece| !piece.usable).map(|piece| piece.range));
-    }
-    (ram, free)
+/// RAM that nobody has yet. The first megabyte is the firmware's and the place where processors start.
+fn find_free(loader: &Information) -> Memory {
+    let mut free = loader.ram;
+    let modules = loader.modules.iter().map(|module| module.range.grow_to(PAGE as u64));
+    take(&mut free, modules.chain([Range::new(0, ROOT_IMAGE.end)]));
+    free
 }
 
 fn take(memory: &mut Memory, taken: impl IntoIterator<Item = Range>) {
@@ -187,6 +177,16 @@ fn choose_pool(wanted: u64, free: &mut Memory) -> (Range, Range) {
     let (start, end) = (place.end - size, place.end);
     take(free, [Range::new(start, end)]);
     (Range::new(start, end - table), Range::new(end - table, end))
+}
+
+/// Moves the loader's copy of ACPI's root pointer to a page that it has for itself, which can be given to be read.
+fn move_rsdp(from: u64, free: &mut Memory, reserved: &mut Memory) -> u64 {
+    let page = free.find(PAGE as u64, PAGE as u64).expect("there is a free page");
+    take(free, [page]);
+    // SAFETY: the page is free, and what the loader left is RAM.
+    unsafe { core::ptr::copy_nonoverlapping(direct(from), direct(page.start), acpi::RSDP_BYTES) };
+    reserved.insert(page).expect("the memory map has fewer pieces");
+    page.start
 }
 
 /// What nobody may have: this, and the interrupt controllers.
@@ -212,6 +212,7 @@ fn fill_info(loader: &Information, rsdp: u64, free: &Memory, forbidden: &Memory)
     info.fpu_mask = fpu::mask();
     info.rsdp = rsdp;
     info.pool_pages = POOL.root.limit.get();
+    info.framebuffer = loader.framebuffer;
     fill_regions(&mut info, loader, free, forbidden);
     fill_modules(&mut info, loader);
     INFO.0.set(info);
@@ -221,8 +222,8 @@ fn fill_regions(info: &mut Info, loader: &Information, free: &Memory, forbidden:
     let free = free.iter().map(|range| (range, REGION_FREE));
     let images = Range::new(SIGMA0_IMAGE.start, ROOT_IMAGE.end);
     let kernel = forbidden.iter().chain([images]).map(|range| (range, REGION_KERNEL));
-    let modules = loader.modules().map(|module| (module.range, REGION_MODULE));
-    let firmware = loader.memory().filter(|piece| !piece.usable).map(|piece| (piece.range, REGION_FIRMWARE));
+    let modules = loader.modules.iter().map(|module| (module.range, REGION_MODULE));
+    let firmware = loader.reserved.iter().map(|range| (range, REGION_FIRMWARE));
     let regions = free.chain(kernel).chain(modules).chain(firmware);
     for ((range, kind), place) in regions.zip(info.regions.chunks_exact_mut(3)) {
         place.copy_from_slice(&[range.start, range.end, kind]);
@@ -244,8 +245,8 @@ fn fill_modules(info: &mut Info, loader: &Information) {
         used = (used + length + 1).min(capacity - 1);
         strings + begin as u64
     };
-    info.command_line = place(loader.command_line(), &mut info.strings);
-    for module in loader.modules().take(INFO_MODULES as usize) {
+    info.command_line = place(loader.command_line, &mut info.strings);
+    for module in loader.modules.iter() {
         let text = place(module.text, &mut info.strings);
         let at = info.module_count as usize * 3;
         info.modules[at..at + 3].copy_from_slice(&[module.range.start, module.range.end, text]);
@@ -261,7 +262,7 @@ fn start_tasks(loader: &Information) {
 }
 
 fn load(loader: &Information, name: &str, place: Range) -> u64 {
-    let Some(module) = loader.modules().find(|module| module_name(module) == name.as_bytes()) else {
+    let Some(module) = loader.modules.iter().find(|module| module_name(module) == name.as_bytes()) else {
         panic!("no boot module is named {name}");
     };
     // SAFETY: the loader put the module there.
@@ -331,11 +332,6 @@ pub fn info_physical() -> u64 {
     paging::image_physical(&raw const INFO.0)
 }
 
-/// How far the direct map reaches.
-pub fn mapped_end() -> u64 {
-    MAPPED_END.get()
-}
-
 /// Whether the command line has a word.
 pub fn has_word(word: Word) -> bool {
     WORDS_GIVEN.get() >> word as u32 & 1 == 1
@@ -344,9 +340,4 @@ pub fn has_word(word: Word) -> bool {
 /// The kernel's text, for backtraces.
 pub fn text_range() -> core::ops::Range<u64> {
     arch::OFFSET + KERNEL_START..&raw const _bss_end as u64 + arch::OFFSET
-}
-
-/// Top of the stack on which the kernel boots.
-pub fn boot_stack() -> u64 {
-    &raw const boot_stack_top as u64
 }

@@ -36,7 +36,7 @@ pub(crate) fn backtrace() {
 /// The part of this processor's stack, or of the one used at boot, that is in use; empty on any other.
 fn stack() -> &'static [u64] {
     let here = regs::read_sp();
-    let tops = [cpu::if_set_up().map_or(0, |cpu| cpu.stack.get()), boot::boot_stack()];
+    let tops = [cpu::if_set_up().map_or(0, |cpu| cpu.stack.get()), &raw const boot::boot_stack_top as u64];
     let top = tops.into_iter().find(|top| (top.wrapping_sub(cpu::STACK as u64)..*top).contains(&here)).unwrap_or(here);
     // SAFETY: from the stack pointer to the top of the stack that it is in.
     unsafe { core::slice::from_raw_parts(here as *const u64, (top - here) as usize / 8) }

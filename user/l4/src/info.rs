@@ -105,7 +105,7 @@ mod tests {
         info.module_count = 99;
         info.modules[2] = 4095;
         info.modules[5] = u64::MAX;
-        info.strings[207] = u64::MAX;
+        info.strings[203] = u64::MAX;
         assert_eq!(modules(&info).next().map(|m| m.command_line.len()), Some(1));
         assert_eq!(modules(&info).nth(1).map(|m| m.command_line.len()), Some(0));
         assert_eq!(modules(&info).count(), INFO_MODULES as usize);

@@ -9,6 +9,8 @@ use crate::boot;
 const IO_APIC_DEFAULT: u64 = 0xfec0_0000;
 /// ISA lines.
 const ISA_LINES: usize = 16;
+/// Bytes of the root pointer, of its later version.
+pub const RSDP_BYTES: usize = 36;
 /// Where the BIOS keeps the root pointer.
 const BIOS_AREA: core::ops::Range<u64> = 0xe_0000..0x10_0000;
 
@@ -61,18 +63,18 @@ impl Madt {
     }
 }
 
-/// `length` bytes of firmware memory.
-fn bytes(physical: u64, length: usize) -> Option<&'static [u8]> {
+/// `length` bytes of the firmware's or the loader's memory.
+pub fn bytes(physical: u64, length: usize) -> Option<&'static [u8]> {
     let end = physical.checked_add(length as u64)?;
-    if physical == 0 || end > boot::mapped_end() {
+    if physical == 0 || end > boot::MAPPED_END.get() {
         return None;
     }
-    // SAFETY: the direct map reaches to `mapped_end`; firmware tables do not change.
+    // SAFETY: the direct map reaches to `MAPPED_END`; what firmware and loader left does not change.
     Some(unsafe { core::slice::from_raw_parts(direct(physical), length) })
 }
 
 /// A number of `size` bytes, 4 or 8.
-fn number(bytes: &[u8], at: usize, size: usize) -> Option<u64> {
+pub fn number(bytes: &[u8], at: usize, size: usize) -> Option<u64> {
     Some(bytes.get(at..at + size)?.iter().rev().fold(0, |number, byte| number << 8 | *byte as u64))
 }
 
@@ -99,7 +101,7 @@ pub fn madt(rsdp: u64) -> Madt {
 
 fn find_madt(rsdp: u64) -> Option<&'static [u8]> {
     let root = bytes(rsdp, 20)?;
-    let (address, step) = match bytes(rsdp, 36).filter(|_| root[15] >= 2) {
+    let (address, step) = match bytes(rsdp, RSDP_BYTES).filter(|_| root[15] >= 2) {
         Some(long) => (number(long, 24, 8)?, 8),
         None => (number(root, 16, 4)?, 4),
     };

@@ -1,48 +1,43 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What a multiboot1 loader passes on (Multiboot Specification 0.6.96).
+//! What a multiboot loader passes on: by version 1 (Multiboot Specification 0.6.96) fields with addresses, by version 2
+//! (Multiboot2 Specification 2.0) tags. It is believed, but read within bounds.
 
-use super::direct;
+use super::acpi::{bytes, number};
+use crate::boot::Memory;
+use keel_abi::list::List;
+use keel_abi::memory::INFO_MODULES;
 use keel_abi::ranges::Range;
 
-/// Magic number in the kernel's header.
-pub const HEADER_MAGIC: u32 = 0x1bad_b002;
-/// Magic number that the loader passes.
-pub const LOADER_MAGIC: u32 = 0x2bad_b002;
-/// Header flags: modules page aligned, memory information, addresses in the header.
+/// Magic numbers in the kernel's headers, of version 1 and of version 2.
+pub const HEADER_MAGIC: [u32; 2] = [0x1bad_b002, 0xe852_50d6];
+/// Magic numbers that the loader passes.
+const LOADER_MAGIC: [u32; 2] = [0x2bad_b002, 0x36d7_6289];
+/// Flags of version 1's header: modules page aligned, memory information, addresses in the header.
 pub const HEADER_FLAGS: u32 = 1 | 1 << 1 | 1 << 16;
-
-const HAS_COMMAND_LINE: u32 = 1 << 2;
-const HAS_MODULES: u32 = 1 << 3;
-const HAS_MEMORY_MAP: u32 = 1 << 6;
 /// Longest command line that is looked at.
 const MAX_TEXT: usize = 4096;
-
-#[repr(C)]
-struct Raw {
-    flags: u32,
-    memory: [u32; 2],
-    boot_device: u32,
-    command_line: u32,
-    module_count: u32,
-    modules: u32,
-    symbols: [u32; 4],
-    map_length: u32,
-    map: u32,
-}
-
-#[repr(C)]
-struct RawModule {
-    start: u32,
-    end: u32,
-    text: u32,
-    reserved: u32,
-}
+/// The kind of a framebuffer whose pixels are colours.
+const COLOURS: u64 = 1;
 
 /// The loader's information.
-pub struct Information(&'static Raw);
+#[derive(Clone, Copy, Default)]
+pub struct Information {
+    /// The kernel's command line.
+    pub command_line: &'static [u8],
+    /// The modules in order.
+    pub modules: List<Module, { INFO_MODULES as usize }>,
+    /// RAM that may be used.
+    pub ram: Memory,
+    /// What else the memory map tells of.
+    pub reserved: Memory,
+    /// Physical address of ACPI's root pointer, if it was passed.
+    pub rsdp: Option<u64>,
+    /// The framebuffer, as `Info` has it; zeros if there is none.
+    pub framebuffer: [u64; 4],
+}
 
 /// A boot module.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 pub struct Module {
     /// Where it lies.
     pub range: Range,
@@ -50,69 +45,88 @@ pub struct Module {
     pub text: &'static [u8],
 }
 
-/// A piece of the memory map.
-#[derive(Clone, Copy)]
-pub struct Piece {
-    /// Where it lies.
-    pub range: Range,
-    /// RAM that may be used.
-    pub usable: bool,
-}
-
 impl Information {
-    /// Takes over what the loader left at `address`; `None` if `magic` is not the loader's.
-    ///
-    /// # Safety
-    /// Both come from the loader in eax and ebx.
-    pub unsafe fn new(magic: u32, address: u32) -> Option<Information> {
-        // SAFETY: the loader put its structure there, below 4 GB, which is mapped.
-        (magic == LOADER_MAGIC).then(|| Information(unsafe { &*direct(address as u64).cast::<Raw>() }))
-    }
-
-    /// The kernel's command line.
-    pub fn command_line(&self) -> &'static [u8] {
-        if self.0.flags & HAS_COMMAND_LINE == 0 {
-            &[]
-        } else {
-            text(self.0.command_line)
+    /// Takes over what the loader left at `address`; `None` if `magic` is not a loader's or it makes no sense.
+    pub fn new(magic: u32, address: u64) -> Option<Information> {
+        let mut information = Information::default();
+        match LOADER_MAGIC.iter().position(|known| *known == magic)? {
+            0 => information.take_fields(address)?,
+            _ => information.take_tags(address)?,
         }
+        let Information { ram, reserved, .. } = &mut information;
+        reserved.iter().try_for_each(|range| ram.remove(range)).ok()?;
+        Some(information)
     }
 
-    /// The modules in order.
-    pub fn modules(&self) -> impl Iterator<Item = Module> {
-        let count = if self.0.flags & HAS_MODULES == 0 { 0 } else { self.0.module_count };
-        let first = direct(self.0.modules as u64).cast::<RawModule>();
-        (0..count as usize).map(move |number| {
-            // SAFETY: the loader's array of `module_count` entries.
-            let raw = unsafe { &*first.add(number) };
-            Module { range: Range::new(raw.start as u64, raw.end as u64), text: text(raw.text) }
-        })
+    /// Version 1: a bit of the flags says whether a field is there.
+    fn take_fields(&mut self, address: u64) -> Option<()> {
+        const COMMAND_LINE: (u32, usize) = (2, 16);
+        const MODULES: (u32, usize) = (3, 20);
+        const MEMORY_MAP: (u32, usize) = (6, 44);
+        let all = bytes(address, 52)?;
+        let field = |(bit, at)| (number(all, 0, 4)? >> bit & 1 == 1).then_some(number(all, at, 8)?);
+        // A length or count, and behind it the address.
+        let list = |which, size| field(which).and_then(|field| bytes(field >> 32, field as u32 as usize * size));
+        self.command_line = field(COMMAND_LINE).map_or(&[], |field| text(field as u32 as u64));
+        for entry in list(MODULES, 16).unwrap_or(&[]).chunks_exact(16) {
+            self.add_module(entry, text(number(entry, 8, 4)?))?;
+        }
+        let mut map = list(MEMORY_MAP, 1).unwrap_or(&[]);
+        while let Some(size) = number(map, 0, 4) {
+            let (entry, rest) = map.split_at_checked(size as usize + 4)?;
+            self.add_memory(&entry[4..])?;
+            map = rest;
+        }
+        Some(())
     }
 
-    /// The memory map.
-    pub fn memory(&self) -> impl Iterator<Item = Piece> {
-        let length = if self.0.flags & HAS_MEMORY_MAP == 0 { 0 } else { self.0.map_length as u64 };
-        let (start, mut at) = (self.0.map as u64, 0);
-        core::iter::from_fn(move || {
-            if at + 24 > length {
-                return None;
+    /// Version 2. The texts lie in the list itself, which therefore is nobody's memory.
+    fn take_tags(&mut self, address: u64) -> Option<()> {
+        const COMMAND_LINE: u64 = 1;
+        const MODULE: u64 = 3;
+        const MEMORY_MAP: u64 = 6;
+        const FRAMEBUFFER: u64 = 8;
+        const RSDP: [u64; 2] = [14, 15];
+        let size = number(bytes(address, 8)?, 0, 4)?;
+        let (all, mut at) = (bytes(address, size as usize)?, 8);
+        while let (Some(kind), Some(size)) = (number(all, at, 4), number(all, at + 4, 4)) {
+            let tag = all.get(at + 8..at + size as usize)?;
+            match kind {
+                COMMAND_LINE => self.command_line = until_zero(tag),
+                MODULE => self.add_module(tag, until_zero(tag.get(8..)?))?,
+                MEMORY_MAP => {
+                    let mut entries = tag.get(8..)?.chunks_exact(24.max(tag[0] as usize));
+                    entries.try_for_each(|entry| self.add_memory(entry))?;
+                }
+                FRAMEBUFFER if number(tag, 21, 1)? == COLOURS => {
+                    let rest = |at| number(tag, at, tag.len().saturating_sub(at).min(8));
+                    self.framebuffer = [0, 8, 16, 24].map(|at| rest(at).unwrap_or(0));
+                }
+                // The pointer of the later version comes later.
+                _ if RSDP.contains(&kind) => self.rsdp = Some(address + at as u64 + 8),
+                _ => {}
             }
-            let entry = direct(start + at);
-            // SAFETY: inside the loader's map: size, base, length, type, not aligned.
-            let (size, base, bytes, kind) = unsafe {
-                let read = |offset| entry.add(offset).cast::<u64>().read_unaligned();
-                (entry.cast::<u32>().read_unaligned(), read(4), read(12), entry.add(20).cast::<u32>().read_unaligned())
-            };
-            at += size as u64 + 4;
-            Some(Piece { range: Range::new(base, base.saturating_add(bytes)), usable: kind == 1 })
-        })
+            at += (size as usize).next_multiple_of(8);
+        }
+        self.reserved.insert(Range::new(address, address + size)).ok()
+    }
+
+    fn add_module(&mut self, entry: &[u8], text: &'static [u8]) -> Option<()> {
+        let range = Range::new(number(entry, 0, 4)?, number(entry, 4, 4)?);
+        self.modules.push(Module { range, text }).ok()
+    }
+
+    fn add_memory(&mut self, entry: &[u8]) -> Option<()> {
+        let (base, size) = (number(entry, 0, 8)?, number(entry, 8, 8)?);
+        let set = if number(entry, 16, 4)? == 1 { &mut self.ram } else { &mut self.reserved };
+        set.insert(Range::new(base, base.saturating_add(size))).ok()
     }
 }
 
-fn text(address: u32) -> &'static [u8] {
-    let start = direct(address as u64);
-    // SAFETY: a zero-terminated string of the loader's; the length is bounded.
-    let length = (0..MAX_TEXT).find(|at| unsafe { *start.add(*at) } == 0).unwrap_or(MAX_TEXT);
-    // SAFETY: as above.
-    unsafe { core::slice::from_raw_parts(start, length) }
+fn text(address: u64) -> &'static [u8] {
+    until_zero(bytes(address, MAX_TEXT).unwrap_or(&[]))
+}
+
+fn until_zero(text: &'static [u8]) -> &'static [u8] {
+    text.split(|byte| *byte == 0).next().unwrap_or(&[])
 }

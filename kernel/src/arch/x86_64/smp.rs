@@ -61,8 +61,7 @@ pub fn start_others(loader: &Information, limit: usize) {
     let others = apic::processors().filter(|id| *id != cpu::boot().apic_id).take(limit.clamp(1, cpu::MAX) - 1);
     let page = LOW_PAGES.step_by(PAGE_SIZE as usize).find(|page| {
         let range = Range::new(*page, page + PAGE_SIZE);
-        loader.memory().any(|piece| piece.usable && piece.range.contains(range))
-            && !loader.modules().any(|module| module.range.overlaps(range))
+        loader.ram.contains(range) && !loader.modules.iter().any(|module| module.range.overlaps(range))
     });
     let mut tables = 0;
     for apic_id in others {

@@ -9,8 +9,9 @@ use core::arch::global_asm;
 
 global_asm!(
     include_str!("start.s"),
-    MB1_MAGIC = const HEADER_MAGIC,
+    MB1_MAGIC = const HEADER_MAGIC[0],
     MB1_FLAGS = const HEADER_FLAGS,
+    MB2_MAGIC = const HEADER_MAGIC[1],
     BIG_PAGE = const paging::PRESENT | paging::WRITE | paging::LARGE | paging::ACCESSED | paging::DIRTY,
     MSR_EFER = const MSR_EFER,
     EFER = const EFER_BITS,

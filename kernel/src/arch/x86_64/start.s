@@ -11,6 +11,15 @@
 multiboot1:
     .long {MB1_MAGIC}, {MB1_FLAGS}, -({MB1_MAGIC} + {MB1_FLAGS})
     .long multiboot1, _load_start, _load_end, _boot_end, start32
+.balign 8
+multiboot2:
+    .long {MB2_MAGIC}, 0, multiboot2_end - multiboot2, -({MB2_MAGIC} + multiboot2_end - multiboot2)
+    # Tags: addresses, the entry, a framebuffer if there can be one, modules page aligned, the end.
+    .long 2, 24, multiboot2, _load_start, _load_end, _boot_end
+    .long 3, 12, start32, 0
+    .long 1 << 16 | 5, 20, 0, 0, 0, 0
+    .long 6, 8, 0, 8
+multiboot2_end:
 
 .globl start32
 start32:
