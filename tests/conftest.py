@@ -6,10 +6,13 @@ It holds no test. Whatever needs a boot is run once for each system and kept for
 
 import io
 import os
+import socket
 import subprocess
 import sys
 import tarfile
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -22,6 +25,8 @@ GUEST_PROGRAMS = REPOSITORY / "build" / "tests"
 GUEST_DIRECTORY = "/tmp/keel-tests"
 # The host's limit for a guest that does not even obey --timeout.
 GRACE_S = 120
+# How long a guest that is talked to may need for an answer, its start included.
+INTERACTIVE_LIMIT_S = 400
 SYSTEMS = ("native", "keel")
 
 
@@ -110,3 +115,49 @@ def without_program(directory: Path, *missing: str) -> dict[str, str]:
             if program.name not in missing and not link.exists() and not link.is_symlink():
                 link.symlink_to(program)
     return {**os.environ, "PATH": str(directory)}
+
+
+class Guest:
+    """A guest whose serial line and monitor are ours."""
+
+    def __init__(self, child: "subprocess.Popen[bytes]", monitor: Path | None = None) -> None:
+        self.child = child
+        self.monitor = monitor
+        self.heard = b""
+
+    def wait_for(self, text: bytes, limit_s: float = INTERACTIVE_LIMIT_S) -> None:
+        """Read until the text has come behind what was waited for before."""
+        assert self.child.stdout
+        end = time.monotonic() + limit_s
+        while text not in self.heard:
+            data = self.child.stdout.read1(65536)  # type: ignore[attr-defined]
+            assert data, f"the guest ended without {text!r}: {self.heard[-2000:]!r}"
+            assert time.monotonic() < end, f"no {text!r} in time: {self.heard[-2000:]!r}"
+            self.heard += data
+        self.heard = self.heard.partition(text)[2]
+
+    def say(self, text: bytes) -> None:
+        """Type on the serial line."""
+        assert self.child.stdin
+        self.child.stdin.write(text)
+        self.child.stdin.flush()
+
+    def ask(self, *commands: str) -> None:
+        """Give commands to QEMU's monitor, and wait until the last is done."""
+        with socket.socket(socket.AF_UNIX) as line:
+            line.connect(str(self.monitor))
+            for count, command in enumerate(("info status", *commands), 1):
+                line.sendall(f"{command}\n".encode())
+                answers = b""
+                while answers.count(b"(qemu) ") < (2 if count == 1 else 1):
+                    answers += line.recv(65536)
+
+
+@contextmanager
+def started(argv: list[str], monitor: Path | None = None) -> Iterator[Guest]:
+    """A guest that is ended at last."""
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as child:
+        try:
+            yield Guest(child, monitor)
+        finally:
+            child.terminate()

@@ -147,7 +147,6 @@ def keel_guest(
         bootconf.read(choices.boot_template),
         ramdisk=storage.ramdisk.name,
         linux_args=parameters,
-        memory_mb=choices.memory_mb,
     )
     return qemu.Guest(
         kernel=_kernel(settings, choices),
@@ -225,6 +224,6 @@ def check(choices: Choices) -> None:
 def _check_configuration(choices: Choices) -> None:
     """Fill the boot configuration in for nothing: what is wrong with it shows before a build."""
     if not choices.native:
-        bootconf.fill(bootconf.read(choices.boot_template), ramdisk="", linux_args="", memory_mb=choices.memory_mb)
+        bootconf.fill(bootconf.read(choices.boot_template), ramdisk="", linux_args="")
     elif choices.boot_template != bootconf.DEFAULT_TEMPLATE:
         raise KeelError("--boot-conf is for Keel, and --native boots without it", "leave one of them out")

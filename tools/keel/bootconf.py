@@ -2,8 +2,7 @@
 """The boot configuration that the root task reads: a template, filled in for one run.
 
 docs/boot.md describes its language. A template may use ${ramdisk}, the name of
-the RAM disk's module, ${linux_args}, Linux's command line, and ${quota}, pages
-of kernel memory that suit the guest's size.
+the RAM disk's module, and ${linux_args}, Linux's command line.
 """
 
 import string
@@ -17,17 +16,13 @@ HOSTILE_TEMPLATE = Path(__file__).parent / "hostile.conf"
 FIGURES_TEMPLATE = Path(__file__).parent / "figures.conf"
 LOAD_TEMPLATE = Path(__file__).parent / "load.conf"
 NAME = "boot.conf"
-PAGES_PER_MEGABYTE = 256
-# The share of the guest's memory for the tables of Linux's tasks: the µ-kernel keeps a 16th and pays itself from it too.
-QUOTA_SHARE = 20
 
 
-def fill(template: str, *, ramdisk: str, linux_args: str, memory_mb: int) -> str:
+def fill(template: str, *, ramdisk: str, linux_args: str) -> str:
     """The configuration's text; KeelError where the template asks for what is not there."""
     values = {
         "ramdisk": ramdisk,
         "linux_args": linux_args,
-        "quota": str(memory_mb * PAGES_PER_MEGABYTE // QUOTA_SHARE),
     }
     try:
         return string.Template(template).substitute(values)

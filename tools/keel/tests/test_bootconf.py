@@ -14,18 +14,16 @@ def test_the_default_template_is_filled_in() -> None:
         bootconf.read(bootconf.DEFAULT_TEMPLATE),
         ramdisk="root.cpio",
         linux_args="console=ttyS0 keel.mode=exec",
-        memory_mb=2048,
     )
     assert "initrd root.cpio\n" in text
     assert "args console=ttyS0 keel.mode=exec\n" in text
-    assert "quota 26214\n" in text
     assert "$" not in text
 
 
 @pytest.mark.parametrize("template", ["${nothing}", "$", "${ramdisk"])
 def test_a_bad_placeholder_is_an_error(template: str) -> None:
     with pytest.raises(KeelError, match="placeholder"):
-        bootconf.fill(template, ramdisk="r", linux_args="", memory_mb=64)
+        bootconf.fill(template, ramdisk="r", linux_args="")
 
 
 def test_an_unreadable_template_is_an_error(tmp_path: Path) -> None:

@@ -89,10 +89,7 @@ pub fn run_until<S: Server>(server: &mut S, over: impl Fn(&S) -> bool) {
         if over(server) {
             if let Some(message) = answer {
                 // A client that has gone needs no answer.
-                let _ = match answering {
-                    Some(id) => send_as(id, received.from, message, Timeout::Zero),
-                    None => send(received.from, message, Timeout::Zero),
-                };
+                let _ = respond(&received, answering, message);
             }
             return;
         }
@@ -100,6 +97,26 @@ pub fn run_until<S: Server>(server: &mut S, over: impl Fn(&S) -> bool) {
             Some(message) => deliver(server, &received, answering, message),
             None => wait(Timeout::Never),
         };
+    }
+}
+
+/// Serves those who wait now. For a server with long work of its own, in its pauses.
+pub fn serve_waiting(server: &mut impl Server) {
+    while let Ok(received) = wait(Timeout::Zero) {
+        let answering = received.tag.has(TAG_REDIRECTED).then(utcb::destination);
+        if let Some(message) = answer(server, &received, answering) {
+            if let Err(failure) = respond(&received, answering, message) {
+                server.undelivered(&received, failure);
+            }
+        }
+    }
+}
+
+/// The answer to `received`, shown as one of `answering` where that is somebody else.
+fn respond(received: &Received, answering: Option<Id>, message: Message) -> Result<(), Failure> {
+    match answering {
+        Some(id) => send_as(id, received.from, message, Timeout::Zero),
+        None => send(received.from, message, Timeout::Zero),
     }
 }
 

@@ -23,7 +23,7 @@ pub const MAX_PRIORITY: u64 = 190;
 /// Log2 of the largest range of task numbers.
 const MAX_TASKS_LOG2: u32 = 18;
 /// Default pages of kernel memory.
-const DEFAULT_QUOTA: u64 = 256;
+const DEFAULT_QUOTA: Quota = Quota::Pages(256);
 /// Default priority.
 const DEFAULT_PRIORITY: u64 = 100;
 /// The first ports of com1 to com4.
@@ -61,6 +61,43 @@ pub enum Kind {
     Server,
 }
 
+/// How much kernel memory a task may use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Quota {
+    /// This many pages.
+    Pages(u64),
+    /// This many hundredths of the kernel's pool.
+    Percent(u64),
+}
+
+impl Quota {
+    /// In pages, where the pool has so many.
+    pub fn pages(self, pool: u64) -> u64 {
+        match self {
+            Quota::Pages(pages) => pages,
+            Quota::Percent(share) => pool * share / 100,
+        }
+    }
+}
+
+impl Default for Quota {
+    fn default() -> Quota {
+        DEFAULT_QUOTA
+    }
+}
+
+/// What happens when a task that may end the machine panics.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnPanic {
+    /// The other tasks run on.
+    #[default]
+    Continue,
+    /// The machine ends.
+    Stop,
+    /// The task is started anew.
+    Restart,
+}
+
 /// One task.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Task<'a> {
@@ -88,8 +125,8 @@ pub struct Task<'a> {
     pub hardware: bool,
     /// Its priority.
     pub priority: u64,
-    /// Pages of kernel memory that it may use.
-    pub quota: u64,
+    /// Kernel memory that it and its clan may use.
+    pub quota: Quota,
     /// Task numbers that it may use: a power of two, or 0.
     pub tasks: u64,
     /// Its command line.
@@ -101,10 +138,26 @@ pub struct Task<'a> {
 pub struct Config<'a> {
     /// First port of the serial line that takes the log.
     pub log_port: u16,
-    /// Whether a server's panic ends the machine.
-    pub stop_on_panic: bool,
+    /// What a server's panic does.
+    pub on_panic: OnPanic,
+    /// Whether a server that asks for a reboot is started anew, instead of the machine.
+    pub restarts_on_reboot: bool,
     /// The tasks.
     pub tasks: List<Task<'a>, MAX_TASKS>,
+}
+
+impl Task<'_> {
+    /// Whether it may end the machine, and its failure is a panic.
+    pub fn ends_machine(&self) -> bool {
+        self.kind == Kind::Server || self.may_end
+    }
+}
+
+impl Config<'_> {
+    /// Whether what a task is made from is needed again.
+    pub fn may_restart(&self, task: &Task<'_>) -> bool {
+        task.ends_machine() && (self.on_panic == OnPanic::Restart || self.restarts_on_reboot)
+    }
 }
 
 /// What is wrong.
@@ -292,7 +345,7 @@ fn device(word: &str) -> Option<Range> {
 pub fn parse(text: &[u8]) -> Result<Config<'_>, ConfigError<'_>> {
     let mut config = Config { log_port: 0, ..Config::default() };
     let mut open: Option<Open<'_>> = None;
-    let mut seen_panic = false;
+    let mut seen = Seen::default();
     let mut line = 0;
     for bytes in text.split(|b| *b == b'\n') {
         line += 1;
@@ -307,7 +360,7 @@ pub fn parse(text: &[u8]) -> Result<Config<'_>, ConfigError<'_>> {
                     open = None;
                 }
                 Some(task) => task.statement(word, &mut words)?,
-                None => open = global(&mut config, &mut seen_panic, word, &mut words)?,
+                None => open = global(&mut config, &mut seen, word, &mut words)?,
             }
         }
     }
@@ -322,10 +375,17 @@ pub fn parse(text: &[u8]) -> Result<Config<'_>, ConfigError<'_>> {
     Ok(config)
 }
 
+/// Which of the statements that are allowed once were there.
+#[derive(Default)]
+struct Seen {
+    panic: bool,
+    reboot: bool,
+}
+
 /// A statement outside of the tasks; opens a task if it is one.
 fn global<'a>(
     config: &mut Config<'a>,
-    seen_panic: &mut bool,
+    seen: &mut Seen,
     word: &'a str,
     words: &mut Words<'a>,
 ) -> Result<Option<Open<'a>>, ConfigError<'a>> {
@@ -341,14 +401,28 @@ fn global<'a>(
             }
         }
         "on-panic" => {
-            let what = words.value(word, "stop or continue")?;
-            if core::mem::replace(seen_panic, true) {
+            const WHAT: &str = "stop, continue or restart";
+            let what = words.value(word, WHAT)?;
+            if core::mem::replace(&mut seen.panic, true) {
                 return words.error(Problem::Twice, word);
             }
-            config.stop_on_panic = match what {
-                "stop" => true,
-                "continue" => false,
-                _ => return words.error(Problem::Bad("stop or continue"), what),
+            config.on_panic = match what {
+                "stop" => OnPanic::Stop,
+                "continue" => OnPanic::Continue,
+                "restart" => OnPanic::Restart,
+                _ => return words.error(Problem::Bad(WHAT), what),
+            };
+        }
+        "on-reboot" => {
+            const WHAT: &str = "stop or restart";
+            let what = words.value(word, WHAT)?;
+            if core::mem::replace(&mut seen.reboot, true) {
+                return words.error(Problem::Twice, word);
+            }
+            config.restarts_on_reboot = match what {
+                "stop" => false,
+                "restart" => true,
+                _ => return words.error(Problem::Bad(WHAT), what),
             };
         }
         "task" => {
@@ -375,7 +449,7 @@ struct Open<'a> {
 
 impl<'a> Open<'a> {
     fn new(name: At<&'a str>) -> Open<'a> {
-        let task = Task { name, priority: DEFAULT_PRIORITY, quota: DEFAULT_QUOTA, ..Task::default() };
+        let task = Task { name, priority: DEFAULT_PRIORITY, ..Task::default() };
         Open { task, seen: 0 }
     }
 
@@ -407,7 +481,7 @@ impl<'a> Open<'a> {
                 other => return words.error(Problem::Bad("rest"), other),
             },
             "priority" => task.priority = words.number(word, "a priority from 0 to 190", MAX_PRIORITY)?,
-            "quota" => task.quota = words.number(word, "a number of pages", u32::MAX as u64)?,
+            "quota" => task.quota = quota(word, words)?,
             "tasks" => task.tasks = task_numbers(word, words)?,
             "args" => task.args = words.remainder(),
             _ => self.lists(word, words)?,
@@ -469,6 +543,14 @@ fn extra<'a>(keyword: &'a str, words: &mut Words<'a>) -> Result<u64, ConfigError
     const WHAT: &str = "a size such as 8M";
     let word = words.value(keyword, WHAT)?;
     bytes(word).map_or_else(|| words.error(Problem::Bad(WHAT), word), Ok)
+}
+
+fn quota<'a>(keyword: &'a str, words: &mut Words<'a>) -> Result<Quota, ConfigError<'a>> {
+    const WHAT: &str = "a number of pages or a share such as 80%";
+    let word = words.value(keyword, WHAT)?;
+    let share = word.strip_suffix('%').and_then(number).filter(|share| *share <= 100).map(Quota::Percent);
+    let pages = number(word).filter(|pages| *pages <= u32::MAX as u64).map(Quota::Pages);
+    share.or(pages).map_or_else(|| words.error(Problem::Bad(WHAT), word), Ok)
 }
 
 fn task_numbers<'a>(keyword: &'a str, words: &mut Words<'a>) -> Result<u64, ConfigError<'a>> {
@@ -546,15 +628,17 @@ mod tests {
     #[test]
     fn a_whole_file_is_read() {
         let config = parse(GOOD.as_bytes()).unwrap();
-        assert_eq!((config.log_port, config.stop_on_panic, config.tasks.len()), (0x3f8, true, 2));
+        assert_eq!((config.log_port, config.on_panic, config.tasks.len()), (0x3f8, OnPanic::Stop, 2));
         let linux = &config.tasks[0];
         assert_eq!((linux.image.value, linux.kind, linux.priority), ("vmlinux", Kind::Server, 110));
-        assert_eq!((linux.quota, linux.tasks, linux.args), (8192, 32768, "console=ttyS0 a=# b"));
+        assert_eq!((linux.tasks, linux.args), (32768, "console=ttyS0 a=# b"));
+        assert_eq!((linux.quota, linux.quota.pages(1 << 15)), (Quota::Pages(8192), 8192));
         assert_eq!(linux.memory, Some(At { line: 7, value: Memory::Rest }));
         assert_eq!(linux.initrd.iter().map(|m| m.value).collect::<Vec<_>>(), ["root.cpio", "init.cpio"]);
         assert_eq!(linux.irqs.iter().map(|m| m.value).collect::<Vec<_>>(), [3, 4]);
         assert_eq!(linux.ports[1].value, Range::new(0x70, 0x72));
         let beat = &config.tasks[1];
+        assert_eq!((beat.quota, Quota::Percent(80).pages(1 << 15)), (DEFAULT_QUOTA, 26214));
         assert_eq!((beat.name.line, beat.args, beat.priority), (16, "interval=100ms", 150));
     }
 
@@ -576,12 +660,17 @@ mod tests {
             ("log", "boot.conf:1: 'log' needs com1 to com4"),
             ("log lpt1", "boot.conf:1: 'lpt1' is not com1 to com4"),
             ("log com1\nlog com1", "boot.conf:2: 'log' is given twice"),
+            ("on-panic maybe", "boot.conf:1: 'maybe' is not stop, continue or restart"),
+            ("on-panic stop\non-panic stop", "boot.conf:2: 'on-panic' is given twice"),
+            ("on-reboot continue", "boot.conf:1: 'continue' is not stop or restart"),
+            ("on-reboot stop on-reboot stop", "boot.conf:1: 'on-reboot' is given twice"),
             ("task a", "boot.conf:1: 'task' needs '{' on the same line"),
             ("task a {\n image x\n", "boot.conf:1: task 'a' has no closing '}'"),
             ("task a {\n}", "boot.conf:1: task 'a' has no image"),
             ("task a { image }", "boot.conf:1: 'image' needs a module's name"),
             ("task a { image x image y }", "boot.conf:1: 'image' is given twice"),
             ("task a { image x priority 191 }", "boot.conf:1: '191' is not a priority from 0 to 190"),
+            ("task a { image x quota 101% }", "boot.conf:1: '101%' is not a number of pages or a share such as 80%"),
             ("task a { image x\n tasks 3 }", "boot.conf:2: '3' is not a power of two up to 262144"),
             ("task a { image x ports 9-8 }", "boot.conf:1: '9-8' is not a range of ports such as 0x3f8-0x3ff"),
             ("task a { image x extra 5 }", "boot.conf:1: '5' is not a size such as 8M"),
@@ -599,6 +688,19 @@ mod tests {
         for (text, message) in cases {
             assert_eq!(error(text), message);
         }
+    }
+
+    #[test]
+    fn who_may_be_started_anew() {
+        let may = |line: &str| {
+            let text =
+                format!("{line}\ntask a {{ image x kind server }} task b {{ image x may-end }} task c {{ image x }}");
+            let config = parse(text.as_bytes()).unwrap();
+            config.tasks.iter().map(|task| config.may_restart(task)).collect::<Vec<_>>()
+        };
+        assert_eq!(may("on-panic restart"), [true, true, false]);
+        assert_eq!(may("on-panic stop on-reboot restart"), [true, true, false]);
+        assert_eq!(may("on-panic continue on-reboot stop"), [false; 3]);
     }
 
     #[test]

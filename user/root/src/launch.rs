@@ -21,6 +21,8 @@ use keel_root::hardware::Hardware;
 use keel_root::pages::{Mapping, Pages};
 use keel_root::plan::{image_pages, module, Module, Share};
 
+/// Bytes that are copied before those who wait for the root task are served.
+const STRETCH: usize = 256 << 10;
 /// Priorities above its own that a task may use.
 const PRIORITIES_ABOVE: u64 = 2;
 
@@ -40,32 +42,53 @@ pub struct Running<'a> {
     pub name: &'a str,
     /// Its number.
     pub number: u32,
+    /// The first of the task numbers handed to it.
+    pub first_number: u32,
     /// Whether it may end the machine, and its failure is a panic.
     pub may_end: bool,
+    /// Whether it has failed and is to be started anew.
+    pub failed: bool,
     /// What its faults are answered with.
     pub pages: Pages,
     /// What it gets when it asks sigma0.
     pub grants: Grants,
 }
 
+/// Copies to the beginning of `to`; `pause` is called on the way.
+fn copy(to: &mut [u8], from: &[u8], pause: &mut dyn FnMut()) {
+    for (to, from) in to[..from.len()].chunks_mut(STRETCH).zip(from.chunks(STRETCH)) {
+        to.copy_from_slice(from);
+        pause();
+    }
+}
+
 /// Puts the image's segments into its share of memory.
-pub fn load(image: &Image, file: Module<'_>, kind: Kind, share: &Share, claimed: &mut Claimed) {
+pub fn load(
+    image: &Image,
+    file: Module<'_>,
+    kind: Kind,
+    share: &Share,
+    claimed: &mut Claimed,
+    pause: &mut dyn FnMut(),
+) {
     claimed.claim(share.image);
-    // SAFETY: both are claimed; no task runs yet, and the plan keeps image and module apart.
+    // SAFETY: both are claimed; the task does not run, and the plan keeps image and module apart.
     let (from, to) = unsafe { (bytes(file.bytes), bytes_mut(share.image)) };
     let base = image_pages(image, kind).start;
-    to.fill(0);
+    for stretch in to.chunks_mut(STRETCH) {
+        stretch.fill(0);
+        pause();
+    }
     for segment in image.segments.iter() {
-        let data = &from[segment.file.start as usize..segment.file.end as usize];
         let at = (segment.virt.start - base) as usize;
-        to[at..at + data.len()].copy_from_slice(data);
+        copy(&mut to[at..], &from[segment.file.start as usize..segment.file.end as usize], pause);
     }
 }
 
 /// Puts the modules of the initial RAM disk behind one another, each from a page on.
-pub fn copy_initrd(task: &Task<'_>, modules: &[Module<'_>], to: Range, claimed: &mut Claimed) {
+pub fn copy_initrd(task: &Task<'_>, modules: &[Module<'_>], to: Range, claimed: &mut Claimed, pause: &mut dyn FnMut()) {
     claimed.claim(to);
-    // SAFETY: claimed, and no task runs yet.
+    // SAFETY: claimed, and the task does not run.
     let place = unsafe { bytes_mut(to) };
     let mut at = 0;
     for name in task.initrd.iter() {
@@ -73,7 +96,7 @@ pub fn copy_initrd(task: &Task<'_>, modules: &[Module<'_>], to: Range, claimed: 
         claimed.claim(file.pages());
         // SAFETY: as above.
         let data = unsafe { bytes(file.bytes) };
-        place[at..at + data.len()].copy_from_slice(data);
+        copy(&mut place[at..], data, pause);
         let end = (at + data.len()).next_multiple_of(PAGE_SIZE as usize).min(place.len());
         place[at + data.len()..end].fill(0);
         at = end;
@@ -169,7 +192,9 @@ pub fn start<'a>(
     let lines = lines(config, index);
     let record = RECORDS[index].0.get();
     // SAFETY: this record belongs to this task, which does not run yet.
-    fill_record(unsafe { &mut *record }, task, share, image, &lines, first_number);
+    let record_now = unsafe { &mut *record };
+    *record_now = Start::zeroed();
+    fill_record(record_now, task, share, image, &lines, first_number);
     // The root task's image lies one-to-one in physical memory.
     let phys = record as u64;
     let new = NewTask {
@@ -178,7 +203,7 @@ pub fn start<'a>(
         ip: image.entry,
         sp: 0,
         pager: utcb::my_id().0,
-        quota: task.quota,
+        quota: task.quota.pages(info().pool_pages),
         area: AREA_DEFAULT,
         argument: DIRECT_MAP + phys,
     };
@@ -189,8 +214,8 @@ pub fn start<'a>(
     let grants = Hardware::new(config, index, regions(info()))
         .and_then(|hardware| Grants::new(share, hardware, lines))
         .unwrap_or_else(|_| fail(task, format_args!("has its memory in too many pieces")));
-    let may_end = task.kind == Kind::Server || task.may_end;
-    Running { name: task.name.value, number, may_end, pages, grants }
+    let may_end = task.ends_machine();
+    Running { name: task.name.value, number, first_number, may_end, failed: false, pages, grants }
 }
 
 /// Gets the rights over a task's interrupt lines: those that the configuration names, or all that sigma0 has left.

@@ -7,19 +7,20 @@
 mod launch;
 mod log;
 mod machine;
+mod pci;
+mod restart;
 mod service;
 
-use keel_l4::abi::ids::TASK_FIRST_FREE;
 use keel_l4::abi::memory::REGION_FREE;
 use keel_l4::elf::{self, Image};
 use keel_l4::info::{info, modules, regions};
 use keel_l4::list::List;
+use keel_l4::print;
 use keel_l4::ranges::Range;
-use keel_l4::{print, println};
 use keel_root::config::{parse, Config, MAX_TASKS};
-use keel_root::plan::{module, plan, Free, Module, Plan, PlanError, Problem};
-use launch::Running;
+use keel_root::plan::{module, plan, Free, Module, PlanError, Problem};
 use machine::{refuse, Claimed};
+use restart::Maker;
 use service::Service;
 
 keel_l4::entry!(main);
@@ -40,11 +41,12 @@ extern "C" fn main(_: u64) -> ! {
     let modules = boot_modules();
     let config = configuration(&modules, &mut claimed);
     let images = images(&config, &modules, &mut claimed);
-    let keep: List<Module<'_>, 1> = only(&modules);
+    let keep = kept(&config, &modules);
     let plan = plan(&config, &modules, &images, &keep, free_memory()).unwrap_or_else(|error| refuse(error));
-    fill(&config, &plan, &modules, &images, &mut claimed);
-    let mut tasks = start(&config, &plan, &images);
-    Service::new(&mut tasks, config.stop_on_panic).run()
+    let mut maker = Maker { config, plan, modules, images, claimed };
+    maker.fill();
+    let mut tasks = maker.start();
+    Service::new(&mut tasks, &maker.config).run(&mut maker)
 }
 
 fn boot_modules() -> List<Module<'static>, MAX_MODULES> {
@@ -56,10 +58,15 @@ fn boot_modules() -> List<Module<'static>, MAX_MODULES> {
     list
 }
 
-/// The configuration's module, if there is one.
-fn only<'a>(modules: &[Module<'a>]) -> List<Module<'a>, 1> {
+/// The modules that stay where they are: the configuration, and what a task may have to be made from again.
+fn kept<'a>(config: &Config<'_>, modules: &[Module<'a>]) -> List<Module<'a>, MAX_MODULES> {
+    let again = |name: &[u8]| {
+        let mut tasks = config.tasks.iter().filter(|task| config.may_restart(task));
+        tasks.any(|task| task.initrd.iter().chain([&task.image]).any(|module| module.value.as_bytes() == name))
+    };
     let mut list = List::new();
-    if let Some(module) = modules.iter().find(|m| m.name == CONFIGURATION) {
+    for module in modules.iter().filter(|module| module.name == CONFIGURATION || again(module.name)) {
+        // As many as there are.
         let _ = list.push(*module);
     }
     list
@@ -109,39 +116,4 @@ fn images(config: &Config<'_>, modules: &[Module<'_>], claimed: &mut Claimed) ->
         let _ = images.push(image);
     }
     images
-}
-
-/// Gets all memory of the plan and copies images and RAM disks into it.
-fn fill(config: &Config<'_>, plan: &Plan, modules: &[Module<'_>], images: &[Image], claimed: &mut Claimed) {
-    for ((task, share), image) in config.tasks.iter().zip(plan.iter()).zip(images) {
-        let file = module(modules, task.image).unwrap_or_else(|error| refuse(error));
-        launch::load(image, file, task.kind, share, claimed);
-        if let Some(initrd) = share.initrd.filter(|i| i.copy) {
-            launch::copy_initrd(task, modules, initrd.bytes, claimed);
-        }
-    }
-    for share in plan.iter() {
-        share.memory.iter().chain([share.extra]).for_each(|range| claimed.claim(range));
-    }
-}
-
-/// Starts the tasks: numbers for themselves first, then the ranges they may use, each aligned to its size.
-fn start<'a>(config: &Config<'a>, plan: &Plan, images: &[Image]) -> List<Running<'a>, MAX_TASKS> {
-    let mut running = List::new();
-    let mut next_range = TASK_FIRST_FREE as u32 + config.tasks.len() as u32;
-    for (index, ((task, share), image)) in config.tasks.iter().zip(plan.iter()).zip(images).enumerate() {
-        let first = next_range.next_multiple_of((task.tasks as u32).max(1));
-        next_range = first + task.tasks as u32;
-        let number = TASK_FIRST_FREE as u32 + index as u32;
-        println!(
-            "root: task {}: number {number}, priority {}, image {} KB at {:#x}, memory {} MB",
-            task.name.value,
-            task.priority,
-            share.image.size() >> 10,
-            share.image.start,
-            share.memory.total() >> 20
-        );
-        let _ = running.push(launch::start(config, index, share, image, number, first));
-    }
-    running
 }

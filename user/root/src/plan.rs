@@ -135,7 +135,7 @@ pub fn plan<'c>(
     }
     for ((task, share), image) in config.tasks.iter().zip(plan.iter_mut()).zip(images) {
         place_image(task, share, image, &mut free)?;
-        place_initrd(task, share, modules, &mut free)?;
+        place_initrd(task, share, modules, config.may_restart(task), &mut free)?;
     }
     release_modules(config, &plan, modules, keep, &mut free)?;
     for (task, share) in config.tasks.iter().zip(plan.iter_mut()) {
@@ -205,10 +205,12 @@ pub fn image_pages(image: &Image, kind: Kind) -> Range {
     image.span().grow_to(if kind == Kind::Server { SUPERPAGE } else { PAGE_SIZE })
 }
 
+/// In place if it can be so, a copy of it if `again` it is to be as it was.
 fn place_initrd<'c>(
     task: &Task<'c>,
     share: &mut Share,
     modules: &[Module<'_>],
+    again: bool,
     free: &mut Free,
 ) -> Result<(), PlanError<'c>> {
     let Some(first) = task.initrd.first() else {
@@ -216,7 +218,7 @@ fn place_initrd<'c>(
     };
     let first = module(modules, *first)?;
     let mut bytes = first.bytes;
-    let (mut copy, mut pages) = (false, 0);
+    let (mut copy, mut pages) = (again, 0);
     for (index, name) in task.initrd.iter().enumerate() {
         let next = module(modules, *name)?;
         // The padding up to a page is zero, and an unpacker skips zeros between archives.

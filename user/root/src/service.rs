@@ -5,6 +5,7 @@
 use crate::launch::Running;
 use crate::log;
 use crate::machine::{end, obtain};
+use crate::restart::Maker;
 use keel_l4::abi::boot::{END_PANIC, END_POWER_OFF, END_REBOOT, END_TESTS_FAILED, END_TESTS_PASSED};
 use keel_l4::abi::call::{KIND_PAGE_FAULT, KIND_USER, REGISTER_WORDS};
 use keel_l4::abi::fpage::CACHE_WRITE_BACK;
@@ -19,24 +20,36 @@ use keel_l4::root::Request;
 use keel_l4::server::{self, Server};
 use keel_l4::sigma0::{self, give};
 use keel_l4::{println, utcb, Error, Id};
+use keel_root::config::{Config, OnPanic};
 use keel_root::grants::Grants;
 
 /// What the loop works on.
 pub struct Service<'a> {
-    tasks: &'a mut [Running<'a>],
-    stop_on_panic: bool,
+    pub(crate) tasks: &'a mut [Running<'a>],
+    on_panic: OnPanic,
+    restarts_on_reboot: bool,
     lines: Lines,
 }
 
 impl<'a> Service<'a> {
-    /// Serves `tasks`; the panic of one that may end the machine does so if `stop_on_panic`.
-    pub fn new(tasks: &'a mut [Running<'a>], stop_on_panic: bool) -> Service<'a> {
-        Service { tasks, stop_on_panic, lines: Lines::new() }
+    /// Serves `tasks` as the configuration says.
+    pub fn new(tasks: &'a mut [Running<'a>], config: &Config<'a>) -> Service<'a> {
+        let Config { on_panic, restarts_on_reboot, .. } = *config;
+        Service { tasks, on_panic, restarts_on_reboot, lines: Lines::new() }
     }
 
-    /// Serves for ever.
-    pub fn run(mut self) -> ! {
-        server::run(&mut self)
+    /// Serves for ever; `maker` starts anew what has failed.
+    pub fn run(mut self, maker: &mut Maker<'a>) -> ! {
+        loop {
+            server::run_until(&mut self, |service| service.failed().is_some());
+            if let Some(index) = self.failed() {
+                maker.restart(&mut self, index);
+            }
+        }
+    }
+
+    fn failed(&self) -> Option<usize> {
+        self.tasks.iter().position(|task| task.failed)
     }
 
     fn task(&self, thread: Id) -> Option<&Running<'a>> {
@@ -53,15 +66,21 @@ impl<'a> Service<'a> {
         self.lines.flush(log::write);
         println!("root: task {}: thread {thread:?} stopped: {why}", self.name(thread));
         if self.task(thread).is_some_and(|t| t.may_end) {
-            self.panicked();
+            self.panicked(thread);
         }
     }
 
-    fn panicked(&mut self) {
-        if self.stop_on_panic {
-            end(END_PANIC);
+    fn panicked(&mut self, thread: Id) {
+        match self.on_panic {
+            OnPanic::Stop => end(END_PANIC),
+            OnPanic::Continue => println!("root: the other tasks run on"),
+            OnPanic::Restart => self.start_anew(thread),
         }
-        println!("root: the other tasks run on");
+    }
+
+    fn start_anew(&mut self, thread: Id) {
+        let task = self.tasks.iter_mut().find(|task| task.number == thread.task());
+        task.expect("only a task of ours may end the machine").failed = true;
     }
 
     fn end_of_machine(&mut self, code: u64, client: Id) -> Option<Message> {
@@ -71,6 +90,11 @@ impl<'a> Service<'a> {
         let name = self.name(client);
         self.lines.flush(log::write);
         match code {
+            END_REBOOT if self.restarts_on_reboot => {
+                println!("root: task {name}: reboot");
+                self.start_anew(client);
+                None
+            }
             END_POWER_OFF | END_REBOOT | END_TESTS_PASSED | END_TESTS_FAILED => {
                 let what = match code {
                     END_POWER_OFF => "power off",
@@ -83,7 +107,7 @@ impl<'a> Service<'a> {
             }
             END_PANIC => {
                 println!("root: task {name} panicked");
-                self.panicked();
+                self.panicked(client);
                 None
             }
             _ => Some(reply::<()>(Err(Error::Invalid))),

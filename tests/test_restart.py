@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Linux started anew by the root task, after a panic and on request, beside a native task that runs on.
+
+KEEL_RESTARTS says how often it panics (5).
+"""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import REPOSITORY, started
+
+RESTARTS = int(os.environ.get("KEEL_RESTARTS", "5"))
+# How late a heartbeat may be, on the deterministic clock: what the deletion of Linux and its processes takes (docs/caveats.md).
+BOUND_US = 10_000
+CONTAINED = "irq 3 4\n\tports 0x70-0x71 0x2f8-0x2ff 0x3f8-0x3ff"
+PROMPT = b"root@keel:~#"
+ANEW = re.compile(r"root: task linux: started anew, (\d+) pages of kernel memory were in use without it")
+WORST = re.compile(r"heartbeat \d+ worst (\d+) us")
+
+# An init with processes around it that makes Linux panic.
+CRASH = """
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+enum { PROCESSES = 50, BYTES = 1 << 20 };
+int main(void)
+{
+    for (int count = 0; count < PROCESSES; count++) {
+        if (fork() == 0) {
+            memset(malloc(BYTES), 1, BYTES);
+            for (;;)
+                pause();
+        }
+    }
+    sleep(1);
+    write(open("/proc/sysrq-trigger", O_WRONLY), "c", 1);
+}
+"""
+
+
+def configuration(place: Path, **changes: str) -> Path:
+    """The default boot configuration with Linux started anew, and other changes."""
+    text = (REPOSITORY / "tools" / "keel" / "boot.conf").read_text()
+    for old, new in {"on-panic stop": "on-panic restart\non-reboot restart", **changes}.items():
+        assert old in text
+        text = text.replace(old, new)
+    path = place / "boot.conf"
+    path.write_text(text)
+    return path
+
+
+def command(*options: str) -> list[str]:
+    """`./keel run` with the options."""
+    return [sys.executable, str(REPOSITORY / "keel"), "run", "--nic", "none", *options]
+
+
+def test_panics_leave_nothing_behind(tmp_path: Path) -> None:
+    """Each time the kernel has all its memory back, and a native task's heartbeat is never later than its bound."""
+    (root := tmp_path / "root").mkdir()
+    subprocess.run(["gcc", "-static", "-x", "c", "-", "-o", str(root / "init")], input=CRASH.encode(), check=True)
+    conf = configuration(tmp_path, **{"hardware rest": CONTAINED, "interval=1000ms": "interval=1ms"})
+    argv = command("--verbose", "--icount", "--mem", "512", "--boot-conf", str(conf), "--root", str(root))
+    text, beats = "", 0
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as child:
+        assert child.stderr
+        while len(ANEW.findall(text)) < RESTARTS:
+            line = child.stderr.readline()
+            assert line, f"the guest ended after {text[-2000:]}"
+            text += line if "heartbeat" not in line or "worst" in line else ""
+            beats += "heartbeat" in line
+        child.terminate()
+    assert len(set(ANEW.findall(text))) == 1, ANEW.findall(text)
+    worst = int(WORST.findall(text)[-1])
+    print(f"{RESTARTS} restarts, {beats} heartbeats, the worst {worst} µs late")
+    assert worst <= BOUND_US
+
+
+@pytest.mark.parametrize(
+    "how", ["echo c > /proc/sysrq-trigger", "python3 -c 'import ctypes; ctypes.CDLL(None).reboot(0x1234567)'"]
+)
+def test_linux_with_devices_comes_back(tmp_path: Path, how: str) -> None:
+    """Disks work again, and what was synchronised before is there."""
+    with started(command("--boot-conf", str(configuration(tmp_path)))) as guest:
+        guest.wait_for(PROMPT)
+        guest.say(f"test ! -e /root/file && echo kept > /root/file && sync && {how}\n".encode())
+        guest.wait_for(b"Run /keel/init")
+        guest.wait_for(PROMPT)
+        guest.say(b"echo it is $(cat /root/file)\n")
+        guest.wait_for(b"it is kept")
+        guest.say(b"exit\n")
+        assert guest.child.wait(60) == 0
