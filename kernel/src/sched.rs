@@ -339,12 +339,16 @@ fn start_slice(cpu: &'static Cpu, thread: Ref<Thread>, fresh: bool) {
     }
 }
 
-/// The running time slice is interrupted: its owner keeps what is left of it.
+/// The running time slice is interrupted: its owner keeps what is left of it. Where its end is over already, because the timer is
+/// late, the preempter hears of it all the same: nobody gets more by leaving the processor just then.
 #[cold]
 fn cut_short(cpu: &'static Cpu) {
     // One that moved meanwhile begins anew where it is.
     if let Some(owner) = find(cpu.slice_owner.get()).filter(|owner| cpu::of(*owner).index == cpu.index) {
-        owner.slice_left.set(cpu.slice.time().saturating_sub(clock::now()).max(1));
+        match cpu.slice.time().saturating_sub(clock::now()) {
+            0 if owner.has(HAS_PREEMPTER) => owner.set(SLICE_ENDED),
+            left => owner.slice_left.set(left.max(1)),
+        }
     }
     cpu.deadlines.remove(Ref::to(&cpu.slice));
 }
