@@ -214,7 +214,7 @@ def test_instruction_clock(system: str) -> None:
 
 def fresh_clone(directory: Path) -> Path:
     """The command and what it builds from, where nothing is built yet; returns the command."""
-    for part in ("tools", "linux"):
+    for part in ("tools", "linux", "guest"):
         shutil.copytree(REPOSITORY / part, directory / part, ignore=shutil.ignore_patterns("__pycache__"))
     return Path(shutil.copy(REPOSITORY / "keel", directory))
 
