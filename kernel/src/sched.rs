@@ -164,11 +164,12 @@ pub fn disarm(thread: Ref<Thread>) {
     }
 }
 
-/// Sets a timer's deadline; `u64::MAX` clears it. Timers are the boot processor's.
-pub fn arm_timer(timer: Ref<Source>, time: u64) {
-    let (cpu, deadline) = (cpu::boot(), timer.part(|timer| &timer.deadline));
-    cpu.deadlines.remove(deadline);
+/// Sets a timer's deadline; `u64::MAX` clears it. It fires where its thread is now.
+pub fn arm_timer(timer: Ref<Source>, thread: Ref<Thread>, time: u64) {
+    let deadline = timer.part(|timer| &timer.deadline);
+    cpu::numbered(timer.home.replace(thread.cpu.get())).deadlines.remove(deadline);
     if time != u64::MAX {
+        let cpu = cpu::of(thread);
         cpu.deadlines.insert(deadline, time, Due::Timer(timer));
         program(cpu);
     }

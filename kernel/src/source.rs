@@ -50,6 +50,8 @@ object! {
         level: Cell<bool> = Cell::new(false),
         /// Line, message: number of the task that holds the right.
         holder: Cell<u32> = Cell::new(TASK_SIGMA0 as u32),
+        /// Timer: number of the processor whose deadlines it is among, if it is armed.
+        pub home: Cell<u8> = Cell::new(0),
         /// Timer: when it fires.
         pub deadline: Deadline<Due> = Deadline::new(),
         links: Links<Source> = Links::new(),
@@ -240,7 +242,7 @@ fn attach(source: Ref<Source>, thread: Ref<Thread>) {
 fn detach(source: Ref<Source>) {
     unqueue(source);
     if source.is_timer() {
-        sched::arm_timer(source, u64::MAX);
+        source.attached.get().iter().for_each(|thread| sched::arm_timer(source, *thread, u64::MAX));
     } else {
         if !source.is_message() {
             apic::mask(source.line());
@@ -257,11 +259,11 @@ fn detach(source: Ref<Source>) {
 
 fn timer(timer: Ref<Source>, operation: u64, time: u64) -> Result<(), Error> {
     // A thread may program the timers of its whole task: arming can shorten another thread's wait.
-    timer.attached.get().ok_or(Error::NoPartner)?;
+    let thread = timer.attached.get().ok_or(Error::NoPartner)?;
     match operation {
         TIMER_SET => {
             unqueue(timer);
-            sched::arm_timer(timer, time);
+            sched::arm_timer(timer, thread, time);
         }
         SOURCE_DETACH => detach(timer),
         _ => return Err(Error::Invalid),

@@ -151,8 +151,13 @@ pub fn boot() -> &'static Cpu {
 
 /// The processor of a thread.
 pub fn of(thread: Ref<Thread>) -> &'static Cpu {
-    // SAFETY: a thread is only moved to processors that run.
-    unsafe { &*ALL[thread.cpu.get() as usize % MAX].load(Ordering::Relaxed) }
+    numbered(thread.cpu.get())
+}
+
+/// The processor of a number that one of them has.
+pub fn numbered(index: u8) -> &'static Cpu {
+    // SAFETY: a thread is only moved to processors that run, and numbers come from threads.
+    unsafe { &*ALL[index as usize % MAX].load(Ordering::Relaxed) }
 }
 
 /// This processor's structure.
