@@ -65,6 +65,8 @@ crate::layout! {
         task_log2: u64,
         /// Priority of the server's first lthread; it may use up to this plus 2, and all below
         priority: u64,
+        /// Processors that the server may use, from number 0 on: at least 1, and all of them are there
+        processors: u64,
         /// Number of memory regions
         region_count: u64,
         /// Memory regions (all mapped at DIRECT_MAP + physical address): start, end, kind each

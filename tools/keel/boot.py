@@ -123,6 +123,8 @@ def native_guest(
         command_line=parameters,
         ramdisk=storage.ramdisk,
         memory_mb=choices.memory_mb,
+        processors=choices.processors,
+        takes_turns=True,
         accelerator=accelerator,
         icount=choices.icount,
         disks=storage.disks,
@@ -154,6 +156,8 @@ def keel_guest(
         command_line=kernel_parameters(choices),
         modules=(*_modules(settings, slot, text), qemu.Module(settings.linux_server), qemu.Module(storage.ramdisk)),
         memory_mb=choices.memory_mb,
+        processors=choices.processors,
+        takes_turns=True,
         accelerator=accelerator,
         icount=choices.icount,
         disks=storage.disks,
@@ -195,6 +199,10 @@ def check(choices: Choices) -> None:
     """Refuse what cannot work before anything long is begun."""
     if choices.memory_mb < machine.LEAST_MEMORY_MB:
         raise KeelError(f"--mem {choices.memory_mb} is too little", f"at least {machine.LEAST_MEMORY_MB} MB")
+    if not 1 <= choices.processors <= machine.MOST_PROCESSORS:
+        raise KeelError(f"--smp {choices.processors} is not possible", f"from 1 to {machine.MOST_PROCESSORS}")
+    if choices.icount and choices.processors > 1:
+        raise KeelError("--icount, the deterministic clock, is for one processor", "leave one of --icount and --smp out")
     if choices.timeout_s is not None and not choices.timeout_s > 0:  # also what is no number
         raise KeelError("--timeout must be more than 0 seconds")
     if choices.command is not None and not choices.command.strip():

@@ -89,6 +89,13 @@ def _add_run(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> No
         help="the guest's memory (%(default)s)",
     )
     verb.add_argument(
+        "--smp",
+        metavar="N",
+        type=int,
+        default=1,
+        help=f"the guest's processors, up to {machine.MOST_PROCESSORS} (%(default)s)",
+    )
+    verb.add_argument(
         "--timeout",
         metavar="S",
         type=float,
@@ -223,6 +230,7 @@ def _choices(options: argparse.Namespace) -> Choices:
         icount=options.icount,
         accelerator=options.accel,
         memory_mb=options.mem,
+        processors=options.smp,
         timeout_s=options.timeout,
         append=options.append,
         emulator_arguments=tuple(options.qemu_arg),

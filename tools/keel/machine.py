@@ -10,6 +10,8 @@ EMULATOR = "qemu-system-x86_64"
 CPU = "max,-erms,-la57,-pku,-mpx,-svm"
 DEFAULT_MEMORY_MB = 2048
 LEAST_MEMORY_MB = 64
+# As many as Linux is built for (NR_CPUS); the µ-kernel runs on more.
+MOST_PROCESSORS = 8
 
 # A write of v to this port ends QEMU with the status (v << 1) | 1.
 EXIT_PORT = 0xF4

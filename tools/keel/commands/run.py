@@ -132,6 +132,8 @@ def _greet(settings: Settings, choices: boot.Choices, accelerator: str) -> None:
     if settings.verbose or choices.gdb or choices.command is None:
         system = "native Linux" if choices.native else "Linux on Keel"
         say(f"booting {system}, accelerator: {accelerator}")
+        if choices.processors > (own := len(os.sched_getaffinity(0))):
+            say(f"the guest's {choices.processors} processors take turns on the {own} of this machine")
     if choices.gdb:
         say("the guest waits at its first instruction; in another terminal: ./keel gdb")
     if choices.command is None:

@@ -22,6 +22,8 @@ pub const MAX_DEVICES: usize = 8;
 pub const MAX_PRIORITY: u64 = 190;
 /// Log2 of the largest range of task numbers.
 const MAX_TASKS_LOG2: u32 = 18;
+/// Processors that a task can ask for: more than the µ-kernel runs.
+const MAX_PROCESSORS: u64 = 64;
 /// Default pages of kernel memory.
 const DEFAULT_QUOTA: Quota = Quota::Pages(256);
 /// Default priority.
@@ -129,6 +131,8 @@ pub struct Task<'a> {
     pub quota: Quota,
     /// Task numbers that it may use: a power of two, or 0.
     pub tasks: u64,
+    /// Processors that it is told to use, if there are as many.
+    pub processors: u64,
     /// Its command line.
     pub args: &'a str,
 }
@@ -304,9 +308,22 @@ impl<'a> Words<'a> {
 }
 
 /// The statements of a task.
-const KEYWORDS: [&str; 14] = [
-    "image", "kind", "may-end", "memory", "extra", "initrd", "irq", "ports", "devices", "hardware", "priority",
-    "quota", "tasks", "args",
+const KEYWORDS: [&str; 15] = [
+    "image",
+    "kind",
+    "may-end",
+    "memory",
+    "extra",
+    "initrd",
+    "irq",
+    "ports",
+    "devices",
+    "hardware",
+    "priority",
+    "quota",
+    "tasks",
+    "processors",
+    "args",
 ];
 
 /// A decimal number, or a hexadecimal one after 0x.
@@ -449,7 +466,7 @@ struct Open<'a> {
 
 impl<'a> Open<'a> {
     fn new(name: At<&'a str>) -> Open<'a> {
-        let task = Task { name, priority: DEFAULT_PRIORITY, ..Task::default() };
+        let task = Task { name, priority: DEFAULT_PRIORITY, processors: 1, ..Task::default() };
         Open { task, seen: 0 }
     }
 
@@ -483,6 +500,7 @@ impl<'a> Open<'a> {
             "priority" => task.priority = words.number(word, "a priority from 0 to 190", MAX_PRIORITY)?,
             "quota" => task.quota = quota(word, words)?,
             "tasks" => task.tasks = task_numbers(word, words)?,
+            "processors" => task.processors = processors(word, words)?,
             "args" => task.args = words.remainder(),
             _ => self.lists(word, words)?,
         }
@@ -562,6 +580,14 @@ fn task_numbers<'a>(keyword: &'a str, words: &mut Words<'a>) -> Result<u64, Conf
     }
 }
 
+fn processors<'a>(keyword: &'a str, words: &mut Words<'a>) -> Result<u64, ConfigError<'a>> {
+    const WHAT: &str = "a number of processors from 1 to 64";
+    match words.number(keyword, WHAT, MAX_PROCESSORS)? {
+        0 => words.error(Problem::Bad(WHAT), "0"),
+        count => Ok(count),
+    }
+}
+
 /// What only the tasks together can get wrong.
 fn check<'a>(config: &Config<'a>, last_line: u32) -> Result<(), ConfigError<'a>> {
     if config.tasks.is_empty() {
@@ -618,7 +644,7 @@ mod tests {
 
     const GOOD: &str = "# a machine\nlog com1\non-panic stop\ntask linux {\n    image vmlinux\n    kind server\n    \
         memory rest\n    initrd root.cpio init.cpio\n    irq 3 4   # serial\n    ports 0x2f8-0x2ff 0x70-0x71\n    \
-        priority 110\n    quota 8192\n    tasks 32768\n    args console=ttyS0 a=# b\n}\n\
+        priority 110\n    quota 8192\n    tasks 32768\n    processors 4\n    args console=ttyS0 a=# b\n}\n\
         task heartbeat { image heartbeat  priority 150  args interval=100ms }\n";
 
     fn error(text: &str) -> String {
@@ -633,13 +659,14 @@ mod tests {
         assert_eq!((linux.image.value, linux.kind, linux.priority), ("vmlinux", Kind::Server, 110));
         assert_eq!((linux.tasks, linux.args), (32768, "console=ttyS0 a=# b"));
         assert_eq!((linux.quota, linux.quota.pages(1 << 15)), (Quota::Pages(8192), 8192));
+        assert_eq!((linux.processors, config.tasks[1].processors), (4, 1));
         assert_eq!(linux.memory, Some(At { line: 7, value: Memory::Rest }));
         assert_eq!(linux.initrd.iter().map(|m| m.value).collect::<Vec<_>>(), ["root.cpio", "init.cpio"]);
         assert_eq!(linux.irqs.iter().map(|m| m.value).collect::<Vec<_>>(), [3, 4]);
         assert_eq!(linux.ports[1].value, Range::new(0x70, 0x72));
         let beat = &config.tasks[1];
         assert_eq!((beat.quota, Quota::Percent(80).pages(1 << 15)), (DEFAULT_QUOTA, 26214));
-        assert_eq!((beat.name.line, beat.args, beat.priority), (16, "interval=100ms", 150));
+        assert_eq!((beat.name.line, beat.args, beat.priority), (17, "interval=100ms", 150));
     }
 
     #[test]
@@ -672,6 +699,9 @@ mod tests {
             ("task a { image x priority 191 }", "boot.conf:1: '191' is not a priority from 0 to 190"),
             ("task a { image x quota 101% }", "boot.conf:1: '101%' is not a number of pages or a share such as 80%"),
             ("task a { image x\n tasks 3 }", "boot.conf:2: '3' is not a power of two up to 262144"),
+            ("task a { image x processors 0 }", "boot.conf:1: '0' is not a number of processors from 1 to 64"),
+            ("task a { image x processors 65 }", "boot.conf:1: '65' is not a number of processors from 1 to 64"),
+            ("task a { image x processors -1 }", "boot.conf:1: '-1' is not a number of processors from 1 to 64"),
             ("task a { image x ports 9-8 }", "boot.conf:1: '9-8' is not a range of ports such as 0x3f8-0x3ff"),
             ("task a { image x extra 5 }", "boot.conf:1: '5' is not a size such as 8M"),
             (

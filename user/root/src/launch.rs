@@ -158,6 +158,7 @@ fn fill_record(record: &mut Start, task: &Task<'_>, share: &Share, image: &Image
         record.task_log2 = task.tasks.ilog2() as u64;
     }
     record.priority = task.priority;
+    record.processors = task.processors.min(info().processors);
     for (entry, range) in record.regions.chunks_exact_mut(3).zip(share.memory.iter()) {
         entry.copy_from_slice(&[range.start, range.end, REGION_FREE]);
         record.region_count += 1;

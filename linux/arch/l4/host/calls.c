@@ -2,7 +2,7 @@
 /*
  * The micro-kernel's calls and the services of its sources, sigma0 and the root
  * task. Nothing here knows about Linux's tasks. Calls that use the UTCB are for
- * the server thread only; the others may be made by the top half too.
+ * the server threads only; the others may be made by the top halves too.
  */
 #include <linux/export.h>
 #include <linux/kernel.h>
@@ -73,8 +73,26 @@ void __noreturn host_end(unsigned long how)
 	struct host_message m = { .tag = HOST_TAG(KEEL_ROOT_END, 1), .words = { how } };
 
 	host_call(host_start->root, &m);
-	for (;;)	/* the machine ends; until then, sleep */
+	host_sleep();	/* until the machine ends */
+}
+
+/* From nobody no message ever comes. */
+void __noreturn host_sleep(void)
+{
+	struct host_message m = { };
+
+	for (;;)
 		host_ipc(KEEL_IPC_RECEIVE, 0, KEEL_ID_NIL, &m);
+}
+
+/* Ends what this processor's server does, wherever it is. For its top half, whose record this uses. */
+void host_stop_server(void)
+{
+	struct keel_ex_regs *record = (void *)host_utcb(host_top_half())->record;
+	unsigned long server = host_self(host_server());
+
+	record->ip = (unsigned long)host_sleep;
+	host_ex_regs(&server, KEEL_EX_IP | KEEL_EX_CANCEL);
 }
 
 /* The account of a task (0: the server's) as KEEL_ACCOUNT_WORDS words. */
@@ -84,7 +102,7 @@ int host_account(unsigned long task, unsigned long *words)
 		.tag = HOST_TAG(KEEL_QUOTA_READ, 1),
 		.words = { task },
 	};
-	struct keel_utcb *utcb = host_utcb(HOST_SERVER);
+	struct keel_utcb *utcb = host_utcb(host_server());
 
 	host_call(KEEL_ID_QUOTA, &m);
 	if (m.status || host_label(&m))
@@ -109,7 +127,7 @@ int host_buy_frames(unsigned int first, unsigned int count)
 static bool sigma0_map(unsigned long fpage, unsigned long window)
 {
 	struct host_message m = { .tag = HOST_TAG(KEEL_SIGMA0_MAP, 1), .words = { fpage } };
-	struct keel_utcb *utcb = host_utcb(HOST_SERVER);
+	struct keel_utcb *utcb = host_utcb(host_server());
 	unsigned long maps;
 
 	utcb->receive_fpage = window;
@@ -157,15 +175,18 @@ void host_trigger(unsigned long thread)
 	host_ex_regs(&thread, KEEL_EX_TRIGGER);
 }
 
-unsigned long host_schedule(unsigned long thread, unsigned long priority)
+/* Sets where and with which priority a thread runs. */
+unsigned long host_schedule(unsigned long thread, unsigned long priority, unsigned int cpu)
 {
 	unsigned long status = KEEL_CALL_THREAD_SCHEDULE;
-	unsigned long mask = KEEL_SCHEDULE_PRIORITY;
+	unsigned long mask = KEEL_SCHEDULE_PRIORITY | KEEL_SCHEDULE_PROCESSOR;
 	register unsigned long slice asm("r8") = 0;
+	register unsigned long processor asm("r10") = cpu;
 
 	asm volatile("syscall"
-		     : "+a" (status), "+D" (thread), "+S" (mask), "+d" (priority), "+r" (slice)
-		     : : "rcx", "r11", "r9", "r10", "memory");
+		     : "+a" (status), "+D" (thread), "+S" (mask), "+d" (priority), "+r" (slice),
+		       "+r" (processor)
+		     : : "rcx", "r11", "r9", "r12", "memory");
 	return status;
 }
 
@@ -204,6 +225,6 @@ static unsigned long unmap_recorded(unsigned long task, unsigned int count)
 unsigned long host_unmap(unsigned long task, const struct keel_unmap_range *ranges,
 			 unsigned int count)
 {
-	memcpy(host_utcb(HOST_SERVER)->record, ranges, count * sizeof(*ranges));
+	memcpy(host_utcb(host_server())->record, ranges, count * sizeof(*ranges));
 	return unmap_recorded(task, count);
 }

@@ -4,7 +4,8 @@
  * faults only where a fixup is planned or where it is broken, and both are
  * decided on the faulting thread itself, as on bare hardware: the keeper pushes
  * the registers on its stack and lets it run on in keeper_entry, which calls
- * l4_kernel_trap(). The keeper knows nothing about Linux and cannot fault.
+ * l4_kernel_trap(). The keeper knows nothing about Linux and cannot fault. Where
+ * the processor has no instruction for it, it sets a thread's gs base.
  */
 #include <linux/init.h>
 #include <linux/kernel.h>
@@ -47,6 +48,16 @@ static void push_trap(struct keel_frame *frame)
 	frame->flags &= ~(X86_EFLAGS_TF | X86_EFLAGS_DF);
 }
 
+/* An exception of wrgsbase in host_set_percpu_base() asks for what that would do. */
+static bool set_percpu_base(struct keel_frame *frame)
+{
+	if (frame->vector != X86_TRAP_UD || frame->ip != (unsigned long)host_set_percpu_base)
+		return false;
+	frame->gs_base = frame->di;
+	frame->ip = (unsigned long)host_percpu_base_set;
+	return true;
+}
+
 static void keeper_loop(void)
 {
 	struct keel_utcb *utcb = host_utcb(HOST_KEEPER);
@@ -65,20 +76,22 @@ static void keeper_loop(void)
 			frame->vector = host_label(&m);
 		else
 			continue;
-		push_trap(frame);
+		if (!set_percpu_base(frame))
+			push_trap(frame);
 		m.tag = HOST_TAG(0, REPLY_WORDS);
 		flags |= KEEL_IPC_SEND | KEEL_IPC_SEND_ZERO;
 	}
 }
 
-/* Starts the keeper and makes it responsible for the server thread. */
+/* Starts the keeper and makes it responsible for the first server thread. */
 void __init l4_keeper_init(void)
 {
-	struct keel_ex_regs *record = host_record();
+	struct keel_ex_regs *record = (void *)host_utcb(HOST_SERVER)->record;
 	unsigned long server = host_self(HOST_SERVER);
 
-	host_create(HOST_KEEPER, keeper_loop, keeper_stack + sizeof(keeper_stack),
-		    host_start->priority + 1);
+	if (host_create(HOST_KEEPER, keeper_loop, keeper_stack + sizeof(keeper_stack),
+			host_start->priority + 1, 0))
+		panic("keel: no keeper");
 	record->pager = host_self(HOST_KEEPER);
 	record->handler = host_self(HOST_KEEPER);
 	if (host_ex_regs(&server, KEEL_EX_PAGER | KEEL_EX_HANDLER))

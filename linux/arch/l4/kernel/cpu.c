@@ -3,6 +3,7 @@
  * What the processor says of itself by cpuid, for Linux's feature tests, the
  * auxiliary vector and /proc/cpuinfo.
  */
+#include <linux/cpumask.h>
 #include <linux/export.h>
 #include <linux/init.h>
 #include <linux/seq_file.h>
@@ -154,8 +155,8 @@ static int show_cpuinfo(struct seq_file *m, void *v)
 	unsigned long khz = host_info->tsc_hz / 1000;
 	unsigned int i;
 
-	seq_printf(m, "processor\t: 0\nvendor_id\t: %s\ncpu family\t: %u\nmodel\t\t: %u\n",
-		   c->x86_vendor_id, c->x86, c->x86_model);
+	seq_printf(m, "processor\t: %lu\nvendor_id\t: %s\ncpu family\t: %u\nmodel\t\t: %u\n",
+		   (unsigned long)v - 1, c->x86_vendor_id, c->x86, c->x86_model);
 	seq_printf(m, "model name\t: %s\nstepping\t: %u\ncpu MHz\t\t: %lu.%03lu\n",
 		   c->x86_model_id, c->x86_stepping, khz / 1000, khz % 1000);
 	seq_puts(m, "fpu\t\t: yes\nflags\t\t:");
@@ -170,15 +171,17 @@ static int show_cpuinfo(struct seq_file *m, void *v)
 	return 0;
 }
 
+/* A block's token is its processor's number plus one: they are all alike. */
 static void *cpuinfo_start(struct seq_file *m, loff_t *pos)
 {
-	return *pos ? NULL : &boot_cpu_data;
+	*pos = cpumask_next(*pos - 1, cpu_online_mask);
+	return *pos < nr_cpu_ids ? (void *)(unsigned long)(*pos + 1) : NULL;
 }
 
 static void *cpuinfo_next(struct seq_file *m, void *v, loff_t *pos)
 {
 	++*pos;
-	return NULL;
+	return cpuinfo_start(m, pos);
 }
 
 static void cpuinfo_stop(struct seq_file *m, void *v)

@@ -2,11 +2,13 @@
 /*
  * The server loop: resume the current task's lthread, wait for the next message,
  * do what it asks. Each Linux task runs this loop on its own kernel stack, and
- * schedule() changes stacks, so at most one user lthread runs.
+ * schedule() changes stacks, so at most one user lthread runs on a processor.
  *
- * Every resumption is one ipc: the reply to the lthread and an open wait. The
- * races with the top half, which may run between any two instructions here, are
- * closed as kernel/irq.c describes.
+ * A resumption is one ipc: the reply to the lthread and an open wait. Where other
+ * processors may take a page away while it is being mapped (mm/tlb.c), a reply
+ * with mappings is sent by itself; the lthread, less important than we are, does not
+ * run before we wait. The races with the top half, which may run between any two
+ * instructions here, are closed as kernel/irq.c describes.
  */
 #include <linux/entry-common.h>
 #include <linux/irqflags.h>
@@ -38,33 +40,47 @@ static void kill_current(const char *why, unsigned long status)
 	force_fatal_sig(SIGKILL);
 }
 
-/* The lthread for which all mappings were dropped, until it runs again. */
-static unsigned long reclaimed_for;
-
 /* The micro-kernel refused the reply: for want of memory it is tried once more. */
 static void reply_failed(unsigned long status)
 {
-	unsigned long thread = current->thread.host_thread;
-
 	if (status == HOST_STATUS(KEEL_SIDE_SEND, KEEL_ERROR_NO_MEMORY) &&
-	    reclaimed_for != thread && l4_mm_reclaim()) {
-		reclaimed_for = thread;
+	    !current->thread.reclaimed && l4_mm_reclaim()) {
+		current->thread.reclaimed = true;
 		return;
 	}
 	kill_current("cannot be resumed", status);
 }
 
-/* One ipc to resume the lthread, if it waits, and others until it speaks. */
-static unsigned long resume_and_wait(struct host_message *m)
+/* The tag of the reply to a fault, whose mappings are then in the UTCB. */
+static unsigned long fault_tag(void)
+{
+	return (unsigned long)l4_fault_items(host_utcb(host_server())) << KEEL_TAG_MAPS_SHIFT;
+}
+
+/* Maps what the lthread faulted for, which resumes it; interrupts are really off. */
+static unsigned long map_and_resume(void)
+{
+	struct host_message m = { };
+
+	l4_map_begin();
+	m.tag = fault_tag();
+	host_ipc(KEEL_IPC_SEND | KEEL_IPC_SEND_ZERO, current->thread.host_thread, 0, &m);
+	l4_map_end();
+	return m.status;
+}
+
+/* One ipc to resume the lthread, if it still waits, and others until it speaks. */
+static unsigned long resume_and_wait(struct host_message *m, bool resumed)
 {
 	unsigned long thread = current->thread.host_thread;
 	unsigned long flags = KEEL_IPC_RECEIVE | KEEL_IPC_OPEN;
 
 	m->tag = 0;
-	if (current->thread.started) {
-		flags |= KEEL_IPC_SEND | KEEL_IPC_SEND_ZERO;
-		m->tag = (unsigned long)l4_fault_items(host_utcb(HOST_SERVER))
-			 << KEEL_TAG_MAPS_SHIFT;
+	if (likely(current->thread.started)) {
+		if (!resumed)
+			flags |= KEEL_IPC_SEND | KEEL_IPC_SEND_ZERO;
+		if (current->thread.faulted)
+			m->tag = fault_tag();
 	} else {
 		unsigned long status = host_ex_regs(&thread, KEEL_EX_START);
 
@@ -89,6 +105,7 @@ static unsigned long resume_and_wait(struct host_message *m)
  */
 static enum outcome run_user(struct host_message *m)
 {
+	bool resumed = false;
 	unsigned long status;
 	int error;
 
@@ -99,21 +116,32 @@ static enum outcome run_user(struct host_message *m)
 			kill_current("cannot run", error);
 		return USER_WORK;
 	}
-	l4_unmap_flush();
-	l4_waiting = current->thread.host_thread;
-	barrier();
-	if (unlikely(l4_irq_pending)) {
-		l4_waiting = 0;
-		local_irq_enable();
-		return USER_WORK;
+	l4_unmap_queued(current->mm);
+	if (current->thread.faulted && current->thread.started && nr_cpu_ids > 1) {
+		status = map_and_resume();
+		if (status)
+			goto failed;
+		resumed = true;
 	}
-	status = resume_and_wait(m);
+	this_cpu_write(l4_waiting, current->thread.host_thread);
 	barrier();
-	l4_waiting = 0;
+	if (unlikely(this_cpu_read(l4_irq_pending))) {
+		if (resumed) {	/* it tells us before it runs */
+			host_trigger(current->thread.host_thread);
+		} else {
+			this_cpu_write(l4_waiting, 0);
+			local_irq_enable();
+			return USER_WORK;
+		}
+	}
+	status = resume_and_wait(m, resumed);
+	barrier();
+	this_cpu_write(l4_waiting, 0);
 	if (likely(!status)) {
-		reclaimed_for = 0;
+		current->thread.reclaimed = false;
 		return USER_MESSAGE;
 	}
+failed:
 	local_irq_enable();
 	reply_failed(status);
 	return USER_WORK;

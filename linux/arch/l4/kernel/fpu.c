@@ -50,13 +50,14 @@ static bool allocate(struct fpu *fpu)
 void *l4_fpu_fetch(struct task_struct *task)
 {
 	struct fpu *fpu = &task->thread.fpu;
-	struct keel_ex_regs *record = host_record();
 	unsigned long thread = task->thread.host_thread;
+	struct keel_ex_regs *record;
 
 	if (!allocate(fpu))
 		return NULL;
 	if (fpu->stale)
 		return fpu->state;
+	record = host_record();
 	record->fpu = (unsigned long)fpu->state;
 	record->fpu_size = host_info->fpu_size;
 	if (!thread || host_ex_regs(&thread, KEEL_EX_FPU_GET))

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Interrupts. The top half is an lthread above the server's priority, so it is to
- * the server what an interrupt is to a processor: it runs between any two
+ * Interrupts. A processor's top half is an lthread above its server's priority, so
+ * it is to the server what an interrupt is to a processor: it runs between any two
  * instructions and to its end. It runs the handlers, and the softirqs after them,
- * itself.
+ * itself. Devices interrupt the first processor, timers each their own.
  *
  * Protocol. "Interrupts off" is l4_irq_off. l4_waiting is not zero while the
  * server is in, or about to enter, the ipc that lets a user thread run (then it is
@@ -18,6 +18,8 @@
  * notification ends the ipc at once; after it and before l4_waiting is zero again
  * it latches on a thread that waits for us, whose next resumption yields one
  * harmless trigger. A late notification is dropped by who receives it.
+ * All of this is between the lthreads of one processor. What another one wants is
+ * told to the top half, and so an interrupt like any other.
  */
 #include <linux/bits.h>
 #include <linux/entry-common.h>
@@ -26,22 +28,28 @@
 #include <linux/irq.h>
 #include <linux/kernel_stat.h>
 #include <linux/msi.h>
+#include <linux/mutex.h>
+#include <linux/smp.h>
 #include <asm/irq_regs.h>
 #include <asm/l4.h>
 
-/* Each source has a bit: the timer, then the lines, then what comes by message. */
+/*
+ * Each source has a bit: the timer, what other processors notify (asm/l4.h), the
+ * lines, then what comes by message.
+ */
 #define TIMER_BIT 0
-#define FIRST_LINE_BIT 1
+#define FIRST_LINE_BIT 3
+#define NOTIFIED (L4_NOTIFY_RESCHEDULE | L4_NOTIFY_CALL)
 #define SOURCES (KEEL_IRQ_LINES + KEEL_MSI_SOURCES)	/* all ids from KEEL_ID_IRQ on */
 
-volatile unsigned long l4_irq_off = ARCH_IRQ_DISABLED;
-volatile unsigned long l4_irq_pending;
-volatile unsigned long l4_waiting;
-EXPORT_SYMBOL(l4_irq_off);
-EXPORT_SYMBOL(l4_irq_pending);
+DEFINE_PER_CPU(unsigned long, l4_irq_off) = ARCH_IRQ_DISABLED;
+DEFINE_PER_CPU(unsigned long, l4_irq_pending);
+DEFINE_PER_CPU(unsigned long, l4_waiting);
+EXPORT_PER_CPU_SYMBOL(l4_irq_off);
+EXPORT_PER_CPU_SYMBOL(l4_irq_pending);
 
-static char top_half_stack[THREAD_SIZE] __aligned(THREAD_SIZE);
-static unsigned long attach;	/* sources that the top half is asked to attach */
+static DEFINE_PER_CPU_PAGE_ALIGNED(char[THREAD_SIZE], top_half_stack);
+static unsigned long attach;	/* sources that the first top half is asked to attach */
 static u8 bit_of[SOURCES];
 
 /* By bit: its number in Linux, its source (0: none), and what a device sends to raise it. */
@@ -62,7 +70,11 @@ static void handle(unsigned long bits, struct pt_regs *regs)
 	irq_enter();
 	if (bits & BIT(TIMER_BIT))
 		l4_timer_interrupt();
-	bits &= ~BIT(TIMER_BIT);
+	if (bits & L4_NOTIFY_RESCHEDULE)
+		scheduler_ipi();
+	if (bits & L4_NOTIFY_CALL)
+		generic_smp_call_function_interrupt();
+	bits &= ~(BIT(TIMER_BIT) | NOTIFIED);
 	for_each_set_bit(bit, &bits, BITS_PER_LONG)
 		generic_handle_irq(sources[bit].irq);
 	irq_exit();
@@ -74,13 +86,13 @@ void l4_irq_replay(void)
 {
 	unsigned long bits;
 
-	while (l4_irq_pending) {
-		l4_irq_off = ARCH_IRQ_DISABLED;
+	while (this_cpu_read(l4_irq_pending)) {
+		this_cpu_write(l4_irq_off, ARCH_IRQ_DISABLED);
 		barrier();
-		bits = xchg(&l4_irq_pending, 0);	/* one instruction */
+		bits = this_cpu_xchg(l4_irq_pending, 0);
 		handle(bits, &server_regs);
 		barrier();
-		l4_irq_off = ARCH_IRQ_ENABLED;
+		this_cpu_write(l4_irq_off, ARCH_IRQ_ENABLED);
 		barrier();
 	}
 }
@@ -89,25 +101,25 @@ EXPORT_SYMBOL(l4_irq_replay);
 static void wake_server(unsigned long waiting)
 {
 	if (waiting == L4_WAITING_IDLE)
-		host_notify(HOST_SERVER, 1);
+		host_notify(host_server(), 1);
 	else if (waiting && (read_thread_flags() & EXIT_TO_USER_MODE_WORK))
 		host_trigger(waiting);
 }
 
-static void deliver(unsigned long bit)
+static void deliver(unsigned long bits)
 {
-	unsigned long waiting = l4_waiting, off = l4_irq_off;
+	unsigned long waiting = this_cpu_read(l4_waiting), off = this_cpu_read(l4_irq_off);
 	bool user = waiting && waiting != L4_WAITING_IDLE;
 
 	if (off && !waiting) {
-		l4_irq_pending |= bit;
+		this_cpu_or(l4_irq_pending, bits);
 		return;
 	}
-	l4_irq_off = ARCH_IRQ_DISABLED;
+	this_cpu_write(l4_irq_off, ARCH_IRQ_DISABLED);
 	barrier();
-	handle(bit, user ? task_pt_regs(current) : &server_regs);
+	handle(bits, user ? task_pt_regs(current) : &server_regs);
 	barrier();
-	l4_irq_off = off;
+	this_cpu_write(l4_irq_off, off);
 	wake_server(waiting);
 }
 
@@ -135,7 +147,7 @@ static void attach_message(unsigned int bit)
 /* Sources are attached here because the attaching thread is who receives them. */
 static void attach_sources(void)
 {
-	unsigned long bits = xchg(&attach, 0);
+	unsigned long bits = READ_ONCE(attach);
 	unsigned int bit;
 
 	for_each_set_bit(bit, &bits, BITS_PER_LONG) {
@@ -143,14 +155,17 @@ static void attach_sources(void)
 			attach_line(bit);
 		else
 			attach_message(bit);
+		clear_bit(bit, &attach);
 	}
 }
 
-/* The top half is above us: it has done it when this returns. */
+/* The top half is above the first processor's server, and does it at once. */
 static void ask_to_attach(unsigned int bit)
 {
 	set_bit(bit, &attach);
-	host_notify(HOST_TOP_HALF, 1);
+	host_notify(HOST_TOP_HALF, L4_NOTIFY_ATTACH);
+	while (test_bit(bit, &attach))
+		cpu_relax();
 }
 
 static void attach_timer(void)
@@ -158,7 +173,29 @@ static void attach_timer(void)
 	unsigned long answer = 0;
 
 	if (!host_source(KEEL_ID_TIMER, KEEL_SOURCE_ATTACH, &answer))
-		l4_timer = answer;
+		this_cpu_write(l4_timer, answer);
+}
+
+/* The server does not run again, its user threads stop where they next have something to say. */
+static void __noreturn stop_processor(void)
+{
+	unsigned long waiting = this_cpu_read(l4_waiting);
+
+	set_cpu_online(raw_smp_processor_id(), false);
+	if (waiting && waiting != L4_WAITING_IDLE)
+		host_trigger(waiting);
+	host_stop_server();
+	host_sleep();
+}
+
+static void notified(unsigned long bits)
+{
+	if (bits & L4_NOTIFY_STOP)
+		stop_processor();
+	if (bits & L4_NOTIFY_ATTACH)
+		attach_sources();
+	if (bits & NOTIFIED)
+		deliver(bits & NOTIFIED);
 }
 
 static void top_half(void)
@@ -171,8 +208,8 @@ static void top_half(void)
 		if (m.status)
 			continue;
 		if (host_kind(&m) == KEEL_KIND_NOTIFY)
-			attach_sources();
-		else if (host_kind(&m) == KEEL_KIND_INTERRUPT && m.partner == l4_timer)
+			notified(m.words[0]);
+		else if (host_kind(&m) == KEEL_KIND_INTERRUPT && m.partner == this_cpu_read(l4_timer))
 			deliver(BIT(TIMER_BIT));
 		else if (host_kind(&m) == KEEL_KIND_INTERRUPT)
 			deliver(BIT(bit_of[m.partner - KEEL_ID_IRQ]));
@@ -214,16 +251,26 @@ static struct irq_chip message_chip = {
 	.irq_unmask = pci_msi_unmask_irq,
 };
 
-int arch_setup_msi_irq(struct pci_dev *dev, struct msi_desc *desc)
+/* A bit for one more interrupt by message, or BITS_PER_LONG. */
+static unsigned int new_message(void)
 {
-	unsigned int bit = FIRST_LINE_BIT + host_start->irq_count, irq;
+	static DEFINE_MUTEX(mutex);
+	unsigned int bit = FIRST_LINE_BIT + host_start->irq_count;
 
+	mutex_lock(&mutex);
 	while (bit < BITS_PER_LONG && sources[bit].source)
 		bit++;
-	if (bit == BITS_PER_LONG)
-		return -ENOSPC;
-	ask_to_attach(bit);
-	if (!sources[bit].source)
+	if (bit < BITS_PER_LONG)
+		ask_to_attach(bit);
+	mutex_unlock(&mutex);
+	return bit;
+}
+
+int arch_setup_msi_irq(struct pci_dev *dev, struct msi_desc *desc)
+{
+	unsigned int bit = new_message(), irq;
+
+	if (bit == BITS_PER_LONG || !sources[bit].source)
 		return -ENOSPC;
 	irq = sources[bit].irq = L4_FIRST_MESSAGE + bit;
 	irq_set_msi_desc(irq, desc);
@@ -241,6 +288,15 @@ void arch_teardown_msi_irq(unsigned int irq)
 	irq_set_msi_desc(irq, NULL);
 }
 
+/* Starts this processor's top half; for the first one the rest is init_IRQ()'s. */
+void l4_irq_init(void)
+{
+	host_create(host_top_half(), top_half, this_cpu_ptr(top_half_stack) + THREAD_SIZE,
+		    host_start->priority + 2, raw_smp_processor_id());
+	if (!this_cpu_read(l4_timer))
+		panic("keel: no timer");
+}
+
 void __init init_IRQ(void)
 {
 	unsigned int i, bit = FIRST_LINE_BIT;
@@ -251,8 +307,5 @@ void __init init_IRQ(void)
 		sources[bit].source = KEEL_ID_IRQ + host_start->irqs[i];
 		irq_set_chip_and_handler(sources[bit].irq, &line_chip, handle_level_irq);
 	}
-	host_create(HOST_TOP_HALF, top_half, top_half_stack + sizeof(top_half_stack),
-		    host_start->priority + 2);
-	if (!l4_timer)
-		panic("keel: no timer");
+	l4_irq_init();
 }

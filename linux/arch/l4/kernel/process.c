@@ -140,12 +140,12 @@ void arch_cpu_idle(void)
 {
 	struct host_message m = { };
 
-	l4_waiting = L4_WAITING_IDLE;
+	this_cpu_write(l4_waiting, L4_WAITING_IDLE);
 	barrier();
-	if (!l4_irq_pending && !need_resched())
+	if (!this_cpu_read(l4_irq_pending) && !need_resched())
 		host_ipc(KEEL_IPC_RECEIVE | KEEL_IPC_OPEN, 0, 0, &m);
 	barrier();
-	l4_waiting = 0;
+	this_cpu_write(l4_waiting, 0);
 	raw_local_irq_enable();
 }
 

@@ -22,8 +22,8 @@
 #define PORTS_LEAST_LOG2 1	/* nothing smaller than an index and its data */
 
 struct screen_info screen_info;
-struct task_struct *l4_current_task = &init_task;
-EXPORT_SYMBOL(l4_current_task);
+DEFINE_PER_CPU(struct task_struct *, l4_current_task) = &init_task;
+EXPORT_PER_CPU_SYMBOL(l4_current_task);
 
 unsigned long l4_image_offset;
 EXPORT_SYMBOL(l4_image_offset);
@@ -67,6 +67,7 @@ asmlinkage void __init l4_boot(struct keel_start *start)
 	l4_image_offset = start->image_phys - start->image_virt;
 	touch_memory();
 	l4_keeper_init();
+	host_set_percpu_base(0);	/* the variables in the image, so far */
 	start_kernel();
 }
 
@@ -119,6 +120,7 @@ void __init setup_arch(char **cmdline)
 
 	setup_initial_init_mm(_stext, _etext, _edata, _end);
 	l4_cpu_init();
+	l4_smp_init();
 	parse_early_param();
 
 	add_memory();

@@ -17,7 +17,7 @@ SYM_CODE_START(__switch_to)
 	pushq	%r15
 	movq	%rsp, TASK_KSP(%rdi)
 	movq	TASK_KSP(%rsi), %rsp
-	movq	%rsi, l4_current_task(%rip)
+	movq	%rsi, %gs:l4_current_task
 	popq	%r15
 	popq	%r14
 	popq	%r13

@@ -65,6 +65,7 @@ bool l4_thread_exists(struct task_struct *task)
 {
 	return task->thread.host_thread && task->mm &&
 	       task->thread.host_task == task->mm->context.host_task &&
+	       task->thread.host_cpu == raw_smp_processor_id() &&
 	       !task->thread.fpu.stale && !task->thread.debug_stale;
 }
 
@@ -88,8 +89,8 @@ static unsigned long create(struct task_struct *task, unsigned long *thread)
 
 	*thread = task->mm->context.host_task |
 		  (unsigned long)KEEL_LTHREAD_TASK << KEEL_ID_LTHREAD_SHIFT;
-	record->pager = host_self(HOST_SERVER);
-	record->handler = host_self(HOST_SERVER);
+	record->pager = host_self(host_server());
+	record->handler = record->pager;
 	record->frame = frame_index(task->thread.frame);
 	return host_ex_regs(thread, KEEL_EX_CREATE | KEEL_EX_FOREIGN | KEEL_EX_FRAME |
 				    KEEL_EX_PAGER | KEEL_EX_HANDLER);
@@ -110,8 +111,30 @@ static int make_thread(struct task_struct *task)
 		return -ENOMEM;
 	task->thread.host_thread = thread;
 	task->thread.host_task = task->mm->context.host_task;
-	if (host_schedule(thread, host_start->priority - 1))
+	task->thread.host_cpu = raw_smp_processor_id();
+	if (host_schedule(thread, host_start->priority - 1, task->thread.host_cpu))
 		return -EPERM;
+	return 0;
+}
+
+/*
+ * Linux moved the task, which waits for its old processor's server: from there it
+ * cannot be answered, so it is started anew, and faults again if it had.
+ */
+static int move_thread(struct task_struct *task)
+{
+	struct keel_ex_regs *record = host_record();
+	unsigned long thread = task->thread.host_thread;
+	unsigned int cpu = raw_smp_processor_id();
+
+	record->pager = host_self(host_server());
+	record->handler = record->pager;
+	if (host_ex_regs(&thread, KEEL_EX_PAGER | KEEL_EX_HANDLER) ||
+	    host_schedule(thread, host_start->priority - 1, cpu))
+		return -EPERM;
+	task->thread.host_cpu = cpu;
+	task->thread.started = false;
+	task->thread.faulted = false;
 	return 0;
 }
 
@@ -134,6 +157,8 @@ int l4_thread_prepare(struct task_struct *task)
 	if (!task->thread.host_thread ||
 	    task->thread.host_task != task->mm->context.host_task)
 		error = make_thread(task);
+	else if (task->thread.host_cpu != raw_smp_processor_id())
+		error = move_thread(task);
 	if (!error && task->thread.fpu.stale)
 		error = l4_fpu_store(task);
 	if (!error && task->thread.debug_stale)

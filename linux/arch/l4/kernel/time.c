@@ -22,7 +22,7 @@
 /* The unit of __const_udelay(): 2^32 a second. */
 #define DELAY_SHIFT 32
 
-unsigned long l4_timer;
+DEFINE_PER_CPU(unsigned long, l4_timer);
 DEFINE_SPINLOCK(rtc_lock);
 EXPORT_SYMBOL(rtc_lock);
 
@@ -59,7 +59,7 @@ static void set_timer(unsigned long when)
 		.words = { when },
 	};
 
-	host_ipc(KEEL_IPC_SEND, l4_timer, 0, &m);
+	host_ipc(KEEL_IPC_SEND, this_cpu_read(l4_timer), 0, &m);
 }
 
 static int timer_next(unsigned long delta, struct clock_event_device *device)
@@ -74,7 +74,7 @@ static int timer_stop(struct clock_event_device *device)
 	return 0;
 }
 
-static struct clock_event_device timer_device = {
+static DEFINE_PER_CPU(struct clock_event_device, timer_device) = {
 	.name = "keel",
 	.features = CLOCK_EVT_FEAT_ONESHOT,
 	.rating = 300,
@@ -85,15 +85,24 @@ static struct clock_event_device timer_device = {
 
 void l4_timer_interrupt(void)
 {
-	timer_device.event_handler(&timer_device);
+	struct clock_event_device *device = this_cpu_ptr(&timer_device);
+
+	device->event_handler(device);
+}
+
+/* This processor's. */
+void l4_timer_init(void)
+{
+	struct clock_event_device *device = this_cpu_ptr(&timer_device);
+
+	device->cpumask = cpumask_of(smp_processor_id());
+	clockevents_config_and_register(device, NSEC_PER_SEC, TIMER_MIN_NS, TIMER_MAX_NS);
 }
 
 void __init time_init(void)
 {
 	clocksource_register_hz(&tsc_clock, host_info->tsc_hz);
-	timer_device.cpumask = cpumask_of(0);
-	clockevents_config_and_register(&timer_device, NSEC_PER_SEC, TIMER_MIN_NS,
-					TIMER_MAX_NS);
+	l4_timer_init();
 }
 
 unsigned char rtc_cmos_read(unsigned char addr)

@@ -74,4 +74,5 @@ SECTIONS
 	DWARF_DEBUG
 	ELF_DETAILS
 	DISCARDS
+	/DISCARD/ : { *(.smp_locks) }
 }

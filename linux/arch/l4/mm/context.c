@@ -6,19 +6,23 @@
  */
 #include <linux/bitmap.h>
 #include <linux/mm.h>
+#include <linux/mutex.h>
 #include <linux/pgtable.h>
 #include <linux/sched/mm.h>
 #include <linux/sched/signal.h>
+#include <linux/sched/task.h>
 #include <linux/slab.h>
 #include <asm/l4.h>
 #include <asm/mmu_context.h>
 #include <asm/pgalloc.h>
+#include <asm/tlbflush.h>
 
 /* More L4 tasks than Linux's default of processes are never needed at once. */
 #define TASKS_MAX PID_MAX_DEFAULT
 
 static DECLARE_BITMAP(numbers, TASKS_MAX);
 static unsigned int next_number;
+static DEFINE_MUTEX(making);	/* of tasks; they are deleted without it */
 
 static unsigned int number_count(void)
 {
@@ -35,7 +39,7 @@ static int take_number(void)
 		number = find_first_zero_bit(numbers, count);
 	if (number >= count)
 		return -ENOMEM;
-	__set_bit(number, numbers);
+	set_bit(number, numbers);
 	next_number = number + 1;
 	return number;
 }
@@ -52,15 +56,12 @@ static unsigned int id_number(unsigned long id)
 	return task - host_start->task_first;
 }
 
-int l4_mm_prepare(struct mm_struct *mm)
+static int make_task(struct mm_struct *mm)
 {
 	unsigned long flags = KEEL_TASK_NO_LTHREAD | (host_start->priority - 1);
 	unsigned long id, status;
-	int number;
+	int number = take_number();
 
-	if (mm->context.host_task)
-		return 0;
-	number = take_number();
 	if (number < 0)
 		return number;
 	id = number_id(number);
@@ -71,40 +72,53 @@ int l4_mm_prepare(struct mm_struct *mm)
 	}
 	if (status) {
 		pr_err("keel: no L4 task: status %ld\n", (long)status);
-		__clear_bit(number, numbers);
+		clear_bit(number, numbers);
 		return -ENOMEM;
 	}
 	mm->context.host_task = id;
 	return 0;
 }
 
+int l4_mm_prepare(struct mm_struct *mm)
+{
+	int error = 0;
+
+	mutex_lock(&making);
+	if (!mm->context.host_task)
+		error = make_task(mm);
+	mutex_unlock(&making);
+	return error;
+}
+
 int init_new_context(struct task_struct *task, struct mm_struct *mm)
 {
 	mm->context.host_task = 0;
+	mm->context.queued = 0;
+	spin_lock_init(&mm->context.lock);
+	l4_tables_freed(mm);
 	return 0;
 }
 
 /* Called early at exit and once more with the mm's last reference. */
 void destroy_context(struct mm_struct *mm)
 {
-	unsigned long id = mm->context.host_task, status;
+	unsigned long id = l4_unmap_forget(mm), status;
 
 	if (!id)
 		return;
-	l4_unmap_forget(mm);
-	mm->context.host_task = 0;
 	status = host_task_new(&id, KEEL_TASK_INACTIVE);
 	if (WARN_ONCE(status, "keel: task %lx stays: status %ld\n", id, (long)status))
 		return;	/* its number is lost, but never used twice */
-	__clear_bit(id_number(id), numbers);
+	clear_bit(id_number(id), numbers);
 }
 
 /* Empties a space below; what is touched again is mapped again. */
 static bool empty_space(struct mm_struct *mm)
 {
 	const struct keel_unmap_range all = { .address = 0, .pages = TASK_SIZE >> PAGE_SHIFT };
+	unsigned long id = READ_ONCE(mm->context.host_task);
 
-	return mm->context.host_task && !host_unmap(mm->context.host_task, &all, 1);
+	return id && !host_unmap(id, &all, 1);
 }
 
 /*
@@ -117,9 +131,12 @@ bool l4_mm_reclaim(void)
 	bool some = false;
 
 	rcu_read_lock();
-	for_each_process(task)
+	for_each_process(task) {
+		task_lock(task);
 		if (task->mm)
 			some |= empty_space(task->mm);
+		task_unlock(task);
+	}
 	rcu_read_unlock();
 	return some;
 }

@@ -10,58 +10,70 @@
 #include <linux/sched/signal.h>
 #include <linux/uaccess.h>
 #include <asm/l4.h>
+#include <asm/tlbflush.h>
 #include <asm/trap_pf.h>
 #include <asm/trapnr.h>
 
 /* Pages around the fault that are mapped with it. */
 #define AROUND 16
 
-/* The entry of an address, or NULL where there is no table. */
+/*
+ * The entry of an address, or NULL where there is no table. The caller is within a
+ * walk, or knows that the table stays; each level is read once.
+ */
 pte_t *l4_find_pte(struct mm_struct *mm, unsigned long address)
 {
-	pgd_t *pgd = pgd_offset(mm, address);
-	p4d_t *p4d = p4d_offset(pgd, address);
-	pud_t *pud;
-	pmd_t *pmd;
+	p4d_t p4d = READ_ONCE(*p4d_offset(pgd_offset(mm, address), address));
+	pud_t pud;
+	pmd_t pmd;
 
-	if (!p4d_present(*p4d))
+	if (!p4d_present(p4d))
 		return NULL;
-	pud = pud_offset(p4d, address);
-	if (!pud_present(*pud))
+	pud = READ_ONCE(*pud_offset(&p4d, address));
+	if (!pud_present(pud))
 		return NULL;
-	pmd = pmd_offset(pud, address);
-	if (!pmd_present(*pmd))
+	pmd = READ_ONCE(*pmd_offset(&pud, address));
+	if (!pmd_present(pmd))
 		return NULL;
-	return pte_offset_kernel(pmd, address);
+	return pte_offset_kernel(&pmd, address);
 }
 
-/* Does what the processor would: notes the access if the entry allows it. */
-bool l4_pte_use(pte_t *ptep, unsigned long right)
+/* Does what the processor would: notes the access if the entry allows it, and is zero if not. */
+pte_t l4_pte_use(pte_t *ptep, unsigned long right)
 {
-	unsigned long value = pte_val(*ptep), bits = _PAGE_ACCESSED;
+	unsigned long value = READ_ONCE(ptep->pte), bits = _PAGE_ACCESSED;
 
-	if (!(value & _PAGE_PRESENT))
-		return false;
-	if (right & KEEL_FPAGE_EXEC && value & _PAGE_NX)
-		return false;
-	if (right & KEEL_FPAGE_WRITE) {
-		if (!(value & _PAGE_RW))
-			return false;
+	if (right & KEEL_FPAGE_WRITE)
 		bits |= _PAGE_DIRTY;
-	}
-	if ((value & bits) != bits)
-		set_pte(ptep, __pte(value | bits));
-	return true;
+	do {
+		if (!(value & _PAGE_PRESENT) || (right & KEEL_FPAGE_EXEC && value & _PAGE_NX) ||
+		    (right & KEEL_FPAGE_WRITE && !(value & _PAGE_RW)))
+			return __pte(0);
+	} while ((value & bits) != bits && !try_cmpxchg(&ptep->pte, &value, value | bits));
+	return __pte(value | bits);
+}
+
+/* The entry of a user's address, perhaps used with a right; zero: there is none, or it forbids that. */
+static pte_t entry_of(unsigned long address, unsigned long right)
+{
+	pte_t *ptep, pte = __pte(0);
+
+	if (address >= TASK_SIZE_MAX)
+		return pte;
+	l4_walk_begin();
+	ptep = l4_find_pte(current->mm, address);
+	if (ptep)
+		pte = right ? l4_pte_use(ptep, right) : READ_ONCE(*ptep);
+	l4_walk_end();
+	return pte;
 }
 
 /* What x86 would have pushed. */
-static unsigned long error_code(struct mm_struct *mm, unsigned long address,
-				unsigned long right)
+static unsigned long error_code(unsigned long address, unsigned long right)
 {
-	pte_t *ptep = address < TASK_SIZE_MAX ? l4_find_pte(mm, address) : NULL;
 	unsigned long code = X86_PF_USER;
 
-	if (address >= TASK_SIZE_MAX || (ptep && pte_val(*ptep) & _PAGE_PRESENT))
+	if (address >= TASK_SIZE_MAX || pte_val(entry_of(address, 0)) & _PAGE_PRESENT)
 		code |= X86_PF_PROT;
 	if (right & KEEL_FPAGE_WRITE)
 		code |= X86_PF_WRITE;
@@ -74,7 +86,7 @@ static void note_fault(unsigned long address, unsigned long right)
 {
 	current->thread.trap_nr = X86_TRAP_PF;
 	current->thread.cr2 = address;
-	current->thread.error_code = error_code(current->mm, address, right);
+	current->thread.error_code = error_code(address, right);
 }
 
 static bool vma_forbids(const struct vm_area_struct *vma, unsigned long right)
@@ -138,16 +150,16 @@ retry:
 
 void l4_user_fault(struct pt_regs *regs, unsigned long address, unsigned long right)
 {
-	pte_t *ptep = address < TASK_SIZE_MAX ? l4_find_pte(current->mm, address) : NULL;
+	pte_t pte = entry_of(address, right);
 
-	if (!ptep || !l4_pte_use(ptep, right)) {
+	if (pte_none(pte)) {
 		note_fault(address, right);
 		if (!slow_fault(regs, address, right))
 			return;
-		ptep = l4_find_pte(current->mm, address);
+		pte = entry_of(address, right);
 	}
 	/* Device memory that a driver put into the tables: there is nothing to map. */
-	if (ptep && pte_present(*ptep) && l4_is_device(*ptep)) {
+	if (!pte_none(pte) && l4_is_device(pte)) {
 		force_sig_fault(SIGBUS, BUS_ADRERR, (void __user *)address);
 		return;
 	}
@@ -156,14 +168,18 @@ void l4_user_fault(struct pt_regs *regs, unsigned long address, unsigned long ri
 	current->thread.faulted = true;
 }
 
-static void put_item(struct keel_utcb *utcb, unsigned int index, unsigned long address,
-		     pte_t *ptep)
+/* One item for an entry, unless that has changed meanwhile; how many it makes. */
+static unsigned int put_item(struct keel_utcb *utcb, unsigned int index, unsigned long address,
+			     pte_t *ptep, pte_t pte)
 {
-	unsigned long rights = l4_pte_rights(*ptep);
+	unsigned long value = pte_val(pte);
 
+	if (!try_cmpxchg(&ptep->pte, &value, value | _PAGE_HOST_MAPPED))
+		return 0;
 	utcb->maps[2 * index] = address;
-	utcb->maps[2 * index + 1] = host_page((unsigned long)pfn_to_virt(pte_pfn(*ptep)), rights);
-	set_pte(ptep, __pte(pte_val(*ptep) | _PAGE_HOST_MAPPED));
+	utcb->maps[2 * index + 1] = host_page((unsigned long)pfn_to_virt(pte_pfn(pte)),
+					      l4_pte_rights(pte));
+	return 1;
 }
 
 /* A neighbour comes along if that costs no decision of Linux's. */
@@ -173,29 +189,38 @@ static bool worth_mapping(pte_t pte)
 	       !l4_is_device(pte);
 }
 
+static unsigned int put_items(struct keel_utcb *utcb, unsigned long address, unsigned long right)
+{
+	pte_t *ptep = l4_find_pte(current->mm, address), *first, pte;
+	unsigned int count = 0, i;
+
+	pte = ptep ? l4_pte_use(ptep, right) : __pte(0);
+	if (pte_none(pte) || l4_is_device(pte))
+		return 0;
+	count += put_item(utcb, count, address, ptep, pte);
+	first = ptep - pte_index(address) % AROUND;
+	address -= pte_index(address) % AROUND * PAGE_SIZE;
+	for (i = 0; i < AROUND; i++, address += PAGE_SIZE) {
+		pte = READ_ONCE(first[i]);
+		if (first + i != ptep && worth_mapping(pte))
+			count += put_item(utcb, count, address, first + i, pte);
+	}
+	return count;
+}
+
 /*
- * Builds the map items of the reply: called just before it, when nothing can
- * change the tables any more. The page may have gone again; then it is faulted
- * for once more.
+ * Builds the map items of the reply to a fault: called just before it, when no other
+ * thread of this processor can change the tables any more. The page may have gone
+ * again; then it is faulted for once more.
  */
 unsigned int l4_fault_items(struct keel_utcb *utcb)
 {
 	struct thread_struct *thread = &current->thread;
-	unsigned long address = thread->fault_address & PAGE_MASK;
-	unsigned int count = 0, i;
-	pte_t *ptep, *first;
+	unsigned int count;
 
-	if (!thread->faulted)
-		return 0;
 	thread->faulted = false;
-	ptep = l4_find_pte(current->mm, address);
-	if (!ptep || !l4_pte_use(ptep, thread->fault_rights) || l4_is_device(*ptep))
-		return 0;
-	put_item(utcb, count++, address, ptep);
-	first = ptep - pte_index(address) % AROUND;
-	address -= pte_index(address) % AROUND * PAGE_SIZE;
-	for (i = 0; i < AROUND; i++, address += PAGE_SIZE)
-		if (first + i != ptep && worth_mapping(first[i]))
-			put_item(utcb, count++, address, first + i);
+	l4_walk_begin();
+	count = put_items(utcb, thread->fault_address & PAGE_MASK, thread->fault_rights);
+	l4_walk_end();
 	return count;
 }

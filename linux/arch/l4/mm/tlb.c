@@ -1,44 +1,86 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The queue of pages that lost rights in the logical tables and may still have
- * them in L4. It is for one mm at a time; neighbouring pages share a range. It is
- * emptied when it is full, when another mm needs it, and before a user thread
- * runs. Only the server thread touches it.
+ * L4's mappings as a TLB that several processors share. An mm has a queue of pages
+ * that lost rights in its tables and may still have them in L4; neighbouring pages
+ * share a range. It is emptied when it is full, where Linux flushes a TLB, and before
+ * a thread of the mm runs on.
+ *
+ * Others may be about to use an entry that they read before it changed: who reads
+ * user memory through it (l4_walking), and who maps its page (l4_mapping). Both say
+ * so before they read, entries change by one atomic instruction, and who flushes
+ * looks for them behind it; so either they see the new entry, or they are waited for.
+ * A page that is being mapped carries the mark HOST_MAPPED before, so that it is queued.
+ * In the same way page tables stay while somebody walks them.
  */
 #include <linux/mm.h>
 #include <linux/pgtable.h>
 #include <asm/l4.h>
 #include <asm/tlbflush.h>
 
-static struct {
-	struct mm_struct *mm;
-	unsigned int count;
-	struct keel_unmap_range ranges[KEEL_MAX_RANGES];
-} queue;
+DEFINE_PER_CPU(unsigned int, l4_walking);
+DEFINE_PER_CPU(unsigned int, l4_mapping);
 
-void l4_unmap_flush(void)
+static void wait_while(const unsigned int __percpu *busy)
+{
+	unsigned int cpu;
+
+	for_each_online_cpu(cpu)
+		while (cpu != raw_smp_processor_id() && READ_ONCE(*per_cpu_ptr(busy, cpu)))
+			cpu_relax();
+}
+
+/* Called with the lock held. */
+static void empty(struct mm_struct *mm)
 {
 	unsigned long status;
 
-	if (likely(!queue.count))
-		return;
-	status = host_unmap(queue.mm->context.host_task, queue.ranges, queue.count);
+	wait_while(&l4_mapping);
+	status = host_unmap(mm->context.host_task, mm->context.ranges, mm->context.queued);
 	WARN_ONCE(status, "keel: unmap: status %ld\n", (long)status);
-	queue.count = 0;
+	WRITE_ONCE(mm->context.queued, 0);
 }
 
-/* The mm's space is deleted as a whole. */
-void l4_unmap_forget(struct mm_struct *mm)
+void l4_unmap_queue_empty(struct mm_struct *mm)
 {
-	if (queue.mm == mm)
-		queue.count = 0;
+	spin_lock(&mm->context.lock);
+	if (mm->context.queued)
+		empty(mm);
+	spin_unlock(&mm->context.lock);
 }
 
-static bool extend_last(unsigned long address, unsigned long keep)
+/* Callers may not be within a walk of their own, nor hold what an interrupt needs. */
+void l4_unmap_flush(struct mm_struct *mm)
 {
-	struct keel_unmap_range *last = &queue.ranges[queue.count - 1];
+	wait_while(&l4_walking);
+	l4_unmap_queued(mm);
+}
 
-	if (!queue.count)
+/* The task that the mm had: its space goes as a whole, and nothing need be unmapped in it. */
+unsigned long l4_unmap_forget(struct mm_struct *mm)
+{
+	unsigned long id;
+
+	spin_lock(&mm->context.lock);
+	id = mm->context.host_task;
+	mm->context.host_task = 0;
+	mm->context.queued = 0;
+	spin_unlock(&mm->context.lock);
+	return id;
+}
+
+/* Makes void what mm/uaccess.c remembers of the mm's tables. */
+void l4_tables_freed(struct mm_struct *mm)
+{
+	static atomic_long_t last;
+
+	WRITE_ONCE(mm->context.tables, atomic_long_inc_return(&last));
+}
+
+static bool extend_last(struct mm_struct *mm, unsigned long address, unsigned long keep)
+{
+	struct keel_unmap_range *last = &mm->context.ranges[mm->context.queued - 1];
+
+	if (!mm->context.queued)
 		return false;
 	if (last->address + (last->pages << PAGE_SHIFT) != (address | keep))
 		return false;
@@ -48,28 +90,28 @@ static bool extend_last(unsigned long address, unsigned long keep)
 
 void l4_unmap_queue(struct mm_struct *mm, unsigned long address, unsigned long keep)
 {
-	if (!mm->context.host_task)
-		return;
 	address &= PAGE_MASK;
-	if (queue.mm != mm || queue.count == KEEL_MAX_RANGES)
-		l4_unmap_flush();
-	queue.mm = mm;
-	if (extend_last(address, keep))
-		return;
-	queue.ranges[queue.count].address = address | keep;
-	queue.ranges[queue.count].pages = 1;
-	queue.count++;
+	spin_lock(&mm->context.lock);
+	if (mm->context.host_task && !extend_last(mm, address, keep)) {
+		if (mm->context.queued == L4_QUEUED_RANGES)
+			empty(mm);
+		mm->context.ranges[mm->context.queued].address = address | keep;
+		mm->context.ranges[mm->context.queued].pages = 1;
+		WRITE_ONCE(mm->context.queued, mm->context.queued + 1);
+	}
+	spin_unlock(&mm->context.lock);
 }
 EXPORT_SYMBOL(l4_unmap_queue);
 
 int ptep_test_and_clear_young(struct vm_area_struct *vma, unsigned long address,
 			      pte_t *ptep)
 {
-	int young = !!pte_young(*ptep);
+	pte_t old;
 
-	if (young)
-		l4_pte_exchange(vma->vm_mm, address, ptep, pte_mkold(*ptep));
-	return young;
+	if (!pte_young(*ptep))
+		return 0;
+	old = l4_pte_change(vma->vm_mm, address, ptep, _PAGE_ACCESSED, 0);
+	return !!pte_young(old);
 }
 
 int ptep_clear_flush_young(struct vm_area_struct *vma, unsigned long address,
@@ -78,12 +120,14 @@ int ptep_clear_flush_young(struct vm_area_struct *vma, unsigned long address,
 	return ptep_test_and_clear_young(vma, address, ptep);
 }
 
+/* Only adds rights, and what a walker noted meanwhile stays. */
 int ptep_set_access_flags(struct vm_area_struct *vma, unsigned long address,
 			  pte_t *ptep, pte_t entry, int dirty)
 {
 	int changed = !pte_same(*ptep, entry);
 
 	if (changed)
-		l4_pte_exchange(vma->vm_mm, address, ptep, entry);
+		l4_pte_change(vma->vm_mm, address, ptep, 0,
+			      pte_val(entry) & (_PAGE_ACCESSED | _PAGE_DIRTY | _PAGE_RW));
 	return changed;
 }

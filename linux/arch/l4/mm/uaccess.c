@@ -2,8 +2,9 @@
 /*
  * Access to user memory by a walk of the logical page tables: the page is reached
  * in the direct map. Where the tables do not allow the access Linux's fault
- * handling runs, unless page faults are disabled. Between a walk and the end of a
- * copy within the page nothing sleeps, so on one processor the page stays.
+ * handling runs, unless page faults are disabled. From the walk to the end of the
+ * copy within the page l4_walking is set: whoever takes the page away waits for that
+ * (mm/tlb.c).
  */
 #include <linux/export.h>
 #include <linux/futex.h>
@@ -13,6 +14,7 @@
 #include <linux/uaccess.h>
 #include <asm/futex.h>
 #include <asm/l4.h>
+#include <asm/tlbflush.h>
 
 /* The fault that the access would have caused; false where it is an error. */
 static bool fault_in(unsigned long address, unsigned long right)
@@ -34,54 +36,77 @@ static bool fault_in(unsigned long address, unsigned long right)
 }
 
 /*
- * The leaf table of the last access: a program's accesses come in crowds. Entries
- * are always read anew. A leaf table's end makes this void (asm/pgalloc.h).
+ * The leaf table of the processor's last access: a program's accesses come in
+ * crowds. Entries are always read anew. It is void once the mm's tables have another
+ * number. Interrupts leave it alone.
  */
-struct mm_struct *l4_walk_mm;
-static unsigned long walk_region;
-static pte_t *walk_table;
+struct last_walk {
+	pte_t *table;
+	unsigned long region;
+	unsigned long tables;
+};
+static DEFINE_PER_CPU(struct last_walk, last_walk);
 
-/* The entry of an address after a whole walk and, if need be, a fault; NULL: EFAULT. */
-static noinline pte_t *walk(unsigned long address, unsigned long right)
+static void remember(pte_t *ptep, unsigned long address, unsigned long tables)
 {
-	pte_t *ptep;
-
-	if (!current->mm)
-		return NULL;
-	for (;;) {
-		ptep = l4_find_pte(current->mm, address);
-		if (ptep && l4_pte_use(ptep, right))
-			break;
-		if (!fault_in(address, right))
-			return NULL;
-	}
-	if (l4_is_device(*ptep))
-		return NULL;
-	l4_walk_mm = current->mm;
-	walk_region = address >> PMD_SHIFT;
-	walk_table = ptep - pte_index(address);
-	return ptep;
+	this_cpu_write(last_walk.table, ptep - pte_index(address));
+	this_cpu_write(last_walk.region, address >> PMD_SHIFT);
+	this_cpu_write(last_walk.tables, tables);
 }
 
-/* Where the byte at a user address lies, with the access noted; NULL: EFAULT. */
+/* The entry of an address after a whole walk and, if need be, a fault; zero: EFAULT. */
+static noinline pte_t walk(unsigned long address, unsigned long right)
+{
+	unsigned long tables;
+	pte_t *ptep, pte;
+
+	if (!current->mm)
+		return __pte(0);
+	for (;;) {
+		tables = READ_ONCE(current->mm->context.tables);
+		ptep = l4_find_pte(current->mm, address);
+		pte = ptep ? l4_pte_use(ptep, right) : __pte(0);
+		if (!pte_none(pte))
+			break;
+		l4_walk_end();
+		if (!fault_in(address, right)) {
+			l4_walk_begin();
+			return pte;
+		}
+		l4_walk_begin();
+	}
+	if (l4_is_device(pte))
+		return __pte(0);
+	if (in_task())
+		remember(ptep, address, tables);
+	return pte;
+}
+
+/*
+ * Where the byte at a user address lies, with the access noted; NULL: EFAULT. Else
+ * l4_walk_end() is due behind the access.
+ */
 static __always_inline void *user_byte(unsigned long address, unsigned long right)
 {
 	unsigned long bits = _PAGE_PRESENT | _PAGE_ACCESSED;
-	pte_t *ptep;
+	pte_t pte = __pte(0);
 
 	if (right & KEEL_FPAGE_WRITE)
 		bits |= _PAGE_RW | _PAGE_DIRTY;
 	if (unlikely(address >= TASK_SIZE_MAX))
 		return NULL;
-	ptep = walk_table + pte_index(address);
-	if (unlikely(!l4_walk_mm || l4_walk_mm != current->mm ||
-		     walk_region != address >> PMD_SHIFT || (pte_val(*ptep) & bits) != bits ||
-		     l4_is_device(*ptep))) {
-		ptep = walk(address, right);
-		if (unlikely(!ptep))
+	l4_walk_begin();
+	if (likely(this_cpu_read(last_walk.region) == address >> PMD_SHIFT && current->mm &&
+		   this_cpu_read(last_walk.tables) == READ_ONCE(current->mm->context.tables)))
+		pte = READ_ONCE(this_cpu_read(last_walk.table)[pte_index(address)]);
+	if (unlikely((pte_val(pte) & bits) != bits || l4_is_device(pte))) {
+		pte = walk(address, right);
+		if (pte_none(pte)) {
+			l4_walk_end();
 			return NULL;
+		}
 	}
-	return pfn_to_virt(pte_pfn(*ptep)) + offset_in_page(address);
+	return pfn_to_virt(pte_pfn(pte)) + offset_in_page(address);
 }
 
 static unsigned long part_of(unsigned long address, unsigned long n)
@@ -116,6 +141,7 @@ unsigned long raw_copy_from_user(void *to, const void __user *from, unsigned lon
 			break;
 		part = part_of(address, n);
 		copy_part(to, byte, part);
+		l4_walk_end();
 	}
 	return n;
 }
@@ -132,6 +158,7 @@ unsigned long raw_copy_to_user(void __user *to, const void *from, unsigned long 
 			break;
 		part = part_of(address, n);
 		copy_part(byte, from, part);
+		l4_walk_end();
 	}
 	return n;
 }
@@ -148,17 +175,21 @@ unsigned long __clear_user(void __user *to, unsigned long n)
 			break;
 		part = part_of(address, n);
 		memset(byte, 0, part);
+		l4_walk_end();
 	}
 	return n;
 }
 EXPORT_SYMBOL(__clear_user);
 
-/* The length without the zero byte, count if there is none within it. */
+/*
+ * The length without the zero byte, count if there is none within it. A thread on
+ * another processor may change the string: what was copied is looked at.
+ */
 long strncpy_from_user(char *to, const char __user *from, long count)
 {
 	unsigned long address = (unsigned long)from, part;
-	long done = 0;
 	const char *byte, *end;
+	long done = 0;
 
 	while (done < count) {
 		byte = user_byte(address, KEEL_FPAGE_READ);
@@ -169,8 +200,10 @@ long strncpy_from_user(char *to, const char __user *from, long count)
 		if (end)
 			part = end - byte + 1;
 		memcpy(to + done, byte, part);
+		l4_walk_end();
+		end = memchr(to + done, 0, part);
 		if (end)
-			return done + part - 1;
+			return end - to;
 		done += part;
 		address += part;
 	}
@@ -191,6 +224,7 @@ long strnlen_user(const char __user *from, long count)
 			return 0;
 		part = part_of(address, count - done);
 		end = memchr(byte, 0, part);
+		l4_walk_end();
 		if (end)
 			return done + (end - byte) + 1;
 		done += part;
@@ -200,7 +234,7 @@ long strnlen_user(const char __user *from, long count)
 }
 EXPORT_SYMBOL(strnlen_user);
 
-/* The word of a futex; the caller disabled page faults and resolves them itself. */
+/* The word of a futex, as user_byte(); the caller disabled page faults and resolves them itself. */
 static u32 *futex_word(u32 __user *uaddr)
 {
 	if (!access_ok(uaddr, sizeof(*uaddr)))
@@ -208,34 +242,35 @@ static u32 *futex_word(u32 __user *uaddr)
 	return user_byte((unsigned long)uaddr, KEEL_FPAGE_WRITE);
 }
 
-/* No user thread runs meanwhile and interrupts leave user memory alone. */
-int arch_futex_atomic_op_inuser(int op, u32 oparg, int *oval, u32 __user *uaddr)
+static u32 futex_result(int op, u32 old, u32 oparg)
 {
-	u32 *word = futex_word(uaddr);
-	u32 old;
-
-	if (!word)
-		return -EFAULT;
-	old = *word;
 	switch (op) {
 	case FUTEX_OP_SET:
-		*word = oparg;
-		break;
+		return oparg;
 	case FUTEX_OP_ADD:
-		*word = old + oparg;
-		break;
+		return old + oparg;
 	case FUTEX_OP_OR:
-		*word = old | oparg;
-		break;
+		return old | oparg;
 	case FUTEX_OP_ANDN:
-		*word = old & ~oparg;
-		break;
-	case FUTEX_OP_XOR:
-		*word = old ^ oparg;
-		break;
+		return old & ~oparg;
 	default:
-		return -ENOSYS;
+		return old ^ oparg;
 	}
+}
+
+int arch_futex_atomic_op_inuser(int op, u32 oparg, int *oval, u32 __user *uaddr)
+{
+	u32 *word, old;
+
+	if (op < FUTEX_OP_SET || op > FUTEX_OP_XOR)
+		return -ENOSYS;
+	word = futex_word(uaddr);
+	if (!word)
+		return -EFAULT;
+	old = READ_ONCE(*word);
+	while (!try_cmpxchg(word, &old, futex_result(op, old, oparg)))
+		;
+	l4_walk_end();
 	*oval = old;
 	return 0;
 }
@@ -246,9 +281,8 @@ int futex_atomic_cmpxchg_inatomic(u32 *uval, u32 __user *uaddr, u32 oldval, u32 
 
 	if (!word)
 		return -EFAULT;
-	*uval = *word;
-	if (*uval == oldval)
-		*word = newval;
+	*uval = cmpxchg(word, oldval, newval);
+	l4_walk_end();
 	return 0;
 }
 

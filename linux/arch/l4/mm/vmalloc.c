@@ -9,6 +9,7 @@
 #include <linux/init.h>
 #include <linux/mm.h>
 #include <linux/pgtable.h>
+#include <linux/spinlock.h>
 #include <linux/vmalloc.h>
 #include <asm/l4.h>
 
@@ -16,11 +17,19 @@
 
 static char mapper_stack[PAGE_SIZE] __aligned(PAGE_SIZE);
 
-/* The order to the mapper: what its next reply shall carry. */
+/* The order to the mapper: what its next reply shall carry. One range is mapped at a time. */
+static DEFINE_SPINLOCK(ordering);
 static struct {
 	unsigned int count;
 	unsigned long maps[2 * ITEMS_MAX];
 } order;
+
+static bool is_server(unsigned long id)
+{
+	unsigned long mask = (unsigned long)KEEL_LTHREAD_TASK << KEEL_ID_LTHREAD_SHIFT;
+
+	return !((id ^ host_self(HOST_SERVER)) & ((1UL << KEEL_ID_VERSION_SHIFT) - 1) & ~mask);
+}
 
 static void mapper_loop(void)
 {
@@ -31,7 +40,7 @@ static void mapper_loop(void)
 	for (;;) {
 		host_ipc(flags, m.partner, 0, &m);
 		flags = KEEL_IPC_RECEIVE | KEEL_IPC_OPEN;
-		if (m.status || m.partner != host_self(HOST_SERVER))
+		if (m.status || !is_server(m.partner))
 			continue;
 		memcpy(utcb->maps, order.maps, order.count * 2 * sizeof(long));
 		m.tag = (unsigned long)order.count << KEEL_TAG_MAPS_SHIFT;
@@ -41,13 +50,14 @@ static void mapper_loop(void)
 
 void __init l4_mapper_init(void)
 {
-	host_create(HOST_MAPPER, mapper_loop, mapper_stack + sizeof(mapper_stack),
-		    host_start->priority + 1);
+	if (host_create(HOST_MAPPER, mapper_loop, mapper_stack + sizeof(mapper_stack),
+			host_start->priority + 1, 0))
+		panic("keel: no mapper");
 }
 
 static void carry_out(void)
 {
-	struct keel_utcb *utcb = host_utcb(HOST_SERVER);
+	struct keel_utcb *utcb = host_utcb(host_server());
 	struct host_message m = { };
 
 	if (!order.count)
@@ -97,6 +107,7 @@ void arch_sync_kernel_mappings(unsigned long start, unsigned long end)
 
 	start &= PAGE_MASK;
 	end = PAGE_ALIGN(end);
+	spin_lock(&ordering);
 	range.address = start;
 	range.pages = (end - start) >> PAGE_SHIFT;
 	host_unmap(task, &range, 1);
@@ -106,4 +117,5 @@ void arch_sync_kernel_mappings(unsigned long start, unsigned long end)
 			map_one(address, *ptep);
 	}
 	carry_out();
+	spin_unlock(&ordering);
 }

@@ -2,21 +2,35 @@
 /*
  * The only door to the micro-kernel: its calls, as Linux's side sees them. What
  * the calls mean stands in docs/abi.md. Except for host_ipc() and what is built
- * from it, everything here belongs to the server thread: it uses its UTCB.
+ * from it, everything here belongs to the server threads: each uses the UTCB of its
+ * own processor, and nothing between may sleep.
  */
 #ifndef _ASM_L4_HOST_H
 #define _ASM_L4_HOST_H
 
+#include <linux/threads.h>
 #include <linux/types.h>
+#include <asm/smp.h>
 #include <keel/abi.h>
 
-/* The lthreads of the server's task, by number. */
+/* The lthreads of the server's task, by number; those with a span have one for each processor. */
 enum host_lthread {
-	HOST_SERVER,		/* runs all of Linux */
-	HOST_TOP_HALF,		/* receives interrupts, above the server */
-	HOST_MAPPER,		/* maps the server's pages to the server */
-	HOST_KEEPER,		/* turns the server's faults into traps */
+	HOST_SERVER,					/* runs Linux */
+	HOST_TOP_HALF = HOST_SERVER + NR_CPUS,		/* receives interrupts, above the server */
+	HOST_MAPPER = HOST_TOP_HALF + NR_CPUS,		/* maps the server's pages to the server */
+	HOST_KEEPER,					/* turns the server's faults into traps */
 };
+
+/* Those of this processor. */
+static inline enum host_lthread host_server(void)
+{
+	return HOST_SERVER + raw_smp_processor_id();
+}
+
+static inline enum host_lthread host_top_half(void)
+{
+	return HOST_TOP_HALF + raw_smp_processor_id();
+}
 
 struct host_message {
 	unsigned long status;
@@ -95,19 +109,23 @@ static inline void host_call(unsigned long to, struct host_message *m)
 
 void host_init(struct keel_start *start);
 unsigned long host_self(enum host_lthread lthread);
-void host_create(enum host_lthread lthread, void (*entry)(void), void *stack_top,
-		 unsigned long priority);
+unsigned long host_create(enum host_lthread lthread, void (*entry)(void), void *stack_top,
+			  unsigned long priority, unsigned int cpu);
+void host_set_percpu_base(unsigned long base);
+extern const char host_percpu_base_set[];
 int host_source(unsigned long source, unsigned long operation, unsigned long *word);
 void host_notify(enum host_lthread lthread, unsigned long bits);
 void host_trigger(unsigned long thread);
 void host_print(const char *text, unsigned int length);
 void __noreturn host_end(unsigned long how);
+void __noreturn host_sleep(void);
+void host_stop_server(void);
 int host_account(unsigned long task, unsigned long *words);
 bool host_map_ports(unsigned int port, unsigned int log2);
 bool host_map_device(unsigned long phys, unsigned long virt);
 
 unsigned long host_ex_regs(unsigned long *thread, unsigned long mask);
-unsigned long host_schedule(unsigned long thread, unsigned long priority);
+unsigned long host_schedule(unsigned long thread, unsigned long priority, unsigned int cpu);
 unsigned long host_task_new(unsigned long *task, unsigned long flags);
 unsigned long host_unmap(unsigned long task, const struct keel_unmap_range *ranges,
 			 unsigned int count);
@@ -115,7 +133,7 @@ int host_buy_frames(unsigned int first, unsigned int count);
 
 static inline struct keel_ex_regs *host_record(void)
 {
-	return (struct keel_ex_regs *)host_utcb(HOST_SERVER)->record;
+	return (struct keel_ex_regs *)host_utcb(host_server())->record;
 }
 
 #endif

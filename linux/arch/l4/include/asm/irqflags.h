@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * "Interrupts off" is a flag that the top half respects; kernel/irq.c explains
- * the protocol. What came meanwhile is replayed when the flag is cleared.
+ * "Interrupts off" is a flag of each processor that its top half respects;
+ * kernel/irq.c explains the protocol. What came meanwhile is replayed when the
+ * flag is cleared. Each access is one instruction.
  */
 #ifndef _ASM_L4_IRQFLAGS_H
 #define _ASM_L4_IRQFLAGS_H
@@ -11,23 +12,24 @@
 
 #ifndef __ASSEMBLY__
 #include <linux/compiler.h>
+#include <asm/percpu.h>
 
-extern volatile unsigned long l4_irq_off;
-extern volatile unsigned long l4_irq_pending;
+DECLARE_PER_CPU(unsigned long, l4_irq_off);
+DECLARE_PER_CPU(unsigned long, l4_irq_pending);
 void l4_irq_replay(void);
 
 static __always_inline unsigned long arch_local_save_flags(void)
 {
-	return l4_irq_off;
+	return raw_cpu_read(l4_irq_off);
 }
 #define arch_local_save_flags arch_local_save_flags
 
 static __always_inline void arch_local_irq_restore(unsigned long flags)
 {
 	barrier();
-	l4_irq_off = flags;
+	this_cpu_write(l4_irq_off, flags);
 	barrier();
-	if (!flags && unlikely(l4_irq_pending))
+	if (!flags && unlikely(this_cpu_read(l4_irq_pending)))
 		l4_irq_replay();
 }
 #define arch_local_irq_restore arch_local_irq_restore

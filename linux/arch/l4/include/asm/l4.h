@@ -8,9 +8,19 @@
 #include <linux/sched.h>
 #include <asm/host.h>
 
-/* What the server thread waits for; the top half reads it (kernel/irq.c). */
+/* What the processor's server thread waits for; its top half reads it (kernel/irq.c). */
 #define L4_WAITING_IDLE 1UL	/* not an id of a thread */
-extern volatile unsigned long l4_waiting;
+DECLARE_PER_CPU(unsigned long, l4_waiting);
+
+/* What a top half is notified of. */
+#define L4_NOTIFY_ATTACH 1UL
+#define L4_NOTIFY_RESCHEDULE 2UL
+#define L4_NOTIFY_CALL 4UL
+#define L4_NOTIFY_STOP 8UL
+void l4_irq_init(void);
+
+/* kernel/smp.c */
+void l4_smp_init(void);
 
 /* kernel/dispatch.c */
 void __noreturn l4_user_loop(void);
@@ -30,8 +40,9 @@ void l4_user_exception(struct pt_regs *regs, unsigned int vector, unsigned long 
 		       unsigned long dr6);
 
 /* kernel/time.c */
+void l4_timer_init(void);
 void l4_timer_interrupt(void);
-extern unsigned long l4_timer;
+DECLARE_PER_CPU(unsigned long, l4_timer);
 
 /* kernel/cpu.c */
 void l4_cpu_init(void);
@@ -43,12 +54,13 @@ void l4_acpi_init(void);
 void l4_user_fault(struct pt_regs *regs, unsigned long address, unsigned long right);
 unsigned int l4_fault_items(struct keel_utcb *utcb);
 pte_t *l4_find_pte(struct mm_struct *mm, unsigned long address);
-bool l4_pte_use(pte_t *ptep, unsigned long right);
+pte_t l4_pte_use(pte_t *ptep, unsigned long right);
 bool l4_is_ram(unsigned long pfn);
 static inline bool l4_is_device(pte_t pte)
 {
 	return unlikely(pte_val(pte) & (_PAGE_SPECIAL | _PAGE_PCD)) && !l4_is_ram(pte_pfn(pte));
 }
+unsigned long l4_unmap_forget(struct mm_struct *mm);
 void l4_paging_init(void);
 void l4_mapper_init(void);
 

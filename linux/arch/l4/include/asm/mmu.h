@@ -3,8 +3,17 @@
 #ifndef _ASM_L4_MMU_H
 #define _ASM_L4_MMU_H
 
+#include <linux/spinlock_types.h>
+#include <keel/abi.h>
+
+#define L4_QUEUED_RANGES 32
+
 typedef struct {
 	unsigned long host_task;	/* id, 0: none */
+	unsigned long tables;		/* another number whenever tables were freed; no two mms have the same */
+	spinlock_t lock;		/* of what follows: the ranges to unmap (mm/tlb.c) */
+	unsigned int queued;
+	struct keel_unmap_range ranges[L4_QUEUED_RANGES];
 	void __user *vdso;
 	const struct vdso_image *vdso_image;
 } mm_context_t;

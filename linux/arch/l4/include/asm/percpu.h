@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * x86's per-processor operations, whose single instructions the top half cannot
- * split. The pair exchange is written out: x86 would patch in its alternative
+ * x86's per-processor operations, by gs, whose single instructions the top half
+ * cannot split. The pair exchange is written out: x86 would patch in its alternative
  * at boot and otherwise turns interrupts off by cli, which a user task may not.
  */
 #ifndef _ASM_L4_PERCPU_H
@@ -11,6 +11,9 @@
 
 #ifndef __ASSEMBLY__
 
+/* What gs holds: the distance from the image's variables to this processor's. */
+DECLARE_PER_CPU_READ_MOSTLY(unsigned long, this_cpu_off);
+
 #undef raw_cpu_cmpxchg_double_8
 #undef this_cpu_cmpxchg_double_8
 
@@ -19,7 +22,7 @@
 	bool pcd_ok;								\
 	typeof(one) pcd_old1 = (old1);						\
 	typeof(two) pcd_old2 = (old2);						\
-	asm volatile("cmpxchg16b %1\n\tsetz %0"					\
+	asm volatile("cmpxchg16b " __percpu_arg(1) "\n\tsetz %0"		\
 		     : "=q" (pcd_ok), "+m" (one), "+m" (two),			\
 		       "+a" (pcd_old1), "+d" (pcd_old2)				\
 		     : "b" ((typeof(one))(new1)), "c" ((typeof(two))(new2)));	\

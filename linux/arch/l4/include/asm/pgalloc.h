@@ -28,12 +28,8 @@ static inline void p4d_populate(struct mm_struct *mm, p4d_t *p4d, pud_t *table)
 	set_p4d(p4d, __p4d(_PAGE_TABLE | __pa(table)));
 }
 
-/* mm/uaccess.c keeps the last leaf table that it walked to, until one is freed. */
-extern struct mm_struct *l4_walk_mm;
-
 #define __pte_free_tlb(tlb, table, address)		\
 do {							\
-	l4_walk_mm = NULL;				\
 	pgtable_pte_page_dtor(table);			\
 	tlb_remove_page(tlb, table);			\
 } while (0)

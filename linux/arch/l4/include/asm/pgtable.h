@@ -4,7 +4,7 @@
  * mappings are a cache of them. An entry marked HOST_MAPPED may be mapped in its
  * L4 task; whoever takes rights from such an entry queues the page for unmapping.
  * Accessed and dirty are emulated: an old entry is not mapped, a clean one not
- * writable. Tables change only in the server thread, and it is not preempted.
+ * writable. Entries that walkers may look at change by one atomic instruction.
  */
 #ifndef _ASM_L4_PGTABLE_H
 #define _ASM_L4_PGTABLE_H
@@ -66,10 +66,13 @@
 
 #ifndef __ASSEMBLY__
 
-#include <asm/tlbflush.h>
+#include <linux/atomic.h>
 
 struct mm_struct;
 struct vm_area_struct;
+
+/* Takes the page from the mm's space except for the rights to keep. */
+void l4_unmap_queue(struct mm_struct *mm, unsigned long address, unsigned long keep);
 
 extern pgd_t swapper_pg_dir[PTRS_PER_PGD];
 extern unsigned long empty_zero_page[];
@@ -145,25 +148,33 @@ static inline unsigned long l4_pte_rights(pte_t pte)
 }
 
 /*
- * The one place where an entry changes: what L4 may still have of the old page
- * beyond the new entry is queued.
+ * The one place where an entry changes, by bits to clear and to set: what L4 may
+ * still have of the old page beyond the new entry is queued.
  */
+static inline pte_t l4_pte_change(struct mm_struct *mm, unsigned long address, pte_t *ptep,
+				  unsigned long clear, unsigned long set)
+{
+	unsigned long old = READ_ONCE(ptep->pte), keep, value;
+
+	do {
+		value = ((old & ~clear) | set) & ~_PAGE_HOST_MAPPED;
+		keep = 0;
+		if (unlikely(old & _PAGE_HOST_MAPPED)) {
+			if (!((old ^ value) & PTE_PFN_MASK))
+				keep = l4_pte_rights(__pte(value));
+			if (keep)
+				value |= _PAGE_HOST_MAPPED;
+		}
+	} while (!try_cmpxchg(&ptep->pte, &old, value));
+	if (unlikely(old & _PAGE_HOST_MAPPED) && l4_pte_rights(__pte(old)) & ~keep)
+		l4_unmap_queue(mm, address, keep);
+	return __pte(old & ~_PAGE_HOST_MAPPED);
+}
+
 static inline pte_t l4_pte_exchange(struct mm_struct *mm, unsigned long address,
 				    pte_t *ptep, pte_t pte)
 {
-	pte_t old = *ptep;
-	unsigned long keep = 0, value = pte_val(pte) & ~_PAGE_HOST_MAPPED;
-
-	if (unlikely(pte_val(old) & _PAGE_HOST_MAPPED)) {
-		if (!((pte_val(old) ^ value) & PTE_PFN_MASK))
-			keep = l4_pte_rights(pte);
-		if (keep)
-			value |= _PAGE_HOST_MAPPED;
-		if (l4_pte_rights(old) & ~keep)
-			l4_unmap_queue(mm, address, keep);
-	}
-	set_pte(ptep, __pte(value));
-	return __pte(pte_val(old) & ~_PAGE_HOST_MAPPED);
+	return l4_pte_change(mm, address, ptep, ~0UL, pte_val(pte));
 }
 
 static inline void set_pte_at(struct mm_struct *mm, unsigned long address,
@@ -187,7 +198,7 @@ static inline void pte_clear(struct mm_struct *mm, unsigned long address, pte_t 
 static inline void ptep_set_wrprotect(struct mm_struct *mm, unsigned long address,
 				      pte_t *ptep)
 {
-	l4_pte_exchange(mm, address, ptep, pte_wrprotect(*ptep));
+	l4_pte_change(mm, address, ptep, _PAGE_RW, 0);
 }
 #define __HAVE_ARCH_PTEP_SET_WRPROTECT
 

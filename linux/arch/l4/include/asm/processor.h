@@ -40,7 +40,9 @@ struct thread_struct {
 	struct keel_frame *frame;	/* shared with the micro-kernel */
 	unsigned long host_thread;	/* lthread's id, 0: none */
 	unsigned long host_task;	/* L4 task that it lives in */
+	unsigned int host_cpu;		/* the processor whose server it answers to */
 	bool started;			/* it waits for replies, not for its start */
+	bool reclaimed;			/* all mappings were dropped for it, until it runs again */
 	bool faulted;			/* the next reply maps fault_address */
 	unsigned long fault_address;
 	unsigned long fault_rights;

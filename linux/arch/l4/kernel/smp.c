@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Several processors. Linux's processor n is the micro-kernel's; it has a server
+ * lthread, which runs Linux's kernel stacks there, and a top half above it. Its
+ * variables lie at what its lthreads have in gs. An interrupt between processors is
+ * a notification of the other one's top half.
+ */
+#include <linux/cpu.h>
+#include <linux/delay.h>
+#include <linux/export.h>
+#include <linux/init.h>
+#include <linux/interrupt.h>
+#include <linux/sched/hotplug.h>
+#include <linux/sched/mm.h>
+#include <linux/sched/task_stack.h>
+#include <linux/smp.h>
+#include <asm/l4.h>
+
+#define START_TIMEOUT_US (10 * USEC_PER_SEC)
+#define STOP_TIMEOUT_US USEC_PER_SEC
+
+DEFINE_PER_CPU_READ_MOSTLY(unsigned long, this_cpu_off);
+EXPORT_PER_CPU_SYMBOL(this_cpu_off);
+DEFINE_PER_CPU_READ_MOSTLY(int, cpu_number);
+EXPORT_PER_CPU_SYMBOL(cpu_number);
+
+/* Linux may use as many processors as the start record says. */
+void __init l4_smp_init(void)
+{
+	unsigned int cpu;
+
+	for (cpu = 0; cpu < NR_CPUS; cpu++)
+		set_cpu_possible(cpu, cpu < max(host_start->processors, 1UL));
+}
+
+/* From here on each processor has variables of its own. */
+void __init smp_prepare_boot_cpu(void)
+{
+	unsigned int cpu;
+
+	for_each_possible_cpu(cpu) {
+		per_cpu(this_cpu_off, cpu) = per_cpu_offset(cpu);
+		per_cpu(cpu_number, cpu) = cpu;
+	}
+	host_set_percpu_base(per_cpu_offset(0));
+}
+
+void __init smp_prepare_cpus(unsigned int max_cpus)
+{
+	if (max_cpus)
+		init_cpu_present(cpu_possible_mask);
+}
+
+void __init smp_cpus_done(unsigned int max_cpus)
+{
+}
+
+/* The first step of another processor's server, on the stack of its idle task. */
+static void start_secondary(void)
+{
+	unsigned int cpu = raw_smp_processor_id();
+
+	mmgrab(&init_mm);
+	current->active_mm = &init_mm;
+	l4_irq_init();
+	notify_cpu_starting(cpu);
+	l4_timer_init();
+	set_cpu_online(cpu, true);
+	local_irq_enable();
+	cpu_startup_entry(CPUHP_AP_ONLINE_IDLE);
+}
+
+int __cpu_up(unsigned int cpu, struct task_struct *idle)
+{
+	unsigned int us;
+
+	per_cpu(l4_current_task, cpu) = idle;
+	if (host_create(HOST_SERVER + cpu, start_secondary, task_stack_page(idle) + THREAD_SIZE,
+			host_start->priority, cpu))
+		return -ENOMEM;
+	for (us = 0; us < START_TIMEOUT_US && !cpu_online(cpu); us++)
+		udelay(1);
+	return cpu_online(cpu) ? 0 : -EIO;
+}
+
+void smp_send_reschedule(int cpu)
+{
+	host_notify(HOST_TOP_HALF + cpu, L4_NOTIFY_RESCHEDULE);
+}
+
+void arch_send_call_function_single_ipi(int cpu)
+{
+	host_notify(HOST_TOP_HALF + cpu, L4_NOTIFY_CALL);
+}
+
+void arch_send_call_function_ipi_mask(const struct cpumask *mask)
+{
+	unsigned int cpu;
+
+	for_each_cpu(cpu, mask)
+		arch_send_call_function_single_ipi(cpu);
+}
+
+/* The others stop at once, whatever they do: their top halves see to it. */
+void smp_send_stop(void)
+{
+	unsigned int cpu, us;
+
+	for_each_online_cpu(cpu)
+		if (cpu != raw_smp_processor_id())
+			host_notify(HOST_TOP_HALF + cpu, L4_NOTIFY_STOP);
+	for (us = 0; us < STOP_TIMEOUT_US && num_online_cpus() > 1; us++)
+		udelay(1);
+}
