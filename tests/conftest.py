@@ -80,7 +80,7 @@ def guest_archive() -> bytes:
     subprocess.run(["make", "-s", "-C", str(GUEST_SOURCES), f"OUT={GUEST_PROGRAMS}"], check=True)
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as archive:
-        for program in ("transcript", "stress"):
+        for program in ("transcript", "stress", "parallel"):
             archive.add(GUEST_PROGRAMS / program, program)
         for script in ("run-each.sh", "packages"):
             archive.add(GUEST_SOURCES / script, script)
@@ -96,12 +96,12 @@ def run_in_tests(system: str, command: str, *, limit_s: int, options: Sequence[s
 @pytest.fixture(scope="session")
 def once() -> Callable[..., Result]:
     """Like run_in_tests, but the same command on the same system runs only once in a session."""
-    results: dict[tuple[str, str], Result] = {}
+    results: dict[tuple[str, str, int], Result] = {}
 
-    def run(system: str, command: str, limit_s: int) -> Result:
-        key = (system, command)
+    def run(system: str, command: str, limit_s: int, processors: int = 1) -> Result:
+        key = (system, command, processors)
         if key not in results:
-            results[key] = run_in_tests(system, command, limit_s=limit_s)
+            results[key] = run_in_tests(system, command, limit_s=limit_s, options=["--smp", str(processors)])
         return results[key]
 
     return run

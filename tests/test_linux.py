@@ -17,11 +17,13 @@ from pathlib import Path
 import pytest
 from conftest import GUEST_SOURCES, REPOSITORY, SYSTEMS, Result, run_in_tests, run_options
 
-Once = Callable[[str, str, int], Result]
+Once = Callable[..., Result]
 
 TRANSCRIPT = "./transcript"
 PACKAGES = "./run-each.sh packages 200"
 TRANSCRIPT_LIMIT_S = 600
+# The transcripts agree with as many processors on both systems.
+PROCESSORS = [1, 2]
 PACKAGES_LIMIT_S = 900
 STRESS_LIMIT_S = 900
 LEAST_CHECKS = 200
@@ -73,21 +75,23 @@ def test_there_are_enough_checks() -> None:
     assert sum(len(names) for names in checks().values()) >= LEAST_CHECKS
 
 
+@pytest.mark.parametrize("processors", PROCESSORS)
 @pytest.mark.parametrize("system", SYSTEMS)
-def test_transcript_is_complete(once: Once, system: str) -> None:
+def test_transcript_is_complete(once: Once, system: str, processors: int) -> None:
     """Every check reports, and none is cut short."""
-    result = once(system, TRANSCRIPT, TRANSCRIPT_LIMIT_S)
+    result = once(system, TRANSCRIPT, TRANSCRIPT_LIMIT_S, processors)
     assert result.status == 0, result.error
     lines = transcript_lines(result)
     assert sorted(lines) == sorted(name for names in checks().values() for name in names)
     assert not [f"{name}:{text}" for name, text in lines.items() if CUT_SHORT.search(text)]
 
 
+@pytest.mark.parametrize("processors", PROCESSORS)
 @pytest.mark.parametrize("topic", sorted(checks()))
-def test_transcript_is_the_same(once: Once, topic: str) -> None:
+def test_transcript_is_the_same(once: Once, topic: str, processors: int) -> None:
     """Keel's lines of a topic equal those of the bare machine."""
-    native = transcript_lines(once("native", TRANSCRIPT, TRANSCRIPT_LIMIT_S))
-    keel = transcript_lines(once("keel", TRANSCRIPT, TRANSCRIPT_LIMIT_S))
+    native = transcript_lines(once("native", TRANSCRIPT, TRANSCRIPT_LIMIT_S, processors))
+    keel = transcript_lines(once("keel", TRANSCRIPT, TRANSCRIPT_LIMIT_S, processors))
     different = [
         f"{name}\n  native:{native.get(name, ' nothing')}\n  keel:  {keel.get(name, ' nothing')}"
         for name in checks()[topic]
@@ -124,9 +128,13 @@ STORM = ["forks 2000", "execs 300 /bin/true", "killspin 60", "killblocked 60", "
 WARM_UP = ["forks 50", "execs 10 /bin/true", "killspin 8", "killblocked 8", "procs 100", "threads 100"]
 
 
-def stress_script(jobs: list[str]) -> str:
-    """A shell command that runs the jobs and then shows the accounting, once everything deferred is done."""
-    return "; ".join([f"./stress {job} || exit 1" for job in jobs] + ["sleep 2", "echo @", "cat /proc/keel/accounting", "echo @"])
+# Shows the accounting once everything deferred is done.
+ACCOUNTING = "sleep 2; echo @; cat /proc/keel/accounting; echo @"
+
+
+def stress_script(jobs: list[str], program: str = "stress") -> str:
+    """A shell command that runs the jobs and then shows the accounting."""
+    return "; ".join([f"./{program} {job} || exit 1" for job in jobs] + [ACCOUNTING])
 
 
 def test_accounting_returns_after_a_storm() -> None:
@@ -154,6 +162,28 @@ def test_long_mixed_load_ends() -> None:
     result = run_in_tests("keel", f"./stress mixed {LONG_ROUNDS}", limit_s=STRESS_LIMIT_S)
     assert result.status == 0, result.error
     assert result.output.endswith(f"mixed {LONG_ROUNDS} of {LONG_ROUNDS}\n")
+
+
+PARALLEL_ROUNDS = 100
+PARALLEL_JOBS = ["protect", "copy", "give-back", "remap", "wake", "signals", "moves", "kills", "storm"]
+PARALLEL_WARM_UP = "./parallel all 2 > /dev/null"
+
+
+def test_two_processors_agree() -> None:
+    """What a thread on one processor does holds on the other at once; afterwards the µ-kernel has all its memory back."""
+    jobs = stress_script([f"all {PARALLEL_ROUNDS}"], "parallel")
+    result = run_in_tests("keel", f"{PARALLEL_WARM_UP}; {ACCOUNTING}; {jobs}", limit_s=STRESS_LIMIT_S, options=["--smp", "2"])
+    assert result.status == 0, result.output + result.error
+    _, before, printed, after, _ = result.output.split("@\n")
+    assert printed.splitlines() == [f"{job} {PARALLEL_ROUNDS} of {PARALLEL_ROUNDS}" for job in PARALLEL_JOBS]
+    assert after == before
+
+
+def test_each_processor_is_named() -> None:
+    """Linux has as many processors as the guest, and says so where programs look."""
+    command = "nproc; grep ^processor /proc/cpuinfo; cat /sys/devices/system/cpu/online; dmesg | grep -c Oops"
+    result = run_in_tests("keel", command, limit_s=STRESS_LIMIT_S, options=["--smp", "3"])
+    assert result.output.splitlines() == ["3", *(f"processor\t: {number}" for number in range(3)), "0-2", "0"]
 
 
 class Guest:
@@ -206,11 +236,13 @@ def configuration_that_outlives_linux(directory: Path) -> Path:
     return path
 
 
-def test_heartbeat_goes_on_beside_a_busy_and_a_dead_linux(tmp_path: Path) -> None:
-    """A native task ticks while Linux spins, and after Linux has panicked."""
+@pytest.mark.parametrize("processors", PROCESSORS)
+def test_heartbeat_goes_on_beside_a_busy_and_a_dead_linux(tmp_path: Path, processors: int) -> None:
+    """A native task ticks while Linux spins, on all processors, and after Linux has panicked."""
     configuration = configuration_that_outlives_linux(tmp_path)
-    load = "echo busy > /dev/console; (while :; do :; done) & sleep 4; echo c > /proc/sysrq-trigger; sleep 60"
-    guest = Guest(load, "--timeout", "300", "--boot-conf", str(configuration))
+    spin = "(while :; do :; done) & " * processors
+    load = f"echo busy > /dev/console; {spin} sleep 4; echo c > /proc/sysrq-trigger; sleep 60"
+    guest = Guest(load, "--timeout", "300", "--boot-conf", str(configuration), "--smp", str(processors))
     try:
         guest.await_console(b"busy", 250)
         guest.await_beats(10, 60)

@@ -49,6 +49,7 @@ CHECK(sockets, pass_descriptor)
 	struct msghdr message = { .msg_iov = &part, .msg_iovlen = 1 };
 	struct cmsghdr *header;
 	int ends[2], fd = make_file("passed", "through a socket");
+	ssize_t sent;
 	pid_t pid;
 
 	message.msg_control = control;
@@ -69,8 +70,9 @@ CHECK(sockets, pass_descriptor)
 	header->cmsg_type = SCM_RIGHTS;
 	header->cmsg_len = CMSG_LEN(sizeof fd);
 	memcpy(CMSG_DATA(header), &fd, sizeof fd);
-	say_value("send", sendmsg(ends[0], &message, 0));
+	sent = sendmsg(ends[0], &message, 0);
 	say_child("child", pid);
+	say_value("send", sent);
 	say_value("offset_shared", lseek(fd, 0, SEEK_CUR));
 }
 
