@@ -77,6 +77,7 @@ static void read_settings(struct settings *settings)
 		take_setting(word, "keel.mode", settings->mode);
 		take_setting(word, "keel.root", settings->root);
 		take_setting(word, "keel.init", settings->init);
+		take_setting(word, "keel.console", settings->console);
 		take_setting(word, "keel.term", settings->term);
 		take_setting(word, "keel.rows", settings->rows);
 		take_setting(word, "keel.cols", settings->cols);

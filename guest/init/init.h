@@ -12,8 +12,9 @@
 
 struct settings {
 	char mode[SETTING_MAX];		/* keel.mode: shell or exec */
-	char root[SETTING_MAX];		/* keel.root: the disk of the root, if it is on one */
 	char init[SETTING_MAX];		/* keel.init: systemd, or nothing for this one */
+	char root[SETTING_MAX];		/* keel.root: the disk or the file of the root, if it is in one */
+	char console[SETTING_MAX];	/* keel.console: where shells are, with commas between */
 	char term[SETTING_MAX];		/* keel.term: the host terminal's TERM */
 	char rows[SETTING_MAX];		/* keel.rows, keel.cols: its size */
 	char cols[SETTING_MAX];
@@ -28,8 +29,11 @@ void prepare_child(void);
 /* mounts.c: make the file systems and devices that programs expect. */
 void mount_all(void);
 
-/* mounts.c: make the file system of a disk, or of its first partition that has one, the root. */
-void enter_root(const char *disk);
+/*
+ * mounts.c: make the file system of a disk, or of its first partition that has one, the root; or
+ * that of a file, which is never written: what changes stays in memory.
+ */
+void enter_root(const char *place);
 
 /* net.c: bring the loopback interface up. */
 void loopback_up(void);
@@ -37,8 +41,8 @@ void loopback_up(void);
 /* shell.c: tell the host that keys belong to the guest from now on. */
 void tell_ready(void);
 
-/* shell.c: the interactive mode; returns when the shell has ended. */
-void run_shell(const struct settings *settings);
+/* shell.c: the interactive mode; returns when a shell has ended. */
+void run_shell(struct settings *settings);
 
 /* systemd.c: let the root's systemd take over, with the host's command as a service. */
 void become_systemd(const struct settings *settings) __attribute__((noreturn));

@@ -5,8 +5,11 @@
  * root may be made without it on purpose.
  */
 #include <dirent.h>
+#include <fcntl.h>
+#include <linux/loop.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -70,16 +73,62 @@ void mount_all(void)
 		(void)!symlink(links[i][0], links[i][1]);
 }
 
-void enter_root(const char *disk)
+static int mount_disk(const char *disk)
 {
 	char device[SETTING_MAX + 4];
 	int part, error = -1;
 
-	mkdir("/new", 0755);
 	for (part = 0; error && part < 10; part++) {
 		snprintf(device, sizeof(device), part ? "%s%d" : "%s", disk, part);
 		error = mount(device, "/new", "ext4", 0, NULL);
 	}
+	return error;
+}
+
+/* The file's device; the loop device lets go of the file when it is taken off. */
+static int attach(const char *file, char *device, size_t size)
+{
+	struct loop_config config = { .info.lo_flags = LO_FLAGS_READ_ONLY | LO_FLAGS_AUTOCLEAR };
+	int control = open("/dev/loop-control", O_RDWR | O_CLOEXEC);
+	int number = control < 0 ? -1 : ioctl(control, LOOP_CTL_GET_FREE);
+	int loop, content = open(file, O_RDONLY | O_CLOEXEC);
+
+	close(control);
+	if (number < 0 || content < 0)
+		return -1;
+	snprintf(device, size, "/dev/loop%d", number);
+	loop = open(device, O_RDONLY | O_CLOEXEC);
+	config.fd = content;
+	if (loop < 0 || ioctl(loop, LOOP_CONFIGURE, &config))
+		return -1;
+	close(content);
+	return loop;
+}
+
+static int mount_file(const char *file)
+{
+	char device[SETTING_MAX];
+	int loop = attach(file, device, sizeof(device));
+	int error = loop < 0;
+
+	mkdir("/file", 0755);
+	mkdir("/memory", 0755);
+	error = error || mount(device, "/file", "squashfs", MS_RDONLY, NULL) ||
+		mount("tmpfs", "/memory", "tmpfs", 0, "mode=0755") ||
+		mkdir("/memory/changes", 0755) || mkdir("/memory/work", 0755) ||
+		mount("overlay", "/new", "overlay", 0,
+		      "lowerdir=/file,upperdir=/memory/changes,workdir=/memory/work");
+	close(loop);	/* what is mounted keeps it */
+	return error;
+}
+
+void enter_root(const char *place)
+{
+	struct stat info;
+	int error;
+
+	mkdir("/new", 0755);
+	error = stat(place, &info) == 0 && S_ISREG(info.st_mode) ? mount_file(place) : mount_disk(place);
 	if (error || chdir("/new") || mount(".", "/", NULL, MS_MOVE, NULL) || chroot("."))
-		fatal("the root disk holds no file system that can be mounted");
+		fatal("the root holds no file system that can be mounted");
 }

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * The interactive mode: the root's own init where it has one, else a login
- * shell that owns the console as its controlling terminal.
+ * shell on each console, which is its controlling terminal.
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/wait.h>
 #include <termios.h>
@@ -14,7 +16,10 @@
 #include "channel.h"
 #include "init.h"
 
-static const char console[] = "/dev/ttyS0";
+static const char default_console[] = "ttyS0";
+static const char serial_prefix[] = "ttyS";
+/* What Linux's own terminal on the screen is called. */
+static const char screen_terminal[] = "linux";
 static const struct {
 	const char *path;
 	const char *name;	/* with the dash that makes it a login shell */
@@ -48,17 +53,16 @@ static void set_window_size(int fd, const struct settings *settings)
 		ioctl(fd, TIOCSWINSZ, &size);
 }
 
-static void become_shell(const struct settings *settings)
+static void become_shell(const struct settings *settings, const char *console, int fd)
 {
 	size_t i;
-	int fd;
 
 	setsid();
-	fd = open(console, O_RDWR);
-	if (fd < 0)
-		fatal("cannot open the console");
 	ioctl(fd, TIOCSCTTY, 1);
-	set_window_size(fd, settings);
+	if (strncmp(console, serial_prefix, strlen(serial_prefix)) == 0)
+		set_window_size(fd, settings);
+	else
+		setenv("TERM", screen_terminal, 1);
 	dup2(fd, STDIN_FILENO);
 	dup2(fd, STDOUT_FILENO);
 	dup2(fd, STDERR_FILENO);
@@ -70,10 +74,34 @@ static void become_shell(const struct settings *settings)
 	_exit(127);
 }
 
-void run_shell(const struct settings *settings)
+/* A shell of a console; none where the machine has no such line. */
+static pid_t start_shell(const struct settings *settings, const char *console)
 {
+	char path[SETTING_MAX + 5];
+	struct termios line;
+	pid_t shell;
+	int fd;
+
+	snprintf(path, sizeof(path), "/dev/%s", console);
+	fd = open(path, O_RDWR | O_NOCTTY | O_CLOEXEC);
+	if (fd < 0 || tcgetattr(fd, &line) < 0)
+		return 0;
+	shell = fork();
+	if (shell < 0)
+		fatal("cannot start a process");
+	if (shell == 0)
+		become_shell(settings, console, fd);
+	close(fd);
+	return shell;
+}
+
+void run_shell(struct settings *settings)
+{
+	char *rest = settings->console[0] ? settings->console : strdup(default_console);
+	const char *console;
 	int status = 0;
-	pid_t shell, ended;
+	pid_t shells[SETTING_MAX], ended;
+	size_t i, count = 0;
 
 	tell_ready();
 	if (access("/init", X_OK) == 0) {
@@ -81,14 +109,18 @@ void run_shell(const struct settings *settings)
 		execl("/init", "/init", (char *)NULL);
 		fatal("cannot start the root's /init");
 	}
-	shell = fork();
-	if (shell < 0)
-		fatal("cannot start a process");
-	if (shell == 0)
-		become_shell(settings);
+	while ((console = strsep(&rest, ",")) != NULL) {
+		shells[count] = start_shell(settings, console);
+		count += shells[count] != 0;
+	}
+	if (count == 0)
+		fatal("cannot open the console");
+	/* The first shell that is left ends them all. */
 	do {
 		ended = wait(&status);
-	} while (ended != shell && (ended > 0 || errno == EINTR));
+		for (i = 0; i < count && shells[i] != ended; i++)
+			;
+	} while (i == count && (ended > 0 || errno == EINTR));
 	if (WIFEXITED(status) && WEXITSTATUS(status) == 127)
 		fatal("the root has no /bin/bash and no /bin/sh that starts");
 }

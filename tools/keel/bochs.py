@@ -8,7 +8,6 @@ stands still, with the code that it would have written there, and Bochs is ended
 import os
 import re
 import selectors
-import shutil
 import subprocess
 import time
 from collections.abc import Callable, Sequence
@@ -16,7 +15,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import process, qemu
+from . import loader, process, qemu
 from .slot import Slot
 
 EMULATOR = "bochs"
@@ -31,15 +30,6 @@ INSTRUCTIONS_PER_S = 20_000_000
 LAST_WORDS = re.compile(rb"stands still \(code (0x[0-9a-f]+)\)\r?\n")
 KEEP_BYTES = 128
 READ_BYTES = 65536
-
-
-def loader_configuration(guest: qemu.Guest) -> str:
-    """What GRUB is told: the µ-kernel and its modules, by the names that they have on the disk."""
-    lines = ["set timeout=0", f"multiboot /boot/{guest.kernel.name} {guest.command_line}".rstrip()]
-    for module in guest.modules:
-        name = module.path.name
-        lines.append(f"module /boot/{name} {name} {module.arguments}".rstrip())
-    return "\n".join([*lines, "boot", ""])
 
 
 def configuration(guest: qemu.Guest, processor: str, console: str, log: str) -> str:
@@ -91,21 +81,6 @@ class LastWords:
         self._kept = text[-KEEP_BYTES:]
 
 
-def make_disk(guest: qemu.Guest, slot: Slot) -> None:
-    """The disk with GRUB, the µ-kernel and the modules, in the slot's directory."""
-    tree = slot.directory / "disk"
-    shutil.rmtree(tree, ignore_errors=True)
-    (tree / "boot" / "grub").mkdir(parents=True)
-    for path in [guest.kernel, *(module.path for module in guest.modules)]:
-        shutil.copy2(path, tree / "boot" / path.name)
-    (tree / "boot" / "grub" / "grub.cfg").write_text(loader_configuration(guest))
-    process.run_logged(
-        ["grub-mkrescue", "-o", str(slot.directory / DISK), str(tree)],
-        what="making the disk for Bochs",
-        log=slot.log("disk"),
-    )
-
-
 class _Line:
     """A serial line: a pipe that Bochs writes to, and those who want its bytes."""
 
@@ -130,7 +105,7 @@ class _Line:
 def run(guest: qemu.Guest, processor: str, plan: Plan) -> int | None:
     """Run the guest to its last words: their code, or None where it ended or hung without."""
     slot, words = plan.slot, LastWords()
-    make_disk(guest, slot)
+    loader.make_disc(guest, slot.directory, slot.directory / DISK, slot.log("disk"))
     with ExitStack() as stack:
         files = {name: stack.enter_context(slot.log(name).open("wb", buffering=0)) for name in LOGS}
         console = _Line(stack, [files["console"].write, words.feed])

@@ -13,7 +13,16 @@ from .rust import DEBUGGER_IMAGE, KERNEL_IMAGE
 from .slot import Slot
 
 # Both systems get these: the init of our own archive, and the processor's random numbers.
-COMMON_PARAMETERS = ("console=ttyS0", "rdinit=/keel/init", "random.trust_cpu=on")
+COMMON_PARAMETERS = ("rdinit=/keel/init", "random.trust_cpu=on")
+SERIAL_CONSOLE = "console=ttyS0"
+SCREEN_CONSOLE = "console=tty0"
+# A shell on each, where there is a screen.
+SHELLS = "keel.console=tty1,ttyS0"
+# Where the default root lies in the RAM disk of a disc, and what the terminal on its serial line is taken for.
+DISC_ROOT = "keel/root.squashfs"
+DISC_TERMINAL = "keel.term=xterm"
+# What native Linux's boot code is told where it is to set a mode with 32 bits a pixel.
+NATIVE_SCREEN = "vga=0x344"
 # The emulator's clock is steady; a panic ends the guest instead of leaving it there.
 NATIVE_PARAMETERS = ("panic=-1", "tsc=reliable")
 # Linux's own limit, less what the terminal's settings may take.
@@ -56,6 +65,8 @@ class Choices:
     packages: tuple[str, ...] = ()
     # Who runs the system: Keel's own init of one command or shell, or the root's systemd.
     init: str = "keel"
+    uefi: bool = False
+    graphic: bool = False
 
     @property
     def on_disk(self) -> bool:
@@ -81,7 +92,8 @@ class Storage:
 
 def linux_parameters(choices: Choices, terminal: str, *, root_on_disk: bool = False) -> str:
     """Linux's command line, the same on both systems but for the native machine's own."""
-    words = list(COMMON_PARAMETERS)
+    # The last is the one that the init speaks to.
+    words = [*([SCREEN_CONSOLE] if choices.graphic else []), SERIAL_CONSOLE, *COMMON_PARAMETERS]
     if root_on_disk:
         words.append(f"keel.root={machine.ROOT_DISK}")
     if choices.network_card:
@@ -90,13 +102,21 @@ def linux_parameters(choices: Choices, terminal: str, *, root_on_disk: bool = Fa
         words.append(f"keel.init={choices.init}")
     if choices.native:
         words += NATIVE_PARAMETERS
+    if choices.native and choices.graphic and not choices.uefi:
+        words.append(NATIVE_SCREEN)
     if choices.command is None:
-        words += ["keel.mode=shell", terminal]
+        words += ["keel.mode=shell", terminal, *([SHELLS] if choices.graphic else [])]
     else:
         words += ["keel.mode=exec"]
     if choices.append:
         words.append(choices.append)
     return " ".join(words)
+
+
+def disc_parameters(root: str | None, append: str) -> str:
+    """Linux's command line on a disc, whose machine nobody knows: a shell on its screen and on its first serial line."""
+    words = [SERIAL_CONSOLE, SCREEN_CONSOLE, *COMMON_PARAMETERS, "keel.mode=shell", DISC_TERMINAL, SHELLS]
+    return " ".join([*words, *([f"keel.root=/{root}"] if root else []), *([append] if append else [])])
 
 
 def kernel_parameters(choices: Choices) -> str:
@@ -132,6 +152,8 @@ def native_guest(
         random_numbers=not choices.icount,
         gdb_socket=slot.gdb_socket,
         stopped=choices.gdb,
+        uefi=choices.uefi,
+        has_screen=choices.graphic,
         extra=choices.emulator_arguments,
     )
 
@@ -165,7 +187,19 @@ def keel_guest(
         random_numbers=not choices.icount,
         gdb_socket=slot.gdb_socket,
         stopped=choices.gdb,
+        uefi=choices.uefi,
+        has_screen=choices.graphic,
         extra=choices.emulator_arguments,
+    )
+
+
+def disc_guest(settings: Settings, slot: Slot, template: Path, ramdisk: Path, parameters: str) -> qemu.Guest:
+    """What is on a disc that boots."""
+    text = bootconf.fill(bootconf.read(template), ramdisk=ramdisk.name, linux_args=parameters)
+    return qemu.Guest(
+        kernel=settings.keel_directory / KERNEL_IMAGE,
+        modules=(*_modules(settings, slot, text), qemu.Module(settings.linux_server), qemu.Module(ramdisk)),
+        has_screen=True,
     )
 
 
@@ -212,10 +246,7 @@ def check(choices: Choices) -> None:
             "--icount counts the emulator's instructions, which KVM has none of",
             "leave one of --icount and --accel kvm out",
         )
-    if "\n" in choices.append:
-        raise KeelError("--append must be one line")
-    if len(os.fsencode(linux_parameters(choices, ""))) > LONGEST_PARAMETERS:
-        raise KeelError("--append is too long", f"Linux takes {LONGEST_PARAMETERS} bytes in all")
+    _check_parameters(linux_parameters(choices, ""))
     if len(choices.drives) >= machine.MOST_DISKS:
         raise KeelError(f"there are too many drives: {len(choices.drives)}", f"at most {machine.MOST_DISKS - 1} beside the root")
     if wrong := [name for name in choices.packages if not PACKAGE_NAME.fullmatch(name)]:
@@ -227,6 +258,19 @@ def check(choices: Choices) -> None:
             "--persist needs a root on a disk, and with --icount it is in memory", "leave one of them out, or give --root"
         )
     _check_configuration(choices)
+
+
+def check_disc(template: Path, parameters: str) -> None:
+    """Refuse what cannot be on a disc before anything long is begun."""
+    _check_parameters(parameters)
+    bootconf.fill(bootconf.read(template), ramdisk="", linux_args="")
+
+
+def _check_parameters(parameters: str) -> None:
+    if "\n" in parameters:
+        raise KeelError("--append must be one line")
+    if len(os.fsencode(parameters)) > LONGEST_PARAMETERS:
+        raise KeelError("--append is too long", f"Linux takes {LONGEST_PARAMETERS} bytes in all")
 
 
 def _check_configuration(choices: Choices) -> None:

@@ -47,7 +47,9 @@ def encode(kind: Kind, data: bytes) -> bytes:
 class Channel:
     """Turns received bytes into frames, and what is to be sent into bytes as credit allows."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, firmware_speaks: bool = False) -> None:
+        # UEFI has its console on every serial line: what comes before the guest's first frame is text, without zero bytes.
+        self._in_text = firmware_speaks
         self._received = b""
         self._waiting: list[tuple[Kind, bytes]] = []
         self._credit = CREDIT_MAX
@@ -56,8 +58,10 @@ class Channel:
     def receive(self, data: bytes) -> list[Frame]:
         """The whole frames in what has come so far; credit is settled here."""
         self._received += data
+        if self._in_text:
+            self._skip_text()
         frames = []
-        while (frame := self._take()) is not None:
+        while not self._in_text and (frame := self._take()) is not None:
             if frame.kind is Kind.CREDIT:
                 self._credit += CREDIT.unpack(frame.data)[0]
                 continue
@@ -65,6 +69,12 @@ class Channel:
             frames.append(frame)
         self._release()
         return frames
+
+    def _skip_text(self) -> None:
+        first = encode(Kind.READY, b"")
+        text, mark, rest = self._received.partition(first)
+        self._in_text = not mark
+        self._received = mark + rest if mark else text[-len(first) + 1 :]
 
     def _take(self) -> Frame | None:
         if len(self._received) < HEADER.size:

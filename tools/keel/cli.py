@@ -18,6 +18,7 @@ from .commands import clean as clean_command
 from .commands import debug as debug_command
 from .commands import doctor as doctor_command
 from .commands import example as example_command
+from .commands import image as image_command
 from .commands import profile as profile_command
 from .commands import run as run_command
 from .commands import test as test_command
@@ -32,6 +33,7 @@ def _parser() -> argparse.ArgumentParser:
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
     _add_run(verbs)
     _add_build(verbs)
+    _add_image(verbs)
     _add_others(verbs)
     return parser
 
@@ -116,12 +118,22 @@ def _add_run(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> No
         default=DEFAULT_TEMPLATE,
         help="another boot configuration for the root task",
     )
+    verb.add_argument("--uefi", action="store_true", help="boot by UEFI instead of a BIOS")
+    verb.add_argument("--graphic", action="store_true", help="a screen and a keyboard, in a window or by VNC")
     verb.add_argument("--gdb", action="store_true", help="stop at the first instruction and wait for ./keel gdb")
 
 
 def _add_build(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     verb = _add_verb(verbs, "build", "build without running")
     verb.add_argument("target", nargs="*", metavar="TARGET", help=" ".join(build_command.TARGETS))
+
+
+def _add_image(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    verb = _add_verb(verbs, "image", "make a disc that boots Debian on Keel on a PC, by BIOS or by UEFI")
+    verb.add_argument("file", metavar="FILE.iso", type=Path, help="where it goes")
+    verb.add_argument("--root", metavar="FILE", type=Path, help="another root: a directory or a .cpio(.gz/.xz/.zst)")
+    verb.add_argument("--append", metavar="STR", default="", help="more for Linux's command line")
+    verb.add_argument("--boot-conf", metavar="FILE", type=Path, default=DEFAULT_TEMPLATE, help="another boot configuration")
 
 
 def _add_others(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -202,6 +214,7 @@ def _dispatch(options: argparse.Namespace) -> int:
         return run_command.run(settings, _choices(options))
     actions: dict[str, Callable[[], int | None]] = {
         "build": lambda: build_command.build(settings, _known(options.target, build_command.TARGETS)),
+        "image": lambda: image_command.image(settings, options.file, options.root, options.append, options.boot_conf),
         "test": lambda: test_command.test(settings, _known(options.suite, [*SUITES, *PARTS])),
         "example": lambda: example_command.example(settings, options.name, options.timeout),
         "trace": lambda: trace_command.trace(settings, _wanted(options)),
@@ -241,6 +254,8 @@ def _choices(options: argparse.Namespace) -> Choices:
         persist=options.persist,
         packages=tuple(options.packages.replace(",", " ").split()),
         init=options.init,
+        uefi=options.uefi,
+        graphic=options.graphic,
     )
 
 

@@ -29,6 +29,8 @@ HEAD_BYTES = 4096
 # Of the default root's file system: room for what a user installs. The file takes what is written.
 DEFAULT_SIZE = "8G"
 PERSISTENT = "persistent.qcow2"
+# What stands for the unpacked files and for the image in the command that makes it.
+TREE, IMAGE = "@TREE", "@IMAGE"
 
 
 def is_image(path: Path) -> bool:
@@ -171,14 +173,34 @@ def _default_image(settings: Settings, more: Sequence[str]) -> Path:
     root = _image_of(image.default_archive(settings, more))
     if not root.exists():
         packages.require(settings, needs(settings, more))
-        archive = image.default_root(settings, more).path
-        with locked(settings.cache, "roots"):
-            if not root.exists():
-                _make(settings, archive, root)
+        format_disk = ["mke2fs", "-q", "-F", "-t", "ext4", "-E", "lazy_itable_init=0,lazy_journal_init=0", "-d", TREE, IMAGE]
+        _make_of(settings, image.default_root(settings, more).path, root, [*format_disk, DEFAULT_SIZE])
     return root
 
 
-def _make(settings: Settings, archive: Path, root: Path) -> None:
+def default_squashfs(settings: Settings) -> Path:
+    """The default root in one compressed file."""
+    root = image.default_archive(settings).with_suffix(".squashfs")
+    if not root.exists():
+        packages.require(settings, squashfs_needs(settings))
+        program = ["mksquashfs", TREE, IMAGE, "-quiet", "-no-progress", "-comp", "zstd"]
+        _make_of(settings, image.default_root(settings).path, root, program)
+    return root
+
+
+def squashfs_needs(settings: Settings) -> tuple[packages.Need, ...]:
+    """The packages that the default root in one compressed file takes."""
+    return (*packages.SQUASHFS, *image.needs(settings), *_owner_needs())
+
+
+def _make_of(settings: Settings, archive: Path, root: Path, program: Sequence[str]) -> None:
+    with locked(settings.cache, "roots"):
+        if not root.exists():
+            _make(settings, archive, root, program)
+
+
+def _make(settings: Settings, archive: Path, root: Path, program: Sequence[str]) -> None:
+    """Make the image by a program whose words name the unpacked archive and the image as TREE and IMAGE."""
     aside = root.with_suffix(".new")
     owners = ["fakeroot"] if _owner_needs() else []
     try:
@@ -187,9 +209,8 @@ def _make(settings: Settings, archive: Path, root: Path) -> None:
             Step("making the root disk") as step,
         ):
             unpack = [sys.executable, "-m", f"{__package__}.unpack", str(archive), directory]
-            format_disk = ["mke2fs", "-q", "-F", "-t", "ext4", "-E", "lazy_itable_init=0,lazy_journal_init=0", "-d", directory]
             script = 'count=$1; shift; "${@:1:count}" && "${@:count+1}"'
-            words = [str(len(unpack)), *unpack, *format_disk, str(aside), DEFAULT_SIZE]
+            words = [str(len(unpack)), *unpack, *({TREE: directory, IMAGE: str(aside)}.get(word, word) for word in program)]
             process.run_logged(
                 [*owners, "bash", "-c", script, "make", *words],
                 what="making the root disk",

@@ -47,6 +47,8 @@ class Plan:
     keys: bytes = b""
     # What is said to the kernel's debugger when the guest would be ended; its end is the guest's.
     debugger: Dialogue | None = None
+    # The firmware writes to the serial lines before the guest does.
+    firmware_speaks: bool = False
 
 
 @dataclass
@@ -116,7 +118,7 @@ class _Run:
         self.debugger_file = _log_file(plan.slot.log("debugger"), stack)
         self.emulator_file = _log_file(self.outcome.emulator_log, stack)
         self.verbose = settings.verbose
-        self.channel = Channel()
+        self.channel = Channel(firmware_speaks=plan.firmware_speaks)
         self.watcher = Watcher()
         self.keys = Keys()
         self.ready = False

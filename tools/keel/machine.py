@@ -3,6 +3,7 @@
 
 from dataclasses import dataclass
 from enum import Enum
+from pathlib import Path
 
 EMULATOR = "qemu-system-x86_64"
 # `max` without what the emulator does badly or Keel and the baseline do not use;
@@ -68,6 +69,13 @@ CARDS = {
     "virtio": "virtio-net-pci,netdev=net,romfile=",
     "e1000": "e1000,netdev=net,romfile=",
 }
+# OVMF's code and variables, which are as new at every start.
+UEFI_FILES = (Path("/usr/share/OVMF/OVMF_CODE_4M.fd"), Path("/usr/share/OVMF/OVMF_VARS_4M.fd"))
+UEFI = (
+    f"if=pflash,format=raw,unit=0,readonly=on,file={UEFI_FILES[0]}",
+    f"if=pflash,format=raw,unit=1,snapshot=on,file={UEFI_FILES[1]}",
+)
+DISC = "ide-cd,drive=disc,bootindex=0"
 RANDOM_NUMBERS = "virtio-rng-pci"
 # What QEMU's user-mode network gives the guest: its address, the gateway and the name server. The card keeps its name.
 NETWORK_PARAMETERS = ("ip=10.0.2.15::10.0.2.2:255.255.255.0:keel:eth0:off:10.0.2.3", "net.ifnames=0")

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import process
+from . import machine, process
 from .config import Settings
 from .errors import KeelError
 from .progress import say
@@ -30,14 +30,20 @@ class Need:
 
 
 EMULATOR = (Need("qemu-system-x86", ("qemu-system-x86_64",), "runs the guest"),)
+LOADER = (
+    Need("grub-common", ("grub-mkrescue",), "makes the disc that boots"),
+    Need("grub-pc-bin", ("/usr/lib/grub/i386-pc",), "boots the µ-kernel on a PC with BIOS"),
+    Need("xorriso", ("xorriso",), "makes the disc that boots"),
+    Need("mtools", ("mformat",), "makes the disc that boots"),
+)
+UEFI_LOADER = (*LOADER, Need("grub-efi-amd64-bin", ("/usr/lib/grub/x86_64-efi",), "boots the µ-kernel on a PC with UEFI"))
+UEFI = (Need("ovmf", (str(machine.UEFI_FILES[0]),), "is QEMU's UEFI"),)
+WINDOW = (Need("qemu-system-gui", ("/usr/lib/x86_64-linux-gnu/qemu/ui-gtk.so",), "shows the guest's screen"),)
 BOCHS = (
     Need("bochs", ("bochs",), "runs the suite of the µ-kernel"),
     Need("bochsbios", ("/usr/share/bochs/BIOS-bochs-latest",), "is Bochs's firmware"),
     Need("vgabios", ("/usr/share/vgabios/vgabios.bin",), "is the firmware of its graphics card"),
-    Need("grub-common", ("grub-mkrescue",), "makes the disk that Bochs boots"),
-    Need("grub-pc-bin", ("/usr/lib/grub/i386-pc",), "boots the µ-kernel in Bochs"),
-    Need("xorriso", ("xorriso",), "makes the disk that Bochs boots"),
-    Need("mtools", ("mformat",), "makes the disk that Bochs boots"),
+    *LOADER,
 )
 COMPILER = (
     Need("gcc", ("gcc",), "compiles Linux and the guest's init"),
@@ -64,6 +70,7 @@ ROOT = (*SIGNATURES, Need("mmdebstrap", ("mmdebstrap",), "makes the root file sy
 IMAGES = (Need("qemu-utils", ("qemu-img",), "looks at disk images"),)
 FILE_SYSTEMS = (Need("e2fsprogs", ("mke2fs", "/sbin/mke2fs"), "makes the root disk"),)
 FAKEROOT = Need("fakeroot", ("fakeroot",), "makes the root file system without being root")
+SQUASHFS = (Need("squashfs-tools", ("mksquashfs",), "packs the root of a disc"),)
 ZSTD = (Need("zstd", ("zstd",), "reads a root that is compressed with zstd"),)
 RUST = (
     Need("rustc-web", ("/usr/bin/rustc",), "compiles the µ-kernel and the native tasks"),
@@ -75,7 +82,7 @@ RUST = (
     ),
 )
 DEBUGGER = (Need("gdb", ("gdb",), "looks into the guest"),)
-ALL = (*LINUX, *EMULATOR, *BOCHS, *ROOT, *IMAGES, *FILE_SYSTEMS, *ZSTD, *RUST, *DEBUGGER)
+ALL = (*LINUX, *EMULATOR, *BOCHS, *UEFI_LOADER, *UEFI, *SQUASHFS, *ROOT, *IMAGES, *FILE_SYSTEMS, *ZSTD, *RUST, *DEBUGGER)
 
 
 def missing(needs: Sequence[Need]) -> list[Need]:

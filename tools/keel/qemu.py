@@ -54,6 +54,12 @@ class Guest:
     # A network card of machine.CARDS on a network of the emulator's own.
     card: str | None = None
     random_numbers: bool = False
+    # The disc that boots, in place of the kernel and its modules; the firmware that does it, and a screen for the guest.
+    disc: Path | None = None
+    uefi: bool = False
+    has_screen: bool = False
+    # Where the screen is shown, in QEMU's words.
+    display: str = "none"
     # Without, the guest stands still at its end, and can be looked at.
     has_exit: bool = True
     extra: tuple[str, ...] = field(default_factory=tuple)
@@ -71,8 +77,12 @@ def arguments(guest: Guest) -> list[str]:
         *("-cpu", machine.CPU),
         *("-smp", str(guest.processors)),
         *("-m", str(guest.memory_mb)),
-        *("-display", "none"),
+        *("-display", guest.display),
     ]
+    if guest.has_screen:
+        argv += ["-vga", "std"]
+    if guest.uefi:
+        argv += [word for number in (0, 1) for word in ("-drive", machine.UEFI[number])]
     if guest.has_exit:
         argv += ["-device", f"isa-debug-exit,iobase={machine.EXIT_PORT:#x},iosize=0x4"]
     argv += _serial(machine.CONSOLE, _socket(guest.console_fd))
@@ -88,6 +98,10 @@ def arguments(guest: Guest) -> list[str]:
     if guest.stopped:
         argv += ["-S"]
     argv += _devices(guest)
+    if guest.disc:
+        name = str(guest.disc).replace(",", ",,")
+        argv += ["-drive", f"file={name},id=disc,format=raw,if=none,readonly=on", "-device", machine.DISC]
+        return argv + list(guest.extra)
     argv += ["-kernel", str(guest.kernel)]
     if guest.command_line:
         argv += ["-append", guest.command_line]

@@ -2,6 +2,7 @@
 """`./keel run`: builds what is missing, boots a guest, and turns its end into an exit status."""
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 from .. import (
@@ -12,6 +13,7 @@ from .. import (
     guestinit,
     image,
     linux,
+    loader,
     machine,
     packages,
     qemu,
@@ -41,13 +43,20 @@ def run(settings: Settings, choices: boot.Choices, dialogue: Dialogue | None = N
         if choices.gdb and mine.gdb_socket is None:
             raise KeelError(f"{mine.directory} is too long a path for a socket", "clone into a shorter path")
         described = _guest(settings, choices, mine, _storage(settings, root, attached), accelerator)
-        _greet(settings, choices, accelerator)
+        if choices.graphic:
+            described = replace(described, display=_display(mine))
+        if not choices.native and (choices.uefi or choices.graphic):
+            disc = mine.directory / "disc.iso"
+            loader.make_disc(described, mine.directory, disc, mine.log("disc"))
+            described = replace(described, disc=disc)
+        _greet(settings, choices, accelerator, described.display)
         plan = guest.Plan(
             slot=mine,
             command=None if choices.command is None else os.fsencode(choices.command),
             timeout_s=choices.timeout_s,
             power_off_s=guest.POWER_OFF_GRACE_S if choices.init == "keel" else guest.SERVICES_GRACE_S,
             debugger=dialogue,
+            firmware_speaks=choices.uefi,
         )
         return conclude(choices, guest.run(settings, described, plan))
 
@@ -57,10 +66,30 @@ def _needs(settings: Settings, choices: boot.Choices) -> list[packages.Need]:
     needs = [*packages.EMULATOR, *packages.LINUX, *packages.SIGNATURES]
     if not choices.native:
         needs += packages.RUST
+    if choices.uefi:
+        needs += packages.UEFI
+    if choices.graphic and _has_windows():
+        needs += packages.WINDOW
+    if not choices.native and (choices.uefi or choices.graphic):
+        needs += packages.UEFI_LOADER
     if choices.root is None:
         default = disks if choices.on_disk else image
         needs += default.needs(settings, choices.packages)
     return needs
+
+
+def _has_windows() -> bool:
+    return bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
+
+
+def _display(mine: slot.Slot) -> str:
+    """A window where this terminal can have one, else a socket for a viewer of VNC."""
+    socket = mine.directory / "vnc"
+    if _has_windows():
+        return "gtk"
+    if len(str(socket)) >= slot.SOCKET_PATH_MAX:
+        raise KeelError(f"{mine.directory} is too long a path for a socket", "clone into a shorter path")
+    return f"vnc=unix:{socket}"
 
 
 def _given_root(settings: Settings, choices: boot.Choices, path: Path) -> rootarchive.Root | qemu.Disk:
@@ -127,7 +156,7 @@ def _guest(
     return boot.keel_guest(settings, choices, mine, storage, parameters, accelerator)
 
 
-def _greet(settings: Settings, choices: boot.Choices, accelerator: str) -> None:
+def _greet(settings: Settings, choices: boot.Choices, accelerator: str, display: str) -> None:
     """What is booted and how to leave it; with --exec our error output is the command's alone."""
     if settings.verbose or choices.gdb or choices.command is None:
         system = "native Linux" if choices.native else "Linux on Keel"
@@ -136,6 +165,8 @@ def _greet(settings: Settings, choices: boot.Choices, accelerator: str) -> None:
             say(f"the guest's {choices.processors} processors take turns on the {own} of this machine")
     if choices.gdb:
         say("the guest waits at its first instruction; in another terminal: ./keel gdb")
+    if display.startswith("vnc="):
+        say(f"the screen can be seen by VNC at {display.removeprefix('vnc=')}")
     if choices.command is None:
         say("Ctrl-A x ends the guest, and so does leaving its shell")
 

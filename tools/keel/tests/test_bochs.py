@@ -16,16 +16,6 @@ GUEST = qemu.Guest(
 )
 
 
-def test_the_loader_names_the_modules_as_qemu_does() -> None:
-    assert bochs.loader_configuration(GUEST).splitlines() == [
-        "set timeout=0",
-        "multiboot /boot/kernel.elf debug-exit",
-        "module /boot/sigma0 sigma0",
-        "module /boot/suite suite x=1,2",
-        "boot",
-    ]
-
-
 def test_the_configuration_says_what_the_guest_is() -> None:
     lines = bochs.configuration(GUEST, "atom_n270", "/dev/fd/5", "/dev/fd/6").splitlines()
     assert "megs: 512" in lines

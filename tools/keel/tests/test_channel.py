@@ -85,3 +85,13 @@ def test_all_data_arrive_in_order() -> None:
 def test_what_is_no_frame_is_refused(data: bytes) -> None:
     with pytest.raises(BrokenChannel):
         Channel().receive(data)
+
+
+@pytest.mark.parametrize("step", [1, 3, 1000])
+def test_what_firmware_writes_before_the_first_frame_is_passed_over(step: int) -> None:
+    stream = b"\x1b[2JBdsDxe: starting\r\n\x03" + encode(Kind.READY, b"") + encode(Kind.STDOUT, b"hello")
+    channel = Channel(firmware_speaks=True)
+    frames = [frame for at in range(0, len(stream), step) for frame in channel.receive(stream[at : at + step])]
+    assert frames == [Frame(Kind.READY, b""), Frame(Kind.STDOUT, b"hello")]
+    with pytest.raises(BrokenChannel):
+        Channel().receive(stream)

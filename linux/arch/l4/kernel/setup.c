@@ -9,7 +9,6 @@
 #include <linux/kernel.h>
 #include <linux/memblock.h>
 #include <linux/mm.h>
-#include <linux/screen_info.h>
 #include <linux/start_kernel.h>
 #include <linux/string.h>
 #include <linux/sched/task.h>
@@ -21,7 +20,6 @@
 #define PORTS_LOG2 16
 #define PORTS_LEAST_LOG2 1	/* nothing smaller than an index and its data */
 
-struct screen_info screen_info;
 DEFINE_PER_CPU(struct task_struct *, l4_current_task) = &init_task;
 EXPORT_PER_CPU_SYMBOL(l4_current_task);
 
@@ -131,4 +129,5 @@ void __init setup_arch(char **cmdline)
 	l4_paging_init();
 	l4_mapper_init();
 	l4_acpi_init();
+	l4_screen_init();
 }

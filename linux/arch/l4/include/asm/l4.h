@@ -66,5 +66,6 @@ void l4_mapper_init(void);
 
 /* drivers/console.c */
 void l4_console_init(void);
+void l4_screen_init(void);
 
 #endif

@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""`./keel image`: makes a disc that boots Linux on Keel on a PC, with the root in the RAM disk."""
+
+import os
+from pathlib import Path
+
+from .. import boot, cpio, disks, guestinit, linux, loader, packages, rootarchive, rust, slot
+from ..config import Settings
+from ..errors import KeelError, Status, system_error
+from ..progress import Step, say
+
+MEGABYTE = 1 << 20
+
+
+def image(settings: Settings, file: Path, root: Path | None, append: str, template: Path) -> int:
+    """The whole verb. The disc appears under its name when it is whole."""
+    parameters = boot.disc_parameters(None if root else boot.DISC_ROOT, append)
+    boot.check_disc(template, parameters)
+    if file.is_dir() or not file.parent.is_dir():
+        raise KeelError(f"{file} cannot be written", "name a file in a directory that is there")
+    if root and disks.is_image(root):
+        raise KeelError(f"the root of a disc lies in memory, and {root} is an image of a disk", "give a directory or an archive")
+    given = rootarchive.from_user(root, settings) if root else None
+    if given and not given.starts:
+        raise KeelError(f"{root} has neither an /init nor a shell", "give another root")
+    packages.require(settings, _needs(settings, given is None))
+    init = guestinit.build_init(settings)
+    rust.build_all(settings)
+    linux.build_server(settings)
+    with slot.taken(settings, "image") as mine:
+        ramdisk = rootarchive.boot_archive(settings, given, init) if given else _default_ramdisk(settings, mine, init)
+        described = boot.disc_guest(settings, mine, template, ramdisk, parameters)
+        aside = file.with_name(f".{file.name}.{os.getpid()}")
+        try:
+            with Step("making the disc"):
+                loader.make_disc(described, mine.directory, aside, mine.log("disc"))
+            aside.replace(file)
+        except OSError as error:
+            raise system_error(f"{file} cannot be written", error) from error
+        finally:
+            aside.unlink(missing_ok=True)
+    say(f"{file} boots on a PC by BIOS or UEFI, from a CD or, copied to it as it is, from a USB stick")
+    return Status.OK
+
+
+def _needs(settings: Settings, default_root: bool) -> list[packages.Need]:
+    needs = [*packages.LINUX, *packages.SIGNATURES, *packages.RUST, *packages.UEFI_LOADER]
+    return [*needs, *disks.squashfs_needs(settings)] if default_root else needs
+
+
+def _default_ramdisk(settings: Settings, mine: slot.Slot, init: Path) -> Path:
+    """The init, and the default root as one file that it mounts: unpacked it would take much more memory."""
+    root = disks.default_squashfs(settings)
+    ramdisk = mine.directory / "root.cpio"
+    writer = cpio.Writer()
+    with ramdisk.open("wb") as out, root.open("rb") as content:
+        out.write(init.read_bytes())
+        out.write(cpio.padding(out.tell()))
+        entry = cpio.Entry(boot.DISC_ROOT, cpio.REGULAR | 0o644, size=root.stat().st_size)
+        out.write(writer.header(entry))
+        while data := content.read(cpio.COPY_BYTES):
+            out.write(data)
+        out.write(cpio.padding(out.tell()))
+        out.write(writer.end())
+    return ramdisk

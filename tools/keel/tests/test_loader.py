@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What GRUB is told on a disc that boots."""
+
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+from keel import loader, qemu
+
+GUEST = qemu.Guest(
+    kernel=Path("/k/kernel.elf"),
+    command_line="debug-exit",
+    modules=(qemu.Module(Path("/k/sigma0")), qemu.Module(Path("/k/suite"), "x=1,2")),
+)
+
+
+def test_the_loader_names_the_modules_as_qemu_does() -> None:
+    assert loader.configuration(GUEST).splitlines() == [
+        "set timeout=0",
+        "multiboot2 /boot/kernel.elf debug-exit",
+        "set gfxpayload='text'",
+        "module2 /boot/sigma0 sigma0",
+        "module2 /boot/suite suite x=1,2",
+        "boot",
+    ]
+
+
+def test_only_a_guest_with_a_screen_gets_a_mode() -> None:
+    assert loader.SCREEN_MODES in loader.configuration(replace(GUEST, has_screen=True))
+    assert loader.SCREEN_MODES not in loader.configuration(GUEST)
+
+
+def test_what_means_something_to_grub_is_quoted() -> None:
+    line = "a=$b it's {x} \\;"
+    text = loader.configuration(replace(GUEST, command_line=line)).splitlines()[1]
+    # A shell quotes by the same rules.
+    words = subprocess.run(["sh", "-c", f"printf '%s ' {text}"], capture_output=True, text=True, check=True).stdout.split()
+    assert words == ["multiboot2", "/boot/kernel.elf", *line.split()]
+
+
+def test_a_disc_takes_the_place_of_the_kernel() -> None:
+    argv = qemu.arguments(replace(GUEST, disc=Path("/r/a,b.iso"), uefi=True, has_screen=True, display="vnc=unix:/r/vnc"))
+    assert not {"-kernel", "-initrd", "-append"} & set(argv)
+    assert any("/r/a,,b.iso" in word for word in argv)
+    assert sum("if=pflash" in word for word in argv) == 2
+    assert "vnc=unix:/r/vnc" in argv
+    plain = qemu.arguments(GUEST)
+    assert "none" in plain
+    assert "-vga" not in plain
