@@ -115,7 +115,8 @@ static void send_frame(struct channel *channel, enum frame_channel number,
 void channel_send(struct channel *channel, enum frame_channel number,
 		  const void *data, size_t length)
 {
-	channel->credit -= FRAME_HEADER + length;
+	if (number != FRAME_READY)
+		channel->credit -= FRAME_HEADER + length;
 	send_frame(channel, number, data, length);
 }
 

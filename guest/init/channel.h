@@ -3,10 +3,12 @@
  * The framed channel between the host and init over the second serial line.
  *
  * A frame is: channel (1 byte), zero (1 byte), length (2 bytes, little
- * endian), data. Every frame but a credit frame uses up credit, header
+ * endian), data. Every frame but credit and ready frames uses up credit, header
  * included; each side starts with CREDIT_MAX and gets back by credit frames
  * what the other has consumed. So at most CREDIT_MAX bytes are under way and
- * the receiver's tty cannot overrun. tools/keel/channel.py is the other end.
+ * the receiver's tty cannot overrun. A ready frame is not answered: where Linux is
+ * started anew, nothing meant for the init before may come to the next one, whose
+ * tty would echo it. tools/keel/channel.py is the other end.
  */
 #ifndef KEEL_CHANNEL_H
 #define KEEL_CHANNEL_H

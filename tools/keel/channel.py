@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The host's end of the framed channel to the guest's init. Pure: bytes in, bytes and frames out.
 
-guest/init/channel.h describes the frames. Every frame but a credit frame uses
+guest/init/channel.h describes the frames. Every frame but credit and ready frames uses
 up credit, header included; what has been dealt with is given back.
 """
 
@@ -65,7 +65,8 @@ class Channel:
             if frame.kind is Kind.CREDIT:
                 self._credit += CREDIT.unpack(frame.data)[0]
                 continue
-            self._out += encode(Kind.CREDIT, CREDIT.pack(HEADER.size + len(frame.data)))
+            if frame.kind is not Kind.READY:  # which may come from an init that no longer listens
+                self._out += encode(Kind.CREDIT, CREDIT.pack(HEADER.size + len(frame.data)))
             frames.append(frame)
         self._release()
         return frames

@@ -48,6 +48,13 @@ def test_never_more_under_way_than_the_credit() -> None:
     assert len(channel.outgoing) == HEADER.size + FRAME_DATA_MAX
 
 
+def test_ready_is_not_answered() -> None:
+    """Who sent it may be gone, and the answer would reach the init of a Linux that was started anew."""
+    channel = Channel()
+    assert channel.receive(encode(Kind.READY, b"")) == [Frame(Kind.READY, b"")]
+    assert channel.outgoing == b""
+
+
 def test_credit_frames_pass_without_credit() -> None:
     channel = Channel()
     channel.send(Kind.STDIN, bytes(10 * FRAME_DATA_MAX))
