@@ -7,7 +7,7 @@
 #![no_main]
 
 use core::str;
-use keel_examples::pipe::{Answer, Chunk, Pipe, ATOMIC};
+use keel_examples::pipe::{Answer, Pipe, ATOMIC};
 use keel_examples::typed::{Typed, LINE as LONGEST};
 use keel_l4::abi::call::IRQ_MODE_DEFAULT;
 use keel_l4::call::Failure;
@@ -84,9 +84,9 @@ impl Console {
     /// Gives who reads the line, if it was typed whole.
     fn give_line(&mut self, client: Id) {
         let (shown, line) = self.typed.line();
-        self.with_pipe(|pipe, me, answer| pipe.write(me, shown, answer));
+        self.with_pipe(|pipe, me, answer| pipe.write(me, shown.bytes(), answer));
         match line {
-            Some(line) => answer_later(client, Answer::Data(line).message()),
+            Some(line) => answer_later(client, Answer::Data(line.bytes()).message()),
             None => self.reading = Some(client),
         }
     }
@@ -95,8 +95,8 @@ impl Console {
     fn with_pipe(&mut self, act: impl FnOnce(&mut Pipe, Id, &mut dyn FnMut(Id, Answer))) {
         let (me, serial, idle) = (self.me, self.serial, &mut self.idle);
         act(&mut self.pipe, me, &mut |to, answer| match answer {
-            Answer::Data(chunk) if to == me => {
-                serial.fill(chunk.bytes());
+            Answer::Data(bytes) if to == me => {
+                serial.fill(bytes);
                 *idle = false;
             }
             // What is typed is shown by the driver itself, which does not wait.
@@ -111,10 +111,13 @@ impl Server for Console {
 
     fn request(&mut self, request: Request, received: &Received) -> Option<Message> {
         match request {
-            Request::Write { count } => match Chunk::received(received, count) {
-                Ok(chunk) => self.with_pipe(|pipe, _, answer| pipe.write(received.from, chunk, answer)),
-                Err(error) => return Some(reply::<u64>(Err(error))),
-            },
+            Request::Write { count } => {
+                let mut bytes = [0; ATOMIC];
+                match received.bytes(count, &mut bytes) {
+                    Ok(count) => self.with_pipe(|pipe, _, answer| pipe.write(received.from, &bytes[..count], answer)),
+                    Err(error) => return Some(reply::<u64>(Err(error))),
+                }
+            }
             Request::Flush if self.idle => return Some(reply(Ok(()))),
             Request::Flush if self.flushing.is_some() => return Some(reply::<()>(Err(Error::Busy))),
             Request::Flush => self.flushing = Some(received.from),

@@ -67,13 +67,6 @@ impl Chunk {
         self.used += added;
     }
 
-    /// The `count` bytes that came behind the register words of a message.
-    pub fn received(received: &Received, count: u64) -> Result<Chunk, Error> {
-        let mut chunk = Chunk::EMPTY;
-        chunk.used = received.bytes(count, &mut chunk.bytes)?;
-        Ok(chunk)
-    }
-
     /// Its bytes.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes[..self.used]
@@ -81,30 +74,29 @@ impl Chunk {
 }
 
 /// What a client is told.
-#[derive(Clone, Copy, PartialEq, Eq)]
-// There is no heap that the bytes could lie in.
-#[allow(clippy::large_enum_variant)]
-pub enum Answer {
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Answer<'a> {
     /// So many bytes were written, or an end was closed.
     Done(u64),
     /// These bytes were read; none: the end.
-    Data(Chunk),
+    Data(&'a [u8]),
     /// It cannot be done.
     Refused(Error),
 }
 
-impl Answer {
+impl Answer<'_> {
     /// The reply to the client.
     pub fn message(&self) -> Message {
         match self {
             Answer::Done(count) => reply(Ok(*count)),
-            Answer::Data(chunk) => reply(Ok(chunk.used as u64)).with_bytes(chunk.bytes()),
+            Answer::Data(bytes) => reply(Ok(bytes.len() as u64)).with_bytes(bytes),
             Answer::Refused(error) => reply::<u64>(Err(*error)),
         }
     }
 }
 
-/// The pipe. Each method tells `answer` who is answered what: the caller, or others that waited.
+/// The pipe. Each method tells `answer` who is answered what: the caller, or others that waited. At most one of them
+/// gets bytes, unless the end has come.
 pub struct Pipe {
     ring: Ring<CAPACITY>,
     writing: bool,
@@ -125,13 +117,16 @@ impl Pipe {
         }
     }
 
-    /// `from` writes `chunk`.
-    pub fn write(&mut self, from: Id, chunk: Chunk, mut answer: impl FnMut(Id, Answer)) {
+    /// `from` writes `bytes`, at most [`ATOMIC`].
+    pub fn write(&mut self, from: Id, bytes: &[u8], mut answer: impl FnMut(Id, Answer)) {
         if !self.writing {
             answer(from, Answer::Refused(Error::Denied));
         } else if !self.reading {
             answer(from, Answer::Refused(Error::NoPartner));
-        } else if self.writers.push((from, chunk)).is_err() {
+        } else if self.writers.is_empty() && bytes.len() <= self.ring.room() {
+            self.ring.put(bytes);
+            answer(from, Answer::Done(bytes.len() as u64));
+        } else if self.writers.push((from, Chunk::new(bytes))).is_err() {
             answer(from, Answer::Refused(Error::Busy));
         }
         self.pump(answer);
@@ -142,7 +137,7 @@ impl Pipe {
         if !self.reading {
             answer(from, Answer::Refused(Error::Denied));
         } else if most == 0 {
-            answer(from, Answer::Data(Chunk::EMPTY));
+            answer(from, Answer::Data(&[]));
         } else if self.readers.push((from, most.min(ATOMIC as u64) as usize)).is_err() {
             answer(from, Answer::Refused(Error::Busy));
         }
@@ -169,20 +164,20 @@ impl Pipe {
     /// Moves bytes as long as somebody at the head of a queue can be served.
     fn pump(&mut self, mut answer: impl FnMut(Id, Answer)) {
         loop {
-            let writer = self.writers.first().copied().filter(|(_, chunk)| chunk.used <= self.ring.room());
-            if let Some((writer, chunk)) = writer {
+            if let Some((writer, chunk)) = self.writers.first().filter(|(_, chunk)| chunk.used <= self.ring.room()) {
                 self.ring.put(chunk.bytes());
+                answer(*writer, Answer::Done(chunk.used as u64));
                 self.writers.remove(0, 1);
-                answer(writer, Answer::Done(chunk.used as u64));
                 continue;
             }
             let ended = !self.writing && self.writers.is_empty();
             match self.readers.first().copied().filter(|_| self.ring.used() > 0 || ended) {
                 Some((reader, most)) => {
-                    let mut chunk = Chunk::EMPTY;
-                    chunk.used = self.ring.take(&mut chunk.bytes[..most]);
                     self.readers.remove(0, 1);
-                    answer(reader, Answer::Data(chunk));
+                    let oldest = self.ring.front(most);
+                    let count = oldest.len();
+                    answer(reader, Answer::Data(oldest));
+                    self.ring.remove(count);
                 }
                 None => return,
             }
@@ -196,36 +191,43 @@ impl Default for Pipe {
     }
 }
 
-impl Server for Pipe {
+/// A pipe as a server, and the bytes that came last.
+struct Thread {
+    pipe: Pipe,
+    came: [u8; ATOMIC],
+}
+
+impl Server for Thread {
     type Request = Request;
 
-    /// Who asked is answered with the next wait, in one ipc; the others each by an ipc of their own.
+    /// Who asked is answered with the next wait, in one ipc; the others each by an ipc of their own. Bytes for who asked
+    /// stay in the UTCB meanwhile: the others that are answered then are writers, who get none.
     fn request(&mut self, request: Request, received: &Received) -> Option<Message> {
         let caller = received.from;
         let mut own = None;
         let answer = |to, answer: Answer| {
             if to == caller {
-                own = Some(answer);
+                own = Some(answer.message());
             } else {
                 answer_later(to, answer.message());
             }
         };
         match request {
-            Request::Write { count } => match Chunk::received(received, count) {
-                Ok(chunk) => self.write(caller, chunk, answer),
+            Request::Write { count } => match received.bytes(count, &mut self.came) {
+                Ok(count) => self.pipe.write(caller, &self.came[..count], answer),
                 Err(error) => return Some(reply::<u64>(Err(error))),
             },
-            Request::Read { most } => self.read(caller, most, answer),
-            Request::CloseWrite => self.close_write(caller, answer),
-            Request::CloseRead => self.close_read(caller, answer),
+            Request::Read { most } => self.pipe.read(caller, most, answer),
+            Request::CloseWrite => self.pipe.close_write(caller, answer),
+            Request::CloseRead => self.pipe.close_read(caller, answer),
         }
-        own.map(|answer| answer.message())
+        own
     }
 }
 
 /// The main function of a pipe's thread.
 pub extern "C" fn thread(_: u64) -> ! {
-    server::run(&mut Pipe::new())
+    server::run(&mut Thread { pipe: Pipe::new(), came: [0; ATOMIC] })
 }
 
 /// The end to write to.
@@ -284,42 +286,57 @@ mod tests {
     const A: Id = Id(1);
     const B: Id = Id(2);
 
-    fn answers(act: impl FnOnce(&mut dyn FnMut(Id, Answer))) -> Vec<(Id, Answer)> {
+    /// An answer, with bytes of its own.
+    #[derive(Debug, PartialEq)]
+    enum Told {
+        Done(u64),
+        Data(Vec<u8>),
+        Refused(Error),
+    }
+
+    fn answers(act: impl FnOnce(&mut dyn FnMut(Id, Answer))) -> Vec<(Id, Told)> {
         let mut list = Vec::new();
-        act(&mut |to, answer| list.push((to, answer)));
+        act(&mut |to, answer| {
+            let told = match answer {
+                Answer::Done(count) => Told::Done(count),
+                Answer::Data(bytes) => Told::Data(bytes.to_vec()),
+                Answer::Refused(error) => Told::Refused(error),
+            };
+            list.push((to, told));
+        });
         list
     }
 
-    fn data(bytes: &[u8]) -> Answer {
-        Answer::Data(Chunk::new(bytes))
+    fn data(bytes: &[u8]) -> Told {
+        Told::Data(bytes.to_vec())
     }
 
     #[test]
     fn a_reader_waits_for_bytes_and_gets_the_end() {
         let mut pipe = Pipe::new();
         assert!(answers(|a| pipe.read(B, 10, a)).is_empty());
-        assert!(answers(|a| pipe.write(A, Chunk::new(b"some"), a)) == [(A, Answer::Done(4)), (B, data(b"some"))]);
-        assert!(answers(|a| pipe.write(A, Chunk::new(b"more words"), a)) == [(A, Answer::Done(10))]);
-        assert!(answers(|a| pipe.close_write(A, a)) == [(A, Answer::Done(0))]);
+        assert!(answers(|a| pipe.write(A, b"some", a)) == [(A, Told::Done(4)), (B, data(b"some"))]);
+        assert!(answers(|a| pipe.write(A, b"more words", a)) == [(A, Told::Done(10))]);
+        assert!(answers(|a| pipe.close_write(A, a)) == [(A, Told::Done(0))]);
         assert!(answers(|a| pipe.read(B, 5, a)) == [(B, data(b"more "))]);
         assert!(answers(|a| pipe.read(B, 9, a)) == [(B, data(b"words"))]);
         assert!(answers(|a| pipe.read(B, 9, a)) == [(B, data(b""))]);
-        assert!(answers(|a| pipe.write(A, Chunk::new(b"late"), a)) == [(A, Answer::Refused(Error::Denied))]);
+        assert!(answers(|a| pipe.write(A, b"late", a)) == [(A, Told::Refused(Error::Denied))]);
     }
 
     #[test]
     fn a_writer_waits_for_room_and_is_refused_without_readers() {
         let mut pipe = Pipe::new();
-        let full = Chunk::new(&[7; ATOMIC]);
+        let full = &[7; ATOMIC];
         for _ in 0..CAPACITY / ATOMIC {
-            assert!(answers(|a| pipe.write(A, full, a)) == [(A, Answer::Done(ATOMIC as u64))]);
+            assert!(answers(|a| pipe.write(A, full, a)) == [(A, Told::Done(ATOMIC as u64))]);
         }
         assert!(answers(|a| pipe.write(A, full, a)).is_empty());
         // Reading a little does not split the write that waits.
         assert!(answers(|a| pipe.read(B, 1, a)) == [(B, data(&[7]))]);
-        assert!(answers(|a| pipe.close_read(B, a)) == [(B, Answer::Done(0)), (A, Answer::Refused(Error::NoPartner))]);
-        assert!(answers(|a| pipe.write(A, full, a)) == [(A, Answer::Refused(Error::NoPartner))]);
-        assert!(answers(|a| pipe.read(B, 1, a)) == [(B, Answer::Refused(Error::Denied))]);
+        assert!(answers(|a| pipe.close_read(B, a)) == [(B, Told::Done(0)), (A, Told::Refused(Error::NoPartner))]);
+        assert!(answers(|a| pipe.write(A, full, a)) == [(A, Told::Refused(Error::NoPartner))]);
+        assert!(answers(|a| pipe.read(B, 1, a)) == [(B, Told::Refused(Error::Denied))]);
     }
 
     #[test]
@@ -328,7 +345,7 @@ mod tests {
         for reader in 0..WAITERS as u64 {
             assert!(answers(|a| pipe.read(Id(10 + reader), 1, a)).is_empty());
         }
-        assert!(answers(|a| pipe.read(B, 1, a)) == [(B, Answer::Refused(Error::Busy))]);
+        assert!(answers(|a| pipe.read(B, 1, a)) == [(B, Told::Refused(Error::Busy))]);
         assert!(answers(|a| pipe.read(B, 0, a)) == [(B, data(b""))]);
         let ended = answers(|a| pipe.close_write(A, a));
         assert!(ended.len() == 1 + WAITERS && ended[1..].iter().all(|(_, answer)| *answer == data(b"")));
@@ -356,7 +373,7 @@ mod tests {
                     .collect();
                 queue.extend(bytes.iter().copied());
                 writes = true;
-                answers(|a| pipe.write(A, Chunk::new(&bytes), a))
+                answers(|a| pipe.write(A, &bytes, a))
             } else if !reads {
                 reads = true;
                 answers(|a| pipe.read(B, 1 + random(2000), a))
@@ -365,13 +382,13 @@ mod tests {
             };
             for (to, answer) in list {
                 match answer {
-                    Answer::Done(_) => writes = to != A,
-                    Answer::Data(chunk) => {
+                    Told::Done(_) => writes = to != A,
+                    Told::Data(bytes) => {
                         reads = false;
-                        got += chunk.used as u64;
-                        assert!(chunk.bytes().iter().all(|byte| queue.pop_front() == Some(*byte)));
+                        got += bytes.len() as u64;
+                        assert!(bytes.iter().all(|byte| queue.pop_front() == Some(*byte)));
                     }
-                    Answer::Refused(error) => panic!("{error:?}"),
+                    Told::Refused(error) => panic!("{error:?}"),
                 }
             }
         }

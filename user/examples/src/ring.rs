@@ -28,20 +28,39 @@ impl<const N: usize> Ring<N> {
     /// Appends all of `bytes`, for which there must be room.
     pub fn put(&mut self, bytes: &[u8]) {
         assert!(bytes.len() <= self.room());
-        for byte in bytes {
-            self.bytes[(self.first + self.used) % N] = *byte;
-            self.used += 1;
+        let end = self.first + self.used;
+        if end + bytes.len() <= N {
+            self.bytes[end..][..bytes.len()].copy_from_slice(bytes);
+        } else {
+            for (index, byte) in bytes.iter().enumerate() {
+                self.bytes[(end + index) % N] = *byte;
+            }
         }
+        self.used += bytes.len();
+    }
+
+    /// The oldest bytes in one piece, `most` of them if there are as many.
+    pub fn front(&mut self, most: usize) -> &[u8] {
+        let count = most.min(self.used);
+        if self.first + count > N {
+            self.bytes.rotate_left(self.first);
+            self.first = 0;
+        }
+        &self.bytes[self.first..][..count]
+    }
+
+    /// Takes the `count` oldest bytes out, of which there must be as many.
+    pub fn remove(&mut self, count: usize) {
+        self.used -= count;
+        self.first = if self.used == 0 { 0 } else { (self.first + count) % N };
     }
 
     /// Takes the oldest bytes out, as many as `bytes` has room for, and tells how many those were.
     pub fn take(&mut self, bytes: &mut [u8]) -> usize {
-        let count = bytes.len().min(self.used);
-        for byte in &mut bytes[..count] {
-            *byte = self.bytes[self.first];
-            self.first = (self.first + 1) % N;
-        }
-        self.used -= count;
+        let oldest = self.front(bytes.len());
+        let count = oldest.len();
+        bytes[..count].copy_from_slice(oldest);
+        self.remove(count);
         count
     }
 }
@@ -66,7 +85,16 @@ mod tests {
             ring.put(&bytes);
             put += count as u8;
             let mut out = [0; 2];
-            let count = ring.take(&mut out);
+            let count = match step % 3 {
+                0 => {
+                    let oldest = ring.front(out.len());
+                    let count = oldest.len();
+                    out[..count].copy_from_slice(oldest);
+                    ring.remove(count);
+                    count
+                }
+                _ => ring.take(&mut out),
+            };
             for byte in &out[..count] {
                 assert_eq!(*byte, taken);
                 taken += 1;

@@ -43,7 +43,9 @@ pub fn set_word(index: usize, value: u64) {
 }
 
 /// Bytes that fit into the words which do not travel in registers.
-pub const BYTES: usize = (MAX_WORDS - REGISTER_WORDS) as usize * size_of::<u64>();
+pub const BYTES: usize = (MAX_WORDS - REGISTER_WORDS) as usize * WORD;
+/// Bytes of a word.
+const WORD: usize = size_of::<u64>();
 
 /// The first of those words.
 fn byte_words() -> *mut u64 {
@@ -55,11 +57,17 @@ fn byte_words() -> *mut u64 {
 pub fn set_bytes(bytes: &[u8]) {
     assert!(bytes.len() <= BYTES);
     let place = byte_words();
-    for (index, chunk) in bytes.chunks(size_of::<u64>()).enumerate() {
-        let mut word = [0; size_of::<u64>()];
-        word[..chunk.len()].copy_from_slice(chunk);
+    let words = bytes.chunks_exact(WORD);
+    let rest = words.remainder();
+    if !rest.is_empty() {
+        let last = rest.iter().rev().fold(0, |word, byte| word << 8 | *byte as u64);
         // SAFETY: the index is below the number of those words; the page is this thread's own.
-        unsafe { place.add(index).write_volatile(u64::from_le_bytes(word)) };
+        unsafe { place.add(bytes.len() / WORD).write_volatile(last) };
+    }
+    for (index, bytes) in words.enumerate() {
+        let word = u64::from_le_bytes(bytes.try_into().unwrap());
+        // SAFETY: as above.
+        unsafe { place.add(index).write_volatile(word) };
     }
 }
 
@@ -67,10 +75,17 @@ pub fn set_bytes(bytes: &[u8]) {
 pub fn bytes(bytes: &mut [u8]) {
     assert!(bytes.len() <= BYTES);
     let place = byte_words();
-    for (index, chunk) in bytes.chunks_mut(size_of::<u64>()).enumerate() {
+    let whole = bytes.len() / WORD;
+    let mut words = bytes.chunks_exact_mut(WORD);
+    for (index, bytes) in words.by_ref().enumerate() {
         // SAFETY: as above.
-        let word = unsafe { place.add(index).read_volatile() }.to_le_bytes();
-        chunk.copy_from_slice(&word[..chunk.len()]);
+        bytes.copy_from_slice(&unsafe { place.add(index).read_volatile() }.to_le_bytes());
+    }
+    let rest = words.into_remainder();
+    if !rest.is_empty() {
+        // SAFETY: as above.
+        let last = unsafe { place.add(whole).read_volatile() };
+        rest.iter_mut().zip(last.to_le_bytes()).for_each(|(byte, from)| *byte = from);
     }
 }
 
