@@ -27,6 +27,9 @@
 #define INT80_ERROR_CODE (0x80 << 3 | 2)
 #define INT80_LENGTH 2
 
+#define WAIT (KEEL_IPC_RECEIVE | KEEL_IPC_OPEN)
+#define RESUME_AND_WAIT (WAIT | KEEL_IPC_SEND | KEEL_IPC_SEND_ZERO)
+
 /* What became of the attempt to run the user. */
 enum outcome {
 	USER_MESSAGE,	/* it ran and told us something */
@@ -69,34 +72,44 @@ static unsigned long map_and_resume(void)
 	return m.status;
 }
 
-/* One ipc to resume the lthread, if it still waits, and others until it speaks. */
-static unsigned long resume_and_wait(struct host_message *m, bool resumed)
+static unsigned long start(void)
 {
 	unsigned long thread = current->thread.host_thread;
-	unsigned long flags = KEEL_IPC_RECEIVE | KEEL_IPC_OPEN;
+	unsigned long status = host_ex_regs(&thread, KEEL_EX_START);
 
-	m->tag = 0;
-	if (likely(current->thread.started)) {
-		if (!resumed)
-			flags |= KEEL_IPC_SEND | KEEL_IPC_SEND_ZERO;
-		if (current->thread.faulted)
-			m->tag = fault_tag();
-	} else {
-		unsigned long status = host_ex_regs(&thread, KEEL_EX_START);
+	if (status)
+		return HOST_STATUS(KEEL_SIDE_SEND, -status);
+	current->thread.owed = L4_OWED_REPLY;
+	return 0;
+}
 
-		if (status)
-			return HOST_STATUS(KEEL_SIDE_SEND, -status);
-		current->thread.started = true;
-	}
+/* One ipc to resume the lthread, if it still waits, and others until it speaks. */
+static unsigned long resume_and_wait(struct host_message *m, unsigned long flags)
+{
+	unsigned long thread = current->thread.host_thread;
+
 	for (;;) {
-		host_ipc(flags, thread, 0, m);
+		host_resume(flags, thread, m);
 		if (m->status && (-m->status >> 8) == KEEL_SIDE_SEND)
 			return m->status;
 		if (!m->status && m->partner == thread)
 			return 0;
 		/* A late notification, or somebody who is not our client. */
-		flags = KEEL_IPC_RECEIVE | KEEL_IPC_OPEN;
+		flags = WAIT;
 	}
+}
+
+/* What is not the reply that also waits: then there is only the wait left. */
+static noinline unsigned long resume_first(unsigned long *flags)
+{
+	if (current->thread.owed == L4_OWED_START) {
+		*flags = WAIT;
+		return start();
+	}
+	if (nr_cpu_ids == 1)
+		return 0;
+	*flags = WAIT;
+	return map_and_resume();
 }
 
 /*
@@ -105,11 +118,11 @@ static unsigned long resume_and_wait(struct host_message *m, bool resumed)
  */
 static enum outcome run_user(struct host_message *m)
 {
-	bool resumed = false;
+	unsigned long flags = RESUME_AND_WAIT;
 	unsigned long status;
 	int error;
 
-	if (unlikely(!l4_thread_exists(current))) {
+	if (unlikely(current->thread.ready_cpu != raw_smp_processor_id())) {
 		local_irq_enable();
 		error = l4_thread_prepare(current);
 		if (error)
@@ -117,16 +130,15 @@ static enum outcome run_user(struct host_message *m)
 		return USER_WORK;
 	}
 	l4_unmap_queued(current->mm);
-	if (current->thread.faulted && current->thread.started && nr_cpu_ids > 1) {
-		status = map_and_resume();
+	if (unlikely(current->thread.owed != L4_OWED_REPLY)) {
+		status = resume_first(&flags);
 		if (status)
 			goto failed;
-		resumed = true;
 	}
 	this_cpu_write(l4_waiting, current->thread.host_thread);
 	barrier();
 	if (unlikely(this_cpu_read(l4_irq_pending))) {
-		if (resumed) {	/* it tells us before it runs */
+		if (!(flags & KEEL_IPC_SEND)) {	/* it tells us before it runs */
 			host_trigger(current->thread.host_thread);
 		} else {
 			this_cpu_write(l4_waiting, 0);
@@ -134,7 +146,10 @@ static enum outcome run_user(struct host_message *m)
 			return USER_WORK;
 		}
 	}
-	status = resume_and_wait(m, resumed);
+	m->tag = 0;
+	if (unlikely(current->thread.owed == L4_OWED_MAPPINGS))
+		m->tag = fault_tag();
+	status = resume_and_wait(m, flags);
 	barrier();
 	this_cpu_write(l4_waiting, 0);
 	if (likely(!status)) {
@@ -198,7 +213,7 @@ static void other_gate(struct pt_regs *regs, unsigned long gate)
 
 static void route(struct pt_regs *regs, const struct host_message *m)
 {
-	if (host_kind(m) == KEEL_KIND_SYSCALL && host_label(m) == KEEL_GATE_SYSCALL) {
+	if (host_reason(m) == HOST_REASON(KEEL_KIND_SYSCALL, KEEL_GATE_SYSCALL)) {
 		regs->ax = -ENOSYS;
 		system_call(regs);
 		return;

@@ -150,6 +150,7 @@ void fpu__clear_user_states(struct fpu *fpu)
 	}
 	reset(fpu);
 	fpu->stale = true;
+	current->thread.ready_cpu = L4_NO_CPU;
 }
 
 static bool restore(struct fpu *fpu, const void __user *buf)

@@ -37,8 +37,8 @@ int arch_dup_task_struct(struct task_struct *dst, struct task_struct *src)
 	dst->thread.frame = NULL;
 	dst->thread.host_thread = 0;
 	dst->thread.host_task = 0;
-	dst->thread.started = false;
-	dst->thread.faulted = false;
+	dst->thread.ready_cpu = L4_NO_CPU;
+	dst->thread.owed = L4_OWED_START;
 	dst->thread.fpu = (struct fpu){ };
 	return 0;
 }

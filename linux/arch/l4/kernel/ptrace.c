@@ -279,6 +279,7 @@ static int poke_user(struct task_struct *child, unsigned long offset, unsigned l
 		return -EIO;
 	child->thread.debug[index] = value;
 	child->thread.debug_stale = true;
+	child->thread.ready_cpu = L4_NO_CPU;
 	return 0;
 }
 

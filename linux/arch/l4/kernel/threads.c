@@ -61,14 +61,6 @@ void l4_frame_free(struct keel_frame *frame)
 	spin_unlock_irqrestore(&frames_lock, flags);
 }
 
-bool l4_thread_exists(struct task_struct *task)
-{
-	return task->thread.host_thread && task->mm &&
-	       task->thread.host_task == task->mm->context.host_task &&
-	       task->thread.host_cpu == raw_smp_processor_id() &&
-	       !task->thread.fpu.stale && !task->thread.debug_stale;
-}
-
 /* Ids are never used again, so a delete that comes too late harms nobody. */
 void l4_thread_delete(struct task_struct *task)
 {
@@ -79,8 +71,8 @@ void l4_thread_delete(struct task_struct *task)
 	host_ex_regs(&thread, KEEL_EX_DELETE);
 	task->thread.host_thread = 0;
 	task->thread.host_task = 0;
-	task->thread.started = false;
-	task->thread.faulted = false;
+	task->thread.ready_cpu = L4_NO_CPU;
+	task->thread.owed = L4_OWED_START;
 }
 
 static unsigned long create(struct task_struct *task, unsigned long *thread)
@@ -133,8 +125,7 @@ static int move_thread(struct task_struct *task)
 	    host_schedule(thread, host_start->priority - 1, cpu))
 		return -EPERM;
 	task->thread.host_cpu = cpu;
-	task->thread.started = false;
-	task->thread.faulted = false;
+	task->thread.owed = L4_OWED_START;
 	return 0;
 }
 
@@ -163,5 +154,7 @@ int l4_thread_prepare(struct task_struct *task)
 		error = l4_fpu_store(task);
 	if (!error && task->thread.debug_stale)
 		error = store_debug(task);
+	if (!error)
+		task->thread.ready_cpu = task->thread.host_cpu;
 	return error;
 }

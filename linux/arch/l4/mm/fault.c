@@ -165,7 +165,7 @@ void l4_user_fault(struct pt_regs *regs, unsigned long address, unsigned long ri
 	}
 	current->thread.fault_address = address;
 	current->thread.fault_rights = right;
-	current->thread.faulted = true;
+	current->thread.owed = L4_OWED_MAPPINGS;
 }
 
 /* One item for an entry, unless that has changed meanwhile; how many it makes. */
@@ -218,7 +218,7 @@ unsigned int l4_fault_items(struct keel_utcb *utcb)
 	struct thread_struct *thread = &current->thread;
 	unsigned int count;
 
-	thread->faulted = false;
+	thread->owed = L4_OWED_REPLY;
 	l4_walk_begin();
 	count = put_items(utcb, thread->fault_address & PAGE_MASK, thread->fault_rights);
 	l4_walk_end();

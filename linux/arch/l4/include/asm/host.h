@@ -56,6 +56,15 @@ static inline unsigned long host_label(const struct host_message *m)
 	return m->tag >> KEEL_TAG_LABEL_SHIFT;
 }
 
+/* Kind and label of a message of the kernel's own, which come with no flags between them. */
+static inline unsigned long host_reason(const struct host_message *m)
+{
+	return m->tag >> KEEL_TAG_KIND_SHIFT;
+}
+
+#define HOST_REASON(kind, label) \
+	((kind) | ((unsigned long)(label) << (KEEL_TAG_LABEL_SHIFT - KEEL_TAG_KIND_SHIFT)))
+
 static inline struct keel_utcb *host_utcb(enum host_lthread lthread)
 {
 	return (struct keel_utcb *)(host_start->area + KEEL_AREA_UTCBS +
@@ -99,6 +108,27 @@ static __always_inline void host_ipc(unsigned long flags, unsigned long to,
 	m->words[3] = w3;
 	m->words[4] = w4;
 	m->words[5] = w5;
+}
+
+/*
+ * To a thread of ours a message without words, by which it goes on; from it what
+ * the kernel sends in its name, of which words 0 and 3 tell something.
+ */
+static __always_inline void host_resume(unsigned long flags, unsigned long to,
+					struct host_message *m)
+{
+	register unsigned long w0 asm("r8");
+	register unsigned long w3 asm("r12");
+	unsigned long status = KEEL_CALL_IPC | flags;
+
+	asm volatile("syscall"
+		     : "+a" (status), "+D" (to), "+S" (m->tag), "=r" (w0), "=r" (w3)
+		     : "d" (0UL)
+		     : "rcx", "r9", "r10", "r11", "r13", "r14", "memory");
+	m->status = status;
+	m->partner = to;
+	m->words[0] = w0;
+	m->words[3] = w3;
 }
 
 /* Sends and waits for the partner's answer. */

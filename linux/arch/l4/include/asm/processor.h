@@ -34,6 +34,14 @@ extern struct cpuinfo_x86 boot_cpu_data;
 #define current_cpu_data boot_cpu_data
 
 #define L4_DEBUG_REGISTERS 6	/* dr0 to dr3, dr6, dr7 */
+#define L4_NO_CPU UINT_MAX
+
+/* What makes an lthread go on. */
+enum l4_owed {
+	L4_OWED_START,
+	L4_OWED_REPLY,
+	L4_OWED_MAPPINGS,	/* a reply that maps fault_address */
+};
 
 struct thread_struct {
 	unsigned long ksp;		/* kernel stack pointer while not running */
@@ -41,9 +49,9 @@ struct thread_struct {
 	unsigned long host_thread;	/* lthread's id, 0: none */
 	unsigned long host_task;	/* L4 task that it lives in */
 	unsigned int host_cpu;		/* the processor whose server it answers to */
-	bool started;			/* it waits for replies, not for its start */
+	unsigned int ready_cpu;		/* likewise, if it can run there as it is: else L4_NO_CPU */
+	enum l4_owed owed;
 	bool reclaimed;			/* all mappings were dropped for it, until it runs again */
-	bool faulted;			/* the next reply maps fault_address */
 	unsigned long fault_address;
 	unsigned long fault_rights;
 	unsigned long cr2;		/* these three as in x86's signal frame */
