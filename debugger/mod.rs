@@ -206,11 +206,17 @@ fn touch(how: &str, address: u64) -> Option<()> {
     Some(())
 }
 
+/// What is mapped at a user address: physical address and rights.
+fn translate(task: Ref<Task>, address: u64) -> Option<(u64, u64)> {
+    let leaf = space::find(task, address).ok()?;
+    Some(((leaf.entry & ADDRESS) + address % span(leaf.level), bits_rights(leaf.entry)))
+}
+
 /// The word at an address: of a task's space, or physical, or the kernel's own for the same memory.
 fn word_at(address: u64, owner: Option<Option<Ref<Task>>>) -> Option<&'static Word> {
     let physical = match owner {
         Some(_) if address >> SPACE_SHIFT != 0 => return None,
-        Some(owner) => space::translate(owner?, address)?.0,
+        Some(owner) => translate(owner?, address)?.0,
         None if address >= OFFSET => address - OFFSET,
         None if address >= DIRECT => address - DIRECT,
         None => address,
@@ -326,7 +332,7 @@ fn show_stack(thread: Ref<Thread>) {
     for word in (0..STACK_WORDS).map_while(|n| word_at(sp.wrapping_add(8 * n), Some(Some(thread.task)))) {
         let address = word.get();
         if address >> SPACE_SHIFT == 0
-            && space::translate(thread.task, address).is_some_and(|(_, rights)| rights & FPAGE_EXEC != 0)
+            && translate(thread.task, address).is_some_and(|(_, rights)| rights & FPAGE_EXEC != 0)
         {
             log!("  {address:#x}");
         }

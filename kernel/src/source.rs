@@ -15,7 +15,7 @@ use crate::pool::{Kind, PAGE, POOL};
 use crate::refs::Ref;
 use crate::sched::{self, Due};
 use crate::task::{self, Task};
-use crate::thread::{self, Thread};
+use crate::thread::Thread;
 use crate::{ipc, space};
 use core::cell::Cell;
 use keel_abi::call::*;
@@ -364,7 +364,7 @@ fn sell_frames(task: Ref<Task>, first: u64, count: u64) -> Result<(), Error> {
     let offsets = frame_offsets(task, first, count)?;
     let bound = |offset| {
         sched::poll();
-        space::object_at(task, offset).is_some_and(thread::has_bound_frames)
+        space::object_at(task, offset).is_some_and(|page| POOL.page(page).parent.get() != 0)
     };
     if offsets.clone().any(bound) {
         return Err(Error::Busy);

@@ -124,8 +124,12 @@ pub fn new_root(account: Ref<pool::Account>) -> Result<u32, Error> {
     Ok(table)
 }
 
-/// Where the walk for an address ended: the lowest table, and the level of its entries.
+/// Where the walk for an address ended: the lowest table, and the level of its entries. Most begin where the last one ended.
 fn walk(task: Ref<Task>, address: u64, stop: u8) -> (u32, u8) {
+    let last = task.last_table.get();
+    if last != 0 && stop == 0 && POOL.page(last).base.get() == address & !(span(1) - 1) {
+        return (last, 0);
+    }
     let (mut physical, mut level) = (POOL.physical(task.root_table), TOP_LEVEL);
     while level > stop {
         // SAFETY: a page table of 512 entries; the processor writes only accessed and dirty bits.
@@ -136,7 +140,11 @@ fn walk(task: Ref<Task>, address: u64, stop: u8) -> (u32, u8) {
         physical = entry & ADDRESS;
         level -= 1;
     }
-    (POOL.index_of(physical), level)
+    let table = POOL.index_of(physical);
+    if level == 0 {
+        task.last_table.set(table);
+    }
+    (table, level)
 }
 
 /// The leaf entry at an address, or the level of the entry that is empty there.
@@ -183,12 +191,6 @@ pub fn access(task: Ref<Task>, address: u64, write: bool) -> Result<u64, bool> {
     Ok((leaf.entry & ADDRESS) + address % span(leaf.level))
 }
 
-/// What is mapped at a user address: physical address and rights.
-pub fn translate(task: Ref<Task>, address: u64) -> Option<(u64, u64)> {
-    let leaf = find(task, address).ok()?;
-    Some(((leaf.entry & ADDRESS) + address % span(leaf.level), bits_rights(leaf.entry)))
-}
-
 /// The table for entries of `level` at an address, made if need be. Fails with Busy where a larger page is mapped.
 #[inline]
 fn table_for(task: Ref<Task>, (mut table, mut at): (u32, u8), address: u64, level: u8) -> Result<u32, Error> {
@@ -228,6 +230,7 @@ fn entry_gone(table: u32) {
 }
 
 fn free_table(table: u32) {
+    POOL.page(table).task.get().iter().for_each(|task| task.last_table.set(0));
     let companion = POOL.page(table).companion.take();
     if companion != 0 {
         // SAFETY: the table that named it is going.
@@ -700,7 +703,7 @@ fn in_area(task: Ref<Task>, address: u64) -> bool {
 }
 
 /// Enters a page of the pool that user and kernel share, at an address in the kernel area.
-fn map_object(task: Ref<Task>, address: u64, physical: u64, write: bool) -> Result<(), Error> {
+pub fn map_object(task: Ref<Task>, address: u64, physical: u64, write: bool) -> Result<(), Error> {
     let table = table_for(task, walk(task, address, 0), address, 0)?;
     let rights = if write { WRITE | NO_EXECUTE } else { NO_EXECUTE };
     let cell = entry_cell(table, slot(address, 0));
@@ -708,11 +711,6 @@ fn map_object(task: Ref<Task>, address: u64, physical: u64, write: bool) -> Resu
     cell.set(physical | PRESENT | USER | KERNEL_OBJECT | rights);
     POOL.page(table).entry_added();
     Ok(())
-}
-
-/// Maps the information page into a task with a kernel area.
-pub fn map_info(task: Ref<Task>) -> Result<(), Error> {
-    map_object(task, task.area + AREA_INFO, boot::info_physical(), false)
 }
 
 /// Gives a task a zeroed page in its kernel area: kernel address of it.

@@ -12,7 +12,7 @@ use crate::mask::bounded;
 use crate::pool::{Account, Kind, POOL};
 use crate::refs::Ref;
 use crate::thread::Thread;
-use crate::{sched, space, thread};
+use crate::{boot, sched, space, thread};
 use core::cell::Cell;
 use core::ops::Range;
 use keel_abi::call::*;
@@ -50,6 +50,8 @@ object! {
         pub account: Ref<Account> = account,
         /// Pool page of the top page table.
         pub root_table: u32 = root_table,
+        /// The page table of small pages where the last walk ended, 0 if that is gone.
+        pub last_table: Cell<u32> = Cell::new(0),
         /// Base of the kernel area, 0 if it has none.
         pub area: u64 = plan.area,
         /// Its I/O ports, if it has any.
@@ -338,7 +340,8 @@ fn build(plan: &Plan, entry: &Entry, account: Ref<Account>, nesting: u8) -> Resu
     let task = POOL.make(account, Kind::Task, task).inspect_err(|_| POOL.give_page(root_table, Kind::Table))?;
     POOL.page(root_table).task.set(Some(task));
     if task.area != 0 {
-        space::map_info(task).inspect_err(|_| free_memory(task))?;
+        space::map_object(task, task.area + AREA_INFO, boot::info_physical(), false)
+            .inspect_err(|_| free_memory(task))?;
     }
     if let Some(chief) = plan.chief {
         chief.clan.push_back(task);

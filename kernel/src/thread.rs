@@ -345,11 +345,6 @@ pub fn frame_at(chief: Ref<Task>, index: u64) -> Result<BoundFrame, Error> {
     Some(BoundFrame { page, index: index as u32 }).filter(|_| !bound).ok_or(Error::Busy)
 }
 
-/// Whether a frame in this page is bound to a thread.
-pub fn has_bound_frames(page: u32) -> bool {
-    POOL.page(page).parent.get() != 0
-}
-
 /// Whether a thread's frame is `index` of `chief`'s window.
 pub fn has_frame(thread: Ref<Thread>, chief: Ref<Task>, index: u64) -> bool {
     thread.frame_index.get() as u64 == index
