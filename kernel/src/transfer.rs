@@ -168,11 +168,13 @@ fn pass_maps(sender: Ref<Thread>, receiver: Ref<Thread>, tag: Tag) -> Result<(),
             window,
             progress: Progress::default(),
         });
-        let arrived = pass_item(sender, receiver, &mut item).inspect_err(|_| state.under_way.set(Some(item)))?;
-        if let Some(to) = told {
-            let pair = &to.maps[2 * state.maps.get() as usize..][..2];
-            pair[0].set(arrived.send_base);
-            pair[1].set(arrived.fpage);
+        if told.is_some() || !space::map_page(sender.task, receiver.task, &item.item) {
+            let arrived = pass_item(sender, receiver, &mut item).inspect_err(|_| state.under_way.set(Some(item)))?;
+            if let Some(to) = told {
+                let pair = &to.maps[2 * state.maps.get() as usize..][..2];
+                pair[0].set(arrived.send_base);
+                pair[1].set(arrived.fpage);
+            }
         }
         state.maps.set(state.maps.get() + 1);
         let more = state.maps.get() < count || tag.strings() > 0;
