@@ -78,6 +78,7 @@ static void read_settings(struct settings *settings)
 		take_setting(word, "keel.root", settings->root);
 		take_setting(word, "keel.init", settings->init);
 		take_setting(word, "keel.console", settings->console);
+		take_setting(word, "keel.app", settings->app);
 		take_setting(word, "keel.term", settings->term);
 		take_setting(word, "keel.rows", settings->rows);
 		take_setting(word, "keel.cols", settings->cols);
@@ -135,7 +136,9 @@ static int run_service(void)
 
 int main(int argc, char **argv)
 {
+	const char *application = NULL;
 	struct settings settings;
+	int fd = -1;
 
 	if (getpid() != 1 && argc == 2 && strcmp(argv[1], SERVICE) == 0)
 		return run_service();
@@ -146,10 +149,15 @@ int main(int argc, char **argv)
 	umask(022);
 	mount_all();
 	read_settings(&settings);
+	settings.app_arguments = argv;
+	if (settings.app[0])
+		fd = open_application(settings.app);
 	if (settings.root[0]) {
 		enter_root(settings.root);
 		mount_all();
 	}
+	if (settings.app[0])
+		application = place_application(fd, settings.app);
 	open_console();
 	prepare_surroundings(&settings);
 	sethostname("keel", strlen("keel"));
@@ -159,6 +167,6 @@ int main(int argc, char **argv)
 	if (strcmp(settings.mode, "exec") == 0)
 		run_exec();
 	else
-		run_shell(&settings);
+		run_shell(&settings, application);
 	power_off();
 }

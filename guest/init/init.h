@@ -15,6 +15,8 @@ struct settings {
 	char init[SETTING_MAX];		/* keel.init: systemd, or nothing for this one */
 	char root[SETTING_MAX];		/* keel.root: the disk or the file of the root, if it is in one */
 	char console[SETTING_MAX];	/* keel.console: where shells are, with commas between */
+	char app[SETTING_MAX];		/* keel.app: the application for level 0 that came with this init */
+	char **app_arguments;		/* what stands behind -- on the command line, the name in front */
 	char term[SETTING_MAX];		/* keel.term: the host terminal's TERM */
 	char rows[SETTING_MAX];		/* keel.rows, keel.cols: its size */
 	char cols[SETTING_MAX];
@@ -35,14 +37,20 @@ void mount_all(void);
  */
 void enter_root(const char *place);
 
+/* application.c: open the application while the archive that it came in is the root. */
+int open_application(const char *name);
+
+/* application.c: put it into the root's /run/ukl; the path is good until the next call. */
+const char *place_application(int fd, const char *name);
+
 /* net.c: bring the loopback interface up. */
 void loopback_up(void);
 
 /* shell.c: tell the host that keys belong to the guest from now on. */
 void tell_ready(void);
 
-/* shell.c: the interactive mode; returns when a shell has ended. */
-void run_shell(struct settings *settings);
+/* shell.c: the interactive mode, an application first; returns when a shell has ended. */
+void run_shell(struct settings *settings, const char *application);
 
 /* systemd.c: let the root's systemd take over, with the host's command as a service. */
 void become_systemd(const struct settings *settings) __attribute__((noreturn));

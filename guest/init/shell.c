@@ -53,10 +53,9 @@ static void set_window_size(int fd, const struct settings *settings)
 		ioctl(fd, TIOCSWINSZ, &size);
 }
 
-static void become_shell(const struct settings *settings, const char *console, int fd)
+/* In a child: the console as terminal and standard files. */
+static void take_console(const struct settings *settings, const char *console, int fd)
 {
-	size_t i;
-
 	setsid();
 	ioctl(fd, TIOCSCTTY, 1);
 	if (strncmp(console, serial_prefix, strlen(serial_prefix)) == 0)
@@ -69,33 +68,65 @@ static void become_shell(const struct settings *settings, const char *console, i
 	if (fd > STDERR_FILENO)
 		close(fd);
 	prepare_child();
+}
+
+static void become_shell(void)
+{
+	size_t i;
+
 	for (i = 0; i < sizeof(shells) / sizeof(shells[0]); i++)
 		execl(shells[i].path, shells[i].name, (char *)NULL);
 	_exit(127);
 }
 
-/* A shell of a console; none where the machine has no such line. */
-static pid_t start_shell(const struct settings *settings, const char *console)
+static void become_application(const struct settings *settings, const char *path)
+{
+	settings->app_arguments[0] = (char *)path;
+	execv(path, settings->app_arguments);
+	dprintf(STDERR_FILENO, "keel-init: cannot start %s: %s\n", path, strerror(errno));
+	_exit(127);
+}
+
+/* An application, or else a shell, of a console; none where the machine has no such line. */
+static pid_t start(const struct settings *settings, const char *console, const char *application)
 {
 	char path[SETTING_MAX + 5];
 	struct termios line;
-	pid_t shell;
+	pid_t pid;
 	int fd;
 
 	snprintf(path, sizeof(path), "/dev/%s", console);
 	fd = open(path, O_RDWR | O_NOCTTY | O_CLOEXEC);
 	if (fd < 0 || tcgetattr(fd, &line) < 0)
 		return 0;
-	shell = fork();
-	if (shell < 0)
+	pid = fork();
+	if (pid < 0)
 		fatal("cannot start a process");
-	if (shell == 0)
-		become_shell(settings, console, fd);
+	if (pid == 0) {
+		take_console(settings, console, fd);
+		if (application)
+			become_application(settings, application);
+		become_shell();
+	}
 	close(fd);
-	return shell;
+	return pid;
 }
 
-void run_shell(struct settings *settings)
+static void run_application(const struct settings *settings, const char *application)
+{
+	pid_t ended, pid = start(settings, default_console, application);
+	int status = 0;
+
+	if (pid == 0)
+		fatal("cannot open the console");
+	do {
+		ended = wait(&status);
+	} while (ended != pid && (ended > 0 || errno == EINTR));
+	if (WIFSIGNALED(status))
+		dprintf(STDERR_FILENO, "keel-init: %s was ended by signal %d\n", application, WTERMSIG(status));
+}
+
+void run_shell(struct settings *settings, const char *application)
 {
 	char *rest = settings->console[0] ? settings->console : strdup(default_console);
 	const char *console;
@@ -104,13 +135,15 @@ void run_shell(struct settings *settings)
 	size_t i, count = 0;
 
 	tell_ready();
+	if (application)
+		run_application(settings, application);
 	if (access("/init", X_OK) == 0) {
 		prepare_child();
 		execl("/init", "/init", (char *)NULL);
 		fatal("cannot start the root's /init");
 	}
 	while ((console = strsep(&rest, ",")) != NULL) {
-		shells[count] = start_shell(settings, console);
+		shells[count] = start(settings, console, NULL);
 		count += shells[count] != 0;
 	}
 	if (count == 0)

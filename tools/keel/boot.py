@@ -25,6 +25,8 @@ DISC_TERMINAL = "keel.term=xterm"
 NATIVE_SCREEN = "vga=0x344"
 # The emulator's clock is steady; a panic ends the guest instead of leaving it there.
 NATIVE_PARAMETERS = ("panic=-1", "tsc=reliable")
+# Code at level 0 in pages of level 3, which the processor would not let it reach.
+UKL_PARAMETERS = ("clearcpuid=smep,smap",)
 # Linux's own limit, less what the terminal's settings may take.
 LONGEST_PARAMETERS = 2048 - 128
 PACKAGE_NAME = re.compile(r"[a-z0-9][a-z0-9+.-]+")
@@ -63,6 +65,9 @@ class Choices:
     persist: bool = False
     # More Debian packages in the default root.
     packages: tuple[str, ...] = ()
+    # An application for level 0 and its arguments, on the kernel for it, which is a native one.
+    application: Path | None = None
+    application_arguments: tuple[str, ...] = ()
     # Who runs the system: Keel's own init of one command or shell, or the root's systemd.
     init: str = "keel"
     uefi: bool = False
@@ -104,12 +109,16 @@ def linux_parameters(choices: Choices, terminal: str, *, root_on_disk: bool = Fa
         words += NATIVE_PARAMETERS
     if choices.native and choices.graphic and not choices.uefi:
         words.append(NATIVE_SCREEN)
+    if choices.application:
+        words += [*UKL_PARAMETERS, f"keel.app={choices.application.name}"]
     if choices.command is None:
         words += ["keel.mode=shell", terminal, *([SHELLS] if choices.graphic else [])]
     else:
         words += ["keel.mode=exec"]
     if choices.append:
         words.append(choices.append)
+    if choices.application_arguments:
+        words += ["--", *choices.application_arguments]
     return " ".join(words)
 
 
@@ -139,7 +148,7 @@ def native_guest(
 ) -> qemu.Guest:
     """Linux on the bare machine."""
     return qemu.Guest(
-        kernel=settings.native_kernel,
+        kernel=settings.ukl_kernel if choices.application else settings.native_kernel,
         command_line=parameters,
         ramdisk=storage.ramdisk,
         memory_mb=choices.memory_mb,
@@ -257,6 +266,8 @@ def check(choices: Choices) -> None:
         raise KeelError(
             "--persist needs a root on a disk, and with --icount it is in memory", "leave one of them out, or give --root"
         )
+    if wrong := [word for word in choices.application_arguments if not word or set(word) & set(' \t\n"')]:
+        raise KeelError(f"the argument {wrong[0]!r} cannot be passed on Linux's command line", "use --exec for such ones")
     _check_configuration(choices)
 
 

@@ -23,6 +23,7 @@ from .commands import profile as profile_command
 from .commands import run as run_command
 from .commands import test as test_command
 from .commands import trace as trace_command
+from .commands import ukl as ukl_command
 from .config import Settings
 from .errors import Interrupted, KeelError, Status, system_error
 from .suites import PARTS, SUITES
@@ -125,7 +126,7 @@ def _add_run(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> No
 
 def _add_build(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     verb = _add_verb(verbs, "build", "build without running")
-    verb.add_argument("target", nargs="*", metavar="TARGET", help=" ".join(build_command.TARGETS))
+    verb.add_argument("target", nargs="*", metavar="TARGET", help=" ".join([*build_command.TARGETS, *build_command.MORE]))
 
 
 def _add_image(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -142,6 +143,7 @@ def _add_others(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
     verb = _add_verb(verbs, "example", "run a native example on the µ-kernel, or list them")
     verb.add_argument("name", nargs="?", metavar="NAME", help="one of the folders in user/examples")
     verb.add_argument("--timeout", metavar="S", type=float, help="end it after S seconds")
+    _add_ukl(verbs)
     _add_trace(verbs)
     _add_profile(verbs)
     verb = _add_verb(verbs, "gdb", "gdb on the running guest, with symbols")
@@ -171,6 +173,41 @@ def _add_profile(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -
     verb.add_argument("--top", metavar="N", type=int, default=30, help="functions that are shown (%(default)s)")
     verb.add_argument("--folded", metavar="FILE", type=Path, help="also write them all for tools that draw flame graphs")
     verb.add_argument("--timeout", metavar="S", type=float, help="end the guest after S seconds")
+
+
+def _add_ukl(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    verb = verbs.add_parser("ukl", help="applications inside the kernel: build one, run one", description="Unikernel Linux.")
+    actions = verb.add_subparsers(dest="action", required=True, metavar="ACTION")
+    build = _add_verb(actions, "build", "build a C program as an application for level 0, and the kernel for it")
+    build.add_argument("sources", nargs="+", metavar="FILE", help="its sources; the first one gives it its name")
+    build.add_argument("--cflags", metavar="WORDS", default="", help="more words for gcc, as --cflags=-O3")
+    run = _add_verb(actions, "run", "boot that kernel: the application runs, then a shell as usual")
+    run.add_argument("name", nargs="?", metavar="NAME", help="an application; the one that was built last by default")
+    run.add_argument("words", nargs="*", metavar="ARGUMENT", help="for the application, behind --")
+    run.add_argument("--exec", metavar="CMD", dest="command", help="run CMD instead; the application is in /run/ukl")
+    run.add_argument("--icount", action="store_true", help="the deterministic instruction clock")
+    run.add_argument("--accel", choices=("auto", "tcg", "kvm"), default="auto", help="auto: KVM where it works")
+    run.add_argument("--mem", metavar="MB", type=int, default=machine.DEFAULT_MEMORY_MB, help="the guest's memory (%(default)s)")
+    run.add_argument("--smp", metavar="N", type=int, default=1, help="of the guest (%(default)s)")
+    run.add_argument("--timeout", metavar="S", type=float, help="end the guest after S seconds")
+    run.add_argument("--append", metavar="STR", default="", help="more for Linux's command line")
+
+
+def _ukl(settings: Settings, options: argparse.Namespace) -> int:
+    if options.action == "build":
+        ukl_command.build(settings, options.sources, options.cflags.split())
+        return Status.OK
+    choices = Choices(
+        command=options.command,
+        icount=options.icount,
+        accelerator=options.accel,
+        memory_mb=options.mem,
+        processors=options.smp,
+        timeout_s=options.timeout,
+        append=options.append,
+        application_arguments=tuple(options.words),
+    )
+    return ukl_command.run(settings, options.name, choices)
 
 
 def _profiled(options: argparse.Namespace) -> profile_command.Wanted:
@@ -213,10 +250,11 @@ def _dispatch(options: argparse.Namespace) -> int:
     if options.verb == "run":
         return run_command.run(settings, _choices(options))
     actions: dict[str, Callable[[], int | None]] = {
-        "build": lambda: build_command.build(settings, _known(options.target, build_command.TARGETS)),
+        "build": lambda: build_command.build(settings, _known(options.target, [*build_command.TARGETS, *build_command.MORE])),
         "image": lambda: image_command.image(settings, options.file, options.root, options.append, options.boot_conf),
         "test": lambda: test_command.test(settings, _known(options.suite, [*SUITES, *PARTS])),
         "example": lambda: example_command.example(settings, options.name, options.timeout),
+        "ukl": lambda: _ukl(settings, options),
         "trace": lambda: trace_command.trace(settings, _wanted(options)),
         "profile": lambda: profile_command.run(settings, _profiled(options)),
         "gdb": lambda: debug_command.debug(settings, options.view),

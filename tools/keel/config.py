@@ -64,6 +64,16 @@ class Settings:
         return self.build / "linux" / "native" / "vmlinux"
 
     @property
+    def ukl_kernel(self) -> Path:
+        """Linux for applications at level 0."""
+        return self.build / "linux" / "ukl" / "arch" / "x86" / "boot" / "bzImage"
+
+    @property
+    def ukl_symbols(self) -> Path:
+        """The same with its symbols."""
+        return self.build / "linux" / "ukl" / "vmlinux"
+
+    @property
     def linux_server(self) -> Path:
         """Linux as a server on the µ-kernel."""
         return self.build / "linux" / "l4" / "vmlinux"

@@ -23,6 +23,8 @@ KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 DEFAULT_MIRROR = "http://deb.debian.org/debian"
 DEFAULT_SECURITY = "http://deb.debian.org/debian-security"
 HOST_SOURCES = Path("/etc/apt")
+# What a line of a sources.list is for.
+BINARY, SOURCE = "deb", "deb-src"
 NETWORK_REMEDY = "is the network there? a mirror can be given in KEEL_MIRROR and KEEL_SECURITY_MIRROR"
 # How to reach an archive; everything else in the host's apt settings stays the host's.
 TAKEN_OVER = re.compile(r"Acquire::(https?(::.*)?|Check-Valid-Until|Check-Date|Retries|ForceIPv[46]) ")
@@ -35,13 +37,13 @@ class Mirror:
     archive: str
     security: str
 
-    def sources(self) -> list[str]:
+    def sources(self, kind: str = BINARY) -> list[str]:
         """The lines of a sources.list."""
-        signed = f"[signed-by={KEYRING}]"
+        start = f"{kind} [signed-by={KEYRING}]"
         return [
-            f"deb {signed} {self.archive} {SUITE} main",
-            f"deb {signed} {self.archive} {SUITE}-updates main",
-            f"deb {signed} {self.security} {SUITE}-security main",
+            f"{start} {self.archive} {SUITE} main",
+            f"{start} {self.archive} {SUITE}-updates main",
+            f"{start} {self.security} {SUITE}-security main",
         ]
 
 
@@ -80,11 +82,15 @@ def host_access_settings() -> list[str]:
 
 
 class Archive:
-    """Debian's archive through this configuration; the lists are fetched once a run."""
+    """Debian's archive through this configuration; the lists are fetched once a run.
 
-    def __init__(self, settings: Settings) -> None:
+    One for sources has lists of its own, so that nobody else has to fetch them.
+    """
+
+    def __init__(self, settings: Settings, kind: str = BINARY) -> None:
         self.settings = settings
-        self.directory = settings.cache / "apt"
+        self.kind = kind
+        self.directory = settings.cache / ("apt" if kind == BINARY else "apt-sources")
         self.packages = settings.cache / "packages"
         self.environment = {"APT_CONFIG": str(self.directory / "apt.conf")}
 
@@ -95,7 +101,7 @@ class Archive:
         self.packages.mkdir(parents=True, exist_ok=True)
         (self.directory / "state" / "status").touch()
         sources = self.directory / "sources.list"
-        sources.write_text("\n".join(find_mirror().sources()) + "\n")
+        sources.write_text("\n".join(find_mirror().sources(self.kind)) + "\n")
         lines = [
             f'Dir::State "{self.directory}/state";',
             f'Dir::State::status "{self.directory}/state/status";',
@@ -126,11 +132,23 @@ class Archive:
             raise KeelError(f"Debian's archive gave no package {package}", NETWORK_REMEDY)
         return kept[-1]
 
+    def fetch_source(self, package: str) -> Path:
+        """The description (.dsc) of a source package, beside its files, from the cache where it is already."""
+        with locked(self.settings.cache, "apt"):
+            if not (kept := sorted(self.packages.glob(f"{package}_*.dsc"))):
+                self.prepare()
+                self._download(package)
+                kept = sorted(self.packages.glob(f"{package}_*.dsc"))
+        if not kept:
+            raise KeelError(f"Debian's archive gave no source of {package}", NETWORK_REMEDY)
+        return kept[-1]
+
     def _download(self, package: str) -> None:
-        """Fetch into a directory aside, so that what lies in the cache is always whole."""
+        """Fetch into a directory aside, so that what lies in the cache is always whole; a source's description comes last."""
+        fetch = ["download"] if self.kind == BINARY else ["source", "--download-only"]
         commands = (
             ["apt-get", "-q", "-o", "APT::Update::Error-Mode=any", "update"],
-            ["apt-get", "-q", "download", package],
+            ["apt-get", "-q", *fetch, package],
         )
         with (
             tempfile.TemporaryDirectory(dir=self.packages) as aside,
@@ -146,5 +164,5 @@ class Archive:
                     env=self.environment,
                     remedy=NETWORK_REMEDY,
                 )
-            for path in Path(aside).glob("*.deb"):
+            for path in sorted(Path(aside).iterdir(), key=lambda path: path.suffix == ".dsc"):
                 path.replace(self.packages / path.name)

@@ -8,6 +8,7 @@ from .config import Settings
 from .lock import locked
 
 GUEST_PATH = "keel/init"
+APPLICATIONS = "keel/applications"
 
 
 def build_init(settings: Settings) -> Path:
@@ -30,6 +31,23 @@ def build_init(settings: Settings) -> Path:
         if not archive.exists() or archive.read_bytes() != content:
             archive.write_bytes(content)
     return archive
+
+
+def with_application(settings: Settings, application: Path) -> Path:
+    """An archive of the init and, for it to hand to the root, an application for level 0."""
+    init = build_init(settings)
+    joined = init.with_name(f"{application.name}.cpio")
+    writer = cpio.Writer()
+    entries = [
+        cpio.Entry(APPLICATIONS, cpio.DIRECTORY | 0o755),
+        cpio.Entry(f"{APPLICATIONS}/{application.name}", cpio.REGULAR | 0o755, data=application.read_bytes()),
+    ]
+    content = init.read_bytes()
+    content += cpio.padding(len(content)) + b"".join(writer.entry(entry) for entry in entries) + writer.end()
+    with locked(settings.locks, "init"):
+        if not joined.exists() or joined.read_bytes() != content:
+            joined.write_bytes(content)
+    return joined
 
 
 def pack_init(program: bytes) -> bytes:

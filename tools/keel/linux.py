@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Linux: Debian's source fetched and unpacked unchanged, and its two builds.
+"""Linux: Debian's source fetched and unpacked unchanged, and its builds.
 
 The pristine tree is shared and never written. The native kernel is built out
 of it directly; the server is built out of a farm of file links to it, into
-which the overlay's files are linked as arch/l4.
+which the overlay's files are linked as arch/l4. The kernel for applications at
+level 0 is built out of a second farm, in which the files that ukl/ adds
+something to are copies (insertions.py).
 """
 
 import hashlib
@@ -13,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import kconfig, packages, process, rust
+from . import insertions, kconfig, packages, process, rust
 from .config import Settings
 from .debian import Archive
 from .errors import KeelError
@@ -32,16 +34,25 @@ USUAL_FILES = 1300
 
 @dataclass(frozen=True)
 class Target:
-    """One of the two kernels."""
+    """One of the kernels: its configuration's fragments, and what of the repository it is built from besides."""
 
     name: str
     arch: str
-    fragment: str
+    fragments: tuple[str, ...]
     goal: str
+    parts: tuple[str, ...] = ()
 
 
-NATIVE = Target("native", "x86", "x86.config", "bzImage")
-SERVER = Target("l4", "l4", "l4.config", "vmlinux")
+COMMON_FRAGMENT, NATIVE_FRAGMENT = "linux/config/common.config", "linux/config/x86.config"
+NATIVE = Target("native", "x86", (COMMON_FRAGMENT, NATIVE_FRAGMENT), "bzImage")
+SERVER = Target("l4", "l4", (COMMON_FRAGMENT, "linux/config/l4.config"), "vmlinux", parts=("linux/arch", "abi"))
+UKL = Target(
+    "ukl",
+    "x86",
+    (COMMON_FRAGMENT, NATIVE_FRAGMENT, "ukl/ukl.config"),
+    "bzImage",
+    parts=("ukl/linux", "ukl/insertions"),
+)
 
 
 def build_native(settings: Settings) -> Path:
@@ -58,8 +69,25 @@ def build_server(settings: Settings) -> Path:
         raise KeelError("linux/arch/l4 has no Kconfig", "is the clone complete? git status tells")
     _prepare(settings)
     with locked(settings.locks, "linux-l4"):
-        _build(settings, SERVER, _farm(settings))
+        farm = _farm(settings, SERVER)
+        link_overlay(settings.repository / "linux" / "arch" / "l4", farm / "arch" / "l4")
+        _build(settings, SERVER, farm)
     return settings.linux_server
+
+
+def build_ukl(settings: Settings) -> Path:
+    """Linux for applications at level 0; returns the image."""
+    _prepare(settings)
+    with locked(settings.locks, "linux-ukl"):
+        _build(settings, UKL, ukl_source(settings))
+    return settings.ukl_kernel
+
+
+def ukl_source(settings: Settings) -> Path:
+    """The source tree with what ukl/ adds to it, brought up to date."""
+    farm, additions = _farm(settings, UKL), settings.repository / "ukl"
+    insertions.place(insertions.read(additions / "insertions"), additions / "linux", settings.pristine, farm)
+    return farm
 
 
 def _prepare(settings: Settings) -> None:
@@ -96,9 +124,9 @@ def source_version(settings: Settings) -> str:
     return (settings.pristine / VERSION_STAMP).read_text().strip()
 
 
-def _farm(settings: Settings) -> Path:
-    """The tree of file links for ARCH=l4, brought up to date with the overlay."""
-    farm = settings.build / "linux" / "l4-src"
+def _farm(settings: Settings, target: Target) -> Path:
+    """A tree of file links to the pristine one."""
+    farm = settings.build / "linux" / f"{target.name}-src"
     stamp = farm / VERSION_STAMP
     if not stamp.exists() or stamp.read_text().strip() != source_version(settings):
         shutil.rmtree(farm, ignore_errors=True)
@@ -106,12 +134,11 @@ def _farm(settings: Settings) -> Path:
             process.run_logged(
                 ["cp", "-rs", str(settings.pristine), str(farm)],
                 what="linking the Linux source tree",
-                log=settings.logs / "linux-farm.log",
+                log=settings.logs / f"linux-{target.name}-farm.log",
                 step=step,
             )
         stamp.unlink()  # a link into the pristine tree so far
         stamp.write_text(source_version(settings) + "\n")
-    link_overlay(settings.repository / "linux" / "arch" / "l4", farm / "arch" / "l4")
     return farm
 
 
@@ -162,11 +189,9 @@ def _build_state(settings: Settings, target: Target) -> str:
 
 
 def _inputs(settings: Settings, target: Target) -> list[Path]:
-    directory = settings.repository / "linux" / "config"
-    inputs = [directory / "common.config", directory / target.fragment]
-    if target is SERVER:
-        for part in (settings.repository / "linux" / "arch", settings.repository / "abi"):
-            inputs += sorted(path for path in part.rglob("*") if path.is_file())
+    inputs = [settings.repository / name for name in target.fragments]
+    for part in target.parts:
+        inputs += sorted(path for path in (settings.repository / part).rglob("*") if path.is_file())
     return inputs
 
 
@@ -200,8 +225,7 @@ def _object_counter() -> Callable[[bytes], str]:
 
 
 def _configure(settings: Settings, target: Target, source: Path, out: Path) -> None:
-    directory = settings.repository / "linux" / "config"
-    fragments = [directory / "common.config", directory / target.fragment]
+    fragments = [settings.repository / name for name in target.fragments]
     stamp = out / CONFIG_STAMP
     state = _configuration_state(settings, target, fragments)
     if stamp.exists() and stamp.read_text() == state and (out / ".config").exists():
@@ -225,9 +249,7 @@ def _configure(settings: Settings, target: Target, source: Path, out: Path) -> N
 def _configuration_state(settings: Settings, target: Target, fragments: list[Path]) -> str:
     """A digest of everything that the configuration depends on."""
     digest = hashlib.sha256(source_version(settings).encode())
-    inputs = list(fragments)
-    if target is SERVER:
-        inputs += sorted((settings.repository / "linux" / "arch" / "l4").rglob("Kconfig*"))
-    for path in inputs:
-        digest.update(path.read_bytes())
+    for path in _inputs(settings, target):
+        if path in fragments or path.name.startswith("Kconfig"):
+            digest.update(path.read_bytes())
     return digest.hexdigest()

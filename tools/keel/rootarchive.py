@@ -263,7 +263,7 @@ def _newer(path: Path, others: list[Path]) -> bool:
 
 def boot_archive(settings: Settings, root: Root, init: Path) -> Path:
     """The file that is booted: the root with the init's archive appended, reused while current."""
-    joined = settings.build / "images" / f"{_key(root.path)}-booted.cpio"
+    joined = settings.build / "images" / f"{_key(root.path)}-{init.stem}-booted.cpio"
     with locked(settings.locks, "images"):
         joined.parent.mkdir(parents=True, exist_ok=True)
         if not _newer(joined, [root.path, init]):

@@ -28,6 +28,7 @@ from . import (
     process,
     rust,
     slot,
+    uklbuild,
 )
 from .config import Settings
 from .errors import KeelError
@@ -267,36 +268,42 @@ def judge_kernel(output: str, end: int | None, console: Path) -> Count:
 
 # Of the tests that boot Linux, those that take too long for every day.
 LONG_TESTS = "tests/debian"
+# Those of applications at level 0, which have a kernel of their own.
+UKL_TESTS = "tests/ukl"
 
 
 def system(settings: Settings) -> Count:
     """The tests that boot Linux, natively and on Keel."""
-    return _booting(settings, "linux", "tests", f"--ignore={LONG_TESTS}")
+    selection = ("tests", f"--ignore={LONG_TESTS}", f"--ignore={UKL_TESTS}")
+    return _booting(settings, "linux", BOTH_SYSTEMS, selection)
 
 
 def debian_suites(settings: Settings) -> Count:
     """Debian's own suites, natively and on Keel."""
-    return _booting(settings, "linux-debian", LONG_TESTS)
+    return _booting(settings, "linux-debian", BOTH_SYSTEMS, (LONG_TESTS,))
 
 
-def _booting(settings: Settings, name: str, *selection: str) -> Count:
+def ukl(settings: Settings) -> Count:
+    """Applications at level 0; without their option Linux is compared with the native one."""
+    return _booting(settings, "ukl", (*ROOT, linux.build_native, linux.build_ukl, uklbuild.libc), (UKL_TESTS,))
+
+
+Build = Callable[[Settings], object]
+ROOT: tuple[Build, ...] = (guestinit.build_init, image.default_root)
+BOTH_SYSTEMS: tuple[Build, ...] = (*ROOT, linux.build_native, rust.build_all, linux.build_server)
+
+
+def _booting(settings: Settings, name: str, builds: Sequence[Build], selection: Sequence[str]) -> Count:
     """Tests that boot guests; everything is built before they start."""
     packages.require(settings, CHECKERS)
     packages.require_emulator(settings)
-    builds: tuple[Callable[[Settings], object], ...] = (
-        guestinit.build_init,
-        image.default_root,
-        linux.build_native,
-        rust.build_all,
-        linux.build_server,
-    )
     for build in builds:
         build(settings)
     argv = [checkers.DEBIAN_PYTHON, "-m", "pytest", "-p", "no:cacheprovider", "-v", *selection]
     return _run(settings, name, argv)
 
 
-SUITES: dict[str, Callable[[Settings], Count]] = {"unit": unit, "kernel": kernel, "linux": system}
+SUITES: dict[str, Callable[[Settings], Count]] = {"unit": unit, "kernel": kernel, "linux": system, "ukl": ukl}
 # The suite on the µ-kernel on one machine only, the figures, the examples, the debugger; Debian's own suites in Linux.
 PARTS: dict[str, Callable[[Settings], Count]] = {
     **{f"kernel-{tested.name}": partial(kernel_suite, machines=(tested,)) for tested in machine.TEST_MACHINES},

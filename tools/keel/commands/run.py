@@ -39,10 +39,10 @@ def run(settings: Settings, choices: boot.Choices, dialogue: Dialogue | None = N
     root = given or _default_root(settings, choices)
     attached = (root, *drives) if isinstance(root, qemu.Disk) else drives
     accelerator = accel.choose(settings, choices.accelerator, choices.icount)
-    with disks.held(attached), slot.taken(settings, "native" if choices.native else "keel") as mine:
+    with disks.held(attached), slot.taken(settings, _kind(choices)) as mine:
         if choices.gdb and mine.gdb_socket is None:
             raise KeelError(f"{mine.directory} is too long a path for a socket", "clone into a shorter path")
-        described = _guest(settings, choices, mine, _storage(settings, root, attached), accelerator)
+        described = _guest(settings, choices, mine, _storage(settings, choices, root, attached), accelerator)
         if choices.graphic:
             described = replace(described, display=_display(mine))
         if not choices.native and (choices.uefi or choices.graphic):
@@ -59,6 +59,13 @@ def run(settings: Settings, choices: boot.Choices, dialogue: Dialogue | None = N
             firmware_speaks=choices.uefi,
         )
         return conclude(choices, guest.run(settings, described, plan))
+
+
+def _kind(choices: boot.Choices) -> str:
+    """What the run is called among others."""
+    if choices.application:
+        return "ukl"
+    return "native" if choices.native else "keel"
 
 
 def _needs(settings: Settings, choices: boot.Choices) -> list[packages.Need]:
@@ -130,9 +137,12 @@ def _fitting(choices: boot.Choices, root: rootarchive.Root) -> rootarchive.Root:
     return root
 
 
-def _storage(settings: Settings, root: rootarchive.Root | qemu.Disk, attached: tuple[qemu.Disk, ...]) -> boot.Storage:
-    """The guest's init comes in a RAM disk of its own, or with the root that is one."""
-    init = guestinit.build_init(settings)
+def _storage(
+    settings: Settings, choices: boot.Choices, root: rootarchive.Root | qemu.Disk, attached: tuple[qemu.Disk, ...]
+) -> boot.Storage:
+    """The guest's init, with an application where there is one, comes in a RAM disk of its own, or with the root that is one."""
+    app = choices.application
+    init = guestinit.with_application(settings, app) if app else guestinit.build_init(settings)
     if isinstance(root, qemu.Disk):
         return boot.Storage(init, attached, root_on_disk=True)
     return boot.Storage(rootarchive.boot_archive(settings, root, init), attached)
@@ -147,7 +157,7 @@ def _guest(
 ) -> qemu.Guest:
     parameters = boot.linux_parameters(choices, terminal.settings_for_guest(), root_on_disk=storage.root_on_disk)
     if choices.native:
-        linux.build_native(settings)
+        (linux.build_ukl if choices.application else linux.build_native)(settings)
         return boot.native_guest(settings, choices, mine, storage, parameters, accelerator)
     rust.build_all(settings)
     if choices.debugger:
@@ -160,6 +170,8 @@ def _greet(settings: Settings, choices: boot.Choices, accelerator: str, display:
     """What is booted and how to leave it; with --exec our error output is the command's alone."""
     if settings.verbose or choices.gdb or choices.command is None:
         system = "native Linux" if choices.native else "Linux on Keel"
+        if choices.application:
+            system = f"Linux with {choices.application.name} at level 0"
         say(f"booting {system}, accelerator: {accelerator}")
         if choices.processors > (own := len(os.sched_getaffinity(0))):
             say(f"the guest's {choices.processors} processors take turns on the {own} of this machine")

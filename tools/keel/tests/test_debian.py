@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from keel import debian
+from keel.config import Settings
 
 
 def test_both_formats_of_sources_are_read() -> None:
@@ -30,6 +31,12 @@ def test_every_source_is_verified() -> None:
     lines = debian.Mirror("http://a", "http://s").sources()
     assert len(lines) == 3
     assert all(f"signed-by={debian.KEYRING}" in line for line in lines)
+
+
+def test_sources_are_asked_for_apart() -> None:
+    settings = Settings(cache=Path("/c"))
+    assert all(line.startswith("deb-src ") for line in debian.Mirror("http://a", "http://s").sources(debian.SOURCE))
+    assert debian.Archive(settings).directory != debian.Archive(settings, debian.SOURCE).directory
 
 
 @pytest.mark.parametrize(

@@ -88,6 +88,8 @@ def test_a_timeout_has_the_usual_status(tmp_path: Path) -> None:
         boot.Choices(packages=("--allow-unauthenticated",)),
         boot.Choices(packages=("gdb",), root=Path("root.img")),
         boot.Choices(native=True, boot_template=Path("my.conf")),
+        boot.Choices(native=True, application=Path("a"), application_arguments=("two words",)),
+        boot.Choices(native=True, application=Path("a"), application_arguments=("",)),
         boot.Choices(boot_template=Path("/no/such/boot.conf")),
     ],
 )
@@ -126,3 +128,11 @@ def test_the_guest_is_told_of_its_disk_and_its_network() -> None:
 def test_the_guest_is_told_of_another_init() -> None:
     assert "keel.init=systemd" in boot.linux_parameters(boot.Choices(init="systemd"), "").split()
     assert "keel.init" not in boot.linux_parameters(boot.Choices(), "")
+
+
+def test_an_application_gets_its_name_and_its_words_behind_all_others() -> None:
+    choices = boot.Choices(native=True, application=Path("/b/hello"), application_arguments=("-v", "x"), append="quiet")
+    words = boot.linux_parameters(choices, "keel.term=vt100").split()
+    assert words[-4:] == ["quiet", "--", "-v", "x"]
+    assert "keel.app=hello" in words and "clearcpuid=smep,smap" in words
+    assert "keel.app" not in boot.linux_parameters(boot.Choices(native=True), "")

@@ -1,0 +1,360 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * What an application at level 0 can do, check by check: `level CHECK` prints
+ * one line and ends with 0, or dies as the check wants. `level all` does those that
+ * end. The same source built for level 3 prints the same lines, but for the level.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define PAGE 4096
+#define LEVEL_MASK 3
+#define CHILD_STATUS 42
+#define DEEP_BYTES (6 << 20)
+#define THREADS 8
+#define ROUNDS 20000
+#define FORKS 50
+#define TICK_US 1000
+
+static __thread int own;
+static int constructed;
+static volatile sig_atomic_t ticks;
+
+__attribute__((constructor)) static void construct(void)
+{
+	constructed = 1;
+}
+
+static void level(void)
+{
+	unsigned short cs;
+
+	asm volatile("mov %%cs, %0" : "=r" (cs));
+	printf("level: %d, constructors %s\n", cs & LEVEL_MASK, constructed ? "ran" : "did not run");
+}
+
+static void *count(void *argument)
+{
+	int *sum = argument;
+
+	for (int i = 0; i < ROUNDS; i++) {
+		own++;
+		__atomic_fetch_add(sum, 1, __ATOMIC_RELAXED);
+	}
+	return (void *)(intptr_t)own;
+}
+
+static void threads(void)
+{
+	pthread_t thread[THREADS];
+	int sum = 0, right = 0;
+
+	for (int i = 0; i < THREADS; i++)
+		pthread_create(&thread[i], NULL, count, &sum);
+	for (int i = 0; i < THREADS; i++) {
+		void *result;
+
+		pthread_join(thread[i], &result);
+		right += (intptr_t)result == ROUNDS;
+	}
+	printf("threads: %d of %d right, sum %d\n", right, THREADS, sum);
+}
+
+static void tick(int number)
+{
+	(void)number;
+	ticks++;
+}
+
+/* Interrupts, and signals that they bring, while data lie below the stack pointer. */
+__attribute__((noinline)) static unsigned long red_zone(unsigned long n)
+{
+	unsigned long result;
+
+	asm volatile("movq %1, -8(%%rsp)\n\t"
+		     "movq %1, -128(%%rsp)\n"
+		     "1:\tdecq %1\n\t"
+		     "jnz 1b\n\t"
+		     "movq -8(%%rsp), %0\n\t"
+		     "subq -128(%%rsp), %0"
+		     : "=&r" (result), "+r" (n) : : "memory");
+	return result;
+}
+
+static void interrupts(void)
+{
+	struct itimerval often = { { 0, TICK_US }, { 0, TICK_US } }, never = { 0 };
+	unsigned long wrong = 0;
+
+	signal(SIGALRM, tick);
+	setitimer(ITIMER_REAL, &often, NULL);
+	while (ticks < 100)
+		wrong += red_zone(100000);
+	setitimer(ITIMER_REAL, &never, NULL);
+	printf("interrupts: %lu words changed\n", wrong);
+}
+
+static int descend(int left)
+{
+	volatile char page[PAGE];
+
+	page[0] = left;
+	return left == 0 ? 0 : descend(left - 1) + (page[0] == (char)left);
+}
+
+static void deep(void)
+{
+	struct itimerval often = { { 0, TICK_US }, { 0, TICK_US } }, never = { 0 };
+
+	signal(SIGALRM, tick);
+	setitimer(ITIMER_REAL, &often, NULL);
+	printf("deep: %d pages\n", descend(DEEP_BYTES / PAGE));
+	setitimer(ITIMER_REAL, &never, NULL);
+}
+
+static void forks(void)
+{
+	int *memory = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	int ended = 0, status;
+
+	for (int i = 0; i < FORKS; i++) {
+		*memory = i;
+		if (fork() == 0) {
+			*memory = -1;
+			_exit(CHILD_STATUS);
+		}
+		wait(&status);
+		ended += WIFEXITED(status) && WEXITSTATUS(status) == CHILD_STATUS && *memory == i;
+	}
+	printf("forks: %d of %d with memory of their own\n", ended, FORKS);
+}
+
+static void exec(void)
+{
+	int status;
+
+	fflush(stdout);
+	if (fork() == 0) {
+		execl("/bin/sh", "sh", "-c", "exit $((6 * 7))", (char *)NULL);
+		_exit(1);
+	}
+	wait(&status);
+	printf("exec: an ordinary program ended with %d\n", WEXITSTATUS(status));
+}
+
+static void on_stack(int number)
+{
+	char here;
+	stack_t stack;
+
+	(void)number;
+	sigaltstack(NULL, &stack);
+	printf("signals: handler %s its stack\n",
+	       &here >= (char *)stack.ss_sp && &here < (char *)stack.ss_sp + stack.ss_size ? "on" : "off");
+}
+
+static void signals(void)
+{
+	stack_t stack = { .ss_sp = malloc(4 * SIGSTKSZ), .ss_size = 4 * SIGSTKSZ };
+	struct sigaction action = { .sa_handler = on_stack, .sa_flags = SA_ONSTACK };
+
+	sigaltstack(&stack, NULL);
+	sigaction(SIGUSR1, &action, NULL);
+	raise(SIGUSR1);
+}
+
+/* A call that a signal interrupts goes on, or not, as the handler's flags say. */
+static void restart(void)
+{
+	struct sigaction action = { .sa_handler = tick, .sa_flags = SA_RESTART };
+	struct itimerval soon = { { 0, 0 }, { 0, TICK_US } };
+	int ends[2], first;
+	char byte = 'x';
+
+	if (pipe(ends) < 0)
+		return;
+	sigaction(SIGALRM, &action, NULL);
+	if (fork() == 0) {
+		usleep(100 * TICK_US);
+		_exit(write(ends[1], &byte, 1) != 1);
+	}
+	setitimer(ITIMER_REAL, &soon, NULL);
+	first = read(ends[0], &byte, 1);
+	wait(NULL);
+	action.sa_flags = 0;
+	sigaction(SIGALRM, &action, NULL);
+	setitimer(ITIMER_REAL, &soon, NULL);
+	printf("restart: read gave %d after %d signal, ", first, ticks);
+	printf("then %s\n", read(ends[0], &byte, 1) < 0 && errno == EINTR ? "EINTR" : "something else");
+}
+
+static void clocks(void)
+{
+	struct timespec before, after, used;
+
+	clock_gettime(CLOCK_MONOTONIC, &before);
+	clock_gettime(CLOCK_MONOTONIC, &after);
+	/* The vDSO leaves this one to the kernel. */
+	printf("clocks: %s, processor time %s\n",
+	       after.tv_sec > before.tv_sec || after.tv_nsec >= before.tv_nsec ? "forward" : "backward",
+	       clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used) == 0 ? "known" : "unknown");
+}
+
+static double square(double x)
+{
+	return x * x;
+}
+
+static void *floats(void *argument)
+{
+	double sum = 0;
+
+	(void)argument;
+	for (int i = 0; i < ROUNDS; i++) {
+		sum += square(i);
+		if (i % 1000 == 0)
+			sched_yield();
+	}
+	return (void *)(intptr_t)sum;
+}
+
+static void numbers(void)
+{
+	pthread_t thread[THREADS];
+	int right = 0;
+
+	for (int i = 0; i < THREADS; i++)
+		pthread_create(&thread[i], NULL, floats, NULL);
+	for (int i = 0; i < THREADS; i++) {
+		void *result;
+
+		pthread_join(thread[i], &result);
+		right += (intptr_t)result == (intptr_t)floats(NULL);
+	}
+	printf("numbers: %d of %d sums right\n", right, THREADS);
+}
+
+static void null_write(void)
+{
+	volatile int *volatile place = NULL;
+
+	*place = 1;
+}
+
+static void null_call(void)
+{
+	((void (*)(void))8)();
+}
+
+static void constant_write(void)
+{
+	*(volatile char *)(uintptr_t)"constant" = 0;
+}
+
+static void overflow(void)
+{
+	descend(1 << 20);
+}
+
+static void instruction(void)
+{
+	asm volatile(".byte 0x0f, 0x05" : : "a" (39L) : "rcx", "r11", "memory");
+}
+
+static void undefined(void)
+{
+	asm volatile("ud2");
+}
+
+static void bad_stack(void)
+{
+	asm volatile("movq $0x1000, %rsp\n\tpushq $0");
+}
+
+static void stack_in_no_place(void)
+{
+	asm volatile("movabsq $0x1234567812345678, %rax\n\tmovq %rax, %rsp\n\tpushq $0");
+}
+
+/* A handler that sends the thread to an address that no processor can reach. */
+static void on_return(int number, siginfo_t *info, void *context)
+{
+	(void)number;
+	(void)info;
+	((ucontext_t *)context)->uc_mcontext.gregs[REG_RIP] = 0x1234567812345678;
+}
+
+static void bad_return(void)
+{
+	struct sigaction action = { .sa_sigaction = on_return, .sa_flags = SA_SIGINFO | SA_RESETHAND };
+
+	sigaction(SIGUSR1, &action, NULL);
+	raise(SIGUSR1);
+}
+
+static const struct {
+	const char *name;
+	void (*check)(void);
+	int dies;
+} checks[] = {
+	{ "level", level, 0 },
+	{ "threads", threads, 0 },
+	{ "interrupts", interrupts, 0 },
+	{ "deep", deep, 0 },
+	{ "forks", forks, 0 },
+	{ "exec", exec, 0 },
+	{ "signals", signals, 0 },
+	{ "restart", restart, 0 },
+	{ "clocks", clocks, 0 },
+	{ "numbers", numbers, 0 },
+	{ "null-write", null_write, 1 },
+	{ "null-call", null_call, 1 },
+	{ "constant-write", constant_write, 1 },
+	{ "overflow", overflow, 1 },
+	{ "abort", abort, 1 },
+	{ "instruction", instruction, 1 },
+	{ "undefined", undefined, 1 },
+	{ "bad-stack", bad_stack, 1 },
+	{ "stack-in-no-place", stack_in_no_place, 1 },
+	{ "bad-return", bad_return, 1 },
+};
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+/* Each in a process of its own, so that one that dies says how. */
+static void run(size_t i)
+{
+	int status;
+
+	fflush(stdout);
+	if (fork() == 0) {
+		checks[i].check();
+		fflush(stdout);
+		_exit(0);
+	}
+	wait(&status);
+	if (WIFSIGNALED(status))
+		printf("%s: ended by %s\n", checks[i].name, strsignal(WTERMSIG(status)));
+	else if (checks[i].dies || WEXITSTATUS(status))
+		printf("%s: ended with %d\n", checks[i].name, WEXITSTATUS(status));
+}
+
+int main(int argc, char **argv)
+{
+	for (size_t i = 0; i < COUNT(checks); i++) {
+		if (argc < 2 || strcmp(argv[1], checks[i].name) == 0)
+			run(i);
+	}
+	return 0;
+}

@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Applications at level 0: what they do, what they cannot harm, and that Linux without them is as it was.
+
+The checks are those of level.c, on a guest of two processors, one boot for all of them.
+"""
+
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+from conftest import GRACE_S, REPOSITORY, Result, keel, started
+
+LIMIT_S = 600
+SOURCES = REPOSITORY / "tests" / "ukl"
+# Where the application differs from the same source as an ordinary process, line by line.
+DIFFERENT = {
+    "level: 3, constructors ran": "level: 0, constructors ran",
+    "instruction: ended with 0": "instruction: ended by Bad system call",
+}
+CHECKS = re.findall(r'^\t\{ "([\w-]+)", \w+, [01] \},$', (SOURCES / "level.c").read_text(), re.MULTILINE)
+# A busy host may give the guest too few ticks for Linux's test of them.
+GUEST = ["--timeout", str(LIMIT_S), "--append", "no_timer_check"]
+# The note of an application with another address in it.
+FOREIGN = """python3 -c "
+data = bytearray(open('/run/ukl/level', 'rb').read())
+data[data.index(b'UKL\\\\0') + 4] ^= 16
+open('/run/foreign', 'wb').write(data)" && chmod +x /run/foreign"""
+UNPRIVILEGED = """python3 -c "
+import os
+os.setuid(65534)
+try:
+    os.execv('/run/ukl/level', ['level', 'level'])
+except PermissionError:
+    print('unprivileged: refused')"
+"""
+# The source comes on the standard input.
+SESSION = f"""
+cat > /run/level.c && gcc -O2 -D_GNU_SOURCE -o /run/ordinary /run/level.c -lpthread
+/run/ordinary; echo ordinary $?
+/run/ukl/level; echo application $?
+{FOREIGN}; /run/foreign; echo foreign $?
+{UNPRIVILEGED}
+strace -f -o /run/trace /run/ukl/level level; grep -c write /run/trace; echo traced $?
+(for i in $(seq 40); do /run/ukl/level forks & done; wait) | sort | uniq -c
+cat /proc/loadavg > /dev/null && echo alive on $(nproc)
+dmesg | grep ' ukl: '
+"""
+
+
+@pytest.fixture(scope="module")
+def application() -> str:
+    """level.c, built."""
+    built = keel("ukl", "build", "--cflags=-D_GNU_SOURCE", str(SOURCES / "level.c"), timeout_s=3600)
+    assert built.status == 0, built.error
+    return "level"
+
+
+@pytest.fixture(scope="module")
+def session(application: str) -> Result:
+    """All that one boot shows."""
+    options = [*GUEST, "--smp", "2", "--exec", SESSION]
+    source = (SOURCES / "level.c").read_bytes()
+    result = keel("ukl", "run", application, *options, stdin=source, timeout_s=LIMIT_S + GRACE_S)
+    assert result.status == 0, result.error
+    return result
+
+
+def lines(output: str, check: str) -> list[str]:
+    """What the check has printed, at each time that it ran."""
+    return [line for line in output.splitlines() if line.startswith(f"{check}:")]
+
+
+@pytest.mark.parametrize("check", CHECKS)
+def test_check(session: Result, check: str) -> None:
+    """The application does, or dies of, what the ordinary process does, which comes first."""
+    ordinary, application = lines(session.output, check)[:2]
+    assert application == DIFFERENT.get(ordinary, ordinary)
+
+
+def test_the_system_lives_on(session: Result) -> None:
+    """Behind all deaths."""
+    assert len(CHECKS) >= 20
+    assert "ordinary 0\n" in session.output and "application 0\n" in session.output
+    assert "alive on 2\n" in session.output
+
+
+def test_many_at_once(session: Result) -> None:
+    """Forty applications that fork, beside one another."""
+    assert re.search(r"^ *40 forks: 50 of 50 with memory of their own$", session.output, re.MULTILINE), session.output
+
+
+def test_a_tracer_sees_the_calls(session: Result) -> None:
+    """Stopped at its calls, an application goes on as before."""
+    assert re.search(r"^level: 0, constructors ran\n[1-9]\d*\ntraced 0$", session.output, re.MULTILINE), session.output
+
+
+def test_one_for_another_kernel_is_refused(session: Result) -> None:
+    """With the reason in the log."""
+    assert "foreign 126\n" in session.output
+    assert "ukl: the application was built for another kernel" in session.output
+
+
+def test_who_may_not_is_refused(session: Result) -> None:
+    """Level 0 is the whole machine: root's alone."""
+    assert "unprivileged: refused\n" in session.output
+
+
+def test_the_instruction_is_named(session: Result) -> None:
+    """Who executes SYSCALL at level 0 is told how to build."""
+    assert re.search(r"ukl: level\[\d+\] executed SYSCALL at [0-9a-f]+; build it with ./keel ukl build", session.output)
+
+
+def test_processors_protection_is_not_forgotten(application: str) -> None:
+    """Without the words that put SMEP and SMAP off an application is refused, not the machine lost."""
+    command = "/run/ukl/level level; echo refused $?; dmesg | grep ' ukl: '"
+    options = ["--timeout", str(LIMIT_S), "--append", "no_timer_check clearcpuid=", "--exec", command]
+    result = keel("ukl", "run", application, *options, timeout_s=LIMIT_S + GRACE_S)
+    assert "refused 126\n" in result.output, result.output + result.error
+    assert "ukl: applications need clearcpuid=smep,smap" in result.output
+
+
+def test_an_application_then_a_shell(application: str) -> None:
+    """Without --exec it runs on the console, with the words behind --, and a shell follows."""
+    argv = [str(REPOSITORY / "keel"), "ukl", "run", *GUEST, application, "--", "level"]
+    with started(argv) as guest:
+        guest.wait_for(b"level: 0, constructors ran")
+        guest.wait_for(b"# ")
+        guest.say(b"echo $((6 * 7))\n")
+        guest.wait_for(b"42\r\n")
+        guest.say(b"exit\n")
+        assert guest.child.wait(GRACE_S) == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["build", "/no/such.c"], "/no/such.c is not there"),
+        (["build", "/etc/passwd"], "is no source"),
+        (["build", "/tmp/two words.c"], "cannot be an application's name"),
+        (["run", "no-such"], "there is no application no-such"),
+        (["run", "../../../bin/ls"], "there is no application"),
+    ],
+)
+def test_wrong_words_are_refused(arguments: list[str], words: str) -> None:
+    result = keel("ukl", *arguments)
+    assert result.status != 0
+    assert words in result.last_error_line()
+
+
+def test_one_that_is_too_large_is_refused(tmp_path: Path, application: str) -> None:
+    """Its code would not reach the kernel."""
+    (tmp_path / "large.c").write_text('asm(".text; .skip 20 << 20");\nint main(void) { return 0; }\n')
+    result = keel("ukl", "build", str(tmp_path / "large.c"))
+    assert "large is too large for level 0" in result.last_error_line()
+
+
+# What the insertions are in, or include.
+OBJECTS = (
+    "arch/x86/entry/entry_64.o",
+    "arch/x86/entry/common.o",
+    "arch/x86/kernel/idt.o",
+    "arch/x86/kernel/process_64.o",
+    "arch/x86/kernel/cpu/common.o",
+    "arch/x86/mm/fault.o",
+    "kernel/entry/common.o",
+    "fs/binfmt_elf.o",
+)
+
+
+def test_without_the_option_linux_is_as_it_was(application: str) -> None:
+    """The same objects, byte by byte, from the tree with the insertions and from the pristine one."""
+    linux = REPOSITORY / "build" / "linux"
+    native, out = linux / "native", linux / "ukl-off"
+    out.mkdir(exist_ok=True)
+    (out / ".config").write_bytes((native / ".config").read_bytes())
+    make = ["make", "-C", str(linux / "ukl-src"), f"O={out}", "ARCH=x86", f"-j{len(os.sched_getaffinity(0))}"]
+    for goals in (["olddefconfig"], [*OBJECTS]):
+        subprocess.run([*make, *goals], check=True, stdout=subprocess.DEVNULL)
+    assert "# CONFIG_UKL is not set" in (out / ".config").read_text()
+    different = [name for name in OBJECTS if (out / name).read_bytes() != (native / name).read_bytes()]
+    assert not different

@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Applications for level 0: Debian's musl built so that its system calls are jumps, and programs linked with it.
+
+Nothing of musl is kept here: its source package is fetched, and ukl/libc/call.s, which the
+assembler reads before everything else, gives the instruction `syscall` its other meaning.
+"""
+
+import hashlib
+import os
+import re
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+from . import linux, packages, process
+from .config import Settings
+from .debian import SOURCE, Archive
+from .errors import KeelError
+from .lock import locked
+from .progress import Step
+
+STAMP = ".keel-built"
+# The entry that the kernel offers to applications.
+ENTRY = "ukl_syscall"
+SOURCES = {".c", ".s", ".S"}
+# From the highest address of its code on, an application's jumps do not reach the kernel.
+TOO_FAR = re.compile(rf"relocation truncated to fit: \S+ against .*{ENTRY}")
+NEEDS = (
+    *packages.COMPILER,
+    *packages.SIGNATURES,
+    packages.Need("dpkg-dev", ("dpkg-source",), "unpacks the sources of Debian's packages"),
+)
+
+
+def applications(settings: Settings) -> Path:
+    """Where the built applications lie."""
+    return settings.build / "ukl" / "applications"
+
+
+def compiler(settings: Settings) -> list[str]:
+    """gcc with system calls by jumps."""
+    call = settings.repository / "ukl" / "libc" / "call.s"
+    if "," in str(call):
+        raise KeelError(f"{call} has a comma, which gcc takes for the end of a word", "clone into another path")
+    return ["gcc", f"-Wa,{call}"]
+
+
+def libc(settings: Settings) -> Path:
+    """musl for level 0, built where it is missing or was built in another way; returns where it is installed."""
+    packages.require(settings, NEEDS)
+    place, source = settings.build / "ukl" / "musl", settings.build / "ukl" / "musl-source"
+    with locked(settings.locks, "ukl-libc"):
+        description = Archive(settings, SOURCE).fetch_source("musl")
+        state = _state(settings, description)
+        if (place / STAMP).exists() and (place / STAMP).read_text() == state:
+            return place
+        for old in (place, source):
+            shutil.rmtree(old, ignore_errors=True)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        with Step("building musl for level 0") as step:
+            _make_libc(settings, description, source, place, step)
+        (place / STAMP).write_text(state)
+    return place
+
+
+def _state(settings: Settings, description: Path) -> str:
+    """What musl is built from."""
+    call = (settings.repository / "ukl" / "libc" / "call.s").read_bytes()
+    return hashlib.sha256(call + description.read_bytes()).hexdigest()
+
+
+def _make_libc(settings: Settings, description: Path, source: Path, place: Path, step: Step) -> None:
+    commands = (
+        ["dpkg-source", "--no-check", "-x", str(description), str(source)],
+        ["./configure", f"--prefix={place}", "--disable-shared", "--enable-wrapper=gcc", f"CC={' '.join(compiler(settings))}"],
+        ["make", f"-j{len(os.sched_getaffinity(0))}", "install"],
+    )
+    for number, argv in enumerate(commands):
+        process.run_logged(
+            argv,
+            what=f"building musl ({argv[0]})",
+            log=settings.logs / f"ukl-musl-{number}.log",
+            step=step,
+            cwd=source if number else source.parent,
+        )
+
+
+def entry(settings: Settings) -> int:
+    """The address of the kernel's entry."""
+    symbols = process.output(["nm", str(settings.ukl_symbols)])
+    found = re.search(rf"^([0-9a-f]+) T {ENTRY}$", symbols, re.MULTILINE)
+    if not found:
+        raise KeelError(f"{settings.ukl_symbols} has no {ENTRY}", "./keel clean, and build it anew")
+    return int(found[1], 16)
+
+
+def link_words(settings: Settings) -> list[str]:
+    """What a compiler's command needs for linking an application."""
+    place = libc(settings)
+    return [
+        *(f"-specs={place / 'lib' / 'musl-gcc.specs'}", "-static", "-no-pie"),
+        str(settings.repository / "ukl" / "libc" / "note.s"),
+        f"-Wl,--defsym={ENTRY}={entry(settings):#x}",
+    ]
+
+
+def application(settings: Settings, sources: Sequence[Path], flags: Sequence[str]) -> Path:
+    """A program of one or more sources, linked for the kernel as it is; named like the first source."""
+    for path in sources:
+        if path.suffix not in SOURCES:
+            raise KeelError(f"{path} is no source of C or assembly", f"known are {' '.join(sorted(SOURCES))}")
+        if not path.is_file():
+            raise KeelError(f"{path} is not there")
+    linux.build_ukl(settings)
+    words = link_words(settings)
+    place = applications(settings) / sources[0].stem
+    place.parent.mkdir(parents=True, exist_ok=True)
+    log = settings.logs / "ukl-application.log"
+    argv = [*compiler(settings), "-O2", *flags, "-o", str(place), *map(str, sources), *words]
+    try:
+        process.run_logged(argv, what=f"building {place.name}", log=log)
+    except KeelError as error:
+        if TOO_FAR.search(log.read_text(errors="replace")):
+            raise KeelError(
+                f"{place.name} is too large for level 0: its code has to end below 16 MB to reach the kernel"
+            ) from error
+        raise
+    return place

@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: GPL-2.0-only
+# Put before every assembler source of an application and its libc: what
+# they would do by instructions of level 3 they do in a way that level 0 has.
+
+# The system call: registers as with the instruction, but the kernel is jumped
+# to. It must find interrupts off, because until it has set GS an interrupt
+# would take it for the kernel proper. No stack is used, so that code may
+# keep data below its stack pointer. A call that is to be restarted comes back two
+# bytes early, which is the second jump.
+	.macro	syscall
+.Lukl_call_\@:
+	cli
+	lea	.Lukl_back_\@(%rip), %rcx
+	jmp	ukl_syscall
+	jmp	.Lukl_call_\@
+.Lukl_back_\@:
+	.endm
+
+# At level 3 this ends the program by a signal, and so libc uses it; at level 0 it
+# would wait for an interrupt and go on.
+	.macro	hlt
+	ud2
+	.endm

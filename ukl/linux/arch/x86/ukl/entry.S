@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * How applications at level 0 enter the kernel and leave it.
+ *
+ * While an application runs, GS is the user's, as with any process, and its
+ * stack belongs to it alone: nothing here or in the processor writes to it,
+ * so code may use what lies below its pointer.
+ */
+#include <linux/linkage.h>
+#include <asm/asm-offsets.h>
+#include <asm/errno.h>
+#include <asm/nospec-branch.h>
+#include <asm/percpu.h>
+#include <asm/processor-flags.h>
+#include <asm/segment.h>
+#include <asm/thread_info.h>
+#include <asm/ukl.h>
+#include <asm/unwind_hints.h>
+#include "../entry/calling.h"
+
+	.code64
+	.section .entry.text, "ax"
+
+/* Where the frame lies when the return address and one more word have been pushed. */
+#define FRAME(word)	(word-ORIG_RAX+2*8)
+
+/*
+ * The first thing at every exception and interrupt that has no stack of its
+ * own. Above the return address lies the frame from orig_ax on; all registers
+ * are the interrupted code's and come back as they were; interrupts are off,
+ * GS is anybody's.
+ *
+ * Level 3: the frame lies on the entry stack and stays.
+ * Level 0 in the user half, an application: it becomes a frame of level 3, and
+ * all that follows takes it for one.
+ * The kernel: the frame moves to where the processor would have pushed it had
+ * the gate named no stack, 16-aligned below the interrupted pointer. Until the
+ * gates name one it is there already: each word is then copied onto itself.
+ */
+SYM_CODE_START(ukl_frame)
+	UNWIND_HINT_EMPTY
+	testb	$3, CS-ORIG_RAX+8(%rsp)
+	jnz	.Lready
+	testl	$UKL_NOT_USER_HALF, 4+RIP-ORIG_RAX+8(%rsp)
+	jz	.Lapplication
+
+	pushq	%rax
+	movq	FRAME(RSP)(%rsp), %rax
+	andq	$~15, %rax
+	pushq	FRAME(SS)(%rsp)
+	popq	-1*8(%rax)
+	pushq	FRAME(RSP)(%rsp)
+	popq	-2*8(%rax)
+	pushq	FRAME(EFLAGS)(%rsp)
+	popq	-3*8(%rax)
+	pushq	FRAME(CS)(%rsp)
+	popq	-4*8(%rax)
+	pushq	FRAME(RIP)(%rsp)
+	popq	-5*8(%rax)
+	pushq	FRAME(ORIG_RAX)(%rsp)
+	popq	-6*8(%rax)
+	pushq	8(%rsp)				/* the return address */
+	popq	-7*8(%rax)
+	pushq	(%rsp)				/* rax */
+	popq	-8*8(%rax)
+	leaq	-8*8(%rax), %rsp
+	popq	%rax
+	RET
+
+.Lapplication:
+	movq	$__USER_CS, CS-ORIG_RAX+8(%rsp)
+	movq	$__USER_DS, SS-ORIG_RAX+8(%rsp)
+.Lready:
+	RET
+SYM_CODE_END(ukl_frame)
+
+/*
+ * The system call of an application, which jumps here with interrupts off.
+ * Registers are those of SYSCALL: number in rax, arguments in rdi, rsi, rdx,
+ * r10, r8, r9, and the address to return to in rcx. rcx and r11 are lost.
+ * RSP is the application's, GS the user's; both are when it is jumped back.
+ *
+ * A restarted call goes on two bytes before the return address, where the
+ * application has a jump to the beginning of its call.
+ */
+SYM_CODE_START(ukl_syscall)
+	UNWIND_HINT_ENTRY
+	swapgs
+	cld
+	movq	%rsp, PER_CPU_VAR(cpu_tss_rw + TSS_sp2)
+	movq	PER_CPU_VAR(cpu_current_top_of_stack), %rsp
+	pushq	$__USER_DS
+	pushq	PER_CPU_VAR(cpu_tss_rw + TSS_sp2)
+	pushq	$(X86_EFLAGS_IF | X86_EFLAGS_FIXED)
+	pushq	$__USER_CS
+	pushq	%rcx
+	pushq	%rax
+	xorl	%r11d, %r11d			/* see ukl_checked() */
+	PUSH_AND_CLEAR_REGS rax=$-ENOSYS
+
+	movq	%rsp, %rdi
+	movslq	%eax, %rsi
+	call	do_syscall_64			/* returns with interrupts off */
+
+	/*
+	 * By a jump where the registers are those of the call and the thread is
+	 * still an application; by IRET after exec, signals and tracers.
+	 */
+	movq	PER_CPU_VAR(current_task), %rcx
+	testl	$(1 << TIF_UKL), TASK_TI_flags(%rcx)
+	jz	swapgs_restore_regs_and_return_to_usermode
+	movq	RCX(%rsp), %rcx
+	cmpq	%rcx, RIP(%rsp)
+	jne	swapgs_restore_regs_and_return_to_usermode
+	testl	$UKL_NOT_USER_HALF, 4+RIP(%rsp)
+	jnz	swapgs_restore_regs_and_return_to_usermode
+	cmpq	$(X86_EFLAGS_IF | X86_EFLAGS_FIXED), EFLAGS(%rsp)
+	jne	swapgs_restore_regs_and_return_to_usermode
+
+	POP_REGS
+	movq	RSP-ORIG_RAX(%rsp), %rsp
+	UNWIND_HINT_EMPTY
+	swapgs
+	sti					/* takes effect behind the jump */
+	ANNOTATE_RETPOLINE_SAFE
+	jmp	*%rcx
+SYM_CODE_END(ukl_syscall)
