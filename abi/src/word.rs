@@ -41,6 +41,23 @@ pub fn copy<'a, 'b>(from: impl IntoIterator<Item = &'a Word>, to: impl IntoItera
     from.into_iter().zip(to).for_each(|(from, to)| to.set(from.get()));
 }
 
+/// Copies the words of one slice to another, as many as both have, faster than `copy` if there are many.
+#[inline]
+pub fn copy_slice(from: &[Word], to: &[Word]) {
+    let count = from.len().min(to.len());
+    // SAFETY: both have as many words, and each is aligned: the processor reads and writes it in one step (Intel SDM
+    // volume 3, 9.1.1). By the ABI the direction flag is clear.
+    unsafe {
+        core::arch::asm!(
+            "rep movsq",
+            inout("rcx") count => _,
+            inout("rsi") from.as_ptr() => _,
+            inout("rdi") to.as_ptr() => _,
+            options(nostack, preserves_flags)
+        );
+    }
+}
+
 /// What a field becomes in a structure that is shared.
 pub trait Field {
     /// As many `Word`s.

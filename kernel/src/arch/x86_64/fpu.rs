@@ -15,7 +15,7 @@ use crate::thread::{Thread, EXTRA, FPU};
 use core::arch::asm;
 use core::cell::Cell;
 use keel_abi::fpage::SPACE_SHIFT;
-use keel_abi::word::{copy, Word};
+use keel_abi::word::{copy_slice, Word};
 use keel_abi::Error;
 
 /// Largest state that is used: half a page (AVX-512 with PKRU needs 2696 and is cut by `init`).
@@ -187,8 +187,8 @@ fn state_of(thread: Ref<Thread>) -> Result<Ref<State>, Error> {
 /// Copies a thread's state to a buffer of its size; the initial state if it has none.
 pub fn copy_out(thread: Ref<Thread>, [head, tail]: [&[Word]; 2]) {
     let write = |state: &State| {
-        copy(state.words(), head);
-        copy(&state.words()[head.len()..], tail);
+        copy_slice(state.words(), head);
+        copy_slice(&state.words()[head.len()..], tail);
     };
     match thread.fpu.get() {
         None => {
@@ -206,14 +206,14 @@ pub fn copy_out(thread: Ref<Thread>, [head, tail]: [&[Word]; 2]) {
 /// Takes a thread's state from such a buffer, if the processor will take it.
 pub fn copy_in(thread: Ref<Thread>, [head, tail]: [&[Word]; 2]) -> Result<(), Error> {
     let read = State::new();
-    copy(head, read.words());
-    copy(tail, &read.words()[head.len()..]);
+    copy_slice(head, read.words());
+    copy_slice(tail, &read.words()[head.len()..]);
     if !read.is_valid() {
         return Err(Error::Invalid);
     }
     let state = state_of(thread)?;
     settle(thread);
-    copy(read.words(), state.words());
+    copy_slice(read.words(), state.words());
     Ok(())
 }
 
