@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Power cuts: the emulator is killed in the middle of writes, and the disk holds all that the guest was told is there.
+
+KEEL_POWER_CUTS says how often, on either system (2).
+"""
+
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import REPOSITORY, SYSTEMS
+from test_devices import DEBUGFS, E2FSCK, MKE2FS, disk, overlay
+
+CUTS = int(os.environ.get("KEEL_POWER_CUTS", "2"))
+IMAGE_BYTES = 512 << 20
+FILE_BYTES = 20_000
+# A cut comes after at least one and at most so many files.
+MOST_FILES = 60
+KEPT = re.compile(rb"kept \d+\n")
+# e2fsck's statuses: nothing to do, and errors corrected (the journal was replayed).
+REPAIRED = (0, 1)
+
+# Writes files that it waits for and tells of, and others between them that nobody waits for.
+WRITER = """
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mount.h>
+#include <unistd.h>
+enum { BYTES = %(bytes)d, LOOSE = 8, LOOSE_BYTES = 300000 };
+static char data[LOOSE_BYTES];
+static void must(int done, const char *what)
+{
+    if (!done) {
+        perror(what);
+        exit(1);
+    }
+}
+static int fill(const char *path, int bytes, int seed)
+{
+    int file = open(path, O_CREAT | O_TRUNC | O_WRONLY, 0644);
+    for (int at = 0; at < bytes; at++)
+        data[at] = at * 31 + seed;
+    must(write(file, data, bytes) == bytes, path);
+    return file;
+}
+int main(int count, char **words)
+{
+    int cut = count > 1 ? atoi(words[1]) : 0, folder;
+    char path[64], other[64];
+    must(mount("/dev/vdb", "/mnt", "ext4", 0, NULL) == 0, "mount");
+    must((folder = open("/mnt", O_RDONLY)) >= 0, "folder");
+    for (int number = 0;; number++) {
+        snprintf(path, sizeof path, "/mnt/%%d-%%d", cut, number);
+        int file = fill(path, BYTES, cut + number);
+        must(fsync(file) == 0 && fsync(folder) == 0, "fsync");
+        close(file);
+        printf("kept %%d\\n", number);
+        fflush(stdout);
+        snprintf(path, sizeof path, "/mnt/loose-%%d", number %% LOOSE);
+        snprintf(other, sizeof other, "/mnt/moved-%%d", number %% LOOSE);
+        close(fill(path, LOOSE_BYTES, number));
+        must(number %% 3 || rename(path, other) == 0, "rename");
+    }
+}
+"""
+
+
+def emulator_of(child: subprocess.Popen[bytes]) -> int:
+    """The process of QEMU under that of `./keel run`."""
+    for pid in Path(f"/proc/{child.pid}/task/{child.pid}/children").read_text().split():
+        if "qemu-system" in Path(f"/proc/{pid}/cmdline").read_text():
+            return int(pid)
+    raise AssertionError("no emulator runs")
+
+
+def cut_power(argv: list[str], program: bytes, after: int) -> int:
+    """Kills the emulator once that many files are kept; how many were told to be."""
+    kept = 0
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+        assert child.stdin and child.stdout
+        child.stdin.write(program)
+        child.stdin.close()
+        while kept < after:
+            line = child.stdout.readline()
+            assert line, "the guest ended"
+            kept += KEPT.fullmatch(line) is not None
+        os.kill(emulator_of(child), signal.SIGKILL)
+        # What was told before the cut counts as well.
+        return kept + len(KEPT.findall(child.stdout.read()))
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_what_was_synchronised_is_there_after_a_power_cut(system: str, tmp_path: Path) -> None:
+    """The file system is clean once its journal was replayed, and each file that was synchronised is whole, of all cuts."""
+    program = tmp_path / "writer"
+    build = ["gcc", "-static", "-x", "c", "-", "-o", str(program)]
+    subprocess.run(build, input=(WRITER % {"bytes": FILE_BYTES}).encode(), check=True)
+    image = disk(tmp_path / "disk.img", IMAGE_BYTES)
+    subprocess.run([MKE2FS, "-q", "-F", "-t", "ext4", str(image)], check=True)
+    argv = [sys.executable, str(REPOSITORY / "keel"), "run", "--persist", "--nic", "none", "--root", str(overlay(tmp_path))]
+    argv += ["--drive", str(image)] + (["--native"] if system == "native" else [])
+    chance = random.Random(1)
+    kept = []
+    for cut in range(CUTS):
+        command = f"cat > /tmp/writer && chmod +x /tmp/writer && exec /tmp/writer {cut}"
+        kept.append(cut_power([*argv, "--exec", command], program.read_bytes(), chance.randint(1, MOST_FILES)))
+        assert subprocess.run([E2FSCK, "-p", str(image)], capture_output=True).returncode in REPAIRED
+        checked = subprocess.run([E2FSCK, "-fn", str(image)], capture_output=True, text=True)
+        assert checked.returncode == 0, checked.stdout
+    (found := tmp_path / "found").mkdir()
+    subprocess.run([DEBUGFS, "-R", f"rdump / {found}", str(image)], check=True, capture_output=True)
+    lost = [
+        (cut, number)
+        for cut, count in enumerate(kept)
+        for number in range(count)
+        if (found / f"{cut}-{number}").read_bytes() != bytes((at * 31 + cut + number) & 0xFF for at in range(FILE_BYTES))
+    ]
+    print(f"{CUTS} power cuts, {sum(kept)} files were synchronised, {len(lost)} lost")
+    assert lost == []
