@@ -27,9 +27,9 @@ kill -USR1 $$
 (trap 'echo "subshell caught TERM"; exit 5' TERM; kill -TERM "$BASHPID"; sleep 5)
 echo "subshell: $?"
 sleep 100 & victim=$!
-kill -KILL $victim
-wait $victim 2>/dev/null
-echo "killed: $?"
+# Bash tells of its end when it learns of it, which may be before the wait.
+{ kill -KILL $victim; wait $victim; status=$?; } 2> /dev/null
+echo "killed: $status"
 
 set -m
 sleep 50 & job=$!
