@@ -21,7 +21,7 @@ DIFFERENT = {
 }
 CHECKS = re.findall(r'^\t\{ "([\w-]+)", \w+, [01] \},$', (SOURCES / "level.c").read_text(), re.MULTILINE)
 # A busy host may give the guest too few ticks for Linux's test of them.
-GUEST = ["--timeout", str(LIMIT_S), "--append", "no_timer_check"]
+GUEST = ["--timeout", str(LIMIT_S)]
 # The note of an application with another address in it.
 FOREIGN = """python3 -c "
 data = bytearray(open('/run/ukl/level', 'rb').read())
@@ -115,7 +115,7 @@ def test_the_instruction_is_named(session: Result) -> None:
 def test_processors_protection_is_not_forgotten(application: str) -> None:
     """Without the words that put SMEP and SMAP off an application is refused, not the machine lost."""
     command = "/run/ukl/level level; echo refused $?; dmesg | grep ' ukl: '"
-    options = ["--timeout", str(LIMIT_S), "--append", "no_timer_check clearcpuid=", "--exec", command]
+    options = ["--timeout", str(LIMIT_S), "--append", "clearcpuid=", "--exec", command]
     result = keel("ukl", "run", application, *options, timeout_s=LIMIT_S + GRACE_S)
     assert "refused 126\n" in result.output, result.output + result.error
     assert "ukl: applications need clearcpuid=smep,smap" in result.output
