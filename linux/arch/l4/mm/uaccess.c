@@ -36,22 +36,34 @@ static bool fault_in(unsigned long address, unsigned long right)
 }
 
 /*
- * The leaf table of the processor's last access: a program's accesses come in
- * crowds. Entries are always read anew. It is void once the mm's tables have another
- * number. Interrupts leave it alone.
+ * The leaf tables of the processor's last accesses, for a few programs that take turns:
+ * their accesses come in crowds. Entries are always read anew. One is void once the
+ * mm's tables have another number. Interrupts leave them alone.
  */
+#define LAST_WALKS 8
 struct last_walk {
 	pte_t *table;
 	unsigned long region;
 	unsigned long tables;
 };
-static DEFINE_PER_CPU(struct last_walk, last_walk);
+static DEFINE_PER_CPU(struct last_walk, last_walks[LAST_WALKS]);
 
+static __always_inline struct last_walk *last_walk(unsigned long tables)
+{
+	return this_cpu_ptr(&last_walks[tables % LAST_WALKS]);
+}
+
+/* An interrupt that comes meanwhile finds nothing. */
 static void remember(pte_t *ptep, unsigned long address, unsigned long tables)
 {
-	this_cpu_write(last_walk.table, ptep - pte_index(address));
-	this_cpu_write(last_walk.region, address >> PMD_SHIFT);
-	this_cpu_write(last_walk.tables, tables);
+	struct last_walk *last = last_walk(tables);
+
+	WRITE_ONCE(last->tables, 0);
+	barrier();
+	last->table = ptep - pte_index(address);
+	last->region = address >> PMD_SHIFT;
+	barrier();
+	WRITE_ONCE(last->tables, tables);
 }
 
 /* The entry of an address after a whole walk and, if need be, a fault; zero: EFAULT. */
@@ -88,7 +100,8 @@ static noinline pte_t walk(unsigned long address, unsigned long right)
  */
 static __always_inline void *user_byte(unsigned long address, unsigned long right)
 {
-	unsigned long bits = _PAGE_PRESENT | _PAGE_ACCESSED;
+	unsigned long bits = _PAGE_PRESENT | _PAGE_ACCESSED, tables;
+	const struct last_walk *last;
 	pte_t pte = __pte(0);
 
 	if (right & KEEL_FPAGE_WRITE)
@@ -96,9 +109,12 @@ static __always_inline void *user_byte(unsigned long address, unsigned long righ
 	if (unlikely(address >= TASK_SIZE_MAX))
 		return NULL;
 	l4_walk_begin();
-	if (likely(this_cpu_read(last_walk.region) == address >> PMD_SHIFT && current->mm &&
-		   this_cpu_read(last_walk.tables) == READ_ONCE(current->mm->context.tables)))
-		pte = READ_ONCE(this_cpu_read(last_walk.table)[pte_index(address)]);
+	if (likely(current->mm)) {
+		tables = READ_ONCE(current->mm->context.tables);
+		last = last_walk(tables);
+		if (likely(last->region == address >> PMD_SHIFT && last->tables == tables))
+			pte = READ_ONCE(last->table[pte_index(address)]);
+	}
 	if (unlikely((pte_val(pte) & bits) != bits || l4_is_device(pte))) {
 		pte = walk(address, right);
 		if (pte_none(pte)) {
