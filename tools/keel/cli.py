@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Collection
+from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 
@@ -50,6 +51,33 @@ def _add_verb(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]", name
     return verb
 
 
+def _add_machine(verb: argparse.ArgumentParser) -> None:
+    """The options of a guest with Linux, whichever Linux that is; `_on_machine` reads them."""
+    verb.add_argument("--icount", action="store_true", help="the deterministic instruction clock")
+    verb.add_argument("--accel", choices=("auto", "tcg", "kvm"), default="auto", help="auto: KVM where it works")
+    verb.add_argument(
+        "--mem",
+        metavar="MB",
+        type=int,
+        default=machine.DEFAULT_MEMORY_MB,
+        help="the guest's memory (%(default)s)",
+    )
+    verb.add_argument(
+        "--smp",
+        metavar="N",
+        type=int,
+        default=1,
+        help=f"the guest's processors, up to {machine.MOST_PROCESSORS} (%(default)s)",
+    )
+    verb.add_argument(
+        "--timeout",
+        metavar="S",
+        type=float,
+        help=f"end the guest after S seconds with status {int(Status.TIMEOUT)}",
+    )
+    verb.add_argument("--append", metavar="STR", default="", help="more for Linux's command line")
+
+
 def _add_run(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     verb = _add_verb(verbs, "run", "boot Debian and stay at its shell, or run one command in it")
     verb.add_argument("--exec", metavar="CMD", dest="command", help="run CMD; its output and exit status are ours")
@@ -82,29 +110,7 @@ def _add_run(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> No
         action="store_true",
         help="Linux on the bare machine, the baseline of every figure",
     )
-    verb.add_argument("--icount", action="store_true", help="the deterministic instruction clock")
-    verb.add_argument("--accel", choices=("auto", "tcg", "kvm"), default="auto", help="auto: KVM where it works")
-    verb.add_argument(
-        "--mem",
-        metavar="MB",
-        type=int,
-        default=machine.DEFAULT_MEMORY_MB,
-        help="the guest's memory (%(default)s)",
-    )
-    verb.add_argument(
-        "--smp",
-        metavar="N",
-        type=int,
-        default=1,
-        help=f"the guest's processors, up to {machine.MOST_PROCESSORS} (%(default)s)",
-    )
-    verb.add_argument(
-        "--timeout",
-        metavar="S",
-        type=float,
-        help=f"end the guest after S seconds with status {int(Status.TIMEOUT)}",
-    )
-    verb.add_argument("--append", metavar="STR", default="", help="more for Linux's command line")
+    _add_machine(verb)
     verb.add_argument(
         "--qemu-arg",
         metavar="ARG",
@@ -185,28 +191,14 @@ def _add_ukl(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> No
     run.add_argument("name", nargs="?", metavar="NAME", help="an application; the one that was built last by default")
     run.add_argument("words", nargs="*", metavar="ARGUMENT", help="for the application, behind --")
     run.add_argument("--exec", metavar="CMD", dest="command", help="run CMD instead; the application is in /run/ukl")
-    run.add_argument("--icount", action="store_true", help="the deterministic instruction clock")
-    run.add_argument("--accel", choices=("auto", "tcg", "kvm"), default="auto", help="auto: KVM where it works")
-    run.add_argument("--mem", metavar="MB", type=int, default=machine.DEFAULT_MEMORY_MB, help="the guest's memory (%(default)s)")
-    run.add_argument("--smp", metavar="N", type=int, default=1, help="of the guest (%(default)s)")
-    run.add_argument("--timeout", metavar="S", type=float, help="end the guest after S seconds")
-    run.add_argument("--append", metavar="STR", default="", help="more for Linux's command line")
+    _add_machine(run)
 
 
 def _ukl(settings: Settings, options: argparse.Namespace) -> int:
     if options.action == "build":
         ukl_command.build(settings, options.sources, options.cflags.split())
         return Status.OK
-    choices = Choices(
-        command=options.command,
-        icount=options.icount,
-        accelerator=options.accel,
-        memory_mb=options.mem,
-        processors=options.smp,
-        timeout_s=options.timeout,
-        append=options.append,
-        application_arguments=tuple(options.words),
-    )
+    choices = replace(_on_machine(options), application_arguments=tuple(options.words))
     return ukl_command.run(settings, options.name, choices)
 
 
@@ -273,17 +265,24 @@ def _known(names: list[str], known: Collection[str]) -> list[str]:
     return names
 
 
-def _choices(options: argparse.Namespace) -> Choices:
+def _on_machine(options: argparse.Namespace) -> Choices:
+    """What `_add_machine` asks for, and the command."""
     return Choices(
-        native=options.native,
         command=options.command,
-        root=options.root,
         icount=options.icount,
         accelerator=options.accel,
         memory_mb=options.mem,
         processors=options.smp,
         timeout_s=options.timeout,
         append=options.append,
+    )
+
+
+def _choices(options: argparse.Namespace) -> Choices:
+    return replace(
+        _on_machine(options),
+        native=options.native,
+        root=options.root,
         emulator_arguments=tuple(options.qemu_arg),
         gdb=options.gdb,
         boot_template=options.boot_conf,
