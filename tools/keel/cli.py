@@ -154,7 +154,9 @@ def _add_others(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
     _add_profile(verbs)
     verb = _add_verb(verbs, "gdb", "gdb on the running guest, with symbols")
     verb.add_argument("view", nargs="?", choices=debug_command.VIEWS, help="whose symbols")
-    verb = _add_verb(verbs, "bench", "measure Keel against the native baseline; with the word kernel, the µ-kernel alone")
+    verb = _add_verb(
+        verbs, "bench", "measure Keel against the native baseline; with the word kernel, the µ-kernel alone; with ukl, level 0"
+    )
     verb = _add_verb(verbs, "clean", "remove what was built")
     verb.add_argument("--cache", action="store_true", help="also what was fetched, for all clones")
     _add_verb(verbs, "doctor", "say what is missing on this machine and how to mend it")
@@ -187,6 +189,7 @@ def _add_ukl(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> No
     build = _add_verb(actions, "build", "build a C program as an application for level 0, and the kernel for it")
     build.add_argument("sources", nargs="+", metavar="FILE", help="its sources; the first one gives it its name")
     build.add_argument("--cflags", metavar="WORDS", default="", help="more words for gcc, as --cflags=-O3")
+    build.add_argument("--ordinary", action="store_true", help="as an ordinary program with the same libc, to compare with")
     run = _add_verb(actions, "run", "boot that kernel: the application runs, then a shell as usual")
     run.add_argument("name", nargs="?", metavar="NAME", help="an application; the one that was built last by default")
     run.add_argument("words", nargs="*", metavar="ARGUMENT", help="for the application, behind --")
@@ -196,7 +199,7 @@ def _add_ukl(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> No
 
 def _ukl(settings: Settings, options: argparse.Namespace) -> int:
     if options.action == "build":
-        ukl_command.build(settings, options.sources, options.cflags.split())
+        ukl_command.build(settings, options.sources, options.cflags.split(), ordinary=options.ordinary)
         return Status.OK
     choices = replace(_on_machine(options), application_arguments=tuple(options.words))
     return ukl_command.run(settings, options.name, choices)

@@ -37,18 +37,26 @@ def applications(settings: Settings) -> Path:
     return settings.build / "ukl" / "applications"
 
 
-def compiler(settings: Settings) -> list[str]:
-    """gcc with system calls by jumps."""
+def ordinary_programs(settings: Settings) -> Path:
+    """Where those lie that were built for level 3, to be compared with."""
+    return settings.build / "ukl" / "ordinary"
+
+
+def compiler(settings: Settings, *, ordinary: bool = False) -> list[str]:
+    """gcc, with system calls by jumps where it is not for ordinary programs."""
+    if ordinary:
+        return ["gcc"]
     call = settings.repository / "ukl" / "libc" / "call.s"
     if "," in str(call):
         raise KeelError(f"{call} has a comma, which gcc takes for the end of a word", "clone into another path")
     return ["gcc", f"-Wa,{call}"]
 
 
-def libc(settings: Settings) -> Path:
-    """musl for level 0, built where it is missing or was built in another way; returns where it is installed."""
+def libc(settings: Settings, *, ordinary: bool = False) -> Path:
+    """musl for level 0 or 3, built where it is missing or was built in another way; returns where it is installed."""
     packages.require(settings, NEEDS)
-    place, source = settings.build / "ukl" / "musl", settings.build / "ukl" / "musl-source"
+    level = 3 if ordinary else 0
+    place, source = settings.build / "ukl" / f"musl-{level}", settings.build / "ukl" / f"musl-{level}-source"
     with locked(settings.locks, "ukl-libc"):
         description = Archive(settings, SOURCE).fetch_source("musl")
         state = _state(settings, description)
@@ -57,8 +65,8 @@ def libc(settings: Settings) -> Path:
         for old in (place, source):
             shutil.rmtree(old, ignore_errors=True)
         place.parent.mkdir(parents=True, exist_ok=True)
-        with Step("building musl for level 0") as step:
-            _make_libc(settings, description, source, place, step)
+        with Step(f"building musl for level {level}") as step:
+            _make_libc(settings, description, source, place, compiler(settings, ordinary=ordinary), step)
         (place / STAMP).write_text(state)
     return place
 
@@ -69,10 +77,10 @@ def _state(settings: Settings, description: Path) -> str:
     return hashlib.sha256(call + description.read_bytes()).hexdigest()
 
 
-def _make_libc(settings: Settings, description: Path, source: Path, place: Path, step: Step) -> None:
+def _make_libc(settings: Settings, description: Path, source: Path, place: Path, compiler_words: list[str], step: Step) -> None:
     commands = (
         ["dpkg-source", "--no-check", "-x", str(description), str(source)],
-        ["./configure", f"--prefix={place}", "--disable-shared", "--enable-wrapper=gcc", f"CC={' '.join(compiler(settings))}"],
+        ["./configure", f"--prefix={place}", "--disable-shared", "--enable-wrapper=gcc", f"CC={' '.join(compiler_words)}"],
         ["make", f"-j{len(os.sched_getaffinity(0))}", "install"],
     )
     for number, argv in enumerate(commands):
@@ -94,29 +102,28 @@ def entry(settings: Settings) -> int:
     return int(found[1], 16)
 
 
-def link_words(settings: Settings) -> list[str]:
-    """What a compiler's command needs for linking an application."""
-    place = libc(settings)
-    return [
-        *(f"-specs={place / 'lib' / 'musl-gcc.specs'}", "-static", "-no-pie"),
-        str(settings.repository / "ukl" / "libc" / "note.s"),
-        f"-Wl,--defsym={ENTRY}={entry(settings):#x}",
-    ]
+def _link_words(settings: Settings, *, ordinary: bool) -> list[str]:
+    """What a compiler's command needs for linking a static program, with the kernel's entry where it is an application."""
+    words = [f"-specs={libc(settings, ordinary=ordinary) / 'lib' / 'musl-gcc.specs'}", "-static", "-no-pie"]
+    if ordinary:
+        return words
+    return [*words, str(settings.repository / "ukl" / "libc" / "note.s"), f"-Wl,--defsym={ENTRY}={entry(settings):#x}"]
 
 
-def application(settings: Settings, sources: Sequence[Path], flags: Sequence[str]) -> Path:
-    """A program of one or more sources, linked for the kernel as it is; named like the first source."""
+def program(settings: Settings, sources: Sequence[Path], flags: Sequence[str], *, ordinary: bool = False) -> Path:
+    """A program of one or more sources, named like the first: an application for the kernel as it is, or an ordinary one."""
     for path in sources:
         if path.suffix not in SOURCES:
             raise KeelError(f"{path} is no source of C or assembly", f"known are {' '.join(sorted(SOURCES))}")
         if not path.is_file():
             raise KeelError(f"{path} is not there")
-    linux.build_ukl(settings)
-    words = link_words(settings)
-    place = applications(settings) / sources[0].stem
+    if not ordinary:
+        linux.build_ukl(settings)
+    words = _link_words(settings, ordinary=ordinary)
+    place = (ordinary_programs if ordinary else applications)(settings) / sources[0].stem
     place.parent.mkdir(parents=True, exist_ok=True)
     log = settings.logs / "ukl-application.log"
-    argv = [*compiler(settings), "-O2", *flags, "-o", str(place), *map(str, sources), *words]
+    argv = [*compiler(settings, ordinary=ordinary), "-O2", *flags, "-o", str(place), *map(str, sources), *words]
     try:
         process.run_logged(argv, what=f"building {place.name}", log=log)
     except KeelError as error:

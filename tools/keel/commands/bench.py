@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""`./keel bench`: measures Keel against the native baseline, or the µ-kernel by itself.
+"""`./keel bench`: measures Keel against the native baseline, the µ-kernel by itself, or level 0 against level 3.
 
-bench/run.py compares the two Linux; the figures of `./keel bench kernel` are in figures.py.
+bench/run.py compares the two Linux, bench/ukl.py the levels; the figures of `./keel bench kernel` are in figures.py.
 """
 
 import argparse
@@ -12,14 +12,17 @@ from .. import figures, latency, packages, process, rust
 from ..config import Settings
 
 KERNEL = "kernel"
+UKL = "ukl"
 
 
 def bench(settings: Settings, arguments: list[str]) -> int:
-    """Measure what the first argument says: the µ-kernel, or else Linux on both systems."""
+    """Measure what the first argument says: the µ-kernel, applications at level 0, or else Linux on both systems."""
     if arguments[:1] == [KERNEL]:
         return _kernel(settings, arguments[1:])
     packages.require(settings, packages.COMPILER)
     program = settings.repository / "bench" / "run.py"
+    if arguments[:1] == [UKL]:
+        program, arguments = program.with_name("ukl.py"), arguments[1:]
     return process.run_shown([sys.executable, str(program), *arguments], cwd=settings.repository)
 
 

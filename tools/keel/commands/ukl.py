@@ -17,14 +17,17 @@ NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,39}")
 LAST = "last"
 
 
-def build(settings: Settings, sources: Sequence[str], flags: Sequence[str]) -> None:
-    """Build an application, and the kernel that it is for; it is the one that `run` takes."""
+def build(settings: Settings, sources: Sequence[str], flags: Sequence[str], *, ordinary: bool) -> None:
+    """Build an application, and the kernel that it is for; it is the one that `run` takes. Or an ordinary program like it."""
     if not sources:
         raise KeelError("ukl build needs the sources of an application", "./keel ukl build hello.c", Status.USAGE)
     paths = [Path(name) for name in sources]
     if not NAME.fullmatch(paths[0].stem):
         raise KeelError(f"{paths[0].stem!r} cannot be an application's name", "letters, digits and _.+-, 40 at most")
-    built = uklbuild.application(settings, paths, flags)
+    built = uklbuild.program(settings, paths, flags, ordinary=ordinary)
+    if ordinary:
+        say(f"{built.name} is built as an ordinary program: {built}")
+        return
     (settings.build / "ukl" / LAST).write_text(built.name)
     say(f"{built.name} is built: ./keel ukl run")
 

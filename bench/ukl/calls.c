@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * What system calls and page faults take, by the time-stamp counter: one line for
+ * each row, its name and the figure of each repetition. The same source is
+ * measured at level 0 and at level 3.
+ */
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define REPETITIONS 5
+#define CALLS 2000
+#define PAGES 500
+#define PAGE 4096
+#define LARGEST 8192
+
+static char buffer[LARGEST];
+static int zero, null, sender, receiver;
+static struct sockaddr_in address = { .sin_family = AF_INET };
+
+static uint64_t now(void)
+{
+	uint32_t low, high;
+
+	asm volatile("rdtsc" : "=a" (low), "=d" (high));
+	return (uint64_t)high << 32 | low;
+}
+
+static void fail(const char *what)
+{
+	perror(what);
+	exit(1);
+}
+
+static void do_getppid(size_t size)
+{
+	(void)size;
+	getppid();
+}
+
+static void do_read(size_t size)
+{
+	if (read(zero, buffer, size) != (ssize_t)size)
+		fail("read");
+}
+
+static void do_write(size_t size)
+{
+	if (write(null, buffer, size) != (ssize_t)size)
+		fail("write");
+}
+
+static void do_send_and_receive(size_t size)
+{
+	if (sendto(sender, buffer, size, 0, (struct sockaddr *)&address, sizeof(address)) != (ssize_t)size)
+		fail("sendto");
+	if (recvfrom(receiver, buffer, size, 0, NULL, NULL) != (ssize_t)size)
+		fail("recvfrom");
+}
+
+static void measure_calls(const char *name, size_t size, void (*call)(size_t size))
+{
+	printf("%s-%zu", name, size);
+	for (int repetition = 0; repetition < REPETITIONS; repetition++) {
+		uint64_t start;
+
+		call(size);
+		start = now();
+		for (int i = 0; i < CALLS; i++)
+			call(size);
+		printf(" %.1f", (double)(now() - start) / CALLS);
+	}
+	printf("\n");
+}
+
+static void measure_faults(void)
+{
+	printf("page-fault");
+	for (int repetition = 0; repetition < REPETITIONS; repetition++) {
+		char *memory = mmap(NULL, PAGES * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		uint64_t start;
+
+		if (memory == MAP_FAILED || madvise(memory, PAGES * PAGE, MADV_NOHUGEPAGE) < 0)
+			fail("mmap");
+		start = now();
+		for (int i = 0; i < PAGES; i++)
+			((volatile char *)memory)[i * PAGE] = 1;
+		printf(" %.1f", (double)(now() - start) / PAGES);
+		munmap(memory, PAGES * PAGE);
+	}
+	printf("\n");
+}
+
+static void open_all(void)
+{
+	socklen_t length = sizeof(address);
+
+	zero = open("/dev/zero", O_RDONLY);
+	null = open("/dev/null", O_WRONLY);
+	sender = socket(AF_INET, SOCK_DGRAM, 0);
+	receiver = socket(AF_INET, SOCK_DGRAM, 0);
+	address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	if (zero < 0 || null < 0 || sender < 0 || receiver < 0 ||
+	    bind(receiver, (struct sockaddr *)&address, sizeof(address)) < 0 ||
+	    getsockname(receiver, (struct sockaddr *)&address, &length) < 0)
+		fail("set-up");
+}
+
+int main(void)
+{
+	static const size_t sizes[] = { 1, 1024, 2048, 4096, LARGEST };
+
+	open_all();
+	measure_calls("getppid", 0, do_getppid);
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+		measure_calls("read", sizes[i], do_read);
+		measure_calls("write", sizes[i], do_write);
+		measure_calls("sendto-and-recvfrom", sizes[i], do_send_and_receive);
+	}
+	measure_faults();
+	return 0;
+}
