@@ -139,6 +139,7 @@ def test_an_application_then_a_shell(application: str) -> None:
         (["build", "/no/such.c"], "/no/such.c is not there"),
         (["build", "/etc/passwd"], "is no source"),
         (["build", "/tmp/two words.c"], "cannot be an application's name"),
+        (["build", "--cflags=-O1 -pipe", str(REPOSITORY / "bench" / "ukl" / "calls.c")], "cannot have -pipe"),
         (["run", "no-such"], "there is no application no-such"),
         (["run", "../../../bin/ls"], "there is no application"),
     ],

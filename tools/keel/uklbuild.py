@@ -81,6 +81,8 @@ def _make_libc(settings: Settings, description: Path, source: Path, place: Path,
     commands = (
         ["dpkg-source", "--no-check", "-x", str(description), str(source)],
         ["./configure", f"--prefix={place}", "--disable-shared", "--enable-wrapper=gcc", f"CC={' '.join(compiler_words)}"],
+        # With `-pipe`, the assembler that is given a file reads nothing else; musl tries that word, and it may seem to work.
+        ["sed", "-i", "s/ -pipe//", "config.mak"],
         ["make", f"-j{len(os.sched_getaffinity(0))}", "install"],
     )
     for number, argv in enumerate(commands):
@@ -117,6 +119,8 @@ def program(settings: Settings, sources: Sequence[Path], flags: Sequence[str], *
             raise KeelError(f"{path} is no source of C or assembly", f"known are {' '.join(sorted(SOURCES))}")
         if not path.is_file():
             raise KeelError(f"{path} is not there")
+    if "-pipe" in flags:
+        raise KeelError("gcc cannot have -pipe here", "the assembler is given a file, and would read nothing else")
     if not ordinary:
         linux.build_ukl(settings)
     words = _link_words(settings, ordinary=ordinary)
