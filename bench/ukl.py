@@ -17,8 +17,6 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 KEEL = [sys.executable, str(REPOSITORY / "keel")]
 SOURCE = REPOSITORY / "bench" / "ukl" / "calls.c"
 LIMIT_S = 1800
-# What the kernel for level 0 is told, which the baseline is told as well.
-SAME_LINE = "clearcpuid=smep,smap"
 COPY = "cat > /run/calls && chmod +x /run/calls && /run/calls"
 
 Figures = dict[str, list[float]]
@@ -42,14 +40,14 @@ def figures(output: str) -> Figures:
     return {words[0]: [float(word) for word in words[1:]] for words in rows if len(words) > 1}
 
 
-def measure() -> dict[str, Figures]:
-    """Both, each in a guest of its own."""
+def measure(line: str) -> dict[str, Figures]:
+    """Both, each in a guest of its own; the baseline is told on its command line what the kernel for level 0 is told."""
     run = ["--icount", "--timeout", str(LIMIT_S)]
     keel("ukl", "build", "--ordinary", str(SOURCE))
     keel("ukl", "build", str(SOURCE))
     program = (REPOSITORY / "build" / "ukl" / "ordinary" / SOURCE.stem).read_bytes()
     return {
-        "level 3": figures(keel("run", "--native", *run, "--append", SAME_LINE, "--exec", COPY, stdin=program)),
+        "level 3": figures(keel("run", "--native", *run, "--append", line, "--exec", COPY, stdin=program)),
         "level 0": figures(keel("ukl", "run", SOURCE.stem, *run, "--exec", f"/run/ukl/{SOURCE.stem}")),
     }
 
@@ -67,9 +65,10 @@ def main(arguments: list[str]) -> int:
     """Measure, keep and print."""
     parser = argparse.ArgumentParser(prog="keel bench ukl", description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--output", type=Path, default=REPOSITORY / "build" / "bench", help="where the figures go (%(default)s)")
+    parser.add_argument("--line", required=True, help="more for Linux's command line: what level 0 needs")
     options = parser.parse_args(arguments)
     try:
-        measured = measure()
+        measured = measure(options.line)
     except BenchError as error:
         print(f"keel: error: {error}", file=sys.stderr)
         return 1

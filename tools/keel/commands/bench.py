@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 from .. import figures, latency, packages, process, rust
+from ..boot import UKL_PARAMETERS
 from ..config import Settings
 
 KERNEL = "kernel"
@@ -22,7 +23,7 @@ def bench(settings: Settings, arguments: list[str]) -> int:
     packages.require(settings, packages.COMPILER)
     program = settings.repository / "bench" / "run.py"
     if arguments[:1] == [UKL]:
-        program, arguments = program.with_name("ukl.py"), arguments[1:]
+        program, arguments = program.with_name("ukl.py"), ["--line", " ".join(UKL_PARAMETERS), *arguments[1:]]
     return process.run_shown([sys.executable, str(program), *arguments], cwd=settings.repository)
 
 
