@@ -22,6 +22,8 @@ import pytest
 REPOSITORY = Path(__file__).resolve().parents[1]
 GUEST_SOURCES = REPOSITORY / "tests" / "guest"
 GUEST_PROGRAMS = REPOSITORY / "build" / "tests"
+# Where the version of Linux that is tested is built.
+LINUX = REPOSITORY / "build" / "-".join(["linux", *filter(None, [os.environ.get("KEEL_LINUX")])])
 GUEST_DIRECTORY = "/tmp/keel-tests"
 # The host's limit for a guest that does not even obey --timeout.
 GRACE_S = 120
@@ -74,10 +76,15 @@ def run_guest(system: str, command: str, *, stdin: bytes = b"", limit_s: int = 1
     return keel(*arguments, stdin=stdin, timeout_s=limit_s + GRACE_S)
 
 
+def make_guest_programs() -> None:
+    """Build the programs for the guest."""
+    subprocess.run(["make", "-s", "-C", str(GUEST_SOURCES), f"OUT={GUEST_PROGRAMS}", f"ABI={LINUX / 'l4'}"], check=True)
+
+
 @cache
 def guest_archive() -> bytes:
     """The built programs and the scripts, as an archive that a guest unpacks from its standard input."""
-    subprocess.run(["make", "-s", "-C", str(GUEST_SOURCES), f"OUT={GUEST_PROGRAMS}"], check=True)
+    make_guest_programs()
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as archive:
         for program in ("transcript", "stress", "parallel"):

@@ -7,7 +7,9 @@
 int main(void)
 {
 	OFFSET(TASK_KSP, task_struct, thread.ksp);
-	/* cs in the hardware's frame, which begins with the instruction pointer. */
-	DEFINE(IRET_CS, offsetof(struct pt_regs, cs) - offsetof(struct pt_regs, ip));
+	OFFSET(TRAP_IP, pt_regs, ip);
+	OFFSET(TRAP_SP, pt_regs, sp);
+	/* How far behind rdi's place the flags lie; rsp is right behind them. */
+	DEFINE(TRAP_FLAGS_BEHIND, offsetof(struct pt_regs, flags) - offsetof(struct pt_regs, orig_ax));
 	return 0;
 }

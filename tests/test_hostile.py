@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Root in Linux who means harm: the µ-kernel, a native task and Linux itself live on.
+
+KEEL_HOSTILE_CALLS says how many calls of the µ-kernel it tries (20,000).
+"""
+
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from conftest import GUEST_PROGRAMS, make_guest_programs, run_guest
+from test_restart import ANEW, BOUND_US, CONTAINED, WORST, command, configuration
+
+CALLS = int(os.environ.get("KEEL_HOSTILE_CALLS", "20000"))
+# A call with what comes between takes some ten thousand instructions.
+LIMIT_S = 300 + CALLS // 100
+# Each of the eleven other ways was tried.
+DONE = re.compile(r"hostile: (\d+) calls, 0 with an effect \(0\), \d+ children(, [1-9]\d* [a-z ]+){11}")
+OOPS = re.compile(r"Oops|BUG:|Kernel panic")
+
+
+@pytest.mark.parametrize("options", [["--icount"], ["--smp", "2"]], ids=["1", "2"])
+def test_root_harms_nothing_below(tmp_path: Path, options: list[str]) -> None:
+    """No call of the µ-kernel has an effect, each other way was tried, Linux did not fail, and the heartbeat is in time."""
+    make_guest_programs()
+    (root := tmp_path / "root").mkdir()
+    shutil.copy(GUEST_PROGRAMS / "hostile", root)
+    conf = configuration(tmp_path, **{"hardware rest": CONTAINED, "interval=1000ms": "interval=1ms"})
+    argv = command("--verbose", *options, "--mem", "512", "--boot-conf", str(conf), "--root", str(root))
+    argv += ["--timeout", str(LIMIT_S), "--exec", f"/hostile {CALLS}"]
+    done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    logs = done.stderr
+    said = DONE.fullmatch(done.stdout.strip())
+    assert done.returncode == 0 and said, done.stdout + logs[-2000:]
+    assert int(said[1]) >= CALLS
+    assert not OOPS.search(logs) and not ANEW.search(logs), logs[-2000:]
+    worst = int(WORST.findall(logs)[-1])
+    print(f"{done.stdout.strip()}; the heartbeat was at most {worst} µs late")
+    # Two processors take turns in the emulator, and each turn is as long as the host likes.
+    assert worst <= BOUND_US or "--icount" not in options
+
+
+# Reads where the µ-kernel lies and behind all memory, and touches that by a mapping.
+READ = """
+import mmap, os
+memory = os.open("/dev/mem", os.O_RDWR)
+for place in 0, 0x100000, 0xFEE00000, 1 << 40:
+    try:
+        os.pread(memory, 64, place)
+        print("read")
+    except OSError as error:
+        print(error.strerror)
+    if os.fork() == 0:
+        mmap.mmap(memory, 4096, offset=place)[0]
+        os._exit(0)
+    print(os.waitstatus_to_exitcode(os.wait()[1]))
+os.system("dmesg | grep -c Oops")
+"""
+
+
+def test_root_reads_no_memory_but_that_of_linux() -> None:
+    """/dev/mem refuses what is not Linux's, and a mapping of it kills who touches it."""
+    result = run_guest("keel", "python3 -u -", stdin=READ.encode())
+    assert result.output == "Bad address\n-7\n" * 4 + "0\n", result.output + result.error
