@@ -15,7 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from conftest import GUEST_SOURCES, REPOSITORY, SYSTEMS, Result, run_in_tests, run_options
+from conftest import GUEST_SOURCES, LINUX, REPOSITORY, SYSTEMS, Result, run_in_tests, run_options
 
 Once = Callable[..., Result]
 
@@ -256,7 +256,7 @@ def test_heartbeat_goes_on_beside_a_busy_and_a_dead_linux(tmp_path: Path, proces
 @pytest.fixture(scope="module")
 def source() -> tuple[Path, Path]:
     """The package that Linux's source came in, and the unpacked tree."""
-    tree = REPOSITORY / "build" / "linux" / "pristine"
+    tree = LINUX / "pristine"
     version = (tree / ".keel-version").read_text().strip()
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "keel" / "packages"
     packages = list(cache.glob(f"linux-source-*_{version}_all.deb"))
@@ -286,7 +286,7 @@ def test_source_tree_is_as_debian_ships_it(source: tuple[Path, Path]) -> None:
 
 def test_server_is_built_from_links_to_the_source(source: tuple[Path, Path]) -> None:
     """Outside arch/l4 the server's tree is links to the unchanged one, all of them and no others."""
-    farm, tree = REPOSITORY / "build" / "linux" / "l4-src", source[1]
+    farm, tree = LINUX / "l4-src", source[1]
     overlay = farm / "arch" / "l4"
     found = set()
     for path in farm.rglob("*"):

@@ -10,7 +10,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from conftest import GRACE_S, REPOSITORY, Result, keel, started
+from conftest import GRACE_S, LINUX, REPOSITORY, Result, keel, started
 
 LIMIT_S = 600
 SOURCES = REPOSITORY / "tests" / "ukl"
@@ -172,11 +172,10 @@ OBJECTS = (
 
 def test_without_the_option_linux_is_as_it_was(application: str) -> None:
     """The same objects, byte by byte, from the tree with the insertions and from the pristine one."""
-    linux = REPOSITORY / "build" / "linux"
-    native, out = linux / "native", linux / "ukl-off"
+    native, out = LINUX / "native", LINUX / "ukl-off"
     out.mkdir(exist_ok=True)
     (out / ".config").write_bytes((native / ".config").read_bytes())
-    make = ["make", "-C", str(linux / "ukl-src"), f"O={out}", "ARCH=x86", f"-j{len(os.sched_getaffinity(0))}"]
+    make = ["make", "-C", str(LINUX / "ukl-src"), f"O={out}", "ARCH=x86", f"-j{len(os.sched_getaffinity(0))}"]
     for goals in (["olddefconfig"], [*OBJECTS]):
         subprocess.run([*make, *goals], check=True, stdout=subprocess.DEVNULL)
     assert "# CONFIG_UKL is not set" in (out / ".config").read_text()

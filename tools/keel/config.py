@@ -22,6 +22,8 @@ class Settings:
     cache: Path = field(default_factory=_cache_directory)
     verbose: bool = False
     install: bool = True
+    # The Debian version of Linux's source; without one it is the newest.
+    linux_version: str = field(default_factory=lambda: os.environ.get("KEEL_LINUX", ""))
 
     @property
     def logs(self) -> Path:
@@ -49,31 +51,36 @@ class Settings:
         return self.build / "init" / "init"
 
     @property
+    def linux(self) -> Path:
+        """Linux's source and its builds; a version that was asked for has a place of its own."""
+        return self.build / (f"linux-{self.linux_version}" if self.linux_version else "linux")
+
+    @property
     def pristine(self) -> Path:
         """The unpacked, unchanged Linux source."""
-        return self.build / "linux" / "pristine"
+        return self.linux / "pristine"
 
     @property
     def native_kernel(self) -> Path:
         """Linux on the bare machine."""
-        return self.build / "linux" / "native" / "arch" / "x86" / "boot" / "bzImage"
+        return self.linux / "native" / "arch" / "x86" / "boot" / "bzImage"
 
     @property
     def native_symbols(self) -> Path:
         """The native kernel with its symbols."""
-        return self.build / "linux" / "native" / "vmlinux"
+        return self.linux / "native" / "vmlinux"
 
     @property
     def ukl_kernel(self) -> Path:
         """Linux for applications at level 0."""
-        return self.build / "linux" / "ukl" / "arch" / "x86" / "boot" / "bzImage"
+        return self.linux / "ukl" / "arch" / "x86" / "boot" / "bzImage"
 
     @property
     def ukl_symbols(self) -> Path:
         """The same with its symbols."""
-        return self.build / "linux" / "ukl" / "vmlinux"
+        return self.linux / "ukl" / "vmlinux"
 
     @property
     def linux_server(self) -> Path:
         """Linux as a server on the µ-kernel."""
-        return self.build / "linux" / "l4" / "vmlinux"
+        return self.linux / "l4" / "vmlinux"

@@ -26,6 +26,9 @@ HOST_SOURCES = Path("/etc/apt")
 # What a line of a sources.list is for.
 BINARY, SOURCE = "deb", "deb-src"
 NETWORK_REMEDY = "is the network there? a mirror can be given in KEEL_MIRROR and KEEL_SECURITY_MIRROR"
+# A version of a package, without an epoch; it names files and folders.
+VERSION = re.compile(r"\d[\w.+~-]*", re.ASCII)
+VERSION_REMEDY = f"does the archive have this version? {NETWORK_REMEDY}"
 # How to reach an archive; everything else in the host's apt settings stays the host's.
 TAKEN_OVER = re.compile(r"Acquire::(https?(::.*)?|Check-Valid-Until|Check-Date|Retries|ForceIPv[46]) ")
 
@@ -75,6 +78,11 @@ def find_mirror() -> Mirror:
     )
 
 
+def version_order(path: Path) -> list[tuple[int, str]]:
+    """What sorts the files of a package by their versions: numbers count as numbers."""
+    return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", path.name)]
+
+
 def host_access_settings() -> list[str]:
     """The host's settings for reaching an archive, as lines of an apt configuration."""
     lines = process.output(["apt-config", "dump"]).splitlines()
@@ -119,15 +127,14 @@ class Archive:
         ]
         (self.directory / "apt.conf").write_text("\n".join(lines) + "\n")
 
-    def fetch(self, package: str) -> Path:
-        """The newest version of a package, from the cache where it is already."""
+    def fetch(self, package: str, version: str = "") -> Path:
+        """The newest version of a package, or a certain one, from the cache where it is already."""
+        pattern = f"{package}_{version or '*'}_*.deb"
         with locked(self.settings.cache, "apt"):
-            kept = sorted(self.packages.glob(f"{package}_*.deb"), key=lambda p: p.stat().st_mtime)
-            if kept:
-                return kept[-1]
-            self.prepare()
-            self._download(package)
-            kept = list(self.packages.glob(f"{package}_*.deb"))
+            if not (kept := sorted(self.packages.glob(pattern), key=version_order)):
+                self.prepare()
+                self._download(f"{package}={version}" if version else package)
+                kept = sorted(self.packages.glob(pattern), key=version_order)
         if not kept:
             raise KeelError(f"Debian's archive gave no package {package}", NETWORK_REMEDY)
         return kept[-1]
@@ -162,7 +169,7 @@ class Archive:
                     step=step,
                     cwd=Path(aside),
                     env=self.environment,
-                    remedy=NETWORK_REMEDY,
+                    remedy=VERSION_REMEDY if "=" in package else NETWORK_REMEDY,
                 )
             for path in sorted(Path(aside).iterdir(), key=lambda path: path.suffix == ".dsc"):
                 path.replace(self.packages / path.name)

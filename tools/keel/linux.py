@@ -15,9 +15,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import insertions, kconfig, packages, process, rust
+from . import debian, insertions, kconfig, packages, process, rust
 from .config import Settings
-from .debian import Archive
 from .errors import KeelError
 from .lock import locked
 from .progress import Step
@@ -58,7 +57,7 @@ UKL = Target(
 def build_native(settings: Settings) -> Path:
     """Linux for the bare machine; returns the image."""
     _prepare(settings)
-    with locked(settings.locks, "linux-native"):
+    with locked(settings.locks, f"{settings.linux.name}-native"):
         _build(settings, NATIVE, settings.pristine)
     return settings.native_kernel
 
@@ -68,7 +67,7 @@ def build_server(settings: Settings) -> Path:
     if not (settings.repository / "linux" / "arch" / "l4" / "Kconfig").exists():
         raise KeelError("linux/arch/l4 has no Kconfig", "is the clone complete? git status tells")
     _prepare(settings)
-    with locked(settings.locks, "linux-l4"):
+    with locked(settings.locks, f"{settings.linux.name}-l4"):
         farm = _farm(settings, SERVER)
         link_overlay(settings.repository / "linux" / "arch" / "l4", farm / "arch" / "l4")
         _build(settings, SERVER, farm)
@@ -78,7 +77,7 @@ def build_server(settings: Settings) -> Path:
 def build_ukl(settings: Settings) -> Path:
     """Linux for applications at level 0; returns the image."""
     _prepare(settings)
-    with locked(settings.locks, "linux-ukl"):
+    with locked(settings.locks, f"{settings.linux.name}-ukl"):
         _build(settings, UKL, ukl_source(settings))
     return settings.ukl_kernel
 
@@ -91,8 +90,10 @@ def ukl_source(settings: Settings) -> Path:
 
 
 def _prepare(settings: Settings) -> None:
+    if settings.linux_version and not debian.VERSION.fullmatch(settings.linux_version):
+        raise KeelError(f"KEEL_LINUX={settings.linux_version} is no version of a Debian package", "one is 6.1.176-1")
     packages.require(settings, packages.LINUX)
-    with locked(settings.locks, "linux-source"):
+    with locked(settings.locks, f"{settings.linux.name}-source"):
         _unpack(settings)
 
 
@@ -101,7 +102,7 @@ def _unpack(settings: Settings) -> None:
     if (settings.pristine / VERSION_STAMP).exists():
         return
     packages.require(settings, packages.SIGNATURES)
-    package = Archive(settings).fetch(SOURCE_PACKAGE)
+    package = debian.Archive(settings).fetch(SOURCE_PACKAGE, settings.linux_version)
     version = process.output(["dpkg-deb", "--field", str(package), "Version"]).strip()
     aside = settings.pristine.with_suffix(".new")
     for old in (aside, settings.pristine):
@@ -126,7 +127,7 @@ def source_version(settings: Settings) -> str:
 
 def _farm(settings: Settings, target: Target) -> Path:
     """A tree of file links to the pristine one."""
-    farm = settings.build / "linux" / f"{target.name}-src"
+    farm = settings.linux / f"{target.name}-src"
     stamp = farm / VERSION_STAMP
     if not stamp.exists() or stamp.read_text().strip() != source_version(settings):
         shutil.rmtree(farm, ignore_errors=True)
@@ -134,7 +135,7 @@ def _farm(settings: Settings, target: Target) -> Path:
             process.run_logged(
                 ["cp", "-rs", str(settings.pristine), str(farm)],
                 what="linking the Linux source tree",
-                log=settings.logs / f"linux-{target.name}-farm.log",
+                log=settings.logs / f"{settings.linux.name}-{target.name}-farm.log",
                 step=step,
             )
         stamp.unlink()  # a link into the pristine tree so far
@@ -158,7 +159,7 @@ def link_overlay(overlay: Path, place: Path) -> None:
 
 
 def _build(settings: Settings, target: Target, source: Path) -> None:
-    out = settings.build / "linux" / target.name
+    out = settings.linux / target.name
     out.mkdir(parents=True, exist_ok=True)
     built, state = out / BUILD_STAMP, _build_state(settings, target)
     if built.exists() and built.read_text() == state:
@@ -171,7 +172,7 @@ def _build(settings: Settings, target: Target, source: Path) -> None:
         process.run_logged(
             ["make", "-C", str(source), *_make_arguments(target, out), target.goal],
             what=f"building Linux ({target.name})",
-            log=settings.logs / f"linux-{target.name}.log",
+            log=settings.logs / f"{settings.linux.name}-{target.name}.log",
             step=step,
             measure=_object_counter(),
             env=_environment(target, out),
@@ -234,7 +235,7 @@ def _configure(settings: Settings, target: Target, source: Path, out: Path) -> N
     process.run_logged(
         ["scripts/kconfig/merge_config.sh", "-n", "-O", str(out), *map(str, fragments)],
         what=f"configuring Linux ({target.name})",
-        log=settings.logs / f"linux-{target.name}-config.log",
+        log=settings.logs / f"{settings.linux.name}-{target.name}-config.log",
         cwd=source,
         env={"ARCH": target.arch, **_environment(target, out)},
     )

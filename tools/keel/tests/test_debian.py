@@ -39,6 +39,29 @@ def test_sources_are_asked_for_apart() -> None:
     assert debian.Archive(settings).directory != debian.Archive(settings, debian.SOURCE).directory
 
 
+def test_what_is_in_the_cache_is_taken_by_its_version(tmp_path: Path) -> None:
+    archive = debian.Archive(Settings(cache=tmp_path))
+    archive.packages.mkdir()
+    for version in ("6.1.9-1", "6.1.192-2", "6.1.176-1"):
+        (archive.packages / f"linux_{version}_all.deb").touch()
+    assert archive.fetch("linux").name == "linux_6.1.192-2_all.deb"
+    assert archive.fetch("linux", "6.1.176-1").name == "linux_6.1.176-1_all.deb"
+
+
+def test_versions_are_no_paths_and_no_patterns() -> None:
+    assert all(debian.VERSION.fullmatch(text) for text in ("6.1.176-1", "6.1.9+b~1"))
+    assert not any(debian.VERSION.fullmatch(text) for text in ("", "../6", "6*", "6/1", "6 1", "latest"))
+
+
+def test_a_version_of_linux_is_built_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("KEEL_LINUX", raising=False)
+    usual = Settings()
+    monkeypatch.setenv("KEEL_LINUX", "6.1.176-1")
+    places = (Settings().pristine, Settings().linux_server, Settings().native_kernel)
+    assert all(place.is_relative_to(usual.build / "linux-6.1.176-1") for place in places)
+    assert usual.pristine == usual.build / "linux" / "pristine"
+
+
 @pytest.mark.parametrize(
     ("line", "taken"),
     [
