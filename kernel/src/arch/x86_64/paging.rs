@@ -26,6 +26,8 @@ pub const ACCESSED: u64 = 1 << 5;
 pub const DIRTY: u64 = 1 << 6;
 /// Entry above level 0: it maps a large page.
 pub const LARGE: u64 = 1 << 7;
+/// Entry: the translation is every space's, and stays when CR3 is written.
+const GLOBAL: u64 = 1 << 8;
 /// Entry, for software: a kernel object that the user sees (UTCB, frames, information page).
 pub const KERNEL_OBJECT: u64 = 1 << 9;
 /// Entry: no execution.
@@ -176,7 +178,7 @@ unsafe extern "C" {
 /// Entry of a table of the kernel's; what the pages may be used for is said below.
 const TABLE: u64 = PRESENT | WRITE;
 /// Entry of a page of the kernel's that is only read.
-const CONSTANT: u64 = PRESENT | ACCESSED | DIRTY | NO_EXECUTE;
+const CONSTANT: u64 = PRESENT | ACCESSED | DIRTY | GLOBAL | NO_EXECUTE;
 
 /// The kernel's text and constants in physical memory.
 fn fixed_image() -> core::ops::Range<u64> {
@@ -217,8 +219,7 @@ unsafe fn entry_at(root: *mut u64, address: u64, level: u8) -> *mut u64 {
 
 /// A page of the pool, zero, for ever: its physical address.
 fn new_page() -> u64 {
-    let page = POOL.take_zeroed(POOL.root_account(), Kind::Table).expect("the pool is larger than the boot needs");
-    POOL.physical(page)
+    POOL.physical(POOL.take_zeroed(POOL.root_account(), Kind::Table).expect("the pool is larger than the boot needs"))
 }
 
 /// Extends the direct map from the first 4 GB to `end`, drops the one-to-one map, and gives every page the least rights.
@@ -300,7 +301,7 @@ pub unsafe fn map_processor(index: u8, bytes: usize) -> *mut u8 {
     for page in 0..bytes.div_ceil(PAGE_SIZE as usize) as u64 {
         // SAFETY: the caller's contract; the address is used for this alone.
         unsafe {
-            *entry_at((&raw mut boot_pml4).cast(), base + page * PAGE_SIZE, 0) = new_page() | TABLE | NO_EXECUTE;
+            *entry_at((&raw mut boot_pml4).cast(), base + page * PAGE_SIZE, 0) = new_page() | CONSTANT | WRITE;
         }
     }
     base as *mut u8

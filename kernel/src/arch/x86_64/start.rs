@@ -29,8 +29,7 @@ pub fn enable_features() {
         (Feature::Smap, CR4_SMAP),
         (Feature::Xsave, CR4_OSXSAVE),
     ];
-    let offered = BITS.iter().filter(|(feature, _)| cpuid::has(*feature));
-    let cr4 = offered.fold(read_cr4(), |bits, (_, bit)| bits | bit);
+    let cr4 = BITS.iter().fold(read_cr4(), |bits, (feature, bit)| if cpuid::has(*feature) { bits | bit } else { bits });
     // SAFETY: only bits that CPUID offers; the kernel never touches user memory by user addresses (SMAP) nor runs it (SMEP).
     unsafe {
         write_cr4(cr4);
