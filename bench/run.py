@@ -3,10 +3,12 @@
 """Measures Keel against Linux on the bare machine, both in one run on the emulator's instruction clock.
 
 `measure()` boots a system and returns its samples; `main()` keeps them as they come and adds the tables. `./keel bench` calls
-`main()` with nothing but the options that the user gave. The unit is executed guest instructions, never cycles.
+`main()` with nothing but the options that the user gave. The unit is executed guest instructions; with --cycles also the cycles
+that models of named machines make of them (tools/keel/machines.toml).
 
-  bench/run.py [--systems native,keel] [--output DIRECTORY] [--resume] [ROW...]
+  bench/run.py [--systems native,keel] [--cycles [--machines NAME,...]] [--output DIRECTORY] [--resume] [ROW...]
   bench/run.py --compare OLD.json NEW.json
+  bench/run.py --plot RESULTS.json
 """
 
 import argparse
@@ -20,13 +22,20 @@ import subprocess
 import sys
 import tarfile
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 SOURCES = REPOSITORY / "bench" / "guest"
-SYSTEMS = {"native": ["run", "--native"], "keel": ["run"]}
+SYSTEMS: dict[str, list[str]] = {"native": ["--native"], "keel": []}
+# Debian's matplotlib is for Debian's Python.
+DEBIAN_PYTHON = "/usr/bin/python3"
+PLOTTER = REPOSITORY / "bench" / "plot.py"
 LIMIT_S = 900
+# The model watches each access to memory.
+MODEL_LIMIT_S = 7200
+MACHINES = "pentium-133,pentium4-1400,skylake"
 COMPILATIONS = 3
 BOOT_ROW = "boot-to-first-output"
 GCC_ROW = "gcc-compiles-a-file"
@@ -35,7 +44,7 @@ GCC_SOURCES = ("network.c", "bench.h")
 SPREAD_LIMIT = 0.02
 MARK = "~"
 # Of results.json; another one is refused.
-VERSION = 1
+VERSION = 2
 # What the authors of L4Linux measured, on native Linux and on L4Linux (SOSP 1997). Table 2: getpid, in µs.
 PAPER = {
     "getpid": (1.68, 3.95),
@@ -65,17 +74,22 @@ PAPER_LATENCIES = {
 MEAN_ROW = "geometric mean of table 3's latencies"
 
 
+# By machine and variant (untagged, tagged), as by repetition below.
+Cycles = dict[str, dict[str, list[float]]]
+
+
 class BenchError(Exception):
     """A system could not be measured; the text says why."""
 
 
 @dataclass(frozen=True)
 class Sample:
-    """One row on one system: instructions for one operation, one number for each repetition."""
+    """One row on one system: instructions, and modelled cycles, for one operation, one number for each repetition."""
 
     name: str
     per_operation: list[float]
     idle_ticks: int
+    cycles: Cycles = field(default_factory=dict)
 
     @property
     def median(self) -> float:
@@ -97,15 +111,27 @@ def build_programs(output: Path) -> None:
     subprocess.run(["make", "-s", "-C", str(SOURCES), f"OUT={output.resolve()}"], check=True)
 
 
-def run_guest(system: str, command: str, stdin: bytes) -> str:
-    """The output of a command in a fresh guest that runs on the instruction clock."""
-    arguments = [*SYSTEMS[system], "--icount", "--accel", "tcg", "--timeout", str(LIMIT_S), "--exec", command]
+def run_keel(arguments: Sequence[str], system: str, stdin: bytes) -> str:
+    """What a command of ours prints."""
     done = subprocess.run(
         [sys.executable, str(REPOSITORY / "keel"), *arguments], input=stdin, stdout=subprocess.PIPE, check=False
     )
     if done.returncode:
         raise BenchError(f"{system}: the guest ended with status {done.returncode}")
     return done.stdout.decode()
+
+
+def run_guest(system: str, command: str, stdin: bytes) -> str:
+    """The output of a command in a fresh guest that runs on the instruction clock."""
+    options = [*SYSTEMS[system], "--icount", "--accel", "tcg", "--timeout", str(LIMIT_S)]
+    return run_keel(["run", *options, "--exec", command], system, stdin)
+
+
+def run_modelled(system: str, command: str, stdin: bytes, machines: str, report: Path) -> tuple[str, list[Any]]:
+    """The same, watched by the models of these machines, and what they say of each part that the program marks."""
+    options = [*SYSTEMS[system], "--timeout", str(MODEL_LIMIT_S), "--part", "--machine", machines, "--parts", str(report)]
+    output = run_keel(["profile", *options, command], system, stdin)
+    return output, json.loads(report.read_text())
 
 
 def measure_boot(system: str, programs: Path) -> Sample:
@@ -128,10 +154,29 @@ def guest_archive(programs: Path) -> bytes:
     return buffer.getvalue()
 
 
-def parse_sample(line: str) -> Sample:
-    """One line of the guest program."""
+def parse_sample(line: str) -> tuple[Sample, int]:
+    """One line of the guest program, and its iterations."""
     data = json.loads(line)
-    return Sample(data["name"], [tsc / data["iterations"] for tsc in data["tsc"]], data["idle_ticks"])
+    return Sample(data["name"], [tsc / data["iterations"] for tsc in data["tsc"]], data["idle_ticks"]), data["iterations"]
+
+
+def with_cycles(lines: Sequence[str], parts: Sequence[Any]) -> list[Sample]:
+    """The samples of these lines, with the cycles of their parts, which come in the same order; gcc has no part that warms up."""
+    found: list[Sample] = []
+    left = list(parts)
+    for line in lines:
+        sample, iterations = parse_sample(line)
+        repetitions = len(sample.per_operation)
+        count = repetitions + (sample.name != GCC_ROW)
+        own, left = left[:count], left[count:]
+        if len(own) < count:
+            raise BenchError(f"{sample.name}: the model saw {len(own)} parts of {count}")
+        for part in own[-repetitions:]:
+            for machine, variants in part["cycles"].items():
+                for variant, cycles in variants.items():
+                    sample.cycles.setdefault(machine, {}).setdefault(variant, []).append(cycles / iterations)
+        found.append(sample)
+    return found
 
 
 def known_rows(programs: Path) -> list[str]:
@@ -140,20 +185,24 @@ def known_rows(programs: Path) -> list[str]:
     return [*done.stdout.split(), GCC_ROW, BOOT_ROW]
 
 
-def measure_rows(system: str, programs: Path, rows: Sequence[str]) -> list[Sample]:
-    """These rows of the guest program, and gcc."""
+def measure_rows(system: str, programs: Path, rows: Sequence[str], machines: str) -> list[Sample]:
+    """These rows of the guest program, and gcc; with the models of these machines, if any."""
     own = " ".join(row for row in rows if row not in (GCC_ROW, BOOT_ROW))
     compile_file = f"./bench command {GCC_ROW} {COMPILATIONS} gcc -O2 -D_GNU_SOURCE -c {GCC_SOURCES[0]} -o bench.o"
     steps = ["mkdir -p /tmp/bench", "cd /tmp/bench", "tar -x"]
     steps += [f"./bench {own}"] if own else []
     steps += [compile_file] if GCC_ROW in rows else []
-    return [parse_sample(line) for line in run_guest(system, " && ".join(steps), guest_archive(programs)).splitlines()]
+    command, files = " && ".join(steps), guest_archive(programs)
+    if machines:
+        output, parts = run_modelled(system, command, files, machines, programs / f"{system}-parts.json")
+        return with_cycles(output.splitlines(), parts)
+    return [parse_sample(line)[0] for line in run_guest(system, command, files).splitlines()]
 
 
-def measure(system: str, programs: Path, rows: Sequence[str]) -> Samples:
+def measure(system: str, programs: Path, rows: Sequence[str], machines: str) -> Samples:
     """Boot a system and return the samples of these rows by name."""
     print(f"bench: measuring {system} ...", file=sys.stderr, flush=True)
-    samples = measure_rows(system, programs, rows) if set(rows) != {BOOT_ROW} else []
+    samples = measure_rows(system, programs, rows, machines) if set(rows) != {BOOT_ROW} else []
     if BOOT_ROW in rows:
         samples.append(measure_boot(system, programs))
     return {sample.name: sample for sample in samples}
@@ -179,14 +228,50 @@ def table(results: Results) -> list[list[str]]:
         if len(samples) == len(SYSTEMS):
             ratios[name] = ratio(samples)
             shown = f"{MARK if remarks else ''}{ratios[name]:.2f}"
-        paper = PAPER_LATENCIES.get(name, PAPER.get(name))
         values = [f"{sample.median:,.0f}" for sample in samples]
         missing = [""] * (len(results) - len(values))
-        rows.append([name, *values, *missing, shown, f"{paper[1] / paper[0]:.2f}" if paper else "", remarks])
+        rows.append([name, *values, *missing, shown, paper_ratio(name), remarks])
     if set(PAPER_LATENCIES) <= set(ratios):
         ours = mean([ratios[name] for name in PAPER_LATENCIES])
         theirs = mean([keel / native for native, keel in PAPER_LATENCIES.values()])
         rows.append([MEAN_ROW, *[""] * len(results), f"{ours:.2f}", f"{theirs:.2f}", ""])
+    return rows
+
+
+def paper_ratio(name: str) -> str:
+    """The paper's ratio for a row, if it has one."""
+    paper = PAPER_LATENCIES.get(name, PAPER.get(name))
+    return f"{paper[1] / paper[0]:.2f}" if paper else ""
+
+
+def cycle_ratios(results: Results) -> dict[str, dict[tuple[str, str], float]]:
+    """Row to the ratio of the modelled cycles, for each machine and variant; of what was modelled on both systems."""
+    if set(results) != set(SYSTEMS):
+        return {}
+    native, keel = (results[system] for system in SYSTEMS)
+    return {
+        name: {
+            (machine, variant): statistics.median(keel[name].cycles[machine][variant]) / statistics.median(cycles)
+            for machine, variants in sample.cycles.items()
+            for variant, cycles in variants.items()
+        }
+        for name, sample in native.items()
+        if name in keel and sample.cycles
+    }
+
+
+def cycle_table(results: Results) -> list[list[str]]:
+    """Header and rows: the ratios of modelled cycles, a column for each machine and variant; nothing where none were modelled."""
+    ratios = cycle_ratios(results)
+    if not ratios:
+        return []
+    columns = list(next(iter(ratios.values())))
+    rows = [["operation", *(f"{machine}, {variant}" for machine, variant in columns), "paper"]]
+    rows += [[name, *(f"{own[column]:.2f}" for column in columns), paper_ratio(name)] for name, own in ratios.items()]
+    if set(PAPER_LATENCIES) <= set(ratios):
+        means = [mean([ratios[name][column] for name in PAPER_LATENCIES]) for column in columns]
+        theirs = mean([keel / native for native, keel in PAPER_LATENCIES.values()])
+        rows.append([MEAN_ROW, *(f"{value:.2f}" for value in means), f"{theirs:.2f}"])
     return rows
 
 
@@ -210,7 +295,7 @@ def as_markdown(rows: list[list[str]]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def header() -> dict[str, str | int]:
+def header(machines: str) -> dict[str, str | int]:
     """What was measured, and how: two results with the same header can be compared row by row."""
     config = hashlib.sha256(b"".join(file.read_bytes() for file in sorted((REPOSITORY / "linux" / "config").iterdir())))
 
@@ -225,6 +310,7 @@ def header() -> dict[str, str | int]:
         "emulator": said("qemu-system-x86_64", "--version"),
         "commit": said("git", "describe", "--always", "--dirty"),
         "configuration": config.hexdigest(),
+        "machines": machines,
     }
 
 
@@ -232,7 +318,12 @@ def as_json(results: Results, about: dict[str, str | int]) -> str:
     """Every single number."""
     data = {
         system: {
-            name: {"median": sample.median, "per_operation": sample.per_operation, "idle_ticks": sample.idle_ticks}
+            name: {
+                "median": sample.median,
+                "per_operation": sample.per_operation,
+                "idle_ticks": sample.idle_ticks,
+                "cycles": sample.cycles,
+            }
             for name, sample in samples.items()
         }
         for system, samples in results.items()
@@ -247,7 +338,7 @@ def from_json(path: Path) -> tuple[Results, dict[str, str | int]]:
         if data["version"] != VERSION:
             raise BenchError(f"{path} is of version {data['version']}, and this is {VERSION}")
         results = {
-            system: {name: Sample(name, row["per_operation"], row["idle_ticks"]) for name, row in rows.items()}
+            system: {name: Sample(name, row["per_operation"], row["idle_ticks"], row["cycles"]) for name, row in rows.items()}
             for system, rows in data.pop("systems").items()
         }
     except OSError as error:
@@ -277,10 +368,10 @@ def compare(old: Path, new: Path) -> None:
     print(as_markdown(comparison(before, after)), end="")
 
 
-def measure_all(systems: Sequence[str], rows: Sequence[str], output: Path, *, resume: bool) -> Results:
+def measure_all(systems: Sequence[str], rows: Sequence[str], output: Path, machines: str, *, resume: bool) -> Results:
     """Measure, or take over what an interrupted run of the same tree has measured; kept after each system."""
     kept = output / "results.json"
-    about = header()
+    about = header(machines)
     results: Results = {}
     if resume and kept.exists():
         earlier, earlier_about = from_json(kept)
@@ -288,7 +379,7 @@ def measure_all(systems: Sequence[str], rows: Sequence[str], output: Path, *, re
             results = {system: samples for system, samples in earlier.items() if set(rows) <= set(samples)}
     for system in systems:
         if system not in results:
-            results[system] = measure(system, output, rows)
+            results[system] = measure(system, output, rows, machines)
             kept.write_text(as_json(results, about))
     return {system: results[system] for system in systems}
 
@@ -298,9 +389,14 @@ def options_of(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="keel bench", description="Keel against Linux on the bare machine, in instructions.")
     parser.add_argument("row", nargs="*", metavar="ROW", help="what to measure; everything without a name")
     parser.add_argument("--systems", default=",".join(SYSTEMS), help="which to measure (%(default)s)")
+    parser.add_argument("--cycles", action="store_true", help="also modelled cycles; takes half an hour for all rows")
+    parser.add_argument("--machines", default=MACHINES, help="whose cycles (%(default)s)")
     parser.add_argument("--output", type=Path, default=REPOSITORY / "build" / "bench", help="where the figures go")
     parser.add_argument("--resume", action="store_true", help="take over what an interrupted run of this tree has measured")
     parser.add_argument("--compare", nargs=2, type=Path, metavar=("OLD", "NEW"), help="measure nothing: compare two results.json")
+    parser.add_argument(
+        "--plot", type=Path, metavar="RESULTS", help="measure nothing: draw a results.json as SVG and PNG beside it"
+    )
     options = parser.parse_args(arguments)
     options.systems = options.systems.split(",")
     if unknown := [system for system in options.systems if system not in SYSTEMS]:
@@ -317,8 +413,10 @@ def run(options: argparse.Namespace) -> None:
         raise BenchError(f"there is no row {unknown[0]}: there are {', '.join(known)}")
     if subprocess.run([sys.executable, str(REPOSITORY / "keel"), "build"], check=False).returncode:
         raise BenchError("what is to be measured cannot be built")
-    results = measure_all(options.systems, options.row or known, options.output, resume=options.resume)
-    text = as_markdown(table(results))
+    machines = options.machines if options.cycles else ""
+    results = measure_all(options.systems, options.row or known, options.output, machines, resume=options.resume)
+    tables = [table(results), cycle_table(results)]
+    text = "\n".join(as_markdown(rows) for rows in tables if rows)
     (options.output / "results.md").write_text(text)
     print(text, end="")
     print(f"bench: the figures are in {options.output}", file=sys.stderr)
@@ -330,6 +428,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         if options.compare:
             compare(*options.compare)
+        elif options.plot:
+            return subprocess.run([DEBIAN_PYTHON, str(PLOTTER), str(options.plot)], check=False).returncode
         else:
             run(options)
     except BenchError as error:

@@ -3,6 +3,7 @@
 
 import importlib.util
 import json
+import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -30,30 +31,30 @@ def line(name: str, iterations: int, tsc: list[int], idle: int = 0) -> str:
 
 def test_sample_is_for_one_operation(run: ModuleType) -> None:
     """Counts are divided by the iterations; the median is compared."""
-    sample = run.parse_sample(line("getpid", 10, [1000, 1200, 5000]))
+    sample = run.parse_sample(line("getpid", 10, [1000, 1200, 5000]))[0]
     assert sample.median == 120
     assert sample.spread == pytest.approx(400 / 120)
 
 
 def test_table_shows_ratio_and_paper(run: ModuleType) -> None:
     """Both systems, their ratio, and the paper's where there is one."""
-    native = run.parse_sample(line("getpid", 1, [200]))
-    keel = run.parse_sample(line("getpid", 1, [500]))
+    native = run.parse_sample(line("getpid", 1, [200]))[0]
+    keel = run.parse_sample(line("getpid", 1, [500]))[0]
     rows = run.table({"native": {"getpid": native}, "keel": {"getpid": keel}})
     assert rows[1] == ["getpid", "200", "500", "2.50", "2.35", ""]
 
 
 def test_one_system_has_no_ratio(run: ModuleType) -> None:
     """A ratio of one system would mean nothing."""
-    native = run.parse_sample(line("write-null", 1, [300]))
+    native = run.parse_sample(line("write-null", 1, [300]))[0]
     assert run.table({"native": {"write-null": native}})[1] == ["write-null", "300", "", "2.63", ""]
 
 
 def test_remarks_forbid_what_is_no_measure(run: ModuleType) -> None:
     """A row that idled or that scatters says so."""
-    assert "idled" in run.remark([run.parse_sample(line("x", 1, [100], idle=1))])
-    assert "spread 50%" in run.remark([run.parse_sample(line("x", 1, [100, 150, 100]))])
-    assert run.remark([run.parse_sample(line("x", 1, [1000, 1001]))]) == ""
+    assert "idled" in run.remark([run.parse_sample(line("x", 1, [100], idle=1))[0]])
+    assert "spread 50%" in run.remark([run.parse_sample(line("x", 1, [100, 150, 100]))[0]])
+    assert run.remark([run.parse_sample(line("x", 1, [1000, 1001]))[0]]) == ""
 
 
 def test_markdown_has_a_rule_below_the_header(run: ModuleType) -> None:
@@ -71,7 +72,7 @@ def results(run: ModuleType, **medians: float) -> dict[str, Any]:
 
 def test_a_marked_ratio_has_a_remark(run: ModuleType) -> None:
     """What scatters is not taken at its word."""
-    native, keel = run.parse_sample(line("x", 1, [100, 150, 100])), run.parse_sample(line("x", 1, [200]))
+    native, keel = run.parse_sample(line("x", 1, [100, 150, 100]))[0], run.parse_sample(line("x", 1, [200]))[0]
     assert run.table({"native": {"x": native}, "keel": {"x": keel}})[1][3:] == ["~2.00", "", "spread 50%"]
 
 
@@ -86,17 +87,44 @@ def test_the_mean_is_of_the_papers_latencies(run: ModuleType) -> None:
     assert run.table(samples)[-1][0] != run.MEAN_ROW
 
 
+def part(untagged: int, tagged: int) -> dict[str, Any]:
+    """What `./keel profile --parts` says of a part."""
+    return {"instructions": 1, "cycles": {"skylake": {"untagged": untagged, "tagged": tagged}}}
+
+
+def test_cycles_are_those_of_a_row_s_parts(run: ModuleType) -> None:
+    """The first part of a row warms up; gcc has no such part."""
+    lines = [line("x", 10, [100, 100]), line(run.GCC_ROW, 1, [7])]
+    x, gcc = run.with_cycles(lines, [part(999, 999), part(50, 40), part(60, 30), part(9, 8)])
+    assert (x.name, x.cycles) == ("x", {"skylake": {"untagged": [5, 6], "tagged": [4, 3]}})
+    assert (gcc.name, gcc.cycles) == (run.GCC_ROW, {"skylake": {"untagged": [9], "tagged": [8]}})
+    with pytest.raises(run.BenchError, match="x: the model saw 2 parts of 3"):
+        run.with_cycles(lines[:1], [part(1, 1)] * 2)
+
+
+def test_cycles_have_a_table_of_their_own(run: ModuleType) -> None:
+    """Ratios by machine and variant; none where nothing was modelled."""
+
+    def modelled(cycles: float) -> Any:
+        return run.Sample("getpid", [1.0], 0, {"skylake": {"untagged": [cycles], "tagged": [cycles / 2]}})
+
+    rows = run.cycle_table({"native": {"getpid": modelled(2)}, "keel": {"getpid": modelled(5)}})
+    assert rows == [["operation", "skylake, untagged", "skylake, tagged", "paper"], ["getpid", "2.50", "2.50", "2.35"]]
+    assert run.cycle_table(results(run, native=200, keel=430)) == []
+
+
 def test_results_come_back(run: ModuleType, tmp_path: Path) -> None:
     """What is written is read, with its header."""
-    kept, about = tmp_path / "results.json", run.header()
+    kept, about = tmp_path / "results.json", run.header("")
     before = results(run, native=200, keel=430)
+    before["keel"]["getpid"].cycles["skylake"] = {"untagged": [1.0], "tagged": [2.0]}
     kept.write_text(run.as_json(before, about))
     assert run.from_json(kept) == (before, about)
 
 
 @pytest.mark.parametrize(
     ("text", "word"),
-    [('{"version": 99}', "version 99"), ("[]", "no results"), ("{", "no results"), ('{"version": 1}', "no results")],
+    [('{"version": 99}', "version 99"), ("[]", "no results"), ("{", "no results"), ('{"version": 2}', "no results")],
 )
 def test_other_results_are_refused(
     run: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, word: str
@@ -119,17 +147,39 @@ def test_an_interrupted_run_goes_on(run: ModuleType, tmp_path: Path, monkeypatch
     """What was measured of the same tree is not measured again; of another tree it is."""
     measured: list[str] = []
 
-    def measure(system: str, _programs: Path, rows: list[str]) -> dict[str, Any]:
+    def measure(system: str, _programs: Path, rows: list[str], _machines: str) -> dict[str, Any]:
         measured.append(system)
         return {row: run.Sample(row, [1.0], 0) for row in rows}
 
     monkeypatch.setattr(run, "measure", measure)
-    run.measure_all(["native"], ["getpid"], tmp_path, resume=False)
-    assert set(run.measure_all(["native", "keel"], ["getpid"], tmp_path, resume=True)) == {"native", "keel"}
+    run.measure_all(["native"], ["getpid"], tmp_path, "", resume=False)
+    assert set(run.measure_all(["native", "keel"], ["getpid"], tmp_path, "", resume=True)) == {"native", "keel"}
     assert measured == ["native", "keel"]
-    monkeypatch.setattr(run, "header", lambda: {"version": run.VERSION, "commit": "another"})
-    run.measure_all(["native"], ["getpid"], tmp_path, resume=True)
+    monkeypatch.setattr(run, "header", lambda _machines: {"version": run.VERSION, "commit": "another"})
+    run.measure_all(["native"], ["getpid"], tmp_path, "", resume=True)
     assert measured == ["native", "keel", "native"]
+
+
+def test_results_are_drawn(run: ModuleType, tmp_path: Path) -> None:
+    """As SVG and PNG, a pair for each machine; what was not measured on both systems is refused."""
+    kept = tmp_path / "results.json"
+
+    def draw() -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, str(REPOSITORY / "keel"), "bench", "--plot", str(kept)]
+        return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+
+    measured = results(run, native=200, keel=430)
+    kept.write_text(run.as_json(measured, run.header("")))
+    assert draw().returncode == 0
+    assert ">getpid<" in (tmp_path / "slowdown.svg").read_text()
+    for sample in (system["getpid"] for system in measured.values()):
+        sample.cycles["skylake"] = {"untagged": [2.0], "tagged": [1.0]}
+    kept.write_text(run.as_json(measured, run.header("skylake")))
+    assert draw().returncode == 0
+    assert {file.name for file in tmp_path.glob("*skylake*")} == {"slowdown-skylake.svg", "slowdown-skylake.png"}
+    kept.write_text(run.as_json(results(run, keel=430), run.header("")))
+    refused = draw()
+    assert refused.returncode == 1 and "has not measured native and keel" in refused.stderr
 
 
 def test_unknown_row_is_refused(run: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

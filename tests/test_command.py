@@ -6,6 +6,7 @@ What needs a guest is tested on both systems; what is refused before any guest n
 
 import gzip
 import io
+import json
 import os
 import shutil
 import signal
@@ -61,6 +62,17 @@ def test_profile_tells_where_instructions_go(system: str) -> None:
     assert (done.status, first) == (3, "here")
     assert {row[2] for row in rows if not row[3]} == regions
     assert every_call in {row[3] for row in rows}
+
+
+def test_profile_tells_modelled_cycles(tmp_path: Path) -> None:
+    """Of all machines that are asked for; a TLB that is emptied costs more than one with tags. An unknown machine is refused."""
+    report = tmp_path / "parts.json"
+    assert keel("profile", "--machine", "skylake,pentium-133", "--parts", str(report), "true").status == 0
+    (part,) = json.loads(report.read_text())
+    assert list(part["cycles"]) == ["skylake", "pentium-133"]
+    assert part["cycles"]["pentium-133"]["untagged"] > part["cycles"]["pentium-133"]["tagged"] > part["instructions"]
+    assert_refused(refuse("profile", "--machine", "vax", "true"), "there is no machine vax")
+    assert_refused(refuse("profile", "--parts", str(report), "true"), "--parts needs --machine")
 
 
 @both

@@ -128,9 +128,12 @@ static int measure_command(const char *name, int repeats, char **argv)
 	if (repeats < 1 || repeats > REPEATS)
 		return 2;
 	for (int i = 0; i < repeats && !status; i++) {
-		uint64_t start = stamp();
-		pid_t pid = fork();
+		uint64_t start;
+		pid_t pid;
 
+		MARK(MARK_PART_BEGINS);
+		start = stamp();
+		pid = fork();
 		if (pid == 0) {
 			dup2(STDERR_FILENO, STDOUT_FILENO);
 			execvp(argv[0], argv);
@@ -138,6 +141,7 @@ static int measure_command(const char *name, int repeats, char **argv)
 		}
 		waitpid(pid, &status, 0);
 		tsc[i] = stamp() - start;
+		MARK(MARK_PART_ENDS);
 	}
 	if (status)
 		return 1;

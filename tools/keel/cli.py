@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 
-from . import machine, process
+from . import machine, process, timing
 from .boot import Choices
 from .bootconf import DEFAULT_TEMPLATE
 from .commands import bench as bench_command
@@ -180,6 +180,9 @@ def _add_profile(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -
     verb.add_argument("--part", action="store_true", help="only the last part that the program marks (guest/mark.h)")
     verb.add_argument("--top", metavar="N", type=int, default=30, help="functions that are shown (%(default)s)")
     verb.add_argument("--folded", metavar="FILE", type=Path, help="also write them all for tools that draw flame graphs")
+    verb.add_argument("--machine", metavar="NAME", help=f"modelled cycles of a processor: {', '.join(timing.machines())}")
+    verb.add_argument("--tagged", action="store_true", help="of one whose translations are tagged with their address space")
+    verb.add_argument("--parts", metavar="FILE", type=Path, help="write each part as JSON instead; NAME may be several")
     verb.add_argument("--timeout", metavar="S", type=float, help="end the guest after S seconds")
 
 
@@ -213,6 +216,9 @@ def _profiled(options: argparse.Namespace) -> profile_command.Wanted:
         top=options.top,
         folded=options.folded,
         timeout_s=options.timeout,
+        machines=timing.choose(options.machine) if options.machine else (),
+        tagged=options.tagged,
+        parts=options.parts,
     )
 
 

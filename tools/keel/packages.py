@@ -81,6 +81,7 @@ RUST = (
         "builds Rust's core library for the bare machine",
     ),
 )
+PLOTTER = (Need("python3-matplotlib", ("/usr/lib/python3/dist-packages/matplotlib",), "draws the figures of the bench"),)
 DEBUGGER = (Need("gdb", ("gdb",), "looks into the guest"),)
 ALL = (*LINUX, *EMULATOR, *BOCHS, *UEFI_LOADER, *UEFI, *SQUASHFS, *ROOT, *IMAGES, *FILE_SYSTEMS, *ZSTD, *RUST, *DEBUGGER)
 

@@ -21,6 +21,7 @@ SERVER = "server"
 MICRO_KERNEL = "µ-kernel"
 NATIVE_KERNEL = "kernel"
 PROGRAMS = "all programs"
+INSTRUCTIONS = "instructions"
 # Above it is the kernel's half of an address space.
 KERNEL_HALF = 1 << 63
 # Symbols of code in what nm prints.
@@ -106,9 +107,9 @@ def place(address: int, images: Sequence[Symbols]) -> tuple[str, str]:
     return images[0].region, "?"
 
 
-def rows(profile: Profile, top: int) -> list[list[str]]:
+def rows(profile: Profile, top: int, unit: str = INSTRUCTIONS) -> list[list[str]]:
     """The regions, then the functions that took most."""
-    table = [["instructions", "share", "where", "function"]]
+    table = [[unit, "share", "where", "function"]]
     whole = profile.total or 1
     table += [[f"{count:,}", f"{count / whole:.1%}", region, ""] for region, count in profile.regions().most_common()]
     table += [[f"{n:,}", f"{n / whole:.1%}", region, name] for (region, name), n in profile.counts.most_common(top)]

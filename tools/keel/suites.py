@@ -104,7 +104,7 @@ def unit(settings: Settings) -> Count:
     total.add(_ruff(settings, python, places))
     # The tests import their conftest by its plain name, as pytest lets them.
     types = ["mypy", "--config-file", python, *places]
-    total.add(_run(settings, "mypy", types, {"MYPYPATH": "tools:tests"}))
+    total.add(_run(settings, "mypy", types, {"MYPYPATH": "tools:tests:bench"}))
     pytest = [checkers.DEBIAN_PYTHON, "-m", "pytest", "-p", "no:cacheprovider", "-c", python]
     total.add(_run(settings, "command", [*pytest, "tools/keel/tests"], {"PYTHONPATH": "tools"}))
     total.add(_rust_checks(settings))

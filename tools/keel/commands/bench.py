@@ -12,6 +12,7 @@ from .. import figures, latency, packages, process, rust
 from ..boot import UKL_PARAMETERS
 from ..config import Settings
 
+PLOT = "--plot"
 KERNEL = "kernel"
 UKL = "ukl"
 
@@ -20,7 +21,8 @@ def bench(settings: Settings, arguments: list[str]) -> int:
     """Measure what the first argument says: the µ-kernel, applications at level 0, or else Linux on both systems."""
     if arguments[:1] == [KERNEL]:
         return _kernel(settings, arguments[1:])
-    packages.require(settings, packages.COMPILER)
+    draws = any(argument.startswith(PLOT) for argument in arguments)
+    packages.require(settings, packages.PLOTTER if draws else packages.COMPILER)
     program = settings.repository / "bench" / "run.py"
     if arguments[:1] == [UKL]:
         program, arguments = program.with_name("ukl.py"), ["--line", " ".join(UKL_PARAMETERS), *arguments[1:]]

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""`./keel profile`: runs a command in Debian, on either system, and shows where its instructions went."""
+"""`./keel profile`: runs a command in Debian, on either system, and shows where its instructions or modelled cycles went."""
 
-from dataclasses import dataclass
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from .. import boot, figures, plugins, profile
+from .. import boot, figures, plugins, profile, timing
 from ..config import Settings
 from ..errors import KeelError, Status
 from ..progress import say
@@ -21,16 +23,25 @@ class Wanted:
     top: int
     folded: Path | None
     timeout_s: float | None
+    machines: Sequence[str] = ()
+    tagged: bool = False
+    parts: Path | None = None
 
 
 def run(settings: Settings, wanted: Wanted) -> int:
     """The whole verb. The command's output and exit status are ours; the table goes below it."""
     if wanted.top < 1:
         raise KeelError("--top must be at least 1", "", Status.USAGE)
-    plugin = plugins.build(settings, "profile")
+    if wanted.parts and not wanted.machines:
+        raise KeelError("--parts needs --machine", "", Status.USAGE)
+    plugin = plugins.build(settings, "timing" if wanted.machines else "profile")
     report = plugin.with_name("native-blocks.txt" if wanted.native else "keel-blocks.txt")
     report.unlink(missing_ok=True)
     option = f"{plugin},output={report}" + (",part=on" if wanted.part else "")
+    if wanted.machines:
+        model = plugin.with_name("model.txt")
+        timing.write_model(model, wanted.machines)
+        option += f",model={model}"
     choices = boot.Choices(
         native=wanted.native,
         command=wanted.command,
@@ -39,12 +50,27 @@ def run(settings: Settings, wanted: Wanted) -> int:
         emulator_arguments=("-plugin", option),
     )
     status = run_command.run(settings, choices)
-    if not report.exists():
+    lines = report.read_text().splitlines() if report.exists() else []
+    if not lines:
         why = "it marks no part of itself (guest/mark.h)" if wanted.part else "it did not come to its end"
         raise KeelError(f"there is no profile of the command: {why}")
-    found = profile.read_blocks(report.read_text().splitlines(), profile.images(settings, native=wanted.native))
-    print(figures.as_text(profile.rows(found, wanted.top)), end="")
+    _show(settings, wanted, lines)
+    return status
+
+
+def _show(settings: Settings, wanted: Wanted, lines: Sequence[str]) -> None:
+    """The table, or what else is wanted of the plugin's lines."""
+    images = profile.images(settings, native=wanted.native)
+    if wanted.machines:
+        report = timing.read_report(lines, wanted.machines)
+        if wanted.parts:
+            wanted.parts.write_text(json.dumps([asdict(part) for part in report.parts]) + "\n")
+            return
+        unit = f"cycles of {wanted.machines[0]}"
+        found = report.profile(wanted.machines[0], timing.VARIANTS[wanted.tagged], images)
+    else:
+        unit, found = profile.INSTRUCTIONS, profile.read_blocks(lines, images)
+    print(figures.as_text(profile.rows(found, wanted.top, unit)), end="")
     if wanted.folded:
         wanted.folded.write_text(profile.as_folded(found))
         say(f"{wanted.folded} is for tools that draw flame graphs")
-    return status

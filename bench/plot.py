@@ -1,0 +1,91 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-only
+"""Draws what bench/run.py has measured like SOSP'97's figure 6: how much slower each operation is than on native Linux.
+
+  bench/plot.py results.json     writes slowdown.svg and slowdown.png beside it, or a pair for each modelled machine
+
+`./keel bench --plot results.json` runs it with Debian's Python, whose matplotlib it needs.
+"""
+
+import sys
+from pathlib import Path
+
+import matplotlib
+import run
+
+matplotlib.use("Agg")
+from matplotlib import pyplot
+
+# Text stays text, and the same results make the same file.
+STYLE = {"svg.fonttype": "none", "svg.hashsalt": "keel"}
+METADATA = {"Date": None, "Rights": "SPDX-License-Identifier: GPL-2.0-only"}
+NAME = "slowdown"
+FORMATS = ("svg", "png")
+WIDTH_INCHES = 8.0
+INCHES_A_BAR = 0.12
+BAR = 0.9
+INSTRUCTIONS, PAPER = "Keel, executed instructions", "L4Linux, SOSP'97, time"
+COLOURS = ("tab:blue", "tab:orange", "tab:green")
+PAPER_COLOUR = "lightgray"
+
+# Slowdowns by row.
+Series = dict[str, float]
+
+
+def modelled(results: run.Results) -> dict[str, dict[str, Series]]:
+    """Machine to its series."""
+    found: dict[str, dict[str, Series]] = {}
+    for name, ratios in run.cycle_ratios(results).items():
+        for (machine, variant), ratio in ratios.items():
+            found.setdefault(machine, {}).setdefault(f"Keel, modelled cycles, {machine}, {variant} TLB", {})[name] = ratio
+    return found
+
+
+def draw(series: dict[str, Series], files: list[Path]) -> None:
+    """Bars for all rows of the first series, in the order of the legend; those that are missing are left out."""
+    rows = list(next(iter(series.values())))
+    height = BAR / len(series)
+    figure, axes = pyplot.subplots(figsize=(WIDTH_INCHES, INCHES_A_BAR * len(series) * len(rows) + 1), layout="constrained")
+    for number, (label, values) in enumerate(series.items()):
+        places = [rows.index(name) - BAR / 2 + (number + 0.5) * height for name in values]
+        colour = PAPER_COLOUR if label == PAPER else COLOURS[number]
+        axes.barh(places, list(values.values()), height, label=label, color=colour)
+    axes.axvline(1, color="black", linewidth=0.8)
+    axes.set_yticks(range(len(rows)), rows)
+    axes.set_ylim(len(rows) - 0.5, -0.5)
+    axes.set_xlabel("native Linux is 1; a shorter bar is better")
+    axes.legend(fontsize="small")
+    for file in files:
+        figure.savefig(file, metadata=METADATA if file.suffix == ".svg" else None)
+        print(f"bench: wrote {file}", file=sys.stderr)
+
+
+def draw_all(results: run.Results, directory: Path) -> None:
+    """A figure for each machine, or one without any."""
+    native, keel = (results[system] for system in run.SYSTEMS)
+    rows = [name for name in native if name in keel and name != run.BOOT_ROW]
+    papers = {name: run.paper_ratio(name) for name in rows}
+    ours = {INSTRUCTIONS: {name: run.ratio([native[name], keel[name]]) for name in rows}}
+    theirs = {PAPER: {name: float(ratio) for name, ratio in papers.items() if ratio}}
+    machines = {f"{NAME}-{machine}": series for machine, series in modelled(results).items()} or {NAME: {}}
+    for name, series in machines.items():
+        draw({**ours, **series, **theirs}, [directory / f"{name}.{suffix}" for suffix in FORMATS])
+
+
+def main() -> int:
+    """The results' name is the argument; returns the exit status."""
+    path = Path(sys.argv[1])
+    matplotlib.rcParams.update(STYLE)
+    try:
+        results, _ = run.from_json(path)
+        if set(results) != set(run.SYSTEMS):
+            raise run.BenchError(f"{path} has not measured {' and '.join(run.SYSTEMS)}")
+        draw_all(results, path.parent)
+    except (run.BenchError, OSError) as error:
+        print(f"bench: error: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * A model of a processor's time: what its caches, its translation buffers, and changes of mode and of address space cost.
+ *
+ * It is told of every block of code that is fetched, of every datum that is read or written, and of every change, and
+ * sums up cycles. It keeps the time twice: with translations that a change of address space drops, and with tagged ones
+ * that stay. Nothing here knows of the emulator; the machines are in ../machines.toml.
+ */
+#ifndef KEEL_MODEL_H
+#define KEEL_MODEL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum {
+	/* With translations that are dropped, and with tagged ones. */
+	UNTAGGED = 0,
+	TAGGED,
+	VARIANTS,
+};
+
+/* What machines.toml says of a machine; times are thousandths of a cycle, memory is in bytes. */
+struct parameters {
+	uint64_t instruction;		/* one that waits for nothing */
+	uint64_t line;			/* of all caches */
+	uint64_t code_cache, code_cache_ways;
+	uint64_t data_cache, data_cache_ways;
+	uint64_t second_cache, second_cache_ways;
+	uint64_t store_allocates;	/* a store that misses brings the line */
+	uint64_t code_from_second, data_from_second, from_memory;
+	uint64_t code_pages, code_pages_ways;
+	uint64_t data_pages, data_pages_ways;
+	uint64_t second_pages, second_pages_ways;	/* both kinds; none if 0 */
+	uint64_t page_from_second, code_page_walk, data_page_walk;
+	uint64_t kernel_pages_stay;	/* those of the kernel's half are global */
+	uint64_t syscall, sysret, exception, iret;
+	uint64_t space_change, space_change_tagged;
+	uint64_t space_change_drops_code;	/* without tags, the code cache too */
+	uint64_t page_invalidation;
+};
+
+/* What translations or lines are kept of: the most recently used of a set first. */
+struct store {
+	uint64_t sets, ways;
+	struct entry {
+		uint64_t page, frame;
+	} *entries;
+};
+
+struct machine {
+	struct parameters costs;
+	struct store data_cache, second_cache;
+	/* What a change of address space may drop. */
+	struct {
+		struct store code_cache, code, data, second;
+	} pages[VARIANTS];
+};
+
+/* What an event takes, in thousandths of a cycle. */
+struct time {
+	uint64_t of[VARIANTS];
+};
+
+enum change { NO_CHANGE, SYSCALL, SYSRET, EXCEPTION, IRET, PAGE_INVALIDATION };
+
+/* Sets one parameter; false where there is none of this name. */
+bool model_set(struct machine *machine, const char *name, uint64_t value);
+/* Takes the memory that the parameters ask for; false where they make no sense. */
+bool model_start(struct machine *machine);
+/* Code is fetched; it lies in one page. */
+void model_fetch(struct machine *machine, uint64_t address, uint64_t physical, uint64_t bytes, struct time *time);
+/* A datum is read or written. */
+void model_access(struct machine *machine, uint64_t address, uint64_t physical, bool store, struct time *time);
+/* Instructions are executed. */
+void model_execute(const struct machine *machine, uint64_t instructions, struct time *time);
+/* The mode changes, or a translation is taken back. */
+void model_change(const struct machine *machine, enum change change, struct time *time);
+/* CR3 is written. */
+void model_change_space(struct machine *machine, struct time *time);
+
+#endif

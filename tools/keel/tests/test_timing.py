@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The model of a processor's time, held against what the papers measured; and how the plugin's report is read."""
+
+import ctypes
+import subprocess
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from keel import plugins
+from keel.errors import KeelError
+from keel.profile import MICRO_KERNEL, PROGRAMS, USER, read_symbols
+from keel.timing import MILLI, VARIANTS, Part, choose, machines, read_report, write_model
+
+PAGE = 4096
+KERNEL = 1 << 63
+UNTAGGED, TAGGED = range(2)
+# As in plugins/model.h.
+SYSCALL, SYSRET = 1, 2
+# More than a machine of the model takes.
+MACHINE_BYTES = 4096
+
+
+class Model:
+    """A machine of plugins/model.c."""
+
+    def __init__(self, library: ctypes.CDLL, name: str, directory: Path) -> None:
+        self.library = library
+        self.machine = ctypes.create_string_buffer(MACHINE_BYTES)
+        self.time = (ctypes.c_uint64 * 2)()
+        write_model(directory / "model", [name])
+        first, *lines = (directory / "model").read_text().splitlines()
+        assert first == f"machine {name}"
+        for key, value in (line.split() for line in lines):
+            assert library.model_set(self.machine, key.encode(), ctypes.c_uint64(int(value))), key
+        assert library.model_start(self.machine)
+
+    def cycles(self) -> list[float]:
+        """What went by since this was last asked."""
+        taken = [time / MILLI for time in self.time]
+        self.time[0] = self.time[1] = 0
+        return taken
+
+    def access(self, address: int, *, store: bool = False) -> list[float]:
+        """Read or write a datum, at the same physical address, and return the cycles."""
+        where = ctypes.c_uint64(address), ctypes.c_uint64(address % KERNEL)
+        self.library.model_access(self.machine, *where, ctypes.c_bool(store), self.time)
+        return self.cycles()
+
+    def fetch(self, address: int, size: int = 5) -> list[float]:
+        """The same for code."""
+        where = ctypes.c_uint64(address), ctypes.c_uint64(address % KERNEL)
+        self.library.model_fetch(self.machine, *where, ctypes.c_uint64(size), self.time)
+        return self.cycles()
+
+    def change_space(self) -> list[float]:
+        """Write CR3."""
+        self.library.model_change_space(self.machine, self.time)
+        return self.cycles()
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
+    """The model as a library."""
+    built = tmp_path_factory.mktemp("model") / "model.so"
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", built, plugins.SOURCES / "model.c"], check=True)
+    found = ctypes.CDLL(str(built))
+    found.model_set.restype = found.model_start.restype = ctypes.c_bool
+    return found
+
+
+@pytest.mark.parametrize("name", machines())
+def test_what_was_used_is_there(library: ctypes.CDLL, name: str, tmp_path: Path) -> None:
+    model = Model(library, name, tmp_path)
+    assert model.access(PAGE)[UNTAGGED] > 0
+    assert model.access(PAGE) == [0, 0]
+    assert model.access(PAGE, store=True) == [0, 0]
+    assert model.fetch(PAGE)[UNTAGGED] > 0
+    assert model.fetch(PAGE) == [0, 0]
+
+
+def test_pentium_4_replaces_its_translations_in_the_time_of_the_paper(library: ctypes.CDLL, tmp_path: Path) -> None:
+    """Small address spaces, section 2.3.1: 4,000 cycles for the code's, 3,000 for the data's; patterns of section 4.1."""
+    model = Model(library, "pentium4-1400", tmp_path)
+    code = [PAGE * 1000 + at * 4160 for at in range(128)]
+    data = [PAGE * 9000 + at * 4160 for at in range(64)]
+    for _ in range(2):
+        first = [sum(model.fetch(at)[UNTAGGED] for at in code), sum(model.access(at)[UNTAGGED] for at in data)]
+    assert first == [0, 0]
+    assert model.change_space() == [480, 100]
+    for at in data:
+        model.access(at)
+    again = [model.access(at) for at in data]
+    assert again == [[0, 0]] * 64
+    model.change_space()
+    dropped = [sum(model.access(at)[variant] for at in data) for variant in (UNTAGGED, TAGGED)]
+    assert dropped == [64 * 48, 0]
+    refilled = [model.fetch(at) for at in code]
+    # Each takes its translation, and its line of the trace cache that was flushed as well.
+    assert sum(time[UNTAGGED] for time in refilled) == 128 * (31 + 27)
+    assert sum(time[TAGGED] for time in refilled) == 0
+    assert (round(128 * 31, -3), round(64 * 48, -3)) == (4_000, 3_000)
+
+
+def test_pentium_4_fills_its_trace_cache_in_the_time_of_the_paper(library: ctypes.CDLL, tmp_path: Path) -> None:
+    """Section 2.3.1: 5,000 to 10,000 cycles."""
+    model = Model(library, "pentium4-1400", tmp_path)
+    lines = range(0, int(machines()["pentium4-1400"]["code_cache"]), 64)
+    for _ in range(2):
+        for at in lines:
+            model.fetch(at)
+    model.change_space()
+    assert 5_000 <= sum(model.fetch(at)[UNTAGGED] for at in lines) <= 10_000
+
+
+def test_the_kernels_translations_stay_where_there_are_global_pages(library: ctypes.CDLL, tmp_path: Path) -> None:
+    for name, walk in (("pentium-133", 25), ("skylake", 0)):
+        model = Model(library, name, tmp_path)
+        model.access(KERNEL + PAGE)
+        model.change_space()
+        assert model.access(KERNEL + PAGE) == [walk, 0]
+
+
+def test_pentium_enters_and_leaves_the_kernel_in_the_time_of_the_paper(library: ctypes.CDLL, tmp_path: Path) -> None:
+    """SOSP'97, section 5.2: 82 cycles."""
+    model = Model(library, "pentium-133", tmp_path)
+    for change in (SYSCALL, SYSRET):
+        library.model_change(model.machine, change, model.time)
+    assert model.cycles() == [82, 82]
+
+
+def test_pentium_s_stores_bring_no_line(library: ctypes.CDLL, tmp_path: Path) -> None:
+    """SOSP'97, section 6.2."""
+    model = Model(library, "pentium-133", tmp_path)
+    model.access(PAGE, store=True)
+    assert model.access(PAGE)[UNTAGGED] == machines()["pentium-133"]["data_from_second"]
+
+
+def test_a_set_forgets_what_was_used_least_recently(library: ctypes.CDLL, tmp_path: Path) -> None:
+    model = Model(library, "pentium-133", tmp_path)
+    one_set = [at * 8192 for at in range(3)]
+    for at in (0, 1, 0, 2):
+        model.access(one_set[at])
+    assert model.access(one_set[0])[UNTAGGED] == 0
+    assert model.access(one_set[1])[UNTAGGED] > 0
+
+
+def test_another_level_of_translations_is_asked_first(library: ctypes.CDLL, tmp_path: Path) -> None:
+    model = Model(library, "skylake", tmp_path)
+    # Their lines all fit into the first cache.
+    data = [at * 4160 for at in range(256)]
+    for at in data:
+        model.access(at)
+    assert {model.access(at)[UNTAGGED] for at in data} == {machines()["skylake"]["page_from_second"]}
+
+
+@pytest.mark.parametrize("parameter", ["line", "code_cache_ways", "data_pages"])
+def test_a_machine_that_makes_no_sense_is_refused(library: ctypes.CDLL, parameter: str, tmp_path: Path) -> None:
+    model = Model(library, "skylake", tmp_path)
+    assert library.model_set(model.machine, parameter.encode(), ctypes.c_uint64(0))
+    assert not library.model_start(model.machine)
+    assert not library.model_set(model.machine, b"speed", ctypes.c_uint64(1))
+
+
+def test_an_unknown_machine_is_refused() -> None:
+    assert choose("skylake,pentium-133") == ["skylake", "pentium-133"]
+    with pytest.raises(KeelError, match="there is no machine 486"):
+        choose("skylake,486")
+
+
+def test_a_report_is_read() -> None:
+    lines = ["part 10 20 15 30 30", "part 7 8 8 9 9", "block 0xffffffff80100008 3 5 4 6 6", "block 0x400000 2 3 2 1 1"]
+    report = read_report(lines, ["a", "b"])
+    assert report.parts == [
+        Part(10, {"a": dict(zip(VARIANTS, [20, 15])), "b": dict(zip(VARIANTS, [30, 30]))}),
+        Part(7, {"a": dict(zip(VARIANTS, [8, 8])), "b": dict(zip(VARIANTS, [9, 9]))}),
+    ]
+    images = [read_symbols(MICRO_KERNEL, "ffffffff80100000 T receive\n")]
+    assert report.profile("a", "tagged", images).counts == Counter({(MICRO_KERNEL, "receive"): 4, (USER, PROGRAMS): 2})

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Modelled cycles of named machines (machines.toml), which a plugin of QEMU's translator counts (plugins/timing.c)."""
+
+import tomllib
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from .errors import KeelError, Status
+from .profile import Profile, Symbols, place
+
+MACHINES = Path(__file__).parent / "machines.toml"
+# Translations that a change of address space drops, and tagged ones that stay, in the plugin's order.
+VARIANTS = ("untagged", "tagged")
+# What is in the file for people.
+ABOUT = "about"
+# In cycles there, and in thousandths of one for the plugin; the others are numbers of things.
+TIMES = {
+    "instruction",
+    "code_from_second",
+    "data_from_second",
+    "from_memory",
+    "page_from_second",
+    "code_page_walk",
+    "data_page_walk",
+}
+TIMES |= {"syscall", "sysret", "exception", "iret", "space_change", "space_change_tagged", "page_invalidation"}
+MILLI = 1000
+
+
+@dataclass(frozen=True)
+class Part:
+    """What was executed between two marks, and the cycles of it: for each machine, each variant."""
+
+    instructions: int
+    cycles: dict[str, dict[str, int]]
+
+
+@dataclass(frozen=True)
+class Report:
+    """All parts in their order, and the last one's blocks of code with their cycles."""
+
+    parts: list[Part]
+    blocks: list[tuple[int, dict[str, dict[str, int]]]]
+
+    def profile(self, machine: str, variant: str, images: Sequence[Symbols]) -> Profile:
+        """Where the cycles of a machine went in the last part."""
+        counts: Counter[tuple[str, str]] = Counter()
+        for address, cycles in self.blocks:
+            counts[place(address, images)] += cycles[machine][variant]
+        return Profile(counts)
+
+
+@cache
+def machines() -> dict[str, dict[str, int | float | str]]:
+    """All machines and their parameters."""
+    return tomllib.loads(MACHINES.read_text())
+
+
+def choose(names: str) -> list[str]:
+    """The machines of a list with commas; refuses one that there is not."""
+    chosen = names.split(",")
+    for name in chosen:
+        if name not in machines():
+            raise KeelError(f"there is no machine {name}", f"there are {', '.join(machines())}", Status.USAGE)
+    return chosen
+
+
+def write_model(path: Path, names: Sequence[str]) -> None:
+    """The file that the plugin reads."""
+    lines: list[str] = []
+    for name in names:
+        lines.append(f"machine {name}")
+        for key, value in machines()[name].items():
+            if key != ABOUT:
+                lines.append(f"{key} {round(float(value) * (MILLI if key in TIMES else 1))}")
+    path.write_text("\n".join(lines) + "\n")
+
+
+def read_report(lines: Iterable[str], names: Sequence[str]) -> Report:
+    """What the plugin wrote, for the machines it was given, in that order."""
+    report = Report([], [])
+    for line in lines:
+        kind, *words = line.split()
+        numbers = [int(word, 0) for word in words]
+        pairs = iter(numbers[1 if kind == "part" else 2 :])
+        cycles = {name: dict(zip(VARIANTS, [next(pairs), next(pairs)])) for name in names}
+        if kind == "part":
+            report.parts.append(Part(numbers[0], cycles))
+        else:
+            report.blocks.append((numbers[0], cycles))
+    return report
