@@ -13,6 +13,7 @@ from .errors import KeelError
 DEFAULT_TEMPLATE = Path(__file__).parent / "boot.conf"
 SUITE_TEMPLATE = Path(__file__).parent / "suite.conf"
 HOSTILE_TEMPLATE = Path(__file__).parent / "hostile.conf"
+HOSTILE_SERVER_TEMPLATE = Path(__file__).parent / "hostile-server.conf"
 FIGURES_TEMPLATE = Path(__file__).parent / "figures.conf"
 LOAD_TEMPLATE = Path(__file__).parent / "load.conf"
 NAME = "boot.conf"

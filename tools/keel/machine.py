@@ -139,3 +139,8 @@ HOSTILE_MACHINES = (
 HOSTILE_LONG = TestMachine(
     "hostile-long", Emulator.QEMU, icount=True, arguments="calls=10000000 late-us=1000 limit-s=1000", timeout_s=3600.0
 )
+# A server that fails again and again while it spins: so often it is started anew.
+SERVER_MACHINES = (
+    TestMachine("hostile-server", Emulator.QEMU, icount=True, arguments="calls=50 late-us=1000 limit-s=10"),
+    TestMachine("hostile-server-2", Emulator.QEMU, processors=2, icount=True, arguments="calls=50 late-us=2000000 limit-s=60"),
+)

@@ -157,6 +157,7 @@ def kernel(settings: Settings) -> Count:
     """What runs on the µ-kernel itself: its suite on each of the machines, its figures, the examples, its debugger."""
     total = kernel_suite(settings, machine.TEST_MACHINES)
     total.add(kernel_suite(settings, machine.HOSTILE_MACHINES, bootconf.HOSTILE_TEMPLATE))
+    total.add(kernel_suite(settings, machine.SERVER_MACHINES, bootconf.HOSTILE_SERVER_TEMPLATE))
     total.add(kernel_figures(settings))
     total.add(kernel_examples(settings))
     total.add(kernel_debugger(settings))
@@ -245,8 +246,16 @@ def _kernel_on(settings: Settings, tested: machine.TestMachine, template: Path) 
         count = judge_kernel(text, end, mine.log("console"))
         if template == bootconf.SUITE_TEMPLATE and ONE_TOPIC not in template.read_text():
             count.add(_judged("errors", _error_problems(settings, text)))
+        if template == bootconf.HOSTILE_SERVER_TEMPLATE:
+            count.add(_judged("hostile", [("nothing-left", left_behind(text))]))
     print(f"machine {tested.name}: {count.line()}, {time.monotonic() - began:.0f} s", flush=True)
     return count
+
+
+def left_behind(output: str) -> str:
+    """What is wrong with the kernel memory that is in use while a server is started anew: it must be the same each time."""
+    pages = re.findall(r"started anew, (\d+) pages", output)
+    return "" if len(set(pages)) == 1 else f"in use without the server: {' '.join(pages) or 'it was never started anew'}"
 
 
 def _error_problems(settings: Settings, output: str) -> Iterator[tuple[str, str]]:
@@ -310,6 +319,10 @@ PARTS: dict[str, Callable[[Settings], Count]] = {
     **{
         f"kernel-{tested.name}": partial(kernel_suite, machines=(tested,), template=bootconf.HOSTILE_TEMPLATE)
         for tested in (*machine.HOSTILE_MACHINES, machine.HOSTILE_LONG)
+    },
+    **{
+        f"kernel-{tested.name}": partial(kernel_suite, machines=(tested,), template=bootconf.HOSTILE_SERVER_TEMPLATE)
+        for tested in machine.SERVER_MACHINES
     },
     "kernel-figures": kernel_figures,
     "kernel-examples": kernel_examples,

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from keel import machine
-from keel.suites import PARTS, Count, count_of, judge_kernel, operations_of
+from keel.suites import PARTS, Count, count_of, judge_kernel, left_behind, operations_of
 
 
 @pytest.mark.parametrize(
@@ -43,7 +43,8 @@ def test_a_suite_must_also_end_as_it_says(output: str, end: int | None, count: C
 
 
 def test_every_machine_can_be_tested_alone() -> None:
-    names = [tested.name for tested in (*machine.TEST_MACHINES, *machine.HOSTILE_MACHINES, machine.HOSTILE_LONG)]
+    hostile = (*machine.HOSTILE_MACHINES, machine.HOSTILE_LONG, *machine.SERVER_MACHINES)
+    names = [tested.name for tested in (*machine.TEST_MACHINES, *hostile)]
     parts = ["kernel-figures", "kernel-examples", "kernel-debugger", "linux-debian"]
     assert list(PARTS) == [*(f"kernel-{name}" for name in names), *parts]
     assert len(set(names)) == len(names)
@@ -52,3 +53,10 @@ def test_every_machine_can_be_tested_alone() -> None:
 def test_operations_of_histories_are_added_up() -> None:
     """Only lines that say so count."""
     assert operations_of("spaces: 100 operations, 7 begun anew\nids: 20 operations\nok 3 operations\n") == 120
+
+
+def test_kernel_memory_without_a_server_must_be_the_same_each_time() -> None:
+    line = "root: task server: started anew, {} pages of kernel memory were in use without it\n"
+    assert left_behind(line.format(97) * 2) == ""
+    assert "97 98" in left_behind(line.format(97) + line.format(98)).replace("98 97", "97 98")
+    assert "never" in left_behind("")

@@ -38,22 +38,24 @@ const QUOTA: u64 = 96;
 const FIRST_LTHREADS: u64 = 3;
 const NANOSECONDS_PER_SECOND: u64 = 1_000_000_000;
 const NANOSECONDS_PER_MILLISECOND: u64 = 1_000_000;
-const NANOSECONDS_PER_MICROSECOND: u64 = 1_000;
+pub const NANOSECONDS_PER_MICROSECOND: u64 = 1_000;
 
 /// What the command line says.
-struct Options {
-    calls: u64,
+pub struct Options {
+    /// System calls to be made, or lives of a server.
+    pub calls: u64,
     seed: u64,
     /// Nanoseconds.
-    late: u64,
+    pub late: u64,
     /// Nanoseconds.
-    limit: u64,
+    pub limit: u64,
     /// Whether the kernel can check its invariants, and shall.
     checks: bool,
 }
 
 impl Options {
-    fn read(line: &str) -> Options {
+    /// Out of a command line.
+    pub fn read(line: &str) -> Options {
         let number = |key, default| record::option(line, key).and_then(|word| word.parse().ok()).unwrap_or(default);
         Options {
             calls: number("calls", 100_000),
@@ -82,7 +84,7 @@ pub fn run(record: &Start) -> Result<u32, Failure> {
     let options = Options::read(record::command_line(record));
     println!("hostile: {} processors, calls={} seed={}", info().processors, options.calls, options.seed);
     prepare(record)?;
-    let mut verdict = Verdict { passed: 0, failed: 0 };
+    let mut verdict = Verdict::default();
     let (before, image) = (source::account(Id::NIL)?, image_sum());
     let mut gangs: [Gang; GANGS] =
         core::array::from_fn(|index| Gang::new(index, record.task_first as u32 + index as u32 * MEMBERS));
@@ -120,13 +122,16 @@ pub fn run(record: &Start) -> Result<u32, Failure> {
     Ok(verdict.failed)
 }
 
-struct Verdict {
-    passed: u32,
-    failed: u32,
+/// Cases that passed and failed.
+#[derive(Default)]
+pub struct Verdict {
+    pub passed: u32,
+    pub failed: u32,
 }
 
 impl Verdict {
-    fn case(&mut self, name: &str, passed: bool, expected: core::fmt::Arguments<'_>) {
+    /// Says what became of a case.
+    pub fn case(&mut self, name: &str, passed: bool, expected: core::fmt::Arguments<'_>) {
         if passed {
             self.passed += 1;
             println!("ok hostile/{name}");

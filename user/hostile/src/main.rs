@@ -6,6 +6,8 @@
 //!
 //! `args calls=NUMBER seed=NUMBER late-us=NUMBER limit-s=NUMBER`: system calls to be made, the sequence of what is random, how
 //! late a heartbeat may be, and how long all of it may take. On the deterministic clock a seed repeats everything.
+//!
+//! With `role=server` the program is a server that fails again and again, and with `role=witness` the native task beside it that judges.
 
 #![no_std]
 #![no_main]
@@ -17,6 +19,8 @@ mod keeper;
 mod places;
 mod random;
 mod rogue;
+mod server;
+mod witness;
 
 use keel_l4::abi::boot::{END_TESTS_FAILED, END_TESTS_PASSED};
 use keel_l4::{println, record, root, start};
@@ -29,7 +33,12 @@ extern "C" fn main(argument: u64) -> ! {
         println!("hostile: there is no start record");
         start::stop();
     };
-    let failed = match judge::run(record) {
+    let done = match record::option(record::command_line(record), "role") {
+        Some("server") => server::run(record),
+        Some("witness") => witness::run(record),
+        _ => judge::run(record),
+    };
+    let failed = match done {
         Ok(failed) => failed,
         Err(failure) => {
             println!("FAIL hostile/start: {failure}");

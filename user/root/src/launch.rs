@@ -24,7 +24,7 @@ use keel_root::plan::{image_pages, module, Module, Share};
 /// Bytes that are copied before those who wait for the root task are served.
 const STRETCH: usize = 256 << 10;
 /// Priorities above its own that a task may use.
-const PRIORITIES_ABOVE: u64 = 2;
+pub const PRIORITIES_ABOVE: u64 = 2;
 
 /// A page that holds a start record.
 #[repr(C, align(4096))]

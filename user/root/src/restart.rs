@@ -3,7 +3,7 @@
 //!
 //! A task that is started anew gets what it had: number, memory, ports, lines. What it was is deleted first, with all
 //! that it had made, and its devices no longer reach memory. Meanwhile the root task has the failed one's priority, so that
-//! those above it run on, and it serves the others on the way.
+//! those above it run on, and it serves the others on the way. Until it is deleted that is just above all that its threads can have.
 
 use crate::launch::{self, Running};
 use crate::machine::{refuse, Claimed};
@@ -95,11 +95,13 @@ impl<'a> Maker<'a> {
     pub fn restart(&mut self, service: &mut Service<'a>, index: usize) {
         let Running { name, number, first_number, .. } = service.tasks[index];
         let task = &self.config.tasks[index];
-        let ours = set_priority(task.priority);
+        // Above all of the task's threads, which may spin; those that are more important run on.
+        let ours = set_priority(task.priority + launch::PRIORITIES_ABOVE + 1);
         self.take_memory(index);
         if let Err(failure) = task::delete(number, utcb::my_id()) {
             refuse(format_args!("task {name} cannot be deleted: {failure}"));
         }
+        set_priority(task.priority);
         if task.hardware {
             pci::silence(&mut || serve_waiting(service));
         }
