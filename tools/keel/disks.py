@@ -4,10 +4,11 @@
 import fcntl
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -18,6 +19,10 @@ from .lock import locked
 from .progress import Step
 from .qemu import Disk
 
+# A disk of the host with fewer bytes free is full: an image grows by more at a time.
+LEAST_FREE = 1 << 20
+# The status of `qemu-img check` for an image that is whole but has lost some room.
+LEAKS = 3
 QCOW2_MAGIC = b"QFI\xfb"
 MBR_MAGIC_AT, MBR_MAGIC = 510, b"\x55\xaa"
 SUPERBLOCK_AT = 1024
@@ -86,17 +91,19 @@ def examined(settings: Settings, path: Path, *, bus: str = "virtio", keep: bool 
     # The format is given, so that what a guest wrote into a raw image never makes it another.
     size = json.loads(_ask(path, "info", "--output=json", "-f", kind, str(path)))["virtual-size"]
     if kind == "qcow2":
-        _ask(path, "check", "-q", "-f", kind, str(path))
+        # Room that nothing uses is left behind by a full disk or a killed emulator; whoever writes the image gets it back.
+        mend = ["-r", "leaks"] if keep else []
+        _ask(path, "check", "-q", *mend, "-f", kind, str(path), fine=(0, LEAKS))
     if root:
         _check_root(path, _first_bytes(path, kind), size)
     return Disk(path, kind, bus, keep)
 
 
-def _ask(path: Path, *arguments: str) -> str:
+def _ask(path: Path, *arguments: str, fine: Collection[int] = (0,)) -> str:
     done = subprocess.run(
         ["qemu-img", *arguments], stdin=subprocess.DEVNULL, capture_output=True, env=process.environment(), check=False
     )
-    if done.returncode == 0:
+    if done.returncode in fine:
         return done.stdout.decode(errors="replace")
     reason = (done.stderr or done.stdout).decode(errors="replace").strip().splitlines()
     if any("another process" in line for line in reason):
@@ -138,6 +145,13 @@ def held(disks: Sequence[Disk]) -> Iterator[None]:
             except OSError as error:
                 raise system_error(f"{disk.path} cannot be read", error) from error
         yield
+
+
+def full_places(disks: Sequence[Disk]) -> list[Path]:
+    """Where the host has no room left for what a guest writes: beside an image, or where the emulator puts what is discarded."""
+    discarded = Path(os.environ.get("TMPDIR") or "/var/tmp")
+    places = {disk.path.absolute().parent if disk.keep else discarded for disk in disks}
+    return sorted(place for place in places if shutil.disk_usage(place).free < LEAST_FREE)
 
 
 def default_root(settings: Settings, more: Sequence[str] = (), *, keep: bool) -> Disk:

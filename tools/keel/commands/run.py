@@ -25,7 +25,7 @@ from .. import (
 from ..config import Settings
 from ..console import End
 from ..debugger import Dialogue
-from ..errors import KeelError, Status
+from ..errors import FREE_SPACE, KeelError, Status
 from ..progress import say
 
 
@@ -58,7 +58,10 @@ def run(settings: Settings, choices: boot.Choices, dialogue: Dialogue | None = N
             debugger=dialogue,
             firmware_speaks=choices.uefi,
         )
-        return conclude(choices, guest.run(settings, described, plan))
+        outcome = guest.run(settings, described, plan)
+        for place in disks.full_places(attached):
+            say(f"the host's disk at {place} is full: what the guest wrote last may be missing ({FREE_SPACE})")
+        return conclude(choices, outcome)
 
 
 def _kind(choices: boot.Choices) -> str:
