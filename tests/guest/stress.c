@@ -3,7 +3,7 @@
  * The program `stress`: many processes and threads, and a mixed load that verifies its own results. It prints one
  * deterministic line for each job and ends with status 0 only when every result was right.
  *
- *   stress forks N | execs N [PROGRAM] | killspin N | killblocked N | procs N | threads N | mixed N
+ *   stress forks N | execs N [PROGRAM] | killspin N | killblocked N | procs N | threads N | mixed N | memory MEGABYTES
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -22,6 +22,8 @@
 #include <unistd.h>
 
 #define PAGE 4096
+#define MEGABYTE (1UL << 20)
+#define GOLDEN 0x9e3779b97f4a7c15 /* an odd factor: all products differ */
 #define THREAD_STACK 65536
 #define FILE_BYTES 50000
 #define MAP_PAGES 64
@@ -392,13 +394,36 @@ static long mixed(long count)
 	return bad ? 0 : count;
 }
 
+/* So many megabytes at once, each word with a value of its own, looked at twice; returns the megabytes that were right. */
+static long memory(long megabytes)
+{
+	size_t words = MEGABYTE / sizeof(uint64_t);
+	int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE; /* more than there is, if it is asked for */
+	uint64_t *all = mmap(NULL, megabytes * MEGABYTE, PROT_READ | PROT_WRITE, flags, -1, 0);
+	long good = 0;
+
+	if (all == MAP_FAILED)
+		fail("mmap");
+	for (size_t i = 0; i < megabytes * words; i++)
+		all[i] = (i + 1) * GOLDEN;
+	for (int round = 0; round < 2; round++)
+		for (long block = 0; block < megabytes; block++) {
+			size_t first = block * words, i = first;
+
+			while (i < first + words && all[i] == (i + 1) * GOLDEN)
+				i++;
+			good += i == first + words;
+		}
+	return good / 2;
+}
+
 int main(int argc, char **argv)
 {
 	static const struct {
 		const char *name;
 		long (*run)(long);
 	} jobs[] = { { "forks", forks },	 { "execs", execs }, { "killspin", killspin }, { "killblocked", killblocked },
-		     { "procs", procs }, { "threads", threads }, { "mixed", mixed } };
+		     { "procs", procs }, { "threads", threads }, { "mixed", mixed }, { "memory", memory } };
 	long count = argc > 2 ? atol(argv[2]) : 0, good;
 
 	if (argc > 2 && !strcmp(argv[1], "exit"))
@@ -412,6 +437,6 @@ int main(int argc, char **argv)
 		printf("%s %ld of %ld\n", jobs[i].name, good, count);
 		return good == count ? 0 : 1;
 	}
-	fprintf(stderr, "usage: stress forks|execs|killspin|killblocked|procs|threads|mixed N [PROGRAM]\n");
+	fprintf(stderr, "usage: stress forks|execs|killspin|killblocked|procs|threads|mixed|memory N [PROGRAM]\n");
 	return 2;
 }

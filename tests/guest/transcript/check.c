@@ -109,7 +109,7 @@ int64_t now_ns(void)
 	struct timespec now;
 
 	clock_gettime(CLOCK_MONOTONIC, &now);
-	return now.tv_sec * 1000 * MILLISECOND + now.tv_nsec;
+	return now.tv_sec * INT64_C(1000) * MILLISECOND + now.tv_nsec;
 }
 
 void sleep_ms(long milliseconds)

@@ -44,6 +44,14 @@ struct check {
 
 #define PAGE 4096UL
 #define MILLISECOND 1000000L
+/* The registers that a handler edits, by what they are for, of either width. */
+#ifdef __x86_64__
+#define REG_PLACE REG_RIP
+#define REG_RESULT REG_RAX
+#else
+#define REG_PLACE REG_EIP
+#define REG_RESULT REG_EAX
+#endif
 #define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
 
 /* Adds one word or phrase to the line of the running check. */

@@ -5,7 +5,7 @@
 #include <sys/times.h>
 #include <sys/timex.h>
 
-#define SECOND_NS (1000 * MILLISECOND)
+#define SECOND_NS (1000 * (int64_t)MILLISECOND)
 
 static int64_t read_clock(clockid_t clock)
 {
@@ -72,7 +72,7 @@ CHECK(clocks, realtime_agrees)
 
 	gettimeofday(&now, NULL);
 	say_bool("gettimeofday", (now.tv_sec * 1000000 + now.tv_usec) * 1000 - realtime < 2 * SECOND_NS);
-	say_bool("time", labs(time(NULL) - realtime / SECOND_NS) <= 2);
+	say_bool("time", llabs(time(NULL) - realtime / SECOND_NS) <= 2);
 	say_bool("coarse", llabs(read_clock(CLOCK_REALTIME_COARSE) - realtime) < 2 * SECOND_NS);
 	say_bool("after_2020", realtime / SECOND_NS > 1577836800);
 }
@@ -134,13 +134,14 @@ CHECK(clocks, child_time_is_added)
 	if (!pid) {
 		int64_t start = read_clock(CLOCK_PROCESS_CPUTIME_ID);
 
-		while (read_clock(CLOCK_PROCESS_CPUTIME_ID) - start < 50 * MILLISECOND)
+		while (read_clock(CLOCK_PROCESS_CPUTIME_ID) - start < 200 * MILLISECOND)
 			;
 		_exit(0);
 	}
 	say_child("child", pid);
 	times(&after);
-	say_bool("added", after.tms_cutime + after.tms_cstime >= before.tms_cutime + before.tms_cstime + 4);
+	/* Of its 20 ticks; a busy host takes some from what the guest counts. */
+	say_bool("added", after.tms_cutime + after.tms_cstime >= before.tms_cutime + before.tms_cstime + 10);
 }
 
 static volatile sig_atomic_t expirations;

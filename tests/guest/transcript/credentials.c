@@ -208,7 +208,7 @@ static void on_trap(int signo, siginfo_t *info, void *context)
 	trapped_call = info->si_syscall;
 	trapped_errno = info->si_errno;
 	trapped_arch = info->si_arch == AUDIT_ARCH_X86_64;
-	user->uc_mcontext.gregs[REG_RAX] = 321;
+	user->uc_mcontext.gregs[REG_RESULT] = 321;
 }
 
 CHECK(seccomp, trap)

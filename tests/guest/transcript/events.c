@@ -106,7 +106,7 @@ CHECK(events, eventfd)
 
 	say_value("write", write(fd, &value, 8));
 	say_value("read", read(fd, &value, 8));
-	say("value=%lu", value);
+	say("value=%llu", (unsigned long long)value);
 	say_value("empty", read(fd, &value, 8));
 	say_value("short", read(fd, &value, 4));
 	value = UINT64_MAX;
@@ -116,7 +116,7 @@ CHECK(events, eventfd)
 	value = 1;
 	say_value("overflow", write(fd, &value, 8));
 	say_value("one", read(semaphore, &value, 8));
-	say("value=%lu", value);
+	say("value=%llu", (unsigned long long)value);
 	say_value("two", read(semaphore, &value, 8));
 	say_value("none", read(semaphore, &value, 8));
 }

@@ -67,7 +67,7 @@ static void become_check(const struct check *check, int line)
 static bool await_check(pid_t pid, int *status)
 {
 	struct timespec limit = { LIMIT_SECONDS, 0 };
-	int64_t end = now_ns() + LIMIT_SECONDS * 1000 * MILLISECOND;
+	int64_t end = now_ns() + (int64_t)LIMIT_SECONDS * 1000 * MILLISECOND;
 	sigset_t child;
 
 	sigemptyset(&child);

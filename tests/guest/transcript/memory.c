@@ -66,7 +66,7 @@ CHECK(memory, map_errors)
 	say_result("length_zero", (long)mmap(NULL, 0, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
 	say_result("no_kind", (long)mmap(NULL, PAGE, PROT_READ, MAP_ANONYMOUS, -1, 0));
 	say_result("bad_fd", (long)mmap(NULL, PAGE, PROT_READ, MAP_PRIVATE, 99, 0));
-	say_result("huge", (long)mmap(NULL, 1UL << 60, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+	say_result("huge", (long)mmap(NULL, SIZE_MAX / 2 + 1, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
 	say_result("fixed_in_kernel", (long)mmap((void *)0xffff800000000000UL, PAGE, PROT_READ,
 						 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0));
 	say_result("fixed_at_end", (long)mmap((void *)0x7ffffffff000UL, PAGE, PROT_READ,
@@ -95,7 +95,8 @@ CHECK(memory, protect_changes)
 	say_result("writable", mprotect(memory, 2 * PAGE, PROT_READ | PROT_WRITE));
 	SAY_FAULT_OF("write", memory, *(volatile char *)memory = 1);
 	say("kept=%d", memory[PAGE]);
-	say_result("hole", mprotect(memory, 1UL << 40, PROT_READ));
+	munmap(memory + 3 * PAGE, PAGE);
+	say_result("hole", mprotect(memory, 4 * PAGE, PROT_READ));
 	say_result("unaligned", mprotect(memory + 3, PAGE, PROT_READ));
 }
 
@@ -219,7 +220,7 @@ CHECK(memory, brk)
 	say_result("shrink", brk(start));
 	say_result("grow_again", brk(start + 10 * PAGE));
 	say("fresh=%d", start[9 * PAGE]);
-	say_result("too_far", brk((void *)(1UL << 46)));
+	say_result("too_far", brk((void *)(SIZE_MAX - SIZE_MAX / 8)));
 }
 
 CHECK(memory, stack_grows)
@@ -333,6 +334,7 @@ CHECK(memory, populate)
 	say("resident=%d", sum);
 }
 
+#ifdef __x86_64__
 CHECK(memory, sparse_reservation)
 {
 	char *memory = mmap(NULL, 1UL << 38, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -343,6 +345,7 @@ CHECK(memory, sparse_reservation)
 	say("last=%d between=%d", memory[63UL << 32], memory[(63UL << 32) + PAGE]);
 	say_result("munmap", munmap(memory, 1UL << 38));
 }
+#endif
 
 CHECK(memory, many_mappings)
 {
@@ -366,7 +369,7 @@ CHECK(memory, sixty_four_megabytes)
 		memory[i] = i * 2654435761u;
 	for (size_t i = 0; i < words; i += PAGE / 16)
 		sum += memory[i];
-	say("sum=%lu", sum);
+	say("sum=%llu", (unsigned long long)sum);
 }
 
 CHECK(memory, address_space_limit)

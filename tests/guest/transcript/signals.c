@@ -471,7 +471,7 @@ static void bad_return(int signo, siginfo_t *info, void *context)
 
 	(void)signo;
 	(void)info;
-	user->uc_mcontext.gregs[REG_RIP] = 0x10;
+	user->uc_mcontext.gregs[REG_PLACE] = 0x10;
 }
 
 CHECK(signals, handler_sets_bad_rip)
@@ -487,6 +487,7 @@ CHECK(signals, handler_sets_bad_rip)
 	say_child("child", pid);
 }
 
+#ifdef __x86_64__
 static void noncanonical_return(int signo, siginfo_t *info, void *context)
 {
 	ucontext_t *user = context;
@@ -508,6 +509,7 @@ CHECK(signals, handler_sets_noncanonical_rip)
 	}
 	say_child("child", pid);
 }
+#endif
 
 CHECK(signals, sigreturn_with_no_frame)
 {

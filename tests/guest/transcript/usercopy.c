@@ -170,7 +170,7 @@ CHECK(usercopy, beyond_two_gigabytes)
 	must("map", memory != MAP_FAILED);
 	say_value("write_null", write(null, memory, 3UL << 30));
 	say_value("read_negative", read(zero, memory, -1));
-	say_value("write_too_long", write(make_file("x", ""), (void *)16, 1UL << 62));
+	say_value("write_too_long", write(make_file("x", ""), (void *)16, SIZE_MAX / 4 + 1));
 }
 
 CHECK(usercopy, vectors)

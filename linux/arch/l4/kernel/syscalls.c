@@ -5,6 +5,8 @@
 #include <asm/l4.h>
 #include <asm/prctl.h>
 
+#define XFEATURES 19	/* components that the processor's manual numbers, and x86 Linux counts */
+
 static long set_base(unsigned long *base, unsigned long value)
 {
 	if (value >= TASK_SIZE_MAX)
@@ -26,9 +28,17 @@ SYSCALL_DEFINE2(arch_prctl, int, option, unsigned long, arg2)
 		return put_user(frame->fs_base, (unsigned long __user *)arg2);
 	case ARCH_GET_GS:
 		return put_user(frame->gs_base, (unsigned long __user *)arg2);
+	case ARCH_GET_CPUID:	/* it cannot be made to fault */
+		return 1;
+	case ARCH_SET_CPUID:
+		return -ENODEV;
 	case ARCH_GET_XCOMP_SUPP:
 	case ARCH_GET_XCOMP_PERM:
+	case ARCH_GET_XCOMP_GUEST_PERM:
 		return put_user(host_info->fpu_mask, (u64 __user *)arg2);
+	case ARCH_REQ_XCOMP_PERM:	/* no component waits for a permission */
+	case ARCH_REQ_XCOMP_GUEST_PERM:
+		return arg2 < XFEATURES ? -EOPNOTSUPP : -EINVAL;
 	}
 	return -EINVAL;
 }

@@ -116,6 +116,7 @@ static bool slow_fault(struct pt_regs *regs, unsigned long address, unsigned lon
 	struct vm_area_struct *vma;
 	vm_fault_t fault;
 
+	perf_sw_event(PERF_COUNT_SW_PAGE_FAULTS, 1, regs, address);
 	if (right & KEEL_FPAGE_WRITE)
 		flags |= FAULT_FLAG_WRITE;
 	if (right & KEEL_FPAGE_EXEC)

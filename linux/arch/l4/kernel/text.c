@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Changes of the server's own text, which is writable: what x86's BPF compiler asks
+ * for. While text that may be in use is written no processor runs other code of
+ * Linux's: each writes the same bytes and is serialized by itself.
+ */
+#include <linux/stop_machine.h>
+#include <linux/string.h>
+#include <asm/l4.h>
+#include <asm/nops.h>
+#include <asm/sync_core.h>
+#include <asm/text-patching.h>
+
+static const u8 nops[] = {
+	BYTES_NOP1, BYTES_NOP2, BYTES_NOP3, BYTES_NOP4,
+	BYTES_NOP5, BYTES_NOP6, BYTES_NOP7, BYTES_NOP8,
+};
+
+/* By length; all lengths up to n - 1 lie before that of length n. */
+const u8 * const x86_nops[] = {
+	NULL, nops, nops + 1, nops + 3, nops + 6, nops + 10, nops + 15, nops + 21, nops + 28,
+};
+static_assert(ARRAY_SIZE(x86_nops) == ASM_NOP_MAX + 1 && sizeof(nops) == 36);
+
+struct patch {
+	void *place;
+	const void *bytes;
+	size_t size;
+};
+
+static int write_patch(void *argument)
+{
+	const struct patch *patch = argument;
+
+	memcpy(patch->place, patch->bytes, patch->size);
+	sync_core();
+	return 0;
+}
+
+void text_poke_bp(void *place, const void *bytes, size_t size, const void *emulate)
+{
+	struct patch patch = { .place = place, .bytes = bytes, .size = size };
+
+	stop_machine(write_patch, &patch, cpu_online_mask);
+}
+
+/* These two write what does not run yet. */
+void *text_poke_copy(void *place, const void *bytes, size_t size)
+{
+	return memcpy(place, bytes, size);
+}
+
+void *text_poke_set(void *place, int byte, size_t size)
+{
+	return memset(place, byte, size);
+}
+
+/* Compiled programs call it where a processor asks for that; Linux finds none of these here. */
+void clear_bhb_loop(void)
+{
+}

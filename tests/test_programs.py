@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What programs need beyond system calls: modules built outside of Linux's tree, and swap on a disk."""
+
+import os
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from conftest import GUEST_SOURCES, LINUX, SYSTEMS, Result, run_guest, run_in_tests
+
+LIMIT_S = 400
+SWAP_BYTES = 256 << 20
+# Less than what the hungry program wants, more than what the guest needs by itself.
+MEMORY_MB = "384"
+ARCHITECTURES = {"native": ("native", "x86", "pristine"), "keel": ("l4", "l4", "l4-src")}
+
+
+def build_module(system: str, directory: Path) -> bytes:
+    """The module of tests/guest/module, built against the system's kernel."""
+    out, arch, source = ARCHITECTURES[system]
+    shutil.copytree(GUEST_SOURCES / "module", directory, dirs_exist_ok=True)
+    make = ["make", "-s", "-C", str(LINUX / source), f"O={LINUX / out}", f"ARCH={arch}"]
+    environment = {**os.environ, "KEEL_ABI_H": str(LINUX / out / "keel_abi.h")}
+    # No part of Linux is a module here, so there is no list of symbols beside those of the kernel itself.
+    for goal in (["modules_prepare"], [f"M={directory}", "KBUILD_MODPOST_WARN=1", "modules"]):
+        done = subprocess.run([*make, *goal], capture_output=True, text=True, check=False, env=environment)
+        assert done.returncode == 0, done.stdout + done.stderr
+    return (directory / "keel_probe.ko").read_bytes()
+
+
+@pytest.fixture(scope="module")
+def module_output(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Result]:
+    """What module.py says with the system's module."""
+    script = (GUEST_SOURCES / "module.py").read_text()
+    results: dict[str, Result] = {}
+
+    def run(system: str) -> Result:
+        if system not in results:
+            image = build_module(system, tmp_path_factory.mktemp(system))
+            command = f"cat > /tmp/module.py <<'END'\n{script}END\npython3 /tmp/module.py"
+            results[system] = run_guest(system, command, stdin=image, limit_s=LIMIT_S)
+        return results[system]
+
+    return run
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_module_lives(module_output: Callable[[str], Result], system: str) -> None:
+    """It is loaded, works with what it uses of Linux, and is removed, again and again."""
+    result = module_output(system)
+    assert result.status == 0, result.error
+    lines = result.output.splitlines()
+    assert lines[:4] == ["cut ENOEXEC", "bad parameter EINVAL", "refuses itself EINVAL", "loaded ok"]
+    assert {"memory 100 6291456", "thread 42 7", "branch 0 1 0", "quotient 500000000003", "removed ok"} <= set(lines)
+    assert lines[-1] == "at last ok ok"
+
+
+def test_module_says_the_same(module_output: Callable[[str], Result]) -> None:
+    """And on Keel it says what it says on the bare machine."""
+    assert module_output("keel").output == module_output("native").output
+
+
+def test_memory_pressure_swaps_to_a_disk(tmp_path: Path) -> None:
+    """A program whose memory does not fit goes on with a swap area on a virtio disk, and its data are right."""
+    results = {}
+    for system in SYSTEMS:
+        area = tmp_path / f"{system}.img"
+        with area.open("wb") as file:
+            file.truncate(SWAP_BYTES)
+        command = "mkswap /dev/vdb > /dev/null && swapon /dev/vdb && ./stress memory 400 && swapoff -a && echo off"
+        options = ["--mem", MEMORY_MB, "--drive", f"virtio:{area}"]
+        results[system] = run_in_tests(system, command, limit_s=LIMIT_S, options=options)
+        assert results[system].status == 0, results[system].error
+    assert results["keel"].output == results["native"].output
+    assert results["keel"].output.endswith("off\n")
+
+
+def test_out_of_memory_kills_the_greedy(tmp_path: Path) -> None:
+    """Without swap the greedy program is killed, and nobody else."""
+    for system in SYSTEMS:
+        result = run_in_tests(system, "./stress memory 600; echo $?; echo alive", limit_s=LIMIT_S, options=["--mem", MEMORY_MB])
+        assert result.output.endswith("137\nalive\n"), result.output + result.error
