@@ -78,7 +78,8 @@ def run_guest(system: str, command: str, *, stdin: bytes = b"", limit_s: int = 1
 
 def make_guest_programs() -> None:
     """Build the programs for the guest."""
-    subprocess.run(["make", "-s", "-C", str(GUEST_SOURCES), f"OUT={GUEST_PROGRAMS}", f"ABI={LINUX / 'l4'}"], check=True)
+    variables = [f"OUT={GUEST_PROGRAMS}", f"ABI={LINUX / 'l4'}", f"GUEST={GUEST_DIRECTORY}"]
+    subprocess.run(["make", "-s", "-C", str(GUEST_SOURCES), *variables], check=True)
 
 
 @cache
@@ -87,7 +88,7 @@ def guest_archive() -> bytes:
     make_guest_programs()
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as archive:
-        for program in ("transcript", "stress", "parallel"):
+        for program in ("transcript", "transcript32", "transcript32-dynamic", "ld-linux.so.2", "libc.so.6", "stress", "parallel"):
             archive.add(GUEST_PROGRAMS / program, program)
         for script in ("run-each.sh", "packages"):
             archive.add(GUEST_SOURCES / script, script)

@@ -41,6 +41,11 @@ CHECKERS = (
     packages.Need("rust-web-clippy", ("/usr/bin/cargo-clippy",), "checks the Rust code"),
 )
 
+# libgcc for 32 bits, which is where it lies only with the C library for them.
+GUEST_COMPILER = (
+    packages.Need("gcc-multilib", ("/usr/lib/gcc/x86_64-linux-gnu/12/32/libgcc.a",), "compiles the guest's 32-bit programs"),
+)
+
 # What the suite's arguments say where it runs one topic alone, which sees few errors.
 ONE_TOPIC = "only="
 # Random operations on the µ-kernel's code against its models, in each run of the unit tests.
@@ -304,7 +309,7 @@ BOTH_SYSTEMS: tuple[Build, ...] = (*ROOT, linux.build_native, rust.build_all, li
 
 def _booting(settings: Settings, name: str, builds: Sequence[Build], selection: Sequence[str]) -> Count:
     """Tests that boot guests; everything is built before they start."""
-    packages.require(settings, CHECKERS)
+    packages.require(settings, (*CHECKERS, *GUEST_COMPILER))
     packages.require_emulator(settings)
     for build in builds:
         build(settings)

@@ -3,6 +3,7 @@
 #include "check.h"
 #include <linux/bpf.h>
 #include <linux/filter.h>
+#include <linux/hw_breakpoint.h>
 #include <linux/keyctl.h>
 #include <linux/landlock.h>
 #include <linux/perf_event.h>
@@ -282,6 +283,33 @@ CHECK(counters, samples)
 	say_bool("some", ring->data_head > 0);
 	say("type=%u size=%u", first->type, first->size);
 	say_bool("own", ((unsigned *)(first + 1))[2] == (unsigned)getpid());
+}
+
+CHECK(counters, breakpoint)
+{
+	static volatile int watched, other;
+	struct perf_event_attr attributes = {
+		.type = PERF_TYPE_BREAKPOINT,
+		.size = sizeof attributes,
+		.bp_type = HW_BREAKPOINT_W,
+		.bp_addr = (uintptr_t)&watched,
+		.bp_len = HW_BREAKPOINT_LEN_4,
+		.disabled = 1,
+		.exclude_kernel = 1,
+	};
+	int writes = syscall(SYS_perf_event_open, &attributes, 0, -1, -1, 0);
+
+	must("open", writes >= 0);
+	ioctl(writes, PERF_EVENT_IOC_ENABLE, 0);
+	for (int i = 0; i < 5; i++) {
+		watched = other = i;
+		sched_yield();
+	}
+	say("writes=%lu", (unsigned long)read_counter(writes));
+	watched = 0;
+	say("after=%lu", (unsigned long)read_counter(writes));
+	attributes.bp_addr++;
+	say_result("unaligned", syscall(SYS_perf_event_open, &attributes, 0, -1, -1, 0));
 }
 
 CHECK(counters, others)

@@ -3,6 +3,7 @@
 #define COMPILE_OFFSETS
 #include <linux/kbuild.h>
 #include <linux/sched.h>
+#include <asm/sigframe.h>
 
 int main(void)
 {
@@ -11,5 +12,16 @@ int main(void)
 	OFFSET(TRAP_SP, pt_regs, sp);
 	/* How far behind rdi's place the flags lie; rsp is right behind them. */
 	DEFINE(TRAP_FLAGS_BEHIND, offsetof(struct pt_regs, flags) - offsetof(struct pt_regs, orig_ax));
+	/* What the 32-bit vDSO tells unwinders of its signal frames. */
+	OFFSET(IA32_SIGCONTEXT_ax, sigcontext_32, ax);
+	OFFSET(IA32_SIGCONTEXT_bx, sigcontext_32, bx);
+	OFFSET(IA32_SIGCONTEXT_cx, sigcontext_32, cx);
+	OFFSET(IA32_SIGCONTEXT_dx, sigcontext_32, dx);
+	OFFSET(IA32_SIGCONTEXT_si, sigcontext_32, si);
+	OFFSET(IA32_SIGCONTEXT_di, sigcontext_32, di);
+	OFFSET(IA32_SIGCONTEXT_bp, sigcontext_32, bp);
+	OFFSET(IA32_SIGCONTEXT_sp, sigcontext_32, sp);
+	OFFSET(IA32_SIGCONTEXT_ip, sigcontext_32, ip);
+	OFFSET(IA32_RT_SIGFRAME_sigcontext, rt_sigframe_ia32, uc.uc_mcontext);
 	return 0;
 }

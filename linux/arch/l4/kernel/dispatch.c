@@ -23,10 +23,6 @@
 #include <asm/trap_pf.h>
 #include <asm/trapnr.h>
 
-/* The error code of "int $0x80" through a gate that user mode may not use. */
-#define INT80_ERROR_CODE (0x80 << 3 | 2)
-#define INT80_LENGTH 2
-
 #define WAIT (KEEL_IPC_RECEIVE | KEEL_IPC_OPEN)
 #define RESUME_AND_WAIT (WAIT | KEEL_IPC_SEND | KEEL_IPC_SEND_ZERO)
 
@@ -197,32 +193,47 @@ static void system_call(struct pt_regs *regs)
 	syscall_exit_to_user_mode(regs);
 }
 
-/* Without 32-bit support the gates fault, as on x86. */
-static void other_gate(struct pt_regs *regs, unsigned long gate)
+/* Apart, so that the other path keeps its registers. */
+static noinline void system_call_32(struct pt_regs *regs)
 {
-	unsigned long error_code = 0;
+	unsigned int nr;
 
-	if (gate == KEEL_GATE_INT80) {
-		regs->ip -= INT80_LENGTH;
-		error_code = INT80_ERROR_CODE;
-	}
+	current_thread_info()->status |= TS_COMPAT;
+	regs->orig_ax = (u32)regs->orig_ax;
+	nr = syscall_enter_from_user_mode(regs, (int)regs->orig_ax);
+	if (likely(nr < IA32_NR_syscalls))
+		regs->ax = ia32_sys_call(regs, array_index_nospec(nr, IA32_NR_syscalls));
+	else if (nr != -1)
+		regs->ax = __ia32_sys_ni_syscall(regs);
+	check_selectors(regs);
+	syscall_exit_to_user_mode(regs);
+}
+
+/* The other gates fault. */
+static void other_gate(struct pt_regs *regs)
+{
 	regs->ax = regs->orig_ax;
 	regs->orig_ax = -1;
-	l4_user_exception(regs, X86_TRAP_GP, error_code, 0);
+	l4_user_exception(regs, X86_TRAP_GP, 0, 0);
 }
 
 static void route(struct pt_regs *regs, const struct host_message *m)
 {
-	if (host_reason(m) == HOST_REASON(KEEL_KIND_SYSCALL, KEEL_GATE_SYSCALL)) {
+	if (likely(host_reason(m) == HOST_REASON(KEEL_KIND_SYSCALL, KEEL_GATE_SYSCALL))) {
 		regs->ax = -ENOSYS;
 		system_call(regs);
+		return;
+	}
+	if (host_reason(m) == HOST_REASON(KEEL_KIND_SYSCALL, KEEL_GATE_INT80)) {
+		regs->ax = -ENOSYS;
+		system_call_32(regs);
 		return;
 	}
 	irqentry_enter_from_user_mode(regs);
 	local_irq_enable();
 	switch (host_kind(m)) {
 	case KEEL_KIND_SYSCALL:
-		other_gate(regs, host_label(m));
+		other_gate(regs);
 		break;
 	case KEEL_KIND_PAGE_FAULT:
 		l4_user_fault(regs, m->words[0], host_label(m));

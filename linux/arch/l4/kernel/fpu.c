@@ -5,12 +5,15 @@
  * the lthread and is stored before the thread runs again. The buffer has the
  * standard XSAVE layout, and x86's signal frames hold exactly that.
  */
+#include <linux/elf.h>
 #include <linux/init.h>
 #include <linux/kernel.h>
 #include <linux/sched.h>
 #include <linux/slab.h>
 #include <linux/uaccess.h>
+#include <asm/fpu/regset.h>
 #include <asm/fpu/signal.h>
+#include <asm/fpu/xstate.h>
 #include <asm/l4.h>
 #include <asm/sigframe.h>
 
@@ -18,6 +21,8 @@
 #define XFEATURE_MASK_FPSSE 3UL
 #define INITIAL_CWD 0x37f
 #define INITIAL_MXCSR 0x1f80
+#define I387_UPPER 0xffff0000u
+#define I387_FRAME_SIZE offsetof(struct _fpstate_32, _fxsr_env)
 
 static struct kmem_cache *cache;
 
@@ -26,6 +31,7 @@ static int __init fpu_init(void)
 	cache = kmem_cache_create_usercopy("keel_fpu", host_info->fpu_size, XSAVE_ALIGNMENT,
 					   SLAB_PANIC | SLAB_ACCOUNT, 0,
 					   host_info->fpu_size, NULL);
+	update_regset_xstate_info(host_info->fpu_size, host_info->fpu_mask);
 	return 0;
 }
 early_initcall(fpu_init);
@@ -102,12 +108,53 @@ unsigned long fpu__get_fpstate_size(void)
 	return host_info->fpu_size + FP_XSTATE_MAGIC2_SIZE;
 }
 
+/* The x87's part as FSAVE stores it, for 32-bit programs: the server's own FPU converts it. */
+static void to_i387(struct task_struct *task, const struct _fpstate_64 *state,
+		    struct user_i387_ia32_struct *env)
+{
+	struct _fpstate_64 copy __aligned(XSAVE_ALIGNMENT) = *state;
+
+	copy.mxcsr = INITIAL_MXCSR;
+	asm volatile("fxrstor %1; fnsave %0" : "=m" (*env) : "m" (copy));
+	env->cwd |= I387_UPPER;
+	env->swd |= I387_UPPER;
+	env->twd |= I387_UPPER;
+	env->fip = state->rip;
+	env->fcs = task_pt_regs(task)->cs;
+	env->foo = state->rdp;
+	env->fos = l4_selectors(task)->ds | I387_UPPER;
+}
+
+static void from_i387(struct _fpstate_64 *state, const struct user_i387_ia32_struct *env)
+{
+	struct _fpstate_64 converted __aligned(XSAVE_ALIGNMENT);
+
+	asm volatile("frstor %1; fxsave %0; fninit" : "=m" (converted) : "m" (*env));
+	memcpy(state, &converted, offsetof(struct _fpstate_64, rip));
+	state->rip = env->fip;
+	state->rdp = env->foo;
+	memcpy(state->st_space, converted.st_space, sizeof(state->st_space));
+}
+
 unsigned long fpu__alloc_mathframe(unsigned long sp, int ia32_frame,
 				   unsigned long *buf_fx, unsigned long *size)
 {
 	*size = fpu__get_fpstate_size();
 	*buf_fx = round_down(sp - *size, XSAVE_ALIGNMENT);
-	return *buf_fx;
+	if (!ia32_frame)
+		return *buf_fx;
+	*size += I387_FRAME_SIZE;
+	return *buf_fx - I387_FRAME_SIZE;
+}
+
+/* What a 32-bit frame has before the state that FXSAVE knows. */
+static bool put_i387(struct _fpstate_32 __user *frame, const struct _fpstate_64 *state)
+{
+	struct user_i387_ia32_struct env;
+
+	to_i387(current, state, &env);
+	return !copy_to_user(frame, &env, sizeof(env)) && !put_user(state->swd, &frame->status) &&
+	       !put_user(X86_FXSR_MAGIC, &frame->magic);
 }
 
 /* The state goes to the frame with the words that make it known to programs. */
@@ -116,11 +163,11 @@ bool copy_fpstate_to_sigframe(void __user *buf, void __user *fp, int size)
 	struct _xstate *state = l4_fpu_fetch(current);
 	u32 magic2 = FP_XSTATE_MAGIC2;
 
-	if (!state)
+	if (!state || (buf != fp && !put_i387(buf, &state->fpstate)))
 		return false;
 	state->fpstate.sw_reserved = (struct _fpx_sw_bytes){
 		.magic1 = FP_XSTATE_MAGIC1,
-		.extended_size = fpu__get_fpstate_size(),
+		.extended_size = fpu__get_fpstate_size() + (fp - buf),
 		.xfeatures = host_info->fpu_mask,
 		.xstate_size = host_info->fpu_size,
 	};
@@ -177,10 +224,24 @@ static bool restore(struct fpu *fpu, const void __user *buf)
 	return true;
 }
 
+/* Of a 32-bit frame the x87's part is what FSAVE would have stored. */
+static bool restore_32(struct fpu *fpu, const void __user *buf)
+{
+	struct _xstate *state = fpu->state;
+	struct user_i387_ia32_struct env;
+
+	if (!restore(fpu, buf + I387_FRAME_SIZE) ||
+	    copy_from_user(&env, buf, sizeof(env)))
+		return false;
+	from_i387(&state->fpstate, &env);
+	return true;
+}
+
 /* The kernel below refuses state with reserved bits: that is a bad frame. */
 bool fpu__restore_sig(void __user *buf, int ia32_frame)
 {
 	struct fpu *fpu = &current->thread.fpu;
+	bool good;
 
 	if (!buf) {
 		fpu__clear_user_states(fpu);
@@ -188,8 +249,80 @@ bool fpu__restore_sig(void __user *buf, int ia32_frame)
 	}
 	if (!allocate(fpu))
 		return false;
-	if (restore(fpu, buf) && !l4_fpu_store(current))
+	good = ia32_frame ? restore_32(fpu, buf) : restore(fpu, buf);
+	if (good && !l4_fpu_store(current))
 		return true;
 	fpu__clear_user_states(fpu);
 	return false;
+}
+
+int regset_fpregs_active(struct task_struct *task, const struct user_regset *regset)
+{
+	return regset->n;
+}
+
+/* The sets of FXSAVE and of XSAVE are prefixes of the state's standard layout. */
+int xfpregs_get(struct task_struct *task, const struct user_regset *regset, struct membuf to)
+{
+	struct _xstate *state = l4_fpu_fetch(task);
+	u64 *mask;
+
+	if (!state)
+		return -ENOMEM;
+	memset(&state->fpstate.sw_reserved, 0, sizeof(state->fpstate.sw_reserved));
+	mask = (u64 *)&state->fpstate.sw_reserved;
+	*mask = regset->core_note_type == NT_X86_XSTATE ? host_info->fpu_mask : 0;
+	return membuf_write(&to, state, min_t(size_t, to.left, host_info->fpu_size));
+}
+
+static int changed(struct task_struct *task)
+{
+	if (task->thread.host_thread)
+		return l4_fpu_store(task);
+	task->thread.fpu.stale = true;
+	return 0;
+}
+
+int xfpregs_set(struct task_struct *task, const struct user_regset *regset, unsigned int pos,
+		unsigned int count, const void *kbuf, const void __user *ubuf)
+{
+	struct _xstate *state = l4_fpu_fetch(task);
+	int error;
+
+	if (!state)
+		return -ENOMEM;
+	if (regset->core_note_type == NT_X86_XSTATE && (pos || count != host_info->fpu_size))
+		return -EFAULT;
+	error = user_regset_copyin(&pos, &count, &kbuf, &ubuf, state, 0, host_info->fpu_size);
+	memset(&state->fpstate.sw_reserved, 0, sizeof(state->fpstate.sw_reserved));
+	if (regset->core_note_type != NT_X86_XSTATE)
+		state->xstate_hdr.xfeatures |= XFEATURE_MASK_FPSSE;
+	return error ?: changed(task);
+}
+
+int fpregs_get(struct task_struct *task, const struct user_regset *regset, struct membuf to)
+{
+	struct user_i387_ia32_struct env;
+	struct _xstate *state = l4_fpu_fetch(task);
+
+	if (!state)
+		return -ENOMEM;
+	to_i387(task, &state->fpstate, &env);
+	return membuf_write(&to, &env, sizeof(env));
+}
+
+int fpregs_set(struct task_struct *task, const struct user_regset *regset, unsigned int pos,
+	       unsigned int count, const void *kbuf, const void __user *ubuf)
+{
+	struct user_i387_ia32_struct env;
+	struct _xstate *state = l4_fpu_fetch(task);
+
+	if (!state)
+		return -ENOMEM;
+	if (pos || count != sizeof(env) ||
+	    user_regset_copyin(&pos, &count, &kbuf, &ubuf, &env, 0, sizeof(env)))
+		return -EINVAL;
+	from_i387(&state->fpstate, &env);
+	state->xstate_hdr.xfeatures |= XFEATURE_MASK_FPSSE;
+	return changed(task);
 }

@@ -5,6 +5,7 @@
  */
 #include <linux/elf-randomize.h>
 #include <linux/export.h>
+#include <linux/hw_breakpoint.h>
 #include <linux/mm.h>
 #include <linux/ptrace.h>
 #include <linux/random.h>
@@ -15,6 +16,7 @@
 #include <linux/slab.h>
 #include <asm/l4.h>
 #include <asm/prctl.h>
+#include <asm/proto.h>
 #include <asm/switch_to.h>
 
 #define BRK_RANDOM_RANGE 0x02000000
@@ -50,7 +52,7 @@ void arch_release_task_struct(struct task_struct *task)
 		l4_frame_free(task->thread.frame);
 }
 
-static void copy_registers(struct task_struct *task, const struct kernel_clone_args *args)
+static int copy_registers(struct task_struct *task, const struct kernel_clone_args *args)
 {
 	struct keel_frame *frame = task->thread.frame;
 
@@ -59,13 +61,20 @@ static void copy_registers(struct task_struct *task, const struct kernel_clone_a
 	frame->ax = 0;
 	if (args->stack)
 		frame->sp = args->stack;
-	if (args->flags & CLONE_SETTLS)
-		frame->fs_base = args->tls;
+	task->thread.debug_stale = memchr_inv(task->thread.tls_array, 0,
+					      sizeof(task->thread.tls_array));
+	if (!(args->flags & CLONE_SETTLS))
+		return 0;
+	if (in_ia32_syscall())
+		return do_set_thread_area(task, -1, (struct user_desc __user *)args->tls, 0);
+	frame->fs_base = args->tls;
+	return 0;
 }
 
 int copy_thread(struct task_struct *task, const struct kernel_clone_args *args)
 {
 	struct first_stack *stack;
+	int error;
 
 	task->thread.frame = l4_frame_alloc();
 	if (!task->thread.frame)
@@ -77,12 +86,15 @@ int copy_thread(struct task_struct *task, const struct kernel_clone_args *args)
 	stack->function = args->fn;
 	stack->argument = args->fn_arg;
 	task->thread.ksp = (unsigned long)stack;
+	memset(task->thread.ptrace_bps, 0, sizeof(task->thread.ptrace_bps));
 	memset(task->thread.debug, 0, sizeof(task->thread.debug));
 	clear_tsk_thread_flag(task, TIF_SINGLESTEP);
 	clear_tsk_thread_flag(task, TIF_FORCED_TF);
 	if (args->fn)
 		return 0;
-	copy_registers(task, args);
+	error = copy_registers(task, args);
+	if (error)
+		return error;
 	if (test_thread_flag(TIF_FORCED_TF))
 		task_pt_regs(task)->flags &= ~X86_EFLAGS_TF;
 	return l4_fpu_fork(task);
@@ -109,31 +121,12 @@ void exit_thread(struct task_struct *task)
 void flush_thread(void)
 {
 	l4_thread_delete(current);
+	flush_ptrace_hw_breakpoint(current);
 	current->thread.fpu.stale = false;
 	memset(current->thread.debug, 0, sizeof(current->thread.debug));
 	current->thread.debug_stale = false;
+	memset(current->thread.tls_array, 0, sizeof(current->thread.tls_array));
 }
-
-void l4_clear_registers(struct task_struct *task)
-{
-	struct keel_frame *frame = task->thread.frame;
-
-	memset(&frame->r15, 0, offsetof(struct keel_frame, orig_ax) -
-			       offsetof(struct keel_frame, r15));
-	frame->fs_base = 0;
-	frame->gs_base = 0;
-	frame->segments = 0;
-}
-
-void start_thread(struct pt_regs *regs, unsigned long ip, unsigned long sp)
-{
-	regs->ip = ip;
-	regs->sp = sp;
-	regs->cs = __USER_CS;
-	regs->ss = __USER_DS;
-	regs->flags = X86_EFLAGS_IF;
-}
-EXPORT_SYMBOL_GPL(start_thread);
 
 /* The top half's notification ends the wait, even one that came just before it. */
 void arch_cpu_idle(void)

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* System calls that only x86 has; mmap and rt_sigreturn are x86's own files. */
+#include <linux/compat.h>
 #include <linux/syscalls.h>
 #include <linux/uaccess.h>
 #include <asm/l4.h>
 #include <asm/prctl.h>
+#include <asm/proto.h>
 
 #define XFEATURES 19	/* components that the processor's manual numbers, and x86 Linux counts */
 
@@ -15,19 +17,9 @@ static long set_base(unsigned long *base, unsigned long value)
 	return 0;
 }
 
-SYSCALL_DEFINE2(arch_prctl, int, option, unsigned long, arg2)
+COMPAT_SYSCALL_DEFINE2(arch_prctl, int, option, unsigned long, arg2)
 {
-	struct keel_frame *frame = current->thread.frame;
-
 	switch (option) {
-	case ARCH_SET_FS:
-		return set_base(&frame->fs_base, arg2);
-	case ARCH_SET_GS:
-		return set_base(&frame->gs_base, arg2);
-	case ARCH_GET_FS:
-		return put_user(frame->fs_base, (unsigned long __user *)arg2);
-	case ARCH_GET_GS:
-		return put_user(frame->gs_base, (unsigned long __user *)arg2);
 	case ARCH_GET_CPUID:	/* it cannot be made to fault */
 		return 1;
 	case ARCH_SET_CPUID:
@@ -41,6 +33,31 @@ SYSCALL_DEFINE2(arch_prctl, int, option, unsigned long, arg2)
 		return arg2 < XFEATURES ? -EOPNOTSUPP : -EINVAL;
 	}
 	return -EINVAL;
+}
+
+/* Of another task for its debugger. */
+long do_arch_prctl_64(struct task_struct *task, int option, unsigned long arg2)
+{
+	struct keel_frame *frame = task->thread.frame;
+
+	switch (option) {
+	case ARCH_SET_FS:
+		return set_base(&frame->fs_base, arg2);
+	case ARCH_SET_GS:
+		return set_base(&frame->gs_base, arg2);
+	case ARCH_GET_FS:
+		return put_user(frame->fs_base, (unsigned long __user *)arg2);
+	case ARCH_GET_GS:
+		return put_user(frame->gs_base, (unsigned long __user *)arg2);
+	}
+	return -EINVAL;
+}
+
+SYSCALL_DEFINE2(arch_prctl, int, option, unsigned long, arg2)
+{
+	long result = do_arch_prctl_64(current, option, arg2);
+
+	return result == -EINVAL ? __do_compat_sys_arch_prctl(option, arg2) : result;
 }
 
 SYSCALL_DEFINE0(ni_syscall)

@@ -129,14 +129,15 @@ static int move_thread(struct task_struct *task)
 	return 0;
 }
 
-static int store_debug(struct task_struct *task)
+static int store_debug_and_tls(struct task_struct *task)
 {
 	unsigned long thread = task->thread.host_thread;
 
-	memcpy(host_record()->debug, task->thread.debug, sizeof(task->thread.debug));
-	if (host_ex_regs(&thread, KEEL_EX_DEBUG_SET))
-		return -EINVAL;
 	task->thread.debug_stale = false;
+	memcpy(host_record()->debug, task->thread.debug, sizeof(task->thread.debug));
+	memcpy(host_record()->tls, task->thread.tls_array, sizeof(task->thread.tls_array));
+	if (host_ex_regs(&thread, KEEL_EX_DEBUG_SET | KEEL_EX_TLS))
+		return -EINVAL;
 	return 0;
 }
 
@@ -150,11 +151,11 @@ int l4_thread_prepare(struct task_struct *task)
 		error = make_thread(task);
 	else if (task->thread.host_cpu != raw_smp_processor_id())
 		error = move_thread(task);
+	if (!error)
+		task->thread.ready_cpu = task->thread.host_cpu;	/* until what follows is stale again */
 	if (!error && task->thread.fpu.stale)
 		error = l4_fpu_store(task);
 	if (!error && task->thread.debug_stale)
-		error = store_debug(task);
-	if (!error)
-		task->thread.ready_cpu = task->thread.host_cpu;
+		error = store_debug_and_tls(task);
 	return error;
 }

@@ -10,10 +10,11 @@
 #include <linux/sched/signal.h>
 #include <linux/sched/task_stack.h>
 #include <linux/uaccess.h>
-#include <uapi/asm/debugreg.h>
+#include <asm/debugreg.h>
 #include <asm/l4.h>
 #include <asm/trap_pf.h>
 #include <asm/trapnr.h>
+#include <asm/traps.h>
 #include "../host/keeper.h"
 
 #define FXSAVE_CWD_MASK 0x3f		/* exceptions of the x87 status and control words */
@@ -27,16 +28,28 @@ static void note_exception(unsigned int vector, unsigned long error_code)
 	current->thread.error_code = error_code;
 }
 
+/* dr0 to dr3, dr6, dr7 of the running thread's lthread, which gets them before it runs on. */
+void l4_set_debugreg(unsigned int number, unsigned long value)
+{
+	current->thread.debug[number < HBP_NUM ? number : number - 2] = value;
+	current->thread.debug_stale = true;
+	current->thread.ready_cpu = L4_NO_CPU;
+}
+
+/* As x86: breakpoints tell those who set them; the rest, and a debugger's, is a signal. */
 static void debug_exception(struct pt_regs *regs, unsigned long dr6)
 {
-	int code = TRAP_BRKPT;
+	bool none, handled;
 
-	if (dr6 & DR_STEP)
-		code = TRAP_TRACE;
-	else if (dr6 & DR_TRAP_BITS)
-		code = TRAP_HWBKPT;
-	current->thread.debug[4] = dr6;
-	force_sig_fault(SIGTRAP, code, (void __user *)regs->ip);
+	dr6 ^= DR6_RESERVED;
+	none = !dr6;
+	current->thread.virtual_dr6 = dr6 & DR_STEP;
+	local_irq_disable();
+	handled = notify_die(DIE_DEBUG, "debug", regs, (long)&dr6, 0, SIGTRAP) == NOTIFY_STOP;
+	local_irq_enable();
+	dr6 |= current->thread.virtual_dr6;
+	if (!handled && (none || dr6 & (DR_STEP | DR_TRAP_BITS)))
+		send_sigtrap(regs, 0, get_si_code(dr6));
 }
 
 /* x87 and SSE exceptions: the state says which of the unmasked ones it was. */

@@ -115,7 +115,7 @@ void destroy_context(struct mm_struct *mm)
 /* Empties a space below; what is touched again is mapped again. */
 static bool empty_space(struct mm_struct *mm)
 {
-	const struct keel_unmap_range all = { .address = 0, .pages = TASK_SIZE >> PAGE_SHIFT };
+	const struct keel_unmap_range all = { .address = 0, .pages = TASK_SIZE_MAX >> PAGE_SHIFT };
 	unsigned long id = READ_ONCE(mm->context.host_task);
 
 	return id && !host_unmap(id, &all, 1);

@@ -1,2 +1,24 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* x86's vDSO code asks for this name; descriptors are the micro-kernel's. */
+/*
+ * A thread's own descriptors, which the lthread is given before it runs. x86's header
+ * knows their format; its tables of the processor are not Linux's.
+ */
+#ifndef _ASM_L4_DESC_H
+#define _ASM_L4_DESC_H
+
+#define _ASM_X86_FIXMAP_H
+#define _ASM_X86_IRQ_VECTORS_H
+#define _ASM_X86_CPU_ENTRY_AREA_H
+#define __KERNEL_TSS_LIMIT 0
+#define TIF_IO_BITMAP 22
+struct cpu_entry_area { char gdt; };
+struct cpu_entry_area *get_cpu_entry_area(int cpu);
+void load_direct_gdt(int cpu);
+void load_fixmap_gdt(int cpu);
+#include <asm/special_insns.h>
+#include <x86/include/asm/desc.h>
+#undef load_TLS
+#define load_TLS(thread, cpu) \
+	((thread)->ready_cpu = L4_NO_CPU, (thread)->debug_stale = true)
+
+#endif

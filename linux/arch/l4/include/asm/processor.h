@@ -17,6 +17,11 @@
 #include <linux/personality.h>
 
 struct task_struct;
+struct perf_event;
+struct io_bitmap;
+/* Only x86's headers name these. */
+struct math_emu_info;
+struct x86_hw_tss;
 struct keel_frame;
 
 /* The fields that x86's headers and files expect of the type of this name. */
@@ -33,7 +38,10 @@ extern struct cpuinfo_x86 boot_cpu_data;
 #define cpu_data(cpu) boot_cpu_data
 #define current_cpu_data boot_cpu_data
 
-#define L4_DEBUG_REGISTERS 6	/* dr0 to dr3, dr6, dr7 */
+#define HBP_NUM 4
+#define L4_DEBUG_REGISTERS (HBP_NUM + 2)	/* and dr6, dr7 */
+#define IO_BITMAP_BYTES 8192
+#define IO_BITMAP_LONGS (IO_BITMAP_BYTES / sizeof(long))
 #define L4_NO_CPU UINT_MAX
 
 /* What makes an lthread go on. */
@@ -58,8 +66,15 @@ struct thread_struct {
 	unsigned long trap_nr;
 	unsigned long error_code;
 	struct fpu fpu;
+	/* By x86's names: the selectors and bases that a new program starts with. */
+	unsigned short es, ds, fsindex, gsindex;
+	unsigned long fsbase, gsbase;
+	struct desc_struct tls_array[GDT_ENTRY_TLS_ENTRIES];
+	struct perf_event *ptrace_bps[HBP_NUM];
+	unsigned long virtual_dr6, ptrace_dr7;
+	struct io_bitmap *io_bitmap;	/* none: ports are the server's */
 	unsigned long debug[L4_DEBUG_REGISTERS];
-	bool debug_stale;		/* the lthread does not have them yet */
+	bool debug_stale;		/* the lthread has not yet these, or tls_array */
 };
 
 extern struct keel_frame init_frame;
@@ -67,12 +82,14 @@ extern struct keel_frame init_frame;
 
 #define TASK_SIZE_MAX ((1UL << 47) - PAGE_SIZE)
 #define DEFAULT_MAP_WINDOW TASK_SIZE_MAX
-#define TASK_SIZE TASK_SIZE_MAX
-#define TASK_SIZE_OF(task) TASK_SIZE_MAX
-#define IA32_PAGE_OFFSET 0xFFFFe000
+#define IA32_PAGE_OFFSET (current->personality & ADDR_LIMIT_3GB ? 0xc0000000 : 0xffffe000)
+#define TASK_SIZE_OF(task) \
+	(test_tsk_thread_flag(task, TIF_ADDR32) ? IA32_PAGE_OFFSET : TASK_SIZE_MAX)
+#define TASK_SIZE TASK_SIZE_OF(current)
+#define TASK_SIZE_LOW TASK_SIZE
 #define __TASK_UNMAPPED_BASE(size) PAGE_ALIGN((size) / 3)
 #define TASK_UNMAPPED_BASE __TASK_UNMAPPED_BASE(TASK_SIZE)
-#define STACK_TOP TASK_SIZE_MAX
+#define STACK_TOP TASK_SIZE
 #define STACK_TOP_MAX TASK_SIZE_MAX
 
 #define task_pt_regs(task) ((struct pt_regs *)&(task)->thread.frame->r15)

@@ -26,7 +26,9 @@ struct thread_info {
 int arch_dup_task_struct(struct task_struct *dst, struct task_struct *src);
 void arch_release_task_struct(struct task_struct *tsk);
 
-#define in_ia32_syscall() false
+#define in_ia32_syscall() (current_thread_info()->status & TS_COMPAT)
+#define arch_set_restart_data(restart) \
+	do { (restart)->arch_data = current_thread_info()->status; } while (0)
 
 #endif
 
@@ -48,6 +50,8 @@ void arch_release_task_struct(struct task_struct *tsk);
 #define _TIF_NOTIFY_SIGNAL (1 << TIF_NOTIFY_SIGNAL)
 #define _TIF_FORCED_TF (1 << TIF_FORCED_TF)
 
+/* In status: a 32-bit system call; its registers were changed by a 32-bit tracer. */
 #define TS_COMPAT 0x0002
+#define TS_I386_REGS_POKED 0x0004
 
 #endif
