@@ -79,6 +79,7 @@ void end_children(void)
 
 static const struct rows *const all_rows[] = {
 	&call_rows, &pipe_rows, &switch_rows, &fault_rows, &signal_rows, &process_rows, &network_rows, &file_rows,
+	&mix_rows,
 };
 
 static void print_result(const char *name, long iterations, long idle, const uint64_t *tsc, int repeats)
