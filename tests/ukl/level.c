@@ -1,22 +1,28 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What an application at level 0 can do, check by check: `level CHECK` prints
- * one line and ends with 0, or dies as the check wants. `level all` does those that
- * end. The same source built for level 3 prints the same lines, but for the level.
+ * What an application at level 0 can do, check by check: `level CHECK` prints one
+ * line and ends with 0, or dies as the check wants; `level` does them all, and
+ * `level all bypass` does them with calls that bypass the work of entry and exit.
+ * The same source built for level 3 prints the same lines, but for the level.
  */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+#if __has_include("ukl.h")
+#include "ukl.h"
+#endif
 
 #define PAGE 4096
 #define LEVEL_MASK 3
@@ -211,6 +217,53 @@ static void clocks(void)
 	       clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used) == 0 ? "known" : "unknown");
 }
 
+/* 1 where a call has changed a register that SYSCALL keeps. */
+static unsigned long changes(long number)
+{
+	unsigned long di = 1, si = 2, dx = 3, bx = 4;
+	register unsigned long r8 asm("r8") = 8, r9 asm("r9") = 9, r10 asm("r10") = 10, r12 asm("r12") = 12;
+	register unsigned long r13 asm("r13") = 13, r14 asm("r14") = 14, r15 asm("r15") = 15;
+
+	asm volatile("syscall"
+		     : "+a" (number), "+D" (di), "+S" (si), "+d" (dx), "+b" (bx), "+r" (r8), "+r" (r9), "+r" (r10),
+		       "+r" (r12), "+r" (r13), "+r" (r14), "+r" (r15)
+		     : : "rcx", "r11", "memory");
+	return di != 1 || si != 2 || dx != 3 || bx != 4 || r8 != 8 || r9 != 9 || r10 != 10 || r12 != 12 || r13 != 13 ||
+	       r14 != 14 || r15 != 15;
+}
+
+static void registers(void)
+{
+	struct itimerval often = { { 0, TICK_US }, { 0, TICK_US } }, never = { 0 };
+	unsigned long wrong = 0;
+
+	signal(SIGALRM, tick);
+	setitimer(ITIMER_REAL, &often, NULL);
+	while (ticks < 100)
+		wrong += changes(SYS_getppid) + changes(SYS_sched_yield);
+	setitimer(ITIMER_REAL, &never, NULL);
+	printf("registers: changed by %lu calls, ", wrong);
+	printf("no call's number gives %ld and %ld\n", syscall(-1), syscall(100000));
+}
+
+static void processes(void)
+{
+	pid_t me = getpid();
+	int status;
+
+	fflush(stdout);
+	if (fork() == 0)
+		_exit(getppid() != me || getpid() == me || gettid() != getpid());
+	wait(&status);
+	printf("processes: %s, ", status ? "confused" : "child and parent");
+	fflush(stdout);
+	unshare(CLONE_NEWPID);
+	if (fork() == 0)
+		_exit(getppid() != 0 || getpid() != 1 || gettid() != 1);
+	wait(&status);
+	printf("%s in a name space of its own\n", status ? "confused" : "1 and 0");
+}
+
 static double square(double x)
 {
 	return x * x;
@@ -318,6 +371,8 @@ static const struct {
 	{ "restart", restart, 0 },
 	{ "clocks", clocks, 0 },
 	{ "numbers", numbers, 0 },
+	{ "registers", registers, 0 },
+	{ "processes", processes, 0 },
 	{ "null-write", null_write, 1 },
 	{ "null-call", null_call, 1 },
 	{ "constant-write", constant_write, 1 },
@@ -332,13 +387,23 @@ static const struct {
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
+static void bypass(void)
+{
+#ifdef UKL_H
+	if (ukl_bypass(UKL_BYPASS_MOST + 1) == 0 || errno != EINVAL || ukl_bypass(UKL_BYPASS_MOST) < 0)
+		printf("no bypass\n");
+#endif
+}
+
 /* Each in a process of its own, so that one that dies says how. */
-static void run(size_t i)
+static void run(size_t i, int bypassing)
 {
 	int status;
 
 	fflush(stdout);
 	if (fork() == 0) {
+		if (bypassing)
+			bypass();
 		checks[i].check();
 		fflush(stdout);
 		_exit(0);
@@ -353,8 +418,8 @@ static void run(size_t i)
 int main(int argc, char **argv)
 {
 	for (size_t i = 0; i < COUNT(checks); i++) {
-		if (argc < 2 || strcmp(argv[1], checks[i].name) == 0)
-			run(i);
+		if (argc < 2 || strcmp(argv[1], "all") == 0 || strcmp(argv[1], checks[i].name) == 0)
+			run(i, argc == 3);
 	}
 	return 0;
 }

@@ -49,6 +49,17 @@ dmesg | grep ' ukl: '
 """
 
 
+# On the kernel with every option, whose application has another name.
+OPTIONS = "bypass"
+WITH_OPTIONS = """
+/run/ukl/options; echo application $?
+/run/ukl/options all bypass; echo bypass $?
+strace -f -o /run/trace /run/ukl/options processes bypass; grep -c getppid /run/trace; echo traced $?
+(for i in $(seq 40); do /run/ukl/options forks bypass & done; wait) | sort | uniq -c
+echo alive on $(nproc)
+"""
+
+
 @pytest.fixture(scope="module")
 def application() -> str:
     """level.c, built."""
@@ -67,6 +78,18 @@ def session(application: str) -> Result:
     return result
 
 
+@pytest.fixture(scope="module")
+def with_options(tmp_path_factory: pytest.TempPathFactory) -> Result:
+    """What a boot of the kernel with every option shows."""
+    source = tmp_path_factory.mktemp("ukl") / "options.c"
+    source.write_bytes((SOURCES / "level.c").read_bytes())
+    built = keel("ukl", "build", "--options", OPTIONS, "--cflags=-D_GNU_SOURCE", str(source), timeout_s=3600)
+    assert built.status == 0, built.error
+    result = keel("ukl", "run", "options", *GUEST, "--smp", "2", "--exec", WITH_OPTIONS, timeout_s=LIMIT_S + GRACE_S)
+    assert result.status == 0, result.error
+    return result
+
+
 def lines(output: str, check: str) -> list[str]:
     """What the check has printed, at each time that it ran."""
     return [line for line in output.splitlines() if line.startswith(f"{check}:")]
@@ -77,6 +100,22 @@ def test_check(session: Result, check: str) -> None:
     """The application does, or dies of, what the ordinary process does, which comes first."""
     ordinary, application = lines(session.output, check)[:2]
     assert application == DIFFERENT.get(ordinary, ordinary)
+
+
+@pytest.mark.parametrize("check", CHECKS)
+def test_check_with_options(session: Result, with_options: Result, check: str) -> None:
+    """The same on the kernel with every option, where nobody asks for them and where the checks do."""
+    ordinary, unasked, bypassing = [*lines(session.output, check)[:1], *lines(with_options.output, check)[:2]]
+    assert unasked == bypassing == DIFFERENT.get(ordinary, ordinary)
+
+
+def test_the_system_with_options_lives_on(with_options: Result) -> None:
+    """A tracer sees the calls of who has asked for the bypass; many do so at once; nothing is lost."""
+    assert "application 0\n" in with_options.output and "bypass 0\n" in with_options.output
+    assert "no bypass" not in with_options.output
+    assert re.search(r"name space of its own\n[1-9]\d*\ntraced 0$", with_options.output, re.MULTILINE)
+    assert re.search(r"^ *40 forks: 50 of 50 with memory of their own$", with_options.output, re.MULTILINE)
+    assert "alive on 2\n" in with_options.output
 
 
 def test_the_system_lives_on(session: Result) -> None:
@@ -140,6 +179,9 @@ def test_an_application_then_a_shell(application: str) -> None:
         (["build", "/etc/passwd"], "is no source"),
         (["build", "/tmp/two words.c"], "cannot be an application's name"),
         (["build", "--cflags=-O1 -pipe", str(REPOSITORY / "bench" / "ukl" / "calls.c")], "cannot have -pipe"),
+        (["build", "--options", "no-such", "hello.c"], "there is no option 'no-such'"),
+        (["build", "--options", "bypass,pf-df", "hello.c"], "pf-df cannot be had"),
+        (["build", "--options", "bypass", "--ordinary", str(SOURCES / "level.c")], "has no options"),
         (["run", "no-such"], "there is no application no-such"),
         (["run", "../../../bin/ls"], "there is no application"),
     ],

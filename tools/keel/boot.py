@@ -65,8 +65,9 @@ class Choices:
     persist: bool = False
     # More Debian packages in the default root.
     packages: tuple[str, ...] = ()
-    # An application for level 0 and its arguments, on the kernel for it, which is a native one.
+    # An application for level 0 and its arguments, on the kernel for it, which is a native one with a set of options.
     application: Path | None = None
+    application_options: tuple[str, ...] = ()
     application_arguments: tuple[str, ...] = ()
     # Who runs the system: Keel's own init of one command or shell, or the root's systemd.
     init: str = "keel"
@@ -148,7 +149,7 @@ def native_guest(
 ) -> qemu.Guest:
     """Linux on the bare machine."""
     return qemu.Guest(
-        kernel=settings.ukl_kernel if choices.application else settings.native_kernel,
+        kernel=settings.ukl_kernel(choices.application_options) if choices.application else settings.native_kernel,
         command_line=parameters,
         ramdisk=storage.ramdisk,
         memory_mb=choices.memory_mb,

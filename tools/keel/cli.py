@@ -28,6 +28,7 @@ from .commands import ukl as ukl_command
 from .config import Settings
 from .errors import Interrupted, KeelError, Status, system_error
 from .suites import PARTS, SUITES
+from .ukloptions import OPTIONS
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -192,6 +193,7 @@ def _add_ukl(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> No
     build = _add_verb(actions, "build", "build a C program as an application for level 0, and the kernel for it")
     build.add_argument("sources", nargs="+", metavar="FILE", help="its sources; the first one gives it its name")
     build.add_argument("--cflags", metavar="WORDS", default="", help="more words for gcc, as --cflags=-O3")
+    build.add_argument("--options", metavar="A,B", default="", help=f"what its kernel has beyond the base: {','.join(OPTIONS)}")
     build.add_argument("--ordinary", action="store_true", help="as an ordinary program with the same libc, to compare with")
     run = _add_verb(actions, "run", "boot that kernel: the application runs, then a shell as usual")
     run.add_argument("name", nargs="?", metavar="NAME", help="an application; the one that was built last by default")
@@ -202,7 +204,7 @@ def _add_ukl(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> No
 
 def _ukl(settings: Settings, options: argparse.Namespace) -> int:
     if options.action == "build":
-        ukl_command.build(settings, options.sources, options.cflags.split(), ordinary=options.ordinary)
+        ukl_command.build(settings, options.sources, options.cflags.split(), options.options, ordinary=options.ordinary)
         return Status.OK
     choices = replace(_on_machine(options), application_arguments=tuple(options.words))
     return ukl_command.run(settings, options.name, choices)

@@ -70,15 +70,13 @@ class Settings:
         """The native kernel with its symbols."""
         return self.linux / "native" / "vmlinux"
 
-    @property
-    def ukl_kernel(self) -> Path:
-        """Linux for applications at level 0."""
-        return self.linux / "ukl" / "arch" / "x86" / "boot" / "bzImage"
+    def ukl_kernel(self, options: tuple[str, ...]) -> Path:
+        """Linux for applications at level 0, with a set of options."""
+        return self.linux / "ukl-kernels" / "-".join(["base", *options]) / "bzImage"
 
-    @property
-    def ukl_symbols(self) -> Path:
+    def ukl_symbols(self, options: tuple[str, ...]) -> Path:
         """The same with its symbols."""
-        return self.linux / "ukl" / "vmlinux"
+        return self.linux / "ukl-kernels" / "-".join(["base", *options]) / "vmlinux"
 
     @property
     def linux_server(self) -> Path:

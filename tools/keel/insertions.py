@@ -8,6 +8,7 @@ not is taken back.
 """
 
 import json
+import shutil
 import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from pathlib import Path
 from .errors import KeelError
 
 RECORD = ".keel-insertions"
+SUFFIX = ".toml"
 # In these the preprocessor counts the lines.
 PREPROCESSED = {".c", ".h", ".S"}
 KEYS = {"name", "file", "within", "after", "before", "text"}
@@ -36,7 +38,7 @@ class Insertion:
 def read(directory: Path) -> list[Insertion]:
     """The insertions of all files of a directory, in the order of the files' names."""
     found: list[Insertion] = []
-    for path in sorted(directory.glob("*.toml")):
+    for path in sorted(directory.glob(f"*{SUFFIX}")):
         for entry in tomllib.loads(path.read_text())["insertion"]:
             unknown = set(entry) - KEYS
             if unknown or bool(entry.get("after")) == bool(entry.get("before")):
@@ -125,5 +127,6 @@ def _take_back(pristine: Path, farm: Path, wanted: set[str]) -> None:
     for name in known - wanted:
         (farm / name).unlink(missing_ok=True)
         if (pristine / name).exists():
-            (farm / name).symlink_to(pristine / name)
+            # No link: to make it is newer than what was built from it with the insertions.
+            shutil.copyfile(pristine / name, farm / name)
     record.write_text(json.dumps(sorted(wanted)))

@@ -12,10 +12,10 @@ import hashlib
 import os
 import shutil
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from . import debian, insertions, kconfig, packages, process, rust
+from . import debian, insertions, kconfig, packages, process, rust, ukloptions
 from .config import Settings
 from .errors import KeelError
 from .lock import locked
@@ -50,7 +50,7 @@ UKL = Target(
     "x86",
     (COMMON_FRAGMENT, NATIVE_FRAGMENT, "ukl/ukl.config"),
     "bzImage",
-    parts=("ukl/linux", "ukl/insertions"),
+    parts=("ukl/linux", "ukl/insertions", "tools/keel/insertions.py"),
 )
 
 
@@ -74,12 +74,31 @@ def build_server(settings: Settings) -> Path:
     return settings.linux_server
 
 
-def build_ukl(settings: Settings) -> Path:
-    """Linux for applications at level 0; returns the image."""
+def build_ukl(settings: Settings, options: ukloptions.Options = ()) -> Path:
+    """Linux for applications at level 0 with a set of options; returns the image.
+
+    All sets are built in one directory, where little changes from one to the next, and each result is kept.
+    """
     _prepare(settings)
+    target, image, symbols = ukl_target(options), settings.ukl_kernel(options), settings.ukl_symbols(options)
+    stamp = image.with_name(BUILD_STAMP)
     with locked(settings.locks, f"{settings.linux.name}-ukl"):
-        _build(settings, UKL, ukl_source(settings))
-    return settings.ukl_kernel
+        state = _build_state(settings, target)
+        if stamp.exists() and stamp.read_text() == state:
+            return image
+        stamp.unlink(missing_ok=True)
+        _build(settings, target, ukl_source(settings))
+        image.parent.mkdir(parents=True, exist_ok=True)
+        out = settings.linux / target.name
+        for built, kept in ((out / "arch/x86/boot/bzImage", image), (out / "vmlinux", symbols)):
+            shutil.copy2(built, kept)
+        stamp.write_text(state)
+    return image
+
+
+def ukl_target(options: ukloptions.Options) -> Target:
+    """The kernel with a set of options, out of the same source."""
+    return replace(UKL, fragments=(*UKL.fragments, *(f"ukl/options/{name}.config" for name in options)))
 
 
 def ukl_source(settings: Settings) -> Path:
@@ -192,7 +211,8 @@ def _build_state(settings: Settings, target: Target) -> str:
 def _inputs(settings: Settings, target: Target) -> list[Path]:
     inputs = [settings.repository / name for name in target.fragments]
     for part in target.parts:
-        inputs += sorted(path for path in (settings.repository / part).rglob("*") if path.is_file())
+        place = settings.repository / part
+        inputs += [place] if place.is_file() else sorted(path for path in place.rglob("*") if path.is_file())
     return inputs
 
 
@@ -251,6 +271,6 @@ def _configuration_state(settings: Settings, target: Target, fragments: list[Pat
     """A digest of everything that the configuration depends on."""
     digest = hashlib.sha256(source_version(settings).encode())
     for path in _inputs(settings, target):
-        if path in fragments or path.name.startswith("Kconfig"):
+        if path in fragments or path.name.startswith("Kconfig") or path.suffix == insertions.SUFFIX:
             digest.update(path.read_bytes())
     return digest.hexdigest()

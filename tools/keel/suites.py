@@ -29,6 +29,7 @@ from . import (
     rust,
     slot,
     uklbuild,
+    ukloptions,
 )
 from .config import Settings
 from .errors import KeelError
@@ -299,11 +300,13 @@ def debian_suites(settings: Settings) -> Count:
 
 def ukl(settings: Settings) -> Count:
     """Applications at level 0; without their option Linux is compared with the native one."""
-    return _booting(settings, "ukl", (*ROOT, linux.build_native, linux.build_ukl, uklbuild.libc), (UKL_TESTS,))
+    return _booting(settings, "ukl", (*ROOT, linux.build_native, *UKL_KERNELS, uklbuild.libc), (UKL_TESTS,))
 
 
 Build = Callable[[Settings], object]
 ROOT: tuple[Build, ...] = (guestinit.build_init, image.default_root)
+# The base model, and the kernel with every option.
+UKL_KERNELS: tuple[Build, ...] = (linux.build_ukl, partial(linux.build_ukl, options=tuple(ukloptions.OPTIONS)))
 BOTH_SYSTEMS: tuple[Build, ...] = (*ROOT, linux.build_native, rust.build_all, linux.build_server)
 
 

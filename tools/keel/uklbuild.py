@@ -12,7 +12,7 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from . import linux, packages, process
+from . import linux, packages, process, ukloptions
 from .config import Settings
 from .debian import SOURCE, Archive
 from .errors import KeelError
@@ -35,6 +35,17 @@ NEEDS = (
 def applications(settings: Settings) -> Path:
     """Where the built applications lie."""
     return settings.build / "ukl" / "applications"
+
+
+def sets(settings: Settings) -> Path:
+    """Where a file for each application says for which set of options it was built."""
+    return settings.build / "ukl" / "sets"
+
+
+def options_of(settings: Settings, name: str) -> ukloptions.Options | None:
+    """The set of options that an application was built for, as far as one knows."""
+    place = sets(settings) / name
+    return ukloptions.parsed(place.read_text()) if place.is_file() else None
 
 
 def ordinary_programs(settings: Settings) -> Path:
@@ -95,25 +106,32 @@ def _make_libc(settings: Settings, description: Path, source: Path, place: Path,
         )
 
 
-def entry(settings: Settings) -> int:
+def entry(settings: Settings, options: ukloptions.Options) -> int:
     """The address of the kernel's entry."""
-    symbols = process.output(["nm", str(settings.ukl_symbols)])
-    found = re.search(rf"^([0-9a-f]+) T {ENTRY}$", symbols, re.MULTILINE)
+    place = settings.ukl_symbols(options)
+    found = re.search(rf"^([0-9a-f]+) T {ENTRY}$", process.output(["nm", str(place)]), re.MULTILINE)
     if not found:
-        raise KeelError(f"{settings.ukl_symbols} has no {ENTRY}", "./keel clean, and build it anew")
+        raise KeelError(f"{place} has no {ENTRY}", "./keel clean, and build it anew")
     return int(found[1], 16)
 
 
-def _link_words(settings: Settings, *, ordinary: bool) -> list[str]:
+def _link_words(settings: Settings, options: ukloptions.Options, *, ordinary: bool) -> list[str]:
     """What a compiler's command needs for linking a static program, with the kernel's entry where it is an application."""
     words = [f"-specs={libc(settings, ordinary=ordinary) / 'lib' / 'musl-gcc.specs'}", "-static", "-no-pie"]
     if ordinary:
         return words
-    return [*words, str(settings.repository / "ukl" / "libc" / "note.s"), f"-Wl,--defsym={ENTRY}={entry(settings):#x}"]
+    return [*words, str(settings.repository / "ukl" / "libc" / "note.s"), f"-Wl,--defsym={ENTRY}={entry(settings, options):#x}"]
 
 
-def program(settings: Settings, sources: Sequence[Path], flags: Sequence[str], *, ordinary: bool = False) -> Path:
-    """A program of one or more sources, named like the first: an application for the kernel as it is, or an ordinary one."""
+def program(
+    settings: Settings,
+    sources: Sequence[Path],
+    flags: Sequence[str],
+    options: ukloptions.Options = (),
+    *,
+    ordinary: bool = False,
+) -> Path:
+    """A program of one or more sources, named like the first: an application for the kernel with these options, or ordinary."""
     for path in sources:
         if path.suffix not in SOURCES:
             raise KeelError(f"{path} is no source of C or assembly", f"known are {' '.join(sorted(SOURCES))}")
@@ -122,8 +140,8 @@ def program(settings: Settings, sources: Sequence[Path], flags: Sequence[str], *
     if "-pipe" in flags:
         raise KeelError("gcc cannot have -pipe here", "the assembler is given a file, and would read nothing else")
     if not ordinary:
-        linux.build_ukl(settings)
-    words = _link_words(settings, ordinary=ordinary)
+        linux.build_ukl(settings, options)
+    words = [f"-I{settings.repository / 'ukl' / 'include'}", *_link_words(settings, options, ordinary=ordinary)]
     place = (ordinary_programs if ordinary else applications)(settings) / sources[0].stem
     place.parent.mkdir(parents=True, exist_ok=True)
     log = settings.logs / "ukl-application.log"
@@ -136,4 +154,7 @@ def program(settings: Settings, sources: Sequence[Path], flags: Sequence[str], *
                 f"{place.name} is too large for level 0: its code has to end below 16 MB to reach the kernel"
             ) from error
         raise
+    if not ordinary:
+        sets(settings).mkdir(exist_ok=True)
+        (sets(settings) / place.name).write_text(ukloptions.shown(options))
     return place

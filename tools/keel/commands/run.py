@@ -160,7 +160,10 @@ def _guest(
 ) -> qemu.Guest:
     parameters = boot.linux_parameters(choices, terminal.settings_for_guest(), root_on_disk=storage.root_on_disk)
     if choices.native:
-        (linux.build_ukl if choices.application else linux.build_native)(settings)
+        if choices.application:
+            linux.build_ukl(settings, choices.application_options)
+        else:
+            linux.build_native(settings)
         return boot.native_guest(settings, choices, mine, storage, parameters, accelerator)
     rust.build_all(settings)
     if choices.debugger:

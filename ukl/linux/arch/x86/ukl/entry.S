@@ -17,6 +17,7 @@
 #include <asm/ukl.h>
 #include <asm/unwind_hints.h>
 #include "../entry/calling.h"
+#include "bypass.h"
 
 	.code64
 	.section .entry.text, "ax"
@@ -31,11 +32,9 @@
  * GS is anybody's.
  *
  * Level 3: the frame lies on the entry stack and stays.
- * Level 0 in the user half, an application: it becomes a frame of level 3, and
- * all that follows takes it for one.
- * The kernel: the frame moves to where the processor would have pushed it had
- * the gate named no stack, 16-aligned below the interrupted pointer. Until the
- * gates name one it is there already: each word is then copied onto itself.
+ * Level 0 in the user half, an application: it becomes a frame of level 3.
+ * The kernel: the frame moves to where it would be had the gate named no stack.
+ * Until the gates name one, each word is copied onto itself.
  */
 SYM_CODE_START(ukl_frame)
 	UNWIND_HINT_EMPTY
@@ -86,6 +85,7 @@ SYM_CODE_END(ukl_frame)
 SYM_CODE_START(ukl_syscall)
 	UNWIND_HINT_ENTRY
 	swapgs
+	UKL_BYPASS
 	cld
 	movq	%rsp, PER_CPU_VAR(cpu_tss_rw + TSS_sp2)
 	movq	PER_CPU_VAR(cpu_current_top_of_stack), %rsp
@@ -106,6 +106,7 @@ SYM_CODE_START(ukl_syscall)
 	 * By a jump where the registers are those of the call and the thread is
 	 * still an application; by IRET after exec, signals and tracers.
 	 */
+SYM_INNER_LABEL(ukl_return, SYM_L_GLOBAL)
 	movq	PER_CPU_VAR(current_task), %rcx
 	testl	$(1 << TIF_UKL), TASK_TI_flags(%rcx)
 	jz	swapgs_restore_regs_and_return_to_usermode

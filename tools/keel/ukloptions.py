@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The options of the kernel for applications at level 0, and the sets of them that can be had.
+
+A set is a tuple in the order of OPTIONS; every set has a kernel of its own, and the empty one is the base model.
+"""
+
+from collections.abc import Collection
+
+from .errors import KeelError, Status
+
+# What each does, in a few words; ukl/options/NAME.config has what it is for Linux's configuration.
+OPTIONS = {
+    "bypass": "calls without the work of entry and exit, for threads that ask for it",
+}
+# What one may have heard of and cannot have, with the reason.
+REFUSED = {
+    "pf-ss": "page faults have a stack of their own in every set, as all exceptions have",
+    "pf-df": "page faults have a stack of their own in every set, so none becomes a double fault",
+}
+
+Options = tuple[str, ...]
+
+
+def of_words(words: Collection[str]) -> Options:
+    """The set that has these."""
+    return tuple(name for name in OPTIONS if name in words)
+
+
+def parsed(text: str) -> Options:
+    """The set that a command line names, by its words with commas between them."""
+    words = [word.strip() for word in text.split(",")] if text.strip() else []
+    for word in words:
+        if word in REFUSED:
+            raise KeelError(f"the option {word} cannot be had: {REFUSED[word]}", _known(), Status.USAGE)
+        if word not in OPTIONS:
+            raise KeelError(f"there is no option {word!r}", _known(), Status.USAGE)
+    return of_words(words)
+
+
+def shown(options: Options) -> str:
+    """The same set as a command line names it."""
+    return ",".join(options)
+
+
+def _known() -> str:
+    return f"the options are {' '.join(OPTIONS)}"

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The system calls of threads that bypass the work of entry and exit.
+ *
+ * While such a call runs, the saved registers have what a call may look at:
+ * the arguments, the number, the address and the stack pointer. The others are
+ * still in the processor's registers, or on their way in C functions' frames,
+ * and are saved where there is work to do on the way out: signals, preemption,
+ * a pending state of the FPU. CS and SS are never anything else in an
+ * application's saved registers, and stay from its last entry.
+ */
+#include <linux/linkage.h>
+#include <asm/asm-offsets.h>
+#include <asm/nospec-branch.h>
+#include <asm/percpu.h>
+#include <asm/processor-flags.h>
+#include <asm/segment.h>
+#include <asm/thread_info.h>
+#include <asm/ukl.h>
+#include <asm/unistd.h>
+#include <asm/unwind_hints.h>
+#include "../entry/calling.h"
+#include "bypass.h"
+
+	.code64
+	.section .entry.text, "ax"
+
+/*
+ * From ukl_syscall behind SWAPGS: interrupts are off, r11 is the task, all else
+ * is the application's. Who is traced or filtered takes the full entry.
+ */
+SYM_CODE_START(ukl_bypass)
+	UNWIND_HINT_ENTRY
+	cmpq	$0, TASK_TI_syscall_work(%r11)
+	jne	ukl_full
+	cmpq	$__NR_syscalls, %rax
+	jae	ukl_full
+
+	movq	%rsp, %r11
+	movq	PER_CPU_VAR(cpu_current_top_of_stack), %rsp
+	subq	$PTREGS_SIZE, %rsp
+	UNWIND_HINT_REGS
+	movq	%r11, RSP(%rsp)
+	movq	%rcx, RIP(%rsp)
+	movq	%rax, ORIG_RAX(%rsp)
+	movq	%rdi, RDI(%rsp)
+	movq	%rsi, RSI(%rsp)
+	movq	%rdx, RDX(%rsp)
+	movq	%r10, R10(%rsp)
+	movq	%r8, R8(%rsp)
+	movq	%r9, R9(%rsp)
+	sti
+	ANNOTATE_RETPOLINE_SAFE
+	call	*ukl_calls(, %rax, 8)
+	cli
+	movq	PER_CPU_VAR(current_task), %rcx
+	testl	$~(1 << TIF_UKL), TASK_TI_flags(%rcx)
+	jnz	.Lwork
+
+	movq	RDI(%rsp), %rdi
+	movq	RSI(%rsp), %rsi
+	movq	RDX(%rsp), %rdx
+	movq	R10(%rsp), %r10
+	movq	R8(%rsp), %r8
+	movq	R9(%rsp), %r9
+	movq	RIP(%rsp), %rcx
+	movq	RSP(%rsp), %rsp
+	UNWIND_HINT_EMPTY
+	swapgs
+	sti					/* takes effect behind the jump */
+	ANNOTATE_RETPOLINE_SAFE
+	jmp	*%rcx
+
+	/* The rest of the registers, as the full entry saves them; rax is the result. */
+.Lwork:
+	UNWIND_HINT_REGS
+	movq	RIP(%rsp), %rcx
+	movq	%rcx, RCX(%rsp)
+	movq	%rax, RAX(%rsp)
+	movq	%rbx, RBX(%rsp)
+	movq	%rbp, RBP(%rsp)
+	movq	%r12, R12(%rsp)
+	movq	%r13, R13(%rsp)
+	movq	%r14, R14(%rsp)
+	movq	%r15, R15(%rsp)
+	movq	$0, R11(%rsp)
+	movq	$__USER_CS, CS(%rsp)
+	movq	$(X86_EFLAGS_IF | X86_EFLAGS_FIXED), EFLAGS(%rsp)
+	movq	$__USER_DS, SS(%rsp)
+	movq	%rsp, %rdi
+	call	irqentry_exit_to_user_mode
+	jmp	ukl_return
+SYM_CODE_END(ukl_bypass)
+
+/* A call's function that takes its arguments from the saved registers, which lie above the return address. */
+SYM_CODE_START(ukl_by_registers)
+	UNWIND_HINT_FUNC
+	leaq	8(%rsp), %rdi
+	ANNOTATE_RETPOLINE_SAFE
+	jmp	*sys_call_table(, %rax, 8)
+SYM_CODE_END(ukl_by_registers)
+
+/* A call that reads or sets all saved registers begins anew, by the full entry. */
+SYM_CODE_START(ukl_by_full_entry)
+	UNWIND_HINT_REGS offset=8
+	cli
+	movq	8+RIP(%rsp), %rcx
+	movq	8+RSP(%rsp), %rsp
+	UNWIND_HINT_EMPTY
+	jmp	ukl_full
+SYM_CODE_END(ukl_by_full_entry)
