@@ -182,6 +182,8 @@ def test_an_application_then_a_shell(application: str) -> None:
         (["build", "--options", "no-such", "hello.c"], "there is no option 'no-such'"),
         (["build", "--options", "bypass,pf-df", "hello.c"], "pf-df cannot be had"),
         (["build", "--options", "bypass", "--ordinary", str(SOURCES / "level.c")], "has no options"),
+        (["build", "--app", "no-such"], "there is no application 'no-such' to build"),
+        (["build", "--app", "redis", "hello.c"], "has sources and flags of its own"),
         (["run", "no-such"], "there is no application no-such"),
         (["run", "../../../bin/ls"], "there is no application"),
     ],
@@ -197,6 +199,25 @@ def test_one_that_is_too_large_is_refused(tmp_path: Path, application: str) -> N
     (tmp_path / "large.c").write_text('asm(".text; .skip 20 << 20");\nint main(void) { return 0; }\n')
     result = keel("ukl", "build", str(tmp_path / "large.c"))
     assert "large is too large for level 0" in result.last_error_line()
+
+
+def test_redis() -> None:
+    """Debian's, with libc's threads, its forked child that saves, Lua, and many keys."""
+    built = keel("ukl", "build", "--app", "redis", "--options", OPTIONS, timeout_s=3600)
+    assert built.status == 0, built.error
+    client = (SOURCES / "redis_client.py").read_bytes()
+    command = "python3 - /run/ukl/redis; echo $?; uname -n"
+    result = keel("ukl", "run", "redis", *GUEST, "--smp", "2", "--exec", command, stdin=client, timeout_s=LIMIT_S + GRACE_S)
+    expected = [
+        "keys :100000",
+        "eval value42!",
+        "bgsave +Background saving started",
+        "ended with 0",
+        "restarted :100000 $10 value99999",
+        "0",
+        "keel",
+    ]
+    assert result.output.splitlines() == expected, result.error
 
 
 # What the insertions are in, or include.

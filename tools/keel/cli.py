@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 
-from . import machine, process, timing
+from . import machine, process, timing, uklapps
 from .boot import Choices
 from .bootconf import DEFAULT_TEMPLATE
 from .commands import bench as bench_command
@@ -191,7 +191,10 @@ def _add_ukl(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> No
     verb = verbs.add_parser("ukl", help="applications inside the kernel: build one, run one", description="Unikernel Linux.")
     actions = verb.add_subparsers(dest="action", required=True, metavar="ACTION")
     build = _add_verb(actions, "build", "build a C program as an application for level 0, and the kernel for it")
-    build.add_argument("sources", nargs="+", metavar="FILE", help="its sources; the first one gives it its name")
+    build.add_argument("sources", nargs="*", metavar="FILE", help="its sources; the first one gives it its name")
+    build.add_argument(
+        "--app", metavar="NAME", help=f"instead, an application out of Debian's sources: {' '.join(uklapps.APPLICATIONS)}"
+    )
     build.add_argument("--cflags", metavar="WORDS", default="", help="more words for gcc, as --cflags=-O3")
     build.add_argument("--options", metavar="A,B", default="", help=f"what its kernel has beyond the base: {','.join(OPTIONS)}")
     build.add_argument("--ordinary", action="store_true", help="as an ordinary program with the same libc, to compare with")
@@ -204,7 +207,10 @@ def _add_ukl(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> No
 
 def _ukl(settings: Settings, options: argparse.Namespace) -> int:
     if options.action == "build":
-        ukl_command.build(settings, options.sources, options.cflags.split(), options.options, ordinary=options.ordinary)
+        ukl_command.build(
+            settings,
+            ukl_command.Wanted(options.sources, options.cflags.split(), options.app, options.options, options.ordinary),
+        )
         return Status.OK
     choices = replace(_on_machine(options), application_arguments=tuple(options.words))
     return ukl_command.run(settings, options.name, choices)

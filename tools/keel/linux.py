@@ -101,6 +101,23 @@ def ukl_target(options: ukloptions.Options) -> Target:
     return replace(UKL, fragments=(*UKL.fragments, *(f"ukl/options/{name}.config" for name in options)))
 
 
+def headers(settings: Settings) -> Path:
+    """Linux's own headers for programs, for a libc that comes without."""
+    _prepare(settings)
+    out = settings.linux / "headers"
+    stamp, state = out / BUILD_STAMP, source_version(settings)
+    with locked(settings.locks, f"{settings.linux.name}-headers"):
+        if not (stamp.exists() and stamp.read_text() == state):
+            out.mkdir(parents=True, exist_ok=True)
+            process.run_logged(
+                ["make", "-C", str(settings.pristine), f"O={out}", "ARCH=x86", "headers"],
+                what="making Linux's headers",
+                log=settings.logs / "linux-headers.log",
+            )
+            stamp.write_text(state)
+    return out / "usr" / "include"
+
+
 def ukl_source(settings: Settings) -> Path:
     """The source tree with what ukl/ adds to it, brought up to date."""
     farm, additions = _farm(settings, UKL), settings.repository / "ukl"

@@ -115,6 +115,27 @@ def entry(settings: Settings, options: ukloptions.Options) -> int:
     return int(found[1], 16)
 
 
+def entry_words(settings: Settings, options: ukloptions.Options, place: Path) -> list[str]:
+    """What makes a linked program an application for the kernel with these options, whose entry is said in a file."""
+    place.write_text(f"{ENTRY} = {entry(settings, options):#x};\n")
+    return [str(settings.repository / "ukl" / "libc" / "note.s"), str(place)]
+
+
+def installed(settings: Settings, built: Path, name: str, options: ukloptions.Options | None) -> Path:
+    """A program, put to the applications for the kernel with these options; without any, to the ordinary programs."""
+    place = (ordinary_programs if options is None else applications)(settings) / name
+    place.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copy2(built, place)
+    _note_options(settings, name, options)
+    return place
+
+
+def _note_options(settings: Settings, name: str, options: ukloptions.Options | None) -> None:
+    if options is not None:
+        sets(settings).mkdir(exist_ok=True)
+        (sets(settings) / name).write_text(ukloptions.shown(options))
+
+
 def _link_words(settings: Settings, options: ukloptions.Options, *, ordinary: bool) -> list[str]:
     """What a compiler's command needs for linking a static program, with the kernel's entry where it is an application."""
     words = [f"-specs={libc(settings, ordinary=ordinary) / 'lib' / 'musl-gcc.specs'}", "-static", "-no-pie"]
@@ -154,7 +175,5 @@ def program(
                 f"{place.name} is too large for level 0: its code has to end below 16 MB to reach the kernel"
             ) from error
         raise
-    if not ordinary:
-        sets(settings).mkdir(exist_ok=True)
-        (sets(settings) / place.name).write_text(ukloptions.shown(options))
+    _note_options(settings, place.name, None if ordinary else options)
     return place

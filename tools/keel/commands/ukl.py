@@ -3,10 +3,10 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from .. import boot, uklbuild, ukloptions
+from .. import boot, uklapps, uklbuild, ukloptions
 from ..config import Settings
 from ..errors import KeelError, Status
 from ..progress import say
@@ -17,22 +17,43 @@ NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,39}")
 LAST = "last"
 
 
-def build(settings: Settings, sources: Sequence[str], flags: Sequence[str], options: str, *, ordinary: bool) -> None:
+@dataclass(frozen=True)
+class Wanted:
+    """What is to be built: sources of one's own with words for gcc, or an application of a name; and what for."""
+
+    sources: Sequence[str]
+    flags: Sequence[str]
+    application: str | None
+    options: str
+    ordinary: bool
+
+
+def build(settings: Settings, wanted: Wanted) -> None:
     """Build an application, and the kernel that it is for; it is the one that `run` takes. Or an ordinary program like it."""
-    chosen = ukloptions.parsed(options)
-    if not sources:
-        raise KeelError("ukl build needs the sources of an application", "./keel ukl build hello.c", Status.USAGE)
-    paths = [Path(name) for name in sources]
-    if not NAME.fullmatch(paths[0].stem):
-        raise KeelError(f"{paths[0].stem!r} cannot be an application's name", "letters, digits and _.+-, 40 at most")
-    if chosen and ordinary:
+    options, ordinary = ukloptions.parsed(wanted.options), wanted.ordinary
+    if options and ordinary:
         raise KeelError("an ordinary program has no options", "leave one of --options and --ordinary out", Status.USAGE)
-    built = uklbuild.program(settings, paths, flags, chosen, ordinary=ordinary)
+    if wanted.application:
+        if wanted.sources or wanted.flags:
+            raise KeelError("--app has sources and flags of its own", "leave the others out", Status.USAGE)
+        built = uklapps.build(settings, wanted.application, options, ordinary=ordinary)
+    else:
+        built = uklbuild.program(settings, _paths(wanted.sources), wanted.flags, options, ordinary=ordinary)
     if ordinary:
         say(f"{built.name} is built as an ordinary program: {built}")
         return
     (settings.build / "ukl" / LAST).write_text(built.name)
     say(f"{built.name} is built: ./keel ukl run")
+
+
+def _paths(sources: Sequence[str]) -> list[Path]:
+    """The sources, the first of which gives a name that can be one."""
+    if not sources:
+        raise KeelError("ukl build needs the sources of an application", "./keel ukl build hello.c", Status.USAGE)
+    paths = [Path(name) for name in sources]
+    if not NAME.fullmatch(paths[0].stem):
+        raise KeelError(f"{paths[0].stem!r} cannot be an application's name", "letters, digits and _.+-, 40 at most")
+    return paths
 
 
 def run(settings: Settings, name: str | None, choices: boot.Choices) -> int:
