@@ -77,6 +77,12 @@ def _add_machine(verb: argparse.ArgumentParser) -> None:
         help=f"end the guest after S seconds with status {int(Status.TIMEOUT)}",
     )
     verb.add_argument("--append", metavar="STR", default="", help="more for Linux's command line")
+    verb.add_argument(
+        "--packages",
+        metavar="NAMES",
+        default="",
+        help="more Debian packages in the default root, separated by commas or spaces",
+    )
 
 
 def _add_run(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -87,12 +93,6 @@ def _add_run(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> No
         metavar="FILE",
         type=Path,
         help="another root: a directory or a .cpio(.gz/.xz/.zst) as RAM disk, a raw or qcow2 image as disk",
-    )
-    verb.add_argument(
-        "--packages",
-        metavar="NAMES",
-        default="",
-        help="more Debian packages in the default root, separated by commas or spaces",
     )
     verb.add_argument(
         "--init", choices=machine.INITS, default="keel", help="who is process 1: %(default)s, or the root's systemd"
@@ -292,6 +292,7 @@ def _on_machine(options: argparse.Namespace) -> Choices:
         processors=options.smp,
         timeout_s=options.timeout,
         append=options.append,
+        packages=tuple(options.packages.replace(",", " ").split()),
     )
 
 
@@ -306,7 +307,6 @@ def _choices(options: argparse.Namespace) -> Choices:
         drives=tuple(options.drive),
         card=options.nic,
         persist=options.persist,
-        packages=tuple(options.packages.replace(",", " ").split()),
         init=options.init,
         uefi=options.uefi,
         graphic=options.graphic,
