@@ -154,6 +154,35 @@ CHECK(ia32, signal_frame)
 	say("signal=%d xmm0=%g top=%g", old_style, out, top);
 }
 
+#define VALUES 5
+
+/* One of each kind that the tag word tells apart, and three registers that are empty. */
+CHECK(ia32, fpu_registers)
+{
+	static const long double in[VALUES] = { 0, 1, -2.5L, __builtin_infl(), 3.6e-4951L };
+	long double out[VALUES];
+	int same;
+
+	catch_faults();
+	if (!sigsetjmp(fault_return, 1))
+		__asm__ volatile("fninit; fldt %0; fldt %1; fldt %2; fldt %3; fldt %4; ud2"
+				 : : "m"(in[0]), "m"(in[1]), "m"(in[2]), "m"(in[3]), "m"(in[4]));
+	say("tag=%#lx status=%#lx", fault_fpu.tag, fault_fpu.sw);
+	for (size_t i = 0; i < VALUES; i++)
+		say("top%zu=%#x,%#x", i, fault_fpu._st[i].exponent, fault_fpu._st[i].significand[3]);
+	signal(SIGUSR1, note_signal);
+	__asm__ volatile("fninit; fldt %5; fldt %6; fldt %7; fldt %8; fldt %9; mov %10, %%eax; int $0x80;"
+			 "fstpt %4; fstpt %3; fstpt %2; fstpt %1; fstpt %0"
+			 : "=m"(out[0]), "=m"(out[1]), "=m"(out[2]), "=m"(out[3]), "=m"(out[4])
+			 : "m"(in[0]), "m"(in[1]), "m"(in[2]), "m"(in[3]), "m"(in[4]),
+			   "i"(SYS_kill), "b"(getpid()), "c"(SIGUSR1)
+			 : "memory", "eax", "xmm0");
+	same = 0;
+	for (size_t i = 0; i < VALUES; i++)
+		same += !memcmp(&in[i], &out[i], 10);
+	say("same=%d", same);
+}
+
 CHECK(ia32, faults)
 {
 	volatile int zero = 0, *nowhere = (int *)16;

@@ -24,6 +24,8 @@
 #define I387_UPPER 0xffff0000u
 #define I387_FRAME_SIZE offsetof(struct _fpstate_32, _fxsr_env)
 
+enum { I387_VALID, I387_ZERO, I387_SPECIAL, I387_EMPTY };
+
 static struct kmem_cache *cache;
 
 static int __init fpu_init(void)
@@ -100,7 +102,6 @@ void l4_fpu_free(struct task_struct *task)
 {
 	if (task->thread.fpu.state)
 		kmem_cache_free(cache, task->thread.fpu.state);
-	task->thread.fpu.state = NULL;
 }
 
 unsigned long fpu__get_fpstate_size(void)
@@ -108,32 +109,48 @@ unsigned long fpu__get_fpstate_size(void)
 	return host_info->fpu_size + FP_XSTATE_MAGIC2_SIZE;
 }
 
-/* The x87's part as FSAVE stores it, for 32-bit programs: the server's own FPU converts it. */
+/* What is in a register that is in use (Intel SDM volume 1, section 8.1.7). */
+static u32 tag_of(const u32 *reg, u32 exponent)
+{
+	if (exponent && exponent != 0x7fff && reg[1] >> 31)
+		return I387_VALID;
+	return exponent || reg[0] || reg[1] ? I387_SPECIAL : I387_ZERO;
+}
+
+/*
+ * The x87's part as FSAVE stores it; the top, from bit 11 of swd on, comes first. A thread
+ * that used its own FPU for this would have no short way through the kernel below any more.
+ */
 static void to_i387(struct task_struct *task, const struct _fpstate_64 *state,
 		    struct user_i387_ia32_struct *env)
 {
-	struct _fpstate_64 copy __aligned(XSAVE_ALIGNMENT) = *state;
-
-	copy.mxcsr = INITIAL_MXCSR;
-	asm volatile("fxrstor %1; fnsave %0" : "=m" (*env) : "m" (copy));
-	env->cwd |= I387_UPPER;
-	env->swd |= I387_UPPER;
-	env->twd |= I387_UPPER;
+	env->cwd = state->cwd | I387_UPPER;
+	env->swd = state->swd | I387_UPPER;
+	env->twd = I387_UPPER;
 	env->fip = state->rip;
 	env->fcs = task_pt_regs(task)->cs;
 	env->foo = state->rdp;
 	env->fos = l4_selectors(task)->ds | I387_UPPER;
+	for (int i = 0; i < 8; i++) {
+		const u32 *reg = &state->st_space[4 * ((i - (state->swd >> 11)) & 7)];
+
+		env->twd |= (state->twd >> i & 1 ? tag_of(reg, reg[2] & 0x7fff) : I387_EMPTY) << 2 * i;
+		memcpy((void *)env->st_space + 10 * i, &state->st_space[4 * i], 10);
+	}
 }
 
 static void from_i387(struct _fpstate_64 *state, const struct user_i387_ia32_struct *env)
 {
-	struct _fpstate_64 converted __aligned(XSAVE_ALIGNMENT);
-
-	asm volatile("frstor %1; fxsave %0; fninit" : "=m" (converted) : "m" (*env));
-	memcpy(state, &converted, offsetof(struct _fpstate_64, rip));
+	state->cwd = env->cwd;
+	state->swd = env->swd;
+	state->twd = 0;
+	state->fop = env->fcs >> 16;
 	state->rip = env->fip;
 	state->rdp = env->foo;
-	memcpy(state->st_space, converted.st_space, sizeof(state->st_space));
+	for (int i = 0; i < 8; i++) {
+		state->twd |= ((env->twd >> 2 * i & 3) != I387_EMPTY) << i;
+		memcpy(&state->st_space[4 * i], (const void *)env->st_space + 10 * i, 10);
+	}
 }
 
 unsigned long fpu__alloc_mathframe(unsigned long sp, int ia32_frame,
