@@ -389,7 +389,7 @@ def options_of(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="keel bench", description="Keel against Linux on the bare machine, in instructions.")
     parser.add_argument("row", nargs="*", metavar="ROW", help="what to measure; everything without a name")
     parser.add_argument("--systems", default=",".join(SYSTEMS), help="which to measure (%(default)s)")
-    parser.add_argument("--cycles", action="store_true", help="also modelled cycles; takes half an hour for all rows")
+    parser.add_argument("--cycles", action="store_true", help="also modelled cycles; takes twenty minutes for all rows")
     parser.add_argument("--machines", default=MACHINES, help="whose cycles (%(default)s)")
     parser.add_argument("--output", type=Path, default=REPOSITORY / "build" / "bench", help="where the figures go")
     parser.add_argument("--resume", action="store_true", help="take over what an interrupted run of this tree has measured")
