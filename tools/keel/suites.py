@@ -103,8 +103,8 @@ def _run(settings: Settings, name: str, argv: list[str], env: dict[str, str] | N
 
 
 def unit(settings: Settings) -> Count:
-    """What needs no emulator: the checkers, and the unit tests of the command and the crates."""
-    packages.require(settings, CHECKERS)
+    """What needs no emulator: the checkers, and the unit tests of the command, the plugins' model and the crates."""
+    packages.require(settings, [*CHECKERS, *packages.COMPILER])
     python, places = "tools/keel/pyproject.toml", ["tools/keel", "tests", "bench"]
     total = Count()
     total.add(_ruff(settings, python, places))
