@@ -233,13 +233,14 @@ def table(results: Results) -> list[list[str]]:
         rows.append([name, *values, *missing, shown, paper_ratio(name), remarks])
     if set(PAPER_LATENCIES) <= set(ratios):
         ours = mean([ratios[name] for name in PAPER_LATENCIES])
-        theirs = mean([keel / native for native, keel in PAPER_LATENCIES.values()])
-        rows.append([MEAN_ROW, *[""] * len(results), f"{ours:.2f}", f"{theirs:.2f}", ""])
+        rows.append([MEAN_ROW, *[""] * len(results), f"{ours:.2f}", paper_ratio(MEAN_ROW), ""])
     return rows
 
 
 def paper_ratio(name: str) -> str:
-    """The paper's ratio for a row, if it has one."""
+    """The paper's ratio for a row, or for the mean, if it has one."""
+    if name == MEAN_ROW:
+        return f"{mean([keel / native for native, keel in PAPER_LATENCIES.values()]):.2f}"
     paper = PAPER_LATENCIES.get(name, PAPER.get(name))
     return f"{paper[1] / paper[0]:.2f}" if paper else ""
 
@@ -270,8 +271,7 @@ def cycle_table(results: Results) -> list[list[str]]:
     rows += [[name, *(f"{own[column]:.2f}" for column in columns), paper_ratio(name)] for name, own in ratios.items()]
     if set(PAPER_LATENCIES) <= set(ratios):
         means = [mean([ratios[name][column] for name in PAPER_LATENCIES]) for column in columns]
-        theirs = mean([keel / native for native, keel in PAPER_LATENCIES.values()])
-        rows.append([MEAN_ROW, *(f"{value:.2f}" for value in means), f"{theirs:.2f}"])
+        rows.append([MEAN_ROW, *(f"{value:.2f}" for value in means), paper_ratio(MEAN_ROW)])
     return rows
 
 

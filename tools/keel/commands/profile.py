@@ -60,12 +60,12 @@ def run(settings: Settings, wanted: Wanted) -> int:
 
 def _show(settings: Settings, wanted: Wanted, lines: Sequence[str]) -> None:
     """The table, or what else is wanted of the plugin's lines."""
+    report = timing.read_report(lines, wanted.machines) if wanted.machines else None
+    if report and wanted.parts:
+        wanted.parts.write_text(json.dumps([asdict(part) for part in report.parts]) + "\n")
+        return
     images = profile.images(settings, native=wanted.native)
-    if wanted.machines:
-        report = timing.read_report(lines, wanted.machines)
-        if wanted.parts:
-            wanted.parts.write_text(json.dumps([asdict(part) for part in report.parts]) + "\n")
-            return
+    if report:
         unit = f"cycles of {wanted.machines[0]}"
         found = report.profile(wanted.machines[0], timing.VARIANTS[wanted.tagged], images)
     else:

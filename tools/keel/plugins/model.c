@@ -119,21 +119,7 @@ void model_execute(const struct machine *machine, uint64_t instructions, struct 
 	add(time, instructions * machine->costs.instruction);
 }
 
-void model_change(const struct machine *machine, enum change change, struct time *time)
-{
-	const uint64_t costs[] = {
-		[NO_CHANGE] = 0,
-		[SYSCALL] = machine->costs.syscall,
-		[SYSRET] = machine->costs.sysret,
-		[EXCEPTION] = machine->costs.exception,
-		[IRET] = machine->costs.iret,
-		[PAGE_INVALIDATION] = machine->costs.page_invalidation,
-	};
-
-	add(time, costs[change]);
-}
-
-void model_change_space(struct machine *machine, struct time *time)
+static void change_space(struct machine *machine, struct time *time)
 {
 	const bool stays = machine->costs.kernel_pages_stay;
 
@@ -145,6 +131,23 @@ void model_change_space(struct machine *machine, struct time *time)
 		drop(&machine->pages[UNTAGGED].second, stays);
 	if (machine->costs.space_change_drops_code)
 		drop(&machine->pages[UNTAGGED].code_cache, false);
+}
+
+void model_change(struct machine *machine, enum change change, struct time *time)
+{
+	const uint64_t costs[] = {
+		[NO_CHANGE] = 0,
+		[SYSCALL] = machine->costs.syscall,
+		[SYSRET] = machine->costs.sysret,
+		[EXCEPTION] = machine->costs.exception,
+		[IRET] = machine->costs.iret,
+		[PAGE_INVALIDATION] = machine->costs.page_invalidation,
+	};
+
+	if (change == SPACE_CHANGE)
+		change_space(machine, time);
+	else
+		add(time, costs[change]);
 }
 
 bool model_set(struct machine *machine, const char *name, uint64_t value)

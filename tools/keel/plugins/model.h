@@ -61,7 +61,7 @@ struct time {
 	uint64_t of[VARIANTS];
 };
 
-enum change { NO_CHANGE, SYSCALL, SYSRET, EXCEPTION, IRET, PAGE_INVALIDATION };
+enum change { NO_CHANGE, SYSCALL, SYSRET, EXCEPTION, IRET, PAGE_INVALIDATION, SPACE_CHANGE };
 
 /* Sets one parameter; false where there is none of this name. */
 bool model_set(struct machine *machine, const char *name, uint64_t value);
@@ -73,9 +73,7 @@ void model_fetch(struct machine *machine, uint64_t address, uint64_t physical, u
 void model_access(struct machine *machine, uint64_t address, uint64_t physical, bool store, struct time *time);
 /* Instructions are executed. */
 void model_execute(const struct machine *machine, uint64_t instructions, struct time *time);
-/* The mode changes, or a translation is taken back. */
-void model_change(const struct machine *machine, enum change change, struct time *time);
-/* CR3 is written. */
-void model_change_space(struct machine *machine, struct time *time);
+/* The mode changes, a translation is taken back, or CR3 is written. */
+void model_change(struct machine *machine, enum change change, struct time *time);
 
 #endif

@@ -8,14 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "mark.h"
+#include "marks.h"
 #include "plugin.h"
 
 enum {
 	/* Blocks that can be told apart: many times what a guest translates. */
 	BLOCKS = 1 << 21,
-	DISPLACEMENT = 3,
-	MARK_SIZE = 7,
 };
 
 /* A block of code; what lies at the same address in several spaces is one. */
@@ -65,17 +63,6 @@ static void end(unsigned int vcpu, void *data)
 			fprintf(file, "%#" PRIx64 " %" PRIu64 " %" PRIu64 "\n", block->address, block->instructions,
 				block->executed);
 	fclose(file);
-}
-
-static uint32_t mark_of(const struct qemu_plugin_insn *insn)
-{
-	static const uint8_t opcode[] = { MARK_OPCODE };
-	const uint8_t *code = qemu_plugin_insn_data(insn);
-	uint32_t mark = 0;
-
-	if (qemu_plugin_insn_size(insn) == MARK_SIZE && !memcmp(code, opcode, sizeof(opcode)))
-		memcpy(&mark, code + DISPLACEMENT, sizeof(mark));
-	return mark;
 }
 
 static void translated(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)

@@ -18,7 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "mark.h"
+#include "marks.h"
 #include "model.h"
 #include "plugin.h"
 
@@ -27,8 +27,6 @@ enum {
 	PAGE_SIZE = 4096,
 	KERNEL_HALF_SHIFT = 63,
 	MILLI = 1000,
-	DISPLACEMENT = 3,
-	MARK_SIZE = 7,
 	WORD_SIZE = 64,
 };
 
@@ -172,28 +170,29 @@ static void accessed(unsigned int vcpu, qemu_plugin_meminfo_t info, uint64_t add
 	}
 }
 
+/* An instruction that changes what is translated is executed. */
+static void changes(enum change change)
+{
+	for (int number = 0; running && number < machine_count; number++) {
+		struct time time = { 0 };
+
+		model_change(&machines[number], change, &time);
+		charge(number, time);
+	}
+}
+
 static void writes_cr3(unsigned int vcpu, void *data)
 {
 	(void)vcpu;
 	(void)data;
-	for (int number = 0; running && number < machine_count; number++) {
-		struct time time = { 0 };
-
-		model_change_space(&machines[number], &time);
-		charge(number, time);
-	}
+	changes(SPACE_CHANGE);
 }
 
 static void invalidates_page(unsigned int vcpu, void *data)
 {
 	(void)vcpu;
 	(void)data;
-	for (int number = 0; running && number < machine_count; number++) {
-		struct time time = { 0 };
-
-		model_change(&machines[number], PAGE_INVALIDATION, &time);
-		charge(number, time);
-	}
+	changes(PAGE_INVALIDATION);
 }
 
 static bool is(const struct qemu_plugin_insn *insn, const uint8_t *code, size_t size)
@@ -233,16 +232,6 @@ static bool is_page_invalidation(const struct qemu_plugin_insn *insn)
 		code++;
 	return qemu_plugin_insn_size(insn) >= 3 && code[0] == 0x0f && code[1] == 0x01 && (code[2] >> 3 & 7) == 7 &&
 	       code[2] >> 6 != 3;
-}
-
-static uint32_t mark_of(const struct qemu_plugin_insn *insn)
-{
-	const uint8_t *code = qemu_plugin_insn_data(insn);
-	uint32_t mark = 0;
-
-	if (qemu_plugin_insn_size(insn) == MARK_SIZE && IS(insn, MARK_OPCODE))
-		memcpy(&mark, code + DISPLACEMENT, sizeof(mark));
-	return mark;
 }
 
 /* Where a block's code is: the part of it that lies in the first page, and the rest. */

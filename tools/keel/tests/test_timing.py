@@ -17,7 +17,7 @@ PAGE = 4096
 KERNEL = 1 << 63
 UNTAGGED, TAGGED = range(2)
 # As in plugins/model.h.
-SYSCALL, SYSRET = 1, 2
+SYSCALL, SYSRET, SPACE_CHANGE = 1, 2, 6
 # More than a machine of the model takes.
 MACHINE_BYTES = 4096
 
@@ -56,7 +56,7 @@ class Model:
 
     def change_space(self) -> list[float]:
         """Write CR3."""
-        self.library.model_change_space(self.machine, self.time)
+        self.library.model_change(self.machine, SPACE_CHANGE, self.time)
         return self.cycles()
 
 

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* How plugins see the marks in a guest's code (guest/mark.h). */
+#ifndef KEEL_MARKS_H
+#define KEEL_MARKS_H
+
+#include <string.h>
+
+#include "mark.h"
+#include "plugin.h"
+
+enum {
+	MARK_DISPLACEMENT = 3,
+	MARK_SIZE = 7,
+};
+
+/* Which mark an instruction is; 0 if none. */
+static inline uint32_t mark_of(const struct qemu_plugin_insn *insn)
+{
+	static const uint8_t opcode[] = { MARK_OPCODE };
+	const uint8_t *code = qemu_plugin_insn_data(insn);
+	uint32_t mark = 0;
+
+	if (qemu_plugin_insn_size(insn) == MARK_SIZE && !memcmp(code, opcode, sizeof(opcode)))
+		memcpy(&mark, code + MARK_DISPLACEMENT, sizeof(mark));
+	return mark;
+}
+
+#endif
