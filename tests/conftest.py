@@ -76,10 +76,20 @@ def run_guest(system: str, command: str, *, stdin: bytes = b"", limit_s: int = 1
     return keel(*arguments, stdin=stdin, timeout_s=limit_s + GRACE_S)
 
 
+def together(boot: str) -> pytest.MarkDecorator:
+    """The mark of tests that share a boot: where tests run side by side, these run one after the other."""
+    return pytest.mark.xdist_group(boot)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests that share a boot come first: they take longest, and all that is short fits beside them."""
+    items.sort(key=lambda item: item.get_closest_marker(together("").name) is None)
+
+
 def make_guest_programs() -> None:
-    """Build the programs for the guest."""
+    """Build the programs for the guest, one test at a time."""
     variables = [f"OUT={GUEST_PROGRAMS}", f"ABI={LINUX / 'l4'}", f"GUEST={GUEST_DIRECTORY}"]
-    subprocess.run(["make", "-s", "-C", str(GUEST_SOURCES), *variables], check=True)
+    subprocess.run(["flock", str(GUEST_SOURCES / "Makefile"), "make", "-s", "-C", str(GUEST_SOURCES), *variables], check=True)
 
 
 @cache

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from conftest import GUEST_SOURCES, LINUX, REPOSITORY, SYSTEMS, Result, run_in_tests, run_options
+from conftest import GUEST_SOURCES, LINUX, REPOSITORY, SYSTEMS, Result, run_in_tests, run_options, together
 
 Once = Callable[..., Result]
 
@@ -87,6 +87,7 @@ def test_there_are_enough_checks() -> None:
     assert sum(len(names) for names in checks().values()) >= LEAST_CHECKS
 
 
+BY_PROCESSORS = [pytest.param(number, marks=together(f"transcripts-{number}")) for number in TRANSCRIPTS]
 TOPICS = [
     *((program, topic, 1) for program, without in WITHOUT_TOPICS.items() for topic in sorted(checks().keys() - without)),
     *((DYNAMIC_PROGRAM, topic, 1) for topic in sorted(DYNAMIC_TOPICS)),
@@ -94,7 +95,7 @@ TOPICS = [
 ]
 
 
-@pytest.mark.parametrize("processors", TRANSCRIPTS)
+@pytest.mark.parametrize("processors", BY_PROCESSORS)
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_transcript_is_complete(once: Once, system: str, processors: int) -> None:
     """Every check reports, and none is cut short."""
@@ -107,7 +108,9 @@ def test_transcript_is_complete(once: Once, system: str, processors: int) -> Non
     assert not [f"{name}:{text}" for name, text in lines.items() if CUT_SHORT.search(text)]
 
 
-@pytest.mark.parametrize(("program", "topic", "processors"), TOPICS)
+@pytest.mark.parametrize(
+    ("program", "topic", "processors"), [pytest.param(*topic, marks=together(f"transcripts-{topic[-1]}")) for topic in TOPICS]
+)
 def test_transcript_is_the_same(once: Once, program: str, topic: str, processors: int) -> None:
     """Keel's lines of a topic equal those of the bare machine."""
     command = TRANSCRIPTS[processors]
@@ -123,6 +126,7 @@ def test_transcript_is_the_same(once: Once, program: str, topic: str, processors
     assert not different, "\n".join(different)
 
 
+@together("packages")
 @pytest.mark.parametrize("script", sorted(STATUSES))
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_packages_work(once: Once, system: str, script: str) -> None:
@@ -134,6 +138,7 @@ def test_packages_work(once: Once, system: str, script: str) -> None:
     assert "not found" not in text and "Traceback" not in text, text
 
 
+@together("packages")
 @pytest.mark.parametrize("script", sorted(STATUSES))
 def test_packages_print_the_same(once: Once, script: str) -> None:
     """And on Keel they print what they print on the bare machine."""

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from conftest import GUEST_SOURCES, LINUX, SYSTEMS, Result, run_guest, run_in_tests
+from conftest import GUEST_SOURCES, LINUX, SYSTEMS, Result, run_guest, run_in_tests, together
 
 LIMIT_S = 400
 SWAP_BYTES = 256 << 20
@@ -46,6 +46,7 @@ def module_output(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], R
     return run
 
 
+@together("module")
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_module_lives(module_output: Callable[[str], Result], system: str) -> None:
     """It is loaded, works with what it uses of Linux, and is removed, again and again."""
@@ -57,6 +58,7 @@ def test_module_lives(module_output: Callable[[str], Result], system: str) -> No
     assert lines[-1] == "at last ok ok"
 
 
+@together("module")
 def test_module_says_the_same(module_output: Callable[[str], Result]) -> None:
     """And on Keel it says what it says on the bare machine."""
     assert module_output("keel").output == module_output("native").output

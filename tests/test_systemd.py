@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from conftest import REPOSITORY, SYSTEMS, Result, run_guest, run_options
+from conftest import REPOSITORY, SYSTEMS, Result, run_guest, run_options, together
 from test_devices import needs_recovery, overlay
 
 LIMIT_S = 400
@@ -50,6 +50,7 @@ def failed_units(result: Result) -> set[str]:
     return {line.split()[0] for line in result.error.splitlines() if " failed " in line}
 
 
+@together("systemd")
 def test_no_unit_fails_that_native_does_not_have() -> None:
     """Keel's failed units are among the native ones, and both reach multi-user."""
     native, keel = booted("native"), booted("keel")
@@ -57,6 +58,7 @@ def test_no_unit_fails_that_native_does_not_have() -> None:
     assert failed_units(keel) <= failed_units(native), keel.error
 
 
+@together("systemd")
 def test_units_are_confined_as_on_native() -> None:
     """Control groups, name spaces, filters and limits that units ask for have the same effects."""
     native, keel = booted("native"), booted("keel")

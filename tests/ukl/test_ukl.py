@@ -10,7 +10,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from conftest import GRACE_S, LINUX, REPOSITORY, Result, keel, started
+from conftest import GRACE_S, LINUX, REPOSITORY, Result, keel, started, together
 
 LIMIT_S = 600
 SOURCES = REPOSITORY / "tests" / "ukl"
@@ -95,6 +95,7 @@ def lines(output: str, check: str) -> list[str]:
     return [line for line in output.splitlines() if line.startswith(f"{check}:")]
 
 
+@together("session")
 @pytest.mark.parametrize("check", CHECKS)
 def test_check(session: Result, check: str) -> None:
     """The application does, or dies of, what the ordinary process does, which comes first."""
@@ -102,6 +103,7 @@ def test_check(session: Result, check: str) -> None:
     assert application == DIFFERENT.get(ordinary, ordinary)
 
 
+@together("session")
 @pytest.mark.parametrize("check", CHECKS)
 def test_check_with_options(session: Result, with_options: Result, check: str) -> None:
     """The same on the kernel with every option, where nobody asks for them and where the checks do."""
@@ -109,6 +111,7 @@ def test_check_with_options(session: Result, with_options: Result, check: str) -
     assert unasked == bypassing == DIFFERENT.get(ordinary, ordinary)
 
 
+@together("session")
 def test_the_system_with_options_lives_on(with_options: Result) -> None:
     """A tracer sees the calls of who has asked for the bypass; many do so at once; nothing is lost."""
     assert "application 0\n" in with_options.output and "bypass 0\n" in with_options.output
@@ -118,6 +121,7 @@ def test_the_system_with_options_lives_on(with_options: Result) -> None:
     assert "alive on 2\n" in with_options.output
 
 
+@together("session")
 def test_the_system_lives_on(session: Result) -> None:
     """Behind all deaths."""
     assert len(CHECKS) >= 20
@@ -125,27 +129,32 @@ def test_the_system_lives_on(session: Result) -> None:
     assert "alive on 2\n" in session.output
 
 
+@together("session")
 def test_many_at_once(session: Result) -> None:
     """Forty applications that fork, beside one another."""
     assert re.search(r"^ *40 forks: 50 of 50 with memory of their own$", session.output, re.MULTILINE), session.output
 
 
+@together("session")
 def test_a_tracer_sees_the_calls(session: Result) -> None:
     """Stopped at its calls, an application goes on as before."""
     assert re.search(r"^level: 0, constructors ran\n[1-9]\d*\ntraced 0$", session.output, re.MULTILINE), session.output
 
 
+@together("session")
 def test_one_for_another_kernel_is_refused(session: Result) -> None:
     """With the reason in the log."""
     assert "foreign 126\n" in session.output
     assert "ukl: the application was built for another kernel" in session.output
 
 
+@together("session")
 def test_who_may_not_is_refused(session: Result) -> None:
     """Level 0 is the whole machine: root's alone."""
     assert "unprivileged: refused\n" in session.output
 
 
+@together("session")
 def test_the_instruction_is_named(session: Result) -> None:
     """Who executes SYSCALL at level 0 is told how to build."""
     assert re.search(r"ukl: level\[\d+\] executed SYSCALL at [0-9a-f]+; build it with ./keel ukl build", session.output)

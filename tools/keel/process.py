@@ -9,11 +9,12 @@ import contextlib
 import ctypes
 import errno
 import os
+import select
 import selectors
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NoReturn
 
@@ -157,6 +158,31 @@ def _copy_lines(
                     how_far = measure(line) or how_far if measure else how_far
             if step:
                 step.update(how_far)
+
+
+def run_beside(programs: Mapping[Path, Sequence[str]], most: int) -> Iterator[tuple[Path, int]]:
+    """Run programs side by side, at most so many, each with all its output in the log that names it.
+
+    Gives the log and the exit status of each as it ends; those that run are ended where the caller stops asking.
+    """
+    waiting = list(programs.items())
+    running: dict[int, tuple[Path, subprocess.Popen[bytes]]] = {}
+    try:
+        while waiting or running:
+            while waiting and len(running) < most:
+                log, argv = waiting.pop(0)
+                log.parent.mkdir(parents=True, exist_ok=True)
+                with log.open("wb") as file:
+                    child = start(argv, stdout=file.fileno(), stderr=subprocess.STDOUT)
+                running[os.pidfd_open(child.pid)] = log, child
+            for ended in select.select(list(running), [], [])[0]:
+                log, child = running.pop(ended)
+                os.close(ended)
+                yield log, child.wait()
+    finally:
+        for descriptor, (_, child) in running.items():
+            os.close(descriptor)
+            end(child)
 
 
 def output(argv: Sequence[str], *, env: Mapping[str, str] | None = None) -> str:

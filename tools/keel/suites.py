@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The test suites: what each consists of, and how its parts are run and counted."""
 
+import os
 import re
 import sys
 import time
@@ -42,10 +43,15 @@ CHECKERS = (
     packages.Need("rust-web-clippy", ("/usr/bin/cargo-clippy",), "checks the Rust code"),
 )
 
+SIDE_BY_SIDE = (packages.Need("python3-pytest-xdist", ("/usr/lib/python3/dist-packages/xdist",), "runs tests side by side"),)
+
 # libgcc for 32 bits, which is where it lies only with the C library for them.
 GUEST_COMPILER = (
     packages.Need("gcc-multilib", ("/usr/lib/gcc/x86_64-linux-gnu/12/32/libgcc.a",), "compiles the guest's 32-bit programs"),
 )
+
+# Memory for one guest and what it is tested with, in bytes.
+GUEST_SHARE = 3 << 30
 
 # What the suite's arguments say where it runs one topic alone, which sees few errors.
 ONE_TOPIC = "only="
@@ -159,15 +165,45 @@ def _histories(output: str) -> Count:
     return Count(passed=1) if operations >= LEAST_OPERATIONS else Count(failed=1)
 
 
+def guests_at_once() -> int:
+    """How many guests the host can run side by side: one for each processor that we may use, as its memory allows."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return max(1, min(len(os.sched_getaffinity(0)), memory // GUEST_SHARE))
+
+
 def kernel(settings: Settings) -> Count:
-    """What runs on the µ-kernel itself: its suite on each of the machines, its figures, the examples, its debugger."""
-    total = kernel_suite(settings, machine.TEST_MACHINES)
-    total.add(kernel_suite(settings, machine.HOSTILE_MACHINES, bootconf.HOSTILE_TEMPLATE))
-    total.add(kernel_suite(settings, machine.SERVER_MACHINES, bootconf.HOSTILE_SERVER_TEMPLATE))
-    total.add(kernel_figures(settings))
-    total.add(kernel_examples(settings))
-    total.add(kernel_debugger(settings))
+    """What runs on the µ-kernel itself: its suite on each of the machines, its figures, the examples, its debugger.
+
+    Guests whose clock counts instructions run side by side. Then come those whose clock is the host's, one after the other.
+    """
+    packages.require_emulator(settings)
+    packages.require(settings, packages.BOCHS)
+    rust.build_all(settings)
+    rust.build_debugger(settings)
+    most = guests_at_once()
+    say(f"{len(KERNEL_PARTS)} parts, at most {most} of them side by side; each is shown when it has ended")
+    total = _kernel_parts(settings, [name for name in KERNEL_PARTS if name not in HOST_CLOCK_PARTS], most)
+    total.add(_kernel_parts(settings, HOST_CLOCK_PARTS, 1))
     return total
+
+
+def _kernel_parts(settings: Settings, names: Sequence[str], most: int) -> Count:
+    command = [sys.executable, str(settings.repository / "keel"), "test"]
+    total, parts = Count(), {settings.logs / f"test-{name}.log": [*command, name] for name in names}
+    for log, status in process.run_beside(parts, most):
+        text = log.read_text(errors="replace")
+        print(text, end="", flush=True)
+        total.add(total_of(text, status))
+    return total
+
+
+def total_of(output: str, status: int) -> Count:
+    """The sum that a run of `./keel test` told; one failure more where its status does not fit it."""
+    sums = re.findall(r"^total: (.*)$", output, re.MULTILINE)
+    count = count_of("\n".join(sums[-1:])) or Count()
+    if not (count.failed if status else count.passed and not count.failed):
+        count.failed += 1
+    return count
 
 
 def kernel_figures(settings: Settings) -> Count:
@@ -281,6 +317,8 @@ def judge_kernel(output: str, end: int | None, console: Path) -> Count:
     return count
 
 
+# So many of the slowest tests are told at the end of the log.
+SLOWEST = 40
 # Of the tests that boot Linux, those that take too long for every day.
 LONG_TESTS = "tests/debian"
 # Those of applications at level 0, which have a kernel of their own.
@@ -312,28 +350,41 @@ BOTH_SYSTEMS: tuple[Build, ...] = (*ROOT, linux.build_native, rust.build_all, li
 
 def _booting(settings: Settings, name: str, builds: Sequence[Build], selection: Sequence[str]) -> Count:
     """Tests that boot guests; everything is built before they start."""
-    packages.require(settings, (*CHECKERS, *GUEST_COMPILER))
+    packages.require(settings, (*CHECKERS, *SIDE_BY_SIDE, *GUEST_COMPILER))
     packages.require_emulator(settings)
     for build in builds:
         build(settings)
-    argv = [checkers.DEBIAN_PYTHON, "-m", "pytest", "-p", "no:cacheprovider", "-v", *selection]
-    return _run(settings, name, argv)
+    pytest = [checkers.DEBIAN_PYTHON, "-m", "pytest", "-p", "no:cacheprovider", "-v", f"--durations={SLOWEST}"]
+    side_by_side = ["-n", str(guests_at_once()), "--dist", "loadgroup"]
+    return _run(settings, name, [*pytest, *side_by_side, *selection])
 
 
 SUITES: dict[str, Callable[[Settings], Count]] = {"unit": unit, "kernel": kernel, "linux": system, "ukl": ukl}
-# The suite on the µ-kernel on one machine only, the figures, the examples, the debugger; Debian's own suites in Linux.
-PARTS: dict[str, Callable[[Settings], Count]] = {
-    **{f"kernel-{tested.name}": partial(kernel_suite, machines=(tested,)) for tested in machine.TEST_MACHINES},
+# The hostile programs on one machine each, which take longest and start first, the suite on the µ-kernel on one machine each,
+# the figures, the examples, the debugger.
+KERNEL_PARTS: dict[str, Callable[[Settings], Count]] = {
     **{
-        f"kernel-{tested.name}": partial(kernel_suite, machines=(tested,), template=bootconf.HOSTILE_TEMPLATE)
-        for tested in (*machine.HOSTILE_MACHINES, machine.HOSTILE_LONG)
-    },
-    **{
-        f"kernel-{tested.name}": partial(kernel_suite, machines=(tested,), template=bootconf.HOSTILE_SERVER_TEMPLATE)
-        for tested in machine.SERVER_MACHINES
+        f"kernel-{tested.name}": partial(kernel_suite, machines=(tested,), template=template)
+        for machines, template in (
+            (machine.HOSTILE_MACHINES, bootconf.HOSTILE_TEMPLATE),
+            (machine.SERVER_MACHINES, bootconf.HOSTILE_SERVER_TEMPLATE),
+            (machine.TEST_MACHINES, bootconf.SUITE_TEMPLATE),
+        )
+        for tested in machines
     },
     "kernel-figures": kernel_figures,
     "kernel-examples": kernel_examples,
     "kernel-debugger": kernel_debugger,
+}
+HOST_CLOCK_PARTS = [
+    *(f"kernel-{tested.name}" for tested in (*machine.TEST_MACHINES, *machine.HOSTILE_MACHINES) if tested.has_host_clock()),
+    "kernel-examples",
+]
+# With these, what takes too long for every day: hostile programs with more calls, and Debian's own suites in Linux.
+PARTS: dict[str, Callable[[Settings], Count]] = {
+    **KERNEL_PARTS,
+    f"kernel-{machine.HOSTILE_LONG.name}": partial(
+        kernel_suite, machines=(machine.HOSTILE_LONG,), template=bootconf.HOSTILE_TEMPLATE
+    ),
     "linux-debian": debian_suites,
 }

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from keel import machine
-from keel.suites import PARTS, Count, count_of, judge_kernel, left_behind, operations_of
+from keel.suites import KERNEL_PARTS, PARTS, Count, count_of, judge_kernel, left_behind, operations_of, total_of
 
 
 @pytest.mark.parametrize(
@@ -43,11 +43,26 @@ def test_a_suite_must_also_end_as_it_says(output: str, end: int | None, count: C
 
 
 def test_every_machine_can_be_tested_alone() -> None:
-    hostile = (*machine.HOSTILE_MACHINES, machine.HOSTILE_LONG, *machine.SERVER_MACHINES)
-    names = [tested.name for tested in (*machine.TEST_MACHINES, *hostile)]
-    parts = ["kernel-figures", "kernel-examples", "kernel-debugger", "linux-debian"]
-    assert list(PARTS) == [*(f"kernel-{name}" for name in names), *parts]
-    assert len(set(names)) == len(names)
+    """And each is a part of the kernel's suite, but for the one on request."""
+    daily = (*machine.TEST_MACHINES, *machine.HOSTILE_MACHINES, *machine.SERVER_MACHINES)
+    parts = {"kernel-figures", "kernel-examples", "kernel-debugger"}
+    assert KERNEL_PARTS.keys() == {*(f"kernel-{tested.name}" for tested in daily), *parts}
+    assert PARTS.keys() - KERNEL_PARTS.keys() == {f"kernel-{machine.HOSTILE_LONG.name}", "linux-debian"}
+
+
+@pytest.mark.parametrize(
+    ("output", "status", "count"),
+    [
+        ("3 passed, 0 failed\nsuite x: 3 passed, 0 failed\ntotal: 4 passed, 0 failed, 1 skipped\n", 0, Count(4, 0, 1)),
+        ("total: 4 passed, 2 failed\n", 1, Count(4, 2)),
+        ("total: 4 passed, 0 failed\n", 1, Count(4, 1)),
+        ("total: 4 passed, 2 failed\n", 0, Count(4, 3)),
+        ("3 passed, 0 failed\n", -9, Count(0, 1)),
+        ("", 0, Count(0, 1)),
+    ],
+)
+def test_a_part_counts_with_its_sum(output: str, status: int, count: Count) -> None:
+    assert total_of(output, status) == count
 
 
 def test_operations_of_histories_are_added_up() -> None:
