@@ -3,7 +3,7 @@
 //!
 //! `call` is the only door to the kernel; `ipc`, `source`, `thread`, `task` and `mapping` put types
 //! on it, and `strings` for long messages; `utcb` and `info` read what the kernel shows. On these stand `message` (requests and
-//! replies as types), `server` and `pager` (their loops; `preempter` is what a scheduler hears), `timer`, and a driver's `device`, `pci` and `serial`. `start` and `program` are a
+//! replies as types), `server` and `pager` (their loops; `preempter` is what a scheduler hears), `pipe`, `timer`, and a driver's `device`, `pci` and `serial`. `start` and `program` are a
 //! program's first steps; `memory` and `clan` let it have pages and child tasks (`program` and `clan` need
 //! the layout of `program.ld`, so they are not there on the host); `root`, `print` and
 //! `sigma0` ask those above. `record`, `elf` and `lines` read and sort; `list` and `ranges` are
@@ -26,6 +26,7 @@ pub mod memory;
 pub mod message;
 pub mod pager;
 pub mod pci;
+pub mod pipe;
 pub mod preempter;
 pub mod print;
 #[cfg(target_os = "none")]
