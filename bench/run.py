@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only
-"""Measures Keel against Linux on the bare machine, both in one run on the emulator's instruction clock.
+"""Measures Keel against Linux on the bare machine, and native tasks against both, in one run on the emulator's instruction clock.
 
 `measure()` boots a system and returns its samples; `main()` keeps them as they come and adds the tables. `./keel bench` calls
 `main()` with nothing but the options that the user gave. The unit is executed guest instructions; with --cycles also the cycles
 that models of named machines make of them (tools/keel/machines.toml).
 
-  bench/run.py [--systems native,keel] [--cycles [--machines NAME,...]] [--output DIRECTORY] [--resume] [ROW...]
+  bench/run.py [--systems native,keel,tasks] [--cycles [--machines NAME,...]] [--output DIRECTORY] [--resume] [ROW...]
   bench/run.py --compare OLD.json NEW.json
   bench/run.py --plot RESULTS.json
 """
@@ -21,6 +21,7 @@ import statistics
 import subprocess
 import sys
 import tarfile
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,6 +30,8 @@ from typing import Any
 REPOSITORY = Path(__file__).resolve().parents[1]
 SOURCES = REPOSITORY / "bench" / "guest"
 SYSTEMS: dict[str, list[str]] = {"native": ["--native"], "keel": []}
+# Programs of their own on the µ-kernel alone (user/bench), which stand beside those of the two Linux.
+TASKS = "tasks"
 # Debian's matplotlib is for Debian's Python.
 DEBIAN_PYTHON = "/usr/bin/python3"
 PLOTTER = REPOSITORY / "bench" / "plot.py"
@@ -74,6 +77,52 @@ PAPER_LATENCIES = {
 MEAN_ROW = "geometric mean of table 3's latencies"
 
 
+@dataclass(frozen=True)
+class Compared:
+    """A row of native tasks, the row of Linux programs that it is held against, and what the paper measured of both.
+
+    The paper's are µs or, as a bandwidth, MB/s; of L4's there are a least and a most. It has no Linux where there is nothing
+    that Linux could do.
+    """
+
+    linux: str
+    paper_linux: float | None = None
+    paper_l4: tuple[float, float] | None = None
+    bandwidth: bool = False
+
+    @property
+    def unit(self) -> str:
+        """The paper's."""
+        return "MB/s" if self.bandwidth else "µs"
+
+    def paper(self) -> list[str]:
+        """The paper's cells: native Linux, L4, and how many times faster that is."""
+        linux = f"{self.paper_linux:g} {self.unit}" if self.paper_linux else ""
+        if not self.paper_l4:
+            return [linux, "", ""]
+        l4 = f"{as_range(self.paper_l4, 'g')} {self.unit}"
+        if not self.paper_linux:
+            return [linux, l4, ""]
+        faster = [value / self.paper_linux if self.bandwidth else self.paper_linux / value for value in self.paper_l4]
+        return [linux, l4, as_range(faster, ".1f")]
+
+
+# Tables 4 and 5.
+TASK_ROWS = {
+    "l4-pipe-round-trip": Compared("pipe-round-trip", 29, (22, 22)),
+    "rpc-round-trip": Compared("pipe-round-trip", 29, (5, 5)),
+    "mapping-rpc-page": Compared("pipe-round-trip", 29, (12, 12)),
+    "l4-pipe-64k": Compared("pipe-64k", 41, (48, 70), bandwidth=True),
+    "rpc-64k": Compared("pipe-64k", 41, (65, 105), bandwidth=True),
+    "mapping-rpc-64k": Compared("pipe-64k", 41, (2470, 2900), bandwidth=True),
+    "mapping-rpc-2m": Compared("pipe-64k"),
+    "l4-fault": Compared("protection-fault-handled", None, (6.2, 6.2)),
+    "l4-trap": Compared("trap", 12, (3.4, 3.4)),
+    "l4-appel1": Compared("appel1", 55, (12, 12)),
+    "l4-appel2": Compared("appel2", 44, (10, 10)),
+}
+
+
 # By machine and variant (untagged, tagged), as by repetition below.
 Cycles = dict[str, dict[str, list[float]]]
 
@@ -104,6 +153,11 @@ class Sample:
 
 Samples = dict[str, Sample]
 Results = dict[str, Samples]
+
+
+def as_range(values: Sequence[float], form: str) -> str:
+    """Least and most of numbers, or the one that they are."""
+    return "-".join(dict.fromkeys(format(value, form) for value in (min(values), max(values))))
 
 
 def build_programs(output: Path) -> None:
@@ -154,27 +208,30 @@ def guest_archive(programs: Path) -> bytes:
     return buffer.getvalue()
 
 
-def parse_sample(line: str) -> tuple[Sample, int]:
-    """One line of the guest program, and its iterations."""
+def parse_sample(line: str) -> Sample:
+    """One line of a program that measures."""
     data = json.loads(line)
-    return Sample(data["name"], [tsc / data["iterations"] for tsc in data["tsc"]], data["idle_ticks"]), data["iterations"]
+    return Sample(data["name"], [tsc / data["iterations"] for tsc in data["tsc"]], data["idle_ticks"])
 
 
 def with_cycles(lines: Sequence[str], parts: Sequence[Any]) -> list[Sample]:
-    """The samples of these lines, with the cycles of their parts, which come in the same order; gcc has no part that warms up."""
+    """The samples of these lines, with the cycles of their parts, which come in the same order; gcc has none that warm up."""
     found: list[Sample] = []
     left = list(parts)
     for line in lines:
-        sample, iterations = parse_sample(line)
-        repetitions = len(sample.per_operation)
-        count = repetitions + (sample.name != GCC_ROW)
+        sample, data = parse_sample(line), json.loads(line)
+        each = data["parts"]
+        count = each * (len(data["tsc"]) + (sample.name != GCC_ROW))
         own, left = left[:count], left[count:]
         if len(own) < count:
             raise BenchError(f"{sample.name}: the model saw {len(own)} parts of {count}")
-        for part in own[-repetitions:]:
-            for machine, variants in part["cycles"].items():
-                for variant, cycles in variants.items():
-                    sample.cycles.setdefault(machine, {}).setdefault(variant, []).append(cycles / iterations)
+        for first in range(count - each * len(data["tsc"]), count, each):
+            sums: Counter[tuple[str, str]] = Counter()
+            for part in own[first : first + each]:
+                for machine, variants in part["cycles"].items():
+                    sums.update({(machine, variant): cycles for variant, cycles in variants.items()})
+            for (machine, variant), cycles in sums.items():
+                sample.cycles.setdefault(machine, {}).setdefault(variant, []).append(cycles / data["iterations"])
         found.append(sample)
     return found
 
@@ -182,7 +239,23 @@ def with_cycles(lines: Sequence[str], parts: Sequence[Any]) -> list[Sample]:
 def known_rows(programs: Path) -> list[str]:
     """All that can be measured."""
     done = subprocess.run([programs / "bench", "list"], stdout=subprocess.PIPE, check=True, text=True)
-    return [*done.stdout.split(), GCC_ROW, BOOT_ROW]
+    return [*done.stdout.split(), GCC_ROW, BOOT_ROW, *TASK_ROWS]
+
+
+def rows_of(system: str, rows: Sequence[str]) -> list[str]:
+    """Those of these rows that a system has; for the two Linux also those that rows of native tasks are held against."""
+    if system == TASKS:
+        return [row for row in rows if row in TASK_ROWS]
+    wanted = {TASK_ROWS[row].linux if row in TASK_ROWS else row: None for row in rows}
+    return list(wanted)
+
+
+def measure_tasks(output: Path, rows: Sequence[str], machines: str) -> list[Sample]:
+    """These rows of native tasks; with the models of these machines, if any."""
+    report = output / f"{TASKS}-parts.json"
+    options = ["--machine", machines, "--parts", str(report)] if machines else []
+    lines = run_keel(["bench", TASKS, *options, *rows], TASKS, b"").splitlines()
+    return with_cycles(lines, json.loads(report.read_text())) if machines else [parse_sample(line) for line in lines]
 
 
 def measure_rows(system: str, programs: Path, rows: Sequence[str], machines: str) -> list[Sample]:
@@ -196,12 +269,14 @@ def measure_rows(system: str, programs: Path, rows: Sequence[str], machines: str
     if machines:
         output, parts = run_modelled(system, command, files, machines, programs / f"{system}-parts.json")
         return with_cycles(output.splitlines(), parts)
-    return [parse_sample(line)[0] for line in run_guest(system, command, files).splitlines()]
+    return [parse_sample(line) for line in run_guest(system, command, files).splitlines()]
 
 
 def measure(system: str, programs: Path, rows: Sequence[str], machines: str) -> Samples:
     """Boot a system and return the samples of these rows by name."""
     print(f"bench: measuring {system} ...", file=sys.stderr, flush=True)
+    if system == TASKS:
+        return {sample.name: sample for sample in measure_tasks(programs, rows, machines)}
     samples = measure_rows(system, programs, rows, machines) if set(rows) != {BOOT_ROW} else []
     if BOOT_ROW in rows:
         samples.append(measure_boot(system, programs))
@@ -219,7 +294,10 @@ def mean(ratios: Sequence[float]) -> float:
 
 
 def table(results: Results) -> list[list[str]]:
-    """Header and rows: instructions on each system, their ratio, the paper's, remarks."""
+    """Header and rows: instructions on each Linux, their ratio, the paper's, remarks; nothing where there is no Linux."""
+    results = {system: samples for system, samples in results.items() if system in SYSTEMS}
+    if not results:
+        return []
     rows = [["operation", *(f"{system}, instructions" for system in results), "ratio", "paper", "remark"]]
     ratios: dict[str, float] = {}
     for name in next(iter(results.values())):
@@ -237,6 +315,38 @@ def table(results: Results) -> list[list[str]]:
     return rows
 
 
+def task_table(results: Results) -> list[list[str]]:
+    """Header and rows: the paper's figures, ours of Linux programs and of native tasks, and how many times faster these are."""
+    if not results.get(TASKS):
+        return []
+    rows = [["operation", "against", "paper, Linux", "paper, L4", "times faster", *(*SYSTEMS, TASKS), "times faster", "remark"]]
+    for name, sample in results[TASKS].items():
+        compared = TASK_ROWS[name]
+        others = [results.get(system, {}).get(compared.linux) for system in SYSTEMS]
+        samples = [*filter(None, others[:1]), sample]
+        remarks, faster = remark(samples), ""
+        if others[0]:
+            faster = f"{MARK if remarks else ''}{others[0].median / sample.median:.1f}"
+        values = [f"{one.median:,.0f}" if one else "" for one in (*others, sample)]
+        rows.append([name, compared.linux, *compared.paper(), *values, faster, remarks])
+    return rows
+
+
+def task_cycle_table(results: Results) -> list[list[str]]:
+    """Header and rows: how many times fewer modelled cycles native tasks take than programs of native Linux."""
+    native = results.get(next(iter(SYSTEMS)), {})
+    found: dict[str, dict[tuple[str, str], float]] = {}
+    for name, sample in results.get(TASKS, {}).items():
+        if other := native.get(TASK_ROWS[name].linux):
+            found[name] = {column: 1 / ratio for column, ratio in ratios_of_cycles(other, sample).items()}
+    columns = list(next(iter(found.values()), {}))
+    if not columns:
+        return []
+    rows = [["times faster", *(f"{machine}, {variant}" for machine, variant in columns), "paper"]]
+    rows += [[name, *(f"{own[column]:.1f}" for column in columns), TASK_ROWS[name].paper()[-1]] for name, own in found.items()]
+    return rows
+
+
 def paper_ratio(name: str) -> str:
     """The paper's ratio for a row, or for the mean, if it has one."""
     if name == MEAN_ROW:
@@ -247,17 +357,18 @@ def paper_ratio(name: str) -> str:
 
 def cycle_ratios(results: Results) -> dict[str, dict[tuple[str, str], float]]:
     """Row to the ratio of the modelled cycles, for each machine and variant; of what was modelled on both systems."""
-    if set(results) != set(SYSTEMS):
+    if not set(SYSTEMS) <= set(results):
         return {}
     native, keel = (results[system] for system in SYSTEMS)
+    return {name: ratios_of_cycles(sample, keel[name]) for name, sample in native.items() if name in keel and sample.cycles}
+
+
+def ratios_of_cycles(below: Sample, above: Sample) -> dict[tuple[str, str], float]:
+    """The ratio of two samples' modelled cycles, for each machine and variant."""
     return {
-        name: {
-            (machine, variant): statistics.median(keel[name].cycles[machine][variant]) / statistics.median(cycles)
-            for machine, variants in sample.cycles.items()
-            for variant, cycles in variants.items()
-        }
-        for name, sample in native.items()
-        if name in keel and sample.cycles
+        (machine, variant): statistics.median(above.cycles[machine][variant]) / statistics.median(cycles)
+        for machine, variants in below.cycles.items()
+        for variant, cycles in variants.items()
     }
 
 
@@ -376,19 +487,19 @@ def measure_all(systems: Sequence[str], rows: Sequence[str], output: Path, machi
     if resume and kept.exists():
         earlier, earlier_about = from_json(kept)
         if earlier_about == about:
-            results = {system: samples for system, samples in earlier.items() if set(rows) <= set(samples)}
+            results = {system: samples for system, samples in earlier.items() if set(rows_of(system, rows)) <= set(samples)}
     for system in systems:
-        if system not in results:
-            results[system] = measure(system, output, rows, machines)
+        if system not in results and (own := rows_of(system, rows)):
+            results[system] = measure(system, output, own, machines)
             kept.write_text(as_json(results, about))
-    return {system: results[system] for system in systems}
+    return {system: results[system] for system in systems if system in results}
 
 
 def options_of(arguments: Sequence[str] | None) -> argparse.Namespace:
     """The options, checked as far as that needs no program."""
     parser = argparse.ArgumentParser(prog="keel bench", description="Keel against Linux on the bare machine, in instructions.")
     parser.add_argument("row", nargs="*", metavar="ROW", help="what to measure; everything without a name")
-    parser.add_argument("--systems", default=",".join(SYSTEMS), help="which to measure (%(default)s)")
+    parser.add_argument("--systems", default=",".join([*SYSTEMS, TASKS]), help="which to measure (%(default)s)")
     parser.add_argument("--cycles", action="store_true", help="also modelled cycles; takes twenty minutes for all rows")
     parser.add_argument("--machines", default=MACHINES, help="whose cycles (%(default)s)")
     parser.add_argument("--output", type=Path, default=REPOSITORY / "build" / "bench", help="where the figures go")
@@ -399,8 +510,8 @@ def options_of(arguments: Sequence[str] | None) -> argparse.Namespace:
     )
     options = parser.parse_args(arguments)
     options.systems = options.systems.split(",")
-    if unknown := [system for system in options.systems if system not in SYSTEMS]:
-        parser.error(f"unknown system {unknown[0]}: choose from {', '.join(SYSTEMS)}")
+    if unknown := [system for system in options.systems if system not in (*SYSTEMS, TASKS)]:
+        parser.error(f"unknown system {unknown[0]}: choose from {', '.join([*SYSTEMS, TASKS])}")
     return options
 
 
@@ -415,7 +526,7 @@ def run(options: argparse.Namespace) -> None:
         raise BenchError("what is to be measured cannot be built")
     machines = options.machines if options.cycles else ""
     results = measure_all(options.systems, options.row or known, options.output, machines, resume=options.resume)
-    tables = [table(results), cycle_table(results)]
+    tables = [table(results), cycle_table(results), task_table(results), task_cycle_table(results)]
     text = "\n".join(as_markdown(rows) for rows in tables if rows)
     (options.output / "results.md").write_text(text)
     print(text, end="")

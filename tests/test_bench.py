@@ -3,6 +3,7 @@
 
 import importlib.util
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -24,37 +25,37 @@ def run() -> ModuleType:
     return module
 
 
-def line(name: str, iterations: int, tsc: list[int], idle: int = 0) -> str:
+def line(name: str, iterations: int, tsc: list[int], idle: int = 0, parts: int = 1) -> str:
     """What the guest program prints for a row."""
-    return json.dumps({"name": name, "iterations": iterations, "idle_ticks": idle, "tsc": tsc})
+    return json.dumps({"name": name, "iterations": iterations, "parts": parts, "idle_ticks": idle, "tsc": tsc})
 
 
 def test_sample_is_for_one_operation(run: ModuleType) -> None:
     """Counts are divided by the iterations; the median is compared."""
-    sample = run.parse_sample(line("getpid", 10, [1000, 1200, 5000]))[0]
+    sample = run.parse_sample(line("getpid", 10, [1000, 1200, 5000]))
     assert sample.median == 120
     assert sample.spread == pytest.approx(400 / 120)
 
 
 def test_table_shows_ratio_and_paper(run: ModuleType) -> None:
     """Both systems, their ratio, and the paper's where there is one."""
-    native = run.parse_sample(line("getpid", 1, [200]))[0]
-    keel = run.parse_sample(line("getpid", 1, [500]))[0]
+    native = run.parse_sample(line("getpid", 1, [200]))
+    keel = run.parse_sample(line("getpid", 1, [500]))
     rows = run.table({"native": {"getpid": native}, "keel": {"getpid": keel}})
     assert rows[1] == ["getpid", "200", "500", "2.50", "2.35", ""]
 
 
 def test_one_system_has_no_ratio(run: ModuleType) -> None:
     """A ratio of one system would mean nothing."""
-    native = run.parse_sample(line("write-null", 1, [300]))[0]
+    native = run.parse_sample(line("write-null", 1, [300]))
     assert run.table({"native": {"write-null": native}})[1] == ["write-null", "300", "", "2.63", ""]
 
 
 def test_remarks_forbid_what_is_no_measure(run: ModuleType) -> None:
     """A row that idled or that scatters says so."""
-    assert "idled" in run.remark([run.parse_sample(line("x", 1, [100], idle=1))[0]])
-    assert "spread 50%" in run.remark([run.parse_sample(line("x", 1, [100, 150, 100]))[0]])
-    assert run.remark([run.parse_sample(line("x", 1, [1000, 1001]))[0]]) == ""
+    assert "idled" in run.remark([run.parse_sample(line("x", 1, [100], idle=1))])
+    assert "spread 50%" in run.remark([run.parse_sample(line("x", 1, [100, 150, 100]))])
+    assert run.remark([run.parse_sample(line("x", 1, [1000, 1001]))]) == ""
 
 
 def test_markdown_has_a_rule_below_the_header(run: ModuleType) -> None:
@@ -72,7 +73,7 @@ def results(run: ModuleType, **medians: float) -> dict[str, Any]:
 
 def test_a_marked_ratio_has_a_remark(run: ModuleType) -> None:
     """What scatters is not taken at its word."""
-    native, keel = run.parse_sample(line("x", 1, [100, 150, 100]))[0], run.parse_sample(line("x", 1, [200]))[0]
+    native, keel = run.parse_sample(line("x", 1, [100, 150, 100])), run.parse_sample(line("x", 1, [200]))
     assert run.table({"native": {"x": native}, "keel": {"x": keel}})[1][3:] == ["~2.00", "", "spread 50%"]
 
 
@@ -100,6 +101,83 @@ def test_cycles_are_those_of_a_row_s_parts(run: ModuleType) -> None:
     assert (gcc.name, gcc.cycles) == (run.GCC_ROW, {"skylake": {"untagged": [9], "tagged": [8]}})
     with pytest.raises(run.BenchError, match="x: the model saw 2 parts of 3"):
         run.with_cycles(lines[:1], [part(1, 1)] * 2)
+
+
+def test_cycles_of_a_repetition_are_those_of_all_its_parts(run: ModuleType) -> None:
+    """A row may mark each of its operations."""
+    [trap] = run.with_cycles([line("trap", 2, [9, 9], parts=2)], [part(n, 2 * n) for n in (1, 1, 10, 20, 30, 40)])
+    assert trap.cycles == {"skylake": {"untagged": [15, 35], "tagged": [30, 70]}}
+    with pytest.raises(run.BenchError, match="trap: the model saw 5 parts of 6"):
+        run.with_cycles([line("trap", 2, [9, 9], parts=2)], [part(1, 1)] * 5)
+
+
+def tasks_results(run: ModuleType) -> dict[str, Any]:
+    """A row of native tasks and what it is held against."""
+
+    def sample(name: str, instructions: float, cycles: float) -> Any:
+        return run.Sample(name, [instructions] * 3, 0, {"skylake": {"untagged": [cycles], "tagged": [cycles / 2]}})
+
+    return {
+        "native": {"pipe-64k": sample("pipe-64k", 3000, 8000)},
+        "keel": {"pipe-64k": sample("pipe-64k", 4000, 9000)},
+        "tasks": {name: sample(name, 1500, 1000) for name in ("l4-pipe-64k", "l4-fault", "mapping-rpc-2m")},
+    }
+
+
+def test_native_tasks_stand_beside_linux_and_the_paper(run: ModuleType) -> None:
+    """How many times faster; a bandwidth is the other way round, and what is not known is left out."""
+    rows = run.task_table(tasks_results(run))
+    assert rows[1:] == [
+        ["l4-pipe-64k", "pipe-64k", "41 MB/s", "48-70 MB/s", "1.2-1.7", "3,000", "4,000", "1,500", "2.0", ""],
+        ["l4-fault", "protection-fault-handled", "", "6.2 µs", "", "", "", "1,500", "", ""],
+        ["mapping-rpc-2m", "pipe-64k", "", "", "", "3,000", "4,000", "1,500", "2.0", ""],
+    ]
+    assert run.TASK_ROWS["rpc-round-trip"].paper() == ["29 µs", "5 µs", "5.8"]
+    assert run.task_table(results(run, native=1, keel=2)) == run.task_cycle_table(results(run, native=1, keel=2)) == []
+
+
+def test_native_tasks_have_cycles_too(run: ModuleType) -> None:
+    """Only where there is something to hold them against; they do not change what is said of the two Linux."""
+    measured = tasks_results(run)
+    rows = run.task_cycle_table(measured)
+    assert rows[1:] == [["l4-pipe-64k", "8.0", "8.0", "1.2-1.7"], ["mapping-rpc-2m", "8.0", "8.0", ""]]
+    assert [row[0] for row in run.table(measured)[1:]] == [row[0] for row in run.cycle_table(measured)[1:]] == ["pipe-64k"]
+    assert run.table({"tasks": measured["tasks"]}) == []
+
+
+def test_rows_of_native_tasks_bring_what_they_are_held_against(run: ModuleType) -> None:
+    """Each system has its own."""
+    asked = ["getpid", "l4-trap", "rpc-64k", "mapping-rpc-64k"]
+    assert run.rows_of("native", asked) == run.rows_of("keel", asked) == ["getpid", "trap", "pipe-64k"]
+    assert run.rows_of("tasks", asked) == asked[1:]
+    assert run.rows_of("tasks", ["getpid"]) == []
+
+
+def test_the_marks_of_native_tasks_are_the_profiler_s() -> None:
+    """One is C and the other Rust."""
+    header = (REPOSITORY / "guest" / "mark.h").read_text()
+    rust = (REPOSITORY / "user" / "bench" / "src" / "paper" / "part.rs").read_text().replace("_", "")
+    first = int(re.findall(r"MARK_FIRST (0x\w+)", header)[0], 16)
+    for name in ("MARK_PART_BEGINS", "MARK_PART_ENDS"):
+        offset = int(re.findall(rf"{name} \(MARK_FIRST \+ (\d+)\)", header)[0])
+        assert f"{name.replace('_', '')}: u32 = {first + offset:#x}" in rust
+    opcode = re.findall(r"MARK_OPCODE (.*)", header)[0]
+    assert f".byte {opcode}" in rust
+
+
+def test_native_tasks_measure_every_row_the_same_each_time(run: ModuleType) -> None:
+    """Each of them says what it did to whoever checks it, and none idles."""
+    first, second = (run.measure_tasks(Path(), [*run.TASK_ROWS], "") for _ in range(2))
+    assert {sample.name for sample in first} == set(run.TASK_ROWS)
+    assert first == second and not any(sample.idle_ticks for sample in first)
+    assert max(sample.spread for sample in first) < run.SPREAD_LIMIT
+
+
+def test_native_tasks_refuse_what_they_do_not_know(capfd: pytest.CaptureFixture[str], run: ModuleType) -> None:
+    """The message says what."""
+    with pytest.raises(run.BenchError):
+        run.measure_tasks(Path(), ["l4-warp"], "")
+    assert "there is no row l4-warp" in capfd.readouterr().err
 
 
 def test_cycles_have_a_table_of_their_own(run: ModuleType) -> None:

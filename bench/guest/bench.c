@@ -7,8 +7,9 @@
  *   bench list                     the names of all rows
  *   bench command NAME REPEATS CMD [ARGUMENT...]   how long a whole program takes
  *
- * Each row prints {"name", "iterations", "idle_ticks", "tsc": [one number for each repetition]}. Idle ticks are
- * Linux's clock ticks without work between the first and the last repetition; a row that idled is not a measure.
+ * Each row prints {"name", "iterations", "parts", "idle_ticks", "tsc": [one number for each repetition]}. Parts are the
+ * pieces that a repetition marks for the emulator's profiler. Idle ticks are Linux's clock ticks without work between the
+ * first and the last repetition; a row that idled is not a measure.
  */
 #include <fcntl.h>
 #include <signal.h>
@@ -27,6 +28,11 @@
 
 static pid_t children[CHILDREN];
 static unsigned int child_count;
+/* Of the repetition that runs: the parts it has marked, when the last began, and how long all took. */
+static struct {
+	long count;
+	uint64_t start, time;
+} parts;
 
 void fail(const char *what)
 {
@@ -40,6 +46,19 @@ static uint64_t stamp(void)
 
 	__asm__ volatile("lfence; rdtsc" : "=a"(low), "=d"(high) : : "memory");
 	return (uint64_t)high << 32 | low;
+}
+
+void part_begins(void)
+{
+	MARK(MARK_PART_BEGINS);
+	parts.start = stamp();
+}
+
+void part_ends(void)
+{
+	parts.time += stamp() - parts.start;
+	parts.count++;
+	MARK(MARK_PART_ENDS);
 }
 
 static long idle_ticks(void)
@@ -79,12 +98,14 @@ void end_children(void)
 
 static const struct rows *const all_rows[] = {
 	&call_rows, &pipe_rows, &switch_rows, &fault_rows, &signal_rows, &process_rows, &network_rows, &file_rows,
-	&mix_rows,
+	&mix_rows, &appel_rows,
 };
 
+/* The last repetition's parts are every one's. */
 static void print_result(const char *name, long iterations, long idle, const uint64_t *tsc, int repeats)
 {
-	printf("{\"name\": \"%s\", \"iterations\": %ld, \"idle_ticks\": %ld, \"tsc\": [", name, iterations, idle);
+	printf("{\"name\": \"%s\", \"iterations\": %ld, \"parts\": %ld, \"idle_ticks\": %ld, \"tsc\": [", name, iterations,
+	       parts.count, idle);
 	for (int i = 0; i < repeats; i++)
 		printf("%s%lu", i ? ", " : "", (unsigned long)tsc[i]);
 	printf("]}\n");
@@ -100,18 +121,18 @@ static void measure(const struct row *row)
 		row->prepare();
 	/* The repetition numbered -1 warms up. */
 	for (int i = -1; i < REPEATS; i++) {
-		uint64_t start;
-
 		if (i == 0)
 			idle = idle_ticks();
 		if (row->before)
 			row->before();
-		MARK(MARK_PART_BEGINS);
-		start = stamp();
+		parts.count = parts.time = 0;
+		if (!row->marks_itself)
+			part_begins();
 		row->run(row->iterations);
+		if (!row->marks_itself)
+			part_ends();
 		if (i >= 0)
-			tsc[i] = stamp() - start;
-		MARK(MARK_PART_ENDS);
+			tsc[i] = parts.time;
 	}
 	idle = idle_ticks() - idle;
 	if (row->finish)
@@ -129,11 +150,10 @@ static int measure_command(const char *name, int repeats, char **argv)
 	if (repeats < 1 || repeats > REPEATS)
 		return 2;
 	for (int i = 0; i < repeats && !status; i++) {
-		uint64_t start;
 		pid_t pid;
 
-		MARK(MARK_PART_BEGINS);
-		start = stamp();
+		parts.count = parts.time = 0;
+		part_begins();
 		pid = fork();
 		if (pid == 0) {
 			dup2(STDERR_FILENO, STDOUT_FILENO);
@@ -141,8 +161,8 @@ static int measure_command(const char *name, int repeats, char **argv)
 			_exit(127);
 		}
 		waitpid(pid, &status, 0);
-		tsc[i] = stamp() - start;
-		MARK(MARK_PART_ENDS);
+		part_ends();
+		tsc[i] = parts.time;
 	}
 	if (status)
 		return 1;

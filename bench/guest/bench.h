@@ -10,7 +10,8 @@
 
 /*
  * An operation that is measured: `iterations` of it in one call of `run`, which is repeated. `prepare` and `finish` come once
- * around all repetitions, `before` ahead of each; none of these is timed, and each may be missing.
+ * around all repetitions, `before` ahead of each; none of these is timed, and each may be missing. A row that marks itself says
+ * in `run` which parts of it are timed.
  */
 struct row {
 	const char *name;
@@ -19,6 +20,7 @@ struct row {
 	void (*before)(void);
 	void (*run)(long count);
 	void (*finish)(void);
+	int marks_itself;
 };
 
 struct rows {
@@ -27,10 +29,14 @@ struct rows {
 };
 
 extern const struct rows call_rows, switch_rows, fault_rows, signal_rows, process_rows, pipe_rows, network_rows, file_rows,
-	mix_rows;
+	mix_rows, appel_rows;
 
 /* Says what failed with errno's text and ends the program. */
 void fail(const char *what) __attribute__((noreturn));
+
+/* A piece of a row that marks itself. */
+void part_begins(void);
+void part_ends(void);
 
 /* A child that does `work` until it ends or end_children() kills it. */
 void start_child(void (*work)(void));

@@ -16,6 +16,7 @@ HOSTILE_TEMPLATE = Path(__file__).parent / "hostile.conf"
 HOSTILE_SERVER_TEMPLATE = Path(__file__).parent / "hostile-server.conf"
 FIGURES_TEMPLATE = Path(__file__).parent / "figures.conf"
 LOAD_TEMPLATE = Path(__file__).parent / "load.conf"
+PAPER_TEMPLATE = Path(__file__).parent / "paper.conf"
 NAME = "boot.conf"
 
 

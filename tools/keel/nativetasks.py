@@ -7,6 +7,7 @@ from . import boot, guest, machine, slot
 from .config import Settings
 
 SLOT = "measure"
+ROOT_SAYS = "root: "
 
 
 @dataclass(frozen=True)
@@ -17,8 +18,9 @@ class Ended:
     exit_value: int | None
 
     def last_line(self) -> str:
-        """The last that was said that is no figure."""
+        """The last that was said that is no figure: a task's own words rather than the root task's that it has ended."""
         said = [line for line in self.output.splitlines() if not line.startswith("{")]
+        said = [line for line in said if not line.startswith(ROOT_SAYS)] or said
         return said[-1] if said else "nothing was said"
 
 

@@ -83,6 +83,16 @@ def images(settings: Settings, *, native: bool) -> list[Symbols]:
         if native
         else [(MICRO_KERNEL, settings.keel_directory / KERNEL_IMAGE), (SERVER, settings.linux_server)]
     )
+    return _read_images(files)
+
+
+def task_images(settings: Settings, task: str) -> list[Symbols]:
+    """The symbols of the µ-kernel and of the native task of this name, alone on it."""
+    directory = settings.keel_directory
+    return _read_images([(MICRO_KERNEL, directory / KERNEL_IMAGE), (USER, directory / task)])
+
+
+def _read_images(files: Iterable[tuple[str, Path]]) -> list[Symbols]:
     return [read_symbols(region, process.output(["nm", "-n", "-C", str(file)])) for region, file in files]
 
 

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Modelled cycles of named machines (machines.toml), which a plugin of QEMU's translator counts (plugins/timing.c)."""
 
+import json
 import tomllib
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
 
@@ -92,3 +93,8 @@ def read_report(lines: Iterable[str], names: Sequence[str]) -> Report:
         else:
             report.blocks.append((numbers[0], cycles))
     return report
+
+
+def write_parts(path: Path, report: Report) -> None:
+    """All parts, for bench/run.py."""
+    path.write_text(json.dumps([asdict(part) for part in report.parts]) + "\n")

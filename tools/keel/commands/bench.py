@@ -1,26 +1,36 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """`./keel bench`: measures Keel against the native baseline, the µ-kernel by itself, or level 0 against level 3.
 
-bench/run.py compares the two Linux, bench/ukl.py the levels; the figures of `./keel bench kernel` are in figures.py.
+bench/run.py compares the two Linux, and native tasks with them, whose rows it asks of `./keel bench tasks`; bench/ukl.py
+compares the levels; the figures of `./keel bench kernel` are in figures.py.
 """
 
 import argparse
 import sys
 from pathlib import Path
 
-from .. import figures, latency, packages, process, rust
+from .. import boot, bootconf, figures, latency, machine, nativetasks, packages, plugins, process, profile, rust, timing
 from ..boot import UKL_PARAMETERS
 from ..config import Settings
+from ..errors import KeelError, Status
 
 PLOT = "--plot"
 KERNEL = "kernel"
+TASKS = "tasks"
+MEASURING = "bench"
 UKL = "ukl"
+# The models watch each access to memory.
+PROFILE_TOP = 20
+TASKS_LIMIT_S = 120.0
+TASKS_MODEL_LIMIT_S = 1200.0
 
 
 def bench(settings: Settings, arguments: list[str]) -> int:
     """Measure what the first argument says: the µ-kernel, applications at level 0, or else Linux on both systems."""
     if arguments[:1] == [KERNEL]:
         return _kernel(settings, arguments[1:])
+    if arguments[:1] == [TASKS]:
+        return _tasks(settings, arguments[1:])
     draws = any(argument.startswith(PLOT) for argument in arguments)
     packages.require(settings, packages.PLOTTER if draws else packages.COMPILER)
     program = settings.repository / "bench" / "run.py"
@@ -48,4 +58,46 @@ def _kernel(settings: Settings, arguments: list[str]) -> int:
     (options.output / "kernel.json").write_text(figures.as_json(measured, uncleared, stretches))
     print(text, end="")
     print(f"keel: the figures are in {options.output}", file=sys.stderr)
+    return 0
+
+
+def _tasks(settings: Settings, arguments: list[str]) -> int:
+    """Print a line for each row of user/bench's `args paper`."""
+    parser = argparse.ArgumentParser(prog="keel bench tasks", description="Channels and faults between native tasks, as lines.")
+    parser.add_argument("row", nargs="*", metavar="ROW", help="what to measure; everything without a name")
+    parser.add_argument("--machine", metavar="NAME,...", help="also the cycles of these models")
+    parser.add_argument("--parts", type=Path, metavar="FILE", help="with --machine: where the cycles of each part go")
+    parser.add_argument("--profile", action="store_true", help="instead of lines, where the instructions of the last part went")
+    options = parser.parse_args(arguments)
+    machines = timing.choose(options.machine) if options.machine else []
+    if bool(machines) != bool(options.parts) or (machines and options.profile):
+        raise KeelError("--machine and --parts go together, and without --profile", "", Status.USAGE)
+    packages.require_emulator(settings)
+    rust.build_all(settings)
+    plugin: tuple[str, ...] = ()
+    report = settings.build / "plugins" / "tasks-blocks.txt"
+    report.unlink(missing_ok=True)
+    if machines or options.profile:
+        option = f"{plugins.build(settings, 'timing' if machines else 'profile')},output={report},part=on"
+        if machines:
+            model = report.with_name("tasks-model.txt")
+            timing.write_model(model, machines)
+            option += f",model={model}"
+        plugin = ("-plugin", option)
+    choices = boot.Choices(
+        boot_template=bootconf.PAPER_TEMPLATE,
+        icount=True,
+        arguments=" ".join(options.row),
+        emulator_arguments=plugin,
+    )
+    ended = nativetasks.run(settings, choices, TASKS_MODEL_LIMIT_S if machines else TASKS_LIMIT_S)
+    if ended.exit_value != machine.EXIT_TESTS_PASSED:
+        raise KeelError(f"the measuring program failed: {ended.last_line()}")
+    if options.profile:
+        found = profile.read_blocks(report.read_text().splitlines(), profile.task_images(settings, MEASURING))
+        print(figures.as_text(profile.rows(found, PROFILE_TOP)), end="")
+        return 0
+    print("".join(f"{line}\n" for line in ended.output.splitlines() if line.startswith("{")), end="")
+    if machines:
+        timing.write_parts(options.parts, timing.read_report(report.read_text().splitlines(), machines))
     return 0

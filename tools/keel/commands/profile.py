@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """`./keel profile`: runs a command in Debian, on either system, and shows where its instructions or modelled cycles went."""
 
-import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 from .. import boot, figures, plugins, profile, timing
@@ -62,7 +61,7 @@ def _show(settings: Settings, wanted: Wanted, lines: Sequence[str]) -> None:
     """The table, or what else is wanted of the plugin's lines."""
     report = timing.read_report(lines, wanted.machines) if wanted.machines else None
     if report and wanted.parts:
-        wanted.parts.write_text(json.dumps([asdict(part) for part in report.parts]) + "\n")
+        timing.write_parts(wanted.parts, report)
         return
     images = profile.images(settings, native=wanted.native)
     if report:

@@ -165,7 +165,9 @@ pub fn span<T>(piece: impl FnOnce() -> Result<T, Failure>) -> Result<u32, Failur
     Ok((reading() - start - (readings[1] - readings[0])) as u32)
 }
 
-fn reading() -> u64 {
+/// The counter.
+#[inline]
+pub fn reading() -> u64 {
     // SAFETY: reading the counter touches nothing.
     unsafe { core::arch::x86_64::_rdtsc() }
 }

@@ -5,7 +5,7 @@
 
 use crate::partner::*;
 use core::arch::global_asm;
-use keel_l4::abi::boot::{Start, DIRECT_MAP};
+use keel_l4::abi::boot::Start;
 use keel_l4::abi::call::*;
 use keel_l4::abi::fpage::*;
 use keel_l4::abi::ids::{LTHREAD_TASK, TIMERS};
@@ -14,12 +14,10 @@ use keel_l4::abi::{MapItem, StringItem, UnmapRange};
 use keel_l4::call::Failure;
 use keel_l4::ipc::{call, receive, sleep, Message, Timeout};
 use keel_l4::thread::{self, NewThread};
-use keel_l4::{info, mapping, sigma0, source, strings, utcb, Error, Fpage, Id};
+use keel_l4::{info, mapping, sigma0, source, strings, utcb, Fpage, Id};
 
 /// Nanoseconds between two interrupts of the metronome.
 const BEAT_NS: u64 = 20_000;
-/// Log2 of the memory that is mapped page by page.
-const LARGE_LOG2: u8 = 22;
 /// Log2 of one map item: less than a superpage, so that it goes page by page.
 const ITEM_LOG2: u8 = 16;
 /// Tasks that get all of that memory.
@@ -109,19 +107,6 @@ fn park() -> ! {
         // Only a cancellation ends it.
         let _ = receive(Id::NIL, Timeout::Never);
     }
-}
-
-/// Memory of this task, all of it mapped.
-fn large_memory(record: &Start) -> Result<Fpage, Failure> {
-    let regions = record.regions.chunks_exact(3).take(record.region_count as usize);
-    let size = 1u64 << LARGE_LOG2;
-    let mut fitting = regions.filter_map(|region| {
-        let start = region[0].next_multiple_of(size);
-        (start + size <= region[1]).then(|| Fpage::memory(DIRECT_MAP + start, LARGE_LOG2, FPAGE_RWX))
-    });
-    let memory = fitting.next().ok_or(Failure::call(Error::NoMemory))?;
-    touch(memory.base()..memory.base() + memory.size());
-    Ok(memory)
 }
 
 /// Sends all pages of `memory` to a partner whose window is as large.

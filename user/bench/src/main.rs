@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! What the µ-kernel's mechanisms take, in instructions: a native task that prints a line for each figure and ends the
-//! machine; with `args load` it puts the kernel under load instead. To measure it must run on the deterministic clock (QEMU's `-icount shift=0,sleep=off`), where the time-stamp counter
-//! counts executed instructions as long as the processor does not idle; a watcher of the lowest priority sees that.
+//! machine; with `args load` it puts the kernel under load instead, with `args paper` it repeats two tables of a paper. To
+//! measure it must run on the deterministic clock (QEMU's `-icount shift=0,sleep=off`), where the time-stamp counter counts
+//! executed instructions as long as the processor does not idle; a watcher of the lowest priority sees that.
 
 #![no_std]
 #![no_main]
 
 mod clock;
 mod load;
+mod paper;
 mod partner;
 mod rows;
 mod sample;
@@ -29,8 +31,12 @@ extern "C" fn main(argument: u64) -> ! {
         println!("bench: there is no start record");
         start::stop();
     };
-    let loads = record::command_line(record).split_whitespace().any(|word| word == "load");
-    let measured = partner::prepare(record).and_then(|()| if loads { load::run(record) } else { measure() });
+    let line = record::command_line(record);
+    let measured = partner::prepare(record).and_then(|()| match line.split_whitespace().next() {
+        Some("load") => load::run(record),
+        Some("paper") => watched(|| paper::measure(line, record)),
+        _ => watched(measure),
+    });
     if let Err(failure) = measured {
         println!("bench: {failure:?}");
     }
@@ -41,9 +47,13 @@ extern "C" fn main(argument: u64) -> ! {
     start::stop()
 }
 
-fn measure() -> Result<(), Failure> {
+fn watched(measure: impl FnOnce() -> Result<(), Failure>) -> Result<(), Failure> {
     let watcher = Partner::start(Space::Same, sample::watch, 0)?;
     thread::set_priority(watcher.id, WATCHER_PRIORITY)?;
+    measure()
+}
+
+fn measure() -> Result<(), Failure> {
     rows::ipc::measure()?;
     rows::memory::measure()?;
     rows::events::measure()?;

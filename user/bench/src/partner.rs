@@ -6,7 +6,7 @@ use core::arch::global_asm;
 use core::cell::UnsafeCell;
 use core::mem::offset_of;
 use core::sync::atomic::{AtomicU64, Ordering};
-use keel_l4::abi::boot::Start;
+use keel_l4::abi::boot::{Start, DIRECT_MAP};
 use keel_l4::abi::call::*;
 use keel_l4::abi::fpage::{FPAGE_RWX, PAGE_SIZE};
 use keel_l4::abi::ids::LTHREAD_TASK;
@@ -17,7 +17,7 @@ use keel_l4::ipc::{send_and_wait, wait, Message, Timeout};
 use keel_l4::pager::{Fault, Pager};
 use keel_l4::task::{self, NewTask};
 use keel_l4::thread::{self, NewThread};
-use keel_l4::{strings, utcb, Fpage, Id, Tag};
+use keel_l4::{strings, utcb, Error, Fpage, Id, Tag};
 
 /// A thread's main function.
 pub type Main = unsafe extern "C" fn(u64) -> !;
@@ -29,6 +29,8 @@ pub const WINDOW: u64 = 0x10_0000_0000;
 /// Log2 of the size of what is used there.
 pub const WINDOW_LOG2: u8 = 30;
 
+/// Log2 of what `large_memory` gives.
+pub const LARGE_LOG2: u8 = 22;
 /// Bytes of the buffer for strings.
 pub const BUFFER_BYTES: usize = 64 << 10;
 const STACKS: usize = 8;
@@ -165,6 +167,11 @@ pub fn touch(range: core::ops::Range<u64>) {
     }
 }
 
+/// Reads every page of the image, so that it is mapped to a partner in another space.
+pub fn touch_image() {
+    touch(image());
+}
+
 /// The top of a fresh stack, as a function finds it that was just called.
 pub fn stack() -> u64 {
     let index = NEXT_STACK.fetch_add(1, Ordering::Relaxed);
@@ -176,6 +183,19 @@ pub fn stack() -> u64 {
 pub fn pages(log2: u8) -> Fpage {
     const ALIGNMENT: u64 = 64 << 10;
     Fpage::memory((PAGES.0.get() as u64).next_multiple_of(ALIGNMENT), log2, FPAGE_RWX)
+}
+
+/// Memory of this task, all of it mapped.
+pub fn large_memory(record: &Start) -> Result<Fpage, Failure> {
+    let regions = record.regions.chunks_exact(3).take(record.region_count as usize);
+    let size = 1u64 << LARGE_LOG2;
+    let mut fitting = regions.filter_map(|region| {
+        let start = region[0].next_multiple_of(size);
+        (start + size <= region[1]).then(|| Fpage::memory(DIRECT_MAP + start, LARGE_LOG2, FPAGE_RWX))
+    });
+    let memory = fitting.next().ok_or(Failure::call(Error::NoMemory))?;
+    touch(memory.base()..memory.base() + memory.size());
+    Ok(memory)
 }
 
 /// Answers the page faults of partners in other spaces with this task's own pages, at the same addresses.

@@ -12,7 +12,7 @@ pub const SAMPLES: usize = 101;
 
 /// Times around the loop of the watcher, a thread of the lowest priority: it runs only where the processor would idle.
 static WATCHED: AtomicU64 = AtomicU64::new(0);
-/// Rows whose samples cannot be trusted.
+/// What cannot be trusted, or could not be measured.
 static SPOILT: AtomicU64 = AtomicU64::new(0);
 
 /// The watcher's main function.
@@ -22,9 +22,25 @@ pub extern "C" fn watch(_: u64) -> ! {
     }
 }
 
-/// Whether every row was measured without a pause.
+/// Something was not measured.
+pub fn spoil() {
+    SPOILT.fetch_add(1, Ordering::Relaxed);
+}
+
+/// Whether every row was measured, and without a pause.
 pub fn all_good() -> bool {
     SPOILT.load(Ordering::Relaxed) == 0
+}
+
+/// How often the watcher ran during `piece`.
+pub fn idled_between(piece: impl FnOnce() -> Result<(), Failure>) -> Result<u64, Failure> {
+    let before = WATCHED.load(Ordering::Relaxed);
+    piece()?;
+    let idled = WATCHED.load(Ordering::Relaxed) - before;
+    if idled > 0 {
+        spoil();
+    }
+    Ok(idled)
 }
 
 /// Measures one figure.
@@ -41,14 +57,14 @@ pub fn rows<const N: usize>(
     for _ in 0..WARM_UP {
         one()?;
     }
-    let watched = WATCHED.load(Ordering::Relaxed);
-    for round in 0..SAMPLES {
-        for (samples, sample) in samples.iter_mut().zip(one()?) {
-            samples[round] = sample;
-        }
-    }
-    let idled = WATCHED.load(Ordering::Relaxed) != watched;
-    SPOILT.fetch_add(idled as u64, Ordering::Relaxed);
+    let idled = idled_between(|| {
+        (0..SAMPLES).try_for_each(|round| {
+            for (samples, sample) in samples.iter_mut().zip(one()?) {
+                samples[round] = sample;
+            }
+            Ok(())
+        })
+    })? > 0;
     for (name, samples) in names.into_iter().zip(&mut samples) {
         samples.sort_unstable();
         let (least, median, most) = (samples[0], samples[SAMPLES / 2], samples[SAMPLES - 1]);
