@@ -365,7 +365,7 @@ fn save_bases(frame: &SharedFrame) -> u64 {
 
 #[inline]
 fn load_bases(frame: &SharedFrame, selectors: u64) {
-    let canonical = |base: u64| if base >> SPACE_SHIFT == 0 { base } else { 0 };
+    let canonical = |base: u64| if base.wrapping_add(1 << SPACE_SHIFT) >> (SPACE_SHIFT + 1) == 0 { base } else { 0 };
     let (fs, gs) = (canonical(frame.fs_base.get()), canonical(frame.gs_base.get()));
     let wanted = frame.segments.get();
     if wanted | selectors != 0 {

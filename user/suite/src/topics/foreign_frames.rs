@@ -33,6 +33,7 @@ pub const CASES: &[Case] = &[
     ("compatibility-code", compat),
     ("bases-loaded", bases),
     ("bad-bases-refused", bad_bases),
+    ("high-bases-kept", high_bases),
     ("stack-not-canonical", bad_stack),
     ("spare-fields-do-not-matter", spare_fields),
     ("frame-names-its-thread", frame_names_thread),
@@ -280,11 +281,23 @@ fn bases() -> Outcome {
 }
 
 fn bad_bases() -> Outcome {
-    // A base that is not canonical must not reach the processor; the thread runs or faults, no more.
+    // A base that is not canonical must not reach the processor; the thread runs with 0.
     for base in [1 << 47, 0xffff_7fff_ffff_ffff, 1 << 63] {
         let foreign = Foreign::new(code_syscall, |f| (f.fs_base, f.gs_base) = (base, base))?;
-        let got = foreign.start()?;
-        holds!("a call or an exception", matches!(got.tag.kind(), KIND_SYSCALL | KIND_EXCEPTION));
+        same!("kind", foreign.start()?.tag.kind(), KIND_SYSCALL);
+        same!("bases", (base, foreign.regs().fs_base, foreign.regs().gs_base), (base, 0, 0));
+    }
+    Ok(())
+}
+
+fn high_bases() -> Outcome {
+    // What WRGSBASE allows a user to choose stays as it is.
+    for base in [0xffff_8000_0000_0000, u64::MAX] {
+        let foreign = Foreign::new(code_syscall, |f| (f.fs_base, f.gs_base) = (base, base))?;
+        same!("kind", foreign.start()?.tag.kind(), KIND_SYSCALL);
+        same!("bases", (foreign.regs().fs_base, foreign.regs().gs_base), (base, base));
+        foreign.resume()?;
+        same!("bases after another call", (foreign.regs().fs_base, foreign.regs().gs_base), (base, base));
     }
     Ok(())
 }
