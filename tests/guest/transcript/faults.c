@@ -295,3 +295,23 @@ CHECK(faults, kill_by_fault)
 	}
 	say_child("ill", pid);
 }
+
+static void note_context(int number, siginfo_t *info, void *context)
+{
+	(void)number;
+	(void)info;
+	fault_context = *(ucontext_t *)context;
+}
+
+/* A fault that Linux resolves leaves nothing for a later signal's frame. */
+CHECK(faults, resolved_fault_is_forgotten)
+{
+	struct sigaction action = { .sa_sigaction = note_context, .sa_flags = SA_SIGINFO };
+	greg_t *registers = fault_context.uc_mcontext.gregs;
+	char *page = map_pages(1);
+
+	sigaction(SIGUSR1, &action, NULL);
+	page[0] = 1;
+	raise(SIGUSR1);
+	say("trap=%lld error=%#llx cr2=%#llx", registers[REG_TRAPNO], registers[REG_ERR], registers[REG_CR2]);
+}

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* The processor as user code sees it: registers over system calls, flags, FPU, segment bases, int 0x80, CPUID. */
 #include "check.h"
+#include <asm/hwcap2.h>
 #include <asm/ldt.h>
 #include <asm/prctl.h>
 #include <cpuid.h>
+#include <sys/auxv.h>
 #include <sys/ucontext.h>
 
 #define ARITHMETIC_FLAGS 0x8d5
@@ -278,6 +280,20 @@ CHECK(machine, segment_bases)
 	say_result("kernel_base", syscall(SYS_arch_prctl, ARCH_SET_GS, 0xffff800000000000UL));
 	say_result("bad_pointer", syscall(SYS_arch_prctl, ARCH_GET_GS, 8UL));
 	say_result("bad_code", syscall(SYS_arch_prctl, 0x9999, 0UL));
+}
+
+/* By the instruction a program can choose any base. */
+CHECK(machine, segment_base_of_the_upper_half)
+{
+	unsigned long base = 0;
+
+	say_bool("instructions", getauxval(AT_HWCAP2) & HWCAP2_FSGSBASE);
+	for (int i = 0; i < 2; i++) {
+		__asm__ volatile("wrgsbase %0" : : "r"(i ? ~0UL : 0xffff800000000000UL));
+		usleep(1000);
+		__asm__ volatile("rdgsbase %0" : "=r"(base));
+		say("base=%#lx", base);
+	}
 }
 
 CHECK(machine, segment_base_over_fork_and_switch)

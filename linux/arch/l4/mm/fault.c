@@ -82,11 +82,14 @@ static unsigned long error_code(unsigned long address, unsigned long right)
 	return code;
 }
 
-static void note_fault(unsigned long address, unsigned long right)
+/* The signal of a fault; no other fault is seen in a signal's frame. Always false. */
+static bool fault_signal(int signal, int code, unsigned long address, unsigned long right)
 {
 	current->thread.trap_nr = X86_TRAP_PF;
 	current->thread.cr2 = address;
 	current->thread.error_code = error_code(address, right);
+	force_sig_fault(signal, code, (void __user *)address);
+	return false;
 }
 
 static bool vma_forbids(const struct vm_area_struct *vma, unsigned long right)
@@ -98,14 +101,14 @@ static bool vma_forbids(const struct vm_area_struct *vma, unsigned long right)
 	return !(vma->vm_flags & (VM_READ | VM_EXEC | VM_WRITE));
 }
 
-static void fault_error(unsigned long address, vm_fault_t fault)
+static void fault_error(unsigned long address, unsigned long right, vm_fault_t fault)
 {
 	if (fault & VM_FAULT_OOM)
 		pagefault_out_of_memory();
 	else if (fault & (VM_FAULT_SIGBUS | VM_FAULT_HWPOISON | VM_FAULT_HWPOISON_LARGE))
-		force_sig_fault(SIGBUS, BUS_ADRERR, (void __user *)address);
+		fault_signal(SIGBUS, BUS_ADRERR, address, right);
 	else if (fault & VM_FAULT_SIGSEGV)
-		force_sig_fault(SIGSEGV, SEGV_MAPERR, (void __user *)address);
+		fault_signal(SIGSEGV, SEGV_MAPERR, address, right);
 }
 
 /* Linux's own handling; false if it ended in a signal. */
@@ -123,14 +126,11 @@ static bool slow_fault(struct pt_regs *regs, unsigned long address, unsigned lon
 		flags |= FAULT_FLAG_INSTRUCTION;
 retry:
 	vma = address < TASK_SIZE_MAX ? lock_mm_and_find_vma(mm, address, regs) : NULL;
-	if (!vma) {
-		force_sig_fault(SIGSEGV, SEGV_MAPERR, (void __user *)address);
-		return false;
-	}
+	if (!vma)
+		return fault_signal(SIGSEGV, SEGV_MAPERR, address, right);
 	if (vma_forbids(vma, right)) {
 		mmap_read_unlock(mm);
-		force_sig_fault(SIGSEGV, SEGV_ACCERR, (void __user *)address);
-		return false;
+		return fault_signal(SIGSEGV, SEGV_ACCERR, address, right);
 	}
 	fault = handle_mm_fault(vma, address, flags, regs);
 	if (fault_signal_pending(fault, regs))
@@ -143,7 +143,7 @@ retry:
 	}
 	mmap_read_unlock(mm);
 	if (fault & VM_FAULT_ERROR) {
-		fault_error(address, fault);
+		fault_error(address, right, fault);
 		return false;
 	}
 	return true;
@@ -154,14 +154,13 @@ void l4_user_fault(struct pt_regs *regs, unsigned long address, unsigned long ri
 	pte_t pte = entry_of(address, right);
 
 	if (pte_none(pte)) {
-		note_fault(address, right);
 		if (!slow_fault(regs, address, right))
 			return;
 		pte = entry_of(address, right);
 	}
 	/* Device memory that a driver put into the tables: there is nothing to map. */
 	if (!pte_none(pte) && l4_is_device(pte)) {
-		force_sig_fault(SIGBUS, BUS_ADRERR, (void __user *)address);
+		fault_signal(SIGBUS, BUS_ADRERR, address, right);
 		return;
 	}
 	current->thread.fault_address = address;
