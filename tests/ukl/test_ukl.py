@@ -210,13 +210,25 @@ def test_one_that_is_too_large_is_refused(tmp_path: Path, application: str) -> N
     assert "large is too large for level 0" in result.last_error_line()
 
 
+def served(name: str) -> Result:
+    """What the client of an application of Debian's sees, on the kernel with every option."""
+    built = keel("ukl", "build", "--app", name, "--options", OPTIONS, timeout_s=3600)
+    assert built.status == 0, built.error
+    client = (SOURCES / f"{name}_client.py").read_bytes()
+    command = f"python3 - /run/ukl/{name}; echo $?; uname -n"
+    return keel("ukl", "run", name, *GUEST, "--smp", "2", "--exec", command, stdin=client, timeout_s=LIMIT_S + GRACE_S)
+
+
+def test_memcached() -> None:
+    """Debian's, with its threads and libevent, and five hundred connections at once."""
+    result = served("memcached")
+    expected = ["stored 500", "right 5000", "counted 500", "left value499", "ended with 0", "0", "keel"]
+    assert result.output.splitlines() == expected, result.error
+
+
 def test_redis() -> None:
     """Debian's, with libc's threads, its forked child that saves, Lua, and many keys."""
-    built = keel("ukl", "build", "--app", "redis", "--options", OPTIONS, timeout_s=3600)
-    assert built.status == 0, built.error
-    client = (SOURCES / "redis_client.py").read_bytes()
-    command = "python3 - /run/ukl/redis; echo $?; uname -n"
-    result = keel("ukl", "run", "redis", *GUEST, "--smp", "2", "--exec", command, stdin=client, timeout_s=LIMIT_S + GRACE_S)
+    result = served("redis")
     expected = [
         "keys :100000",
         "eval value42!",

@@ -37,13 +37,17 @@ class Insertion:
 
 def read(directory: Path) -> list[Insertion]:
     """The insertions of all files of a directory, in the order of the files' names."""
+    return [insertion for path in sorted(directory.glob(f"*{SUFFIX}")) for insertion in read_file(path)]
+
+
+def read_file(path: Path) -> list[Insertion]:
+    """The insertions of one file."""
     found: list[Insertion] = []
-    for path in sorted(directory.glob(f"*{SUFFIX}")):
-        for entry in tomllib.loads(path.read_text())["insertion"]:
-            unknown = set(entry) - KEYS
-            if unknown or bool(entry.get("after")) == bool(entry.get("before")):
-                raise KeelError(f"{path.name}: insertion {entry.get('name')} needs one of after and before, and nothing unknown")
-            found.append(Insertion(**entry))
+    for entry in tomllib.loads(path.read_text())["insertion"]:
+        unknown = set(entry) - KEYS
+        if unknown or bool(entry.get("after")) == bool(entry.get("before")):
+            raise KeelError(f"{path.name}: insertion {entry.get('name')} needs one of after and before, and nothing unknown")
+        found.append(Insertion(**entry))
     return found
 
 
@@ -88,7 +92,7 @@ def _only_line(lines: Sequence[str], words: str, insertion: Insertion) -> int:
 
 def _misses(insertion: Insertion, why: str) -> KeelError:
     return KeelError(
-        f"the anchor {insertion.name} does not fit {insertion.file}: {why}", "ukl/insertions is for the source of Linux 6.1"
+        f"the anchor {insertion.name} does not fit {insertion.file}: {why}", "ukl is for the sources of Debian 12: Linux 6.1 and its applications"
     )
 
 

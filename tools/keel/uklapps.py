@@ -1,25 +1,102 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Applications for level 0 that are built by name, out of Debian's source packages.
 
-Nothing of theirs is kept here, and nothing of them is changed: their own make is told another compiler.
+Nothing of theirs is kept here. Their own make is told another compiler, and what ukl/applications
+says of one is inserted where it is built for level 0: the few lines that ask for the kernel's options.
 """
 
+import hashlib
 import os
 import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-from . import linux, process, uklbuild, ukloptions
+from . import insertions, linux, process, uklbuild, ukloptions
 from .config import Settings
 from .debian import SOURCE, Archive
 from .errors import KeelError, Status
 from .lock import locked
 from .progress import Step
 
-REDIS = "redis"
-APPLICATIONS = (REDIS,)
 UNPACKED = ".keel-unpacked"
-# No allocator but libc's, no TLS and no systemd: what musl has not got.
-REDIS_WORDS = ("MALLOC=libc", "BUILD_TLS=no", "USE_SYSTEMD=no", "OPTIMIZATION=-O2", "DEBUG=", "redis-server")
+STATIC = ("-static", "-no-pie")
+# Debian's patches are newer than what was generated from the files that they change, which need not be generated anew.
+AS_IT_IS = ("ACLOCAL=:", "AUTOCONF=:", "AUTOHEADER=:", "AUTOMAKE=:")
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How a package is built: its own words for configure and make, what it needs, and what comes out."""
+
+    product: str
+    directory: str = "."
+    # None: it has nothing to configure.
+    configure: Sequence[str] | None = None
+    make: Sequence[str] = ()
+    # A package whose libraries it is linked with, and the word of configure that says where they are.
+    library: tuple[str, str] | None = None
+
+
+REDIS, MEMCACHED, LIBEVENT = "redis", "memcached", "libevent"
+RECIPES = {
+    # No allocator but libc's, no TLS and no systemd: what musl has not got.
+    REDIS: Recipe(
+        product="redis-server",
+        directory="src",
+        make=("MALLOC=libc", "BUILD_TLS=no", "USE_SYSTEMD=no", "OPTIMIZATION=-O2", "DEBUG=", "redis-server"),
+    ),
+    MEMCACHED: Recipe(
+        product="memcached",
+        configure=("--disable-docs", "--disable-coverage"),
+        make=("memcached",),
+        library=(LIBEVENT, "--with-libevent"),
+    ),
+    LIBEVENT: Recipe(
+        product=".libs/libevent.a",
+        configure=(
+            "--disable-shared",
+            "--disable-openssl",
+            "--disable-samples",
+            "--disable-libevent-regress",
+            "--disable-debug-mode",
+        ),
+        make=("install",),
+    ),
+}
+APPLICATIONS = (REDIS, MEMCACHED)
+
+
+@dataclass(frozen=True)
+class Builder:
+    """What all packages of one application are built with."""
+
+    settings: Settings
+    # None: as ordinary programs.
+    options: ukloptions.Options | None
+    libc: Path
+
+    @property
+    def ordinary(self) -> bool:
+        """Whether it is for level 3."""
+        return self.options is None
+
+    def compiler(self, *, ordinary: bool, libc: Path) -> str:
+        """The command that compiles and links a static program with a libc."""
+        words = [
+            *uklbuild.compiler(self.settings, ordinary=ordinary),
+            f"-specs={libc / 'lib' / 'musl-gcc.specs'}",
+            f"-I{self.settings.repository / 'ukl' / 'include'}",
+            f"-idirafter {linux.headers(self.settings)}",
+            "-fno-pie",
+        ]
+        return " ".join(words)
+
+    def run(self, name: str, argv: Sequence[str], source: Path) -> None:
+        """One command in a package's source."""
+        with Step(f"building {name}") as step:
+            log = self.settings.logs / f"ukl-{name}-{Path(argv[0]).name}.log"
+            process.run_logged(argv, what=f"building {name}", log=log, step=step, cwd=source)
 
 
 def build(settings: Settings, name: str, options: ukloptions.Options, *, ordinary: bool = False) -> Path:
@@ -28,50 +105,95 @@ def build(settings: Settings, name: str, options: ukloptions.Options, *, ordinar
         raise KeelError(f"there is no application {name!r} to build", f"known are {' '.join(APPLICATIONS)}", Status.USAGE)
     if not ordinary:
         linux.build_ukl(settings, options)
-    libc, headers = uklbuild.libc(settings, ordinary=ordinary), linux.headers(settings)
+    builder = Builder(settings, None if ordinary else options, uklbuild.libc(settings, ordinary=ordinary))
     with locked(settings.locks, f"ukl-{name}"):
-        source = _unpacked(settings, name, libc)
-        # The file has the same name for each kernel: another command line would have everything compiled anew.
-        entry = source / "entry.ld"
-        words = ["-static", "-no-pie", *([] if ordinary else uklbuild.entry_words(settings, options, entry))]
-        compiler = [
-            *uklbuild.compiler(settings, ordinary=ordinary),
-            f"-specs={libc / 'lib' / 'musl-gcc.specs'}",
-            f"-idirafter {headers}",
-            "-fno-pie",
-        ]
-        (source / "src" / "redis-server").unlink(missing_ok=True)
-        with Step(f"building {name}") as step:
-            process.run_logged(
-                [
-                    "make",
-                    f"-j{len(os.sched_getaffinity(0))}",
-                    "-C",
-                    str(source / "src"),
-                    f"CC={' '.join(compiler)}",
-                    f"LDFLAGS={' '.join(words)}",
-                    *REDIS_WORDS,
-                ],
-                what=f"building {name}",
-                log=settings.logs / f"ukl-{name}.log",
-                step=step,
-            )
-        return uklbuild.installed(settings, source / "src" / "redis-server", name, None if ordinary else options)
+        product = _made(builder, name)
+        return uklbuild.installed(settings, product, name, builder.options)
 
 
-def _unpacked(settings: Settings, name: str, libc: Path) -> Path:
-    """Its source, unpacked anew where the package or the libc that it was built with is another."""
-    description = Archive(settings, SOURCE).fetch_source(name)
-    source = settings.build / "ukl" / f"{name}-{libc.name}-source"
-    stamp, state = source / UNPACKED, f"{description.name} {(libc / uklbuild.STAMP).read_text()}\n"
+def _made(builder: Builder, name: str) -> Path:
+    """What comes out of a package."""
+    recipe, settings = RECIPES[name], builder.settings
+    state = _state(builder, name)
+    source = _unpacked(builder, name, state)
+    found = [f"{recipe.library[1]}={_library(builder, recipe.library[0])}"] if recipe.library else []
+    if recipe.configure is not None and not (source / "Makefile").exists():
+        # What it runs to find out about libc runs here, at level 3.
+        libc = uklbuild.libc(settings, ordinary=True)
+        words = [f"--prefix={_installed(builder, name)}", f"CC={builder.compiler(ordinary=True, libc=libc)}"]
+        builder.run(name, ["./configure", *words, f"LDFLAGS={' '.join(STATIC)}", *recipe.configure, *found], source)
+    # The file has the same name for each kernel: another command line would have everything compiled anew.
+    level = [] if builder.options is None else uklbuild.entry_words(settings, builder.options, source / "entry.ld")
+    product = source / recipe.directory / recipe.product
+    product.unlink(missing_ok=True)
+    compiler = f"CC={builder.compiler(ordinary=builder.ordinary, libc=builder.libc)}"
+    # Behind the package's own, for where its libraries are comes before.
+    linked = [f"-L{_installed(builder, recipe.library[0]) / 'lib'}"] if recipe.library else []
+    words = [f"LDFLAGS={' '.join([*STATIC, *linked, *level])}", *(AS_IT_IS if recipe.configure is not None else ())]
+    jobs = f"-j{len(os.sched_getaffinity(0))}"
+    builder.run(name, ["make", jobs, "-C", recipe.directory, compiler, *words, *recipe.make], source)
+    return product
+
+
+def _library(builder: Builder, name: str) -> Path:
+    """Where a library is installed, built where it is missing or was built in another way."""
+    place, state = _installed(builder, name), _state(builder, name)
+    stamp = place / uklbuild.STAMP
+    with locked(builder.settings.locks, f"ukl-{name}"):
+        if not (stamp.exists() and stamp.read_text() == state):
+            shutil.rmtree(place, ignore_errors=True)
+            _made(builder, name)
+            stamp.write_text(state)
+    return place
+
+
+def _installed(builder: Builder, name: str) -> Path:
+    return builder.settings.build / "ukl" / f"{name}-{builder.libc.name}"
+
+
+def _additions(builder: Builder, name: str) -> Path | None:
+    """What is inserted into a package's source for level 0."""
+    place = builder.settings.repository / "ukl" / "applications" / f"{name}{insertions.SUFFIX}"
+    return None if builder.ordinary or not place.is_file() else place
+
+
+def _state(builder: Builder, name: str) -> str:
+    """What a package is built from."""
+    additions = _additions(builder, name)
+    header = builder.settings.repository / "ukl" / "include" / "ukl.h"
+    parts = [
+        Archive(builder.settings, SOURCE).fetch_source(name).read_bytes(),
+        (builder.libc / uklbuild.STAMP).read_bytes(),
+        repr(RECIPES[name]).encode(),
+        *([additions.read_bytes(), header.read_bytes()] if additions else []),
+    ]
+    return hashlib.sha256(b"".join(parts)).hexdigest()
+
+
+def _unpacked(builder: Builder, name: str, state: str) -> Path:
+    """Its source with what is inserted, unpacked anew where anything that it is built from is another."""
+    settings = builder.settings
+    source = settings.build / "ukl" / f"{name}-{builder.libc.name}-source"
+    stamp = source / UNPACKED
     if stamp.exists() and stamp.read_text() == state:
         return source
     shutil.rmtree(source, ignore_errors=True)
+    description = Archive(settings, SOURCE).fetch_source(name)
     process.run_logged(
         ["dpkg-source", "--no-check", "-x", str(description), str(source)],
         what=f"unpacking {name}",
         log=settings.logs / f"ukl-{name}-source.log",
         cwd=source.parent,
     )
+    if additions := _additions(builder, name):
+        _insert(insertions.read_file(additions), source)
     stamp.write_text(state)
     return source
+
+
+def _insert(wanted: Sequence[insertions.Insertion], source: Path) -> None:
+    for name in {insertion.file for insertion in wanted}:
+        place = source / name
+        if not place.is_file():
+            raise KeelError(f"an anchor does not fit: there is no {name} in {source.name}")
+        place.write_text(insertions.inserted(place.read_text(), [one for one in wanted if one.file == name]))
