@@ -18,6 +18,7 @@
 #define CALLS 2000
 #define PAGES 500
 #define PAGE 4096
+#define STACK_PAGES 300
 #define LARGEST 8192
 
 static char buffer[LARGEST];
@@ -81,7 +82,7 @@ static void measure_calls(const char *name, size_t size, void (*call)(size_t siz
 
 static void measure_faults(void)
 {
-	printf("page-fault");
+	printf("mmap-fault");
 	for (int repetition = 0; repetition < REPETITIONS; repetition++) {
 		char *memory = mmap(NULL, PAGES * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 		uint64_t start;
@@ -93,6 +94,22 @@ static void measure_faults(void)
 			((volatile char *)memory)[i * PAGE] = 1;
 		printf(" %.1f", (double)(now() - start) / PAGES);
 		munmap(memory, PAGES * PAGE);
+	}
+	printf("\n");
+}
+
+/* The stack's pages below the current one, each for the first time. */
+static void measure_stack(void)
+{
+	uintptr_t next = (uintptr_t)__builtin_frame_address(0) / PAGE * PAGE - PAGE;
+
+	printf("stack-fault");
+	for (int repetition = 0; repetition < REPETITIONS; repetition++) {
+		uint64_t start = now();
+
+		for (int i = 0; i < STACK_PAGES; i++, next -= PAGE)
+			*(volatile char *)next = 1;
+		printf(" %.1f", (double)(now() - start) / STACK_PAGES);
 	}
 	printf("\n");
 }
@@ -127,5 +144,6 @@ int main(int argc, char **argv)
 		measure_calls("sendto-and-recvfrom", sizes[i], do_send_and_receive);
 	}
 	measure_faults();
+	measure_stack();
 	return 0;
 }

@@ -246,6 +246,50 @@ static void registers(void)
 	printf("no call's number gives %ld and %ld\n", syscall(-1), syscall(100000));
 }
 
+/* 1 where a page fault has changed a register, a flag, or what lies below the stack pointer. */
+__attribute__((noinline)) static unsigned long fault_changes(char *page)
+{
+	unsigned long bx = 4, dx = 3, below = 0;
+	char *si = page, carry, byte;
+	register unsigned long r8 asm("r8") = 8, r9 asm("r9") = 9, r10 asm("r10") = 10, r11 asm("r11") = 11;
+	register unsigned long r12 asm("r12") = 12, r13 asm("r13") = 13, r14 asm("r14") = 14, r15 asm("r15") = 15;
+
+	asm volatile("movq %[dx], -8(%%rsp)\n\t"
+		     "movq %[dx], -128(%%rsp)\n\t"
+		     "std\n\t"
+		     "stc\n\t"
+		     "movb $7, (%[page])\n\t"
+		     "setc %%cl\n\t"
+		     "lodsb\n\t"
+		     "cld\n\t"
+		     "movq -8(%%rsp), %[below]\n\t"
+		     "addq -128(%%rsp), %[below]"
+		     : "=&a" (byte), "=&c" (carry), [below] "+D" (below), [page] "+S" (si), [dx] "+d" (dx), "+b" (bx), "+r" (r8), "+r" (r9),
+		       "+r" (r10), "+r" (r11), "+r" (r12), "+r" (r13), "+r" (r14), "+r" (r15)
+		     : : "memory", "cc");
+	return byte != 7 || carry != 1 || si != page - 1 || below != 6 || dx != 3 || bx != 4 || r8 != 8 || r9 != 9 || r10 != 10 ||
+	       r11 != 11 || r12 != 12 || r13 != 13 || r14 != 14 || r15 != 15;
+}
+
+static void faults(void)
+{
+	struct itimerval often = { { 0, TICK_US }, { 0, TICK_US } }, never = { 0 };
+	unsigned long wrong = 0;
+
+	signal(SIGALRM, tick);
+	setitimer(ITIMER_REAL, &often, NULL);
+	while (ticks < 50) {
+		char *pages = mmap(NULL, FORKS * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+		madvise(pages, FORKS * PAGE, MADV_NOHUGEPAGE);
+		for (int i = 0; i < FORKS; i++)
+			wrong += fault_changes(pages + i * PAGE);
+		munmap(pages, FORKS * PAGE);
+	}
+	setitimer(ITIMER_REAL, &never, NULL);
+	printf("faults: changed something %lu times\n", wrong);
+}
+
 static void processes(void)
 {
 	pid_t me = getpid();
@@ -372,6 +416,7 @@ static const struct {
 	{ "clocks", clocks, 0 },
 	{ "numbers", numbers, 0 },
 	{ "registers", registers, 0 },
+	{ "faults", faults, 0 },
 	{ "processes", processes, 0 },
 	{ "null-write", null_write, 1 },
 	{ "null-call", null_call, 1 },

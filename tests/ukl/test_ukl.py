@@ -50,7 +50,7 @@ dmesg | grep ' ukl: '
 
 
 # On the kernel with every option, whose application has another name.
-OPTIONS = "bypass"
+OPTIONS = "bypass,ret,run-to-completion,shortcuts"
 WITH_OPTIONS = """
 /run/ukl/options; echo application $?
 /run/ukl/options all bypass; echo bypass $?

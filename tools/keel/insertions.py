@@ -91,9 +91,7 @@ def _only_line(lines: Sequence[str], words: str, insertion: Insertion) -> int:
 
 
 def _misses(insertion: Insertion, why: str) -> KeelError:
-    return KeelError(
-        f"the anchor {insertion.name} does not fit {insertion.file}: {why}", "ukl is for the sources of Debian 12: Linux 6.1 and its applications"
-    )
+    return KeelError(f"the anchor {insertion.name} does not fit {insertion.file}: {why}", "ukl is for the sources of Debian 12")
 
 
 def place(insertions: Sequence[Insertion], additions: Path, pristine: Path, farm: Path) -> None:

@@ -11,11 +11,18 @@ from .errors import KeelError, Status
 # What each does, in a few words; ukl/options/NAME.config has what it is for Linux's configuration.
 OPTIONS = {
     "bypass": "calls without the work of entry and exit, for threads that ask for it",
+    "ret": "the return from exceptions and interrupts without IRET",
+    "run-to-completion": "threads that are not preempted, where they ask for it",
+    "shortcuts": "read and write that go straight to TCP, among the calls that bypass",
 }
+# What an option is of no use without.
+NEEDS = {"shortcuts": "bypass"}
 # What one may have heard of and cannot have, with the reason.
 REFUSED = {
     "pf-ss": "page faults have a stack of their own in every set, as all exceptions have",
     "pf-df": "page faults have a stack of their own in every set, so none becomes a double fault",
+    "nss": "a kernel on an application's stack is lost where another process wakes it there, or a page of it is missing",
+    "nss-ps": "an application's stack in the kernel's memory could not be written to by signals, nor copied by fork",
 }
 
 Options = tuple[str, ...]
@@ -34,6 +41,9 @@ def parsed(text: str) -> Options:
             raise KeelError(f"the option {word} cannot be had: {REFUSED[word]}", _known(), Status.USAGE)
         if word not in OPTIONS:
             raise KeelError(f"there is no option {word!r}", _known(), Status.USAGE)
+    for word, needed in NEEDS.items():
+        if word in words and needed not in words:
+            raise KeelError(f"the option {word} cannot be had without {needed}: it is a part of it", _known(), Status.USAGE)
     return of_words(words)
 
 

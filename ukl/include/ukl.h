@@ -6,12 +6,20 @@
 #ifndef UKL_H
 #define UKL_H
 
+#include <errno.h>
+#include <stddef.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
+#include <sys/types.h>
 #include <unistd.h>
 
-/* arch_prctl's; the kernel's side is arch/x86/ukl/bypass.h. */
+/* arch_prctl's; the kernel's side is arch/x86/ukl/bypass.h and run-to-completion.h. */
 #define UKL_OPTION_BYPASS 0x554b
+#define UKL_OPTION_RUN_TO_COMPLETION 0x554c
 #define UKL_BYPASS_MOST 0xffffff
+/* Calls that only a thread that bypasses has, and only on a kernel with the option `shortcuts`. */
+#define UKL_SOCKET_READ 1000
+#define UKL_SOCKET_WRITE 1001
 
 /*
  * For its next `calls` system calls, UKL_BYPASS_MOST at most, this thread leaves
@@ -22,6 +30,69 @@
 static inline int ukl_bypass(unsigned int calls)
 {
 	return syscall(SYS_arch_prctl, UKL_OPTION_BYPASS, (unsigned long)calls);
+}
+
+/*
+ * 1: from now on this thread gives its processor away where it waits or yields, and
+ * is never preempted; 0: as before. Inherited by children; without effect on other programs.
+ */
+static inline int ukl_run_to_completion(int on)
+{
+	return syscall(SYS_arch_prctl, UKL_OPTION_RUN_TO_COMPLETION, (unsigned long)on);
+}
+
+static inline long ukl_call(long number, int fd, const void *buffer, size_t count)
+{
+	long result;
+
+	__asm__ volatile("syscall"
+			 : "=a" (result)
+			 : "a" (number), "D" ((long)fd), "S" (buffer), "d" (count)
+			 : "rcx", "r11", "memory");
+	if (result >= 0 || result == -ENOSYS)
+		return result;
+	errno = -result;
+	return -1;
+}
+
+/*
+ * read and write, which go straight to TCP where this thread bypasses and `fd` is a
+ * connection of TCP; security modules, accounting and notification do not see them.
+ * The descriptor is looked up at each call, so that nothing is left over when it is closed.
+ */
+static inline ssize_t ukl_socket_read(int fd, void *buffer, size_t count)
+{
+	long result = ukl_call(UKL_SOCKET_READ, fd, buffer, count);
+
+	return result == -ENOSYS ? read(fd, buffer, count) : result;
+}
+
+static inline ssize_t ukl_socket_write(int fd, const void *buffer, size_t count)
+{
+	long result = ukl_call(UKL_SOCKET_WRITE, fd, buffer, count);
+
+	return result == -ENOSYS ? write(fd, buffer, count) : result;
+}
+
+/*
+ * Memory that is there from the start and stays, so that neither the application nor
+ * the kernel ever faults on it; NULL where there is not so much. ukl_free gives it back.
+ */
+static inline void *ukl_alloc(size_t size)
+{
+	void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (memory == MAP_FAILED)
+		return NULL;
+	if (mlock(memory, size) == 0)
+		return memory;
+	munmap(memory, size);
+	return NULL;
+}
+
+static inline int ukl_free(void *memory, size_t size)
+{
+	return munmap(memory, size);
 }
 
 #endif

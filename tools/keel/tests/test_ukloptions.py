@@ -14,10 +14,13 @@ def test_every_option_has_its_part_of_the_configuration() -> None:
     files = {path.stem for path in (REPOSITORY / "ukl" / "options").glob("*.config")}
     assert files == set(ukloptions.OPTIONS)
     kconfig = (REPOSITORY / "ukl" / "linux" / "arch" / "x86" / "ukl" / "Kconfig.options").read_text()
-    assert all(f"config UKL_{name.upper()}\n" in kconfig for name in ukloptions.OPTIONS)
+    assert all(f"config UKL_{name.upper().replace('-', '_')}\n" in kconfig for name in ukloptions.OPTIONS)
 
 
-@pytest.mark.parametrize(("text", "options"), [("", ()), (" ", ()), ("bypass", ("bypass",)), ("bypass, bypass", ("bypass",))])
+@pytest.mark.parametrize(
+    ("text", "options"),
+    [("", ()), (" ", ()), ("bypass", ("bypass",)), ("bypass, bypass", ("bypass",)), ("ret,bypass", ("bypass", "ret"))],
+)
 def test_a_set_is_read(text: str, options: tuple[str, ...]) -> None:
     assert ukloptions.parsed(text) == options
     assert ukloptions.parsed(ukloptions.shown(options)) == options
@@ -30,6 +33,9 @@ def test_a_set_is_read(text: str, options: tuple[str, ...]) -> None:
         ("bypass,", "no option ''"),
         ("bypass,pf-df", "none becomes a double fault"),
         ("pf-ss", "every set"),
+        ("nss", "another process wakes it"),
+        ("bypass,nss-ps", "nor copied by fork"),
+        ("ret,shortcuts", "without bypass"),
     ],
 )
 def test_what_cannot_be_had_is_refused_with_the_reason(text: str, reason: str) -> None:

@@ -16,8 +16,13 @@ asmlinkage long __x64_sys_getppid(const struct pt_regs *unused);
 #define DIRECT(function) ((ukl_call_t *)(function))
 
 /* By its number; ukl_bypass() has looked that it is one. */
-ukl_call_t *const ukl_calls[__NR_syscalls] __cacheline_aligned = {
+ukl_call_t *const ukl_calls[UKL_CALLS] __cacheline_aligned = {
 	[0 ... __NR_syscalls - 1] = ukl_by_registers,
+#ifdef CONFIG_UKL_SHORTCUTS
+	[__NR_syscalls ... UKL_CALLS - 1] = ukl_by_full_entry,
+	[UKL_SOCKET_READ] = DIRECT(ukl_socket_read),
+	[UKL_SOCKET_WRITE] = DIRECT(ukl_socket_write),
+#endif
 
 	[__NR_rt_sigreturn] = ukl_by_full_entry,
 	[__NR_clone] = ukl_by_full_entry,

@@ -15,24 +15,26 @@
 /* The option of arch_prctl, which ukl.h has for applications. */
 #define ARCH_UKL_BYPASS		0x554b
 
-#ifdef __ASSEMBLY__
-
-/* Behind SWAPGS, and nothing changed but r11: branch off where the thread has calls left. */
-.macro UKL_BYPASS
-#ifdef CONFIG_UKL_BYPASS
-	movq	PER_CPU_VAR(current_task), %r11
-	subl	$UKL_BYPASS_ONE, TASK_TI_status(%r11)
-	jae	ukl_bypass
-	addl	$UKL_BYPASS_ONE, TASK_TI_status(%r11)
-SYM_INNER_LABEL(ukl_full, SYM_L_GLOBAL)
-#endif
-.endm
-
+/*
+ * Calls that only applications have, and only in a call that bypasses. Linux's own numbers end far
+ * below; those in between take the full entry, which knows none of them.
+ */
+#define UKL_SOCKET_READ		1000
+#define UKL_SOCKET_WRITE	1001
+#ifdef CONFIG_UKL_SHORTCUTS
+#define UKL_CALLS		1002
 #else
+#define UKL_CALLS		__NR_syscalls
+#endif
+
+#ifndef __ASSEMBLY__
 
 /* What a call that bypasses is given to: the arguments in the registers of a C function. */
 typedef void ukl_call_t(void);
 ukl_call_t ukl_by_registers, ukl_by_full_entry;
+
+long ukl_socket_read(unsigned int fd, char __user *buffer, size_t count);
+long ukl_socket_write(unsigned int fd, const char __user *buffer, size_t count);
 
 static inline long ukl_bypass_calls(struct task_struct *task, unsigned long calls)
 {

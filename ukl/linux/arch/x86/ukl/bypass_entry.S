@@ -33,7 +33,7 @@ SYM_CODE_START(ukl_bypass)
 	UNWIND_HINT_ENTRY
 	cmpq	$0, TASK_TI_syscall_work(%r11)
 	jne	ukl_full
-	cmpq	$__NR_syscalls, %rax
+	cmpq	$UKL_CALLS, %rax
 	jae	ukl_full
 
 	movq	%rsp, %r11
@@ -69,6 +69,7 @@ SYM_CODE_START(ukl_bypass)
 	swapgs
 	sti					/* takes effect behind the jump */
 	ANNOTATE_RETPOLINE_SAFE
+SYM_INNER_LABEL(ukl_bypass_jump, SYM_L_GLOBAL)
 	jmp	*%rcx
 
 	/* The rest of the registers, as the full entry saves them; rax is the result. */

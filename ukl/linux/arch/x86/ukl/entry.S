@@ -17,7 +17,7 @@
 #include <asm/ukl.h>
 #include <asm/unwind_hints.h>
 #include "../entry/calling.h"
-#include "bypass.h"
+#include "options.h"
 
 	.code64
 	.section .entry.text, "ax"
@@ -42,22 +42,17 @@ SYM_CODE_START(ukl_frame)
 	jnz	.Lready
 	testl	$UKL_NOT_USER_HALF, 4+RIP-ORIG_RAX+8(%rsp)
 	jz	.Lapplication
+	cmpq	$ukl_jump, RIP-ORIG_RAX+8(%rsp)
+	je	.Ljump
+	UKL_FRAME_OF_OPTIONS .Ljump, .Lapplication
 
 	pushq	%rax
 	movq	FRAME(RSP)(%rsp), %rax
 	andq	$~15, %rax
-	pushq	FRAME(SS)(%rsp)
-	popq	-1*8(%rax)
-	pushq	FRAME(RSP)(%rsp)
-	popq	-2*8(%rax)
-	pushq	FRAME(EFLAGS)(%rsp)
-	popq	-3*8(%rax)
-	pushq	FRAME(CS)(%rsp)
-	popq	-4*8(%rax)
-	pushq	FRAME(RIP)(%rsp)
-	popq	-5*8(%rax)
-	pushq	FRAME(ORIG_RAX)(%rsp)
-	popq	-6*8(%rax)
+	.irp	word, SS, RSP, EFLAGS, CS, RIP, ORIG_RAX
+	pushq	FRAME(\word)(%rsp)
+	popq	\word-SS-8(%rax)
+	.endr
 	pushq	8(%rsp)				/* the return address */
 	popq	-7*8(%rax)
 	pushq	(%rsp)				/* rax */
@@ -66,6 +61,9 @@ SYM_CODE_START(ukl_frame)
 	popq	%rax
 	RET
 
+	/* An NMI took STI's effect forward to a jump back to an application. */
+.Ljump:
+	movq	%rcx, RIP-ORIG_RAX+8(%rsp)
 .Lapplication:
 	movq	$__USER_CS, CS-ORIG_RAX+8(%rsp)
 	movq	$__USER_DS, SS-ORIG_RAX+8(%rsp)
@@ -124,5 +122,6 @@ SYM_INNER_LABEL(ukl_return, SYM_L_GLOBAL)
 	swapgs
 	sti					/* takes effect behind the jump */
 	ANNOTATE_RETPOLINE_SAFE
+SYM_INNER_LABEL(ukl_jump, SYM_L_GLOBAL)
 	jmp	*%rcx
 SYM_CODE_END(ukl_syscall)
