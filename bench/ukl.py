@@ -37,11 +37,13 @@ class Program:
 
 
 CALLS = Program("calls", (str(SOURCES / "calls.c"),), "PROGRAM", asking=" bypass")
+PARTIES = Program("parties", (str(SOURCES / "parties.c"),), "PROGRAM", asking=" bypass")
 # Servers, which an ordinary program in the same guest asks.
 SERVERS = (
     Program("redis", ("--app", "redis"), "PROGRAM --bind 127.0.0.1 --save '' > /run/log & /run/client redis"),
     Program("memcached", ("--app", "memcached"), "PROGRAM -u root -l 127.0.0.1 -U 0 -t 1 & /run/client memcached"),
 )
+PROGRAMS = (CALLS, PARTIES, *SERVERS)
 
 Figures = dict[str, list[float]]
 
@@ -76,13 +78,13 @@ def measure_program(line: str, program: Program, more: Mapping[str, bytes]) -> d
     keel("ukl", "build", "--ordinary", *program.build)
     place = f"/run/{program.name}"
     prepare, data = unpacking({**more, place: (ORDINARY / program.name).read_bytes()})
-    command = f"{prepare} && {program.command.replace('PROGRAM', place)}"
+    command = f"{prepare} && {{ {program.command.replace('PROGRAM', place)}; }}"
     measured = {"level 3": figures(keel("run", "--native", *run, "--append", line, "--exec", command, stdin=data))}
     prepare, data = unpacking(more)
     for name, options in WAYS.items():
         keel("ukl", "build", "--options", options, *program.build)
         words = program.command.replace("PROGRAM", f"/run/ukl/{program.name}") + (program.asking if options else "")
-        command = f"{prepare} && {words}" if more else words
+        command = f"{prepare} && {{ {words}; }}" if more else words
         measured[name] = figures(keel("ukl", "run", program.name, *run, "--exec", command, stdin=data))
     return measured
 
@@ -94,9 +96,9 @@ def measure(line: str, wanted: Collection[str]) -> dict[str, Figures]:
     if any(server.name in wanted for server in SERVERS):
         keel("ukl", "build", "--ordinary", str(SOURCES / "client.c"))
         client = {"/run/client": (ORDINARY / "client").read_bytes()}
-    for program in (CALLS, *SERVERS):
+    for program in PROGRAMS:
         if program.name in wanted:
-            for way, rows in measure_program(line, program, {} if program is CALLS else client).items():
+            for way, rows in measure_program(line, program, client if program in SERVERS else {}).items():
                 measured.setdefault(way, {}).update(rows)
     return measured
 
@@ -121,7 +123,7 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="keel bench ukl", description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--output", type=Path, default=REPOSITORY / "build" / "bench", help="where the figures go (%(default)s)")
     parser.add_argument("--line", required=True, help="more for Linux's command line: what level 0 needs")
-    names = [program.name for program in (CALLS, *SERVERS)]
+    names = [program.name for program in PROGRAMS]
     parser.add_argument("programs", nargs="*", metavar="PROGRAM", help=f"only these: {' '.join(names)}")
     options = parser.parse_args(arguments)
     if unknown := set(options.programs) - set(names):

@@ -14,6 +14,7 @@ from conftest import GRACE_S, LINUX, REPOSITORY, Result, keel, started, together
 
 LIMIT_S = 600
 SOURCES = REPOSITORY / "tests" / "ukl"
+APPLICATIONS = REPOSITORY / "build" / "ukl" / "applications"
 # Where the application differs from the same source as an ordinary process, line by line.
 DIFFERENT = {
     "level: 3, constructors ran": "level: 0, constructors ran",
@@ -51,7 +52,9 @@ dmesg | grep ' ukl: '
 
 # On the kernel with every option, whose application has another name.
 OPTIONS = "bypass,ret,run-to-completion,shortcuts"
+# The application that asks for what the others have not got comes on the standard input.
 WITH_OPTIONS = """
+cat > /run/asked && chmod +x /run/asked && /run/asked; echo asked $?
 /run/ukl/options; echo application $?
 /run/ukl/options all bypass; echo bypass $?
 strace -f -o /run/trace /run/ukl/options processes bypass; grep -c getppid /run/trace; echo traced $?
@@ -83,9 +86,12 @@ def with_options(tmp_path_factory: pytest.TempPathFactory) -> Result:
     """What a boot of the kernel with every option shows."""
     source = tmp_path_factory.mktemp("ukl") / "options.c"
     source.write_bytes((SOURCES / "level.c").read_bytes())
-    built = keel("ukl", "build", "--options", OPTIONS, "--cflags=-D_GNU_SOURCE", str(source), timeout_s=3600)
-    assert built.status == 0, built.error
-    result = keel("ukl", "run", "options", *GUEST, "--smp", "2", "--exec", WITH_OPTIONS, timeout_s=LIMIT_S + GRACE_S)
+    for program in (SOURCES / "asked.c", source):
+        built = keel("ukl", "build", "--options", OPTIONS, "--cflags=-D_GNU_SOURCE", str(program), timeout_s=3600)
+        assert built.status == 0, built.error
+    asked = (APPLICATIONS / "asked").read_bytes()
+    run = [*GUEST, "--smp", "2", "--exec", WITH_OPTIONS]
+    result = keel("ukl", "run", "options", *run, stdin=asked, timeout_s=LIMIT_S + GRACE_S)
     assert result.status == 0, result.error
     return result
 
@@ -119,6 +125,18 @@ def test_the_system_with_options_lives_on(with_options: Result) -> None:
     assert re.search(r"name space of its own\n[1-9]\d*\ntraced 0$", with_options.output, re.MULTILINE)
     assert re.search(r"^ *40 forks: 50 of 50 with memory of their own$", with_options.output, re.MULTILINE)
     assert "alive on 2\n" in with_options.output
+
+
+@together("session")
+def test_what_options_give_who_asks(with_options: Result) -> None:
+    """Run to completion, the shortcuts to TCP beside the same calls without, and memory that is there."""
+    assert "run-to-completion: alone 0, then not, 2 is refused\n" in with_options.output
+    sockets = (
+        "100000 bytes right, interrupted 1, pipe 1 and 1, Bad file descriptor, Resource temporarily unavailable, "
+        "Bad address, none 0, end 0, Broken pipe\n"
+    )
+    assert f"sockets: {sockets}" in with_options.output and f"shortcuts: {sockets}" in with_options.output
+    assert "memory: 0 faults, given back\nasked 0\n" in with_options.output
 
 
 @together("session")
@@ -190,6 +208,7 @@ def test_an_application_then_a_shell(application: str) -> None:
         (["build", "--cflags=-O1 -pipe", str(REPOSITORY / "bench" / "ukl" / "calls.c")], "cannot have -pipe"),
         (["build", "--options", "no-such", "hello.c"], "there is no option 'no-such'"),
         (["build", "--options", "bypass,pf-df", "hello.c"], "pf-df cannot be had"),
+        (["build", "--options", "shortcuts", "hello.c"], "shortcuts cannot be had without bypass"),
         (["build", "--options", "bypass", "--ordinary", str(SOURCES / "level.c")], "has no options"),
         (["build", "--app", "no-such"], "there is no application 'no-such' to build"),
         (["build", "--app", "redis", "hello.c"], "has sources and flags of its own"),

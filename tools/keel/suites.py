@@ -116,7 +116,7 @@ def unit(settings: Settings) -> Count:
     total.add(_ruff(settings, python, places))
     # The tests import their conftest by its plain name, as pytest lets them.
     types = ["mypy", "--config-file", python, *places]
-    total.add(_run(settings, "mypy", types, {"MYPYPATH": "tools:tests:bench"}))
+    total.add(_run(settings, "mypy", types, {"MYPYPATH": "tools:tests:tests/ukl:bench"}))
     pytest = [checkers.DEBIAN_PYTHON, "-m", "pytest", "-p", "no:cacheprovider", "-c", python]
     total.add(_run(settings, "command", [*pytest, "tools/keel/tests"], {"PYTHONPATH": "tools"}))
     total.add(_rust_checks(settings))
@@ -323,6 +323,8 @@ SLOWEST = 40
 LONG_TESTS = "tests/debian"
 # Those of applications at level 0, which have a kernel of their own.
 UKL_TESTS = "tests/ukl"
+# Of these, the sets of options that are built for them alone.
+UKL_SETS = f"{UKL_TESTS}/test_sets.py"
 
 
 def system(settings: Settings) -> Count:
@@ -338,7 +340,13 @@ def debian_suites(settings: Settings) -> Count:
 
 def ukl(settings: Settings) -> Count:
     """Applications at level 0; without their option Linux is compared with the native one."""
-    return _booting(settings, "ukl", (*ROOT, linux.build_native, *UKL_KERNELS, uklbuild.libc), (UKL_TESTS,))
+    selection = (UKL_TESTS, f"--ignore={UKL_SETS}")
+    return _booting(settings, "ukl", (*ROOT, linux.build_native, *UKL_KERNELS, uklbuild.libc), selection)
+
+
+def ukl_options(settings: Settings) -> Count:
+    """Applications at level 0 on the kernel of each set of options; each is built when its turn comes."""
+    return _booting(settings, "ukl-options", (*ROOT, uklbuild.libc), (UKL_SETS,))
 
 
 Build = Callable[[Settings], object]
@@ -380,11 +388,13 @@ HOST_CLOCK_PARTS = [
     *(f"kernel-{tested.name}" for tested in (*machine.TEST_MACHINES, *machine.HOSTILE_MACHINES) if tested.has_host_clock()),
     "kernel-examples",
 ]
-# With these, what takes too long for every day: hostile programs with more calls, and Debian's own suites in Linux.
+# With these, what takes too long for every day: hostile programs with more calls, Debian's own suites in Linux,
+# and the kernels of all sets of options for level 0.
 PARTS: dict[str, Callable[[Settings], Count]] = {
     **KERNEL_PARTS,
     f"kernel-{machine.HOSTILE_LONG.name}": partial(
         kernel_suite, machines=(machine.HOSTILE_LONG,), template=bootconf.HOSTILE_TEMPLATE
     ),
     "linux-debian": debian_suites,
+    "ukl-options": ukl_options,
 }

@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Every set of options that can be had, but the empty one and the whole, which test_ukl.py has: each has a kernel of its own.
+
+A set takes minutes to build, so that only `./keel test ukl-options` runs these.
+"""
+
+from itertools import combinations
+
+import pytest
+from conftest import GRACE_S, REPOSITORY, keel, together
+from test_ukl import CHECKS, DIFFERENT, GUEST, LIMIT_S, OPTIONS, SOURCES, lines
+
+NAMES = OPTIONS.split(",")
+SETS = [
+    ",".join(words)
+    for count in range(1, len(NAMES))
+    for words in combinations(NAMES, count)
+    if "shortcuts" not in words or "bypass" in words
+]
+ORDINARY = REPOSITORY / "build" / "ukl" / "ordinary" / "level"
+
+
+@together("sets")
+@pytest.mark.parametrize("options", SETS)
+def test_set(options: str) -> None:
+    """An application does what the ordinary program does, and asks for the bypass where there is one."""
+    source = ["--cflags=-D_GNU_SOURCE", str(SOURCES / "level.c")]
+    for words in (["--ordinary"], ["--options", options]):
+        built = keel("ukl", "build", *words, *source, timeout_s=3600)
+        assert built.status == 0, built.error
+    asking = "all bypass" if "bypass" in options.split(",") else ""
+    command = f"cat > /run/ordinary && chmod +x /run/ordinary && /run/ordinary && /run/ukl/level {asking} && uname -n"
+    run = [*GUEST, "--smp", "2", "--exec", command]
+    result = keel("ukl", "run", "level", *run, stdin=ORDINARY.read_bytes(), timeout_s=LIMIT_S + GRACE_S)
+    assert result.output.endswith("\nkeel\n"), result.error
+    for check in CHECKS:
+        ordinary, application = lines(result.output, check)
+        assert application == DIFFERENT.get(ordinary, ordinary)
