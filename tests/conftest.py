@@ -24,12 +24,18 @@ GUEST_SOURCES = REPOSITORY / "tests" / "guest"
 GUEST_PROGRAMS = REPOSITORY / "build" / "tests"
 # Where the version of Linux that is tested is built.
 LINUX = REPOSITORY / "build" / "-".join(["linux", *filter(None, [os.environ.get("KEEL_LINUX")])])
+# Those of the tests that run every day.
+DAILY_PROGRAMS = ("transcript", "transcript32", "transcript32-dynamic", "ld-linux.so.2", "libc.so.6", "stress", "parallel")
 GUEST_DIRECTORY = "/tmp/keel-tests"
 # The host's limit for a guest that does not even obey --timeout.
 GRACE_S = 120
 # How long a guest that is talked to may need for an answer, its start included.
 INTERACTIVE_LIMIT_S = 400
 SYSTEMS = ("native", "keel")
+# Runs the script that comes on the standard input, which is then at its end for what the script runs.
+SCRIPT = 'bash -c "$(cat)"'
+# One root for all of Debian's suites.
+DEBIAN_PACKAGES = ["--packages", "curl dpkg-dev fio gdb iperf3 libpython3.11-testsuite nginx-light postgresql stress-ng wrk"]
 
 
 @dataclass(frozen=True)
@@ -93,22 +99,24 @@ def make_guest_programs() -> None:
 
 
 @cache
-def guest_archive() -> bytes:
-    """The built programs and the scripts, as an archive that a guest unpacks from its standard input."""
+def guest_archive(programs: Sequence[str]) -> bytes:
+    """Built programs and the scripts, as an archive that a guest unpacks from its standard input."""
     make_guest_programs()
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as archive:
-        for program in ("transcript", "transcript32", "transcript32-dynamic", "ld-linux.so.2", "libc.so.6", "stress", "parallel"):
+        for program in programs:
             archive.add(GUEST_PROGRAMS / program, program)
         for script in ("run-each.sh", "packages"):
             archive.add(GUEST_SOURCES / script, script)
     return buffer.getvalue()
 
 
-def run_in_tests(system: str, command: str, *, limit_s: int, options: Sequence[str] = ()) -> Result:
+def run_in_tests(
+    system: str, command: str, *, limit_s: int, options: Sequence[str] = (), programs: Sequence[str] = DAILY_PROGRAMS
+) -> Result:
     """Run a command in the directory of the guest programs."""
     prepare = f"mkdir -p {GUEST_DIRECTORY} && cd {GUEST_DIRECTORY} && tar -x && "
-    return run_guest(system, prepare + command, stdin=guest_archive(), limit_s=limit_s, options=options)
+    return run_guest(system, prepare + command, stdin=guest_archive(programs), limit_s=limit_s, options=options)
 
 
 @pytest.fixture(scope="session")

@@ -17,7 +17,17 @@ import uuid
 from pathlib import Path
 
 import pytest
-from conftest import GUEST_PROGRAMS, REPOSITORY, SYSTEMS, Result, guest_archive, keel, run_guest, run_options, without_program
+from conftest import (
+    GUEST_PROGRAMS,
+    REPOSITORY,
+    SYSTEMS,
+    Result,
+    keel,
+    make_guest_programs,
+    run_guest,
+    run_options,
+    without_program,
+)
 
 TIMEOUT = 124
 INTERRUPTED = 130
@@ -140,7 +150,7 @@ def test_time_limit(system: str) -> None:
 @both
 def test_root_without_a_shell(system: str, tmp_path: Path) -> None:
     """A directory that holds one static program: the command is split into words."""
-    guest_archive()
+    make_guest_programs()
     (tmp_path / "transcript").write_bytes((GUEST_PROGRAMS / "transcript").read_bytes())
     (tmp_path / "transcript").chmod(0o755)
     result = run_guest(system, "/transcript process.fork_copies_memory", options=["--root", str(tmp_path)])

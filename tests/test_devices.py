@@ -6,7 +6,8 @@ import hashlib
 import shutil
 import subprocess
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -41,13 +42,20 @@ class Echo(BaseHTTPRequestHandler):
         """Say nothing."""
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[str]:
-    """The address at which a guest reaches a server of this test."""
-    with ThreadingHTTPServer(("127.0.0.1", 0), Echo) as http:
+@contextmanager
+def serving(handler: Callable[..., BaseHTTPRequestHandler]) -> Iterator[str]:
+    """The address at which a guest reaches a server on this host."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as http:
         threading.Thread(target=http.serve_forever, daemon=True).start()
         yield f"http://{HOST}:{http.server_port}/"
         http.shutdown()
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[str]:
+    """The address of a server that answers with what it was sent."""
+    with serving(Echo) as address:
+        yield address
 
 
 def disk(path: Path, size: int = DISK_BYTES) -> Path:

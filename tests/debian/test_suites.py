@@ -5,9 +5,8 @@ import re
 from functools import cache
 
 import pytest
-from conftest import REPOSITORY, SYSTEMS, run_guest
+from conftest import DEBIAN_PACKAGES, REPOSITORY, SCRIPT, SYSTEMS, run_guest
 
-PACKAGES = ["--packages", "curl dpkg-dev fio gdb iperf3 libpython3.11-testsuite nginx-light postgresql stress-ng wrk"]
 PYTHON = (
     "test_os",
     "test_signal",
@@ -35,7 +34,7 @@ STRESS_LINE = re.compile(r"stress-ng: (?:fail|error):\s+\[\d+\] ([\w-]+)")
 def python_suite(system: str, suite: str) -> dict[str, str]:
     """What became of each test, by name."""
     command = f"cd /tmp && python3 -m test -v {suite} 2>&1"
-    result = run_guest(system, command, limit_s=LIMIT_S, options=PACKAGES)
+    result = run_guest(system, command, limit_s=LIMIT_S, options=DEBIAN_PACKAGES)
     outcomes = dict(PYTHON_LINE.findall(result.output))
     assert len(outcomes) >= LEAST_TESTS, result.output[-2000:]
     return {**outcomes, "status": str(result.status)}
@@ -54,7 +53,7 @@ def test_python(suite: str) -> None:
 def failed_stressors(system: str, stressors: str) -> set[str]:
     """The stressors of a class that complain."""
     command = f"cd /root && stress-ng --class {stressors} --seq 1 --timeout {STRESS_S} --vm-bytes 64M 2>&1"
-    result = run_guest(system, command, limit_s=LIMIT_S, options=PACKAGES)
+    result = run_guest(system, command, limit_s=LIMIT_S, options=DEBIAN_PACKAGES)
     assert "run completed" in result.output, result.output[-2000:]
     return set(STRESS_LINE.findall(result.output))
 
@@ -68,7 +67,7 @@ def test_stress_ng(stressors: str) -> None:
 def test_programs() -> None:
     """gdb, core files, strace, postgresql with pgbench, nginx with wrk, iperf3 and fio say the same on both systems."""
     script = (REPOSITORY / "tests" / "debian" / "programs.sh").read_bytes()
-    results = [run_guest(system, "bash -s", stdin=script, limit_s=LIMIT_S, options=PACKAGES) for system in SYSTEMS]
+    results = [run_guest(system, SCRIPT, stdin=script, limit_s=LIMIT_S, options=DEBIAN_PACKAGES) for system in SYSTEMS]
     native, keel = (result.output for result in results)
     assert PROGRAMS_END in native, native
     assert keel == native

@@ -320,7 +320,8 @@ def judge_kernel(output: str, end: int | None, console: Path) -> Count:
 # So many of the slowest tests are told at the end of the log.
 SLOWEST = 40
 # Of the tests that boot Linux, those that take too long for every day.
-LONG_TESTS = "tests/debian"
+DEBIAN_TESTS = "tests/debian"
+ENDURANCE_TESTS = "tests/endurance"
 # Those of applications at level 0, which have a kernel of their own.
 UKL_TESTS = "tests/ukl"
 # Of these, the sets of options that are built for them alone.
@@ -329,13 +330,18 @@ UKL_SETS = f"{UKL_TESTS}/test_sets.py"
 
 def system(settings: Settings) -> Count:
     """The tests that boot Linux, natively and on Keel."""
-    selection = ("tests", f"--ignore={LONG_TESTS}", f"--ignore={UKL_TESTS}")
-    return _booting(settings, "linux", BOTH_SYSTEMS, selection)
+    others = (DEBIAN_TESTS, ENDURANCE_TESTS, UKL_TESTS)
+    return _booting(settings, "linux", BOTH_SYSTEMS, ("tests", *(f"--ignore={tests}" for tests in others)))
 
 
 def debian_suites(settings: Settings) -> Count:
     """Debian's own suites, natively and on Keel."""
-    return _booting(settings, "linux-debian", BOTH_SYSTEMS, (LONG_TESTS,))
+    return _booting(settings, "linux-debian", BOTH_SYSTEMS, (DEBIAN_TESTS,))
+
+
+def endurance(settings: Settings) -> Count:
+    """Very many processes, threads and kills, too little memory, and hours of mixed load."""
+    return _booting(settings, "linux-endurance", BOTH_SYSTEMS, (ENDURANCE_TESTS,))
 
 
 def ukl(settings: Settings) -> Count:
@@ -388,7 +394,7 @@ HOST_CLOCK_PARTS = [
     *(f"kernel-{tested.name}" for tested in (*machine.TEST_MACHINES, *machine.HOSTILE_MACHINES) if tested.has_host_clock()),
     "kernel-examples",
 ]
-# With these, what takes too long for every day: hostile programs with more calls, Debian's own suites in Linux,
+# With these, what takes too long for every day: hostile programs with more calls, Debian's own suites in Linux, endurance,
 # and the kernels of all sets of options for level 0.
 PARTS: dict[str, Callable[[Settings], Count]] = {
     **KERNEL_PARTS,
@@ -396,5 +402,6 @@ PARTS: dict[str, Callable[[Settings], Count]] = {
         kernel_suite, machines=(machine.HOSTILE_LONG,), template=bootconf.HOSTILE_TEMPLATE
     ),
     "linux-debian": debian_suites,
+    "linux-endurance": endurance,
     "ukl-options": ukl_options,
 }
