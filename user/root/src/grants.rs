@@ -111,6 +111,9 @@ mod tests {
     #[test]
     fn only_what_was_granted() {
         let mut grants = grants();
+        for address in [0, 20 * MB, 1 << 47, u64::MAX - 0xfff, u64::MAX] {
+            assert!(grants.fault(address).is_err());
+        }
         for fpage in [page(8 * MB), page(20 * MB - 1), Fpage::memory(8 * MB, 21, 4), Fpage::io(0x88, 3)] {
             assert_eq!((grants.map(fpage), grants.map(fpage)), (Ok(fpage), Ok(fpage)));
         }

@@ -52,7 +52,9 @@ impl Pages {
     /// virtual address, because the window of a fault is the whole space.
     pub fn answer(&self, address: u64, access: u64) -> Option<Items> {
         let page = address / PAGE_SIZE * PAGE_SIZE;
-        let mapping = self.list.iter().find(|m| m.virt.contains(Range::new(page, page + PAGE_SIZE)))?;
+        // Behind the last page there is no address.
+        let whole = Range::new(page, page.checked_add(PAGE_SIZE)?);
+        let mapping = self.list.iter().find(|m| m.virt.contains(whole))?;
         if access & !mapping.rights != 0 {
             return None;
         }
@@ -133,6 +135,10 @@ mod tests {
 
     #[test]
     fn the_last_address_of_all_is_no_surprise() {
-        assert!(Pages::new().answer(u64::MAX - 0x1fff, 4).is_none());
+        let mut pages = Pages::new();
+        pages.add(Mapping { virt: Range::new(0x100_0000, 0x120_0000), phys: 0x70_0000, rights: 7 }).unwrap();
+        for address in [u64::MAX - 0x1fff, u64::MAX - 0xfff, u64::MAX] {
+            assert!(pages.answer(address, 4).is_none());
+        }
     }
 }
