@@ -13,7 +13,7 @@ from .progress import Step
 
 DEBIAN_PYTHON = "/usr/bin/python3"
 REQUIREMENTS = Path("tools") / "requirements.txt"
-VENV = (packages.Need("python3-venv", ("/usr/lib/python3.11/ensurepip",), "makes the environment of the checkers"),)
+VENV = (packages.Need("python3-venv", ("/usr/lib/python3.*/ensurepip",), "makes the environment of the checkers"),)
 STAMP = ".keel-complete"
 HASHES_DIFFER = "DO NOT MATCH THE HASHES"
 

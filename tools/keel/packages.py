@@ -18,15 +18,19 @@ OLDEST_QEMU = (7, 2)
 
 @dataclass(frozen=True)
 class Need:
-    """A Debian package and the file whose presence shows that it is there."""
+    """A Debian package and the file, or pattern of files, whose presence shows that it is there."""
 
     package: str
     files: tuple[str, ...]
     why: str
 
     def met(self) -> bool:
-        """Whether one of the files is there: an absolute path, or a program in PATH."""
-        return any(Path(name).exists() if name.startswith("/") else shutil.which(name) is not None for name in self.files)
+        """Whether one of the files is there: an absolute path or a pattern of one, or a program in PATH."""
+        return any(_exists(name) if name.startswith("/") else shutil.which(name) for name in self.files)
+
+
+def _exists(pattern: str) -> bool:
+    return any(True for _ in Path("/").glob(pattern.removeprefix("/")))
 
 
 EMULATOR = (Need("qemu-system-x86", ("qemu-system-x86_64",), "runs the guest"),)
@@ -130,10 +134,18 @@ def qemu_version(text: str) -> tuple[int, int] | None:
     return (int(found[1]), int(found[2])) if found else None
 
 
+def require_devices(settings: Settings, models: Sequence[str]) -> None:
+    """QEMU with these devices: it can be built, and is packaged elsewhere, without some."""
+    require_emulator(settings)
+    known = re.findall(r'^name "([^"]+)"', process.output([machine.EMULATOR, "-device", "help"]), re.MULTILINE)
+    if absent := [model for model in models if model not in known]:
+        raise KeelError(f"this QEMU has no device {absent[0]}", "Debian's has; or choose others by --drive BUS:FILE and --nic")
+
+
 def require_emulator(settings: Settings) -> None:
     """QEMU, and not one too old."""
     require(settings, EMULATOR)
-    version = qemu_version(process.output(["qemu-system-x86_64", "--version"]))
+    version = qemu_version(process.output([machine.EMULATOR, "--version"]))
     if version is None or version < OLDEST_QEMU:
         shown = ".".join(map(str, version)) if version else "of an unknown version"
         wanted = ".".join(map(str, OLDEST_QEMU))

@@ -141,14 +141,14 @@ static struct block *find_block(uint64_t address, uint64_t instructions)
 	return &blocks[at];
 }
 
-static bool ends_stretch(const uint8_t *code, size_t size)
+static bool ends_stretch(const struct code *code)
 {
 	static const uint8_t iretq[] = { 0x48, 0xcf };
 	static const uint8_t sysretq[] = { 0x48, 0x0f, 0x07 };
 
-	return (size == 1 && (code[0] == OPCODE_STI || code[0] == OPCODE_CLI)) ||
-	       (size == sizeof(iretq) && !memcmp(code, iretq, size)) ||
-	       (size == sizeof(sysretq) && !memcmp(code, sysretq, size));
+	return (code->size == 1 && (code->bytes[0] == OPCODE_STI || code->bytes[0] == OPCODE_CLI)) ||
+	       (code->size == sizeof(iretq) && !memcmp(code->bytes, iretq, code->size)) ||
+	       (code->size == sizeof(sysretq) && !memcmp(code->bytes, sysretq, code->size));
 }
 
 static void translated(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
@@ -164,8 +164,9 @@ static void translated(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 	qemu_plugin_register_vcpu_tb_exec_cb(tb, in_kernel, QEMU_PLUGIN_CB_NO_REGS, find_block(address, count));
 	for (size_t at = 0; at < count; at++) {
 		struct qemu_plugin_insn *insn = qemu_plugin_tb_get_insn(tb, at);
+		const struct code code = code_of(insn);
 
-		if (ends_stretch(qemu_plugin_insn_data(insn), qemu_plugin_insn_size(insn)))
+		if (ends_stretch(&code))
 			qemu_plugin_register_vcpu_insn_exec_cb(insn, end_stretch, QEMU_PLUGIN_CB_NO_REGS, NULL);
 	}
 }

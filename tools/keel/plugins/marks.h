@@ -17,11 +17,11 @@ enum {
 static inline uint32_t mark_of(const struct qemu_plugin_insn *insn)
 {
 	static const uint8_t opcode[] = { MARK_OPCODE };
-	const uint8_t *code = qemu_plugin_insn_data(insn);
+	const struct code code = code_of(insn);
 	uint32_t mark = 0;
 
-	if (qemu_plugin_insn_size(insn) == MARK_SIZE && !memcmp(code, opcode, sizeof(opcode)))
-		memcpy(&mark, code + MARK_DISPLACEMENT, sizeof(mark));
+	if (code.size == MARK_SIZE && !memcmp(code.bytes, opcode, sizeof(opcode)))
+		memcpy(&mark, code.bytes + MARK_DISPLACEMENT, sizeof(mark));
 	return mark;
 }
 

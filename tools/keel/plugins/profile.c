@@ -71,7 +71,7 @@ static void translated(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 	struct block *block = find_block(qemu_plugin_tb_vaddr(tb), count);
 
 	(void)id;
-	qemu_plugin_register_vcpu_tb_exec_inline(tb, QEMU_PLUGIN_INLINE_ADD_U64, &block->executed, 1);
+	count_executions(tb, &block->executed);
 	for (size_t at = 0; at < count; at++) {
 		struct qemu_plugin_insn *insn = qemu_plugin_tb_get_insn(tb, at);
 		uint32_t mark = mark_of(insn);

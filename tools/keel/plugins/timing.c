@@ -195,9 +195,11 @@ static void invalidates_page(unsigned int vcpu, void *data)
 	changes(PAGE_INVALIDATION);
 }
 
-static bool is(const struct qemu_plugin_insn *insn, const uint8_t *code, size_t size)
+static bool is(const struct qemu_plugin_insn *insn, const uint8_t *bytes, size_t size)
 {
-	return qemu_plugin_insn_size(insn) >= size && !memcmp(qemu_plugin_insn_data(insn), code, size);
+	const struct code code = code_of(insn);
+
+	return code.size >= size && !memcmp(code.bytes, bytes, size);
 }
 
 #define IS(insn, ...) is(insn, (const uint8_t[]){ __VA_ARGS__ }, sizeof((const uint8_t[]){ __VA_ARGS__ }))
@@ -217,21 +219,22 @@ static enum change change_of(const struct qemu_plugin_insn *insn)
 /* MOV to CR3: 0F 22 with 3 as the register field of the last byte. */
 static bool is_write_of_cr3(const struct qemu_plugin_insn *insn)
 {
-	const uint8_t *code = qemu_plugin_insn_data(insn);
-	const size_t size = qemu_plugin_insn_size(insn);
+	const struct code code = code_of(insn);
+	const uint8_t *end = code.bytes + code.size;
 
-	return size >= 3 && code[size - 3] == 0x0f && code[size - 2] == 0x22 && (code[size - 1] >> 3 & 7) == 3;
+	return code.size >= 3 && end[-3] == 0x0f && end[-2] == 0x22 && (end[-1] >> 3 & 7) == 3;
 }
 
 /* INVLPG: 0F 01 with 7 as the register field and an operand in memory. */
 static bool is_page_invalidation(const struct qemu_plugin_insn *insn)
 {
-	const uint8_t *code = qemu_plugin_insn_data(insn);
+	const struct code code = code_of(insn);
+	const uint8_t *bytes = code.bytes;
 
-	if (qemu_plugin_insn_size(insn) > 3 && (*code & 0xf0) == 0x40)
-		code++;
-	return qemu_plugin_insn_size(insn) >= 3 && code[0] == 0x0f && code[1] == 0x01 && (code[2] >> 3 & 7) == 7 &&
-	       code[2] >> 6 != 3;
+	if (code.size > 3 && (*bytes & 0xf0) == 0x40)
+		bytes++;
+	return code.size >= 3 && bytes[0] == 0x0f && bytes[1] == 0x01 && (bytes[2] >> 3 & 7) == 7 &&
+	       bytes[2] >> 6 != 3;
 }
 
 /* Where a block's code is: the part of it that lies in the first page, and the rest. */

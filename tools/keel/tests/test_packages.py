@@ -21,6 +21,8 @@ def test_nothing_is_installed_against_the_users_will() -> None:
 def test_a_program_or_a_file_meets_a_need(tmp_path: Path) -> None:
     assert packages.Need("bash", ("sh",), "").met()
     assert packages.Need("x", (str(tmp_path),), "").met()
+    (tmp_path / "12").mkdir()
+    assert packages.Need("x", (f"{tmp_path}/1*",), "").met() and not packages.Need("x", (f"{tmp_path}/2*",), "").met()
     assert not ABSENT.met()
 
 
@@ -36,10 +38,23 @@ def test_the_emulators_version_is_read(text: str, version: tuple[int, int] | Non
     assert packages.qemu_version(text) == version
 
 
-def test_an_old_emulator_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    old = tmp_path / "qemu-system-x86_64"
-    old.write_text("#!/bin/sh\necho QEMU emulator version 5.2.0\n")
-    old.chmod(0o755)
+def fake_emulator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> None:
+    program = tmp_path / "qemu-system-x86_64"
+    program.write_text(f"#!/bin/sh\n{script}\n")
+    program.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+
+
+def test_an_emulator_without_a_device_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    devices = 'Storage devices:\nname "ide-hd", bus IDE, desc "disk"\nname "nvme-ns", bus nvme-bus\n'
+    script = f"case $1 in --version) echo QEMU emulator version 8.0.1;; *) printf '{devices}';; esac"
+    fake_emulator(tmp_path, monkeypatch, script)
+    packages.require_devices(Settings(install=False), ["ide-hd", "nvme-ns"])
+    with pytest.raises(KeelError, match=r"no device nvme\Z"):
+        packages.require_devices(Settings(install=False), ["ide-hd", "nvme"])
+
+
+def test_an_old_emulator_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake_emulator(tmp_path, monkeypatch, "echo QEMU emulator version 5.2.0")
     with pytest.raises(KeelError, match=r"QEMU 5\.2 is too old"):
         packages.require_emulator(Settings(install=False))
