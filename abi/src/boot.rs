@@ -40,6 +40,9 @@ crate::constants! {
     EXIT_PORTS_LOG2 = 2;
 }
 
+/// Root service: start a less important server anew; w0 = number of its task. It is for native tasks, and not in the C header.
+pub const ROOT_RESTART: u64 = 3;
+
 crate::layout! {
     /// Start record: the first lthread of a server gets its address in rdi.
     Start {

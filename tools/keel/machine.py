@@ -143,9 +143,38 @@ HOSTILE_MACHINES = (
 HOSTILE_LONG = TestMachine(
     "hostile-long", Emulator.QEMU, icount=True, arguments="calls=10000000 late-us=1000 limit-s=1000", timeout_s=3600.0
 )
-# A server that fails again and again while it spins: so often it is started anew. A deletion holds a heartbeat up by as much as
+# A server that fails again and again while it spins, so often it is started anew; and one that attacks all there is with its
+# own threads, until it fails, or has not been heard of for a while. A deletion holds a heartbeat up by as much as
 # docs/caveats.md says, and each line that tells of a life by as much as the host takes for it.
 SERVER_MACHINES = (
-    TestMachine("hostile-server", Emulator.QEMU, icount=True, arguments="calls=50 late-us=10000 limit-s=10"),
-    TestMachine("hostile-server-2", Emulator.QEMU, processors=2, icount=True, arguments="calls=50 late-us=2000000 limit-s=60"),
+    TestMachine("hostile-server", Emulator.QEMU, icount=True, arguments="spins=1 calls=50 late-us=10000 limit-s=10"),
+    TestMachine(
+        "hostile-server-2", Emulator.QEMU, processors=2, icount=True, arguments="spins=1 calls=50 late-us=2000000 limit-s=60"
+    ),
+    TestMachine("attacking-server", Emulator.QEMU, icount=True, arguments="calls=60000 late-us=5000"),
+    TestMachine(
+        "attacking-server-2",
+        Emulator.QEMU,
+        processors=2,
+        icount=True,
+        arguments="calls=20000 late-us=2000000 checks=1",
+        checks=True,
+    ),
+)
+SERVER_LONG = (
+    TestMachine(
+        "attacking-server-long",
+        Emulator.QEMU,
+        icount=True,
+        arguments="calls=1000000 late-us=10000 limit-s=1000",
+        timeout_s=3600.0,
+    ),
+    TestMachine(
+        "attacking-server-2-long",
+        Emulator.QEMU,
+        processors=2,
+        icount=True,
+        arguments="calls=1000000 late-us=2000000 limit-s=10000",
+        timeout_s=3600.0,
+    ),
 )

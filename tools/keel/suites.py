@@ -47,7 +47,7 @@ SIDE_BY_SIDE = (packages.Need("python3-pytest-xdist", ("/usr/lib/python3/dist-pa
 
 # libgcc for 32 bits, which is where it lies only with the C library for them.
 GUEST_COMPILER = (
-    packages.Need("gcc-multilib", ("/usr/lib/gcc/x86_64-linux-gnu/12/32/libgcc.a",), "compiles the guest's 32-bit programs"),
+    packages.Need("gcc-multilib", ("/usr/lib/gcc/x86_64-linux-gnu/*/32/libgcc.a",), "compiles the guest's 32-bit programs"),
 )
 
 # Memory for one guest and what it is tested with, in bytes.
@@ -262,7 +262,7 @@ def _kernel_on(settings: Settings, tested: machine.TestMachine, template: Path) 
 
     def watch(data: bytes) -> bool:
         output.extend(data)
-        sys.stdout.write(data.decode(errors="replace"))
+        sys.stdout.write(shown(data))
         sys.stdout.flush()
         return False
 
@@ -292,6 +292,11 @@ def _kernel_on(settings: Settings, tested: machine.TestMachine, template: Path) 
             count.add(_judged("hostile", [("nothing-left", left_behind(text))]))
     print(f"machine {tested.name}: {count.line()}, {time.monotonic() - began:.0f} s", flush=True)
     return count
+
+
+def shown(data: bytes) -> str:
+    """What a task prints, fit for a terminal: who means harm prints anything."""
+    return re.sub(r"[^\n -~]", "?", data.decode("latin-1").replace("\r\n", "\n"))
 
 
 def left_behind(output: str) -> str:
@@ -401,6 +406,10 @@ PARTS: dict[str, Callable[[Settings], Count]] = {
     f"kernel-{machine.HOSTILE_LONG.name}": partial(
         kernel_suite, machines=(machine.HOSTILE_LONG,), template=bootconf.HOSTILE_TEMPLATE
     ),
+    **{
+        f"kernel-{tested.name}": partial(kernel_suite, machines=(tested,), template=bootconf.HOSTILE_SERVER_TEMPLATE)
+        for tested in machine.SERVER_LONG
+    },
     "linux-debian": debian_suites,
     "linux-endurance": endurance,
     "ukl-options": ukl_options,

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from keel import machine
-from keel.suites import KERNEL_PARTS, PARTS, Count, count_of, judge_kernel, left_behind, operations_of, total_of
+from keel.suites import KERNEL_PARTS, PARTS, Count, count_of, judge_kernel, left_behind, operations_of, shown, total_of
 
 
 @pytest.mark.parametrize(
@@ -43,12 +43,12 @@ def test_a_suite_must_also_end_as_it_says(output: str, end: int | None, count: C
 
 
 def test_every_machine_can_be_tested_alone() -> None:
-    """And each is a part of the kernel's suite, but for the one on request."""
+    """And each is a part of the kernel's suite, but for those on request."""
     daily = (*machine.TEST_MACHINES, *machine.HOSTILE_MACHINES, *machine.SERVER_MACHINES)
     parts = {"kernel-figures", "kernel-examples", "kernel-debugger"}
     assert KERNEL_PARTS.keys() == {*(f"kernel-{tested.name}" for tested in daily), *parts}
-    on_request = {f"kernel-{machine.HOSTILE_LONG.name}", "linux-debian", "linux-endurance", "ukl-options"}
-    assert PARTS.keys() - KERNEL_PARTS.keys() == on_request
+    long = {f"kernel-{tested.name}" for tested in (machine.HOSTILE_LONG, *machine.SERVER_LONG)}
+    assert PARTS.keys() - KERNEL_PARTS.keys() == {*long, "linux-debian", "linux-endurance", "ukl-options"}
 
 
 @pytest.mark.parametrize(
@@ -76,3 +76,7 @@ def test_kernel_memory_without_a_server_must_be_the_same_each_time() -> None:
     assert left_behind(line.format(97) * 2) == ""
     assert "97 98" in left_behind(line.format(97) + line.format(98)).replace("98 97", "97 98")
     assert "never" in left_behind("")
+
+
+def test_what_a_task_prints_does_nothing_to_the_terminal() -> None:
+    assert shown(b"ok ids\r\n\x1b[2J\x00\x9b\xff done\n") == "ok ids\n?[2J??? done\n"

@@ -94,6 +94,8 @@ impl Server for Loader {
                 print::bytes(&text);
                 Some(reply(Ok(())))
             }
+            // There is no other task.
+            Request::Restart { .. } => Some(reply::<()>(Err(Error::Denied))),
             Request::End { code } => {
                 self.end = Some(code);
                 None

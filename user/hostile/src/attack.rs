@@ -5,6 +5,7 @@ use crate::places::*;
 use crate::random::Random;
 use core::mem::offset_of;
 use core::sync::atomic::Ordering::Relaxed;
+use keel_l4::abi::boot::ROOT_END;
 use keel_l4::abi::call::*;
 use keel_l4::abi::fpage::*;
 use keel_l4::abi::ids::*;
@@ -36,10 +37,13 @@ pub extern "C" fn run(argument: u64) -> ! {
     let mut attacker = Attacker { random: Random::new(argument / STACKS), me: utcb::my_id() };
     let calls = &own_ledger().calls[(argument % STACKS) as usize];
     loop {
-        let registers = attacker.next();
+        let registers = spared(attacker.next(), attacker.me);
         let number = registers.ax & CALL_MASK;
         let after = invoke(registers);
         calls.fetch_add(1, Relaxed);
+        if of_server(attacker.me) {
+            MADE.fetch_add(1, Relaxed);
+        }
         if number == CALL_TASK_NEW && after.ax == 0 {
             let id = Id(after.di);
             own_ledger().children[(id.task() % MEMBERS) as usize].store(id.0, Relaxed);
@@ -442,6 +446,27 @@ impl Attacker {
         }
         registers
     }
+}
+
+/// Whether the thread belongs to a server that is its own keeper.
+fn of_server(thread: Id) -> bool {
+    Id(KEEPER.load(Relaxed)).task() == thread.task()
+}
+
+/// The call, unless it is the end of the machine, which is a server's right, or what the threads of a bridled server leave: its first thread's
+/// registers and schedule, and that thread's priority for themselves.
+fn spared(mut registers: Registers, me: Id) -> Registers {
+    let (target, number, highest) = (Id(registers.di), registers.ax & CALL_MASK, HIGHEST.load(Relaxed));
+    let first = target.task() == me.task() && target.lthread() == 0;
+    match number {
+        CALL_LTHREAD_EX_REGS | CALL_THREAD_SCHEDULE if first && highest < UNBRIDLED => registers.ax = CALL_ID_NEAREST,
+        CALL_THREAD_SCHEDULE => registers.dx = registers.dx.min(highest),
+        CALL_IPC if target.task() == Id::ROOT.task() && Tag(registers.si).label() as u64 == ROOT_END => {
+            registers.si = 0
+        }
+        _ => {}
+    }
+    registers
 }
 
 /// Writes a word of the own UTCB.

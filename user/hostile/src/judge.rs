@@ -27,7 +27,7 @@ const PATIENCE: u32 = 8;
 /// Once in so many looks a gang is started anew although it is busy.
 const RAID: u64 = 40;
 /// Nanoseconds that a call takes at least: a ledger that says more calls was overwritten.
-const LEAST_CALL: u64 = 100;
+pub const LEAST_CALL: u64 = 100;
 /// Tenths of the calls that are told on the way.
 const TOLD: u64 = 10;
 /// Calls for each fault of a random program that there must be.
@@ -37,20 +37,21 @@ const QUOTA: u64 = 96;
 /// Lthreads with which an attacker begins.
 const FIRST_LTHREADS: u64 = 3;
 const NANOSECONDS_PER_SECOND: u64 = 1_000_000_000;
-const NANOSECONDS_PER_MILLISECOND: u64 = 1_000_000;
+pub const NANOSECONDS_PER_MILLISECOND: u64 = 1_000_000;
 pub const NANOSECONDS_PER_MICROSECOND: u64 = 1_000;
 
 /// What the command line says.
 pub struct Options {
     /// System calls to be made, or lives of a server.
     pub calls: u64,
-    seed: u64,
+    /// The sequence of what is random.
+    pub seed: u64,
     /// Nanoseconds.
     pub late: u64,
     /// Nanoseconds.
     pub limit: u64,
     /// Whether the kernel can check its invariants, and shall.
-    checks: bool,
+    pub checks: bool,
 }
 
 impl Options {
@@ -261,7 +262,7 @@ struct Count {
 }
 
 /// How much of the kernel's invariants is violated, which its console tells. Only the kernel for debugging knows.
-fn violations() -> Option<u64> {
+pub fn violations() -> Option<u64> {
     source::operate(Id(ID_CHECK), 0, &[]).ok().map(|answer| answer.words[0])
 }
 

@@ -101,7 +101,7 @@ fn page(gang: usize, fault: &Fault) -> Option<Message> {
 static ASTRAY: AtomicU64 = AtomicU64::new(0);
 
 /// The answer that lets a native thread begin anew. The words of its frame came with its fault.
-fn astray(thread: Id) -> Message {
+pub fn astray(thread: Id) -> Message {
     let set = |offset: usize, value| utcb::set_word(REGISTER_WORDS as usize + offset / 8, value);
     let number = thread.task() as u64 * 3 + thread.lthread() as u64;
     let seed = ASTRAY.fetch_add(1, Relaxed) << 32 | thread.0 >> 24;

@@ -7,7 +7,8 @@
 //! `args calls=NUMBER seed=NUMBER late-us=NUMBER limit-s=NUMBER`: system calls to be made, the sequence of what is random, how
 //! late a heartbeat may be, and how long all of it may take. On the deterministic clock a seed repeats everything.
 //!
-//! With `role=server` the program is a server that fails again and again, and with `role=witness` the native task beside it that judges.
+//! With `role=server` the program is itself a server that means harm, which with `spins=1` fails while it spins and
+//! does nothing else, and with `role=witness` the native task beside it that judges: of calls it counts those of the server, or its lives.
 
 #![no_std]
 #![no_main]
@@ -20,6 +21,7 @@ mod places;
 mod random;
 mod rogue;
 mod server;
+mod spinner;
 mod witness;
 
 use keel_l4::abi::boot::{END_TESTS_FAILED, END_TESTS_PASSED};
@@ -33,7 +35,9 @@ extern "C" fn main(argument: u64) -> ! {
         println!("hostile: there is no start record");
         start::stop();
     };
-    let done = match record::option(record::command_line(record), "role") {
+    let option = |key| record::option(record::command_line(record), key);
+    let done = match option("role") {
+        Some("server") if option("spins").is_some() => spinner::run(record),
         Some("server") => server::run(record),
         Some("witness") => witness::run(record),
         _ => judge::run(record),

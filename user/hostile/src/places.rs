@@ -103,3 +103,11 @@ pub static FIRST_TASK: AtomicU64 = AtomicU64::new(0);
 pub static LEADERS: [AtomicU64; GANGS] = [const { AtomicU64::new(0) }; GANGS];
 /// The thread that answers everybody's faults.
 pub static KEEPER: AtomicU64 = AtomicU64::new(0);
+/// Priorities above its own that a server may use.
+pub const PRIORITIES_ABOVE: u64 = 2;
+/// Calls that the threads of a server (`server.rs`) made: what they overwrite by chance is elsewhere.
+pub static MADE: AtomicU64 = AtomicU64::new(0);
+/// The highest priority that they take for themselves.
+pub static HIGHEST: AtomicU64 = AtomicU64::new(UNBRIDLED);
+/// The highest priority of those who take what they get, and leave no thread alone.
+pub const UNBRIDLED: u64 = u64::MAX;

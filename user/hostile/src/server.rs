@@ -1,34 +1,218 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! A server that fails while a thread of it spins for ever with the highest priority that it can have: who starts it anew must be above that
-//! thread. It tells the witness of each of its lives.
+//! A server that means harm: a task with all that the root task gives Linux but the hardware. Its threads attack as those of the gangs do,
+//! but from outside of them: the root task, sigma0, the witness, each other, and the tasks that they make.
+//!
+//! The first thread is their pager, tells the witness how many calls they made, and ends the server when it has lived long enough or
+//! nothing goes on. The root task starts it anew, as it does when the attackers end it, and when the witness no longer hears of it.
 
+use crate::attack;
+use crate::judge::Options;
+use crate::keeper;
+use crate::places::*;
+use crate::random::Random;
 use crate::witness;
-use keel_l4::abi::boot::Start;
-use keel_l4::abi::call::SCHEDULE_SLICE;
+use core::sync::atomic::AtomicU8;
+use core::sync::atomic::Ordering::Relaxed;
+use keel_l4::abi::boot::{Start, END_PANIC, END_REBOOT};
+use keel_l4::abi::call::{
+    FRAME_NONE, KIND_EXCEPTION, KIND_PAGE_FAULT, KIND_PREEMPTION, KIND_TRIGGER, TAG_REDIRECTED, UNMAP_FLUSH,
+};
+use keel_l4::abi::fpage::*;
+use keel_l4::abi::MapItem;
 use keel_l4::call::Failure;
-use keel_l4::ipc::{send, Message, Timeout};
-use keel_l4::start::Stack;
-use keel_l4::{start, thread, utcb};
+use keel_l4::info::{info, now};
+use keel_l4::ipc::{send, wait, Message, Received, Timeout};
+use keel_l4::mapping::unmap;
+use keel_l4::pager::Fault;
+use keel_l4::thread::{self, task_of, Main, NewThread};
+use keel_l4::{println, record, root, sigma0, start, utcb, Error, Fpage, Id};
 
-/// Priorities above its own that a task may use.
-const PRIORITIES_ABOVE: u64 = 2;
+/// Its attackers at the start: they have the lthreads from 1 on.
+const THREADS: u64 = 4;
+/// Nanoseconds between two looks at them.
+const LOOK: u64 = 4_000_000;
+/// Looks without a call after which the server ends itself.
+const PATIENCE: u32 = 8;
+/// Calls and nanoseconds after which it does so in any case: calls that go through a large space take long.
+const LIFE: u64 = 20_000;
+const LONGEST: u64 = 200_000_000;
+/// One life in so many begins with a request that takes the kernel long.
+const CROWDED: u64 = 4;
+/// One life in so many does not even spare the first thread, and ends before long.
+const WILD: u64 = 4;
+/// What of its memory is den and arena.
+const SUPERPAGE: u64 = 1 << ARENA_LOG2;
+/// Log2 of the memory that it asks for where small pages lie.
+const CROWD_LOG2: u8 = 27;
 
-static STACK: Stack<{ 16 << 10 }> = Stack::new();
-
-/// Fails; the root task starts it anew.
-pub fn run(record: &Start) -> Result<u32, Failure> {
-    let (me, highest) = (utcb::my_id(), record.priority + PRIORITIES_ABOVE);
-    send(witness::id(me), Message::label(witness::ALIVE), Timeout::Never)?;
-    thread::set_priority(me, highest)?;
-    let spinner = thread::spawn(&STACK, spin, 0)?;
-    // Its time slice has no end.
-    thread::schedule(spinner, SCHEDULE_SLICE, 0, 0)?;
-    thread::set_priority(spinner, highest)?;
-    start::stop()
+struct Server {
+    me: Id,
+    random: Random,
+    /// Physical addresses of den and arena.
+    den: u64,
+    arena: u64,
+    /// When its life began.
+    born: u64,
+    /// When the last look was, and how many calls had been made and told until then.
+    looked: u64,
+    made: u64,
+    told: u64,
+    idle: u32,
 }
 
-extern "C" fn spin(_: u64) -> ! {
-    loop {
-        core::hint::spin_loop();
+/// Attacks until it is ended.
+pub fn run(record: &Start) -> Result<u32, Failure> {
+    let options = Options::read(record::command_line(record));
+    let me = utcb::my_id();
+    let regions = record.regions.chunks_exact(3).take(record.region_count as usize);
+    let largest = regions.max_by_key(|region| region[1] - region[0]).ok_or(Failure::call(Error::NoMemory))?;
+    let end = largest[1] / SUPERPAGE * SUPERPAGE;
+    // Each life does something else.
+    let seed = options.seed ^ now();
+    println!("hostile: a server with seed {seed}");
+    let random = Random::new(seed);
+    let (den, arena) = (end - SUPERPAGE, end - 2 * SUPERPAGE);
+    let mut server = Server { me, random, den, arena, born: now(), looked: now(), made: 0, told: 0, idle: 0 };
+    FIRST_TASK.store(record.task_first, Relaxed);
+    KEEPER.store(me.0, Relaxed);
+    for (leader, id) in LEADERS.iter().zip([Id::ROOT, Id::ROOT, Id::SIGMA0, Id::SIGMA0, witness::id(me), me]) {
+        leader.store(task_of(id).0, Relaxed);
+    }
+    if !server.random.once_in(WILD) {
+        HIGHEST.store(record.priority + PRIORITIES_ABOVE - 1, Relaxed);
+    }
+    thread::set_priority(me, record.priority + PRIORITIES_ABOVE)?;
+    if server.random.once_in(CROWDED) {
+        // It does not mind if there is less.
+        let _ = crowd(end - 2 * SUPERPAGE);
+    }
+    server.map();
+    for number in 1..=THREADS {
+        // The first ones may be faster, and have taken the number.
+        let _ = server.start(number, record.priority);
+    }
+    server.serve()
+}
+
+/// Has the root task put large pages where small ones lie, each of which the kernel must take away first: it takes long, and holds nobody up
+/// who is more important.
+fn crowd(end: u64) -> Result<(), Failure> {
+    let size = 1 << CROWD_LOG2;
+    let memory = Fpage::memory((end - size) / size * size, CROWD_LOG2, FPAGE_RWX);
+    let window = Fpage::memory(WINDOW, CROWD_LOG2, FPAGE_RWX);
+    sigma0::map(memory, window)?;
+    for page in (WINDOW..WINDOW + size).step_by(SUPERPAGE as usize) {
+        unmap(Fpage::memory(page, PAGE_SHIFT as u8, FPAGE_RWX), FPAGE_RWX | UNMAP_FLUSH)?;
+    }
+    sigma0::map(memory, window).map(|_| ())
+}
+
+impl Server {
+    /// Gets den and arena, again where they were taken away or something else was put there.
+    fn map(&self) {
+        for (at, from) in [(DEN, self.den), (ARENA, self.arena)] {
+            // What does not come is missed at the next fault, and the server ends itself.
+            let window = Fpage::memory(at, ARENA_LOG2, FPAGE_RWX);
+            let _ = sigma0::map(Fpage::memory(from, ARENA_LOG2, FPAGE_RWX), window);
+        }
+    }
+
+    fn start(&mut self, number: u64, priority: u64) -> Result<(), Failure> {
+        let plan = NewThread {
+            task: self.me,
+            number: number as u16,
+            ip: attack::run as Main as usize as u64,
+            sp: stack(number),
+            pager: self.me,
+            handler: self.me,
+            argument: attack::argument(self.random.next() >> 16, number),
+        };
+        let id = plan.start()?;
+        thread::set_priority(id, priority)?;
+        thread::set_processor(id, number % info().processors)
+    }
+
+    fn serve(mut self) -> ! {
+        loop {
+            if let Ok(received) = wait(Timeout::At(self.looked + LOOK)) {
+                // Whoever has another pager waits for ever.
+                let answer = if received.tag.has(TAG_REDIRECTED) { None } else { self.answer(&received) };
+                if let Some(message) = answer {
+                    let _ = send(received.from, message, Timeout::Zero);
+                }
+            }
+            if now() >= self.looked + LOOK {
+                self.look();
+            }
+        }
+    }
+
+    fn answer(&self, received: &Received) -> Option<Message> {
+        let mapped = match received.tag.kind() {
+            KIND_PAGE_FAULT => self.page(&Fault::of(received)),
+            KIND_EXCEPTION | KIND_TRIGGER => None,
+            KIND_PREEMPTION => return Some(Message::label(0)),
+            _ => return None,
+        };
+        mapped.or_else(|| (received.words[2] == FRAME_NONE).then(|| keeper::astray(received.from)))
+    }
+
+    /// Has the page at the address of a fault mapped here, and in a task that the attackers made.
+    fn page(&self, fault: &Fault) -> Option<Message> {
+        let at = fault.address;
+        let (from, rights) = if keeper::image().contains(&at) {
+            touch(fault);
+            (at, FPAGE_READ | FPAGE_EXEC)
+        } else if [DEN, ARENA].iter().any(|start| (*start..start + SUPERPAGE).contains(&at)) {
+            self.map();
+            (at, FPAGE_RWX)
+        } else if (WINDOW..WINDOW + (1 << WINDOW_LOG2)).contains(&at) && fault.thread.task() != self.me.task() {
+            (ARENA + at % SUPERPAGE, FPAGE_RWX)
+        } else {
+            return None;
+        };
+        if fault.thread.task() == self.me.task() {
+            return Some(Message::label(0));
+        }
+        let item = MapItem { send_base: fault.page(), fpage: Fpage::memory(from, PAGE_SHIFT as u8, rights).0 };
+        Some(Message::label(0).with_maps(&[item]))
+    }
+
+    /// Counts, tells the witness, and ends the server when it is time.
+    fn look(&mut self) {
+        self.map();
+        self.looked = now();
+        let made = MADE.load(Relaxed);
+        self.idle = if made == self.made { self.idle + 1 } else { 0 };
+        self.made = made;
+        let news = Message::new(witness::DONE, &[made - self.told]);
+        if send(witness::id(self.me), news, Timeout::Zero).is_ok() {
+            self.told = made;
+            if made >= LIFE || now() - self.born >= LONGEST || self.idle >= PATIENCE {
+                self.end();
+            }
+        }
+    }
+
+    /// Ends the server, as a panic, by its own wish, or by an exception; perhaps without any memory left.
+    fn end(&mut self) {
+        if self.random.once_in(2) {
+            let _ = unmap(Fpage::WHOLE, FPAGE_RWX | UNMAP_FLUSH);
+        }
+        match self.random.below(3) {
+            0 => drop(root::end(END_PANIC)),
+            1 => drop(root::end(END_REBOOT)),
+            _ => start::stop(),
+        }
+    }
+}
+
+/// Touches what somebody else missed, as the root task is the pager here.
+fn touch(fault: &Fault) {
+    // SAFETY: a byte of the image, which stays as it is.
+    let byte = unsafe { &*(fault.address as *const AtomicU8) };
+    let value = byte.load(Relaxed);
+    if fault.access == FPAGE_WRITE {
+        let _ = byte.compare_exchange(value, value, Relaxed, Relaxed);
     }
 }

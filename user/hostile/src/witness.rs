@@ -1,49 +1,126 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! The native task beside a server that fails again and again: it beats, hears of each of its lives, and judges.
+//! The native task beside a server that means harm or fails: it beats, hears how much the server has done and whatever else it is sent,
+//! has a server started anew that it does not hear of, and judges.
 
-use crate::judge::{Options, Verdict, NANOSECONDS_PER_MICROSECOND};
+use crate::judge::{
+    violations, Options, Verdict, LEAST_CALL, NANOSECONDS_PER_MICROSECOND, NANOSECONDS_PER_MILLISECOND,
+};
+use core::hint::black_box;
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use keel_l4::abi::boot::Start;
 use keel_l4::abi::call::{KIND_INTERRUPT, KIND_USER};
 use keel_l4::abi::ids::TASK_FIRST_FREE;
 use keel_l4::call::Failure;
 use keel_l4::info::now;
 use keel_l4::ipc::{wait, Timeout};
+use keel_l4::start::Stack;
+use keel_l4::thread::{self, park};
 use keel_l4::timer::Timer;
-use keel_l4::{println, record, Id};
+use keel_l4::{println, record, root, source, utcb, Id};
 
-/// The label of the message by which the server says that it begins.
-pub const ALIVE: u32 = 1;
+/// The label of the message by which the server's first thread says how much it has done since the last one: its calls, or a life.
+pub const DONE: u32 = 0x5ca1_ab1e;
 /// Nanoseconds between two beats.
 const INTERVAL: u64 = 5_000_000;
+/// Nanoseconds after which a server that says nothing is started anew.
+const SILENCE: u64 = 50_000_000;
+/// Words that the witness keeps, and changes at each beat.
+const WORDS: usize = 64;
+
+static STACK: Stack<{ 16 << 10 }> = Stack::new();
+/// Beats, the nanoseconds by which the latest of them was late, and those at which the witness's memory was not as it left it.
+static BEATS: AtomicU64 = AtomicU64::new(0);
+static LATEST: AtomicU64 = AtomicU64::new(0);
+static CHANGED: AtomicU64 = AtomicU64::new(0);
 
 /// The witness's thread, as a neighbour of the thread `me` knows it: the first task of the boot configuration, which is never started anew.
 pub const fn id(me: Id) -> Id {
     Id::thread(1, TASK_FIRST_FREE as u32, 0, me.nesting())
 }
 
-/// Beats until the server began so often or the time is over; how many cases failed.
+/// Listens until the server has done enough or the time is over; how many cases failed.
 pub fn run(record: &Start) -> Result<u32, Failure> {
     let options = Options::read(record::command_line(record));
-    let (timer, began) = (Timer::claim()?, now());
-    let mut deadline = began + INTERVAL;
-    let (mut beats, mut worst, mut lives) = (0u64, 0, 0);
-    timer.set(Some(deadline))?;
-    while lives < options.calls && now() - began < options.limit {
-        let Ok(received) = wait(Timeout::Never) else { continue };
-        if received.tag.kind() == KIND_INTERRUPT && received.from == timer.id() {
-            worst = worst.max(now().saturating_sub(deadline));
-            beats += 1;
-            // A beat that was missed altogether is not made up for.
-            deadline += (now().saturating_sub(deadline) / INTERVAL + 1) * INTERVAL;
-            timer.set(Some(deadline))?;
-        } else if received.tag.kind() == KIND_USER && received.tag.label() == ALIVE {
-            lives += 1;
+    let server = utcb::my_id().task() as u64 + 1;
+    // Ordinary work that the root task serves holds this thread up, so another one beats.
+    let beating = thread::spawn(&STACK, beat, 0)?;
+    thread::set_priority(beating, record.priority + 1)?;
+    let began = now();
+    let (mut heard, mut done, mut silences) = (began, 0, 0);
+    while done < options.calls && now() - began < options.limit {
+        match wait(Timeout::At(heard + SILENCE)) {
+            // Not even the first thread of a hostile server says the truth for sure.
+            Ok(received)
+                if received.tag.kind() == KIND_USER
+                    && received.from.task() as u64 == server
+                    && received.from.lthread() == 0
+                    && received.tag.label() == DONE =>
+            {
+                done += received.words[0].min((now() - heard) / LEAST_CALL);
+                heard = now();
+            }
+            _ if now() >= heard + SILENCE => {
+                root::restart(server)?;
+                silences += 1;
+                heard = now();
+            }
+            _ => {}
         }
     }
-    println!("witness: {lives} lives, {beats} beats, the latest {} us late", worst / NANOSECONDS_PER_MICROSECOND);
+    let took = now() - began;
+    let (beats, latest) = (BEATS.load(Relaxed), LATEST.load(Relaxed));
+    println!(
+        "witness: {done} done in {} ms, {silences} times nothing was heard; {beats} beats, the latest {} us late",
+        took / NANOSECONDS_PER_MILLISECOND,
+        latest / NANOSECONDS_PER_MICROSECOND
+    );
     let mut verdict = Verdict::default();
-    verdict.case("started-anew", lives >= options.calls, format_args!("{} lives", options.calls));
-    verdict.case("witness-in-time", worst <= options.late, format_args!("at most {} ns, got {worst}", options.late));
+    verdict.case("server-did-it", done >= options.calls, format_args!("{} calls or lives", options.calls));
+    verdict.case("witness-in-time", latest <= options.late, format_args!("at most {} ns, got {latest}", options.late));
+    let due = took / (INTERVAL + options.late);
+    verdict.case("witness-beats", beats >= due, format_args!("{due} beats, got {beats}"));
+    let changed = CHANGED.load(Relaxed);
+    verdict.case(
+        "witness-unharmed",
+        changed == 0,
+        format_args!("its memory as it was, but it changed {changed} times"),
+    );
+    if options.checks {
+        let violated = violations();
+        verdict.case("invariants-hold", violated == Some(0), format_args!("no violation, got {violated:?}"));
+    }
+    let answer = source::account(Id::NIL);
+    verdict.case("kernel-answers", answer.is_ok(), format_args!("the account, got {answer:?}"));
     println!("{} passed, {} failed", verdict.passed, verdict.failed);
     Ok(verdict.failed)
+}
+
+/// Beats for ever.
+extern "C" fn beat(_: u64) -> ! {
+    let failure = try_beat();
+    println!("witness: its heart stands still: {failure:?}");
+    park()
+}
+
+fn try_beat() -> Result<(), Failure> {
+    let timer = Timer::claim()?;
+    let mut deadline = now() + INTERVAL;
+    let mut pattern = [0; WORDS];
+    timer.set(Some(deadline))?;
+    loop {
+        // It hears what it is sent as well, and heeds nothing but its timer.
+        let Ok(received) = wait(Timeout::Never) else { continue };
+        if received.tag.kind() != KIND_INTERRUPT || received.from != timer.id() {
+            continue;
+        }
+        let late = now().saturating_sub(deadline);
+        LATEST.fetch_max(late, Relaxed);
+        let beats = BEATS.load(Relaxed);
+        CHANGED.fetch_add(u64::from(black_box(&pattern).iter().any(|word| *word != beats)), Relaxed);
+        BEATS.store(beats + 1, Relaxed);
+        pattern = black_box([beats + 1; WORDS]);
+        // A beat that was missed altogether is not made up for.
+        deadline += (late / INTERVAL + 1) * INTERVAL;
+        timer.set(Some(deadline))?;
+    }
 }

@@ -202,6 +202,8 @@ impl Server for Clan {
                 self.lines.add(received.from.task(), &text, print::bytes);
                 return Some(reply(Ok(())));
             }
+            // No child is more important than another.
+            Request::Restart { .. } => return Some(reply::<()>(Err(Error::Denied))),
             Request::End { code: END_POWER_OFF } => self.end(slot, None),
             Request::End { code } => self.end(slot, Some(format_args!("it ended with {code:#x}"))),
         }

@@ -4,7 +4,7 @@
 use crate::call::Failure;
 use crate::message::{ask, Bytes};
 use core::sync::atomic::{AtomicU64, Ordering};
-use keel_abi::boot::{ROOT_END, ROOT_PRINT};
+use keel_abi::boot::{ROOT_END, ROOT_PRINT, ROOT_RESTART};
 use keel_abi::Id;
 
 crate::requests! {
@@ -20,6 +20,11 @@ crate::requests! {
             /// `END_*`.
             code: u64,
         } = ROOT_END,
+        /// Starts a less important task anew that may fail.
+        Restart {
+            /// Its number.
+            task: u64,
+        } = ROOT_RESTART,
     }
 }
 
@@ -46,4 +51,9 @@ pub fn print(bytes: &[u8]) {
 /// Asks the parent to end the machine (`END_*`). It does not answer unless it refuses.
 pub fn end(code: u64) -> Result<(), Failure> {
     ask(parent(), &Request::End { code })
+}
+
+/// Asks the parent to start the task `number` anew, which does not do what it should. It answers before it does so.
+pub fn restart(number: u64) -> Result<(), Failure> {
+    ask(parent(), &Request::Restart { task: number })
 }

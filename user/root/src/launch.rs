@@ -44,8 +44,12 @@ pub struct Running<'a> {
     pub number: u32,
     /// The first of the task numbers handed to it.
     pub first_number: u32,
+    /// Its priority.
+    pub priority: u64,
     /// Whether it may end the machine, and its failure is a panic.
     pub may_end: bool,
+    /// Whether it can be started anew.
+    pub may_restart: bool,
     /// Whether it has failed and is to be started anew.
     pub failed: bool,
     /// What its faults are answered with.
@@ -215,8 +219,17 @@ pub fn start<'a>(
     let grants = Hardware::new(config, index, regions(info()))
         .and_then(|hardware| Grants::new(share, hardware, lines))
         .unwrap_or_else(|_| fail(task, format_args!("has its memory in too many pieces")));
-    let may_end = task.ends_machine();
-    Running { name: task.name.value, number, first_number, may_end, failed: false, pages, grants }
+    Running {
+        name: task.name.value,
+        number,
+        first_number,
+        priority: task.priority,
+        may_end: task.ends_machine(),
+        may_restart: config.may_restart(task),
+        failed: false,
+        pages,
+        grants,
+    }
 }
 
 /// Gets the rights over a task's interrupt lines: those that the configuration names, or all that sigma0 has left.

@@ -113,8 +113,8 @@ impl<'a> Maker<'a> {
     }
 }
 
-/// The root task's priority as it was.
-fn set_priority(priority: u64) -> u64 {
+/// Sets the root task's priority; tells what it was.
+pub fn set_priority(priority: u64) -> u64 {
     let done = thread::schedule(utcb::my_id(), SCHEDULE_PRIORITY, priority, 0);
     done.unwrap_or_else(|failure| refuse(format_args!("the root task's priority: {failure}"))).priority
 }

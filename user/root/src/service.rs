@@ -1,18 +1,21 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! The root task's services to the tasks it started: their page faults, their output, the end of
 //! the machine, what they ask sigma0 for, and what happens when one of them fails.
+//!
+//! How long it takes to map memory depends on what the receiver has there, and so does the receiver decide about it. The root task
+//! does that with the priority of whom it does it for, so that who is more important is not held up.
 
-use crate::launch::Running;
+use crate::launch::{Running, PRIORITIES_ABOVE};
 use crate::log;
 use crate::machine::{end, obtain};
-use crate::restart::Maker;
+use crate::restart::{set_priority, Maker};
 use keel_l4::abi::boot::{END_PANIC, END_POWER_OFF, END_REBOOT, END_TESTS_FAILED, END_TESTS_PASSED};
 use keel_l4::abi::call::{KIND_PAGE_FAULT, KIND_USER, REGISTER_WORDS};
 use keel_l4::abi::fpage::CACHE_WRITE_BACK;
 use keel_l4::abi::Frame;
 use keel_l4::call::Failure;
 use keel_l4::info::mappable_copy;
-use keel_l4::ipc::{Message, Received};
+use keel_l4::ipc::{send, send_as, Message, Received, Timeout};
 use keel_l4::lines::Lines;
 use keel_l4::message::{reply, Request as _};
 use keel_l4::pager::Fault;
@@ -83,6 +86,40 @@ impl<'a> Service<'a> {
         task.expect("only a task of ours may end the machine").failed = true;
     }
 
+    /// Answers with memory, just above all threads of the client's task: shown as `answering` where that is somebody else. What is left to
+    /// be answered in the usual way.
+    fn give(&mut self, client: Id, answering: Option<Id>, message: Message) -> Option<Message> {
+        let task = self.task(client).filter(|_| message.tag.maps() > 0);
+        let Some(priority) = task.map(|task| task.priority) else { return Some(message) };
+        let ours = set_priority(priority + PRIORITIES_ABOVE + 1);
+        let sent = match answering {
+            Some(id) => send_as(id, client, message, Timeout::Zero),
+            None => send(client, message, Timeout::Zero),
+        };
+        set_priority(ours);
+        if let Err(failure) = sent {
+            self.not_given(client, failure);
+        }
+        None
+    }
+
+    fn not_given(&mut self, client: Id, failure: Failure) {
+        if failure.error == Error::NoMemory {
+            self.fail(client, "the kernel has no memory left for its mappings");
+        }
+    }
+
+    /// Who may end the machine may as well end a task that is less important.
+    fn restart(&mut self, number: u64, client: Id) -> Result<(), Error> {
+        let asking = *self.task(client).filter(|task| task.may_end).ok_or(Error::Denied)?;
+        let mut others = self.tasks.iter_mut().filter(|task| task.may_restart && task.priority < asking.priority);
+        let task = others.find(|task| task.number as u64 == number).ok_or(Error::Denied)?;
+        task.failed = true;
+        self.lines.flush(log::write);
+        println!("root: task {}: to be started anew for task {}", task.name, asking.name);
+        Ok(())
+    }
+
     fn end_of_machine(&mut self, code: u64, client: Id) -> Option<Message> {
         if !self.task(client).is_some_and(|t| t.may_end) {
             return Some(reply::<()>(Err(Error::Denied)));
@@ -125,13 +162,14 @@ impl Server for Service<'_> {
                 Some(reply(Ok(())))
             }
             Request::End { code } => self.end_of_machine(code, received.from),
+            Request::Restart { task } => Some(reply(self.restart(task, received.from))),
         }
     }
 
     /// Beyond the clan there is only sigma0.
-    fn redirected(&mut self, received: &Received, _: Id) -> Option<Message> {
+    fn redirected(&mut self, received: &Received, destination: Id) -> Option<Message> {
         let grants = self.tasks.iter_mut().find(|t| t.number == received.from.task()).map(|t| &mut t.grants);
-        match (received.tag.kind(), grants) {
+        let answer = match (received.tag.kind(), grants) {
             (KIND_USER, Some(grants)) => Some(in_place_of_sigma0(grants, received)),
             (KIND_USER, None) => Some(reply::<()>(Err(Error::Denied))),
             (KIND_PAGE_FAULT, Some(grants)) => {
@@ -143,7 +181,8 @@ impl Server for Service<'_> {
                 page.is_ok().then(|| give(page))
             }
             _ => None,
-        }
+        };
+        answer.and_then(|message| self.give(received.from, Some(destination), message))
     }
 
     fn fault(&mut self, fault: &Fault) -> Option<Message> {
@@ -153,7 +192,8 @@ impl Server for Service<'_> {
             println!("root: {} {fault}", self.name(fault.thread));
             self.fail(fault.thread, "a page fault that nobody answers");
         }
-        items.map(|items| Message::label(0).with_maps(&items))
+        let message = items.map(|items| Message::label(0).with_maps(&items));
+        message.and_then(|message| self.give(fault.thread, None, message))
     }
 
     fn exception(&mut self, received: &Received) -> Option<Message> {
@@ -181,9 +221,7 @@ impl Server for Service<'_> {
     }
 
     fn undelivered(&mut self, received: &Received, failure: Failure) {
-        if failure.error == Error::NoMemory {
-            self.fail(received.from, "the kernel has no memory left for its mappings");
-        }
+        self.not_given(received.from, failure);
     }
 }
 

@@ -8,20 +8,21 @@ use crate::topics::hostile::random;
 use crate::topics::window::slot;
 use crate::{holds, same};
 use core::sync::atomic::Ordering::SeqCst;
-use keel_l4::abi::boot::{END_POWER_OFF, END_TESTS_PASSED, ROOT_END, ROOT_PRINT};
+use keel_l4::abi::boot::{END_POWER_OFF, END_TESTS_PASSED, ROOT_END, ROOT_PRINT, ROOT_RESTART};
 use keel_l4::abi::call::{ERROR_DENIED, MAX_MAP_ITEMS, UNMAP_FLUSH, UNMAP_RIGHTS};
 use keel_l4::abi::fpage::{FPAGE_RWX, PAGE_SIZE};
 use keel_l4::abi::ids::IRQ_LINES;
 use keel_l4::abi::memory::SIGMA0_IRQ;
 use keel_l4::abi::{MapItem, Tag};
 use keel_l4::ipc::{call, Message};
-use keel_l4::{mapping, sigma0, Error, Fpage, Id};
+use keel_l4::{mapping, sigma0, utcb, Error, Fpage, Id};
 
 pub const CASES: &[Case] = &[
     ("print-of-nothing", print_nothing),
     ("print-with-a-lying-length", print_lying),
     ("end-by-a-child-denied", end_by_child),
     ("end-with-an-unknown-code", end_unknown),
+    ("restart-of-who-is-as-important-denied", restart_denied),
     ("unknown-request", unknown_request),
     ("map-items-sent-to-servers-are-refused", unwanted_maps),
     ("sigma0-as-pager", sigma0_as_pager),
@@ -65,6 +66,13 @@ fn end_by_child() -> Outcome {
 fn end_unknown() -> Outcome {
     for code in [0, 0x99, u64::MAX] {
         same!("label", ask_root(ROOT_END, &[code])?, Error::Invalid as u64);
+    }
+    Ok(())
+}
+
+fn restart_denied() -> Outcome {
+    for number in [0, u64::MAX, Id::ROOT.task() as u64, utcb::my_id().task() as u64] {
+        same!("label", ask_root(ROOT_RESTART, &[number])?, ERROR_DENIED);
     }
     Ok(())
 }

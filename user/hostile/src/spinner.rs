@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! A server that fails while a thread of it spins for ever with the highest priority that it can have: who starts it anew must be above that
+//! thread. It tells the witness of each of its lives.
+
+use crate::places::PRIORITIES_ABOVE;
+use crate::witness;
+use keel_l4::abi::boot::Start;
+use keel_l4::abi::call::SCHEDULE_SLICE;
+use keel_l4::call::Failure;
+use keel_l4::ipc::{send, Message, Timeout};
+use keel_l4::start::Stack;
+use keel_l4::{start, thread, utcb};
+
+static STACK: Stack<{ 16 << 10 }> = Stack::new();
+
+/// Fails; the root task starts it anew.
+pub fn run(record: &Start) -> Result<u32, Failure> {
+    let (me, highest) = (utcb::my_id(), record.priority + PRIORITIES_ABOVE);
+    send(witness::id(me), Message::new(witness::DONE, &[1]), Timeout::Never)?;
+    thread::set_priority(me, highest)?;
+    let spinner = thread::spawn(&STACK, spin, 0)?;
+    // Its time slice has no end.
+    thread::schedule(spinner, SCHEDULE_SLICE, 0, 0)?;
+    thread::set_priority(spinner, highest)?;
+    start::stop()
+}
+
+extern "C" fn spin(_: u64) -> ! {
+    loop {
+        core::hint::spin_loop();
+    }
+}
