@@ -19,6 +19,7 @@ DISK_BYTES = 4 << 20
 HOST = "10.0.2.2"
 LIMIT_S = 400
 REFUSED = 125
+POWERED_OFF = 110
 USAGE = 2
 # What the script for the clock prints; the alarm's and the update's flags are those of the device.
 CLOCK = ["rtc_cmos True", "set True", "alarm 0xa0 True", "updates 0x90 0x90 0x90", "interrupts True"]
@@ -130,6 +131,7 @@ open("/mnt/file", "w").write("kept")
 assert libc.umount(b"/mnt") == 0
 open("/root/file", "w").write("kept too")
 """
+EXT4_INODES_PER_GROUP_AT = 1024 + 0x28
 EXT4_INCOMPATIBLE_AT, EXT4_NEEDS_RECOVERY = 1024 + 0x60, 4
 
 
@@ -206,8 +208,23 @@ def test_unusable_images_are_refused(tmp_path: Path) -> None:
     with cut.open("r+b") as file:
         file.truncate(4 << 20)
     assert "cut off" in refused("--root", str(cut))
+    assert "empty" in refused("--drive", str(disk(tmp_path / "empty.img", 0)))
+    assert "virtio, ahci, nvme" in refused("--drive", f"floppy:{cut}")
     assert "too many" in refused(*["--drive", str(cut)] * 6)
     assert "--nic" in refused("--nic", "none", "--nic", "carrier-pigeon", status=USAGE)
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_a_root_that_cannot_be_mounted_is_told(system: str, tmp_path: Path) -> None:
+    """A file system that only Linux sees the damage of ends the guest, and the line says why."""
+    root = disk(tmp_path / "root.img", 8 << 20)
+    subprocess.run([MKE2FS, "-q", "-F", "-t", "ext4", str(root)], check=True)
+    with root.open("r+b") as file:
+        file.seek(EXT4_INODES_PER_GROUP_AT)
+        file.write(bytes(4))
+    result = run_guest(system, "true", limit_s=LIMIT_S, options=["--nic", "none", "--root", str(root)])
+    assert result.status == POWERED_OFF
+    assert "no file system that can be mounted" in result.last_error_line()
 
 
 def test_an_image_in_use_is_refused(tmp_path: Path) -> None:

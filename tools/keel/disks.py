@@ -24,12 +24,15 @@ LEAST_FREE = 1 << 20
 # The status of `qemu-img check` for an image that is whole but has lost some room.
 LEAKS = 3
 QCOW2_MAGIC = b"QFI\xfb"
+# Where a qcow2 says how many entries its first table has, and where that lies.
+QCOW2_ENTRIES, QCOW2_TABLE, QCOW2_ENTRY_BYTES = slice(36, 40), slice(40, 48), 8
 MBR_MAGIC_AT, MBR_MAGIC = 510, b"\x55\xaa"
 SUPERBLOCK_AT = 1024
 EXT4_MAGIC_AT, EXT4_MAGIC = SUPERBLOCK_AT + 0x38, b"\x53\xef"
 EXT4_BLOCKS_AT, EXT4_BLOCK_SHIFT_AT, EXT4_BLOCKS_HIGH_AT = SUPERBLOCK_AT + 0x4, SUPERBLOCK_AT + 0x18, SUPERBLOCK_AT + 0x150
 EXT4_64BIT_AT, EXT4_64BIT = SUPERBLOCK_AT + 0x60, 0x80
 EXT4_LEAST_BLOCK_SHIFT = 10
+EXT4_MOST_BLOCK_SHIFT = 16
 HEAD_BYTES = 4096
 # Of the default root's file system: room for what a user installs. The file takes what is written.
 DEFAULT_SIZE = "8G"
@@ -62,8 +65,14 @@ def _is_partitioned(head: bytes) -> bool:
     return head[MBR_MAGIC_AT : MBR_MAGIC_AT + 2] == MBR_MAGIC
 
 
+def _qcow2_bytes(head: bytes) -> int:
+    """How long the image is at least: up to the end of its first table, which reads as empty where it is not there."""
+    entries, table = (int.from_bytes(head[place], "big") for place in (QCOW2_ENTRIES, QCOW2_TABLE))
+    return table + entries * QCOW2_ENTRY_BYTES
+
+
 def _ext4_bytes(head: bytes) -> int:
-    """How long the file system says that it is."""
+    """How long the file system says that it is; 0 where it says what cannot be."""
 
     def word(at: int) -> int:
         return int.from_bytes(head[at : at + 4], "little")
@@ -71,7 +80,8 @@ def _ext4_bytes(head: bytes) -> int:
     blocks = word(EXT4_BLOCKS_AT)
     if word(EXT4_64BIT_AT) & EXT4_64BIT:
         blocks |= word(EXT4_BLOCKS_HIGH_AT) << 32
-    return blocks << (EXT4_LEAST_BLOCK_SHIFT + word(EXT4_BLOCK_SHIFT_AT))
+    shift = EXT4_LEAST_BLOCK_SHIFT + word(EXT4_BLOCK_SHIFT_AT)
+    return blocks << shift if shift <= EXT4_MOST_BLOCK_SHIFT else 0
 
 
 def parse(text: str) -> tuple[str, Path]:
@@ -83,14 +93,21 @@ def parse(text: str) -> tuple[str, Path]:
 def examined(settings: Settings, path: Path, *, bus: str = "virtio", keep: bool = False, root: bool = False) -> Disk:
     """The disk of an image that is whole; KeelError says what is wrong with it. A root must hold a file system."""
     if not path.is_file():
-        raise KeelError(f"the disk image {path} {'is no file' if path.exists() else 'does not exist'}")
+        buses = f"a bus is one of {', '.join(machine.BUSES)}" if ":" in str(path) else ""
+        raise KeelError(f"the disk image {path} {'is no file' if path.exists() else 'does not exist'}", buses)
     if keep and not os.access(path, os.W_OK):
         raise KeelError(f"{path} may not be written", "leave --persist out, or copy it")
-    kind = "qcow2" if _head(path).startswith(QCOW2_MAGIC) else "raw"
+    head = _head(path)
+    kind = "qcow2" if head.startswith(QCOW2_MAGIC) else "raw"
     packages.require(settings, packages.IMAGES)
-    # The format is given, so that what a guest wrote into a raw image never makes it another.
-    size = json.loads(_ask(path, "info", "--output=json", "-f", kind, str(path)))["virtual-size"]
+    # The format is given, so that what a guest wrote into a raw image never makes it another; a chain of images is asked for,
+    # because to open one without an end takes a minute.
+    size = json.loads(_ask(path, "info", "--backing-chain", "--output=json", "-f", kind, str(path)))[0]["virtual-size"]
+    if size == 0:
+        raise KeelError(f"{path} is not a usable disk image: it is empty")
     if kind == "qcow2":
+        if _qcow2_bytes(head) > path.stat().st_size:
+            raise KeelError(f"{path} is not a usable disk image: it is cut off")
         # Room that nothing uses is left behind by a full disk or a killed emulator; whoever writes the image gets it back.
         mend = ["-r", "leaks"] if keep else []
         _ask(path, "check", "-q", *mend, "-f", kind, str(path), fine=(0, LEAKS))
@@ -126,6 +143,8 @@ def _first_bytes(path: Path, kind: str) -> bytes:
 
 def _check_root(path: Path, head: bytes, size: int) -> None:
     if _is_ext4(head):
+        if _ext4_bytes(head) == 0:
+            raise KeelError(f"{path} is not a usable root: its file system is damaged")
         if _ext4_bytes(head) > size:
             raise KeelError(f"{path} is not a usable root: its file system is cut off")
     elif not _is_partitioned(head):

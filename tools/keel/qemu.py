@@ -2,6 +2,7 @@
 """From a description of a guest to QEMU's arguments. Pure: it starts and reads nothing."""
 
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 
 from . import machine
@@ -110,6 +111,12 @@ def arguments(guest: Guest) -> list[str]:
     elif guest.modules:
         argv += ["-initrd", ",".join(module.text() for module in guest.modules)]
     return argv + list(guest.extra)
+
+
+def models(guest: Guest) -> list[str]:
+    """The devices that the emulator must have, by QEMU's names."""
+    argv = arguments(guest)
+    return [word.split(",")[0] for option, word in pairwise(argv) if option == "-device"]
 
 
 def _accelerator(guest: Guest) -> str:

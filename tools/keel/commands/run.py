@@ -28,6 +28,10 @@ from ..debugger import Dialogue
 from ..errors import FREE_SPACE, KeelError, Status
 from ..progress import say
 
+# How the guest's init says why it ends (guest/init), and how many lines Linux may add to that on the console.
+INIT_ERROR = "keel-init: error: "
+LAST_WORDS = 10
+
 
 def run(settings: Settings, choices: boot.Choices, dialogue: Dialogue | None = None) -> int:
     """The whole verb; returns the exit status of `./keel`. At the end the kernel's debugger may be asked."""
@@ -35,7 +39,7 @@ def run(settings: Settings, choices: boot.Choices, dialogue: Dialogue | None = N
     given = None if choices.root is None else _given_root(settings, choices, choices.root)
     drives = tuple(_drive(settings, choices, text) for text in choices.drives)
     packages.require(settings, _needs(settings, choices))
-    packages.require_emulator(settings)
+    packages.require_devices(settings, _models(choices, (*([given] if isinstance(given, qemu.Disk) else []), *drives)))
     root = given or _default_root(settings, choices)
     attached = (root, *drives) if isinstance(root, qemu.Disk) else drives
     accelerator = accel.choose(settings, choices.accelerator, choices.icount)
@@ -49,7 +53,7 @@ def run(settings: Settings, choices: boot.Choices, dialogue: Dialogue | None = N
             disc = mine.directory / "disc.iso"
             loader.make_disc(described, mine.directory, disc, mine.log("disc"))
             described = replace(described, disc=disc)
-        _greet(settings, choices, accelerator, described.display)
+        greet(settings, choices, accelerator, described.display)
         plan = guest.Plan(
             slot=mine,
             command=None if choices.command is None else os.fsencode(choices.command),
@@ -62,6 +66,14 @@ def run(settings: Settings, choices: boot.Choices, dialogue: Dialogue | None = N
         for place in disks.full_places(attached):
             say(f"the host's disk at {place} is full: what the guest wrote last may be missing ({FREE_SPACE})")
         return conclude(choices, outcome)
+
+
+def _models(choices: boot.Choices, disks_given: tuple[qemu.Disk, ...]) -> list[str]:
+    """The devices that the emulator must have, asked for before anything long is begun."""
+    default = [qemu.Disk(Path(), "raw")] if choices.root is None and choices.on_disk else []
+    attached = (*default, *disks_given)
+    wanted = qemu.Guest(Path(), disks=attached, card=choices.network_card, random_numbers=not choices.icount)
+    return qemu.models(wanted)
 
 
 def _kind(choices: boot.Choices) -> str:
@@ -172,7 +184,7 @@ def _guest(
     return boot.keel_guest(settings, choices, mine, storage, parameters, accelerator)
 
 
-def _greet(settings: Settings, choices: boot.Choices, accelerator: str, display: str) -> None:
+def greet(settings: Settings, choices: boot.Choices, accelerator: str, display: str) -> None:
     """What is booted and how to leave it; with --exec our error output is the command's alone."""
     if settings.verbose or choices.gdb or choices.command is None:
         system = "native Linux" if choices.native else "Linux on Keel"
@@ -209,6 +221,8 @@ def _ending(choices: boot.Choices, outcome: guest.Outcome) -> tuple[Status, str]
     interactive = choices.command is None
     end = _how(outcome)
     if end == machine.EXIT_POWER_OFF:
+        if refusal := _refusal(outcome):
+            return Status.POWERED_OFF, f"{refusal}; {console}"
         if interactive:
             return Status.OK, ""
         return Status.POWERED_OFF, f"the guest powered off before its command had ended; {console}"
@@ -242,6 +256,12 @@ def _how(outcome: guest.Outcome) -> int | None:
             None: machine.EXIT_REBOOT,  # a reset without a word
         }[outcome.console_end]
     return machine.exit_value(status)
+
+
+def _refusal(outcome: guest.Outcome) -> str:
+    """Why the guest's init did not go on, if it did not: its last words on the console, before Linux's own."""
+    lines = outcome.console_log.read_text(errors="replace").splitlines()
+    return next((line.removeprefix(INIT_ERROR) for line in lines[-LAST_WORDS:] if line.startswith(INIT_ERROR)), "")
 
 
 def last_line(outcome: guest.Outcome) -> str:

@@ -80,6 +80,46 @@ def test_a_broken_qcow2_is_refused_and_left_alone(place: slice, qcow2: Path, set
     assert qcow2.read_bytes() == data
 
 
+@needs_programs
+@pytest.mark.parametrize("length", [0, 1, 104, 0x10000, 0x20000, 0x30000, -0x10000])
+def test_a_qcow2_that_is_cut_off_is_refused(length: int, qcow2: Path, settings: Settings) -> None:
+    qcow2.write_bytes(qcow2.read_bytes()[:length])
+    refused(settings, qcow2)
+
+
+@needs_programs
+def test_an_empty_image_is_refused(tmp_path: Path, settings: Settings) -> None:
+    raw, qcow2 = tmp_path / "empty.img", tmp_path / "empty.qcow2"
+    raw.touch()
+    subprocess.run(["qemu-img", "create", "-q", "-f", "qcow2", str(qcow2), "0"], check=True)
+    for path in (raw, qcow2):
+        with pytest.raises(KeelError, match="is empty"):
+            disks.examined(settings, path)
+
+
+@needs_programs
+def test_an_image_over_one_that_is_not_there_is_refused(ext4: Path, tmp_path: Path, settings: Settings) -> None:
+    over = tmp_path / "over.qcow2"
+    subprocess.run(["qemu-img", "create", "-q", "-f", "qcow2", "-F", "raw", "-b", str(ext4), str(over)], check=True)
+    ext4.unlink()
+    assert str(ext4) in refused(settings, over)
+    subprocess.run(["qemu-img", "rebase", "-u", "-F", "qcow2", "-b", str(over), str(over)], check=True)
+    assert "loop" in refused(settings, over)
+
+
+@needs_programs
+@pytest.mark.parametrize(("at", "length", "byte"), [(0, 0x38, 0), (0, 0x38, 0xFF), (0x18, 4, 0xFF)])
+def test_a_root_that_says_nonsense_is_refused_at_once(at: int, length: int, byte: int, ext4: Path, settings: Settings) -> None:
+    data = bytearray(ext4.read_bytes())
+    data[1024 + at : 1024 + at + length] = bytes([byte]) * length
+    ext4.write_bytes(data)
+    assert "damaged" in refused(settings, ext4)
+
+
+def test_a_bus_that_is_none_is_named(settings: Settings) -> None:
+    assert "virtio, ahci, nvme" in refused(settings, disks.parse("scsi:a.img")[1])
+
+
 @pytest.mark.parametrize("name", ["none.img", "."])
 def test_what_is_no_file_is_refused(name: str, tmp_path: Path, settings: Settings) -> None:
     refused(settings, tmp_path / name)

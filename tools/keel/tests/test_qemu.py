@@ -96,6 +96,13 @@ def test_disks_keep_only_what_they_are_told_to() -> None:
     assert devices.count(machine.AHCI) == 1 and machine.AHCI not in after(qemu.arguments(NATIVE), "-device")
 
 
+def test_the_devices_that_are_needed_are_known() -> None:
+    disks = (qemu.Disk(Path("/d/a"), "raw"), qemu.Disk(Path("/d/b,device=x"), "raw", "ahci"))
+    wanted = ["isa-debug-exit", "ich9-ahci", "virtio-blk-pci", "ide-hd", "e1000", "virtio-rng-pci"]
+    assert qemu.models(replace(NATIVE, disks=disks, card="e1000", random_numbers=True)) == wanted
+    assert qemu.models(NATIVE) == ["isa-debug-exit"]
+
+
 @pytest.mark.parametrize("card", machine.CARDS)
 def test_a_card_has_a_network(card: str) -> None:
     argv = qemu.arguments(replace(NATIVE, card=card))

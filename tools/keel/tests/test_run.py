@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from keel import boot, machine
-from keel.commands.run import conclude
+from keel.commands.run import conclude, greet
+from keel.config import Settings
 from keel.console import End
 from keel.errors import KeelError, Status
 from keel.guest import Outcome
@@ -17,7 +18,7 @@ SHELL = boot.Choices()
 
 def outcome(tmp_path: Path, **fields: object) -> Outcome:
     (tmp_path / "log").write_text("boot.conf:3: unknown word 'x'\n")
-    ended = Outcome(kernel_log=tmp_path / "log", emulator_log=tmp_path / "log")
+    ended = Outcome(console_log=tmp_path / "log", kernel_log=tmp_path / "log", emulator_log=tmp_path / "log")
     for name, value in fields.items():
         setattr(ended, name, value)
     return ended
@@ -63,6 +64,24 @@ def test_a_native_guest_tells_its_end_on_the_console(end: End, in_exec: Status, 
 def test_an_emulator_that_fails_is_quoted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert conclude(EXEC, outcome(tmp_path, emulator_status=-9)) == Status.EMULATOR
     assert "unknown word" in capsys.readouterr().err
+
+
+def test_why_the_guests_init_gave_up_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    console = tmp_path / "console"
+    console.write_bytes(b"[ 1.0] Run /keel/init\r\nkeel-init: error: there is no root\r\n[ 1.1] reboot: Power down\r\n")
+    for choices in (EXEC, SHELL):
+        ended = outcome(tmp_path, emulator_status=machine.emulator_status(machine.EXIT_POWER_OFF), console_log=console)
+        assert conclude(choices, ended) == Status.POWERED_OFF
+        assert capsys.readouterr().err == f"keel: error: there is no root; its console is in {console}\n"
+
+
+@pytest.mark.parametrize(("processors", "told"), [(8, True), (2, False)])
+def test_more_processors_than_the_host_has_take_turns(
+    processors: int, told: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1})
+    greet(Settings(), boot.Choices(processors=processors), "tcg", "none")
+    assert ("8 processors take turns on the 2 of this machine" in capsys.readouterr().err) == told
 
 
 def test_a_timeout_has_the_usual_status(tmp_path: Path) -> None:
