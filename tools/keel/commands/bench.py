@@ -7,6 +7,8 @@ compares the levels; the figures of `./keel bench kernel` are in figures.py.
 
 import argparse
 import sys
+import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 from .. import boot, bootconf, figures, latency, machine, nativetasks, packages, plugins, process, profile, rust, timing
@@ -74,13 +76,18 @@ def _tasks(settings: Settings, arguments: list[str]) -> int:
         raise KeelError("--machine and --parts go together, and without --profile", "", Status.USAGE)
     packages.require_emulator(settings)
     rust.build_all(settings)
+    with tempfile.TemporaryDirectory() as place:
+        return _watch_tasks(settings, options, machines, Path(place))
+
+
+def _watch_tasks(settings: Settings, options: argparse.Namespace, machines: Sequence[str], place: Path) -> int:
+    """Run what is to be measured, with a plugin where one is needed, whose files are in an empty directory."""
     plugin: tuple[str, ...] = ()
-    report = settings.build / "plugins" / "tasks-blocks.txt"
-    report.unlink(missing_ok=True)
+    report = place / "blocks"
     if machines or options.profile:
         option = f"{plugins.build(settings, 'timing' if machines else 'profile')},output={report},part=on"
         if machines:
-            model = report.with_name("tasks-model.txt")
+            model = place / "model"
             timing.write_model(model, machines)
             option += f",model={model}"
         plugin = ("-plugin", option)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """`./keel profile`: runs a command in Debian, on either system, and shows where its instructions or modelled cycles went."""
 
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,12 +34,22 @@ def run(settings: Settings, wanted: Wanted) -> int:
         raise KeelError("--top must be at least 1", "", Status.USAGE)
     if wanted.parts and not wanted.machines:
         raise KeelError("--parts needs --machine", "", Status.USAGE)
-    plugin = plugins.build(settings, "timing" if wanted.machines else "profile")
-    report = plugin.with_name("native-blocks.txt" if wanted.native else "keel-blocks.txt")
-    report.unlink(missing_ok=True)
-    option = f"{plugin},output={report}" + (",part=on" if wanted.part else "")
+    with tempfile.TemporaryDirectory() as place:
+        status, lines = _watch(settings, wanted, Path(place))
+    if not lines:
+        why = "it marks no part of itself (guest/mark.h)" if wanted.part else "it did not come to its end"
+        raise KeelError(f"there is no profile of the command: {why}")
+    _show(settings, wanted, lines)
+    return status
+
+
+def _watch(settings: Settings, wanted: Wanted, place: Path) -> tuple[int, list[str]]:
+    """Run the command with the plugin, whose files are in an empty directory: its status, and the plugin's lines."""
+    report = place / "blocks"
+    option = f"{plugins.build(settings, 'timing' if wanted.machines else 'profile')},output={report}"
+    option += ",part=on" if wanted.part else ""
     if wanted.machines:
-        model = plugin.with_name("model.txt")
+        model = place / "model"
         timing.write_model(model, wanted.machines)
         option += f",model={model}"
     choices = boot.Choices(
@@ -49,12 +60,7 @@ def run(settings: Settings, wanted: Wanted) -> int:
         emulator_arguments=("-plugin", option),
     )
     status = run_command.run(settings, choices)
-    lines = report.read_text().splitlines() if report.exists() else []
-    if not lines:
-        why = "it marks no part of itself (guest/mark.h)" if wanted.part else "it did not come to its end"
-        raise KeelError(f"there is no profile of the command: {why}")
-    _show(settings, wanted, lines)
-    return status
+    return status, report.read_text().splitlines() if report.exists() else []
 
 
 def _show(settings: Settings, wanted: Wanted, lines: Sequence[str]) -> None:
