@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Packages that are installed in the guest and purged again, natively and on Keel."""
+"""Packages that are installed in the guest, and a C project that is built in it, natively and on Keel."""
 
 import hashlib
 import subprocess
@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 from functools import partial
 from http.server import SimpleHTTPRequestHandler
+from pathlib import Path
 
 import pytest
 from conftest import REPOSITORY, SCRIPT, SYSTEMS, run_guest
@@ -15,9 +16,11 @@ from test_devices import LIMIT_S, serving
 sys.path.insert(0, str(REPOSITORY / "tools"))
 
 from keel.config import Settings
-from keel.debian import Archive
+from keel.debian import SOURCE, Archive
 
 INSTALLED = ("lua5.4", "liblua5.4-0")
+PROJECT = "lua5.4"
+BUILD_LIMIT_S = 3600
 # What apt and dpkg tell of their time and of the terminal is left out.
 INSTALL = """
 rm -f /etc/apt/sources.list.d/*
@@ -34,6 +37,15 @@ apt-get -qq -y purge $PACKAGES
 echo "purged $?"
 dpkg --audit
 dpkg -l $PACKAGES 2>&1 | tail -1
+"""
+# Without optimisation, which takes the compiler most of its time.
+BUILD = """
+mkdir /root/project && cd /root/project && tar -xz --strip-components 1 || exit
+make -j4 linux MYCFLAGS=-O0 > log 2>&1
+echo "made $?"
+sort log | grep -c '^gcc'
+sha256sum src/*.o src/lua src/luac
+src/lua -e 'local t = {} for i = 1, 1000 do t[i] = (i * 7919) % 1009 end table.sort(t) print(#t, t[1], t[500], t[1000])'
 """
 
 
@@ -65,4 +77,18 @@ def test_packages_are_installed_and_purged(archive: str) -> None:
     script = f"ARCHIVE={archive} PACKAGES='{' '.join(INSTALLED)}'\n{INSTALL}"
     native, keel = (run_guest(system, SCRIPT, stdin=script.encode(), limit_s=LIMIT_S).output for system in SYSTEMS)
     assert [line for line in native.splitlines() if line.endswith(" 0")][:3] == ["updated 0", "installed 0", "purged 0"], native
+    assert keel == native
+
+
+def test_a_project_is_built_in_parallel() -> None:
+    """`make -j4` of Lua on two processors gives the same programs, byte for byte, and they work."""
+    description = Archive(Settings(), SOURCE).fetch_source(PROJECT)
+    source: Path = next(description.parent.glob(f"{PROJECT}_*.orig.tar.gz"))
+    script = f"cat > /tmp/build <<'END'\n{BUILD}END\nexec bash /tmp/build"
+    options = ["--smp", "2"]
+    results = [
+        run_guest(system, script, stdin=source.read_bytes(), limit_s=BUILD_LIMIT_S, options=options).output for system in SYSTEMS
+    ]
+    native, keel = results
+    assert native.startswith("made 0\n") and native.splitlines()[-1].startswith("1000\t"), native
     assert keel == native
