@@ -72,6 +72,7 @@ class Choices:
     # Who runs the system: Keel's own init of one command or shell, or the root's systemd.
     init: str = "keel"
     uefi: bool = False
+    iommu: bool = False
     graphic: bool = False
 
     @property
@@ -163,6 +164,7 @@ def native_guest(
         gdb_socket=slot.gdb_socket,
         stopped=choices.gdb,
         uefi=choices.uefi,
+        has_iommu=choices.iommu,
         has_screen=choices.graphic,
         extra=choices.emulator_arguments,
     )
@@ -198,6 +200,7 @@ def keel_guest(
         gdb_socket=slot.gdb_socket,
         stopped=choices.gdb,
         uefi=choices.uefi,
+        has_iommu=choices.iommu,
         has_screen=choices.graphic,
         extra=choices.emulator_arguments,
     )
@@ -222,6 +225,7 @@ def tests_guest(settings: Settings, choices: Choices, slot: Slot) -> qemu.Guest:
         modules=_modules(settings, slot, text),
         command_line=kernel_parameters(choices),
         memory_mb=TESTS_MEMORY_MB,
+        has_iommu=choices.iommu,
         icount=choices.icount,
         processors=choices.processors,
         gdb_socket=slot.gdb_socket,

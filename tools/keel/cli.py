@@ -127,6 +127,9 @@ def _add_run(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> No
         help="another boot configuration for the root task",
     )
     verb.add_argument("--uefi", action="store_true", help="boot by UEFI instead of a BIOS")
+    verb.add_argument(
+        "--iommu", action="store_true", help="a machine with an IOMMU, by which the root task confines the devices' DMA"
+    )
     verb.add_argument("--graphic", action="store_true", help="a screen and a keyboard, in a window or by VNC")
     verb.add_argument("--gdb", action="store_true", help="stop at the first instruction and wait for ./keel gdb")
 
@@ -309,6 +312,7 @@ def _choices(options: argparse.Namespace) -> Choices:
         persist=options.persist,
         init=options.init,
         uefi=options.uefi,
+        iommu=options.iommu,
         graphic=options.graphic,
     )
 

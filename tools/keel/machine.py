@@ -75,6 +75,12 @@ UEFI = (
     f"if=pflash,format=raw,unit=0,readonly=on,file={UEFI_FILES[0]}",
     f"if=pflash,format=raw,unit=1,snapshot=on,file={UEFI_FILES[1]}",
 )
+# The usual machine, and one for an IOMMU.
+USUAL_MODEL = "pc"
+IOMMU_MODEL = "q35"
+IOMMU = "intel-iommu"
+# What makes QEMU's virtio devices reach memory by the IOMMU.
+BEHIND_IOMMU = ",disable-legacy=on,iommu_platform=on"
 DISC = "ide-cd,drive=disc,bootindex=0"
 RANDOM_NUMBERS = "virtio-rng-pci"
 # What QEMU's user-mode network gives the guest: its address, the gateway and the name server. The card keeps its name.

@@ -58,6 +58,7 @@ class Guest:
     # The disc that boots, in place of the kernel and its modules; the firmware that does it, and a screen for the guest.
     disc: Path | None = None
     uefi: bool = False
+    has_iommu: bool = False
     has_screen: bool = False
     # Where the screen is shown, in QEMU's words.
     display: str = "none"
@@ -73,7 +74,7 @@ def arguments(guest: Guest) -> list[str]:
         "-no-user-config",
         "-nodefaults",
         "-no-reboot",
-        *("-machine", "pc"),
+        *("-machine", machine.IOMMU_MODEL if guest.has_iommu else machine.USUAL_MODEL),
         *("-accel", _accelerator(guest)),
         *("-cpu", machine.CPU),
         *("-smp", str(guest.processors)),
@@ -98,7 +99,7 @@ def arguments(guest: Guest) -> list[str]:
         argv += ["-gdb", "chardev:gdb"]
     if guest.stopped:
         argv += ["-S"]
-    argv += _devices(guest)
+    argv += _behind_iommu(_devices(guest)) if guest.has_iommu else _devices(guest)
     if guest.disc:
         name = str(guest.disc).replace(",", ",,")
         argv += ["-drive", f"file={name},id=disc,format=raw,if=none,readonly=on", "-device", machine.DISC]
@@ -131,6 +132,11 @@ def _socket(fd: int | None) -> str:
 
 def _serial(port: machine.SerialPort, backend: str) -> list[str]:
     return ["-chardev", f"{backend},id={port.name}", "-serial", f"chardev:{port.name}"]
+
+
+def _behind_iommu(devices: list[str]) -> list[str]:
+    """The devices, which reach memory by the IOMMU; QEMU wants that before them."""
+    return ["-device", machine.IOMMU, *(word + machine.BEHIND_IOMMU if word.startswith("virtio-") else word for word in devices)]
 
 
 def _devices(guest: Guest) -> list[str]:

@@ -44,6 +44,21 @@ def test_the_serial_lines_come_in_the_order_of_their_ports() -> None:
     assert "socket,fd=6,id=exec" in after(argv, "-chardev")
 
 
+def test_an_iommu_comes_before_the_devices_that_heed_it() -> None:
+    disks = (qemu.Disk(Path("/a"), "raw"), qemu.Disk(Path("/b"), "raw", bus="nvme"))
+    described = replace(NATIVE, has_iommu=True, disks=disks, card="virtio", random_numbers=True)
+    argv = qemu.arguments(described)
+    assert after(argv, "-machine") == ["q35"]
+    usual = [device for device in after(argv, "-device") if not device.startswith("isa-")]
+    assert usual[0] == "intel-iommu"
+    assert [device.split(",")[0] for device in usual if "iommu_platform=on" in device] == [
+        "virtio-blk-pci",
+        "virtio-net-pci",
+        "virtio-rng-pci",
+    ]
+    assert not any("iommu" in word for word in qemu.arguments(replace(described, has_iommu=False)))
+
+
 def test_the_kernel_for_debugging_has_a_fourth_line_and_no_exit() -> None:
     argv = qemu.arguments(replace(KEEL, debugger_fd=9, has_exit=False))
     assert after(argv, "-serial")[3:] == [f"chardev:{machine.DEBUGGER.name}"]

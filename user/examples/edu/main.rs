@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! A driver for a PCI device, QEMU's `edu`, which computes factorials and copies memory: registers by mapping, interrupts
-//! by message (MSI), DMA. The driver is a task without privileges but for the hardware that boot.conf gives it.
+//! by message (MSI), DMA. The driver is a task without privileges but for the hardware that boot.conf gives it: where the machine
+//! has an IOMMU, its device reaches the driver's memory and no other.
 
 #![no_std]
 #![no_main]
@@ -9,8 +10,10 @@ mod pci;
 
 use core::str;
 use keel_l4::abi::boot::DIRECT_MAP;
+use keel_l4::abi::memory::REGION_KERNEL;
 use keel_l4::call::Failure;
 use keel_l4::device::Registers;
+use keel_l4::info::{info, regions};
 use keel_l4::ipc::{receive, Timeout};
 use keel_l4::memory::Pages;
 use keel_l4::program::Program;
@@ -42,6 +45,8 @@ const DMA_INTERRUPT: u32 = 4;
 const BUFFER: u64 = 0x40000;
 
 const TEXT: &[u8] = b"there and back";
+/// The µ-kernel's image lies here and above.
+const KERNEL_FROM: u64 = 1 << 20;
 
 struct Edu {
     registers: Registers,
@@ -87,6 +92,16 @@ impl Edu {
     }
 }
 
+/// Whether the device, in whose buffer the text is, reads what is at `victim`. What it gets of memory that it does not reach is the
+/// machine's affair: nothing, or zeros.
+fn reaches(edu: &Edu, victim: u64, memory: &Pages) -> Result<bool, Failure> {
+    edu.copy(victim, BUFFER, TEXT.len(), 0)?;
+    edu.copy(BUFFER, physical(memory), TEXT.len(), DMA_TO_MEMORY)?;
+    let mut bytes = [0; TEXT.len()];
+    memory.read(0, &mut bytes);
+    Ok(bytes != *TEXT && bytes != [0; TEXT.len()])
+}
+
 /// Where the pages lie in the machine's memory, for a device.
 fn physical(pages: &Pages) -> u64 {
     pages.address() - DIRECT_MAP
@@ -108,5 +123,14 @@ fn main(mut program: Program) -> Result<(), Failure> {
     let mut text = [0; TEXT.len()];
     back.read(0, &mut text);
     println!("by DMA: {}", str::from_utf8(&text).unwrap_or("something else"));
+    let kernel = regions(info()).find(|region| region.kind == REGION_KERNEL && region.start >= KERNEL_FROM);
+    let kernel = kernel.ok_or(Failure::call(Error::NoMemory))?.start;
+    if reaches(&edu, kernel, &back)? {
+        println!("the µ-kernel's memory: within reach");
+        return Ok(());
+    }
+    // Without the IOMMU this would be the machine's end.
+    edu.copy(BUFFER, kernel, TEXT.len(), DMA_TO_MEMORY)?;
+    println!("the µ-kernel's memory: out of reach");
     Ok(())
 }

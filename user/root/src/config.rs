@@ -146,6 +146,8 @@ pub struct Config<'a> {
     pub on_panic: OnPanic,
     /// Whether a server that asks for a reboot is started anew, instead of the machine.
     pub restarts_on_reboot: bool,
+    /// Whether an IOMMU keeps devices from the memory of tasks that drive none.
+    pub confines_devices: bool,
     /// The tasks.
     pub tasks: List<Task<'a>, MAX_TASKS>,
 }
@@ -360,7 +362,7 @@ fn device(word: &str) -> Option<Range> {
 
 /// Reads the configuration.
 pub fn parse(text: &[u8]) -> Result<Config<'_>, ConfigError<'_>> {
-    let mut config = Config { log_port: 0, ..Config::default() };
+    let mut config = Config { log_port: 0, confines_devices: true, ..Config::default() };
     let mut open: Option<Open<'_>> = None;
     let mut seen = Seen::default();
     let mut line = 0;
@@ -397,6 +399,7 @@ pub fn parse(text: &[u8]) -> Result<Config<'_>, ConfigError<'_>> {
 struct Seen {
     panic: bool,
     reboot: bool,
+    iommu: bool,
 }
 
 /// A statement outside of the tasks; opens a task if it is one.
@@ -439,6 +442,18 @@ fn global<'a>(
             config.restarts_on_reboot = match what {
                 "stop" => false,
                 "restart" => true,
+                _ => return words.error(Problem::Bad(WHAT), what),
+            };
+        }
+        "iommu" => {
+            const WHAT: &str = "on or off";
+            let what = words.value(word, WHAT)?;
+            if core::mem::replace(&mut seen.iommu, true) {
+                return words.error(Problem::Twice, word);
+            }
+            config.confines_devices = match what {
+                "on" => true,
+                "off" => false,
                 _ => return words.error(Problem::Bad(WHAT), what),
             };
         }
@@ -691,6 +706,8 @@ mod tests {
             ("on-panic stop\non-panic stop", "boot.conf:2: 'on-panic' is given twice"),
             ("on-reboot continue", "boot.conf:1: 'continue' is not stop or restart"),
             ("on-reboot stop on-reboot stop", "boot.conf:1: 'on-reboot' is given twice"),
+            ("iommu maybe", "boot.conf:1: 'maybe' is not on or off"),
+            ("iommu on\niommu off", "boot.conf:2: 'iommu' is given twice"),
             ("task a", "boot.conf:1: 'task' needs '{' on the same line"),
             ("task a {\n image x\n", "boot.conf:1: task 'a' has no closing '}'"),
             ("task a {\n}", "boot.conf:1: task 'a' has no image"),

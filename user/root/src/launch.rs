@@ -3,6 +3,7 @@
 //! creates the task, hands over task numbers and interrupt lines. The task does not run before the
 //! root task, its pager, answers its first page fault.
 
+use crate::iommu::Iommu;
 use crate::machine::{bytes, bytes_mut, refuse, Claimed};
 use core::cell::UnsafeCell;
 use keel_l4::abi::boot::{Start, DIRECT_MAP, START_COMMAND_LINE, START_IRQS, START_MAGIC};
@@ -177,14 +178,14 @@ fn fill_record(record: &mut Start, task: &Task<'_>, share: &Share, image: &Image
     }
 }
 
-/// Starts the task with the number `number`; `first_number` is the first of those handed to it.
+/// Starts the task with the number `number`; `first_number` is the first of those handed to it. The registers of the `iommu` are not for tasks.
 pub fn start<'a>(
     config: &Config<'a>,
     index: usize,
     share: &Share,
     image: &Image,
-    number: u32,
-    first_number: u32,
+    iommu: Option<&Iommu>,
+    [number, first_number]: [u32; 2],
 ) -> Running<'a> {
     let task = &config.tasks[index];
     if task.args.len() >= START_COMMAND_LINE as usize {
@@ -216,7 +217,8 @@ pub fn start<'a>(
     if let Err((what, failure)) = create_all(&new, task, &lines, first_number) {
         fail(task, format_args!("cannot be started: {what}: {failure}"));
     }
-    let grants = Hardware::new(config, index, regions(info()))
+    let kept = regions(info()).chain(iommu.into_iter().flat_map(Iommu::registers));
+    let grants = Hardware::new(config, index, kept)
         .and_then(|hardware| Grants::new(share, hardware, lines))
         .unwrap_or_else(|_| fail(task, format_args!("has its memory in too many pieces")));
     Running {

@@ -4,6 +4,7 @@
 #![no_std]
 #![no_main]
 
+mod iommu;
 mod launch;
 mod log;
 mod machine;
@@ -11,6 +12,7 @@ mod pci;
 mod restart;
 mod service;
 
+use iommu::Iommu;
 use keel_l4::abi::memory::REGION_FREE;
 use keel_l4::elf::{self, Image};
 use keel_l4::info::{info, modules, regions};
@@ -42,11 +44,16 @@ extern "C" fn main(_: u64) -> ! {
     let config = configuration(&modules, &mut claimed);
     let images = images(&config, &modules, &mut claimed);
     let keep = kept(&config, &modules);
-    let plan = plan(&config, &modules, &images, &keep, free_memory()).unwrap_or_else(|error| refuse(error));
-    let mut maker = Maker { config, plan, modules, images, claimed };
+    let mut free = free_memory();
+    let iommu = Iommu::find(&config, &mut free);
+    let plan = plan(&config, &modules, &images, &keep, free).unwrap_or_else(|error| refuse(error));
+    let mut maker = Maker { config, plan, modules, images, claimed, iommu: iommu.as_ref() };
     maker.fill();
+    if let Some(iommu) = maker.iommu {
+        iommu.confine(&maker.config, &maker.plan, &mut maker.claimed);
+    }
     let mut tasks = maker.start();
-    Service::new(&mut tasks, &maker.config).run(&mut maker)
+    Service::new(&mut tasks, &maker.config, maker.iommu).run(&mut maker)
 }
 
 fn boot_modules() -> List<Module<'static>, MAX_MODULES> {

@@ -5,6 +5,7 @@
 //! that it had made, and its devices no longer reach memory. Meanwhile the root task has the failed one's priority, so that
 //! those above it run on, and it serves the others on the way. Until it is deleted that is just above all that its threads can have.
 
+use crate::iommu::Iommu;
 use crate::launch::{self, Running};
 use crate::machine::{refuse, Claimed};
 use crate::pci;
@@ -33,6 +34,8 @@ pub struct Maker<'a> {
     pub images: List<Image, MAX_TASKS>,
     /// The memory that the root task has.
     pub claimed: Claimed,
+    /// What confines the devices, if there is one.
+    pub iommu: Option<&'a Iommu>,
 }
 
 impl<'a> Maker<'a> {
@@ -78,7 +81,7 @@ impl<'a> Maker<'a> {
     }
 
     fn start_one(&self, index: usize, number: u32, first: u32) -> Running<'a> {
-        launch::start(&self.config, index, &self.plan[index], &self.images[index], number, first)
+        launch::start(&self.config, index, &self.plan[index], &self.images[index], self.iommu, [number, first])
     }
 
     /// Takes a task's memory away, from all that it gave it to: a deletion, which nothing interrupts, would take long with it.

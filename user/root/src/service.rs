@@ -5,6 +5,7 @@
 //! How long it takes to map memory depends on what the receiver has there, and so does the receiver decide about it. The root task
 //! does that with the priority of whom it does it for, so that who is more important is not held up.
 
+use crate::iommu::Iommu;
 use crate::launch::{Running, PRIORITIES_ABOVE};
 use crate::log;
 use crate::machine::{end, obtain};
@@ -32,13 +33,14 @@ pub struct Service<'a> {
     on_panic: OnPanic,
     restarts_on_reboot: bool,
     lines: Lines,
+    iommu: Option<&'a Iommu>,
 }
 
 impl<'a> Service<'a> {
-    /// Serves `tasks` as the configuration says.
-    pub fn new(tasks: &'a mut [Running<'a>], config: &Config<'a>) -> Service<'a> {
+    /// Serves `tasks` as the configuration says; what the `iommu` has refused is told at their requests.
+    pub fn new(tasks: &'a mut [Running<'a>], config: &Config<'a>, iommu: Option<&'a Iommu>) -> Service<'a> {
         let Config { on_panic, restarts_on_reboot, .. } = *config;
-        Service { tasks, on_panic, restarts_on_reboot, lines: Lines::new() }
+        Service { tasks, on_panic, restarts_on_reboot, lines: Lines::new(), iommu }
     }
 
     /// Serves for ever; `maker` starts anew what has failed.
@@ -156,6 +158,9 @@ impl Server for Service<'_> {
     type Request = Request;
 
     fn request(&mut self, request: Request, received: &Received) -> Option<Message> {
+        if let Some(iommu) = self.iommu {
+            iommu.report();
+        }
         match request {
             Request::Print { text } => {
                 self.lines.add(received.from.task(), &text, log::write);

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Finds a table of the firmware's (ACPI 6.4, 5.2). Everything is read with bounds; what makes no sense is as good as none.
+
+/// Reads so many bytes at a physical address; `None` where they cannot be had.
+pub type Reader<'r, 'a> = &'r mut dyn FnMut(u64, usize) -> Option<&'a [u8]>;
+
+/// Bytes of the root pointer, and of its later version.
+const ROOT_POINTER: usize = 20;
+const LONG_ROOT_POINTER: usize = 36;
+/// In the root pointer: its version, and where the list of all tables is.
+const REVISION: usize = 15;
+const SHORT_LIST: usize = 16;
+const LONG_LIST: usize = 24;
+/// The later version, whose list has addresses of 8 bytes.
+const LONG_REVISION: u8 = 2;
+/// What each table begins with, and where its length is in that.
+const HEADER: usize = 36;
+const LENGTH: usize = 4;
+/// No table is longer.
+const MOST_BYTES: usize = 1 << 20;
+
+/// The number in the 4 or 8 bytes (`size`) at `at`.
+pub fn number(bytes: &[u8], at: usize, size: usize) -> Option<u64> {
+    Some(bytes.get(at..at.checked_add(size)?)?.iter().rev().fold(0, |number, byte| number << 8 | *byte as u64))
+}
+
+/// The first table with this signature that the root pointer leads to.
+pub fn find<'a>(root_pointer: u64, signature: &[u8; 4], read: Reader<'_, 'a>) -> Option<&'a [u8]> {
+    let short = read(root_pointer, ROOT_POINTER)?;
+    let (list, step) = if short[REVISION] >= LONG_REVISION {
+        (number(read(root_pointer, LONG_ROOT_POINTER)?, LONG_LIST, 8)?, 8)
+    } else {
+        (number(short, SHORT_LIST, 4)?, 4)
+    };
+    let list = table(list, read)?;
+    let mut addresses = (HEADER..list.len()).step_by(step).filter_map(|at| number(list, at, step));
+    addresses.find_map(|address| table(address, read).filter(|table| table.starts_with(signature)))
+}
+
+/// A whole table, if its bytes sum up to zero.
+fn table<'a>(physical: u64, read: Reader<'_, 'a>) -> Option<&'a [u8]> {
+    let length = number(read(physical, HEADER)?, LENGTH, 4)? as usize;
+    if !(HEADER..=MOST_BYTES).contains(&length) {
+        return None;
+    }
+    read(physical, length).filter(|table| table.iter().fold(0u8, |sum, byte| sum.wrapping_add(*byte)) == 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const AT: u64 = 0xe_0000;
+
+    fn summed(signature: &[u8; 4], body: &[u8]) -> Vec<u8> {
+        let mut table = vec![0; HEADER];
+        table[..4].copy_from_slice(signature);
+        table[LENGTH..LENGTH + 4].copy_from_slice(&((HEADER + body.len()) as u32).to_le_bytes());
+        table.extend(body);
+        table[9] = table.iter().fold(0u8, |sum, byte| sum.wrapping_sub(*byte));
+        table
+    }
+
+    /// Root pointer, list, and two tables, each in 256 bytes of its own.
+    fn firmware(is_long: bool) -> Vec<u8> {
+        let addresses = [AT + 0x200, AT + 0x300];
+        let list: Vec<u8> = match is_long {
+            true => addresses.iter().flat_map(|address| address.to_le_bytes()).collect(),
+            false => addresses.iter().flat_map(|address| (*address as u32).to_le_bytes()).collect(),
+        };
+        let mut memory = vec![0; 0x400];
+        let pointer = (AT + 0x100).to_le_bytes();
+        if is_long {
+            memory[REVISION] = LONG_REVISION;
+            memory[LONG_LIST..LONG_LIST + 8].copy_from_slice(&pointer);
+        } else {
+            memory[SHORT_LIST..SHORT_LIST + 4].copy_from_slice(&pointer[..4]);
+        }
+        for (at, table) in
+            [(0x100, summed(b"RSDT", &list)), (0x200, summed(b"APIC", b"a")), (0x300, summed(b"DMAR", b"body"))]
+        {
+            memory[at..at + table.len()].copy_from_slice(&table);
+        }
+        memory
+    }
+
+    fn found<'a>(memory: &'a [u8], signature: &[u8; 4]) -> Option<&'a [u8]> {
+        let mut read = |at: u64, length: usize| memory.get(at.checked_sub(AT)? as usize..)?.get(..length);
+        find(AT, signature, &mut read)
+    }
+
+    #[test]
+    fn a_table_is_found_by_both_kinds_of_root_pointer() {
+        for is_long in [false, true] {
+            let memory = firmware(is_long);
+            assert_eq!(found(&memory, b"DMAR").map(|table| &table[HEADER..]), Some(&b"body"[..]));
+            assert_eq!(found(&memory, b"HPET"), None);
+        }
+    }
+
+    #[test]
+    fn a_broken_table_is_none_and_does_not_hide_the_others() {
+        for length in [0u32, 35, 1 << 30, u32::MAX] {
+            let mut memory = firmware(true);
+            memory[0x200 + LENGTH..0x200 + LENGTH + 4].copy_from_slice(&length.to_le_bytes());
+            assert!(found(&memory, b"APIC").is_none() && found(&memory, b"DMAR").is_some(), "{length}");
+        }
+        for at in [0x100, 0x300] {
+            let mut memory = firmware(true);
+            memory[at + 20] ^= 1;
+            assert!(found(&memory, b"DMAR").is_none());
+        }
+        assert!(found(&[], b"DMAR").is_none());
+    }
+}
