@@ -3,13 +3,11 @@
 # they would do by instructions of level 3 they do in a way that level 0 has.
 
 # The system call: registers as with the instruction, but the kernel is jumped
-# to. It must find interrupts off, because until it has set GS an interrupt
-# would take it for the kernel proper. No stack is used, so that code may
-# keep data below its stack pointer. A call that is to be restarted comes back two
+# to. No stack is used, so that code may keep data below its stack pointer. A
+# call that is to be restarted, or that an interrupt comes before, goes on two
 # bytes early, which is the second jump.
 	.macro	syscall
 .Lukl_call_\@:
-	cli
 	lea	.Lukl_back_\@(%rip), %rcx
 	jmp	ukl_syscall
 	jmp	.Lukl_call_\@

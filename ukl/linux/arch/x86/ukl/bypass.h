@@ -29,9 +29,9 @@
 
 #ifndef __ASSEMBLY__
 
-/* What a call that bypasses is given to: the arguments in the registers of a C function. */
-typedef void ukl_call_t(void);
-ukl_call_t ukl_by_registers, ukl_by_full_entry;
+/* How a call that bypasses goes to its function, or that it does not. */
+typedef void ukl_way_t(void);
+ukl_way_t ukl_by_registers, ukl_by_arguments, ukl_leaf, ukl_full;
 
 long ukl_socket_read(unsigned int fd, char __user *buffer, size_t count);
 long ukl_socket_write(unsigned int fd, const char __user *buffer, size_t count);

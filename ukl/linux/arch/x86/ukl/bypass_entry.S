@@ -27,7 +27,8 @@
 
 /*
  * From ukl_syscall behind SWAPGS: interrupts are off, r11 is the task, all else
- * is the application's. Who is traced or filtered takes the full entry.
+ * is the application's. Who is traced or filtered takes the full entry, others
+ * the way that the call's number has.
  */
 SYM_CODE_START(ukl_bypass)
 	UNWIND_HINT_ENTRY
@@ -35,7 +36,34 @@ SYM_CODE_START(ukl_bypass)
 	jne	ukl_full
 	cmpq	$UKL_CALLS, %rax
 	jae	ukl_full
+	ANNOTATE_RETPOLINE_SAFE
+	jmp	*ukl_ways(, %rax, 8)
+SYM_CODE_END(ukl_bypass)
 
+/*
+ * A function that changes no register but rax and looks at none, and neither
+ * waits nor lets interrupts in: nobody sees this call. No flag is looked at on the
+ * way out, for one that another processor has set comes with an interrupt,
+ * which waits behind the jump; none of these functions sets one.
+ */
+SYM_CODE_START(ukl_leaf)
+	UNWIND_HINT_ENTRY
+	movq	%rsp, PER_CPU_VAR(cpu_tss_rw + TSS_sp2)
+	movq	PER_CPU_VAR(cpu_current_top_of_stack), %rsp
+	subq	$PTREGS_SIZE, %rsp
+	ANNOTATE_RETPOLINE_SAFE
+	call	*ukl_calls(, %rax, 8)
+	movq	PER_CPU_VAR(cpu_tss_rw + TSS_sp2), %rsp
+	swapgs
+	sti					/* takes effect behind the jump */
+	ANNOTATE_RETPOLINE_SAFE
+SYM_INNER_LABEL(ukl_leaf_jump, SYM_L_GLOBAL)
+	jmp	*%rcx
+SYM_CODE_END(ukl_leaf)
+
+/* What a call may look at, and the kernel's stack. */
+.macro UKL_SAVE
+	UNWIND_HINT_ENTRY
 	movq	%rsp, %r11
 	movq	PER_CPU_VAR(cpu_current_top_of_stack), %rsp
 	subq	$PTREGS_SIZE, %rsp
@@ -50,8 +78,23 @@ SYM_CODE_START(ukl_bypass)
 	movq	%r8, R8(%rsp)
 	movq	%r9, R9(%rsp)
 	sti
+.endm
+
+/* A function that takes its arguments as C functions do. */
+SYM_CODE_START(ukl_by_arguments)
+	UKL_SAVE
 	ANNOTATE_RETPOLINE_SAFE
 	call	*ukl_calls(, %rax, 8)
+	jmp	ukl_by_arguments_back
+SYM_CODE_END(ukl_by_arguments)
+
+/* Linux's own, that takes them from the saved registers. */
+SYM_CODE_START(ukl_by_registers)
+	UKL_SAVE
+	movq	%rsp, %rdi
+	ANNOTATE_RETPOLINE_SAFE
+	call	*sys_call_table(, %rax, 8)
+SYM_INNER_LABEL(ukl_by_arguments_back, SYM_L_LOCAL)
 	cli
 	movq	PER_CPU_VAR(current_task), %rcx
 	testl	$~(1 << TIF_UKL), TASK_TI_flags(%rcx)
@@ -91,22 +134,4 @@ SYM_INNER_LABEL(ukl_bypass_jump, SYM_L_GLOBAL)
 	movq	%rsp, %rdi
 	call	irqentry_exit_to_user_mode
 	jmp	ukl_return
-SYM_CODE_END(ukl_bypass)
-
-/* A call's function that takes its arguments from the saved registers, which lie above the return address. */
-SYM_CODE_START(ukl_by_registers)
-	UNWIND_HINT_FUNC
-	leaq	8(%rsp), %rdi
-	ANNOTATE_RETPOLINE_SAFE
-	jmp	*sys_call_table(, %rax, 8)
 SYM_CODE_END(ukl_by_registers)
-
-/* A call that reads or sets all saved registers begins anew, by the full entry. */
-SYM_CODE_START(ukl_by_full_entry)
-	UNWIND_HINT_REGS offset=8
-	cli
-	movq	8+RIP(%rsp), %rcx
-	movq	8+RSP(%rsp), %rsp
-	UNWIND_HINT_EMPTY
-	jmp	ukl_full
-SYM_CODE_END(ukl_by_full_entry)

@@ -2,9 +2,8 @@
 /*
  * How applications at level 0 enter the kernel and leave it.
  *
- * While an application runs, GS is the user's, as with any process, and its
- * stack belongs to it alone: nothing here or in the processor writes to it,
- * so code may use what lies below its pointer.
+ * While an application runs, GS is the user's, as with any process. Nothing here
+ * or in the processor writes to its stack, so it may use what lies below the pointer.
  */
 #include <linux/linkage.h>
 #include <asm/asm-offsets.h>
@@ -42,6 +41,8 @@ SYM_CODE_START(ukl_frame)
 	jnz	.Lready
 	testl	$UKL_NOT_USER_HALF, 4+RIP-ORIG_RAX+8(%rsp)
 	jz	.Lapplication
+	cmpq	$ukl_syscall, RIP-ORIG_RAX+8(%rsp)
+	je	.Lcall
 	cmpq	$ukl_jump, RIP-ORIG_RAX+8(%rsp)
 	je	.Ljump
 	UKL_FRAME_OF_OPTIONS .Ljump, .Lapplication
@@ -61,6 +62,9 @@ SYM_CODE_START(ukl_frame)
 	popq	%rax
 	RET
 
+	/* A call has not begun: it is made anew, by the jump that restarted calls take. */
+.Lcall:
+	subq	$2, %rcx
 	/* An NMI took STI's effect forward to a jump back to an application. */
 .Ljump:
 	movq	%rcx, RIP-ORIG_RAX+8(%rsp)
@@ -72,16 +76,15 @@ SYM_CODE_START(ukl_frame)
 SYM_CODE_END(ukl_frame)
 
 /*
- * The system call of an application, which jumps here with interrupts off.
- * Registers are those of SYSCALL: number in rax, arguments in rdi, rsi, rdx,
- * r10, r8, r9, and the address to return to in rcx. rcx and r11 are lost.
- * RSP is the application's, GS the user's; both are when it is jumped back.
- *
+ * The system call of an application, which jumps here. Registers are those of
+ * SYSCALL: number in rax, arguments in rdi, rsi, rdx, r10, r8, r9, and the
+ * address to return to in rcx. rcx and r11 are lost. RSP and GS are the application's.
  * A restarted call goes on two bytes before the return address, where the
  * application has a jump to the beginning of its call.
  */
 SYM_CODE_START(ukl_syscall)
 	UNWIND_HINT_ENTRY
+	cli
 	swapgs
 	UKL_BYPASS
 	cld

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Which executables are applications at level 0, and the set-up of what their
- * entries need.
+ * Which executables are applications at level 0, and what their entries need.
  */
 #define pr_fmt(fmt) "ukl: " fmt
 
@@ -83,9 +82,8 @@ int arch_check_elf(void *ehdr, bool has_interpreter, void *interp_ehdr,
 
 /*
  * An application has executed SYSCALL: the vDSO may, which does so where it
- * knows no better way; anything else has not been built for level 0. As
- * the registers are not as SYSRET wants them the return is by IRET, the one
- * that knows the level.
+ * knows no better way; anything else has not been built for level 0. For SYSRET
+ * the registers are wrong, and the return is by IRET, which knows the level.
  */
 int ukl_syscall_instruction(struct pt_regs *regs, int nr)
 {

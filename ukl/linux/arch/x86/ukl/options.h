@@ -38,8 +38,10 @@ SYM_INNER_LABEL(ukl_iret, SYM_L_GLOBAL)
  */
 .macro UKL_FRAME_OF_OPTIONS jump application
 #ifdef CONFIG_UKL_BYPASS
-	cmpq	$ukl_bypass_jump, RIP-ORIG_RAX+8(%rsp)
+	.irp	instruction, ukl_bypass_jump, ukl_leaf_jump
+	cmpq	$\instruction, RIP-ORIG_RAX+8(%rsp)
 	je	\jump
+	.endr
 #endif
 #ifdef CONFIG_UKL_RET
 	cmpq	$ukl_ret_ways, RIP-ORIG_RAX+8(%rsp)
