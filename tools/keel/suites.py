@@ -368,12 +368,12 @@ BOTH_SYSTEMS: tuple[Build, ...] = (*ROOT, linux.build_native, rust.build_all, li
 
 
 def _booting(settings: Settings, name: str, builds: Sequence[Build], selection: Sequence[str]) -> Count:
-    """Tests that boot guests; everything is built before they start."""
+    """Tests that boot guests; everything is built before they start. The log has each as soon as it ends."""
     packages.require(settings, (*CHECKERS, *SIDE_BY_SIDE, *GUEST_COMPILER))
     packages.require_emulator(settings)
     for build in builds:
         build(settings)
-    pytest = [checkers.DEBIAN_PYTHON, "-m", "pytest", "-p", "no:cacheprovider", "-v", f"--durations={SLOWEST}"]
+    pytest = [checkers.DEBIAN_PYTHON, "-u", "-m", "pytest", "-p", "no:cacheprovider", "-v", f"--durations={SLOWEST}"]
     side_by_side = ["-n", str(guests_at_once()), "--dist", "loadgroup"]
     return _run(settings, name, [*pytest, *side_by_side, *selection])
 
