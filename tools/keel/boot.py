@@ -29,6 +29,8 @@ NATIVE_PARAMETERS = ("panic=-1", "tsc=reliable", "no_timer_check")
 UKL_PARAMETERS = ("clearcpuid=smep,smap",)
 # Linux's own limit, less what the terminal's settings may take.
 LONGEST_PARAMETERS = 2048 - 128
+# The kernel that Debian ships, in place of a file.
+DEBIAN_KERNEL = "debian"
 PACKAGE_NAME = re.compile(r"[a-z0-9][a-z0-9+.-]+")
 # The µ-kernel's own: a panic ends the emulator.
 KERNEL_PARAMETERS = ("debug-exit",)
@@ -43,6 +45,8 @@ class Choices:
     """What the user chose about a run."""
 
     native: bool = False
+    # In place of the native kernel: a file, or DEBIAN_KERNEL.
+    kernel: str | None = None
     command: str | None = None
     root: Path | None = None
     icount: bool = False
@@ -77,8 +81,11 @@ class Choices:
 
     @property
     def on_disk(self) -> bool:
-        """Whether the default root is taken from a disk: a disk answers in the host's time, so not on the deterministic clock."""
-        return not self.icount
+        """Whether the default root is taken from a disk.
+
+        A disk answers in the host's time, so not on the deterministic clock; and another kernel may have no driver for it.
+        """
+        return not self.icount and self.kernel is None
 
     @property
     def network_card(self) -> str | None:
@@ -141,16 +148,16 @@ def _kernel(settings: Settings, choices: Choices) -> Path:
 
 
 def native_guest(
-    settings: Settings,
+    kernel: Path,
     choices: Choices,
     slot: Slot,
     storage: Storage,
     parameters: str,
     accelerator: str,
 ) -> qemu.Guest:
-    """Linux on the bare machine."""
+    """A Linux on the bare machine."""
     return qemu.Guest(
-        kernel=settings.ukl_kernel(choices.application_options) if choices.application else settings.native_kernel,
+        kernel=kernel,
         command_line=parameters,
         ramdisk=storage.ramdisk,
         memory_mb=choices.memory_mb,
@@ -261,6 +268,8 @@ def check(choices: Choices) -> None:
             "leave one of --icount and --accel kvm out",
         )
     _check_parameters(linux_parameters(choices, ""))
+    if choices.kernel is not None:
+        _check_kernel(choices)
     if len(choices.drives) >= machine.MOST_DISKS:
         raise KeelError(f"there are too many drives: {len(choices.drives)}", f"at most {machine.MOST_DISKS - 1} beside the root")
     if wrong := [name for name in choices.packages if not PACKAGE_NAME.fullmatch(name)]:
@@ -287,6 +296,13 @@ def _check_parameters(parameters: str) -> None:
         raise KeelError("--append must be one line")
     if len(os.fsencode(parameters)) > LONGEST_PARAMETERS:
         raise KeelError("--append is too long", f"Linux takes {LONGEST_PARAMETERS} bytes in all")
+
+
+def _check_kernel(choices: Choices) -> None:
+    if not choices.native:
+        raise KeelError("--kernel is another Linux for the bare machine", "give --native as well")
+    if choices.kernel != DEBIAN_KERNEL and not Path(choices.kernel or "").is_file():
+        raise KeelError(f"--kernel {choices.kernel}: there is no such file", f"a bzImage, or the word {DEBIAN_KERNEL!r}")
 
 
 def _check_configuration(choices: Choices) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import FrameType
 
 from . import machine, process, timing, uklapps
-from .boot import Choices
+from .boot import DEBIAN_KERNEL, Choices
 from .bootconf import DEFAULT_TEMPLATE
 from .commands import bench as bench_command
 from .commands import build as build_command
@@ -110,6 +110,11 @@ def _add_run(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> No
         "--native",
         action="store_true",
         help="Linux on the bare machine, the baseline of every figure",
+    )
+    verb.add_argument(
+        "--kernel",
+        metavar=f"{DEBIAN_KERNEL}|FILE",
+        help="with --native, another kernel: the one that Debian ships, or a bzImage; the default root is in memory then",
     )
     _add_machine(verb)
     verb.add_argument(
@@ -303,6 +308,7 @@ def _choices(options: argparse.Namespace) -> Choices:
     return replace(
         _on_machine(options),
         native=options.native,
+        kernel=options.kernel,
         root=options.root,
         emulator_arguments=tuple(options.qemu_arg),
         gdb=options.gdb,

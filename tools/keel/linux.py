@@ -10,6 +10,7 @@ something to are copies (insertions.py).
 
 import hashlib
 import os
+import re
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -22,6 +23,9 @@ from .lock import locked
 from .progress import Step
 
 SOURCE_PACKAGE = "linux-source-6.1"
+# Names the package of the kernel that Debian ships in what it depends on.
+STOCK_PACKAGE = "linux-image-amd64"
+STOCK_DEPENDENCY = re.compile(r"(linux-image-\S+)")
 TARBALL = "./usr/src/linux-source-6.1.tar.xz"
 VERSION_STAMP = ".keel-version"
 CONFIG_STAMP = ".keel-config"
@@ -60,6 +64,35 @@ def build_native(settings: Settings) -> Path:
     with locked(settings.locks, f"{settings.linux.name}-native"):
         _build(settings, NATIVE, settings.pristine)
     return settings.native_kernel
+
+
+def debian_kernel(settings: Settings) -> Path:
+    """The kernel that Debian ships, as it is; fetched once."""
+    kernel = settings.linux / "debian" / "vmlinuz"
+    with locked(settings.locks, f"{settings.linux.name}-debian"):
+        if not kernel.exists():
+            packages.require(settings, packages.SIGNATURES)
+            archive = debian.Archive(settings)
+            depends = process.output(["dpkg-deb", "--field", str(archive.fetch(STOCK_PACKAGE)), "Depends"])
+            if (found := STOCK_DEPENDENCY.search(depends)) is None:
+                raise KeelError(f"{STOCK_PACKAGE} depends on no kernel: {depends.strip()}")
+            _take_kernel(settings, archive.fetch(found[1]), kernel)
+    return kernel
+
+
+def _take_kernel(settings: Settings, package: Path, kernel: Path) -> None:
+    """The kernel out of a package, under its name only when it is whole."""
+    kernel.parent.mkdir(parents=True, exist_ok=True)
+    aside = kernel.with_suffix(".new")
+    script = 'dpkg-deb --fsys-tarfile "$1" | tar -xO --wildcards "./boot/vmlinuz-*" > "$2"'
+    with Step("unpacking Debian's kernel") as step:
+        process.run_logged(
+            ["bash", "-o", "pipefail", "-c", script, "unpack", str(package), str(aside)],
+            what="unpacking Debian's kernel",
+            log=settings.logs / "linux-debian.log",
+            step=step,
+        )
+    aside.rename(kernel)
 
 
 def build_server(settings: Settings) -> Path:

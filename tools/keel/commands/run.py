@@ -72,7 +72,9 @@ def _models(choices: boot.Choices, disks_given: tuple[qemu.Disk, ...]) -> list[s
     """The devices that the emulator must have, asked for before anything long is begun."""
     default = [qemu.Disk(Path(), "raw")] if choices.root is None and choices.on_disk else []
     attached = (*default, *disks_given)
-    wanted = qemu.Guest(Path(), disks=attached, card=choices.network_card, random_numbers=not choices.icount)
+    wanted = qemu.Guest(
+        Path(), disks=attached, card=choices.network_card, random_numbers=not choices.icount, has_iommu=choices.iommu
+    )
     return qemu.models(wanted)
 
 
@@ -163,6 +165,15 @@ def _storage(
     return boot.Storage(rootarchive.boot_archive(settings, root, init), attached)
 
 
+def _native_kernel(settings: Settings, choices: boot.Choices) -> Path:
+    """The kernel for the bare machine, built or fetched."""
+    if choices.application:
+        return linux.build_ukl(settings, choices.application_options)
+    if choices.kernel is None:
+        return linux.build_native(settings)
+    return linux.debian_kernel(settings) if choices.kernel == boot.DEBIAN_KERNEL else Path(choices.kernel)
+
+
 def _guest(
     settings: Settings,
     choices: boot.Choices,
@@ -172,11 +183,7 @@ def _guest(
 ) -> qemu.Guest:
     parameters = boot.linux_parameters(choices, terminal.settings_for_guest(), root_on_disk=storage.root_on_disk)
     if choices.native:
-        if choices.application:
-            linux.build_ukl(settings, choices.application_options)
-        else:
-            linux.build_native(settings)
-        return boot.native_guest(settings, choices, mine, storage, parameters, accelerator)
+        return boot.native_guest(_native_kernel(settings, choices), choices, mine, storage, parameters, accelerator)
     rust.build_all(settings)
     if choices.debugger:
         rust.build_debugger(settings)
@@ -187,7 +194,7 @@ def _guest(
 def greet(settings: Settings, choices: boot.Choices, accelerator: str, display: str) -> None:
     """What is booted and how to leave it; with --exec our error output is the command's alone."""
     if settings.verbose or choices.gdb or choices.command is None:
-        system = "native Linux" if choices.native else "Linux on Keel"
+        system = f"native Linux{f' ({choices.kernel})' if choices.kernel else ''}" if choices.native else "Linux on Keel"
         if choices.application:
             system = f"Linux with {choices.application.name} at level 0"
         say(f"booting {system}, accelerator: {accelerator}")

@@ -107,6 +107,8 @@ def test_a_timeout_has_the_usual_status(tmp_path: Path) -> None:
         boot.Choices(packages=("--allow-unauthenticated",)),
         boot.Choices(packages=("gdb",), root=Path("root.img")),
         boot.Choices(native=True, boot_template=Path("my.conf")),
+        boot.Choices(kernel=boot.DEBIAN_KERNEL),
+        boot.Choices(native=True, kernel="/no/such/bzImage"),
         boot.Choices(native=True, application=Path("a"), application_arguments=("two words",)),
         boot.Choices(native=True, application=Path("a"), application_arguments=("",)),
         boot.Choices(boot_template=Path("/no/such/boot.conf")),
@@ -135,6 +137,12 @@ def test_the_deterministic_clock_meets_nothing_that_answers_in_the_hosts_time() 
     assert (counted.on_disk, counted.network_card) == (False, None)
     assert "ip=" not in boot.linux_parameters(counted, "")
     assert boot.Choices(icount=True, card="e1000").network_card == "e1000"
+
+
+def test_another_kernel_needs_no_driver_for_a_disk() -> None:
+    choices = boot.Choices(native=True, kernel=boot.DEBIAN_KERNEL)
+    boot.check(choices)
+    assert not choices.on_disk
 
 
 def test_the_guest_is_told_of_its_disk_and_its_network() -> None:
