@@ -6,7 +6,7 @@
 `main()` with nothing but the options that the user gave. The unit is executed guest instructions; with --cycles also the cycles
 that models of named machines make of them (tools/keel/machines.toml).
 
-  bench/run.py [--systems native,keel,tasks] [--cycles [--machines NAME,...]] [--output DIRECTORY] [--resume] [ROW...]
+  bench/run.py [--systems native,keel,debian,tasks] [--cycles [--machines NAME,...]] [--output DIRECTORY] [--resume] [ROW...]
   bench/run.py --compare OLD.json NEW.json
   bench/run.py --plot RESULTS.json
 """
@@ -24,12 +24,16 @@ import tarfile
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 SOURCES = REPOSITORY / "bench" / "guest"
 SYSTEMS: dict[str, list[str]] = {"native": ["--native"], "keel": []}
+# The kernel that Debian ships, which stands beside the two: of the same version, with an other configuration and its mitigations.
+STOCK = "debian"
+BOOTED = {**SYSTEMS, STOCK: ["--native", "--kernel", "debian"]}
 # Programs of their own on the µ-kernel alone (user/bench), which stand beside those of the two Linux.
 TASKS = "tasks"
 # Debian's matplotlib is for Debian's Python.
@@ -177,7 +181,7 @@ def run_keel(arguments: Sequence[str], system: str, stdin: bytes) -> str:
 
 def run_guest(system: str, command: str, stdin: bytes) -> str:
     """The output of a command in a fresh guest that runs on the instruction clock."""
-    options = [*SYSTEMS[system], "--icount", "--accel", "tcg", "--timeout", str(LIMIT_S)]
+    options = [*BOOTED[system], "--icount", "--accel", "tcg", "--timeout", str(LIMIT_S)]
     return run_keel(["run", *options, "--exec", command], system, stdin)
 
 
@@ -294,25 +298,38 @@ def mean(ratios: Sequence[float]) -> float:
 
 
 def table(results: Results) -> list[list[str]]:
-    """Header and rows: instructions on each Linux, their ratio, the paper's, remarks; nothing where there is no Linux."""
+    """Header and rows: instructions on each Linux, their ratio, the paper's, Debian's kernel, remarks; none without a Linux."""
+    stock = results.get(STOCK)
+    names = next((list(samples) for system, samples in results.items() if system in BOOTED), [])
     results = {system: samples for system, samples in results.items() if system in SYSTEMS}
-    if not results:
+    if not names:
         return []
-    rows = [["operation", *(f"{system}, instructions" for system in results), "ratio", "paper", "remark"]]
+    titles = [[STOCK + ", instructions", "keel to that"] if stock else [], ["remark"]]
+    rows = [["operation", *(f"{system}, instructions" for system in results), "ratio", "paper", *chain(*titles)]]
     ratios: dict[str, float] = {}
-    for name in next(iter(results.values())):
+    for name in names:
         samples = [samples[name] for samples in results.values() if name in samples]
-        remarks, shown = remark(samples), ""
+        remarks, shown = remark(samples) if samples else "", ""
         if len(samples) == len(SYSTEMS):
             ratios[name] = ratio(samples)
             shown = f"{MARK if remarks else ''}{ratios[name]:.2f}"
         values = [f"{sample.median:,.0f}" for sample in samples]
         missing = [""] * (len(results) - len(values))
-        rows.append([name, *values, *missing, shown, paper_ratio(name), remarks])
+        beside = beside_stock(stock.get(name), samples) if stock else []
+        rows.append([name, *values, *missing, shown, paper_ratio(name), *beside, remarks])
     if set(PAPER_LATENCIES) <= set(ratios):
         ours = mean([ratios[name] for name in PAPER_LATENCIES])
-        rows.append([MEAN_ROW, *[""] * len(results), f"{ours:.2f}", paper_ratio(MEAN_ROW), ""])
+        beside = ["", ""] if stock else []
+        rows.append([MEAN_ROW, *[""] * len(results), f"{ours:.2f}", paper_ratio(MEAN_ROW), *beside, ""])
     return rows
+
+
+def beside_stock(stock: Sample | None, samples: Sequence[Sample]) -> list[str]:
+    """The cells of Debian's kernel: its instructions, marked where these scatter, and Keel's for each of them."""
+    if not stock:
+        return ["", ""]
+    own = f"{MARK if remark([stock]) else ''}{stock.median:,.0f}"
+    return [own, f"{samples[-1].median / stock.median:.2f}" if len(samples) == len(SYSTEMS) else ""]
 
 
 def task_table(results: Results) -> list[list[str]]:
@@ -489,6 +506,8 @@ def measure_all(systems: Sequence[str], rows: Sequence[str], output: Path, machi
         if earlier_about == about:
             results = {system: samples for system, samples in earlier.items() if set(rows_of(system, rows)) <= set(samples)}
     for system in systems:
+        if machines and system == STOCK:
+            continue  # The models stand for what is compared.
         if system not in results and (own := rows_of(system, rows)):
             results[system] = measure(system, output, own, machines)
             kept.write_text(as_json(results, about))
@@ -499,7 +518,7 @@ def options_of(arguments: Sequence[str] | None) -> argparse.Namespace:
     """The options, checked as far as that needs no program."""
     parser = argparse.ArgumentParser(prog="keel bench", description="Keel against Linux on the bare machine, in instructions.")
     parser.add_argument("row", nargs="*", metavar="ROW", help="what to measure; everything without a name")
-    parser.add_argument("--systems", default=",".join([*SYSTEMS, TASKS]), help="which to measure (%(default)s)")
+    parser.add_argument("--systems", default=",".join([*BOOTED, TASKS]), help="which to measure (%(default)s)")
     parser.add_argument("--cycles", action="store_true", help="also modelled cycles; takes twenty minutes for all rows")
     parser.add_argument("--machines", default=MACHINES, help="whose cycles (%(default)s)")
     parser.add_argument("--output", type=Path, default=REPOSITORY / "build" / "bench", help="where the figures go")
@@ -510,8 +529,8 @@ def options_of(arguments: Sequence[str] | None) -> argparse.Namespace:
     )
     options = parser.parse_args(arguments)
     options.systems = options.systems.split(",")
-    if unknown := [system for system in options.systems if system not in (*SYSTEMS, TASKS)]:
-        parser.error(f"unknown system {unknown[0]}: choose from {', '.join([*SYSTEMS, TASKS])}")
+    if unknown := [system for system in options.systems if system not in (*BOOTED, TASKS)]:
+        parser.error(f"unknown system {unknown[0]}: choose from {', '.join([*BOOTED, TASKS])}")
     return options
 
 

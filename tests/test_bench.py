@@ -45,6 +45,14 @@ def test_table_shows_ratio_and_paper(run: ModuleType) -> None:
     assert rows[1] == ["getpid", "200", "500", "2.50", "2.35", ""]
 
 
+def test_debians_own_kernel_stands_beside_them(run: ModuleType) -> None:
+    """What it takes, and Keel's ratio to that; the ratio to native is not touched."""
+    rows = run.table(results(run, native=200, keel=500, debian=400))
+    assert rows[0][-3:] == ["debian, instructions", "keel to that", "remark"]
+    assert rows[1] == ["getpid", "200", "500", "2.50", "2.35", "400", "1.25", ""]
+    assert run.table(results(run, native=200, debian=400))[1] == ["getpid", "200", "", "2.35", "400", "", ""]
+
+
 def test_one_system_has_no_ratio(run: ModuleType) -> None:
     """A ratio of one system would mean nothing."""
     native = run.parse_sample(line("write-null", 1, [300]))
