@@ -300,7 +300,7 @@ def mean(ratios: Sequence[float]) -> float:
 def table(results: Results) -> list[list[str]]:
     """Header and rows: instructions on each Linux, their ratio, the paper's, Debian's kernel, remarks; none without a Linux."""
     stock = results.get(STOCK)
-    names = next((list(samples) for system, samples in results.items() if system in BOOTED), [])
+    names: list[str] = next((list(samples) for system, samples in results.items() if system in BOOTED), [])
     results = {system: samples for system, samples in results.items() if system in SYSTEMS}
     if not names:
         return []
