@@ -187,11 +187,15 @@ def test_processors_protection_is_not_forgotten(application: str) -> None:
     assert "ukl: applications need clearcpuid=smep,smap" in result.output
 
 
-def test_an_application_then_a_shell(application: str) -> None:
-    """Without --exec it runs on the console, with the words behind --, and a shell follows."""
-    argv = [str(REPOSITORY / "keel"), "ukl", "run", *GUEST, application, "--", "level"]
+def test_an_application_then_a_shell() -> None:
+    """Without --exec it runs on the console, with the words behind --, and a shell follows. This one is of C++."""
+    built = keel("ukl", "build", str(SOURCES / "objects.cc"), timeout_s=3600)
+    assert built.status == 0, built.error
+    argv = [str(REPOSITORY / "keel"), "ukl", "run", *GUEST, "objects", "--", "words"]
     with started(argv) as guest:
-        guest.wait_for(b"level: 0, constructors ran")
+        guest.wait_for(b"objects: a global is made\r\nobjects: a local is made\r\n")
+        guest.wait_for(b"objects: at level 0 with words\r\nobjects: too deep, 21 undone, 1.5, 4000 by threads\r\n")
+        guest.wait_for(b"objects: a local is gone\r\nobjects: a global is gone\r\n")
         guest.wait_for(b"# ")
         guest.say(b"echo $((6 * 7))\n")
         guest.wait_for(b"42\r\n")

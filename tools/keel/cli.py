@@ -83,6 +83,13 @@ def _add_machine(verb: argparse.ArgumentParser) -> None:
         default="",
         help="more Debian packages in the default root, separated by commas or spaces",
     )
+    verb.add_argument(
+        "--qemu-arg",
+        metavar="ARG",
+        action="append",
+        default=[],
+        help="one more argument for QEMU; may be repeated",
+    )
 
 
 def _add_run(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -117,13 +124,6 @@ def _add_run(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> No
         help="with --native, another kernel: the one that Debian ships, or a bzImage; the default root is in memory then",
     )
     _add_machine(verb)
-    verb.add_argument(
-        "--qemu-arg",
-        metavar="ARG",
-        action="append",
-        default=[],
-        help="one more argument for QEMU; may be repeated",
-    )
     verb.add_argument(
         "--boot-conf",
         metavar="FILE",
@@ -198,7 +198,7 @@ def _add_profile(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -
 def _add_ukl(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     verb = verbs.add_parser("ukl", help="applications inside the kernel: build one, run one", description="Unikernel Linux.")
     actions = verb.add_subparsers(dest="action", required=True, metavar="ACTION")
-    build = _add_verb(actions, "build", "build a C program as an application for level 0, and the kernel for it")
+    build = _add_verb(actions, "build", "build a C or C++ program as an application for level 0, and the kernel for it")
     build.add_argument("sources", nargs="*", metavar="FILE", help="its sources; the first one gives it its name")
     build.add_argument(
         "--app", metavar="NAME", help=f"instead, an application out of Debian's sources: {' '.join(uklapps.APPLICATIONS)}"
@@ -301,6 +301,7 @@ def _on_machine(options: argparse.Namespace) -> Choices:
         timeout_s=options.timeout,
         append=options.append,
         packages=tuple(options.packages.replace(",", " ").split()),
+        emulator_arguments=tuple(options.qemu_arg),
     )
 
 
@@ -310,7 +311,6 @@ def _choices(options: argparse.Namespace) -> Choices:
         native=options.native,
         kernel=options.kernel,
         root=options.root,
-        emulator_arguments=tuple(options.qemu_arg),
         gdb=options.gdb,
         boot_template=options.boot_conf,
         drives=tuple(options.drive),

@@ -2,7 +2,8 @@
 """Applications for level 0: Debian's musl built so that its system calls are jumps, and programs linked with it.
 
 Nothing of musl is kept here: its source package is fetched, and ukl/libc/call.s, which the
-assembler reads before everything else, gives the instruction `syscall` its other meaning.
+assembler reads before everything else, gives the instruction `syscall` its other meaning. C++ has the host's
+library of GCC, which is for glibc; ukl/libc/c++ has the little that musl lacks for it.
 """
 
 import hashlib
@@ -22,9 +23,13 @@ from .progress import Step
 STAMP = ".keel-built"
 # The entry that the kernel offers to applications.
 ENTRY = "ukl_syscall"
-SOURCES = {".c", ".s", ".S"}
+C_PLUS_PLUS = {".cc", ".cpp", ".cxx", ".C"}
+SOURCES = {".c", ".s", ".S", *C_PLUS_PLUS}
 # From the highest address of its code on, an application's jumps do not reach the kernel.
 TOO_FAR = re.compile(rf"relocation truncated to fit: \S+ against .*{ENTRY}")
+# What the linker gives GCC's C++ library: the tables of its exceptions, and locales as glibc has them.
+C_PLUS_PLUS_LINKED = ("-lstdc++", "-Wl,--eh-frame-hdr,--wrap=__newlocale,--wrap=__duplocale")
+C_PLUS_PLUS_NEEDS = (packages.Need("g++", ("g++",), "compiles C++"),)
 NEEDS = (
     *packages.COMPILER,
     *packages.SIGNATURES,
@@ -144,6 +149,21 @@ def _link_words(settings: Settings, options: ukloptions.Options, *, ordinary: bo
     return [*words, str(settings.repository / "ukl" / "libc" / "note.s"), f"-Wl,--defsym={ENTRY}={entry(settings, options):#x}"]
 
 
+def _for_c_plus_plus(settings: Settings) -> list[str]:
+    """What gcc's command needs for programs with sources of C++, behind them."""
+    packages.require(settings, C_PLUS_PLUS_NEEDS)
+    read = process.output(["g++", "-M", "-include", "new", "-x", "c++", "/dev/null"]).split()
+    headers = [word.removesuffix(name) for name in ("/new", "/bits/c++config.h") for word in read if word.endswith(name)]
+    lacking = settings.repository / "ukl" / "libc" / "c++"
+    return [
+        *(f"-isystem{place}" for place in headers),
+        "-include",
+        str(lacking / "glibc.h"),
+        str(lacking / "glibc.c"),
+        *C_PLUS_PLUS_LINKED,
+    ]
+
+
 def program(
     settings: Settings,
     sources: Sequence[Path],
@@ -155,14 +175,15 @@ def program(
     """A program of one or more sources, named like the first: an application for the kernel with these options, or ordinary."""
     for path in sources:
         if path.suffix not in SOURCES:
-            raise KeelError(f"{path} is no source of C or assembly", f"known are {' '.join(sorted(SOURCES))}")
+            raise KeelError(f"{path} is no source of C, C++ or assembly", f"known are {' '.join(sorted(SOURCES))}")
         if not path.is_file():
             raise KeelError(f"{path} is not there")
     if "-pipe" in flags:
         raise KeelError("gcc cannot have -pipe here", "the assembler is given a file, and would read nothing else")
     if not ordinary:
         linux.build_ukl(settings, options)
-    words = [f"-I{settings.repository / 'ukl' / 'include'}", *_link_words(settings, options, ordinary=ordinary)]
+    more = _for_c_plus_plus(settings) if any(path.suffix in C_PLUS_PLUS for path in sources) else []
+    words = [f"-I{settings.repository / 'ukl' / 'include'}", *more, *_link_words(settings, options, ordinary=ordinary)]
     place = (ordinary_programs if ordinary else applications)(settings) / sources[0].stem
     place.parent.mkdir(parents=True, exist_ok=True)
     log = settings.logs / "ukl-application.log"
