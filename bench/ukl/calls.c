@@ -13,6 +13,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 #include "ukl.h"
+#include "clock.h"
 
 #define REPETITIONS 5
 #define CALLS 2000
@@ -24,14 +25,6 @@
 static char buffer[LARGEST];
 static int zero, null, sender, receiver;
 static struct sockaddr_in address = { .sin_family = AF_INET };
-
-static uint64_t now(void)
-{
-	uint32_t low, high;
-
-	asm volatile("rdtsc" : "=a" (low), "=d" (high));
-	return (uint64_t)high << 32 | low;
-}
 
 static void fail(const char *what)
 {
@@ -72,10 +65,10 @@ static void measure_calls(const char *name, size_t size, void (*call)(size_t siz
 		uint64_t start;
 
 		call(size);
-		start = now();
+		start = begun();
 		for (int i = 0; i < CALLS; i++)
 			call(size);
-		printf(" %.1f", (double)(now() - start) / CALLS);
+		printf(" %.1f", (double)(ended() - start) / CALLS);
 	}
 	printf("\n");
 }
@@ -89,10 +82,10 @@ static void measure_faults(void)
 
 		if (memory == MAP_FAILED || madvise(memory, PAGES * PAGE, MADV_NOHUGEPAGE) < 0)
 			fail("mmap");
-		start = now();
+		start = begun();
 		for (int i = 0; i < PAGES; i++)
 			((volatile char *)memory)[i * PAGE] = 1;
-		printf(" %.1f", (double)(now() - start) / PAGES);
+		printf(" %.1f", (double)(ended() - start) / PAGES);
 		munmap(memory, PAGES * PAGE);
 	}
 	printf("\n");
@@ -105,11 +98,11 @@ static void measure_stack(void)
 
 	printf("stack-fault");
 	for (int repetition = 0; repetition < REPETITIONS; repetition++) {
-		uint64_t start = now();
+		uint64_t start = begun();
 
 		for (int i = 0; i < STACK_PAGES; i++, next -= PAGE)
 			*(volatile char *)next = 1;
-		printf(" %.1f", (double)(now() - start) / STACK_PAGES);
+		printf(" %.1f", (double)(ended() - start) / STACK_PAGES);
 	}
 	printf("\n");
 }

@@ -16,10 +16,11 @@
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
+#include "clock.h"
 
-#define REPETITIONS 5
+#define REPETITIONS 3
 #define CONNECTIONS 50
-#define ROUNDS 100
+#define ROUNDS 40
 #define LARGEST 128
 #define TRY_AGAIN_NS 10000000
 #define VALUE "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
@@ -38,14 +39,6 @@ static const struct {
 };
 
 static int connections[CONNECTIONS];
-
-static uint64_t now(void)
-{
-	uint32_t low, high;
-
-	asm volatile("rdtsc" : "=a" (low), "=d" (high));
-	return (uint64_t)high << 32 | low;
-}
 
 static void fail(const char *what)
 {
@@ -111,13 +104,13 @@ static void measure(const char *row, const char *request, const char *answer)
 
 	printf("%s", row);
 	for (int repetition = 0; repetition < REPETITIONS; repetition++) {
-		uint64_t start = now();
+		uint64_t start = begun();
 
 		for (int round = 0; round < ROUNDS; round++) {
 			ask(request, request_length);
 			hear(answer, answer_length);
 		}
-		printf(" %.1f", (double)(now() - start) / (ROUNDS * CONNECTIONS));
+		printf(" %.1f", (double)(ended() - start) / (ROUNDS * CONNECTIONS));
 	}
 	printf("\n");
 }

@@ -21,6 +21,9 @@ KERNEL = "kernel"
 TASKS = "tasks"
 MEASURING = "bench"
 UKL = "ukl"
+CYCLES = "--cycles"
+# The one whose changes of mode have a published cost and that is nearest to the paper's, a Xeon of 2012.
+UKL_MACHINE = "skylake"
 # The models watch each access to memory.
 PROFILE_TOP = 20
 TASKS_LIMIT_S = 120.0
@@ -37,8 +40,19 @@ def bench(settings: Settings, arguments: list[str]) -> int:
     packages.require(settings, packages.PLOTTER if draws else packages.COMPILER)
     program = settings.repository / "bench" / "run.py"
     if arguments[:1] == [UKL]:
-        program, arguments = program.with_name("ukl.py"), ["--line", " ".join(UKL_PARAMETERS), *arguments[1:]]
+        program, arguments = program.with_name("ukl.py"), [*_for_ukl(settings, arguments[1:]), *arguments[1:]]
     return process.run_shown([sys.executable, str(program), *arguments], cwd=settings.repository)
+
+
+def _for_ukl(settings: Settings, arguments: Sequence[str]) -> list[str]:
+    """What bench/ukl.py has to know: what level 0 needs on Linux's command line, and the plugin that models cycles."""
+    told = ["--line", " ".join(UKL_PARAMETERS)]
+    if CYCLES not in arguments:
+        return told
+    model = settings.build / "bench" / "ukl-model"
+    model.parent.mkdir(parents=True, exist_ok=True)
+    timing.write_model(model, [UKL_MACHINE])
+    return [*told, "--plugin", f"{plugins.build(settings, 'timing')},model={model},part=on"]
 
 
 def _kernel(settings: Settings, arguments: list[str]) -> int:

@@ -4,8 +4,8 @@
  * (guest/mark.h), and writes the cycles that they make of it, by part and by block of code.
  *
  * A change of mode is seen by its instruction, or, for exceptions and interrupts, by a block of the kernel's half behind one
- * of the user's half that did not end with SYSCALL. A block that an exception leaves in its middle counts as a whole. One
- * processor only. Not seen: the page tables' own place in the caches, which page INVLPG names, and the number in CR3.
+ * of the user's half that ended neither with SYSCALL nor with a jump there, by which programs at level 0 enter the kernel
+ * without a change. A block that an exception leaves in its middle counts as a whole. One processor only. Not seen: the page tables' own place in the caches, which page INVLPG names, and the number in CR3.
  *
  *   output=FILE   where the report goes: a line `part INSTRUCTIONS CYCLES...` for each part, and `block ADDRESS INSTRUCTIONS
  *                 CYCLES...` for each block of the last one; two numbers of cycles for each machine (model.h, VARIANTS)
@@ -41,8 +41,9 @@ struct block {
 	struct {
 		uint64_t address, physical, bytes;
 	} pieces[2];
-	/* What its last instruction does to the mode. */
+	/* What its last instruction does to the mode, and where it jumps to, if it is such a one. */
 	enum change last;
+	uint64_t target;
 };
 
 static struct machine machines[MACHINES];
@@ -116,7 +117,7 @@ static enum change change_between(const struct block *from, const struct block *
 
 	if (from->last != NO_CHANGE)
 		return from->last;
-	return !from_kernel && to_kernel ? EXCEPTION : NO_CHANGE;
+	return !from_kernel && to_kernel && from->target != to->address ? EXCEPTION : NO_CHANGE;
 }
 
 static void executed(unsigned int vcpu, void *data)
@@ -216,6 +217,18 @@ static enum change change_of(const struct qemu_plugin_insn *insn)
 	return NO_CHANGE;
 }
 
+/* Where JMP with a displacement of 32 bits, E9, goes; 0 for another instruction. */
+static uint64_t target_of(const struct qemu_plugin_insn *insn)
+{
+	const struct code code = code_of(insn);
+	int32_t displacement;
+
+	if (code.size != 1 + sizeof(displacement) || code.bytes[0] != 0xe9)
+		return 0;
+	memcpy(&displacement, code.bytes + 1, sizeof(displacement));
+	return qemu_plugin_insn_vaddr(insn) + code.size + displacement;
+}
+
 /* MOV to CR3: 0F 22 with 3 as the register field of the last byte. */
 static bool is_write_of_cr3(const struct qemu_plugin_insn *insn)
 {
@@ -286,6 +299,7 @@ static void translated(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 	block->address = qemu_plugin_tb_vaddr(tb);
 	block->instructions = count;
 	block->last = change_of(qemu_plugin_tb_get_insn(tb, count - 1));
+	block->target = target_of(qemu_plugin_tb_get_insn(tb, count - 1));
 	find_pieces(block, tb);
 	block->next = blocks;
 	blocks = block;
