@@ -169,6 +169,12 @@ def build_programs(output: Path) -> None:
     subprocess.run(["make", "-s", "-C", str(SOURCES), f"OUT={output.resolve()}"], check=True)
 
 
+def build_systems() -> None:
+    """Both Linux, and the µ-kernel with its tasks."""
+    if subprocess.run([sys.executable, str(REPOSITORY / "keel"), "build"], check=False).returncode:
+        raise BenchError("what is to be measured cannot be built")
+
+
 def run_keel(arguments: Sequence[str], system: str, stdin: bytes) -> str:
     """What a command of ours prints."""
     done = subprocess.run(
@@ -541,8 +547,7 @@ def run(options: argparse.Namespace) -> None:
     known = known_rows(options.output)
     if unknown := [row for row in options.row if row not in known]:
         raise BenchError(f"there is no row {unknown[0]}: there are {', '.join(known)}")
-    if subprocess.run([sys.executable, str(REPOSITORY / "keel"), "build"], check=False).returncode:
-        raise BenchError("what is to be measured cannot be built")
+    build_systems()
     machines = options.machines if options.cycles else ""
     results = measure_all(options.systems, options.row or known, options.output, machines, resume=options.resume)
     tables = [table(results), cycle_table(results), task_table(results), task_cycle_table(results)]

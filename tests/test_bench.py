@@ -14,15 +14,33 @@ import pytest
 from conftest import REPOSITORY
 
 
-@pytest.fixture(scope="module")
-def run() -> ModuleType:
-    """bench/run.py as a module."""
-    spec = importlib.util.spec_from_file_location("bench_run", REPOSITORY / "bench" / "run.py")
+def load(name: str) -> ModuleType:
+    """A file of bench/ as a module."""
+    spec = importlib.util.spec_from_file_location(name, REPOSITORY / "bench" / f"{name}.py")
     assert spec and spec.loader
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
     spec.loader.exec_module(module)
     return module
+
+
+@pytest.fixture(scope="module")
+def run() -> ModuleType:
+    """bench/run.py."""
+    return load("run")
+
+
+@pytest.fixture(scope="module")
+def cputime() -> ModuleType:
+    """bench/cputime.py."""
+    return load("cputime")
+
+
+@pytest.fixture(scope="module")
+def packaged(run: ModuleType, cputime: ModuleType) -> ModuleType:
+    """bench/packaged.py, which uses the others."""
+    assert (run.__name__, cputime.__name__) == ("run", "cputime")
+    return load("packaged")
 
 
 def line(name: str, iterations: int, tsc: list[int], idle: int = 0, parts: int = 1) -> str:
@@ -179,6 +197,98 @@ def test_native_tasks_measure_every_row_the_same_each_time(run: ModuleType) -> N
     assert {sample.name for sample in first} == set(run.TASK_ROWS)
     assert first == second and not any(sample.idle_ticks for sample in first)
     assert max(sample.spread for sample in first) < run.SPREAD_LIMIT
+
+
+def test_the_profiler_counts_what_the_clock_counts(tmp_path: Path, run: ModuleType) -> None:
+    """Each part's instructions from outside are those that the guest reads, but for the reading."""
+    report = tmp_path / "parts.json"
+    lines = run.run_keel(["bench", "tasks", "--parts", str(report), "rpc-64k"], "tasks", b"").splitlines()
+    counts = [part["instructions"] for part in json.loads(report.read_text())][1:]
+    assert counts == pytest.approx(json.loads(lines[0])["tsc"], rel=0.001)
+
+
+def test_whole_programs_are_counted_in_their_order(packaged: ModuleType, run: ModuleType) -> None:
+    """Each has as many parts as repetitions; one that is missing is not made up."""
+    parts = [{"instructions": n} for n in (10, 12, 20, 20)]
+    found = packaged.samples(["fio", "iperf3"], parts, 2)
+    assert (found["fio"].per_operation, found["iperf3"].median) == ([10.0, 12.0], 20.0)
+    with pytest.raises(run.BenchError, match="2 workloads have 3 parts"):
+        packaged.samples(["fio", "iperf3"], parts[:3], 2)
+
+
+def test_whole_programs_come_with_what_they_need(packaged: ModuleType) -> None:
+    """A server is there before its client; the guest's program marks each command."""
+    script = packaged.script(["iperf3", "hackbench"], 3)
+    assert "iperf3 -s -D && ./bench command iperf3 3 sh -c" in script
+    assert script.endswith('./bench command hackbench 3 sh -c "hackbench -g 1 -l 20"')
+
+
+@pytest.mark.parametrize(
+    ("arguments", "word"), [(["quake"], "quake"), (["--systems", "vax"], "vax"), (["--repeats", "0"], "--repeats is from 1")]
+)
+def test_unknown_workloads_are_refused(
+    packaged: ModuleType, capsys: pytest.CaptureFixture[str], arguments: list[str], word: str
+) -> None:
+    """Before anything long; the message names what was asked for."""
+    with pytest.raises(SystemExit):
+        packaged.main(arguments)
+    assert word in capsys.readouterr().err
+
+
+def test_the_emulator_s_time_is_told_with_its_spread(packaged: ModuleType, run: ModuleType) -> None:
+    """What scatters has a mark, and so has its ratio."""
+
+    def timed(*times: float) -> dict[str, Any]:
+        return {"fio": run.Sample("fio", list(times), 0)}
+
+    steady = {"native": timed(2.0, 2.0, 2.1, 2.0, 2.0), "keel": timed(3.0, 3.0, 3.0, 3.1, 3.0)}
+    assert packaged.time_table(steady)[1] == ["fio", "2.00", "5%", "3.00", "3%", "1.50"]
+    steady["keel"] = timed(3.0, 3.0, 3.0, 4.5, 3.0)
+    assert packaged.time_table(steady)[1][-2:] == ["50%", "~1.50"]
+    assert packaged.time_table({"keel": steady["keel"]})[1] == ["fio", "3.00", "50%", "~"]
+
+
+def test_systems_take_turns_when_they_are_timed(packaged: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each boot is one number of each workload."""
+    booted: list[str] = []
+
+    def boot(system: str, _programs: Path, names: list[str]) -> dict[str, float]:
+        booted.append(system)
+        return dict.fromkeys(names, float(len(booted)))
+
+    monkeypatch.setattr(packaged, "time_boot", boot)
+    found = packaged.time_systems(["native", "keel"], tmp_path, ["fio"], 2)
+    assert booted == ["native", "keel"] * 2
+    assert [found[system]["fio"].per_operation for system in found] == [[1, 3], [2, 4]]
+
+
+GUEST = """
+import sys, time
+print("begins one", flush=True)
+until = time.process_time() + 0.5
+while time.process_time() < until: pass
+print("ends one", flush=True)
+print("begins two", flush=True)
+print("ends two", flush=True)
+sys.exit(int(sys.argv[1]))
+"""
+
+
+def test_time_is_the_emulator_s_between_two_lines(cputime: ModuleType, tmp_path: Path) -> None:
+    """Of the process with the emulator's name below ours; a guest that fails is no measure."""
+    emulator = tmp_path / cputime.EMULATOR
+    emulator.symlink_to(sys.executable)
+    guest = tmp_path / "guest.py"
+    guest.write_text(GUEST)
+    # The shell stays, and has the emulator below it.
+    argv = ["sh", "-c", f'PYTHONHOME={sys.prefix} {emulator} {guest} "$1"; exit $?', "sh"]
+    pieces = cputime.time_pieces([*argv, "0"], b"")
+    assert pieces["one"] > 0.4 and pieces["two"] < 0.1
+    with pytest.raises(cputime.TimeError, match="status 3"):
+        cputime.time_pieces([*argv, "3"], b"")
+    with pytest.raises(cputime.TimeError, match="no emulator"):
+        cputime.time_pieces(["echo", "begins one"], b"")
+    assert cputime.seconds_of("7 (a) b) S 1 2 3 4 5 6 7 8 9 10 250 50 0", 100) == 3.0
 
 
 def test_native_tasks_refuse_what_they_do_not_know(capfd: pytest.CaptureFixture[str], run: ModuleType) -> None:

@@ -82,7 +82,6 @@ def test_profile_tells_modelled_cycles(tmp_path: Path) -> None:
     assert list(part["cycles"]) == ["skylake", "pentium-133"]
     assert part["cycles"]["pentium-133"]["untagged"] > part["cycles"]["pentium-133"]["tagged"] > part["instructions"]
     assert_refused(refuse("profile", "--machine", "vax", "true"), "there is no machine vax")
-    assert_refused(refuse("profile", "--parts", str(report), "true"), "--parts needs --machine")
 
 
 @both

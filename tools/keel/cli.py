@@ -77,12 +77,7 @@ def _add_machine(verb: argparse.ArgumentParser) -> None:
         help=f"end the guest after S seconds with status {int(Status.TIMEOUT)}",
     )
     verb.add_argument("--append", metavar="STR", default="", help="more for Linux's command line")
-    verb.add_argument(
-        "--packages",
-        metavar="NAMES",
-        default="",
-        help="more Debian packages in the default root, separated by commas or spaces",
-    )
+    _add_packages(verb)
     verb.add_argument(
         "--qemu-arg",
         metavar="ARG",
@@ -90,6 +85,20 @@ def _add_machine(verb: argparse.ArgumentParser) -> None:
         default=[],
         help="one more argument for QEMU; may be repeated",
     )
+
+
+def _add_packages(verb: argparse.ArgumentParser) -> None:
+    verb.add_argument(
+        "--packages",
+        metavar="NAMES",
+        type=_names,
+        default=(),
+        help="more Debian packages in the default root, separated by commas or spaces",
+    )
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(text.replace(",", " ").split())
 
 
 def _add_run(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -164,7 +173,10 @@ def _add_others(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
     verb = _add_verb(verbs, "gdb", "gdb on the running guest, with symbols")
     verb.add_argument("view", nargs="?", choices=debug_command.VIEWS, help="whose symbols")
     verb = _add_verb(
-        verbs, "bench", "measure Keel against the native baseline; with the word kernel, the µ-kernel alone; with ukl, level 0"
+        verbs,
+        "bench",
+        "measure Keel against the native baseline; with the word kernel, the µ-kernel alone; with packaged, whole programs; "
+        "with ukl, level 0",
     )
     verb = _add_verb(verbs, "clean", "remove what was built")
     verb.add_argument("--cache", action="store_true", help="also what was fetched, for all clones")
@@ -186,12 +198,13 @@ def _add_profile(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -
     verb = _add_verb(verbs, "profile", "run one command and show where its instructions go")
     verb.add_argument("command", metavar="CMD", help="what is run in Debian, as by run --exec")
     verb.add_argument("--native", action="store_true", help="on the bare machine instead of on Keel")
+    _add_packages(verb)
     verb.add_argument("--part", action="store_true", help="only the last part that the program marks (guest/mark.h)")
     verb.add_argument("--top", metavar="N", type=int, default=30, help="functions that are shown (%(default)s)")
     verb.add_argument("--folded", metavar="FILE", type=Path, help="also write them all for tools that draw flame graphs")
     verb.add_argument("--machine", metavar="NAME", help=f"modelled cycles of a processor: {', '.join(timing.machines())}")
     verb.add_argument("--tagged", action="store_true", help="of one whose translations are tagged with their address space")
-    verb.add_argument("--parts", metavar="FILE", type=Path, help="write each part as JSON instead; NAME may be several")
+    verb.add_argument("--parts", metavar="FILE", type=Path, help="instead write what each part took as JSON; NAME may be several")
     verb.add_argument("--timeout", metavar="S", type=float, help="end the guest after S seconds")
 
 
@@ -229,6 +242,7 @@ def _profiled(options: argparse.Namespace) -> profile_command.Wanted:
         command=options.command,
         native=options.native,
         part=options.part,
+        packages=options.packages,
         top=options.top,
         folded=options.folded,
         timeout_s=options.timeout,
@@ -300,7 +314,7 @@ def _on_machine(options: argparse.Namespace) -> Choices:
         processors=options.smp,
         timeout_s=options.timeout,
         append=options.append,
-        packages=tuple(options.packages.replace(",", " ").split()),
+        packages=options.packages,
         emulator_arguments=tuple(options.qemu_arg),
     )
 

@@ -81,7 +81,7 @@ def write_model(path: Path, names: Sequence[str]) -> None:
 
 
 def read_report(lines: Iterable[str], names: Sequence[str]) -> Report:
-    """What the plugin wrote, for the machines it was given, in that order."""
+    """What a plugin wrote, for the machines it was given, in that order; plugins/profile.c knows of none."""
     report = Report([], [])
     for line in lines:
         kind, *words = line.split()
@@ -96,5 +96,5 @@ def read_report(lines: Iterable[str], names: Sequence[str]) -> Report:
 
 
 def write_parts(path: Path, report: Report) -> None:
-    """All parts, for bench/run.py."""
+    """All parts, for the programs in bench/."""
     path.write_text(json.dumps([asdict(part) for part in report.parts]) + "\n")

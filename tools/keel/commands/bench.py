@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """`./keel bench`: measures Keel against the native baseline, the µ-kernel by itself, or level 0 against level 3.
 
-bench/run.py compares the two Linux, and native tasks with them, whose rows it asks of `./keel bench tasks`; bench/ukl.py
-compares the levels; the figures of `./keel bench kernel` are in figures.py.
+bench/run.py compares the two Linux, and native tasks with them, whose rows it asks of `./keel bench tasks`; bench/packaged.py
+compares the two with whole programs, and bench/ukl.py the levels; the figures of `./keel bench kernel` are in figures.py.
 """
 
 import argparse
@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from .. import boot, bootconf, figures, latency, machine, nativetasks, packages, plugins, process, profile, rust, timing
+from .. import boot, bootconf, figures, latency, machine, nativetasks, packages, plugins, process, profile, rust, timing, watched
 from ..boot import UKL_PARAMETERS
 from ..config import Settings
 from ..errors import KeelError, Status
@@ -20,6 +20,7 @@ PLOT = "--plot"
 KERNEL = "kernel"
 TASKS = "tasks"
 MEASURING = "bench"
+PACKAGED = "packaged"
 UKL = "ukl"
 CYCLES = "--cycles"
 # The one whose changes of mode have a published cost and that is nearest to the paper's, a Xeon of 2012.
@@ -41,6 +42,8 @@ def bench(settings: Settings, arguments: list[str]) -> int:
     program = settings.repository / "bench" / "run.py"
     if arguments[:1] == [UKL]:
         program, arguments = program.with_name("ukl.py"), [*_for_ukl(settings, arguments[1:]), *arguments[1:]]
+    if arguments[:1] == [PACKAGED]:
+        program, arguments = program.with_name("packaged.py"), arguments[1:]
     return process.run_shown([sys.executable, str(program), *arguments], cwd=settings.repository)
 
 
@@ -82,43 +85,37 @@ def _tasks(settings: Settings, arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="keel bench tasks", description="Channels and faults between native tasks, as lines.")
     parser.add_argument("row", nargs="*", metavar="ROW", help="what to measure; everything without a name")
     parser.add_argument("--machine", metavar="NAME,...", help="also the cycles of these models")
-    parser.add_argument("--parts", type=Path, metavar="FILE", help="with --machine: where the cycles of each part go")
+    parser.add_argument("--parts", type=Path, metavar="FILE", help="where what each part took goes, as JSON")
     parser.add_argument("--profile", action="store_true", help="instead of lines, where the instructions of the last part went")
     options = parser.parse_args(arguments)
     machines = timing.choose(options.machine) if options.machine else []
-    if bool(machines) != bool(options.parts) or (machines and options.profile):
-        raise KeelError("--machine and --parts go together, and without --profile", "", Status.USAGE)
+    if machines and not options.parts or options.parts and options.profile:
+        raise KeelError("--machine needs --parts, and --profile is without it", "", Status.USAGE)
     packages.require_emulator(settings)
     rust.build_all(settings)
     with tempfile.TemporaryDirectory() as place:
-        return _watch_tasks(settings, options, machines, Path(place))
+        watch = None
+        if options.parts or options.profile:
+            watch = watched.prepare(settings, Path(place), machines, part=True, sums=bool(options.parts))
+        return _watch_tasks(settings, options, watch)
 
 
-def _watch_tasks(settings: Settings, options: argparse.Namespace, machines: Sequence[str], place: Path) -> int:
-    """Run what is to be measured, with a plugin where one is needed, whose files are in an empty directory."""
-    plugin: tuple[str, ...] = ()
-    report = place / "blocks"
-    if machines or options.profile:
-        option = f"{plugins.build(settings, 'timing' if machines else 'profile')},output={report},part=on"
-        if machines:
-            model = place / "model"
-            timing.write_model(model, machines)
-            option += f",model={model}"
-        plugin = ("-plugin", option)
+def _watch_tasks(settings: Settings, options: argparse.Namespace, watch: watched.Watch | None) -> int:
+    """Run what is to be measured, and print what is asked for."""
     choices = boot.Choices(
         boot_template=bootconf.PAPER_TEMPLATE,
         icount=True,
         arguments=" ".join(options.row),
-        emulator_arguments=plugin,
+        emulator_arguments=watch.arguments if watch else (),
     )
-    ended = nativetasks.run(settings, choices, TASKS_MODEL_LIMIT_S if machines else TASKS_LIMIT_S)
+    ended = nativetasks.run(settings, choices, TASKS_MODEL_LIMIT_S if options.machine else TASKS_LIMIT_S)
     if ended.exit_value != machine.EXIT_TESTS_PASSED:
         raise KeelError(f"the measuring program failed: {ended.last_line()}")
-    if options.profile:
-        found = profile.read_blocks(report.read_text().splitlines(), profile.task_images(settings, MEASURING))
+    if watch and options.profile:
+        found = profile.read_blocks(watch.lines(), profile.task_images(settings, MEASURING))
         print(figures.as_text(profile.rows(found, PROFILE_TOP)), end="")
         return 0
     print("".join(f"{line}\n" for line in ended.output.splitlines() if line.startswith("{")), end="")
-    if machines:
-        timing.write_parts(options.parts, timing.read_report(report.read_text().splitlines(), machines))
+    if watch:
+        timing.write_parts(options.parts, watch.modelled())
     return 0

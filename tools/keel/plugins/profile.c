@@ -2,6 +2,10 @@
 /*
  * A plugin of QEMU's translator that counts how often each block of the guest's code is executed between two marks
  * (guest/mark.h), user mode and every kernel alike. A block that an exception leaves in its middle counts as a whole.
+ *
+ *   output=FILE   a line for each block of the last part: its address, its instructions, how often it was executed
+ *   sums=on       instead a line `part INSTRUCTIONS` for each part
+ *   part=on       the marks of a program that measures itself
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -25,15 +29,23 @@ struct block {
 
 static struct block blocks[BLOCKS];
 static const char *output;
+/* With sums=on: where they go, and that of the part that is under way. */
+static FILE *sums;
+static uint64_t sum;
 static uint32_t begins = MARK_COMMAND_BEGINS, ends = MARK_COMMAND_ENDS;
 
 static struct block *find_block(uint64_t address, uint64_t instructions)
 {
+	static unsigned int used;
 	uint64_t at = (address * UINT64_C(0x9e3779b97f4a7c15) + instructions) % BLOCKS;
 
 	while (blocks[at].instructions &&
 	       (blocks[at].address != address || blocks[at].instructions != instructions))
 		at = (at + 1) % BLOCKS;
+	if (!blocks[at].instructions && ++used == BLOCKS) {
+		fprintf(stderr, "profile: the guest has more than %u blocks of code\n", BLOCKS);
+		exit(EXIT_FAILURE);
+	}
 	blocks[at].address = address;
 	blocks[at].instructions = instructions;
 	return &blocks[at];
@@ -47,7 +59,6 @@ static void begin(unsigned int vcpu, void *data)
 		block->executed = 0;
 }
 
-/* A line for each block: its address, its instructions, how often it was executed. */
 static void end(unsigned int vcpu, void *data)
 {
 	FILE *file = fopen(output, "w");
@@ -65,32 +76,58 @@ static void end(unsigned int vcpu, void *data)
 	fclose(file);
 }
 
+static void begin_sum(unsigned int vcpu, void *data)
+{
+	(void)vcpu;
+	(void)data;
+	sum = 0;
+}
+
+static void add(unsigned int vcpu, void *instructions)
+{
+	(void)vcpu;
+	sum += (size_t)instructions;
+}
+
+static void end_sum(unsigned int vcpu, void *data)
+{
+	(void)vcpu;
+	(void)data;
+	fprintf(sums, "part %" PRIu64 "\n", sum);
+	fflush(sums);
+}
+
 static void translated(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 {
 	size_t count = qemu_plugin_tb_n_insns(tb);
-	struct block *block = find_block(qemu_plugin_tb_vaddr(tb), count);
 
 	(void)id;
-	count_executions(tb, &block->executed);
+	if (sums)
+		qemu_plugin_register_vcpu_tb_exec_cb(tb, add, QEMU_PLUGIN_CB_NO_REGS, (void *)count);
+	else
+		count_executions(tb, &find_block(qemu_plugin_tb_vaddr(tb), count)->executed);
 	for (size_t at = 0; at < count; at++) {
 		struct qemu_plugin_insn *insn = qemu_plugin_tb_get_insn(tb, at);
 		uint32_t mark = mark_of(insn);
 
 		if (mark == begins)
-			qemu_plugin_register_vcpu_insn_exec_cb(insn, begin, QEMU_PLUGIN_CB_NO_REGS, NULL);
+			qemu_plugin_register_vcpu_insn_exec_cb(insn, sums ? begin_sum : begin, QEMU_PLUGIN_CB_NO_REGS, NULL);
 		else if (mark == ends)
-			qemu_plugin_register_vcpu_insn_exec_cb(insn, end, QEMU_PLUGIN_CB_NO_REGS, NULL);
+			qemu_plugin_register_vcpu_insn_exec_cb(insn, sums ? end_sum : end, QEMU_PLUGIN_CB_NO_REGS, NULL);
 	}
 }
 
 EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const struct qemu_info *info, int argc, char **argv)
 {
 	static const char key[] = "output=";
+	int only_sums = 0;
 
 	(void)info;
 	for (int at = 0; at < argc; at++) {
 		if (!strncmp(argv[at], key, strlen(key))) {
 			output = strdup(argv[at] + strlen(key));
+		} else if (!strcmp(argv[at], "sums=on")) {
+			only_sums = 1;
 		} else if (!strcmp(argv[at], "part=on")) {
 			begins = MARK_PART_BEGINS;
 			ends = MARK_PART_ENDS;
@@ -102,6 +139,13 @@ EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const struct qemu_info *info
 	if (!output) {
 		fprintf(stderr, "profile: needs %sFILE\n", key);
 		return -1;
+	}
+	if (only_sums) {
+		sums = fopen(output, "w");
+		if (!sums) {
+			perror(output);
+			return -1;
+		}
 	}
 	qemu_plugin_register_vcpu_tb_trans_cb(id, translated);
 	return 0;

@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""A guest that a plugin of the emulator's translator watches: its blocks of code or its parts are counted, or modelled as cycles."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from . import plugins, timing
+from .config import Settings
+
+
+@dataclass(frozen=True)
+class Watch:
+    """What is told to the emulator, and where the plugin writes its report."""
+
+    arguments: tuple[str, ...]
+    report: Path
+    machines: Sequence[str]
+
+    def lines(self) -> list[str]:
+        """The report; nothing where the guest did not come so far."""
+        return self.report.read_text().splitlines() if self.report.exists() else []
+
+    def modelled(self) -> timing.Report:
+        """Parts and, with a model, blocks with their cycles."""
+        return timing.read_report(self.lines(), self.machines)
+
+
+def prepare(settings: Settings, place: Path, machines: Sequence[str], *, part: bool, sums: bool) -> Watch:
+    """Watch a guest, with models of these machines or counting, and files in an empty directory.
+
+    `part`: only what a program marks of itself; `sums`: without a model, how many instructions each part has, and no more.
+    """
+    report, model = place / "report", place / "model"
+    option = f"{plugins.build(settings, 'timing' if machines else 'profile')},output={report}"
+    option += ",part=on" if part else ""
+    if machines:
+        timing.write_model(model, machines)
+        option += f",model={model}"
+    elif sums:
+        option += ",sums=on"
+    return Watch(("-plugin", option), report, machines)
