@@ -208,19 +208,60 @@ def test_the_profiler_counts_what_the_clock_counts(tmp_path: Path, run: ModuleTy
 
 
 def test_whole_programs_are_counted_in_their_order(packaged: ModuleType, run: ModuleType) -> None:
-    """Each has as many parts as repetitions; one that is missing is not made up."""
-    parts = [{"instructions": n} for n in (10, 12, 20, 20)]
-    found = packaged.samples(["fio", "iperf3"], parts, 2)
-    assert (found["fio"].per_operation, found["iperf3"].median) == ([10.0, 12.0], 20.0)
-    with pytest.raises(run.BenchError, match="2 workloads have 3 parts"):
-        packaged.samples(["fio", "iperf3"], parts[:3], 2)
+    """What has failed has parts but is no measure; a part that is missing is not made up."""
+    told = [json.loads(line(name, works, [1] * count)) for name, works, count in (("fio", 1, 2), ("bad", 0, 1), ("iperf3", 1, 2))]
+    parts = [{"instructions": n} for n in (10, 12, 7, 20, 20, 99)]
+    found = packaged.samples(told, parts)
+    assert [(name, one.per_operation) for name, one in found.items()] == [("fio", [10, 12]), ("iperf3", [20, 20])]
+    with pytest.raises(run.BenchError, match="iperf3: the plugin saw 1 parts of 2"):
+        packaged.samples(told, parts[:4])
 
 
-def test_whole_programs_come_with_what_they_need(packaged: ModuleType) -> None:
-    """A server is there before its client; the guest's program marks each command."""
-    script = packaged.script(["iperf3", "hackbench"], 3)
+def test_whole_programs_come_with_what_they_need(packaged: ModuleType, tmp_path: Path) -> None:
+    """A server is there before its client, long ones are run less often, and one that fails does not end the others."""
+    script = packaged.script(["iperf3", "hackbench", "compile-kconfig"], 3)
     assert "iperf3 -s -D && ./bench command iperf3 3 sh -c" in script
-    assert script.endswith('./bench command hackbench 3 sh -c "hackbench -g 1 -l 20"')
+    assert './bench command hackbench 3 sh -c "(hackbench -g 1 -l 20) > /dev/null"' in script
+    assert "./bench command compile-kconfig 1 " in script
+    (tmp_path / "program").write_text("#!/bin/sh\necho $2 >> told; test $2 != hackbench\n")
+    (tmp_path / "program").chmod(0o755)
+    script = packaged.script(["hackbench", "fio"], 1).replace("/tmp/bench", str(tmp_path)).replace("./bench", "./program")
+    assert subprocess.run(["sh", "-c", script.replace("tar -x", "true")], check=False).returncode == 1
+    assert (tmp_path / "told").read_text().split() == ["hackbench", "fio"]
+
+
+def boots(packaged: ModuleType, monkeypatch: pytest.MonkeyPatch, *, failing: str = "") -> list[list[str]]:
+    """Guests that are none: each tells of the workloads in its script, 100 instructions for each."""
+    started: list[list[str]] = []
+
+    def boot(argv: list[str], **_: Any) -> subprocess.CompletedProcess[bytes]:
+        names = [name for name in packaged.WORKLOADS if f"./bench command {name} " in argv[-1]]
+        started.append(names)
+        Path(argv[argv.index("--parts") + 1]).write_text(json.dumps([{"instructions": 100}] * len(names)))
+        lines = [line(name, int(name != failing), [1]) for name in names]
+        return subprocess.CompletedProcess(argv, int(failing in names), "\n".join(lines).encode())
+
+    monkeypatch.setattr(packaged.subprocess, "run", boot)
+    monkeypatch.setattr(packaged, "archive", lambda _: b"")
+    return started
+
+
+def test_what_was_counted_stays(packaged: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A workload that fails is told of; only it is run again with --resume, and everything where the tree is another one."""
+    file = tmp_path / "kept.json"
+    about = {"version": packaged.run.VERSION, "commit": "a"}
+    kept = packaged.Kept(file, about, resume=True)
+    boots(packaged, monkeypatch, failing="fio")
+    packaged.count_all(["native"], tmp_path, ["fio", "iperf3"], 1, kept)
+    assert (list(kept.results["native"]), kept.failures) == (["iperf3"], ["fio has failed on native"])
+    started = boots(packaged, monkeypatch)
+    again = packaged.Kept(file, about, resume=True)
+    packaged.count_all(["native"], tmp_path, ["fio", "iperf3"], 1, again)
+    assert (started, again.failures) == ([["fio"]], [])
+    packaged.count_all(["native"], tmp_path, ["fio", "iperf3"], 1, packaged.Kept(file, about, resume=True))
+    assert len(started) == 1
+    assert not packaged.Kept(file, {**about, "commit": "b"}, resume=True).results
+    assert not packaged.Kept(file, about, resume=False).results
 
 
 @pytest.mark.parametrize(
@@ -257,9 +298,13 @@ def test_systems_take_turns_when_they_are_timed(packaged: ModuleType, tmp_path: 
         return dict.fromkeys(names, float(len(booted)))
 
     monkeypatch.setattr(packaged, "time_boot", boot)
-    found = packaged.time_systems(["native", "keel"], tmp_path, ["fio"], 2)
+    file, about = tmp_path / "kept.json", {"version": packaged.run.VERSION}
+    kept = packaged.Kept(file, about, resume=False)
+    packaged.time_all(["native", "keel"], tmp_path, ["fio"], 2, kept)
     assert booted == ["native", "keel"] * 2
-    assert [found[system]["fio"].per_operation for system in found] == [[1, 3], [2, 4]]
+    assert [kept.results[system]["fio"].per_operation for system in kept.results] == [[1, 3], [2, 4]]
+    packaged.time_all(["native", "keel"], tmp_path, ["fio"], 3, packaged.Kept(file, about, resume=True))
+    assert booted == ["native", "keel"] * 3
 
 
 GUEST = """

@@ -140,16 +140,16 @@ static void measure(const struct row *row)
 	print_result(row->name, row->iterations, idle, tsc, REPEATS);
 }
 
-/* Times a whole program from fork to its end; its output goes to the error output. */
+/* Times a whole program from fork to its end; its output goes to the error output. One that fails has no iterations. */
 static int measure_command(const char *name, int repeats, char **argv)
 {
 	uint64_t tsc[REPEATS];
 	long idle = idle_ticks();
-	int status = 0;
+	int status = 0, done;
 
 	if (repeats < 1 || repeats > REPEATS)
 		return 2;
-	for (int i = 0; i < repeats && !status; i++) {
+	for (done = 0; done < repeats && !status; done++) {
 		pid_t pid;
 
 		parts.count = parts.time = 0;
@@ -162,12 +162,10 @@ static int measure_command(const char *name, int repeats, char **argv)
 		}
 		waitpid(pid, &status, 0);
 		part_ends();
-		tsc[i] = parts.time;
+		tsc[done] = parts.time;
 	}
-	if (status)
-		return 1;
-	print_result(name, 1, idle_ticks() - idle, tsc, repeats);
-	return 0;
+	print_result(name, !status, idle_ticks() - idle, tsc, done);
+	return !!status;
 }
 
 static int is_asked_for(const char *name, int argc, char **argv)

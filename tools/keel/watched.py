@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""A guest that a plugin of the emulator's translator watches: its blocks of code or its parts are counted, or modelled as cycles."""
+"""A guest that a plugin of the emulator's translator watches: what it executes is counted, or modelled as cycles."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
