@@ -164,7 +164,8 @@ def table(measured: Ways, unit: str) -> str:
     for row, repetitions in measured[base].items():
         before = statistics.median(repetitions)
         medians = [statistics.median(measured[other][row]) for other in others]
-        saved = [f"{after:,.0f} | {1 - after / before:.0%}" for after in medians]
+        # Without a zero's sign.
+        saved = [f"{after:,.0f} | {round(100 * (1 - after / before))}%" for after in medians]
         lines.append(f"| {row} | {before:,.0f} | {' | '.join(saved)} | {PAPER.get(row, '')} |")
     return "\n".join(lines) + "\n"
 

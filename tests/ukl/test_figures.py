@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The arithmetic and the table of bench/ukl.py; what it measures needs guests and is not judged here."""
+
+import importlib.util
+import sys
+from types import ModuleType
+
+import pytest
+from conftest import REPOSITORY
+
+
+@pytest.fixture(scope="module")
+def bench() -> ModuleType:
+    """bench/ukl.py as a module."""
+    spec = importlib.util.spec_from_file_location("bench_ukl", REPOSITORY / "bench" / "ukl.py")
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+PARTS = "part 1000 500 400\npart 1000 700 700\npart 300 900 900\nblock 0x1000 3 4 5\n"
+
+
+def test_cycles_are_those_of_each_repetitions_part(bench: ModuleType) -> None:
+    """What a part took for each of its instructions, times those of one operation."""
+    rows = bench.figures("call 10 20\nfault 30\nno-row\n")
+    assert bench.cycles(rows, PARTS) == {"call": [5, 14], "fault": [90]}
+
+
+def test_parts_that_are_not_the_repetitions_are_refused(bench: ModuleType) -> None:
+    with pytest.raises(bench.BenchError, match="3 parts"):
+        bench.cycles({"call": [10, 20]}, PARTS)
+
+
+def test_the_table_has_what_is_saved_beside_the_paper(bench: ModuleType) -> None:
+    """The medians count."""
+    text = bench.table({"level 3": {"getppid-0": [200, 100, 900]}, "level 0": {"getppid-0": [50]}}, "cycles")
+    assert text.splitlines()[0] == "| operation | level 3, cycles | level 0 | saved | the paper |"
+    assert text.splitlines()[2] == "| getppid-0 | 200 | 50 | 75% | 83% |"
