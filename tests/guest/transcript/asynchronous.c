@@ -138,3 +138,52 @@ CHECK(asynchronous, userfaultfd)
 		sum = sum * 3 + memory[i * PAGE + 100];
 	say("sum=%d", sum);
 }
+
+static int open_userfaultfd(uint64_t features)
+{
+	int fd = syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK);
+	struct uffdio_api api = { .api = UFFD_API, .features = features };
+
+	must("open", fd >= 0 && ioctl(fd, UFFDIO_API, &api) == 0);
+	return fd;
+}
+
+CHECK(asynchronous, userfaultfd_features)
+{
+	int fd = syscall(SYS_userfaultfd, O_CLOEXEC);
+	struct uffdio_api api = { .api = UFFD_API };
+
+	say_result("api", ioctl(fd, UFFDIO_API, &api));
+	say("features=%#llx ioctls=%#llx", api.features, api.ioctls);
+}
+
+static int write_page(void *page)
+{
+	*(volatile char *)page = 5;
+	return 0;
+}
+
+CHECK(asynchronous, userfaultfd_write_protection)
+{
+	int fd = open_userfaultfd(UFFD_FEATURE_PAGEFAULT_FLAG_WP);
+	char *memory = map_pages(4);
+	struct uffdio_register range = { .range = { (uintptr_t)memory, 4 * PAGE }, .mode = UFFDIO_REGISTER_MODE_WP };
+	struct uffdio_writeprotect protect = { .range = { (uintptr_t)memory + PAGE, PAGE }, .mode = UFFDIO_WRITEPROTECT_MODE_WP };
+	struct uffd_msg message = { 0 };
+	pid_t pid;
+
+	memset(memory, 3, 4 * PAGE);
+	say_result("register", ioctl(fd, UFFDIO_REGISTER, &range));
+	say_result("protect", ioctl(fd, UFFDIO_WRITEPROTECT, &protect));
+	memory[0] = memory[2 * PAGE] = 4;
+	say("read=%d", memory[PAGE]);
+	pid = clone(write_page, map_pages(16) + 16 * PAGE, CLONE_VM | SIGCHLD, memory + PAGE);
+	for (int i = 0; i < 5000 && read(fd, &message, sizeof message) < 0; i++)
+		sleep_ms(1);
+	say("event=%#x flags=%#llx", message.event, message.arg.pagefault.flags);
+	say_bool("page", (message.arg.pagefault.address & ~(PAGE - 1)) == (uintptr_t)memory + PAGE);
+	protect.mode = 0;
+	say_result("release", ioctl(fd, UFFDIO_WRITEPROTECT, &protect));
+	say_child("writer", pid);
+	say("written=%d", memory[PAGE]);
+}

@@ -116,6 +116,16 @@ CHECK(sweeps, prctl_options_with_one)
 	}
 }
 
+CHECK(sweeps, madvise_advice)
+{
+	char *memory = map_pages(4);
+
+	memset(memory, 1, 4 * PAGE);
+	for (long advice = 0; advice < 30; advice++)
+		say_answer(advice, madvise(memory, 2 * PAGE, advice));
+	say("last=%d", memory[3 * PAGE]);
+}
+
 CHECK(sweeps, arch_prctl_codes)
 {
 	unsigned long value = 0;

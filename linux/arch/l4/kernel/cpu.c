@@ -106,7 +106,8 @@ void __init l4_cpu_init(void)
 	default_name(c);
 	read_sizes(c);
 	w = cpuid_of(0x80000001, 0);
-	c->x86_capability[CPUID_8000_0001_EDX] = w.edx;
+	/* Linux maps nothing by pages of 1 GB. */
+	c->x86_capability[CPUID_8000_0001_EDX] = w.edx & ~BIT(X86_FEATURE_GBPAGES & 31);
 	c->x86_capability[CPUID_8000_0001_ECX] = w.ecx;
 	if (cpuid_of(0, 0).eax >= 7) {
 		w = cpuid_of(7, 0);

@@ -4,6 +4,7 @@
  * would walk them; only what they do not allow goes to Linux. The page, and young
  * neighbours of it, are mapped with the reply that resumes the thread.
  */
+#include <linux/log2.h>
 #include <linux/mm.h>
 #include <linux/perf_event.h>
 #include <linux/pgtable.h>
@@ -18,24 +19,25 @@
 #define AROUND 16
 
 /*
- * The entry of an address, or NULL where there is no table. The caller is within a
- * walk, or knows that the table stays; each level is read once.
+ * The entry of an address, of a large page too, or NULL where there is no table. The
+ * caller is within a walk, or knows that the table stays; each level is read once.
  */
 pte_t *l4_find_pte(struct mm_struct *mm, unsigned long address)
 {
 	p4d_t p4d = READ_ONCE(*p4d_offset(pgd_offset(mm, address), address));
+	pmd_t *pmdp, pmd;
 	pud_t pud;
-	pmd_t pmd;
 
 	if (!p4d_present(p4d))
 		return NULL;
 	pud = READ_ONCE(*pud_offset(&p4d, address));
 	if (!pud_present(pud))
 		return NULL;
-	pmd = READ_ONCE(*pmd_offset(&pud, address));
+	pmdp = pmd_offset(&pud, address);
+	pmd = READ_ONCE(*pmdp);
 	if (!pmd_present(pmd))
 		return NULL;
-	return pte_offset_kernel(&pmd, address);
+	return pmd_leaf(pmd) ? (pte_t *)pmdp : pte_offset_kernel(&pmd, address);
 }
 
 /* Does what the processor would: notes the access if the entry allows it, and is zero if not. */
@@ -46,7 +48,8 @@ pte_t l4_pte_use(pte_t *ptep, unsigned long right)
 	if (right & KEEL_FPAGE_WRITE)
 		bits |= _PAGE_DIRTY;
 	do {
-		if (!(value & _PAGE_PRESENT) || (right & KEEL_FPAGE_EXEC && value & _PAGE_NX) ||
+		if ((value & (_PAGE_PRESENT | _PAGE_PROTNONE)) != _PAGE_PRESENT ||
+		    (right & KEEL_FPAGE_EXEC && value & _PAGE_NX) ||
 		    (right & KEEL_FPAGE_WRITE && !(value & _PAGE_RW)))
 			return __pte(0);
 	} while ((value & bits) != bits && !try_cmpxchg(&ptep->pte, &value, value | bits));
@@ -172,13 +175,13 @@ void l4_user_fault(struct pt_regs *regs, unsigned long address, unsigned long ri
 static unsigned int put_item(struct keel_utcb *utcb, unsigned int index, unsigned long address,
 			     pte_t *ptep, pte_t pte)
 {
-	unsigned long value = pte_val(pte);
+	unsigned long value = pte_val(pte), size = l4_pte_pages(pte) << PAGE_SHIFT;
 
 	if (!try_cmpxchg(&ptep->pte, &value, value | _PAGE_HOST_MAPPED))
 		return 0;
-	utcb->maps[2 * index] = address;
-	utcb->maps[2 * index + 1] = host_page((unsigned long)pfn_to_virt(pte_pfn(pte)),
-					      l4_pte_rights(pte));
+	utcb->maps[2 * index] = address & ~(size - 1);
+	utcb->maps[2 * index + 1] = host_fpage((unsigned long)pfn_to_virt(pte_pfn(pte)),
+					       ilog2(size), l4_pte_rights(pte));
 	return 1;
 }
 
@@ -198,6 +201,8 @@ static unsigned int put_items(struct keel_utcb *utcb, unsigned long address, uns
 	if (pte_none(pte) || l4_is_device(pte))
 		return 0;
 	count += put_item(utcb, count, address, ptep, pte);
+	if (l4_pte_pages(pte) > 1)
+		return count;
 	first = ptep - pte_index(address) % AROUND;
 	address -= pte_index(address) % AROUND * PAGE_SIZE;
 	for (i = 0; i < AROUND; i++, address += PAGE_SIZE) {

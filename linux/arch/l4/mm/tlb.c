@@ -76,7 +76,8 @@ void l4_tables_freed(struct mm_struct *mm)
 	WRITE_ONCE(mm->context.tables, atomic_long_inc_return(&last));
 }
 
-static bool extend_last(struct mm_struct *mm, unsigned long address, unsigned long keep)
+static bool extend_last(struct mm_struct *mm, unsigned long address, unsigned long pages,
+			unsigned long keep)
 {
 	struct keel_unmap_range *last = &mm->context.ranges[mm->context.queued - 1];
 
@@ -84,19 +85,20 @@ static bool extend_last(struct mm_struct *mm, unsigned long address, unsigned lo
 		return false;
 	if (last->address + (last->pages << PAGE_SHIFT) != (address | keep))
 		return false;
-	last->pages++;
+	last->pages += pages;
 	return true;
 }
 
-void l4_unmap_queue(struct mm_struct *mm, unsigned long address, unsigned long keep)
+void l4_unmap_queue(struct mm_struct *mm, unsigned long address, unsigned long pages,
+		    unsigned long keep)
 {
-	address &= PAGE_MASK;
+	address &= ~((pages << PAGE_SHIFT) - 1);
 	spin_lock(&mm->context.lock);
-	if (mm->context.host_task && !extend_last(mm, address, keep)) {
+	if (mm->context.host_task && !extend_last(mm, address, pages, keep)) {
 		if (mm->context.queued == L4_QUEUED_RANGES)
 			empty(mm);
 		mm->context.ranges[mm->context.queued].address = address | keep;
-		mm->context.ranges[mm->context.queued].pages = 1;
+		mm->context.ranges[mm->context.queued].pages = pages;
 		WRITE_ONCE(mm->context.queued, mm->context.queued + 1);
 	}
 	spin_unlock(&mm->context.lock);
@@ -131,3 +133,16 @@ int ptep_set_access_flags(struct vm_area_struct *vma, unsigned long address,
 			      pte_val(entry) & (_PAGE_ACCESSED | _PAGE_DIRTY | _PAGE_RW));
 	return changed;
 }
+
+#ifdef CONFIG_TRANSPARENT_HUGEPAGE
+/* A table goes whose pages may be mapped: they are unmapped before they are copied. */
+pmd_t pmdp_collapse_flush(struct vm_area_struct *vma, unsigned long address, pmd_t *pmdp)
+{
+	pmd_t old = pmdp_huge_get_and_clear(vma->vm_mm, address, pmdp);
+
+	l4_tables_freed(vma->vm_mm);
+	l4_unmap_queue(vma->vm_mm, address, PTRS_PER_PTE, 0);
+	l4_unmap_flush(vma->vm_mm);
+	return old;
+}
+#endif

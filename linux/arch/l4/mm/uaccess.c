@@ -89,6 +89,8 @@ static noinline pte_t walk(unsigned long address, unsigned long right)
 	}
 	if (l4_is_device(pte))
 		return __pte(0);
+	if (l4_pte_pages(pte) > 1)	/* as the small page's entry would be */
+		return pfn_pte(pte_pfn(pte) + pte_index(address), PAGE_SHARED);
 	if (in_task())
 		remember(ptep, address, tables);
 	return pte;

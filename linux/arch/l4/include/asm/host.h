@@ -77,11 +77,16 @@ static inline struct keel_frame *host_frame(unsigned int index)
 				     (unsigned long)index * KEEL_FRAME_SIZE);
 }
 
-/* A memory fpage of one page. */
+/* A memory fpage of 2^log2 bytes, and of one page. */
+static inline unsigned long host_fpage(unsigned long address, unsigned long log2,
+				       unsigned long rights)
+{
+	return (address & -(1UL << log2)) | log2 << KEEL_FPAGE_SIZE_SHIFT | rights;
+}
+
 static inline unsigned long host_page(unsigned long address, unsigned long rights)
 {
-	return (address & ~(KEEL_PAGE_SIZE - 1UL)) |
-	       (KEEL_PAGE_SHIFT << KEEL_FPAGE_SIZE_SHIFT) | rights;
+	return host_fpage(address, KEEL_PAGE_SHIFT, rights);
 }
 
 static __always_inline void host_ipc(unsigned long flags, unsigned long to,

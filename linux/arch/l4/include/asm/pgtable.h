@@ -18,11 +18,15 @@
 #define _PAGE_PCD 0x010UL
 #define _PAGE_ACCESSED 0x020UL
 #define _PAGE_DIRTY 0x040UL
-#define _PAGE_SWP_EXCLUSIVE 0x080UL
+#define _PAGE_PSE 0x080UL		/* a page of 2 MB, one level up */
 #define _PAGE_PROTNONE 0x100UL
 #define _PAGE_SPECIAL 0x200UL
 #define _PAGE_HOST_MAPPED 0x400UL
+#define _PAGE_UFFD_WP 0x800UL
 #define _PAGE_NX (1UL << 63)
+/* In entries of pages that were swapped out. */
+#define _PAGE_SWP_UFFD_WP 0x040UL
+#define _PAGE_SWP_EXCLUSIVE 0x080UL
 #define PTE_PFN_MASK 0x000ffffffffff000UL
 
 #define PGDIR_SHIFT 39
@@ -41,9 +45,10 @@
 #define USER_PTRS_PER_PGD 256
 #define FIRST_USER_ADDRESS 0UL
 
-#define _PAGE_TABLE \
-	(_PAGE_PRESENT | _PAGE_RW | _PAGE_USER | _PAGE_ACCESSED | _PAGE_DIRTY)
-#define _PAGE_CHG_MASK (PTE_PFN_MASK | _PAGE_PCD | _PAGE_ACCESSED | _PAGE_DIRTY | _PAGE_SPECIAL)
+/* A table is both of these, a page one at most: who took it for one, in a race, sees that. */
+#define _PAGE_TABLE (_PAGE_PRESENT | _PAGE_PROTNONE)
+#define _PAGE_CHG_MASK (PTE_PFN_MASK | _PAGE_PCD | _PAGE_ACCESSED | _PAGE_DIRTY | _PAGE_PSE | \
+			_PAGE_SPECIAL | _PAGE_UFFD_WP)
 #define _PAGE_READ (_PAGE_PRESENT | _PAGE_USER | _PAGE_ACCESSED)
 
 #define PAGE_NONE __pgprot(_PAGE_PROTNONE | _PAGE_ACCESSED | _PAGE_NX)
@@ -71,8 +76,9 @@
 struct mm_struct;
 struct vm_area_struct;
 
-/* Takes the page from the mm's space except for the rights to keep. */
-void l4_unmap_queue(struct mm_struct *mm, unsigned long address, unsigned long keep);
+/* Takes the pages from the mm's space except for the rights to keep. */
+void l4_unmap_queue(struct mm_struct *mm, unsigned long address, unsigned long pages,
+		    unsigned long keep);
 
 extern pgd_t swapper_pg_dir[PTRS_PER_PGD];
 extern unsigned long empty_zero_page[];
@@ -84,6 +90,9 @@ extern unsigned long empty_zero_page[];
 #define pte_dirty(p) (pte_val(p) & _PAGE_DIRTY)
 #define pte_young(p) (pte_val(p) & _PAGE_ACCESSED)
 #define pte_special(p) (pte_val(p) & _PAGE_SPECIAL)
+#define pte_uffd_wp(p) (!!(pte_val(p) & _PAGE_UFFD_WP))
+#define pte_swp_uffd_wp(p) (!!(pte_val(p) & _PAGE_SWP_UFFD_WP))
+#define pte_huge(p) (!!(pte_val(p) & _PAGE_PSE))
 #define pte_exec(p) (!(pte_val(p) & _PAGE_NX))
 #define pte_pfn(p) ((pte_val(p) & PTE_PFN_MASK) >> PAGE_SHIFT)
 #define pte_page(p) pfn_to_page(pte_pfn(p))
@@ -100,6 +109,12 @@ L4_PTE_CHANGE(pte_mkclean, & ~_PAGE_DIRTY)
 L4_PTE_CHANGE(pte_mkyoung, | _PAGE_ACCESSED)
 L4_PTE_CHANGE(pte_mkold, & ~_PAGE_ACCESSED)
 L4_PTE_CHANGE(pte_mkspecial, | _PAGE_SPECIAL)
+L4_PTE_CHANGE(pte_mkhuge, | _PAGE_PSE)
+L4_PTE_CHANGE(pte_mkinvalid, & ~(_PAGE_PRESENT | _PAGE_PROTNONE))
+L4_PTE_CHANGE(pte_mkuffd_wp, | _PAGE_UFFD_WP)
+L4_PTE_CHANGE(pte_clear_uffd_wp, & ~_PAGE_UFFD_WP)
+L4_PTE_CHANGE(pte_swp_mkuffd_wp, | _PAGE_SWP_UFFD_WP)
+L4_PTE_CHANGE(pte_swp_clear_uffd_wp, & ~_PAGE_SWP_UFFD_WP)
 L4_PTE_CHANGE(pte_swp_mkexclusive, | _PAGE_SWP_EXCLUSIVE)
 L4_PTE_CHANGE(pte_swp_clear_exclusive, & ~_PAGE_SWP_EXCLUSIVE)
 #undef L4_PTE_CHANGE
@@ -131,6 +146,12 @@ static inline int pte_same(pte_t a, pte_t b)
 static inline void set_pte(pte_t *ptep, pte_t pte)
 {
 	WRITE_ONCE(*ptep, pte);
+}
+
+/* How many small pages an entry is for. */
+static inline unsigned long l4_pte_pages(pte_t pte)
+{
+	return pte_val(pte) & _PAGE_PSE ? PTRS_PER_PTE : 1;
 }
 
 /* The rights that L4 may give for an entry. */
@@ -167,7 +188,7 @@ static inline pte_t l4_pte_change(struct mm_struct *mm, unsigned long address, p
 		}
 	} while (!try_cmpxchg(&ptep->pte, &old, value));
 	if (unlikely(old & _PAGE_HOST_MAPPED) && l4_pte_rights(__pte(old)) & ~keep)
-		l4_unmap_queue(mm, address, keep);
+		l4_unmap_queue(mm, address, l4_pte_pages(__pte(old)), keep);
 	return __pte(old & ~_PAGE_HOST_MAPPED);
 }
 
@@ -212,18 +233,18 @@ int ptep_set_access_flags(struct vm_area_struct *vma, unsigned long address,
 			  pte_t *ptep, pte_t entry, int dirty);
 #define __HAVE_ARCH_PTEP_SET_ACCESS_FLAGS
 
-#define L4_TABLE_LEVEL(x)							\
+#define L4_TABLE_LEVEL(x, present)						\
 static inline void set_##x(x##_t *p, x##_t v) { WRITE_ONCE(*p, v); }		\
 static inline int x##_none(x##_t e) { return !x##_val(e); }			\
-static inline int x##_present(x##_t e) { return x##_val(e) & _PAGE_PRESENT; }	\
+static inline int x##_present(x##_t e) { return x##_val(e) & (present); }	\
 static inline int x##_bad(x##_t e)						\
 {										\
 	return (x##_val(e) & ~PTE_PFN_MASK) != _PAGE_TABLE;			\
 }										\
 static inline void x##_clear(x##_t *p) { set_##x(p, __##x(0)); }
-L4_TABLE_LEVEL(pmd)
-L4_TABLE_LEVEL(pud)
-L4_TABLE_LEVEL(p4d)
+L4_TABLE_LEVEL(pmd, _PAGE_PRESENT | _PAGE_PROTNONE | _PAGE_PSE)
+L4_TABLE_LEVEL(pud, _PAGE_PRESENT)
+L4_TABLE_LEVEL(p4d, _PAGE_PRESENT)
 #undef L4_TABLE_LEVEL
 
 #define pte_ERROR(e) pr_err("bad pte %lx\n", pte_val(e))
@@ -231,6 +252,7 @@ L4_TABLE_LEVEL(p4d)
 #define pud_ERROR(e) pr_err("bad pud %lx\n", pud_val(e))
 #define pgd_ERROR(e) pr_err("bad pgd %lx\n", pgd_val(e))
 
+#define pmd_leaf(e) (!!(pmd_val(e) & _PAGE_PSE))
 #define pmd_pfn(e) ((pmd_val(e) & PTE_PFN_MASK) >> PAGE_SHIFT)
 #define pmd_page(e) pfn_to_page(pmd_pfn(e))
 #define pud_pfn(e) ((pud_val(e) & PTE_PFN_MASK) >> PAGE_SHIFT)
@@ -257,13 +279,84 @@ static inline void update_mmu_cache(struct vm_area_struct *vma, unsigned long ad
 {
 }
 
+#ifdef CONFIG_TRANSPARENT_HUGEPAGE
+/* Entries of large pages have the format of the others: each operation is theirs. */
+static inline pte_t pmd_pte(pmd_t pmd)
+{
+	return __pte(pmd_val(pmd));
+}
+
+static inline pmd_t pte_pmd(pte_t pte)
+{
+	return __pmd(pte_val(pte));
+}
+
+#define L4_PMD_TEST(name)							\
+static inline int pmd_##name(pmd_t pmd) { return !!pte_##name(pmd_pte(pmd)); }
+L4_PMD_TEST(write)
+L4_PMD_TEST(dirty)
+L4_PMD_TEST(young)
+L4_PMD_TEST(uffd_wp)
+L4_PMD_TEST(swp_uffd_wp)
+#undef L4_PMD_TEST
+
+#define L4_PMD_CHANGE(name)							\
+static inline pmd_t pmd_##name(pmd_t pmd)					\
+{										\
+	return pte_pmd(pte_##name(pmd_pte(pmd)));				\
+}
+L4_PMD_CHANGE(mkwrite)
+L4_PMD_CHANGE(wrprotect)
+L4_PMD_CHANGE(mkdirty)
+L4_PMD_CHANGE(mkclean)
+L4_PMD_CHANGE(mkyoung)
+L4_PMD_CHANGE(mkold)
+L4_PMD_CHANGE(mkhuge)
+L4_PMD_CHANGE(mkinvalid)
+L4_PMD_CHANGE(mkuffd_wp)
+L4_PMD_CHANGE(clear_uffd_wp)
+L4_PMD_CHANGE(swp_mkuffd_wp)
+L4_PMD_CHANGE(swp_clear_uffd_wp)
+#undef L4_PMD_CHANGE
+
+#define pmd_write pmd_write
+#define pmd_young pmd_young
+#define pmd_trans_huge(e) pmd_leaf(e)
+#define pfn_pmd(pfn, prot) pte_pmd(pfn_pte(pfn, prot))
+#define mk_pmd(page, prot) pfn_pmd(page_to_pfn(page), prot)
+#define pmd_modify(e, prot) pte_pmd(pte_modify(pmd_pte(e), prot))
+#define set_pmd_at(mm, address, p, e) set_pte_at(mm, address, (pte_t *)(p), pmd_pte(e))
+#define update_mmu_cache_pmd(vma, address, p) update_mmu_cache(vma, address, (pte_t *)(p))
+
+#define pmdp_establish(vma, address, p, e)					\
+	pte_pmd(l4_pte_exchange((vma)->vm_mm, address, (pte_t *)(p), pmd_pte(e)))
+#define pmdp_huge_get_and_clear(mm, address, p)				\
+	pte_pmd(ptep_get_and_clear(mm, address, (pte_t *)(p)))
+#define pmdp_set_wrprotect(mm, address, p) ptep_set_wrprotect(mm, address, (pte_t *)(p))
+#define pmdp_test_and_clear_young(vma, address, p)				\
+	ptep_test_and_clear_young(vma, address, (pte_t *)(p))
+#define pmdp_set_access_flags(vma, address, p, e, dirty)			\
+	ptep_set_access_flags(vma, address, (pte_t *)(p), pmd_pte(e), dirty)
+#define pmd_same(a, b) pte_same(pmd_pte(a), pmd_pte(b))
+#define __HAVE_ARCH_PMDP_HUGE_GET_AND_CLEAR
+#define __HAVE_ARCH_PMDP_SET_WRPROTECT
+#define __HAVE_ARCH_PMDP_TEST_AND_CLEAR_YOUNG
+#define __HAVE_ARCH_PMDP_SET_ACCESS_FLAGS
+#define __HAVE_ARCH_PMD_SAME
+pmd_t pmdp_collapse_flush(struct vm_area_struct *vma, unsigned long address, pmd_t *pmdp);
+#define pmdp_collapse_flush pmdp_collapse_flush
+#endif
+
 /* A swapped page: type in bits 5:1, offset from bit 12 on. */
 #define __swp_type(x) (((x).val >> 1) & 0x1f)
 #define __swp_offset(x) ((x).val >> 12)
 #define __swp_entry(type, offset) \
 	((swp_entry_t){ ((type) << 1) | ((unsigned long)(offset) << 12) })
-#define __pte_to_swp_entry(p) ((swp_entry_t){ pte_val(p) & ~_PAGE_SWP_EXCLUSIVE })
+#define __pte_to_swp_entry(p) \
+	((swp_entry_t){ pte_val(p) & ~(_PAGE_SWP_EXCLUSIVE | _PAGE_SWP_UFFD_WP) })
 #define __swp_entry_to_pte(x) ((pte_t){ (x).val })
+#define __pmd_to_swp_entry(p) __pte_to_swp_entry(pmd_pte(p))
+#define __swp_entry_to_pmd(x) ((pmd_t){ (x).val })
 
 #define pgprot_noncached(p) __pgprot(pgprot_val(p) | _PAGE_PCD)
 #define kern_addr_valid(address) virt_addr_valid(address)
