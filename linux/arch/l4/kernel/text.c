@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Changes of the server's own text, which is writable: what x86's BPF compiler asks
- * for. While text that may be in use is written no processor runs other code of
- * Linux's: each writes the same bytes and is serialized by itself.
+ * Changes of the server's own text, which is writable: branches that are jumps or
+ * no-operations of the same length, and what x86's BPF compiler asks for. Where
+ * the text may be in use no processor meanwhile runs other code of Linux's: each
+ * writes the same bytes and is serialized by itself.
  */
+#include <linux/jump_label.h>
 #include <linux/stop_machine.h>
 #include <linux/string.h>
 #include <asm/l4.h>
@@ -58,4 +60,25 @@ void *text_poke_set(void *place, int byte, size_t size)
 /* Compiled programs call it where a processor asks for that; Linux finds none of these here. */
 void clear_bhb_loop(void)
 {
+}
+
+/* The assembler chose the length of jumps; a no-operation of two bytes was one before. */
+int arch_jump_entry_size(struct jump_entry *entry)
+{
+	const u8 *code = (const u8 *)jump_entry_code(entry);
+
+	return *code == JMP8_INSN_OPCODE || !memcmp(code, x86_nops[JMP8_INSN_SIZE], JMP8_INSN_SIZE) ?
+	       JMP8_INSN_SIZE : JMP32_INSN_SIZE;
+}
+
+void arch_jump_label_transform(struct jump_entry *entry, enum jump_label_type type)
+{
+	void *place = (void *)jump_entry_code(entry);
+	int size = arch_jump_entry_size(entry);
+	u8 jump = size == JMP8_INSN_SIZE ? JMP8_INSN_OPCODE : JMP32_INSN_OPCODE;
+	struct patch patch = { .place = place, .bytes = x86_nops[size], .size = size };
+
+	if (type == JUMP_LABEL_JMP)
+		patch.bytes = text_gen_insn(jump, place, (void *)jump_entry_target(entry));
+	stop_machine_cpuslocked(write_patch, &patch, cpu_online_mask);
 }
