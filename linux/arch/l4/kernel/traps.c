@@ -11,14 +11,12 @@
 #include <linux/sched/task_stack.h>
 #include <linux/uaccess.h>
 #include <asm/debugreg.h>
+#include <asm/fpu/api.h>
 #include <asm/l4.h>
 #include <asm/trap_pf.h>
 #include <asm/trapnr.h>
 #include <asm/traps.h>
 #include "../host/keeper.h"
-
-#define FXSAVE_CWD_MASK 0x3f		/* exceptions of the x87 status and control words */
-#define MXCSR_MASK_SHIFT 7
 
 int show_unhandled_signals = 1;
 
@@ -52,28 +50,15 @@ static void debug_exception(struct pt_regs *regs, unsigned long dr6)
 		send_sigtrap(regs, 0, get_si_code(dr6));
 }
 
-/* x87 and SSE exceptions: the state says which of the unmasked ones it was. */
+/* x87 and SSE exceptions: the state says which of the unmasked ones it was, if any. */
 static void math_exception(struct pt_regs *regs, unsigned int vector)
 {
-	const struct _fpstate_64 *state = l4_fpu_fetch(current);
-	unsigned long raised = 0;
-	int code = FPE_FLTUNK;
+	int code;
 
-	if (state && vector == X86_TRAP_MF)
-		raised = state->swd & ~state->cwd & FXSAVE_CWD_MASK;
-	else if (state)
-		raised = state->mxcsr & ~(state->mxcsr >> MXCSR_MASK_SHIFT) & FXSAVE_CWD_MASK;
-	if (raised & 0x01)
-		code = FPE_FLTINV;
-	else if (raised & 0x04)
-		code = FPE_FLTDIV;
-	else if (raised & 0x08)
-		code = FPE_FLTOVF;
-	else if (raised & 0x12)
-		code = FPE_FLTUND;
-	else if (raised & 0x20)
-		code = FPE_FLTRES;
-	force_sig_fault(SIGFPE, code, (void __user *)regs->ip);
+	l4_fpu_fetch(current);
+	code = fpu__exception_code(&current->thread.fpu, vector);
+	if (code)
+		force_sig_fault(SIGFPE, code, (void __user *)regs->ip);
 }
 
 void l4_user_exception(struct pt_regs *regs, unsigned int vector, unsigned long error_code,

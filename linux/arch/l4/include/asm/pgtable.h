@@ -67,7 +67,8 @@
 #define VMALLOC_END 0x500000000000UL
 /* Modules use the small code model, as the image does. */
 #define MODULES_VADDR 0x40000000UL
-#define MODULES_END 0x80000000UL
+#define MODULES_LEN 0x40000000UL
+#define MODULES_END (MODULES_VADDR + MODULES_LEN)
 
 #ifndef __ASSEMBLY__
 

@@ -5,18 +5,22 @@
 
 #include <linux/types.h>
 
-struct fxregs_state;
-struct fpstate;
+/* The formats are x86's, not what a thread has of them. */
+#define fpu x86_fpu
+#include <x86/include/asm/fpu/types.h>
+#undef fpu
+
 struct task_struct;
 
 struct fpu {
-	void *state;	/* buffer of keel_info.fpu_size bytes, or NULL */
-	bool stale;	/* the buffer is newer than the lthread's state */
+	union fpregs_state *regs;	/* buffer of keel_info.fpu_size bytes, or NULL */
+	bool stale;			/* the buffer is newer than the lthread's state */
 };
 
-/* Fetch into or store from the task's buffer; allocate it when it is needed. */
-void *l4_fpu_fetch(struct task_struct *task);
+/* Fetch into or store from the task's buffer; or fetch it, to be stored when it has changed. */
+union fpregs_state *l4_fpu_fetch(struct task_struct *task);
 int l4_fpu_store(struct task_struct *task);
+void l4_fpu_change(struct task_struct *task);
 int l4_fpu_fork(struct task_struct *child);
 void l4_fpu_free(struct task_struct *task);
 

@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: GPL-2.0-only
+# Files of x86's made to find what they look for where it is here.
+
+# A thread's selectors and bases: in its frame.
+s/(task|child|p)->thread\.(fs|gs)index/l4_selectors(\1)->\2/
+s/(task|child|tsk)->thread\.(ds|es)\b/l4_selectors(\1)->\2/
+s/(child|p)->thread\.(fs|gs)base/\1->thread.frame->\2_base/
+s/x86_(fs|gs)base_read_task\((\w+)\)/\2->thread.frame->\1_base/
+s/x86_(fs|gs)base_write_task\((\w+), value\)/\2->thread.frame->\1_base = value/
+s/task == current|boot_cpu_has\(X86_FEATURE_BPEXT\)/false/
+
+# The kernel's addresses: above the programs'.
+/^static inline bool within_cpu_entry/,/^}/d
+s/within_cpu_entry\([^)]*\)/bp_end >= TASK_SIZE_MAX/
+
+# FPU state: fetched from the lthread, and stored before the thread runs on.
+s/^#include "xstate.h"/#include <asm\/fpu\/xstate.h>/
+/^#include "(context|internal|legacy)/d
+/^static void (sync_fpstate|fpu_force_restore)/,/^}/d
+s/\bsync_fpstate\(.*\)/l4_fpu_fetch(target)/
+s/fpu_force_restore\(fpu\)/l4_fpu_change(target)/
+s/(__fpstate\.|fpstate->)regs\./regs->/
+s/copy_xstate_to_uabi_buf/l4_put_xstate/
+s/copy_uabi_from_kernel_to_xstate\(fpu->fpstate, (.*), &.*\)/l4_get_xstate(fpu, \1)/
+s/fpu_user_cfg\.max_size/host_info->fpu_size/
+s/cpu_feature_enabled\(\w+\)|use_xsave\(\)/true/
+# Of its core only what an exception means.
+/^#include <asm\/fpu\/sched.h>/d
+/^#include <asm\/irq_regs.h>/,/^int fpu__exception_code/{/^int fpu__exc/!d}
+/^noinstr void fpu_idle_fpregs/,/^}/d
+
+# Steps from branch to branch need a register of the kernel below: those are single steps.
+/^void set_task_blockstep/,/^}/d
+s/set_task_blockstep\(.*\);/{ }/
+s/test_tsk_thread_flag\(child, TIF_BLOCKSTEP\)/false/
+
+# Modules run from where they are loaded, and nothing of theirs is patched then.
+s/PAGE_KERNEL/PAGE_KERNEL_EXEC/
+s/VM_FLUSH_RESET_PERMS \| //
+s/me->state == MODULE_STATE_UNFORMED/true/
+/^#include <asm\/unwind.h>/d
+/^int module_finalize/,$d
