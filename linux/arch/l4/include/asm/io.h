@@ -48,6 +48,10 @@ L4_PORT_WIDTH(l, "", u32)
 #define outsw outsw
 #define outsl outsl
 
+/* For /dev/mem: NULL where memory is not Linux's. */
+bool l4_is_ram(unsigned long pfn);
+#define xlate_dev_mem_ptr(address) (l4_is_ram(PHYS_PFN(address)) ? __va(address) : NULL)
+
 #define _PAGE_IOREMAP pgprot_val(pgprot_noncached(PAGE_KERNEL))
 
 #include <asm-generic/iomap.h>

@@ -7,6 +7,7 @@
 #include <linux/pgtable.h>
 #include <linux/sched.h>
 #include <asm/host.h>
+#include <asm/io.h>
 
 /* What the processor's server thread waits for; its top half reads it (kernel/irq.c). */
 #define L4_WAITING_IDLE 1UL	/* not an id of a thread */
@@ -54,7 +55,6 @@ void l4_user_fault(struct pt_regs *regs, unsigned long address, unsigned long ri
 unsigned int l4_fault_items(struct keel_utcb *utcb);
 pte_t *l4_find_pte(struct mm_struct *mm, unsigned long address);
 pte_t l4_pte_use(pte_t *ptep, unsigned long right);
-bool l4_is_ram(unsigned long pfn);
 static inline bool l4_is_device(pte_t pte)
 {
 	return unlikely(pte_val(pte) & (_PAGE_SPECIAL | _PAGE_PCD)) && !l4_is_ram(pte_pfn(pte));
