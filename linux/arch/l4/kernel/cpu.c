@@ -125,30 +125,7 @@ void apply_alternatives(struct alt_instr *start, struct alt_instr *end)
 {
 }
 
-/* The names of the features that programs look for in /proc/cpuinfo. */
-static const struct {
-	u16 feature;
-	const char *name;
-} names[] = {
-	{ X86_FEATURE_FPU, "fpu" }, { X86_FEATURE_TSC, "tsc" },
-	{ X86_FEATURE_CX8, "cx8" }, { X86_FEATURE_CMOV, "cmov" },
-	{ X86_FEATURE_MMX, "mmx" }, { X86_FEATURE_FXSR, "fxsr" },
-	{ X86_FEATURE_XMM, "sse" }, { X86_FEATURE_XMM2, "sse2" },
-	{ X86_FEATURE_SYSCALL, "syscall" }, { X86_FEATURE_NX, "nx" },
-	{ X86_FEATURE_LM, "lm" }, { X86_FEATURE_RDTSCP, "rdtscp" },
-	{ X86_FEATURE_XMM3, "pni" }, { X86_FEATURE_PCLMULQDQ, "pclmulqdq" },
-	{ X86_FEATURE_SSSE3, "ssse3" }, { X86_FEATURE_FMA, "fma" },
-	{ X86_FEATURE_CX16, "cx16" }, { X86_FEATURE_XMM4_1, "sse4_1" },
-	{ X86_FEATURE_XMM4_2, "sse4_2" }, { X86_FEATURE_MOVBE, "movbe" },
-	{ X86_FEATURE_POPCNT, "popcnt" }, { X86_FEATURE_AES, "aes" },
-	{ X86_FEATURE_XSAVE, "xsave" }, { X86_FEATURE_AVX, "avx" },
-	{ X86_FEATURE_F16C, "f16c" }, { X86_FEATURE_RDRAND, "rdrand" },
-	{ X86_FEATURE_LAHF_LM, "lahf_lm" }, { X86_FEATURE_ABM, "abm" },
-	{ X86_FEATURE_FSGSBASE, "fsgsbase" }, { X86_FEATURE_BMI1, "bmi1" },
-	{ X86_FEATURE_AVX2, "avx2" }, { X86_FEATURE_BMI2, "bmi2" },
-	{ X86_FEATURE_ERMS, "erms" }, { X86_FEATURE_RDSEED, "rdseed" },
-	{ X86_FEATURE_ADX, "adx" }, { X86_FEATURE_SHA_NI, "sha_ni" },
-};
+extern const char *const x86_cap_flags[32 * NCAPINTS];
 
 static int show_cpuinfo(struct seq_file *m, void *v)
 {
@@ -161,9 +138,9 @@ static int show_cpuinfo(struct seq_file *m, void *v)
 	seq_printf(m, "model name\t: %s\nstepping\t: %u\ncpu MHz\t\t: %lu.%03lu\n",
 		   c->x86_model_id, c->x86_stepping, khz / 1000, khz % 1000);
 	seq_puts(m, "fpu\t\t: yes\nflags\t\t:");
-	for (i = 0; i < ARRAY_SIZE(names); i++)
-		if (test_bit(names[i].feature, (unsigned long *)c->x86_capability))
-			seq_printf(m, " %s", names[i].name);
+	for (i = 0; i < 32 * NCAPINTS; i++)
+		if (test_bit(i, (unsigned long *)c->x86_capability) && x86_cap_flags[i])
+			seq_printf(m, " %s", x86_cap_flags[i]);
 	seq_printf(m, "\nbogomips\t: %lu.%02lu\nclflush size\t: %d\n",
 		   loops_per_jiffy / (500000 / HZ), loops_per_jiffy / (5000 / HZ) % 100,
 		   c->x86_cache_alignment);

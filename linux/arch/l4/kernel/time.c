@@ -19,8 +19,6 @@
 #define CMOS_TIMEOUT_MS 1000
 #define TIMER_MIN_NS 1000
 #define TIMER_MAX_NS (NSEC_PER_SEC * 3600UL)
-/* The unit of __const_udelay(): 2^32 a second. */
-#define DELAY_SHIFT 32
 
 DEFINE_PER_CPU(unsigned long, l4_timer);
 DEFINE_SPINLOCK(rtc_lock);
@@ -130,34 +128,8 @@ void read_persistent_clock64(struct timespec64 *now)
 		now->tv_sec = rtc_tm_to_time64(&date);
 }
 
-void calibrate_delay(void)
+void __init calibrate_delay(void)
 {
 	loops_per_jiffy = host_info->tsc_hz / HZ;
+	use_tsc_delay();
 }
-
-void __delay(unsigned long cycles)
-{
-	u64 start = l4_cycles();
-
-	while (l4_cycles() - start < cycles)
-		cpu_relax();
-}
-EXPORT_SYMBOL(__delay);
-
-void __const_udelay(unsigned long fraction)
-{
-	__delay((unsigned __int128)fraction * host_info->tsc_hz >> DELAY_SHIFT);
-}
-EXPORT_SYMBOL(__const_udelay);
-
-void __udelay(unsigned long usecs)
-{
-	__delay(usecs * (host_info->tsc_hz / USEC_PER_SEC));
-}
-EXPORT_SYMBOL(__udelay);
-
-void __ndelay(unsigned long nsecs)
-{
-	__delay(nsecs * (host_info->tsc_hz / USEC_PER_SEC) / NSEC_PER_USEC);
-}
-EXPORT_SYMBOL(__ndelay);

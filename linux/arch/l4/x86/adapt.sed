@@ -40,3 +40,10 @@ s/VM_FLUSH_RESET_PERMS \| //
 s/me->state == MODULE_STATE_UNFORMED/true/
 /^#include <asm\/unwind.h>/d
 /^int module_finalize/,$d
+
+# Delays by the time stamp counter, and by no other way to wait.
+s/^#include <asm\/(mwait|timer).h>/#include <asm\/timex.h>/
+/^static void delay_halt|^void (__init )?use_(tpause|mwaitx)/,/^}/d
+/delay_halt_fn/d
+s/rdtsc(_ordered)?\(\)/l4_cycles()/
+s/this_cpu_read\(cpu_info.loops_per_jiffy\) \? ://
