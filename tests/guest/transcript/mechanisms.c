@@ -7,6 +7,7 @@
 #include <linux/keyctl.h>
 #include <linux/landlock.h>
 #include <linux/perf_event.h>
+#include <pthread.h>
 #include <sys/ioctl.h>
 #include <sys/mount.h>
 #include <sys/personality.h>
@@ -310,6 +311,124 @@ CHECK(counters, breakpoint)
 	say("after=%lu", (unsigned long)read_counter(writes));
 	attributes.bp_addr++;
 	say_result("unaligned", syscall(SYS_perf_event_open, &attributes, 0, -1, -1, 0));
+}
+
+/* Writes of these are counted, or caught, in other threads. */
+static volatile int watched_by_others;
+static volatile bool enough;
+static int caught, last_code;
+
+static struct perf_event_attr watching_others(void)
+{
+	return (struct perf_event_attr){
+		.type = PERF_TYPE_BREAKPOINT,
+		.size = sizeof(struct perf_event_attr),
+		.bp_type = HW_BREAKPOINT_W,
+		.bp_addr = (uintptr_t)&watched_by_others,
+		.bp_len = HW_BREAKPOINT_LEN_4,
+		.disabled = 1,
+		.exclude_kernel = 1,
+	};
+}
+
+static void *write_and_yield(void *rounds)
+{
+	for (intptr_t i = 0; i < (intptr_t)rounds; i++) {
+		watched_by_others = i;
+		sched_yield();
+	}
+	return NULL;
+}
+
+static void count_trap(int signal, siginfo_t *info, void *context)
+{
+	__atomic_fetch_add(&caught, 1, __ATOMIC_RELAXED);
+	last_code = info->si_code;
+}
+
+CHECK(counters, breakpoint_of_all_threads)
+{
+	struct perf_event_attr attributes = watching_others();
+	struct sigaction action = { .sa_sigaction = count_trap, .sa_flags = SA_SIGINFO };
+	pthread_t threads[4];
+	int writes;
+
+	attributes.inherit = attributes.inherit_thread = 1;
+	attributes.sigtrap = attributes.remove_on_exec = 1;
+	attributes.sample_period = 1;
+	sigaction(SIGTRAP, &action, NULL);
+	writes = syscall(SYS_perf_event_open, &attributes, 0, -1, -1, 0);
+	must("open", writes >= 0);
+	ioctl(writes, PERF_EVENT_IOC_ENABLE, 0);
+	for (int i = 0; i < 4; i++)
+		must("create", pthread_create(&threads[i], NULL, write_and_yield, (void *)100) == 0);
+	for (int i = 0; i < 4; i++)
+		pthread_join(threads[i], NULL);
+	write_and_yield((void *)10);
+	say("caught=%d code=%d", caught, last_code);
+	say("writes=%lu", (unsigned long)read_counter(writes));
+	write_and_yield((void *)10);
+	say("after=%d", caught);
+}
+
+CHECK(counters, breakpoint_of_a_processor)
+{
+	struct perf_event_attr attributes = watching_others();
+	cpu_set_t first;
+	int writes = syscall(SYS_perf_event_open, &attributes, -1, 0, -1, 0);
+	pid_t pids[2];
+
+	must("open", writes >= 0);
+	CPU_ZERO(&first);
+	CPU_SET(0, &first);
+	sched_setaffinity(0, sizeof first, &first);
+	ioctl(writes, PERF_EVENT_IOC_ENABLE, 0);
+	for (int i = 0; i < 2; i++) {
+		pids[i] = spawn();
+		if (!pids[i]) {
+			write_and_yield((void *)50);
+			_exit(0);
+		}
+	}
+	write_and_yield((void *)50);
+	say_child("first", pids[0]);
+	say_child("second", pids[1]);
+	say("writes=%lu", (unsigned long)read_counter(writes));
+}
+
+static void *write_on(void *thread)
+{
+	__atomic_store_n((pid_t *)thread, gettid(), __ATOMIC_RELEASE);
+	while (!enough)
+		watched_by_others = 1;
+	return NULL;
+}
+
+CHECK(counters, breakpoint_of_a_running_thread)
+{
+	struct perf_event_attr attributes = watching_others();
+	uint64_t count = 0, before;
+	pid_t id = 0;
+	pthread_t thread;
+	int writes;
+
+	must("create", pthread_create(&thread, NULL, write_on, &id) == 0);
+	while (!__atomic_load_n(&id, __ATOMIC_ACQUIRE))
+		sched_yield();
+	writes = syscall(SYS_perf_event_open, &attributes, id, -1, -1, 0);
+	must("open", writes >= 0);
+	sleep_ms(20);
+	ioctl(writes, PERF_EVENT_IOC_ENABLE, 0);
+	for (int i = 0; i < 5000 && !count; i++) {
+		sleep_ms(1);
+		must("read", read(writes, &count, sizeof count) == sizeof count);
+	}
+	say_bool("counted", count > 0);
+	before = read_counter(writes);
+	sleep_ms(20);
+	say("more=%lu", (unsigned long)(read_counter(writes) - before));
+	enough = true;
+	pthread_join(thread, NULL);
 }
 
 CHECK(counters, others)

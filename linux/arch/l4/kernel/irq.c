@@ -25,6 +25,7 @@
 #include <linux/entry-common.h>
 #include <linux/hardirq.h>
 #include <linux/interrupt.h>
+#include <linux/irq_work.h>
 #include <linux/irq.h>
 #include <linux/kernel_stat.h>
 #include <linux/msi.h>
@@ -72,8 +73,10 @@ static void handle(unsigned long bits, struct pt_regs *regs)
 		l4_timer_interrupt();
 	if (bits & L4_NOTIFY_RESCHEDULE)
 		scheduler_ipi();
-	if (bits & L4_NOTIFY_CALL)
+	if (bits & L4_NOTIFY_CALL) {
 		generic_smp_call_function_interrupt();
+		irq_work_run();
+	}
 	bits &= ~(BIT(TIMER_BIT) | NOTIFIED);
 	for_each_set_bit(bit, &bits, BITS_PER_LONG)
 		generic_handle_irq(sources[bit].irq);

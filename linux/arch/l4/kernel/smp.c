@@ -93,6 +93,11 @@ void arch_send_call_function_single_ipi(int cpu)
 	host_notify(HOST_TOP_HALF + cpu, L4_NOTIFY_CALL);
 }
 
+void arch_irq_work_raise(void)
+{
+	arch_send_call_function_single_ipi(raw_smp_processor_id());
+}
+
 void arch_send_call_function_ipi_mask(const struct cpumask *mask)
 {
 	unsigned int cpu;

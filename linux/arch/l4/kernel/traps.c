@@ -26,12 +26,21 @@ static void note_exception(unsigned int vector, unsigned long error_code)
 	current->thread.error_code = error_code;
 }
 
-/* dr0 to dr3, dr6, dr7 of the running thread's lthread, which gets them before it runs on. */
+/* dr0 to dr3, dr6, dr7 of the running thread's lthread, which stops to get them. */
 void l4_set_debugreg(unsigned int number, unsigned long value)
 {
 	current->thread.debug[number < HBP_NUM ? number : number - 2] = value;
 	current->thread.debug_stale = true;
 	current->thread.ready_cpu = L4_NO_CPU;
+	set_thread_flag(TIF_NOTIFY_RESUME);
+}
+
+/* They are the processor's to Linux: perf sets none anew for threads that share them. */
+void l4_hand_on_debug(struct task_struct *next)
+{
+	memcpy(next->thread.debug, current->thread.debug, sizeof(next->thread.debug));
+	next->thread.debug_stale = true;
+	next->thread.ready_cpu = L4_NO_CPU;
 }
 
 /* As x86: breakpoints tell those who set them; the rest, and a debugger's, is a signal. */

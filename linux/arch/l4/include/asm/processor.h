@@ -39,7 +39,8 @@ extern struct cpuinfo_x86 boot_cpu_data;
 #define current_cpu_data boot_cpu_data
 
 #define HBP_NUM 4
-#define L4_DEBUG_REGISTERS (HBP_NUM + 2)	/* and dr6, dr7 */
+#define L4_DR7 (HBP_NUM + 1)			/* behind dr6 */
+#define L4_DEBUG_REGISTERS (L4_DR7 + 1)
 #define IO_BITMAP_BYTES 8192
 #define IO_BITMAP_LONGS (IO_BITMAP_BYTES / sizeof(long))
 #define L4_NO_CPU UINT_MAX

@@ -9,4 +9,11 @@ asmlinkage struct task_struct *__switch_to(struct task_struct *prev,
 
 #define switch_to(prev, next, last) ((last) = __switch_to(prev, next))
 
+void l4_hand_on_debug(struct task_struct *next);
+#define prepare_arch_switch(next)						\
+do {										\
+	if (unlikely(current->thread.debug[L4_DR7] | (next)->thread.debug[L4_DR7])) \
+		l4_hand_on_debug(next);						\
+} while (0)
+
 #endif
