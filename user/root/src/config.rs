@@ -278,6 +278,20 @@ impl<'a> Words<'a> {
         }
     }
 
+    /// The value of a statement that is allowed once.
+    fn value_once(
+        &mut self,
+        keyword: &'a str,
+        what: &'static str,
+        seen: &mut bool,
+    ) -> Result<&'a str, ConfigError<'a>> {
+        let word = self.value(keyword, what)?;
+        if core::mem::replace(seen, true) {
+            return self.error(Problem::Twice, keyword);
+        }
+        Ok(word)
+    }
+
     fn number(&mut self, keyword: &'a str, what: &'static str, max: u64) -> Result<u64, ConfigError<'a>> {
         let word = self.value(keyword, what)?;
         match number(word).filter(|n| *n <= max) {
@@ -422,10 +436,7 @@ fn global<'a>(
         }
         "on-panic" => {
             const WHAT: &str = "stop, continue or restart";
-            let what = words.value(word, WHAT)?;
-            if core::mem::replace(&mut seen.panic, true) {
-                return words.error(Problem::Twice, word);
-            }
+            let what = words.value_once(word, WHAT, &mut seen.panic)?;
             config.on_panic = match what {
                 "stop" => OnPanic::Stop,
                 "continue" => OnPanic::Continue,
@@ -435,10 +446,7 @@ fn global<'a>(
         }
         "on-reboot" => {
             const WHAT: &str = "stop or restart";
-            let what = words.value(word, WHAT)?;
-            if core::mem::replace(&mut seen.reboot, true) {
-                return words.error(Problem::Twice, word);
-            }
+            let what = words.value_once(word, WHAT, &mut seen.reboot)?;
             config.restarts_on_reboot = match what {
                 "stop" => false,
                 "restart" => true,
@@ -447,10 +455,7 @@ fn global<'a>(
         }
         "iommu" => {
             const WHAT: &str = "on or off";
-            let what = words.value(word, WHAT)?;
-            if core::mem::replace(&mut seen.iommu, true) {
-                return words.error(Problem::Twice, word);
-            }
+            let what = words.value_once(word, WHAT, &mut seen.iommu)?;
             config.confines_devices = match what {
                 "on" => true,
                 "off" => false,
