@@ -27,6 +27,9 @@ COMMANDS = "commands"
 LOGS = ("console", "kernel", "emulator")
 # The emulated processor's instructions in a second of the emulated time, which nothing else drives.
 INSTRUCTIONS_PER_S = 20_000_000
+# From this version on (3.0, with Debian's options), its loop for several processors does not commit the instruction pointer after
+# an exception (main.cc), so that a breakpoint on an instruction is met again at the first instruction of the handler, for ever.
+REPEATS_BREAKPOINTS = (3, 0)
 LAST_WORDS = re.compile(rb"stands still \(code (0x[0-9a-f]+)\)\r?\n")
 KEEP_BYTES = 128
 READ_BYTES = 65536
@@ -54,6 +57,16 @@ def configuration(guest: qemu.Guest, processor: str, console: str, log: str) -> 
         *("panic: action=fatal", "error: action=ignore", "info: action=ignore", "debug: action=ignore"),
     ]
     return "\n".join([*lines, ""])
+
+
+def repeats_breakpoints(version: str) -> bool:
+    """Whether this version of Debian's package cannot take breakpoints with several processors."""
+    return tuple(int(number) for number in re.findall(r"\d+", version)[:2]) >= REPEATS_BREAKPOINTS
+
+
+def installed_version() -> str:
+    """The version of the package that is installed."""
+    return process.output(["dpkg-query", "--show", "--showformat=${Version}", EMULATOR])
 
 
 @dataclass

@@ -120,7 +120,7 @@ def run_logged(
     `measure` turns a line of output into "how far" for the step.
     """
     log.parent.mkdir(parents=True, exist_ok=True)
-    with log.open("wb") as file:
+    with log.open("wb", buffering=0) as file:  # somebody may read along
         child = start(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, cwd=cwd, env=env)
         try:
             _copy_lines(child, file.write, step, measure)

@@ -91,13 +91,19 @@ def count_of(output: str) -> Count | None:
     return total if found else None
 
 
+def _pytest_progress(line: bytes) -> str:
+    """How far pytest is, where a line of its output tells."""
+    found = re.search(rb"\[ *(\d+%)\]", line)
+    return found[1].decode() if found else ""
+
+
 def _run(settings: Settings, name: str, argv: list[str], env: dict[str, str] | None = None) -> Count:
     """One runner: its own count, or one test where it has none; its output where it fails."""
     log = settings.logs / f"test-{name.replace(' ', '-')}.log"
     failed = False
     try:
         with Step(name) as step:
-            process.run_logged(argv, what=name, log=log, step=step, cwd=settings.repository, env=env)
+            process.run_logged(argv, what=name, log=log, step=step, measure=_pytest_progress, cwd=settings.repository, env=env)
     except KeelError as error:
         print(error.line(), file=sys.stderr)
         failed = True
@@ -267,11 +273,12 @@ def _kernel_on(settings: Settings, tested: machine.TestMachine, template: Path) 
         return False
 
     print(f"machine {tested.name}", flush=True)
+    processors = _processors(tested)
     began = time.monotonic()
     with slot.taken(settings, f"tests-{tested.name}") as mine:
         choices = boot.Choices(
             boot_template=template,
-            processors=tested.processors,
+            processors=processors,
             kernel_line=tested.kernel_line,
             icount=tested.icount,
             arguments=tested.arguments,
@@ -292,6 +299,15 @@ def _kernel_on(settings: Settings, tested: machine.TestMachine, template: Path) 
             count.add(_judged("hostile", [("nothing-left", left_behind(text))]))
     print(f"machine {tested.name}: {count.line()}, {time.monotonic() - began:.0f} s", flush=True)
     return count
+
+
+def _processors(tested: machine.TestMachine) -> int:
+    """How many processors the machine really has: what is not tested for an emulator's sake is told."""
+    version = bochs.installed_version() if tested.emulator is machine.Emulator.BOCHS else ""
+    if tested.processors == 1 or not bochs.repeats_breakpoints(version):
+        return tested.processors
+    print(f"one processor instead of {tested.processors}: with more, Bochs {version} repeats breakpoints for ever", flush=True)
+    return 1
 
 
 def shown(data: bytes) -> str:

@@ -39,3 +39,9 @@ def test_the_last_words_tell_the_code(pieces: list[bytes], code: int | None) -> 
     for piece in pieces:
         words.feed(piece)
     assert words.code == code
+
+
+def test_the_version_that_repeats_breakpoints() -> None:
+    """Debian 12's Bochs takes them with two processors, Debian 13's does not."""
+    assert not bochs.repeats_breakpoints("2.7+dfsg-2+b1")
+    assert bochs.repeats_breakpoints("3.0+dfsg-1")
