@@ -190,24 +190,17 @@ fn take_back_word(space: Ref<IoSpace>, index: usize, ports: u64) {
 pub fn drop_space(task: Ref<Task>) {
     let Some(space) = task.io.take() else { return };
     take_back(space, 0, 16);
-    while let Some(grant) = space.given.first() {
-        drop_grant(grant);
-    }
-    while let Some(grant) = space.got.first() {
-        drop_grant(grant);
+    while let Some(grant) = space.given.first().or_else(|| space.got.first()) {
+        grant.from.given.remove(grant);
+        grant.to.got.remove(grant);
+        free_bitmap(&grant.bitmap);
+        // SAFETY: in no list any more.
+        unsafe { POOL.give(grant.as_ptr().cast(), Kind::Part) };
     }
     tables::forget_ports(task);
     free_bitmap(&space.bitmap);
     // SAFETY: no grant and no task refers to it any more.
     unsafe { POOL.give(space.as_ptr().cast(), Kind::Part) };
-}
-
-fn drop_grant(grant: Ref<Grant>) {
-    grant.from.given.remove(grant);
-    grant.to.got.remove(grant);
-    free_bitmap(&grant.bitmap);
-    // SAFETY: in no list any more.
-    unsafe { POOL.give(grant.as_ptr().cast(), Kind::Part) };
 }
 
 /// Copies a task's bitmap for the processor. False if the task has no ports.

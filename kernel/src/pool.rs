@@ -65,14 +65,9 @@ pub struct Page {
 }
 
 impl Page {
-    /// Page table: one entry more is in use.
-    pub fn entry_added(&self) {
-        self.used.set(self.used.get() + 1);
-    }
-
-    /// Page table: one entry less is in use.
-    pub fn entry_removed(&self) {
-        self.used.set(self.used.get() - 1);
+    /// Page table: so many entries more are in use.
+    pub fn count_entries(&self, more: i16) {
+        self.used.set(self.used.get().wrapping_add_signed(more));
     }
 }
 

@@ -22,16 +22,8 @@ impl Random {
         self.0.set(x);
         x.wrapping_mul(0x2545_f491_4f6c_dd1d)
     }
-
-    /// A number below `bound` (not zero).
-    #[cfg(test)]
-    pub fn below(&self, bound: u64) -> u64 {
-        (self.next() >> 16) % bound
-    }
 }
 
-/// The seed of a random test: `KEEL_TEST_SEED` chooses another sequence than `usual`.
 #[cfg(test)]
-pub fn seed(usual: u64) -> u64 {
-    std::env::var("KEEL_TEST_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(usual)
-}
+#[path = "../../tests/kernel/random.rs"]
+pub mod tests;

@@ -34,12 +34,8 @@ impl<T: Linked<Ready>> RunQueue<T> {
     }
 
     fn find_top(&self) -> Option<u8> {
-        for (index, word) in self.occupied.iter().enumerate().rev() {
-            if word.get() != 0 {
-                return Some((index as u32 * 64 + 63 - word.get().leading_zeros()) as u8);
-            }
-        }
-        None
+        let (index, word) = self.occupied.iter().enumerate().rev().find(|(_, word)| word.get() != 0)?;
+        Some((index as u32 * 64 + 63 - word.get().leading_zeros()) as u8)
     }
 
     /// Whether a thread of this priority is ready.

@@ -88,7 +88,6 @@ static LINE_TABLE: Global<LineTable> = Global::new({
 });
 
 const _: () = assert!(MESSAGES * cpu::MAX as u64 == MSI_SOURCES);
-
 const _: () = assert!(TIMERS as usize * size_of::<Source>() <= PAGE);
 
 /// The timers of a task, if it has any.
@@ -108,11 +107,7 @@ fn in_table(table: &'static [Source], index: u64) -> Option<Ref<Source>> {
 }
 
 fn line(number: u64) -> Option<Ref<Source>> {
-    if apic::has_line(number) {
-        in_table(&LINE_TABLE[..LINES], number)
-    } else {
-        None
-    }
+    in_table(&LINE_TABLE[..LINES], number).filter(|_| apic::has_line(number))
 }
 
 /// The message-signalled interrupt of this number, if its processor runs.

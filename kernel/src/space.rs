@@ -202,7 +202,7 @@ fn table_for(task: Ref<Task>, (mut table, mut at): (u32, u8), address: u64, leve
         poll();
         let below = new_table(task.account, at - 1, address & !(span(at) - 1), table);
         let below = below.inspect_err(|_| drop_if_empty(table))?;
-        POOL.page(table).entry_added();
+        POOL.page(table).count_entries(1);
         cell.set(POOL.physical(below) | PRESENT | WRITE | USER);
         (table, at) = (below, at - 1);
     }
@@ -217,7 +217,7 @@ fn drop_if_empty(mut table: u32) {
         // The processor may cache the entry above: invlpg drops that as well.
         Leaf { table: above, slot: slot(page.base.get(), level), level, entry: 0 }.change(|_| 0);
         free_table(table);
-        POOL.page(above).entry_removed();
+        POOL.page(above).count_entries(-1);
         poll();
         table = above;
     }
@@ -225,7 +225,7 @@ fn drop_if_empty(mut table: u32) {
 
 /// An entry of a table is empty now.
 fn entry_gone(table: u32) {
-    POOL.page(table).entry_removed();
+    POOL.page(table).count_entries(-1);
     drop_if_empty(table);
 }
 
@@ -279,7 +279,7 @@ fn enter(task: Ref<Task>, hole: (u32, u8), address: u64, level: u8, entry: u64, 
     let leaf = Leaf { table, slot: slot(address, level), level, entry };
     let done = with_companion(table, task.account).and_then(|()| put(task.account, leaf, parent));
     done.inspect_err(|_| drop_if_empty(table))?;
-    POOL.page(table).entry_added();
+    POOL.page(table).count_entries(1);
     Ok(leaf)
 }
 
@@ -358,15 +358,10 @@ impl Work {
     /// Counts a step; now and then lets interrupts in. Begins anew only where something was done, or a walk
     /// over what was done before might never end.
     fn step(&mut self) -> Result<(), Stop> {
-        if self.breathe() && self.progress {
+        if self.spend(PAGE_COST) && self.progress {
             return Err(Stop::Restart);
         }
         Ok(())
-    }
-
-    /// Counts a step of work that goes to its end; now and then lets interrupts in. Whether somebody waits for us.
-    fn breathe(&mut self) -> bool {
-        self.spend(PAGE_COST)
     }
 
     /// Goes a step in a tree.
@@ -374,6 +369,7 @@ impl Work {
         self.spend(LEVEL_COST);
     }
 
+    /// Counts work that goes to its end; now and then lets interrupts in. Whether somebody waits for us.
     fn spend(&mut self, cost: u32) -> bool {
         self.spent += cost;
         if self.spent < POLL_COST {
@@ -393,7 +389,7 @@ fn split(leaf: Leaf, node: Index, work: &mut Work) -> Result<(), Stop> {
         if Nodes.node(child).level.get() == leaf.level {
             revoke(child, true, work)?;
         }
-        work.breathe();
+        work.spend(PAGE_COST);
         child = next;
     }
     let Some(task) = POOL.page(leaf.table).task.get() else { return Err(Error::Invalid.into()) };
@@ -404,7 +400,7 @@ fn split(leaf: Leaf, node: Index, work: &mut Work) -> Result<(), Stop> {
         let next = Nodes.next_sibling(child);
         Nodes.detach(child);
         Nodes.attach(child, companion_cell(pieces, piece).map_or(0, Cell::get));
-        work.breathe();
+        work.spend(PAGE_COST);
         child = next;
     }
     drop_node(leaf.table, leaf.slot);
@@ -420,13 +416,13 @@ fn new_pieces(task: Ref<Task>, leaf: Leaf, parent: Index, work: &mut Work) -> Re
     let first = leaf.entry & !LARGE | large_bit(level);
     let filled = with_companion(table, task.account).and_then(|()| {
         (0..ENTRIES).try_for_each(|slot| {
-            work.breathe();
+            work.spend(PAGE_COST);
             put(task.account, Leaf { table, slot, level, entry: first + slot as u64 * span(level) }, parent)
         })
     });
     if filled.is_err() {
         for slot in 0..ENTRIES {
-            work.breathe();
+            work.spend(PAGE_COST);
             drop_node(table, slot);
         }
         free_table(table);
@@ -709,7 +705,7 @@ pub fn map_object(task: Ref<Task>, address: u64, physical: u64, write: bool) -> 
     let cell = entry_cell(table, slot(address, 0));
     debug_assert!(cell.get() & PRESENT == 0);
     cell.set(physical | PRESENT | USER | KERNEL_OBJECT | rights);
-    POOL.page(table).entry_added();
+    POOL.page(table).count_entries(1);
     Ok(())
 }
 
@@ -766,7 +762,7 @@ pub fn free_all(task: Ref<Task>) {
             // Interrupts are let in, but who asks for the processor waits for the end.
             node => while revoke(node, true, &mut work).is_err() {},
         }
-        work.breathe();
+        work.spend(PAGE_COST);
     }
     POOL.give_page(task.root_table, Kind::Table);
 }

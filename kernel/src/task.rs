@@ -395,14 +395,12 @@ pub fn delete(top: Ref<Task>) {
         while let Some(inner) = task.clan.first() {
             task = inner;
         }
-        if let Some(chief) = task.chief {
-            chief.clan.remove(task);
-        }
         if let Some(entry) = entry(task.number) {
             entry.task.set(None);
             entry.version.set(task.max_version.get());
         }
         if let Some(chief) = task.chief {
+            chief.clan.remove(task);
             pass_numbers(task, task.held.get().0..task.held.get().1, chief);
         }
         crate::source::task_deleted(task);

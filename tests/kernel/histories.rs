@@ -8,7 +8,8 @@
 use crate::arch::cpu::Cpu;
 use crate::arch::{each_step, Machine, PROCESSORS};
 use crate::pool::POOL;
-use crate::random::{seed, Random};
+use crate::random::tests::seed;
+use crate::random::Random;
 use crate::refs::Ref;
 use crate::task::{self, Task};
 use crate::thread::{self, State, Thread, FOREIGN};

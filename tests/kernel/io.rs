@@ -3,7 +3,8 @@
 
 use super::*;
 use crate::arch::Machine;
-use crate::random::{seed, Random};
+use crate::random::tests::seed;
+use crate::random::Random;
 use crate::task;
 use keel_abi::call::TASK_SHARED_QUOTA;
 use keel_abi::ids::*;

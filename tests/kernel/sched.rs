@@ -7,7 +7,8 @@
 
 use super::*;
 use crate::arch::{each_step, Machine};
-use crate::random::{seed, Random};
+use crate::random::tests::seed;
+use crate::random::Random;
 use crate::task;
 use crate::thread::{self, Thread};
 use keel_abi::call::*;

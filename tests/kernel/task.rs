@@ -3,7 +3,8 @@
 
 use super::*;
 use crate::arch::Machine;
-use crate::random::{seed, Random};
+use crate::random::tests::seed;
+use crate::random::Random;
 use std::collections::{BTreeMap, BTreeSet};
 
 const OPERATIONS: u64 = 150_000;

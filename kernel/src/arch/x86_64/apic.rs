@@ -19,7 +19,6 @@ pub const SPURIOUS_VECTOR: u64 = 0xff;
 const LINE_VECTOR: u64 = 0x30;
 /// Lines that have vectors.
 const MAX_LINES: u64 = 0x80 - LINE_VECTOR;
-
 /// Vector of the first message-signalled interrupt.
 const MESSAGE_VECTOR: u64 = 0x90;
 /// Message-signalled interrupts of each processor.

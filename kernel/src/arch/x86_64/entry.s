@@ -9,13 +9,10 @@
 # exit path, which checks it. So what the hardware pushes goes to the kernel stack (TSS.rsp0 is its top)
 # and is copied. Interrupts are off throughout.
 
-.macro push_all registers:vararg
-    .irp register, \registers
+.macro save_below_di
+    .irp register, rsi, rdx, rcx, rax, r8, r9, r10, r11, rbx, rbp, r12, r13, r14, r15
     push \register
     .endr
-.endm
-.macro save_below_di
-    push_all rsi, rdx, rcx, rax, r8, r9, r10, r11, rbx, rbp, r12, r13, r14, r15
 .endm
 
 # Registers from and to a frame.

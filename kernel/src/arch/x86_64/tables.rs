@@ -247,14 +247,7 @@ pub fn selectors() -> u64 {
 
 /// Loads ds, es, fs, gs; the bases of fs and gs must be written afterwards.
 pub fn load_selectors(selectors: u64) {
-    let checked = |shift: u32| {
-        let selector = (selectors >> shift) as u16;
-        if is_loadable(selector) {
-            selector as u32
-        } else {
-            0
-        }
-    };
+    let checked = |shift: u32| Some((selectors >> shift) as u16).filter(|it| is_loadable(*it)).map_or(0, u32::from);
     // SAFETY: each selector is null or a user segment that is present, so loading cannot fault. gs is loaded while the
     // user's base is the active one, since loading clears the active base.
     unsafe {
