@@ -25,8 +25,14 @@ crate::constants! {
     CALL_TASK_NEW = 6;
     /// The bits of eax that hold the call number
     CALL_MASK = 0xf;
-    /// In eax of a foreign thread that may make L4 calls (EX_CALLS): this is one
+    /// In eax of a foreign thread with calls of its own (EX_CALLS): a message to its handler, with the other bits as its label
     CALL_OWN = 1 << 31;
+    /// The calls of a thread (EX_CALLS) are messages to its handler that tell of the instruction; foreign threads begin so
+    CALLS_OFF = 0;
+    /// A native thread's are L4 calls, a foreign one's with CALL_OWN its own messages; above this: and the rest its entry's
+    CALLS_ON = 1;
+    /// arch_prctl of Linux on Keel: the second argument is what EX_CALLS shall have for the calling thread
+    LINUX_PRCTL_CALLS = 0x4b45_4c01;
 
     /// ipc has a send phase to rdi
     IPC_SEND = 1 << 4;

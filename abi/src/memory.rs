@@ -72,7 +72,7 @@ crate::constants! {
     EX_TLS = 1 << 16;
     /// lthread_ex_regs: set the frame pointer register rdi of a new native thread to `argument`
     EX_ARGUMENT = 1 << 17;
-    /// lthread_ex_regs: switch the thread's own L4 calls on or off (foreign threads: off at creation)
+    /// lthread_ex_regs: set what becomes of the thread's calls (CALLS_OFF, CALLS_ON, or an entry's address)
     EX_CALLS = 1 << 18;
     /// lthread_ex_regs: every bit that has a meaning
     EX_ALL = (1 << 19) - 1;
@@ -164,7 +164,7 @@ crate::layout! {
         tls: [u64; 3],
         /// First argument of a new native thread (rdi)
         argument: u64,
-        /// Whether the thread may make L4 calls of its own (0 or 1)
+        /// What becomes of the thread's calls: CALLS_OFF, CALLS_ON, or an entry's address
         calls: u64,
         /// Returned: state (STATE_*)
         state: u64,

@@ -10,8 +10,8 @@ use crate::syscall::end;
 use crate::thread::*;
 use crate::{fault, ipc, sched, task, thread, umem};
 use core::cell::Cell;
-use keel_abi::call::FRAME_NONE;
-use keel_abi::fpage::SPACE_SHIFT;
+use keel_abi::call::{CALLS_OFF, CALLS_ON, FRAME_NONE};
+use keel_abi::fpage::{PAGE_SIZE, SPACE_SHIFT};
 use keel_abi::memory::*;
 use keel_abi::word::{copy, Word};
 use keel_abi::{Error, Id};
@@ -96,7 +96,8 @@ fn check(caller: Ref<Thread>, thread: Ref<Thread>, mask: u64, record: &SharedExR
     if mask & EX_FOREIGN != 0 || mask & EX_FRAME != 0 && (!thread.has(FOREIGN) || !stopped) {
         return Err(Error::Invalid);
     }
-    if mask & EX_CALLS != 0 && record.calls.get() > 1 {
+    let (calls, no_entry) = (record.calls.get(), !thread.has(FOREIGN));
+    if mask & EX_CALLS != 0 && calls > CALLS_ON && (no_entry || calls < PAGE_SIZE || calls >> SPACE_SHIFT != 0) {
         return Err(Error::Invalid);
     }
     let frame = match (mask & EX_FRAME, record.frame.get()) {
@@ -139,9 +140,10 @@ fn apply(thread: Ref<Thread>, mask: u64, record: &SharedExRegs, frame: Rebinding
         set_registers(thread, mask, record);
     }
     if mask & EX_CALLS != 0 {
-        let (foreign, calls) = (thread.has(FOREIGN), record.calls.get() != 0);
-        record.calls.set((foreign == thread.has(OTHER_CALLS)) as u64);
-        thread.put(OTHER_CALLS, foreign == calls);
+        // The record is the user's memory: what was checked may be another value by now, but no other kind of address.
+        let calls = record.calls.get() & ((1 << SPACE_SHIFT) - 1);
+        record.calls.set(thread.calls.replace(calls));
+        thread.put(OTHER_CALLS, thread.has(FOREIGN) == (calls != CALLS_OFF));
     }
     if mask & EX_START != 0 && matches!(thread.state.get(), State::Inactive | State::Faulted) {
         ipc::leave_fault(thread);

@@ -56,6 +56,21 @@ pub fn exception(thread: Ref<Thread>, vector: u64, error_code: u64, dr6: u64) {
     raise(thread, thread.handler.get(), (KIND_EXCEPTION, vector), (error_code, dr6));
 }
 
+/// A `syscall` that is the handler's to serve: a message of the thread's own, or one that tells of the instruction.
+pub fn handlers_call(thread: Ref<Thread>) {
+    let (frame, calls) = (thread.frame(), thread.calls.get());
+    let asked = frame.ax.get() & u32::MAX as u64;
+    if calls != CALLS_OFF && asked & CALL_OWN != 0 {
+        // Its words are in its frame.
+        raise(thread, thread.handler.get(), (KIND_USER, asked & !CALL_OWN), (0, 0));
+    } else if calls > CALLS_ON && (frame.ip.get() ^ calls) / PAGE_SIZE != 0 {
+        // Its program's entry, which finds rcx and r11 as SYSCALL made them.
+        frame.ip.set(calls);
+    } else {
+        foreign_call(thread, GATE_SYSCALL);
+    }
+}
+
 /// A system call instruction of a foreign thread.
 pub fn foreign_call(thread: Ref<Thread>, gate: u64) {
     raise(thread, thread.handler.get(), (KIND_SYSCALL, gate), (thread.frame().ax.get(), 0));
@@ -99,7 +114,8 @@ pub fn bad_frame(thread: Ref<Thread>) {
 /// Sends a message of four words in a thread's name: the first, its ip, its frame's index, the last.
 fn raise(thread: Ref<Thread>, to: Id, (kind, label): (u64, u64), (first, last): (u64, u64)) {
     let words = [first, thread.frame().ip.get(), thread.frame_index.get() as u64, last];
-    let message = Message { tag: Tag::kernel(kind, label as u32, 4), words };
+    let count = if kind == KIND_USER { REGISTER_WORDS } else { 4 };
+    let message = Message { tag: Tag::kernel(kind, label as u32, count), words };
     thread.message.set(message);
     crate::debugger::trace::raised(thread, to, message);
     thread.raised_to.set(to);

@@ -440,8 +440,11 @@ fn deliver_kernel_message(sender: Ref<Thread>, receiver: Ref<Thread>) {
         tag = Tag(tag.0 & !0xff | FRAME_END as u64);
     }
     announce(to, receiver.id, sender.id, tag);
-    for (target, word) in to.message().into_iter().zip(message.words) {
-        target.set(word);
+    if tag.kind() == KIND_USER {
+        // A foreign thread's own words.
+        word::copy(sender.frame().message(), to.message());
+    } else {
+        to.message().into_iter().zip(message.words).for_each(|(target, word)| target.set(word));
     }
     sender.unset(KERNEL_MESSAGE);
     sender.state.set(if preempted { State::Preempted } else { State::Faulted });

@@ -21,16 +21,9 @@ const INSTRUCTION: u64 = 2;
 pub fn enter(caller: Ref<Thread>) {
     crate::debugger::trace::call(caller);
     let asked = caller.frame().orig_ax.get();
-    let own = match (caller.has(thread::FOREIGN), caller.has(thread::OTHER_CALLS)) {
-        (true, switched) => switched && asked & CALL_OWN != 0,
-        (false, switched) => !switched,
-    };
-    if !own {
-        fault::foreign_call(caller, GATE_SYSCALL);
+    if caller.has(thread::FOREIGN | thread::OTHER_CALLS) {
+        fault::handlers_call(caller);
         return;
-    }
-    if caller.has(thread::FOREIGN) {
-        caller.frame().orig_ax.set(asked & !CALL_OWN);
     }
     let result = match asked & CALL_MASK {
         CALL_IPC => ipc::call(caller),
@@ -187,8 +180,8 @@ fn thread_schedule(caller: Ref<Thread>) -> Result<(), Stop> {
 fn task_new(caller: Ref<Thread>) -> Result<(), Stop> {
     match task_operation(caller) {
         // The caller deleted itself with its task: there is no frame to answer in.
-        Ok(Outcome::CallerGone) => Ok(()),
-        Ok(Outcome::Task(id)) => {
+        Ok(None) => Ok(()),
+        Ok(Some(id)) => {
             caller.frame().di.set(id.0);
             end(caller, Ok(()))
         }
@@ -196,12 +189,7 @@ fn task_new(caller: Ref<Thread>) -> Result<(), Stop> {
     }
 }
 
-enum Outcome {
-    Task(Id),
-    CallerGone,
-}
-
-fn task_operation(caller: Ref<Thread>) -> Result<Outcome, Stop> {
+fn task_operation(caller: Ref<Thread>) -> Result<Option<Id>, Stop> {
     const FLAGS: u64 = TASK_MCP_MASK | TASK_INACTIVE | TASK_NO_LTHREAD | 0xff << TASK_RANGE_SHIFT;
     let frame = caller.frame();
     let (id, control) = (Id(frame.di.get()), frame.si.get());
@@ -220,7 +208,7 @@ fn task_operation(caller: Ref<Thread>) -> Result<Outcome, Stop> {
         }
         task::delete(old);
         if own {
-            return Ok(Outcome::CallerGone);
+            return Ok(None);
         }
     } else if control & TASK_INACTIVE == 0 && !task::may_create(caller.task, number) {
         return Err(Error::Denied.into());
@@ -228,19 +216,19 @@ fn task_operation(caller: Ref<Thread>) -> Result<Outcome, Stop> {
     if control & TASK_INACTIVE != 0 {
         let taker = controlled_task(caller, Id(frame.dx.get()))?;
         task::hand_over(caller.task, number, 1 << log2, taker)?;
-        return Ok(Outcome::Task(Id::thread(0, number, LTHREAD_TASK as u16, 0)));
+        return Ok(Some(Id::thread(0, number, LTHREAD_TASK as u16, 0)));
     }
-    create(caller, number, control)
+    create(caller, number, control).map(Some)
 }
 
-fn create(caller: Ref<Thread>, number: u32, control: u64) -> Result<Outcome, Stop> {
+fn create(caller: Ref<Thread>, number: u32, control: u64) -> Result<Id, Stop> {
     let frame = caller.frame();
     let mcp = ((control & TASK_MCP_MASK) as u8).min(caller.task.mcp.get());
     let plan = task::Plan { number, chief: Some(caller.task), mcp, quota: frame.r10.get(), area: frame.r12.get() };
     let task = task::create(&plan)?;
     sched::poll();
     if control & TASK_NO_LTHREAD != 0 {
-        return Ok(Outcome::Task(task.id()));
+        return Ok(task.id());
     }
     let first =
         thread::Plan { lthread: 0, frame: None, priority: caller.priority.get().min(mcp), pager: Id(frame.r9.get()) };
@@ -250,5 +238,5 @@ fn create(caller: Ref<Thread>, number: u32, control: u64) -> Result<Outcome, Sto
     start.sp.set(frame.r8.get());
     start.di.set(frame.r13.get());
     sched::wake(thread);
-    Ok(Outcome::Task(task.id()))
+    Ok(task.id())
 }

@@ -70,7 +70,7 @@ pub const FAR_HANDLER: u32 = 4096;
 pub const BAD_IP: u32 = 65536;
 /// It has debug registers or descriptors of its own.
 pub const EXTRA: u32 = 512;
-/// It makes L4 calls although it is foreign, or its calls are messages to its handler although it is native.
+/// It sends its handler messages of its own although it is foreign, or its calls are the handler's although it is native.
 pub const OTHER_CALLS: u32 = 1024;
 /// It has a preempter: its time slice always counts, and it has no short way, where slices do not begin.
 pub const HAS_PREEMPTER: u32 = 8192;
@@ -131,6 +131,8 @@ object! {
         pub flags: Cell<u32> = Cell::new(if plan.frame.is_some() { FOREIGN } else { 0 }),
         /// Index of the shared frame in the chief's window, or FRAME_NONE.
         pub frame_index: Cell<u32> = Cell::new(FRAME_NONE as u32),
+        /// What becomes of its calls: CALLS_OFF, CALLS_ON, or the program's entry that takes them.
+        pub calls: Cell<u64> = Cell::new(if plan.frame.is_some() { CALLS_OFF } else { CALLS_ON }),
         /// 0 to 255, 255 first.
         pub priority: Cell<u8> = Cell::new(plan.priority),
         /// Number of the processor that it goes to when it is MOVING.

@@ -9,7 +9,7 @@ use crate::lock::Lock;
 use crate::print::log;
 use crate::refs::Ref;
 use crate::tags::{Tags, KEEP};
-use crate::thread::{meeting, State, Thread, FOREIGN, FPU, FRAME_WORDS};
+use crate::thread::{meeting, State, Thread, FOREIGN, FPU, FRAME_WORDS, OTHER_CALLS};
 use crate::{across, boot, debugger, fault, lock, panic, sched, source, syscall};
 use core::arch::{asm, global_asm};
 use core::mem::offset_of;
@@ -71,12 +71,12 @@ assembly!([
         scratch stack exit_ip exit_cs exit_flags exit_sp exit_sysret address current loaded space fpu_owner fpu_off floor known
         waits_for_any waits_for_one waits_for_answer
     }
-    "THREAD_" Thread { id task chief space task_number frame_index state flags priority partner pager handler waiters consumed expected }
+    "THREAD_" Thread { id task chief space task_number frame_index state flags priority partner pager handler waiters consumed expected calls }
     "FRAME_" Frame { r8 r9 r10 r11 r12 r13 r14 r15 ip cs flags orig_ax segments fs_base gs_base vector error_code cr2 }
     "FRAME_r" Frame { ax bx cx dx si di bp sp }
 ] [
     self {
-        FOREIGN FPU REGISTER_WORDS MAX_WORDS FRAME_WORDS FLAGS_FIXED FLAGS_NEED_IRET SPACE_SHIFT
+        FOREIGN FPU OTHER_CALLS CALL_OWN CALLS_ON REGISTER_WORDS MAX_WORDS FRAME_WORDS FLAGS_FIXED FLAGS_NEED_IRET SPACE_SHIFT
         VECTOR_DB VECTOR_UD VECTOR_DF VECTOR_MC VECTOR_PF TASK_SIGMA0
     }
     fast { REPLY_AND_WAIT ANY_SEND_TIMEOUT KNOWN_FACTOR KNOWN_SHIFT }
@@ -98,6 +98,9 @@ assembly!([
     STATE_READY = const State::Ready as u8,
     STATE_FAULTED = const State::Faulted as u8,
     MEETING_FPU_BIT = const 32 + FPU.ilog2(),
+    MEETING_OTHER_CALLS_BIT = const 32 + OTHER_CALLS.ilog2(),
+    CALL_OWN_BIT = const CALL_OWN.ilog2(),
+    TAG_LABEL_SHIFT = const TAG_LABEL_SHIFT,
     MEETING_OPEN_BIT = const meeting(State::Inactive, true, 0, 0).ilog2(),
     MEETING_FOREIGN_BIT = const 32 + FOREIGN.ilog2(),
     ID_NIL = const Id::NIL.0,

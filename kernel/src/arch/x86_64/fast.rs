@@ -10,7 +10,7 @@ use crate::boot::{self, Word};
 use crate::refs::Ref;
 use crate::space;
 use crate::task::Task;
-use crate::thread::{meeting, State, Thread, FOREIGN, FPU};
+use crate::thread::{meeting, State, Thread, FOREIGN, FPU, OTHER_CALLS};
 use core::cell::Cell;
 use keel_abi::call::*;
 use keel_abi::memory::SharedUtcb;
@@ -91,7 +91,8 @@ pub fn answer(cpu: &Cpu) -> Option<Ref<Thread>> {
         return None;
     }
     let faulter = cpu.known.get(Id(frame.di.get()))?;
-    let state = meeting(faulter.state.get(), false, faulter.cpu.get(), faulter.flags.get() & !FPU | FOREIGN);
+    let state =
+        meeting(faulter.state.get(), false, faulter.cpu.get(), faulter.flags.get() & !(FPU | OTHER_CALLS) | FOREIGN);
     let waits = state == cpu.waits_for_answer && faulter.partner.get() == caller.id;
     if !waits || caller.expected.get() || caller.flags.get() != 0 || (faulter.priority.get() as u32) < cpu.floor.get() {
         return None;

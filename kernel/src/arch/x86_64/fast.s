@@ -2,7 +2,7 @@
 # The short ways through IPC: SYSCALL enters here.
 #
 # The cases: call, and reply and wait for anybody, between native threads; a foreign thread's system call to a handler that
-# waits for anybody; a handler that resumes a foreign thread and waits for anybody again; a page fault, and its pager's answer
+# waits for anybody, or a message of its own to it, or its program's entry for them; a handler that resumes a foreign thread and waits for anybody again; a page fault, and its pager's answer
 # with one page, which Rust maps (with the registers cleared). Each first only looks (it may use
 # what is saved already: rax rcx rdx rbx rbp r11 r15); where anything is out of the ordinary, the long way in Rust does all
 # of it. From the point of no return on nothing can fail. The outcome is the same either way: the suite runs with the short
@@ -43,12 +43,6 @@
     cmp rax, [rbx + THREAD_task]
     jne \refused
 83:
-.endm
-
-# Nothing waits for the caller, a native thread that will wait for anybody.
-.macro must_find_nothing refused
-    cmp byte ptr [rsp + THREAD_expected], 0
-    jne \refused
 .endm
 
 # The selectors of the caller, saved here, are those of frame `to`. Nearly always all are null. Uses rax.
@@ -179,7 +173,7 @@
     sysretq
 .endm
 
-# The thread with TCB rbp stands still until rbx (id in rdi) answers its message: r8, r9, r12, tag.
+# The thread with TCB rbp stands still until rbx (id in rdi) answers its message: words, tag.
 .macro leave_to_handler locks, tags
     mov byte ptr [rbp + THREAD_state], {STATE_FAULTED}
     mov [rbp + THREAD_partner], rdi
@@ -190,7 +184,6 @@
     mov cr0, rax
     mov byte ptr gs:[CPU_fpu_off], 1
 82: change_thread rbp, \tags
-    mov r10d, [rbp + THREAD_frame_index]
     mov rdi, [rbp + THREAD_id]
     leave_to_native \locks
 .endm
@@ -260,7 +253,8 @@
 # Reply and wait for anybody: the partner waits for the caller or for anybody, or for the end of its fault.
 10: look_up 20f
     must_run_next 20f
-    must_find_nothing 20f
+    cmp byte ptr [rsp + THREAD_expected], 0
+    jne 20f
     mov rbp, [rsp + THREAD_id]
     mov rdx, [rbx + {THREAD_MEETING}]
     cmp rdx, gs:[CPU_waits_for_one]
@@ -298,8 +292,8 @@
     .endif
     btr rdx, {MEETING_FPU_BIT}
     cmp rdx, gs:[CPU_waits_for_answer]
-    jne 13b
-    cmp rbp, [rbx + THREAD_partner]
+    jne 24f
+26: cmp rbp, [rbx + THREAD_partner]
     jne 20f
     mov rbp, [rbx + {THREAD_FRAME}]
     must_share_selectors rbp, 20f
@@ -339,6 +333,11 @@
 23: test dword ptr [rbx + THREAD_flags], FPU
     jz 16b
     jmp 20f
+    # Its own messages are answered as its other calls.
+24: btr rdx, {MEETING_OTHER_CALLS_BIT}
+    cmp rdx, gs:[CPU_waits_for_answer]
+    je 26b
+    jmp 13b
 
     .if \locks == 0
 # The partner's page fault is answered with one page. Nobody can change a frame meanwhile: there are no other processors.
@@ -347,6 +346,7 @@
     cmp eax, {TAG_ONE_PAGE}
     jne 20f
     btr rdx, {MEETING_FPU_BIT}
+    btr rdx, {MEETING_OTHER_CALLS_BIT}
     bts rdx, {MEETING_FOREIGN_BIT}
     btr rdx, {MEETING_OPEN_BIT}
     cmp rdx, gs:[CPU_waits_for_answer]
@@ -425,17 +425,47 @@
     jne 32f
 31: mov r8, rax
     mov r9, rcx
-    take_lock \locks, rbp, 41f, 40f
+    mov r10d, [rbp + THREAD_frame_index]
+    xor r12d, r12d
+    mov rsi, {SYSCALL_TAG}
+33: take_lock \locks, rbp, 41f, 40f
     mov rdi, [rbp + THREAD_handler]
     look_up 40f
     must_wait_for_any \locks, 40f
     # Point of no return.
-    xor r12d, r12d
-    mov rsi, {SYSCALL_TAG}
     leave_to_handler \locks, \tags
-32: cmp dword ptr [rbp + THREAD_flags], FOREIGN
+32: mov edx, [rbp + THREAD_flags]
+    and edx, ~FPU
+    cmp edx, FOREIGN
     je 31b
-    jmp 41f
+    cmp edx, FOREIGN | OTHER_CALLS
+    jne 41f
+    test eax, CALL_OWN
+    jz 34f
+    # A message of its own: the rest of eax is its label.
+    mov esi, eax
+    btr esi, {CALL_OWN_BIT}
+    shl rsi, {TAG_LABEL_SHIFT}
+    or rsi, REGISTER_WORDS
+    jmp 33b
+    # Its program's entry takes all calls but those from the entry's page. rcx and r11 are as SYSCALL makes them.
+34: mov rdx, [rbp + THREAD_calls]
+    cmp rdx, CALLS_ON
+    je 31b
+    mov rsi, rcx
+    xor rsi, rdx
+    shr rsi, {PAGE_SHIFT}
+    jz 31b
+    mov rbp, rsp
+    mov rsp, gs:[CPU_stack]
+    push USER_SS
+    push qword ptr gs:[CPU_scratch]
+    push r11
+    push USER_CS
+    push rdx
+    load rbp, rdx, rsi, rbp
+    swapgs
+    iretq
 40: mov byte ptr gs:[{CPU_LOCK}], 0
 41: long_way {long_syscall}, \clear
 .endm
@@ -462,7 +492,7 @@ short_ways tagged_lone_syscall_entry, 0, 1, 1
     clear_flags
     mov rsp, rcx
     mov rbp, gs:[CPU_current]
-    test dword ptr [rbp + THREAD_flags], ~(FOREIGN | FPU)
+    test dword ptr [rbp + THREAD_flags], ~(FOREIGN | FPU | OTHER_CALLS)
     jnz 41f
     # sigma0's faults are the kernel's to serve.
     cmp dword ptr [rbp + THREAD_task_number], TASK_SIGMA0
@@ -479,6 +509,7 @@ short_ways tagged_lone_syscall_entry, 0, 1, 1
     mov r8, cr2
     mov [rsp + FRAME_cr2], r8
     mov r9, [rsp + FRAME_ip]
+    mov r10d, [rbp + THREAD_frame_index]
     mov r12d, edx
     and r12d, {CODE_PRESENT}
     mov rsi, {READ_FAULT_TAG}
@@ -500,7 +531,7 @@ short_ways tagged_lone_syscall_entry, 0, 1, 1
     rdgsbase rax
     swapgs
     mov [rsp + FRAME_gs_base], rax
-    mov r10, rdi
+    mov rax, rdi
     lea r11, [rsi + {MORE_WORDS}]
     mov rdi, [rbx + {THREAD_UTCB}]
     add rdi, {UTCB_WORDS}
@@ -508,7 +539,7 @@ short_ways tagged_lone_syscall_entry, 0, 1, 1
     mov ecx, FRAME_WORDS
     rep movsq
     mov rsi, r11
-    mov rdi, r10
+    mov rdi, rax
     jmp 2b
 40: mov byte ptr gs:[{CPU_LOCK}], 0
 41: mov edi, VECTOR_PF

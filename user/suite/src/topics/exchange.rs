@@ -2,8 +2,8 @@
 //! lthread_ex_regs: creating, changing and deleting lthreads.
 
 use crate::case::{Case, Outcome};
-use crate::foreign::{code_syscall, Foreign};
-use crate::pool::{self, cell};
+use crate::foreign::{code_entry, code_syscall, Foreign, FLAGS};
+use crate::pool::cell;
 use crate::threads::{child, helper, own, park, pause, remove, Main, Spawn, FIRST_HELPER, LAST_HELPER, RUNNER};
 use crate::{holds, refused, same};
 use core::sync::atomic::Ordering::SeqCst;
@@ -11,10 +11,10 @@ use keel_l4::abi::call::*;
 use keel_l4::abi::fpage::{FPAGE_RWX, SPACE_SHIFT};
 use keel_l4::abi::ids::LTHREAD_TASK;
 use keel_l4::abi::memory::*;
-use keel_l4::abi::{ExRegs, MapItem, Status};
+use keel_l4::abi::{ExRegs, Frame};
 use keel_l4::call::Failure;
-use keel_l4::ipc::{call, receive, send, wait, Message, Timeout};
-use keel_l4::{source, strings, thread, utcb, Error, Fpage, Id, Side, Tag};
+use keel_l4::ipc::{call, receive, send, send_and_wait, wait, Message, Received, Timeout};
+use keel_l4::{source, thread, utcb, Error, Id, Tag};
 
 pub const CASES: &[Case] = &[
     ("argument-arrives", argument),
@@ -43,8 +43,8 @@ pub const CASES: &[Case] = &[
     ("two-hundred-threads", many_threads),
     ("thousand-create-delete-leaves-nothing", no_leak),
     ("state-is-told", state_told),
-    ("calls-of-a-foreign-thread", foreign_own_calls),
-    ("items-for-a-foreign-thread", foreign_items),
+    ("messages-of-a-foreign-thread", foreign_own_messages),
+    ("entry-of-a-foreign-thread", foreign_entry),
     ("calls-of-a-native-thread", native_no_calls),
     ("calls-neither-on-nor-off", calls_invalid),
 ];
@@ -353,54 +353,78 @@ fn switch_calls(id: Id, on: u64) -> Result<u64, Failure> {
     thread::exchange(id, EX_CALLS, &mut record).map(|_| record.calls)
 }
 
-fn foreign_own_calls() -> Outcome {
-    let foreign = Foreign::new(code_syscall, |frame| frame.ax = CALL_OWN | CALL_ID_NEAREST)?;
-    same!("off: a message", foreign.start()?.words[0], CALL_OWN | CALL_ID_NEAREST);
+/// Registers of a message: its label, the words, and some that a call keeps.
+fn own_message(frame: &mut Frame, label: u64) {
+    frame.ax = CALL_OWN | label;
+    (frame.r8, frame.r9, frame.r10, frame.r12, frame.r13, frame.r14) = (1, 2, 3, 4, 5, 6);
+    (frame.di, frame.si, frame.dx, frame.bx, frame.bp) = (u64::MAX, u64::MAX, u64::MAX, 7, 8);
+}
+
+fn foreign_own_messages() -> Outcome {
+    let foreign = Foreign::new(code_syscall, |frame| own_message(frame, 5))?;
+    let got = foreign.start()?;
+    same!("off: of the instruction", (got.tag.kind(), got.words[0]), (KIND_SYSCALL, CALL_OWN | 5));
     same!("were they on", switch_calls(foreign.id, 1)?, 0);
-    // The code calls again with what the call left in rax, which is its status.
-    foreign.edit(|frame| (frame.ax, frame.di) = (CALL_OWN | CALL_ID_NEAREST, 0));
-    same!("after a call of its own: the status", foreign.resume()?.words[0], 0);
-    same!("its id", foreign.regs().di, foreign.id.0);
-    foreign.edit(|frame| frame.ax = 39);
-    same!("without the bit: a message", foreign.resume()?.words[0], 39);
-    let to_me = CALL_OWN | CALL_IPC | IPC_SEND;
-    foreign.edit(|frame| (frame.ax, frame.di, frame.si, frame.r8) = (to_me, utcb::my_id().0, Tag::new(5, 1).0, 77));
-    let got = foreign.resume()?;
-    same!("a message of its own", (got.tag.kind(), got.tag.label(), got.words[0]), (KIND_USER, 5, 77));
-    same!("and then its call", receive(foreign.id, Timeout::After(SECOND))?.words[0], 0);
+    let answers: [fn(&Foreign) -> Result<Received, Failure>; 2] =
+        [Foreign::resume, |foreign| send_and_wait(foreign.id, Message::label(0), Timeout::Zero, Timeout::Never)];
+    for answer in answers {
+        foreign.edit(|frame| own_message(frame, 5));
+        let before = foreign.regs();
+        let got = answer(&foreign)?;
+        same!("a message of its own", (got.from, got.tag), (foreign.id, Tag::new(5, REGISTER_WORDS)));
+        same!("its words", got.words, [1, 2, 3, 4, 5, 6]);
+        let after = foreign.regs();
+        same!("what it keeps", (after.bx, after.bp, after.sp, after.r12), (7, 8, before.sp, 4));
+        same!("it waits for the answer", thread::schedule(foreign.id, 0, 0, 0)?.state, STATE_FAULTED);
+        foreign.edit(|frame| frame.ax = 39);
+        let got = answer(&foreign)?;
+        same!("without the bit: of the instruction", (got.tag.kind(), got.words[0]), (KIND_SYSCALL, 39));
+    }
+    // No call of L4 among them, and the destination is nobody's choice.
+    for label in 0..=CALL_MASK | IPC_SEND | IPC_RECEIVE | IPC_OPEN {
+        foreign.edit(|frame| own_message(frame, label));
+        same!("nothing else", foreign.resume()?.tag, Tag::new(label as u32, REGISTER_WORDS));
+    }
+    foreign.edit(|frame| own_message(frame, 6));
+    foreign.act(EX_TRIGGER)?;
+    same!("triggered before it runs on", foreign.resume()?.tag.kind(), KIND_TRIGGER);
+    same!("and then", foreign.resume()?.tag, Tag::new(6, REGISTER_WORDS));
     same!("were they on", switch_calls(foreign.id, 0)?, 1);
-    foreign.edit(|frame| frame.ax = to_me);
-    same!("off again", foreign.resume()?.words[0], to_me);
+    foreign.edit(|frame| own_message(frame, 5));
+    same!("off again", foreign.resume()?.words[0], CALL_OWN | 5);
     Ok(())
 }
 
-/// It has no UTCB: it names no window and no buffer.
-fn foreign_items() -> Outcome {
-    let foreign = Foreign::new(code_syscall, |frame| frame.ax = 0)?;
+/// Calls from outside of the entry's page come to the entry with what `syscall` changes, and all else as it was.
+fn foreign_entry() -> Outcome {
+    let foreign = Foreign::new(code_syscall, |frame| own_message(frame, 5))?;
     foreign.start()?;
-    switch_calls(foreign.id, 1)?;
-    let receives = || -> Result<(), Failure> {
-        foreign.edit(|frame| (frame.ax, frame.dx) = (CALL_OWN | CALL_IPC | IPC_RECEIVE, utcb::my_id().0));
-        foreign.release()
-    };
-    let nodes = || source::account(foreign.task).map(|words| words[ACCOUNT_NODES as usize]);
-    receives()?;
-    let (before, second) = (nodes()?, Timeout::After(SECOND));
-    let page = Fpage::memory(pool::page(), 12, FPAGE_RWX);
-    let item = MapItem { send_base: pool::WINDOW, fpage: page.0 };
-    send(foreign.id, Message::label(1).with_maps(&[item]), second)?;
-    same!("mapping nodes", nodes()?, before);
-    same!("its status, in its next call", receive(foreign.id, second)?.words[0], 0);
-    receives()?;
-    while thread::schedule(foreign.id, 0, 0, 0)?.state != STATE_RECEIVING {
-        pause(1_000_000);
+    switch_calls(foreign.id, code_entry as usize as u64)?;
+    let answers: [fn(&Foreign) -> Result<Received, Failure>; 2] =
+        [Foreign::resume, |foreign| send_and_wait(foreign.id, Message::label(0), Timeout::Zero, Timeout::Never)];
+    // The entry's page is not there yet.
+    foreign.edit(|frame| frame.ax = 39);
+    foreign.resume()?;
+    for answer in answers {
+        foreign.edit(|frame| {
+            own_message(frame, 0);
+            (frame.ax, frame.ip, frame.flags) = (39, code_syscall as usize as u64, FLAGS | CARRY);
+        });
+        let before = foreign.regs();
+        let got = answer(&foreign)?;
+        same!("from the entry's page: of the instruction", (got.tag.kind(), got.words[0]), (KIND_SYSCALL, 39));
+        let after = foreign.regs();
+        same!("where from, and the flags", (after.r15, after.bx), (before.ip + INSTRUCTION, before.flags));
+        same!("the stack", (after.sp, after.bp), (before.sp, before.bp));
+        let words = |frame: &Frame| [frame.di, frame.si, frame.dx, frame.r8, frame.r9, frame.r10, frame.r12, frame.r14];
+        same!("the others", words(&after), words(&before));
+        foreign.edit(|frame| (frame.ax, frame.ip) = (CALL_OWN | 6, code_syscall as usize as u64));
+        same!("its own messages pass by", answer(&foreign)?.tag, Tag::new(6, REGISTER_WORDS));
     }
-    // The status of a failure looks like one more call of its own.
-    switch_calls(foreign.id, 0)?;
-    let string = Message::label(1).with_strings(&[strings::string(b"none")]);
-    refused!("a string", send(foreign.id, string, second), Send MessageCut);
-    let status = Status::error(Side::Receive, Error::MessageCut).0;
-    same!("its status, in its next call", receive(foreign.id, second)?.words[0], status);
+    switch_calls(foreign.id, 1)?;
+    foreign.edit(|frame| (frame.ax, frame.ip) = (39, code_syscall as usize as u64));
+    foreign.resume()?;
+    same!("without an entry", foreign.regs().ip, code_syscall as usize as u64 + INSTRUCTION);
     Ok(())
 }
 
@@ -423,9 +447,16 @@ fn native_no_calls() -> Outcome {
 }
 
 fn calls_invalid() -> Outcome {
-    refused!("two", switch_calls(utcb::my_id(), 2), Call Invalid);
+    refused!("no entry of a native thread", switch_calls(utcb::my_id(), code_entry as usize as u64), Call Invalid);
+    let foreign = Foreign::new(code_syscall, |_| ())?;
+    refused!("no address", switch_calls(foreign.id, 2), Call Invalid);
+    refused!("the kernel's half", switch_calls(foreign.id, 1 << SPACE_SHIFT), Call Invalid);
     Ok(())
 }
 
+/// The carry flag.
+const CARRY: u64 = 1;
+/// Length of the `syscall` instruction.
+const INSTRUCTION: u64 = 2;
 /// A second in ns.
 const SECOND: u64 = 1_000_000_000;
