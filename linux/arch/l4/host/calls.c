@@ -141,8 +141,7 @@ static bool sigma0_map(unsigned long fpage, unsigned long window)
 bool host_map_ports(unsigned int port, unsigned int log2)
 {
 	unsigned long rights = KEEL_FPAGE_IO | KEEL_FPAGE_READ | KEEL_FPAGE_WRITE;
-	unsigned long all = KEEL_FPAGE_IO | KEEL_FPAGE_READ | KEEL_FPAGE_WRITE |
-			    16UL << KEEL_FPAGE_SIZE_SHIFT;
+	unsigned long all = rights | 16UL << KEEL_FPAGE_SIZE_SHIFT;
 
 	return sigma0_map((unsigned long)port << KEEL_FPAGE_PORT_SHIFT |
 			  (unsigned long)log2 << KEEL_FPAGE_SIZE_SHIFT | rights, all);

@@ -68,17 +68,6 @@ static unsigned long map_and_resume(void)
 	return m.status;
 }
 
-static unsigned long start(void)
-{
-	unsigned long thread = current->thread.host_thread;
-	unsigned long status = host_ex_regs(&thread, KEEL_EX_START);
-
-	if (status)
-		return HOST_STATUS(KEEL_SIDE_SEND, -status);
-	current->thread.owed = L4_OWED_REPLY;
-	return 0;
-}
-
 /* One ipc to resume the lthread, if it still waits, and others until it speaks. */
 static unsigned long resume_and_wait(struct host_message *m, unsigned long flags)
 {
@@ -98,14 +87,18 @@ static unsigned long resume_and_wait(struct host_message *m, unsigned long flags
 /* What is not the reply that also waits: then there is only the wait left. */
 static noinline unsigned long resume_first(unsigned long *flags)
 {
-	if (current->thread.owed == L4_OWED_START) {
-		*flags = WAIT;
-		return start();
-	}
-	if (nr_cpu_ids == 1)
+	unsigned long thread = current->thread.host_thread, status;
+
+	if (current->thread.owed == L4_OWED_MAPPINGS && nr_cpu_ids == 1)
 		return 0;
 	*flags = WAIT;
-	return map_and_resume();
+	if (current->thread.owed == L4_OWED_MAPPINGS)
+		return map_and_resume();
+	status = host_ex_regs(&thread, KEEL_EX_START);
+	if (status)
+		return HOST_STATUS(KEEL_SIDE_SEND, -status);
+	current->thread.owed = L4_OWED_REPLY;
+	return 0;
 }
 
 /*
@@ -209,17 +202,41 @@ static noinline void system_call_32(struct pt_regs *regs)
 	syscall_exit_to_user_mode(regs);
 }
 
-/* The other gates fault. */
-static void other_gate(struct pt_regs *regs)
+/*
+ * Whether the lthread sent a message of its own (KEEL_EX_CALLS): the number as its
+ * label and the arguments as words. From here on it is as if made by the gate.
+ */
+static bool message_call(struct pt_regs *regs, const struct host_message *m)
 {
-	regs->ax = regs->orig_ax;
-	regs->orig_ax = -1;
-	l4_user_exception(regs, X86_TRAP_GP, 0, 0);
+	if (host_kind(m) != KEEL_KIND_USER)
+		return false;
+	regs->orig_ax = host_label(m);
+	regs->di = m->words[0];
+	regs->si = m->words[1];
+	regs->dx = m->words[2];
+	regs->r10 = m->words[3];
+	regs->r8 = m->words[4];
+	regs->r9 = m->words[5];
+	return true;
+}
+
+/*
+ * Whether the entry that takes the program's calls (KEEL_EX_CALLS) hands one on: as
+ * if made where rcx says, because who returns from it may have another stack.
+ */
+static bool handed_on(struct pt_regs *regs, const struct host_message *m)
+{
+	if (host_reason(m) != HOST_REASON(KEEL_KIND_SYSCALL, KEEL_GATE_INT80) ||
+	    (regs->ip ^ current->thread.calls) / PAGE_SIZE)
+		return false;
+	regs->ip = regs->cx;
+	return true;
 }
 
 static void route(struct pt_regs *regs, const struct host_message *m)
 {
-	if (likely(host_reason(m) == HOST_REASON(KEEL_KIND_SYSCALL, KEEL_GATE_SYSCALL))) {
+	if (likely(host_reason(m) == HOST_REASON(KEEL_KIND_SYSCALL, KEEL_GATE_SYSCALL)) ||
+	    message_call(regs, m) || handed_on(regs, m)) {
 		regs->ax = -ENOSYS;
 		system_call(regs);
 		return;
@@ -233,7 +250,9 @@ static void route(struct pt_regs *regs, const struct host_message *m)
 	local_irq_enable();
 	switch (host_kind(m)) {
 	case KEEL_KIND_SYSCALL:
-		other_gate(regs);
+		regs->ax = regs->orig_ax;	/* the other gates fault */
+		regs->orig_ax = -1;
+		l4_user_exception(regs, X86_TRAP_GP, 0, 0);
 		break;
 	case KEEL_KIND_PAGE_FAULT:
 		l4_user_fault(regs, m->words[0], host_label(m));

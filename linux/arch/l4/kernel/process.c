@@ -123,6 +123,7 @@ void flush_thread(void)
 	l4_thread_delete(current);
 	flush_ptrace_hw_breakpoint(current);
 	current->thread.fpu.stale = false;
+	current->thread.calls = KEEL_CALLS_OFF;
 	current->thread.debug_stale = current->thread.debug[L4_DR7];
 	memset(current->thread.tls_array, 0, sizeof(current->thread.tls_array));
 }

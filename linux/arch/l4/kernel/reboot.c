@@ -14,10 +14,7 @@ void machine_power_off(void)
 	host_end(KEEL_END_POWER_OFF);
 }
 
-void machine_halt(void)
-{
-	host_end(KEEL_END_POWER_OFF);
-}
+void machine_halt(void) __alias(machine_power_off);
 
 void machine_restart(char *command)
 {

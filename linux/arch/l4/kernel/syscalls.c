@@ -55,23 +55,13 @@ long do_arch_prctl_64(struct task_struct *task, int option, unsigned long arg2)
 
 SYSCALL_DEFINE2(arch_prctl, int, option, unsigned long, arg2)
 {
-	long result = do_arch_prctl_64(current, option, arg2);
+	long result = option == KEEL_LINUX_PRCTL_CALLS ? l4_thread_calls(current, arg2) :
+							 do_arch_prctl_64(current, option, arg2);
 
 	return result == -EINVAL ? __do_compat_sys_arch_prctl(option, arg2) : result;
 }
 
 SYSCALL_DEFINE0(ni_syscall)
-{
-	return -ENOSYS;
-}
-
-/* Ports are the server's: programs reach none. */
-SYSCALL_DEFINE3(ioperm, unsigned long, from, unsigned long, num, int, turn_on)
-{
-	return -ENOSYS;
-}
-
-SYSCALL_DEFINE1(iopl, unsigned int, level)
 {
 	return -ENOSYS;
 }

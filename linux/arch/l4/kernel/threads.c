@@ -88,6 +88,18 @@ static unsigned long create(struct task_struct *task, unsigned long *thread)
 				    KEEL_EX_PAGER | KEEL_EX_HANDLER);
 }
 
+/* How the lthread makes its calls, as KEEL_EX_CALLS has it; the micro-kernel checks that. */
+int l4_thread_calls(struct task_struct *task, unsigned long calls)
+{
+	unsigned long thread = task->thread.host_thread;
+
+	host_record()->calls = calls;
+	if (host_ex_regs(&thread, KEEL_EX_CALLS))
+		return -EINVAL;
+	task->thread.calls = calls;
+	return 0;
+}
+
 static int make_thread(struct task_struct *task)
 {
 	unsigned long thread, status;
@@ -106,7 +118,7 @@ static int make_thread(struct task_struct *task)
 	task->thread.host_cpu = raw_smp_processor_id();
 	if (host_schedule(thread, host_start->priority - 1, task->thread.host_cpu))
 		return -EPERM;
-	return 0;
+	return task->thread.calls ? l4_thread_calls(task, task->thread.calls) : 0;
 }
 
 /*

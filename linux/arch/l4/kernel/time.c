@@ -25,15 +25,10 @@ DEFINE_SPINLOCK(rtc_lock);
 EXPORT_SYMBOL(rtc_lock);
 
 /* The micro-kernel's time in nanoseconds, as its information page defines it. */
-static u64 host_time(void)
+u64 notrace sched_clock(void)
 {
 	return (unsigned __int128)(l4_cycles() - host_info->tsc_base) * host_info->tsc_mult >>
 	       host_info->tsc_shift;
-}
-
-u64 notrace sched_clock(void)
-{
-	return host_time();
 }
 
 static u64 notrace read_tsc(struct clocksource *cs)
@@ -62,7 +57,7 @@ static void set_timer(unsigned long when)
 
 static int timer_next(unsigned long delta, struct clock_event_device *device)
 {
-	set_timer(host_time() + delta);
+	set_timer(sched_clock() + delta);
 	return 0;
 }
 

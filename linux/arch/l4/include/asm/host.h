@@ -105,35 +105,26 @@ static __always_inline void host_ipc(unsigned long flags, unsigned long to,
 		       "+r" (w1), "+r" (w2), "+r" (w3), "+r" (w4), "+r" (w5)
 		     : "d" (from)
 		     : "rcx", "r11", "memory");
-	m->status = status;
-	m->partner = to;
-	m->words[0] = w0;
-	m->words[1] = w1;
-	m->words[2] = w2;
-	m->words[3] = w3;
-	m->words[4] = w4;
-	m->words[5] = w5;
+	*m = (struct host_message){ status, to, m->tag, { w0, w1, w2, w3, w4, w5 } };
 }
 
-/*
- * To a thread of ours a message without words, by which it goes on; from it what
- * the kernel sends in its name, of which words 0 and 3 tell something.
- */
+/* To a thread of ours a message without words, by which it goes on; from it what it sends. */
 static __always_inline void host_resume(unsigned long flags, unsigned long to,
 					struct host_message *m)
 {
 	register unsigned long w0 asm("r8");
+	register unsigned long w1 asm("r9");
+	register unsigned long w2 asm("r10");
 	register unsigned long w3 asm("r12");
+	register unsigned long w4 asm("r13");
+	register unsigned long w5 asm("r14");
 	unsigned long status = KEEL_CALL_IPC | flags;
 
 	asm volatile("syscall"
-		     : "+a" (status), "+D" (to), "+S" (m->tag), "=r" (w0), "=r" (w3)
-		     : "d" (0UL)
-		     : "rcx", "r9", "r10", "r11", "r13", "r14", "memory");
-	m->status = status;
-	m->partner = to;
-	m->words[0] = w0;
-	m->words[3] = w3;
+		     : "+a" (status), "+D" (to), "+S" (m->tag), "=r" (w0), "=r" (w1),
+		       "=r" (w2), "=r" (w3), "=r" (w4), "=r" (w5)
+		     : "d" (0UL) : "rcx", "r11", "memory");
+	*m = (struct host_message){ status, to, m->tag, { w0, w1, w2, w3, w4, w5 } };
 }
 
 /* Sends and waits for the partner's answer. */

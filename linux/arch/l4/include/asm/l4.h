@@ -31,6 +31,7 @@ struct keel_frame *l4_frame_alloc(void);
 void l4_frame_free(struct keel_frame *frame);
 int l4_thread_prepare(struct task_struct *task);
 void l4_thread_delete(struct task_struct *task);
+int l4_thread_calls(struct task_struct *task, unsigned long calls);
 
 /* kernel/process.c */
 asmlinkage void l4_first_step(void);

@@ -61,6 +61,7 @@ struct thread_struct {
 	unsigned int ready_cpu;		/* likewise, if it can run there as it is: else L4_NO_CPU */
 	enum l4_owed owed;
 	bool reclaimed;			/* all mappings were dropped for it, until it runs again */
+	unsigned long calls;		/* what becomes of its calls: KEEL_CALLS_*, or their entry */
 	unsigned long fault_address;
 	unsigned long fault_rights;
 	unsigned long cr2;		/* these three as in x86's signal frame */
