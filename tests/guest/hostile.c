@@ -39,6 +39,8 @@
 #define PATIENCE 50000000
 /* Calls of the µ-kernel between two attacks of another kind. */
 #define CALLS_EACH 16
+/* Messages of a child. */
+#define MESSAGES 64
 /* Registers of a µ-kernel call: rax rdi rsi rdx r8 r9 r10 r12 r13 r14. */
 #define REGISTERS 10
 #define VECTORS 256
@@ -145,6 +147,28 @@ static void linux_call(void)
 		registers[i] = meaningful();
 	registers[0] = (below(512) << 4 & 0x1ff0) | below(8);
 	syscall_instruction(registers);
+}
+
+/* Messages of its own to the server, with any label and words, in a child; or its calls go to an entry somewhere. */
+static void messages(void)
+{
+	uint64_t registers[REGISTERS];
+	pid_t pid = fork();
+
+	if (!pid) {
+		for (int number = 1; number < SIGRTMIN; number++)
+			signal(number, SIG_DFL);
+		alarm(1);
+		syscall(SYS_arch_prctl, KEEL_LINUX_PRCTL_CALLS, below(2) ? KEEL_CALLS_ON : meaningful());
+		for (int i = 0; i < MESSAGES; i++) {
+			for (int j = 0; j < REGISTERS; j++)
+				registers[j] = meaningful();
+			registers[0] = word() << 32 | KEEL_CALL_OWN | (below(8) ? below(512) : word() >> 33);
+			syscall_instruction(registers);
+		}
+		_exit(0);
+	}
+	waitpid(pid, NULL, 0);
 }
 
 static void run(const void *bytes, size_t count)
@@ -339,7 +363,8 @@ static const struct {
 } kinds[] = { { "system calls", linux_call }, { "gates", gate },	     { "privileged instructions", privileged },
 	      { "far jumps", far_jump },      { "ports", ports },	     { "descriptors", descriptors },
 	      { "signal frames", frame },     { "traced registers", traced }, { "files", files },
-	      { "addresses", memory },	      { "kernels", kernels } };
+	      { "addresses", memory },	      { "kernels", kernels },
+	      { "messages", messages } };
 #define KINDS (sizeof kinds / sizeof kinds[0])
 
 static void attack(uint64_t seed)

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The entry that takes the system calls of unmodified code and makes messages of them (keel_call.h). The µ-kernel comes here
+ * in place of the call, with rcx and r11 as `syscall` leaves them and all else as the program has it; what the program gets
+ * back is what `syscall` gives, but for r11. Calls from this page are not taken.
+ *
+ * The program's red zone is left alone. Returning from a signal needs the stack as it was, and who comes back from clone or
+ * vfork may have another stack, or share this one: such calls are handed on by `int 0x80`, as if made where rcx says.
+ */
+#include <sys/syscall.h>
+
+#define RED_ZONE 128
+#define OWN_BIT 31	/* of KEEL_CALL_OWN */
+
+	.section .text.keel_entry, "ax"
+	.p2align 12
+	.globl keel_entry
+	.type keel_entry, @function
+keel_entry:
+	lea	-RED_ZONE(%rsp), %rsp
+	push	%r11
+	cmp	$SYS_rt_sigreturn, %eax
+	je	hand_on
+	cmp	$SYS_clone, %eax
+	je	hand_on
+	cmp	$SYS_vfork, %eax
+	je	hand_on
+	cmp	$SYS_clone3, %eax
+	je	hand_on
+	push	%rcx
+	push	%r12
+	push	%r13
+	push	%r14
+	mov	%r10, %r12
+	mov	%r8, %r13
+	mov	%r9, %r14
+	mov	%rdi, %r8
+	mov	%rsi, %r9
+	mov	%rdx, %r10
+	bts	$OWN_BIT, %eax
+	syscall
+	/* The server has put the arguments where the instruction has them. */
+	pop	%r14
+	pop	%r13
+	pop	%r12
+	pop	%rcx
+	popfq
+	lea	RED_ZONE(%rsp), %rsp
+	jmp	*%rcx
+hand_on:
+	popfq
+	lea	RED_ZONE(%rsp), %rsp
+	int	$0x80
+	ud2
+	.p2align 12
+	.section .note.GNU-stack, "", @progbits

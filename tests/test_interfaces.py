@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Linux's system calls by its three interfaces: the instruction, messages of a library, and an entry that makes messages of
+instructions. What programs see of them is the same.
+"""
+
+import pytest
+from conftest import run_in_tests
+
+LIMIT_S = 600
+TRANSCRIPT_LIMIT_S = 1200
+PACKAGES_LIMIT_S = 1800
+PROGRAMS = ("interfaces", "transcript", "transcript-entry", "libkeelcalls.so")
+# What `interfaces` prints.
+SEEN = """\
+allowed: 0
+28 calls: 0 different
+six arguments: second
+registers that stay: 21 22 23
+a signal ends a read: -4, handled 1
+a read goes on behind a signal: 1 x, handled 2
+a signal that was pending: 0, handled 3
+a sleep tells its rest: -4 1
+a sleep goes on: status 9
+a child has messages: status 7
+a thread has messages: 1
+messages begin off: 1
+a new program: status 0
+a tracer sees: 1 2 3 4 5 6
+a tracer decides: status 5
+a filter denies and kills: signal 31
+calls of the µ-kernel: status 0
+killed in a message: signal 9
+killed among messages: signal 9
+entry 2: -22
+entry fff: -22
+entry 800000000000: -22
+entry 8000000000000000: -22
+an entry where nothing is: signal 11
+an entry at the end of memory: signal 11
+an entry that is no code: signal 11
+from processor to processor: 0 wrong
+taken back: 0
+and then: -38
+"""
+
+
+@pytest.mark.parametrize("processors", [1, 2])
+def test_messages_are_system_calls(processors: int) -> None:
+    """What a program's messages do, and what who may send them cannot do."""
+    options = ["--smp", str(processors)]
+    result = run_in_tests("keel", "./interfaces; dmesg | grep -c Oops", limit_s=LIMIT_S, options=options, programs=PROGRAMS)
+    assert result.output == SEEN + "0\n", result.error
+
+
+def test_elsewhere_there_are_none() -> None:
+    """Another Linux refuses them, and a program that has the entry runs as ever."""
+    command = "./interfaces | head -n 1; LD_PRELOAD=$PWD/libkeelcalls.so sh -c 'echo as ever'"
+    assert run_in_tests("native", command, limit_s=LIMIT_S, programs=PROGRAMS).output == "allowed: -1\nas ever\n"
+
+
+@pytest.mark.parametrize("processors", [1, 2])
+def test_the_entry_is_not_seen(processors: int) -> None:
+    """The checks tell the same through the entry as by instruction."""
+    command = "./transcript | sort > plain; ./transcript-entry | sort > entry; wc -l < entry; diff plain entry"
+    result = run_in_tests("keel", command, limit_s=TRANSCRIPT_LIMIT_S, options=["--smp", str(processors)], programs=PROGRAMS)
+    lines = result.output.splitlines()
+    assert int(lines[0]) > 200 and not lines[1:], result.output
+
+
+def test_unmodified_programs_run_through_the_entry() -> None:
+    """Debian's programs with the library preloaded print what they print without, and that is how they make their calls."""
+    each = "./run-each.sh packages 200"
+    preload = "export LD_PRELOAD=$PWD/libkeelcalls.so"
+    command = f"{each} > plain; {preload}; {each} > entry; diff plain entry; grep -c keelcalls /proc/self/maps"
+    result = run_in_tests("keel", command, limit_s=PACKAGES_LIMIT_S, programs=PROGRAMS)
+    *different, mapped = result.output.splitlines()
+    assert int(mapped) > 0
+    assert not different, result.output
