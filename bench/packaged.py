@@ -219,8 +219,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     file = options.output / ("packaged-time" if options.time else "packaged")
     unit = {"unit": "seconds of the emulator", "clock": "the host's"} if options.time else {}
     try:
-        run.build_programs(options.output)
         run.build_systems()
+        run.build_programs(options.output)
         kept = Kept(file.with_suffix(".json"), {**run.header(""), **unit}, resume=options.resume)
         if options.time:
             time_all(options.systems, options.output, names, options.boots, kept)

@@ -30,7 +30,8 @@ from typing import Any
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 SOURCES = REPOSITORY / "bench" / "guest"
-SYSTEMS: dict[str, list[str]] = {"native": ["--native"], "keel": []}
+NATIVE, KEEL = "native", "keel"
+SYSTEMS: dict[str, list[str]] = {NATIVE: ["--native"], KEEL: []}
 # The kernel that Debian ships, which stands beside the two: of the same version, with an other configuration and its mitigations.
 STOCK = "debian"
 BOOTED = {**SYSTEMS, STOCK: ["--native", "--kernel", "debian"]}
@@ -78,6 +79,10 @@ PAPER_LATENCIES = {
     "tcp-round-trip": (207.40, 287.57),
     "rpc-tcp": (459.60, 729.76),
 }
+# Table 2: a native getpid, and L4Linux's by its interfaces: the library's messages, and a trampoline. In cycles.
+CALL_ROW = "getpid"
+PAPER_CALL = 223
+INTERFACE_ROWS = {"getpid-library": 526, "getpid-entry": 753}
 MEAN_ROW = "geometric mean of table 3's latencies"
 
 
@@ -165,7 +170,7 @@ def as_range(values: Sequence[float], form: str) -> str:
 
 
 def build_programs(output: Path) -> None:
-    """The static guest programs, below the output directory."""
+    """The static guest programs, below the output directory, with the header that the build of Keel's Linux leaves."""
     subprocess.run(["make", "-s", "-C", str(SOURCES), f"OUT={output.resolve()}"], check=True)
 
 
@@ -253,11 +258,12 @@ def known_rows(programs: Path) -> list[str]:
 
 
 def rows_of(system: str, rows: Sequence[str]) -> list[str]:
-    """Those of these rows that a system has; for the two Linux also those that rows of native tasks are held against."""
+    """Those of these rows that a system has; for the two Linux also those that others are held against."""
     if system == TASKS:
         return [row for row in rows if row in TASK_ROWS]
-    wanted = {TASK_ROWS[row].linux if row in TASK_ROWS else row: None for row in rows}
-    return list(wanted)
+    held = {row: TASK_ROWS[row].linux if row in TASK_ROWS else CALL_ROW if row in INTERFACE_ROWS else row for row in rows}
+    own = INTERFACE_ROWS if system == KEEL else {}
+    return list(dict.fromkeys(chain.from_iterable((held[row], row) if row in own else (held[row],) for row in rows)))
 
 
 def measure_tasks(output: Path, rows: Sequence[str], machines: str) -> list[Sample]:
@@ -313,7 +319,7 @@ def table(results: Results) -> list[list[str]]:
     titles = [[STOCK + ", instructions", "keel to that"] if stock else [], ["remark"]]
     rows = [["operation", *(f"{system}, instructions" for system in results), "ratio", "paper", *chain(*titles)]]
     ratios: dict[str, float] = {}
-    for name in names:
+    for name in [name for name in names if name not in INTERFACE_ROWS]:
         samples = [samples[name] for samples in results.values() if name in samples]
         remarks, shown = remark(samples) if samples else "", ""
         if len(samples) == len(SYSTEMS):
@@ -336,6 +342,24 @@ def beside_stock(stock: Sample | None, samples: Sequence[Sample]) -> list[str]:
         return ["", ""]
     own = f"{MARK if remark([stock]) else ''}{stock.median:,.0f}"
     return [own, f"{samples[-1].median / stock.median:.2f}" if len(samples) == len(SYSTEMS) else ""]
+
+
+def interface_table(results: Results) -> list[list[str]]:
+    """Header and rows: a system call by each interface, in instructions and modelled cycles, and the paper's cycles."""
+    native, keel = (results.get(system, {}) for system in SYSTEMS)
+    if not (below := native.get(CALL_ROW)) or not set(INTERFACE_ROWS) & set(keel):
+        return []
+    columns = list(ratios_of_cycles(below, below))
+    titles = [f"{machine}, {variant}" for machine, variant in columns]
+    rows = [["system call", "instructions", "to native", *titles, "paper, cycles", "to native"]]
+    own = [(keel[row], INTERFACE_ROWS.get(row, 0)) for row in (CALL_ROW, *INTERFACE_ROWS) if row in keel]
+    for sample, paper in [(below, PAPER_CALL), *own]:
+        ratios = ratios_of_cycles(below, sample)
+        name = f"{sample.name}, {NATIVE}" if sample is below else sample.name
+        papers = [str(paper), f"{paper / PAPER_CALL:.2f}"] if paper else ["", ""]
+        rows.append([name, f"{sample.median:,.0f}", f"{sample.median / below.median:.2f}"])
+        rows[-1] += [*(f"{ratios[column]:.2f}" for column in columns), *papers]
+    return rows
 
 
 def task_table(results: Results) -> list[list[str]]:
@@ -543,14 +567,14 @@ def options_of(arguments: Sequence[str] | None) -> argparse.Namespace:
 def run(options: argparse.Namespace) -> None:
     """Measure, print the table, and keep it as Markdown and JSON."""
     options.output.mkdir(parents=True, exist_ok=True)
+    build_systems()
     build_programs(options.output)
     known = known_rows(options.output)
     if unknown := [row for row in options.row if row not in known]:
         raise BenchError(f"there is no row {unknown[0]}: there are {', '.join(known)}")
-    build_systems()
     machines = options.machines if options.cycles else ""
     results = measure_all(options.systems, options.row or known, options.output, machines, resume=options.resume)
-    tables = [table(results), cycle_table(results), task_table(results), task_cycle_table(results)]
+    tables = [table(results), cycle_table(results), interface_table(results), task_table(results), task_cycle_table(results)]
     text = "\n".join(as_markdown(rows) for rows in tables if rows)
     (options.output / "results.md").write_text(text)
     print(text, end="")

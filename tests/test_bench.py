@@ -177,6 +177,23 @@ def test_rows_of_native_tasks_bring_what_they_are_held_against(run: ModuleType) 
     assert run.rows_of("native", asked) == run.rows_of("keel", asked) == ["getpid", "trap", "pipe-64k"]
     assert run.rows_of("tasks", asked) == asked[1:]
     assert run.rows_of("tasks", ["getpid"]) == []
+    assert run.rows_of("keel", ["getpid-library"]) == ["getpid", "getpid-library"]
+    assert run.rows_of("native", ["getpid-entry", "write-null"]) == ["getpid", "write-null"]
+
+
+def test_interfaces_stand_beside_each_other(run: ModuleType) -> None:
+    """Each is held against the native call; the table of both Linux has none but the instruction's."""
+    calls = {"getpid": 400, "getpid-library": 300, "getpid-entry": 600}
+    keel = {name: run.parse_sample(line(name, 1, [tsc])) for name, tsc in calls.items()}
+    results = {"native": {"getpid": run.parse_sample(line("getpid", 1, [200]))}, "keel": keel}
+    assert run.interface_table(results)[1:] == [
+        ["getpid, native", "200", "1.00", "223", "1.00"],
+        ["getpid", "400", "2.00", "", ""],
+        ["getpid-library", "300", "1.50", "526", "2.36"],
+        ["getpid-entry", "600", "3.00", "753", "3.38"],
+    ]
+    assert [row[0] for row in run.table(results)[1:]] == ["getpid"]
+    assert run.interface_table({"keel": keel}) == []
 
 
 def test_the_marks_of_native_tasks_are_the_profiler_s() -> None:

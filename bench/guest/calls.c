@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* System calls that do next to nothing. */
+/* System calls that do next to nothing, and one of them by each interface that Linux on Keel has. */
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "bench.h"
+#include "keel_call.h"
 
 static int null_fd;
 
@@ -13,6 +14,33 @@ static void run_getpid(long count)
 {
 	while (count--)
 		syscall(SYS_getpid);
+}
+
+static void run_message(long count)
+{
+	while (count--)
+		keel_call3(SYS_getpid, 0, 0, 0);
+}
+
+static void allow(unsigned long how)
+{
+	if (keel_calls(how))
+		fail("messages");
+}
+
+static void prepare_library(void)
+{
+	allow(KEEL_CALLS_ON);
+}
+
+static void prepare_entry(void)
+{
+	allow((unsigned long)keel_entry);
+}
+
+static void take_back(void)
+{
+	allow(KEEL_CALLS_OFF);
 }
 
 static void prepare_write(void)
@@ -30,6 +58,8 @@ static void run_write(long count)
 
 static const struct row rows[] = {
 	{ "getpid", 2000, NULL, NULL, run_getpid, NULL },
+	{ "getpid-library", 2000, prepare_library, NULL, run_message, take_back },
+	{ "getpid-entry", 2000, prepare_entry, NULL, run_getpid, take_back },
 	{ "write-null", 2000, prepare_write, NULL, run_write, NULL },
 };
 const struct rows call_rows = { rows, COUNT(rows) };
