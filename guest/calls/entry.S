@@ -2,7 +2,7 @@
 /*
  * The entry that takes the system calls of unmodified code and makes messages of them (keel_call.h). The µ-kernel comes here
  * in place of the call, with rcx and r11 as `syscall` leaves them and all else as the program has it; what the program gets
- * back is what `syscall` gives, but for r11. Calls from this page are not taken.
+ * back is what `syscall` gives. Calls from this page are not taken. Who steps through the program singly sees the entry.
  *
  * The program's red zone is left alone. Returning from a signal needs the stack as it was, and who comes back from clone or
  * vfork may have another stack, or share this one: such calls are handed on by `int 0x80`, as if made where rcx says.
@@ -27,6 +27,7 @@ keel_entry:
 	je	hand_on
 	cmp	$SYS_clone3, %eax
 	je	hand_on
+	push	%r11
 	push	%rcx
 	push	%r12
 	push	%r13
@@ -44,6 +45,7 @@ keel_entry:
 	pop	%r13
 	pop	%r12
 	pop	%rcx
+	pop	%r11
 	popfq
 	lea	RED_ZONE(%rsp), %rsp
 	jmp	*%rcx
