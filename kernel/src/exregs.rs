@@ -226,5 +226,10 @@ fn exchange_extra(thread: Ref<Thread>, mask: u64, record: &SharedExRegs) {
     if mask & EX_TLS != 0 {
         copy(&record.tls, &state.tls);
     }
+    // The record is the user's memory, and may have changed since it was checked: what is kept is checked too.
+    let descriptors = state.tls.iter().all(|descriptor| tables::is_user_descriptor(descriptor.get()));
+    if !descriptors || !fpu::is_valid_debug(&state.debug) {
+        state.debug.iter().chain(&state.tls).for_each(|word| word.set(0));
+    }
     fpu::extra_changed(thread);
 }

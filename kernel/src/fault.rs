@@ -137,9 +137,7 @@ fn raise(thread: Ref<Thread>, to: Id, (kind, label): (u64, u64), (first, last): 
 pub fn no_handler(thread: Ref<Thread>) {
     if thread.state.get() != State::Faulted && thread.message.get().tag.kind() == KIND_PREEMPTION {
         set_preempter(thread, Id::NIL);
-        if thread.state.get() != State::Ready {
-            sched::wake(thread);
-        }
+        transfer::ready(thread);
         return;
     }
     if thread.has(TRANSFER) {

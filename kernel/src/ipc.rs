@@ -581,9 +581,7 @@ pub fn cancel(thread: Ref<Thread>) {
     leave_queues(thread);
     thread.unset(RECEIVE_DUE);
     finish(thread, side, Error::Cancelled);
-    if thread.state.get() != State::Ready {
-        wake(thread);
-    }
+    transfer::ready(thread);
 }
 
 /// `partner` goes: everybody who waits for just it is told. Rare (a server dies), so all threads are looked at.

@@ -33,11 +33,6 @@ impl<T: Linked<Ready>> RunQueue<T> {
         self.above.get().checked_sub(1).map(|top| top as u8)
     }
 
-    fn find_top(&self) -> Option<u8> {
-        let (index, word) = self.occupied.iter().enumerate().rev().find(|(_, word)| word.get() != 0)?;
-        Some((index as u32 * 64 + 63 - word.get().leading_zeros()) as u8)
-    }
-
     /// Whether a thread of this priority is ready.
     pub fn has(&self, priority: u8) -> bool {
         !self.lists[priority as usize].is_empty()
@@ -62,7 +57,10 @@ impl<T: Linked<Ready>> RunQueue<T> {
             let word = &self.occupied[priority as usize / 64];
             word.set(word.get() & !(1 << (priority % 64)));
             if self.top() == Some(priority) {
-                self.above.set(self.find_top().map_or(0, |top| top as u16 + 1));
+                let highest = self.occupied.iter().enumerate().rev().find(|(_, word)| word.get() != 0);
+                let above =
+                    |(index, word): (usize, &Cell<u64>)| (index as u32 * 64 + 64 - word.get().leading_zeros()) as u16;
+                self.above.set(highest.map_or(0, above));
             }
         }
     }

@@ -331,7 +331,8 @@ fn waits_for_pager(thread: Ref<Thread>) -> bool {
     matches!(thread.state.get(), State::Sending | State::Faulted)
 }
 
-fn ready(thread: Ref<Thread>) {
+/// Makes a thread ready that may be so already.
+pub fn ready(thread: Ref<Thread>) {
     if thread.state.get() != State::Ready {
         sched::wake(thread);
     }
