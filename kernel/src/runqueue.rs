@@ -58,9 +58,8 @@ impl<T: Linked<Ready>> RunQueue<T> {
             word.set(word.get() & !(1 << (priority % 64)));
             if self.top() == Some(priority) {
                 let highest = self.occupied.iter().enumerate().rev().find(|(_, word)| word.get() != 0);
-                let above =
-                    |(index, word): (usize, &Cell<u64>)| (index as u32 * 64 + 64 - word.get().leading_zeros()) as u16;
-                self.above.set(highest.map_or(0, above));
+                let above = highest.map(|(index, word)| index as u32 * 64 + 64 - word.get().leading_zeros());
+                self.above.set(above.unwrap_or(0) as u16);
             }
         }
     }

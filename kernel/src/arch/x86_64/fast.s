@@ -2,11 +2,11 @@
 # The short ways through IPC: SYSCALL enters here.
 #
 # The cases: call, and reply and wait for anybody, between native threads; a foreign thread's system call to a handler that
-# waits for anybody, or a message of its own to it, or its program's entry for them; a handler that resumes a foreign thread and waits for anybody again; a page fault, and its pager's answer
-# with one page, which Rust maps (with the registers cleared). Each first only looks (it may use
-# what is saved already: rax rcx rdx rbx rbp r11 r15); where anything is out of the ordinary, the long way in Rust does all
-# of it. From the point of no return on nothing can fail. The outcome is the same either way: the suite runs with the short
-# ways and without them (`nofast` on the command line).
+# waits for anybody, its own message to it, or its program's entry; a handler that resumes a foreign thread and waits for
+# anybody again; a page fault, and its pager's answer with one page, which Rust maps (with the registers cleared). Each first
+# only looks (it may use what is saved already: rax rcx rdx rbx rbp r11 r15); where anything is out of the ordinary, the long
+# way in Rust does all of it. From the point of no return on nothing can fail. The outcome is the same either way: the suite
+# runs with the short ways and without them (`nofast` on the command line).
 #
 # Message words never leave their registers, and no address is made of them: they are left to the receiver as they are.
 # An address is made of a user's value in one place, `look_up`, where it is masked. There is no indirect jump. So clearing
@@ -434,10 +434,10 @@
     must_wait_for_any \locks, 40f
     # Point of no return.
     leave_to_handler \locks, \tags
-32: mov edx, [rbp + THREAD_flags]
-    and edx, ~FPU
-    cmp edx, FOREIGN
+32: cmp dword ptr [rbp + THREAD_flags], FOREIGN
     je 31b
+    mov edx, [rbp + THREAD_flags]
+    and edx, ~FPU
     cmp edx, FOREIGN | OTHER_CALLS
     jne 41f
     test eax, CALL_OWN

@@ -124,6 +124,7 @@ fn exclude_others(root: u64) {
 }
 
 /// Drops the translation of an address, after an entry of the space with top table `root` was changed.
+#[inline(always)]
 pub fn flush(root: u64, address: u64) {
     let cpu = cpu();
     if cpu.space.get() == root {
