@@ -27,6 +27,11 @@ pub const DATA: u64 = 0x2b;
 /// Nanoseconds between two looks at a spinning thread.
 const NAP: u64 = 1_000_000;
 
+/// Where the code of a foreign thread begins.
+pub fn address(code: unsafe extern "C" fn()) -> u64 {
+    code as usize as u64
+}
+
 /// A foreign thread.
 #[derive(Clone, Copy, Debug)]
 pub struct Foreign {

@@ -2,7 +2,7 @@
 //! Debug registers, single steps and thread-local descriptors of foreign threads.
 
 use crate::case::{Case, Outcome};
-use crate::foreign::{code_load, code_load_fs, code_nops, code_store, code_syscall, Foreign};
+use crate::foreign::{address, code_load, code_load_fs, code_nops, code_store, code_syscall, Foreign};
 use crate::pool::page;
 use crate::{refused, same};
 use keel_l4::abi::call::{KIND_EXCEPTION, KIND_SYSCALL};
@@ -35,10 +35,6 @@ fn set(id: Id, debug: [u64; 6]) -> Result<(), Failure> {
     let mut record = ExRegs::zeroed();
     record.debug = debug;
     thread::exchange(id, EX_DEBUG_SET, &mut record).map(|_| ())
-}
-
-fn address(code: unsafe extern "C" fn()) -> u64 {
-    code as usize as u64
 }
 
 fn single_step() -> Outcome {

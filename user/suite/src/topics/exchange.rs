@@ -2,19 +2,19 @@
 //! lthread_ex_regs: creating, changing and deleting lthreads.
 
 use crate::case::{Case, Outcome};
-use crate::foreign::{code_entry, code_syscall, Foreign, FLAGS};
+use crate::foreign::{address, code_entry, code_syscall, Foreign, FLAGS};
 use crate::pool::cell;
 use crate::threads::{child, helper, own, park, pause, remove, Main, Spawn, FIRST_HELPER, LAST_HELPER, RUNNER};
 use crate::{holds, refused, same};
 use core::sync::atomic::Ordering::SeqCst;
 use keel_l4::abi::call::*;
-use keel_l4::abi::fpage::{FPAGE_RWX, SPACE_SHIFT};
+use keel_l4::abi::fpage::SPACE_SHIFT;
 use keel_l4::abi::ids::LTHREAD_TASK;
 use keel_l4::abi::memory::*;
 use keel_l4::abi::{ExRegs, Frame};
 use keel_l4::call::Failure;
 use keel_l4::ipc::{call, receive, send, send_and_wait, wait, Message, Received, Timeout};
-use keel_l4::{source, thread, utcb, Error, Id, Tag};
+use keel_l4::{source, thread, utcb, Id, Tag};
 
 pub const CASES: &[Case] = &[
     ("argument-arrives", argument),
@@ -353,6 +353,12 @@ fn switch_calls(id: Id, on: u64) -> Result<u64, Failure> {
     thread::exchange(id, EX_CALLS, &mut record).map(|_| record.calls)
 }
 
+type Answer = fn(&Foreign) -> Result<Received, Failure>;
+
+/// A handler's two ways to answer: with a call, and by the short way.
+const ANSWERS: [Answer; 2] =
+    [Foreign::resume, |foreign| send_and_wait(foreign.id, Message::label(0), Timeout::Zero, Timeout::Never)];
+
 /// Registers of a message: its label, the words, and some that a call keeps.
 fn own_message(frame: &mut Frame, label: u64) {
     frame.ax = CALL_OWN | label;
@@ -365,9 +371,7 @@ fn foreign_own_messages() -> Outcome {
     let got = foreign.start()?;
     same!("off: of the instruction", (got.tag.kind(), got.words[0]), (KIND_SYSCALL, CALL_OWN | 5));
     same!("were they on", switch_calls(foreign.id, 1)?, 0);
-    let answers: [fn(&Foreign) -> Result<Received, Failure>; 2] =
-        [Foreign::resume, |foreign| send_and_wait(foreign.id, Message::label(0), Timeout::Zero, Timeout::Never)];
-    for answer in answers {
+    for answer in ANSWERS {
         foreign.edit(|frame| own_message(frame, 5));
         let before = foreign.regs();
         let got = answer(&foreign)?;
@@ -399,16 +403,14 @@ fn foreign_own_messages() -> Outcome {
 fn foreign_entry() -> Outcome {
     let foreign = Foreign::new(code_syscall, |frame| own_message(frame, 5))?;
     foreign.start()?;
-    switch_calls(foreign.id, code_entry as usize as u64)?;
-    let answers: [fn(&Foreign) -> Result<Received, Failure>; 2] =
-        [Foreign::resume, |foreign| send_and_wait(foreign.id, Message::label(0), Timeout::Zero, Timeout::Never)];
+    switch_calls(foreign.id, address(code_entry))?;
     // The entry's page is not there yet.
     foreign.edit(|frame| frame.ax = 39);
     foreign.resume()?;
-    for answer in answers {
+    for answer in ANSWERS {
         foreign.edit(|frame| {
             own_message(frame, 0);
-            (frame.ax, frame.ip, frame.flags) = (39, code_syscall as usize as u64, FLAGS | CARRY);
+            (frame.ax, frame.ip, frame.flags) = (39, address(code_syscall), FLAGS | CARRY);
         });
         let before = foreign.regs();
         let got = answer(&foreign)?;
@@ -418,13 +420,13 @@ fn foreign_entry() -> Outcome {
         same!("the stack", (after.sp, after.bp), (before.sp, before.bp));
         let words = |frame: &Frame| [frame.di, frame.si, frame.dx, frame.r8, frame.r9, frame.r10, frame.r12, frame.r14];
         same!("the others", words(&after), words(&before));
-        foreign.edit(|frame| (frame.ax, frame.ip) = (CALL_OWN | 6, code_syscall as usize as u64));
+        foreign.edit(|frame| (frame.ax, frame.ip) = (CALL_OWN | 6, address(code_syscall)));
         same!("its own messages pass by", answer(&foreign)?.tag, Tag::new(6, REGISTER_WORDS));
     }
     switch_calls(foreign.id, 1)?;
-    foreign.edit(|frame| (frame.ax, frame.ip) = (39, code_syscall as usize as u64));
+    foreign.edit(|frame| (frame.ax, frame.ip) = (39, address(code_syscall)));
     foreign.resume()?;
-    same!("without an entry", foreign.regs().ip, code_syscall as usize as u64 + INSTRUCTION);
+    same!("without an entry", foreign.regs().ip, address(code_syscall) + INSTRUCTION);
     Ok(())
 }
 
@@ -447,7 +449,7 @@ fn native_no_calls() -> Outcome {
 }
 
 fn calls_invalid() -> Outcome {
-    refused!("no entry of a native thread", switch_calls(utcb::my_id(), code_entry as usize as u64), Call Invalid);
+    refused!("no entry of a native thread", switch_calls(utcb::my_id(), address(code_entry)), Call Invalid);
     let foreign = Foreign::new(code_syscall, |_| ())?;
     refused!("no address", switch_calls(foreign.id, 2), Call Invalid);
     refused!("the kernel's half", switch_calls(foreign.id, 1 << SPACE_SHIFT), Call Invalid);
