@@ -11,6 +11,7 @@ from pathlib import Path
 from . import machine, process
 from .config import Settings
 from .errors import KeelError
+from .lock import locked
 from .progress import say
 
 OLDEST_QEMU = (7, 2)
@@ -106,7 +107,9 @@ def require(settings: Settings, needs: Sequence[Need]) -> None:
         raise KeelError(f"these packages are missing: {' '.join(names)}", f"run: {command}")
     if shutil.which("apt-get") is None:
         raise KeelError(f"these programs are missing: {' '.join(names)}", "install them yourself")
-    _install(names, command)
+    with locked(settings.locks, "packages"):
+        if missing(lacking):  # still, after another run of the command that installs
+            _install(names, command)
     if still := missing(lacking):
         raise KeelError(f"still missing after its installation: {still[0].package}", f"run: {command}")
 

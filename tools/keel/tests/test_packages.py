@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """What the host must have."""
 
+import fcntl
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
@@ -8,6 +10,7 @@ import pytest
 from keel import packages
 from keel.config import Settings
 from keel.errors import KeelError
+from keel.lock import locked
 
 ABSENT = packages.Need("no-such-package", ("no-such-program", "/no/such/file"), "is not there")
 
@@ -16,6 +19,29 @@ def test_nothing_is_installed_against_the_users_will() -> None:
     with pytest.raises(KeelError) as caught:
         packages.require(Settings(install=False), [ABSENT])
     assert "apt-get install no-such-package" in caught.value.line()
+
+
+def test_runs_side_by_side_install_one_after_the_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """apt-get would fail beside itself; who waited finds what the other has installed."""
+    wanted, installed = tmp_path / "wanted", []
+
+    def install(names: list[str], command: str) -> None:
+        with (tmp_path / "lock" / "packages.lock").open() as lock, pytest.raises(BlockingIOError):
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        installed.append(names)
+
+    def other_run(directory: Path, name: str) -> AbstractContextManager[None]:
+        wanted.touch()
+        return locked(directory, name)
+
+    need = packages.Need("wanted", (str(wanted),), "is wanted")
+    monkeypatch.setattr(packages, "_install", install)
+    settings = Settings(build=tmp_path, install=True)
+    with pytest.raises(KeelError, match="still missing"):
+        packages.require(settings, [need])
+    monkeypatch.setattr(packages, "locked", other_run)
+    packages.require(settings, [need])
+    assert installed == [["wanted"]]
 
 
 def test_a_program_or_a_file_meets_a_need(tmp_path: Path) -> None:

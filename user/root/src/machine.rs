@@ -10,7 +10,10 @@ use keel_l4::call::Failure;
 use keel_l4::mapping::blocks;
 use keel_l4::ranges::{Range, Ranges};
 use keel_l4::serial::PORTS_LOG2;
-use keel_l4::{println, sigma0, thread, Fpage};
+use keel_l4::{ipc, println, sigma0, thread, Fpage};
+
+/// QEMU goes on for a moment after it was told to end (from version 9 on).
+const END_TAKES_NS: u64 = 1_000_000_000;
 
 /// Ends the machine because of `error`.
 pub fn refuse(error: impl Display) -> ! {
@@ -21,6 +24,7 @@ pub fn refuse(error: impl Display) -> ! {
 /// Ends the machine with `code`; sleeps for ever where it cannot be ended.
 pub fn end(code: u64) -> ! {
     log::leave(code);
+    ipc::sleep(END_TAKES_NS);
     println!("root: this machine has no way to be ended; it stands still (code {code:#x})");
     thread::park()
 }
