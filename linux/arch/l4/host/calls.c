@@ -98,10 +98,7 @@ void host_stop_server(void)
 /* The account of a task (0: the server's) as KEEL_ACCOUNT_WORDS words. */
 int host_account(unsigned long task, unsigned long *words)
 {
-	struct host_message m = {
-		.tag = HOST_TAG(KEEL_QUOTA_READ, 1),
-		.words = { task },
-	};
+	struct host_message m = { .tag = HOST_TAG(KEEL_QUOTA_READ, 1), .words = { task } };
 	struct keel_utcb *utcb = host_utcb(host_server());
 
 	host_call(KEEL_ID_QUOTA, &m);

@@ -20,6 +20,9 @@
 #define CPUID_BRAND_FIRST 0x80000002
 #define CPUID_BRAND_LAST 0x80000004
 #define CPUID_ADDRESS_SIZES 0x80000008
+/* What Linux assumes of a processor that does not tell. */
+#define DEFAULT_PHYS_BITS 36
+#define DEFAULT_VIRT_BITS 48
 #define AMD_K8 0xf
 
 struct cpuinfo_x86 boot_cpu_data;
@@ -69,8 +72,10 @@ static void __init default_name(struct cpuinfo_x86 *c)
 
 static void __init read_sizes(struct cpuinfo_x86 *c)
 {
-	u32 sizes = cpuid_of(CPUID_ADDRESS_SIZES, 0).eax;
+	u32 sizes = DEFAULT_PHYS_BITS | DEFAULT_VIRT_BITS << 8;
 
+	if (cpuid_of(CPUID_EXTENDED, 0).eax >= CPUID_ADDRESS_SIZES)
+		sizes = cpuid_of(CPUID_ADDRESS_SIZES, 0).eax;
 	c->x86_phys_bits = sizes & 0xff;
 	virt_bits = (sizes >> 8) & 0xff;
 }

@@ -47,10 +47,7 @@ static struct clocksource tsc_clock = {
 
 static void set_timer(unsigned long when)
 {
-	struct host_message m = {
-		.tag = HOST_TAG(KEEL_TIMER_SET, 1),
-		.words = { when },
-	};
+	struct host_message m = { .tag = HOST_TAG(KEEL_TIMER_SET, 1), .words = { when } };
 
 	host_ipc(KEEL_IPC_SEND, this_cpu_read(l4_timer), 0, &m);
 }
