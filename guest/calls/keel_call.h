@@ -26,37 +26,38 @@ static inline int keel_calls(unsigned long how)
 /* The one that entry.S has. */
 void keel_entry(void);
 
-/* With at most three arguments. The registers of the arguments come back as those of the instruction would. */
+/*
+ * The message: with the words a, b, c, and what else the instruction shall have as operands. The registers of the arguments
+ * come back as those of the instruction would.
+ */
+#define KEEL_MESSAGE(number, a, b, c, ...)								\
+	({												\
+		register long w0 __asm__("r8") = (a);							\
+		register long w1 __asm__("r9") = (b);							\
+		register long w2 __asm__("r10") = (c);							\
+		long result = (unsigned int)(number) | (unsigned int)KEEL_CALL_OWN;			\
+													\
+		__asm__ volatile("syscall"								\
+				 : "+a"(result), "+r"(w0), "+r"(w1), "+r"(w2)				\
+				 : __VA_ARGS__								\
+				 : "rcx", "rdx", "rsi", "rdi", "r11", "memory");			\
+		result;											\
+	})
+
+/* With at most three arguments. */
 static inline long keel_call3(long number, long a, long b, long c)
 {
-	register long w0 __asm__("r8") = a;
-	register long w1 __asm__("r9") = b;
-	register long w2 __asm__("r10") = c;
-	long result = (unsigned int)number | (unsigned int)KEEL_CALL_OWN;
-
-	__asm__ volatile("syscall"
-			 : "+a"(result), "+r"(w0), "+r"(w1), "+r"(w2)
-			 :
-			 : "rcx", "rdx", "rsi", "rdi", "r11", "memory");
-	return result;
+	return KEEL_MESSAGE(number, a, b, c);
 }
 
 /* With all six. */
 static inline long keel_call6(long number, long a, long b, long c, long d, long e, long f)
 {
-	register long w0 __asm__("r8") = a;
-	register long w1 __asm__("r9") = b;
-	register long w2 __asm__("r10") = c;
 	register long w3 __asm__("r12") = d;
 	register long w4 __asm__("r13") = e;
 	register long w5 __asm__("r14") = f;
-	long result = (unsigned int)number | (unsigned int)KEEL_CALL_OWN;
 
-	__asm__ volatile("syscall"
-			 : "+a"(result), "+r"(w0), "+r"(w1), "+r"(w2)
-			 : "r"(w3), "r"(w4), "r"(w5)
-			 : "rcx", "rdx", "rsi", "rdi", "r11", "memory");
-	return result;
+	return KEEL_MESSAGE(number, a, b, c, "r"(w3), "r"(w4), "r"(w5));
 }
 
 #endif
