@@ -227,6 +227,7 @@ static bool message_call(struct pt_regs *regs, const struct host_message *m)
 static bool handed_on(struct pt_regs *regs, const struct host_message *m)
 {
 	if (host_reason(m) != HOST_REASON(KEEL_KIND_SYSCALL, KEEL_GATE_INT80) ||
+	    current->thread.calls <= KEEL_CALLS_ON ||
 	    (regs->ip ^ current->thread.calls) / PAGE_SIZE)
 		return false;
 	regs->ip = regs->cx;
