@@ -34,8 +34,6 @@ char __libc_single_threaded;
 const unsigned short **__ctype_b_loc(void);
 const int **__ctype_tolower_loc(void), **__ctype_toupper_loc(void);
 
-unsigned long __isoc23_strtoul(const char *text, char **end, int base);
-
 /* As C23 has it also of base 2, in which nobody writes the settings that are read by it. */
 unsigned long __isoc23_strtoul(const char *text, char **end, int base)
 {
