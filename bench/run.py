@@ -130,6 +130,22 @@ TASK_ROWS = {
     "l4-appel1": Compared("appel1", 55, (12, 12)),
     "l4-appel2": Compared("appel2", 44, (10, 10)),
 }
+# The same between Linux processes, by native lthreads of theirs.
+HYBRID_ROWS = {
+    f"hybrid-{row.removeprefix('l4-')}": TASK_ROWS[row]
+    for row in (
+        "rpc-round-trip",
+        "rpc-64k",
+        "mapping-rpc-page",
+        "mapping-rpc-64k",
+        "l4-fault",
+        "l4-trap",
+        "l4-appel1",
+        "l4-appel2",
+    )
+}
+# What Keel's Linux alone can do, and what of a native Linux each stands against.
+KEEL_ROWS = dict.fromkeys(INTERFACE_ROWS, CALL_ROW) | {row: compared.linux for row, compared in HYBRID_ROWS.items()}
 
 
 # By machine and variant (untagged, tagged), as by repetition below.
@@ -261,8 +277,8 @@ def rows_of(system: str, rows: Sequence[str]) -> list[str]:
     """Those of these rows that a system has; for the two Linux also those that others are held against."""
     if system == TASKS:
         return [row for row in rows if row in TASK_ROWS]
-    held = {row: TASK_ROWS[row].linux if row in TASK_ROWS else CALL_ROW if row in INTERFACE_ROWS else row for row in rows}
-    own = INTERFACE_ROWS if system == KEEL else {}
+    held = {row: TASK_ROWS[row].linux if row in TASK_ROWS else KEEL_ROWS.get(row, row) for row in rows}
+    own = KEEL_ROWS if system == KEEL else {}
     return list(dict.fromkeys(chain.from_iterable((held[row], row) if row in own else (held[row],) for row in rows)))
 
 
@@ -319,7 +335,7 @@ def table(results: Results) -> list[list[str]]:
     titles = [[STOCK + ", instructions", "keel to that"] if stock else [], ["remark"]]
     rows = [["operation", *(f"{system}, instructions" for system in results), "ratio", "paper", *chain(*titles)]]
     ratios: dict[str, float] = {}
-    for name in [name for name in names if name not in INTERFACE_ROWS]:
+    for name in [name for name in names if name not in KEEL_ROWS]:
         samples = [samples[name] for samples in results.values() if name in samples]
         remarks, shown = remark(samples) if samples else "", ""
         if len(samples) == len(SYSTEMS):
@@ -362,14 +378,16 @@ def interface_table(results: Results) -> list[list[str]]:
     return rows
 
 
-def task_table(results: Results) -> list[list[str]]:
-    """Header and rows: the paper's figures, ours of Linux programs and of native tasks, and how many times faster these are."""
-    if not results.get(TASKS):
+def task_table(results: Results, system: str, compared_rows: dict[str, Compared]) -> list[list[str]]:
+    """Header and rows: the paper's figures, ours of Linux programs and of L4's on `system`, and how much faster these are."""
+    own = {name: sample for name, sample in results.get(system, {}).items() if name in compared_rows}
+    if not own:
         return []
-    rows = [["operation", "against", "paper, Linux", "paper, L4", "times faster", *(*SYSTEMS, TASKS), "times faster", "remark"]]
-    for name, sample in results[TASKS].items():
-        compared = TASK_ROWS[name]
-        others = [results.get(system, {}).get(compared.linux) for system in SYSTEMS]
+    titles = [*SYSTEMS, "L4"]
+    rows = [["operation", "against", "paper, Linux", "paper, L4", "times faster", *titles, "times faster", "remark"]]
+    for name, sample in own.items():
+        compared = compared_rows[name]
+        others = [results.get(linux, {}).get(compared.linux) for linux in SYSTEMS]
         samples = [*filter(None, others[:1]), sample]
         remarks, faster = remark(samples), ""
         if others[0]:
@@ -379,18 +397,19 @@ def task_table(results: Results) -> list[list[str]]:
     return rows
 
 
-def task_cycle_table(results: Results) -> list[list[str]]:
-    """Header and rows: how many times fewer modelled cycles native tasks take than programs of native Linux."""
+def task_cycle_table(results: Results, system: str, compared_rows: dict[str, Compared]) -> list[list[str]]:
+    """Header and rows: how many times fewer modelled cycles L4's programs on `system` take than programs of native Linux."""
     native = results.get(next(iter(SYSTEMS)), {})
     found: dict[str, dict[tuple[str, str], float]] = {}
-    for name, sample in results.get(TASKS, {}).items():
-        if other := native.get(TASK_ROWS[name].linux):
+    for name, sample in results.get(system, {}).items():
+        if name in compared_rows and (other := native.get(compared_rows[name].linux)):
             found[name] = {column: 1 / ratio for column, ratio in ratios_of_cycles(other, sample).items()}
     columns = list(next(iter(found.values()), {}))
     if not columns:
         return []
     rows = [["times faster", *(f"{machine}, {variant}" for machine, variant in columns), "paper"]]
-    rows += [[name, *(f"{own[column]:.1f}" for column in columns), TASK_ROWS[name].paper()[-1]] for name, own in found.items()]
+    for name, own in found.items():
+        rows.append([name, *(f"{own[column]:.1f}" for column in columns), compared_rows[name].paper()[-1]])
     return rows
 
 
@@ -455,7 +474,7 @@ def as_markdown(rows: list[list[str]]) -> str:
 
 def header(machines: str) -> dict[str, str | int]:
     """What was measured, and how: two results with the same header can be compared row by row."""
-    config = hashlib.sha256(b"".join(file.read_bytes() for file in sorted((REPOSITORY / "linux" / "config").iterdir())))
+    config = hashlib.sha256(b"".join(file.read_bytes() for file in sorted((REPOSITORY / "config").iterdir())))
 
     def said(*command: str) -> str:
         done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False)
@@ -574,7 +593,9 @@ def run(options: argparse.Namespace) -> None:
         raise BenchError(f"there is no row {unknown[0]}: there are {', '.join(known)}")
     machines = options.machines if options.cycles else ""
     results = measure_all(options.systems, options.row or known, options.output, machines, resume=options.resume)
-    tables = [table(results), cycle_table(results), interface_table(results), task_table(results), task_cycle_table(results)]
+    tables = [table(results), cycle_table(results), interface_table(results)]
+    for system, rows in ((TASKS, TASK_ROWS), (KEEL, HYBRID_ROWS)):
+        tables += [task_table(results, system, rows), task_cycle_table(results, system, rows)]
     text = "\n".join(as_markdown(rows) for rows in tables if rows)
     (options.output / "results.md").write_text(text)
     print(text, end="")

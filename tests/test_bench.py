@@ -152,20 +152,21 @@ def tasks_results(run: ModuleType) -> dict[str, Any]:
 
 def test_native_tasks_stand_beside_linux_and_the_paper(run: ModuleType) -> None:
     """How many times faster; a bandwidth is the other way round, and what is not known is left out."""
-    rows = run.task_table(tasks_results(run))
+    rows = run.task_table(tasks_results(run), "tasks", run.TASK_ROWS)
     assert rows[1:] == [
         ["l4-pipe-64k", "pipe-64k", "41 MB/s", "48-70 MB/s", "1.2-1.7", "3,000", "4,000", "1,500", "2.0", ""],
         ["l4-fault", "protection-fault-handled", "", "6.2 µs", "", "", "", "1,500", "", ""],
         ["mapping-rpc-2m", "pipe-64k", "", "", "", "3,000", "4,000", "1,500", "2.0", ""],
     ]
     assert run.TASK_ROWS["rpc-round-trip"].paper() == ["29 µs", "5 µs", "5.8"]
-    assert run.task_table(results(run, native=1, keel=2)) == run.task_cycle_table(results(run, native=1, keel=2)) == []
+    assert not run.task_table(results(run, native=1, keel=2), "tasks", run.TASK_ROWS)
+    assert not run.task_cycle_table(results(run, native=1, keel=2), "tasks", run.TASK_ROWS)
 
 
 def test_native_tasks_have_cycles_too(run: ModuleType) -> None:
     """Only where there is something to hold them against; they do not change what is said of the two Linux."""
     measured = tasks_results(run)
-    rows = run.task_cycle_table(measured)
+    rows = run.task_cycle_table(measured, "tasks", run.TASK_ROWS)
     assert rows[1:] == [["l4-pipe-64k", "8.0", "8.0", "1.2-1.7"], ["mapping-rpc-2m", "8.0", "8.0", ""]]
     assert [row[0] for row in run.table(measured)[1:]] == [row[0] for row in run.cycle_table(measured)[1:]] == ["pipe-64k"]
     assert run.table({"tasks": measured["tasks"]}) == []
@@ -179,6 +180,17 @@ def test_rows_of_native_tasks_bring_what_they_are_held_against(run: ModuleType) 
     assert run.rows_of("tasks", ["getpid"]) == []
     assert run.rows_of("keel", ["getpid-library"]) == ["getpid", "getpid-library"]
     assert run.rows_of("native", ["getpid-entry", "write-null"]) == ["getpid", "write-null"]
+    assert run.rows_of("keel", ["hybrid-fault"]) == ["protection-fault-handled", "hybrid-fault"]
+    assert run.rows_of("native", ["hybrid-fault"]) == ["protection-fault-handled"]
+
+
+def test_hybrid_rows_stand_beside_linux_too(run: ModuleType) -> None:
+    """In a table of their own, and not in the one of both Linux."""
+    sample = {"hybrid-trap": run.parse_sample(line("hybrid-trap", 1, [200])), "trap": run.parse_sample(line("trap", 1, [9000]))}
+    measured = {"native": {"trap": run.parse_sample(line("trap", 1, [2000]))}, "keel": sample}
+    rows = run.task_table(measured, "keel", run.HYBRID_ROWS)
+    assert rows[1:] == [["hybrid-trap", "trap", "12 µs", "3.4 µs", "3.5", "2,000", "9,000", "200", "10.0", ""]]
+    assert [row[0] for row in run.table(measured)[1:]] == ["trap"]
 
 
 def test_interfaces_stand_beside_each_other(run: ModuleType) -> None:

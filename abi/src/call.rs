@@ -33,6 +33,12 @@ crate::constants! {
     CALLS_ON = 1;
     /// arch_prctl of Linux on Keel: the second argument is what EX_CALLS shall have for the calling thread
     LINUX_PRCTL_CALLS = 0x4b45_4c01;
+    /// The same: makes the calling process, of one thread, one that may have native lthreads; their kernel area's address
+    LINUX_PRCTL_AREA = 0x4b45_4c02;
+    /// The same: attends to the native lthread that the LinuxNative at the second argument tells of
+    LINUX_PRCTL_NATIVE = 0x4b45_4c03;
+    /// The same: the calling thread's page faults go to the thread of this id first, or to Linux alone (nil)
+    LINUX_PRCTL_PAGER = 0x4b45_4c04;
 
     /// ipc has a send phase to rdi
     IPC_SEND = 1 << 4;
@@ -50,6 +56,8 @@ crate::constants! {
     IPC_TIMEOUT_MASK = 3;
     /// The sender named in the UTCB (virtual_sender) stands for the caller
     IPC_VIRTUAL_SENDER = 1 << 12;
+    /// ipc flag: what is sent is meant as the answer to a fault; ERROR_TIMEOUT if its receiver does not wait for that
+    IPC_ANSWER = 1 << 13;
     /// Timeout kind: wait for ever
     TIMEOUT_NEVER = 0;
     /// Timeout kind: do not wait
@@ -95,6 +103,8 @@ crate::constants! {
     TAG_FROM_OUTSIDE = 1 << 29;
     /// Tag flag: the sender shown is a virtual one; the real one stands in Utcb.virtual_sender
     TAG_DECEITED = 1 << 30;
+    /// In the tag of an answer to a foreign thread's page fault: not mine to serve, but its handler's
+    TAG_PASS_ON = 1 << 31;
     /// Shift of the label, 32 bits that mean what the partners agree on
     TAG_LABEL_SHIFT = 32;
 

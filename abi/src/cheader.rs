@@ -19,6 +19,7 @@ pub const LAYOUTS: &[Layout] = &[
     crate::memory::MapItem::LAYOUT,
     crate::memory::StringItem::LAYOUT,
     crate::memory::UnmapRange::LAYOUT,
+    crate::memory::LinuxNative::LAYOUT,
     crate::memory::ExRegs::LAYOUT,
     crate::memory::Utcb::LAYOUT,
     crate::memory::Frame::LAYOUT,

@@ -6,6 +6,7 @@
 
 #![cfg_attr(not(test), no_std)]
 
+pub mod acpi;
 pub mod boot;
 pub mod call;
 pub mod cheader;
@@ -15,6 +16,7 @@ pub mod fpage;
 pub mod ids;
 pub mod list;
 pub mod memory;
+pub mod random;
 pub mod ranges;
 pub mod trace;
 pub mod word;
@@ -22,5 +24,5 @@ pub mod word;
 pub use call::{Error, Side, Status, Tag};
 pub use fpage::Fpage;
 pub use ids::Id;
-pub use memory::{ExRegs, Frame, Info, MapItem, Region, StringItem, UnmapRange, Utcb};
+pub use memory::{ExRegs, Frame, Info, LinuxNative, MapItem, Region, StringItem, UnmapRange, Utcb};
 pub use trace::TraceRecord;

@@ -212,6 +212,26 @@ crate::layout! {
 }
 
 crate::layout! {
+    /// What a Linux thread and the native lthread that it attends to say to each other (LINUX_PRCTL_NATIVE).
+    LinuxNative {
+        /// To begin one: its instruction pointer, and on return zero; zero to answer it and hear of it again
+        ip: u64,
+        /// To begin one: its stack pointer
+        sp: u64,
+        /// To begin one: its first argument
+        argument: u64,
+        /// Returned: its id
+        thread: u64,
+        /// Returned: to whom it sends what this Linux thread shall hear
+        server: u64,
+        /// Label of its message, or of the answer
+        label: u64,
+        /// Words likewise
+        words: [u64; 6],
+    }
+}
+
+crate::layout! {
     /// Register frame of a foreign thread, and the register words of an exception message.
     Frame as SharedFrame {
         /// Set by nobody: keeps the hardware's frame 16-byte aligned

@@ -17,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -28,11 +29,11 @@
 
 static pid_t children[CHILDREN];
 static unsigned int child_count;
-/* Of the repetition that runs: the parts it has marked, when the last began, and how long all took. */
+/* Of the repetition that runs: the parts it has marked, when the last began, and how long all took. A child may end one. */
 static struct {
 	long count;
 	uint64_t start, time;
-} parts;
+} *parts;
 
 void fail(const char *what)
 {
@@ -51,13 +52,13 @@ static uint64_t stamp(void)
 void part_begins(void)
 {
 	MARK(MARK_PART_BEGINS);
-	parts.start = stamp();
+	parts->start = stamp();
 }
 
 void part_ends(void)
 {
-	parts.time += stamp() - parts.start;
-	parts.count++;
+	parts->time += stamp() - parts->start;
+	parts->count++;
 	MARK(MARK_PART_ENDS);
 }
 
@@ -98,14 +99,14 @@ void end_children(void)
 
 static const struct rows *const all_rows[] = {
 	&call_rows, &pipe_rows, &switch_rows, &fault_rows, &signal_rows, &process_rows, &network_rows, &file_rows,
-	&mix_rows, &appel_rows,
+	&mix_rows, &appel_rows, &hybrid_rows,
 };
 
 /* The last repetition's parts are every one's. */
 static void print_result(const char *name, long iterations, long idle, const uint64_t *tsc, int repeats)
 {
 	printf("{\"name\": \"%s\", \"iterations\": %ld, \"parts\": %ld, \"idle_ticks\": %ld, \"tsc\": [", name, iterations,
-	       parts.count, idle);
+	       parts->count, idle);
 	for (int i = 0; i < repeats; i++)
 		printf("%s%lu", i ? ", " : "", (unsigned long)tsc[i]);
 	printf("]}\n");
@@ -125,14 +126,14 @@ static void measure(const struct row *row)
 			idle = idle_ticks();
 		if (row->before)
 			row->before();
-		parts.count = parts.time = 0;
+		parts->count = parts->time = 0;
 		if (!row->marks_itself)
 			part_begins();
 		row->run(row->iterations);
 		if (!row->marks_itself)
 			part_ends();
 		if (i >= 0)
-			tsc[i] = parts.time;
+			tsc[i] = parts->time;
 	}
 	idle = idle_ticks() - idle;
 	if (row->finish)
@@ -152,7 +153,7 @@ static int measure_command(const char *name, int repeats, char **argv)
 	for (done = 0; done < repeats && !status; done++) {
 		pid_t pid;
 
-		parts.count = parts.time = 0;
+		parts->count = parts->time = 0;
 		part_begins();
 		pid = fork();
 		if (pid == 0) {
@@ -162,7 +163,7 @@ static int measure_command(const char *name, int repeats, char **argv)
 		}
 		waitpid(pid, &status, 0);
 		part_ends();
-		tsc[done] = parts.time;
+		tsc[done] = parts->time;
 	}
 	print_result(name, !status, idle_ticks() - idle, tsc, done);
 	return !!status;
@@ -187,6 +188,9 @@ int main(int argc, char **argv)
 {
 	int found = 0;
 
+	parts = mmap(NULL, sizeof(*parts), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (parts == MAP_FAILED)
+		fail("mmap");
 	if (argc == 2 && !strcmp(argv[1], "list")) {
 		list();
 		return 0;

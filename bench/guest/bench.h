@@ -29,7 +29,7 @@ struct rows {
 };
 
 extern const struct rows call_rows, switch_rows, fault_rows, signal_rows, process_rows, pipe_rows, network_rows, file_rows,
-	mix_rows, appel_rows;
+	mix_rows, appel_rows, hybrid_rows;
 
 /* Says what failed with errno's text and ends the program. */
 void fail(const char *what) __attribute__((noreturn));

@@ -184,7 +184,7 @@ fn move_rsdp(from: u64, free: &mut Memory, reserved: &mut Memory) -> u64 {
     let page = free.find(PAGE as u64, PAGE as u64).expect("there is a free page");
     take(free, [page]);
     // SAFETY: the page is free, and what the loader left is RAM.
-    unsafe { core::ptr::copy_nonoverlapping(direct(from), direct(page.start), acpi::RSDP_BYTES) };
+    unsafe { core::ptr::copy_nonoverlapping(direct(from), direct(page.start), keel_abi::acpi::LONG_ROOT_POINTER) };
     reserved.insert(page).expect("the memory map has fewer pieces");
     page.start
 }

@@ -3,9 +3,9 @@
 //! "Randomized meldable priority queues", 1998). Expected O(log n) for every operation, no memory
 //! of its own, any entry can leave. Owns the order; what a deadline means is `Owner`'s business.
 
-use crate::random::Random;
 use crate::refs::Ref;
 use core::cell::Cell;
+use keel_abi::random::Random;
 
 object! {
     /// One entry, embedded in what it belongs to.

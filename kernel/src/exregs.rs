@@ -57,7 +57,7 @@ fn operate(caller: Ref<Thread>) -> Result<bool, Error> {
 fn target(caller: Ref<Thread>, id: Id) -> Result<Ref<Thread>, Error> {
     let thread = task::at(id.task()).and_then(|task| task.lthread(id.lthread()));
     let thread = thread.filter(|thread| id.version() == 0 || thread.id == id).ok_or(Error::NoPartner)?;
-    caller.task.controls(thread.task).map(|_| thread)
+    thread::controlled(caller, thread)
 }
 
 fn create(caller: Ref<Thread>, id: Id, mask: u64, record: &SharedExRegs) -> Result<Ref<Thread>, Error> {
@@ -69,10 +69,7 @@ fn create(caller: Ref<Thread>, id: Id, mask: u64, record: &SharedExRegs) -> Resu
     // Version 0 is whichever task is there.
     let task = task::at(id.task()).filter(|task| id.version() == 0 || task.version == id.version());
     let task = caller.task.controls(task.ok_or(Error::NoPartner)?)?;
-    let frame = match mask & EX_FRAME {
-        0 => None,
-        _ => Some(frame_at(caller.task, record.frame.get())?),
-    };
+    let frame = if mask & EX_FRAME != 0 { Some(frame_at(caller.task, record.frame.get())?) } else { None };
     let priority = caller.priority.get().min(task.mcp.get());
     let plan = Plan { lthread: id.lthread(), frame, priority, pager: caller.pager.get() };
     let thread = thread::create(task, &plan)?;
@@ -151,6 +148,7 @@ fn apply(thread: Ref<Thread>, mask: u64, record: &SharedExRegs, frame: Rebinding
     }
     if mask & EX_TRIGGER != 0 {
         thread.set(TRIGGERED);
+        fault::leave_pager(thread);
     }
 }
 

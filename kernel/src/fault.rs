@@ -30,15 +30,57 @@ pub fn page_fault(thread: Ref<Thread>, address: u64, error_code: u64) {
     frame.vector.set(VECTOR_PF);
     frame.error_code.set(error_code);
     frame.cr2.set(address);
+    if boot::is_sigma0(thread.task) && space::fill_from_physical(thread.task, address) {
+        return;
+    }
+    // A trigger that came meanwhile is not kept waiting by another pager: it is taken first, and the fault comes again.
+    if !(thread.has(TRIGGERED) && thread.has(FOREIGN) && thread.pager != thread.handler) {
+        raise_page_fault(thread, thread.pager.get());
+    }
+}
+
+/// Tells of the page fault that stands in a thread's frame.
+fn raise_page_fault(thread: Ref<Thread>, to: Id) {
+    let (address, error_code) = (thread.frame().cr2.get(), thread.frame().error_code.get());
     let access = match error_code {
         code if code & code::FETCH != 0 => FPAGE_EXEC,
         code if code & code::WRITE != 0 => FPAGE_WRITE,
         _ => FPAGE_READ,
     };
-    if boot::is_sigma0(thread.task) && space::fill_from_physical(thread.task, address) {
-        return;
+    raise(thread, to, (KIND_PAGE_FAULT, access), (address, error_code & code::PRESENT));
+}
+
+/// Whether a foreign thread that waits does so for a pager that is not its handler, nor gets the handler's messages.
+fn asked_other_pager(thread: Ref<Thread>) -> bool {
+    let (pager, handler) = (thread.pager.get(), thread.handler.get());
+    let asked = thread.has(FOREIGN) && pager != handler && pager == thread.partner.get();
+    asked && hearer(thread, handler).is_none_or(|hearer| hearer.id != pager)
+}
+
+/// Who hears of a thread's fault in the end.
+fn hearer(thread: Ref<Thread>, to: Id) -> Option<Ref<Thread>> {
+    let receiver = find(to).and_then(|receiver| ipc::route(thread, receiver).ok());
+    receiver.filter(|receiver| *receiver != thread && !receiver.has(FOREIGN))
+}
+
+/// A page fault that such a pager does not take is the handler's. False if it is no such fault.
+pub fn pass_on(thread: Ref<Thread>) -> bool {
+    let other = asked_other_pager(thread);
+    if other {
+        ipc::leave_fault(thread);
+        raise_page_fault(thread, thread.handler.get());
     }
-    raise(thread, thread.pager.get(), (KIND_PAGE_FAULT, access), (address, error_code & code::PRESENT));
+    other
+}
+
+/// A foreign thread no longer waits for such a pager, and faults again where it goes on.
+pub fn leave_pager(thread: Ref<Thread>) {
+    let queued = thread.state.get() == State::Sending && thread.message.get().tag.kind() == KIND_PAGE_FAULT;
+    if asked_other_pager(thread) && (queued || thread.state.get() == State::Faulted) {
+        ipc::leave_queues(thread);
+        thread.unset(KERNEL_MESSAGE);
+        sched::wake(thread);
+    }
 }
 
 /// A page is missing in a thread's space while a message is copied.
@@ -119,8 +161,10 @@ fn raise(thread: Ref<Thread>, to: Id, (kind, label): (u64, u64), (first, last): 
     thread.message.set(message);
     crate::debugger::trace::raised(thread, to, message);
     thread.raised_to.set(to);
-    match find(to).and_then(|receiver| ipc::route(thread, receiver).ok()) {
-        Some(receiver) if receiver != thread && !receiver.has(FOREIGN) => {
+    thread.partner.set(to);
+    match hearer(thread, to) {
+        // Another pager hears of it itself, or not at all.
+        Some(receiver) if receiver.id == to || !asked_other_pager(thread) => {
             cpu::cpu().known.learn(receiver);
             // Whoever sees its frame sees its bases; a handler on this processor runs after they were saved.
             if !thread.has(FOREIGN) || cpu::count() > 1 {
@@ -137,7 +181,9 @@ fn raise(thread: Ref<Thread>, to: Id, (kind, label): (u64, u64), (first, last): 
 pub fn no_handler(thread: Ref<Thread>) {
     if thread.state.get() != State::Faulted && thread.message.get().tag.kind() == KIND_PREEMPTION {
         set_preempter(thread, Id::NIL);
-        transfer::ready(thread);
+        return transfer::ready(thread);
+    }
+    if pass_on(thread) {
         return;
     }
     if thread.has(TRANSFER) {
@@ -147,18 +193,15 @@ pub fn no_handler(thread: Ref<Thread>) {
         return;
     }
     sched::stop(thread);
-    if !may_report() {
-        return;
+    if may_report() {
+        let frame = thread.frame();
+        let (vector, error_code, address) = (frame.vector.get(), frame.error_code.get(), frame.cr2.get());
+        log!(
+            "{:?} stopped: vector {vector} error {error_code:#x} address {address:#x} ip {:#x}, and its handler does not exist",
+            thread.id,
+            frame.ip.get()
+        );
     }
-    let frame = thread.frame();
-    log!(
-        "{:?} stopped: vector {} error {:#x} address {:#x} ip {:#x}, and its handler does not exist",
-        thread.id,
-        frame.vector.get(),
-        frame.error_code.get(),
-        frame.cr2.get(),
-        frame.ip.get()
-    );
 }
 
 /// Lines about stopped threads in one interval.

@@ -15,14 +15,16 @@ use crate::sched::{self, wake};
 use crate::source;
 use crate::space::Stop;
 use crate::thread::*;
-use crate::{task, transfer};
+use crate::{fault, task, transfer};
 use keel_abi::call::*;
 use keel_abi::ids::ID_NIL;
 use keel_abi::memory::SharedFrame;
 use keel_abi::{word, Error, Id, Side, Status, Tag};
 
 /// Every flag of ipc that has a meaning.
-const KNOWN_FLAGS: u64 = CALL_MASK | IPC_SEND | IPC_RECEIVE | IPC_OPEN | IPC_NOTIFY | IPC_VIRTUAL_SENDER | TIMEOUTS;
+const KNOWN_FLAGS: u64 = CALL_MASK | IPC_SEND | IPC_RECEIVE | IPC_OPEN | IPC_NOTIFY | TO_THREADS | TIMEOUTS;
+/// Those that mean something for a message to a thread alone.
+const TO_THREADS: u64 = IPC_VIRTUAL_SENDER | IPC_ANSWER;
 const TIMEOUTS: u64 = IPC_TIMEOUT_MASK << IPC_SEND_TIMEOUT_SHIFT | IPC_TIMEOUT_MASK << IPC_RECEIVE_TIMEOUT_SHIFT;
 /// The bits of a tag that a user decides.
 const USER_TAG: u64 = !(0xff << TAG_KIND_SHIFT);
@@ -64,8 +66,7 @@ enum Sent {
 
 fn send(caller: Ref<Thread>, flags: u64) -> Result<Sent, Stop> {
     let destination = Id(caller.frame().di.get());
-    let virtual_sender = flags & IPC_VIRTUAL_SENDER != 0;
-    if virtual_sender && (destination.is_source() || flags & IPC_NOTIFY != 0) {
+    if flags & TO_THREADS != 0 && (destination.is_source() || flags & IPC_NOTIFY != 0) {
         return Err(Error::Invalid.into());
     }
     if destination.is_source() {
@@ -76,7 +77,7 @@ fn send(caller: Ref<Thread>, flags: u64) -> Result<Sent, Stop> {
     if flags & IPC_NOTIFY != 0 {
         return notify(caller, destination);
     }
-    caller.shown.set(if virtual_sender { disguise(caller, destination)? } else { caller.id });
+    caller.shown.set(if flags & IPC_VIRTUAL_SENDER != 0 { disguise(caller, destination)? } else { caller.id });
     let receiver = route(caller, destination)?;
     let tag = Tag(caller.frame().si.get());
     if receiver == caller || tag.words() > MAX_WORDS || tag.maps() > MAX_MAP_ITEMS {
@@ -86,6 +87,9 @@ fn send(caller: Ref<Thread>, flags: u64) -> Result<Sent, Stop> {
         return Err(Error::Invalid.into());
     }
     if awaits_answer(receiver, caller) {
+        if tag.0 & TAG_PASS_ON != 0 && fault::pass_on(receiver) {
+            return Ok(Sent::Done);
+        }
         if tag.strings() > 0 {
             return Err(Error::MessageCut.into());
         }
@@ -94,6 +98,9 @@ fn send(caller: Ref<Thread>, flags: u64) -> Result<Sent, Stop> {
         }
         resume(caller, receiver);
         return Ok(Sent::Done);
+    }
+    if flags & IPC_ANSWER != 0 {
+        return Err(Error::Timeout.into());
     }
     if receiver.state.get() == State::Preempted && receiver.partner.get() == caller.id {
         // A preempter has no right over space or registers.
@@ -531,7 +538,7 @@ pub fn fail(sender: Ref<Thread>, side: Side, error: Error) {
     if sender.has(KERNEL_MESSAGE) {
         // Its pager or handler went away: it stops.
         sender.unset(KERNEL_MESSAGE);
-        crate::fault::no_handler(sender);
+        fault::no_handler(sender);
         return;
     }
     finish_and_wake(sender, side, error);
@@ -596,7 +603,7 @@ pub fn fail_waiters(partner: Ref<Thread>) {
             sched::poll();
             match thread.state.get() {
                 State::Receiving if !thread.open.get() => fail(thread, Side::Receive, Error::NoPartner),
-                State::Faulted | State::Preempted => crate::fault::no_handler(thread),
+                State::Faulted | State::Preempted => fault::no_handler(thread),
                 _ => {}
             }
             sched::poll();

@@ -43,6 +43,8 @@ mod mask;
 mod panic;
 mod pool;
 mod print;
+#[cfg(test)]
+#[path = "../../tests/kernel/random.rs"]
 mod random;
 mod refs;
 mod runqueue;

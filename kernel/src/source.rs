@@ -284,13 +284,10 @@ fn line_operation(caller: Ref<Thread>, line: Ref<Source>, operation: u64, argume
         return Err(Error::Denied);
     }
     match operation {
-        SOURCE_ATTACH if !line.is_message() => {
-            if line.attached.get().is_some() {
-                return Err(Error::Busy);
-            }
-            if argument > IRQ_MODE_LEVEL {
-                return Err(Error::Invalid);
-            }
+        SOURCE_ATTACH if line.is_message() => return Err(Error::Invalid),
+        SOURCE_ATTACH if line.attached.get().is_some() => return Err(Error::Busy),
+        SOURCE_ATTACH if argument > IRQ_MODE_LEVEL => return Err(Error::Invalid),
+        SOURCE_ATTACH => {
             line.busy.set(false);
             line.again.set(false);
             attach(line, caller);
@@ -340,9 +337,7 @@ fn quota(task: Ref<Task>, operation: u64, w0: u64, w1: u64) -> Result<(), Error>
 /// The task of the chief's clan whose account gets pages from the chief's or gives them back.
 fn payee(chief: Ref<Task>, id: Id) -> Result<Ref<Task>, Error> {
     let task = task::find(id).ok_or(Error::NoPartner)?;
-    if !chief.is_chief_of(task) {
-        return Err(Error::Denied);
-    }
+    let task = Some(task).filter(|task| chief.is_chief_of(*task)).ok_or(Error::Denied)?;
     task.owns_account().then_some(task).ok_or(Error::Invalid)
 }
 

@@ -140,8 +140,7 @@ fn thread_switch(caller: Ref<Thread>) -> Result<(), Stop> {
 fn thread_schedule(caller: Ref<Thread>) -> Result<(), Stop> {
     const MASK: u64 = SCHEDULE_PRIORITY | SCHEDULE_SLICE | SCHEDULE_PREEMPTER | SCHEDULE_PROCESSOR;
     let frame = caller.frame();
-    let thread = thread::find(Id(frame.di.get())).ok_or(Error::NoPartner)?;
-    caller.task.controls(thread.task)?;
+    let thread = thread::controlled(caller, thread::find(Id(frame.di.get())).ok_or(Error::NoPartner)?)?;
     let (mask, priority, slice) = (frame.si.get(), frame.dx.get(), frame.r8.get());
     if mask & !MASK != 0 || mask & SCHEDULE_PRIORITY != 0 && priority >= PRIORITIES {
         return Err(Error::Invalid.into());

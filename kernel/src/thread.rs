@@ -263,6 +263,13 @@ pub fn find(id: Id) -> Option<Ref<Thread>> {
     (thread.id == id).then_some(thread)
 }
 
+/// `thread`, if the caller may change it: of its own task or clan, and no foreign one in its task whose handler is not.
+pub fn controlled(caller: Ref<Thread>, thread: Ref<Thread>) -> Result<Ref<Thread>, Error> {
+    caller.task.controls(thread.task)?;
+    let anothers = thread.has(FOREIGN) && thread.handler.get().task() != caller.id.task();
+    Some(thread).filter(|thread| thread.task != caller.task || !anothers).ok_or(Error::Denied)
+}
+
 /// Sets FAR_HANDLER or clears it: who has it has no short way, where nearness is not asked.
 pub fn mark_far_handler(thread: Ref<Thread>) {
     let near = |id: Id| id == Id::NIL || find(id).is_some_and(|handler| clan::is_near(thread.task, handler.task));

@@ -189,7 +189,9 @@ fn pass_maps(sender: Ref<Thread>, receiver: Ref<Thread>, tag: Tag) -> Result<(),
 fn pass_item(sender: Ref<Thread>, receiver: Ref<Thread>, under_way: &mut Item) -> Result<MapItem, Stop> {
     const REFUSED: MapItem = MapItem { send_base: 0, fpage: 0 };
     let Item { item, window, progress } = under_way;
-    let (fpage, base, grant) = (Fpage(item.fpage), item.send_base & !MAP_GRANT, item.send_base & MAP_GRANT != 0);
+    // Whose account is the chief's maps what it would grant: the chief would not find it where it was.
+    let grant = item.send_base & MAP_GRANT != 0 && sender.task.owns_account();
+    let (fpage, base) = (Fpage(item.fpage), item.send_base & !MAP_GRANT);
     let window = if fpage.is_io() && *window == Fpage::WHOLE { Fpage::io(0, 16) } else { *window };
     let Some(place) = space::place(fpage, base, window) else { return Ok(REFUSED) };
     if fpage.is_io() {

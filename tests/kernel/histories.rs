@@ -8,7 +8,7 @@
 use crate::arch::cpu::Cpu;
 use crate::arch::{each_step, Machine, PROCESSORS};
 use crate::pool::POOL;
-use crate::random::tests::seed;
+use crate::random::seed;
 use crate::random::Random;
 use crate::refs::Ref;
 use crate::task::{self, Task};

@@ -1,14 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What random tests have besides the generator itself.
+//! The generator of random tests, and where it starts.
 
-use super::Random;
-
-impl Random {
-    /// A number below `bound` (not zero).
-    pub fn below(&self, bound: u64) -> u64 {
-        (self.next() >> 16) % bound
-    }
-}
+pub use keel_abi::random::Random;
 
 /// The seed of a random test: `KEEL_TEST_SEED` chooses another sequence than `usual`.
 pub fn seed(usual: u64) -> u64 {

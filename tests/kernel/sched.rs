@@ -7,7 +7,7 @@
 
 use super::*;
 use crate::arch::{each_step, Machine};
-use crate::random::tests::seed;
+use crate::random::seed;
 use crate::random::Random;
 use crate::task;
 use crate::thread::{self, Thread};

@@ -7,7 +7,7 @@
 
 use super::*;
 use crate::arch::{cpu::cpu, each_step, entry, Machine, PROCESSORS};
-use crate::random::tests::seed;
+use crate::random::seed;
 use crate::random::Random;
 use crate::refs::Ref;
 use crate::thread::{self, State, Thread};

@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::arch::Machine;
-use crate::random::tests::seed;
+use crate::random::seed;
 use crate::random::Random;
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -46,9 +46,9 @@ class Target:
     parts: tuple[str, ...] = ()
 
 
-COMMON_FRAGMENT, NATIVE_FRAGMENT = "linux/config/common.config", "linux/config/x86.config"
+COMMON_FRAGMENT, NATIVE_FRAGMENT = "config/common.config", "config/x86.config"
 NATIVE = Target("native", "x86", (COMMON_FRAGMENT, NATIVE_FRAGMENT), "bzImage")
-SERVER = Target("l4", "l4", (COMMON_FRAGMENT, "linux/config/l4.config"), "vmlinux", parts=("linux/arch", "abi"))
+SERVER = Target("l4", "l4", (COMMON_FRAGMENT, "config/l4.config"), "vmlinux", parts=("linux/arch", "abi"))
 UKL = Target(
     "ukl",
     "x86",

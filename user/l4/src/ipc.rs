@@ -5,8 +5,9 @@
 use crate::call::{invoke, Failure, Registers};
 use crate::utcb;
 use keel_abi::call::{
-    CALL_IPC, IPC_NOTIFY, IPC_OPEN, IPC_RECEIVE, IPC_RECEIVE_TIMEOUT_SHIFT, IPC_SEND, IPC_SEND_TIMEOUT_SHIFT,
-    IPC_VIRTUAL_SENDER, REGISTER_WORDS, TIMEOUT_NEVER, TIMEOUT_UTCB, TIMEOUT_ZERO, TIME_ABSOLUTE,
+    CALL_IPC, IPC_ANSWER, IPC_NOTIFY, IPC_OPEN, IPC_RECEIVE, IPC_RECEIVE_TIMEOUT_SHIFT, IPC_SEND,
+    IPC_SEND_TIMEOUT_SHIFT, IPC_VIRTUAL_SENDER, REGISTER_WORDS, TIMEOUT_NEVER, TIMEOUT_UTCB, TIMEOUT_ZERO,
+    TIME_ABSOLUTE,
 };
 use keel_abi::{Error, Id, MapItem, Status, StringItem, Tag};
 
@@ -207,6 +208,13 @@ pub fn send(to: Id, message: Message, timeout: Timeout) -> Result<(), Failure> {
 /// Sends `message` to `to` as `sender`, which a chief may where the message goes in the same direction.
 pub fn send_as(sender: Id, to: Id, message: Message, timeout: Timeout) -> Result<(), Failure> {
     Phases::default().send(to, message, timeout).shown_as(sender).run().map(|_| ())
+}
+
+/// Sends `message` to `to` if that waits for it as the answer to its fault; `Timeout` else.
+pub fn answer_fault(to: Id, message: Message) -> Result<(), Failure> {
+    let mut phases = Phases::default().send(to, message, Timeout::Zero);
+    phases.flags |= IPC_ANSWER;
+    phases.run().map(|_| ())
 }
 
 /// Receives from `from` only.

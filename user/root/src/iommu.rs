@@ -5,6 +5,7 @@
 use crate::machine::{bytes, bytes_mut, Claimed};
 use core::arch::x86_64::{_mm_clflush, _mm_mfence};
 use core::fmt;
+use keel_l4::abi::acpi;
 use keel_l4::abi::boot::{DIRECT_MAP, START_REGIONS};
 use keel_l4::abi::fpage::{CACHE_UNCACHED, FPAGE_READ, PAGE_SHIFT, PAGE_SIZE};
 use keel_l4::abi::memory::{REGION_FIRMWARE, REGION_KERNEL};
@@ -13,7 +14,6 @@ use keel_l4::device::Registers;
 use keel_l4::info::{info, regions};
 use keel_l4::ranges::Range;
 use keel_l4::{println, sigma0, Fpage};
-use keel_root::acpi;
 use keel_root::config::{Config, Task};
 use keel_root::plan::{Free, Plan};
 use keel_root::remapping::{units, Shape, Table, Tables, Units, MAX_UNITS, SIGNATURE};

@@ -2,12 +2,10 @@
 //! The decisions of the root task, free of any kernel call, so that they are tested on the host.
 //!
 //! `config` reads the boot configuration, `plan` gives every task its memory, `pages` answers page
-//! faults, `grants` requests to sigma0, within the `hardware` that a task may have. `acpi` finds the firmware's tables,
-//! `remapping` makes those by which an IOMMU confines devices.
+//! faults, `grants` requests to sigma0, within the `hardware` that a task may have. `remapping` makes the tables by which an IOMMU confines devices.
 
 #![cfg_attr(not(test), no_std)]
 
-pub mod acpi;
 pub mod config;
 pub mod grants;
 pub mod hardware;

@@ -4,7 +4,7 @@
 //!
 //! All devices share one space, in which the memory that they may reach lies at its physical address: so drivers need not know.
 
-use crate::acpi::number;
+use keel_l4::abi::acpi::number;
 use keel_l4::abi::fpage::PAGE_SIZE;
 use keel_l4::list::{Full, List};
 use keel_l4::ranges::{Range, Ranges};

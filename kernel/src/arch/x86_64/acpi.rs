@@ -4,13 +4,12 @@
 
 use super::{cpu, direct};
 use crate::boot;
+use keel_abi::acpi::{self, number, sums_to_zero};
 
 /// Address of the I/O APIC where no table says otherwise.
 const IO_APIC_DEFAULT: u64 = 0xfec0_0000;
 /// ISA lines.
 const ISA_LINES: usize = 16;
-/// Bytes of the root pointer, of its later version.
-pub const RSDP_BYTES: usize = 36;
 /// Where the BIOS keeps the root pointer.
 const BIOS_AREA: core::ops::Range<u64> = 0xe_0000..0x10_0000;
 
@@ -73,41 +72,16 @@ pub fn bytes(physical: u64, length: usize) -> Option<&'static [u8]> {
     Some(unsafe { core::slice::from_raw_parts(direct(physical), length) })
 }
 
-/// A number of `size` bytes, 4 or 8.
-pub fn number(bytes: &[u8], at: usize, size: usize) -> Option<u64> {
-    Some(bytes.get(at..at + size)?.iter().rev().fold(0, |number, byte| number << 8 | *byte as u64))
-}
-
-fn sums_to_zero(bytes: &[u8]) -> bool {
-    bytes.iter().fold(0u8, |sum, byte| sum.wrapping_add(*byte)) == 0
-}
-
 /// Finds the root pointer in the BIOS area; 0 if there is none.
 pub fn find_rsdp() -> u64 {
-    let valid = |at: &u64| bytes(*at, 20).is_some_and(|b| b.starts_with(b"RSD PTR ") && sums_to_zero(b));
+    let valid =
+        |at: &u64| bytes(*at, acpi::ROOT_POINTER).is_some_and(|b| b.starts_with(b"RSD PTR ") && sums_to_zero(b));
     BIOS_AREA.step_by(16).find(valid).unwrap_or(0)
-}
-
-/// A whole table with a good checksum.
-fn table(physical: u64) -> Option<&'static [u8]> {
-    let length = number(bytes(physical, 36)?, 4, 4)? as usize;
-    bytes(physical, length).filter(|table| length >= 36 && sums_to_zero(table))
 }
 
 /// Reads the MADT that the root pointer leads to.
 pub fn madt(rsdp: u64) -> Madt {
-    find_madt(rsdp).and_then(parse).unwrap_or(Madt::none())
-}
-
-fn find_madt(rsdp: u64) -> Option<&'static [u8]> {
-    let root = bytes(rsdp, 20)?;
-    let (address, step) = match bytes(rsdp, RSDP_BYTES).filter(|_| root[15] >= 2) {
-        Some(long) => (number(long, 24, 8)?, 8),
-        None => (number(root, 16, 4)?, 4),
-    };
-    let list = table(address)?;
-    let mut tables = (36..list.len()).step_by(step).filter_map(|at| table(number(list, at, step)?));
-    tables.find(|table| table.starts_with(b"APIC"))
+    acpi::find(rsdp, b"APIC", &mut bytes).and_then(parse).unwrap_or(Madt::none())
 }
 
 fn parse(table: &[u8]) -> Option<Madt> {

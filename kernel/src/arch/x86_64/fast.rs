@@ -21,7 +21,7 @@ pub const REPLY_AND_WAIT: u64 = CALL_IPC | IPC_SEND | IPC_RECEIVE | IPC_OPEN;
 /// Clears the kind of the send timeout, which does not matter where the partner waits.
 pub const ANY_SEND_TIMEOUT: i32 = !(IPC_TIMEOUT_MASK << IPC_SEND_TIMEOUT_SHIFT) as i32;
 /// Tag bits of words and items.
-pub const TAG_CONTENT: u64 = 0xff << TAG_WORDS_SHIFT | 0xff << TAG_MAPS_SHIFT | 0xff << TAG_STRINGS_SHIFT;
+pub const TAG_CONTENT: u64 = 0xff << TAG_WORDS_SHIFT | 0xff << TAG_MAPS_SHIFT | 0xff << TAG_STRINGS_SHIFT | TAG_PASS_ON;
 /// What they are where an answer is one map item.
 pub const TAG_ONE_PAGE: u64 = 1 << TAG_MAPS_SHIFT;
 

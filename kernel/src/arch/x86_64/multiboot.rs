@@ -2,8 +2,9 @@
 //! What a multiboot loader passes on: by version 1 (Multiboot Specification 0.6.96) fields with addresses, by version 2
 //! (Multiboot2 Specification 2.0) tags. It is believed, but read within bounds.
 
-use super::acpi::{bytes, number};
+use super::acpi::bytes;
 use crate::boot::Memory;
+use keel_abi::acpi::number;
 use keel_abi::list::List;
 use keel_abi::memory::INFO_MODULES;
 use keel_abi::ranges::Range;

@@ -30,6 +30,14 @@ unsigned long host_self(enum host_lthread lthread)
 	return host_utcb(lthread)->id;
 }
 
+/* Whether it is an lthread of the server's own task. */
+bool host_is_own(unsigned long id)
+{
+	unsigned long mask = (unsigned long)KEEL_LTHREAD_TASK << KEEL_ID_LTHREAD_SHIFT;
+
+	return !((id ^ host_self(HOST_SERVER)) & ((1UL << KEEL_ID_VERSION_SHIFT) - 1) & ~mask);
+}
+
 /* A call of a kernel source; word 0 goes there and its answer comes back. */
 int host_source(unsigned long source, unsigned long operation, unsigned long *word)
 {
@@ -154,14 +162,29 @@ bool host_map_device(unsigned long phys, unsigned long virt)
 	return sigma0_map(page | KEEL_FPAGE_WRITE, window) || sigma0_map(page, window);
 }
 
+/* A call whose registers stand here as rdi, rsi, rdx, r8, r9, r10, r12, r13; what it returns in rdi comes back. */
+static unsigned long host_syscall(unsigned long call, unsigned long r[8])
+{
+	register unsigned long r8 asm("r8") = r[3];
+	register unsigned long r9 asm("r9") = r[4];
+	register unsigned long r10 asm("r10") = r[5];
+	register unsigned long r12 asm("r12") = r[6];
+	register unsigned long r13 asm("r13") = r[7];
+
+	asm volatile("syscall"
+		     : "+a" (call), "+D" (r[0]), "+S" (r[1]), "+d" (r[2]), "+r" (r8), "+r" (r9),
+		       "+r" (r10), "+r" (r12), "+r" (r13)
+		     : : "rcx", "r11", "memory");
+	return call;
+}
+
 /* Exchanges registers by host_record(); *thread becomes the lthread's full id. */
 unsigned long host_ex_regs(unsigned long *thread, unsigned long mask)
 {
-	unsigned long status = KEEL_CALL_LTHREAD_EX_REGS;
+	unsigned long registers[8] = { *thread, mask };
+	unsigned long status = host_syscall(KEEL_CALL_LTHREAD_EX_REGS, registers);
 
-	asm volatile("syscall"
-		     : "+a" (status), "+D" (*thread), "+S" (mask)
-		     : : "rcx", "r11", "rdx", "r8", "r9", "r10", "memory");
+	*thread = registers[0];
 	return status;
 }
 
@@ -174,33 +197,20 @@ void host_trigger(unsigned long thread)
 /* Sets where and with which priority a thread runs. */
 unsigned long host_schedule(unsigned long thread, unsigned long priority, unsigned int cpu)
 {
-	unsigned long status = KEEL_CALL_THREAD_SCHEDULE;
 	unsigned long mask = KEEL_SCHEDULE_PRIORITY | KEEL_SCHEDULE_PROCESSOR;
-	register unsigned long slice asm("r8") = 0;
-	register unsigned long processor asm("r10") = cpu;
+	unsigned long registers[8] = { thread, mask, priority, [5] = cpu };
 
-	asm volatile("syscall"
-		     : "+a" (status), "+D" (thread), "+S" (mask), "+d" (priority), "+r" (slice),
-		       "+r" (processor)
-		     : : "rcx", "r11", "r9", "r12", "memory");
-	return status;
+	return host_syscall(KEEL_CALL_THREAD_SCHEDULE, registers);
 }
 
-/* Makes the task without lthreads, or only its number (KEEL_TASK_INACTIVE). */
-unsigned long host_task_new(unsigned long *task, unsigned long flags)
+/* Makes the task without lthreads, with a kernel area (0: none), or only its number (KEEL_TASK_INACTIVE). */
+unsigned long host_task_new(unsigned long *task, unsigned long flags, unsigned long area)
 {
-	unsigned long status = KEEL_CALL_TASK_NEW;
-	unsigned long owner = host_self(HOST_SERVER);
-	register unsigned long sp asm("r8") = 0;
-	register unsigned long pager asm("r9") = 0;
-	register unsigned long quota asm("r10") = KEEL_TASK_SHARED_QUOTA;
-	register unsigned long area asm("r12") = 0;
-	register unsigned long argument asm("r13") = 0;
+	unsigned long registers[8] = { *task, flags, host_self(HOST_SERVER), 0, 0,
+				       KEEL_TASK_SHARED_QUOTA, area };
+	unsigned long status = host_syscall(KEEL_CALL_TASK_NEW, registers);
 
-	asm volatile("syscall"
-		     : "+a" (status), "+D" (*task), "+S" (flags), "+d" (owner), "+r" (sp),
-		       "+r" (pager), "+r" (quota), "+r" (area), "+r" (argument)
-		     : : "rcx", "r11", "memory");
+	*task = registers[0];
 	return status;
 }
 

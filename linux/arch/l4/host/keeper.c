@@ -68,7 +68,7 @@ static void keeper_loop(void)
 	for (;;) {
 		host_ipc(flags, m.partner, 0, &m);
 		flags = KEEL_IPC_RECEIVE | KEEL_IPC_OPEN;
-		if (m.status)
+		if (m.status || !host_is_own(m.partner))
 			continue;
 		if (host_kind(&m) == KEEL_KIND_PAGE_FAULT)
 			page_fault_words(frame, &m);

@@ -35,12 +35,12 @@
 #include <asm/l4.h>
 
 /*
- * Each source has a bit: the timer, what other processors notify (asm/l4.h), the
+ * Each source has a bit: the timer, what other lthreads notify (asm/l4.h), the
  * lines, then what comes by message.
  */
 #define TIMER_BIT 0
-#define FIRST_LINE_BIT 3
-#define NOTIFIED (L4_NOTIFY_RESCHEDULE | L4_NOTIFY_CALL)
+#define FIRST_LINE_BIT 4
+#define NOTIFIED (L4_NOTIFY_RESCHEDULE | L4_NOTIFY_CALL | L4_NOTIFY_NATIVE)
 #define SOURCES (KEEL_IRQ_LINES + KEEL_MSI_SOURCES)	/* all ids from KEEL_ID_IRQ on */
 
 DEFINE_PER_CPU(unsigned long, l4_irq_off) = ARCH_IRQ_DISABLED;
@@ -77,6 +77,8 @@ static void handle(unsigned long bits, struct pt_regs *regs)
 		generic_smp_call_function_interrupt();
 		irq_work_run();
 	}
+	if (bits & L4_NOTIFY_NATIVE)
+		wake_up(&l4_attendants);
 	bits &= ~(BIT(TIMER_BIT) | NOTIFIED);
 	for_each_set_bit(bit, &bits, BITS_PER_LONG)
 		generic_handle_irq(sources[bit].irq);

@@ -41,6 +41,8 @@ int arch_dup_task_struct(struct task_struct *dst, struct task_struct *src)
 	dst->thread.host_task = 0;
 	dst->thread.ready_cpu = L4_NO_CPU;
 	dst->thread.owed = L4_OWED_START;
+	dst->thread.pager = 0;
+	dst->thread.native = NULL;
 	dst->thread.fpu = (struct fpu){ };
 	return 0;
 }
@@ -114,16 +116,19 @@ asmlinkage void __noreturn l4_start_task(struct task_struct *prev, int (*functio
 
 void exit_thread(struct task_struct *task)
 {
+	l4_native_end(task);
 	l4_thread_delete(task);
 }
 
 /* exec: the lthread of the old program goes, and its FPU state with it. */
 void flush_thread(void)
 {
+	l4_native_end(current);
 	l4_thread_delete(current);
 	flush_ptrace_hw_breakpoint(current);
 	current->thread.fpu.stale = false;
 	current->thread.calls = KEEL_CALLS_OFF;
+	current->thread.pager = 0;
 	current->thread.debug_stale = current->thread.debug[L4_DR7];
 	memset(current->thread.tls_array, 0, sizeof(current->thread.tls_array));
 }

@@ -55,9 +55,19 @@ long do_arch_prctl_64(struct task_struct *task, int option, unsigned long arg2)
 
 SYSCALL_DEFINE2(arch_prctl, int, option, unsigned long, arg2)
 {
-	long result = option == KEEL_LINUX_PRCTL_CALLS ? l4_thread_calls(current, arg2) :
-							 do_arch_prctl_64(current, option, arg2);
+	long result;
 
+	switch (option) {
+	case KEEL_LINUX_PRCTL_CALLS:
+		return l4_thread_calls(current, arg2);
+	case KEEL_LINUX_PRCTL_AREA:
+		return l4_native_area();
+	case KEEL_LINUX_PRCTL_NATIVE:
+		return l4_native_attend((void __user *)arg2);
+	case KEEL_LINUX_PRCTL_PAGER:
+		return l4_thread_pager(arg2);
+	}
+	result = do_arch_prctl_64(current, option, arg2);
 	return result == -EINVAL ? __do_compat_sys_arch_prctl(option, arg2) : result;
 }
 

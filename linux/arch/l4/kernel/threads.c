@@ -5,6 +5,7 @@
  * the lthread lives in the L4 task of the mm and is made again when that changes.
  */
 #include <linux/bitmap.h>
+#include <linux/capability.h>
 #include <linux/kernel.h>
 #include <linux/sched/task.h>
 #include <linux/threads.h>
@@ -81,8 +82,8 @@ static unsigned long create(struct task_struct *task, unsigned long *thread)
 
 	*thread = task->mm->context.host_task |
 		  (unsigned long)KEEL_LTHREAD_TASK << KEEL_ID_LTHREAD_SHIFT;
-	record->pager = host_self(host_server());
-	record->handler = record->pager;
+	record->handler = host_self(host_server());
+	record->pager = task->thread.pager ?: record->handler;
 	record->frame = frame_index(task->thread.frame);
 	return host_ex_regs(thread, KEEL_EX_CREATE | KEEL_EX_FOREIGN | KEEL_EX_FRAME |
 				    KEEL_EX_PAGER | KEEL_EX_HANDLER);
@@ -97,6 +98,20 @@ int l4_thread_calls(struct task_struct *task, unsigned long calls)
 	if (host_ex_regs(&thread, KEEL_EX_CALLS))
 		return -EINVAL;
 	task->thread.calls = calls;
+	return 0;
+}
+
+/* Whom the current one's page faults go to first; what that one passes on is Linux's. */
+int l4_thread_pager(unsigned long pager)
+{
+	unsigned long thread = current->thread.host_thread;
+
+	if (!capable(CAP_SYS_NICE))
+		return -EPERM;
+	host_record()->pager = pager ?: host_self(host_server());
+	if (host_ex_regs(&thread, KEEL_EX_PAGER))
+		return -EINVAL;
+	current->thread.pager = pager;
 	return 0;
 }
 
@@ -131,8 +146,8 @@ static int move_thread(struct task_struct *task)
 	unsigned long thread = task->thread.host_thread;
 	unsigned int cpu = raw_smp_processor_id();
 
-	record->pager = host_self(host_server());
-	record->handler = record->pager;
+	record->handler = host_self(host_server());
+	record->pager = task->thread.pager ?: record->handler;
 	if (host_ex_regs(&thread, KEEL_EX_PAGER | KEEL_EX_HANDLER) ||
 	    host_schedule(thread, host_start->priority - 1, cpu))
 		return -EPERM;

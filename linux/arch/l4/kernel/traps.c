@@ -20,12 +20,6 @@
 
 int show_unhandled_signals = 1;
 
-static void note_exception(unsigned int vector, unsigned long error_code)
-{
-	current->thread.trap_nr = vector;
-	current->thread.error_code = error_code;
-}
-
 /* dr0 to dr3, dr6, dr7 of the running thread's lthread, which stops to get them. */
 void l4_set_debugreg(unsigned int number, unsigned long value)
 {
@@ -73,7 +67,8 @@ static void math_exception(struct pt_regs *regs, unsigned int vector)
 void l4_user_exception(struct pt_regs *regs, unsigned int vector, unsigned long error_code,
 		       unsigned long dr6)
 {
-	note_exception(vector, error_code);
+	current->thread.trap_nr = vector;
+	current->thread.error_code = error_code;
 	switch (vector) {
 	case X86_TRAP_DE:
 		force_sig_fault(SIGFPE, FPE_INTDIV, (void __user *)regs->ip);
@@ -143,9 +138,7 @@ int fixup_exception(struct pt_regs *regs, int trapnr, unsigned long error_code,
 {
 	const struct exception_table_entry *entry = search_exception_tables(regs->ip);
 
-	if (!entry)
-		return 0;
-	if ((entry->data & EX_DATA_TYPE_MASK) != EX_TYPE_DEFAULT)
+	if (!entry || (entry->data & EX_DATA_TYPE_MASK) != EX_TYPE_DEFAULT)
 		return 0;
 	regs->ip = (unsigned long)&entry->fixup + entry->fixup;
 	return 1;

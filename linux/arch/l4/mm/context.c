@@ -65,10 +65,10 @@ static int make_task(struct mm_struct *mm)
 	if (number < 0)
 		return number;
 	id = number_id(number);
-	status = host_task_new(&id, flags);
+	status = host_task_new(&id, flags, mm->context.area);
 	if (status == HOST_STATUS(KEEL_SIDE_CALL, KEEL_ERROR_NO_MEMORY) && l4_mm_reclaim()) {
 		id = number_id(number);
-		status = host_task_new(&id, flags);
+		status = host_task_new(&id, flags, mm->context.area);
 	}
 	if (status) {
 		pr_err("keel: no L4 task: status %ld\n", (long)status);
@@ -93,6 +93,7 @@ int l4_mm_prepare(struct mm_struct *mm)
 int init_new_context(struct task_struct *task, struct mm_struct *mm)
 {
 	mm->context.host_task = 0;
+	mm->context.area = 0;
 	mm->context.queued = 0;
 	spin_lock_init(&mm->context.lock);
 	l4_tables_freed(mm);
@@ -106,7 +107,7 @@ void destroy_context(struct mm_struct *mm)
 
 	if (!id)
 		return;
-	status = host_task_new(&id, KEEL_TASK_INACTIVE);
+	status = host_task_new(&id, KEEL_TASK_INACTIVE, 0);
 	if (WARN_ONCE(status, "keel: task %lx stays: status %ld\n", id, (long)status))
 		return;	/* its number is lost, but never used twice */
 	clear_bit(id_number(id), numbers);

@@ -4,7 +4,8 @@
  * device memory. Linux changes its page tables and tells the range; here L4 is
  * made to agree at once, so that kernel code never faults for it. RAM is mapped
  * by the mapper, an lthread whose replies carry map items from the direct map into
- * the same space; device pages come from sigma0.
+ * the same space; device pages come from sigma0. The mapper also is who processes'
+ * native lthreads see of Linux (kernel/native.c).
  */
 #include <linux/init.h>
 #include <linux/mm.h>
@@ -12,6 +13,7 @@
 #include <linux/spinlock.h>
 #include <linux/vmalloc.h>
 #include <asm/l4.h>
+#include <asm/tlbflush.h>
 
 #define ITEMS_MAX 32
 
@@ -22,14 +24,10 @@ static DEFINE_SPINLOCK(ordering);
 static struct {
 	unsigned int count;
 	unsigned long maps[2 * ITEMS_MAX];
+	unsigned long answered;		/* not 0: it is an answer to this thread instead */
+	struct host_message *answer;
+	unsigned long how;		/* KEEL_IPC_ANSWER: nowhere but where it faulted */
 } order;
-
-static bool is_server(unsigned long id)
-{
-	unsigned long mask = (unsigned long)KEEL_LTHREAD_TASK << KEEL_ID_LTHREAD_SHIFT;
-
-	return !((id ^ host_self(HOST_SERVER)) & ((1UL << KEEL_ID_VERSION_SHIFT) - 1) & ~mask);
-}
 
 static void mapper_loop(void)
 {
@@ -40,10 +38,20 @@ static void mapper_loop(void)
 	for (;;) {
 		host_ipc(flags, m.partner, 0, &m);
 		flags = KEEL_IPC_RECEIVE | KEEL_IPC_OPEN;
-		if (m.status || !is_server(m.partner))
+		if (m.status)
 			continue;
+		if (!host_is_own(m.partner)) {
+			l4_native_message(&m);
+			continue;
+		}
 		memcpy(utcb->maps, order.maps, order.count * 2 * sizeof(long));
 		m.tag = (unsigned long)order.count << KEEL_TAG_MAPS_SHIFT;
+		if (order.answered) {
+			order.answer->tag |= m.tag;
+			host_ipc(order.how | KEEL_IPC_SEND | KEEL_IPC_SEND_ZERO, order.answered, 0,
+				 order.answer);
+			m.tag = 0;
+		}
 		flags |= KEEL_IPC_SEND | KEEL_IPC_SEND_ZERO;
 	}
 }
@@ -67,6 +75,32 @@ static void carry_out(void)
 	utcb->receive_fpage = KEEL_FPAGE_NIL;
 	WARN_ONCE(m.status, "keel: kernel mapping: status %ld\n", (long)m.status);
 	order.count = 0;
+}
+
+/* Answers a native lthread: with words, or with mappings for the current task's fault. */
+void l4_mapper_answer(unsigned long thread, struct host_message *answer, bool maps)
+{
+	struct keel_utcb *utcb = host_utcb(host_server());
+	struct host_message m = { };
+	unsigned long flags;
+
+	spin_lock(&ordering);
+	local_irq_save(flags);
+	if (maps) {
+		l4_map_begin();
+		order.count = l4_fault_items(utcb);
+		memcpy(order.maps, utcb->maps, order.count * 2 * sizeof(long));
+	}
+	order.answered = thread;
+	order.answer = answer;
+	order.how = maps ? KEEL_IPC_ANSWER : 0;
+	host_call(host_self(HOST_MAPPER), &m);
+	order.answered = 0;
+	order.count = 0;
+	if (maps)
+		l4_map_end();
+	local_irq_restore(flags);
+	spin_unlock(&ordering);
 }
 
 static unsigned long kernel_rights(pte_t pte)

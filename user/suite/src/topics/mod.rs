@@ -10,6 +10,7 @@ mod exceptions;
 mod exchange;
 mod faults;
 mod foreign_frames;
+mod foreign_pagers;
 mod foreign_triggers;
 mod fpu;
 mod fuzz;
@@ -65,6 +66,7 @@ pub const ALL: &[(&str, &[Case])] = &[
     ("exceptions", exceptions::CASES),
     ("foreign", foreign_frames::CASES),
     ("triggers", foreign_triggers::CASES),
+    ("foreign-pagers", foreign_pagers::CASES),
     ("fpu", fpu::CASES),
     ("debug", debug::CASES),
     ("exchange", exchange::CASES),

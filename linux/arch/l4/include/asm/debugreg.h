@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* The debug registers are those of the running thread's lthread. */
-#ifndef _ASM_L4_DEBUGREG_H
-#define _ASM_L4_DEBUGREG_H
-
 #include <asm/special_insns.h>
 #include <x86/include/asm/debugreg.h>
 
@@ -10,5 +7,3 @@ void l4_set_debugreg(unsigned int number, unsigned long value);
 #undef set_debugreg
 #define set_debugreg(value, number) l4_set_debugreg(number, value)
 #define set_dr_addr_mask(mask, number) do { } while (0)	/* mask is always 0 */
-
-#endif

@@ -135,6 +135,7 @@ static inline void host_call(unsigned long to, struct host_message *m)
 
 void host_init(struct keel_start *start);
 unsigned long host_self(enum host_lthread lthread);
+bool host_is_own(unsigned long id);
 unsigned long host_create(enum host_lthread lthread, void (*entry)(void), void *stack_top,
 			  unsigned long priority, unsigned int cpu);
 void host_set_percpu_base(unsigned long base);
@@ -152,7 +153,7 @@ bool host_map_device(unsigned long phys, unsigned long virt);
 
 unsigned long host_ex_regs(unsigned long *thread, unsigned long mask);
 unsigned long host_schedule(unsigned long thread, unsigned long priority, unsigned int cpu);
-unsigned long host_task_new(unsigned long *task, unsigned long flags);
+unsigned long host_task_new(unsigned long *task, unsigned long flags, unsigned long area);
 unsigned long host_unmap(unsigned long task, const struct keel_unmap_range *ranges,
 			 unsigned int count);
 int host_buy_frames(unsigned int first, unsigned int count);

@@ -1,9 +1,4 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* x86's labels; each is written by itself (kernel/text.c). */
-#ifndef _ASM_L4_JUMP_LABEL_H
-#define _ASM_L4_JUMP_LABEL_H
-
 #include <x86/include/asm/jump_label.h>
 #undef HAVE_JUMP_LABEL_BATCH
-
-#endif

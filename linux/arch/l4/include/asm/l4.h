@@ -17,7 +17,8 @@ DECLARE_PER_CPU(unsigned long, l4_waiting);
 #define L4_NOTIFY_ATTACH 1UL
 #define L4_NOTIFY_RESCHEDULE 2UL
 #define L4_NOTIFY_CALL 4UL
-#define L4_NOTIFY_STOP 8UL
+#define L4_NOTIFY_NATIVE 8UL
+#define L4_NOTIFY_STOP 16UL
 void l4_irq_init(void);
 
 /* kernel/smp.c */
@@ -32,6 +33,14 @@ void l4_frame_free(struct keel_frame *frame);
 int l4_thread_prepare(struct task_struct *task);
 void l4_thread_delete(struct task_struct *task);
 int l4_thread_calls(struct task_struct *task, unsigned long calls);
+int l4_thread_pager(unsigned long pager);
+
+/* kernel/native.c: native lthreads of processes */
+void l4_native_message(const struct host_message *m);
+extern struct wait_queue_head l4_attendants;
+void l4_native_end(struct task_struct *task);
+long l4_native_attend(struct keel_linux_native __user *user);
+long l4_native_area(void);
 
 /* kernel/process.c */
 asmlinkage void l4_first_step(void);
@@ -63,6 +72,7 @@ static inline bool l4_is_device(pte_t pte)
 unsigned long l4_unmap_forget(struct mm_struct *mm);
 void l4_paging_init(void);
 void l4_mapper_init(void);
+void l4_mapper_answer(unsigned long thread, struct host_message *answer, bool maps);
 
 /* drivers/console.c */
 void l4_console_init(void);

@@ -10,6 +10,7 @@
 
 typedef struct {
 	unsigned long host_task;	/* id, 0: none */
+	unsigned long area;		/* the task's kernel area, 0: none */
 	unsigned long tables;		/* another number whenever tables were freed; no two mms have the same */
 	spinlock_t lock;		/* of what follows: the ranges to unmap (mm/tlb.c) */
 	unsigned int queued;

@@ -62,6 +62,8 @@ struct thread_struct {
 	enum l4_owed owed;
 	bool reclaimed;			/* all mappings were dropped for it, until it runs again */
 	unsigned long calls;		/* what becomes of its calls: KEEL_CALLS_*, or their entry */
+	unsigned long pager;		/* who hears of its page faults before us, 0: nobody */
+	struct native *native;		/* the native lthread that it attends to (kernel/native.c) */
 	unsigned long fault_address;
 	unsigned long fault_rights;
 	unsigned long cr2;		/* these three as in x86's signal frame */

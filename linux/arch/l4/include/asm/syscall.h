@@ -1,10 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* Arguments and results lie in the frame as x86's pt_regs do. */
-#ifndef _ASM_L4_SYSCALL_H
-#define _ASM_L4_SYSCALL_H
-
 #include <x86/include/asm/syscall.h>
 
 bool arch_syscall_is_vdso_sigreturn(struct pt_regs *regs);
-
-#endif

@@ -1,10 +1,11 @@
-// SPDX-License-Identifier: GPL-2.0-only
-//! A small pseudo-random generator (xorshift64*, Vigna 2016) for balancing the timeout heap and
-//! for tests. Not for secrets.
+// SPDX-License-Identifier: BSD-2-Clause
+//! A small pseudo-random generator (xorshift64*, Vigna 2016) for balancing the kernel's timeout heap and for tests. Not for
+//! secrets.
 
 use core::cell::Cell;
 
 /// The generator.
+#[derive(Debug)]
 pub struct Random(Cell<u64>);
 
 impl Random {
@@ -22,8 +23,9 @@ impl Random {
         self.0.set(x);
         x.wrapping_mul(0x2545_f491_4f6c_dd1d)
     }
-}
 
-#[cfg(test)]
-#[path = "../../tests/kernel/random.rs"]
-pub mod tests;
+    /// A number below `bound` (not zero).
+    pub fn below(&self, bound: u64) -> u64 {
+        (self.next() >> 16) % bound
+    }
+}

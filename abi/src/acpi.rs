@@ -5,8 +5,9 @@
 pub type Reader<'r, 'a> = &'r mut dyn FnMut(u64, usize) -> Option<&'a [u8]>;
 
 /// Bytes of the root pointer, and of its later version.
-const ROOT_POINTER: usize = 20;
-const LONG_ROOT_POINTER: usize = 36;
+pub const ROOT_POINTER: usize = 20;
+/// See [`ROOT_POINTER`].
+pub const LONG_ROOT_POINTER: usize = 36;
 /// In the root pointer: its version, and where the list of all tables is.
 const REVISION: usize = 15;
 const SHORT_LIST: usize = 16;
@@ -43,7 +44,12 @@ fn table<'a>(physical: u64, read: Reader<'_, 'a>) -> Option<&'a [u8]> {
     if !(HEADER..=MOST_BYTES).contains(&length) {
         return None;
     }
-    read(physical, length).filter(|table| table.iter().fold(0u8, |sum, byte| sum.wrapping_add(*byte)) == 0)
+    read(physical, length).filter(|table| sums_to_zero(table))
+}
+
+/// Whether the sum of a structure of the firmware's is right.
+pub fn sums_to_zero(bytes: &[u8]) -> bool {
+    bytes.iter().fold(0u8, |sum, byte| sum.wrapping_add(*byte)) == 0
 }
 
 #[cfg(test)]

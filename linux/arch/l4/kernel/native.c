@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Hybrid processes: native lthreads in a process's L4 task, of which Linux's scheduler
+ * knows nothing. To each a Linux thread attends, by arch_prctl: it serves the lthread's
+ * page faults, gets the signals of its exceptions, and returns to user mode with what it
+ * sends to Linux. The lthread's pager, handler and server is the mapper (mm/vmalloc.c),
+ * who notes the message, notifies a top half, and answers when told to.
+ */
+#include <linux/capability.h>
+#include <linux/mm.h>
+#include <linux/mman.h>
+#include <linux/ptrace.h>
+#include <linux/sched/signal.h>
+#include <linux/string.h>
+#include <linux/uaccess.h>
+#include <linux/wait.h>
+#include <asm/fpu/xstate.h>
+#include <asm/l4.h>
+#include <asm/mmu_context.h>
+#include <asm/trapnr.h>
+
+#define NATIVES_MAX 64
+#define CLAIMED 1UL	/* not an id of a thread */
+
+enum native_state {
+	NATIVE_RUNS,	/* or waits for others; only the mapper ends this state */
+	NATIVE_ASKS,	/* its message is there, and it waits for the answer */
+	NATIVE_TOLD,	/* likewise, and its attendant's program has the message */
+};
+
+struct native {
+	unsigned long thread;	/* id; 0: free */
+	enum native_state state;
+	struct host_message message;
+};
+
+static struct native natives[NATIVES_MAX];
+DECLARE_WAIT_QUEUE_HEAD(l4_attendants);
+
+/* For the mapper, on its stack. Who sends again without waiting replaces what it sent. */
+void l4_native_message(const struct host_message *m)
+{
+	unsigned int i;
+
+	for (i = 0; i < NATIVES_MAX; i++) {
+		if (READ_ONCE(natives[i].thread) != m->partner)
+			continue;
+		natives[i].message = *m;
+		if (xchg(&natives[i].state, NATIVE_ASKS) != NATIVE_ASKS)
+			host_notify(HOST_TOP_HALF, L4_NOTIFY_NATIVE);
+	}
+}
+
+static struct native *claim(void)
+{
+	unsigned int i;
+
+	for (i = 0; i < NATIVES_MAX; i++)
+		if (!cmpxchg(&natives[i].thread, 0, CLAIMED))
+			return &natives[i];
+	return NULL;
+}
+
+/* The attendant ends, execs or begins another: its lthread goes. */
+void l4_native_end(struct task_struct *task)
+{
+	struct native *native = task->thread.native;
+	struct host_message none = { };
+
+	if (!native)
+		return;
+	task->thread.native = NULL;
+	if (native->thread != CLAIMED) {
+		host_ex_regs(&native->thread, KEEL_EX_DELETE);
+		/* An answer to nobody: when that is done the mapper has noted the last message. */
+		l4_mapper_answer(native->thread, &none, false);
+	}
+	native->state = NATIVE_RUNS;
+	smp_store_release(&native->thread, 0);
+}
+
+static long begin(struct keel_linux_native *r, struct keel_linux_native __user *user)
+{
+	unsigned long thread = current->mm->context.host_task |
+			       (unsigned long)KEEL_LTHREAD_TASK << KEEL_ID_LTHREAD_SHIFT;
+	struct keel_ex_regs *record;
+	struct native *native;
+
+	if (!current->mm->context.area)
+		return -EINVAL;
+	l4_native_end(current);
+	native = claim();
+	if (!native)
+		return -EAGAIN;
+	current->thread.native = native;
+	record = host_record();
+	record->ip = r->ip;
+	record->sp = r->sp;
+	record->argument = r->argument;
+	record->pager = record->handler = host_self(HOST_MAPPER);
+	if (host_ex_regs(&thread, KEEL_EX_CREATE | KEEL_EX_IP | KEEL_EX_SP | KEEL_EX_ARGUMENT |
+				  KEEL_EX_PAGER | KEEL_EX_HANDLER))
+		return -ENOMEM;
+	WRITE_ONCE(native->thread, thread);
+	r->ip = 0;
+	r->thread = thread;
+	r->server = host_self(HOST_MAPPER);
+	if (copy_to_user(user, r, sizeof(*r)))
+		return -EFAULT;
+	host_schedule(thread, host_start->priority - 1, raw_smp_processor_id());
+	return host_ex_regs(&thread, KEEL_EX_START) ? -EINVAL : 0;
+}
+
+/* As for a thread of Linux's, but that the answer is the mapper's. What is not served becomes a signal. */
+static void serve_fault(struct native *native)
+{
+	enum l4_owed owed = current->thread.owed;
+	struct host_message answer = { };
+
+	current->thread.owed = L4_OWED_REPLY;
+	l4_user_fault(current_pt_regs(), native->message.words[0], host_label(&native->message));
+	if (current->thread.owed == L4_OWED_MAPPINGS) {
+		native->state = NATIVE_RUNS;
+		l4_mapper_answer(native->thread, &answer, true);
+		if (answer.status == HOST_STATUS(KEEL_SIDE_SEND, KEEL_ERROR_NO_MEMORY)) {
+			native->state = NATIVE_ASKS;	/* and is served once more */
+			if (current->thread.reclaimed || !l4_mm_reclaim())
+				force_fatal_sig(SIGKILL);
+			current->thread.reclaimed = true;
+		}
+	}
+	current->thread.owed = owed;
+}
+
+static void answer_message(struct native *native, const struct keel_linux_native *r)
+{
+	struct host_message answer = { .tag = HOST_TAG(r->label, KEEL_REGISTER_WORDS) };
+
+	memcpy(answer.words, r->words, sizeof(answer.words));
+	/* Who did not wait for an answer has perhaps said more. */
+	if (cmpxchg(&native->state, NATIVE_TOLD, NATIVE_RUNS) == NATIVE_TOLD)
+		l4_mapper_answer(native->thread, &answer, false);
+}
+
+/* Serves the lthread until it has something to say to the program. */
+static long attend(struct native *native)
+{
+	const struct host_message *m = &native->message;
+
+	for (;;) {
+		if (wait_event_interruptible(l4_attendants,
+					     smp_load_acquire(&native->state) == NATIVE_ASKS))
+			return -ERESTARTNOINTR;
+		if (host_kind(m) == KEEL_KIND_USER)
+			return 0;
+		if (host_kind(m) == KEEL_KIND_PAGE_FAULT)
+			serve_fault(native);
+		else if (host_label(m) == X86_TRAP_MF || host_label(m) == X86_TRAP_XF)
+			force_sig(SIGFPE);	/* the state that says more is the lthread's */
+		else
+			l4_user_exception(current_pt_regs(), host_label(m), m->words[0],
+					  m->words[3]);
+		if (signal_pending(current))
+			return -ERESTARTNOINTR;
+	}
+}
+
+/* arch_prctl(KEEL_LINUX_PRCTL_NATIVE): begins an lthread or answers it, and hears what it says next. */
+long l4_native_attend(struct keel_linux_native __user *user)
+{
+	struct keel_linux_native r;
+	struct native *native;
+	long error = 0;
+
+	if (copy_from_user(&r, user, sizeof(r)))
+		return -EFAULT;
+	if (r.ip && !capable(CAP_SYS_NICE))
+		return -EPERM;
+	if (r.ip)
+		error = begin(&r, user);
+	native = current->thread.native;
+	if (!native)
+		return error ?: -ESRCH;
+	if (error)
+		l4_native_end(current);
+	else
+		answer_message(native, &r);
+	error = error ?: attend(native);
+	if (error)
+		return error;
+	smp_store_mb(native->state, NATIVE_TOLD);	/* what comes from now on is another message */
+	r.ip = 0;
+	r.thread = native->thread;
+	r.label = host_label(&native->message);
+	memcpy(r.words, native->message.words, sizeof(r.words));
+	return copy_to_user(user, &r, sizeof(r)) ? -EFAULT : 0;
+}
+
+/* arch_prctl(KEEL_LINUX_PRCTL_AREA): a task gets its area when it is made, so it is made anew. */
+long l4_native_area(void)
+{
+	struct mm_struct *mm = current->mm;
+	unsigned long start, address;
+
+	if (mm->context.area)
+		return mm->context.area;
+	if (!capable(CAP_SYS_NICE))
+		return -EPERM;
+	if (atomic_read(&mm->mm_users) > 1)
+		return -EBUSY;
+	/* Nothing of Linux's may lie where the micro-kernel maps. */
+	start = vm_mmap(NULL, 0, 2UL * KEEL_AREA_SIZE, PROT_NONE,
+			MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, 0);
+	if (IS_ERR_VALUE(start))
+		return start;
+	address = ALIGN(start, KEEL_AREA_SIZE);
+	vm_munmap(start, address - start);	/* perhaps nothing */
+	vm_munmap(address + KEEL_AREA_SIZE, start + KEEL_AREA_SIZE - address);
+	l4_fpu_change(current);
+	l4_thread_delete(current);
+	current->thread.debug_stale = current->thread.debug[L4_DR7] ||
+		memchr_inv(current->thread.tls_array, 0, sizeof(current->thread.tls_array));
+	destroy_context(mm);
+	mm->context.area = address;
+	return address;
+}

@@ -1,0 +1,792 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Hybrid processes, to be compared with what test_hybrid.py has: what their native lthreads see of the process, what the
+ * process sees of them, messages and mappings between processes, pagers for Linux's threads, and what none of them may do.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "keel_native.h"
+
+#define PAGE 4096ul
+#define PAGE_LOG2 12
+#define STACK 65536
+#define PAGES 64
+#define ROUNDS 1000
+#define SPIN_ROUNDS 20
+
+static char stack[STACK] __attribute__((aligned(PAGE)));
+static struct keel_linux_native native;
+static volatile char *window, *granted;
+
+/* What lthreads and processes share across fork. */
+static struct shared {
+	volatile unsigned long counter;
+	volatile long results[32];
+} *shared;
+
+/* By which a process tells another its lthread's id. */
+static int told[2];
+
+static void fail(const char *what)
+{
+	perror(what);
+	exit(1);
+}
+
+static char *pages(size_t count, int rights)
+{
+	char *found = mmap(NULL, count * PAGE, rights, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (found == MAP_FAILED)
+		fail("mmap");
+	return found;
+}
+
+static void begin(void (*main)(unsigned long), unsigned long argument)
+{
+	if (keel_native_begin(&native, main, stack + STACK, argument))
+		fail("keel_native");
+}
+
+/* How a child ended that does `work`. */
+static void child(const char *what, void (*work)(void))
+{
+	int status;
+	pid_t pid;
+
+	fflush(stdout);
+	pid = fork();
+	if (!pid) {
+		work();
+		fflush(stdout);
+		_exit(0);
+	}
+	waitpid(pid, &status, 0);
+	if (WIFSIGNALED(status))
+		printf("%s: signal %d\n", what, WTERMSIG(status));
+	else
+		printf("%s: status %d\n", what, WEXITSTATUS(status));
+}
+
+static void area(void)
+{
+	if (keel_area() < 0)
+		fail("keel_area");
+}
+
+/* Says what it is asked: the argument, then one more than each word. */
+KEEL_LTHREAD static void clerk(unsigned long argument)
+{
+	struct keel_message m = { .tag = KEEL_TAG(argument, KEEL_REGISTER_WORDS) };
+
+	for (;;) {
+		keel_tell(&native, &m);
+		for (int i = 0; i < KEEL_REGISTER_WORDS; i++)
+			m.words[i]++;
+		m.tag = KEEL_TAG(keel_label(&m) + 1, KEEL_REGISTER_WORDS);
+	}
+}
+
+static inline long ex_regs(unsigned long thread, unsigned long mask)
+{
+	long status = KEEL_CALL_LTHREAD_EX_REGS;
+
+	__asm__ volatile("syscall" : "+a"(status), "+D"(thread), "+S"(mask) : : "rcx", "rdx", "r8", "r9", "r10", "r11", "memory");
+	return status;
+}
+
+/* The id of an lthread that another process tells. */
+static unsigned long told_id(void)
+{
+	unsigned long id;
+
+	if (read(told[0], &id, sizeof(id)) != sizeof(id))
+		fail("read");
+	return id;
+}
+
+/* For that other process: begins the lthread, tells its id, and attends to it until it says something again. */
+static void begin_and_tell(void (*main)(unsigned long), unsigned long argument)
+{
+	area();
+	begin(main, argument);
+	if (write(told[1], &native.thread, sizeof(native.thread)) != sizeof(native.thread))
+		fail("write");
+	keel_native(&native);
+}
+
+static void conversation(void)
+{
+	begin(clerk, 77);
+	printf("it begins: label %lu, word %lu\n", native.label, native.words[5]);
+	for (int i = 0; i < 6; i++)
+		native.words[i] = 10 * i;
+	native.label = 5;
+	if (keel_native(&native))
+		fail("keel_native");
+	printf("it answers: label %lu, words %lu to %lu\n", native.label, native.words[0], native.words[5]);
+}
+
+/* Adds up what lies in pages, and writes to each. */
+KEEL_LTHREAD static void toucher(unsigned long argument)
+{
+	volatile char *page = (char *)argument;
+	struct keel_message m;
+
+	for (;;) {
+		m = (struct keel_message){ .tag = KEEL_TAG(0, 1) };
+		for (int i = 0; i < PAGES; i++) {
+			m.words[0] += page[i * PAGE];
+			page[i * PAGE] = i;
+		}
+		keel_tell(&native, &m);
+	}
+}
+
+static void memory(void)
+{
+	char *page = pages(PAGES, PROT_READ | PROT_WRITE);
+	int wrong = 0;
+
+	fflush(stdout);
+	memset(page, 1, PAGES / 2 * PAGE);
+	begin(toucher, (unsigned long)page);
+	for (int i = 0; i < PAGES; i++)
+		wrong += page[i * PAGE] != i;
+	printf("pages of which half were there: sum %lu, %d wrong\n", native.words[0], wrong);
+	madvise(page, PAGES * PAGE, MADV_DONTNEED);
+	if (keel_native(&native))
+		fail("keel_native");
+	printf("pages that Linux took away: sum %lu, last %d\n", native.words[0], page[(PAGES - 1) * PAGE]);
+	if (!fork()) {
+		page[PAGE] = 99;
+		_exit(0);
+	}
+	wait(NULL);
+	if (keel_native(&native))
+		fail("keel_native");
+	printf("pages that a child had as well: sum %lu\n", native.words[0]);
+}
+
+static char *missing;
+static volatile int signals;
+
+static void open_page(int signo, siginfo_t *info, void *context)
+{
+	(void)signo;
+	(void)context;
+	signals++;
+	if ((char *)info->si_addr != missing)
+		_exit(3);
+	mprotect(missing, PAGE, PROT_READ | PROT_WRITE);
+}
+
+KEEL_LTHREAD static void writer(unsigned long argument)
+{
+	struct keel_message m = { .tag = KEEL_TAG(0, 1) };
+
+	*(volatile char *)argument = 42;
+	m.words[0] = *(volatile char *)argument;
+	keel_tell(&native, &m);
+	__builtin_trap();
+}
+
+static void opened_page(void)
+{
+	struct sigaction action = { .sa_sigaction = open_page, .sa_flags = SA_SIGINFO };
+
+	area();
+	missing = pages(1, PROT_NONE);
+	sigaction(SIGSEGV, &action, NULL);
+	begin(writer, (unsigned long)missing);
+	printf("a page that a signal's handler opened: %lu, signals %d\n", native.words[0], signals);
+	fflush(stdout);
+	keel_native(&native);
+	puts("not reached");
+}
+
+static void no_page(void)
+{
+	area();
+	begin(writer, 0x10);
+}
+
+static void count_alarm(int signo)
+{
+	(void)signo;
+	signals++;
+	shared->counter = 1;
+}
+
+/* Has something to say when a signal has come. */
+KEEL_LTHREAD static void patient(unsigned long argument)
+{
+	struct keel_message m = { .tag = KEEL_TAG(1, 1) };
+
+	(void)argument;
+	while (!shared->counter)
+		;
+	keel_tell(&native, &m);
+}
+
+static void interrupted(void)
+{
+	struct sigaction action = { .sa_handler = count_alarm };
+
+	signals = shared->counter = 0;
+	sigaction(SIGALRM, &action, NULL);
+	ualarm(20000, 0);
+	begin(patient, 0);
+	printf("a signal while it ran: handled %d, label %lu\n", signals, native.label);
+}
+
+KEEL_LTHREAD static void spinner(unsigned long argument)
+{
+	for (;;)
+		++*(volatile unsigned long *)argument;
+}
+
+static void *attend_to_spinner(void *unused)
+{
+	(void)unused;
+	begin(spinner, (unsigned long)&shared->counter);
+	return NULL;
+}
+
+/* One that never gives the processor away: Linux goes on beside it, and it is gone with its process. */
+static void spin(void)
+{
+	unsigned long before;
+	pthread_t thread;
+	int moved = 0;
+
+	area();
+	shared->counter = 0;
+	pthread_create(&thread, NULL, attend_to_spinner, NULL);
+	for (int i = 0; i < SPIN_ROUNDS; i++) {
+		before = shared->counter;
+		while (shared->counter == before)
+			poll(NULL, 0, 1);
+		moved++;
+	}
+	printf("beside one that spins: %d\n", moved);
+	fflush(stdout);
+	raise(SIGKILL);
+}
+
+/* Answers calls with one more than the first word, and says how many there were when one says so. */
+KEEL_LTHREAD static void adder(unsigned long argument)
+{
+	struct keel_message m = { .tag = KEEL_TAG(0, 0) };
+	unsigned long count = 0;
+
+	(void)argument;
+	keel_tell(&native, &m);
+	keel_wait(&m);
+	for (;;) {
+		if (m.status >= 0 && keel_label(&m) == 1) {
+			struct keel_message end = { .tag = KEEL_TAG(1, 1), .words = { count } };
+
+			keel_tell(&native, &end);
+		}
+		count++;
+		m.words[0]++;
+		m.tag = KEEL_TAG(0, 1);
+		keel_answer_and_wait(&m);
+	}
+}
+
+KEEL_LTHREAD static void caller(unsigned long argument)
+{
+	struct keel_message m = { 0 };
+	unsigned long wrong = 0;
+
+	for (unsigned long i = 0; i < ROUNDS; i++) {
+		m.tag = KEEL_TAG(0, 1);
+		m.words[0] = i;
+		keel_call_thread(argument, &m);
+		wrong += m.status || m.words[0] != i + 1;
+	}
+	m.tag = KEEL_TAG(1, 1);
+	keel_ipc(KEEL_IPC_SEND, argument, 0, &m);
+	m = (struct keel_message){ .tag = KEEL_TAG(0, 1), .words = { wrong } };
+	keel_tell(&native, &m);
+}
+
+static void between_processes(void)
+{
+	pid_t pid;
+
+	fflush(stdout);
+	pid = fork();
+	if (!pid) {
+		begin_and_tell(adder, 0);
+		printf("the server heard %lu calls\n", native.words[0]);
+		fflush(stdout);
+		_exit(0);
+	}
+	begin(caller, told_id());
+	waitpid(pid, NULL, 0);
+	printf("calls from process to process: %lu wrong\n", native.words[0]);
+}
+
+/* Lends pages: answers page faults below `window` by its own, and passes on all others. Everything else is a question. */
+static volatile char *lent, *elsewhere;
+
+KEEL_LTHREAD static void lender(unsigned long pages)
+{
+	struct keel_message m = { .tag = KEEL_TAG(0, 0) };
+
+	keel_tell(&native, &m);
+	keel_wait(&m);
+	for (;;) {
+		unsigned long page = m.words[0] & -PAGE, offset = page - (unsigned long)window;
+		int is_ours = keel_kind(&m) == KEEL_KIND_PAGE_FAULT && offset < pages * PAGE;
+
+		m.tag = KEEL_TAG_PASS_ON;
+		if (is_ours) {
+			/* It must be there to be lent. */
+			lent[offset] = lent[offset];
+			keel_put_map(0, page, keel_fpage((char *)lent + offset, PAGE_LOG2, KEEL_FPAGE_READ | KEEL_FPAGE_WRITE));
+			m.tag = 1 << KEEL_TAG_MAPS_SHIFT;
+		}
+		keel_answer_and_wait(&m);
+	}
+}
+
+static unsigned long pager;
+
+/* A process whose lthread is the pager. It ends when it is killed. */
+static pid_t start_lender(void)
+{
+	pid_t pid;
+
+	window = pages(PAGES, PROT_NONE);
+	fflush(stdout);
+	pid = fork();
+	if (!pid) {
+		lent = pages(PAGES, PROT_READ | PROT_WRITE);
+		for (int i = 0; i < PAGES; i++)
+			lent[i * PAGE] = i + 1;
+		begin_and_tell(lender, PAGES);
+		_exit(0);
+	}
+	pager = told_id();
+	return pid;
+}
+
+static void client_of_pager(void)
+{
+	char *other = pages(PAGES, PROT_READ | PROT_WRITE);
+	unsigned long sum = 0;
+
+	if (keel_pager(pager))
+		fail("keel_pager");
+	for (int i = 0; i < PAGES; i++) {
+		other[i * PAGE] = 1;
+		window[i * PAGE] += other[i * PAGE];
+		sum += window[i * PAGE];
+	}
+	printf("pages of a pager: sum %lu\n", sum);
+	fflush(stdout);
+	write(1, "Linux knows nothing of them: ", 29);
+	printf("%zd\n", write(1, (char *)window, 1));
+	fflush(stdout);
+	*elsewhere = 1;
+}
+
+static void client_without_pager(void)
+{
+	char *other = pages(1, PROT_READ | PROT_WRITE);
+
+	if (keel_pager(pager))
+		fail("keel_pager");
+	other[0] = 1;
+	printf("a pager that is gone: %d\n", other[0]);
+	fflush(stdout);
+	window[0] = 1;
+}
+
+static void pagers(void)
+{
+	pid_t pid = start_lender();
+	int status;
+
+	elsewhere = pages(1, PROT_NONE);
+	child("outside of them", client_of_pager);
+	kill(pid, SIGKILL);
+	waitpid(pid, &status, 0);
+	child("its window", client_without_pager);
+}
+
+/* Counts the faults that it hears of, and passes them on if its argument says so; else never answers. */
+KEEL_LTHREAD static void counter(unsigned long passes_on)
+{
+	struct keel_message m = { .tag = KEEL_TAG(0, 0) };
+
+	keel_tell(&native, &m);
+	keel_wait(&m);
+	for (;;) {
+		shared->counter++;
+		m.tag = KEEL_TAG_PASS_ON;
+		if (passes_on)
+			keel_answer_and_wait(&m);
+		else
+			keel_wait(&m);
+	}
+}
+
+static pid_t start_counter(unsigned long passes_on)
+{
+	pid_t pid;
+
+	shared->counter = 0;
+	fflush(stdout);
+	pid = fork();
+	if (!pid) {
+		begin_and_tell(counter, passes_on);
+		_exit(0);
+	}
+	pager = told_id();
+	return pid;
+}
+
+static void exec_with_pager(void)
+{
+	char *arguments[] = { "sh", "-c", "exit 5", NULL };
+
+	if (keel_pager(pager))
+		fail("keel_pager");
+	/* What a call of execve touches is touched by the first, which fails. */
+	for (int i = 0; i < 2; i++) {
+		shared->results[0] = shared->counter;
+		execve(i ? "/bin/sh" : "/nowhere", arguments, environ);
+	}
+}
+
+static void programs_end_with_pager(void)
+{
+	pid_t pid = start_counter(1);
+
+	child("a new program", exec_with_pager);
+	printf("was heard of before: %d, and then: %lu\n", shared->results[0] > 0, shared->counter - shared->results[0]);
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+}
+
+/* Who waits for a pager that does not answer can be killed, and others go on. */
+static void deaf_pager(void)
+{
+	pid_t pid = start_counter(0), client;
+	int status;
+
+	client = fork();
+	if (!client) {
+		keel_pager(pager);
+		*pages(1, PROT_READ | PROT_WRITE) = 1;
+		_exit(0);
+	}
+	while (!shared->counter)
+		poll(NULL, 0, 1);
+	kill(client, SIGKILL);
+	waitpid(client, &status, 0);
+	printf("it waited, and was killed: signal %d\n", WTERMSIG(status));
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+}
+
+static inline long schedule(unsigned long thread, unsigned long mask, unsigned long priority)
+{
+	long status = KEEL_CALL_THREAD_SCHEDULE;
+	register unsigned long r8 __asm__("r8") = 0;
+	register unsigned long r9 __asm__("r9") = 0;
+	register unsigned long r10 __asm__("r10") = 0;
+
+	__asm__ volatile("syscall"
+			 : "+a"(status), "+D"(thread), "+S"(mask), "+d"(priority), "+r"(r8), "+r"(r9), "+r"(r10)
+			 :
+			 : "rcx", "r11", "r12", "memory");
+	return status;
+}
+
+static inline long task_new(unsigned long number)
+{
+	long status = KEEL_CALL_TASK_NEW;
+	unsigned long flags = 0, ip = 0;
+	register unsigned long r8 __asm__("r8") = 0;
+	register unsigned long r9 __asm__("r9") = 0;
+	register unsigned long r10 __asm__("r10") = 0;
+	register unsigned long r12 __asm__("r12") = 0;
+	register unsigned long r13 __asm__("r13") = 0;
+
+	__asm__ volatile("syscall"
+			 : "+a"(status), "+D"(number), "+S"(flags), "+d"(ip), "+r"(r8), "+r"(r9), "+r"(r10), "+r"(r12), "+r"(r13)
+			 :
+			 : "rcx", "r11", "memory");
+	return status;
+}
+
+/* Against its own process's Linux threads, which are lthread 0 of its task and on, against Linux, and for more rights. */
+KEEL_LTHREAD static void robber(unsigned long argument)
+{
+	unsigned long own = keel_utcb()->id, number = ~(0xfffful << KEEL_ID_LTHREAD_SHIFT);
+	unsigned long linux_thread = own & number & ~(~0ul << KEEL_ID_VERSION_SHIFT);
+	struct keel_ex_regs *record = (void *)keel_utcb()->record;
+	struct keel_message m = { .tag = KEEL_TAG(0, 1) };
+	int at = 0;
+
+	(void)argument;
+	record->ip = record->sp = 0x1000;
+	shared->results[at++] = ex_regs(linux_thread, KEEL_EX_IP | KEEL_EX_SP);
+	shared->results[at++] = ex_regs(linux_thread, KEEL_EX_START);
+	shared->results[at++] = ex_regs(linux_thread, KEEL_EX_DELETE);
+	shared->results[at++] = schedule(own, KEEL_SCHEDULE_PRIORITY, 255);
+	shared->results[at++] = ex_regs(native.server, KEEL_EX_DELETE);
+	shared->results[at++] = schedule(native.server, KEEL_SCHEDULE_PRIORITY, 1);
+	shared->results[at++] = task_new(native.server);
+	shared->results[at++] = task_new(own + (1ul << KEEL_ID_TASK_SHIFT));
+	keel_ipc(KEEL_IPC_SEND | KEEL_IPC_NOTIFY, native.server, 0, &m);
+	shared->results[at++] = m.status;
+	/* Each of the server's own lthreads, the last of which hears it. */
+	for (unsigned long other = 0; other < 32; other++) {
+		m = (struct keel_message){ .tag = KEEL_TAG(other, 6) };
+		keel_ipc(KEEL_IPC_SEND | KEEL_IPC_SEND_ZERO, (native.server & number) | other << KEEL_ID_LTHREAD_SHIFT, 0, &m);
+	}
+	m = (struct keel_message){ .tag = KEEL_TAG(at, 1) };
+	keel_tell(&native, &m);
+}
+
+static void robbery(void)
+{
+	/* It hears of the messages to Linux's lthread that the program's attendant is not meant to have, and of the last. */
+	begin(robber, 0);
+	while (native.label != 9)
+		keel_native(&native);
+	printf("refused:");
+	for (unsigned long i = 0; i < native.label; i++)
+		printf(" %ld", shared->results[i]);
+	printf("\nLinux goes on: %d\n", getpid() == (int)syscall(SYS_getpid));
+}
+
+static void *nothing(void *unused)
+{
+	pause();
+	return unused;
+}
+
+static void too_late(void)
+{
+	pthread_t thread;
+
+	pthread_create(&thread, NULL, nothing, NULL);
+	printf("with two threads: %ld", keel_area());
+	printf(" %s\n", strerrorname_np(errno));
+}
+
+static void unprivileged(void)
+{
+	if (setresuid(1000, 1000, 1000))
+		fail("setresuid");
+	printf("without privilege: %ld", keel_area());
+	printf(" %s\n", strerrorname_np(errno));
+}
+
+static void no_longer_privileged(void)
+{
+	area();
+	if (setresuid(1000, 1000, 1000))
+		fail("setresuid");
+	printf("no longer privileged: %d", keel_native_begin(&native, clerk, stack + STACK, 0));
+	printf(" %s,", strerrorname_np(errno));
+	printf(" %d", keel_pager(1));
+	printf(" %s\n", strerrorname_np(errno));
+}
+
+/* Makes Linux's own pager its own, and raises an exception with a stack pointer that is nobody's. */
+KEEL_LTHREAD static void usurper(unsigned long keeper)
+{
+	struct keel_ex_regs *record = (void *)keel_utcb()->record;
+
+	record->pager = record->handler = keeper;
+	ex_regs(keel_utcb()->id, KEEL_EX_PAGER | KEEL_EX_HANDLER);
+	__asm__ volatile("mov $0x1000000, %rsp; ud2");
+	__builtin_unreachable();
+}
+
+static void usurp(void)
+{
+	area();
+	begin(clerk, 0);
+	signal(SIGALRM, SIG_DFL);
+	alarm(1);
+	/* The lthreads of Linux's task are numbered one after the other. */
+	begin(usurper, native.server + (1ul << KEEL_ID_LTHREAD_SHIFT));
+}
+
+/* Grants a page to another process. */
+KEEL_LTHREAD static void grantor(unsigned long to)
+{
+	struct keel_message m = { .tag = KEEL_TAG(0, 0) | 1 << KEEL_TAG_MAPS_SHIFT };
+
+	*granted = 55;
+	keel_put_map(0, KEEL_MAP_GRANT, keel_fpage((char *)granted, PAGE_LOG2, KEEL_FPAGE_READ | KEEL_FPAGE_WRITE));
+	keel_call_thread(to, &m);
+	m.tag = KEEL_TAG(1, 1);
+	keel_tell(&native, &m);
+}
+
+/* Takes a page, says what is in it, and reads it as long as it has it. */
+KEEL_LTHREAD static void grantee(unsigned long unused)
+{
+	struct keel_message m = { .tag = KEEL_TAG(0, 0) };
+
+	(void)unused;
+	keel_utcb()->receive_fpage = keel_fpage((char *)window, PAGE_LOG2, KEEL_FPAGE_RWX);
+	keel_tell(&native, &m);
+	keel_wait(&m);
+	m.words[0] = *window;
+	m.tag = KEEL_TAG(2, 1);
+	keel_ipc(KEEL_IPC_SEND, m.partner, 0, &m);
+	for (;;)
+		(void)*window;
+}
+
+static void grant(void)
+{
+	int status;
+	pid_t pid;
+
+	window = pages(1, PROT_NONE);
+	granted = pages(1, PROT_READ | PROT_WRITE);
+	pid = fork();
+	if (!pid) {
+		begin_and_tell(grantee, 0);
+		_exit(0);
+	}
+	area();
+	begin(grantor, told_id());
+	/* It was mapped, not moved, and goes with what it was made of. */
+	munmap((void *)granted, PAGE);
+	waitpid(pid, &status, 0);
+	printf("granted: %lu, and taken away: signal %d\n", native.words[0], WTERMSIG(status));
+}
+
+static void without_area(void)
+{
+	printf("without an area: %d", keel_native_begin(&native, clerk, stack + STACK, 0));
+	printf(" %s\n", strerrorname_np(errno));
+	native.ip = 0;
+	printf("nobody to answer: %d", keel_native(&native));
+	printf(" %s\n", strerrorname_np(errno));
+	printf("no record: %ld", syscall(SYS_arch_prctl, KEEL_LINUX_PRCTL_NATIVE, 8));
+	printf(" %s\n", strerrorname_np(errno));
+}
+
+static void bad_start(void)
+{
+	area();
+	native = (struct keel_linux_native){ .ip = 1ul << 62, .sp = -1ul };
+	keel_native(&native);
+}
+
+static void again(void)
+{
+	area();
+	for (int i = 0; i < 200; i++)
+		begin(clerk, i);
+	printf("one after the other: %lu\n", native.label);
+}
+
+/* Begins one more, tells its errno, and stays. */
+static void *another(void *stack_end)
+{
+	struct keel_linux_native own;
+	int error = keel_native_begin(&own, clerk, stack_end, 0) ? errno : 0;
+
+	if (write(told[1], &error, sizeof(error)) != sizeof(error))
+		fail("write");
+	pause();
+	return NULL;
+}
+
+/* The program's first process has one as well. */
+static void many(void)
+{
+	int count = 2, error;
+	pthread_t thread;
+
+	area();
+	begin(clerk, 0);
+	for (;;) {
+		if (pthread_create(&thread, NULL, another, pages(1, PROT_READ | PROT_WRITE) + PAGE))
+			fail("pthread_create");
+		if (read(told[0], &error, sizeof(error)) != sizeof(error))
+			fail("read");
+		if (error)
+			break;
+		count++;
+	}
+	printf("at once: %d, then %s\n", count, strerrorname_np(error));
+	fflush(stdout);
+	_exit(0);
+}
+
+static void registers(void)
+{
+	double before = 1.5 + signals, after;
+	long address;
+
+	__asm__ volatile("movsd %0, %%xmm7" : : "m"(before) : "xmm7");
+	address = keel_area();
+	__asm__ volatile("movsd %%xmm7, %0" : "=m"(after));
+	printf("floating point stays: %g, the area again: %d\n", after, address == keel_area());
+}
+
+static void exec_of_hybrid(void)
+{
+	area();
+	begin(clerk, 0);
+	execlp("sh", "sh", "-c", "exit 7", NULL);
+}
+
+int main(void)
+{
+	shared = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (shared == MAP_FAILED)
+		fail("mmap");
+	if (pipe(told))
+		fail("pipe");
+	child("no area", without_area);
+	child("threads before it", too_late);
+	child("a user", unprivileged);
+	child("no longer root", no_longer_privileged);
+	child("a start at no address", bad_start);
+	registers();
+	conversation();
+	memory();
+	child("the end of one", opened_page);
+	child("no page", no_page);
+	interrupted();
+	child("one after the other", again);
+	child("as many as there can be", many);
+	child("exec", exec_of_hybrid);
+	between_processes();
+	pagers();
+	programs_end_with_pager();
+	deaf_pager();
+	child("grants", grant);
+	child("exceptions for Linux's own pager", usurp);
+	robbery();
+	fflush(stdout);
+	child("a spinning one", spin);
+	return 0;
+}

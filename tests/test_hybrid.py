@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Hybrid processes: native lthreads in the space of a Linux process, messages and pages between such processes, and pagers of
+Linux's threads. `tests/guest/hybrid.c` says what each line is.
+"""
+
+import pytest
+from conftest import run_in_tests
+
+LIMIT_S = 600
+PROGRAMS = ("hybrid", "native-hello")
+# The µ-kernel's ERROR_DENIED, of the call and of its send phase.
+DENIED, SEND_DENIED = -10, -266
+SEEN = f"""\
+without an area: -1 EINVAL
+nobody to answer: -1 ESRCH
+no record: -1 EFAULT
+no area: status 0
+with two threads: -1 EBUSY
+threads before it: status 0
+without privilege: -1 EPERM
+a user: status 0
+no longer privileged: -1 EPERM, -1 EPERM
+no longer root: status 0
+a start at no address: signal 11
+floating point stays: 1.5, the area again: 1
+it begins: label 77, word 0
+it answers: label 6, words 1 to 51
+pages of which half were there: sum 32, 0 wrong
+pages that Linux took away: sum 0, last 63
+pages that a child had as well: sum 2016
+a page that a signal's handler opened: 42, signals 1
+the end of one: signal 4
+no page: signal 11
+a signal while it ran: handled 1, label 1
+one after the other: 199
+one after the other: status 0
+at once: 64, then EAGAIN
+as many as there can be: status 0
+exec: status 7
+the server heard 1000 calls
+calls from process to process: 0 wrong
+pages of a pager: sum 2144
+Linux knows nothing of them: -1
+outside of them: signal 11
+a pager that is gone: 1
+its window: signal 11
+a new program: status 5
+was heard of before: 1, and then: 0
+it waited, and was killed: signal 9
+granted: 55, and taken away: signal 11
+grants: status 0
+exceptions for Linux's own pager: signal 14
+refused:{f" {DENIED}" * 8} {SEND_DENIED}
+Linux goes on: 1
+beside one that spins: 20
+a spinning one: signal 9
+"""
+
+
+@pytest.mark.parametrize("processors", [1, 2])
+def test_native_lthreads(processors: int) -> None:
+    """What native lthreads of Linux's processes can do, what becomes of them, and what they are refused."""
+    options = ["--smp", str(processors)]
+    result = run_in_tests(
+        "keel",
+        "./hybrid; dmesg | grep -c Oops",
+        limit_s=LIMIT_S,
+        options=options,
+        programs=PROGRAMS,
+    )
+    assert result.output == SEEN + "0\n", result.error
+
+
+def test_elsewhere_there_are_none() -> None:
+    """Another Linux refuses them."""
+    result = run_in_tests("native", "./hybrid", limit_s=LIMIT_S, programs=PROGRAMS)
+    assert "keel_area: Invalid argument" in result.error, result.error
+
+
+def test_the_example() -> None:
+    """What docs/native.md shows."""
+    result = run_in_tests("keel", "./native-hello", limit_s=LIMIT_S, programs=PROGRAMS)
+    assert result.output == "2 3 5 7 11 13 17 19 23 29 are primes\n", result.error

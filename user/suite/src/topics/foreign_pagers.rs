@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Foreign threads whose pager is not their handler, the worker: what the pager passes on or cannot take, and what a
+//! trigger does meanwhile. And who may change a foreign thread.
+
+use crate::case::{Case, Outcome};
+use crate::foreign::{code_load, code_syscall, Foreign};
+use crate::pool::{cell, page, poke, WINDOW};
+use crate::threads::{child, helper, in_image, park, pause, remove, same_place, Main};
+use crate::{holds, refused, same};
+use core::sync::atomic::Ordering::SeqCst;
+use keel_l4::abi::call::*;
+use keel_l4::abi::fpage::{FPAGE_READ, FPAGE_RWX};
+use keel_l4::abi::memory::*;
+use keel_l4::abi::{ExRegs, MapItem};
+use keel_l4::call::{checked, Failure, Registers};
+use keel_l4::ipc::{answer_fault, call, receive, send_and_wait, wait, Message, Received, Timeout};
+use keel_l4::{thread, Error, Fpage, Id, Tag};
+
+pub const CASES: &[Case] = &[
+    ("passed-on-to-the-handler", passed_on),
+    ("passed-on-again-and-again", passed_on_often),
+    ("passed-on-with-a-page", passed_on_with_page),
+    ("the-handler-passes-nothing-on", handlers_own),
+    ("the-pager-maps", pager_maps),
+    ("no-pager", no_pager),
+    ("pager-gone-while-it-is-busy", gone_while_busy),
+    ("pager-gone-while-it-serves", gone_while_serving),
+    ("gone-where-the-handler-is-the-pager", gone_with_far_handler),
+    ("a-pager-out-of-reach-is-none", far_pager),
+    ("triggered-while-the-pager-is-busy", triggered_while_busy),
+    ("triggered-while-the-pager-serves", triggered_while_serving),
+    ("its-own-task-may-not-change-it", not_its_own_tasks),
+    ("an-answer-is-nothing-else", only_answers),
+];
+
+/// The value that a page in the window is to have.
+const VALUE: u64 = 0x1234;
+
+/// Maps what lies in the image, and passes on all else.
+extern "C" fn passing_pager(_: u64) -> ! {
+    serve(|_| Some(Message { tag: Tag(TAG_PASS_ON), ..Message::default() }))
+}
+
+/// The same, but that it names a page as well.
+extern "C" fn two_minded_pager(page: u64) -> ! {
+    serve(|got| {
+        let item = MapItem { send_base: got.words[0] & !0xfff, fpage: Fpage::memory(page, 12, FPAGE_READ).0 };
+        let answer = Message::label(0).with_maps(&[item]);
+        Some(Message { tag: Tag(answer.tag.0 | TAG_PASS_ON), ..answer })
+    })
+}
+
+/// Maps what lies in the image, and the page named for all else.
+extern "C" fn mapping_pager(page: u64) -> ! {
+    serve(|got| {
+        let item = MapItem { send_base: got.words[0] & !0xfff, fpage: Fpage::memory(page, 12, FPAGE_READ).0 };
+        Some(Message::label(0).with_maps(&[item]))
+    })
+}
+
+/// Maps what lies in the image, says in cell 1 that something else came, and keeps silent about that.
+extern "C" fn silent_pager(_: u64) -> ! {
+    serve(|_| {
+        cell(1).fetch_add(1, SeqCst);
+        None
+    })
+}
+
+extern "C" fn busy_pager(_: u64) -> ! {
+    park()
+}
+
+fn serve(elsewhere: impl Fn(&Received) -> Option<Message>) -> ! {
+    let mut next = wait(Timeout::Never);
+    loop {
+        next = match next {
+            Ok(got) => {
+                let inside = got.tag.kind() == KIND_PAGE_FAULT && in_image(got.words[0]);
+                let own = inside.then(|| Message::label(0).with_maps(&[same_place(got.words[0], FPAGE_RWX)]));
+                match own.or_else(|| elsewhere(&got)) {
+                    Some(answer) => send_and_wait(got.from, answer, Timeout::Zero, Timeout::Never),
+                    None => wait(Timeout::Never),
+                }
+            }
+            Err(_) => wait(Timeout::Never),
+        };
+    }
+}
+
+/// A stopped foreign thread that loads from the window, then calls; with this pager.
+fn loading(pager: Id) -> Result<Foreign, Failure> {
+    let foreign = Foreign::new(code_load, |frame| frame.di = WINDOW)?;
+    let mut record = ExRegs::zeroed();
+    record.pager = pager.0;
+    thread::exchange(foreign.id, EX_PAGER, &mut record)?;
+    Ok(foreign)
+}
+
+/// The answer of a handler that maps a page with [`VALUE`] where the thread loads.
+fn with_value() -> Message {
+    let page = page();
+    // SAFETY: a page of this case's.
+    unsafe { poke(page, VALUE) };
+    Message::label(0).with_maps(&[MapItem { send_base: WINDOW, fpage: Fpage::memory(page, 12, FPAGE_READ).0 }])
+}
+
+fn state_of(id: Id) -> Result<u64, Failure> {
+    Ok(thread::schedule(id, 0, 0, 0)?.state)
+}
+
+/// The fault is the handler's now, who serves it.
+fn is_served(foreign: &Foreign, fault: &Received) -> Outcome {
+    same!("kind, access", (fault.tag.kind(), fault.tag.label() as u64), (KIND_PAGE_FAULT, FPAGE_READ));
+    same!("address, ip", (fault.words[0], fault.words[1]), (WINDOW, foreign.regs().ip));
+    same!("frame index", fault.words[2], foreign.frame);
+    let called = call(foreign.id, with_value())?;
+    same!("it goes on", (called.tag.kind(), called.words[0]), (KIND_SYSCALL, VALUE));
+    Ok(())
+}
+
+fn passed_on() -> Outcome {
+    let foreign = loading(helper(passing_pager, 0)?)?;
+    is_served(&foreign, &foreign.start_raw()?)
+}
+
+fn passed_on_often() -> Outcome {
+    let foreign = loading(helper(passing_pager, 0)?)?;
+    let mut fault = foreign.start_raw()?;
+    for _ in 0..100 {
+        same!("kind", fault.tag.kind(), KIND_PAGE_FAULT);
+        fault = call(foreign.id, Message::label(0))?;
+    }
+    is_served(&foreign, &fault)
+}
+
+fn passed_on_with_page() -> Outcome {
+    let page = page();
+    // SAFETY: a page of this case's.
+    unsafe { poke(page, VALUE + 1) };
+    let foreign = loading(helper(two_minded_pager, page)?)?;
+    is_served(&foreign, &foreign.start_raw()?)
+}
+
+fn handlers_own() -> Outcome {
+    let foreign = Foreign::new(code_load, |frame| frame.di = WINDOW)?;
+    foreign.start()?;
+    let again = call(foreign.id, Message { tag: Tag(TAG_PASS_ON), ..Message::default() })?;
+    same!("it went on", (again.tag.kind(), again.words[0]), (KIND_PAGE_FAULT, WINDOW));
+    is_served(&foreign, &again)
+}
+
+fn pager_maps() -> Outcome {
+    let page = page();
+    // SAFETY: a page of this case's.
+    unsafe { poke(page, VALUE) };
+    let foreign = loading(helper(mapping_pager, page)?)?;
+    let called = foreign.start_raw()?;
+    same!("its first message is a call", (called.tag.kind(), called.words[0]), (KIND_SYSCALL, VALUE));
+    Ok(())
+}
+
+fn no_pager() -> Outcome {
+    for pager in [Id::NIL, Id::INVALID] {
+        let foreign = loading(pager)?;
+        is_served(&foreign, &foreign.start()?)?;
+    }
+    Ok(())
+}
+
+/// A thread that waits for a pager, at the window if that pager serves.
+fn waiting_for(pager: Main, state: u64) -> Result<(Foreign, Id), Failure> {
+    cell(1).store(0, SeqCst);
+    let pager = helper(pager, 0)?;
+    let foreign = loading(pager)?;
+    foreign.act(EX_START)?;
+    while state_of(foreign.id)? != state || state == STATE_FAULTED && cell(1).load(SeqCst) == 0 {
+        pause(1_000_000);
+    }
+    Ok((foreign, pager))
+}
+
+fn gone_while_busy() -> Outcome {
+    let (foreign, pager) = waiting_for(busy_pager, STATE_SENDING)?;
+    remove(pager)?;
+    let fault = foreign.serve(receive(foreign.id, Timeout::Never)?)?;
+    is_served(&foreign, &fault)
+}
+
+fn gone_while_serving() -> Outcome {
+    let (foreign, pager) = waiting_for(silent_pager, STATE_FAULTED)?;
+    remove(pager)?;
+    is_served(&foreign, &receive(foreign.id, Timeout::Never)?)
+}
+
+fn gone_with_far_handler() -> Outcome {
+    let (foreign, pager) = waiting_for(busy_pager, STATE_SENDING)?;
+    let mut record = ExRegs::zeroed();
+    record.handler = pager.0;
+    thread::exchange(foreign.id, EX_HANDLER, &mut record)?;
+    remove(pager)?;
+    same!("it stops", state_of(foreign.id)?, STATE_INACTIVE);
+    Ok(())
+}
+
+fn far_pager() -> Outcome {
+    let foreign = loading(Id::SIGMA0)?;
+    is_served(&foreign, &foreign.start()?)
+}
+
+fn triggered_while_busy() -> Outcome {
+    let (foreign, _) = waiting_for(busy_pager, STATE_SENDING)?;
+    for _ in 0..100 {
+        foreign.act(EX_TRIGGER)?;
+        same!("the handler hears it", receive(foreign.id, Timeout::Never)?.tag.kind(), KIND_TRIGGER);
+        foreign.release()?;
+        pause(100_000);
+        same!("then it faults again", state_of(foreign.id)?, STATE_SENDING);
+    }
+    Ok(())
+}
+
+fn triggered_while_serving() -> Outcome {
+    let (foreign, pager) = waiting_for(silent_pager, STATE_FAULTED)?;
+    foreign.act(EX_TRIGGER)?;
+    same!("the handler hears it", receive(foreign.id, Timeout::Never)?.tag.kind(), KIND_TRIGGER);
+    same!("the pager heard once", cell(1).load(SeqCst), 1);
+    foreign.release()?;
+    pause(10_000_000);
+    same!("then it faults again", cell(1).load(SeqCst), 2);
+    // A trigger before the thread runs is no other.
+    foreign.act(EX_TRIGGER)?;
+    foreign.act(EX_TRIGGER)?;
+    same!("once more", receive(foreign.id, Timeout::Never)?.tag.kind(), KIND_TRIGGER);
+    remove(pager)?;
+    is_served(&foreign, &call(foreign.id, Message::label(0))?)
+}
+
+/// Tries to change the thread; the errors' codes go to cells 1 to 4.
+extern "C" fn meddler(thread: u64) -> ! {
+    let id = Id(thread);
+    let code = |result: Result<(), Failure>| result.map_or_else(|failure| failure.error as u64, |()| 0);
+    cell(1).store(code(thread::act(id, EX_TRIGGER).map(|_| ())), SeqCst);
+    cell(2).store(code(thread::act(id, EX_DELETE).map(|_| ())), SeqCst);
+    cell(3).store(code(thread::set_priority(id, 1)), SeqCst);
+    cell(4).store(code(thread::schedule(id, 0, 0, 0).map(|_| ())), SeqCst);
+    cell(5).store(1, SeqCst);
+    park()
+}
+
+fn not_its_own_tasks() -> Outcome {
+    let host = child(busy_pager, 0)?;
+    let foreign = Foreign::in_task(host.task, host.number, code_syscall, |_| ())?;
+    foreign.start()?;
+    (1..=5).for_each(|index| cell(index).store(0, SeqCst));
+    let mut record = ExRegs::zeroed();
+    record.ip = meddler as *const () as u64;
+    record.argument = foreign.id.0;
+    thread::exchange(host.thread, EX_IP | EX_ARGUMENT | EX_CANCEL, &mut record)?;
+    while cell(5).load(SeqCst) == 0 {
+        pause(1_000_000);
+    }
+    let refused = (1..=4).map(|index| cell(index).load(SeqCst)).filter(|code| *code == Error::Denied as u64).count();
+    same!("refused", refused, 4);
+    holds!("it is still there", foreign.resume()?.tag.kind() == KIND_SYSCALL);
+    Ok(())
+}
+
+fn only_answers() -> Outcome {
+    let listener = helper(record_and_park, 0)?;
+    cell(1).store(0, SeqCst);
+    pause(1_000_000);
+    same!("it waits for a message", state_of(listener)?, STATE_RECEIVING);
+    refused!("to who waits for a message", answer_fault(listener, Message::label(0)), Send Timeout);
+    refused!("to a source", answer_fault(Id::QUOTA, Message::label(0)), Send Invalid);
+    let flags = IPC_SEND | IPC_NOTIFY | IPC_ANSWER;
+    let notification = Registers { ax: CALL_IPC | flags, di: listener.0, ..Registers::default() };
+    refused!("a notification", checked(notification).map(|_| ()), Send Invalid);
+    same!("none was heard", cell(1).load(SeqCst), 0);
+    let foreign = Foreign::new(code_load, |frame| frame.di = WINDOW)?;
+    foreign.start()?;
+    answer_fault(foreign.id, with_value())?;
+    let called = receive(foreign.id, Timeout::Never)?;
+    same!("it goes on", (called.tag.kind(), called.words[0]), (KIND_SYSCALL, VALUE));
+    Ok(())
+}
+
+/// Sets cell 1 when anything comes.
+extern "C" fn record_and_park(_: u64) -> ! {
+    let _ = wait(Timeout::Never);
+    cell(1).store(1, SeqCst);
+    park()
+}
