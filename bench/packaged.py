@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import cputime
+import overlay
 import run
 
 LINUX = run.REPOSITORY / "build" / "linux"
@@ -29,6 +30,8 @@ LINUX = run.REPOSITORY / "build" / "linux"
 PROJECT = (LINUX / "pristine" / "scripts" / "kconfig", LINUX / "native" / "scripts" / "kconfig")
 PROJECT_FILES = ["conf", "confdata", "expr", "lexer.lex", "menu", "parser.tab", "preprocess", "symbol", "util"]
 PROJECT_PLACE = "kconfig"
+# The memory management of Linux's port, compiled as it was for the server here.
+PORT, PORT_OBJECTS = "port", LINUX / "l4" / "arch" / "l4" / "mm"
 # All workloads of a system.
 LIMIT_S = 3600
 REPEATS = 3
@@ -68,13 +71,20 @@ WORKLOADS = {
     ),
     "iperf3": Workload("iperf3 -c 127.0.0.1 -n 8M", ("iperf3",), "iperf3 -s -D"),
     "compile-kconfig": Workload(f"cd {PROJECT_PLACE} && {COMPILATION}", most_repeats=1),
+    "compile-port": Workload(f"cd {PORT}/l4 && sh compile.sh", most_repeats=1),
 }
 
 
 def archive(programs: Path) -> bytes:
-    """The program that marks the others, and the project."""
+    """The program that marks the others, and what is compiled."""
     buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w") as packed:
+    commands, files = overlay.commands_and_files(sorted(PORT_OBJECTS.glob(".*.o.cmd")), LINUX)
+    script = tarfile.TarInfo(f"{PORT}/l4/compile.sh")
+    script.size = len(commands.encode())
+    with tarfile.open(fileobj=buffer, mode="w", dereference=True) as packed:
+        packed.addfile(script, io.BytesIO(commands.encode()))
+        for place, file in files.items():
+            packed.add(file, f"{PORT}/{place}")
         packed.add(programs / "bench", "bench")
         for file in (file for place in PROJECT for file in sorted(place.glob("*.[ch]"))):
             packed.add(file, f"{PROJECT_PLACE}/{file.name}")

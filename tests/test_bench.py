@@ -37,9 +37,15 @@ def cputime() -> ModuleType:
 
 
 @pytest.fixture(scope="module")
-def packaged(run: ModuleType, cputime: ModuleType) -> ModuleType:
+def overlay() -> ModuleType:
+    """bench/overlay.py."""
+    return load("overlay")
+
+
+@pytest.fixture(scope="module")
+def packaged(run: ModuleType, cputime: ModuleType, overlay: ModuleType) -> ModuleType:
     """bench/packaged.py, which uses the others."""
-    assert (run.__name__, cputime.__name__) == ("run", "cputime")
+    assert (run.__name__, cputime.__name__, overlay.__name__) == ("run", "cputime", "overlay")
     return load("packaged")
 
 
@@ -257,6 +263,24 @@ def test_whole_programs_come_with_what_they_need(packaged: ModuleType, tmp_path:
     script = packaged.script(["hackbench", "fio"], 1).replace("/tmp/bench", str(tmp_path)).replace("./bench", "./program")
     assert subprocess.run(["sh", "-c", script.replace("tar -x", "true")], check=False).returncode == 1
     assert (tmp_path / "told").read_text().split() == ["hackbench", "fio"]
+
+
+def test_the_port_comes_with_what_its_compilation_reads(tmp_path: Path, overlay: ModuleType) -> None:
+    """Commands and files are those that Linux's build keeps, below one folder."""
+    kept = tmp_path / ".a.o.cmd"
+    source, header = f"{tmp_path}/l4-src/a.c", f"{tmp_path}/l4-src/arch/asm/../a.h"
+    kept.write_text(
+        f"cmd_arch/a.o := gcc -I{tmp_path}/l4-src -c -o arch/a.o {source} ; ./tools/objtool arch/a.o\n\n"
+        f"source_arch/a.o := {source}\n\n"
+        f"deps_arch/a.o := \\\n  {header} \\\n    $(wildcard include/config/SMP) \\\n  include/b.h \\\n\n"
+        "arch/a.o: $(deps_arch/a.o)\n"
+    )
+    commands, files = overlay.commands_and_files([kept], tmp_path)
+    assert commands == "set -e\nmkdir -p arch\ngcc -I../l4-src -c -o arch/a.o ../l4-src/a.c\n"
+    assert sorted(files) == ["l4-src/a.c", "l4-src/arch/a.h", "l4/include/b.h", "l4/include/generated/autoconf.h"]
+    kept.write_text("cmd_built-in.a := ar\n")
+    with pytest.raises(ValueError, match="no command that compiles"):
+        overlay.commands_and_files([kept], tmp_path)
 
 
 def boots(packaged: ModuleType, monkeypatch: pytest.MonkeyPatch, *, failing: str = "") -> list[list[str]]:
