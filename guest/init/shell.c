@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -79,6 +80,17 @@ static void become_shell(void)
 	_exit(127);
 }
 
+/* There is none where an application and its kernel are all there is. */
+static bool has_shell(void)
+{
+	size_t i;
+
+	for (i = 0; i < sizeof(shells) / sizeof(shells[0]); i++)
+		if (access(shells[i].path, X_OK) == 0)
+			return true;
+	return false;
+}
+
 static void become_application(const struct settings *settings, const char *path)
 {
 	settings->app_arguments[0] = (char *)path;
@@ -137,6 +149,8 @@ void run_shell(struct settings *settings, const char *application)
 	tell_ready();
 	if (application)
 		run_application(settings, application);
+	if (application && !has_shell())
+		return;
 	if (access("/init", X_OK) == 0) {
 		prepare_child();
 		execl("/init", "/init", (char *)NULL);

@@ -73,6 +73,9 @@ class Choices:
     application: Path | None = None
     application_options: tuple[str, ...] = ()
     application_arguments: tuple[str, ...] = ()
+    # The kernel has the application in it; and there is nothing else, no root and no RAM disk.
+    linked: bool = False
+    alone: bool = False
     # Who runs the system: Keel's own init of one command or shell, or the root's systemd.
     init: str = "keel"
     uefi: bool = False
@@ -85,7 +88,7 @@ class Choices:
 
         A disk answers in the host's time, so not on the deterministic clock; and another kernel may have no driver for it.
         """
-        return not self.icount and self.kernel is None
+        return not self.icount and self.kernel is None and not self.alone
 
     @property
     def network_card(self) -> str | None:
@@ -129,6 +132,11 @@ def linux_parameters(choices: Choices, terminal: str, *, root_on_disk: bool = Fa
     if choices.application_arguments:
         words += ["--", *choices.application_arguments]
     return " ".join(words)
+
+
+def linked_parameters(name: str) -> str:
+    """Linux's command line in a kernel that has an application in it; what a loader adds comes behind it."""
+    return " ".join([SERIAL_CONSOLE, *COMMON_PARAMETERS, *UKL_PARAMETERS, f"keel.app={name}", "keel.mode=shell", "panic=-1"])
 
 
 def disc_parameters(root: str | None, append: str) -> str:

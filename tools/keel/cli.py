@@ -219,10 +219,12 @@ def _add_ukl(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> No
     build.add_argument("--cflags", metavar="WORDS", default="", help="more words for gcc, as --cflags=-O3")
     build.add_argument("--options", metavar="A,B", default="", help=f"what its kernel has beyond the base: {','.join(OPTIONS)}")
     build.add_argument("--ordinary", action="store_true", help="as an ordinary program with the same libc, to compare with")
+    build.add_argument("--linked", action="store_true", help="into the kernel's own image, which then boots by itself")
     run = _add_verb(actions, "run", "boot that kernel: the application runs, then a shell as usual")
     run.add_argument("name", nargs="?", metavar="NAME", help="an application; the one that was built last by default")
     run.add_argument("words", nargs="*", metavar="ARGUMENT", help="for the application, behind --")
     run.add_argument("--exec", metavar="CMD", dest="command", help="run CMD instead; the application is in /run/ukl")
+    run.add_argument("--alone", action="store_true", help="nothing but the kernel that the application is linked into")
     _add_machine(run)
 
 
@@ -230,10 +232,12 @@ def _ukl(settings: Settings, options: argparse.Namespace) -> int:
     if options.action == "build":
         ukl_command.build(
             settings,
-            ukl_command.Wanted(options.sources, options.cflags.split(), options.app, options.options, options.ordinary),
+            ukl_command.Wanted(
+                options.sources, options.cflags.split(), options.app, options.options, options.ordinary, options.linked
+            ),
         )
         return Status.OK
-    choices = replace(_on_machine(options), application_arguments=tuple(options.words))
+    choices = replace(_on_machine(options), application_arguments=tuple(options.words), alone=options.alone)
     return ukl_command.run(settings, options.name, choices)
 
 

@@ -78,6 +78,10 @@ class Settings:
         """The same with its symbols."""
         return self.linux / "ukl-kernels" / "-".join(["base", *options]) / "vmlinux"
 
+    def ukl_linked(self, name: str) -> Path:
+        """Linux with an application of this name in it."""
+        return self.build / "ukl" / "linked" / name / "bzImage"
+
     @property
     def linux_server(self) -> Path:
         """Linux as a server on the µ-kernel."""

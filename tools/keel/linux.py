@@ -112,9 +112,26 @@ def build_ukl(settings: Settings, options: ukloptions.Options = ()) -> Path:
 
     All sets are built in one directory, where little changes from one to the next, and each result is kept.
     """
+    return _build_ukl(settings, ukl_target(options), settings.ukl_kernel(options))
+
+
+def build_ukl_linked(settings: Settings, options: ukloptions.Options, archive: Path, parameters: str, image: Path) -> Path:
+    """The same, with an initial file system linked into it, and a command line of its own to boot by."""
+    image.parent.mkdir(parents=True, exist_ok=True)
+    fragment = image.with_name("linked.config")
+    fragment.write_text(
+        f'CONFIG_INITRAMFS_SOURCE="{archive}"\nCONFIG_INITRAMFS_COMPRESSION_NONE=y\n'
+        f'CONFIG_CMDLINE_BOOL=y\nCONFIG_CMDLINE="{parameters}"\n'
+    )
+    target = ukl_target(options)
+    target = replace(target, fragments=(*target.fragments, str(fragment)), parts=(*target.parts, str(archive)))
+    return _build_ukl(settings, target, image)
+
+
+def _build_ukl(settings: Settings, target: Target, image: Path) -> Path:
+    """Builds such a kernel and keeps its image, and beside that the one with its symbols."""
     _prepare(settings)
-    target, image, symbols = ukl_target(options), settings.ukl_kernel(options), settings.ukl_symbols(options)
-    stamp = image.with_name(BUILD_STAMP)
+    stamp, symbols = image.with_name(BUILD_STAMP), image.with_name("vmlinux")
     with locked(settings.locks, f"{settings.linux.name}-ukl"):
         state = _build_state(settings, target)
         if stamp.exists() and stamp.read_text() == state:

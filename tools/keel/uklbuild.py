@@ -13,7 +13,7 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from . import linux, packages, process, ukloptions
+from . import boot, guestinit, linux, packages, process, ukloptions
 from .config import Settings
 from .debian import SOURCE, Archive
 from .errors import KeelError
@@ -112,8 +112,11 @@ def _make_libc(settings: Settings, description: Path, source: Path, place: Path,
 
 
 def entry(settings: Settings, options: ukloptions.Options) -> int:
-    """The address of the kernel's entry."""
-    place = settings.ukl_symbols(options)
+    """The address of the entry of the kernel with these options."""
+    return _entry_of(settings.ukl_symbols(options))
+
+
+def _entry_of(place: Path) -> int:
     found = re.search(rf"^([0-9a-f]+) T {ENTRY}$", process.output(["nm", str(place)]), re.MULTILINE)
     if not found:
         raise KeelError(f"{place} has no {ENTRY}", "./keel clean, and build it anew")
@@ -198,3 +201,18 @@ def program(
         raise
     _note_options(settings, place.name, None if ordinary else options)
     return place
+
+
+def link_into_kernel(settings: Settings, name: str, options: ukloptions.Options) -> Path:
+    """An application that has been built, with the kernel and an init in one file, which boots by itself."""
+    archive = guestinit.with_application(settings, applications(settings) / name)
+    image = linux.build_ukl_linked(settings, options, archive, boot.linked_parameters(name), settings.ukl_linked(name))
+    # The application lies behind the kernel's code, and so does not move it.
+    if _entry_of(image.with_name("vmlinux")) != entry(settings, options):
+        raise KeelError(f"the kernel with {name} in it has another entry than the one that it was linked against")
+    return image
+
+
+def forget_linked(settings: Settings, name: str) -> None:
+    """The application as it was linked into a kernel is out of date."""
+    shutil.rmtree(settings.ukl_linked(name).parent, ignore_errors=True)

@@ -40,13 +40,15 @@ def run(settings: Settings, choices: boot.Choices, dialogue: Dialogue | None = N
     drives = tuple(_drive(settings, choices, text) for text in choices.drives)
     packages.require(settings, _needs(settings, choices))
     packages.require_devices(settings, _models(choices, (*([given] if isinstance(given, qemu.Disk) else []), *drives)))
-    root = given or _default_root(settings, choices)
+    root = given or (None if choices.alone else _default_root(settings, choices))
     attached = (root, *drives) if isinstance(root, qemu.Disk) else drives
     accelerator = accel.choose(settings, choices.accelerator, choices.icount)
     with disks.held(attached), slot.taken(settings, _kind(choices)) as mine:
         if choices.gdb and mine.gdb_socket is None:
             raise KeelError(f"{mine.directory} is too long a path for a socket", "clone into a shorter path")
         described = _guest(settings, choices, mine, _storage(settings, choices, root, attached), accelerator)
+        if choices.alone:
+            described = replace(described, ramdisk=None)
         if choices.graphic:
             described = replace(described, display=_display(mine))
         if not choices.native and (choices.uefi or choices.graphic):
@@ -96,7 +98,7 @@ def _needs(settings: Settings, choices: boot.Choices) -> list[packages.Need]:
         needs += packages.WINDOW
     if not choices.native and (choices.uefi or choices.graphic):
         needs += packages.UEFI_LOADER
-    if choices.root is None:
+    if choices.root is None and not choices.alone:
         default = disks if choices.on_disk else image
         needs += default.needs(settings, choices.packages)
     return needs
@@ -155,18 +157,20 @@ def _fitting(choices: boot.Choices, root: rootarchive.Root) -> rootarchive.Root:
 
 
 def _storage(
-    settings: Settings, choices: boot.Choices, root: rootarchive.Root | qemu.Disk, attached: tuple[qemu.Disk, ...]
+    settings: Settings, choices: boot.Choices, root: rootarchive.Root | qemu.Disk | None, attached: tuple[qemu.Disk, ...]
 ) -> boot.Storage:
     """The guest's init, with an application where there is one, comes in a RAM disk of its own, or with the root that is one."""
-    app = choices.application
+    app = None if choices.linked else choices.application
     init = guestinit.with_application(settings, app) if app else guestinit.build_init(settings)
-    if isinstance(root, qemu.Disk):
-        return boot.Storage(init, attached, root_on_disk=True)
+    if root is None or isinstance(root, qemu.Disk):
+        return boot.Storage(init, attached, root_on_disk=root is not None)
     return boot.Storage(rootarchive.boot_archive(settings, root, init), attached)
 
 
 def _native_kernel(settings: Settings, choices: boot.Choices) -> Path:
     """The kernel for the bare machine, built or fetched."""
+    if choices.application and choices.linked:
+        return settings.ukl_linked(choices.application.name)
     if choices.application:
         return linux.build_ukl(settings, choices.application_options)
     if choices.kernel is None:

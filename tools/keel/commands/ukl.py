@@ -26,13 +26,15 @@ class Wanted:
     application: str | None
     options: str
     ordinary: bool
+    linked: bool
 
 
 def build(settings: Settings, wanted: Wanted) -> None:
     """Build an application, and the kernel that it is for; it is the one that `run` takes. Or an ordinary program like it."""
     options, ordinary = ukloptions.parsed(wanted.options), wanted.ordinary
-    if options and ordinary:
-        raise KeelError("an ordinary program has no options", "leave one of --options and --ordinary out", Status.USAGE)
+    if ordinary and (options or wanted.linked):
+        other = "--options" if options else "--linked"
+        raise KeelError("an ordinary program has no kernel of its own", f"leave one of {other} and --ordinary out", Status.USAGE)
     if wanted.application:
         if wanted.sources or wanted.flags:
             raise KeelError("--app has sources and flags of its own", "leave the others out", Status.USAGE)
@@ -42,8 +44,14 @@ def build(settings: Settings, wanted: Wanted) -> None:
     if ordinary:
         say(f"{built.name} is built as an ordinary program: {built}")
         return
+    uklbuild.forget_linked(settings, built.name)
     (settings.build / "ukl" / LAST).write_text(built.name)
-    say(f"{built.name} is built: ./keel ukl run")
+    if wanted.linked:
+        image = uklbuild.link_into_kernel(settings, built.name, options)
+        shown = image.relative_to(settings.repository) if image.is_relative_to(settings.repository) else image
+        say(f"{built.name} is in its kernel, {shown}: ./keel ukl run, or with --alone nothing else")
+    else:
+        say(f"{built.name} is built: ./keel ukl run")
 
 
 def _paths(sources: Sequence[str]) -> list[Path]:
@@ -69,4 +77,10 @@ def run(settings: Settings, name: str | None, choices: boot.Choices) -> int:
     options = uklbuild.options_of(settings, name)
     if options is None or application.stat().st_mtime_ns < settings.ukl_symbols(options).stat().st_mtime_ns:
         raise KeelError(f"{name} was built for an earlier kernel", "build it again: ./keel ukl build")
-    return run_command.run(settings, replace(choices, native=True, application=application, application_options=options))
+    linked = settings.ukl_linked(name).exists()
+    if choices.alone and not linked:
+        raise KeelError(f"{name} is not linked into a kernel, and needs a RAM disk", "./keel ukl build --linked", Status.USAGE)
+    if choices.alone and (choices.command is not None or choices.packages):
+        raise KeelError("with --alone there is nothing but the application", "leave --exec and --packages out", Status.USAGE)
+    wanted = replace(choices, native=True, application=application, application_options=options, linked=linked)
+    return run_command.run(settings, wanted)
