@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only
-"""Draws what bench/run.py has measured like SOSP'97's figure 6: how much slower each operation is than on native Linux.
+"""Draws what bench/run.py has measured like SOSP'97's figures: how much slower each operation is than on native Linux (6), and
+what becomes of a mix of work with more and more users (8 and 9).
 
-  bench/plot.py results.json     writes slowdown.svg and slowdown.png beside it, or a pair for each modelled machine
+  bench/plot.py results.json     writes slowdown.svg and slowdown.png beside it, or a pair for each modelled machine,
+                                 and load.svg and load.png
 
 `./keel bench --plot results.json` runs it with Debian's Python, whose matplotlib it needs.
 """
 
+import re
 import sys
 from pathlib import Path
 
@@ -15,6 +18,7 @@ import run
 
 matplotlib.use("Agg")
 from matplotlib import pyplot
+from matplotlib.figure import Figure
 
 # Text stays text, and the same results make the same file.
 STYLE = {"svg.fonttype": "none", "svg.hashsalt": "keel"}
@@ -27,6 +31,11 @@ BAR = 0.9
 INSTRUCTIONS, PAPER = "Keel, executed instructions", "L4Linux, SOSP'97, time"
 COLOURS = ("tab:blue", "tab:orange", "tab:green")
 PAPER_COLOUR = "lightgray"
+LOAD_NAME = "load"
+LOAD_HEIGHT_INCHES = 3.5
+LOAD_ROW = re.compile(r"job-of-(\d+)-users?")
+# What a processor of a billion instructions a second would do in a minute.
+INSTRUCTIONS_A_SECOND, SECONDS_A_MINUTE = 1e9, 60
 
 # Slowdowns by row.
 Series = dict[str, float]
@@ -55,13 +64,36 @@ def draw(series: dict[str, Series], files: list[Path]) -> None:
     axes.set_ylim(len(rows) - 0.5, -0.5)
     axes.set_xlabel("native Linux is 1; a shorter bar is better")
     axes.legend(fontsize="small")
+    save(figure, files)
+
+
+def draw_load(results: run.Results, files: list[Path]) -> None:
+    """Two curves for each system that was measured: the time of all users' jobs, and how many jobs there are in a minute."""
+    figure, (times, rates) = pyplot.subplots(1, 2, figsize=(WIDTH_INCHES, LOAD_HEIGHT_INCHES), layout="constrained")
+    for system, samples in results.items():
+        loads = {int(found[1]): samples[name].median for name in samples if (found := LOAD_ROW.fullmatch(name))}
+        if not loads:
+            continue
+        users, jobs = sorted(loads), [loads[load] / INSTRUCTIONS_A_SECOND for load in sorted(loads)]
+        times.plot(users, [load * job for load, job in zip(users, jobs, strict=True)], marker="o", label=system)
+        rates.plot(users, [SECONDS_A_MINUTE / job for job in jobs], marker="o", label=system)
+    for axes, what in ((times, "seconds for all users' jobs"), (rates, "jobs a minute")):
+        axes.set_xlabel("users, at 10⁹ instructions a second")
+        axes.set_ylabel(what)
+        axes.set_ylim(bottom=0)
+    times.legend(fontsize="small")
+    save(figure, files)
+
+
+def save(figure: Figure, files: list[Path]) -> None:
+    """Writes a figure in each format."""
     for file in files:
         figure.savefig(file, metadata=METADATA if file.suffix == ".svg" else None)
         print(f"bench: wrote {file}", file=sys.stderr)
 
 
 def draw_all(results: run.Results, directory: Path) -> None:
-    """A figure for each machine, or one without any."""
+    """A figure for each machine, or one without any; and one of the load."""
     native, keel = (results[system] for system in run.SYSTEMS)
     rows = [name for name in native if name in keel and name != run.BOOT_ROW]
     papers = {name: run.paper_ratio(name) for name in rows}
@@ -70,6 +102,8 @@ def draw_all(results: run.Results, directory: Path) -> None:
     machines = {f"{NAME}-{machine}": series for machine, series in modelled(results).items()} or {NAME: {}}
     for name, series in machines.items():
         draw({**ours, **series, **theirs}, [directory / f"{name}.{suffix}" for suffix in FORMATS])
+    if any(LOAD_ROW.fullmatch(name) for name in rows):
+        draw_load(results, [directory / f"{LOAD_NAME}.{suffix}" for suffix in FORMATS])
 
 
 def main() -> int:

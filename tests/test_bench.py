@@ -43,6 +43,13 @@ def overlay() -> ModuleType:
 
 
 @pytest.fixture(scope="module")
+def lines(run: ModuleType, overlay: ModuleType) -> ModuleType:
+    """bench/lines.py, which uses the others."""
+    assert (run.__name__, overlay.__name__) == ("run", "overlay")
+    return load("lines")
+
+
+@pytest.fixture(scope="module")
 def packaged(run: ModuleType, cputime: ModuleType, overlay: ModuleType) -> ModuleType:
     """bench/packaged.py, which uses the others."""
     assert (run.__name__, cputime.__name__, overlay.__name__) == ("run", "cputime", "overlay")
@@ -454,6 +461,29 @@ def test_an_interrupted_run_goes_on(run: ModuleType, tmp_path: Path, monkeypatch
     assert measured == ["native", "keel", "native"]
 
 
+def test_lines_are_counted_as_in_the_paper(lines: ModuleType, tmp_path: Path) -> None:
+    """Without comments and blank lines, of what a build has read, each file once and by whose it is."""
+    text = '/* a\n   b */ int a; // c\n\nchar *url = "http://x/*";\nchar q = \'"\'; /* d */\n\n# if 1\n'
+    assert lines.count(text) == 4
+    out, sources, port = tmp_path / "out", tmp_path / "pristine", tmp_path / "port"
+    for place in (sources / "arch/x86/a.c", sources / "arch/x86/own.c", sources / "kernel/k.c", sources / "drivers/d.c"):
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text("int a;\nint b;\n")
+    (port / "arch/l4").mkdir(parents=True)
+    (port / "arch/l4/p.c").write_text("int p;\n")
+    out.mkdir()
+    (out / ".a.o.cmd").write_text(
+        f"cmd_a.o := gcc -D__KERNEL__ -c -o a.o {sources}/kernel/k.c\n\nsource_a.o := {sources}/kernel/k.c\n\n"
+        f"deps_a.o := \\\n  arch/l4/x86/a.c \\\n  include/generated/b.h \\\n  /usr/include/c.h \\\n\n"
+    )
+    (out / ".tool.o.cmd").write_text(f"cmd_tool.o := gcc -o tool.o t.c\n\nsource_tool.o := {sources}/drivers/d.c\n\n")
+    assert lines.read_for(out, sources) == {"kernel/k.c", "arch/x86/a.c"}
+    native = {"arch/x86/a.c", "arch/x86/own.c", "kernel/k.c", "drivers/d.c"}
+    keel = {"arch/x86/a.c", "arch/l4/p.c", "kernel/k.c"}
+    counted = [row[1:3] for row in lines.table(native, keel, sources, port, [])[1:5]]
+    assert counted == [["2", "1"], ["2", "2"], ["2", "2"], ["2", "0"]]
+
+
 def test_results_are_drawn(run: ModuleType, tmp_path: Path) -> None:
     """As SVG and PNG, a pair for each machine; what was not measured on both systems is refused."""
     kept = tmp_path / "results.json"
@@ -465,7 +495,13 @@ def test_results_are_drawn(run: ModuleType, tmp_path: Path) -> None:
     measured = results(run, native=200, keel=430)
     kept.write_text(run.as_json(measured, run.header("")))
     assert draw().returncode == 0
-    assert ">getpid<" in (tmp_path / "slowdown.svg").read_text()
+    assert ">getpid<" in (tmp_path / "slowdown.svg").read_text() and not (tmp_path / "load.svg").exists()
+    for users, instructions in ((1, 6e9), (4, 12e9)):
+        for system in measured.values():
+            system[f"job-of-{users}-users"] = run.Sample(f"job-of-{users}-users", [instructions], 0)
+    kept.write_text(run.as_json(measured, run.header("")))
+    assert draw().returncode == 0
+    assert ">jobs a minute<" in (tmp_path / "load.svg").read_text() and (tmp_path / "load.png").stat().st_size
     for sample in (system["getpid"] for system in measured.values()):
         sample.cycles["skylake"] = {"untagged": [2.0], "tagged": [1.0]}
     kept.write_text(run.as_json(measured, run.header("skylake")))

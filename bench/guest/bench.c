@@ -138,7 +138,7 @@ static void measure(const struct row *row)
 	idle = idle_ticks() - idle;
 	if (row->finish)
 		row->finish();
-	print_result(row->name, row->iterations, idle, tsc, REPEATS);
+	print_result(row->name, row->iterations, row->outside ? 0 : idle, tsc, REPEATS);
 }
 
 /* Times a whole program from fork to its end; its output goes to the error output. One that fails has no iterations. */

@@ -11,7 +11,8 @@
 /*
  * An operation that is measured: `iterations` of it in one call of `run`, which is repeated. `prepare` and `finish` come once
  * around all repetitions, `before` ahead of each; none of these is timed, and each may be missing. A row that marks itself says
- * in `run` which parts of it are timed.
+ * in `run` which parts of it are timed. While one runs that is `outside` of Linux, Linux waits: its account of idle time says
+ * nothing of the processor.
  */
 struct row {
 	const char *name;
@@ -21,6 +22,7 @@ struct row {
 	void (*run)(long count);
 	void (*finish)(void);
 	int marks_itself;
+	int outside;
 };
 
 struct rows {

@@ -378,10 +378,10 @@ static void run_appel2(long count)
 }
 
 static const struct row rows[] = {
-	{ "hybrid-rpc-round-trip", 500, prepare_rpc, NULL, run, finish, .marks_itself = 1 },
-	{ "hybrid-rpc-64k", 20, prepare_string, NULL, run, finish, .marks_itself = 1 },
-	{ "hybrid-mapping-rpc-page", 500, prepare_page, NULL, run, finish, .marks_itself = 1 },
-	{ "hybrid-mapping-rpc-64k", 20, prepare_chunk, NULL, run, finish, .marks_itself = 1 },
+	{ "hybrid-rpc-round-trip", 500, prepare_rpc, NULL, run, finish, .marks_itself = 1, .outside = 1 },
+	{ "hybrid-rpc-64k", 20, prepare_string, NULL, run, finish, .marks_itself = 1, .outside = 1 },
+	{ "hybrid-mapping-rpc-page", 500, prepare_page, NULL, run, finish, .marks_itself = 1, .outside = 1 },
+	{ "hybrid-mapping-rpc-64k", 20, prepare_chunk, NULL, run, finish, .marks_itself = 1, .outside = 1 },
 	{ "hybrid-fault", CLOSED_PAGES, prepare_pager, close_all, read_all, finish_pager },
 	{ "hybrid-trap", CLOSED_PAGES, prepare_pager, prepare_to_read, run_trap, finish_pager, .marks_itself = 1 },
 	{ "hybrid-appel1", ROUNDS * CLOSED_PAGES, prepare_appel1, NULL, write_all, finish_pager },

@@ -279,5 +279,6 @@ static const struct row rows[] = {
 	{ "job-of-4-users", 4, NULL, NULL, run_users, NULL },
 	{ "job-of-16-users", 16, NULL, NULL, run_users, NULL },
 	{ "job-of-32-users", 32, NULL, NULL, run_users, NULL },
+	{ "job-of-64-users", 64, NULL, NULL, run_users, NULL },
 };
 const struct rows mix_rows = { rows, COUNT(rows) };

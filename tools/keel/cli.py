@@ -176,7 +176,7 @@ def _add_others(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
         verbs,
         "bench",
         "measure Keel against the native baseline; with the word kernel, the µ-kernel alone; with packaged, whole programs; "
-        "with ukl, level 0",
+        "with ukl, level 0; with lines, source lines",
     )
     verb = _add_verb(verbs, "clean", "remove what was built")
     verb.add_argument("--cache", action="store_true", help="also what was fetched, for all clones")
