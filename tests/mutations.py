@@ -88,7 +88,7 @@ def main(names: list[str]) -> int:
     copy = REPOSITORY / "build" / "mutations"
     if not copy.exists():
         subprocess.run(["git", "worktree", "add", "--detach", str(copy), "HEAD"], cwd=REPOSITORY, check=True)
-    subprocess.run(["git", "checkout", "--quiet", "--detach", revision()], cwd=copy, check=True)
+    subprocess.run(["git", "checkout", "--quiet", "--force", "--detach", revision()], cwd=copy, check=True)
     logs = copy / "build" / "log"
     logs.mkdir(parents=True, exist_ok=True)
     if (found := verdict(NO_FAULT, copy, logs)) != SURVIVES:
