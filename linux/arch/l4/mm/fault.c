@@ -159,10 +159,8 @@ void l4_user_fault(struct pt_regs *regs, unsigned long address, unsigned long ri
 	if (pte_none(pte)) {
 		if (!slow_fault(regs, address, right))
 			return;
-		pte = entry_of(address, right);
-	}
-	/* Device memory that a driver put into the tables: there is nothing to map. */
-	if (!pte_none(pte) && l4_is_device(pte)) {
+	} else if (l4_is_device(pte)) {
+		/* A driver put it into the tables, at a fault before: there is nothing to map. */
 		fault_signal(SIGBUS, BUS_ADRERR, address, right);
 		return;
 	}
@@ -188,8 +186,8 @@ static unsigned int put_item(struct keel_utcb *utcb, unsigned int index, unsigne
 /* A neighbour comes along if that costs no decision of Linux's. */
 static bool worth_mapping(pte_t pte)
 {
-	return !(pte_val(pte) & _PAGE_HOST_MAPPED) && l4_pte_rights(pte) &&
-	       !l4_is_device(pte);
+	return (pte_val(pte) & (_PAGE_PRESENT | _PAGE_HOST_MAPPED)) == _PAGE_PRESENT &&
+	       l4_pte_rights(pte) && !l4_is_device(pte);
 }
 
 static unsigned int put_items(struct keel_utcb *utcb, unsigned long address, unsigned long right)
@@ -205,10 +203,11 @@ static unsigned int put_items(struct keel_utcb *utcb, unsigned long address, uns
 		return count;
 	first = ptep - pte_index(address) % AROUND;
 	address -= pte_index(address) % AROUND * PAGE_SIZE;
-	for (i = 0; i < AROUND; i++, address += PAGE_SIZE) {
+	/* That entry has become one that is mapped. */
+	for (i = 0; i < AROUND; i++) {
 		pte = READ_ONCE(first[i]);
-		if (first + i != ptep && worth_mapping(pte))
-			count += put_item(utcb, count, address, first + i, pte);
+		if (worth_mapping(pte))
+			count += put_item(utcb, count, address + i * PAGE_SIZE, first + i, pte);
 	}
 	return count;
 }
