@@ -101,11 +101,6 @@ static void run(long count)
 		fail("what came back");
 }
 
-static void finish(void)
-{
-	end_children();
-}
-
 /* Answers each message with one more than the byte that `last` finds in it. */
 #define ANSWER_FOR_EVER(last)						\
 	do {								\
@@ -190,9 +185,9 @@ KEEL_LTHREAD static void mapping_server(unsigned long unused)
 	ANSWER_FOR_EVER(((volatile char *)window)[(m.words[0] ? m.words[0] : WINDOW) - 1]);
 }
 
-KEEL_LTHREAD static void lend(unsigned long log2, unsigned long place, unsigned long size, struct keel_message *m)
+KEEL_LTHREAD static void lend(unsigned long fpage, unsigned long place, unsigned long size, struct keel_message *m)
 {
-	keel_put_map(0, place, keel_fpage(bytes, log2, KEEL_FPAGE_READ | KEEL_FPAGE_WRITE));
+	keel_put_map(0, place, fpage);
 	m->tag = KEEL_TAG(0, 1) | 1 << KEEL_TAG_MAPS_SHIFT;
 	m->words[0] = size;
 	keel_call_thread(shared->server, m);
@@ -201,7 +196,7 @@ KEEL_LTHREAD static void lend(unsigned long log2, unsigned long place, unsigned 
 KEEL_LTHREAD static void send_mapping(unsigned long log2, long number, struct keel_message *m)
 {
 	*(volatile char *)&bytes[(1 << log2) - 1] = number;
-	lend(log2, 0, 1 << log2, m);
+	lend(keel_fpage(bytes, log2, KEEL_FPAGE_READ | KEEL_FPAGE_WRITE), 0, 1 << log2, m);
 	keel_unmap(keel_fpage(bytes, log2, 0));
 }
 
@@ -211,9 +206,7 @@ KEEL_LTHREAD static void lend_what_stays(void)
 	struct keel_message m;
 
 	*(volatile char *)pages = 1;
-	keel_put_map(0, WINDOW - PAGE, keel_fpage(pages, PAGE_LOG2, KEEL_FPAGE_READ));
-	m = (struct keel_message){ .tag = KEEL_TAG(0, 1) | 1 << KEEL_TAG_MAPS_SHIFT };
-	keel_call_thread(shared->server, &m);
+	lend(keel_fpage(pages, PAGE_LOG2, KEEL_FPAGE_READ), WINDOW - PAGE, 0, &m);
 }
 
 KEEL_LTHREAD static void page_client(unsigned long unused)
@@ -312,9 +305,9 @@ static void close_all(void)
 
 static void prepare_pager(void)
 {
-	shared = shared ? shared : mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	shared->answer = OPEN;
 	prepare(pager, messenger);
+	/* Nobody has this pager yet. */
+	shared->answer = OPEN;
 	if (keel_pager(shared->server))
 		fail("keel_pager");
 	if (!((volatile char *)window)[CLOSED_PAGES * PAGE])
@@ -325,7 +318,7 @@ static void prepare_pager(void)
 static void finish_pager(void)
 {
 	keel_pager(0);
-	finish();
+	end_children();
 }
 
 static volatile char *page_of(long access)
@@ -378,10 +371,10 @@ static void run_appel2(long count)
 }
 
 static const struct row rows[] = {
-	{ "hybrid-rpc-round-trip", 500, prepare_rpc, NULL, run, finish, .marks_itself = 1, .outside = 1 },
-	{ "hybrid-rpc-64k", 20, prepare_string, NULL, run, finish, .marks_itself = 1, .outside = 1 },
-	{ "hybrid-mapping-rpc-page", 500, prepare_page, NULL, run, finish, .marks_itself = 1, .outside = 1 },
-	{ "hybrid-mapping-rpc-64k", 20, prepare_chunk, NULL, run, finish, .marks_itself = 1, .outside = 1 },
+	{ "hybrid-rpc-round-trip", 500, prepare_rpc, NULL, run, end_children, .marks_itself = 1, .outside = 1 },
+	{ "hybrid-rpc-64k", 20, prepare_string, NULL, run, end_children, .marks_itself = 1, .outside = 1 },
+	{ "hybrid-mapping-rpc-page", 500, prepare_page, NULL, run, end_children, .marks_itself = 1, .outside = 1 },
+	{ "hybrid-mapping-rpc-64k", 20, prepare_chunk, NULL, run, end_children, .marks_itself = 1, .outside = 1 },
 	{ "hybrid-fault", CLOSED_PAGES, prepare_pager, close_all, read_all, finish_pager },
 	{ "hybrid-trap", CLOSED_PAGES, prepare_pager, prepare_to_read, run_trap, finish_pager, .marks_itself = 1 },
 	{ "hybrid-appel1", ROUNDS * CLOSED_PAGES, prepare_appel1, NULL, write_all, finish_pager },

@@ -43,10 +43,8 @@ def bench(settings: Settings, arguments: list[str]) -> int:
     program = settings.repository / "bench" / "run.py"
     if arguments[:1] == [UKL]:
         program, arguments = program.with_name("ukl.py"), [*_for_ukl(settings, arguments[1:]), *arguments[1:]]
-    if arguments[:1] == [LINES]:
-        program, arguments = program.with_name("lines.py"), arguments[1:]
-    if arguments[:1] == [PACKAGED]:
-        program, arguments = program.with_name("packaged.py"), arguments[1:]
+    if arguments[:1] in ([LINES], [PACKAGED]):
+        program, arguments = program.with_name(f"{arguments[0]}.py"), arguments[1:]
     return process.run_shown([sys.executable, str(program), *arguments], cwd=settings.repository)
 
 
