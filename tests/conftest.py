@@ -6,6 +6,7 @@ It holds no test. Whatever needs a boot is run once for each system and kept for
 
 import io
 import os
+import select
 import socket
 import subprocess
 import sys
@@ -166,9 +167,10 @@ class Guest:
         assert self.child.stdout
         end = time.monotonic() + limit_s
         while text not in self.heard:
-            data = self.child.stdout.read1(65536)  # type: ignore[attr-defined]
+            left_s = max(0, end - time.monotonic())
+            assert select.select([self.child.stdout], [], [], left_s)[0], f"no {text!r} in time: {self.heard[-2000:]!r}"
+            data = os.read(self.child.stdout.fileno(), 65536)
             assert data, f"the guest ended without {text!r}: {self.heard[-2000:]!r}"
-            assert time.monotonic() < end, f"no {text!r} in time: {self.heard[-2000:]!r}"
             self.heard += data
         self.heard = self.heard.partition(text)[2]
 

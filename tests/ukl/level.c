@@ -159,6 +159,30 @@ static void exec(void)
 	printf("exec: an ordinary program ended with %d\n", WEXITSTATUS(status));
 }
 
+/* A program of 32 bits that the test has left there. */
+static void narrow(void)
+{
+	int status;
+
+	fflush(stdout);
+	if (fork() == 0) {
+		execl("/run/narrow", "narrow", (char *)NULL);
+		_exit(1);
+	}
+	wait(&status);
+	printf("narrow: a program of 32 bits ended with %d\n", WEXITSTATUS(status));
+}
+
+/* The calls of 32 bits, which programs of 64 may make too: getpid, and one that there is not. */
+static void legacy(void)
+{
+	long pid = 20, none = 100000;
+
+	asm volatile("int $0x80" : "+a" (pid) : : "memory");
+	asm volatile("int $0x80" : "+a" (none) : : "memory");
+	printf("legacy: int $0x80 gives %s and %ld\n", pid == getpid() ? "the process" : "something else", none);
+}
+
 static void on_stack(int number)
 {
 	char here;
@@ -414,6 +438,8 @@ static const struct {
 	{ "deep", deep, 0 },
 	{ "forks", forks, 0 },
 	{ "exec", exec, 0 },
+	{ "narrow", narrow, 0 },
+	{ "legacy", legacy, 0 },
 	{ "signals", signals, 0 },
 	{ "restart", restart, 0 },
 	{ "clocks", clocks, 0 },

@@ -187,14 +187,16 @@ def run_beside(programs: Mapping[Path, Sequence[str]], most: int) -> Iterator[tu
 
 def output(argv: Sequence[str], *, env: Mapping[str, str] | None = None) -> str:
     """The standard output of a short program; KeelError where it fails."""
+    child = start(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env)
     try:
-        result = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, env=environment(env), check=True)
-    except FileNotFoundError as error:
-        raise KeelError(f"{argv[0]} is not there", "./keel doctor says what is missing") from error
-    except subprocess.CalledProcessError as error:
-        reason = error.stderr.decode(errors="replace").strip().splitlines()
-        raise KeelError(f"{argv[0]} failed: {reason[-1] if reason else error}") from error
-    return result.stdout.decode(errors="replace")
+        said, complaint = child.communicate()
+    finally:
+        if child.poll() is None:
+            end(child)
+    if child.returncode != 0:
+        reason = complaint.decode(errors="replace").strip().splitlines()
+        raise KeelError(f"{argv[0]} failed: {reason[-1] if reason else f'status {child.returncode}'}")
+    return said.decode(errors="replace")
 
 
 def status_of(argv: Sequence[str], timeout_s: float) -> int | None:

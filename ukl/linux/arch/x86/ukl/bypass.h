@@ -29,6 +29,8 @@
 
 #ifndef __ASSEMBLY__
 
+#include <asm/ukl.h>
+
 /* How a call that bypasses goes to its function, or that it does not. */
 typedef void ukl_way_t(void);
 ukl_way_t ukl_by_registers, ukl_by_arguments, ukl_leaf, ukl_full;

@@ -43,7 +43,8 @@ int arch_elf_pt_proc(void *ehdr, void *phdr, struct file *elf, bool is_interp,
 	ssize_t length;
 	u64 at = 0;
 
-	if (segment->p_type != PT_NOTE || is_interp)
+	/* The headers of 32 bits have another shape behind these two words. */
+	if (((char *)ehdr)[EI_CLASS] != ELFCLASS64 || segment->p_type != PT_NOTE || is_interp)
 		return 0;
 	length = kernel_read(elf, notes, min_t(u64, segment->p_filesz, sizeof(notes)), &pos);
 	while (length >= 0 && at + sizeof(struct ukl_note) <= length) {

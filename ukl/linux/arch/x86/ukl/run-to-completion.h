@@ -13,6 +13,8 @@
 
 #ifdef CONFIG_UKL_RUN_TO_COMPLETION
 
+#include <asm/ukl.h>
+
 /* What there is to do on the way back to user mode. Exec clears TIF_UKL. */
 static __always_inline unsigned long ukl_work(unsigned long work)
 {

@@ -98,11 +98,9 @@ int arch_elf_pt_proc(void *ehdr, void *phdr, struct file *elf, bool is_interp,
 int arch_check_elf(void *ehdr, bool has_interpreter, void *interp_ehdr,
 		   struct arch_elf_state *state);
 
-#define SET_PERSONALITY2(ex, state)					\
-do {									\
-	SET_PERSONALITY(ex);						\
-	update_thread_flag(TIF_UKL, (state)->entry != 0);		\
-} while (0)
+#undef SET_PERSONALITY2
+#define SET_PERSONALITY2(ex, state) \
+	(SET_PERSONALITY(ex), update_thread_flag(TIF_UKL, (state)->entry != 0))
 
 void ukl_setup_gates(gate_desc *table);
 void ukl_setup_stack(struct tss_struct *tss);
