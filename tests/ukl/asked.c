@@ -120,6 +120,21 @@ static ssize_t interrupted(int ends[2])
 	return byte == 'x' ? got : -1;
 }
 
+/* Whether pieces that are sent at once come through whole. */
+static int pieces(int from, int to)
+{
+	struct iovec two[] = { { "ab", 2 }, { "cde", 3 } };
+	char got[8] = "";
+	ssize_t sent = ukl_socket_writev(from, two, 2);
+
+	return ukl_socket_read(to, got, sizeof(got)) == sent && strcmp(got, "abcde") == 0;
+}
+
+static const char *refused(int end, const struct iovec *vector, int count)
+{
+	return ukl_socket_writev(end, vector, count) < 0 ? strerror(errno) : "written";
+}
+
 static void sockets(const char *how)
 {
 	static char sent[BYTES], got[BYTES];
@@ -140,6 +155,8 @@ static void sockets(const char *how)
 	printf("%s: %zu bytes %s, ", how, so_far, memcmp(sent, got, BYTES) == 0 ? "right" : "wrong");
 	printf("interrupted %zd, pipe %zd and ", interrupted(ends), ukl_socket_write(pipe_ends[1], "x", 1));
 	printf("%zd, ", ukl_socket_read(pipe_ends[0], got, 1));
+	printf("pieces %d and %d, ", pieces(ends[0], ends[1]), pieces(pipe_ends[1], pipe_ends[0]));
+	printf("%s, %s, ", refused(ends[0], (void *)-1L, 1), refused(ends[0], (void *)got, -1));
 	printf("%s, ", ukl_socket_read(-1, got, 1) < 0 ? strerror(errno) : "read");
 	fcntl(ends[1], F_SETFL, O_NONBLOCK);
 	printf("%s, ", ukl_socket_read(ends[1], got, 1) < 0 ? strerror(errno) : "read");

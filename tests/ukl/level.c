@@ -17,11 +17,16 @@
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 #if __has_include("ukl.h")
 #include "ukl.h"
+#else
+#define ukl_socket_read read
+#define ukl_socket_write write
+#define ukl_socket_writev writev
 #endif
 
 #define PAGE 4096
@@ -181,6 +186,18 @@ static void legacy(void)
 	asm volatile("int $0x80" : "+a" (pid) : : "memory");
 	asm volatile("int $0x80" : "+a" (none) : : "memory");
 	printf("legacy: int $0x80 gives %s and %ld\n", pid == getpid() ? "the process" : "something else", none);
+}
+
+/* What goes straight to TCP goes to everything else, too. */
+static void through_pipe(void)
+{
+	struct iovec two[] = { { "b", 1 }, { "c", 2 } };
+	char got[4] = "";
+	int ends[2];
+
+	if (pipe(ends) == 0 && ukl_socket_write(ends[1], "a", 1) == 1 && ukl_socket_writev(ends[1], two, 2) == 3)
+		ukl_socket_read(ends[0], got, sizeof(got));
+	printf("through-pipe: %s\n", got);
 }
 
 static void on_stack(int number)
@@ -439,6 +456,7 @@ static const struct {
 	{ "forks", forks, 0 },
 	{ "exec", exec, 0 },
 	{ "narrow", narrow, 0 },
+	{ "through-pipe", through_pipe, 0 },
 	{ "legacy", legacy, 0 },
 	{ "signals", signals, 0 },
 	{ "restart", restart, 0 },

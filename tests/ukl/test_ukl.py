@@ -49,6 +49,7 @@ cat > /run/level.c && gcc -O2 -D_GNU_SOURCE -o /run/ordinary /run/level.c -lpthr
 {FOREIGN}; /run/foreign; echo foreign $?
 {UNPRIVILEGED}
 strace -f -o /run/trace /run/ukl/level level; grep -c write /run/trace; echo traced $?
+strace -f -o /run/trace /run/ukl/level through-pipe; grep -cE '^[0-9]+ +(write|writev|read)\\(' /run/trace; grep -c ENOSYS /run/trace
 (for i in $(seq 40); do /run/ukl/level forks & done; wait) | sort | uniq -c
 cat /proc/loadavg > /dev/null && echo alive on $(nproc)
 dmesg | grep ' ukl: '
@@ -148,8 +149,8 @@ def test_what_options_give_who_asks(with_options: Result) -> None:
     """Run to completion, the shortcuts to TCP beside the same calls without, and memory that is there."""
     assert "run-to-completion: alone 0, then not, 2 is refused\n" in with_options.output
     sockets = (
-        "100000 bytes right, interrupted 1, pipe 1 and 1, Bad file descriptor, Resource temporarily unavailable, "
-        "Bad address, none 0, end 0, Broken pipe\n"
+        "100000 bytes right, interrupted 1, pipe 1 and 1, pieces 1 and 1, Bad address, Invalid argument, Bad file descriptor, "
+        "Resource temporarily unavailable, Bad address, none 0, end 0, Broken pipe\n"
     )
     assert f"sockets: {sockets}" in with_options.output and f"shortcuts: {sockets}" in with_options.output
     assert "memory: 0 faults, given back\nasked 0\n" in with_options.output
@@ -173,6 +174,12 @@ def test_many_at_once(session: Result) -> None:
 def test_a_tracer_sees_the_calls(session: Result) -> None:
     """Stopped at its calls, an application goes on as before."""
     assert re.search(r"^level: 0, constructors ran\n[1-9]\d*\ntraced 0$", session.output, re.MULTILINE), session.output
+
+
+@together("session")
+def test_no_call_is_tried_in_vain(session: Result) -> None:
+    """Without the short cuts a program that asks for them makes the ordinary calls at once: three, and one to print."""
+    assert re.search(r"^through-pipe: abc\n4\n0$", session.output, re.MULTILINE), session.output
 
 
 @together("session")

@@ -21,8 +21,9 @@ from .lock import locked
 from .progress import Step
 
 STAMP = ".keel-built"
-# The entry that the kernel offers to applications.
+# The entry that the kernel offers to applications, and what says that it has short cuts.
 ENTRY = "ukl_syscall"
+SHORTCUTS = "ukl_shortcuts"
 C_PLUS_PLUS = {".cc", ".cpp", ".cxx", ".C"}
 SOURCES = {".c", ".s", ".S", *C_PLUS_PLUS}
 # From the highest address of its code on, an application's jumps do not reach the kernel.
@@ -123,9 +124,15 @@ def _entry_of(place: Path) -> int:
     return int(found[1], 16)
 
 
+def _symbols(settings: Settings, options: ukloptions.Options) -> dict[str, int]:
+    """What an application is linked with besides its own: facts of the kernel with these options."""
+    shortcuts = {SHORTCUTS: 1} if "shortcuts" in options else {}
+    return {ENTRY: entry(settings, options), **shortcuts}
+
+
 def entry_words(settings: Settings, options: ukloptions.Options, place: Path) -> list[str]:
-    """What makes a linked program an application for the kernel with these options, whose entry is said in a file."""
-    place.write_text(f"{ENTRY} = {entry(settings, options):#x};\n")
+    """What makes a linked program an application for the kernel with these options, whose facts are said in a file."""
+    place.write_text("".join(f"{name} = {value:#x};\n" for name, value in _symbols(settings, options).items()))
     return [str(settings.repository / "ukl" / "libc" / "note.s"), str(place)]
 
 
@@ -149,7 +156,8 @@ def _link_words(settings: Settings, options: ukloptions.Options, *, ordinary: bo
     words = [f"-specs={libc(settings, ordinary=ordinary) / 'lib' / 'musl-gcc.specs'}", "-static", "-no-pie"]
     if ordinary:
         return words
-    return [*words, str(settings.repository / "ukl" / "libc" / "note.s"), f"-Wl,--defsym={ENTRY}={entry(settings, options):#x}"]
+    symbols = (f"-Wl,--defsym={name}={value:#x}" for name, value in _symbols(settings, options).items())
+    return [*words, str(settings.repository / "ukl" / "libc" / "note.s"), *symbols]
 
 
 def _for_c_plus_plus(settings: Settings) -> list[str]:

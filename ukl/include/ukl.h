@@ -11,6 +11,7 @@
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/types.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 /* arch_prctl's; the kernel's side is arch/x86/ukl/bypass.h and run-to-completion.h. */
@@ -20,6 +21,13 @@
 /* Calls that only a thread that bypasses has, and only on a kernel with the option `shortcuts`. */
 #define UKL_SOCKET_READ 1000
 #define UKL_SOCKET_WRITE 1001
+#define UKL_SOCKET_WRITEV 1002
+
+/*
+ * No variable: an address that is 0 unless the program is linked for a kernel with
+ * that option. Without it, no such call is tried.
+ */
+extern const char ukl_shortcuts[] __attribute__((weak));
 
 /*
  * For its next `calls` system calls, UKL_BYPASS_MOST at most, this thread leaves
@@ -45,6 +53,8 @@ static inline long ukl_call(long number, int fd, const void *buffer, size_t coun
 {
 	long result;
 
+	if (!ukl_shortcuts)
+		return -ENOSYS;
 	__asm__ volatile("syscall"
 			 : "=a" (result)
 			 : "a" (number), "D" ((long)fd), "S" (buffer), "d" (count)
@@ -56,8 +66,8 @@ static inline long ukl_call(long number, int fd, const void *buffer, size_t coun
 }
 
 /*
- * read and write, which go straight to TCP where this thread bypasses and `fd` is a
- * connection of TCP; security modules, accounting and notification do not see them.
+ * read, write and writev, which go straight to TCP where this thread bypasses and `fd`
+ * is a connection of TCP; security modules, accounting and notification do not see them.
  * The descriptor is looked up at each call, so that nothing is left over when it is closed.
  */
 static inline ssize_t ukl_socket_read(int fd, void *buffer, size_t count)
@@ -72,6 +82,13 @@ static inline ssize_t ukl_socket_write(int fd, const void *buffer, size_t count)
 	long result = ukl_call(UKL_SOCKET_WRITE, fd, buffer, count);
 
 	return result == -ENOSYS ? write(fd, buffer, count) : result;
+}
+
+static inline ssize_t ukl_socket_writev(int fd, const struct iovec *pieces, int count)
+{
+	long result = ukl_call(UKL_SOCKET_WRITEV, fd, pieces, (size_t)count);
+
+	return result == -ENOSYS ? writev(fd, pieces, count) : result;
 }
 
 /*

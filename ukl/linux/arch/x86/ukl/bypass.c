@@ -18,6 +18,7 @@ ukl_way_t *const ukl_ways[UKL_CALLS] __cacheline_aligned = {
 	[__NR_syscalls ... UKL_CALLS - 1] = ukl_full,
 	[UKL_SOCKET_READ] = ukl_by_arguments,
 	[UKL_SOCKET_WRITE] = ukl_by_arguments,
+	[UKL_SOCKET_WRITEV] = ukl_by_arguments,
 #endif
 
 	/* These read or set all saved registers. */
@@ -74,6 +75,7 @@ const void *const ukl_calls[UKL_CALLS] __cacheline_aligned = {
 #ifdef CONFIG_UKL_SHORTCUTS
 	[UKL_SOCKET_READ] = ukl_socket_read,
 	[UKL_SOCKET_WRITE] = ukl_socket_write,
+	[UKL_SOCKET_WRITEV] = ukl_socket_writev,
 #endif
 	[__NR_read] = ksys_read,
 	[__NR_write] = ksys_write,

@@ -21,8 +21,9 @@
  */
 #define UKL_SOCKET_READ		1000
 #define UKL_SOCKET_WRITE	1001
+#define UKL_SOCKET_WRITEV	1002
 #ifdef CONFIG_UKL_SHORTCUTS
-#define UKL_CALLS		1002
+#define UKL_CALLS		1003
 #else
 #define UKL_CALLS		__NR_syscalls
 #endif
@@ -37,6 +38,7 @@ ukl_way_t ukl_by_registers, ukl_by_arguments, ukl_leaf, ukl_full;
 
 long ukl_socket_read(unsigned int fd, char __user *buffer, size_t count);
 long ukl_socket_write(unsigned int fd, const char __user *buffer, size_t count);
+long ukl_socket_writev(unsigned int fd, const struct iovec __user *pieces, size_t count);
 
 static inline long ukl_bypass_calls(struct task_struct *task, unsigned long calls)
 {
