@@ -49,7 +49,8 @@ cat > /run/level.c && gcc -O2 -D_GNU_SOURCE -o /run/ordinary /run/level.c -lpthr
 {FOREIGN}; /run/foreign; echo foreign $?
 {UNPRIVILEGED}
 strace -f -o /run/trace /run/ukl/level level; grep -c write /run/trace; echo traced $?
-strace -f -o /run/trace /run/ukl/level through-pipe; grep -cE '^[0-9]+ +(write|writev|read)\\(' /run/trace; grep -c ENOSYS /run/trace
+strace -f -o /run/trace /run/ukl/level through-pipe
+grep -cE '^[0-9]+ +(write|writev|read)\\(' /run/trace; grep -c ENOSYS /run/trace
 (for i in $(seq 40); do /run/ukl/level forks & done; wait) | sort | uniq -c
 cat /proc/loadavg > /dev/null && echo alive on $(nproc)
 dmesg | grep ' ukl: '
