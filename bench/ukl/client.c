@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * An ordinary program that asks a server on this machine over many connections:
- * `client redis` or `client memcached` prints a line for each row, its name and,
- * for each repetition, what a request takes client and server together, by the
- * time-stamp counter. In each round every connection sends a request before the
- * first answer is read.
+ * `client redis PROCESS` or `client memcached PROCESS` prints two lines for each
+ * row, its name and, for each repetition, what a request takes: client and server
+ * together, by the time-stamp counter, and the server's processor time, in
+ * nanoseconds, as Linux accounts for it. In each round every connection sends a
+ * request before the first answer is read.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -19,6 +20,7 @@
 #include "clock.h"
 
 #define REPETITIONS 3
+#define S_NS 1000000000ULL
 #define CONNECTIONS 50
 #define ROUNDS 40
 #define LARGEST 128
@@ -98,31 +100,56 @@ static void hear(const char *answer, size_t length)
 	}
 }
 
-static void measure(const char *row, const char *request, const char *answer)
+static uint64_t time_ns(clockid_t clock)
+{
+	struct timespec time;
+
+	if (clock_gettime(clock, &time) < 0)
+		fail("the server's clock");
+	return time.tv_sec * S_NS + time.tv_nsec;
+}
+
+static void print(const char *row, const char *whose, const uint64_t *took)
+{
+	printf("%s%s", row, whose);
+	for (int repetition = 0; repetition < REPETITIONS; repetition++)
+		printf(" %.1f", (double)took[repetition] / (ROUNDS * CONNECTIONS));
+	printf("\n");
+}
+
+static void measure(const char *row, const char *request, const char *answer, clockid_t server)
 {
 	size_t request_length = strlen(request), answer_length = strlen(answer);
+	uint64_t both[REPETITIONS], alone[REPETITIONS];
 
-	printf("%s", row);
 	for (int repetition = 0; repetition < REPETITIONS; repetition++) {
-		uint64_t start = begun();
+		uint64_t before = time_ns(server), start = begun();
 
 		for (int round = 0; round < ROUNDS; round++) {
 			ask(request, request_length);
 			hear(answer, answer_length);
 		}
-		printf(" %.1f", (double)(ended() - start) / (ROUNDS * CONNECTIONS));
+		both[repetition] = ended() - start;
+		alone[repetition] = time_ns(server) - before;
 	}
-	printf("\n");
+	print(row, "", both);
+	print(row, "-server", alone);
 }
 
 int main(int argc, char **argv)
 {
+	clockid_t server;
+
+	if (argc != 3 || clock_getcpuclockid(atoi(argv[2]), &server) != 0) {
+		fputs("usage: client redis|memcached PROCESS\n", stderr);
+		return 2;
+	}
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-		if (argc != 2 || strcmp(argv[1], rows[i].server) != 0)
+		if (strcmp(argv[1], rows[i].server) != 0)
 			continue;
 		for (int j = 0; j < CONNECTIONS; j++)
 			connections[j] = connected(rows[i].port);
-		measure(rows[i].row, rows[i].request, rows[i].answer);
+		measure(rows[i].row, rows[i].request, rows[i].answer, server);
 		for (int j = 0; j < CONNECTIONS; j++)
 			close(connections[j]);
 	}

@@ -24,8 +24,8 @@ PARTS = "part 1000 500 400\npart 1000 700 700\npart 300 900 900\nblock 0x1000 3 
 
 
 def test_cycles_are_those_of_each_repetitions_part(bench: ModuleType) -> None:
-    """What a part took for each of its instructions, times those of one operation."""
-    rows = bench.figures("call 10 20\nfault 30\nno-row\n")
+    """What a part took for each of its instructions, times those of one operation; a server's share is no part."""
+    rows = bench.figures("call 10 20\ncall-server 4 8\nfault 30\nno-row\n")
     assert bench.cycles(rows, PARTS) == {"call": [5, 14], "fault": [90]}
 
 
