@@ -2,6 +2,7 @@
 """The arithmetic and the tables of bench/run.py; what it measures needs guests and is not judged here."""
 
 import importlib.util
+import itertools
 import json
 import re
 import subprocess
@@ -367,26 +368,39 @@ def test_systems_take_turns_when_they_are_timed(packaged: ModuleType, tmp_path: 
     assert booted == ["native", "keel"] * 3
 
 
+# It stays until its time was read for the last time.
 GUEST = """
-import sys, time
+import os, sys, time
 print("begins one", flush=True)
 until = time.process_time() + 0.5
 while time.process_time() < until: pass
 print("ends one", flush=True)
 print("begins two", flush=True)
 print("ends two", flush=True)
+while not os.path.exists(sys.argv[2]): time.sleep(0.01)
+os.unlink(sys.argv[2])
 sys.exit(int(sys.argv[1]))
 """
+READINGS = 4
 
 
-def test_time_is_the_emulator_s_between_two_lines(cputime: ModuleType, tmp_path: Path) -> None:
+def test_time_is_the_emulator_s_between_two_lines(cputime: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of the process with the emulator's name below ours; a guest that fails is no measure."""
+    spent, readings, seen = cputime.spent, itertools.count(1), tmp_path / "seen"
+
+    def watched(pid: int) -> float:
+        seconds: float = spent(pid)
+        if next(readings) % READINGS == 0:
+            seen.touch()
+        return seconds
+
+    monkeypatch.setattr(cputime, "spent", watched)
     emulator = tmp_path / cputime.EMULATOR
     emulator.symlink_to(sys.executable)
     guest = tmp_path / "guest.py"
     guest.write_text(GUEST)
     # The shell stays, and has the emulator below it.
-    argv = ["sh", "-c", f'PYTHONHOME={sys.prefix} {emulator} {guest} "$1"; exit $?', "sh"]
+    argv = ["sh", "-c", f'PYTHONHOME={sys.prefix} {emulator} {guest} "$1" {seen}; exit $?', "sh"]
     pieces = cputime.time_pieces([*argv, "0"], b"")
     assert pieces["one"] > 0.4 and pieces["two"] < 0.1
     with pytest.raises(cputime.TimeError, match="status 3"):
