@@ -47,6 +47,8 @@ MACHINES = "pentium-133,pentium4-1400,skylake"
 COMPILATIONS = 3
 BOOT_ROW = "boot-to-first-output"
 GCC_ROW = "gcc-compiles-a-file"
+# How `./keel doctor` names the compiler of the µ-kernel.
+RUST_SAID = "Rust: "
 GCC_SOURCES = ("network.c", "bench.h")
 # Above this a row's ratio is not taken at its word.
 SPREAD_LIMIT = 0.02
@@ -475,16 +477,20 @@ def as_markdown(rows: list[list[str]]) -> str:
 def header(machines: str) -> dict[str, str | int]:
     """What was measured, and how: two results with the same header can be compared row by row."""
     config = hashlib.sha256(b"".join(file.read_bytes() for file in sorted((REPOSITORY / "config").iterdir())))
+    linux = REPOSITORY / "build" / "linux" / "pristine" / ".keel-version"
 
-    def said(*command: str) -> str:
+    def said(*command: str, word: str = "") -> str:
         done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False)
-        return next(iter(done.stdout.splitlines()), "unknown")
+        return next((line for line in done.stdout.splitlines() if line.startswith(word)), "unknown")
 
     return {
         "version": VERSION,
         "unit": "guest instructions",
         "clock": "QEMU -icount shift=0,sleep=off",
         "emulator": said("qemu-system-x86_64", "--version"),
+        "linux": linux.read_text().strip() if linux.is_file() else "unknown",
+        "gcc": said("gcc", "--version"),
+        "rust": said(sys.executable, "keel", "doctor", word=RUST_SAID).removeprefix(RUST_SAID),
         "commit": said("git", "describe", "--always", "--dirty"),
         "configuration": config.hexdigest(),
         "machines": machines,

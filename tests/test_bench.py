@@ -429,8 +429,10 @@ def test_cycles_have_a_table_of_their_own(run: ModuleType) -> None:
 
 
 def test_results_come_back(run: ModuleType, tmp_path: Path) -> None:
-    """What is written is read, with its header."""
+    """What is written is read, with its header, which knows what was built of and by what."""
     kept, about = tmp_path / "results.json", run.header("")
+    assert re.match(r"\d+\.\d+\.\d+-", str(about["linux"])) and str(about["rust"]).startswith("rustc 1.")
+    assert "gcc" in str(about["gcc"]) and "QEMU" in str(about["emulator"])
     before = results(run, native=200, keel=430)
     before["keel"]["getpid"].cycles["skylake"] = {"untagged": [1.0], "tagged": [2.0]}
     kept.write_text(run.as_json(before, about))
