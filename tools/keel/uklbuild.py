@@ -89,9 +89,9 @@ def libc(settings: Settings, *, ordinary: bool = False) -> Path:
 
 
 def _state(settings: Settings, description: Path) -> str:
-    """What musl is built from."""
+    """What musl is built from, and where: what it installs for gcc names its place."""
     call = (settings.repository / "ukl" / "libc" / "call.s").read_bytes()
-    return hashlib.sha256(call + description.read_bytes()).hexdigest()
+    return hashlib.sha256(call + description.read_bytes() + str(settings.build).encode()).hexdigest()
 
 
 def _make_libc(settings: Settings, description: Path, source: Path, place: Path, compiler_words: list[str], step: Step) -> None:
