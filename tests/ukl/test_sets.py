@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Every set of options that can be had, but the empty one and the whole, which test_ukl.py has: each has a kernel of its own.
 
-A set takes minutes to build, so that only `./keel test ukl-options` runs these.
+And a stack that grows for a minute. This takes ten minutes, so that only `./keel test ukl-options` runs it.
 """
 
+import re
 from itertools import combinations
 
 import pytest
@@ -17,6 +18,7 @@ SETS = [
     for words in combinations(NAMES, count)
     if "shortcuts" not in words or "bypass" in words
 ]
+GROWTH_S, GROWTH_MS = 60, 60_000
 ORDINARY = REPOSITORY / "build" / "ukl" / "ordinary" / "level"
 
 
@@ -36,3 +38,17 @@ def test_set(options: str) -> None:
     for check in CHECKS:
         ordinary, application = lines(result.output, check)
         assert application == DIFFERENT.get(ordinary, ordinary)
+
+
+@together("sets")
+@pytest.mark.parametrize("options", ["", OPTIONS])
+def test_a_stack_grows_for_a_minute(options: str) -> None:
+    """Page by page, while interrupts come: none is lost, after which the timer would be silent, and no page is wrong."""
+    built = keel("ukl", "build", "--options", options, str(SOURCES / "growth.c"), timeout_s=3600)
+    assert built.status == 0, built.error
+    run = [*GUEST, "--smp", "2", "--exec", f"/run/ukl/growth {GROWTH_S}"]
+    result = keel("ukl", "run", "growth", *run, timeout_s=LIMIT_S + GRACE_S)
+    found = re.match(r"growth: (\d+) pages, 0 wrong, (\d+) ms, told of (\d+)$", result.output)
+    assert found, result.output + result.error
+    pages, passed_ms, told_of = map(int, found.groups())
+    assert pages > GROWTH_MS and passed_ms >= GROWTH_MS and abs(passed_ms - told_of) <= GROWTH_MS // 100
