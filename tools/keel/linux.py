@@ -154,20 +154,24 @@ def _start_from_native(settings: Settings, target: Target, source: Path) -> None
     with locked(settings.locks, f"{settings.linux.name}-native"):
         stamp = native / BUILD_STAMP
         if not out.exists() and stamp.exists() and stamp.read_text() == _build_state(settings, NATIVE):
-            copy_objects(native, out, settings.pristine, source)
+            log = settings.logs / f"{settings.linux.name}-{target.name}-objects.log"
+            copy_objects(native, out, (settings.pristine, source), log)
 
 
-def copy_objects(built: Path, out: Path, built_from: Path, source: Path) -> None:
-    """Copy what make has built from one source tree to where it shall go on from another, which has the files' times too.
+def copy_objects(built: Path, out: Path, sources: tuple[Path, Path], log: Path) -> None:
+    """Copy what make has built from the first source tree to where it shall go on from the second, the files' times too.
 
     The commands that make compares with its own name both trees, by their paths.
     """
+    built_from, source = map(str, sources)
     aside = out.with_suffix(".new")
     shutil.rmtree(aside, ignore_errors=True)
-    shutil.copytree(built, aside, symlinks=True, ignore=shutil.ignore_patterns(BUILD_STAMP, CONFIG_STAMP))
+    process.run_logged(["cp", "-a", str(built), str(aside)], what="copying the native kernel's objects", log=log)
+    for stamp in (BUILD_STAMP, CONFIG_STAMP):
+        (aside / stamp).unlink(missing_ok=True)
     for path in aside.rglob("*.cmd"):
         times = path.stat()
-        path.write_text(path.read_text().replace(str(built_from), str(source)).replace(str(built), str(out)))
+        path.write_text(path.read_text().replace(built_from, source).replace(str(built), str(out)))
         os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
     aside.rename(out)
 

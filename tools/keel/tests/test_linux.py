@@ -31,7 +31,7 @@ def test_objects_are_copied_with_their_times_and_commands_of_the_new_place(tmp_p
     for path in built.rglob("*"):
         os.utime(path, (1000, 1000))
     (tmp_path / "other.new").mkdir()  # left by one that was interrupted
-    copy_objects(built, out, Path("/tree"), Path("/other/tree"))
+    copy_objects(built, out, (Path("/tree"), Path("/other/tree")), tmp_path / "log")
     assert (out / "mm" / "slab.o").read_bytes() == b"\0code"
     assert (out / "mm" / ".slab.o.cmd").read_text() == f"gcc -I/other/tree/include -o /other/tree/../x ; cd {out}"
     assert {path.stat().st_mtime for path in out.rglob("*.*") if path.is_file()} == {1000}
