@@ -64,10 +64,6 @@ PAPER = {
     "redis-get": "21%",
     "memcached-set": "7%",
     "memcached-get": "7%",
-    "redis-set-server": "21%",
-    "redis-get-server": "21%",
-    "memcached-set-server": "7%",
-    "memcached-get-server": "7%",
 }
 
 
@@ -176,7 +172,7 @@ def table(measured: Ways, unit: str) -> str:
         medians = [statistics.median(measured[other][row]) for other in others]
         # Without a zero's sign.
         saved = [f"{after:,.0f} | {round(100 * (1 - after / before))}%" for after in medians]
-        lines.append(f"| {row} | {before:,.0f} | {' | '.join(saved)} | {PAPER.get(row, '')} |")
+        lines.append(f"| {row} | {before:,.0f} | {' | '.join(saved)} | {PAPER.get(row.removesuffix(SERVER_ALONE), '')} |")
     return "\n".join(lines) + "\n"
 
 

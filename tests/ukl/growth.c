@@ -12,7 +12,8 @@
 
 #define PAGE 4096UL
 #define DEEP_PAGES 1500
-#define PERIOD_NS 1000000
+/* A millisecond, which is the timer's period too. */
+#define MS_NS 1000000
 #define MS_A_S 1000
 
 static timer_t timer;
@@ -29,7 +30,7 @@ static unsigned long now_ms(void)
 	struct timespec time;
 
 	clock_gettime(CLOCK_MONOTONIC, &time);
-	return time.tv_sec * MS_A_S + time.tv_nsec / PERIOD_NS;
+	return time.tv_sec * MS_A_S + time.tv_nsec / MS_NS;
 }
 
 /* How many of the pages below here keep what was written to them. */
@@ -55,7 +56,7 @@ static void take_away(void)
 int main(int argc, char **argv)
 {
 	struct sigevent signalled = { .sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGALRM };
-	struct itimerspec often = { { 0, PERIOD_NS }, { 0, PERIOD_NS } };
+	struct itimerspec often = { { 0, MS_NS }, { 0, MS_NS } };
 	unsigned long pages = 0, right = 0, began, end;
 
 	signal(SIGALRM, tick);
