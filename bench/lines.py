@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only
-"""Table 1 of SOSP'97 for Linux on Keel: source lines of what each Linux is built from here.
+"""Keel's size, and table 1 of SOSP'97 for Linux on Keel: source lines of what each Linux is built from here.
 
-Counted are the files that the two builds have read, without comments and blank lines as in the paper. What a build makes itself
-is none, but for x86's files that the port adapts, which count as they are in x86.
+Table 1 counts the files that the two builds have read, without comments and blank lines as in the paper. What a build makes
+itself is none, but for x86's files that the port adapts, which count as they are in x86.
 
-  bench/lines.py     prints the table; `./keel bench lines` does that
+  bench/lines.py     prints the tables; `./keel bench lines` does that
 """
 
 import argparse
-import re
+import subprocess
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -17,30 +17,28 @@ from pathlib import Path
 import overlay
 import run
 
-LINUX = run.REPOSITORY / "build" / "linux"
+sys.path.insert(0, str(run.REPOSITORY / "tools"))
+
+from keel import codelines, rust
+from keel.config import Settings
+
+SETTINGS = Settings()
+LINUX = SETTINGS.linux
 PORT, X86, DRIVERS = "arch/l4/", "arch/x86/", ("drivers/", "sound/")
 # Where the port's build puts x86's files that it adapts.
 ADAPTED = "arch/l4/x86/"
 # In the command for a file of Linux; the build also compiles tools for itself.
 OF_KERNEL = "-D__KERNEL__"
 SUFFIXES = {".c", ".h", ".S"}
-MICRO_KERNEL_SUFFIXES = {".rs", ".s"}
-# A comment, or a string or character in which one only seems to begin.
-PIECE = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', re.DOTALL)
-ASSEMBLY_COMMENT = re.compile(r"^\s*# .*$", re.MULTILINE)
+IMAGES = (
+    ("µ-kernel", SETTINGS.keel_directory / rust.KERNEL_IMAGE),
+    ("the same with its debugger", SETTINGS.keel_directory / rust.DEBUGGER_IMAGE),
+    ("Linux on Keel", SETTINGS.linux_server),
+    ("native Linux", SETTINGS.native_symbols),
+    ("native Linux for level 0", SETTINGS.ukl_symbols(())),
+)
 # The paper's rows: native Linux, L4Linux.
 PAPER = ((2_500, 6_500), (2_000, 2_000), (105_000, None), (232_700, None))
-
-
-def count(text: str) -> int:
-    """Lines with code."""
-    kept = PIECE.sub(lambda piece: "\n" * piece[0].count("\n") if piece[0][0] == "/" else piece[0], text)
-    return sum(1 for line in kept.splitlines() if line.strip())
-
-
-def lines_of(files: Iterable[Path]) -> int:
-    """Lines with code of all these."""
-    return sum(count(file.read_text(errors="replace")) for file in files)
 
 
 def read_for(out: Path, source: Path) -> set[str]:
@@ -60,11 +58,11 @@ def read_for(out: Path, source: Path) -> set[str]:
     return found
 
 
-def table(native: set[str], keel: set[str], sources: Path, server_sources: Path, micro_kernel: Sequence[Path]) -> list[list[str]]:
-    """The paper's rows and one for the µ-kernel, each with the paper's figures."""
+def table(native: set[str], keel: set[str], sources: Path, server_sources: Path) -> list[list[str]]:
+    """The paper's rows, each with the paper's figures."""
 
     def lines(places: Iterable[str]) -> int:
-        return lines_of((server_sources if place.startswith(PORT) else sources) / place for place in places)
+        return sum(codelines.lines_of((server_sources if place.startswith(PORT) else sources) / place) for place in places)
 
     def part(places: set[str], *beginnings: str) -> set[str]:
         return {place for place in places if place.startswith(beginnings)}
@@ -79,18 +77,35 @@ def table(native: set[str], keel: set[str], sources: Path, server_sources: Path,
     shown = [["lines of code", "Linux/x86", "Linux on Keel", "paper, Linux/x86", "paper, L4Linux"]]
     for (title, ours, theirs), paper in zip(rows, PAPER, strict=True):
         shown.append([title, *(f"{lines(places):,}" for places in (ours, theirs)), *(f"{n:,}" if n else "" for n in paper)])
-    own = sum(count(ASSEMBLY_COMMENT.sub("", file.read_text())) for file in micro_kernel)
-    return [*shown, ["µ-kernel", "", f"{own:,}", "", ""]]
+    return shown
+
+
+def sizes() -> list[list[str]]:
+    """Keel's own parts, each with its limit."""
+    rows = [["lines of code", "has", "at most"]]
+    rows += [[part.name, f"{part.lines(run.REPOSITORY):,}", f"{part.limit:,}" if part.limit else ""] for part in codelines.PARTS]
+    return rows
+
+
+def texts(images: Sequence[tuple[str, Path]]) -> list[list[str]]:
+    """How much code and constants each image has that is built: the first column of what `size` prints."""
+    rows = [["image", "bytes of text"]]
+    for name, image in images:
+        if image.exists():
+            printed = subprocess.run(["size", str(image)], capture_output=True, text=True, check=True).stdout
+            rows.append([name, f"{int(printed.splitlines()[1].split()[0]):,}"])
+    return rows
 
 
 def main() -> int:
     """Build what is missing, and count."""
-    argparse.ArgumentParser(prog="keel bench lines", description="Source lines, as SOSP'97's table 1 counts them.").parse_args()
+    said = "Keel's size, and source lines as SOSP'97's table 1 counts them."
+    argparse.ArgumentParser(prog="keel bench lines", description=said).parse_args()
     run.build_systems()
     native = read_for(LINUX / "native", LINUX / "pristine")
     keel = read_for(LINUX / "l4", LINUX / "l4-src")
-    kernel = [file for file in sorted((run.REPOSITORY / "kernel").rglob("*")) if file.suffix in MICRO_KERNEL_SUFFIXES]
-    print(run.as_markdown(table(native, keel, LINUX / "pristine", LINUX / "l4-src", kernel)), end="")
+    for rows in (sizes(), texts(IMAGES), table(native, keel, LINUX / "pristine", LINUX / "l4-src")):
+        print(run.as_markdown(rows))
     return 0
 
 

@@ -479,8 +479,6 @@ def test_an_interrupted_run_goes_on(run: ModuleType, tmp_path: Path, monkeypatch
 
 def test_lines_are_counted_as_in_the_paper(lines: ModuleType, tmp_path: Path) -> None:
     """Without comments and blank lines, of what a build has read, each file once and by whose it is."""
-    text = '/* a\n   b */ int a; // c\n\nchar *url = "http://x/*";\nchar q = \'"\'; /* d */\n\n# if 1\n'
-    assert lines.count(text) == 4
     out, sources, port = tmp_path / "out", tmp_path / "pristine", tmp_path / "port"
     for place in (sources / "arch/x86/a.c", sources / "arch/x86/own.c", sources / "kernel/k.c", sources / "drivers/d.c"):
         place.parent.mkdir(parents=True, exist_ok=True)
@@ -496,7 +494,7 @@ def test_lines_are_counted_as_in_the_paper(lines: ModuleType, tmp_path: Path) ->
     assert lines.read_for(out, sources) == {"kernel/k.c", "arch/x86/a.c"}
     native = {"arch/x86/a.c", "arch/x86/own.c", "kernel/k.c", "drivers/d.c"}
     keel = {"arch/x86/a.c", "arch/l4/p.c", "kernel/k.c"}
-    counted = [row[1:3] for row in lines.table(native, keel, sources, port, [])[1:5]]
+    counted = [row[1:3] for row in lines.table(native, keel, sources, port)[1:]]
     assert counted == [["2", "1"], ["2", "2"], ["2", "2"], ["2", "0"]]
 
 

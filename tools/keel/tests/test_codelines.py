@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""How lines of code are counted, and how many each part may have."""
+
+import pytest
+
+from keel.codelines import PARTS, Part, count
+from keel.config import REPOSITORY
+
+
+@pytest.mark.parametrize("part", PARTS, ids=[part.name for part in PARTS])
+def test_size(part: Part) -> None:
+    lines = part.lines(REPOSITORY)
+    assert lines > 0, f"{part.name} has moved"
+    assert part.limit is None or lines <= part.limit, f"{part.name} has {lines} lines of code, {lines - part.limit} too many"
+
+
+def test_each_file_counts_once() -> None:
+    files = [file for part in PARTS for file in part.files(REPOSITORY)]
+    assert len(files) == len(set(files))
+
+
+@pytest.mark.parametrize(
+    ("suffix", "text", "lines"),
+    [
+        (".c", '/* a\n   b */ int a; // c\n\nchar *url = "http://x/*";\nchar q = \'"\'; /* d */\n\n# if 1\n', 4),
+        (".rs", "//! x\n#[inline]\nfn f<'a>(b: &'a str) {} // it's\n\n/* c\n*/\n", 2),
+        (".rs", 'fn a() {}\n#[cfg(test)]\n#[path = "x.rs"]\nmod tests;\nfn b() {}\n', 2),
+        (".rs", "fn a() {}\n\n#[cfg(test)]\nmod tests {\n    fn b() {\n    }\n}\n#[cfg(test)]\nuse x;\nfn c() {\n}\n", 3),
+        (".s", "# a\n#\n    # b\nmov eax, 1 # c\n/* d */\n#if X\n", 2),
+        ("Makefile", "# a\nobj-y += x/*.o\nall: # b\n\ty/*.c\n\n", 3),
+        (".toml", '# a\ntext = """\n/* b\n * c */\nint d;\n#ifdef E\n"""\n', 4),
+    ],
+)
+def test_what_is_a_line_of_code(suffix: str, text: str, lines: int) -> None:
+    assert count(text, suffix) == lines
