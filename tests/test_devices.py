@@ -138,7 +138,7 @@ EXT4_INCOMPATIBLE_AT, EXT4_NEEDS_RECOVERY = 1024 + 0x60, 4
 def needs_recovery(image: Path) -> bool:
     """Whether the file system on a qcow2 image was left in the middle of something."""
     head = image.with_suffix(".head")
-    dd = ["qemu-img", "dd", "-O", "raw", "bs=4096", "count=1", f"if={image}", f"of={head}"]
+    dd = ["qemu-img", "dd", "-f", "qcow2", "-O", "raw", "bs=4096", "count=1", f"if={image}", f"of={head}"]
     subprocess.run(dd, check=True, capture_output=True)
     return bool(head.read_bytes()[EXT4_INCOMPATIBLE_AT] & EXT4_NEEDS_RECOVERY)
 
@@ -186,6 +186,18 @@ def test_a_server_without_hardware_runs_from_its_memory(tmp_path: Path) -> None:
     options = ["--boot-conf", str(configuration), "--root", str(root), "--nic", "none"]
     result = run_guest("keel", "/show", limit_s=LIMIT_S, options=options)
     assert (result.status, result.output) == (0, "2\n"), result.error
+
+
+def test_a_header_in_a_raw_disk_is_data(tmp_path: Path) -> None:
+    """What a guest wrote for QEMU to follow comes back to the next one as it is."""
+    secret, header, drive = (tmp_path / name for name in ("secret.img", "header", "drive.img"))
+    secret.write_bytes(b"secret" * (1 << 20))
+    create = ["qemu-img", "create", "-q", "-f", "qcow2", "-F", "raw", "-b", str(secret), str(header)]
+    subprocess.run(create, check=True)
+    drive.write_bytes(header.read_bytes())
+    options = ["--drive", str(drive), "--nic", "none"]
+    result = run_guest("native", "head -c 3 /dev/vdb", limit_s=LIMIT_S, options=options)
+    assert (result.status, result.output) == (0, "QFI"), result.error
 
 
 def refused(*arguments: str, status: int = REFUSED) -> str:

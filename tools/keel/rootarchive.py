@@ -102,7 +102,8 @@ def check(path: Path, settings: Settings) -> Root:
                 names.add(entry.name.removeprefix("./").removeprefix("/"))
     except (cpio.BrokenArchive, EOFError, lzma.LZMAError, gzip.BadGzipFile, ValueError) as error:
         reason = str(error) or "it is cut off"
-        raise KeelError(f"{path} is not a usable root: {reason}", "give a directory or a cpio in newc format") from error
+        remedy = "give a directory or a cpio in newc format, or raw:FILE for a disk"
+        raise KeelError(f"{path} is not a usable root: {reason}", remedy) from error
     except OSError as error:
         raise KeelError(f"{path} cannot be read: {error.strerror or error}") from error
     return Root(path, packed, content, any(name in names for name in STARTERS))

@@ -12,6 +12,7 @@ from .. import (
     guest,
     guestinit,
     image,
+    imageformat,
     linux,
     loader,
     machine,
@@ -118,10 +119,11 @@ def _display(mine: slot.Slot) -> str:
     return f"vnc=unix:{socket}"
 
 
-def _given_root(settings: Settings, choices: boot.Choices, path: Path) -> rootarchive.Root | qemu.Disk:
+def _given_root(settings: Settings, choices: boot.Choices, text: str) -> rootarchive.Root | qemu.Disk:
     """The user's root, checked."""
-    if disks.is_image(path):
-        return disks.examined(settings, path, keep=choices.persist, root=True)
+    form, path = imageformat.of_root(text)
+    if form:
+        return disks.examined(settings, path, form, keep=choices.persist, root=True)
     if choices.persist:
         raise KeelError(
             f"--persist needs a root on a disk, and {path} goes to memory", "give a disk image, or leave --persist out"
@@ -136,8 +138,8 @@ def _default_root(settings: Settings, choices: boot.Choices) -> rootarchive.Root
 
 
 def _drive(settings: Settings, choices: boot.Choices, text: str) -> qemu.Disk:
-    bus, path = disks.parse(text)
-    return disks.examined(settings, path, bus=bus, keep=choices.persist)
+    bus, form, path = disks.parse(text)
+    return disks.examined(settings, path, form, bus=bus, keep=choices.persist)
 
 
 def _fitting(choices: boot.Choices, root: rootarchive.Root) -> rootarchive.Root:

@@ -105,7 +105,7 @@ def test_a_timeout_has_the_usual_status(tmp_path: Path) -> None:
         boot.Choices(drives=("a.img",) * machine.MOST_DISKS),
         boot.Choices(persist=True, icount=True),
         boot.Choices(packages=("--allow-unauthenticated",)),
-        boot.Choices(packages=("gdb",), root=Path("root.img")),
+        boot.Choices(packages=("gdb",), root="root.img"),
         boot.Choices(native=True, boot_template=Path("my.conf")),
         boot.Choices(kernel=boot.DEBIAN_KERNEL),
         boot.Choices(native=True, kernel="/no/such/bzImage"),
