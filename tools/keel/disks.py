@@ -92,6 +92,7 @@ def parse(text: str) -> tuple[str, Path]:
 
 def examined(settings: Settings, path: Path, *, bus: str = "virtio", keep: bool = False, root: bool = False) -> Disk:
     """The disk of an image that is whole; KeelError says what is wrong with it. A root must hold a file system."""
+    path = path.absolute()  # to QEMU a relative name with a colon is a protocol, one with a dash an option
     if not path.is_file():
         buses = f"a bus is one of {', '.join(machine.BUSES)}" if ":" in str(path) else ""
         raise KeelError(f"the disk image {path} {'is no file' if path.exists() else 'does not exist'}", buses)

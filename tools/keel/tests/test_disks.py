@@ -144,6 +144,16 @@ def test_a_drive_may_name_its_bus(text: str, bus: str, file: str) -> None:
     assert disks.parse(text) == (bus, Path(file))
 
 
+@needs_programs
+@pytest.mark.parametrize("name", ["2026-11-23T10:00.img", "nbd:localhost:1", "json:{}", "-l", "a,b.img"])
+def test_no_name_means_anything_to_qemu(name: str, ext4: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ext4.parent)
+    subprocess.run(["qemu-img", "convert", "-O", "qcow2", str(ext4), str(other := ext4.parent / f"{name}.qcow2")], check=True)
+    ext4.rename(name)
+    assert disks.examined(settings, Path(name), root=True).path == ext4.parent / name
+    assert disks.examined(settings, Path(other.name), root=True).image_format == "qcow2"
+
+
 @pytest.fixture
 def cached(settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A default root in the cache, small, and made anew with another identity and other contents when it is missing."""
