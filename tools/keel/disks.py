@@ -82,6 +82,7 @@ def examined(
 
     The format is the one that the user said or that the name ends with, never one that the content claims.
     """
+    path = path.absolute()  # to QEMU a relative name with a colon is a protocol, one with a dash an option
     if not path.is_file():
         words = f"a bus is one of {', '.join(machine.BUSES)}, a format {' or '.join(imageformat.FORMATS)}"
         remedy = words if ":" in str(path) else ""
@@ -94,9 +95,7 @@ def examined(
         say(f"{path} is taken as raw, as its name says, though it begins like qcow2; a guest may have written that")
     packages.require(settings, packages.IMAGES)
     least_bytes = imageformat.check_chain(path).least_bytes if kind == imageformat.QCOW2 else 0
-    # QEMU takes a relative name with a colon for a protocol.
-    place = path.absolute()
-    size = json.loads(_ask(path, "info", "--output=json", "-f", kind, str(place)))["virtual-size"]
+    size = json.loads(_ask(path, "info", "--output=json", "-f", kind, str(path)))["virtual-size"]
     if size == 0:
         raise KeelError(f"{path} is not a usable disk image: it is empty")
     if kind == imageformat.QCOW2:
@@ -104,10 +103,10 @@ def examined(
             raise KeelError(f"{path} is not a usable disk image: it is cut off")
         # Room that nothing uses is left behind by a full disk or a killed emulator; whoever writes the image gets it back.
         mend = ["-r", "leaks"] if keep else []
-        _ask(path, "check", "-q", *mend, "-f", kind, str(place), fine=(0, LEAKS))
+        _ask(path, "check", "-q", *mend, "-f", kind, str(path), fine=(0, LEAKS))
     if root:
-        _check_root(path, _first_bytes(place, kind), size)
-    return Disk(place, kind, bus, keep)
+        _check_root(path, _first_bytes(path, kind), size)
+    return Disk(path, kind, bus, keep)
 
 
 def _ask(path: Path, *arguments: str, fine: Collection[int] = (0,)) -> str:
@@ -169,16 +168,45 @@ def full_places(disks: Sequence[Disk]) -> list[Path]:
 
 
 def default_root(settings: Settings, more: Sequence[str] = (), *, keep: bool) -> Disk:
-    """The default root on a disk; what is kept lies in an image of this clone, over the one in the cache."""
-    base = _default_image(settings, more)
+    """The default root on a disk; what is kept is an image of this clone, which begins as a copy of the one in the cache."""
     if not keep:
-        return Disk(base, "raw")
-    mine = settings.build / "images" / f"{base.stem}-{PERSISTENT}"
+        return Disk(_default_image(settings, more), "raw")
+    mine = settings.build / "images" / f"{image.default_archive(settings, more).stem}-{PERSISTENT}"
     with locked(settings.locks, "images"):
-        if not mine.exists():
-            mine.parent.mkdir(parents=True, exist_ok=True)
-            _ask(mine, "create", "-q", "-f", "qcow2", "-F", "raw", "-b", str(base), str(mine))
+        if mine.exists():
+            _check_own(mine)
+        else:
+            _make_persistent(settings, _default_image(settings, more), mine)
     return examined(settings, mine, keep=True, root=True)
+
+
+def persistent(settings: Settings) -> list[Path]:
+    """The images of this clone that hold what guests wrote to default roots."""
+    return sorted((settings.build / "images").glob(f"*-{PERSISTENT}"))
+
+
+def _make_persistent(settings: Settings, base: Path, mine: Path) -> None:
+    """A copy: an image over the one in the cache would be damaged where that is removed and made anew."""
+    others = persistent(settings)
+    mine.parent.mkdir(parents=True, exist_ok=True)
+    aside = mine.with_suffix(".new")
+    try:
+        with Step("copying the root disk") as step:
+            argv = ["qemu-img", "convert", "-f", "raw", "-O", "qcow2", str(base), str(aside)]
+            process.run_logged(argv, what="copying the root disk", log=settings.logs / "disk.log", step=step)
+        aside.replace(mine)
+    finally:
+        aside.unlink(missing_ok=True)
+    if others:
+        say(f"a new persistent root begins; of other packages or an earlier Keel there are {', '.join(map(str, others))}")
+
+
+def _check_own(mine: Path) -> None:
+    """Earlier ones were made over the image in the cache, which may have been made anew since."""
+    about = json.loads(_ask(mine, "info", "--output=json", "-f", "qcow2", str(mine)))
+    if base := about.get("backing-filename"):
+        remedy = f"if it is the same: qemu-img rebase -b '' {mine}; else move the image away"
+        raise KeelError(f"{mine} was made over {base}, which may be another file system by now", remedy)
 
 
 def needs(settings: Settings, more: Sequence[str] = ()) -> tuple[packages.Need, ...]:

@@ -177,9 +177,3 @@ def test_a_directory_is_no_disk(tmp_path: Path) -> None:
     place = tmp_path / "a.img"
     place.mkdir()
     assert imageformat.of_root(str(place)) == (None, place)
-
-
-def test_a_colon_in_a_relative_name_is_no_protocol(tmp_path: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "nbd:10:00.img").write_bytes(bytes(MEGABYTE))
-    assert disks.examined(settings, Path("nbd:10:00.img")).path == tmp_path / "nbd:10:00.img"
