@@ -27,6 +27,8 @@ INPUT_FD = 0
 POWER_OFF_GRACE_S = 10.0
 # The same where an init ends its services first, each of which may take 90 s.
 SERVICES_GRACE_S = 100.0
+# How the root task's lines begin.
+ROOT_SPEAKS = b"root: "
 # How long the debugger's answers may take.
 DEBUGGER_GRACE_S = 120.0
 
@@ -49,6 +51,8 @@ class Plan:
     debugger: Dialogue | None = None
     # The firmware writes to the serial lines before the guest does.
     firmware_speaks: bool = False
+    # The guest is ended where the root task has not begun by then.
+    begins_s: float | None = None
 
 
 @dataclass
@@ -62,6 +66,8 @@ class Outcome:
     console_log: Path = Path()
     kernel_log: Path = Path()
     emulator_log: Path = Path()
+    # The root task has written a line, or Linux, which it starts.
+    begun: bool = False
 
 
 class _Line:
@@ -123,6 +129,8 @@ class _Run:
         self.keys = Keys()
         self.ready = False
         self.shown = bytearray()
+        # The µ-kernel's log before the root task's first line.
+        self.heard = bytearray()
         self.keyed = self.interactive or (plan.prompt is not None and not plan.keys)
         self.input_ended = plan.watch_log is not None and not self.keyed
         self.over = False
@@ -130,6 +138,7 @@ class _Run:
     def on_console(self) -> None:
         """Linux's console: to the log, and to the user where the user is at it."""
         data = self.console.read()
+        self.outcome.begun |= bool(data) and not self.plan.firmware_speaks
         self.console_file.write(data)
         self.watcher.feed(data)
         if self.interactive:
@@ -146,6 +155,8 @@ class _Run:
     def on_log(self) -> None:
         """The µ-kernel's log."""
         data = self.log.read()
+        self.heard += b"" if self.outcome.begun else data
+        self.outcome.begun |= ROOT_SPEAKS in self.heard
         self.kernel_file.write(data)
         if self.verbose:
             _write_out(2, data.replace(b"\n", b"\r\n") if self.interactive else data)
@@ -204,7 +215,7 @@ class _Run:
 
     def _on_ready(self) -> None:
         """The init listens: what is sent before that is lost in the guest's serial port."""
-        self.ready = self.keys.guest_ready = True
+        self.ready = self.keys.guest_ready = self.outcome.begun = True
         if self.plan.command is not None:
             self.channel.send(Kind.COMMAND, self.plan.command)
             self.channel.send(Kind.COMMAND, b"")
@@ -283,6 +294,7 @@ def _attend(state: _Run, child: subprocess.Popen[bytes]) -> None:
     """Serve the lines until the emulator ends, the time is up, or the run is over."""
     limit = state.plan.timeout_s
     deadline = time.monotonic() + limit if limit else float("inf")
+    begins = time.monotonic() + state.plan.begins_s if state.plan.begins_s else float("inf")
     ended = os.pidfd_open(child.pid)
     try:
         # poll, because epoll refuses standard input that is a plain file
@@ -295,8 +307,10 @@ def _attend(state: _Run, child: subprocess.Popen[bytes]) -> None:
                 if time.monotonic() >= deadline:
                     state.outcome.timed_out = state.outcome.command_status is None
                     return
+                if not state.outcome.begun and time.monotonic() >= begins:
+                    return
                 _choose_events(selector, state)
-                _serve(selector, state, deadline)
+                _serve(selector, state, deadline if state.outcome.begun else min(deadline, begins))
                 state.outcome.emulator_status = child.poll()
                 if state.outcome.command_status is not None and not state.debugger:
                     deadline = min(deadline, time.monotonic() + state.plan.power_off_s)

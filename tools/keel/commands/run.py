@@ -32,6 +32,10 @@ from ..progress import say
 # How the guest's init says why it ends (guest/init), and how many lines Linux may add to that on the console.
 INIT_ERROR = "keel-init: error: "
 LAST_WORDS = 10
+# How long a guest under KVM may take to the root task's first line, which is there within a second or two.
+# From a disc GRUB reads all modules before that.
+KVM_BEGINS_S = 20.0
+KVM_BEGINS_FROM_DISC_S = 120.0
 
 
 def run(settings: Settings, choices: boot.Choices, dialogue: Dialogue | None = None) -> int:
@@ -65,10 +69,24 @@ def run(settings: Settings, choices: boot.Choices, dialogue: Dialogue | None = N
             debugger=dialogue,
             firmware_speaks=choices.uefi,
         )
-        outcome = guest.run(settings, described, plan)
+        outcome = _run_guest(settings, choices, described, plan)
         for place in disks.full_places(attached):
             say(f"the host's disk at {place} is full: what the guest wrote last may be missing ({FREE_SPACE})")
         return conclude(choices, outcome)
+
+
+def _run_guest(settings: Settings, choices: boot.Choices, described: qemu.Guest, plan: guest.Plan) -> guest.Outcome:
+    """Run the guest; emulate it where KVM was our choice and does not bring it to the root task."""
+    if described.accelerator != "kvm" or choices.accelerator == "kvm" or choices.native or choices.gdb:
+        return guest.run(settings, described, plan)
+    limit = KVM_BEGINS_FROM_DISC_S if described.disc else KVM_BEGINS_S
+    outcome = guest.run(settings, described, replace(plan, begins_s=limit))
+    if outcome.begun or outcome.timed_out:
+        return outcome
+    end = f"stood for {limit:g} s" if outcome.emulator_status is None else f"ended with status {outcome.emulator_status}"
+    say(f"under KVM the guest {end} before the root task's first line: {_complaint(outcome)}")
+    say("it is emulated instead (--accel tcg does that at once)")
+    return guest.run(settings, replace(described, accelerator="tcg"), plan)
 
 
 def _models(choices: boot.Choices, disks_given: tuple[qemu.Disk, ...]) -> list[str]:
