@@ -34,7 +34,7 @@ def image(settings: Settings, file: Path, root: str | None, append: str, templat
         aside = file.with_name(f".{file.name}.{os.getpid()}")
         try:
             with Step("making the disc"):
-                loader.make_disc(described, mine.directory, aside, mine.log("disc"))
+                loader.make_disc(described, mine.directory, aside, mine.log("disc"), menu=True)
             aside.replace(file)
         except OSError as error:
             raise system_error(f"{file} cannot be written", error) from error
