@@ -160,6 +160,16 @@ def test_only_persist_keeps_what_is_written(system: str, tmp_path: Path) -> None
     assert run_guest(system, "cat /root/file", limit_s=LIMIT_S, options=options).output == "kept too"
 
 
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_run_is_empty_at_each_boot(system: str, tmp_path: Path) -> None:
+    """Also on a disk that is kept, where it has had files before."""
+    options = ["--nic", "none", "--persist", "--root", str(overlay(tmp_path))]
+    check = "test ! -e /run/pid && touch /run/pid /run/lock/file && stat -c %a /run/lock"
+    for _ in range(2):
+        result = run_guest(system, check, limit_s=LIMIT_S, options=options)
+        assert (result.status, result.output) == (0, "1777\n"), result.error
+
+
 # Prints how many entries the folder of PCI devices has; two of every folder are no devices.
 COUNT_DEVICES = b"""
 int main(void)

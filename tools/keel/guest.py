@@ -25,8 +25,10 @@ READ_BYTES = 65536
 INPUT_FD = 0
 # How long a guest may take to power off after its command's status has come.
 POWER_OFF_GRACE_S = 10.0
-# The same where an init ends its services first, each of which may take 90 s.
-SERVICES_GRACE_S = 100.0
+# The same where an init ends its services first, each of which may take 90 s, or where a disk that is kept is still written.
+LONG_GRACE_S = 100.0
+# Many times what waits for a guest that keeps to its credit: only one that fills our memory reaches it.
+MOST_WAITING = 1 << 16
 # How the root task's lines begin.
 ROOT_SPEAKS = b"root: "
 # How long the debugger's answers may take.
@@ -63,6 +65,8 @@ class Outcome:
     command_status: int | None = None
     console_end: End | None = None
     timed_out: bool = False
+    # Linux was started anew before its command had ended.
+    restarted: bool = False
     console_log: Path = Path()
     kernel_log: Path = Path()
     emulator_log: Path = Path()
@@ -148,6 +152,7 @@ class _Run:
         if self.plan.prompt and not self.ready:
             self.shown += data
             self.ready = self.plan.prompt in self.shown
+            del self.shown[: -len(self.plan.prompt)]
             self.console.waiting += self.plan.keys if self.ready else b""
         if self.plan.watch_console and self.plan.watch_console(data):
             self.finish()
@@ -214,7 +219,13 @@ class _Run:
                 handler()
 
     def _on_ready(self) -> None:
-        """The init listens: what is sent before that is lost in the guest's serial port."""
+        """The init listens: what is sent before that is lost in the guest's serial port.
+
+        Where it is not the first one, nobody can tell what the command has done, and input that it has read is lost.
+        """
+        if self.ready and self.plan.command is not None:
+            self.outcome.restarted = self.over = True
+            return
         self.ready = self.keys.guest_ready = self.outcome.begun = True
         if self.plan.command is not None:
             self.channel.send(Kind.COMMAND, self.plan.command)
@@ -250,6 +261,8 @@ class _Run:
         self.exec.waiting += outgoing
         self.channel.sent(len(outgoing))
         self.exec.write()
+        if len(self.exec.waiting) > MOST_WAITING:
+            raise KeelError("the guest broke the exec channel: it reads nothing", f"see {self.outcome.console_log}")
         self.console.write()
         if self.debugger:
             self.debugger.write()
@@ -314,7 +327,8 @@ def _attend(state: _Run, child: subprocess.Popen[bytes]) -> None:
                 state.outcome.emulator_status = child.poll()
                 if state.outcome.command_status is not None and not state.debugger:
                     deadline = min(deadline, time.monotonic() + state.plan.power_off_s)
-        state.read_rest()
+        if state.outcome.emulator_status is not None:  # else a guest that runs on could keep us here
+            state.read_rest()
     finally:
         os.close(ended)
 

@@ -208,14 +208,14 @@ def checked(path: Path, settings: Settings) -> Root:
         root = check(path, settings)
     known.parent.mkdir(parents=True, exist_ok=True)
     result = {"state": state, "content": root.content_bytes, "starts": root.starts}
-    replace_text(known, json.dumps(result))
+    replace_file(known, json.dumps(result).encode())
     return root
 
 
-def replace_text(path: Path, text: str) -> None:
-    """Write a file so that a reader sees the old or the new content, never a part."""
+def replace_file(path: Path, content: bytes) -> None:
+    """Write a file so that a reader, or an emulator that has it mapped, sees the old or the new content, never a part."""
     aside = path.with_suffix(f".{os.getpid()}")
-    aside.write_text(text)
+    aside.write_bytes(content)
     aside.replace(path)
 
 
@@ -270,5 +270,5 @@ def boot_archive(settings: Settings, root: Root, init: Path) -> Path:
         if not (joined.exists() and known.exists() and known.read_text() == state):
             known.unlink(missing_ok=True)
             join([root.path, init], joined)
-            replace_text(known, state)
+            replace_file(known, state.encode())
     return joined

@@ -65,7 +65,7 @@ def run(settings: Settings, choices: boot.Choices, dialogue: Dialogue | None = N
             slot=mine,
             command=None if choices.command is None else os.fsencode(choices.command),
             timeout_s=choices.timeout_s,
-            power_off_s=guest.POWER_OFF_GRACE_S if choices.init == "keel" else guest.SERVICES_GRACE_S,
+            power_off_s=guest.LONG_GRACE_S if choices.persist or choices.init != "keel" else guest.POWER_OFF_GRACE_S,
             debugger=dialogue,
             firmware_speaks=choices.uefi,
         )
@@ -235,7 +235,7 @@ def greet(settings: Settings, choices: boot.Choices, accelerator: str, display: 
 def conclude(choices: boot.Choices, outcome: guest.Outcome) -> int:
     """The exit status for how a guest ended, with one line where that is not its command's end."""
     if outcome.command_status is not None:
-        return outcome.command_status
+        return _after_command(choices, outcome, outcome.command_status)
     if outcome.timed_out:
         say(f"error: the guest was ended after {choices.timeout_s:g} s (--timeout gives it more)")
         return Status.TIMEOUT
@@ -245,6 +245,16 @@ def conclude(choices: boot.Choices, outcome: guest.Outcome) -> int:
     elif line:
         say(line)
     return status
+
+
+def _after_command(choices: boot.Choices, outcome: guest.Outcome, status: int) -> int:
+    """The command's status. 0 promises that a disk that is kept holds all: only a guest that powered off has written that."""
+    if not choices.persist or _how(outcome) == machine.EXIT_POWER_OFF:
+        return status
+    say(
+        f"error: the guest did not power off after its command: its disks may be damaged; its console is in {outcome.console_log}"
+    )
+    return status or Status.NOT_POWERED_OFF
 
 
 def _ending(choices: boot.Choices, outcome: guest.Outcome) -> tuple[Status, str]:
@@ -277,8 +287,10 @@ def _ending(choices: boot.Choices, outcome: guest.Outcome) -> tuple[Status, str]
 
 
 def _how(outcome: guest.Outcome) -> int | None:
-    """The exit code that the guest wrote, or the same read off the console of a native one."""
+    """The exit code that the guest wrote, or the same read off the console of a native one, or of one that was started anew."""
     status = outcome.emulator_status
+    if outcome.restarted:
+        return machine.EXIT_LINUX_PANIC if outcome.console_end is End.PANIC else machine.EXIT_REBOOT
     if status == 0:
         return {
             End.POWER_OFF: machine.EXIT_POWER_OFF,
