@@ -125,3 +125,29 @@ def test_a_machine_that_stands_still(tmp_path: Path, more: str, code: int) -> No
         guest.wait_for(f"root: it stands still (code {code:#x})")
         assert guest.hear(2)
         assert not guest.reasons
+
+
+# Where the µ-kernel wants the first two tasks, and how its console names their threads.
+FIRST_TASKS = {"sigma0": (0x20_0000, "1.0v1"), "root": (0x40_0000, "2.0v1")}
+# An undefined instruction; a read where no machine has memory.
+FAULTS = {"ud2": "vector 6 error 0x0", "movabs 0x700000000000, %al": "vector 14 error 0x4 address 0x700000000000"}
+
+
+def program(path: Path, base: int, instruction: str) -> Path:
+    """A program that consists of one instruction."""
+    command = ["gcc", "-nostdlib", "-static", "-no-pie", f"-Wl,-Ttext-segment={base:#x}", "-x", "assembler", "-"]
+    source = f".globl _start\n_start: {instruction}\n.section .note.GNU-stack\n"
+    subprocess.run([*command, "-o", str(path)], input=source.encode(), check=True)
+    return path
+
+
+@pytest.mark.parametrize("instruction", FAULTS)
+@pytest.mark.parametrize("task", FIRST_TASKS)
+def test_what_the_first_tasks_do_wrong_is_told(tmp_path: Path, task: str, instruction: str) -> None:
+    """The µ-kernel's console names the thread, the exception or page fault, and the instruction."""
+    base, thread = FIRST_TASKS[task]
+    made = {task: program(tmp_path / task, base, instruction)}
+    with machine(tmp_path, "-machine", "pc", *modules(tmp_path, "", **made)) as guest:
+        guest.wait_for(f"{thread} stopped: {FAULTS[instruction]}")
+        guest.wait_for("nobody handles it")
+        assert f"ip {base + 0x1000:#x}" in guest.text()
