@@ -4,7 +4,7 @@
 
 use crate::arch::cpuid::{self, Feature};
 use crate::arch::multiboot::{Information, Module};
-use crate::arch::{self, acpi, apic, clock, cpu, direct, entry, fpu, paging, serial, smp};
+use crate::arch::{self, acpi, apic, clock, cpu, direct, entry, fpu, paging, screen, serial, smp};
 use crate::global::Global;
 use crate::pool::{PAGE, POOL};
 use crate::print::log;
@@ -69,6 +69,10 @@ pub extern "C" fn boot(magic: u32, address: u32) -> ! {
     serial::init(options.console);
     cpuid::init();
     WORDS_GIVEN.set(options.words);
+    screen::init(&loader.framebuffer, !loader.ram.overlaps(screen::TEXT));
+    if has_word(Word::Screen) {
+        screen::show();
+    }
     let mut free = find_free(&loader);
     let end = loader.ram.iter().last().map_or(0, |piece| piece.end);
     let (pool, table) = choose_pool(options.pool.unwrap_or(loader.ram.total() / POOL_FRACTION), &mut free);
@@ -80,6 +84,7 @@ pub extern "C" fn boot(magic: u32, address: u32) -> ! {
         paging::finish_kernel_map(end);
     }
     MAPPED_END.set(end.max(BOOT_MAPPED));
+    screen::init_far(&loader.framebuffer);
     let rsdp = loader.rsdp.map_or_else(acpi::find_rsdp, |from| move_rsdp(from, &mut free, &mut loader.reserved));
     apic::find(rsdp);
     smp::start_boot_processor();
@@ -115,10 +120,12 @@ pub enum Word {
     NoFast,
     /// Translations are not tagged with their spaces.
     NoPcid,
+    /// The console is shown on the screen.
+    Screen,
 }
 
 /// The words, in the order of `Word`.
-const WORDS: [&[u8]; 4] = [b"debug-exit", b"noclear", b"nofast", b"nopcid"];
+const WORDS: [&[u8]; 5] = [b"debug-exit", b"noclear", b"nofast", b"nopcid", b"screen"];
 
 /// What the command line says.
 struct Options {
@@ -296,6 +303,8 @@ fn start_task(number: u64, priority: u8, pager: Id, entry: u64) -> Ref<Thread> {
     let thread = task::create(&plan).and_then(|task| thread::create(task, &first));
     let thread = thread.expect("the pool is large enough for two tasks");
     thread.frame().ip.set(entry);
+    // sigma0, the root task's pager, serves no exceptions. Without a handler the console names the thread that raised one.
+    thread.handler.set(Id::NIL);
     sched::wake(thread);
     thread
 }

@@ -20,6 +20,8 @@ pub mod fpu;
 pub mod multiboot;
 #[path = "../../kernel/src/arch/x86_64/paging.rs"]
 pub mod paging;
+#[path = "../../kernel/src/arch/x86_64/screen.rs"]
+pub mod screen;
 #[path = "../../kernel/src/arch/x86_64/serial.rs"]
 pub mod serial;
 #[path = "../../kernel/src/arch/x86_64/tables.rs"]

@@ -12,6 +12,7 @@ pub mod fpu;
 pub mod multiboot;
 pub mod paging;
 pub mod regs;
+pub mod screen;
 pub mod serial;
 pub mod smp;
 pub mod start;
