@@ -7,6 +7,7 @@ import select
 import shutil
 import socket
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,6 +16,10 @@ from pathlib import Path
 
 import pytest
 from conftest import REPOSITORY, keel
+
+sys.path.insert(0, str(REPOSITORY / "tools"))
+
+from keel import loader, qemu
 
 LIMIT_S = 120
 NATIVE = REPOSITORY / "build" / "keel"
@@ -245,3 +250,21 @@ def test_the_console_is_on_the_screen_if_that_is_asked_for(tmp_path: Path) -> No
         with machine(tmp_path, "-machine", "pc", "-vga", "std", *arguments) as guest:
             guest.wait_for(f"root: it stands still (code {PANIC:#x})")
             assert ("keel: Keel u-kernel, 1 processors" in text_mode(guest, tmp_path / "screen")) == bool(word)
+
+
+@pytest.mark.parametrize("key", ["ret", loader.DEBUG_KEY])
+def test_an_entry_of_a_discs_menu_has_the_console_on_the_screen(tmp_path: Path, key: str) -> None:
+    """The one that a PC does not boot by itself."""
+    (tmp_path / "boot.conf").write_text(CONFIGURATION.format("", PANIC))
+    files = [NATIVE / "sigma0", NATIVE / "root", tmp_path / "boot.conf", NATIVE / "suite"]
+    booted = qemu.Guest(NATIVE / "kernel.elf", modules=tuple(map(qemu.Module, files)), has_screen=True)
+    loader.make_disc(booted, tmp_path, tmp_path / "disc.iso", tmp_path / "disc.log", menu=True)
+    drive = ["-drive", f"file={tmp_path / 'disc.iso'},format=raw,if=virtio,readonly=on"]
+    with machine(tmp_path, "-machine", "pc", "-vga", "std", *drive) as guest:
+        end = time.monotonic() + LIMIT_S
+        while "root: " not in guest.text() and time.monotonic() < end:  # the menu is not there at once
+            guest.do("send-key", keys=[{"type": "qcode", "data": key}])
+            assert guest.hear(0.1), f"it ended: {guest.text()}"
+        guest.wait_for(f"root: it stands still (code {PANIC:#x})")
+        guest.do("screendump", filename=str(tmp_path / "picture"))
+        assert ("keel: Keel u-kernel, 1 processors" in letters(tmp_path / "picture")) == (key == loader.DEBUG_KEY)

@@ -11,10 +11,12 @@ from . import process, qemu
 
 # What the µ-kernel is given to draw on, where it is to have a screen: this, or what there is.
 SCREEN_MODES = "1024x768x32;1024x768;auto"
-# On a PC: how long the menu waits, its entries, and the µ-kernel's word by which its console is on the screen too.
+# On a PC: how long the menu waits; its entries, the second with a key that boots it at once; and the µ-kernel's word by which
+# its console is on the screen too.
 MENU_S = 3
 ENTRY = "Linux on Keel"
-DEBUG_ENTRY = "Linux on Keel, with the console of the micro-kernel on the screen"
+DEBUG_ENTRY = "Linux on Keel, with the console of the micro-kernel on the screen (d)"
+DEBUG_KEY = "d"
 CONSOLE_ON_SCREEN = "screen"
 REMEDY = "is there room on the disk?"
 # Characters that mean nothing to GRUB's script language.
@@ -31,8 +33,8 @@ def configuration(guest: qemu.Guest, *, menu: bool = False) -> str:
         return "\n".join(["set timeout=0", *video, *_commands(guest), "boot", ""])
     debug = replace(guest, command_line=f"{guest.command_line} {CONSOLE_ON_SCREEN}".strip())
     lines = [f"set timeout={MENU_S}", *video]
-    for title, entry in ((ENTRY, guest), (DEBUG_ENTRY, debug)):
-        lines += [f"menuentry '{title}' {{", *(f"    {line}" for line in _commands(entry)), "}"]
+    for head, entry in ((f"'{ENTRY}'", guest), (f"'{DEBUG_ENTRY}' --hotkey={DEBUG_KEY}", debug)):
+        lines += [f"menuentry {head} {{", *(f"    {line}" for line in _commands(entry)), "}"]
     return "\n".join([*lines, ""])
 
 

@@ -30,7 +30,7 @@ def test_a_pc_is_asked_where_the_console_shall_be() -> None:
     lines = loader.configuration(replace(GUEST, has_screen=True), menu=True).splitlines()
     assert lines[:2] == ["set timeout=3", "insmod all_video"]
     entry, debug = lines[2:8], lines[8:]
-    assert [entry[0], debug[0]] == [f"menuentry '{loader.ENTRY}' {{", f"menuentry '{loader.DEBUG_ENTRY}' {{"]
+    assert [entry[0], debug[0]] == [f"menuentry '{loader.ENTRY}' {{", f"menuentry '{loader.DEBUG_ENTRY}' --hotkey=d {{"]
     assert entry[1:] == [
         "    multiboot2 /boot/kernel.elf debug-exit",
         f"    set gfxpayload='{loader.SCREEN_MODES}'",
