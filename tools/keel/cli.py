@@ -180,6 +180,7 @@ def _add_others(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
     )
     verb = _add_verb(verbs, "clean", "remove what was built")
     verb.add_argument("--cache", action="store_true", help="also what was fetched, for all clones")
+    verb.add_argument("--persistent", action="store_true", help="also what guests wrote to default roots with run --persist")
     _add_verb(verbs, "doctor", "say what is missing on this machine and how to mend it")
 
 
@@ -294,7 +295,7 @@ def _dispatch(options: argparse.Namespace) -> int:
         "profile": lambda: profile_command.run(settings, _profiled(options)),
         "gdb": lambda: debug_command.debug(settings, options.view),
         "bench": lambda: bench_command.bench(settings, options.argument),
-        "clean": lambda: clean_command.clean(settings, options.cache),
+        "clean": lambda: clean_command.clean(settings, cache=options.cache, persistent=options.persistent),
         "doctor": lambda: doctor_command.doctor(settings),
     }
     return actions[options.verb]() or Status.OK

@@ -16,7 +16,7 @@ from . import image, machine, packages, process
 from .config import Settings
 from .errors import KeelError, system_error
 from .lock import locked
-from .progress import Step
+from .progress import Step, say
 from .qemu import Disk
 
 # A disk of the host with fewer bytes free is full: an image grows by more at a time.
@@ -174,16 +174,45 @@ def full_places(disks: Sequence[Disk]) -> list[Path]:
 
 
 def default_root(settings: Settings, more: Sequence[str] = (), *, keep: bool) -> Disk:
-    """The default root on a disk; what is kept lies in an image of this clone, over the one in the cache."""
-    base = _default_image(settings, more)
+    """The default root on a disk; what is kept is an image of this clone, which begins as a copy of the one in the cache."""
     if not keep:
-        return Disk(base, "raw")
-    mine = settings.build / "images" / f"{base.stem}-{PERSISTENT}"
+        return Disk(_default_image(settings, more), "raw")
+    mine = settings.build / "images" / f"{image.default_archive(settings, more).stem}-{PERSISTENT}"
     with locked(settings.locks, "images"):
-        if not mine.exists():
-            mine.parent.mkdir(parents=True, exist_ok=True)
-            _ask(mine, "create", "-q", "-f", "qcow2", "-F", "raw", "-b", str(base), str(mine))
+        if mine.exists():
+            _check_own(mine)
+        else:
+            _make_persistent(settings, _default_image(settings, more), mine)
     return examined(settings, mine, keep=True, root=True)
+
+
+def persistent(settings: Settings) -> list[Path]:
+    """The images of this clone that hold what guests wrote to default roots."""
+    return sorted((settings.build / "images").glob(f"*-{PERSISTENT}"))
+
+
+def _make_persistent(settings: Settings, base: Path, mine: Path) -> None:
+    """A copy: an image over the one in the cache would be damaged where that is removed and made anew."""
+    others = persistent(settings)
+    mine.parent.mkdir(parents=True, exist_ok=True)
+    aside = mine.with_suffix(".new")
+    try:
+        with Step("copying the root disk") as step:
+            argv = ["qemu-img", "convert", "-f", "raw", "-O", "qcow2", str(base), str(aside)]
+            process.run_logged(argv, what="copying the root disk", log=settings.logs / "disk.log", step=step)
+        aside.replace(mine)
+    finally:
+        aside.unlink(missing_ok=True)
+    if others:
+        say(f"a new persistent root begins; of other packages or an earlier Keel there are {', '.join(map(str, others))}")
+
+
+def _check_own(mine: Path) -> None:
+    """Earlier ones were made over the image in the cache, which may have been made anew since."""
+    about = json.loads(_ask(mine, "info", "--output=json", "-f", "qcow2", str(mine)))
+    if base := about.get("backing-filename"):
+        remedy = f"if it is the same: qemu-img rebase -b '' {mine}; else move the image away"
+        raise KeelError(f"{mine} was made over {base}, which may be another file system by now", remedy)
 
 
 def needs(settings: Settings, more: Sequence[str] = ()) -> tuple[packages.Need, ...]:

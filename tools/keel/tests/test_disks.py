@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from keel import cpio, disks, unpack
+from keel import cpio, disks, image, unpack
+from keel.commands.clean import clean
 from keel.config import Settings
 from keel.errors import KeelError
 from keel.qemu import Disk
@@ -141,6 +142,80 @@ def test_who_writes_has_an_image_for_himself(ext4: Path) -> None:
 )
 def test_a_drive_may_name_its_bus(text: str, bus: str, file: str) -> None:
     assert disks.parse(text) == (bus, Path(file))
+
+
+@pytest.fixture
+def cached(settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A default root in the cache, small, and made anew with another identity and other contents when it is missing."""
+    base = image.default_archive(settings).with_suffix(".ext4")
+    made: list[Path] = []
+
+    def make(settings: Settings, more: object = ()) -> Path:
+        if not base.exists():
+            made.append(tree := tmp_path / f"tree-{len(made)}")
+            tree.mkdir()
+            for number in range(50):
+                (tree / f"{number}").write_text(f"{tree.name} {number}" * 500)
+            base.parent.mkdir(parents=True, exist_ok=True)
+            subprocess.run(["/sbin/mke2fs", "-q", "-F", "-t", "ext4", "-d", str(tree), str(base), "16M"], check=True)
+        return base
+
+    monkeypatch.setattr(disks, "_default_image", make)
+    return base
+
+
+def content(path: Path) -> bytes:
+    raw = path.with_suffix(".raw")
+    subprocess.run(["qemu-img", "convert", "-O", "raw", str(path), str(raw)], check=True)
+    return raw.read_bytes()
+
+
+@needs_programs
+@pytest.mark.parametrize("made_anew", [False, True])
+def test_a_persistent_root_outlives_the_one_in_the_cache(made_anew: bool, cached: Path, settings: Settings) -> None:
+    kept = disks.default_root(settings, keep=True).path
+    before = content(kept)
+    cached.unlink()
+    if made_anew:
+        disks.default_root(settings, keep=False)
+        assert cached.read_bytes() != before
+    assert disks.default_root(settings, keep=True) == Disk(kept, "qcow2", keep=True)
+    assert content(kept) == before
+
+
+@needs_programs
+def test_a_persistent_root_over_the_one_in_the_cache_is_refused(cached: Path, settings: Settings) -> None:
+    """An earlier Keel made them so. What the refusal advises helps where the cache is unchanged."""
+    disks.default_root(settings, keep=False)
+    old = settings.build / "images" / f"{cached.stem}-persistent.qcow2"
+    old.parent.mkdir(parents=True)
+    subprocess.run(["qemu-img", "create", "-q", "-f", "qcow2", "-F", "raw", "-b", str(cached), str(old)], check=True)
+    before = content(old)
+    with pytest.raises(KeelError, match="may be another file system") as caught:
+        disks.default_root(settings, keep=True)
+    assert f"qemu-img rebase -b '' {old};" in caught.value.line()
+    subprocess.run(["qemu-img", "rebase", "-b", "", str(old)], check=True)
+    assert disks.default_root(settings, keep=True).path == old
+    assert content(old) == before
+
+
+@needs_programs
+def test_a_new_persistent_root_names_the_others(cached: Path, settings: Settings, capsys: pytest.CaptureFixture[str]) -> None:
+    first = disks.default_root(settings, keep=True).path
+    assert "persistent root" not in capsys.readouterr().err
+    second = disks.default_root(settings, ["gdb"], keep=True).path
+    assert second != first and str(first) in capsys.readouterr().err
+
+
+def test_clean_asks_before_it_removes_what_guests_wrote(settings: Settings) -> None:
+    kept = settings.build / "images" / "debian-persistent.qcow2"
+    kept.parent.mkdir(parents=True)
+    kept.touch()
+    with pytest.raises(KeelError) as caught:
+        clean(settings, cache=False, persistent=False)
+    assert str(kept) in caught.value.line() and kept.exists()
+    clean(settings, cache=False, persistent=True)
+    assert not settings.build.exists()
 
 
 def test_an_archive_is_unpacked_as_it_is(tmp_path: Path) -> None:
