@@ -90,7 +90,9 @@ class Clock:
     def measured(self, command: list[str], words: str, stdin: bytes) -> tuple[Figures, Figures]:
         """Rows of a command in a guest: instructions, and cycles where they are modelled."""
         parts = self.output / "ukl-parts"
-        watched = [f"--qemu-arg={word}" for word in ("-plugin", f"{self.plugin},output={parts}")] if self.plugin else []
+        # QEMU has a comma in a value written twice; the plugin comes so.
+        option = f"{self.plugin},output={str(parts).replace(',', ',,')}"
+        watched = [f"--qemu-arg={word}" for word in ("-plugin", option)] if self.plugin else []
         rows = figures(keel(*command, "--icount", "--timeout", str(LIMIT_S), *watched, "--exec", words, stdin=stdin))
         return rows, cycles(rows, parts.read_text()) if self.plugin else {}
 

@@ -138,7 +138,7 @@ EXT4_INCOMPATIBLE_AT, EXT4_NEEDS_RECOVERY = 1024 + 0x60, 4
 def needs_recovery(image: Path) -> bool:
     """Whether the file system on a qcow2 image was left in the middle of something."""
     head = image.with_suffix(".head")
-    dd = ["qemu-img", "dd", "-O", "raw", "bs=4096", "count=1", f"if={image}", f"of={head}"]
+    dd = ["qemu-img", "dd", "-f", "qcow2", "-O", "raw", "bs=4096", "count=1", f"if={image}", f"of={head}"]
     subprocess.run(dd, check=True, capture_output=True)
     return bool(head.read_bytes()[EXT4_INCOMPATIBLE_AT] & EXT4_NEEDS_RECOVERY)
 
@@ -158,6 +158,16 @@ def test_only_persist_keeps_what_is_written(system: str, tmp_path: Path) -> None
     assert subprocess.run([DEBUGFS, "-R", "cat file", str(drive)], check=True, capture_output=True).stdout == b"kept"
     assert not needs_recovery(root)
     assert run_guest(system, "cat /root/file", limit_s=LIMIT_S, options=options).output == "kept too"
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_run_is_empty_at_each_boot(system: str, tmp_path: Path) -> None:
+    """Also on a disk that is kept, where it has had files before."""
+    options = ["--nic", "none", "--persist", "--root", str(overlay(tmp_path))]
+    check = "test ! -e /run/pid && touch /run/pid /run/lock/file && stat -c %a /run/lock"
+    for _ in range(2):
+        result = run_guest(system, check, limit_s=LIMIT_S, options=options)
+        assert (result.status, result.output) == (0, "1777\n"), result.error
 
 
 # Prints how many entries the folder of PCI devices has; two of every folder are no devices.
@@ -186,6 +196,18 @@ def test_a_server_without_hardware_runs_from_its_memory(tmp_path: Path) -> None:
     options = ["--boot-conf", str(configuration), "--root", str(root), "--nic", "none"]
     result = run_guest("keel", "/show", limit_s=LIMIT_S, options=options)
     assert (result.status, result.output) == (0, "2\n"), result.error
+
+
+def test_a_header_in_a_raw_disk_is_data(tmp_path: Path) -> None:
+    """What a guest wrote for QEMU to follow comes back to the next one as it is."""
+    secret, header, drive = (tmp_path / name for name in ("secret.img", "header", "drive.img"))
+    secret.write_bytes(b"secret" * (1 << 20))
+    create = ["qemu-img", "create", "-q", "-f", "qcow2", "-F", "raw", "-b", str(secret), str(header)]
+    subprocess.run(create, check=True)
+    drive.write_bytes(header.read_bytes())
+    options = ["--drive", str(drive), "--nic", "none"]
+    result = run_guest("native", "head -c 3 /dev/vdb", limit_s=LIMIT_S, options=options)
+    assert (result.status, result.output) == (0, "QFI"), result.error
 
 
 def refused(*arguments: str, status: int = REFUSED) -> str:

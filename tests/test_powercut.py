@@ -19,6 +19,8 @@ from test_devices import DEBUGFS, E2FSCK, MKE2FS, disk, overlay
 CUTS = int(os.environ.get("KEEL_POWER_CUTS", "2"))
 IMAGE_BYTES = 512 << 20
 FILE_BYTES = 20_000
+NUMBERS = 100_000
+LIMIT_S = 300
 # A cut comes after at least one and at most so many files.
 MOST_FILES = 60
 KEPT = re.compile(rb"kept \d+\n")
@@ -69,6 +71,36 @@ int main(int count, char **words)
     }
 }
 """
+
+# Starts the emulator that is behind it in PATH with a line of its own for the exec channel, and kills it at the status.
+CUTTER = """#!{python}
+import os, re, shutil, socket, struct, subprocess, sys
+os.environ["PATH"] = os.environ["PATH"].partition(":")[2]
+words = [shutil.which(os.path.basename(sys.argv[0])), *sys.argv[1:]]
+fds = {{int(fd) for word in words for fd in re.findall("socket,fd=([0-9]+)", word)}}
+channel = [at for at, word in enumerate(words) if re.match("socket,fd=[0-9]+,id=exec$", word)]
+if not channel:
+    os.execv(words[0], words)
+host = socket.socket(fileno=int(re.search("[0-9]+", words[channel[0]])[0]))
+ours, theirs = socket.socketpair()
+words[channel[0]] = f"socket,fd={{theirs.fileno()}},id=exec"
+emulator = subprocess.Popen(words, pass_fds=[*(fds - {{host.fileno()}}), theirs.fileno()])
+theirs.close()
+if os.fork() == 0:
+    while data := host.recv(4096):
+        ours.sendall(data)
+    os._exit(0)
+stream = ours.makefile("rb")
+while header := stream.read(4):
+    kind, length = header[0], struct.unpack("<H", header[2:])[0]
+    data = stream.read(length)
+    if kind == {status}:
+        emulator.kill()
+        emulator.wait()
+    host.sendall(header + data)
+"""
+STATUS_FRAME = 6
+NOT_POWERED_OFF = 116
 
 
 def emulator_of(child: subprocess.Popen[bytes]) -> int:
@@ -123,3 +155,24 @@ def test_what_was_synchronised_is_there_after_a_power_cut(system: str, tmp_path:
     ]
     print(f"{CUTS} power cuts, {sum(kept)} files were synchronised, {len(lost)} lost")
     assert lost == []
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_what_a_command_wrote_is_there_when_its_status_is(system: str, tmp_path: Path) -> None:
+    """The power goes with the command's status, which is then no success, though nothing is missing on the disk."""
+    image = disk(tmp_path / "disk.img", 64 << 20)
+    subprocess.run([MKE2FS, "-q", "-F", "-t", "ext4", str(image)], check=True)
+    (cutter := tmp_path / "bin" / "qemu-system-x86_64").parent.mkdir()
+    cutter.write_text(CUTTER.format(python=sys.executable, status=STATUS_FRAME))
+    cutter.chmod(0o755)
+    argv = [sys.executable, str(REPOSITORY / "keel"), "run", "--persist", "--nic", "none", "--root", str(overlay(tmp_path))]
+    argv += ["--drive", str(image), "--timeout", str(LIMIT_S)] + (["--native"] if system == "native" else [])
+    command = f"mount -t ext4 /dev/vdb /mnt && seq {NUMBERS} > /mnt/numbers"
+    environment = {**os.environ, "PATH": f"{cutter.parent}:{os.environ['PATH']}"}
+    done = subprocess.run(
+        [*argv, "--exec", command], env=environment, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    )
+    assert done.returncode == NOT_POWERED_OFF, done.stderr
+    assert subprocess.run([E2FSCK, "-p", str(image)], capture_output=True).returncode in REPAIRED
+    found = subprocess.run([DEBUGFS, "-R", "cat numbers", str(image)], check=True, capture_output=True, text=True).stdout
+    assert found.split() == [str(number + 1) for number in range(NUMBERS)]

@@ -11,8 +11,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import REPOSITORY, started
+from conftest import REPOSITORY, run_guest, started
 
+LIMIT_S = 300
 RESTARTS = int(os.environ.get("KEEL_RESTARTS", "5"))
 # How late a heartbeat may be, on the deterministic clock: what the deletion of Linux and its processes takes (docs/caveats.md).
 BOUND_US = 10_000
@@ -80,9 +81,11 @@ def test_panics_leave_nothing_behind(tmp_path: Path) -> None:
     assert worst <= BOUND_US
 
 
-@pytest.mark.parametrize(
-    "how", ["echo c > /proc/sysrq-trigger", "python3 -c 'import ctypes; ctypes.CDLL(None).reboot(0x1234567)'"]
-)
+PANIC = "echo c > /proc/sysrq-trigger"
+REBOOT = "python3 -c 'import ctypes; ctypes.CDLL(None).reboot(0x1234567)'"
+
+
+@pytest.mark.parametrize("how", [PANIC, REBOOT])
 def test_linux_with_devices_comes_back(tmp_path: Path, how: str) -> None:
     """Disks work again, and what was synchronised before is there."""
     with started(command("--boot-conf", str(configuration(tmp_path)))) as guest:
@@ -94,3 +97,12 @@ def test_linux_with_devices_comes_back(tmp_path: Path, how: str) -> None:
         guest.wait_for(b"it is kept")
         guest.say(b"exit\n")
         assert guest.child.wait(60) == 0
+
+
+@pytest.mark.parametrize(("how", "status"), [(PANIC, 112), (REBOOT, 111)])
+def test_a_command_ends_with_its_linux(tmp_path: Path, how: str, status: int) -> None:
+    """Also where the channel is in the middle of what it wrote; nobody could tell what it has done."""
+    conf = configuration(tmp_path)
+    result = run_guest("keel", f"yes | head -c 1M; {how}", limit_s=LIMIT_S, options=["--nic", "none", "--boot-conf", str(conf)])
+    assert result.status == status, result.error
+    assert set(result.output.replace("\0", "").split()) == {"y"}

@@ -100,7 +100,7 @@ static void write_all(int fd, const uint8_t *data, size_t length)
 	}
 }
 
-static void send_frame(struct channel *channel, enum frame_channel number,
+static void send_frame(const struct channel *channel, enum frame_channel number,
 		       const void *data, size_t length)
 {
 	uint8_t frame[FRAME_HEADER + FRAME_DATA_MAX] = {
@@ -112,11 +112,18 @@ static void send_frame(struct channel *channel, enum frame_channel number,
 	write_all(channel->fd, frame, FRAME_HEADER + length);
 }
 
+void channel_send_ready(const struct channel *channel)
+{
+	static const uint8_t rest_of_frame[FRAME_HEADER + FRAME_DATA_MAX];
+
+	write_all(channel->fd, rest_of_frame, sizeof(rest_of_frame));
+	send_frame(channel, FRAME_READY, NULL, 0);
+}
+
 void channel_send(struct channel *channel, enum frame_channel number,
 		  const void *data, size_t length)
 {
-	if (number != FRAME_READY)
-		channel->credit -= FRAME_HEADER + length;
+	channel->credit -= FRAME_HEADER + length;
 	send_frame(channel, number, data, length);
 }
 

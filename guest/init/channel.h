@@ -8,7 +8,9 @@
  * what the other has consumed. So at most CREDIT_MAX bytes are under way and
  * the receiver's tty cannot overrun. A ready frame is not answered: where Linux is
  * started anew, nothing meant for the init before may come to the next one, whose
- * tty would echo it. tools/keel/channel.py is the other end.
+ * tty would echo it. The init before may have ended within a frame; zero bytes, as
+ * many as a frame can have, come before a ready frame to end that one, and between
+ * frames they mean nothing. tools/keel/channel.py is the other end.
  */
 #ifndef KEEL_CHANNEL_H
 #define KEEL_CHANNEL_H
@@ -21,13 +23,13 @@
 #define CREDIT_MAX 2048
 
 enum frame_channel {
-	FRAME_CREDIT = 0,	/* both ways: 4 bytes, little endian: credit given back */
 	FRAME_COMMAND = 1,	/* to init: a piece of the command; empty: it is whole */
 	FRAME_STDIN = 2,	/* to init: standard input; empty: its end */
 	FRAME_READY = 3,	/* to the host: init listens (exec) or the shell starts */
 	FRAME_STDOUT = 4,	/* to the host: standard output */
 	FRAME_STDERR = 5,	/* to the host: error output */
 	FRAME_STATUS = 6,	/* to the host: 1 byte: the command's exit status */
+	FRAME_CREDIT = 7,	/* both ways: 4 bytes, little endian: credit given back */
 };
 
 struct channel {
@@ -54,6 +56,9 @@ int channel_next(struct channel *channel, struct frame *frame);
 
 /* How many bytes of data a frame may carry now; 0: wait for credit. */
 size_t channel_room(const struct channel *channel);
+
+/* Tell the host that init listens. */
+void channel_send_ready(const struct channel *channel);
 
 /* Send a frame; the caller has checked channel_room(). */
 void channel_send(struct channel *channel, enum frame_channel number,

@@ -2,8 +2,8 @@
 /*
  * The exec mode: take a command from the host, run it with pipes for its
  * three standard files, carry the pipes' bytes over the channel, and report
- * the exit status. The command's end is the end: what it left running in the
- * background is not waited for.
+ * the exit status, when what it wrote is on the disks. The command's end is the
+ * end: what it left running in the background is not waited for.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -288,7 +288,7 @@ void run_exec(void)
 	sigemptyset(&blocked);
 	sigaddset(&blocked, SIGCHLD);
 	sigprocmask(SIG_BLOCK, &blocked, &during);
-	channel_send(&job.channel, FRAME_READY, NULL, 0);
+	channel_send_ready(&job.channel);
 	while (!job.command_whole) {
 		wait_for_work(&during);
 		take_frames();
@@ -299,5 +299,7 @@ void run_exec(void)
 	MARK(MARK_COMMAND_ENDS);
 	drain(&job.out, FRAME_STDOUT, &during);
 	drain(&job.err, FRAME_STDERR, &during);
+	/* Who has the status may end the machine: what the command wrote must be on its disks. */
+	sync();
 	send_status(&during);
 }

@@ -16,6 +16,9 @@
 
 #include "init.h"
 
+/* Programs rely on its being empty at boot: pid files of the last one would keep services from starting. */
+#define RUN "/run"
+
 static const struct {
 	const char *type;
 	const char *target;
@@ -29,7 +32,7 @@ static const struct {
 	{ "tmpfs", "/dev/shm", "mode=1777", MS_NOSUID | MS_NODEV },
 	{ "mqueue", "/dev/mqueue", NULL, MS_NOSUID | MS_NOEXEC | MS_NODEV },
 	{ "tmpfs", "/tmp", "mode=1777", MS_NOSUID | MS_NODEV },
-	{ "tmpfs", "/run", "mode=0755", MS_NOSUID | MS_NODEV },
+	{ "tmpfs", RUN, "mode=0755", MS_NOSUID | MS_NODEV },
 };
 
 static const char *const links[][2] = {
@@ -64,11 +67,15 @@ void mount_all(void)
 
 	for (i = 0; i < COUNT(mounts); i++) {
 		mkdir(mounts[i].target, 0755);
-		if (strcmp(mounts[i].type, "tmpfs") == 0 && holds_files(mounts[i].target))
+		if (strcmp(mounts[i].type, "tmpfs") == 0 && strcmp(mounts[i].target, RUN) != 0 &&
+		    holds_files(mounts[i].target))
 			continue;
 		mount(mounts[i].type, mounts[i].target, mounts[i].type,
 		      mounts[i].flags, mounts[i].options);
 	}
+	/* Anybody's lock files, as Debian has it. */
+	mkdir(RUN "/lock", 0755);
+	chmod(RUN "/lock", 01777);
 	for (i = 0; i < COUNT(links); i++)
 		(void)!symlink(links[i][0], links[i][1]);
 }

@@ -36,7 +36,7 @@ void tell_ready(void)
 	struct channel channel;
 
 	if (channel_open(&channel, "/dev/ttyS1") == 0) {
-		channel_send(&channel, FRAME_READY, NULL, 0);
+		channel_send_ready(&channel);
 		channel_drain(&channel);
 	}
 	if (channel.fd >= 0)

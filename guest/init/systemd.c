@@ -6,7 +6,6 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mount.h>
 #include <sys/sendfile.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -48,10 +47,9 @@ static void copy_program(void)
 	close(from);
 }
 
-/* systemd leaves a /run that is a file system as it is, and would hide any other. */
+/* systemd leaves a /run that is a file system, as ours is, as it is. */
 static void add_service(void)
 {
-	mount("tmpfs", "/run", "tmpfs", MS_NOSUID | MS_NODEV, "mode=0755");
 	mkdir("/run/keel", 0755);
 	mkdir("/run/systemd", 0755);
 	mkdir(UNITS, 0755);

@@ -48,7 +48,8 @@ class Choices:
     # In place of the native kernel: a file, or DEBIAN_KERNEL.
     kernel: str | None = None
     command: str | None = None
-    root: Path | None = None
+    # A directory, an archive, or `[FORMAT:]FILE` of a disk.
+    root: str | None = None
     icount: bool = False
     accelerator: str = "auto"
     memory_mb: int = machine.DEFAULT_MEMORY_MB
@@ -63,7 +64,7 @@ class Choices:
     # The kernel for debugging, but for nothing else than its check of the invariants.
     checks: bool = False
     arguments: str = ""
-    # Disks beside the root, each `[BUS:]FILE`; a network card of machine.CARDS, "none", or None for the usual one.
+    # Disks beside the root, each `[BUS:][FORMAT:]FILE`; a network card of machine.CARDS, "none", or None for the usual one.
     drives: tuple[str, ...] = ()
     card: str | None = None
     persist: bool = False

@@ -18,13 +18,13 @@ CREDIT_MAX = 2048
 class Kind(IntEnum):
     """The channel numbers."""
 
-    CREDIT = 0
     COMMAND = 1
     STDIN = 2
     READY = 3
     STDOUT = 4
     STDERR = 5
     STATUS = 6
+    CREDIT = 7
 
 
 class BrokenChannel(Exception):
@@ -78,6 +78,7 @@ class Channel:
         self._received = mark + rest if mark else text[-len(first) + 1 :]
 
     def _take(self) -> Frame | None:
+        self._received = self._received.lstrip(b"\0")  # the end of a frame that an init before did not finish
         if len(self._received) < HEADER.size:
             return None
         number, zero, length = HEADER.unpack_from(self._received)

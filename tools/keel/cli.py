@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 
-from . import machine, process, timing, uklapps
+from . import imageformat, machine, process, timing, uklapps
 from .boot import DEBIAN_KERNEL, Choices
 from .bootconf import DEFAULT_TEMPLATE
 from .commands import bench as bench_command
@@ -106,9 +106,9 @@ def _add_run(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> No
     verb.add_argument("--exec", metavar="CMD", dest="command", help="run CMD; its output and exit status are ours")
     verb.add_argument(
         "--root",
-        metavar="FILE",
-        type=Path,
-        help="another root: a directory or a .cpio(.gz/.xz/.zst) as RAM disk, a raw or qcow2 image as disk",
+        metavar="[FORMAT:]FILE",
+        help="another root: a directory or a .cpio(.gz/.xz/.zst) as RAM disk; as disk, an image of the format raw or qcow2, "
+        f"or by its name's end: {', '.join(imageformat.ROOT_SUFFIXES)}",
     )
     verb.add_argument(
         "--init", choices=machine.INITS, default="keel", help="who is process 1: %(default)s, or the root's systemd"
@@ -116,10 +116,11 @@ def _add_run(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> No
     verb.add_argument("--persist", action="store_true", help="keep what the guest writes to its disks; discarded otherwise")
     verb.add_argument(
         "--drive",
-        metavar="[BUS:]FILE",
+        metavar="[BUS:][FORMAT:]FILE",
         action="append",
         default=[],
-        help=f"one more disk, a raw or qcow2 image; BUS is {', '.join(machine.BUSES)}; may be repeated",
+        help=f"one more disk; BUS is {', '.join(machine.BUSES)}; FORMAT is raw or qcow2, without it qcow2 for a .qcow2; "
+        "may be repeated",
     )
     verb.add_argument("--nic", choices=(*machine.CARDS, "none"), help="the network card (virtio; none with --icount)")
     verb.add_argument(
@@ -156,7 +157,7 @@ def _add_build(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> 
 def _add_image(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     verb = _add_verb(verbs, "image", "make a disc that boots Debian on Keel on a PC, by BIOS or by UEFI")
     verb.add_argument("file", metavar="FILE.iso", type=Path, help="where it goes")
-    verb.add_argument("--root", metavar="FILE", type=Path, help="another root: a directory or a .cpio(.gz/.xz/.zst)")
+    verb.add_argument("--root", metavar="FILE", help="another root: a directory or a .cpio(.gz/.xz/.zst)")
     verb.add_argument("--append", metavar="STR", default="", help="more for Linux's command line")
     verb.add_argument("--boot-conf", metavar="FILE", type=Path, default=DEFAULT_TEMPLATE, help="another boot configuration")
 

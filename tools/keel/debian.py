@@ -22,6 +22,8 @@ SUITE = "bookworm"
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 DEFAULT_MIRROR = "http://deb.debian.org/debian"
 DEFAULT_SECURITY = "http://deb.debian.org/debian-security"
+# Where a mirror is without a user and a password; not `file:`, and not the `mirror+file:` of Debian's images for clouds.
+ANYBODYS = re.compile(r"https?://[^/@]+(/.*)?")
 HOST_SOURCES = Path("/etc/apt")
 # What a line of a sources.list is for.
 BINARY, SOURCE = "deb", "deb-src"
@@ -48,6 +50,12 @@ class Mirror:
             f"{start} {self.archive} {SUITE}-updates main",
             f"{start} {self.security} {SUITE}-security main",
         ]
+
+    def for_others(self) -> "Mirror":
+        """The same for another machine: Debian's own where only this one reaches it, or by a password."""
+        archive = self.archive if ANYBODYS.fullmatch(self.archive) else DEFAULT_MIRROR
+        security = self.security if ANYBODYS.fullmatch(self.security) else DEFAULT_SECURITY
+        return Mirror(archive, security)
 
 
 def uris_of(text: str) -> dict[str, str]:

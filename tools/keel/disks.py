@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from . import image, machine, packages, process
+from . import image, imageformat, machine, packages, process
 from .config import Settings
 from .errors import KeelError, system_error
 from .lock import locked
@@ -23,9 +23,6 @@ from .qemu import Disk
 LEAST_FREE = 1 << 20
 # The status of `qemu-img check` for an image that is whole but has lost some room.
 LEAKS = 3
-QCOW2_MAGIC = b"QFI\xfb"
-# Where a qcow2 says how many entries its first table has, and where that lies.
-QCOW2_ENTRIES, QCOW2_TABLE, QCOW2_ENTRY_BYTES = slice(36, 40), slice(40, 48), 8
 MBR_MAGIC_AT, MBR_MAGIC = 510, b"\x55\xaa"
 SUPERBLOCK_AT = 1024
 EXT4_MAGIC_AT, EXT4_MAGIC = SUPERBLOCK_AT + 0x38, b"\x53\xef"
@@ -39,14 +36,6 @@ DEFAULT_SIZE = "8G"
 PERSISTENT = "persistent.qcow2"
 # What stands for the unpacked files and for the image in the command that makes it.
 TREE, IMAGE = "@TREE", "@IMAGE"
-
-
-def is_image(path: Path) -> bool:
-    """Whether a file looks like a disk and not like an archive."""
-    if not path.is_file():
-        return False
-    head = _head(path)
-    return head.startswith(QCOW2_MAGIC) or _is_ext4(head) or _is_partitioned(head)
 
 
 def _head(path: Path) -> bytes:
@@ -65,12 +54,6 @@ def _is_partitioned(head: bytes) -> bool:
     return head[MBR_MAGIC_AT : MBR_MAGIC_AT + 2] == MBR_MAGIC
 
 
-def _qcow2_bytes(head: bytes) -> int:
-    """How long the image is at least: up to the end of its first table, which reads as empty where it is not there."""
-    entries, table = (int.from_bytes(head[place], "big") for place in (QCOW2_ENTRIES, QCOW2_TABLE))
-    return table + entries * QCOW2_ENTRY_BYTES
-
-
 def _ext4_bytes(head: bytes) -> int:
     """How long the file system says that it is; 0 where it says what cannot be."""
 
@@ -84,29 +67,39 @@ def _ext4_bytes(head: bytes) -> int:
     return blocks << shift if shift <= EXT4_MOST_BLOCK_SHIFT else 0
 
 
-def parse(text: str) -> tuple[str, Path]:
-    """Bus and file of `[BUS:]FILE`."""
+def parse(text: str) -> tuple[str, str | None, Path]:
+    """Bus, format and file of `[BUS:][FORMAT:]FILE`; the format is None where none is said."""
     bus, colon, rest = text.partition(":")
-    return (bus, Path(rest)) if colon and bus in machine.BUSES else ("virtio", Path(text))
+    if not colon or bus not in machine.BUSES:
+        bus, rest = "virtio", text
+    return bus, *imageformat.said(rest)
 
 
-def examined(settings: Settings, path: Path, *, bus: str = "virtio", keep: bool = False, root: bool = False) -> Disk:
-    """The disk of an image that is whole; KeelError says what is wrong with it. A root must hold a file system."""
+def examined(
+    settings: Settings, path: Path, form: str | None = None, *, bus: str = "virtio", keep: bool = False, root: bool = False
+) -> Disk:
+    """The disk of an image that is whole; KeelError says what is wrong with it. A root must hold a file system.
+
+    The format is the one that the user said or that the name ends with, never one that the content claims.
+    """
+    path = path.absolute()  # to QEMU a relative name with a colon is a protocol, one with a dash an option
     if not path.is_file():
-        buses = f"a bus is one of {', '.join(machine.BUSES)}" if ":" in str(path) else ""
-        raise KeelError(f"the disk image {path} {'is no file' if path.exists() else 'does not exist'}", buses)
+        words = f"a bus is one of {', '.join(machine.BUSES)}, a format {' or '.join(imageformat.FORMATS)}"
+        remedy = words if ":" in str(path) else ""
+        raise KeelError(f"the disk image {path} {'is no file' if path.exists() else 'does not exist'}", remedy)
     if keep and not os.access(path, os.W_OK):
         raise KeelError(f"{path} may not be written", "leave --persist out, or copy it")
     head = _head(path)
-    kind = "qcow2" if head.startswith(QCOW2_MAGIC) else "raw"
+    kind = form or imageformat.of_name(path)
+    if kind == imageformat.RAW and not form and head.startswith(imageformat.QCOW2_MAGIC):
+        say(f"{path} is taken as raw, as its name says, though it begins like qcow2; a guest may have written that")
     packages.require(settings, packages.IMAGES)
-    # The format is given, so that what a guest wrote into a raw image never makes it another; a chain of images is asked for,
-    # because to open one without an end takes a minute.
-    size = json.loads(_ask(path, "info", "--backing-chain", "--output=json", "-f", kind, str(path)))[0]["virtual-size"]
+    least_bytes = imageformat.check_chain(path).least_bytes if kind == imageformat.QCOW2 else 0
+    size = json.loads(_ask(path, "info", "--output=json", "-f", kind, str(path)))["virtual-size"]
     if size == 0:
         raise KeelError(f"{path} is not a usable disk image: it is empty")
-    if kind == "qcow2":
-        if _qcow2_bytes(head) > path.stat().st_size:
+    if kind == imageformat.QCOW2:
+        if least_bytes > path.stat().st_size:
             raise KeelError(f"{path} is not a usable disk image: it is cut off")
         # Room that nothing uses is left behind by a full disk or a killed emulator; whoever writes the image gets it back.
         mend = ["-r", "leaks"] if keep else []
@@ -133,7 +126,7 @@ def _in_use(path: Path) -> KeelError:
 
 
 def _first_bytes(path: Path, kind: str) -> bytes:
-    if kind == "raw":
+    if kind == imageformat.RAW:
         return _head(path)
     with tempfile.TemporaryDirectory() as directory:
         head = Path(directory) / "head"
@@ -148,7 +141,8 @@ def _check_root(path: Path, head: bytes, size: int) -> None:
         if _ext4_bytes(head) > size:
             raise KeelError(f"{path} is not a usable root: its file system is cut off")
     elif not _is_partitioned(head):
-        raise KeelError(f"{path} is not a usable root: it holds neither an ext4 file system nor partitions")
+        remedy = f"qcow2:{path} opens it as qcow2" if head.startswith(imageformat.QCOW2_MAGIC) else ""
+        raise KeelError(f"{path} is not a usable root: it holds neither an ext4 file system nor partitions", remedy)
 
 
 @contextmanager

@@ -25,8 +25,12 @@ READ_BYTES = 65536
 INPUT_FD = 0
 # How long a guest may take to power off after its command's status has come.
 POWER_OFF_GRACE_S = 10.0
-# The same where an init ends its services first, each of which may take 90 s.
-SERVICES_GRACE_S = 100.0
+# The same where an init ends its services first, each of which may take 90 s, or where a disk that is kept is still written.
+LONG_GRACE_S = 100.0
+# Many times what waits for a guest that keeps to its credit: only one that fills our memory reaches it.
+MOST_WAITING = 1 << 16
+# How the root task's lines begin.
+ROOT_SPEAKS = b"root: "
 # How long the debugger's answers may take.
 DEBUGGER_GRACE_S = 120.0
 
@@ -49,6 +53,8 @@ class Plan:
     debugger: Dialogue | None = None
     # The firmware writes to the serial lines before the guest does.
     firmware_speaks: bool = False
+    # The guest is ended where the root task has not begun by then.
+    begins_s: float | None = None
 
 
 @dataclass
@@ -59,9 +65,13 @@ class Outcome:
     command_status: int | None = None
     console_end: End | None = None
     timed_out: bool = False
+    # Linux was started anew before its command had ended.
+    restarted: bool = False
     console_log: Path = Path()
     kernel_log: Path = Path()
     emulator_log: Path = Path()
+    # The root task has written a line, or Linux, which it starts.
+    begun: bool = False
 
 
 class _Line:
@@ -123,6 +133,8 @@ class _Run:
         self.keys = Keys()
         self.ready = False
         self.shown = bytearray()
+        # The µ-kernel's log before the root task's first line.
+        self.heard = bytearray()
         self.keyed = self.interactive or (plan.prompt is not None and not plan.keys)
         self.input_ended = plan.watch_log is not None and not self.keyed
         self.over = False
@@ -130,6 +142,7 @@ class _Run:
     def on_console(self) -> None:
         """Linux's console: to the log, and to the user where the user is at it."""
         data = self.console.read()
+        self.outcome.begun |= bool(data) and not self.plan.firmware_speaks
         self.console_file.write(data)
         self.watcher.feed(data)
         if self.interactive:
@@ -139,6 +152,7 @@ class _Run:
         if self.plan.prompt and not self.ready:
             self.shown += data
             self.ready = self.plan.prompt in self.shown
+            del self.shown[: -len(self.plan.prompt)]
             self.console.waiting += self.plan.keys if self.ready else b""
         if self.plan.watch_console and self.plan.watch_console(data):
             self.finish()
@@ -146,6 +160,8 @@ class _Run:
     def on_log(self) -> None:
         """The µ-kernel's log."""
         data = self.log.read()
+        self.heard += b"" if self.outcome.begun else data
+        self.outcome.begun |= ROOT_SPEAKS in self.heard
         self.kernel_file.write(data)
         if self.verbose:
             _write_out(2, data.replace(b"\n", b"\r\n") if self.interactive else data)
@@ -203,8 +219,14 @@ class _Run:
                 handler()
 
     def _on_ready(self) -> None:
-        """The init listens: what is sent before that is lost in the guest's serial port."""
-        self.ready = self.keys.guest_ready = True
+        """The init listens: what is sent before that is lost in the guest's serial port.
+
+        Where it is not the first one, nobody can tell what the command has done, and input that it has read is lost.
+        """
+        if self.ready and self.plan.command is not None:
+            self.outcome.restarted = self.over = True
+            return
+        self.ready = self.keys.guest_ready = self.outcome.begun = True
         if self.plan.command is not None:
             self.channel.send(Kind.COMMAND, self.plan.command)
             self.channel.send(Kind.COMMAND, b"")
@@ -239,6 +261,8 @@ class _Run:
         self.exec.waiting += outgoing
         self.channel.sent(len(outgoing))
         self.exec.write()
+        if len(self.exec.waiting) > MOST_WAITING:
+            raise KeelError("the guest broke the exec channel: it reads nothing", f"see {self.outcome.console_log}")
         self.console.write()
         if self.debugger:
             self.debugger.write()
@@ -283,6 +307,7 @@ def _attend(state: _Run, child: subprocess.Popen[bytes]) -> None:
     """Serve the lines until the emulator ends, the time is up, or the run is over."""
     limit = state.plan.timeout_s
     deadline = time.monotonic() + limit if limit else float("inf")
+    begins = time.monotonic() + state.plan.begins_s if state.plan.begins_s else float("inf")
     ended = os.pidfd_open(child.pid)
     try:
         # poll, because epoll refuses standard input that is a plain file
@@ -295,12 +320,15 @@ def _attend(state: _Run, child: subprocess.Popen[bytes]) -> None:
                 if time.monotonic() >= deadline:
                     state.outcome.timed_out = state.outcome.command_status is None
                     return
+                if not state.outcome.begun and time.monotonic() >= begins:
+                    return
                 _choose_events(selector, state)
-                _serve(selector, state, deadline)
+                _serve(selector, state, deadline if state.outcome.begun else min(deadline, begins))
                 state.outcome.emulator_status = child.poll()
                 if state.outcome.command_status is not None and not state.debugger:
                     deadline = min(deadline, time.monotonic() + state.plan.power_off_s)
-        state.read_rest()
+        if state.outcome.emulator_status is not None:  # else a guest that runs on could keep us here
+            state.read_rest()
     finally:
         os.close(ended)
 

@@ -3,7 +3,7 @@
 
 from pathlib import Path
 
-from . import cpio, packages, process
+from . import cpio, packages, process, rootarchive
 from .config import Settings
 from .lock import locked
 
@@ -28,15 +28,14 @@ def build_init(settings: Settings) -> Path:
             log=settings.logs / "init.log",
         )
         content = pack_init(settings.init.read_bytes())
-        if not archive.exists() or archive.read_bytes() != content:
-            archive.write_bytes(content)
+        _update(archive, content)
     return archive
 
 
 def with_application(settings: Settings, application: Path) -> Path:
     """An archive of the init and, for it to hand to the root, an application for level 0."""
     init = build_init(settings)
-    joined = init.with_name(f"{application.name}.cpio")
+    joined = init.with_name(f"with-{application.name}.cpio")  # no name of an application makes that the init's own
     writer = cpio.Writer()
     entries = [
         cpio.Entry(APPLICATIONS, cpio.DIRECTORY | 0o755),
@@ -45,9 +44,14 @@ def with_application(settings: Settings, application: Path) -> Path:
     content = init.read_bytes()
     content += cpio.padding(len(content)) + b"".join(writer.entry(entry) for entry in entries) + writer.end()
     with locked(settings.locks, "init"):
-        if not joined.exists() or joined.read_bytes() != content:
-            joined.write_bytes(content)
+        _update(joined, content)
     return joined
+
+
+def _update(archive: Path, content: bytes) -> None:
+    """A guest that starts meanwhile has the old one, whole."""
+    if not archive.exists() or archive.read_bytes() != content:
+        rootarchive.replace_file(archive, content)
 
 
 def pack_init(program: bytes) -> bytes:

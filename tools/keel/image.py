@@ -3,19 +3,20 @@
 
 import hashlib
 import os
+import shlex
 import tarfile
 from collections.abc import Sequence
 from pathlib import Path
 
 from . import cpio, packages, process, rootarchive
 from .config import Settings
-from .debian import KEYRING, NETWORK_REMEDY, SUITE, find_mirror, host_access_settings
+from .debian import KEYRING, NETWORK_REMEDY, SUITE, Mirror, find_mirror, host_access_settings
 from .errors import system_error
 from .lock import locked
 from .progress import Step
 
 # Raised when the way of making the image changes, so that cached ones are left.
-RECIPE = "1"
+RECIPE = "2"
 PACKAGES = (
     "bash", "coreutils", "dbus", "gcc", "git", "iproute2", "kmod", "libc6-dev", "libpam-systemd", "make", "perl",
     "procps", "python3", "redis-server", "redis-tools", "sqlite3", "strace", "systemd-sysv", "udev", "util-linux",
@@ -25,11 +26,14 @@ LEFT_OUT = (
     "/usr/share/doc/*", "/usr/share/info/*", "/usr/share/lintian/*", "/usr/share/locale/*",
     "/usr/share/man/*",
 )  # fmt: skip
-# Nothing of the host's name or resolver may end up in the image. Root logs in without a password; no boot is the first one.
+NO_RECOMMENDS = 'Apt::Install-Recommends "false";'
+# Nothing of the host's name, resolver or way to its mirror, such as a proxy with its password, may end up in the image, which is
+# given away on discs: mmdebstrap keeps what it tells apt. Root logs in without a password; no boot is the first one.
 HOOKS = (
     'printf "keel\\n" > "$1/etc/hostname"',
     'printf "127.0.0.1 localhost keel\\n::1 localhost\\n" > "$1/etc/hosts"',
     'rm -f "$1/etc/resolv.conf"',
+    f'printf "%s\\n" {shlex.quote(NO_RECOMMENDS)} > "$1/etc/apt/apt.conf.d/99mmdebstrap"',
     'sed -i "s/^root:[^:]*:/root::/" "$1/etc/shadow"',
     ': > "$1/etc/machine-id"',
 )
@@ -101,8 +105,9 @@ def _may_unshare() -> bool:
     return process.status_of(["unshare", "--user", "--map-root-user", "true"], timeout_s=10.0) == 0
 
 
-def mmdebstrap_arguments(tar: Path, mode: str, access: list[str], sources: list[str], more: Sequence[str] = ()) -> list[str]:
+def mmdebstrap_arguments(tar: Path, mode: str, access: list[str], mirror: Mirror, more: Sequence[str] = ()) -> list[str]:
     """The command that makes the root as a tar file."""
+    lines = " ".join(map(shlex.quote, mirror.for_others().sources()))
     return [
         "mmdebstrap",
         "--variant=apt",
@@ -111,14 +116,15 @@ def mmdebstrap_arguments(tar: Path, mode: str, access: list[str], sources: list[
         "--format=tar",
         f"--include={','.join(_included(more))}",
         f"--keyring={KEYRING}",
-        '--aptopt=Apt::Install-Recommends "false"',
+        f"--aptopt={NO_RECOMMENDS}",
         *(f"--aptopt={line}" for line in access),
         *(f"--dpkgopt=path-exclude={pattern}" for pattern in LEFT_OUT),
         "--dpkgopt=path-include=/usr/share/doc/*/copyright",
         *(f"--customize-hook={hook}" for hook in HOOKS),
+        f'--customize-hook=printf "%s\\n" {lines} > "$1/etc/apt/sources.list"',
         SUITE,
         str(tar),
-        *sources,
+        *mirror.sources(),
     ]
 
 
@@ -129,7 +135,7 @@ def _run_mmdebstrap(settings: Settings, tar: Path, mode: str, more: Sequence[str
 
     with Step("making the root file system from Debian packages") as step:
         process.run_logged(
-            mmdebstrap_arguments(tar, mode, host_access_settings(), find_mirror().sources(), more),
+            mmdebstrap_arguments(tar, mode, host_access_settings(), find_mirror(), more),
             what="making the root file system",
             log=settings.logs / "root.log",
             step=step,

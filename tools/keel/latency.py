@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import boot, bootconf, machine, nativetasks, plugins, process
+from . import boot, bootconf, machine, nativetasks, plugins, process, qemu
 from .config import Settings
 from .errors import KeelError
 from .rust import KERNEL_IMAGE
@@ -47,12 +47,11 @@ def measure(settings: Settings, under: Sequence[str] = tuple(LOADS)) -> list[Str
 def _watch(settings: Settings, plugin: Path, under: str) -> list[Stretch]:
     report = plugin.with_name(f"{under}.txt")
     report.unlink(missing_ok=True)
-    option = f"{plugin},output={report}"
     choices = boot.Choices(
         boot_template=LOADS[under],
         icount=True,
         kernel_line=KERNEL_LINE,
-        emulator_arguments=("-plugin", option),
+        emulator_arguments=qemu.plugin(plugin, f"output={report}"),
     )
     ended = nativetasks.run(settings, choices, TIMEOUT_S)
     stretches = parse(under, report.read_text()) if report.exists() else []

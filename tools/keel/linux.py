@@ -143,7 +143,9 @@ def _build_ukl(settings: Settings, target: Target, image: Path) -> Path:
         image.parent.mkdir(parents=True, exist_ok=True)
         out = settings.linux / target.name
         for built, kept in ((out / "arch/x86/boot/bzImage", image), (out / "vmlinux", symbols)):
-            shutil.copy2(built, kept)
+            aside = kept.with_suffix(".new")
+            shutil.copy2(built, aside)
+            aside.replace(kept)
         stamp.write_text(state)
     return image
 
@@ -242,20 +244,26 @@ def source_version(settings: Settings) -> str:
 
 
 def _farm(settings: Settings, target: Target) -> Path:
-    """A tree of file links to the pristine one."""
+    """A tree of file links to the pristine one, appearing under its name only when it is whole."""
     farm = settings.linux / f"{target.name}-src"
     stamp = farm / VERSION_STAMP
-    if not stamp.exists() or stamp.read_text().strip() != source_version(settings):
-        shutil.rmtree(farm, ignore_errors=True)
-        with Step("linking the Linux source tree") as step:
-            process.run_logged(
-                ["cp", "-rs", str(settings.pristine), str(farm)],
-                what="linking the Linux source tree",
-                log=settings.logs / f"{settings.linux.name}-{target.name}-farm.log",
-                step=step,
-            )
-        stamp.unlink()  # a link into the pristine tree so far
-        stamp.write_text(source_version(settings) + "\n")
+    # One that was linked in place by an earlier Keel, and interrupted, has a link to the pristine tree's stamp.
+    if stamp.exists() and not stamp.is_symlink() and stamp.read_text().strip() == source_version(settings):
+        return farm
+    aside = farm.with_suffix(".new")
+    for old in (aside, farm):
+        shutil.rmtree(old, ignore_errors=True)
+    with Step("linking the Linux source tree") as step:
+        process.run_logged(
+            ["cp", "-rs", str(settings.pristine), str(aside)],
+            what="linking the Linux source tree",
+            log=settings.logs / f"{settings.linux.name}-{target.name}-farm.log",
+            step=step,
+        )
+    stamp = aside / VERSION_STAMP
+    stamp.unlink()  # a link into the pristine tree so far
+    stamp.write_text(source_version(settings) + "\n")
+    aside.rename(farm)
     return farm
 
 

@@ -8,6 +8,16 @@ from pathlib import Path
 from . import machine
 
 
+def quoted(text: object) -> str:
+    """A value among QEMU's options, where a comma that is not written twice ends it."""
+    return str(text).replace(",", ",,")
+
+
+def plugin(file: Path, *options: str) -> tuple[str, str]:
+    """The arguments that load a plugin of the translator. The file is named, because its path may have a `=` in it."""
+    return "-plugin", ",".join(quoted(option) for option in (f"file={file}", *options))
+
+
 @dataclass(frozen=True)
 class Module:
     """A boot module: a file and the arguments behind its name."""
@@ -16,8 +26,8 @@ class Module:
     arguments: str = ""
 
     def text(self) -> str:
-        """As QEMU's -initrd wants it: a comma in it is written twice."""
-        return f"{self.path} {self.arguments}".strip().replace(",", ",,")
+        """As QEMU's -initrd wants it."""
+        return quoted(f"{self.path} {self.arguments}".strip())
 
 
 @dataclass(frozen=True)
@@ -60,7 +70,7 @@ class Guest:
     uefi: bool = False
     has_iommu: bool = False
     has_screen: bool = False
-    # Where the screen is shown, in QEMU's words.
+    # Where the screen is shown, in QEMU's words, without options.
     display: str = "none"
     # Without, the guest stands still at its end, and can be looked at.
     has_exit: bool = True
@@ -79,7 +89,7 @@ def arguments(guest: Guest) -> list[str]:
         *("-cpu", machine.CPU),
         *("-smp", str(guest.processors)),
         *("-m", str(guest.memory_mb)),
-        *("-display", guest.display),
+        *("-display", quoted(guest.display)),
     ]
     if guest.has_screen:
         argv += ["-vga", "std"]
@@ -95,14 +105,13 @@ def arguments(guest: Guest) -> list[str]:
     if guest.icount:
         argv += ["-icount", "shift=0,sleep=off"]
     if guest.gdb_socket:
-        argv += ["-chardev", f"socket,path={guest.gdb_socket},server=on,wait=off,id=gdb"]
+        argv += ["-chardev", f"socket,path={quoted(guest.gdb_socket)},server=on,wait=off,id=gdb"]
         argv += ["-gdb", "chardev:gdb"]
     if guest.stopped:
         argv += ["-S"]
     argv += _behind_iommu(_devices(guest)) if guest.has_iommu else _devices(guest)
     if guest.disc:
-        name = str(guest.disc).replace(",", ",,")
-        argv += ["-drive", f"file={name},id=disc,format=raw,if=none,readonly=on", "-device", machine.DISC]
+        argv += ["-drive", f"file={quoted(guest.disc)},id=disc,format=raw,if=none,readonly=on", "-device", machine.DISC]
         return argv + list(guest.extra)
     argv += ["-kernel", str(guest.kernel)]
     if guest.command_line:
@@ -144,10 +153,9 @@ def _devices(guest: Guest) -> list[str]:
     if any(disk.bus == "ahci" for disk in guest.disks):
         argv += ["-device", machine.AHCI]
     for number, disk in enumerate(guest.disks):
-        name = str(disk.path).replace(",", ",,")
         # A host disk that is full is an error to the guest, which would otherwise stand still.
         options = f"id=disk{number},format={disk.image_format},if=none,werror=report,rerror=report"
-        argv += ["-drive", f"file={name},{options},snapshot={'off' if disk.keep else 'on'}"]
+        argv += ["-drive", f"file={quoted(disk.path)},{options},snapshot={'off' if disk.keep else 'on'}"]
         argv += ["-device", machine.BUSES[disk.bus].format(number)]
     if guest.card:
         argv += ["-netdev", "user,id=net", "-device", machine.CARDS[guest.card]]

@@ -102,7 +102,8 @@ def check(path: Path, settings: Settings) -> Root:
                 names.add(entry.name.removeprefix("./").removeprefix("/"))
     except (cpio.BrokenArchive, EOFError, lzma.LZMAError, gzip.BadGzipFile, ValueError) as error:
         reason = str(error) or "it is cut off"
-        raise KeelError(f"{path} is not a usable root: {reason}", "give a directory or a cpio in newc format") from error
+        remedy = "give a directory or a cpio in newc format, or raw:FILE for a disk"
+        raise KeelError(f"{path} is not a usable root: {reason}", remedy) from error
     except OSError as error:
         raise KeelError(f"{path} cannot be read: {error.strerror or error}") from error
     return Root(path, packed, content, any(name in names for name in STARTERS))
@@ -186,6 +187,11 @@ def _key(path: Path) -> str:
     return hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:12]
 
 
+def _state(info: os.stat_result) -> dict[str, int]:
+    """What tells a file from another one of its name: a replaced one may have an older time."""
+    return {"inode": info.st_ino, "size": info.st_size, "mtime": info.st_mtime_ns}
+
+
 def checked(path: Path, settings: Settings) -> Root:
     """`check`, remembered for as long as the file stays as it is."""
     try:
@@ -193,7 +199,7 @@ def checked(path: Path, settings: Settings) -> Root:
     except OSError as error:
         raise KeelError(f"{path} cannot be read: {error.strerror}") from error
     known = settings.build / "images" / f"{_key(path)}.checked"
-    state = {"size": info.st_size, "mtime": info.st_mtime_ns}
+    state = _state(info)
     if known.exists():
         kept = json.loads(known.read_text())
         if kept["state"] == state:
@@ -202,14 +208,14 @@ def checked(path: Path, settings: Settings) -> Root:
         root = check(path, settings)
     known.parent.mkdir(parents=True, exist_ok=True)
     result = {"state": state, "content": root.content_bytes, "starts": root.starts}
-    replace_text(known, json.dumps(result))
+    replace_file(known, json.dumps(result).encode())
     return root
 
 
-def replace_text(path: Path, text: str) -> None:
-    """Write a file so that a reader sees the old or the new content, never a part."""
+def replace_file(path: Path, content: bytes) -> None:
+    """Write a file so that a reader, or an emulator that has it mapped, sees the old or the new content, never a part."""
     aside = path.with_suffix(f".{os.getpid()}")
-    aside.write_text(text)
+    aside.write_bytes(content)
     aside.replace(path)
 
 
@@ -254,18 +260,15 @@ def join(archives: list[Path], joined: Path) -> None:
         aside.unlink(missing_ok=True)
 
 
-def _newer(path: Path, others: list[Path]) -> bool:
-    if not path.exists():
-        return False
-    time = path.stat().st_mtime_ns
-    return all(other.stat().st_mtime_ns < time for other in others)
-
-
 def boot_archive(settings: Settings, root: Root, init: Path) -> Path:
-    """The file that is booted: the root with the init's archive appended, reused while current."""
+    """The file that is booted: the root with the init's archive appended, reused while both are as they were."""
     joined = settings.build / "images" / f"{_key(root.path)}-{init.stem}-booted.cpio"
+    known = joined.with_suffix(".parts")
     with locked(settings.locks, "images"):
         joined.parent.mkdir(parents=True, exist_ok=True)
-        if not _newer(joined, [root.path, init]):
+        state = json.dumps([_state(part.stat()) for part in (root.path, init)])
+        if not (joined.exists() and known.exists() and known.read_text() == state):
+            known.unlink(missing_ok=True)
             join([root.path, init], joined)
+            replace_file(known, state.encode())
     return joined

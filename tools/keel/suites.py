@@ -91,6 +91,11 @@ def count_of(output: str) -> Count | None:
     return total if found else None
 
 
+def skips(output: str) -> list[str]:
+    """The tests that pytest (with -rs) skipped, each with its reason."""
+    return [line for line in output.splitlines() if line.startswith("SKIPPED [")]
+
+
 def _pytest_progress(line: bytes) -> str:
     """How far pytest is, where a line of its output tells."""
     found = re.search(rb"\[ *(\d+%)\]", line)
@@ -107,7 +112,9 @@ def _run(settings: Settings, name: str, argv: list[str], env: dict[str, str] | N
     except KeelError as error:
         print(error.line(), file=sys.stderr)
         failed = True
-    count = count_of(log.read_text(errors="replace")) if log.exists() else None
+    output = log.read_text(errors="replace") if log.exists() else ""
+    print("".join(f"{name}: {line}\n" for line in skips(output)), end="")
+    count = count_of(output)
     if count is None or (failed and count.failed == 0):
         count = Count(failed=1) if failed else Count(passed=1)
     print(f"{name}: {count.line()}", flush=True)
@@ -116,14 +123,14 @@ def _run(settings: Settings, name: str, argv: list[str], env: dict[str, str] | N
 
 def unit(settings: Settings) -> Count:
     """What needs no emulator: the checkers, and the unit tests of the command, the plugins' model and the crates."""
-    packages.require(settings, [*CHECKERS, *packages.COMPILER])
+    packages.require(settings, [*CHECKERS, *packages.COMPILER, *packages.IMAGES, *packages.FILE_SYSTEMS])
     python, places = "tools/keel/pyproject.toml", ["tools/keel", "tests", "bench"]
     total = Count()
     total.add(_ruff(settings, python, places))
     # The tests import their conftest by its plain name, as pytest lets them.
     types = ["mypy", "--config-file", python, *places]
     total.add(_run(settings, "mypy", types, {"MYPYPATH": "tools:tests:tests/ukl:bench"}))
-    pytest = [checkers.DEBIAN_PYTHON, "-m", "pytest", "-p", "no:cacheprovider", "-c", python]
+    pytest = [checkers.DEBIAN_PYTHON, "-m", "pytest", "-p", "no:cacheprovider", "-rs", "-c", python]
     total.add(_run(settings, "command", [*pytest, "tools/keel/tests"], {"PYTHONPATH": "tools"}))
     total.add(_rust_checks(settings))
     return total
@@ -385,11 +392,11 @@ BOTH_SYSTEMS: tuple[Build, ...] = (*ROOT, linux.build_native, rust.build_all, li
 
 def _booting(settings: Settings, name: str, builds: Sequence[Build], selection: Sequence[str]) -> Count:
     """Tests that boot guests; everything is built before they start. The log has each as soon as it ends."""
-    packages.require(settings, (*CHECKERS, *SIDE_BY_SIDE, *GUEST_COMPILER, *packages.IMAGES))
+    packages.require(settings, (*CHECKERS, *SIDE_BY_SIDE, *GUEST_COMPILER, *packages.IMAGES, *packages.FILE_SYSTEMS))
     packages.require_emulator(settings)
     for build in builds:
         build(settings)
-    pytest = [checkers.DEBIAN_PYTHON, "-u", "-m", "pytest", "-p", "no:cacheprovider", "-v", f"--durations={SLOWEST}"]
+    pytest = [checkers.DEBIAN_PYTHON, "-u", "-m", "pytest", "-p", "no:cacheprovider", "-v", "-rs", f"--durations={SLOWEST}"]
     side_by_side = ["-n", str(guests_at_once()), "--dist", "loadgroup"]
     return _run(settings, name, [*pytest, *side_by_side, *selection])
 

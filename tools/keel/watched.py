@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import plugins, timing
+from . import plugins, qemu, timing
 from .config import Settings
 
 
@@ -32,11 +32,12 @@ def prepare(settings: Settings, place: Path, machines: Sequence[str], *, part: b
     `part`: only what a program marks of itself; `sums`: without a model, how many instructions each part has, and no more.
     """
     report, model = place / "report", place / "model"
-    option = f"{plugins.build(settings, 'timing' if machines else 'profile')},output={report}"
-    option += ",part=on" if part else ""
+    options = [f"output={report}"]
+    options += ["part=on"] if part else []
     if machines:
         timing.write_model(model, machines)
-        option += f",model={model}"
+        options.append(f"model={model}")
     elif sums:
-        option += ",sums=on"
-    return Watch(("-plugin", option), report, machines)
+        options.append("sums=on")
+    plugin = plugins.build(settings, "timing" if machines else "profile")
+    return Watch(qemu.plugin(plugin, *options), report, machines)

@@ -11,7 +11,22 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from .. import boot, bootconf, figures, latency, machine, nativetasks, packages, plugins, process, profile, rust, timing, watched
+from .. import (
+    boot,
+    bootconf,
+    figures,
+    latency,
+    machine,
+    nativetasks,
+    packages,
+    plugins,
+    process,
+    profile,
+    qemu,
+    rust,
+    timing,
+    watched,
+)
 from ..boot import UKL_PARAMETERS
 from ..config import Settings
 from ..errors import KeelError, Status
@@ -56,7 +71,8 @@ def _for_ukl(settings: Settings, arguments: Sequence[str]) -> list[str]:
     model = settings.build / "bench" / "ukl-model"
     model.parent.mkdir(parents=True, exist_ok=True)
     timing.write_model(model, [UKL_MACHINE])
-    return [*told, "--plugin", f"{plugins.build(settings, 'timing')},model={model},part=on"]
+    _, plugin = qemu.plugin(plugins.build(settings, "timing"), f"model={model}", "part=on")
+    return [*told, "--plugin", plugin]
 
 
 def _kernel(settings: Settings, arguments: list[str]) -> int:

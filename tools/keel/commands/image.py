@@ -4,7 +4,7 @@
 import os
 from pathlib import Path
 
-from .. import boot, cpio, disks, guestinit, linux, loader, packages, rootarchive, rust, slot
+from .. import boot, cpio, disks, guestinit, imageformat, linux, loader, packages, rootarchive, rust, slot
 from ..config import Settings
 from ..errors import KeelError, Status, system_error
 from ..progress import Step, say
@@ -12,15 +12,16 @@ from ..progress import Step, say
 MEGABYTE = 1 << 20
 
 
-def image(settings: Settings, file: Path, root: Path | None, append: str, template: Path) -> int:
+def image(settings: Settings, file: Path, root: str | None, append: str, template: Path) -> int:
     """The whole verb. The disc appears under its name when it is whole."""
     parameters = boot.disc_parameters(None if root else boot.DISC_ROOT, append)
     boot.check_disc(template, parameters)
     if file.is_dir() or not file.parent.is_dir():
         raise KeelError(f"{file} cannot be written", "name a file in a directory that is there")
-    if root and disks.is_image(root):
+    form, place = imageformat.of_root(root) if root else (None, None)
+    if form:
         raise KeelError(f"the root of a disc lies in memory, and {root} is an image of a disk", "give a directory or an archive")
-    given = rootarchive.from_user(root, settings) if root else None
+    given = rootarchive.from_user(place, settings) if place else None
     if given and not given.starts:
         raise KeelError(f"{root} has neither an /init nor a shell", "give another root")
     packages.require(settings, _needs(settings, given is None))
@@ -33,7 +34,7 @@ def image(settings: Settings, file: Path, root: Path | None, append: str, templa
         aside = file.with_name(f".{file.name}.{os.getpid()}")
         try:
             with Step("making the disc"):
-                loader.make_disc(described, mine.directory, aside, mine.log("disc"))
+                loader.make_disc(described, mine.directory, aside, mine.log("disc"), menu=True)
             aside.replace(file)
         except OSError as error:
             raise system_error(f"{file} cannot be written", error) from error

@@ -12,6 +12,7 @@ from .. import (
     guest,
     guestinit,
     image,
+    imageformat,
     linux,
     loader,
     machine,
@@ -31,6 +32,10 @@ from ..progress import say
 # How the guest's init says why it ends (guest/init), and how many lines Linux may add to that on the console.
 INIT_ERROR = "keel-init: error: "
 LAST_WORDS = 10
+# How long a guest under KVM may take to the root task's first line, which is there within a second or two.
+# From a disc GRUB reads all modules before that.
+KVM_BEGINS_S = 20.0
+KVM_BEGINS_FROM_DISC_S = 120.0
 
 
 def run(settings: Settings, choices: boot.Choices, dialogue: Dialogue | None = None) -> int:
@@ -60,14 +65,28 @@ def run(settings: Settings, choices: boot.Choices, dialogue: Dialogue | None = N
             slot=mine,
             command=None if choices.command is None else os.fsencode(choices.command),
             timeout_s=choices.timeout_s,
-            power_off_s=guest.POWER_OFF_GRACE_S if choices.init == "keel" else guest.SERVICES_GRACE_S,
+            power_off_s=guest.LONG_GRACE_S if choices.persist or choices.init != "keel" else guest.POWER_OFF_GRACE_S,
             debugger=dialogue,
             firmware_speaks=choices.uefi,
         )
-        outcome = guest.run(settings, described, plan)
+        outcome = _run_guest(settings, choices, described, plan)
         for place in disks.full_places(attached):
             say(f"the host's disk at {place} is full: what the guest wrote last may be missing ({FREE_SPACE})")
         return conclude(choices, outcome)
+
+
+def _run_guest(settings: Settings, choices: boot.Choices, described: qemu.Guest, plan: guest.Plan) -> guest.Outcome:
+    """Run the guest; emulate it where KVM was our choice and does not bring it to the root task."""
+    if described.accelerator != "kvm" or choices.accelerator == "kvm" or choices.native or choices.gdb:
+        return guest.run(settings, described, plan)
+    limit = KVM_BEGINS_FROM_DISC_S if described.disc else KVM_BEGINS_S
+    outcome = guest.run(settings, described, replace(plan, begins_s=limit))
+    if outcome.begun or outcome.timed_out:
+        return outcome
+    end = f"stood for {limit:g} s" if outcome.emulator_status is None else f"ended with status {outcome.emulator_status}"
+    say(f"under KVM the guest {end} before the root task's first line: {_complaint(outcome)}")
+    say("it is emulated instead (--accel tcg does that at once)")
+    return guest.run(settings, replace(described, accelerator="tcg"), plan)
 
 
 def _models(choices: boot.Choices, disks_given: tuple[qemu.Disk, ...]) -> list[str]:
@@ -118,10 +137,11 @@ def _display(mine: slot.Slot) -> str:
     return f"vnc=unix:{socket}"
 
 
-def _given_root(settings: Settings, choices: boot.Choices, path: Path) -> rootarchive.Root | qemu.Disk:
+def _given_root(settings: Settings, choices: boot.Choices, text: str) -> rootarchive.Root | qemu.Disk:
     """The user's root, checked."""
-    if disks.is_image(path):
-        return disks.examined(settings, path, keep=choices.persist, root=True)
+    form, path = imageformat.of_root(text)
+    if form:
+        return disks.examined(settings, path, form, keep=choices.persist, root=True)
     if choices.persist:
         raise KeelError(
             f"--persist needs a root on a disk, and {path} goes to memory", "give a disk image, or leave --persist out"
@@ -136,8 +156,8 @@ def _default_root(settings: Settings, choices: boot.Choices) -> rootarchive.Root
 
 
 def _drive(settings: Settings, choices: boot.Choices, text: str) -> qemu.Disk:
-    bus, path = disks.parse(text)
-    return disks.examined(settings, path, bus=bus, keep=choices.persist)
+    bus, form, path = disks.parse(text)
+    return disks.examined(settings, path, form, bus=bus, keep=choices.persist)
 
 
 def _fitting(choices: boot.Choices, root: rootarchive.Root) -> rootarchive.Root:
@@ -215,7 +235,7 @@ def greet(settings: Settings, choices: boot.Choices, accelerator: str, display: 
 def conclude(choices: boot.Choices, outcome: guest.Outcome) -> int:
     """The exit status for how a guest ended, with one line where that is not its command's end."""
     if outcome.command_status is not None:
-        return outcome.command_status
+        return _after_command(choices, outcome, outcome.command_status)
     if outcome.timed_out:
         say(f"error: the guest was ended after {choices.timeout_s:g} s (--timeout gives it more)")
         return Status.TIMEOUT
@@ -225,6 +245,16 @@ def conclude(choices: boot.Choices, outcome: guest.Outcome) -> int:
     elif line:
         say(line)
     return status
+
+
+def _after_command(choices: boot.Choices, outcome: guest.Outcome, status: int) -> int:
+    """The command's status. 0 promises that a disk that is kept holds all: only a guest that powered off has written that."""
+    if not choices.persist or _how(outcome) == machine.EXIT_POWER_OFF:
+        return status
+    say(
+        f"error: the guest did not power off after its command: its disks may be damaged; its console is in {outcome.console_log}"
+    )
+    return status or Status.NOT_POWERED_OFF
 
 
 def _ending(choices: boot.Choices, outcome: guest.Outcome) -> tuple[Status, str]:
@@ -257,8 +287,10 @@ def _ending(choices: boot.Choices, outcome: guest.Outcome) -> tuple[Status, str]
 
 
 def _how(outcome: guest.Outcome) -> int | None:
-    """The exit code that the guest wrote, or the same read off the console of a native one."""
+    """The exit code that the guest wrote, or the same read off the console of a native one, or of one that was started anew."""
     status = outcome.emulator_status
+    if outcome.restarted:
+        return machine.EXIT_LINUX_PANIC if outcome.console_end is End.PANIC else machine.EXIT_REBOOT
     if status == 0:
         return {
             End.POWER_OFF: machine.EXIT_POWER_OFF,

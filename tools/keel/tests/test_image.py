@@ -2,19 +2,45 @@
 """The default root: the command that makes it, and its conversion to an archive."""
 
 import io
+import subprocess
 import tarfile
 from pathlib import Path
 
+import pytest
+
 from keel import cpio, image
+from keel.debian import DEFAULT_MIRROR, Mirror
+
+MIRROR = Mirror("http://m/debian", "http://m/security")
 
 
 def test_the_root_has_the_promised_packages() -> None:
-    argv = image.mmdebstrap_arguments(Path("/c/root.tar"), "unshare", [], ["deb http://m b main"])
+    argv = image.mmdebstrap_arguments(Path("/c/root.tar"), "unshare", [], MIRROR)
     included = next(word for word in argv if word.startswith("--include=")).split("=")[1].split(",")
     promised = {"bash", "coreutils", "python3", "gcc", "perl", "sqlite3", "git", "redis-server"}
     assert promised <= set(included)
     assert "--mode=unshare" in argv
-    assert argv[-3:] == ["bookworm", "/c/root.tar", "deb http://m b main"]
+    assert argv[-5:] == ["bookworm", "/c/root.tar", *MIRROR.sources()]
+
+
+@pytest.mark.parametrize(
+    "archive",
+    ["http://user:secret@near/debian", "mirror+file:/etc/apt/mirrors/debian.list", "file:/srv/debian", "http://m/debian"],
+)
+def test_how_the_host_reaches_its_mirror_stays_there(archive: str, tmp_path: Path) -> None:
+    """The hooks run on what mmdebstrap leaves: the settings that it was given, and its sources."""
+    access = 'Acquire::http::Proxy "http://user:secret@proxy:3128";'
+    argv = image.mmdebstrap_arguments(tmp_path / "root.tar", "root", [access], Mirror(archive, MIRROR.security))
+    root = tmp_path / "root"
+    for name in ("etc/apt/apt.conf.d/99mmdebstrap", "etc/apt/sources.list", "etc/hostname", "etc/shadow"):
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text("\n".join(argv))
+    for hook in (word.removeprefix("--customize-hook=") for word in argv if word.startswith("--customize-hook=")):
+        subprocess.run(["sh", "-c", hook, "sh", str(root)], check=True)
+    left = "".join(path.read_text() for path in (root / "etc" / "apt").rglob("*") if path.is_file())
+    assert "Install-Recommends" in left and "Acquire" not in left and "secret" not in left and "file:" not in left
+    expected = archive if archive == "http://m/debian" else DEFAULT_MIRROR
+    assert (root / "etc/apt/sources.list").read_text().splitlines() == Mirror(expected, MIRROR.security).sources()
 
 
 def test_a_tar_file_becomes_an_archive(tmp_path: Path) -> None:

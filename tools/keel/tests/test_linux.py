@@ -1,10 +1,52 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The farm of links follows the overlay; one kernel begins with another's objects."""
+"""The farm of links is whole and follows the overlay; one kernel begins with another's objects."""
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
-from keel.linux import BUILD_STAMP, copy_objects, link_overlay
+import pytest
+
+from keel import linux, process
+from keel.config import Settings
+from keel.linux import BUILD_STAMP, VERSION_STAMP, copy_objects, link_overlay
+
+
+@pytest.fixture
+def pristine(settings: Settings) -> Path:
+    (settings.pristine / "scripts").mkdir(parents=True)
+    (settings.pristine / VERSION_STAMP).write_text("6.1.1-1\n")
+    (settings.pristine / "scripts" / "last").write_text("last")
+    return settings.pristine
+
+
+@pytest.mark.parametrize("how", ["left by an earlier Keel", "interrupted now"])
+def test_half_a_farm_is_made_anew(how: str, pristine: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The version is among the first links that cp makes."""
+
+    def begin(argv: Sequence[str], **_: object) -> None:
+        (place := Path(argv[-1])).mkdir()
+        (place / VERSION_STAMP).symlink_to(pristine / VERSION_STAMP)
+        raise KeyboardInterrupt
+
+    if how == "interrupted now":
+        with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+            patch.setattr(process, "run_logged", begin)
+            linux._farm(settings, linux.UKL)
+    else:
+        with pytest.raises(KeyboardInterrupt):
+            begin([str(settings.linux / "ukl-src")])
+    farm = linux._farm(settings, linux.UKL)
+    assert (farm / "scripts" / "last").read_text() == "last"
+    assert {path.name for path in settings.linux.iterdir()} == {"pristine", "ukl-src"}
+
+
+def test_a_whole_farm_stays_until_the_source_is_another(pristine: Path, settings: Settings) -> None:
+    farm = linux._farm(settings, linux.UKL)
+    (farm / "addition").touch()
+    assert (linux._farm(settings, linux.UKL) / "addition").exists()
+    (pristine / VERSION_STAMP).write_text("6.1.2-1\n")
+    assert not (linux._farm(settings, linux.UKL) / "addition").exists()
 
 
 def test_links_come_change_and_go_with_the_overlay(tmp_path: Path) -> None:

@@ -25,6 +25,22 @@ def test_the_loader_names_the_modules_as_qemu_does() -> None:
     ]
 
 
+def test_a_pc_is_asked_where_the_console_shall_be() -> None:
+    """The first entry is taken by itself; the second differs by the µ-kernel's word alone."""
+    lines = loader.configuration(replace(GUEST, has_screen=True), menu=True).splitlines()
+    assert lines[:2] == ["set timeout=3", "insmod all_video"]
+    entry, debug = lines[2:8], lines[8:]
+    assert [entry[0], debug[0]] == [f"menuentry '{loader.ENTRY}' {{", f"menuentry '{loader.DEBUG_ENTRY}' {{"]
+    assert entry[1:] == [
+        "    multiboot2 /boot/kernel.elf debug-exit",
+        f"    set gfxpayload='{loader.SCREEN_MODES}'",
+        "    module2 /boot/sigma0 sigma0",
+        "    module2 /boot/suite suite x=1,2",
+        "}",
+    ]
+    assert debug[1:] == [f"{entry[1]} screen", *entry[2:]]
+
+
 def test_only_a_guest_with_a_screen_gets_a_mode() -> None:
     assert loader.SCREEN_MODES in loader.configuration(replace(GUEST, has_screen=True))
     assert loader.SCREEN_MODES not in loader.configuration(GUEST)

@@ -29,6 +29,21 @@ def test_modules_are_joined_and_their_commas_doubled() -> None:
     assert after(qemu.arguments(KEEL), "-initrd") == ["/k/sigma0,/k/a,,b x=1,,2"]
 
 
+def test_a_comma_in_a_path_ends_no_option() -> None:
+    described = replace(
+        NATIVE,
+        gdb_socket=Path("/a,b/gdb"),
+        disks=(qemu.Disk(Path("/a,b/disk"), "raw"),),
+        disc=Path("/a,b/disc"),
+        display="vnc=unix:/a,b/vnc",
+        extra=qemu.plugin(Path("/a,b=c/x.so"), "output=/a,b/report", "part=on"),
+    )
+    argv = qemu.arguments(described)
+    assert not [word for word in argv if "a,b" in word]
+    assert sum("a,,b" in word for word in argv) == 5
+    assert after(argv, "-plugin") == ["file=/a,,b=c/x.so,output=/a,,b/report,part=on"]
+
+
 def test_both_systems_get_the_same_machine() -> None:
     own = {"-kernel", "-append", "-initrd"}
 

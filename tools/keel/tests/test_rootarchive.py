@@ -108,3 +108,18 @@ def test_archives_are_joined_at_the_alignment(tmp_path: Path) -> None:
     second.write_bytes(b"678")
     rootarchive.join([first, second], tmp_path / "joined")
     assert (tmp_path / "joined").read_bytes() == b"12345\0\0\x00678\0"
+
+
+def test_a_root_that_is_replaced_by_an_older_one_is_booted(tmp_path: Path, settings: Settings) -> None:
+    path, older, init = tmp_path / "root.cpio", tmp_path / "older.cpio", tmp_path / "init.cpio"
+    path.write_bytes(b"NEW!")
+    older.write_bytes(b"OLD!")
+    init.write_bytes(b"init")
+    os.utime(older, (1000, 1000))
+    root = rootarchive.Root(path, 4, 4, starts=True)
+    booted = rootarchive.boot_archive(settings, root, init)
+    assert booted.read_bytes() == b"NEW!init"
+    first = booted.stat()
+    assert rootarchive.boot_archive(settings, root, init).stat() == first
+    older.replace(path)
+    assert rootarchive.boot_archive(settings, root, init).read_bytes() == b"OLD!init"

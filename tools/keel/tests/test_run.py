@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """From a guest's end to the exit status of `./keel`."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -26,6 +27,21 @@ def outcome(tmp_path: Path, **fields: object) -> Outcome:
 
 def test_the_commands_status_is_ours(tmp_path: Path) -> None:
     assert conclude(EXEC, outcome(tmp_path, command_status=7, emulator_status=0)) == 7
+
+
+@pytest.mark.parametrize(
+    ("emulator_status", "told"),
+    [(None, True), (-9, True), (machine.EXIT_LINUX_PANIC * 2 + 1, True), (machine.EXIT_POWER_OFF * 2 + 1, False)],
+)
+def test_a_disk_that_is_kept_needs_an_orderly_end(
+    emulator_status: int | None, told: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ended = outcome(tmp_path, command_status=0, emulator_status=emulator_status)
+    assert conclude(replace(EXEC, persist=True), ended) == (Status.NOT_POWERED_OFF if told else 0)
+    assert ("did not power off" in capsys.readouterr().err) == told
+    assert conclude(EXEC, ended) == 0
+    ended.command_status = 7
+    assert conclude(replace(EXEC, persist=True), ended) == 7
 
 
 @pytest.mark.parametrize(
@@ -105,7 +121,7 @@ def test_a_timeout_has_the_usual_status(tmp_path: Path) -> None:
         boot.Choices(drives=("a.img",) * machine.MOST_DISKS),
         boot.Choices(persist=True, icount=True),
         boot.Choices(packages=("--allow-unauthenticated",)),
-        boot.Choices(packages=("gdb",), root=Path("root.img")),
+        boot.Choices(packages=("gdb",), root="root.img"),
         boot.Choices(native=True, boot_template=Path("my.conf")),
         boot.Choices(kernel=boot.DEBIAN_KERNEL),
         boot.Choices(native=True, kernel="/no/such/bzImage"),

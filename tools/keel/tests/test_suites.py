@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from keel import machine
-from keel.suites import KERNEL_PARTS, PARTS, Count, count_of, judge_kernel, left_behind, operations_of, shown, total_of
+from keel.suites import KERNEL_PARTS, PARTS, Count, count_of, judge_kernel, left_behind, operations_of, shown, skips, total_of
 
 
 @pytest.mark.parametrize(
@@ -26,6 +26,11 @@ from keel.suites import KERNEL_PARTS, PARTS, Count, count_of, judge_kernel, left
 )
 def test_counts(output: str, count: Count | None) -> None:
     assert count_of(output) == count
+
+
+def test_a_skip_is_told_with_its_reason() -> None:
+    reason = "SKIPPED [2] test_x.py:3: no program here"
+    assert skips(f"..ss\n{reason}\n2 passed, 2 skipped in 1.00s\n") == [reason]
 
 
 @pytest.mark.parametrize(
