@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 
-from . import imageformat, machine, process, timing, uklapps
+from . import imageformat, machine, process, slot, timing, uklapps
 from .boot import DEBIAN_KERNEL, Choices
 from .bootconf import DEFAULT_TEMPLATE
 from .commands import bench as bench_command
@@ -172,7 +172,7 @@ def _add_others(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
     _add_trace(verbs)
     _add_profile(verbs)
     verb = _add_verb(verbs, "gdb", "gdb on the running guest, with symbols")
-    verb.add_argument("view", nargs="?", choices=debug_command.VIEWS, help="whose symbols")
+    verb.add_argument("view", nargs="?", choices=slot.VIEWS, help="whose symbols")
     verb = _add_verb(
         verbs,
         "bench",

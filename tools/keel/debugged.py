@@ -83,6 +83,7 @@ def run(settings: Settings, template: Path, choices: boot.Choices, script: Scrip
 
     with slot.taken(settings, f"debugger-{template.parent.name}") as mine:
         described = boot.tests_guest(settings, choices, mine)
+        mine.note_symbols({slot.KERNEL: described.kernel})
         limit = choices.timeout_s or TIMEOUT_S
         guest.run(settings, described, guest.Plan(slot=mine, timeout_s=limit, watch_log=watch, debugger=Dialogue(script)))
     return bytes(log)

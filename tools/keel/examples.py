@@ -68,6 +68,7 @@ def run(settings: Settings, name: str, show: Callable[[bytes], None], timeout_s:
         devices = DEVICES.get(name, ())
         choices = boot.Choices(boot_template=template, icount=name in TIMED, emulator_arguments=devices, iommu=name in DEVICES)
         described = boot.tests_guest(settings, choices, mine)
+        mine.note_symbols({slot.KERNEL: described.kernel})
         plan = guest.Plan(
             slot=mine,
             timeout_s=timeout_s,

@@ -131,7 +131,7 @@ def build_ukl_linked(settings: Settings, options: ukloptions.Options, archive: P
 def _build_ukl(settings: Settings, target: Target, image: Path) -> Path:
     """Builds such a kernel and keeps its image, and beside that the one with its symbols."""
     _prepare(settings)
-    stamp, symbols = image.with_name(BUILD_STAMP), image.with_name("vmlinux")
+    stamp, symbols = image.with_name(BUILD_STAMP), symbols_beside(image)
     with locked(settings.locks, f"{settings.linux.name}-ukl"):
         state = _build_state(settings, target)
         if stamp.exists() and stamp.read_text() == state:
@@ -148,6 +148,11 @@ def _build_ukl(settings: Settings, target: Target, image: Path) -> Path:
             aside.replace(kept)
         stamp.write_text(state)
     return image
+
+
+def symbols_beside(image: Path) -> Path:
+    """Such a kernel's image with symbols."""
+    return image.with_name("vmlinux")
 
 
 def _start_from_native(settings: Settings, target: Target, source: Path) -> None:

@@ -34,5 +34,6 @@ def run(settings: Settings, choices: boot.Choices, timeout_s: float) -> Ended:
 
     with slot.taken(settings, SLOT) as mine:
         described = boot.tests_guest(settings, choices, mine)
+        mine.note_symbols({slot.KERNEL: described.kernel})
         outcome = guest.run(settings, described, guest.Plan(slot=mine, timeout_s=timeout_s, watch_log=keep))
     return Ended(log.decode(errors="replace"), machine.exit_value(outcome.emulator_status))

@@ -2,7 +2,8 @@
 """A name for each guest that runs, so that guests at the same time share no log and no socket."""
 
 import fcntl
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,9 @@ from .errors import KeelError
 MOST_GUESTS = 64
 # The system's limit for the path of a local socket, its end mark included.
 SOCKET_PATH_MAX = 108
+SYMBOLS = "symbols"
+# What gdb can look at in a guest.
+VIEWS = KERNEL, LINUX = "kernel", "linux"
 
 
 @dataclass(frozen=True)
@@ -28,6 +32,18 @@ class Slot:
         """Where gdb can reach the guest; None where the path is too long for a socket."""
         path = self.directory / "gdb"
         return path if len(str(path)) < SOCKET_PATH_MAX else None
+
+    def note_symbols(self, views: Mapping[str, Path]) -> None:
+        """Note for gdb which files have the symbols of what runs in the guest; the first is the usual one."""
+        (self.directory / SYMBOLS).write_text(json.dumps({view: str(path) for view, path in views.items()}))
+
+    def symbols(self) -> dict[str, Path]:
+        """What was noted; nothing where nothing was."""
+        try:
+            noted: dict[str, str] = json.loads((self.directory / SYMBOLS).read_text())
+        except FileNotFoundError:
+            return {}
+        return {view: Path(path) for view, path in noted.items()}
 
     def log(self, line: str) -> Path:
         """The log of one of the guest's lines."""
@@ -50,6 +66,7 @@ def taken(settings: Settings, kind: str) -> Iterator[Slot]:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 continue
+            (slot.directory / SYMBOLS).unlink(missing_ok=True)
             yield slot
             return
     raise KeelError(f"{MOST_GUESTS} guests run already", "end some of them")

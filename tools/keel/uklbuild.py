@@ -216,7 +216,7 @@ def link_into_kernel(settings: Settings, name: str, options: ukloptions.Options)
     archive = guestinit.with_application(settings, applications(settings) / name)
     image = linux.build_ukl_linked(settings, options, archive, boot.linked_parameters(name), settings.ukl_linked(name))
     # The application lies behind the kernel's code, and so does not move it.
-    if _entry_of(image.with_name("vmlinux")) != entry(settings, options):
+    if _entry_of(linux.symbols_beside(image)) != entry(settings, options):
         raise KeelError(f"the kernel with {name} in it has another entry than the one that it was linked against")
     return image
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """`./keel gdb`: gdb on a running guest, with the symbols of what runs in it."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import NoReturn
 
@@ -8,9 +9,6 @@ from .. import packages, process, slot
 from ..config import Settings
 from ..errors import KeelError
 from ..progress import say
-from ..rust import KERNEL_IMAGE
-
-VIEWS = ("kernel", "linux")
 
 
 def debug(settings: Settings, view: str | None) -> NoReturn:
@@ -20,22 +18,17 @@ def debug(settings: Settings, view: str | None) -> NoReturn:
     if not guests:
         raise KeelError("no guest runs", "start one: ./keel run, or ./keel run --gdb")
     newest = max(guests, key=lambda found: found.directory.stat().st_mtime)
-    native = newest.name.startswith("native")
-    if native and view == "kernel":
-        raise KeelError("the guest that runs is native Linux, without the µ-kernel", "./keel gdb linux")
+    views = newest.symbols()
+    if views and view and view not in views:
+        raise KeelError(f"the guest that runs, {newest.name}, has no {view} with symbols", f"./keel gdb {' '.join(views)}")
     say(f"gdb on the guest {newest.name}; hbreak sets a breakpoint in what is not loaded yet")
-    process.become(arguments(settings, newest, view or "linux", native))
+    process.become(arguments(newest, view, views))
 
 
-def arguments(settings: Settings, guest: slot.Slot, view: str, native: bool) -> list[str]:
+def arguments(guest: slot.Slot, view: str | None, views: Mapping[str, Path]) -> list[str]:
     """The gdb command: the view's symbols first, the other's beside them."""
-    server = settings.linux_server
-    kernel = settings.keel_directory / KERNEL_IMAGE
-    if native:
-        symbols: list[Path] = [settings.native_symbols]
-    else:
-        symbols = [kernel, server] if view == "kernel" else [server, kernel]
-    argv = ["gdb", "-q", str(symbols[0])]
+    symbols = [str(path) for name, path in sorted(views.items(), key=lambda item: item[0] != view)]
+    argv = ["gdb", "-q", *symbols[:1]]
     for other in symbols[1:]:
         # gdb would ask whether it may.
         argv += ["-ex", "set confirm off", "-ex", f"add-symbol-file {other}", "-ex", "set confirm on"]

@@ -52,6 +52,7 @@ def run(settings: Settings, choices: boot.Choices, dialogue: Dialogue | None = N
         if choices.gdb and mine.gdb_socket is None:
             raise KeelError(f"{mine.directory} is too long a path for a socket", "clone into a shorter path")
         described = _guest(settings, choices, mine, _storage(settings, choices, root, attached), accelerator)
+        mine.note_symbols(_symbols(settings, choices, described))
         if choices.alone:
             described = replace(described, ramdisk=None)
         if choices.graphic:
@@ -213,6 +214,15 @@ def _guest(
         rust.build_debugger(settings)
     linux.build_server(settings)
     return boot.keel_guest(settings, choices, mine, storage, parameters, accelerator)
+
+
+def _symbols(settings: Settings, choices: boot.Choices, described: qemu.Guest) -> dict[str, Path]:
+    """Where the symbols of what runs are, by gdb's views."""
+    if not choices.native:
+        return {slot.LINUX: settings.linux_server, slot.KERNEL: described.kernel}
+    if choices.application:
+        return {slot.LINUX: linux.symbols_beside(described.kernel)}
+    return {} if choices.kernel else {slot.LINUX: settings.native_symbols}
 
 
 def greet(settings: Settings, choices: boot.Choices, accelerator: str, display: str) -> None:

@@ -3,7 +3,10 @@
 
 from pathlib import Path
 
-from keel import slot
+import pytest
+
+from keel import boot, qemu, slot
+from keel.commands import debug, run
 from keel.config import Settings
 
 
@@ -21,3 +24,36 @@ def test_each_guest_has_its_own_slot_and_frees_it(tmp_path: Path) -> None:
 def test_a_path_too_long_for_a_socket_gives_none(tmp_path: Path) -> None:
     deep = slot.Slot("keel", tmp_path / ("d" * slot.SOCKET_PATH_MAX), tmp_path)
     assert deep.gdb_socket is None
+
+
+KERNEL, SERVER = Path("/k/kernel.elf"), Path("/l/vmlinux")
+
+
+@pytest.mark.parametrize(
+    ("views", "view", "files"),
+    [
+        ({"linux": SERVER, "kernel": KERNEL}, None, [SERVER, KERNEL]),
+        ({"linux": SERVER, "kernel": KERNEL}, "kernel", [KERNEL, SERVER]),
+        ({"linux": SERVER}, "linux", [SERVER]),
+        ({}, None, []),
+    ],
+)
+def test_gdb_gets_the_symbols_of_the_guest_that_runs(
+    views: dict[str, Path], view: str | None, files: list[Path], settings: Settings
+) -> None:
+    with slot.taken(settings, "ukl") as mine:
+        mine.note_symbols(views)
+        assert slot.running(settings)[0].symbols() == views
+        argv = debug.arguments(mine, view, views)
+    assert [word.removeprefix("add-symbol-file ") for word in argv if word.endswith(("elf", "vmlinux"))] == [*map(str, files)]
+    with slot.taken(settings, "ukl") as again:
+        assert again.symbols() == {}
+
+
+def test_a_kernel_with_an_application_has_symbols_of_its_own(settings: Settings) -> None:
+    built, kernel = Path("/u/bypass/bzImage"), Path("/k/kernel.elf")
+    application = boot.Choices(native=True, application=Path("/a/hello"))
+    assert run._symbols(settings, application, qemu.Guest(built)) == {"linux": Path("/u/bypass/vmlinux")}
+    assert run._symbols(settings, boot.Choices(native=True, kernel="debian"), qemu.Guest(built)) == {}
+    assert run._symbols(settings, boot.Choices(native=True), qemu.Guest(built)) == {"linux": settings.native_symbols}
+    assert run._symbols(settings, boot.Choices(), qemu.Guest(kernel)) == {"linux": settings.linux_server, "kernel": kernel}
