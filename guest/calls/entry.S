@@ -4,8 +4,9 @@
  * in place of the call, with rcx and r11 as `syscall` leaves them and all else as the program has it; what the program gets
  * back is what `syscall` gives. Calls from this page are not taken. Who steps through the program singly sees the entry.
  *
- * The program's red zone is left alone. Returning from a signal needs the stack as it was, and who comes back from clone or
- * vfork may have another stack, or share this one: such calls are handed on by `int 0x80`, as if made where rcx says.
+ * The program's red zone is left alone. Returning from a signal needs the stack as it was, who comes back from clone or
+ * vfork may have another stack, or share this one, and a thread may unmap its own before it exits (musl's detached threads
+ * do): such calls are handed on by `int 0x80` before the stack is touched, as if made where rcx says, with the flags in r11.
  */
 #include <sys/syscall.h>
 
@@ -17,8 +18,10 @@
 	.globl keel_entry
 	.type keel_entry, @function
 keel_entry:
-	lea	-RED_ZONE(%rsp), %rsp
-	push	%r11
+	cmp	$SYS_munmap, %eax
+	je	hand_on
+	cmp	$SYS_exit, %eax
+	je	hand_on
 	cmp	$SYS_rt_sigreturn, %eax
 	je	hand_on
 	cmp	$SYS_clone, %eax
@@ -27,6 +30,8 @@ keel_entry:
 	je	hand_on
 	cmp	$SYS_clone3, %eax
 	je	hand_on
+	lea	-RED_ZONE(%rsp), %rsp
+	push	%r11	/* the flags */
 	push	%r11
 	push	%rcx
 	push	%r12
@@ -50,8 +55,6 @@ keel_entry:
 	lea	RED_ZONE(%rsp), %rsp
 	jmp	*%rcx
 hand_on:
-	popfq
-	lea	RED_ZONE(%rsp), %rsp
 	int	$0x80
 	ud2
 	.p2align 12

@@ -431,6 +431,37 @@ CHECK(threads, clone_shares_files_and_directory)
 	say_value("descriptor", fcntl(70, F_GETFD));
 }
 
+/* Unmaps the stack that it has and ends, as musl's detached threads do: nothing may touch the stack any more. */
+static int leave_without_stack(void *stack)
+{
+#ifdef __x86_64__
+	__asm__ volatile("syscall\n\txor %%edi, %%edi\n\tmov %3, %%eax\n\tsyscall"
+			 : : "a"(SYS_munmap), "D"(stack), "S"(STACK_BYTES), "i"(SYS_exit) : "rcx", "r11", "memory");
+#else
+	__asm__ volatile("int $0x80\n\txor %%ebx, %%ebx\n\tmov %3, %%eax\n\tint $0x80"
+			 : : "a"(SYS_munmap), "b"(stack), "c"(STACK_BYTES), "i"(SYS_exit) : "memory");
+#endif
+	__builtin_unreachable();
+}
+
+CHECK(threads, end_without_a_stack)
+{
+	static pid_t child_tid = 1;
+	char *stack = map_pages(STACK_BYTES / PAGE);
+	sigset_t all, before;
+
+	sigfillset(&all);
+	sigprocmask(SIG_BLOCK, &all, &before);
+	must("clone", clone(leave_without_stack, stack + STACK_BYTES,
+			    CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM |
+				    CLONE_CHILD_CLEARTID,
+			    stack, NULL, NULL, &child_tid) > 0);
+	while (__atomic_load_n(&child_tid, __ATOMIC_SEQ_CST))
+		futex(&child_tid, FUTEX_WAIT, 1, NULL);
+	sigprocmask(SIG_SETMASK, &before, NULL);
+	say_result("its stack", msync(stack, STACK_BYTES, MS_ASYNC));
+}
+
 CHECK(threads, clone_thread_ids)
 {
 	char *stack = map_pages(STACK_BYTES / PAGE);

@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Bochs's configuration, its boot disk's, and the guest's last words."""
 
+import socket
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from keel import bochs, qemu
+from keel import bochs, process, qemu
 
 GUEST = qemu.Guest(
     kernel=Path("/k/kernel.elf"),
@@ -45,3 +48,31 @@ def test_the_version_that_repeats_breakpoints() -> None:
     """Debian 12's Bochs takes them with two processors, Debian 13's does not."""
     assert not bochs.repeats_breakpoints("2.7+dfsg-2+b1")
     assert bochs.repeats_breakpoints("3.0+dfsg-1")
+
+
+NO_NAMESPACES = process.status_of(["unshare", "--user", "--map-root-user", "--net", "true"], 10.0) != 0
+# Does with a port what Bochs's display does.
+LISTEN = """
+import socket
+server = socket.create_server(("0.0.0.0", 0))
+print(server.getsockname()[1], flush=True)
+server.accept()
+"""
+
+
+@pytest.mark.skipif(NO_NAMESPACES, reason="this system gives nobody a network of his own")
+def test_nobody_reaches_its_display() -> None:
+    argv = [*bochs.without_network(), sys.executable, "-c", LISTEN]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL) as child:
+        try:
+            assert child.stdout
+            port = int(child.stdout.readline())
+            with pytest.raises(ConnectionRefusedError):
+                socket.create_connection(("127.0.0.1", port), timeout=10)
+        finally:
+            child.kill()
+
+
+def test_it_runs_where_no_network_can_be_had(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(process, "status_of", lambda *_: 1)
+    assert bochs.without_network() == []

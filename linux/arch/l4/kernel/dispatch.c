@@ -18,6 +18,7 @@
 #include <linux/syscalls.h>
 #include <asm/l4.h>
 #include <asm/mmu_context.h>
+#include <asm/sighandling.h>
 #include <asm/syscall.h>
 #include <asm/tlbflush.h>
 #include <asm/trap_pf.h>
@@ -222,7 +223,8 @@ static bool message_call(struct pt_regs *regs, const struct host_message *m)
 
 /*
  * Whether the entry that takes the program's calls (KEEL_EX_CALLS) hands one on: as
- * if made where rcx says, because who returns from it may have another stack.
+ * if made where rcx says and with the flags in r11, because the call may have no
+ * stack, or return on another one.
  */
 static bool handed_on(struct pt_regs *regs, const struct host_message *m)
 {
@@ -231,6 +233,7 @@ static bool handed_on(struct pt_regs *regs, const struct host_message *m)
 	    (regs->ip ^ current->thread.calls) / PAGE_SIZE)
 		return false;
 	regs->ip = regs->cx;
+	regs->flags = (regs->flags & ~FIX_EFLAGS) | (regs->r11 & FIX_EFLAGS);
 	return true;
 }
 

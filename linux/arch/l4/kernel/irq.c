@@ -256,18 +256,22 @@ static struct irq_chip message_chip = {
 	.irq_unmask = pci_msi_unmask_irq,
 };
 
+/* Who takes a bit for a message or gives one back. */
+static DEFINE_MUTEX(messages);
+
 /* A bit for one more interrupt by message, or BITS_PER_LONG. */
 static unsigned int new_message(void)
 {
-	static DEFINE_MUTEX(mutex);
 	unsigned int bit = FIRST_LINE_BIT + host_start->irq_count;
 
-	mutex_lock(&mutex);
+	mutex_lock(&messages);
 	while (bit < BITS_PER_LONG && sources[bit].source)
 		bit++;
 	if (bit < BITS_PER_LONG)
 		ask_to_attach(bit);
-	mutex_unlock(&mutex);
+	if (bit < BITS_PER_LONG && !sources[bit].source)
+		bit = BITS_PER_LONG;	/* refused: it is free for the next one */
+	mutex_unlock(&messages);
 	return bit;
 }
 
@@ -275,7 +279,7 @@ int arch_setup_msi_irq(struct pci_dev *dev, struct msi_desc *desc)
 {
 	unsigned int bit = new_message(), irq;
 
-	if (bit == BITS_PER_LONG || !sources[bit].source)
+	if (bit == BITS_PER_LONG)
 		return -ENOSPC;
 	irq = sources[bit].irq = L4_FIRST_MESSAGE + bit;
 	irq_set_msi_desc(irq, desc);
@@ -288,9 +292,11 @@ void arch_teardown_msi_irq(unsigned int irq)
 {
 	unsigned int bit = irq - L4_FIRST_MESSAGE;
 
+	mutex_lock(&messages);
 	host_source(sources[bit].source, KEEL_SOURCE_DETACH, NULL);
-	sources[bit].source = 0;
 	irq_set_msi_desc(irq, NULL);
+	sources[bit].source = 0;	/* last: the bit is another's from here on */
+	mutex_unlock(&messages);
 }
 
 /* Starts this processor's top half; for the first one the rest is init_IRQ()'s. */

@@ -307,13 +307,13 @@ int futex_atomic_cmpxchg_inatomic(u32 *uval, u32 __user *uaddr, u32 oldval, u32 
 /* A copy between kernel addresses of which one may be bad. */
 bool l4_copy_kernel_nofault(void *to, const void *from, unsigned int size)
 {
-	unsigned long count = size;
+	unsigned long left = size;
 
-	asm goto("1:	rep movsb\n"
-			  _ASM_EXTABLE(1b, %l[fault])
-			  : : "D" (to), "S" (from), "c" (count) : "memory" : fault);
-	return true;
-fault:
-	return false;
+	/* The instruction changes all three; a bad address ends it with bytes left. */
+	asm volatile("1:	rep movsb\n"
+		     "2:\n"
+		     _ASM_EXTABLE(1b, 2b)
+		     : "+D" (to), "+S" (from), "+c" (left) : : "memory");
+	return !left;
 }
 EXPORT_SYMBOL(l4_copy_kernel_nofault);
