@@ -469,6 +469,9 @@ pub mod cpuid {
     pub fn xsave_size() -> usize {
         0
     }
+    pub fn xsave_component(_: u32) -> [usize; 2] {
+        [0; 2]
+    }
 }
 
 /// The other processors are there from the beginning.

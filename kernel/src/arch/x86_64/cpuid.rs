@@ -116,3 +116,10 @@ pub fn xsave_components() -> u64 {
 pub fn xsave_size() -> usize {
     leaf(13)[EBX] as usize
 }
+
+/// Offset and bytes of a component in the XSAVE area, where it is offered.
+pub fn xsave_component(number: u32) -> [usize; 2] {
+    // SAFETY: every processor with XSAVE has the leaf.
+    let found = unsafe { __cpuid_count(13, number) };
+    [found.ebx as usize, found.eax as usize]
+}
