@@ -16,6 +16,8 @@ pub mod cpu;
 pub mod fast;
 #[path = "../../kernel/src/arch/x86_64/fpu.rs"]
 pub mod fpu;
+#[path = "../../kernel/src/arch/x86_64/frequency.rs"]
+pub mod frequency;
 #[path = "../../kernel/src/arch/x86_64/multiboot.rs"]
 pub mod multiboot;
 #[path = "../../kernel/src/arch/x86_64/paging.rs"]
@@ -24,6 +26,8 @@ pub mod paging;
 pub mod serial;
 #[path = "../../kernel/src/arch/x86_64/tables.rs"]
 pub mod tables;
+#[path = "../../kernel/src/arch/x86_64/x2apic.rs"]
+pub mod x2apic;
 
 use crate::boot;
 use crate::global::Global;
@@ -382,7 +386,7 @@ pub mod regs {
 
 /// Timers, interrupt lines, and what processors ask of each other.
 pub mod apic {
-    use super::{cpu, entry, paging, STATE};
+    use super::{boot, cpu, entry, paging, Range, STATE};
     use core::sync::atomic::Ordering;
 
     pub const TIMER_VECTOR: u64 = 0xf0;
@@ -415,19 +419,29 @@ pub mod apic {
         mode == keel_abi::call::IRQ_MODE_LEVEL
     }
 
-    pub fn message(target: u32, number: u64) -> (u64, u64) {
-        (target as u64, number)
+    pub fn message(target: u32, number: u64) -> Option<(u64, u64)> {
+        Some((target as u64, number))
     }
 
-    pub fn register_pages() -> [u64; 2] {
-        [0; 2]
+    pub fn register_pages() -> impl Iterator<Item = Range> {
+        core::iter::empty()
     }
 
     pub fn mask(_: u32) {}
     pub fn unmask(_: u32) {}
     pub fn end_of_interrupt() {}
-    pub fn find(_: u64) {}
+    pub fn find(_: u64, _: &boot::Memory) {}
     pub fn calibrate() {}
+}
+
+/// Nothing is measured: time is the machine's own.
+pub mod reference {
+    use super::boot::Memory;
+    use super::frequency::Answer;
+
+    pub fn find_tsc(_: u64, _: &Memory) -> Answer {
+        Answer { source: "", hz: 0 }
+    }
 }
 
 /// What the processors have: all but XSAVE.
@@ -454,6 +468,9 @@ pub mod cpuid {
     }
     pub fn xsave_size() -> usize {
         0
+    }
+    pub fn xsave_component(_: u32) -> [usize; 2] {
+        [0; 2]
     }
 }
 
