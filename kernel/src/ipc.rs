@@ -411,6 +411,7 @@ pub fn resume(pager: Ref<Thread>, faulter: Ref<Thread>) {
         word::copy(&utcb.words[REGISTER_WORDS as usize..], faulter.frame().words());
         // All its registers are to be loaded, rcx and r11 too.
         faulter.frame().orig_ax.set(NO_CALL);
+        faulter.found.set(0);
     }
     wake(faulter);
 }

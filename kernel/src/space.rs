@@ -23,7 +23,7 @@ use keel_abi::{Error, Fpage};
 pub enum Stop {
     /// It failed.
     Failed(Error),
-    /// Somebody more important is ready: begin the system call anew.
+    /// Somebody more important is ready: begin the system call anew. Long ones go on where they were.
     Restart,
 }
 
@@ -80,13 +80,24 @@ impl Leaf {
         Leaf { table, slot, level, entry: entry_cell(table, slot).get() }
     }
 
+    /// Top table of its space.
+    fn root(&self) -> u64 {
+        POOL.page(self.table).task.get().map_or(0, |task| POOL.physical(task.root_table))
+    }
+
+    /// The leaf as it stays until the locks are given back: no other processor uses the space, and sets bits.
+    fn settled(self) -> Leaf {
+        exclude(self.root());
+        Leaf { entry: self.cell().get(), ..self }
+    }
+
     /// Changes the entry while no other processor uses the space, and drops what this one holds of it; the entry before.
     fn change(&self, to: impl Fn(u64) -> u64) -> u64 {
-        let root = POOL.page(self.table).task.get().map_or(0, |task| POOL.physical(task.root_table));
+        let root = self.root();
         exclude(root);
         let old = self.cell().get();
         self.cell().set(to(old));
-        flush(root, self.address());
+        flush(root, self.address(), self.level);
         old
     }
 }
@@ -322,61 +333,87 @@ fn reduce(node: Index, itself: bool, keep: u64, work: &mut Work) -> Result<(), S
     Ok(())
 }
 
-/// Progress of a long operation: what it found, and when it last looked for interrupts. It may have to begin anew.
+/// Progress of a long operation: what it found, and when it last looked for interrupts.
+///
+/// The operation has places: `arrive` tells that it is at the next one. After `Restart` it goes on at the place where it was,
+/// and does again what it did there that leaves no trace. So that all of this takes no more time than the work itself,
+/// `step` says `Restart` only if at least half of what was done at the place is done for good.
 #[derive(Default)]
 pub struct Work {
+    /// ACCESSED and DIRTY of entries; LARGE: one that should have been cut was changed as a whole.
     state: u64,
+    /// Since the last look for interrupts.
     spent: u32,
-    progress: bool,
+    /// Such a look found that somebody waits for us.
+    wanted: bool,
+    /// At this place.
+    cost: u32,
+    /// Of that, what is done for good.
+    done: u32,
 }
+
+/// The state in what `Work::keep` makes; above it are the place's page number and the number of its range.
+const STATE: u64 = ACCESSED | DIRTY | LARGE;
 
 impl Work {
     /// Notes that an entry with these bits changed.
-    fn found(&mut self, bits: u64) {
+    pub(crate) fn found(&mut self, bits: u64) {
         self.state |= bits;
-        self.progress = true;
+        self.done += PAGE_COST;
     }
 
-    /// What was found, to be kept when the operation has to begin anew.
-    pub fn keep(&self) -> u64 {
-        self.state
+    /// What was found, and the place (the range's number and a page's address), to be kept when the operation has to begin
+    /// anew.
+    pub fn keep(&self, range: usize, page: u64) -> u64 {
+        (range as u64) << SPACE_SHIFT | page & !(PAGE_SIZE - 1) | self.state
     }
 
-    /// Takes up what was found before the operation had to begin anew.
-    pub fn resume(state: u64) -> Work {
-        Work { state, ..Work::default() }
+    /// Takes up what `keep` has kept: the work, the range's number and the address. All of it is 0 where that was nothing.
+    pub fn resume(kept: u64) -> (Work, usize, u64) {
+        let page = kept & ((1 << SPACE_SHIFT) - 1) & !(PAGE_SIZE - 1);
+        (Work { state: kept & STATE, ..Work::default() }, (kept >> SPACE_SHIFT) as usize, page)
     }
 
     /// The UNMAP_* state found.
     pub fn state(&self) -> u64 {
-        use keel_abi::call::{UNMAP_DIRTY, UNMAP_REFERENCED};
-        let referenced = if self.state & ACCESSED != 0 { UNMAP_REFERENCED } else { 0 };
-        let dirty = if self.state & DIRTY != 0 { UNMAP_DIRTY } else { 0 };
-        referenced | dirty
+        use keel_abi::call::{UNMAP_DIRTY, UNMAP_REFERENCED, UNMAP_WHOLE};
+        let told = |bit, state| if self.state & bit != 0 { state } else { 0 };
+        told(ACCESSED, UNMAP_REFERENCED) | told(DIRTY, UNMAP_DIRTY) | told(LARGE, UNMAP_WHOLE)
     }
 
-    /// Counts a step; now and then lets interrupts in. Begins anew only where something was done, or a walk
-    /// over what was done before might never end.
-    fn step(&mut self) -> Result<(), Stop> {
-        if self.spend(PAGE_COST) && self.progress {
+    /// Goes to the next place; now and then lets interrupts in.
+    pub(crate) fn arrive(&mut self) -> Result<(), Stop> {
+        self.spend(PAGE_COST);
+        (self.cost, self.done) = (0, 0);
+        self.give_way()
+    }
+
+    /// Counts a step at a place; now and then lets interrupts in.
+    pub(crate) fn step(&mut self) -> Result<(), Stop> {
+        self.spend(PAGE_COST);
+        self.give_way()
+    }
+
+    fn give_way(&self) -> Result<(), Stop> {
+        if self.wanted && self.done >= self.cost / 2 {
             return Err(Stop::Restart);
         }
         Ok(())
     }
 
     /// Goes a step in a tree.
-    fn climb(&mut self) {
+    pub(crate) fn climb(&mut self) {
         self.spend(LEVEL_COST);
     }
 
-    /// Counts work that goes to its end; now and then lets interrupts in. Whether somebody waits for us.
-    fn spend(&mut self, cost: u32) -> bool {
+    /// Counts work that goes to its end; now and then lets interrupts in.
+    fn spend(&mut self, cost: u32) {
         self.spent += cost;
-        if self.spent < POLL_COST {
-            return false;
+        self.cost = self.cost.saturating_add(cost);
+        if self.spent >= POLL_COST {
+            self.spent = 0;
+            self.wanted |= poll();
         }
-        self.spent = 0;
-        poll()
     }
 }
 
@@ -413,7 +450,7 @@ fn new_pieces(task: Ref<Task>, leaf: Leaf, parent: Index, work: &mut Work) -> Re
     let level = leaf.level - 1;
     let table = new_table(task.account, level, leaf.address(), leaf.table)?;
     POOL.page(table).used.set(ENTRIES as u16);
-    let first = leaf.entry & !LARGE | large_bit(level);
+    let first = leaf.settled().entry & !LARGE | large_bit(level);
     let filled = with_companion(table, task.account).and_then(|()| {
         (0..ENTRIES).try_for_each(|slot| {
             work.spend(PAGE_COST);
@@ -431,30 +468,35 @@ fn new_pieces(task: Ref<Task>, leaf: Leaf, parent: Index, work: &mut Work) -> Re
 }
 
 /// Takes rights from the mappings of a range of one space: only `keep` stays (nothing: the mapping goes). With
-/// `itself` from that space too, always from all that was derived from it.
-pub fn unmap(task: Ref<Task>, start: u64, end: u64, keep: u64, itself: bool, work: &mut Work) -> Result<(), Stop> {
-    let mut at = start;
-    while at < end {
-        work.step()?;
-        let Some(leaf) = next_leaf(task, at, end) else { break };
+/// `itself` from that space too, always from all that was derived from it. It does not fail: a large page that
+/// cannot be cut for want of memory loses the rights as a whole. The range begins at `at`, where it goes on after `Restart`.
+pub fn unmap(task: Ref<Task>, at: &mut u64, end: u64, keep: u64, itself: bool, work: &mut Work) -> Result<(), Stop> {
+    while *at < end {
+        work.arrive()?;
+        let Some(leaf) = next_leaf(task, *at, end) else { break };
         let (address, size) = (leaf.address(), span(leaf.level));
-        at = at.max(address);
+        *at = address.max(*at);
         let node = leaf.node();
         if node == 0 {
             // An object of the kernel's: nothing that is mapped lies in its area.
-            at = (address / AREA_SIZE + 1) * AREA_SIZE;
+            *at = (address / AREA_SIZE + 1) * AREA_SIZE;
             continue;
         }
-        if at > address || end < address + size {
-            split(leaf, node, work)?;
-            continue;
+        if *at > address || end < address + size {
+            match split(leaf, node, work) {
+                Err(Stop::Failed(_)) => work.found(LARGE),
+                cut => {
+                    cut?;
+                    continue;
+                }
+            }
         }
         if keep & FPAGE_READ == 0 {
             revoke(node, itself, work)?;
         } else {
             reduce(node, itself, keep, work)?;
         }
-        at = address + size;
+        *at = address + size;
     }
     Ok(())
 }
@@ -510,9 +552,8 @@ pub struct Mapping {
 
 /// Maps all of it. After `Restart` it goes on where `progress` says.
 pub fn map(mapping: &Mapping, progress: &mut Progress) -> Result<(), Stop> {
-    let mut work = Work::default();
     loop {
-        let (rights, done) = mapping.next(progress.done, &mut work)?;
+        let (rights, done) = mapping.next(progress.done, &mut Work::default())?;
         progress.rights |= rights;
         progress.done = done;
         if done >= 1 << mapping.place.log2 {
@@ -596,7 +637,8 @@ impl Mapping {
             // Nobody has more rights than whom it got them from.
             reduce(node, false, rights, work)?;
         }
-        let new = enter(self.to, hole, target, level, entry | leaf.entry & (ACCESSED | DIRTY), 0)?;
+        let used = leaf.settled().entry & (ACCESSED | DIRTY);
+        let new = enter(self.to, hole, target, level, entry | used, 0)?;
         Nodes.detach(new.node());
         Nodes.replace(node, new.node(), || work.climb());
         remove(leaf);
@@ -613,7 +655,7 @@ impl Mapping {
         }
         if found > 0 && old & LARGE == 0 {
             // Smaller pages lie where a large one is to go.
-            unmap(self.to, at, at + span(level), 0, true, work)?;
+            unmap(self.to, &mut { at }, at + span(level), 0, true, work)?;
             return Ok(Target::Cleared);
         }
         let node = leaf.node();
@@ -748,7 +790,7 @@ fn drop_object(leaf: Leaf) {
 /// Takes all user mappings of a task away, with what was derived from them. Interrupts are let in; the
 /// operation is meant to be begun anew after `Restart`.
 pub fn clear(task: Ref<Task>) -> Result<(), Stop> {
-    unmap(task, 0, 1 << SPACE_SHIFT, 0, true, &mut Work::default())
+    unmap(task, &mut 0, 1 << SPACE_SHIFT, 0, true, &mut Work::default())
 }
 
 /// Gives back all of a space: mappings, kernel objects, tables. The task has no lthreads any more.
