@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Access to user memory by a walk of the logical page tables: the page is reached
- * in the direct map. Where the tables do not allow the access Linux's fault
+ * in the direct map, because each mm is an L4 task of its own and the server has no
+ * mapping of user memory. Where the tables do not allow the access Linux's fault
  * handling runs, unless page faults are disabled. From the walk to the end of the
  * copy within the page l4_walking is set: whoever takes the page away waits for that
- * (mm/tlb.c).
+ * (mm/tlb.c). In between there is no sleep, no fault and no flush.
  */
 #include <linux/export.h>
 #include <linux/futex.h>
