@@ -2,8 +2,8 @@
 //! The kernel debugger: commands over the console's serial line, in the kernel for debugging only (`ON`).
 //!
 //! A key on the console enters it at the next timer interrupt, and so does a panic where no emulator waits for the end.
-//! The processor then runs exclusively with interrupts off, so nothing that it shows changes (but after a panic, when other
-//! processors may go on). docs/debugger.md describes the commands.
+//! The processor then runs exclusively with interrupts off, and after a panic the other processors are stopped, so nothing that
+//! it shows changes. docs/debugger.md describes the commands.
 
 pub mod check;
 pub mod trace;

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The end of a machine that has no exit port for it: power off, reset, panic; and the end of the first tasks."""
+"""The end of a machine that has no exit port for it: power off, reset, panic, which is on the screen; and of the first tasks."""
 
 import json
+import re
 import select
+import shutil
 import socket
 import subprocess
 import time
@@ -31,6 +33,7 @@ class Machine:
     events: "socket.socket"
     heard: bytes = b""
     reasons: list[str] = field(default_factory=list)
+    done: list[str] = field(default_factory=list)
 
     def hear(self, limit_s: float) -> bool:
         """Take what QEMU tells within this time; false where there is no more to come."""
@@ -41,7 +44,17 @@ class Machine:
         *lines, self.heard = self.heard.split(b"\n")
         told = [json.loads(line) for line in lines if line.strip()]
         self.reasons += [event["data"]["reason"] for event in told if event.get("event") == "SHUTDOWN"]
+        self.done += [answer["id"] for answer in told if "return" in answer]
         return bool(data)
+
+    def do(self, command: str, **arguments: object) -> None:
+        """Have QEMU do something, and wait until it is done."""
+        name = f"{command} {len(self.done)}"
+        self.events.sendall(json.dumps({"execute": command, "arguments": arguments, "id": name}).encode())
+        end = time.monotonic() + LIMIT_S
+        while name not in self.done:
+            assert time.monotonic() < end, f"QEMU does not answer: {self.heard!r}"
+            assert self.hear(1), f"it ended: {self.text()}"
 
     def text(self) -> str:
         """What the log says by now."""
@@ -77,9 +90,10 @@ def machine(place: Path, *arguments: str) -> Iterator[Machine]:
                 assert child.poll() is None, "QEMU does not start"
                 time.sleep(0.01)
             events.connect(str(monitor))
-            for command in ("qmp_capabilities", "cont"):
-                events.sendall(json.dumps({"execute": command}).encode())
-            yield Machine(log, events)
+            guest = Machine(log, events)
+            guest.do("qmp_capabilities")
+            guest.do("cont")
+            yield guest
         finally:
             child.terminate()
 
@@ -151,3 +165,83 @@ def test_what_the_first_tasks_do_wrong_is_told(tmp_path: Path, task: str, instru
         guest.wait_for(f"{thread} stopped: {FAULTS[instruction]}")
         guest.wait_for("nobody handles it")
         assert f"ip {base + 0x1000:#x}" in guest.text()
+
+
+# The disc's µ-kernel finds no root task, and has a framebuffer.
+LOADER = """set timeout=0
+insmod all_video
+multiboot2 /boot/kernel.elf console=com3
+set gfxpayload='1024x768x32'
+module2 /boot/sigma0 sigma0
+boot
+"""
+NO_ROOT = "no boot module is named root"
+# Letters of a framebuffer of this width: how often each pixel is there, the columns and lines of a letter, those of its glyph.
+WIDTH, SCALE, LETTER, GLYPH = 1024, 2, (6, 10), (5, 8)
+
+
+def disc(place: Path) -> Path:
+    """A disc that boots the µ-kernel and sigma0 by GRUB."""
+    (boot := place / "disc" / "boot" / "grub").mkdir(parents=True)
+    (boot / "grub.cfg").write_text(LOADER)
+    for name in ("kernel.elf", "sigma0"):
+        shutil.copy(NATIVE / name, boot.parent)
+    subprocess.run(["grub-mkrescue", "-o", str(place / "disc.iso"), str(place / "disc")], check=True, capture_output=True)
+    return place / "disc.iso"
+
+
+def letters(picture: Path) -> str:
+    """The text on a framebuffer, by the µ-kernel's own glyphs."""
+    source = (REPOSITORY / "kernel/src/arch/x86_64/screen.rs").read_text()
+    table = re.findall(r"0x([0-9a-f]{10})", source[source.index("const GLYPHS") :])
+    glyphs = {tuple(bytes.fromhex(glyph)): chr(ord(" ") + number) for number, glyph in enumerate(table)}
+    data = picture.read_bytes()
+    found = re.match(rb"P6\s+(\d+)\s+(\d+)\s+255\s", data)
+    assert found
+    assert int(found[1]) == WIDTH
+    red = data[found.end() :: 3]
+
+    def glyph(row: int, column: int) -> tuple[int, ...]:
+        at = (row * LETTER[1] * WIDTH + column * LETTER[0]) * SCALE
+        spots = [[at + (y * WIDTH + x) * SCALE for y in range(GLYPH[1])] for x in range(GLYPH[0])]
+        return tuple(sum((red[spot] == 0xFF) << y for y, spot in enumerate(column)) for column in spots)
+
+    rows, columns = int(found[2]) // (LETTER[1] * SCALE), WIDTH // (LETTER[0] * SCALE)
+    return "\n".join("".join(glyphs.get(glyph(row, column), "?") for column in range(columns)) for row in range(rows))
+
+
+def text_mode(guest: Machine, place: Path) -> str:
+    """The text on a screen in text mode."""
+    guest.do("pmemsave", val=0xB8000, size=2 * 80 * 25, filename=str(place))
+    return place.read_bytes()[::2].decode("latin1")
+
+
+def test_a_panic_is_on_the_screen(tmp_path: Path) -> None:
+    """In text mode, which the firmware leaves."""
+    kernel = ["-kernel", str(NATIVE / "kernel.elf"), "-append", "console=com3", "-initrd", str(NATIVE / "sigma0")]
+    with machine(tmp_path, "-machine", "pc", "-vga", "std", *kernel) as guest:
+        guest.wait_for("keel: the machine stands still (code 0x13)")
+        shown = text_mode(guest, tmp_path / "screen")
+        assert shown.startswith("keel: PANIC: panicked at kernel/")
+        assert NO_ROOT in shown
+
+
+def test_a_panic_is_on_a_framebuffer(tmp_path: Path) -> None:
+    """In the mode that a loader has set."""
+    drive = ["-drive", f"file={disc(tmp_path)},format=raw,if=virtio,readonly=on"]
+    with machine(tmp_path, "-machine", "pc", "-vga", "std", *drive) as guest:
+        guest.wait_for("keel: the machine stands still (code 0x13)")
+        guest.do("screendump", filename=str(tmp_path / "picture"))
+        shown = letters(tmp_path / "picture")
+        assert shown.startswith("keel: PANIC: panicked at kernel/")
+        assert NO_ROOT in shown
+
+
+def test_the_console_is_on_the_screen_if_that_is_asked_for(tmp_path: Path) -> None:
+    """What it says from the start, and nothing without the word."""
+    for word in ("screen", ""):
+        arguments = modules(tmp_path, CONFIGURATION.format("", PANIC))
+        arguments[arguments.index("-append") + 1] += f" {word}"
+        with machine(tmp_path, "-machine", "pc", "-vga", "std", *arguments) as guest:
+            guest.wait_for(f"root: it stands still (code {PANIC:#x})")
+            assert ("keel: Keel u-kernel, 1 processors" in text_mode(guest, tmp_path / "screen")) == bool(word)

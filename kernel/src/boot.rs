@@ -4,7 +4,7 @@
 
 use crate::arch::cpuid::{self, Feature};
 use crate::arch::multiboot::{Information, Module};
-use crate::arch::{self, acpi, apic, clock, cpu, direct, entry, fpu, paging, reference, serial, smp};
+use crate::arch::{self, acpi, apic, clock, cpu, direct, entry, fpu, paging, reference, screen, serial, smp};
 use crate::global::Global;
 use crate::pool::{PAGE, POOL};
 use crate::print::log;
@@ -71,6 +71,10 @@ pub extern "C" fn boot(magic: u32, address: u32) -> ! {
     serial::init(options.console);
     cpuid::init();
     WORDS_GIVEN.set(options.words);
+    screen::init(&loader.framebuffer, !loader.ram.overlaps(screen::TEXT));
+    if has_word(Word::Screen) {
+        screen::show();
+    }
     let mut free = find_free(&loader);
     let end = loader.ram.iter().last().map_or(0, |piece| piece.end);
     let (pool, table) = choose_pool(options.pool.unwrap_or(loader.ram.total() / POOL_FRACTION), &mut free);
@@ -82,6 +86,7 @@ pub extern "C" fn boot(magic: u32, address: u32) -> ! {
         paging::finish_kernel_map(end);
     }
     MAPPED_END.set(end.max(BOOT_MAPPED));
+    screen::init_far(&loader.framebuffer);
     let rsdp = loader.rsdp.map_or_else(acpi::find_rsdp, |from| move_rsdp(from, &mut free, &mut loader.reserved));
     apic::find(rsdp, &loader.ram);
     smp::start_boot_processor();
@@ -120,6 +125,8 @@ pub enum Word {
     NoFast,
     /// Translations are not tagged with their spaces.
     NoPcid,
+    /// The console is shown on the screen.
+    Screen,
     /// The local APICs are switched to x2APIC mode first, as some firmware leaves them.
     X2Apic,
     /// Likewise, and as if they were locked in it.
@@ -127,7 +134,8 @@ pub enum Word {
 }
 
 /// The words, in the order of `Word`.
-const WORDS: [&[u8]; 6] = [b"debug-exit", b"noclear", b"nofast", b"nopcid", b"x2apic", b"x2apic-locked"];
+const WORDS: [&[u8]; 7] =
+    [b"debug-exit", b"noclear", b"nofast", b"nopcid", b"screen", b"x2apic", b"x2apic-locked"];
 
 /// What the command line says.
 struct Options {

@@ -151,6 +151,16 @@ pub fn alone() {
     GATE.release();
 }
 
+/// In a panic: the other processors stop. One in user mode comes in and waits for its lock for ever, and so does one in the
+/// kernel that leaves it. Those that never give their lock back are waiting for this processor, or it has their locks.
+pub fn stop_others(own: &Cpu) {
+    const TURNS: u32 = 1 << 20;
+    for other in cpu::all().filter(|other| other.index != own.index) {
+        (0..TURNS).take_while(|_| other.lock.held.swap(true, Ordering::Acquire)).for_each(|_| spin_loop());
+        apic::kick(other.apic_id);
+    }
+}
+
 /// Whether another processor waits for this one to end its long way.
 pub fn is_wanted() -> bool {
     cpu::count() > 1 && (GATE.is_wanted() || cpu::all().any(|other| other.lock.is_wanted()))

@@ -1,21 +1,26 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The kernel's last words: only a bug of the kernel itself leads here.
 
-use crate::arch::{cpu, regs, serial};
+use crate::arch::{cpu, regs, screen, serial};
 use crate::boot::{self, Word};
+use crate::lock;
 use crate::print::log;
 use core::panic::PanicInfo;
 use keel_abi::boot::{DEBUG_EXIT_PORT, END_KERNEL_PANIC};
 
 #[cfg_attr(not(test), panic_handler)]
 fn panic(info: &PanicInfo) -> ! {
+    if let Some(cpu) = cpu::if_set_up() {
+        lock::stop_others(cpu);
+    }
     serial::fall_back();
+    screen::show_panic();
     log!("PANIC: {info}");
     // Taken meanwhile: if what it names is broken too, the second panic says so without it.
     if let Some((cpu, thread)) = cpu::if_set_up().and_then(|cpu| Some((cpu, cpu.current.take()?))) {
         log!("running {:?}", thread.id);
-        for (number, word) in thread.frame().words().iter().enumerate() {
-            log!("frame[{number}] = {:#x}", word.get());
+        for (number, words) in thread.frame().words().chunks_exact(2).enumerate() {
+            log!("frame[{}] = {:#x} {:#x}", 2 * number, words[0].get(), words[1].get());
         }
         cpu.current.set(Some(thread));
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The kernel's console: lines on a serial port, written by polling.
+//! The kernel's console: lines on a serial port, written by polling, and at times on the screen.
 
-use crate::arch::serial;
+use crate::arch::{screen, serial};
 use core::fmt::{self, Write};
 
 /// Where `log!` writes.
@@ -10,6 +10,7 @@ pub struct Console;
 impl Write for Console {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         text.bytes().for_each(serial::put);
+        text.chars().for_each(screen::put);
         Ok(())
     }
 }

@@ -22,6 +22,8 @@ pub mod frequency;
 pub mod multiboot;
 #[path = "../../kernel/src/arch/x86_64/paging.rs"]
 pub mod paging;
+#[path = "../../kernel/src/arch/x86_64/screen.rs"]
+pub mod screen;
 #[path = "../../kernel/src/arch/x86_64/serial.rs"]
 pub mod serial;
 #[path = "../../kernel/src/arch/x86_64/tables.rs"]

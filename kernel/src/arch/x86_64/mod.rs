@@ -14,6 +14,7 @@ pub mod multiboot;
 pub mod paging;
 pub mod reference;
 pub mod regs;
+pub mod screen;
 pub mod serial;
 pub mod smp;
 pub mod start;

@@ -9,6 +9,7 @@ use crate::boot::{self, Word, BOOT_MAPPED};
 use crate::lock;
 use crate::pool::{Kind, POOL};
 use keel_abi::fpage::*;
+use keel_abi::ranges::Range;
 
 /// Entry: present.
 pub const PRESENT: u64 = 1;
@@ -290,6 +291,20 @@ pub unsafe fn make_uncached(physical: u64) {
     // SAFETY: the first 4 GB are mapped by 2 MB pages.
     unsafe { *entry_at((&raw mut boot_pml4).cast(), address, 1) |= PCD | PWT | NO_EXECUTE };
     invlpg(address);
+}
+
+/// Maps a framebuffer above 4 GB in the direct map, where no RAM is. False if it cannot be there.
+pub fn map_screen(range: Range) -> bool {
+    let largest = if cpuid::has(Feature::LargePages) { 2 } else { 1 };
+    if range.start < boot::MAPPED_END.get().next_multiple_of(span(largest)) || range.end > PROCESSORS - DIRECT {
+        return false;
+    }
+    let pages = range.grow_to(span(1));
+    for at in (pages.start..pages.end).step_by(span(1) as usize) {
+        // SAFETY: above all that `finish_kernel_map` has mapped.
+        unsafe { *entry_at((&raw mut boot_pml4).cast(), DIRECT + at, 1) = at | CONSTANT | WRITE | LARGE | PWT };
+    }
+    true
 }
 
 /// Where the processors' own memory lies (`cpu::Processor`).
