@@ -335,8 +335,8 @@ fn reduce(node: Index, itself: bool, keep: u64, work: &mut Work) -> Result<(), S
 
 /// Progress of a long operation: what it found, and when it last looked for interrupts.
 ///
-/// The operation has places: `arrive` tells that it is at the next one. After `Restart` it goes on at the place where it was,
-/// and does again what it did there that leaves no trace. So that all of this takes no more time than the work itself,
+/// The operation has places: `arrive` tells that it is at the next one. After `Restart` it resumes at the place where it was,
+/// and repeats what it did there that leaves no trace. So that all repetitions take no more time than the work itself,
 /// `step` says `Restart` only if at least half of what was done at the place is done for good.
 #[derive(Default)]
 pub struct Work {
@@ -346,10 +346,8 @@ pub struct Work {
     spent: u32,
     /// Such a look found that somebody waits for us.
     wanted: bool,
-    /// At this place.
-    cost: u32,
-    /// Of that, what is done for good.
-    done: u32,
+    /// What this place has cost, as far as it was counted at such looks, less twice what is done for good.
+    owed: i64,
 }
 
 /// The state in what `Work::keep` makes; above it are the place's page number and the number of its range.
@@ -359,7 +357,7 @@ impl Work {
     /// Notes that an entry with these bits changed.
     pub(crate) fn found(&mut self, bits: u64) {
         self.state |= bits;
-        self.done += PAGE_COST;
+        self.owed -= 2 * PAGE_COST as i64;
     }
 
     /// What was found, and the place (the range's number and a page's address), to be kept when the operation has to begin
@@ -382,44 +380,53 @@ impl Work {
     }
 
     /// Goes to the next place; now and then lets interrupts in.
+    #[inline]
     pub(crate) fn arrive(&mut self) -> Result<(), Stop> {
-        self.spend(PAGE_COST);
-        (self.cost, self.done) = (0, 0);
-        self.give_way()
+        self.owed = 0;
+        self.step()
     }
 
     /// Counts a step at a place; now and then lets interrupts in.
+    #[inline]
     pub(crate) fn step(&mut self) -> Result<(), Stop> {
         self.spend(PAGE_COST);
-        self.give_way()
-    }
-
-    fn give_way(&self) -> Result<(), Stop> {
-        if self.wanted && self.done >= self.cost / 2 {
+        if self.spent >= POLL_COST && self.owed <= 0 {
             return Err(Stop::Restart);
         }
         Ok(())
     }
 
     /// Goes a step in a tree.
+    #[inline]
     pub(crate) fn climb(&mut self) {
         self.spend(LEVEL_COST);
     }
 
     /// Counts work that goes to its end; now and then lets interrupts in.
+    #[inline]
     fn spend(&mut self, cost: u32) {
         self.spent += cost;
-        self.cost = self.cost.saturating_add(cost);
         if self.spent >= POLL_COST {
-            self.spent = 0;
-            self.wanted |= poll();
+            self.look();
         }
+    }
+
+    /// Once somebody waits, `spent` stays above the limit: it grows by as much as before to the next look.
+    #[inline(never)]
+    fn look(&mut self) {
+        if self.wanted && self.spent < 2 * POLL_COST {
+            return;
+        }
+        self.owed += POLL_COST as i64;
+        self.wanted |= poll();
+        self.spent = if self.wanted { POLL_COST } else { 0 };
     }
 }
 
-/// Cuts a large leaf into 512 of the next level. Smaller pages that came from it now come from the pieces; those who
+/// Cuts a node's large leaf into 512 of the next level. Smaller pages that came from it now come from the pieces; those who
 /// got the large page as a whole lose it (they fault, and may ask again).
-fn split(leaf: Leaf, node: Index, work: &mut Work) -> Result<(), Stop> {
+fn split(node: Index, work: &mut Work) -> Result<(), Stop> {
+    let leaf = Leaf::of(node);
     let mut child = Nodes.first_child(node);
     while child != 0 {
         let next = Nodes.next_sibling(child);
@@ -471,6 +478,21 @@ fn new_pieces(task: Ref<Task>, leaf: Leaf, parent: Index, work: &mut Work) -> Re
 /// `itself` from that space too, always from all that was derived from it. It does not fail: a large page that
 /// cannot be cut for want of memory loses the rights as a whole. The range begins at `at`, where it goes on after `Restart`.
 pub fn unmap(task: Ref<Task>, at: &mut u64, end: u64, keep: u64, itself: bool, work: &mut Work) -> Result<(), Stop> {
+    let mut here = *at;
+    let done = unmap_from(task, &mut here, end, (keep, itself), work);
+    *at = here;
+    done
+}
+
+/// The work of `unmap`, inlined there, so that the place is in a register.
+#[inline(always)]
+fn unmap_from(
+    task: Ref<Task>,
+    at: &mut u64,
+    end: u64,
+    (keep, itself): (u64, bool),
+    work: &mut Work,
+) -> Result<(), Stop> {
     while *at < end {
         work.arrive()?;
         let Some(leaf) = next_leaf(task, *at, end) else { break };
@@ -483,7 +505,7 @@ pub fn unmap(task: Ref<Task>, at: &mut u64, end: u64, keep: u64, itself: bool, w
             continue;
         }
         if *at > address || end < address + size {
-            match split(leaf, node, work) {
+            match split(node, work) {
                 Err(Stop::Failed(_)) => work.found(LARGE),
                 cut => {
                     cut?;
@@ -629,7 +651,7 @@ impl Mapping {
             return Ok(rights);
         }
         if level < leaf.level {
-            split(leaf, node, work)?;
+            split(node, work)?;
             let piece = find(self.from, source).map_err(|_| Error::Invalid)?;
             return self.page(piece, level, (source, target), work);
         }

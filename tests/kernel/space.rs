@@ -647,7 +647,7 @@ impl Disturbed {
         let record = &self.caller.utcb().expect("it is native").record;
         record[0].set(start | keep);
         record[1].set(pages);
-        for turn in 1.. {
+        for turn in 1..=2 * MANY {
             frame.orig_ax.set(CALL_FPAGE_UNMAP);
             frame.si.set(UNMAP_TASK);
             frame.dx.set(self.caller.task.id().0);
@@ -661,7 +661,7 @@ impl Disturbed {
                 return (turn, self.machine.polls() - before);
             }
         }
-        unreachable!()
+        panic!("it does not come to its end")
     }
 
     /// Gives all back.
