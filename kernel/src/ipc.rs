@@ -566,7 +566,7 @@ pub fn leave_queues(thread: Ref<Thread>) {
 pub fn timed_out(thread: Ref<Thread>) {
     let side = match thread.state.get() {
         State::Sending | State::Faulted if thread.has(TRANSFER) => return transfer::timed_out(thread),
-        State::Sending => Side::Send,
+        State::Sending if !thread.has(KERNEL_MESSAGE) => Side::Send,
         State::Receiving => Side::Receive,
         _ => return,
     };
