@@ -77,6 +77,7 @@ fn send(caller: Ref<Thread>, flags: u64) -> Result<Sent, Stop> {
     if flags & IPC_NOTIFY != 0 {
         return notify(caller, destination);
     }
+    caller.destination.set(destination.id);
     caller.shown.set(if flags & IPC_VIRTUAL_SENDER != 0 { disguise(caller, destination)? } else { caller.id });
     let receiver = route(caller, destination)?;
     let tag = Tag(caller.frame().si.get());
@@ -349,7 +350,7 @@ pub fn copy_registers(sender: Ref<Thread>, receiver: Ref<Thread>, tag: Tag) {
     let to = receiver.frame();
     word::copy(sender.frame().message(), to.message());
     let shown = sender.shown.get();
-    let marks = marks(sender, shown, receiver, Id(sender.frame().di.get()));
+    let marks = marks(sender, shown, receiver, sender.destination.get());
     announce(to, receiver.id, shown, Tag(tag.0 & USER_TAG | marks));
 }
 
