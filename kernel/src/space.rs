@@ -597,7 +597,12 @@ pub fn map_page(from: Ref<Task>, to: Ref<Task>, item: &MapItem) -> bool {
     let (rights, node) = (bits_rights(leaf.entry) & fpage.rights(), leaf.node());
     let (table, level) = walk(to, target, 0);
     let slot = slot(target, 0);
-    if rights & FPAGE_READ == 0 || node == 0 || level > 0 || entry_cell(table, slot).get() != 0 || in_area(to, target) {
+    if rights & FPAGE_READ == 0
+        || node == 0
+        || level > 0
+        || entry_cell(table, slot).get() != 0
+        || is_withheld(to, target)
+    {
         return false;
     }
     let physical = (leaf.entry & ADDRESS) + fpage.base() % span(leaf.level);
@@ -609,7 +614,7 @@ impl Mapping {
     /// Maps the next page, or passes over a hole: the rights that arrived, and how much of the item is done by then.
     fn next(&self, done: u64, work: &mut Work) -> Result<(u64, u64), Stop> {
         let (source, target) = (self.place.source + done, self.place.target + done);
-        if in_area(self.to, target) {
+        if is_withheld(self.to, target) {
             return Ok((0, (target / AREA_SIZE + 1) * AREA_SIZE - self.place.target));
         }
         let leaf = match find_source(self.from, source, self.item)? {
@@ -619,7 +624,8 @@ impl Mapping {
         if leaf.node() == 0 {
             return Ok((0, leaf.address() + span(leaf.level) - self.place.source));
         }
-        let level = fitting_level(&leaf, source, target, (1 << self.place.log2) - done);
+        let rest = ((1 << self.place.log2) - done).min(USER_END - target);
+        let level = fitting_level(&leaf, source, target, rest);
         let rights = self.page(leaf, level, (source, target), work)?;
         Ok((rights, done + span(level)))
     }
@@ -757,9 +763,14 @@ fn is_below(mut node: Index, ancestor: Index, work: &mut Work) -> bool {
     false
 }
 
-/// Whether an address lies in a task's kernel area.
-fn in_area(task: Ref<Task>, address: u64) -> bool {
-    task.area != 0 && address / AREA_SIZE == task.area / AREA_SIZE
+/// Whether nothing of a user's is mapped at an address: it is in the task's kernel area, or in the
+/// last page of the user's half. SYSCALL at the end of that page would leave an ip that is not
+/// canonical, and SYSRET to it faults in the kernel with the user's stack on Intel's processors.
+/// The fast paths rely on it: they do not look at an ip that SYSCALL saved. (A kernel area may
+/// reach that far, but its pages cannot be executed; physical addresses, where sigma0's pages are,
+/// end below: `cpuid::physical_bits`.)
+fn is_withheld(task: Ref<Task>, address: u64) -> bool {
+    address >= USER_END || task.area != 0 && address / AREA_SIZE == task.area / AREA_SIZE
 }
 
 /// Enters a page of the pool that user and kernel share, at an address in the kernel area.

@@ -153,6 +153,9 @@ object! {
         pub preempter: Cell<Id> = Cell::new(Id::NIL),
         /// Whom it sends to or waits for: a thread's or a source's id. Its partner while that goes on with their transfer.
         pub partner: Cell<Id> = Cell::new(Id::NIL),
+        /// Whom its own message is for, even where a chief gets it. (The register may be given
+        /// another value while it waits.)
+        pub destination: Cell<Id> = Cell::new(Id::NIL),
         /// As whom it sends its own message: itself, or its virtual sender.
         pub shown: Cell<Id> = Cell::new(id),
         /// Threads that wait for just this one.
