@@ -82,6 +82,10 @@ void l4_user_exception(struct pt_regs *regs, unsigned int vector, unsigned long 
 	case X86_TRAP_UD:
 		force_sig_fault(SIGILL, ILL_ILLOPN, (void __user *)regs->ip);
 		break;
+	case X86_TRAP_NM:
+		if (l4_fpu_begin(current->thread.host_thread))
+			force_sig(SIGKILL);
+		break;
 	case X86_TRAP_NP:
 	case X86_TRAP_SS:
 		force_sig(SIGBUS);
