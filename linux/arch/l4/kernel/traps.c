@@ -15,6 +15,7 @@
 #include <asm/l4.h>
 #include <asm/trap_pf.h>
 #include <asm/trapnr.h>
+#include <asm/tlbflush.h>
 #include <asm/traps.h>
 #include "../host/keeper.h"
 
@@ -116,6 +117,9 @@ static void __noreturn die_of(struct l4_trap *trap)
 	add_taint(TAINT_DIE, LOCKDEP_NOW_UNRELIABLE);
 	if (in_interrupt() || panic_on_oops)
 		panic("Fatal exception%s", in_interrupt() ? " in interrupt" : "");
+	/* The walk that it was in, if any, has ended: whoever frees tables would wait for it. */
+	this_cpu_write(l4_walking, 0);
+	this_cpu_write(l4_mapping, 0);
 	local_irq_enable();
 	make_task_dead(SIGSEGV);
 }

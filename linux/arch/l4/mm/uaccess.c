@@ -17,23 +17,41 @@
 #include <asm/l4.h>
 #include <asm/tlbflush.h>
 
-/* The fault that the access would have caused; false where it is an error. */
+/*
+ * The fault that the access would have caused; false where it is an error. As on x86 the kernel
+ * may read what a program may, pages that are only to be written or executed too; therefore not
+ * fixup_user_fault(), which wants VM_READ.
+ */
 static bool fault_in(unsigned long address, unsigned long right)
 {
+	unsigned int flags = FAULT_FLAG_ALLOW_RETRY | FAULT_FLAG_KILLABLE;
 	struct mm_struct *mm = current->mm;
-	bool unlocked = false;
 	struct vm_area_struct *vma;
-	int error;
+	vm_fault_t fault;
 
 	if (faulthandler_disabled())
 		return false;
+	if (right & KEEL_FPAGE_WRITE)
+		flags |= FAULT_FLAG_WRITE;
+retry:
 	vma = lock_mm_and_find_vma(mm, address, NULL);
 	if (!vma)
 		return false;
-	error = fixup_user_fault(mm, address,
-				 right & KEEL_FPAGE_WRITE ? FAULT_FLAG_WRITE : 0, &unlocked);
+	if (l4_vma_forbids(vma, right)) {
+		mmap_read_unlock(mm);
+		return false;
+	}
+	fault = handle_mm_fault(vma, address, flags, NULL);
+	if (fault & VM_FAULT_COMPLETED)
+		return true;
+	if (fault & VM_FAULT_RETRY) {
+		if (fatal_signal_pending(current))
+			return false;
+		flags |= FAULT_FLAG_TRIED;
+		goto retry;
+	}
 	mmap_read_unlock(mm);
-	return !error;
+	return !(fault & VM_FAULT_ERROR);
 }
 
 /*
