@@ -10,7 +10,7 @@ pub mod trace;
 
 use crate::arch::cpu::{self, Cpu};
 use crate::arch::paging::{bits_rights, span, ADDRESS};
-use crate::arch::regs::inb;
+use crate::arch::regs::{inb, wrmsr, MSR_GS_BASE};
 use crate::arch::{apic, clock, direct, paging, serial, DIRECT, OFFSET};
 use crate::boot::{self, Word as Switch};
 use crate::list::{Linked, List};
@@ -48,7 +48,7 @@ const MEMORY_WORDS: u64 = 8;
 
 const HELP: [&str; 3] = [
     "threads, tasks, queues, registers T.L, backtrace [T.L], map T ADDRESS, memory ADDRESS [COUNT [T]],",
-    "set ADDRESS WORD [T], touch read|write|run|below-stack [ADDRESS T], trace [COUNT], check, panic, go. T and L are task and lthread, in decimal; other numbers are",
+    "set ADDRESS WORD [T], touch read|write|run|below-stack|nothing-by-gs [ADDRESS T], trace [COUNT], check, panic, go. T and L are task and lthread, in decimal; other numbers are",
     "hexadecimal. An address is physical, or the kernel's, or where a T follows, of that task.",
 ];
 
@@ -87,7 +87,7 @@ pub fn panicked() {
 
 /// Serves commands until one says to go on.
 fn enter(why: &str) {
-    log!("debugger: {why} on processor {}; `help` names the commands", cpu::if_set_up().map_or(0, |cpu| cpu.index));
+    log!("debugger: {why} on processor {}; `help` names the commands", cpu::recover().map_or(0, |cpu| cpu.index));
     loop {
         match read_line(&mut [0; LINE]) {
             "go" => break,
@@ -200,6 +200,10 @@ fn touch(how: &str, address: u64) -> Option<()> {
             "write" => (address as *mut u8).write_volatile(0),
             "run" => core::mem::transmute::<u64, extern "C" fn()>(address)(),
             "below-stack" => drop((below_stack as *const u8).read_volatile()),
+            "nothing-by-gs" => {
+                wrmsr(MSR_GS_BASE, address);
+                drop(core::ptr::without_provenance::<u8>(1).read_volatile());
+            }
             _ => return None,
         }
     }

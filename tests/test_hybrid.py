@@ -3,13 +3,16 @@
 Linux's threads. `tests/guest/hybrid.c` says what each line is.
 """
 
+import re
+from pathlib import Path
+
 import pytest
-from conftest import run_in_tests
+from conftest import REPOSITORY, run_in_tests
 
 LIMIT_S = 600
 PROGRAMS = ("hybrid", "native-hello")
-# The µ-kernel's ERROR_DENIED, of the call and of its send phase.
-DENIED, SEND_DENIED = -10, -266
+# The µ-kernel's ERROR_DENIED, of the call and of its send phase, and the latter's ERROR_NO_MEMORY.
+DENIED, SEND_DENIED, OUT_OF_MEMORY = -10, -266, -261
 SEEN = f"""\
 without an area: -1 EINVAL
 nobody to answer: -1 ESRCH
@@ -50,10 +53,16 @@ it waited, and was killed: signal 9
 granted: 55, and taken away: signal 11
 grants: status 0
 exceptions for Linux's own pager: signal 14
-refused:{f" {DENIED}" * 8} {SEND_DENIED}
+refused:{f" {DENIED}" * 9} {SEND_DENIED}
 Linux goes on: 1
 beside one that spins: 20
 a spinning one: signal 9
+on another processor than its attendant: 0
+on the move: status 0
+an lthread's own: 0, its slice: 0, it runs
+one that an lthread made: signal 9
+laid over it: 0, then {OUT_OF_MEMORY}, and after munmap there are 0 pages
+no memory below: status 0
 """
 
 
@@ -69,6 +78,21 @@ def test_native_lthreads(processors: int) -> None:
         programs=PROGRAMS,
     )
     assert result.output == SEEN + "0\n", result.error
+
+
+# Fewer numbers of tasks than the script below uses, one after the other.
+TASKS = 64
+RETIRE = f"./hybrid retire; for i in $(seq {2 * TASKS}); do /bin/true || echo failed; done; dmesg | grep -c 'no L4 task'"
+
+
+def test_a_number_that_is_used_up(tmp_path: Path) -> None:
+    """A task whose versions are used up leaves a number that is never drawn again, and no process dies of it."""
+    default = (REPOSITORY / "tools" / "keel" / "boot.conf").read_text()
+    assert "tasks 32768" in default
+    (configuration := tmp_path / "boot.conf").write_text(default.replace("tasks 32768", f"tasks {TASKS}"))
+    options = ["--boot-conf", str(configuration)]
+    result = run_in_tests("keel", RETIRE, limit_s=LIMIT_S, options=options, programs=PROGRAMS)
+    assert re.fullmatch(r"versions of a number: 10\d{5}\n0\n", result.output), result.output + result.error
 
 
 def test_elsewhere_there_are_none() -> None:

@@ -316,3 +316,14 @@ def test_server_is_built_from_links_to_the_source(source: tuple[Path, Path]) -> 
         assert path.is_symlink() and Path(os.path.normpath(path.parent / os.readlink(path))) == tree / name, name
     expected = {path.relative_to(tree) for path in tree.rglob("*") if path.is_symlink() or path.is_file()}
     assert found == expected - {Path(".keel-version")}
+
+
+@pytest.mark.parametrize("vdso", ["vdso64.so.dbg", "vdso32.so.dbg"])
+def test_clocks_of_programs_wait_for_earlier_loads(vdso: str) -> None:
+    """The time stamp counter is never read without a fence before it: else a thread could see a time older than one it was told."""
+    disassembly = subprocess.run(
+        ["objdump", "-d", "--no-show-raw-insn", LINUX / "l4" / "arch" / "l4" / "vdso" / vdso], capture_output=True, text=True, check=True
+    ).stdout.splitlines()
+    places = [index for index, line in enumerate(disassembly) if line.endswith("rdtsc")]
+    assert places, "the counter is not read at all"
+    assert all(disassembly[index - 1].split()[-1] == "lfence" for index in places)

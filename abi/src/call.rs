@@ -159,6 +159,8 @@ crate::constants! {
     UNMAP_REFERENCED = 1;
     /// fpage_unmap state: it was written through
     UNMAP_DIRTY = 2;
+    /// fpage_unmap state: there was no memory to cut a superpage, which lost the rights as a whole
+    UNMAP_WHOLE = 4;
 
     /// thread_schedule rsi: set the priority to rdx
     SCHEDULE_PRIORITY = 1;

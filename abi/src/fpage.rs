@@ -37,6 +37,8 @@ crate::constants! {
     PAGE_SIZE = 1 << PAGE_SHIFT;
     /// Log2 of the user's address space
     SPACE_SHIFT = 47;
+    /// End of what can be mapped: the last page of the user's address space stays empty
+    USER_END = (1 << SPACE_SHIFT) - PAGE_SIZE;
     /// The whole user space, all rights
     FPAGE_WHOLE = (SPACE_SHIFT << FPAGE_SIZE_SHIFT) | FPAGE_RWX;
     /// The nil fpage: accepts or names nothing

@@ -39,6 +39,7 @@ pub fn send(cpu: &Cpu) -> bool {
             return false;
         }
         // Commit.
+        caller.destination.set(to);
         caller.shown.set(caller.id);
         ipc::stop_waiting(partner);
         ipc::copy(caller, partner, tag);

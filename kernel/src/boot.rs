@@ -4,7 +4,7 @@
 
 use crate::arch::cpuid::{self, Feature};
 use crate::arch::multiboot::{Information, Module};
-use crate::arch::{self, acpi, apic, clock, cpu, direct, entry, fpu, paging, screen, serial, smp};
+use crate::arch::{self, acpi, apic, clock, cpu, direct, entry, fpu, paging, reference, screen, serial, smp};
 use crate::global::Global;
 use crate::pool::{PAGE, POOL};
 use crate::print::log;
@@ -35,6 +35,8 @@ const POOL_FRACTION: u64 = 16;
 const POOL_MINIMUM: u64 = 8 << 20;
 /// What the boot tables map.
 pub const BOOT_MAPPED: u64 = 4 << 30;
+/// No device that the kernel uses has its registers below the end of the images.
+pub const LEAST_REGISTERS: u64 = ROOT_IMAGE.end;
 
 /// Sets of memory, with room for more pieces than a firmware tells.
 pub(crate) type Memory = Ranges<128>;
@@ -86,8 +88,10 @@ pub extern "C" fn boot(magic: u32, address: u32) -> ! {
     MAPPED_END.set(end.max(BOOT_MAPPED));
     screen::init_far(&loader.framebuffer);
     let rsdp = loader.rsdp.map_or_else(acpi::find_rsdp, |from| move_rsdp(from, &mut free, &mut loader.reserved));
-    apic::find(rsdp);
+    apic::find(rsdp, &loader.ram);
     smp::start_boot_processor();
+    let tsc = reference::find_tsc(rsdp, &loader.ram);
+    clock::init(tsc.hz);
     apic::calibrate();
     let forbidden = forbid([Range::new(KERNEL_START, SIGMA0_IMAGE.start), pool, table]);
     fill_info(&loader, rsdp, &free, &forbidden);
@@ -99,11 +103,12 @@ pub extern "C" fn boot(magic: u32, address: u32) -> ! {
     paging::check_kernel_map();
     INFO.0.set(Info { processors: cpu::count() as u64, ..INFO.0.get() });
     log!(
-        "Keel µ-kernel, {} processors, {} MB RAM, pool {} MB, TSC {} MHz",
+        "Keel µ-kernel, {} processors, {} MB RAM, pool {} MB, TSC {} MHz by {}",
         cpu::count(),
         loader.ram.total() >> 20,
         pool.size() >> 20,
-        clock::parameters().0 / 1_000_000
+        tsc.hz / 1_000_000,
+        tsc.source
     );
     crate::debugger::begin(loader.command_line);
     entry::start()
@@ -122,10 +127,15 @@ pub enum Word {
     NoPcid,
     /// The console is shown on the screen.
     Screen,
+    /// The local APICs are switched to x2APIC mode first, as some firmware leaves them.
+    X2Apic,
+    /// Likewise, and as if they were locked in it.
+    X2ApicLocked,
 }
 
 /// The words, in the order of `Word`.
-const WORDS: [&[u8]; 5] = [b"debug-exit", b"noclear", b"nofast", b"nopcid", b"screen"];
+const WORDS: [&[u8]; 7] =
+    [b"debug-exit", b"noclear", b"nofast", b"nopcid", b"screen", b"x2apic", b"x2apic-locked"];
 
 /// What the command line says.
 struct Options {
@@ -198,7 +208,7 @@ fn move_rsdp(from: u64, free: &mut Memory, reserved: &mut Memory) -> u64 {
 
 /// What nobody may have: this, and the interrupt controllers.
 fn forbid(ranges: [Range; 3]) -> Memory {
-    let devices = apic::register_pages().map(|base| Range::new(base, base + PAGE as u64));
+    let devices = apic::register_pages();
     let mut forbidden = Memory::new();
     for range in ranges.into_iter().chain(devices) {
         forbidden.insert(range).expect("there is room for these");

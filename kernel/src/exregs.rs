@@ -171,6 +171,9 @@ fn set_registers(thread: Ref<Thread>, mask: u64, record: &SharedExRegs) {
     exchange(EX_IP, &record.ip, &frame.ip);
     thread.put(BAD_IP, !thread.has(FOREIGN) && frame.ip.get() >> SPACE_SHIFT != 0);
     exchange(EX_SP, &record.sp, &frame.sp);
+    if mask & (EX_IP | EX_SP | EX_ARGUMENT) != 0 {
+        thread.found.set(0);
+    }
     if mask & EX_ARGUMENT != 0 {
         frame.di.set(record.argument.get());
     }

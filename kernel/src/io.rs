@@ -11,6 +11,7 @@ use crate::list::{Links, List};
 use crate::pool::{Kind, PAGE, POOL};
 use crate::refs::Ref;
 use crate::sched;
+use crate::space::{Stop, Work};
 use crate::task::Task;
 use core::cell::Cell;
 use keel_abi::Error;
@@ -21,8 +22,6 @@ const PORTS: usize = 1 << 16;
 pub const WORDS: usize = PORTS / 64;
 /// How far ports may be passed on: bounds the walk when they are taken back.
 const MAX_DEPTH: u8 = 16;
-/// Words between two looks for interrupts when ports are taken back.
-const POLL_INTERVAL: usize = 16;
 
 /// List tag: grants that a space gave.
 struct Given;
@@ -56,10 +55,10 @@ fn word(bitmap: &[u32; 2], index: usize) -> &'static Cell<u64> {
     POOL.word(bitmap[index / PER_PAGE], index % PER_PAGE)
 }
 
-/// The words of a bitmap that hold ports [first, first + 2^log2), with the bits of these in each.
-fn words(first: u16, log2: u8) -> impl Iterator<Item = (usize, u64)> {
+/// The words of a bitmap, from number `from` on, that hold ports [first, first + 2^log2), with the bits of these in each.
+fn words(from: usize, first: u16, log2: u8) -> impl Iterator<Item = (usize, u64)> {
     let (start, end) = (first as usize, first as usize + (1 << log2));
-    (start / 64..end.div_ceil(64)).map(move |index| {
+    (from.max(start / 64)..end.div_ceil(64)).map(move |index| {
         let (low, high) = (start.max(index * 64), end.min(index * 64 + 64));
         (index, u64::MAX >> (64 - (high - low)) << (low % 64))
     })
@@ -97,7 +96,7 @@ pub fn map(from: Ref<Task>, to: Ref<Task>, first: u16, log2: u8, grant: bool) ->
         space_of(from, 0, 0)?;
     }
     let Some(source) = from.io.get() else { return Ok(false) };
-    if from == to || words(first, log2).all(|(i, ports)| !word(&source.bitmap, i).get() & ports == 0) {
+    if from == to || words(0, first, log2).all(|(i, ports)| !word(&source.bitmap, i).get() & ports == 0) {
         return Ok(false);
     }
     if source.depth >= MAX_DEPTH {
@@ -109,7 +108,7 @@ pub fn map(from: Ref<Task>, to: Ref<Task>, first: u16, log2: u8, grant: bool) ->
         return Err(Error::Denied);
     }
     let record = grant_between(source, target)?;
-    for (index, ports) in words(first, log2) {
+    for (index, ports) in words(0, first, log2) {
         let wanted = ports & !word(&source.bitmap, index).get();
         let held = word(&target.bitmap, index);
         let new = wanted & held.get();
@@ -121,25 +120,25 @@ pub fn map(from: Ref<Task>, to: Ref<Task>, first: u16, log2: u8, grant: bool) ->
     if grant {
         // A grant is a mapping that cannot be taken back by the sender, who has lost the ports: they stay
         // recorded as his, because his own source may take them back.
-        hide(source, first, log2);
+        words(0, first, log2).for_each(|(index, ports)| hide(source, index, ports));
     }
     Ok(true)
 }
 
-fn hide(space: Ref<IoSpace>, first: u16, log2: u8) {
-    for (index, ports) in words(first, log2) {
-        let held = word(&space.bitmap, index);
-        held.set(held.get() | ports);
-    }
+/// A space no longer has these ports of a word.
+fn hide(space: Ref<IoSpace>, index: usize, ports: u64) {
+    let held = word(&space.bitmap, index);
+    held.set(held.get() | ports);
     tables::forget_ports(space.task);
 }
 
 fn grant_between(source: Ref<IoSpace>, target: Ref<IoSpace>) -> Result<Ref<Grant>, Error> {
-    let mut at = target.got.first();
+    let (mut work, mut at) = (Work::default(), target.got.first());
     while let Some(grant) = at {
         if grant.from == source {
             return Ok(grant);
         }
+        work.climb();
         at = target.got.next(grant);
     }
     let bitmap = new_bitmap(target.task, 0)?;
@@ -150,52 +149,80 @@ fn grant_between(source: Ref<IoSpace>, target: Ref<IoSpace>) -> Result<Ref<Grant
     Ok(grant)
 }
 
-/// Takes ports back from all who got them from `task`; with `itself` from it as well.
-pub fn unmap(task: Ref<Task>, first: u16, log2: u8, itself: bool) {
-    let Some(space) = task.io.get() else { return };
-    take_back(space, first, log2);
-    if itself && !boot::is_sigma0(task) {
-        hide(space, first, log2);
-    }
-}
-
-fn take_back(space: Ref<IoSpace>, first: u16, log2: u8) {
-    for (index, ports) in words(first, log2) {
-        if index % POLL_INTERVAL == 0 {
-            sched::poll();
+/// Takes ports back from all who got them from `task`; with `itself` from it as well. After `Restart` it goes on at the
+/// word `at`.
+pub fn unmap(
+    task: Ref<Task>,
+    at: &mut usize,
+    (first, log2): (u16, u8),
+    itself: bool,
+    work: &mut Work,
+) -> Result<(), Stop> {
+    let Some(space) = task.io.get() else { return Ok(()) };
+    for (index, ports) in words(*at, first, log2) {
+        *at = index;
+        work.arrive()?;
+        take_back(space, index, ports, work)?;
+        if itself && !boot::is_sigma0(task) {
+            hide(space, index, ports);
         }
-        take_back_word(space, index, ports);
     }
+    Ok(())
 }
 
-/// Depth-first along the grants of these ports; the depth is bounded by MAX_DEPTH, so recursion is too.
-fn take_back_word(space: Ref<IoSpace>, index: usize, ports: u64) {
+/// Takes ports of one word back from all who got them from a space.
+fn take_back(space: Ref<IoSpace>, index: usize, ports: u64, work: &mut Work) -> Result<(), Stop> {
     let mut at = space.given.first();
     while let Some(grant) = at {
+        take_from(grant, index, ports, work)?;
         at = space.given.next(grant);
-        let granted = word(&grant.bitmap, index);
-        let gone = granted.get() & ports;
-        if gone == 0 {
-            continue;
-        }
-        granted.set(granted.get() & !gone);
-        let held = word(&grant.to.bitmap, index);
-        held.set(held.get() | gone);
-        tables::forget_ports(grant.to.task);
-        take_back_word(grant.to, index, gone);
     }
+    Ok(())
+}
+
+/// Takes ports of one word back from who got them by one grant. Those that got them from there come first: after `Restart`
+/// what is left is found by way of what still has them. The depth is bounded by MAX_DEPTH, so recursion is too.
+fn take_from(grant: Ref<Grant>, index: usize, ports: u64, work: &mut Work) -> Result<(), Stop> {
+    work.climb();
+    let granted = word(&grant.bitmap, index);
+    let gone = granted.get() & ports;
+    if gone == 0 {
+        return Ok(());
+    }
+    take_back(grant.to, index, gone, work)?;
+    granted.set(granted.get() & !gone);
+    hide(grant.to, index, gone);
+    work.found(0);
+    work.step()
+}
+
+/// Takes back all ports that others got from a task, which has no lthreads any more. Meant to be begun anew after
+/// `Restart`.
+pub fn clear(task: Ref<Task>) -> Result<(), Stop> {
+    let (mut work, space) = (Work::default(), task.io.get());
+    while let Some(grant) = space.and_then(|space| space.given.first()) {
+        work.arrive()?;
+        (0..WORDS).try_for_each(|index| take_from(grant, index, u64::MAX, &mut work))?;
+        drop_grant(grant);
+    }
+    Ok(())
+}
+
+fn drop_grant(grant: Ref<Grant>) {
+    grant.from.given.remove(grant);
+    grant.to.got.remove(grant);
+    free_bitmap(&grant.bitmap);
+    // SAFETY: in no list any more.
+    unsafe { POOL.give(grant.as_ptr().cast(), Kind::Part) };
 }
 
 /// A task goes: its ports, and those that others got from it.
 pub fn drop_space(task: Ref<Task>) {
+    while clear(task).is_err() {}
     let Some(space) = task.io.take() else { return };
-    take_back(space, 0, 16);
-    while let Some(grant) = space.given.first().or_else(|| space.got.first()) {
-        grant.from.given.remove(grant);
-        grant.to.got.remove(grant);
-        free_bitmap(&grant.bitmap);
-        // SAFETY: in no list any more.
-        unsafe { POOL.give(grant.as_ptr().cast(), Kind::Part) };
+    while let Some(grant) = space.got.first() {
+        drop_grant(grant);
+        sched::poll();
     }
     tables::forget_ports(task);
     free_bitmap(&space.bitmap);

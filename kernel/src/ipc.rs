@@ -77,6 +77,7 @@ fn send(caller: Ref<Thread>, flags: u64) -> Result<Sent, Stop> {
     if flags & IPC_NOTIFY != 0 {
         return notify(caller, destination);
     }
+    caller.destination.set(destination.id);
     caller.shown.set(if flags & IPC_VIRTUAL_SENDER != 0 { disguise(caller, destination)? } else { caller.id });
     let receiver = route(caller, destination)?;
     let tag = Tag(caller.frame().si.get());
@@ -349,7 +350,7 @@ pub fn copy_registers(sender: Ref<Thread>, receiver: Ref<Thread>, tag: Tag) {
     let to = receiver.frame();
     word::copy(sender.frame().message(), to.message());
     let shown = sender.shown.get();
-    let marks = marks(sender, shown, receiver, Id(sender.frame().di.get()));
+    let marks = marks(sender, shown, receiver, sender.destination.get());
     announce(to, receiver.id, shown, Tag(tag.0 & USER_TAG | marks));
 }
 
@@ -411,6 +412,7 @@ pub fn resume(pager: Ref<Thread>, faulter: Ref<Thread>) {
         word::copy(&utcb.words[REGISTER_WORDS as usize..], faulter.frame().words());
         // All its registers are to be loaded, rcx and r11 too.
         faulter.frame().orig_ax.set(NO_CALL);
+        faulter.found.set(0);
     }
     wake(faulter);
 }
@@ -566,7 +568,7 @@ pub fn leave_queues(thread: Ref<Thread>) {
 pub fn timed_out(thread: Ref<Thread>) {
     let side = match thread.state.get() {
         State::Sending | State::Faulted if thread.has(TRANSFER) => return transfer::timed_out(thread),
-        State::Sending => Side::Send,
+        State::Sending if !thread.has(KERNEL_MESSAGE) => Side::Send,
         State::Receiving => Side::Receive,
         _ => return,
     };

@@ -202,7 +202,7 @@ pub fn timer_interrupt() {
             }
             Due::Timer(timer) => source::fire(timer),
             // Who has no slice of its own donated for this long.
-            Due::Slice => slice_ended(cpu, find(cpu.slice_owner.get()).filter(|owner| owner.slice.get() != 0)),
+            Due::Slice => slice_ended(cpu, slice_owner(cpu).filter(|owner| owner.slice.get() != 0)),
         }
     }
     program(cpu);
@@ -344,14 +344,18 @@ fn start_slice(cpu: &'static Cpu, thread: Ref<Thread>, fresh: bool) {
 /// late, the preempter hears of it all the same: nobody gets more by leaving the processor just then.
 #[cold]
 fn cut_short(cpu: &'static Cpu) {
-    // One that moved meanwhile begins anew where it is.
-    if let Some(owner) = find(cpu.slice_owner.get()).filter(|owner| cpu::of(*owner).index == cpu.index) {
+    if let Some(owner) = slice_owner(cpu) {
         match cpu.slice.time().saturating_sub(clock::now()) {
             0 if owner.has(HAS_PREEMPTER) => owner.set(SLICE_ENDED),
             left => owner.slice_left.set(left.max(1)),
         }
     }
     cpu.deadlines.remove(Ref::to(&cpu.slice));
+}
+
+/// Whose time slice the running one is. A thread that moved meanwhile has another one where it is.
+fn slice_owner(cpu: &Cpu) -> Option<Ref<Thread>> {
+    find(cpu.slice_owner.get()).filter(|owner| owner.cpu.get() == cpu.index)
 }
 
 /// A time slice is over, or was given up.

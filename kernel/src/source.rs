@@ -271,8 +271,9 @@ fn allocate_message(caller: Ref<Thread>) -> Result<Answer, Error> {
     let first = caller.cpu.get() as u64 * MESSAGES;
     let is_free = |m: &Ref<Source>| m.holder.get() == caller.task.number && m.attached.get().is_none();
     let message = (first..first + MESSAGES).filter_map(message).find(is_free).ok_or(Error::Denied)?;
+    let place = apic::message(cpu::of(caller).apic_id, message.id.0 - ID_MSI_SOURCE - first);
+    let (address, data) = place.ok_or(Error::Denied)?;
     attach(message, caller);
-    let (address, data) = apic::message(cpu::of(caller).apic_id, message.id.0 - ID_MSI_SOURCE - first);
     let mut answer = NO_WORDS;
     answer.0[..3].copy_from_slice(&[message.id.0, address, data]);
     answer.1 = 3;

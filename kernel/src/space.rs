@@ -23,7 +23,7 @@ use keel_abi::{Error, Fpage};
 pub enum Stop {
     /// It failed.
     Failed(Error),
-    /// Somebody more important is ready: begin the system call anew.
+    /// Somebody more important is ready: begin the system call anew. Long ones go on where they were.
     Restart,
 }
 
@@ -80,13 +80,24 @@ impl Leaf {
         Leaf { table, slot, level, entry: entry_cell(table, slot).get() }
     }
 
+    /// Top table of its space.
+    fn root(&self) -> u64 {
+        POOL.page(self.table).task.get().map_or(0, |task| POOL.physical(task.root_table))
+    }
+
+    /// The leaf as it stays until the locks are given back: no other processor uses the space, and sets bits.
+    fn settled(self) -> Leaf {
+        exclude(self.root());
+        Leaf { entry: self.cell().get(), ..self }
+    }
+
     /// Changes the entry while no other processor uses the space, and drops what this one holds of it; the entry before.
     fn change(&self, to: impl Fn(u64) -> u64) -> u64 {
-        let root = POOL.page(self.table).task.get().map_or(0, |task| POOL.physical(task.root_table));
+        let root = self.root();
         exclude(root);
         let old = self.cell().get();
         self.cell().set(to(old));
-        flush(root, self.address());
+        flush(root, self.address(), self.level);
         old
     }
 }
@@ -322,67 +333,100 @@ fn reduce(node: Index, itself: bool, keep: u64, work: &mut Work) -> Result<(), S
     Ok(())
 }
 
-/// Progress of a long operation: what it found, and when it last looked for interrupts. It may have to begin anew.
+/// Progress of a long operation: what it found, and when it last looked for interrupts.
+///
+/// The operation has places: `arrive` tells that it is at the next one. After `Restart` it resumes at the place where it was,
+/// and repeats what it did there that leaves no trace. So that all repetitions take no more time than the work itself,
+/// `step` says `Restart` only if at least half of what was done at the place is done for good.
 #[derive(Default)]
 pub struct Work {
+    /// ACCESSED and DIRTY of entries; LARGE: one that should have been cut was changed as a whole.
     state: u64,
+    /// Since the last look for interrupts.
     spent: u32,
-    progress: bool,
+    /// Such a look found that somebody waits for us.
+    wanted: bool,
+    /// What this place has cost, as far as it was counted at such looks, less twice what is done for good.
+    owed: i64,
 }
+
+/// The state in what `Work::keep` makes; above it are the place's page number and the number of its range.
+const STATE: u64 = ACCESSED | DIRTY | LARGE;
 
 impl Work {
     /// Notes that an entry with these bits changed.
-    fn found(&mut self, bits: u64) {
+    pub(crate) fn found(&mut self, bits: u64) {
         self.state |= bits;
-        self.progress = true;
+        self.owed -= 2 * PAGE_COST as i64;
     }
 
-    /// What was found, to be kept when the operation has to begin anew.
-    pub fn keep(&self) -> u64 {
-        self.state
+    /// What was found, and the place (the range's number and a page's address), to be kept when the operation has to begin
+    /// anew.
+    pub fn keep(&self, range: usize, page: u64) -> u64 {
+        (range as u64) << SPACE_SHIFT | page & !(PAGE_SIZE - 1) | self.state
     }
 
-    /// Takes up what was found before the operation had to begin anew.
-    pub fn resume(state: u64) -> Work {
-        Work { state, ..Work::default() }
+    /// Takes up what `keep` has kept: the work, the range's number and the address. All of it is 0 where that was nothing.
+    pub fn resume(kept: u64) -> (Work, usize, u64) {
+        let page = kept & ((1 << SPACE_SHIFT) - 1) & !(PAGE_SIZE - 1);
+        (Work { state: kept & STATE, ..Work::default() }, (kept >> SPACE_SHIFT) as usize, page)
     }
 
     /// The UNMAP_* state found.
     pub fn state(&self) -> u64 {
-        use keel_abi::call::{UNMAP_DIRTY, UNMAP_REFERENCED};
-        let referenced = if self.state & ACCESSED != 0 { UNMAP_REFERENCED } else { 0 };
-        let dirty = if self.state & DIRTY != 0 { UNMAP_DIRTY } else { 0 };
-        referenced | dirty
+        use keel_abi::call::{UNMAP_DIRTY, UNMAP_REFERENCED, UNMAP_WHOLE};
+        let told = |bit, state| if self.state & bit != 0 { state } else { 0 };
+        told(ACCESSED, UNMAP_REFERENCED) | told(DIRTY, UNMAP_DIRTY) | told(LARGE, UNMAP_WHOLE)
     }
 
-    /// Counts a step; now and then lets interrupts in. Begins anew only where something was done, or a walk
-    /// over what was done before might never end.
-    fn step(&mut self) -> Result<(), Stop> {
-        if self.spend(PAGE_COST) && self.progress {
+    /// Goes to the next place; now and then lets interrupts in.
+    #[inline]
+    pub(crate) fn arrive(&mut self) -> Result<(), Stop> {
+        self.owed = 0;
+        self.step()
+    }
+
+    /// Counts a step at a place; now and then lets interrupts in.
+    #[inline]
+    pub(crate) fn step(&mut self) -> Result<(), Stop> {
+        self.spend(PAGE_COST);
+        if self.spent >= POLL_COST && self.owed <= 0 {
             return Err(Stop::Restart);
         }
         Ok(())
     }
 
     /// Goes a step in a tree.
-    fn climb(&mut self) {
+    #[inline]
+    pub(crate) fn climb(&mut self) {
         self.spend(LEVEL_COST);
     }
 
-    /// Counts work that goes to its end; now and then lets interrupts in. Whether somebody waits for us.
-    fn spend(&mut self, cost: u32) -> bool {
+    /// Counts work that goes to its end; now and then lets interrupts in.
+    #[inline]
+    fn spend(&mut self, cost: u32) {
         self.spent += cost;
-        if self.spent < POLL_COST {
-            return false;
+        if self.spent >= POLL_COST {
+            self.look();
         }
-        self.spent = 0;
-        poll()
+    }
+
+    /// Once somebody waits, `spent` stays above the limit: it grows by as much as before to the next look.
+    #[inline(never)]
+    fn look(&mut self) {
+        if self.wanted && self.spent < 2 * POLL_COST {
+            return;
+        }
+        self.owed += POLL_COST as i64;
+        self.wanted |= poll();
+        self.spent = if self.wanted { POLL_COST } else { 0 };
     }
 }
 
-/// Cuts a large leaf into 512 of the next level. Smaller pages that came from it now come from the pieces; those who
+/// Cuts a node's large leaf into 512 of the next level. Smaller pages that came from it now come from the pieces; those who
 /// got the large page as a whole lose it (they fault, and may ask again).
-fn split(leaf: Leaf, node: Index, work: &mut Work) -> Result<(), Stop> {
+fn split(node: Index, work: &mut Work) -> Result<(), Stop> {
+    let leaf = Leaf::of(node);
     let mut child = Nodes.first_child(node);
     while child != 0 {
         let next = Nodes.next_sibling(child);
@@ -413,7 +457,7 @@ fn new_pieces(task: Ref<Task>, leaf: Leaf, parent: Index, work: &mut Work) -> Re
     let level = leaf.level - 1;
     let table = new_table(task.account, level, leaf.address(), leaf.table)?;
     POOL.page(table).used.set(ENTRIES as u16);
-    let first = leaf.entry & !LARGE | large_bit(level);
+    let first = leaf.settled().entry & !LARGE | large_bit(level);
     let filled = with_companion(table, task.account).and_then(|()| {
         (0..ENTRIES).try_for_each(|slot| {
             work.spend(PAGE_COST);
@@ -431,30 +475,50 @@ fn new_pieces(task: Ref<Task>, leaf: Leaf, parent: Index, work: &mut Work) -> Re
 }
 
 /// Takes rights from the mappings of a range of one space: only `keep` stays (nothing: the mapping goes). With
-/// `itself` from that space too, always from all that was derived from it.
-pub fn unmap(task: Ref<Task>, start: u64, end: u64, keep: u64, itself: bool, work: &mut Work) -> Result<(), Stop> {
-    let mut at = start;
-    while at < end {
-        work.step()?;
-        let Some(leaf) = next_leaf(task, at, end) else { break };
+/// `itself` from that space too, always from all that was derived from it. It does not fail: a large page that
+/// cannot be cut for want of memory loses the rights as a whole. The range begins at `at`, where it goes on after `Restart`.
+pub fn unmap(task: Ref<Task>, at: &mut u64, end: u64, keep: u64, itself: bool, work: &mut Work) -> Result<(), Stop> {
+    let mut here = *at;
+    let done = unmap_from(task, &mut here, end, (keep, itself), work);
+    *at = here;
+    done
+}
+
+/// The work of `unmap`, inlined there, so that the place is in a register.
+#[inline(always)]
+fn unmap_from(
+    task: Ref<Task>,
+    at: &mut u64,
+    end: u64,
+    (keep, itself): (u64, bool),
+    work: &mut Work,
+) -> Result<(), Stop> {
+    while *at < end {
+        work.arrive()?;
+        let Some(leaf) = next_leaf(task, *at, end) else { break };
         let (address, size) = (leaf.address(), span(leaf.level));
-        at = at.max(address);
+        *at = address.max(*at);
         let node = leaf.node();
         if node == 0 {
             // An object of the kernel's: nothing that is mapped lies in its area.
-            at = (address / AREA_SIZE + 1) * AREA_SIZE;
+            *at = (address / AREA_SIZE + 1) * AREA_SIZE;
             continue;
         }
-        if at > address || end < address + size {
-            split(leaf, node, work)?;
-            continue;
+        if *at > address || end < address + size {
+            match split(node, work) {
+                Err(Stop::Failed(_)) => work.found(LARGE),
+                cut => {
+                    cut?;
+                    continue;
+                }
+            }
         }
         if keep & FPAGE_READ == 0 {
             revoke(node, itself, work)?;
         } else {
             reduce(node, itself, keep, work)?;
         }
-        at = address + size;
+        *at = address + size;
     }
     Ok(())
 }
@@ -510,9 +574,8 @@ pub struct Mapping {
 
 /// Maps all of it. After `Restart` it goes on where `progress` says.
 pub fn map(mapping: &Mapping, progress: &mut Progress) -> Result<(), Stop> {
-    let mut work = Work::default();
     loop {
-        let (rights, done) = mapping.next(progress.done, &mut work)?;
+        let (rights, done) = mapping.next(progress.done, &mut Work::default())?;
         progress.rights |= rights;
         progress.done = done;
         if done >= 1 << mapping.place.log2 {
@@ -534,7 +597,12 @@ pub fn map_page(from: Ref<Task>, to: Ref<Task>, item: &MapItem) -> bool {
     let (rights, node) = (bits_rights(leaf.entry) & fpage.rights(), leaf.node());
     let (table, level) = walk(to, target, 0);
     let slot = slot(target, 0);
-    if rights & FPAGE_READ == 0 || node == 0 || level > 0 || entry_cell(table, slot).get() != 0 || in_area(to, target) {
+    if rights & FPAGE_READ == 0
+        || node == 0
+        || level > 0
+        || entry_cell(table, slot).get() != 0
+        || is_withheld(to, target)
+    {
         return false;
     }
     let physical = (leaf.entry & ADDRESS) + fpage.base() % span(leaf.level);
@@ -546,7 +614,7 @@ impl Mapping {
     /// Maps the next page, or passes over a hole: the rights that arrived, and how much of the item is done by then.
     fn next(&self, done: u64, work: &mut Work) -> Result<(u64, u64), Stop> {
         let (source, target) = (self.place.source + done, self.place.target + done);
-        if in_area(self.to, target) {
+        if is_withheld(self.to, target) {
             return Ok((0, (target / AREA_SIZE + 1) * AREA_SIZE - self.place.target));
         }
         let leaf = match find_source(self.from, source, self.item)? {
@@ -556,7 +624,8 @@ impl Mapping {
         if leaf.node() == 0 {
             return Ok((0, leaf.address() + span(leaf.level) - self.place.source));
         }
-        let level = fitting_level(&leaf, source, target, (1 << self.place.log2) - done);
+        let rest = ((1 << self.place.log2) - done).min(USER_END - target);
+        let level = fitting_level(&leaf, source, target, rest);
         let rights = self.page(leaf, level, (source, target), work)?;
         Ok((rights, done + span(level)))
     }
@@ -588,7 +657,7 @@ impl Mapping {
             return Ok(rights);
         }
         if level < leaf.level {
-            split(leaf, node, work)?;
+            split(node, work)?;
             let piece = find(self.from, source).map_err(|_| Error::Invalid)?;
             return self.page(piece, level, (source, target), work);
         }
@@ -596,7 +665,8 @@ impl Mapping {
             // Nobody has more rights than whom it got them from.
             reduce(node, false, rights, work)?;
         }
-        let new = enter(self.to, hole, target, level, entry | leaf.entry & (ACCESSED | DIRTY), 0)?;
+        let used = leaf.settled().entry & (ACCESSED | DIRTY);
+        let new = enter(self.to, hole, target, level, entry | used, 0)?;
         Nodes.detach(new.node());
         Nodes.replace(node, new.node(), || work.climb());
         remove(leaf);
@@ -613,7 +683,7 @@ impl Mapping {
         }
         if found > 0 && old & LARGE == 0 {
             // Smaller pages lie where a large one is to go.
-            unmap(self.to, at, at + span(level), 0, true, work)?;
+            unmap(self.to, &mut { at }, at + span(level), 0, true, work)?;
             return Ok(Target::Cleared);
         }
         let node = leaf.node();
@@ -693,9 +763,14 @@ fn is_below(mut node: Index, ancestor: Index, work: &mut Work) -> bool {
     false
 }
 
-/// Whether an address lies in a task's kernel area.
-fn in_area(task: Ref<Task>, address: u64) -> bool {
-    task.area != 0 && address / AREA_SIZE == task.area / AREA_SIZE
+/// Whether nothing of a user's is mapped at an address: it is in the task's kernel area, or in the
+/// last page of the user's half. SYSCALL at the end of that page would leave an ip that is not
+/// canonical, and SYSRET to it faults in the kernel with the user's stack on Intel's processors.
+/// The fast paths rely on it: they do not look at an ip that SYSCALL saved. (A kernel area may
+/// reach that far, but its pages cannot be executed; physical addresses, where sigma0's pages are,
+/// end below: `cpuid::physical_bits`.)
+fn is_withheld(task: Ref<Task>, address: u64) -> bool {
+    address >= USER_END || task.area != 0 && address / AREA_SIZE == task.area / AREA_SIZE
 }
 
 /// Enters a page of the pool that user and kernel share, at an address in the kernel area.
@@ -748,7 +823,7 @@ fn drop_object(leaf: Leaf) {
 /// Takes all user mappings of a task away, with what was derived from them. Interrupts are let in; the
 /// operation is meant to be begun anew after `Restart`.
 pub fn clear(task: Ref<Task>) -> Result<(), Stop> {
-    unmap(task, 0, 1 << SPACE_SHIFT, 0, true, &mut Work::default())
+    unmap(task, &mut 0, 1 << SPACE_SHIFT, 0, true, &mut Work::default())
 }
 
 /// Gives back all of a space: mappings, kernel objects, tables. The task has no lthreads any more.

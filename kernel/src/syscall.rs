@@ -74,55 +74,60 @@ fn controlled_task(caller: Ref<Thread>, id: Id) -> Result<Ref<Task>, Error> {
 
 fn fpage_unmap(caller: Ref<Thread>) -> Result<(), Stop> {
     let frame = caller.frame();
+    let (mut work, range, mut at) = Work::resume(caller.found.take());
     let (fpage, flags) = (Fpage(frame.di.get()), frame.si.get());
     if flags & !(UNMAP_RIGHTS | UNMAP_FLUSH | UNMAP_TASK) != 0 {
         return Err(Error::Invalid.into());
     }
     if flags & UNMAP_TASK != 0 {
-        return unmap_ranges(caller);
+        return unmap_ranges(caller, work, (range, at));
     }
     if !fpage.is_valid() {
         return Err(Error::Invalid.into());
     }
     let itself = flags & UNMAP_FLUSH != 0;
     if fpage.is_io() {
-        io::unmap(caller.task, fpage.port(), fpage.log2(), itself);
-        return Ok(());
+        let mut word = (at / PAGE_SIZE) as usize;
+        let done = io::unmap(caller.task, &mut word, (fpage.port(), fpage.log2()), itself, &mut work);
+        return report_state(caller, done, work.keep(0, word as u64 * PAGE_SIZE));
     }
-    let mut work = Work::resume(caller.found.take());
+    at = at.max(fpage.base());
     let keep = FPAGE_RWX & !flags & if flags & FPAGE_READ != 0 { 0 } else { FPAGE_RWX };
-    let done = space::unmap(caller.task, fpage.base(), fpage.base() + fpage.size(), keep, itself, &mut work);
-    report_state(caller, done, &work)
+    let done = space::unmap(caller.task, &mut at, fpage.base() + fpage.size(), keep, itself, &mut work);
+    report_state(caller, done, work.keep(0, at))
 }
 
-fn unmap_ranges(caller: Ref<Thread>) -> Result<(), Stop> {
+/// Unmaps the ranges of the caller's record from `place` on, an address in one of them.
+fn unmap_ranges(caller: Ref<Thread>, mut work: Work, place: (usize, u64)) -> Result<(), Stop> {
     let frame = caller.frame();
     let task = controlled_task(caller, Id(frame.dx.get()))?;
     let (count, utcb) = (frame.r8.get(), caller.utcb().ok_or(Error::Invalid)?);
     if count > MAX_RANGES {
         return Err(Error::Invalid.into());
     }
-    let mut work = Work::resume(caller.found.take());
-    for pair in utcb.record.chunks_exact(2).take(count as usize) {
+    let mut at = place.1;
+    for (range, pair) in utcb.record.chunks_exact(2).take(count as usize).enumerate().skip(place.0) {
         let (address, pages) = (pair[0].get(), pair[1].get());
         let start = address & !(PAGE_SIZE - 1);
         let end = pages.checked_mul(PAGE_SIZE).and_then(|size| start.checked_add(size)).ok_or(Error::Invalid)?;
         if end > 1 << SPACE_SHIFT || address & (PAGE_SIZE - 1) & !FPAGE_RWX != 0 {
             return Err(Error::Invalid.into());
         }
-        let done = space::unmap(task, start, end, address & FPAGE_RWX, true, &mut work);
+        at = at.max(start);
+        let done = space::unmap(task, &mut at, end, address & FPAGE_RWX, true, &mut work);
         if done.is_err() {
-            return report_state(caller, done, &work);
+            return report_state(caller, done, work.keep(range, at));
         }
+        at = 0;
     }
-    report_state(caller, Ok(()), &work)
+    report_state(caller, Ok(()), work.keep(0, 0))
 }
 
-/// Tells the state that was found, or keeps it for when the call begins anew.
-fn report_state(caller: Ref<Thread>, done: Result<(), Stop>, work: &Work) -> Result<(), Stop> {
+/// Tells the state in what `Work::keep` made, or keeps all of it for when the call begins anew.
+fn report_state(caller: Ref<Thread>, done: Result<(), Stop>, kept: u64) -> Result<(), Stop> {
     match done {
-        Ok(()) => caller.frame().di.set(work.state()),
-        Err(Stop::Restart) => caller.found.set(work.keep()),
+        Ok(()) => caller.frame().di.set(Work::resume(kept).0.state()),
+        Err(Stop::Restart) => caller.found.set(kept),
         Err(Stop::Failed(_)) => {}
     }
     done
@@ -203,6 +208,7 @@ fn task_operation(caller: Ref<Thread>) -> Result<Option<Id>, Stop> {
         // Without its lthreads first: on other processors they could map faster than this takes away.
         let own = task::delete_lthreads(old);
         if !own {
+            io::clear(old)?;
             space::clear(old)?;
         }
         task::delete(old);

@@ -153,13 +153,17 @@ object! {
         pub preempter: Cell<Id> = Cell::new(Id::NIL),
         /// Whom it sends to or waits for: a thread's or a source's id. Its partner while that goes on with their transfer.
         pub partner: Cell<Id> = Cell::new(Id::NIL),
+        /// Whom its own message is for, even where a chief gets it. (The register may be given
+        /// another value while it waits.)
+        pub destination: Cell<Id> = Cell::new(Id::NIL),
         /// As whom it sends its own message: itself, or its virtual sender.
         pub shown: Cell<Id> = Cell::new(id),
         /// Threads that wait for just this one.
         pub waiters: Cell<u32> = Cell::new(0),
         /// Its transfer of map items or strings.
         pub transfer: Transfer = Transfer::new(),
-        /// What an unmap found before it had to begin anew.
+        /// What an unmap found, and how far it came, before it had to begin anew (`Work::keep`). Whoever gives the thread other
+        /// registers clears it: the call that comes next may be another one.
         pub found: Cell<u64> = Cell::new(0),
         /// Notification word.
         pub notify: Cell<u64> = Cell::new(0),

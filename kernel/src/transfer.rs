@@ -8,6 +8,15 @@
 //! Progress stands in the `Transfer` of both; partners are named by ids and found anew each time.
 //!
 //! A pager's answer is a transfer too, but one-sided: the faulter stays Faulted, and nothing is said to it if it fails.
+//!
+//! | event | sender | receiver | mover |
+//! |---|---|---|---|
+//! | the sender finds its receiver waiting | Ready | Transferring | sender |
+//! | the receiver takes a queued sender | Transferring | Ready | receiver |
+//! | a page is missing in X's space, Y is the other | X: Sending, then Faulted; Y: Transferring | | X, once it is answered |
+//! | its pager has answered X | X: Ready, with its fault's timeout until it resumes or the transfer ends | | X |
+//! | `Stop::Restart` | as before: the mover stays Ready, and `sched::leave` comes back to `proceed` | | the same |
+//! | the end, or `fail` | its receive phase, or Ready with an error | Ready | none |
 
 use crate::fault;
 use crate::ipc;
@@ -240,7 +249,8 @@ fn pass_strings(sender: Ref<Thread>, receiver: Ref<Thread>, mover: Ref<Thread>) 
     }
 }
 
-/// A page in `owner`'s space is missing or read-only: its pager is asked, for as long as `other` allows.
+/// A page in `owner`'s space is missing or read-only: its pager is asked, for as long as `other`
+/// allows. A time of zero allows no fault: no pager is asked, and both get the error.
 fn page_missing(
     owner: Ref<Thread>,
     other: Ref<Thread>,
@@ -321,11 +331,14 @@ fn tell_strings(receiver: Ref<Thread>) -> u64 {
     told.count() as u64
 }
 
-/// A thread is no longer in a transfer, nor waits for a pager because of it.
+/// A thread is no longer in a transfer, nor waits for a pager because of it. Its fault may have
+/// been answered without its having run since: the timeout for that, which the other partner chose,
+/// ends here too.
 fn leave(thread: Ref<Thread>) {
     if waits_for_pager(thread) {
         ipc::leave_queues(thread);
     }
+    sched::disarm(thread);
     thread.unset(TRANSFER | KERNEL_MESSAGE);
 }
 

@@ -6,6 +6,8 @@
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
+#include <setjmp.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -96,12 +98,40 @@ KEEL_LTHREAD static void clerk(unsigned long argument)
 	}
 }
 
-static inline long ex_regs(unsigned long thread, unsigned long mask)
+static inline long ex_regs_of(unsigned long *thread, unsigned long mask)
 {
 	long status = KEEL_CALL_LTHREAD_EX_REGS;
 
-	__asm__ volatile("syscall" : "+a"(status), "+D"(thread), "+S"(mask) : : "rcx", "rdx", "r8", "r9", "r10", "r11", "memory");
+	__asm__ volatile("syscall" : "+a"(status), "+D"(*thread), "+S"(mask) : : "rcx", "rdx", "r8", "r9", "r10", "r11", "memory");
 	return status;
+}
+
+static inline long ex_regs(unsigned long thread, unsigned long mask)
+{
+	return ex_regs_of(&thread, mask);
+}
+
+/* Sets what the mask says: a time slice and a processor of 0. Tells the processor, if asked. */
+static inline long schedule(unsigned long thread, unsigned long mask, unsigned long priority, unsigned long *processor)
+{
+	long status = KEEL_CALL_THREAD_SCHEDULE;
+	register unsigned long r8 __asm__("r8") = 0;
+	register unsigned long r9 __asm__("r9") = 0;
+	register unsigned long r10 __asm__("r10") = 0;
+
+	__asm__ volatile("syscall"
+			 : "+a"(status), "+D"(thread), "+S"(mask), "+d"(priority), "+r"(r8), "+r"(r9), "+r"(r10)
+			 :
+			 : "rcx", "r11", "r12", "memory");
+	if (processor)
+		*processor = r10;
+	return status;
+}
+
+/* The caller's task, where the next free lthread is to be. */
+static inline unsigned long any_lthread(void)
+{
+	return (keel_utcb()->id & ~(~0ul << KEEL_ID_VERSION_SHIFT)) | (unsigned long)KEEL_LTHREAD_TASK << KEEL_ID_LTHREAD_SHIFT;
 }
 
 /* The id of an lthread that another process tells. */
@@ -249,8 +279,10 @@ static void interrupted(void)
 	printf("a signal while it ran: handled %d, label %lu\n", signals, native.label);
 }
 
+/* It also tries to get a time slice that does not end. */
 KEEL_LTHREAD static void spinner(unsigned long argument)
 {
+	schedule(keel_utcb()->id, KEEL_SCHEDULE_SLICE, 0, NULL);
 	for (;;)
 		++*(volatile unsigned long *)argument;
 }
@@ -274,13 +306,235 @@ static void spin(void)
 	pthread_create(&thread, NULL, attend_to_spinner, NULL);
 	for (int i = 0; i < SPIN_ROUNDS; i++) {
 		before = shared->counter;
+		/* Sleeping, and computing as well. */
 		while (shared->counter == before)
-			poll(NULL, 0, 1);
+			if (i % 2)
+				poll(NULL, 0, 1);
 		moved++;
 	}
 	printf("beside one that spins: %d\n", moved);
 	fflush(stdout);
 	raise(SIGKILL);
+}
+
+/* Says where it runs. */
+KEEL_LTHREAD static void dweller(unsigned long unused)
+{
+	struct keel_message m = { 0 };
+
+	(void)unused;
+	for (;;) {
+		m.tag = KEEL_TAG(0, 1);
+		schedule(keel_utcb()->id, 0, 0, &m.words[0]);
+		keel_tell(&native, &m);
+	}
+}
+
+static void run_on(int processor)
+{
+	cpu_set_t set;
+
+	CPU_ZERO(&set);
+	CPU_SET(processor, &set);
+	if (sched_setaffinity(0, sizeof(set), &set))
+		fail("sched_setaffinity");
+}
+
+static void move(void)
+{
+	int last = sysconf(_SC_NPROCESSORS_ONLN) - 1, wrong;
+
+	area();
+	run_on(0);
+	begin(dweller, 0);
+	wrong = native.words[0] != 0;
+	run_on(last);
+	keel_native(&native);
+	wrong += (int)native.words[0] != last;
+	run_on(0);
+	keel_native(&native);
+	wrong += native.words[0] != 0;
+	printf("on another processor than its attendant: %d\n", wrong);
+}
+
+static char second_stack[PAGE] __attribute__((aligned(PAGE)));
+
+KEEL_LTHREAD static void counting(void)
+{
+	for (;;)
+		shared->counter++;
+}
+
+/* Makes an lthread of its own, all of whose pages are there, and says how far that came. */
+KEEL_LTHREAD static void mother(unsigned long unused)
+{
+	struct keel_ex_regs *record = (void *)keel_utcb()->record;
+	unsigned long child = any_lthread();
+	struct keel_message m = { .tag = KEEL_TAG(0, 1) };
+
+	(void)unused;
+	second_stack[0] = *(volatile char *)counting;
+	shared->counter = 0;
+	record->ip = (unsigned long)counting;
+	record->sp = (unsigned long)second_stack + PAGE;
+	m.words[0] = ex_regs_of(&child, KEEL_EX_CREATE | KEEL_EX_START | KEEL_EX_IP | KEEL_EX_SP);
+	keel_tell(&native, &m);
+	m.tag = KEEL_TAG(0, 1);
+	m.words[0] = schedule(child, KEEL_SCHEDULE_SLICE, 0, NULL);
+	keel_tell(&native, &m);
+}
+
+/* What an lthread makes itself runs while Linux's programs leave it time, whatever slice it has. */
+static void made_by_an_lthread(void)
+{
+	area();
+	begin(mother, 0);
+	printf("an lthread's own: %ld,", (long)native.words[0]);
+	keel_native(&native);
+	printf(" its slice: %ld,", (long)native.words[0]);
+	while (!shared->counter)
+		poll(NULL, 0, 1);
+	puts(" it runs");
+	fflush(stdout);
+	raise(SIGKILL);
+}
+
+#define LARGE (2ul << 20)
+#define LARGE_LOG2 21
+/* More than Linux has unmapped by one call: ranges of one page, with holes. */
+#define STALE 40
+/* Where pages are mapped until there is no memory for that. */
+#define SINK (256ul << 20)
+static volatile char *large, *over, *sink;
+static sigjmp_buf faulted;
+
+static void note_fault(int signo)
+{
+	(void)signo;
+	siglongjmp(faulted, 1);
+}
+
+static struct keel_linux_native other;
+
+/* Takes pages wherever they are to be. */
+KEEL_LTHREAD static void receiver(unsigned long unused)
+{
+	struct keel_message m = { .tag = KEEL_TAG(0, 0) };
+
+	(void)unused;
+	keel_utcb()->receive_fpage = KEEL_FPAGE_WHOLE;
+	keel_tell(&other, &m);
+	keel_wait(&m);
+	for (;;) {
+		m.tag = KEEL_TAG(0, 0);
+		keel_answer_and_wait(&m);
+	}
+}
+
+static volatile unsigned long receiver_id;
+
+/* Maps an fpage of its own a second time. */
+KEEL_LTHREAD static long lay(volatile char *page, unsigned long log2, volatile char *place)
+{
+	struct keel_message m = { .tag = KEEL_TAG(0, 0) | 1 << KEEL_TAG_MAPS_SHIFT };
+
+	keel_put_map(0, (unsigned long)place, keel_fpage((char *)page, log2, KEEL_FPAGE_READ | KEEL_FPAGE_WRITE));
+	keel_call_thread(receiver_id, &m);
+	return m.status;
+}
+
+/*
+ * Lays a large page over small ones and uses up the kernel memory that Linux may have: whole pages by lthreads, what is left
+ * of others by mappings. Linux hears nothing of that.
+ */
+KEEL_LTHREAD static void filler(unsigned long unused)
+{
+	struct keel_message m = { .tag = KEEL_TAG(0, 2) };
+	unsigned long made;
+
+	(void)unused;
+	*over = *large = 1;
+	m.words[0] = lay(large, LARGE_LOG2, over);
+	do
+		made = any_lthread();
+	while (!ex_regs_of(&made, KEEL_EX_CREATE));
+	for (unsigned long at = 0; at < SINK && !m.words[1]; at += PAGE)
+		m.words[1] = lay(large + at % LARGE, PAGE_LOG2, sink + at);
+	keel_tell(&native, &m);
+}
+
+static void *attend_to_receiver(void *stack_end)
+{
+	if (keel_native_begin(&other, receiver, stack_end, 0))
+		fail("keel_native");
+	receiver_id = other.thread;
+	keel_native(&other);
+	return NULL;
+}
+
+static char *aligned(size_t bytes)
+{
+	unsigned long start = (unsigned long)pages((bytes + LARGE) / PAGE, PROT_READ | PROT_WRITE);
+
+	return (char *)((start + LARGE - 1) & -LARGE);
+}
+
+/* What is unmapped while the kernel below has no memory left to cut a large page: nothing may stay. */
+static void unmapped_without_memory(void)
+{
+	volatile char *small;
+	volatile int stale = 0;
+	pthread_t thread;
+
+	area();
+	large = aligned(LARGE);
+	madvise((void *)large, LARGE, MADV_HUGEPAGE);
+	over = aligned(2 * LARGE);
+	madvise((void *)over, 2 * LARGE, MADV_NOHUGEPAGE);
+	small = over + LARGE;
+	sink = pages(SINK / PAGE, PROT_NONE);
+	for (int i = 0; i < STALE; i++)
+		small[2 * i * PAGE] = 1;
+	signal(SIGSEGV, note_fault);
+	if (pthread_create(&thread, NULL, attend_to_receiver, pages(1, PROT_READ | PROT_WRITE) + PAGE))
+		fail("pthread_create");
+	while (!receiver_id)
+		poll(NULL, 0, 1);
+	begin(filler, 0);
+	munmap((void *)over, 2 * LARGE);
+	for (volatile int i = 0; i < STALE; i++)
+		if (!sigsetjmp(faulted, 1))
+			{ (void)small[2 * i * PAGE]; stale++; }
+	printf("laid over it: %ld, then %ld, and after munmap there are %d pages\n", (long)native.words[0],
+	       (long)native.words[1], stale);
+}
+
+/* Uses up the versions of an lthread number, and so of its task's number. */
+KEEL_LTHREAD static void spendthrift(unsigned long unused)
+{
+	unsigned long made, lthread = 0;
+	struct keel_message m = { .tag = KEEL_TAG(0, 1) };
+
+	(void)unused;
+	for (;;) {
+		made = any_lthread();
+		if (ex_regs_of(&made, KEEL_EX_CREATE))
+			break;
+		if (lthread && (made >> KEEL_ID_LTHREAD_SHIFT & 0xffff) != lthread)
+			break;
+		lthread = made >> KEEL_ID_LTHREAD_SHIFT & 0xffff;
+		m.words[0]++;
+		ex_regs(made, KEEL_EX_DELETE);
+	}
+	keel_tell(&native, &m);
+}
+
+static int retire(void)
+{
+	area();
+	begin(spendthrift, 0);
+	printf("versions of a number: %lu\n", native.words[0]);
+	return 0;
 }
 
 /* Answers calls with one more than the first word, and says how many there were when one says so. */
@@ -504,20 +758,6 @@ static void deaf_pager(void)
 	waitpid(pid, NULL, 0);
 }
 
-static inline long schedule(unsigned long thread, unsigned long mask, unsigned long priority)
-{
-	long status = KEEL_CALL_THREAD_SCHEDULE;
-	register unsigned long r8 __asm__("r8") = 0;
-	register unsigned long r9 __asm__("r9") = 0;
-	register unsigned long r10 __asm__("r10") = 0;
-
-	__asm__ volatile("syscall"
-			 : "+a"(status), "+D"(thread), "+S"(mask), "+d"(priority), "+r"(r8), "+r"(r9), "+r"(r10)
-			 :
-			 : "rcx", "r11", "r12", "memory");
-	return status;
-}
-
 static inline long task_new(unsigned long number)
 {
 	long status = KEEL_CALL_TASK_NEW;
@@ -549,9 +789,10 @@ KEEL_LTHREAD static void robber(unsigned long argument)
 	shared->results[at++] = ex_regs(linux_thread, KEEL_EX_IP | KEEL_EX_SP);
 	shared->results[at++] = ex_regs(linux_thread, KEEL_EX_START);
 	shared->results[at++] = ex_regs(linux_thread, KEEL_EX_DELETE);
-	shared->results[at++] = schedule(own, KEEL_SCHEDULE_PRIORITY, 255);
+	shared->results[at++] = schedule(own, KEEL_SCHEDULE_PRIORITY, 255, NULL);
+	shared->results[at++] = schedule(own, KEEL_SCHEDULE_SLICE, 0, NULL);
 	shared->results[at++] = ex_regs(native.server, KEEL_EX_DELETE);
-	shared->results[at++] = schedule(native.server, KEEL_SCHEDULE_PRIORITY, 1);
+	shared->results[at++] = schedule(native.server, KEEL_SCHEDULE_PRIORITY, 1, NULL);
 	shared->results[at++] = task_new(native.server);
 	shared->results[at++] = task_new(own + (1ul << KEEL_ID_TASK_SHIFT));
 	keel_ipc(KEEL_IPC_SEND | KEEL_IPC_NOTIFY, native.server, 0, &m);
@@ -569,7 +810,7 @@ static void robbery(void)
 {
 	/* It hears of the messages to Linux's lthread that the program's attendant is not meant to have, and of the last. */
 	begin(robber, 0);
-	while (native.label != 9)
+	while (native.label != 10)
 		keel_native(&native);
 	printf("refused:");
 	for (unsigned long i = 0; i < native.label; i++)
@@ -758,8 +999,10 @@ static void exec_of_hybrid(void)
 	execlp("sh", "sh", "-c", "exit 7", NULL);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+	if (argc == 2 && !strcmp(argv[1], "retire"))
+		return retire();
 	shared = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (shared == MAP_FAILED)
 		fail("mmap");
@@ -788,5 +1031,8 @@ int main(void)
 	robbery();
 	fflush(stdout);
 	child("a spinning one", spin);
+	child("on the move", move);
+	child("one that an lthread made", made_by_an_lthread);
+	child("no memory below", unmapped_without_memory);
 	return 0;
 }

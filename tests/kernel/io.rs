@@ -2,12 +2,15 @@
 //! Ports against a model: for each pair of tasks which ports one got from the other, for each task which it has.
 
 use super::*;
-use crate::arch::Machine;
+use crate::arch::{cpu::cpu, Machine};
 use crate::random::seed;
 use crate::random::Random;
 use crate::task;
+use crate::thread::{self, State, Thread};
 use keel_abi::call::TASK_SHARED_QUOTA;
 use keel_abi::ids::*;
+use keel_abi::memory::AREA_DEFAULT;
+use keel_abi::Id;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Tasks; the first is sigma0.
@@ -68,7 +71,42 @@ impl Model {
 
 fn create(number: u32) -> Ref<Task> {
     let (chief, quota) = (task::at(TASK_ROOT as u32), TASK_SHARED_QUOTA);
-    task::create(&task::Plan { number, chief, mcp: 0, quota, area: 0 }).expect("there is memory")
+    task::create(&task::Plan { number, chief, mcp: 0, quota, area: AREA_DEFAULT }).expect("there is memory")
+}
+
+/// The thread that the first processor runs, and a more important one, of a task of their own.
+fn threads() -> (Ref<Thread>, Ref<Thread>) {
+    let plan = |priority| thread::Plan { lthread: LTHREAD_TASK as u16, frame: None, priority, pager: Id::NIL };
+    let task = create(TASK_FIRST_FREE as u32 + 1_000);
+    let new = |priority| thread::create(task, &plan(priority)).expect("there is memory");
+    let (caller, intruder) = (new(10), new(20));
+    cpu().current.set(Some(caller));
+    (caller, intruder)
+}
+
+/// Unmaps ports, in as many turns as it takes: how often it began anew.
+fn take(task: Ref<Task>, ports: (u16, u8), itself: bool, intruder: Ref<Thread>) -> u64 {
+    let (mut at, mut anew) = (0, 0);
+    while unmap(task, &mut at, ports, itself, &mut Work::default()) == Err(Stop::Restart) {
+        sched::unready(intruder);
+        intruder.state.set(State::Inactive);
+        anew += 1;
+    }
+    anew
+}
+
+/// Gives the task of the threads back.
+fn end(machine: &Machine, task: Ref<Task>) {
+    machine.disturb(0, None);
+    cpu().current.set(None);
+    task::delete_lthreads(task);
+    task::delete(task);
+    machine.check().expect("the kernel is sound");
+}
+
+/// All ports of the regions, and those beside them that operations name.
+fn used() -> impl Iterator<Item = u16> {
+    REGIONS.into_iter().flat_map(|first| (0..2 * REGION as u16).filter_map(move |n| first.checked_add(n)))
 }
 
 /// Whether a task has each port of the regions, as the processor would be told.
@@ -88,9 +126,11 @@ fn look(tasks: &[Ref<Task>], model: &Model) {
 fn ports_agree_with_a_model_of_each() {
     let (seed, machine) = (seed(0x10), Machine::take());
     println!("ports: seed {seed}");
-    machine.disturb(50, None);
     let random = Random::new(seed);
     let before = POOL.free_pages.get();
+    let (caller, intruder) = threads();
+    machine.disturb(2, Some(intruder));
+    let mut anew = 0;
     let number = |task: usize| TASK_FIRST_FREE as u32 + task as u32;
     let mut tasks = vec![task::at(TASK_SIGMA0 as u32).expect("it is there")];
     tasks.extend((1..TASKS).map(|task| create(number(task))));
@@ -113,7 +153,10 @@ fn ports_agree_with_a_model_of_each() {
             }
             11..=18 => {
                 let (task, itself) = (pick(0), random.below(2) == 0);
-                unmap(tasks[task], first, log2, itself);
+                let whole = random.below(8) == 0;
+                let ports = if whole { used().collect() } else { ports };
+                let named = if whole { (0, 16) } else { (first, log2) };
+                anew += take(tasks[task], named, itself, intruder);
                 model.take_back(task, &ports);
                 if itself && task > 0 {
                     model.has[task].retain(|port| !ports.contains(port));
@@ -132,7 +175,52 @@ fn ports_agree_with_a_model_of_each() {
     }
     tasks[1..].iter().for_each(|task| task::delete(*task));
     drop_space(tasks[0]);
-    machine.check().expect("the kernel is sound");
+    end(&machine, caller.task);
     assert_eq!(POOL.free_pages.get(), before, "pages in use, seed {seed}");
-    println!("ports: {OPERATIONS} operations, seed {seed}");
+    println!("ports: {OPERATIONS} operations, {anew} begun anew, seed {seed}");
+    assert!(anew > OPERATIONS / 100, "operations were begun anew");
+}
+
+#[test]
+fn ports_are_taken_back_with_looks_for_interrupts_in_bounded_distances() {
+    /// Tasks that have all ports from one.
+    const MANY: u64 = 200;
+    /// Grants that may be looked at between two looks for interrupts.
+    const BETWEEN: u64 = 100;
+    let machine = Machine::take();
+    let (caller, intruder) = threads();
+    let sigma0 = task::at(TASK_SIGMA0 as u32).expect("it is there");
+    let tasks: Vec<_> = (0..=MANY as u32).map(|number| create(TASK_FIRST_FREE as u32 + number)).collect();
+    let give = || {
+        assert_eq!(map(sigma0, tasks[0], 0, 16, false), Ok(true));
+        tasks[1..].iter().for_each(|task| assert_eq!(map(tasks[0], *task, 0, 16, false), Ok(true)));
+    };
+    let looks = MANY * WORDS as u64 / BETWEEN;
+    let counted = |what: &str, operate: &dyn Fn() -> u64| {
+        let before = machine.polls();
+        let turns = operate();
+        let polls = machine.polls() - before;
+        println!("{what}: {turns} turns, {polls} looks for interrupts");
+        assert!(polls > looks, "{what}: {polls} looks for interrupts, expected more than {looks}");
+        polls
+    };
+    give();
+    let alone = counted("taken back", &|| take(tasks[0], (0, 16), true, intruder));
+    give();
+    machine.disturb(1, Some(intruder));
+    let beside = counted("taken back beside somebody", &|| take(tasks[0], (0, 16), true, intruder));
+    assert!(beside < 3 * alone, "{beside} looks for interrupts, alone {alone}");
+    machine.disturb(0, None);
+    // All of them are looked at where none has any.
+    assert_eq!(map(sigma0, tasks[0], 0, 16, false), Ok(true));
+    counted("nothing to take back", &|| take(tasks[0], (0, 16), false, intruder));
+    // By grants, of which each goes for good.
+    give();
+    counted("a task with ports", &|| {
+        task::delete(tasks[0]);
+        0
+    });
+    tasks[1..].iter().for_each(|task| task::delete(*task));
+    drop_space(sigma0);
+    end(&machine, caller.task);
 }

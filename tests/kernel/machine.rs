@@ -16,6 +16,8 @@ pub mod cpu;
 pub mod fast;
 #[path = "../../kernel/src/arch/x86_64/fpu.rs"]
 pub mod fpu;
+#[path = "../../kernel/src/arch/x86_64/frequency.rs"]
+pub mod frequency;
 #[path = "../../kernel/src/arch/x86_64/multiboot.rs"]
 pub mod multiboot;
 #[path = "../../kernel/src/arch/x86_64/paging.rs"]
@@ -26,6 +28,8 @@ pub mod screen;
 pub mod serial;
 #[path = "../../kernel/src/arch/x86_64/tables.rs"]
 pub mod tables;
+#[path = "../../kernel/src/arch/x86_64/x2apic.rs"]
+pub mod x2apic;
 
 use crate::boot;
 use crate::global::Global;
@@ -76,6 +80,11 @@ struct State {
     disturbed: Cell<u64>,
     /// Who then gets ready, if anybody.
     intruder: Cell<Option<Ref<Thread>>>,
+    /// Looks for interrupts.
+    polls: Cell<u64>,
+    /// Where the second processor writes then if it runs, and how often it did.
+    neighbour: Cell<Option<u64>>,
+    writes: Cell<u64>,
     random: Random,
     console: RefCell<Vec<u8>>,
 }
@@ -89,6 +98,9 @@ static STATE: Global<State> = Global::new(State {
     translations: [const { RefCell::new(BTreeMap::new()) }; PROCESSORS],
     disturbed: Cell::new(0),
     intruder: Cell::new(None),
+    polls: Cell::new(0),
+    neighbour: Cell::new(None),
+    writes: Cell::new(0),
     random: Random::new(1),
     console: RefCell::new(Vec::new()),
 });
@@ -118,6 +130,7 @@ impl Machine {
         let machine = Machine(LOCK.lock().expect("the test before left a sound kernel"));
         MEMORY.get_or_init(start);
         machine.act(0);
+        machine.write_beside(None);
         STATE.disturbed.set(0);
         STATE.intruder.set(None);
         machine
@@ -140,6 +153,11 @@ impl Machine {
         STATE.intruder.set(intruder);
     }
 
+    /// How often the kernel looked for interrupts: a measure of what it has done.
+    pub fn polls(&self) -> u64 {
+        STATE.polls.get()
+    }
+
     /// Kernel time in ns.
     pub fn now(&self) -> u64 {
         clock::now()
@@ -160,36 +178,18 @@ impl Machine {
     /// A user's access by the thread that the acting processor runs: through what the processor holds, else by a walk of
     /// the page tables. Panics where what it holds is more than the page tables allow. Whether the access succeeds.
     pub fn touch(&self, address: u64, write: bool) -> bool {
-        let processor = STATE.acting.get();
-        let cpu = cpu::cpu();
-        let thread = cpu.current.get().expect("somebody runs");
-        assert_eq!(cpu.space.get(), thread.space, "the space of the thread that runs is loaded");
-        let tag = STATE.cr3[processor].get() % paging::span(0);
-        let mut held = STATE.translations[processor].borrow_mut();
-        let find = || crate::space::find(thread.task, address).ok();
-        let place = |level| (tag, level, address & !(paging::span(level) - 1));
-        let known = (0..3).find_map(|level| Some((level, *held.get(&place(level))?)));
-        if let Some((level, entry)) = known.filter(|(_, entry)| !write || entry & paging::WRITE != 0) {
-            let leaf = find().unwrap_or_else(|| panic!("{address:#x} is used after it was taken away"));
-            const SAME: u64 = paging::ADDRESS | paging::PRESENT | paging::USER | paging::PWT | paging::PCD;
-            assert_eq!((leaf.level, leaf.entry & SAME), (level, entry & SAME), "{address:#x} is another page now");
-            let less = |bit: u64| leaf.entry & bit < entry & bit;
-            assert!(!less(paging::WRITE), "{address:#x} is written after that right was taken away");
-            assert!(
-                entry & paging::NO_EXECUTE >= leaf.entry & paging::NO_EXECUTE,
-                "{address:#x} may be executed still"
-            );
-            assert!(!write || leaf.entry & paging::ACCESSED != 0, "{address:#x} is used and does not show it");
-            if write {
-                leaf.cell().set(leaf.entry | paging::DIRTY);
-            }
-            return true;
-        }
-        let Some(leaf) = find().filter(|leaf| !write || leaf.entry & paging::WRITE != 0) else { return false };
-        let used = if write { paging::ACCESSED | paging::DIRTY } else { paging::ACCESSED };
-        leaf.cell().set(leaf.entry | used);
-        held.insert(place(leaf.level), leaf.entry | used);
-        true
+        touch(address, write)
+    }
+
+    /// Whenever the kernel looks for interrupts on the first processor, the second one writes there, if it is in user mode.
+    pub fn write_beside(&self, address: Option<u64>) {
+        STATE.neighbour.set(address);
+        STATE.writes.set(0);
+    }
+
+    /// How often it did.
+    pub fn writes(&self) -> u64 {
+        STATE.writes.get()
     }
 
     /// Checks all of the kernel's invariants; what it says where one is broken.
@@ -223,6 +223,47 @@ impl Machine {
         }
         leave(cpu)
     }
+}
+
+/// A user's access by the thread that the acting processor runs (`Machine::touch`).
+fn touch(address: u64, write: bool) -> bool {
+    let processor = STATE.acting.get();
+    let cpu = cpu::cpu();
+    let thread = cpu.current.get().expect("somebody runs");
+    assert_eq!(cpu.space.get(), thread.space, "the space of the thread that runs is loaded");
+    let tag = STATE.cr3[processor].get() % paging::span(0);
+    let mut held = STATE.translations[processor].borrow_mut();
+    let find = || crate::space::find(thread.task, address).ok();
+    let place = |level| (tag, level, address & !(paging::span(level) - 1));
+    let known = (0..3).find_map(|level| Some((level, *held.get(&place(level))?)));
+    if let Some((level, entry)) = known.filter(|(_, entry)| !write || entry & paging::WRITE != 0) {
+        let leaf = find().unwrap_or_else(|| panic!("{address:#x} is used after it was taken away"));
+        const SAME: u64 = paging::ADDRESS | paging::PRESENT | paging::USER | paging::PWT | paging::PCD;
+        assert_eq!((leaf.level, leaf.entry & SAME), (level, entry & SAME), "{address:#x} is another page now");
+        let less = |bit: u64| leaf.entry & bit < entry & bit;
+        assert!(!less(paging::WRITE), "{address:#x} is written after that right was taken away");
+        assert!(entry & paging::NO_EXECUTE >= leaf.entry & paging::NO_EXECUTE, "{address:#x} may be executed still");
+        assert!(!write || leaf.entry & paging::ACCESSED != 0, "{address:#x} is used and does not show it");
+        if write {
+            leaf.cell().set(leaf.entry | paging::DIRTY);
+        }
+        return true;
+    }
+    let Some(leaf) = find().filter(|leaf| !write || leaf.entry & paging::WRITE != 0) else { return false };
+    let used = if write { paging::ACCESSED | paging::DIRTY } else { paging::ACCESSED };
+    leaf.cell().set(leaf.entry | used);
+    held.insert(place(leaf.level), leaf.entry | used);
+    true
+}
+
+/// The second processor's write, if there is to be one and it is in user mode.
+fn neighbour_writes() {
+    let Some(address) = STATE.neighbour.get().filter(|_| STATE.acting.get() == 0) else { return };
+    let cpu = act(1);
+    if cpu.current.get().is_some_and(|thread| thread.space == cpu.space.get()) && touch(address, true) {
+        STATE.writes.set(STATE.writes.get() + 1);
+    }
+    act(0);
 }
 
 fn act(processor: usize) -> &'static Cpu {
@@ -322,19 +363,20 @@ pub mod regs {
         STATE.translations[STATE.acting.get()].borrow_mut()
     }
 
-    fn drop_address(tag: u64, address: u64) {
+    fn drop_address(tag: u64, address: u64, levels: u8) {
         let mut held = held();
-        for level in 0..paging::TOP_LEVEL {
+        for level in 0..levels {
             held.remove(&(tag, level, address & !(paging::span(level) - 1)));
         }
     }
 
     pub fn invlpg(address: u64) {
-        drop_address(read_cr3() % paging::span(0), address);
+        drop_address(read_cr3() % paging::span(0), address, paging::TOP_LEVEL);
     }
 
+    /// A processor may keep a large page in parts, and need only drop the one with this address.
     pub unsafe fn invpcid(tag: u64, address: u64) {
-        drop_address(tag, address);
+        drop_address(tag, address, 1);
     }
 
     pub fn read_cr3() -> u64 {
@@ -384,7 +426,7 @@ pub mod regs {
 
 /// Timers, interrupt lines, and what processors ask of each other.
 pub mod apic {
-    use super::{cpu, entry, paging, STATE};
+    use super::{boot, cpu, entry, paging, Range, STATE};
     use core::sync::atomic::Ordering;
 
     pub const TIMER_VECTOR: u64 = 0xf0;
@@ -417,19 +459,29 @@ pub mod apic {
         mode == keel_abi::call::IRQ_MODE_LEVEL
     }
 
-    pub fn message(target: u32, number: u64) -> (u64, u64) {
-        (target as u64, number)
+    pub fn message(target: u32, number: u64) -> Option<(u64, u64)> {
+        Some((target as u64, number))
     }
 
-    pub fn register_pages() -> [u64; 2] {
-        [0; 2]
+    pub fn register_pages() -> impl Iterator<Item = Range> {
+        core::iter::empty()
     }
 
     pub fn mask(_: u32) {}
     pub fn unmask(_: u32) {}
     pub fn end_of_interrupt() {}
-    pub fn find(_: u64) {}
+    pub fn find(_: u64, _: &boot::Memory) {}
     pub fn calibrate() {}
+}
+
+/// Nothing is measured: time is the machine's own.
+pub mod reference {
+    use super::boot::Memory;
+    use super::frequency::Answer;
+
+    pub fn find_tsc(_: u64, _: &Memory) -> Answer {
+        Answer { source: "", hz: 0 }
+    }
 }
 
 /// What the processors have: all but XSAVE.
@@ -456,6 +508,9 @@ pub mod cpuid {
     }
     pub fn xsave_size() -> usize {
         0
+    }
+    pub fn xsave_component(_: u32) -> [usize; 2] {
+        [0; 2]
     }
 }
 
@@ -496,6 +551,8 @@ pub mod entry {
     }
 
     pub fn poll() {
+        STATE.polls.set(STATE.polls.get() + 1);
+        super::neighbour_writes();
         let one_in = STATE.disturbed.get();
         if one_in == 0 || STATE.random.below(one_in) != 0 {
             return;

@@ -310,7 +310,7 @@ struct History {
 }
 
 impl History {
-    fn new(machine: Machine, seed: u64) -> History {
+    fn new(machine: Machine, seed: u64, quota: u64) -> History {
         let root = task::at(TASK_ROOT as u32).expect("it is there");
         let mut tasks = vec![task::at(TASK_SIGMA0 as u32).expect("it is there")];
         for number in 1..TASKS as u32 {
@@ -318,7 +318,7 @@ impl History {
                 number: TASK_FIRST_FREE as u32 + number,
                 chief: Some(root),
                 mcp: 100,
-                quota: TASK_SHARED_QUOTA,
+                quota,
                 area: AREA_DEFAULT,
             };
             tasks.push(task::create(&plan).expect("there is memory"));
@@ -415,14 +415,15 @@ impl History {
 
     fn take(&mut self, task: usize, (start, end): (u64, u64), keep: u64, itself: bool) {
         let expected = self.model.unmap(task, start, end, keep, itself);
-        let (space, mut state) = (self.tasks[task], 0);
+        let (space, mut kept) = (self.tasks[task], 0);
         let told = self.finish(|| {
-            let mut work = Work::resume(state);
-            let done = unmap(space, start, end, keep, itself, &mut work);
-            state = work.keep();
+            let (mut work, _, at) = Work::resume(kept);
+            let mut at = at.max(start);
+            let done = unmap(space, &mut at, end, keep, itself, &mut work);
+            kept = work.keep(0, at);
             done.map(|()| work.state())
         });
-        let work = Work::resume(expected);
+        let (work, ..) = Work::resume(expected);
         assert_eq!(told, work.state(), "referenced and dirty");
     }
 
@@ -476,7 +477,7 @@ impl History {
             task::delete(*task);
         }
         thread::delete(self.threads[0]);
-        while unmap(self.tasks[0], 0, 1 << 40, 0, true, &mut Work::default()).is_err() {}
+        while unmap(self.tasks[0], &mut 0, 1 << 40, 0, true, &mut Work::default()).is_err() {}
         self.machine.check().expect("all was given back");
         assert!(cpu().current.get().is_none());
         self.machine
@@ -489,7 +490,7 @@ fn spaces_agree_with_a_model_of_leaves() {
     let accounts = || (POOL.free_pages.get(), POOL.root.used.get());
     let machine = Machine::take();
     let before = accounts();
-    let mut history = History::new(machine, seed);
+    let mut history = History::new(machine, seed, TASK_SHARED_QUOTA);
     each_step("spaces", seed, OPERATIONS, |step| {
         history.step();
         if step % BETWEEN_LOOKS == 0 {
@@ -504,4 +505,315 @@ fn spaces_agree_with_a_model_of_leaves() {
     assert_eq!(accounts(), before, "pages in use");
     println!("spaces: {OPERATIONS} operations, {anew} begun anew, {most} leaves, seed {seed}");
     assert!(anew > OPERATIONS / 100, "operations were begun anew");
+}
+
+/// A task with an account of its own.
+fn limited(number: u32, quota: u64) -> Ref<Task> {
+    let chief = task::at(TASK_ROOT as u32);
+    let plan = task::Plan { number: TASK_FIRST_FREE as u32 + number, chief, mcp: 100, quota, area: AREA_DEFAULT };
+    task::create(&plan).expect("there is memory")
+}
+
+/// Maps without being disturbed; the rights that arrived.
+fn give(from: Ref<Task>, to: Ref<Task>, place: Placement, rights: u64) -> Result<u64, Stop> {
+    let item = Fpage::memory(place.source, place.log2, rights);
+    let mut progress = Progress::default();
+    map(&Mapping { from, to, place, item, grant: false }, &mut progress).map(|()| progress.rights)
+}
+
+/// What an undisturbed unmap of pages of a space tells.
+fn take(task: Ref<Task>, start: u64, pages: u64, keep: u64, itself: bool) -> u64 {
+    let mut work = Work::default();
+    unmap(task, &mut { start }, start + pages * span(0), keep, itself, &mut work).expect("an unmap does not fail");
+    work.state()
+}
+
+#[test]
+fn a_superpage_that_cannot_be_cut_loses_its_rights_as_a_whole() {
+    use keel_abi::call::{UNMAP_DIRTY, UNMAP_REFERENCED, UNMAP_WHOLE};
+    const DERIVED: u64 = WINDOW + span(2);
+    let machine = Machine::take();
+    let (sigma0, first, second) = (task::at(TASK_SIGMA0 as u32).expect("it is there"), limited(1, 40), limited(2, 40));
+    let place = |source, target, log2| Placement { source, target, log2 };
+    let build = || {
+        assert_eq!(give(sigma0, first, place(PHYSICAL, WINDOW, 21), FPAGE_RWX), Ok(FPAGE_RWX));
+        assert_eq!(give(first, second, place(WINDOW, WINDOW, 21), FPAGE_RWX), Ok(FPAGE_RWX));
+        assert_eq!(give(first, second, place(WINDOW + span(0), DERIVED, 12), FPAGE_RWX), Ok(FPAGE_RWX));
+        access(second, DERIVED, true).expect("it may be written");
+        access(first, WINDOW, false).expect("it may be read");
+    };
+    let account = first.account;
+    let rights = |task, address| find(task, address).map(|leaf| bits_rights(leaf.entry)).ok();
+    // The third page is cut out: nothing of it was used, but the whole loses.
+    let cut = |keep, itself| {
+        build();
+        let unused = account.limit.get() - account.used.get();
+        assert_eq!(account.pass(unused, &POOL.root), Ok(()));
+        let state = take(first, WINDOW + 3 * span(0), 1, keep, itself);
+        machine.check().unwrap_or_else(|complaint| panic!("{complaint}"));
+        assert_eq!(POOL.root.pass(unused, &account), Ok(()));
+        let left = [(first, WINDOW), (second, WINDOW), (second, DERIVED)].map(|(task, at)| rights(task, at));
+        take(first, WINDOW, 512, 0, true);
+        (state, left)
+    };
+    const STATE: u64 = UNMAP_REFERENCED | UNMAP_DIRTY | UNMAP_WHOLE;
+    const READ: Option<u64> = Some(FPAGE_READ);
+    // Who got the whole loses it in any case, as by a cut.
+    assert_eq!(cut(0, true), (STATE, [None, None, None]), "taken away, from the space too");
+    assert_eq!(cut(0, false), (STATE, [Some(FPAGE_RWX), None, None]), "taken away from the others");
+    assert_eq!(cut(FPAGE_READ, true), (STATE, [READ, None, READ]), "reduced, in the space too");
+    assert_eq!(cut(FPAGE_READ, false), (STATE, [Some(FPAGE_RWX), None, READ]), "reduced for the others");
+    // With memory it is cut.
+    build();
+    assert_eq!(take(first, WINDOW + 3 * span(0), 1, 0, true), UNMAP_REFERENCED, "the others were clean");
+    assert_eq!(rights(first, WINDOW), Some(FPAGE_RWX));
+    assert_eq!(rights(first, WINDOW + 3 * span(0)), None);
+    assert_eq!(rights(second, DERIVED), Some(FPAGE_RWX));
+    [second, first].into_iter().for_each(task::delete);
+    while clear(sigma0).is_err() {}
+    machine.check().expect("all was given back");
+}
+
+#[test]
+fn unmaps_do_not_fail_where_there_is_no_memory() {
+    const QUOTA: u64 = 100;
+    let seed = seed(0x71947);
+    let machine = Machine::take();
+    let history = History::new(machine, seed, QUOTA);
+    for (number, task) in history.tasks[1..].iter().enumerate() {
+        // Enough for the tables of small pages, and too little, sooner or later, for the pieces of a large one.
+        let unused = QUOTA - task.account.used.get();
+        assert_eq!(task.account.pass(unused - 4 * (number as u64 + 1), &POOL.root), Ok(()));
+    }
+    let (random, tasks) = (&history.random, &history.tasks);
+    let (mut refused, mut whole) = (0, 0);
+    each_step("tight spaces", seed, OPERATIONS, |step| {
+        let (from, to) = (random.below(TASKS as u64) as usize, 1 + random.below(TASKS as u64 - 1) as usize);
+        let log2 = if random.below(2) == 0 { 21 } else { 12 };
+        let source = history.address(history.place_of(from), log2);
+        if random.below(3) > 0 {
+            let place = Placement { source, target: history.address(WINDOW, log2), log2 };
+            refused += (give(tasks[from], tasks[to], place, history.rights()) == Err(Error::NoMemory.into())) as u64;
+        } else {
+            let (keep, itself) = (random.below(2) * history.rights(), from > 0);
+            let pages = 1 << (log2 - 12);
+            let state = take(tasks[from], source, pages, keep, itself);
+            whole += (state & keel_abi::call::UNMAP_WHOLE != 0) as u64;
+            let mut at = source;
+            while let Some(leaf) = next_leaf(tasks[from], at, source + pages * span(0)).filter(|_| itself) {
+                at = leaf.address() + span(leaf.level);
+                assert!(keep & FPAGE_READ != 0, "a page stays mapped");
+                assert_eq!(bits_rights(leaf.entry) & !keep, 0, "a right stays");
+            }
+        }
+        if step % BETWEEN_LOOKS == 0 {
+            // It maps superpages again.
+            while clear(tasks[0]).is_err() {}
+        }
+        if step % BETWEEN_CHECKS == 0 {
+            history.machine.check().unwrap_or_else(|complaint| panic!("{complaint}"));
+        }
+    });
+    println!("tight spaces: {OPERATIONS} operations, {refused} maps refused, {whole} pages not cut, seed {seed}");
+    assert!(refused > OPERATIONS / 100 && whole > OPERATIONS / 1000, "memory was short");
+    history.end();
+}
+
+/// A thread of low priority on the first processor that makes a long call, and a more important one that is ready whenever
+/// the kernel looks.
+struct Disturbed {
+    machine: Machine,
+    caller: Ref<Thread>,
+    intruder: Ref<Thread>,
+}
+
+impl Disturbed {
+    fn new(machine: Machine, task: Ref<Task>) -> Disturbed {
+        let new = |priority| {
+            let plan = thread::Plan { lthread: LTHREAD_TASK as u16, frame: None, priority, pager: Id::NIL };
+            thread::create(task, &plan).expect("there is memory")
+        };
+        machine.act(0).current.set(None);
+        let (caller, intruder) = (new(10), new(20));
+        cpu().current.set(Some(caller));
+        machine.disturb(1, Some(intruder));
+        Disturbed { machine, caller, intruder }
+    }
+
+    /// The caller unmaps pages of its task, in as many turns as it takes: how many, and the looks for interrupts.
+    fn unmap(&self, start: u64, pages: u64, keep: u64) -> (u64, u64) {
+        use keel_abi::call::{CALL_FPAGE_UNMAP, UNMAP_TASK};
+        let (frame, before) = (self.caller.frame(), self.machine.polls());
+        let record = &self.caller.utcb().expect("it is native").record;
+        record[0].set(start | keep);
+        record[1].set(pages);
+        for turn in 1..=2 * MANY {
+            frame.orig_ax.set(CALL_FPAGE_UNMAP);
+            frame.si.set(UNMAP_TASK);
+            frame.dx.set(self.caller.task.id().0);
+            frame.r8.set(1);
+            frame.ip.set(CALL_END);
+            crate::syscall::enter(self.caller);
+            sched::unready(self.intruder);
+            self.intruder.state.set(State::Inactive);
+            if frame.ip.get() == CALL_END {
+                assert_eq!(frame.ax.get(), 0, "the status");
+                return (turn, self.machine.polls() - before);
+            }
+        }
+        panic!("it does not come to its end")
+    }
+
+    /// Gives all back.
+    fn end(self) {
+        self.machine.disturb(0, None);
+        cpu().current.set(None);
+        let (task, sigma0) = (self.caller.task, task::at(TASK_SIGMA0 as u32).expect("it is there"));
+        task::delete_lthreads(task);
+        task::delete(task);
+        while clear(sigma0).is_err() {}
+        self.machine.check().expect("all was given back");
+    }
+}
+
+/// Where a caller's ip is behind its system call.
+const CALL_END: u64 = 0x1000;
+
+/// A page at the address, and so many more, each of which came from the one before (a chain) or all from the first.
+fn pages_from_one(task: Ref<Task>, sigma0: Ref<Task>, count: u64, chain: bool) {
+    let mut source = WINDOW;
+    assert!(give(sigma0, task, Placement { source: PHYSICAL, target: source, log2: 12 }, FPAGE_RWX).is_ok());
+    for number in 1..=count {
+        let target = WINDOW + number * span(0);
+        assert!(give(task, task, Placement { source, target, log2: 12 }, FPAGE_RWX).is_ok());
+        source = if chain { target } else { source };
+    }
+}
+
+/// Pages for long operations: what is quadratic in them is far beyond what is linear.
+const MANY: u64 = 4_000;
+
+#[test]
+fn an_unmap_keeps_its_place() {
+    let machine = Machine::take();
+    let (sigma0, task) = (task::at(TASK_SIGMA0 as u32).expect("it is there"), limited(1, 4_000));
+    let leaves = WINDOW..WINDOW + (MANY + 1) * span(0);
+    pages_from_one(task, sigma0, MANY, false);
+    let disturbed = Disturbed::new(machine, task);
+    let linear = |(turns, polls): (u64, u64), what: &str| {
+        println!("{what}: {turns} turns, {polls} looks for interrupts");
+        assert!(turns > MANY / 10, "{what}: it gave way {turns} times");
+        assert!(polls < 2 * MANY, "{what}: {polls} looks for interrupts at {MANY} leaves");
+    };
+    // The first leaf apart: all others came from it.
+    linear(disturbed.unmap(WINDOW + span(0), MANY, FPAGE_READ), "rights taken");
+    for address in leaves.step_by(span(0) as usize).skip(1) {
+        assert_eq!(find(task, address).map(|leaf| bits_rights(leaf.entry)), Ok(FPAGE_READ), "{address:#x}");
+    }
+    linear(disturbed.unmap(WINDOW + span(0), MANY, FPAGE_READ), "no rights left to take");
+    linear(disturbed.unmap(WINDOW, 1, 0), "a tree of many branches");
+    disturbed.end();
+}
+
+#[test]
+fn chains_are_taken_back_in_time_that_grows_with_their_length() {
+    let machine = Machine::take();
+    let (sigma0, task) = (task::at(TASK_SIGMA0 as u32).expect("it is there"), limited(1, 4_000));
+    pages_from_one(task, sigma0, MANY, true);
+    let disturbed = Disturbed::new(machine, task);
+    let (turns, polls) = disturbed.unmap(WINDOW, 1, 0);
+    println!("a chain: {turns} turns, {polls} looks for interrupts");
+    assert!(turns > 3 && polls < MANY, "{turns} turns, {polls} looks for interrupts");
+    // A space goes with all there is, and nobody runs before its end.
+    let going = limited(2, 4_000);
+    pages_from_one(going, sigma0, MANY, true);
+    let before = disturbed.machine.polls();
+    sched::wake(disturbed.intruder);
+    task::delete(going);
+    let polls = disturbed.machine.polls() - before;
+    println!("a space with a chain: {polls} looks for interrupts");
+    assert!(polls < MANY, "{polls} looks for interrupts");
+    disturbed.end();
+}
+
+#[test]
+fn a_place_is_that_of_one_call_only() {
+    use keel_abi::call::CALL_LTHREAD_EX_REGS;
+    use keel_abi::memory::EX_IP;
+    let machine = Machine::take();
+    let (sigma0, task) = (task::at(TASK_SIGMA0 as u32).expect("it is there"), limited(1, 4_000));
+    pages_from_one(task, sigma0, MANY, false);
+    let disturbed = Disturbed::new(machine, task);
+    let (caller, other) = (disturbed.caller, disturbed.intruder);
+    let stopped = Work::default().keep(0, WINDOW + MANY * span(0));
+    // Its handler answers with a frame.
+    other.found.set(stopped);
+    caller.waiters.set(1);
+    caller.frame().si.set(keel_abi::Tag::new(0, keel_abi::call::MAX_WORDS).0);
+    crate::ipc::resume(caller, other);
+    assert_eq!(other.found.get(), 0, "the place of a thread with other registers");
+    // Or somebody exchanges its ip.
+    caller.found.set(stopped);
+    let frame = other.frame();
+    frame.orig_ax.set(CALL_LTHREAD_EX_REGS);
+    frame.di.set(caller.id.0);
+    frame.si.set(EX_IP);
+    crate::syscall::enter(other);
+    assert_eq!(frame.ax.get(), 0, "the status");
+    disturbed.unmap(WINDOW, MANY + 1, 0);
+    assert!(find(task, WINDOW).is_err(), "the next call began where the one before had stopped");
+    disturbed.end();
+}
+
+#[test]
+fn what_another_processor_writes_meanwhile_stays_known() {
+    const SUPERPAGE: u8 = 21;
+    const WRITTEN: u64 = WINDOW + 5 * span(0);
+    /// Enough for looks for interrupts while they are taken away or reduced.
+    const DERIVED: u64 = 40;
+    let machine = Machine::take();
+    let sigma0 = task::at(TASK_SIGMA0 as u32).expect("it is there");
+    let (user, other) = (limited(1, 4_000), limited(2, 4_000));
+    let plan = thread::Plan { lthread: LTHREAD_TASK as u16, frame: None, priority: 10, pager: Id::NIL };
+    machine.act(1);
+    let writer = thread::create(user, &plan).expect("there is memory");
+    let build = |log2: u8| {
+        let page = WRITTEN & !((1 << log2) - 1);
+        let place = Placement { source: PHYSICAL + page - WINDOW, target: page, log2 };
+        assert!(give(sigma0, user, place, FPAGE_RWX).is_ok());
+        for number in 0..DERIVED {
+            let place = Placement { source: page, target: WINDOW + number * span(1), log2 };
+            assert!(give(user, other, place, FPAGE_RWX).is_ok());
+        }
+        let second = machine.act(1);
+        second.current.set(Some(writer));
+        assert!(entry::load(second, writer));
+        machine.act(0);
+        machine.write_beside(Some(WRITTEN));
+    };
+    let written = || {
+        let writes = machine.writes();
+        machine.write_beside(None);
+        assert!(writes > 0, "the other processor wrote");
+    };
+    // A cut, which takes the others' superpages away first.
+    build(SUPERPAGE);
+    take(user, WINDOW, 1, 0, true);
+    written();
+    assert_ne!(find(user, WRITTEN).map_or(0, |leaf| leaf.entry & DIRTY), 0, "a piece of the cut page");
+    take(user, WINDOW, 512, 0, true);
+    // A grant with fewer rights, which reduces the others' first.
+    build(12);
+    let item = Fpage::memory(WRITTEN, 12, FPAGE_READ);
+    let place = Placement { source: WRITTEN, target: WINDOW + span(2), log2: 12 };
+    let mapping = Mapping { from: user, to: other, place, item, grant: true };
+    assert_eq!(map(&mapping, &mut Progress::default()), Ok(()));
+    written();
+    assert_ne!(find(other, WINDOW + span(2)).map_or(0, |leaf| leaf.entry & DIRTY), 0, "the granted page");
+    machine.act(1).current.set(None);
+    machine.act(0);
+    thread::delete(writer);
+    [other, user].into_iter().for_each(task::delete);
+    while clear(sigma0).is_err() {}
+    machine.check().expect("all was given back");
 }

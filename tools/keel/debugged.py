@@ -171,6 +171,7 @@ def _forbidden(found: Found) -> Script:
         ("the kernel writes to its text", "touch write ffffffff80110000", present | write),
         ("the kernel runs its data", "touch run ffff800000100000", present | fetch),
         ("the page below the stack", "touch below-stack", 0),
+        ("a panic with a user's gs base", "touch nothing-by-gs 1000000", 0),
     ):
         panic = rf"exception 14 in the kernel at .*, error {error:#x}"
         found.expect(name, lines((yield line(command))), panic, r"debugger: panic on processor 0; .*")

@@ -19,6 +19,7 @@ from . import (
     errortable,
     examples,
     figures,
+    firmware,
     guest,
     guestinit,
     image,
@@ -237,6 +238,13 @@ def kernel_examples(settings: Settings) -> Count:
     return _judged("examples", examples.judge(settings))
 
 
+def kernel_firmware(settings: Settings) -> Count:
+    """What firmware leaves behind, and clocks that are missing."""
+    packages.require_emulator(settings)
+    rust.build_all(settings)
+    return _judged("firmware", firmware.judge(settings))
+
+
 def kernel_debugger(settings: Settings) -> Count:
     """The debugger, the invariant check and the event trace of the kernel for debugging."""
     packages.require_emulator(settings)
@@ -300,7 +308,7 @@ def _kernel_on(settings: Settings, tested: machine.TestMachine, template: Path) 
             end = machine.exit_value(guest.run(settings, described, plan).emulator_status)
         text = output.decode(errors="replace")
         count = judge_kernel(text, end, mine.log("console"))
-        if template == bootconf.SUITE_TEMPLATE and ONE_TOPIC not in template.read_text():
+        if template == bootconf.SUITE_TEMPLATE and ONE_TOPIC not in template.read_text() + tested.arguments:
             count.add(_judged("errors", _error_problems(settings, text)))
         if template == bootconf.HOSTILE_SERVER_TEMPLATE:
             count.add(_judged("hostile", [("nothing-left", left_behind(text))]))
@@ -417,10 +425,12 @@ KERNEL_PARTS: dict[str, Callable[[Settings], Count]] = {
     "kernel-figures": kernel_figures,
     "kernel-examples": kernel_examples,
     "kernel-debugger": kernel_debugger,
+    "kernel-firmware": kernel_firmware,
 }
 HOST_CLOCK_PARTS = [
     *(f"kernel-{tested.name}" for tested in (*machine.TEST_MACHINES, *machine.HOSTILE_MACHINES) if tested.has_host_clock()),
     "kernel-examples",
+    "kernel-firmware",
 ]
 # With these, what takes too long for every day: hostile programs with more calls, Debian's own suites in Linux, endurance,
 # and the kernels of all sets of options for level 0.

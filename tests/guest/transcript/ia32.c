@@ -94,6 +94,26 @@ CHECK(ia32, segment_over_fork_and_switch)
 	__asm__ volatile("mov %0, %%fs" : : "r"((short)0));
 }
 
+/* A stopped thread gets a descriptor from its debugger, and loads the selector only then. */
+CHECK(ia32, segment_by_debugger)
+{
+	static int word = 4711;
+	struct user_desc area = { .entry_number = 12, .base_addr = (uintptr_t)&word, .limit = 3, .seg_32bit = 1, .useable = 1 };
+	int status, seen = 0;
+	pid_t pid = spawn();
+
+	if (!pid) {
+		ptrace(PTRACE_TRACEME, 0, NULL, NULL);
+		raise(SIGSTOP);
+		__asm__ volatile("mov %1, %%fs; movl %%fs:0, %0" : "=r"(seen) : "r"((short)(12 * 8 + 3)));
+		_exit(seen == 4711 ? 1 : 2);
+	}
+	must("stop", waitpid(pid, &status, 0) == pid && WIFSTOPPED(status));
+	say_result("set", ptrace(PTRACE_SET_THREAD_AREA, pid, (void *)12, &area));
+	ptrace(PTRACE_CONT, pid, NULL, NULL);
+	say_child("child", pid);
+}
+
 CHECK(ia32, wrong_selectors)
 {
 	catch_faults();

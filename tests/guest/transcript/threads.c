@@ -413,6 +413,23 @@ CHECK(threads, clone_flag_combinations)
 	}
 }
 
+#ifdef __x86_64__
+CHECK(threads, clone_with_a_base_beyond_programs)
+{
+	static const unsigned long bases[] = { 0x7ffffffff000UL, 0x800000000000UL, 0xffff800000000000UL, -1UL };
+
+	for (size_t i = 0; i < ARRAY_SIZE(bases); i++) {
+		pid_t pid = syscall(SYS_clone, CLONE_SETTLS | SIGCHLD, NULL, NULL, NULL, bases[i]);
+
+		if (!pid)
+			syscall(SYS_exit, 0);
+		say_result("clone", pid < 0 ? -1 : 0);
+		if (pid > 0)
+			say_child("child", pid);
+	}
+}
+#endif
+
 static int change_directory_and_close(void *argument)
 {
 	(void)argument;

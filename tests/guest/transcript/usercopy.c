@@ -53,6 +53,28 @@ CHECK(usercopy, results_to_bad_pointers)
 	say_result("socketpair", syscall(SYS_socketpair, AF_UNIX, SOCK_STREAM, 0, bad_pointers[1]));
 }
 
+/* A processor cannot forbid reads of what may be written: nor does Linux, also where nothing is mapped yet. */
+CHECK(usercopy, write_from_a_page_that_may_only_be_written)
+{
+	char content[PAGE];
+	int fd = open("backing", O_RDWR | O_CREAT | O_TRUNC, 0600), null = open("/dev/null", O_WRONLY);
+	char *page;
+
+	memset(content, 'w', sizeof(content));
+	must("content", write(fd, content, sizeof(content)) == sizeof(content));
+	page = mmap(NULL, PAGE, PROT_WRITE, MAP_SHARED, fd, 0);
+	must("mapping", page != MAP_FAILED);
+	say_value("write", write(null, page, PAGE));
+	say_value("to_a_file", pwrite(fd, page, PAGE, PAGE));
+	munmap(page, PAGE);
+	page = mmap(NULL, PAGE, PROT_EXEC, MAP_SHARED, fd, 0);
+	must("code", page != MAP_FAILED);
+	say_value("from_code", pwrite(fd, page, PAGE, 2 * PAGE));
+	page = mmap(NULL, PAGE, PROT_NONE, MAP_SHARED, fd, 0);
+	must("nothing", page != MAP_FAILED);
+	say_value("from_nothing", pwrite(fd, page, PAGE, 2 * PAGE));
+}
+
 CHECK(usercopy, vdso_with_bad_pointer)
 {
 	pid_t pid = spawn();

@@ -5,14 +5,16 @@
 
 use crate::partner::*;
 use core::arch::global_asm;
+use core::mem::offset_of;
 use keel_l4::abi::boot::Start;
 use keel_l4::abi::call::*;
 use keel_l4::abi::fpage::*;
 use keel_l4::abi::ids::{LTHREAD_TASK, TIMERS};
 use keel_l4::abi::memory::MAP_GRANT;
-use keel_l4::abi::{MapItem, StringItem, UnmapRange};
+use keel_l4::abi::{MapItem, StringItem, UnmapRange, Utcb};
 use keel_l4::call::Failure;
 use keel_l4::ipc::{call, receive, sleep, Message, Timeout};
+use keel_l4::task::{self, NewTask};
 use keel_l4::thread::{self, NewThread};
 use keel_l4::{info, mapping, sigma0, source, strings, utcb, Fpage, Id};
 
@@ -33,6 +35,8 @@ const YIELDERS: u16 = 16;
 const STORM_NS: u64 = 2_000_000;
 /// Ports of the upper half of the space, which no device of the machine has.
 const PORTS: Fpage = Fpage::io(0x8000, 15);
+/// Tasks that have them from one at a time.
+const PORT_HOLDERS: u32 = 40;
 
 global_asm!(
     // Calls the thread in rdi, then sleeps.
@@ -60,6 +64,12 @@ global_asm!(
     "mov eax, {switch}",
     "syscall",
     "jmp yield_forever",
+    // Accepts what is mapped to it in the window in rdi, and answers.
+    ".global accept_lightly",
+    "accept_lightly:",
+    "mov gs:[{receive_fpage}], rdi",
+    "jmp acknowledge",
+    receive_fpage = const offset_of!(Utcb, receive_fpage),
     call = const CALL,
     receive = const CALL_IPC | IPC_RECEIVE,
     switch = const CALL_THREAD_SWITCH,
@@ -70,6 +80,7 @@ unsafe extern "C" {
     fn call_once(partner: u64) -> !;
     fn wait_once(partner: u64) -> !;
     fn yield_forever(_: u64) -> !;
+    fn accept_lightly(window: u64) -> !;
 }
 
 /// All of it.
@@ -85,6 +96,7 @@ pub fn run(record: &Start) -> Result<(), Failure> {
     timers()?;
     storm()?;
     ports()?;
+    port_holders()?;
     long_string(memory)?;
     pieces(memory)?;
     broad_grant(memory)?;
@@ -237,16 +249,32 @@ fn storm() -> Result<(), Failure> {
     yielders.into_iter().try_for_each(thread::delete)
 }
 
+fn give_ports(to: Id) -> Result<(), Failure> {
+    let item = MapItem { send_base: PORTS.port() as u64, fpage: PORTS.0 };
+    call(to, Message::label(0).with_maps(&[item])).map(|_| ())
+}
+
 /// Ports on their way through two tasks, taken back and dropped with a task.
 fn ports() -> Result<(), Failure> {
     sigma0::map(PORTS, PORTS)?;
     let partner = Partner::start(Space::Other, accepting, PORTS.0)?;
     for _ in 0..2 {
-        let item = MapItem { send_base: PORTS.port() as u64, fpage: PORTS.0 };
-        call(partner.id, Message::label(0).with_maps(&[item]))?;
+        give_ports(partner.id)?;
         mapping::unmap(PORTS, UNMAP_RIGHTS)?;
     }
     partner.end()
+}
+
+/// Ports that many tasks have from one.
+fn port_holders() -> Result<(), Failure> {
+    let numbers = task_number()..task_number() + PORT_HOLDERS;
+    for number in numbers.clone() {
+        let (ip, argument) = (accept_lightly as usize as u64, PORTS.0);
+        let holder = task::create(&NewTask { number, ip, argument, quota: TASK_SHARED_QUOTA, ..plan() })?;
+        give_ports(thread::first_of(holder))?;
+    }
+    mapping::unmap(PORTS, UNMAP_RIGHTS)?;
+    numbers.into_iter().try_for_each(|number| task::delete(number, own_task()))
 }
 
 /// A string of half the memory, into the other half.

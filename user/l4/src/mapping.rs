@@ -13,8 +13,8 @@ pub fn unmap(fpage: Fpage, rights: u64) -> Result<u64, Failure> {
     checked(Registers { ax: CALL_FPAGE_UNMAP, di: fpage.0, si: rights, ..Registers::default() }).map(|after| after.di)
 }
 
-/// In the task `task` lets each range keep only the rights in the low bits of its address.
-pub fn unmap_in(task: Id, ranges: &[UnmapRange]) -> Result<(), Failure> {
+/// In the task `task` lets each range keep only the rights in the low bits of its address; tells the state found.
+pub fn unmap_in(task: Id, ranges: &[UnmapRange]) -> Result<u64, Failure> {
     if ranges.len() > MAX_RANGES as usize {
         return Err(Failure::call(Error::Invalid));
     }
@@ -23,7 +23,7 @@ pub fn unmap_in(task: Id, ranges: &[UnmapRange]) -> Result<(), Failure> {
         utcb::set_record_word(2 * index + 1, range.pages);
     }
     let words = [ranges.len() as u64, 0, 0, 0, 0, 0];
-    checked(Registers { ax: CALL_FPAGE_UNMAP, di: 0, si: UNMAP_TASK, dx: task.0, words }).map(|_| ())
+    checked(Registers { ax: CALL_FPAGE_UNMAP, di: 0, si: UNMAP_TASK, dx: task.0, words }).map(|after| after.di)
 }
 
 /// Log2 of the largest block that holds no byte outside [`from`, `end`) when it begins at `from`

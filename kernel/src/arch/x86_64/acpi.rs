@@ -1,13 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The one ACPI table that the kernel reads: the MADT, for interrupt controllers (ACPI 6.4, 5.2.12).
+//! The ACPI tables that the kernel reads: the MADT, for interrupt controllers (ACPI 6.4, 5.2.12), and where the HPET and
+//! the PM timer are (IA-PC HPET Specification 1.0a, 3.2.4; ACPI 6.4, 5.2.9).
 //! Everything is read with bounds; a table that makes no sense is as good as none.
 
 use super::{cpu, direct};
-use crate::boot;
+use crate::boot::{self, Memory};
 use keel_abi::acpi::{self, number, sums_to_zero};
+use keel_abi::fpage::PAGE_SIZE;
+use keel_abi::list::List;
+use keel_abi::ranges::Range;
 
-/// Address of the I/O APIC where no table says otherwise.
-const IO_APIC_DEFAULT: u64 = 0xfec0_0000;
+/// The I/O APIC where no table says otherwise.
+const IO_APIC_DEFAULT: IoApic = IoApic { address: 0xfec0_0000, base: 0 };
+/// I/O APICs that are used at most.
+pub const IO_APICS: usize = 8;
 /// ISA lines.
 const ISA_LINES: usize = 16;
 /// Where the BIOS keeps the root pointer.
@@ -21,15 +27,22 @@ struct Override {
     low: bool,
 }
 
+/// An I/O APIC.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct IoApic {
+    /// Physical address of its registers.
+    pub address: u64,
+    /// The interrupt line of its first pin.
+    pub base: u32,
+}
+
 /// What the MADT says.
 #[derive(Clone, Copy)]
 pub struct Madt {
-    /// Physical address of the first I/O APIC.
-    pub io_apic: u64,
+    /// The I/O APICs.
+    pub io_apics: List<IoApic, IO_APICS>,
     /// Ids of the local APICs of the processors that can be used.
-    pub processors: [u8; cpu::MAX],
-    /// How many.
-    pub processor_count: usize,
+    pub processors: List<u32, { cpu::MAX }>,
     isa: [Override; ISA_LINES],
 }
 
@@ -42,10 +55,25 @@ impl Madt {
             isa[line].pin = line as u8;
             line += 1;
         }
-        Madt { io_apic: IO_APIC_DEFAULT, processors: [0; cpu::MAX], processor_count: 0, isa }
+        Madt { io_apics: List::empty(IO_APIC_DEFAULT), processors: List::empty(0), isa }
     }
 
-    /// The I/O APIC's pin of a line.
+    /// A processor; those beyond the most that are used are left out, and one that is named twice is one.
+    fn add_processor(&mut self, id: u32) {
+        if !self.processors.contains(&id) {
+            let _ = self.processors.push(id);
+        }
+    }
+
+    /// There is an I/O APIC even where no table says so.
+    fn or_default(mut self) -> Madt {
+        if self.io_apics.is_empty() {
+            let _ = self.io_apics.push(IO_APIC_DEFAULT);
+        }
+        self
+    }
+
+    /// The pin of a line, counted through all I/O APICs.
     pub fn pin(&self, line: u32) -> u32 {
         self.isa.get(line as usize).map_or(line, |isa| isa.pin as u32)
     }
@@ -81,12 +109,33 @@ pub fn find_rsdp() -> u64 {
 
 /// Reads the MADT that the root pointer leads to.
 pub fn madt(rsdp: u64) -> Madt {
-    acpi::find(rsdp, b"APIC", &mut bytes).and_then(parse).unwrap_or(Madt::none())
+    acpi::find(rsdp, b"APIC", &mut bytes).and_then(parse_madt).unwrap_or(Madt::none()).or_default()
 }
 
-fn parse(table: &[u8]) -> Option<Madt> {
+/// Where the HPET's registers are, if there is one.
+pub fn hpet(rsdp: u64) -> Option<u64> {
+    acpi::find(rsdp, b"HPET", &mut bytes).and_then(parse_hpet)
+}
+
+/// The port of the PM timer, if there is one.
+pub fn pm_timer(rsdp: u64) -> Option<u16> {
+    acpi::find(rsdp, b"FACP", &mut bytes).and_then(parse_pm_timer)
+}
+
+/// Whether a device can have its registers in the page at an address that a table names: one that is mapped from the
+/// start, above the kernel, and not RAM's.
+pub fn can_be_registers(address: u64, ram: &Memory) -> bool {
+    let page = Range::new(address, address.saturating_add(PAGE_SIZE));
+    (boot::LEAST_REGISTERS..=boot::BOOT_MAPPED - PAGE_SIZE).contains(&address) && !ram.overlaps(page)
+}
+
+fn parse_madt(table: &[u8]) -> Option<Madt> {
     const LOCAL_APIC: u8 = 0;
+    const LOCAL_X2APIC: u8 = 9;
     const ENABLED: u64 = 1;
+    /// Ids that mean all processors.
+    const ALL: u8 = u8::MAX;
+    const X2_ALL: u32 = u32::MAX;
     const IO_APIC: u8 = 1;
     const OVERRIDE: u8 = 2;
     let mut madt = Madt::none();
@@ -95,11 +144,20 @@ fn parse(table: &[u8]) -> Option<Madt> {
         let (kind, length) = (table[at], table[at + 1] as usize);
         let entry = table.get(at..at + length).filter(|_| length >= 2)?;
         match kind {
-            LOCAL_APIC if length >= 8 && number(entry, 4, 4)? & ENABLED != 0 && madt.processor_count < cpu::MAX => {
-                madt.processors[madt.processor_count] = entry[3];
-                madt.processor_count += 1;
+            LOCAL_APIC if length >= 8 && number(entry, 4, 4)? & ENABLED != 0 && entry[3] != ALL => {
+                madt.add_processor(entry[3] as u32);
             }
-            IO_APIC if length >= 12 && number(entry, 8, 4)? == 0 => madt.io_apic = number(entry, 4, 4)?,
+            LOCAL_X2APIC if length >= 16 && number(entry, 8, 4)? & ENABLED != 0 => {
+                let id = number(entry, 4, 4)? as u32;
+                if id != X2_ALL {
+                    madt.add_processor(id);
+                }
+            }
+            IO_APIC if length >= 12 => {
+                let new = IoApic { address: number(entry, 4, 4)?, base: number(entry, 8, 4)? as u32 };
+                // More than can be used are left alone.
+                let _ = madt.io_apics.push(new);
+            }
             OVERRIDE if length >= 10 && (entry[3] as usize) < ISA_LINES => {
                 let pin = number(entry, 4, 4)?.min(u8::MAX as u64) as u8;
                 let (level, low) = (entry[8] >> 2 & 3 == 3, entry[8] & 3 == 3);
@@ -111,3 +169,36 @@ fn parse(table: &[u8]) -> Option<Madt> {
     }
     Some(madt)
 }
+
+/// Kinds of addresses, with which a generic address begins; the address is behind three other bytes.
+const IN_MEMORY: u8 = 0;
+const IN_PORTS: u8 = 1;
+const GENERIC_ADDRESS: usize = 4;
+
+fn parse_hpet(table: &[u8]) -> Option<u64> {
+    const ADDRESS: usize = 40;
+    let address = number(table, ADDRESS + GENERIC_ADDRESS, 8)?;
+    (table[ADDRESS] == IN_MEMORY && address != 0).then_some(address)
+}
+
+fn parse_pm_timer(table: &[u8]) -> Option<u16> {
+    const PORT: usize = 76;
+    const FLAGS: usize = 112;
+    const ADDRESS: usize = 208;
+    /// No such hardware.
+    const REDUCED: u64 = 1 << 20;
+    if number(table, FLAGS, 4)? & REDUCED != 0 {
+        return None;
+    }
+    // The long address comes first where the table has it (ACPI 6.4, 5.2.9, X_PM_TMR_BLK).
+    let port = match number(table, ADDRESS + GENERIC_ADDRESS, 8) {
+        None | Some(0) => number(table, PORT, 4)?,
+        Some(address) if table[ADDRESS] == IN_PORTS => address,
+        Some(_) => return None,
+    };
+    u16::try_from(port).ok().filter(|port| *port != 0)
+}
+
+#[cfg(test)]
+#[path = "../../../../tests/kernel/acpi.rs"]
+mod tests;

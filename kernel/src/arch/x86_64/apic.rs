@@ -1,13 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Local APIC (timer, end of interrupt) and I/O APIC (interrupt lines). Intel SDM volume 3, chapter 11;
+//! Local APIC (timer, end of interrupt) and I/O APICs (interrupt lines). Intel SDM volume 3, chapter 11;
 //! 82093AA data sheet.
+//!
+//! All processors' local APICs are in one mode: xAPIC, whose registers are in memory, or x2APIC, whose registers are
+//! model-specific ones, where firmware has locked that mode or a processor's id is too large for xAPIC.
 
 use super::acpi::{self, Madt};
+use super::cpuid::{self, Feature};
+use super::frequency::{self, Reference};
 use super::regs::*;
-use super::{clock, direct, paging};
+use super::x2apic::{changes, is_needed, ADDRESS, LAST_SHORT_ID, ON, X2};
+use super::{clock, cpu, direct, paging};
+use crate::boot::{self, Memory, Word};
 use crate::global::Global;
+use crate::print::log;
+use core::arch::asm;
 use core::cell::Cell;
 use keel_abi::call::{IRQ_MODE_EDGE, IRQ_MODE_LEVEL};
+use keel_abi::fpage::PAGE_SIZE;
+use keel_abi::ranges::Range;
 
 /// Vector of the timer.
 pub const TIMER_VECTOR: u64 = 0xf0;
@@ -23,6 +34,8 @@ const MAX_LINES: u64 = 0x80 - LINE_VECTOR;
 const MESSAGE_VECTOR: u64 = 0x90;
 /// Message-signalled interrupts of each processor.
 pub const MESSAGE_VECTORS: u64 = 64;
+/// The first register in x2APIC mode; they are in the order of their addresses in xAPIC mode, 16 bytes each.
+const X2_MSR: u32 = 0x800;
 
 /// Local APIC registers.
 mod local {
@@ -53,13 +66,26 @@ mod io {
     pub const MASKED: u32 = 1 << 16;
     pub const LEVEL: u32 = 1 << 15;
     pub const ACTIVE_LOW: u32 = 1 << 13;
+    /// What is read where there is none.
+    pub const ABSENT: u32 = u32::MAX;
 }
+
+/// Where a line is configured: an I/O APIC, and the lower of two registers. Address 0: no line.
+#[derive(Clone, Copy)]
+struct Place {
+    address: u64,
+    register: u32,
+}
+
+const NOWHERE: Place = Place { address: 0, register: 0 };
 
 object! {
     struct State const () {
+        /// Where the registers are, or 0 in x2APIC mode.
         local: Cell<u64> = Cell::new(0),
-        io: Cell<u64> = Cell::new(0),
-        lines: Cell<u32> = Cell::new(0),
+        places: [Cell<Place>; MAX_LINES as usize] = [const { Cell::new(NOWHERE) }; MAX_LINES as usize],
+        /// I/O APICs that are used.
+        io: [Cell<u64>; acpi::IO_APICS] = [const { Cell::new(0) }; acpi::IO_APICS],
         hz: Cell<u64> = Cell::new(0),
         madt: Cell<Madt> = Cell::new(Madt::none()),
     }
@@ -68,63 +94,147 @@ object! {
 static STATE: Global<State> = Global::new(State::new());
 
 fn read_local(register: u64) -> u32 {
-    // SAFETY: the local APIC's page, mapped uncached.
-    unsafe { direct(STATE.local.get() + register).cast::<u32>().read_volatile() }
+    // SAFETY: the local APIC's page, mapped uncached, or its register in x2APIC mode.
+    unsafe {
+        match STATE.local.get() {
+            0 => rdmsr(x2(register)) as u32,
+            page => direct(page + register).cast::<u32>().read_volatile(),
+        }
+    }
 }
 
 fn write_local(register: u64, value: u32) {
     // SAFETY: as above.
-    unsafe { direct(STATE.local.get() + register).cast::<u32>().write_volatile(value) };
-}
-
-fn read_io(register: u32) -> u32 {
-    // SAFETY: the I/O APIC's page, mapped uncached: index at 0, data at 16.
     unsafe {
-        direct(STATE.io.get()).cast::<u32>().write_volatile(register);
-        direct(STATE.io.get() + 16).cast::<u32>().read_volatile()
+        match STATE.local.get() {
+            0 => wrmsr(x2(register), value as u64),
+            page => direct(page + register).cast::<u32>().write_volatile(value),
+        }
     }
 }
 
-fn write_io(register: u32, value: u32) {
+/// A register in x2APIC mode.
+const fn x2(register: u64) -> u32 {
+    X2_MSR + (register >> 4) as u32
+}
+
+fn read_io(io: u64, register: u32) -> u32 {
+    // SAFETY: an I/O APIC's page, mapped uncached: index at 0, data at 16.
+    unsafe {
+        direct(io).cast::<u32>().write_volatile(register);
+        direct(io + 16).cast::<u32>().read_volatile()
+    }
+}
+
+fn write_io(io: u64, register: u32, value: u32) {
     // SAFETY: as above.
     unsafe {
-        direct(STATE.io.get()).cast::<u32>().write_volatile(register);
-        direct(STATE.io.get() + 16).cast::<u32>().write_volatile(value);
+        direct(io).cast::<u32>().write_volatile(register);
+        direct(io + 16).cast::<u32>().write_volatile(value);
     }
 }
 
-/// Silences the old controllers and finds the APICs.
-pub fn find(rsdp: u64) {
+/// Silences the old controllers, finds the APICs, and decides on the local ones' mode. `ram` is where none of them is.
+pub fn find(rsdp: u64, ram: &Memory) {
     // SAFETY: the interrupt controllers are the kernel's; 0x21 and 0xa1 mask all lines of the old ones.
     unsafe {
         outb(0x21, 0xff);
         outb(0xa1, 0xff);
-        STATE.local.set(rdmsr(MSR_APIC_BASE) & 0x000f_ffff_ffff_f000);
     }
     let madt = acpi::madt(rsdp);
     STATE.madt.set(madt);
-    STATE.io.set(madt.io_apic);
-    // SAFETY: device registers.
-    unsafe {
-        paging::make_uncached(STATE.local.get());
-        paging::make_uncached(madt.io_apic);
+    as_firmware_leaves();
+    if !needs_x2(&madt) {
+        STATE.local.set(registers());
+        // SAFETY: device registers.
+        unsafe { paging::make_uncached(STATE.local.get()) };
     }
-    let lines = ((read_io(io::VERSION) >> 16 & 0xff) as u64 + 1).min(MAX_LINES) as u32;
-    STATE.lines.set(lines);
-    (0..lines).for_each(|line| write_entry(line, io::MASKED, 0));
+    set_mode();
+    let mut pins = [NOWHERE; MAX_LINES as usize];
+    for (number, io) in madt.io_apics.iter().enumerate() {
+        if !acpi::can_be_registers(io.address, ram) {
+            log!("there is no I/O APIC at {:#x}, which ACPI's table names", io.address);
+            continue;
+        }
+        // SAFETY: device registers, by the table and as the address is not RAM's.
+        unsafe { paging::make_uncached(io.address) };
+        STATE.io[number].set(io.address);
+        let version = read_io(io.address, io::VERSION);
+        let count = if version == io::ABSENT { 0 } else { (version >> 16 & 0xff) + 1 };
+        for pin in 0..count {
+            let place = Place { address: io.address, register: io::ENTRY + 2 * pin };
+            write_entry(place, io::MASKED, 0);
+            if let Some(free) = io.base.checked_add(pin).and_then(|line| pins.get_mut(line as usize)) {
+                *free = place;
+            }
+        }
+    }
+    for (line, place) in STATE.places.iter().enumerate().filter(|(line, _)| madt.owns_pin(*line as u32)) {
+        place.set(pins.get(madt.pin(line as u32) as usize).copied().unwrap_or(NOWHERE));
+    }
 }
 
-/// Measures the boot processor's timer, and begins kernel time.
+/// Where the local APICs' registers are in xAPIC mode.
+fn registers() -> u64 {
+    // SAFETY: every 64-bit processor has the register.
+    unsafe { rdmsr(MSR_APIC_BASE) & ADDRESS }
+}
+
+/// For tests: switches x2APIC mode on, as some firmware leaves it, where the command line says so.
+fn as_firmware_leaves() {
+    if cpuid::has(Feature::X2Apic) && (boot::has_word(Word::X2Apic) || boot::has_word(Word::X2ApicLocked)) {
+        change_mode(ON | X2);
+    }
+}
+
+/// Whether the local APICs have to be in x2APIC mode, for the sake of these processors or for the lock's.
+fn needs_x2(madt: &Madt) -> bool {
+    const CAN_BE_LOCKED: u64 = 1 << 21;
+    const LOCKED: u64 = 1;
+    if !cpuid::has(Feature::X2Apic) {
+        return false;
+    }
+    // SAFETY: each is there where the one before it says so, the first where CPUID does; the id in x2APIC mode.
+    let (is_locked, own) = unsafe {
+        let can_be = cpuid::has(Feature::ArchCapabilities) && rdmsr(MSR_ARCH_CAPABILITIES) & CAN_BE_LOCKED != 0;
+        let is_on = rdmsr(MSR_APIC_BASE) & X2 != 0;
+        (can_be && rdmsr(MSR_XAPIC_DISABLE_STATUS) & LOCKED != 0, is_on.then(|| rdmsr(x2(local::ID)) as u32))
+    };
+    is_needed(is_locked || boot::has_word(Word::X2ApicLocked), madt.processors.iter().copied().chain(own))
+}
+
+/// Brings this processor's local APIC to the mode that all use.
+fn set_mode() {
+    change_mode(if STATE.local.get() == 0 { ON | X2 } else { ON });
+}
+
+fn change_mode(mode: u64) {
+    // SAFETY: every 64-bit processor has the register; these are the steps that it takes.
+    let now = unsafe {
+        changes(rdmsr(MSR_APIC_BASE), mode).for_each(|value| wrmsr(MSR_APIC_BASE, value));
+        rdmsr(MSR_APIC_BASE)
+    };
+    assert!(now & (ON | X2) == mode, "the local APIC's mode cannot be changed from {now:#x}");
+}
+
+/// Measures the boot processor's timer by kernel time's clock.
 pub fn calibrate() {
-    let (tsc, timer) =
-        clock::calibrate(|| write_local(local::TIMER_COUNT, u32::MAX), || read_local(local::TIMER_NOW) as u64);
+    let start = || {
+        write_local(local::TIMER_COUNT, u32::MAX);
+        rdtsc()
+    };
+    let tsc = Reference { hz: clock::parameters().0, mask: u64::MAX, start: &start, read: &|| Some(rdtsc()) };
+    let count = || (u32::MAX - read_local(local::TIMER_NOW)) as u64;
+    let timer = frequency::measure(&tsc, &rdtsc, &count).filter(|hz| *hz != 0);
     write_local(local::TIMER_COUNT, 0);
-    STATE.hz.set(timer);
-    clock::init(tsc);
+    let Some(hz) = timer else { panic!("the local APIC's timer does not count") };
+    STATE.hz.set(hz);
 }
 
 /// Starts this processor's local APIC; its timer has no time set yet.
 pub fn init_local() {
+    as_firmware_leaves();
+    set_mode();
     write_local(local::TIMER_COUNT, 0);
     write_local(local::SPURIOUS, local::ENABLE | SPURIOUS_VECTOR as u32);
     write_local(local::TASK_PRIORITY, 0);
@@ -136,16 +246,29 @@ pub fn init_local() {
 
 /// This processor's local APIC's id.
 pub fn own_id() -> u32 {
-    read_local(local::ID) >> 24
+    match STATE.local.get() {
+        0 => read_local(local::ID),
+        _ => read_local(local::ID) >> 24,
+    }
 }
 
-/// Ids of the local APICs that the firmware names.
+/// Ids of the local APICs that the firmware names and that can be reached.
 pub fn processors() -> impl Iterator<Item = u32> {
-    let madt = STATE.madt.get();
-    (0..madt.processor_count).map(move |number| madt.processors[number] as u32)
+    let processors = STATE.madt.get().processors;
+    let last = if STATE.local.get() == 0 { u32::MAX } else { LAST_SHORT_ID };
+    (0..processors.len()).map(move |number| processors[number]).filter(move |id| *id <= last)
 }
 
 fn command(target: u32, command: u32) {
+    if STATE.local.get() == 0 {
+        // SAFETY: the register in x2APIC mode. Writing it orders nothing: what was stored before must be seen by whom it
+        // interrupts (Intel SDM volume 3, 11.12.3).
+        unsafe {
+            asm!("mfence", "lfence", options(nostack, preserves_flags));
+            wrmsr(x2(local::COMMAND), (target as u64) << 32 | command as u64);
+        }
+        return;
+    }
     write_local(local::TARGET, target << 24);
     write_local(local::COMMAND, command);
     while read_local(local::COMMAND) & local::PENDING != 0 {
@@ -175,22 +298,23 @@ pub fn start(target: u32, page: u64) {
     }
 }
 
-fn write_entry(line: u32, low: u32, high: u32) {
-    write_io(io::ENTRY + 2 * line + 1, high);
-    write_io(io::ENTRY + 2 * line, low);
+fn write_entry(place: Place, low: u32, high: u32) {
+    write_io(place.address, place.register + 1, high);
+    write_io(place.address, place.register, low);
 }
 
 /// Whether a line exists: it has a pin, and no other line was moved to that pin.
 pub fn has_line(line: u64) -> bool {
-    line < STATE.lines.get() as u64 && STATE.madt.get().owns_pin(line as u32)
+    STATE.places.get(line as usize).is_some_and(|place| place.get().address != 0)
 }
 
 /// The line of a vector.
 pub fn line_of(vector: u64) -> Option<u32> {
-    (LINE_VECTOR..LINE_VECTOR + STATE.lines.get() as u64).contains(&vector).then(|| (vector - LINE_VECTOR) as u32)
+    (LINE_VECTOR..LINE_VECTOR + MAX_LINES).contains(&vector).then(|| (vector - LINE_VECTOR) as u32)
 }
 
-/// Sets up a line to go to a processor's local APIC, masked. Whether it is level triggered.
+/// Sets up a line that exists to go to a processor's local APIC, masked; to another one's where lines cannot name that
+/// processor. Whether it is level triggered.
 pub fn configure(line: u32, mode: u64, target: u32) -> bool {
     let (level, low) = match mode {
         IRQ_MODE_EDGE => (false, false),
@@ -198,23 +322,27 @@ pub fn configure(line: u32, mode: u64, target: u32) -> bool {
         _ => STATE.madt.get().mode(line),
     };
     let bits = if level { io::LEVEL } else { 0 } | if low { io::ACTIVE_LOW } else { 0 };
-    write_entry(STATE.madt.get().pin(line), io::MASKED | bits | (LINE_VECTOR as u32 + line), target << 24);
+    let mut targets = [target].into_iter().chain(cpu::all().map(|cpu| cpu.apic_id));
+    let target = targets.find(|id| *id <= LAST_SHORT_ID).unwrap_or(0);
+    write_entry(place(line), io::MASKED | bits | (LINE_VECTOR as u32 + line), target << 24);
     level
 }
 
-/// The register with the mask of a line.
-fn low(line: u32) -> u32 {
-    io::ENTRY + 2 * STATE.madt.get().pin(line)
+/// Where a line that exists is configured.
+fn place(line: u32) -> Place {
+    STATE.places[line as usize].get()
 }
 
 /// Masks a line.
 pub fn mask(line: u32) {
-    write_io(low(line), read_io(low(line)) | io::MASKED);
+    let Place { address, register } = place(line);
+    write_io(address, register, read_io(address, register) | io::MASKED);
 }
 
 /// Unmasks a line that was configured.
 pub fn unmask(line: u32) {
-    write_io(low(line), read_io(low(line)) & !io::MASKED);
+    let Place { address, register } = place(line);
+    write_io(address, register, read_io(address, register) & !io::MASKED);
 }
 
 /// Tells the local APIC that the interrupt was taken.
@@ -239,12 +367,14 @@ pub fn message_of(vector: u64) -> Option<u64> {
     vector.checked_sub(MESSAGE_VECTOR).filter(|number| *number < MESSAGE_VECTORS)
 }
 
-/// Where a device writes what to raise message-signalled interrupt `number` of a processor (Intel SDM volume 3, 11.11).
-pub fn message(target: u32, number: u64) -> (u64, u64) {
-    (0xfee0_0000 | (target as u64) << 12, MESSAGE_VECTOR + number)
+/// Where a device writes what to raise message-signalled interrupt `number` of a processor (Intel SDM volume 3, 11.11);
+/// `None` where the message cannot name the processor.
+pub fn message(target: u32, number: u64) -> Option<(u64, u64)> {
+    (target <= LAST_SHORT_ID).then_some((0xfee0_0000 | (target as u64) << 12, MESSAGE_VECTOR + number))
 }
 
 /// The pages with the controllers' registers.
-pub fn register_pages() -> [u64; 2] {
-    [STATE.local.get(), STATE.io.get()]
+pub fn register_pages() -> impl Iterator<Item = Range> {
+    let addresses = STATE.io.iter().map(Cell::get).filter(|address| *address != 0);
+    addresses.chain([registers()]).map(|address| Range::new(address, address + PAGE_SIZE))
 }

@@ -2,6 +2,7 @@
 //! What belongs to one processor, found through gs.
 
 use super::fast::Known;
+use super::regs::{wrmsr, MSR_GS_BASE};
 use super::tables::{Stack, Tables};
 use crate::deadlines::{Deadline, Deadlines};
 use crate::lock::Lock;
@@ -171,9 +172,13 @@ pub fn cpu() -> &'static Cpu {
     }
 }
 
-/// Likewise, where it may not have been set up yet: in a panic.
-pub fn if_set_up() -> Option<&'static Cpu> {
-    (count() > 0).then(cpu)
+/// Likewise, by the descriptor table in use, for a panic: gs may be a user's. It leads to the
+/// structure again from here on. `None` where it was not set up yet.
+pub fn recover() -> Option<&'static Cpu> {
+    let found = all().find(|cpu| cpu.tables.are_loaded())?;
+    // SAFETY: as `tables::init` has it.
+    unsafe { wrmsr(MSR_GS_BASE, found.address.get()) };
+    Some(found)
 }
 
 impl Cpu {

@@ -13,8 +13,11 @@ const EBX: usize = 1;
 const ECX: usize = 2;
 const EDX: usize = 3;
 /// The leaves and registers that are looked at.
-const WORDS: [(u32, usize); 6] =
-    [(1, ECX), (7, EBX), (7, ECX), (0x8000_0001, EDX), (0x8000_0007, EDX), (0x8000_0008, EAX)];
+const WORDS: [(u32, usize); 7] =
+    [(1, ECX), (7, EBX), (7, ECX), (0x8000_0001, EDX), (0x8000_0007, EDX), (7, EDX), (0x8000_0008, EAX)];
+/// Leaves of a hypervisor's, of which each that the hypervisor plays begins with its name at a multiple of 256.
+const HYPERVISOR: u32 = 0x4000_0000;
+const HYPERVISORS: core::ops::Range<u32> = HYPERVISOR..HYPERVISOR + 0x1_0000;
 
 /// What was found in each: a CPUID instruction takes long, and in a virtual machine very long.
 static FOUND: Global<[Cell<u32>; WORDS.len()]> = Global::new([const { Cell::new(0) }; WORDS.len()]);
@@ -24,8 +27,12 @@ static FOUND: Global<[Cell<u32>; WORDS.len()]> = Global::new([const { Cell::new(
 pub enum Feature {
     /// PCID.
     Pcid = 17,
+    /// x2APIC.
+    X2Apic = 21,
     /// XSAVE.
     Xsave = 26,
+    /// A hypervisor, with leaves of its own.
+    Hypervisor = 31,
     /// FSGSBASE instructions.
     FsGsBase = 32,
     /// SMEP.
@@ -40,12 +47,15 @@ pub enum Feature {
     LargePages = 3 * 32 + 26,
     /// The TSC counts at a constant rate.
     ConstantTsc = 4 * 32 + 8,
+    /// IA32_ARCH_CAPABILITIES.
+    ArchCapabilities = 5 * 32 + 29,
 }
 
 /// eax to edx of a leaf, zero where it is not offered.
 fn leaf(number: u32) -> [u32; 4] {
     // SAFETY: every 64-bit processor has CPUID.
-    let (last, leaf) = unsafe { (__cpuid(number & 1 << 31).eax, __cpuid_count(number, 0)) };
+    // The first leaf of a group of at most 256 tells the last one.
+    let (last, leaf) = unsafe { (__cpuid(number & !0xff).eax, __cpuid_count(number, 0)) };
     if number <= last {
         [leaf.eax, leaf.ebx, leaf.ecx, leaf.edx]
     } else {
@@ -73,6 +83,29 @@ pub fn physical_bits() -> u32 {
     }
 }
 
+/// TSC ticks as a fraction of a crystal's, denominator and numerator, and the crystal's frequency in Hz; each 0 where it
+/// is not told (Intel SDM volume 2, CPUID leaf 15H).
+pub fn tsc_of_crystal() -> [u32; 3] {
+    let [denominator, numerator, crystal, _] = leaf(0x15);
+    [denominator, numerator, crystal]
+}
+
+/// The TSC's frequency in kHz that a hypervisor tells (VMware's leaf, which QEMU has too), or 0.
+pub fn hypervisor_tsc_khz() -> u32 {
+    if has(Feature::Hypervisor) {
+        leaf(HYPERVISOR + 0x10)[EAX]
+    } else {
+        0
+    }
+}
+
+/// The features of KVM's own, or 0 (Linux, Documentation/virt/kvm/x86/cpuid.rst).
+pub fn kvm_features() -> u32 {
+    let name = [b"KVMK", b"VMKV", b"M\0\0\0"].map(|part| u32::from_le_bytes(*part));
+    let mut bases = HYPERVISORS.step_by(0x100).filter(|_| has(Feature::Hypervisor));
+    bases.find(|base| leaf(*base)[EBX..] == name).map_or(0, |base| leaf(base + 1)[EAX])
+}
+
 /// State components that XSAVE can save (XCR0's valid bits), where it is there.
 pub fn xsave_components() -> u64 {
     let [low, _, _, high] = leaf(13);
@@ -82,4 +115,11 @@ pub fn xsave_components() -> u64 {
 /// Bytes of the XSAVE area for the components that are on in XCR0.
 pub fn xsave_size() -> usize {
     leaf(13)[EBX] as usize
+}
+
+/// Offset and bytes of a component in the XSAVE area, where it is offered.
+pub fn xsave_component(number: u32) -> [usize; 2] {
+    // SAFETY: every processor with XSAVE has the leaf.
+    let found = unsafe { __cpuid_count(13, number) };
+    [found.ebx as usize, found.eax as usize]
 }

@@ -56,8 +56,11 @@
     jne \refused
 .endm
 
-# The native thread rbx can be left to by sysret. It entered by SYSCALL, and a flag (BAD_IP) tells if its ip was exchanged for
-# one that no user can have.
+# The native thread rbx, which waits, can be left to by sysret. Its ip is a user's: SYSCALL saved
+# it, and the last page of the user's half is never mapped (space.rs: is_withheld), so that it is
+# canonical after each `syscall`; a flag (BAD_IP) tells if it was exchanged for one that no user can
+# have. Its flags are those that SYSCALL saved: what a pager writes into a frame goes through
+# `entry::load` before the thread waits again.
 .macro must_take_sysret refused
     test dword ptr [rbx + FRAME_flags], FLAGS_NEED_IRET
     jnz \refused

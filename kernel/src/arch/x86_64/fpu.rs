@@ -18,12 +18,14 @@ use keel_abi::fpage::SPACE_SHIFT;
 use keel_abi::word::{copy_slice, Word};
 use keel_abi::Error;
 
-/// Largest state that is used: half a page (AVX-512 with PKRU needs 2696 and is cut by `init`).
+/// Largest state that is used: half a page. With the components that are used 832 bytes are the most.
 const MAX_SIZE: usize = 2048;
 /// Bytes of the legacy area and the XSAVE header.
 const MIN_SIZE: usize = 576;
 /// Components: x87, SSE, AVX.
 const COMPONENTS: u64 = 7;
+/// The number of the last one, the only one outside of the legacy area.
+const AVX: u32 = 2;
 /// The first word of the XSAVE header, and the words that it has.
 const HEADER: usize = 512 / 8;
 const HEADER_WORDS: usize = 8;
@@ -58,16 +60,46 @@ struct Parameters {
 
 static PARAMETERS: Global<Parameters> = Global::new(Parameters { mask: Cell::new(3), size: Cell::new(MIN_SIZE) });
 
-/// Chooses the components that are used; on each processor.
+/// Chooses the components that are used; on each processor. Panics where the processor does not do what CPUID says of
+/// it: a state that is larger than its place would overwrite another's.
 pub fn init(cpu: &Cpu) {
     trap(cpu, true);
     if cpuid::has(Feature::Xsave) {
         let mask = cpuid::xsave_components() & COMPONENTS;
         // SAFETY: OSXSAVE is on and the components are offered.
-        unsafe { asm!("xsetbv", in("ecx") 0, in("eax") mask as u32, in("edx") 0, options(nomem, nostack)) };
+        let on = unsafe {
+            asm!("xsetbv", in("ecx") 0, in("eax") mask as u32, in("edx") 0, options(nomem, nostack));
+            xgetbv()
+        };
+        assert!(on == mask, "the FPU has components {on:#x} on after {mask:#x} were switched on");
+        let told = cpuid::xsave_size();
+        let Some(size) = area(mask, told, cpuid::xsave_component(AVX)) else {
+            panic!("CPUID says that an FPU state takes {told} bytes");
+        };
+        let is_first = cpu.index == 0;
+        assert!(is_first || (mask, size) == (self::mask(), self::size()), "the processors' FPUs are not the same");
         PARAMETERS.mask.set(mask);
-        PARAMETERS.size.set(cpuid::xsave_size().min(MAX_SIZE));
+        PARAMETERS.size.set(size);
     }
+}
+
+/// XCR0, the components that are on.
+///
+/// # Safety
+/// OSXSAVE is on.
+unsafe fn xgetbv() -> u64 {
+    let (low, high): (u32, u32);
+    // SAFETY: the caller's contract; reading has no effect.
+    unsafe { asm!("xgetbv", in("ecx") 0, out("eax") low, out("edx") high, options(nomem, nostack)) };
+    (high as u64) << 32 | low as u64
+}
+
+/// Bytes of a state with these components, of which CPUID tells the whole and offset and size of AVX: enough for each,
+/// whole words; `None` if that is more than there is room for.
+fn area(mask: u64, told: usize, [offset, size]: [usize; 2]) -> Option<usize> {
+    let avx = if mask >> AVX & 1 == 1 { offset.checked_add(size)? } else { 0 };
+    let bytes = told.max(avx).max(MIN_SIZE).checked_next_multiple_of(size_of::<u64>())?;
+    (bytes <= MAX_SIZE).then_some(bytes)
 }
 
 /// Bytes of a state.
@@ -283,3 +315,7 @@ fn load_extra(cpu: &Cpu, thread: Ref<Thread>) {
     }
     tables::set_tls(core::array::from_fn(|number| extra.map_or(0, |extra| extra.tls[number].get())));
 }
+
+#[cfg(test)]
+#[path = "../../../../tests/kernel/fpu.rs"]
+mod tests;

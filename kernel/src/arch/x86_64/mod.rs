@@ -9,14 +9,17 @@ pub mod cpuid;
 pub mod entry;
 pub mod fast;
 pub mod fpu;
+pub mod frequency;
 pub mod multiboot;
 pub mod paging;
+pub mod reference;
 pub mod regs;
 pub mod screen;
 pub mod serial;
 pub mod smp;
 pub mod start;
 pub mod tables;
+pub mod x2apic;
 
 /// Where all physical memory lies in the kernel's half of every space.
 pub const DIRECT: u64 = 0xffff_8000_0000_0000;

@@ -124,21 +124,23 @@ fn exclude_others(root: u64) {
     }
 }
 
-/// Drops the translation of an address, after an entry of the space with top table `root` was changed.
+/// Drops the translation of an address, after an entry of `level` of the space with top table `root` was changed.
 #[inline(always)]
-pub fn flush(root: u64, address: u64) {
+pub fn flush(root: u64, address: u64, level: u8) {
     let cpu = cpu();
     if cpu.space.get() == root {
         invlpg(address);
     } else if cpu.tags.are_used() {
-        flush_kept(cpu, root, address);
+        flush_kept(cpu, root, address, level);
     }
 }
 
-fn flush_kept(cpu: &Cpu, root: u64, address: u64) {
+/// INVLPG drops all that a processor keeps of a large page, and of tables. INVPCID with an address promises that only for
+/// what translates this very address: not for other parts of a large page, nor for what a table that goes has led to.
+fn flush_kept(cpu: &Cpu, root: u64, address: u64, level: u8) {
     match cpu.tags.of(root) {
         // SAFETY: CPUID offers it.
-        Some(tag) if cpuid::has(Feature::InvPcid) => unsafe { invpcid(tag, address) },
+        Some(tag) if level == 0 && cpuid::has(Feature::InvPcid) => unsafe { invpcid(tag, address) },
         _ => cpu.tags.forget(root),
     }
 }

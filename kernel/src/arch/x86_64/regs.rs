@@ -25,6 +25,10 @@ pub const MSR_PAT: u32 = 0x277;
 pub const MSR_SYSENTER_CS: u32 = 0x174;
 /// IA32_APIC_BASE.
 pub const MSR_APIC_BASE: u32 = 0x1b;
+/// IA32_ARCH_CAPABILITIES.
+pub const MSR_ARCH_CAPABILITIES: u32 = 0x10a;
+/// IA32_XAPIC_DISABLE_STATUS.
+pub const MSR_XAPIC_DISABLE_STATUS: u32 = 0xbd;
 
 /// EFER: SYSCALL, long mode, no-execute.
 pub const EFER_BITS: u32 = 1 | 1 << 8 | 1 << 11;
@@ -84,6 +88,17 @@ pub unsafe fn inb(port: u16) -> u8 {
     let value;
     // SAFETY: the caller's contract.
     unsafe { asm!("in al, dx", in("dx") port, out("al") value, options(nomem, nostack)) };
+    value
+}
+
+/// Reads four bytes from a port.
+///
+/// # Safety
+/// The port's device is the kernel's, or reading it has no effect.
+pub unsafe fn inl(port: u16) -> u32 {
+    let value;
+    // SAFETY: the caller's contract.
+    unsafe { asm!("in eax, dx", in("dx") port, out("eax") value, options(nomem, nostack)) };
     value
 }
 

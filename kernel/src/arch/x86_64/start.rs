@@ -20,7 +20,7 @@ global_asm!(
     boot = sym crate::boot::boot,
 );
 
-/// Switches on what CPUID offers.
+/// Switches on what CPUID offers, and nothing else.
 pub fn enable_features() {
     const BITS: [(Feature, u64); 5] = [
         (Feature::FsGsBase, CR4_FSGSBASE),
@@ -29,7 +29,8 @@ pub fn enable_features() {
         (Feature::Smap, CR4_SMAP),
         (Feature::Xsave, CR4_OSXSAVE),
     ];
-    let cr4 = BITS.iter().fold(read_cr4(), |bits, (feature, bit)| if cpuid::has(*feature) { bits | bit } else { bits });
+    let cr4 =
+        BITS.iter().fold(CR4_BITS as u64, |bits, (feature, bit)| if cpuid::has(*feature) { bits | bit } else { bits });
     // SAFETY: only bits that CPUID offers; the kernel never touches user memory by user addresses (SMAP) nor runs it (SMEP).
     unsafe {
         write_cr4(cr4);

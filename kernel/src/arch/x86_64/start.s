@@ -53,15 +53,16 @@ start32:
     jnz 2b
 
 # Straight to long mode (Intel SDM volume 3, 9.8.5). A processor that comes from real mode has no data segment yet.
+# CR4 and EFER are loaded whole: what the firmware switched on (five levels of tables, shadow stacks, protection keys,
+# FRED, AMD's FFXSR) changes how the processor reads the kernel's tables and what its instructions do.
 long_mode:
+    mov eax, {CR4}
+    mov cr4, eax
     mov eax, cs:[start_tables]
     mov cr3, eax
-    mov eax, cr4
-    or eax, {CR4}
-    mov cr4, eax
     mov ecx, {MSR_EFER}
-    rdmsr
-    or eax, {EFER}
+    mov eax, {EFER}
+    xor edx, edx
     wrmsr
     mov eax, {CR0}
     mov cr0, eax

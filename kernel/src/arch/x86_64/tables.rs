@@ -74,6 +74,16 @@ object! {
     }
 }
 
+impl Tables {
+    /// Whether this processor uses them.
+    pub fn are_loaded(&self) -> bool {
+        let mut gdtr = Pointer { limit: 0, base: 0 };
+        // SAFETY: the instruction writes the ten bytes of a pointer.
+        unsafe { asm!("sgdt [{}]", in(reg) &raw mut gdtr, options(nostack, preserves_flags)) };
+        gdtr.base == self.gdt.as_ptr() as u64
+    }
+}
+
 /// The interrupt descriptors are the same on all processors.
 static IDT: Global<[[Cell<u64>; 2]; 256]> = Global::new([const { [const { Cell::new(0) }; 2] }; 256]);
 

@@ -8,6 +8,7 @@
 #include <linux/kernel.h>
 #include <linux/string.h>
 #include <asm/host.h>
+#include <asm/processor.h>
 
 struct keel_start *host_start;
 const struct keel_info *host_info;
@@ -16,6 +17,8 @@ const struct keel_info *host_info;
 #define HOST_SIGMA0 (1UL << KEEL_ID_VERSION_SHIFT | \
 		     (unsigned long)KEEL_TASK_SIGMA0 << KEEL_ID_TASK_SHIFT | \
 		     1UL << KEEL_ID_NESTING_SHIFT)
+/* Of all spaces, the last page of which Linux does not use. */
+#define USER_PAGES ((TASK_SIZE_MAX + PAGE_SIZE) >> PAGE_SHIFT)
 #define PRINT_WORDS (KEEL_REGISTER_WORDS - 1)
 
 void __init host_init(struct keel_start *start)
@@ -233,4 +236,12 @@ unsigned long host_unmap(unsigned long task, const struct keel_unmap_range *rang
 {
 	memcpy(host_utcb(host_server())->record, ranges, count * sizeof(*ranges));
 	return unmap_recorded(task, count);
+}
+
+/* Takes all mappings of a task away. It cuts none, so it takes no memory of the micro-kernel's. */
+unsigned long host_unmap_all(unsigned long task)
+{
+	const struct keel_unmap_range all = { .pages = USER_PAGES };
+
+	return host_unmap(task, &all, 1);
 }

@@ -40,12 +40,16 @@ static void kill_current(const char *why, unsigned long status)
 	force_fatal_sig(SIGKILL);
 }
 
-/* The micro-kernel refused the reply: for want of memory it is tried once more. */
-static void reply_failed(unsigned long status)
+/*
+ * The micro-kernel refused the reply. If it has no memory, the reply is tried once more, with its
+ * mappings.
+ */
+static void reply_failed(unsigned long status, enum l4_owed owed)
 {
 	if (status == HOST_STATUS(KEEL_SIDE_SEND, KEEL_ERROR_NO_MEMORY) &&
 	    !current->thread.reclaimed && l4_mm_reclaim()) {
 		current->thread.reclaimed = true;
+		current->thread.owed = owed;
 		return;
 	}
 	kill_current("cannot be resumed", status);
@@ -108,6 +112,7 @@ static noinline unsigned long resume_first(unsigned long *flags)
  */
 static enum outcome run_user(struct host_message *m)
 {
+	enum l4_owed owed = current->thread.owed;
 	unsigned long flags = RESUME_AND_WAIT;
 	unsigned long status;
 	int error;
@@ -148,7 +153,7 @@ static enum outcome run_user(struct host_message *m)
 	}
 failed:
 	local_irq_enable();
-	reply_failed(status);
+	reply_failed(status, owed);
 	return USER_WORK;
 }
 

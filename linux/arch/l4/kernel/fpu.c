@@ -45,15 +45,32 @@ static union fpregs_state *allocate(struct fpu *fpu)
 	return fpu->regs;
 }
 
-/* Between the buffer and the lthread. */
-static long transfer(struct task_struct *task, unsigned long direction)
+/* Between a buffer and an lthread. */
+static unsigned long transfer(unsigned long thread, union fpregs_state *regs,
+			      unsigned long direction)
 {
 	struct keel_ex_regs *record = host_record();
-	unsigned long thread = task->thread.host_thread;
 
-	record->fpu = (unsigned long)task->thread.fpu.regs;
+	record->fpu = (unsigned long)regs;
 	record->fpu_size = host_info->fpu_size;
-	return host_ex_regs(&thread, direction);
+	return l4_ex_regs(&thread, direction);
+}
+
+/*
+ * Gives an lthread its first FPU state: it used the FPU, and the micro-kernel had no memory for
+ * the state then.
+ */
+int l4_fpu_begin(unsigned long thread)
+{
+	union fpregs_state *regs = kmem_cache_alloc(cache, GFP_KERNEL);
+	unsigned long status;
+
+	if (!regs)
+		return -ENOMEM;
+	reset(regs);
+	status = transfer(thread, regs, KEEL_EX_FPU_SET);
+	kmem_cache_free(cache, regs);
+	return status ? -ENOMEM : 0;
 }
 
 union fpregs_state *l4_fpu_fetch(struct task_struct *task)
@@ -62,7 +79,8 @@ union fpregs_state *l4_fpu_fetch(struct task_struct *task)
 
 	if (task->thread.fpu.stale)
 		return regs;
-	if (!task->thread.host_thread || transfer(task, KEEL_EX_FPU_GET))
+	if (!task->thread.host_thread ||
+	    transfer(task->thread.host_thread, regs, KEEL_EX_FPU_GET))
 		reset(regs);
 	return regs;
 }
@@ -70,7 +88,8 @@ union fpregs_state *l4_fpu_fetch(struct task_struct *task)
 int l4_fpu_store(struct task_struct *task)
 {
 	task->thread.fpu.stale = false;
-	return transfer(task, KEEL_EX_FPU_SET) ? -EINVAL : 0;
+	return transfer(task->thread.host_thread, task->thread.fpu.regs, KEEL_EX_FPU_SET) ?
+	       -EINVAL : 0;
 }
 
 static void mark_stale(struct task_struct *task)

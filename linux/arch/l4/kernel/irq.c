@@ -10,7 +10,8 @@
  * that thread's id) or that idles; interrupts are off then only in Linux's books.
  *   - off and not waiting: the top half notes the source in l4_irq_pending and does
  *     nothing else. The server replays it when it clears the flag; a source is not
- *     acknowledged before its handler ran.
+ *     acknowledged before its handler ran. Only two notifications are served even so:
+ *     to attach sources, for which the server waits, and to stop.
  *   - otherwise: it runs the handlers. If the server waits and there is work, the
  *     user thread is triggered, or the idling server is notified. Both are latched.
  * Races: before the server sets l4_waiting the top half sets pending, which the
@@ -232,7 +233,7 @@ static void line_shutdown(struct irq_data *data)
 	host_source(KEEL_ID_IRQ + data->irq, KEEL_SOURCE_DETACH, NULL);
 }
 
-/* A line that fired stays silent until it is acknowledged. */
+/* A line that fired stays silent until it is acknowledged; one still active then fires again. */
 static void line_mask(struct irq_data *data)
 {
 }

@@ -31,6 +31,7 @@ enum native_state {
 struct native {
 	unsigned long thread;	/* id; 0: free */
 	enum native_state state;
+	unsigned int cpu;	/* where it runs; L4_NO_CPU: not yet */
 	struct host_message message;
 };
 
@@ -49,6 +50,19 @@ void l4_native_message(const struct host_message *m)
 		if (xchg(&natives[i].state, NATIVE_ASKS) != NATIVE_ASKS)
 			host_notify(HOST_TOP_HALF, L4_NOTIFY_NATIVE);
 	}
+}
+
+/* The lthread runs where the thread runs that attends to it, by turns with Linux's programs. */
+static int place(struct native *native)
+{
+	unsigned int cpu = raw_smp_processor_id();
+
+	if (native->cpu == cpu)
+		return 0;
+	if (host_schedule(native->thread, l4_user_priority(), cpu))
+		return -EINVAL;
+	native->cpu = cpu;
+	return 0;
 }
 
 static struct native *claim(void)
@@ -98,17 +112,44 @@ static long begin(struct keel_linux_native *r, struct keel_linux_native __user *
 	record->sp = r->sp;
 	record->argument = r->argument;
 	record->pager = record->handler = host_self(HOST_MAPPER);
-	if (host_ex_regs(&thread, KEEL_EX_CREATE | KEEL_EX_IP | KEEL_EX_SP | KEEL_EX_ARGUMENT |
-				  KEEL_EX_PAGER | KEEL_EX_HANDLER))
+	if (l4_ex_regs(&thread, KEEL_EX_CREATE | KEEL_EX_IP | KEEL_EX_SP | KEEL_EX_ARGUMENT |
+				KEEL_EX_PAGER | KEEL_EX_HANDLER))
 		return -ENOMEM;
+	native->cpu = L4_NO_CPU;
 	WRITE_ONCE(native->thread, thread);
 	r->ip = 0;
 	r->thread = thread;
 	r->server = host_self(HOST_MAPPER);
 	if (copy_to_user(user, r, sizeof(*r)))
 		return -EFAULT;
-	host_schedule(thread, host_start->priority - 1, raw_smp_processor_id());
-	return host_ex_regs(&thread, KEEL_EX_START) ? -EINVAL : 0;
+	if (place(native) || host_ex_regs(&thread, KEEL_EX_START))
+		return -EINVAL;
+	return 0;
+}
+
+/* The lthread goes on where it was. */
+static void resume(struct native *native)
+{
+	struct host_message none = { };
+
+	native->state = NATIVE_RUNS;
+	l4_mapper_answer(native->thread, &none, false);
+}
+
+/* What becomes no signal, as a breakpoint that is perf's, lets the lthread go on. */
+static void serve_exception(struct native *native)
+{
+	const struct host_message *m = &native->message;
+	unsigned long vector = host_label(m);
+
+	if (vector == X86_TRAP_MF || vector == X86_TRAP_XF)
+		force_sig(SIGFPE);	/* the state that says more is the lthread's */
+	else if (vector != X86_TRAP_NM)
+		l4_user_exception(current_pt_regs(), vector, m->words[0], m->words[3]);
+	else if (l4_fpu_begin(native->thread))
+		force_sig(SIGKILL);
+	if (!signal_pending(current))
+		resume(native);
 }
 
 /* As for a thread of Linux's, but that the answer is the mapper's. What is not served becomes a signal. */
@@ -122,7 +163,9 @@ static void serve_fault(struct native *native)
 	if (current->thread.owed == L4_OWED_MAPPINGS) {
 		native->state = NATIVE_RUNS;
 		l4_mapper_answer(native->thread, &answer, true);
-		if (answer.status == HOST_STATUS(KEEL_SIDE_SEND, KEEL_ERROR_NO_MEMORY)) {
+		if (answer.status != HOST_STATUS(KEEL_SIDE_SEND, KEEL_ERROR_NO_MEMORY)) {
+			current->thread.reclaimed = false;
+		} else {
 			native->state = NATIVE_ASKS;	/* and is served once more */
 			if (current->thread.reclaimed || !l4_mm_reclaim())
 				force_fatal_sig(SIGKILL);
@@ -137,6 +180,7 @@ static void answer_message(struct native *native, const struct keel_linux_native
 	struct host_message answer = { .tag = HOST_TAG(r->label, KEEL_REGISTER_WORDS) };
 
 	memcpy(answer.words, r->words, sizeof(answer.words));
+	place(native);	/* or it is gone */
 	/* Who did not wait for an answer has perhaps said more. */
 	if (cmpxchg(&native->state, NATIVE_TOLD, NATIVE_RUNS) == NATIVE_TOLD)
 		l4_mapper_answer(native->thread, &answer, false);
@@ -155,11 +199,8 @@ static long attend(struct native *native)
 			return 0;
 		if (host_kind(m) == KEEL_KIND_PAGE_FAULT)
 			serve_fault(native);
-		else if (host_label(m) == X86_TRAP_MF || host_label(m) == X86_TRAP_XF)
-			force_sig(SIGFPE);	/* the state that says more is the lthread's */
 		else
-			l4_user_exception(current_pt_regs(), host_label(m), m->words[0],
-					  m->words[3]);
+			serve_exception(native);
 		if (signal_pending(current))
 			return -ERESTARTNOINTR;
 	}

@@ -69,6 +69,8 @@ static int copy_registers(struct task_struct *task, const struct kernel_clone_ar
 		return 0;
 	if (in_ia32_syscall())
 		return do_set_thread_area(task, -1, (struct user_desc __user *)args->tls, 0);
+	if (args->tls >= TASK_SIZE_MAX)
+		return -EPERM;
 	frame->fs_base = args->tls;
 	return 0;
 }

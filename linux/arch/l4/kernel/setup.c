@@ -117,6 +117,8 @@ void __init setup_arch(char **cmdline)
 		host_start->root, host_start->task_first, host_start->irq_count);
 
 	setup_initial_init_mm(_stext, _etext, _edata, _end);
+	if (host_start->priority < L4_LEAST_PRIORITY)
+		panic("keel: a server needs a priority of %lu or more", L4_LEAST_PRIORITY);
 	l4_cpu_init();
 	l4_smp_init();
 	parse_early_param();

@@ -20,6 +20,20 @@ static DECLARE_BITMAP(frames, PID_MAX_DEFAULT);
 static unsigned int frame_pages;	/* bought so far */
 static DEFINE_SPINLOCK(frames_lock);
 
+/*
+ * host_ex_regs() with what is in the record. If the micro-kernel has no memory for it, the memory
+ * of all mappings is reclaimed, and it is tried once more.
+ */
+unsigned long l4_ex_regs(unsigned long *thread, unsigned long mask)
+{
+	unsigned long id = *thread, status = host_ex_regs(thread, mask);
+
+	if (!l4_no_memory(status) || !l4_mm_reclaim())
+		return status;
+	*thread = id;
+	return host_ex_regs(thread, mask);
+}
+
 /* Buys the page of the frame if it is not there yet. */
 static bool frame_back(unsigned int index)
 {
@@ -31,7 +45,7 @@ static bool frame_back(unsigned int index)
 	return true;
 }
 
-struct keel_frame *l4_frame_alloc(void)
+static struct keel_frame *frame_alloc(void)
 {
 	struct keel_frame *frame = NULL;
 	unsigned long flags;
@@ -44,6 +58,15 @@ struct keel_frame *l4_frame_alloc(void)
 		frame = host_frame(index);
 	}
 	spin_unlock_irqrestore(&frames_lock, flags);
+	return frame;
+}
+
+struct keel_frame *l4_frame_alloc(void)
+{
+	struct keel_frame *frame = frame_alloc();
+
+	if (!frame && l4_mm_reclaim())
+		frame = frame_alloc();
 	return frame;
 }
 
@@ -85,8 +108,8 @@ static unsigned long create(struct task_struct *task, unsigned long *thread)
 	record->handler = host_self(host_server());
 	record->pager = task->thread.pager ?: record->handler;
 	record->frame = frame_index(task->thread.frame);
-	return host_ex_regs(thread, KEEL_EX_CREATE | KEEL_EX_FOREIGN | KEEL_EX_FRAME |
-				    KEEL_EX_PAGER | KEEL_EX_HANDLER);
+	return l4_ex_regs(thread, KEEL_EX_CREATE | KEEL_EX_FOREIGN | KEEL_EX_FRAME |
+				  KEEL_EX_PAGER | KEEL_EX_HANDLER);
 }
 
 /* How the lthread makes its calls, as KEEL_EX_CALLS has it; the micro-kernel checks that. */
@@ -95,7 +118,7 @@ int l4_thread_calls(struct task_struct *task, unsigned long calls)
 	unsigned long thread = task->thread.host_thread;
 
 	host_record()->calls = calls;
-	if (host_ex_regs(&thread, KEEL_EX_CALLS))
+	if (l4_ex_regs(&thread, KEEL_EX_CALLS))
 		return -EINVAL;
 	task->thread.calls = calls;
 	return 0;
@@ -117,21 +140,18 @@ int l4_thread_pager(unsigned long pager)
 
 static int make_thread(struct task_struct *task)
 {
-	unsigned long thread, status;
+	unsigned long thread;
 	int error = l4_mm_prepare(task->mm);
 
 	if (error)
 		return error;
 	l4_thread_delete(task);
-	status = create(task, &thread);
-	if (status == HOST_STATUS(KEEL_SIDE_CALL, KEEL_ERROR_NO_MEMORY) && l4_mm_reclaim())
-		status = create(task, &thread);
-	if (status)
+	if (create(task, &thread))
 		return -ENOMEM;
 	task->thread.host_thread = thread;
 	task->thread.host_task = task->mm->context.host_task;
 	task->thread.host_cpu = raw_smp_processor_id();
-	if (host_schedule(thread, host_start->priority - 1, task->thread.host_cpu))
+	if (host_schedule(thread, l4_user_priority(), task->thread.host_cpu))
 		return -EPERM;
 	return task->thread.calls ? l4_thread_calls(task, task->thread.calls) : 0;
 }
@@ -149,7 +169,7 @@ static int move_thread(struct task_struct *task)
 	record->handler = host_self(host_server());
 	record->pager = task->thread.pager ?: record->handler;
 	if (host_ex_regs(&thread, KEEL_EX_PAGER | KEEL_EX_HANDLER) ||
-	    host_schedule(thread, host_start->priority - 1, cpu))
+	    host_schedule(thread, l4_user_priority(), cpu))
 		return -EPERM;
 	task->thread.host_cpu = cpu;
 	task->thread.owed = L4_OWED_START;
@@ -163,7 +183,7 @@ static int store_debug_and_tls(struct task_struct *task)
 	task->thread.debug_stale = false;
 	memcpy(host_record()->debug, task->thread.debug, sizeof(task->thread.debug));
 	memcpy(host_record()->tls, task->thread.tls_array, sizeof(task->thread.tls_array));
-	if (host_ex_regs(&thread, KEEL_EX_DEBUG_SET | KEEL_EX_TLS))
+	if (l4_ex_regs(&thread, KEEL_EX_DEBUG_SET | KEEL_EX_TLS))
 		return -EINVAL;
 	return 0;
 }

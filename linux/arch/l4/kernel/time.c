@@ -33,7 +33,7 @@ u64 notrace sched_clock(void)
 
 static u64 notrace read_tsc(struct clocksource *cs)
 {
-	return l4_cycles();
+	return l4_cycles_ordered();
 }
 
 static struct clocksource tsc_clock = {

@@ -15,6 +15,7 @@
 #include <asm/l4.h>
 #include <asm/trap_pf.h>
 #include <asm/trapnr.h>
+#include <asm/tlbflush.h>
 #include <asm/traps.h>
 #include "../host/keeper.h"
 
@@ -82,6 +83,10 @@ void l4_user_exception(struct pt_regs *regs, unsigned int vector, unsigned long 
 	case X86_TRAP_UD:
 		force_sig_fault(SIGILL, ILL_ILLOPN, (void __user *)regs->ip);
 		break;
+	case X86_TRAP_NM:
+		if (l4_fpu_begin(current->thread.host_thread))
+			force_sig(SIGKILL);
+		break;
 	case X86_TRAP_NP:
 	case X86_TRAP_SS:
 		force_sig(SIGBUS);
@@ -112,6 +117,9 @@ static void __noreturn die_of(struct l4_trap *trap)
 	add_taint(TAINT_DIE, LOCKDEP_NOW_UNRELIABLE);
 	if (in_interrupt() || panic_on_oops)
 		panic("Fatal exception%s", in_interrupt() ? " in interrupt" : "");
+	/* The walk that it was in, if any, has ended: whoever frees tables would wait for it. */
+	this_cpu_write(l4_walking, 0);
+	this_cpu_write(l4_mapping, 0);
 	local_irq_enable();
 	make_task_dead(SIGSEGV);
 }

@@ -7,6 +7,7 @@
 #include <linux/bitmap.h>
 #include <linux/mm.h>
 #include <linux/mutex.h>
+#include <linux/oom.h>
 #include <linux/pgtable.h>
 #include <linux/sched/mm.h>
 #include <linux/sched/signal.h>
@@ -56,20 +57,27 @@ static unsigned int id_number(unsigned long id)
 	return task - host_start->task_first;
 }
 
+/*
+ * A number whose versions are used up (a process may do that by 2^20 threads) stays taken: the next
+ * one is tried.
+ */
 static int make_task(struct mm_struct *mm)
 {
-	unsigned long flags = KEEL_TASK_NO_LTHREAD | (host_start->priority - 1);
+	unsigned long flags = KEEL_TASK_NO_LTHREAD | l4_task_priority();
 	unsigned long id, status;
-	int number = take_number();
+	int number;
 
-	if (number < 0)
-		return number;
-	id = number_id(number);
-	status = host_task_new(&id, flags, mm->context.area);
-	if (status == HOST_STATUS(KEEL_SIDE_CALL, KEEL_ERROR_NO_MEMORY) && l4_mm_reclaim()) {
+	do {
+		number = take_number();
+		if (number < 0)
+			return number;
 		id = number_id(number);
 		status = host_task_new(&id, flags, mm->context.area);
-	}
+		if (l4_no_memory(status) && l4_mm_reclaim()) {
+			id = number_id(number);
+			status = host_task_new(&id, flags, mm->context.area);
+		}
+	} while (status == HOST_STATUS(KEEL_SIDE_CALL, KEEL_ERROR_RETIRED));
 	if (status) {
 		pr_err("keel: no L4 task: status %ld\n", (long)status);
 		clear_bit(number, numbers);
@@ -109,36 +117,40 @@ void destroy_context(struct mm_struct *mm)
 		return;
 	status = host_task_new(&id, KEEL_TASK_INACTIVE, 0);
 	if (WARN_ONCE(status, "keel: task %lx stays: status %ld\n", id, (long)status))
-		return;	/* its number is lost, but never used twice */
-	clear_bit(id_number(id), numbers);
+		l4_unmap_all(id);	/* its number is lost, but never used twice */
+	else
+		clear_bit(id_number(id), numbers);
 }
 
 /* Empties a space below; what is touched again is mapped again. */
 static bool empty_space(struct mm_struct *mm)
 {
-	const struct keel_unmap_range all = { .address = 0, .pages = TASK_SIZE_MAX >> PAGE_SHIFT };
 	unsigned long id = READ_ONCE(mm->context.host_task);
 
-	return id && !host_unmap(id, &all, 1);
+	return id && !host_unmap_all(id);
 }
 
 /*
  * Gives the kernel below all memory that mappings take there: they are only a
- * cache. False if there was nothing to give.
+ * cache. False if there was nothing to give. What the caller has in its record stays, for a
+ * second try. A process whose first thread has ended has its mm by another one.
  */
 bool l4_mm_reclaim(void)
 {
-	struct task_struct *task;
+	const struct keel_ex_regs record = *host_record();
+	struct task_struct *process, *task;
 	bool some = false;
 
 	rcu_read_lock();
-	for_each_process(task) {
-		task_lock(task);
-		if (task->mm)
-			some |= empty_space(task->mm);
+	for_each_process(process) {
+		task = find_lock_task_mm(process);
+		if (!task)
+			continue;
+		some |= empty_space(task->mm);
 		task_unlock(task);
 	}
 	rcu_read_unlock();
+	*host_record() = record;
 	return some;
 }
 

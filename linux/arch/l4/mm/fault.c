@@ -95,7 +95,8 @@ static bool fault_signal(int signal, int code, unsigned long address, unsigned l
 	return false;
 }
 
-static bool vma_forbids(const struct vm_area_struct *vma, unsigned long right)
+/* Whether a program may not access memory so. */
+bool l4_vma_forbids(const struct vm_area_struct *vma, unsigned long right)
 {
 	if (right & KEEL_FPAGE_WRITE)
 		return !(vma->vm_flags & VM_WRITE);
@@ -131,7 +132,7 @@ retry:
 	vma = address < TASK_SIZE_MAX ? lock_mm_and_find_vma(mm, address, regs) : NULL;
 	if (!vma)
 		return fault_signal(SIGSEGV, SEGV_MAPERR, address, right);
-	if (vma_forbids(vma, right)) {
+	if (l4_vma_forbids(vma, right)) {
 		mmap_read_unlock(mm);
 		return fault_signal(SIGSEGV, SEGV_ACCERR, address, right);
 	}

@@ -29,14 +29,27 @@ static void wait_while(const unsigned int __percpu *busy)
 			cpu_relax();
 }
 
-/* Called with the lock held. */
+/*
+ * Nothing is mapped in the task any more. Linux frees the pages next: it may not go on where
+ * they stay mapped.
+ */
+void l4_unmap_all(unsigned long task)
+{
+	unsigned long status = host_unmap_all(task);
+
+	if (status)
+		panic("keel: task %lx keeps its pages: status %ld", task, (long)status);
+}
+
+/*
+ * Called with the lock held. Where the micro-kernel refuses a range, it has done neither that nor
+ * those after it: then the whole space goes. Mappings are only a cache.
+ */
 static void empty(struct mm_struct *mm)
 {
-	unsigned long status;
-
 	wait_while(&l4_mapping);
-	status = host_unmap(mm->context.host_task, mm->context.ranges, mm->context.queued);
-	WARN_ONCE(status, "keel: unmap: status %ld\n", (long)status);
+	if (host_unmap(mm->context.host_task, mm->context.ranges, mm->context.queued))
+		l4_unmap_all(mm->context.host_task);
 	WRITE_ONCE(mm->context.queued, 0);
 }
 

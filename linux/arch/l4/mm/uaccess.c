@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Access to user memory by a walk of the logical page tables: the page is reached
- * in the direct map. Where the tables do not allow the access Linux's fault
+ * in the direct map, because each mm is an L4 task of its own and the server has no
+ * mapping of user memory. Where the tables do not allow the access Linux's fault
  * handling runs, unless page faults are disabled. From the walk to the end of the
  * copy within the page l4_walking is set: whoever takes the page away waits for that
- * (mm/tlb.c).
+ * (mm/tlb.c). In between there is no sleep, no fault and no flush.
  */
 #include <linux/export.h>
 #include <linux/futex.h>
@@ -16,23 +17,41 @@
 #include <asm/l4.h>
 #include <asm/tlbflush.h>
 
-/* The fault that the access would have caused; false where it is an error. */
+/*
+ * The fault that the access would have caused; false where it is an error. As on x86 the kernel
+ * may read what a program may, pages that are only to be written or executed too; therefore not
+ * fixup_user_fault(), which wants VM_READ.
+ */
 static bool fault_in(unsigned long address, unsigned long right)
 {
+	unsigned int flags = FAULT_FLAG_ALLOW_RETRY | FAULT_FLAG_KILLABLE;
 	struct mm_struct *mm = current->mm;
-	bool unlocked = false;
 	struct vm_area_struct *vma;
-	int error;
+	vm_fault_t fault;
 
 	if (faulthandler_disabled())
 		return false;
+	if (right & KEEL_FPAGE_WRITE)
+		flags |= FAULT_FLAG_WRITE;
+retry:
 	vma = lock_mm_and_find_vma(mm, address, NULL);
 	if (!vma)
 		return false;
-	error = fixup_user_fault(mm, address,
-				 right & KEEL_FPAGE_WRITE ? FAULT_FLAG_WRITE : 0, &unlocked);
+	if (l4_vma_forbids(vma, right)) {
+		mmap_read_unlock(mm);
+		return false;
+	}
+	fault = handle_mm_fault(vma, address, flags, NULL);
+	if (fault & VM_FAULT_COMPLETED)
+		return true;
+	if (fault & VM_FAULT_RETRY) {
+		if (fatal_signal_pending(current))
+			return false;
+		flags |= FAULT_FLAG_TRIED;
+		goto retry;
+	}
 	mmap_read_unlock(mm);
-	return !error;
+	return !(fault & VM_FAULT_ERROR);
 }
 
 /*

@@ -13,6 +13,7 @@
 #include <linux/spinlock.h>
 #include <linux/vmalloc.h>
 #include <asm/l4.h>
+#include <asm/mmu_context.h>
 #include <asm/tlbflush.h>
 
 #define ITEMS_MAX 32
@@ -72,6 +73,10 @@ static void carry_out(void)
 		return;
 	utcb->receive_fpage = KEEL_FPAGE_WHOLE;
 	host_call(host_self(HOST_MAPPER), &m);
+	if (m.status == HOST_STATUS(KEEL_SIDE_RECEIVE, KEEL_ERROR_NO_MEMORY) && l4_mm_reclaim()) {
+		m = (struct host_message){ };
+		host_call(host_self(HOST_MAPPER), &m);
+	}
 	utcb->receive_fpage = KEEL_FPAGE_NIL;
 	WARN_ONCE(m.status, "keel: kernel mapping: status %ld\n", (long)m.status);
 	order.count = 0;
@@ -144,7 +149,8 @@ void arch_sync_kernel_mappings(unsigned long start, unsigned long end)
 	spin_lock(&ordering);
 	range.address = start;
 	range.pages = (end - start) >> PAGE_SHIFT;
-	host_unmap(task, &range, 1);
+	if (host_unmap(task, &range, 1))
+		panic("keel: kernel pages from %lx cannot be unmapped", start);
 	for (address = start; address < end; address += PAGE_SIZE) {
 		ptep = l4_find_pte(&init_mm, address);
 		if (ptep && pte_present(*ptep))

@@ -7,6 +7,8 @@ s/(task|child|tsk)->thread\.(ds|es)\b/l4_selectors(\1)->\2/
 s/(child|p)->thread\.(fs|gs)base/\1->thread.frame->\2_base/
 s/x86_(fs|gs)base_read_task\((\w+)\)/\2->thread.frame->\1_base/
 s/x86_(fs|gs)base_write_task\((\w+), value\)/\2->thread.frame->\1_base = value/
+# A descriptor is its lthread's, which gets it before it runs on, whoever has set it.
+s/if \(t == &current->thread\)//
 s/task == current|boot_cpu_has\(X86_FEATURE_BPEXT\)/false/
 
 # The kernel's addresses: above the programs'.

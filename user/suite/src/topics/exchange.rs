@@ -25,6 +25,7 @@ pub const CASES: &[Case] = &[
     ("number-of-the-task-itself", task_number),
     ("old-values-come-back", old_values),
     ("ip-and-cancel", ip_and_cancel),
+    ("argument-of-a-queued-sender", argument_of_queued),
     ("ip-of-a-running-thread", ip_of_running),
     ("ip-that-no-user-can-have", bad_ip),
     ("handler-exchanged", handler_exchanged),
@@ -160,6 +161,23 @@ fn ip_and_cancel() -> Outcome {
     redirect(id, landed, EX_CANCEL)?;
     pause(1_000_000);
     same!("it runs at the new place", cell(3).load(SeqCst), 1);
+    Ok(())
+}
+
+/// The register names whom a message is for; the receiver is told whom it was for when it was sent.
+fn argument_of_queued() -> Outcome {
+    extern "C" fn sender(to: u64) -> ! {
+        let _ = send(Id(to), Message::label(7), Timeout::Never);
+        park()
+    }
+    let id = helper(sender, utcb::my_id().0)?;
+    pause(1_000_000);
+    let mut record = ExRegs::zeroed();
+    record.argument = own(RUNNER).0;
+    thread::exchange(id, EX_ARGUMENT, &mut record)?;
+    same!("state", record.state, STATE_SENDING);
+    let got = receive(id, Timeout::Zero)?;
+    same!("label, redirected", (got.tag.label(), got.tag.has(TAG_REDIRECTED)), (7, false));
     Ok(())
 }
 

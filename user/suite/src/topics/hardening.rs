@@ -4,26 +4,29 @@
 // Reading CPUID is unsafe up to Rust 1.93 and safe from then on.
 #![allow(unused_unsafe)]
 
-use crate::case::{Case, Outcome};
+use crate::case::{Case, Fault, Outcome};
 use crate::foreign::*;
-use crate::pool::{page, PAGE, WINDOW};
+use crate::pool::{page, peek, poke, PAGE, WINDOW};
 use crate::same;
-use crate::threads::{park, pause, remove_task, Spawn};
+use crate::threads::{park, pause, remove_task, Main, Spawn};
 use crate::topics::window::slot;
 use core::arch::asm;
 use core::arch::x86_64::{__cpuid, __cpuid_count};
-use keel_l4::abi::call::{GATE_SYSCALL, KIND_EXCEPTION, KIND_PAGE_FAULT, KIND_SYSCALL};
-use keel_l4::abi::fpage::{FPAGE_RWX, SPACE_SHIFT};
+use keel_l4::abi::call::*;
+use keel_l4::abi::fpage::{FPAGE_RWX, SPACE_SHIFT, USER_END};
 use keel_l4::abi::memory::FEATURE_TAGGED_TLB;
 use keel_l4::abi::MapItem;
 use keel_l4::info::{info, kernel_words};
-use keel_l4::ipc::{call, receive, Message, Timeout};
-use keel_l4::{sigma0, utcb, Fpage};
+use keel_l4::ipc::{call, receive, send_and_wait, wait, Message, Received, Timeout};
+use keel_l4::{mapping, sigma0, utcb, Fpage};
 
 pub const CASES: &[Case] = &[
     ("tables-hidden-from-users", tables_hidden),
     ("alignment-flag-ends-at-the-kernel", alignment_flag),
     ("call-at-the-end-of-user-memory", last_call),
+    ("native-call-at-the-end-of-user-memory", native_last_call),
+    ("last-call-that-can-be", last_possible_call),
+    ("large-page-at-the-end-of-user-memory", large_page_at_the_end),
     ("translations-tagged-where-that-can-be", tagged),
 ];
 
@@ -81,22 +84,107 @@ fn alignment_flag() -> Outcome {
     Ok(())
 }
 
-/// The address behind the instruction is not canonical: SYSRET to it would fault in the kernel.
-fn last_call() -> Outcome {
+/// The last `syscall` that there could be: the ip after it is not canonical, and SYSRET to it
+/// faults in the kernel.
+const LAST_CALL: u64 = (1 << SPACE_SHIFT) - 2;
+
+/// A page whose last two bytes are a `syscall`, as an answer for the page at `address`.
+fn page_with_last_call(address: u64) -> Result<Message, Fault> {
     const SYSCALL: [u8; 2] = [0x0f, 0x05];
-    let end = 1u64 << SPACE_SHIFT;
     sigma0::any(Fpage::memory(0, 12, FPAGE_RWX), slot(0))?;
-    let code = WINDOW;
-    for (number, byte) in SYSCALL.into_iter().enumerate() {
+    for (place, byte) in (WINDOW + PAGE - 2..).zip(SYSCALL) {
         // SAFETY: the page is the case's own.
-        unsafe { ((code + PAGE - 2 + number as u64) as *mut u8).write_volatile(byte) };
+        unsafe { (place as *mut u8).write_volatile(byte) };
     }
-    let foreign = Foreign::new(code_syscall, |f| f.ip = end - 2)?;
-    same!("the fault's address", foreign.start_raw()?.words[0], end - 2);
-    let item = MapItem { send_base: end - PAGE, fpage: Fpage::memory(code, 12, FPAGE_RWX).0 };
-    let got = call(foreign.id, Message::label(0).with_maps(&[item]))?;
-    same!("kind, ip", (got.tag.kind(), got.words[1]), (KIND_SYSCALL, end));
-    let got = foreign.resume()?;
-    same!("kind, vector", (got.tag.kind(), got.tag.label()), (KIND_EXCEPTION, GENERAL_PROTECTION));
+    let item = MapItem { send_base: address & !(PAGE - 1), fpage: Fpage::memory(WINDOW, 12, FPAGE_RWX).0 };
+    Ok(Message::label(0).with_maps(&[item]))
+}
+
+/// Nobody gets the page for it.
+fn last_call() -> Outcome {
+    let foreign = Foreign::new(code_syscall, |f| f.ip = LAST_CALL)?;
+    same!("the fault's address", foreign.start_raw()?.words[0], LAST_CALL);
+    let again = call(foreign.id, page_with_last_call(LAST_CALL)?)?;
+    same!("kind, address", (again.tag.kind(), again.words[0]), (KIND_PAGE_FAULT, LAST_CALL));
+    Ok(())
+}
+
+core::arch::global_asm!(
+    // rdi: the address of two words, a server's id and where the second call is.
+    "code_calls: mov rbx, rdi",
+    "call 2f",
+    "push qword ptr [rbx + 8]",
+    "2: mov rdi, [rbx]",
+    "mov rdx, rdi",
+    "xor esi, esi",
+    "mov eax, {call}",
+    // The first time here, the second time there.
+    "mov rcx, [rsp]",
+    "cmp rcx, [rbx + 8]",
+    "je 3f",
+    "syscall",
+    "3: ret",
+    call = const CALL_IPC | IPC_SEND | IPC_RECEIVE,
+);
+
+unsafe extern "C" {
+    fn code_calls();
+}
+
+/// A native thread that calls the worker, and again by the `syscall` at `place`: the fault that it
+/// makes there.
+fn calls_from(place: u64) -> Result<Received, Fault> {
+    let block = page();
+    for (word, value) in (block..).step_by(8).zip([utcb::my_id().0, place]) {
+        // SAFETY: the page is the case's own.
+        unsafe { poke(word, value) };
+    }
+    // SAFETY: it takes one argument and never returns.
+    let main = unsafe { core::mem::transmute::<unsafe extern "C" fn(), Main>(code_calls) };
+    let id = Spawn::watched(main, block).start()?;
+    let first = wait(Timeout::Never)?;
+    same!("the first call: kind, sender", (first.tag.kind(), first.from), (KIND_USER, id));
+    let fault = send_and_wait(id, Message::label(0), Timeout::Zero, Timeout::Never)?;
+    same!("the fault: kind, address", (fault.tag.kind(), fault.words[0]), (KIND_PAGE_FAULT, place));
+    Ok(fault)
+}
+
+/// The same for a native thread, which is left to by SYSRET after its call: with nothing but the
+/// page's absence between.
+fn native_last_call() -> Outcome {
+    let fault = calls_from(LAST_CALL)?;
+    let again = send_and_wait(fault.from, page_with_last_call(LAST_CALL)?, Timeout::Zero, Timeout::Never)?;
+    same!("again: kind, address", (again.tag.kind(), again.words[0]), (KIND_PAGE_FAULT, LAST_CALL));
+    Ok(())
+}
+
+/// The last call that can be made: its thread goes on at the first address that nothing can be at.
+fn last_possible_call() -> Outcome {
+    let fault = calls_from(USER_END - 2)?;
+    let called = send_and_wait(fault.from, page_with_last_call(USER_END - 2)?, Timeout::Zero, Timeout::Never)?;
+    same!("kind, sender", (called.tag.kind(), called.from), (KIND_USER, fault.from));
+    let end = send_and_wait(fault.from, Message::label(0), Timeout::Zero, Timeout::Never)?;
+    same!("kind, address, ip", (end.tag.kind(), end.words[0], end.words[1]), (KIND_PAGE_FAULT, USER_END, USER_END));
+    Ok(())
+}
+
+/// A large page that would end there comes in small ones, and its last does not.
+fn large_page_at_the_end() -> Outcome {
+    const LOG2: u8 = 21;
+    let first = (1 << SPACE_SHIFT) - (1 << LOG2);
+    let window = Fpage::memory(first, LOG2, FPAGE_RWX);
+    same!("where it comes", sigma0::any(Fpage::memory(0, LOG2, FPAGE_RWX), window)?.send_base, first);
+    for place in [first, USER_END - 8] {
+        // SAFETY: fresh memory.
+        unsafe { poke(place, place) };
+        same!("a word", peek(place), place);
+    }
+    extern "C" fn reader(address: u64) -> ! {
+        peek(address);
+        park()
+    }
+    let fault = receive(Spawn::watched(reader, USER_END).start()?, Timeout::Never)?;
+    same!("kind, address", (fault.tag.kind(), fault.words[0]), (KIND_PAGE_FAULT, USER_END));
+    mapping::unmap(window, UNMAP_RIGHTS | UNMAP_FLUSH)?;
     Ok(())
 }

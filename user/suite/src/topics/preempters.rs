@@ -248,6 +248,36 @@ fn slice_donated() -> Outcome {
     Ok(())
 }
 
+/// The slice that it gave away goes on where it was, and its end is not its own any more. (A case
+/// of `processors`.)
+pub fn slice_of_moved() -> Outcome {
+    // Far longer than the worker takes to move the thread.
+    const DONATED: u64 = 500_000_000;
+    extern "C" fn donate_once(taker: u64) -> ! {
+        cell(2).store(1, SeqCst);
+        let _ = thread::switch(Id(taker));
+        count(3)
+    }
+    // From elsewhere, because who is moved must not be interrupted first.
+    let last = info().processors - 1;
+    thread::set_processor(utcb::my_id(), last)?;
+    let begun = now();
+    let taker = made(count, 1, 0, Id::NIL)?;
+    thread::set_priority(taker, base_priority() - 2)?;
+    let donor = made(donate_once, taker.0, DONATED, utcb::my_id())?;
+    for id in [taker, donor] {
+        thread::set_processor(id, 0)?;
+        act(id, EX_START)?;
+    }
+    until("the donation", || Ok(cell(2).load(SeqCst) > 0))?;
+    goes_on(1)?;
+    thread::set_processor(donor, last)?;
+    schedule(donor, SCHEDULE_SLICE, 0, LONG)?;
+    sleep((begun + 2 * DONATED).saturating_sub(now()));
+    is_silent(donor)?;
+    goes_on(3)
+}
+
 fn slice_anew() -> Outcome {
     let id = started(count, 1, LONG, utcb::my_id())?;
     goes_on(1)?;

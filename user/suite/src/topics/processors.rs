@@ -59,6 +59,7 @@ pub const CASES: &[Case] = &[
     ("fpu-follows", fpu_follows),
     ("fpu-read-while-running", fpu_while_running),
     ("exception-there", exception_there),
+    ("slice-donated-by-one-that-moves", super::preempters::slice_of_moved),
     ("storm", storm),
 ];
 

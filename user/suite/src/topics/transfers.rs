@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Transfers that meet a missing page or are ended in the middle, each with either partner as the one who goes on.
 
-use crate::case::{Case, Outcome};
+use crate::case::{Case, Fault, Outcome};
 use crate::pool::{cell, page, pages, poke, PAGE, WINDOW};
 use crate::post::{failed, Job, Post};
-use crate::threads::{helper, in_image, park, pause, remove, same_place, Spawn};
+use crate::threads::{base_priority, helper, in_image, park, pause, remove, same_place, Spawn};
 use crate::topics::strings::{arrived, fill, item};
 use crate::topics::window::{map_own, slot};
 use crate::{holds, refused, same};
@@ -12,11 +12,11 @@ use core::mem::offset_of;
 use core::sync::atomic::Ordering::SeqCst;
 use keel_l4::abi::call::*;
 use keel_l4::abi::fpage::*;
-use keel_l4::abi::memory::{EX_CANCEL, EX_IP, EX_TRIGGER};
+use keel_l4::abi::memory::{EX_CANCEL, EX_IP, EX_START, EX_TRIGGER};
 use keel_l4::abi::{ExRegs, Frame, MapItem, StringItem};
 use keel_l4::call::Failure;
 use keel_l4::info::now;
-use keel_l4::ipc::{call, receive, send, wait, Message, Received, Timeout};
+use keel_l4::ipc::{call, receive, send, sleep, wait, Message, Received, Timeout};
 use keel_l4::{mapping, strings, thread, utcb, Error, Fpage, Id, Side, Tag};
 
 pub const CASES: &[Case] = &[
@@ -35,6 +35,9 @@ pub const CASES: &[Case] = &[
     ("fault-timeout-passes-while-it-is-answered", timeout_in_answer),
     ("fault-timeout-absolute", timeout_absolute),
     ("fault-timeout-ends-with-the-answer", timeout_ends),
+    ("fault-timeout-ends-with-a-cancelled-transfer", no_late_receive_timeout),
+    ("fault-timeout-ends-no-later-send", no_late_send_timeout),
+    ("fault-timeout-spoils-no-register", no_spoilt_register),
     ("fault-timeout-never", timeout_never),
     ("fault-timeout-is-the-partner's", timeout_of_partner),
     ("fault-timeout-is-that-of-the-phase", timeout_of_phase),
@@ -463,6 +466,89 @@ fn timeout_ends() -> Outcome {
     send(receiver, Message::label(0), Timeout::Zero)?;
     pause(1_000_000);
     same!("what came", cell(1).load(SeqCst), 2);
+    Ok(())
+}
+
+/// Receives a string into a missing page, and then does what cell 7 says: waits for nobody (0),
+/// sends to the worker (1), or loads from a missing page (2). Cell 2 says that this has ended, or
+/// what was in rax then.
+extern "C" fn string_then_more(worker: u64) -> ! {
+    // SAFETY: the page that the case maps there is for this.
+    unsafe { strings::offer(&[item(MISSING, SIZE)]) };
+    let _ = receive(Id(cell(6).load(SeqCst)), Timeout::Never);
+    let mut ax = KNOWN;
+    match cell(7).load(SeqCst) {
+        0 => drop(receive(Id::NIL, Timeout::Never)),
+        1 => drop(send(Id(worker), Message::label(0), Timeout::Never)),
+        // SAFETY: the case maps the page.
+        _ => unsafe { core::arch::asm!("mov rcx, [{at}]", at = in(reg) OTHER, inout("rax") ax, out("rcx") _) },
+    }
+    cell(2).store(ax, SeqCst);
+    park()
+}
+
+/// What a thread has in rax while it loads.
+const KNOWN: u64 = 0x1122_3344_5566_7788;
+/// What it loads from.
+const OTHER: u64 = WINDOW + 16 * PAGE;
+
+/// Such a thread, whose fault was answered, and whose transfer was ended before it could resume it:
+/// the client of that time let its faults take `LONG`.
+fn after_ended_transfer(then: u64, end: impl Fn(Id, Id) -> Result<(), Failure>) -> Result<Id, Fault> {
+    let client = Post::create(0)?;
+    cell(2).store(0, SeqCst);
+    cell(6).store(client.id.0, SeqCst);
+    cell(7).store(then, SeqCst);
+    let server = Spawn::watched(string_then_more, utcb::my_id().0).create()?;
+    thread::set_priority(server, base_priority() - 1)?;
+    thread::act(server, EX_START)?;
+    while thread::schedule(server, 0, 0, 0)?.state != STATE_RECEIVING {
+        sleep(100_000);
+    }
+    client.start(Job::send(server, &[item(page(), SIZE)]).within(Timeout::After(LONG)))?;
+    let fault = receive(server, Timeout::Never)?;
+    same!("kind, address", (fault.tag.kind(), fault.words[0]), (KIND_PAGE_FAULT, MISSING));
+    send(server, page_for(MISSING, page()), Timeout::Zero)?;
+    end(client.id, server)?;
+    Ok(server)
+}
+
+fn cancel(thread: Id) -> Result<(), Failure> {
+    thread::act(thread, EX_CANCEL).map(|_| ())
+}
+
+fn no_late_receive_timeout() -> Outcome {
+    let server = after_ended_transfer(0, |_, server| cancel(server))?;
+    pause(2 * LONG);
+    let state = thread::schedule(server, 0, 0, 0)?.state;
+    same!("its wait with never, and its state", (cell(2).load(SeqCst), state), (0, STATE_RECEIVING));
+    Ok(())
+}
+
+fn no_late_send_timeout() -> Outcome {
+    let server = after_ended_transfer(1, |_, server| cancel(server))?;
+    pause(2 * LONG);
+    same!("its send with never", cell(2).load(SeqCst), 0);
+    receive(server, Timeout::Zero)?;
+    Ok(())
+}
+
+/// Whoever ends the transfer: the fault that comes later is another one, and its pager is busy.
+fn no_spoilt_register() -> Outcome {
+    type End = fn(Id, Id) -> Result<(), Failure>;
+    let ends: [End; 3] = [|_, server| cancel(server), |client, _| cancel(client), |client, _| remove(client)];
+    for end in ends {
+        let server = after_ended_transfer(2, end)?;
+        pause(2 * LONG);
+        let fault = receive(server, Timeout::Zero)?;
+        same!("kind, address", (fault.tag.kind(), fault.words[0]), (KIND_PAGE_FAULT, OTHER));
+        send(server, page_for(OTHER, page()), Timeout::Zero)?;
+        pause(1_000_000);
+        same!("rax", cell(2).load(SeqCst), KNOWN);
+        remove(server)?;
+        mapping::unmap(slot(0), UNMAP_RIGHTS | UNMAP_FLUSH)?;
+        mapping::unmap(slot((OTHER - WINDOW) / PAGE), UNMAP_RIGHTS | UNMAP_FLUSH)?;
+    }
     Ok(())
 }
 

@@ -7,13 +7,16 @@ use crate::pool::{page, pages, peek, PAGE, WINDOW};
 use crate::threads::{child, park, pause};
 use crate::topics::window::{fault_at, fill, map_own};
 use crate::{refused, same};
-use keel_l4::abi::call::{ACCOUNT_LIMIT, ACCOUNT_USED, CALL_FPAGE_UNMAP, KIND_PAGE_FAULT, KIND_SYSCALL, UNMAP_TASK};
+use keel_l4::abi::call::{
+    ACCOUNT_LIMIT, ACCOUNT_USED, CALL_FPAGE_UNMAP, KIND_PAGE_FAULT, KIND_SYSCALL, UNMAP_REFERENCED, UNMAP_RIGHTS,
+    UNMAP_TASK, UNMAP_WHOLE,
+};
 use keel_l4::abi::fpage::*;
 use keel_l4::abi::memory::MAX_RANGES;
 use keel_l4::abi::{MapItem, UnmapRange};
 use keel_l4::call::{checked, Failure, Registers};
 use keel_l4::ipc::{call, Message, Received};
-use keel_l4::mapping::unmap_in;
+use keel_l4::mapping::{unmap, unmap_in};
 use keel_l4::source::{account, enlarge, shrink};
 use keel_l4::{sigma0, thread, utcb, Fpage, Id};
 
@@ -25,7 +28,9 @@ pub const CASES: &[Case] = &[
     ("empty-ranges-are-skipped", empty_ranges),
     ("no-ranges", no_ranges),
     ("cuts-a-superpage", cuts_superpage),
-    ("cuts-a-superpage-without-memory-for-the-pieces", no_memory_for_pieces),
+    ("a-superpage-goes-as-a-whole-without-memory-for-the-pieces", no_memory_for_pieces),
+    ("a-superpage-is-reduced-as-a-whole-without-memory", no_memory_to_reduce_a_piece),
+    ("the-caller's-superpage-stays-without-memory", no_memory_to_take_a_piece_back),
     ("reduces-what-was-derived", derived),
     ("the-owner's-page-stays", owner_stays),
     ("too-many-ranges", too_many),
@@ -137,17 +142,52 @@ fn with_superpage() -> Result<(Foreign, u64), Fault> {
     }
 }
 
+/// Pages of a task's account that are not in use.
+fn unused(task: Id) -> Result<u64, Failure> {
+    let words = account(task)?;
+    Ok(words[ACCOUNT_LIMIT as usize] - words[ACCOUNT_USED as usize])
+}
+
+/// Answers a fault at `PLACE` with the superpage at an address of the suite's.
+fn give_superpage(foreign: &Foreign, at: u64) -> Result<Received, Failure> {
+    let item = MapItem { send_base: PLACE, fpage: Fpage::memory(at, SUPERPAGE, FPAGE_RWX).0 };
+    foreign.serve(call(foreign.id, Message::label(0).with_maps(&[item]))?)
+}
+
 fn no_memory_for_pieces() -> Outcome {
-    let (foreign, _) = with_superpage()?;
-    let words = account(foreign.task)?;
-    let free = words[ACCOUNT_LIMIT as usize] - words[ACCOUNT_USED as usize];
-    shrink(foreign.task, free)?;
-    refused!("cutting", unmap_in(foreign.task, &[range(PLACE + PAGE, 0, 1)]), Call NoMemory);
-    same!("the page is whole", access(&foreign, PLACE + PAGE)?.0, KIND_SYSCALL);
-    same!("nothing was used", account(foreign.task)?[ACCOUNT_USED as usize], words[ACCOUNT_USED as usize]);
-    enlarge(foreign.task, free)?;
+    let (foreign, at) = with_superpage()?;
+    let spare = unused(foreign.task)?;
+    shrink(foreign.task, spare)?;
+    unmap_in(foreign.task, &[range(PLACE + PAGE, 0, 1)])?;
+    same!("a page beside it, gone with the whole", access(&foreign, PLACE)?, (KIND_PAGE_FAULT, 0));
+    enlarge(foreign.task, spare)?;
+    same!("the pager gives it again", give_superpage(&foreign, at)?.tag.kind(), KIND_SYSCALL);
     unmap_in(foreign.task, &[range(PLACE + PAGE, 0, 1)])?;
     same!("with memory it is cut", access(&foreign, PLACE + PAGE)?, (KIND_PAGE_FAULT, 0));
+    Ok(())
+}
+
+fn no_memory_to_reduce_a_piece() -> Outcome {
+    let (foreign, at) = with_superpage()?;
+    shrink(foreign.task, unused(foreign.task)?)?;
+    let state = unmap_in(foreign.task, &[range(PLACE + PAGE, FPAGE_READ, 1)])?;
+    same!("state", state, UNMAP_REFERENCED | UNMAP_WHOLE);
+    same!("a page beside it can be read", access(&foreign, PLACE)?.0, KIND_SYSCALL);
+    fill(at, 1, 5);
+    same!("the creator's superpage can be written", peek(at), 5);
+    Ok(())
+}
+
+fn no_memory_to_take_a_piece_back() -> Outcome {
+    let (foreign, at) = with_superpage()?;
+    fill(at, 1, 6);
+    let spare = unused(Id::NIL)?;
+    enlarge(foreign.task, spare)?;
+    let told = unmap(Fpage::memory(at + PAGE, PAGE_SHIFT as u8, 0), UNMAP_RIGHTS);
+    shrink(foreign.task, spare)?;
+    same!("state", told?, UNMAP_REFERENCED | UNMAP_WHOLE);
+    same!("the others lose the whole", access(&foreign, PLACE)?, (KIND_PAGE_FAULT, 0));
+    same!("the caller keeps it", peek(at), 6);
     Ok(())
 }
 

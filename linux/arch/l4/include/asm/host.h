@@ -156,6 +156,7 @@ unsigned long host_schedule(unsigned long thread, unsigned long priority, unsign
 unsigned long host_task_new(unsigned long *task, unsigned long flags, unsigned long area);
 unsigned long host_unmap(unsigned long task, const struct keel_unmap_range *ranges,
 			 unsigned int count);
+unsigned long host_unmap_all(unsigned long task);
 int host_buy_frames(unsigned int first, unsigned int count);
 
 static inline struct keel_ex_regs *host_record(void)

@@ -24,10 +24,35 @@ void l4_irq_init(void);
 /* kernel/smp.c */
 void l4_smp_init(void);
 
+/* kernel/fpu.c */
+int l4_fpu_begin(unsigned long thread);
+
 /* kernel/dispatch.c */
 void __noreturn l4_user_loop(void);
 
+/*
+ * The priority of programs, below the server's, and the maximum controlled priority of their
+ * tasks, below that: a native lthread can change neither its priority nor its time slice.
+ */
+#define L4_LEAST_PRIORITY 2UL
+static inline unsigned long l4_user_priority(void)
+{
+	return host_start->priority - 1;
+}
+
+static inline unsigned long l4_task_priority(void)
+{
+	return l4_user_priority() - 1;
+}
+
+/* Whether a call failed because the micro-kernel's memory that Linux may use is used up. */
+static inline bool l4_no_memory(unsigned long status)
+{
+	return status == HOST_STATUS(KEEL_SIDE_CALL, KEEL_ERROR_NO_MEMORY);
+}
+
 /* kernel/threads.c: frames and lthreads of Linux's threads */
+unsigned long l4_ex_regs(unsigned long *thread, unsigned long mask);
 struct keel_frame *l4_frame_alloc(void);
 void l4_frame_free(struct keel_frame *frame);
 int l4_thread_prepare(struct task_struct *task);
@@ -63,12 +88,14 @@ void l4_acpi_init(void);
 /* mm */
 void l4_user_fault(struct pt_regs *regs, unsigned long address, unsigned long right);
 unsigned int l4_fault_items(struct keel_utcb *utcb);
+bool l4_vma_forbids(const struct vm_area_struct *vma, unsigned long right);
 pte_t *l4_find_pte(struct mm_struct *mm, unsigned long address);
 pte_t l4_pte_use(pte_t *ptep, unsigned long right);
 static inline bool l4_is_device(pte_t pte)
 {
 	return unlikely(pte_val(pte) & (_PAGE_SPECIAL | _PAGE_PCD)) && !l4_is_ram(pte_pfn(pte));
 }
+void l4_unmap_all(unsigned long task);
 unsigned long l4_unmap_forget(struct mm_struct *mm);
 void l4_paging_init(void);
 void l4_mapper_init(void);

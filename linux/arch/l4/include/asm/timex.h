@@ -16,6 +16,16 @@ static __always_inline u64 l4_cycles(void)
 	return (u64)high << 32 | low;
 }
 
+/*
+ * Not read before the loads that precede it are done (x86's rdtsc_ordered()): else a time could
+ * be older than one that another processor has published. Each x86-64 processor has LFENCE.
+ */
+static __always_inline u64 l4_cycles_ordered(void)
+{
+	asm volatile("lfence" : : : "memory");
+	return l4_cycles();
+}
+
 static inline cycles_t get_cycles(void)
 {
 	return l4_cycles();
