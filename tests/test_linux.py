@@ -320,9 +320,12 @@ def test_server_is_built_from_links_to_the_source(source: tuple[Path, Path]) -> 
 
 @pytest.mark.parametrize("vdso", ["vdso64.so.dbg", "vdso32.so.dbg"])
 def test_clocks_of_programs_wait_for_earlier_loads(vdso: str) -> None:
-    """The time stamp counter is never read without a fence before it: else a thread could see a time older than one it was told."""
+    """The time stamp counter is never read without a fence before it: a thread could see an older time than it was told."""
     disassembly = subprocess.run(
-        ["objdump", "-d", "--no-show-raw-insn", LINUX / "l4" / "arch" / "l4" / "vdso" / vdso], capture_output=True, text=True, check=True
+        ["objdump", "-d", "--no-show-raw-insn", LINUX / "l4" / "arch" / "l4" / "vdso" / vdso],
+        capture_output=True,
+        text=True,
+        check=True,
     ).stdout.splitlines()
     places = [index for index, line in enumerate(disassembly) if line.endswith("rdtsc")]
     assert places, "the counter is not read at all"
