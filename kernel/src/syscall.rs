@@ -206,14 +206,20 @@ fn task_operation(caller: Ref<Thread>) -> Result<Option<Id>, Stop> {
             return Err(Error::Denied.into());
         }
         // Without its lthreads first: on other processors they could map faster than this takes away.
-        let own = task::delete_lthreads(old);
-        if !own {
-            io::clear(old)?;
-            space::clear(old)?;
-        }
-        task::delete(old);
-        if own {
+        if task::delete_lthreads(old) {
+            task::delete(old);
             return Ok(None);
+        }
+        // One after the other, each when it is empty: nothing that takes long is left to what cannot be preempted.
+        let mut inner = task::innermost(old);
+        loop {
+            io::clear(inner)?;
+            space::clear(inner)?;
+            task::delete(inner);
+            if inner == old {
+                break;
+            }
+            inner = task::innermost(old);
         }
     } else if control & TASK_INACTIVE == 0 && !task::may_create(caller.task, number) {
         return Err(Error::Denied.into());

@@ -387,14 +387,19 @@ pub fn delete_lthreads(top: Ref<Task>) -> bool {
     own
 }
 
+/// A task in the clan of `top`, at any depth, that has no clan itself; `top` if it has none.
+pub fn innermost(mut top: Ref<Task>) -> Ref<Task> {
+    while let Some(inner) = top.clan.first() {
+        top = inner;
+    }
+    top
+}
+
 /// Deletes a task and its clan, which have no lthreads any more.
 pub fn delete(top: Ref<Task>) {
     loop {
         // Clans go from the inside out, without recursion.
-        let mut task = top;
-        while let Some(inner) = task.clan.first() {
-            task = inner;
-        }
+        let task = innermost(top);
         if let Some(entry) = entry(task.number) {
             entry.task.set(None);
             entry.version.set(task.max_version.get());

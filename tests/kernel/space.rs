@@ -647,18 +647,27 @@ impl Disturbed {
         let record = &self.caller.utcb().expect("it is native").record;
         record[0].set(start | keep);
         record[1].set(pages);
-        for turn in 1..=2 * MANY {
-            frame.orig_ax.set(CALL_FPAGE_UNMAP);
+        let turns = self.call(CALL_FPAGE_UNMAP, || {
             frame.si.set(UNMAP_TASK);
             frame.dx.set(self.caller.task.id().0);
             frame.r8.set(1);
+        });
+        (turns, self.machine.polls() - before)
+    }
+
+    /// The caller makes a system call with the arguments that `prepare` sets, in as many turns as it takes: how many.
+    fn call(&self, call: u64, prepare: impl Fn()) -> u64 {
+        let frame = self.caller.frame();
+        for turn in 1..=2 * MANY {
+            prepare();
+            frame.orig_ax.set(call);
             frame.ip.set(CALL_END);
             crate::syscall::enter(self.caller);
             sched::unready(self.intruder);
             self.intruder.state.set(State::Inactive);
             if frame.ip.get() == CALL_END {
                 assert_eq!(frame.ax.get(), 0, "the status");
-                return (turn, self.machine.polls() - before);
+                return turn;
             }
         }
         panic!("it does not come to its end")
@@ -816,4 +825,33 @@ fn what_another_processor_writes_meanwhile_stays_known() {
     [other, user].into_iter().for_each(task::delete);
     while clear(sigma0).is_err() {}
     machine.check().expect("all was given back");
+}
+
+#[test]
+fn the_deletion_of_a_clan_gives_way() {
+    use keel_abi::call::{CALL_TASK_NEW, TASK_NO_LTHREAD};
+    let machine = Machine::take();
+    let (sigma0, chief) = (task::at(TASK_SIGMA0 as u32).expect("it is there"), limited(1, 12_000));
+    let new = |number: u32, chief| {
+        let number = TASK_FIRST_FREE as u32 + number;
+        let plan = task::Plan { number, chief: Some(chief), mcp: 100, quota: TASK_SHARED_QUOTA, area: 0 };
+        task::create(&plan).expect("there is memory")
+    };
+    // The middle one is deleted, but what there is to do is in the inner ones.
+    let middle = new(2, chief);
+    let inner = [3, 4].map(|number| new(number, middle));
+    inner.iter().for_each(|task| pages_from_one(*task, sigma0, MANY, true));
+    let disturbed = Disturbed::new(machine, chief);
+    let (id, frame) = (middle.id(), disturbed.caller.frame());
+    let turns = disturbed.call(CALL_TASK_NEW, || {
+        frame.di.set(id.0);
+        frame.r10.set(TASK_SHARED_QUOTA);
+        frame.r12.set(0);
+        frame.si.set(TASK_NO_LTHREAD);
+    });
+    println!("a clan: {turns} turns");
+    assert!(turns > 20, "it gave way {turns} times");
+    assert!((3..5).all(|number| task::at(TASK_FIRST_FREE as u32 + number).is_none()), "the clan is gone");
+    assert_ne!(task::at(id.task()).map(|task| task.id()), Some(id), "a new task is there");
+    disturbed.end();
 }

@@ -84,7 +84,8 @@ impl<'a> Maker<'a> {
         launch::start(&self.config, index, &self.plan[index], &self.images[index], self.iommu, [number, first])
     }
 
-    /// Takes a task's memory away, from all that it gave it to: a deletion, which nothing interrupts, would take long with it.
+    /// Takes the memory of a task that was deleted from all to whom it granted some: what it mapped went with it.
+    /// Before, its threads on other processors could map faster than this takes away.
     fn take_memory(&self, index: usize) {
         for range in self.plan[index].memory.iter() {
             for (at, log2) in blocks(range.start, range.start, range.end) {
@@ -100,10 +101,10 @@ impl<'a> Maker<'a> {
         let task = &self.config.tasks[index];
         // Above all of the task's threads, which may spin; those that are more important run on.
         let ours = set_priority(task.priority + launch::PRIORITIES_ABOVE + 1);
-        self.take_memory(index);
         if let Err(failure) = task::delete(number, utcb::my_id()) {
             refuse(format_args!("task {name} cannot be deleted: {failure}"));
         }
+        self.take_memory(index);
         set_priority(task.priority);
         if task.hardware {
             pci::silence(&mut || serve_waiting(service));
