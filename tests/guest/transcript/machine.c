@@ -6,6 +6,7 @@
 #include <asm/prctl.h>
 #include <cpuid.h>
 #include <sys/auxv.h>
+#include <sys/prctl.h>
 #include <sys/ucontext.h>
 
 #define ARITHMETIC_FLAGS 0x8d5
@@ -60,6 +61,28 @@ CHECK(machine, system_call_keeps_sse)
 	__asm__ volatile("movups %1, %%xmm7; syscall; movups %%xmm7, %2"
 			 : "+a"(rax) : "m"(in), "m"(out) : "rcx", "r11", "memory", "xmm7");
 	say_bool("same", !memcmp(in, out, 16));
+}
+
+CHECK(machine, number_of_the_processor)
+{
+	unsigned int cpu = 77, node = 77;
+
+	catch_faults();
+	say_result("both", getcpu(&cpu, &node));
+	say("node=%u", node);
+	say_result("none", getcpu(NULL, NULL));
+	SAY_FAULT_OF("bad_pointer", (void *)16, getcpu((void *)16, NULL));
+}
+
+CHECK(machine, mode_of_the_time_stamp_counter)
+{
+	int mode = 0;
+
+	say_result("get", prctl(PR_GET_TSC, &mode));
+	say("mode=%d", mode);
+	say_result("set", prctl(PR_SET_TSC, PR_TSC_ENABLE));
+	say_result("unknown", prctl(PR_SET_TSC, 77));
+	say_result("bad_pointer", prctl(PR_GET_TSC, 16));
 }
 
 CHECK(machine, direction_flag_cleared_in_handler)

@@ -2,6 +2,7 @@
 /* What /proc and /sys tell, and the system calls that describe the system. */
 #include "check.h"
 #include <dirent.h>
+#include <sys/prctl.h>
 #include <sys/sysinfo.h>
 #include <sys/utsname.h>
 
@@ -132,6 +133,90 @@ CHECK(procfs, kernel_settings)
 	say("overcommit=%s", slurp("/proc/sys/vm/overcommit_memory"));
 	say("core_pattern=%s", slurp("/proc/sys/kernel/core_pattern"));
 	say("randomize=%s", slurp("/proc/sys/kernel/randomize_va_space"));
+	say("bpf=%s", slurp("/proc/sys/kernel/unprivileged_bpf_disabled"));
+}
+
+/* Whether a text begins as those do that the kernel documents for weaknesses of processors. */
+static bool is_well_formed(const char *text)
+{
+	static const char *const words[] = { "Not affected", "Vulnerable", "Mitigation: ",
+					     "Unknown: ",    "KVM: ",	   "Processor vulnerable" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(words); i++)
+		if (!strncmp(text, words[i], strlen(words[i])) && strchr(text, '\n') == text + strlen(text) - 1)
+			return true;
+	return false;
+}
+
+CHECK(procfs, weaknesses_of_the_processor)
+{
+	const char *folder = "/sys/devices/system/cpu/vulnerabilities";
+	struct dirent **entries;
+	char path[512];
+	int count = scandir(folder, &entries, NULL, alphasort);
+
+	for (int i = 0; i < count; i++) {
+		if (entries[i]->d_name[0] == '.')
+			continue;
+		snprintf(path, sizeof path, "%s/%s", folder, entries[i]->d_name);
+		say("%s=%s", entries[i]->d_name, is_well_formed(slurp(path)) ? "ok" : slurp(path));
+	}
+	say("store_bypass=%s", field("/proc/self/status", "Speculation_Store_Bypass:"));
+	say("indirect_branch=%s", field("/proc/self/status", "SpeculationIndirectBranch:"));
+}
+
+CHECK(procfs, speculation_control)
+{
+	static const int kinds[] = { PR_SPEC_STORE_BYPASS, PR_SPEC_INDIRECT_BRANCH, PR_SPEC_L1D_FLUSH, 77 };
+
+	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++) {
+		say("%d:", kinds[i]);
+		say_value("state", prctl(PR_GET_SPECULATION_CTRL, kinds[i], 0, 0, 0));
+		say_result("on", prctl(PR_SET_SPECULATION_CTRL, kinds[i], PR_SPEC_ENABLE, 0, 0));
+		say_result("off", prctl(PR_SET_SPECULATION_CTRL, kinds[i], PR_SPEC_DISABLE, 0, 0));
+		say_result("unknown", prctl(PR_SET_SPECULATION_CTRL, kinds[i], 77, 0, 0));
+	}
+}
+
+/* Whether the log has got a line with the text since fd was opened. */
+static bool was_logged(int fd, const char *text)
+{
+	char line[1024];
+	bool found = false;
+
+	for (ssize_t length; (length = read(fd, line, sizeof line - 1)) > 0;) {
+		line[length] = 0;
+		found |= strstr(line, text) != NULL;
+	}
+	return found;
+}
+
+/* What the log says of a program that dies of an exception. */
+CHECK(procfs, exception_trace)
+{
+	const char *setting = "/proc/sys/debug/exception-trace";
+	int fd = open("/dev/kmsg", O_RDONLY | O_NONBLOCK), pid, switch_fd = open(setting, O_WRONLY);
+	int rate_fd = open("/proc/sys/kernel/printk_ratelimit", O_WRONLY);
+
+	say("setting=%s", slurp(setting));
+	/* Other checks have their faults logged, too. */
+	must("rate", pwrite(rate_fd, "0", 1, 0) == 1);
+	for (int on = 1; on >= 0; on--) {
+		must("switch", pwrite(switch_fd, on ? "1" : "0", 1, 0) == 1);
+		lseek(fd, 0, SEEK_END);
+		pid = spawn();
+		if (!pid)
+			*(volatile int *)16 = 1;
+		waitpid(pid, NULL, 0);
+		say_bool("segfault", was_logged(fd, ": segfault at 10 ip "));
+		pid = spawn();
+		if (!pid)
+			__builtin_trap();
+		waitpid(pid, NULL, 0);
+		say_bool("trap", was_logged(fd, " trap invalid opcode ip:"));
+	}
+	must("switch", pwrite(switch_fd, "1", 1, 0) == 1);
+	must("rate", pwrite(rate_fd, "5", 1, 0) == 1);
 }
 
 CHECK(procfs, change_setting)

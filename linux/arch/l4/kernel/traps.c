@@ -6,6 +6,8 @@
 #include <linux/bug.h>
 #include <linux/extable.h>
 #include <linux/kdebug.h>
+#include <linux/mm.h>
+#include <linux/ratelimit.h>
 #include <linux/sched/debug.h>
 #include <linux/sched/signal.h>
 #include <linux/sched/task_stack.h>
@@ -65,9 +67,40 @@ static void math_exception(struct pt_regs *regs, unsigned int vector)
 		force_sig_fault(SIGFPE, code, (void __user *)regs->ip);
 }
 
+/* What x86 says of an exception whose signal a program does not handle, and that signal. */
+static const struct {
+	int signal;
+	const char *name;
+} traced[] = {
+	[X86_TRAP_DE] = { SIGFPE, "trap divide error" },
+	[X86_TRAP_BP] = { SIGTRAP, "trap int3" },
+	[X86_TRAP_UD] = { SIGILL, "trap invalid opcode" },
+	[X86_TRAP_NP] = { SIGBUS, "trap segment not present" },
+	[X86_TRAP_SS] = { SIGBUS, "trap stack segment" },
+	[X86_TRAP_GP] = { SIGSEGV, "general protection fault" },
+};
+
+/* Whether the log tells of it. */
+bool l4_is_traced(int signal)
+{
+	return show_unhandled_signals && unhandled_signal(current, signal) && printk_ratelimit();
+}
+
+static void trace_exception(struct pt_regs *regs, unsigned int vector, unsigned long error_code)
+{
+	if (vector >= ARRAY_SIZE(traced) || !traced[vector].name ||
+	    !l4_is_traced(traced[vector].signal))
+		return;
+	pr_info("traps: %s[%d] %s ip:%lx sp:%lx error:%lx", current->comm, current->pid,
+		traced[vector].name, regs->ip, regs->sp, error_code);
+	print_vma_addr(KERN_CONT " in ", regs->ip);
+	pr_cont("\n");
+}
+
 void l4_user_exception(struct pt_regs *regs, unsigned int vector, unsigned long error_code,
 		       unsigned long dr6)
 {
+	trace_exception(regs, vector, error_code);
 	current->thread.trap_nr = vector;
 	current->thread.error_code = error_code;
 	switch (vector) {

@@ -85,12 +85,24 @@ static unsigned long error_code(unsigned long address, unsigned long right)
 	return code;
 }
 
+static void trace_fault(unsigned long address)
+{
+	struct pt_regs *regs = current_pt_regs();
+
+	pr_info("%s[%d]: segfault at %lx ip %lx sp %lx error %lx", current->comm, current->pid,
+		address, regs->ip, regs->sp, current->thread.error_code);
+	print_vma_addr(KERN_CONT " in ", regs->ip);
+	pr_cont("\n");
+}
+
 /* The signal of a fault; no other fault is seen in a signal's frame. Always false. */
 static bool fault_signal(int signal, int code, unsigned long address, unsigned long right)
 {
 	current->thread.trap_nr = X86_TRAP_PF;
 	current->thread.cr2 = address;
 	current->thread.error_code = error_code(address, right);
+	if (signal == SIGSEGV && l4_is_traced(signal))
+		trace_fault(address);
 	force_sig_fault(signal, code, (void __user *)address);
 	return false;
 }

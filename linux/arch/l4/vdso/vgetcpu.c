@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Linux is asked: x86 would read the number from a descriptor that only Linux sets. */
+/*
+ * Linux is asked: x86 would read the number from a descriptor that only Linux sets. As there, the
+ * answer is stored from here, so that a bad address is a fault and no error.
+ */
 #include <linux/compiler.h>
 #include <linux/getcpu.h>
 #include <asm/unistd.h>
@@ -9,12 +12,17 @@ long __vdso_getcpu(unsigned int *cpu, unsigned int *node, struct getcpu_cache *u
 notrace long __vdso_getcpu(unsigned int *cpu, unsigned int *node,
 			   struct getcpu_cache *unused)
 {
+	unsigned int answer[2];
 	long result = __NR_getcpu;
 
 	asm volatile("syscall"
 		     : "+a" (result)
-		     : "D" (cpu), "S" (node), "d" (NULL)
+		     : "D" (&answer[0]), "S" (&answer[1]), "d" (NULL)
 		     : "rcx", "r11", "memory");
+	if (cpu)
+		*cpu = answer[0];
+	if (node)
+		*node = answer[1];
 	return result;
 }
 

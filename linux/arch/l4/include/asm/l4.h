@@ -71,6 +71,7 @@ long l4_native_area(void);
 asmlinkage void l4_first_step(void);
 
 /* kernel/traps.c */
+bool l4_is_traced(int signal);
 void l4_user_exception(struct pt_regs *regs, unsigned int vector, unsigned long error_code,
 		       unsigned long dr6);
 

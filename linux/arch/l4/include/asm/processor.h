@@ -100,6 +100,10 @@ extern struct keel_frame init_frame;
 #define KSTK_EIP(task) (task_pt_regs(task)->ip)
 #define KSTK_ESP(task) (task_pt_regs(task)->sp)
 
+/* The time stamp counter cannot be made to fault. */
+#define GET_TSC_CTL(address) put_user(PR_TSC_ENABLE, (unsigned int __user *)(address))
+#define SET_TSC_CTL(mode) ((mode) == PR_TSC_ENABLE ? 0 : -EINVAL)
+
 #define HAVE_ARCH_PICK_MMAP_LAYOUT
 #define HAVE_ARCH_UNMAPPED_AREA
 #define HAVE_ARCH_UNMAPPED_AREA_TOPDOWN
