@@ -125,6 +125,15 @@ impl<const N: usize> Ranges<N> {
         Ok(())
     }
 
+    /// Fills the gap between two neighbours, the one whose cost is least; it is returned. `None` if there is no gap.
+    pub fn fill_gap(&mut self, cost: impl Fn(Range) -> u64) -> Option<Range> {
+        let gaps = self.list.windows(2).map(|pair| Range::new(pair[0].end, pair[1].start));
+        let (before, gap) = gaps.enumerate().min_by_key(|(_, gap)| cost(*gap))?;
+        self.list[before].end = self.list[before + 1].end;
+        self.list.remove(before + 1, before + 2);
+        Some(gap)
+    }
+
     /// The lowest place for `size` numbers aligned to `alignment` (a power of two).
     pub fn find(&self, size: u64, alignment: u64) -> Option<Range> {
         self.iter().find_map(|r| {
@@ -183,6 +192,18 @@ mod tests {
         assert_eq!(ranges.total(), 20);
         ranges.insert(Range::new(10, 20)).unwrap();
         assert_eq!(ranges.largest(), Some(Range::new(0, 30)));
+    }
+
+    #[test]
+    fn the_cheapest_gap_is_filled() {
+        let mut ranges: Ranges<4> = Ranges::new();
+        assert_eq!(ranges.fill_gap(Range::size), None);
+        for start in [0, 20, 25, 90] {
+            ranges.insert(Range::new(start, start + 2)).unwrap();
+        }
+        assert_eq!(ranges.fill_gap(Range::size), Some(Range::new(22, 25)));
+        assert_eq!(ranges.iter().collect::<Vec<_>>(), [Range::new(0, 2), Range::new(20, 27), Range::new(90, 92)]);
+        assert_eq!(ranges.fill_gap(|gap| 100 - gap.size()), Some(Range::new(27, 90)));
     }
 
     #[test]

@@ -69,6 +69,9 @@ pub extern "C" fn boot(magic: u32, address: u32) -> ! {
     let mut loader = Information::new(magic, address as u64).expect("a multiboot loader starts the kernel");
     let options = Options::parse(loader.command_line);
     serial::init(options.console);
+    if let Some(lost) = loader.lost {
+        log!("the loader tells of too many pieces of memory: {} KB of RAM are not used", lost >> 10);
+    }
     cpuid::init();
     WORDS_GIVEN.set(options.words);
     screen::init(&loader.framebuffer, !loader.ram.overlaps(screen::TEXT));
@@ -236,16 +239,58 @@ fn fill_info(loader: &Information, rsdp: u64, free: &Memory, forbidden: &Memory)
 }
 
 fn fill_regions(info: &mut Info, loader: &Information, free: &Memory, forbidden: &Memory) {
-    let free = free.iter().map(|range| (range, REGION_FREE));
     let images = Range::new(SIGMA0_IMAGE.start, ROOT_IMAGE.end);
     let kernel = forbidden.iter().chain([images]).map(|range| (range, REGION_KERNEL));
     let modules = loader.modules.iter().map(|module| (module.range, REGION_MODULE));
-    let firmware = loader.reserved.iter().map(|range| (range, REGION_FIRMWARE));
-    let regions = free.chain(kernel).chain(modules).chain(firmware);
-    for ((range, kind), place) in regions.zip(info.regions.chunks_exact_mut(3)) {
+    let known = kernel.chain(modules);
+    let count = forbidden.iter().count() + 1 + loader.modules.len();
+    let (mut free, mut firmware) = (*free, loader.reserved);
+    let pieces = (INFO_REGIONS as usize).saturating_sub(count);
+    if let Some(lost) = limit(&loader.ram, &mut free, &mut firmware, pieces) {
+        log!(
+            "there are more than {INFO_REGIONS} memory regions: {} KB of RAM and gaps between the firmware's are its own",
+            lost >> 10
+        );
+    }
+    let free = free.iter().map(|range| (range, REGION_FREE));
+    let firmware = firmware.iter().map(|range| (range, REGION_FIRMWARE));
+    for ((range, kind), place) in free.chain(known).chain(firmware).zip(info.regions.chunks_exact_mut(3)) {
         place.copy_from_slice(&[range.start, range.end, kind]);
         info.region_count += 1;
     }
+}
+
+/// Leaves so many pieces of memory and leaves nothing out, because what is in no piece is taken for a device's. First the
+/// gaps between the firmware's pieces that are all RAM become the firmware's too, which costs nothing: sigma0 looks at RAM
+/// first. Then the smallest pieces of free RAM beside them do, and last the gaps with devices. How much free RAM was lost,
+/// if anything was done.
+pub(crate) fn limit(ram: &Memory, free: &mut Memory, firmware: &mut Memory, pieces: usize) -> Option<u64> {
+    let devices = |gap: Range| {
+        let inside = ram.iter().map(|piece| Range::new(piece.start.max(gap.start), piece.end.min(gap.end)).size());
+        gap.size() - inside.sum::<u64>()
+    };
+    let mut done = None;
+    while free.iter().count() + firmware.iter().count() > pieces {
+        let lost = done.unwrap_or(0);
+        let mut joined = *firmware;
+        let gap = joined.fill_gap(devices);
+        let touches =
+            |piece: &Range| firmware.overlaps(Range::new(piece.start.saturating_sub(1), piece.end.saturating_add(1)));
+        let smallest = |all: &dyn Fn(&Range) -> bool| free.iter().filter(all).min_by_key(|piece| piece.size());
+        let piece = match gap {
+            Some(gap) if devices(gap) == 0 => None,
+            Some(_) => smallest(&touches),
+            None => smallest(&|_| true),
+        };
+        let piece = piece.filter(|piece| firmware.insert(*piece).is_ok());
+        match piece {
+            Some(piece) => take(free, [piece]),
+            None if gap.is_some() => *firmware = joined,
+            None => break,
+        }
+        done = Some(lost + piece.map_or(0, Range::size));
+    }
+    done
 }
 
 fn fill_modules(info: &mut Info, loader: &Information) {
@@ -360,3 +405,7 @@ pub fn has_word(word: Word) -> bool {
 pub fn text_range() -> core::ops::Range<u64> {
     arch::OFFSET + KERNEL_START..&raw const _bss_end as u64 + arch::OFFSET
 }
+
+#[cfg(test)]
+#[path = "../../tests/kernel/boot.rs"]
+mod tests;

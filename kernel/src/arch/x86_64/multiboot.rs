@@ -3,7 +3,7 @@
 //! (Multiboot2 Specification 2.0) tags. It is believed, but read within bounds.
 
 use super::acpi::bytes;
-use crate::boot::Memory;
+use crate::boot::{limit, Memory};
 use keel_abi::acpi::number;
 use keel_abi::list::List;
 use keel_abi::memory::INFO_MODULES;
@@ -15,6 +15,9 @@ pub const HEADER_MAGIC: [u32; 2] = [0x1bad_b002, 0xe852_50d6];
 const LOADER_MAGIC: [u32; 2] = [0x2bad_b002, 0x36d7_6289];
 /// Flags of version 1's header: modules page aligned, memory information, addresses in the header.
 pub const HEADER_FLAGS: u32 = 1 | 1 << 1 | 1 << 16;
+/// Pieces of memory that are left, of RAM and of others: from `Memory`'s room for pieces, modules and what is the kernel's
+/// are cut out.
+const MOST_PIECES: usize = 64;
 /// Longest command line that is looked at.
 const MAX_TEXT: usize = 4096;
 /// The kind of a framebuffer whose pixels are colours.
@@ -31,6 +34,8 @@ pub struct Information {
     pub ram: Memory,
     /// What else the memory map tells of.
     pub reserved: Memory,
+    /// Bytes of RAM that were left out, if there were too many pieces to keep.
+    pub lost: Option<u64>,
     /// Physical address of ACPI's root pointer, if it was passed.
     pub rsdp: Option<u64>,
     /// The framebuffer, as `Info` has it; zeros if there is none.
@@ -54,9 +59,25 @@ impl Information {
             0 => information.take_fields(address)?,
             _ => information.take_tags(address)?,
         }
-        let Information { ram, reserved, .. } = &mut information;
-        reserved.iter().try_for_each(|range| ram.remove(range)).ok()?;
+        information.settle();
         Some(information)
+    }
+
+    /// What is RAM and reserved is reserved: a piece of RAM that cannot be cut goes as a whole. Then the pieces are as few
+    /// as can be cut further.
+    fn settle(&mut self) {
+        let Information { ram, reserved, .. } = self;
+        loop {
+            let overlapping = reserved.iter().find(|range| ram.overlaps(*range));
+            let Some(range) = overlapping else { break };
+            if ram.remove(range).is_err() {
+                let whole = ram.iter().find(|piece| piece.overlaps(range)).unwrap_or_default();
+                let _ = ram.remove(whole);
+                reserve(reserved, whole);
+            }
+        }
+        let all = *ram;
+        self.lost = limit(&all, ram, reserved, MOST_PIECES);
     }
 
     /// Version 1: a bit of the flags says whether a field is there.
@@ -109,7 +130,8 @@ impl Information {
             }
             at += (size as usize).next_multiple_of(8);
         }
-        self.reserved.insert(Range::new(address, address + size)).ok()
+        reserve(&mut self.reserved, Range::new(address, address + size));
+        Some(())
     }
 
     fn add_module(&mut self, entry: &[u8], text: &'static [u8]) -> Option<()> {
@@ -119,8 +141,19 @@ impl Information {
 
     fn add_memory(&mut self, entry: &[u8]) -> Option<()> {
         let (base, size) = (number(entry, 0, 8)?, number(entry, 8, 8)?);
-        let set = if number(entry, 16, 4)? == 1 { &mut self.ram } else { &mut self.reserved };
-        set.insert(Range::new(base, base.saturating_add(size))).ok()
+        let range = Range::new(base, base.saturating_add(size));
+        // RAM of which too many pieces are told is nobody's.
+        if number(entry, 16, 4)? != 1 || self.ram.insert(range).is_err() {
+            reserve(&mut self.reserved, range);
+        }
+        Some(())
+    }
+}
+
+/// Adds to what is reserved; where that has no room, the smallest gap in it goes too.
+fn reserve(reserved: &mut Memory, range: Range) {
+    while reserved.insert(range).is_err() {
+        reserved.fill_gap(Range::size);
     }
 }
 
@@ -131,3 +164,7 @@ fn text(address: u64) -> &'static [u8] {
 fn until_zero(text: &'static [u8]) -> &'static [u8] {
     text.split(|byte| *byte == 0).next().unwrap_or(&[])
 }
+
+#[cfg(test)]
+#[path = "../../../../tests/kernel/multiboot.rs"]
+mod tests;

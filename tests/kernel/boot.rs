@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The memory map, cut down to what the information page has room for.
+
+use super::*;
+use crate::random::Random;
+
+fn set(pieces: &[(u64, u64)]) -> Memory {
+    let mut set = Memory::new();
+    pieces.iter().for_each(|(start, end)| set.insert(Range::new(*start, *end)).expect("there is room"));
+    set
+}
+
+fn pieces(set: &Memory) -> Vec<(u64, u64)> {
+    set.iter().map(|range| (range.start, range.end)).collect()
+}
+
+#[test]
+fn a_short_map_stays() {
+    let (ram, mut firmware) = (set(&[(0, 10), (20, 30)]), set(&[(10, 20)]));
+    let mut free = ram;
+    assert_eq!(limit(&ram, &mut free, &mut firmware, 3), None);
+    assert_eq!((pieces(&free), pieces(&firmware)), (vec![(0, 10), (20, 30)], vec![(10, 20)]));
+}
+
+/// Between the firmware's pieces at 10 and 40 is RAM alone; at 50 begins a device.
+#[test]
+fn gaps_of_ram_go_first() {
+    let (ram, mut firmware) = (set(&[(0, 10), (12, 40)]), set(&[(10, 12), (40, 50), (55, 60)]));
+    let mut free = ram;
+    assert_eq!(limit(&ram, &mut free, &mut firmware, 4), Some(0));
+    assert_eq!((pieces(&free), pieces(&firmware)), (vec![(0, 10), (12, 40)], vec![(10, 50), (55, 60)]));
+}
+
+/// RAM beside the firmware's is lost before a device is, and a device before RAM from which nothing is won.
+#[test]
+fn then_the_smallest_ram_goes_and_devices_last() {
+    let (ram, firmware) = (set(&[(0, 10), (12, 14), (60, 64), (90, 99)]), set(&[(14, 20), (55, 60)]));
+    let (mut free, mut less) = (ram, firmware);
+    assert_eq!(limit(&ram, &mut free, &mut less, 5), Some(2));
+    assert_eq!((pieces(&free), pieces(&less)), (vec![(0, 10), (60, 64), (90, 99)], vec![(12, 20), (55, 60)]));
+    let (mut free, mut less) = (ram, firmware);
+    assert_eq!(limit(&ram, &mut free, &mut less, 3), Some(6));
+    assert_eq!((pieces(&free), pieces(&less)), (vec![(0, 10), (90, 99)], vec![(12, 64)]));
+}
+
+/// Whatever the map: it fits, free RAM stays RAM, and what was the firmware's or RAM is one of them still.
+#[test]
+fn nothing_becomes_a_device() {
+    const SIZE: u64 = 500;
+    let random = Random::new(10);
+    for round in 0..2_000 {
+        let (mut ram, mut firmware) = (Memory::new(), Memory::new());
+        for _ in 0..random.below(100) {
+            let start = random.below(SIZE);
+            let range = Range::new(start, start + 1 + random.below(6));
+            let (to, from) = if random.below(2) == 0 { (&mut ram, &mut firmware) } else { (&mut firmware, &mut ram) };
+            if from.remove(range).is_ok() {
+                let _ = to.insert(range);
+            }
+        }
+        let (mut free, before) = (ram, firmware);
+        let most = 1 + random.below(40) as usize;
+        let lost = limit(&ram, &mut free, &mut firmware, most);
+        assert!(free.iter().count() + firmware.iter().count() <= most, "round {round}");
+        assert_eq!(ram.total() - free.total(), lost.unwrap_or(0), "round {round}");
+        for at in 0..SIZE + 6 {
+            let one = Range::new(at, at + 1);
+            assert!(!free.contains(one) || ram.contains(one), "round {round}: {at} was no RAM");
+            let was = ram.contains(one) || before.contains(one);
+            assert!(!was || free.contains(one) || firmware.contains(one), "round {round}: {at} is a device");
+        }
+    }
+}
