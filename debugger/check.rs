@@ -3,8 +3,8 @@
 //! queues against states. Only in the kernel for debugging; the caller runs exclusively.
 
 use super::{each_queued, items, lthreads, tasks, threads};
-use crate::arch::cpu;
 use crate::arch::paging::*;
+use crate::arch::{clock, cpu};
 use crate::boot;
 use crate::global::Global;
 use crate::mapdb::Store;
@@ -14,9 +14,10 @@ use crate::refs::Ref;
 use crate::source::{Answer, NO_WORDS};
 use crate::space::{companion_cell, entry_cell, Leaf, Nodes};
 use crate::task::Task;
-use crate::thread::{self, State, EXTRA, FOREIGN, FPU, HAS_PREEMPTER, QUEUED, TIMED, TRANSFER};
+use crate::thread::{self, *};
 use core::cell::Cell;
 use keel_abi::call::*;
+use keel_abi::fpage::USER_END;
 use keel_abi::{Error, Id};
 
 /// Violations that are printed.
@@ -45,10 +46,19 @@ pub fn run() -> u64 {
     VIOLATIONS.get()
 }
 
-/// The operation of `ID_CHECK`: answers how much is wrong.
-pub fn operate() -> Result<Answer, Error> {
+/// The operations of `ID_CHECK`.
+pub fn operate(operation: u64, time: u64, processor: u64) -> Result<Answer, Error> {
+    /// The longest delay in ns: interrupts are off meanwhile.
+    const LONGEST: u64 = 1_000_000_000;
     let mut answer = NO_WORDS;
-    (answer.0[0], answer.1) = (run(), 1);
+    match operation {
+        CHECK_ALL => (answer.0[0], answer.1) = (run(), 1),
+        CHECK_DELAY if time <= LONGEST => {
+            let cpu = cpu::all().nth(processor as usize).ok_or(Error::Invalid)?;
+            cpu.delay.set(time * clock::parameters().0 / clock::NS_PER_S);
+        }
+        _ => return Err(Error::Invalid),
+    }
     Ok(answer)
 }
 
@@ -148,6 +158,7 @@ fn check_leaf(task: Ref<Task>, leaf: Leaf, sum: &mut Sum) {
         expect(node == 0 && (POOL.contains(physical) || physical == boot::info_physical()), "no kernel object");
         return;
     }
+    expect(leaf.address() + span(leaf.level) <= USER_END, "it has the last page of the user's half");
     expect(boot::physical_page(physical, span_shift(leaf.level)) == Some(leaf.level), "forbidden memory");
     sum.words[ACCOUNT_NODES as usize] += (node != 0) as u64;
     if node == 0 || Leaf::of(node) != leaf {
@@ -174,6 +185,19 @@ fn check_leaf(task: Ref<Task>, leaf: Leaf, sum: &mut Sum) {
     }
 }
 
+/// Whether a timeout may end what a thread waits for. An answered fault of a transfer keeps its own
+/// until its thread resumes the transfer.
+fn may_end(thread: Ref<Thread>) -> bool {
+    let flags = thread.frame().orig_ax.get();
+    let never = |shift: u64| flags >> shift & IPC_TIMEOUT_MASK == TIMEOUT_NEVER;
+    match thread.state.get() {
+        _ if thread.has(TRANSFER) => true,
+        State::Sending => !thread.has(KERNEL_MESSAGE) && !never(IPC_SEND_TIMEOUT_SHIFT),
+        State::Receiving => !never(IPC_RECEIVE_TIMEOUT_SHIFT),
+        _ => false,
+    }
+}
+
 /// Every thread: where its state says that it is found, and what its flags say.
 fn check_threads() {
     let (mut waiting, mut waiters) = (0, 0);
@@ -189,9 +213,12 @@ fn check_threads() {
         let answered = matches!(state, State::Faulted | State::Preempted);
         expect(!answered || partner.is_some(), "its pager, handler or preempter does not exist");
         let (due, heap) = (&thread.deadline, home.deadlines.earliest());
-        // An answered fault of a transfer keeps its timeout until its thread goes on with that.
-        let waits = matches!(state, State::Sending | State::Receiving | State::Faulted) || thread.has(TRANSFER);
-        expect(!due.is_armed() || waits && due.time() >= heap, "its timeout is lost, or for nothing");
+        expect(!due.is_armed() || may_end(thread) && due.time() >= heap, "its timeout is lost, or for nothing");
+        let kernels = thread.has(KERNEL_MESSAGE);
+        expect(!kernels || state == State::Sending, "the kernel sends for it, and it does not wait for that");
+        // The fast paths leave to it by SYSRET.
+        let fast = state == State::Receiving && !thread.has(FOREIGN | BAD_IP);
+        expect(!fast || thread.frame().ip.get() <= USER_END, "its ip is no user's, and no flag says so");
         let closed = state == State::Receiving && !thread.open.get() || answered;
         waiting += (closed && partner.is_some()) as u32;
         waiters += thread.waiters.get();

@@ -219,6 +219,10 @@ crate::constants! {
     IRQ_MODE_LEVEL = 2;
     /// MSI operation (to ID_MSI): allocate; answers w0 = source id, w1 = address, w2 = data
     MSI_ALLOCATE = 1;
+    /// Check operation (to ID_CHECK): check all invariants; answers w0 = how much is wrong
+    CHECK_ALL = 0;
+    /// Check operation: the next SYSCALL on processor w1 waits w0 ns (at most 10^9) for its lock
+    CHECK_DELAY = 1;
     /// Quota operation: w1 unused pages of the caller's account pass to that of the task w0 of its clan
     QUOTA_ENLARGE = 1;
     /// Quota operation: w1 unused pages pass from the account of the task w0 of the caller's clan to the caller's

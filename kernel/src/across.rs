@@ -17,7 +17,7 @@ use keel_abi::{Id, Tag};
 pub fn send(cpu: &Cpu) -> bool {
     const ANY_SEND_TIMEOUT: u64 = IPC_TIMEOUT_MASK << IPC_SEND_TIMEOUT_SHIFT;
     const KNOWN: u64 = IPC_SEND | IPC_RECEIVE | IPC_OPEN | ANY_SEND_TIMEOUT;
-    let Some(caller) = cpu.current.get().filter(|caller| is_plain(*caller)) else { return false };
+    let Some(caller) = cpu.arrived().filter(|caller| is_plain(*caller)) else { return false };
     let frame = caller.frame();
     let (flags, tag, to) = (frame.orig_ax.get(), Tag(frame.si.get()), Id(frame.di.get()));
     if flags & !KNOWN != 0 || flags & IPC_SEND == 0 || ipc::has_items(tag) || tag.words() > MAX_WORDS {

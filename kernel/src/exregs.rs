@@ -169,6 +169,9 @@ fn set_registers(thread: Ref<Thread>, mask: u64, record: &SharedExRegs) {
         value.set(old.0);
     };
     exchange(EX_IP, &record.ip, &frame.ip);
+    if mask & EX_IP != 0 {
+        sched::redirect(thread);
+    }
     thread.put(BAD_IP, !thread.has(FOREIGN) && frame.ip.get() >> SPACE_SHIFT != 0);
     exchange(EX_SP, &record.sp, &frame.sp);
     if mask & (EX_IP | EX_SP | EX_ARGUMENT) != 0 {

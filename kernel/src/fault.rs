@@ -35,13 +35,12 @@ pub fn page_fault(thread: Ref<Thread>, address: u64, error_code: u64) {
     }
     // A trigger that came meanwhile is not kept waiting by another pager: it is taken first, and the fault comes again.
     if !(thread.has(TRIGGERED) && thread.has(FOREIGN) && thread.pager != thread.handler) {
-        raise_page_fault(thread, thread.pager.get());
+        raise_page_fault(thread, thread.pager.get(), (address, error_code));
     }
 }
 
-/// Tells of the page fault that stands in a thread's frame.
-fn raise_page_fault(thread: Ref<Thread>, to: Id) {
-    let (address, error_code) = (thread.frame().cr2.get(), thread.frame().error_code.get());
+/// Tells of a page fault.
+fn raise_page_fault(thread: Ref<Thread>, to: Id, (address, error_code): (u64, u64)) {
     let access = match error_code {
         code if code & code::FETCH != 0 => FPAGE_EXEC,
         code if code & code::WRITE != 0 => FPAGE_WRITE,
@@ -68,7 +67,10 @@ pub fn pass_on(thread: Ref<Thread>) -> bool {
     let other = asked_other_pager(thread);
     if other {
         ipc::leave_fault(thread);
-        raise_page_fault(thread, thread.handler.get());
+        // The fast path keeps it nowhere else. Whoever may write to the frame can make its thread
+        // fault anywhere, too.
+        let frame = thread.frame();
+        raise_page_fault(thread, thread.handler.get(), (frame.cr2.get(), frame.error_code.get()));
     }
     other
 }

@@ -453,7 +453,10 @@ fn deliver_kernel_message(sender: Ref<Thread>, receiver: Ref<Thread>) {
         // A foreign thread's own words.
         word::copy(sender.frame().message(), to.message());
     } else {
-        to.message().into_iter().zip(message.words).for_each(|(target, word)| target.set(word));
+        // Nobody's words are in the others, as on the fast path.
+        let [first, second, third, fourth] = message.words;
+        let words = [first, second, third, fourth, 0, 0];
+        to.message().into_iter().zip(words).for_each(|(target, word)| target.set(word));
     }
     sender.unset(KERNEL_MESSAGE);
     sender.state.set(if preempted { State::Preempted } else { State::Faulted });

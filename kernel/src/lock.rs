@@ -9,6 +9,11 @@
 //! A processor whose lock another one holds is in user mode, idle, or waits here. What it holds of a thread in its
 //! registers (bases, FPU, translations) is had by `settle`: it comes in, puts all of that into memory, and goes on waiting.
 //!
+//! Two rules keep this free of deadlocks. A processor waits for a lock only while it holds none
+//! (`with_another` does not wait), except behind the gate, where there is one at a time, which
+//! takes them in order. Interrupts are enabled in the kernel only while it holds no lock (idle) or
+//! all of them (`sched::poll`), so what an interrupt changes is never half done.
+//!
 //! The locks are plain words that whoever runs may take. Queues (tickets, MCS) would be fairer on a bare machine, but
 //! where processors are themselves scheduled, each hand-over to one that does not run costs its whole absence.
 
@@ -102,7 +107,9 @@ fn take_all(cpu: &Cpu) {
     cpu::all().for_each(|other| other.lock.take(cpu));
 }
 
-/// From nothing to the locks of all: an interrupt outside of user mode. Whether they were not held before.
+/// From nothing to the locks of all: an interrupt outside of user mode, `give_way`, a processor
+/// that starts. Returns true if they were not held before: then, and only then, the caller gives
+/// them back. An interrupt that `sched::poll` lets in finds them held.
 pub fn exclusive_from_idle(cpu: &Cpu) -> bool {
     if cpu.exclusive.replace(true) {
         return false;
@@ -175,8 +182,9 @@ pub fn give_way(cpu: &Cpu) {
 }
 
 /// Makes a processor put all that its registers hold of threads into memory. The caller runs exclusively. Another
-/// processor has then left the user's space and is in the kernel, between saving a thread's registers and acting on why
-/// it came.
+/// processor has then left the user's space (the kernel's own table is loaded) and is in the
+/// kernel, between saving a thread's registers and acting on why it came. An interrupt for it that
+/// arrives later is harmless: it finds nothing to do.
 pub fn settle(target: &Cpu) {
     if target.index == cpu().index {
         entry::unload(target);

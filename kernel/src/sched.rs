@@ -104,6 +104,16 @@ pub fn settle_elsewhere(thread: Ref<Thread>) {
     }
 }
 
+/// A thread, settled, was given another ip: what it came into the kernel for on another processor,
+/// and waits there for the locks, is not served any more. On one processor it would have been, or
+/// not yet begun.
+pub fn redirect(thread: Ref<Thread>) {
+    let home = cpu::of(thread);
+    if home.index != cpu().index && home.current.get() == Some(thread) {
+        home.redirected.set(true);
+    }
+}
+
 fn holds(cpu: &Cpu, thread: Ref<Thread>) -> bool {
     [&cpu.current, &cpu.loaded, &cpu.fpu_owner].iter().any(|who| who.get() == Some(thread))
 }

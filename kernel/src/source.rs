@@ -196,7 +196,7 @@ pub fn operate(caller: Ref<Thread>, id: Id, operation: u64) -> Result<Answer, Er
         ID_QUOTA => quota(caller.task, operation, w0, w1),
         ID_MSI if operation == MSI_ALLOCATE => return allocate_message(caller),
         ID_MSI => Err(Error::Invalid),
-        ID_CHECK if crate::debugger::ON => return crate::debugger::check::operate(),
+        ID_CHECK if crate::debugger::ON => return crate::debugger::check::operate(operation, w0, w1),
         ID_TIMER if operation == SOURCE_ATTACH => return claim_timer(caller),
         _ => {
             let source = lookup(id, caller.task).ok_or(Error::NoPartner)?;

@@ -572,7 +572,12 @@ pub struct Mapping {
     pub grant: bool,
 }
 
-/// Maps all of it. After `Restart` it goes on where `progress` says.
+/// Maps all of it, except what would be in the last page of the user's half: nobody gets that page.
+/// SYSCALL at its end would leave an ip that is not canonical, and SYSRET to that faults in the kernel,
+/// with the user's stack, on Intel's processors. The fast paths rely on it: they do not look at an ip
+/// that SYSCALL saved. (A kernel area may be there, but its pages cannot be executed; physical
+/// addresses, where sigma0's pages are, end below: `cpuid::physical_bits`.) After `Restart` it resumes
+/// where `progress` says.
 pub fn map(mapping: &Mapping, progress: &mut Progress) -> Result<(), Stop> {
     loop {
         let (rights, done) = mapping.next(progress.done, &mut Work::default())?;
@@ -601,7 +606,8 @@ pub fn map_page(from: Ref<Task>, to: Ref<Task>, item: &MapItem) -> bool {
         || node == 0
         || level > 0
         || entry_cell(table, slot).get() != 0
-        || is_withheld(to, target)
+        || in_area(to, target)
+        || target == USER_END
     {
         return false;
     }
@@ -614,7 +620,7 @@ impl Mapping {
     /// Maps the next page, or passes over a hole: the rights that arrived, and how much of the item is done by then.
     fn next(&self, done: u64, work: &mut Work) -> Result<(u64, u64), Stop> {
         let (source, target) = (self.place.source + done, self.place.target + done);
-        if is_withheld(self.to, target) {
+        if in_area(self.to, target) {
             return Ok((0, (target / AREA_SIZE + 1) * AREA_SIZE - self.place.target));
         }
         let leaf = match find_source(self.from, source, self.item)? {
@@ -624,8 +630,27 @@ impl Mapping {
         if leaf.node() == 0 {
             return Ok((0, leaf.address() + span(leaf.level) - self.place.source));
         }
-        let rest = ((1 << self.place.log2) - done).min(USER_END - target);
-        let level = fitting_level(&leaf, source, target, rest);
+        let level = fitting_level(&leaf, source, target, (1 << self.place.log2) - done);
+        if target + span(level) > USER_END {
+            return self.at_the_end(leaf, (source, target), done, work);
+        }
+        let rights = self.page(leaf, level, (source, target), work)?;
+        Ok((rights, done + span(level)))
+    }
+
+    /// The same where the page would be the last one, or a large one that covers it.
+    #[cold]
+    fn at_the_end(
+        &self,
+        leaf: Leaf,
+        (source, target): (u64, u64),
+        done: u64,
+        work: &mut Work,
+    ) -> Result<(u64, u64), Stop> {
+        if target >= USER_END {
+            return Ok((0, 1 << self.place.log2));
+        }
+        let level = fitting_level(&leaf, source, target, USER_END - target);
         let rights = self.page(leaf, level, (source, target), work)?;
         Ok((rights, done + span(level)))
     }
@@ -763,14 +788,9 @@ fn is_below(mut node: Index, ancestor: Index, work: &mut Work) -> bool {
     false
 }
 
-/// Whether nothing of a user's is mapped at an address: it is in the task's kernel area, or in the
-/// last page of the user's half. SYSCALL at the end of that page would leave an ip that is not
-/// canonical, and SYSRET to it faults in the kernel with the user's stack on Intel's processors.
-/// The fast paths rely on it: they do not look at an ip that SYSCALL saved. (A kernel area may
-/// reach that far, but its pages cannot be executed; physical addresses, where sigma0's pages are,
-/// end below: `cpuid::physical_bits`.)
-fn is_withheld(task: Ref<Task>, address: u64) -> bool {
-    address >= USER_END || task.area != 0 && address / AREA_SIZE == task.area / AREA_SIZE
+/// Whether an address lies in a task's kernel area.
+fn in_area(task: Ref<Task>, address: u64) -> bool {
+    task.area != 0 && address / AREA_SIZE == task.area / AREA_SIZE
 }
 
 /// Enters a page of the pool that user and kernel share, at an address in the kernel area.

@@ -7,7 +7,7 @@ use core::cell::Cell;
 
 /// Precision of the conversion from ticks to nanoseconds: ns = ticks * mult >> SHIFT.
 const SHIFT: u64 = 24;
-const NS_PER_S: u64 = 1_000_000_000;
+pub const NS_PER_S: u64 = 1_000_000_000;
 
 struct Clock {
     base: Cell<u64>,

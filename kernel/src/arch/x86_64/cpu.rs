@@ -37,6 +37,9 @@ object! {
         pub exit_sp: Cell<u64> = Cell::new(0),
         /// Whether sysret may be used.
         pub exit_sysret: Cell<u64> = Cell::new(0),
+        /// In the kernel for debugging, TSC ticks: the fast path of the next SYSCALL takes that
+        /// long before it takes the lock.
+        pub delay: Cell<u64> = Cell::new(0),
         /// Its number.
         pub index: u8 = index,
         /// Its local APIC's id.
@@ -67,6 +70,8 @@ object! {
         pub known: Known = Known::new(),
         /// The running thread. Whenever the processor is in user mode there is one.
         pub current: Cell<Option<Ref<Thread>>> = Cell::new(None),
+        /// While it waits for the locks, that thread was given another ip (`Cpu::arrived`).
+        pub redirected: Cell<bool> = Cell::new(false),
         /// Whose fs and gs bases are in the processor.
         pub loaded: Cell<Option<Ref<Thread>>> = Cell::new(None),
         /// A ready thread that is not in the run queue: the partner of the last IPC.
@@ -182,6 +187,13 @@ pub fn recover() -> Option<&'static Cpu> {
 }
 
 impl Cpu {
+    /// The thread that came into the kernel here, if what it came for is to be served. While it
+    /// waited for the locks, another processor may have deleted it, or given it another ip: then it
+    /// is there already, and never made the call (or fault) that came before.
+    pub fn arrived(&self) -> Option<Ref<Thread>> {
+        self.current.get().filter(|_| !self.redirected.get())
+    }
+
     /// Something of the loaded thread changed: it is loaded anew before it runs on.
     pub fn loaded_changed(&self) {
         if let Some(thread) = self.loaded.take() {

@@ -29,7 +29,7 @@ const FLAGS_NEED_IRET: u64 = 1 << 8 | 1 << 16;
 pub const FLAGS_CLEARED: u64 = 0x4_7700;
 /// AC: in user mode alignment checks, in the kernel no SMAP.
 const FLAG_AC: u64 = 1 << 18;
-/// In a frame's `orig_ax`: it was made by an exception or interrupt.
+/// In a frame's `orig_ax`: an exception or interrupt filled it.
 pub const NO_CALL: u64 = u64::MAX;
 
 /// #DB.
@@ -68,8 +68,8 @@ macro_rules! assembly {
 
 assembly!([
     "CPU_" Cpu {
-        scratch stack exit_ip exit_cs exit_flags exit_sp exit_sysret address current loaded space fpu_owner fpu_off floor known
-        waits_for_any waits_for_one waits_for_answer
+        scratch stack exit_ip exit_cs exit_flags exit_sp exit_sysret address delay current loaded space fpu_owner fpu_off floor
+        known waits_for_any waits_for_one waits_for_answer
     }
     "THREAD_" Thread { id task chief space task_number frame_index state flags priority partner pager handler waiters consumed expected calls }
     "FRAME_" Frame { r8 r9 r10 r11 r12 r13 r14 r15 ip cs flags orig_ax segments fs_base gs_base vector error_code cr2 }
@@ -80,8 +80,9 @@ assembly!([
         VECTOR_DB VECTOR_UD VECTOR_DF VECTOR_MC VECTOR_PF TASK_SIGMA0
     }
     fast { REPLY_AND_WAIT ANY_SEND_TIMEOUT KNOWN_FACTOR KNOWN_SHIFT }
-    tables { NO_PORTS USER_SS USER_CS USER_CS32 }
+    tables { NO_PORTS KERNEL_SS USER_SS USER_CS USER_CS32 }
 ]
+    CHECKED = const debugger::ON as u32,
     CPU_LOCK = const offset_of!(Cpu, lock) + Lock::HELD,
     CPU_TAGS = const offset_of!(Cpu, tags) + Tags::ROOTS,
     TAGS_MASK = const Tags::MASK,
@@ -150,12 +151,13 @@ extern "C" fn system_call() -> u64 {
     serve(cpu)
 }
 
-/// The same where map items go to a thread that perhaps waits for its pager.
+/// The same where map items go to a thread that perhaps waits for its pager. On several processors
+/// a mapping takes all locks.
 extern "C" fn answering_system_call() -> u64 {
     let cpu = cpu();
     lock::enter(cpu);
     lock::exclusive(cpu);
-    match fast::answer(cpu) {
+    match cpu.arrived().and_then(|caller| fast::answer(cpu, caller)) {
         None => serve_alone(cpu),
         Some(faulter) if load(cpu, faulter) => {
             lock::release(cpu);
@@ -172,8 +174,7 @@ fn serve(cpu: &'static Cpu) -> u64 {
 
 #[inline]
 fn serve_alone(cpu: &'static Cpu) -> u64 {
-    // Another processor may have deleted it meanwhile.
-    if let Some(thread) = cpu.current.get() {
+    if let Some(thread) = cpu.arrived() {
         syscall::enter(thread);
     }
     leave(cpu)
@@ -183,28 +184,29 @@ fn serve_alone(cpu: &'static Cpu) -> u64 {
 fn leave(cpu: &'static Cpu) -> u64 {
     let frame = sched::leave(cpu);
     debugger::trace::leave(cpu);
+    cpu.redirected.set(false);
     lock::release(cpu);
     frame
 }
 
-/// An exception or interrupt from user mode. The frame's orig_ax word holds the error code.
-extern "C" fn user_exception(vector: u64) -> u64 {
+/// An exception or interrupt from user mode. The error code is as the hardware told it: a frame may
+/// be another one's memory.
+extern "C" fn user_exception(vector: u64, error_code: u64) -> u64 {
     let cpu = cpu();
     lock::enter(cpu);
     if vector != apic::KICK_VECTOR {
         lock::exclusive(cpu);
     }
-    // Another processor may have deleted the thread meanwhile; an interrupt is served all the same.
-    if let Some(thread) = cpu.current.get() {
-        let frame = thread.frame();
-        let error_code = frame.orig_ax.replace(NO_CALL);
+    if vector >= FIRST_INTERRUPT && vector != VECTOR_INT80 {
+        interrupt(vector);
+    } else if let Some(thread) = cpu.arrived() {
         match vector {
             VECTOR_INT80 if thread.has(FOREIGN) => {
+                let frame = thread.frame();
                 frame.orig_ax.set(frame.ax.get());
                 fault::foreign_call(thread, GATE_INT80);
             }
             VECTOR_INT80 => fault::exception(thread, VECTOR_GP, VECTOR_INT80 * 8 + 2, 0),
-            FIRST_INTERRUPT.. => interrupt(vector),
             VECTOR_PF => fault::page_fault(thread, read_cr2(), error_code),
             VECTOR_NM => {
                 if fpu::switch_on(thread).is_err() {
@@ -212,18 +214,21 @@ extern "C" fn user_exception(vector: u64) -> u64 {
                 }
             }
             VECTOR_GP if tables::load_ports(thread.task) => {}
-            VECTOR_DB => {
-                let dr6 = read_dr6();
-                // SAFETY: clears the status so that the next exception's is its own.
-                unsafe { write_dr6(0) };
-                fault::exception(thread, vector, error_code, dr6);
-            }
+            VECTOR_DB => fault::exception(thread, vector, error_code, take_dr6()),
             _ => fault::exception(thread, vector, error_code, 0),
         }
-    } else if vector >= FIRST_INTERRUPT {
-        interrupt(vector);
+    } else if vector == VECTOR_DB {
+        take_dr6();
     }
     leave(cpu)
+}
+
+/// Reads the status of debug exceptions, and clears it: the next one's is its own.
+fn take_dr6() -> u64 {
+    let dr6 = read_dr6();
+    // SAFETY: the status has no effect.
+    unsafe { write_dr6(0) };
+    dr6
 }
 
 /// An interrupt in one of the kernel's windows; anything else is a bug.

@@ -7,7 +7,13 @@
 # then takes the processor's kernel stack from its top. The frame of a foreign thread is memory of its
 # chief too, who may write to it at any moment: nothing is read back from here except through the Rust
 # exit path, which checks it. So what the hardware pushes goes to the kernel stack (TSS.rsp0 is its top)
-# and is copied. Interrupts are off throughout.
+# and is copied, and the error code is read there. Interrupts are off throughout.
+#
+# What the exits rely on, so that no SYSRET and no IRET faults in the kernel (only an ip could make
+# them: Intel's SYSRET to an address that is not canonical is a #GP in the kernel, with the user's
+# stack): leave_to_user takes ip, cs, flags and sp from the Cpu structure, where `entry::load` put
+# them after it checked each once; fast.s says what it checks. ss is always the user's, and sp may
+# be anything. NT is clear here: the gates clear it, and SYSCALL's mask.
 
 .macro save_below_di
     .irp register, rsi, rdx, rcx, rax, r8, r9, r10, r11, rbx, rbp, r12, r13, r14, r15
@@ -119,14 +125,15 @@ compat_entry:
     mov gs:[CPU_scratch], rsp
     find_frame
     begin_frame USER_CS32
-    push 0
+    push {NO_CALL}
     push rdi
     mov edi, VECTOR_UD
     save_below_di
-    jmp user_exception
+    jmp without_error_code
 
 # Stack: vector, error code, ip, cs, flags, sp, ss, from user mode; all registers are the interrupted program's. To the
-# thread's frame, but for the vector, which is in rdi. The kernel's stack is free then, and rsp at r15's place.
+# thread's frame, except the vector, which is in rdi, and the error code, which stays on the stack:
+# orig_ax says that this is no call. rsp is at r15's place then.
 .macro save_after_vector
     swapgs
     # Not even speculatively may the kernel use the user's gs, here or in kernel_entry.
@@ -136,24 +143,40 @@ compat_entry:
     mov rax, rsp
     find_frame
     lea rsp, [rsp + {FRAME_TOP}]
-    .irp offset, 56, 48, 40, 32, 24, 16, 8
+    .irp offset, 56, 48, 40, 32, 24
     push qword ptr [rax + \offset]
     .endr
+    push {NO_CALL}
+    push qword ptr [rax + 8]
     mov rax, [rax]
     save_below_di
 .endm
 
+# Where the hardware pushes the error code, from the top of the kernel's stack: below ss, sp, flags,
+# cs, ip.
+.set ERROR_CODE, -48
+
 common_entry:
     test byte ptr [rsp + 24], 3
     jz kernel_entry
-move_to_frame:
     save_after_vector
 user_exception:
     mov rsp, gs:[CPU_stack]
     clear_flags
     clear_registers
+    # The way here from user mode made ss null. AMD's SYSRET loads the selector alone: a program
+    # that later runs 32-bit code would have no stack there (Linux: X86_BUG_SYSRET_SS_ATTRS).
+    # SYSCALL loads all of ss, as this does.
+    mov eax, KERNEL_SS
+    mov ss, eax
+    mov rsi, [rsp + ERROR_CODE]
     call {exception}
     jmp leave_to_user
+# The same where the kernel's stack has no error code.
+without_error_code:
+    mov rsp, gs:[CPU_stack]
+    mov qword ptr [rsp + ERROR_CODE], 0
+    jmp user_exception
 
 # An interrupt in one of the kernel's few windows, or a bug. Same stack.
 kernel_entry:
@@ -179,8 +202,10 @@ debug_entry:
     push 0
     push VECTOR_DB
     test byte ptr [rsp + 24], 3
-    jnz move_to_frame
-    push rax
+    jz 1f
+    save_after_vector
+    jmp without_error_code
+1:  push rax
     xor eax, eax
     mov dr6, rax
     pop rax

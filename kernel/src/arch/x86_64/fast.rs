@@ -84,8 +84,7 @@ impl Known {
 
 /// The running thread answers a fault with one page, and waits for anybody again: the faulter, which now runs. This is half
 /// short: the caller runs exclusively. `None`: it is not so, or something is out of the ordinary; nothing was done.
-pub fn answer(cpu: &Cpu) -> Option<Ref<Thread>> {
-    let caller = cpu.current.get()?;
+pub fn answer(cpu: &Cpu, caller: Ref<Thread>) -> Option<Ref<Thread>> {
     let (frame, utcb) = (caller.frame(), caller.utcb()?);
     if frame.orig_ax.get() & ANY_SEND_TIMEOUT as u64 != REPLY_AND_WAIT || frame.si.get() & TAG_CONTENT != TAG_ONE_PAGE {
         return None;

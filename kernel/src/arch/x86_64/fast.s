@@ -14,6 +14,15 @@
 #
 # rsp = the frame of the caller, until the last instructions; for a native thread its TCB, which begins with its frame.
 # There is no stack: interrupts are off, and what cannot be masked has stacks of its own (entry.s).
+#
+# A native thread's calls are the kernel's; a foreign one's are messages to its handler.
+# THREAD_MEETING is eight bytes that are compared and written at once (thread.rs: meeting): state,
+# open wait, number of the processor, zero, and four bytes of flags. A message is rdi (sender), rsi
+# (tag), and the words in r8 r9 r10 r12 r13 r14; further words are in the UTCBs. No instruction here
+# can fault: TCBs, UTCBs, frames and the Cpu structure are always mapped, and an ip or base that a
+# user may have chosen is loaded only after a look at it. The lock is given back before the user's
+# registers are loaded: another processor that wants something of this thread then sends an
+# interrupt, which comes in user mode.
 
 # rbx = TCB of the thread with the id in rdi, if it was looked for lately. Uses rax.
 .macro look_up unknown
@@ -57,7 +66,7 @@
 .endm
 
 # The native thread rbx, which waits, can be left to by sysret. Its ip is a user's: SYSCALL saved
-# it, and the last page of the user's half is never mapped (space.rs: is_withheld), so that it is
+# it, and the last page of the user's half is never mapped (space.rs: map), so that it is
 # canonical after each `syscall`; a flag (BAD_IP) tells if it was exchanged for one that no user can
 # have. Its flags are those that SYSCALL saved: what a pager writes into a frame goes through
 # `entry::load` before the thread waits again.
@@ -191,17 +200,49 @@
     leave_to_native \locks
 .endm
 
-# This processor's lock, if it is free; who waits for it does so on the long way. What is in the processor's registers
-# belongs to the caller unless another processor has asked for it meanwhile. `caller`: its TCB. Uses ecx.
-.macro take_lock locks, caller, busy, refused
+# This processor's lock, if it is free; who waits for it does so on the slow path, which begins by
+# taking it. So where it is refused for another reason the lock is given back first. Uses ecx.
+#
+# What is read before: CPU_current, and of the caller's TCB flags, frame, frame_index and calls.
+# Between these reads and the lock another processor may hold all locks and give them back, unseen.
+# It then changes nothing of this list, nor CPU_loaded, unless it first settles this processor
+# (lock.rs), and that waits until this one waits for the lock, on the slow path. The exceptions are
+# flags that are set without that: FAR, where a sender with a virtual id queues, and EXTRA. A native
+# thread's wait writes its flags as 0 and so asks for them again, under the lock; the fast paths of
+# the others keep the flags as they are, and neither flag means anything to them.
+.macro take_lock locks, caller, busy
     .if \locks
     mov ecx, 1
     xchg byte ptr gs:[{CPU_LOCK}], cl
     test cl, cl
     jnz \busy
+    .if {CHECKED}
     cmp gs:[CPU_loaded], \caller
-    jne \refused
+    je 85f
+    ud2
+85:
     .endif
+    .endif
+.endm
+
+# In the kernel for debugging: the time between the first look at a native thread's flags and the
+# lock, once as long as was asked for (debugger/check.rs). Uses rbx rcx rbp r15.
+.macro delay
+    mov r15, rax
+    mov rbp, rdx
+    xor ecx, ecx
+    xchg gs:[CPU_delay], rcx
+    rdtsc
+    shl rdx, 32
+    lea rbx, [rax + rdx]
+86: rdtsc
+    shl rdx, 32
+    or rax, rdx
+    sub rax, rbx
+    cmp rax, rcx
+    jb 86b
+    mov rax, r15
+    mov rdx, rbp
 .endm
 
 # The entry. `locks`: there are other processors. `clear`: the long way clears registers. `tags`: translations are tagged.
@@ -223,7 +264,14 @@
     mov qword ptr [rsp + FRAME_cs], USER_CS
     mov [rsp + FRAME_orig_ax], rax
     save rsp, rdx, rbx, rbp, r15
-    take_lock \locks, rsp, 21f, 20f
+    .if \locks
+    .if {CHECKED}
+    delay
+    .endif
+    take_lock \locks, rsp, 21f
+    cmp dword ptr [rsp + THREAD_flags], 0
+    jne 20f
+    .endif
     # The kind of the send timeout does not matter, since the partner waits.
     and rax, ANY_SEND_TIMEOUT
     cmp rax, REPLY_AND_WAIT
@@ -431,7 +479,7 @@
     mov r10d, [rbp + THREAD_frame_index]
     xor r12d, r12d
     mov rsi, {SYSCALL_TAG}
-33: take_lock \locks, rbp, 41f, 40f
+33: take_lock \locks, rbp, 41f
     mov rdi, [rbp + THREAD_handler]
     look_up 40f
     must_wait_for_any \locks, 40f
@@ -493,6 +541,7 @@ short_ways tagged_lone_syscall_entry, 0, 1, 1
     lea rcx, [rsp - FRAME_r15]
     mov rsp, gs:[CPU_stack]
     clear_flags
+    mov rdx, [rsp + ERROR_CODE]
     mov rsp, rcx
     mov rbp, gs:[CPU_current]
     test dword ptr [rbp + THREAD_flags], ~(FOREIGN | FPU | OTHER_CALLS)
@@ -500,13 +549,11 @@ short_ways tagged_lone_syscall_entry, 0, 1, 1
     # sigma0's faults are the kernel's to serve.
     cmp dword ptr [rbp + THREAD_task_number], TASK_SIGMA0
     je 41f
-    take_lock 1, rbp, 41f, 40f
+    take_lock 1, rbp, 41f
     mov rdi, [rbp + THREAD_pager]
     look_up 40f
     must_wait_for_any 1, 40f
     # Point of no return.
-    mov rdx, [rsp + FRAME_orig_ax]
-    mov qword ptr [rsp + FRAME_orig_ax], {NO_CALL}
     mov qword ptr [rsp + FRAME_vector], VECTOR_PF
     mov [rsp + FRAME_error_code], rdx
     mov r8, cr2
@@ -524,6 +571,10 @@ short_ways tagged_lone_syscall_entry, 0, 1, 1
     mov rsi, {FETCH_FAULT_TAG}
 1:  cmp rdi, [rbp + THREAD_handler]
     je 3f
+    # The words of a message that its tag does not count are still in the faulter's registers, which
+    # are none of the pager's business.
+4:  xor r13d, r13d
+    xor r14d, r14d
 2:  leave_to_handler 1, \tags
 3:  test dword ptr [rbp + THREAD_flags], FOREIGN
     jnz 2b
@@ -543,7 +594,7 @@ short_ways tagged_lone_syscall_entry, 0, 1, 1
     rep movsq
     mov rsi, r11
     mov rdi, rax
-    jmp 2b
+    jmp 4b
 40: mov byte ptr gs:[{CPU_LOCK}], 0
 41: mov edi, VECTOR_PF
     jmp user_exception

@@ -18,7 +18,7 @@ use core::mem::offset_of;
 /// Kernel code.
 const KERNEL_CS: u16 = 0x10;
 /// Kernel data.
-const KERNEL_SS: u16 = 0x18;
+pub const KERNEL_SS: u16 = 0x18;
 /// User code, 32 bits.
 pub const USER_CS32: u16 = 0x23;
 /// User data.

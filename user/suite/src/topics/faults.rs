@@ -8,10 +8,10 @@ use crate::{holds, same};
 use core::sync::atomic::Ordering::SeqCst;
 use keel_l4::abi::call::*;
 use keel_l4::abi::fpage::*;
-use keel_l4::abi::memory::{EX_HANDLER, EX_PAGER, EX_TRIGGER};
+use keel_l4::abi::memory::{EX_HANDLER, EX_PAGER, EX_START, EX_TRIGGER};
 use keel_l4::abi::{ExRegs, Frame, MapItem};
 use keel_l4::call::Failure;
-use keel_l4::ipc::{call, receive, send, Message, Received, Timeout};
+use keel_l4::ipc::{call, receive, send, wait, Message, Received, Timeout};
 use keel_l4::{mapping, thread, utcb, Fpage, Id, Tag};
 
 pub const CASES: &[Case] = &[
@@ -21,6 +21,7 @@ pub const CASES: &[Case] = &[
     ("label-kind-and-frame-index", message_shape),
     ("message-carries-the-registers", registers),
     ("a-mere-pager-sees-no-registers", no_registers),
+    ("a-mere-pager-sees-no-more-words", no_more_words),
     ("answer-maps-and-resumes", answer),
     ("answer-without-a-page-faults-again", faults_again),
     ("answer-with-many-pages", many_pages),
@@ -124,6 +125,31 @@ fn no_registers() -> Outcome {
         let again = call(id, Message::label(0))?;
         same!("kind, number of words", (again.tag.kind(), again.tag.words()), (KIND_PAGE_FAULT, 4));
         same!("rdi's place", frame_word(core::mem::offset_of!(Frame, di)), 0);
+    }
+    Ok(())
+}
+
+/// What the faulter has in the registers of words that the message has not.
+const SECRETS: [u64; 2] = [0x5ec2_e713_5ec2_e713, 0x5ec2_e714_5ec2_e714];
+
+extern "C" fn keeper(address: u64) -> ! {
+    // SAFETY: the case deletes the thread before the load is done.
+    unsafe {
+        core::arch::asm!("mov rax, [{at}]", at = in(reg) address, in("r13") SECRETS[0], in("r14") SECRETS[1], out("rax") _);
+    }
+    park()
+}
+
+/// Whichever way the message takes: the fast path is for a wait for anybody.
+fn no_more_words() -> Outcome {
+    for open in [false, true] {
+        let id = Spawn { pager: utcb::my_id(), ..Spawn::new(keeper, WINDOW) }.create()?;
+        thread::set_priority(id, crate::threads::base_priority() - 1)?;
+        thread::act(id, EX_START)?;
+        let got = if open { wait(Timeout::Never)? } else { receive(id, Timeout::Never)? };
+        same!("kind, sender, words", (got.tag.kind(), got.from, got.tag.words()), (KIND_PAGE_FAULT, id, 4));
+        same!("the words after these", [got.words[4], got.words[5]], [0; 2]);
+        remove(id)?;
     }
     Ok(())
 }

@@ -27,6 +27,7 @@ mod preempters;
 mod preemption;
 mod processors;
 mod quota;
+mod races;
 mod schedule;
 mod services;
 mod sigma0;
@@ -74,6 +75,7 @@ pub const ALL: &[(&str, &[Case])] = &[
     ("schedule", schedule::CASES),
     ("preempters", preempters::CASES),
     ("processors", processors::CASES),
+    ("races", races::CASES),
     ("sources", sources::CASES),
     ("ports", ports::CASES),
     ("quota", quota::CASES),
