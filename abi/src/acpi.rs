@@ -27,20 +27,34 @@ pub fn number(bytes: &[u8], at: usize, size: usize) -> Option<u64> {
 
 /// The first table with this signature that the root pointer leads to.
 pub fn find<'a>(root_pointer: u64, signature: &[u8; 4], read: Reader<'_, 'a>) -> Option<&'a [u8]> {
-    let short = read(root_pointer, ROOT_POINTER)?;
-    let (list, step) = if short[REVISION] >= LONG_REVISION {
-        (number(read(root_pointer, LONG_ROOT_POINTER)?, LONG_LIST, 8)?, 8)
-    } else {
-        (number(short, SHORT_LIST, 4)?, 4)
-    };
-    let list = table(list, read)?;
-    let mut addresses = (HEADER..list.len()).step_by(step).filter_map(|at| number(list, at, step));
-    addresses.find_map(|address| table(address, read).filter(|table| table.starts_with(signature)))
+    find_map(root_pointer, signature, read, Some)
 }
 
-/// A whole table, if its bytes sum up to zero.
-fn table<'a>(physical: u64, read: Reader<'_, 'a>) -> Option<&'a [u8]> {
-    let length = number(read(physical, HEADER)?, LENGTH, 4)? as usize;
+/// Of the tables with this signature that the root pointer leads to, what `wanted` makes of the first that has it.
+pub fn find_map<'a, T>(
+    root_pointer: u64,
+    signature: &[u8; 4],
+    read: Reader<'_, 'a>,
+    mut wanted: impl FnMut(&'a [u8]) -> Option<T>,
+) -> Option<T> {
+    let short = read(root_pointer, ROOT_POINTER)?;
+    let (list, name, step) = if short[REVISION] >= LONG_REVISION {
+        (number(read(root_pointer, LONG_ROOT_POINTER)?, LONG_LIST, 8)?, b"XSDT", 8)
+    } else {
+        (number(short, SHORT_LIST, 4)?, b"RSDT", 4)
+    };
+    let list = table(list, name, read)?;
+    let mut addresses = (HEADER..list.len()).step_by(step).filter_map(|at| number(list, at, step));
+    addresses.find_map(|address| wanted(table(address, signature, read)?))
+}
+
+/// The whole table at `physical`, if it has this signature and its bytes sum up to zero.
+pub fn table<'a>(physical: u64, signature: &[u8; 4], read: Reader<'_, 'a>) -> Option<&'a [u8]> {
+    let header = read(physical, HEADER)?;
+    if !header.starts_with(signature) {
+        return None;
+    }
+    let length = number(header, LENGTH, 4)? as usize;
     if !(HEADER..=MOST_BYTES).contains(&length) {
         return None;
     }
@@ -69,7 +83,7 @@ mod tests {
 
     /// Root pointer, list, and two tables, each in 256 bytes of its own.
     fn firmware(is_long: bool) -> Vec<u8> {
-        let addresses = [AT + 0x200, AT + 0x300];
+        let (addresses, name) = ([AT + 0x200, AT + 0x300], if is_long { b"XSDT" } else { b"RSDT" });
         let list: Vec<u8> = match is_long {
             true => addresses.iter().flat_map(|address| address.to_le_bytes()).collect(),
             false => addresses.iter().flat_map(|address| (*address as u32).to_le_bytes()).collect(),
@@ -83,7 +97,7 @@ mod tests {
             memory[SHORT_LIST..SHORT_LIST + 4].copy_from_slice(&pointer[..4]);
         }
         for (at, table) in
-            [(0x100, summed(b"RSDT", &list)), (0x200, summed(b"APIC", b"a")), (0x300, summed(b"DMAR", b"body"))]
+            [(0x100, summed(name, &list)), (0x200, summed(b"APIC", b"a")), (0x300, summed(b"DMAR", b"body"))]
         {
             memory[at..at + table.len()].copy_from_slice(&table);
         }
@@ -102,6 +116,23 @@ mod tests {
             assert_eq!(found(&memory, b"DMAR").map(|table| &table[HEADER..]), Some(&b"body"[..]));
             assert_eq!(found(&memory, b"HPET"), None);
         }
+    }
+
+    #[test]
+    fn each_table_is_asked_for_until_one_has_what_is_wanted() {
+        let mut memory = firmware(true);
+        for at in [0x200, 0x300] {
+            memory[at..at + 4].copy_from_slice(b"SSDT");
+            memory[at + 9] = 0;
+            let length = u32::from_le_bytes(memory[at + LENGTH..at + LENGTH + 4].try_into().unwrap()) as usize;
+            memory[at + 9] = memory[at..at + length].iter().fold(0u8, |sum, byte| sum.wrapping_sub(*byte));
+        }
+        let mut read = |at: u64, length: usize| memory.get(at.checked_sub(AT)? as usize..)?.get(..length);
+        let long = |table: &[u8]| (table.len() > HEADER + 1).then_some(table.len());
+        assert_eq!(find_map(AT, b"SSDT", &mut read, long), Some(HEADER + 4));
+        assert_eq!(find_map(AT, b"SSDT", &mut read, |_| None::<()>), None);
+        assert_eq!(table(AT + 0x300, b"SSDT", &mut read).map(<[u8]>::len), Some(HEADER + 4));
+        assert_eq!(table(AT + 0x300, b"DSDT", &mut read), None);
     }
 
     #[test]

@@ -305,6 +305,8 @@ fn start_task(number: u64, priority: u8, pager: Id, entry: u64) -> Ref<Thread> {
     let thread = task::create(&plan).and_then(|task| thread::create(task, &first));
     let thread = thread.expect("the pool is large enough for two tasks");
     thread.frame().ip.set(entry);
+    // sigma0, the root task's pager, serves no exceptions. Without a handler the console names the thread that raised one.
+    thread.handler.set(Id::NIL);
     sched::wake(thread);
     thread
 }

@@ -73,6 +73,19 @@ pub fn pass_on(thread: Ref<Thread>) -> bool {
     other
 }
 
+/// A page fault is answered with `TAG_PASS_ON`: it is the handler's, or if none exists, the thread stops. False if the bit means
+/// nothing to this thread.
+pub fn refused(thread: Ref<Thread>) -> bool {
+    let stops = find(thread.handler.get()).is_none() && thread.message.get().tag.kind() == KIND_PAGE_FAULT;
+    pass_on(thread) || {
+        if stops {
+            ipc::leave_fault(thread);
+            no_handler(thread);
+        }
+        stops
+    }
+}
+
 /// A foreign thread no longer waits for such a pager, and faults again where it goes on.
 pub fn leave_pager(thread: Ref<Thread>) {
     let queued = thread.state.get() == State::Sending && thread.message.get().tag.kind() == KIND_PAGE_FAULT;
@@ -197,7 +210,7 @@ pub fn no_handler(thread: Ref<Thread>) {
         let frame = thread.frame();
         let (vector, error_code, address) = (frame.vector.get(), frame.error_code.get(), frame.cr2.get());
         log!(
-            "{:?} stopped: vector {vector} error {error_code:#x} address {address:#x} ip {:#x}, and its handler does not exist",
+            "{:?} stopped: vector {vector} error {error_code:#x} address {address:#x} ip {:#x}, and nobody handles it",
             thread.id,
             frame.ip.get()
         );

@@ -87,7 +87,7 @@ fn send(caller: Ref<Thread>, flags: u64) -> Result<Sent, Stop> {
         return Err(Error::Invalid.into());
     }
     if awaits_answer(receiver, caller) {
-        if tag.0 & TAG_PASS_ON != 0 && fault::pass_on(receiver) {
+        if tag.0 & TAG_PASS_ON != 0 && fault::refused(receiver) {
             return Ok(Sent::Done);
         }
         if tag.strings() > 0 {

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Bochs: the disk that it boots, its configuration, and a run up to the guest's last words.
 
-It has no port that ends it: the root task, or the µ-kernel in a panic, says that the machine
-stands still, with the code that it would have written there, and Bochs is ended from outside.
+It has no port that ends it: the root task, or the µ-kernel in a panic, says how the machine
+ends, with the code that it would have written there, and Bochs is ended from outside.
 """
 
 import os
@@ -30,7 +30,7 @@ INSTRUCTIONS_PER_S = 20_000_000
 # From this version on (3.0, with Debian's options), its loop for several processors does not commit the instruction pointer after
 # an exception (main.cc), so that a breakpoint on an instruction is met again at the first instruction of the handler, for ever.
 REPEATS_BREAKPOINTS = (3, 0)
-LAST_WORDS = re.compile(rb"stands still \(code (0x[0-9a-f]+)\)\r?\n")
+LAST_WORDS = re.compile(rb" \(code (0x[0-9a-f]+)\)\r?\n")
 KEEP_BYTES = 128
 READ_BYTES = 65536
 

@@ -36,6 +36,8 @@ PACKAGE_NAME = re.compile(r"[a-z0-9][a-z0-9+.-]+")
 KERNEL_PARAMETERS = ("debug-exit",)
 # The kernel for debugging has a serial line of its own, on which a panic waits for us.
 DEBUGGER_PARAMETERS = ("console=com4",)
+# What a configuration says besides where the kernel's debugger is asked after the end.
+STAYS_AT_END = "\non-end stay\n"
 # What the suite on the µ-kernel gets: enough to run out of memory in reasonable time.
 TESTS_MEMORY_MB = 512
 
@@ -199,11 +201,12 @@ def keel_guest(
         ramdisk=storage.ramdisk.name,
         linux_args=parameters,
     )
+    end = STAYS_AT_END if choices.debugger else ""
     return qemu.Guest(
         kernel=_kernel(settings, choices),
         has_exit=not choices.debugger,
         command_line=kernel_parameters(choices),
-        modules=(*_modules(settings, slot, text), qemu.Module(settings.linux_server), qemu.Module(storage.ramdisk)),
+        modules=(*_modules(settings, slot, text + end), qemu.Module(settings.linux_server), qemu.Module(storage.ramdisk)),
         memory_mb=choices.memory_mb,
         processors=choices.processors,
         takes_turns=True,
@@ -234,10 +237,11 @@ def disc_guest(settings: Settings, slot: Slot, template: Path, ramdisk: Path, pa
 def tests_guest(settings: Settings, choices: Choices, slot: Slot) -> qemu.Guest:
     """The µ-kernel with the native tasks alone."""
     text = bootconf.fill_tests(bootconf.read(choices.boot_template), choices.arguments)
+    end = STAYS_AT_END if choices.debugger else ""
     return qemu.Guest(
         kernel=_kernel(settings, choices),
         has_exit=not choices.debugger,
-        modules=_modules(settings, slot, text),
+        modules=_modules(settings, slot, text + end),
         command_line=kernel_parameters(choices),
         memory_mb=TESTS_MEMORY_MB,
         has_iommu=choices.iommu,

@@ -62,7 +62,7 @@ class Guest:
     has_screen: bool = False
     # Where the screen is shown, in QEMU's words.
     display: str = "none"
-    # Without, the guest stands still at its end, and can be looked at.
+    # Without, the guest is powered off by ACPI, or stands still where its boot configuration says so, and can be looked at.
     has_exit: bool = True
     extra: tuple[str, ...] = field(default_factory=tuple)
 

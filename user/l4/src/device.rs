@@ -23,6 +23,20 @@ pub fn input(port: u16) -> u8 {
     value
 }
 
+/// Writes 2 bytes to the ports from `port` on.
+pub fn output_word(port: u16, value: u16) {
+    // SAFETY: as in `output`.
+    unsafe { asm!("out dx, ax", in("dx") port, in("ax") value, options(nostack, preserves_flags)) };
+}
+
+/// Reads 2 bytes from the ports from `port` on.
+pub fn input_word(port: u16) -> u16 {
+    let value;
+    // SAFETY: as in `output`.
+    unsafe { asm!("in ax, dx", in("dx") port, out("ax") value, options(nostack, preserves_flags)) };
+    value
+}
+
 /// Writes 4 bytes to the ports from `port` on.
 pub fn output_long(port: u16, value: u32) {
     // SAFETY: as in `output`.
@@ -69,5 +83,12 @@ impl Registers {
     pub fn write(&self, offset: u64, value: u32) {
         // SAFETY: as above. A device that is told to write to memory is what its user was trusted with (docs/boot.md).
         unsafe { self.at(offset).write_volatile(value) };
+    }
+
+    /// Writes the register of one byte `offset` bytes behind the first; panics if there is none.
+    pub fn write_byte(&self, offset: u64, value: u8) {
+        let word = self.at(offset & !3).cast::<u8>();
+        // SAFETY: as above; the byte lies in that word.
+        unsafe { word.add((offset & 3) as usize).write_volatile(value) };
     }
 }

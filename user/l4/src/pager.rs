@@ -5,8 +5,9 @@ use crate::ipc::{Message, Received};
 use crate::message::NoRequest;
 use crate::server::{self, Server};
 use core::fmt;
+use keel_abi::call::TAG_PASS_ON;
 use keel_abi::fpage::{FPAGE_EXEC, FPAGE_WRITE, PAGE_SHIFT, PAGE_SIZE};
-use keel_abi::{Fpage, Id, MapItem};
+use keel_abi::{Fpage, Id, MapItem, Tag};
 
 /// A thread's page fault.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -53,6 +54,11 @@ impl fmt::Display for Fault {
     }
 }
 
+/// The answer to a fault that the pager does not take: it becomes the handler's, or stops the thread where none exists.
+pub fn refused() -> Message {
+    Message { tag: Tag(TAG_PASS_ON), ..Message::default() }
+}
+
 /// Who answers page faults.
 pub trait Pager {
     /// The answer to a fault, [`Fault::map`] or a message with other map items; `None` leaves the
@@ -93,7 +99,6 @@ pub fn run(pager: &mut impl Pager) -> ! {
 mod tests {
     use super::*;
     use keel_abi::call::KIND_PAGE_FAULT;
-    use keel_abi::Tag;
 
     #[test]
     fn a_fault_is_read_and_told() {

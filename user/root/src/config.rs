@@ -146,6 +146,8 @@ pub struct Config<'a> {
     pub on_panic: OnPanic,
     /// Whether a server that asks for a reboot is started anew, instead of the machine.
     pub restarts_on_reboot: bool,
+    /// Whether a machine without an exit port stands still at its end, and is not powered off or reset.
+    pub stays_at_end: bool,
     /// Whether an IOMMU keeps devices from the memory of tasks that drive none.
     pub confines_devices: bool,
     /// The tasks.
@@ -413,6 +415,7 @@ pub fn parse(text: &[u8]) -> Result<Config<'_>, ConfigError<'_>> {
 struct Seen {
     panic: bool,
     reboot: bool,
+    end: bool,
     iommu: bool,
 }
 
@@ -450,6 +453,15 @@ fn global<'a>(
             config.restarts_on_reboot = match what {
                 "stop" => false,
                 "restart" => true,
+                _ => return words.error(Problem::Bad(WHAT), what),
+            };
+        }
+        "on-end" => {
+            const WHAT: &str = "off or stay";
+            let what = words.value_once(word, WHAT, &mut seen.end)?;
+            config.stays_at_end = match what {
+                "off" => false,
+                "stay" => true,
                 _ => return words.error(Problem::Bad(WHAT), what),
             };
         }
@@ -662,7 +674,8 @@ fn same_memory(a: Memory, b: Memory) -> bool {
 mod tests {
     use super::*;
 
-    const GOOD: &str = "# a machine\nlog com1\non-panic stop\ntask linux {\n    image vmlinux\n    kind server\n    \
+    const GOOD: &str =
+        "# a machine\nlog com1\non-panic stop on-end stay\ntask linux {\n    image vmlinux\n    kind server\n    \
         memory rest\n    initrd root.cpio init.cpio\n    irq 3 4   # serial\n    ports 0x2f8-0x2ff 0x70-0x71\n    \
         priority 110\n    quota 8192\n    tasks 32768\n    processors 4\n    args console=ttyS0 a=# b\n}\n\
         task heartbeat { image heartbeat  priority 150  args interval=100ms }\n";
@@ -675,6 +688,7 @@ mod tests {
     fn a_whole_file_is_read() {
         let config = parse(GOOD.as_bytes()).unwrap();
         assert_eq!((config.log_port, config.on_panic, config.tasks.len()), (0x3f8, OnPanic::Stop, 2));
+        assert_eq!((config.stays_at_end, config.confines_devices, config.restarts_on_reboot), (true, true, false));
         let linux = &config.tasks[0];
         assert_eq!((linux.image.value, linux.kind, linux.priority), ("vmlinux", Kind::Server, 110));
         assert_eq!((linux.tasks, linux.args), (32768, "console=ttyS0 a=# b"));
@@ -711,6 +725,8 @@ mod tests {
             ("on-panic stop\non-panic stop", "boot.conf:2: 'on-panic' is given twice"),
             ("on-reboot continue", "boot.conf:1: 'continue' is not stop or restart"),
             ("on-reboot stop on-reboot stop", "boot.conf:1: 'on-reboot' is given twice"),
+            ("on-end leave", "boot.conf:1: 'leave' is not off or stay"),
+            ("on-end stay on-end off", "boot.conf:1: 'on-end' is given twice"),
             ("iommu maybe", "boot.conf:1: 'maybe' is not on or off"),
             ("iommu on\niommu off", "boot.conf:2: 'iommu' is given twice"),
             ("task a", "boot.conf:1: 'task' needs '{' on the same line"),

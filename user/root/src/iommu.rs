@@ -2,18 +2,18 @@
 //! Confines the DMA of all devices to the memory of the tasks that drive devices, where the machine has Intel's IOMMU
 //! (*Intel Virtualization Technology for Directed I/O*, revision 4.0, chapter 11; what it reads is in `remapping`).
 
-use crate::machine::{bytes, bytes_mut, Claimed};
+use crate::machine::{bytes_mut, firmware, is_outside, Claimed};
 use core::arch::x86_64::{_mm_clflush, _mm_mfence};
 use core::fmt;
 use keel_l4::abi::acpi;
-use keel_l4::abi::boot::{DIRECT_MAP, START_REGIONS};
-use keel_l4::abi::fpage::{CACHE_UNCACHED, FPAGE_READ, PAGE_SHIFT, PAGE_SIZE};
-use keel_l4::abi::memory::{REGION_FIRMWARE, REGION_KERNEL};
+use keel_l4::abi::boot::START_REGIONS;
+use keel_l4::abi::fpage::{PAGE_SHIFT, PAGE_SIZE};
+use keel_l4::abi::memory::REGION_KERNEL;
 use keel_l4::abi::Region;
 use keel_l4::device::Registers;
 use keel_l4::info::{info, regions};
+use keel_l4::println;
 use keel_l4::ranges::Range;
-use keel_l4::{println, sigma0, Fpage};
 use keel_root::config::{Config, Task};
 use keel_root::plan::{Free, Plan};
 use keel_root::remapping::{units, Shape, Table, Tables, Units, MAX_UNITS, SIGNATURE};
@@ -102,28 +102,6 @@ pub struct Iommu {
 /// Says that devices are not confined, and why.
 fn unused(problem: Problem) {
     println!("root: the IOMMU is not used: {problem}");
-}
-
-/// Whether an address that the firmware names can be the firmware's or a device's: not in RAM for others, and no nonsense.
-fn is_outside(range: Range) -> bool {
-    let overlaps = |region: Region| Range::new(region.start, region.end).overlaps(range);
-    let in_ram = regions(info()).any(|region| region.kind != REGION_FIRMWARE && overlaps(region));
-    range.start != 0 && range.end <= DIRECT_MAP && !in_ram
-}
-
-/// Bytes of the firmware's, which are mapped one-to-one to be read.
-fn firmware(physical: u64, length: usize) -> Option<&'static [u8]> {
-    let range = Range::new(physical, physical.checked_add(length as u64)?);
-    if !is_outside(range) {
-        return None;
-    }
-    let pages = range.grow_to(PAGE_SIZE);
-    for page in (pages.start..pages.end).step_by(PAGE_SIZE as usize) {
-        let page = Fpage::memory(page, PAGE_SHIFT as u8, FPAGE_READ).with_cache(CACHE_UNCACHED);
-        sigma0::map(page, Fpage::WHOLE).ok()?;
-    }
-    // SAFETY: mapped above, and nobody writes to what the firmware has left to be read.
-    Some(unsafe { bytes(range) })
 }
 
 /// Whether a task's memory may be reached by devices.

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! The serial line that takes the log, and the port that ends an emulator.
+//! The serial line that takes the log.
 
 use core::sync::atomic::{AtomicU16, Ordering};
-use keel_l4::abi::boot::DEBUG_EXIT_PORT;
-use keel_l4::device::output;
 use keel_l4::serial::Serial;
 
 /// First port; 0 until a line was set up.
@@ -27,11 +25,9 @@ pub fn write(bytes: &[u8]) {
     }
 }
 
-/// Ends the machine with `code` (`END_*`), after all output is out. Returns only where no such
-/// device is.
-pub fn leave(code: u64) {
+/// Waits until all output is out.
+pub fn drain() {
     if let Some(line) = line() {
         line.drain();
     }
-    output(DEBUG_EXIT_PORT as u16, code as u8);
 }

@@ -1,32 +1,25 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! What the root task gets from sigma0: memory one-to-one, ports, interrupt lines. Also its last
+//! What the root task gets from sigma0: memory one-to-one, the firmware's memory, ports, interrupt lines. Also its last
 //! words: an error in the boot configuration ends the machine here.
 
+use crate::ending::end;
 use crate::log;
 use core::fmt::Display;
-use keel_l4::abi::boot::{DEBUG_EXIT_PORT, END_BAD_CONFIG, EXIT_PORTS_LOG2};
-use keel_l4::abi::fpage::FPAGE_RWX;
+use keel_l4::abi::boot::{DIRECT_MAP, END_BAD_CONFIG};
+use keel_l4::abi::fpage::{CACHE_UNCACHED, FPAGE_READ, FPAGE_RWX, PAGE_SHIFT, PAGE_SIZE};
+use keel_l4::abi::memory::REGION_FIRMWARE;
+use keel_l4::abi::Region;
 use keel_l4::call::Failure;
+use keel_l4::info::{info, regions};
 use keel_l4::mapping::blocks;
 use keel_l4::ranges::{Range, Ranges};
 use keel_l4::serial::PORTS_LOG2;
-use keel_l4::{ipc, println, sigma0, thread, Fpage};
-
-/// QEMU goes on for a moment after it was told to end (from version 9 on).
-const END_TAKES_NS: u64 = 1_000_000_000;
+use keel_l4::{println, sigma0, Fpage};
 
 /// Ends the machine because of `error`.
 pub fn refuse(error: impl Display) -> ! {
     println!("root: error: {error}");
     end(END_BAD_CONFIG)
-}
-
-/// Ends the machine with `code`; sleeps for ever where it cannot be ended.
-pub fn end(code: u64) -> ! {
-    log::leave(code);
-    ipc::sleep(END_TAKES_NS);
-    println!("root: this machine has no way to be ended; it stands still (code {code:#x})");
-    thread::park()
 }
 
 /// Opens the serial line at `port` for the log.
@@ -37,11 +30,26 @@ pub fn open_log(port: u16) {
     }
 }
 
-/// Gets the port that ends the machine.
-pub fn claim_exit() {
-    if let Err(failure) = sigma0::ports(DEBUG_EXIT_PORT as u16, EXIT_PORTS_LOG2 as u8) {
-        println!("root: no exit port: {failure}");
+/// Whether an address that the firmware names can be the firmware's or a device's: not in RAM for others, and no nonsense.
+pub fn is_outside(range: Range) -> bool {
+    let overlaps = |region: Region| Range::new(region.start, region.end).overlaps(range);
+    let in_ram = regions(info()).any(|region| region.kind != REGION_FIRMWARE && overlaps(region));
+    range.start != 0 && range.end <= DIRECT_MAP && !in_ram
+}
+
+/// Bytes of the firmware's, which are mapped one-to-one to be read.
+pub fn firmware(physical: u64, length: usize) -> Option<&'static [u8]> {
+    let range = Range::new(physical, physical.checked_add(length as u64)?);
+    if !is_outside(range) {
+        return None;
     }
+    let pages = range.grow_to(PAGE_SIZE);
+    for page in (pages.start..pages.end).step_by(PAGE_SIZE as usize) {
+        let page = Fpage::memory(page, PAGE_SHIFT as u8, FPAGE_READ).with_cache(CACHE_UNCACHED);
+        sigma0::map(page, Fpage::WHOLE).ok()?;
+    }
+    // SAFETY: mapped above, and nobody writes to what the firmware has left to be read.
+    Some(unsafe { bytes(range) })
 }
 
 /// Gets ports or device memory of sigma0 to pass them on; more than once is all the same.

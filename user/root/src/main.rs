@@ -4,6 +4,7 @@
 #![no_std]
 #![no_main]
 
+mod ending;
 mod iommu;
 mod launch;
 mod log;
@@ -38,10 +39,13 @@ const MAX_MODULES: usize = keel_l4::abi::memory::INFO_MODULES as usize;
 
 extern "C" fn main(_: u64) -> ! {
     print::set_sink(log::write);
-    machine::claim_exit();
+    ending::find_exit();
     let mut claimed = Claimed::default();
     let modules = boot_modules();
     let config = configuration(&modules, &mut claimed);
+    if !config.stays_at_end {
+        ending::find();
+    }
     let images = images(&config, &modules, &mut claimed);
     let keep = kept(&config, &modules);
     let mut free = free_memory();

@@ -5,10 +5,11 @@
 //! How long it takes to map memory depends on what the receiver has there, and so does the receiver decide about it. The root task
 //! does that with the priority of whom it does it for, so that who is more important is not held up.
 
+use crate::ending::end;
 use crate::iommu::Iommu;
 use crate::launch::{Running, PRIORITIES_ABOVE};
 use crate::log;
-use crate::machine::{end, obtain};
+use crate::machine::obtain;
 use crate::restart::{set_priority, Maker};
 use keel_l4::abi::boot::{END_PANIC, END_POWER_OFF, END_REBOOT, END_TESTS_FAILED, END_TESTS_PASSED};
 use keel_l4::abi::call::{KIND_PAGE_FAULT, KIND_USER, REGISTER_WORDS};

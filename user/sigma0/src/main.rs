@@ -6,7 +6,7 @@
 
 use keel_l4::ipc::{Message, Received};
 use keel_l4::message::reply;
-use keel_l4::pager::Fault;
+use keel_l4::pager::{refused, Fault};
 use keel_l4::server::{self, Server};
 use keel_l4::sigma0::{give, Request};
 use keel_l4::{info, print, source, Error, Id};
@@ -40,7 +40,9 @@ impl Server for Sigma0 {
     }
 
     fn fault(&mut self, fault: &Fault) -> Option<Message> {
-        self.space.fault(fault.address, fault.thread.task()).ok().map(|page| give(Ok(page)))
+        let page = self.space.fault(fault.address, fault.thread.task());
+        // What is refused is nobody's: the thread stops, and the kernel's console says which, where and why.
+        Some(page.map_or_else(|_| refused(), |page| give(Ok(page))))
     }
 }
 

@@ -2,7 +2,8 @@
 //! The µ-kernel's test suite. A native task that the root task starts with task numbers of its own;
 //! it prints a line for each case and ends the machine with the result.
 //!
-//! `args only=TOPIC` runs one topic, `args seed=NUMBER` takes another sequence for what is random.
+//! `args only=TOPIC` runs one topic, `args seed=NUMBER` takes another sequence for what is random. `args end=NUMBER` runs nothing and
+//! asks for this end of the machine.
 
 #![no_std]
 #![no_main]
@@ -28,6 +29,9 @@ use threads::{Spawn, PAGER};
 keel_l4::program!(main, errors::note);
 
 fn main(program: Program) -> Result<(), Failure> {
+    if let Some(code) = program.option("end").and_then(|word| word.parse().ok()) {
+        return root::end(code);
+    }
     let priority = program.record.priority;
     pool::set_tasks(program.numbers.clone());
     threads::i_am_the_runner();

@@ -3,16 +3,17 @@
 
 use crate::case::{Case, Outcome};
 use crate::foreign::{code_cli, code_divide, code_int3, code_int32, code_int80, code_ud2};
-use crate::pool::cell;
+use crate::pool::{cell, WINDOW};
 use crate::threads::{in_image, park, pause, remove, Spawn};
 use crate::{holds, same};
 use core::mem::offset_of;
 use core::sync::atomic::Ordering::SeqCst;
 use keel_l4::abi::call::*;
-use keel_l4::abi::memory::{EX_CREATE, EX_HANDLER, EX_IP, EX_PAGER, EX_SP, EX_START, EX_TRIGGER};
+use keel_l4::abi::memory::{EX_CREATE, EX_DELETE, EX_HANDLER, EX_IP, EX_PAGER, EX_SP, EX_START, EX_TRIGGER};
 use keel_l4::abi::{ExRegs, Frame};
 use keel_l4::call::Failure;
 use keel_l4::ipc::{call, receive, send, Message, Received, Timeout};
+use keel_l4::pager::{refused, Fault};
 use keel_l4::{thread, utcb, Id, Tag};
 
 pub const CASES: &[Case] = &[
@@ -31,6 +32,7 @@ pub const CASES: &[Case] = &[
     ("flags-are-masked", masked_flags),
     ("trigger-of-a-native-thread", trigger),
     ("no-handler", no_handler),
+    ("refused-and-no-handler", refused_and_no_handler),
     ("single-step", single_step),
 ];
 
@@ -193,6 +195,31 @@ fn no_handler() -> Outcome {
     thread::exchange(id, EX_HANDLER | EX_START, &mut record)?;
     pause(2_000_000);
     same!("its state", thread::schedule(id, 0, 0, 0)?.state, STATE_INACTIVE);
+    Ok(())
+}
+
+/// A pager that refuses a native thread's fault stops it where it has no handler; else the bit means nothing.
+fn refused_and_no_handler() -> Outcome {
+    for handler in [utcb::my_id(), Id::INVALID] {
+        let mut record = ExRegs::zeroed();
+        record.ip = WINDOW;
+        record.sp = crate::pool::stack();
+        record.pager = utcb::my_id().0;
+        record.handler = handler.0;
+        let any = thread::lthread(utcb::my_id(), keel_l4::abi::ids::LTHREAD_TASK as u16);
+        let id = thread::exchange(any, EX_CREATE | EX_IP | EX_SP | EX_PAGER | EX_HANDLER, &mut record)?;
+        thread::act(id, EX_START)?;
+        for _ in 0..2 {
+            let fault = Fault::of(&receive(id, Timeout::Never)?);
+            same!("address, ip", (fault.address, fault.ip), (WINDOW, WINDOW));
+            send(id, refused(), Timeout::Zero)?;
+            if handler == Id::INVALID {
+                same!("its state", thread::schedule(id, 0, 0, 0)?.state, STATE_INACTIVE);
+                break;
+            }
+        }
+        thread::act(id, EX_DELETE)?;
+    }
     Ok(())
 }
 

@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! The machine's end: by QEMU's exit port where it is, else as ACPI says, else in the ways that PCs have in common.
+//!
+//! All of it is asked for at the start, so that nothing can be refused in the end. Linux is not needed for it, and keeps
+//! the same registers. Only a power off or a reboot that was asked for changes anything: after a failure the machine stands
+//! still, and what was said about it stays on the screen.
+
+use crate::log;
+use crate::machine::{firmware, is_outside};
+use core::cell::OnceCell;
+use core::sync::atomic::{AtomicBool, Ordering};
+use keel_l4::abi::acpi;
+use keel_l4::abi::boot::{
+    DEBUG_EXIT_PORT, END_POWER_OFF, END_REBOOT, END_TESTS_FAILED, END_TESTS_PASSED, EXIT_PORTS_LOG2,
+};
+use keel_l4::abi::fpage::{PAGE_SHIFT, PAGE_SIZE};
+use keel_l4::device::{input, input_word, output, output_word, Registers};
+use keel_l4::info::info;
+use keel_l4::ranges::Range;
+use keel_l4::{ipc, println, sigma0, thread};
+use keel_root::power::{objects, soft_off, Control, Off, Power, Register, FIXED, MORE_OBJECTS, OBJECTS};
+
+/// The time until a way has its effect: QEMU runs on for a moment (from version 9 on), and a power supply needs some.
+const END_TAKES_NS: u64 = 1_000_000_000;
+/// How often it is looked whether the control registers are ACPI's, and the pause between two looks.
+const LOOKS: u32 = 3000;
+const LOOK_NS: u64 = 1_000_000;
+/// Log2 of the ports of a control register.
+const CONTROL_LOG2: u8 = 1;
+/// What a port reads as that no device answers for. QEMU's exit port reads as zero.
+const NO_DEVICE: u8 = 0xff;
+/// The chipset's reset register: the reset of everything is chosen, then begun.
+const CHIPSET: u16 = 0xcf9;
+const CHIPSET_CHOOSE: u8 = 0x02;
+const CHIPSET_BEGIN: u8 = 0x06;
+/// The keyboard controller's status, where its commands go too; it has not taken the last one yet; its line that resets.
+const KEYBOARD: u16 = 0x64;
+const KEYBOARD_FULL: u8 = 1 << 1;
+const KEYBOARD_RESET: u8 = 0xfe;
+
+/// A register of one byte that the root task has.
+enum Reached {
+    Port(u16),
+    Memory(Registers, u64),
+}
+
+impl Reached {
+    fn open(register: Register) -> Option<Reached> {
+        let address = match register {
+            Register::Port(port) => return claim(port, 0).then_some(Reached::Port(port)),
+            Register::Memory(address) => address,
+        };
+        let page = address / PAGE_SIZE * PAGE_SIZE;
+        if !is_outside(Range::new(page, page.checked_add(PAGE_SIZE)?)) {
+            return None;
+        }
+        Some(Reached::Memory(Registers::map(page, PAGE_SHIFT as u8).ok()?, address - page))
+    }
+
+    fn write(&self, value: u8) {
+        match self {
+            Reached::Port(port) => output(*port, value),
+            Reached::Memory(registers, offset) => registers.write_byte(*offset, value),
+        }
+    }
+}
+
+/// How the machine can be ended without an exit port.
+struct Ways {
+    off: Option<Off>,
+    /// The sleep control register, where that is the way.
+    sleep: Option<Reached>,
+    reset: Option<(Reached, u8)>,
+    has_chipset: bool,
+    has_keyboard: bool,
+}
+
+/// What the root task's one thread keeps.
+struct Kept(OnceCell<Ways>);
+
+// SAFETY: the root task has one thread.
+unsafe impl Sync for Kept {}
+
+static HAS_EXIT: AtomicBool = AtomicBool::new(false);
+static WAYS: Kept = Kept(OnceCell::new());
+
+/// Gets 2^`log2` ports.
+fn claim(port: u16, log2: u8) -> bool {
+    sigma0::ports(port, log2).is_ok()
+}
+
+/// Looks for the exit port. On a PC nobody answers there: the ports from 0xf0 on were a coprocessor's.
+pub fn find_exit() {
+    let port = DEBUG_EXIT_PORT as u16;
+    HAS_EXIT.store(claim(port, EXIT_PORTS_LOG2 as u8) && input(port) != NO_DEVICE, Ordering::Relaxed);
+}
+
+/// Looks for the ways to power the machine off and to reset it.
+pub fn find() {
+    let power = acpi::find(info().rsdp, FIXED, &mut firmware).map(|fixed| Power::new(fixed, sleep_types(fixed)));
+    let Power { off, reset } = power.unwrap_or_default();
+    // Set once.
+    let _ = WAYS.0.set(Ways {
+        off: off.filter(|off| match off {
+            Off::Control { registers, enable } => {
+                registers.iter().flatten().all(|control| claim(control.port, CONTROL_LOG2))
+                    && enable.is_none_or(|(port, _)| claim(port, 0))
+            }
+            Off::Sleep(..) => true,
+        }),
+        sleep: match off {
+            Some(Off::Sleep(register, _)) => Reached::open(register),
+            _ => None,
+        },
+        reset: reset.and_then(|(register, value)| Some((Reached::open(register)?, value))),
+        has_chipset: claim(CHIPSET, 0),
+        has_keyboard: claim(KEYBOARD, 0),
+    });
+}
+
+/// The types of sleep of S5, from the first table of objects that has them.
+fn sleep_types(fixed: &[u8]) -> Option<[u8; 2]> {
+    let first = objects(fixed).and_then(|at| acpi::table(at, OBJECTS, &mut firmware)).and_then(soft_off);
+    first.or_else(|| acpi::find_map(info().rsdp, MORE_OBJECTS, &mut firmware, soft_off))
+}
+
+impl Ways {
+    fn power_off(&self) {
+        match self.off {
+            Some(Off::Control { registers, enable }) => {
+                if let [Some(first), _] = registers {
+                    enable_acpi(first, enable);
+                }
+                // The type first, as ACPI 6.4, 16.1.6 has it for hardware that wants two writes.
+                for begin in [0, Control::BEGIN] {
+                    for Control { port, value } in registers.into_iter().flatten() {
+                        output_word(port, input_word(port) & !Control::MASK | value | begin);
+                    }
+                }
+            }
+            Some(Off::Sleep(_, value)) => self.sleep.iter().for_each(|register| register.write(value)),
+            None => {}
+        }
+        ipc::sleep(END_TAKES_NS);
+    }
+
+    fn reset(&self) {
+        if let Some((register, value)) = &self.reset {
+            register.write(*value);
+            ipc::sleep(END_TAKES_NS);
+        }
+        if self.has_chipset {
+            output(CHIPSET, CHIPSET_CHOOSE);
+            output(CHIPSET, CHIPSET_BEGIN);
+            ipc::sleep(END_TAKES_NS);
+        }
+        if self.has_keyboard {
+            look_until(|| input(KEYBOARD) & KEYBOARD_FULL == 0);
+            output(KEYBOARD, KEYBOARD_RESET);
+            ipc::sleep(END_TAKES_NS);
+        }
+    }
+}
+
+/// Where no Linux did it before, the firmware is told that the control registers are ACPI's.
+fn enable_acpi(first: Control, enable: Option<(u16, u8)>) {
+    let is_enabled = || input_word(first.port) & Control::ENABLED != 0;
+    if let Some((port, value)) = enable.filter(|_| !is_enabled()) {
+        output(port, value);
+        look_until(is_enabled);
+    }
+}
+
+/// Waits for something, not for ever.
+fn look_until(is_so: impl Fn() -> bool) {
+    let _ = (0..LOOKS).any(|_| {
+        let so = is_so();
+        if !so {
+            ipc::sleep(LOOK_NS);
+        }
+        so
+    });
+}
+
+/// Ends the machine with `code` (`END_*`); sleeps for ever where that cannot be done, or nobody has asked for it.
+pub fn end(code: u64) -> ! {
+    log::drain();
+    if HAS_EXIT.load(Ordering::Relaxed) {
+        output(DEBUG_EXIT_PORT as u16, code as u8);
+        ipc::sleep(END_TAKES_NS);
+    }
+    // Whoever reads the log learns the end from the code.
+    match (WAYS.0.get(), code) {
+        (Some(ways), END_POWER_OFF | END_TESTS_PASSED | END_TESTS_FAILED) => {
+            println!("root: the machine is powered off (code {code:#x})");
+            log::drain();
+            ways.power_off();
+            println!("root: that had no effect; it stands still and can be switched off");
+        }
+        (Some(ways), END_REBOOT) => {
+            println!("root: the machine is reset (code {code:#x})");
+            log::drain();
+            ways.reset();
+            println!("root: that had no effect; it stands still and can be reset by hand");
+        }
+        _ => println!("root: it stands still (code {code:#x})"),
+    }
+    thread::park()
+}
