@@ -6,7 +6,19 @@ from pathlib import Path
 import pytest
 
 from keel import machine
-from keel.suites import KERNEL_PARTS, PARTS, Count, count_of, judge_kernel, left_behind, operations_of, shown, total_of
+from keel.suites import (
+    DAILY_MACHINE_PARTS,
+    KERNEL_PARTS,
+    MACHINE_PARTS,
+    PARTS,
+    Count,
+    count_of,
+    judge_kernel,
+    left_behind,
+    operations_of,
+    shown,
+    total_of,
+)
 
 
 @pytest.mark.parametrize(
@@ -45,10 +57,11 @@ def test_a_suite_must_also_end_as_it_says(output: str, end: int | None, count: C
 def test_every_machine_can_be_tested_alone() -> None:
     """And each is a part of the kernel's suite, but for those on request."""
     daily = (*machine.TEST_MACHINES, *machine.HOSTILE_MACHINES, *machine.SERVER_MACHINES)
-    parts = {"kernel-figures", "kernel-examples", "kernel-debugger"}
+    parts = {"kernel-figures", "kernel-examples", "kernel-debugger", "kernel-firmware"}
     assert KERNEL_PARTS.keys() == {*(f"kernel-{tested.name}" for tested in daily), *parts}
     long = {f"kernel-{tested.name}" for tested in (machine.HOSTILE_LONG, *machine.SERVER_LONG)}
-    assert PARTS.keys() - KERNEL_PARTS.keys() == {*long, "linux-debian", "linux-endurance", "ukl-options"}
+    others = {"machines", *MACHINE_PARTS, *DAILY_MACHINE_PARTS}
+    assert PARTS.keys() - KERNEL_PARTS.keys() == {*long, *others, "linux-debian", "linux-endurance", "ukl-options"}
 
 
 @pytest.mark.parametrize(
