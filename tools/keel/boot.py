@@ -38,8 +38,6 @@ KERNEL_PARAMETERS = ("debug-exit",)
 DEBUGGER_PARAMETERS = ("console=com4",)
 # What a configuration says besides where the kernel's debugger is asked after the end.
 STAYS_AT_END = "\non-end stay\n"
-# What the suite on the µ-kernel gets: enough to run out of memory in reasonable time.
-TESTS_MEMORY_MB = 512
 
 
 @dataclass(frozen=True)
@@ -244,7 +242,7 @@ def tests_guest(settings: Settings, choices: Choices, slot: Slot) -> qemu.Guest:
         has_exit=not choices.debugger,
         modules=_modules(settings, slot, text + end),
         command_line=kernel_parameters(choices),
-        memory_mb=TESTS_MEMORY_MB,
+        memory_mb=machine.TESTS_MEMORY_MB,
         has_iommu=choices.iommu,
         icount=choices.icount,
         processors=choices.processors,

@@ -46,6 +46,8 @@ class Plan:
     # Called with each piece of the µ-kernel's log, or of the console; true ends the guest.
     watch_log: Callable[[bytes], bool] | None = None
     watch_console: Callable[[bytes], bool] | None = None
+    # Called with each piece of the command's output (1) or error output (2), which then go nowhere else; true ends the guest.
+    take_output: Callable[[int, bytes], bool] | None = None
     # What is typed at a console that is watched when this has come from it: these keys, or the user's where there are none.
     prompt: bytes | None = None
     keys: bytes = b""
@@ -195,13 +197,20 @@ class _Run:
         if frame.kind is Kind.READY:
             self._on_ready()
         elif frame.kind is Kind.STDOUT:
-            _write_out(1, frame.data)
+            self.take_output(1, frame.data)
         elif frame.kind is Kind.STDERR:
-            _write_out(2, frame.data)
+            self.take_output(2, frame.data)
         elif frame.kind is Kind.STATUS and frame.data:
             self.outcome.command_status = frame.data[0]
             if self.debugger:
                 self.finish()
+
+    def take_output(self, fd: int, data: bytes) -> None:
+        """What the command has written: to whoever wants it, else where our own output goes."""
+        if self.plan.take_output is None:
+            _write_out(fd, data)
+        elif self.plan.take_output(fd, data):
+            self.finish()
 
     def handlers(self) -> list[tuple[_Line, Callable[[], None]]]:
         """The lines and what to do when something has come over them."""
@@ -284,7 +293,10 @@ def run(settings: Settings, guest: qemu.Guest, plan: Plan) -> Outcome:
         state = _Run(settings, plan, stack)
         lines = [line for line, _ in state.handlers()]
         fds = [line.theirs.fileno() for line in lines]
-        described = replace(guest, console_fd=fds[0], exec_fd=fds[1], log_fd=fds[2], debugger_fd=fds[3] if fds[3:] else None)
+        sockets = [f"socket,fd={fd}" for fd in fds]
+        described = replace(
+            guest, console=sockets[0], exec=sockets[1], log=sockets[2], debugger=sockets[3] if sockets[3:] else None
+        )
         if state.keyed:
             stack.enter_context(RawTerminal())
         child = process.start(

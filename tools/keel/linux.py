@@ -12,9 +12,10 @@ import hashlib
 import os
 import re
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from . import debian, insertions, kconfig, packages, process, rust, ukloptions
 from .config import Settings
@@ -26,6 +27,9 @@ SOURCE_PACKAGE = "linux-source-6.1"
 # Names the package of the kernel that Debian ships in what it depends on.
 STOCK_PACKAGE = "linux-image-amd64"
 STOCK_DEPENDENCY = re.compile(r"(linux-image-\S+)")
+STOCK_KERNEL = "./boot/vmlinuz-*"
+# Of that kernel, what makes it a host of KVM, each after what it needs.
+KVM_MODULES = ("virt/lib/irqbypass", "arch/x86/kvm/kvm", "drivers/crypto/ccp/ccp", "arch/x86/kvm/kvm-amd")
 TARBALL = "./usr/src/linux-source-6.1.tar.xz"
 VERSION_STAMP = ".keel-version"
 CONFIG_STAMP = ".keel-config"
@@ -68,31 +72,43 @@ def build_native(settings: Settings) -> Path:
 
 def debian_kernel(settings: Settings) -> Path:
     """The kernel that Debian ships, as it is; fetched once."""
-    kernel = settings.linux / "debian" / "vmlinuz"
+    return _debian_files(settings, (STOCK_KERNEL,))[0]
+
+
+def kvm_host(settings: Settings) -> list[Path]:
+    """The same, and its modules that make it a host of KVM on AMD's processors, in the order of their insertion."""
+    return _debian_files(settings, (STOCK_KERNEL, *(f"./lib/modules/*/kernel/{name}.ko" for name in KVM_MODULES)))
+
+
+def _debian_files(settings: Settings, patterns: Sequence[str]) -> list[Path]:
+    """Files of the kernel's package, one for each pattern, all of one version."""
+    files = {settings.linux / "debian" / Path(pattern).name.removesuffix("-*"): pattern for pattern in patterns}
     with locked(settings.locks, f"{settings.linux.name}-debian"):
-        if not kernel.exists():
-            packages.require(settings, packages.SIGNATURES)
-            archive = debian.Archive(settings)
-            depends = process.output(["dpkg-deb", "--field", str(archive.fetch(STOCK_PACKAGE)), "Depends"])
-            if (found := STOCK_DEPENDENCY.search(depends)) is None:
-                raise KeelError(f"{STOCK_PACKAGE} depends on no kernel: {depends.strip()}")
-            _take_kernel(settings, archive.fetch(found[1]), kernel)
-    return kernel
+        if not all(file.exists() for file in files):
+            _unpack_debian(settings, files)
+    return list(files)
 
 
-def _take_kernel(settings: Settings, package: Path, kernel: Path) -> None:
-    """The kernel out of a package, under its name only when it is whole."""
-    kernel.parent.mkdir(parents=True, exist_ok=True)
-    aside = kernel.with_suffix(".new")
-    script = 'dpkg-deb --fsys-tarfile "$1" | tar -xO --wildcards "./boot/vmlinuz-*" > "$2"'
-    with Step("unpacking Debian's kernel") as step:
+def _unpack_debian(settings: Settings, files: Mapping[Path, str]) -> None:
+    """Take files out of the kernel's package, each under its name only when it is whole."""
+    packages.require(settings, packages.SIGNATURES)
+    archive = debian.Archive(settings)
+    depends = process.output(["dpkg-deb", "--field", str(archive.fetch(STOCK_PACKAGE)), "Depends"])
+    if (found := STOCK_DEPENDENCY.search(depends)) is None:
+        raise KeelError(f"{STOCK_PACKAGE} depends on no kernel: {depends.strip()}")
+    package = archive.fetch(found[1])
+    settings.linux.mkdir(parents=True, exist_ok=True)
+    script = 'dpkg-deb --fsys-tarfile "$1" | tar -x -C "$2" --wildcards "${@:3}"'
+    with TemporaryDirectory(dir=settings.linux) as aside, Step("unpacking Debian's kernel") as step:
         process.run_logged(
-            ["bash", "-o", "pipefail", "-c", script, "unpack", str(package), str(aside)],
+            ["bash", "-o", "pipefail", "-c", script, "unpack", str(package), aside, *files.values()],
             what="unpacking Debian's kernel",
             log=settings.logs / "linux-debian.log",
             step=step,
         )
-    aside.rename(kernel)
+        for file, pattern in files.items():
+            file.parent.mkdir(exist_ok=True)
+            next(Path(aside).glob(pattern)).rename(file)
 
 
 def build_server(settings: Settings) -> Path:

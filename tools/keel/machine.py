@@ -9,9 +9,17 @@ EMULATOR = "qemu-system-x86_64"
 # `max` without what the emulator does badly or Keel and the baseline do not use;
 # with ERMS it would copy byte by byte. FSRM, which newer emulators have, promises ERMS: with FSRM alone Linux 6.1's memmove
 # goes astray.
-CPU = "max,-erms,-fsrm,-la57,-pku,-mpx,-svm"
+KVM_HOST_CPU = "max,-erms,-fsrm,-la57,-pku,-mpx"
+CPU = f"{KVM_HOST_CPU},-svm"
+# The usual processor under a KVM whose own machine is emulated: the SVM of QEMU's TCG (7.2) does not tell KVM of XSETBV.
+NESTED_CPU = f"{CPU},-xsave"
+# KVM need not look at the guest's task priority for QEMU then. Where it does, QEMU puts the guest's registers back, the task
+# register as a busy one, with which the emulated SVM refuses every port to user programs.
+NESTED_ARGUMENTS = ("-global", "kvm-apic.vapic=off")
 DEFAULT_MEMORY_MB = 2048
 LEAST_MEMORY_MB = 64
+# What the suite on the µ-kernel gets: enough to run out of memory in reasonable time.
+TESTS_MEMORY_MB = 512
 # As many as Linux is built for (NR_CPUS); the µ-kernel runs on more.
 MOST_PROCESSORS = 8
 
@@ -76,9 +84,10 @@ UEFI = (
     f"if=pflash,format=raw,unit=0,readonly=on,file={UEFI_FILES[0]}",
     f"if=pflash,format=raw,unit=1,snapshot=on,file={UEFI_FILES[1]}",
 )
-# The usual machine, and one for an IOMMU.
+# The usual machine, one for an IOMMU, and one that has no PCI.
 USUAL_MODEL = "pc"
 IOMMU_MODEL = "q35"
+MICROVM = "microvm"
 IOMMU = "intel-iommu"
 # What makes QEMU's virtio devices reach memory by the IOMMU.
 BEHIND_IOMMU = ",disable-legacy=on,iommu_platform=on"
@@ -91,16 +100,22 @@ INITS = ("keel", "systemd")
 ROOT_DISK = "/dev/vda"
 
 
+def is_microvm(model: str) -> bool:
+    """Whether a board, with what is said of its parts, is the one without PCI."""
+    return model.split(",")[0] == MICROVM
+
+
 class Emulator(Enum):
     """What can run a guest."""
 
     QEMU = "QEMU"
     BOCHS = "Bochs"
+    KVM = "QEMU under KVM"
 
 
 @dataclass(frozen=True)
 class TestMachine:
-    """A machine that the suite of the µ-kernel runs on."""
+    """A machine that the suite of the µ-kernel runs on, and Linux where it is one of MACHINES."""
 
     name: str
     emulator: Emulator
@@ -112,10 +127,17 @@ class TestMachine:
     # It has the kernel for debugging, which checks its invariants when it is asked.
     checks: bool = False
     timeout_s: float = 300.0
+    # QEMU's board, with what is left out of it.
+    model: str = USUAL_MODEL
+    memory_mb: int = TESTS_MEMORY_MB
+    # It boots by UEFI and GRUB from a disc.
+    uefi: bool = False
+    # Those of MACHINE_TESTS that `./keel test` runs on it each time.
+    daily: tuple[str, ...] = ()
 
     def has_host_clock(self) -> bool:
         """Whether its time is the host's, and so depends on what else runs there."""
-        return self.emulator is Emulator.QEMU and not self.icount
+        return self.emulator is not Emulator.BOCHS and not self.icount
 
 
 # Bochs checks what QEMU's translator does not, such as segment limits and reserved bits, and has PCID and INVPCID,
@@ -131,6 +153,22 @@ TEST_MACHINES = (
     # The local APICs are locked in x2APIC mode, which QEMU's translator does not have. Bochs cannot leave it.
     TestMachine("bochs-x2apic", Emulator.BOCHS, processors=2, processor="corei7_icelake_u", kernel_line="x2apic-locked"),
     TestMachine("bochs-old", Emulator.BOCHS, processor="corei5_lynnfield_750"),
+)
+
+# What is run on a machine unlike the usual one: the suite of the µ-kernel, Linux up to each of its ends, a panic of the µ-kernel.
+MACHINE_TESTS = ("suite", "power-off", "reboot", "panic", "kernel-panic")
+# A KVM whose machine is emulated takes five times as long.
+KVM_LIMIT_S = 1200.0
+# Machines unlike the usual one; docs/machines.md says what each has.
+MACHINES = (
+    TestMachine("q35", Emulator.QEMU, processors=2, model="q35"),
+    TestMachine("q35-nopit", Emulator.QEMU, model="q35,pit=off", daily=("power-off", "reboot", "panic", "kernel-panic")),
+    TestMachine("microvm", Emulator.QEMU, model=MICROVM, daily=("power-off", "reboot")),
+    TestMachine("6gb", Emulator.QEMU, processors=2, memory_mb=6144, daily=("power-off",)),
+    TestMachine("uefi", Emulator.QEMU, model="q35", uefi=True),
+    TestMachine("kvm", Emulator.KVM, timeout_s=KVM_LIMIT_S, daily=("suite", "power-off")),
+    # As some firmware leaves the local APICs, in a mode that QEMU's translator does not have.
+    TestMachine("kvm-x2apic", Emulator.KVM, processors=2, kernel_line="x2apic-locked", timeout_s=KVM_LIMIT_S),
 )
 
 # The hostile programs, a million calls in all. On the deterministic clock a seed repeats everything, and on one processor

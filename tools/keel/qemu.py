@@ -7,6 +7,9 @@ from pathlib import Path
 
 from . import machine
 
+# A serial line that nobody listens to.
+NOWHERE = "null"
+
 
 def quoted(text: object) -> str:
     """A value among QEMU's options, where a comma that is not written twice ends it."""
@@ -57,10 +60,14 @@ class Guest:
     icount: bool = False
     gdb_socket: Path | None = None
     stopped: bool = False
-    console_fd: int | None = None
-    exec_fd: int | None = None
-    log_fd: int | None = None
-    debugger_fd: int | None = None
+    # QEMU's names of a board and of a processor.
+    model: str = machine.USUAL_MODEL
+    cpu: str = machine.CPU
+    # Where the serial lines go, in QEMU's words; the last one is there for the kernel for debugging only.
+    console: str = NOWHERE
+    exec: str = NOWHERE
+    log: str = NOWHERE
+    debugger: str | None = None
     disks: tuple[Disk, ...] = ()
     # A network card of machine.CARDS on a network of the emulator's own.
     card: str | None = None
@@ -84,9 +91,9 @@ def arguments(guest: Guest) -> list[str]:
         "-no-user-config",
         "-nodefaults",
         "-no-reboot",
-        *("-machine", machine.IOMMU_MODEL if guest.has_iommu else machine.USUAL_MODEL),
+        *("-machine", machine.IOMMU_MODEL if guest.has_iommu else guest.model),
         *("-accel", _accelerator(guest)),
-        *("-cpu", machine.CPU),
+        *("-cpu", guest.cpu),
         *("-smp", str(guest.processors)),
         *("-m", str(guest.memory_mb)),
         *("-display", quoted(guest.display)),
@@ -97,11 +104,11 @@ def arguments(guest: Guest) -> list[str]:
         argv += [word for number in (0, 1) for word in ("-drive", machine.UEFI[number])]
     if guest.has_exit:
         argv += ["-device", f"isa-debug-exit,iobase={machine.EXIT_PORT:#x},iosize=0x4"]
-    argv += _serial(machine.CONSOLE, _socket(guest.console_fd))
-    argv += _serial(machine.EXEC, _socket(guest.exec_fd))
-    argv += _serial(machine.LOG, _socket(guest.log_fd))
-    if guest.debugger_fd is not None:
-        argv += _serial(machine.DEBUGGER, _socket(guest.debugger_fd))
+    argv += _serial(guest, machine.CONSOLE, guest.console)
+    argv += _serial(guest, machine.EXEC, guest.exec)
+    argv += _serial(guest, machine.LOG, guest.log)
+    if guest.debugger is not None:
+        argv += _serial(guest, machine.DEBUGGER, guest.debugger)
     if guest.icount:
         argv += ["-icount", "shift=0,sleep=off"]
     if guest.gdb_socket:
@@ -135,12 +142,11 @@ def _accelerator(guest: Guest) -> str:
     return f"{guest.accelerator},thread=single" if single else guest.accelerator
 
 
-def _socket(fd: int | None) -> str:
-    return "null" if fd is None else f"socket,fd={fd}"
-
-
-def _serial(port: machine.SerialPort, backend: str) -> list[str]:
-    return ["-chardev", f"{backend},id={port.name}", "-serial", f"chardev:{port.name}"]
+def _serial(guest: Guest, port: machine.SerialPort, backend: str) -> list[str]:
+    chardev = ["-chardev", f"{backend},id={port.name}"]
+    if machine.is_microvm(guest.model):  # -serial gives it one line
+        return [*chardev, "-device", f"isa-serial,chardev={port.name},iobase={port.port:#x},irq={port.interrupt}"]
+    return [*chardev, "-serial", f"chardev:{port.name}"]
 
 
 def _behind_iommu(devices: list[str]) -> list[str]:

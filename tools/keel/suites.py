@@ -26,6 +26,7 @@ from . import (
     latency,
     linux,
     machine,
+    machinetests,
     packages,
     process,
     rust,
@@ -265,7 +266,7 @@ def _judged(topic: str, problems: Iterable[tuple[str, str]]) -> Count:
 def kernel_suite(settings: Settings, machines: Sequence[machine.TestMachine], template: Path = bootconf.SUITE_TEMPLATE) -> Count:
     """A suite that runs on the µ-kernel itself, on each of the machines."""
     emulators = {tested.emulator for tested in machines}
-    if machine.Emulator.QEMU in emulators:
+    if emulators - {machine.Emulator.BOCHS}:
         packages.require_emulator(settings)
     if machine.Emulator.BOCHS in emulators:
         packages.require(settings, packages.BOCHS)
@@ -305,7 +306,7 @@ def _kernel_on(settings: Settings, tested: machine.TestMachine, template: Path) 
             end = bochs.run(described, tested.processor, emulated)
         else:
             plan = guest.Plan(slot=mine, timeout_s=tested.timeout_s, watch_log=watch)
-            end = machine.exit_value(guest.run(settings, described, plan).emulator_status)
+            end = machine.exit_value(machinetests.run(settings, tested, described, plan).emulator_status)
         text = output.decode(errors="replace")
         count = judge_kernel(text, end, mine.log("console"))
         if template == bootconf.SUITE_TEMPLATE and ONE_TOPIC not in template.read_text() + tested.arguments:
@@ -351,6 +352,29 @@ def judge_kernel(output: str, end: int | None, console: Path) -> Count:
         print(f"FAIL the suite's end: the machine ended {how}; the µ-kernel's console is in {console}")
         count.failed += 1
     return count
+
+
+def machine_tests(settings: Settings, tested: machine.TestMachine, tests: Sequence[str]) -> Count:
+    """Tests on one machine unlike the usual one, of machine.MACHINE_TESTS."""
+    packages.require_emulator(settings)
+    if tested.uefi:
+        packages.require(settings, (*packages.UEFI, *packages.UEFI_LOADER))
+    rust.build_all(settings)
+    guestinit.build_init(settings)
+    linux.build_server(settings)
+    total = kernel_suite(settings, (tested,)) if "suite" in tests else Count()
+    total.add(_judged(f"machine-{tested.name}", machinetests.judge(settings, tested, tests)))
+    return total
+
+
+def machines(settings: Settings) -> Count:
+    """All tests on each of the machines, one after the other: their clocks are the host's."""
+    return _kernel_parts(settings, list(MACHINE_PARTS), 1)
+
+
+def machines_daily(settings: Settings) -> Count:
+    """Those of them that find most in little time."""
+    return _kernel_parts(settings, list(DAILY_MACHINE_PARTS), 1)
 
 
 # So many of the slowest tests are told at the end of the log.
@@ -409,7 +433,13 @@ def _booting(settings: Settings, name: str, builds: Sequence[Build], selection: 
     return _run(settings, name, [*pytest, *side_by_side, *selection])
 
 
-SUITES: dict[str, Callable[[Settings], Count]] = {"unit": unit, "kernel": kernel, "linux": system, "ukl": ukl}
+SUITES: dict[str, Callable[[Settings], Count]] = {
+    "unit": unit,
+    "kernel": kernel,
+    "linux": system,
+    "ukl": ukl,
+    "machines-daily": machines_daily,
+}
 # The hostile programs on one machine each, which take longest and start first, the suite on the µ-kernel on one machine each,
 # the figures, the examples, the debugger.
 KERNEL_PARTS: dict[str, Callable[[Settings], Count]] = {
@@ -432,6 +462,15 @@ HOST_CLOCK_PARTS = [
     "kernel-examples",
     "kernel-firmware",
 ]
+# The machines unlike the usual one, each with all its tests, and with those of every day.
+MACHINE_PARTS: dict[str, Callable[[Settings], Count]] = {
+    f"machines-{tested.name}": partial(machine_tests, tested=tested, tests=machine.MACHINE_TESTS) for tested in machine.MACHINES
+}
+DAILY_MACHINE_PARTS: dict[str, Callable[[Settings], Count]] = {
+    f"machines-{tested.name}-daily": partial(machine_tests, tested=tested, tests=tested.daily)
+    for tested in machine.MACHINES
+    if tested.daily
+}
 # With these, what takes too long for every day: hostile programs with more calls, Debian's own suites in Linux, endurance,
 # and the kernels of all sets of options for level 0.
 PARTS: dict[str, Callable[[Settings], Count]] = {
@@ -443,6 +482,9 @@ PARTS: dict[str, Callable[[Settings], Count]] = {
         f"kernel-{tested.name}": partial(kernel_suite, machines=(tested,), template=bootconf.HOSTILE_SERVER_TEMPLATE)
         for tested in machine.SERVER_LONG
     },
+    "machines": machines,
+    **MACHINE_PARTS,
+    **DAILY_MACHINE_PARTS,
     "linux-debian": debian_suites,
     "linux-endurance": endurance,
     "ukl-options": ukl_options,

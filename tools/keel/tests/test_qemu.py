@@ -54,9 +54,18 @@ def test_both_systems_get_the_same_machine() -> None:
 
 
 def test_the_serial_lines_come_in_the_order_of_their_ports() -> None:
-    argv = qemu.arguments(replace(NATIVE, console_fd=5, exec_fd=6, log_fd=7))
+    argv = qemu.arguments(replace(NATIVE, console="socket,fd=5", exec="socket,fd=6", log="socket,fd=7"))
     assert after(argv, "-serial") == [f"chardev:{port.name}" for port in machine.SERIAL_PORTS]
     assert "socket,fd=6,id=exec" in after(argv, "-chardev")
+
+
+def test_a_board_without_pci_gets_its_serial_lines_as_devices() -> None:
+    argv = qemu.arguments(replace(NATIVE, model="microvm"))
+    assert after(argv, "-machine") == ["microvm"] and not after(argv, "-serial")
+    lines = [device for device in after(argv, "-device") if device.startswith("isa-serial")]
+    assert lines == [
+        f"isa-serial,chardev={port.name},iobase={port.port:#x},irq={port.interrupt}" for port in machine.SERIAL_PORTS
+    ]
 
 
 def test_an_iommu_comes_before_the_devices_that_heed_it() -> None:
@@ -75,7 +84,7 @@ def test_an_iommu_comes_before_the_devices_that_heed_it() -> None:
 
 
 def test_the_kernel_for_debugging_has_a_fourth_line_and_no_exit() -> None:
-    argv = qemu.arguments(replace(KEEL, debugger_fd=9, has_exit=False))
+    argv = qemu.arguments(replace(KEEL, debugger="socket,fd=9", has_exit=False))
     assert after(argv, "-serial")[3:] == [f"chardev:{machine.DEBUGGER.name}"]
     assert not any("isa-debug-exit" in device for device in after(argv, "-device"))
     assert any("isa-debug-exit" in device for device in after(qemu.arguments(KEEL), "-device"))

@@ -6,7 +6,20 @@ from pathlib import Path
 import pytest
 
 from keel import machine
-from keel.suites import KERNEL_PARTS, PARTS, Count, count_of, judge_kernel, left_behind, operations_of, shown, skips, total_of
+from keel.suites import (
+    DAILY_MACHINE_PARTS,
+    KERNEL_PARTS,
+    MACHINE_PARTS,
+    PARTS,
+    Count,
+    count_of,
+    judge_kernel,
+    left_behind,
+    operations_of,
+    shown,
+    skips,
+    total_of,
+)
 
 
 @pytest.mark.parametrize(
@@ -53,7 +66,8 @@ def test_every_machine_can_be_tested_alone() -> None:
     parts = {"kernel-figures", "kernel-examples", "kernel-debugger", "kernel-firmware"}
     assert KERNEL_PARTS.keys() == {*(f"kernel-{tested.name}" for tested in daily), *parts}
     long = {f"kernel-{tested.name}" for tested in (machine.HOSTILE_LONG, *machine.SERVER_LONG)}
-    assert PARTS.keys() - KERNEL_PARTS.keys() == {*long, "linux-debian", "linux-endurance", "ukl-options"}
+    others = {"machines", *MACHINE_PARTS, *DAILY_MACHINE_PARTS}
+    assert PARTS.keys() - KERNEL_PARTS.keys() == {*long, *others, "linux-debian", "linux-endurance", "ukl-options"}
 
 
 @pytest.mark.parametrize(
