@@ -55,13 +55,19 @@ def colours(picture: Path) -> set[bytes]:
     return {pixels[at : at + 3] for at in range(0, len(pixels), 3)}
 
 
+# What a machine has more, and less, with each kind of keyboard.
+KEYBOARDS = {"ps2": [], "usb": ["-machine", "i8042=off", "-device", "qemu-xhci", "-device", "usb-kbd"]}
+
+
+@pytest.mark.parametrize("keyboard", KEYBOARDS)
 @pytest.mark.parametrize("system", ["keel", "native"])
-def test_screen_and_keyboard(system: str) -> None:
+def test_screen_and_keyboard(system: str, keyboard: str) -> None:
     """Text is drawn on the screen, and what is typed on the keyboard reaches the shell there."""
     with tempfile.TemporaryDirectory() as place:
         monitor, pictures = Path(place) / "monitor", [Path(place) / f"{number}.ppm" for number in range(2)]
         argv = [sys.executable, str(REPOSITORY / "keel"), "run", "--graphic", "--nic", "none"]
         argv += ["--native"] if system == "native" else []
+        argv += [f"--qemu-arg={argument}" for argument in KEYBOARDS[keyboard]]
         argv += ["--qemu-arg=-monitor", f"--qemu-arg=unix:{monitor},server=on,wait=off"]
         with started(argv, monitor) as guest:
             guest.wait_for(PROMPT)
