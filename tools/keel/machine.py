@@ -167,8 +167,9 @@ MACHINES = (
     TestMachine("6gb", Emulator.QEMU, processors=2, memory_mb=6144, daily=("power-off",)),
     TestMachine("uefi", Emulator.QEMU, model="q35", uefi=True),
     TestMachine("kvm", Emulator.KVM, timeout_s=KVM_LIMIT_S, daily=("suite", "power-off")),
+    TestMachine("kvm-2", Emulator.KVM, processors=2, timeout_s=KVM_LIMIT_S),
     # As some firmware leaves the local APICs, in a mode that QEMU's translator does not have.
-    TestMachine("kvm-x2apic", Emulator.KVM, processors=2, kernel_line="x2apic-locked", timeout_s=KVM_LIMIT_S),
+    TestMachine("kvm-x2apic", Emulator.KVM, kernel_line="x2apic-locked", timeout_s=KVM_LIMIT_S),
 )
 
 # The hostile programs, a million calls in all. On the deterministic clock a seed repeats everything, and on one processor

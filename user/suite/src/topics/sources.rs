@@ -11,7 +11,7 @@ use keel_l4::abi::ids::*;
 use keel_l4::info::now;
 use keel_l4::ipc::{call, receive, send, sleep, wait, Message, Timeout};
 use keel_l4::source::{account, acknowledge, attach, claim_timer, detach, give, operate, set_timer};
-use keel_l4::{sigma0, thread, Id};
+use keel_l4::{sigma0, thread, Error, Id};
 
 pub const CASES: &[Case] = &[
     ("timer-fires", timer_fires),
@@ -252,8 +252,10 @@ fn answer_and_status() -> Outcome {
 }
 
 fn line_denied() -> Outcome {
-    // The system timer's line was given to nobody. It has the pin of line 2, which therefore does not exist.
-    refused!("a line without a pin", attach(Id::irq(2), IRQ_MODE_DEFAULT), Call NoPartner);
+    refused!("a line without a pin", attach(Id::irq(IRQ_LINES as u32 - 1), IRQ_MODE_DEFAULT), Call NoPartner);
+    // The system timer's line was given to nobody. On a PC it has the pin of line 2, which therefore does not exist.
+    let second = attach(Id::irq(2), IRQ_MODE_DEFAULT).map_err(|failure| failure.error);
+    holds!("line 2 cannot be had", matches!(second, Err(Error::NoPartner | Error::Denied)));
     for line in [0, 1] {
         refused!("attaching", attach(Id::irq(line), IRQ_MODE_DEFAULT), Call Denied);
         refused!("acknowledging", acknowledge(Id::irq(line)), Call Denied);
