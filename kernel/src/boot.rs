@@ -137,8 +137,7 @@ pub enum Word {
 }
 
 /// The words, in the order of `Word`.
-const WORDS: [&[u8]; 7] =
-    [b"debug-exit", b"noclear", b"nofast", b"nopcid", b"screen", b"x2apic", b"x2apic-locked"];
+const WORDS: [&[u8]; 7] = [b"debug-exit", b"noclear", b"nofast", b"nopcid", b"screen", b"x2apic", b"x2apic-locked"];
 
 /// What the command line says.
 struct Options {

@@ -180,8 +180,9 @@ fn take_back(space: Ref<IoSpace>, index: usize, ports: u64, work: &mut Work) -> 
     Ok(())
 }
 
-/// Takes ports of one word back from who got them by one grant. Those that got them from there come first: after `Restart`
-/// what is left is found by way of what still has them. The depth is bounded by MAX_DEPTH, so recursion is too.
+/// Takes ports of one word back from who got them by one grant. Who loses them can give them to nobody from here on. Those
+/// that got them from there come next, and the grant last: after `Restart` what is left is found by way of it. The depth is
+/// bounded by MAX_DEPTH, so recursion is too.
 fn take_from(grant: Ref<Grant>, index: usize, ports: u64, work: &mut Work) -> Result<(), Stop> {
     work.climb();
     let granted = word(&grant.bitmap, index);
@@ -189,9 +190,9 @@ fn take_from(grant: Ref<Grant>, index: usize, ports: u64, work: &mut Work) -> Re
     if gone == 0 {
         return Ok(());
     }
+    hide(grant.to, index, gone);
     take_back(grant.to, index, gone, work)?;
     granted.set(granted.get() & !gone);
-    hide(grant.to, index, gone);
     work.found(0);
     work.step()
 }

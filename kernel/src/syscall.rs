@@ -22,6 +22,8 @@ pub fn enter(caller: Ref<Thread>) {
     crate::debugger::trace::call(caller);
     let asked = caller.frame().orig_ax.get();
     if caller.has(thread::FOREIGN | thread::OTHER_CALLS) {
+        // The handler makes the call of an unmap that was preempted: its place is no later unmap's.
+        caller.found.set(0);
         fault::handlers_call(caller);
         return;
     }

@@ -30,6 +30,11 @@ class Need:
         return any(_exists(name) if name.startswith("/") else shutil.which(name) for name in self.files)
 
 
+def program(name: str) -> str:
+    """The path of a program that users run too, though Debian has it where only root's PATH leads."""
+    return shutil.which(name, path=f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin") or name
+
+
 def _exists(pattern: str) -> bool:
     return any(True for _ in Path("/").glob(pattern.removeprefix("/")))
 

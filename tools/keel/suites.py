@@ -425,6 +425,7 @@ BOTH_SYSTEMS: tuple[Build, ...] = (*ROOT, linux.build_native, rust.build_all, li
 def _booting(settings: Settings, name: str, builds: Sequence[Build], selection: Sequence[str]) -> Count:
     """Tests that boot guests; everything is built before they start. The log has each as soon as it ends."""
     packages.require(settings, (*CHECKERS, *SIDE_BY_SIDE, *GUEST_COMPILER, *packages.IMAGES, *packages.FILE_SYSTEMS))
+    packages.require(settings, (*packages.UEFI_LOADER, *packages.UEFI))
     packages.require_emulator(settings)
     for build in builds:
         build(settings)

@@ -18,6 +18,8 @@ def image(settings: Settings, file: Path, root: str | None, append: str, templat
     boot.check_disc(template, parameters)
     if file.is_dir() or not file.parent.is_dir():
         raise KeelError(f"{file} cannot be written", "name a file in a directory that is there")
+    if file.exists() and not file.is_file():
+        raise KeelError(f"{file} is no file", "make a file, and copy it to the device: cp FILE.iso /dev/sdX")
     form, place = imageformat.of_root(root) if root else (None, None)
     if form:
         raise KeelError(f"the root of a disc lies in memory, and {root} is an image of a disk", "give a directory or an archive")

@@ -50,7 +50,7 @@ def test_the_version_that_repeats_breakpoints() -> None:
     assert bochs.repeats_breakpoints("3.0+dfsg-1")
 
 
-NO_NAMESPACES = process.status_of(["unshare", "--user", "--map-root-user", "--net", "true"], 10.0) != 0
+NO_NAMESPACES = not bochs.without_network()
 # Does with a port what Bochs's display does.
 LISTEN = """
 import socket

@@ -84,3 +84,10 @@ def test_an_old_emulator_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     fake_emulator(tmp_path, monkeypatch, "echo QEMU emulator version 5.2.0")
     with pytest.raises(KeelError, match=r"QEMU 5\.2 is too old"):
         packages.require_emulator(Settings(install=False))
+
+
+def test_what_lies_in_sbin_is_found_for_ordinary_users(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Debian gives them no /sbin in PATH; what is nowhere keeps its name."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert packages.program("mke2fs").endswith("sbin/mke2fs")
+    assert packages.program("no-such-program") == "no-such-program"

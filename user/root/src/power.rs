@@ -118,7 +118,9 @@ fn off(fixed: &[u8], types: [u8; 2]) -> Option<Off> {
     };
     let registers = [Some(control(0)?), control(1)];
     let command = number(fixed, SMI_COMMAND, 4)?;
-    let enable = u16::try_from(command).ok().filter(|port| *port != 0).zip(fixed.get(ACPI_ENABLE).copied());
+    // Where either is zero the registers are ACPI's from the start (5.2.9).
+    let value = fixed.get(ACPI_ENABLE).copied().filter(|value| *value != 0);
+    let enable = u16::try_from(command).ok().filter(|port| *port != 0).zip(value);
     Some(Off::Control { registers, enable })
 }
 
@@ -213,6 +215,10 @@ mod tests {
         let first = Some(Control { port: 0x604, value: 5 << 10 });
         assert_eq!(power, Power { off: Some(Off::Control { registers: [first, None], enable: ENABLE }), reset: None });
         assert_eq!(Power::new(&fixed(116, &PORTS), None), Power::default());
+        for zero in [(SMI_COMMAND, 4, 0), (ACPI_ENABLE, 1, 0)] {
+            let off = Power::new(&fixed(116, &[&PORTS[..], &[zero]].concat()), Some([5, 6])).off;
+            assert_eq!(off, Some(Off::Control { registers: [first, None], enable: None }));
+        }
     }
 
     #[test]

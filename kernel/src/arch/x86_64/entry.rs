@@ -9,7 +9,7 @@ use crate::lock::Lock;
 use crate::print::log;
 use crate::refs::Ref;
 use crate::tags::{Tags, KEEP};
-use crate::thread::{meeting, State, Thread, FOREIGN, FPU, FRAME_WORDS, OTHER_CALLS};
+use crate::thread::{meeting, Message, State, Thread, FOREIGN, FPU, FRAME_WORDS, OTHER_CALLS};
 use crate::{across, boot, debugger, fault, lock, panic, sched, source, syscall};
 use core::arch::{asm, global_asm};
 use core::mem::offset_of;
@@ -94,6 +94,7 @@ assembly!([
     THREAD_FRAME = const Thread::FRAME,
     THREAD_UTCB = const Thread::UTCB,
     THREAD_MEETING = const Thread::MEETING,
+    THREAD_MESSAGE_TAG = const offset_of!(Thread, message) + offset_of!(Message, tag),
     UTCB_WORDS = const offset_of!(Utcb, words) + 8 * REGISTER_WORDS as usize,
     FRAME_TOP = const offset_of!(Frame, ss) + 8,
     STATE_READY = const State::Ready as u8,

@@ -569,7 +569,12 @@ short_ways tagged_lone_syscall_entry, 0, 1, 1
     test edx, {CODE_FETCH}
     jz 1f
     mov rsi, {FETCH_FAULT_TAG}
-1:  cmp rdi, [rbp + THREAD_handler]
+    # By its kind a refused fault is told from other messages (fault.rs).
+1:  mov [rbp + {THREAD_MESSAGE_TAG}], rsi
+    # As in user_exception: the pager may run 32-bit code, and gets the processor by SYSRET.
+    mov eax, KERNEL_SS
+    mov ss, eax
+    cmp rdi, [rbp + THREAD_handler]
     je 3f
     # The words of a message that its tag does not count are still in the faulter's registers, which
     # are none of the pager's business.

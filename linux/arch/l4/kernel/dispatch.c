@@ -226,6 +226,9 @@ static bool message_call(struct pt_regs *regs, const struct host_message *m)
 	return true;
 }
 
+/* The flags that are the program's own affair; single steps are Linux's, which may have ended them. */
+#define PROGRAMS_FLAGS (FIX_EFLAGS & ~X86_EFLAGS_TF)
+
 /*
  * Whether the entry that takes the program's calls (KEEL_EX_CALLS) hands one on: as
  * if made where rcx says and with the flags in r11, because the call may have no
@@ -238,7 +241,7 @@ static bool handed_on(struct pt_regs *regs, const struct host_message *m)
 	    (regs->ip ^ current->thread.calls) / PAGE_SIZE)
 		return false;
 	regs->ip = regs->cx;
-	regs->flags = (regs->flags & ~FIX_EFLAGS) | (regs->r11 & FIX_EFLAGS);
+	regs->flags = (regs->flags & ~PROGRAMS_FLAGS) | (regs->r11 & PROGRAMS_FLAGS);
 	return true;
 }
 

@@ -65,7 +65,8 @@ struct keel_frame *l4_frame_alloc(void)
 {
 	struct keel_frame *frame = frame_alloc();
 
-	if (!frame && l4_mm_reclaim())
+	/* Where all numbers are taken, memory helps nobody. */
+	if (!frame && !bitmap_full(frames, FRAMES_USED) && l4_mm_reclaim())
 		frame = frame_alloc();
 	return frame;
 }

@@ -117,7 +117,7 @@ void destroy_context(struct mm_struct *mm)
 		return;
 	status = host_task_new(&id, KEEL_TASK_INACTIVE, 0);
 	if (WARN_ONCE(status, "keel: task %lx stays: status %ld\n", id, (long)status))
-		l4_unmap_all(id);	/* its number is lost, but never used twice */
+		host_unmap_all(id);	/* if it is there still; its number is lost, but never used twice */
 	else
 		clear_bit(id_number(id), numbers);
 }

@@ -19,6 +19,8 @@ notrace long __vdso_getcpu(unsigned int *cpu, unsigned int *node,
 		     : "+a" (result)
 		     : "D" (&answer[0]), "S" (&answer[1]), "d" (NULL)
 		     : "rcx", "r11", "memory");
+	if (result)
+		return result;
 	if (cpu)
 		*cpu = answer[0];
 	if (node)
