@@ -12,7 +12,7 @@ use keel_l4::abi::call::*;
 use keel_l4::abi::memory::{EX_CREATE, EX_DELETE, EX_HANDLER, EX_IP, EX_PAGER, EX_SP, EX_START, EX_TRIGGER};
 use keel_l4::abi::{ExRegs, Frame};
 use keel_l4::call::Failure;
-use keel_l4::ipc::{call, receive, send, Message, Received, Timeout};
+use keel_l4::ipc::{call, receive, send, wait, Message, Received, Timeout};
 use keel_l4::pager::{refused, Fault};
 use keel_l4::{thread, utcb, Id, Tag};
 
@@ -198,9 +198,10 @@ fn no_handler() -> Outcome {
     Ok(())
 }
 
-/// A pager that refuses a native thread's fault stops it where it has no handler; else the bit means nothing.
+/// A pager that refuses a native thread's fault stops it where it has no handler; else the bit means nothing. A fault that
+/// finds its pager in an open wait comes by the fast path.
 fn refused_and_no_handler() -> Outcome {
-    for handler in [utcb::my_id(), Id::INVALID] {
+    for (handler, is_open) in [utcb::my_id(), Id::NIL].into_iter().flat_map(|id| [(id, false), (id, true)]) {
         let mut record = ExRegs::zeroed();
         record.ip = WINDOW;
         record.sp = crate::pool::stack();
@@ -210,10 +211,12 @@ fn refused_and_no_handler() -> Outcome {
         let id = thread::exchange(any, EX_CREATE | EX_IP | EX_SP | EX_PAGER | EX_HANDLER, &mut record)?;
         thread::act(id, EX_START)?;
         for _ in 0..2 {
-            let fault = Fault::of(&receive(id, Timeout::Never)?);
+            let got = if is_open { wait(Timeout::Never)? } else { receive(id, Timeout::Never)? };
+            let fault = Fault::of(&got);
+            same!("who", got.from, id);
             same!("address, ip", (fault.address, fault.ip), (WINDOW, WINDOW));
             send(id, refused(), Timeout::Zero)?;
-            if handler == Id::INVALID {
+            if handler == Id::NIL {
                 same!("its state", thread::schedule(id, 0, 0, 0)?.state, STATE_INACTIVE);
                 break;
             }
