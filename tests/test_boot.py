@@ -56,7 +56,7 @@ def colours(picture: Path) -> set[bytes]:
 
 
 # What a machine has more, and less, with each kind of keyboard.
-KEYBOARDS = {"ps2": [], "usb": ["-machine", "i8042=off", "-device", "qemu-xhci", "-device", "usb-kbd"]}
+KEYBOARDS: dict[str, list[str]] = {"ps2": [], "usb": ["-machine", "i8042=off", "-device", "qemu-xhci", "-device", "usb-kbd"]}
 
 
 @pytest.mark.parametrize("keyboard", KEYBOARDS)

@@ -229,7 +229,8 @@ def _default_image(settings: Settings, more: Sequence[str]) -> Path:
     root = _image_of(image.default_archive(settings, more))
     if not root.exists():
         packages.require(settings, needs(settings, more))
-        format_disk = [packages.program("mke2fs"), "-q", "-F", "-t", "ext4", "-E", "lazy_itable_init=0,lazy_journal_init=0", "-d", TREE, IMAGE]
+        mke2fs = packages.program("mke2fs")
+        format_disk = [mke2fs, "-q", "-F", "-t", "ext4", "-E", "lazy_itable_init=0,lazy_journal_init=0", "-d", TREE, IMAGE]
         _make_of(settings, image.default_root(settings, more).path, root, [*format_disk, DEFAULT_SIZE])
     return root
 

@@ -269,7 +269,7 @@ fn ports() -> Result<(), Failure> {
 fn port_holders() -> Result<(), Failure> {
     let numbers = task_number()..task_number() + PORT_HOLDERS;
     for number in numbers.clone() {
-        let (ip, argument) = (accept_lightly as usize as u64, PORTS.0);
+        let (ip, argument) = (accept_lightly as *const () as u64, PORTS.0);
         let holder = task::create(&NewTask { number, ip, argument, quota: TASK_SHARED_QUOTA, ..plan() })?;
         give_ports(thread::first_of(holder))?;
     }

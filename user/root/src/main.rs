@@ -37,7 +37,23 @@ const LOW_MEMORY: u64 = 1 << 20;
 /// Boot modules.
 const MAX_MODULES: usize = keel_l4::abi::memory::INFO_MODULES as usize;
 
+unsafe extern "C" {
+    static __image_start: u8;
+    static __image_end: u8;
+}
+
+/// Has the whole image mapped, so that the kernel memory that its mappings take is the same from the start, whatever happens
+/// later.
+fn touch_image() {
+    let image = &raw const __image_start as u64..&raw const __image_end as u64;
+    for page in image.step_by(keel_l4::abi::fpage::PAGE_SIZE as usize) {
+        // SAFETY: the image's bytes are there to be read.
+        core::hint::black_box(unsafe { (page as *const u8).read_volatile() });
+    }
+}
+
 extern "C" fn main(_: u64) -> ! {
+    touch_image();
     print::set_sink(log::write);
     ending::find_exit();
     let mut claimed = Claimed::default();

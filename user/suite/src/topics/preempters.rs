@@ -252,7 +252,7 @@ fn slice_donated() -> Outcome {
 /// of `processors`.)
 pub fn slice_of_moved() -> Outcome {
     // Far longer than the worker takes to move the thread.
-    const DONATED: u64 = 500_000_000;
+    const DONATED: u64 = 1_000_000_000;
     extern "C" fn donate_once(taker: u64) -> ! {
         cell(2).store(1, SeqCst);
         let _ = thread::switch(Id(taker));
