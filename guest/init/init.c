@@ -13,6 +13,7 @@
 #include <sys/reboot.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <termios.h>
 #include <unistd.h>
 
 #include "init.h"
@@ -38,6 +39,8 @@ void fatal(const char *what)
 	dprintf(STDERR_FILENO, "keel-init: error: %s\n", what);
 	if (getpid() != 1)
 		_exit(126);
+	/* The kernel's last lines would come into the middle of it. */
+	tcdrain(STDERR_FILENO);
 	power_off();
 	_exit(1);
 }
