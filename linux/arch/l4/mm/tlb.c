@@ -64,6 +64,8 @@ void l4_unmap_queue_empty(struct mm_struct *mm)
 /* Callers may not be within a walk of their own, nor hold what an interrupt needs. */
 void l4_unmap_flush(struct mm_struct *mm)
 {
+	/* A new number of the tables is a plain store: seen by whoever begins to walk after this. */
+	smp_mb();
 	wait_while(&l4_walking);
 	l4_unmap_queued(mm);
 }
