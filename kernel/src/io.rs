@@ -197,8 +197,8 @@ fn take_from(grant: Ref<Grant>, index: usize, ports: u64, work: &mut Work) -> Re
     work.step()
 }
 
-/// Takes back all ports that others got from a task, which has no lthreads any more. Meant to be begun anew after
-/// `Restart`.
+/// Takes back all ports that others got from a task, which has no lthreads any more. Meant to be called again
+/// after `Restart`.
 pub fn clear(task: Ref<Task>) -> Result<(), Stop> {
     let (mut work, space) = (Work::default(), task.io.get());
     while let Some(grant) = space.and_then(|space| space.given.first()) {

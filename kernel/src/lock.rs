@@ -158,7 +158,7 @@ pub fn alone() {
     GATE.release();
 }
 
-/// In a panic: the other processors stop. One in user mode comes in and waits for its lock for ever, and so does one in the
+/// In a panic: the other processors stop. One in user mode comes in and waits for its lock without end, and so does one in the
 /// kernel that leaves it. Those that never give their lock back are waiting for this processor, or it has their locks.
 pub fn stop_others(own: &Cpu) {
     const TURNS: u32 = 1 << 20;

@@ -125,7 +125,7 @@ fn unmap_ranges(caller: Ref<Thread>, mut work: Work, place: (usize, u64)) -> Res
     report_state(caller, Ok(()), work.keep(0, 0))
 }
 
-/// Tells the state in what `Work::keep` made, or keeps all of it for when the call begins anew.
+/// Tells the state in what `Work::keep` made, or keeps all of it for when the call is restarted.
 fn report_state(caller: Ref<Thread>, done: Result<(), Stop>, kept: u64) -> Result<(), Stop> {
     match done {
         Ok(()) => caller.frame().di.set(Work::resume(kept).0.state()),

@@ -162,7 +162,7 @@ object! {
         pub waiters: Cell<u32> = Cell::new(0),
         /// Its transfer of map items or strings.
         pub transfer: Transfer = Transfer::new(),
-        /// What an unmap found, and how far it came, before it had to begin anew (`Work::keep`). Whoever gives the thread other
+        /// What an unmap found, and how far it came, before it was restarted (`Work::keep`). Whoever gives the thread other
         /// registers clears it: the call that comes next may be another one.
         pub found: Cell<u64> = Cell::new(0),
         /// Notification word.

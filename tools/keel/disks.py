@@ -186,7 +186,7 @@ def persistent(settings: Settings) -> list[Path]:
 
 
 def _make_persistent(settings: Settings, base: Path, mine: Path) -> None:
-    """A copy: an image over the one in the cache would be damaged where that is removed and made anew."""
+    """A copy: an image over the one in the cache would be damaged where that is removed and made again."""
     others = persistent(settings)
     mine.parent.mkdir(parents=True, exist_ok=True)
     aside = mine.with_suffix(".new")
@@ -202,7 +202,7 @@ def _make_persistent(settings: Settings, base: Path, mine: Path) -> None:
 
 
 def _check_own(mine: Path) -> None:
-    """Earlier ones were made over the image in the cache, which may have been made anew since."""
+    """Earlier ones were made over the image in the cache, which may have been made again since."""
     about = json.loads(_ask(mine, "info", "--output=json", "-f", "qcow2", str(mine)))
     if base := about.get("backing-filename"):
         remedy = f"if it is the same: qemu-img rebase -b '' {mine}; else move the image away"

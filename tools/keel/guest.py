@@ -67,7 +67,7 @@ class Outcome:
     command_status: int | None = None
     console_end: End | None = None
     timed_out: bool = False
-    # Linux was started anew before its command had ended.
+    # Linux was restarted before its command had ended.
     restarted: bool = False
     console_log: Path = Path()
     kernel_log: Path = Path()

@@ -297,7 +297,7 @@ def _ending(choices: boot.Choices, outcome: guest.Outcome) -> tuple[Status, str]
 
 
 def _how(outcome: guest.Outcome) -> int | None:
-    """The exit code that the guest wrote, or the same read off the console of a native one, or of one that was started anew."""
+    """The exit code that the guest wrote, or the same read off the console of a native one, or of one that was restarted."""
     status = outcome.emulator_status
     if outcome.restarted:
         return machine.EXIT_LINUX_PANIC if outcome.console_end is End.PANIC else machine.EXIT_REBOOT

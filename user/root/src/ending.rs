@@ -171,7 +171,7 @@ fn enable_acpi(first: Control, enable: Option<(u16, u8)>) {
     }
 }
 
-/// Waits for something, not for ever.
+/// Waits for something, with a limit.
 fn look_until(is_so: impl Fn() -> bool) {
     let _ = (0..LOOKS).any(|_| {
         let so = is_so();
@@ -182,7 +182,7 @@ fn look_until(is_so: impl Fn() -> bool) {
     });
 }
 
-/// Ends the machine with `code` (`END_*`); sleeps for ever where that cannot be done, or nobody has asked for it.
+/// Ends the machine with `code` (`END_*`); sleeps without end where that cannot be done, or nobody has asked for it.
 pub fn end(code: u64) -> ! {
     log::drain();
     if HAS_EXIT.load(Ordering::Relaxed) {

@@ -18,7 +18,8 @@ static __always_inline u64 l4_cycles(void)
 
 /*
  * Not read before the loads that precede it are done (x86's rdtsc_ordered()): else a time could
- * be older than one that another processor has published. Each x86-64 processor has LFENCE.
+ * be older than one that another processor has published. Each x86-64 processor has LFENCE; on
+ * AMD's it orders where the firmware has set that (docs/caveats.md).
  */
 static __always_inline u64 l4_cycles_ordered(void)
 {
