@@ -11,8 +11,9 @@ from .progress import say
 
 
 @contextmanager
-def locked(directory: Path, name: str) -> Iterator[None]:
-    """Hold the lock of this name; the system frees it even when we are killed."""
+def locked(directory: Path, name: str, *, shared: bool = False) -> Iterator[None]:
+    """Hold the lock of this name, alone or with others that share it; the system frees it even when we are killed."""
+    kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
     try:
         directory.mkdir(parents=True, exist_ok=True)
         file = (directory / f"{name}.lock").open("w")
@@ -20,8 +21,8 @@ def locked(directory: Path, name: str) -> Iterator[None]:
         raise system_error(f"cannot write in {directory}", error) from error
     with file:
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(file, kind | fcntl.LOCK_NB)
         except BlockingIOError:
             say(f"another run of keel is busy with '{name}', waiting for it")
-            fcntl.flock(file, fcntl.LOCK_EX)
+            fcntl.flock(file, kind)
         yield

@@ -103,7 +103,8 @@ def missing(needs: Sequence[Need]) -> list[Need]:
 
 def require(settings: Settings, needs: Sequence[Need]) -> None:
     """Install what is missing, or fail and say how the user can."""
-    lacking = missing(needs)
+    with locked(settings.locks, "packages", shared=True):  # what another run installs is there in part, and of no use yet
+        lacking = missing(needs)
     if not lacking:
         return
     names = sorted({need.package for need in lacking})

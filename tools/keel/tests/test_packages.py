@@ -2,6 +2,7 @@
 """What the host must have."""
 
 import fcntl
+import threading
 from contextlib import AbstractContextManager
 from pathlib import Path
 
@@ -30,9 +31,10 @@ def test_runs_side_by_side_install_one_after_the_other(tmp_path: Path, monkeypat
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         installed.append(names)
 
-    def other_run(directory: Path, name: str) -> AbstractContextManager[None]:
-        wanted.touch()
-        return locked(directory, name)
+    def other_run(directory: Path, name: str, *, shared: bool = False) -> AbstractContextManager[None]:
+        if not shared:
+            wanted.touch()
+        return locked(directory, name, shared=shared)
 
     need = packages.Need("wanted", (str(wanted),), "is wanted")
     monkeypatch.setattr(packages, "_install", install)
@@ -42,6 +44,25 @@ def test_runs_side_by_side_install_one_after_the_other(tmp_path: Path, monkeypat
     monkeypatch.setattr(packages, "locked", other_run)
     packages.require(settings, [need])
     assert installed == [["wanted"]]
+
+
+def test_what_another_run_installs_is_waited_for(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its files are there before it can be used."""
+    (file := settings.build / "library").parent.mkdir()
+    file.touch()
+    waits, order = threading.Event(), list[str]()
+    monkeypatch.setattr("keel.lock.say", lambda _: waits.set())
+
+    def use() -> None:
+        packages.require(settings, [packages.Need("library", (str(file),), "is used")])
+        order.append("used")
+
+    with locked(settings.locks, "packages"):
+        (user := threading.Thread(target=use)).start()
+        assert waits.wait(60)
+        order.append("installed")
+    user.join()
+    assert order == ["installed", "used"]
 
 
 def test_a_program_or_a_file_meets_a_need(tmp_path: Path) -> None:
