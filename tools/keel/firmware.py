@@ -67,17 +67,22 @@ def judge(settings: Settings) -> Iterator[tuple[str, str]]:
         with slot.taken(settings, "tests-firmware") as mine:
             choices = boot.Choices(boot_template=bootconf.SUITE_TEMPLATE, arguments=TOPIC, emulator_arguments=case.arguments)
             described = replace(boot.tests_guest(settings, choices, mine), stopped=bool(case.registers))
+            wrong: list[str] = []
+            leaving = threading.Thread(target=lambda: None)
             if case.registers and mine.gdb_socket:
                 content = described.kernel.read_bytes()
                 entry = int.from_bytes(content[ENTRY], "little")
-                leaving = (mine.gdb_socket, entry, case.registers)
-                threading.Thread(target=leave_registers, args=leaving, daemon=True).start()
+                arguments = (mine.gdb_socket, entry, case.registers, wrong)
+                leaving = threading.Thread(target=leave_registers, args=arguments, daemon=True)
+                wrong.append("gdb's side did not come to its end")
+            leaving.start()
             plan = guest.Plan(slot=mine, timeout_s=TIMEOUT_S, watch_log=lambda _: False)
             outcome = guest.run(settings, described, plan)
+            leaving.join(TIMEOUT_S)
             console = outcome.console_log.read_text(errors="replace")
         mhz, problem = verdict(case, console, machine.exit_value(outcome.emulator_status), usual)
         usual = usual or mhz
-        yield case.name, problem
+        yield case.name, problem or "; ".join(wrong)
 
 
 def verdict(case: Case, console: str, end: int | None, usual: int) -> tuple[int, str]:
@@ -96,19 +101,22 @@ def verdict(case: Case, console: str, end: int | None, usual: int) -> tuple[int,
     return mhz, "" if end == machine.EXIT_TESTS_PASSED else f"the suite ended with {end}"
 
 
-def leave_registers(address: Path, entry: int, registers: tuple[tuple[int, int], ...]) -> None:
-    """Stop a guest that waits for gdb at the kernel's entry, set registers, and let it go on."""
+def leave_registers(address: Path, entry: int, registers: tuple[tuple[int, int], ...], wrong: list[str]) -> None:
+    """Stop a guest that waits for gdb at the kernel's entry, set registers, and let it go on; `wrong` becomes what failed."""
     with socket.socket(socket.AF_UNIX) as gdb:
         gdb.settimeout(TIMEOUT_S)
         end = time.monotonic() + TIMEOUT_S
         while gdb.connect_ex(str(address)) != 0 and time.monotonic() < end:
             time.sleep(0.05)
-        _ask(gdb, f"Z1,{entry:x},1")
-        _ask(gdb, "c")
+        # The emulator names control registers only to who has read which it has.
+        asked = [("qXfer:features:read:target.xml:0,ff", ""), (f"Z1,{entry:x},1", "OK"), ("c", "T05")]
         for number, value in registers:
-            _ask(gdb, f"P{number:x}={value.to_bytes(8, 'little').hex()}")
-        _ask(gdb, f"z1,{entry:x},1")
-        _ask(gdb, "D")
+            content = value.to_bytes(8, "little").hex()
+            # In 32-bit mode the emulator tells the lower half.
+            asked += [(f"P{number:x}={content}", "OK"), (f"p{number:x}", content[:8])]
+        asked += [(f"z1,{entry:x},1", "OK"), ("D", "OK")]
+        answers = [(text, wanted, _ask(gdb, text)) for text, wanted in asked]
+    wrong[:] = [f"gdb's {text} was answered {answer!r}" for text, wanted, answer in answers if not answer.startswith(wanted)]
 
 
 def packet(text: str) -> bytes:
@@ -116,13 +124,14 @@ def packet(text: str) -> bytes:
     return f"${text}#{sum(text.encode()) % 256:02x}".encode()
 
 
-def _ask(gdb: socket.socket, text: str) -> None:
-    """Send a packet and take in the answer."""
+def _ask(gdb: socket.socket, text: str) -> str:
+    """Send a packet; the answer, empty where the guest has gone."""
     gdb.sendall(packet(text))
-    answer = b""
-    while not re.search(rb"\$[^#]*#..", answer):
+    received = b""
+    while not (answer := re.search(rb"\$([^#]*)#..", received)):
         data = gdb.recv(4096)
         if not data:
-            return
-        answer += data
+            return ""
+        received += data
     gdb.sendall(b"+")
+    return answer[1].decode(errors="replace")
