@@ -11,6 +11,7 @@ what becomes of a mix of work with more and more users (8 and 9).
 
 import re
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import matplotlib
@@ -106,15 +107,19 @@ def draw_all(results: run.Results, directory: Path) -> None:
         draw_load(results, [directory / f"{LOAD_NAME}.{suffix}" for suffix in FORMATS])
 
 
-def main() -> int:
-    """The results' name is the argument; returns the exit status."""
-    path = Path(sys.argv[1])
+def draw_file(path: Path) -> None:
+    """All that a file of results shows, beside it."""
+    results, _ = run.from_json(path)
+    if not set(run.SYSTEMS) <= set(results):
+        raise run.BenchError(f"{path} has not measured {' and '.join(run.SYSTEMS)}")
+    draw_all(results, path.parent)
+
+
+def main(draw: Callable[[Path], None]) -> int:
+    """Draw the results whose name is the argument; returns the exit status."""
     matplotlib.rcParams.update(STYLE)
     try:
-        results, _ = run.from_json(path)
-        if not set(run.SYSTEMS) <= set(results):
-            raise run.BenchError(f"{path} has not measured {' and '.join(run.SYSTEMS)}")
-        draw_all(results, path.parent)
+        draw(Path(sys.argv[1]))
     except (run.BenchError, OSError) as error:
         print(f"bench: error: {error}", file=sys.stderr)
         return 1
@@ -122,4 +127,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(draw_file))

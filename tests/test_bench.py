@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The arithmetic and the tables of bench/run.py; what it measures needs guests and is not judged here."""
+"""The arithmetic and the tables of the programs of bench/; what the long ones measure needs guests and is not judged here."""
 
 import importlib.util
 import itertools
@@ -55,6 +55,13 @@ def packaged(run: ModuleType, cputime: ModuleType, overlay: ModuleType) -> Modul
     """bench/packaged.py, which uses the others."""
     assert (run.__name__, cputime.__name__, overlay.__name__) == ("run", "cputime", "overlay")
     return load("packaged")
+
+
+@pytest.fixture(scope="module")
+def growth(packaged: ModuleType) -> ModuleType:
+    """bench/growth.py, which uses the others."""
+    assert packaged.__name__ == "packaged"
+    return load("growth")
 
 
 def line(name: str, iterations: int, tsc: list[int], idle: int = 0, parts: int = 1) -> str:
@@ -524,6 +531,154 @@ def test_results_are_drawn(run: ModuleType, tmp_path: Path) -> None:
     kept.write_text(run.as_json(results(run, keel=430), run.header("")))
     refused = draw()
     assert refused.returncode == 1 and "has not measured native and keel" in refused.stderr
+
+
+def grown(run: ModuleType, **medians: dict[str, dict[int, float]]) -> dict[str, Any]:
+    """Results of systems: instructions by stage and size."""
+    return {
+        system: {
+            f"{stage}/{size}": run.Sample(f"{stage}/{size}", [value], 0)
+            for stage, values in stages.items()
+            for size, value in values.items()
+        }
+        for system, stages in medians.items()
+    }
+
+
+def remark_of(run: ModuleType, growth: ModuleType, stage: str, native: dict[int, float], keel: dict[int, float]) -> str:
+    """What the table says of a stage."""
+    [row] = growth.table(grown(run, native={stage: native}, keel={stage: keel}))[1:]
+    return str(row[-1])
+
+
+def test_a_ratio_that_grows_is_marked(run: ModuleType, growth: ModuleType) -> None:
+    """Above 1.3 times that of the smallest size, at any larger one; a ratio that is large or sinks is not."""
+    native = {1: 100.0, 16: 1600.0, 64: 6400.0}
+    rows = growth.table(grown(run, native={"munmap": native}, keel={"munmap": {1: 200.0, 16: 4480.0, 64: 12800.0}}))
+    assert rows[1] == [
+        "munmap",
+        "1, 16, 64 MB",
+        "100 to 6,400",
+        "200 to 12,800",
+        "2.00, 2.80, 2.00",
+        "1.40",
+        growth.GROWS,
+    ]
+    for ratios, remark in (((1, 1, 1.31), growth.GROWS), ((1, 1, 1.29), ""), ((50, 50, 50), ""), ((9, 5, 2), "")):
+        keel = {size: native[size] * ratio for size, ratio in zip(native, ratios)}
+        assert remark_of(run, growth, "munmap", native, keel) == remark
+
+
+def test_what_keel_has_not_reached_is_marked(run: ModuleType, growth: ModuleType) -> None:
+    """A size that only native Linux has come to is a fault; one that neither has is none."""
+    native = {16: 100.0, 32: 200.0, 64: 400.0}
+    assert remark_of(run, growth, "fork", native, {16: 150.0, 32: 300.0}) == "**not at 64**"
+    assert remark_of(run, growth, "fork", {16: 100.0}, {16: 150.0}) == ""
+
+
+def test_fork_has_a_limit_of_its_own(run: ModuleType, growth: ModuleType) -> None:
+    """At most twice native Linux's, also with two processors, which only Keel has on this clock."""
+    native = {16: 100.0, 32: 200.0}
+    for stage in ("fork-alone", "fork-heartbeat"):
+        assert remark_of(run, growth, stage, native, {16: 190.0, 32: 420.0}) == "**above 2**"
+        assert remark_of(run, growth, stage, native, {16: 190.0, 32: 390.0}) == ""
+    assert remark_of(run, growth, "fork", native, {16: 190.0, 32: 420.0}) == ""
+    both = grown(run, native={"fork-mapper": native}, keel={"fork-mapper": native, "fork-mapper-2": {16: 190.0, 32: 420.0}})
+    assert [(row[0], row[4], row[-1]) for row in growth.table(both)[1:]] == [
+        ("fork-mapper", "1.00, 1.00", ""),
+        ("fork-mapper-2", "1.90, 2.10", "**above 2**"),
+    ]
+
+
+def test_growth_that_idled_is_told(run: ModuleType, growth: ModuleType) -> None:
+    """With the sizes."""
+    results = grown(run, native={"munmap": {1: 10.0, 16: 10.0}}, keel={"munmap": {1: 10.0, 16: 10.0}})
+    results["keel"]["munmap/16"] = run.Sample("munmap/16", [10.0], 3)
+    assert growth.table(results)[1][-1] == "idled at 16"
+
+
+def test_the_objects_of_the_kernel_have_a_table(run: ModuleType, growth: ModuleType) -> None:
+    """What grows there is marked too."""
+    measured = {"tasks-create": {16: 100.0, 256: 120.0}, "chain-unmap": {16: 100.0, 256: 900.0}}
+    rows = growth.task_table(grown(run, tasks=measured))[1:]
+    assert rows == [
+        ["tasks-create", "16, 256 tasks", "100, 120", "1.20", ""],
+        ["chain-unmap", "16, 256 mappings", "100, 900", "9.00", growth.GROWS],
+    ]
+
+
+def test_growth_asks_each_guest_for_its_rows(growth: ModuleType) -> None:
+    """Native tasks measure their own rows alone; fork has a machine of one processor and one of two."""
+    work = growth.plan(["native", "keel", "tasks"], ["mremap", "fork-alone", "chain"], [4, 8])
+    assert {(system, guest.name): pieces for (system, guest), pieces in work.items()} == {
+        **{(system, "small pages"): ["mremap/4", "mremap/8"] for system in ("native", "keel")},
+        **{(system, "fork"): ["fork-alone/4", "fork-alone/8"] for system in ("native", "keel")},
+        ("keel", "fork, 2 processors"): ["fork-alone/4", "fork-alone/8"],
+        ("tasks", "the µ-kernel alone"): ["chain/4", "chain/8"],
+    }
+
+
+def test_growth_of_a_cut_off_guest_is_kept(growth: ModuleType) -> None:
+    """What came whole; the suffix of the guest goes before the size."""
+    text = f"{line('fork-alone/16', 2, [100], idle=9)}\ngrowth: words\n{line('fork-alone/32', 1, [7])[:-4]}"
+    found = growth.parse(text, growth.FORKING[1])
+    assert [(name, one.median, one.idle_ticks) for name, one in found.items()] == [("fork-alone-2/16", 50, 0)]
+    assert growth.parse(text, growth.FORKING[0])["fork-alone/16"].idle_ticks == 9
+
+
+def test_growth_measures_what_it_names(run: ModuleType, growth: ModuleType, tmp_path: Path) -> None:
+    """The program has the rows, and on Keel the stages; two sizes of few rows do not differ by more than their size."""
+    run.build_programs(tmp_path)
+    listed = subprocess.run([tmp_path / "growth", "list"], stdout=subprocess.PIPE, check=True, text=True).stdout.split()
+    assert sorted(listed) == sorted(growth.ROWS)
+    names = ["touch", "mprotect"]
+    [((system, guest), pieces)] = growth.plan(["keel"], names, [1, 4]).items()
+    samples, failure = growth.measure(system, guest, pieces, tmp_path)
+    assert not failure
+    assert set(samples) == {f"{stage}/{size}" for name in names for stage in growth.ROWS[name].stages for size in (1, 4)}
+    assert not any(sample.idle_ticks for sample in samples.values())
+    for stage in (stage for name in names for stage in growth.ROWS[name].stages):
+        assert samples[f"{stage}/4"].median < samples[f"{stage}/1"].median * 4 * growth.GROWTH_LIMIT
+
+
+def test_growth_of_native_tasks_is_measured(growth: ModuleType, tmp_path: Path) -> None:
+    """Every row of theirs, by the command that the bench uses."""
+    [((system, guest), pieces)] = growth.plan(["tasks"], list(growth.TASK_ROWS), [4]).items()
+    samples, failure = growth.measure(system, guest, pieces, tmp_path)
+    assert not failure
+    assert set(samples) == {f"{stage}/4" for row in growth.TASK_ROWS.values() for stage in row.stages}
+
+
+def test_growth_is_drawn(run: ModuleType, growth: ModuleType, tmp_path: Path) -> None:
+    """As SVG and PNG; results of one size are refused."""
+    kept = tmp_path / "growth.json"
+
+    def draw() -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, str(REPOSITORY / "keel"), "bench", "growth", "--plot", str(kept)]
+        return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+
+    sizes = {1: 10.0, 16: 20.0}
+    measured = grown(run, native={"munmap": sizes}, keel={"munmap": sizes}, tasks={"chain-map": sizes})
+    kept.write_text(run.as_json(measured, run.header("")))
+    assert draw().returncode == 0
+    assert all(f">{name}<" in (tmp_path / "growth.svg").read_text() for name in ("munmap", "chain-map"))
+    assert (tmp_path / "growth.png").stat().st_size
+    kept.write_text(run.as_json(grown(run, native={"munmap": {1: 10.0}}, keel={"munmap": {1: 10.0}}), run.header("")))
+    refused = draw()
+    assert refused.returncode == 1 and "no operation at two sizes" in refused.stderr
+    assert growth.main(["--compare", str(kept), str(kept)]) == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "word"), [(["quake"], "quake"), (["--systems", "vax"], "vax"), (["--sizes", "1,x"], "1,x")]
+)
+def test_growth_refuses_what_it_does_not_know(
+    growth: ModuleType, capsys: pytest.CaptureFixture[str], arguments: list[str], word: str
+) -> None:
+    """Before anything long; the message names what was asked for."""
+    with pytest.raises(SystemExit):
+        growth.main(arguments)
+    assert word in capsys.readouterr().err
 
 
 def test_unknown_row_is_refused(run: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

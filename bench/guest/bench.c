@@ -35,20 +35,6 @@ static struct {
 	uint64_t start, time;
 } *parts;
 
-void fail(const char *what)
-{
-	perror(what);
-	exit(1);
-}
-
-static uint64_t stamp(void)
-{
-	uint32_t low, high;
-
-	__asm__ volatile("lfence; rdtsc" : "=a"(low), "=d"(high) : : "memory");
-	return (uint64_t)high << 32 | low;
-}
-
 void part_begins(void)
 {
 	MARK(MARK_PART_BEGINS);
@@ -60,18 +46,6 @@ void part_ends(void)
 	parts->time += stamp() - parts->start;
 	parts->count++;
 	MARK(MARK_PART_ENDS);
-}
-
-static long idle_ticks(void)
-{
-	char text[256] = "";
-	long user, nice, system, idle = -1;
-	int fd = open("/proc/stat", O_RDONLY);
-
-	if (fd >= 0 && read(fd, text, sizeof text - 1) > 0)
-		sscanf(text, "cpu %ld %ld %ld %ld", &user, &nice, &system, &idle);
-	close(fd);
-	return idle;
 }
 
 void start_child(void (*work)(void))

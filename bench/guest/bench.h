@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* What the files of the program `bench` share: the rows of each, and how an operation fails. */
+/* What the files of the program `bench` share: the rows of each. */
 #ifndef BENCH_H
 #define BENCH_H
+
+#include "measure.h"
 
 #define PAGE 4096
 /* Pages of a row about faults. */
@@ -32,9 +34,6 @@ struct rows {
 
 extern const struct rows call_rows, switch_rows, fault_rows, signal_rows, process_rows, pipe_rows, network_rows, file_rows,
 	mix_rows, appel_rows, hybrid_rows;
-
-/* Says what failed with errno's text and ends the program. */
-void fail(const char *what) __attribute__((noreturn));
 
 /* A piece of a row that marks itself. */
 void part_begins(void);

@@ -2,7 +2,8 @@
 """`./keel bench`: measures Keel against the native baseline, the µ-kernel by itself, or level 0 against level 3.
 
 bench/run.py compares the two Linux, and native tasks with them, whose rows it asks of `./keel bench tasks`; bench/packaged.py
-compares the two with whole programs, and bench/ukl.py the levels; the figures of `./keel bench kernel` are in figures.py.
+compares the two with whole programs, bench/growth.py at several sizes of the work, and bench/ukl.py the levels; the figures of
+`./keel bench kernel` are in figures.py.
 """
 
 import argparse
@@ -37,6 +38,7 @@ TASKS = "tasks"
 MEASURING = "bench"
 PACKAGED = "packaged"
 UKL = "ukl"
+GROWTH = "growth"
 LINES = "lines"
 CYCLES = "--cycles"
 # The one whose changes of mode have a published cost and that is nearest to the paper's, a Xeon of 2012.
@@ -44,6 +46,7 @@ UKL_MACHINE = "skylake"
 # The models watch each access to memory.
 PROFILE_TOP = 20
 TASKS_LIMIT_S = 120.0
+GROWTH_LIMIT_S = 900.0
 TASKS_MODEL_LIMIT_S = 1200.0
 
 
@@ -58,7 +61,7 @@ def bench(settings: Settings, arguments: list[str]) -> int:
     program = settings.repository / "bench" / "run.py"
     if arguments[:1] == [UKL]:
         program, arguments = program.with_name("ukl.py"), [*_for_ukl(settings, arguments[1:]), *arguments[1:]]
-    if arguments[:1] in ([LINES], [PACKAGED]):
+    if arguments[:1] in ([LINES], [PACKAGED], [GROWTH]):
         program, arguments = program.with_name(f"{arguments[0]}.py"), arguments[1:]
     return process.run_shown([sys.executable, str(program), *arguments], cwd=settings.repository)
 
@@ -98,12 +101,13 @@ def _kernel(settings: Settings, arguments: list[str]) -> int:
 
 
 def _tasks(settings: Settings, arguments: list[str]) -> int:
-    """Print a line for each row of user/bench's `args paper`."""
+    """Print a line for each row of user/bench's `args paper`, or of `args growth`."""
     parser = argparse.ArgumentParser(prog="keel bench tasks", description="Channels and faults between native tasks, as lines.")
     parser.add_argument("row", nargs="*", metavar="ROW", help="what to measure; everything without a name")
     parser.add_argument("--machine", metavar="NAME,...", help="also the cycles of these models")
     parser.add_argument("--parts", type=Path, metavar="FILE", help="where what each part took goes, as JSON")
     parser.add_argument("--profile", action="store_true", help="instead of lines, where the instructions of the last part went")
+    parser.add_argument("--growth", action="store_true", help="what grows with the number of objects: each ROW is ROW/SIZE")
     options = parser.parse_args(arguments)
     machines = timing.choose(options.machine) if options.machine else []
     if machines and not options.parts or options.parts and options.profile:
@@ -120,12 +124,13 @@ def _tasks(settings: Settings, arguments: list[str]) -> int:
 def _watch_tasks(settings: Settings, options: argparse.Namespace, watch: watched.Watch | None) -> int:
     """Run what is to be measured, and print what is asked for."""
     choices = boot.Choices(
-        boot_template=bootconf.PAPER_TEMPLATE,
+        boot_template=bootconf.GROWTH_TEMPLATE if options.growth else bootconf.PAPER_TEMPLATE,
         icount=True,
         arguments=" ".join(options.row),
         emulator_arguments=watch.arguments if watch else (),
     )
-    ended = nativetasks.run(settings, choices, TASKS_MODEL_LIMIT_S if options.machine else TASKS_LIMIT_S)
+    limit_s = TASKS_MODEL_LIMIT_S if options.machine else GROWTH_LIMIT_S if options.growth else TASKS_LIMIT_S
+    ended = nativetasks.run(settings, choices, limit_s)
     if ended.exit_value != machine.EXIT_TESTS_PASSED:
         raise KeelError(f"the measuring program failed: {ended.last_line()}")
     if watch and options.profile:

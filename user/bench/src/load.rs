@@ -80,7 +80,8 @@ unsafe extern "C" {
     fn call_once(partner: u64) -> !;
     fn wait_once(partner: u64) -> !;
     fn yield_forever(_: u64) -> !;
-    fn accept_lightly(window: u64) -> !;
+    /// Accepts what is mapped to it in the fpage `window`, and answers with an empty message.
+    pub fn accept_lightly(window: u64) -> !;
 }
 
 /// All of it.

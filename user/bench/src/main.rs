@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! What the µ-kernel's mechanisms take, in instructions: a native task that prints a line for each figure and ends the
-//! machine; with `args load` it puts the kernel under load instead, with `args paper` it repeats two tables of a paper. To
-//! measure it must run on the deterministic clock (QEMU's `-icount shift=0,sleep=off`), where the time-stamp counter counts
-//! executed instructions as long as the processor does not idle; a watcher of the lowest priority sees that.
+//! machine; with `args load` it puts the kernel under load instead, with `args paper` it repeats two tables of a paper, with
+//! `args growth` it measures while there are more and more objects. To measure it must run on the deterministic clock
+//! (QEMU's `-icount shift=0,sleep=off`), where the time-stamp counter counts executed instructions as long as the processor
+//! does not idle; a watcher of the lowest priority sees that.
 
 #![no_std]
 #![no_main]
 
 mod clock;
+mod growth;
 mod load;
 mod paper;
 mod partner;
@@ -34,6 +36,7 @@ extern "C" fn main(argument: u64) -> ! {
     let line = record::command_line(record);
     let measured = partner::prepare(record).and_then(|()| match line.split_whitespace().next() {
         Some("load") => load::run(record),
+        Some("growth") => watched(|| growth::measure(line, record)),
         Some("paper") => watched(|| paper::measure(line, record)),
         _ => watched(measure),
     });

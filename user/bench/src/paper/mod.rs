@@ -5,7 +5,7 @@
 
 mod appel;
 mod channels;
-mod part;
+pub mod part;
 
 use crate::sample::{idled_between, spoil};
 use keel_l4::abi::boot::Start;
