@@ -173,16 +173,18 @@ fn check_leaf(task: Ref<Task>, leaf: Leaf, sum: &mut Sum) {
         expect(from.node() == parent && from.entry & PRESENT != 0 && inside, "it came from where it is not mapped");
         expect(bits_rights(leaf.entry) & !bits_rights(from.entry) == 0, "more rights than where it came from");
     }
-    let (mut child, mut before) = (Nodes.first_child(node), 0);
+    let (mut child, mut before, mut children) = (Nodes.first_child(node), 0, 0);
     while child != 0 {
         if (Nodes.parent(child), Nodes.node(child).prev.get(), Leaf::of(child).node()) != (node, before, child) {
             // The chain may be a circle.
             expect(false, "what came from it does not say so");
             break;
         }
-        sum.given += 1;
+        children += 1;
         (before, child) = (child, Nodes.next_sibling(child));
     }
+    sum.given += children as u64;
+    expect(Nodes.children(node) == children, "another number of mappings came from it");
 }
 
 /// Whether a timeout may end what a thread waits for. An answered fault of a transfer keeps its own

@@ -155,6 +155,8 @@ crate::constants! {
     UNMAP_FLUSH = 8;
     /// fpage_unmap rsi: in the task rdx, the r8 ranges in the UTCB; rdi is not used
     UNMAP_TASK = 16;
+    /// fpage_unmap rsi, with UNMAP_TASK: the one range, a whole table, goes to the address r9 of the same space
+    UNMAP_MOVE = 32;
     /// fpage_unmap state: it was read or executed through
     UNMAP_REFERENCED = 1;
     /// fpage_unmap state: it was written through

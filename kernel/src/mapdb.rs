@@ -3,7 +3,7 @@
 //!
 //! A node stands for one leaf entry of one page table. Owns the tree's shape only; space.rs owns
 //! the page tables that the nodes point to. Nodes are named by 32-bit indices into a store, 0 is
-//! none. All steps take constant time; whole subtrees are walked without recursion.
+//! none. A step takes constant time, or constant time for each child; whole subtrees are walked without recursion.
 
 use core::cell::Cell;
 
@@ -24,6 +24,8 @@ object! {
         pub slot: Cell<u16> = Cell::new(slot),
         /// Level of the entry: 0 for 4 KB, 1 for 2 MB, 2 for 1 GB.
         pub level: Cell<u8> = Cell::new(level),
+        /// How many came from it.
+        children: Cell<u32> = Cell::new(0),
     }
 }
 
@@ -54,7 +56,9 @@ pub trait Store {
         node.prev.set(0);
         node.next.set(0);
         if parent != 0 {
-            let first = self.node(parent).child.replace(index);
+            let above = self.node(parent);
+            above.children.set(above.children.get() + 1);
+            let first = above.child.replace(index);
             node.next.set(first);
             if first != 0 {
                 self.node(first).prev.set(index);
@@ -66,10 +70,15 @@ pub trait Store {
     fn detach(&self, index: Index) {
         let node = self.node(index);
         let (next, prev, parent) = (node.next.take(), node.prev.take(), node.parent.take());
+        if parent != 0 {
+            let above = self.node(parent);
+            above.children.set(above.children.get() - 1);
+            if prev == 0 {
+                above.child.set(next);
+            }
+        }
         if prev != 0 {
             self.node(prev).next.set(next);
-        } else if parent != 0 {
-            self.node(parent).child.set(next);
         }
         if next != 0 {
             self.node(next).prev.set(prev);
@@ -84,6 +93,7 @@ pub trait Store {
         self.attach(new, parent);
         let mut child = self.node(old).child.take();
         self.node(new).child.set(child);
+        self.node(new).children.set(self.node(old).children.take());
         while child != 0 {
             self.node(child).parent.set(new);
             child = self.next_sibling(child);
@@ -91,13 +101,19 @@ pub trait Store {
         }
     }
 
-    /// A node at or below `index` that has no child; `step` is called at each level.
-    fn deepest(&self, mut index: Index, mut step: impl FnMut()) -> Index {
-        while self.first_child(index) != 0 {
-            index = self.first_child(index);
+    /// How many came from it.
+    fn children(&self, index: Index) -> u32 {
+        self.node(index).children.get()
+    }
+
+    /// Hangs all that came from `index` under its parent, in front of it; `step` is called at each of them.
+    fn hoist(&self, index: Index, mut step: impl FnMut()) {
+        while self.children(index) > 0 {
+            let child = self.first_child(index);
+            self.detach(child);
+            self.attach(child, self.parent(index));
             step();
         }
-        index
     }
 
     /// The node behind `index` in a walk of `top`'s subtree that visits parents first; 0 at the end. `step` is called at

@@ -156,9 +156,9 @@ pub fn message_interrupt(number: u64) {
     }
 }
 
-/// The hardware's interrupt of a line.
+/// The hardware's interrupt of a line, or of a device that was told to send the vector of a line that there is not.
 pub fn line_interrupt(number: u32) {
-    let Some(source) = line(number as u64) else { return };
+    let Some(source) = line(number as u64) else { return apic::end_of_interrupt() };
     if source.level.get() {
         apic::mask(number);
     }

@@ -120,6 +120,7 @@ impl Parts {
 }
 
 /// The next step of a transfer from `strings`, a whole list, to `buffers`. The same until `moved`.
+#[inline]
 pub fn next(strings: &Parts, buffers: &Parts) -> Step {
     while let Some((string, left)) = strings.present() {
         if !buffers.begin() {

@@ -78,7 +78,9 @@ fn fpage_unmap(caller: Ref<Thread>) -> Result<(), Stop> {
     let frame = caller.frame();
     let (mut work, range, mut at) = Work::resume(caller.found.take());
     let (fpage, flags) = (Fpage(frame.di.get()), frame.si.get());
-    if flags & !(UNMAP_RIGHTS | UNMAP_FLUSH | UNMAP_TASK) != 0 {
+    if flags & !(UNMAP_RIGHTS | UNMAP_FLUSH | UNMAP_TASK | UNMAP_MOVE) != 0
+        || flags & UNMAP_MOVE != 0 && (flags & UNMAP_TASK == 0 || frame.r8.get() != 1)
+    {
         return Err(Error::Invalid.into());
     }
     if flags & UNMAP_TASK != 0 {
@@ -115,6 +117,9 @@ fn unmap_ranges(caller: Ref<Thread>, mut work: Work, place: (usize, u64)) -> Res
         if end > 1 << SPACE_SHIFT || address & (PAGE_SIZE - 1) & !FPAGE_RWX != 0 {
             return Err(Error::Invalid.into());
         }
+        if frame.si.get() & UNMAP_MOVE != 0 && move_table(task, (start, end), frame.r9.get(), place == (0, 0))? {
+            break;
+        }
         at = at.max(start);
         let done = space::unmap(task, &mut at, end, address & FPAGE_RWX, true, &mut work);
         if done.is_err() {
@@ -123,6 +128,14 @@ fn unmap_ranges(caller: Ref<Thread>, mut work: Work, place: (usize, u64)) -> Res
         at = 0;
     }
     report_state(caller, Ok(()), work.keep(0, 0))
+}
+
+/// Moves the only range of an unmap, if the call begins now. False: it is to be unmapped.
+fn move_table(task: Ref<Task>, (start, end): (u64, u64), to: u64, begins: bool) -> Result<bool, Error> {
+    if end - start != space::TABLE || (start | to) % space::TABLE != 0 || to > USER_END {
+        return Err(Error::Invalid);
+    }
+    Ok(begins && space::move_table(task, start, to))
 }
 
 /// Tells the state in what `Work::keep` made, or keeps all of it for when the call is restarted.
@@ -220,6 +233,9 @@ fn task_operation(caller: Ref<Thread>) -> Result<Option<Id>, Stop> {
             task::delete(inner);
             if inner == old {
                 break;
+            }
+            if sched::poll() {
+                return Err(Stop::Restart);
             }
             inner = task::innermost(old);
         }

@@ -26,6 +26,8 @@ pub struct Clan;
 
 /// Lthread numbers whose slots lie in the task itself; most tasks have one lthread.
 const INLINE_LTHREADS: usize = 4;
+/// More lthread numbers come into use while less than one in so many of those in use is free.
+const FREE_SHARE: u16 = 5;
 /// Slots in a page of a thread directory.
 const DIRECTORY_SLOTS: usize = 512;
 /// Pages that a full thread directory has.
@@ -70,6 +72,10 @@ object! {
         directory: Cell<u32> = Cell::new(0),
         /// Lthreads that exist.
         pub lthreads: Cell<u32> = Cell::new(0),
+        /// Lthread numbers below this are in use: a new lthread with any number gets one of them.
+        end: Cell<u16> = Cell::new(0),
+        /// Where the search for such a number begins.
+        cursor: Cell<u16> = Cell::new(0),
     }
 }
 
@@ -130,18 +136,26 @@ impl Ref<Task> {
         used == 0 || used & 1 == 1 && used >> 1 < VERSION_MAX as u64
     }
 
+    /// A free lthread number. The numbers in use are taken in turn: their versions are used evenly, and since enough of them are
+    /// free, the search takes constant time on average. Where versions are used up, or all numbers are in use, it is a walk.
+    fn free_number(self) -> Result<u16, Error> {
+        let (from, end) = (self.cursor.get(), self.end.get());
+        let free = |number: &u16| {
+            pause(*number as u32);
+            self.is_free(*number)
+        };
+        let enough = end as usize >= INLINE_LTHREADS && self.lthreads.get() < (end - end / FREE_SHARE) as u32;
+        let known = if enough || end == LTHREAD_TASK as u16 { (from..end).chain(0..from).find(free) } else { None };
+        let number = known.or_else(|| (end..LTHREAD_TASK as u16).find(free)).ok_or(Error::NoMemory)?;
+        sched::poll();
+        self.cursor.set(number + 1);
+        self.end.set(end.max(number + 1));
+        Ok(number)
+    }
+
     /// Finds a number and a version for a new lthread (`LTHREAD_TASK`: any number).
     pub fn reserve_lthread(self, wanted: u16) -> Result<Id, Error> {
-        let mut lthread = wanted;
-        if wanted == LTHREAD_TASK as u16 {
-            lthread = (0..LTHREAD_TASK as u16)
-                .find(|n| {
-                    pause(*n as u32);
-                    self.is_free(*n)
-                })
-                .ok_or(Error::NoMemory)?;
-            sched::poll();
-        }
+        let lthread = if wanted == LTHREAD_TASK as u16 { self.free_number()? } else { wanted };
         let slot = self.slot_or_new(lthread)?;
         let version = match slot.get() {
             0 => self.version,

@@ -58,9 +58,14 @@ fn random_maps_grants_and_revocations_agree_with_a_parent_map() {
                 }
                 assert_eq!(walked, expected);
                 while nodes.first_child(a) != 0 {
-                    let leaf = nodes.deepest(a, || ());
-                    nodes.detach(leaf);
-                    model.remove(&leaf);
+                    let child = nodes.first_child(a);
+                    let heirs: Vec<_> = model.iter().filter(|(_, p)| **p == child).map(|(n, _)| *n).collect();
+                    assert_eq!(heirs.len() as u32, nodes.children(child));
+                    nodes.hoist(child, || ());
+                    assert!(heirs.iter().all(|heir| nodes.parent(*heir) == a));
+                    nodes.detach(child);
+                    model.values_mut().filter(|p| **p == child).for_each(|p| *p = a);
+                    model.remove(&child);
                 }
                 assert_eq!(subtree(&model, a).len(), 1);
             }

@@ -248,6 +248,22 @@ impl Model {
         rights
     }
 
+    /// What a table of small pages has goes to another place, where nothing is, or goes.
+    fn move_table(&mut self, task: usize, from: u64, to: u64) {
+        let names: Vec<usize> = self.places[task].range(from..from + TABLE).map(|(_, name)| *name).collect();
+        let small = names.first().is_some_and(|name| self.leaves[name].level == 0);
+        if !small || self.first_in(task, to, to + TABLE).is_some() {
+            self.unmap(task, from, from + TABLE, 0, true);
+            return;
+        }
+        for name in names {
+            let leaf = self.leaves.get_mut(&name).expect("it is there");
+            self.places[task].remove(&leaf.base);
+            leaf.base = leaf.base - from + to;
+            self.places[task].insert(leaf.base, name);
+        }
+    }
+
     fn is_below(&self, mut name: usize, above: usize) -> bool {
         while name != 0 && name != above {
             name = self.leaves[&name].parent;
@@ -307,6 +323,8 @@ struct History {
     model: Model,
     /// How often an operation had to begin anew.
     anew: u64,
+    /// Tables that were moved.
+    moved: u64,
 }
 
 impl History {
@@ -330,7 +348,16 @@ impl History {
         let threads = tasks.iter().map(|task| new(task, 10)).collect();
         let intruder = new(&tasks[1], 20);
         machine.disturb(20, Some(intruder));
-        History { machine, random: Random::new(seed), tasks, threads, intruder, model: Model::default(), anew: 0 }
+        History {
+            machine,
+            random: Random::new(seed),
+            tasks,
+            threads,
+            intruder,
+            model: Model::default(),
+            anew: 0,
+            moved: 0,
+        }
     }
 
     /// A processor runs a thread of the task.
@@ -427,10 +454,32 @@ impl History {
         assert_eq!(told, work.state(), "referenced and dirty");
     }
 
+    /// Moves a table's pages within a space that both processors use.
+    fn move_table(&mut self, task: usize) {
+        let (from, to) = (self.address(WINDOW, 21), self.address(WINDOW, 21));
+        let page = self.random.below(4) * span(0);
+        (0..PROCESSORS).for_each(|processor| self.touch_at(processor, task, from + page));
+        self.model.move_table(task, from, to);
+        if move_table(self.tasks[task], from, to) {
+            self.moved += 1;
+        } else {
+            let (space, mut at) = (self.tasks[task], from);
+            self.finish(|| unmap(space, &mut at, from + TABLE, 0, true, &mut Work::default()));
+        }
+        for place in [from, to] {
+            (0..PROCESSORS).for_each(|processor| self.touch_at(processor, task, place + page));
+        }
+    }
+
     /// A user's access, on either processor.
     fn touch(&mut self, task: usize) {
-        self.run(self.random.below(PROCESSORS as u64) as usize, task);
-        let (address, write) = (self.address(self.place_of(task), 12) + 8, self.random.below(2) == 0);
+        let processor = self.random.below(PROCESSORS as u64) as usize;
+        self.touch_at(processor, task, self.address(self.place_of(task), 12));
+    }
+
+    fn touch_at(&mut self, processor: usize, task: usize, page: u64) {
+        self.run(processor, task);
+        let (address, write) = (page + 8, self.random.below(2) == 0);
         let leaf = self.model.at(task, address).map(|name| self.model.leaves.get_mut(&name).expect("it is there"));
         let leaf = leaf.filter(|leaf| !write || leaf.rights & FPAGE_WRITE != 0);
         assert_eq!(self.machine.touch(address, write), leaf.is_some(), "an access to {address:#x}");
@@ -450,6 +499,7 @@ impl History {
                 self.run(self.random.below(PROCESSORS as u64) as usize, from);
                 self.unmap(from);
             }
+            6 => self.move_table(to),
             _ => self.touch(from),
         }
         if self.model.leaves.len() > MANY_LEAVES {
@@ -500,11 +550,12 @@ fn spaces_agree_with_a_model_of_leaves() {
             history.machine.check().unwrap_or_else(|complaint| panic!("{complaint}"));
         }
     });
-    let (anew, most) = (history.anew, history.model.names);
+    let (anew, moved, most) = (history.anew, history.moved, history.model.names);
     let _machine = history.end();
     assert_eq!(accounts(), before, "pages in use");
-    println!("spaces: {OPERATIONS} operations, {anew} begun anew, {most} leaves, seed {seed}");
+    println!("spaces: {OPERATIONS} operations, {anew} begun anew, {moved} tables moved, {most} leaves, seed {seed}");
     assert!(anew > OPERATIONS / 100, "operations were begun anew");
+    assert!(moved > OPERATIONS / 200, "tables were moved");
 }
 
 /// A task with an account of its own.
@@ -625,6 +676,8 @@ struct Disturbed {
     machine: Machine,
     caller: Ref<Thread>,
     intruder: Ref<Thread>,
+    /// Looks for interrupts in the longest of its turns.
+    longest: Cell<u64>,
 }
 
 impl Disturbed {
@@ -637,7 +690,7 @@ impl Disturbed {
         let (caller, intruder) = (new(10), new(20));
         cpu().current.set(Some(caller));
         machine.disturb(1, Some(intruder));
-        Disturbed { machine, caller, intruder }
+        Disturbed { machine, caller, intruder, longest: Cell::new(0) }
     }
 
     /// The caller unmaps pages of its task, in as many turns as it takes: how many, and the looks for interrupts.
@@ -658,11 +711,14 @@ impl Disturbed {
     /// The caller makes a system call with the arguments that `prepare` sets, in as many turns as it takes: how many.
     fn call(&self, call: u64, prepare: impl Fn()) -> u64 {
         let frame = self.caller.frame();
+        self.longest.set(0);
         for turn in 1..=2 * MANY {
             prepare();
             frame.orig_ax.set(call);
             frame.ip.set(CALL_END);
+            let before = self.machine.polls();
             crate::syscall::enter(self.caller);
+            self.longest.set(self.longest.get().max(self.machine.polls() - before));
             sched::unready(self.intruder);
             self.intruder.state.set(State::Inactive);
             if frame.ip.get() == CALL_END {
@@ -709,30 +765,57 @@ fn an_unmap_keeps_its_place() {
     let leaves = WINDOW..WINDOW + (MANY + 1) * span(0);
     pages_from_one(task, sigma0, MANY, false);
     let disturbed = Disturbed::new(machine, task);
-    let linear = |(turns, polls): (u64, u64), what: &str| {
+    let linear = |(turns, polls): (u64, u64), most: u64, what: &str| {
         println!("{what}: {turns} turns, {polls} looks for interrupts");
-        assert!(turns > MANY / 10, "{what}: it gave way {turns} times");
+        assert!(turns * most > MANY, "{what}: it gave way {turns} times");
         assert!(polls < 2 * MANY, "{what}: {polls} looks for interrupts at {MANY} leaves");
     };
-    // The first leaf apart: all others came from it.
-    linear(disturbed.unmap(WINDOW + span(0), MANY, FPAGE_READ), "rights taken");
+    // The first leaf apart: all others came from it. Rights are taken from a row at a time.
+    linear(disturbed.unmap(WINDOW + span(0), MANY, FPAGE_READ), 7 * ROW as u64, "rights taken");
     for address in leaves.step_by(span(0) as usize).skip(1) {
         assert_eq!(find(task, address).map(|leaf| bits_rights(leaf.entry)), Ok(FPAGE_READ), "{address:#x}");
     }
-    linear(disturbed.unmap(WINDOW + span(0), MANY, FPAGE_READ), "no rights left to take");
-    linear(disturbed.unmap(WINDOW, 1, 0), "a tree of many branches");
+    linear(disturbed.unmap(WINDOW + span(0), MANY, FPAGE_READ), 7 * ROW as u64, "no rights left to take");
+    linear(disturbed.unmap(WINDOW, 1, 0), 10, "a tree of many branches");
+    disturbed.end();
+}
+
+/// A page at the address, and so many more in a tree in which each that has any has as many, and the newest of them the next ones.
+fn deep_tree(task: Ref<Task>, sigma0: Ref<Task>, count: u64, children: u64) {
+    pages_from_one(task, sigma0, 0, true);
+    for number in 1..=count {
+        let source = WINDOW + (number - 1) / children * children * span(0);
+        let place = Placement { source, target: WINDOW + number * span(0), log2: 12 };
+        assert!(give(task, task, place, FPAGE_RWX).is_ok());
+    }
+}
+
+#[test]
+fn any_tree_is_taken_back_in_short_turns_and_in_time_that_grows_with_its_size() {
+    /// Looks for interrupts in a turn: a mapping goes in one piece with what hangs under another one, and the way down to it.
+    const TURN: u64 = 5;
+    let machine = Machine::take();
+    let (sigma0, task) = (task::at(TASK_SIGMA0 as u32).expect("it is there"), limited(1, 4_000));
+    let disturbed = Disturbed::new(machine, task);
+    // Chains, trees whose mappings are taken away before what came from them, and those in which there is a way down.
+    for children in [1, 2, 20, FEW as u64, FEW as u64 + 1, MANY / 3, MANY] {
+        deep_tree(task, sigma0, MANY, children);
+        let (turns, polls) = disturbed.unmap(WINDOW, 1, 0);
+        let longest = disturbed.longest.get();
+        println!("a tree of {children} each: {turns} turns, {polls} looks for interrupts, at most {longest} in a turn");
+        assert!(next_leaf(task, WINDOW, WINDOW + (MANY + 1) * span(0)).is_none(), "all of it is gone");
+        assert!(turns > MANY / 10 && polls < 2 * MANY, "{turns} turns, {polls} looks for interrupts");
+        assert!(longest <= TURN, "{longest} looks for interrupts in a turn");
+        disturbed.machine.check().expect("the tree is sound");
+    }
     disturbed.end();
 }
 
 #[test]
-fn chains_are_taken_back_in_time_that_grows_with_their_length() {
+fn a_space_goes_in_time_that_grows_with_its_chains() {
     let machine = Machine::take();
     let (sigma0, task) = (task::at(TASK_SIGMA0 as u32).expect("it is there"), limited(1, 4_000));
-    pages_from_one(task, sigma0, MANY, true);
     let disturbed = Disturbed::new(machine, task);
-    let (turns, polls) = disturbed.unmap(WINDOW, 1, 0);
-    println!("a chain: {turns} turns, {polls} looks for interrupts");
-    assert!(turns > 3 && polls < MANY, "{turns} turns, {polls} looks for interrupts");
     // A space goes with all there is, and nobody runs before its end.
     let going = limited(2, 4_000);
     pages_from_one(going, sigma0, MANY, true);
@@ -829,9 +912,19 @@ fn what_another_processor_writes_meanwhile_stays_known() {
 
 #[test]
 fn the_deletion_of_a_clan_gives_way() {
+    let sigma0 = || task::at(TASK_SIGMA0 as u32).expect("it is there");
+    let turns = deletion_of_a_clan(2, |task| pages_from_one(task, sigma0(), MANY, true));
+    assert!(turns > 20, "it gave way {turns} times");
+    // Tasks without a page take time too.
+    const EMPTY: u32 = 200;
+    let turns = deletion_of_a_clan(EMPTY, |_| ());
+    assert!(turns >= EMPTY as u64, "it gave way {turns} times");
+}
+
+/// A task with so many tasks in its clan is made anew while somebody more important is ready: in how many turns.
+fn deletion_of_a_clan(tasks: u32, fill: impl Fn(Ref<Task>)) -> u64 {
     use keel_abi::call::{CALL_TASK_NEW, TASK_NO_LTHREAD};
-    let machine = Machine::take();
-    let (sigma0, chief) = (task::at(TASK_SIGMA0 as u32).expect("it is there"), limited(1, 12_000));
+    let (machine, chief) = (Machine::take(), limited(1, 12_000));
     let new = |number: u32, chief| {
         let number = TASK_FIRST_FREE as u32 + number;
         let plan = task::Plan { number, chief: Some(chief), mcp: 100, quota: TASK_SHARED_QUOTA, area: 0 };
@@ -839,8 +932,7 @@ fn the_deletion_of_a_clan_gives_way() {
     };
     // The middle one is deleted, but what there is to do is in the inner ones.
     let middle = new(2, chief);
-    let inner = [3, 4].map(|number| new(number, middle));
-    inner.iter().for_each(|task| pages_from_one(*task, sigma0, MANY, true));
+    (0..tasks).for_each(|number| fill(new(3 + number, middle)));
     let disturbed = Disturbed::new(machine, chief);
     let (id, frame) = (middle.id(), disturbed.caller.frame());
     let turns = disturbed.call(CALL_TASK_NEW, || {
@@ -849,9 +941,9 @@ fn the_deletion_of_a_clan_gives_way() {
         frame.r12.set(0);
         frame.si.set(TASK_NO_LTHREAD);
     });
-    println!("a clan: {turns} turns");
-    assert!(turns > 20, "it gave way {turns} times");
-    assert!((3..5).all(|number| task::at(TASK_FIRST_FREE as u32 + number).is_none()), "the clan is gone");
+    println!("a clan of {tasks}: {turns} turns");
+    assert!((0..tasks).all(|number| task::at(TASK_FIRST_FREE as u32 + 3 + number).is_none()), "the clan is gone");
     assert_ne!(task::at(id.task()).map(|task| task.id()), Some(id), "a new task is there");
     disturbed.end();
+    turns
 }

@@ -110,6 +110,69 @@ fn no_id_names_anybody_else_later() {
     println!("ids: {OPERATIONS} operations, {} ids, seed {seed}", model.given.len());
 }
 
+/// A task that has all the memory of the root task, and no lthread yet.
+fn task_at(number: u32) -> Ref<Task> {
+    let (number, chief) = (TASK_FIRST_FREE as u32 + number, at(TASK_ROOT as u32));
+    create(&Plan { number, chief, mcp: 0, quota: TASK_SHARED_QUOTA, area: AREA_DEFAULT }).expect("there is memory")
+}
+
+/// A new lthread with any number.
+fn any_lthread(task: Ref<Task>) -> Ref<Thread> {
+    let plan = thread::Plan { lthread: LTHREAD_TASK as u16, frame: None, priority: 0, pager: Id::NIL };
+    thread::create(task, &plan).expect("there is memory")
+}
+
+#[test]
+fn a_number_is_found_without_a_walk_over_living_lthreads() {
+    /// Lthreads that live, and creations beside them.
+    const LIVING: usize = 4_000;
+    const CREATIONS: u64 = 20_000;
+    let machine = Machine::take();
+    let (task, random) = (task_at(0), Random::new(7));
+    let polls_of = |work: &mut dyn FnMut()| {
+        let before = machine.polls();
+        work();
+        machine.polls() - before
+    };
+    let mut living = Vec::new();
+    let first = polls_of(&mut || living.push(any_lthread(task)));
+    let growing = polls_of(&mut || (1..LIVING).for_each(|_| living.push(any_lthread(task))));
+    let (mut creating, mut longest) = (0, 0);
+    for _ in 0..CREATIONS {
+        let place = random.below(LIVING as u64) as usize;
+        thread::delete(living[place]);
+        let polls = polls_of(&mut || living[place] = any_lthread(task));
+        (creating, longest) = (creating + polls, longest.max(polls));
+    }
+    let most = living.iter().map(|thread| thread.id.lthread()).max().expect("they live");
+    println!("numbers: the first {first} polls, {growing} for {LIVING}, {creating} for {CREATIONS} beside them (at most {longest})");
+    println!("numbers: {most} is the greatest of {LIVING}");
+    assert!(growing <= (first + 1) * LIVING as u64, "{growing} polls for {LIVING} lthreads");
+    assert!(creating <= (first + 1) * CREATIONS, "{creating} polls for {CREATIONS} lthreads");
+    assert!(most as usize <= LIVING + LIVING / 3, "{most} for {LIVING} lthreads");
+    delete_lthreads(task);
+    delete(task);
+}
+
+#[test]
+fn versions_of_numbers_are_used_evenly() {
+    const CREATIONS: u32 = 3_000;
+    let _machine = Machine::take();
+    let task = task_at(0);
+    any_lthread(task);
+    let mut versions = BTreeMap::new();
+    for _ in 0..CREATIONS {
+        let thread = any_lthread(task);
+        versions.insert(thread.id.lthread(), thread.id.version() - task.version + 1);
+        thread::delete(thread);
+    }
+    let share = CREATIONS / (INLINE_LTHREADS as u32 - 1);
+    assert!(versions.values().all(|version| *version <= share + 1), "{versions:?}");
+    assert_eq!(task.directory.get(), 0, "its numbers lie in the task");
+    delete_lthreads(task);
+    delete(task);
+}
+
 #[test]
 fn a_slot_whose_versions_are_used_up_is_retired() {
     let _machine = Machine::take();

@@ -3,7 +3,7 @@
 
 use crate::call::{checked, Failure, Registers};
 use crate::utcb;
-use keel_abi::call::{CALL_FPAGE_UNMAP, UNMAP_TASK};
+use keel_abi::call::{CALL_FPAGE_UNMAP, UNMAP_MOVE, UNMAP_TASK};
 use keel_abi::fpage::{PAGE_SHIFT, PAGE_SIZE, SPACE_SHIFT};
 use keel_abi::memory::MAX_RANGES;
 use keel_abi::{Error, Fpage, Id, MapItem, UnmapRange};
@@ -24,6 +24,15 @@ pub fn unmap_in(task: Id, ranges: &[UnmapRange]) -> Result<u64, Failure> {
     }
     let words = [ranges.len() as u64, 0, 0, 0, 0, 0];
     checked(Registers { ax: CALL_FPAGE_UNMAP, di: 0, si: UNMAP_TASK, dx: task.0, words }).map(|after| after.di)
+}
+
+/// In the task `task` moves the small pages of a range, which has to be one whole table, to the address `to`; where that
+/// cannot be they are unmapped.
+pub fn move_in(task: Id, from: UnmapRange, to: u64) -> Result<(), Failure> {
+    utcb::set_record_word(0, from.address);
+    utcb::set_record_word(1, from.pages);
+    let words = [1, to, 0, 0, 0, 0];
+    checked(Registers { ax: CALL_FPAGE_UNMAP, di: 0, si: UNMAP_TASK | UNMAP_MOVE, dx: task.0, words }).map(|_| ())
 }
 
 /// Log2 of the largest block that holds no byte outside [`from`, `end`) when it begins at `from`

@@ -155,6 +155,15 @@ pub fn abandon(root: u64) {
     cpu.tags.forget(root);
 }
 
+/// Drops all translations of the space with top table `root`, on all processors.
+pub fn flush_all(root: u64) {
+    let present = cpu().space.get() == root;
+    abandon(root);
+    if present {
+        switch(cpu(), root);
+    }
+}
+
 /// Makes the space with top table `root` the present one.
 #[inline]
 pub fn switch(cpu: &Cpu, root: u64) {

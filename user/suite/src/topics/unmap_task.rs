@@ -8,15 +8,15 @@ use crate::threads::{child, park, pause};
 use crate::topics::window::{fault_at, fill, map_own};
 use crate::{refused, same};
 use keel_l4::abi::call::{
-    ACCOUNT_LIMIT, ACCOUNT_USED, CALL_FPAGE_UNMAP, KIND_PAGE_FAULT, KIND_SYSCALL, UNMAP_REFERENCED, UNMAP_RIGHTS,
-    UNMAP_TASK, UNMAP_WHOLE,
+    ACCOUNT_LIMIT, ACCOUNT_USED, CALL_FPAGE_UNMAP, KIND_PAGE_FAULT, KIND_SYSCALL, UNMAP_FLUSH, UNMAP_MOVE,
+    UNMAP_REFERENCED, UNMAP_RIGHTS, UNMAP_TASK, UNMAP_WHOLE,
 };
 use keel_l4::abi::fpage::*;
-use keel_l4::abi::memory::MAX_RANGES;
+use keel_l4::abi::memory::{AREA_DEFAULT, MAX_RANGES};
 use keel_l4::abi::{MapItem, UnmapRange};
 use keel_l4::call::{checked, Failure, Registers};
 use keel_l4::ipc::{call, Message, Received};
-use keel_l4::mapping::{unmap, unmap_in};
+use keel_l4::mapping::{move_in, unmap, unmap_in};
 use keel_l4::source::{account, enlarge, shrink};
 use keel_l4::{sigma0, thread, utcb, Fpage, Id};
 
@@ -33,6 +33,9 @@ pub const CASES: &[Case] = &[
     ("the-caller's-superpage-stays-without-memory", no_memory_to_take_a_piece_back),
     ("reduces-what-was-derived", derived),
     ("the-owner's-page-stays", owner_stays),
+    ("moves-a-table", moves),
+    ("moves-nothing-to-a-place-in-use", moves_to_used),
+    ("moves-whole-tables-only", moves_tables_only),
     ("too-many-ranges", too_many),
     ("beyond-the-space", beyond),
     ("of-another's-task-denied", denied),
@@ -229,6 +232,65 @@ fn owner_stays() -> Outcome {
     unmap_in(foreign.task, &[range(PLACE, 0, 1)])?;
     fill(from, 1, peek(from) + 1);
     same!("the creator's page", peek(from), 9);
+    Ok(())
+}
+
+/// Where tables are moved to, and what a table covers.
+const OTHER_PLACE: u64 = 0x6000_0000;
+const TABLE: u64 = 512 * PAGE;
+
+fn moves() -> Outcome {
+    let from = pages(3);
+    fill(from, 3, 0);
+    let (foreign, _) = faulting(code_store, PLACE)?;
+    give(&foreign, from, 3, FPAGE_RWX)?;
+    unmap_in(foreign.task, &[range(PLACE + PAGE, FPAGE_READ, 1)])?;
+    move_in(foreign.task, range(PLACE, 0, TABLE / PAGE), OTHER_PLACE)?;
+    for n in [0, 2] {
+        same!("a write where it is now", access(&foreign, OTHER_PLACE + n * PAGE)?.0, KIND_SYSCALL);
+    }
+    same!("rights stay", access(&foreign, OTHER_PLACE + PAGE)?, (KIND_PAGE_FAULT, 1));
+    same!("where it was", access(&foreign, PLACE)?, (KIND_PAGE_FAULT, 0));
+    // What the creator takes back goes from where it is now.
+    unmap(Fpage::memory(from, PAGE_SHIFT as u8, 0), UNMAP_RIGHTS)?;
+    same!("taken back", access(&foreign, OTHER_PLACE)?, (KIND_PAGE_FAULT, 0));
+    same!("its neighbour", access(&foreign, OTHER_PLACE + 2 * PAGE)?.0, KIND_SYSCALL);
+    Ok(())
+}
+
+fn moves_to_used() -> Outcome {
+    let (foreign, _) = faulting(code_load, PLACE)?;
+    give(&foreign, pages(2), 2, FPAGE_RWX)?;
+    move_in(foreign.task, range(PLACE, 0, TABLE / PAGE), PLACE)?;
+    same!("onto itself", access(&foreign, PLACE)?, (KIND_PAGE_FAULT, 0));
+    give(&foreign, page(), 1, FPAGE_RWX)?;
+    move_in(foreign.task, range(PLACE, 0, TABLE / PAGE), AREA_DEFAULT)?;
+    same!("into the kernel area", access(&foreign, PLACE)?, (KIND_PAGE_FAULT, 0));
+    give(&foreign, page(), 1, FPAGE_RWX)?;
+    move_in(foreign.task, range(PLACE, 0, TABLE / PAGE), (1 << SPACE_SHIFT) - TABLE)?;
+    same!("to the end of the space", access(&foreign, PLACE)?, (KIND_PAGE_FAULT, 0));
+    Ok(())
+}
+
+fn moves_tables_only() -> Outcome {
+    let child = child(idle, 0)?;
+    let whole = TABLE / PAGE;
+    for (at, pages, to) in [
+        (PLACE + PAGE, whole, OTHER_PLACE),
+        (PLACE, whole - 1, OTHER_PLACE),
+        (PLACE, 2 * whole, OTHER_PLACE),
+        (PLACE, whole, OTHER_PLACE + PAGE),
+        (PLACE, whole, 1 << 47),
+        (PLACE, whole, 0u64.wrapping_sub(TABLE)),
+    ] {
+        refused!("move", move_in(child.task, range(at, 0, pages), to), Call Invalid);
+    }
+    for (flags, count) in [(UNMAP_MOVE, 1), (UNMAP_MOVE | UNMAP_FLUSH, 1), (UNMAP_TASK | UNMAP_MOVE, 0)] {
+        let words = [count, OTHER_PLACE, 0, 0, 0, 0];
+        let asked = Registers { ax: CALL_FPAGE_UNMAP, di: Fpage::WHOLE.0, si: flags, dx: child.task.0, words };
+        refused!("move", checked(asked), Call Invalid);
+    }
+    refused!("move", move_in(Id::SIGMA0, range(PLACE, 0, whole), OTHER_PLACE), Call Denied);
     Ok(())
 }
 
