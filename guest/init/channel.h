@@ -21,6 +21,8 @@
 #define FRAME_HEADER 4
 #define FRAME_DATA_MAX 1020
 #define CREDIT_MAX 2048
+/* The end of a status: what follows half a frame of an init that is restarted is zero. */
+#define STATUS_WHOLE 1
 
 enum frame_channel {
 	FRAME_COMMAND = 1,	/* to init: a piece of the command; empty: it is whole */
@@ -28,7 +30,7 @@ enum frame_channel {
 	FRAME_READY = 3,	/* to the host: init listens (exec) or the shell starts */
 	FRAME_STDOUT = 4,	/* to the host: standard output */
 	FRAME_STDERR = 5,	/* to the host: error output */
-	FRAME_STATUS = 6,	/* to the host: 1 byte: the command's exit status */
+	FRAME_STATUS = 6,	/* to the host: the command's exit status, a byte, and STATUS_WHOLE */
 	FRAME_CREDIT = 7,	/* both ways: 4 bytes, little endian: credit given back */
 };
 

@@ -266,13 +266,13 @@ static void drain(int *fd, enum frame_channel number, const sigset_t *during)
 
 static void send_status(const sigset_t *during)
 {
-	uint8_t status = job.status;
+	const uint8_t status[] = { job.status, STATUS_WHOLE };
 
-	while (channel_room(&job.channel) == 0) {
+	while (channel_room(&job.channel) < sizeof(status)) {
 		wait_for_work(during);
 		take_frames();
 	}
-	channel_send(&job.channel, FRAME_STATUS, &status, sizeof(status));
+	channel_send(&job.channel, FRAME_STATUS, status, sizeof(status));
 	channel_drain(&job.channel);
 }
 

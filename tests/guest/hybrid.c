@@ -4,6 +4,7 @@
  * process sees of them, messages and mappings between processes, pagers for Linux's threads, and what none of them may do.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
@@ -279,6 +280,33 @@ static void interrupted(void)
 	printf("a signal while it ran: handled %d, label %lu\n", signals, native.label);
 }
 
+static void count_trap(int signo)
+{
+	(void)signo;
+	signals++;
+}
+
+/* Goes on after its breakpoints as a thread does. */
+KEEL_LTHREAD static void trapper(unsigned long argument)
+{
+	struct keel_message m = { .tag = KEEL_TAG(1, 1) };
+
+	__asm__ volatile("int3");
+	__asm__ volatile("int3");
+	m.words[0] = argument;
+	keel_tell(&native, &m);
+}
+
+static void traps(void)
+{
+	struct sigaction action = { .sa_handler = count_trap };
+
+	signals = 0;
+	sigaction(SIGTRAP, &action, NULL);
+	begin(trapper, 12);
+	printf("two breakpoints: handled %d, word %lu\n", signals, native.words[0]);
+}
+
 /* It also tries to get a time slice that does not end. */
 KEEL_LTHREAD static void spinner(unsigned long argument)
 {
@@ -455,6 +483,9 @@ KEEL_LTHREAD static void filler(unsigned long unused)
 	(void)unused;
 	*over = *large = 1;
 	m.words[0] = lay(large, LARGE_LOG2, over);
+	/* The tables for what is mapped at last: that ends where not one more page can be mapped. */
+	for (unsigned long at = 0; at < SINK; at += LARGE)
+		lay(large, PAGE_LOG2, sink + at);
 	do
 		made = any_lthread();
 	while (!ex_regs_of(&made, KEEL_EX_CREATE));
@@ -479,11 +510,10 @@ static char *aligned(size_t bytes)
 	return (char *)((start + LARGE - 1) & -LARGE);
 }
 
-/* What is unmapped while the kernel below has no memory left to cut a large page: nothing may stay. */
-static void unmapped_without_memory(void)
+/* Leaves the kernel below no memory for Linux; small pages from `over` + LARGE on are below a large one then. */
+static void use_up_memory(void)
 {
 	volatile char *small;
-	volatile int stale = 0;
 	pthread_t thread;
 
 	area();
@@ -501,6 +531,16 @@ static void unmapped_without_memory(void)
 	while (!receiver_id)
 		poll(NULL, 0, 1);
 	begin(filler, 0);
+}
+
+/* What is unmapped while the kernel below has no memory left to cut a large page: nothing may stay. */
+static void unmapped_without_memory(void)
+{
+	volatile char *small;
+	volatile int stale = 0;
+
+	use_up_memory();
+	small = over + LARGE;
 	munmap((void *)over, 2 * LARGE);
 	for (volatile int i = 0; i < STALE; i++)
 		if (!sigsetjmp(faulted, 1))
@@ -509,20 +549,32 @@ static void unmapped_without_memory(void)
 	       (long)native.words[1], stale);
 }
 
+/* Writes while the kernel below has no memory left for Linux; 0 if all was written. */
+static int write_without_memory(const char *path, const char *text)
+{
+	int file = open(path, O_WRONLY);
+	ssize_t length = strlen(text);
+
+	write(file, text, 0);	/* its code is mapped: a page fault would reclaim memory */
+	use_up_memory();
+	return write(file, text, length) != length;
+}
+
+/* A number that no other lthread of the task gets by chance. */
+#define SPENT_LTHREAD 1000ul
+
 /* Uses up the versions of an lthread number, and so of its task's number. */
 KEEL_LTHREAD static void spendthrift(unsigned long unused)
 {
-	unsigned long made, lthread = 0;
+	const unsigned long task = any_lthread() & ~((unsigned long)KEEL_LTHREAD_TASK << KEEL_ID_LTHREAD_SHIFT);
+	unsigned long made;
 	struct keel_message m = { .tag = KEEL_TAG(0, 1) };
 
 	(void)unused;
 	for (;;) {
-		made = any_lthread();
+		made = task | SPENT_LTHREAD << KEEL_ID_LTHREAD_SHIFT;
 		if (ex_regs_of(&made, KEEL_EX_CREATE))
 			break;
-		if (lthread && (made >> KEEL_ID_LTHREAD_SHIFT & 0xffff) != lthread)
-			break;
-		lthread = made >> KEEL_ID_LTHREAD_SHIFT & 0xffff;
 		m.words[0]++;
 		ex_regs(made, KEEL_EX_DELETE);
 	}
@@ -1003,6 +1055,8 @@ int main(int argc, char **argv)
 {
 	if (argc == 2 && !strcmp(argv[1], "retire"))
 		return retire();
+	if (argc == 4 && !strcmp(argv[1], "write"))
+		return write_without_memory(argv[2], argv[3]);
 	shared = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (shared == MAP_FAILED)
 		fail("mmap");
@@ -1019,6 +1073,7 @@ int main(int argc, char **argv)
 	child("the end of one", opened_page);
 	child("no page", no_page);
 	interrupted();
+	traps();
 	child("one after the other", again);
 	child("as many as there can be", many);
 	child("exec", exec_of_hybrid);

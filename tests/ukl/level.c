@@ -15,9 +15,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/ptrace.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/uio.h>
+#include <sys/user.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -393,6 +395,42 @@ static void null_write(void)
 	*place = 1;
 }
 
+/* With a mark in the registers that functions keep; a system call of exit_group(2) is the next. */
+static void leave_with(unsigned long mark)
+{
+	asm volatile("movq %0, %%r13\n\t"
+		     "movq %0, %%r14\n\t"
+		     "movq %0, %%r15\n\t"
+		     "xorl %%edi, %%edi\n\t"
+		     "call _exit"
+		     : : "r" (mark) : "rdi", "r13", "r14", "r15", "memory");
+}
+
+/* A tracer that stops a thread at its exit sees the registers that it has then. */
+static void exit_traced(void)
+{
+	const unsigned long mark = 0x5eed;
+	struct user_regs_struct regs = { 0 };
+	int status = 0;
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		ptrace(PTRACE_TRACEME, 0, NULL, NULL);
+		raise(SIGSTOP);
+		leave_with(mark);
+	}
+	waitpid(pid, &status, 0);
+	ptrace(PTRACE_SETOPTIONS, pid, NULL, (void *)PTRACE_O_TRACEEXIT);
+	ptrace(PTRACE_CONT, pid, NULL, NULL);
+	waitpid(pid, &status, 0);
+	ptrace(PTRACE_GETREGS, pid, NULL, &regs);
+	printf("exit-traced: %s, the registers are %s\n",
+	       status >> 8 == (SIGTRAP | PTRACE_EVENT_EXIT << 8) ? "stopped" : "not stopped",
+	       regs.r13 == mark && regs.r14 == mark && regs.r15 == mark ? "its own" : "older ones");
+	ptrace(PTRACE_CONT, pid, NULL, NULL);
+	waitpid(pid, &status, 0);
+}
+
 static void null_call(void)
 {
 	((void (*)(void))8)();
@@ -465,6 +503,7 @@ static const struct {
 	{ "registers", registers, 0 },
 	{ "faults", faults, 0 },
 	{ "processes", processes, 0 },
+	{ "exit-traced", exit_traced, 0 },
 	{ "null-write", null_write, 1 },
 	{ "null-call", null_call, 1 },
 	{ "constant-write", constant_write, 1 },

@@ -2,6 +2,7 @@
 /* Pages of 2 MB: transparent ones, those of a pool, and what becomes of them when a part changes. */
 #include "check.h"
 
+#include <pthread.h>
 #include <sys/ioctl.h>
 #include <sys/mount.h>
 #include <sys/statfs.h>
@@ -107,6 +108,92 @@ CHECK(huge, moves_as_a_whole)
 	moved = mremap(memory, HUGE, HUGE, MREMAP_MAYMOVE | MREMAP_FIXED, map_aligned(1));
 	must("move", moved != MAP_FAILED);
 	say("wrong=%d huge_kb=%d", wrong_bytes(moved, 0, HUGE), kilobytes(moved, "AnonHugePages:"));
+}
+
+/* Small pages to a place, whatever is there. */
+static char *move(char *memory, size_t size, char *to)
+{
+	char *moved = mremap(memory, size, size, MREMAP_MAYMOVE | MREMAP_FIXED, to);
+
+	must("move", moved == to);
+	return moved;
+}
+
+/* Whole page tables move; a child keeps what it shares by copy-on-write where it was. */
+CHECK(huge, tables_move)
+{
+	char *memory = map_aligned(3), *used = map_aligned(3), *moved;
+	int go[2];
+	pid_t pid;
+
+	catch_faults();
+	must("pipe", !pipe(go));
+	madvise(memory, 3 * HUGE, MADV_NOHUGEPAGE);
+	madvise(used, 3 * HUGE, MADV_NOHUGEPAGE);
+	fill(memory, 3 * HUGE);
+	memset(used, 1, 3 * HUGE);
+	pid = spawn();
+	if (!pid)
+		_exit(read(go[0], &(char){ 0 }, 1) != 1 || wrong_bytes(memory, 0, 3 * HUGE));
+	moved = move(memory, 3 * HUGE, used);
+	SAY_FAULT_OF("old_place", memory + PAGE, (void)*(volatile char *)(memory + PAGE));
+	say("moved=%d", wrong_bytes(moved, 0, 3 * HUGE));
+	for (size_t at = 0; at < 2 * HUGE; at += PAGE)
+		moved[at] = 5;
+	say("beside=%d,%d", wrong_bytes(moved, 2 * HUGE, 3 * HUGE), moved[HUGE]);
+	must("go", write(go[1], "", 1) == 1);
+	say_child("child", pid);
+	fill(moved, 3 * HUGE);
+	memory = move(moved, 3 * HUGE, memory);
+	SAY_FAULT_OF("between", moved + HUGE, *(volatile char *)(moved + HUGE) = 1);
+	say("back=%d", wrong_bytes(memory, 0, 3 * HUGE));
+	say_result("protect", mprotect(memory + HUGE, HUGE, PROT_READ));
+	moved = move(memory + HUGE, HUGE, used);
+	SAY_FAULT_OF("write", moved, *(volatile char *)moved = 1);
+	say("rest=%d,%d", wrong_bytes(memory, 0, HUGE), wrong_bytes(memory, 2 * HUGE, 3 * HUGE));
+}
+
+/* What wanders between two places, and how often a reader saw something else there. */
+struct wanderer {
+	char *places[2];
+	volatile bool stop;
+	int wrong;
+};
+
+static void *read_along(void *argument)
+{
+	struct wanderer *wanderer = argument;
+	int fd = memfd_create("copy", 0);
+	char copy[1024];
+
+	while (!wanderer->stop)
+		for (size_t at = 0; at < 2 * HUGE; at += 37 * PAGE) {
+			if (pwrite(fd, wanderer->places[at / PAGE % 2] + at, sizeof(copy), 0) != sizeof(copy))
+				continue;
+			must("read", pread(fd, copy, sizeof(copy), 0) == sizeof(copy));
+			wanderer->wrong += copy[0] != (char)(at >> 9) || copy[512] != (char)((at + 512) >> 9);
+		}
+	return NULL;
+}
+
+/* Two others read by system calls what one moves to and fro: they get that or an error. */
+CHECK(huge, tables_move_under_readers)
+{
+	struct wanderer wanderer = { .places = { map_aligned(2), map_aligned(2) } };
+	pthread_t readers[2];
+
+	madvise(wanderer.places[0], 2 * HUGE, MADV_NOHUGEPAGE);
+	fill(wanderer.places[0], 2 * HUGE);
+	/* Readers may run before the first move. */
+	must("protect", !mprotect(wanderer.places[1], 2 * HUGE, PROT_NONE));
+	for (size_t n = 0; n < ARRAY_SIZE(readers); n++)
+		must("thread", !pthread_create(&readers[n], NULL, read_along, &wanderer));
+	for (int n = 0; n < 1000; n++)
+		move(wanderer.places[n % 2], 2 * HUGE, wanderer.places[1 - n % 2]);
+	wanderer.stop = true;
+	for (size_t n = 0; n < ARRAY_SIZE(readers); n++)
+		pthread_join(readers[n], NULL);
+	say("wrong=%d,%d", wanderer.wrong, wrong_bytes(wanderer.places[0], 0, 2 * HUGE));
 }
 
 CHECK(huge, collapse)

@@ -6,6 +6,7 @@
  */
 #include <linux/export.h>
 #include <linux/kernel.h>
+#include <linux/sizes.h>
 #include <linux/string.h>
 #include <asm/host.h>
 #include <asm/processor.h>
@@ -236,6 +237,16 @@ unsigned long host_unmap(unsigned long task, const struct keel_unmap_range *rang
 {
 	memcpy(host_utcb(host_server())->record, ranges, count * sizeof(*ranges));
 	return unmap_recorded(task, count);
+}
+
+/* What a task has mapped in the 2 MB at an address is at another one afterwards, or unmapped. */
+unsigned long host_move_table(unsigned long task, unsigned long from, unsigned long to)
+{
+	const struct keel_unmap_range range = { .address = from, .pages = SZ_2M >> PAGE_SHIFT };
+	unsigned long registers[8] = { 0, KEEL_UNMAP_TASK | KEEL_UNMAP_MOVE, task, 1, to };
+
+	memcpy(host_utcb(host_server())->record, &range, sizeof(range));
+	return host_syscall(KEEL_CALL_FPAGE_UNMAP, registers);
 }
 
 /* Takes all mappings of a task away. It cuts none, so it takes no memory of the micro-kernel's. */

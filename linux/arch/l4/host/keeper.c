@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The keeper: pager and exception handler of the server's lthreads. Linux's code
+ * The keepers: pagers and exception handlers of the server's lthreads. Linux's code
  * faults only where a fixup is planned or where it is broken, and both are
  * decided on the faulting thread itself, as on bare hardware: the keeper pushes
  * the registers on its stack and lets it run on in keeper_entry, which calls
- * l4_kernel_trap(). The keeper knows nothing about Linux and cannot fault. Where
+ * l4_kernel_trap(). A keeper knows nothing about Linux and cannot fault. Where
  * the processor has no instruction for it, it sets a thread's gs base.
+ *
+ * Each processor has a keeper, above the server in priority: while a top half waits
+ * for the answer to a fault in an interrupt handler, the server does not run.
  */
 #include <linux/init.h>
 #include <linux/kernel.h>
@@ -21,7 +24,7 @@
 #define FRAME_WORDS (sizeof(struct keel_frame) / sizeof(long))
 #define REPLY_WORDS (KEEL_REGISTER_WORDS + FRAME_WORDS)
 
-static char keeper_stack[PAGE_SIZE] __aligned(PAGE_SIZE);
+static char keeper_stacks[NR_CPUS][PAGE_SIZE] __aligned(PAGE_SIZE);
 
 /* Vector 14 with the hardware's error code, made from what L4 tells. */
 static void page_fault_words(struct keel_frame *frame, const struct host_message *m)
@@ -58,9 +61,8 @@ static bool set_percpu_base(struct keel_frame *frame)
 	return true;
 }
 
-static void keeper_loop(void)
+static void keeper_loop(struct keel_utcb *utcb)
 {
-	struct keel_utcb *utcb = host_utcb(HOST_KEEPER);
 	struct keel_frame *frame = (void *)&utcb->words[KEEL_REGISTER_WORDS];
 	unsigned long flags = KEEL_IPC_RECEIVE | KEEL_IPC_OPEN;
 	struct host_message m = { };
@@ -83,14 +85,20 @@ static void keeper_loop(void)
 	}
 }
 
-/* Starts the keeper and makes it responsible for the first server thread. */
+/* Starts a processor's keeper, before the lthreads that it serves; 0 or L4's status. */
+unsigned long l4_keeper_create(unsigned int cpu)
+{
+	return host_create(HOST_KEEPER + cpu, (void (*)(void))keeper_loop,
+			   keeper_stacks[cpu] + PAGE_SIZE, host_start->priority + 1, cpu);
+}
+
+/* Starts the first keeper, which serves the first server thread from then on. */
 void __init l4_keeper_init(void)
 {
 	struct keel_ex_regs *record = (void *)host_utcb(HOST_SERVER)->record;
 	unsigned long server = host_self(HOST_SERVER);
 
-	if (host_create(HOST_KEEPER, keeper_loop, keeper_stack + sizeof(keeper_stack),
-			host_start->priority + 1, 0))
+	if (l4_keeper_create(0))
 		panic("keel: no keeper");
 	record->pager = host_self(HOST_KEEPER);
 	record->handler = host_self(HOST_KEEPER);

@@ -12,6 +12,7 @@ struct l4_trap {
 	unsigned long address;
 };
 
+unsigned long l4_keeper_create(unsigned int cpu);
 void l4_keeper_init(void);
 void l4_keeper_entry(void);
 void l4_kernel_trap(struct l4_trap *trap);

@@ -2,7 +2,7 @@
 /*
  * Making the server's lthreads: those of the other processors (kernel/smp.c) and
  * the helpers, which never block it: the top halves (kernel/irq.c), the mapper
- * (mm/vmalloc.c), the keeper (keeper.c).
+ * (mm/vmalloc.c), the keepers (keeper.c).
  */
 #include <linux/kernel.h>
 #include <linux/percpu.h>
@@ -17,16 +17,16 @@ static unsigned long own_task(void)
 
 /*
  * Starts an lthread of the server's task on a processor, whose variables it has.
- * It runs at once if it is this one and its priority is above the server's. A
- * fault of the keeper, which has no variables, is the root task's to report.
+ * It runs at once if it is this one and its priority is above the server's. A keeper
+ * has no variables: its argument is its UTCB, and its faults are the root task's to report.
  */
 unsigned long host_create(enum host_lthread lthread, void (*entry)(void), void *stack_top,
 			  unsigned long priority, unsigned int cpu)
 {
-	bool is_keeper = lthread == HOST_KEEPER;
-	/* The keeper is made before this processor has its variables. */
-	struct keel_ex_regs *record = is_keeper ? (void *)host_utcb(HOST_SERVER)->record :
-						  host_record();
+	bool is_keeper = lthread >= HOST_KEEPER;
+	/* The first keeper is made before this processor has its variables. */
+	struct keel_ex_regs *record = lthread == HOST_KEEPER ?
+				      (void *)host_utcb(HOST_SERVER)->record : host_record();
 	unsigned long number = (unsigned long)lthread << KEEL_ID_LTHREAD_SHIFT;
 	unsigned long mask = (unsigned long)KEEL_LTHREAD_TASK << KEEL_ID_LTHREAD_SHIFT;
 	unsigned long versions = ~0UL << KEEL_ID_VERSION_SHIFT;
@@ -35,7 +35,7 @@ unsigned long host_create(enum host_lthread lthread, void (*entry)(void), void *
 	void (**sp)(void) = stack_top - sizeof(long);
 	unsigned long status;
 
-	record->pager = is_keeper ? host_start->root : host_self(HOST_KEEPER);
+	record->pager = is_keeper ? host_start->root : host_self(HOST_KEEPER + cpu);
 	record->handler = record->pager;
 	record->ip = (unsigned long)entry;
 	if (!is_keeper) {
@@ -43,7 +43,7 @@ unsigned long host_create(enum host_lthread lthread, void (*entry)(void), void *
 		record->ip = (unsigned long)host_set_percpu_base;
 	}
 	record->sp = (unsigned long)sp;
-	record->argument = per_cpu_offset(cpu);
+	record->argument = is_keeper ? (unsigned long)host_utcb(lthread) : per_cpu_offset(cpu);
 	status = host_ex_regs(&id, KEEL_EX_CREATE | KEEL_EX_IP | KEEL_EX_SP | KEEL_EX_ARGUMENT |
 				   KEEL_EX_PAGER | KEEL_EX_HANDLER);
 	if (!status)

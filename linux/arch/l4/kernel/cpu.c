@@ -12,6 +12,7 @@
 #include <asm/alternative.h>
 #include <asm/archrandom.h>
 #include <asm/cpufeature.h>
+#include <asm/fpu/types.h>
 #include <asm/l4.h>
 #include <asm/processor.h>
 #include <uapi/asm/hwcap2.h>
@@ -96,6 +97,34 @@ static void __init read_signature(struct cpuinfo_x86 *c)
 	c->x86_capability[CPUID_1_ECX] = w.ecx;
 }
 
+/* A feature that is of no use where the micro-kernel does not keep components of the FPU state. */
+struct stateful {
+	u32 components;
+	unsigned int feature;
+};
+
+static const struct stateful stateful[] __initconst = {
+	{ XFEATURE_MASK_YMM, X86_FEATURE_AVX },
+	{ XFEATURE_MASK_YMM, X86_FEATURE_F16C },
+	{ XFEATURE_MASK_BNDREGS | XFEATURE_MASK_BNDCSR, X86_FEATURE_MPX },
+	{ XFEATURE_MASK_AVX512, X86_FEATURE_AVX512F },
+	{ XFEATURE_MASK_PKRU, X86_FEATURE_PKU },
+	{ XFEATURE_MASK_PASID, X86_FEATURE_ENQCMD },
+	{ XFEATURE_MASK_XTILE, X86_FEATURE_AMX_TILE },
+	{ XFEATURE_MASK_XTILE, X86_FEATURE_AMX_INT8 },
+	{ XFEATURE_MASK_XTILE, X86_FEATURE_AMX_BF16 },
+};
+
+/* These and all that depend on them. */
+static void __init clear_stateful(void)
+{
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(stateful); i++)
+		if (stateful[i].components & ~host_info->fpu_mask)
+			setup_clear_cpu_cap(stateful[i].feature);
+}
+
 void __init l4_cpu_init(void)
 {
 	struct cpuinfo_x86 *c = &boot_cpu_data;
@@ -115,6 +144,7 @@ void __init l4_cpu_init(void)
 		c->x86_capability[CPUID_7_ECX] = w.ecx;
 		c->x86_capability[CPUID_7_EDX] = w.edx;
 	}
+	clear_stateful();
 	if (host_info->features & KEEL_FEATURE_FSGSBASE)
 		elf_hwcap2 |= HWCAP2_FSGSBASE;
 	pr_info("CPU: %s %s\n", c->x86_vendor_id, c->x86_model_id);

@@ -33,7 +33,8 @@ enum outcome {
 	USER_WORK,	/* it did not: look for work and try again */
 };
 
-static void kill_current(const char *why, unsigned long status)
+/* Ends the current process, because the micro-kernel refuses something, and says so. */
+void l4_kill_current(const char *why, unsigned long status)
 {
 	pr_err("keel: %s[%d]: %s: status %ld\n", current->comm, current->pid, why,
 	       (long)status);
@@ -41,18 +42,18 @@ static void kill_current(const char *why, unsigned long status)
 }
 
 /*
- * The micro-kernel refused the reply. If it has no memory, the reply is tried once more, with its
- * mappings.
+ * The micro-kernel refused the reply. If it has no memory, the reply is tried again, with its
+ * mappings: while there is memory that others took first, else once.
  */
 static void reply_failed(unsigned long status, enum l4_owed owed)
 {
 	if (status == HOST_STATUS(KEEL_SIDE_SEND, KEEL_ERROR_NO_MEMORY) &&
-	    !current->thread.reclaimed && l4_mm_reclaim()) {
+	    (l4_mm_reclaim() || !current->thread.reclaimed)) {
 		current->thread.reclaimed = true;
 		current->thread.owed = owed;
 		return;
 	}
-	kill_current("cannot be resumed", status);
+	l4_kill_current("cannot be resumed", status);
 }
 
 /* The tag of the reply to a fault, whose mappings are then in the UTCB. */
@@ -121,7 +122,7 @@ static enum outcome run_user(struct host_message *m)
 		local_irq_enable();
 		error = l4_thread_prepare(current);
 		if (error)
-			kill_current("cannot run", error);
+			l4_kill_current("cannot run", error);
 		return USER_WORK;
 	}
 	l4_unmap_queued(current->mm);

@@ -165,7 +165,10 @@ static void attach_sources(void)
 	}
 }
 
-/* The top half is above the first processor's server, and does it at once. */
+/*
+ * Returns when the first top half has done it: at once on that processor, whose server it is above.
+ * On the others it has to come to its next message, so nothing that a handler wants may be held.
+ */
 static void ask_to_attach(unsigned int bit)
 {
 	set_bit(bit, &attach);
@@ -222,13 +225,15 @@ static void top_half(void)
 	}
 }
 
-static unsigned int line_startup(struct irq_data *data)
+/* Called before a line has its first handler. Linux notes what comes before, for irq_startup(). */
+static int line_attach(struct irq_data *data)
 {
 	ask_to_attach(bit_of[data->irq]);
 	return 0;
 }
 
-static void line_shutdown(struct irq_data *data)
+/* After its last handler is gone. */
+static void line_detach(struct irq_data *data)
 {
 	host_source(KEEL_ID_IRQ + data->irq, KEEL_SOURCE_DETACH, NULL);
 }
@@ -245,8 +250,8 @@ static void line_unmask(struct irq_data *data)
 
 static struct irq_chip line_chip = {
 	.name = "keel",
-	.irq_startup = line_startup,
-	.irq_shutdown = line_shutdown,
+	.irq_request_resources = line_attach,
+	.irq_release_resources = line_detach,
 	.irq_mask = line_mask,
 	.irq_unmask = line_unmask,
 };

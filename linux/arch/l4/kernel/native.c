@@ -136,7 +136,10 @@ static void resume(struct native *native)
 	l4_mapper_answer(native->thread, &none, false);
 }
 
-/* What becomes no signal, as a breakpoint that is perf's, lets the lthread go on. */
+/*
+ * What becomes no signal, as a breakpoint that is perf's, lets the lthread go on, and so does a trap,
+ * whose instruction is over. Other exceptions come again after the signal, with the instruction.
+ */
 static void serve_exception(struct native *native)
 {
 	const struct host_message *m = &native->message;
@@ -147,8 +150,8 @@ static void serve_exception(struct native *native)
 	else if (vector != X86_TRAP_NM)
 		l4_user_exception(current_pt_regs(), vector, m->words[0], m->words[3]);
 	else if (l4_fpu_begin(native->thread))
-		force_sig(SIGKILL);
-	if (!signal_pending(current))
+		l4_kill_current("has no FPU state", -ENOMEM);
+	if (!signal_pending(current) || vector == X86_TRAP_BP || vector == X86_TRAP_DB)
 		resume(native);
 }
 
@@ -167,8 +170,8 @@ static void serve_fault(struct native *native)
 			current->thread.reclaimed = false;
 		} else {
 			native->state = NATIVE_ASKS;	/* and is served once more */
-			if (current->thread.reclaimed || !l4_mm_reclaim())
-				force_fatal_sig(SIGKILL);
+			if (!l4_mm_reclaim() && current->thread.reclaimed)
+				l4_kill_current("cannot be answered", answer.status);
 			current->thread.reclaimed = true;
 		}
 	}

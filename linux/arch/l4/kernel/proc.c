@@ -7,8 +7,7 @@
 #include <linux/init.h>
 #include <linux/proc_fs.h>
 #include <linux/seq_file.h>
-#include <asm/host.h>
-#include <asm/mmu_context.h>
+#include <asm/l4.h>
 
 static const char *const account_names[KEEL_ACCOUNT_WORDS] = {
 	[KEEL_ACCOUNT_LIMIT] = "limit",
@@ -28,7 +27,7 @@ static int show_accounting(struct seq_file *m, void *v)
 	unsigned int i;
 	int error;
 
-	l4_mm_reclaim();
+	l4_mm_empty();
 	error = host_account(KEEL_ID_NIL, words);
 	if (error)
 		return error;

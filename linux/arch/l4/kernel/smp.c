@@ -15,6 +15,7 @@
 #include <linux/sched/task_stack.h>
 #include <linux/smp.h>
 #include <asm/l4.h>
+#include "../host/keeper.h"
 
 #define START_TIMEOUT_US (10 * USEC_PER_SEC)
 #define STOP_TIMEOUT_US USEC_PER_SEC
@@ -75,7 +76,8 @@ int __cpu_up(unsigned int cpu, struct task_struct *idle)
 	unsigned int us;
 
 	per_cpu(l4_current_task, cpu) = idle;
-	if (host_create(HOST_SERVER + cpu, start_secondary, task_stack_page(idle) + THREAD_SIZE,
+	if (l4_keeper_create(cpu) ||
+	    host_create(HOST_SERVER + cpu, start_secondary, task_stack_page(idle) + THREAD_SIZE,
 			host_start->priority, cpu))
 		return -ENOMEM;
 	for (us = 0; us < START_TIMEOUT_US && !cpu_online(cpu); us++)

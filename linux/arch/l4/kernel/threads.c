@@ -21,17 +21,20 @@ static unsigned int frame_pages;	/* bought so far */
 static DEFINE_SPINLOCK(frames_lock);
 
 /*
- * host_ex_regs() with what is in the record. If the micro-kernel has no memory for it, the memory
- * of all mappings is reclaimed, and it is tried once more.
+ * host_ex_regs() with what is in the record. If the micro-kernel has no memory for it, memory of
+ * mappings is reclaimed, and it is tried again.
  */
 unsigned long l4_ex_regs(unsigned long *thread, unsigned long mask)
 {
 	unsigned long id = *thread, status = host_ex_regs(thread, mask);
+	bool again = true;
 
-	if (!l4_no_memory(status) || !l4_mm_reclaim())
-		return status;
-	*thread = id;
-	return host_ex_regs(thread, mask);
+	while (l4_no_memory(status) && again) {
+		again = l4_mm_reclaim();
+		*thread = id;
+		status = host_ex_regs(thread, mask);
+	}
+	return status;
 }
 
 /* Buys the page of the frame if it is not there yet. */
@@ -66,8 +69,10 @@ struct keel_frame *l4_frame_alloc(void)
 	struct keel_frame *frame = frame_alloc();
 
 	/* Where all numbers are taken, memory helps nobody. */
-	if (!frame && !bitmap_full(frames, FRAMES_USED) && l4_mm_reclaim())
+	if (!frame && !bitmap_full(frames, FRAMES_USED)) {
+		l4_mm_reclaim();
 		frame = frame_alloc();
+	}
 	return frame;
 }
 

@@ -118,7 +118,7 @@ void l4_user_exception(struct pt_regs *regs, unsigned int vector, unsigned long 
 		break;
 	case X86_TRAP_NM:
 		if (l4_fpu_begin(current->thread.host_thread))
-			force_sig(SIGKILL);
+			l4_kill_current("has no FPU state", -ENOMEM);
 		break;
 	case X86_TRAP_NP:
 	case X86_TRAP_SS:

@@ -5,10 +5,12 @@
  * range that the root task gave.
  */
 #include <linux/bitmap.h>
+#include <linux/hash.h>
 #include <linux/mm.h>
 #include <linux/mutex.h>
 #include <linux/oom.h>
 #include <linux/pgtable.h>
+#include <linux/prandom.h>
 #include <linux/sched/mm.h>
 #include <linux/sched/signal.h>
 #include <linux/sched/task.h>
@@ -65,6 +67,7 @@ static int make_task(struct mm_struct *mm)
 {
 	unsigned long flags = KEEL_TASK_NO_LTHREAD | l4_task_priority();
 	unsigned long id, status;
+	bool again = true;
 	int number;
 
 	do {
@@ -73,7 +76,8 @@ static int make_task(struct mm_struct *mm)
 			return number;
 		id = number_id(number);
 		status = host_task_new(&id, flags, mm->context.area);
-		if (l4_no_memory(status) && l4_mm_reclaim()) {
+		while (l4_no_memory(status) && again) {
+			again = l4_mm_reclaim();
 			id = number_id(number);
 			status = host_task_new(&id, flags, mm->context.area);
 		}
@@ -103,55 +107,171 @@ int init_new_context(struct task_struct *task, struct mm_struct *mm)
 	mm->context.host_task = 0;
 	mm->context.area = 0;
 	mm->context.queued = 0;
+	mm->context.move_to = 0;
 	spin_lock_init(&mm->context.lock);
 	l4_tables_freed(mm);
 	return 0;
 }
 
-/* Called early at exit and once more with the mm's last reference. */
-void destroy_context(struct mm_struct *mm)
+/* Its number is lost if the task stays, but never used twice. */
+static void delete_task(unsigned long id)
 {
-	unsigned long id = l4_unmap_forget(mm), status;
+	unsigned long status = host_task_new(&id, KEEL_TASK_INACTIVE, 0);
 
-	if (!id)
-		return;
-	status = host_task_new(&id, KEEL_TASK_INACTIVE, 0);
 	if (WARN_ONCE(status, "keel: task %lx stays: status %ld\n", id, (long)status))
-		host_unmap_all(id);	/* if it is there still; its number is lost, but never used twice */
+		host_unmap_all(id);
 	else
 		clear_bit(id_number(id), numbers);
 }
 
-/* Empties a space below; what is touched again is mapped again. */
-static bool empty_space(struct mm_struct *mm)
+/*
+ * Called early at exit and once more with the mm's last reference. Its space goes as a whole, and
+ * nothing need be unmapped in it. Until it has gone who takes a page from the mm waits for the
+ * lock: a native lthread may still run there, and use that page.
+ */
+void destroy_context(struct mm_struct *mm)
 {
-	unsigned long id = READ_ONCE(mm->context.host_task);
+	mm_context_t *context = &mm->context;
 
-	return id && !host_unmap_all(id);
+	spin_lock(&context->lock);
+	if (context->host_task)
+		delete_task(context->host_task);
+	context->host_task = 0;
+	WRITE_ONCE(context->queued, 0);
+	spin_unlock(&context->lock);
 }
 
 /*
- * Gives the kernel below all memory that mappings take there: they are only a
- * cache. False if there was nothing to give. What the caller has in its record stays, for a
- * second try. A process whose first thread has ended has its mm by another one.
+ * Mappings are a cache that comes back by page faults. Where it has used up the account, a part of
+ * it goes: regions of 2 MB, chosen by a pseudo-random number. A program that touches more pages in
+ * turn than the account holds would miss each of them if the oldest went.
  */
-bool l4_mm_reclaim(void)
+#define SHARES 16
+#define SHARE (U32_MAX / SHARES + 1)
+/* A reclaim ends when this part of the account is free. */
+#define MARGIN 32
+/* Pages: more than any one call takes. */
+#define ENOUGH 16
+/* Ranges that are unmapped by one call. */
+#define RANGES 64
+#define USER_END (USER_PTRS_PER_PGD * PGDIR_SIZE)
+
+/* The first entry from an address on in a table of regions of 2 MB, or NULL. The caller is within a walk. */
+static pmd_t *next_regions(struct mm_struct *mm, unsigned long *at)
 {
-	const struct keel_ex_regs record = *host_record();
+	unsigned long size;
+	p4d_t p4d;
+	pud_t pud;
+
+	for (; *at < USER_END; *at = round_up(*at + 1, size)) {
+		size = PGDIR_SIZE;
+		p4d = READ_ONCE(*p4d_offset(pgd_offset(mm, *at), *at));
+		if (!p4d_present(p4d))
+			continue;
+		size = PUD_SIZE;
+		pud = READ_ONCE(*pud_offset(&p4d, *at));
+		if (pud_present(pud))
+			return pmd_offset(&pud, *at);
+	}
+	return NULL;
+}
+
+/*
+ * Unmaps those regions of a space whose hash is in the window. Other processors may wait for the
+ * end of a walk: it looks at 1 GB.
+ */
+static void empty_window(struct mm_struct *mm, unsigned long task, u32 window)
+{
+	struct keel_unmap_range ranges[RANGES];
+	unsigned long at = 0, end;
+	unsigned int count;
+	pmd_t *pmd;
+
+	do {
+		count = 0;
+		l4_walk_begin();
+		pmd = next_regions(mm, &at);
+		end = pmd ? round_up(at + 1, PUD_SIZE) : at;
+		for (; at < end && count < RANGES; at += PMD_SIZE, pmd++)
+			if (pmd_present(READ_ONCE(*pmd)) &&
+			    (u32)(hash_64(task ^ at, 32) - window) < SHARE)
+				ranges[count++] = (struct keel_unmap_range){ at, PTRS_PER_PTE };
+		l4_walk_end();
+		if (count)
+			host_unmap(task, ranges, count);
+	} while (at < USER_END);
+}
+
+/*
+ * Empties a window of each space with at least `least` bytes of page tables, and as a whole each
+ * with more than `most`, which would take longer to look through. Returns half of a space's average.
+ * A process whose first thread has ended has its mm by another one.
+ */
+static unsigned long empty_spaces(u32 window, unsigned long least, unsigned long most)
+{
+	unsigned long id, tables, sum = 0, count = 1;
 	struct task_struct *process, *task;
-	bool some = false;
 
 	rcu_read_lock();
 	for_each_process(process) {
 		task = find_lock_task_mm(process);
 		if (!task)
 			continue;
-		some |= empty_space(task->mm);
+		id = READ_ONCE(task->mm->context.host_task);
+		tables = mm_pgtables_bytes(task->mm);
+		if (id && tables > most)
+			host_unmap_all(id);
+		else if (id && tables >= least)
+			empty_window(task->mm, id, window);
+		sum += tables;
+		count++;
 		task_unlock(task);
 	}
 	rcu_read_unlock();
+	return sum / count / 2;
+}
+
+/* Pages of the account that are not used. */
+static unsigned long unused(unsigned long *limit)
+{
+	unsigned long words[KEEL_ACCOUNT_WORDS] = { };
+
+	host_account(KEEL_ID_NIL, words);
+	*limit = words[KEEL_ACCOUNT_LIMIT];
+	return *limit - words[KEEL_ACCOUNT_USED];
+}
+
+/* Takes all mappings of all processes away. */
+void l4_mm_empty(void)
+{
+	empty_spaces(0, 0, 0);
+}
+
+/*
+ * Gives the kernel below memory that mappings take there: first from spaces with many page tables,
+ * one window after the other, then from all, and at last everything. True if there is enough for any
+ * call now; other processors may take it again. False: one more try is worth it, no other reclaim
+ * is. What the caller has in its record stays, for that try.
+ */
+bool l4_mm_reclaim(void)
+{
+	const struct keel_ex_regs record = *host_record();
+	unsigned long limit, before, free = unused(&limit);
+	static unsigned long least;	/* of the last time; where two processors race either is good */
+	static u32 window;
+	unsigned int i;
+
+	window = next_pseudo_random32(window);
+	for (i = 0; i <= 2 * SHARES && free < limit / MARGIN + ENOUGH; i++) {
+		before = free;
+		least = empty_spaces(window + i * SHARE, i < SHARES ? least : 0,
+				     i < 2 * SHARES ? 2 * limit * PAGE_SIZE : 0);
+		free = unused(&limit);
+		if (free <= before && i < SHARES)
+			i = SHARES - 1;
+	}
 	*host_record() = record;
-	return some;
+	return free >= ENOUGH;
 }
 
 pgd_t *pgd_alloc(struct mm_struct *mm)

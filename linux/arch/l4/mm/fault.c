@@ -17,6 +17,8 @@
 
 /* Pages around the fault that are mapped with it. */
 #define AROUND 16
+/* Beside the right of a fault. */
+#define RECLAIMED (KEEL_FPAGE_RWX + 1)
 
 /*
  * The entry of an address, of a large page too, or NULL where there is no table. The
@@ -56,17 +58,24 @@ pte_t l4_pte_use(pte_t *ptep, unsigned long right)
 	return __pte(value | bits);
 }
 
-/* The entry of a user's address, perhaps used with a right; zero: there is none, or it forbids that. */
+/*
+ * The entry of a user's address, perhaps used with a right; zero: there is none, or it forbids that.
+ * It is marked HOST_MAPPED only if nothing of it had to change.
+ */
 static pte_t entry_of(unsigned long address, unsigned long right)
 {
-	pte_t *ptep, pte = __pte(0);
+	pte_t *ptep, pte = __pte(0), old;
 
 	if (address >= TASK_SIZE_MAX)
 		return pte;
 	l4_walk_begin();
 	ptep = l4_find_pte(current->mm, address);
-	if (ptep)
-		pte = right ? l4_pte_use(ptep, right) : READ_ONCE(*ptep);
+	if (ptep) {
+		old = READ_ONCE(*ptep);
+		pte = right ? l4_pte_use(ptep, right) : old;
+		if (pte_val(pte) != pte_val(old))
+			pte = __pte(pte_val(pte) & ~_PAGE_HOST_MAPPED);
+	}
 	l4_walk_end();
 	return pte;
 }
@@ -177,6 +186,9 @@ void l4_user_fault(struct pt_regs *regs, unsigned long address, unsigned long ri
 		fault_signal(SIGBUS, BUS_ADRERR, address, right);
 		return;
 	}
+	/* It was mapped, and a reclaim took it: its neighbours' marks tell nothing either. */
+	if (pte_val(pte) & _PAGE_HOST_MAPPED)
+		right |= RECLAIMED;
 	current->thread.fault_address = address;
 	current->thread.fault_rights = right;
 	current->thread.owed = L4_OWED_MAPPINGS;
@@ -196,16 +208,17 @@ static unsigned int put_item(struct keel_utcb *utcb, unsigned int index, unsigne
 	return 1;
 }
 
-/* A neighbour comes along if that costs no decision of Linux's. */
-static bool worth_mapping(pte_t pte)
+/* A neighbour comes along if that costs no decision of Linux's, and if it has not this mark. */
+static bool worth_mapping(pte_t pte, unsigned long mark)
 {
-	return (pte_val(pte) & (_PAGE_PRESENT | _PAGE_HOST_MAPPED)) == _PAGE_PRESENT &&
-	       l4_pte_rights(pte) && !l4_is_device(pte);
+	return (pte_val(pte) & (_PAGE_PRESENT | mark)) == _PAGE_PRESENT && l4_pte_rights(pte) &&
+	       !l4_is_device(pte);
 }
 
 static unsigned int put_items(struct keel_utcb *utcb, unsigned long address, unsigned long right)
 {
 	pte_t *ptep = l4_find_pte(current->mm, address), *first, pte;
+	unsigned long mark = right & RECLAIMED ? 0 : _PAGE_HOST_MAPPED;
 	unsigned int count = 0, i;
 
 	pte = ptep ? l4_pte_use(ptep, right) : __pte(0);
@@ -216,10 +229,9 @@ static unsigned int put_items(struct keel_utcb *utcb, unsigned long address, uns
 		return count;
 	first = ptep - pte_index(address) % AROUND;
 	address -= pte_index(address) % AROUND * PAGE_SIZE;
-	/* That entry has become one that is mapped. */
 	for (i = 0; i < AROUND; i++) {
 		pte = READ_ONCE(first[i]);
-		if (worth_mapping(pte))
+		if (first + i != ptep && worth_mapping(pte, mark))
 			count += put_item(utcb, count, address + i * PAGE_SIZE, first + i, pte);
 	}
 	return count;

@@ -68,6 +68,12 @@ bool l4_is_ram(unsigned long pfn)
 	return false;
 }
 
+/* What drivers may map for programs: pages come out of the direct map, which has no devices. */
+bool pfn_modify_allowed(unsigned long pfn, pgprot_t prot)
+{
+	return l4_is_ram(pfn);
+}
+
 /* Kernel addresses of memory that has a struct page. */
 bool l4_virt_addr_valid(unsigned long address)
 {

@@ -70,25 +70,46 @@ void l4_unmap_flush(struct mm_struct *mm)
 	l4_unmap_queued(mm);
 }
 
-/* The task that the mm had: its space goes as a whole, and nothing need be unmapped in it. */
-unsigned long l4_unmap_forget(struct mm_struct *mm)
-{
-	unsigned long id;
-
-	spin_lock(&mm->context.lock);
-	id = mm->context.host_task;
-	mm->context.host_task = 0;
-	mm->context.queued = 0;
-	spin_unlock(&mm->context.lock);
-	return id;
-}
-
 /* Makes void what mm/uaccess.c remembers of the mm's tables. */
 void l4_tables_freed(struct mm_struct *mm)
 {
 	static atomic_long_t last;
 
 	WRITE_ONCE(mm->context.tables, atomic_long_inc_return(&last));
+}
+
+/* Its caller has the mm for itself as a writer has. Always true. */
+bool l4_note_move(struct mm_struct *mm, unsigned long from, unsigned long to)
+{
+	mm->context.move_from = from;
+	WRITE_ONCE(mm->context.move_to, to | L4_MOVE);
+	return true;
+}
+
+/*
+ * A flush where a page table may have moved. A move that was noted and not made, or is another
+ * one's, does no harm: Linux has a table at the old addresses then, or L4 has nothing mapped there.
+ */
+void l4_flush_moved(struct mm_struct *mm, unsigned long start, unsigned long end)
+{
+	mm_context_t *context = &mm->context;
+	unsigned long to;
+
+	if (start != context->move_from || end - start != PMD_SIZE) {
+		l4_unmap_flush(mm);
+		return;
+	}
+	l4_tables_freed(mm);
+	l4_unmap_flush(mm);
+	spin_lock(&context->lock);
+	to = context->move_to;
+	WRITE_ONCE(context->move_to, 0);
+	if (to && context->host_task && !l4_find_pte(mm, start)) {
+		wait_while(&l4_mapping);
+		if (host_move_table(context->host_task, start, to & ~L4_MOVE))
+			l4_unmap_all(context->host_task);
+	}
+	spin_unlock(&context->lock);
 }
 
 static bool extend_last(struct mm_struct *mm, unsigned long address, unsigned long pages,

@@ -67,15 +67,18 @@ void __init l4_mapper_init(void)
 static void carry_out(void)
 {
 	struct keel_utcb *utcb = host_utcb(host_server());
-	struct host_message m = { };
+	struct host_message m;
+	bool again = true;
 
 	if (!order.count)
 		return;
 	utcb->receive_fpage = KEEL_FPAGE_WHOLE;
-	host_call(host_self(HOST_MAPPER), &m);
-	if (m.status == HOST_STATUS(KEEL_SIDE_RECEIVE, KEEL_ERROR_NO_MEMORY) && l4_mm_reclaim()) {
+	for (;;) {
 		m = (struct host_message){ };
 		host_call(host_self(HOST_MAPPER), &m);
+		if (!again || m.status != HOST_STATUS(KEEL_SIDE_RECEIVE, KEEL_ERROR_NO_MEMORY))
+			break;
+		again = l4_mm_reclaim();
 	}
 	utcb->receive_fpage = KEEL_FPAGE_NIL;
 	WARN_ONCE(m.status, "keel: kernel mapping: status %ld\n", (long)m.status);
@@ -122,9 +125,13 @@ static unsigned long kernel_rights(pte_t pte)
 static void map_one(unsigned long address, pte_t pte)
 {
 	unsigned int index = order.count;
+	phys_addr_t phys = PFN_PHYS(pte_pfn(pte));
 
 	if (l4_is_device(pte)) {
-		if (!host_map_device(PFN_PHYS(pte_pfn(pte)), address))
+		if (host_map_device(phys, address))
+			return;
+		l4_mm_reclaim();
+		if (!host_map_device(phys, address))
 			pr_err("keel: no device memory at page %lx\n", pte_pfn(pte));
 		return;
 	}

@@ -31,6 +31,12 @@ s/cpu_feature_enabled\(\w+\)|use_xsave\(\)/true/
 /^#include <asm\/irq_regs.h>/,/^int fpu__exception_code/{/^int fpu__exc/!d}
 /^noinstr void fpu_idle_fpregs/,/^}/d
 
+# A feature that was cleared is not found again.
+/cpu_caps_cleared/d
+
+# What may be mapped is asked of the memory, not of the processor.
+/^bool pfn_modify_allowed/,/^}/d
+
 # Steps from branch to branch need a register of the kernel below: those are single steps.
 /^void set_task_blockstep/,/^}/d
 s/set_task_blockstep\(.*\);/{ }/

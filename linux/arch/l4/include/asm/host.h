@@ -18,7 +18,7 @@ enum host_lthread {
 	HOST_SERVER,					/* runs Linux */
 	HOST_TOP_HALF = HOST_SERVER + NR_CPUS,		/* receives interrupts, above the server */
 	HOST_MAPPER = HOST_TOP_HALF + NR_CPUS,		/* maps the server's pages to the server */
-	HOST_KEEPER,					/* turns the server's faults into traps */
+	HOST_KEEPER,	/* the last, with a span: turns the server's faults into traps */
 };
 
 /* Those of this processor. */
@@ -157,6 +157,7 @@ unsigned long host_task_new(unsigned long *task, unsigned long flags, unsigned l
 unsigned long host_unmap(unsigned long task, const struct keel_unmap_range *ranges,
 			 unsigned int count);
 unsigned long host_unmap_all(unsigned long task);
+unsigned long host_move_table(unsigned long task, unsigned long from, unsigned long to);
 int host_buy_frames(unsigned int first, unsigned int count);
 
 static inline struct keel_ex_regs *host_record(void)

@@ -29,6 +29,7 @@ int l4_fpu_begin(unsigned long thread);
 
 /* kernel/dispatch.c */
 void __noreturn l4_user_loop(void);
+void l4_kill_current(const char *why, unsigned long status);
 
 /*
  * The priority of programs, below the server's, and the maximum controlled priority of their
@@ -97,7 +98,7 @@ static inline bool l4_is_device(pte_t pte)
 	return unlikely(pte_val(pte) & (_PAGE_SPECIAL | _PAGE_PCD)) && !l4_is_ram(pte_pfn(pte));
 }
 void l4_unmap_all(unsigned long task);
-unsigned long l4_unmap_forget(struct mm_struct *mm);
+void l4_mm_empty(void);
 void l4_paging_init(void);
 void l4_mapper_init(void);
 void l4_mapper_answer(unsigned long thread, struct host_message *answer, bool maps);

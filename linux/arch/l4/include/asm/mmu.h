@@ -15,6 +15,7 @@ typedef struct {
 	spinlock_t lock;		/* of what follows: the ranges to unmap (mm/tlb.c) */
 	unsigned int queued;
 	struct keel_unmap_range ranges[L4_QUEUED_RANGES];
+	unsigned long move_from, move_to;	/* of a page table (mm/tlb.c), see L4_MOVE */
 	void __user *vdso;
 	const struct vdso_image *vdso_image;
 } mm_context_t;

@@ -362,7 +362,7 @@ pmd_t pmdp_collapse_flush(struct vm_area_struct *vma, unsigned long address, pmd
 #define pgprot_noncached(p) __pgprot(pgprot_val(p) | _PAGE_PCD)
 #define kern_addr_valid(address) virt_addr_valid(address)
 
-/* x86's mmap code asks these; no processor bug makes them matter here. */
+/* The first is asked where a driver maps a page (mm/init.c), the second is for a processor bug. */
 #define __HAVE_ARCH_PFN_MODIFY_ALLOWED
 bool pfn_modify_allowed(unsigned long pfn, pgprot_t prot);
 

@@ -13,6 +13,17 @@
 void l4_unmap_queue_empty(struct mm_struct *mm);
 void l4_unmap_flush(struct mm_struct *mm);
 void l4_tables_freed(struct mm_struct *mm);
+bool l4_note_move(struct mm_struct *mm, unsigned long from, unsigned long to);
+void l4_flush_moved(struct mm_struct *mm, unsigned long start, unsigned long end);
+
+/* In context.move_to beside the address: a move was noted. */
+#define L4_MOVE 1UL
+
+/*
+ * mremap() asks this before it moves a page table, and flushes the old addresses after it. What
+ * L4 has mapped moves with the table then; vma, old_addr and new_addr are names of move_normal_pmd().
+ */
+#define arch_supports_page_table_move() l4_note_move(vma->vm_mm, old_addr, new_addr)
 
 static inline void l4_unmap_queued(struct mm_struct *mm)
 {
@@ -61,7 +72,10 @@ static inline void flush_tlb_mm(struct mm_struct *mm)
 static inline void flush_tlb_range(struct vm_area_struct *vma, unsigned long start,
 				   unsigned long end)
 {
-	l4_unmap_flush(vma->vm_mm);
+	if (unlikely(READ_ONCE(vma->vm_mm->context.move_to)))
+		l4_flush_moved(vma->vm_mm, start, end);
+	else
+		l4_unmap_flush(vma->vm_mm);
 }
 
 static inline void flush_tlb_page(struct vm_area_struct *vma, unsigned long address)

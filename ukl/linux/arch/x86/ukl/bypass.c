@@ -29,6 +29,9 @@ ukl_way_t *const ukl_ways[UKL_CALLS] __cacheline_aligned = {
 	[__NR_vfork] = ukl_full,
 	[__NR_execve] = ukl_full,
 	[__NR_execveat] = ukl_full,
+	/* And these show them to a tracer, without a look at the thread's flags before. */
+	[__NR_exit] = ukl_full,
+	[__NR_exit_group] = ukl_full,
 
 	[__NR_read] = ukl_by_arguments,
 	[__NR_write] = ukl_by_arguments,
