@@ -116,9 +116,18 @@ def guest_archive(programs: Sequence[str]) -> bytes:
 
 
 def run_in_tests(
-    system: str, command: str, *, limit_s: int, options: Sequence[str] = (), programs: Sequence[str] = DAILY_PROGRAMS
+    system: str,
+    command: str,
+    *,
+    limit_s: int,
+    options: Sequence[str] = (),
+    programs: Sequence[str] = DAILY_PROGRAMS,
+    stdin: bytes = b"",
 ) -> Result:
-    """Run a command in the directory of the guest programs, which come on a disk behind the others: a serial line is slow."""
+    """Run a command in the directory of the guest programs, which come on a disk behind the others: a serial line is slow.
+
+    With `--icount` they come on the standard input, which the command then does not have.
+    """
     enter = f"mkdir -p {GUEST_DIRECTORY} && cd {GUEST_DIRECTORY} && tar -x"
     if "--icount" in options:  # Disks answer in the host's time.
         return run_guest(system, f"{enter} && {command}", stdin=guest_archive(programs), limit_s=limit_s, options=options)
@@ -127,7 +136,7 @@ def run_in_tests(
         disk.flush()
         device = DISKS_BEHIND_ROOT[options.count("--drive")]
         options = [*options, "--drive", f"virtio:{disk.name}"]
-        return run_guest(system, f"{enter} -f {device} && {command}", limit_s=limit_s, options=options)
+        return run_guest(system, f"{enter} -f {device} && {command}", stdin=stdin, limit_s=limit_s, options=options)
 
 
 @pytest.fixture(scope="session")

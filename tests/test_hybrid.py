@@ -35,6 +35,7 @@ a page that a signal's handler opened: 42, signals 1
 the end of one: signal 4
 no page: signal 11
 a signal while it ran: handled 1, label 1
+two breakpoints: handled 2, word 12
 one after the other: 199
 one after the other: status 0
 at once: 64, then EAGAIN
@@ -93,6 +94,26 @@ def test_a_number_that_is_used_up(tmp_path: Path) -> None:
     options = ["--boot-conf", str(configuration)]
     result = run_in_tests("keel", RETIRE, limit_s=LIMIT_S, options=options, programs=PROGRAMS)
     assert re.fullmatch(r"versions of a number: 10\d{5}\n0\n", result.output), result.output + result.error
+
+
+# A driver is unbound from the source of random numbers, and is bound to it without memory: it maps its registers then. What else
+# goes on in the guest may reclaim the memory before that: hence some times.
+TIMES = 3
+BIND = f"""\
+device=$(readlink -f /sys/bus/virtio/drivers/virtio_rng/virtio*)
+device=$(basename $(dirname $device))
+for i in $(seq {TIMES}); do
+  echo $device > /sys/bus/pci/drivers/virtio-pci/unbind
+  ./hybrid write /sys/bus/pci/drivers/virtio-pci/bind $device || echo failed
+done
+echo $(ls /sys/bus/virtio/drivers/virtio_rng | grep -c virtio) $(dmesg | grep -c Oops)
+"""
+
+
+def test_a_driver_without_memory() -> None:
+    """Device memory is mapped after a reclaim where there was no kernel memory for it."""
+    result = run_in_tests("keel", BIND, limit_s=LIMIT_S, programs=PROGRAMS)
+    assert result.output == "1 0\n", result.output + result.error
 
 
 def test_elsewhere_there_are_none() -> None:

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from conftest import GUEST_SOURCES, LINUX, REPOSITORY, SYSTEMS, Result, run_in_tests, run_options, together
+from conftest import GUEST_SOURCES, LINUX, REPOSITORY, SYSTEMS, Result, run_guest, run_in_tests, run_options, together
 
 Once = Callable[..., Result]
 
@@ -203,6 +203,13 @@ def test_each_processor_is_named() -> None:
     command = "nproc; grep ^processor /proc/cpuinfo; cat /sys/devices/system/cpu/online; dmesg | grep -c Oops"
     result = run_in_tests("keel", command, limit_s=STRESS_LIMIT_S, options=["--smp", "3"])
     assert result.output.splitlines() == ["3", *(f"processor\t: {number}" for number in range(3)), "0-2", "0"]
+
+
+def test_features_without_their_state_are_not_named() -> None:
+    """Of what the emulated processor has, protection keys and bounds: the µ-kernel keeps no state of theirs."""
+    processor = ["--qemu-arg=-cpu", "--qemu-arg=max"]
+    result = run_guest("keel", "grep -ow -e pku -e mpx -e sse2 /proc/cpuinfo", options=processor)
+    assert result.output == "sse2\n", result.output + result.error
 
 
 class Guest:

@@ -91,10 +91,10 @@ def machine(place: Path, *arguments: str) -> Iterator[Machine]:
     control = ["-S", "-qmp", f"unix:{monitor},server=on,wait=off"]
     with subprocess.Popen([*QEMU, *CPU, *lines, *control, *arguments]) as child, socket.socket(socket.AF_UNIX) as events:
         try:
-            while not monitor.exists():
+            # The file is there a moment before QEMU listens.
+            while events.connect_ex(str(monitor)) != 0:
                 assert child.poll() is None, "QEMU does not start"
                 time.sleep(0.01)
-            events.connect(str(monitor))
             guest = Machine(log, events)
             guest.do("qmp_capabilities")
             guest.do("cont")

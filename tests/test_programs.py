@@ -3,6 +3,7 @@
 
 import os
 import shutil
+import signal
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -17,17 +18,19 @@ MEMORY_MB = "384"
 ARCHITECTURES = {"native": ("native", "x86", "pristine"), "keel": ("l4", "l4", "l4-src")}
 
 
-def build_module(system: str, directory: Path) -> bytes:
-    """The module of tests/guest/module, built against the system's kernel."""
+def build_module(system: str, directory: Path, name: str) -> bytes:
+    """A module of tests/guest/module, built against the system's kernel."""
     out, arch, source = ARCHITECTURES[system]
     shutil.copytree(GUEST_SOURCES / "module", directory, dirs_exist_ok=True)
-    make = ["make", "-s", "-C", str(LINUX / source), f"O={LINUX / out}", f"ARCH={arch}"]
+    # Tests in other processes prepare the same tree.
+    alone = ["flock", str(GUEST_SOURCES / "module" / "Makefile")]
+    make = [*alone, "make", "-s", "-C", str(LINUX / source), f"O={LINUX / out}", f"ARCH={arch}"]
     environment = {**os.environ, "KEEL_ABI_H": str(LINUX / out / "keel_abi.h")}
     # No part of Linux is a module here, so there is no list of symbols beside those of the kernel itself.
     for goal in (["modules_prepare"], [f"M={directory}", "KBUILD_MODPOST_WARN=1", "modules"]):
         done = subprocess.run([*make, *goal], capture_output=True, text=True, check=False, env=environment)
         assert done.returncode == 0, done.stdout + done.stderr
-    return (directory / "keel_probe.ko").read_bytes()
+    return (directory / f"{name}.ko").read_bytes()
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +41,7 @@ def module_output(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], R
 
     def run(system: str) -> Result:
         if system not in results:
-            image = build_module(system, tmp_path_factory.mktemp(system))
+            image = build_module(system, tmp_path_factory.mktemp(system), "keel_probe")
             command = f"cat > /tmp/module.py <<'END'\n{script}END\npython3 /tmp/module.py"
             results[system] = run_guest(system, command, stdin=image, limit_s=LIMIT_S)
         return results[system]
@@ -62,6 +65,29 @@ def test_module_lives(module_output: Callable[[str], Result], system: str) -> No
 def test_module_says_the_same(module_output: Callable[[str], Result]) -> None:
     """And on Keel it says what it says on the bare machine."""
     assert module_output("keel").output == module_output("native").output
+
+
+@pytest.mark.parametrize("name", ["faults", "requests"])
+def test_interrupt_handlers_run_to_their_end(tmp_path: Path, name: str) -> None:
+    """On the second processor too where they fault, and while a line is requested there."""
+    image = build_module("keel", tmp_path, "keel_interrupts")
+    command = f"cat > /tmp/module.ko && insmod /tmp/module.ko && cat /proc/keel_interrupts/{name} && rmmod keel_interrupts"
+    result = run_guest("keel", command, stdin=image, limit_s=LIMIT_S, options=["--smp", "2"])
+    assert result.output == f"{name}: 0\n", result.output + result.error
+
+
+# The first command dies on the second processor; then the first one unmaps memory, and looks whether the other one goes on.
+OOPS = (
+    "cat > keel_oops.ko; insmod keel_oops.ko || exit 1; taskset 2 cat /proc/keel_oops; echo $?; "
+    "for i in $(seq 20); do taskset 1 /bin/true || exit 1; done; taskset 2 echo alive; dmesg | grep -o 'Oops: vector 14'"
+)
+
+
+def test_an_oops_within_a_copy_ends_one_process(tmp_path: Path) -> None:
+    """Who faults in the kernel while it uses user memory dies, and no other processor waits for the end of that use."""
+    image = build_module("keel", tmp_path, "keel_oops")
+    result = run_guest("keel", OOPS, stdin=image, limit_s=LIMIT_S, options=["--smp", "2"])
+    assert result.output.splitlines() == [str(128 + signal.SIGSEGV), "alive", "Oops: vector 14"], result.output + result.error
 
 
 def test_memory_pressure_swaps_to_a_disk(tmp_path: Path) -> None:

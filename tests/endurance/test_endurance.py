@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from conftest import Result, run_in_tests, together
+from test_full_account import WAYS, WORKS, beside_fillers
 from test_linux import ACCOUNTING, ROUND_INSTRUCTIONS
 
 JOBS = {
@@ -30,6 +31,8 @@ KILLED = 137
 LOAD_PROCESSORS = (1, 4)
 LOAD_INSTRUCTIONS = 200_000_000_000
 LOAD_ROUNDS = LOAD_INSTRUCTIONS // ROUND_INSTRUCTIONS
+# How long the account is full in each way, by the guest's clock.
+FULL_S = 120
 # A busy machine takes an hour for what an idle one does in fifteen minutes.
 LIMIT_S = 4 * 3600
 
@@ -86,3 +89,10 @@ def test_long_mixed_load_ends(processors: int) -> None:
     result = run_in_tests("keel", f"./stress mixed {LOAD_ROUNDS}", limit_s=LIMIT_S, options=options, programs=PROGRAMS)
     assert result.status == 0, result.error
     assert result.output.endswith(f"mixed {LOAD_ROUNDS} of {LOAD_ROUNDS}\n")
+
+
+def test_ten_minutes_with_a_full_account(tmp_path: Path) -> None:
+    """Works of all kinds beside an account that is full in one way after the other are right, and nobody is killed."""
+    result = beside_fillers(tmp_path, f"{FULL_S}s", LIMIT_S, ["--smp", "2"])
+    done = " ".join(f"{work} right" for work in WORKS)
+    assert result.output == "".join(f"{way}: {done}\n" for way in WAYS) + "end\n", result.output + result.error

@@ -13,6 +13,8 @@ HEADER = struct.Struct("<BBH")
 CREDIT = struct.Struct("<I")
 FRAME_DATA_MAX = 1020
 CREDIT_MAX = 2048
+# The end of a status: what follows half a frame of an init that is restarted is zero.
+STATUS_WHOLE = 1
 
 
 class Kind(IntEnum):

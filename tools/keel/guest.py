@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from . import process, qemu
-from .channel import BrokenChannel, Channel, Frame, Kind
+from .channel import STATUS_WHOLE, BrokenChannel, Channel, Frame, Kind
 from .config import Settings
 from .console import End, Watcher
 from .debugger import Dialogue
@@ -200,7 +200,7 @@ class _Run:
             self.take_output(1, frame.data)
         elif frame.kind is Kind.STDERR:
             self.take_output(2, frame.data)
-        elif frame.kind is Kind.STATUS and frame.data:
+        elif frame.kind is Kind.STATUS and frame.data[1:] == bytes([STATUS_WHOLE]):
             self.outcome.command_status = frame.data[0]
             if self.debugger:
                 self.finish()

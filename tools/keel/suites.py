@@ -449,6 +449,7 @@ KERNEL_PARTS: dict[str, Callable[[Settings], Count]] = {
         for machines, template in (
             (machine.HOSTILE_MACHINES, bootconf.HOSTILE_TEMPLATE),
             (machine.SERVER_MACHINES, bootconf.HOSTILE_SERVER_TEMPLATE),
+            (machine.UNMAPS_MACHINES, bootconf.UNMAPS_TEMPLATE),
             (machine.TEST_MACHINES, bootconf.SUITE_TEMPLATE),
         )
         for tested in machines
@@ -459,7 +460,11 @@ KERNEL_PARTS: dict[str, Callable[[Settings], Count]] = {
     "kernel-firmware": kernel_firmware,
 }
 HOST_CLOCK_PARTS = [
-    *(f"kernel-{tested.name}" for tested in (*machine.TEST_MACHINES, *machine.HOSTILE_MACHINES) if tested.has_host_clock()),
+    *(
+        f"kernel-{tested.name}"
+        for tested in (*machine.TEST_MACHINES, *machine.HOSTILE_MACHINES, *machine.UNMAPS_MACHINES)
+        if tested.has_host_clock()
+    ),
     "kernel-examples",
     "kernel-firmware",
 ]

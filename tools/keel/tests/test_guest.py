@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from keel import boot, guest, machine, qemu, slot
-from keel.channel import CREDIT, FRAME_DATA_MAX, HEADER, Kind, encode
+from keel.channel import CREDIT, FRAME_DATA_MAX, HEADER, STATUS_WHOLE, Kind, encode
 from keel.commands import run as run_command
 from keel.commands.run import conclude
 from keel.config import Settings
@@ -56,7 +56,7 @@ def run(settings: Settings, emulator: Emulator) -> Run:
 
 
 READY = f"lines['exec'].sendall({encode(Kind.READY, b'')!r})\n"
-STATUS_0 = f"lines['exec'].sendall({encode(Kind.STATUS, bytes(1))!r})\n"
+STATUS_0 = f"lines['exec'].sendall({encode(Kind.STATUS, bytes([0, STATUS_WHOLE]))!r})\n"
 
 
 def test_a_guest_that_powers_off_gives_its_commands_status(run: Run) -> None:
@@ -79,7 +79,12 @@ BEGIN = f"lines['exec'].sendall({bytes(HEADER.size + FRAME_DATA_MAX) + encode(Ki
 HALF_A_FRAME = f"lines['exec'].sendall({encode(Kind.STDOUT, bytes([1]) * FRAME_DATA_MAX)[:300]!r})\n"
 
 
-@pytest.mark.parametrize("between", ["", HALF_A_FRAME], ids=["between frames", "within a frame"])
+HALF_A_STATUS = f"lines['exec'].sendall({encode(Kind.STATUS, bytes([0, STATUS_WHOLE]))[:-2]!r})\n"
+
+
+@pytest.mark.parametrize(
+    "between", ["", HALF_A_FRAME, HALF_A_STATUS], ids=["between frames", "within a frame", "within a status"]
+)
 @pytest.mark.parametrize(
     ("console", "status"), [(b"Kernel panic - not syncing: x\n", Status.LINUX_PANIC), (b"rebooting", Status.REBOOTED)]
 )

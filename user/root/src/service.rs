@@ -90,20 +90,18 @@ impl<'a> Service<'a> {
     }
 
     /// Answers with memory, just above all threads of the client's task: shown as `answering` where that is somebody else. What is left to
-    /// be answered in the usual way.
-    fn give(&mut self, client: Id, answering: Option<Id>, message: Message) -> Option<Message> {
+    /// be answered in the usual way. Where the message was not taken the kernel has told the client that asked for it; one that
+    /// faulted stands still.
+    fn give(&mut self, client: Id, answering: Option<Id>, message: Message) -> Result<Option<Message>, Failure> {
         let task = self.task(client).filter(|_| message.tag.maps() > 0);
-        let Some(priority) = task.map(|task| task.priority) else { return Some(message) };
+        let Some(priority) = task.map(|task| task.priority) else { return Ok(Some(message)) };
         let ours = set_priority(priority + PRIORITIES_ABOVE + 1);
         let sent = match answering {
             Some(id) => send_as(id, client, message, Timeout::Zero),
             None => send(client, message, Timeout::Zero),
         };
         set_priority(ours);
-        if let Err(failure) = sent {
-            self.not_given(client, failure);
-        }
-        None
+        sent.map(|()| None)
     }
 
     fn not_given(&mut self, client: Id, failure: Failure) {
@@ -188,7 +186,11 @@ impl Server for Service<'_> {
             }
             _ => None,
         };
-        answer.and_then(|message| self.give(received.from, Some(destination), message))
+        let given = self.give(received.from, Some(destination), answer?);
+        if let (KIND_PAGE_FAULT, &Err(failure)) = (received.tag.kind(), &given) {
+            self.not_given(received.from, failure);
+        }
+        given.unwrap_or(None)
     }
 
     fn fault(&mut self, fault: &Fault) -> Option<Message> {
@@ -199,7 +201,11 @@ impl Server for Service<'_> {
             self.fail(fault.thread, "a page fault that nobody answers");
         }
         let message = items.map(|items| Message::label(0).with_maps(&items));
-        message.and_then(|message| self.give(fault.thread, None, message))
+        let given = self.give(fault.thread, None, message?);
+        given.unwrap_or_else(|failure| {
+            self.not_given(fault.thread, failure);
+            None
+        })
     }
 
     fn exception(&mut self, received: &Received) -> Option<Message> {
