@@ -106,6 +106,7 @@ int init_new_context(struct task_struct *task, struct mm_struct *mm)
 {
 	mm->context.host_task = 0;
 	mm->context.area = 0;
+	mm->context.last = 0;
 	mm->context.queued = 0;
 	mm->context.move_to = 0;
 	spin_lock_init(&mm->context.lock);
@@ -136,8 +137,9 @@ void destroy_context(struct mm_struct *mm)
 	spin_lock(&context->lock);
 	if (context->host_task)
 		delete_task(context->host_task);
-	context->host_task = 0;
-	WRITE_ONCE(context->queued, 0);
+	WRITE_ONCE(context->host_task, 0);
+	context->queued = 0;
+	WRITE_ONCE(context->last, 0);
 	spin_unlock(&context->lock);
 }
 

@@ -3,7 +3,7 @@
  * L4's mappings as a TLB that several processors share. An mm has a queue of pages
  * that lost rights in its tables and may still have them in L4; neighbouring pages
  * share a range. It is emptied when it is full, where Linux flushes a TLB, and before
- * a thread of the mm runs on.
+ * a thread of the mm runs on. Its latest range is extended without a lock.
  *
  * Others may be about to use an entry that they read before it changed: who reads
  * user memory through it (l4_walking), and who maps its page (l4_mapping). Both say
@@ -13,6 +13,7 @@
  * In the same way page tables stay while somebody walks them.
  */
 #include <linux/mm.h>
+#include <linux/overflow.h>
 #include <linux/pgtable.h>
 #include <asm/l4.h>
 #include <asm/tlbflush.h>
@@ -42,21 +43,48 @@ void l4_unmap_all(unsigned long task)
 }
 
 /*
- * Called with the lock held. Where the micro-kernel refuses a range, it has done neither that nor
- * those after it: then the whole space goes. Mappings are only a cache.
+ * The latest range of a queue is one word, so that the next page is added by one atomic instruction:
+ * from bit 0 on the rights to keep, then the number of the page after its last, then how many pages.
+ */
+#define LAST_END_SHIFT 3
+#define LAST_PAGES_SHIFT 38
+static_assert(KEEL_FPAGE_RWX >> LAST_END_SHIFT == 0);
+static_assert(KEEL_USER_END >> PAGE_SHIFT < 1UL << (LAST_PAGES_SHIFT - LAST_END_SHIFT));
+
+static struct keel_unmap_range range_of(unsigned long last)
+{
+	unsigned long pages = last >> LAST_PAGES_SHIFT;
+	unsigned long end = (last & ((1UL << LAST_PAGES_SHIFT) - 1)) >> LAST_END_SHIFT;
+
+	return (struct keel_unmap_range) {
+		.address = (end - pages) << PAGE_SHIFT | (last & KEEL_FPAGE_RWX),
+		.pages = pages,
+	};
+}
+
+/*
+ * Called with the lock held, and something is queued. Where the micro-kernel refuses a range, it
+ * has done neither that nor those after it: then the whole space goes. Mappings are only a cache.
+ * The queue is empty for others only once nothing in it is mapped.
  */
 static void empty(struct mm_struct *mm)
 {
-	wait_while(&l4_mapping);
-	if (host_unmap(mm->context.host_task, mm->context.ranges, mm->context.queued))
-		l4_unmap_all(mm->context.host_task);
-	WRITE_ONCE(mm->context.queued, 0);
+	mm_context_t *context = &mm->context;
+	unsigned long last = READ_ONCE(context->last);
+
+	do {
+		context->ranges[context->queued] = range_of(last);
+		wait_while(&l4_mapping);
+		if (host_unmap(context->host_task, context->ranges, context->queued + 1))
+			l4_unmap_all(context->host_task);
+	} while (!try_cmpxchg(&context->last, &last, 0));
+	context->queued = 0;
 }
 
 void l4_unmap_queue_empty(struct mm_struct *mm)
 {
 	spin_lock(&mm->context.lock);
-	if (mm->context.queued)
+	if (mm->context.last)
 		empty(mm);
 	spin_unlock(&mm->context.lock);
 }
@@ -112,32 +140,40 @@ void l4_flush_moved(struct mm_struct *mm, unsigned long start, unsigned long end
 	spin_unlock(&context->lock);
 }
 
-static bool extend_last(struct mm_struct *mm, unsigned long address, unsigned long pages,
-			unsigned long keep)
+/* Begins a range. The one before it may still be extended until there is the new one. */
+static noinline void begin_range(struct mm_struct *mm, unsigned long range)
 {
-	struct keel_unmap_range *last = &mm->context.ranges[mm->context.queued - 1];
+	mm_context_t *context = &mm->context;
+	unsigned long last;
 
-	if (!mm->context.queued)
-		return false;
-	if (last->address + (last->pages << PAGE_SHIFT) != (address | keep))
-		return false;
-	last->pages += pages;
-	return true;
+	spin_lock(&context->lock);
+	if (!context->host_task)
+		goto out;
+	if (context->queued == L4_QUEUED_RANGES - 1)
+		empty(mm);
+	last = READ_ONCE(context->last);
+	do
+		context->ranges[context->queued] = range_of(last);
+	while (!try_cmpxchg(&context->last, &last, range));
+	context->queued += !!last;
+out:
+	spin_unlock(&context->lock);
 }
 
 void l4_unmap_queue(struct mm_struct *mm, unsigned long address, unsigned long pages,
 		    unsigned long keep)
 {
-	address &= ~((pages << PAGE_SHIFT) - 1);
-	spin_lock(&mm->context.lock);
-	if (mm->context.host_task && !extend_last(mm, address, pages, keep)) {
-		if (mm->context.queued == L4_QUEUED_RANGES)
-			empty(mm);
-		mm->context.ranges[mm->context.queued].address = address | keep;
-		mm->context.ranges[mm->context.queued].pages = pages;
-		WRITE_ONCE(mm->context.queued, mm->context.queued + 1);
-	}
-	spin_unlock(&mm->context.lock);
+	unsigned long first = (address & ~((pages << PAGE_SHIFT) - 1)) >> PAGE_SHIFT << LAST_END_SHIFT;
+	unsigned long more = pages << LAST_PAGES_SHIFT | pages << LAST_END_SHIFT, last, sum;
+
+	/* Without a task nothing is mapped. Until an ending one has gone, the lock or the flush waits for it. */
+	if (!READ_ONCE(mm->context.host_task))
+		return;
+	/* Pages that follow the latest range and keep the same rights are added to it. */
+	last = READ_ONCE(mm->context.last);
+	if ((last ^ (first | keep)) << (64 - LAST_PAGES_SHIFT) ||
+	    check_add_overflow(last, more, &sum) || !try_cmpxchg(&mm->context.last, &last, sum))
+		begin_range(mm, more + (first | keep));
 }
 EXPORT_SYMBOL(l4_unmap_queue);
 

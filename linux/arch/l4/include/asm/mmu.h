@@ -12,7 +12,8 @@ typedef struct {
 	unsigned long host_task;	/* id, 0: none */
 	unsigned long area;		/* the task's kernel area, 0: none */
 	unsigned long tables;		/* another number whenever tables were freed; no two mms have the same */
-	spinlock_t lock;		/* of what follows: the ranges to unmap (mm/tlb.c) */
+	unsigned long last;		/* the latest range to unmap (mm/tlb.c), 0: nothing is queued */
+	spinlock_t lock;		/* of what follows: the ranges before it */
 	unsigned int queued;
 	struct keel_unmap_range ranges[L4_QUEUED_RANGES];
 	unsigned long move_from, move_to;	/* of a page table (mm/tlb.c), see L4_MOVE */

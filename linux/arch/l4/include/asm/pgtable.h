@@ -155,18 +155,17 @@ static inline unsigned long l4_pte_pages(pte_t pte)
 	return pte_val(pte) & _PAGE_PSE ? PTRS_PER_PTE : 1;
 }
 
-/* The rights that L4 may give for an entry. */
+static_assert(KEEL_FPAGE_WRITE == _PAGE_RW);
+
+/* The rights that L4 may give for an entry: to write only where it is dirty already. */
 static inline unsigned long l4_pte_rights(pte_t pte)
 {
-	unsigned long value = pte_val(pte), rights = KEEL_FPAGE_READ;
+	unsigned long value = pte_val(pte);
 
 	if ((value & (_PAGE_PRESENT | _PAGE_ACCESSED)) != (_PAGE_PRESENT | _PAGE_ACCESSED))
 		return 0;
-	if ((value & (_PAGE_RW | _PAGE_DIRTY)) == (_PAGE_RW | _PAGE_DIRTY))
-		rights |= KEEL_FPAGE_WRITE;
-	if (!(value & _PAGE_NX))
-		rights |= KEEL_FPAGE_EXEC;
-	return rights;
+	return KEEL_FPAGE_READ | (value & value / (_PAGE_DIRTY / _PAGE_RW) & _PAGE_RW) |
+	       (value & _PAGE_NX ? 0 : KEEL_FPAGE_EXEC);
 }
 
 /*

@@ -27,7 +27,7 @@ void l4_flush_moved(struct mm_struct *mm, unsigned long start, unsigned long end
 
 static inline void l4_unmap_queued(struct mm_struct *mm)
 {
-	if (unlikely(READ_ONCE(mm->context.queued)))
+	if (unlikely(READ_ONCE(mm->context.last)))
 		l4_unmap_queue_empty(mm);
 }
 
