@@ -22,6 +22,7 @@ from pathlib import Path
 
 import packaged
 import run
+from keel.arguments import Parser
 
 PROGRAM = "growth"
 SYSTEMS = [*run.SYSTEMS, run.TASKS]
@@ -334,7 +335,7 @@ def task_curves(results: run.Results) -> Iterator[tuple[str, str, dict[int, run.
 
 def options_of(arguments: Sequence[str] | None) -> argparse.Namespace:
     """The options, all of them checked."""
-    parser = argparse.ArgumentParser(prog="keel bench growth", description="What grows with its work, in instructions.")
+    parser = Parser(prog="keel bench growth", description="What grows with its work, in instructions.")
     parser.add_argument("row", nargs="*", metavar="ROW", help="what to measure; everything without a name")
     parser.add_argument("--systems", default=",".join(SYSTEMS), help="which to measure (%(default)s)")
     parser.add_argument("--sizes", default="", metavar="N,...", help="these sizes instead of each row's own")
@@ -344,7 +345,7 @@ def options_of(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--plot", type=Path, metavar="RESULTS", help="measure nothing: draw a growth.json as SVG and PNG beside it"
     )
-    options = parser.parse_args(arguments)
+    options = parser.parse(arguments)
     options.systems = options.systems.split(",")
     for kind, asked, known in (("system", options.systems, SYSTEMS), ("row", options.row, ALL_ROWS)):
         if unknown := [name for name in asked if name not in known]:

@@ -8,7 +8,6 @@ itself is none, but for x86's files that the port adapts, which count as they ar
   bench/lines.py     prints the tables; `./keel bench lines` does that
 """
 
-import argparse
 import subprocess
 import sys
 from collections.abc import Iterable, Sequence
@@ -20,6 +19,7 @@ import run
 sys.path.insert(0, str(run.REPOSITORY / "tools"))
 
 from keel import codelines, rust
+from keel.arguments import Parser
 from keel.config import Settings
 
 SETTINGS = Settings()
@@ -100,7 +100,7 @@ def texts(images: Sequence[tuple[str, Path]]) -> list[list[str]]:
 def main() -> int:
     """Build what is missing, and count."""
     said = "Keel's size, and source lines as SOSP'97's table 1 counts them."
-    argparse.ArgumentParser(prog="keel bench lines", description=said).parse_args()
+    Parser(prog="keel bench lines", description=said).parse()
     run.build_systems()
     native = read_for(LINUX / "native", LINUX / "pristine")
     keel = read_for(LINUX / "l4", LINUX / "l4-src")

@@ -24,6 +24,7 @@ from typing import Any
 import cputime
 import overlay
 import run
+from keel.arguments import Parser
 
 LINUX = run.REPOSITORY / "build" / "linux"
 # Linux's kconfig: what is written, and what flex and bison have made of its grammar when Linux was built.
@@ -201,7 +202,7 @@ class Kept:
 
 def options_of(arguments: Sequence[str] | None) -> argparse.Namespace:
     """The options, all of them checked."""
-    parser = argparse.ArgumentParser(prog="keel bench packaged", description="Whole programs of Debian's, in instructions.")
+    parser = Parser(prog="keel bench packaged", description="Whole programs of Debian's, in instructions.")
     parser.add_argument("workload", nargs="*", metavar="WORKLOAD", help="what to measure; everything without a name")
     parser.add_argument("--systems", default=",".join(run.SYSTEMS), help="which to measure (%(default)s)")
     parser.add_argument("--repeats", type=int, default=REPEATS, metavar="N", help="how often each (%(default)s)")
@@ -209,7 +210,7 @@ def options_of(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--boots", type=int, default=BOOTS, metavar="N", help="with --time: how many (%(default)s, the fewest)")
     parser.add_argument("--output", type=Path, default=run.REPOSITORY / "build" / "bench", help="where the figures go")
     parser.add_argument("--resume", action="store_true", help="take over what an interrupted run of this tree has measured")
-    options = parser.parse_args(arguments)
+    options = parser.parse(arguments)
     options.systems = options.systems.split(",")
     for kind, asked, known in (("system", options.systems, [*run.SYSTEMS]), ("workload", options.workload, [*WORKLOADS])):
         if unknown := [name for name in asked if name not in known]:

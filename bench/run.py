@@ -29,8 +29,21 @@ from pathlib import Path
 from typing import Any
 
 REPOSITORY = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(REPOSITORY / "tools"))
+
+from keel.arguments import Parser, in_columns  # noqa: E402  (the path above comes first)
+
 SOURCES = REPOSITORY / "bench" / "guest"
 NATIVE, KEEL = "native", "keel"
+# What else the verb measures, by its first word.
+MEASUREMENTS = (
+    ("kernel", "the µ-kernel's mechanisms alone"),
+    ("growth", "what grows with the size of its work"),
+    ("packaged", "whole programs of Debian's"),
+    ("tasks", "native tasks alone"),
+    ("ukl", "applications at level 0"),
+    ("lines", "source lines and sizes"),
+)
 SYSTEMS: dict[str, list[str]] = {NATIVE: ["--native"], KEEL: []}
 # The kernel that Debian ships, which stands beside the two: of the same version, with an other configuration and its mitigations.
 STOCK = "debian"
@@ -571,7 +584,8 @@ def measure_all(systems: Sequence[str], rows: Sequence[str], output: Path, machi
 
 def options_of(arguments: Sequence[str] | None) -> argparse.Namespace:
     """The options, checked as far as that needs no program."""
-    parser = argparse.ArgumentParser(prog="keel bench", description="Keel against Linux on the bare machine, in instructions.")
+    others = f"other measurements, each with a --help of its own:\n{in_columns(MEASUREMENTS)}"
+    parser = Parser(prog="keel bench", description="Keel against Linux on the bare machine, in instructions.", epilog=others)
     parser.add_argument("row", nargs="*", metavar="ROW", help="what to measure; everything without a name")
     parser.add_argument("--systems", default=",".join([*BOOTED, TASKS]), help="which to measure (%(default)s)")
     parser.add_argument("--cycles", action="store_true", help="also modelled cycles; takes twenty minutes for all rows")
@@ -582,7 +596,7 @@ def options_of(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--plot", type=Path, metavar="RESULTS", help="measure nothing: draw a results.json as SVG and PNG beside it"
     )
-    options = parser.parse_args(arguments)
+    options = parser.parse(arguments)
     options.systems = options.systems.split(",")
     if unknown := [system for system in options.systems if system not in (*BOOTED, TASKS)]:
         parser.error(f"unknown system {unknown[0]}: choose from {', '.join([*BOOTED, TASKS])}")

@@ -7,7 +7,6 @@ command line; both are linked with the same musl. With --cycles a plugin of the 
 processor takes, changes of mode included, in the same run. `./keel bench ukl` calls `main()`.
 """
 
-import argparse
 import json
 import statistics
 import subprocess
@@ -17,6 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(REPOSITORY / "tools"))
+
+from keel.arguments import Parser  # noqa: E402  (the path above comes first)
+
 KEEL = [sys.executable, str(REPOSITORY / "keel")]
 SOURCES = REPOSITORY / "bench" / "ukl"
 ORDINARY = REPOSITORY / "build" / "ukl" / "ordinary"
@@ -180,14 +183,14 @@ def table(measured: Ways, unit: str) -> str:
 
 def main(arguments: list[str]) -> int:
     """Measure, keep and print."""
-    parser = argparse.ArgumentParser(prog="keel bench ukl", description=__doc__.splitlines()[0] if __doc__ else None)
+    parser = Parser(prog="keel bench ukl", description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--output", type=Path, default=REPOSITORY / "build" / "bench", help="where the figures go (%(default)s)")
     parser.add_argument("--cycles", action="store_true", help="also modelled cycles, changes of mode included; takes longer")
     parser.add_argument("--plugin", help="with --cycles: what models them")
     parser.add_argument("--line", required=True, help="more for Linux's command line: what level 0 needs")
     names = [program.name for program in PROGRAMS]
     parser.add_argument("programs", nargs="*", metavar="PROGRAM", help=f"only these: {' '.join(names)}")
-    options = parser.parse_args(arguments)
+    options = parser.parse(arguments)
     if unknown := set(options.programs) - set(names):
         parser.error(f"there is no program {sorted(unknown)[0]!r} to measure; known are {' '.join(names)}")
     if options.cycles != bool(options.plugin):

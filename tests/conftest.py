@@ -21,6 +21,8 @@ from pathlib import Path
 
 import pytest
 
+# The user's defaults are not for tests, however these are started.
+os.environ["KEEL_CONFIG"] = ""
 REPOSITORY = Path(__file__).resolve().parents[1]
 GUEST_SOURCES = REPOSITORY / "tests" / "guest"
 GUEST_PROGRAMS = REPOSITORY / "build" / "tests"

@@ -102,6 +102,19 @@ def test_streams_and_status(system: str) -> None:
     assert done.returncode == 7
 
 
+def test_words_of_a_command() -> None:
+    """Behind -- each word is the guest's as it stands here, from another directory and with standard input closed."""
+    words = ["printf", "%s|", "two words", "$HOME", "it's", "--", ""]
+    done = subprocess.run(
+        [sys.executable, str(REPOSITORY / "keel"), "run", "--timeout", "120", "--", *words],
+        stdout=subprocess.PIPE,
+        cwd="/",
+        preexec_fn=lambda: os.close(0),
+        check=True,
+    )
+    assert done.stdout == b"two words|$HOME|it's|--||"
+
+
 @both
 def test_killed_command(system: str) -> None:
     """A command that a signal ends has the status a shell would give it."""
@@ -307,7 +320,6 @@ def test_disk_full_and_freed(tmp_path: Path) -> None:
     [
         (["run", "--nonsense"], ["nonsense"]),
         (["runn"], ["runn"]),
-        ([], []),
         (["run", "--mem", "lots"], ["lots"]),
         (["run", "--accel", "quantum"], ["quantum"]),
         (["run", "--timeout", "soon"], ["soon"]),
@@ -318,6 +330,7 @@ def test_wrong_usage(arguments: list[str], words: list[str]) -> None:
     """A wrong option is named, with the status for wrong usage."""
     result = refuse(*arguments)
     assert result.status == USAGE
+    assert result.error.count("\n") == 1
     assert_refused(result, *words)
 
 

@@ -3,14 +3,17 @@
 
 import argparse
 import os
+import shlex
 import signal
 import sys
 from collections.abc import Callable, Collection
 from dataclasses import replace
 from pathlib import Path
 from types import FrameType
+from typing import TypeAlias
 
-from . import imageformat, machine, process, slot, timing, uklapps
+from . import configuration, imageformat, machine, manual, process, slot, timing, uklapps
+from .arguments import Parser, in_columns
 from .boot import DEBIAN_KERNEL, Choices
 from .bootconf import DEFAULT_TEMPLATE
 from .commands import bench as bench_command
@@ -25,24 +28,39 @@ from .commands import run as run_command
 from .commands import test as test_command
 from .commands import trace as trace_command
 from .commands import ukl as ukl_command
-from .config import Settings
+from .config import Settings, version
 from .errors import Interrupted, KeelError, Status, system_error
 from .suites import PARTS, SUITES
 from .ukloptions import OPTIONS
 
+Verbs: TypeAlias = "argparse._SubParsersAction[Parser]"
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="keel", description="Debian on Keel: Linux as a server on an L4 µ-kernel.")
-    verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
+EXAMPLES_OF_USE = """examples:
+  ./keel run                     a Debian shell on Keel
+  ./keel run -- ls -l /proc/1    one command in it
+  ./keel help run                the options of a verb"""
+
+
+COMPLETION_USE = """for this shell, and for all later ones:
+  eval "$(./keel completion)"
+  ./keel completion > ~/.local/share/bash-completion/completions/keel"""
+
+
+def make_parser() -> Parser:
+    """All verbs and their options; help, completion and manual pages are made from it."""
+    parser = Parser(prog="keel", description="Debian on Keel: Linux as a server on an L4 µ-kernel.", epilog=EXAMPLES_OF_USE)
+    parser.add_argument("--version", action="store_true", help="print the version and end")
+    verbs = parser.add_subparsers(dest="verb", title="verbs", metavar="VERB")
     _add_run(verbs)
     _add_build(verbs)
     _add_image(verbs)
     _add_others(verbs)
+    _add_about(verbs)
     return parser
 
 
-def _add_verb(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]", name: str, text: str) -> argparse.ArgumentParser:
-    verb = verbs.add_parser(name, help=text, description=text)
+def _add_verb(verbs: Verbs, name: str, text: str, epilog: str = "", *, has_help: bool = True) -> Parser:
+    verb = verbs.add_parser(name, help=text, description=f"{text[:1].upper()}{text[1:]}.", epilog=epilog, add_help=has_help)
     verb.add_argument("--verbose", action="store_true", help="show what is otherwise only logged")
     verb.add_argument(
         "--no-install",
@@ -52,7 +70,7 @@ def _add_verb(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]", name
     return verb
 
 
-def _add_machine(verb: argparse.ArgumentParser) -> None:
+def _add_machine(verb: Parser) -> None:
     """The options of a guest with Linux, whichever Linux that is; `_on_machine` reads them."""
     verb.add_argument("--icount", action="store_true", help="the deterministic instruction clock")
     verb.add_argument("--accel", choices=("auto", "tcg", "kvm"), default="auto", help="auto: KVM where it works")
@@ -87,7 +105,7 @@ def _add_machine(verb: argparse.ArgumentParser) -> None:
     )
 
 
-def _add_packages(verb: argparse.ArgumentParser) -> None:
+def _add_packages(verb: Parser) -> None:
     verb.add_argument(
         "--packages",
         metavar="NAMES",
@@ -101,9 +119,10 @@ def _names(text: str) -> tuple[str, ...]:
     return tuple(text.replace(",", " ").split())
 
 
-def _add_run(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+def _add_run(verbs: Verbs) -> None:
     verb = _add_verb(verbs, "run", "boot Debian and stay at its shell, or run one command in it")
     verb.add_argument("--exec", metavar="CMD", dest="command", help="run CMD; its output and exit status are ours")
+    verb.add_argument("words", metavar="-- CMD", nargs="*", help="run it as --exec does, each word as it stands here")
     verb.add_argument(
         "--root",
         metavar="[FORMAT:]FILE",
@@ -149,12 +168,13 @@ def _add_run(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> No
     verb.add_argument("--gdb", action="store_true", help="stop at the first instruction and wait for ./keel gdb")
 
 
-def _add_build(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+def _add_build(verbs: Verbs) -> None:
     verb = _add_verb(verbs, "build", "build without running")
-    verb.add_argument("target", nargs="*", metavar="TARGET", help=" ".join([*build_command.TARGETS, *build_command.MORE]))
+    verb.places = [*build_command.TARGETS, *build_command.MORE]
+    verb.add_argument("target", nargs="*", metavar="TARGET", help=" ".join(verb.places))
 
 
-def _add_image(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+def _add_image(verbs: Verbs) -> None:
     verb = _add_verb(verbs, "image", "make a disc that boots Debian on Keel on a PC, by BIOS or by UEFI")
     verb.add_argument("file", metavar="FILE.iso", type=Path, help="where it goes")
     verb.add_argument("--root", metavar="FILE", help="another root: a directory or a .cpio(.gz/.xz/.zst)")
@@ -162,9 +182,10 @@ def _add_image(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> 
     verb.add_argument("--boot-conf", metavar="FILE", type=Path, default=DEFAULT_TEMPLATE, help="another boot configuration")
 
 
-def _add_others(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    verb = _add_verb(verbs, "test", "run the test suites, all of them by default")
-    verb.add_argument("suite", nargs="*", metavar="SUITE", help=" ".join([*SUITES, *PARTS]))
+def _add_others(verbs: Verbs) -> None:
+    verb = _add_verb(verbs, "test", "run the test suites, all of them by default", _suites())
+    verb.add_argument("suite", nargs="*", metavar="SUITE", help="suites or parts of them, from the tables below")
+    verb.places = [*SUITES, *PARTS]
     verb = _add_verb(verbs, "example", "run a native example on the µ-kernel, or list them")
     verb.add_argument("name", nargs="?", metavar="NAME", help="one of the folders in user/examples")
     verb.add_argument("--timeout", metavar="S", type=float, help="end it after S seconds")
@@ -173,19 +194,33 @@ def _add_others(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
     _add_profile(verbs)
     verb = _add_verb(verbs, "gdb", "gdb on the running guest, with symbols")
     verb.add_argument("view", nargs="?", choices=slot.VIEWS, help="whose symbols")
-    verb = _add_verb(
-        verbs,
-        "bench",
-        "measure Keel against the native baseline; with the word kernel, the µ-kernel alone; with packaged, whole programs; "
-        "with ukl, level 0; with lines, source lines",
-    )
+    # Each measurement has options and a help of its own.
+    _add_verb(verbs, "bench", "measure Keel against the native baseline, or what ./keel bench --help lists", has_help=False)
     verb = _add_verb(verbs, "clean", "remove what was built")
     verb.add_argument("--cache", action="store_true", help="also what was fetched, for all clones")
     verb.add_argument("--persistent", action="store_true", help="also what guests wrote to default roots with run --persist")
     _add_verb(verbs, "doctor", "say what is missing on this machine and how to mend it")
 
 
-def _add_trace(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+def _suites() -> str:
+    """The tables at the end of the help of `test`."""
+    parts = {name: part for name, part in PARTS.items() if name not in SUITES}
+    return "\n".join(
+        f"{title}:\n{in_columns([(name, suite.what, suite.lasts) for name, suite in group.items()])}"
+        for title, group in (("suites", SUITES), ("parts of them, and what takes too long for every day", parts))
+    )
+
+
+def _add_about(verbs: Verbs) -> None:
+    verb = verbs.add_parser("help", help="show the help of a verb", description="Shows the help of a verb.")
+    verb.add_argument("topic", nargs="*", metavar="VERB", help="as typed before --help")
+    verb.places = [name for name in verbs.choices if name != "help"]
+    _add_verb(verbs, "completion", "print what makes bash complete verbs and options", COMPLETION_USE)
+    verb = _add_verb(verbs, "man", "write the manual pages, made from the helps")
+    verb.add_argument("directory", nargs="?", type=Path, metavar="DIRECTORY", help="a folder for man -M (build/man)")
+
+
+def _add_trace(verbs: Verbs) -> None:
     verb = _add_verb(verbs, "trace", "run a guest and show the µ-kernel's last events")
     verb.add_argument("name", nargs="?", metavar="EXAMPLE", help="a native example: one of the folders in user/examples")
     verb.add_argument("--boot-conf", metavar="FILE", type=Path, help="native tasks under this boot configuration")
@@ -196,7 +231,7 @@ def _add_trace(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> 
     verb.add_argument("--chrome", metavar="FILE", type=Path, help="write them for Chrome and Perfetto instead")
 
 
-def _add_profile(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+def _add_profile(verbs: Verbs) -> None:
     verb = _add_verb(verbs, "profile", "run one command and show where its instructions go")
     verb.add_argument("command", metavar="CMD", help="what is run in Debian, as by run --exec")
     verb.add_argument("--native", action="store_true", help="on the bare machine instead of on Keel")
@@ -210,7 +245,7 @@ def _add_profile(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -
     verb.add_argument("--timeout", metavar="S", type=float, help="end the guest after S seconds")
 
 
-def _add_ukl(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+def _add_ukl(verbs: Verbs) -> None:
     verb = verbs.add_parser("ukl", help="applications inside the kernel: build one, run one", description="Unikernel Linux.")
     actions = verb.add_subparsers(dest="action", required=True, metavar="ACTION")
     build = _add_verb(actions, "build", "build a C or C++ program as an application for level 0, and the kernel for it")
@@ -272,20 +307,48 @@ def _wanted(options: argparse.Namespace) -> trace_command.Wanted:
 
 def _parse(arguments: list[str]) -> argparse.Namespace:
     """The options, all of them known but for those that `bench` hands on."""
-    parser = _parser()
+    parser = make_parser()
     options, others = parser.parse_known_args(arguments)
+    options.parser, options.argument = parser, others
+    if options.verb is None and others:
+        parser.refuse(others[0])
+    if options.verb is None:
+        return options
+    if options.verb == "help":
+        return _parse([*options.topic, "--help"])
+    verb = parser.verbs()[options.verb]
     if others and options.verb != "bench":
-        parser.error(f"unrecognized arguments: {' '.join(others)}")
-    options.argument = others
+        (verb.verbs()[options.action] if verb.verbs() else verb).refuse(others[0])
+    if options.verb == "run":
+        _take_words(verb, options, arguments)
     return options
 
 
+def _take_words(verb: Parser, options: argparse.Namespace, arguments: list[str]) -> None:
+    """Make the words behind `--` the command, quoted for the guest's shell."""
+    if not options.words:
+        return
+    if "--" not in arguments or options.words != arguments[arguments.index("--") + 1 :]:
+        verb.error(f"{options.words[0]!r} is no option; a command goes behind --")
+    if options.command is not None:
+        verb.error("the command is given twice, by --exec and behind --")
+    options.command = shlex.join(options.words)
+
+
 def _dispatch(options: argparse.Namespace) -> int:
+    if options.version:
+        print(f"keel {version()}")
+        return Status.OK
+    if options.verb is None:
+        options.parser.print_help()
+        return Status.OK
     settings = Settings(verbose=options.verbose, install=not options.no_install)
     if options.verbose:
         process.show_logged()
     if options.verb == "run":
         return run_command.run(settings, _choices(options))
+    if options.verb in configuration.IGNORING:
+        configuration.ignore()
     actions: dict[str, Callable[[], int | None]] = {
         "build": lambda: build_command.build(settings, _known(options.target, [*build_command.TARGETS, *build_command.MORE])),
         "image": lambda: image_command.image(settings, options.file, options.root, options.append, options.boot_conf),
@@ -298,6 +361,8 @@ def _dispatch(options: argparse.Namespace) -> int:
         "bench": lambda: bench_command.bench(settings, options.argument),
         "clean": lambda: clean_command.clean(settings, cache=options.cache, persistent=options.persistent),
         "doctor": lambda: doctor_command.doctor(settings),
+        "completion": lambda: print(manual.completion(options.parser), end=""),
+        "man": lambda: manual.write(options.parser, options.directory or settings.build / "man"),
     }
     return actions[options.verb]() or Status.OK
 
@@ -355,7 +420,7 @@ def main(arguments: list[str]) -> int:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _interrupt)
     try:
-        return int(_dispatch(_parse(arguments)))
+        return int(_dispatch(_parse(configuration.with_defaults(arguments, make_parser))))
     except KeelError as error:
         print(error.line(), file=sys.stderr)
         return error.status

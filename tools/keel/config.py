@@ -2,6 +2,7 @@
 """Where things lie: the repository, its build directory, and the user's cache."""
 
 import os
+import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -11,6 +12,12 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 def _cache_directory() -> Path:
     base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
     return Path(base) / "keel"
+
+
+def version() -> str:
+    """Keel's version; Cargo's is the only place that has it."""
+    cargo = tomllib.loads((REPOSITORY / "Cargo.toml").read_text())
+    return str(cargo["workspace"]["package"]["version"])
 
 
 @dataclass(frozen=True)

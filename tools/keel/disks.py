@@ -213,10 +213,10 @@ def needs(settings: Settings, more: Sequence[str] = ()) -> tuple[packages.Need, 
     """The packages that the default root on a disk takes."""
     if _image_of(image.default_archive(settings, more)).exists():
         return packages.IMAGES
-    return (*packages.IMAGES, *packages.FILE_SYSTEMS, *image.needs(settings, more), *_owner_needs())
+    return (*packages.IMAGES, *packages.FILE_SYSTEMS, *image.needs(settings, more), *owner_needs())
 
 
-def _owner_needs() -> tuple[packages.Need, ...]:
+def owner_needs() -> tuple[packages.Need, ...]:
     """Who is not root cannot give files to their owners, but can make believe."""
     return () if os.geteuid() == 0 else (packages.FAKEROOT,)
 
@@ -247,7 +247,7 @@ def default_squashfs(settings: Settings) -> Path:
 
 def squashfs_needs(settings: Settings) -> tuple[packages.Need, ...]:
     """The packages that the default root in one compressed file takes."""
-    return (*packages.SQUASHFS, *image.needs(settings), *_owner_needs())
+    return (*packages.SQUASHFS, *image.needs(settings), *owner_needs())
 
 
 def _make_of(settings: Settings, archive: Path, root: Path, program: Sequence[str]) -> None:
@@ -259,7 +259,7 @@ def _make_of(settings: Settings, archive: Path, root: Path, program: Sequence[st
 def _make(settings: Settings, archive: Path, root: Path, program: Sequence[str]) -> None:
     """Make the image by a program whose words name the unpacked archive and the image as TREE and IMAGE."""
     aside = root.with_suffix(".new")
-    owners = ["fakeroot"] if _owner_needs() else []
+    owners = ["fakeroot"] if owner_needs() else []
     try:
         with (
             tempfile.TemporaryDirectory(dir=root.parent) as directory,

@@ -5,6 +5,7 @@ Each is a folder in user/examples with its source, its boot configuration, and t
 output that it is to print.
 """
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,6 +45,13 @@ class Ran:
 def names(settings: Settings) -> list[str]:
     """The examples that there are."""
     return sorted(path.parent.name for path in (settings.repository / FOLDER).glob(f"*/{bootconf.NAME}"))
+
+
+def about(settings: Settings, name: str) -> str:
+    """What an example shows: how its source begins, up to the first stop."""
+    text = (settings.repository / FOLDER / name / "main.rs").read_text(encoding="utf-8")
+    said = " ".join(line.removeprefix("//!").strip() for line in text.splitlines() if line.startswith("//!"))
+    return re.split(r"[.:] |\.$", said)[0]
 
 
 def run(settings: Settings, name: str, show: Callable[[bytes], None], timeout_s: float | None, *, user: bool = False) -> Ran:

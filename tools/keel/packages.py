@@ -93,7 +93,6 @@ RUST = (
 )
 PLOTTER = (Need("python3-matplotlib", ("/usr/lib/python3/dist-packages/matplotlib",), "draws the figures of the bench"),)
 DEBUGGER = (Need("gdb", ("gdb",), "looks into the guest"),)
-ALL = (*LINUX, *EMULATOR, *BOCHS, *UEFI_LOADER, *UEFI, *SQUASHFS, *ROOT, *IMAGES, *FILE_SYSTEMS, *ZSTD, *RUST, *DEBUGGER)
 
 
 def missing(needs: Sequence[Need]) -> list[Need]:

@@ -434,30 +434,68 @@ def _booting(settings: Settings, name: str, builds: Sequence[Build], selection: 
     return _run(settings, name, [*pytest, *side_by_side, *selection])
 
 
-SUITES: dict[str, Callable[[Settings], Count]] = {
-    "unit": unit,
-    "kernel": kernel,
-    "linux": system,
-    "ukl": ukl,
-    "machines-daily": machines_daily,
+@dataclass(frozen=True)
+class Suite:
+    """A suite or a part of one: what runs it, and what `./keel test --help` says of it."""
+
+    run: Callable[[Settings], Count]
+    what: str
+    # On a quiet machine with two processors where all is built.
+    lasts: str
+
+
+SUITES: dict[str, Suite] = {
+    "unit": Suite(unit, "checkers, and the tests that need no emulator", "1 min"),
+    "kernel": Suite(kernel, "the µ-kernel: all its parts below", "5 min"),
+    "linux": Suite(system, "Linux natively and on Keel, compared, and the command", "half an hour"),
+    "ukl": Suite(ukl, "applications inside the kernel", "10 min"),
+    "machines-daily": Suite(machines_daily, "some of the tests on machines unlike the usual one", "2 min"),
 }
+SHORT = "seconds"
+MINUTE = "1 min"
+LONG = "an hour or more"
+# What is tested by each of these boot configurations.
+TOPICS = {
+    bootconf.SUITE_TEMPLATE: "the suite",
+    bootconf.HOSTILE_TEMPLATE: "hostile programs",
+    bootconf.HOSTILE_SERVER_TEMPLATE: "a server that fails and attacks",
+    bootconf.UNMAPS_TEMPLATE: "unmaps that take long",
+}
+
+
+def _on(tested: machine.TestMachine) -> str:
+    """What a machine is, in short."""
+    count = f"{tested.processors} CPU{'s' if tested.processors > 1 else ''}"
+    more = [tested.kernel_line, "instruction clock" if tested.icount else "", "invariants checked" if tested.checks else ""]
+    return ", ".join([tested.emulator.value, count, *filter(None, more)])
+
+
+def _kernel_part(tested: machine.TestMachine, template: Path, lasts: str) -> Suite:
+    run = partial(kernel_suite, machines=(tested,), template=template)
+    return Suite(run, f"{TOPICS[template]}: {_on(tested)}", lasts)
+
+
+def _machine_part(tested: machine.TestMachine, tests: Sequence[str], lasts: str) -> Suite:
+    return Suite(partial(machine_tests, tested=tested, tests=tests), f"{', '.join(tests)}: {_on(tested)}", lasts)
+
+
 # The hostile programs on one machine each, which take longest and start first, the suite on the µ-kernel on one machine each,
 # the figures, the examples, the debugger.
-KERNEL_PARTS: dict[str, Callable[[Settings], Count]] = {
+KERNEL_PARTS: dict[str, Suite] = {
     **{
-        f"kernel-{tested.name}": partial(kernel_suite, machines=(tested,), template=template)
-        for machines, template in (
-            (machine.HOSTILE_MACHINES, bootconf.HOSTILE_TEMPLATE),
-            (machine.SERVER_MACHINES, bootconf.HOSTILE_SERVER_TEMPLATE),
-            (machine.UNMAPS_MACHINES, bootconf.UNMAPS_TEMPLATE),
-            (machine.TEST_MACHINES, bootconf.SUITE_TEMPLATE),
+        f"kernel-{tested.name}": _kernel_part(tested, template, lasts)
+        for machines, template, lasts in (
+            (machine.HOSTILE_MACHINES, bootconf.HOSTILE_TEMPLATE, MINUTE),
+            (machine.SERVER_MACHINES, bootconf.HOSTILE_SERVER_TEMPLATE, SHORT),
+            (machine.UNMAPS_MACHINES, bootconf.UNMAPS_TEMPLATE, SHORT),
+            (machine.TEST_MACHINES, bootconf.SUITE_TEMPLATE, MINUTE),
         )
         for tested in machines
     },
-    "kernel-figures": kernel_figures,
-    "kernel-examples": kernel_examples,
-    "kernel-debugger": kernel_debugger,
-    "kernel-firmware": kernel_firmware,
+    "kernel-figures": Suite(kernel_figures, "its figures under their ceilings", SHORT),
+    "kernel-examples": Suite(kernel_examples, "the native examples", SHORT),
+    "kernel-debugger": Suite(kernel_debugger, "the kernel for debugging", SHORT),
+    "kernel-firmware": Suite(kernel_firmware, "what firmware leaves behind, and missing clocks", SHORT),
 }
 HOST_CLOCK_PARTS = [
     *(
@@ -469,29 +507,25 @@ HOST_CLOCK_PARTS = [
     "kernel-firmware",
 ]
 # The machines unlike the usual one, each with all its tests, and with those of every day.
-MACHINE_PARTS: dict[str, Callable[[Settings], Count]] = {
-    f"machines-{tested.name}": partial(machine_tests, tested=tested, tests=machine.MACHINE_TESTS) for tested in machine.MACHINES
+MACHINE_PARTS: dict[str, Suite] = {
+    f"machines-{tested.name}": _machine_part(tested, machine.MACHINE_TESTS, "minutes") for tested in machine.MACHINES
 }
-DAILY_MACHINE_PARTS: dict[str, Callable[[Settings], Count]] = {
-    f"machines-{tested.name}-daily": partial(machine_tests, tested=tested, tests=tested.daily)
-    for tested in machine.MACHINES
-    if tested.daily
+DAILY_MACHINE_PARTS: dict[str, Suite] = {
+    f"machines-{tested.name}-daily": _machine_part(tested, tested.daily, SHORT) for tested in machine.MACHINES if tested.daily
 }
 # With these, what takes too long for every day: hostile programs with more calls, Debian's own suites in Linux, endurance,
 # and the kernels of all sets of options for level 0.
-PARTS: dict[str, Callable[[Settings], Count]] = {
+PARTS: dict[str, Suite] = {
     **KERNEL_PARTS,
-    f"kernel-{machine.HOSTILE_LONG.name}": partial(
-        kernel_suite, machines=(machine.HOSTILE_LONG,), template=bootconf.HOSTILE_TEMPLATE
-    ),
+    f"kernel-{machine.HOSTILE_LONG.name}": _kernel_part(machine.HOSTILE_LONG, bootconf.HOSTILE_TEMPLATE, "minutes"),
     **{
-        f"kernel-{tested.name}": partial(kernel_suite, machines=(tested,), template=bootconf.HOSTILE_SERVER_TEMPLATE)
+        f"kernel-{tested.name}": _kernel_part(tested, bootconf.HOSTILE_SERVER_TEMPLATE, "minutes")
         for tested in machine.SERVER_LONG
     },
-    "machines": machines,
+    "machines": Suite(machines, "machines unlike the usual one, with all tests", "half an hour"),
     **MACHINE_PARTS,
     **DAILY_MACHINE_PARTS,
-    "linux-debian": debian_suites,
-    "linux-endurance": endurance,
-    "ukl-options": ukl_options,
+    "linux-debian": Suite(debian_suites, "Debian's own suites, natively and on Keel", LONG),
+    "linux-endurance": Suite(endurance, "very many processes, threads and kills, little memory", LONG),
+    "ukl-options": Suite(ukl_options, "the kernel of each set of options for level 0", "10 min"),
 }

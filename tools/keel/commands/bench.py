@@ -28,6 +28,7 @@ from .. import (
     timing,
     watched,
 )
+from ..arguments import Parser
 from ..boot import UKL_PARAMETERS
 from ..config import Settings
 from ..errors import KeelError, Status
@@ -41,6 +42,7 @@ UKL = "ukl"
 GROWTH = "growth"
 LINES = "lines"
 CYCLES = "--cycles"
+HELP = {"-h", "--help"}
 # The one whose changes of mode have a published cost and that is nearest to the paper's, a Xeon of 2012.
 UKL_MACHINE = "skylake"
 # The models watch each access to memory.
@@ -57,7 +59,8 @@ def bench(settings: Settings, arguments: list[str]) -> int:
     if arguments[:1] == [TASKS]:
         return _tasks(settings, arguments[1:])
     draws = any(argument.startswith(PLOT) for argument in arguments)
-    packages.require(settings, packages.PLOTTER if draws else packages.COMPILER)
+    if not HELP.intersection(arguments):  # which needs nothing
+        packages.require(settings, packages.PLOTTER if draws else packages.COMPILER)
     program = settings.repository / "bench" / "run.py"
     if arguments[:1] == [UKL]:
         program, arguments = program.with_name("ukl.py"), [*_for_ukl(settings, arguments[1:]), *arguments[1:]]
@@ -69,7 +72,7 @@ def bench(settings: Settings, arguments: list[str]) -> int:
 def _for_ukl(settings: Settings, arguments: Sequence[str]) -> list[str]:
     """What bench/ukl.py has to know: what level 0 needs on Linux's command line, and the plugin that models cycles."""
     told = ["--line", " ".join(UKL_PARAMETERS)]
-    if CYCLES not in arguments:
+    if CYCLES not in arguments or HELP.intersection(arguments):
         return told
     model = settings.build / "bench" / "ukl-model"
     model.parent.mkdir(parents=True, exist_ok=True)
@@ -79,9 +82,9 @@ def _for_ukl(settings: Settings, arguments: Sequence[str]) -> list[str]:
 
 
 def _kernel(settings: Settings, arguments: list[str]) -> int:
-    parser = argparse.ArgumentParser(prog="keel bench kernel", description="The µ-kernel's mechanisms, in instructions.")
+    parser = Parser(prog="keel bench kernel", description="The µ-kernel's mechanisms, in instructions.")
     parser.add_argument("--output", type=Path, default=settings.build / "bench", help="where the figures go (%(default)s)")
-    options = parser.parse_args(arguments)
+    options = parser.parse(arguments)
     packages.require_emulator(settings)
     rust.build_all(settings)
     measured = figures.measure(settings)
@@ -102,13 +105,13 @@ def _kernel(settings: Settings, arguments: list[str]) -> int:
 
 def _tasks(settings: Settings, arguments: list[str]) -> int:
     """Print a line for each row of user/bench's `args paper`, or of `args growth`."""
-    parser = argparse.ArgumentParser(prog="keel bench tasks", description="Channels and faults between native tasks, as lines.")
+    parser = Parser(prog="keel bench tasks", description="Channels and faults between native tasks, as lines.")
     parser.add_argument("row", nargs="*", metavar="ROW", help="what to measure; everything without a name")
     parser.add_argument("--machine", metavar="NAME,...", help="also the cycles of these models")
     parser.add_argument("--parts", type=Path, metavar="FILE", help="where what each part took goes, as JSON")
     parser.add_argument("--profile", action="store_true", help="instead of lines, where the instructions of the last part went")
     parser.add_argument("--growth", action="store_true", help="what grows with the number of objects: each ROW is ROW/SIZE")
-    options = parser.parse_args(arguments)
+    options = parser.parse(arguments)
     machines = timing.choose(options.machine) if options.machine else []
     if machines and not options.parts or options.parts and options.profile:
         raise KeelError("--machine needs --parts, and --profile is without it", "", Status.USAGE)

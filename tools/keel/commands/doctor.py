@@ -1,39 +1,70 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""`./keel doctor`: says what is missing on this machine and how to mend it."""
+"""`./keel doctor`: says what each verb needs of this machine, what of it is missing, and how to mend it."""
 
 import os
 import shutil
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
-from .. import accel, checkers, debian, image, packages, process, rust, suites
+from .. import accel, checkers, debian, disks, image, packages, process, rust, suites
+from ..arguments import in_columns
 from ..config import Settings
 from ..errors import KeelError, Status
+from ..packages import Need
 
 NEEDED_DISK_GB = 8
 GIGABYTE = 1 << 30
 
 
+def needs_of_verbs() -> dict[str, list[Need]]:
+    """What each verb needs where nothing is built or fetched yet."""
+    root = [*packages.ROOT, *image.user_needs(), *disks.owner_needs()]
+    run = [*packages.EMULATOR, *packages.LINUX, *packages.RUST, *root, *packages.IMAGES, *packages.FILE_SYSTEMS]
+    return {
+        "run": run,
+        "image": [*packages.LINUX, *packages.RUST, *root, *packages.UEFI_LOADER, *packages.SQUASHFS],
+        "test": [
+            *run,
+            *(*packages.BOCHS, *packages.UEFI_LOADER, *packages.UEFI, *packages.SQUASHFS, *packages.ZSTD),
+            *(*suites.CHECKERS, *suites.SIDE_BY_SIDE, *suites.GUEST_COMPILER, *checkers.VENV),
+        ],
+        "bench": [*run, *packages.PLOTTER],
+        "gdb": list(packages.DEBUGGER),
+    }
+
+
 def doctor(settings: Settings) -> int:
-    """Print one line for each thing looked at; a status other than 0 where one is missing."""
-    problems = [*_programs(), *_emulator(), *_disk(settings)]
+    """Print what was looked at; a status other than 0 where `run` cannot work."""
+    needs = needs_of_verbs()
+    print(in_columns(_table(needs)))
+    general = [*_emulator(), *_disk(settings), *_installation(needs)]
     _report_choices(settings)
-    for problem in problems:
+    for problem in general:
         print(problem)
-    print("something is missing; ./keel run installs packages itself" if problems else "all is there")
-    return Status.ERROR if problems else Status.OK
+    for verb, needed in needs.items():
+        print(f"{verb}: {_verdict(needed)}")
+    return Status.ERROR if general or packages.missing(needs["run"]) else Status.OK
 
 
-def _programs() -> list[str]:
-    problems = []
-    for need in (*packages.ALL, *image.user_needs(), *suites.CHECKERS, *checkers.VENV):
-        if need.met():
-            print(f"ok: {need.package}, which {need.why}")
-        else:
-            problems.append(f"missing: {need.package}, which {need.why}: apt-get install {need.package}")
-    if problems and os.geteuid() != 0 and shutil.which("sudo") is None:
-        problems.append("missing: sudo, without which only root can install packages")
-    return problems
+def _table(needs: dict[str, list[Need]]) -> list[tuple[str, str, str, str]]:
+    """Each package once, with the verbs that need it."""
+    rows: dict[str, tuple[str, str, str, str]] = {}
+    for need in [need for needed in needs.values() for need in needed]:
+        verbs = [verb for verb, needed in needs.items() if need.package in {other.package for other in needed}]
+        rows.setdefault(need.package, ("ok" if need.met() else "missing", need.package, need.why, " ".join(verbs)))
+    return list(rows.values())
+
+
+def _verdict(needed: Sequence[Need]) -> str:
+    lacking = sorted({need.package for need in packages.missing(needed)})
+    return f"missing: apt-get install {' '.join(lacking)}" if lacking else "all is there"
+
+
+def _installation(needs: dict[str, list[Need]]) -> list[str]:
+    if not packages.missing(needs["run"]) or os.geteuid() == 0 or shutil.which("sudo"):
+        return []
+    return ["missing: sudo, without which only root can install packages"]
 
 
 def _emulator() -> list[str]:

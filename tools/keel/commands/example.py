@@ -4,10 +4,13 @@
 import sys
 
 from .. import examples, machine, packages, rust
+from ..arguments import in_columns
 from ..config import Settings
 from ..errors import KeelError, Status
 from ..progress import say
 
+# Of each on its own; console waits for its user.
+HOW_LONG = "seconds"
 ENDS: dict[int | None, tuple[Status, str]] = {
     machine.EXIT_POWER_OFF: (Status.OK, ""),
     machine.EXIT_LINUX_PANIC: (Status.TESTS_FAILED, "the example failed; its last lines tell why"),
@@ -20,7 +23,7 @@ def example(settings: Settings, name: str | None, timeout_s: float | None) -> in
     """Run the example, or name those that there are."""
     known = examples.names(settings)
     if name is None:
-        print("\n".join(known))
+        print(in_columns((name, examples.about(settings, name), HOW_LONG) for name in known))
         return Status.OK
     if name not in known:
         raise KeelError(f"there is no example {name}", f"there are {' '.join(known)}", Status.USAGE)

@@ -17,7 +17,7 @@ def test(settings: Settings, names: Sequence[str]) -> int:
         print(f"suite {name}", flush=True)
         began = time.monotonic()
         try:
-            count = {**SUITES, **PARTS}[name](settings)
+            count = {**SUITES, **PARTS}[name].run(settings)
         except KeelError as error:
             print(error.line(), file=sys.stderr)
             count = Count(failed=1)
