@@ -43,8 +43,8 @@ MEMORY = (1, 16, 64, 256, 1024)
 # The parent's and the child's pages are there at once.
 COPIED = (1, 16, 64, 256, 512)
 FORKED = (16, 32, 64, 128, 256, 512)
-# What the µ-kernel keeps of a page that is alone in its 2 MB: a page table with its shadow array, and the mapping's node.
-SPARSE_BYTES = 6 << 10
+# What the µ-kernel keeps of a page that is alone in its 2 MB: a page table and a group of mapping nodes.
+SPARSE_BYTES = 5 << 10
 # Linux's account is this much of the µ-kernel's memory, which is a part of the RAM.
 ACCOUNT_PAGES = (MEMORY_MB << 20) // 16 * 8 // 10 // SPARSE_BYTES
 SPARSE = (1024, *(int(ACCOUNT_PAGES * share) for share in (0.5, 1, 2, 4)))

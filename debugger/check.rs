@@ -8,11 +8,11 @@ use crate::arch::{clock, cpu};
 use crate::boot;
 use crate::global::Global;
 use crate::mapdb::Store;
-use crate::pool::{Account, POOL};
+use crate::pool::{Account, Page, POOL};
 use crate::print::log;
 use crate::refs::Ref;
 use crate::source::{Answer, NO_WORDS};
-use crate::space::{companion_cell, entry_cell, Leaf, Nodes};
+use crate::space::{entry_cell, owner_of, Leaf, Nodes, GROUP, GROUPS};
 use crate::task::Task;
 use crate::thread::{self, *};
 use core::cell::Cell;
@@ -108,12 +108,17 @@ fn check_account(account: Ref<Account>, sum: &mut Sum) {
 fn free_chain() -> u64 {
     let next = |index: u32| Some(index).filter(|index| *index != 0);
     let chain = core::iter::successors(next(POOL.free.get()), |index| next(POOL.page(*index).next.get()));
-    chain.take(POOL.count.get() as usize).count() as u64
+    let is_clear = |page: &Page| page.filled.get() == 0 && page.groups.iter().all(|group| group.get() == 0);
+    let clear = chain.take(POOL.count.get() as usize).inspect(|index| {
+        expect!(is_clear(POOL.page(*index)), "free page {index:#x}: it says that it has nodes");
+    });
+    clear.count() as u64
 }
 
 /// Pages of the pool that belong to an account.
 fn pages_of(account: Ref<Account>) -> u64 {
-    (0..POOL.count.get()).filter(|index| POOL.page(*index).account.get() == Some(account)).count() as u64
+    let pages = POOL.first.get()..POOL.first.get() + POOL.count.get();
+    pages.filter(|index| POOL.page(*index).account.get() == Some(account)).count() as u64
 }
 
 /// A table and all below it.
@@ -126,11 +131,10 @@ fn check_table(task: Ref<Task>, table: u32, sum: &mut Sum) {
         let leaf = Leaf { table, slot, level, entry: entry_cell(table, slot).get() };
         let below = leaf.entry & ADDRESS;
         if leaf.entry & PRESENT == 0 {
-            let node = companion_cell(table, slot).map_or(0, Cell::get);
-            expect!(node == 0, "task {} at {:#x}: a node, and no mapping", task.number, leaf.address());
             continue;
         }
         used += 1;
+        expect!(page.next_filled(slot) == slot, "task {} at {:#x}: looks empty", task.number, leaf.address());
         if level == 0 || leaf.entry & LARGE != 0 {
             check_leaf(task, leaf, sum);
         } else if !POOL.contains(below) || !is_table(POOL.index_of(below), task, &leaf) {
@@ -138,6 +142,10 @@ fn check_table(task: Ref<Task>, table: u32, sum: &mut Sum) {
         } else {
             check_table(task, POOL.index_of(below), sum);
         }
+    }
+    for (number, group) in page.groups.iter().map(Cell::get).enumerate().filter(|(_, group)| *group != 0) {
+        let owner = owner_of(group).get();
+        expect!(owner == table * GROUPS + number as u32, "task {} table {base:#x}: not its nodes", task.number);
     }
     expect!(used == page.used.get(), "task {} table {base:#x}: {used} entries, not {}", task.number, page.used.get());
 }
@@ -161,7 +169,7 @@ fn check_leaf(task: Ref<Task>, leaf: Leaf, sum: &mut Sum) {
     expect(leaf.address() + span(leaf.level) <= USER_END, "it has the last page of the user's half");
     expect(boot::physical_page(physical, span_shift(leaf.level)) == Some(leaf.level), "forbidden memory");
     sum.words[ACCOUNT_NODES as usize] += (node != 0) as u64;
-    if node == 0 || Leaf::of(node) != leaf {
+    if node < GROUP as u32 || Leaf::of(node) != leaf {
         expect(false, "no node of its own");
         return;
     }
@@ -175,7 +183,7 @@ fn check_leaf(task: Ref<Task>, leaf: Leaf, sum: &mut Sum) {
     }
     let (mut child, mut before, mut children) = (Nodes.first_child(node), 0, 0);
     while child != 0 {
-        if (Nodes.parent(child), Nodes.node(child).prev.get(), Leaf::of(child).node()) != (node, before, child) {
+        if (Nodes.parent(child), Nodes.previous_sibling(child), Leaf::of(child).node()) != (node, before, child) {
             // The chain may be a circle.
             expect(false, "what came from it does not say so");
             break;

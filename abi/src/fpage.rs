@@ -107,6 +107,12 @@ impl Fpage {
         1 << self.log2()
     }
 
+    /// Whether it is one small page of memory that may be read, of the usual cache type; it is well formed then.
+    pub const fn is_page(self) -> bool {
+        const FREE: u64 = (1 << SPACE_SHIFT) - PAGE_SIZE | FPAGE_WRITE | FPAGE_EXEC;
+        self.0 & !FREE == PAGE_SHIFT << FPAGE_SIZE_SHIFT | FPAGE_READ
+    }
+
     /// Whether it is well formed: a known cache type, a size its kind can have, inside its space.
     pub const fn is_valid(self) -> bool {
         let log2 = self.log2() as u64;

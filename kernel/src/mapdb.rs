@@ -1,32 +1,26 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The mapping database: the tree of who got which page from whom.
 //!
-//! A node stands for one leaf entry of one page table. Owns the tree's shape only; space.rs owns
-//! the page tables that the nodes point to. Nodes are named by 32-bit indices into a store, 0 is
-//! none. A step takes constant time, or constant time for each child; whole subtrees are walked without recursion.
+//! A node stands for one leaf entry of one page table; where it lies says which one (space.rs). Owns the tree's shape
+//! only. Nodes are named by indices into a store, below `FIRST`; 0 is none. A step takes constant time, or constant
+//! time for each child; whole subtrees are walked without recursion.
 
 use core::cell::Cell;
 
 /// Index of a node; 0 is none.
 pub type Index = u32;
 
-object! {
-    /// One mapping.
-    #[repr(C)]
-    pub struct Node const (table: u32, slot: u16, level: u8) {
-        parent: Cell<Index> = Cell::new(0),
-        child: Cell<Index> = Cell::new(0),
-        next: Cell<Index> = Cell::new(0),
-        pub(crate) prev: Cell<Index> = Cell::new(0),
-        /// Pool page of the page table that holds the entry.
-        pub table: Cell<u32> = Cell::new(table),
-        /// Slot of the entry in that table.
-        pub slot: Cell<u16> = Cell::new(slot),
-        /// Level of the entry: 0 for 4 KB, 1 for 2 MB, 2 for 1 GB.
-        pub level: Cell<u8> = Cell::new(level),
-        /// How many came from it.
-        children: Cell<u32> = Cell::new(0),
-    }
+/// Set in the `prev` of the first of those that came from one node; the rest of it says how many they are.
+const FIRST: u32 = 1 << 31;
+
+/// One mapping. `next` and `prev` mean nothing in a root.
+#[derive(Default)]
+#[repr(C)]
+pub struct Node {
+    parent: Cell<Index>,
+    child: Cell<Index>,
+    next: Cell<Index>,
+    prev: Cell<Index>,
 }
 
 /// Where nodes live.
@@ -49,51 +43,66 @@ pub trait Store {
         self.node(index).next.get()
     }
 
-    /// Hangs `index`, which is outside every tree, under `parent` (0: it becomes a root).
+    /// The one before it of those that came from the same one; 0 for the first.
+    fn previous_sibling(&self, index: Index) -> Index {
+        Some(self.node(index).prev.get()).filter(|prev| prev & FIRST == 0).unwrap_or(0)
+    }
+
+    /// Makes a node of whatever lies at `index`, under `parent` (0: a root).
+    #[inline]
+    fn plant(&self, index: Index, parent: Index) {
+        self.node(index).child.set(0);
+        self.attach(index, parent);
+    }
+
+    /// Hangs `index`, which is a root, under `parent` (0: it stays one).
+    #[inline]
     fn attach(&self, index: Index, parent: Index) {
         let node = self.node(index);
         node.parent.set(parent);
-        node.prev.set(0);
-        node.next.set(0);
         if parent != 0 {
-            let above = self.node(parent);
-            above.children.set(above.children.get() + 1);
-            let first = above.child.replace(index);
+            let first = self.node(parent).child.replace(index);
+            let before = if first != 0 { self.node(first).prev.replace(index) } else { FIRST };
             node.next.set(first);
-            if first != 0 {
-                self.node(first).prev.set(index);
-            }
+            node.prev.set(before + 1);
         }
     }
 
     /// Takes `index` from its parent; its children stay under it.
+    #[inline]
     fn detach(&self, index: Index) {
         let node = self.node(index);
-        let (next, prev, parent) = (node.next.take(), node.prev.take(), node.parent.take());
-        if parent != 0 {
-            let above = self.node(parent);
-            above.children.set(above.children.get() - 1);
-            if prev == 0 {
-                above.child.set(next);
-            }
+        let (next, prev, parent) = (node.next.get(), node.prev.get(), node.parent.take());
+        if parent == 0 {
+            return;
         }
-        if prev != 0 {
+        let child = &self.node(parent).child;
+        if prev & FIRST != 0 {
+            child.set(next);
+        } else {
             self.node(prev).next.set(next);
+            let first = self.node(child.get());
+            first.prev.set(first.prev.get() - 1);
         }
         if next != 0 {
-            self.node(next).prev.set(prev);
+            self.node(next).prev.set(if prev & FIRST != 0 { prev - 1 } else { prev });
         }
     }
 
-    /// Puts `new`, which is outside every tree, in the place of `old`: under its parent, with its children; `step` is
-    /// called at each of them.
+    /// Takes the only one that came from `index` from it.
+    #[inline]
+    fn detach_only(&self, index: Index) {
+        self.node(self.node(index).child.take()).parent.set(0);
+    }
+
+    /// Puts `new`, a root from which nothing came, in the place of `old`: under its parent, with its children; `step`
+    /// is called at each of them.
     fn replace(&self, old: Index, new: Index, mut step: impl FnMut()) {
         let parent = self.parent(old);
         self.detach(old);
         self.attach(new, parent);
         let mut child = self.node(old).child.take();
         self.node(new).child.set(child);
-        self.node(new).children.set(self.node(old).children.take());
         while child != 0 {
             self.node(child).parent.set(new);
             child = self.next_sibling(child);
@@ -103,7 +112,10 @@ pub trait Store {
 
     /// How many came from it.
     fn children(&self, index: Index) -> u32 {
-        self.node(index).children.get()
+        match self.first_child(index) {
+            0 => 0,
+            first => self.node(first).prev.get() - FIRST,
+        }
     }
 
     /// Hangs all that came from `index` under its parent, in front of it; `step` is called at each of them.

@@ -6,7 +6,7 @@
 //! a limit is always there. Owns the pages and what is recorded about each (`Page`); does not know
 //! what the objects are. Only exclusive code (lock.rs) uses it.
 
-use crate::arch::direct;
+use crate::arch::{direct, DIRECT};
 use crate::global::Global;
 use crate::refs::Ref;
 use crate::task::Task;
@@ -16,8 +16,8 @@ use keel_abi::Error;
 
 /// Bytes of a page.
 pub const PAGE: usize = keel_abi::fpage::PAGE_SIZE as usize;
-/// Objects are named by their offset in the pool in units of this many bytes.
-const UNIT: usize = 32;
+/// Mapping nodes are named by their physical address in units of this many bytes.
+const UNIT: u64 = 16;
 /// Object sizes; a bigger object takes a page.
 const CLASSES: [usize; 7] = [32, 64, 128, 256, 512, 1024, 2048];
 /// End of a chain of free objects in a page.
@@ -38,9 +38,12 @@ pub enum Kind {
     Frame = ACCOUNT_FRAMES as isize,
     /// FPU and debug register states.
     Fpu = ACCOUNT_FPUS as isize,
-    /// What belongs to one of the above: thread directories, companions, port grants.
+    /// What belongs to one of the above: thread directories, places for mapping nodes, port grants.
     Part = ACCOUNT_POOL_FREE as isize,
 }
+
+/// Entries of a page table that `Page::filled` has a bit for.
+pub(crate) const BLOCK: usize = PAGE / 8 / u64::BITS as usize;
 
 /// What is recorded about one page of the pool.
 pub struct Page {
@@ -60,14 +63,35 @@ pub struct Page {
     pub level: Cell<u8>,
     /// Page table: the table above it; frame page: 1 bit for each frame that is bound.
     pub parent: Cell<u32>,
-    /// Page table: object index of its companion (a node index for each entry), 0 if none.
-    pub companion: Cell<u32>,
+    /// Page table: a bit for each `BLOCK` entries one of which was in use since the table was made. 0 in any other page.
+    pub(crate) filled: Cell<u64>,
+    /// Page table: where the nodes of each eighth of its entries lie, 0 if nowhere. Page with such nodes: whose they are.
+    /// Both as space.rs numbers them; all 0 in any other page.
+    pub groups: [Cell<u32>; 8],
 }
 
 impl Page {
     /// Page table: so many entries more are in use.
     pub fn count_entries(&self, more: i16) {
         self.used.set(self.used.get().wrapping_add_signed(more));
+    }
+
+    /// Page table: so many entries from this one on are in use now, at least one.
+    #[inline]
+    pub fn fill(&self, slot: usize, count: usize) {
+        let (first, last) = (slot / BLOCK, (slot + count - 1) / BLOCK % u64::BITS as usize);
+        self.filled.set(self.filled.get() | !0 << first & !0 >> (u64::BITS as usize - 1 - last));
+    }
+
+    /// Page table: the first entry from this one on that may be in use; the number of entries if there is none.
+    pub fn next_filled(&self, slot: usize) -> usize {
+        slot.max((self.filled.get() & !0 << (slot / BLOCK)).trailing_zeros() as usize * BLOCK)
+    }
+
+    /// Page table: so many more of its entries are mappings that have a node.
+    pub fn count_mappings(&self, more: i16) {
+        self.count_entries(more);
+        self.account.get().iter().for_each(|account| account.count(Kind::Node, more as i64));
     }
 }
 
@@ -111,11 +135,14 @@ impl Account {
 }
 
 object! {
-    /// The pool.
+    /// The pool. A page of it is named by its physical page number, so that its address is known without a look here;
+    /// 0 is none. It lies below 4 GB (`boot::choose_pool`).
     pub struct Pool const () {
-        base: Cell<u64> = Cell::new(0),
+        /// The first page: it holds records.
+        pub(crate) first: Cell<u32> = Cell::new(0),
         pub(crate) count: Cell<u32> = Cell::new(0),
-        pages: Cell<*const Page> = Cell::new(core::ptr::null()),
+        /// Where the record of page 0 would be.
+        records: Cell<*const Page> = Cell::new(core::ptr::null()),
         pub(crate) free: Cell<u32> = Cell::new(0),
         /// Pages in nobody's use.
         pub free_pages: Cell<u64> = Cell::new(0),
@@ -133,30 +160,36 @@ impl Pool {
     /// # Safety
     /// The range is RAM in nobody's use, mapped by the direct map.
     pub unsafe fn init(&self, start: u64, end: u64) {
-        let count = (end - start) as usize / PAGE;
-        let records = (count * size_of::<Page>()).div_ceil(PAGE);
-        self.base.set(start);
-        self.count.set(count as u32);
-        self.pages.set(direct(start).cast());
+        let (first, count) = ((start / PAGE as u64) as u32, ((end - start) / PAGE as u64) as u32);
+        let records = (count as usize * size_of::<Page>()).div_ceil(PAGE);
+        self.first.set(first);
+        self.count.set(count);
+        self.records.set(direct(start).cast::<Page>().wrapping_sub(first as usize));
         // SAFETY: the first `records` pages of the range hold a `Page` for each; all bits zero is valid.
         unsafe { core::ptr::write_bytes(direct(start), 0, records * PAGE) };
-        for index in (records as u32..count as u32).rev() {
+        for index in (first + records as u32..first + count).rev() {
             self.page(index).next.set(self.free.replace(index));
         }
-        self.free_pages.set((count - records) as u64);
-        self.root.limit.set((count - records) as u64);
+        self.page(self.no_table()).base.set(u64::MAX);
+        self.free_pages.set(count as u64 - records as u64);
+        self.root.limit.set(count as u64 - records as u64);
     }
 
     /// The record of a page.
     pub fn page(&self, index: u32) -> &Page {
-        debug_assert!(index < self.count.get());
-        // SAFETY: `pages` has `count` records; indices come from the pool itself.
-        unsafe { &*self.pages.get().add(index as usize) }
+        debug_assert!(self.contains(self.physical(index)));
+        // SAFETY: each page of the pool has a record; indices come from the pool itself.
+        unsafe { &*self.records.get().wrapping_add(index as usize) }
+    }
+
+    /// A page that is no table, and whose record says that it covers no address.
+    pub fn no_table(&self) -> u32 {
+        self.first.get()
     }
 
     /// Physical address of a page.
     pub fn physical(&self, index: u32) -> u64 {
-        self.base.get() + index as u64 * PAGE as u64
+        index as u64 * PAGE as u64
     }
 
     /// Kernel address of a page.
@@ -173,22 +206,23 @@ impl Pool {
 
     /// The page that holds a physical address, which lies in the pool.
     pub fn index_of(&self, physical: u64) -> u32 {
-        ((physical - self.base.get()) / PAGE as u64) as u32
+        (physical / PAGE as u64) as u32
     }
 
     /// Whether a physical address lies in the pool.
     pub fn contains(&self, physical: u64) -> bool {
-        physical >= self.base.get() && physical < self.base.get() + self.count.get() as u64 * PAGE as u64
+        (physical / PAGE as u64).wrapping_sub(self.first.get() as u64) < self.count.get() as u64
     }
 
-    /// The short name of an object: an index in units of 32 bytes. Never 0.
+    /// The short name of a mapping node, or of what holds some. Never 0.
     pub fn name_of(&self, object: *const u8) -> u32 {
-        ((object as u64 - direct(self.base.get()) as u64) / UNIT as u64) as u32
+        ((object as u64 - DIRECT) / UNIT) as u32
     }
 
-    /// The object of a short name.
+    /// What has a short name.
+    #[inline]
     pub fn object(&self, name: u32) -> *mut u8 {
-        direct(self.base.get() + name as u64 * UNIT as u64)
+        direct(name as u64 * UNIT)
     }
 
     /// A page for `account`, its content whatever it was.
@@ -226,7 +260,6 @@ impl Pool {
         page.account.set(Some(account));
         page.task.set(None);
         page.used.set(0);
-        page.companion.set(0);
         page.parent.set(0);
         Ok(index)
     }
@@ -277,8 +310,7 @@ impl Pool {
     /// # Safety
     /// `object` came from `take` with the same kind, and nothing refers to it any more.
     pub unsafe fn give(&self, object: *mut u8, kind: Kind) {
-        let offset = object as u64 - direct(self.base.get()) as u64;
-        let index = (offset / PAGE as u64) as u32;
+        let index = self.index_of(object as u64 - DIRECT);
         let page = self.page(index);
         let class = page.class.get() as usize;
         let Some(account) = page.account.get() else { return };
@@ -286,7 +318,7 @@ impl Pool {
         let was_full = page.free.get() == CHAIN_END;
         // SAFETY: the object is the caller's to give.
         unsafe { object.cast::<u16>().write(page.free.get()) };
-        page.free.set((offset as usize % PAGE / CLASSES[class]) as u16);
+        page.free.set((object as usize % PAGE / CLASSES[class]) as u16);
         page.live.set(page.live.get() - 1);
         if was_full {
             self.link_partial(account, class, index);

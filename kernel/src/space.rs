@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Address spaces: page tables, and map, grant and unmap through the mapping database.
 //!
-//! Each page table knows its task, its base address and the table above it (pool::Page); one that holds
-//! user mappings has a companion, an array with the mapping node of each entry. Entries marked
-//! KERNEL_OBJECT (information page, UTCBs, frames) have no node and no user operation touches them.
-//! Empty tables are given back at once, so what a space costs depends only on what it maps.
+//! Each page table knows its task, its base address and the table above it (pool::Page), and where the mapping nodes of
+//! its entries lie: in groups of 64, each made when the first of its entries is mapped and given back with the table.
+//! What lies where the node of an absent entry would be means nothing. Entries marked KERNEL_OBJECT (information page,
+//! UTCBs, frames) have no node and no user operation touches them. Empty tables are given back at once.
 
 use crate::arch::paging::*;
 use crate::mapdb::{Index, Node, Store};
@@ -16,6 +16,7 @@ use crate::{boot, pool};
 use core::cell::Cell;
 use keel_abi::fpage::*;
 use keel_abi::memory::*;
+use keel_abi::word::Word;
 use keel_abi::{Error, Fpage};
 
 /// Why an operation on a space did not end.
@@ -35,21 +36,28 @@ impl From<Error> for Stop {
 
 /// What a page takes at most, in tens of instructions.
 const PAGE_COST: u32 = 40;
-/// What a step in a tree of mappings takes.
+/// What a step in a tree of mappings takes, and a look at a mapping.
 const LEVEL_COST: u32 = 3;
+const LOOK_COST: u32 = 6;
 /// What may be spent between two looks for interrupts: bounds how long they stay off.
 const POLL_COST: u32 = 6 * PAGE_COST;
 /// Mappings that are hung under another one in one piece.
 const FEW: u32 = 128;
-/// Empty slots that are passed over at once, before another look.
-const SCAN: usize = 128;
+/// Empty slots that are looked at before another look for interrupts.
+const SCAN: usize = 32;
+
+/// Entries whose nodes lie together, and groups of them in a table, and in a page of nodes.
+pub(crate) const GROUP: usize = 64;
+pub(crate) const GROUPS: u32 = (ENTRIES / GROUP) as u32;
+const GROUPS_IN_PAGE: u32 = (pool::PAGE / (GROUP * size_of::<Node>())) as u32;
 
 /// Mapping nodes lie in the pool.
 pub(crate) struct Nodes;
 
 impl Store for Nodes {
+    #[inline(always)]
     fn node(&self, index: Index) -> &Node {
-        // SAFETY: indices come from `new_node` and leave all tables and trees in `free_node`.
+        // SAFETY: indices come from `node_of`, and leave all trees before the group is given back.
         unsafe { &*POOL.object(index).cast::<Node>() }
     }
 }
@@ -68,18 +76,23 @@ impl Leaf {
         entry_cell(self.table, self.slot)
     }
 
+    /// 0 for an object of the kernel's.
+    #[inline]
     pub(crate) fn node(&self) -> Index {
-        companion_cell(self.table, self.slot).map_or(0, Cell::get)
+        if self.entry & KERNEL_OBJECT != 0 {
+            return 0;
+        }
+        node_of(self.table, self.slot)
     }
 
     pub(crate) fn address(&self) -> u64 {
         POOL.page(self.table).base.get() + self.slot as u64 * span(self.level)
     }
 
+    #[inline]
     pub(crate) fn of(node: Index) -> Leaf {
-        let (table, slot) = (Nodes.node(node).table.get(), Nodes.node(node).slot.get() as usize);
-        let level = Nodes.node(node).level.get();
-        Leaf { table, slot, level, entry: entry_cell(table, slot).get() }
+        let (table, slot) = place_of(node);
+        Leaf { table, slot, level: POOL.page(table).level.get(), entry: entry_cell(table, slot).get() }
     }
 
     /// Top table of its space.
@@ -99,7 +112,7 @@ impl Leaf {
         exclude(root);
         let old = self.cell().get();
         self.cell().set(to(old));
-        flush(root, self.address(), self.level);
+        held(root, self.level).flush(self.address());
         old
     }
 }
@@ -108,15 +121,44 @@ pub(crate) fn entry_cell(table: u32, slot: usize) -> &'static Cell<u64> {
     POOL.word(table, slot)
 }
 
-pub(crate) fn companion_cell(table: u32, slot: usize) -> Option<&'static Cell<u32>> {
-    match POOL.page(table).companion.get() {
-        0 => None,
-        // SAFETY: a companion is an array of 512 node indices.
-        name => Some(unsafe { &*POOL.object(name).cast::<Cell<u32>>().add(slot) }),
+/// Index of the node of an entry in a group that has nodes.
+#[inline]
+pub(crate) fn node_of(table: u32, slot: usize) -> Index {
+    POOL.page(table).groups[slot / GROUP].get() * GROUP as u32 + (slot % GROUP) as u32
+}
+
+/// Whose nodes a group in the pool has: the table's number times `GROUPS`, and the group's number in it.
+pub(crate) fn owner_of(group: u32) -> &'static Cell<u32> {
+    &POOL.page(group / GROUPS_IN_PAGE).groups[(group % GROUPS_IN_PAGE) as usize]
+}
+
+/// Table and slot of the entry that a node stands for.
+#[inline]
+fn place_of(node: Index) -> (u32, usize) {
+    let group = owner_of(node / GROUP as u32).get();
+    (group / GROUPS, (group % GROUPS) as usize * GROUP + node as usize % GROUP)
+}
+
+/// Sees to it that there is a place for the node of an entry.
+#[inline]
+fn with_nodes(table: u32, slot: usize) -> Result<(), Error> {
+    match POOL.page(table).groups[slot / GROUP].get() {
+        0 => new_nodes(table, slot / GROUP),
+        _ => Ok(()),
     }
 }
 
-/// A table for entries of `level` from address `base` on, below another one (0: none).
+#[cold]
+fn new_nodes(table: u32, number: usize) -> Result<(), Error> {
+    let account = POOL.page(table).account.get().ok_or(Error::Invalid)?;
+    let memory = POOL.take(account, GROUP * size_of::<Node>(), Kind::Part)?;
+    let group = POOL.name_of(memory) / GROUP as u32;
+    POOL.page(table).groups[number].set(group);
+    owner_of(group).set(table * GROUPS + number as u32);
+    Ok(())
+}
+
+/// A table for entries of `level` from address `base` on, below another one (or none).
 fn new_table(account: Ref<pool::Account>, level: u8, base: u64, above: u32) -> Result<u32, Error> {
     let table = POOL.take_zeroed(account, Kind::Table)?;
     let page = POOL.page(table);
@@ -129,7 +171,7 @@ fn new_table(account: Ref<pool::Account>, level: u8, base: u64, above: u32) -> R
 
 /// A top table with the kernel's half and nothing else.
 pub fn new_root(account: Ref<pool::Account>) -> Result<u32, Error> {
-    let table = new_table(account, TOP_LEVEL, 0, 0)?;
+    let table = new_table(account, TOP_LEVEL, 0, POOL.no_table())?;
     // SAFETY: fresh and zero.
     unsafe { copy_kernel_half(POOL.address(table).cast()) };
     // The top table is never given back as empty.
@@ -138,12 +180,22 @@ pub fn new_root(account: Ref<pool::Account>) -> Result<u32, Error> {
 }
 
 /// Where the walk for an address ended: the lowest table, and the level of its entries. Most begin where the last one ended.
+#[inline(always)]
 fn walk(task: Ref<Task>, address: u64, stop: u8) -> (u32, u8) {
     let last = task.last_table.get();
-    if last != 0 && stop == 0 && POOL.page(last).base.get() == address & !(span(1) - 1) {
+    if stop == 0 && POOL.page(last).base.get() == address & !(span(1) - 1) {
         return (last, 0);
     }
+    walk_down(task, address, stop)
+}
+
+#[inline(never)]
+fn walk_down(task: Ref<Task>, address: u64, stop: u8) -> (u32, u8) {
     let (mut physical, mut level) = (POOL.physical(task.root_table), TOP_LEVEL);
+    let upper = task.last_upper.get();
+    if stop <= 1 && POOL.page(upper).base.get() == address & !(span(2) - 1) {
+        (physical, level) = (POOL.physical(upper), 1);
+    }
     while level > stop {
         // SAFETY: a page table of 512 entries; the processor writes only accessed and dirty bits.
         let entry = unsafe { (*table(physical).cast::<Cell<u64>>().add(slot(address, level))).get() };
@@ -154,8 +206,10 @@ fn walk(task: Ref<Task>, address: u64, stop: u8) -> (u32, u8) {
         level -= 1;
     }
     let table = POOL.index_of(physical);
-    if level == 0 {
-        task.last_table.set(table);
+    match level {
+        0 => task.last_table.set(table),
+        1 => task.last_upper.set(table),
+        _ => {}
     }
     (table, level)
 }
@@ -181,7 +235,9 @@ fn next_leaf(task: Ref<Task>, mut at: u64, end: u64) -> Option<Leaf> {
             return Some(Leaf { table, slot: number, level, entry });
         }
         poll();
-        let slots = if level == TOP_LEVEL { KERNEL_SLOTS.start } else { ENTRIES }.min(number + SCAN);
+        let slots = if level == TOP_LEVEL { KERNEL_SLOTS.start } else { ENTRIES };
+        number = POOL.page(table).next_filled(number).min(slots);
+        let slots = slots.min(number + SCAN);
         while number < slots && entry_cell(table, number).get() & PRESENT == 0 {
             number += 1;
         }
@@ -216,6 +272,7 @@ fn table_for(task: Ref<Task>, (mut table, mut at): (u32, u8), address: u64, leve
         let below = new_table(task.account, at - 1, address & !(span(at) - 1), table);
         let below = below.inspect_err(|_| drop_if_empty(table))?;
         POOL.page(table).count_entries(1);
+        POOL.page(table).fill(slot(address, at), 1);
         cell.set(POOL.physical(below) | PRESENT | WRITE | USER);
         (table, at) = (below, at - 1);
     }
@@ -225,13 +282,13 @@ fn table_for(task: Ref<Task>, (mut table, mut at): (u32, u8), address: u64, leve
 /// Gives back a table without entries, and those above it that became empty by that.
 fn drop_if_empty(mut table: u32) {
     while POOL.page(table).used.get() == 0 {
+        poll();
         let page = POOL.page(table);
         let (above, level) = (page.parent.get(), page.level.get() + 1);
         // The processor may cache the entry above: invlpg drops that as well.
         Leaf { table: above, slot: slot(page.base.get(), level), level, entry: 0 }.change(|_| 0);
         free_table(table);
         POOL.page(above).count_entries(-1);
-        poll();
         table = above;
     }
 }
@@ -243,64 +300,43 @@ fn entry_gone(table: u32) {
 }
 
 fn free_table(table: u32) {
-    POOL.page(table).task.get().iter().for_each(|task| task.last_table.set(0));
-    let companion = POOL.page(table).companion.take();
-    if companion != 0 {
-        // SAFETY: the table that named it is going.
-        unsafe { POOL.give(POOL.object(companion), Kind::Part) };
+    if let Some(task) = POOL.page(table).task.get() {
+        task.last_table.set(POOL.no_table());
+        task.last_upper.set(POOL.no_table());
+    }
+    POOL.page(table).filled.set(0);
+    for group in POOL.page(table).groups.iter().map(Cell::take).filter(|group| *group != 0) {
+        owner_of(group).set(0);
+        // SAFETY: the table is going, and its nodes are in no tree.
+        unsafe { POOL.give(POOL.object(group * GROUP as u32), Kind::Part) };
     }
     POOL.give_page(table, Kind::Table);
 }
 
-fn with_companion(table: u32, account: Ref<pool::Account>) -> Result<(), Error> {
-    if POOL.page(table).companion.get() != 0 {
-        return Ok(());
-    }
-    let memory = POOL.take(account, ENTRIES * size_of::<u32>(), Kind::Part)?;
-    // SAFETY: fresh memory of this size.
-    unsafe { core::ptr::write_bytes(memory, 0, ENTRIES * size_of::<u32>()) };
-    POOL.page(table).companion.set(POOL.name_of(memory));
-    Ok(())
-}
-
-/// Writes a leaf into a table with a companion, with a node under `parent` (0: a root).
+/// Writes a leaf whose node has a place, under `parent` (0: a root).
 #[inline]
-fn put(account: Ref<pool::Account>, leaf: Leaf, parent: Index) -> Result<(), Error> {
-    let node = POOL.make(account, Kind::Node, Node::new(leaf.table, leaf.slot as u16, leaf.level))?;
-    let node = POOL.name_of(node.as_ptr().cast());
-    Nodes.attach(node, parent);
-    if let Some(cell) = companion_cell(leaf.table, leaf.slot) {
-        cell.set(node);
-    }
+fn put(leaf: Leaf, parent: Index) {
+    Nodes.plant(node_of(leaf.table, leaf.slot), parent);
+    POOL.page(leaf.table).fill(leaf.slot, 1);
     leaf.cell().set(leaf.entry);
-    Ok(())
-}
-
-/// Takes an entry's node away, if it has one. Nothing comes from it any more.
-fn drop_node(table: u32, slot: usize) {
-    let node = companion_cell(table, slot).map_or(0, Cell::take);
-    if node != 0 {
-        Nodes.detach(node);
-        // SAFETY: it is out of its table and its tree.
-        unsafe { POOL.give(POOL.object(node), Kind::Node) };
-    }
 }
 
 /// Enters a leaf whose slot is empty, with a node under `parent` (0: a root). `hole` is where a walk for it ends.
 fn enter(task: Ref<Task>, hole: (u32, u8), address: u64, level: u8, entry: u64, parent: Index) -> Result<Leaf, Error> {
     let table = table_for(task, hole, address, level)?;
     let leaf = Leaf { table, slot: slot(address, level), level, entry };
-    let done = with_companion(table, task.account).and_then(|()| put(task.account, leaf, parent));
-    done.inspect_err(|_| drop_if_empty(table))?;
-    POOL.page(table).count_entries(1);
+    with_nodes(table, leaf.slot).inspect_err(|_| drop_if_empty(table))?;
+    put(leaf, parent);
+    POOL.page(table).count_mappings(1);
     Ok(leaf)
 }
 
 /// Takes one leaf away from whose node nothing comes: the state that it had.
 fn remove(leaf: Leaf) -> u64 {
     let state = leaf.change(|_| 0) & (ACCESSED | DIRTY);
-    drop_node(leaf.table, leaf.slot);
-    entry_gone(leaf.table);
+    Nodes.detach(node_of(leaf.table, leaf.slot));
+    POOL.page(leaf.table).count_mappings(-1);
+    drop_if_empty(leaf.table);
     state
 }
 
@@ -327,13 +363,29 @@ fn revoke(node: Index, itself: bool, work: &mut Work) -> Result<(), Stop> {
     Ok(())
 }
 
-/// An entry with no more rights than `keep`.
-fn reduced(entry: u64, keep: u64) -> u64 {
-    (entry & !(WRITE | NO_EXECUTE)) | rights_bits(bits_rights(entry) & keep)
+/// What no more rights than these leave of an entry's bits, and what they add.
+fn limits(rights: u64) -> (u64, u64) {
+    let bits = rights_bits(rights);
+    (!WRITE | bits, bits & NO_EXECUTE)
 }
 
-/// Small pages that are reduced in one step: together they take no more than `PAGE_COST`.
+/// An entry with no more rights than `keep`.
+fn reduced(entry: u64, keep: u64) -> u64 {
+    let (left, added) = limits(keep);
+    entry & left | added
+}
+
+/// What a mapping has of the entry that it comes from.
+#[inline]
+fn mapped(entry: u64, (left, added): (u64, u64)) -> u64 {
+    entry & !(ACCESSED | DIRTY | LARGE) & left | added
+}
+
+/// Small pages that are mapped, taken away or reduced in one step; what that takes beyond a step, and beyond that where
+/// those that go lie in another group than the one before.
 const ROW: usize = 16;
+const ROW_COST: u32 = 2 * PAGE_COST;
+const GROUP_COST: u32 = 12;
 
 /// Reduces the rights of small pages that lie one after the other in a table, from `leaf` on, and that nobody got from
 /// there: where they end, at most a row further and not beyond `end`. Without the row a fork() takes three times as long.
@@ -341,18 +393,104 @@ fn reduce_row(leaf: Leaf, end: u64, keep: u64, work: &mut Work) -> u64 {
     let (root, mut at) = (leaf.root(), leaf.address());
     // The entries stay as they are: nobody else uses the space until the locks are given back.
     exclude(root);
-    for slot in leaf.slot..(leaf.slot + ROW).min(ENTRIES) {
-        let cell = entry_cell(leaf.table, slot);
-        let (entry, node) = (cell.get(), companion_cell(leaf.table, slot).map_or(0, Cell::get));
-        if at >= end || entry & PRESENT == 0 || node == 0 || Nodes.first_child(node) != 0 {
+    let held = held(root, 0);
+    let (cells, nodes) = row(leaf.table, leaf.slot, (end - at) / PAGE_SIZE);
+    for (cell, node) in cells.iter().zip(nodes) {
+        let entry = cell.get();
+        if entry & PRESENT == 0 || Nodes.first_child(node) != 0 {
             break;
         }
         work.state |= entry & (ACCESSED | DIRTY);
         if reduced(entry, keep) != entry {
             cell.set(reduced(entry, keep));
-            flush(root, at, 0);
+            held.flush(at);
         }
         at += PAGE_SIZE;
+    }
+    at
+}
+
+/// Entries of small pages that lie one after the other in a table, from a slot on, at most so many, and their nodes. A table
+/// that has one user mapping has no kernel objects.
+#[inline(always)]
+fn row(table: u32, slot: usize, most: u64) -> (&'static [Cell<u64>], core::ops::Range<Index>) {
+    let count = (most as usize).min(ROW).min(GROUP - slot % GROUP);
+    let first = node_of(table, slot);
+    // SAFETY: they are in one group of a table.
+    (unsafe { core::slice::from_raw_parts(entry_cell(table, slot), count) }, first..first + count as u32)
+}
+
+/// Small pages of one group that go, all at once.
+struct Leaving {
+    group: u32,
+    table: u32,
+    /// Slot of the group's first entry, and its address.
+    slot: usize,
+    base: u64,
+    held: Held,
+    gone: i16,
+}
+
+impl Leaving {
+    /// Those of a node's group. Nobody else uses the space until the locks are given back.
+    #[inline(never)]
+    fn with(node: Index) -> Leaving {
+        let (group, leaf) = (node / GROUP as u32, Leaf::of(node / GROUP as u32 * GROUP as u32));
+        let root = leaf.root();
+        exclude(root);
+        Leaving { group, table: leaf.table, slot: leaf.slot, base: leaf.address(), held: held(root, 0), gone: 0 }
+    }
+
+    /// Takes a page of the group away whose node is in no tree any more; its state.
+    #[inline(always)]
+    fn take(&mut self, node: Index) -> u64 {
+        let number = node as usize % GROUP;
+        let entry = entry_cell(self.table, self.slot + number).replace(0);
+        self.gone += 1;
+        self.held.flush(self.base + number as u64 * PAGE_SIZE);
+        entry
+    }
+
+    fn end(&self) {
+        POOL.page(self.table).count_mappings(-self.gone);
+        drop_if_empty(self.table);
+    }
+}
+
+/// Takes away what came from small pages that lie one after the other in a table, from `leaf` on, or with `ITSELF` those
+/// pages; as long as nobody got a page any further, and only one each. Where it ends: at most a row further, and not
+/// beyond `end`.
+#[inline(never)]
+fn take_row<const ITSELF: bool>(leaf: Leaf, end: u64, work: &mut Work) -> u64 {
+    let (mut at, mut state, mut all) = (leaf.address(), 0, None::<Leaving>);
+    let (cells, nodes) = row(leaf.table, leaf.slot, (end - at) / PAGE_SIZE);
+    for (cell, node) in cells.iter().zip(nodes) {
+        let child = if cell.get() & PRESENT != 0 { Nodes.first_child(node) } else { 0 };
+        if child != 0 && (ITSELF || Nodes.children(node) > 1 || Nodes.first_child(child) != 0) {
+            break;
+        }
+        let goes = if ITSELF { node } else { child };
+        if goes != 0 && cell.get() & PRESENT != 0 {
+            let leaving = match &mut all {
+                Some(leaving) if leaving.group == goes / GROUP as u32 => leaving,
+                before => {
+                    before.iter().for_each(Leaving::end);
+                    work.spend(GROUP_COST);
+                    before.insert(Leaving::with(goes))
+                }
+            };
+            state |= leaving.take(goes);
+            match ITSELF {
+                true => Nodes.detach(node),
+                false => Nodes.detach_only(node),
+            }
+        }
+        at += PAGE_SIZE;
+    }
+    if let Some(leaving) = all {
+        leaving.end();
+        work.found(state & (ACCESSED | DIRTY));
+        work.spend(ROW_COST);
     }
     at
 }
@@ -361,12 +499,15 @@ fn reduce_row(leaf: Leaf, end: u64, keep: u64, work: &mut Work) -> u64 {
 fn reduce(node: Index, itself: bool, keep: u64, work: &mut Work) -> Result<(), Stop> {
     let mut at = if itself { node } else { Nodes.next_in_subtree(node, node, || ()) };
     while at != 0 {
-        let leaf = Leaf::of(at);
-        if reduced(leaf.entry, keep) != leaf.entry {
-            work.found(leaf.change(|entry| reduced(entry, keep)) & (ACCESSED | DIRTY));
+        let (table, slot) = place_of(at);
+        let entry = entry_cell(table, slot).get();
+        let mut cost = LOOK_COST;
+        if reduced(entry, keep) != entry {
+            work.found(Leaf::of(at).change(|entry| reduced(entry, keep)) & (ACCESSED | DIRTY));
+            cost = PAGE_COST;
         }
-        work.state |= leaf.entry & (ACCESSED | DIRTY);
-        work.step()?;
+        work.state |= entry & (ACCESSED | DIRTY);
+        work.step_of(cost)?;
         at = Nodes.next_in_subtree(at, node, || work.climb());
     }
     Ok(())
@@ -421,15 +562,26 @@ impl Work {
     /// Goes to the next place; now and then lets interrupts in.
     #[inline]
     pub(crate) fn arrive(&mut self) -> Result<(), Stop> {
+        self.spend(PAGE_COST);
         self.owed = 0;
-        self.step()
+        self.give_way()
     }
 
     /// Counts a step at a place; now and then lets interrupts in.
     #[inline]
     pub(crate) fn step(&mut self) -> Result<(), Stop> {
-        self.spend(PAGE_COST);
-        if self.spent >= POLL_COST && self.owed <= 0 {
+        self.step_of(PAGE_COST)
+    }
+
+    #[inline]
+    fn step_of(&mut self, cost: u32) -> Result<(), Stop> {
+        self.spend(cost);
+        self.give_way()
+    }
+
+    #[inline]
+    fn give_way(&self) -> Result<(), Stop> {
+        if self.wanted && self.owed <= 0 {
             return Err(Stop::Restart);
         }
         Ok(())
@@ -450,15 +602,11 @@ impl Work {
         }
     }
 
-    /// Once somebody waits, `spent` stays above the limit: it grows by as much as before to the next look.
     #[inline(never)]
     fn look(&mut self) {
-        if self.wanted && self.spent < 2 * POLL_COST {
-            return;
-        }
         self.owed += POLL_COST as i64;
         self.wanted |= poll();
-        self.spent = if self.wanted { POLL_COST } else { 0 };
+        self.spent = 0;
     }
 }
 
@@ -469,7 +617,7 @@ fn split(node: Index, work: &mut Work) -> Result<(), Stop> {
     let mut child = Nodes.first_child(node);
     while child != 0 {
         let next = Nodes.next_sibling(child);
-        if Nodes.node(child).level.get() == leaf.level {
+        if Leaf::of(child).level == leaf.level {
             revoke(child, true, work)?;
         }
         work.spend(PAGE_COST);
@@ -482,11 +630,13 @@ fn split(node: Index, work: &mut Work) -> Result<(), Stop> {
         let piece = slot(Leaf::of(child).entry & ADDRESS, leaf.level - 1);
         let next = Nodes.next_sibling(child);
         Nodes.detach(child);
-        Nodes.attach(child, companion_cell(pieces, piece).map_or(0, Cell::get));
+        Nodes.attach(child, node_of(pieces, piece));
         work.spend(PAGE_COST);
         child = next;
     }
-    drop_node(leaf.table, leaf.slot);
+    Nodes.detach(node);
+    POOL.page(leaf.table).count_mappings(-1);
+    POOL.page(leaf.table).count_entries(1);
     leaf.change(|_| POOL.physical(pieces) | PRESENT | WRITE | USER);
     Ok(())
 }
@@ -495,22 +645,15 @@ fn split(node: Index, work: &mut Work) -> Result<(), Stop> {
 fn new_pieces(task: Ref<Task>, leaf: Leaf, parent: Index, work: &mut Work) -> Result<u32, Error> {
     let level = leaf.level - 1;
     let table = new_table(task.account, level, leaf.address(), leaf.table)?;
-    POOL.page(table).used.set(ENTRIES as u16);
+    let places = (0..ENTRIES).step_by(GROUP).try_for_each(|slot| with_nodes(table, slot));
+    places.inspect_err(|_| free_table(table))?;
     let first = leaf.settled().entry & !LARGE | large_bit(level);
-    let filled = with_companion(table, task.account).and_then(|()| {
-        (0..ENTRIES).try_for_each(|slot| {
-            work.spend(PAGE_COST);
-            put(task.account, Leaf { table, slot, level, entry: first + slot as u64 * span(level) }, parent)
-        })
-    });
-    if filled.is_err() {
-        for slot in 0..ENTRIES {
-            work.spend(PAGE_COST);
-            drop_node(table, slot);
-        }
-        free_table(table);
+    for slot in 0..ENTRIES {
+        work.spend(PAGE_COST);
+        put(Leaf { table, slot, level, entry: first + slot as u64 * span(level) }, parent);
     }
-    filled.map(|()| table)
+    POOL.page(table).count_mappings(ENTRIES as i16);
+    Ok(table)
 }
 
 /// Takes rights from the mappings of a range of one space: only `keep` stays (nothing: the mapping goes). With
@@ -553,6 +696,12 @@ fn unmap_from(
             }
         }
         if keep & FPAGE_READ == 0 {
+            if leaf.level == 0 && end - address > PAGE_SIZE {
+                *at = if itself { take_row::<true>(leaf, end, work) } else { take_row::<false>(leaf, end, work) };
+                if *at > address {
+                    continue;
+                }
+            }
             revoke(node, itself, work)?;
         } else if itself && leaf.level == 0 && Nodes.first_child(node) == 0 {
             *at = reduce_row(leaf, end, keep, work);
@@ -585,6 +734,7 @@ pub fn move_table(task: Ref<Task>, from: u64, to: u64) -> bool {
     // Nobody walks the tables while the table is in neither place.
     exclude(POOL.physical(task.root_table));
     cell.set(entry.take());
+    POOL.page(above).fill(slot(to, 1), 1);
     page.base.set(to);
     flush_all(POOL.physical(task.root_table));
     POOL.page(above).count_entries(1);
@@ -661,28 +811,96 @@ pub fn map(mapping: &Mapping, progress: &mut Progress) -> Result<(), Stop> {
     }
 }
 
-/// Maps what a pager mostly answers with: one small page, to where nothing is but the tables. False: nothing was done.
-pub fn map_page(from: Ref<Task>, to: Ref<Task>, item: &MapItem) -> bool {
-    let (fpage, target) = (Fpage(item.fpage), item.send_base & ((1 << SPACE_SHIFT) - PAGE_SIZE));
-    if fpage.log2() != PAGE_SHIFT as u8 || !fpage.is_valid() || fpage.is_io() || item.send_base & MAP_GRANT != 0 {
-        return false;
+/// Where a page lies, in a map item's words, and where those begin whose nodes lie together.
+const PAGE_ADDRESS: u64 = (1 << SPACE_SHIFT) - PAGE_SIZE;
+const GROUP_ADDRESS: u64 = (1 << SPACE_SHIFT) - GROUP as u64 * PAGE_SIZE;
+
+/// Maps what pagers mostly answer with: small pages, to where nothing is but the tables. How many of the items it was, from
+/// the first on; all went to one group.
+#[inline(always)]
+pub fn map_pages(from: Ref<Task>, to: Ref<Task>, items: &[Word]) -> usize {
+    let group = items[0].get() & GROUP_ADDRESS;
+    let (table, level) = walk(to, group, 0);
+    let start = slot(group, 0);
+    if level > 0 || in_area(to, group) || group == USER_END & GROUP_ADDRESS || with_nodes(table, start).is_err() {
+        return 0;
     }
-    let Ok(leaf) = find(from, fpage.base()) else { return false };
-    let (rights, node) = (bits_rights(leaf.entry) & fpage.rights(), leaf.node());
+    let (first, mut count, mut blocks) = (node_of(table, start), 0, 0);
+    let (mut base, mut size, mut entry, mut parent) = (0, 0, 0, 0);
+    for item in items.chunks_exact(2) {
+        let (target, item) = (item[0].get(), Fpage(item[1].get()));
+        let source = item.0 & PAGE_ADDRESS;
+        if !item.is_page() || target & (GROUP_ADDRESS | MAP_GRANT) != group {
+            break;
+        }
+        if source.wrapping_sub(base) >= size {
+            let Ok(leaf) = find(from, source) else { break };
+            (base, size) = (source & !(span(leaf.level) - 1), span(leaf.level));
+            (entry, parent) = (leaf.entry, leaf.node());
+        }
+        let number = (target / PAGE_SIZE) as usize % GROUP;
+        let cell = entry_cell(table, start + number);
+        if parent == 0 || cell.get() != 0 {
+            break;
+        }
+        Nodes.plant(first + number as u32, parent);
+        cell.set(mapped(entry + (source - base), limits(item.rights())));
+        blocks |= 1 << (number / pool::BLOCK);
+        count += 1;
+    }
+    let page = POOL.page(table);
+    page.filled.set(page.filled.get() | blocks << (start / pool::BLOCK));
+    page.count_mappings(count as i16);
+    count
+}
+
+/// Maps small pages, from `source` in a leaf on, to where nothing is but the tables, or the same already, in one group: the
+/// rights that arrived, and how many pages. `rest` is how much there is to map, and no user's leaf lies where kernel objects lie.
+#[inline(never)]
+fn map_row(leaf: &Leaf, source: u64, to: Ref<Task>, target: u64, item: Fpage, rest: u64) -> (u64, u64) {
     let (table, level) = walk(to, target, 0);
-    let slot = slot(target, 0);
-    if rights & FPAGE_READ == 0
-        || node == 0
-        || level > 0
-        || entry_cell(table, slot).get() != 0
-        || in_area(to, target)
-        || target == USER_END
-    {
-        return false;
+    let start = slot(target, 0);
+    if level > 0 || item.rights() & FPAGE_READ == 0 || with_nodes(table, start).is_err() {
+        return (0, 0);
     }
-    let physical = (leaf.entry & ADDRESS) + fpage.base() % span(leaf.level);
-    let entry = physical | PRESENT | USER | leaf.entry & (PWT | PCD) | rights_bits(rights);
-    enter(to, (table, level), target, 0, entry, node).is_ok()
+    let offset = source & (span(leaf.level) - 1);
+    let (small, entry, parent) = (leaf.level == 0, leaf.entry + offset, leaf.node());
+    let room = if small { (GROUP - leaf.slot % GROUP) as u64 } else { (span(leaf.level) - offset) / PAGE_SIZE };
+    let (cells, nodes) = row(table, start, room.min(rest / PAGE_SIZE));
+    // What there is to map at a place of the row, and its node.
+    let source = |number: usize| match small {
+        true => (entry_cell(leaf.table, leaf.slot + number).get(), parent + number as u32),
+        false => (entry + number as u64 * PAGE_SIZE, parent),
+    };
+    let (limits, mut rights, mut count) = (limits(item.rights()), 0, 0);
+    if cells[0].get() != 0 {
+        for (cell, node) in cells.iter().zip(nodes) {
+            let (entry, parent) = source(count);
+            let new = mapped(entry, limits);
+            if (cell.get() ^ new) & !(ACCESSED | DIRTY) != 0 || Nodes.parent(node) != parent {
+                break;
+            }
+            rights |= new ^ NO_EXECUTE;
+            count += 1;
+        }
+        return (bits_rights(rights ^ NO_EXECUTE), count as u64);
+    }
+    for (cell, node) in cells.iter().zip(nodes) {
+        let (entry, parent) = source(count);
+        if entry & PRESENT == 0 || cell.get() != 0 {
+            break;
+        }
+        Nodes.plant(node, parent);
+        let new = mapped(entry, limits);
+        cell.set(new);
+        rights |= new ^ NO_EXECUTE;
+        count += 1;
+    }
+    if count > 0 {
+        POOL.page(table).fill(start, count);
+        POOL.page(table).count_mappings(count as i16);
+    }
+    (bits_rights(rights ^ NO_EXECUTE), count as u64)
 }
 
 impl Mapping {
@@ -699,9 +917,16 @@ impl Mapping {
         if leaf.node() == 0 {
             return Ok((0, leaf.address() + span(leaf.level) - self.place.source));
         }
-        let level = fitting_level(&leaf, source, target, (1 << self.place.log2) - done);
+        let rest = (1 << self.place.log2) - done;
+        let level = fitting_level(&leaf, source, target, rest);
         if target + span(level) > USER_END {
             return self.at_the_end(leaf, (source, target), done, work);
+        }
+        if level == 0 && rest > PAGE_SIZE && !self.grant {
+            let (rights, pages) = map_row(&leaf, source, self.to, target, self.item, rest.min(USER_END - target));
+            if pages > 0 {
+                return Ok((rights, done + pages * PAGE_SIZE));
+            }
         }
         let rights = self.page(leaf, level, (source, target), work)?;
         Ok((rights, done + span(level)))
@@ -761,7 +986,6 @@ impl Mapping {
         }
         let used = leaf.settled().entry & (ACCESSED | DIRTY);
         let new = enter(self.to, hole, target, level, entry | used, 0)?;
-        Nodes.detach(new.node());
         Nodes.replace(node, new.node(), || work.climb());
         remove(leaf);
         Ok(rights)
@@ -870,6 +1094,7 @@ pub fn map_object(task: Ref<Task>, address: u64, physical: u64, write: bool) -> 
     debug_assert!(cell.get() & PRESENT == 0);
     cell.set(physical | PRESENT | USER | KERNEL_OBJECT | rights);
     POOL.page(table).count_entries(1);
+    POOL.page(table).fill(slot(address, 0), 1);
     Ok(())
 }
 
@@ -928,7 +1153,7 @@ pub fn free_all(task: Ref<Task>) {
         }
         work.spend(PAGE_COST);
     }
-    POOL.give_page(task.root_table, Kind::Table);
+    free_table(task.root_table);
 }
 
 /// Serves a page fault of sigma0: its space is physical memory. False if that is not to be had.

@@ -32,6 +32,8 @@ use keel_abi::memory::{MapItem, MAP_GRANT};
 use keel_abi::word::Word;
 use keel_abi::{Error, Fpage, Id, Side, StringItem, Tag};
 
+/// Items of one small page that are mapped with interrupts off.
+const PAGES_AT_ONCE: u64 = 16;
 /// Log2 of the ports that are mapped with interrupts off.
 const PORTS_AT_ONCE: u8 = 10;
 
@@ -171,21 +173,32 @@ fn pass_maps(sender: Ref<Thread>, receiver: Ref<Thread>, tag: Tag) -> Result<(),
     let Some(from) = sender.utcb() else { return Ok(()) };
     let count = tag.maps().min(MAX_MAP_ITEMS);
     while state.maps.get() < count {
-        let pair = &from.maps[2 * state.maps.get() as usize..][..2];
-        let mut item = state.under_way.take().unwrap_or_else(|| Item {
-            item: MapItem { send_base: pair[0].get(), fpage: pair[1].get() },
-            window,
-            progress: Progress::default(),
-        });
-        if told.is_some() || !space::map_page(sender.task, receiver.task, &item.item) {
+        let at = 2 * state.maps.get() as usize;
+        let pages = match told {
+            None => space::map_pages(
+                sender.task,
+                receiver.task,
+                &from.maps[at..2 * count.min(state.maps.get() + PAGES_AT_ONCE) as usize],
+            ),
+            Some(_) => 0,
+        };
+        if pages > 0 {
+            // It may have been begun before, when something else was in its place.
+            state.under_way.set(None);
+        } else {
+            let pair = &from.maps[at..at + 2];
+            let mut item = state.under_way.take().unwrap_or_else(|| Item {
+                item: MapItem { send_base: pair[0].get(), fpage: pair[1].get() },
+                window,
+                progress: Progress::default(),
+            });
             let arrived = pass_item(sender, receiver, &mut item).inspect_err(|_| state.under_way.set(Some(item)))?;
             if let Some(to) = told {
-                let pair = &to.maps[2 * state.maps.get() as usize..][..2];
-                pair[0].set(arrived.send_base);
-                pair[1].set(arrived.fpage);
+                to.maps[at].set(arrived.send_base);
+                to.maps[at + 1].set(arrived.fpage);
             }
         }
-        state.maps.set(state.maps.get() + 1);
+        state.maps.set(state.maps.get() + pages.max(1) as u64);
         let more = state.maps.get() < count || tag.strings() > 0;
         if more && poll() {
             return Err(Stop::Restart);

@@ -287,6 +287,22 @@ fn leave(cpu: &'static Cpu) -> Ref<Thread> {
     cpu.current.get().expect("somebody runs")
 }
 
+/// Zeroed memory below 4 GB for ever, as the pool's is; it begins at a large page.
+fn low_memory(bytes: usize) -> u64 {
+    // Linux's numbers (asm/unistd_64.h, asm-generic/mman-common.h, asm/mman.h).
+    const MMAP: u64 = 9;
+    const READ_WRITE: u64 = 3;
+    const PRIVATE_ANONYMOUS_32BIT: u64 = 0x62;
+    let address: i64;
+    // SAFETY: a mapping at a place that is free; the call changes rcx and r11 besides.
+    unsafe {
+        asm!("syscall", inlateout("rax") MMAP => address, in("rdi") 0, in("rsi") bytes + LARGE_PAGE, in("rdx") READ_WRITE,
+            in("r10") PRIVATE_ANONYMOUS_32BIT, in("r8") -1, in("r9") 0, lateout("rcx") _, lateout("r11") _);
+    }
+    assert!(address > 0, "mmap: error {}", -address);
+    (address as u64).next_multiple_of(LARGE_PAGE as u64)
+}
+
 /// The boot: memory, processors, sigma0 and the root task, without lthreads.
 fn start() -> u64 {
     let memory = |bytes, alignment| {
@@ -294,7 +310,7 @@ fn start() -> u64 {
         // SAFETY: its size is not zero.
         unsafe { alloc_zeroed(layout) }
     };
-    let (pool, users) = (memory(POOL_BYTES, LARGE_PAGE) as u64, memory(USER_BYTES, LARGE_PAGE) as u64);
+    let (pool, users) = (low_memory(POOL_BYTES), memory(USER_BYTES, LARGE_PAGE) as u64);
     let set = |start, bytes: usize| {
         let mut set = boot::Memory::new();
         set.insert(Range::new(start, start + bytes as u64)).expect("it is empty");

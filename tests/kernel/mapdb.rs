@@ -27,7 +27,7 @@ fn subtree(model: &BTreeMap<Index, Index>, top: Index) -> BTreeSet<Index> {
 #[test]
 fn random_maps_grants_and_revocations_agree_with_a_parent_map() {
     const COUNT: u64 = 60;
-    let nodes = Nodes((0..=COUNT).map(|_| Node::new(0, 0, 0)).collect());
+    let nodes = Nodes((0..=COUNT).map(|_| Node::default()).collect());
     let mut model: BTreeMap<Index, Index> = BTreeMap::new();
     let random = Random::new(11);
     for _ in 0..60_000 {
@@ -37,11 +37,12 @@ fn random_maps_grants_and_revocations_agree_with_a_parent_map() {
             // Map: a comes from b, or is a root.
             0 | 1 if !model.contains_key(&a) => {
                 let parent = if model.contains_key(&b) { b } else { 0 };
-                nodes.attach(a, parent);
+                nodes.plant(a, parent);
                 model.insert(a, parent);
             }
             // Grant: b takes a's place.
             2 if model.contains_key(&a) && !model.contains_key(&b) => {
+                nodes.plant(b, 0);
                 nodes.replace(a, b, || ());
                 let parent = model.remove(&a).unwrap();
                 model.insert(b, parent);

@@ -2,8 +2,8 @@
 //! Spaces against a model: map, grant, unmap and rights, with pages of all sizes, begun anew wherever the kernel may be
 //! interrupted, while two processors use what is mapped.
 //!
-//! The model knows leaves and who got them from whom, and looks things up in maps. It has no tables, no companions, no
-//! polls and no translations.
+//! The model knows leaves and who got them from whom, and looks things up in maps. It has no tables, no groups of
+//! nodes, no rows, no polls and no translations.
 
 use super::*;
 use crate::arch::{cpu::cpu, each_step, entry, Machine, PROCESSORS};
@@ -27,6 +27,8 @@ const OPERATIONS: u64 = 100_000;
 const BETWEEN_LOOKS: u64 = 200;
 /// And between two checks of the kernel's invariants.
 const BETWEEN_CHECKS: u64 = 2_000;
+/// Items of an answer, at most.
+const ITEMS: u64 = 20;
 /// Leaves at which some are taken away.
 const MANY_LEAVES: usize = 6_000;
 
@@ -325,6 +327,8 @@ struct History {
     anew: u64,
     /// Tables that were moved.
     moved: u64,
+    /// Items that `map_pages` mapped.
+    answered: u64,
 }
 
 impl History {
@@ -357,6 +361,7 @@ impl History {
             model: Model::default(),
             anew: 0,
             moved: 0,
+            answered: 0,
         }
     }
 
@@ -389,7 +394,7 @@ impl History {
     }
 
     fn log2(&self) -> u8 {
-        [12, 12, 12, 12, 12, 12, 12, 13, 14, 21, 21, 22, 30][self.random.below(13) as usize]
+        [12, 12, 12, 12, 12, 12, 12, 13, 14, 16, 18, 21, 21, 22, 30][self.random.below(15) as usize]
     }
 
     fn place_of(&self, task: usize) -> u64 {
@@ -420,15 +425,44 @@ impl History {
         let place = place(item, base, window).expect("both are memory");
         let (source, target) = (self.tasks[from], self.tasks[to]);
         let expected = self.model.map(from, to, place, item, grant);
-        let asked = MapItem { send_base: base | if grant { MAP_GRANT } else { 0 }, fpage: item.0 };
-        if window == Fpage::WHOLE && map_page(source, target, &asked) {
-            assert!(expected != 0, "the short way maps what the long way refuses");
-            return;
-        }
         let mut progress = Progress::default();
         let mapping = Mapping { from: source, to: target, place, item, grant };
         self.finish(|| map(&mapping, &mut progress));
         assert_eq!(progress.rights, expected, "the rights that arrived");
+    }
+
+    /// What a pager answers: items of small pages near each other, and some others.
+    fn answer(&mut self, from: usize, to: usize) {
+        let words: Vec<Word> = (0..1 + self.random.below(ITEMS)).flat_map(|_| self.item(from)).map(Word::new).collect();
+        let (source, target) = (self.tasks[from], self.tasks[to]);
+        let mut items = &words[..];
+        while let Some(first) = items.first_chunk::<2>() {
+            let done = map_pages(source, target, items);
+            for item in items.chunks(2).take(done.max(1)) {
+                let (base, item) = (item[0].get(), Fpage(item[1].get()));
+                let place = place(item, base, Fpage::WHOLE).expect("it is memory");
+                let expected = self.model.map(from, to, place, item, base & MAP_GRANT != 0);
+                assert!(done == 0 || expected == item.rights() & expected && expected != 0, "it maps what it may not");
+            }
+            if done == 0 {
+                let (base, item) = (first[0].get(), Fpage(first[1].get()));
+                let place = place(item, base, Fpage::WHOLE).expect("it is memory");
+                let mapping = Mapping { from: source, to: target, place, item, grant: base & MAP_GRANT != 0 };
+                let mut progress = Progress::default();
+                self.finish(|| map(&mapping, &mut progress));
+            }
+            self.answered += done as u64;
+            items = &items[2 * done.max(1)..];
+        }
+    }
+
+    /// The words of a map item that is mostly a small page.
+    fn item(&self, from: usize) -> [u64; 2] {
+        let log2 = if self.random.below(20) == 0 { self.log2() } else { 12 };
+        let rights = if self.random.below(20) == 0 { self.random.below(FPAGE_RWX + 1) } else { self.rights() };
+        let item = Fpage::memory(self.address(self.place_of(from), log2), log2, rights);
+        let grant = if self.random.below(20) == 0 { MAP_GRANT } else { 0 };
+        [(self.address(WINDOW, 12) + self.random.below(ITEMS) * span(0)) | grant, item.0]
     }
 
     fn unmap(&mut self, task: usize) {
@@ -493,7 +527,10 @@ impl History {
         match self.random.below(10) {
             0..=3 => {
                 self.run(self.random.below(PROCESSORS as u64) as usize, from);
-                self.map(from, to);
+                match self.random.below(3) {
+                    0 => self.answer(from, to),
+                    _ => self.map(from, to),
+                }
             }
             4..=5 => {
                 self.run(self.random.below(PROCESSORS as u64) as usize, from);
@@ -550,10 +587,13 @@ fn spaces_agree_with_a_model_of_leaves() {
             history.machine.check().unwrap_or_else(|complaint| panic!("{complaint}"));
         }
     });
-    let (anew, moved, most) = (history.anew, history.moved, history.model.names);
+    let (anew, moved, most, answered) = (history.anew, history.moved, history.model.names, history.answered);
     let _machine = history.end();
     assert_eq!(accounts(), before, "pages in use");
-    println!("spaces: {OPERATIONS} operations, {anew} begun anew, {moved} tables moved, {most} leaves, seed {seed}");
+    println!(
+        "spaces: {OPERATIONS} operations, {anew} begun anew, {moved} tables moved, {answered} pages of answers, {most} leaves, seed {seed}"
+    );
+    assert!(answered > OPERATIONS / 10, "answers were mapped at once");
     assert!(anew > OPERATIONS / 100, "operations were begun anew");
     assert!(moved > OPERATIONS / 200, "tables were moved");
 }
@@ -820,7 +860,7 @@ fn a_space_goes_in_time_that_grows_with_its_chains() {
     let going = limited(2, 4_000);
     pages_from_one(going, sigma0, MANY, true);
     let before = disturbed.machine.polls();
-    sched::wake(disturbed.intruder);
+    crate::transfer::ready(disturbed.intruder);
     task::delete(going);
     let polls = disturbed.machine.polls() - before;
     println!("a space with a chain: {polls} looks for interrupts");
@@ -946,4 +986,138 @@ fn deletion_of_a_clan(tasks: u32, fill: impl Fn(Ref<Task>)) -> u64 {
     assert_ne!(task::at(id.task()).map(|task| task.id()), Some(id), "a new task is there");
     disturbed.end();
     turns
+}
+
+/// A space with small pages, from the window's first address on, that others get theirs from.
+fn with_pages(number: u32, pages: u64) -> Ref<Task> {
+    let (sigma0, task) = (task::at(TASK_SIGMA0 as u32).expect("it is there"), limited(number, 100));
+    for page in 0..pages {
+        let place = Placement { source: PHYSICAL + page * span(0), target: WINDOW + page * span(0), log2: 12 };
+        assert_eq!(give(sigma0, task, place, FPAGE_RWX), Ok(FPAGE_RWX));
+    }
+    task
+}
+
+/// Gives back the tasks of a test, and what sigma0 got for them.
+fn end_of(machine: &Machine, tasks: &[Ref<Task>]) {
+    tasks.iter().for_each(|task| task::delete(*task));
+    while clear(task::at(TASK_SIGMA0 as u32).expect("it is there")).is_err() {}
+    machine.check().expect("all was given back");
+}
+
+/// Leaves a task no page that it does not use yet, but so many.
+fn leave_pages(task: Ref<Task>, pages: u64) {
+    let account = task.account;
+    assert_eq!(account.pass(account.limit.get() - account.used.get() - pages, &POOL.root), Ok(()));
+}
+
+/// How many of so many small pages from an address on are mapped.
+fn mapped_from(task: Ref<Task>, start: u64, pages: u64) -> u64 {
+    (0..pages).filter(|page| find(task, start + page * span(0)).is_ok()).count() as u64
+}
+
+#[test]
+fn quota_that_ends_in_the_middle_of_a_row() {
+    // Three groups of nodes are in a page with the fourth; the page for the next four is not there.
+    const FIRST: u64 = 5 * GROUP as u64 - 8;
+    const NO_MEMORY: Result<u64, Stop> = Err(Stop::Failed(Error::NoMemory));
+    let machine = Machine::take();
+    let (from, to) = (with_pages(1, 512), limited(2, 100));
+    let place = |source, target, log2| Placement { source, target, log2 };
+    // A row is at the end of a group, then comes a group without a place for its nodes.
+    assert_eq!(give(from, to, place(WINDOW, WINDOW + FIRST * span(0), 12), FPAGE_RWX), Ok(FPAGE_RWX));
+    take(to, WINDOW + FIRST * span(0), 1, 0, true);
+    for group in 0..4 {
+        let target = WINDOW + group * GROUP as u64 * span(0);
+        assert_eq!(give(from, to, place(WINDOW, target, 12), FPAGE_RWX), Ok(FPAGE_RWX));
+    }
+    leave_pages(to, 0);
+    let before = mapped_from(to, WINDOW, 512);
+    assert_eq!(give(from, to, place(WINDOW, WINDOW, 21), FPAGE_RWX), NO_MEMORY);
+    machine.check().unwrap_or_else(|complaint| panic!("{complaint}"));
+    assert_eq!((before, mapped_from(to, WINDOW, 512)), (4, 4 * GROUP as u64), "all that there was a place for");
+    // With memory the same goes on to its end.
+    assert_eq!(POOL.root.pass(1, &to.account), Ok(()));
+    assert_eq!(give(from, to, place(WINDOW, WINDOW, 21), FPAGE_RWX), Ok(FPAGE_RWX));
+    assert_eq!(mapped_from(to, WINDOW, 512), 512);
+    end_of(&machine, &[to, from]);
+}
+
+#[test]
+fn quota_that_ends_in_the_middle_of_an_answer() {
+    let machine = Machine::take();
+    let (from, to) = (with_pages(1, 32), limited(2, 100));
+    let items = |targets: core::ops::Range<u64>| -> Vec<Word> {
+        let words = |page| [WINDOW + page * span(0), Fpage::memory(WINDOW + page % 32 * span(0), 12, FPAGE_RWX).0];
+        targets.flat_map(words).map(Word::new).collect()
+    };
+    for group in 0..4 {
+        let place = Placement { source: WINDOW, target: WINDOW + group * GROUP as u64 * span(0), log2: 12 };
+        assert_eq!(give(from, to, place, FPAGE_RWX), Ok(FPAGE_RWX));
+    }
+    leave_pages(to, 0);
+    // An answer reaches from the last group with a place for its nodes into the next one.
+    let middle = 4 * GROUP as u64;
+    assert_eq!(map_pages(from, to, &items(middle - 8..middle + 8)), 8, "up to the end of the group");
+    assert_eq!(map_pages(from, to, &items(middle..middle + 8)), 0, "no place for nodes");
+    let place = Placement { source: WINDOW, target: WINDOW + middle * span(0), log2: 12 };
+    assert_eq!(give(from, to, place, FPAGE_RWX), Err(Stop::Failed(Error::NoMemory)));
+    machine.check().unwrap_or_else(|complaint| panic!("{complaint}"));
+    assert_eq!(mapped_from(to, WINDOW, 512), 4 + 8);
+    assert_eq!(POOL.root.pass(1, &to.account), Ok(()));
+    assert_eq!(map_pages(from, to, &items(middle..middle + 16)), 16);
+    machine.check().unwrap_or_else(|complaint| panic!("{complaint}"));
+    end_of(&machine, &[to, from]);
+}
+
+#[test]
+fn items_that_overlap_themselves() {
+    const PAGES: u64 = 16;
+    let machine = Machine::take();
+    let task = with_pages(1, 1);
+    // Each page comes from the one before, which the same item has just made.
+    let item = Fpage::memory(WINDOW, 16, FPAGE_RWX);
+    let place = Placement { source: WINDOW, target: WINDOW + span(0), log2: 16 };
+    let mapping = Mapping { from: task, to: task, place, item, grant: false };
+    assert_eq!(map(&mapping, &mut Progress::default()), Ok(()));
+    assert_eq!(mapped_from(task, WINDOW, PAGES + 1), PAGES + 1);
+    for page in 1..=PAGES {
+        let leaf = find(task, WINDOW + page * span(0)).expect("it is mapped");
+        assert_eq!(Leaf::of(Nodes.parent(leaf.node())).address(), WINDOW + (page - 1) * span(0), "page {page}");
+    }
+    // An answer whose items do the same.
+    let words = (1..=PAGES).flat_map(|page| {
+        let at = WINDOW + (PAGES + page) * span(0);
+        [at, Fpage::memory(at - span(0), 12, FPAGE_RWX).0]
+    });
+    let words: Vec<Word> = words.map(Word::new).collect();
+    assert_eq!(map_pages(task, task, &words), PAGES as usize);
+    machine.check().unwrap_or_else(|complaint| panic!("{complaint}"));
+    // Taken from the middle on: what came from there goes, at whatever rows it lies.
+    take(task, WINDOW + 8 * span(0), 4, 0, false);
+    assert_eq!(mapped_from(task, WINDOW, 3 * PAGES), 9);
+    machine.check().unwrap_or_else(|complaint| panic!("{complaint}"));
+    end_of(&machine, &[task]);
+}
+
+#[test]
+fn a_row_that_frees_its_own_table() {
+    const PAGES: u64 = 40;
+    let machine = Machine::take();
+    let (from, to) = (with_pages(1, PAGES), limited(2, 100));
+    let tables = to.account.word(keel_abi::call::ACCOUNT_TABLES);
+    let used = to.account.used.get();
+    for itself in [true, false] {
+        for page in 0..PAGES {
+            let place = Placement { source: WINDOW + page * span(0), target: WINDOW + page * span(0), log2: 12 };
+            assert_eq!(give(from, to, place, FPAGE_RWX), Ok(FPAGE_RWX));
+        }
+        let (whose, what) = if itself { (to, "the space's own") } else { (from, "what came from another's") };
+        take(whose, WINDOW, PAGES, 0, itself);
+        machine.check().unwrap_or_else(|complaint| panic!("{what}: {complaint}"));
+        assert_eq!(mapped_from(to, WINDOW, PAGES), 0, "{what}");
+        assert_eq!((to.account.word(keel_abi::call::ACCOUNT_TABLES), to.account.used.get()), (tables, used), "{what}");
+    }
+    assert_eq!(mapped_from(from, WINDOW, PAGES), PAGES);
+    end_of(&machine, &[to, from]);
 }

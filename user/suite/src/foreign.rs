@@ -58,9 +58,14 @@ pub fn fresh_frame(code: unsafe extern "C" fn()) -> Frame {
 
 /// A task without lthreads and without a kernel area.
 pub fn empty_task() -> Result<(Id, u32), Failure> {
+    empty_task_of(QUOTA)
+}
+
+/// The same with so many pages for its account.
+pub fn empty_task_of(quota: u64) -> Result<(Id, u32), Failure> {
     let number = pool::task_number();
     let priority = crate::threads::base_priority();
-    let task = create_empty(&NewTask { number, max_priority: priority, quota: QUOTA, ..NewTask::default() })?;
+    let task = create_empty(&NewTask { number, max_priority: priority, quota, ..NewTask::default() })?;
     Ok((task, number))
 }
 

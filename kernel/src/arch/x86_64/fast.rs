@@ -14,7 +14,7 @@ use crate::thread::{meeting, State, Thread, FOREIGN, FPU, OTHER_CALLS};
 use core::cell::Cell;
 use keel_abi::call::*;
 use keel_abi::memory::SharedUtcb;
-use keel_abi::{Id, MapItem};
+use keel_abi::Id;
 
 /// Flags of reply and wait for anybody.
 pub const REPLY_AND_WAIT: u64 = CALL_IPC | IPC_SEND | IPC_RECEIVE | IPC_OPEN;
@@ -108,9 +108,9 @@ pub fn answer(cpu: &Cpu, caller: Ref<Thread>) -> Option<Ref<Thread>> {
     })
 }
 
-/// Maps the page that a pager's answer names, as `space::map_page`.
+/// Maps the page that a pager's answer names, as `space::map_pages`.
 pub extern "C" fn map_page(from: Ref<Task>, to: Ref<Task>, utcb: &SharedUtcb) -> bool {
-    space::map_page(from, to, &MapItem { send_base: utcb.maps[0].get(), fpage: utcb.maps[1].get() })
+    space::map_pages(from, to, &utcb.maps[..2]) > 0
 }
 
 unsafe extern "C" {

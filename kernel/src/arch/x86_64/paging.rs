@@ -124,24 +124,54 @@ fn exclude_others(root: u64) {
     }
 }
 
-/// Drops the translation of an address, after an entry of `level` of the space with top table `root` was changed.
+/// Which translations of a space this processor may hold.
+#[derive(Clone, Copy)]
+pub enum Held {
+    /// None.
+    Nothing,
+    /// Those of the present space.
+    Present,
+    /// Those with a tag.
+    Tagged(u64),
+}
+
+/// Which translations this processor may hold of entries of `level` in the space with top table `root`, as long as it
+/// enters no other space; where they can only be dropped all at once, they are dropped.
+///
+/// INVLPG drops all that a processor keeps of a large page, and of tables. INVPCID with an address promises that only for
+/// what translates this very address: not for other parts of a large page, nor for what a table that goes has led to.
 #[inline(always)]
-pub fn flush(root: u64, address: u64, level: u8) {
+pub fn held(root: u64, level: u8) -> Held {
     let cpu = cpu();
     if cpu.space.get() == root {
-        invlpg(address);
+        Held::Present
     } else if cpu.tags.are_used() {
-        flush_kept(cpu, root, address, level);
+        held_by_tag(cpu, root, level)
+    } else {
+        Held::Nothing
     }
 }
 
-/// INVLPG drops all that a processor keeps of a large page, and of tables. INVPCID with an address promises that only for
-/// what translates this very address: not for other parts of a large page, nor for what a table that goes has led to.
-fn flush_kept(cpu: &Cpu, root: u64, address: u64, level: u8) {
+fn held_by_tag(cpu: &Cpu, root: u64, level: u8) -> Held {
     match cpu.tags.of(root) {
-        // SAFETY: CPUID offers it.
-        Some(tag) if level == 0 && cpuid::has(Feature::InvPcid) => unsafe { invpcid(tag, address) },
-        _ => cpu.tags.forget(root),
+        Some(tag) if level == 0 && cpuid::has(Feature::InvPcid) => Held::Tagged(tag),
+        _ => {
+            cpu.tags.forget(root);
+            Held::Nothing
+        }
+    }
+}
+
+impl Held {
+    /// Drops the translation of an address, after its entry was changed.
+    #[inline(always)]
+    pub fn flush(self, address: u64) {
+        match self {
+            Held::Nothing => {}
+            Held::Present => invlpg(address),
+            // SAFETY: CPUID offers it.
+            Held::Tagged(tag) => unsafe { invpcid(tag, address) },
+        }
     }
 }
 

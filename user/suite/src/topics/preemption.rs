@@ -5,7 +5,7 @@
 //! case repeats its transfer until that has happened.
 
 use crate::case::{Case, Fault, Outcome};
-use crate::foreign::{code_load, Foreign};
+use crate::foreign::{code_load, empty_task_of, Foreign};
 use crate::pool::{cell, peek, poke, WINDOW};
 use crate::post::{failed, Job, Post};
 use crate::threads::{base_priority, helper, park, remove, remove_task, Spawn};
@@ -525,7 +525,9 @@ fn answer_beyond_quota() -> Outcome {
     memory()?;
     cell(SHAPE).store(0, SeqCst);
     let before = source::account(Id::NIL)?[ACCOUNT_USED as usize];
-    let foreign = Foreign::new(code_load, |frame| frame.di = TARGET)?;
+    // The page tables of all items, without their mapping nodes.
+    let (task, number) = empty_task_of((ALL_PAGES >> 9) + 16)?;
+    let foreign = Foreign::in_task(task, number, code_load, |frame| frame.di = TARGET)?;
     foreign.serve(foreign.start_raw()?)?;
     refused!("all items", send(foreign.id, foreign_items(32), Timeout::Zero), Send NoMemory);
     same!("its state", state_of(foreign.id)?, STATE_FAULTED);
