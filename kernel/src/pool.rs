@@ -68,6 +68,8 @@ pub struct Page {
     /// Page table: where the nodes of each eighth of its entries lie, 0 if nowhere. Page with such nodes: whose they are.
     /// Both as space.rs numbers them; all 0 in any other page.
     pub groups: [Cell<u32>; 8],
+    /// Free page: it is all zero.
+    pub zero: Cell<bool>,
 }
 
 impl Page {
@@ -228,15 +230,19 @@ impl Pool {
     /// A page for `account`, its content whatever it was.
     pub fn take_page(&self, account: Ref<Account>, kind: Kind) -> Result<u32, Error> {
         let index = self.take_raw(account)?;
+        self.page(index).zero.set(false);
         account.count(kind, 1);
         Ok(index)
     }
 
     /// A page for `account`, all zero.
     pub fn take_zeroed(&self, account: Ref<Account>, kind: Kind) -> Result<u32, Error> {
-        let index = self.take_page(account, kind)?;
-        // SAFETY: the page is ours alone.
-        unsafe { core::ptr::write_bytes(self.address(index).cast::<u64>(), 0, PAGE / 8) };
+        let index = self.take_raw(account)?;
+        if !self.page(index).zero.take() {
+            // SAFETY: the page is ours alone.
+            unsafe { core::ptr::write_bytes(self.address(index).cast::<u64>(), 0, PAGE / 8) };
+        }
+        account.count(kind, 1);
         Ok(index)
     }
 
@@ -332,6 +338,7 @@ impl Pool {
     fn cut_up(&self, index: u32, class: usize) {
         let (page, size) = (self.page(index), CLASSES[class]);
         let count = PAGE / size;
+        page.zero.set(false);
         page.class.set(class as u8);
         page.live.set(0);
         page.free.set(0);

@@ -310,6 +310,8 @@ fn free_table(table: u32) {
         // SAFETY: the table is going, and its nodes are in no tree.
         unsafe { POOL.give(POOL.object(group * GROUP as u32), Kind::Part) };
     }
+    // A table goes when its last entry has gone; the top table keeps the kernel's half.
+    POOL.page(table).zero.set(POOL.page(table).level.get() < TOP_LEVEL);
     POOL.give_page(table, Kind::Table);
 }
 
