@@ -94,6 +94,7 @@ impl Model {
         let mut used = self.came_from(name).into_iter().fold(0, |used, child| used | self.revoke(child, true));
         if itself {
             used |= self.drop(name);
+            self.children.remove(&name);
         }
         used
     }
