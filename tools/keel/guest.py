@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import BinaryIO
 
 from . import process, qemu
-from .channel import STATUS_WHOLE, BrokenChannel, Channel, Frame, Kind
+from .channel import STATUS_WHOLE, WINDOW, BrokenChannel, Channel, Frame, Kind
 from .config import Settings
-from .console import End, Watcher
+from .console import BootLog, End, Watcher
 from .debugger import Dialogue
 from .errors import KeelError
 from .slot import Slot
-from .terminal import END_OF_INPUT, Keys, RawTerminal
+from .terminal import END_OF_INPUT, Keys, RawTerminal, Resizes, window_size
 
 READ_BYTES = 65536
 INPUT_FD = 0
@@ -132,7 +132,12 @@ class _Run:
         self.verbose = settings.verbose
         self.channel = Channel(firmware_speaks=plan.firmware_speaks)
         self.watcher = Watcher()
+        self.boot_log = BootLog()
+        self.listens = False
+        self.resizes = stack.enter_context(Resizes()) if self.interactive and os.isatty(INPUT_FD) else None
         self.keys = Keys()
+        # What was typed before the shell's prompt: an interrupt among it must not reach a shell that reads its profile.
+        self.typed_ahead = bytearray()
         self.ready = False
         self.shown = bytearray()
         # The µ-kernel's log before the root task's first line.
@@ -148,7 +153,10 @@ class _Run:
         self.console_file.write(data)
         self.watcher.feed(data)
         if self.interactive:
-            _write_out(1, data)
+            shown = self.boot_log.feed(data)
+            _write_out(1, data if self.verbose else shown)
+            self.keys.prompt_shown = self.boot_log.has_prompt
+            self._pass_typed_ahead()
         elif self.verbose:
             _write_out(2, data)
         if self.plan.prompt and not self.ready:
@@ -196,6 +204,9 @@ class _Run:
     def _on_frame(self, frame: Frame) -> None:
         if frame.kind is Kind.READY:
             self._on_ready()
+        elif frame.kind is Kind.LISTENS and not self.listens:
+            self.listens = True
+            self.on_resize()
         elif frame.kind is Kind.STDOUT:
             self.take_output(1, frame.data)
         elif frame.kind is Kind.STDERR:
@@ -236,9 +247,23 @@ class _Run:
             self.outcome.restarted = self.over = True
             return
         self.ready = self.keys.guest_ready = self.outcome.begun = True
+        self._pass_typed_ahead()
         if self.plan.command is not None:
             self.channel.send(Kind.COMMAND, self.plan.command)
             self.channel.send(Kind.COMMAND, b"")
+
+    def _pass_typed_ahead(self) -> None:
+        if self.begun and self.typed_ahead:
+            self.console.waiting += self.typed_ahead
+            self.typed_ahead.clear()
+
+    def on_resize(self) -> None:
+        """The terminal's size may be another than the guest knows of."""
+        if self.resizes is None:
+            return
+        self.resizes.take()
+        if self.listens and (size := window_size()):
+            self.channel.send(Kind.WINDOW, WINDOW.pack(*size))
 
     def on_input(self) -> None:
         """The user's keys or the command's standard input."""
@@ -249,11 +274,19 @@ class _Run:
         self.input_ended = not data
         if self.keyed:
             passed = self.keys.take(data) if os.isatty(INPUT_FD) else data
+            passed = passed or (END_OF_INPUT if not data else b"")
+            if self.interactive and not self.begun:
+                self.typed_ahead += passed
             # What is typed before the prompt would be lost in the serial port at times.
-            if self.ready or not self.plan.prompt:
-                self.console.waiting += passed or (END_OF_INPUT if not data else b"")
+            elif self.ready or not self.plan.prompt:
+                self.console.waiting += passed
         else:
             self.channel.send(Kind.STDIN, data)
+
+    @property
+    def begun(self) -> bool:
+        """Whether what is typed is read in the guest."""
+        return self.ready or self.keys.prompt_shown
 
     def wants_input(self) -> bool:
         """Whether more of the standard input can be taken now."""
@@ -261,7 +294,7 @@ class _Run:
             return False
         if self.keyed:
             at_keyboard = os.isatty(INPUT_FD) and not self.plan.prompt
-            return not self.console.waiting and (self.ready or at_keyboard)
+            return not self.console.waiting and (self.begun or at_keyboard)
         return self.ready and self.channel.wants_input
 
     def write_lines(self) -> None:
@@ -352,6 +385,8 @@ def _choose_events(selector: selectors.BaseSelector, state: _Run) -> None:
         _set_events(selector, line.ours.fileno(), events, handler)
     events = selectors.EVENT_READ if state.wants_input() else 0
     _set_events(selector, INPUT_FD, events, state.on_input)
+    if state.resizes:
+        _set_events(selector, state.resizes.fileno(), selectors.EVENT_READ, state.on_resize)
 
 
 def _set_events(selector: selectors.BaseSelector, fd: int, events: int, handler: Callable[[], None]) -> None:

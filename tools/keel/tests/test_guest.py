@@ -1,20 +1,27 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """A run with a stand-in for the emulator, which plays the guest's part on the serial lines."""
 
+import fcntl
+import os
+import pty
+import struct
 import sys
+import termios
 import time
-from collections.abc import Callable
+import tty
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from keel import boot, guest, machine, qemu, slot
-from keel.channel import CREDIT, FRAME_DATA_MAX, HEADER, STATUS_WHOLE, Kind, encode
+from keel.channel import CREDIT, FRAME_DATA_MAX, HEADER, STATUS_WHOLE, WINDOW, Kind, encode
 from keel.commands import run as run_command
 from keel.commands.run import conclude
 from keel.config import Settings
-from keel.errors import KeelError, Status
+from keel.console import SHELL_BEGINS
+from keel.errors import Interrupted, KeelError, Status
 from keel.guest import Outcome, Plan
 
 EXEC = boot.Choices(command="true")
@@ -154,3 +161,68 @@ def test_a_guest_that_has_begun_is_not_run_again(first: str, emulator: Emulator,
 def test_only_our_own_choice_of_kvm_is_changed(choices: boot.Choices, emulator: Emulator, start: Start) -> None:
     emulator("sys.exit(1)")
     assert start(choices, 60.0) == (1, [])
+
+
+@pytest.fixture
+def typed() -> Iterator[Callable[[bytes], int]]:
+    """Makes our standard input a terminal of 30 rows and 90 columns, raw at once, and types at it."""
+    ours, theirs = pty.openpty()
+    before = os.dup(0)
+    os.dup2(theirs, 0)
+    tty.setraw(theirs)
+    fcntl.ioctl(ours, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 90, 0, 0))
+    yield lambda keys: os.write(ours, keys)
+    os.dup2(before, 0)
+    for fd in (before, ours, theirs):
+        os.close(fd)
+
+
+Shell = Callable[[str], Outcome]
+
+
+@pytest.fixture
+def shell(settings: Settings, emulator: Emulator) -> Shell:
+    """Runs a guest that is this script, whose console is ours."""
+
+    def run(script: str) -> Outcome:
+        emulator(f"say = lambda text: lines['console'].sendall(text)\n{script}")
+        with slot.taken(settings, "keel") as mine:
+            return guest.run(settings, qemu.Guest(kernel=Path("k")), Plan(mine, timeout_s=60.0))
+
+    return run
+
+
+BOOTS = f"say(b'[    0.1] Linux version' + {SHELL_BEGINS!r})\n"
+# Says what has been typed when the shell's profile has been read, and then what has come in all.
+PROFILE = "time.sleep(0.3); lines['console'].setblocking(False)\ntry: say(b'early ' + lines['console'].recv(99))\n"
+PROFILE += "except BlockingIOError: say(b'profile\\r\\n')\n"
+ECHO = "lines['console'].setblocking(True); say(b'got ' + lines['console'].recv(99)); time.sleep(0.3)\n"
+
+
+@pytest.mark.parametrize("prompt", [READY, "say(b'$ ')\n"], ids=["says so", "shows it"])
+def test_a_shell_gets_what_was_typed_at_its_prompt(
+    prompt: str, typed: Callable[[bytes], int], shell: Shell, capfd: pytest.CaptureFixture[str]
+) -> None:
+    typed(b"ls\n")
+    shell(BOOTS + PROFILE + prompt + ECHO)
+    shown = capfd.readouterr().out
+    assert shown.startswith("profile\r\n") and shown.endswith("got ls\n"), shown
+
+
+def test_an_interrupt_after_a_line_typed_too_early_ends_the_guest(typed: Callable[[bytes], int], shell: Shell) -> None:
+    typed(b"ls\n\x03")
+    with pytest.raises(Interrupted):
+        shell(BOOTS + "time.sleep(600)")
+
+
+def test_the_terminals_size_is_told_to_a_guest_that_listens(typed: Callable[[bytes], int], shell: Shell) -> None:
+    frame = encode(Kind.WINDOW, WINDOW.pack(30, 90))
+    listens = f"lines['exec'].sendall({encode(Kind.LISTENS, b'')!r})\n"
+    ended = shell(f"{listens}sys.exit(7 if lines['exec'].recv(99) == {frame!r} else 8)")
+    assert ended.emulator_status == 7
+
+
+def test_a_command_is_told_no_size(typed: Callable[[bytes], int], run: Run) -> None:
+    listens = f"lines['exec'].sendall({encode(Kind.LISTENS, b'')!r}); lines['exec'].settimeout(0.5)\n"
+    ended = run(f"{listens}try: lines['exec'].recv(9); sys.exit(8)\nexcept TimeoutError: sys.exit(7)")
+    assert ended.emulator_status == 7
