@@ -26,7 +26,7 @@ PROMPT = b"root@keel:~# "
 # What bash writes before it runs a command line.
 LINE_TAKEN = b"\x1b[?2004l"
 KEY_INTERRUPT, KEY_SUSPEND, KEY_END, KEY_DELETE = b"\x03", b"\x1a", b"\x04", b"\x7f"
-LIMIT_S = 120
+LIMIT_S = 60
 STEP_S = 0.05
 # Of a line of the boot log.
 BOOT_LINE = b"console [ttyS0] enabled"
@@ -168,13 +168,13 @@ def test_it_behaves_like_a_terminal(system: str) -> None:
     """Job control, letters of more than one byte, 256 colours, and an editor."""
     with terminal(*run_options(system)) as shell:
         shell.wait_for(PROMPT)
-        shell.say(b"sh -c 'echo runs; exec sleep 1000'\r")
+        shell.say(b"sh -c 'trap \"echo again\" CONT; echo runs; while :; do sleep 0.1; done'\r")
         shell.wait_for(LINE_TAKEN + b"\rruns")
         shell.say(KEY_SUSPEND)
         shell.wait_for(b"Stopped")
         shell.wait_for(PROMPT)
         shell.say(b"fg\r")
-        shell.wait_for(LINE_TAKEN + b"\rsh -c")
+        shell.wait_for(b"\nagain")
         shell.say(KEY_INTERRUPT)
         shell.wait_for(PROMPT)
         assert shell.run(b"echo $?")[0] == b"130"
@@ -183,7 +183,7 @@ def test_it_behaves_like_a_terminal(system: str) -> None:
         shell.say(b"head -n 1 | od -An -c\r")
         shell.wait_for(LINE_TAKEN)
         shell.say("é".encode() + KEY_DELETE + b"e\r")
-        assert b"   e  \\n" in shell.wait_for(PROMPT)
+        assert shell.wait_for(PROMPT).splitlines()[-2].split() == [b"e", b"\\n"]
         assert shell.run(b"tput colors")[0] == b"256"
         shell.say(b"nano letter\r")
         shell.wait_for(b"Exit")
