@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from conftest import REPOSITORY, SYSTEMS, run_guest, run_options
+from conftest import REPOSITORY, SYSTEMS, keel, run_guest, run_options
 
 POWERED_OFF, REBOOTED, INTERRUPTED = 110, 111, 130
 # A shell says 130 of either: before there is anything to clean up, the signal itself is the end.
@@ -132,7 +132,9 @@ def test_nothing_is_seen_but_the_shell(system: str) -> None:
     """No boot log before the prompt, no line of Linux's log after it, nothing of what tells the host of the prompt."""
     with terminal(*run_options(system)) as shell:
         shell.say(b"echo typed ahead\r")
-        assert shell.wait_for(PROMPT).splitlines()[-1] == b"\x1b[?2004h"
+        shown = shell.wait_for(PROMPT)
+        # The terminal's own echo is the only one before the prompt.
+        assert (shown.splitlines()[-1], shown.count(b"typed ahead")) == (b"\x1b[?2004h", 1)
         before = shell.wait_for(LINE_TAKEN)
         assert before == b"echo typed ahead\r\n"
         shell.wait_for(PROMPT)
@@ -145,6 +147,13 @@ def test_nothing_is_seen_but_the_shell(system: str) -> None:
         assert shell.run(b"for i in nano less ping curl; do command -v $i > /dev/null || echo no $i; done") == [b"\x1b[?2004h"]
         shell.say(b"exit\r")
         assert shell.end() == 0
+
+
+@both
+def test_lines_from_a_pipe(system: str) -> None:
+    """Each is run, and their end is the shell's."""
+    done = keel(*run_options(system), "--timeout", str(LIMIT_S), stdin=b"tty\nfalse\n")
+    assert (done.status, done.output.count("/dev/ttyS0")) == (0, 1), done.output
 
 
 @both

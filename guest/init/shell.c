@@ -37,7 +37,7 @@ static const struct {
 
 /*
  * What a shell does before its first prompt, when it has read its profile, and then never again: it
- * sends a ready frame. bash finds it in PROMPT_COMMAND, which a profile may have put more into;
+ * sends a prompt frame. bash finds it in PROMPT_COMMAND, which a profile may have put more into;
  * other shells read it where ENV says.
  */
 #define FIRST_PROMPT_PLACE "/run/keel"
@@ -49,7 +49,7 @@ static const char prompt_command[] = ". " FIRST_PROMPT;
  * set as a whole.
  */
 static const char first_prompt[] =
-	"{ printf '\\003\\000\\000\\000' > " HOST_LINE "; } 2> /dev/null\n"
+	"{ printf '\\012\\000\\000\\000' > " HOST_LINE "; } 2> /dev/null\n"
 	"unset ENV\n"
 	"if [ -z \"${BASH_VERSION-}\" ]; then unset PROMPT_COMMAND; else eval '\n"
 	"keel_first_prompt() {\n"

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The host's end of the framed channel to the guest's init. Pure: bytes in, bytes and frames out.
 
-guest/init/channel.h describes the frames. Every frame but credit, ready and listens frames uses
-up credit, header included; what has been dealt with is given back.
+guest/init/channel.h describes the frames. Every frame but credit, ready, listens and prompt
+frames uses up credit, header included; what has been dealt with is given back.
 """
 
 import struct
@@ -29,11 +29,12 @@ class Kind(IntEnum):
     CREDIT = 7
     LISTENS = 8
     WINDOW = 9
+    PROMPT = 10
 
 
 WINDOW = struct.Struct("<HH")
-# What may come from an init that no longer listens.
-UNANSWERED = (Kind.READY, Kind.LISTENS)
+# What may come where no init listens, or none does any more.
+UNANSWERED = (Kind.READY, Kind.LISTENS, Kind.PROMPT)
 
 
 class BrokenChannel(Exception):

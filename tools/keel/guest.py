@@ -136,7 +136,7 @@ class _Run:
         self.listens = False
         self.resizes = stack.enter_context(Resizes()) if self.interactive and os.isatty(INPUT_FD) else None
         self.keys = Keys()
-        # What was typed before the shell's prompt: an interrupt among it must not reach a shell that reads its profile.
+        # What was typed before the shell's prompt: before that its terminal is in another mode, where the end of a file is lost.
         self.typed_ahead = bytearray()
         self.ready = False
         self.shown = bytearray()
@@ -156,7 +156,8 @@ class _Run:
             shown = self.boot_log.feed(data)
             _write_out(1, data if self.verbose else shown)
             self.keys.prompt_shown = self.boot_log.has_prompt
-            self._pass_typed_ahead()
+            if self.begun:
+                self._pass_typed_ahead()
         elif self.verbose:
             _write_out(2, data)
         if self.plan.prompt and not self.ready:
@@ -204,6 +205,8 @@ class _Run:
     def _on_frame(self, frame: Frame) -> None:
         if frame.kind is Kind.READY:
             self._on_ready()
+        elif frame.kind is Kind.PROMPT:
+            self.keys.guest_ready = True
         elif frame.kind is Kind.LISTENS and not self.listens:
             self.listens = True
             self.on_resize()
@@ -253,9 +256,8 @@ class _Run:
             self.channel.send(Kind.COMMAND, b"")
 
     def _pass_typed_ahead(self) -> None:
-        if self.begun and self.typed_ahead:
-            self.console.waiting += self.typed_ahead
-            self.typed_ahead.clear()
+        self.console.waiting += self.typed_ahead
+        self.typed_ahead.clear()
 
     def on_resize(self) -> None:
         """The terminal's size may be another than the guest knows of."""
@@ -275,8 +277,11 @@ class _Run:
         if self.keyed:
             passed = self.keys.take(data) if os.isatty(INPUT_FD) else data
             passed = passed or (END_OF_INPUT if not data else b"")
-            if self.interactive and not self.begun:
+            if self.interactive:
                 self.typed_ahead += passed
+                # A shell may show no prompt, but once it has said that it does, it reads what is typed.
+                if self.begun or self.keys.guest_ready:
+                    self._pass_typed_ahead()
             # What is typed before the prompt would be lost in the serial port at times.
             elif self.ready or not self.plan.prompt:
                 self.console.waiting += passed

@@ -49,8 +49,8 @@ def test_never_more_under_way_than_the_credit() -> None:
     assert len(channel.outgoing) == HEADER.size + FRAME_DATA_MAX
 
 
-@pytest.mark.parametrize("kind", [Kind.READY, Kind.LISTENS])
-def test_the_first_frame_is_not_answered(kind: Kind) -> None:
+@pytest.mark.parametrize("kind", [Kind.READY, Kind.LISTENS, Kind.PROMPT])
+def test_frames_without_an_answer(kind: Kind) -> None:
     """Who sent it may be gone, and the answer would reach the init of a Linux that was started anew."""
     channel = Channel()
     assert channel.receive(encode(kind, b"")) == [Frame(kind, b"")]

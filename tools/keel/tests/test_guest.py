@@ -7,6 +7,7 @@ import pty
 import struct
 import sys
 import termios
+import threading
 import time
 import tty
 from collections.abc import Callable, Iterator
@@ -199,14 +200,27 @@ PROFILE += "except BlockingIOError: say(b'profile\\r\\n')\n"
 ECHO = "lines['console'].setblocking(True); say(b'got ' + lines['console'].recv(99)); time.sleep(0.3)\n"
 
 
-@pytest.mark.parametrize("prompt", [READY, "say(b'$ ')\n"], ids=["says so", "shows it"])
+SAYS_PROMPT = f"lines['exec'].sendall({encode(Kind.PROMPT, b'')!r})\n"
+SHOWS_PROMPT = "say(b'$ ')\n"
+PROMPTS = {"an init": READY, "a silent shell": SHOWS_PROMPT, "a shell": SAYS_PROMPT + PROFILE + SHOWS_PROMPT}
+
+
+@pytest.mark.parametrize("prompt", PROMPTS.values(), ids=PROMPTS)
 def test_a_shell_gets_what_was_typed_at_its_prompt(
     prompt: str, typed: Callable[[bytes], int], shell: Shell, capfd: pytest.CaptureFixture[str]
 ) -> None:
     typed(b"ls\n")
     shell(BOOTS + PROFILE + prompt + ECHO)
     shown = capfd.readouterr().out
-    assert shown.startswith("profile\r\n") and shown.endswith("got ls\n"), shown
+    assert shown.startswith("profile\r\n") and "early" not in shown and shown.endswith("got ls\n"), shown
+
+
+def test_a_shell_without_a_prompt_gets_what_is_typed(
+    typed: Callable[[bytes], int], shell: Shell, capfd: pytest.CaptureFixture[str]
+) -> None:
+    threading.Timer(0.5, typed, [b"pwd\n\x03"]).start()
+    shell(BOOTS + SAYS_PROMPT + ECHO)
+    assert capfd.readouterr().out == "got pwd\n\x03"
 
 
 def test_an_interrupt_after_a_line_typed_too_early_ends_the_guest(typed: Callable[[bytes], int], shell: Shell) -> None:
