@@ -23,6 +23,8 @@
 #define RUNLEVEL_HALT '0'
 #define RUNLEVEL_REBOOT '6'
 #define WINDOW_BYTES 4
+/* systemd(1): SIGRTMIN+4 starts poweroff.target. */
+#define SYSTEMD_POWER_OFF 4
 
 /* As in System V's initreq.h. */
 struct request {
@@ -91,6 +93,13 @@ void obey_requests(int requests)
 		end_machine(end);
 }
 
+void stop_machine(void)
+{
+	if (getpid() == 1)
+		end_machine(END_POWER_OFF);
+	kill(1, SIGRTMIN + SYSTEMD_POWER_OFF);
+}
+
 void host_open(struct channel *host)
 {
 	if (channel_open(host, HOST_LINE) == 0) {
@@ -129,6 +138,10 @@ void host_obey(struct channel *host)
 		return;
 	}
 	while (channel_next(host, &frame)) {
+		if (frame.channel == FRAME_STOP) {
+			stop_machine();
+			continue;
+		}
 		if (frame.channel == FRAME_WINDOW && frame.length == WINDOW_BYTES)
 			resize(&frame);
 		channel_return_credit(host, FRAME_HEADER + frame.length);

@@ -3,8 +3,8 @@
  * The framed channel between the host and init over the second serial line.
  *
  * A frame is: channel (1 byte), zero (1 byte), length (2 bytes, little
- * endian), data. Every frame but credit, ready, listens and prompt frames uses up credit,
- * header included; each side starts with CREDIT_MAX and gets back by credit frames
+ * endian), data. Every frame but credit, ready, listens, prompt and stop frames uses up
+ * credit, header included; each side starts with CREDIT_MAX and gets back by credit frames
  * what the other has consumed. So at most CREDIT_MAX bytes are under way and
  * the receiver's tty cannot overrun. A ready frame is not answered: where Linux is
  * started anew, nothing meant for the init before may come to the next one, whose
@@ -35,6 +35,7 @@ enum frame_channel {
 	FRAME_LISTENS = 8,	/* to the host: it can tell of its terminal */
 	FRAME_WINDOW = 9,	/* to init: rows and columns, 2 bytes each, little endian */
 	FRAME_PROMPT = 10,	/* to the host, by a shell: its profile is read, its prompt comes next */
+	FRAME_STOP = 11,	/* to init: the machine is to power off */
 };
 
 struct channel {

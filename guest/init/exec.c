@@ -93,6 +93,8 @@ static void take_frames(void)
 			add_to_input(&frame);
 			/* The header is dealt with; the data once the command reads it. */
 			channel_return_credit(&job.channel, FRAME_HEADER);
+		} else if (frame.channel == FRAME_STOP) {
+			stop_machine();
 		} else {
 			fatal("the host sent a frame of an unknown channel");
 		}

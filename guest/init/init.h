@@ -88,6 +88,9 @@ void host_open(struct channel *host);
 /* attend.c: do what the host has said; fd is -1 once it is gone. */
 void host_obey(struct channel *host);
 
+/* attend.c: have the machine power off, by ourselves or by systemd. */
+void stop_machine(void);
+
 /* attend.c: a process that listens to the host, beside another init. */
 void start_attendant(void);
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The host's end of the framed channel to the guest's init. Pure: bytes in, bytes and frames out.
 
-guest/init/channel.h describes the frames. Every frame but credit, ready, listens and prompt
-frames uses up credit, header included; what has been dealt with is given back.
+guest/init/channel.h describes the frames. Every frame but credit, ready, listens, prompt and
+stop frames uses up credit, header included; what has been dealt with is given back.
 """
 
 import struct
@@ -30,6 +30,7 @@ class Kind(IntEnum):
     LISTENS = 8
     WINDOW = 9
     PROMPT = 10
+    STOP = 11
 
 
 WINDOW = struct.Struct("<HH")
@@ -107,6 +108,10 @@ class Channel:
         for start in range(0, max(len(data), 1), FRAME_DATA_MAX):
             self._waiting.append((kind, data[start : start + FRAME_DATA_MAX]))
         self._release()
+
+    def send_at_once(self, kind: Kind) -> None:
+        """Send an empty frame that uses up no credit, before all that waits."""
+        self._out += encode(kind, b"")
 
     def _release(self) -> None:
         while self._waiting:

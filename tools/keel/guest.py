@@ -3,6 +3,7 @@
 
 import os
 import selectors
+import signal
 import socket
 import subprocess
 import time
@@ -17,9 +18,9 @@ from .channel import STATUS_WHOLE, WINDOW, BrokenChannel, Channel, Frame, Kind
 from .config import Settings
 from .console import BootLog, End, Watcher
 from .debugger import Dialogue
-from .errors import KeelError
+from .errors import Interrupted, KeelError
 from .slot import Slot
-from .terminal import END_OF_INPUT, Keys, RawTerminal, Resizes, window_size
+from .terminal import END_OF_INPUT, Keys, RawTerminal, Signals, window_size
 
 READ_BYTES = 65536
 INPUT_FD = 0
@@ -134,7 +135,9 @@ class _Run:
         self.watcher = Watcher()
         self.boot_log = BootLog()
         self.listens = False
-        self.resizes = stack.enter_context(Resizes()) if self.interactive and os.isatty(INPUT_FD) else None
+        at_terminal = self.interactive and os.isatty(INPUT_FD)
+        self.resizes = stack.enter_context(Signals(signal.SIGWINCH)) if at_terminal else None
+        self.stops = stack.enter_context(Signals(signal.SIGUSR1))
         self.keys = Keys()
         # What was typed before the shell's prompt: before that its terminal is in another mode, where the end of a file is lost.
         self.typed_ahead = bytearray()
@@ -267,6 +270,13 @@ class _Run:
         if self.listens and (size := window_size()):
             self.channel.send(Kind.WINDOW, WINDOW.pack(*size))
 
+    def on_stop(self) -> None:
+        """`./keel stop`: the guest is to power off, or is ended where nothing in it listens."""
+        self.stops.take()
+        if not self.listens and (self.plan.command is None or not self.ready):
+            raise Interrupted
+        self.channel.send_at_once(Kind.STOP)
+
     def on_input(self) -> None:
         """The user's keys or the command's standard input."""
         try:
@@ -390,6 +400,7 @@ def _choose_events(selector: selectors.BaseSelector, state: _Run) -> None:
         _set_events(selector, line.ours.fileno(), events, handler)
     events = selectors.EVENT_READ if state.wants_input() else 0
     _set_events(selector, INPUT_FD, events, state.on_input)
+    _set_events(selector, state.stops.fileno(), selectors.EVENT_READ, state.on_stop)
     if state.resizes:
         _set_events(selector, state.resizes.fileno(), selectors.EVENT_READ, state.on_resize)
 

@@ -37,14 +37,17 @@ def window_size() -> tuple[int, int] | None:
     return (size.lines, size.columns) if size.lines and size.columns else None
 
 
-class Resizes:
-    """For the length of a block, a file that can be read when the terminal has a new size."""
+class Signals:
+    """For the length of a block, a file that can be read when this signal has come, which does nothing else."""
 
-    def __enter__(self) -> "Resizes":
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+    def __enter__(self) -> "Signals":
         self._ours, self._signal = socket.socketpair()
         for end in (self._ours, self._signal):
             end.setblocking(False)
-        self._before = signal.signal(signal.SIGWINCH, self._note)
+        self._before = signal.signal(self.number, self._note)
         return self
 
     def fileno(self) -> int:
@@ -66,7 +69,7 @@ class Resizes:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        signal.signal(signal.SIGWINCH, self._before)
+        signal.signal(self.number, self._before)
         self._ours.close()
         self._signal.close()
 

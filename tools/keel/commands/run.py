@@ -48,7 +48,8 @@ def run(settings: Settings, choices: boot.Choices, dialogue: Dialogue | None = N
     root = given or (None if choices.alone else _default_root(settings, choices))
     attached = (root, *drives) if isinstance(root, qemu.Disk) else drives
     accelerator = accel.choose(settings, choices.accelerator, choices.icount)
-    with disks.held(attached), slot.taken(settings, _kind(choices)) as mine:
+    with disks.held(attached), slot.taken(settings, _kind(choices), choices.name) as mine:
+        mine.note_run(_kind(choices), choices.command)
         if choices.gdb and mine.gdb_socket is None:
             raise KeelError(f"{mine.directory} is too long a path for a socket", "clone into a shorter path")
         described = _guest(settings, choices, mine, _storage(settings, choices, root, attached), accelerator)

@@ -240,3 +240,25 @@ def test_a_command_is_told_no_size(typed: Callable[[bytes], int], run: Run) -> N
     listens = f"lines['exec'].sendall({encode(Kind.LISTENS, b'')!r}); lines['exec'].settimeout(0.5)\n"
     ended = run(f"{listens}try: lines['exec'].recv(9); sys.exit(8)\nexcept TimeoutError: sys.exit(7)")
     assert ended.emulator_status == 7
+
+
+STOPPED = f"sys.exit(7 if lines['exec'].recv(9999).endswith({encode(Kind.STOP, b'')!r}) else 8)\n"
+LISTENS = f"lines['exec'].sendall({encode(Kind.LISTENS, b'')!r})\n"
+# Sent by the guest's stand-in to us, its parent, so that it comes when the guest is as far.
+STOP_US = "import os, signal; time.sleep(0.3); os.kill(os.getppid(), signal.SIGUSR1); time.sleep(0.3)\n"
+
+
+def test_a_shell_that_listens_is_asked_to_power_off(shell: Shell) -> None:
+    assert shell(LISTENS + STOP_US + STOPPED).emulator_status == 7
+
+
+def test_a_command_is_asked_to_power_off(run: Run) -> None:
+    """Also where input for it waits for credit."""
+    assert run(READY + STOP_US + STOPPED, command="x" * 10_000).emulator_status == 7
+
+
+def test_a_guest_where_nothing_listens_is_ended(shell: Shell, run: Run) -> None:
+    with pytest.raises(Interrupted):
+        shell(STOP_US + "time.sleep(600)")
+    with pytest.raises(Interrupted):
+        run(STOP_US + "time.sleep(600)")

@@ -8,7 +8,7 @@ import signal
 import pytest
 
 from keel.errors import Interrupted
-from keel.terminal import Keys, Resizes
+from keel.terminal import Keys, Signals
 
 
 def test_ctrl_c_ends_a_guest_that_still_boots() -> None:
@@ -44,13 +44,13 @@ def test_a_line_typed_at_what_looks_like_a_prompt_makes_ctrl_c_the_shells() -> N
     assert keys.take(b"\r\x03") == b"\r\x03"
 
 
-def readable(resizes: Resizes) -> bool:
+def readable(resizes: Signals) -> bool:
     return bool(select.select([resizes], [], [], 0)[0])
 
 
 def test_a_new_size_is_noted_once_and_by_nobody_afterwards() -> None:
     before = signal.getsignal(signal.SIGWINCH)
-    with Resizes() as resizes:
+    with Signals(signal.SIGWINCH) as resizes:
         assert not readable(resizes)
         resizes.take()
         for _ in range(100_000):  # more than the socket can hold
