@@ -4,8 +4,8 @@
 import re
 
 import pytest
-from conftest import SYSTEMS, Result, keel, run_options
-from test_shell import BOOT_LINE, INTERRUPTED, POWERED_OFF, PROMPT, REPOSITORY, Terminal, both, terminal
+from conftest import REPOSITORY, SYSTEMS, Result, keel, run_options
+from test_shell import BOOT_LINE, INTERRUPTED, POWERED_OFF, PROMPT, Terminal, both, terminal
 
 LIMIT_S = 120
 # It says that it runs, and ignores what only asks it to end.

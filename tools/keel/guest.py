@@ -24,6 +24,8 @@ from .terminal import END_OF_INPUT, Keys, RawTerminal, Signals, window_size
 
 READ_BYTES = 65536
 INPUT_FD = 0
+# How a shell answers to the end of input within a line, which is no prompt.
+BELL = b"\a"
 # How long a guest may take to power off after its command's status has come.
 POWER_OFF_GRACE_S = 10.0
 # The same where an init ends its services first, each of which may take 90 s, or where a disk that is kept is still written.
@@ -161,6 +163,9 @@ class _Run:
             self.keys.prompt_shown = self.boot_log.has_prompt
             if self.begun:
                 self._pass_typed_ahead()
+            # Where the end of our input came while a command ran, it was the command's: the shell hears of it at its next prompt.
+            if self.begun and self.input_ended and not data.endswith((b"\n", BELL)):
+                self.console.waiting += END_OF_INPUT
         elif self.verbose:
             _write_out(2, data)
         if self.plan.prompt and not self.ready:

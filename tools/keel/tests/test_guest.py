@@ -262,3 +262,14 @@ def test_a_guest_where_nothing_listens_is_ended(shell: Shell, run: Run) -> None:
         shell(STOP_US + "time.sleep(600)")
     with pytest.raises(Interrupted):
         run(STOP_US + "time.sleep(600)")
+
+
+def test_the_end_of_input_is_said_at_each_prompt(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A command that runs when it comes may take it for its own; a bell is no prompt, and would be rung for ever."""
+    script = "said = [lines['console'].recv(99)]\nlines['console'].settimeout(0.5)\n"
+    for text in (b"out\r\n", b"\a", b"$ "):
+        script += f"say({text!r})\ntry: said.append(lines['console'].recv(99))\nexcept TimeoutError: said.append(b'')\n"
+    with Path(os.devnull).open("rb") as nothing:
+        monkeypatch.setattr(guest, "INPUT_FD", nothing.fileno())
+        ended = shell(BOOTS + SHOWS_PROMPT + script + "sys.exit(7 if said == [b'\\4', b'', b'', b'\\4'] else 8)\n")
+    assert ended.emulator_status == 7
