@@ -112,12 +112,22 @@ static void send_frame(const struct channel *channel, enum frame_channel number,
 	write_all(channel->fd, frame, FRAME_HEADER + length);
 }
 
-void channel_send_ready(const struct channel *channel)
+static void send_first(const struct channel *channel, enum frame_channel number)
 {
 	static const uint8_t rest_of_frame[FRAME_HEADER + FRAME_DATA_MAX];
 
 	write_all(channel->fd, rest_of_frame, sizeof(rest_of_frame));
-	send_frame(channel, FRAME_READY, NULL, 0);
+	send_frame(channel, number, NULL, 0);
+}
+
+void channel_send_ready(const struct channel *channel)
+{
+	send_first(channel, FRAME_READY);
+}
+
+void channel_send_listens(const struct channel *channel)
+{
+	send_first(channel, FRAME_LISTENS);
 }
 
 void channel_send(struct channel *channel, enum frame_channel number,

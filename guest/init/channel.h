@@ -3,8 +3,8 @@
  * The framed channel between the host and init over the second serial line.
  *
  * A frame is: channel (1 byte), zero (1 byte), length (2 bytes, little
- * endian), data. Every frame but credit and ready frames uses up credit, header
- * included; each side starts with CREDIT_MAX and gets back by credit frames
+ * endian), data. Every frame but credit, ready, listens, prompt and stop frames uses up
+ * credit, header included; each side starts with CREDIT_MAX and gets back by credit frames
  * what the other has consumed. So at most CREDIT_MAX bytes are under way and
  * the receiver's tty cannot overrun. A ready frame is not answered: where Linux is
  * started anew, nothing meant for the init before may come to the next one, whose
@@ -27,11 +27,15 @@
 enum frame_channel {
 	FRAME_COMMAND = 1,	/* to init: a piece of the command; empty: it is whole */
 	FRAME_STDIN = 2,	/* to init: standard input; empty: its end */
-	FRAME_READY = 3,	/* to the host: init listens (exec) or the shell starts */
+	FRAME_READY = 3,	/* to the host: init listens (exec), or keys belong to the guest */
 	FRAME_STDOUT = 4,	/* to the host: standard output */
 	FRAME_STDERR = 5,	/* to the host: error output */
 	FRAME_STATUS = 6,	/* to the host: the command's exit status, a byte, and STATUS_WHOLE */
 	FRAME_CREDIT = 7,	/* both ways: 4 bytes, little endian: credit given back */
+	FRAME_LISTENS = 8,	/* to the host: it can tell of its terminal */
+	FRAME_WINDOW = 9,	/* to init: rows and columns, 2 bytes each, little endian */
+	FRAME_PROMPT = 10,	/* to the host, by a shell: its profile is read, its prompt comes next */
+	FRAME_STOP = 11,	/* to init: the machine is to power off */
 };
 
 struct channel {
@@ -61,6 +65,9 @@ size_t channel_room(const struct channel *channel);
 
 /* Tell the host that init listens. */
 void channel_send_ready(const struct channel *channel);
+
+/* Tell the host that it can tell of its terminal. */
+void channel_send_listens(const struct channel *channel);
 
 /* Send a frame; the caller has checked channel_room(). */
 void channel_send(struct channel *channel, enum frame_channel number,

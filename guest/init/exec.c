@@ -39,16 +39,12 @@ struct job {
 	int command_whole;
 	pid_t pid;
 	int in, out, err;	/* our ends of the pipes, -1 when closed */
+	int requests;		/* of programs that end the machine, -1 where another init takes them */
 	int done;
 	int status;
 };
 
 static struct job job;
-
-static void child_ended(int signal_number)
-{
-	(void)signal_number;	/* only there to end ppoll() */
-}
 
 static void close_fd(int *fd)
 {
@@ -97,6 +93,8 @@ static void take_frames(void)
 			add_to_input(&frame);
 			/* The header is dealt with; the data once the command reads it. */
 			channel_return_credit(&job.channel, FRAME_HEADER);
+		} else if (frame.channel == FRAME_STOP) {
+			stop_machine();
 		} else {
 			fatal("the host sent a frame of an unknown channel");
 		}
@@ -219,9 +217,12 @@ static void wait_for_work(const sigset_t *during)
 		{ .fd = job.input.length > 0 ? job.in : -1, .events = POLLOUT },
 		{ .fd = room ? job.out : -1, .events = POLLIN },
 		{ .fd = room ? job.err : -1, .events = POLLIN },
+		{ .fd = job.requests, .events = POLLIN },
 	};
+	const struct pollfd *requests = &fds[sizeof(fds) / sizeof(fds[0]) - 1];
+	int ready = ppoll(fds, sizeof(fds) / sizeof(fds[0]), NULL, during);
 
-	ppoll(fds, sizeof(fds) / sizeof(fds[0]), NULL, during);
+	obey_requests(ready > 0 && requests->revents ? requests->fd : -1);
 }
 
 static void carry_until_done(const sigset_t *during)
@@ -278,16 +279,13 @@ static void send_status(const sigset_t *during)
 
 void run_exec(void)
 {
-	struct sigaction on_child = { .sa_handler = child_ended };
-	sigset_t blocked, during;
+	sigset_t during;
 
 	job.in = job.out = job.err = -1;
-	if (channel_open(&job.channel, "/dev/ttyS1") < 0)
-		fatal("cannot open the channel to the host, /dev/ttyS1");
-	sigaction(SIGCHLD, &on_child, NULL);
-	sigemptyset(&blocked);
-	sigaddset(&blocked, SIGCHLD);
-	sigprocmask(SIG_BLOCK, &blocked, &during);
+	job.requests = requests_open();
+	if (channel_open(&job.channel, HOST_LINE) < 0)
+		fatal("cannot open the channel to the host, " HOST_LINE);
+	watch_signals(&during);
 	channel_send_ready(&job.channel);
 	while (!job.command_whole) {
 		wait_for_work(&during);

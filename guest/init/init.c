@@ -21,7 +21,7 @@
 static const char default_path[] =
 	"/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-static void power_off(void)
+void end_machine(enum end end)
 {
 	/* Who still writes would keep a disk from being clean. */
 	kill(-1, SIGKILL);
@@ -29,7 +29,7 @@ static void power_off(void)
 		;
 	sync();
 	mount(NULL, "/", NULL, MS_REMOUNT | MS_RDONLY, NULL);
-	reboot(RB_POWER_OFF);
+	reboot(end == END_REBOOT ? RB_AUTOBOOT : RB_POWER_OFF);
 	/* Returning would panic the kernel, which says more than a hang. */
 	_exit(1);
 }
@@ -41,8 +41,7 @@ void fatal(const char *what)
 		_exit(126);
 	/* The kernel's last lines would come into the middle of it. */
 	tcdrain(STDERR_FILENO);
-	power_off();
-	_exit(1);
+	end_machine(END_POWER_OFF);
 }
 
 void prepare_child(void)
@@ -82,6 +81,7 @@ static void read_settings(struct settings *settings)
 		take_setting(word, "keel.init", settings->init);
 		take_setting(word, "keel.console", settings->console);
 		take_setting(word, "keel.app", settings->app);
+		take_setting(word, "keel.attended", settings->attended);
 		take_setting(word, "keel.term", settings->term);
 		take_setting(word, "keel.rows", settings->rows);
 		take_setting(word, "keel.cols", settings->cols);
@@ -171,5 +171,5 @@ int main(int argc, char **argv)
 		run_exec();
 	else
 		run_shell(&settings, application);
-	power_off();
+	end_machine(END_POWER_OFF);
 }

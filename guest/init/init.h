@@ -6,9 +6,23 @@
 #ifndef KEEL_INIT_H
 #define KEEL_INIT_H
 
+#include <signal.h>
+#include <stdbool.h>
+#include <sys/types.h>
+
 #define SETTING_MAX 64
+/* The line of the shell where nothing else is said, and that of the channel. */
+#define SERIAL_CONSOLE "ttyS0"
+#define HOST_LINE "/dev/ttyS1"
+/*
+ * What the host takes for the end of the boot log, and no terminal shows: an application program
+ * command.
+ */
+#define SHELL_BEGINS "\033_keel:shell\033\\"
 /* The argument of the init where it runs the host's command beside another init. */
 #define SERVICE "service"
+
+struct channel;
 
 struct settings {
 	char mode[SETTING_MAX];		/* keel.mode: shell or exec */
@@ -17,10 +31,17 @@ struct settings {
 	char console[SETTING_MAX];	/* keel.console: where shells are, with commas between */
 	char app[SETTING_MAX];		/* keel.app: the application for level 0 that came with this init */
 	char **app_arguments;		/* what stands behind -- on the command line, the name in front */
+	char attended[SETTING_MAX];	/* keel.attended: set where ./keel is at the console */
 	char term[SETTING_MAX];		/* keel.term: the host terminal's TERM */
 	char rows[SETTING_MAX];		/* keel.rows, keel.cols: its size */
 	char cols[SETTING_MAX];
 };
+
+/* How a machine ends. */
+enum end { END_NONE, END_POWER_OFF, END_REBOOT };
+
+/* init.c: end all processes and then the machine. */
+void end_machine(enum end end) __attribute__((noreturn));
 
 /* init.c: say what is wrong on the console and power off. */
 void fatal(const char *what) __attribute__((noreturn));
@@ -46,8 +67,35 @@ const char *place_application(int fd, const char *name);
 /* net.c: bring the loopback interface up. */
 void loopback_up(void);
 
-/* shell.c: tell the host that keys belong to the guest from now on. */
-void tell_ready(void);
+/*
+ * attend.c: block what ends a wait for events, a child's end and, for process 1, requests by
+ * signal; `during` is the mask to wait with.
+ */
+void watch_signals(sigset_t *during);
+
+/* attend.c: the pipe for requests to end the machine; -1 where there can be none. */
+int requests_open(void);
+
+/* attend.c: end the machine where a signal, or what has come over this pipe, requests it. */
+void obey_requests(int requests);
+
+/*
+ * attend.c: tell the host that we listen to what it says of its terminal; fd is -1 where it cannot
+ * be told.
+ */
+void host_open(struct channel *host);
+
+/* attend.c: do what the host has said; fd is -1 once it is gone. */
+void host_obey(struct channel *host);
+
+/* attend.c: have the machine power off, by ourselves or by systemd. */
+void stop_machine(void);
+
+/* attend.c: a process that listens to the host, beside another init. */
+void start_attendant(void);
+
+/* shell.c: the console and its keys are those of another init from now on. */
+void begin_other_init(const struct settings *settings);
 
 /* shell.c: the interactive mode, an application first; returns when a shell has ended. */
 void run_shell(struct settings *settings, const char *application);

@@ -65,7 +65,7 @@ void become_systemd(const struct settings *settings)
 	if (strcmp(settings->mode, "exec") == 0)
 		add_service();
 	else
-		tell_ready();
+		begin_other_init(settings);
 	prepare_child();
 	execl("/lib/systemd/systemd", "systemd", (char *)NULL);
 	fatal("the root has no systemd that starts");

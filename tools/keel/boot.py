@@ -10,7 +10,7 @@ from . import bootconf, machine, qemu
 from .config import Settings
 from .errors import KeelError
 from .rust import DEBUGGER_IMAGE, KERNEL_IMAGE
-from .slot import Slot
+from .slot import Slot, check_name
 
 # Both systems get these: the init of our own archive, and the processor's random numbers.
 COMMON_PARAMETERS = ("rdinit=/keel/init", "random.trust_cpu=on")
@@ -82,6 +82,8 @@ class Choices:
     uefi: bool = False
     iommu: bool = False
     graphic: bool = False
+    # What the guest is called among those that run; by default its kind, with a number.
+    name: str | None = None
 
     @property
     def on_disk(self) -> bool:
@@ -267,6 +269,8 @@ def check(choices: Choices) -> None:
         raise KeelError(f"--mem {choices.memory_mb} is too little", f"at least {machine.LEAST_MEMORY_MB} MB")
     if not 1 <= choices.processors <= machine.MOST_PROCESSORS:
         raise KeelError(f"--smp {choices.processors} is not possible", f"from 1 to {machine.MOST_PROCESSORS}")
+    if choices.name is not None:
+        check_name(choices.name)
     if choices.icount and choices.processors > 1:
         raise KeelError("--icount, the deterministic clock, is for one processor", "leave one of --icount and --smp out")
     if choices.timeout_s is not None and not choices.timeout_s > 0:  # also what is no number

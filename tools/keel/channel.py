@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The host's end of the framed channel to the guest's init. Pure: bytes in, bytes and frames out.
 
-guest/init/channel.h describes the frames. Every frame but credit and ready frames uses
-up credit, header included; what has been dealt with is given back.
+guest/init/channel.h describes the frames. Every frame but credit, ready, listens, prompt and
+stop frames uses up credit, header included; what has been dealt with is given back.
 """
 
 import struct
@@ -27,6 +27,15 @@ class Kind(IntEnum):
     STDERR = 5
     STATUS = 6
     CREDIT = 7
+    LISTENS = 8
+    WINDOW = 9
+    PROMPT = 10
+    STOP = 11
+
+
+WINDOW = struct.Struct("<HH")
+# What may come where no init listens, or none does any more.
+UNANSWERED = (Kind.READY, Kind.LISTENS, Kind.PROMPT)
 
 
 class BrokenChannel(Exception):
@@ -67,17 +76,17 @@ class Channel:
             if frame.kind is Kind.CREDIT:
                 self._credit += CREDIT.unpack(frame.data)[0]
                 continue
-            if frame.kind is not Kind.READY:  # which may come from an init that no longer listens
+            if frame.kind not in UNANSWERED:
                 self._out += encode(Kind.CREDIT, CREDIT.pack(HEADER.size + len(frame.data)))
             frames.append(frame)
         self._release()
         return frames
 
     def _skip_text(self) -> None:
-        first = encode(Kind.READY, b"")
-        text, mark, rest = self._received.partition(first)
-        self._in_text = not mark
-        self._received = mark + rest if mark else text[-len(first) + 1 :]
+        places = [self._received.find(encode(kind, b"")) for kind in UNANSWERED]
+        first = min((place for place in places if place >= 0), default=-1)
+        self._in_text = first < 0
+        self._received = self._received[first if first >= 0 else 1 - HEADER.size :]
 
     def _take(self) -> Frame | None:
         self._received = self._received.lstrip(b"\0")  # the end of a frame that an init before did not finish
@@ -99,6 +108,10 @@ class Channel:
         for start in range(0, max(len(data), 1), FRAME_DATA_MAX):
             self._waiting.append((kind, data[start : start + FRAME_DATA_MAX]))
         self._release()
+
+    def send_at_once(self, kind: Kind) -> None:
+        """Send an empty frame that uses up no credit, before all that waits."""
+        self._out += encode(kind, b"")
 
     def _release(self) -> None:
         while self._waiting:

@@ -22,6 +22,7 @@ from .commands import clean as clean_command
 from .commands import debug as debug_command
 from .commands import doctor as doctor_command
 from .commands import example as example_command
+from .commands import guests as guests_command
 from .commands import image as image_command
 from .commands import profile as profile_command
 from .commands import run as run_command
@@ -33,6 +34,8 @@ from .errors import Interrupted, KeelError, Status, system_error
 from .suites import PARTS, SUITES
 from .ukloptions import OPTIONS
 
+# `./keel stop` sends the last; a guest that listens to us is asked to power off then.
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
 Verbs: TypeAlias = "argparse._SubParsersAction[Parser]"
 
 EXAMPLES_OF_USE = """examples:
@@ -132,6 +135,7 @@ def _add_run(verbs: Verbs) -> None:
     verb.add_argument(
         "--init", choices=machine.INITS, default="keel", help="who is process 1: %(default)s, or the root's systemd"
     )
+    verb.add_argument("--name", metavar="NAME", help="what the guest is called in ./keel ps and its logs")
     verb.add_argument("--persist", action="store_true", help="keep what the guest writes to its disks; discarded otherwise")
     verb.add_argument(
         "--drive",
@@ -192,6 +196,9 @@ def _add_others(verbs: Verbs) -> None:
     _add_ukl(verbs)
     _add_trace(verbs)
     _add_profile(verbs)
+    _add_verb(verbs, "ps", "list the guests that run")
+    verb = _add_verb(verbs, "stop", "have guests power off")
+    verb.add_argument("names", nargs="+", metavar="NAME", help="as ./keel ps lists them")
     verb = _add_verb(verbs, "gdb", "gdb on the running guest, with symbols")
     verb.add_argument("view", nargs="?", choices=slot.VIEWS, help="whose symbols")
     # Each measurement has options and a help of its own.
@@ -357,6 +364,8 @@ def _dispatch(options: argparse.Namespace) -> int:
         "ukl": lambda: _ukl(settings, options),
         "trace": lambda: trace_command.trace(settings, _wanted(options)),
         "profile": lambda: profile_command.run(settings, _profiled(options)),
+        "ps": lambda: guests_command.ps(settings),
+        "stop": lambda: guests_command.stop(settings, options.names),
         "gdb": lambda: debug_command.debug(settings, options.view),
         "bench": lambda: bench_command.bench(settings, options.argument),
         "clean": lambda: clean_command.clean(settings, cache=options.cache, persistent=options.persistent),
@@ -405,19 +414,20 @@ def _choices(options: argparse.Namespace) -> Choices:
         uefi=options.uefi,
         iommu=options.iommu,
         graphic=options.graphic,
+        name=options.name,
     )
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
     # A second one must not disturb the cleaning up that the first has begun.
-    for known in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    for known in ENDING:
         signal.signal(known, signal.SIG_IGN)
     raise Interrupted
 
 
 def main(arguments: list[str]) -> int:
     """Run the command; returns its exit status."""
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    for number in ENDING:
         signal.signal(number, _interrupt)
     try:
         return int(_dispatch(_parse(configuration.with_defaults(arguments, make_parser))))

@@ -26,7 +26,7 @@ from .errors import KeelError
 VARIABLE = "KEEL_CONFIG"
 IGNORING = ("test", "bench")
 # What a single run is asked for is no default.
-NO_DEFAULTS = ("--help", "--exec")
+NO_DEFAULTS = ("--help", "--exec", "--name")
 
 
 def place() -> Path | None:

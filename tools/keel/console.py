@@ -21,6 +21,28 @@ MARKS = {
     b"reboot: Restarting system": End.REBOOT,
 }
 
+# How the guest's init ends the boot log (guest/init/init.h).
+SHELL_BEGINS = b"\033_keel:shell\033\\"
+
+
+class BootLog:
+    """Keeps the boot log from the user: what comes after its end is shown."""
+
+    def __init__(self) -> None:
+        self.over = False
+        # Something has been shown that does not end a line, as a prompt does.
+        self.has_prompt = False
+        self._kept = b""
+
+    def feed(self, data: bytes) -> bytes:
+        """What of the next bytes is to be shown; the mark may be cut between two calls."""
+        if not self.over:
+            before, mark, data = (self._kept + data).partition(SHELL_BEGINS)
+            self.over = bool(mark)
+            self._kept = before[1 - len(SHELL_BEGINS) :]
+        self.has_prompt |= bool(data) and not data.endswith(b"\n")
+        return data
+
 
 class Watcher:
     """Watches the console for the kernel's last words; the last of them counts."""

@@ -3,6 +3,7 @@
 
 import os
 import selectors
+import signal
 import socket
 import subprocess
 import time
@@ -13,16 +14,18 @@ from pathlib import Path
 from typing import BinaryIO
 
 from . import process, qemu
-from .channel import STATUS_WHOLE, BrokenChannel, Channel, Frame, Kind
+from .channel import STATUS_WHOLE, WINDOW, BrokenChannel, Channel, Frame, Kind
 from .config import Settings
-from .console import End, Watcher
+from .console import BootLog, End, Watcher
 from .debugger import Dialogue
-from .errors import KeelError
+from .errors import Interrupted, KeelError
 from .slot import Slot
-from .terminal import END_OF_INPUT, Keys, RawTerminal
+from .terminal import END_OF_INPUT, Keys, RawTerminal, Signals, window_size
 
 READ_BYTES = 65536
 INPUT_FD = 0
+# How a shell answers to the end of input within a line, which is no prompt.
+BELL = b"\a"
 # How long a guest may take to power off after its command's status has come.
 POWER_OFF_GRACE_S = 10.0
 # The same where an init ends its services first, each of which may take 90 s, or where a disk that is kept is still written.
@@ -132,7 +135,14 @@ class _Run:
         self.verbose = settings.verbose
         self.channel = Channel(firmware_speaks=plan.firmware_speaks)
         self.watcher = Watcher()
+        self.boot_log = BootLog()
+        self.listens = False
+        at_terminal = self.interactive and os.isatty(INPUT_FD)
+        self.resizes = stack.enter_context(Signals(signal.SIGWINCH)) if at_terminal else None
+        self.stops = stack.enter_context(Signals(signal.SIGUSR1))
         self.keys = Keys()
+        # What was typed before the shell's prompt: before that its terminal is in another mode, where the end of a file is lost.
+        self.typed_ahead = bytearray()
         self.ready = False
         self.shown = bytearray()
         # The µ-kernel's log before the root task's first line.
@@ -148,7 +158,14 @@ class _Run:
         self.console_file.write(data)
         self.watcher.feed(data)
         if self.interactive:
-            _write_out(1, data)
+            shown = self.boot_log.feed(data)
+            _write_out(1, data if self.verbose else shown)
+            self.keys.prompt_shown = self.boot_log.has_prompt
+            if self.begun:
+                self._pass_typed_ahead()
+            # Where the end of our input came while a command ran, it was the command's: the shell hears of it at its next prompt.
+            if self.begun and self.input_ended and not data.endswith((b"\n", BELL)):
+                self.console.waiting += END_OF_INPUT
         elif self.verbose:
             _write_out(2, data)
         if self.plan.prompt and not self.ready:
@@ -196,6 +213,11 @@ class _Run:
     def _on_frame(self, frame: Frame) -> None:
         if frame.kind is Kind.READY:
             self._on_ready()
+        elif frame.kind is Kind.PROMPT:
+            self.keys.guest_ready = True
+        elif frame.kind is Kind.LISTENS and not self.listens:
+            self.listens = True
+            self.on_resize()
         elif frame.kind is Kind.STDOUT:
             self.take_output(1, frame.data)
         elif frame.kind is Kind.STDERR:
@@ -236,9 +258,29 @@ class _Run:
             self.outcome.restarted = self.over = True
             return
         self.ready = self.keys.guest_ready = self.outcome.begun = True
+        self._pass_typed_ahead()
         if self.plan.command is not None:
             self.channel.send(Kind.COMMAND, self.plan.command)
             self.channel.send(Kind.COMMAND, b"")
+
+    def _pass_typed_ahead(self) -> None:
+        self.console.waiting += self.typed_ahead
+        self.typed_ahead.clear()
+
+    def on_resize(self) -> None:
+        """The terminal's size may be another than the guest knows of."""
+        if self.resizes is None:
+            return
+        self.resizes.take()
+        if self.listens and (size := window_size()):
+            self.channel.send(Kind.WINDOW, WINDOW.pack(*size))
+
+    def on_stop(self) -> None:
+        """`./keel stop`: the guest is to power off, or is ended where nothing in it listens."""
+        self.stops.take()
+        if not self.listens and (self.plan.command is None or not self.ready):
+            raise Interrupted
+        self.channel.send_at_once(Kind.STOP)
 
     def on_input(self) -> None:
         """The user's keys or the command's standard input."""
@@ -249,11 +291,22 @@ class _Run:
         self.input_ended = not data
         if self.keyed:
             passed = self.keys.take(data) if os.isatty(INPUT_FD) else data
+            passed = passed or (END_OF_INPUT if not data else b"")
+            if self.interactive:
+                self.typed_ahead += passed
+                # A shell may show no prompt, but once it has said that it does, it reads what is typed.
+                if self.begun or self.keys.guest_ready:
+                    self._pass_typed_ahead()
             # What is typed before the prompt would be lost in the serial port at times.
-            if self.ready or not self.plan.prompt:
-                self.console.waiting += passed or (END_OF_INPUT if not data else b"")
+            elif self.ready or not self.plan.prompt:
+                self.console.waiting += passed
         else:
             self.channel.send(Kind.STDIN, data)
+
+    @property
+    def begun(self) -> bool:
+        """Whether what is typed is read in the guest."""
+        return self.ready or self.keys.prompt_shown
 
     def wants_input(self) -> bool:
         """Whether more of the standard input can be taken now."""
@@ -261,7 +314,7 @@ class _Run:
             return False
         if self.keyed:
             at_keyboard = os.isatty(INPUT_FD) and not self.plan.prompt
-            return not self.console.waiting and (self.ready or at_keyboard)
+            return not self.console.waiting and (self.begun or at_keyboard)
         return self.ready and self.channel.wants_input
 
     def write_lines(self) -> None:
@@ -352,6 +405,9 @@ def _choose_events(selector: selectors.BaseSelector, state: _Run) -> None:
         _set_events(selector, line.ours.fileno(), events, handler)
     events = selectors.EVENT_READ if state.wants_input() else 0
     _set_events(selector, INPUT_FD, events, state.on_input)
+    _set_events(selector, state.stops.fileno(), selectors.EVENT_READ, state.on_stop)
+    if state.resizes:
+        _set_events(selector, state.resizes.fileno(), selectors.EVENT_READ, state.on_resize)
 
 
 def _set_events(selector: selectors.BaseSelector, fd: int, events: int, handler: Callable[[], None]) -> None:

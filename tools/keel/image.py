@@ -18,15 +18,21 @@ from .progress import Step
 # Raised when the way of making the image changes, so that cached ones are left.
 RECIPE = "2"
 PACKAGES = (
-    "bash", "coreutils", "dbus", "gcc", "git", "iproute2", "kmod", "libc6-dev", "libpam-systemd", "make", "perl",
-    "procps", "python3", "redis-server", "redis-tools", "sqlite3", "strace", "systemd-sysv", "udev", "util-linux",
-    "util-linux-extra",
+    "bash", "coreutils", "curl", "dbus", "gcc", "git", "iproute2", "iputils-ping", "kmod", "less", "libc6-dev",
+    "libpam-systemd", "make", "nano", "perl", "procps", "python3", "redis-server", "redis-tools", "sqlite3",
+    "strace", "systemd-sysv", "udev", "util-linux", "util-linux-extra",
 )  # fmt: skip
 LEFT_OUT = (
     "/usr/share/doc/*", "/usr/share/info/*", "/usr/share/lintian/*", "/usr/share/locale/*",
     "/usr/share/man/*",
 )  # fmt: skip
 NO_RECOMMENDS = 'Apt::Install-Recommends "false";'
+# Where systemd does not run, systemctl asks Keel's init (guest/init/attend.c), but complains first.
+POWER_PROGRAMS = ("poweroff", "reboot", "halt")
+POWER_SCRIPT = """#!/bin/sh
+[ -d /run/systemd/system ] || exec 2> /dev/null
+exec /usr/sbin/${0##*/} "$@"
+"""
 # Nothing of the host's name, resolver or way to its mirror, such as a proxy with its password, may end up in the image, which is
 # given away on discs: mmdebstrap keeps what it tells apt. Root logs in without a password; no boot is the first one.
 HOOKS = (
@@ -36,6 +42,10 @@ HOOKS = (
     f'printf "%s\\n" {shlex.quote(NO_RECOMMENDS)} > "$1/etc/apt/apt.conf.d/99mmdebstrap"',
     'sed -i "s/^root:[^:]*:/root::/" "$1/etc/shadow"',
     ': > "$1/etc/machine-id"',
+    *(
+        f'printf %s {shlex.quote(POWER_SCRIPT)} > "$1/usr/local/sbin/{name}"; chmod 755 "$1/usr/local/sbin/{name}"'
+        for name in POWER_PROGRAMS
+    ),
 )
 UNSHARE = (packages.Need("uidmap", ("newuidmap",), "makes the root file system without being root"),)
 FAKED = (

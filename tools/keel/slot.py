@@ -3,20 +3,38 @@
 
 import fcntl
 import json
-from collections.abc import Iterator, Mapping
+import os
+import re
+import time
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import TextIO
 
 from .config import Settings
-from .errors import KeelError
+from .errors import KeelError, Status
 
 MOST_GUESTS = 64
 # The system's limit for the path of a local socket, its end mark included.
 SOCKET_PATH_MAX = 108
 SYMBOLS = "symbols"
+RUN = "run"
+# It is a part of the names of files and sockets.
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,31}")
 # What gdb can look at in a guest.
 VIEWS = KERNEL, LINUX = "kernel", "linux"
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a run notes of itself."""
+
+    process: int
+    began: float
+    system: str
+    # None at a shell.
+    command: str | None
 
 
 @dataclass(frozen=True)
@@ -45,9 +63,37 @@ class Slot:
             return {}
         return {view: Path(path) for view, path in noted.items()}
 
+    def note_run(self, system: str, command: str | None) -> None:
+        """Note for other commands whose slot this is: our process's."""
+        (self.directory / RUN).write_text(json.dumps(asdict(Run(os.getpid(), time.time(), system, command))))
+
+    def run(self) -> Run | None:
+        """What was noted; None where nothing was."""
+        try:
+            return Run(**json.loads((self.directory / RUN).read_text()))
+        except FileNotFoundError:
+            return None
+
     def log(self, line: str) -> Path:
         """The log of one of the guest's lines."""
         return self.logs / f"{self.name}-{line}.log"
+
+
+def check_name(name: str) -> None:
+    """Refuse what cannot be a guest's name."""
+    if not NAME.fullmatch(name):
+        raise KeelError(
+            f"--name: {name!r} cannot be a guest's name", "up to 32 letters, digits, dots, dashes and underscores", Status.USAGE
+        )
+
+
+@contextmanager
+def _looking(settings: Settings) -> Iterator[None]:
+    """Keeps others from looking which slots are free, which for a moment makes them taken."""
+    settings.run.mkdir(parents=True, exist_ok=True)
+    with (settings.run / "slots.lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 def _named(settings: Settings, kind: str, number: int) -> Slot:
@@ -55,30 +101,45 @@ def _named(settings: Settings, kind: str, number: int) -> Slot:
     return Slot(name, settings.run / name, settings.logs)
 
 
-@contextmanager
-def taken(settings: Settings, kind: str) -> Iterator[Slot]:
-    """The first free slot of a kind; free again at the end, even when we are killed."""
-    for number in range(1, MOST_GUESTS + 1):
-        slot = _named(settings, kind, number)
-        slot.directory.mkdir(parents=True, exist_ok=True)
-        with (slot.directory / "lock").open("w") as file:
+def _take(settings: Settings, slots: Iterable[Slot]) -> tuple[Slot, TextIO] | None:
+    """The first of the slots that is free, and the file that holds it."""
+    with _looking(settings):
+        for slot in slots:
+            slot.directory.mkdir(parents=True, exist_ok=True)
+            file = (slot.directory / "lock").open("w")
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
+                file.close()
                 continue
-            (slot.directory / SYMBOLS).unlink(missing_ok=True)
-            yield slot
-            return
-    raise KeelError(f"{MOST_GUESTS} guests run already", "end some of them")
+            for note in (SYMBOLS, RUN):
+                (slot.directory / note).unlink(missing_ok=True)
+            return slot, file
+    return None
+
+
+@contextmanager
+def taken(settings: Settings, kind: str, name: str | None = None) -> Iterator[Slot]:
+    """The slot of this name, or else the first free one of a kind; free again at the end, even when we are killed."""
+    numbers = range(1, MOST_GUESTS + 1)
+    mine = _take(settings, [_named(settings, name, 1)] if name else (_named(settings, kind, number) for number in numbers))
+    if mine is None and name:
+        raise KeelError(f"a guest named {name} runs already", f"./keel stop {name} ends it")
+    if mine is None:
+        raise KeelError(f"{MOST_GUESTS} guests run already", "end some of them")
+    slot, file = mine
+    with file:
+        yield slot
 
 
 def running(settings: Settings) -> list[Slot]:
     """The slots of the guests that run now."""
     found = []
-    for lock in sorted(settings.run.glob("*/lock")):
-        with lock.open("r") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            except BlockingIOError:
-                found.append(Slot(lock.parent.name, lock.parent, settings.logs))
+    with _looking(settings):
+        for lock in sorted(settings.run.glob("*/lock")):
+            with lock.open("r") as file:
+                try:
+                    fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    found.append(Slot(lock.parent.name, lock.parent, settings.logs))
     return found

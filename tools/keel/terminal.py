@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The user's terminal while it belongs to a guest: raw, and given back as it was."""
 
+import contextlib
 import os
 import shutil
+import signal
+import socket
 import termios
 import tty
-from types import TracebackType
+from types import FrameType, TracebackType
 
 from .errors import Interrupted
 
@@ -13,6 +16,8 @@ INTERRUPT = b"\x03"
 END_OF_INPUT = b"\x04"
 ESCAPE = b"\x01"
 ESCAPE_QUIT = b"x"
+ENTER = b"\r"
+READ_BYTES = 4096
 
 
 def settings_for_guest() -> str:
@@ -20,7 +25,53 @@ def settings_for_guest() -> str:
     size = shutil.get_terminal_size((80, 24))
     name = os.environ.get("TERM", "dumb")
     safe = name if all(c.isalnum() or c in "-_.+" for c in name) else "dumb"
-    return f"keel.term={safe} keel.rows={size.lines} keel.cols={size.columns}"
+    return f"keel.attended=1 keel.term={safe} keel.rows={size.lines} keel.cols={size.columns}"
+
+
+def window_size() -> tuple[int, int] | None:
+    """Rows and columns of the terminal that we read from, if it is one and knows them."""
+    try:
+        size = os.get_terminal_size(0)
+    except OSError:
+        return None
+    return (size.lines, size.columns) if size.lines and size.columns else None
+
+
+class Signals:
+    """For the length of a block, a file that can be read when this signal has come, which does nothing else."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+    def __enter__(self) -> "Signals":
+        self._ours, self._signal = socket.socketpair()
+        for end in (self._ours, self._signal):
+            end.setblocking(False)
+        self._before = signal.signal(self.number, self._note)
+        return self
+
+    def fileno(self) -> int:
+        """What to wait for."""
+        return self._ours.fileno()
+
+    def take(self) -> None:
+        """Forget what was noted."""
+        with contextlib.suppress(BlockingIOError):
+            self._ours.recv(READ_BYTES)
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        with contextlib.suppress(BlockingIOError):  # enough is noted
+            self._signal.send(b"\0")
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        signal.signal(self.number, self._before)
+        self._ours.close()
+        self._signal.close()
 
 
 class RawTerminal:
@@ -49,12 +100,15 @@ class RawTerminal:
 class Keys:
     """What the user's key strokes mean: mostly bytes for the guest.
 
-    Until the guest's shell has started, Ctrl-C ends the guest; afterwards it is
-    the guest's. Ctrl-A x ends it at any time, Ctrl-A twice sends one Ctrl-A.
+    Until the guest's shell says that it shows its prompt, Ctrl-C ends the guest; afterwards
+    it is the guest's. One that does not say so is taken to have shown its prompt to a user who
+    types a line after what looks like one. Ctrl-A x ends the guest at any time, Ctrl-A twice
+    sends one Ctrl-A.
     """
 
     def __init__(self) -> None:
         self.guest_ready = False
+        self.prompt_shown = False
         self._escaped = False
 
     def take(self, data: bytes) -> bytes:
@@ -71,5 +125,6 @@ class Keys:
             elif key == INTERRUPT and not self.guest_ready:
                 raise Interrupted
             else:
+                self.guest_ready |= self.prompt_shown and key == ENTER
                 passed += key
         return bytes(passed)

@@ -48,7 +48,8 @@ def run(settings: Settings, choices: boot.Choices, dialogue: Dialogue | None = N
     root = given or (None if choices.alone else _default_root(settings, choices))
     attached = (root, *drives) if isinstance(root, qemu.Disk) else drives
     accelerator = accel.choose(settings, choices.accelerator, choices.icount)
-    with disks.held(attached), slot.taken(settings, _kind(choices)) as mine:
+    with disks.held(attached), slot.taken(settings, _kind(choices), choices.name) as mine:
+        mine.note_run(_kind(choices), choices.command)
         if choices.gdb and mine.gdb_socket is None:
             raise KeelError(f"{mine.directory} is too long a path for a socket", "clone into a shorter path")
         described = _guest(settings, choices, mine, _storage(settings, choices, root, attached), accelerator)
@@ -247,7 +248,7 @@ def conclude(choices: boot.Choices, outcome: guest.Outcome) -> int:
     if outcome.command_status is not None:
         return _after_command(choices, outcome, outcome.command_status)
     if outcome.timed_out:
-        say(f"error: the guest was ended after {choices.timeout_s:g} s (--timeout gives it more)")
+        say(f"error: the guest was ended after {choices.timeout_s:g} s (--timeout gives it more); {_console(outcome)}")
         return Status.TIMEOUT
     status, line = _ending(choices, outcome)
     if status is not Status.OK:
@@ -261,14 +262,16 @@ def _after_command(choices: boot.Choices, outcome: guest.Outcome, status: int) -
     """The command's status. 0 promises that a disk that is kept holds all: only a guest that powered off has written that."""
     if not choices.persist or _how(outcome) == machine.EXIT_POWER_OFF:
         return status
-    say(
-        f"error: the guest did not power off after its command: its disks may be damaged; its console is in {outcome.console_log}"
-    )
+    say(f"error: the guest did not power off after its command: its disks may be damaged; {_console(outcome)}")
     return status or Status.NOT_POWERED_OFF
 
 
+def _console(outcome: guest.Outcome) -> str:
+    return f"its console is in {outcome.console_log}"
+
+
 def _ending(choices: boot.Choices, outcome: guest.Outcome) -> tuple[Status, str]:
-    console = f"its console is in {outcome.console_log}"
+    console = _console(outcome)
     interactive = choices.command is None
     end = _how(outcome)
     if end == machine.EXIT_POWER_OFF:

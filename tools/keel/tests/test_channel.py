@@ -8,6 +8,7 @@ from keel.channel import (
     CREDIT_MAX,
     FRAME_DATA_MAX,
     HEADER,
+    WINDOW,
     BrokenChannel,
     Channel,
     Frame,
@@ -48,11 +49,18 @@ def test_never_more_under_way_than_the_credit() -> None:
     assert len(channel.outgoing) == HEADER.size + FRAME_DATA_MAX
 
 
-def test_ready_is_not_answered() -> None:
+@pytest.mark.parametrize("kind", [Kind.READY, Kind.LISTENS, Kind.PROMPT])
+def test_frames_without_an_answer(kind: Kind) -> None:
     """Who sent it may be gone, and the answer would reach the init of a Linux that was started anew."""
     channel = Channel()
-    assert channel.receive(encode(Kind.READY, b"")) == [Frame(Kind.READY, b"")]
+    assert channel.receive(encode(kind, b"")) == [Frame(kind, b"")]
     assert channel.outgoing == b""
+
+
+def test_a_size_is_rows_and_columns_from_the_lower_byte() -> None:
+    channel = Channel()
+    channel.send(Kind.WINDOW, WINDOW.pack(50, 300))
+    assert channel.outgoing == bytes([9, 0, 4, 0, 50, 0, 300 - 256, 1])
 
 
 def test_credit_frames_pass_without_credit() -> None:
@@ -95,10 +103,11 @@ def test_what_is_no_frame_is_refused(data: bytes) -> None:
 
 
 @pytest.mark.parametrize("step", [1, 3, 1000])
-def test_what_firmware_writes_before_the_first_frame_is_passed_over(step: int) -> None:
-    stream = b"\x1b[2JBdsDxe: starting\r\n\x03" + encode(Kind.READY, b"") + encode(Kind.STDOUT, b"hello")
+@pytest.mark.parametrize(("first", "second"), [(Kind.READY, Kind.LISTENS), (Kind.LISTENS, Kind.READY)])
+def test_what_firmware_writes_before_the_first_frame_is_passed_over(first: Kind, second: Kind, step: int) -> None:
+    stream = b"\x1b[2JBdsDxe: starting\r\n\x03" + b"".join(encode(kind, b"") for kind in (first, second))
     channel = Channel(firmware_speaks=True)
     frames = [frame for at in range(0, len(stream), step) for frame in channel.receive(stream[at : at + step])]
-    assert frames == [Frame(Kind.READY, b""), Frame(Kind.STDOUT, b"hello")]
+    assert frames == [Frame(first, b""), Frame(second, b"")]
     with pytest.raises(BrokenChannel):
         Channel().receive(stream)

@@ -3,7 +3,7 @@
 
 import pytest
 
-from keel.console import End, Watcher
+from keel.console import SHELL_BEGINS, BootLog, End, Watcher
 
 
 def watched(*pieces: bytes) -> End | None:
@@ -31,3 +31,21 @@ def test_each_end_is_known_however_it_is_cut(text: bytes, end: End | None) -> No
 def test_the_last_words_count() -> None:
     assert watched(b"echo reboot: Power down\n", b"Kernel panic - not syncing: x\n") is End.PANIC
     assert watched(b"Kernel panic - not syncing ", b"reboot: Power down") is End.POWER_OFF
+
+
+@pytest.mark.parametrize("step", [1, 5, 1000])
+def test_a_boot_log_is_kept_up_to_its_end(step: int) -> None:
+    stream = b"[    0.1] Linux version 6.1 \x1b_keel:sh\r\n" + SHELL_BEGINS + b"hello\r\n" + SHELL_BEGINS + b"$ "
+    log = BootLog()
+    shown = b"".join(log.feed(stream[at : at + step]) for at in range(0, len(stream), step))
+    assert log.over
+    assert shown == b"hello\r\n" + SHELL_BEGINS + b"$ "
+
+
+def test_what_ends_within_a_line_may_be_a_prompt() -> None:
+    log = BootLog()
+    seen = []
+    for piece in (b"[    0.1] booting", SHELL_BEGINS, b"welcome\r\n", b"$ ", b"\r\n"):
+        log.feed(piece)
+        seen.append(log.has_prompt)
+    assert seen == [False, False, False, True, True]

@@ -1,20 +1,28 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """A run with a stand-in for the emulator, which plays the guest's part on the serial lines."""
 
+import fcntl
+import os
+import pty
+import struct
 import sys
+import termios
+import threading
 import time
-from collections.abc import Callable
+import tty
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from keel import boot, guest, machine, qemu, slot
-from keel.channel import CREDIT, FRAME_DATA_MAX, HEADER, STATUS_WHOLE, Kind, encode
+from keel.channel import CREDIT, FRAME_DATA_MAX, HEADER, STATUS_WHOLE, WINDOW, Kind, encode
 from keel.commands import run as run_command
 from keel.commands.run import conclude
 from keel.config import Settings
-from keel.errors import KeelError, Status
+from keel.console import SHELL_BEGINS
+from keel.errors import Interrupted, KeelError, Status
 from keel.guest import Outcome, Plan
 
 EXEC = boot.Choices(command="true")
@@ -154,3 +162,114 @@ def test_a_guest_that_has_begun_is_not_run_again(first: str, emulator: Emulator,
 def test_only_our_own_choice_of_kvm_is_changed(choices: boot.Choices, emulator: Emulator, start: Start) -> None:
     emulator("sys.exit(1)")
     assert start(choices, 60.0) == (1, [])
+
+
+@pytest.fixture
+def typed() -> Iterator[Callable[[bytes], int]]:
+    """Makes our standard input a terminal of 30 rows and 90 columns, raw at once, and types at it."""
+    ours, theirs = pty.openpty()
+    before = os.dup(0)
+    os.dup2(theirs, 0)
+    tty.setraw(theirs)
+    fcntl.ioctl(ours, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 90, 0, 0))
+    yield lambda keys: os.write(ours, keys)
+    os.dup2(before, 0)
+    for fd in (before, ours, theirs):
+        os.close(fd)
+
+
+Shell = Callable[[str], Outcome]
+
+
+@pytest.fixture
+def shell(settings: Settings, emulator: Emulator) -> Shell:
+    """Runs a guest that is this script, whose console is ours."""
+
+    def run(script: str) -> Outcome:
+        emulator(f"say = lambda text: lines['console'].sendall(text)\n{script}")
+        with slot.taken(settings, "keel") as mine:
+            return guest.run(settings, qemu.Guest(kernel=Path("k")), Plan(mine, timeout_s=60.0))
+
+    return run
+
+
+BOOTS = f"say(b'[    0.1] Linux version' + {SHELL_BEGINS!r})\n"
+# Says what has been typed when the shell's profile has been read, and then what has come in all.
+PROFILE = "time.sleep(0.3); lines['console'].setblocking(False)\ntry: say(b'early ' + lines['console'].recv(99))\n"
+PROFILE += "except BlockingIOError: say(b'profile\\r\\n')\n"
+ECHO = "lines['console'].setblocking(True); say(b'got ' + lines['console'].recv(99)); time.sleep(0.3)\n"
+
+
+SAYS_PROMPT = f"lines['exec'].sendall({encode(Kind.PROMPT, b'')!r})\n"
+SHOWS_PROMPT = "say(b'$ ')\n"
+PROMPTS = {"an init": READY, "a silent shell": SHOWS_PROMPT, "a shell": SAYS_PROMPT + PROFILE + SHOWS_PROMPT}
+
+
+@pytest.mark.parametrize("prompt", PROMPTS.values(), ids=PROMPTS)
+def test_a_shell_gets_what_was_typed_at_its_prompt(
+    prompt: str, typed: Callable[[bytes], int], shell: Shell, capfd: pytest.CaptureFixture[str]
+) -> None:
+    typed(b"ls\n")
+    shell(BOOTS + PROFILE + prompt + ECHO)
+    shown = capfd.readouterr().out
+    assert shown.startswith("profile\r\n") and "early" not in shown and shown.endswith("got ls\n"), shown
+
+
+def test_a_shell_without_a_prompt_gets_what_is_typed(
+    typed: Callable[[bytes], int], shell: Shell, capfd: pytest.CaptureFixture[str]
+) -> None:
+    threading.Timer(0.5, typed, [b"pwd\n\x03"]).start()
+    shell(BOOTS + SAYS_PROMPT + ECHO)
+    assert capfd.readouterr().out == "got pwd\n\x03"
+
+
+def test_an_interrupt_after_a_line_typed_too_early_ends_the_guest(typed: Callable[[bytes], int], shell: Shell) -> None:
+    typed(b"ls\n\x03")
+    with pytest.raises(Interrupted):
+        shell(BOOTS + "time.sleep(600)")
+
+
+def test_the_terminals_size_is_told_to_a_guest_that_listens(typed: Callable[[bytes], int], shell: Shell) -> None:
+    frame = encode(Kind.WINDOW, WINDOW.pack(30, 90))
+    listens = f"lines['exec'].sendall({encode(Kind.LISTENS, b'')!r})\n"
+    ended = shell(f"{listens}sys.exit(7 if lines['exec'].recv(99) == {frame!r} else 8)")
+    assert ended.emulator_status == 7
+
+
+def test_a_command_is_told_no_size(typed: Callable[[bytes], int], run: Run) -> None:
+    listens = f"lines['exec'].sendall({encode(Kind.LISTENS, b'')!r}); lines['exec'].settimeout(0.5)\n"
+    ended = run(f"{listens}try: lines['exec'].recv(9); sys.exit(8)\nexcept TimeoutError: sys.exit(7)")
+    assert ended.emulator_status == 7
+
+
+STOPPED = f"sys.exit(7 if lines['exec'].recv(9999).endswith({encode(Kind.STOP, b'')!r}) else 8)\n"
+LISTENS = f"lines['exec'].sendall({encode(Kind.LISTENS, b'')!r})\n"
+# Sent by the guest's stand-in to us, its parent, so that it comes when the guest is as far.
+STOP_US = "import os, signal; time.sleep(0.3); os.kill(os.getppid(), signal.SIGUSR1); time.sleep(0.3)\n"
+
+
+def test_a_shell_that_listens_is_asked_to_power_off(shell: Shell) -> None:
+    assert shell(LISTENS + STOP_US + STOPPED).emulator_status == 7
+
+
+def test_a_command_is_asked_to_power_off(run: Run) -> None:
+    """Also where input for it waits for credit."""
+    assert run(READY + STOP_US + STOPPED, command="x" * 10_000).emulator_status == 7
+
+
+def test_a_guest_where_nothing_listens_is_ended(shell: Shell, run: Run) -> None:
+    with pytest.raises(Interrupted):
+        shell(STOP_US + "time.sleep(600)")
+    with pytest.raises(Interrupted):
+        run(STOP_US + "time.sleep(600)")
+
+
+def test_the_end_of_input_is_said_at_each_prompt(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A command that runs when it comes may take it for its own; a bell is no prompt, and would be rung for ever."""
+    script = "said = [lines['console'].recv(99)]\nlines['console'].settimeout(0.5)\n"
+    for text in (b"out\r\n", b"\a", b"$ "):
+        script += f"say({text!r})\ntry: said.append(lines['console'].recv(99))\nexcept TimeoutError: said.append(b'')\n"
+    with Path(os.devnull).open("rb") as nothing:
+        monkeypatch.setattr(guest, "INPUT_FD", nothing.fileno())
+        ended = shell(BOOTS + SHOWS_PROMPT + script + "sys.exit(7 if said == [b'\\4', b'', b'', b'\\4'] else 8)\n")
+    assert ended.emulator_status == 7

@@ -32,7 +32,8 @@ def test_how_the_host_reaches_its_mirror_stays_there(archive: str, tmp_path: Pat
     access = 'Acquire::http::Proxy "http://user:secret@proxy:3128";'
     argv = image.mmdebstrap_arguments(tmp_path / "root.tar", "root", [access], Mirror(archive, MIRROR.security))
     root = tmp_path / "root"
-    for name in ("etc/apt/apt.conf.d/99mmdebstrap", "etc/apt/sources.list", "etc/hostname", "etc/shadow"):
+    files = ("etc/apt/apt.conf.d/99mmdebstrap", "etc/apt/sources.list", "etc/hostname", "etc/shadow", "usr/local/sbin/reboot")
+    for name in files:
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text("\n".join(argv))
     for hook in (word.removeprefix("--customize-hook=") for word in argv if word.startswith("--customize-hook=")):

@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from keel import boot, qemu, slot
-from keel.commands import debug, run
+from keel.commands import debug, guests, run
 from keel.config import Settings
+from keel.errors import KeelError
 
 
 def test_each_guest_has_its_own_slot_and_frees_it(tmp_path: Path) -> None:
@@ -57,3 +58,47 @@ def test_a_kernel_with_an_application_has_symbols_of_its_own(settings: Settings)
     assert run._symbols(settings, boot.Choices(native=True, kernel="debian"), qemu.Guest(built)) == {}
     assert run._symbols(settings, boot.Choices(native=True), qemu.Guest(built)) == {"linux": settings.native_symbols}
     assert run._symbols(settings, boot.Choices(), qemu.Guest(kernel)) == {"linux": settings.linux_server, "kernel": kernel}
+
+
+def test_a_name_is_one_guests(settings: Settings) -> None:
+    with slot.taken(settings, "keel", "mine") as mine:
+        assert (mine.name, mine.log("console").name) == ("mine", "mine-console.log")
+        with pytest.raises(KeelError, match="mine runs already"), slot.taken(settings, "keel", "mine"):
+            pass
+    with slot.taken(settings, "keel", "mine") as again:
+        assert again.run() is None
+
+
+@pytest.mark.parametrize("name", ["", "-x", "../x", "a/b", "a b", "a\n", "x" * 33])
+def test_what_cannot_be_a_name(name: str) -> None:
+    with pytest.raises(KeelError, match="guest's name"):
+        boot.check(boot.Choices(name=name))
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(-1.0, "0 s"), (119.9, "119 s"), (120.0, "2 min"), (7199.0, "119 min"), (7200.0, "2 h"), (2e5, "2 days")],
+)
+def test_how_long_a_guest_runs(seconds: float, text: str) -> None:
+    assert guests.lasted(seconds) == text
+
+
+def test_guests_are_listed_while_they_run(settings: Settings, capsys: pytest.CaptureFixture[str]) -> None:
+    with slot.taken(settings, "native", "one") as mine, slot.taken(settings, "image"):
+        mine.note_run("native", "make -j2")
+        guests.ps(settings)
+    assert [line.split() for line in capsys.readouterr().out.splitlines()] == [
+        ["NAME", "SYSTEM", "FOR", "COMMAND"],
+        ["one", "native", "0", "s", "make", "-j2"],
+    ]
+    guests.ps(settings)
+    assert len(capsys.readouterr().out.splitlines()) == 1
+
+
+def test_who_does_not_run_is_not_stopped(settings: Settings) -> None:
+    with slot.taken(settings, "keel", "mine") as mine:
+        mine.note_run("keel", None)  # this process, which a signal would end
+        with pytest.raises(KeelError, match="no guest named absent runs"):
+            guests.stop(settings, ["mine", "absent"])
+    with pytest.raises(KeelError, match="no guest named mine runs"):
+        guests.stop(settings, ["mine"])

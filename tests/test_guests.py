@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Guests by name: they are listed, and stopped in order."""
+
+import re
+
+import pytest
+from conftest import REPOSITORY, SYSTEMS, Result, keel, run_options
+from test_shell import BOOT_LINE, INTERRUPTED, POWERED_OFF, PROMPT, Terminal, both, terminal
+
+LIMIT_S = 120
+# It says that it runs, and ignores what only asks it to end.
+STUBBORN = "trap '' TERM HUP; echo runs; while :; do sleep 1; done"
+
+
+@pytest.fixture
+def name(request: pytest.FixtureRequest) -> str:
+    """A guest's name that no test beside this one uses."""
+    return re.sub("[^a-z]+", "-", request.node.name.removeprefix("test_"))[-32:].strip("-")
+
+
+def stop(guest: Terminal, name: str, status: int) -> None:
+    """Stop it; both commands end."""
+    assert keel("stop", name, timeout_s=LIMIT_S) == Result(0, "", "")
+    assert guest.end() == status
+
+
+@both
+def test_a_guest_is_listed_and_powers_off(system: str, name: str) -> None:
+    """Its name is no other guest's; and what it writes last is on its disks, because it powers off."""
+    with terminal(*run_options(system), "--name", name) as shell:
+        shell.wait_for(PROMPT)
+        listed = [line.split() for line in keel("ps").output.splitlines()]
+        assert [row[1:2] + row[4:] for row in listed if row[0] == name] == [[system, "(shell)"]]
+        second = keel(*run_options(system), "--name", name, "--exec", "true")
+        assert second.status == 125 and "runs already" in second.last_error_line()
+        stop(shell, name, 0)
+        assert b"reboot: Power down" in shell.heard
+    assert name not in keel("ps").output
+    assert BOOT_LINE in (REPOSITORY / "build" / "log" / f"{name}-console.log").read_bytes()
+
+
+@both
+def test_a_command_is_stopped(system: str, name: str) -> None:
+    """Whatever it thinks of it."""
+    with terminal(*run_options(system), "--name", name, "--exec", STUBBORN) as command:
+        command.wait_for(b"runs\r\n")
+        stop(command, name, POWERED_OFF)
+
+
+@pytest.mark.parametrize("words", [[], ["--exec", "echo runs; exec sleep 1000"]], ids=["shell", "command"])
+def test_systemd_is_stopped(words: list[str], name: str) -> None:
+    """It ends its services first."""
+    with terminal("run", "--init", "systemd", "--name", name, *words) as guest:
+        guest.wait_for(b"runs\r\n" if words else b"login: ")
+        stop(guest, name, POWERED_OFF if words else 0)
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_a_guest_that_boots_is_ended(system: str, name: str) -> None:
+    """Nothing in it could be asked."""
+    with terminal(*run_options(system), "--name", name) as guest:
+        guest.wait_for(b"booting")
+        stop(guest, name, INTERRUPTED)
+
+
+def test_nobody_is_stopped() -> None:
+    """One line says that there is no such guest."""
+    result = keel("stop", "tests-guests-absent")
+    assert result.status == 125 and "no guest named tests-guests-absent" in result.last_error_line()

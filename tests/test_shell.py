@@ -1,0 +1,296 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The guest's shell at a real terminal: what is seen before the prompt, Ctrl-C at any moment, resizing, and the ways out."""
+
+import fcntl
+import os
+import pty
+import select
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import termios
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from conftest import REPOSITORY, SYSTEMS, keel, run_guest, run_options
+
+POWERED_OFF, REBOOTED, INTERRUPTED = 110, 111, 130
+# A shell says 130 of either: before there is anything to clean up, the signal itself is the end.
+ENDS_OF_INTERRUPTED = (INTERRUPTED, -signal.SIGINT)
+PROMPT = b"root@keel:~# "
+# What bash writes before it runs a command line.
+LINE_TAKEN = b"\x1b[?2004l"
+KEY_INTERRUPT, KEY_SUSPEND, KEY_END, KEY_DELETE = b"\x03", b"\x1a", b"\x04", b"\x7f"
+LIMIT_S = 60
+STEP_S = 0.05
+# Of a line of the boot log.
+BOOT_LINE = b"console [ttyS0] enabled"
+# Of a login shell whose profile takes a while; it asks for nothing but bash.
+SLOW_PROFILE = 'echo begins; i=0; while ((i < 5000)); do ((i += 1)); done; PROFILE=whole; PS1="prompt> "\n'
+SLOW_PROMPT = b"prompt> "
+# Runs a command in a session whose terminal this is, so that it hears of resizing and Ctrl-C.
+STARTS = b"starts"
+AT_TERMINAL = """import fcntl, os, signal, sys, termios
+signal.signal(signal.SIGINT, signal.SIG_DFL)
+fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+print("starts", flush=True)
+os.execv(sys.argv[1], sys.argv[1:])
+"""
+both = pytest.mark.parametrize("system", SYSTEMS)
+
+
+class Terminal:
+    """`./keel run` at a terminal of its own."""
+
+    def __init__(self, child: "subprocess.Popen[bytes]", fd: int) -> None:
+        self.child = child
+        self.fd = fd
+        self.heard = b""
+        self.before = b""
+
+    def read(self, until: float) -> bool:
+        """Hear what comes next; false where nothing more can come, or the time is up."""
+        if not select.select([self.fd], [], [], max(0.0, until - time.monotonic()))[0]:
+            return False
+        try:
+            data = os.read(self.fd, 65536)
+        except OSError:  # the other end is closed
+            return False
+        self.heard += data
+        return bool(data)
+
+    def hears(self, text: bytes) -> bool:
+        """Read until the text has come; false where the end comes first."""
+        until = time.monotonic() + LIMIT_S
+        while text not in self.heard:
+            if not self.read(until):
+                return False
+        self.before, _, self.heard = self.heard.partition(text)
+        return True
+
+    def wait_for(self, text: bytes) -> bytes:
+        """Read until the text has come; what came before it."""
+        assert self.hears(text), f"no {text!r}: {self.heard[-2000:]!r}"
+        return self.before
+
+    def listen(self, seconds: float) -> None:
+        """Read for that long."""
+        until = time.monotonic() + seconds
+        while self.read(until):
+            pass
+
+    def say(self, text: bytes) -> None:
+        """Type."""
+        os.write(self.fd, text)
+
+    def run(self, line: bytes) -> list[bytes]:
+        """Type a command line at the prompt; the lines that come before the next prompt."""
+        self.say(line + b"\r")
+        self.wait_for(LINE_TAKEN + b"\r")
+        return self.wait_for(PROMPT).replace(b"\r", b"").splitlines()
+
+    def resize(self, rows: int, columns: int) -> None:
+        """As a window does."""
+        fcntl.ioctl(self.fd, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+
+    def end(self) -> int:
+        """Hear the rest; the status."""
+        self.listen(LIMIT_S)
+        return self.child.wait(timeout=LIMIT_S)
+
+
+@contextmanager
+def terminal(*arguments: str) -> Iterator[Terminal]:
+    """The command at a terminal of 30 rows and 90 columns, whose process is ended at last."""
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(ours, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 90, 0, 0))
+    command = [sys.executable, str(REPOSITORY / "keel"), *arguments]
+    child = subprocess.Popen(
+        [sys.executable, "-c", AT_TERMINAL, *command],
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        start_new_session=True,
+        env={**os.environ, "TERM": "xterm-256color"},
+    )
+    os.close(theirs)
+    try:
+        yield Terminal(child, ours)
+    finally:
+        child.send_signal(signal.SIGTERM)
+        child.wait()
+        os.close(ours)
+
+
+@both
+def test_nothing_is_seen_but_the_shell(system: str) -> None:
+    """No boot log before the prompt, no line of Linux's log after it, nothing of what tells the host of the prompt."""
+    with terminal(*run_options(system)) as shell:
+        shell.say(b"echo typed ahead\r")
+        shown = shell.wait_for(PROMPT)
+        # The terminal's own echo is the only one before the prompt.
+        assert (shown.splitlines()[-1], shown.count(b"typed ahead")) == (b"\x1b[?2004h", 1)
+        before = shell.wait_for(LINE_TAKEN)
+        assert before == b"echo typed ahead\r\n"
+        shell.wait_for(PROMPT)
+        assert shell.run(b"stty size; echo $LANG; echo alert > /dev/kmsg; env | grep -E '^(ENV|PROMPT_COMMAND)='") == [
+            b"30 90",
+            b"C.UTF-8",
+            b"\x1b[?2004h",
+        ]
+        assert shell.run(b"dmesg | grep -c alert") == [b"1", b"\x1b[?2004h"]
+        assert shell.run(b"for i in nano less ping curl; do command -v $i > /dev/null || echo no $i; done") == [b"\x1b[?2004h"]
+        shell.say(b"exit\r")
+        assert shell.end() == 0
+
+
+@both
+def test_lines_from_a_pipe(system: str) -> None:
+    """Each is run, and their end is the shell's."""
+    done = keel(*run_options(system), "--timeout", str(LIMIT_S), stdin=b"tty\nfalse\n")
+    assert (done.status, done.output.count("/dev/ttyS0")) == (0, 1), done.output
+
+
+@both
+def test_a_resized_window_is_told(system: str) -> None:
+    """The program in the foreground hears of it, also where the window changed before there was one."""
+    with terminal(*run_options(system)) as shell:
+        shell.wait_for(b"booting")
+        shell.resize(31, 91)
+        shell.wait_for(PROMPT)
+        assert shell.run(b"stty size")[0] == b"31 91"
+        shell.say(b"(trap 'stty size; exit' WINCH; echo traps; while :; do sleep 0.1; done)\r")
+        shell.wait_for(LINE_TAKEN + b"\rtraps")
+        shell.resize(41, 301)
+        shell.wait_for(b"41 301")
+        shell.say(b"exit\r")
+        assert shell.end() == 0
+
+
+@both
+def test_it_behaves_like_a_terminal(system: str) -> None:
+    """Job control, letters of more than one byte, 256 colours, and an editor."""
+    with terminal(*run_options(system)) as shell:
+        shell.wait_for(PROMPT)
+        shell.say(b"sh -c 'trap \"echo again\" CONT; echo runs; while :; do sleep 0.1; done'\r")
+        shell.wait_for(LINE_TAKEN + b"\rruns")
+        shell.say(KEY_SUSPEND)
+        shell.wait_for(b"Stopped")
+        shell.wait_for(PROMPT)
+        shell.say(b"fg\r")
+        shell.wait_for(b"\nagain")
+        shell.say(KEY_INTERRUPT)
+        shell.wait_for(PROMPT)
+        assert shell.run(b"echo $?")[0] == b"130"
+        # Erased by the shell's own editing of lines, and by the terminal's.
+        assert shell.run("printf é".encode() + KEY_DELETE + b"e | od -An -c")[0].split() == [b"e"]
+        shell.say(b"head -n 1 | od -An -c\r")
+        shell.wait_for(LINE_TAKEN)
+        shell.say("é".encode() + KEY_DELETE + b"e\r")
+        assert shell.wait_for(PROMPT).splitlines()[-2].split() == [b"e", b"\\n"]
+        assert shell.run(b"tput colors")[0] == b"256"
+        shell.say(b"nano letter\r")
+        shell.wait_for(b"Exit")
+        shell.say("grüße".encode() + b"\x0f\r")
+        shell.wait_for(b"Wrote 1 line")
+        shell.say(b"\x18")
+        shell.wait_for(PROMPT)
+        assert shell.run(b"cat letter")[0] == "grüße".encode()
+        shell.say(KEY_END)
+        assert shell.end() == 0
+
+
+@both
+@pytest.mark.parametrize("word", ["poweroff", "reboot", "halt"])
+def test_debians_own_words_end_the_guest(word: str, system: str) -> None:
+    """And they say nothing of a systemd that is not there."""
+    with terminal(*run_options(system)) as shell:
+        shell.wait_for(PROMPT)
+        shell.say(f"{word}\r".encode())
+        assert shell.end() == 0
+        assert b"systemd" not in shell.heard
+        assert (b"asked for a reboot" in shell.heard) == (word == "reboot")
+
+
+@both
+@pytest.mark.parametrize(
+    ("line", "status"),
+    [
+        ("poweroff", POWERED_OFF),
+        ("reboot", REBOOTED),
+        ("kill -USR1 1", POWERED_OFF),
+        ("kill -USR2 1", POWERED_OFF),
+        ("kill -TERM 1", REBOOTED),
+        ("kill -CHLD 1; dd if=/dev/zero bs=384 count=1 > /run/initctl", 3),
+    ],
+)
+def test_requests_during_a_command(line: str, status: int, system: str) -> None:
+    """Those of systemctl and of BusyBox end the guest before the command; what is no request is passed over."""
+    assert run_guest(system, f"{line}; sleep {3 if status < POWERED_OFF else 1000}; exit 3").status == status
+
+
+def test_verbose_shows_the_boot_log() -> None:
+    """As it comes, and nothing else is different."""
+    with terminal("run", "--verbose") as shell:
+        assert BOOT_LINE in shell.wait_for(PROMPT)
+        shell.say(b"exit\r")
+        assert shell.end() == 0
+
+
+def test_a_failure_names_the_boot_log(tmp_path: Path) -> None:
+    """Who sees nothing of a boot that fails finds it in the file of the last line."""
+    with terminal("run", "--append", "rdinit=/absent", "--timeout", "60") as shell:
+        assert shell.end() != 0
+        last = shell.heard.strip().splitlines()[-1].decode()
+    assert BOOT_LINE in Path(last.partition("its console is in ")[2]).read_bytes(), last
+
+
+def slow_root(place: Path) -> Path:
+    """A root with nothing but bash and a profile that takes a while."""
+    bash = shutil.which("bash")
+    assert bash
+    libraries = subprocess.run(["ldd", bash], capture_output=True, text=True, check=True).stdout.split()
+    for file in [word for word in libraries if word.startswith("/")]:
+        target = place / file.lstrip("/")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(file, target)
+    (place / "bin").mkdir()
+    shutil.copy(bash, place / "bin" / "bash")
+    (place / "etc").mkdir()
+    (place / "etc" / "profile").write_text(SLOW_PROFILE)
+    return place
+
+
+def interrupted_after(system: str, root: Path, sign: bytes, delay_s: float) -> int:
+    """The status where Ctrl-C is typed so long after the sign; a shell that lives on must have its whole profile."""
+    with terminal(*run_options(system), "--root", str(root)) as shell:
+        shell.wait_for(sign)
+        shell.before = b""
+        shell.listen(delay_s)
+        shell.say(KEY_INTERRUPT)
+        # What is typed at once would be thrown away with what was typed before.
+        if shell.hears(b"^C") and shell.hears(SLOW_PROMPT):
+            shell.say(b"echo $PROFILE; exit 0\r")
+        status = shell.end()
+        assert status in ENDS_OF_INTERRUPTED or (status == 0 and b"whole" in shell.heard), (delay_s, status, shell.heard)
+        assert b"tools/keel" not in shell.before + shell.heard, "a traceback"
+        return status
+
+
+def interrupted_at_each_step(system: str, root: Path, sign: bytes = STARTS) -> None:
+    """From the sign, or else from the start, until Ctrl-C has been the shell's twice."""
+    statuses: list[int] = []
+    while statuses.count(0) < 2:
+        statuses.append(interrupted_after(system, root, sign, len(statuses) * STEP_S))
+    assert statuses[0] in ENDS_OF_INTERRUPTED
+
+
+@both
+def test_interrupts_around_the_first_prompt(system: str, tmp_path: Path) -> None:
+    """From the profile's first line, Ctrl-C ends the run until it is the shell's."""
+    interrupted_at_each_step(system, slow_root(tmp_path), b"begins")

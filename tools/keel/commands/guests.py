@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""`./keel ps` and `./keel stop`: the guests of this clone that run now."""
+
+import os
+import select
+import signal
+import time
+from collections.abc import Sequence
+
+from .. import guest, slot
+from ..arguments import in_columns
+from ..config import Settings
+from ..errors import KeelError
+from ..progress import say
+
+UNITS = ((86400, "days"), (3600, "h"), (60, "min"))
+# How long a run may take to clean up.
+END_S = 10.0
+
+
+def ps(settings: Settings) -> None:
+    """Print a table of the guests that run."""
+    rows = [
+        (found.name, run.system, lasted(time.time() - run.began), run.command or "(shell)")
+        for found in slot.running(settings)
+        if (run := found.run())
+    ]
+    print(in_columns([("NAME", "SYSTEM", "FOR", "COMMAND"), *rows]))
+
+
+def lasted(seconds: float) -> str:
+    """A time that a person can read."""
+    length, unit = next((row for row in UNITS if seconds >= 2 * row[0]), (1, "s"))
+    return f"{max(0, int(seconds // length))} {unit}"
+
+
+def stop(settings: Settings, names: Sequence[str]) -> None:
+    """Have each of the guests power off, all of them there or none is stopped."""
+    running = {found.name: run for found in slot.running(settings) if (run := found.run())}
+    for name in names:
+        if name not in running:
+            raise KeelError(f"no guest named {name} runs", f"there is {', '.join(running)}" if running else "there is none")
+    for name in dict.fromkeys(names):
+        _stop(settings, name, running[name])
+
+
+def _stop(settings: Settings, name: str, run: slot.Run) -> None:
+    try:
+        process = os.pidfd_open(run.process)
+    except ProcessLookupError:
+        return
+    try:
+        # The number may be another process's by now: as long as the slot holds the same note, it is not.
+        if not any(found.name == name and found.run() == run for found in slot.running(settings)):
+            return
+        signal.pidfd_send_signal(process, signal.SIGUSR1)
+        if _ends(process, guest.LONG_GRACE_S):
+            return
+        signal.pidfd_send_signal(process, signal.SIGTERM)
+        say(f"{name} did not power off in {guest.LONG_GRACE_S:g} s and was ended: disks that it keeps may be damaged")
+        if not _ends(process, END_S):
+            raise KeelError(f"{name} does not end", f"end process {run.process}")
+    except ProcessLookupError:
+        return
+    finally:
+        os.close(process)
+
+
+def _ends(process: int, seconds: float) -> bool:
+    """Whether the process ends within that time."""
+    return bool(select.select([process], [], [], seconds)[0])
