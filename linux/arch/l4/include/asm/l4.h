@@ -96,7 +96,7 @@ pte_t l4_pte_use(pte_t *ptep, unsigned long right);
 static inline bool l4_is_device(pte_t pte)
 {
 	return unlikely(pte_val(pte) & (_PAGE_SPECIAL | _PAGE_PCD)) &&
-	       !l4_is_ram(pte_pfn(pte));
+	       !is_zero_pfn(pte_pfn(pte)) && !l4_is_ram(pte_pfn(pte));
 }
 void l4_unmap_all(unsigned long task);
 extern bool l4_marks_lie;
