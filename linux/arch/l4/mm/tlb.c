@@ -193,6 +193,7 @@ void l4_unmap_queue_large(struct mm_struct *mm, unsigned long address, unsigned 
 {
 	queue(mm, (address & PMD_MASK) >> PAGE_SHIFT, PTRS_PER_PTE, keep);
 }
+EXPORT_SYMBOL(l4_unmap_queue_large);
 
 int ptep_test_and_clear_young(struct vm_area_struct *vma, unsigned long address,
 			      pte_t *ptep)
