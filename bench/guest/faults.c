@@ -1,13 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Page faults: of fresh pages, of a file's pages in memory, of protected pages that a handler opens. */
+/*
+ * Page faults: of fresh pages, of a file's pages in memory, of protected pages that a handler opens, or steps over. A repetition is several
+ * rounds over the same pages, so that it has its share of clock ticks; what makes the pages fault again is not timed.
+ */
 #include <signal.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 #include "bench.h"
+
+#define ROUNDS 16
 
 static char *pages;
 
@@ -25,23 +31,52 @@ static void unmap_pages(void)
 	munmap(pages, PAGES * PAGE);
 }
 
-/* The faults of one repetition happen on fresh pages; giving them back is not timed. */
 static void forget_pages(void)
 {
 	if (madvise(pages, PAGES * PAGE, MADV_DONTNEED))
 		fail("madvise");
 }
 
+static void protect_pages(void)
+{
+	mprotect(pages, PAGES * PAGE, PROT_READ);
+}
+
+static void write_pages(void)
+{
+	for (long i = PAGES; i-- > 0;)
+		*(volatile char *)(pages + i * PAGE) = 1;
+}
+
+static void read_pages(void)
+{
+	for (long i = PAGES; i-- > 0;)
+		(void)*(volatile char *)(pages + i * PAGE);
+}
+
+static void run_rounds(long count, void (*before)(void), void (*touch)(void))
+{
+	for (; count > 0; count -= PAGES) {
+		before();
+		part_begins();
+		touch();
+		part_ends();
+	}
+}
+
 static void run_write_fault(long count)
 {
-	while (count--)
-		*(volatile char *)(pages + count * PAGE) = 1;
+	run_rounds(count, forget_pages, write_pages);
 }
 
 static void run_read_fault(long count)
 {
-	while (count--)
-		(void)*(volatile char *)(pages + count * PAGE);
+	run_rounds(count, forget_pages, read_pages);
+}
+
+static void run_protected(long count)
+{
+	run_rounds(count, protect_pages, write_pages);
 }
 
 static void map_file(void)
@@ -65,24 +100,55 @@ static void on_fault(int signo, siginfo_t *info, void *context)
 	mprotect((char *)((uintptr_t)info->si_addr & ~(PAGE - 1UL)), PAGE, PROT_READ | PROT_WRITE);
 }
 
-static void prepare_protection(void)
+/* The one instruction that faults for store_to_pages(), and how long it is. */
+static void store(char *to)
 {
-	struct sigaction action = { .sa_sigaction = on_fault, .sa_flags = SA_SIGINFO };
+	__asm__ volatile("movb $1, (%0)" : : "D"(to) : "memory");
+}
+#define STORE_BYTES 3
+
+static void on_store(int signo, siginfo_t *info, void *context)
+{
+	(void)signo;
+	(void)info;
+	((ucontext_t *)context)->uc_mcontext.gregs[REG_RIP] += STORE_BYTES;
+}
+
+static void store_to_pages(void)
+{
+	for (long i = PAGES; i-- > 0;)
+		store(pages + i * PAGE);
+}
+
+static void run_skipped(long count)
+{
+	run_rounds(count, protect_pages, store_to_pages);
+}
+
+static void prepare_handler(void (*handler)(int, siginfo_t *, void *))
+{
+	struct sigaction action = { .sa_sigaction = handler, .sa_flags = SA_SIGINFO };
 
 	map_anonymous();
 	memset(pages, 1, PAGES * PAGE);
 	sigaction(SIGSEGV, &action, NULL);
 }
 
-static void protect_pages(void)
+static void prepare_protection(void)
 {
-	mprotect(pages, PAGES * PAGE, PROT_READ);
+	prepare_handler(on_fault);
+}
+
+static void prepare_skipping(void)
+{
+	prepare_handler(on_store);
 }
 
 static const struct row rows[] = {
-	{ "anonymous-write-fault", PAGES, map_anonymous, forget_pages, run_write_fault, unmap_pages },
-	{ "anonymous-read-fault", PAGES, map_anonymous, forget_pages, run_read_fault, unmap_pages },
-	{ "file-read-fault", PAGES, map_file, forget_pages, run_read_fault, unmap_pages },
-	{ "protection-fault-handled", PAGES, prepare_protection, protect_pages, run_write_fault, unmap_pages },
+	{ "anonymous-write-fault", ROUNDS * PAGES, map_anonymous, NULL, run_write_fault, unmap_pages, .marks_itself = 1 },
+	{ "anonymous-read-fault", ROUNDS * PAGES, map_anonymous, NULL, run_read_fault, unmap_pages, .marks_itself = 1 },
+	{ "file-read-fault", ROUNDS * PAGES, map_file, NULL, run_read_fault, unmap_pages, .marks_itself = 1 },
+	{ "protection-fault-handled", ROUNDS * PAGES, prepare_protection, NULL, run_protected, unmap_pages, .marks_itself = 1 },
+	{ "protection-fault-skipped", ROUNDS * PAGES, prepare_skipping, NULL, run_skipped, unmap_pages, .marks_itself = 1 },
 };
 const struct rows fault_rows = { rows, COUNT(rows) };

@@ -12,7 +12,11 @@
 #define LARGE (8 << 20)
 #define CHUNK (64 << 10)
 
+/* Of the kernel's window around a fault: where a mapping begins in it decides how many pages it maps. Here the most. */
+#define WINDOW (64 << 10)
+
 static int file;
+static void *place_for_large;
 static char chunk[CHUNK];
 static const char *mapping;
 static volatile uint64_t sum;
@@ -25,6 +29,18 @@ static void make_file(void)
 	for (long size = 0; size < LARGE; size += CHUNK)
 		if (write(file, chunk, CHUNK) != CHUNK)
 			fail("bench.file");
+	/* Nothing of it is left to be written while others are measured. */
+	fsync(file);
+}
+
+static void prepare_large(void)
+{
+	char *hole = mmap(NULL, LARGE + WINDOW, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	make_file();
+	if (hole == MAP_FAILED || munmap(hole, LARGE + WINDOW))
+		fail("mmap");
+	place_for_large = (void *)(((uintptr_t)hole + WINDOW - 1) & -(uintptr_t)WINDOW);
 }
 
 static void remove_file(void)
@@ -33,10 +49,11 @@ static void remove_file(void)
 	unlink("bench.file");
 }
 
-static void map_and_unmap(long count, long size)
+static void map_and_unmap(long count, void *where, long size)
 {
 	while (count--) {
-		volatile char *place = mmap(NULL, size, PROT_READ, MAP_SHARED, file, 0);
+		int flags = where ? MAP_SHARED | MAP_FIXED_NOREPLACE : MAP_SHARED;
+		volatile char *place = mmap(where, size, PROT_READ, flags, file, 0);
 
 		if (place == MAP_FAILED)
 			fail("mmap");
@@ -47,12 +64,12 @@ static void map_and_unmap(long count, long size)
 
 static void run_map_small(long count)
 {
-	map_and_unmap(count, SMALL);
+	map_and_unmap(count, NULL, SMALL);
 }
 
 static void run_map_large(long count)
 {
-	map_and_unmap(count, LARGE);
+	map_and_unmap(count, place_for_large, LARGE);
 }
 
 static void add_up(const char *from, long size)
@@ -98,8 +115,8 @@ static void finish_mapping(void)
 }
 
 static const struct row rows[] = {
-	{ "mmap-4k", 200, make_file, NULL, run_map_small, remove_file },
-	{ "mmap-8m", 200, make_file, NULL, run_map_large, remove_file },
+	{ "mmap-4k", 1000, make_file, NULL, run_map_small, remove_file },
+	{ "mmap-8m", 1000, prepare_large, NULL, run_map_large, remove_file },
 	{ "file-reread-8m", 2, make_file, NULL, run_read, remove_file },
 	{ "mmap-reread-8m", 2, prepare_mapping, NULL, run_read_mapping, finish_mapping },
 };

@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 #include <netinet/tcp.h>
 #include <stdlib.h>
+#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -12,10 +13,14 @@
 /* What a remote procedure call carries: XID, kind, versions, credentials (RFC 5531), as lmbench's empty one does. */
 #define CALL_BYTES 40
 #define REPLY_BYTES 24
+/* Of the server that keeps values: its clients, and what it does for each request. */
+#define CONNECTIONS 50
+#define WORK 600
 
 static int server, client;
 static struct sockaddr_in address;
 static char chunk[CHUNK];
+static int clients[CONNECTIONS];
 
 static void listen_on(int type)
 {
@@ -186,6 +191,70 @@ static void run_connections(long count)
 	client = -1;
 }
 
+static void watch(int epoll, int fd)
+{
+	struct epoll_event event = { .events = EPOLLIN, .data.fd = fd };
+
+	if (fd < 0 || epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event))
+		_exit(1);
+}
+
+static void answer_request(int peer)
+{
+	if (read(peer, chunk, CALL_BYTES) != CALL_BYTES)
+		_exit(1);
+	for (int i = 0; i < WORK; i++)
+		__asm__ volatile("");
+	if (write(peer, chunk, REPLY_BYTES) != REPLY_BYTES)
+		_exit(1);
+}
+
+static void answer_requests(void)
+{
+	struct epoll_event events[CONNECTIONS + 1];
+	int epoll = epoll_create1(0);
+
+	watch(epoll, server);
+	for (;;) {
+		int count = epoll_wait(epoll, events, COUNT(events), -1);
+
+		for (int i = 0; i < count; i++) {
+			if (events[i].data.fd == server)
+				watch(epoll, accepted());
+			else
+				answer_request(events[i].data.fd);
+		}
+	}
+}
+
+/* Each connection's first request makes the server accept it before there is another one. */
+static void prepare_requests(void)
+{
+	listen_on(SOCK_STREAM);
+	start_child(answer_requests);
+	close(server);
+	for (int i = 0; i < CONNECTIONS; i++) {
+		connect_to(SOCK_STREAM);
+		exchange(1, CALL_BYTES, REPLY_BYTES);
+		clients[i] = client;
+	}
+}
+
+static void run_requests(long count)
+{
+	while (count--) {
+		client = clients[count % CONNECTIONS];
+		exchange(1, CALL_BYTES, REPLY_BYTES);
+	}
+}
+
+static void finish_requests(void)
+{
+	end_children();
+	for (int i = 0; i < CONNECTIONS; i++)
+		close(clients[i]);
+}
+
 static void finish(void)
 {
 	if (client >= 0)
@@ -194,11 +263,12 @@ static void finish(void)
 }
 
 static const struct row rows[] = {
-	{ "udp-round-trip", 200, prepare_udp, NULL, run_byte, finish },
-	{ "rpc-udp", 200, prepare_udp, NULL, run_call, finish },
-	{ "tcp-round-trip", 200, prepare_tcp_bytes, NULL, run_byte, finish },
-	{ "rpc-tcp", 200, prepare_tcp_calls, NULL, run_call, finish },
+	{ "udp-round-trip", 200, prepare_udp, NULL, run_byte, finish, .settles = 1 },
+	{ "rpc-udp", 200, prepare_udp, NULL, run_call, finish, .settles = 1 },
+	{ "tcp-round-trip", 200, prepare_tcp_bytes, NULL, run_byte, finish, .settles = 1 },
+	{ "rpc-tcp", 200, prepare_tcp_calls, NULL, run_call, finish, .settles = 1 },
 	{ "tcp-connection", 100, prepare_connections, NULL, run_connections, finish },
-	{ "tcp-64k", 20, prepare_tcp_chunks, NULL, run_chunks, finish },
+	{ "tcp-64k", 20, prepare_tcp_chunks, NULL, run_chunks, finish, .settles = 1 },
+	{ "kv-request", 200, prepare_requests, NULL, run_requests, finish_requests, .settles = 1 },
 };
 const struct rows network_rows = { rows, COUNT(rows) };

@@ -150,9 +150,9 @@ static void finish_ring(void)
 }
 
 static const struct row rows[] = {
-	{ "futex-round-trip", 500, prepare_futex, NULL, run_futex, end_children },
-	{ "two-switches", 500, prepare_yield, NULL, run_yield, finish_yield },
-	{ "switch-2-processes", 800, prepare_ring_2, NULL, run_ring, finish_ring },
-	{ "switch-8-processes", 800, prepare_ring_8, NULL, run_ring, finish_ring },
+	{ "futex-round-trip", 500, prepare_futex, NULL, run_futex, end_children, .settles = 1 },
+	{ "two-switches", 500, prepare_yield, NULL, run_yield, finish_yield, .settles = 1 },
+	{ "switch-2-processes", 800, prepare_ring_2, NULL, run_ring, finish_ring, .settles = 1 },
+	{ "switch-8-processes", 800, prepare_ring_8, NULL, run_ring, finish_ring, .settles = 1 },
 };
 const struct rows switch_rows = { rows, COUNT(rows) };

@@ -27,12 +27,6 @@
 #define WAIT (KEEL_IPC_RECEIVE | KEEL_IPC_OPEN)
 #define RESUME_AND_WAIT (WAIT | KEEL_IPC_SEND | KEEL_IPC_SEND_ZERO)
 
-/* What became of the attempt to run the user. */
-enum outcome {
-	USER_MESSAGE,	/* it ran and told us something */
-	USER_WORK,	/* it did not: look for work and try again */
-};
-
 /* Ends the current process, because the micro-kernel refuses something, and says so. */
 void l4_kill_current(const char *why, unsigned long status)
 {
@@ -74,101 +68,15 @@ static unsigned long map_and_resume(void)
 	return m.status;
 }
 
-/* One ipc to resume the lthread, if it still waits, and others until it speaks. */
-static unsigned long resume_and_wait(struct host_message *m, unsigned long flags)
-{
-	unsigned long thread = current->thread.host_thread;
-
-	for (;;) {
-		host_resume(flags, thread, m);
-		if (m->status && (-m->status >> 8) == KEEL_SIDE_SEND)
-			return m->status;
-		if (!m->status && m->partner == thread)
-			return 0;
-		/* A late notification, or somebody who is not our client. */
-		flags = WAIT;
-	}
-}
-
-/* What is not the reply that also waits: then there is only the wait left. */
-static noinline unsigned long resume_first(unsigned long *flags)
-{
-	unsigned long thread = current->thread.host_thread, status;
-
-	if (current->thread.owed == L4_OWED_MAPPINGS && nr_cpu_ids == 1)
-		return 0;
-	*flags = WAIT;
-	if (current->thread.owed == L4_OWED_MAPPINGS)
-		return map_and_resume();
-	status = host_ex_regs(&thread, KEEL_EX_START);
-	if (status)
-		return HOST_STATUS(KEEL_SIDE_SEND, -status);
-	current->thread.owed = L4_OWED_REPLY;
-	return 0;
-}
-
-/*
- * Called with interrupts off and no work left. With USER_MESSAGE they are still
- * off, as on entry from user mode; with USER_WORK they are on.
- */
-static enum outcome run_user(struct host_message *m)
-{
-	enum l4_owed owed = current->thread.owed;
-	unsigned long flags = RESUME_AND_WAIT;
-	unsigned long status;
-	int error;
-
-	if (unlikely(current->thread.ready_cpu != raw_smp_processor_id())) {
-		local_irq_enable();
-		error = l4_thread_prepare(current);
-		if (error)
-			l4_kill_current("cannot run", error);
-		return USER_WORK;
-	}
-	l4_unmap_queued(current->mm);
-	if (unlikely(current->thread.owed != L4_OWED_REPLY)) {
-		status = resume_first(&flags);
-		if (status)
-			goto failed;
-	}
-	this_cpu_write(l4_waiting, current->thread.host_thread);
-	barrier();
-	if (unlikely(this_cpu_read(l4_irq_pending))) {
-		if (!(flags & KEEL_IPC_SEND)) {	/* it tells us before it runs */
-			host_trigger(current->thread.host_thread);
-		} else {
-			this_cpu_write(l4_waiting, 0);
-			local_irq_enable();
-			return USER_WORK;
-		}
-	}
-	m->tag = 0;
-	if (unlikely(current->thread.owed == L4_OWED_MAPPINGS))
-		m->tag = fault_tag();
-	status = resume_and_wait(m, flags);
-	barrier();
-	this_cpu_write(l4_waiting, 0);
-	if (likely(!status)) {
-		current->thread.reclaimed = false;
-		return USER_MESSAGE;
-	}
-failed:
-	local_irq_enable();
-	reply_failed(status, owed);
-	return USER_WORK;
-}
-
 /*
  * A signal frame may name selectors that x86 would refuse on the return to user
  * mode. The micro-kernel would put good ones in their place; the program gets the
  * fault that it asked for instead.
  */
-static void check_selectors(struct pt_regs *regs)
+static noinline void check_selectors(struct pt_regs *regs)
 {
 	unsigned long bad;
 
-	if (likely(regs->cs == __USER_CS && regs->ss == __USER_DS))
-		return;
 	if (regs->cs != __USER_CS && regs->cs != __USER32_CS)
 		bad = regs->cs;
 	else if (regs->ss != __USER_DS)
@@ -178,9 +86,36 @@ static void check_selectors(struct pt_regs *regs)
 	l4_user_exception(regs, X86_TRAP_GP, bad & ~(unsigned long)SEGMENT_RPL_MASK, 0);
 }
 
-static void system_call(struct pt_regs *regs)
+/*
+ * The common cases of irqentry_exit_to_user_mode() and syscall_enter_from_user_mode(), in line:
+ * these do the rest, and tell lockdep of interrupts.
+ */
+#define GENERIC_ENTRY_ONLY IS_ENABLED(CONFIG_TRACE_IRQFLAGS)
+
+static __always_inline void exit_to_user(struct task_struct *task, struct pt_regs *regs)
 {
-	long nr = syscall_enter_from_user_mode(regs, (int)regs->orig_ax);
+	local_irq_disable();
+	if (GENERIC_ENTRY_ONLY || unlikely(read_task_thread_flags(task) & EXIT_TO_USER_MODE_WORK))
+		irqentry_exit_to_user_mode(regs);
+	else
+		arch_exit_to_user_mode_prepare(regs, 0);
+}
+
+static __always_inline long enter_system_call(struct task_struct *task, struct pt_regs *regs)
+{
+	long nr = (int)regs->orig_ax;
+
+	if (GENERIC_ENTRY_ONLY)
+		return syscall_enter_from_user_mode(regs, nr);
+	local_irq_enable();
+	if (unlikely(READ_ONCE(task_thread_info(task)->syscall_work) & SYSCALL_WORK_ENTER))
+		nr = syscall_enter_from_user_mode_work(regs, nr);
+	return nr;
+}
+
+static __always_inline void system_call(struct task_struct *task, struct pt_regs *regs)
+{
+	long nr = enter_system_call(task, regs);
 
 	if (likely((unsigned long)nr < NR_syscalls)) {
 		nr = array_index_nospec(nr, NR_syscalls);
@@ -188,9 +123,13 @@ static void system_call(struct pt_regs *regs)
 	} else if (nr != -1) {
 		regs->ax = __x64_sys_ni_syscall(regs);
 	}
-	check_selectors(regs);
+	if (unlikely(regs->cs != __USER_CS || regs->ss != __USER_DS))
+		check_selectors(regs);
 	/* exec replaces what the caller's registers meant, not where they lie. */
-	syscall_exit_to_user_mode(regs);
+	if (unlikely(READ_ONCE(task_thread_info(task)->syscall_work) & SYSCALL_WORK_EXIT))
+		syscall_exit_to_user_mode(regs);
+	else
+		exit_to_user(task, regs);
 }
 
 /* Apart, so that the other path keeps its registers. */
@@ -246,51 +185,162 @@ static bool handed_on(struct pt_regs *regs, const struct host_message *m)
 	return true;
 }
 
-static void route(struct pt_regs *regs, const struct host_message *m)
+/* What is no system call: faults, exceptions, and triggers, which mean nothing by themselves. */
+static __always_inline void other_message(struct task_struct *task, struct pt_regs *regs,
+					  const struct host_message *m)
 {
-	if (likely(host_reason(m) == HOST_REASON(KEEL_KIND_SYSCALL, KEEL_GATE_SYSCALL)) ||
-	    message_call(regs, m) || handed_on(regs, m)) {
-		regs->ax = -ENOSYS;
-		system_call(regs);
-		return;
-	}
-	if (host_reason(m) == HOST_REASON(KEEL_KIND_SYSCALL, KEEL_GATE_INT80)) {
-		regs->ax = -ENOSYS;
-		system_call_32(regs);
-		return;
-	}
-	irqentry_enter_from_user_mode(regs);
+	if (GENERIC_ENTRY_ONLY)
+		irqentry_enter_from_user_mode(regs);
 	local_irq_enable();
 	switch (host_kind(m)) {
+	case KEEL_KIND_PAGE_FAULT:
+		task->thread.reclaimed = false;
+		l4_user_fault(regs, m->words[0], host_label(m));
+		break;
 	case KEEL_KIND_SYSCALL:
 		regs->ax = regs->orig_ax;	/* the other gates fault */
 		regs->orig_ax = -1;
 		l4_user_exception(regs, X86_TRAP_GP, 0, 0);
 		break;
-	case KEEL_KIND_PAGE_FAULT:
-		l4_user_fault(regs, m->words[0], host_label(m));
-		break;
 	case KEEL_KIND_EXCEPTION:
 		l4_user_exception(regs, host_label(m), m->words[0], m->words[3]);
 		break;
 	}
-	/* A trigger means nothing by itself: the work test follows. */
-	local_irq_disable();
-	irqentry_exit_to_user_mode(regs);
+	exit_to_user(task, regs);
+}
+
+static __always_inline void route(struct task_struct *task, struct pt_regs *regs,
+				  const struct host_message *m)
+{
+	if (likely(host_reason(m) == HOST_REASON(KEEL_KIND_SYSCALL, KEEL_GATE_SYSCALL)) ||
+	    message_call(regs, m) || handed_on(regs, m)) {
+		regs->ax = -ENOSYS;
+		system_call(task, regs);
+	} else if (host_reason(m) == HOST_REASON(KEEL_KIND_SYSCALL, KEEL_GATE_INT80)) {
+		regs->ax = -ENOSYS;
+		system_call_32(regs);
+	} else {
+		other_message(task, regs, m);
+	}
+}
+
+/* The reply to the lthread, if it was one, failed. Interrupts are off as before it. */
+static void not_resumed(struct task_struct *task, struct pt_regs *regs, unsigned long status,
+			enum l4_owed owed)
+{
+	local_irq_enable();
+	reply_failed(status, owed);
+	exit_to_user(task, regs);
+}
+
+/*
+ * The ipc failed, or brought a late notification or a message of another thread than our client.
+ * Waits until the lthread says something.
+ */
+static noinline void serve_later(struct task_struct *task, struct pt_regs *regs,
+				 unsigned long status, enum l4_owed owed)
+{
+	unsigned long thread = task->thread.host_thread;
+	struct host_message m = { .status = status };
+
+	do {
+		if (-m.status >> 8 == KEEL_SIDE_SEND) {
+			this_cpu_write(l4_waiting, 0);
+			not_resumed(task, regs, m.status, owed);
+			return;
+		}
+		m.tag = 0;
+		host_resume(WAIT, thread, &m);
+	} while (m.status || m.partner != thread);
+	this_cpu_write(l4_waiting, 0);
+	route(task, regs, &m);
+}
+
+/*
+ * Resumes the lthread with what it is owed and waits for it, or only waits (flags), and serves it.
+ * Interrupts are off, as on entry from user mode and after the return.
+ */
+static __always_inline void serve(struct task_struct *task, struct pt_regs *regs,
+				  unsigned long flags, enum l4_owed owed)
+{
+	unsigned long thread = task->thread.host_thread;
+	struct host_message m;
+
+	this_cpu_write(l4_waiting, thread);
+	barrier();
+	if (unlikely(this_cpu_read(l4_irq_pending))) {
+		if (!(flags & KEEL_IPC_SEND)) {	/* it tells us before it runs */
+			host_trigger(thread);
+		} else {
+			this_cpu_write(l4_waiting, 0);
+			local_irq_enable();
+			exit_to_user(task, regs);
+			return;
+		}
+	}
+	m.tag = 0;
+	if (unlikely(owed == L4_OWED_MAPPINGS))
+		m.tag = fault_tag();
+	host_resume(flags, thread, &m);
+	if (unlikely(m.status || m.partner != thread)) {
+		serve_later(task, regs, m.status, owed);
+		return;
+	}
+	barrier();
+	this_cpu_write(l4_waiting, 0);
+	route(task, regs, &m);
+}
+
+/* The lthread is owed more than the reply that also waits: then there is only the wait left. */
+static noinline void serve_slowly(struct task_struct *task, struct pt_regs *regs,
+				  enum l4_owed owed)
+{
+	unsigned long thread = task->thread.host_thread, status;
+
+	if (owed == L4_OWED_MAPPINGS) {
+		status = map_and_resume();
+	} else {
+		status = host_ex_regs(&thread, KEEL_EX_START);
+		if (status)
+			status = HOST_STATUS(KEEL_SIDE_SEND, -status);
+		else
+			task->thread.owed = L4_OWED_REPLY;
+	}
+	if (status)
+		not_resumed(task, regs, status, owed);
+	else
+		serve(task, regs, WAIT, L4_OWED_REPLY);
+}
+
+/* The lthread does not exist yet, is on another processor, or lacks what Linux wants it to have. */
+static noinline void prepare(struct task_struct *task, struct pt_regs *regs)
+{
+	int error;
+
+	local_irq_enable();
+	error = l4_thread_prepare(task);
+	if (error)
+		l4_kill_current("cannot run", error);
+	exit_to_user(task, regs);
 }
 
 void __noreturn l4_user_loop(void)
 {
-	struct pt_regs *regs = current_pt_regs();
-	struct host_message m;
+	struct task_struct *task = current;
+	struct pt_regs *regs = task_pt_regs(task);
+	enum l4_owed owed;
 
 	syscall_exit_to_user_mode(regs);
 	for (;;) {
-		if (run_user(&m) == USER_MESSAGE) {
-			route(regs, &m);
+		if (unlikely(task->thread.ready_cpu != raw_smp_processor_id())) {
+			prepare(task, regs);
 			continue;
 		}
-		local_irq_disable();
-		irqentry_exit_to_user_mode(regs);
+		l4_unmap_queued(task->mm);
+		owed = task->thread.owed;
+		if (unlikely(owed == L4_OWED_START || (owed == L4_OWED_MAPPINGS && nr_cpu_ids > 1)))
+			serve_slowly(task, regs, owed);
+		else
+			serve(task, regs, RESUME_AND_WAIT, owed);
 	}
 }

@@ -4,7 +4,6 @@
  * would walk them; only what they do not allow goes to Linux. The page, and young
  * neighbours of it, are mapped with the reply that resumes the thread.
  */
-#include <linux/log2.h>
 #include <linux/mm.h>
 #include <linux/perf_event.h>
 #include <linux/pgtable.h>
@@ -14,11 +13,13 @@
 #include <asm/tlbflush.h>
 #include <asm/trap_pf.h>
 #include <asm/trapnr.h>
+#include <asm/walk.h>
 
 /* Pages around the fault that are mapped with it. */
 #define AROUND 16
-/* Beside the right of a fault. */
+/* Beside the right of a fault: neighbours come along whether marked or not; none does. */
 #define RECLAIMED (KEEL_FPAGE_RWX + 1)
+#define ALONE (2 * RECLAIMED)
 
 /*
  * The entry of an address, of a large page too, or NULL where there is no table. The
@@ -58,23 +59,29 @@ pte_t l4_pte_use(pte_t *ptep, unsigned long right)
 	return __pte(value | bits);
 }
 
-/*
- * The entry of a user's address, perhaps used with a right; zero: there is none, or it forbids that.
- * It is marked HOST_MAPPED only if nothing of it had to change.
- */
-static pte_t entry_of(unsigned long address, unsigned long right)
+/* The entry of an address of the current program, as l4_find_pte(). */
+static __always_inline pte_t *find_entry(unsigned long address)
 {
-	pte_t *ptep, pte = __pte(0), old;
+	return l4_last_pte(current->mm, address) ?: l4_walk(address);
+}
 
+/*
+ * The entry of a user's address, or zero; *used is what an access with a right, if there is one, makes
+ * of it, zero where it forbids that.
+ */
+static pte_t entry_of(unsigned long address, unsigned long right, pte_t *used)
+{
+	pte_t *ptep, pte = __pte(0);
+
+	*used = pte;
 	if (address >= TASK_SIZE_MAX)
 		return pte;
 	l4_walk_begin();
-	ptep = l4_find_pte(current->mm, address);
+	ptep = find_entry(address);
 	if (ptep) {
-		old = READ_ONCE(*ptep);
-		pte = right ? l4_pte_use(ptep, right) : old;
-		if (pte_val(pte) != pte_val(old))
-			pte = __pte(pte_val(pte) & ~_PAGE_HOST_MAPPED);
+		pte = READ_ONCE(*ptep);
+		if (right && pte_val(pte) & _PAGE_PRESENT)
+			*used = l4_pte_use(ptep, right);
 	}
 	l4_walk_end();
 	return pte;
@@ -84,8 +91,9 @@ static pte_t entry_of(unsigned long address, unsigned long right)
 static unsigned long error_code(unsigned long address, unsigned long right)
 {
 	unsigned long code = X86_PF_USER;
+	pte_t none;
 
-	if (address >= TASK_SIZE_MAX || pte_val(entry_of(address, 0)) & _PAGE_PRESENT)
+	if (address >= TASK_SIZE_MAX || pte_val(entry_of(address, 0, &none)) & _PAGE_PRESENT)
 		code |= X86_PF_PROT;
 	if (right & KEEL_FPAGE_WRITE)
 		code |= X86_PF_WRITE;
@@ -136,9 +144,10 @@ static void fault_error(unsigned long address, unsigned long right, vm_fault_t f
 		fault_signal(SIGSEGV, SEGV_MAPERR, address, right);
 }
 
-/* Linux's own handling; false if it ended in a signal. */
-static bool slow_fault(struct pt_regs *regs, unsigned long address, unsigned long right)
+/* Linux's own handling; false if it ended in a signal. Else *asked has ALONE if memory is anonymous. */
+static bool slow_fault(struct pt_regs *regs, unsigned long address, unsigned long *asked)
 {
+	unsigned long right = *asked;
 	unsigned int flags = FAULT_FLAG_DEFAULT | FAULT_FLAG_USER;
 	struct mm_struct *mm = current->mm;
 	struct vm_area_struct *vma;
@@ -157,6 +166,8 @@ retry:
 		mmap_read_unlock(mm);
 		return fault_signal(SIGSEGV, SEGV_ACCERR, address, right);
 	}
+	if (vma_is_anonymous(vma))
+		*asked = right | ALONE;
 	fault = handle_mm_fault(vma, address, flags, regs);
 	if (fault_signal_pending(fault, regs))
 		return false;
@@ -174,67 +185,112 @@ retry:
 	return true;
 }
 
+/*
+ * What is to be mapped. New anonymous memory has no neighbours that wait for that. Where the page was
+ * mapped and gets more rights they came along then; where a reclaim may have taken it as it is their
+ * marks tell nothing.
+ */
 void l4_user_fault(struct pt_regs *regs, unsigned long address, unsigned long right)
 {
-	pte_t pte = entry_of(address, right);
+	unsigned long asked = right;
+	pte_t used, old = entry_of(address, right, &used);
 
-	if (pte_none(pte)) {
-		if (!slow_fault(regs, address, right))
+	if (pte_none(used)) {
+		if (!slow_fault(regs, address, &asked))
 			return;
-	} else if (l4_is_device(pte)) {
+		if (!pte_none(old))
+			asked = right;
+	} else if (l4_is_device(used)) {
 		/* A driver put it into the tables, at a fault before: there is nothing to map. */
 		fault_signal(SIGBUS, BUS_ADRERR, address, right);
 		return;
 	}
-	/* It was mapped, and a reclaim took it: its neighbours' marks tell nothing either. */
-	if (pte_val(pte) & _PAGE_HOST_MAPPED)
-		right |= RECLAIMED;
+	if (pte_val(old) & _PAGE_HOST_MAPPED)
+		asked |= l4_marks_lie && pte_val(used) == pte_val(old) ? RECLAIMED : ALONE;
 	current->thread.fault_address = address;
-	current->thread.fault_rights = right;
+	current->thread.fault_rights = asked;
 	current->thread.owed = L4_OWED_MAPPINGS;
 }
 
-/* One item for an entry, unless that has changed meanwhile; how many it makes. */
-static unsigned int put_item(struct keel_utcb *utcb, unsigned int index, unsigned long address,
-			     pte_t *ptep, pte_t pte)
+/* Whether L4 may have a page by an entry, which is present and young, and that without a mark. */
+static bool may_map(pte_t pte, unsigned long mark)
 {
-	unsigned long value = pte_val(pte), size = l4_pte_pages(pte) << PAGE_SHIFT;
+	unsigned long needed = _PAGE_PRESENT | _PAGE_ACCESSED;
+
+	return (pte_val(pte) & (needed | mark)) == needed && !l4_is_device(pte);
+}
+
+/*
+ * Items for AROUND entries, of which that at `asked` may be marked; none for one that changes
+ * meanwhile. Neighbours come along if that costs no decision of Linux's. They are mostly alike:
+ * flags are not looked at again for the next one, unless they do not tell.
+ */
+static noinline unsigned int put_row(unsigned long *maps, unsigned long address, pte_t *ptep,
+			    const pte_t *asked, unsigned long mark)
+{
+	unsigned long untold = _PAGE_SPECIAL | _PAGE_PCD | mark, none = PTE_PFN_MASK;
+	unsigned long *map = maps, value, flags, good = none, fpage = 0;
+	const pte_t *end = ptep + AROUND;
+
+	for (; ptep < end; ptep++, address += PAGE_SIZE) {
+		value = READ_ONCE(ptep->pte);
+		flags = value & ~PTE_PFN_MASK;
+		if (flags != good) {
+			if (!may_map(__pte(value), mark) &&
+			    (ptep != asked || !may_map(__pte(value), 0)))
+				continue;
+			fpage = host_page(PAGE_OFFSET, l4_pte_rights(__pte(flags)));
+			good = flags & untold ? none : flags;
+		}
+		if (!try_cmpxchg(&ptep->pte, &value, value | _PAGE_HOST_MAPPED))
+			continue;
+		map[0] = address;
+		map[1] = fpage + (value & PTE_PFN_MASK);
+		map += 2;
+	}
+	return (map - maps) / 2;
+}
+
+/* The item of a page, unless its entry changes meanwhile. */
+static __always_inline unsigned int put_single(unsigned long *maps, unsigned long address,
+					       pte_t *ptep, pte_t pte, unsigned long log2)
+{
+	unsigned long value = pte_val(pte), phys = value & PTE_PFN_MASK;
 
 	if (!try_cmpxchg(&ptep->pte, &value, value | _PAGE_HOST_MAPPED))
 		return 0;
-	utcb->maps[2 * index] = address & ~(size - 1);
-	utcb->maps[2 * index + 1] = host_fpage((unsigned long)pfn_to_virt(pte_pfn(pte)),
-					       ilog2(size), l4_pte_rights(pte));
+	maps[0] = address & -(1UL << log2);
+	maps[1] = host_fpage((unsigned long)__va(phys), log2, l4_pte_rights(pte));
 	return 1;
 }
 
-/* A neighbour comes along if that costs no decision of Linux's, and if it has not this mark. */
-static bool worth_mapping(pte_t pte, unsigned long mark)
+/* l4_pte_use(), where mostly nothing is left to do. */
+static __always_inline pte_t use(pte_t *ptep, unsigned long right)
 {
-	return (pte_val(pte) & (_PAGE_PRESENT | mark)) == _PAGE_PRESENT && l4_pte_rights(pte) &&
-	       !l4_is_device(pte);
+	unsigned long bits = _PAGE_PRESENT | _PAGE_ACCESSED;
+	pte_t pte = READ_ONCE(*ptep);
+
+	if (right & KEEL_FPAGE_WRITE)
+		bits |= _PAGE_RW | _PAGE_DIRTY;
+	if (unlikely((pte_val(pte) & bits) != bits || right & KEEL_FPAGE_EXEC))
+		return l4_pte_use(ptep, right);
+	return pte;
 }
 
-static unsigned int put_items(struct keel_utcb *utcb, unsigned long address, unsigned long right)
+static unsigned int put_items(unsigned long *maps, unsigned long address, unsigned long right)
 {
-	pte_t *ptep = l4_find_pte(current->mm, address), *first, pte;
-	unsigned long mark = right & RECLAIMED ? 0 : _PAGE_HOST_MAPPED;
-	unsigned int count = 0, i;
+	unsigned long before = pte_index(address) % AROUND;
+	pte_t *ptep = find_entry(address), pte;
 
-	pte = ptep ? l4_pte_use(ptep, right) : __pte(0);
+	pte = ptep ? use(ptep, right) : __pte(0);
 	if (pte_none(pte) || l4_is_device(pte))
 		return 0;
-	count += put_item(utcb, count, address, ptep, pte);
-	if (l4_pte_pages(pte) > 1)
-		return count;
-	first = ptep - pte_index(address) % AROUND;
-	address -= pte_index(address) % AROUND * PAGE_SIZE;
-	for (i = 0; i < AROUND; i++) {
-		pte = READ_ONCE(first[i]);
-		if (first + i != ptep && worth_mapping(pte, mark))
-			count += put_item(utcb, count, address + i * PAGE_SIZE, first + i, pte);
-	}
-	return count;
+	if (unlikely(pte_huge(pte)))
+		return put_single(maps, address, ptep, pte, PMD_SHIFT);
+	if (right & ALONE)
+		return put_single(maps, address, ptep, pte, PAGE_SHIFT);
+	return put_row(maps, address - before * PAGE_SIZE, ptep - before, ptep,
+		       right & RECLAIMED ? 0 : _PAGE_HOST_MAPPED);
 }
 
 /*
@@ -249,7 +305,7 @@ unsigned int l4_fault_items(struct keel_utcb *utcb)
 
 	thread->owed = L4_OWED_REPLY;
 	l4_walk_begin();
-	count = put_items(utcb, thread->fault_address & PAGE_MASK, thread->fault_rights);
+	count = put_items(utcb->maps, thread->fault_address & PAGE_MASK, thread->fault_rights);
 	l4_walk_end();
 	return count;
 }

@@ -25,10 +25,16 @@ static void wait_while(const unsigned int __percpu *busy)
 {
 	unsigned int cpu;
 
+	/* Like its bit, a processor's count is there before its first walk. */
+	if (num_online_cpus() == 1)
+		return;
 	for_each_online_cpu(cpu)
 		while (cpu != raw_smp_processor_id() && READ_ONCE(*per_cpu_ptr(busy, cpu)))
 			cpu_relax();
 }
+
+/* Pages of entries that are marked HOST_MAPPED may have been taken from tasks, to gain memory. */
+bool l4_marks_lie;
 
 /*
  * Nothing is mapped in the task any more. Linux frees the pages next: it may not go on where
@@ -38,6 +44,7 @@ void l4_unmap_all(unsigned long task)
 {
 	unsigned long status = host_unmap_all(task);
 
+	l4_marks_lie = true;
 	if (status)
 		panic("keel: task %lx keeps its pages: status %ld", task, (long)status);
 }
@@ -160,22 +167,33 @@ out:
 	spin_unlock(&context->lock);
 }
 
-void l4_unmap_queue(struct mm_struct *mm, unsigned long address, unsigned long pages,
-		    unsigned long keep)
+/* Pages that follow the latest range and keep the same rights are added to it. */
+static __always_inline void queue(struct mm_struct *mm, unsigned long page, unsigned long pages,
+				  unsigned long keep)
 {
-	unsigned long first = (address & ~((pages << PAGE_SHIFT) - 1)) >> PAGE_SHIFT << LAST_END_SHIFT;
 	unsigned long more = pages << LAST_PAGES_SHIFT | pages << LAST_END_SHIFT, last, sum;
+	unsigned long first = page << LAST_END_SHIFT | keep;
 
 	/* Without a task nothing is mapped. Until an ending one has gone, the lock or the flush waits for it. */
 	if (!READ_ONCE(mm->context.host_task))
 		return;
-	/* Pages that follow the latest range and keep the same rights are added to it. */
 	last = READ_ONCE(mm->context.last);
-	if ((last ^ (first | keep)) << (64 - LAST_PAGES_SHIFT) ||
-	    check_add_overflow(last, more, &sum) || !try_cmpxchg(&mm->context.last, &last, sum))
-		begin_range(mm, more + (first | keep));
+	if ((last ^ first) << (64 - LAST_PAGES_SHIFT) || check_add_overflow(last, more, &sum) ||
+	    !try_cmpxchg(&mm->context.last, &last, sum))
+		begin_range(mm, more + first);
 }
-EXPORT_SYMBOL(l4_unmap_queue);
+
+void l4_unmap_queue_page(struct mm_struct *mm, unsigned long address, unsigned long keep)
+{
+	queue(mm, address >> PAGE_SHIFT, 1, keep);
+}
+EXPORT_SYMBOL(l4_unmap_queue_page);
+
+void l4_unmap_queue_large(struct mm_struct *mm, unsigned long address, unsigned long keep)
+{
+	queue(mm, (address & PMD_MASK) >> PAGE_SHIFT, PTRS_PER_PTE, keep);
+}
+EXPORT_SYMBOL(l4_unmap_queue_large);
 
 int ptep_test_and_clear_young(struct vm_area_struct *vma, unsigned long address,
 			      pte_t *ptep)
@@ -213,7 +231,7 @@ pmd_t pmdp_collapse_flush(struct vm_area_struct *vma, unsigned long address, pmd
 	pmd_t old = pmdp_huge_get_and_clear(vma->vm_mm, address, pmdp);
 
 	l4_tables_freed(vma->vm_mm);
-	l4_unmap_queue(vma->vm_mm, address, PTRS_PER_PTE, 0);
+	l4_unmap_queue_large(vma->vm_mm, address, 0);
 	l4_unmap_flush(vma->vm_mm);
 	return old;
 }

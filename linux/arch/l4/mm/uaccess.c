@@ -16,6 +16,8 @@
 #include <asm/futex.h>
 #include <asm/l4.h>
 #include <asm/tlbflush.h>
+#include <asm/walk.h>
+#include <asm/word-at-a-time.h>
 
 /*
  * The fault that the access would have caused; false where it is an error. As on x86 the kernel
@@ -54,28 +56,12 @@ retry:
 	return !(fault & VM_FAULT_ERROR);
 }
 
-/*
- * The leaf tables of the processor's last accesses, for a few programs that take turns:
- * their accesses come in crowds. Entries are always read anew. One is void once the
- * mm's tables have another number. Interrupts leave them alone.
- */
-#define LAST_WALKS 8
-struct last_walk {
-	pte_t *table;
-	unsigned long region;
-	unsigned long tables;
-};
-static DEFINE_PER_CPU(struct last_walk, last_walks[LAST_WALKS]);
-
-static __always_inline struct last_walk *last_walk(unsigned long tables)
-{
-	return this_cpu_ptr(&last_walks[tables % LAST_WALKS]);
-}
+DEFINE_PER_CPU(struct l4_last_walk, l4_last_walks[L4_LAST_WALKS]);
 
 /* An interrupt that comes meanwhile finds nothing. */
 static void remember(pte_t *ptep, unsigned long address, unsigned long tables)
 {
-	struct last_walk *last = last_walk(tables);
+	struct l4_last_walk *last = l4_last_walk(address >> PMD_SHIFT, tables);
 
 	WRITE_ONCE(last->tables, 0);
 	barrier();
@@ -85,17 +71,30 @@ static void remember(pte_t *ptep, unsigned long address, unsigned long tables)
 	WRITE_ONCE(last->tables, tables);
 }
 
-/* The entry of an address after a whole walk and, if need be, a fault; zero: EFAULT. */
-static noinline pte_t walk(unsigned long address, unsigned long right)
+/*
+ * The entry of a user's address after a whole walk, as l4_find_pte(). The table of one that has
+ * a small page is remembered, but not by interrupts.
+ */
+pte_t *l4_walk(unsigned long address)
 {
-	unsigned long tables;
+	unsigned long tables = READ_ONCE(current->mm->context.tables);
+	pte_t *ptep = l4_find_pte(current->mm, address);
+
+	if (ptep && (pte_val(READ_ONCE(*ptep)) & (_PAGE_TABLE | _PAGE_PSE)) == _PAGE_PRESENT &&
+	    in_task())
+		remember(ptep, address, tables);
+	return ptep;
+}
+
+/* The entry of an address after a whole walk and, if need be, a fault; zero: EFAULT. */
+static noinline pte_t find(unsigned long address, unsigned long right)
+{
 	pte_t *ptep, pte;
 
-	if (!current->mm)
+	if (!current->mm || address >= TASK_SIZE_MAX)
 		return __pte(0);
 	for (;;) {
-		tables = READ_ONCE(current->mm->context.tables);
-		ptep = l4_find_pte(current->mm, address);
+		ptep = l4_walk(address);
 		pte = ptep ? l4_pte_use(ptep, right) : __pte(0);
 		if (!pte_none(pte))
 			break;
@@ -110,9 +109,38 @@ static noinline pte_t walk(unsigned long address, unsigned long right)
 		return __pte(0);
 	if (l4_pte_pages(pte) > 1)	/* as the small page's entry would be */
 		return pfn_pte(pte_pfn(pte) + pte_index(address), PAGE_SHARED);
-	if (in_task())
-		remember(ptep, address, tables);
 	return pte;
+}
+
+/*
+ * Whether an entry allows an access and has noted one before. Of special pages only that of zeros
+ * counts.
+ */
+static __always_inline bool allows(pte_t pte, unsigned long right)
+{
+	unsigned long bits = _PAGE_PRESENT | _PAGE_ACCESSED;
+
+	if (right & KEEL_FPAGE_WRITE)
+		bits |= _PAGE_RW | _PAGE_DIRTY;
+	if (unlikely((pte_val(pte) & bits) != bits))
+		return false;
+	return likely(!(pte_val(pte) & (_PAGE_SPECIAL | _PAGE_PCD))) || is_zero_pfn(pte_pfn(pte));
+}
+
+/*
+ * The entry of an address, if its table is remembered. None that allows anything is that of an
+ * address beyond a program's.
+ */
+static __always_inline pte_t *last_pte(unsigned long address)
+{
+	const struct mm_struct *mm = current->mm;
+
+	return likely(mm) ? l4_last_pte(mm, address) : NULL;
+}
+
+static __always_inline void *byte_of(pte_t pte, unsigned long address)
+{
+	return __va(pte_val(pte) & PTE_PFN_MASK) + offset_in_page(address);
 }
 
 /*
@@ -121,29 +149,20 @@ static noinline pte_t walk(unsigned long address, unsigned long right)
  */
 static __always_inline void *user_byte(unsigned long address, unsigned long right)
 {
-	unsigned long bits = _PAGE_PRESENT | _PAGE_ACCESSED, tables;
-	const struct last_walk *last;
-	pte_t pte = __pte(0);
+	pte_t *ptep, pte = __pte(0);
 
-	if (right & KEEL_FPAGE_WRITE)
-		bits |= _PAGE_RW | _PAGE_DIRTY;
-	if (unlikely(address >= TASK_SIZE_MAX))
-		return NULL;
 	l4_walk_begin();
-	if (likely(current->mm)) {
-		tables = READ_ONCE(current->mm->context.tables);
-		last = last_walk(tables);
-		if (likely(last->region == address >> PMD_SHIFT && last->tables == tables))
-			pte = READ_ONCE(last->table[pte_index(address)]);
-	}
-	if (unlikely((pte_val(pte) & bits) != bits || l4_is_device(pte))) {
-		pte = walk(address, right);
+	ptep = last_pte(address);
+	if (likely(ptep))
+		pte = READ_ONCE(*ptep);
+	if (unlikely(!allows(pte, right))) {
+		pte = find(address, right);
 		if (pte_none(pte)) {
 			l4_walk_end();
 			return NULL;
 		}
 	}
-	return pfn_to_virt(pte_pfn(pte)) + offset_in_page(address);
+	return byte_of(pte, address);
 }
 
 static unsigned long part_of(unsigned long address, unsigned long n)
@@ -151,9 +170,26 @@ static unsigned long part_of(unsigned long address, unsigned long n)
 	return min(n, PAGE_SIZE - offset_in_page(address));
 }
 
-/* Small sizes are what get_user() and put_user() ask for. */
-static __always_inline void copy_part(void *to, const void *from, unsigned long n)
+/* To the user, or from it, as the right says; within a page. */
+static __always_inline void copy_bytes(void *user, void *kernel, unsigned long n,
+				       unsigned long right)
 {
+	void *to = right & KEEL_FPAGE_WRITE ? user : kernel;
+	const void *from = right & KEEL_FPAGE_WRITE ? kernel : user;
+	unsigned long words = n / sizeof(long);
+
+	n %= sizeof(long);
+	asm volatile("rep movsq" : "+D" (to), "+S" (from), "+c" (words) : : "memory");
+	asm volatile("rep movsb" : "+D" (to), "+S" (from), "+c" (n) : : "memory");
+}
+
+/* Small sizes are what get_user() and put_user() ask for. */
+static __always_inline void copy_part(void *user, void *kernel, unsigned long n,
+				      unsigned long right)
+{
+	void *to = right & KEEL_FPAGE_WRITE ? user : kernel;
+	const void *from = right & KEEL_FPAGE_WRITE ? kernel : user;
+
 	switch (n) {
 	case 8:
 		*(u64 *)to = *(const u64 *)from;
@@ -162,42 +198,88 @@ static __always_inline void copy_part(void *to, const void *from, unsigned long 
 		*(u32 *)to = *(const u32 *)from;
 		break;
 	default:
-		memcpy(to, from, n);
+		copy_bytes(user, kernel, n, right);
 	}
 }
 
-/* These three return what could not be copied. */
-unsigned long raw_copy_from_user(void *to, const void __user *from, unsigned long n)
+/* Page by page. Like those that follow it returns what could not be copied. */
+static noinline unsigned long copy_parts(unsigned long address, void *kernel, unsigned long n,
+					 unsigned long right)
 {
-	unsigned long address = (unsigned long)from, part;
-	const void *byte;
+	unsigned long part;
+	void *byte;
 
-	for (; n; n -= part, to += part, address += part) {
-		byte = user_byte(address, KEEL_FPAGE_READ);
+	for (; n; n -= part, kernel += part, address += part) {
+		byte = right & KEEL_FPAGE_WRITE ? user_byte(address, KEEL_FPAGE_WRITE) :
+						  user_byte(address, KEEL_FPAGE_READ);
 		if (!byte)
 			break;
 		part = part_of(address, n);
-		copy_part(to, byte, part);
+		copy_part(byte, kernel, part, right);
 		l4_walk_end();
 	}
 	return n;
+}
+
+/*
+ * No more than PAGE_SIZE, of one page or two, by one walk: false where that needs more than what is
+ * remembered.
+ */
+static __always_inline bool copy_remembered(unsigned long address, void *kernel, unsigned long n,
+					    unsigned long right)
+{
+	unsigned long first = PAGE_SIZE - offset_in_page(address);
+	pte_t *ptep = last_pte(address), pte, next;
+
+	if (unlikely(!ptep))
+		return false;
+	pte = READ_ONCE(*ptep);
+	if (unlikely(!allows(pte, right)))
+		return false;
+	if (likely(n <= first)) {
+		copy_part(byte_of(pte, address), kernel, n, right);
+		return true;
+	}
+	if (unlikely(pte_index(address) == PTRS_PER_PTE - 1))
+		return false;
+	next = READ_ONCE(ptep[1]);
+	if (unlikely(!allows(next, right)))
+		return false;
+	copy_bytes(byte_of(pte, address), kernel, first, right);
+	copy_bytes(byte_of(next, 0), kernel + first, n - first, right);
+	return true;
+}
+
+static __always_inline unsigned long copy(unsigned long address, void *kernel, unsigned long n,
+					  unsigned long right)
+{
+	unsigned long part;
+	bool done;
+
+	for (;;) {
+		part = min(n, PAGE_SIZE);
+		l4_walk_begin();
+		done = copy_remembered(address, kernel, part, right);
+		l4_walk_end();
+		if (unlikely(!done))
+			return copy_parts(address, kernel, n, right);
+		n -= part;
+		if (likely(!n))
+			return 0;
+		kernel += part;
+		address += part;
+	}
+}
+
+unsigned long raw_copy_from_user(void *to, const void __user *from, unsigned long n)
+{
+	return copy((unsigned long)from, to, n, KEEL_FPAGE_READ);
 }
 EXPORT_SYMBOL(raw_copy_from_user);
 
 unsigned long raw_copy_to_user(void __user *to, const void *from, unsigned long n)
 {
-	unsigned long address = (unsigned long)to, part;
-	void *byte;
-
-	for (; n; n -= part, from += part, address += part) {
-		byte = user_byte(address, KEEL_FPAGE_WRITE);
-		if (!byte)
-			break;
-		part = part_of(address, n);
-		copy_part(byte, from, part);
-		l4_walk_end();
-	}
-	return n;
+	return copy((unsigned long)to, (void *)from, n, KEEL_FPAGE_WRITE);
 }
 EXPORT_SYMBOL(raw_copy_to_user);
 
@@ -219,13 +301,39 @@ unsigned long __clear_user(void __user *to, unsigned long n)
 EXPORT_SYMBOL(__clear_user);
 
 /*
- * The length without the zero byte, count if there is none within it. A thread on
- * another processor may change the string: what was copied is looked at.
+ * The length of a string before its zero byte, n if it has none. It is copied, with that, if it is to
+ * go anywhere, and the copy is looked at: a thread on another processor may change the string.
  */
+static __always_inline unsigned long string_part(char *to, const char *from, unsigned long n)
+{
+	const struct word_at_a_time constants = WORD_AT_A_TIME_CONSTANTS;
+	unsigned long length = 0, word, zeros;
+	char byte;
+
+	for (; n - length >= sizeof(word); length += sizeof(word)) {
+		word = READ_ONCE(*(const unsigned long *)(from + length));
+		if (to)
+			*(unsigned long *)(to + length) = word;
+		if (has_zero(word, &zeros, &constants)) {
+			zeros = create_zero_mask(prep_zero_mask(word, zeros, &constants));
+			return length + find_zero(zeros);
+		}
+	}
+	for (; length < n; length++) {
+		byte = READ_ONCE(from[length]);
+		if (to)
+			to[length] = byte;
+		if (!byte)
+			break;
+	}
+	return length;
+}
+
+/* The length without the zero byte, count if there is none within it. */
 long strncpy_from_user(char *to, const char __user *from, long count)
 {
-	unsigned long address = (unsigned long)from, part;
-	const char *byte, *end;
+	unsigned long address = (unsigned long)from, part, length;
+	const char *byte;
 	long done = 0;
 
 	while (done < count) {
@@ -233,15 +341,11 @@ long strncpy_from_user(char *to, const char __user *from, long count)
 		if (!byte)
 			return -EFAULT;
 		part = part_of(address, count - done);
-		end = memchr(byte, 0, part);
-		if (end)
-			part = end - byte + 1;
-		memcpy(to + done, byte, part);
+		length = string_part(to + done, byte, part);
 		l4_walk_end();
-		end = memchr(to + done, 0, part);
-		if (end)
-			return end - to;
-		done += part;
+		done += length;
+		if (length < part)
+			break;
 		address += part;
 	}
 	return done;
@@ -251,20 +355,20 @@ EXPORT_SYMBOL(strncpy_from_user);
 /* The length with the zero byte, 0 for a fault, more than count if there is none. */
 long strnlen_user(const char __user *from, long count)
 {
-	unsigned long address = (unsigned long)from, part;
+	unsigned long address = (unsigned long)from, part, length;
+	const char *byte;
 	long done = 0;
-	const char *byte, *end;
 
 	while (done < count) {
 		byte = user_byte(address, KEEL_FPAGE_READ);
 		if (!byte)
 			return 0;
 		part = part_of(address, count - done);
-		end = memchr(byte, 0, part);
+		length = string_part(NULL, byte, part);
 		l4_walk_end();
-		if (end)
-			return done + (end - byte) + 1;
-		done += part;
+		done += length;
+		if (length < part)
+			return done + 1;
 		address += part;
 	}
 	return count + 1;

@@ -95,9 +95,11 @@ pte_t *l4_find_pte(struct mm_struct *mm, unsigned long address);
 pte_t l4_pte_use(pte_t *ptep, unsigned long right);
 static inline bool l4_is_device(pte_t pte)
 {
-	return unlikely(pte_val(pte) & (_PAGE_SPECIAL | _PAGE_PCD)) && !l4_is_ram(pte_pfn(pte));
+	return unlikely(pte_val(pte) & (_PAGE_SPECIAL | _PAGE_PCD)) &&
+	       !is_zero_pfn(pte_pfn(pte)) && !l4_is_ram(pte_pfn(pte));
 }
 void l4_unmap_all(unsigned long task);
+extern bool l4_marks_lie;
 void l4_mm_empty(void);
 void l4_paging_init(void);
 void l4_mapper_init(void);

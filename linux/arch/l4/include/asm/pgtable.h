@@ -77,9 +77,9 @@
 struct mm_struct;
 struct vm_area_struct;
 
-/* Takes the pages from the mm's space except for the rights to keep. */
-void l4_unmap_queue(struct mm_struct *mm, unsigned long address, unsigned long pages,
-		    unsigned long keep);
+/* They take a page, small or of 2 MB, from the mm's space, except for the rights to keep. */
+void l4_unmap_queue_page(struct mm_struct *mm, unsigned long address, unsigned long keep);
+void l4_unmap_queue_large(struct mm_struct *mm, unsigned long address, unsigned long keep);
 
 extern pgd_t swapper_pg_dir[PTRS_PER_PGD];
 extern unsigned long empty_zero_page[];
@@ -168,9 +168,18 @@ static inline unsigned long l4_pte_rights(pte_t pte)
 	       (value & _PAGE_NX ? 0 : KEEL_FPAGE_EXEC);
 }
 
+static inline void l4_unmap_queue(struct mm_struct *mm, unsigned long address, pte_t old,
+				  unsigned long keep)
+{
+	if (unlikely(pte_val(old) & _PAGE_PSE))
+		l4_unmap_queue_large(mm, address, keep);
+	else
+		l4_unmap_queue_page(mm, address, keep);
+}
+
 /*
- * The one place where an entry changes, by bits to clear and to set: what L4 may
- * still have of the old page beyond the new entry is queued.
+ * How an entry changes, by bits to clear and to set: what L4 may still have of the
+ * old page beyond the new entry is queued.
  */
 static inline pte_t l4_pte_change(struct mm_struct *mm, unsigned long address, pte_t *ptep,
 				  unsigned long clear, unsigned long set)
@@ -188,7 +197,7 @@ static inline pte_t l4_pte_change(struct mm_struct *mm, unsigned long address, p
 		}
 	} while (!try_cmpxchg(&ptep->pte, &old, value));
 	if (unlikely(old & _PAGE_HOST_MAPPED) && l4_pte_rights(__pte(old)) & ~keep)
-		l4_unmap_queue(mm, address, l4_pte_pages(__pte(old)), keep);
+		l4_unmap_queue(mm, address, __pte(old), keep);
 	return __pte(old & ~_PAGE_HOST_MAPPED);
 }
 
@@ -198,30 +207,79 @@ static inline pte_t l4_pte_exchange(struct mm_struct *mm, unsigned long address,
 	return l4_pte_change(mm, address, ptep, ~0UL, pte_val(pte));
 }
 
+/* An entry without a page is left alone by walkers: its table's lock is enough to change it. */
 static inline void set_pte_at(struct mm_struct *mm, unsigned long address,
 			      pte_t *ptep, pte_t pte)
 {
-	l4_pte_exchange(mm, address, ptep, pte);
+	if (likely(pte_none(READ_ONCE(*ptep))))
+		set_pte(ptep, __pte(pte_val(pte) & ~_PAGE_HOST_MAPPED));
+	else
+		l4_pte_exchange(mm, address, ptep, pte);
 }
 
+/* Only an entry with rights is ever marked. */
 static inline pte_t ptep_get_and_clear(struct mm_struct *mm, unsigned long address,
 				       pte_t *ptep)
 {
-	return l4_pte_exchange(mm, address, ptep, __pte(0));
+	pte_t old = __pte(xchg(&ptep->pte, 0));
+
+	if (unlikely(pte_val(old) & _PAGE_HOST_MAPPED))
+		l4_unmap_queue(mm, address, old, 0);
+	return __pte(pte_val(old) & ~_PAGE_HOST_MAPPED);
 }
 #define __HAVE_ARCH_PTEP_GET_AND_CLEAR
 
+/* Full: the mm ends. Its task has gone (arch_exit_mmap()), and nobody walks its tables. */
+static inline pte_t ptep_get_and_clear_full(struct mm_struct *mm, unsigned long address,
+					    pte_t *ptep, int full)
+{
+	pte_t old = READ_ONCE(*ptep);
+
+	if (!full)
+		return ptep_get_and_clear(mm, address, ptep);
+	set_pte(ptep, __pte(0));
+	return __pte(pte_val(old) & ~_PAGE_HOST_MAPPED);
+}
+#define __HAVE_ARCH_PTEP_GET_AND_CLEAR_FULL
+
 static inline void pte_clear(struct mm_struct *mm, unsigned long address, pte_t *ptep)
 {
-	l4_pte_exchange(mm, address, ptep, __pte(0));
+	ptep_get_and_clear(mm, address, ptep);
 }
 
+/* What was mapped, or marked to be, before the right went is seen after it. */
 static inline void ptep_set_wrprotect(struct mm_struct *mm, unsigned long address,
 				      pte_t *ptep)
 {
-	l4_pte_change(mm, address, ptep, _PAGE_RW, 0);
+	unsigned long mapped = _PAGE_HOST_MAPPED | _PAGE_DIRTY;
+	pte_t pte;
+
+	if (!pte_write(READ_ONCE(*ptep)))
+		return;
+	asm volatile("lock; andq %1, %0" : "+m" (ptep->pte) : "er" (~_PAGE_RW) : "memory");
+	pte = READ_ONCE(*ptep);
+	if ((pte_val(pte) & mapped) == mapped)
+		l4_unmap_queue(mm, address, pte, l4_pte_rights(pte));
 }
 #define __HAVE_ARCH_PTEP_SET_WRPROTECT
+
+/* The entry stays as it is until the commit, which keeps what walkers note in between. */
+static inline pte_t l4_modify_prot_start(pte_t *ptep)
+{
+	return __pte(READ_ONCE(ptep->pte) & ~_PAGE_HOST_MAPPED);
+}
+
+static inline void l4_modify_prot_commit(struct mm_struct *mm, unsigned long address, pte_t *ptep,
+					 pte_t old, pte_t pte)
+{
+	unsigned long noted = (_PAGE_ACCESSED | _PAGE_DIRTY) & ~pte_val(old);
+
+	l4_pte_change(mm, address, ptep, ~noted, pte_val(pte));
+}
+#define ptep_modify_prot_start(vma, address, ptep) l4_modify_prot_start(ptep)
+#define ptep_modify_prot_commit(vma, address, ptep, old, pte) \
+	l4_modify_prot_commit((vma)->vm_mm, address, ptep, old, pte)
+#define __HAVE_ARCH_PTEP_MODIFY_PROT_TRANSACTION
 
 int ptep_test_and_clear_young(struct vm_area_struct *vma, unsigned long address,
 			      pte_t *ptep);
