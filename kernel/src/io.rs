@@ -11,7 +11,7 @@ use crate::list::{Links, List};
 use crate::pool::{Kind, PAGE, POOL};
 use crate::refs::Ref;
 use crate::sched;
-use crate::space::{Stop, Work};
+use crate::space::{Stop, Work, PAGE_COST};
 use crate::task::Task;
 use core::cell::Cell;
 use keel_abi::Error;
@@ -194,7 +194,7 @@ fn take_from(grant: Ref<Grant>, index: usize, ports: u64, work: &mut Work) -> Re
     take_back(grant.to, index, gone, work)?;
     granted.set(granted.get() & !gone);
     work.found(0);
-    work.step()
+    work.step(PAGE_COST)
 }
 
 /// Takes back all ports that others got from a task, which has no lthreads any more. Meant to be called again

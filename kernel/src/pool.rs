@@ -16,8 +16,6 @@ use keel_abi::Error;
 
 /// Bytes of a page.
 pub const PAGE: usize = keel_abi::fpage::PAGE_SIZE as usize;
-/// Mapping nodes are named by their physical address in units of this many bytes.
-const UNIT: u64 = 16;
 /// Object sizes; a bigger object takes a page.
 const CLASSES: [usize; 7] = [32, 64, 128, 256, 512, 1024, 2048];
 /// End of a chain of free objects in a page.
@@ -214,17 +212,6 @@ impl Pool {
     /// Whether a physical address lies in the pool.
     pub fn contains(&self, physical: u64) -> bool {
         (physical / PAGE as u64).wrapping_sub(self.first.get() as u64) < self.count.get() as u64
-    }
-
-    /// The short name of a mapping node, or of what holds some. Never 0.
-    pub fn name_of(&self, object: *const u8) -> u32 {
-        ((object as u64 - DIRECT) / UNIT) as u32
-    }
-
-    /// What has a short name.
-    #[inline]
-    pub fn object(&self, name: u32) -> *mut u8 {
-        direct(name as u64 * UNIT)
     }
 
     /// A page for `account`, its content whatever it was.

@@ -7,6 +7,7 @@
 //! UTCBs, frames) have no node and no user operation touches them. Empty tables are given back at once.
 
 use crate::arch::paging::*;
+use crate::arch::{direct, DIRECT};
 use crate::mapdb::{Index, Node, Store};
 use crate::pool::{Kind, POOL};
 use crate::refs::Ref;
@@ -35,7 +36,7 @@ impl From<Error> for Stop {
 }
 
 /// What a page takes at most, in tens of instructions.
-const PAGE_COST: u32 = 40;
+pub const PAGE_COST: u32 = 40;
 /// What a step in a tree of mappings takes, and a look at a mapping.
 const LEVEL_COST: u32 = 3;
 const LOOK_COST: u32 = 6;
@@ -50,6 +51,8 @@ const SCAN: usize = 32;
 pub(crate) const GROUP: usize = 64;
 pub(crate) const GROUPS: u32 = (ENTRIES / GROUP) as u32;
 const GROUPS_IN_PAGE: u32 = (pool::PAGE / (GROUP * size_of::<Node>())) as u32;
+/// Nodes are named by their physical address in units of their size, groups of them in units of theirs.
+const NODE_SIZE: u64 = size_of::<Node>() as u64;
 
 /// Mapping nodes lie in the pool.
 pub(crate) struct Nodes;
@@ -58,7 +61,7 @@ impl Store for Nodes {
     #[inline(always)]
     fn node(&self, index: Index) -> &Node {
         // SAFETY: indices come from `node_of`, and leave all trees before the group is given back.
-        unsafe { &*POOL.object(index).cast::<Node>() }
+        unsafe { &*direct(index as u64 * NODE_SIZE).cast::<Node>() }
     }
 }
 
@@ -152,7 +155,7 @@ fn with_nodes(table: u32, slot: usize) -> Result<(), Error> {
 fn new_nodes(table: u32, number: usize) -> Result<(), Error> {
     let account = POOL.page(table).account.get().ok_or(Error::Invalid)?;
     let memory = POOL.take(account, GROUP * size_of::<Node>(), Kind::Part)?;
-    let group = POOL.name_of(memory) / GROUP as u32;
+    let group = ((memory as u64 - DIRECT) / (GROUP as u64 * NODE_SIZE)) as u32;
     POOL.page(table).groups[number].set(group);
     owner_of(group).set(table * GROUPS + number as u32);
     Ok(())
@@ -308,7 +311,7 @@ fn free_table(table: u32) {
     for group in POOL.page(table).groups.iter().map(Cell::take).filter(|group| *group != 0) {
         owner_of(group).set(0);
         // SAFETY: the table is going, and its nodes are in no tree.
-        unsafe { POOL.give(POOL.object(group * GROUP as u32), Kind::Part) };
+        unsafe { POOL.give(direct(group as u64 * GROUP as u64 * NODE_SIZE), Kind::Part) };
     }
     // A table goes when its last entry has gone; the top table keeps the kernel's half.
     POOL.page(table).zero.set(POOL.page(table).level.get() < TOP_LEVEL);
@@ -356,7 +359,7 @@ fn revoke(node: Index, itself: bool, work: &mut Work) -> Result<(), Stop> {
         } else {
             Nodes.hoist(at, || work.climb());
             work.found(remove(Leaf::of(at)));
-            work.step()?;
+            work.step(PAGE_COST)?;
         }
     }
     if itself {
@@ -509,7 +512,7 @@ fn reduce(node: Index, itself: bool, keep: u64, work: &mut Work) -> Result<(), S
             cost = PAGE_COST;
         }
         work.state |= entry & (ACCESSED | DIRTY);
-        work.step_of(cost)?;
+        work.step(cost)?;
         at = Nodes.next_in_subtree(at, node, || work.climb());
     }
     Ok(())
@@ -571,12 +574,7 @@ impl Work {
 
     /// Counts a step at a place; now and then lets interrupts in.
     #[inline]
-    pub(crate) fn step(&mut self) -> Result<(), Stop> {
-        self.step_of(PAGE_COST)
-    }
-
-    #[inline]
-    fn step_of(&mut self, cost: u32) -> Result<(), Stop> {
+    pub(crate) fn step(&mut self, cost: u32) -> Result<(), Stop> {
         self.spend(cost);
         self.give_way()
     }
@@ -662,21 +660,6 @@ fn new_pieces(task: Ref<Task>, leaf: Leaf, parent: Index, work: &mut Work) -> Re
 /// `itself` from that space too, always from all that was derived from it. It does not fail: a large page that
 /// cannot be cut for want of memory loses the rights as a whole. The range begins at `at`, where it goes on after `Restart`.
 pub fn unmap(task: Ref<Task>, at: &mut u64, end: u64, keep: u64, itself: bool, work: &mut Work) -> Result<(), Stop> {
-    let mut here = *at;
-    let done = unmap_from(task, &mut here, end, (keep, itself), work);
-    *at = here;
-    done
-}
-
-/// The work of `unmap`, inlined there, so that the place is in a register.
-#[inline(always)]
-fn unmap_from(
-    task: Ref<Task>,
-    at: &mut u64,
-    end: u64,
-    (keep, itself): (u64, bool),
-    work: &mut Work,
-) -> Result<(), Stop> {
     while *at < end {
         work.arrive()?;
         let Some(leaf) = next_leaf(task, *at, end) else { break };
@@ -919,34 +902,17 @@ impl Mapping {
         if leaf.node() == 0 {
             return Ok((0, leaf.address() + span(leaf.level) - self.place.source));
         }
-        let rest = (1 << self.place.log2) - done;
-        let level = fitting_level(&leaf, source, target, rest);
-        if target + span(level) > USER_END {
-            return self.at_the_end(leaf, (source, target), done, work);
+        let rest = ((1 << self.place.log2) - done).min(USER_END.saturating_sub(target));
+        if rest == 0 {
+            return Ok((0, 1 << self.place.log2));
         }
+        let level = fitting_level(&leaf, source, target, rest);
         if level == 0 && rest > PAGE_SIZE && !self.grant {
-            let (rights, pages) = map_row(&leaf, source, self.to, target, self.item, rest.min(USER_END - target));
+            let (rights, pages) = map_row(&leaf, source, self.to, target, self.item, rest);
             if pages > 0 {
                 return Ok((rights, done + pages * PAGE_SIZE));
             }
         }
-        let rights = self.page(leaf, level, (source, target), work)?;
-        Ok((rights, done + span(level)))
-    }
-
-    /// The same where the page would be the last one, or a large one that covers it.
-    #[cold]
-    fn at_the_end(
-        &self,
-        leaf: Leaf,
-        (source, target): (u64, u64),
-        done: u64,
-        work: &mut Work,
-    ) -> Result<(u64, u64), Stop> {
-        if target >= USER_END {
-            return Ok((0, 1 << self.place.log2));
-        }
-        let level = fitting_level(&leaf, source, target, USER_END - target);
         let rights = self.page(leaf, level, (source, target), work)?;
         Ok((rights, done + span(level)))
     }

@@ -144,22 +144,14 @@ pub enum Held {
 pub fn held(root: u64, level: u8) -> Held {
     let cpu = cpu();
     if cpu.space.get() == root {
-        Held::Present
-    } else if cpu.tags.are_used() {
-        held_by_tag(cpu, root, level)
-    } else {
-        Held::Nothing
+        return Held::Present;
     }
-}
-
-fn held_by_tag(cpu: &Cpu, root: u64, level: u8) -> Held {
     match cpu.tags.of(root) {
-        Some(tag) if level == 0 && cpuid::has(Feature::InvPcid) => Held::Tagged(tag),
-        _ => {
-            cpu.tags.forget(root);
-            Held::Nothing
-        }
+        Some(tag) if level == 0 && cpuid::has(Feature::InvPcid) => return Held::Tagged(tag),
+        Some(_) => cpu.tags.forget(root),
+        None => {}
     }
+    Held::Nothing
 }
 
 impl Held {
