@@ -16,8 +16,10 @@ use keel_abi::memory::*;
 use keel_abi::word::{copy, Word};
 use keel_abi::{Error, Id};
 
-/// Operations that do not look at the record.
-const WITHOUT_RECORD: u64 = EX_TRIGGER | EX_CANCEL | EX_START | EX_DELETE;
+/// Operations on the FPU state.
+const OF_FPU: u64 = EX_FPU_GET | EX_FPU_SET | EX_FPU_RESET;
+/// Operations that exchange no registers.
+const WITHOUT_REGISTERS: u64 = EX_TRIGGER | EX_CANCEL | EX_START | EX_DELETE | OF_FPU;
 /// Operations on what few threads have.
 const OF_EXTRA: u64 = EX_DEBUG_GET | EX_DEBUG_SET | EX_TLS;
 
@@ -116,6 +118,9 @@ fn check(caller: Ref<Thread>, thread: Ref<Thread>, mask: u64, record: &SharedExR
     if mask & (EX_FPU_GET | EX_FPU_SET) != 0 {
         fpu_buffer(caller, thread, mask, record)?;
     }
+    if mask & EX_FPU_RESET != 0 {
+        fpu::reset(thread);
+    }
     Ok(frame)
 }
 
@@ -132,7 +137,7 @@ fn apply(thread: Ref<Thread>, mask: u64, record: &SharedExRegs, frame: Rebinding
     if mask & OF_EXTRA != 0 {
         exchange_extra(thread, mask, record);
     }
-    if mask & !WITHOUT_RECORD != 0 {
+    if mask & !WITHOUT_REGISTERS != 0 {
         record.state.set(thread.state.get() as u64);
         set_registers(thread, mask, record);
     }

@@ -32,9 +32,10 @@ pub fn words(task: Ref<Task>, address: u64, size: u64, write: bool) -> Result<[&
         let place = space::access(task, at, write).ok().filter(|place| crate::boot::is_ram(*place));
         place.ok_or(Error::Invalid)
     };
-    let (first, last) = (find(address)?, find(end - 8)?);
     let head = size.min(PAGE_SIZE - address % PAGE_SIZE);
     let tail = size - head;
+    let first = find(address)?;
+    let last = if tail > 0 { find(end - 8)? } else { first };
     Ok([(first, head), (last + 8 - tail, tail)].map(|(place, bytes)| {
         // SAFETY: RAM that is mapped for the user, through the direct map; it is not the kernel's.
         unsafe { core::slice::from_raw_parts(direct(place).cast(), bytes as usize / 8) }

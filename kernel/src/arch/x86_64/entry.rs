@@ -71,7 +71,7 @@ assembly!([
         scratch stack exit_ip exit_cs exit_flags exit_sp exit_sysret address delay current loaded space fpu_owner fpu_off floor
         known waits_for_any waits_for_one waits_for_answer
     }
-    "THREAD_" Thread { id task chief space task_number frame_index state flags priority partner pager handler waiters consumed expected calls }
+    "THREAD_" Thread { id task chief space task_number frame_index state flags priority partner pager handler waiters consumed expected calls fpu }
     "FRAME_" Frame { r8 r9 r10 r11 r12 r13 r14 r15 ip cs flags orig_ax segments fs_base gs_base vector error_code cr2 }
     "FRAME_r" Frame { ax bx cx dx si di bp sp }
 ] [
@@ -90,6 +90,7 @@ assembly!([
     PAGE_SHIFT = const PAGE_SHIFT,
     CPU_PORTS = const offset_of!(Cpu, tables) + tables::PORTS,
     KNOWN_THREADS = const offset_of!(fast::Known, threads),
+    FPU_COMPONENTS = const fpu::COMPONENTS,
     CR0_FPU_OFF = const CR0_BITS as u64 | CR0_TS,
     THREAD_FRAME = const Thread::FRAME,
     THREAD_UTCB = const Thread::UTCB,

@@ -16,6 +16,7 @@
 #include <asm/futex.h>
 #include <asm/l4.h>
 #include <asm/tlbflush.h>
+#include <asm/user_window.h>
 
 /*
  * The fault that the access would have caused; false where it is an error. As on x86 the kernel
@@ -200,6 +201,42 @@ unsigned long raw_copy_to_user(void __user *to, const void *from, unsigned long 
 	return n;
 }
 EXPORT_SYMBOL(raw_copy_to_user);
+
+/* asm/user_window.h describes the window. */
+DEFINE_PER_CPU(struct l4_window, l4_window) = { .page = L4_NO_WINDOW };
+
+void l4_window_close(void)
+{
+	if (this_cpu_read(l4_window.page) == L4_NO_WINDOW)
+		return;
+	this_cpu_write(l4_window.page, L4_NO_WINDOW);
+	l4_walk_end();
+}
+
+/* As raw_copy_to_user(), for a word in another page than the window's: it moves there. */
+unsigned long l4_window_move(void __user *to, const void *from, unsigned long n)
+{
+	unsigned long page = (unsigned long)to & PAGE_MASK;
+	void *memory;
+
+	l4_window_close();
+	n = raw_copy_to_user(to, from, n);
+	if (n)
+		return n;
+	memory = user_byte(page, KEEL_FPAGE_WRITE);
+	if (memory) {
+		this_cpu_write(l4_window.memory, memory);
+		this_cpu_write(l4_window.page, page);
+	}
+	return 0;
+}
+
+void *l4_user_place(const void __user *address, unsigned long n, unsigned long right)
+{
+	if (n > PAGE_SIZE - offset_in_page(address))
+		return NULL;
+	return user_byte((unsigned long)address, right);
+}
 
 unsigned long __clear_user(void __user *to, unsigned long n)
 {
