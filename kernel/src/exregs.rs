@@ -17,7 +17,7 @@ use keel_abi::word::{copy, Word};
 use keel_abi::{Error, Id};
 
 /// Operations on the FPU state.
-const OF_FPU: u64 = EX_FPU_GET | EX_FPU_SET | EX_FPU_RESET;
+pub const OF_FPU: u64 = EX_FPU_GET | EX_FPU_SET | EX_FPU_RESET;
 /// Operations that exchange no registers.
 const WITHOUT_REGISTERS: u64 = EX_TRIGGER | EX_CANCEL | EX_START | EX_DELETE | OF_FPU;
 /// Operations on what few threads have.
@@ -115,12 +115,7 @@ fn check(caller: Ref<Thread>, thread: Ref<Thread>, mask: u64, record: &SharedExR
         check_extra(thread, mask, record)?;
     }
     // Last, because it takes effect at once.
-    if mask & (EX_FPU_GET | EX_FPU_SET) != 0 {
-        fpu_buffer(caller, thread, mask, record)?;
-    }
-    if mask & EX_FPU_RESET != 0 {
-        fpu::reset(thread);
-    }
+    exchange_fpu(caller, thread, mask, record)?;
     Ok(frame)
 }
 
@@ -193,6 +188,22 @@ fn set_registers(thread: Ref<Thread>, mask: u64, record: &SharedExRegs) {
     }
     mark_far_handler(thread);
     record.frame.set(thread.frame_index.get() as u64);
+}
+
+/// The fast path of a call that is about the FPU state alone (fast.s). False: nothing was done, or what the slow path does again.
+pub extern "C" fn exchange_fpu_fast(caller: Ref<Thread>, thread: Ref<Thread>, mask: u64) -> bool {
+    let may = thread.fpu.get().is_some() && thread::controlled(caller, thread).is_ok();
+    may && caller.utcb().is_some_and(|utcb| exchange_fpu(caller, thread, mask, utcb.ex_regs()).is_ok())
+}
+
+fn exchange_fpu(caller: Ref<Thread>, thread: Ref<Thread>, mask: u64, record: &SharedExRegs) -> Result<(), Error> {
+    if mask & (EX_FPU_GET | EX_FPU_SET) != 0 {
+        fpu_buffer(caller, thread, mask, record)?;
+    }
+    if mask & EX_FPU_RESET != 0 {
+        fpu::reset(thread);
+    }
+    Ok(())
 }
 
 /// Copies the FPU state to or from the caller's buffer, which must be mapped.

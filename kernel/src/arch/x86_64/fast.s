@@ -541,8 +541,11 @@
     cmp rax, REPLY_AND_WAIT
     je 10f
     cmp rax, {CALL}
+    .if \locks
     jne 20f
-
+    .else
+    jne 18f
+    .endif
     cmp rdx, rdi
     jne 20f
     call_way \locks, \tags, 0, 51f
@@ -551,6 +554,37 @@
 # The same where the caller or its partner has an FPU state.
 50: call_way \locks, \tags, 1, 20f
 60: reply_way \locks, \clear, \tags, 1, 20f
+
+    .if \locks == 0
+# lthread_ex_regs, about the FPU state alone, which Rust serves (with the registers cleared).
+18: cmp rax, CALL_LTHREAD_EX_REGS
+    jne 20f
+    test rsi, {NOT_OF_FPU}
+    jnz 20f
+    test dword ptr [rsp + FRAME_flags], FLAGS_NEED_IRET
+    jnz 20f
+    look_up 20f
+    save_message
+    mov rdx, rsi
+    mov rsi, rbx
+    mov rdi, rsp
+    mov rbp, rsp
+    mov rsp, gs:[CPU_stack]
+    .if \clear
+    clear eax, ecx, r8d, r9d, r10d, r11d, r12d, r13d, r14d, r15d
+    .endif
+    call {exchange_fpu}
+    mov rsp, rbp
+    test al, al
+    jz 19f
+    xor eax, eax
+    mov rcx, [rsp + FRAME_ip]
+    mov r11, [rsp + FRAME_flags]
+    load rsp, r15, r14, r13, r12, r10, r9, r8, rbp, rbx, rdx, rsi, rdi, rsp
+    swapgs
+    sysretq
+19: long_way {long_syscall}, \clear
+    .endif
 
 # The long way for a native thread.
 20: mov byte ptr gs:[{CPU_LOCK}], 0

@@ -34,7 +34,7 @@ const HEADER_WORDS: usize = 8;
 const CONTROL_WORD: (usize, u64) = (0, 0x37f);
 /// The word with MXCSR, and its initial value; its valid bits.
 const MXCSR: (usize, u64) = (24 / 8, 0x1f80);
-const MXCSR_VALID: u32 = 0xffff;
+const MXCSR_VALID: u64 = 0xffff;
 
 object! {
     /// An FPU state: an XSAVE area in the standard format.
@@ -128,7 +128,7 @@ impl State {
 
     fn restore(&self) {
         let address = self.words.as_ptr();
-        // SAFETY: the area is large enough and aligned, and TS is clear; the content was saved by `save` or passed `is_valid`.
+        // SAFETY: the area is large enough and aligned, TS is clear, and the content was saved by `save` or checked by `copy_in`.
         unsafe {
             if cpuid::has(Feature::Xsave) {
                 asm!("xrstor64 [{}]", in(reg) address, in("eax") mask() as u32, in("edx") 0, options(nostack));
@@ -141,6 +141,7 @@ impl State {
 
 /// Saves the state that is in the processor to words that are enough for it. The first one is aligned to 64 bytes, and the
 /// header is zero: of it the processor writes the first word alone, and keeps there what it does not know.
+#[inline(always)]
 fn save(words: &[Word]) {
     let address = words.as_ptr();
     // SAFETY: the area is large enough and aligned; TS is clear.
@@ -149,7 +150,7 @@ fn save(words: &[Word]) {
             asm!("xsave64 [{}]", in(reg) address, in("eax") mask() as u32, in("edx") 0, options(nostack));
         } else {
             asm!("fxsave64 [{}]", in(reg) address, options(nostack));
-            words[HEADER].set(mask());
+            words.get(HEADER).iter().for_each(|word| word.set(mask()));
         }
     }
 }
@@ -172,7 +173,9 @@ pub fn change(cpu: &Cpu, thread: Ref<Thread>) {
         Some(state) => {
             trap(cpu, false);
             if cpu.fpu_owner.get() != Some(thread) {
-                change_owner(cpu, thread, state);
+                put_away(cpu);
+                state.restore();
+                cpu.fpu_owner.set(Some(thread));
             }
         }
     }
@@ -181,19 +184,11 @@ pub fn change(cpu: &Cpu, thread: Ref<Thread>) {
     }
 }
 
-/// Not inlined: a change between threads that do not use the FPU saves fewer registers.
-#[inline(never)]
-fn change_owner(cpu: &Cpu, thread: Ref<Thread>, state: Ref<State>) {
-    put_away(cpu);
-    state.restore();
-    cpu.fpu_owner.set(Some(thread));
-}
-
 /// Saves what is in the FPU to its owner, who is not loaded or will be loaded anew.
 pub fn put_away(cpu: &Cpu) {
     if let Some(state) = cpu.fpu_owner.take().and_then(|owner| owner.fpu.get()) {
         trap(cpu, false);
-        save(state.words());
+        save(&state.words);
     }
 }
 
@@ -231,7 +226,7 @@ pub fn copy_out(thread: Ref<Thread>, [head, tail]: [&[Word]; 2]) {
     };
     sched::settle_elsewhere(thread);
     if is_here(thread) {
-        let to = if tail.is_empty() { head } else { state.words() };
+        let to = if tail.is_empty() { head } else { &state.words };
         to[HEADER..HEADER + HEADER_WORDS].iter().for_each(|word| word.set(0));
         with_fpu(|| save(to));
     } else if cpuid::has(Feature::Xsave) && state.words[HEADER].get() == 0 {
@@ -245,19 +240,26 @@ pub fn copy_out(thread: Ref<Thread>, [head, tail]: [&[Word]; 2]) {
     }
 }
 
-/// Takes a thread's state from such a buffer, if the processor will take it.
+/// Takes a thread's state from such a buffer, if the processor will take it. The buffer is a user's memory: what is checked is
+/// read once.
 pub fn copy_in(thread: Ref<Thread>, [head, tail]: [&[Word]; 2]) -> Result<(), Error> {
-    // The buffer is a user's memory: what is checked is read once.
-    let word = |index: usize| head.get(index).unwrap_or_else(|| &tail[index - head.len()]).get();
-    let (header, mxcsr) = (core::array::from_fn(|index| word(HEADER + index)), word(MXCSR.0));
-    if !is_valid(header, mxcsr) {
+    const DATA: usize = HEADER + HEADER_WORDS;
+    if !tail.is_empty() {
+        let whole = State::new();
+        copy_slice(head, whole.words());
+        copy_slice(tail, &whole.words()[head.len()..]);
+        return copy_in(thread, [whole.words(), &[]]);
+    }
+    let (components, mxcsr) = (head[HEADER].get(), head[MXCSR.0].get());
+    let reserved = head[HEADER + 1..DATA].iter().fold(0, |all, word| all | word.get());
+    if components & !mask() | reserved | mxcsr as u32 as u64 & !MXCSR_VALID != 0 {
         return Err(Error::Invalid);
     }
     let state = state_of(thread)?;
     forget_registers(thread);
-    copy_slice(head, state.words());
-    copy_slice(tail, &state.words()[head.len()..]);
-    state.words[HEADER..].iter().zip(header).for_each(|(word, checked)| word.set(checked));
+    copy_slice(&head[..HEADER], state.words());
+    copy_slice(&head[DATA..], &state.words()[DATA..]);
+    state.words[HEADER].set(components);
     state.words[MXCSR.0].set(mxcsr);
     Ok(())
 }
@@ -273,12 +275,6 @@ pub fn reset(thread: Ref<Thread>) {
     } else {
         state.reset();
     }
-}
-
-/// Whether xrstor takes a state with this header and this word with MXCSR: known components, standard format, no
-/// reserved bits.
-fn is_valid([components, reserved @ ..]: [u64; HEADER_WORDS], mxcsr: u64) -> bool {
-    components & !mask() == 0 && reserved.iter().all(|word| *word == 0) && mxcsr as u32 & !MXCSR_VALID == 0
 }
 
 /// Whether a thread's state is in this processor's registers.

@@ -15,8 +15,8 @@
 #include <asm/fpu/xstate.h>
 #include <asm/l4.h>
 #include <asm/sigframe.h>
+#include <asm/signal_setup.h>
 #include <asm/tlbflush.h>
-#include <asm/user_window.h>
 
 #define XSAVE_ALIGNMENT 64
 #define INITIAL_CWD 0x37f

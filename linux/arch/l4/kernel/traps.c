@@ -19,7 +19,6 @@
 #include <asm/trapnr.h>
 #include <asm/tlbflush.h>
 #include <asm/traps.h>
-#include <asm/user_window.h>
 #include "../host/keeper.h"
 
 int show_unhandled_signals = 1;

@@ -16,7 +16,6 @@
 #include <asm/futex.h>
 #include <asm/l4.h>
 #include <asm/tlbflush.h>
-#include <asm/user_window.h>
 
 /*
  * The fault that the access would have caused; false where it is an error. As on x86 the kernel
@@ -202,34 +201,34 @@ unsigned long raw_copy_to_user(void __user *to, const void *from, unsigned long 
 }
 EXPORT_SYMBOL(raw_copy_to_user);
 
-/* asm/user_window.h describes the window. */
 DEFINE_PER_CPU(struct l4_window, l4_window) = { .page = L4_NO_WINDOW };
+EXPORT_PER_CPU_SYMBOL(l4_window);
 
-void l4_window_close(void)
+void l4_window_end(void)
 {
-	if (this_cpu_read(l4_window.page) == L4_NO_WINDOW)
-		return;
 	this_cpu_write(l4_window.page, L4_NO_WINDOW);
 	l4_walk_end();
 }
+EXPORT_SYMBOL(l4_window_end);
 
 /* As raw_copy_to_user(), for a word in another page than the window's: it moves there. */
 unsigned long l4_window_move(void __user *to, const void *from, unsigned long n)
 {
-	unsigned long page = (unsigned long)to & PAGE_MASK;
-	void *memory;
+	unsigned long address = (unsigned long)to;
+	void *byte;
 
 	l4_window_close();
-	n = raw_copy_to_user(to, from, n);
-	if (n)
+	if (part_of(address, n) < n)
+		return raw_copy_to_user(to, from, n);
+	byte = user_byte(address, KEEL_FPAGE_WRITE);
+	if (!byte)
 		return n;
-	memory = user_byte(page, KEEL_FPAGE_WRITE);
-	if (memory) {
-		this_cpu_write(l4_window.memory, memory);
-		this_cpu_write(l4_window.page, page);
-	}
+	copy_part(byte, from, n);
+	this_cpu_write(l4_window.memory, byte - offset_in_page(address));
+	this_cpu_write(l4_window.page, address & PAGE_MASK);
 	return 0;
 }
+EXPORT_SYMBOL(l4_window_move);
 
 void *l4_user_place(const void __user *address, unsigned long n, unsigned long right)
 {

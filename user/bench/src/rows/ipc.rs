@@ -3,7 +3,9 @@
 //! wait for anybody, with the server's three instructions; one way ends with the server's first instruction.
 
 use crate::clock::{between, Instruction, Timed};
-use crate::partner::{buffered, echo, echo_with_fpu, pages, stamping, use_fpu, Partner, Space, ARRIVAL, BUFFER_BYTES, CALL};
+use crate::partner::{
+    buffered, echo, echo_with_fpu, pages, stamping, use_fpu, Partner, Space, ARRIVAL, BUFFER_BYTES, CALL,
+};
 use crate::rows::syscall;
 use crate::sample::row;
 use core::sync::atomic::Ordering;
