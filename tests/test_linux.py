@@ -22,7 +22,7 @@ Once = Callable[..., Result]
 # The checks as programs of 64 bits and of 32 bits, with the topics that each has not; some of the latter with shared libraries.
 WITHOUT_TOPICS = {
     "transcript": {"ia32"},
-    "transcript32": {"faults", "machine", "tracing"},
+    "transcript32": {"faults", "frames", "machine", "tracing"},
 }
 DYNAMIC_PROGRAM = "transcript32-dynamic"
 DYNAMIC_TOPICS = {"ia32", "threads", "signals"}

@@ -74,8 +74,10 @@ crate::constants! {
     EX_ARGUMENT = 1 << 17;
     /// lthread_ex_regs: set what becomes of the thread's calls (CALLS_OFF, CALLS_ON, or an entry's address)
     EX_CALLS = 1 << 18;
+    /// lthread_ex_regs: the FPU state becomes the initial one, after it was copied
+    EX_FPU_RESET = 1 << 19;
     /// lthread_ex_regs: every bit that has a meaning
-    EX_ALL = (1 << 19) - 1;
+    EX_ALL = (1 << 20) - 1;
 
     /// Magic number of the information page: "KEEL-L4\0"
     INFO_MAGIC = 0x0034_4c2d_4c45_454b;

@@ -16,8 +16,10 @@ use keel_abi::memory::*;
 use keel_abi::word::{copy, Word};
 use keel_abi::{Error, Id};
 
-/// Operations that do not look at the record.
-const WITHOUT_RECORD: u64 = EX_TRIGGER | EX_CANCEL | EX_START | EX_DELETE;
+/// Operations on the FPU state.
+pub const OF_FPU: u64 = EX_FPU_GET | EX_FPU_SET | EX_FPU_RESET;
+/// Operations that exchange no registers.
+const WITHOUT_REGISTERS: u64 = EX_TRIGGER | EX_CANCEL | EX_START | EX_DELETE | OF_FPU;
 /// Operations on what few threads have.
 const OF_EXTRA: u64 = EX_DEBUG_GET | EX_DEBUG_SET | EX_TLS;
 
@@ -113,9 +115,7 @@ fn check(caller: Ref<Thread>, thread: Ref<Thread>, mask: u64, record: &SharedExR
         check_extra(thread, mask, record)?;
     }
     // Last, because it takes effect at once.
-    if mask & (EX_FPU_GET | EX_FPU_SET) != 0 {
-        fpu_buffer(caller, thread, mask, record)?;
-    }
+    exchange_fpu(caller, thread, mask, record)?;
     Ok(frame)
 }
 
@@ -132,7 +132,7 @@ fn apply(thread: Ref<Thread>, mask: u64, record: &SharedExRegs, frame: Rebinding
     if mask & OF_EXTRA != 0 {
         exchange_extra(thread, mask, record);
     }
-    if mask & !WITHOUT_RECORD != 0 {
+    if mask & !WITHOUT_REGISTERS != 0 {
         record.state.set(thread.state.get() as u64);
         set_registers(thread, mask, record);
     }
@@ -188,6 +188,22 @@ fn set_registers(thread: Ref<Thread>, mask: u64, record: &SharedExRegs) {
     }
     mark_far_handler(thread);
     record.frame.set(thread.frame_index.get() as u64);
+}
+
+/// The fast path of a call that is about the FPU state alone (fast.s). False: nothing was done, or what the slow path does again.
+pub extern "C" fn exchange_fpu_fast(caller: Ref<Thread>, thread: Ref<Thread>, mask: u64) -> bool {
+    let may = thread.fpu.get().is_some() && thread::controlled(caller, thread).is_ok();
+    may && caller.utcb().is_some_and(|utcb| exchange_fpu(caller, thread, mask, utcb.ex_regs()).is_ok())
+}
+
+fn exchange_fpu(caller: Ref<Thread>, thread: Ref<Thread>, mask: u64, record: &SharedExRegs) -> Result<(), Error> {
+    if mask & (EX_FPU_GET | EX_FPU_SET) != 0 {
+        fpu_buffer(caller, thread, mask, record)?;
+    }
+    if mask & EX_FPU_RESET != 0 {
+        fpu::reset(thread);
+    }
+    Ok(())
 }
 
 /// Copies the FPU state to or from the caller's buffer, which must be mapped.

@@ -24,19 +24,17 @@ pub fn copy(from: u64, to: u64, size: u64) -> Result<(), Error> {
 /// The words of a buffer of a task in the one or two pages that it is in: 8 bytes at least, a page's size at most. It must
 /// be mapped with the right to read, or to write. Good until interrupts are let in or mappings change.
 pub fn words(task: Ref<Task>, address: u64, size: u64, write: bool) -> Result<[&'static [Word]; 2], Error> {
-    let end = address.checked_add(size).filter(|end| *end <= 1 << SPACE_SHIFT).ok_or(Error::Invalid)?;
-    if size > PAGE_SIZE || (address | size) % 8 != 0 {
+    let in_space = address.checked_add(size).is_some_and(|end| end <= 1 << SPACE_SHIFT);
+    if !in_space || size > PAGE_SIZE || (address | size) % 8 != 0 {
         return Err(Error::Invalid);
     }
-    let find = |at: u64| {
+    let part = |at: u64, bytes: u64| {
         let place = space::access(task, at, write).ok().filter(|place| crate::boot::is_ram(*place));
-        place.ok_or(Error::Invalid)
-    };
-    let (first, last) = (find(address)?, find(end - 8)?);
-    let head = size.min(PAGE_SIZE - address % PAGE_SIZE);
-    let tail = size - head;
-    Ok([(first, head), (last + 8 - tail, tail)].map(|(place, bytes)| {
+        let words: *const Word = direct(place.ok_or(Error::Invalid)?).cast();
         // SAFETY: RAM that is mapped for the user, through the direct map; it is not the kernel's.
-        unsafe { core::slice::from_raw_parts(direct(place).cast(), bytes as usize / 8) }
-    }))
+        Ok(unsafe { core::slice::from_raw_parts(words, bytes as usize / 8) })
+    };
+    let head = size.min(PAGE_SIZE - address % PAGE_SIZE);
+    let tail = if head < size { part(address + head, size - head)? } else { &[] };
+    Ok([part(address, head)?, tail])
 }

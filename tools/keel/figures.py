@@ -74,6 +74,8 @@ KNOWN = {
     "mapping-rpc-64k-two-spaces": Known(17_260),
     "pipe-1-byte-two-spaces": Known(8_285),
     "lthread-delete": Known(692),
+    "ipc-4-words-two-spaces-fpu-of-one": Known(221),
+    "ipc-4-words-two-spaces-fpu-of-both": Known(264),
 }
 
 

@@ -62,5 +62,6 @@ fn measure() -> Result<(), Failure> {
     rows::events::measure()?;
     rows::foreign::measure()?;
     rows::objects::measure()?;
-    rows::services::measure()
+    rows::services::measure()?;
+    rows::ipc::measure_with_fpu()
 }

@@ -62,6 +62,10 @@ static PAGER: AtomicU64 = AtomicU64::new(0);
 pub static ARRIVAL: AtomicU64 = AtomicU64::new(0);
 
 global_asm!(
+    // Has an FPU state, and answers every message with itself.
+    ".global echo_with_fpu",
+    "echo_with_fpu:",
+    "fninit",
     // Answers every message with itself.
     ".global echo",
     "echo:",
@@ -100,6 +104,8 @@ global_asm!(
 unsafe extern "C" {
     /// A server that answers every message with itself.
     pub fn echo(_: u64) -> !;
+    /// The same, with an FPU state.
+    pub fn echo_with_fpu(_: u64) -> !;
     /// A server that answers every message with an empty one.
     pub fn acknowledge(_: u64) -> !;
     fn map_on_fault() -> !;
@@ -216,6 +222,12 @@ pub extern "C" fn mapping_pager(_: u64) -> ! {
     utcb::set_map_item(0, MapItem { send_base: 0, fpage: pages(12).0 });
     // SAFETY: it uses registers and the UTCB only.
     unsafe { map_on_fault() }
+}
+
+/// Gives the calling thread an FPU state.
+pub fn use_fpu() {
+    // SAFETY: code compiled without the FPU does not look at it.
+    unsafe { core::arch::asm!("fninit", options(nomem, nostack)) };
 }
 
 /// Accepts what is mapped to it in the window `argument`, and answers.

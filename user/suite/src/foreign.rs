@@ -206,8 +206,12 @@ code! {
     code_flags: "pushfq", "pop rax", "syscall", "jmp code_flags";
     /// Reads a port (dx), then calls.
     code_in: "in al, dx", "syscall", "jmp code_in";
-    /// Puts rdi into xmm0 and mxcsr from the stack, then calls; afterwards reads xmm0 back for ever.
-    code_fpu: "movq xmm0, rdi", "syscall", "3: movq rax, xmm0", "syscall", "jmp 3b";
+    /// Puts rdi into xmm0 and xmm7, then calls; afterwards reads xmm0 back for ever.
+    code_fpu: "movq xmm0, rdi", "movq xmm7, rdi", "syscall", "3: movq rax, xmm0", "syscall", "jmp 3b";
+    /// Reads xmm0 and calls for ever.
+    code_fpu_read: "2: movq rax, xmm0", "syscall", "jmp 2b";
+    /// Puts rdi into xmm0 and xmm7, then calls; afterwards loads from rsi, reads xmm0 back and calls for ever.
+    code_fpu_load: "movq xmm0, rdi", "movq xmm7, rdi", "syscall", "3: mov rax, [rsi]", "movq rax, xmm0", "syscall", "jmp 3b";
     /// Stores the place of the descriptor table to rdi, then calls.
     code_sgdt: "sgdt [rdi]", "syscall";
     /// Stores the place of the interrupt descriptors to rdi, then calls.

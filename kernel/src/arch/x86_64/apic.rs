@@ -277,6 +277,7 @@ fn command(target: u32, command: u32) {
 }
 
 /// Makes another processor enter the kernel.
+#[inline(never)]
 pub fn kick(target: u32) {
     command(target, KICK_VECTOR as u32);
 }
@@ -351,6 +352,7 @@ pub fn end_of_interrupt() {
 }
 
 /// Sets the timer for a kernel time; `u64::MAX` stops it. A time that has passed fires at once.
+#[inline(never)]
 pub fn set_timer(time: u64) {
     let count = match time {
         u64::MAX => 0,

@@ -10,7 +10,7 @@ use crate::print::log;
 use crate::refs::Ref;
 use crate::tags::{Tags, KEEP};
 use crate::thread::{meeting, Message, State, Thread, FOREIGN, FPU, FRAME_WORDS, OTHER_CALLS};
-use crate::{across, boot, debugger, fault, lock, panic, sched, source, syscall};
+use crate::{across, boot, debugger, exregs, fault, lock, panic, sched, source, syscall};
 use core::arch::{asm, global_asm};
 use core::mem::offset_of;
 use keel_abi::call::*;
@@ -71,12 +71,12 @@ assembly!([
         scratch stack exit_ip exit_cs exit_flags exit_sp exit_sysret address delay current loaded space fpu_owner fpu_off floor
         known waits_for_any waits_for_one waits_for_answer
     }
-    "THREAD_" Thread { id task chief space task_number frame_index state flags priority partner pager handler waiters consumed expected calls }
+    "THREAD_" Thread { id task chief space task_number frame_index state flags priority partner pager handler waiters consumed expected calls fpu }
     "FRAME_" Frame { r8 r9 r10 r11 r12 r13 r14 r15 ip cs flags orig_ax segments fs_base gs_base vector error_code cr2 }
     "FRAME_r" Frame { ax bx cx dx si di bp sp }
 ] [
     self {
-        FOREIGN FPU OTHER_CALLS CALL_OWN CALLS_ON REGISTER_WORDS MAX_WORDS FRAME_WORDS FLAGS_FIXED FLAGS_NEED_IRET SPACE_SHIFT
+        FOREIGN FPU OTHER_CALLS CALL_OWN CALL_LTHREAD_EX_REGS CALLS_ON REGISTER_WORDS MAX_WORDS FRAME_WORDS FLAGS_FIXED FLAGS_NEED_IRET SPACE_SHIFT
         VECTOR_DB VECTOR_UD VECTOR_DF VECTOR_MC VECTOR_PF TASK_SIGMA0
     }
     fast { REPLY_AND_WAIT ANY_SEND_TIMEOUT KNOWN_FACTOR KNOWN_SHIFT }
@@ -90,6 +90,7 @@ assembly!([
     PAGE_SHIFT = const PAGE_SHIFT,
     CPU_PORTS = const offset_of!(Cpu, tables) + tables::PORTS,
     KNOWN_THREADS = const offset_of!(fast::Known, threads),
+    FPU_COMPONENTS = const fpu::COMPONENTS,
     CR0_FPU_OFF = const CR0_BITS as u64 | CR0_TS,
     THREAD_FRAME = const Thread::FRAME,
     THREAD_UTCB = const Thread::UTCB,
@@ -126,6 +127,8 @@ assembly!([
     long_syscall = sym system_call,
     answering_syscall = sym answering_system_call,
     map_page = sym fast::map_page,
+    exchange_fpu = sym exregs::exchange_fpu_fast,
+    NOT_OF_FPU = const !exregs::OF_FPU as i64,
     exception = sym user_exception,
     kernel_exception = sym kernel_exception,
     fatal = sym fatal,

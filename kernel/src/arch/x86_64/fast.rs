@@ -93,7 +93,7 @@ pub fn answer(cpu: &Cpu, caller: Ref<Thread>) -> Option<Ref<Thread>> {
     let state =
         meeting(faulter.state.get(), false, faulter.cpu.get(), faulter.flags.get() & !(FPU | OTHER_CALLS) | FOREIGN);
     let waits = state == cpu.waits_for_answer && faulter.partner.get() == caller.id;
-    if !waits || caller.expected.get() || caller.flags.get() != 0 || (faulter.priority.get() as u32) < cpu.floor.get() {
+    if !waits || caller.expected.get() || caller.has(!FPU) || (faulter.priority.get() as u32) < cpu.floor.get() {
         return None;
     }
     map_page(caller.task, faulter.task, utcb).then(|| {
@@ -128,7 +128,7 @@ unsafe extern "C" {
 
 /// Whether the short ways are used.
 pub fn are_used() -> bool {
-    !boot::has_word(Word::NoFast) && cpuid::has(Feature::FsGsBase)
+    !boot::has_word(Word::NoFast) && cpuid::has(Feature::FsGsBase) && cpuid::has(Feature::Xsave)
 }
 
 /// Where page faults enter.

@@ -75,12 +75,20 @@
     jnz \refused
 .endm
 
-# The thread rbx can be left to at once with a message, which it waits for from anybody. `locks`: as `take_lock`. Uses rax.
-.macro must_wait_for_any locks, refused
+# The thread rbx can be left to at once with a message. Uses rax.
+.macro must_take_message refused
     must_run_next \refused
     must_take_sysret \refused
     must_share_selectors rbx, \refused
-    .if \locks
+.endm
+
+# The thread rbx waits for a message from anybody. `locks`: as `take_lock`; `fpu`: it may have an FPU state. Uses rax.
+.macro must_wait_for_any locks, fpu, refused
+    .if \fpu
+    mov rax, [rbx + {THREAD_MEETING}]
+    btr rax, {MEETING_FPU_BIT}
+    cmp rax, gs:[CPU_waits_for_any]
+    .elseif \locks
     mov rax, gs:[CPU_waits_for_any]
     cmp rax, [rbx + {THREAD_MEETING}]
     .else
@@ -89,14 +97,20 @@
     jne \refused
 .endm
 
-# The caller, a native thread, waits for anybody. Uses rax.
-.macro wait_for_any locks
-    .if \locks
-    mov rax, gs:[CPU_waits_for_any]
+# The caller, a native thread, waits: `any`body, or `one`. If it may have an FPU state, its flags stay. Uses rax.
+.macro wait_for whom, alone, locks, fpu
+    .if \fpu
+    mov eax, gs:[CPU_waits_for_\whom]
+    mov [rsp + {THREAD_MEETING}], eax
+    .elseif \locks
+    mov rax, gs:[CPU_waits_for_\whom]
     mov [rsp + {THREAD_MEETING}], rax
     .else
-    mov qword ptr [rsp + {THREAD_MEETING}], {ALONE_WAITS_FOR_ANY}
+    mov qword ptr [rsp + {THREAD_MEETING}], \alone
     .endif
+.endm
+.macro wait_for_any locks, fpu
+    wait_for any, {ALONE_WAITS_FOR_ANY}, \locks, \fpu
     mov qword ptr [rsp + THREAD_partner], {ID_NIL}
 .endm
 
@@ -185,17 +199,61 @@
     sysretq
 .endm
 
-# The thread with TCB rbp stands still until rbx (id in rdi) answers its message: words, tag.
-.macro leave_to_handler locks, tags
-    mov byte ptr [rbp + THREAD_state], {STATE_FAULTED}
-    mov [rbp + THREAD_partner], rdi
-    inc dword ptr [rbx + THREAD_waiters]
-    test dword ptr [rbp + THREAD_flags], FPU
-    jz 82f
+# The FPU is off from now on. Uses rax.
+.macro switch_fpu_off
     mov eax, {CR0_FPU_OFF}
     mov cr0, rax
     mov byte ptr gs:[CPU_fpu_off], 1
-82: change_thread rbp, \tags
+.endm
+
+# The FPU is on, with the state of the thread rbx, which has one. XSAVE and XRSTOR cannot fault: each state is large enough
+# and aligned, and what is in one was saved or checked (fpu.rs). They go through all components that are on. Uses rax rdx
+# and another register.
+.macro give_fpu other
+    clts
+    mov byte ptr gs:[CPU_fpu_off], 0
+    cmp rbx, gs:[CPU_fpu_owner]
+    je 88f
+    mov eax, {FPU_COMPONENTS}
+    xor edx, edx
+    mov \other, gs:[CPU_fpu_owner]
+    test \other, \other
+    jz 87f
+    mov \other, [\other + THREAD_fpu]
+    xsave64 [\other]
+87: mov \other, [rbx + THREAD_fpu]
+    xrstor64 [\other]
+    mov gs:[CPU_fpu_owner], rbx
+88:
+.endm
+
+# The FPU as the thread rbx has it, whatever it is like before. Uses rax rdx and another register.
+.macro change_fpu other
+    test dword ptr [rbx + THREAD_flags], FPU
+    jz 89f
+    give_fpu \other
+    jmp 90f
+89: cmp byte ptr gs:[CPU_fpu_off], 0
+    jne 90f
+    switch_fpu_off
+90:
+.endm
+
+# The thread with TCB rbp stands still until rbx (id in rdi) answers its message: words, tag. `fpu`: rbx may have an FPU
+# state.
+.macro leave_to_handler locks, tags, fpu
+    mov byte ptr [rbp + THREAD_state], {STATE_FAULTED}
+    mov [rbp + THREAD_partner], rdi
+    inc dword ptr [rbx + THREAD_waiters]
+    .if \fpu
+    change_fpu r15
+    .else
+    test dword ptr [rbp + THREAD_flags], FPU
+    jz 82f
+    switch_fpu_off
+82:
+    .endif
+    change_thread rbp, \tags
     mov rdi, [rbp + THREAD_id]
     leave_to_native \locks
 .endm
@@ -245,6 +303,212 @@
     mov rdx, rbp
 .endm
 
+# Call: the partner waits for anybody. `fpu`: caller and partner may have FPU states; `unlike`: where it goes on if that is
+# what they differ in.
+.macro call_way locks, tags, fpu, unlike
+    look_up 20f
+    must_be_near 20f
+    must_take_message 20f
+    .if \fpu
+51:
+    .endif
+    must_wait_for_any \locks, \fpu, \unlike
+    cmp esi, REGISTER_WORDS
+    ja 2f
+    # Point of no return.
+1:  inc dword ptr [rbx + THREAD_waiters]
+    wait_for one, {ALONE_WAITS_FOR_ONE}, \locks, \fpu
+    mov [rsp + THREAD_partner], rdi
+    .if \fpu
+    change_fpu r15
+    .endif
+    change_thread rsp, \tags
+    mov rdi, [rsp + THREAD_id]
+    leave_to_native \locks
+2:  copy_words 20f, 1b
+.endm
+
+# Reply and wait for anybody: the partner waits for the caller or for anybody, or for the end of its fault. The arguments are
+# as of `call_way`.
+.macro reply_way locks, clear, tags, fpu, unlike
+    look_up 20f
+    must_run_next 20f
+    cmp byte ptr [rsp + THREAD_expected], 0
+    jne 20f
+    mov rbp, [rsp + THREAD_id]
+    mov rdx, [rbx + {THREAD_MEETING}]
+    .if \fpu
+    btr rdx, {MEETING_FPU_BIT}
+    .endif
+    cmp rdx, gs:[CPU_waits_for_one]
+    jne 15f
+    must_take_sysret 20f
+    must_share_selectors rbx, 20f
+    cmp rbp, [rbx + THREAD_partner]
+    jne 20f
+    cmp esi, REGISTER_WORDS
+    ja 12f
+    # Point of no return.
+11: dec dword ptr [rsp + THREAD_waiters]
+14: wait_for_any \locks, \fpu
+    .if \fpu
+    change_fpu r15
+    .endif
+    change_thread rsp, \tags
+    mov rdi, rbp
+    leave_to_native \locks
+12: copy_words 20f, 11b
+13: mov rdx, [rbx + {THREAD_MEETING}]
+    .if \fpu
+    btr rdx, {MEETING_FPU_BIT}
+    .endif
+    cmp rdx, gs:[CPU_waits_for_any]
+    jne \unlike
+    must_be_near 20f
+    must_take_sysret 20f
+    must_share_selectors rbx, 20f
+    cmp esi, REGISTER_WORDS
+    jbe 14b
+    jmp 20f
+
+# The partner is a foreign thread whose handler the caller is. rbp = its frame, which is its chief's memory too: each
+# word is read once.
+15: test esi, {TAG_ITEMS}
+    .if \locks
+    jnz 22f
+    .else
+    jnz 17f
+    .endif
+    btr rdx, {MEETING_FPU_BIT}
+    cmp rdx, gs:[CPU_waits_for_answer]
+    jne 24f
+26: cmp rbp, [rbx + THREAD_partner]
+    jne 20f
+    mov rbp, [rbx + {THREAD_FRAME}]
+    must_share_selectors rbp, 20f
+    cmp dword ptr [rbp + FRAME_cs], USER_CS
+    jne 20f
+    # sysret makes rcx of ip and r11 of the flags.
+    mov rcx, [rbp + FRAME_ip]
+    mov r11d, [rbp + FRAME_flags]
+    mov rdx, [rbp + FRAME_fs_base]
+    mov r15, [rbp + FRAME_gs_base]
+    mov rax, rcx
+    or rax, rdx
+    or rax, r15
+    shr rax, SPACE_SHIFT
+    jnz 20f
+    cmp rcx, [rbp + FRAME_rcx]
+    jne 27f
+    cmp r11, [rbp + FRAME_r11]
+    jne 27f
+    mov eax, r11d
+    xor eax, FLAGS_FIXED
+    test eax, {FLAGS_NOT_SYSRET}
+    jnz 27f
+    cmp rbx, gs:[CPU_fpu_owner]
+    jne 23f
+    # Point of no return.
+    clts
+    mov byte ptr gs:[CPU_fpu_off], 0
+16: dec dword ptr [rsp + THREAD_waiters]
+    wait_for_any \locks, \fpu
+    mov rdi, rdx
+    change_thread rsp, \tags
+    change_bases rdi, r15, \locks
+    load rbp, r15, r14, r13, r12, rbx, r10, r9, r8, rdx, rsi, rdi, rax, rsp, rbp
+    sysretq
+    # Another thread's FPU state is in the processor. That matters to a thread that has one. Where the caller has none the
+    # FPU is off. The message's words are no longer needed.
+23: .if \fpu == 0
+    test dword ptr [rbx + THREAD_flags], FPU
+    jz 16b
+    .endif
+    mov r8, rdx
+    change_fpu r9
+    mov rdx, r8
+    jmp 16b
+    # Its own messages are answered as its other calls.
+24: btr rdx, {MEETING_OTHER_CALLS_BIT}
+    cmp rdx, gs:[CPU_waits_for_answer]
+    je 26b
+    jmp 13b
+
+    .if \locks == 0
+# The partner's page fault is answered with one page. Nobody can change a frame meanwhile: there are no other processors.
+17: mov eax, esi
+    and eax, {TAG_CONTENT}
+    cmp eax, {TAG_ONE_PAGE}
+    jne 20f
+    btr rdx, {MEETING_FPU_BIT}
+    btr rdx, {MEETING_OTHER_CALLS_BIT}
+    bts rdx, {MEETING_FOREIGN_BIT}
+    btr rdx, {MEETING_OPEN_BIT}
+    cmp rdx, gs:[CPU_waits_for_answer]
+    jne 20f
+    cmp rbp, [rbx + THREAD_partner]
+    jne 20f
+    save_message
+    mov rbp, [rbx + {THREAD_FRAME}]
+    must_share_selectors rbp, 25f
+    cmp dword ptr [rbp + FRAME_cs], USER_CS
+    jne 25f
+    mov rax, [rbp + FRAME_ip]
+    or rax, [rbp + FRAME_fs_base]
+    or rax, [rbp + FRAME_gs_base]
+    shr rax, SPACE_SHIFT
+    jnz 25f
+    mov rbp, rsp
+    mov rdi, [rsp + THREAD_task]
+    mov rsi, [rbx + THREAD_task]
+    mov rdx, [rsp + {THREAD_UTCB}]
+    mov rsp, gs:[CPU_stack]
+    .if \clear
+    clear eax, ecx, r8d, r9d, r10d, r11d, r12d, r13d, r14d, r15d
+    .endif
+    call {map_page}
+    mov rsp, rbp
+    test al, al
+    jz 25f
+    # Point of no return.
+    mov rbp, [rbx + {THREAD_FRAME}]
+    mov rcx, [rbp + FRAME_ip]
+    mov r11d, [rbp + FRAME_flags]
+    mov rdx, [rbp + FRAME_fs_base]
+    mov r15, [rbp + FRAME_gs_base]
+    .endif
+
+# The partner, with the frame rbp, gets all registers that are in it, by iret. Of these are rcx = ip, r11 = flags, rdx and
+# r15 = bases at hand.
+27: mov rdi, rdx
+    .if \fpu
+    change_fpu r9
+    .else
+    test dword ptr [rbx + THREAD_flags], FPU
+    jz 28f
+    give_fpu r9
+28:
+    .endif
+    and r11d, {FLAGS_USER}
+    or r11d, FLAGS_FIXED
+    dec dword ptr [rsp + THREAD_waiters]
+    wait_for_any \locks, \fpu
+    mov r8, gs:[CPU_stack]
+    change_thread rsp, \tags
+    change_bases rdi, r15, \locks
+    mov rsp, r8
+    push USER_SS
+    push qword ptr [rbp + FRAME_rsp]
+    push r11
+    push USER_CS
+    push rcx
+    load rbp, r15, r14, r13, r12, rbx, r11, r10, r9, r8, rax, rcx, rdx, rsi, rdi, rbp
+    iretq
+    .if \locks == 0
+25: long_way {long_syscall}, \clear
+    .endif
+.endm
+
 # The entry. `locks`: there are other processors. `clear`: the long way clears registers. `tags`: translations are tagged.
 .macro short_ways name, locks, clear, tags
 .balign 64
@@ -277,184 +541,49 @@
     cmp rax, REPLY_AND_WAIT
     je 10f
     cmp rax, {CALL}
+    .if \locks
     jne 20f
-
-# Call: the partner waits for anybody.
+    .else
+    jne 18f
+    .endif
     cmp rdx, rdi
     jne 20f
-    look_up 20f
-    must_be_near 20f
-    must_wait_for_any \locks, 20f
-    cmp esi, REGISTER_WORDS
-    ja 2f
-    # Point of no return.
-1:  inc dword ptr [rbx + THREAD_waiters]
-    .if \locks
-    mov rax, gs:[CPU_waits_for_one]
-    mov [rsp + {THREAD_MEETING}], rax
-    .else
-    mov qword ptr [rsp + {THREAD_MEETING}], {ALONE_WAITS_FOR_ONE}
-    .endif
-    mov [rsp + THREAD_partner], rdi
-    change_thread rsp, \tags
-    mov rdi, [rsp + THREAD_id]
-    leave_to_native \locks
-2:  copy_words 20f, 1b
+    call_way \locks, \tags, 0, 51f
+10: reply_way \locks, \clear, \tags, 0, 60f
 
-# Reply and wait for anybody: the partner waits for the caller or for anybody, or for the end of its fault.
-10: look_up 20f
-    must_run_next 20f
-    cmp byte ptr [rsp + THREAD_expected], 0
-    jne 20f
-    mov rbp, [rsp + THREAD_id]
-    mov rdx, [rbx + {THREAD_MEETING}]
-    cmp rdx, gs:[CPU_waits_for_one]
-    jne 15f
-    must_take_sysret 20f
-    must_share_selectors rbx, 20f
-    cmp rbp, [rbx + THREAD_partner]
-    jne 20f
-    cmp esi, REGISTER_WORDS
-    ja 12f
-    # Point of no return.
-11: dec dword ptr [rsp + THREAD_waiters]
-14: wait_for_any \locks
-    change_thread rsp, \tags
-    mov rdi, rbp
-    leave_to_native \locks
-12: copy_words 20f, 11b
-13: mov rdx, [rbx + {THREAD_MEETING}]
-    cmp rdx, gs:[CPU_waits_for_any]
-    jne 20f
-    must_be_near 20f
-    must_take_sysret 20f
-    must_share_selectors rbx, 20f
-    cmp esi, REGISTER_WORDS
-    jbe 14b
-    jmp 20f
-
-# The partner is a foreign thread whose handler the caller is. rbp = its frame, which is its chief's memory too: each
-# word is read once.
-15: test esi, {TAG_ITEMS}
-    .if \locks
-    jnz 22f
-    .else
-    jnz 17f
-    .endif
-    btr rdx, {MEETING_FPU_BIT}
-    cmp rdx, gs:[CPU_waits_for_answer]
-    jne 24f
-26: cmp rbp, [rbx + THREAD_partner]
-    jne 20f
-    mov rbp, [rbx + {THREAD_FRAME}]
-    must_share_selectors rbp, 20f
-    cmp dword ptr [rbp + FRAME_cs], USER_CS
-    jne 20f
-    # sysret makes rcx of ip and r11 of the flags.
-    mov rcx, [rbp + FRAME_ip]
-    mov r11d, [rbp + FRAME_flags]
-    cmp rcx, [rbp + FRAME_rcx]
-    jne 20f
-    cmp r11, [rbp + FRAME_r11]
-    jne 20f
-    mov eax, r11d
-    xor eax, FLAGS_FIXED
-    test eax, {FLAGS_NOT_SYSRET}
-    jnz 20f
-    mov rdx, [rbp + FRAME_fs_base]
-    mov r15, [rbp + FRAME_gs_base]
-    mov rax, rcx
-    or rax, rdx
-    or rax, r15
-    shr rax, SPACE_SHIFT
-    jnz 20f
-    cmp rbx, gs:[CPU_fpu_owner]
-    jne 23f
-    # Point of no return. The caller has no FPU state, so the FPU is off.
-    clts
-    mov byte ptr gs:[CPU_fpu_off], 0
-16: dec dword ptr [rsp + THREAD_waiters]
-    wait_for_any \locks
-    mov rdi, rdx
-    change_thread rsp, \tags
-    change_bases rdi, r15, \locks
-    load rbp, r15, r14, r13, r12, rbx, r10, r9, r8, rdx, rsi, rdi, rax, rsp, rbp
-    sysretq
-    # Another thread's FPU state is in the processor. That matters to a thread that has one.
-23: test dword ptr [rbx + THREAD_flags], FPU
-    jz 16b
-    jmp 20f
-    # Its own messages are answered as its other calls.
-24: btr rdx, {MEETING_OTHER_CALLS_BIT}
-    cmp rdx, gs:[CPU_waits_for_answer]
-    je 26b
-    jmp 13b
+# The same where the caller or its partner has an FPU state.
+50: call_way \locks, \tags, 1, 20f
+60: reply_way \locks, \clear, \tags, 1, 20f
 
     .if \locks == 0
-# The partner's page fault is answered with one page. Nobody can change a frame meanwhile: there are no other processors.
-17: mov eax, esi
-    and eax, {TAG_CONTENT}
-    cmp eax, {TAG_ONE_PAGE}
+# lthread_ex_regs, about the FPU state alone, which Rust serves (with the registers cleared).
+18: cmp rax, CALL_LTHREAD_EX_REGS
     jne 20f
-    btr rdx, {MEETING_FPU_BIT}
-    btr rdx, {MEETING_OTHER_CALLS_BIT}
-    bts rdx, {MEETING_FOREIGN_BIT}
-    btr rdx, {MEETING_OPEN_BIT}
-    cmp rdx, gs:[CPU_waits_for_answer]
-    jne 20f
-    cmp rbp, [rbx + THREAD_partner]
-    jne 20f
+    test rsi, {NOT_OF_FPU}
+    jnz 20f
+    test dword ptr [rsp + FRAME_flags], FLAGS_NEED_IRET
+    jnz 20f
+    look_up 20f
     save_message
-    mov rbp, [rbx + {THREAD_FRAME}]
-    must_share_selectors rbp, 25f
-    cmp dword ptr [rbp + FRAME_cs], USER_CS
-    jne 25f
-    mov rax, [rbp + FRAME_ip]
-    or rax, [rbp + FRAME_fs_base]
-    or rax, [rbp + FRAME_gs_base]
-    shr rax, SPACE_SHIFT
-    jnz 25f
-    test dword ptr [rbx + THREAD_flags], FPU
-    jz 18f
-    cmp rbx, gs:[CPU_fpu_owner]
-    jne 25f
-18: mov rbp, rsp
-    mov rdi, [rsp + THREAD_task]
-    mov rsi, [rbx + THREAD_task]
-    mov rdx, [rsp + {THREAD_UTCB}]
+    mov rdx, rsi
+    mov rsi, rbx
+    mov rdi, rsp
+    mov rbp, rsp
     mov rsp, gs:[CPU_stack]
     .if \clear
     clear eax, ecx, r8d, r9d, r10d, r11d, r12d, r13d, r14d, r15d
     .endif
-    call {map_page}
+    call {exchange_fpu}
     mov rsp, rbp
     test al, al
-    jz 25f
-    # Point of no return. The caller has no FPU state, so the FPU is off.
-    test dword ptr [rbx + THREAD_flags], FPU
     jz 19f
-    clts
-    mov byte ptr gs:[CPU_fpu_off], 0
-19: dec dword ptr [rsp + THREAD_waiters]
-    wait_for_any \locks
-    change_thread rsp, \tags
-    mov rbp, [rbx + {THREAD_FRAME}]
-    mov r8d, [rbp + FRAME_flags]
-    and r8d, {FLAGS_USER}
-    or r8d, FLAGS_FIXED
-    mov r9, gs:[CPU_stack]
-    mov r10, [rbp + FRAME_fs_base]
-    mov r11, [rbp + FRAME_gs_base]
-    change_bases r10, r11, 0
-    mov rsp, r9
-    push USER_SS
-    push qword ptr [rbp + FRAME_rsp]
-    push r8
-    push USER_CS
-    push qword ptr [rbp + FRAME_ip]
-    load rbp, r15, r14, r13, r12, rbx, r11, r10, r9, r8, rax, rcx, rdx, rsi, rdi, rbp
-    iretq
-25: long_way {long_syscall}, \clear
+    xor eax, eax
+    mov rcx, [rsp + FRAME_ip]
+    mov r11, [rsp + FRAME_flags]
+    load rsp, r15, r14, r13, r12, r10, r9, r8, rbp, rbx, rdx, rsi, rdi, rsp
+    swapgs
+    sysretq
+19: long_way {long_syscall}, \clear
     .endif
 
 # The long way for a native thread.
@@ -482,15 +611,19 @@
 33: take_lock \locks, rbp, 41f
     mov rdi, [rbp + THREAD_handler]
     look_up 40f
-    must_wait_for_any \locks, 40f
+    must_take_message 40f
+    must_wait_for_any \locks, 0, 36f
     # Point of no return.
-    leave_to_handler \locks, \tags
+    leave_to_handler \locks, \tags, 0
+36: must_wait_for_any \locks, 1, 40f
+    # Point of no return.
+    leave_to_handler \locks, \tags, 1
 32: cmp dword ptr [rbp + THREAD_flags], FOREIGN
     je 31b
     mov edx, [rbp + THREAD_flags]
     and edx, ~FPU
     cmp edx, FOREIGN | OTHER_CALLS
-    jne 41f
+    jne 35f
     test eax, CALL_OWN
     jz 34f
     # A message of its own: the rest of eax is its label.
@@ -517,6 +650,21 @@
     load rbp, rdx, rsi, rbp
     swapgs
     iretq
+    # A native thread with nothing special but an FPU state.
+35: test edx, edx
+    jnz 41f
+    take_lock \locks, rsp, 41f
+    .if \locks
+    test dword ptr [rsp + THREAD_flags], ~FPU
+    jnz 40f
+    .endif
+    and rax, ANY_SEND_TIMEOUT
+    cmp rax, REPLY_AND_WAIT
+    je 60b
+    cmp rax, {CALL}
+    jne 40f
+    cmp [rsp + FRAME_rdx], rdi
+    je 50b
 40: mov byte ptr gs:[{CPU_LOCK}], 0
 41: long_way {long_syscall}, \clear
 .endm
@@ -529,31 +677,9 @@ short_ways uncleared_lone_syscall_entry, 0, 0, 0
 short_ways tagged_syscall_entry, 1, 1, 1
 short_ways tagged_lone_syscall_entry, 0, 1, 1
 
-# A page fault whose pager waits for anybody; common_entry stands in its place where the short ways are switched off.
-.macro page_fault_way name, tags
-.balign 64
-.globl \name
-\name:
-    push VECTOR_PF
-    test byte ptr [rsp + 24], 3
-    jz kernel_entry
-    save_after_vector
-    lea rcx, [rsp - FRAME_r15]
-    mov rsp, gs:[CPU_stack]
-    clear_flags
-    mov rdx, [rsp + ERROR_CODE]
-    mov rsp, rcx
-    mov rbp, gs:[CPU_current]
-    test dword ptr [rbp + THREAD_flags], ~(FOREIGN | FPU | OTHER_CALLS)
-    jnz 41f
-    # sigma0's faults are the kernel's to serve.
-    cmp dword ptr [rbp + THREAD_task_number], TASK_SIGMA0
-    je 41f
-    take_lock 1, rbp, 41f
-    mov rdi, [rbp + THREAD_pager]
-    look_up 40f
-    must_wait_for_any 1, 40f
-    # Point of no return.
+# The page fault of the thread rbp, whose frame rsp is, to the pager rbx, id in rdi, from the point of no return on. edx = error
+# code.
+.macro fault_way tags, fpu
     mov qword ptr [rsp + FRAME_vector], VECTOR_PF
     mov [rsp + FRAME_error_code], rdx
     mov r8, cr2
@@ -580,7 +706,7 @@ short_ways tagged_lone_syscall_entry, 0, 1, 1
     # are none of the pager's business.
 4:  xor r13d, r13d
     xor r14d, r14d
-2:  leave_to_handler 1, \tags
+2:  leave_to_handler 1, \tags, \fpu
 3:  test dword ptr [rbp + THREAD_flags], FOREIGN
     jnz 2b
     # A native thread's handler sees its frame, with its bases.
@@ -600,6 +726,36 @@ short_ways tagged_lone_syscall_entry, 0, 1, 1
     mov rsi, r11
     mov rdi, rax
     jmp 4b
+.endm
+
+# A page fault whose pager waits for anybody; common_entry stands in its place where the short ways are switched off.
+.macro page_fault_way name, tags
+.balign 64
+.globl \name
+\name:
+    push VECTOR_PF
+    test byte ptr [rsp + 24], 3
+    jz kernel_entry
+    save_after_vector
+    lea rcx, [rsp - FRAME_r15]
+    mov rsp, gs:[CPU_stack]
+    clear_flags
+    mov rdx, [rsp + ERROR_CODE]
+    mov rsp, rcx
+    mov rbp, gs:[CPU_current]
+    test dword ptr [rbp + THREAD_flags], ~(FOREIGN | FPU | OTHER_CALLS)
+    jnz 41f
+    # sigma0's faults are the kernel's to serve.
+    cmp dword ptr [rbp + THREAD_task_number], TASK_SIGMA0
+    je 41f
+    take_lock 1, rbp, 41f
+    mov rdi, [rbp + THREAD_pager]
+    look_up 40f
+    must_take_message 40f
+    must_wait_for_any 1, 0, 36f
+    fault_way \tags, 0
+36: must_wait_for_any 1, 1, 40f
+    fault_way \tags, 1
 40: mov byte ptr gs:[{CPU_LOCK}], 0
 41: mov edi, VECTOR_PF
     jmp user_exception

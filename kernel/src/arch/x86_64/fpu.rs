@@ -11,6 +11,7 @@ use crate::global::Global;
 use crate::lock;
 use crate::pool::{Kind, POOL};
 use crate::refs::Ref;
+use crate::sched;
 use crate::thread::{Thread, EXTRA, FPU};
 use core::arch::asm;
 use core::cell::Cell;
@@ -23,7 +24,7 @@ const MAX_SIZE: usize = 2048;
 /// Bytes of the legacy area and the XSAVE header.
 const MIN_SIZE: usize = 576;
 /// Components: x87, SSE, AVX.
-const COMPONENTS: u64 = 7;
+pub const COMPONENTS: u64 = 7;
 /// The number of the last one, the only one outside of the legacy area.
 const AVX: u32 = 2;
 /// The first word of the XSAVE header, and the words that it has.
@@ -33,7 +34,7 @@ const HEADER_WORDS: usize = 8;
 const CONTROL_WORD: (usize, u64) = (0, 0x37f);
 /// The word with MXCSR, and its initial value; its valid bits.
 const MXCSR: (usize, u64) = (24 / 8, 0x1f80);
-const MXCSR_VALID: u32 = 0xffff;
+const MXCSR_VALID: u64 = 0xffff;
 
 object! {
     /// An FPU state: an XSAVE area in the standard format.
@@ -125,35 +126,31 @@ impl State {
         self.words[MXCSR.0].set(MXCSR.1);
     }
 
-    /// Whether xrstor takes it: known components, standard format, no reserved bits.
-    fn is_valid(&self) -> bool {
-        let header = &self.words[HEADER..HEADER + HEADER_WORDS];
-        let reserved = header[1..].iter().all(|word| word.get() == 0);
-        header[0].get() & !mask() == 0 && reserved && self.words[MXCSR.0].get() as u32 & !MXCSR_VALID == 0
-    }
-
-    fn save(&self) {
-        let address = self.words.as_ptr();
-        // SAFETY: the area is large enough and aligned to 64 bytes; TS is clear.
-        unsafe {
-            if cpuid::has(Feature::Xsave) {
-                asm!("xsave64 [{}]", in(reg) address, in("eax") mask() as u32, in("edx") 0, options(nostack));
-            } else {
-                asm!("fxsave64 [{}]", in(reg) address, options(nostack));
-                self.words[HEADER].set(mask());
-            }
-        }
-    }
-
     fn restore(&self) {
         let address = self.words.as_ptr();
-        // SAFETY: as above; the content was saved by `save` or passed `is_valid`.
+        // SAFETY: the area is large enough and aligned, TS is clear, and the content was saved by `save` or checked by `copy_in`.
         unsafe {
             if cpuid::has(Feature::Xsave) {
                 asm!("xrstor64 [{}]", in(reg) address, in("eax") mask() as u32, in("edx") 0, options(nostack));
             } else {
                 asm!("fxrstor64 [{}]", in(reg) address, options(nostack));
             }
+        }
+    }
+}
+
+/// Saves the state that is in the processor to words that are enough for it. The first one is aligned to 64 bytes, and the
+/// header is zero: of it the processor writes the first word alone, and keeps there what it does not know.
+#[inline(always)]
+fn save(words: &[Word]) {
+    let address = words.as_ptr();
+    // SAFETY: the area is large enough and aligned; TS is clear.
+    unsafe {
+        if cpuid::has(Feature::Xsave) {
+            asm!("xsave64 [{}]", in(reg) address, in("eax") mask() as u32, in("edx") 0, options(nostack));
+        } else {
+            asm!("fxsave64 [{}]", in(reg) address, options(nostack));
+            words.get(HEADER).iter().for_each(|word| word.set(mask()));
         }
     }
 }
@@ -191,7 +188,7 @@ pub fn change(cpu: &Cpu, thread: Ref<Thread>) {
 pub fn put_away(cpu: &Cpu) {
     if let Some(state) = cpu.fpu_owner.take().and_then(|owner| owner.fpu.get()) {
         trap(cpu, false);
-        state.save();
+        save(&state.words);
     }
 }
 
@@ -216,45 +213,92 @@ fn state_of(thread: Ref<Thread>) -> Result<Ref<State>, Error> {
     Ok(state)
 }
 
-/// Copies a thread's state to a buffer of its size; the initial state if it has none.
+/// Copies a thread's state to a buffer of its size, aligned to 64 bytes; the initial state if it has none.
 pub fn copy_out(thread: Ref<Thread>, [head, tail]: [&[Word]; 2]) {
     let write = |state: &State| {
         copy_slice(state.words(), head);
         copy_slice(&state.words()[head.len()..], tail);
     };
-    match thread.fpu.get() {
-        None => {
-            let fresh = State::new();
-            fresh.reset();
-            write(&fresh);
-        }
-        Some(state) => {
-            settle(thread);
-            write(&state);
-        }
+    let Some(state) = thread.fpu.get() else {
+        let fresh = State::new();
+        fresh.reset();
+        return write(&fresh);
+    };
+    sched::settle_elsewhere(thread);
+    if is_here(thread) {
+        let to = if tail.is_empty() { head } else { &state.words };
+        to[HEADER..HEADER + HEADER_WORDS].iter().for_each(|word| word.set(0));
+        with_fpu(|| save(to));
+    } else if cpuid::has(Feature::Xsave) && state.words[HEADER].get() == 0 {
+        // All components are initial, whatever is left of them in memory.
+        let mxcsr = state.words[MXCSR.0].get();
+        state.reset();
+        state.words[MXCSR.0].set(mxcsr);
+    }
+    if !is_here(thread) || !tail.is_empty() {
+        write(&state);
     }
 }
 
-/// Takes a thread's state from such a buffer, if the processor will take it.
+/// Takes a thread's state from such a buffer, if the processor will take it. The buffer is a user's memory: what is checked is
+/// read once.
 pub fn copy_in(thread: Ref<Thread>, [head, tail]: [&[Word]; 2]) -> Result<(), Error> {
-    let read = State::new();
-    copy_slice(head, read.words());
-    copy_slice(tail, &read.words()[head.len()..]);
-    if !read.is_valid() {
+    const DATA: usize = HEADER + HEADER_WORDS;
+    if !tail.is_empty() {
+        let whole = State::new();
+        copy_slice(head, whole.words());
+        copy_slice(tail, &whole.words()[head.len()..]);
+        return copy_in(thread, [whole.words(), &[]]);
+    }
+    let (components, mxcsr) = (head[HEADER].get(), head[MXCSR.0].get());
+    let reserved = head[HEADER + 1..DATA].iter().fold(0, |all, word| all | word.get());
+    if components & !mask() | reserved | mxcsr as u32 as u64 & !MXCSR_VALID != 0 {
         return Err(Error::Invalid);
     }
     let state = state_of(thread)?;
-    settle(thread);
-    copy_slice(read.words(), state.words());
+    forget_registers(thread);
+    copy_slice(&head[..HEADER], state.words());
+    copy_slice(&head[DATA..], &state.words()[DATA..]);
+    state.words[HEADER].set(components);
+    state.words[MXCSR.0].set(mxcsr);
     Ok(())
 }
 
-/// Makes sure that a thread's state is in memory, and read from there before it runs on.
-fn settle(thread: Ref<Thread>) {
-    let cpu = cpu::of(thread);
-    if cpu.fpu_owner.get() == Some(thread) {
-        lock::settle(cpu);
+/// A thread's state becomes the initial one.
+pub fn reset(thread: Ref<Thread>) {
+    let Some(state) = thread.fpu.get() else { return };
+    forget_registers(thread);
+    if cpuid::has(Feature::Xsave) {
+        // No component is read from memory: what is left there is not used.
+        state.words[HEADER].set(0);
+        state.words[MXCSR.0].set(MXCSR.1);
+    } else {
+        state.reset();
     }
+}
+
+/// Whether a thread's state is in this processor's registers.
+fn is_here(thread: Ref<Thread>) -> bool {
+    cpu().fpu_owner.get() == Some(thread)
+}
+
+/// A thread's state is the one in memory, which no processor has in its registers. If the thread runs, it gets the state at
+/// its next FPU instruction, which traps.
+fn forget_registers(thread: Ref<Thread>) {
+    sched::settle_elsewhere(thread);
+    if is_here(thread) {
+        cpu().fpu_owner.set(None);
+        trap(cpu(), true);
+    }
+}
+
+/// Works on the registers, whoever runs.
+fn with_fpu(work: impl FnOnce()) {
+    let cpu = cpu();
+    let off = cpu.fpu_off.get();
+    trap(cpu, false);
+    work();
+    trap(cpu, off);
 }
 
 /// Frees a thread's states.

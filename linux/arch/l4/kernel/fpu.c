@@ -7,6 +7,7 @@
  */
 #include <linux/init.h>
 #include <linux/kernel.h>
+#include <linux/log2.h>
 #include <linux/sched.h>
 #include <linux/slab.h>
 #include <linux/uaccess.h>
@@ -14,17 +15,26 @@
 #include <asm/fpu/xstate.h>
 #include <asm/l4.h>
 #include <asm/sigframe.h>
+#include <asm/signal_setup.h>
+#include <asm/tlbflush.h>
 
 #define XSAVE_ALIGNMENT 64
 #define INITIAL_CWD 0x37f
 
 static struct kmem_cache *cache;
 
+/* What a state takes in a signal frame: the word that ends it is part of it. */
+static unsigned int frame_size(void)
+{
+	return host_info->fpu_size + FP_XSTATE_MAGIC2_SIZE;
+}
+
+/* A buffer lies in one page, so that the micro-kernel fills it from the processor's registers. */
 static int __init fpu_init(void)
 {
-	cache = kmem_cache_create_usercopy("keel_fpu", host_info->fpu_size, XSAVE_ALIGNMENT,
-					   SLAB_PANIC | SLAB_ACCOUNT, 0,
-					   host_info->fpu_size, NULL);
+	cache = kmem_cache_create_usercopy("keel_fpu", frame_size(),
+					   roundup_pow_of_two(frame_size()),
+					   SLAB_PANIC | SLAB_ACCOUNT, 0, frame_size(), NULL);
 	update_regset_xstate_info(host_info->fpu_size, host_info->fpu_mask);
 	return 0;
 }
@@ -45,15 +55,29 @@ static union fpregs_state *allocate(struct fpu *fpu)
 	return fpu->regs;
 }
 
-/* Between a buffer and an lthread. */
-static unsigned long transfer(unsigned long thread, union fpregs_state *regs,
-			      unsigned long direction)
+static void name_buffer(const void *regs)
 {
 	struct keel_ex_regs *record = host_record();
 
 	record->fpu = (unsigned long)regs;
 	record->fpu_size = host_info->fpu_size;
+}
+
+/* Between a buffer and an lthread. */
+static unsigned long transfer(unsigned long thread, union fpregs_state *regs,
+			      unsigned long direction)
+{
+	name_buffer(regs);
 	return l4_ex_regs(&thread, direction);
+}
+
+/* Between the current lthread and user memory, while a walk goes on: memory is not reclaimed. */
+static bool transfer_in_place(const void *state, unsigned long operations)
+{
+	unsigned long thread = current->thread.host_thread;
+
+	name_buffer(state);
+	return !host_ex_regs(&thread, operations);
 }
 
 /*
@@ -73,15 +97,20 @@ int l4_fpu_begin(unsigned long thread)
 	return status ? -ENOMEM : 0;
 }
 
+/* Copies the state that an lthread has. */
+static void get(struct task_struct *task, union fpregs_state *regs)
+{
+	if (!task->thread.host_thread ||
+	    transfer(task->thread.host_thread, regs, KEEL_EX_FPU_GET))
+		reset(regs);
+}
+
 union fpregs_state *l4_fpu_fetch(struct task_struct *task)
 {
 	union fpregs_state *regs = allocate(&task->thread.fpu);
 
-	if (task->thread.fpu.stale)
-		return regs;
-	if (!task->thread.host_thread ||
-	    transfer(task->thread.host_thread, regs, KEEL_EX_FPU_GET))
-		reset(regs);
+	if (!task->thread.fpu.stale)
+		get(task, regs);
 	return regs;
 }
 
@@ -111,7 +140,10 @@ int l4_fpu_fork(struct task_struct *child)
 	fpu->regs = kmem_cache_alloc(cache, GFP_KERNEL);
 	if (!fpu->regs)
 		return -ENOMEM;
-	memcpy(fpu->regs, l4_fpu_fetch(current), host_info->fpu_size);
+	if (current->thread.fpu.stale)
+		memcpy(fpu->regs, current->thread.fpu.regs, host_info->fpu_size);
+	else
+		get(current, fpu->regs);
 	fpu->stale = true;
 	return 0;
 }
@@ -125,7 +157,7 @@ void l4_fpu_free(struct task_struct *task)
 /* The most that a frame has of it: in one of a 32-bit program. */
 unsigned long fpu__get_fpstate_size(void)
 {
-	return sizeof(struct fregs_state) + host_info->fpu_size + FP_XSTATE_MAGIC2_SIZE;
+	return sizeof(struct fregs_state) + frame_size();
 }
 
 unsigned long fpu__alloc_mathframe(unsigned long sp, int ia32_frame,
@@ -133,7 +165,7 @@ unsigned long fpu__alloc_mathframe(unsigned long sp, int ia32_frame,
 {
 	unsigned long before = ia32_frame ? sizeof(struct fregs_state) : 0;
 
-	*size = host_info->fpu_size + FP_XSTATE_MAGIC2_SIZE;
+	*size = frame_size();
 	*buf_fx = round_down(sp - *size, XSAVE_ALIGNMENT);
 	*size += before;
 	return *buf_fx - before;
@@ -149,24 +181,97 @@ static bool put_i387(struct _fpstate_32 __user *frame)
 	       !put_user(X86_FXSR_MAGIC, &frame->magic);
 }
 
-/* The state goes to the frame with the words that make it known to programs. */
-bool copy_fpstate_to_sigframe(void __user *buf, void __user *fp, int size)
+/* The word behind the state. */
+static u32 *magic2(const struct xregs_state *state, unsigned int size)
 {
-	struct xregs_state *state = &l4_fpu_fetch(current)->xsave;
+	return (u32 *)((void *)state + size);
+}
+
+/* Writes what makes a state known to programs; size: of all that a frame has of it. */
+static void finish(struct xregs_state *state, int size)
+{
 	const struct _fpx_sw_bytes sw = {
 		.magic1 = FP_XSTATE_MAGIC1,
 		.extended_size = size,
 		.xfeatures = host_info->fpu_mask,
 		.xstate_size = host_info->fpu_size,
 	};
-	u32 magic2 = FP_XSTATE_MAGIC2;
 
-	if (buf != fp && !put_i387(buf))
-		return false;
 	memcpy(state->i387.sw_reserved, &sw, sizeof(sw));
 	state->header.xfeatures |= XFEATURE_MASK_FPSSE;
-	return !copy_to_user(fp, state, host_info->fpu_size) &&
-	       !copy_to_user(fp + host_info->fpu_size, &magic2, sizeof(magic2));
+	*magic2(state, host_info->fpu_size) = FP_XSTATE_MAGIC2;
+}
+
+/*
+ * The usual case: the micro-kernel moves the state from the processor to the frame, and the
+ * lthread has the initial state from then on. False: nothing was done.
+ */
+static bool move_to_frame(struct fpu *fpu, void __user *frame, int size)
+{
+	struct xregs_state *state;
+	bool moved;
+
+	if (!current->thread.host_thread || fpu->stale)
+		return false;
+	state = l4_user_place(frame, frame_size(), KEEL_FPAGE_WRITE);
+	if (!state)
+		return false;
+	moved = transfer_in_place(state, KEEL_EX_FPU_GET | KEEL_EX_FPU_RESET);
+	if (moved) {
+		finish(state, size);
+		fpu->frame = frame;
+	}
+	l4_walk_end();
+	return moved;
+}
+
+bool copy_fpstate_to_sigframe(void __user *buf, void __user *fp, int size)
+{
+	struct xregs_state *state;
+
+	if (buf == fp && move_to_frame(&current->thread.fpu, fp, size))
+		return true;
+	state = &l4_fpu_fetch(current)->xsave;
+	if (buf != fp && !put_i387(buf))
+		return false;
+	finish(state, size);
+	return !copy_to_user(fp, state, frame_size());
+}
+
+/* The handler begins with the initial state. */
+void fpu__clear_user_states(struct fpu *fpu)
+{
+	unsigned long thread = current->thread.host_thread;
+
+	if (fpu->frame) {	/* it has that since the other one was moved */
+		fpu->frame = NULL;
+		return;
+	}
+	fpu->stale = false;
+	if (thread && !l4_ex_regs(&thread, KEEL_EX_FPU_RESET))
+		return;
+	reset(allocate(fpu));
+	mark_stale(current);
+}
+
+void l4_signal_setup_done(int failed, struct ksignal *ksig, int stepping)
+{
+	void __user *frame = current->thread.fpu.frame;
+
+	if (frame) {
+		current->thread.fpu.frame = NULL;
+		fpu__restore_sig(frame, false);
+	}
+	(signal_setup_done)(failed, ksig, stepping);
+}
+
+/* Whether a frame tells of extended state of a size that we know. */
+static bool tells_xstate(const struct _fpx_sw_bytes *sw)
+{
+	return sw->magic1 == FP_XSTATE_MAGIC1 &&
+	       sw->xstate_size >= sizeof(struct xregs_state) &&
+	       sw->xstate_size <= host_info->fpu_size &&
+	       sw->xstate_size <= sw->extended_size;
 }
 
 /* Whether the frame holds extended state in the form that we wrote. */
@@ -174,18 +279,34 @@ static bool has_xstate(const struct _fpx_sw_bytes *sw, const void __user *buf)
 {
 	u32 magic2;
 
-	return sw->magic1 == FP_XSTATE_MAGIC1 &&
-	       sw->xstate_size >= sizeof(struct xregs_state) &&
-	       sw->xstate_size <= host_info->fpu_size &&
-	       sw->xstate_size <= sw->extended_size &&
-	       !get_user(magic2, (u32 __user *)(buf + sw->xstate_size)) &&
+	return tells_xstate(sw) && !get_user(magic2, (u32 __user *)(buf + sw->xstate_size)) &&
 	       magic2 == FP_XSTATE_MAGIC2;
 }
 
-void fpu__clear_user_states(struct fpu *fpu)
+/*
+ * Likewise: the frame is as we wrote it, and the micro-kernel takes the state from there, after it
+ * looked at all that XRSTOR would refuse. False: nothing was done.
+ */
+static bool move_from_frame(struct fpu *fpu, const void __user *frame)
 {
-	reset(allocate(fpu));
-	mark_stale(current);
+	const struct xregs_state *state;
+	struct _fpx_sw_bytes sw;
+	bool moved;
+
+	if (!IS_ALIGNED((unsigned long)frame, XSAVE_ALIGNMENT))
+		return false;
+	state = l4_user_place(frame, frame_size(), KEEL_FPAGE_READ);
+	if (!state)
+		return false;
+	memcpy(&sw, state->i387.sw_reserved, sizeof(sw));
+	moved = tells_xstate(&sw) && sw.xstate_size == host_info->fpu_size &&
+		sw.xfeatures == host_info->fpu_mask &&
+		*magic2(state, sw.xstate_size) == FP_XSTATE_MAGIC2 &&
+		transfer_in_place(state, KEEL_EX_FPU_SET);
+	l4_walk_end();
+	if (moved)
+		fpu->stale = false;
+	return moved;
 }
 
 static bool restore(struct xregs_state *state, const void __user *buf)
@@ -229,6 +350,8 @@ bool fpu__restore_sig(void __user *buf, int ia32_frame)
 		fpu__clear_user_states(fpu);
 		return true;
 	}
+	if (!ia32_frame && move_from_frame(fpu, buf))
+		return true;
 	state = &allocate(fpu)->xsave;
 	reset(fpu->regs);
 	if ((ia32_frame ? restore_32(state, buf) : restore(state, buf)) && !l4_fpu_store(current))

@@ -151,6 +151,7 @@ static void __noreturn die_of(struct l4_trap *trap)
 	if (in_interrupt() || panic_on_oops)
 		panic("Fatal exception%s", in_interrupt() ? " in interrupt" : "");
 	/* The walk that it was in, if any, has ended: whoever frees tables would wait for it. */
+	this_cpu_write(l4_window.page, L4_NO_WINDOW);
 	this_cpu_write(l4_walking, 0);
 	this_cpu_write(l4_mapping, 0);
 	local_irq_enable();

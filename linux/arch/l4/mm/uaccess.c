@@ -283,6 +283,42 @@ unsigned long raw_copy_to_user(void __user *to, const void *from, unsigned long 
 }
 EXPORT_SYMBOL(raw_copy_to_user);
 
+DEFINE_PER_CPU(struct l4_window, l4_window) = { .page = L4_NO_WINDOW };
+EXPORT_PER_CPU_SYMBOL(l4_window);
+
+void l4_window_end(void)
+{
+	this_cpu_write(l4_window.page, L4_NO_WINDOW);
+	l4_walk_end();
+}
+EXPORT_SYMBOL(l4_window_end);
+
+/* As raw_copy_to_user(), for a word in another page than the window's: it moves there. */
+unsigned long l4_window_move(void __user *to, const void *from, unsigned long n)
+{
+	unsigned long address = (unsigned long)to;
+	void *byte;
+
+	l4_window_close();
+	if (part_of(address, n) < n)
+		return raw_copy_to_user(to, from, n);
+	byte = user_byte(address, KEEL_FPAGE_WRITE);
+	if (!byte)
+		return n;
+	copy_part(byte, from, n);
+	this_cpu_write(l4_window.memory, byte - offset_in_page(address));
+	this_cpu_write(l4_window.page, address & PAGE_MASK);
+	return 0;
+}
+EXPORT_SYMBOL(l4_window_move);
+
+void *l4_user_place(const void __user *address, unsigned long n, unsigned long right)
+{
+	if (n > PAGE_SIZE - offset_in_page(address))
+		return NULL;
+	return user_byte((unsigned long)address, right);
+}
+
 unsigned long __clear_user(void __user *to, unsigned long n)
 {
 	unsigned long address = (unsigned long)to, part;

@@ -3,7 +3,9 @@
 //! wait for anybody, with the server's three instructions; one way ends with the server's first instruction.
 
 use crate::clock::{between, Instruction, Timed};
-use crate::partner::{buffered, echo, pages, stamping, Partner, Space, ARRIVAL, BUFFER_BYTES, CALL};
+use crate::partner::{
+    buffered, echo, echo_with_fpu, pages, stamping, use_fpu, Partner, Space, ARRIVAL, BUFFER_BYTES, CALL,
+};
 use crate::rows::syscall;
 use crate::sample::row;
 use core::sync::atomic::Ordering;
@@ -65,6 +67,15 @@ pub fn measure() -> Result<(), Failure> {
     CASES.iter().try_for_each(|case| round_trip(case).and_then(|()| one_way(case)))?;
     string("string-64k-one-space", Space::Same)?;
     string("string-64k-two-spaces", Space::Other)
+}
+
+/// Round trips with FPU states: the server's, then the client's too. They come last: this thread has one from then on.
+pub fn measure_with_fpu() -> Result<(), Failure> {
+    let server = Partner::start(Space::Other, echo_with_fpu, 0)?;
+    row("ipc-4-words-two-spaces-fpu-of-one", || syscall(message(server.id, 4)))?;
+    use_fpu();
+    row("ipc-4-words-two-spaces-fpu-of-both", || syscall(message(server.id, 4)))?;
+    server.end()
 }
 
 fn message(to: Id, words: u64) -> Timed {

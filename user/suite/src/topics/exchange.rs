@@ -250,7 +250,7 @@ fn start_running() -> Outcome {
 
 fn unknown_bits() -> Outcome {
     let id = Spawn::new(idle, 0).create()?;
-    for bit in 19..64 {
+    for bit in EX_ALL.trailing_ones()..64 {
         refused!("an unknown bit", thread::act(id, 1 << bit), Call Invalid);
     }
     Ok(())

@@ -1,18 +1,20 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! FPU states: private to each thread, read and written by the chief.
+//! FPU states: private to each thread, kept through every kind of ipc, read and written by the chief.
 
 use crate::case::{Case, Outcome};
-use crate::foreign::{code_fpu, code_syscall, Foreign};
-use crate::pool::pages;
-use crate::threads::{helper, park, pause};
+use crate::foreign::{address, code_fpu, code_fpu_load, code_fpu_read, code_syscall, Foreign};
+use crate::pool::{cell, page, pages, WINDOW};
+use crate::threads::{helper, park, pause, Spawn};
 use crate::{holds, refused, same};
 use core::sync::atomic::Ordering::SeqCst;
-use keel_l4::abi::memory::{EX_FPU_GET, EX_FPU_SET};
-use keel_l4::abi::ExRegs;
+use keel_l4::abi::call::{KIND_PAGE_FAULT, KIND_SYSCALL};
+use keel_l4::abi::fpage::{FPAGE_RWX, PAGE_SIZE};
+use keel_l4::abi::memory::{EX_FPU_GET, EX_FPU_RESET, EX_FPU_SET};
+use keel_l4::abi::{ExRegs, MapItem};
 use keel_l4::call::Failure;
 use keel_l4::info::info;
-use keel_l4::ipc::sleep;
-use keel_l4::{thread, Id};
+use keel_l4::ipc::{call, send_and_wait, sleep, wait, Message, Received, Timeout};
+use keel_l4::{thread, utcb, Fpage, Id};
 
 pub const CASES: &[Case] = &[
     ("two-threads-keep-their-own", two_threads),
@@ -27,6 +29,24 @@ pub const CASES: &[Case] = &[
     ("buffer-not-aligned", not_aligned),
     ("buffer-too-small", too_small),
     ("of-another-task-denied", denied),
+    ("calls-of-a-server-that-uses-it", server_uses),
+    ("calls-by-a-client-that-uses-it", client_uses),
+    ("calls-where-both-use-it", both_use),
+    ("calls-where-neither-uses-it", neither_uses),
+    ("three-natives-take-turns", natives_take_turns),
+    ("foreign-calls-answered-at-once", foreign_answers),
+    ("foreign-calls-answered-by-one-that-uses-it", foreign_answers_with),
+    ("other-registers-answered-at-once", other_registers),
+    ("page-faults-answered-at-once", fault_answers),
+    ("page-faults-answered-by-one-that-uses-it", fault_answers_with),
+    ("native-page-faults", native_faults),
+    ("read-to-two-pages", read_to_two_pages),
+    ("what-the-buffer-held-does-not-matter", buffer_content),
+    ("reset", reset),
+    ("reset-of-an-unused-one", reset_unused),
+    ("initial-components-are-initial", initial_components),
+    ("ones-own", own),
+    ("read-state-stays-hidden", stays_hidden),
 ];
 
 /// Offsets in the standard format: control word, mxcsr, xmm0, the state-component bitmap, what follows it.
@@ -37,6 +57,14 @@ const COMPONENTS: u64 = 512;
 const COMPACTION: u64 = 520;
 /// x87 and SSE.
 const BOTH: u64 = 3;
+/// xmm7, which natives use here.
+const XMM7: u64 = XMM0 + 7 * 16;
+/// Initial values of the control word and of mxcsr.
+const INITIAL: (u64, u64) = (0x37f, 0x1f80);
+/// Another value of mxcsr.
+const ROUND_DOWN: u64 = 0x3f80;
+/// Messages until all that is remembered of partners is remembered.
+const ROUNDS: u64 = 20;
 
 fn buffer() -> u64 {
     pages(4)
@@ -81,16 +109,24 @@ fn two_threads() -> Outcome {
     Ok(())
 }
 
-/// Keeps its argument in xmm7 and looks whether it stays; counts rounds in cell 2 + the argument, damage in cell 1.
-extern "C" fn keeper(value: u64) -> ! {
+fn set_xmm7(value: u64) {
     // SAFETY: xmm7 is no register of code compiled without SSE.
     unsafe { core::arch::asm!("movq xmm7, {}", in(reg) value, options(nomem, nostack)) };
+}
+
+fn xmm7() -> u64 {
+    let value: u64;
+    // SAFETY: as above.
+    unsafe { core::arch::asm!("movq {}, xmm7", out(reg) value, options(nomem, nostack)) };
+    value
+}
+
+/// Keeps its argument in xmm7 and looks whether it stays; counts rounds in cell 2 + the argument, damage in cell 1.
+extern "C" fn keeper(value: u64) -> ! {
+    set_xmm7(value);
     for _ in 0..100 {
         sleep(200_000);
-        let now: u64;
-        // SAFETY: as above.
-        unsafe { core::arch::asm!("movq {}, xmm7", out(reg) now, options(nomem, nostack)) };
-        if now != value {
+        if xmm7() != value {
             crate::pool::cell(1).fetch_add(1, SeqCst);
         }
         crate::pool::cell(2 + value as usize).fetch_add(1, SeqCst);
@@ -203,5 +239,306 @@ fn too_small() -> Outcome {
 
 fn denied() -> Outcome {
     refused!("the root task's", get(Id::ROOT, buffer()), Call Denied);
+    Ok(())
+}
+
+/// The answer's label if xmm7 was not as it should be.
+const DAMAGED: u32 = 1;
+/// Asks a server for what is in xmm7.
+const ASK: u32 = 1;
+
+/// Answers messages, by reply and wait. If it uses the FPU, xmm7 has the last message's first word.
+extern "C" fn serve(uses: u64) -> ! {
+    let (mut next, mut last) = (wait(Timeout::Never), 0);
+    while let Ok(got) = next {
+        let asks = got.tag.label() == ASK;
+        let value = if uses != 0 || asks { xmm7() } else { 0 };
+        if uses != 0 && !asks {
+            set_xmm7(got.words[0]);
+        }
+        let label = if asks || value == last { 0 } else { DAMAGED };
+        last = if uses != 0 { got.words[0] } else { 0 };
+        next = send_and_wait(got.from, Message::new(label, &[value]), Timeout::Zero, Timeout::Never);
+    }
+    park()
+}
+
+fn take_turns(client: bool, server: bool) -> Outcome {
+    let id = helper(serve, server as u64)?;
+    for round in 1..=ROUNDS {
+        if client {
+            set_xmm7(round << 32);
+        }
+        same!("the server's", call(id, Message::new(0, &[round]))?.tag.label(), 0);
+        holds!("the client's", !client || xmm7() == round << 32);
+    }
+    let (servers, clients) = (call(id, Message::label(ASK))?.words[0], xmm7());
+    same!("both", (servers, clients), (server as u64 * ROUNDS, (client as u64 * ROUNDS) << 32));
+    Ok(())
+}
+
+fn server_uses() -> Outcome {
+    take_turns(false, true)
+}
+
+fn client_uses() -> Outcome {
+    take_turns(true, false)
+}
+
+fn both_use() -> Outcome {
+    take_turns(true, true)
+}
+
+fn neither_uses() -> Outcome {
+    take_turns(false, false)
+}
+
+/// Calls the server whose id is in cell 0; counts its rounds in cell 1 + the argument, damage in cell 4.
+extern "C" fn client(number: u64) -> ! {
+    for round in 0..ROUNDS {
+        let value = number << 32 | round;
+        set_xmm7(value);
+        let answered = call(Id(cell(0).load(SeqCst)), Message::label(0));
+        let good = answered.is_ok() && xmm7() == value;
+        cell(if good { 1 + number as usize } else { 4 }).fetch_add(1, SeqCst);
+    }
+    park()
+}
+
+fn natives_take_turns() -> Outcome {
+    cell(0).store(helper(serve, 0)?.0, SeqCst);
+    (0..3).try_for_each(|number| helper(client, number).map(|_| ()))?;
+    pause(50_000_000);
+    same!("rounds, damage", [1, 2, 3, 4].map(|index| cell(index).load(SeqCst)), [ROUNDS, ROUNDS, ROUNDS, 0]);
+    Ok(())
+}
+
+/// Lets a foreign thread go on and waits for anybody, which is quick where nothing is out of the ordinary.
+fn answer(foreign: &Foreign, message: Message) -> Result<Received, Failure> {
+    send_and_wait(foreign.id, message, Timeout::Zero, Timeout::Never)
+}
+
+/// Foreign threads that use the FPU, and one that does not, are answered in turn.
+fn answer_foreign(handlers: u64) -> Outcome {
+    let users = [with_xmm0(0x1111)?, with_xmm0(0x2222)?];
+    let other = Foreign::new(code_syscall, |_| ())?;
+    other.start()?;
+    for _ in 0..ROUNDS {
+        same!("a call", answer(&other, Message::label(0))?.tag.kind(), KIND_SYSCALL);
+        for (foreign, value) in users.iter().zip([0x1111, 0x2222]).rev() {
+            same!("xmm0", answer(foreign, Message::label(0))?.words[0], value);
+        }
+    }
+    same!("the handler's", xmm7(), handlers);
+    other.edit(|frame| frame.ip = address(code_fpu_read));
+    let mut got = answer(&other, Message::label(0))?;
+    while got.tag.kind() == KIND_PAGE_FAULT {
+        got = other.serve(got)?;
+    }
+    same!("the initial xmm0", got.words[0], 0);
+    Ok(())
+}
+
+fn foreign_answers() -> Outcome {
+    answer_foreign(0)
+}
+
+fn foreign_answers_with() -> Outcome {
+    set_xmm7(0x9999);
+    answer_foreign(0x9999)
+}
+
+fn other_registers() -> Outcome {
+    let (foreign, another) = (with_xmm0(0x3333)?, with_xmm0(0x4444)?);
+    another.resume()?;
+    foreign.resume()?;
+    for round in 0..ROUNDS {
+        same!("another's xmm0", answer(&another, Message::label(0))?.words[0], 0x4444);
+        let mut wanted = foreign.regs();
+        (wanted.bx, wanted.bp, wanted.dx, wanted.si, wanted.di) = (round, 2, 3, 4, 5);
+        (wanted.r8, wanted.r9, wanted.r10, wanted.r12, wanted.r13) = (6, 7, 8, 9, 10);
+        (wanted.r14, wanted.r15) = (11, 12);
+        wanted.ip = address(code_fpu_read);
+        foreign.edit(|frame| *frame = wanted);
+        same!("xmm0", answer(&foreign, Message::label(0))?.words[0], 0x3333);
+        let got = foreign.regs();
+        wanted.ax = got.ax;
+        (wanted.ip, wanted.cx, wanted.r11, wanted.orig_ax) = (got.ip, got.cx, got.r11, got.orig_ax);
+        holds!("all others are as set", got == wanted);
+    }
+    Ok(())
+}
+
+fn answer_faults() -> Outcome {
+    let values = [0x5555, 0x6666];
+    let mut users = [with_xmm0(0)?; 2];
+    for (number, value) in values.into_iter().enumerate() {
+        users[number] = Foreign::new(code_fpu_load, |frame| (frame.di, frame.si) = (value, WINDOW))?;
+        users[number].start()?;
+    }
+    let item = MapItem { send_base: WINDOW, fpage: Fpage::memory(page(), 12, FPAGE_RWX).0 };
+    for page in 0..ROUNDS {
+        for foreign in &users {
+            foreign.edit(|frame| frame.si = WINDOW + page * PAGE_SIZE);
+            same!("a fault", answer(foreign, Message::label(0))?.tag.kind(), KIND_PAGE_FAULT);
+        }
+        let item = MapItem { send_base: WINDOW + page * PAGE_SIZE, ..item };
+        for (foreign, value) in users.iter().zip(values) {
+            let mut got = answer(foreign, Message::label(0).with_maps(&[item]))?;
+            while got.tag.kind() == KIND_PAGE_FAULT {
+                got = foreign.serve(got)?;
+            }
+            same!("xmm0", got.words[0], value);
+        }
+    }
+    Ok(())
+}
+
+fn fault_answers() -> Outcome {
+    answer_faults()?;
+    same!("the pager's", xmm7(), 0);
+    Ok(())
+}
+
+fn fault_answers_with() -> Outcome {
+    set_xmm7(0x8888);
+    answer_faults()?;
+    same!("the pager's", xmm7(), 0x8888);
+    Ok(())
+}
+
+/// Reads pages of the window, and looks after each whether xmm7 stays; damage in cell 1.
+extern "C" fn reader(value: u64) -> ! {
+    set_xmm7(value);
+    for page in 0..ROUNDS {
+        crate::pool::peek(WINDOW + page * PAGE_SIZE);
+        cell(1).fetch_add((xmm7() != value) as u64, SeqCst);
+    }
+    let _ = call(Id(cell(0).load(SeqCst)), Message::label(0));
+    park()
+}
+
+fn native_faults() -> Outcome {
+    cell(0).store(utcb::my_id().0, SeqCst);
+    let id = Spawn::watched(reader, 0x1234).start()?;
+    let memory = Fpage::memory(page(), 12, FPAGE_RWX).0;
+    set_xmm7(0x4321);
+    let mut got = wait(Timeout::Never)?;
+    while got.tag.kind() == KIND_PAGE_FAULT {
+        same!("the pager's", xmm7(), 0x4321);
+        let item = MapItem { send_base: got.words[0] & !(PAGE_SIZE - 1), fpage: memory };
+        got = send_and_wait(id, Message::label(0).with_maps(&[item]), Timeout::Zero, Timeout::Never)?;
+    }
+    same!("damage", cell(1).load(SeqCst), 0);
+    Ok(())
+}
+
+fn read_to_two_pages() -> Outcome {
+    /// Not even the first register lies in the first page.
+    const HEAD: u64 = 128;
+    let foreign = with_xmm0(0x5151)?;
+    let at = pages(2) + PAGE_SIZE - HEAD;
+    let around = [at - 8, at + info().fpu_size];
+    around.iter().for_each(|place| set_word(*place, 0x7e7e));
+    get(foreign.id, at)?;
+    same!("xmm0", word(at + XMM0), 0x5151);
+    same!("words around it", around.map(word), [0x7e7e; 2]);
+    set_word(at + XMM0, 0x5252);
+    set(foreign.id, at)?;
+    same!("xmm0 in the thread", foreign.resume()?.words[0], 0x5252);
+    Ok(())
+}
+
+fn buffer_content() -> Outcome {
+    let foreign = with_xmm0(0x6161)?;
+    let at = buffer();
+    (0..info().fpu_size / 8).for_each(|index| set_word(at + index * 8, u64::MAX));
+    get(foreign.id, at)?;
+    same!("xmm0", word(at + XMM0), 0x6161);
+    same!("the header's other words", [1, 2, 3, 4, 5, 6, 7].map(|index| word(at + COMPONENTS + index * 8)), [0; 7]);
+    set(foreign.id, at)?;
+    same!("xmm0 in the thread", foreign.resume()?.words[0], 0x6161);
+    Ok(())
+}
+
+fn is_initial(at: u64) -> Outcome {
+    let (control, mxcsr) = (word(at + CONTROL_WORD) & 0xffff, word(at + MXCSR) & 0xffff_ffff);
+    same!("control word, mxcsr", (control, mxcsr), INITIAL);
+    same!("xmm0", word(at + XMM0), 0);
+    Ok(())
+}
+
+fn reset() -> Outcome {
+    let foreign = with_xmm0(0x7171)?;
+    let at = buffer();
+    transfer(foreign.id, EX_FPU_GET | EX_FPU_RESET, at, info().fpu_size)?;
+    same!("xmm0 before", word(at + XMM0), 0x7171);
+    get(foreign.id, at)?;
+    is_initial(at)?;
+    same!("xmm0 in the thread", foreign.resume()?.words[0], 0);
+    set_word(at + XMM0, 0x7272);
+    set_word(at + MXCSR, word(at + MXCSR) & !0xffff_ffff | ROUND_DOWN);
+    set_word(at + COMPONENTS, BOTH);
+    transfer(foreign.id, EX_FPU_SET | EX_FPU_RESET, at, info().fpu_size)?;
+    same!("xmm0, set before", foreign.resume()?.words[0], 0);
+    get(foreign.id, at)?;
+    is_initial(at)
+}
+
+fn reset_unused() -> Outcome {
+    let foreign = Foreign::new(code_syscall, |_| ())?;
+    foreign.start()?;
+    foreign.act(EX_FPU_RESET)?;
+    let at = buffer();
+    get(foreign.id, at)?;
+    is_initial(at)
+}
+
+/// What memory holds of components that are initial is not what the thread has.
+fn initial_components() -> Outcome {
+    let foreign = with_xmm0(0x8181)?;
+    let at = buffer();
+    get(foreign.id, at)?;
+    set_word(at + COMPONENTS, 0);
+    set_word(at + MXCSR, word(at + MXCSR) & !0xffff_ffff | ROUND_DOWN);
+    set(foreign.id, at)?;
+    for when in ["before it runs", "after it ran"] {
+        get(foreign.id, at)?;
+        same!(when, (word(at + MXCSR) & 0xffff_ffff, word(at + XMM0)), (ROUND_DOWN, 0));
+        same!("xmm0 in the thread", foreign.resume()?.words[0], 0);
+    }
+    Ok(())
+}
+
+fn own() -> Outcome {
+    let (me, at) = (utcb::my_id(), buffer());
+    set_xmm7(0x9191);
+    get(me, at)?;
+    same!("read", (word(at + XMM7), xmm7()), (0x9191, 0x9191));
+    set_word(at + XMM7, 0x9292);
+    set(me, at)?;
+    same!("set", xmm7(), 0x9292);
+    let two_pages = pages(2) + PAGE_SIZE - 64;
+    get(me, two_pages)?;
+    same!("read to two pages", (word(two_pages + XMM7), xmm7()), (0x9292, 0x9292));
+    thread::act(me, EX_FPU_RESET)?;
+    same!("reset", xmm7(), 0);
+    Ok(())
+}
+
+/// A chief that reads a state gets it in memory only.
+fn stays_hidden() -> Outcome {
+    let foreign = Foreign::new(code_syscall, |_| ())?;
+    foreign.start()?;
+    let at = buffer();
+    get(foreign.id, at)?;
+    (set_word(at + XMM7, 0xa1a1), set_word(at + COMPONENTS, BOTH));
+    set(foreign.id, at)?;
+    foreign.edit(|frame| frame.ip = address(code_fpu_read));
+    foreign.resume()?;
+    get(foreign.id, at)?;
+    same!("its xmm7", word(at + XMM7), 0xa1a1);
+    get(foreign.id, pages(2) + PAGE_SIZE - 64)?;
+    same!("the chief's xmm7", xmm7(), 0);
     Ok(())
 }

@@ -8,6 +8,7 @@
 
 #include <asm/asm.h>
 #include <asm/extable.h>
+#include <asm/percpu.h>
 
 unsigned long raw_copy_from_user(void *to, const void __user *from, unsigned long n);
 unsigned long raw_copy_to_user(void __user *to, const void *from, unsigned long n);
@@ -18,9 +19,49 @@ long strnlen_user(const char __user *from, long count);
 #define __clear_user __clear_user
 #include <asm-generic/uaccess.h>
 
-/* There is nothing to open: a block of unsafe accesses is one of plain ones. */
+/*
+ * In a block of unsafe accesses the page of the last word that was written stays at hand, the
+ * window: as part of a walk (asm/tlbflush.h) that goes on until a word of another page is written,
+ * something else is accessed, or the block ends. Meanwhile nobody sleeps: as on x86 nothing but
+ * unsafe accesses is in a block.
+ */
+struct l4_window {
+	unsigned long page;
+	void *memory;
+};
+DECLARE_PER_CPU(struct l4_window, l4_window);
+
+#define L4_NO_WINDOW TASK_SIZE_MAX	/* no user's page */
+
+unsigned long l4_window_move(void __user *to, const void *from, unsigned long n);
+void l4_window_end(void);
+
+static __always_inline void l4_window_close(void)
+{
+	if (unlikely(this_cpu_read(l4_window.page) != L4_NO_WINDOW))
+		l4_window_end();
+}
+
+/* What could not be written, as raw_copy_to_user() has it. */
+static __always_inline unsigned long l4_window_put(void __user *to, const void *from,
+						   unsigned long n)
+{
+	unsigned long offset = (unsigned long)to - this_cpu_read(l4_window.page);
+
+	if (unlikely(offset > PAGE_SIZE - n))
+		return l4_window_move(to, from, n);
+	memcpy(this_cpu_read(l4_window.memory) + offset, from, n);
+	return 0;
+}
+
+/*
+ * Where n bytes at a user address lie, if they are in one page that may be accessed so; else NULL.
+ * That too is a walk, which l4_walk_end() ends.
+ */
+void *l4_user_place(const void __user *address, unsigned long n, unsigned long right);
+
 #define user_access_begin(ptr, len) access_ok(ptr, len)
-#define user_access_end() do { } while (0)
+#define user_access_end() l4_window_close()
 #define user_access_save() 0UL
 #define user_access_restore(flags) do { } while (0)
 
@@ -28,13 +69,14 @@ long strnlen_user(const char __user *from, long count);
 #define unsafe_put_user(x, ptr, label)						\
 do {										\
 	__typeof__(*(ptr)) upu_value = (__typeof__(*(ptr)))(x);			\
-	if (raw_copy_to_user(ptr, &upu_value, sizeof(upu_value)))		\
+	if (l4_window_put(ptr, &upu_value, sizeof(upu_value)))			\
 		goto label;							\
 } while (0)
 
 #define unsafe_get_user(x, ptr, label)						\
 do {										\
 	__typeof__((__typeof__(*(ptr)))0) ugu_value;				\
+	l4_window_close();							\
 	if (raw_copy_from_user(&ugu_value, ptr, sizeof(ugu_value)))		\
 		goto label;							\
 	(x) = ugu_value;							\
@@ -42,12 +84,14 @@ do {										\
 
 #define unsafe_copy_to_user(to, from, n, label)					\
 do {										\
+	l4_window_close();							\
 	if (raw_copy_to_user(to, from, n))					\
 		goto label;							\
 } while (0)
 
 #define unsafe_copy_from_user(to, from, n, label)				\
 do {										\
+	l4_window_close();							\
 	if (raw_copy_from_user(to, from, n))					\
 		goto label;							\
 } while (0)

@@ -13,8 +13,9 @@
 struct task_struct;
 
 struct fpu {
-	union fpregs_state *regs;	/* buffer of keel_info.fpu_size bytes, or NULL */
+	union fpregs_state *regs;	/* buffer for a state and FP_XSTATE_MAGIC2, or NULL */
 	bool stale;			/* the buffer is newer than the lthread's state */
+	void __user *frame;		/* what has the state while a signal frame is built, or NULL */
 };
 
 /* Fetch into or store from the task's buffer; or fetch it, to be stored when it has changed. */
