@@ -305,7 +305,7 @@ unsigned long l4_window_move(void __user *to, const void *from, unsigned long n)
 	byte = user_byte(address, KEEL_FPAGE_WRITE);
 	if (!byte)
 		return n;
-	copy_part(byte, from, n);
+	copy_part(byte, (void *)from, n, KEEL_FPAGE_WRITE);
 	this_cpu_write(l4_window.memory, byte - offset_in_page(address));
 	this_cpu_write(l4_window.page, address & PAGE_MASK);
 	return 0;
