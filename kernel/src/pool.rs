@@ -138,7 +138,7 @@ object! {
     /// The pool. A page of it is named by its physical page number, so that its address is known without a look here;
     /// 0 is none. It lies below 4 GB (`boot::choose_pool`).
     pub struct Pool const () {
-        /// The first page: it holds records.
+        /// The first page: it holds records. Its own says that it is a table that covers no address.
         pub(crate) first: Cell<u32> = Cell::new(0),
         pub(crate) count: Cell<u32> = Cell::new(0),
         /// Where the record of page 0 would be.
@@ -170,7 +170,7 @@ impl Pool {
         for index in (first + records as u32..first + count).rev() {
             self.page(index).next.set(self.free.replace(index));
         }
-        self.page(self.no_table()).base.set(u64::MAX);
+        self.page(first).base.set(u64::MAX);
         self.free_pages.set(count as u64 - records as u64);
         self.root.limit.set(count as u64 - records as u64);
     }
@@ -180,11 +180,6 @@ impl Pool {
         debug_assert!(self.contains(self.physical(index)));
         // SAFETY: each page of the pool has a record; indices come from the pool itself.
         unsafe { &*self.records.get().wrapping_add(index as usize) }
-    }
-
-    /// A page that is no table, and whose record says that it covers no address.
-    pub fn no_table(&self) -> u32 {
-        self.first.get()
     }
 
     /// Physical address of a page.

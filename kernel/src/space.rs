@@ -174,7 +174,7 @@ fn new_table(account: Ref<pool::Account>, level: u8, base: u64, above: u32) -> R
 
 /// A top table with the kernel's half and nothing else.
 pub fn new_root(account: Ref<pool::Account>) -> Result<u32, Error> {
-    let table = new_table(account, TOP_LEVEL, 0, POOL.no_table())?;
+    let table = new_table(account, TOP_LEVEL, 0, POOL.first.get())?;
     // SAFETY: fresh and zero.
     unsafe { copy_kernel_half(POOL.address(table).cast()) };
     // The top table is never given back as empty.
@@ -296,16 +296,10 @@ fn drop_if_empty(mut table: u32) {
     }
 }
 
-/// An entry of a table is empty now.
-fn entry_gone(table: u32) {
-    POOL.page(table).count_entries(-1);
-    drop_if_empty(table);
-}
-
 fn free_table(table: u32) {
     if let Some(task) = POOL.page(table).task.get() {
-        task.last_table.set(POOL.no_table());
-        task.last_upper.set(POOL.no_table());
+        task.last_table.set(POOL.first.get());
+        task.last_upper.set(POOL.first.get());
     }
     POOL.page(table).filled.set(0);
     for group in POOL.page(table).groups.iter().map(Cell::take).filter(|group| *group != 0) {
@@ -723,7 +717,8 @@ pub fn move_table(task: Ref<Task>, from: u64, to: u64) -> bool {
     page.base.set(to);
     flush_all(POOL.physical(task.root_table));
     POOL.page(above).count_entries(1);
-    entry_gone(old);
+    POOL.page(old).count_entries(-1);
+    drop_if_empty(old);
     true
 }
 
@@ -1099,7 +1094,8 @@ fn drop_object(leaf: Leaf) {
     if POOL.contains(physical) {
         POOL.give_page(POOL.index_of(physical), Kind::Frame);
     }
-    entry_gone(leaf.table);
+    POOL.page(leaf.table).count_entries(-1);
+    drop_if_empty(leaf.table);
 }
 
 /// Takes all user mappings of a task away, with what was derived from them. Interrupts are let in; the

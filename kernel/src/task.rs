@@ -53,9 +53,9 @@ object! {
         /// Pool page of the top page table.
         pub root_table: u32 = root_table,
         /// The page table of small pages where the last walk ended, 0 if that is gone.
-        pub last_table: Cell<u32> = Cell::new(POOL.no_table()),
+        pub last_table: Cell<u32> = Cell::new(POOL.first.get()),
         /// The same of pages of 2 MB.
-        pub last_upper: Cell<u32> = Cell::new(POOL.no_table()),
+        pub last_upper: Cell<u32> = Cell::new(POOL.first.get()),
         /// Base of the kernel area, 0 if it has none.
         pub area: u64 = plan.area,
         /// Its I/O ports, if it has any.

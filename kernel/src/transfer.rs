@@ -174,14 +174,8 @@ fn pass_maps(sender: Ref<Thread>, receiver: Ref<Thread>, tag: Tag) -> Result<(),
     let count = tag.maps().min(MAX_MAP_ITEMS);
     while state.maps.get() < count {
         let at = 2 * state.maps.get() as usize;
-        let pages = match told {
-            None => space::map_pages(
-                sender.task,
-                receiver.task,
-                &from.maps[at..2 * count.min(state.maps.get() + PAGES_AT_ONCE) as usize],
-            ),
-            Some(_) => 0,
-        };
+        let items = &from.maps[at..2 * count.min(state.maps.get() + PAGES_AT_ONCE) as usize];
+        let pages = if told.is_none() { space::map_pages(sender.task, receiver.task, items) } else { 0 };
         if pages > 0 {
             // It may have been begun before, when something else was in its place.
             state.under_way.set(None);
