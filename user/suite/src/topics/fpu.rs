@@ -532,7 +532,8 @@ fn stays_hidden() -> Outcome {
     foreign.start()?;
     let at = buffer();
     get(foreign.id, at)?;
-    (set_word(at + XMM7, 0xa1a1), set_word(at + COMPONENTS, BOTH));
+    set_word(at + XMM7, 0xa1a1);
+    set_word(at + COMPONENTS, BOTH);
     set(foreign.id, at)?;
     foreign.edit(|frame| frame.ip = address(code_fpu_read));
     foreign.resume()?;
