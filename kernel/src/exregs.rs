@@ -17,7 +17,7 @@ use keel_abi::word::{copy, Word};
 use keel_abi::{Error, Id};
 
 /// Operations on the FPU state.
-pub const OF_FPU: u64 = EX_FPU_GET | EX_FPU_SET | EX_FPU_RESET;
+const OF_FPU: u64 = EX_FPU_GET | EX_FPU_SET | EX_FPU_RESET;
 /// Operations that exchange no registers.
 const WITHOUT_REGISTERS: u64 = EX_TRIGGER | EX_CANCEL | EX_START | EX_DELETE | OF_FPU;
 /// Operations on what few threads have.
@@ -190,9 +190,9 @@ fn set_registers(thread: Ref<Thread>, mask: u64, record: &SharedExRegs) {
     record.frame.set(thread.frame_index.get() as u64);
 }
 
-/// The fast path of a call that is about the FPU state alone (fast.s). False: nothing was done, or what the slow path does again.
+/// The fast path of a call that is about the state of an FPU alone (fast.s). False: nothing was done, or what the slow path does again.
 pub extern "C" fn exchange_fpu_fast(caller: Ref<Thread>, thread: Ref<Thread>, mask: u64) -> bool {
-    let may = thread.fpu.get().is_some() && thread::controlled(caller, thread).is_ok();
+    let may = mask & !OF_FPU == 0 && thread.fpu.get().is_some() && thread::controlled(caller, thread).is_ok();
     may && caller.utcb().is_some_and(|utcb| exchange_fpu(caller, thread, mask, utcb.ex_regs()).is_ok())
 }
 

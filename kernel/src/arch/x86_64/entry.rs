@@ -128,7 +128,6 @@ assembly!([
     answering_syscall = sym answering_system_call,
     map_page = sym fast::map_page,
     exchange_fpu = sym exregs::exchange_fpu_fast,
-    NOT_OF_FPU = const !exregs::OF_FPU as i64,
     exception = sym user_exception,
     kernel_exception = sym kernel_exception,
     fatal = sym fatal,

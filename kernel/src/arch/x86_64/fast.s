@@ -97,20 +97,17 @@
     jne \refused
 .endm
 
-# The caller, a native thread, waits: `any`body, or `one`. If it may have an FPU state, its flags stay. Uses rax.
-.macro wait_for whom, alone, locks, fpu
-    .if \fpu
+# The caller, a native thread, waits: for `any`body, or for `one`. Its flags stay. Uses rax.
+.macro wait_for whom, alone, locks
+    .if \locks
     mov eax, gs:[CPU_waits_for_\whom]
     mov [rsp + {THREAD_MEETING}], eax
-    .elseif \locks
-    mov rax, gs:[CPU_waits_for_\whom]
-    mov [rsp + {THREAD_MEETING}], rax
     .else
-    mov qword ptr [rsp + {THREAD_MEETING}], \alone
+    mov dword ptr [rsp + {THREAD_MEETING}], \alone
     .endif
 .endm
-.macro wait_for_any locks, fpu
-    wait_for any, {ALONE_WAITS_FOR_ANY}, \locks, \fpu
+.macro wait_for_any locks
+    wait_for any, {ALONE_WAITS_FOR_ANY}, \locks
     mov qword ptr [rsp + THREAD_partner], {ID_NIL}
 .endm
 
@@ -206,14 +203,17 @@
     mov byte ptr gs:[CPU_fpu_off], 1
 .endm
 
-# The FPU is on, with the state of the thread rbx, which has one. XSAVE and XRSTOR cannot fault: each state is large enough
-# and aligned, and what is in one was saved or checked (fpu.rs). They go through all components that are on. Uses rax rdx
-# and another register.
-.macro give_fpu other
+# If `fpu`, the FPU becomes as the thread rbx has it, whatever it is like before: on with its state, or off. XSAVE and XRSTOR
+# cannot fault: each state is large enough and aligned, and what is in one was saved or checked (fpu.rs). They go through all
+# components that are on. Uses rax rdx and another register.
+.macro change_fpu fpu, other
+    .if \fpu
+    test dword ptr [rbx + THREAD_flags], FPU
+    jz 88f
     clts
     mov byte ptr gs:[CPU_fpu_off], 0
     cmp rbx, gs:[CPU_fpu_owner]
-    je 88f
+    je 89f
     mov eax, {FPU_COMPONENTS}
     xor edx, edx
     mov \other, gs:[CPU_fpu_owner]
@@ -224,19 +224,25 @@
 87: mov \other, [rbx + THREAD_fpu]
     xrstor64 [\other]
     mov gs:[CPU_fpu_owner], rbx
-88:
+    jmp 89f
+88: cmp byte ptr gs:[CPU_fpu_off], 0
+    jne 89f
+    switch_fpu_off
+89:
+    .endif
 .endm
 
-# The FPU as the thread rbx has it, whatever it is like before. Uses rax rdx and another register.
-.macro change_fpu other
-    test dword ptr [rbx + THREAD_flags], FPU
-    jz 89f
-    give_fpu \other
-    jmp 90f
-89: cmp byte ptr gs:[CPU_fpu_off], 0
-    jne 90f
-    switch_fpu_off
-90:
+# Calls a function of Rust, which may refuse. Its arguments are in rdi, rsi, rdx. Keeps rsp rbx, and uses all others.
+.macro ask_rust function, clear, refused
+    mov rbp, rsp
+    mov rsp, gs:[CPU_stack]
+    .if \clear
+    clear eax, ecx, r8d, r9d, r10d, r11d, r12d, r13d, r14d, r15d
+    .endif
+    call \function
+    mov rsp, rbp
+    test al, al
+    jz \refused
 .endm
 
 # The thread with TCB rbp stands still until rbx (id in rdi) answers its message: words, tag. `fpu`: rbx may have an FPU
@@ -245,9 +251,8 @@
     mov byte ptr [rbp + THREAD_state], {STATE_FAULTED}
     mov [rbp + THREAD_partner], rdi
     inc dword ptr [rbx + THREAD_waiters]
-    .if \fpu
-    change_fpu r15
-    .else
+    change_fpu \fpu, r15
+    .if \fpu == 0
     test dword ptr [rbp + THREAD_flags], FPU
     jz 82f
     switch_fpu_off
@@ -266,8 +271,7 @@
 # It then changes nothing of this list, nor CPU_loaded, unless it first settles this processor
 # (lock.rs), and that waits until this one waits for the lock, on the slow path. The exceptions are
 # flags that are set without that: FAR, where a sender with a virtual id queues, and EXTRA. A native
-# thread's wait writes its flags as 0 and so asks for them again, under the lock; the fast paths of
-# the others keep the flags as they are, and neither flag means anything to them.
+# thread's paths look at them again, under the lock; neither flag means anything to the others.
 .macro take_lock locks, caller, busy
     .if \locks
     mov ecx, 1
@@ -309,19 +313,14 @@
     look_up 20f
     must_be_near 20f
     must_take_message 20f
-    .if \fpu
-51:
-    .endif
-    must_wait_for_any \locks, \fpu, \unlike
+51: must_wait_for_any \locks, \fpu, \unlike
     cmp esi, REGISTER_WORDS
     ja 2f
     # Point of no return.
 1:  inc dword ptr [rbx + THREAD_waiters]
-    wait_for one, {ALONE_WAITS_FOR_ONE}, \locks, \fpu
+    wait_for one, {ALONE_WAITS_FOR_ONE}, \locks
     mov [rsp + THREAD_partner], rdi
-    .if \fpu
-    change_fpu r15
-    .endif
+    change_fpu \fpu, r15
     change_thread rsp, \tags
     mov rdi, [rsp + THREAD_id]
     leave_to_native \locks
@@ -350,10 +349,8 @@
     ja 12f
     # Point of no return.
 11: dec dword ptr [rsp + THREAD_waiters]
-14: wait_for_any \locks, \fpu
-    .if \fpu
-    change_fpu r15
-    .endif
+14: wait_for_any \locks
+    change_fpu \fpu, r15
     change_thread rsp, \tags
     mov rdi, rbp
     leave_to_native \locks
@@ -412,7 +409,7 @@
     clts
     mov byte ptr gs:[CPU_fpu_off], 0
 16: dec dword ptr [rsp + THREAD_waiters]
-    wait_for_any \locks, \fpu
+    wait_for_any \locks
     mov rdi, rdx
     change_thread rsp, \tags
     change_bases rdi, r15, \locks
@@ -425,7 +422,7 @@
     jz 16b
     .endif
     mov r8, rdx
-    change_fpu r9
+    change_fpu 1, r9
     mov rdx, r8
     jmp 16b
     # Its own messages are answered as its other calls.
@@ -458,18 +455,10 @@
     or rax, [rbp + FRAME_gs_base]
     shr rax, SPACE_SHIFT
     jnz 25f
-    mov rbp, rsp
     mov rdi, [rsp + THREAD_task]
     mov rsi, [rbx + THREAD_task]
     mov rdx, [rsp + {THREAD_UTCB}]
-    mov rsp, gs:[CPU_stack]
-    .if \clear
-    clear eax, ecx, r8d, r9d, r10d, r11d, r12d, r13d, r14d, r15d
-    .endif
-    call {map_page}
-    mov rsp, rbp
-    test al, al
-    jz 25f
+    ask_rust {map_page}, \clear, 25f
     # Point of no return.
     mov rbp, [rbx + {THREAD_FRAME}]
     mov rcx, [rbp + FRAME_ip]
@@ -481,18 +470,15 @@
 # The partner, with the frame rbp, gets all registers that are in it, by iret. Of these are rcx = ip, r11 = flags, rdx and
 # r15 = bases at hand.
 27: mov rdi, rdx
-    .if \fpu
-    change_fpu r9
-    .else
+    .if \fpu == 0
     test dword ptr [rbx + THREAD_flags], FPU
     jz 28f
-    give_fpu r9
-28:
     .endif
-    and r11d, {FLAGS_USER}
+    change_fpu 1, r9
+28: and r11d, {FLAGS_USER}
     or r11d, FLAGS_FIXED
     dec dword ptr [rsp + THREAD_waiters]
-    wait_for_any \locks, \fpu
+    wait_for_any \locks
     mov r8, gs:[CPU_stack]
     change_thread rsp, \tags
     change_bases rdi, r15, \locks
@@ -504,9 +490,6 @@
     push rcx
     load rbp, r15, r14, r13, r12, rbx, r11, r10, r9, r8, rax, rcx, rdx, rsi, rdi, rbp
     iretq
-    .if \locks == 0
-25: long_way {long_syscall}, \clear
-    .endif
 .endm
 
 # The entry. `locks`: there are other processors. `clear`: the long way clears registers. `tags`: translations are tagged.
@@ -541,11 +524,7 @@
     cmp rax, REPLY_AND_WAIT
     je 10f
     cmp rax, {CALL}
-    .if \locks
-    jne 20f
-    .else
     jne 18f
-    .endif
     cmp rdx, rdi
     jne 20f
     call_way \locks, \tags, 0, 51f
@@ -555,12 +534,10 @@
 50: call_way \locks, \tags, 1, 20f
 60: reply_way \locks, \clear, \tags, 1, 20f
 
-    .if \locks == 0
-# lthread_ex_regs, about the FPU state alone, which Rust serves (with the registers cleared).
-18: cmp rax, CALL_LTHREAD_EX_REGS
+# lthread_ex_regs about the FPU state of a thread that has one, on a machine with one processor.
+18: .if \locks == 0
+    cmp rax, CALL_LTHREAD_EX_REGS
     jne 20f
-    test rsi, {NOT_OF_FPU}
-    jnz 20f
     test dword ptr [rsp + FRAME_flags], FLAGS_NEED_IRET
     jnz 20f
     look_up 20f
@@ -568,22 +545,14 @@
     mov rdx, rsi
     mov rsi, rbx
     mov rdi, rsp
-    mov rbp, rsp
-    mov rsp, gs:[CPU_stack]
-    .if \clear
-    clear eax, ecx, r8d, r9d, r10d, r11d, r12d, r13d, r14d, r15d
-    .endif
-    call {exchange_fpu}
-    mov rsp, rbp
-    test al, al
-    jz 19f
+    ask_rust {exchange_fpu}, \clear, 25f
     xor eax, eax
     mov rcx, [rsp + FRAME_ip]
     mov r11, [rsp + FRAME_flags]
     load rsp, r15, r14, r13, r12, r10, r9, r8, rbp, rbx, rdx, rsi, rdi, rsp
     swapgs
     sysretq
-19: long_way {long_syscall}, \clear
+25: long_way {long_syscall}, \clear
     .endif
 
 # The long way for a native thread.
@@ -654,10 +623,8 @@
 35: test edx, edx
     jnz 41f
     take_lock \locks, rsp, 41f
-    .if \locks
     test dword ptr [rsp + THREAD_flags], ~FPU
     jnz 40f
-    .endif
     and rax, ANY_SEND_TIMEOUT
     cmp rax, REPLY_AND_WAIT
     je 60b
