@@ -5,8 +5,8 @@ use crate::case::{Case, Outcome};
 use crate::foreign::{address, code_fpu, code_fpu_load, code_fpu_read, code_syscall, Foreign};
 use crate::pool::{cell, page, pages, WINDOW};
 use crate::threads::{helper, park, pause, Spawn};
+use crate::topics::hardening::has_xsave;
 use crate::{holds, refused, same};
-use core::arch::x86_64::__cpuid;
 use core::sync::atomic::Ordering::SeqCst;
 use keel_l4::abi::call::{KIND_PAGE_FAULT, KIND_SYSCALL};
 use keel_l4::abi::fpage::{FPAGE_RWX, PAGE_SIZE};
@@ -496,12 +496,6 @@ fn reset_unused() -> Outcome {
 }
 
 /// What memory holds of components that are initial is not what the thread has.
-/// Whether the kernel has XSAVE on (Intel SDM 2A, CPUID leaf 1, ECX bit 27, OSXSAVE).
-fn has_xsave() -> bool {
-    // SAFETY: each processor in 64-bit mode has CPUID and its first leaf.
-    unsafe { __cpuid(1).ecx & 1 << 27 != 0 }
-}
-
 fn initial_components() -> Outcome {
     let foreign = with_xmm0(0x8181)?;
     let at = buffer();

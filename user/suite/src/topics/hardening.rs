@@ -39,6 +39,12 @@ fn has_umip() -> bool {
     unsafe { __cpuid(0).eax >= 7 && __cpuid_count(7, 0).ecx & 1 << 2 != 0 }
 }
 
+/// OSXSAVE: the kernel has XSAVE on (Intel SDM 2A, CPUID).
+pub fn has_xsave() -> bool {
+    // SAFETY: as above.
+    unsafe { __cpuid(1).ecx & 1 << 27 != 0 }
+}
+
 /// PCID: the TLB tells spaces apart.
 fn has_pcid() -> bool {
     // SAFETY: as above.
