@@ -28,6 +28,7 @@ LINE_TAKEN = b"\x1b[?2004l"
 KEY_INTERRUPT, KEY_SUSPEND, KEY_END, KEY_DELETE = b"\x03", b"\x1a", b"\x04", b"\x7f"
 LIMIT_S = 60
 STEP_S = 0.05
+KEYS_S = 1
 # Of a line of the boot log.
 BOOT_LINE = b"console [ttyS0] enabled"
 # Of a login shell whose profile takes a while; it asks for nothing but bash.
@@ -97,6 +98,16 @@ class Terminal:
     def resize(self, rows: int, columns: int) -> None:
         """As a window does."""
         fcntl.ioctl(self.fd, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+
+    def leave(self, prompt: bytes, line: bytes) -> None:
+        """
+        Type the line at the next prompt, if one comes before the end. After a signal readline may wait for a key before it
+        looks at it, and drops that key; and what is typed too early goes with what was typed before the signal.
+        """
+        until = time.monotonic() + LIMIT_S
+        while self.child.poll() is None and time.monotonic() < until:
+            self.say(b"\r" + (line + b"\r" if prompt in self.heard else b""))
+            self.listen(KEYS_S)
 
     def end(self) -> int:
         """Hear the rest; the status."""
@@ -270,18 +281,13 @@ def interrupted_after(system: str, root: Path, sign: bytes, delay_s: float) -> i
     """The status where Ctrl-C is typed so long after the sign; a shell that lives on must have its whole profile."""
     with terminal(*run_options(system), "--root", str(root)) as shell:
         shell.wait_for(sign)
-        shell.before = b""
         shell.listen(delay_s)
+        before, shell.heard = shell.heard, b""
         shell.say(KEY_INTERRUPT)
-        # What is typed at once would be thrown away with what was typed before.
-        if shell.hears(b"^C") and shell.hears(SLOW_PROMPT):
-            # The signal may come after the prompt; then readline drops the key that it reads, and shows the prompt again.
-            shell.say(b"\r")
-            if shell.hears(SLOW_PROMPT):
-                shell.say(b"echo $PROFILE; exit 0\r")
+        shell.leave(SLOW_PROMPT, b"echo $PROFILE; exit 0")
         status = shell.end()
         assert status in ENDS_OF_INTERRUPTED or (status == 0 and b"whole" in shell.heard), (delay_s, status, shell.heard)
-        assert b"tools/keel" not in shell.before + shell.heard, "a traceback"
+        assert b"tools/keel" not in before + shell.heard, "a traceback"
         return status
 
 
