@@ -5,6 +5,7 @@ import importlib.util
 import itertools
 import json
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -67,6 +68,13 @@ def growth(packaged: ModuleType) -> ModuleType:
 def line(name: str, iterations: int, tsc: list[int], idle: int = 0, parts: int = 1) -> str:
     """What the guest program prints for a row."""
     return json.dumps({"name": name, "iterations": iterations, "parts": parts, "idle_ticks": idle, "tsc": tsc})
+
+
+def test_the_row_of_gcc_has_all_that_its_file_includes(run: ModuleType, tmp_path: Path) -> None:
+    """The guest has these files and nothing else of the project."""
+    for source in run.GCC_SOURCES:
+        shutil.copy(run.SOURCES / source, tmp_path)
+    subprocess.run(["gcc", "-D_GNU_SOURCE", "-fsyntax-only", run.GCC_SOURCES[0]], cwd=tmp_path, check=True)
 
 
 def test_sample_is_for_one_operation(run: ModuleType) -> None:
