@@ -795,17 +795,28 @@ pub fn map(mapping: &Mapping, progress: &mut Progress) -> Result<(), Stop> {
 const PAGE_ADDRESS: u64 = (1 << SPACE_SHIFT) - PAGE_SIZE;
 const GROUP_ADDRESS: u64 = (1 << SPACE_SHIFT) - GROUP as u64 * PAGE_SIZE;
 
-/// Maps what pagers mostly answer with: small pages, to where nothing is but the tables. How many of the items it was, from
-/// the first on; all went to one group.
-#[inline(always)]
+/// Maps what pagers mostly answer with: small pages, to where nothing is but the tables, or the same with fewer rights. How
+/// many of the items it was, from the first on; all went to one group.
+#[inline(never)]
 pub fn map_pages(from: Ref<Task>, to: Ref<Task>, items: &[Word]) -> usize {
+    map_near::<true>(from, to, items)
+}
+
+/// Likewise one page, to where nothing is but the tables. Whether it was done.
+#[inline(always)]
+pub fn map_page(from: Ref<Task>, to: Ref<Task>, item: &[Word]) -> bool {
+    map_near::<false>(from, to, item) > 0
+}
+
+#[inline(always)]
+fn map_near<const RAISES: bool>(from: Ref<Task>, to: Ref<Task>, items: &[Word]) -> usize {
     let group = items[0].get() & GROUP_ADDRESS;
     let (table, level) = walk(to, group, 0);
     let start = slot(group, 0);
     if level > 0 || in_area(to, group) || group == USER_END & GROUP_ADDRESS || with_nodes(table, start).is_err() {
         return 0;
     }
-    let (first, mut count, mut blocks) = (node_of(table, start), 0, 0);
+    let (first, mut done, mut old, mut blocks) = (node_of(table, start), 0, 0, 0);
     let (mut base, mut size, mut entry, mut parent) = (0, 0, 0, 0);
     for item in items.chunks_exact(2) {
         let (target, item) = (item[0].get(), Fpage(item[1].get()));
@@ -820,18 +831,42 @@ pub fn map_pages(from: Ref<Task>, to: Ref<Task>, items: &[Word]) -> usize {
         }
         let number = (target / PAGE_SIZE) as usize % GROUP;
         let cell = entry_cell(table, start + number);
-        if parent == 0 || cell.get() != 0 {
+        if parent == 0 {
             break;
         }
-        Nodes.plant(first + number as u32, parent);
-        cell.set(mapped(entry + (source - base), limits(item.rights())));
-        blocks |= 1 << (number / pool::BLOCK);
-        count += 1;
+        let wanted = || mapped(entry + (source - base), limits(item.rights()));
+        if cell.get() == 0 {
+            Nodes.plant(first + number as u32, parent);
+            cell.set(wanted());
+            blocks |= 1 << (number / pool::BLOCK);
+        } else if RAISES && raise(table, start + number, wanted(), parent) {
+            old += 1;
+        } else {
+            break;
+        }
+        done += 1;
     }
     let page = POOL.page(table);
     page.filled.set(page.filled.get() | blocks << (start / pool::BLOCK));
-    page.count_mappings(count as i16);
-    count
+    page.count_mappings((done - old) as i16);
+    done
+}
+
+/// Gives a small page that is mapped the rights of a new mapping. False: it is another page, or came from somewhere else.
+#[cold]
+#[inline(never)]
+fn raise(table: u32, slot: usize, wanted: u64, parent: Index) -> bool {
+    let leaf = Leaf { table, slot, level: 0, entry: entry_cell(table, slot).get() };
+    let same = (leaf.entry ^ wanted) & ADDRESS == 0 && Nodes.parent(leaf.node()) == parent;
+    if same && raised(leaf.entry, wanted) != leaf.entry {
+        leaf.change(|old| raised(old, wanted));
+    }
+    same
+}
+
+/// An entry with the rights of another one as well.
+fn raised(entry: u64, other: u64) -> u64 {
+    (entry | other & WRITE) & (other | !NO_EXECUTE)
 }
 
 /// Maps small pages, from `source` in a leaf on, to where nothing is but the tables, or the same already, in one group: the
@@ -973,8 +1008,7 @@ impl Mapping {
         }
         let same = found == level && old & ADDRESS == entry & ADDRESS && Nodes.parent(node) == source.node();
         if same && !self.grant {
-            let execute = if entry & NO_EXECUTE == 0 { NO_EXECUTE } else { 0 };
-            leaf.change(|old| (old | entry & WRITE) & !execute);
+            leaf.change(|old| raised(old, entry));
             return Ok(Target::Done);
         }
         if is_below(source.node(), node, work) {

@@ -1072,6 +1072,31 @@ fn quota_that_ends_in_the_middle_of_an_answer() {
 }
 
 #[test]
+fn an_answer_gives_more_rights_to_what_is_there() {
+    const PAGES: u64 = 16;
+    let machine = Machine::take();
+    let (from, other, to) = (with_pages(1, PAGES), with_pages(2, PAGES), limited(3, 100));
+    let words = |rights| -> Vec<Word> {
+        let items =
+            (0..PAGES).flat_map(|page| [WINDOW + page * span(0), Fpage::memory(WINDOW + page * span(0), 12, rights).0]);
+        items.map(Word::new).collect()
+    };
+    let place = Placement { source: WINDOW, target: WINDOW, log2: 16 };
+    assert_eq!(give(from, to, place, FPAGE_READ), Ok(FPAGE_READ));
+    let rights = || find(to, WINDOW + 5 * span(0)).map(|leaf| bits_rights(leaf.entry)).ok();
+    assert_eq!((map_pages(from, to, &words(FPAGE_READ)), rights()), (PAGES as usize, Some(FPAGE_READ)));
+    assert_eq!(
+        (map_pages(from, to, &words(FPAGE_READ | FPAGE_WRITE)), rights()),
+        (PAGES as usize, Some(FPAGE_READ | FPAGE_WRITE))
+    );
+    assert_eq!((map_pages(from, to, &words(FPAGE_READ | FPAGE_EXEC)), rights()), (PAGES as usize, Some(FPAGE_RWX)));
+    assert_eq!(map_pages(other, to, &words(FPAGE_RWX)), 0, "the same place, from somebody else");
+    assert_eq!(mapped_from(to, WINDOW, PAGES), PAGES);
+    machine.check().unwrap_or_else(|complaint| panic!("{complaint}"));
+    end_of(&machine, &[to, other, from]);
+}
+
+#[test]
 fn items_that_overlap_themselves() {
     const PAGES: u64 = 16;
     let machine = Machine::take();

@@ -26,7 +26,7 @@ pub const TAG_CONTENT: u64 = 0xff << TAG_WORDS_SHIFT | 0xff << TAG_MAPS_SHIFT | 
 pub const TAG_ONE_PAGE: u64 = 1 << TAG_MAPS_SHIFT;
 
 /// Log2 of the number of threads that are known at once.
-const SLOT_BITS: u32 = 6;
+const SLOT_BITS: u32 = 9;
 const SLOTS: usize = 1 << SLOT_BITS;
 /// The upper bits of the lower half of an id (the lthread number, and the lower bits of the task's) multiplied by this
 /// choose the slot: the golden ratio spreads them.
@@ -108,9 +108,9 @@ pub fn answer(cpu: &Cpu, caller: Ref<Thread>) -> Option<Ref<Thread>> {
     })
 }
 
-/// Maps the page that a pager's answer names, as `space::map_pages`.
+/// Maps the page that a pager's answer names.
 pub extern "C" fn map_page(from: Ref<Task>, to: Ref<Task>, utcb: &SharedUtcb) -> bool {
-    space::map_pages(from, to, &utcb.maps[..2]) > 0
+    space::map_page(from, to, &utcb.maps[..2])
 }
 
 unsafe extern "C" {

@@ -3,7 +3,8 @@
 #
 # The cases: call, and reply and wait for anybody, between native threads; a foreign thread's system call to a handler that
 # waits for anybody, its own message to it, or its program's entry; a handler that resumes a foreign thread and waits for
-# anybody again; a page fault, and its pager's answer with one page, which Rust maps (with the registers cleared). Each first
+# anybody again; a page fault, and its pager's answer with one page, which Rust maps (with the registers cleared); and
+# lthread_ex_regs about an FPU state, which Rust exchanges likewise. Each first
 # only looks (it may use what is saved already: rax rcx rdx rbx rbp r11 r15); where anything is out of the ordinary, the long
 # way in Rust does all of it. From the point of no return on nothing can fail. The outcome is the same either way: the suite
 # runs with the short ways and without them (`nofast` on the command line).
@@ -271,7 +272,8 @@
 # It then changes nothing of this list, nor CPU_loaded, unless it first settles this processor
 # (lock.rs), and that waits until this one waits for the lock, on the slow path. The exceptions are
 # flags that are set without that: FAR, where a sender with a virtual id queues, and EXTRA. A native
-# thread's paths look at them again, under the lock; neither flag means anything to the others.
+# thread's system calls look at them again, under the lock; to a thread that faults, which keeps its
+# flags and waits for no message, and to the others neither flag means anything.
 .macro take_lock locks, caller, busy
     .if \locks
     mov ecx, 1

@@ -214,7 +214,6 @@ static unsigned long empty_spaces(u32 window, unsigned long least, unsigned long
 	unsigned long id, tables, sum = 0, count = 1;
 	struct task_struct *process, *task;
 
-	l4_marks_lie = true;
 	rcu_read_lock();
 	for_each_process(process) {
 		task = find_lock_task_mm(process);

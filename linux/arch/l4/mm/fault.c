@@ -17,9 +17,9 @@
 
 /* Pages around the fault that are mapped with it. */
 #define AROUND 16
-/* Beside the right of a fault: neighbours come along whether marked or not; none does. */
-#define RECLAIMED (KEEL_FPAGE_RWX + 1)
-#define ALONE (2 * RECLAIMED)
+/* Beside the right of a fault: neighbours with the same flags come along though they are marked; none does. */
+#define ALIKE (KEEL_FPAGE_RWX + 1)
+#define ALONE (2 * ALIKE)
 
 /*
  * The entry of an address, of a large page too, or NULL where there is no table. The
@@ -187,8 +187,8 @@ retry:
 
 /*
  * What is to be mapped. New anonymous memory has no neighbours that wait for that. Where the page was
- * mapped and gets more rights they came along then; where a reclaim may have taken it as it is their
- * marks tell nothing.
+ * mapped and this access is the first of its kind they came along then. Where it is not, L4 has less
+ * than the mark says, of those like it too: mprotect() gave rights, or a reclaim took the pages.
  */
 void l4_user_fault(struct pt_regs *regs, unsigned long address, unsigned long right)
 {
@@ -206,7 +206,7 @@ void l4_user_fault(struct pt_regs *regs, unsigned long address, unsigned long ri
 		return;
 	}
 	if (pte_val(old) & _PAGE_HOST_MAPPED)
-		asked |= l4_marks_lie && pte_val(used) == pte_val(old) ? RECLAIMED : ALONE;
+		asked |= pte_val(used) == pte_val(old) ? ALIKE : ALONE;
 	current->thread.fault_address = address;
 	current->thread.fault_rights = asked;
 	current->thread.owed = L4_OWED_MAPPINGS;
@@ -220,27 +220,31 @@ static bool may_map(pte_t pte, unsigned long mark)
 	return (pte_val(pte) & (needed | mark)) == needed && !l4_is_device(pte);
 }
 
+/* No entry's flags. */
+#define NO_FLAGS PTE_PFN_MASK
+
 /*
  * Items for AROUND entries, of which that at `asked` may be marked; none for one that changes
  * meanwhile. Neighbours come along if that costs no decision of Linux's. They are mostly alike:
- * flags are not looked at again for the next one, unless they do not tell.
+ * flags are not looked at again for the next one, nor at first the good ones, unless they do not tell.
  */
 static noinline unsigned int put_row(unsigned long *maps, unsigned long address, pte_t *ptep,
-			    const pte_t *asked, unsigned long mark)
+				     const pte_t *asked, unsigned long good)
 {
-	unsigned long untold = _PAGE_SPECIAL | _PAGE_PCD | mark, none = PTE_PFN_MASK;
-	unsigned long *map = maps, value, flags, good = none, fpage = 0;
+	unsigned long untold = _PAGE_SPECIAL | _PAGE_PCD | _PAGE_HOST_MAPPED;
+	unsigned long fpage = host_page(PAGE_OFFSET, l4_pte_rights(__pte(good)));
+	unsigned long *map = maps, value, flags;
 	const pte_t *end = ptep + AROUND;
 
 	for (; ptep < end; ptep++, address += PAGE_SIZE) {
 		value = READ_ONCE(ptep->pte);
 		flags = value & ~PTE_PFN_MASK;
 		if (flags != good) {
-			if (!may_map(__pte(value), mark) &&
+			if (!may_map(__pte(value), _PAGE_HOST_MAPPED) &&
 			    (ptep != asked || !may_map(__pte(value), 0)))
 				continue;
 			fpage = host_page(PAGE_OFFSET, l4_pte_rights(__pte(flags)));
-			good = flags & untold ? none : flags;
+			good = flags & untold ? NO_FLAGS : flags;
 		}
 		if (!try_cmpxchg(&ptep->pte, &value, value | _PAGE_HOST_MAPPED))
 			continue;
@@ -279,7 +283,7 @@ static __always_inline pte_t use(pte_t *ptep, unsigned long right)
 
 static unsigned int put_items(unsigned long *maps, unsigned long address, unsigned long right)
 {
-	unsigned long before = pte_index(address) % AROUND;
+	unsigned long before = pte_index(address) % AROUND, good = NO_FLAGS;
 	pte_t *ptep = find_entry(address), pte;
 
 	pte = ptep ? use(ptep, right) : __pte(0);
@@ -289,8 +293,9 @@ static unsigned int put_items(unsigned long *maps, unsigned long address, unsign
 		return put_single(maps, address, ptep, pte, PMD_SHIFT);
 	if (right & ALONE)
 		return put_single(maps, address, ptep, pte, PAGE_SHIFT);
-	return put_row(maps, address - before * PAGE_SIZE, ptep - before, ptep,
-		       right & RECLAIMED ? 0 : _PAGE_HOST_MAPPED);
+	if (right & ALIKE && !(pte_val(pte) & (_PAGE_SPECIAL | _PAGE_PCD)))
+		good = pte_val(pte) & ~PTE_PFN_MASK;
+	return put_row(maps, address - before * PAGE_SIZE, ptep - before, ptep, good);
 }
 
 /*

@@ -33,9 +33,6 @@ static void wait_while(const unsigned int __percpu *busy)
 			cpu_relax();
 }
 
-/* Pages of entries that are marked HOST_MAPPED may have been taken from tasks, to gain memory. */
-bool l4_marks_lie;
-
 /*
  * Nothing is mapped in the task any more. Linux frees the pages next: it may not go on where
  * they stay mapped.
@@ -44,7 +41,6 @@ void l4_unmap_all(unsigned long task)
 {
 	unsigned long status = host_unmap_all(task);
 
-	l4_marks_lie = true;
 	if (status)
 		panic("keel: task %lx keeps its pages: status %ld", task, (long)status);
 }

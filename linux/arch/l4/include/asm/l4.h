@@ -75,6 +75,7 @@ asmlinkage void l4_first_step(void);
 bool l4_is_traced(int signal);
 void l4_user_exception(struct pt_regs *regs, unsigned int vector, unsigned long error_code,
 		       unsigned long dr6);
+void l4_check_selectors(struct pt_regs *regs);
 
 /* kernel/time.c */
 void l4_timer_init(void);
@@ -99,7 +100,6 @@ static inline bool l4_is_device(pte_t pte)
 	       !is_zero_pfn(pte_pfn(pte)) && !l4_is_ram(pte_pfn(pte));
 }
 void l4_unmap_all(unsigned long task);
-extern bool l4_marks_lie;
 void l4_mm_empty(void);
 void l4_paging_init(void);
 void l4_mapper_init(void);
