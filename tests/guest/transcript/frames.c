@@ -1,17 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* Signal frames: where they lie, what they hold of the FPU, and frames that cannot be written or restored. */
 #include "check.h"
+#include <sys/ptrace.h>
+#include <sys/user.h>
 
 /* What xmm6 holds before a signal, and what the handler puts into its place in the frame. */
 #define BEFORE 0x1111222233334444UL
 #define AFTER 0x5555666677778888UL
 #define XMM6 6
 /* In a frame: the bytes that programs may use of the state that FXSAVE knows, and the XSAVE header behind it. */
+#define RESERVED_BYTES 416
 #define SOFTWARE_BYTES 464
 #define HEADER 512
 #define STACK_PAGES 4
 /* From the end of the alternate stack a frame reaches across these borders of pages. */
 #define STEP 64
+#define CHILDREN 64
 /* Ways to spoil a state. */
 #define SPOILINGS 15
 
@@ -301,6 +305,81 @@ CHECK(frames, spoilt)
 		say("%d", number);
 		say_child("is", pid);
 	}
+}
+
+static volatile unsigned int code_selector;
+
+static void put_selector(int signo, siginfo_t *info, void *context)
+{
+	greg_t *selectors = &((ucontext_t *)context)->uc_mcontext.gregs[REG_CSGSFS];
+
+	(void)signo;
+	(void)info;
+	*selectors = (*selectors & ~0xffffLL) | code_selector;
+}
+
+/* The return to the program faults by a selector of the kernel, of data, beyond the table, of no table; not by its own. */
+CHECK(frames, selectors)
+{
+	static const unsigned int codes[] = { 0x33, 0x10, 0x2b, 0xfff3, 0x7, 0 };
+	struct sigaction action = { .sa_sigaction = put_selector, .sa_flags = SA_SIGINFO };
+
+	catch_faults();
+	sigaction(SIGUSR1, &action, NULL);
+	for (size_t i = 0; i < sizeof(codes) / sizeof(codes[0]); i++) {
+		fault_context.uc_mcontext.gregs[REG_ERR] = -1;
+		code_selector = codes[i];
+		SAY_FAULT_OF("return", NULL, raise(SIGUSR1));
+		say("%#x: error=%#llx", codes[i], fault_context.uc_mcontext.gregs[REG_ERR]);
+	}
+}
+
+static void spoil_before_another(int signo, siginfo_t *info, void *context)
+{
+	spoil(signo, info, context);
+	raise(SIGUSR2);
+}
+
+/* The second signal comes between the return to the program and its next instruction. */
+CHECK(frames, spoilt_before_another)
+{
+	struct sigaction action = { .sa_sigaction = spoil_before_another, .sa_flags = SA_SIGINFO };
+	unsigned long after;
+
+	edit = 6;
+	sigaddset(&action.sa_mask, SIGUSR2);
+	sigaction(SIGUSR1, &action, NULL);
+	handle(SIGUSR2, look, 0);
+	after = raise_with(BEFORE, SIGUSR1);
+	say("found=%#lx after=%#lx", found, after);
+}
+
+/* What lies in a state between the registers and the software's bytes, of children that have it from fork. */
+CHECK(frames, reserved_bytes)
+{
+	int others = 0;
+
+	for (int child = 0; child < CHILDREN; child++) {
+		struct user_fpregs_struct state;
+		unsigned char *bytes = (unsigned char *)&state;
+		int status;
+		pid_t pid;
+
+		set_xmm6(BEFORE);
+		pid = spawn();
+		if (!pid) {
+			ptrace(PTRACE_TRACEME, 0, NULL, NULL);
+			raise(SIGSTOP);
+			_exit(0);
+		}
+		must("stop", waitpid(pid, &status, 0) == pid && WIFSTOPPED(status));
+		must("state", !ptrace(PTRACE_GETFPREGS, pid, NULL, &state));
+		for (int i = RESERVED_BYTES; i < SOFTWARE_BYTES; i++)
+			others += bytes[i] != 0;
+		ptrace(PTRACE_CONT, pid, NULL, NULL);
+		must("end", waitpid(pid, &status, 0) == pid && WIFEXITED(status));
+	}
+	say("not_zero=%d", others);
 }
 
 CHECK(frames, nested)

@@ -69,24 +69,6 @@ static unsigned long map_and_resume(void)
 }
 
 /*
- * A signal frame may name selectors that x86 would refuse on the return to user
- * mode. The micro-kernel would put good ones in their place; the program gets the
- * fault that it asked for instead.
- */
-static noinline void check_selectors(struct pt_regs *regs)
-{
-	unsigned long bad;
-
-	if (regs->cs != __USER_CS && regs->cs != __USER32_CS)
-		bad = regs->cs;
-	else if (regs->ss != __USER_DS)
-		bad = regs->ss;
-	else
-		return;
-	l4_user_exception(regs, X86_TRAP_GP, bad & ~(unsigned long)SEGMENT_RPL_MASK, 0);
-}
-
-/*
  * The common cases of irqentry_exit_to_user_mode() and syscall_enter_from_user_mode(), in line:
  * these do the rest, and tell lockdep of interrupts.
  */
@@ -123,8 +105,6 @@ static __always_inline void system_call(struct task_struct *task, struct pt_regs
 	} else if (nr != -1) {
 		regs->ax = __x64_sys_ni_syscall(regs);
 	}
-	if (unlikely(regs->cs != __USER_CS || regs->ss != __USER_DS))
-		check_selectors(regs);
 	/* exec replaces what the caller's registers meant, not where they lie. */
 	if (unlikely(READ_ONCE(task_thread_info(task)->syscall_work) & SYSCALL_WORK_EXIT))
 		syscall_exit_to_user_mode(regs);
@@ -144,7 +124,6 @@ static noinline void system_call_32(struct pt_regs *regs)
 		regs->ax = ia32_sys_call(regs, array_index_nospec(nr, IA32_NR_syscalls));
 	else if (nr != -1)
 		regs->ax = __ia32_sys_ni_syscall(regs);
-	check_selectors(regs);
 	syscall_exit_to_user_mode(regs);
 }
 
@@ -176,7 +155,7 @@ static bool message_call(struct pt_regs *regs, const struct host_message *m)
  */
 static bool handed_on(struct pt_regs *regs, const struct host_message *m)
 {
-	if (host_reason(m) != HOST_REASON(KEEL_KIND_SYSCALL, KEEL_GATE_INT80) ||
+	if (!host_is(m, KEEL_KIND_SYSCALL, KEEL_GATE_INT80) ||
 	    current->thread.calls <= KEEL_CALLS_ON ||
 	    (regs->ip ^ current->thread.calls) / PAGE_SIZE)
 		return false;
@@ -212,11 +191,11 @@ static __always_inline void other_message(struct task_struct *task, struct pt_re
 static __always_inline void route(struct task_struct *task, struct pt_regs *regs,
 				  const struct host_message *m)
 {
-	if (likely(host_reason(m) == HOST_REASON(KEEL_KIND_SYSCALL, KEEL_GATE_SYSCALL)) ||
+	if (likely(host_is(m, KEEL_KIND_SYSCALL, KEEL_GATE_SYSCALL)) ||
 	    message_call(regs, m) || handed_on(regs, m)) {
 		regs->ax = -ENOSYS;
 		system_call(task, regs);
-	} else if (host_reason(m) == HOST_REASON(KEEL_KIND_SYSCALL, KEEL_GATE_INT80)) {
+	} else if (host_is(m, KEEL_KIND_SYSCALL, KEEL_GATE_INT80)) {
 		regs->ax = -ENOSYS;
 		system_call_32(regs);
 	} else {
@@ -279,10 +258,10 @@ static __always_inline void serve(struct task_struct *task, struct pt_regs *regs
 		}
 	}
 	m.tag = 0;
-	if (unlikely(owed == L4_OWED_MAPPINGS))
+	if (unlikely(owed != L4_OWED_REPLY))
 		m.tag = fault_tag();
 	host_resume(flags, thread, &m);
-	if (unlikely(m.status || m.partner != thread)) {
+	if (unlikely(m.status | (m.partner ^ thread))) {
 		serve_later(task, regs, m.status, owed);
 		return;
 	}
@@ -338,7 +317,7 @@ void __noreturn l4_user_loop(void)
 		}
 		l4_unmap_queued(task->mm);
 		owed = task->thread.owed;
-		if (unlikely(owed == L4_OWED_START || (owed == L4_OWED_MAPPINGS && nr_cpu_ids > 1)))
+		if (unlikely(owed != L4_OWED_REPLY && (owed == L4_OWED_START || nr_cpu_ids > 1)))
 			serve_slowly(task, regs, owed);
 		else
 			serve(task, regs, RESUME_AND_WAIT, owed);

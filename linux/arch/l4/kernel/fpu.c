@@ -8,6 +8,7 @@
 #include <linux/init.h>
 #include <linux/kernel.h>
 #include <linux/log2.h>
+#include <linux/ptrace.h>
 #include <linux/sched.h>
 #include <linux/slab.h>
 #include <linux/uaccess.h>
@@ -137,7 +138,8 @@ int l4_fpu_fork(struct task_struct *child)
 {
 	struct fpu *fpu = &child->thread.fpu;
 
-	fpu->regs = kmem_cache_alloc(cache, GFP_KERNEL);
+	/* XSAVE leaves reserved bytes as they are, and programs see them. */
+	fpu->regs = kmem_cache_zalloc(cache, GFP_KERNEL);
 	if (!fpu->regs)
 		return -ENOMEM;
 	if (current->thread.fpu.stale)
@@ -187,6 +189,20 @@ static u32 *magic2(const struct xregs_state *state, unsigned int size)
 	return (u32 *)((void *)state + size);
 }
 
+/* Makes true in memory what the header says: a component that it does not name is initial. */
+static void fill_in(struct xregs_state *state)
+{
+	struct fxregs_state *legacy = &state->i387;
+
+	if (!(state->header.xfeatures & XFEATURE_MASK_FP)) {
+		memset(legacy, 0, offsetof(struct fxregs_state, mxcsr));
+		memset(legacy->st_space, 0, sizeof(legacy->st_space));
+		legacy->cwd = INITIAL_CWD;
+	}
+	if (!(state->header.xfeatures & XFEATURE_MASK_SSE))
+		memset(legacy->xmm_space, 0, sizeof(legacy->xmm_space));
+}
+
 /* Writes what makes a state known to programs; size: of all that a frame has of it. */
 static void finish(struct xregs_state *state, int size)
 {
@@ -198,6 +214,7 @@ static void finish(struct xregs_state *state, int size)
 	};
 
 	memcpy(state->i387.sw_reserved, &sw, sizeof(sw));
+	fill_in(state);
 	state->header.xfeatures |= XFEATURE_MASK_FPSSE;
 	*magic2(state, host_info->fpu_size) = FP_XSTATE_MAGIC2;
 }
@@ -252,17 +269,6 @@ void fpu__clear_user_states(struct fpu *fpu)
 		return;
 	reset(allocate(fpu));
 	mark_stale(current);
-}
-
-void l4_signal_setup_done(int failed, struct ksignal *ksig, int stepping)
-{
-	void __user *frame = current->thread.fpu.frame;
-
-	if (frame) {
-		current->thread.fpu.frame = NULL;
-		fpu__restore_sig(frame, false);
-	}
-	(signal_setup_done)(failed, ksig, stepping);
 }
 
 /* Whether a frame tells of extended state of a size that we know. */
@@ -341,7 +347,7 @@ static bool restore_32(struct xregs_state *state, const void __user *buf)
 }
 
 /* The kernel below refuses state with reserved bits: that is a bad frame. */
-bool fpu__restore_sig(void __user *buf, int ia32_frame)
+static bool restore_frame(void __user *buf, bool ia32_frame)
 {
 	struct fpu *fpu = &current->thread.fpu;
 	struct xregs_state *state;
@@ -360,11 +366,32 @@ bool fpu__restore_sig(void __user *buf, int ia32_frame)
 	return false;
 }
 
+void l4_signal_setup_done(int failed, struct ksignal *ksig, int stepping)
+{
+	void __user *frame = current->thread.fpu.frame;
+
+	if (frame) {
+		current->thread.fpu.frame = NULL;
+		restore_frame(frame, false);
+	}
+	(signal_setup_done)(failed, ksig, stepping);
+}
+
+/* All else of a frame, the selectors too, is in the registers already. */
+bool fpu__restore_sig(void __user *buf, int ia32_frame)
+{
+	if (!restore_frame(buf, ia32_frame))
+		return false;
+	l4_check_selectors(current_pt_regs());
+	return true;
+}
+
 /* The sets of FXSAVE and of XSAVE are prefixes of the state's standard layout. */
 void l4_put_xstate(struct membuf to, struct task_struct *task, int format)
 {
 	u32 *words = task->thread.fpu.regs->fxsave.sw_reserved;
 
+	fill_in(&task->thread.fpu.regs->xsave);
 	memset(words, 0, sizeof(task->thread.fpu.regs->fxsave.sw_reserved));
 	if (format == XSTATE_COPY_XSAVE)
 		*(u64 *)words = host_info->fpu_mask;

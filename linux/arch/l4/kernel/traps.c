@@ -136,6 +136,24 @@ void l4_user_exception(struct pt_regs *regs, unsigned int vector, unsigned long 
 	}
 }
 
+/*
+ * A signal frame may name selectors that x86 would refuse on the return to user
+ * mode. The micro-kernel would put good ones in their place; the program gets the
+ * fault that it asked for instead.
+ */
+void l4_check_selectors(struct pt_regs *regs)
+{
+	unsigned long bad;
+
+	if (regs->cs != __USER_CS && regs->cs != __USER32_CS)
+		bad = regs->cs;
+	else if (regs->ss != __USER_DS)
+		bad = regs->ss;
+	else
+		return;
+	l4_user_exception(regs, X86_TRAP_GP, bad & ~(unsigned long)SEGMENT_RPL_MASK, 0);
+}
+
 static void __noreturn die_of(struct l4_trap *trap)
 {
 	struct pt_regs *regs = &trap->regs;

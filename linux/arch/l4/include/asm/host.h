@@ -56,14 +56,14 @@ static inline unsigned long host_label(const struct host_message *m)
 	return m->tag >> KEEL_TAG_LABEL_SHIFT;
 }
 
-/* Kind and label of a message of the kernel's own, which come with no flags between them. */
-static inline unsigned long host_reason(const struct host_message *m)
+/* Whether a message is the kernel's own, of a kind and with a label; such come with no flags between these. */
+static __always_inline bool host_is(const struct host_message *m, unsigned long kind,
+				    unsigned long label)
 {
-	return m->tag >> KEEL_TAG_KIND_SHIFT;
-}
+	unsigned long tag = kind << KEEL_TAG_KIND_SHIFT | label << KEEL_TAG_LABEL_SHIFT;
 
-#define HOST_REASON(kind, label) \
-	((kind) | ((unsigned long)(label) << (KEEL_TAG_LABEL_SHIFT - KEEL_TAG_KIND_SHIFT)))
+	return m->tag - tag < 1UL << KEEL_TAG_KIND_SHIFT;
+}
 
 static inline struct keel_utcb *host_utcb(enum host_lthread lthread)
 {

@@ -47,8 +47,8 @@ extern struct cpuinfo_x86 boot_cpu_data;
 
 /* What makes an lthread go on. */
 enum l4_owed {
-	L4_OWED_START,
 	L4_OWED_REPLY,
+	L4_OWED_START,
 	L4_OWED_MAPPINGS,	/* a reply that maps fault_address */
 };
 
