@@ -7,11 +7,11 @@ use crate::arch::paging::*;
 use crate::arch::{clock, cpu};
 use crate::boot;
 use crate::global::Global;
+use crate::kernel_object::{Answer, NO_WORDS};
 use crate::mapdb::Store;
 use crate::pool::{Account, Page, POOL};
 use crate::print::log;
 use crate::refs::Ref;
-use crate::source::{Answer, NO_WORDS};
 use crate::space::{entry_cell, owner_of, Leaf, Nodes, GROUP, GROUPS};
 use crate::task::Task;
 use crate::thread::{self, *};
@@ -47,7 +47,7 @@ pub fn run() -> u64 {
 }
 
 /// The operations of `ID_CHECK`.
-pub fn operate(operation: u64, time: u64, processor: u64) -> Result<Answer, Error> {
+pub fn invoke(operation: u64, time: u64, processor: u64) -> Result<Answer, Error> {
     /// The longest delay in ns: interrupts are off meanwhile.
     const LONGEST: u64 = 1_000_000_000;
     let mut answer = NO_WORDS;
@@ -218,7 +218,7 @@ fn check_threads() {
     for thread in threads() {
         let (state, home, partner) = (thread.state.get(), cpu::of(thread), thread::find(thread.partner.get()));
         let expect = |holds: bool, what: &str| expect!(holds, "{:?} {state:?}: {what}", thread.id);
-        let (runs, next) = (home.current.get() == Some(thread), home.partner.get() == Some(thread));
+        let (runs, next) = (home.current.get() == Some(thread), home.handoff.get() == Some(thread));
         let places = [thread.has(QUEUED), next, runs && state == State::Ready];
         let found = places.into_iter().filter(|found| *found).count();
         expect(found == (state == State::Ready) as usize, "no processor finds it just once");
@@ -231,16 +231,16 @@ fn check_threads() {
         let kernels = thread.has(KERNEL_MESSAGE);
         expect(!kernels || state == State::Sending, "the kernel sends for it, and it does not wait for that");
         // The fast paths leave to it by SYSRET.
-        let fast = state == State::Receiving && !thread.has(FOREIGN | BAD_IP);
+        let fast = state == State::Receiving && !thread.has(ALIEN | BAD_IP);
         expect(!fast || thread.frame().ip.get() <= USER_END, "its ip is no user's, and no flag says so");
         let closed = state == State::Receiving && !thread.open.get() || answered;
         waiting += (closed && partner.is_some()) as u32;
         waiters += thread.waiters.get();
-        let said = [FOREIGN, TIMED, FPU, EXTRA, HAS_PREEMPTER].map(|flag| thread.has(flag));
+        let said = [ALIEN, TIMED, FPU, DEBUG_TLS, HAS_PREEMPTER].map(|flag| thread.has(flag));
         let (fpu, extra) = (thread.fpu.get().is_some(), thread.extra.get().is_some());
         let watched = thread.preempter.get() != Id::NIL;
         let nothing = thread.notify.get() == 0 && thread.pending.is_empty() && thread.senders.is_empty();
-        expect(nothing || thread.expected.get(), "something waits for it, and it does not expect anything");
+        expect(nothing || thread.maybe_pending.get(), "something waits for it, and it does not expect anything");
         expect(said == [thread.utcb().is_none(), due.is_armed(), fpu, extra, watched], "its flags say what is not so");
         expect(thread::find(thread.id) == Some(thread), "its id does not lead to it");
     }
@@ -257,7 +257,9 @@ fn check_processors() {
             let fits = place == (State::Ready, cpu.index, priority, true) && cpu.queue.top() >= Some(priority);
             expect!(fits, "{:?} is in a queue of processor {} that is not its own", thread.id, cpu.index);
         });
-        for (id, known) in cpu.known.ids.iter().zip(&cpu.known.threads).filter(|(_, known)| known.get().is_some()) {
+        for (id, known) in
+            cpu.lookup_cache.ids.iter().zip(&cpu.lookup_cache.threads).filter(|(_, known)| known.get().is_some())
+        {
             let fits = thread::find(id.get()) == known.get();
             expect!(fits, "processor {} knows somebody else as {:?}", cpu.index, id.get());
         }

@@ -276,7 +276,7 @@ fn show_queues() {
     for cpu in cpu::all() {
         let id = |who: &Cell<Option<Ref<Thread>>>| who.get().map_or(Id::NIL, |thread| thread.id);
         let (number, deadline) = (cpu.index, cpu.deadlines.earliest());
-        log!("processor {number} runs {:?} next {:?} deadline {deadline}", id(&cpu.current), id(&cpu.partner));
+        log!("processor {number} runs {:?} next {:?} deadline {deadline}", id(&cpu.current), id(&cpu.handoff));
         each_queued(cpu, |thread, priority| log!("  {priority}: {:?}", thread.id));
     }
 }

@@ -10,7 +10,7 @@ use crate::arch::paging;
 use crate::arch::regs::rdtsc;
 use crate::global::Global;
 use crate::refs::Ref;
-use crate::thread::{Message, Thread, FOREIGN};
+use crate::thread::{Message, Thread, ALIEN};
 use core::cell::Cell;
 use core::ptr::null;
 use keel_abi::call::KIND_PAGE_FAULT;
@@ -70,10 +70,10 @@ fn note(event: u64, label: u64, thread: Id, partner: Id, word: u64) {
     }
 }
 
-/// The running thread made a system call. Those of foreign threads are `raised`.
+/// The running thread made a system call. Those of alien threads are `raised`.
 #[inline(always)]
 pub fn call(thread: Ref<Thread>) {
-    if ON && !thread.has(FOREIGN) {
+    if ON && !thread.has(ALIEN) {
         note(TRACE_CALL, 0, thread.id, Id::NIL, thread.frame().orig_ax.get());
     }
 }

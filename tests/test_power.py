@@ -27,7 +27,9 @@ QEMU = ["qemu-system-x86_64", "-no-user-config", "-nodefaults", "-display", "non
 CPU = ["-cpu", "max,-la57"]
 # What the suite asks for in place of its cases: docs/boot.md.
 POWER_OFF, REBOOT, PANIC = 0x10, 0x11, 0x12
-CONFIGURATION = "log com3\non-panic stop\n{}task suite {{ image suite may-end memory 16M tasks 1024 quota 4096 args end={} }}\n"
+CONFIGURATION = (
+    "log com3\non-panic stop\n{}task suite {{ image suite may-shutdown memory 16M tasks 1024 quota 4096 args end={} }}\n"
+)
 
 
 @dataclass
@@ -137,7 +139,7 @@ def test_a_machine_without_acpi(tmp_path: Path) -> None:
                 guest.wait_for("that had no effect")
 
 
-@pytest.mark.parametrize(("more", "code"), [("", PANIC), ("on-end stay\n", POWER_OFF), ("on-end stay\n", REBOOT)])
+@pytest.mark.parametrize(("more", "code"), [("", PANIC), ("on-shutdown halt\n", POWER_OFF), ("on-shutdown halt\n", REBOOT)])
 def test_a_machine_that_stands_still(tmp_path: Path, more: str, code: int) -> None:
     """After a panic what was said stays to be read, and where the configuration says so after anything."""
     with machine(tmp_path, "-machine", "pc", *modules(tmp_path, CONFIGURATION.format(more, code))) as guest:

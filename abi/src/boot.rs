@@ -19,21 +19,21 @@ crate::constants! {
     /// Root service (label): print the w0 bytes packed in w1 to w5
     ROOT_PRINT = 1;
     /// Root service: end the machine; w0 = END_*
-    ROOT_END = 2;
+    ROOT_SHUTDOWN = 2;
     /// End: power off
-    END_POWER_OFF = 0x10;
+    SHUTDOWN_POWER_OFF = 0x10;
     /// End: reboot
-    END_REBOOT = 0x11;
+    SHUTDOWN_REBOOT = 0x11;
     /// End: the server panicked (native tasks run on unless the boot file says otherwise)
-    END_PANIC = 0x12;
+    SHUTDOWN_PANIC = 0x12;
     /// End: the µ-kernel panicked
-    END_KERNEL_PANIC = 0x13;
+    SHUTDOWN_KERNEL_PANIC = 0x13;
     /// End: the boot configuration is in error
-    END_BAD_CONFIG = 0x14;
+    SHUTDOWN_BAD_CONFIG = 0x14;
     /// End: a test suite passed
-    END_TESTS_PASSED = 0x20;
+    SHUTDOWN_TESTS_PASSED = 0x20;
     /// End: a test suite failed
-    END_TESTS_FAILED = 0x21;
+    SHUTDOWN_TESTS_FAILED = 0x21;
     /// Port of QEMU's isa-debug-exit device, which takes END_*
     DEBUG_EXIT_PORT = 0xf4;
     /// Log2 of the number of its ports

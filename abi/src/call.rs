@@ -25,14 +25,14 @@ crate::constants! {
     CALL_TASK_NEW = 6;
     /// The bits of eax that hold the call number
     CALL_MASK = 0xf;
-    /// In eax of a foreign thread with calls of its own (EX_CALLS): a message to its handler, with the other bits as its label
-    CALL_OWN = 1 << 31;
-    /// The calls of a thread (EX_CALLS) are messages to its handler that tell of the instruction; foreign threads begin so
-    CALLS_OFF = 0;
-    /// A native thread's are L4 calls, a foreign one's with CALL_OWN its own messages; above this: and the rest its entry's
-    CALLS_ON = 1;
-    /// arch_prctl of Linux on Keel: the second argument is what EX_CALLS shall have for the calling thread
-    LINUX_PRCTL_CALLS = 0x4b45_4c01;
+    /// In eax of an alien thread with calls of its own (EX_DISPATCH): a message to its handler, with the other bits as its label
+    CALL_HANDLER = 1 << 31;
+    /// The calls of a thread (EX_DISPATCH) are messages to its handler that tell of the instruction; alien threads begin so
+    DISPATCH_OFF = 0;
+    /// A native thread's are L4 calls, an alien one's with CALL_HANDLER its own messages; above this: and the rest its entry's
+    DISPATCH_ON = 1;
+    /// arch_prctl of Linux on Keel: the second argument is what EX_DISPATCH shall have for the calling thread
+    LINUX_PRCTL_DISPATCH = 0x4b45_4c01;
     /// The same: makes the calling process, of one thread, one that may have native lthreads; their kernel area's address
     LINUX_PRCTL_AREA = 0x4b45_4c02;
     /// The same: attends to the native lthread that the LinuxNative at the second argument tells of
@@ -102,9 +102,9 @@ crate::constants! {
     /// Tag flag, with TAG_REDIRECTED: it came from outside the receiver's clan, and was for somebody inside
     TAG_FROM_OUTSIDE = 1 << 29;
     /// Tag flag: the sender shown is a virtual one; the real one stands in Utcb.virtual_sender
-    TAG_DECEITED = 1 << 30;
-    /// In the tag of an answer to a foreign thread's page fault: not mine to serve, but its handler's
-    TAG_PASS_ON = 1 << 31;
+    TAG_PROPAGATED = 1 << 30;
+    /// In the tag of an answer to an alien thread's page fault: not mine to serve, but its handler's
+    TAG_FORWARD = 1 << 31;
     /// Shift of the label, 32 bits that mean what the partners agree on
     TAG_LABEL_SHIFT = 32;
 
@@ -114,7 +114,7 @@ crate::constants! {
     KIND_PAGE_FAULT = 1;
     /// Kind: exception; label = vector, w0 = error code, w1 = ip, w2 = frame index, w3 = dr6 for #DB
     KIND_EXCEPTION = 2;
-    /// Kind: system call of a foreign thread; label = its gate, w0 = rax, w1 = ip, w2 = frame index
+    /// Kind: system call of an alien thread; label = its gate, w0 = rax, w1 = ip, w2 = frame index
     KIND_SYSCALL = 3;
     /// Kind: a triggered exception; w1 = ip, w2 = frame index
     KIND_TRIGGER = 4;
@@ -129,14 +129,14 @@ crate::constants! {
     /// Label bit of a preemption: the time slice ended, or was given up
     PREEMPTED_SLICE = 1;
     /// Label bit of a preemption: a thread of higher priority was ready
-    PREEMPTED_OUTRANKED = 2;
+    PREEMPTED_PRIORITY = 2;
     /// Bit of a preempter's id when it is set: it is told of every preemption, not only of ends of time slices
     PREEMPTER_EVERY = 1;
-    /// Gate of a foreign system call: `syscall`
+    /// Gate of an alien system call: `syscall`
     GATE_SYSCALL = 0;
-    /// Gate of a foreign system call: `int 0x80`
+    /// Gate of an alien system call: `int 0x80`
     GATE_INT80 = 1;
-    /// Gate of a foreign system call: `sysenter`
+    /// Gate of an alien system call: `sysenter`
     GATE_SYSENTER = 2;
 
     /// Frame index that means none
@@ -202,13 +202,13 @@ crate::constants! {
     PRIORITIES = 256;
 
     /// Source operation: become the receiver of this interrupt or timer; w0 = mode for a line
-    SOURCE_ATTACH = 1;
+    OBJECT_BIND = 1;
     /// Source operation: stop being the receiver
-    SOURCE_DETACH = 2;
+    OBJECT_UNBIND = 2;
     /// Source operation: unmask a level line after its device was served
-    SOURCE_ACK = 3;
+    OBJECT_ACK = 3;
     /// Source operation: give the right over this source to the task w0
-    SOURCE_GIVE = 4;
+    OBJECT_GIVE = 4;
     /// Timer operation: fire at kernel time w0 ns (TIMER_OFF: never); replaces an earlier time
     TIMER_SET = 5;
     /// Timer time that disarms it

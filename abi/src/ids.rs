@@ -44,7 +44,7 @@ crate::constants! {
     /// First interrupt line; line n has the id ID_IRQ + n
     ID_IRQ = 0x100;
     /// Number of interrupt lines that have ids
-    IRQ_LINES = 0x400;
+    GSI_COUNT = 0x400;
     /// First message-signalled interrupt
     ID_MSI_SOURCE = 0x500;
     /// Number of message-signalled interrupts that have ids
@@ -94,7 +94,7 @@ impl Id {
             | place(nesting as u64, ID_NESTING_SHIFT, ID_NESTING_BITS))
     }
 
-    /// The id of interrupt line `line` (below [`IRQ_LINES`]).
+    /// The id of interrupt line `line` (below [`GSI_COUNT`]).
     pub const fn irq(line: u32) -> Id {
         Id(ID_IRQ + line as u64)
     }

@@ -15,7 +15,7 @@ crate::constants! {
     /// Size and alignment of a kernel area
     AREA_SIZE = 1 << 30;
     /// Offset of the kernel information page
-    AREA_INFO = 0;
+    AREA_KIP = 0;
     /// Offset of the UTCB of lthread 0; the others follow, a page each
     AREA_UTCBS = 0x1000;
     /// Offset of the frame window
@@ -50,15 +50,15 @@ crate::constants! {
     EX_CREATE = 1 << 5;
     /// lthread_ex_regs: delete it
     EX_DELETE = 1 << 6;
-    /// lthread_ex_regs: with EX_CREATE, a foreign thread (no UTCB; needs EX_FRAME)
-    EX_FOREIGN = 1 << 7;
+    /// lthread_ex_regs: with EX_CREATE, an alien thread (no UTCB; needs EX_FRAME)
+    EX_ALIEN = 1 << 7;
     /// lthread_ex_regs: bind the frame (FRAME_NONE unbinds; the thread must be stopped or waiting for its handler)
     EX_FRAME = 1 << 8;
     /// lthread_ex_regs: trigger an exception, latched
     EX_TRIGGER = 1 << 9;
     /// lthread_ex_regs: cancel or abort an IPC under way
     EX_CANCEL = 1 << 10;
-    /// lthread_ex_regs: let it run; a stopped foreign thread starts with its frame
+    /// lthread_ex_regs: let it run; a stopped alien thread starts with its frame
     EX_START = 1 << 11;
     /// lthread_ex_regs: copy the FPU state to the buffer (XSAVE layout, non-compacted)
     EX_FPU_GET = 1 << 12;
@@ -72,21 +72,21 @@ crate::constants! {
     EX_TLS = 1 << 16;
     /// lthread_ex_regs: set the frame pointer register rdi of a new native thread to `argument`
     EX_ARGUMENT = 1 << 17;
-    /// lthread_ex_regs: set what becomes of the thread's calls (CALLS_OFF, CALLS_ON, or an entry's address)
-    EX_CALLS = 1 << 18;
+    /// lthread_ex_regs: set what becomes of the thread's calls (DISPATCH_OFF, DISPATCH_ON, or an entry's address)
+    EX_DISPATCH = 1 << 18;
     /// lthread_ex_regs: the FPU state becomes the initial one, after it was copied
     EX_FPU_RESET = 1 << 19;
     /// lthread_ex_regs: every bit that has a meaning
     EX_ALL = (1 << 20) - 1;
 
     /// Magic number of the information page: "KEEL-L4\0"
-    INFO_MAGIC = 0x0034_4c2d_4c45_454b;
+    KIP_MAGIC = 0x0034_4c2d_4c45_454b;
     /// Version of this interface
-    INFO_VERSION = 1;
+    KIP_VERSION = 2;
     /// Memory regions that the information page can hold
-    INFO_REGIONS = 64;
+    KIP_REGIONS = 64;
     /// Boot modules that the information page can hold
-    INFO_MODULES = 32;
+    KIP_MODULES = 32;
     /// Memory region type: free RAM
     REGION_FREE = 1;
     /// Memory region type: the kernel's own
@@ -100,14 +100,14 @@ crate::constants! {
     /// Processor feature: the TSC counts at a constant rate
     FEATURE_CONSTANT_TSC = 2;
     /// Feature: a change of space keeps translations, which are tagged (PCID)
-    FEATURE_TAGGED_TLB = 4;
+    FEATURE_PCID = 4;
     /// sigma0 operation (label): map the fpage w0, at physical address = base; any free one of that size if w0's base is ANY_BASE
     SIGMA0_MAP = 1;
     /// sigma0 operation (label): map me the information page
-    SIGMA0_INFO = 2;
+    SIGMA0_KIP = 2;
     /// sigma0 operation (label): any RAM of the size given by fpage w0
     SIGMA0_ANY = 3;
-    /// sigma0 operation (label): give my task the right over interrupt line w0; from IRQ_LINES on, over an interrupt by message
+    /// sigma0 operation (label): give my task the right over interrupt line w0; from GSI_COUNT on, over an interrupt by message
     SIGMA0_IRQ = 4;
 }
 
@@ -166,8 +166,8 @@ crate::layout! {
         tls: [u64; 3],
         /// First argument of a new native thread (rdi)
         argument: u64,
-        /// What becomes of the thread's calls: CALLS_OFF, CALLS_ON, or an entry's address
-        calls: u64,
+        /// What becomes of the thread's calls: DISPATCH_OFF, DISPATCH_ON, or an entry's address
+        dispatch: u64,
         /// Returned: state (STATE_*)
         state: u64,
     }
@@ -234,7 +234,7 @@ crate::layout! {
 }
 
 crate::layout! {
-    /// Register frame of a foreign thread, and the register words of an exception message.
+    /// Register frame of an alien thread, and the register words of an exception message.
     Frame as SharedFrame {
         /// Set by nobody: keeps the hardware's frame 16-byte aligned
         spare: u64,
@@ -333,9 +333,9 @@ crate::layout! {
     /// Kernel information page: read-only in every task with a kernel area. Regions, modules and
     /// the command line follow at the offsets given.
     Info {
-        /// INFO_MAGIC
+        /// KIP_MAGIC
         magic: u64,
-        /// INFO_VERSION
+        /// KIP_VERSION
         version: u64,
         /// Frequency of the TSC in Hz
         tsc_hz: u64,
@@ -368,9 +368,9 @@ crate::layout! {
         /// The loader's framebuffer, or zeros: its physical address; bytes of a line, and from bit 32 on pixels of it; lines, and
         /// from bit 32 on bits of a pixel; position and size of red, green and blue in it, 8 bits each
         framebuffer: [u64; 4],
-        /// Memory regions: INFO_REGIONS entries of three words
+        /// Memory regions: KIP_REGIONS entries of three words
         regions: [u64; 192],
-        /// Boot modules, INFO_MODULES entries of three words: first byte, first byte after it, offset of the command line
+        /// Boot modules, KIP_MODULES entries of three words: first byte, first byte after it, offset of the command line
         modules: [u64; 96],
         /// Command lines, zero-terminated
         strings: [u64; 204],

@@ -30,7 +30,7 @@ static void allow(unsigned long how)
 
 static void prepare_library(void)
 {
-	allow(KEEL_CALLS_ON);
+	allow(KEEL_DISPATCH_ON);
 }
 
 static void prepare_entry(void)
@@ -40,7 +40,7 @@ static void prepare_entry(void)
 
 static void take_back(void)
 {
-	allow(KEEL_CALLS_OFF);
+	allow(KEEL_DISPATCH_OFF);
 }
 
 static void prepare_write(void)

@@ -270,7 +270,7 @@ KEEL_LTHREAD static void pager(unsigned long unused)
 			continue;
 		}
 		if (offset >= sizeof(pages)) {
-			m.tag = KEEL_TAG_PASS_ON;
+			m.tag = KEEL_TAG_FORWARD;
 			continue;
 		}
 		if (answer == END_PART)

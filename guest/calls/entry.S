@@ -11,7 +11,7 @@
 #include <sys/syscall.h>
 
 #define RED_ZONE 128
-#define OWN_BIT 31	/* of KEEL_CALL_OWN */
+#define OWN_BIT 31	/* of KEEL_CALL_HANDLER */
 
 	.section .text.keel_entry, "ax"
 	.p2align 12

@@ -15,12 +15,12 @@
 #include <unistd.h>
 
 /*
- * How this thread makes its calls: KEEL_CALLS_OFF, KEEL_CALLS_ON, or the address of an entry (entry.S) that takes what
+ * How this thread makes its calls: KEEL_DISPATCH_OFF, KEEL_DISPATCH_ON, or the address of an entry (entry.S) that takes what
  * unmodified code calls. Less than 0, and errno is EINVAL, where Linux does not run on Keel.
  */
 static inline int keel_calls(unsigned long how)
 {
-	return syscall(SYS_arch_prctl, KEEL_LINUX_PRCTL_CALLS, how);
+	return syscall(SYS_arch_prctl, KEEL_LINUX_PRCTL_DISPATCH, how);
 }
 
 /* The one that entry.S has. */
@@ -35,7 +35,7 @@ void keel_entry(void);
 		register long w0 __asm__("r8") = (a);							\
 		register long w1 __asm__("r9") = (b);							\
 		register long w2 __asm__("r10") = (c);							\
-		long result = (unsigned int)(number) | (unsigned int)KEEL_CALL_OWN;			\
+		long result = (unsigned int)(number) | (unsigned int)KEEL_CALL_HANDLER;			\
 													\
 		__asm__ volatile("syscall"								\
 				 : "+a"(result), "+r"(w0), "+r"(w1), "+r"(w2)				\

@@ -41,9 +41,9 @@ static void note_signal(int number)
 {
 	/* SIGCHLD is there only to end ppoll(). */
 	if (number == SIGTERM)
-		signalled = END_REBOOT;
+		signalled = SHUTDOWN_REBOOT;
 	else if (number != SIGCHLD)
-		signalled = END_POWER_OFF;
+		signalled = SHUTDOWN_POWER_OFF;
 }
 
 void watch_signals(sigset_t *during)
@@ -81,8 +81,8 @@ static enum end take_request(int requests)
 	    request.magic != REQUEST_MAGIC || request.command != CHANGE_RUNLEVEL)
 		return END_NONE;
 	if (request.runlevel == RUNLEVEL_REBOOT)
-		return END_REBOOT;
-	return request.runlevel == RUNLEVEL_HALT ? END_POWER_OFF : END_NONE;
+		return SHUTDOWN_REBOOT;
+	return request.runlevel == RUNLEVEL_HALT ? SHUTDOWN_POWER_OFF : END_NONE;
 }
 
 void obey_requests(int requests)
@@ -96,7 +96,7 @@ void obey_requests(int requests)
 void stop_machine(void)
 {
 	if (getpid() == 1)
-		end_machine(END_POWER_OFF);
+		end_machine(SHUTDOWN_POWER_OFF);
 	kill(1, SIGRTMIN + SYSTEMD_POWER_OFF);
 }
 

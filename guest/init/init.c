@@ -29,7 +29,7 @@ void end_machine(enum end end)
 		;
 	sync();
 	mount(NULL, "/", NULL, MS_REMOUNT | MS_RDONLY, NULL);
-	reboot(end == END_REBOOT ? RB_AUTOBOOT : RB_POWER_OFF);
+	reboot(end == SHUTDOWN_REBOOT ? RB_AUTOBOOT : RB_POWER_OFF);
 	/* Returning would panic the kernel, which says more than a hang. */
 	_exit(1);
 }
@@ -41,7 +41,7 @@ void fatal(const char *what)
 		_exit(126);
 	/* The kernel's last lines would come into the middle of it. */
 	tcdrain(STDERR_FILENO);
-	end_machine(END_POWER_OFF);
+	end_machine(SHUTDOWN_POWER_OFF);
 }
 
 void prepare_child(void)
@@ -171,5 +171,5 @@ int main(int argc, char **argv)
 		run_exec();
 	else
 		run_shell(&settings, application);
-	end_machine(END_POWER_OFF);
+	end_machine(SHUTDOWN_POWER_OFF);
 }

@@ -38,7 +38,7 @@ struct settings {
 };
 
 /* How a machine ends. */
-enum end { END_NONE, END_POWER_OFF, END_REBOOT };
+enum end { END_NONE, SHUTDOWN_POWER_OFF, SHUTDOWN_REBOOT };
 
 /* init.c: end all processes and then the machine. */
 void end_machine(enum end end) __attribute__((noreturn));

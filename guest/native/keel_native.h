@@ -53,7 +53,7 @@ static inline int keel_native_begin(struct keel_linux_native *native, void (*mai
 
 /*
  * The calling Linux thread's page faults go to the thread `id` first, of another process or its own: its pager. What that
- * one passes on (KEEL_TAG_PASS_ON), and all where it is not there any more, is Linux's as ever. 0: to Linux alone.
+ * one passes on (KEEL_TAG_FORWARD), and all where it is not there any more, is Linux's as ever. 0: to Linux alone.
  */
 static inline int keel_pager(unsigned long id)
 {

@@ -26,12 +26,12 @@ pub fn send(cpu: &Cpu) -> bool {
     }
     let waits = flags & IPC_RECEIVE != 0;
     let open = flags & IPC_OPEN != 0;
-    if waits && if open { caller.expected.get() } else { frame.dx.get() != to.0 } {
+    if waits && if open { caller.maybe_pending.get() } else { frame.dx.get() != to.0 } {
         return false;
     }
     // Nobody is deleted or moved while this processor's lock is held.
     let Some(partner) = find(to).filter(|partner| partner.cpu.get() != cpu.index) else { return false };
-    if !clan::is_near(caller.task, partner.task) {
+    if !clan::is_same_clan(caller.task, partner.task) {
         return false;
     }
     let home = cpu::of(partner);
@@ -59,5 +59,5 @@ pub fn send(cpu: &Cpu) -> bool {
 
 /// A native thread with nothing special but an FPU state or a timeout.
 fn is_plain(thread: Ref<Thread>) -> bool {
-    thread.flags.get() & !(FPU | EXTRA | TIMED) == 0
+    thread.flags.get() & !(FPU | DEBUG_TLS | TIMED) == 0
 }

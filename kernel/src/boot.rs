@@ -89,7 +89,7 @@ pub extern "C" fn boot(magic: u32, address: u32) -> ! {
         paging::finish_kernel_map(end);
     }
     MAPPED_END.set(end.max(BOOT_MAPPED));
-    screen::init_far(&loader.framebuffer);
+    screen::init_cross_clan(&loader.framebuffer);
     let rsdp = loader.rsdp.map_or_else(acpi::find_rsdp, |from| move_rsdp(from, &mut free, &mut loader.reserved));
     apic::find(rsdp, &loader.ram);
     smp::start_boot_processor();
@@ -221,12 +221,12 @@ fn forbid(ranges: [Range; 3]) -> Memory {
 fn fill_info(loader: &Information, rsdp: u64, free: &Memory, forbidden: &Memory) {
     let mut info = Info::zeroed();
     let (hz, base, mult, shift) = clock::parameters();
-    info.magic = INFO_MAGIC;
-    info.version = INFO_VERSION;
+    info.magic = KIP_MAGIC;
+    info.version = KIP_VERSION;
     (info.tsc_hz, info.tsc_base, info.tsc_mult, info.tsc_shift) = (hz, base, mult, shift);
     info.features = if cpuid::has(Feature::FsGsBase) { FEATURE_FSGSBASE } else { 0 }
         | if cpuid::has(Feature::ConstantTsc) { FEATURE_CONSTANT_TSC } else { 0 }
-        | if cpu::boot().tags.are_used() { FEATURE_TAGGED_TLB } else { 0 };
+        | if cpu::boot().pcids.are_used() { FEATURE_PCID } else { 0 };
     info.fpu_size = fpu::size() as u64;
     info.fpu_mask = fpu::mask();
     info.rsdp = rsdp;
@@ -244,10 +244,10 @@ fn fill_regions(info: &mut Info, loader: &Information, free: &Memory, forbidden:
     let known = kernel.chain(modules);
     let count = forbidden.iter().count() + 1 + loader.modules.len();
     let (mut free, mut firmware) = (*free, loader.reserved);
-    let pieces = (INFO_REGIONS as usize).saturating_sub(count);
+    let pieces = (KIP_REGIONS as usize).saturating_sub(count);
     if let Some(lost) = limit(&loader.ram, &mut free, &mut firmware, pieces) {
         log!(
-            "there are more than {INFO_REGIONS} memory regions: {} KB of RAM and gaps between the firmware's are its own",
+            "there are more than {KIP_REGIONS} memory regions: {} KB of RAM and gaps between the firmware's are its own",
             lost >> 10
         );
     }

@@ -24,18 +24,18 @@ pub enum Nearest<T> {
 
 /// Whether messages between these two go straight.
 #[inline]
-pub fn is_near<T: Member>(a: T, b: T) -> bool {
+pub fn is_same_clan<T: Member>(a: T, b: T) -> bool {
     a.chief() == b.chief() || a.chief() == Some(b) || b.chief() == Some(a)
 }
 
 /// Who receives a message of `from` to `to`.
 pub fn nearest<T: Member>(from: T, to: T) -> Nearest<T> {
-    if is_near(from, to) {
+    if is_same_clan(from, to) {
         return Nearest::Itself;
     }
     let mut at = to;
     while let Some(chief) = at.chief() {
-        if is_near(from, chief) {
+        if is_same_clan(from, chief) {
             return Nearest::Inner(chief);
         }
         at = chief;

@@ -10,7 +10,7 @@ use crate::syscall::end;
 use crate::thread::*;
 use crate::{fault, ipc, sched, task, thread, umem};
 use core::cell::Cell;
-use keel_abi::call::{CALLS_OFF, CALLS_ON, FRAME_NONE};
+use keel_abi::call::{DISPATCH_OFF, DISPATCH_ON, FRAME_NONE};
 use keel_abi::fpage::{PAGE_SIZE, SPACE_SHIFT};
 use keel_abi::memory::*;
 use keel_abi::word::{copy, Word};
@@ -21,7 +21,7 @@ const OF_FPU: u64 = EX_FPU_GET | EX_FPU_SET | EX_FPU_RESET;
 /// Operations that exchange no registers.
 const WITHOUT_REGISTERS: u64 = EX_TRIGGER | EX_CANCEL | EX_START | EX_DELETE | OF_FPU;
 /// Operations on what few threads have.
-const OF_EXTRA: u64 = EX_DEBUG_GET | EX_DEBUG_SET | EX_TLS;
+const OF_DEBUG_TLS: u64 = EX_DEBUG_GET | EX_DEBUG_SET | EX_TLS;
 
 /// The system call.
 pub fn call(caller: Ref<Thread>) -> Result<(), Stop> {
@@ -64,8 +64,8 @@ fn target(caller: Ref<Thread>, id: Id) -> Result<Ref<Thread>, Error> {
 
 fn create(caller: Ref<Thread>, id: Id, mask: u64, record: &SharedExRegs) -> Result<Ref<Thread>, Error> {
     const NATIVE: u64 = EX_CREATE | EX_START | EX_IP | EX_SP | EX_ARGUMENT | EX_PAGER | EX_HANDLER | EX_PREEMPTER;
-    const ALLOWED: u64 = NATIVE | EX_FOREIGN | EX_FRAME;
-    if mask & !ALLOWED != 0 || (mask & EX_FOREIGN != 0) != (mask & EX_FRAME != 0) {
+    const ALLOWED: u64 = NATIVE | EX_ALIEN | EX_FRAME;
+    if mask & !ALLOWED != 0 || (mask & EX_ALIEN != 0) != (mask & EX_FRAME != 0) {
         return Err(Error::Invalid);
     }
     // Version 0 is whichever task is there.
@@ -92,11 +92,11 @@ fn check(caller: Ref<Thread>, thread: Ref<Thread>, mask: u64, record: &SharedExR
         return Err(Error::Denied);
     }
     let stopped = matches!(thread.state.get(), State::Inactive | State::Faulted);
-    if mask & EX_FOREIGN != 0 || mask & EX_FRAME != 0 && (!thread.has(FOREIGN) || !stopped) {
+    if mask & EX_ALIEN != 0 || mask & EX_FRAME != 0 && (!thread.has(ALIEN) || !stopped) {
         return Err(Error::Invalid);
     }
-    let (calls, no_entry) = (record.calls.get(), !thread.has(FOREIGN));
-    if mask & EX_CALLS != 0 && calls > CALLS_ON && (no_entry || calls < PAGE_SIZE || calls >> SPACE_SHIFT != 0) {
+    let (calls, no_entry) = (record.dispatch.get(), !thread.has(ALIEN));
+    if mask & EX_DISPATCH != 0 && calls > DISPATCH_ON && (no_entry || calls < PAGE_SIZE || calls >> SPACE_SHIFT != 0) {
         return Err(Error::Invalid);
     }
     let frame = match (mask & EX_FRAME, record.frame.get()) {
@@ -105,14 +105,14 @@ fn check(caller: Ref<Thread>, thread: Ref<Thread>, mask: u64, record: &SharedExR
         (_, index) if has_frame(thread, caller.task, index) => None,
         (_, index) => Some(Some(frame_at(caller.task, index)?)),
     };
-    if mask & EX_START != 0 && thread.has(FOREIGN) {
+    if mask & EX_START != 0 && thread.has(ALIEN) {
         let bound = thread.frame_index.get() as u64 != FRAME_NONE;
         if !frame.map_or(bound, |frame| frame.is_some()) {
             return Err(Error::Invalid);
         }
     }
-    if mask & OF_EXTRA != 0 {
-        check_extra(thread, mask, record)?;
+    if mask & OF_DEBUG_TLS != 0 {
+        check_debug_tls(thread, mask, record)?;
     }
     // Last, because it takes effect at once.
     exchange_fpu(caller, thread, mask, record)?;
@@ -121,7 +121,7 @@ fn check(caller: Ref<Thread>, thread: Ref<Thread>, mask: u64, record: &SharedExR
 
 fn apply(thread: Ref<Thread>, mask: u64, record: &SharedExRegs, frame: Rebinding) {
     if mask & !EX_START != 0 {
-        sched::settle_elsewhere(thread);
+        sched::write_back_elsewhere(thread);
     }
     if let Some(frame) = frame {
         bind(thread, frame);
@@ -129,18 +129,18 @@ fn apply(thread: Ref<Thread>, mask: u64, record: &SharedExRegs, frame: Rebinding
     if mask & EX_CANCEL != 0 {
         ipc::cancel(thread);
     }
-    if mask & OF_EXTRA != 0 {
-        exchange_extra(thread, mask, record);
+    if mask & OF_DEBUG_TLS != 0 {
+        exchange_debug_tls(thread, mask, record);
     }
     if mask & !WITHOUT_REGISTERS != 0 {
         record.state.set(thread.state.get() as u64);
         set_registers(thread, mask, record);
     }
-    if mask & EX_CALLS != 0 {
+    if mask & EX_DISPATCH != 0 {
         // The record is the user's memory: what was checked may be another value by now, but no other kind of address.
-        let calls = record.calls.get() & ((1 << SPACE_SHIFT) - 1);
-        record.calls.set(thread.calls.replace(calls));
-        thread.put(OTHER_CALLS, thread.has(FOREIGN) == (calls != CALLS_OFF));
+        let calls = record.dispatch.get() & ((1 << SPACE_SHIFT) - 1);
+        record.dispatch.set(thread.dispatch.replace(calls));
+        thread.put(DISPATCHED, thread.has(ALIEN) == (calls != DISPATCH_OFF));
     }
     if mask & EX_START != 0 && matches!(thread.state.get(), State::Inactive | State::Faulted) {
         ipc::leave_fault(thread);
@@ -172,7 +172,7 @@ fn set_registers(thread: Ref<Thread>, mask: u64, record: &SharedExRegs) {
     if mask & EX_IP != 0 {
         sched::redirect(thread);
     }
-    thread.put(BAD_IP, !thread.has(FOREIGN) && frame.ip.get() >> SPACE_SHIFT != 0);
+    thread.put(BAD_IP, !thread.has(ALIEN) && frame.ip.get() >> SPACE_SHIFT != 0);
     exchange(EX_SP, &record.sp, &frame.sp);
     if mask & (EX_IP | EX_SP | EX_ARGUMENT) != 0 {
         thread.found.set(0);
@@ -186,7 +186,7 @@ fn set_registers(thread: Ref<Thread>, mask: u64, record: &SharedExRegs) {
     if mask & EX_PREEMPTER != 0 {
         fault::set_preempter(thread, wanted);
     }
-    mark_far_handler(thread);
+    mark_cross_clan_handler(thread);
     record.frame.set(thread.frame_index.get() as u64);
 }
 
@@ -224,18 +224,18 @@ fn fpu_buffer(caller: Ref<Thread>, thread: Ref<Thread>, mask: u64, record: &Shar
 }
 
 /// Whether debug registers and thread-local descriptors can be written, and there is memory for them.
-fn check_extra(thread: Ref<Thread>, mask: u64, record: &SharedExRegs) -> Result<(), Error> {
+fn check_debug_tls(thread: Ref<Thread>, mask: u64, record: &SharedExRegs) -> Result<(), Error> {
     if mask & EX_DEBUG_SET != 0 && !fpu::is_valid_debug(&record.debug) {
         return Err(Error::Invalid);
     }
     if mask & EX_TLS != 0 && !record.tls.iter().all(|descriptor| tables::is_user_descriptor(descriptor.get())) {
         return Err(Error::Invalid);
     }
-    fpu::extra_of(thread).map(|_| ())
+    fpu::debug_tls_of(thread).map(|_| ())
 }
 
-/// Writes and reads debug registers and thread-local descriptors that `check_extra` has checked.
-fn exchange_extra(thread: Ref<Thread>, mask: u64, record: &SharedExRegs) {
+/// Writes and reads debug registers and thread-local descriptors that `check_debug_tls` has checked.
+fn exchange_debug_tls(thread: Ref<Thread>, mask: u64, record: &SharedExRegs) {
     let Some(state) = thread.extra.get() else { return };
     if mask & EX_DEBUG_SET != 0 {
         copy(&record.debug, &state.debug);
@@ -251,5 +251,5 @@ fn exchange_extra(thread: Ref<Thread>, mask: u64, record: &SharedExRegs) {
     if !descriptors || !fpu::is_valid_debug(&state.debug) {
         state.debug.iter().chain(&state.tls).for_each(|word| word.set(0));
     }
-    fpu::extra_changed(thread);
+    fpu::debug_tls_changed(thread);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Faults, exceptions and foreign system calls become messages to pager and handler.
+//! Faults, exceptions and alien system calls become messages to pager and handler.
 
 use crate::arch::entry::{self, VECTOR_GP, VECTOR_PF};
 use crate::arch::{clock, cpu};
@@ -34,7 +34,7 @@ pub fn page_fault(thread: Ref<Thread>, address: u64, error_code: u64) {
         return;
     }
     // A trigger that came meanwhile is not kept waiting by another pager: it is taken first, and the fault comes again.
-    if !(thread.has(TRIGGERED) && thread.has(FOREIGN) && thread.pager != thread.handler) {
+    if !(thread.has(TRIGGERED) && thread.has(ALIEN) && thread.pager != thread.handler) {
         raise_page_fault(thread, thread.pager.get(), (address, error_code));
     }
 }
@@ -49,21 +49,21 @@ fn raise_page_fault(thread: Ref<Thread>, to: Id, (address, error_code): (u64, u6
     raise(thread, to, (KIND_PAGE_FAULT, access), (address, error_code & code::PRESENT));
 }
 
-/// Whether a foreign thread that waits does so for a pager that is not its handler, nor gets the handler's messages.
+/// Whether an alien thread that waits does so for a pager that is not its handler, nor gets the handler's messages.
 fn asked_other_pager(thread: Ref<Thread>) -> bool {
     let (pager, handler) = (thread.pager.get(), thread.handler.get());
-    let asked = thread.has(FOREIGN) && pager != handler && pager == thread.partner.get();
-    asked && hearer(thread, handler).is_none_or(|hearer| hearer.id != pager)
+    let asked = thread.has(ALIEN) && pager != handler && pager == thread.partner.get();
+    asked && fault_endpoint(thread, handler).is_none_or(|fault_endpoint| fault_endpoint.id != pager)
 }
 
 /// Who hears of a thread's fault in the end.
-fn hearer(thread: Ref<Thread>, to: Id) -> Option<Ref<Thread>> {
+fn fault_endpoint(thread: Ref<Thread>, to: Id) -> Option<Ref<Thread>> {
     let receiver = find(to).and_then(|receiver| ipc::route(thread, receiver).ok());
-    receiver.filter(|receiver| *receiver != thread && !receiver.has(FOREIGN))
+    receiver.filter(|receiver| *receiver != thread && !receiver.has(ALIEN))
 }
 
 /// A page fault that such a pager does not take is the handler's. False if it is no such fault.
-pub fn pass_on(thread: Ref<Thread>) -> bool {
+pub fn forward(thread: Ref<Thread>) -> bool {
     let other = asked_other_pager(thread);
     if other {
         ipc::leave_fault(thread);
@@ -75,11 +75,11 @@ pub fn pass_on(thread: Ref<Thread>) -> bool {
     other
 }
 
-/// A page fault is answered with `TAG_PASS_ON`: it is the handler's, or if none exists, the thread stops. False if the bit means
+/// A page fault is answered with `TAG_FORWARD`: it is the handler's, or if none exists, the thread stops. False if the bit means
 /// nothing to this thread.
 pub fn refused(thread: Ref<Thread>) -> bool {
     let stops = find(thread.handler.get()).is_none() && thread.message.get().tag.kind() == KIND_PAGE_FAULT;
-    pass_on(thread) || {
+    forward(thread) || {
         if stops {
             ipc::leave_fault(thread);
             no_handler(thread);
@@ -88,7 +88,7 @@ pub fn refused(thread: Ref<Thread>) -> bool {
     }
 }
 
-/// A foreign thread no longer waits for such a pager, and faults again where it goes on.
+/// An alien thread no longer waits for such a pager, and faults again where it goes on.
 pub fn leave_pager(thread: Ref<Thread>) {
     let queued = thread.state.get() == State::Sending && thread.message.get().tag.kind() == KIND_PAGE_FAULT;
     if asked_other_pager(thread) && (queued || thread.state.get() == State::Faulted) {
@@ -115,21 +115,21 @@ pub fn exception(thread: Ref<Thread>, vector: u64, error_code: u64, dr6: u64) {
 
 /// A `syscall` that is the handler's to serve: a message of the thread's own, or one that tells of the instruction.
 pub fn handlers_call(thread: Ref<Thread>) {
-    let (frame, calls) = (thread.frame(), thread.calls.get());
+    let (frame, calls) = (thread.frame(), thread.dispatch.get());
     let asked = frame.ax.get() & u32::MAX as u64;
-    if calls != CALLS_OFF && asked & CALL_OWN != 0 {
+    if calls != DISPATCH_OFF && asked & CALL_HANDLER != 0 {
         // Its words are in its frame.
-        raise(thread, thread.handler.get(), (KIND_USER, asked & !CALL_OWN), (0, 0));
-    } else if calls > CALLS_ON && (frame.ip.get() ^ calls) / PAGE_SIZE != 0 {
+        raise(thread, thread.handler.get(), (KIND_USER, asked & !CALL_HANDLER), (0, 0));
+    } else if calls > DISPATCH_ON && (frame.ip.get() ^ calls) / PAGE_SIZE != 0 {
         // Its program's entry, which finds rcx and r11 as SYSCALL made them.
         frame.ip.set(calls);
     } else {
-        foreign_call(thread, GATE_SYSCALL);
+        alien_call(thread, GATE_SYSCALL);
     }
 }
 
-/// A system call instruction of a foreign thread.
-pub fn foreign_call(thread: Ref<Thread>, gate: u64) {
+/// A system call instruction of an alien thread.
+pub fn alien_call(thread: Ref<Thread>, gate: u64) {
     raise(thread, thread.handler.get(), (KIND_SYSCALL, gate), (thread.frame().ax.get(), 0));
 }
 
@@ -138,7 +138,7 @@ pub fn triggered(thread: Ref<Thread>) {
     raise(thread, thread.handler.get(), (KIND_TRIGGER, 0), (0, 0));
 }
 
-/// A thread's time slice is over, or somebody outranks it.
+/// A thread's time slice is over, or somebody has_higher_priority it.
 pub fn preempted(thread: Ref<Thread>) {
     let why = thread.flags.get() & PREEMPTED;
     thread.unset(why);
@@ -159,7 +159,7 @@ pub fn set_preempter(thread: Ref<Thread>, preempter: Id) {
     thread.unset(HAS_PREEMPTER | PREEMPTED);
     thread.set(if preempter == Id::NIL { 0 } else { HAS_PREEMPTER });
     // If it runs elsewhere, its time slice begins to count there.
-    sched::settle_elsewhere(thread);
+    sched::write_back_elsewhere(thread);
 }
 
 /// A frame that cannot be left with.
@@ -175,14 +175,14 @@ fn raise(thread: Ref<Thread>, to: Id, (kind, label): (u64, u64), (first, last): 
     let message = Message { tag: Tag::kernel(kind, label as u32, count), words };
     thread.message.set(message);
     crate::debugger::trace::raised(thread, to, message);
-    thread.raised_to.set(to);
+    thread.fault_target.set(to);
     thread.partner.set(to);
-    match hearer(thread, to) {
+    match fault_endpoint(thread, to) {
         // Another pager hears of it itself, or not at all.
         Some(receiver) if receiver.id == to || !asked_other_pager(thread) => {
-            cpu::cpu().known.learn(receiver);
+            cpu::cpu().lookup_cache.insert(receiver);
             // Whoever sees its frame sees its bases; a handler on this processor runs after they were saved.
-            if !thread.has(FOREIGN) || cpu::count() > 1 {
+            if !thread.has(ALIEN) || cpu::count() > 1 {
                 cpu::cpu().loaded_changed();
             }
             ipc::send_kernel_message(thread, receiver);
@@ -198,7 +198,7 @@ pub fn no_handler(thread: Ref<Thread>) {
         set_preempter(thread, Id::NIL);
         return transfer::ready(thread);
     }
-    if pass_on(thread) {
+    if forward(thread) {
         return;
     }
     if thread.has(TRANSFER) {

@@ -66,8 +66,8 @@ fn words(from: usize, first: u16, log2: u8) -> impl Iterator<Item = (usize, u64)
 
 fn new_bitmap(task: Ref<Task>, fill: u8) -> Result<[u32; 2], Error> {
     sched::poll();
-    let first = POOL.take_page(task.account, Kind::Part)?;
-    let second = POOL.take_page(task.account, Kind::Part).inspect_err(|_| POOL.give_page(first, Kind::Part))?;
+    let first = POOL.alloc_page(task.account, Kind::Part)?;
+    let second = POOL.alloc_page(task.account, Kind::Part).inspect_err(|_| POOL.free_page(first, Kind::Part))?;
     let bitmap = [first, second];
     // SAFETY: the pages are ours alone.
     bitmap.iter().for_each(|page| unsafe { core::ptr::write_bytes(POOL.address(*page), fill, PAGE) });
@@ -75,7 +75,7 @@ fn new_bitmap(task: Ref<Task>, fill: u8) -> Result<[u32; 2], Error> {
 }
 
 fn free_bitmap(bitmap: &[u32; 2]) {
-    bitmap.iter().for_each(|page| POOL.give_page(*page, Kind::Part));
+    bitmap.iter().for_each(|page| POOL.free_page(*page, Kind::Part));
 }
 
 /// The I/O space of a task, made if need be.
@@ -138,7 +138,7 @@ fn grant_between(source: Ref<IoSpace>, target: Ref<IoSpace>) -> Result<Ref<Grant
         if grant.from == source {
             return Ok(grant);
         }
-        work.climb();
+        work.climb_step();
         at = target.got.next(grant);
     }
     let bitmap = new_bitmap(target.task, 0)?;
@@ -184,7 +184,7 @@ fn take_back(space: Ref<IoSpace>, index: usize, ports: u64, work: &mut Work) -> 
 /// that got them from there come next, and the grant last: after `Restart` what is left is found by way of it. The depth is
 /// bounded by MAX_DEPTH, so recursion is too.
 fn take_from(grant: Ref<Grant>, index: usize, ports: u64, work: &mut Work) -> Result<(), Stop> {
-    work.climb();
+    work.climb_step();
     let granted = word(&grant.bitmap, index);
     let gone = granted.get() & ports;
     if gone == 0 {

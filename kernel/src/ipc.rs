@@ -10,9 +10,9 @@ use crate::arch::clock;
 use crate::arch::cpu::cpu;
 use crate::arch::entry::NO_CALL;
 use crate::clan::{self, Nearest};
+use crate::kernel_object;
 use crate::refs::Ref;
 use crate::sched::{self, wake};
-use crate::source;
 use crate::space::Stop;
 use crate::thread::*;
 use crate::{fault, task, transfer};
@@ -70,15 +70,15 @@ fn send(caller: Ref<Thread>, flags: u64) -> Result<Sent, Stop> {
         return Err(Error::Invalid.into());
     }
     if destination.is_source() {
-        return operate(caller, destination, flags);
+        return invoke(caller, destination, flags);
     }
     let destination = find(destination).ok_or(Error::NoPartner)?;
-    cpu().known.learn(destination);
+    cpu().lookup_cache.insert(destination);
     if flags & IPC_NOTIFY != 0 {
         return notify(caller, destination);
     }
     caller.destination.set(destination.id);
-    caller.shown.set(if flags & IPC_VIRTUAL_SENDER != 0 { disguise(caller, destination)? } else { caller.id });
+    caller.shown.set(if flags & IPC_VIRTUAL_SENDER != 0 { propagate(caller, destination)? } else { caller.id });
     let receiver = route(caller, destination)?;
     let tag = Tag(caller.frame().si.get());
     if receiver == caller || tag.words() > MAX_WORDS || tag.maps() > MAX_MAP_ITEMS {
@@ -88,7 +88,7 @@ fn send(caller: Ref<Thread>, flags: u64) -> Result<Sent, Stop> {
         return Err(Error::Invalid.into());
     }
     if awaits_answer(receiver, caller) {
-        if tag.0 & TAG_PASS_ON != 0 && fault::refused(receiver) {
+        if tag.0 & TAG_FORWARD != 0 && fault::refused(receiver) {
             return Ok(Sent::Done);
         }
         if tag.strings() > 0 {
@@ -146,7 +146,7 @@ pub fn awaits_answer(thread: Ref<Thread>, pager: Ref<Thread>) -> bool {
 /// Who gets a message of `sender` to `destination`: it, or a chief on the way.
 #[inline]
 pub fn route(sender: Ref<Thread>, destination: Ref<Thread>) -> Result<Ref<Thread>, Error> {
-    if clan::is_near(sender.task, destination.task) {
+    if clan::is_same_clan(sender.task, destination.task) {
         return Ok(destination);
     }
     nearest(sender, destination).map(|(receiver, _)| receiver)
@@ -165,7 +165,7 @@ pub fn nearest(sender: Ref<Thread>, destination: Ref<Thread>) -> Result<(Ref<Thr
 
 /// The virtual sender that the caller names, if it may: a message must pass its clan's border in the same direction with it.
 #[cold]
-fn disguise(caller: Ref<Thread>, destination: Ref<Thread>) -> Result<Id, Error> {
+fn propagate(caller: Ref<Thread>, destination: Ref<Thread>) -> Result<Id, Error> {
     let id = Id(caller.utcb().map_or(ID_NIL, |utcb| utcb.virtual_sender.get()));
     let shown = find(id).ok_or(Error::NoPartner)?;
     if clan::is_inside(shown.task, caller.task) == clan::is_inside(destination.task, caller.task) {
@@ -185,10 +185,10 @@ fn wait_to_send(caller: Ref<Thread>, receiver: Ref<Thread>, flags: u64) -> Resul
     // Commit.
     caller.state.set(State::Sending);
     caller.partner.set(receiver.id);
-    receiver.expected.set(true);
+    receiver.maybe_pending.set(true);
     receiver.senders.push_back(caller);
     if caller.shown.get() != caller.id {
-        receiver.set(FAR);
+        receiver.set(CROSS_CLAN);
     }
     sched::arm(caller, end);
     Ok(())
@@ -227,14 +227,14 @@ pub fn receive(thread: Ref<Thread>) -> Result<(), Error> {
     sched::unready(thread);
     thread.state.set(State::Receiving);
     thread.open.set(open);
-    thread.expected.set(thread.expected.get() && !open);
+    thread.maybe_pending.set(thread.maybe_pending.get() && !open);
     thread.partner.set(from);
-    let mut far = thread.has(FAR) && !thread.senders.is_empty();
+    let mut far = thread.has(CROSS_CLAN) && !thread.senders.is_empty();
     if let Some(partner) = waited_for(thread) {
         partner.waiters.set(partner.waiters.get() + 1);
-        far |= !clan::is_near(thread.task, partner.task);
+        far |= !clan::is_same_clan(thread.task, partner.task);
     }
-    thread.put(FAR, far);
+    thread.put(CROSS_CLAN, far);
     sched::arm(thread, end);
     Ok(())
 }
@@ -253,8 +253,8 @@ fn take_event(thread: Ref<Thread>, open: bool, from: Id) -> bool {
         deliver_notification(thread);
         return true;
     }
-    let pending = if open { thread.pending.first() } else { source::pending_for(thread, from) };
-    pending.inspect(|source| source::received(*source, thread)).is_some()
+    let pending = if open { thread.pending.first() } else { kernel_object::pending_for(thread, from) };
+    pending.inspect(|source| kernel_object::received(*source, thread)).is_some()
 }
 
 /// Who waits to send what this receive takes. `Err` if nobody ever can.
@@ -266,19 +266,19 @@ fn next_sender(thread: Ref<Thread>, open: bool, from: Id) -> Result<Option<Ref<T
         return Ok(None);
     }
     if from.is_source() {
-        return if source::is_attached(from, thread) { Ok(None) } else { Err(Error::NoPartner) };
+        return if kernel_object::is_attached(from, thread) { Ok(None) } else { Err(Error::NoPartner) };
     }
     let sender = find(from).ok_or(Error::NoPartner)?;
     let waits = sender.state.get() == State::Sending && sender.partner.get() == thread.id;
     if waits && sender.sends_as() == from {
         return Ok(Some(sender));
     }
-    Ok(if thread.has(FAR) { deceiver(thread, from) } else { None })
+    Ok(if thread.has(CROSS_CLAN) { propagating_sender(thread, from) } else { None })
 }
 
 /// Who waits to send to a thread as `from`.
 #[cold]
-fn deceiver(thread: Ref<Thread>, from: Id) -> Option<Ref<Thread>> {
+fn propagating_sender(thread: Ref<Thread>, from: Id) -> Option<Ref<Thread>> {
     let mut next = thread.senders.first();
     while let Some(sender) = next.filter(|sender| sender.sends_as() != from) {
         next = thread.senders.next(sender);
@@ -320,7 +320,7 @@ pub fn sender_done(sender: Ref<Thread>) {
     let something = if open {
         sender.notify.get() != 0 || !sender.pending.is_empty() || !sender.senders.is_empty()
     } else {
-        !matches!(next_sender(sender, false, from), Ok(None)) || source::pending_for(sender, from).is_some()
+        !matches!(next_sender(sender, false, from), Ok(None)) || kernel_object::pending_for(sender, from).is_some()
     };
     // Only where it would find something at once is it woken to do so itself: no recursion here.
     if something {
@@ -384,7 +384,7 @@ fn mark(sender: Ref<Thread>, shown: Id, receiver: Ref<Thread>, destination: Id) 
         }
     }
     if shown != sender.id {
-        flags |= TAG_DECEITED;
+        flags |= TAG_PROPAGATED;
         if let Some(utcb) = receiver.utcb() {
             utcb.virtual_sender.set(sender.id.0);
         }
@@ -408,7 +408,7 @@ pub fn resume(pager: Ref<Thread>, faulter: Ref<Thread>) {
     pager.waiters.set(pager.waiters.get() - 1);
     let words = Tag(pager.frame().si.get()).words() as usize;
     crate::debugger::trace::message(pager.id, faulter.id, Tag(pager.frame().si.get()));
-    if let (Some(utcb), false, true) = (pager.utcb(), faulter.has(FOREIGN | TRANSFER), words >= FRAME_END) {
+    if let (Some(utcb), false, true) = (pager.utcb(), faulter.has(ALIEN | TRANSFER), words >= FRAME_END) {
         word::copy(&utcb.words[REGISTER_WORDS as usize..], faulter.frame().words());
         // All its registers are to be loaded, rcx and r11 too.
         faulter.frame().orig_ax.set(NO_CALL);
@@ -430,7 +430,7 @@ pub fn send_kernel_message(sender: Ref<Thread>, receiver: Ref<Thread>) {
         sender.state.set(State::Sending);
         sender.set(KERNEL_MESSAGE);
         sender.partner.set(receiver.id);
-        receiver.expected.set(true);
+        receiver.maybe_pending.set(true);
         receiver.senders.push_back(sender);
     }
 }
@@ -440,17 +440,17 @@ pub fn send_kernel_message(sender: Ref<Thread>, receiver: Ref<Thread>) {
 fn deliver_kernel_message(sender: Ref<Thread>, receiver: Ref<Thread>) {
     let message = sender.message.get();
     let to = receiver.frame();
-    let mut tag = Tag(message.tag.0 | marks(sender, sender.id, receiver, sender.raised_to.get()));
+    let mut tag = Tag(message.tag.0 | marks(sender, sender.id, receiver, sender.fault_target.get()));
     let preempted = tag.kind() == KIND_PREEMPTION;
     // Who is only its pager need not see its registers.
-    let framed = !preempted && !sender.has(FOREIGN) && sender.raised_to.get() == sender.handler.get();
+    let framed = !preempted && !sender.has(ALIEN) && sender.fault_target.get() == sender.handler.get();
     if let (Some(utcb), true) = (receiver.utcb(), framed) {
         word::copy(sender.frame().words(), &utcb.words[REGISTER_WORDS as usize..]);
         tag = Tag(tag.0 & !0xff | FRAME_END as u64);
     }
     announce(to, receiver.id, sender.id, tag);
     if tag.kind() == KIND_USER {
-        // A foreign thread's own words.
+        // An alien thread's own words.
         word::copy(sender.frame().message(), to.message());
     } else {
         // Nobody's words are in the others, as on the fast path.
@@ -480,7 +480,7 @@ fn notify(caller: Ref<Thread>, receiver: Ref<Thread>) -> Result<Sent, Stop> {
         deliver_notification(receiver);
         wake(receiver);
     } else {
-        receiver.expected.set(true);
+        receiver.maybe_pending.set(true);
     }
     Ok(Sent::Done)
 }
@@ -506,16 +506,16 @@ pub fn write_interrupt(receiver: Ref<Thread>, source: Id) {
 }
 
 /// A send to a kernel source.
-fn operate(caller: Ref<Thread>, source: Id, flags: u64) -> Result<Sent, Stop> {
+fn invoke(caller: Ref<Thread>, source: Id, flags: u64) -> Result<Sent, Stop> {
     let frame = caller.frame();
     let label = Tag(frame.si.get()).label() as u64;
     let wants_answer = flags & (IPC_RECEIVE | IPC_OPEN) == IPC_RECEIVE && frame.dx.get() == source.0;
-    let result = source::operate(caller, source, label);
+    let result = kernel_object::invoke(caller, source, label);
     if !wants_answer {
         return result.map(|_| Sent::Done).map_err(Stop::Failed);
     }
     let code = result.err().map_or(0, |error| error as u32);
-    let (words, count) = result.unwrap_or(source::NO_WORDS);
+    let (words, count) = result.unwrap_or(kernel_object::NO_WORDS);
     announce(frame, caller.id, source, Tag::kernel(KIND_KERNEL, code, count as u64));
     for (number, word) in words[..count].iter().enumerate() {
         match (frame.message().get(number), caller.utcb()) {

@@ -48,18 +48,18 @@ impl Lock {
 
     #[cold]
     fn wait(&self, cpu: &Cpu) {
-        cpu.parked.store(true, Ordering::SeqCst);
+        cpu.is_spinning.store(true, Ordering::SeqCst);
         self.waiting.fetch_add(1, Ordering::Relaxed);
         while self.held.load(Ordering::Relaxed) || self.held.swap(true, Ordering::Acquire) {
-            if cpu.request.load(Ordering::SeqCst) {
-                entry::unload(cpu);
+            if cpu.write_back_request.load(Ordering::SeqCst) {
+                entry::write_back_loaded(cpu);
                 paging::leave(cpu);
-                cpu.request.store(false, Ordering::SeqCst);
+                cpu.write_back_request.store(false, Ordering::SeqCst);
             }
             spin_loop();
         }
         self.waiting.fetch_sub(1, Ordering::Relaxed);
-        cpu.parked.store(false, Ordering::SeqCst);
+        cpu.is_spinning.store(false, Ordering::SeqCst);
     }
 
     #[inline]
@@ -67,13 +67,13 @@ impl Lock {
         self.held.store(false, Ordering::Release);
     }
 
-    fn is_wanted(&self) -> bool {
+    fn is_contended(&self) -> bool {
         self.waiting.load(Ordering::Relaxed) > 0
     }
 }
 
 /// Who wants all locks waits here first, so that two of them never hold half each.
-static GATE: Lock = Lock::new();
+static ORDERING_LOCK: Lock = Lock::new();
 
 /// An entry from user mode: takes this processor's lock.
 #[inline]
@@ -93,25 +93,25 @@ pub fn with_another(other: &Cpu, serve: impl FnOnce() -> bool) -> bool {
 
 /// From this processor's lock to the locks of all. Everything may have changed when it returns.
 #[inline]
-pub fn exclusive(cpu: &Cpu) {
+pub fn take_all_locks(cpu: &Cpu) {
     if cpu::count() > 1 {
         cpu.lock.release();
         take_all(cpu);
     }
-    cpu.exclusive.set(true);
+    cpu.has_all_locks.set(true);
 }
 
 #[cold]
 fn take_all(cpu: &Cpu) {
-    GATE.take(cpu);
+    ORDERING_LOCK.take(cpu);
     cpu::all().for_each(|other| other.lock.take(cpu));
 }
 
-/// From nothing to the locks of all: an interrupt outside of user mode, `give_way`, a processor
+/// From nothing to the locks of all: an interrupt outside of user mode, `cond_resched`, a processor
 /// that starts. Returns true if they were not held before: then, and only then, the caller gives
 /// them back. An interrupt that `sched::poll` lets in finds them held.
-pub fn exclusive_from_idle(cpu: &Cpu) -> bool {
-    if cpu.exclusive.replace(true) {
+pub fn all_locks_from_idle(cpu: &Cpu) -> bool {
+    if cpu.has_all_locks.replace(true) {
         return false;
     }
     match cpu::count() {
@@ -125,7 +125,7 @@ pub fn exclusive_from_idle(cpu: &Cpu) -> bool {
 /// processor comes again: else one that calls and calls could keep the others out, since nothing puts them in order.
 #[inline]
 pub fn release(cpu: &Cpu) {
-    if cpu.exclusive.replace(false) && cpu::count() > 1 {
+    if cpu.has_all_locks.replace(false) && cpu::count() > 1 {
         release_all();
     } else {
         cpu.lock.release();
@@ -137,15 +137,15 @@ fn release_all() {
     /// That moment, in turns of the loop: enough for a processor that runs, and short for one that does not.
     const TURNS: u32 = 1000;
     cpu::all().for_each(|other| other.lock.release());
-    GATE.release();
-    (0..TURNS).take_while(|_| !GATE.held.load(Ordering::Relaxed) && is_wanted()).for_each(|_| spin_loop());
+    ORDERING_LOCK.release();
+    (0..TURNS).take_while(|_| !ORDERING_LOCK.held.load(Ordering::Relaxed) && is_contended()).for_each(|_| spin_loop());
 }
 
 /// At boot, while there is one processor: it holds all there is, the gate too, until the first thread runs.
 pub fn begin(cpu: &Cpu) {
-    GATE.take(cpu);
+    ORDERING_LOCK.take(cpu);
     cpu.lock.take(cpu);
-    cpu.exclusive.set(true);
+    cpu.has_all_locks.set(true);
 }
 
 /// At boot: a further processor is there. Its lock is taken for the boot processor, which gives all back.
@@ -155,7 +155,7 @@ pub fn add(boot: &Cpu, new: &Cpu) {
 
 /// At boot: there is only one processor, so the gate is not used.
 pub fn alone() {
-    GATE.release();
+    ORDERING_LOCK.release();
 }
 
 /// In a panic: the other processors stop. One in user mode comes in and waits for its lock without end, and so does one in the
@@ -169,15 +169,15 @@ pub fn stop_others(own: &Cpu) {
 }
 
 /// Whether another processor waits for this one to end its long way.
-pub fn is_wanted() -> bool {
-    cpu::count() > 1 && (GATE.is_wanted() || cpu::all().any(|other| other.lock.is_wanted()))
+pub fn is_contended() -> bool {
+    cpu::count() > 1 && (ORDERING_LOCK.is_contended() || cpu::all().any(|other| other.lock.is_contended()))
 }
 
 /// Between two steps of a long way: lets another processor have the locks, if one wants them.
-pub fn give_way(cpu: &Cpu) {
-    if is_wanted() {
+pub fn cond_resched(cpu: &Cpu) {
+    if is_contended() {
         release(cpu);
-        exclusive_from_idle(cpu);
+        all_locks_from_idle(cpu);
     }
 }
 
@@ -185,16 +185,16 @@ pub fn give_way(cpu: &Cpu) {
 /// processor has then left the user's space (the kernel's own table is loaded) and is in the
 /// kernel, between saving a thread's registers and acting on why it came. An interrupt for it that
 /// arrives later is harmless: it finds nothing to do.
-pub fn settle(target: &Cpu) {
+pub fn write_back(target: &Cpu) {
     if target.index == cpu().index {
-        entry::unload(target);
+        entry::write_back_loaded(target);
         return;
     }
-    target.request.store(true, Ordering::SeqCst);
-    if !target.parked.load(Ordering::SeqCst) {
+    target.write_back_request.store(true, Ordering::SeqCst);
+    if !target.is_spinning.load(Ordering::SeqCst) {
         apic::kick(target.apic_id);
     }
-    while target.request.load(Ordering::SeqCst) {
+    while target.write_back_request.load(Ordering::SeqCst) {
         spin_loop();
     }
 }

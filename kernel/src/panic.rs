@@ -9,7 +9,7 @@ use crate::lock;
 use crate::print::log;
 use core::panic::PanicInfo;
 use core::sync::atomic::{AtomicU32, Ordering};
-use keel_abi::boot::{DEBUG_EXIT_PORT, END_KERNEL_PANIC};
+use keel_abi::boot::{DEBUG_EXIT_PORT, SHUTDOWN_KERNEL_PANIC};
 
 /// Panics that each processor is telling of; the last is for one that is not set up yet.
 static NESTED: [AtomicU32; cpu::MAX + 1] = [const { AtomicU32::new(0) }; cpu::MAX + 1];
@@ -74,8 +74,8 @@ fn stack() -> &'static [u64] {
 pub fn end() -> ! {
     if boot::has_word(Word::DebugExit) {
         // SAFETY: the port of QEMU's debug exit device; nothing else is there when the option is given.
-        unsafe { regs::outb(DEBUG_EXIT_PORT as u16, END_KERNEL_PANIC as u8) };
+        unsafe { regs::outb(DEBUG_EXIT_PORT as u16, SHUTDOWN_KERNEL_PANIC as u8) };
     }
-    log!("the machine stands still (code {END_KERNEL_PANIC:#x})");
+    log!("the machine stands still (code {SHUTDOWN_KERNEL_PANIC:#x})");
     regs::halt()
 }

@@ -49,7 +49,7 @@ pub struct Page {
     prev: Cell<u32>,
     pub(crate) account: Cell<Option<Ref<Account>>>,
     class: Cell<u8>,
-    live: Cell<u16>,
+    in_use: Cell<u16>,
     free: Cell<u16>,
     /// Page table: the task whose space it is part of.
     pub task: Cell<Option<Ref<Task>>>,
@@ -210,7 +210,7 @@ impl Pool {
     }
 
     /// A page for `account`, its content whatever it was.
-    pub fn take_page(&self, account: Ref<Account>, kind: Kind) -> Result<u32, Error> {
+    pub fn alloc_page(&self, account: Ref<Account>, kind: Kind) -> Result<u32, Error> {
         let index = self.take_raw(account)?;
         self.page(index).zero.set(false);
         account.count(kind, 1);
@@ -228,8 +228,8 @@ impl Pool {
         Ok(index)
     }
 
-    /// Gives back a page that `take_page` gave.
-    pub fn give_page(&self, index: u32, kind: Kind) {
+    /// Gives back a page that `alloc_page` gave.
+    pub fn free_page(&self, index: u32, kind: Kind) {
         if let Some(account) = self.page(index).account.get() {
             account.count(kind, -1);
         }
@@ -268,14 +268,14 @@ impl Pool {
         let mut index = account.partial[class].get();
         if index == 0 {
             index = self.take_raw(account)?;
-            self.cut_up(index, class);
+            self.carve(index, class);
             self.link_partial(account, class, index);
         }
         let page = self.page(index);
         let object = self.address(index).wrapping_add(page.free.get() as usize * CLASSES[class]);
         // SAFETY: a free object's first two bytes hold the next free one's number.
         page.free.set(unsafe { object.cast::<u16>().read() });
-        page.live.set(page.live.get() + 1);
+        page.in_use.set(page.in_use.get() + 1);
         if page.free.get() == CHAIN_END {
             self.unlink_partial(account, class, index);
         }
@@ -307,22 +307,22 @@ impl Pool {
         // SAFETY: the object is the caller's to give.
         unsafe { object.cast::<u16>().write(page.free.get()) };
         page.free.set((object as usize % PAGE / CLASSES[class]) as u16);
-        page.live.set(page.live.get() - 1);
+        page.in_use.set(page.in_use.get() - 1);
         if was_full {
             self.link_partial(account, class, index);
         }
-        if page.live.get() == 0 {
+        if page.in_use.get() == 0 {
             self.unlink_partial(account, class, index);
             self.give_raw(index);
         }
     }
 
-    fn cut_up(&self, index: u32, class: usize) {
+    fn carve(&self, index: u32, class: usize) {
         let (page, size) = (self.page(index), CLASSES[class]);
         let count = PAGE / size;
         page.zero.set(false);
         page.class.set(class as u8);
-        page.live.set(0);
+        page.in_use.set(0);
         page.free.set(0);
         let mut object = self.address(index);
         // SAFETY: inside the page, which is ours alone.

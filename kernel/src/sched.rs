@@ -2,13 +2,13 @@
 //! Who runs: priorities, time slices, timeouts, and the way out to user mode.
 //!
 //! The running thread is in no queue. Whoever becomes ready goes into the run queue, or, as an IPC partner,
-//! into the one place beside it (`Cpu::partner`) from which it is taken without touching the queue.
+//! into the one place beside it (`Cpu::handoff`) from which it is taken without touching the queue.
 
 use crate::arch::cpu::{self, cpu, Cpu};
 use crate::arch::{apic, clock, entry};
 use crate::deadlines::Deadline;
+use crate::kernel_object::{self, KernelObject};
 use crate::refs::Ref;
-use crate::source::{self, Source};
 use crate::thread::*;
 use crate::{fault, ipc, lock, transfer};
 use core::cell::Cell;
@@ -33,7 +33,7 @@ pub enum Due {
     /// A thread's timeout.
     Thread(Ref<Thread>),
     /// A timer fires.
-    Timer(Ref<Source>),
+    Timer(Ref<KernelObject>),
     /// The end of a time slice.
     Slice,
 }
@@ -52,8 +52,8 @@ pub fn wake(thread: Ref<Thread>) {
         }
         return;
     }
-    match own.partner.get() {
-        None => own.partner.set(Some(thread)),
+    match own.handoff.get() {
+        None => own.handoff.set(Some(thread)),
         Some(_) => enqueue(own, thread),
     }
 }
@@ -61,14 +61,14 @@ pub fn wake(thread: Ref<Thread>) {
 fn enqueue(cpu: &Cpu, thread: Ref<Thread>) {
     thread.set(QUEUED);
     // Where another processor does this, no long way ends here at once.
-    cpu.floor.set(cpu.floor.get().max(thread.priority.get() as u32 + 1));
+    cpu.preemption_threshold.set(cpu.preemption_threshold.get().max(thread.priority.get() as u32 + 1));
     cpu.queue.push_back(thread, thread.priority.get());
 }
 
 /// Before the processor is left by a long way: what the short ones must know of its queue and its time slice.
-fn set_floor(cpu: &Cpu) {
-    let slice = cpu.slice.is_armed() || cpu.slice_over.get() || cpu.partner.get().is_some();
-    cpu.floor.set(if slice { NOBODY } else { cpu.queue.top().map_or(0, |top| top as u32 + 1) });
+fn set_preemption_threshold(cpu: &Cpu) {
+    let slice = cpu.slice.is_armed() || cpu.slice_over.get() || cpu.handoff.get().is_some();
+    cpu.preemption_threshold.set(if slice { NOBODY } else { cpu.queue.top().map_or(0, |top| top as u32 + 1) });
 }
 
 /// Takes a ready thread out of whatever it is in: it blocks, stops or goes.
@@ -77,8 +77,8 @@ pub fn unready(thread: Ref<Thread>) {
     if thread.has(QUEUED) {
         thread.unset(QUEUED);
         cpu.queue.remove(thread, thread.priority.get());
-    } else if cpu.partner.get() == Some(thread) {
-        cpu.partner.set(None);
+    } else if cpu.handoff.get() == Some(thread) {
+        cpu.handoff.set(None);
     }
 }
 
@@ -87,8 +87,8 @@ pub fn forget(thread: Ref<Thread>) -> bool {
     unready(thread);
     let home = cpu::of(thread);
     home.deadlines.remove(deadline_of(thread));
-    cpu::all().for_each(|cpu| cpu.known.forget(thread.id));
-    settle_elsewhere(thread);
+    cpu::all().for_each(|cpu| cpu.lookup_cache.forget(thread.id));
+    write_back_elsewhere(thread);
     let leave = |place: &Cell<Option<Ref<Thread>>>| place.get() == Some(thread) && place.take().is_some();
     leave(&home.loaded);
     leave(&home.fpu_owner);
@@ -97,10 +97,10 @@ pub fn forget(thread: Ref<Thread>) -> bool {
 
 /// A thread that runs on another processor enters the kernel there: its registers are in its frame, and it looks at
 /// what it has to do before it goes on. What else that processor holds of it is in memory.
-pub fn settle_elsewhere(thread: Ref<Thread>) {
+pub fn write_back_elsewhere(thread: Ref<Thread>) {
     let home = cpu::of(thread);
     if home.index != cpu().index && holds(home, thread) {
-        lock::settle(home);
+        lock::write_back(home);
     }
 }
 
@@ -123,10 +123,10 @@ pub fn migrate(thread: Ref<Thread>, target: u8) {
     thread.target.set(target);
     let home = cpu::of(thread);
     if target == home.index {
-        thread.unset(MOVING);
+        thread.unset(MIGRATING);
     } else if home.current.get() == Some(thread) {
-        thread.set(MOVING);
-        settle_elsewhere(thread);
+        thread.set(MIGRATING);
+        write_back_elsewhere(thread);
     } else {
         hand_over(thread);
     }
@@ -136,14 +136,14 @@ pub fn migrate(thread: Ref<Thread>, target: u8) {
 fn hand_over(thread: Ref<Thread>) {
     let home = cpu::of(thread);
     if holds(home, thread) {
-        lock::settle(home);
+        lock::write_back(home);
     }
     unready(thread);
     let deadline = deadline_of(thread);
     let time = if thread.deadline.is_armed() { thread.deadline.time() } else { TIME_NEVER };
     home.deadlines.remove(deadline);
     thread.cpu.set(thread.target.get());
-    thread.unset(MOVING);
+    thread.unset(MIGRATING);
     arm(thread, time);
     if thread.state.get() == State::Ready {
         wake(thread);
@@ -175,7 +175,7 @@ pub fn disarm(thread: Ref<Thread>) {
 }
 
 /// Sets a timer's deadline; `u64::MAX` clears it. It fires where its thread is now.
-pub fn arm_timer(timer: Ref<Source>, thread: Ref<Thread>, time: u64) {
+pub fn arm_timer(timer: Ref<KernelObject>, thread: Ref<Thread>, time: u64) {
     let deadline = timer.part(|timer| &timer.deadline);
     cpu::numbered(timer.home.replace(thread.cpu.get())).deadlines.remove(deadline);
     if time != u64::MAX {
@@ -210,7 +210,7 @@ pub fn timer_interrupt() {
                 thread.unset(TIMED);
                 ipc::timed_out(thread);
             }
-            Due::Timer(timer) => source::fire(timer),
+            Due::Timer(timer) => kernel_object::fire(timer),
             // Who has no slice of its own donated for this long.
             Due::Slice => slice_ended(cpu, slice_owner(cpu).filter(|owner| owner.slice.get() != 0)),
         }
@@ -222,13 +222,13 @@ pub fn timer_interrupt() {
 /// processor that waits for the locks.
 pub fn poll() -> bool {
     entry::poll();
-    if lock::is_wanted() {
+    if lock::is_contended() {
         return true;
     }
     let cpu = cpu();
     let Some(current) = cpu.current.get() else { return false };
     let priority = current.priority.get();
-    cpu.partner.get().is_some_and(|partner| partner.priority.get() > priority)
+    cpu.handoff.get().is_some_and(|partner| partner.priority.get() > priority)
         || cpu.queue.top().is_some_and(|top| top > priority || top == priority && cpu.slice_over.get())
 }
 
@@ -287,7 +287,7 @@ fn candidate(cpu: &Cpu) -> Option<Ref<Thread>> {
     if running.is_none() {
         cpu.current.set(None);
     }
-    let partner = cpu.partner.take();
+    let partner = cpu.handoff.take();
     let best = match (running, partner) {
         (Some(running), Some(partner)) if partner.priority.get() > running.priority.get() => {
             put_back(cpu, running);
@@ -314,11 +314,11 @@ fn candidate(cpu: &Cpu) -> Option<Ref<Thread>> {
 }
 
 /// Whether the running thread, which has a preempter, sends it a message before anybody else runs: its time slice is over, or
-/// somebody outranks it and it asked for that. What is to be done before first makes the message wait as well.
+/// somebody has_higher_priority it and it asked for that. What is to be done before first makes the message wait as well.
 fn tells_preempter(cpu: &Cpu, thread: Ref<Thread>) -> bool {
-    let rival = cpu.queue.top().max(cpu.partner.get().map(|partner| partner.priority.get()));
+    let rival = cpu.queue.top().max(cpu.handoff.get().map(|partner| partner.priority.get()));
     if rival > Some(thread.priority.get()) && thread.preempter.get().0 & PREEMPTER_EVERY != 0 {
-        thread.set(OUTRANKED);
+        thread.set(PRIORITY_PREEMPTED);
     }
     let work = thread.flags.get() & WORK;
     work != 0 && work & !PREEMPTED == 0
@@ -412,23 +412,23 @@ pub fn leave(cpu: &'static Cpu) -> u64 {
         }
         let work = thread.has(WORK);
         if !work && entry::load(cpu, thread) {
-            set_floor(cpu);
+            set_preemption_threshold(cpu);
             return thread.frame_address();
         }
-        if !cpu.exclusive.get() {
+        if !cpu.has_all_locks.get() {
             // Whoever it is then, it is looked at anew.
-            lock::exclusive(cpu);
+            lock::take_all_locks(cpu);
         } else if work {
-            before_user(thread);
-            lock::give_way(cpu);
+            exit_work(thread);
+            lock::cond_resched(cpu);
         } else {
             fault::bad_frame(thread);
         }
     }
 }
 
-fn before_user(thread: Ref<Thread>) {
-    if thread.has(MOVING) {
+fn exit_work(thread: Ref<Thread>) {
+    if thread.has(MIGRATING) {
         cpu().current.set(None);
         hand_over(thread);
     } else if thread.has(TRANSFER) {

@@ -41,7 +41,7 @@ pub const PAGE_COST: u32 = 40;
 const LEVEL_COST: u32 = 3;
 const LOOK_COST: u32 = 6;
 /// What may be spent between two looks for interrupts: bounds how long they stay off.
-const POLL_COST: u32 = 6 * PAGE_COST;
+const PREEMPTION_POINT_COST: u32 = 6 * PAGE_COST;
 /// Mappings that are hung under another one in one piece.
 const FEW: u32 = 128;
 /// Empty slots that are looked at before another look for interrupts.
@@ -105,14 +105,14 @@ impl Leaf {
 
     /// The leaf as it stays until the locks are given back: no other processor uses the space, and sets bits.
     fn settled(self) -> Leaf {
-        exclude(self.root());
+        shoot_down(self.root());
         Leaf { entry: self.cell().get(), ..self }
     }
 
     /// Changes the entry while no other processor uses the space, and drops what this one holds of it; the entry before.
     fn change(&self, to: impl Fn(u64) -> u64) -> u64 {
         let root = self.root();
-        exclude(root);
+        shoot_down(root);
         let old = self.cell().get();
         self.cell().set(to(old));
         held(root, self.level).flush(self.address());
@@ -309,7 +309,7 @@ fn free_table(table: u32) {
     }
     // A table goes when its last entry has gone; the top table keeps the kernel's half.
     POOL.page(table).zero.set(POOL.page(table).level.get() < TOP_LEVEL);
-    POOL.give_page(table, Kind::Table);
+    POOL.free_page(table, Kind::Table);
 }
 
 /// Writes a leaf whose node has a place, under `parent` (0: a root).
@@ -349,9 +349,9 @@ fn revoke(node: Index, itself: bool, work: &mut Work) -> Result<(), Stop> {
             above = Nodes.parent(above);
         } else if Nodes.children(at) > FEW {
             above = at;
-            work.climb();
+            work.climb_step();
         } else {
-            Nodes.hoist(at, || work.climb());
+            Nodes.hoist(at, || work.climb_step());
             work.found(remove(Leaf::of(at)));
             work.step(PAGE_COST)?;
         }
@@ -391,7 +391,7 @@ const GROUP_COST: u32 = 12;
 fn reduce_row(leaf: Leaf, end: u64, keep: u64, work: &mut Work) -> u64 {
     let (root, mut at) = (leaf.root(), leaf.address());
     // The entries stay as they are: nobody else uses the space until the locks are given back.
-    exclude(root);
+    shoot_down(root);
     let held = held(root, 0);
     let (cells, nodes) = row(leaf.table, leaf.slot, (end - at) / PAGE_SIZE);
     for (cell, node) in cells.iter().zip(nodes) {
@@ -436,7 +436,7 @@ impl Leaving {
     fn with(node: Index) -> Leaving {
         let (group, leaf) = (node / GROUP as u32, Leaf::of(node / GROUP as u32 * GROUP as u32));
         let root = leaf.root();
-        exclude(root);
+        shoot_down(root);
         Leaving { group, table: leaf.table, slot: leaf.slot, base: leaf.address(), held: held(root, 0), gone: 0 }
     }
 
@@ -474,7 +474,7 @@ fn take_row<const ITSELF: bool>(leaf: Leaf, end: u64, work: &mut Work) -> u64 {
                 Some(leaving) if leaving.group == goes / GROUP as u32 => leaving,
                 before => {
                     before.iter().for_each(Leaving::end);
-                    work.spend(GROUP_COST);
+                    work.charge_budget(GROUP_COST);
                     before.insert(Leaving::with(goes))
                 }
             };
@@ -489,7 +489,7 @@ fn take_row<const ITSELF: bool>(leaf: Leaf, end: u64, work: &mut Work) -> u64 {
     if let Some(leaving) = all {
         leaving.end();
         work.found(state & (ACCESSED | DIRTY));
-        work.spend(ROW_COST);
+        work.charge_budget(ROW_COST);
     }
     at
 }
@@ -507,7 +507,7 @@ fn reduce(node: Index, itself: bool, keep: u64, work: &mut Work) -> Result<(), S
         }
         work.state |= entry & (ACCESSED | DIRTY);
         work.step(cost)?;
-        at = Nodes.next_in_subtree(at, node, || work.climb());
+        at = Nodes.next_in_subtree(at, node, || work.climb_step());
     }
     Ok(())
 }
@@ -561,20 +561,20 @@ impl Work {
     /// Goes to the next place; now and then lets interrupts in.
     #[inline]
     pub(crate) fn arrive(&mut self) -> Result<(), Stop> {
-        self.spend(PAGE_COST);
+        self.charge_budget(PAGE_COST);
         self.owed = 0;
-        self.give_way()
+        self.cond_resched()
     }
 
     /// Counts a step at a place; now and then lets interrupts in.
     #[inline]
     pub(crate) fn step(&mut self, cost: u32) -> Result<(), Stop> {
-        self.spend(cost);
-        self.give_way()
+        self.charge_budget(cost);
+        self.cond_resched()
     }
 
     #[inline]
-    fn give_way(&self) -> Result<(), Stop> {
+    fn cond_resched(&self) -> Result<(), Stop> {
         if self.wanted && self.owed <= 0 {
             return Err(Stop::Restart);
         }
@@ -583,22 +583,22 @@ impl Work {
 
     /// Goes a step in a tree.
     #[inline]
-    pub(crate) fn climb(&mut self) {
-        self.spend(LEVEL_COST);
+    pub(crate) fn climb_step(&mut self) {
+        self.charge_budget(LEVEL_COST);
     }
 
     /// Counts work that goes to its end; now and then lets interrupts in.
     #[inline]
-    fn spend(&mut self, cost: u32) {
+    fn charge_budget(&mut self, cost: u32) {
         self.spent += cost;
-        if self.spent >= POLL_COST {
+        if self.spent >= PREEMPTION_POINT_COST {
             self.look();
         }
     }
 
     #[inline(never)]
     fn look(&mut self) {
-        self.owed += POLL_COST as i64;
+        self.owed += PREEMPTION_POINT_COST as i64;
         self.wanted |= poll();
         self.spent = 0;
     }
@@ -614,18 +614,18 @@ fn split(node: Index, work: &mut Work) -> Result<(), Stop> {
         if Leaf::of(child).level == leaf.level {
             revoke(child, true, work)?;
         }
-        work.spend(PAGE_COST);
+        work.charge_budget(PAGE_COST);
         child = next;
     }
     let Some(task) = POOL.page(leaf.table).task.get() else { return Err(Error::Invalid.into()) };
-    let pieces = new_pieces(task, leaf, Nodes.parent(node), work)?;
+    let pieces = new_small_pages(task, leaf, Nodes.parent(node), work)?;
     let mut child = Nodes.first_child(node);
     while child != 0 {
         let piece = slot(Leaf::of(child).entry & ADDRESS, leaf.level - 1);
         let next = Nodes.next_sibling(child);
         Nodes.detach(child);
         Nodes.attach(child, node_of(pieces, piece));
-        work.spend(PAGE_COST);
+        work.charge_budget(PAGE_COST);
         child = next;
     }
     Nodes.detach(node);
@@ -636,14 +636,14 @@ fn split(node: Index, work: &mut Work) -> Result<(), Stop> {
 }
 
 /// A table of the 512 pieces of a large leaf, with nodes under `parent`; not yet entered.
-fn new_pieces(task: Ref<Task>, leaf: Leaf, parent: Index, work: &mut Work) -> Result<u32, Error> {
+fn new_small_pages(task: Ref<Task>, leaf: Leaf, parent: Index, work: &mut Work) -> Result<u32, Error> {
     let level = leaf.level - 1;
     let table = new_table(task.account, level, leaf.address(), leaf.table)?;
     let places = (0..ENTRIES).step_by(GROUP).try_for_each(|slot| with_nodes(table, slot));
     places.inspect_err(|_| free_table(table))?;
     let first = leaf.settled().entry & !LARGE | large_bit(level);
     for slot in 0..ENTRIES {
-        work.spend(PAGE_COST);
+        work.charge_budget(PAGE_COST);
         put(Leaf { table, slot, level, entry: first + slot as u64 * span(level) }, parent);
     }
     POOL.page(table).count_mappings(ENTRIES as i16);
@@ -711,7 +711,7 @@ pub fn move_table(task: Ref<Task>, from: u64, to: u64) -> bool {
     let old = page.parent.replace(above);
     let entry = entry_cell(old, slot(from, 1));
     // Nobody walks the tables while the table is in neither place.
-    exclude(POOL.physical(task.root_table));
+    shoot_down(POOL.physical(task.root_table));
     cell.set(entry.take());
     POOL.page(above).fill(slot(to, 1), 1);
     page.base.set(to);
@@ -799,17 +799,17 @@ const GROUP_ADDRESS: u64 = (1 << SPACE_SHIFT) - GROUP as u64 * PAGE_SIZE;
 /// many of the items it was, from the first on; all went to one group.
 #[inline(never)]
 pub fn map_pages(from: Ref<Task>, to: Ref<Task>, items: &[Word]) -> usize {
-    map_near::<true>(from, to, items)
+    map_small_pages::<true>(from, to, items)
 }
 
 /// Likewise one page, to where nothing is but the tables. Whether it was done.
 #[inline(always)]
 pub fn map_page(from: Ref<Task>, to: Ref<Task>, item: &[Word]) -> bool {
-    map_near::<false>(from, to, item) > 0
+    map_small_pages::<false>(from, to, item) > 0
 }
 
 #[inline(always)]
-fn map_near<const RAISES: bool>(from: Ref<Task>, to: Ref<Task>, items: &[Word]) -> usize {
+fn map_small_pages<const RAISES: bool>(from: Ref<Task>, to: Ref<Task>, items: &[Word]) -> usize {
     let group = items[0].get() & GROUP_ADDRESS;
     let (table, level) = walk(to, group, 0);
     let start = slot(group, 0);
@@ -984,7 +984,7 @@ impl Mapping {
         }
         let used = leaf.settled().entry & (ACCESSED | DIRTY);
         let new = enter(self.to, hole, target, level, entry | used, 0)?;
-        Nodes.replace(node, new.node(), || work.climb());
+        Nodes.replace(node, new.node(), || work.climb_step());
         remove(leaf);
         Ok(rights)
     }
@@ -1069,7 +1069,7 @@ enum Target {
 /// Whether `node` came from `ancestor`.
 fn is_below(mut node: Index, ancestor: Index, work: &mut Work) -> bool {
     while node != 0 {
-        work.climb();
+        work.climb_step();
         node = Nodes.parent(node);
         if node == ancestor {
             return true;
@@ -1100,7 +1100,7 @@ pub fn add_object(task: Ref<Task>, offset: u64) -> Result<*mut u8, Error> {
     poll();
     let page = POOL.take_zeroed(task.account, Kind::Frame)?;
     let mapped = map_object(task, task.area + offset, POOL.physical(page), true);
-    mapped.inspect_err(|_| POOL.give_page(page, Kind::Frame))?;
+    mapped.inspect_err(|_| POOL.free_page(page, Kind::Frame))?;
     Ok(POOL.address(page))
 }
 
@@ -1126,7 +1126,7 @@ pub fn remove_object(task: Ref<Task>, offset: u64) {
 fn drop_object(leaf: Leaf) {
     let physical = leaf.change(|_| 0) & ADDRESS;
     if POOL.contains(physical) {
-        POOL.give_page(POOL.index_of(physical), Kind::Frame);
+        POOL.free_page(POOL.index_of(physical), Kind::Frame);
     }
     POOL.page(leaf.table).count_entries(-1);
     drop_if_empty(leaf.table);
@@ -1140,7 +1140,7 @@ pub fn clear(task: Ref<Task>) -> Result<(), Stop> {
 
 /// Gives back all of a space: mappings, kernel objects, tables. The task has no lthreads any more.
 pub fn free_all(task: Ref<Task>) {
-    abandon(POOL.physical(task.root_table));
+    leave_table(POOL.physical(task.root_table));
     let (mut work, mut at) = (Work::default(), 0);
     while let Some(leaf) = next_leaf(task, at, 1 << SPACE_SHIFT) {
         at = leaf.address() + span(leaf.level);
@@ -1149,7 +1149,7 @@ pub fn free_all(task: Ref<Task>) {
             // Interrupts are let in, but who asks for the processor waits for the end.
             node => while revoke(node, true, &mut work).is_err() {},
         }
-        work.spend(PAGE_COST);
+        work.charge_budget(PAGE_COST);
     }
     free_table(task.root_table);
 }

@@ -11,13 +11,13 @@ use keel_abi::fpage::{PAGE_SIZE, SPACE_SHIFT};
 use keel_abi::memory::STRING_CONTINUES;
 use keel_abi::StringItem;
 
-/// Parts in a list.
-const PARTS: usize = MAX_STRINGS as usize;
+/// StringItems in a list.
+const STRING_ITEMS: usize = MAX_STRINGS as usize;
 
 object! {
     /// The strings or buffers of one thread, and how far a transfer has come in them.
-    pub struct Parts const () {
-        items: [Cell<StringItem>; PARTS] = [const { Cell::new(StringItem::zeroed()) }; PARTS],
+    pub struct StringItems const () {
+        items: [Cell<StringItem>; STRING_ITEMS] = [const { Cell::new(StringItem::zeroed()) }; STRING_ITEMS],
         count: Cell<u8> = Cell::new(0),
         /// The present part, and the bytes of it that are done.
         at: Cell<u8> = Cell::new(0),
@@ -26,7 +26,7 @@ object! {
         open: Cell<bool> = Cell::new(false),
         /// Buffers: how many were begun, and the bytes in each.
         begun: Cell<u8> = Cell::new(0),
-        bytes: [Cell<u32>; PARTS] = [const { Cell::new(0) }; PARTS],
+        bytes: [Cell<u32>; STRING_ITEMS] = [const { Cell::new(0) }; STRING_ITEMS],
     }
 }
 
@@ -53,8 +53,8 @@ fn is_valid(item: &StringItem) -> bool {
     size(*item) <= MAX_STRING_BYTES && item.address <= (1 << SPACE_SHIFT) - size(*item)
 }
 
-impl Parts {
-    /// Takes up to PARTS parts, but none from the first on that is impossible: too long, or not in the user's half.
+impl StringItems {
+    /// Takes up to STRING_ITEMS parts, but none from the first on that is impossible: too long, or not in the user's half.
     pub fn take(&self, items: impl Iterator<Item = StringItem>) {
         self.count.set(0);
         for (cell, item) in self.items.iter().zip(items.take_while(is_valid)) {
@@ -92,7 +92,7 @@ impl Parts {
         Some((item, size(item) - self.done.get() as u64))
     }
 
-    fn next_part(&self) {
+    fn next_item(&self) {
         self.at.set(self.at.get() + 1);
         self.done.set(0);
     }
@@ -101,7 +101,7 @@ impl Parts {
     fn next_buffer(&self) {
         self.open.set(false);
         while let Some((part, _)) = self.present() {
-            self.next_part();
+            self.next_item();
             if !continues(part) {
                 return;
             }
@@ -121,13 +121,13 @@ impl Parts {
 
 /// The next step of a transfer from `strings`, a whole list, to `buffers`. The same until `moved`.
 #[inline]
-pub fn next(strings: &Parts, buffers: &Parts) -> Step {
+pub fn next(strings: &StringItems, buffers: &StringItems) -> Step {
     while let Some((string, left)) = strings.present() {
         if !buffers.begin() {
             return Step::Cut;
         }
         if left == 0 {
-            strings.next_part();
+            strings.next_item();
             if !continues(string) {
                 buffers.next_buffer();
             }
@@ -135,7 +135,7 @@ pub fn next(strings: &Parts, buffers: &Parts) -> Step {
         }
         let (buffer, room) = match buffers.present() {
             Some((buffer, 0)) if continues(buffer) => {
-                buffers.next_part();
+                buffers.next_item();
                 continue;
             }
             None | Some((_, 0)) => return Step::Cut,
@@ -150,7 +150,7 @@ pub fn next(strings: &Parts, buffers: &Parts) -> Step {
 }
 
 /// Notes that `size` bytes of the present step were copied.
-pub fn moved(strings: &Parts, buffers: &Parts, size: u64) {
+pub fn moved(strings: &StringItems, buffers: &StringItems, size: u64) {
     let bytes = &buffers.bytes[buffers.begun.get() as usize - 1];
     for count in [&strings.done, &buffers.done, bytes] {
         count.set(count.get() + size as u32);

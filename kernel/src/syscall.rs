@@ -6,7 +6,7 @@ use crate::refs::Ref;
 use crate::sched;
 use crate::space::{self, Stop, Work};
 use crate::task::{self, Task};
-use crate::thread::{self, State, Thread, MOVING};
+use crate::thread::{self, State, Thread, MIGRATING};
 use crate::{arch, exregs, fault, io, ipc};
 use keel_abi::call::*;
 use keel_abi::fpage::*;
@@ -21,7 +21,7 @@ const INSTRUCTION: u64 = 2;
 pub fn enter(caller: Ref<Thread>) {
     crate::debugger::trace::call(caller);
     let asked = caller.frame().orig_ax.get();
-    if caller.has(thread::FOREIGN | thread::OTHER_CALLS) {
+    if caller.has(thread::ALIEN | thread::DISPATCHED) {
         // The handler makes the call of an unmap that was preempted: its place is no later unmap's.
         caller.found.set(0);
         fault::handlers_call(caller);
@@ -179,7 +179,7 @@ fn thread_schedule(caller: Ref<Thread>) -> Result<(), Stop> {
     frame.dx.set(if thread.state.get() == State::Ready { ID_NIL } else { thread.partner.get().0 });
     frame.r8.set(arch::clock::ticks_to_ns(arch::entry::consumed(thread)));
     frame.r9.set(thread.slice.get());
-    frame.r10.set(if thread.has(MOVING) { thread.target.get() } else { thread.cpu.get() } as u64);
+    frame.r10.set(if thread.has(MIGRATING) { thread.target.get() } else { thread.cpu.get() } as u64);
     frame.r12.set(thread.preempter.get().0);
     if sets_priority {
         sched::set_priority(thread, priority as u8);

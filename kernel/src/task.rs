@@ -8,7 +8,7 @@ use crate::clan::Member;
 use crate::global::Global;
 use crate::io::IoSpace;
 use crate::list::{Links, List};
-use crate::mask::bounded;
+use crate::nospec::nospec;
 use crate::pool::{Account, Kind, POOL};
 use crate::refs::Ref;
 use crate::thread::Thread;
@@ -98,9 +98,7 @@ impl Ref<Task> {
     fn slot(self, lthread: u16) -> Option<&'static Cell<u64>> {
         if (lthread as usize) < INLINE_LTHREADS {
             // SAFETY: a task outlives every use of its slots; the index is below their number.
-            return Some(unsafe {
-                (*self.as_ptr()).inline.get_unchecked(bounded::<INLINE_LTHREADS>(lthread as usize))
-            });
+            return Some(unsafe { (*self.as_ptr()).inline.get_unchecked(nospec::<INLINE_LTHREADS>(lthread as usize)) });
         }
         if self.directory.get() == 0 {
             return None;
@@ -254,7 +252,7 @@ fn entry(number: u32) -> Option<&'static Entry> {
         return None;
     }
     // SAFETY: `init` made TASK_NUMBERS entries; all bits zero is an empty one.
-    Some(unsafe { &*TABLE.get().add(bounded::<TASK_NUMBERS>(number as usize)) })
+    Some(unsafe { &*TABLE.get().add(nospec::<TASK_NUMBERS>(number as usize)) })
 }
 
 /// Numbers between two looks for interrupts in a walk over many.
@@ -353,10 +351,10 @@ fn account_of(chief: Option<Ref<Task>>) -> Ref<Account> {
 fn build(plan: &Plan, entry: &Entry, account: Ref<Account>, nesting: u8) -> Result<Ref<Task>, Error> {
     let root_table = space::new_root(account)?;
     let task = Task::new(plan, entry.version.get() + 1, nesting, account, root_table);
-    let task = POOL.make(account, Kind::Task, task).inspect_err(|_| POOL.give_page(root_table, Kind::Table))?;
+    let task = POOL.make(account, Kind::Task, task).inspect_err(|_| POOL.free_page(root_table, Kind::Table))?;
     POOL.page(root_table).task.set(Some(task));
     if task.area != 0 {
-        space::map_object(task, task.area + AREA_INFO, boot::info_physical(), false)
+        space::map_object(task, task.area + AREA_KIP, boot::info_physical(), false)
             .inspect_err(|_| free_memory(task))?;
     }
     if let Some(chief) = plan.chief {
@@ -424,7 +422,7 @@ pub fn delete(top: Ref<Task>) {
             chief.clan.remove(task);
             pass_numbers(task, task.held.get().0..task.held.get().1, chief);
         }
-        crate::source::task_deleted(task);
+        crate::kernel_object::task_deleted(task);
         sched::poll();
         let (account, chief) = (task.account, task.chief);
         free_memory(task);
@@ -444,10 +442,10 @@ fn free_memory(task: Ref<Task>) {
         for index in 0..DIRECTORY_PAGES {
             let page = POOL.word(task.directory.get(), index).get();
             if page != 0 {
-                POOL.give_page(page as u32, Kind::Part);
+                POOL.free_page(page as u32, Kind::Part);
             }
         }
-        POOL.give_page(task.directory.get(), Kind::Part);
+        POOL.free_page(task.directory.get(), Kind::Part);
     }
     // SAFETY: nothing refers to it any more: table, clan list, lthreads and page tables are gone.
     unsafe { POOL.give(task.as_ptr().cast(), Kind::Task) };

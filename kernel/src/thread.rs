@@ -2,20 +2,20 @@
 //! Lthreads: the thread control block, creation and deletion.
 //!
 //! Owns the block and its legal state changes; who runs is sched.rs's, who meets whom ipc.rs's. The registers
-//! of a thread in user mode are saved straight into its frame: its own one, or for a foreign thread a frame in
+//! of a thread in user mode are saved straight into its frame: its own one, or for an alien thread a frame in
 //! memory that it shares with its chief, which is checked whenever it is used.
 
 use crate::arch::cpu::cpu;
 use crate::arch::fpu;
 use crate::deadlines::Deadline;
+use crate::kernel_object::{KernelObject, Pending};
 use crate::list::{Links, List};
 use crate::pool::{Kind, POOL};
 use crate::refs::Ref;
 use crate::runqueue::Ready;
-use crate::source::{Pending, Source};
 use crate::task::{self, Task};
 use crate::transfer::{self, Transfer};
-use crate::{clan, ipc, sched, source, space};
+use crate::{clan, ipc, kernel_object, sched, space};
 use core::cell::Cell;
 use core::mem::offset_of;
 use keel_abi::call::*;
@@ -43,8 +43,8 @@ pub enum State {
     Preempted = STATE_PREEMPTED as u8,
 }
 
-/// A foreign thread: its system calls are messages to its handler.
-pub const FOREIGN: u32 = 1;
+/// An alien thread: its system calls are messages to its handler.
+pub const ALIEN: u32 = 1;
 /// An exception was triggered and not yet taken.
 pub const TRIGGERED: u32 = 2;
 /// Its send phase is done and its receive phase finds something when it runs.
@@ -56,34 +56,34 @@ pub const QUEUED: u32 = 16;
 /// It takes part in a transfer of map items or strings (`Thread::transfer`).
 pub const TRANSFER: u32 = 64;
 /// It goes to another processor (`Thread::target`) before it runs on.
-pub const MOVING: u32 = 32;
+pub const MIGRATING: u32 = 32;
 /// Its timeout is running.
 pub const TIMED: u32 = 128;
 /// It has an FPU state.
 pub const FPU: u32 = 256;
 /// It deals with threads that are not near it: it waits for one, or a sender in its queue shows itself as one. That has no
 /// short way.
-pub const FAR: u32 = 2048;
+pub const CROSS_CLAN: u32 = 2048;
 /// Its pager or its handler is not near it.
-pub const FAR_HANDLER: u32 = 4096;
+pub const CROSS_CLAN_HANDLER: u32 = 4096;
 /// It is native, and its ip was exchanged for one that no user can have: that has no short way.
 pub const BAD_IP: u32 = 65536;
 /// It has debug registers or descriptors of its own.
-pub const EXTRA: u32 = 512;
-/// It sends its handler messages of its own although it is foreign, or its calls are the handler's although it is native.
-pub const OTHER_CALLS: u32 = 1024;
+pub const DEBUG_TLS: u32 = 512;
+/// It sends its handler messages of its own although it is alien, or its calls are the handler's although it is native.
+pub const DISPATCHED: u32 = 1024;
 /// It has a preempter: its time slice always counts, and it has no short way, where slices do not begin.
 pub const HAS_PREEMPTER: u32 = 8192;
 /// Its preempter is to be told that its time slice is over.
 pub const SLICE_ENDED: u32 = (PREEMPTED_SLICE as u32) << PREEMPTED_SHIFT;
 /// Its preempter is to be told that somebody more important wants the processor.
-pub const OUTRANKED: u32 = (PREEMPTED_OUTRANKED as u32) << PREEMPTED_SHIFT;
+pub const PRIORITY_PREEMPTED: u32 = (PREEMPTED_PRIORITY as u32) << PREEMPTED_SHIFT;
 /// Its preempter is to be told something; shifted, the message's label.
-pub const PREEMPTED: u32 = SLICE_ENDED | OUTRANKED;
+pub const PREEMPTED: u32 = SLICE_ENDED | PRIORITY_PREEMPTED;
 /// Where these begin.
 pub const PREEMPTED_SHIFT: u32 = 14;
 /// Flags that must be looked at before it runs in user mode.
-pub const WORK: u32 = TRIGGERED | RECEIVE_DUE | TRANSFER | MOVING | PREEMPTED;
+pub const WORK: u32 = TRIGGERED | RECEIVE_DUE | TRANSFER | MIGRATING | PREEMPTED;
 
 /// A message that the kernel sends for a thread.
 #[derive(Clone, Copy)]
@@ -117,7 +117,7 @@ object! {
         pub task_number: u32 = task.number,
         /// The frame in use: its own or a shared one.
         frame: Cell<*mut Frame> = Cell::new(core::ptr::null_mut()),
-        /// Its UTCB, null for a foreign thread.
+        /// Its UTCB, null for an alien thread.
         utcb: *mut Utcb = utcb,
         /// What it does.
         pub state: Cell<State> = Cell::new(State::Inactive),
@@ -127,18 +127,18 @@ object! {
         pub cpu: Cell<u8> = Cell::new(cpu().index),
         /// Zero.
         aligning: u8 = 0,
-        /// FOREIGN and so on.
-        pub flags: Cell<u32> = Cell::new(if plan.frame.is_some() { FOREIGN } else { 0 }),
+        /// ALIEN and so on.
+        pub flags: Cell<u32> = Cell::new(if plan.frame.is_some() { ALIEN } else { 0 }),
         /// Index of the shared frame in the chief's window, or FRAME_NONE.
         pub frame_index: Cell<u32> = Cell::new(FRAME_NONE as u32),
-        /// What becomes of its calls: CALLS_OFF, CALLS_ON, or the program's entry that takes them.
-        pub calls: Cell<u64> = Cell::new(if plan.frame.is_some() { CALLS_OFF } else { CALLS_ON }),
+        /// What becomes of its calls: DISPATCH_OFF, DISPATCH_ON, or the program's entry that takes them.
+        pub dispatch: Cell<u64> = Cell::new(if plan.frame.is_some() { DISPATCH_OFF } else { DISPATCH_ON }),
         /// 0 to 255, 255 first.
         pub priority: Cell<u8> = Cell::new(plan.priority),
-        /// Number of the processor that it goes to when it is MOVING.
+        /// Number of the processor that it goes to when it is MIGRATING.
         pub target: Cell<u8> = Cell::new(cpu().index),
         /// It may find something when it waits for anybody: a notification, an interrupt, a sender.
-        pub expected: Cell<bool> = Cell::new(false),
+        pub maybe_pending: Cell<bool> = Cell::new(false),
         /// Time slice in ns; 0: unlimited.
         pub slice: Cell<u64> = Cell::new(sched::DEFAULT_SLICE_NS),
         /// What is left of its time slice in ns, if it did not run to the end of it; 0: all.
@@ -170,13 +170,13 @@ object! {
         /// What the kernel sends for it.
         pub message: Cell<Message> = Cell::new(Message { tag: Tag(0), words: [0; 4] }),
         /// Whom that is for: the pager or handler, even where a chief gets it.
-        pub raised_to: Cell<Id> = Cell::new(Id::NIL),
+        pub fault_target: Cell<Id> = Cell::new(Id::NIL),
         /// Who waits to send to it.
         pub senders: List<Thread, Senders> = List::new(),
         sender_links: Links<Thread> = Links::new(),
         ready_links: Links<Thread> = Links::new(),
         /// Interrupts and timers that fired and were not received.
-        pub pending: List<Source, Pending> = List::new(),
+        pub pending: List<KernelObject, Pending> = List::new(),
         /// Sources that it is attached to.
         pub sources: Cell<u32> = Cell::new(0),
         /// Its timeout.
@@ -184,7 +184,7 @@ object! {
         /// Its FPU state once it has used the FPU.
         pub fpu: Cell<Option<Ref<fpu::State>>> = Cell::new(None),
         /// Its debug registers and descriptors, once set.
-        pub extra: Cell<Option<Ref<fpu::Extra>>> = Cell::new(None),
+        pub extra: Cell<Option<Ref<fpu::DebugTls>>> = Cell::new(None),
     }
 }
 
@@ -192,17 +192,17 @@ linked!(Thread, Ready, ready_links);
 linked!(Thread, Senders, sender_links);
 
 /// The words from `state` to `flags`, as they are read at once.
-pub const fn meeting(state: State, open: bool, cpu: u8, flags: u32) -> u64 {
+pub const fn state_word(state: State, open: bool, cpu: u8, flags: u32) -> u64 {
     u64::from_le_bytes([state as u8, open as u8, cpu, 0, flags as u8, (flags >> 8) as u8, 0, 0])
 }
-const _: () = assert!(offset_of!(Thread, own_frame) == 0 && Thread::MEETING % 8 == 0);
+const _: () = assert!(offset_of!(Thread, own_frame) == 0 && Thread::STATE_WORD % 8 == 0);
 const _: () =
-    assert!(offset_of!(Thread, open) == Thread::MEETING + 1 && offset_of!(Thread, cpu) == Thread::MEETING + 2);
-const _: () = assert!(offset_of!(Thread, flags) == Thread::MEETING + 4);
+    assert!(offset_of!(Thread, open) == Thread::STATE_WORD + 1 && offset_of!(Thread, cpu) == Thread::STATE_WORD + 2);
+const _: () = assert!(offset_of!(Thread, flags) == Thread::STATE_WORD + 4);
 
 impl Thread {
-    /// Offset of what `meeting` makes.
-    pub const MEETING: usize = offset_of!(Thread, state);
+    /// Offset of what `state_word` makes.
+    pub const STATE_WORD: usize = offset_of!(Thread, state);
     /// Offset of the frame's address.
     pub const FRAME: usize = offset_of!(Thread, frame);
     /// Offset of the UTCB's address.
@@ -238,7 +238,7 @@ impl Thread {
         }
     }
 
-    /// The frame in use. A foreign thread's may change under our hands: read each field once.
+    /// The frame in use. An alien thread's may change under our hands: read each field once.
     pub fn frame(&self) -> &SharedFrame {
         // SAFETY: points to `own_frame` or into a frame page that is bound to this thread and thus not given back;
         // words allow the sharing.
@@ -250,7 +250,7 @@ impl Thread {
         self.frame.get() as u64
     }
 
-    /// The UTCB; `None` for a foreign thread.
+    /// The UTCB; `None` for an alien thread.
     pub fn utcb(&self) -> Option<&SharedUtcb> {
         // SAFETY: a page of the kernel area that lives as long as the thread; words allow the sharing with the user.
         unsafe { self.utcb.cast::<SharedUtcb>().as_ref() }
@@ -267,25 +267,25 @@ pub fn find(id: Id) -> Option<Ref<Thread>> {
     (thread.id == id).then_some(thread)
 }
 
-/// `thread`, if the caller may change it: of its own task or clan, and no foreign one in its task whose handler is not.
+/// `thread`, if the caller may change it: of its own task or clan, and no alien one in its task whose handler is not.
 pub fn controlled(caller: Ref<Thread>, thread: Ref<Thread>) -> Result<Ref<Thread>, Error> {
     caller.task.controls(thread.task)?;
-    let anothers = thread.has(FOREIGN) && thread.handler.get().task() != caller.id.task();
+    let anothers = thread.has(ALIEN) && thread.handler.get().task() != caller.id.task();
     Some(thread).filter(|thread| thread.task != caller.task || !anothers).ok_or(Error::Denied)
 }
 
-/// Sets FAR_HANDLER or clears it: who has it has no short way, where nearness is not asked.
-pub fn mark_far_handler(thread: Ref<Thread>) {
-    let near = |id: Id| id == Id::NIL || find(id).is_some_and(|handler| clan::is_near(thread.task, handler.task));
+/// Sets CROSS_CLAN_HANDLER or clears it: who has it has no short way, where nearness is not asked.
+pub fn mark_cross_clan_handler(thread: Ref<Thread>) {
+    let near = |id: Id| id == Id::NIL || find(id).is_some_and(|handler| clan::is_same_clan(thread.task, handler.task));
     let far = !near(thread.pager.get()) || !near(thread.handler.get());
-    thread.put(FAR_HANDLER, far);
+    thread.put(CROSS_CLAN_HANDLER, far);
 }
 
 /// How a new thread starts.
 pub struct Plan {
     /// Lthread number, or LTHREAD_TASK for any.
     pub lthread: u16,
-    /// Frame page and index within it, and the index in the chief's window, for a foreign thread.
+    /// Frame page and index within it, and the index in the chief's window, for an alien thread.
     pub frame: Option<BoundFrame>,
     /// Priority.
     pub priority: u8,
@@ -296,16 +296,16 @@ pub struct Plan {
 /// Creates a stopped thread.
 pub fn create(task: Ref<Task>, plan: &Plan) -> Result<Ref<Thread>, Error> {
     let id = task.reserve_lthread(plan.lthread)?;
-    let foreign = plan.frame.is_some();
-    if !foreign && (task.area == 0 || id.lthread() as u64 >= AREA_MAX_UTCBS) {
+    let alien = plan.frame.is_some();
+    if !alien && (task.area == 0 || id.lthread() as u64 >= AREA_MAX_UTCBS) {
         return Err(Error::Invalid);
     }
-    let utcb = match foreign {
+    let utcb = match alien {
         true => core::ptr::null_mut(),
         false => space::add_object(task, utcb_offset(id))?.cast(),
     };
     let thread = POOL.make(task.account, Kind::Lthread, Thread::new(id, task, utcb, plan)).inspect_err(|_| {
-        if !foreign {
+        if !alien {
             space::remove_object(task, utcb_offset(id));
         }
     })?;
@@ -315,7 +315,7 @@ pub fn create(task: Ref<Task>, plan: &Plan) -> Result<Ref<Thread>, Error> {
         None => prepare_native(thread),
     }
     task.install(thread);
-    mark_far_handler(thread);
+    mark_cross_clan_handler(thread);
     Ok(thread)
 }
 
@@ -365,7 +365,7 @@ pub fn has_frame(thread: Ref<Thread>, chief: Ref<Task>, index: u64) -> bool {
             .is_some_and(|page| POOL.address(page) as u64 == thread.frame_address() & !(PAGE_SIZE - 1))
 }
 
-/// Binds a frame to a foreign thread in place of the one that it has; `None` leaves it without.
+/// Binds a frame to an alien thread in place of the one that it has; `None` leaves it without.
 pub fn bind(thread: Ref<Thread>, frame: Option<BoundFrame>) {
     if thread.frame_index.get() as u64 != FRAME_NONE {
         let old = thread.frame_address() - crate::arch::DIRECT;
@@ -403,11 +403,11 @@ pub fn delete(thread: Ref<Thread>) -> bool {
     if thread.waiters.get() > 0 {
         ipc::fail_waiters(thread);
     }
-    source::thread_deleted(thread);
+    kernel_object::thread_deleted(thread);
     let current = sched::forget(thread);
     thread.task.vacate(thread);
     fpu::drop_states(thread);
-    if thread.has(FOREIGN) {
+    if thread.has(ALIEN) {
         bind(thread, None);
     } else {
         space::remove_object(thread.task, utcb_offset(thread.id));

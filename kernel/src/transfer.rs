@@ -3,7 +3,7 @@
 //!
 //! These take time, so interrupts are let in on the way and somebody more important may run. There is no third party:
 //! one of the partners is the *mover*, Ready, and goes on whenever it runs (TRANSFER is among the flags that
-//! `sched::leave` looks at); the other one is Transferring. Whoever runs when they meet is the mover. If a page of
+//! `sched::leave` looks at); the other one is Transferring. Whoever runs when they meet is the active_partner. If a page of
 //! a string is missing, the thread in whose space that is sends its page fault as always, and moves when it is answered.
 //! Progress stands in the `Transfer` of both; partners are named by ids and found anew each time.
 //!
@@ -23,7 +23,7 @@ use crate::ipc;
 use crate::refs::Ref;
 use crate::sched::{self, poll};
 use crate::space::{self, Progress, Stop};
-use crate::strings::{self, Parts, Step};
+use crate::strings::{self, Step, StringItems};
 use crate::thread::*;
 use crate::umem;
 use core::cell::Cell;
@@ -53,12 +53,12 @@ object! {
     pub struct Transfer const () {
         role: Cell<Role> = Cell::new(Role::Sender),
         partner: Cell<Id> = Cell::new(Id::NIL),
-        /// The message's; read once, because the frame of a foreign sender is its chief's memory too.
+        /// The message's; read once, because the frame of an alien sender is its chief's memory too.
         tag: Cell<Tag> = Cell::new(Tag(0)),
         /// Sender: map items that are done, and one that was left in the middle.
         maps: Cell<u64> = Cell::new(0),
         under_way: Cell<Option<Item>> = Cell::new(None),
-        parts: Parts = Parts::new(),
+        parts: StringItems = StringItems::new(),
     }
 }
 
@@ -86,7 +86,7 @@ fn items(words: &[Word; 2 * MAX_STRINGS as usize], count: u64) -> impl Iterator<
 
 /// Transfers between two threads that wait for nothing else any more; `mover` is the one that runs. How it ended, if it
 /// has: then the receiver knows already, and the sender is the caller's business.
-pub fn begin(sender: Ref<Thread>, receiver: Ref<Thread>, mover: Ref<Thread>) -> Option<Result<(), Error>> {
+pub fn begin(sender: Ref<Thread>, receiver: Ref<Thread>, active_partner: Ref<Thread>) -> Option<Result<(), Error>> {
     let tag = Tag(sender.frame().si.get());
     enter(sender, receiver, Role::Sender, tag);
     enter(receiver, sender, Role::Receiver, tag);
@@ -94,8 +94,8 @@ pub fn begin(sender: Ref<Thread>, receiver: Ref<Thread>, mover: Ref<Thread>) -> 
         receiver.transfer.parts.take(items(&utcb.buffers, utcb.buffer_count.get()));
     }
     ipc::copy_words(sender, receiver, tag.words());
-    wait_for(if mover == sender { receiver } else { sender }, mover);
-    run(sender, receiver, mover)
+    wait_for(if active_partner == sender { receiver } else { sender }, active_partner);
+    run(sender, receiver, active_partner)
 }
 
 /// The same for the map items with which the running `pager` answers `faulter`.
@@ -113,9 +113,9 @@ fn enter(thread: Ref<Thread>, partner: Ref<Thread>, role: Role, tag: Tag) {
     thread.transfer.under_way.set(None);
 }
 
-fn wait_for(thread: Ref<Thread>, mover: Ref<Thread>) {
+fn wait_for(thread: Ref<Thread>, active_partner: Ref<Thread>) {
     thread.state.set(State::Transferring);
-    thread.partner.set(mover.id);
+    thread.partner.set(active_partner.id);
 }
 
 /// Sender and receiver of a thread's transfer. `None` if an answer has lost its faulter.
@@ -130,36 +130,36 @@ fn partners(thread: Ref<Thread>) -> Option<(Ref<Thread>, Ref<Thread>)> {
 
 /// Goes on with the transfer of the running thread: to its end, to a page that is missing, or until somebody more
 /// important is ready.
-pub fn proceed(mover: Ref<Thread>) {
+pub fn proceed(active_partner: Ref<Thread>) {
     // Its page fault, if there was one, has been answered.
-    sched::disarm(mover);
+    sched::disarm(active_partner);
     // Interrupts may have been off since its pager came in to answer.
     poll();
-    let Some((sender, receiver)) = partners(mover) else { return fail(mover, Error::Aborted) };
-    if let Some(result) = run(sender, receiver, mover) {
+    let Some((sender, receiver)) = partners(active_partner) else { return fail(active_partner, Error::Aborted) };
+    if let Some(result) = run(sender, receiver, active_partner) {
         sender_ends(sender, result);
     }
 }
 
-fn run(sender: Ref<Thread>, receiver: Ref<Thread>, mover: Ref<Thread>) -> Option<Result<(), Error>> {
-    let result = match carry(sender, receiver, mover) {
+fn run(sender: Ref<Thread>, receiver: Ref<Thread>, active_partner: Ref<Thread>) -> Option<Result<(), Error>> {
+    let result = match copy_loop(sender, receiver, active_partner) {
         Err(Stop::Restart) => return None,
         Err(Stop::Failed(error)) => Err(error),
         // An interrupt that was let in on the way may have been the end of the faulter's patience.
-        Ok(()) if mover.transfer.role.get() == Role::Answerer && !ipc::awaits_answer(receiver, sender) => {
+        Ok(()) if active_partner.transfer.role.get() == Role::Answerer && !ipc::awaits_answer(receiver, sender) => {
             Err(Error::Aborted)
         }
         Ok(()) => Ok(()),
     };
-    conclude(sender, receiver, result);
+    finish(sender, receiver, result);
     Some(result)
 }
 
-fn carry(sender: Ref<Thread>, receiver: Ref<Thread>, mover: Ref<Thread>) -> Result<(), Stop> {
+fn copy_loop(sender: Ref<Thread>, receiver: Ref<Thread>, active_partner: Ref<Thread>) -> Result<(), Stop> {
     let tag = sender.transfer.tag.get();
     pass_maps(sender, receiver, tag)?;
     if tag.strings() > 0 {
-        pass_strings(sender, receiver, mover)?;
+        pass_strings(sender, receiver, active_partner)?;
     }
     Ok(())
 }
@@ -235,7 +235,7 @@ fn pass_item(sender: Ref<Thread>, receiver: Ref<Thread>, under_way: &mut Item) -
     Ok(if progress.rights == 0 { REFUSED } else { MapItem { send_base, fpage: came.0 } })
 }
 
-fn pass_strings(sender: Ref<Thread>, receiver: Ref<Thread>, mover: Ref<Thread>) -> Result<(), Stop> {
+fn pass_strings(sender: Ref<Thread>, receiver: Ref<Thread>, active_partner: Ref<Thread>) -> Result<(), Stop> {
     let (parts, buffers) = (&sender.transfer.parts, &receiver.transfer.parts);
     loop {
         let (from, to, size) = match strings::next(parts, buffers) {
@@ -244,7 +244,7 @@ fn pass_strings(sender: Ref<Thread>, receiver: Ref<Thread>, mover: Ref<Thread>) 
             Step::Done => return Ok(()),
         };
         let place = |owner: Ref<Thread>, other, address, write| {
-            let missing = |present| page_missing(owner, other, mover, (address, write, present));
+            let missing = |present| page_missing(owner, other, active_partner, (address, write, present));
             space::access(owner.task, address, write).map_err(missing)
         };
         let source = place(sender, receiver, from, false)?;
@@ -261,7 +261,7 @@ fn pass_strings(sender: Ref<Thread>, receiver: Ref<Thread>, mover: Ref<Thread>) 
 fn page_missing(
     owner: Ref<Thread>,
     other: Ref<Thread>,
-    mover: Ref<Thread>,
+    active_partner: Ref<Thread>,
     (address, write, present): (u64, bool, bool),
 ) -> Stop {
     let (of_sends, of_receives) =
@@ -272,8 +272,8 @@ fn page_missing(
     // If sigma0's space was filled nobody waits, and without a pager the transfer has ended.
     if owner.has(TRANSFER) && waits_for_pager(owner) {
         sched::arm(owner, end);
-        if mover != owner {
-            wait_for(mover, owner);
+        if active_partner != owner {
+            wait_for(active_partner, owner);
         }
     }
     Stop::Restart
@@ -291,12 +291,12 @@ pub fn fail(thread: Ref<Thread>, error: Error) {
         leave(thread);
         return sender_ends(thread, Err(error));
     };
-    conclude(sender, receiver, Err(error));
+    finish(sender, receiver, Err(error));
     sender_ends(sender, Err(error));
 }
 
 /// The end of a transfer, for all but the sender's further course.
-fn conclude(sender: Ref<Thread>, receiver: Ref<Thread>, result: Result<(), Error>) {
+fn finish(sender: Ref<Thread>, receiver: Ref<Thread>, result: Result<(), Error>) {
     leave(sender);
     if sender.transfer.role.get() == Role::Answerer {
         if result.is_ok() {

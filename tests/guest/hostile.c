@@ -127,7 +127,7 @@ static void call(void)
 
 	for (int i = 0; i < REGISTERS; i++)
 		registers[i] = meaningful();
-	registers[0] = word() << 32 | KEEL_CALL_OWN | (below(512) << 4 & 0x1ff0) | below(8);
+	registers[0] = word() << 32 | KEEL_CALL_HANDLER | (below(512) << 4 & 0x1ff0) | below(8);
 	memcpy(after, registers, sizeof after);
 	syscall_instruction(after);
 	registers[0] = -ENOSYS;
@@ -159,11 +159,11 @@ static void messages(void)
 		for (int number = 1; number < SIGRTMIN; number++)
 			signal(number, SIG_DFL);
 		alarm(1);
-		syscall(SYS_arch_prctl, KEEL_LINUX_PRCTL_CALLS, below(2) ? KEEL_CALLS_ON : meaningful());
+		syscall(SYS_arch_prctl, KEEL_LINUX_PRCTL_DISPATCH, below(2) ? KEEL_DISPATCH_ON : meaningful());
 		for (int i = 0; i < MESSAGES; i++) {
 			for (int j = 0; j < REGISTERS; j++)
 				registers[j] = meaningful();
-			registers[0] = word() << 32 | KEEL_CALL_OWN | (below(8) ? below(512) : word() >> 33);
+			registers[0] = word() << 32 | KEEL_CALL_HANDLER | (below(8) ? below(512) : word() >> 33);
 			syscall_instruction(registers);
 		}
 		_exit(0);
@@ -287,7 +287,7 @@ static void traced(void)
 		ptrace(PTRACE_TRACEME, 0, 0, 0);
 		raise(SIGSTOP);
 		for (;;)
-			syscall_instruction((uint64_t[REGISTERS]){ KEEL_CALL_OWN });
+			syscall_instruction((uint64_t[REGISTERS]){ KEEL_CALL_HANDLER });
 	}
 	waitpid(pid, &status, 0);
 	for (int changes = 0; changes < 8; changes++)

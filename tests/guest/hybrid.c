@@ -658,7 +658,7 @@ KEEL_LTHREAD static void lender(unsigned long pages)
 		unsigned long page = m.words[0] & -PAGE, offset = page - (unsigned long)window;
 		int is_ours = keel_kind(&m) == KEEL_KIND_PAGE_FAULT && offset < pages * PAGE;
 
-		m.tag = KEEL_TAG_PASS_ON;
+		m.tag = KEEL_TAG_FORWARD;
 		if (is_ours) {
 			/* It must be there to be lent. */
 			lent[offset] = lent[offset];
@@ -743,7 +743,7 @@ KEEL_LTHREAD static void counter(unsigned long passes_on)
 	keel_wait(&m);
 	for (;;) {
 		shared->counter++;
-		m.tag = KEEL_TAG_PASS_ON;
+		m.tag = KEEL_TAG_FORWARD;
 		if (passes_on)
 			keel_answer_and_wait(&m);
 		else

@@ -88,7 +88,7 @@ static void six(void)
 	__asm__ volatile("mov %1, %%r12\n\tmov %2, %%r13\n\tmov %3, %%r14\n\tmov %4, %%eax\n\tsyscall\n\t"
 			 "mov %%r12, %0\n\tmov %%r13, 8+%0\n\tmov %%r14, 16+%0"
 			 : "+m"(*(long(*)[3])kept)
-			 : "i"(21), "i"(22), "i"(23), "i"((int)(KEEL_CALL_OWN | SYS_getpid))
+			 : "i"(21), "i"(22), "i"(23), "i"((int)(KEEL_CALL_HANDLER | SYS_getpid))
 			 : "rax", "rcx", "rdx", "rsi", "rdi", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "memory");
 	printf("registers that stay: %ld %ld %ld\n", kept[0], kept[1], kept[2]);
 }
@@ -249,7 +249,7 @@ static void kernel_calls(void)
 	if (!pid) {
 		for (unsigned long call = 1 << 12; call < 1 << 13; call++)
 			for (size_t i = 0; i < COUNT(ids); i++) {
-				uint64_t result = KEEL_CALL_OWN | call;
+				uint64_t result = KEEL_CALL_HANDLER | call;
 				register uint64_t w0 __asm__("r8") = ids[i];
 				register uint64_t w1 __asm__("r9") = ids[i];
 				register uint64_t w2 __asm__("r10") = ids[i];
@@ -295,7 +295,7 @@ static void entries(void)
 	pid_t pid;
 
 	for (size_t i = 0; i < COUNT(nowhere); i++)
-		printf("entry %lx: %ld\n", nowhere[i], instruction(SYS_arch_prctl, KEEL_LINUX_PRCTL_CALLS, nowhere[i], 0, 0, 0, 0));
+		printf("entry %lx: %ld\n", nowhere[i], instruction(SYS_arch_prctl, KEEL_LINUX_PRCTL_DISPATCH, nowhere[i], 0, 0, 0, 0));
 	if (!(pid = fork())) {
 		keel_calls(16 * PAGE);
 		_exit(0);
@@ -335,7 +335,7 @@ int main(int argc, char **argv)
 		printf("messages begin off: %d\n", message(SYS_getpid, 0, 0, 0, 0, 0, 0) == -ENOSYS);
 		return 0;
 	}
-	printf("allowed: %d\n", keel_calls(KEEL_CALLS_ON));
+	printf("allowed: %d\n", keel_calls(KEEL_DISPATCH_ON));
 	same();
 	six();
 	signals();
@@ -346,7 +346,7 @@ int main(int argc, char **argv)
 	killed();
 	entries();
 	moving();
-	printf("taken back: %d\n", keel_calls(KEEL_CALLS_OFF));
+	printf("taken back: %d\n", keel_calls(KEEL_DISPATCH_OFF));
 	printf("and then: %ld\n", message(SYS_getpid, 0, 0, 0, 0, 0, 0));
 	return 0;
 }

@@ -12,7 +12,7 @@ use crate::random::seed;
 use crate::random::Random;
 use crate::refs::Ref;
 use crate::task::{self, Task};
-use crate::thread::{self, State, Thread, FOREIGN};
+use crate::thread::{self, State, Thread, ALIEN};
 use crate::{fault, ipc, sched, space};
 use core::mem::offset_of;
 use keel_abi::call::*;
@@ -201,7 +201,7 @@ impl History {
         set(offset_of!(ExRegs, frame), self.one_of(&[FRAME_NONE, self.below(FRAME_PAGES * FRAMES_PER_PAGE), 1]));
         set(offset_of!(ExRegs, fpu), HOME + self.below(4) * 64);
         set(offset_of!(ExRegs, fpu_size), PAGE_SIZE);
-        set(offset_of!(ExRegs, calls), self.below(2));
+        set(offset_of!(ExRegs, dispatch), self.below(2));
         (0..4).for_each(|n| set(offset_of!(ExRegs, debug) + 8 * n, if valid { HOME } else { u64::MAX }));
         self.fill(thread, offset_of!(Utcb, record), &words);
     }
@@ -253,9 +253,9 @@ impl History {
             }
             28..=31 => {
                 self.record(thread);
-                let foreign = EX_CREATE | EX_START | EX_FOREIGN | EX_FRAME | EX_PAGER | EX_HANDLER;
+                let alien = EX_CREATE | EX_START | EX_ALIEN | EX_FRAME | EX_PAGER | EX_HANDLER;
                 let native = EX_CREATE | EX_START | EX_IP | EX_PAGER | EX_HANDLER;
-                let mask = self.one_of(&[native, native, foreign, foreign, EX_DELETE]);
+                let mask = self.one_of(&[native, native, alien, alien, EX_DELETE]);
                 let place = Id::thread(0, self.one_of(&[thread.id.task(), member]), own.lthread(), 0);
                 with(CALL_LTHREAD_EX_REGS, place.0, mask, 0, words)
             }
@@ -300,9 +300,9 @@ impl History {
                         self.task_id().0,
                         self.below(4),
                     ),
-                    3 => timer(SOURCE_ATTACH, ID_TIMER, 0),
+                    3 => timer(OBJECT_BIND, ID_TIMER, 0),
                     4 => timer(TIMER_SET, id, self.machine.now() + self.below(LONGEST_NS)),
-                    _ => timer(SOURCE_DETACH, id, 0),
+                    _ => timer(OBJECT_UNBIND, id, 0),
                 }
             }
             _ => with(self.random.next() & 0xffff, self.word(), self.word(), self.word(), words),
@@ -441,8 +441,8 @@ fn on_current(cpu: &Cpu, what: impl FnOnce(Ref<Thread>)) {
 fn set_registers(thread: Ref<Thread>, registers: &[u64; 10]) {
     let frame = thread.frame();
     let [ax, di, si, dx, words @ ..] = registers;
-    // A foreign thread's own calls; the upper half of the register is not the call's.
-    let ax = ax & 0xffff_ffff | if thread.has(FOREIGN) { CALL_OWN } else { 0 };
+    // An alien thread's own calls; the upper half of the register is not the call's.
+    let ax = ax & 0xffff_ffff | if thread.has(ALIEN) { CALL_HANDLER } else { 0 };
     [&frame.ax, &frame.orig_ax].iter().for_each(|register| register.set(ax));
     frame.ip.set(HOME);
     frame.di.set(*di);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The machine of the host tests, in place of `arch`: two processors that take turns in one thread of the host.
 //!
-//! Page tables, tags, descriptors, states and the short ways' tables are the kernel's own. Emulated are control registers
+//! Page tables, pcids, descriptors, states and the short ways' tables are the kernel's own. Emulated are control registers
 //! and translations (`regs`), timers and messages between processors (`apic`), and the entries (`entry`). Physical memory is
 //! the host's, one to one. Time stands still but where the machine says so, and interrupts come where the kernel lets
 //! them in, as often as a random number says: a seed repeats everything.
@@ -205,7 +205,7 @@ impl Machine {
     pub fn kernel(&self, processor: usize, serve: impl FnOnce(&Cpu)) -> Ref<Thread> {
         let cpu = act(processor);
         lock::enter(cpu);
-        lock::exclusive(cpu);
+        lock::take_all_locks(cpu);
         if STATE.kicked[processor].take() {
             sched::program(cpu);
         }
@@ -218,7 +218,7 @@ impl Machine {
         let cpu = act(processor);
         lock::enter(cpu);
         if !crate::across::send(cpu) {
-            lock::exclusive(cpu);
+            lock::take_all_locks(cpu);
             crate::syscall::enter(cpu.current.get().expect("it makes a call"));
         }
         leave(cpu)
@@ -323,7 +323,7 @@ fn start() -> u64 {
     for index in 0..PROCESSORS as u8 {
         // SAFETY: memory of this size, for ever.
         let cpu = unsafe { cpu::create(memory(size_of::<cpu::Processor>(), PAGE).cast(), index, index as u32) };
-        cpu.tags.begin();
+        cpu.pcids.begin();
         cpu::add(cpu);
     }
     let boot = act(0);
@@ -400,9 +400,9 @@ pub mod regs {
     }
 
     pub unsafe fn write_cr3(value: u64) {
-        let space = value & !crate::tags::KEEP;
+        let space = value & !crate::pcid::NOFLUSH;
         STATE.cr3[STATE.acting.get()].set(space);
-        if value & crate::tags::KEEP == 0 {
+        if value & crate::pcid::NOFLUSH == 0 {
             held().retain(|(tag, ..), _| *tag != space % paging::span(0));
         }
     }
@@ -446,7 +446,7 @@ pub mod apic {
     use core::sync::atomic::Ordering;
 
     pub const TIMER_VECTOR: u64 = 0xf0;
-    pub const MESSAGE_VECTORS: u64 = 64;
+    pub const MSI_VECTORS: u64 = 64;
     /// Lines that there are.
     const LINES: u64 = 24;
 
@@ -457,17 +457,17 @@ pub mod apic {
     /// A processor that shall settle does so at once; else it looks when it acts.
     pub fn kick(target: u32) {
         let cpu = cpu::all().find(|cpu| cpu.apic_id == target).expect("it runs");
-        if cpu.request.load(Ordering::SeqCst) {
+        if cpu.write_back_request.load(Ordering::SeqCst) {
             let acting = STATE.acting.replace(cpu.index as usize);
-            entry::unload(cpu);
+            entry::write_back_loaded(cpu);
             paging::leave(cpu);
-            cpu.request.store(false, Ordering::SeqCst);
+            cpu.write_back_request.store(false, Ordering::SeqCst);
             STATE.acting.set(acting);
         }
         STATE.kicked[cpu.index as usize].set(true);
     }
 
-    pub fn has_line(line: u64) -> bool {
+    pub fn has_gsi(line: u64) -> bool {
         line < LINES
     }
 
@@ -560,7 +560,7 @@ pub mod entry {
         let end = STATE.timers[STATE.acting.get()].get();
         assert!(end != u64::MAX, "nobody will ever run on processor {}", STATE.acting.get());
         let cpu = cpu();
-        crate::lock::exclusive_from_idle(cpu);
+        crate::lock::all_locks_from_idle(cpu);
         STATE.time.set(STATE.time.get().max(end));
         super::due();
         crate::lock::release(cpu);
@@ -611,7 +611,7 @@ pub mod entry {
         thread.consumed.get().wrapping_add(if running { STATE.time.get() } else { 0 })
     }
 
-    pub fn unload(cpu: &Cpu) {
+    pub fn write_back_loaded(cpu: &Cpu) {
         cpu.loaded_changed();
         fpu::put_away(cpu);
     }

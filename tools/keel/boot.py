@@ -37,7 +37,7 @@ KERNEL_PARAMETERS = ("debug-exit",)
 # The kernel for debugging has a serial line of its own, on which a panic waits for us.
 DEBUGGER_PARAMETERS = ("console=com4",)
 # What a configuration says besides where the kernel's debugger is asked after the end.
-STAYS_AT_END = "\non-end stay\n"
+HALTS_AT_SHUTDOWN = "\non-end stay\n"
 
 
 @dataclass(frozen=True)
@@ -202,7 +202,7 @@ def keel_guest(
         ramdisk=storage.ramdisk.name,
         linux_args=parameters,
     )
-    end = STAYS_AT_END if choices.debugger else ""
+    end = HALTS_AT_SHUTDOWN if choices.debugger else ""
     return qemu.Guest(
         kernel=_kernel(settings, choices),
         has_exit=not choices.debugger,
@@ -238,7 +238,7 @@ def disc_guest(settings: Settings, slot: Slot, template: Path, ramdisk: Path, pa
 def tests_guest(settings: Settings, choices: Choices, slot: Slot) -> qemu.Guest:
     """The µ-kernel with the native tasks alone."""
     text = bootconf.fill_tests(bootconf.read(choices.boot_template), choices.arguments)
-    end = STAYS_AT_END if choices.debugger else ""
+    end = HALTS_AT_SHUTDOWN if choices.debugger else ""
     return qemu.Guest(
         kernel=_kernel(settings, choices),
         has_exit=not choices.debugger,

@@ -85,12 +85,12 @@ global_asm!(
     "timed_function timed_syscall, syscall",
     "timed_function timed_load, mov rax, [rdi]",
     "timed_function timed_breakpoint, int3",
-    // A foreign thread: calls for ever, with the first reading in r15 and the second of the call before in r14.
-    ".global foreign_calls",
-    "foreign_calls:",
+    // An alien thread: calls for ever, with the first reading in r15 and the second of the call before in r14.
+    ".global alien_calls",
+    "alien_calls:",
     "timed syscall",
     "mov r14d, eax",
-    "jmp foreign_calls",
+    "jmp alien_calls",
     // Reads the counter into the word at rdi for ever.
     ".global spin",
     "spin:",
@@ -115,8 +115,8 @@ unsafe extern "C" {
     fn timed_breakpoint(timed: *mut Timed);
     fn spin_store();
     fn spin_back();
-    /// The code of the foreign thread.
-    pub fn foreign_calls();
+    /// The code of the alien thread.
+    pub fn alien_calls();
     /// The code of the thread that is interrupted.
     pub fn spin(reading: u64) -> !;
 }

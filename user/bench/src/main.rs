@@ -16,7 +16,7 @@ mod partner;
 mod rows;
 mod sample;
 
-use keel_l4::abi::boot::{END_TESTS_FAILED, END_TESTS_PASSED, ROOT_END};
+use keel_l4::abi::boot::{ROOT_SHUTDOWN, SHUTDOWN_TESTS_FAILED, SHUTDOWN_TESTS_PASSED};
 use keel_l4::call::Failure;
 use keel_l4::ipc::{call, Message};
 use keel_l4::{println, record, start, thread, Id};
@@ -44,8 +44,10 @@ extern "C" fn main(argument: u64) -> ! {
         println!("bench: {failure:?}");
     }
     let good = measured.is_ok() && sample::all_good();
-    let answer =
-        call(Id::ROOT, Message::new(ROOT_END as u32, &[if good { END_TESTS_PASSED } else { END_TESTS_FAILED }]));
+    let answer = call(
+        Id::ROOT,
+        Message::new(ROOT_SHUTDOWN as u32, &[if good { SHUTDOWN_TESTS_PASSED } else { SHUTDOWN_TESTS_FAILED }]),
+    );
     println!("bench: the root task does not end the machine: {answer:?}");
     start::stop()
 }
@@ -60,7 +62,7 @@ fn measure() -> Result<(), Failure> {
     rows::ipc::measure()?;
     rows::memory::measure()?;
     rows::events::measure()?;
-    rows::foreign::measure()?;
+    rows::alien::measure()?;
     rows::objects::measure()?;
     rows::services::measure()?;
     rows::ipc::measure_with_fpu()

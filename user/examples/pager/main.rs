@@ -6,7 +6,7 @@
 #![no_std]
 #![no_main]
 
-use keel_l4::abi::boot::{Start, DIRECT_MAP, END_PANIC, END_POWER_OFF, START_MAGIC};
+use keel_l4::abi::boot::{Start, DIRECT_MAP, SHUTDOWN_PANIC, SHUTDOWN_POWER_OFF, START_MAGIC};
 use keel_l4::abi::call::TASK_SHARED_QUOTA;
 use keel_l4::abi::fpage::{FPAGE_READ, PAGE_SIZE};
 use keel_l4::abi::memory::AREA_DEFAULT;
@@ -107,14 +107,14 @@ impl Server for Loader {
         let answer = self.answer(fault);
         if answer.is_none() {
             println!("pager: there is no page for the guest's {fault}");
-            self.end = Some(END_PANIC);
+            self.end = Some(SHUTDOWN_PANIC);
         }
         answer
     }
 
     fn exception(&mut self, received: &Received) -> Option<Message> {
         println!("pager: the guest has exception {}", received.tag.label());
-        self.end = Some(END_PANIC);
+        self.end = Some(SHUTDOWN_PANIC);
         None
     }
 }
@@ -158,7 +158,7 @@ fn main(mut program: Program) -> Result<(), Failure> {
     }
     println!("pager: {} of the guest was loaded", if came * 4 < all { "less than a quarter" } else { "much" });
     match loader.end {
-        Some(END_POWER_OFF) => Ok(()),
+        Some(SHUTDOWN_POWER_OFF) => Ok(()),
         _ => Err(Failure::call(Error::Aborted)),
     }
 }

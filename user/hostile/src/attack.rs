@@ -5,7 +5,7 @@ use crate::places::*;
 use crate::random::Random;
 use core::mem::offset_of;
 use core::sync::atomic::Ordering::Relaxed;
-use keel_l4::abi::boot::ROOT_END;
+use keel_l4::abi::boot::ROOT_SHUTDOWN;
 use keel_l4::abi::call::*;
 use keel_l4::abi::fpage::*;
 use keel_l4::abi::ids::*;
@@ -315,7 +315,7 @@ impl Attacker {
         record.debug = core::array::from_fn(|_| if self.random.once_in(2) { 0 } else { self.address() });
         let descriptor = 0x00cf_f200_0000_ffff;
         record.tls = core::array::from_fn(|_| self.random.one_of(&[0, descriptor, descriptor | 1 << 16]));
-        record.calls = self.random.below(2);
+        record.dispatch = self.random.below(2);
         let words = (&raw const record).cast::<u64>();
         for index in 0..size_of::<ExRegs>() / 8 {
             // SAFETY: the record consists of that many words.
@@ -341,7 +341,7 @@ impl Attacker {
         let registers = EX_IP | EX_SP | EX_ARGUMENT | EX_PAGER | EX_HANDLER;
         let mask = match self.random.below(8) {
             0..=2 => EX_CREATE | EX_START | registers,
-            3 | 4 => EX_CREATE | EX_START | EX_FOREIGN | EX_FRAME | EX_PAGER | EX_HANDLER,
+            3 | 4 => EX_CREATE | EX_START | EX_ALIEN | EX_FRAME | EX_PAGER | EX_HANDLER,
             5 => EX_CREATE | registers & self.random.next(),
             _ => EX_DELETE,
         };
@@ -384,12 +384,12 @@ impl Attacker {
         let timer = ID_TIMER + self.random.below(4);
         let mut words = self.words();
         let (id, label) = match self.random.below(8) {
-            0 | 1 => (ID_TIMER, SOURCE_ATTACH),
+            0 | 1 => (ID_TIMER, OBJECT_BIND),
             2 => {
                 words[0] = keel_l4::info::now() + self.soon();
                 (timer, TIMER_SET)
             }
-            3 => (timer, SOURCE_DETACH),
+            3 => (timer, OBJECT_UNBIND),
             4 => {
                 words[0] = self.some_task().0;
                 words[1] = self.random.one_of(&[0, 1, 3, 1 << 40, u64::MAX]);
@@ -461,7 +461,7 @@ fn spared(mut registers: Registers, me: Id) -> Registers {
     match number {
         CALL_LTHREAD_EX_REGS | CALL_THREAD_SCHEDULE if first && highest < UNBRIDLED => registers.ax = CALL_ID_NEAREST,
         CALL_THREAD_SCHEDULE => registers.dx = registers.dx.min(highest),
-        CALL_IPC if target.task() == Id::ROOT.task() && Tag(registers.si).label() as u64 == ROOT_END => {
+        CALL_IPC if target.task() == Id::ROOT.task() && Tag(registers.si).label() as u64 == ROOT_SHUTDOWN => {
             registers.si = 0
         }
         _ => {}

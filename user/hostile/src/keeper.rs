@@ -66,7 +66,7 @@ fn answer(received: &Received) -> Option<Message> {
         KIND_PREEMPTION => return Some(Message::label(0)),
         _ => return None,
     };
-    // A foreign thread has its frame elsewhere, and whoever gave it that has it stand where it is.
+    // An alien thread has its frame elsewhere, and whoever gave it that has it stand where it is.
     mapped.or_else(|| (gang < ATTACKERS && received.words[2] == FRAME_NONE).then(|| astray(received.from)))
 }
 

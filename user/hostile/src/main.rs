@@ -24,7 +24,7 @@ mod server;
 mod spinner;
 mod witness;
 
-use keel_l4::abi::boot::{END_TESTS_FAILED, END_TESTS_PASSED};
+use keel_l4::abi::boot::{SHUTDOWN_TESTS_FAILED, SHUTDOWN_TESTS_PASSED};
 use keel_l4::{println, record, root, start};
 
 keel_l4::entry!(main);
@@ -50,7 +50,7 @@ extern "C" fn main(argument: u64) -> ! {
             1
         }
     };
-    let answer = root::end(if failed == 0 { END_TESTS_PASSED } else { END_TESTS_FAILED });
+    let answer = root::end(if failed == 0 { SHUTDOWN_TESTS_PASSED } else { SHUTDOWN_TESTS_FAILED });
     println!("hostile: the root task does not end the machine: {answer:?}");
     start::stop()
 }

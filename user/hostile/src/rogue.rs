@@ -169,7 +169,7 @@ const PIECES: &[&[u8]] = &[
     &[0xeb, 0xe0],
 ];
 
-/// A rogue: its id, and its frame in the warden's window if it is a foreign thread.
+/// A rogue: its id, and its frame in the warden's window if it is an alien thread.
 #[derive(Clone, Copy)]
 struct Rogue {
     id: Id,
@@ -186,11 +186,11 @@ pub extern "C" fn run(argument: u64) -> ! {
         if count % PROGRAMS == 0 {
             sleep(REST);
         }
-        let Some([foreign, native]) = rogues.or_else(|| start(&mut random).ok().filter(|_| bought)) else {
+        let Some([alien, native]) = rogues.or_else(|| start(&mut random).ok().filter(|_| bought)) else {
             continue;
         };
-        rogues = Some([foreign, native]);
-        let rogue = if random.once_in(3) { native } else { foreign };
+        rogues = Some([alien, native]);
+        let rogue = if random.once_in(3) { native } else { alien };
         if next_program(rogue, &mut random, ledger).is_none() {
             ledger.events[event::ANEW].fetch_add(1, Relaxed);
             rogues = None;
@@ -208,18 +208,18 @@ fn start(random: &mut Random) -> Result<[Rogue; 2], Failure> {
     let mut record = ExRegs::zeroed();
     (record.pager, record.handler, record.frame) = (me.0, me.0, 0);
     let any = thread::lthread(task, LTHREAD_TASK as u16);
-    let mask = EX_CREATE | EX_FOREIGN | EX_FRAME | EX_PAGER | EX_HANDLER;
-    let foreign = thread::exchange(any, mask, &mut record)?;
+    let mask = EX_CREATE | EX_ALIEN | EX_FRAME | EX_PAGER | EX_HANDLER;
+    let alien = thread::exchange(any, mask, &mut record)?;
     let plan = NewThread { task, number: LTHREAD_TASK as u16, ip: 0, sp: 0, pager: me, handler: me, argument: 0 };
     let native = plan.create()?;
     set_frame(0, &Frame::zeroed());
-    for id in [foreign, native] {
+    for id in [alien, native] {
         thread::schedule(id, SCHEDULE_SLICE, 0, SLICE)?;
         thread::set_processor(id, random.below(info().processors))?;
         thread::act(id, EX_START)?;
         receive(id, Timeout::After(STOP))?;
     }
-    Ok([Rogue { id: foreign, frame: Some(0) }, Rogue { id: native, frame: None }])
+    Ok([Rogue { id: alien, frame: Some(0) }, Rogue { id: native, frame: None }])
 }
 
 fn set_frame(index: u64, frame: &Frame) {

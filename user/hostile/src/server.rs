@@ -13,7 +13,7 @@ use crate::random::Random;
 use crate::witness;
 use core::sync::atomic::AtomicU8;
 use core::sync::atomic::Ordering::Relaxed;
-use keel_l4::abi::boot::{Start, END_PANIC, END_REBOOT};
+use keel_l4::abi::boot::{Start, SHUTDOWN_PANIC, SHUTDOWN_REBOOT};
 use keel_l4::abi::call::{
     FRAME_NONE, KIND_EXCEPTION, KIND_PAGE_FAULT, KIND_PREEMPTION, KIND_TRIGGER, TAG_REDIRECTED, UNMAP_FLUSH,
 };
@@ -200,8 +200,8 @@ impl Server {
             let _ = unmap(Fpage::WHOLE, FPAGE_RWX | UNMAP_FLUSH);
         }
         match self.random.below(3) {
-            0 => drop(root::end(END_PANIC)),
-            1 => drop(root::end(END_REBOOT)),
+            0 => drop(root::end(SHUTDOWN_PANIC)),
+            1 => drop(root::end(SHUTDOWN_REBOOT)),
             _ => start::stop(),
         }
     }

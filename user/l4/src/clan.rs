@@ -16,7 +16,7 @@ use crate::task::{self, NewTask};
 use crate::{print, println, thread, utcb};
 use core::ops::Range;
 use core::sync::atomic::{AtomicU64, Ordering};
-use keel_abi::boot::END_POWER_OFF;
+use keel_abi::boot::SHUTDOWN_POWER_OFF;
 use keel_abi::call::TASK_SHARED_QUOTA;
 use keel_abi::fpage::{FPAGE_EXEC, FPAGE_READ, FPAGE_WRITE, PAGE_SIZE};
 use keel_abi::memory::AREA_DEFAULT;
@@ -204,7 +204,7 @@ impl Server for Clan {
             }
             // No child is more important than another.
             Request::Restart { .. } => return Some(reply::<()>(Err(Error::Denied))),
-            Request::End { code: END_POWER_OFF } => self.end(slot, None),
+            Request::End { code: SHUTDOWN_POWER_OFF } => self.end(slot, None),
             Request::End { code } => self.end(slot, Some(format_args!("it ended with {code:#x}"))),
         }
         None

@@ -4,7 +4,7 @@
 
 use core::cell::UnsafeCell;
 use keel_abi::fpage::{FPAGE_READ, PAGE_SHIFT};
-use keel_abi::memory::{AREA_DEFAULT, AREA_INFO, INFO_MODULES, INFO_REGIONS};
+use keel_abi::memory::{AREA_DEFAULT, AREA_KIP, KIP_MODULES, KIP_REGIONS};
 use keel_abi::{Fpage, Info, Region};
 
 /// A boot module: where it lies in physical memory and its command line.
@@ -30,7 +30,7 @@ impl<'a> Module<'a> {
 pub fn info() -> &'static Info {
     // SAFETY: the kernel maps this page read-only into every task whose kernel area lies here, and
     // never changes it after the start.
-    unsafe { &*((AREA_DEFAULT + AREA_INFO) as *const Info) }
+    unsafe { &*((AREA_DEFAULT + AREA_KIP) as *const Info) }
 }
 
 /// A page for `mappable_copy`.
@@ -54,13 +54,13 @@ pub unsafe fn mappable_copy() -> Fpage {
 
 /// The memory regions of `info`.
 pub fn regions(info: &Info) -> impl Iterator<Item = Region> + '_ {
-    let count = info.region_count.min(INFO_REGIONS) as usize;
+    let count = info.region_count.min(KIP_REGIONS) as usize;
     info.regions.chunks_exact(3).take(count).map(|r| Region { start: r[0], end: r[1], kind: r[2] })
 }
 
 /// The boot modules of `info`.
 pub fn modules(info: &Info) -> impl Iterator<Item = Module<'_>> {
-    let count = info.module_count.min(INFO_MODULES) as usize;
+    let count = info.module_count.min(KIP_MODULES) as usize;
     info.modules.chunks_exact(3).take(count).map(|m| Module { start: m[0], end: m[1], command_line: text(info, m[2]) })
 }
 
@@ -108,6 +108,6 @@ mod tests {
         info.strings[203] = u64::MAX;
         assert_eq!(modules(&info).next().map(|m| m.command_line.len()), Some(1));
         assert_eq!(modules(&info).nth(1).map(|m| m.command_line.len()), Some(0));
-        assert_eq!(modules(&info).count(), INFO_MODULES as usize);
+        assert_eq!(modules(&info).count(), KIP_MODULES as usize);
     }
 }

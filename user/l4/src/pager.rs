@@ -5,7 +5,7 @@ use crate::ipc::{Message, Received};
 use crate::message::NoRequest;
 use crate::server::{self, Server};
 use core::fmt;
-use keel_abi::call::TAG_PASS_ON;
+use keel_abi::call::TAG_FORWARD;
 use keel_abi::fpage::{FPAGE_EXEC, FPAGE_WRITE, PAGE_SHIFT, PAGE_SIZE};
 use keel_abi::{Fpage, Id, MapItem, Tag};
 
@@ -56,7 +56,7 @@ impl fmt::Display for Fault {
 
 /// The answer to a fault that the pager does not take: it becomes the handler's, or stops the thread where none exists.
 pub fn refused() -> Message {
-    Message { tag: Tag(TAG_PASS_ON), ..Message::default() }
+    Message { tag: Tag(TAG_FORWARD), ..Message::default() }
 }
 
 /// Who answers page faults.

@@ -4,7 +4,7 @@
 
 use crate::call::Failure;
 use crate::ipc::{send, Message, Received, Timeout};
-use keel_abi::call::{KIND_PREEMPTION, PREEMPTED_OUTRANKED, PREEMPTED_SLICE, PREEMPTER_EVERY};
+use keel_abi::call::{KIND_PREEMPTION, PREEMPTED_PRIORITY, PREEMPTED_SLICE, PREEMPTER_EVERY};
 use keel_abi::Id;
 
 /// A thread that lost the processor.
@@ -20,7 +20,7 @@ pub struct Preemption {
     pub time: u64,
     /// Where the thread goes on.
     pub ip: u64,
-    /// Index of its frame, of a foreign thread.
+    /// Index of its frame, of an alien thread.
     pub frame: u64,
     /// Nanoseconds of processor time that it has used.
     pub consumed: u64,
@@ -34,7 +34,7 @@ impl Preemption {
         (received.tag.kind() == KIND_PREEMPTION).then_some(Preemption {
             thread: received.from,
             slice_ended: why & PREEMPTED_SLICE != 0,
-            outranked: why & PREEMPTED_OUTRANKED != 0,
+            outranked: why & PREEMPTED_PRIORITY != 0,
             time,
             ip,
             frame,
@@ -68,7 +68,7 @@ mod tests {
         };
         assert_eq!(told(KIND_USER, PREEMPTED_SLICE), None);
         assert_eq!(told(KIND_PREEMPTION, PREEMPTED_SLICE), Some((true, false, 7, 8, 9, 10)));
-        assert_eq!(told(KIND_PREEMPTION, PREEMPTED_OUTRANKED), Some((false, true, 7, 8, 9, 10)));
+        assert_eq!(told(KIND_PREEMPTION, PREEMPTED_PRIORITY), Some((false, true, 7, 8, 9, 10)));
     }
 
     #[test]

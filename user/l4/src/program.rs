@@ -7,7 +7,7 @@ use crate::clan::Role;
 use crate::memory::Memory;
 use crate::{println, record, root, start, thread};
 use core::ops::Range;
-use keel_abi::boot::{Start, DIRECT_MAP, END_PANIC, END_POWER_OFF};
+use keel_abi::boot::{Start, DIRECT_MAP, SHUTDOWN_PANIC, SHUTDOWN_POWER_OFF};
 use keel_abi::Id;
 
 /// What a program has.
@@ -63,10 +63,10 @@ pub unsafe fn run(argument: u64, main: fn(Program) -> Result<(), Failure>) -> ! 
 /// Ends the program, with the machine where it may.
 fn conclude(result: Result<(), Failure>) -> ! {
     let code = match result {
-        Ok(()) => END_POWER_OFF,
+        Ok(()) => SHUTDOWN_POWER_OFF,
         Err(failure) => {
             println!("it failed: {failure}");
-            END_PANIC
+            SHUTDOWN_PANIC
         }
     };
     // Most programs may not end the machine: they stand still.
@@ -75,7 +75,7 @@ fn conclude(result: Result<(), Failure>) -> ! {
 }
 
 /// Defines `_start` for the main function `$main: fn(Program) -> Result<(), Failure>`. When it
-/// returns, the parent is asked to end the machine: with `END_POWER_OFF`, or with `END_PANIC` and a
+/// returns, the parent is asked to end the machine: with `SHUTDOWN_POWER_OFF`, or with `SHUTDOWN_PANIC` and a
 /// line that tells the failure. `$failed: fn(u64, Failure)` learns of every call that fails.
 #[macro_export]
 macro_rules! program {

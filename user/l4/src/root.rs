@@ -4,7 +4,7 @@
 use crate::call::Failure;
 use crate::message::{ask, Bytes};
 use core::sync::atomic::{AtomicU64, Ordering};
-use keel_abi::boot::{ROOT_END, ROOT_PRINT, ROOT_RESTART};
+use keel_abi::boot::{ROOT_PRINT, ROOT_RESTART, ROOT_SHUTDOWN};
 use keel_abi::Id;
 
 crate::requests! {
@@ -19,7 +19,7 @@ crate::requests! {
         End {
             /// `END_*`.
             code: u64,
-        } = ROOT_END,
+        } = ROOT_SHUTDOWN,
         /// Starts a less important task anew that may fail.
         Restart {
             /// Its number.

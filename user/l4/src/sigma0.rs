@@ -5,7 +5,7 @@ use crate::call::Failure;
 use crate::ipc::{call, Message};
 use crate::message::{ask, reply, Request as _};
 use crate::utcb;
-use keel_abi::memory::{MAP_GRANT, SIGMA0_ANY, SIGMA0_INFO, SIGMA0_IRQ, SIGMA0_MAP};
+use keel_abi::memory::{MAP_GRANT, SIGMA0_ANY, SIGMA0_IRQ, SIGMA0_KIP, SIGMA0_MAP};
 use keel_abi::{Error, Fpage, Id, MapItem};
 
 crate::requests! {
@@ -17,7 +17,7 @@ crate::requests! {
             fpage: Fpage,
         } = SIGMA0_MAP,
         /// A copy of the kernel information page.
-        Info = SIGMA0_INFO,
+        Info = SIGMA0_KIP,
         /// Any free RAM.
         Any {
             /// Its size and rights.

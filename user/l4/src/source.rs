@@ -5,8 +5,8 @@ use crate::call::{failed, Failure, ANSWER};
 use crate::ipc::{call, Message, Received};
 use crate::utcb;
 use keel_abi::call::{
-    ACCOUNT_WORDS, MSI_ALLOCATE, QUOTA_BUY_FRAMES, QUOTA_ENLARGE, QUOTA_READ, QUOTA_SELL_FRAMES, QUOTA_SHRINK,
-    REGISTER_WORDS, SOURCE_ACK, SOURCE_ATTACH, SOURCE_DETACH, SOURCE_GIVE, TIMER_SET,
+    ACCOUNT_WORDS, MSI_ALLOCATE, OBJECT_ACK, OBJECT_BIND, OBJECT_GIVE, OBJECT_UNBIND, QUOTA_BUY_FRAMES, QUOTA_ENLARGE,
+    QUOTA_READ, QUOTA_SELL_FRAMES, QUOTA_SHRINK, REGISTER_WORDS, TIMER_SET,
 };
 use keel_abi::ids::ID_TIMER;
 use keel_abi::Id;
@@ -18,17 +18,17 @@ pub fn operate(source: Id, label: u64, words: &[u64]) -> Result<Received, Failur
 
 /// Receives interrupt line `source` from now on (`IRQ_MODE_*`).
 pub fn attach(source: Id, mode: u64) -> Result<(), Failure> {
-    operate(source, SOURCE_ATTACH, &[mode]).map(|_| ())
+    operate(source, OBJECT_BIND, &[mode]).map(|_| ())
 }
 
 /// Ends that.
 pub fn detach(source: Id) -> Result<(), Failure> {
-    operate(source, SOURCE_DETACH, &[]).map(|_| ())
+    operate(source, OBJECT_UNBIND, &[]).map(|_| ())
 }
 
 /// Tells that the device behind the line was served.
 pub fn acknowledge(source: Id) -> Result<(), Failure> {
-    operate(source, SOURCE_ACK, &[]).map(|_| ())
+    operate(source, OBJECT_ACK, &[]).map(|_| ())
 }
 
 /// An interrupt that a device raises by writing to memory (MSI, MSI-X).
@@ -50,12 +50,12 @@ pub fn attach_message() -> Result<MessageInterrupt, Failure> {
 
 /// Gives the right over `source` to the task `to`.
 pub fn give(source: Id, to: Id) -> Result<(), Failure> {
-    operate(source, SOURCE_GIVE, &[to.0]).map(|_| ())
+    operate(source, OBJECT_GIVE, &[to.0]).map(|_| ())
 }
 
 /// Claims a free timer.
 pub fn claim_timer() -> Result<Id, Failure> {
-    operate(Id(ID_TIMER), SOURCE_ATTACH, &[]).map(|answer| Id(answer.words[0]))
+    operate(Id(ID_TIMER), OBJECT_BIND, &[]).map(|answer| Id(answer.words[0]))
 }
 
 /// Arms `timer` for the kernel time `time`, or disarms it (`TIMER_OFF`).

@@ -143,7 +143,7 @@ pub fn set_virtual_sender(id: Id) {
     store(offset_of!(Utcb, virtual_sender), 0, id.0);
 }
 
-/// The real sender of the last message that came with a virtual one (`TAG_DECEITED`).
+/// The real sender of the last message that came with a virtual one (`TAG_PROPAGATED`).
 pub fn real_sender() -> Id {
     Id(load(offset_of!(Utcb, virtual_sender), 0))
 }

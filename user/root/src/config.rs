@@ -4,7 +4,7 @@
 
 use core::fmt;
 use keel_l4::abi::fpage::PAGE_SIZE;
-use keel_l4::abi::ids::IRQ_LINES;
+use keel_l4::abi::ids::GSI_COUNT;
 use keel_l4::list::{Full, List};
 use keel_l4::ranges::Range;
 
@@ -110,7 +110,7 @@ pub struct Task<'a> {
     /// Its kind.
     pub kind: Kind,
     /// Whether it may end the machine.
-    pub may_end: bool,
+    pub may_shut_down: bool,
     /// Its memory beside the image.
     pub memory: Option<At<Memory>>,
     /// Bytes of RAM that it may ask sigma0 for beside that.
@@ -147,7 +147,7 @@ pub struct Config<'a> {
     /// Whether a server that asks for a reboot is started anew, instead of the machine.
     pub restarts_on_reboot: bool,
     /// Whether a machine without an exit port stands still at its end, and is not powered off or reset.
-    pub stays_at_end: bool,
+    pub halts_at_shutdown: bool,
     /// Whether an IOMMU keeps devices from the memory of tasks that drive none.
     pub confines_devices: bool,
     /// The tasks.
@@ -157,7 +157,7 @@ pub struct Config<'a> {
 impl Task<'_> {
     /// Whether it may end the machine, and its failure is a panic.
     pub fn ends_machine(&self) -> bool {
-        self.kind == Kind::Server || self.may_end
+        self.kind == Kind::Server || self.may_shut_down
     }
 }
 
@@ -223,7 +223,10 @@ impl fmt::Display for ConfigError<'_> {
         write!(f, "boot.conf:{}: ", self.line)?;
         match self.problem {
             Problem::NotText => write!(f, "this line is not text"),
-            Problem::Unknown => write!(f, "unknown word '{word}'"),
+            Problem::Unknown => match RENAMED.iter().find(|(old, _)| *old == word.0) {
+                Some((_, new)) => write!(f, "'{word}' is called '{new}' now"),
+                None => write!(f, "unknown word '{word}'"),
+            },
             Problem::Missing(what) => write!(f, "'{word}' needs {what}"),
             Problem::Bad(what) => write!(f, "'{word}' is not {what}"),
             Problem::Twice => write!(f, "'{word}' is given twice"),
@@ -325,11 +328,14 @@ impl<'a> Words<'a> {
     }
 }
 
+/// Words of older versions, and what they are called now.
+const RENAMED: [(&str, &str); 2] = [("on-end", "on-shutdown"), ("may-end", "may-shutdown")];
+
 /// The statements of a task.
 const KEYWORDS: [&str; 15] = [
     "image",
     "kind",
-    "may-end",
+    "may-shutdown",
     "memory",
     "extra",
     "initrd",
@@ -415,7 +421,7 @@ pub fn parse(text: &[u8]) -> Result<Config<'_>, ConfigError<'_>> {
 struct Seen {
     panic: bool,
     reboot: bool,
-    end: bool,
+    shutdown: bool,
     iommu: bool,
 }
 
@@ -456,12 +462,12 @@ fn global<'a>(
                 _ => return words.error(Problem::Bad(WHAT), what),
             };
         }
-        "on-end" => {
-            const WHAT: &str = "off or stay";
-            let what = words.value_once(word, WHAT, &mut seen.end)?;
-            config.stays_at_end = match what {
-                "off" => false,
-                "stay" => true,
+        "on-shutdown" => {
+            const WHAT: &str = "poweroff or halt";
+            let what = words.value_once(word, WHAT, &mut seen.shutdown)?;
+            config.halts_at_shutdown = match what {
+                "poweroff" => false,
+                "halt" => true,
                 _ => return words.error(Problem::Bad(WHAT), what),
             };
         }
@@ -522,7 +528,7 @@ impl<'a> Open<'a> {
         match word {
             "image" => task.image = At { line: words.line, value: words.value(word, "a module's name")? },
             "kind" => task.kind = kind(word, words)?,
-            "may-end" => task.may_end = true,
+            "may-shutdown" => task.may_shut_down = true,
             "memory" => task.memory = Some(At { line: words.line, value: memory(word, words)? }),
             "extra" => task.extra = extra(word, words)?,
             "hardware" => match words.value(word, "rest")? {
@@ -546,7 +552,7 @@ impl<'a> Open<'a> {
         match word {
             "initrd" => words.list(word, "a module's name", |w| task.initrd.push(At { line, value: w }).map_err(full)),
             "irq" => words.list(word, "an interrupt line", |w| {
-                let value = number(w).filter(|n| *n < IRQ_LINES).ok_or(Problem::Bad("an interrupt line"))? as u32;
+                let value = number(w).filter(|n| *n < GSI_COUNT).ok_or(Problem::Bad("an interrupt line"))? as u32;
                 task.irqs.push(At { line, value }).map_err(full)
             }),
             "devices" => words.list(word, "a range of device memory", |w| {
@@ -675,7 +681,7 @@ mod tests {
     use super::*;
 
     const GOOD: &str =
-        "# a machine\nlog com1\non-panic stop on-end stay\ntask linux {\n    image vmlinux\n    kind server\n    \
+        "# a machine\nlog com1\non-panic stop on-shutdown halt\ntask linux {\n    image vmlinux\n    kind server\n    \
         memory rest\n    initrd root.cpio init.cpio\n    irq 3 4   # serial\n    ports 0x2f8-0x2ff 0x70-0x71\n    \
         priority 110\n    quota 8192\n    tasks 32768\n    processors 4\n    args console=ttyS0 a=# b\n}\n\
         task heartbeat { image heartbeat  priority 150  args interval=100ms }\n";
@@ -688,7 +694,7 @@ mod tests {
     fn a_whole_file_is_read() {
         let config = parse(GOOD.as_bytes()).unwrap();
         assert_eq!((config.log_port, config.on_panic, config.tasks.len()), (0x3f8, OnPanic::Stop, 2));
-        assert_eq!((config.stays_at_end, config.confines_devices, config.restarts_on_reboot), (true, true, false));
+        assert_eq!((config.halts_at_shutdown, config.confines_devices, config.restarts_on_reboot), (true, true, false));
         let linux = &config.tasks[0];
         assert_eq!((linux.image.value, linux.kind, linux.priority), ("vmlinux", Kind::Server, 110));
         assert_eq!((linux.tasks, linux.args), (32768, "console=ttyS0 a=# b"));
@@ -725,8 +731,10 @@ mod tests {
             ("on-panic stop\non-panic stop", "boot.conf:2: 'on-panic' is given twice"),
             ("on-reboot continue", "boot.conf:1: 'continue' is not stop or restart"),
             ("on-reboot stop on-reboot stop", "boot.conf:1: 'on-reboot' is given twice"),
-            ("on-end leave", "boot.conf:1: 'leave' is not off or stay"),
-            ("on-end stay on-end off", "boot.conf:1: 'on-end' is given twice"),
+            ("on-shutdown leave", "boot.conf:1: 'leave' is not poweroff or halt"),
+            ("on-end stay", "boot.conf:1: 'on-end' is called 'on-shutdown' now"),
+            ("task a { image x may-end }", "boot.conf:1: 'may-end' is called 'may-shutdown' now"),
+            ("on-shutdown halt on-shutdown poweroff", "boot.conf:1: 'on-shutdown' is given twice"),
             ("iommu maybe", "boot.conf:1: 'maybe' is not on or off"),
             ("iommu on\niommu off", "boot.conf:2: 'iommu' is given twice"),
             ("task a", "boot.conf:1: 'task' needs '{' on the same line"),
@@ -761,8 +769,9 @@ mod tests {
     #[test]
     fn who_may_be_started_anew() {
         let may = |line: &str| {
-            let text =
-                format!("{line}\ntask a {{ image x kind server }} task b {{ image x may-end }} task c {{ image x }}");
+            let text = format!(
+                "{line}\ntask a {{ image x kind server }} task b {{ image x may-shutdown }} task c {{ image x }}"
+            );
             let config = parse(text.as_bytes()).unwrap();
             config.tasks.iter().map(|task| config.may_restart(task)).collect::<Vec<_>>()
         };

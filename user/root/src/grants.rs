@@ -6,7 +6,7 @@ use crate::hardware::Hardware;
 use crate::plan::Share;
 use keel_l4::abi::boot::{START_IRQS, START_REGIONS};
 use keel_l4::abi::fpage::{CACHE_WRITE_BACK, FPAGE_RWX, PAGE_SHIFT};
-use keel_l4::abi::ids::IRQ_LINES;
+use keel_l4::abi::ids::GSI_COUNT;
 use keel_l4::list::{Full, List};
 use keel_l4::ranges::{Range, Ranges};
 use keel_l4::{Error, Fpage};
@@ -79,7 +79,7 @@ impl Grants {
 
     /// Whether it has interrupt line `line`; the right was given when it was started.
     pub fn line(&self, line: u64) -> Result<(), Error> {
-        if line >= IRQ_LINES {
+        if line >= GSI_COUNT {
             return Err(Error::Invalid);
         }
         self.lines.iter().any(|l| *l as u64 == line).then_some(()).ok_or(Error::Denied)
@@ -121,7 +121,7 @@ mod tests {
             assert_eq!(grants.map(fpage), Err(Error::Denied));
         }
         assert_eq!(
-            (grants.line(4), grants.line(5), grants.line(IRQ_LINES)),
+            (grants.line(4), grants.line(5), grants.line(GSI_COUNT)),
             (Ok(()), Err(Error::Denied), Err(Error::Invalid))
         );
         assert_eq!((grants.fault(8 * MB + 5), grants.fault(u64::MAX)), (Ok(page(8 * MB)), Err(Error::Invalid)));

@@ -5,13 +5,13 @@
 use crate::config::{Config, Task, MAX_DEVICES, SERIAL_PORT_COUNT};
 use keel_l4::abi::boot::{DEBUG_EXIT_PORT, EXIT_PORTS_LOG2};
 use keel_l4::abi::fpage::{PAGE_SIZE, SPACE_SHIFT};
-use keel_l4::abi::memory::{INFO_REGIONS, REGION_FIRMWARE};
+use keel_l4::abi::memory::{KIP_REGIONS, REGION_FIRMWARE};
 use keel_l4::abi::Region;
 use keel_l4::list::Full;
 use keel_l4::ranges::{Range, Ranges};
 
 /// Pieces of device memory: what lies between RAM, less what others have.
-const MAX_PIECES: usize = 2 * MAX_DEVICES + INFO_REGIONS as usize / 2;
+const MAX_PIECES: usize = 2 * MAX_DEVICES + KIP_REGIONS as usize / 2;
 const ALL_PORTS: Range = Range::new(0, 1 << 16);
 const ALL_MEMORY: Range = Range::new(0, 1 << SPACE_SHIFT);
 

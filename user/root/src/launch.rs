@@ -8,7 +8,7 @@ use crate::machine::{bytes, bytes_mut, refuse, Claimed};
 use core::cell::UnsafeCell;
 use keel_l4::abi::boot::{Start, DIRECT_MAP, START_COMMAND_LINE, START_IRQS, START_MAGIC};
 use keel_l4::abi::fpage::{FPAGE_READ, FPAGE_RWX, PAGE_SIZE};
-use keel_l4::abi::ids::{IRQ_LINES, MSI_SOURCES};
+use keel_l4::abi::ids::{GSI_COUNT, MSI_SOURCES};
 use keel_l4::abi::memory::{AREA_DEFAULT, REGION_FREE};
 use keel_l4::call::Failure;
 use keel_l4::elf::Image;
@@ -48,7 +48,7 @@ pub struct Running<'a> {
     /// Its priority.
     pub priority: u64,
     /// Whether it may end the machine, and its failure is a panic.
-    pub may_end: bool,
+    pub may_shut_down: bool,
     /// Whether it can be started anew.
     pub may_restart: bool,
     /// Whether it has failed and is to be started anew.
@@ -226,7 +226,7 @@ pub fn start<'a>(
         number,
         first_number,
         priority: task.priority,
-        may_end: task.ends_machine(),
+        may_shut_down: task.ends_machine(),
         may_restart: config.may_restart(task),
         failed: false,
         pages,
@@ -257,7 +257,7 @@ fn lines(config: &Config<'_>, index: usize) -> Lines {
 
 /// Gives all interrupts by message; those of processors that are not there are refused.
 fn give_messages(to: Id) {
-    for number in IRQ_LINES as u32..(IRQ_LINES + MSI_SOURCES) as u32 {
+    for number in GSI_COUNT as u32..(GSI_COUNT + MSI_SOURCES) as u32 {
         if sigma0::interrupt(number).and_then(|()| source::give(Id::irq(number), to)).is_err() {
             return;
         }

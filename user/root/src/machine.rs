@@ -2,10 +2,10 @@
 //! What the root task gets from sigma0: memory one-to-one, the firmware's memory, ports, interrupt lines. Also its last
 //! words: an error in the boot configuration ends the machine here.
 
-use crate::ending::end;
 use crate::log;
+use crate::shutdown::end;
 use core::fmt::Display;
-use keel_l4::abi::boot::{DIRECT_MAP, END_BAD_CONFIG};
+use keel_l4::abi::boot::{DIRECT_MAP, SHUTDOWN_BAD_CONFIG};
 use keel_l4::abi::fpage::{CACHE_UNCACHED, FPAGE_READ, FPAGE_RWX, PAGE_SHIFT, PAGE_SIZE};
 use keel_l4::abi::memory::REGION_FIRMWARE;
 use keel_l4::abi::Region;
@@ -19,7 +19,7 @@ use keel_l4::{println, sigma0, Fpage};
 /// Ends the machine because of `error`.
 pub fn refuse(error: impl Display) -> ! {
     println!("root: error: {error}");
-    end(END_BAD_CONFIG)
+    end(SHUTDOWN_BAD_CONFIG)
 }
 
 /// Opens the serial line at `port` for the log.

@@ -4,7 +4,6 @@
 #![no_std]
 #![no_main]
 
-mod ending;
 mod iommu;
 mod launch;
 mod log;
@@ -12,6 +11,7 @@ mod machine;
 mod pci;
 mod restart;
 mod service;
+mod shutdown;
 
 use iommu::Iommu;
 use keel_l4::abi::memory::REGION_FREE;
@@ -35,7 +35,7 @@ const FIRST_LOG_PORT: u16 = 0x3e8;
 /// Memory below stays with sigma0: firmware and the start of further processors need it.
 const LOW_MEMORY: u64 = 1 << 20;
 /// Boot modules.
-const MAX_MODULES: usize = keel_l4::abi::memory::INFO_MODULES as usize;
+const MAX_MODULES: usize = keel_l4::abi::memory::KIP_MODULES as usize;
 
 unsafe extern "C" {
     static __image_start: u8;
@@ -55,12 +55,12 @@ fn touch_image() {
 extern "C" fn main(_: u64) -> ! {
     touch_image();
     print::set_sink(log::write);
-    ending::find_exit();
+    shutdown::find_exit();
     let mut claimed = Claimed::default();
     let modules = boot_modules();
     let config = configuration(&modules, &mut claimed);
-    if !config.stays_at_end {
-        ending::find();
+    if !config.halts_at_shutdown {
+        shutdown::find();
     }
     let images = images(&config, &modules, &mut claimed);
     let keep = kept(&config, &modules);

@@ -5,13 +5,15 @@
 //! How long it takes to map memory depends on what the receiver has there, and so does the receiver decide about it. The root task
 //! does that with the priority of whom it does it for, so that who is more important is not held up.
 
-use crate::ending::end;
 use crate::iommu::Iommu;
 use crate::launch::{Running, PRIORITIES_ABOVE};
 use crate::log;
 use crate::machine::obtain;
 use crate::restart::{set_priority, Maker};
-use keel_l4::abi::boot::{END_PANIC, END_POWER_OFF, END_REBOOT, END_TESTS_FAILED, END_TESTS_PASSED};
+use crate::shutdown::end;
+use keel_l4::abi::boot::{
+    SHUTDOWN_PANIC, SHUTDOWN_POWER_OFF, SHUTDOWN_REBOOT, SHUTDOWN_TESTS_FAILED, SHUTDOWN_TESTS_PASSED,
+};
 use keel_l4::abi::call::{KIND_PAGE_FAULT, KIND_USER, REGISTER_WORDS};
 use keel_l4::abi::fpage::CACHE_WRITE_BACK;
 use keel_l4::abi::Frame;
@@ -71,14 +73,14 @@ impl<'a> Service<'a> {
     fn fail(&mut self, thread: Id, why: &str) {
         self.lines.flush(log::write);
         println!("root: task {}: thread {thread:?} stopped: {why}", self.name(thread));
-        if self.task(thread).is_some_and(|t| t.may_end) {
+        if self.task(thread).is_some_and(|t| t.may_shut_down) {
             self.panicked(thread);
         }
     }
 
     fn panicked(&mut self, thread: Id) {
         match self.on_panic {
-            OnPanic::Stop => end(END_PANIC),
+            OnPanic::Stop => end(SHUTDOWN_PANIC),
             OnPanic::Continue => println!("root: the other tasks run on"),
             OnPanic::Restart => self.start_anew(thread),
         }
@@ -112,7 +114,7 @@ impl<'a> Service<'a> {
 
     /// Who may end the machine may as well end a task that is less important.
     fn restart(&mut self, number: u64, client: Id) -> Result<(), Error> {
-        let asking = *self.task(client).filter(|task| task.may_end).ok_or(Error::Denied)?;
+        let asking = *self.task(client).filter(|task| task.may_shut_down).ok_or(Error::Denied)?;
         let mut others = self.tasks.iter_mut().filter(|task| task.may_restart && task.priority < asking.priority);
         let task = others.find(|task| task.number as u64 == number).ok_or(Error::Denied)?;
         task.failed = true;
@@ -122,28 +124,28 @@ impl<'a> Service<'a> {
     }
 
     fn end_of_machine(&mut self, code: u64, client: Id) -> Option<Message> {
-        if !self.task(client).is_some_and(|t| t.may_end) {
+        if !self.task(client).is_some_and(|t| t.may_shut_down) {
             return Some(reply::<()>(Err(Error::Denied)));
         }
         let name = self.name(client);
         self.lines.flush(log::write);
         match code {
-            END_REBOOT if self.restarts_on_reboot => {
+            SHUTDOWN_REBOOT if self.restarts_on_reboot => {
                 println!("root: task {name}: reboot");
                 self.start_anew(client);
                 None
             }
-            END_POWER_OFF | END_REBOOT | END_TESTS_PASSED | END_TESTS_FAILED => {
+            SHUTDOWN_POWER_OFF | SHUTDOWN_REBOOT | SHUTDOWN_TESTS_PASSED | SHUTDOWN_TESTS_FAILED => {
                 let what = match code {
-                    END_POWER_OFF => "power off",
-                    END_REBOOT => "reboot",
-                    END_TESTS_PASSED => "tests passed",
+                    SHUTDOWN_POWER_OFF => "power off",
+                    SHUTDOWN_REBOOT => "reboot",
+                    SHUTDOWN_TESTS_PASSED => "tests passed",
                     _ => "tests failed",
                 };
                 println!("root: task {name}: {what}");
                 end(code)
             }
-            END_PANIC => {
+            SHUTDOWN_PANIC => {
                 println!("root: task {name} panicked");
                 self.panicked(client);
                 None

@@ -4,7 +4,7 @@
 
 use crate::owners::Owners;
 use keel_l4::abi::fpage::{CACHE_WRITE_BACK, FPAGE_READ, SPACE_SHIFT};
-use keel_l4::abi::ids::{IRQ_LINES, MSI_SOURCES, TASK_ROOT};
+use keel_l4::abi::ids::{GSI_COUNT, MSI_SOURCES, TASK_ROOT};
 use keel_l4::abi::memory::{REGION_FIRMWARE, REGION_FREE, REGION_MODULE};
 use keel_l4::abi::Region;
 use keel_l4::ranges::{Range, Ranges};
@@ -17,7 +17,7 @@ pub const ROOT_IMAGE: Range = Range::new(0x40_0000, 0x60_0000);
 const KERNEL_PORTS: [Range; 2] = [Range::new(0x20, 0x22), Range::new(0xa0, 0xa2)];
 
 /// Ranges of RAM that the information page can name.
-const REGIONS: usize = keel_l4::abi::memory::INFO_REGIONS as usize;
+const REGIONS: usize = keel_l4::abi::memory::KIP_REGIONS as usize;
 
 /// What kind of memory a page is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -145,7 +145,7 @@ impl Space {
 
     /// Whether `task` may have interrupt `line` (those by message follow the lines), and if so whether it has it already.
     pub fn has_line(&mut self, line: u64, task: u32) -> Result<bool, Error> {
-        if line >= IRQ_LINES + MSI_SOURCES {
+        if line >= GSI_COUNT + MSI_SOURCES {
             return Err(Error::Invalid);
         }
         let range = Range::new(line, line + 1);
@@ -268,7 +268,7 @@ mod tests {
         assert_eq!((space.has_line(4, 2), space.give_line(4, 2)), (Ok(false), Ok(())));
         assert_eq!((space.has_line(4, 2), space.has_line(4, 3)), (Ok(true), Err(Error::Busy)));
         assert_eq!(
-            (space.has_line(IRQ_LINES, 2), space.has_line(IRQ_LINES + MSI_SOURCES, 2)),
+            (space.has_line(GSI_COUNT, 2), space.has_line(GSI_COUNT + MSI_SOURCES, 2)),
             (Ok(false), Err(Error::Invalid))
         );
     }

@@ -8,17 +8,17 @@
 #![no_std]
 #![no_main]
 
+mod alien;
 mod case;
 mod errors;
 mod family;
-mod foreign;
 mod pool;
 mod post;
 mod runner;
 mod threads;
 mod topics;
 
-use keel_l4::abi::boot::{END_TESTS_FAILED, END_TESTS_PASSED};
+use keel_l4::abi::boot::{SHUTDOWN_TESTS_FAILED, SHUTDOWN_TESTS_PASSED};
 use keel_l4::call::Failure;
 use keel_l4::info::info;
 use keel_l4::program::Program;
@@ -54,7 +54,7 @@ fn main(program: Program) -> Result<(), Failure> {
     }
     println!("{} passed, {} failed", score.passed, score.failed);
     let passed = score.failed == 0 && score.passed > 0;
-    root::end(if passed { END_TESTS_PASSED } else { END_TESTS_FAILED })
+    root::end(if passed { SHUTDOWN_TESTS_PASSED } else { SHUTDOWN_TESTS_FAILED })
 }
 
 /// Starts the pager of child tasks, sets the priorities, buys the frames.

@@ -15,7 +15,7 @@ const IO_APIC_DEFAULT: IoApic = IoApic { address: 0xfec0_0000, base: 0 };
 /// I/O APICs that are used at most.
 pub const IO_APICS: usize = 8;
 /// ISA lines.
-const ISA_LINES: usize = 16;
+const ISA_IRQS: usize = 16;
 /// Where the BIOS keeps the root pointer.
 const BIOS_AREA: core::ops::Range<u64> = 0xe_0000..0x10_0000;
 
@@ -43,15 +43,15 @@ pub struct Madt {
     pub io_apics: List<IoApic, IO_APICS>,
     /// Ids of the local APICs of the processors that can be used.
     pub processors: List<u32, { cpu::MAX }>,
-    isa: [Override; ISA_LINES],
+    isa: [Override; ISA_IRQS],
 }
 
 impl Madt {
     /// A PC without a table.
     pub const fn none() -> Madt {
-        let mut isa = [Override { pin: 0, level: false, low: false }; ISA_LINES];
+        let mut isa = [Override { pin: 0, level: false, low: false }; ISA_IRQS];
         let mut line = 0;
-        while line < ISA_LINES {
+        while line < ISA_IRQS {
             isa[line].pin = line as u8;
             line += 1;
         }
@@ -158,7 +158,7 @@ fn parse_madt(table: &[u8]) -> Option<Madt> {
                 // More than can be used are left alone.
                 let _ = madt.io_apics.push(new);
             }
-            OVERRIDE if length >= 10 && (entry[3] as usize) < ISA_LINES => {
+            OVERRIDE if length >= 10 && (entry[3] as usize) < ISA_IRQS => {
                 let pin = number(entry, 4, 4)?.min(u8::MAX as u64) as u8;
                 let (level, low) = (entry[8] >> 2 & 3 == 3, entry[8] & 3 == 3);
                 madt.isa[entry[3] as usize] = Override { pin, level, low };

@@ -27,13 +27,13 @@ pub const KICK_VECTOR: u64 = 0xf1;
 /// Vector of spurious interrupts, which want no end-of-interrupt.
 pub const SPURIOUS_VECTOR: u64 = 0xff;
 /// Vector of interrupt line 0; the others follow, leaving out `int 0x80`.
-const LINE_VECTOR: u64 = 0x30;
+const GSI_VECTOR: u64 = 0x30;
 /// Lines that have vectors.
-const MAX_LINES: u64 = 0x80 - LINE_VECTOR;
+const MAX_GSIS: u64 = 0x80 - GSI_VECTOR;
 /// Vector of the first message-signalled interrupt.
-const MESSAGE_VECTOR: u64 = 0x90;
+const MSI_VECTOR: u64 = 0x90;
 /// Message-signalled interrupts of each processor.
-pub const MESSAGE_VECTORS: u64 = 64;
+pub const MSI_VECTORS: u64 = 64;
 /// The first register in x2APIC mode; they are in the order of their addresses in xAPIC mode, 16 bytes each.
 const X2_MSR: u32 = 0x800;
 
@@ -83,7 +83,7 @@ object! {
     struct State const () {
         /// Where the registers are, or 0 in x2APIC mode.
         local: Cell<u64> = Cell::new(0),
-        places: [Cell<Place>; MAX_LINES as usize] = [const { Cell::new(NOWHERE) }; MAX_LINES as usize],
+        places: [Cell<Place>; MAX_GSIS as usize] = [const { Cell::new(NOWHERE) }; MAX_GSIS as usize],
         /// I/O APICs that are used.
         io: [Cell<u64>; acpi::IO_APICS] = [const { Cell::new(0) }; acpi::IO_APICS],
         hz: Cell<u64> = Cell::new(0),
@@ -150,7 +150,7 @@ pub fn find(rsdp: u64, ram: &Memory) {
         unsafe { paging::make_uncached(STATE.local.get()) };
     }
     set_mode();
-    let mut pins = [NOWHERE; MAX_LINES as usize];
+    let mut pins = [NOWHERE; MAX_GSIS as usize];
     for (number, io) in madt.io_apics.iter().enumerate() {
         if !acpi::can_be_registers(io.address, ram) {
             log!("there is no I/O APIC at {:#x}, which ACPI's table names", io.address);
@@ -305,13 +305,13 @@ fn write_entry(place: Place, low: u32, high: u32) {
 }
 
 /// Whether a line exists: it has a pin, and no other line was moved to that pin.
-pub fn has_line(line: u64) -> bool {
+pub fn has_gsi(line: u64) -> bool {
     STATE.places.get(line as usize).is_some_and(|place| place.get().address != 0)
 }
 
 /// The line of a vector.
-pub fn line_of(vector: u64) -> Option<u32> {
-    (LINE_VECTOR..LINE_VECTOR + MAX_LINES).contains(&vector).then(|| (vector - LINE_VECTOR) as u32)
+pub fn gsi_of(vector: u64) -> Option<u32> {
+    (GSI_VECTOR..GSI_VECTOR + MAX_GSIS).contains(&vector).then(|| (vector - GSI_VECTOR) as u32)
 }
 
 /// Sets up a line that exists to go to a processor's local APIC, masked; to another one's where lines cannot name that
@@ -325,7 +325,7 @@ pub fn configure(line: u32, mode: u64, target: u32) -> bool {
     let bits = if level { io::LEVEL } else { 0 } | if low { io::ACTIVE_LOW } else { 0 };
     let mut targets = [target].into_iter().chain(cpu::all().map(|cpu| cpu.apic_id));
     let target = targets.find(|id| *id <= LAST_SHORT_ID).unwrap_or(0);
-    write_entry(place(line), io::MASKED | bits | (LINE_VECTOR as u32 + line), target << 24);
+    write_entry(place(line), io::MASKED | bits | (GSI_VECTOR as u32 + line), target << 24);
     level
 }
 
@@ -365,14 +365,14 @@ pub fn set_timer(time: u64) {
 }
 
 /// Number of the message-signalled interrupt with a vector.
-pub fn message_of(vector: u64) -> Option<u64> {
-    vector.checked_sub(MESSAGE_VECTOR).filter(|number| *number < MESSAGE_VECTORS)
+pub fn msi_of(vector: u64) -> Option<u64> {
+    vector.checked_sub(MSI_VECTOR).filter(|number| *number < MSI_VECTORS)
 }
 
 /// Where a device writes what to raise message-signalled interrupt `number` of a processor (Intel SDM volume 3, 11.11);
 /// `None` where the message cannot name the processor.
 pub fn message(target: u32, number: u64) -> Option<(u64, u64)> {
-    (target <= LAST_SHORT_ID).then_some((0xfee0_0000 | (target as u64) << 12, MESSAGE_VECTOR + number))
+    (target <= LAST_SHORT_ID).then_some((0xfee0_0000 | (target as u64) << 12, MSI_VECTOR + number))
 }
 
 /// The pages with the controllers' registers.

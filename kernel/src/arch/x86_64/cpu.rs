@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What belongs to one processor, found through gs.
 
-use super::fast::Known;
+use super::fast::LookupCache;
 use super::regs::{wrmsr, MSR_GS_BASE};
 use super::tables::{Stack, Tables};
 use crate::deadlines::{Deadline, Deadlines};
 use crate::lock::Lock;
+use crate::pcid::Pcids;
 use crate::refs::Ref;
 use crate::runqueue::RunQueue;
 use crate::sched::{Due, NOBODY};
-use crate::tags::Tags;
-use crate::thread::{meeting, State, Thread, FOREIGN};
+use crate::thread::{state_word, State, Thread, ALIEN};
 use core::arch::asm;
 use core::cell::Cell;
 use core::ptr::null_mut;
@@ -47,27 +47,27 @@ object! {
         /// Taken at every entry into the kernel.
         pub lock: Lock = Lock::new(),
         /// It waits for a lock.
-        pub parked: AtomicBool = AtomicBool::new(false),
-        /// It shall put its registers' content into memory (`lock::settle`).
-        pub request: AtomicBool = AtomicBool::new(false),
+        pub is_spinning: AtomicBool = AtomicBool::new(false),
+        /// It shall put its registers' content into memory (`lock::write_back`).
+        pub write_back_request: AtomicBool = AtomicBool::new(false),
         /// It holds the locks of all processors.
-        pub exclusive: Cell<bool> = Cell::new(false),
+        pub has_all_locks: Cell<bool> = Cell::new(false),
         /// Physical address of the top table of the space that is loaded.
         pub space: Cell<u64> = Cell::new(0),
         /// The spaces whose translations it may hold.
-        pub tags: Tags = Tags::new(),
+        pub pcids: Pcids = Pcids::new(),
         /// Its descriptors and task state.
         pub tables: Tables = Tables::new(),
-        /// `Thread::meeting` of a thread of this processor that can take the processor over at once: it waits for anybody,
-        pub waits_for_any: u64 = meeting(State::Receiving, true, index, 0),
+        /// `Thread::state_word` of a thread of this processor that can take the processor over at once: it waits for anybody,
+        pub open_wait: u64 = state_word(State::Receiving, true, index, 0),
         /// for one thread,
-        pub waits_for_one: u64 = meeting(State::Receiving, false, index, 0),
-        /// for its handler's answer, as a foreign thread.
-        pub waits_for_answer: u64 = meeting(State::Faulted, false, index, FOREIGN),
+        pub closed_wait: u64 = state_word(State::Receiving, false, index, 0),
+        /// for its handler's answer, as an alien thread.
+        pub fault_wait: u64 = state_word(State::Faulted, false, index, ALIEN),
         /// The lowest priority with which that can be: nobody ready has one as high, and no time slice is to start or end.
-        pub floor: Cell<u32> = Cell::new(NOBODY),
+        pub preemption_threshold: Cell<u32> = Cell::new(NOBODY),
         /// Partners of the short ways.
-        pub known: Known = Known::new(),
+        pub lookup_cache: LookupCache = LookupCache::new(),
         /// The running thread. Whenever the processor is in user mode there is one.
         pub current: Cell<Option<Ref<Thread>>> = Cell::new(None),
         /// While it waits for the locks, that thread was given another ip (`Cpu::arrived`).
@@ -75,13 +75,13 @@ object! {
         /// Whose fs and gs bases are in the processor.
         pub loaded: Cell<Option<Ref<Thread>>> = Cell::new(None),
         /// A ready thread that is not in the run queue: the partner of the last IPC.
-        pub partner: Cell<Option<Ref<Thread>>> = Cell::new(None),
+        pub handoff: Cell<Option<Ref<Thread>>> = Cell::new(None),
         /// Whose FPU state is in the processor.
         pub fpu_owner: Cell<Option<Ref<Thread>>> = Cell::new(None),
         /// Whether the next FPU instruction traps.
         pub fpu_off: Cell<bool> = Cell::new(false),
         /// Whether debug registers or thread-local descriptors of a thread are loaded.
-        pub extra_loaded: Cell<bool> = Cell::new(false),
+        pub debug_tls_loaded: Cell<bool> = Cell::new(false),
         /// The other ready threads.
         pub queue: RunQueue<Thread> = RunQueue::new(),
         /// Timeouts, timers, the end of the time slice.

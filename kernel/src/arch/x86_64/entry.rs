@@ -6,11 +6,11 @@ use super::cpuid::{self, Feature};
 use super::regs::*;
 use super::{apic, fast, fpu, paging, tables};
 use crate::lock::Lock;
+use crate::pcid::{Pcids, NOFLUSH};
 use crate::print::log;
 use crate::refs::Ref;
-use crate::tags::{Tags, KEEP};
-use crate::thread::{meeting, Message, State, Thread, FOREIGN, FPU, FRAME_WORDS, OTHER_CALLS};
-use crate::{across, boot, debugger, exregs, fault, lock, panic, sched, source, syscall};
+use crate::thread::{state_word, Message, State, Thread, ALIEN, DISPATCHED, FPU, FRAME_WORDS};
+use crate::{across, boot, debugger, exregs, fault, kernel_object, lock, panic, sched, syscall};
 use core::arch::{asm, global_asm};
 use core::mem::offset_of;
 use keel_abi::call::*;
@@ -68,47 +68,47 @@ macro_rules! assembly {
 
 assembly!([
     "CPU_" Cpu {
-        scratch stack exit_ip exit_cs exit_flags exit_sp exit_sysret address delay current loaded space fpu_owner fpu_off floor
-        known waits_for_any waits_for_one waits_for_answer
+        scratch stack exit_ip exit_cs exit_flags exit_sp exit_sysret address delay current loaded space fpu_owner fpu_off preemption_threshold
+        lookup_cache open_wait closed_wait fault_wait
     }
-    "THREAD_" Thread { id task chief space task_number frame_index state flags priority partner pager handler waiters consumed expected calls fpu }
+    "THREAD_" Thread { id task chief space task_number frame_index state flags priority partner pager handler waiters consumed maybe_pending dispatch fpu }
     "FRAME_" Frame { r8 r9 r10 r11 r12 r13 r14 r15 ip cs flags orig_ax segments fs_base gs_base vector error_code cr2 }
     "FRAME_r" Frame { ax bx cx dx si di bp sp }
 ] [
     self {
-        FOREIGN FPU OTHER_CALLS CALL_OWN CALL_LTHREAD_EX_REGS CALLS_ON REGISTER_WORDS MAX_WORDS FRAME_WORDS FLAGS_FIXED FLAGS_NEED_IRET SPACE_SHIFT
+        ALIEN FPU DISPATCHED CALL_HANDLER CALL_LTHREAD_EX_REGS DISPATCH_ON REGISTER_WORDS MAX_WORDS FRAME_WORDS FLAGS_FIXED FLAGS_NEED_IRET SPACE_SHIFT
         VECTOR_DB VECTOR_UD VECTOR_DF VECTOR_MC VECTOR_PF TASK_SIGMA0
     }
-    fast { REPLY_AND_WAIT ANY_SEND_TIMEOUT KNOWN_FACTOR KNOWN_SHIFT }
+    fast { REPLY_AND_WAIT ANY_SEND_TIMEOUT LOOKUP_FACTOR LOOKUP_SHIFT }
     tables { NO_PORTS KERNEL_SS USER_SS USER_CS USER_CS32 }
 ]
     CHECKED = const debugger::ON as u32,
     CPU_LOCK = const offset_of!(Cpu, lock) + Lock::HELD,
-    CPU_TAGS = const offset_of!(Cpu, tags) + Tags::ROOTS,
-    TAGS_MASK = const Tags::MASK,
-    TAGS_KEEP_BIT = const KEEP.ilog2(),
+    CPU_PCIDS = const offset_of!(Cpu, pcids) + Pcids::ROOTS,
+    PCID_MASK = const Pcids::MASK,
+    PCID_NOFLUSH_BIT = const NOFLUSH.ilog2(),
     PAGE_SHIFT = const PAGE_SHIFT,
     CPU_PORTS = const offset_of!(Cpu, tables) + tables::PORTS,
-    KNOWN_THREADS = const offset_of!(fast::Known, threads),
+    LOOKUP_THREADS = const offset_of!(fast::LookupCache, threads),
     FPU_COMPONENTS = const fpu::COMPONENTS,
     CR0_FPU_OFF = const CR0_BITS as u64 | CR0_TS,
     THREAD_FRAME = const Thread::FRAME,
     THREAD_UTCB = const Thread::UTCB,
-    THREAD_MEETING = const Thread::MEETING,
+    THREAD_STATE_WORD = const Thread::STATE_WORD,
     THREAD_MESSAGE_TAG = const offset_of!(Thread, message) + offset_of!(Message, tag),
     UTCB_WORDS = const offset_of!(Utcb, words) + 8 * REGISTER_WORDS as usize,
     FRAME_TOP = const offset_of!(Frame, ss) + 8,
     STATE_READY = const State::Ready as u8,
     STATE_FAULTED = const State::Faulted as u8,
-    MEETING_FPU_BIT = const 32 + FPU.ilog2(),
-    MEETING_OTHER_CALLS_BIT = const 32 + OTHER_CALLS.ilog2(),
-    CALL_OWN_BIT = const CALL_OWN.ilog2(),
+    STATE_WORD_FPU_BIT = const 32 + FPU.ilog2(),
+    STATE_WORD_DISPATCHED_BIT = const 32 + DISPATCHED.ilog2(),
+    CALL_HANDLER_BIT = const CALL_HANDLER.ilog2(),
     TAG_LABEL_SHIFT = const TAG_LABEL_SHIFT,
-    MEETING_OPEN_BIT = const meeting(State::Inactive, true, 0, 0).ilog2(),
-    MEETING_FOREIGN_BIT = const 32 + FOREIGN.ilog2(),
+    STATE_WORD_OPEN_BIT = const state_word(State::Inactive, true, 0, 0).ilog2(),
+    STATE_WORD_ALIEN_BIT = const 32 + ALIEN.ilog2(),
     ID_NIL = const Id::NIL.0,
     CALL = const CALL_IPC | IPC_SEND | IPC_RECEIVE,
-    TAG_ITEMS = const 0xff << TAG_MAPS_SHIFT | 0xff << TAG_STRINGS_SHIFT | TAG_PASS_ON,
+    TAG_ITEMS = const 0xff << TAG_MAPS_SHIFT | 0xff << TAG_STRINGS_SHIFT | TAG_FORWARD,
     TAG_CONTENT = const fast::TAG_CONTENT,
     TAG_ONE_PAGE = const fast::TAG_ONE_PAGE,
     NO_CALL = const NO_CALL as i64,
@@ -119,12 +119,12 @@ assembly!([
     SYSCALL_TAG = const Tag::kernel(KIND_SYSCALL, GATE_SYSCALL as u32, 4).0,
     FLAGS_USER = const FLAGS_USER,
     FLAGS_NOT_SYSRET = const !(FLAGS_USER & !FLAGS_NEED_IRET) as u32,
-    ALONE_WAITS_FOR_ANY = const meeting(State::Receiving, true, 0, 0),
-    ALONE_WAITS_FOR_ONE = const meeting(State::Receiving, false, 0, 0),
+    UP_OPEN_WAIT = const state_word(State::Receiving, true, 0, 0),
+    UP_CLOSED_WAIT = const state_word(State::Receiving, false, 0, 0),
     CODE_PRESENT = const fault::code::PRESENT,
     CODE_WRITE = const fault::code::WRITE,
     CODE_FETCH = const fault::code::FETCH,
-    long_syscall = sym system_call,
+    slow_syscall = sym system_call,
     answering_syscall = sym answering_system_call,
     map_page = sym fast::map_page,
     exchange_fpu = sym exregs::exchange_fpu_fast,
@@ -159,9 +159,9 @@ extern "C" fn system_call() -> u64 {
 extern "C" fn answering_system_call() -> u64 {
     let cpu = cpu();
     lock::enter(cpu);
-    lock::exclusive(cpu);
+    lock::take_all_locks(cpu);
     match cpu.arrived().and_then(|caller| fast::answer(cpu, caller)) {
-        None => serve_alone(cpu),
+        None => serve_up(cpu),
         Some(faulter) if load(cpu, faulter) => {
             lock::release(cpu);
             faulter.frame_address()
@@ -171,12 +171,12 @@ extern "C" fn answering_system_call() -> u64 {
 }
 
 fn serve(cpu: &'static Cpu) -> u64 {
-    lock::exclusive(cpu);
-    serve_alone(cpu)
+    lock::take_all_locks(cpu);
+    serve_up(cpu)
 }
 
 #[inline]
-fn serve_alone(cpu: &'static Cpu) -> u64 {
+fn serve_up(cpu: &'static Cpu) -> u64 {
     if let Some(thread) = cpu.arrived() {
         syscall::enter(thread);
     }
@@ -198,16 +198,16 @@ extern "C" fn user_exception(vector: u64, error_code: u64) -> u64 {
     let cpu = cpu();
     lock::enter(cpu);
     if vector != apic::KICK_VECTOR {
-        lock::exclusive(cpu);
+        lock::take_all_locks(cpu);
     }
     if vector >= FIRST_INTERRUPT && vector != VECTOR_INT80 {
         interrupt(vector);
     } else if let Some(thread) = cpu.arrived() {
         match vector {
-            VECTOR_INT80 if thread.has(FOREIGN) => {
+            VECTOR_INT80 if thread.has(ALIEN) => {
                 let frame = thread.frame();
                 frame.orig_ax.set(frame.ax.get());
-                fault::foreign_call(thread, GATE_INT80);
+                fault::alien_call(thread, GATE_INT80);
             }
             VECTOR_INT80 => fault::exception(thread, VECTOR_GP, VECTOR_INT80 * 8 + 2, 0),
             VECTOR_PF => fault::page_fault(thread, read_cr2(), error_code),
@@ -240,11 +240,11 @@ extern "C" fn kernel_exception(vector: u64, frame: *const Frame) {
         // SAFETY: entry.s built the words from `r15` to `flags` on the kernel stack.
         assert!(unsafe { (*frame).flags } & FLAG_AC == 0, "SMAP was off in the kernel");
         let cpu = cpu();
-        if vector == apic::KICK_VECTOR && !cpu.exclusive.get() {
+        if vector == apic::KICK_VECTOR && !cpu.has_all_locks.get() {
             // Idle: it looks at everything when this returns.
             return apic::end_of_interrupt();
         }
-        let idle = lock::exclusive_from_idle(cpu);
+        let idle = lock::all_locks_from_idle(cpu);
         interrupt(vector);
         if idle {
             lock::release(cpu);
@@ -276,9 +276,9 @@ fn interrupt(vector: u64) {
             sched::program(cpu());
         }
         apic::SPURIOUS_VECTOR => {}
-        vector => match (apic::line_of(vector), apic::message_of(vector)) {
-            (Some(line), _) => source::line_interrupt(line),
-            (_, Some(number)) => source::message_interrupt(number),
+        vector => match (apic::gsi_of(vector), apic::msi_of(vector)) {
+            (Some(line), _) => kernel_object::line_interrupt(line),
+            (_, Some(number)) => kernel_object::message_interrupt(number),
             _ => apic::end_of_interrupt(),
         },
     }
@@ -304,7 +304,7 @@ pub fn load(cpu: &Cpu, thread: Ref<Thread>) -> bool {
         cpu.exit_ip.set(ip);
         cpu.exit_cs.set(tables::USER_CS as u64);
         // A native thread's system call loses rcx and r11.
-        let lost = !thread.has(FOREIGN) && frame.orig_ax.get() != NO_CALL;
+        let lost = !thread.has(ALIEN) && frame.orig_ax.get() != NO_CALL;
         let quick = lost || frame.cx.get() == ip && frame.r11.get() == flags;
         let quick = quick && flags & FLAGS_NEED_IRET == 0;
         cpu.exit_sysret.set(quick as u64);
@@ -352,7 +352,7 @@ pub fn consumed(thread: Ref<Thread>) -> u64 {
 }
 
 /// Puts all that this processor's registers hold of threads into memory.
-pub fn unload(cpu: &Cpu) {
+pub fn write_back_loaded(cpu: &Cpu) {
     cpu.loaded_changed();
     fpu::put_away(cpu);
 }

@@ -4,7 +4,7 @@
 # Invariants. In user mode gs is the user's and KERNEL_GS_BASE points to the Cpu structure; swapgs
 # follows every entry from user mode and precedes every exit, nothing else changes it. An entry from
 # user mode saves the registers into the thread's frame (FRAME_TOP is the byte behind its ss word),
-# then takes the processor's kernel stack from its top. The frame of a foreign thread is memory of its
+# then takes the processor's kernel stack from its top. The frame of an alien thread is memory of its
 # chief too, who may write to it at any moment: nothing is read back from here except through the Rust
 # exit path, which checks it. So what the hardware pushes goes to the kernel stack (TSS.rsp0 is its top)
 # and is copied, and the error code is read there. Interrupts are off throughout.
@@ -75,7 +75,7 @@
 .endm
 
 # All is saved: serves it in Rust.
-.macro long_way server, clear
+.macro slow_path server, clear
     mov rsp, gs:[CPU_stack]
     .if \clear
     clear_registers
@@ -86,13 +86,13 @@
 
 # The entry where the short ways through IPC (fast.s) are switched off.
 .balign 16
-.globl long_syscall_entry
-long_syscall_entry:
+.globl slow_syscall_entry
+slow_syscall_entry:
     swapgs
     mov gs:[CPU_scratch], rsp
     find_frame
     save_after_syscall
-    long_way {long_syscall}, 1
+    slow_path {slow_syscall}, 1
 
 # rax = frame to leave with; the exit words in the Cpu structure were checked.
 .balign 16

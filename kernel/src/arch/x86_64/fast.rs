@@ -2,7 +2,7 @@
 //! The short ways through IPC: what fast.s knows of the kernel's structures. Their code is there.
 //!
 //! They run under the own processor's lock and touch nothing but threads of this processor. What they compare in one
-//! instruction is kept so that one is enough: `Thread::meeting` beside the values in `Cpu`, `Cpu::floor`, `Known`.
+//! instruction is kept so that one is enough: `Thread::state_word` beside the values in `Cpu`, `Cpu::preemption_threshold`, `LookupCache`.
 
 use super::cpu::{cpu, Cpu};
 use super::cpuid::{self, Feature};
@@ -10,7 +10,7 @@ use crate::boot::{self, Word};
 use crate::refs::Ref;
 use crate::space;
 use crate::task::Task;
-use crate::thread::{meeting, State, Thread, FOREIGN, FPU, OTHER_CALLS};
+use crate::thread::{state_word, State, Thread, ALIEN, DISPATCHED, FPU};
 use core::cell::Cell;
 use keel_abi::call::*;
 use keel_abi::memory::SharedUtcb;
@@ -21,7 +21,7 @@ pub const REPLY_AND_WAIT: u64 = CALL_IPC | IPC_SEND | IPC_RECEIVE | IPC_OPEN;
 /// Clears the kind of the send timeout, which does not matter where the partner waits.
 pub const ANY_SEND_TIMEOUT: i32 = !(IPC_TIMEOUT_MASK << IPC_SEND_TIMEOUT_SHIFT) as i32;
 /// Tag bits of words and items.
-pub const TAG_CONTENT: u64 = 0xff << TAG_WORDS_SHIFT | 0xff << TAG_MAPS_SHIFT | 0xff << TAG_STRINGS_SHIFT | TAG_PASS_ON;
+pub const TAG_CONTENT: u64 = 0xff << TAG_WORDS_SHIFT | 0xff << TAG_MAPS_SHIFT | 0xff << TAG_STRINGS_SHIFT | TAG_FORWARD;
 /// What they are where an answer is one map item.
 pub const TAG_ONE_PAGE: u64 = 1 << TAG_MAPS_SHIFT;
 
@@ -30,19 +30,19 @@ const SLOT_BITS: u32 = 9;
 const SLOTS: usize = 1 << SLOT_BITS;
 /// The upper bits of the lower half of an id (the lthread number, and the lower bits of the task's) multiplied by this
 /// choose the slot: the golden ratio spreads them.
-pub const KNOWN_FACTOR: u32 = 0x61c8_8647;
+pub const LOOKUP_FACTOR: u32 = 0x61c8_8647;
 /// From the product to the slot.
-pub const KNOWN_SHIFT: u32 = u32::BITS - SLOT_BITS;
+pub const LOOKUP_SHIFT: u32 = u32::BITS - SLOT_BITS;
 
 /// Threads that were looked for lately, by id. Whoever deletes a thread makes all processors forget it.
 #[repr(C)]
-pub struct Known {
+pub struct LookupCache {
     pub(crate) ids: [Cell<Id>; SLOTS],
     pub(crate) threads: [Cell<Option<Ref<Thread>>>; SLOTS],
 }
 
 const fn slot_of(id: Id) -> usize {
-    ((id.0 as u32).wrapping_mul(KNOWN_FACTOR) >> KNOWN_SHIFT) as usize
+    ((id.0 as u32).wrapping_mul(LOOKUP_FACTOR) >> LOOKUP_SHIFT) as usize
 }
 
 /// What stands in an empty slot: an id that is never looked for there.
@@ -51,7 +51,7 @@ const fn absent(slot: usize) -> Id {
     [Id::NIL, Id::INVALID][(slot == 0) as usize]
 }
 
-impl Known {
+impl LookupCache {
     /// The thread of this id, if it was looked for lately.
     fn get(&self, id: Id) -> Option<Ref<Thread>> {
         let slot = slot_of(id);
@@ -59,14 +59,14 @@ impl Known {
     }
 
     /// Nobody is known.
-    pub const fn new() -> Known {
+    pub const fn new() -> LookupCache {
         let mut ids = [const { Cell::new(Id::NIL) }; SLOTS];
         ids[0] = Cell::new(absent(0));
-        Known { ids, threads: [const { Cell::new(None) }; SLOTS] }
+        LookupCache { ids, threads: [const { Cell::new(None) }; SLOTS] }
     }
 
     /// Keeps a thread that was found.
-    pub fn learn(&self, thread: Ref<Thread>) {
+    pub fn insert(&self, thread: Ref<Thread>) {
         let slot = slot_of(thread.id);
         self.ids[slot].set(thread.id);
         self.threads[slot].set(Some(thread));
@@ -89,11 +89,15 @@ pub fn answer(cpu: &Cpu, caller: Ref<Thread>) -> Option<Ref<Thread>> {
     if frame.orig_ax.get() & ANY_SEND_TIMEOUT as u64 != REPLY_AND_WAIT || frame.si.get() & TAG_CONTENT != TAG_ONE_PAGE {
         return None;
     }
-    let faulter = cpu.known.get(Id(frame.di.get()))?;
+    let faulter = cpu.lookup_cache.get(Id(frame.di.get()))?;
     let state =
-        meeting(faulter.state.get(), false, faulter.cpu.get(), faulter.flags.get() & !(FPU | OTHER_CALLS) | FOREIGN);
-    let waits = state == cpu.waits_for_answer && faulter.partner.get() == caller.id;
-    if !waits || caller.expected.get() || caller.has(!FPU) || (faulter.priority.get() as u32) < cpu.floor.get() {
+        state_word(faulter.state.get(), false, faulter.cpu.get(), faulter.flags.get() & !(FPU | DISPATCHED) | ALIEN);
+    let waits = state == cpu.fault_wait && faulter.partner.get() == caller.id;
+    if !waits
+        || caller.maybe_pending.get()
+        || caller.has(!FPU)
+        || (faulter.priority.get() as u32) < cpu.preemption_threshold.get()
+    {
         return None;
     }
     map_page(caller.task, faulter.task, utcb).then(|| {
@@ -115,15 +119,15 @@ pub extern "C" fn map_page(from: Ref<Task>, to: Ref<Task>, utcb: &SharedUtcb) ->
 
 unsafe extern "C" {
     fn syscall_entry();
-    fn lone_syscall_entry();
-    fn uncleared_syscall_entry();
-    fn uncleared_lone_syscall_entry();
-    fn tagged_syscall_entry();
-    fn tagged_lone_syscall_entry();
-    fn long_syscall_entry();
+    fn up_syscall_entry();
+    fn unscrubbed_syscall_entry();
+    fn unscrubbed_up_syscall_entry();
+    fn pcid_syscall_entry();
+    fn pcid_up_syscall_entry();
+    fn slow_syscall_entry();
     #[link_name = "page_fault_entry"]
-    fn untagged_page_fault_entry();
-    fn tagged_page_fault_entry();
+    fn nopcid_page_fault_entry();
+    fn pcid_page_fault_entry();
 }
 
 /// Whether the short ways are used.
@@ -133,20 +137,20 @@ pub fn are_used() -> bool {
 
 /// Where page faults enter.
 pub fn page_fault_entry(cpu: &Cpu) -> u64 {
-    (if cpu.tags.are_used() { tagged_page_fault_entry as *const () } else { untagged_page_fault_entry as *const () })
+    (if cpu.pcids.are_used() { pcid_page_fault_entry as *const () } else { nopcid_page_fault_entry as *const () })
         as u64
 }
 
 /// Where SYSCALL enters, once it is known how many processors there are.
 pub fn system_call_entry(processors: u32) -> u64 {
-    let entry = match (processors > 1, boot::has_word(Word::NoClear), cpu().tags.are_used()) {
-        _ if !are_used() => long_syscall_entry,
+    let entry = match (processors > 1, boot::has_word(Word::NoClear), cpu().pcids.are_used()) {
+        _ if !are_used() => slow_syscall_entry,
         (true, false, false) => syscall_entry,
-        (false, false, false) => lone_syscall_entry,
-        (true, true, _) => uncleared_syscall_entry,
-        (false, true, _) => uncleared_lone_syscall_entry,
-        (true, false, true) => tagged_syscall_entry,
-        (false, false, true) => tagged_lone_syscall_entry,
+        (false, false, false) => up_syscall_entry,
+        (true, true, _) => unscrubbed_syscall_entry,
+        (false, true, _) => unscrubbed_up_syscall_entry,
+        (true, false, true) => pcid_syscall_entry,
+        (false, false, true) => pcid_up_syscall_entry,
     };
     entry as *const () as u64
 }

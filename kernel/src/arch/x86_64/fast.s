@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # The short ways through IPC: SYSCALL enters here.
 #
-# The cases: call, and reply and wait for anybody, between native threads; a foreign thread's system call to a handler that
-# waits for anybody, its own message to it, or its program's entry; a handler that resumes a foreign thread and waits for
+# The cases: call, and reply and wait for anybody, between native threads; an alien thread's system call to a handler that
+# waits for anybody, its own message to it, or its program's entry; a handler that resumes an alien thread and waits for
 # anybody again; a page fault, and its pager's answer with one page, which Rust maps (with the registers cleared); and
 # lthread_ex_regs about an FPU state, which Rust exchanges likewise. Each first
 # only looks (it may use what is saved already: rax rcx rdx rbx rbp r11 r15); where anything is out of the ordinary, the long
@@ -16,8 +16,8 @@
 # rsp = the frame of the caller, until the last instructions; for a native thread its TCB, which begins with its frame.
 # There is no stack: interrupts are off, and what cannot be masked has stacks of its own (entry.s).
 #
-# A native thread's calls are the kernel's; a foreign one's are messages to its handler.
-# THREAD_MEETING is eight bytes that are compared and written at once (thread.rs: meeting): state,
+# A native thread's calls are the kernel's; an alien one's are messages to its handler.
+# THREAD_STATE_WORD is eight bytes that are compared and written at once (thread.rs: state_word): state,
 # open wait, number of the processor, zero, and four bytes of flags. A message is rdi (sender), rsi
 # (tag), and the words in r8 r9 r10 r12 r13 r14; further words are in the UTCBs. No instruction here
 # can fault: TCBs, UTCBs, frames and the Cpu structure are always mapped, and an ip or base that a
@@ -27,23 +27,23 @@
 
 # rbx = TCB of the thread with the id in rdi, if it was looked for lately. Uses rax.
 .macro look_up unknown
-    imul eax, edi, KNOWN_FACTOR
-    shr eax, KNOWN_SHIFT
-    cmp gs:[CPU_known + rax * 8], rdi
+    imul eax, edi, LOOKUP_FACTOR
+    shr eax, LOOKUP_SHIFT
+    cmp gs:[CPU_lookup_cache + rax * 8], rdi
     jne \unknown
-    mov rbx, gs:[CPU_known + rax * 8 + {KNOWN_THREADS}]
+    mov rbx, gs:[CPU_lookup_cache + rax * 8 + {LOOKUP_THREADS}]
 .endm
 
 # rbx's priority is such that it runs next, with no time slice to start or end. Uses eax.
 .macro must_run_next refused
     movzx eax, byte ptr [rbx + THREAD_priority]
-    cmp eax, gs:[CPU_floor]
+    cmp eax, gs:[CPU_preemption_threshold]
     jb \refused
 .endm
 
 # Messages from the caller to rbx go straight: they are of one clan, or one is the other's chief. Where somebody far is
-# waited for, or is pager or handler, a flag (FAR, FAR_HANDLER) keeps the thread from being here at all. Uses rax.
-.macro must_be_near refused
+# waited for, or is pager or handler, a flag (CROSS_CLAN, CROSS_CLAN_HANDLER) keeps the thread from being here at all. Uses rax.
+.macro must_be_same_clan refused
     mov rax, [rbx + THREAD_chief]
     cmp rax, [rsp + THREAD_chief]
     je 83f
@@ -86,14 +86,14 @@
 # The thread rbx waits for a message from anybody. `locks`: as `take_lock`; `fpu`: it may have an FPU state. Uses rax.
 .macro must_wait_for_any locks, fpu, refused
     .if \fpu
-    mov rax, [rbx + {THREAD_MEETING}]
-    btr rax, {MEETING_FPU_BIT}
+    mov rax, [rbx + {THREAD_STATE_WORD}]
+    btr rax, {STATE_WORD_FPU_BIT}
     cmp rax, gs:[CPU_waits_for_any]
     .elseif \locks
     mov rax, gs:[CPU_waits_for_any]
-    cmp rax, [rbx + {THREAD_MEETING}]
+    cmp rax, [rbx + {THREAD_STATE_WORD}]
     .else
-    cmp qword ptr [rbx + {THREAD_MEETING}], {ALONE_WAITS_FOR_ANY}
+    cmp qword ptr [rbx + {THREAD_STATE_WORD}], {UP_OPEN_WAIT}
     .endif
     jne \refused
 .endm
@@ -102,13 +102,13 @@
 .macro wait_for whom, alone, locks
     .if \locks
     mov eax, gs:[CPU_waits_for_\whom]
-    mov [rsp + {THREAD_MEETING}], eax
+    mov [rsp + {THREAD_STATE_WORD}], eax
     .else
-    mov dword ptr [rsp + {THREAD_MEETING}], \alone
+    mov dword ptr [rsp + {THREAD_STATE_WORD}], \alone
     .endif
 .endm
 .macro wait_for_any locks
-    wait_for any, {ALONE_WAITS_FOR_ANY}, \locks
+    wait_for any, {UP_OPEN_WAIT}, \locks
     mov qword ptr [rsp + THREAD_partner], {ID_NIL}
 .endm
 
@@ -137,8 +137,8 @@
 .endm
 
 # The processor goes over to the thread rbx: its space, its ports, its time, from now on. `from`: the caller's TCB; `tags`:
-# as `Tags::enter`. Uses rax rdx.
-.macro change_thread from, tags
+# as `Pcids::enter`. Uses rax rdx.
+.macro change_thread from, pcids
     mov byte ptr [rbx + THREAD_state], {STATE_READY}
     mov gs:[CPU_current], rbx
     mov gs:[CPU_loaded], rbx
@@ -146,15 +146,15 @@
     cmp rax, gs:[CPU_space]
     je 81f
     mov gs:[CPU_space], rax
-    .if \tags
+    .if \pcids
     mov rdx, rax
     shr rdx, {PAGE_SHIFT}
-    and edx, {TAGS_MASK}
-    cmp rax, gs:[rdx * 8 + {CPU_TAGS}]
-    mov gs:[rdx * 8 + {CPU_TAGS}], rax
+    and edx, {PCID_MASK}
+    cmp rax, gs:[rdx * 8 + {CPU_PCIDS}]
+    mov gs:[rdx * 8 + {CPU_PCIDS}], rax
     lea rax, [rax + rdx + 1]
     jne 80f
-    bts rax, {TAGS_KEEP_BIT}
+    bts rax, {PCID_NOFLUSH_BIT}
 80:
     .endif
     mov cr3, rax
@@ -248,7 +248,7 @@
 
 # The thread with TCB rbp stands still until rbx (id in rdi) answers its message: words, tag. `fpu`: rbx may have an FPU
 # state.
-.macro leave_to_handler locks, tags, fpu
+.macro leave_to_handler locks, pcids, fpu
     mov byte ptr [rbp + THREAD_state], {STATE_FAULTED}
     mov [rbp + THREAD_partner], rdi
     inc dword ptr [rbx + THREAD_waiters]
@@ -259,7 +259,7 @@
     switch_fpu_off
 82:
     .endif
-    change_thread rbp, \tags
+    change_thread rbp, \pcids
     mov rdi, [rbp + THREAD_id]
     leave_to_native \locks
 .endm
@@ -271,7 +271,7 @@
 # Between these reads and the lock another processor may hold all locks and give them back, unseen.
 # It then changes nothing of this list, nor CPU_loaded, unless it first settles this processor
 # (lock.rs), and that waits until this one waits for the lock, on the slow path. The exceptions are
-# flags that are set without that: FAR, where a sender with a virtual id queues, and EXTRA. A native
+# flags that are set without that: CROSS_CLAN, where a sender with a virtual id queues, and DEBUG_TLS. A native
 # thread's system calls look at them again, under the lock; to a thread that faults, which keeps its
 # flags and waits for no message, and to the others neither flag means anything.
 .macro take_lock locks, caller, busy
@@ -311,19 +311,19 @@
 
 # Call: the partner waits for anybody. `fpu`: caller and partner may have FPU states; `unlike`: where it goes on if that is
 # what they differ in.
-.macro call_way locks, tags, fpu, unlike
+.macro call_way locks, pcids, fpu, unlike
     look_up 20f
-    must_be_near 20f
+    must_be_same_clan 20f
     must_take_message 20f
 51: must_wait_for_any \locks, \fpu, \unlike
     cmp esi, REGISTER_WORDS
     ja 2f
     # Point of no return.
 1:  inc dword ptr [rbx + THREAD_waiters]
-    wait_for one, {ALONE_WAITS_FOR_ONE}, \locks
+    wait_for one, {UP_CLOSED_WAIT}, \locks
     mov [rsp + THREAD_partner], rdi
     change_fpu \fpu, r15
-    change_thread rsp, \tags
+    change_thread rsp, \pcids
     mov rdi, [rsp + THREAD_id]
     leave_to_native \locks
 2:  copy_words 20f, 1b
@@ -331,15 +331,15 @@
 
 # Reply and wait for anybody: the partner waits for the caller or for anybody, or for the end of its fault. The arguments are
 # as of `call_way`.
-.macro reply_way locks, clear, tags, fpu, unlike
+.macro reply_way locks, clear, pcids, fpu, unlike
     look_up 20f
     must_run_next 20f
-    cmp byte ptr [rsp + THREAD_expected], 0
+    cmp byte ptr [rsp + THREAD_maybe_pending], 0
     jne 20f
     mov rbp, [rsp + THREAD_id]
-    mov rdx, [rbx + {THREAD_MEETING}]
+    mov rdx, [rbx + {THREAD_STATE_WORD}]
     .if \fpu
-    btr rdx, {MEETING_FPU_BIT}
+    btr rdx, {STATE_WORD_FPU_BIT}
     .endif
     cmp rdx, gs:[CPU_waits_for_one]
     jne 15f
@@ -353,24 +353,24 @@
 11: dec dword ptr [rsp + THREAD_waiters]
 14: wait_for_any \locks
     change_fpu \fpu, r15
-    change_thread rsp, \tags
+    change_thread rsp, \pcids
     mov rdi, rbp
     leave_to_native \locks
 12: copy_words 20f, 11b
-13: mov rdx, [rbx + {THREAD_MEETING}]
+13: mov rdx, [rbx + {THREAD_STATE_WORD}]
     .if \fpu
-    btr rdx, {MEETING_FPU_BIT}
+    btr rdx, {STATE_WORD_FPU_BIT}
     .endif
     cmp rdx, gs:[CPU_waits_for_any]
     jne \unlike
-    must_be_near 20f
+    must_be_same_clan 20f
     must_take_sysret 20f
     must_share_selectors rbx, 20f
     cmp esi, REGISTER_WORDS
     jbe 14b
     jmp 20f
 
-# The partner is a foreign thread whose handler the caller is. rbp = its frame, which is its chief's memory too: each
+# The partner is an alien thread whose handler the caller is. rbp = its frame, which is its chief's memory too: each
 # word is read once.
 15: test esi, {TAG_ITEMS}
     .if \locks
@@ -378,7 +378,7 @@
     .else
     jnz 17f
     .endif
-    btr rdx, {MEETING_FPU_BIT}
+    btr rdx, {STATE_WORD_FPU_BIT}
     cmp rdx, gs:[CPU_waits_for_answer]
     jne 24f
 26: cmp rbp, [rbx + THREAD_partner]
@@ -413,7 +413,7 @@
 16: dec dword ptr [rsp + THREAD_waiters]
     wait_for_any \locks
     mov rdi, rdx
-    change_thread rsp, \tags
+    change_thread rsp, \pcids
     change_bases rdi, r15, \locks
     load rbp, r15, r14, r13, r12, rbx, r10, r9, r8, rdx, rsi, rdi, rax, rsp, rbp
     sysretq
@@ -428,7 +428,7 @@
     mov rdx, r8
     jmp 16b
     # Its own messages are answered as its other calls.
-24: btr rdx, {MEETING_OTHER_CALLS_BIT}
+24: btr rdx, {STATE_WORD_DISPATCHED_BIT}
     cmp rdx, gs:[CPU_waits_for_answer]
     je 26b
     jmp 13b
@@ -439,10 +439,10 @@
     and eax, {TAG_CONTENT}
     cmp eax, {TAG_ONE_PAGE}
     jne 20f
-    btr rdx, {MEETING_FPU_BIT}
-    btr rdx, {MEETING_OTHER_CALLS_BIT}
-    bts rdx, {MEETING_FOREIGN_BIT}
-    btr rdx, {MEETING_OPEN_BIT}
+    btr rdx, {STATE_WORD_FPU_BIT}
+    btr rdx, {STATE_WORD_DISPATCHED_BIT}
+    bts rdx, {STATE_WORD_ALIEN_BIT}
+    btr rdx, {STATE_WORD_OPEN_BIT}
     cmp rdx, gs:[CPU_waits_for_answer]
     jne 20f
     cmp rbp, [rbx + THREAD_partner]
@@ -482,7 +482,7 @@
     dec dword ptr [rsp + THREAD_waiters]
     wait_for_any \locks
     mov r8, gs:[CPU_stack]
-    change_thread rsp, \tags
+    change_thread rsp, \pcids
     change_bases rdi, r15, \locks
     mov rsp, r8
     push USER_SS
@@ -495,7 +495,7 @@
 .endm
 
 # The entry. `locks`: there are other processors. `clear`: the long way clears registers. `tags`: translations are tagged.
-.macro short_ways name, locks, clear, tags
+.macro fast_paths name, locks, clear, pcids
 .balign 64
 .globl \name
 \name:
@@ -529,12 +529,12 @@
     jne 18f
     cmp rdx, rdi
     jne 20f
-    call_way \locks, \tags, 0, 51f
-10: reply_way \locks, \clear, \tags, 0, 60f
+    call_way \locks, \pcids, 0, 51f
+10: reply_way \locks, \clear, \pcids, 0, 60f
 
 # The same where the caller or its partner has an FPU state.
-50: call_way \locks, \tags, 1, 20f
-60: reply_way \locks, \clear, \tags, 1, 20f
+50: call_way \locks, \pcids, 1, 20f
+60: reply_way \locks, \clear, \pcids, 1, 20f
 
 # lthread_ex_regs about the FPU state of a thread that has one, on a machine with one processor.
 18: .if \locks == 0
@@ -554,25 +554,25 @@
     load rsp, r15, r14, r13, r12, r10, r9, r8, rbp, rbx, rdx, rsi, rdi, rsp
     swapgs
     sysretq
-25: long_way {long_syscall}, \clear
+25: slow_path {slow_syscall}, \clear
     .endif
 
 # The long way for a native thread.
 20: mov byte ptr gs:[{CPU_LOCK}], 0
 21: save_message
-    long_way {long_syscall}, \clear
+    slow_path {slow_syscall}, \clear
     .if \locks
 22: mov byte ptr gs:[{CPU_LOCK}], 0
     save_message
-    long_way {answering_syscall}, \clear
+    slow_path {answering_syscall}, \clear
     .endif
 
-# Any other thread, foreign or with something special: all registers are saved first.
+# Any other thread, alien or with something special: all registers are saved first.
 30: mov rsp, [rsp + {THREAD_FRAME}]
     save_after_syscall
     lea rsp, [rsp - FRAME_r15]
     mov rbp, gs:[CPU_current]
-    cmp dword ptr [rbp + THREAD_flags], FOREIGN | FPU
+    cmp dword ptr [rbp + THREAD_flags], ALIEN | FPU
     jne 32f
 31: mov r8, rax
     mov r9, rcx
@@ -585,27 +585,27 @@
     must_take_message 40f
     must_wait_for_any \locks, 0, 36f
     # Point of no return.
-    leave_to_handler \locks, \tags, 0
+    leave_to_handler \locks, \pcids, 0
 36: must_wait_for_any \locks, 1, 40f
     # Point of no return.
-    leave_to_handler \locks, \tags, 1
-32: cmp dword ptr [rbp + THREAD_flags], FOREIGN
+    leave_to_handler \locks, \pcids, 1
+32: cmp dword ptr [rbp + THREAD_flags], ALIEN
     je 31b
     mov edx, [rbp + THREAD_flags]
     and edx, ~FPU
-    cmp edx, FOREIGN | OTHER_CALLS
+    cmp edx, ALIEN | DISPATCHED
     jne 35f
-    test eax, CALL_OWN
+    test eax, CALL_HANDLER
     jz 34f
     # A message of its own: the rest of eax is its label.
     mov esi, eax
-    btr esi, {CALL_OWN_BIT}
+    btr esi, {CALL_HANDLER_BIT}
     shl rsi, {TAG_LABEL_SHIFT}
     or rsi, REGISTER_WORDS
     jmp 33b
     # Its program's entry takes all calls but those from the entry's page. rcx and r11 are as SYSCALL makes them.
-34: mov rdx, [rbp + THREAD_calls]
-    cmp rdx, CALLS_ON
+34: mov rdx, [rbp + THREAD_dispatch]
+    cmp rdx, DISPATCH_ON
     je 31b
     mov rsi, rcx
     xor rsi, rdx
@@ -635,20 +635,20 @@
     cmp [rsp + FRAME_rdx], rdi
     je 50b
 40: mov byte ptr gs:[{CPU_LOCK}], 0
-41: long_way {long_syscall}, \clear
+41: slow_path {slow_syscall}, \clear
 .endm
 
 # Where there are no other processors, no lock is needed: each long way ends before the next short one begins.
-short_ways syscall_entry, 1, 1, 0
-short_ways lone_syscall_entry, 0, 1, 0
-short_ways uncleared_syscall_entry, 1, 0, 0
-short_ways uncleared_lone_syscall_entry, 0, 0, 0
-short_ways tagged_syscall_entry, 1, 1, 1
-short_ways tagged_lone_syscall_entry, 0, 1, 1
+fast_paths syscall_entry, 1, 1, 0
+fast_paths up_syscall_entry, 0, 1, 0
+fast_paths unscrubbed_syscall_entry, 1, 0, 0
+fast_paths unscrubbed_up_syscall_entry, 0, 0, 0
+fast_paths pcid_syscall_entry, 1, 1, 1
+fast_paths pcid_up_syscall_entry, 0, 1, 1
 
 # The page fault of the thread rbp, whose frame rsp is, to the pager rbx, id in rdi, from the point of no return on. edx = error
 # code.
-.macro fault_way tags, fpu
+.macro fault_way pcids, fpu
     mov qword ptr [rsp + FRAME_vector], VECTOR_PF
     mov [rsp + FRAME_error_code], rdx
     mov r8, cr2
@@ -675,8 +675,8 @@ short_ways tagged_lone_syscall_entry, 0, 1, 1
     # are none of the pager's business.
 4:  xor r13d, r13d
     xor r14d, r14d
-2:  leave_to_handler 1, \tags, \fpu
-3:  test dword ptr [rbp + THREAD_flags], FOREIGN
+2:  leave_to_handler 1, \pcids, \fpu
+3:  test dword ptr [rbp + THREAD_flags], ALIEN
     jnz 2b
     # A native thread's handler sees its frame, with its bases.
     rdfsbase rax
@@ -698,7 +698,7 @@ short_ways tagged_lone_syscall_entry, 0, 1, 1
 .endm
 
 # A page fault whose pager waits for anybody; common_entry stands in its place where the short ways are switched off.
-.macro page_fault_way name, tags
+.macro page_fault_way name, pcids
 .balign 64
 .globl \name
 \name:
@@ -712,7 +712,7 @@ short_ways tagged_lone_syscall_entry, 0, 1, 1
     mov rdx, [rsp + ERROR_CODE]
     mov rsp, rcx
     mov rbp, gs:[CPU_current]
-    test dword ptr [rbp + THREAD_flags], ~(FOREIGN | FPU | OTHER_CALLS)
+    test dword ptr [rbp + THREAD_flags], ~(ALIEN | FPU | DISPATCHED)
     jnz 41f
     # sigma0's faults are the kernel's to serve.
     cmp dword ptr [rbp + THREAD_task_number], TASK_SIGMA0
@@ -722,13 +722,13 @@ short_ways tagged_lone_syscall_entry, 0, 1, 1
     look_up 40f
     must_take_message 40f
     must_wait_for_any 1, 0, 36f
-    fault_way \tags, 0
+    fault_way \pcids, 0
 36: must_wait_for_any 1, 1, 40f
-    fault_way \tags, 1
+    fault_way \pcids, 1
 40: mov byte ptr gs:[{CPU_LOCK}], 0
 41: mov edi, VECTOR_PF
     jmp user_exception
 .endm
 
 page_fault_way page_fault_entry, 0
-page_fault_way tagged_page_fault_entry, 1
+page_fault_way pcid_page_fault_entry, 1

@@ -12,7 +12,7 @@ use crate::lock;
 use crate::pool::{Kind, POOL};
 use crate::refs::Ref;
 use crate::sched;
-use crate::thread::{Thread, EXTRA, FPU};
+use crate::thread::{Thread, DEBUG_TLS, FPU};
 use core::arch::asm;
 use core::cell::Cell;
 use keel_abi::fpage::SPACE_SHIFT;
@@ -46,7 +46,7 @@ object! {
 
 object! {
     /// Debug registers 0 to 3, 6, 7 and thread-local descriptors of a thread.
-    pub struct Extra const () {
+    pub struct DebugTls const () {
         /// What was checked by `is_valid_debug`.
         pub debug: [Word; 6] = [const { Word::new(0) }; 6],
         /// What was checked by `tables::is_user_descriptor`.
@@ -179,8 +179,8 @@ pub fn change(cpu: &Cpu, thread: Ref<Thread>) {
             }
         }
     }
-    if thread.extra.get().is_some() || cpu.extra_loaded.get() {
-        load_extra(cpu, thread);
+    if thread.extra.get().is_some() || cpu.debug_tls_loaded.get() {
+        load_debug_tls(cpu, thread);
     }
 }
 
@@ -224,7 +224,7 @@ pub fn copy_out(thread: Ref<Thread>, [head, tail]: [&[Word]; 2]) {
         fresh.reset();
         return write(&fresh);
     };
-    sched::settle_elsewhere(thread);
+    sched::write_back_elsewhere(thread);
     if is_here(thread) {
         let to = if tail.is_empty() { head } else { &state.words };
         to[HEADER..HEADER + HEADER_WORDS].iter().for_each(|word| word.set(0));
@@ -285,7 +285,7 @@ fn is_here(thread: Ref<Thread>) -> bool {
 /// A thread's state is the one in memory, which no processor has in its registers. If the thread runs, it gets the state at
 /// its next FPU instruction, which traps.
 fn forget_registers(thread: Ref<Thread>) {
-    sched::settle_elsewhere(thread);
+    sched::write_back_elsewhere(thread);
     if is_here(thread) {
         cpu().fpu_owner.set(None);
         trap(cpu(), true);
@@ -315,13 +315,13 @@ pub fn drop_states(thread: Ref<Thread>) {
 }
 
 /// A thread's debug registers and descriptors, made if need be.
-pub fn extra_of(thread: Ref<Thread>) -> Result<Ref<Extra>, Error> {
+pub fn debug_tls_of(thread: Ref<Thread>) -> Result<Ref<DebugTls>, Error> {
     if let Some(extra) = thread.extra.get() {
         return Ok(extra);
     }
-    let extra = POOL.make(thread.task.account, Kind::Fpu, Extra::new())?;
+    let extra = POOL.make(thread.task.account, Kind::Fpu, DebugTls::new())?;
     thread.extra.set(Some(extra));
-    thread.set(EXTRA);
+    thread.set(DEBUG_TLS);
     Ok(extra)
 }
 
@@ -334,17 +334,17 @@ pub fn is_valid_debug(words: &[Word]) -> bool {
 }
 
 /// A thread's debug registers or descriptors changed: they are loaded anew before it runs on.
-pub fn extra_changed(thread: Ref<Thread>) {
+pub fn debug_tls_changed(thread: Ref<Thread>) {
     let cpu = cpu::of(thread);
     if cpu.loaded.get() == Some(thread) {
-        lock::settle(cpu);
+        lock::write_back(cpu);
     }
 }
 
 /// Loads a thread's debug registers and descriptors, or none.
-fn load_extra(cpu: &Cpu, thread: Ref<Thread>) {
+fn load_debug_tls(cpu: &Cpu, thread: Ref<Thread>) {
     let extra = thread.extra.get();
-    cpu.extra_loaded.set(extra.is_some());
+    cpu.debug_tls_loaded.set(extra.is_some());
     let debug: [u64; 6] = core::array::from_fn(|number| extra.map_or(0, |extra| extra.debug[number].get()));
     // SAFETY: addresses are the user's and dr7 has only valid bits (is_valid_debug).
     unsafe {

@@ -96,31 +96,31 @@ pub fn table(physical: u64) -> *mut u64 {
     direct(physical).cast()
 }
 
-/// Tags translations on this processor where CPUID offers it and the command line does not object. CR3's low bits are 0.
+/// Pcids translations on this processor where CPUID offers it and the command line does not object. CR3's low bits are 0.
 /// The entries that clear no registers, which are for measuring alone, know no tags.
-pub fn use_tags(cpu: &Cpu) {
+pub fn use_pcids(cpu: &Cpu) {
     if cpuid::has(Feature::Pcid) && !boot::has_word(Word::NoPcid) && !boot::has_word(Word::NoClear) {
         // SAFETY: CPUID offers it, and the tag is 0.
         unsafe { write_cr4(read_cr4() | CR4_PCIDE) };
-        cpu.tags.begin();
+        cpu.pcids.begin();
     }
 }
 
 /// Before an entry of the space with top table `root` is changed: no other processor uses the space.
 #[inline]
-pub fn exclude(root: u64) {
+pub fn shoot_down(root: u64) {
     if cpu::count() > 1 {
-        exclude_others(root);
+        shoot_down_others(root);
     }
 }
 
-fn exclude_others(root: u64) {
+fn shoot_down_others(root: u64) {
     let own = cpu().index;
     for cpu in cpu::all().filter(|cpu| cpu.index != own) {
         if cpu.space.get() == root {
-            lock::settle(cpu);
+            lock::write_back(cpu);
         }
-        cpu.tags.forget(root);
+        cpu.pcids.forget(root);
     }
 }
 
@@ -146,9 +146,9 @@ pub fn held(root: u64, level: u8) -> Held {
     if cpu.space.get() == root {
         return Held::Present;
     }
-    match cpu.tags.of(root) {
+    match cpu.pcids.of(root) {
         Some(tag) if level == 0 && cpuid::has(Feature::InvPcid) => return Held::Tagged(tag),
-        Some(_) => cpu.tags.forget(root),
+        Some(_) => cpu.pcids.forget(root),
         None => {}
     }
     Held::Nothing
@@ -168,19 +168,19 @@ impl Held {
 }
 
 /// No processor uses the space with top table `root` or knows anything of it.
-pub fn abandon(root: u64) {
-    exclude(root);
+pub fn leave_table(root: u64) {
+    shoot_down(root);
     let cpu = cpu();
     if cpu.space.get() == root {
         leave(cpu);
     }
-    cpu.tags.forget(root);
+    cpu.pcids.forget(root);
 }
 
 /// Drops all translations of the space with top table `root`, on all processors.
 pub fn flush_all(root: u64) {
     let present = cpu().space.get() == root;
-    abandon(root);
+    leave_table(root);
     if present {
         switch(cpu(), root);
     }
@@ -191,7 +191,7 @@ pub fn flush_all(root: u64) {
 pub fn switch(cpu: &Cpu, root: u64) {
     if cpu.space.get() != root {
         cpu.space.set(root);
-        let value = if cpu.tags.are_used() { cpu.tags.enter(root) } else { root };
+        let value = if cpu.pcids.are_used() { cpu.pcids.enter(root) } else { root };
         // SAFETY: every top table has the kernel's half; translations are kept only if they are this space's.
         unsafe { write_cr3(value) };
     }

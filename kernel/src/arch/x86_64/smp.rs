@@ -50,7 +50,7 @@ fn make(index: u8, apic_id: u32) -> &'static Cpu {
 /// What every processor does for itself.
 fn prepare(cpu: &Cpu) {
     start::enable_features();
-    paging::use_tags(cpu);
+    paging::use_pcids(cpu);
     tables::init(cpu);
     fpu::init(cpu);
     apic::init_local();
@@ -113,6 +113,6 @@ extern "C" fn enter(cpu: &'static Cpu) -> ! {
     while cpu::count() <= cpu.index as u32 {
         spin_loop();
     }
-    lock::exclusive_from_idle(cpu);
+    lock::all_locks_from_idle(cpu);
     entry::start()
 }

@@ -14,7 +14,7 @@ multiboot1:
 .balign 8
 multiboot2:
     .long {MB2_MAGIC}, 0, multiboot2_end - multiboot2, -({MB2_MAGIC} + multiboot2_end - multiboot2)
-    # Tags: addresses, the entry, a framebuffer if there can be one, modules page aligned, the end.
+    # Pcids: addresses, the entry, a framebuffer if there can be one, modules page aligned, the end.
     .long 2, 24, multiboot2, _load_start, _load_end, _boot_end
     .long 3, 12, start32, 0
     .long 1 << 16 | 5, 20, 0, 0, 0, 0
@@ -67,14 +67,14 @@ long_mode:
     mov eax, {CR0}
     mov cr0, eax
     lgdt cs:[boot_gdtr]
-    jmp fword ptr cs:[long_target]
+    jmp fword ptr cs:[slow_target]
 .balign 8
 boot_gdt:
     .quad 0, 0x00af9b000000ffff, 0x00cf9b000000ffff
 boot_gdtr:
     .short 23
     .long boot_gdt
-long_target:
+slow_target:
     .long start64
     .short 0x08
 

@@ -8,7 +8,7 @@ use super::fast;
 use super::regs::*;
 use crate::global::Global;
 use crate::io;
-use crate::mask::bounded;
+use crate::nospec::nospec;
 use crate::refs::Ref;
 use crate::task::Task;
 use core::arch::asm;
@@ -236,7 +236,7 @@ pub fn set_tls(descriptors: [u64; 3]) {
 fn is_loadable(selector: u16) -> bool {
     let index = selector as usize / 8;
     let local = (TLS_FIRST..TLS_FIRST + 3).contains(&index)
-        && cpu().tables.gdt[bounded::<DESCRIPTORS>(index)].get() >> 47 & 1 == 1;
+        && cpu().tables.gdt[nospec::<DESCRIPTORS>(index)].get() >> 47 & 1 == 1;
     selector <= 3 || selector == USER_SS || local && selector & 7 == 3
 }
 

@@ -23,7 +23,7 @@ void __init __iomem *__acpi_map_table(unsigned long phys, unsigned long size)
 	unsigned long page;
 
 	for (page = phys & PAGE_MASK; page < phys + size; page += PAGE_SIZE)
-		if (!host_map_device(page, (unsigned long)__va(page)))
+		if (!keel_map_device(page, (unsigned long)__va(page)))
 			return NULL;
 	return (void __iomem *)__va(phys);
 }
@@ -57,6 +57,6 @@ void acpi_unregister_gsi(u32 gsi)
 /* A server without a right over the tables runs without them. */
 void __init l4_acpi_init(void)
 {
-	if (!host_info->rsdp || acpi_table_init())
+	if (!keel_kip->rsdp || acpi_table_init())
 		disable_acpi();
 }

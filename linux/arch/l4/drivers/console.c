@@ -15,7 +15,7 @@ static const unsigned int serial_ports[] = { 0x3f8, 0x2f8 };
 
 static void write_root(struct console *console, const char *text, unsigned int length)
 {
-	host_print(text, length);
+	keel_print(text, length);
 }
 
 static struct console root_console = {
@@ -31,6 +31,6 @@ void __init l4_console_init(void)
 
 	register_console(&root_console);
 	for (i = 0; i < ARRAY_SIZE(serial_ports); i++)
-		if (!host_map_ports(serial_ports[i], SERIAL_PORTS_LOG2))
+		if (!keel_map_ports(serial_ports[i], SERIAL_PORTS_LOG2))
 			panic("keel: no right over I/O port %x", serial_ports[i]);
 }

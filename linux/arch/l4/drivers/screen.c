@@ -25,13 +25,13 @@ static struct resource foreign_keyboard = {
 /* A driver that does not get its ports leaves them alone; touched, they would be a fault. */
 static void __init reserve_keyboard(void)
 {
-	if (!host_map_ports(KEYBOARD_PORT, KEYBOARD_PORTS_LOG2))
+	if (!keel_map_ports(KEYBOARD_PORT, KEYBOARD_PORTS_LOG2))
 		request_resource(&ioport_resource, &foreign_keyboard);
 }
 
 void __init l4_screen_init(void)
 {
-	const unsigned long *fb = host_info->framebuffer;
+	const unsigned long *fb = keel_kip->framebuffer;
 	u32 length = lower_32_bits(fb[1]), lines = lower_32_bits(fb[2]);
 
 	reserve_keyboard();

@@ -121,7 +121,7 @@ static void __init clear_stateful(void)
 	unsigned int i;
 
 	for (i = 0; i < ARRAY_SIZE(stateful); i++)
-		if (stateful[i].components & ~host_info->fpu_mask)
+		if (stateful[i].components & ~keel_kip->fpu_mask)
 			setup_clear_cpu_cap(stateful[i].feature);
 }
 
@@ -145,7 +145,7 @@ void __init l4_cpu_init(void)
 		c->x86_capability[CPUID_7_EDX] = w.edx;
 	}
 	clear_stateful();
-	if (host_info->features & KEEL_FEATURE_FSGSBASE)
+	if (keel_kip->features & KEEL_FEATURE_FSGSBASE)
 		elf_hwcap2 |= HWCAP2_FSGSBASE;
 	pr_info("CPU: %s %s\n", c->x86_vendor_id, c->x86_model_id);
 }
@@ -160,7 +160,7 @@ extern const char *const x86_cap_flags[32 * NCAPINTS];
 static int show_cpuinfo(struct seq_file *m, void *v)
 {
 	struct cpuinfo_x86 *c = &boot_cpu_data;
-	unsigned long khz = host_info->tsc_hz / 1000;
+	unsigned long khz = keel_kip->tsc_hz / 1000;
 	unsigned int i;
 
 	seq_printf(m, "processor\t: %lu\nvendor_id\t: %s\ncpu family\t: %u\nmodel\t\t: %u\n",

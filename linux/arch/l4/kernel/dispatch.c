@@ -39,12 +39,12 @@ void l4_kill_current(const char *why, unsigned long status)
  * The micro-kernel refused the reply. If it has no memory, the reply is tried again, with its
  * mappings: while there is memory that others took first, else once.
  */
-static void reply_failed(unsigned long status, enum l4_owed owed)
+static void reply_failed(unsigned long status, enum l4_resume_action resume_action)
 {
-	if (status == HOST_STATUS(KEEL_SIDE_SEND, KEEL_ERROR_NO_MEMORY) &&
+	if (status == KEEL_STATUS(KEEL_SIDE_SEND, KEEL_ERROR_NO_MEMORY) &&
 	    (l4_mm_reclaim() || !current->thread.reclaimed)) {
 		current->thread.reclaimed = true;
-		current->thread.owed = owed;
+		current->thread.resume_action = resume_action;
 		return;
 	}
 	l4_kill_current("cannot be resumed", status);
@@ -53,17 +53,17 @@ static void reply_failed(unsigned long status, enum l4_owed owed)
 /* The tag of the reply to a fault, whose mappings are then in the UTCB. */
 static unsigned long fault_tag(void)
 {
-	return (unsigned long)l4_fault_items(host_utcb(host_server())) << KEEL_TAG_MAPS_SHIFT;
+	return (unsigned long)l4_fault_items(keel_utcb(keel_server())) << KEEL_TAG_MAPS_SHIFT;
 }
 
 /* Maps what the lthread faulted for, which resumes it; interrupts are really off. */
 static unsigned long map_and_resume(void)
 {
-	struct host_message m = { };
+	struct keel_message m = { };
 
 	l4_map_begin();
 	m.tag = fault_tag();
-	host_ipc(KEEL_IPC_SEND | KEEL_IPC_SEND_ZERO, current->thread.host_thread, 0, &m);
+	keel_ipc(KEEL_IPC_SEND | KEEL_IPC_SEND_ZERO, current->thread.keel_thread, 0, &m);
 	l4_map_end();
 	return m.status;
 }
@@ -128,14 +128,14 @@ static noinline void system_call_32(struct pt_regs *regs)
 }
 
 /*
- * Whether the lthread sent a message of its own (KEEL_EX_CALLS): the number as its
+ * Whether the lthread sent a message of its own (KEEL_EX_DISPATCH): the number as its
  * label and the arguments as words. From here on it is as if made by the gate.
  */
-static bool message_call(struct pt_regs *regs, const struct host_message *m)
+static bool message_call(struct pt_regs *regs, const struct keel_message *m)
 {
-	if (host_kind(m) != KEEL_KIND_USER)
+	if (keel_kind(m) != KEEL_KIND_USER)
 		return false;
-	regs->orig_ax = host_label(m);
+	regs->orig_ax = keel_label(m);
 	regs->di = m->words[0];
 	regs->si = m->words[1];
 	regs->dx = m->words[2];
@@ -149,15 +149,15 @@ static bool message_call(struct pt_regs *regs, const struct host_message *m)
 #define PROGRAMS_FLAGS (FIX_EFLAGS & ~X86_EFLAGS_TF)
 
 /*
- * Whether the entry that takes the program's calls (KEEL_EX_CALLS) hands one on: as
+ * Whether the entry that takes the program's calls (KEEL_EX_DISPATCH) hands one on: as
  * if made where rcx says and with the flags in r11, because the call may have no
  * stack, or return on another one.
  */
-static bool handed_on(struct pt_regs *regs, const struct host_message *m)
+static bool handed_on(struct pt_regs *regs, const struct keel_message *m)
 {
-	if (!host_is(m, KEEL_KIND_SYSCALL, KEEL_GATE_INT80) ||
-	    current->thread.calls <= KEEL_CALLS_ON ||
-	    (regs->ip ^ current->thread.calls) / PAGE_SIZE)
+	if (!keel_is(m, KEEL_KIND_SYSCALL, KEEL_GATE_INT80) ||
+	    current->thread.dispatch <= KEEL_DISPATCH_ON ||
+	    (regs->ip ^ current->thread.dispatch) / PAGE_SIZE)
 		return false;
 	regs->ip = regs->cx;
 	regs->flags = (regs->flags & ~PROGRAMS_FLAGS) | (regs->r11 & PROGRAMS_FLAGS);
@@ -166,15 +166,15 @@ static bool handed_on(struct pt_regs *regs, const struct host_message *m)
 
 /* What is no system call: faults, exceptions, and triggers, which mean nothing by themselves. */
 static __always_inline void other_message(struct task_struct *task, struct pt_regs *regs,
-					  const struct host_message *m)
+					  const struct keel_message *m)
 {
 	if (GENERIC_ENTRY_ONLY)
 		irqentry_enter_from_user_mode(regs);
 	local_irq_enable();
-	switch (host_kind(m)) {
+	switch (keel_kind(m)) {
 	case KEEL_KIND_PAGE_FAULT:
 		task->thread.reclaimed = false;
-		l4_user_fault(regs, m->words[0], host_label(m));
+		l4_user_fault(regs, m->words[0], keel_label(m));
 		break;
 	case KEEL_KIND_SYSCALL:
 		regs->ax = regs->orig_ax;	/* the other gates fault */
@@ -182,20 +182,20 @@ static __always_inline void other_message(struct task_struct *task, struct pt_re
 		l4_user_exception(regs, X86_TRAP_GP, 0, 0);
 		break;
 	case KEEL_KIND_EXCEPTION:
-		l4_user_exception(regs, host_label(m), m->words[0], m->words[3]);
+		l4_user_exception(regs, keel_label(m), m->words[0], m->words[3]);
 		break;
 	}
 	exit_to_user(task, regs);
 }
 
 static __always_inline void route(struct task_struct *task, struct pt_regs *regs,
-				  const struct host_message *m)
+				  const struct keel_message *m)
 {
-	if (likely(host_is(m, KEEL_KIND_SYSCALL, KEEL_GATE_SYSCALL)) ||
+	if (likely(keel_is(m, KEEL_KIND_SYSCALL, KEEL_GATE_SYSCALL)) ||
 	    message_call(regs, m) || handed_on(regs, m)) {
 		regs->ax = -ENOSYS;
 		system_call(task, regs);
-	} else if (host_is(m, KEEL_KIND_SYSCALL, KEEL_GATE_INT80)) {
+	} else if (keel_is(m, KEEL_KIND_SYSCALL, KEEL_GATE_INT80)) {
 		regs->ax = -ENOSYS;
 		system_call_32(regs);
 	} else {
@@ -205,10 +205,10 @@ static __always_inline void route(struct task_struct *task, struct pt_regs *regs
 
 /* The reply to the lthread, if it was one, failed. Interrupts are off as before it. */
 static void not_resumed(struct task_struct *task, struct pt_regs *regs, unsigned long status,
-			enum l4_owed owed)
+			enum l4_resume_action resume_action)
 {
 	local_irq_enable();
-	reply_failed(status, owed);
+	reply_failed(status, resume_action);
 	exit_to_user(task, regs);
 }
 
@@ -217,39 +217,39 @@ static void not_resumed(struct task_struct *task, struct pt_regs *regs, unsigned
  * Waits until the lthread says something.
  */
 static noinline void serve_later(struct task_struct *task, struct pt_regs *regs,
-				 unsigned long status, enum l4_owed owed)
+				 unsigned long status, enum l4_resume_action resume_action)
 {
-	unsigned long thread = task->thread.host_thread;
-	struct host_message m = { .status = status };
+	unsigned long thread = task->thread.keel_thread;
+	struct keel_message m = { .status = status };
 
 	do {
 		if (-m.status >> 8 == KEEL_SIDE_SEND) {
 			this_cpu_write(l4_waiting, 0);
-			not_resumed(task, regs, m.status, owed);
+			not_resumed(task, regs, m.status, resume_action);
 			return;
 		}
 		m.tag = 0;
-		host_resume(WAIT, thread, &m);
+		keel_resume(WAIT, thread, &m);
 	} while (m.status || m.partner != thread);
 	this_cpu_write(l4_waiting, 0);
 	route(task, regs, &m);
 }
 
 /*
- * Resumes the lthread with what it is owed and waits for it, or only waits (flags), and serves it.
+ * Resumes the lthread with what it is resume_action and waits for it, or only waits (flags), and serves it.
  * Interrupts are off, as on entry from user mode and after the return.
  */
 static __always_inline void serve(struct task_struct *task, struct pt_regs *regs,
-				  unsigned long flags, enum l4_owed owed)
+				  unsigned long flags, enum l4_resume_action resume_action)
 {
-	unsigned long thread = task->thread.host_thread;
-	struct host_message m;
+	unsigned long thread = task->thread.keel_thread;
+	struct keel_message m;
 
 	this_cpu_write(l4_waiting, thread);
 	barrier();
 	if (unlikely(this_cpu_read(l4_irq_pending))) {
 		if (!(flags & KEEL_IPC_SEND)) {	/* it tells us before it runs */
-			host_trigger(thread);
+			keel_trigger(thread);
 		} else {
 			this_cpu_write(l4_waiting, 0);
 			local_irq_enable();
@@ -258,11 +258,11 @@ static __always_inline void serve(struct task_struct *task, struct pt_regs *regs
 		}
 	}
 	m.tag = 0;
-	if (unlikely(owed != L4_OWED_REPLY))
+	if (unlikely(resume_action != L4_RESUME_REPLY))
 		m.tag = fault_tag();
-	host_resume(flags, thread, &m);
+	keel_resume(flags, thread, &m);
 	if (unlikely(m.status | (m.partner ^ thread))) {
-		serve_later(task, regs, m.status, owed);
+		serve_later(task, regs, m.status, resume_action);
 		return;
 	}
 	barrier();
@@ -270,25 +270,25 @@ static __always_inline void serve(struct task_struct *task, struct pt_regs *regs
 	route(task, regs, &m);
 }
 
-/* The lthread is owed more than the reply that also waits: then there is only the wait left. */
+/* The lthread is resume_action more than the reply that also waits: then there is only the wait left. */
 static noinline void serve_slowly(struct task_struct *task, struct pt_regs *regs,
-				  enum l4_owed owed)
+				  enum l4_resume_action resume_action)
 {
-	unsigned long thread = task->thread.host_thread, status;
+	unsigned long thread = task->thread.keel_thread, status;
 
-	if (owed == L4_OWED_MAPPINGS) {
+	if (resume_action == L4_RESUME_MAPPINGS) {
 		status = map_and_resume();
 	} else {
-		status = host_ex_regs(&thread, KEEL_EX_START);
+		status = keel_ex_regs(&thread, KEEL_EX_START);
 		if (status)
-			status = HOST_STATUS(KEEL_SIDE_SEND, -status);
+			status = KEEL_STATUS(KEEL_SIDE_SEND, -status);
 		else
-			task->thread.owed = L4_OWED_REPLY;
+			task->thread.resume_action = L4_RESUME_REPLY;
 	}
 	if (status)
-		not_resumed(task, regs, status, owed);
+		not_resumed(task, regs, status, resume_action);
 	else
-		serve(task, regs, WAIT, L4_OWED_REPLY);
+		serve(task, regs, WAIT, L4_RESUME_REPLY);
 }
 
 /* The lthread does not exist yet, is on another processor, or lacks what Linux wants it to have. */
@@ -307,7 +307,7 @@ void __noreturn l4_user_loop(void)
 {
 	struct task_struct *task = current;
 	struct pt_regs *regs = task_pt_regs(task);
-	enum l4_owed owed;
+	enum l4_resume_action resume_action;
 
 	syscall_exit_to_user_mode(regs);
 	for (;;) {
@@ -316,10 +316,10 @@ void __noreturn l4_user_loop(void)
 			continue;
 		}
 		l4_unmap_queued(task->mm);
-		owed = task->thread.owed;
-		if (unlikely(owed != L4_OWED_REPLY && (owed == L4_OWED_START || nr_cpu_ids > 1)))
-			serve_slowly(task, regs, owed);
+		resume_action = task->thread.resume_action;
+		if (unlikely(resume_action != L4_RESUME_REPLY && (resume_action == L4_RESUME_START || nr_cpu_ids > 1)))
+			serve_slowly(task, regs, resume_action);
 		else
-			serve(task, regs, RESUME_AND_WAIT, owed);
+			serve(task, regs, RESUME_AND_WAIT, resume_action);
 	}
 }

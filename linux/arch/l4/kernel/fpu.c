@@ -27,7 +27,7 @@ static struct kmem_cache *cache;
 /* What a state takes in a signal frame: the word that ends it is part of it. */
 static unsigned int frame_size(void)
 {
-	return host_info->fpu_size + FP_XSTATE_MAGIC2_SIZE;
+	return keel_kip->fpu_size + FP_XSTATE_MAGIC2_SIZE;
 }
 
 /* A buffer lies in one page, so that the micro-kernel fills it from the processor's registers. */
@@ -36,14 +36,14 @@ static int __init fpu_init(void)
 	cache = kmem_cache_create_usercopy("keel_fpu", frame_size(),
 					   roundup_pow_of_two(frame_size()),
 					   SLAB_PANIC | SLAB_ACCOUNT, 0, frame_size(), NULL);
-	update_regset_xstate_info(host_info->fpu_size, host_info->fpu_mask);
+	update_regset_xstate_info(keel_kip->fpu_size, keel_kip->fpu_mask);
 	return 0;
 }
 early_initcall(fpu_init);
 
 static void reset(union fpregs_state *regs)
 {
-	memset(regs, 0, host_info->fpu_size);
+	memset(regs, 0, keel_kip->fpu_size);
 	regs->fxsave.cwd = INITIAL_CWD;
 	regs->fxsave.mxcsr = MXCSR_DEFAULT;
 }
@@ -58,10 +58,10 @@ static union fpregs_state *allocate(struct fpu *fpu)
 
 static void name_buffer(const void *regs)
 {
-	struct keel_ex_regs *record = host_record();
+	struct keel_ex_regs *record = keel_record();
 
 	record->fpu = (unsigned long)regs;
-	record->fpu_size = host_info->fpu_size;
+	record->fpu_size = keel_kip->fpu_size;
 }
 
 /* Between a buffer and an lthread. */
@@ -75,10 +75,10 @@ static unsigned long transfer(unsigned long thread, union fpregs_state *regs,
 /* Between the current lthread and user memory, while a walk goes on: memory is not reclaimed. */
 static bool transfer_in_place(const void *state, unsigned long operations)
 {
-	unsigned long thread = current->thread.host_thread;
+	unsigned long thread = current->thread.keel_thread;
 
 	name_buffer(state);
-	return !host_ex_regs(&thread, operations);
+	return !keel_ex_regs(&thread, operations);
 }
 
 /*
@@ -101,8 +101,8 @@ int l4_fpu_begin(unsigned long thread)
 /* Copies the state that an lthread has. */
 static void get(struct task_struct *task, union fpregs_state *regs)
 {
-	if (!task->thread.host_thread ||
-	    transfer(task->thread.host_thread, regs, KEEL_EX_FPU_GET))
+	if (!task->thread.keel_thread ||
+	    transfer(task->thread.keel_thread, regs, KEEL_EX_FPU_GET))
 		reset(regs);
 }
 
@@ -118,7 +118,7 @@ union fpregs_state *l4_fpu_fetch(struct task_struct *task)
 int l4_fpu_store(struct task_struct *task)
 {
 	task->thread.fpu.stale = false;
-	return transfer(task->thread.host_thread, task->thread.fpu.regs, KEEL_EX_FPU_SET) ?
+	return transfer(task->thread.keel_thread, task->thread.fpu.regs, KEEL_EX_FPU_SET) ?
 	       -EINVAL : 0;
 }
 
@@ -143,7 +143,7 @@ int l4_fpu_fork(struct task_struct *child)
 	if (!fpu->regs)
 		return -ENOMEM;
 	if (current->thread.fpu.stale)
-		memcpy(fpu->regs, current->thread.fpu.regs, host_info->fpu_size);
+		memcpy(fpu->regs, current->thread.fpu.regs, keel_kip->fpu_size);
 	else
 		get(current, fpu->regs);
 	fpu->stale = true;
@@ -209,14 +209,14 @@ static void finish(struct xregs_state *state, int size)
 	const struct _fpx_sw_bytes sw = {
 		.magic1 = FP_XSTATE_MAGIC1,
 		.extended_size = size,
-		.xfeatures = host_info->fpu_mask,
-		.xstate_size = host_info->fpu_size,
+		.xfeatures = keel_kip->fpu_mask,
+		.xstate_size = keel_kip->fpu_size,
 	};
 
 	memcpy(state->i387.sw_reserved, &sw, sizeof(sw));
 	fill_in(state);
 	state->header.xfeatures |= XFEATURE_MASK_FPSSE;
-	*magic2(state, host_info->fpu_size) = FP_XSTATE_MAGIC2;
+	*magic2(state, keel_kip->fpu_size) = FP_XSTATE_MAGIC2;
 }
 
 /*
@@ -228,7 +228,7 @@ static bool move_to_frame(struct fpu *fpu, void __user *frame, int size)
 	struct xregs_state *state;
 	bool moved;
 
-	if (!current->thread.host_thread || fpu->stale)
+	if (!current->thread.keel_thread || fpu->stale)
 		return false;
 	state = l4_user_place(frame, frame_size(), KEEL_FPAGE_WRITE);
 	if (!state)
@@ -258,7 +258,7 @@ bool copy_fpstate_to_sigframe(void __user *buf, void __user *fp, int size)
 /* The handler begins with the initial state. */
 void fpu__clear_user_states(struct fpu *fpu)
 {
-	unsigned long thread = current->thread.host_thread;
+	unsigned long thread = current->thread.keel_thread;
 
 	if (fpu->frame) {	/* it has that since the other one was moved */
 		fpu->frame = NULL;
@@ -276,7 +276,7 @@ static bool tells_xstate(const struct _fpx_sw_bytes *sw)
 {
 	return sw->magic1 == FP_XSTATE_MAGIC1 &&
 	       sw->xstate_size >= sizeof(struct xregs_state) &&
-	       sw->xstate_size <= host_info->fpu_size &&
+	       sw->xstate_size <= keel_kip->fpu_size &&
 	       sw->xstate_size <= sw->extended_size;
 }
 
@@ -305,8 +305,8 @@ static bool move_from_frame(struct fpu *fpu, const void __user *frame)
 	if (!state)
 		return false;
 	memcpy(&sw, state->i387.sw_reserved, sizeof(sw));
-	moved = tells_xstate(&sw) && sw.xstate_size == host_info->fpu_size &&
-		sw.xfeatures == host_info->fpu_mask &&
+	moved = tells_xstate(&sw) && sw.xstate_size == keel_kip->fpu_size &&
+		sw.xfeatures == keel_kip->fpu_mask &&
 		*magic2(state, sw.xstate_size) == FP_XSTATE_MAGIC2 &&
 		transfer_in_place(state, KEEL_EX_FPU_SET);
 	l4_walk_end();
@@ -326,7 +326,7 @@ static bool restore(struct xregs_state *state, const void __user *buf)
 	if (has_xstate(&sw, buf)) {
 		if (copy_from_user(state, buf, sw.xstate_size))
 			return false;
-		if (state->header.xfeatures & ~host_info->fpu_mask)
+		if (state->header.xfeatures & ~keel_kip->fpu_mask)
 			return false;
 		wanted = state->header.xfeatures & sw.xfeatures;
 	}
@@ -394,8 +394,8 @@ void l4_put_xstate(struct membuf to, struct task_struct *task, int format)
 	fill_in(&task->thread.fpu.regs->xsave);
 	memset(words, 0, sizeof(task->thread.fpu.regs->fxsave.sw_reserved));
 	if (format == XSTATE_COPY_XSAVE)
-		*(u64 *)words = host_info->fpu_mask;
-	membuf_write(&to, task->thread.fpu.regs, min_t(size_t, to.left, host_info->fpu_size));
+		*(u64 *)words = keel_kip->fpu_mask;
+	membuf_write(&to, task->thread.fpu.regs, min_t(size_t, to.left, keel_kip->fpu_size));
 }
 
 /* A new state, if it is one that the kernel below takes. */
@@ -403,10 +403,10 @@ int l4_get_xstate(struct fpu *fpu, const struct xregs_state *from)
 {
 	const struct xstate_header *header = &from->header;
 
-	if (header->xfeatures & ~host_info->fpu_mask || header->xcomp_bv ||
+	if (header->xfeatures & ~keel_kip->fpu_mask || header->xcomp_bv ||
 	    memchr_inv(header->reserved, 0, sizeof(header->reserved)) ||
 	    from->i387.mxcsr & ~mxcsr_feature_mask)
 		return -EINVAL;
-	memcpy(fpu->regs, from, host_info->fpu_size);
+	memcpy(fpu->regs, from, keel_kip->fpu_size);
 	return 0;
 }

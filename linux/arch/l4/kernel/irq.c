@@ -42,7 +42,7 @@
 #define TIMER_BIT 0
 #define FIRST_LINE_BIT 4
 #define NOTIFIED (L4_NOTIFY_RESCHEDULE | L4_NOTIFY_CALL | L4_NOTIFY_NATIVE)
-#define SOURCES (KEEL_IRQ_LINES + KEEL_MSI_SOURCES)	/* all ids from KEEL_ID_IRQ on */
+#define SOURCES (KEEL_GSI_COUNT + KEEL_MSI_SOURCES)	/* all ids from KEEL_ID_IRQ on */
 
 DEFINE_PER_CPU(unsigned long, l4_irq_off) = ARCH_IRQ_DISABLED;
 DEFINE_PER_CPU(unsigned long, l4_irq_pending);
@@ -79,7 +79,7 @@ static void handle(unsigned long bits, struct pt_regs *regs)
 		irq_work_run();
 	}
 	if (bits & L4_NOTIFY_NATIVE)
-		wake_up(&l4_attendants);
+		wake_up(&l4_service_threads);
 	bits &= ~(BIT(TIMER_BIT) | NOTIFIED);
 	for_each_set_bit(bit, &bits, BITS_PER_LONG)
 		generic_handle_irq(sources[bit].irq);
@@ -107,9 +107,9 @@ EXPORT_SYMBOL(l4_irq_replay);
 static void wake_server(unsigned long waiting)
 {
 	if (waiting == L4_WAITING_IDLE)
-		host_notify(host_server(), 1);
+		keel_notify(keel_server(), 1);
 	else if (waiting && (read_thread_flags() & EXIT_TO_USER_MODE_WORK))
-		host_trigger(waiting);
+		keel_trigger(waiting);
 }
 
 static void deliver(unsigned long bits)
@@ -133,16 +133,16 @@ static void attach_line(unsigned int bit)
 {
 	unsigned long mode = KEEL_IRQ_MODE_DEFAULT;
 
-	if (host_source(sources[bit].source, KEEL_SOURCE_ATTACH, &mode))
+	if (keel_source(sources[bit].source, KEEL_OBJECT_BIND, &mode))
 		pr_err("keel: no right over interrupt line %u\n", sources[bit].irq);
 }
 
 static void attach_message(unsigned int bit)
 {
-	struct host_message m = { .tag = HOST_TAG(KEEL_MSI_ALLOCATE, 0) };
+	struct keel_message m = { .tag = KEEL_TAG(KEEL_MSI_ALLOCATE, 0) };
 
-	host_call(KEEL_ID_MSI, &m);
-	if (m.status || host_label(&m))
+	keel_call(KEEL_ID_MSI, &m);
+	if (m.status || keel_label(&m))
 		return;
 	bit_of[m.words[0] - KEEL_ID_IRQ] = bit;
 	sources[bit].source = m.words[0];
@@ -172,7 +172,7 @@ static void attach_sources(void)
 static void ask_to_attach(unsigned int bit)
 {
 	set_bit(bit, &attach);
-	host_notify(HOST_TOP_HALF, L4_NOTIFY_ATTACH);
+	keel_notify(KEEL_IRQ_THREAD, L4_NOTIFY_ATTACH);
 	while (test_bit(bit, &attach))
 		cpu_relax();
 }
@@ -181,7 +181,7 @@ static void attach_timer(void)
 {
 	unsigned long answer = 0;
 
-	if (!host_source(KEEL_ID_TIMER, KEEL_SOURCE_ATTACH, &answer))
+	if (!keel_source(KEEL_ID_TIMER, KEEL_OBJECT_BIND, &answer))
 		this_cpu_write(l4_timer, answer);
 }
 
@@ -192,9 +192,9 @@ static void __noreturn stop_processor(void)
 
 	set_cpu_online(raw_smp_processor_id(), false);
 	if (waiting && waiting != L4_WAITING_IDLE)
-		host_trigger(waiting);
-	host_stop_server();
-	host_sleep();
+		keel_trigger(waiting);
+	keel_stop_server();
+	keel_sleep();
 }
 
 static void notified(unsigned long bits)
@@ -209,18 +209,18 @@ static void notified(unsigned long bits)
 
 static void top_half(void)
 {
-	struct host_message m = { };
+	struct keel_message m = { };
 
 	attach_timer();
 	for (;;) {
-		host_ipc(KEEL_IPC_RECEIVE | KEEL_IPC_OPEN, 0, 0, &m);
+		keel_ipc(KEEL_IPC_RECEIVE | KEEL_IPC_OPEN, 0, 0, &m);
 		if (m.status)
 			continue;
-		if (host_kind(&m) == KEEL_KIND_NOTIFY)
+		if (keel_kind(&m) == KEEL_KIND_NOTIFY)
 			notified(m.words[0]);
-		else if (host_kind(&m) == KEEL_KIND_INTERRUPT && m.partner == this_cpu_read(l4_timer))
+		else if (keel_kind(&m) == KEEL_KIND_INTERRUPT && m.partner == this_cpu_read(l4_timer))
 			deliver(BIT(TIMER_BIT));
-		else if (host_kind(&m) == KEEL_KIND_INTERRUPT)
+		else if (keel_kind(&m) == KEEL_KIND_INTERRUPT)
 			deliver(BIT(bit_of[m.partner - KEEL_ID_IRQ]));
 	}
 }
@@ -235,7 +235,7 @@ static int line_attach(struct irq_data *data)
 /* After its last handler is gone. */
 static void line_detach(struct irq_data *data)
 {
-	host_source(KEEL_ID_IRQ + data->irq, KEEL_SOURCE_DETACH, NULL);
+	keel_source(KEEL_ID_IRQ + data->irq, KEEL_OBJECT_UNBIND, NULL);
 }
 
 /* A line that fired stays silent until it is acknowledged; one still active then fires again. */
@@ -245,7 +245,7 @@ static void line_mask(struct irq_data *data)
 
 static void line_unmask(struct irq_data *data)
 {
-	host_source(KEEL_ID_IRQ + data->irq, KEEL_SOURCE_ACK, NULL);
+	keel_source(KEEL_ID_IRQ + data->irq, KEEL_OBJECT_ACK, NULL);
 }
 
 static struct irq_chip line_chip = {
@@ -268,7 +268,7 @@ static DEFINE_MUTEX(messages);
 /* A bit for one more interrupt by message, or BITS_PER_LONG. */
 static unsigned int new_message(void)
 {
-	unsigned int bit = FIRST_LINE_BIT + host_start->irq_count;
+	unsigned int bit = FIRST_LINE_BIT + keel_start->irq_count;
 
 	mutex_lock(&messages);
 	while (bit < BITS_PER_LONG && sources[bit].source)
@@ -299,7 +299,7 @@ void arch_teardown_msi_irq(unsigned int irq)
 	unsigned int bit = irq - L4_FIRST_MESSAGE;
 
 	mutex_lock(&messages);
-	host_source(sources[bit].source, KEEL_SOURCE_DETACH, NULL);
+	keel_source(sources[bit].source, KEEL_OBJECT_UNBIND, NULL);
 	irq_set_msi_desc(irq, NULL);
 	sources[bit].source = 0;	/* last: the bit is another's from here on */
 	mutex_unlock(&messages);
@@ -308,8 +308,8 @@ void arch_teardown_msi_irq(unsigned int irq)
 /* Starts this processor's top half; for the first one the rest is init_IRQ()'s. */
 void l4_irq_init(void)
 {
-	host_create(host_top_half(), top_half, this_cpu_ptr(top_half_stack) + THREAD_SIZE,
-		    host_start->priority + 2, raw_smp_processor_id());
+	keel_create(keel_irq_thread(), top_half, this_cpu_ptr(top_half_stack) + THREAD_SIZE,
+		    keel_start->priority + 2, raw_smp_processor_id());
 	if (!this_cpu_read(l4_timer))
 		panic("keel: no timer");
 }
@@ -318,10 +318,10 @@ void __init init_IRQ(void)
 {
 	unsigned int i, bit = FIRST_LINE_BIT;
 
-	for (i = 0; i < host_start->irq_count; i++, bit++) {
-		bit_of[host_start->irqs[i]] = bit;
-		sources[bit].irq = host_start->irqs[i];
-		sources[bit].source = KEEL_ID_IRQ + host_start->irqs[i];
+	for (i = 0; i < keel_start->irq_count; i++, bit++) {
+		bit_of[keel_start->irqs[i]] = bit;
+		sources[bit].irq = keel_start->irqs[i];
+		sources[bit].source = KEEL_ID_IRQ + keel_start->irqs[i];
 		irq_set_chip_and_handler(sources[bit].irq, &line_chip, handle_level_irq);
 	}
 	l4_irq_init();

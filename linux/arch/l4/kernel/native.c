@@ -32,14 +32,14 @@ struct native {
 	unsigned long thread;	/* id; 0: free */
 	enum native_state state;
 	unsigned int cpu;	/* where it runs; L4_NO_CPU: not yet */
-	struct host_message message;
+	struct keel_message message;
 };
 
 static struct native natives[NATIVES_MAX];
-DECLARE_WAIT_QUEUE_HEAD(l4_attendants);
+DECLARE_WAIT_QUEUE_HEAD(l4_service_threads);
 
 /* For the mapper, on its stack. Who sends again without waiting replaces what it sent. */
-void l4_native_message(const struct host_message *m)
+void l4_native_message(const struct keel_message *m)
 {
 	unsigned int i;
 
@@ -48,7 +48,7 @@ void l4_native_message(const struct host_message *m)
 			continue;
 		natives[i].message = *m;
 		if (xchg(&natives[i].state, NATIVE_ASKS) != NATIVE_ASKS)
-			host_notify(HOST_TOP_HALF, L4_NOTIFY_NATIVE);
+			keel_notify(KEEL_IRQ_THREAD, L4_NOTIFY_NATIVE);
 	}
 }
 
@@ -59,7 +59,7 @@ static int place(struct native *native)
 
 	if (native->cpu == cpu)
 		return 0;
-	if (host_schedule(native->thread, l4_user_priority(), cpu))
+	if (keel_schedule(native->thread, l4_user_priority(), cpu))
 		return -EINVAL;
 	native->cpu = cpu;
 	return 0;
@@ -79,15 +79,15 @@ static struct native *claim(void)
 void l4_native_end(struct task_struct *task)
 {
 	struct native *native = task->thread.native;
-	struct host_message none = { };
+	struct keel_message none = { };
 
 	if (!native)
 		return;
 	task->thread.native = NULL;
 	if (native->thread != CLAIMED) {
-		host_ex_regs(&native->thread, KEEL_EX_DELETE);
+		keel_ex_regs(&native->thread, KEEL_EX_DELETE);
 		/* An answer to nobody: when that is done the mapper has noted the last message. */
-		l4_mapper_answer(native->thread, &none, false);
+		l4_pager_answer(native->thread, &none, false);
 	}
 	native->state = NATIVE_RUNS;
 	smp_store_release(&native->thread, 0);
@@ -95,7 +95,7 @@ void l4_native_end(struct task_struct *task)
 
 static long begin(struct keel_linux_native *r, struct keel_linux_native __user *user)
 {
-	unsigned long thread = current->mm->context.host_task |
+	unsigned long thread = current->mm->context.keel_task |
 			       (unsigned long)KEEL_LTHREAD_TASK << KEEL_ID_LTHREAD_SHIFT;
 	struct keel_ex_regs *record;
 	struct native *native;
@@ -107,11 +107,11 @@ static long begin(struct keel_linux_native *r, struct keel_linux_native __user *
 	if (!native)
 		return -EAGAIN;
 	current->thread.native = native;
-	record = host_record();
+	record = keel_record();
 	record->ip = r->ip;
 	record->sp = r->sp;
 	record->argument = r->argument;
-	record->pager = record->handler = host_self(HOST_MAPPER);
+	record->pager = record->handler = keel_self(KEEL_PAGER);
 	if (l4_ex_regs(&thread, KEEL_EX_CREATE | KEEL_EX_IP | KEEL_EX_SP | KEEL_EX_ARGUMENT |
 				KEEL_EX_PAGER | KEEL_EX_HANDLER))
 		return -ENOMEM;
@@ -119,10 +119,10 @@ static long begin(struct keel_linux_native *r, struct keel_linux_native __user *
 	WRITE_ONCE(native->thread, thread);
 	r->ip = 0;
 	r->thread = thread;
-	r->server = host_self(HOST_MAPPER);
+	r->server = keel_self(KEEL_PAGER);
 	if (copy_to_user(user, r, sizeof(*r)))
 		return -EFAULT;
-	if (place(native) || host_ex_regs(&thread, KEEL_EX_START))
+	if (place(native) || keel_ex_regs(&thread, KEEL_EX_START))
 		return -EINVAL;
 	return 0;
 }
@@ -130,10 +130,10 @@ static long begin(struct keel_linux_native *r, struct keel_linux_native __user *
 /* The lthread goes on where it was. */
 static void resume(struct native *native)
 {
-	struct host_message none = { };
+	struct keel_message none = { };
 
 	native->state = NATIVE_RUNS;
-	l4_mapper_answer(native->thread, &none, false);
+	l4_pager_answer(native->thread, &none, false);
 }
 
 /*
@@ -142,8 +142,8 @@ static void resume(struct native *native)
  */
 static void serve_exception(struct native *native)
 {
-	const struct host_message *m = &native->message;
-	unsigned long vector = host_label(m);
+	const struct keel_message *m = &native->message;
+	unsigned long vector = keel_label(m);
 
 	if (vector == X86_TRAP_MF || vector == X86_TRAP_XF)
 		force_sig(SIGFPE);	/* the state that says more is the lthread's */
@@ -158,15 +158,15 @@ static void serve_exception(struct native *native)
 /* As for a thread of Linux's, but that the answer is the mapper's. What is not served becomes a signal. */
 static void serve_fault(struct native *native)
 {
-	enum l4_owed owed = current->thread.owed;
-	struct host_message answer = { };
+	enum l4_resume_action resume_action = current->thread.resume_action;
+	struct keel_message answer = { };
 
-	current->thread.owed = L4_OWED_REPLY;
-	l4_user_fault(current_pt_regs(), native->message.words[0], host_label(&native->message));
-	if (current->thread.owed == L4_OWED_MAPPINGS) {
+	current->thread.resume_action = L4_RESUME_REPLY;
+	l4_user_fault(current_pt_regs(), native->message.words[0], keel_label(&native->message));
+	if (current->thread.resume_action == L4_RESUME_MAPPINGS) {
 		native->state = NATIVE_RUNS;
-		l4_mapper_answer(native->thread, &answer, true);
-		if (answer.status != HOST_STATUS(KEEL_SIDE_SEND, KEEL_ERROR_NO_MEMORY)) {
+		l4_pager_answer(native->thread, &answer, true);
+		if (answer.status != KEEL_STATUS(KEEL_SIDE_SEND, KEEL_ERROR_NO_MEMORY)) {
 			current->thread.reclaimed = false;
 		} else {
 			native->state = NATIVE_ASKS;	/* and is served once more */
@@ -175,32 +175,32 @@ static void serve_fault(struct native *native)
 			current->thread.reclaimed = true;
 		}
 	}
-	current->thread.owed = owed;
+	current->thread.resume_action = resume_action;
 }
 
 static void answer_message(struct native *native, const struct keel_linux_native *r)
 {
-	struct host_message answer = { .tag = HOST_TAG(r->label, KEEL_REGISTER_WORDS) };
+	struct keel_message answer = { .tag = KEEL_TAG(r->label, KEEL_REGISTER_WORDS) };
 
 	memcpy(answer.words, r->words, sizeof(answer.words));
 	place(native);	/* or it is gone */
 	/* Who did not wait for an answer has perhaps said more. */
 	if (cmpxchg(&native->state, NATIVE_TOLD, NATIVE_RUNS) == NATIVE_TOLD)
-		l4_mapper_answer(native->thread, &answer, false);
+		l4_pager_answer(native->thread, &answer, false);
 }
 
 /* Serves the lthread until it has something to say to the program. */
 static long attend(struct native *native)
 {
-	const struct host_message *m = &native->message;
+	const struct keel_message *m = &native->message;
 
 	for (;;) {
-		if (wait_event_interruptible(l4_attendants,
+		if (wait_event_interruptible(l4_service_threads,
 					     smp_load_acquire(&native->state) == NATIVE_ASKS))
 			return -ERESTARTNOINTR;
-		if (host_kind(m) == KEEL_KIND_USER)
+		if (keel_kind(m) == KEEL_KIND_USER)
 			return 0;
-		if (host_kind(m) == KEEL_KIND_PAGE_FAULT)
+		if (keel_kind(m) == KEEL_KIND_PAGE_FAULT)
 			serve_fault(native);
 		else
 			serve_exception(native);
@@ -210,7 +210,7 @@ static long attend(struct native *native)
 }
 
 /* arch_prctl(KEEL_LINUX_PRCTL_NATIVE): begins an lthread or answers it, and hears what it says next. */
-long l4_native_attend(struct keel_linux_native __user *user)
+long l4_native_serve(struct keel_linux_native __user *user)
 {
 	struct keel_linux_native r;
 	struct native *native;
@@ -235,7 +235,7 @@ long l4_native_attend(struct keel_linux_native __user *user)
 	smp_store_mb(native->state, NATIVE_TOLD);	/* what comes from now on is another message */
 	r.ip = 0;
 	r.thread = native->thread;
-	r.label = host_label(&native->message);
+	r.label = keel_label(&native->message);
 	memcpy(r.words, native->message.words, sizeof(r.words));
 	return copy_to_user(user, &r, sizeof(r)) ? -EFAULT : 0;
 }

@@ -28,7 +28,7 @@ static int show_accounting(struct seq_file *m, void *v)
 	int error;
 
 	l4_mm_empty();
-	error = host_account(KEEL_ID_NIL, words);
+	error = keel_account(KEEL_ID_NIL, words);
 	if (error)
 		return error;
 	for (i = 0; i < KEEL_ACCOUNT_WORDS; i++)

@@ -37,10 +37,10 @@ int arch_dup_task_struct(struct task_struct *dst, struct task_struct *src)
 {
 	*dst = *src;
 	dst->thread.frame = NULL;
-	dst->thread.host_thread = 0;
-	dst->thread.host_task = 0;
+	dst->thread.keel_thread = 0;
+	dst->thread.keel_task = 0;
 	dst->thread.ready_cpu = L4_NO_CPU;
-	dst->thread.owed = L4_OWED_START;
+	dst->thread.resume_action = L4_RESUME_START;
 	dst->thread.pager = 0;
 	dst->thread.native = NULL;
 	dst->thread.fpu = (struct fpu){ };
@@ -129,7 +129,7 @@ void flush_thread(void)
 	l4_thread_delete(current);
 	flush_ptrace_hw_breakpoint(current);
 	current->thread.fpu.stale = false;
-	current->thread.calls = KEEL_CALLS_OFF;
+	current->thread.dispatch = KEEL_DISPATCH_OFF;
 	current->thread.pager = 0;
 	current->thread.debug_stale = current->thread.debug[L4_DR7];
 	memset(current->thread.tls_array, 0, sizeof(current->thread.tls_array));
@@ -138,12 +138,12 @@ void flush_thread(void)
 /* The top half's notification ends the wait, even one that came just before it. */
 void arch_cpu_idle(void)
 {
-	struct host_message m = { };
+	struct keel_message m = { };
 
 	this_cpu_write(l4_waiting, L4_WAITING_IDLE);
 	barrier();
 	if (!this_cpu_read(l4_irq_pending) && !need_resched())
-		host_ipc(KEEL_IPC_RECEIVE | KEEL_IPC_OPEN, 0, 0, &m);
+		keel_ipc(KEEL_IPC_RECEIVE | KEEL_IPC_OPEN, 0, 0, &m);
 	barrier();
 	this_cpu_write(l4_waiting, 0);
 	raw_local_irq_enable();

@@ -7,18 +7,18 @@
 #include <linux/panic_notifier.h>
 #include <linux/pm.h>
 #include <linux/reboot.h>
-#include <asm/host.h>
+#include <asm/hypercall.h>
 
 void machine_power_off(void)
 {
-	host_end(KEEL_END_POWER_OFF);
+	keel_end(KEEL_SHUTDOWN_POWER_OFF);
 }
 
 void machine_halt(void) __alias(machine_power_off);
 
 void machine_restart(char *command)
 {
-	host_end(KEEL_END_REBOOT);
+	keel_end(KEEL_SHUTDOWN_REBOOT);
 }
 
 void (*pm_power_off)(void) = machine_power_off;
@@ -27,7 +27,7 @@ EXPORT_SYMBOL(pm_power_off);
 static int on_panic(struct notifier_block *block, unsigned long event, void *text)
 {
 	console_flush_on_panic(CONSOLE_FLUSH_PENDING);
-	host_end(KEEL_END_PANIC);
+	keel_end(KEEL_SHUTDOWN_PANIC);
 }
 
 /* Last of all notifiers, because it does not come back. */

@@ -42,9 +42,9 @@ static void __init touch_memory(void)
 {
 	unsigned long i;
 
-	touch(host_start->image_virt, host_start->image_size);
-	for (i = 0; i < host_start->region_count; i++) {
-		const unsigned long *region = &host_start->regions[3 * i];
+	touch(keel_start->image_virt, keel_start->image_size);
+	for (i = 0; i < keel_start->region_count; i++) {
+		const unsigned long *region = &keel_start->regions[3 * i];
 
 		touch(PAGE_OFFSET + region[0], region[1] - region[0]);
 	}
@@ -53,7 +53,7 @@ static void __init touch_memory(void)
 /* Gets all I/O ports that we may have, by the largest blocks. */
 static void __init map_ports(unsigned int port, unsigned int log2)
 {
-	if (host_map_ports(port, log2) || log2 == PORTS_LEAST_LOG2)
+	if (keel_map_ports(port, log2) || log2 == PORTS_LEAST_LOG2)
 		return;
 	map_ports(port, log2 - 1);
 	map_ports(port + (1 << (log2 - 1)), log2 - 1);
@@ -61,11 +61,11 @@ static void __init map_ports(unsigned int port, unsigned int log2)
 
 asmlinkage void __init l4_boot(struct keel_start *start)
 {
-	host_init(start);
+	keel_init(start);
 	l4_image_offset = start->image_phys - start->image_virt;
 	touch_memory();
 	l4_keeper_init();
-	host_set_percpu_base(0);	/* the variables in the image, so far */
+	keel_set_percpu_base(0);	/* the variables in the image, so far */
 	start_kernel();
 }
 
@@ -73,19 +73,19 @@ static void __init add_memory(void)
 {
 	unsigned long i;
 
-	for (i = 0; i < host_start->region_count; i++) {
-		const unsigned long *region = &host_start->regions[3 * i];
+	for (i = 0; i < keel_start->region_count; i++) {
+		const unsigned long *region = &keel_start->regions[3 * i];
 
 		memblock_add(region[0], region[1] - region[0]);
 	}
-	memblock_add(host_start->image_phys, host_start->image_size);
-	memblock_reserve(host_start->image_phys, host_start->image_size);
+	memblock_add(keel_start->image_phys, keel_start->image_size);
+	memblock_reserve(keel_start->image_phys, keel_start->image_size);
 }
 
 /* The record itself, if the root task put it into our memory. */
 static void __init reserve_record(void)
 {
-	unsigned long address = (unsigned long)host_start;
+	unsigned long address = (unsigned long)keel_start;
 
 	if (address >= PAGE_OFFSET && memblock_is_memory(__pa(address)))
 		memblock_reserve(__pa(address) & PAGE_MASK, PAGE_SIZE);
@@ -93,8 +93,8 @@ static void __init reserve_record(void)
 
 static void __init add_initrd(void)
 {
-	unsigned long start = host_start->initrd_phys;
-	unsigned long size = host_start->initrd_size;
+	unsigned long start = keel_start->initrd_phys;
+	unsigned long size = keel_start->initrd_size;
 
 	if (!start || !size)
 		return;
@@ -108,16 +108,16 @@ static void __init add_initrd(void)
 
 void __init setup_arch(char **cmdline)
 {
-	strscpy(boot_command_line, (const char *)host_start->command_line,
+	strscpy(boot_command_line, (const char *)keel_start->command_line,
 		COMMAND_LINE_SIZE);
 	*cmdline = boot_command_line;
 	map_ports(0, PORTS_LOG2);
 	l4_console_init();
 	pr_info("Linux as an L4 server: root task %lx, first task %lu, %lu interrupt lines\n",
-		host_start->root, host_start->task_first, host_start->irq_count);
+		keel_start->root, keel_start->task_first, keel_start->irq_count);
 
 	setup_initial_init_mm(_stext, _etext, _edata, _end);
-	if (host_start->priority < L4_LEAST_PRIORITY)
+	if (keel_start->priority < L4_LEAST_PRIORITY)
 		panic("keel: a server needs a priority of %lu or more", L4_LEAST_PRIORITY);
 	l4_cpu_init();
 	l4_smp_init();
@@ -129,7 +129,7 @@ void __init setup_arch(char **cmdline)
 	memblock_allow_resize();
 	memblock_dump_all();
 	l4_paging_init();
-	l4_mapper_init();
+	l4_pager_init();
 	l4_acpi_init();
 	l4_screen_init();
 }

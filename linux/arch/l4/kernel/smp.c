@@ -31,7 +31,7 @@ void __init l4_smp_init(void)
 	unsigned int cpu;
 
 	for (cpu = 0; cpu < NR_CPUS; cpu++)
-		set_cpu_possible(cpu, cpu < max(host_start->processors, 1UL));
+		set_cpu_possible(cpu, cpu < max(keel_start->processors, 1UL));
 }
 
 /* From here on each processor has variables of its own. */
@@ -43,7 +43,7 @@ void __init smp_prepare_boot_cpu(void)
 		per_cpu(this_cpu_off, cpu) = per_cpu_offset(cpu);
 		per_cpu(cpu_number, cpu) = cpu;
 	}
-	host_set_percpu_base(per_cpu_offset(0));
+	keel_set_percpu_base(per_cpu_offset(0));
 }
 
 void __init smp_prepare_cpus(unsigned int max_cpus)
@@ -77,8 +77,8 @@ int __cpu_up(unsigned int cpu, struct task_struct *idle)
 
 	per_cpu(l4_current_task, cpu) = idle;
 	if (l4_keeper_create(cpu) ||
-	    host_create(HOST_SERVER + cpu, start_secondary, task_stack_page(idle) + THREAD_SIZE,
-			host_start->priority, cpu))
+	    keel_create(KEEL_SERVER + cpu, start_secondary, task_stack_page(idle) + THREAD_SIZE,
+			keel_start->priority, cpu))
 		return -ENOMEM;
 	for (us = 0; us < START_TIMEOUT_US && !cpu_online(cpu); us++)
 		udelay(1);
@@ -87,12 +87,12 @@ int __cpu_up(unsigned int cpu, struct task_struct *idle)
 
 void smp_send_reschedule(int cpu)
 {
-	host_notify(HOST_TOP_HALF + cpu, L4_NOTIFY_RESCHEDULE);
+	keel_notify(KEEL_IRQ_THREAD + cpu, L4_NOTIFY_RESCHEDULE);
 }
 
 void arch_send_call_function_single_ipi(int cpu)
 {
-	host_notify(HOST_TOP_HALF + cpu, L4_NOTIFY_CALL);
+	keel_notify(KEEL_IRQ_THREAD + cpu, L4_NOTIFY_CALL);
 }
 
 void arch_irq_work_raise(void)
@@ -115,7 +115,7 @@ void smp_send_stop(void)
 
 	for_each_online_cpu(cpu)
 		if (cpu != raw_smp_processor_id())
-			host_notify(HOST_TOP_HALF + cpu, L4_NOTIFY_STOP);
+			keel_notify(KEEL_IRQ_THREAD + cpu, L4_NOTIFY_STOP);
 	for (us = 0; us < STOP_TIMEOUT_US && num_online_cpus() > 1; us++)
 		udelay(1);
 }

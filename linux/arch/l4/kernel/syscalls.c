@@ -27,7 +27,7 @@ COMPAT_SYSCALL_DEFINE2(arch_prctl, int, option, unsigned long, arg2)
 	case ARCH_GET_XCOMP_SUPP:
 	case ARCH_GET_XCOMP_PERM:
 	case ARCH_GET_XCOMP_GUEST_PERM:
-		return put_user(host_info->fpu_mask, (u64 __user *)arg2);
+		return put_user(keel_kip->fpu_mask, (u64 __user *)arg2);
 	case ARCH_REQ_XCOMP_PERM:	/* no component waits for a permission */
 	case ARCH_REQ_XCOMP_GUEST_PERM:
 		return arg2 < XFEATURES ? -EOPNOTSUPP : -EINVAL;
@@ -58,12 +58,12 @@ SYSCALL_DEFINE2(arch_prctl, int, option, unsigned long, arg2)
 	long result;
 
 	switch (option) {
-	case KEEL_LINUX_PRCTL_CALLS:
-		return l4_thread_calls(current, arg2);
+	case KEEL_LINUX_PRCTL_DISPATCH:
+		return l4_thread_dispatch(current, arg2);
 	case KEEL_LINUX_PRCTL_AREA:
 		return l4_native_area();
 	case KEEL_LINUX_PRCTL_NATIVE:
-		return l4_native_attend((void __user *)arg2);
+		return l4_native_serve((void __user *)arg2);
 	case KEEL_LINUX_PRCTL_PAGER:
 		return l4_thread_pager(arg2);
 	}

@@ -21,18 +21,18 @@ static unsigned int frame_pages;	/* bought so far */
 static DEFINE_SPINLOCK(frames_lock);
 
 /*
- * host_ex_regs() with what is in the record. If the micro-kernel has no memory for it, memory of
+ * keel_ex_regs() with what is in the record. If the micro-kernel has no memory for it, memory of
  * mappings is reclaimed, and it is tried again.
  */
 unsigned long l4_ex_regs(unsigned long *thread, unsigned long mask)
 {
-	unsigned long id = *thread, status = host_ex_regs(thread, mask);
+	unsigned long id = *thread, status = keel_ex_regs(thread, mask);
 	bool again = true;
 
 	while (l4_no_memory(status) && again) {
 		again = l4_mm_reclaim();
 		*thread = id;
-		status = host_ex_regs(thread, mask);
+		status = keel_ex_regs(thread, mask);
 	}
 	return status;
 }
@@ -42,7 +42,7 @@ static bool frame_back(unsigned int index)
 {
 	if (index / KEEL_FRAMES_PER_PAGE < frame_pages)
 		return true;
-	if (host_buy_frames(frame_pages, 1))
+	if (keel_buy_frames(frame_pages, 1))
 		return false;
 	frame_pages++;
 	return true;
@@ -58,7 +58,7 @@ static struct keel_frame *frame_alloc(void)
 	index = find_first_zero_bit(frames, FRAMES_USED);
 	if (index < FRAMES_USED && frame_back(index)) {
 		__set_bit(index, frames);
-		frame = host_frame(index);
+		frame = keel_frame(index);
 	}
 	spin_unlock_irqrestore(&frames_lock, flags);
 	return frame;
@@ -78,7 +78,7 @@ struct keel_frame *l4_frame_alloc(void)
 
 static unsigned int frame_index(const struct keel_frame *frame)
 {
-	return ((unsigned long)frame - (unsigned long)host_frame(0)) / KEEL_FRAME_SIZE;
+	return ((unsigned long)frame - (unsigned long)keel_frame(0)) / KEEL_FRAME_SIZE;
 }
 
 /* The lthread that used it is gone. */
@@ -94,51 +94,51 @@ void l4_frame_free(struct keel_frame *frame)
 /* Ids are never used again, so a delete that comes too late harms nobody. */
 void l4_thread_delete(struct task_struct *task)
 {
-	unsigned long thread = task->thread.host_thread;
+	unsigned long thread = task->thread.keel_thread;
 
 	if (!thread)
 		return;
-	host_ex_regs(&thread, KEEL_EX_DELETE);
-	task->thread.host_thread = 0;
-	task->thread.host_task = 0;
+	keel_ex_regs(&thread, KEEL_EX_DELETE);
+	task->thread.keel_thread = 0;
+	task->thread.keel_task = 0;
 	task->thread.ready_cpu = L4_NO_CPU;
-	task->thread.owed = L4_OWED_START;
+	task->thread.resume_action = L4_RESUME_START;
 }
 
 static unsigned long create(struct task_struct *task, unsigned long *thread)
 {
-	struct keel_ex_regs *record = host_record();
+	struct keel_ex_regs *record = keel_record();
 
-	*thread = task->mm->context.host_task |
+	*thread = task->mm->context.keel_task |
 		  (unsigned long)KEEL_LTHREAD_TASK << KEEL_ID_LTHREAD_SHIFT;
-	record->handler = host_self(host_server());
+	record->handler = keel_self(keel_server());
 	record->pager = task->thread.pager ?: record->handler;
 	record->frame = frame_index(task->thread.frame);
-	return l4_ex_regs(thread, KEEL_EX_CREATE | KEEL_EX_FOREIGN | KEEL_EX_FRAME |
+	return l4_ex_regs(thread, KEEL_EX_CREATE | KEEL_EX_ALIEN | KEEL_EX_FRAME |
 				  KEEL_EX_PAGER | KEEL_EX_HANDLER);
 }
 
-/* How the lthread makes its calls, as KEEL_EX_CALLS has it; the micro-kernel checks that. */
-int l4_thread_calls(struct task_struct *task, unsigned long calls)
+/* How the lthread makes its calls, as KEEL_EX_DISPATCH has it; the micro-kernel checks that. */
+int l4_thread_dispatch(struct task_struct *task, unsigned long calls)
 {
-	unsigned long thread = task->thread.host_thread;
+	unsigned long thread = task->thread.keel_thread;
 
-	host_record()->calls = calls;
-	if (l4_ex_regs(&thread, KEEL_EX_CALLS))
+	keel_record()->dispatch = calls;
+	if (l4_ex_regs(&thread, KEEL_EX_DISPATCH))
 		return -EINVAL;
-	task->thread.calls = calls;
+	task->thread.dispatch = calls;
 	return 0;
 }
 
 /* Whom the current one's page faults go to first; what that one passes on is Linux's. */
 int l4_thread_pager(unsigned long pager)
 {
-	unsigned long thread = current->thread.host_thread;
+	unsigned long thread = current->thread.keel_thread;
 
 	if (!capable(CAP_SYS_NICE))
 		return -EPERM;
-	host_record()->pager = pager ?: host_self(host_server());
-	if (host_ex_regs(&thread, KEEL_EX_PAGER))
+	keel_record()->pager = pager ?: keel_self(keel_server());
+	if (keel_ex_regs(&thread, KEEL_EX_PAGER))
 		return -EINVAL;
 	current->thread.pager = pager;
 	return 0;
@@ -154,12 +154,12 @@ static int make_thread(struct task_struct *task)
 	l4_thread_delete(task);
 	if (create(task, &thread))
 		return -ENOMEM;
-	task->thread.host_thread = thread;
-	task->thread.host_task = task->mm->context.host_task;
-	task->thread.host_cpu = raw_smp_processor_id();
-	if (host_schedule(thread, l4_user_priority(), task->thread.host_cpu))
+	task->thread.keel_thread = thread;
+	task->thread.keel_task = task->mm->context.keel_task;
+	task->thread.keel_cpu = raw_smp_processor_id();
+	if (keel_schedule(thread, l4_user_priority(), task->thread.keel_cpu))
 		return -EPERM;
-	return task->thread.calls ? l4_thread_calls(task, task->thread.calls) : 0;
+	return task->thread.dispatch ? l4_thread_dispatch(task, task->thread.dispatch) : 0;
 }
 
 /*
@@ -168,27 +168,27 @@ static int make_thread(struct task_struct *task)
  */
 static int move_thread(struct task_struct *task)
 {
-	struct keel_ex_regs *record = host_record();
-	unsigned long thread = task->thread.host_thread;
+	struct keel_ex_regs *record = keel_record();
+	unsigned long thread = task->thread.keel_thread;
 	unsigned int cpu = raw_smp_processor_id();
 
-	record->handler = host_self(host_server());
+	record->handler = keel_self(keel_server());
 	record->pager = task->thread.pager ?: record->handler;
-	if (host_ex_regs(&thread, KEEL_EX_PAGER | KEEL_EX_HANDLER) ||
-	    host_schedule(thread, l4_user_priority(), cpu))
+	if (keel_ex_regs(&thread, KEEL_EX_PAGER | KEEL_EX_HANDLER) ||
+	    keel_schedule(thread, l4_user_priority(), cpu))
 		return -EPERM;
-	task->thread.host_cpu = cpu;
-	task->thread.owed = L4_OWED_START;
+	task->thread.keel_cpu = cpu;
+	task->thread.resume_action = L4_RESUME_START;
 	return 0;
 }
 
 static int store_debug_and_tls(struct task_struct *task)
 {
-	unsigned long thread = task->thread.host_thread;
+	unsigned long thread = task->thread.keel_thread;
 
 	task->thread.debug_stale = false;
-	memcpy(host_record()->debug, task->thread.debug, sizeof(task->thread.debug));
-	memcpy(host_record()->tls, task->thread.tls_array, sizeof(task->thread.tls_array));
+	memcpy(keel_record()->debug, task->thread.debug, sizeof(task->thread.debug));
+	memcpy(keel_record()->tls, task->thread.tls_array, sizeof(task->thread.tls_array));
 	if (l4_ex_regs(&thread, KEEL_EX_DEBUG_SET | KEEL_EX_TLS))
 		return -EINVAL;
 	return 0;
@@ -199,13 +199,13 @@ int l4_thread_prepare(struct task_struct *task)
 {
 	int error = 0;
 
-	if (!task->thread.host_thread ||
-	    task->thread.host_task != task->mm->context.host_task)
+	if (!task->thread.keel_thread ||
+	    task->thread.keel_task != task->mm->context.keel_task)
 		error = make_thread(task);
-	else if (task->thread.host_cpu != raw_smp_processor_id())
+	else if (task->thread.keel_cpu != raw_smp_processor_id())
 		error = move_thread(task);
 	if (!error)
-		task->thread.ready_cpu = task->thread.host_cpu;	/* until what follows is stale again */
+		task->thread.ready_cpu = task->thread.keel_cpu;	/* until what follows is stale again */
 	if (!error && task->thread.fpu.stale)
 		error = l4_fpu_store(task);
 	if (!error && task->thread.debug_stale)

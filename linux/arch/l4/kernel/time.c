@@ -27,8 +27,8 @@ EXPORT_SYMBOL(rtc_lock);
 /* The micro-kernel's time in nanoseconds, as its information page defines it. */
 u64 notrace sched_clock(void)
 {
-	return (unsigned __int128)(l4_cycles() - host_info->tsc_base) * host_info->tsc_mult >>
-	       host_info->tsc_shift;
+	return (unsigned __int128)(l4_cycles() - keel_kip->tsc_base) * keel_kip->tsc_mult >>
+	       keel_kip->tsc_shift;
 }
 
 static u64 notrace read_tsc(struct clocksource *cs)
@@ -47,9 +47,9 @@ static struct clocksource tsc_clock = {
 
 static void set_timer(unsigned long when)
 {
-	struct host_message m = { .tag = HOST_TAG(KEEL_TIMER_SET, 1), .words = { when } };
+	struct keel_message m = { .tag = KEEL_TAG(KEEL_TIMER_SET, 1), .words = { when } };
 
-	host_ipc(KEEL_IPC_SEND, this_cpu_read(l4_timer), 0, &m);
+	keel_ipc(KEEL_IPC_SEND, this_cpu_read(l4_timer), 0, &m);
 }
 
 static int timer_next(unsigned long delta, struct clock_event_device *device)
@@ -91,7 +91,7 @@ void l4_timer_init(void)
 
 void __init time_init(void)
 {
-	clocksource_register_hz(&tsc_clock, host_info->tsc_hz);
+	clocksource_register_hz(&tsc_clock, keel_kip->tsc_hz);
 	l4_timer_init();
 }
 
@@ -115,13 +115,13 @@ void read_persistent_clock64(struct timespec64 *now)
 	struct rtc_time date;
 
 	*now = (struct timespec64){ };
-	if (host_map_ports(CMOS_PORT, CMOS_PORTS_LOG2) &&
+	if (keel_map_ports(CMOS_PORT, CMOS_PORTS_LOG2) &&
 	    !mc146818_get_time(&date, CMOS_TIMEOUT_MS))
 		now->tv_sec = rtc_tm_to_time64(&date);
 }
 
 void __init calibrate_delay(void)
 {
-	loops_per_jiffy = host_info->tsc_hz / HZ;
+	loops_per_jiffy = keel_kip->tsc_hz / HZ;
 	use_tsc_delay();
 }

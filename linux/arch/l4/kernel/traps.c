@@ -117,7 +117,7 @@ void l4_user_exception(struct pt_regs *regs, unsigned int vector, unsigned long 
 		force_sig_fault(SIGILL, ILL_ILLOPN, (void __user *)regs->ip);
 		break;
 	case X86_TRAP_NM:
-		if (l4_fpu_begin(current->thread.host_thread))
+		if (l4_fpu_begin(current->thread.keel_thread))
 			l4_kill_current("has no FPU state", -ENOMEM);
 		break;
 	case X86_TRAP_NP:
@@ -170,7 +170,7 @@ static void __noreturn die_of(struct l4_trap *trap)
 		panic("Fatal exception%s", in_interrupt() ? " in interrupt" : "");
 	/* The walk that it was in, if any, has ended: whoever frees tables would wait for it. */
 	this_cpu_write(l4_window.page, L4_NO_WINDOW);
-	this_cpu_write(l4_walking, 0);
+	this_cpu_write(l4_lockless_walk, 0);
 	this_cpu_write(l4_mapping, 0);
 	local_irq_enable();
 	make_task_dead(SIGSEGV);

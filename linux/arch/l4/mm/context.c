@@ -29,7 +29,7 @@ static DEFINE_MUTEX(making);	/* of tasks; they are deleted without it */
 
 static unsigned int number_count(void)
 {
-	return min(1UL << host_start->task_log2, (unsigned long)TASKS_MAX);
+	return min(1UL << keel_start->task_log2, (unsigned long)TASKS_MAX);
 }
 
 /* Round robin, so that the versions of all numbers are used evenly. */
@@ -49,14 +49,14 @@ static int take_number(void)
 
 static unsigned long number_id(unsigned int number)
 {
-	return (host_start->task_first + number) << KEEL_ID_TASK_SHIFT;
+	return (keel_start->task_first + number) << KEEL_ID_TASK_SHIFT;
 }
 
 static unsigned int id_number(unsigned long id)
 {
 	unsigned long task = (id >> KEEL_ID_TASK_SHIFT) & ((1UL << KEEL_ID_TASK_BITS) - 1);
 
-	return task - host_start->task_first;
+	return task - keel_start->task_first;
 }
 
 /*
@@ -75,19 +75,19 @@ static int make_task(struct mm_struct *mm)
 		if (number < 0)
 			return number;
 		id = number_id(number);
-		status = host_task_new(&id, flags, mm->context.area);
+		status = keel_task_new(&id, flags, mm->context.area);
 		while (l4_no_memory(status) && again) {
 			again = l4_mm_reclaim();
 			id = number_id(number);
-			status = host_task_new(&id, flags, mm->context.area);
+			status = keel_task_new(&id, flags, mm->context.area);
 		}
-	} while (status == HOST_STATUS(KEEL_SIDE_CALL, KEEL_ERROR_RETIRED));
+	} while (status == KEEL_STATUS(KEEL_SIDE_CALL, KEEL_ERROR_RETIRED));
 	if (status) {
 		pr_err("keel: no L4 task: status %ld\n", (long)status);
 		clear_bit(number, numbers);
 		return -ENOMEM;
 	}
-	mm->context.host_task = id;
+	mm->context.keel_task = id;
 	return 0;
 }
 
@@ -96,7 +96,7 @@ int l4_mm_prepare(struct mm_struct *mm)
 	int error = 0;
 
 	mutex_lock(&making);
-	if (!mm->context.host_task)
+	if (!mm->context.keel_task)
 		error = make_task(mm);
 	mutex_unlock(&making);
 	return error;
@@ -104,7 +104,7 @@ int l4_mm_prepare(struct mm_struct *mm)
 
 int init_new_context(struct task_struct *task, struct mm_struct *mm)
 {
-	mm->context.host_task = 0;
+	mm->context.keel_task = 0;
 	mm->context.area = 0;
 	mm->context.last = 0;
 	mm->context.queued = 0;
@@ -117,10 +117,10 @@ int init_new_context(struct task_struct *task, struct mm_struct *mm)
 /* Its number is lost if the task stays, but never used twice. */
 static void delete_task(unsigned long id)
 {
-	unsigned long status = host_task_new(&id, KEEL_TASK_INACTIVE, 0);
+	unsigned long status = keel_task_new(&id, KEEL_TASK_INACTIVE, 0);
 
 	if (WARN_ONCE(status, "keel: task %lx stays: status %ld\n", id, (long)status))
-		host_unmap_all(id);
+		keel_unmap_all(id);
 	else
 		clear_bit(id_number(id), numbers);
 }
@@ -135,9 +135,9 @@ void destroy_context(struct mm_struct *mm)
 	mm_context_t *context = &mm->context;
 
 	spin_lock(&context->lock);
-	if (context->host_task)
-		delete_task(context->host_task);
-	WRITE_ONCE(context->host_task, 0);
+	if (context->keel_task)
+		delete_task(context->keel_task);
+	WRITE_ONCE(context->keel_task, 0);
 	context->queued = 0;
 	WRITE_ONCE(context->last, 0);
 	spin_unlock(&context->lock);
@@ -200,7 +200,7 @@ static void empty_window(struct mm_struct *mm, unsigned long task, u32 window)
 				ranges[count++] = (struct keel_unmap_range){ at, PTRS_PER_PTE };
 		l4_walk_end();
 		if (count)
-			host_unmap(task, ranges, count);
+			keel_unmap(task, ranges, count);
 	} while (at < USER_END);
 }
 
@@ -219,10 +219,10 @@ static unsigned long empty_spaces(u32 window, unsigned long least, unsigned long
 		task = find_lock_task_mm(process);
 		if (!task)
 			continue;
-		id = READ_ONCE(task->mm->context.host_task);
+		id = READ_ONCE(task->mm->context.keel_task);
 		tables = mm_pgtables_bytes(task->mm);
 		if (id && tables > most)
-			host_unmap_all(id);
+			keel_unmap_all(id);
 		else if (id && tables >= least)
 			empty_window(task->mm, id, window);
 		sum += tables;
@@ -238,7 +238,7 @@ static unsigned long unused(unsigned long *limit)
 {
 	unsigned long words[KEEL_ACCOUNT_WORDS] = { };
 
-	host_account(KEEL_ID_NIL, words);
+	keel_account(KEEL_ID_NIL, words);
 	*limit = words[KEEL_ACCOUNT_LIMIT];
 	return *limit - words[KEEL_ACCOUNT_USED];
 }
@@ -257,7 +257,7 @@ void l4_mm_empty(void)
  */
 bool l4_mm_reclaim(void)
 {
-	const struct keel_ex_regs record = *host_record();
+	const struct keel_ex_regs record = *keel_record();
 	unsigned long limit, before, free = unused(&limit);
 	static unsigned long least;	/* of the last time; where two processors race either is good */
 	static u32 window;
@@ -272,7 +272,7 @@ bool l4_mm_reclaim(void)
 		if (free <= before && i < SHARES)
 			i = SHARES - 1;
 	}
-	*host_record() = record;
+	*keel_record() = record;
 	return free >= ENOUGH;
 }
 

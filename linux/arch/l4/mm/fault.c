@@ -205,11 +205,11 @@ void l4_user_fault(struct pt_regs *regs, unsigned long address, unsigned long ri
 		fault_signal(SIGBUS, BUS_ADRERR, address, right);
 		return;
 	}
-	if (pte_val(old) & _PAGE_HOST_MAPPED)
+	if (pte_val(old) & _PAGE_KEEL_MAPPED)
 		asked |= pte_val(used) == pte_val(old) ? ALIKE : ALONE;
 	current->thread.fault_address = address;
 	current->thread.fault_rights = asked;
-	current->thread.owed = L4_OWED_MAPPINGS;
+	current->thread.resume_action = L4_RESUME_MAPPINGS;
 }
 
 /* Whether L4 may have a page by an entry, which is present and young, and that without a mark. */
@@ -231,8 +231,8 @@ static bool may_map(pte_t pte, unsigned long mark)
 static noinline unsigned int put_row(unsigned long *maps, unsigned long address, pte_t *ptep,
 				     const pte_t *asked, unsigned long good)
 {
-	unsigned long untold = _PAGE_SPECIAL | _PAGE_PCD | _PAGE_HOST_MAPPED;
-	unsigned long fpage = host_page(PAGE_OFFSET, l4_pte_rights(__pte(good)));
+	unsigned long untold = _PAGE_SPECIAL | _PAGE_PCD | _PAGE_KEEL_MAPPED;
+	unsigned long fpage = keel_page(PAGE_OFFSET, l4_pte_rights(__pte(good)));
 	unsigned long *map = maps, value, flags;
 	const pte_t *end = ptep + AROUND;
 
@@ -240,13 +240,13 @@ static noinline unsigned int put_row(unsigned long *maps, unsigned long address,
 		value = READ_ONCE(ptep->pte);
 		flags = value & ~PTE_PFN_MASK;
 		if (flags != good) {
-			if (!may_map(__pte(value), _PAGE_HOST_MAPPED) &&
+			if (!may_map(__pte(value), _PAGE_KEEL_MAPPED) &&
 			    (ptep != asked || !may_map(__pte(value), 0)))
 				continue;
-			fpage = host_page(PAGE_OFFSET, l4_pte_rights(__pte(flags)));
+			fpage = keel_page(PAGE_OFFSET, l4_pte_rights(__pte(flags)));
 			good = flags & untold ? NO_FLAGS : flags;
 		}
-		if (!try_cmpxchg(&ptep->pte, &value, value | _PAGE_HOST_MAPPED))
+		if (!try_cmpxchg(&ptep->pte, &value, value | _PAGE_KEEL_MAPPED))
 			continue;
 		map[0] = address;
 		map[1] = fpage + (value & PTE_PFN_MASK);
@@ -261,10 +261,10 @@ static __always_inline unsigned int put_single(unsigned long *maps, unsigned lon
 {
 	unsigned long value = pte_val(pte), phys = value & PTE_PFN_MASK;
 
-	if (!try_cmpxchg(&ptep->pte, &value, value | _PAGE_HOST_MAPPED))
+	if (!try_cmpxchg(&ptep->pte, &value, value | _PAGE_KEEL_MAPPED))
 		return 0;
 	maps[0] = address & -(1UL << log2);
-	maps[1] = host_fpage((unsigned long)__va(phys), log2, l4_pte_rights(pte));
+	maps[1] = keel_fpage((unsigned long)__va(phys), log2, l4_pte_rights(pte));
 	return 1;
 }
 
@@ -308,7 +308,7 @@ unsigned int l4_fault_items(struct keel_utcb *utcb)
 	struct thread_struct *thread = &current->thread;
 	unsigned int count;
 
-	thread->owed = L4_OWED_REPLY;
+	thread->resume_action = L4_RESUME_REPLY;
 	l4_walk_begin();
 	count = put_items(utcb->maps, thread->fault_address & PAGE_MASK, thread->fault_rights);
 	l4_walk_end();

@@ -59,10 +59,10 @@ void __init mem_init(void)
 /* Whether a page frame is memory of ours: the map of pages also spans holes with devices. */
 bool l4_is_ram(unsigned long pfn)
 {
-	const unsigned long *region = host_start->regions;
+	const unsigned long *region = keel_start->regions;
 	unsigned long i, address = PFN_PHYS(pfn);
 
-	for (i = 0; i < host_start->region_count; i++, region += 3)
+	for (i = 0; i < keel_start->region_count; i++, region += 3)
 		if (address >= region[0] && address < region[1])
 			return true;
 	return false;

@@ -6,10 +6,10 @@
  * a thread of the mm runs on. Its latest range is extended without a lock.
  *
  * Others may be about to use an entry that they read before it changed: who reads
- * user memory through it (l4_walking), and who maps its page (l4_mapping). Both say
+ * user memory through it (l4_lockless_walk), and who maps its page (l4_mapping). Both say
  * so before they read, entries change by one atomic instruction, and who flushes
  * looks for them behind it; so either they see the new entry, or they are waited for.
- * A page that is being mapped carries the mark HOST_MAPPED before, so that it is queued.
+ * A page that is being mapped carries the mark KEEL_MAPPED before, so that it is queued.
  * In the same way page tables stay while somebody walks them.
  */
 #include <linux/mm.h>
@@ -18,7 +18,7 @@
 #include <asm/l4.h>
 #include <asm/tlbflush.h>
 
-DEFINE_PER_CPU(unsigned int, l4_walking);
+DEFINE_PER_CPU(unsigned int, l4_lockless_walk);
 DEFINE_PER_CPU(unsigned int, l4_mapping);
 
 static void wait_while(const unsigned int __percpu *busy)
@@ -39,7 +39,7 @@ static void wait_while(const unsigned int __percpu *busy)
  */
 void l4_unmap_all(unsigned long task)
 {
-	unsigned long status = host_unmap_all(task);
+	unsigned long status = keel_unmap_all(task);
 
 	if (status)
 		panic("keel: task %lx keeps its pages: status %ld", task, (long)status);
@@ -78,8 +78,8 @@ static void empty(struct mm_struct *mm)
 	do {
 		context->ranges[context->queued] = range_of(last);
 		wait_while(&l4_mapping);
-		if (host_unmap(context->host_task, context->ranges, context->queued + 1))
-			l4_unmap_all(context->host_task);
+		if (keel_unmap(context->keel_task, context->ranges, context->queued + 1))
+			l4_unmap_all(context->keel_task);
 	} while (!try_cmpxchg(&context->last, &last, 0));
 	context->queued = 0;
 }
@@ -97,7 +97,7 @@ void l4_unmap_flush(struct mm_struct *mm)
 {
 	/* A new number of the tables is a plain store: seen by whoever begins to walk after this. */
 	smp_mb();
-	wait_while(&l4_walking);
+	wait_while(&l4_lockless_walk);
 	l4_unmap_queued(mm);
 }
 
@@ -135,10 +135,10 @@ void l4_flush_moved(struct mm_struct *mm, unsigned long start, unsigned long end
 	spin_lock(&context->lock);
 	to = context->move_to;
 	WRITE_ONCE(context->move_to, 0);
-	if (to && context->host_task && !l4_find_pte(mm, start)) {
+	if (to && context->keel_task && !l4_find_pte(mm, start)) {
 		wait_while(&l4_mapping);
-		if (host_move_table(context->host_task, start, to & ~L4_MOVE))
-			l4_unmap_all(context->host_task);
+		if (keel_move_table(context->keel_task, start, to & ~L4_MOVE))
+			l4_unmap_all(context->keel_task);
 	}
 	spin_unlock(&context->lock);
 }
@@ -150,7 +150,7 @@ static noinline void begin_range(struct mm_struct *mm, unsigned long range)
 	unsigned long last;
 
 	spin_lock(&context->lock);
-	if (!context->host_task)
+	if (!context->keel_task)
 		goto out;
 	if (context->queued == L4_QUEUED_RANGES - 1)
 		empty(mm);
@@ -171,7 +171,7 @@ static __always_inline void queue(struct mm_struct *mm, unsigned long page, unsi
 	unsigned long first = page << LAST_END_SHIFT | keep;
 
 	/* Without a task nothing is mapped. Until an ending one has gone, the lock or the flush waits for it. */
-	if (!READ_ONCE(mm->context.host_task))
+	if (!READ_ONCE(mm->context.keel_task))
 		return;
 	last = READ_ONCE(mm->context.last);
 	if ((last ^ first) << (64 - LAST_PAGES_SHIFT) || check_add_overflow(last, more, &sum) ||

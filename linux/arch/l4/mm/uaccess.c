@@ -4,7 +4,7 @@
  * in the direct map, because each mm is an L4 task of its own and the server has no
  * mapping of user memory. Where the tables do not allow the access Linux's fault
  * handling runs, unless page faults are disabled. From the walk to the end of the
- * copy within the page l4_walking is set: whoever takes the page away waits for that
+ * copy within the page l4_lockless_walk is set: whoever takes the page away waits for that
  * (mm/tlb.c). In between there is no sleep, no fault and no flush.
  */
 #include <linux/export.h>

@@ -26,22 +26,22 @@ static struct {
 	unsigned int count;
 	unsigned long maps[2 * ITEMS_MAX];
 	unsigned long answered;		/* not 0: it is an answer to this thread instead */
-	struct host_message *answer;
+	struct keel_message *answer;
 	unsigned long how;		/* KEEL_IPC_ANSWER: nowhere but where it faulted */
 } order;
 
 static void mapper_loop(void)
 {
-	struct keel_utcb *utcb = host_utcb(HOST_MAPPER);
+	struct keel_utcb *utcb = keel_utcb(KEEL_PAGER);
 	unsigned long flags = KEEL_IPC_RECEIVE | KEEL_IPC_OPEN;
-	struct host_message m = { };
+	struct keel_message m = { };
 
 	for (;;) {
-		host_ipc(flags, m.partner, 0, &m);
+		keel_ipc(flags, m.partner, 0, &m);
 		flags = KEEL_IPC_RECEIVE | KEEL_IPC_OPEN;
 		if (m.status)
 			continue;
-		if (!host_is_own(m.partner)) {
+		if (!keel_is_own(m.partner)) {
 			l4_native_message(&m);
 			continue;
 		}
@@ -49,7 +49,7 @@ static void mapper_loop(void)
 		m.tag = (unsigned long)order.count << KEEL_TAG_MAPS_SHIFT;
 		if (order.answered) {
 			order.answer->tag |= m.tag;
-			host_ipc(order.how | KEEL_IPC_SEND | KEEL_IPC_SEND_ZERO, order.answered, 0,
+			keel_ipc(order.how | KEEL_IPC_SEND | KEEL_IPC_SEND_ZERO, order.answered, 0,
 				 order.answer);
 			m.tag = 0;
 		}
@@ -57,26 +57,26 @@ static void mapper_loop(void)
 	}
 }
 
-void __init l4_mapper_init(void)
+void __init l4_pager_init(void)
 {
-	if (host_create(HOST_MAPPER, mapper_loop, mapper_stack + sizeof(mapper_stack),
-			host_start->priority + 1, 0))
+	if (keel_create(KEEL_PAGER, mapper_loop, mapper_stack + sizeof(mapper_stack),
+			keel_start->priority + 1, 0))
 		panic("keel: no mapper");
 }
 
 static void carry_out(void)
 {
-	struct keel_utcb *utcb = host_utcb(host_server());
-	struct host_message m;
+	struct keel_utcb *utcb = keel_utcb(keel_server());
+	struct keel_message m;
 	bool again = true;
 
 	if (!order.count)
 		return;
 	utcb->receive_fpage = KEEL_FPAGE_WHOLE;
 	for (;;) {
-		m = (struct host_message){ };
-		host_call(host_self(HOST_MAPPER), &m);
-		if (!again || m.status != HOST_STATUS(KEEL_SIDE_RECEIVE, KEEL_ERROR_NO_MEMORY))
+		m = (struct keel_message){ };
+		keel_call(keel_self(KEEL_PAGER), &m);
+		if (!again || m.status != KEEL_STATUS(KEEL_SIDE_RECEIVE, KEEL_ERROR_NO_MEMORY))
 			break;
 		again = l4_mm_reclaim();
 	}
@@ -86,10 +86,10 @@ static void carry_out(void)
 }
 
 /* Answers a native lthread: with words, or with mappings for the current task's fault. */
-void l4_mapper_answer(unsigned long thread, struct host_message *answer, bool maps)
+void l4_pager_answer(unsigned long thread, struct keel_message *answer, bool maps)
 {
-	struct keel_utcb *utcb = host_utcb(host_server());
-	struct host_message m = { };
+	struct keel_utcb *utcb = keel_utcb(keel_server());
+	struct keel_message m = { };
 	unsigned long flags;
 
 	spin_lock(&ordering);
@@ -102,7 +102,7 @@ void l4_mapper_answer(unsigned long thread, struct host_message *answer, bool ma
 	order.answered = thread;
 	order.answer = answer;
 	order.how = maps ? KEEL_IPC_ANSWER : 0;
-	host_call(host_self(HOST_MAPPER), &m);
+	keel_call(keel_self(KEEL_PAGER), &m);
 	order.answered = 0;
 	order.count = 0;
 	if (maps)
@@ -128,15 +128,15 @@ static void map_one(unsigned long address, pte_t pte)
 	phys_addr_t phys = PFN_PHYS(pte_pfn(pte));
 
 	if (l4_is_device(pte)) {
-		if (host_map_device(phys, address))
+		if (keel_map_device(phys, address))
 			return;
 		l4_mm_reclaim();
-		if (!host_map_device(phys, address))
+		if (!keel_map_device(phys, address))
 			pr_err("keel: no device memory at page %lx\n", pte_pfn(pte));
 		return;
 	}
 	order.maps[2 * index] = address;
-	order.maps[2 * index + 1] = host_page((unsigned long)pfn_to_virt(pte_pfn(pte)),
+	order.maps[2 * index + 1] = keel_page((unsigned long)pfn_to_virt(pte_pfn(pte)),
 					      kernel_rights(pte));
 	if (++order.count == ITEMS_MAX)
 		carry_out();
@@ -145,7 +145,7 @@ static void map_one(unsigned long address, pte_t pte)
 /* Linux changed kernel page tables in this range. */
 void arch_sync_kernel_mappings(unsigned long start, unsigned long end)
 {
-	unsigned long task = host_self(HOST_SERVER) |
+	unsigned long task = keel_self(KEEL_SERVER) |
 			     (unsigned long)KEEL_LTHREAD_TASK << KEEL_ID_LTHREAD_SHIFT;
 	unsigned long address;
 	struct keel_unmap_range range;
@@ -156,7 +156,7 @@ void arch_sync_kernel_mappings(unsigned long start, unsigned long end)
 	spin_lock(&ordering);
 	range.address = start;
 	range.pages = (end - start) >> PAGE_SHIFT;
-	if (host_unmap(task, &range, 1))
+	if (keel_unmap(task, &range, 1))
 		panic("keel: kernel pages from %lx cannot be unmapped", start);
 	for (address = start; address < end; address += PAGE_SIZE) {
 		ptep = l4_find_pte(&init_mm, address);

@@ -24,7 +24,7 @@ s/fpu_force_restore\(fpu\)/l4_fpu_change(target)/
 s/(__fpstate\.|fpstate->)regs\./regs->/
 s/copy_xstate_to_uabi_buf/l4_put_xstate/
 s/copy_uabi_from_kernel_to_xstate\(fpu->fpstate, (.*), &.*\)/l4_get_xstate(fpu, \1)/
-s/fpu_user_cfg\.max_size/host_info->fpu_size/
+s/fpu_user_cfg\.max_size/keel_kip->fpu_size/
 s/cpu_feature_enabled\(\w+\)|use_xsave\(\)/true/
 # Of its core only what an exception means.
 /^#include <asm\/fpu\/sched.h>/d

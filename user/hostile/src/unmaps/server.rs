@@ -5,7 +5,7 @@
 use crate::tree::*;
 use crate::{number, watch};
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use keel_l4::abi::boot::END_PANIC;
+use keel_l4::abi::boot::SHUTDOWN_PANIC;
 use keel_l4::abi::call::MAX_MAP_ITEMS;
 use keel_l4::abi::fpage::*;
 use keel_l4::abi::memory::MAP_GRANT;
@@ -50,7 +50,7 @@ extern "C" fn fail(child: u64) -> ! {
     let item = MapItem { send_base: MAP_GRANT, fpage: one(GRANTED.load(Relaxed)).0 };
     let done = call(Id(child), Message::label(0).with_maps(&[item]))
         .and_then(|got| watch::begins("restart-with-a-chain", got.words[0]))
-        .and_then(|()| root::end(END_PANIC));
+        .and_then(|()| root::end(SHUTDOWN_PANIC));
     println!("unmaps: the server does not fail: {done:?}");
     park()
 }
@@ -67,7 +67,7 @@ fn crowd() -> Result<(), Failure> {
     }
     sleep(BEFORE);
     watch::begins("restart-in-a-crowd", others * PAGES)?;
-    root::end(END_PANIC)
+    root::end(SHUTDOWN_PANIC)
 }
 
 fn pin(stack: &'static Stack<{ 4 << 10 }>, main: Main, argument: u64, processor: u64) -> Result<Id, Failure> {

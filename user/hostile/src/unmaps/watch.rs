@@ -3,7 +3,7 @@
 
 use crate::number;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use keel_l4::abi::boot::{END_TESTS_FAILED, END_TESTS_PASSED};
+use keel_l4::abi::boot::{SHUTDOWN_TESTS_FAILED, SHUTDOWN_TESTS_PASSED};
 use keel_l4::abi::ids::TASK_FIRST_FREE;
 use keel_l4::call::Failure;
 use keel_l4::info::{info, now};
@@ -131,7 +131,7 @@ pub fn run(program: &Program) -> Result<(), Failure> {
         println!("0 passed, 1 failed");
         1
     });
-    root::end(if failed == 0 { END_TESTS_PASSED } else { END_TESTS_FAILED })
+    root::end(if failed == 0 { SHUTDOWN_TESTS_PASSED } else { SHUTDOWN_TESTS_FAILED })
 }
 
 /// Hears the loads to their end, then lets the server fail; how many cases failed.

@@ -66,7 +66,7 @@ impl Told {
         let tag = Tag(words[1]);
         Told {
             from: Id(words[0]),
-            flags: tag.0 & (TAG_REDIRECTED | TAG_FROM_OUTSIDE | TAG_DECEITED),
+            flags: tag.0 & (TAG_REDIRECTED | TAG_FROM_OUTSIDE | TAG_PROPAGATED),
             kind: tag.kind(),
             destination: Id(words[2]),
             real: Id(words[3]),
@@ -182,11 +182,11 @@ fn three_levels_outward() -> Outcome {
     static HALF: Member = Member { slot: 1, main: describe::<0>, clan: &INNER };
     found(&THROUGH)?;
     let got = receive(at(3), Timeout::Never)?;
-    same!("word, mark", (got.words[0], got.tag.0 >> TAG_KIND_SHIFT & 0xff), (100, TAG_DECEITED >> TAG_KIND_SHIFT));
+    same!("word, mark", (got.words[0], got.tag.0 >> TAG_KIND_SHIFT & 0xff), (100, TAG_PROPAGATED >> TAG_KIND_SHIFT));
     same!("the real sender", utcb::real_sender(), at(1));
     found(&HALF)?;
     let got = told_by(1)?;
-    same!("half-way: sender, flags", (got.from, got.flags), (at(3), TAG_REDIRECTED | TAG_DECEITED));
+    same!("half-way: sender, flags", (got.from, got.flags), (at(3), TAG_REDIRECTED | TAG_PROPAGATED));
     same!("half-way: destination, real sender", (got.destination, got.real), (at(WORKER), at(2)));
     Ok(())
 }
@@ -199,12 +199,12 @@ fn three_levels_inward() -> Outcome {
     found(&THROUGH)?;
     send(at(3), Message::new(0, &[7]), Timeout::Never)?;
     let got = told_by(2)?;
-    same!("sender, flags, word", (got.from, got.flags, got.word), (at(WORKER), TAG_DECEITED, 7));
+    same!("sender, flags, word", (got.from, got.flags, got.word), (at(WORKER), TAG_PROPAGATED, 7));
     same!("the real sender", got.real, at(2));
     found(&HALF)?;
     send(at(3), Message::new(0, &[8]), Timeout::Never)?;
     let got = told_by(1)?;
-    let flags = TAG_REDIRECTED | TAG_FROM_OUTSIDE | TAG_DECEITED;
+    let flags = TAG_REDIRECTED | TAG_FROM_OUTSIDE | TAG_PROPAGATED;
     same!("half-way: sender, flags, word", (got.from, got.flags, got.word), (at(WORKER), flags, 8));
     same!("half-way: destination, real sender", (got.destination, got.real), (at(3), at(1)));
     Ok(())
@@ -216,7 +216,7 @@ fn two_chiefs() -> Outcome {
     found(&TO)?;
     found(&FROM)?;
     let got = told_by(3)?;
-    same!("sender, flags, word", (got.from, got.flags, got.word), (at(2), TAG_DECEITED, 104));
+    same!("sender, flags, word", (got.from, got.flags, got.word), (at(2), TAG_PROPAGATED, 104));
     same!("the real sender", got.real, at(3));
     Ok(())
 }
@@ -227,7 +227,7 @@ fn call_through() -> Outcome {
     found(&TO)?;
     found(&FROM)?;
     let got = told_by(1)?;
-    same!("who answers, flags, answer", (got.from, got.flags, got.word), (at(4), TAG_DECEITED, 42));
+    same!("who answers, flags, answer", (got.from, got.flags, got.word), (at(4), TAG_PROPAGATED, 42));
     same!("the real sender", got.real, at(1));
     Ok(())
 }
@@ -250,7 +250,7 @@ fn through_fifteen_levels() -> Outcome {
     same!("the real sender", utcb::real_sender(), at(1));
     send(at(3), Message::new(0, &[got.words[0] + 9]), Timeout::Never)?;
     let got = told_by(2)?;
-    same!("who answers, flags, answer", (got.from, got.flags, got.word), (at(WORKER), TAG_DECEITED, 50));
+    same!("who answers, flags, answer", (got.from, got.flags, got.word), (at(WORKER), TAG_PROPAGATED, 50));
     Ok(())
 }
 
@@ -345,10 +345,14 @@ fn deceit() -> Outcome {
     same!("outward: sender, word", (got.from, got.words[0]), (at(2), 1));
     same!("outward: the real sender", utcb::real_sender(), at(1));
     let got = told_by(1)?;
-    same!("inward: sender, flags, word", (got.from, got.flags, got.word), (at(WORKER), TAG_DECEITED, 2));
+    same!("inward: sender, flags, word", (got.from, got.flags, got.word), (at(WORKER), TAG_PROPAGATED, 2));
     let got = told_by(1)?;
     let other = (at(1).task(), CLAN_PAGER);
-    same!("as an own lthread", ((got.from.task(), got.from.lthread()), got.flags, got.word), (other, TAG_DECEITED, 3));
+    same!(
+        "as an own lthread",
+        ((got.from.task(), got.from.lthread()), got.flags, got.word),
+        (other, TAG_PROPAGATED, 3)
+    );
     Ok(())
 }
 
@@ -430,7 +434,7 @@ fn closed_wait() -> Outcome {
 fn forged_marks() -> Outcome {
     static FAMILY: Member = Member { slot: 1, main: describe::<0>, clan: &[] };
     found(&FAMILY)?;
-    let tag = Tag(TAG_REDIRECTED | TAG_FROM_OUTSIDE | TAG_DECEITED | 1 << 31);
+    let tag = Tag(TAG_REDIRECTED | TAG_FROM_OUTSIDE | TAG_PROPAGATED | 1 << 31);
     send(at(1), Message { tag, words: [0; 6] }, Timeout::Never)?;
     same!("flags", told_by(1)?.flags, 0);
     Ok(())

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Exceptions of native threads, with the worker as their handler.
 
+use crate::alien::{code_cli, code_divide, code_int3, code_int32, code_int80, code_ud2};
 use crate::case::{Case, Outcome};
-use crate::foreign::{code_cli, code_divide, code_int3, code_int32, code_int80, code_ud2};
 use crate::pool::{cell, WINDOW};
 use crate::threads::{in_image, park, pause, remove, Spawn};
 use crate::{holds, same};
@@ -99,7 +99,7 @@ fn int80() -> Outcome {
 }
 
 fn port() -> Outcome {
-    expect(crate::foreign::code_in, 13).map(|_| ())
+    expect(crate::alien::code_in, 13).map(|_| ())
 }
 
 fn message_shape() -> Outcome {
@@ -228,11 +228,11 @@ fn refused_and_no_handler() -> Outcome {
 
 fn single_step() -> Outcome {
     let (id, _) = raised(code_ud2)?;
-    set_field(offset_of!(Frame, ip), crate::foreign::code_nops as *const () as u64);
+    set_field(offset_of!(Frame, ip), crate::alien::code_nops as *const () as u64);
     set_field(offset_of!(Frame, flags), 0x302);
     let got = call(id, Message { tag: FRAME_TAG, words: [0; 6] })?;
     same!("vector", got.tag.label(), 1);
-    same!("ip, one instruction on", got.words[1], crate::foreign::code_nops as *const () as u64 + 1);
+    same!("ip, one instruction on", got.words[1], crate::alien::code_nops as *const () as u64 + 1);
     holds!("the single-step bit of dr6", got.words[3] & 0x4000 != 0);
     Ok(())
 }

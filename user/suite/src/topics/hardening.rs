@@ -4,8 +4,8 @@
 // Reading CPUID is unsafe up to Rust 1.93 and safe from then on.
 #![allow(unused_unsafe)]
 
+use crate::alien::*;
 use crate::case::{Case, Fault, Outcome};
-use crate::foreign::*;
 use crate::pool::{page, peek, poke, PAGE, WINDOW};
 use crate::same;
 use crate::threads::{park, pause, remove_task, Main, Spawn};
@@ -14,7 +14,7 @@ use core::arch::asm;
 use core::arch::x86_64::{__cpuid, __cpuid_count};
 use keel_l4::abi::call::*;
 use keel_l4::abi::fpage::{FPAGE_RWX, SPACE_SHIFT, USER_END};
-use keel_l4::abi::memory::FEATURE_TAGGED_TLB;
+use keel_l4::abi::memory::FEATURE_PCID;
 use keel_l4::abi::MapItem;
 use keel_l4::info::{info, kernel_words};
 use keel_l4::ipc::{call, receive, send_and_wait, wait, Message, Received, Timeout};
@@ -53,7 +53,7 @@ fn has_pcid() -> bool {
 
 fn tagged() -> Outcome {
     let unwanted = kernel_words(info()).any(|word| word == b"nopcid" || word == b"noclear");
-    let tagged = info().features & FEATURE_TAGGED_TLB != 0;
+    let tagged = info().features & FEATURE_PCID != 0;
     same!("the kernel's claim", tagged, has_pcid() && !unwanted);
     Ok(())
 }
@@ -61,10 +61,10 @@ fn tagged() -> Outcome {
 fn tables_hidden() -> Outcome {
     let expected = if has_umip() { (KIND_EXCEPTION, GENERAL_PROTECTION) } else { (KIND_SYSCALL, GATE_SYSCALL as u32) };
     for code in [code_sgdt as unsafe extern "C" fn(), code_sidt, code_sldt, code_str, code_smsw] {
-        let foreign = Foreign::new(code, |f| f.di = page())?;
-        let got = foreign.start()?;
+        let alien = Alien::new(code, |f| f.di = page())?;
+        let got = alien.start()?;
         same!("kind and label", (got.tag.kind(), got.tag.label()), expected);
-        remove_task(foreign.number)?;
+        remove_task(alien.number)?;
     }
     Ok(())
 }
@@ -108,9 +108,9 @@ fn page_with_last_call(address: u64) -> Result<Message, Fault> {
 
 /// Nobody gets the page for it.
 fn last_call() -> Outcome {
-    let foreign = Foreign::new(code_syscall, |f| f.ip = LAST_CALL)?;
-    same!("the fault's address", foreign.start_raw()?.words[0], LAST_CALL);
-    let again = call(foreign.id, page_with_last_call(LAST_CALL)?)?;
+    let alien = Alien::new(code_syscall, |f| f.ip = LAST_CALL)?;
+    same!("the fault's address", alien.start_raw()?.words[0], LAST_CALL);
+    let again = call(alien.id, page_with_last_call(LAST_CALL)?)?;
     same!("kind, address", (again.tag.kind(), again.words[0]), (KIND_PAGE_FAULT, LAST_CALL));
     Ok(())
 }

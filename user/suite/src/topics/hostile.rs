@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Code and arguments that mean harm. What is expected is mostly that everybody else lives on.
 
+use crate::alien::*;
 use crate::case::{Case, Fault, Outcome};
-use crate::foreign::*;
 use crate::pool::{cell, page, PAGE, WINDOW};
 use crate::threads::{child, helper, park, pause, remove_task};
 use crate::topics::window::slot;
@@ -34,7 +34,7 @@ pub const CASES: &[Case] = &[
     ("frame-changed-while-it-runs", frame_races),
 ];
 
-/// Where code made by a case is mapped in the foreign task.
+/// Where code made by a case is mapped in the alien task.
 const CODE: u64 = 0x7000_0000;
 
 /// A small generator: the cases repeat themselves exactly.
@@ -47,9 +47,9 @@ pub fn random(state: &mut u64) -> u64 {
 
 /// Looks whether a task made afresh still works.
 fn all_is_well() -> Outcome {
-    let foreign = Foreign::new(code_syscall, |f| f.ax = 0x600d)?;
-    same!("a fresh thread's rax", foreign.start()?.words[0], 0x600d);
-    remove_task(foreign.number)?;
+    let alien = Alien::new(code_syscall, |f| f.ax = 0x600d)?;
+    same!("a fresh thread's rax", alien.start()?.words[0], 0x600d);
+    remove_task(alien.number)?;
     Ok(())
 }
 
@@ -125,11 +125,11 @@ fn utcb_overwritten() -> Outcome {
 fn kernel_stack() -> Outcome {
     for sp in [0xffff_8000_0000_1000u64, 0xffff_ffff_8010_0000, u64::MAX, 8] {
         for code in [code_ud2 as unsafe extern "C" fn(), code_syscall, code_int80, code_divide] {
-            let foreign = Foreign::new(code, |f| f.sp = sp)?;
-            let got = foreign.start()?;
+            let alien = Alien::new(code, |f| f.sp = sp)?;
+            let got = alien.start()?;
             holds!("a call or an exception", matches!(got.tag.kind(), KIND_SYSCALL | KIND_EXCEPTION));
-            same!("its stack pointer", foreign.regs().sp, sp);
-            remove_task(foreign.number)?;
+            same!("its stack pointer", alien.regs().sp, sp);
+            remove_task(alien.number)?;
             crate::pool::reset_stacks();
         }
     }
@@ -149,26 +149,26 @@ fn write_code(at: u64, bytes: &[u8]) {
     }
 }
 
-/// A foreign thread at `CODE`, to which its first fault's answer maps the page `at`.
-fn at_code(at: u64, frame: impl FnOnce(&mut Frame)) -> Result<(Foreign, Message), Failure> {
-    let foreign = Foreign::new(code_syscall, |f| {
+/// An alien thread at `CODE`, to which its first fault's answer maps the page `at`.
+fn at_code(at: u64, frame: impl FnOnce(&mut Frame)) -> Result<(Alien, Message), Failure> {
+    let alien = Alien::new(code_syscall, |f| {
         f.ip = CODE;
         frame(f);
     })?;
-    foreign.start_raw()?;
+    alien.start_raw()?;
     let item = MapItem { send_base: CODE, fpage: Fpage::memory(at, 12, FPAGE_RWX).0 };
-    Ok((foreign, Message::label(0).with_maps(&[item])))
+    Ok((alien, Message::label(0).with_maps(&[item])))
 }
 
 fn every_interrupt() -> Outcome {
     let at = code_page()?;
-    let (foreign, with_code) = at_code(at, |_| ())?;
+    let (alien, with_code) = at_code(at, |_| ())?;
     write_code(at, &[0x0f, 0x05]);
-    same!("a call first", call(foreign.id, with_code)?.tag.kind(), KIND_SYSCALL);
+    same!("a call first", call(alien.id, with_code)?.tag.kind(), KIND_SYSCALL);
     for number in 0..=255u8 {
         write_code(at, &[0xcd, number]);
-        foreign.edit(|f| f.ip = CODE);
-        let got: Received = foreign.resume()?;
+        alien.edit(|f| f.ip = CODE);
+        let got: Received = alien.resume()?;
         let expected = match number {
             0x80 => (KIND_SYSCALL, GATE_INT80),
             3 => (KIND_EXCEPTION, 3),
@@ -185,19 +185,19 @@ fn every_interrupt() -> Outcome {
 }
 
 fn sysenter() -> Outcome {
-    let foreign = Foreign::new(code_sysenter, |_| ())?;
-    let got = foreign.start()?;
+    let alien = Alien::new(code_sysenter, |_| ())?;
+    let got = alien.start()?;
     holds!("a call or an exception", matches!(got.tag.kind(), KIND_SYSCALL | KIND_EXCEPTION));
     all_is_well()
 }
 
 fn step_into_call() -> Outcome {
     for code in [code_syscall as unsafe extern "C" fn(), code_int80, code_sysenter] {
-        let foreign = Foreign::new(code, |f| f.flags |= 0x100)?;
-        let mut got = foreign.start()?;
+        let alien = Alien::new(code, |f| f.flags |= 0x100)?;
+        let mut got = alien.start()?;
         for _ in 0..6 {
             holds!("a call or an exception", matches!(got.tag.kind(), KIND_SYSCALL | KIND_EXCEPTION));
-            got = foreign.resume()?;
+            got = alien.resume()?;
         }
     }
     all_is_well()
@@ -206,15 +206,15 @@ fn step_into_call() -> Outcome {
 fn watch_behind_ss() -> Outcome {
     let word = page();
     crate::topics::window::fill(word, 1, DATA);
-    let foreign = Foreign::new(code_load_ss, |f| f.di = word)?;
+    let alien = Alien::new(code_load_ss, |f| f.di = word)?;
     let mut record = ExRegs::zeroed();
     // Breakpoint 0: read or write of two bytes.
     record.debug = [word, 0, 0, 0, 0, 1 | 0b0111 << 16];
-    thread::exchange(foreign.id, EX_DEBUG_SET, &mut record)?;
-    let mut got = foreign.start()?;
+    thread::exchange(alien.id, EX_DEBUG_SET, &mut record)?;
+    let mut got = alien.start()?;
     for _ in 0..6 {
         holds!("a call or an exception", matches!(got.tag.kind(), KIND_SYSCALL | KIND_EXCEPTION));
-        got = foreign.resume()?;
+        got = alien.resume()?;
     }
     all_is_well()
 }
@@ -225,13 +225,13 @@ const BASES: [u64; 4] = [0, 0xffff_8000_0000_0000, 0xffff_ffff_8000_0000, 0x7fff
 fn gs_base() -> Outcome {
     for base in BASES {
         for code in [code_wrgsbase as unsafe extern "C" fn(), code_wrgsbase_ud2] {
-            let foreign = Foreign::new(code, |f| f.di = base)?;
-            let got = foreign.start()?;
+            let alien = Alien::new(code, |f| f.di = base)?;
+            let got = alien.start()?;
             holds!("a call or an exception", matches!(got.tag.kind(), KIND_SYSCALL | KIND_EXCEPTION));
             if info().features & FEATURE_FSGSBASE != 0 {
-                same!("base in the frame", foreign.regs().gs_base, base);
+                same!("base in the frame", alien.regs().gs_base, base);
             }
-            remove_task(foreign.number)?;
+            remove_task(alien.number)?;
         }
     }
     all_is_well()
@@ -241,36 +241,36 @@ fn gs_base_spinner() -> Outcome {
     for base in BASES {
         let counter = cell(4) as *const _ as u64;
         // Where a thread cannot choose its base by an instruction, its chief chooses it.
-        let foreign = if info().features & FEATURE_FSGSBASE != 0 {
-            Foreign::new(code_wrgsbase_spin, |f| (f.di, f.si) = (base, counter))?
+        let alien = if info().features & FEATURE_FSGSBASE != 0 {
+            Alien::new(code_wrgsbase_spin, |f| (f.di, f.si) = (base, counter))?
         } else {
-            Foreign::new(code_spin, |f| (f.gs_base, f.di) = (base, counter))?
+            Alien::new(code_spin, |f| (f.gs_base, f.di) = (base, counter))?
         };
-        foreign.spin(cell(4))?;
+        alien.spin(cell(4))?;
         pause(5_000_000);
-        remove_task(foreign.number)?;
+        remove_task(alien.number)?;
     }
     all_is_well()
 }
 
 fn kernel_selectors() -> Outcome {
     for selector in [0u64, 8, 0x10, 0x18, 0x20, 0x28, 0x30, 0x38, 0x40, 0x2b, 0x33, 0x4b, 7, 0xffff] {
-        let foreign = Foreign::new(code_load_ds, |f| f.di = selector)?;
-        let got = foreign.start()?;
+        let alien = Alien::new(code_load_ds, |f| f.di = selector)?;
+        let got = alien.start()?;
         let seen = (selector, got.tag.kind(), got.words[0]);
         let well = matches!(got.tag.kind(), KIND_SYSCALL | KIND_EXCEPTION);
         same!("selector, kind of message, its word 0", (seen, well), (seen, true));
-        remove_task(foreign.number)?;
+        remove_task(alien.number)?;
     }
     all_is_well()
 }
 
 fn random_frames() -> Outcome {
     let mut state = crate::pool::seed(0x1234_5678_9abc_def1);
-    let foreign = Foreign::new(code_syscall, |_| ())?;
-    foreign.start()?;
+    let alien = Alien::new(code_syscall, |_| ())?;
+    alien.start()?;
     for _ in 0..3000 {
-        foreign.edit(|frame| {
+        alien.edit(|frame| {
             let words = (frame as *mut Frame).cast::<u64>();
             for index in 0..size_of::<Frame>() / 8 {
                 let value = random(&mut state);
@@ -280,10 +280,10 @@ fn random_frames() -> Outcome {
             }
         });
         // Whatever it does, it faults or calls: nothing is mapped where it may go, or it is stopped.
-        send(foreign.id, Message::label(0), Timeout::Zero)?;
-        if receive(foreign.id, Timeout::After(2_000_000)).is_err() {
-            foreign.act(EX_TRIGGER)?;
-            receive(foreign.id, Timeout::After(1_000_000_000))?;
+        send(alien.id, Message::label(0), Timeout::Zero)?;
+        if receive(alien.id, Timeout::After(2_000_000)).is_err() {
+            alien.act(EX_TRIGGER)?;
+            receive(alien.id, Timeout::After(1_000_000_000))?;
         }
     }
     all_is_well()
@@ -292,19 +292,19 @@ fn random_frames() -> Outcome {
 fn random_code() -> Outcome {
     let at = code_page()?;
     let mut state = crate::pool::seed(0xfeed_beef_cafe_f00d);
-    let (foreign, with_code) = at_code(at, |_| ())?;
+    let (alien, with_code) = at_code(at, |_| ())?;
     write_code(at, &[0x0f, 0x05]);
-    call(foreign.id, with_code)?;
+    call(alien.id, with_code)?;
     for _ in 0..3000 {
         let bytes: [u8; 64] = core::array::from_fn(|_| harmless_to_emulators((random(&mut state) >> 32) as u8));
         write_code(at, &bytes);
         let mut frame = fresh_words(&mut state);
         frame.ip = CODE;
-        crate::pool::set_frame(foreign.frame, &frame);
-        send(foreign.id, Message::label(0), Timeout::Zero)?;
-        if receive(foreign.id, Timeout::After(1_000_000)).is_err() {
-            foreign.act(EX_TRIGGER)?;
-            receive(foreign.id, Timeout::After(1_000_000_000))?;
+        crate::pool::set_frame(alien.frame, &frame);
+        send(alien.id, Message::label(0), Timeout::Zero)?;
+        if receive(alien.id, Timeout::After(1_000_000)).is_err() {
+            alien.act(EX_TRIGGER)?;
+            receive(alien.id, Timeout::After(1_000_000_000))?;
         }
     }
     all_is_well()
@@ -344,15 +344,15 @@ extern "C" fn frame_writer(index: u64) -> ! {
 }
 
 fn frame_races() -> Outcome {
-    let foreign = Foreign::new(code_syscall, |_| ())?;
-    foreign.start()?;
-    let writer = helper(frame_writer, foreign.frame)?;
+    let alien = Alien::new(code_syscall, |_| ())?;
+    alien.start()?;
+    let writer = helper(frame_writer, alien.frame)?;
     thread::schedule(writer, SCHEDULE_SLICE, 0, 200_000)?;
     for _ in 0..300 {
-        send(foreign.id, Message::label(0), Timeout::Zero)?;
-        if receive(foreign.id, Timeout::After(2_000_000)).is_err() {
-            foreign.act(EX_TRIGGER)?;
-            receive(foreign.id, Timeout::After(1_000_000_000))?;
+        send(alien.id, Message::label(0), Timeout::Zero)?;
+        if receive(alien.id, Timeout::After(2_000_000)).is_err() {
+            alien.act(EX_TRIGGER)?;
+            receive(alien.id, Timeout::After(1_000_000_000))?;
         }
     }
     crate::threads::remove(writer)?;

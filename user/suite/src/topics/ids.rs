@@ -8,7 +8,7 @@ use crate::{holds, refused, same};
 use keel_l4::abi::call::{CALL_ID_NEAREST, KIND_PAGE_FAULT, NEAREST_OUTER, NEAREST_SAME_CLAN};
 use keel_l4::abi::fpage::{FPAGE_WRITE, PAGE_SIZE};
 use keel_l4::abi::ids::{LTHREAD_TASK, TASK_ROOT, VERSION_MAX};
-use keel_l4::abi::memory::{AREA_DEFAULT, AREA_UTCBS, INFO_MAGIC, INFO_VERSION};
+use keel_l4::abi::memory::{AREA_DEFAULT, AREA_UTCBS, KIP_MAGIC, KIP_VERSION};
 use keel_l4::call::{invoke, Registers};
 use keel_l4::info::{info, now};
 use keel_l4::ipc::{call, receive, send, sleep, Message, Timeout};
@@ -141,8 +141,8 @@ fn first_tasks() -> Outcome {
 }
 
 fn info_page() -> Outcome {
-    same!("magic", info().magic, INFO_MAGIC);
-    same!("version", info().version, INFO_VERSION);
+    same!("magic", info().magic, KIP_MAGIC);
+    same!("version", info().version, KIP_VERSION);
     holds!("a frequency", info().tsc_hz > 1_000_000);
     holds!("an FPU state's size", info().fpu_size >= 512 && info().fpu_size % 8 == 0);
     holds!("x87 and SSE in the mask", info().fpu_mask & 3 == 3);
@@ -161,7 +161,7 @@ fn info_read_only() -> Outcome {
     let fault = receive(id, Timeout::Never)?;
     same!("kind", fault.tag.kind(), KIND_PAGE_FAULT);
     same!("access, address", (fault.tag.label() as u64, fault.words[0]), (FPAGE_WRITE, AREA_DEFAULT));
-    same!("magic afterwards", info().magic, INFO_MAGIC);
+    same!("magic afterwards", info().magic, KIP_MAGIC);
     Ok(())
 }
 

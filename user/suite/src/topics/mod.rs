@@ -4,14 +4,14 @@
 use crate::case::Case;
 use keel_l4::info::info;
 
+mod alien_frames;
+mod alien_pagers;
+mod alien_triggers;
 mod clans;
 mod debug;
 mod exceptions;
 mod exchange;
 mod faults;
-mod foreign_frames;
-mod foreign_pagers;
-mod foreign_triggers;
 mod fpu;
 mod fuzz;
 mod hardening;
@@ -65,9 +65,9 @@ pub const ALL: &[(&str, &[Case])] = &[
     ("services", services::CASES),
     ("faults", faults::CASES),
     ("exceptions", exceptions::CASES),
-    ("foreign", foreign_frames::CASES),
-    ("triggers", foreign_triggers::CASES),
-    ("foreign-pagers", foreign_pagers::CASES),
+    ("alien", alien_frames::CASES),
+    ("triggers", alien_triggers::CASES),
+    ("alien-pagers", alien_pagers::CASES),
     ("fpu", fpu::CASES),
     ("debug", debug::CASES),
     ("exchange", exchange::CASES),

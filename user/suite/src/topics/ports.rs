@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! I/O ports as fpages: who may use them, and how that is passed on and taken back.
 
+use crate::alien::{code_in, Alien};
 use crate::case::{Case, Outcome};
-use crate::foreign::{code_in, Foreign};
 use crate::threads::child;
 use crate::{refused, same};
 use keel_l4::abi::call::{ERROR_DENIED, KIND_EXCEPTION, KIND_SYSCALL, UNMAP_FLUSH, UNMAP_RIGHTS};
@@ -41,21 +41,21 @@ fn read_port(port: u16) {
     unsafe { core::arch::asm!("in al, dx", in("dx") port, out("al") _, options(nostack, preserves_flags)) };
 }
 
-/// A foreign thread that reads `port` and then calls; stopped before it runs.
-fn prober(port: u64) -> Result<Foreign, Failure> {
-    Foreign::new(code_in, |f| f.dx = port)
+/// An alien thread that reads `port` and then calls; stopped before it runs.
+fn prober(port: u64) -> Result<Alien, Failure> {
+    Alien::new(code_in, |f| f.dx = port)
 }
 
 /// Kind of the first message of a prober to whose first fault the item `ports` is added.
-fn probe(port: u64, send_base: u64, ports: Option<Fpage>) -> Result<(Foreign, u64), Failure> {
-    let foreign = prober(port)?;
-    let fault = foreign.start_raw()?;
+fn probe(port: u64, send_base: u64, ports: Option<Fpage>) -> Result<(Alien, u64), Failure> {
+    let alien = prober(port)?;
+    let fault = alien.start_raw()?;
     let code = crate::threads::same_place(fault.words[0], 7);
     let got = match ports {
-        Some(ports) => call(foreign.id, Message::label(0).with_maps(&[code, MapItem { send_base, fpage: ports.0 }]))?,
-        None => call(foreign.id, Message::label(0).with_maps(&[code]))?,
+        Some(ports) => call(alien.id, Message::label(0).with_maps(&[code, MapItem { send_base, fpage: ports.0 }]))?,
+        None => call(alien.id, Message::label(0).with_maps(&[code]))?,
     };
-    Ok((foreign, foreign.serve(got)?.tag.kind()))
+    Ok((alien, alien.serve(got)?.tag.kind()))
 }
 
 fn no_right() -> Outcome {
@@ -93,10 +93,10 @@ fn only_those() -> Outcome {
 
 fn taken_back() -> Outcome {
     take_ports()?;
-    let (foreign, first) = probe(0x80, 0x80, Some(PORTS))?;
+    let (alien, first) = probe(0x80, 0x80, Some(PORTS))?;
     same!("before", first, KIND_SYSCALL);
     mapping::unmap(PORTS, UNMAP_RIGHTS)?;
-    same!("after", foreign.resume()?.tag.kind(), KIND_EXCEPTION);
+    same!("after", alien.resume()?.tag.kind(), KIND_EXCEPTION);
     read_port(0x80);
     Ok(())
 }
@@ -156,9 +156,9 @@ fn passed_back() -> Outcome {
 
 fn dies() -> Outcome {
     take_ports()?;
-    let (foreign, first) = probe(0x80, 0x80, Some(PORTS))?;
+    let (alien, first) = probe(0x80, 0x80, Some(PORTS))?;
     same!("before", first, KIND_SYSCALL);
-    crate::threads::remove_task(foreign.number)?;
+    crate::threads::remove_task(alien.number)?;
     same!("a new task of another number", probe(0x80, 0, None)?.1, KIND_EXCEPTION);
     Ok(())
 }

@@ -3,9 +3,9 @@
 //!
 //! The worker is the preempter of threads of lower priority, unless a case says otherwise.
 
+use crate::alien::{code_spin, Alien};
 use crate::case::{Case, Fault, Outcome};
 use crate::family::{at, found, Member, WORKER};
-use crate::foreign::{code_spin, Foreign};
 use crate::pool::{cell, page, peek};
 use crate::threads::{base_priority, child_plan, make_child, park, pause, remove, Main, Spawn};
 use crate::topics::strings::{item, large_area};
@@ -54,7 +54,7 @@ pub const CASES: &[Case] = &[
     ("only-the-preempter-lets-it-go-on", only_the_preempter),
     ("trigger-while-it-waits", triggered),
     ("after-a-string", after_string),
-    ("foreign-thread", foreign),
+    ("alien thread", alien),
     ("outside-the-clan", outside),
     ("each-the-other's", each_others),
     ("not-forged", not_forged),
@@ -349,7 +349,7 @@ fn has_none(id: Id, number: usize) -> Outcome {
 fn nobody_there() -> Outcome {
     let gone = Spawn::new(count, 2).create()?;
     remove(gone)?;
-    let stranger = Foreign::new(code_spin, |_| ())?.id;
+    let stranger = Alien::new(code_spin, |_| ())?.id;
     let strange = [gone, stranger, thread::task_of(stranger), Id::INVALID, Id(ID_IRQ), Id::NIL, Id(gone.0 | 2)];
     for (number, preempter) in strange.into_iter().enumerate() {
         for preempter in [preempter, of_every_preemption(preempter)] {
@@ -680,18 +680,18 @@ fn after_string() -> Outcome {
     until("its end", || Ok(cell(1).load(SeqCst) > 0))
 }
 
-fn foreign() -> Outcome {
+fn alien() -> Outcome {
     let counter = cell(1);
-    let foreign = Foreign::new(code_spin, |frame| frame.di = counter as *const _ as u64)?;
-    thread::set_priority(foreign.id, base_priority() - 1)?;
-    foreign.spin(counter)?;
-    schedule(foreign.id, SCHEDULE_SLICE, 0, SLICE)?;
-    set_preempter(foreign.id, utcb::my_id())?;
+    let alien = Alien::new(code_spin, |frame| frame.di = counter as *const _ as u64)?;
+    thread::set_priority(alien.id, base_priority() - 1)?;
+    alien.spin(counter)?;
+    schedule(alien.id, SCHEDULE_SLICE, 0, SLICE)?;
+    set_preempter(alien.id, utcb::my_id())?;
     for _ in 0..3 {
-        let told = hear(foreign.id)?;
-        same!("frame, ip", (told.frame, told.ip), (foreign.frame, foreign.regs().ip));
+        let told = hear(alien.id)?;
+        same!("frame, ip", (told.frame, told.ip), (alien.frame, alien.regs().ip));
         stands_still(1)?;
-        refused!("another frame", thread::exchange(foreign.id, EX_FRAME, &mut ExRegs::zeroed()), Call Invalid);
+        refused!("another frame", thread::exchange(alien.id, EX_FRAME, &mut ExRegs::zeroed()), Call Invalid);
         told.answer()?;
         goes_on(1)?;
     }

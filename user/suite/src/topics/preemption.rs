@@ -4,8 +4,8 @@
 //! A watcher of higher priority wakes again and again, until it finds a transfer in the middle; then it strikes. Each
 //! case repeats its transfer until that has happened.
 
+use crate::alien::{code_load, empty_task_of, Alien};
 use crate::case::{Case, Fault, Outcome};
-use crate::foreign::{code_load, empty_task_of, Foreign};
 use crate::pool::{cell, peek, poke, WINDOW};
 use crate::post::{failed, Job, Post};
 use crate::threads::{base_priority, helper, park, remove, remove_task, Spawn};
@@ -35,7 +35,7 @@ pub const CASES: &[Case] = &[
     ("answer-cancelled-half-done", answer_cancelled),
     ("answer's-faulter-deleted-half-done", faulter_deleted),
     ("answer's-faulter-started-half-done", faulter_started),
-    ("answer-to-a-foreign-thread", foreign_answer),
+    ("answer-to-a-alien thread", alien_answer),
     ("answer-beyond-the-quota", answer_beyond_quota),
     ("random-ends", random_ends),
 ];
@@ -492,28 +492,28 @@ fn faulter_started() -> Outcome {
     went_on()
 }
 
-/// Items with which the small account of a foreign thread's task can cope.
-const FOREIGN_ITEMS: u64 = 8;
+/// Items with which the small account of an alien thread's task can cope.
+const ALIEN_ITEMS: u64 = 8;
 
-fn foreign_items(count: u64) -> Message {
+fn alien_items(count: u64) -> Message {
     let message = items(TARGET);
     Message { tag: message.tag.with_maps(count), ..message }
 }
 
-fn foreign_answer() -> Outcome {
+fn alien_answer() -> Outcome {
     memory()?;
     cell(SHAPE).store(0, SeqCst);
     loop {
-        let foreign = Foreign::new(code_load, |frame| frame.di = TARGET)?;
-        let fault = foreign.serve(foreign.start_raw()?)?;
+        let alien = Alien::new(code_load, |frame| frame.di = TARGET)?;
+        let fault = alien.serve(alien.start_raw()?)?;
         same!("the fault", fault.words[0], TARGET);
-        let pages = FOREIGN_ITEMS << (ITEM_LOG2 - PAGE_SHIFT as u8);
-        let watcher = watch_nodes(foreign.task, pages, 0, Id::NIL)?;
-        send(foreign.id, foreign_items(FOREIGN_ITEMS), Timeout::Zero)?;
-        let next = foreign.serve(receive(foreign.id, Timeout::Never)?)?;
+        let pages = ALIEN_ITEMS << (ITEM_LOG2 - PAGE_SHIFT as u8);
+        let watcher = watch_nodes(alien.task, pages, 0, Id::NIL)?;
+        send(alien.id, alien_items(ALIEN_ITEMS), Timeout::Zero)?;
+        let next = alien.serve(receive(alien.id, Timeout::Never)?)?;
         same!("it went on to its call", next.tag.kind(), KIND_SYSCALL);
         remove(watcher)?;
-        remove_task(foreign.number)?;
+        remove_task(alien.number)?;
         crate::pool::reset_stacks();
         if seen() {
             return Ok(());
@@ -527,14 +527,14 @@ fn answer_beyond_quota() -> Outcome {
     let before = source::account(Id::NIL)?[ACCOUNT_USED as usize];
     // The page tables of all items, without their mapping nodes.
     let (task, number) = empty_task_of((ALL_PAGES >> 9) + 16)?;
-    let foreign = Foreign::in_task(task, number, code_load, |frame| frame.di = TARGET)?;
-    foreign.serve(foreign.start_raw()?)?;
-    refused!("all items", send(foreign.id, foreign_items(32), Timeout::Zero), Send NoMemory);
-    same!("its state", state_of(foreign.id)?, STATE_FAULTED);
-    holds!("many of its pages mapped", nodes(foreign.task)? > 256);
+    let alien = Alien::in_task(task, number, code_load, |frame| frame.di = TARGET)?;
+    alien.serve(alien.start_raw()?)?;
+    refused!("all items", send(alien.id, alien_items(32), Timeout::Zero), Send NoMemory);
+    same!("its state", state_of(alien.id)?, STATE_FAULTED);
+    holds!("many of its pages mapped", nodes(alien.task)? > 256);
     // The page itself is there, so an empty answer suffices.
-    same!("it goes on to its call", foreign.resume()?.tag.kind(), KIND_SYSCALL);
-    remove_task(foreign.number)?;
+    same!("it goes on to its call", alien.resume()?.tag.kind(), KIND_SYSCALL);
+    remove_task(alien.number)?;
     same!("pages used, before and after", source::account(Id::NIL)?[ACCOUNT_USED as usize], before);
     Ok(())
 }

@@ -3,8 +3,8 @@
 //!
 //! The worker is on the boot processor; what is elsewhere lies mostly on `OTHER`.
 
+use crate::alien::{code_fpu, code_spin, code_syscall, Alien};
 use crate::case::{Case, Fault, Outcome};
-use crate::foreign::{code_fpu, code_spin, code_syscall, Foreign};
 use crate::pool::{cell, page, pages, peek, poke, PAGE, WINDOW};
 use crate::post::{failed, Job, Post};
 use crate::threads::{base_priority, child, helper, park, pause, remove, remove_task, Spawn};
@@ -54,7 +54,7 @@ pub const CASES: &[Case] = &[
     ("delete-running", delete_running),
     ("delete-the-partner", delete_partner),
     ("delete-a-running-task", delete_task),
-    ("foreign-calls", foreign_calls),
+    ("alien-calls", alien_calls),
     ("trigger-while-running", trigger_running),
     ("fpu-follows", fpu_follows),
     ("fpu-read-while-running", fpu_while_running),
@@ -383,19 +383,19 @@ fn map_from_there() -> Outcome {
     Ok(())
 }
 
-/// A foreign thread on the other processor that counts in the first word of the page at `WINDOW` of its space, which is
+/// An alien thread on the other processor that counts in the first word of the page at `WINDOW` of its space, which is
 /// the suite's `page`.
-fn counter_there(page: u64) -> Result<Foreign, Fault> {
-    let foreign = Foreign::new(code_spin, |frame| frame.di = WINDOW)?;
-    thread::set_processor(foreign.id, OTHER)?;
-    let mut fault = foreign.start()?;
+fn counter_there(page: u64) -> Result<Alien, Fault> {
+    let alien = Alien::new(code_spin, |frame| frame.di = WINDOW)?;
+    thread::set_processor(alien.id, OTHER)?;
+    let mut fault = alien.start()?;
     let item = MapItem { send_base: WINDOW, fpage: Fpage::memory(page, 12, FPAGE_RWX).0 };
     while fault.tag.kind() == KIND_PAGE_FAULT && fault.words[0] != WINDOW {
-        fault = foreign.serve(fault)?;
+        fault = alien.serve(fault)?;
     }
     same!("the fault", (fault.tag.kind(), fault.words[0]), (KIND_PAGE_FAULT, WINDOW));
-    send(foreign.id, Message::label(0).with_maps(&[item]), Timeout::Zero)?;
-    Ok(foreign)
+    send(alien.id, Message::label(0).with_maps(&[item]), Timeout::Zero)?;
+    Ok(alien)
 }
 
 /// The word that it counts in.
@@ -406,28 +406,28 @@ fn counted(page: u64) -> &'static AtomicU64 {
 
 fn unmapped_while_used() -> Outcome {
     let page = page();
-    let foreign = counter_there(page)?;
+    let alien = counter_there(page)?;
     for _ in 0..20 {
         goes_on("its count", counted(page))?;
         unmap(Fpage::memory(page, 12, 0), UNMAP_RIGHTS)?;
         let last = peek(page);
-        let fault = receive(foreign.id, Timeout::After(PATIENCE))?;
+        let fault = receive(alien.id, Timeout::After(PATIENCE))?;
         same!("it faults", (fault.tag.kind(), fault.words[0]), (KIND_PAGE_FAULT, WINDOW));
         same!("not one more count", peek(page), last);
         let item = MapItem { send_base: WINDOW, fpage: Fpage::memory(page, 12, FPAGE_RWX).0 };
-        send(foreign.id, Message::label(0).with_maps(&[item]), Timeout::Zero)?;
+        send(alien.id, Message::label(0).with_maps(&[item]), Timeout::Zero)?;
     }
     Ok(())
 }
 
 fn write_taken_while_used() -> Outcome {
     let page = page();
-    let foreign = counter_there(page)?;
+    let alien = counter_there(page)?;
     goes_on("its count", counted(page))?;
     let state = unmap(Fpage::memory(page, 12, 0), keel_l4::abi::fpage::FPAGE_WRITE)?;
     let last = peek(page);
     same!("dirty was found", state & UNMAP_DIRTY, UNMAP_DIRTY);
-    let fault = receive(foreign.id, Timeout::After(PATIENCE))?;
+    let fault = receive(alien.id, Timeout::After(PATIENCE))?;
     same!("it may not write", (fault.words[0], fault.words[3]), (WINDOW, 1));
     same!("not one more count", peek(page), last);
     Ok(())
@@ -479,41 +479,41 @@ fn delete_task() -> Outcome {
     Ok(())
 }
 
-fn foreign_calls() -> Outcome {
-    let foreign = Foreign::new(code_syscall, |frame| frame.ax = 5)?;
-    thread::set_processor(foreign.id, OTHER)?;
-    let mut got = foreign.start()?;
+fn alien_calls() -> Outcome {
+    let alien = Alien::new(code_syscall, |frame| frame.ax = 5)?;
+    thread::set_processor(alien.id, OTHER)?;
+    let mut got = alien.start()?;
     for number in 0..500 {
         same!("a call", (got.tag.kind(), got.words[0]), (KIND_SYSCALL, 5 + number));
-        foreign.edit(|frame| frame.ax = 6 + number);
-        got = foreign.resume()?;
+        alien.edit(|frame| frame.ax = 6 + number);
+        got = alien.resume()?;
     }
     Ok(())
 }
 
 fn trigger_running() -> Outcome {
     let page = page();
-    let foreign = counter_there(page)?;
+    let alien = counter_there(page)?;
     for _ in 0..20 {
         goes_on("its count", counted(page))?;
-        foreign.act(EX_TRIGGER)?;
-        let got = receive(foreign.id, Timeout::After(PATIENCE))?;
+        alien.act(EX_TRIGGER)?;
+        let got = receive(alien.id, Timeout::After(PATIENCE))?;
         same!("the trigger", got.tag.kind(), KIND_TRIGGER);
-        same!("its frame is whole", foreign.regs().di, WINDOW);
-        foreign.release()?;
+        same!("its frame is whole", alien.regs().di, WINDOW);
+        alien.release()?;
     }
     Ok(())
 }
 
 fn fpu_follows() -> Outcome {
-    let (one, two) = (Foreign::new(code_fpu, |f| f.di = 0x1111)?, Foreign::new(code_fpu, |f| f.di = 0x2222)?);
-    for foreign in [one, two] {
-        foreign.start()?;
+    let (one, two) = (Alien::new(code_fpu, |f| f.di = 0x1111)?, Alien::new(code_fpu, |f| f.di = 0x2222)?);
+    for alien in [one, two] {
+        alien.start()?;
     }
     for round in 0..2 * info().processors {
-        for (number, foreign) in [one, two].iter().enumerate() {
-            thread::set_processor(foreign.id, (round + number as u64) % info().processors)?;
-            foreign.resume()?;
+        for (number, alien) in [one, two].iter().enumerate() {
+            thread::set_processor(alien.id, (round + number as u64) % info().processors)?;
+            alien.resume()?;
         }
         same!("each its own", (one.regs().ax, two.regs().ax), (0x1111, 0x2222));
     }

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Kernel memory is paid for: accounts, what happens when one is used up, and that nobody else feels it.
 
+use crate::alien::{code_syscall, Alien};
 use crate::case::{Case, Outcome};
-use crate::foreign::{code_syscall, Foreign};
 use crate::pool::{cell, page, PAGE};
 use crate::threads::*;
 use crate::{holds, refused, same};
 use core::sync::atomic::Ordering::SeqCst;
 use keel_l4::abi::call::*;
 use keel_l4::abi::fpage::FPAGE_RWX;
-use keel_l4::abi::memory::{AREA_FRAME_PAGES, EX_CREATE, EX_FOREIGN, EX_FRAME, FRAMES_PER_PAGE};
+use keel_l4::abi::memory::{AREA_FRAME_PAGES, EX_ALIEN, EX_CREATE, EX_FRAME, FRAMES_PER_PAGE};
 use keel_l4::abi::{ExRegs, MapItem};
 use keel_l4::call::Failure;
 use keel_l4::ipc::{call, receive, send, Message, Timeout};
@@ -104,24 +104,24 @@ fn counted() -> Outcome {
     Ok(())
 }
 
-/// A foreign thread that has faulted once.
-fn faulted() -> Result<Foreign, Failure> {
-    let foreign = Foreign::new(code_syscall, |_| ())?;
-    foreign.start_raw()?;
-    Ok(foreign)
+/// An alien thread that has faulted once.
+fn faulted() -> Result<Alien, Failure> {
+    let alien = Alien::new(code_syscall, |_| ())?;
+    alien.start_raw()?;
+    Ok(alien)
 }
 
-/// Maps the page `from` to `address` of the task of `foreign`, which faults again.
-fn map_to(foreign: &Foreign, from: u64, address: u64) -> Result<(), Failure> {
+/// Maps the page `from` to `address` of the task of `alien`, which faults again.
+fn map_to(alien: &Alien, from: u64, address: u64) -> Result<(), Failure> {
     let item = MapItem { send_base: address, fpage: Fpage::memory(from, 12, FPAGE_RWX).0 };
-    call(foreign.id, Message::label(0).with_maps(&[item])).map(|_| ())
+    call(alien.id, Message::label(0).with_maps(&[item])).map(|_| ())
 }
 
 fn tables_counted() -> Outcome {
-    let foreign = faulted()?;
-    let before = account(foreign.task)?;
-    map_to(&foreign, page(), 0x5000_0000)?;
-    let after = account(foreign.task)?;
+    let alien = faulted()?;
+    let before = account(alien.task)?;
+    map_to(&alien, page(), 0x5000_0000)?;
+    let after = account(alien.task)?;
     // The first page below an empty top table takes three tables.
     same!("tables", after[ACCOUNT_TABLES as usize], before[ACCOUNT_TABLES as usize] + 3);
     same!("nodes", after[ACCOUNT_NODES as usize], before[ACCOUNT_NODES as usize] + 1);
@@ -160,9 +160,9 @@ fn more_than_one_has() -> Outcome {
 }
 
 /// Maps one page per 2 MB until the kernel refuses; how many it took.
-fn fill(foreign: &Foreign, from: u64) -> Result<u64, crate::case::Fault> {
+fn fill(alien: &Alien, from: u64) -> Result<u64, crate::case::Fault> {
     for n in 0..1000 {
-        match map_to(foreign, from, 0x4000_0000 + (n << 21)) {
+        match map_to(alien, from, 0x4000_0000 + (n << 21)) {
             Ok(()) => (),
             Err(failure) => {
                 same!("error", failure.error, Error::NoMemory);
@@ -174,11 +174,11 @@ fn fill(foreign: &Foreign, from: u64) -> Result<u64, crate::case::Fault> {
 }
 
 fn map_beyond() -> Outcome {
-    let foreign = faulted()?;
-    let mapped = fill(&foreign, page())?;
+    let alien = faulted()?;
+    let mapped = fill(&alien, page())?;
     holds!("some pages mapped before", mapped > 10 && mapped < QUOTA);
-    same!("the thread waits on", thread::schedule(foreign.id, 0, 0, 0)?.state, STATE_FAULTED);
-    let words = account(foreign.task)?;
+    same!("the thread waits on", thread::schedule(alien.id, 0, 0, 0)?.state, STATE_FAULTED);
+    let words = account(alien.task)?;
     holds!("used within the limit", words[ACCOUNT_USED as usize] <= words[ACCOUNT_LIMIT as usize]);
     Ok(())
 }
@@ -226,16 +226,16 @@ fn both_told() -> Outcome {
 }
 
 fn drop_and_retry() -> Outcome {
-    let foreign = faulted()?;
+    let alien = faulted()?;
     let from = page();
-    fill(&foreign, from)?;
+    fill(&alien, from)?;
     let all = keel_l4::abi::UnmapRange { address: 0, pages: (1 << 47) / PAGE };
     for _ in 0..3 {
-        keel_l4::mapping::unmap_in(foreign.task, &[all])?;
-        holds!("room again", fill(&foreign, from)? > 10);
+        keel_l4::mapping::unmap_in(alien.task, &[all])?;
+        holds!("room again", fill(&alien, from)? > 10);
     }
-    keel_l4::mapping::unmap_in(foreign.task, &[all])?;
-    same!("and the thread can go on", foreign.resume()?.tag.kind(), KIND_SYSCALL);
+    keel_l4::mapping::unmap_in(alien.task, &[all])?;
+    same!("and the thread can go on", alien.resume()?.tag.kind(), KIND_SYSCALL);
     Ok(())
 }
 
@@ -296,8 +296,8 @@ fn others() -> Outcome {
     let (greedy, _) = hoarder()?;
     let mine = word(Id::NIL, ACCOUNT_USED)?;
     holds!("our own use the same but for the child's account", mine <= before + QUOTA + 2);
-    let foreign = faulted()?;
-    same!("another task lives", foreign.resume()?.tag.kind(), KIND_SYSCALL);
+    let alien = faulted()?;
+    same!("another task lives", alien.resume()?.tag.kind(), KIND_SYSCALL);
     remove_task(greedy.number)?;
     Ok(())
 }
@@ -307,11 +307,11 @@ fn frames_out() -> Outcome {
     for (first, count) in [(AREA_FRAME_PAGES, 1), (AREA_FRAME_PAGES - 1, 2), (u64::MAX, 1), (1, u64::MAX)] {
         refused!("buying", buy_frames(first, count), Call Invalid);
     }
-    let (task, _) = crate::foreign::empty_task()?;
+    let (task, _) = crate::alien::empty_task()?;
     let mut record = ExRegs::zeroed();
     record.frame = u64::MAX - 1;
     let any = thread::lthread(task, keel_l4::abi::ids::LTHREAD_TASK as u16);
-    let made = thread::exchange(any, EX_CREATE | EX_FOREIGN | EX_FRAME, &mut record);
+    let made = thread::exchange(any, EX_CREATE | EX_ALIEN | EX_FRAME, &mut record);
     refused!("a frame far out", made, Call Invalid);
     Ok(())
 }
@@ -334,12 +334,12 @@ fn enlarge_and_shrink() -> Outcome {
 }
 
 fn enlarging_helps() -> Outcome {
-    let foreign = faulted()?;
+    let alien = faulted()?;
     let from = page();
-    let before = fill(&foreign, from)?;
-    enlarge(foreign.task, QUOTA)?;
+    let before = fill(&alien, from)?;
+    enlarge(alien.task, QUOTA)?;
     // What is there already is mapped again without cost.
-    holds!("about twice as many mappings", fill(&foreign, from)? > before + QUOTA / 2);
+    holds!("about twice as many mappings", fill(&alien, from)? > before + QUOTA / 2);
     Ok(())
 }
 
@@ -397,13 +397,13 @@ fn moved_returns() -> Outcome {
 /// A frame page of the suite's window that it did not buy at its start.
 const SPARE_FRAMES: u64 = crate::pool::FRAME_PAGES;
 
-/// Makes a stopped foreign thread in a task of its own, with frame `index`.
+/// Makes a stopped alien thread in a task of its own, with frame `index`.
 fn bind_frame(index: u64) -> Result<Id, Failure> {
-    let (task, _) = crate::foreign::empty_task()?;
+    let (task, _) = crate::alien::empty_task()?;
     let mut record = ExRegs::zeroed();
     record.frame = index;
     let any = thread::lthread(task, keel_l4::abi::ids::LTHREAD_TASK as u16);
-    thread::exchange(any, EX_CREATE | EX_FOREIGN | EX_FRAME, &mut record)
+    thread::exchange(any, EX_CREATE | EX_ALIEN | EX_FRAME, &mut record)
 }
 
 fn frames_sold() -> Outcome {

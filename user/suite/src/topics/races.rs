@@ -4,8 +4,8 @@
 //! The kernel for debugging makes that time as long as a case wants it. With the other one, and on
 //! one processor, what a case expects holds as well, but the moment is seldom met.
 
+use crate::alien::{code_load, Alien};
 use crate::case::{Case, Outcome};
-use crate::foreign::{code_load, Foreign};
 use crate::pool::{cell, poke, stack, WINDOW};
 use crate::same;
 use crate::threads::{base_priority, child_plan, make_child, park, touch_image, Main, Spawn};
@@ -203,9 +203,9 @@ extern "C" fn writer(frame: u64) -> ! {
 /// A frame is its chief's memory too, while its thread enters the kernel: a fault is told as the hardware told it.
 fn error_code() -> Outcome {
     const FAULTS: u64 = 500;
-    let foreign = Foreign::new(code_load, |frame| frame.di = WINDOW)?;
-    let mut fault = foreign.start()?;
-    let frame = AREA_DEFAULT + AREA_FRAMES + foreign.frame * FRAME_SIZE;
+    let alien = Alien::new(code_load, |frame| frame.di = WINDOW)?;
+    let mut fault = alien.start()?;
+    let frame = AREA_DEFAULT + AREA_FRAMES + alien.frame * FRAME_SIZE;
     let writer = Spawn::new(writer, frame).create()?;
     thread::set_priority(writer, base_priority() - 1)?;
     thread::set_processor(writer, other())?;
@@ -215,8 +215,8 @@ fn error_code() -> Outcome {
         same!("kind, access, address", (kind, access, fault.words[0]), (KIND_PAGE_FAULT, FPAGE_READ, WINDOW));
         // The fast path is for a wait for anybody.
         fault = match number % 2 {
-            0 => send_and_wait(foreign.id, Message::label(0), Timeout::Zero, Timeout::Never)?,
-            _ => call(foreign.id, Message::label(0))?,
+            0 => send_and_wait(alien.id, Message::label(0), Timeout::Zero, Timeout::Never)?,
+            _ => call(alien.id, Message::label(0))?,
         };
     }
     Ok(())

@@ -8,10 +8,10 @@ use crate::topics::hostile::random;
 use crate::topics::window::slot;
 use crate::{holds, same};
 use core::sync::atomic::Ordering::SeqCst;
-use keel_l4::abi::boot::{END_POWER_OFF, END_TESTS_PASSED, ROOT_END, ROOT_PRINT, ROOT_RESTART};
+use keel_l4::abi::boot::{ROOT_PRINT, ROOT_RESTART, ROOT_SHUTDOWN, SHUTDOWN_POWER_OFF, SHUTDOWN_TESTS_PASSED};
 use keel_l4::abi::call::{ERROR_DENIED, MAX_MAP_ITEMS, UNMAP_FLUSH, UNMAP_RIGHTS};
 use keel_l4::abi::fpage::{FPAGE_RWX, PAGE_SIZE};
-use keel_l4::abi::ids::IRQ_LINES;
+use keel_l4::abi::ids::GSI_COUNT;
 use keel_l4::abi::memory::SIGMA0_IRQ;
 use keel_l4::abi::{MapItem, Tag};
 use keel_l4::ipc::{call, Message};
@@ -49,12 +49,12 @@ fn print_lying() -> Outcome {
 }
 
 extern "C" fn end(code: u64) -> ! {
-    cell(1).store(ask_root(ROOT_END, &[code]).map_or(1000, |label| label + 1), SeqCst);
+    cell(1).store(ask_root(ROOT_SHUTDOWN, &[code]).map_or(1000, |label| label + 1), SeqCst);
     park()
 }
 
 fn end_by_child() -> Outcome {
-    for code in [END_POWER_OFF, END_TESTS_PASSED, 0] {
+    for code in [SHUTDOWN_POWER_OFF, SHUTDOWN_TESTS_PASSED, 0] {
         cell(1).store(0, SeqCst);
         child(end, code)?;
         pause(10_000_000);
@@ -65,7 +65,7 @@ fn end_by_child() -> Outcome {
 
 fn end_unknown() -> Outcome {
     for code in [0, 0x99, u64::MAX] {
-        same!("label", ask_root(ROOT_END, &[code])?, Error::Invalid as u64);
+        same!("label", ask_root(ROOT_SHUTDOWN, &[code])?, Error::Invalid as u64);
     }
     Ok(())
 }
@@ -135,13 +135,13 @@ fn random_messages() -> Outcome {
         let server = if random(&mut state) & 1 == 0 { Id::ROOT } else { Id::SIGMA0 };
         let label = (random(&mut state) % 8) as u32;
         // Printing would fill the log, and ending is what the suite itself may do.
-        if server == Id::ROOT && (label as u64 == ROOT_PRINT || label as u64 == ROOT_END) {
+        if server == Id::ROOT && (label as u64 == ROOT_PRINT || label as u64 == ROOT_SHUTDOWN) {
             continue;
         }
         let mut words: [u64; 6] = core::array::from_fn(|_| random(&mut state) >> (random(&mut state) % 64));
         if label as u64 == SIGMA0_IRQ {
             // Lines that no machine has: the others are for other cases to ask for.
-            words[0] |= IRQ_LINES;
+            words[0] |= GSI_COUNT;
         }
         let tag = Tag::new(label, random(&mut state) % 7);
         // Small requests may be granted; they must not use up what the other cases need.

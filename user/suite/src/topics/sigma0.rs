@@ -7,7 +7,7 @@ use crate::threads::{child, park, pause};
 use crate::{holds, refused, same};
 use core::sync::atomic::Ordering::SeqCst;
 use keel_l4::abi::fpage::*;
-use keel_l4::abi::memory::{INFO_MAGIC, REGION_KERNEL, SIGMA0_INFO};
+use keel_l4::abi::memory::{KIP_MAGIC, REGION_KERNEL, SIGMA0_KIP};
 use keel_l4::info::{info, regions};
 use keel_l4::ipc::{call, Message};
 use keel_l4::{sigma0, utcb, Error, Fpage, Id};
@@ -113,10 +113,10 @@ fn malformed() -> Outcome {
 
 fn information() -> Outcome {
     utcb::set_receive_window(window(12));
-    let answer = call(Id::SIGMA0, Message::label(SIGMA0_INFO as u32));
+    let answer = call(Id::SIGMA0, Message::label(SIGMA0_KIP as u32));
     utcb::set_receive_window(Fpage::NIL);
     same!("items", answer?.tag.maps(), 1);
-    same!("magic", peek(WINDOW), INFO_MAGIC);
+    same!("magic", peek(WINDOW), KIP_MAGIC);
     same!("rights", Fpage(utcb::map_item(0).fpage).rights(), FPAGE_READ);
     Ok(())
 }

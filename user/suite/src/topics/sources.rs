@@ -232,7 +232,7 @@ fn unknown_operation() -> Outcome {
     let timer = claim_timer()?;
     refused!("at a timer", operate(timer, 99, &[]), Call Invalid);
     refused!("at the quota", operate(Id::QUOTA, 99, &[]), Call Invalid);
-    refused!("attaching a timer that is attached", operate(timer, SOURCE_GIVE, &[0]), Call Invalid);
+    refused!("attaching a timer that is attached", operate(timer, OBJECT_GIVE, &[0]), Call Invalid);
     Ok(())
 }
 
@@ -252,7 +252,7 @@ fn answer_and_status() -> Outcome {
 }
 
 fn line_denied() -> Outcome {
-    refused!("a line without a pin", attach(Id::irq(IRQ_LINES as u32 - 1), IRQ_MODE_DEFAULT), Call NoPartner);
+    refused!("a line without a pin", attach(Id::irq(GSI_COUNT as u32 - 1), IRQ_MODE_DEFAULT), Call NoPartner);
     // The system timer's line was given to nobody. On a PC it has the pin of line 2, which therefore does not exist.
     let second = attach(Id::irq(2), IRQ_MODE_DEFAULT).map_err(|failure| failure.error);
     holds!("line 2 cannot be had", matches!(second, Err(Error::NoPartner | Error::Denied)));
@@ -312,8 +312,8 @@ fn line_returns() -> Outcome {
 
 fn msi() -> Outcome {
     refused!("the allocator", operate(Id::MSI, MSI_ALLOCATE, &[]), Call Denied);
-    refused!("a source", operate(Id(ID_MSI_SOURCE), SOURCE_ATTACH, &[]), Call Denied);
-    refused!("beyond the last", operate(Id(ID_MSI_SOURCE + MSI_SOURCES - 1), SOURCE_DETACH, &[]), Call NoPartner);
+    refused!("a source", operate(Id(ID_MSI_SOURCE), OBJECT_BIND, &[]), Call Denied);
+    refused!("beyond the last", operate(Id(ID_MSI_SOURCE + MSI_SOURCES - 1), OBJECT_UNBIND, &[]), Call NoPartner);
     refused!("no operation", operate(Id::MSI, u64::from(u32::MAX), &[]), Call Invalid);
     Ok(())
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! task_new: creation, deletion, hand-over, and that nothing of a deleted task remains.
 
+use crate::alien::{code_spin, code_syscall, Alien};
 use crate::case::{Case, Outcome};
-use crate::foreign::{code_spin, code_syscall, Foreign};
 use crate::pool::{cell, page, pages, peek, task_number, task_range};
 use crate::threads::*;
 use crate::{holds, refused, same};
@@ -22,7 +22,7 @@ pub const CASES: &[Case] = &[
     ("argument-arrives", argument),
     ("deletion-leaves-nothing", leaves_nothing),
     ("deletion-of-a-mapped-task-leaves-nothing", mapped_leaves_nothing),
-    ("deletion-of-foreign-tasks-leaves-nothing", foreign_leaves_nothing),
+    ("deletion-of-alien-tasks-leaves-nothing", alien_leaves_nothing),
     ("deletion-takes-what-was-derived", takes_derived),
     ("deletion-of-a-running-task", running),
     ("creation-replaces", replaces),
@@ -91,10 +91,10 @@ fn mapped_leaves_nothing() -> Outcome {
     let from = pages(16);
     let item = MapItem { send_base: 0x7000_0000, fpage: Fpage::memory(from, 16, FPAGE_RWX).0 };
     let round = || -> Outcome {
-        let foreign = Foreign::new(code_syscall, |_| ())?;
-        foreign.start_raw()?;
-        call(foreign.id, Message::label(0).with_maps(&[item, same_place(from, FPAGE_RWX)]))?;
-        remove_task(foreign.number)?;
+        let alien = Alien::new(code_syscall, |_| ())?;
+        alien.start_raw()?;
+        call(alien.id, Message::label(0).with_maps(&[item, same_place(from, FPAGE_RWX)]))?;
+        remove_task(alien.number)?;
         Ok(())
     };
     round()?;
@@ -104,12 +104,12 @@ fn mapped_leaves_nothing() -> Outcome {
     Ok(())
 }
 
-fn foreign_leaves_nothing() -> Outcome {
-    let (task, number) = crate::foreign::empty_task()?;
+fn alien_leaves_nothing() -> Outcome {
+    let (task, number) = crate::alien::empty_task()?;
     let index = crate::pool::frame_index();
     let round = |task: Id| -> Outcome {
-        crate::pool::set_frame(index, &crate::foreign::fresh_frame(code_spin));
-        crate::foreign::create(task, index, 0)?;
+        crate::pool::set_frame(index, &crate::alien::fresh_frame(code_spin));
+        crate::alien::create(task, index, 0)?;
         Ok(())
     };
     round(task)?;

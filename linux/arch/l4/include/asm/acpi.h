@@ -3,7 +3,7 @@
 #ifndef _ASM_L4_ACPI_H
 #define _ASM_L4_ACPI_H
 
-#include <asm/host.h>
+#include <asm/hypercall.h>
 
 #ifdef CONFIG_ACPI
 extern int acpi_disabled, acpi_noirq, acpi_pci_disabled, acpi_strict;
@@ -13,7 +13,7 @@ extern int acpi_disabled, acpi_noirq, acpi_pci_disabled, acpi_strict;
 #define ACPI_HAVE_ARCH_GET_ROOT_POINTER
 static inline u64 acpi_arch_get_root_pointer(void)
 {
-	return host_info->rsdp;
+	return keel_kip->rsdp;
 }
 
 static inline void disable_acpi(void)

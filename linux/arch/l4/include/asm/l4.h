@@ -6,7 +6,7 @@
 #include <linux/types.h>
 #include <linux/pgtable.h>
 #include <linux/sched.h>
-#include <asm/host.h>
+#include <asm/hypercall.h>
 #include <asm/io.h>
 
 /* What the processor's server thread waits for; its top half reads it (kernel/irq.c). */
@@ -38,7 +38,7 @@ void l4_kill_current(const char *why, unsigned long status);
 #define L4_LEAST_PRIORITY 2UL
 static inline unsigned long l4_user_priority(void)
 {
-	return host_start->priority - 1;
+	return keel_start->priority - 1;
 }
 
 static inline unsigned long l4_task_priority(void)
@@ -49,7 +49,7 @@ static inline unsigned long l4_task_priority(void)
 /* Whether a call failed because the micro-kernel's memory that Linux may use is used up. */
 static inline bool l4_no_memory(unsigned long status)
 {
-	return status == HOST_STATUS(KEEL_SIDE_CALL, KEEL_ERROR_NO_MEMORY);
+	return status == KEEL_STATUS(KEEL_SIDE_CALL, KEEL_ERROR_NO_MEMORY);
 }
 
 /* kernel/threads.c: frames and lthreads of Linux's threads */
@@ -58,14 +58,14 @@ struct keel_frame *l4_frame_alloc(void);
 void l4_frame_free(struct keel_frame *frame);
 int l4_thread_prepare(struct task_struct *task);
 void l4_thread_delete(struct task_struct *task);
-int l4_thread_calls(struct task_struct *task, unsigned long calls);
+int l4_thread_dispatch(struct task_struct *task, unsigned long calls);
 int l4_thread_pager(unsigned long pager);
 
 /* kernel/native.c: native lthreads of processes */
-void l4_native_message(const struct host_message *m);
-extern struct wait_queue_head l4_attendants;
+void l4_native_message(const struct keel_message *m);
+extern struct wait_queue_head l4_service_threads;
 void l4_native_end(struct task_struct *task);
-long l4_native_attend(struct keel_linux_native __user *user);
+long l4_native_serve(struct keel_linux_native __user *user);
 long l4_native_area(void);
 
 /* kernel/process.c */
@@ -102,8 +102,8 @@ static inline bool l4_is_device(pte_t pte)
 void l4_unmap_all(unsigned long task);
 void l4_mm_empty(void);
 void l4_paging_init(void);
-void l4_mapper_init(void);
-void l4_mapper_answer(unsigned long thread, struct host_message *answer, bool maps);
+void l4_pager_init(void);
+void l4_pager_answer(unsigned long thread, struct keel_message *answer, bool maps);
 
 /* drivers/console.c */
 void l4_console_init(void);

@@ -9,7 +9,7 @@
 #define L4_QUEUED_RANGES 32
 
 typedef struct {
-	unsigned long host_task;	/* id, 0: none */
+	unsigned long keel_task;	/* id, 0: none */
 	unsigned long area;		/* the task's kernel area, 0: none */
 	unsigned long tables;		/* another number whenever tables were freed; no two mms have the same */
 	unsigned long last;		/* the latest range to unmap (mm/tlb.c), 0: nothing is queued */

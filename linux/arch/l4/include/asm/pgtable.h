@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * The logical page tables: x86-64's format, walked by software only. L4's
- * mappings are a cache of them. An entry marked HOST_MAPPED may be mapped in its
+ * mappings are a cache of them. An entry marked KEEL_MAPPED may be mapped in its
  * L4 task; whoever takes rights from such an entry queues the page for unmapping.
  * Accessed and dirty are emulated: an old entry is not mapped, a clean one not
  * writable. Entries that walkers may look at change by one atomic instruction.
@@ -21,7 +21,7 @@
 #define _PAGE_PSE 0x080UL		/* a page of 2 MB, one level up */
 #define _PAGE_PROTNONE 0x100UL
 #define _PAGE_SPECIAL 0x200UL
-#define _PAGE_HOST_MAPPED 0x400UL
+#define _PAGE_KEEL_MAPPED 0x400UL
 #define _PAGE_UFFD_WP 0x800UL
 #define _PAGE_NX (1UL << 63)
 /* In entries of pages that were swapped out. */
@@ -140,7 +140,7 @@ static inline pte_t pte_modify(pte_t pte, pgprot_t prot)
 
 static inline int pte_same(pte_t a, pte_t b)
 {
-	return !((pte_val(a) ^ pte_val(b)) & ~_PAGE_HOST_MAPPED);
+	return !((pte_val(a) ^ pte_val(b)) & ~_PAGE_KEEL_MAPPED);
 }
 #define __HAVE_ARCH_PTE_SAME
 
@@ -187,18 +187,18 @@ static inline pte_t l4_pte_change(struct mm_struct *mm, unsigned long address, p
 	unsigned long old = READ_ONCE(ptep->pte), keep, value;
 
 	do {
-		value = ((old & ~clear) | set) & ~_PAGE_HOST_MAPPED;
+		value = ((old & ~clear) | set) & ~_PAGE_KEEL_MAPPED;
 		keep = 0;
-		if (unlikely(old & _PAGE_HOST_MAPPED)) {
+		if (unlikely(old & _PAGE_KEEL_MAPPED)) {
 			if (!((old ^ value) & PTE_PFN_MASK))
 				keep = l4_pte_rights(__pte(value));
 			if (keep)
-				value |= _PAGE_HOST_MAPPED;
+				value |= _PAGE_KEEL_MAPPED;
 		}
 	} while (!try_cmpxchg(&ptep->pte, &old, value));
-	if (unlikely(old & _PAGE_HOST_MAPPED) && l4_pte_rights(__pte(old)) & ~keep)
+	if (unlikely(old & _PAGE_KEEL_MAPPED) && l4_pte_rights(__pte(old)) & ~keep)
 		l4_unmap_queue(mm, address, __pte(old), keep);
-	return __pte(old & ~_PAGE_HOST_MAPPED);
+	return __pte(old & ~_PAGE_KEEL_MAPPED);
 }
 
 static inline pte_t l4_pte_exchange(struct mm_struct *mm, unsigned long address,
@@ -212,7 +212,7 @@ static inline void set_pte_at(struct mm_struct *mm, unsigned long address,
 			      pte_t *ptep, pte_t pte)
 {
 	if (likely(pte_none(READ_ONCE(*ptep))))
-		set_pte(ptep, __pte(pte_val(pte) & ~_PAGE_HOST_MAPPED));
+		set_pte(ptep, __pte(pte_val(pte) & ~_PAGE_KEEL_MAPPED));
 	else
 		l4_pte_exchange(mm, address, ptep, pte);
 }
@@ -223,9 +223,9 @@ static inline pte_t ptep_get_and_clear(struct mm_struct *mm, unsigned long addre
 {
 	pte_t old = __pte(xchg(&ptep->pte, 0));
 
-	if (unlikely(pte_val(old) & _PAGE_HOST_MAPPED))
+	if (unlikely(pte_val(old) & _PAGE_KEEL_MAPPED))
 		l4_unmap_queue(mm, address, old, 0);
-	return __pte(pte_val(old) & ~_PAGE_HOST_MAPPED);
+	return __pte(pte_val(old) & ~_PAGE_KEEL_MAPPED);
 }
 #define __HAVE_ARCH_PTEP_GET_AND_CLEAR
 
@@ -238,7 +238,7 @@ static inline pte_t ptep_get_and_clear_full(struct mm_struct *mm, unsigned long 
 	if (!full)
 		return ptep_get_and_clear(mm, address, ptep);
 	set_pte(ptep, __pte(0));
-	return __pte(pte_val(old) & ~_PAGE_HOST_MAPPED);
+	return __pte(pte_val(old) & ~_PAGE_KEEL_MAPPED);
 }
 #define __HAVE_ARCH_PTEP_GET_AND_CLEAR_FULL
 
@@ -251,7 +251,7 @@ static inline void pte_clear(struct mm_struct *mm, unsigned long address, pte_t 
 static inline void ptep_set_wrprotect(struct mm_struct *mm, unsigned long address,
 				      pte_t *ptep)
 {
-	unsigned long mapped = _PAGE_HOST_MAPPED | _PAGE_DIRTY;
+	unsigned long mapped = _PAGE_KEEL_MAPPED | _PAGE_DIRTY;
 	pte_t pte;
 
 	if (!pte_write(READ_ONCE(*ptep)))
@@ -266,7 +266,7 @@ static inline void ptep_set_wrprotect(struct mm_struct *mm, unsigned long addres
 /* The entry stays as it is until the commit, which keeps what walkers note in between. */
 static inline pte_t l4_modify_prot_start(pte_t *ptep)
 {
-	return __pte(READ_ONCE(ptep->pte) & ~_PAGE_HOST_MAPPED);
+	return __pte(READ_ONCE(ptep->pte) & ~_PAGE_KEEL_MAPPED);
 }
 
 static inline void l4_modify_prot_commit(struct mm_struct *mm, unsigned long address, pte_t *ptep,

@@ -46,20 +46,20 @@ extern struct cpuinfo_x86 boot_cpu_data;
 #define L4_NO_CPU UINT_MAX
 
 /* What makes an lthread go on. */
-enum l4_owed {
-	L4_OWED_REPLY,
-	L4_OWED_START,
-	L4_OWED_MAPPINGS,	/* a reply that maps fault_address */
+enum l4_resume_action {
+	L4_RESUME_REPLY,
+	L4_RESUME_START,
+	L4_RESUME_MAPPINGS,	/* a reply that maps fault_address */
 };
 
 struct thread_struct {
 	unsigned long ksp;		/* kernel stack pointer while not running */
 	struct keel_frame *frame;	/* shared with the micro-kernel */
-	unsigned long host_thread;	/* lthread's id, 0: none */
-	unsigned long host_task;	/* L4 task that it lives in */
-	unsigned int host_cpu;		/* the processor whose server it answers to */
+	unsigned long keel_thread;	/* lthread's id, 0: none */
+	unsigned long keel_task;	/* L4 task that it lives in */
+	unsigned int keel_cpu;		/* the processor whose server it answers to */
 	unsigned int ready_cpu;		/* likewise, if it can run there as it is: else L4_NO_CPU */
-	enum l4_owed owed;
+	enum l4_resume_action resume_action;
 	bool reclaimed;			/* all mappings were dropped for it, until it runs again */
 	unsigned long calls;		/* what becomes of its calls: KEEL_CALLS_*, or their entry */
 	unsigned long pager;		/* who hears of its page faults before us, 0: nobody */

@@ -36,16 +36,16 @@ static inline void l4_unmap_queued(struct mm_struct *mm)
  * does not sleep meanwhile. An interrupt may do the same within. What is read after the
  * beginning is not older than it.
  */
-DECLARE_PER_CPU(unsigned int, l4_walking);
+DECLARE_PER_CPU(unsigned int, l4_lockless_walk);
 
 static __always_inline void l4_walk_begin(void)
 {
-	asm volatile("lock; incl " __percpu_arg(0) : "+m" (l4_walking) : : "memory");
+	asm volatile("lock; incl " __percpu_arg(0) : "+m" (l4_lockless_walk) : : "memory");
 }
 
 static __always_inline void l4_walk_end(void)
 {
-	asm volatile("decl " __percpu_arg(0) : "+m" (l4_walking) : : "memory");
+	asm volatile("decl " __percpu_arg(0) : "+m" (l4_lockless_walk) : : "memory");
 }
 
 /* Likewise, with interrupts off: it maps what it finds. */

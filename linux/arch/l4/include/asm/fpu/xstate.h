@@ -5,7 +5,7 @@
 
 #include <linux/regset.h>
 #include <asm/fpu/types.h>
-#include <asm/host.h>
+#include <asm/hypercall.h>
 #include <asm/user.h>
 
 #define mxcsr_feature_mask 0xffff

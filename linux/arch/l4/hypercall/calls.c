@@ -8,113 +8,113 @@
 #include <linux/kernel.h>
 #include <linux/sizes.h>
 #include <linux/string.h>
-#include <asm/host.h>
+#include <asm/hypercall.h>
 #include <asm/processor.h>
 
-struct keel_start *host_start;
-const struct keel_info *host_info;
+struct keel_start *keel_start;
+const struct keel_info *keel_kip;
 
 /* sigma0's first thread: version 1, one level deep. */
-#define HOST_SIGMA0 (1UL << KEEL_ID_VERSION_SHIFT | \
+#define KEEL_SIGMA0 (1UL << KEEL_ID_VERSION_SHIFT | \
 		     (unsigned long)KEEL_TASK_SIGMA0 << KEEL_ID_TASK_SHIFT | \
 		     1UL << KEEL_ID_NESTING_SHIFT)
 /* Of all spaces, the last page of which Linux does not use. */
 #define USER_PAGES ((TASK_SIZE_MAX + PAGE_SIZE) >> PAGE_SHIFT)
 #define PRINT_WORDS (KEEL_REGISTER_WORDS - 1)
 
-void __init host_init(struct keel_start *start)
+void __init keel_init(struct keel_start *start)
 {
-	host_start = start;
-	host_info = (const struct keel_info *)(start->area + KEEL_AREA_INFO);
+	keel_start = start;
+	keel_kip = (const struct keel_info *)(start->area + KEEL_AREA_KIP);
 }
 
 /* An lthread of the server's own task; its UTCB says who it is. */
-unsigned long host_self(enum host_lthread lthread)
+unsigned long keel_self(enum keel_lthread lthread)
 {
-	return host_utcb(lthread)->id;
+	return keel_utcb(lthread)->id;
 }
 
 /* Whether it is an lthread of the server's own task. */
-bool host_is_own(unsigned long id)
+bool keel_is_own(unsigned long id)
 {
 	unsigned long mask = (unsigned long)KEEL_LTHREAD_TASK << KEEL_ID_LTHREAD_SHIFT;
 
-	return !((id ^ host_self(HOST_SERVER)) & ((1UL << KEEL_ID_VERSION_SHIFT) - 1) & ~mask);
+	return !((id ^ keel_self(KEEL_SERVER)) & ((1UL << KEEL_ID_VERSION_SHIFT) - 1) & ~mask);
 }
 
 /* A call of a kernel source; word 0 goes there and its answer comes back. */
-int host_source(unsigned long source, unsigned long operation, unsigned long *word)
+int keel_source(unsigned long source, unsigned long operation, unsigned long *word)
 {
-	struct host_message m = {
-		.tag = HOST_TAG(operation, 1),
+	struct keel_message m = {
+		.tag = KEEL_TAG(operation, 1),
 		.words = { word ? *word : 0 },
 	};
 
-	host_call(source, &m);
+	keel_call(source, &m);
 	if (m.status)
 		return -EIO;
 	if (word)
 		*word = m.words[0];
-	return host_label(&m) ? -EIO : 0;
+	return keel_label(&m) ? -EIO : 0;
 }
 
-void host_notify(enum host_lthread lthread, unsigned long bits)
+void keel_notify(enum keel_lthread lthread, unsigned long bits)
 {
-	struct host_message m = { .words = { bits } };
+	struct keel_message m = { .words = { bits } };
 
-	host_ipc(KEEL_IPC_SEND | KEEL_IPC_NOTIFY, host_self(lthread), 0, &m);
+	keel_ipc(KEEL_IPC_SEND | KEEL_IPC_NOTIFY, keel_self(lthread), 0, &m);
 }
 
 /* Prints through the root task, as many bytes a message as fit. */
-void host_print(const char *text, unsigned int length)
+void keel_print(const char *text, unsigned int length)
 {
 	while (length) {
-		struct host_message m = { .tag = HOST_TAG(KEEL_ROOT_PRINT, KEEL_REGISTER_WORDS) };
+		struct keel_message m = { .tag = KEEL_TAG(KEEL_ROOT_PRINT, KEEL_REGISTER_WORDS) };
 		unsigned int part = min_t(unsigned int, length, PRINT_WORDS * sizeof(long));
 
 		m.words[0] = part;
 		memcpy(&m.words[1], text, part);
-		host_call(host_start->root, &m);
+		keel_call(keel_start->root, &m);
 		text += part;
 		length -= part;
 	}
 }
 
-void __noreturn host_end(unsigned long how)
+void __noreturn keel_end(unsigned long how)
 {
-	struct host_message m = { .tag = HOST_TAG(KEEL_ROOT_END, 1), .words = { how } };
+	struct keel_message m = { .tag = KEEL_TAG(KEEL_ROOT_SHUTDOWN, 1), .words = { how } };
 
-	host_call(host_start->root, &m);
-	host_sleep();	/* until the machine ends */
+	keel_call(keel_start->root, &m);
+	keel_sleep();	/* until the machine ends */
 }
 
 /* From nobody no message ever comes. */
-void __noreturn host_sleep(void)
+void __noreturn keel_sleep(void)
 {
-	struct host_message m = { };
+	struct keel_message m = { };
 
 	for (;;)
-		host_ipc(KEEL_IPC_RECEIVE, 0, KEEL_ID_NIL, &m);
+		keel_ipc(KEEL_IPC_RECEIVE, 0, KEEL_ID_NIL, &m);
 }
 
 /* Ends what this processor's server does, wherever it is. For its top half, whose record this uses. */
-void host_stop_server(void)
+void keel_stop_server(void)
 {
-	struct keel_ex_regs *record = (void *)host_utcb(host_top_half())->record;
-	unsigned long server = host_self(host_server());
+	struct keel_ex_regs *record = (void *)keel_utcb(keel_irq_thread())->record;
+	unsigned long server = keel_self(keel_server());
 
-	record->ip = (unsigned long)host_sleep;
-	host_ex_regs(&server, KEEL_EX_IP | KEEL_EX_CANCEL);
+	record->ip = (unsigned long)keel_sleep;
+	keel_ex_regs(&server, KEEL_EX_IP | KEEL_EX_CANCEL);
 }
 
 /* The account of a task (0: the server's) as KEEL_ACCOUNT_WORDS words. */
-int host_account(unsigned long task, unsigned long *words)
+int keel_account(unsigned long task, unsigned long *words)
 {
-	struct host_message m = { .tag = HOST_TAG(KEEL_QUOTA_READ, 1), .words = { task } };
-	struct keel_utcb *utcb = host_utcb(host_server());
+	struct keel_message m = { .tag = KEEL_TAG(KEEL_QUOTA_READ, 1), .words = { task } };
+	struct keel_utcb *utcb = keel_utcb(keel_server());
 
-	host_call(KEEL_ID_QUOTA, &m);
-	if (m.status || host_label(&m))
+	keel_call(KEEL_ID_QUOTA, &m);
+	if (m.status || keel_label(&m))
 		return -EIO;
 	memcpy(words, m.words, sizeof(m.words));
 	memcpy(words + KEEL_REGISTER_WORDS, utcb->words + KEEL_REGISTER_WORDS,
@@ -122,32 +122,32 @@ int host_account(unsigned long task, unsigned long *words)
 	return 0;
 }
 
-int host_buy_frames(unsigned int first, unsigned int count)
+int keel_buy_frames(unsigned int first, unsigned int count)
 {
-	struct host_message m = {
-		.tag = HOST_TAG(KEEL_QUOTA_BUY_FRAMES, 2),
+	struct keel_message m = {
+		.tag = KEEL_TAG(KEEL_QUOTA_BUY_FRAMES, 2),
 		.words = { first, count },
 	};
 
-	host_call(KEEL_ID_QUOTA, &m);
-	return m.status || host_label(&m) ? -ENOMEM : 0;
+	keel_call(KEEL_ID_QUOTA, &m);
+	return m.status || keel_label(&m) ? -ENOMEM : 0;
 }
 
 static bool sigma0_map(unsigned long fpage, unsigned long window)
 {
-	struct host_message m = { .tag = HOST_TAG(KEEL_SIGMA0_MAP, 1), .words = { fpage } };
-	struct keel_utcb *utcb = host_utcb(host_server());
+	struct keel_message m = { .tag = KEEL_TAG(KEEL_SIGMA0_MAP, 1), .words = { fpage } };
+	struct keel_utcb *utcb = keel_utcb(keel_server());
 	unsigned long maps;
 
 	utcb->receive_fpage = window;
-	host_call(HOST_SIGMA0, &m);
+	keel_call(KEEL_SIGMA0, &m);
 	utcb->receive_fpage = KEEL_FPAGE_NIL;
 	maps = (m.tag >> KEEL_TAG_MAPS_SHIFT) & 0xff;
 	return !m.status && maps && utcb->maps[1] != KEEL_FPAGE_NIL;
 }
 
 /* Asks sigma0 for 2^log2 I/O ports, aligned. */
-bool host_map_ports(unsigned int port, unsigned int log2)
+bool keel_map_ports(unsigned int port, unsigned int log2)
 {
 	unsigned long rights = KEEL_FPAGE_IO | KEEL_FPAGE_READ | KEEL_FPAGE_WRITE;
 	unsigned long all = rights | 16UL << KEEL_FPAGE_SIZE_SHIFT;
@@ -157,17 +157,17 @@ bool host_map_ports(unsigned int port, unsigned int log2)
 }
 
 /* Asks sigma0 for a page of device memory at a kernel address: the firmware's are read-only. */
-bool host_map_device(unsigned long phys, unsigned long virt)
+bool keel_map_device(unsigned long phys, unsigned long virt)
 {
-	unsigned long page = host_page(phys, KEEL_FPAGE_READ) |
+	unsigned long page = keel_page(phys, KEEL_FPAGE_READ) |
 			     (unsigned long)KEEL_CACHE_UNCACHED << KEEL_FPAGE_CACHE_SHIFT;
-	unsigned long window = host_page(virt, KEEL_FPAGE_READ | KEEL_FPAGE_WRITE);
+	unsigned long window = keel_page(virt, KEEL_FPAGE_READ | KEEL_FPAGE_WRITE);
 
 	return sigma0_map(page | KEEL_FPAGE_WRITE, window) || sigma0_map(page, window);
 }
 
 /* A call whose registers stand here as rdi, rsi, rdx, r8, r9, r10, r12, r13; what it returns in rdi comes back. */
-static unsigned long host_syscall(unsigned long call, unsigned long r[8])
+static unsigned long keel_syscall(unsigned long call, unsigned long r[8])
 {
 	register unsigned long r8 asm("r8") = r[3];
 	register unsigned long r9 asm("r9") = r[4];
@@ -182,37 +182,37 @@ static unsigned long host_syscall(unsigned long call, unsigned long r[8])
 	return call;
 }
 
-/* Exchanges registers by host_record(); *thread becomes the lthread's full id. */
-unsigned long host_ex_regs(unsigned long *thread, unsigned long mask)
+/* Exchanges registers by keel_record(); *thread becomes the lthread's full id. */
+unsigned long keel_ex_regs(unsigned long *thread, unsigned long mask)
 {
 	unsigned long registers[8] = { *thread, mask };
-	unsigned long status = host_syscall(KEEL_CALL_LTHREAD_EX_REGS, registers);
+	unsigned long status = keel_syscall(KEEL_CALL_LTHREAD_EX_REGS, registers);
 
 	*thread = registers[0];
 	return status;
 }
 
-/* Makes a foreign thread tell its handler before it runs on. */
-void host_trigger(unsigned long thread)
+/* Makes a alien thread tell its handler before it runs on. */
+void keel_trigger(unsigned long thread)
 {
-	host_ex_regs(&thread, KEEL_EX_TRIGGER);
+	keel_ex_regs(&thread, KEEL_EX_TRIGGER);
 }
 
 /* Sets where and with which priority a thread runs. */
-unsigned long host_schedule(unsigned long thread, unsigned long priority, unsigned int cpu)
+unsigned long keel_schedule(unsigned long thread, unsigned long priority, unsigned int cpu)
 {
 	unsigned long mask = KEEL_SCHEDULE_PRIORITY | KEEL_SCHEDULE_PROCESSOR;
 	unsigned long registers[8] = { thread, mask, priority, [5] = cpu };
 
-	return host_syscall(KEEL_CALL_THREAD_SCHEDULE, registers);
+	return keel_syscall(KEEL_CALL_THREAD_SCHEDULE, registers);
 }
 
 /* Makes the task without lthreads, with a kernel area (0: none), or only its number (KEEL_TASK_INACTIVE). */
-unsigned long host_task_new(unsigned long *task, unsigned long flags, unsigned long area)
+unsigned long keel_task_new(unsigned long *task, unsigned long flags, unsigned long area)
 {
-	unsigned long registers[8] = { *task, flags, host_self(HOST_SERVER), 0, 0,
+	unsigned long registers[8] = { *task, flags, keel_self(KEEL_SERVER), 0, 0,
 				       KEEL_TASK_SHARED_QUOTA, area };
-	unsigned long status = host_syscall(KEEL_CALL_TASK_NEW, registers);
+	unsigned long status = keel_syscall(KEEL_CALL_TASK_NEW, registers);
 
 	*task = registers[0];
 	return status;
@@ -232,27 +232,27 @@ static unsigned long unmap_recorded(unsigned long task, unsigned int count)
 }
 
 /* Reduces the ranges in a task to the rights in the low bits of their addresses. */
-unsigned long host_unmap(unsigned long task, const struct keel_unmap_range *ranges,
+unsigned long keel_unmap(unsigned long task, const struct keel_unmap_range *ranges,
 			 unsigned int count)
 {
-	memcpy(host_utcb(host_server())->record, ranges, count * sizeof(*ranges));
+	memcpy(keel_utcb(keel_server())->record, ranges, count * sizeof(*ranges));
 	return unmap_recorded(task, count);
 }
 
 /* What a task has mapped in the 2 MB at an address is at another one afterwards, or unmapped. */
-unsigned long host_move_table(unsigned long task, unsigned long from, unsigned long to)
+unsigned long keel_move_table(unsigned long task, unsigned long from, unsigned long to)
 {
 	const struct keel_unmap_range range = { .address = from, .pages = SZ_2M >> PAGE_SHIFT };
 	unsigned long registers[8] = { 0, KEEL_UNMAP_TASK | KEEL_UNMAP_MOVE, task, 1, to };
 
-	memcpy(host_utcb(host_server())->record, &range, sizeof(range));
-	return host_syscall(KEEL_CALL_FPAGE_UNMAP, registers);
+	memcpy(keel_utcb(keel_server())->record, &range, sizeof(range));
+	return keel_syscall(KEEL_CALL_FPAGE_UNMAP, registers);
 }
 
 /* Takes all mappings of a task away. It cuts none, so it takes no memory of the micro-kernel's. */
-unsigned long host_unmap_all(unsigned long task)
+unsigned long keel_unmap_all(unsigned long task)
 {
 	const struct keel_unmap_range all = { .pages = USER_PAGES };
 
-	return host_unmap(task, &all, 1);
+	return keel_unmap(task, &all, 1);
 }

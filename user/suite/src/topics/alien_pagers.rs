@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Foreign threads whose pager is not their handler, the worker: what the pager passes on or cannot take, and what a
-//! trigger does meanwhile. And who may change a foreign thread.
+//! Alien threads whose pager is not their handler, the worker: what the pager passes on or cannot take, and what a
+//! trigger does meanwhile. And who may change an alien thread.
 
+use crate::alien::{code_load, code_syscall, Alien};
 use crate::case::{Case, Outcome};
-use crate::foreign::{code_load, code_syscall, Foreign};
 use crate::pool::{cell, page, poke, WINDOW};
 use crate::threads::{child, helper, in_image, park, pause, remove, same_place, Main};
 use crate::{holds, refused, same};
@@ -38,7 +38,7 @@ const VALUE: u64 = 0x1234;
 
 /// Maps what lies in the image, and passes on all else.
 extern "C" fn passing_pager(_: u64) -> ! {
-    serve(|_| Some(Message { tag: Tag(TAG_PASS_ON), ..Message::default() }))
+    serve(|_| Some(Message { tag: Tag(TAG_FORWARD), ..Message::default() }))
 }
 
 /// The same, but that it names a page as well.
@@ -46,7 +46,7 @@ extern "C" fn two_minded_pager(page: u64) -> ! {
     serve(|got| {
         let item = MapItem { send_base: got.words[0] & !0xfff, fpage: Fpage::memory(page, 12, FPAGE_READ).0 };
         let answer = Message::label(0).with_maps(&[item]);
-        Some(Message { tag: Tag(answer.tag.0 | TAG_PASS_ON), ..answer })
+        Some(Message { tag: Tag(answer.tag.0 | TAG_FORWARD), ..answer })
     })
 }
 
@@ -87,13 +87,13 @@ fn serve(elsewhere: impl Fn(&Received) -> Option<Message>) -> ! {
     }
 }
 
-/// A stopped foreign thread that loads from the window, then calls; with this pager.
-fn loading(pager: Id) -> Result<Foreign, Failure> {
-    let foreign = Foreign::new(code_load, |frame| frame.di = WINDOW)?;
+/// A stopped alien thread that loads from the window, then calls; with this pager.
+fn loading(pager: Id) -> Result<Alien, Failure> {
+    let alien = Alien::new(code_load, |frame| frame.di = WINDOW)?;
     let mut record = ExRegs::zeroed();
     record.pager = pager.0;
-    thread::exchange(foreign.id, EX_PAGER, &mut record)?;
-    Ok(foreign)
+    thread::exchange(alien.id, EX_PAGER, &mut record)?;
+    Ok(alien)
 }
 
 /// The answer of a handler that maps a page with [`VALUE`] where the thread loads.
@@ -109,130 +109,130 @@ fn state_of(id: Id) -> Result<u64, Failure> {
 }
 
 /// The fault is the handler's now, who serves it.
-fn is_served(foreign: &Foreign, fault: &Received) -> Outcome {
+fn is_served(alien: &Alien, fault: &Received) -> Outcome {
     same!("kind, access", (fault.tag.kind(), fault.tag.label() as u64), (KIND_PAGE_FAULT, FPAGE_READ));
-    same!("address, ip", (fault.words[0], fault.words[1]), (WINDOW, foreign.regs().ip));
-    same!("frame index", fault.words[2], foreign.frame);
-    let called = call(foreign.id, with_value())?;
+    same!("address, ip", (fault.words[0], fault.words[1]), (WINDOW, alien.regs().ip));
+    same!("frame index", fault.words[2], alien.frame);
+    let called = call(alien.id, with_value())?;
     same!("it goes on", (called.tag.kind(), called.words[0]), (KIND_SYSCALL, VALUE));
     Ok(())
 }
 
 fn passed_on() -> Outcome {
-    let foreign = loading(helper(passing_pager, 0)?)?;
-    is_served(&foreign, &foreign.start_raw()?)
+    let alien = loading(helper(passing_pager, 0)?)?;
+    is_served(&alien, &alien.start_raw()?)
 }
 
 fn passed_on_often() -> Outcome {
-    let foreign = loading(helper(passing_pager, 0)?)?;
-    let mut fault = foreign.start_raw()?;
+    let alien = loading(helper(passing_pager, 0)?)?;
+    let mut fault = alien.start_raw()?;
     for _ in 0..100 {
         same!("kind", fault.tag.kind(), KIND_PAGE_FAULT);
-        fault = call(foreign.id, Message::label(0))?;
+        fault = call(alien.id, Message::label(0))?;
     }
-    is_served(&foreign, &fault)
+    is_served(&alien, &fault)
 }
 
 fn passed_on_with_page() -> Outcome {
     let page = page();
     // SAFETY: a page of this case's.
     unsafe { poke(page, VALUE + 1) };
-    let foreign = loading(helper(two_minded_pager, page)?)?;
-    is_served(&foreign, &foreign.start_raw()?)
+    let alien = loading(helper(two_minded_pager, page)?)?;
+    is_served(&alien, &alien.start_raw()?)
 }
 
 fn handlers_own() -> Outcome {
-    let foreign = Foreign::new(code_load, |frame| frame.di = WINDOW)?;
-    foreign.start()?;
-    let again = call(foreign.id, Message { tag: Tag(TAG_PASS_ON), ..Message::default() })?;
+    let alien = Alien::new(code_load, |frame| frame.di = WINDOW)?;
+    alien.start()?;
+    let again = call(alien.id, Message { tag: Tag(TAG_FORWARD), ..Message::default() })?;
     same!("it went on", (again.tag.kind(), again.words[0]), (KIND_PAGE_FAULT, WINDOW));
-    is_served(&foreign, &again)
+    is_served(&alien, &again)
 }
 
 fn pager_maps() -> Outcome {
     let page = page();
     // SAFETY: a page of this case's.
     unsafe { poke(page, VALUE) };
-    let foreign = loading(helper(mapping_pager, page)?)?;
-    let called = foreign.start_raw()?;
+    let alien = loading(helper(mapping_pager, page)?)?;
+    let called = alien.start_raw()?;
     same!("its first message is a call", (called.tag.kind(), called.words[0]), (KIND_SYSCALL, VALUE));
     Ok(())
 }
 
 fn no_pager() -> Outcome {
     for pager in [Id::NIL, Id::INVALID] {
-        let foreign = loading(pager)?;
-        is_served(&foreign, &foreign.start()?)?;
+        let alien = loading(pager)?;
+        is_served(&alien, &alien.start()?)?;
     }
     Ok(())
 }
 
 /// A thread that waits for a pager, at the window if that pager serves.
-fn waiting_for(pager: Main, state: u64) -> Result<(Foreign, Id), Failure> {
+fn waiting_for(pager: Main, state: u64) -> Result<(Alien, Id), Failure> {
     cell(1).store(0, SeqCst);
     let pager = helper(pager, 0)?;
-    let foreign = loading(pager)?;
-    foreign.act(EX_START)?;
-    while state_of(foreign.id)? != state || state == STATE_FAULTED && cell(1).load(SeqCst) == 0 {
+    let alien = loading(pager)?;
+    alien.act(EX_START)?;
+    while state_of(alien.id)? != state || state == STATE_FAULTED && cell(1).load(SeqCst) == 0 {
         pause(1_000_000);
     }
-    Ok((foreign, pager))
+    Ok((alien, pager))
 }
 
 fn gone_while_busy() -> Outcome {
-    let (foreign, pager) = waiting_for(busy_pager, STATE_SENDING)?;
+    let (alien, pager) = waiting_for(busy_pager, STATE_SENDING)?;
     remove(pager)?;
-    let fault = foreign.serve(receive(foreign.id, Timeout::Never)?)?;
-    is_served(&foreign, &fault)
+    let fault = alien.serve(receive(alien.id, Timeout::Never)?)?;
+    is_served(&alien, &fault)
 }
 
 fn gone_while_serving() -> Outcome {
-    let (foreign, pager) = waiting_for(silent_pager, STATE_FAULTED)?;
+    let (alien, pager) = waiting_for(silent_pager, STATE_FAULTED)?;
     remove(pager)?;
-    is_served(&foreign, &receive(foreign.id, Timeout::Never)?)
+    is_served(&alien, &receive(alien.id, Timeout::Never)?)
 }
 
 fn gone_with_far_handler() -> Outcome {
-    let (foreign, pager) = waiting_for(busy_pager, STATE_SENDING)?;
+    let (alien, pager) = waiting_for(busy_pager, STATE_SENDING)?;
     let mut record = ExRegs::zeroed();
     record.handler = pager.0;
-    thread::exchange(foreign.id, EX_HANDLER, &mut record)?;
+    thread::exchange(alien.id, EX_HANDLER, &mut record)?;
     remove(pager)?;
-    same!("it stops", state_of(foreign.id)?, STATE_INACTIVE);
+    same!("it stops", state_of(alien.id)?, STATE_INACTIVE);
     Ok(())
 }
 
 fn far_pager() -> Outcome {
-    let foreign = loading(Id::SIGMA0)?;
-    is_served(&foreign, &foreign.start()?)
+    let alien = loading(Id::SIGMA0)?;
+    is_served(&alien, &alien.start()?)
 }
 
 fn triggered_while_busy() -> Outcome {
-    let (foreign, _) = waiting_for(busy_pager, STATE_SENDING)?;
+    let (alien, _) = waiting_for(busy_pager, STATE_SENDING)?;
     for _ in 0..100 {
-        foreign.act(EX_TRIGGER)?;
-        same!("the handler hears it", receive(foreign.id, Timeout::Never)?.tag.kind(), KIND_TRIGGER);
-        foreign.release()?;
+        alien.act(EX_TRIGGER)?;
+        same!("the handler hears it", receive(alien.id, Timeout::Never)?.tag.kind(), KIND_TRIGGER);
+        alien.release()?;
         pause(100_000);
-        same!("then it faults again", state_of(foreign.id)?, STATE_SENDING);
+        same!("then it faults again", state_of(alien.id)?, STATE_SENDING);
     }
     Ok(())
 }
 
 fn triggered_while_serving() -> Outcome {
-    let (foreign, pager) = waiting_for(silent_pager, STATE_FAULTED)?;
-    foreign.act(EX_TRIGGER)?;
-    same!("the handler hears it", receive(foreign.id, Timeout::Never)?.tag.kind(), KIND_TRIGGER);
+    let (alien, pager) = waiting_for(silent_pager, STATE_FAULTED)?;
+    alien.act(EX_TRIGGER)?;
+    same!("the handler hears it", receive(alien.id, Timeout::Never)?.tag.kind(), KIND_TRIGGER);
     same!("the pager heard once", cell(1).load(SeqCst), 1);
-    foreign.release()?;
+    alien.release()?;
     pause(10_000_000);
     same!("then it faults again", cell(1).load(SeqCst), 2);
     // A trigger before the thread runs is no other.
-    foreign.act(EX_TRIGGER)?;
-    foreign.act(EX_TRIGGER)?;
-    same!("once more", receive(foreign.id, Timeout::Never)?.tag.kind(), KIND_TRIGGER);
+    alien.act(EX_TRIGGER)?;
+    alien.act(EX_TRIGGER)?;
+    same!("once more", receive(alien.id, Timeout::Never)?.tag.kind(), KIND_TRIGGER);
     remove(pager)?;
-    is_served(&foreign, &call(foreign.id, Message::label(0))?)
+    is_served(&alien, &call(alien.id, Message::label(0))?)
 }
 
 /// Tries to change the thread; the errors' codes go to cells 1 to 4.
@@ -249,19 +249,19 @@ extern "C" fn meddler(thread: u64) -> ! {
 
 fn not_its_own_tasks() -> Outcome {
     let host = child(busy_pager, 0)?;
-    let foreign = Foreign::in_task(host.task, host.number, code_syscall, |_| ())?;
-    foreign.start()?;
+    let alien = Alien::in_task(host.task, host.number, code_syscall, |_| ())?;
+    alien.start()?;
     (1..=5).for_each(|index| cell(index).store(0, SeqCst));
     let mut record = ExRegs::zeroed();
     record.ip = meddler as *const () as u64;
-    record.argument = foreign.id.0;
+    record.argument = alien.id.0;
     thread::exchange(host.thread, EX_IP | EX_ARGUMENT | EX_CANCEL, &mut record)?;
     while cell(5).load(SeqCst) == 0 {
         pause(1_000_000);
     }
     let refused = (1..=4).map(|index| cell(index).load(SeqCst)).filter(|code| *code == Error::Denied as u64).count();
     same!("refused", refused, 4);
-    holds!("it is still there", foreign.resume()?.tag.kind() == KIND_SYSCALL);
+    holds!("it is still there", alien.resume()?.tag.kind() == KIND_SYSCALL);
     Ok(())
 }
 
@@ -276,10 +276,10 @@ fn only_answers() -> Outcome {
     let notification = Registers { ax: CALL_IPC | flags, di: listener.0, ..Registers::default() };
     refused!("a notification", checked(notification).map(|_| ()), Send Invalid);
     same!("none was heard", cell(1).load(SeqCst), 0);
-    let foreign = Foreign::new(code_load, |frame| frame.di = WINDOW)?;
-    foreign.start()?;
-    answer_fault(foreign.id, with_value())?;
-    let called = receive(foreign.id, Timeout::Never)?;
+    let alien = Alien::new(code_load, |frame| frame.di = WINDOW)?;
+    alien.start()?;
+    answer_fault(alien.id, with_value())?;
+    let called = receive(alien.id, Timeout::Never)?;
     same!("it goes on", (called.tag.kind(), called.words[0]), (KIND_SYSCALL, VALUE));
     Ok(())
 }

@@ -6,12 +6,12 @@
  */
 #include <linux/kernel.h>
 #include <linux/percpu.h>
-#include <asm/host.h>
+#include <asm/hypercall.h>
 
 /* The task's id: the server thread's, with the number that stands for the task. */
 static unsigned long own_task(void)
 {
-	return host_self(HOST_SERVER) |
+	return keel_self(KEEL_SERVER) |
 	       (unsigned long)KEEL_LTHREAD_TASK << KEEL_ID_LTHREAD_SHIFT;
 }
 
@@ -20,13 +20,13 @@ static unsigned long own_task(void)
  * It runs at once if it is this one and its priority is above the server's. A keeper
  * has no variables: its argument is its UTCB, and its faults are the root task's to report.
  */
-unsigned long host_create(enum host_lthread lthread, void (*entry)(void), void *stack_top,
+unsigned long keel_create(enum keel_lthread lthread, void (*entry)(void), void *stack_top,
 			  unsigned long priority, unsigned int cpu)
 {
-	bool is_keeper = lthread >= HOST_KEEPER;
+	bool is_keeper = lthread >= KEEL_REFLECTOR;
 	/* The first keeper is made before this processor has its variables. */
-	struct keel_ex_regs *record = lthread == HOST_KEEPER ?
-				      (void *)host_utcb(HOST_SERVER)->record : host_record();
+	struct keel_ex_regs *record = lthread == KEEL_REFLECTOR ?
+				      (void *)keel_utcb(KEEL_SERVER)->record : keel_record();
 	unsigned long number = (unsigned long)lthread << KEEL_ID_LTHREAD_SHIFT;
 	unsigned long mask = (unsigned long)KEEL_LTHREAD_TASK << KEEL_ID_LTHREAD_SHIFT;
 	unsigned long versions = ~0UL << KEEL_ID_VERSION_SHIFT;
@@ -35,18 +35,18 @@ unsigned long host_create(enum host_lthread lthread, void (*entry)(void), void *
 	void (**sp)(void) = stack_top - sizeof(long);
 	unsigned long status;
 
-	record->pager = is_keeper ? host_start->root : host_self(HOST_KEEPER + cpu);
+	record->pager = is_keeper ? keel_start->root : keel_self(KEEL_REFLECTOR + cpu);
 	record->handler = record->pager;
 	record->ip = (unsigned long)entry;
 	if (!is_keeper) {
 		*--sp = entry;
-		record->ip = (unsigned long)host_set_percpu_base;
+		record->ip = (unsigned long)keel_set_percpu_base;
 	}
 	record->sp = (unsigned long)sp;
-	record->argument = is_keeper ? (unsigned long)host_utcb(lthread) : per_cpu_offset(cpu);
-	status = host_ex_regs(&id, KEEL_EX_CREATE | KEEL_EX_IP | KEEL_EX_SP | KEEL_EX_ARGUMENT |
+	record->argument = is_keeper ? (unsigned long)keel_utcb(lthread) : per_cpu_offset(cpu);
+	status = keel_ex_regs(&id, KEEL_EX_CREATE | KEEL_EX_IP | KEEL_EX_SP | KEEL_EX_ARGUMENT |
 				   KEEL_EX_PAGER | KEEL_EX_HANDLER);
 	if (!status)
-		status = host_schedule(id, priority, cpu);
-	return status ?: host_ex_regs(&id, KEEL_EX_START);
+		status = keel_schedule(id, priority, cpu);
+	return status ?: keel_ex_regs(&id, KEEL_EX_START);
 }

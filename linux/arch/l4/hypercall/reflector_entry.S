@@ -41,8 +41,8 @@ SYM_CODE_END(l4_keeper_entry)
  * rdi = what gs shall hold. Also where lthreads of the server begin: they return to
  * what they are for. If the processor lacks the instruction the keeper does this.
  */
-SYM_CODE_START(host_set_percpu_base)
+SYM_CODE_START(keel_set_percpu_base)
 	wrgsbase %rdi
-SYM_INNER_LABEL(host_percpu_base_set, SYM_L_GLOBAL)
+SYM_INNER_LABEL(keel_percpu_base_set, SYM_L_GLOBAL)
 	ret
-SYM_CODE_END(host_set_percpu_base)
+SYM_CODE_END(keel_set_percpu_base)

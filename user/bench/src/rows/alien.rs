@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! The two passages of a foreign thread's system call through the kernel: from its `syscall` to the handler's first
-//! instruction, and from the handler's `syscall` that answers to the foreign thread's next instruction.
+//! The two passages of an alien thread's system call through the kernel: from its `syscall` to the handler's first
+//! instruction, and from the handler's `syscall` that answers to the alien thread's next instruction.
 
-use crate::clock::{between, foreign_calls, Instruction, Timed};
+use crate::clock::{alien_calls, between, Instruction, Timed};
 use crate::partner::*;
 use crate::sample::rows;
 use keel_l4::abi::call::{KIND_PAGE_FAULT, KIND_SYSCALL};
@@ -43,12 +43,12 @@ pub fn measure() -> Result<(), Failure> {
 
 fn create(task: Id) -> Result<Id, Failure> {
     let mut frame = Frame::zeroed();
-    (frame.ip, frame.cs, frame.ss, frame.flags) = (foreign_calls as *const () as u64, CODE, DATA, FLAGS);
+    (frame.ip, frame.cs, frame.ss, frame.flags) = (alien_calls as *const () as u64, CODE, DATA, FLAGS);
     // SAFETY: the page was bought, and the frame is nobody's.
     unsafe { FRAME.write_volatile(frame) };
     let mut record = ExRegs::zeroed();
     (record.frame, record.pager, record.handler) = (0, utcb::my_id().0, utcb::my_id().0);
-    let mask = EX_CREATE | EX_FOREIGN | EX_FRAME | EX_PAGER | EX_HANDLER | EX_START;
+    let mask = EX_CREATE | EX_ALIEN | EX_FRAME | EX_PAGER | EX_HANDLER | EX_START;
     thread::exchange(thread::lthread(task, LTHREAD_TASK as u16), mask, &mut record)
 }
 

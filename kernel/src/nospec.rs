@@ -6,7 +6,7 @@ use core::arch::asm;
 
 /// An index that was tested to be below `LIMIT`, a power of two.
 #[inline(always)]
-pub fn bounded<const LIMIT: usize>(mut index: usize) -> usize {
+pub fn nospec<const LIMIT: usize>(mut index: usize) -> usize {
     const { assert!(LIMIT.is_power_of_two()) };
     // SAFETY: arithmetic only.
     unsafe { asm!("and {:e}, {}", inout(reg) index, const LIMIT - 1, options(pure, nomem, nostack)) };
@@ -15,7 +15,7 @@ pub fn bounded<const LIMIT: usize>(mut index: usize) -> usize {
 
 /// An index that was tested to be below `limit`; 0 where it is not.
 #[inline(always)]
-pub fn masked(index: usize, limit: usize) -> usize {
+pub fn array_index_nospec(index: usize, limit: usize) -> usize {
     let mask: usize;
     // SAFETY: arithmetic only.
     unsafe {
@@ -26,5 +26,5 @@ pub fn masked(index: usize, limit: usize) -> usize {
 }
 
 #[cfg(test)]
-#[path = "../../tests/kernel/mask.rs"]
+#[path = "../../tests/kernel/nospec.rs"]
 mod tests;

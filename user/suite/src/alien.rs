@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Foreign threads for the cases: a task of its own, a frame, a few lines of code that it runs, and
+//! Alien threads for the cases: a task of its own, a frame, a few lines of code that it runs, and
 //! the loop that answers its page faults until something else comes.
 
 use crate::pool::{self, frame, frame_index, set_frame};
@@ -27,14 +27,14 @@ pub const DATA: u64 = 0x2b;
 /// Nanoseconds between two looks at a spinning thread.
 const NAP: u64 = 1_000_000;
 
-/// Where the code of a foreign thread begins.
+/// Where the code of an alien thread begins.
 pub fn address(code: unsafe extern "C" fn()) -> u64 {
     code as usize as u64
 }
 
-/// A foreign thread.
+/// An alien thread.
 #[derive(Clone, Copy, Debug)]
-pub struct Foreign {
+pub struct Alien {
     /// Its task.
     pub task: Id,
     /// The task's number.
@@ -69,12 +69,12 @@ pub fn empty_task_of(quota: u64) -> Result<(Id, u32), Failure> {
     Ok((task, number))
 }
 
-impl Foreign {
-    /// A stopped foreign thread in a task of its own; the caller is pager and handler. `edit` changes
+impl Alien {
+    /// A stopped alien thread in a task of its own; the caller is pager and handler. `edit` changes
     /// the frame with which it will start at `code`.
-    pub fn new(code: unsafe extern "C" fn(), edit: impl FnOnce(&mut Frame)) -> Result<Foreign, Failure> {
+    pub fn new(code: unsafe extern "C" fn(), edit: impl FnOnce(&mut Frame)) -> Result<Alien, Failure> {
         let (task, number) = empty_task()?;
-        Foreign::in_task(task, number, code, edit)
+        Alien::in_task(task, number, code, edit)
     }
 
     /// The same in an existing task.
@@ -83,13 +83,13 @@ impl Foreign {
         number: u32,
         code: unsafe extern "C" fn(),
         edit: impl FnOnce(&mut Frame),
-    ) -> Result<Foreign, Failure> {
+    ) -> Result<Alien, Failure> {
         let index = frame_index();
         let mut start = fresh_frame(code);
         edit(&mut start);
         set_frame(index, &start);
         let id = create(task, index, 0)?;
-        Ok(Foreign { task, number, id, frame: index })
+        Ok(Alien { task, number, id, frame: index })
     }
 
     /// Its frame.
@@ -117,7 +117,7 @@ impl Foreign {
         receive(self.id, Timeout::Never)
     }
 
-    /// Lets it go on; as [`Foreign::start`].
+    /// Lets it go on; as [`Alien::start`].
     pub fn resume(&self) -> Result<Received, Failure> {
         let next = call(self.id, Message::label(0))?;
         self.serve(next)
@@ -155,17 +155,17 @@ impl Foreign {
     }
 }
 
-/// Creates a foreign lthread of `task` bound to frame `index`; the caller is pager and handler.
+/// Creates an alien lthread of `task` bound to frame `index`; the caller is pager and handler.
 pub fn create(task: Id, index: u64, more: u64) -> Result<Id, Failure> {
     let mut record = ExRegs::zeroed();
     record.frame = index;
     record.pager = utcb::my_id().0;
     record.handler = utcb::my_id().0;
-    let mask = EX_CREATE | EX_FOREIGN | EX_FRAME | EX_PAGER | EX_HANDLER | more;
+    let mask = EX_CREATE | EX_ALIEN | EX_FRAME | EX_PAGER | EX_HANDLER | more;
     thread::exchange(thread::lthread(task, LTHREAD_TASK as u16), mask, &mut record)
 }
 
-/// Declares the pieces of code that foreign threads run.
+/// Declares the pieces of code that alien threads run.
 macro_rules! code {
     ($($(#[doc = $doc:literal])+ $name:ident: $($line:literal),+;)*) => {
         core::arch::global_asm!(

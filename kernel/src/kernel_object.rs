@@ -10,7 +10,7 @@ use crate::arch::{apic, cpu};
 use crate::deadlines::Deadline;
 use crate::global::Global;
 use crate::list::Links;
-use crate::mask::masked;
+use crate::nospec::array_index_nospec;
 use crate::pool::{Kind, PAGE, POOL};
 use crate::refs::Ref;
 use crate::sched::{self, Due};
@@ -31,36 +31,36 @@ pub struct Pending;
 const LINES: usize = 128;
 
 /// Message-signalled interrupts of each processor.
-const MESSAGES: u64 = apic::MESSAGE_VECTORS;
+const MESSAGES: u64 = apic::MSI_VECTORS;
 
 /// Frame pages that are bought or sold at once: bounds the time that takes.
 const MAX_FRAME_PAGES: u64 = 256;
 
 object! {
     /// A line, a message-signalled interrupt, or a timer.
-    pub struct Source const (id: Id) {
+    pub struct KernelObject const (id: Id) {
         /// Its id, a timer's in its task.
         id: Id = id,
         attached: Cell<Option<Ref<Thread>>> = Cell::new(None),
         /// Line: fired and not acknowledged.
-        busy: Cell<bool> = Cell::new(false),
+        in_service: Cell<bool> = Cell::new(false),
         /// Line: fired again while busy. Timer, line: in the thread's pending list.
-        again: Cell<bool> = Cell::new(false),
+        pending: Cell<bool> = Cell::new(false),
         queued: Cell<bool> = Cell::new(false),
         level: Cell<bool> = Cell::new(false),
         /// Line, message: number of the task that holds the right.
-        holder: Cell<u32> = Cell::new(TASK_SIGMA0 as u32),
+        owner: Cell<u32> = Cell::new(TASK_SIGMA0 as u32),
         /// Timer: number of the processor whose deadlines it is among, if it is armed.
         pub home: Cell<u8> = Cell::new(0),
         /// Timer: when it fires.
         pub deadline: Deadline<Due> = Deadline::new(),
-        links: Links<Source> = Links::new(),
+        links: Links<KernelObject> = Links::new(),
     }
 }
 
-linked!(Source, Pending, links);
+linked!(KernelObject, Pending, links);
 
-impl Source {
+impl KernelObject {
     fn is_timer(&self) -> bool {
         self.id.0 >= ID_TIMER
     }
@@ -74,11 +74,11 @@ impl Source {
     }
 }
 
-type LineTable = [Source; LINES + MSI_SOURCES as usize];
+type KernelObjects = [KernelObject; LINES + MSI_SOURCES as usize];
 
 /// The lines, and behind them the message-signalled interrupts, those of each processor together.
-static LINE_TABLE: Global<LineTable> = Global::new({
-    let mut table: LineTable = [const { Source::new(Id::NIL) }; LINES + MSI_SOURCES as usize];
+static KERNEL_OBJECTS: Global<KernelObjects> = Global::new({
+    let mut table: KernelObjects = [const { KernelObject::new(Id::NIL) }; LINES + MSI_SOURCES as usize];
     let mut at = 0;
     while at < table.len() {
         table[at].id = Id(if at < LINES { ID_IRQ + at as u64 } else { ID_MSI_SOURCE + (at - LINES) as u64 });
@@ -88,10 +88,10 @@ static LINE_TABLE: Global<LineTable> = Global::new({
 });
 
 const _: () = assert!(MESSAGES * cpu::MAX as u64 == MSI_SOURCES);
-const _: () = assert!(TIMERS as usize * size_of::<Source>() <= PAGE);
+const _: () = assert!(TIMERS as usize * size_of::<KernelObject>() <= PAGE);
 
 /// The timers of a task, if it has any.
-fn timers(task: Ref<Task>) -> &'static [Source] {
+fn timers(task: Ref<Task>) -> &'static [KernelObject] {
     match task.timers.get() {
         0 => &[],
         // SAFETY: `claim_timer` filled the page; `detach` gives it back when the last of them is nobody's.
@@ -99,20 +99,20 @@ fn timers(task: Ref<Task>) -> &'static [Source] {
     }
 }
 
-fn in_table(table: &'static [Source], index: u64) -> Option<Ref<Source>> {
+fn in_table(table: &'static [KernelObject], index: u64) -> Option<Ref<KernelObject>> {
     if index >= table.len() as u64 {
         return None;
     }
-    table.get(masked(index as usize, table.len())).map(Ref::to)
+    table.get(array_index_nospec(index as usize, table.len())).map(Ref::to)
 }
 
-fn line(number: u64) -> Option<Ref<Source>> {
-    in_table(&LINE_TABLE[..LINES], number).filter(|_| apic::has_line(number))
+fn line(number: u64) -> Option<Ref<KernelObject>> {
+    in_table(&KERNEL_OBJECTS[..LINES], number).filter(|_| apic::has_gsi(number))
 }
 
 /// The message-signalled interrupt of this number, if its processor runs.
-fn message(number: u64) -> Option<Ref<Source>> {
-    in_table(&LINE_TABLE[LINES..], number).filter(|_| number < messages())
+fn message(number: u64) -> Option<Ref<KernelObject>> {
+    in_table(&KERNEL_OBJECTS[LINES..], number).filter(|_| number < messages())
 }
 
 fn messages() -> u64 {
@@ -120,9 +120,9 @@ fn messages() -> u64 {
 }
 
 /// The line, message or timer that an id means to a task.
-fn lookup(id: Id, task: Ref<Task>) -> Option<Ref<Source>> {
+fn lookup(id: Id, task: Ref<Task>) -> Option<Ref<KernelObject>> {
     match id.0 {
-        n if (ID_IRQ..ID_IRQ + IRQ_LINES).contains(&n) => line(n - ID_IRQ),
+        n if (ID_IRQ..ID_IRQ + GSI_COUNT).contains(&n) => line(n - ID_IRQ),
         n if (ID_MSI_SOURCE..ID_MSI_SOURCE + MSI_SOURCES).contains(&n) => message(n - ID_MSI_SOURCE),
         n if (ID_TIMER..ID_TIMER + TIMERS).contains(&n) => in_table(timers(task), n - ID_TIMER),
         _ => None,
@@ -135,15 +135,15 @@ pub fn is_attached(id: Id, thread: Ref<Thread>) -> bool {
 }
 
 /// The source of this id, if it fired for this thread.
-pub fn pending_for(thread: Ref<Thread>, id: Id) -> Option<Ref<Source>> {
+pub fn pending_for(thread: Ref<Thread>, id: Id) -> Option<Ref<KernelObject>> {
     lookup(id, thread.task).filter(|source| source.attached.get() == Some(thread) && source.queued.get())
 }
 
 /// A line or a timer fires.
-pub fn fire(source: Ref<Source>) {
+pub fn fire(source: Ref<KernelObject>) {
     let Some(thread) = source.attached.get() else { return };
     if !ipc::interrupt(thread, source.id) && !source.queued.replace(true) {
-        thread.expected.set(true);
+        thread.maybe_pending.set(true);
         thread.pending.push_back(source);
     }
 }
@@ -163,20 +163,20 @@ pub fn line_interrupt(number: u32) {
         apic::mask(number);
     }
     apic::end_of_interrupt();
-    if source.busy.replace(true) {
-        source.again.set(true);
+    if source.in_service.replace(true) {
+        source.pending.set(true);
     } else {
         fire(source);
     }
 }
 
 /// A pending source reaches its thread.
-pub fn received(source: Ref<Source>, thread: Ref<Thread>) {
+pub fn received(source: Ref<KernelObject>, thread: Ref<Thread>) {
     unqueue(source);
     ipc::write_interrupt(thread, source.id);
 }
 
-fn unqueue(source: Ref<Source>) {
+fn unqueue(source: Ref<KernelObject>) {
     if let (true, Some(thread)) = (source.queued.replace(false), source.attached.get()) {
         thread.pending.remove(source);
     }
@@ -188,22 +188,22 @@ pub type Answer = ([u64; ACCOUNT_WORDS as usize], usize);
 pub const NO_WORDS: Answer = ([0; ACCOUNT_WORDS as usize], 0);
 
 /// Performs an operation on a source.
-pub fn operate(caller: Ref<Thread>, id: Id, operation: u64) -> Result<Answer, Error> {
+pub fn invoke(caller: Ref<Thread>, id: Id, operation: u64) -> Result<Answer, Error> {
     let frame = caller.frame();
     let (w0, w1) = (frame.r8.get(), frame.r9.get());
     let done = match id.0 {
         ID_QUOTA if operation == QUOTA_READ => return read_account(caller.task, Id(w0)),
         ID_QUOTA => quota(caller.task, operation, w0, w1),
-        ID_MSI if operation == MSI_ALLOCATE => return allocate_message(caller),
+        ID_MSI if operation == MSI_ALLOCATE => return allocate_msi(caller),
         ID_MSI => Err(Error::Invalid),
-        ID_CHECK if crate::debugger::ON => return crate::debugger::check::operate(operation, w0, w1),
-        ID_TIMER if operation == SOURCE_ATTACH => return claim_timer(caller),
+        ID_CHECK if crate::debugger::ON => return crate::debugger::check::invoke(operation, w0, w1),
+        ID_TIMER if operation == OBJECT_BIND => return claim_timer(caller),
         _ => {
             let source = lookup(id, caller.task).ok_or(Error::NoPartner)?;
             if source.is_timer() {
                 timer(source, operation, w0)
             } else {
-                line_operation(caller, source, operation, w0)
+                invoke_gsi(caller, source, operation, w0)
             }
         }
     };
@@ -213,11 +213,11 @@ pub fn operate(caller: Ref<Thread>, id: Id, operation: u64) -> Result<Answer, Er
 fn claim_timer(caller: Ref<Thread>) -> Result<Answer, Error> {
     let task = caller.task;
     if task.timers.get() == 0 {
-        let page = POOL.take_page(task.account, Kind::Part)?;
+        let page = POOL.alloc_page(task.account, Kind::Part)?;
         for number in 0..TIMERS {
-            let timer = Source::new(Id(ID_TIMER + number));
+            let timer = KernelObject::new(Id(ID_TIMER + number));
             // SAFETY: inside the page, which is ours alone.
-            unsafe { POOL.address(page).cast::<Source>().add(number as usize).write(timer) };
+            unsafe { POOL.address(page).cast::<KernelObject>().add(number as usize).write(timer) };
         }
         task.timers.set(page);
     }
@@ -229,12 +229,12 @@ fn claim_timer(caller: Ref<Thread>) -> Result<Answer, Error> {
     Ok(answer)
 }
 
-fn attach(source: Ref<Source>, thread: Ref<Thread>) {
+fn attach(source: Ref<KernelObject>, thread: Ref<Thread>) {
     source.attached.set(Some(thread));
     thread.sources.set(thread.sources.get() + 1);
 }
 
-fn detach(source: Ref<Source>) {
+fn detach(source: Ref<KernelObject>) {
     unqueue(source);
     if source.is_timer() {
         source.attached.get().iter().for_each(|thread| sched::arm_timer(source, *thread, u64::MAX));
@@ -242,17 +242,17 @@ fn detach(source: Ref<Source>) {
         if !source.is_message() {
             apic::mask(source.line());
         }
-        source.busy.set(false);
-        source.again.set(false);
+        source.in_service.set(false);
+        source.pending.set(false);
     }
     let Some(thread) = source.attached.take() else { return };
     thread.sources.set(thread.sources.get() - 1);
     if source.is_timer() && timers(thread.task).iter().all(|timer| timer.attached.get().is_none()) {
-        POOL.give_page(thread.task.timers.take(), Kind::Part);
+        POOL.free_page(thread.task.timers.take(), Kind::Part);
     }
 }
 
-fn timer(timer: Ref<Source>, operation: u64, time: u64) -> Result<(), Error> {
+fn timer(timer: Ref<KernelObject>, operation: u64, time: u64) -> Result<(), Error> {
     // A thread may program the timers of its whole task: arming can shorten another thread's wait.
     let thread = timer.attached.get().ok_or(Error::NoPartner)?;
     match operation {
@@ -260,16 +260,16 @@ fn timer(timer: Ref<Source>, operation: u64, time: u64) -> Result<(), Error> {
             unqueue(timer);
             sched::arm_timer(timer, thread, time);
         }
-        SOURCE_DETACH => detach(timer),
+        OBJECT_UNBIND => detach(timer),
         _ => return Err(Error::Invalid),
     }
     Ok(())
 }
 
 /// Attaches a free message-signalled interrupt of the caller's processor to it.
-fn allocate_message(caller: Ref<Thread>) -> Result<Answer, Error> {
+fn allocate_msi(caller: Ref<Thread>) -> Result<Answer, Error> {
     let first = caller.cpu.get() as u64 * MESSAGES;
-    let is_free = |m: &Ref<Source>| m.holder.get() == caller.task.number && m.attached.get().is_none();
+    let is_free = |m: &Ref<KernelObject>| m.owner.get() == caller.task.number && m.attached.get().is_none();
     let message = (first..first + MESSAGES).filter_map(message).find(is_free).ok_or(Error::Denied)?;
     let place = apic::message(cpu::of(caller).apic_id, message.id.0 - ID_MSI_SOURCE - first);
     let (address, data) = place.ok_or(Error::Denied)?;
@@ -280,39 +280,39 @@ fn allocate_message(caller: Ref<Thread>) -> Result<Answer, Error> {
     Ok(answer)
 }
 
-fn line_operation(caller: Ref<Thread>, line: Ref<Source>, operation: u64, argument: u64) -> Result<(), Error> {
-    if line.holder.get() != caller.task.number {
+fn invoke_gsi(caller: Ref<Thread>, line: Ref<KernelObject>, operation: u64, argument: u64) -> Result<(), Error> {
+    if line.owner.get() != caller.task.number {
         return Err(Error::Denied);
     }
     match operation {
-        SOURCE_ATTACH if line.is_message() => return Err(Error::Invalid),
-        SOURCE_ATTACH if line.attached.get().is_some() => return Err(Error::Busy),
-        SOURCE_ATTACH if argument > IRQ_MODE_LEVEL => return Err(Error::Invalid),
-        SOURCE_ATTACH => {
-            line.busy.set(false);
-            line.again.set(false);
+        OBJECT_BIND if line.is_message() => return Err(Error::Invalid),
+        OBJECT_BIND if line.attached.get().is_some() => return Err(Error::Busy),
+        OBJECT_BIND if argument > IRQ_MODE_LEVEL => return Err(Error::Invalid),
+        OBJECT_BIND => {
+            line.in_service.set(false);
+            line.pending.set(false);
             attach(line, caller);
             line.level.set(apic::configure(line.line(), argument, cpu::of(caller).apic_id));
             apic::unmask(line.line());
         }
-        SOURCE_DETACH => detach(line),
-        SOURCE_ACK => acknowledge(line),
-        SOURCE_GIVE => {
+        OBJECT_UNBIND => detach(line),
+        OBJECT_ACK => acknowledge(line),
+        OBJECT_GIVE => {
             let taker = task::find(Id(argument)).ok_or(Error::NoPartner)?;
             detach(line);
-            line.holder.set(taker.number);
+            line.owner.set(taker.number);
         }
         _ => return Err(Error::Invalid),
     }
     Ok(())
 }
 
-fn acknowledge(line: Ref<Source>) {
-    if !line.busy.replace(false) {
+fn acknowledge(line: Ref<KernelObject>) {
+    if !line.in_service.replace(false) {
         return;
     }
-    if line.again.take() {
-        line.busy.set(true);
+    if line.pending.take() {
+        line.in_service.set(true);
         fire(line);
     } else if line.level.get() && line.attached.get().is_some() {
         apic::unmask(line.line());
@@ -394,9 +394,9 @@ pub fn thread_deleted(thread: Ref<Thread>) {
 /// A task goes: its lines return to its chief, or to sigma0.
 pub fn task_deleted(task: Ref<Task>) {
     let heir = task.chief.map_or(TASK_SIGMA0 as u32, |chief| chief.number);
-    let table = &LINE_TABLE[..LINES + messages() as usize];
+    let table = &KERNEL_OBJECTS[..LINES + messages() as usize];
     for some in table.chunks(MESSAGES as usize) {
-        some.iter().filter(|line| line.holder.get() == task.number).for_each(|line| line.holder.set(heir));
+        some.iter().filter(|line| line.owner.get() == task.number).for_each(|line| line.owner.set(heir));
         sched::poll();
     }
 }

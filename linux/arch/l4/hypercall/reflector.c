@@ -14,7 +14,7 @@
 #include <linux/kernel.h>
 #include <linux/stddef.h>
 #include <linux/string.h>
-#include <asm/host.h>
+#include <asm/hypercall.h>
 #include <asm/page.h>
 #include <asm/processor.h>
 #include <asm/trap_pf.h>
@@ -27,11 +27,11 @@
 static char keeper_stacks[NR_CPUS][PAGE_SIZE] __aligned(PAGE_SIZE);
 
 /* Vector 14 with the hardware's error code, made from what L4 tells. */
-static void page_fault_words(struct keel_frame *frame, const struct host_message *m)
+static void page_fault_words(struct keel_frame *frame, const struct keel_message *m)
 {
 	frame->vector = X86_TRAP_PF;
-	frame->error_code = host_label(m) & KEEL_FPAGE_WRITE ? X86_PF_WRITE :
-			    host_label(m) & KEEL_FPAGE_EXEC ? X86_PF_INSTR : 0;
+	frame->error_code = keel_label(m) & KEEL_FPAGE_WRITE ? X86_PF_WRITE :
+			    keel_label(m) & KEEL_FPAGE_EXEC ? X86_PF_INSTR : 0;
 	frame->cr2 = m->words[0];
 }
 
@@ -51,13 +51,13 @@ static void push_trap(struct keel_frame *frame)
 	frame->flags &= ~(X86_EFLAGS_TF | X86_EFLAGS_DF);
 }
 
-/* An exception of wrgsbase in host_set_percpu_base() asks for what that would do. */
+/* An exception of wrgsbase in keel_set_percpu_base() asks for what that would do. */
 static bool set_percpu_base(struct keel_frame *frame)
 {
-	if (frame->vector != X86_TRAP_UD || frame->ip != (unsigned long)host_set_percpu_base)
+	if (frame->vector != X86_TRAP_UD || frame->ip != (unsigned long)keel_set_percpu_base)
 		return false;
 	frame->gs_base = frame->di;
-	frame->ip = (unsigned long)host_percpu_base_set;
+	frame->ip = (unsigned long)keel_percpu_base_set;
 	return true;
 }
 
@@ -65,22 +65,22 @@ static void keeper_loop(struct keel_utcb *utcb)
 {
 	struct keel_frame *frame = (void *)&utcb->words[KEEL_REGISTER_WORDS];
 	unsigned long flags = KEEL_IPC_RECEIVE | KEEL_IPC_OPEN;
-	struct host_message m = { };
+	struct keel_message m = { };
 
 	for (;;) {
-		host_ipc(flags, m.partner, 0, &m);
+		keel_ipc(flags, m.partner, 0, &m);
 		flags = KEEL_IPC_RECEIVE | KEEL_IPC_OPEN;
-		if (m.status || !host_is_own(m.partner))
+		if (m.status || !keel_is_own(m.partner))
 			continue;
-		if (host_kind(&m) == KEEL_KIND_PAGE_FAULT)
+		if (keel_kind(&m) == KEEL_KIND_PAGE_FAULT)
 			page_fault_words(frame, &m);
-		else if (host_kind(&m) == KEEL_KIND_EXCEPTION)
-			frame->vector = host_label(&m);
+		else if (keel_kind(&m) == KEEL_KIND_EXCEPTION)
+			frame->vector = keel_label(&m);
 		else
 			continue;
 		if (!set_percpu_base(frame))
 			push_trap(frame);
-		m.tag = HOST_TAG(0, REPLY_WORDS);
+		m.tag = KEEL_TAG(0, REPLY_WORDS);
 		flags |= KEEL_IPC_SEND | KEEL_IPC_SEND_ZERO;
 	}
 }
@@ -88,20 +88,20 @@ static void keeper_loop(struct keel_utcb *utcb)
 /* Starts a processor's keeper, before the lthreads that it serves; 0 or L4's status. */
 unsigned long l4_keeper_create(unsigned int cpu)
 {
-	return host_create(HOST_KEEPER + cpu, (void (*)(void))keeper_loop,
-			   keeper_stacks[cpu] + PAGE_SIZE, host_start->priority + 1, cpu);
+	return keel_create(KEEL_REFLECTOR + cpu, (void (*)(void))keeper_loop,
+			   keeper_stacks[cpu] + PAGE_SIZE, keel_start->priority + 1, cpu);
 }
 
 /* Starts the first keeper, which serves the first server thread from then on. */
 void __init l4_keeper_init(void)
 {
-	struct keel_ex_regs *record = (void *)host_utcb(HOST_SERVER)->record;
-	unsigned long server = host_self(HOST_SERVER);
+	struct keel_ex_regs *record = (void *)keel_utcb(KEEL_SERVER)->record;
+	unsigned long server = keel_self(KEEL_SERVER);
 
 	if (l4_keeper_create(0))
 		panic("keel: no keeper");
-	record->pager = host_self(HOST_KEEPER);
-	record->handler = host_self(HOST_KEEPER);
-	if (host_ex_regs(&server, KEEL_EX_PAGER | KEEL_EX_HANDLER))
+	record->pager = keel_self(KEEL_REFLECTOR);
+	record->handler = keel_self(KEEL_REFLECTOR);
+	if (keel_ex_regs(&server, KEEL_EX_PAGER | KEEL_EX_HANDLER))
 		panic("keel: the server keeps its old pager");
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Host tests of the tags: processors whose TLBs hold what the hardware may hold, and a random history of switches,
+//! Host tests of the pcids: processors whose TLBs hold what the hardware may hold, and a random history of switches,
 //! uses, changes and ends of spaces. Nobody may ever use a translation that was changed.
 
 use super::*;
@@ -10,25 +10,25 @@ const SPACES: u64 = 24;
 const PAGES: u64 = 8;
 const TAG: u64 = 0xfff;
 
-/// Some of the spaces have the same tag; none lies at 0.
+/// Some of the spaces have the same pcid; none lies at 0.
 fn root(space: u64) -> u64 {
-    (space % 4 + (1 + space / 4) * TAGS as u64) << PAGE_SHIFT
+    (space % 4 + (1 + space / 4) * PCIDS as u64) << PAGE_SHIFT
 }
 
 #[derive(Default)]
 struct Processor {
-    tags: Tags,
+    pcids: Pcids,
     space: Option<u64>,
-    tag: u64,
-    /// (tag, page) to the version of the entry that was seen.
+    pcid: u64,
+    /// (pcid, page) to the version of the entry that was seen.
     held: HashMap<(u64, u64), u32>,
 }
 
-impl Default for Tags {
-    fn default() -> Tags {
-        let tags = Tags::new();
-        tags.begin();
-        tags
+impl Default for Pcids {
+    fn default() -> Pcids {
+        let pcids = Pcids::new();
+        pcids.begin();
+        pcids
     }
 }
 
@@ -37,12 +37,12 @@ impl Processor {
         if self.space == Some(space) {
             return;
         }
-        let loaded = self.tags.enter(root(space));
-        assert_eq!(loaded & !KEEP & !TAG, root(space));
-        self.tag = loaded & TAG;
-        assert_ne!(self.tag, 0, "the tag of the time before there are tags");
-        if loaded & KEEP == 0 {
-            self.held.retain(|(tag, _), _| *tag != self.tag);
+        let loaded = self.pcids.enter(root(space));
+        assert_eq!(loaded & !NOFLUSH & !TAG, root(space));
+        self.pcid = loaded & TAG;
+        assert_ne!(self.pcid, 0, "the pcid of the time before there are pcids");
+        if loaded & NOFLUSH == 0 {
+            self.held.retain(|(pcid, _), _| *pcid != self.pcid);
         }
         self.space = Some(space);
     }
@@ -52,15 +52,15 @@ impl Processor {
         if self.space == Some(space) {
             self.space = None;
         }
-        self.tags.forget(root(space));
+        self.pcids.forget(root(space));
     }
 
     /// As `paging::flush` does on the processor itself.
     fn flush(&mut self, space: u64, page: u64, by_address: bool) {
-        match self.tags.of(root(space)) {
-            _ if self.space == Some(space) => drop(self.held.remove(&(self.tag, page))),
-            Some(tag) if by_address => drop(self.held.remove(&(tag, page))),
-            _ => self.tags.forget(root(space)),
+        match self.pcids.of(root(space)) {
+            _ if self.space == Some(space) => drop(self.held.remove(&(self.pcid, page))),
+            Some(pcid) if by_address => drop(self.held.remove(&(pcid, page))),
+            _ => self.pcids.forget(root(space)),
         }
     }
 }
@@ -90,14 +90,14 @@ fn history(seed: u64, by_address: bool) {
                 let processor = &mut processors[own];
                 if let Some(space) = processor.space {
                     let now = versions.get(&(space, page)).copied().unwrap_or(0);
-                    kept += u32::from(processor.held.contains_key(&(processor.tag, page)));
-                    let seen = *processor.held.entry((processor.tag, page)).or_insert(now);
+                    kept += u32::from(processor.held.contains_key(&(processor.pcid, page)));
+                    let seen = *processor.held.entry((processor.pcid, page)).or_insert(now);
                     assert_eq!(seen, now, "a stale translation of page {page} of space {space}");
                 }
             }
         }
     }
-    assert!(kept > 1000, "tags keep something");
+    assert!(kept > 1000, "pcids keep something");
 }
 
 #[test]
@@ -110,19 +110,23 @@ fn no_stale_translation_is_used() {
 
 #[test]
 fn a_space_keeps_its_translations_until_another_takes_its_tag() {
-    let tags = Tags::default();
+    let pcids = Pcids::default();
     let (first, second, third) = (root(0), root(1), root(4));
-    assert_eq!([tags.enter(first) & KEEP, tags.enter(second) & KEEP], [0; 2]);
-    assert_eq!([tags.enter(first) & KEEP, tags.enter(second) & KEEP], [KEEP; 2]);
-    assert_eq!(tags.enter(third) & (KEEP | TAG), tags.enter(first) & (KEEP | TAG), "both begin anew with the same tag");
-    tags.forget(second);
-    assert_eq!((tags.of(second), tags.enter(second) & KEEP), (None, 0));
+    assert_eq!([pcids.enter(first) & NOFLUSH, pcids.enter(second) & NOFLUSH], [0; 2]);
+    assert_eq!([pcids.enter(first) & NOFLUSH, pcids.enter(second) & NOFLUSH], [NOFLUSH; 2]);
+    assert_eq!(
+        pcids.enter(third) & (NOFLUSH | TAG),
+        pcids.enter(first) & (NOFLUSH | TAG),
+        "both begin anew with the same pcid"
+    );
+    pcids.forget(second);
+    assert_eq!((pcids.of(second), pcids.enter(second) & NOFLUSH), (None, 0));
 }
 
 #[test]
 fn without_tags_nothing_is_held() {
-    let tags = Tags::new();
-    assert!(!tags.are_used());
-    tags.enter(root(0));
-    assert_eq!(tags.of(root(0)), None);
+    let pcids = Pcids::new();
+    assert!(!pcids.are_used());
+    pcids.enter(root(0));
+    assert_eq!(pcids.of(root(0)), None);
 }

@@ -11,7 +11,7 @@ use core::cell::OnceCell;
 use core::sync::atomic::{AtomicBool, Ordering};
 use keel_l4::abi::acpi;
 use keel_l4::abi::boot::{
-    DEBUG_EXIT_PORT, END_POWER_OFF, END_REBOOT, END_TESTS_FAILED, END_TESTS_PASSED, EXIT_PORTS_LOG2,
+    DEBUG_EXIT_PORT, EXIT_PORTS_LOG2, SHUTDOWN_POWER_OFF, SHUTDOWN_REBOOT, SHUTDOWN_TESTS_FAILED, SHUTDOWN_TESTS_PASSED,
 };
 use keel_l4::abi::fpage::{PAGE_SHIFT, PAGE_SIZE};
 use keel_l4::device::{input, input_word, output, output_word, Registers};
@@ -191,13 +191,13 @@ pub fn end(code: u64) -> ! {
     }
     // Whoever reads the log learns the end from the code.
     match (WAYS.0.get(), code) {
-        (Some(ways), END_POWER_OFF | END_TESTS_PASSED | END_TESTS_FAILED) => {
+        (Some(ways), SHUTDOWN_POWER_OFF | SHUTDOWN_TESTS_PASSED | SHUTDOWN_TESTS_FAILED) => {
             println!("root: the machine is powered off (code {code:#x})");
             log::drain();
             ways.power_off();
             println!("root: that had no effect; it stands still and can be switched off");
         }
-        (Some(ways), END_REBOOT) => {
+        (Some(ways), SHUTDOWN_REBOOT) => {
             println!("root: the machine is reset (code {code:#x})");
             log::drain();
             ways.reset();
