@@ -88,9 +88,9 @@
     .if \fpu
     mov rax, [rbx + {THREAD_STATE_WORD}]
     btr rax, {STATE_WORD_FPU_BIT}
-    cmp rax, gs:[CPU_waits_for_any]
+    cmp rax, gs:[CPU_open_wait]
     .elseif \locks
-    mov rax, gs:[CPU_waits_for_any]
+    mov rax, gs:[CPU_open_wait]
     cmp rax, [rbx + {THREAD_STATE_WORD}]
     .else
     cmp qword ptr [rbx + {THREAD_STATE_WORD}], {UP_OPEN_WAIT}
@@ -98,17 +98,17 @@
     jne \refused
 .endm
 
-# The caller, a native thread, waits: for `any`body, or for `one`. Its flags stay. Uses rax.
+# The caller, a native thread, waits: an `open` wait or a `closed` one. Its flags stay. Uses rax.
 .macro wait_for whom, alone, locks
     .if \locks
-    mov eax, gs:[CPU_waits_for_\whom]
+    mov eax, gs:[CPU_\whom\()_wait]
     mov [rsp + {THREAD_STATE_WORD}], eax
     .else
     mov dword ptr [rsp + {THREAD_STATE_WORD}], \alone
     .endif
 .endm
 .macro wait_for_any locks
-    wait_for any, {UP_OPEN_WAIT}, \locks
+    wait_for open, {UP_OPEN_WAIT}, \locks
     mov qword ptr [rsp + THREAD_partner], {ID_NIL}
 .endm
 
@@ -320,7 +320,7 @@
     ja 2f
     # Point of no return.
 1:  inc dword ptr [rbx + THREAD_waiters]
-    wait_for one, {UP_CLOSED_WAIT}, \locks
+    wait_for closed, {UP_CLOSED_WAIT}, \locks
     mov [rsp + THREAD_partner], rdi
     change_fpu \fpu, r15
     change_thread rsp, \pcids
@@ -341,7 +341,7 @@
     .if \fpu
     btr rdx, {STATE_WORD_FPU_BIT}
     .endif
-    cmp rdx, gs:[CPU_waits_for_one]
+    cmp rdx, gs:[CPU_closed_wait]
     jne 15f
     must_take_sysret 20f
     must_share_selectors rbx, 20f
@@ -361,7 +361,7 @@
     .if \fpu
     btr rdx, {STATE_WORD_FPU_BIT}
     .endif
-    cmp rdx, gs:[CPU_waits_for_any]
+    cmp rdx, gs:[CPU_open_wait]
     jne \unlike
     must_be_same_clan 20f
     must_take_sysret 20f
@@ -379,7 +379,7 @@
     jnz 17f
     .endif
     btr rdx, {STATE_WORD_FPU_BIT}
-    cmp rdx, gs:[CPU_waits_for_answer]
+    cmp rdx, gs:[CPU_fault_wait]
     jne 24f
 26: cmp rbp, [rbx + THREAD_partner]
     jne 20f
@@ -429,7 +429,7 @@
     jmp 16b
     # Its own messages are answered as its other calls.
 24: btr rdx, {STATE_WORD_DISPATCHED_BIT}
-    cmp rdx, gs:[CPU_waits_for_answer]
+    cmp rdx, gs:[CPU_fault_wait]
     je 26b
     jmp 13b
 
@@ -443,7 +443,7 @@
     btr rdx, {STATE_WORD_DISPATCHED_BIT}
     bts rdx, {STATE_WORD_ALIEN_BIT}
     btr rdx, {STATE_WORD_OPEN_BIT}
-    cmp rdx, gs:[CPU_waits_for_answer]
+    cmp rdx, gs:[CPU_fault_wait]
     jne 20f
     cmp rbp, [rbx + THREAD_partner]
     jne 20f
