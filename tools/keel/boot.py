@@ -37,7 +37,7 @@ KERNEL_PARAMETERS = ("debug-exit",)
 # The kernel for debugging has a serial line of its own, on which a panic waits for us.
 DEBUGGER_PARAMETERS = ("console=com4",)
 # What a configuration says besides where the kernel's debugger is asked after the end.
-HALTS_AT_SHUTDOWN = "\non-end stay\n"
+HALTS_AT_SHUTDOWN = "\non-shutdown halt\n"
 
 
 @dataclass(frozen=True)
