@@ -27,9 +27,9 @@ crate::constants! {
     CALL_MASK = 0xf;
     /// Bit of eax, of an alien thread with EX_DISPATCH: a message to its handler, with the other bits as its label
     CALL_HANDLER = 1 << 31;
-    /// EX_DISPATCH, what becomes of system calls: KIND_SYSCALL messages to the handler; the default of alien threads
+    /// What becomes of system calls (EX_DISPATCH): KIND_SYSCALL messages to the handler; the default of alien threads
     DISPATCH_OFF = 0;
-    /// EX_DISPATCH, what becomes of system calls: L4 calls of a native thread, CALL_HANDLER messages of an alien one; greater: an entry's address
+    /// What becomes of them: L4 calls of a native thread, CALL_HANDLER messages of an alien one; greater: an entry's address
     DISPATCH_ON = 1;
     /// arch_prctl option of Linux on Keel: sets EX_DISPATCH of the calling thread to the second argument
     LINUX_PRCTL_DISPATCH = 0x4b45_4c01;

@@ -365,8 +365,8 @@ crate::layout! {
         pool_pages: u64,
         /// Zero
         reserved: u64,
-        /// The boot loader's framebuffer, or zeros: physical address; bytes, and from bit 32 on pixels, of a line; lines, and
-        /// from bit 32 on bits of a pixel; position and size of red, green and blue in a pixel, 8 bits each
+        /// The boot loader's framebuffer, or zeros: physical address; bytes, and from bit 32 on pixels, of a line;
+        /// lines, and from bit 32 on bits of a pixel; position and size of red, green and blue in a pixel, 8 bits each
         framebuffer: [u64; 4],
         /// Memory regions: KIP_REGIONS entries of three words
         regions: [u64; 192],
