@@ -676,6 +676,11 @@
     # SYSRET can return to the caller.
     test dword ptr [rsp + FRAME_flags], FLAGS_NEED_IRET
     jnz .Lslow_\name
+    # No time slice ends or begins here: a thread that got the processor by thread_switch has it
+    # only until it enters the kernel.
+    movzx ecx, byte ptr [rsp + THREAD_priority]
+    cmp ecx, gs:[CPU_preemption_threshold]
+    jb .Lslow_\name
     # The thread exists.
     look_up .Lslow_\name
     # Rust checks the rest (exregs.rs: exchange_fpu_fast), and refuses before it changes anything
