@@ -83,10 +83,11 @@ class Channel:
         return frames
 
     def _skip_text(self) -> None:
-        places = [self._received.find(encode(kind, b"")) for kind in UNANSWERED]
-        first = min((place for place in places if place >= 0), default=-1)
-        self._in_text = first < 0
-        self._received = self._received[first if first >= 0 else 1 - HEADER.size :]
+        # An init sends zero bytes before its first frame. Firmware sends none, but its text may end
+        # in a byte that begins a frame: a newline with such zeros after it would be a prompt frame.
+        _, zero, rest = self._received.partition(b"\0")
+        self._in_text = not zero
+        self._received = rest
 
     def _take(self) -> Frame | None:
         self._received = self._received.lstrip(b"\0")  # the end of a frame that an init before did not finish
