@@ -110,6 +110,11 @@ class Channel:
             self._waiting.append((kind, data[start : start + FRAME_DATA_MAX]))
         self._release()
 
+    def send_latest(self, kind: Kind, data: bytes) -> None:
+        """Queue one frame in place of those of its kind that still wait, so that the queue does not grow."""
+        self._waiting = [frame for frame in self._waiting if frame[0] is not kind]
+        self.send(kind, data)
+
     def send_at_once(self, kind: Kind) -> None:
         """Send an empty frame that uses up no credit, before all that waits."""
         self._out += encode(kind, b"")

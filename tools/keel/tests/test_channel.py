@@ -126,3 +126,14 @@ def test_firmwares_text_may_be_cut_anywhere(end: bytes) -> None:
     for cut in range(20):
         channel = Channel(firmware_speaks=True)
         assert channel.receive(stream[:cut]) + channel.receive(stream[cut:]) == [Frame(Kind.LISTENS, b"")]
+
+
+def test_of_what_waits_for_credit_only_the_latest_size_is_kept() -> None:
+    channel = Channel()
+    channel.send(Kind.STDIN, bytes(CREDIT_MAX))
+    for rows in range(1000):
+        channel.send_latest(Kind.WINDOW, WINDOW.pack(rows, 80))
+    channel.sent(len(channel.outgoing))
+    channel.receive(credit(1 << 20))
+    assert channel.outgoing.endswith(encode(Kind.WINDOW, WINDOW.pack(999, 80)))
+    assert len(channel.outgoing) < HEADER.size + FRAME_DATA_MAX + 3 * HEADER.size + WINDOW.size
