@@ -277,6 +277,22 @@ def slow_root(place: Path) -> Path:
     return place
 
 
+@both
+def test_a_profile_keeps_its_own_env(system: str, tmp_path: Path) -> None:
+    """What shows the host the first prompt takes only its own ENV away."""
+    root = slow_root(tmp_path)
+    with (root / "etc" / "profile").open("a") as profile:
+        profile.write("export ENV=/mine\n")
+    with terminal(*run_options(system), "--root", str(root)) as shell:
+        for number in range(2):
+            shell.wait_for(SLOW_PROMPT)
+            shell.say(f"echo {number}=$ENV=\r".encode())
+            shell.wait_for(f"{number}=/mine=".encode())
+        shell.wait_for(SLOW_PROMPT)
+        shell.say(b"exit\r")
+        assert shell.end() == 0
+
+
 def interrupted_after(system: str, root: Path, sign: bytes, delay_s: float) -> int:
     """The status where Ctrl-C is typed so long after the sign; a shell that lives on must have its whole profile."""
     with terminal(*run_options(system), "--root", str(root)) as shell:

@@ -23,6 +23,8 @@
 #define RUNLEVEL_HALT '0'
 #define RUNLEVEL_REBOOT '6'
 #define WINDOW_BYTES 4
+/* sd_booted(3): the folder is there where systemd is process 1. */
+#define SYSTEMD_RUNS "/run/systemd/system"
 /* systemd(1): SIGRTMIN+4 starts poweroff.target. */
 #define SYSTEMD_POWER_OFF 4
 
@@ -97,7 +99,8 @@ void stop_machine(void)
 {
 	if (getpid() == 1)
 		end_machine(SHUTDOWN_POWER_OFF);
-	kill(1, SIGRTMIN + SYSTEMD_POWER_OFF);
+	/* Another init is asked as BusyBox asks its own. */
+	kill(1, access(SYSTEMD_RUNS, F_OK) == 0 ? SIGRTMIN + SYSTEMD_POWER_OFF : SIGUSR2);
 }
 
 void host_open(struct channel *host)

@@ -88,7 +88,7 @@ void host_open(struct channel *host);
 /* attend.c: do what the host has said; fd is -1 once it is gone. */
 void host_obey(struct channel *host);
 
-/* attend.c: have the machine power off, by ourselves or by systemd. */
+/* attend.c: have the machine power off, by ourselves or by the init that is process 1. */
 void stop_machine(void);
 
 /* attend.c: a process that listens to the host, beside another init. */

@@ -106,7 +106,7 @@ def traced(settings: Settings, template: Path, processors: int = 1, timeout_s: f
 def judge(settings: Settings) -> Iterator[tuple[str, str]]:
     """Each test with what is wrong, or nothing."""
     found = Found()
-    template = settings.run / "heartbeat.conf"
+    template = settings.build / "heartbeat.conf"
     template.parent.mkdir(parents=True, exist_ok=True)
     template.write_text(HEARTBEAT)
     choices = boot.Choices(boot_template=template, debugger=True, processors=2, kernel_line="nofast trace=16")

@@ -20,7 +20,7 @@ from keel import boot, guest, machine, qemu, slot
 from keel.channel import CREDIT, FRAME_DATA_MAX, HEADER, STATUS_WHOLE, WINDOW, Kind, encode
 from keel.commands import run as run_command
 from keel.commands.run import conclude
-from keel.config import Settings
+from keel.config import REPOSITORY, Settings
 from keel.console import SHELL_BEGINS
 from keel.errors import Interrupted, KeelError, Status
 from keel.guest import Outcome, Plan
@@ -178,17 +178,17 @@ def typed() -> Iterator[Callable[[bytes], int]]:
         os.close(fd)
 
 
-Shell = Callable[[str], Outcome]
+Shell = Callable[..., Outcome]
 
 
 @pytest.fixture
 def shell(settings: Settings, emulator: Emulator) -> Shell:
     """Runs a guest that is this script, whose console is ours."""
 
-    def run(script: str) -> Outcome:
+    def run(script: str, watch_console: Callable[[bytes], bool] | None = None) -> Outcome:
         emulator(f"say = lambda text: lines['console'].sendall(text)\n{script}")
         with slot.taken(settings, "keel") as mine:
-            return guest.run(settings, qemu.Guest(kernel=Path("k")), Plan(mine, timeout_s=60.0))
+            return guest.run(settings, qemu.Guest(kernel=Path("k")), Plan(mine, timeout_s=60.0, watch_console=watch_console))
 
     return run
 
@@ -223,6 +223,28 @@ def test_a_shell_without_a_prompt_gets_what_is_typed(
     assert capfd.readouterr().out == "got pwd\n\x03"
 
 
+@pytest.mark.parametrize("prompt", [b"", b"here:\r\n"], ids=["none", "a line"])
+def test_a_shell_without_a_prompt_gets_what_is_in_a_pipe(
+    prompt: bytes, shell: Shell, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """But not at once: a prompt that comes would be shown in its place."""
+    ours, theirs = os.pipe()
+    os.write(theirs, b"pwd\n")
+    monkeypatch.setattr(guest, "INPUT_FD", ours)
+    shell(BOOTS + SAYS_PROMPT + PROFILE + f"say({prompt!r})\n" + ECHO)
+    os.close(theirs)
+    os.close(ours)
+    assert capfd.readouterr().out == "profile\r\n" + prompt.decode() + "got pwd\n"
+
+
+def test_what_was_typed_before_a_shell_without_a_prompt_reaches_it(
+    typed: Callable[[bytes], int], shell: Shell, capfd: pytest.CaptureFixture[str]
+) -> None:
+    typed(b"ls\n")
+    shell(BOOTS + SAYS_PROMPT + PROFILE + ECHO)
+    assert capfd.readouterr().out == "profile\r\ngot ls\n"
+
+
 def test_an_interrupt_after_a_line_typed_too_early_ends_the_guest(typed: Callable[[bytes], int], shell: Shell) -> None:
     typed(b"ls\n\x03")
     with pytest.raises(Interrupted):
@@ -233,6 +255,57 @@ def test_the_terminals_size_is_told_to_a_guest_that_listens(typed: Callable[[byt
     frame = encode(Kind.WINDOW, WINDOW.pack(30, 90))
     listens = f"lines['exec'].sendall({encode(Kind.LISTENS, b'')!r})\n"
     ended = shell(f"{listens}sys.exit(7 if lines['exec'].recv(99) == {frame!r} else 8)")
+    assert ended.emulator_status == 7
+
+
+# By the guest's stand-in, our child: our terminal gets another size, and we the signal for it.
+RESIZE = """
+import fcntl, os, signal, struct, termios
+terminal = os.open(f"/proc/{os.getppid()}/fd/0", os.O_RDONLY | os.O_NOCTTY)
+def resize(rows):
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", rows, 90, 0, 0))
+    os.kill(os.getppid(), signal.SIGWINCH)
+    time.sleep(0.3)
+"""
+HEAR = "lines['exec'].settimeout(10); heard = lines['exec'].recv(99)\n"
+RESTARTED = f"lines['log'].sendall({b'root: task linux' + guest.STARTED_AGAIN[:9]!r})\n"
+RESTARTED += f"lines['log'].sendall({guest.STARTED_AGAIN[9:] + bytes(9)!r})\n"
+AGAIN = RESTARTED + "time.sleep(0.3)\n"
+
+
+def test_the_root_task_says_so_when_it_has_restarted_linux() -> None:
+    sources = (REPOSITORY / "user" / "root" / "src").glob("*.rs")
+    assert any(guest.STARTED_AGAIN in source.read_bytes() for source in sources)
+
+
+def window(rows: int) -> bytes:
+    return encode(Kind.WINDOW, WINDOW.pack(rows, 90))
+
+
+@pytest.mark.parametrize("again", ["", AGAIN], ids=["unnoticed", "restarted"])
+def test_the_size_is_told_to_each_init(again: str, typed: Callable[[bytes], int], shell: Shell) -> None:
+    """A restarted Linux knows the size at boot."""
+    ended = shell(f"{LISTENS}{HEAR}{again}{LISTENS}{HEAR}sys.exit(7 if heard == {window(30)!r} else 8)")
+    assert ended.emulator_status == 7
+
+
+def test_between_two_inits_no_size_is_told(typed: Callable[[bytes], int], shell: Shell) -> None:
+    """It would be cut in the serial port of the Linux that boots; the next init is told the latest one."""
+    between = f"{AGAIN}resize(31)\nresize(32)\n"
+    ended = shell(f"{RESIZE}{LISTENS}{HEAR}{between}{LISTENS}{HEAR}sys.exit(7 if heard == {window(32)!r} else 8)")
+    assert ended.emulator_status == 7
+
+
+def test_a_restart_that_is_read_late_comes_before_the_init_that_listens(typed: Callable[[bytes], int], shell: Shell) -> None:
+    """Our process does not run while Linux restarts."""
+
+    def sleep(data: bytes) -> bool:
+        time.sleep(1.0 if data else 0.0)
+        return False
+
+    late = f"say(b'x')\ntime.sleep(0.3)\n{RESTARTED}{LISTENS}{HEAR}"
+    script = f"{RESIZE}{LISTENS}{HEAR}{late}resize(33)\n{HEAR}sys.exit(7 if heard == {window(33)!r} else 8)"
+    ended = shell(script, watch_console=sleep)
     assert ended.emulator_status == 7
 
 
@@ -250,6 +323,17 @@ STOP_US = "import os, signal; time.sleep(0.3); os.kill(os.getppid(), signal.SIGU
 
 def test_a_shell_that_listens_is_asked_to_power_off(shell: Shell) -> None:
     assert shell(LISTENS + STOP_US + STOPPED).emulator_status == 7
+
+
+def test_a_stop_is_said_to_the_next_init_too(shell: Shell) -> None:
+    """The one before may have ended before it read it."""
+    assert shell(LISTENS + STOP_US + "lines['exec'].recv(9)\n" + AGAIN + LISTENS + STOPPED).emulator_status == 7
+
+
+def test_a_linux_that_restarts_is_ended(shell: Shell) -> None:
+    """As one that boots: nothing in it listens."""
+    with pytest.raises(Interrupted):
+        shell(LISTENS + "time.sleep(0.3)\n" + AGAIN + STOP_US + "time.sleep(600)")
 
 
 def test_a_command_is_asked_to_power_off(run: Run) -> None:

@@ -249,9 +249,10 @@ bool copy_fpstate_to_sigframe(void __user *buf, void __user *fp, int size)
 	if (buf == fp && move_to_frame(&current->thread.fpu, fp, size))
 		return true;
 	state = &l4_fpu_fetch(current)->xsave;
+	/* Before the x87 part is converted: it may be initial by the header alone. */
+	finish(state, size);
 	if (buf != fp && !put_i387(buf))
 		return false;
-	finish(state, size);
 	return !copy_to_user(fp, state, frame_size());
 }
 
@@ -307,7 +308,7 @@ static bool move_from_frame(struct fpu *fpu, const void __user *frame)
 	memcpy(&sw, state->i387.sw_reserved, sizeof(sw));
 	moved = tells_xstate(&sw) && sw.xstate_size == keel_kip->fpu_size &&
 		sw.xfeatures == keel_kip->fpu_mask &&
-		*magic2(state, sw.xstate_size) == FP_XSTATE_MAGIC2 &&
+		*magic2(state, keel_kip->fpu_size) == FP_XSTATE_MAGIC2 &&
 		transfer_in_place(state, KEEL_EX_FPU_SET);
 	l4_walk_end();
 	if (moved)
