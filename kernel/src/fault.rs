@@ -2,9 +2,9 @@
 //! Fault IPC: page faults, exceptions, alien threads' system calls, triggers and preemptions become
 //! kernel-generated messages to a thread's pager, handler or preempter.
 //!
-//! Owns the contents of these messages and the choice of the receiver; ipc.rs sends them. The thread
-//! is blocked until the reply. Every function runs with all CPU locks held and interrupts off.
-//! `thread` is the current thread of this CPU in the functions that entry.rs, syscall.rs and
+//! Owns the contents of these messages and the choice of the receiver; ipc.rs sends them. The
+//! thread is blocked until the reply. Every function runs with all CPU locks held and interrupts
+//! off. `thread` is the current thread of this CPU in the functions that entry.rs, syscall.rs and
 //! sched.rs call, except `set_preempter`. The fast paths in fast.s compose the same messages for
 //! page faults and alien threads' system calls.
 

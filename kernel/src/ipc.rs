@@ -73,8 +73,7 @@ enum Sent {
 }
 
 /// The send phase of the current thread: delivers the message, or blocks the caller until it can be
-/// delivered. `Err`: the send phase failed, or the
-/// call must be restarted.
+/// delivered. `Err`: the send phase failed, or the call must be restarted.
 fn send(caller: Ref<Thread>, flags: u64) -> Result<Sent, Stop> {
     let destination = Id(caller.frame().di.get());
     if flags & TO_THREADS != 0 && (destination.is_source() || flags & IPC_NOTIFY != 0) {
@@ -619,8 +618,8 @@ pub fn timed_out(thread: Ref<Thread>) {
     finish_and_wake(thread, side, Error::Timeout);
 }
 
-/// Cancels a thread's IPC (EX_CANCEL). Does nothing for a thread that is in none, or in
-/// a fault outside of a transfer.
+/// Cancels a thread's IPC (EX_CANCEL). Does nothing for a thread that is in none, or in a fault
+/// outside of a transfer.
 pub fn cancel(thread: Ref<Thread>) {
     if thread.has(TRANSFER) {
         return transfer::fail(thread, Error::Aborted);

@@ -113,7 +113,7 @@ pub fn with_another(other: &Cpu, serve: impl FnOnce() -> bool) -> bool {
 }
 
 /// Takes the locks of all CPUs. The current CPU holds its own lock only, and releases it meanwhile:
-/// the caller must check anew whatever it has read before, the current thread included
+/// the caller must check again whatever it has read before, the current thread included
 /// (`Cpu::arrived`).
 #[inline]
 pub fn take_all_locks(cpu: &Cpu) {
@@ -215,7 +215,7 @@ pub fn is_contended() -> bool {
 }
 
 /// Releases all locks and takes them again if another CPU waits for a lock. The current CPU has all
-/// locks, and holds no reference to anything that may change: the caller checks it anew.
+/// locks, and holds no reference to anything that may change: the caller checks it again.
 pub fn cond_resched(cpu: &Cpu) {
     if is_contended() {
         release(cpu);

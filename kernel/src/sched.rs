@@ -5,9 +5,10 @@
 //! A thread that becomes ready is put into the run queue or, if it is the first one, into
 //! `Cpu::handoff`: an IPC partner usually runs next, and is then switched to without the queue.
 //!
-//! Interrupts are off. `leave`, `choose`, and what they call run with this CPU's lock at least, and so
-//! does `program` for this CPU. The cross-CPU fast path calls `wake` and `disarm` with the locks of
-//! both CPUs. All other functions run with all CPU locks held: they may change other CPUs' queues.
+//! Interrupts are off. `leave`, `choose`, and what they call run with this CPU's lock at least,
+//! and so does `program` for this CPU. The cross-CPU fast path calls `wake` and `disarm` with the
+//! locks of both CPUs. All other functions run with all CPU locks held: they may change other
+//! CPUs' queues.
 
 use crate::arch::cpu::{self, cpu, Cpu};
 use crate::arch::{apic, clock, entry};
@@ -261,7 +262,8 @@ pub fn switch_to(to: Option<Ref<Thread>>) {
     let cpu = cpu();
     let Some(current) = cpu.current.get() else { return };
     let Some(to) = to else {
-        // If the caller runs on a donor's slice, that goes on: it is not the caller's to give up.
+        // If the caller runs on a donor's slice, that slice continues: it is not the caller's to
+        // give up.
         if cpu.slice_owner.get() == current.id {
             cpu.deadlines.remove(Ref::to(&cpu.slice));
         }

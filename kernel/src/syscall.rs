@@ -26,8 +26,8 @@ pub fn enter(caller: Ref<Thread>) {
     crate::debugger::trace::call(caller);
     let asked = caller.frame().orig_ax.get();
     if caller.has(thread::ALIEN | thread::DISPATCHED) {
-        // If an unmap was preempted before its calls became messages, the handler gets that call, and
-        // no later unmap may use its progress.
+        // If an unmap was preempted before its calls became messages, the handler gets that call,
+        // and no later unmap may use its progress.
         caller.found.set(0);
         fault::handlers_call(caller);
         return;

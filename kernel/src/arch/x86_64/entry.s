@@ -121,8 +121,7 @@ leave_to_user:
 
 # SYSRET would lose rcx and r11, or cannot restore the flags or cs.
 # Live: rax = frame; r11, rcx and rax are not loaded yet.
-.Lleave_by_iret:
-    load rax, r11, rcx, rax
+.Lleave_by_iret: load rax, r11, rcx, rax
     mov rsp, gs:[CPU_stack]
     push USER_SS
     push qword ptr gs:[CPU_exit_sp]
@@ -230,8 +229,7 @@ debug_entry:
     save_after_vector
     jmp without_error_code
 # Live: all registers are the interrupted kernel code's; gs may be the user's.
-.Ldrop_debug:
-    push rax
+.Ldrop_debug: push rax
     xor eax, eax
     mov dr6, rax
     pop rax
@@ -257,8 +255,7 @@ fatal_mc:
     push 0
     mov edi, VECTOR_MC
 # Live: edi = vector. Stack: error code, ip, cs, flags, sp, ss.
-.Lfatal:
-    clear_flags
+.Lfatal: clear_flags
     mov rsi, rsp
     and rsp, -16
     call {fatal}

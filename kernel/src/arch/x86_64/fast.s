@@ -196,8 +196,7 @@
     mov cr3, rax
     # The first use of a port faults, and the kernel then loads the task's bitmap (tables.rs).
     mov word ptr gs:[{CPU_PORTS}], NO_PORTS
-.Lsame_space_\@:
-    rdtsc
+.Lsame_space_\@: rdtsc
     shl rdx, 32
     or rax, rdx
     add [\from + THREAD_consumed], rax
@@ -262,13 +261,11 @@
     jz .Lrestore_\@
     mov \other, [\other + THREAD_fpu]
     xsave64 [\other]
-.Lrestore_\@:
-    mov \other, [rbx + THREAD_fpu]
+.Lrestore_\@: mov \other, [rbx + THREAD_fpu]
     xrstor64 [\other]
     mov gs:[CPU_fpu_owner], rbx
     jmp .Ldone_\@
-.Lno_state_\@:
-    cmp byte ptr gs:[CPU_fpu_off], 0
+.Lno_state_\@: cmp byte ptr gs:[CPU_fpu_off], 0
     jne .Ldone_\@
     switch_fpu_off
 .Ldone_\@:
@@ -348,8 +345,7 @@
     rdtsc
     shl rdx, 32
     lea rbx, [rax + rdx]
-.Ldelay_\@:
-    rdtsc
+.Ldelay_\@: rdtsc
     shl rdx, 32
     or rax, rdx
     sub rax, rbx
@@ -382,9 +378,8 @@
     # The tag has register words only: no words in the UTCB, no items, no kind.
     cmp esi, REGISTER_WORDS
     ja .Lcall_words_\@
-.Lcall_commit_\@:
     # POINT OF NO RETURN: nothing below can fail.
-    inc dword ptr [rbx + THREAD_waiters]
+.Lcall_commit_\@: inc dword ptr [rbx + THREAD_waiters]
     enter_wait closed, {UP_CLOSED_WAIT}, \locks
     mov [rsp + THREAD_partner], rdi
     change_fpu \fpu, r15
@@ -394,8 +389,7 @@
 
 # The tag has more than the register words.
 # Live: rsp = caller's TCB, rbx = partner's, message registers.
-.Lcall_words_\@:
-    copy_words .Lslow_\name, .Lcall_commit_\@
+.Lcall_words_\@: copy_words .Lslow_\name, .Lcall_commit_\@
 .endm
 
 # Reply with open wait: the partner is in a closed wait for the caller, in an open wait, or blocked
@@ -426,12 +420,10 @@
     # The tag has register words only.
     cmp esi, REGISTER_WORDS
     ja .Lreply_words_\@
-.Lreply_commit_\@:
     # POINT OF NO RETURN: nothing below can fail.
-    dec dword ptr [rsp + THREAD_waiters]
-.Lreply_block_\@:
+.Lreply_commit_\@: dec dword ptr [rsp + THREAD_waiters]
     # POINT OF NO RETURN for a partner in an open wait, which is no waiter of the caller.
-    enter_open_wait \locks
+.Lreply_block_\@: enter_open_wait \locks
     change_fpu \fpu, r15
     change_thread rsp, \pcids
     mov rdi, rbp
@@ -439,14 +431,12 @@
 
 # The tag has more than the register words.
 # Live: rsp = caller's TCB, rbx = partner's, rbp = caller's id, message registers.
-.Lreply_words_\@:
-    copy_words .Lslow_\name, .Lreply_commit_\@
+.Lreply_words_\@: copy_words .Lslow_\name, .Lreply_commit_\@
 
 # The partner is in neither a closed wait nor a fault.
 # Live: rsp = caller's TCB, rbx = partner's, rbp = caller's id, message registers.
-.Lreply_to_open_wait_\@:
     # It is in an open wait on this CPU, without flags.
-    mov rdx, [rbx + {THREAD_STATE_WORD}]
+.Lreply_to_open_wait_\@: mov rdx, [rbx + {THREAD_STATE_WORD}]
     .if \fpu
     btr rdx, {STATE_WORD_FPU_BIT}
     .endif
@@ -464,9 +454,8 @@
 # The partner is perhaps an alien thread that is blocked on the caller, its handler or pager.
 # Live: rsp = caller's TCB, rbx = partner's, rbp = caller's id, rdx = partner's state word, message
 # registers.
-.Lreply_to_alien_\@:
     # The tag has no items and is not TAG_FORWARD.
-    test esi, {TAG_ITEMS}
+.Lreply_to_alien_\@: test esi, {TAG_ITEMS}
     .if \locks
     jnz .Lslow_answer_\name
     .else
@@ -476,9 +465,8 @@
     btr rdx, {STATE_WORD_FPU_BIT}
     cmp rdx, gs:[CPU_fault_wait]
     jne .Lreply_to_dispatched_\@
-.Lreply_check_alien_\@:
     # It waits for the caller, not for another thread.
-    cmp rbp, [rbx + THREAD_partner]
+.Lreply_check_alien_\@: cmp rbp, [rbx + THREAD_partner]
     jne .Lslow_\name
     # rbp = its frame. That is its chief's memory too, which may change at any time: each word is
     # read once, and used as it was checked.
@@ -510,8 +498,7 @@
     jne .Lreply_fpu_\@
     clts
     mov byte ptr gs:[CPU_fpu_off], 0
-.Lreply_by_sysret_\@:
-    dec dword ptr [rsp + THREAD_waiters]
+.Lreply_by_sysret_\@: dec dword ptr [rsp + THREAD_waiters]
     enter_open_wait \locks
     mov rdi, rdx
     change_thread rsp, \pcids
@@ -535,8 +522,7 @@
 
 # An alien thread that sends explicit messages to its handler (DISPATCHED) is resumed like others.
 # Live: as at .Lreply_to_alien, with the FPU bit clear in rdx.
-.Lreply_to_dispatched_\@:
-    btr rdx, {STATE_WORD_DISPATCHED_BIT}
+.Lreply_to_dispatched_\@: btr rdx, {STATE_WORD_DISPATCHED_BIT}
     cmp rdx, gs:[CPU_fault_wait]
     je .Lreply_check_alien_\@
     jmp .Lreply_to_open_wait_\@
@@ -545,9 +531,8 @@
 # The reply has items: perhaps one page for the partner's page fault. UP only: frames cannot change
 # meanwhile, because there is no other CPU.
 # Live: as at .Lreply_to_alien.
-.Lreply_with_page_\@:
     # The tag has one map item and nothing else.
-    mov eax, esi
+.Lreply_with_page_\@: mov eax, esi
     and eax, {TAG_CONTENT}
     cmp eax, {TAG_ONE_PAGE}
     jne .Lslow_\name
@@ -590,16 +575,14 @@
 # the frame's, of which a user may choose some; ss is always the user's.
 # Live: rsp = caller's TCB, rbx = partner's, rbp = partner's frame, rcx = ip, r11 = flags, rdx = FS
 # base, r15 = GS base.
-.Lreply_by_iret_\@:
-    mov rdi, rdx
+.Lreply_by_iret_\@: mov rdi, rdx
     .if \fpu == 0
     # The FPU is off already, because the caller has no state.
     test dword ptr [rbx + THREAD_flags], FPU
     jz .Lreply_iret_fpu_is_off_\@
     .endif
     change_fpu 1, r9
-.Lreply_iret_fpu_is_off_\@:
-    and r11d, {FLAGS_USER}
+.Lreply_iret_fpu_is_off_\@: and r11d, {FLAGS_USER}
     or r11d, FLAGS_FIXED
     dec dword ptr [rsp + THREAD_waiters]
     enter_open_wait \locks
@@ -657,15 +640,12 @@
     cmp rdx, rdi
     jne .Lslow_\name
     call_path \name, \locks, \pcids, 0, .Lcall_partner_with_fpu_\name
-.Lreply_\name:
-    reply_path \name, \locks, \clear, \pcids, 0, .Lreply_with_fpu_\name
+.Lreply_\name: reply_path \name, \locks, \clear, \pcids, 0, .Lreply_with_fpu_\name
 
 # The same calls where the caller or its partner has an FPU state. These copies repeat all checks.
 # Live: rsp = caller's TCB, message registers. The lock is held.
-.Lcall_with_fpu_\name:
-    call_path \name, \locks, \pcids, 1, .Lslow_\name
-.Lreply_with_fpu_\name:
-    reply_path \name, \locks, \clear, \pcids, 1, .Lslow_\name
+.Lcall_with_fpu_\name: call_path \name, \locks, \pcids, 1, .Lslow_\name
+.Lreply_with_fpu_\name: reply_path \name, \locks, \clear, \pcids, 1, .Lslow_\name
 
 # The call is neither. UP only: lthread_ex_regs on the FPU state of a thread that has one.
 # Live: rsp = caller's TCB, rax = call without the send timeout's kind, message registers.
@@ -700,31 +680,26 @@
 
 # The slow path for a native thread, UP: no lock is held, and all registers are saved.
 # Live: nothing.
-.Lslow_up_\name:
-    slow_path {slow_syscall}, \clear
+.Lslow_up_\name: slow_path {slow_syscall}, \clear
     .endif
 
 # The slow path for a native thread whose message registers are not saved yet. It takes the lock
 # itself. On a uniprocessor the lock is free, and the store changes nothing.
 # Live: rsp = caller's TCB, message registers.
-.Lslow_\name:
-    mov byte ptr gs:[{CPU_LOCK}], 0
-.Lslow_unlocked_\name:
-    save_message
+.Lslow_\name: mov byte ptr gs:[{CPU_LOCK}], 0
+.Lslow_unlocked_\name: save_message
     slow_path {slow_syscall}, \clear
     .if \locks
 # A reply with items on a multiprocessor: mapping takes all locks (entry.rs: answering_system_call).
 # Live: rsp = caller's TCB, message registers.
-.Lslow_answer_\name:
-    mov byte ptr gs:[{CPU_LOCK}], 0
+.Lslow_answer_\name: mov byte ptr gs:[{CPU_LOCK}], 0
     save_message
     slow_path {answering_syscall}, \clear
     .endif
 
 # The caller is alien, or has another flag: all registers are saved first, in its frame.
 # Live: as at the entry, with rsp = caller's TCB, and gs the kernel's.
-.Lspecial_\name:
-    mov rsp, [rsp + {THREAD_FRAME}]
+.Lspecial_\name: mov rsp, [rsp + {THREAD_FRAME}]
     save_after_syscall
     lea rsp, [rsp - FRAME_r15]
     mov rbp, gs:[CPU_current]
@@ -734,8 +709,7 @@
 
 # The system call becomes a message: r8 = call number, r9 = ip, r10 = index of the frame, r12 = 0.
 # Live: rsp = caller's frame, rbp = caller's TCB, rax = call number, rcx = ip.
-.Lalien_call_\name:
-    mov r8, rax
+.Lalien_call_\name: mov r8, rax
     mov r9, rcx
     mov r10d, [rbp + THREAD_frame_index]
     xor r12d, r12d
@@ -743,8 +717,7 @@
 
 # Sends the message to the handler.
 # Live: rsp = caller's frame, rbp = caller's TCB, rsi = tag, r8 r9 r10 r12 r13 r14 = words.
-.Lto_handler_\name:
-    take_lock \locks, rbp, .Lsaved_slow_unlocked_\name
+.Lto_handler_\name: take_lock \locks, rbp, .Lsaved_slow_unlocked_\name
     # The handler exists. It is in the caller's clan, or its chief: CROSS_CLAN_HANDLER is not set.
     mov rdi, [rbp + THREAD_handler]
     look_up .Lsaved_slow_\name
@@ -755,15 +728,13 @@
     leave_to_handler \locks, \pcids, 0
 
 # The handler has an FPU state, or is not in an open wait. Live: as above, rbx = handler's TCB.
-.Lto_handler_with_fpu_\name:
-    must_be_in_open_wait \locks, 1, .Lsaved_slow_\name
+.Lto_handler_with_fpu_\name: must_be_in_open_wait \locks, 1, .Lsaved_slow_\name
     leave_to_handler \locks, \pcids, 1
 
 # The caller is not an alien thread with ALIEN and FPU alone.
 # Live: rsp = caller's frame, rbp = caller's TCB, rax = call number, rcx = ip, r11 = flags, message
 # registers.
-.Lnot_plain_alien_\name:
-    cmp dword ptr [rbp + THREAD_flags], ALIEN
+.Lnot_plain_alien_\name: cmp dword ptr [rbp + THREAD_flags], ALIEN
     je .Lalien_call_\name
     # It is alien and may send explicit messages (EX_DISPATCH), with an FPU state or without.
     mov edx, [rbp + THREAD_flags]
@@ -782,9 +753,8 @@
 # The program's own entry takes the system call, unless the call comes from the entry's page: that
 # is how the entry itself calls the handler. rcx and r11 are as SYSCALL set them.
 # Live: as at .Lnot_plain_alien.
-.Lprogram_entry_\name:
     # The program has an entry: above DISPATCH_ON the word is its address.
-    mov rdx, [rbp + THREAD_dispatch]
+.Lprogram_entry_\name: mov rdx, [rbp + THREAD_dispatch]
     cmp rdx, DISPATCH_ON
     je .Lalien_call_\name
     # The call does not come from the entry's page.
@@ -808,8 +778,7 @@
 # Perhaps a native thread with an FPU state and no other flag.
 # Live: rsp = caller's frame = its TCB if it is native, edx = caller's flags without FPU, rax = call
 # number, message registers. All registers are saved.
-.Lnative_with_fpu_\name:
-    test edx, edx
+.Lnative_with_fpu_\name: test edx, edx
     jnz .Lsaved_slow_unlocked_\name
     take_lock \locks, rsp, .Lsaved_slow_unlocked_\name
     # The caller still has no other flag: see take_lock.
@@ -826,10 +795,8 @@
     je .Lcall_with_fpu_\name
 
 # The slow path where all registers are saved. Live: nothing.
-.Lsaved_slow_\name:
-    mov byte ptr gs:[{CPU_LOCK}], 0
-.Lsaved_slow_unlocked_\name:
-    slow_path {slow_syscall}, \clear
+.Lsaved_slow_\name: mov byte ptr gs:[{CPU_LOCK}], 0
+.Lsaved_slow_unlocked_\name: slow_path {slow_syscall}, \clear
 .endm
 
 # On a uniprocessor (up) no lock is needed: each slow path ends before the next fast path begins.
@@ -865,9 +832,8 @@ fast_paths pcid_up_syscall_entry, 0, 1, 1
     test edx, {CODE_FETCH}
     jz .Lfault_tag_\@
     mov rsi, {FETCH_FAULT_TAG}
-.Lfault_tag_\@:
     # A reply with TAG_FORWARD looks at the kind of this message (fault.rs: refused).
-    mov [rbp + {THREAD_MESSAGE_TAG}], rsi
+.Lfault_tag_\@: mov [rbp + {THREAD_MESSAGE_TAG}], rsi
     # The exception made ss null. The pager may run 32-bit code later, and SYSRET does not load all
     # of ss on AMD: see user_exception in entry.s.
     mov eax, KERNEL_SS
@@ -875,18 +841,15 @@ fast_paths pcid_up_syscall_entry, 0, 1, 1
     # The pager is also the handler: for a native thread the message then has the frame.
     cmp rdi, [rbp + THREAD_handler]
     je .Lfault_to_handler_\@
-.Lfault_clear_\@:
     # The words that the tag does not count are still the faulter's registers, which the pager must
     # not see.
-    xor r13d, r13d
+.Lfault_clear_\@: xor r13d, r13d
     xor r14d, r14d
-.Lfault_send_\@:
-    leave_to_handler 1, \pcids, \fpu
+.Lfault_send_\@: leave_to_handler 1, \pcids, \fpu
 
 # The pager is the handler. An alien thread's handler sees its registers in the shared frame.
 # Live: as at the start of fault_path, rsi = tag, r8 r9 r10 r12 = words.
-.Lfault_to_handler_\@:
-    test dword ptr [rbp + THREAD_flags], ALIEN
+.Lfault_to_handler_\@: test dword ptr [rbp + THREAD_flags], ALIEN
     jnz .Lfault_send_\@
     # A native thread's frame is copied to the pager's UTCB, with the bases.
     rdfsbase rax
@@ -943,15 +906,12 @@ fast_paths pcid_up_syscall_entry, 0, 1, 1
 
 # The pager has an FPU state, or is not in an open wait.
 # Live: as at the start of fault_path.
-.Lfault_with_fpu_\name:
-    must_be_in_open_wait 1, 1, .Lfault_slow_\name
+.Lfault_with_fpu_\name: must_be_in_open_wait 1, 1, .Lfault_slow_\name
     fault_path \pcids, 1
 
 # The slow path. All registers are saved. Live: nothing; the error code is on the kernel stack.
-.Lfault_slow_\name:
-    mov byte ptr gs:[{CPU_LOCK}], 0
-.Lfault_slow_unlocked_\name:
-    mov edi, VECTOR_PF
+.Lfault_slow_\name: mov byte ptr gs:[{CPU_LOCK}], 0
+.Lfault_slow_unlocked_\name: mov edi, VECTOR_PF
     jmp user_exception
 .endm
 

@@ -41,8 +41,7 @@ start32:
     mov eax, offset boot_pd_physical + 3
     mov dword ptr [boot_pdpt_top_physical + 510 * 8], eax
     mov ecx, 4
-.Lfill_pdpt:
-    mov [edi], eax
+.Lfill_pdpt: mov [edi], eax
     add edi, 8
     add eax, 0x1000
     dec ecx
@@ -50,8 +49,7 @@ start32:
     mov edi, offset boot_pd_physical
     mov eax, {BIG_PAGE}
     mov ecx, 4 * 512
-.Lfill_pd:
-    mov [edi], eax
+.Lfill_pd: mov [edi], eax
     add edi, 8
     add eax, 0x200000
     dec ecx
