@@ -19,7 +19,7 @@
 #include <asm/processor.h>
 #include <asm/trap_pf.h>
 #include <asm/trapnr.h>
-#include "keeper.h"
+#include "reflector.h"
 
 #define FRAME_WORDS (sizeof(struct keel_frame) / sizeof(long))
 #define REPLY_WORDS (KEEL_REGISTER_WORDS + FRAME_WORDS)

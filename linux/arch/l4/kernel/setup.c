@@ -15,7 +15,7 @@
 #include <asm/l4.h>
 #include <asm/sections.h>
 #include <asm/setup.h>
-#include "../host/keeper.h"
+#include "../hypercall/reflector.h"
 
 #define PORTS_LOG2 16
 #define PORTS_LEAST_LOG2 1	/* nothing smaller than an index and its data */

@@ -15,7 +15,7 @@
 #include <linux/sched/task_stack.h>
 #include <linux/smp.h>
 #include <asm/l4.h>
-#include "../host/keeper.h"
+#include "../hypercall/reflector.h"
 
 #define START_TIMEOUT_US (10 * USEC_PER_SEC)
 #define STOP_TIMEOUT_US USEC_PER_SEC

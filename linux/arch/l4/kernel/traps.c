@@ -19,7 +19,7 @@
 #include <asm/trapnr.h>
 #include <asm/tlbflush.h>
 #include <asm/traps.h>
-#include "../host/keeper.h"
+#include "../hypercall/reflector.h"
 
 int show_unhandled_signals = 1;
 
