@@ -43,7 +43,7 @@ bool keel_is_own(unsigned long id)
 }
 
 /* A call of a kernel source; word 0 goes there and its answer comes back. */
-int keel_source(unsigned long source, unsigned long operation, unsigned long *word)
+int keel_invoke(unsigned long source, unsigned long operation, unsigned long *word)
 {
 	struct keel_message m = {
 		.tag = KEEL_TAG(operation, 1),
@@ -80,7 +80,7 @@ void keel_print(const char *text, unsigned int length)
 	}
 }
 
-void __noreturn keel_end(unsigned long how)
+void __noreturn keel_shutdown(unsigned long how)
 {
 	struct keel_message m = { .tag = KEEL_TAG(KEEL_ROOT_SHUTDOWN, 1), .words = { how } };
 
@@ -133,7 +133,7 @@ int keel_buy_frames(unsigned int first, unsigned int count)
 	return m.status || keel_label(&m) ? -ENOMEM : 0;
 }
 
-static bool sigma0_map(unsigned long fpage, unsigned long window)
+static bool keel_sigma0_map(unsigned long fpage, unsigned long window)
 {
 	struct keel_message m = { .tag = KEEL_TAG(KEEL_SIGMA0_MAP, 1), .words = { fpage } };
 	struct keel_utcb *utcb = keel_utcb(keel_server());
@@ -152,8 +152,8 @@ bool keel_map_ports(unsigned int port, unsigned int log2)
 	unsigned long rights = KEEL_FPAGE_IO | KEEL_FPAGE_READ | KEEL_FPAGE_WRITE;
 	unsigned long all = rights | 16UL << KEEL_FPAGE_SIZE_SHIFT;
 
-	return sigma0_map((unsigned long)port << KEEL_FPAGE_PORT_SHIFT |
-			  (unsigned long)log2 << KEEL_FPAGE_SIZE_SHIFT | rights, all);
+	return keel_sigma0_map((unsigned long)port << KEEL_FPAGE_PORT_SHIFT |
+			       (unsigned long)log2 << KEEL_FPAGE_SIZE_SHIFT | rights, all);
 }
 
 /* Asks sigma0 for a page of device memory at a kernel address: the firmware's are read-only. */
@@ -163,7 +163,7 @@ bool keel_map_device(unsigned long phys, unsigned long virt)
 			     (unsigned long)KEEL_CACHE_UNCACHED << KEEL_FPAGE_CACHE_SHIFT;
 	unsigned long window = keel_page(virt, KEEL_FPAGE_READ | KEEL_FPAGE_WRITE);
 
-	return sigma0_map(page | KEEL_FPAGE_WRITE, window) || sigma0_map(page, window);
+	return keel_sigma0_map(page | KEEL_FPAGE_WRITE, window) || keel_sigma0_map(page, window);
 }
 
 /* A call whose registers stand here as rdi, rsi, rdx, r8, r9, r10, r12, r13; what it returns in rdi comes back. */
@@ -219,7 +219,7 @@ unsigned long keel_task_new(unsigned long *task, unsigned long flags, unsigned l
 }
 
 /* The ranges lie in the UTCB's record: a call between would lose r8. */
-static unsigned long unmap_recorded(unsigned long task, unsigned int count)
+static unsigned long keel_unmap_recorded(unsigned long task, unsigned int count)
 {
 	unsigned long status = KEEL_CALL_FPAGE_UNMAP;
 	unsigned long fpage = 0, flags = KEEL_UNMAP_TASK;
@@ -236,7 +236,7 @@ unsigned long keel_unmap(unsigned long task, const struct keel_unmap_range *rang
 			 unsigned int count)
 {
 	memcpy(keel_utcb(keel_server())->record, ranges, count * sizeof(*ranges));
-	return unmap_recorded(task, count);
+	return keel_unmap_recorded(task, count);
 }
 
 /* What a task has mapped in the 2 MB at an address is at another one afterwards, or unmapped. */

@@ -24,10 +24,10 @@
 #define FRAME_WORDS (sizeof(struct keel_frame) / sizeof(long))
 #define REPLY_WORDS (KEEL_REGISTER_WORDS + FRAME_WORDS)
 
-static char keeper_stacks[NR_CPUS][PAGE_SIZE] __aligned(PAGE_SIZE);
+static char l4_reflector_stacks[NR_CPUS][PAGE_SIZE] __aligned(PAGE_SIZE);
 
 /* Vector 14 with the hardware's error code, made from what L4 tells. */
-static void page_fault_words(struct keel_frame *frame, const struct keel_message *m)
+static void l4_page_fault_words(struct keel_frame *frame, const struct keel_message *m)
 {
 	frame->vector = X86_TRAP_PF;
 	frame->error_code = keel_label(m) & KEEL_FPAGE_WRITE ? X86_PF_WRITE :
@@ -35,7 +35,7 @@ static void page_fault_words(struct keel_frame *frame, const struct keel_message
 	frame->cr2 = m->words[0];
 }
 
-static void push_trap(struct keel_frame *frame)
+static void l4_push_trap(struct keel_frame *frame)
 {
 	struct l4_trap *trap = (void *)((frame->sp & ~15UL) - sizeof(*trap));
 
@@ -45,14 +45,14 @@ static void push_trap(struct keel_frame *frame)
 	trap->address = frame->cr2;
 	trap->regs.orig_ax = -1;
 	trap->regs.cs = __KERNEL_CS;	/* so that Linux knows its own code */
-	frame->ip = (unsigned long)l4_keeper_entry;
+	frame->ip = (unsigned long)l4_reflector_entry;
 	frame->sp = (unsigned long)trap;
 	frame->di = (unsigned long)trap;
 	frame->flags &= ~(X86_EFLAGS_TF | X86_EFLAGS_DF);
 }
 
 /* An exception of wrgsbase in keel_set_percpu_base() asks for what that would do. */
-static bool set_percpu_base(struct keel_frame *frame)
+static bool l4_emulate_wrgsbase(struct keel_frame *frame)
 {
 	if (frame->vector != X86_TRAP_UD || frame->ip != (unsigned long)keel_set_percpu_base)
 		return false;
@@ -61,7 +61,7 @@ static bool set_percpu_base(struct keel_frame *frame)
 	return true;
 }
 
-static void keeper_loop(struct keel_utcb *utcb)
+static void l4_reflector_loop(struct keel_utcb *utcb)
 {
 	struct keel_frame *frame = (void *)&utcb->words[KEEL_REGISTER_WORDS];
 	unsigned long flags = KEEL_IPC_RECEIVE | KEEL_IPC_OPEN;
@@ -73,32 +73,32 @@ static void keeper_loop(struct keel_utcb *utcb)
 		if (m.status || !keel_is_own(m.partner))
 			continue;
 		if (keel_kind(&m) == KEEL_KIND_PAGE_FAULT)
-			page_fault_words(frame, &m);
+			l4_page_fault_words(frame, &m);
 		else if (keel_kind(&m) == KEEL_KIND_EXCEPTION)
 			frame->vector = keel_label(&m);
 		else
 			continue;
-		if (!set_percpu_base(frame))
-			push_trap(frame);
+		if (!l4_emulate_wrgsbase(frame))
+			l4_push_trap(frame);
 		m.tag = KEEL_TAG(0, REPLY_WORDS);
 		flags |= KEEL_IPC_SEND | KEEL_IPC_SEND_ZERO;
 	}
 }
 
 /* Starts a processor's keeper, before the lthreads that it serves; 0 or L4's status. */
-unsigned long l4_keeper_create(unsigned int cpu)
+unsigned long l4_reflector_create(unsigned int cpu)
 {
-	return keel_create(KEEL_REFLECTOR + cpu, (void (*)(void))keeper_loop,
-			   keeper_stacks[cpu] + PAGE_SIZE, keel_start->priority + 1, cpu);
+	return keel_create(KEEL_REFLECTOR + cpu, (void (*)(void))l4_reflector_loop,
+			   l4_reflector_stacks[cpu] + PAGE_SIZE, keel_start->priority + 1, cpu);
 }
 
 /* Starts the first keeper, which serves the first server thread from then on. */
-void __init l4_keeper_init(void)
+void __init l4_reflector_init(void)
 {
 	struct keel_ex_regs *record = (void *)keel_utcb(KEEL_SERVER)->record;
 	unsigned long server = keel_self(KEEL_SERVER);
 
-	if (l4_keeper_create(0))
+	if (l4_reflector_create(0))
 		panic("keel: no keeper");
 	record->pager = keel_self(KEEL_REFLECTOR);
 	record->handler = keel_self(KEEL_REFLECTOR);

@@ -9,7 +9,7 @@
 #include <asm/asm-offsets.h>
 
 	.text
-SYM_CODE_START(l4_keeper_entry)
+SYM_CODE_START(l4_reflector_entry)
 	call	l4_kernel_trap
 	movq	TRAP_SP(%rsp), %rax
 	subq	$8, %rax
@@ -31,11 +31,11 @@ SYM_CODE_START(l4_keeper_entry)
 	popq	%rdx
 	popq	%rsi
 	popq	%rdi
-	addq	$TRAP_FLAGS_BEHIND, %rsp
+	addq	$TRAP_FLAGS_OFFSET, %rsp
 	popfq
 	popq	%rsp
 	ret
-SYM_CODE_END(l4_keeper_entry)
+SYM_CODE_END(l4_reflector_entry)
 
 /*
  * rdi = what gs shall hold. Also where lthreads of the server begin: they return to

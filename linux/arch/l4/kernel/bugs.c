@@ -21,38 +21,38 @@
 #define AMD_FEATURES 0x80000008
 #define AMD_SSB_NO BIT(26)
 
-static unsigned int maker(void)
+static unsigned int l4_cpu_maker(void)
 {
 	const char *name = boot_cpu_data.x86_vendor_id;
 
 	return !strcmp(name, "AuthenticAMD") || !strcmp(name, "HygonGenuine") ? AMD : OTHERS;
 }
 
-static bool loads_bypass_stores(void)
+static bool l4_loads_bypass_stores(void)
 {
 	unsigned int eax = AMD_FEATURES, ebx, ecx = 0, edx;
 
-	if (maker() != AMD)
+	if (l4_cpu_maker() != AMD)
 		return true;
 	native_cpuid(&eax, &ebx, &ecx, &edx);
 	return boot_cpu_data.x86 > AMD_LAST_IN_ORDER && !(ebx & AMD_SSB_NO);
 }
 
-static ssize_t show(char *buf, unsigned int affected, const char *state)
+static ssize_t l4_show_bug(char *buf, unsigned int affected, const char *state)
 {
-	return sysfs_emit(buf, "%s\n", affected & maker() ? state : "Not affected");
+	return sysfs_emit(buf, "%s\n", affected & l4_cpu_maker() ? state : "Not affected");
 }
 
 #define SHOW(name, affected, state)						\
 ssize_t cpu_show_##name(struct device *dev, struct device_attribute *attr,	\
 			char *buf)						\
 {										\
-	return show(buf, affected, state);					\
+	return l4_show_bug(buf, affected, state);					\
 }
 
 SHOW(spectre_v1, AMD | OTHERS, "Mitigation: masked indices and swapgs barriers")
 SHOW(spectre_v2, AMD | OTHERS, "Vulnerable")
-SHOW(spec_store_bypass, loads_bypass_stores() ? AMD | OTHERS : 0, "Vulnerable")
+SHOW(spec_store_bypass, l4_loads_bypass_stores() ? AMD | OTHERS : 0, "Vulnerable")
 SHOW(retbleed, AMD | OTHERS, "Vulnerable")
 SHOW(meltdown, OTHERS, "Vulnerable")
 SHOW(l1tf, OTHERS, "Vulnerable")
@@ -73,7 +73,7 @@ int arch_prctl_spec_ctrl_get(struct task_struct *task, unsigned long which)
 {
 	switch (which) {
 	case PR_SPEC_STORE_BYPASS:
-		return loads_bypass_stores() ? PR_SPEC_ENABLE : PR_SPEC_NOT_AFFECTED;
+		return l4_loads_bypass_stores() ? PR_SPEC_ENABLE : PR_SPEC_NOT_AFFECTED;
 	case PR_SPEC_INDIRECT_BRANCH:
 		return PR_SPEC_ENABLE;
 	case PR_SPEC_L1D_FLUSH:

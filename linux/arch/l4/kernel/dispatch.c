@@ -39,7 +39,7 @@ void l4_kill_current(const char *why, unsigned long status)
  * The micro-kernel refused the reply. If it has no memory, the reply is tried again, with its
  * mappings: while there is memory that others took first, else once.
  */
-static void reply_failed(unsigned long status, enum l4_resume_action resume_action)
+static void l4_reply_failed(unsigned long status, enum l4_resume_action resume_action)
 {
 	if (status == KEEL_STATUS(KEEL_SIDE_SEND, KEEL_ERROR_NO_MEMORY) &&
 	    (l4_mm_reclaim() || !current->thread.reclaimed)) {
@@ -51,18 +51,18 @@ static void reply_failed(unsigned long status, enum l4_resume_action resume_acti
 }
 
 /* The tag of the reply to a fault, whose mappings are then in the UTCB. */
-static unsigned long fault_tag(void)
+static unsigned long l4_fault_tag(void)
 {
 	return (unsigned long)l4_fault_items(keel_utcb(keel_server())) << KEEL_TAG_MAPS_SHIFT;
 }
 
 /* Maps what the lthread faulted for, which resumes it; interrupts are really off. */
-static unsigned long map_and_resume(void)
+static unsigned long l4_map_and_resume(void)
 {
 	struct keel_message m = { };
 
 	l4_map_begin();
-	m.tag = fault_tag();
+	m.tag = l4_fault_tag();
 	keel_ipc(KEEL_IPC_SEND | KEEL_IPC_SEND_ZERO, current->thread.keel_thread, 0, &m);
 	l4_map_end();
 	return m.status;
@@ -74,7 +74,7 @@ static unsigned long map_and_resume(void)
  */
 #define GENERIC_ENTRY_ONLY IS_ENABLED(CONFIG_TRACE_IRQFLAGS)
 
-static __always_inline void exit_to_user(struct task_struct *task, struct pt_regs *regs)
+static __always_inline void l4_exit_to_user(struct task_struct *task, struct pt_regs *regs)
 {
 	local_irq_disable();
 	if (GENERIC_ENTRY_ONLY || unlikely(read_task_thread_flags(task) & EXIT_TO_USER_MODE_WORK))
@@ -83,7 +83,7 @@ static __always_inline void exit_to_user(struct task_struct *task, struct pt_reg
 		arch_exit_to_user_mode_prepare(regs, 0);
 }
 
-static __always_inline long enter_system_call(struct task_struct *task, struct pt_regs *regs)
+static __always_inline long l4_enter_syscall(struct task_struct *task, struct pt_regs *regs)
 {
 	long nr = (int)regs->orig_ax;
 
@@ -95,9 +95,9 @@ static __always_inline long enter_system_call(struct task_struct *task, struct p
 	return nr;
 }
 
-static __always_inline void system_call(struct task_struct *task, struct pt_regs *regs)
+static __always_inline void l4_syscall(struct task_struct *task, struct pt_regs *regs)
 {
-	long nr = enter_system_call(task, regs);
+	long nr = l4_enter_syscall(task, regs);
 
 	if (likely((unsigned long)nr < NR_syscalls)) {
 		nr = array_index_nospec(nr, NR_syscalls);
@@ -109,11 +109,11 @@ static __always_inline void system_call(struct task_struct *task, struct pt_regs
 	if (unlikely(READ_ONCE(task_thread_info(task)->syscall_work) & SYSCALL_WORK_EXIT))
 		syscall_exit_to_user_mode(regs);
 	else
-		exit_to_user(task, regs);
+		l4_exit_to_user(task, regs);
 }
 
 /* Apart, so that the other path keeps its registers. */
-static noinline void system_call_32(struct pt_regs *regs)
+static noinline void l4_syscall_32(struct pt_regs *regs)
 {
 	unsigned int nr;
 
@@ -131,7 +131,7 @@ static noinline void system_call_32(struct pt_regs *regs)
  * Whether the lthread sent a message of its own (KEEL_EX_DISPATCH): the number as its
  * label and the arguments as words. From here on it is as if made by the gate.
  */
-static bool message_call(struct pt_regs *regs, const struct keel_message *m)
+static bool l4_message_syscall(struct pt_regs *regs, const struct keel_message *m)
 {
 	if (keel_kind(m) != KEEL_KIND_USER)
 		return false;
@@ -153,7 +153,7 @@ static bool message_call(struct pt_regs *regs, const struct keel_message *m)
  * if made where rcx says and with the flags in r11, because the call may have no
  * stack, or return on another one.
  */
-static bool handed_on(struct pt_regs *regs, const struct keel_message *m)
+static bool l4_forwarded_syscall(struct pt_regs *regs, const struct keel_message *m)
 {
 	if (!keel_is(m, KEEL_KIND_SYSCALL, KEEL_GATE_INT80) ||
 	    current->thread.dispatch <= KEEL_DISPATCH_ON ||
@@ -165,8 +165,8 @@ static bool handed_on(struct pt_regs *regs, const struct keel_message *m)
 }
 
 /* What is no system call: faults, exceptions, and triggers, which mean nothing by themselves. */
-static __always_inline void other_message(struct task_struct *task, struct pt_regs *regs,
-					  const struct keel_message *m)
+static __always_inline void l4_other_message(struct task_struct *task, struct pt_regs *regs,
+					     const struct keel_message *m)
 {
 	if (GENERIC_ENTRY_ONLY)
 		irqentry_enter_from_user_mode(regs);
@@ -185,39 +185,39 @@ static __always_inline void other_message(struct task_struct *task, struct pt_re
 		l4_user_exception(regs, keel_label(m), m->words[0], m->words[3]);
 		break;
 	}
-	exit_to_user(task, regs);
+	l4_exit_to_user(task, regs);
 }
 
-static __always_inline void route(struct task_struct *task, struct pt_regs *regs,
-				  const struct keel_message *m)
+static __always_inline void l4_route(struct task_struct *task, struct pt_regs *regs,
+				     const struct keel_message *m)
 {
 	if (likely(keel_is(m, KEEL_KIND_SYSCALL, KEEL_GATE_SYSCALL)) ||
-	    message_call(regs, m) || handed_on(regs, m)) {
+	    l4_message_syscall(regs, m) || l4_forwarded_syscall(regs, m)) {
 		regs->ax = -ENOSYS;
-		system_call(task, regs);
+		l4_syscall(task, regs);
 	} else if (keel_is(m, KEEL_KIND_SYSCALL, KEEL_GATE_INT80)) {
 		regs->ax = -ENOSYS;
-		system_call_32(regs);
+		l4_syscall_32(regs);
 	} else {
-		other_message(task, regs, m);
+		l4_other_message(task, regs, m);
 	}
 }
 
 /* The reply to the lthread, if it was one, failed. Interrupts are off as before it. */
-static void not_resumed(struct task_struct *task, struct pt_regs *regs, unsigned long status,
-			enum l4_resume_action resume_action)
+static void l4_not_resumed(struct task_struct *task, struct pt_regs *regs, unsigned long status,
+			   enum l4_resume_action resume_action)
 {
 	local_irq_enable();
-	reply_failed(status, resume_action);
-	exit_to_user(task, regs);
+	l4_reply_failed(status, resume_action);
+	l4_exit_to_user(task, regs);
 }
 
 /*
  * The ipc failed, or brought a late notification or a message of another thread than our client.
  * Waits until the lthread says something.
  */
-static noinline void serve_later(struct task_struct *task, struct pt_regs *regs,
-				 unsigned long status, enum l4_resume_action resume_action)
+static noinline void l4_serve_later(struct task_struct *task, struct pt_regs *regs,
+				    unsigned long status, enum l4_resume_action resume_action)
 {
 	unsigned long thread = task->thread.keel_thread;
 	struct keel_message m = { .status = status };
@@ -225,22 +225,22 @@ static noinline void serve_later(struct task_struct *task, struct pt_regs *regs,
 	do {
 		if (-m.status >> 8 == KEEL_SIDE_SEND) {
 			this_cpu_write(l4_waiting, 0);
-			not_resumed(task, regs, m.status, resume_action);
+			l4_not_resumed(task, regs, m.status, resume_action);
 			return;
 		}
 		m.tag = 0;
 		keel_resume(WAIT, thread, &m);
 	} while (m.status || m.partner != thread);
 	this_cpu_write(l4_waiting, 0);
-	route(task, regs, &m);
+	l4_route(task, regs, &m);
 }
 
 /*
  * Resumes the lthread with what it is resume_action and waits for it, or only waits (flags), and serves it.
  * Interrupts are off, as on entry from user mode and after the return.
  */
-static __always_inline void serve(struct task_struct *task, struct pt_regs *regs,
-				  unsigned long flags, enum l4_resume_action resume_action)
+static __always_inline void l4_serve(struct task_struct *task, struct pt_regs *regs,
+				     unsigned long flags, enum l4_resume_action resume_action)
 {
 	unsigned long thread = task->thread.keel_thread;
 	struct keel_message m;
@@ -253,31 +253,31 @@ static __always_inline void serve(struct task_struct *task, struct pt_regs *regs
 		} else {
 			this_cpu_write(l4_waiting, 0);
 			local_irq_enable();
-			exit_to_user(task, regs);
+			l4_exit_to_user(task, regs);
 			return;
 		}
 	}
 	m.tag = 0;
 	if (unlikely(resume_action != L4_RESUME_REPLY))
-		m.tag = fault_tag();
+		m.tag = l4_fault_tag();
 	keel_resume(flags, thread, &m);
 	if (unlikely(m.status | (m.partner ^ thread))) {
-		serve_later(task, regs, m.status, resume_action);
+		l4_serve_later(task, regs, m.status, resume_action);
 		return;
 	}
 	barrier();
 	this_cpu_write(l4_waiting, 0);
-	route(task, regs, &m);
+	l4_route(task, regs, &m);
 }
 
 /* The lthread is resume_action more than the reply that also waits: then there is only the wait left. */
-static noinline void serve_slowly(struct task_struct *task, struct pt_regs *regs,
-				  enum l4_resume_action resume_action)
+static noinline void l4_serve_slowly(struct task_struct *task, struct pt_regs *regs,
+				     enum l4_resume_action resume_action)
 {
 	unsigned long thread = task->thread.keel_thread, status;
 
 	if (resume_action == L4_RESUME_MAPPINGS) {
-		status = map_and_resume();
+		status = l4_map_and_resume();
 	} else {
 		status = keel_ex_regs(&thread, KEEL_EX_START);
 		if (status)
@@ -286,13 +286,13 @@ static noinline void serve_slowly(struct task_struct *task, struct pt_regs *regs
 			task->thread.resume_action = L4_RESUME_REPLY;
 	}
 	if (status)
-		not_resumed(task, regs, status, resume_action);
+		l4_not_resumed(task, regs, status, resume_action);
 	else
-		serve(task, regs, WAIT, L4_RESUME_REPLY);
+		l4_serve(task, regs, WAIT, L4_RESUME_REPLY);
 }
 
 /* The lthread does not exist yet, is on another processor, or lacks what Linux wants it to have. */
-static noinline void prepare(struct task_struct *task, struct pt_regs *regs)
+static noinline void l4_prepare(struct task_struct *task, struct pt_regs *regs)
 {
 	int error;
 
@@ -300,7 +300,7 @@ static noinline void prepare(struct task_struct *task, struct pt_regs *regs)
 	error = l4_thread_prepare(task);
 	if (error)
 		l4_kill_current("cannot run", error);
-	exit_to_user(task, regs);
+	l4_exit_to_user(task, regs);
 }
 
 void __noreturn l4_user_loop(void)
@@ -312,14 +312,14 @@ void __noreturn l4_user_loop(void)
 	syscall_exit_to_user_mode(regs);
 	for (;;) {
 		if (unlikely(task->thread.ready_cpu != raw_smp_processor_id())) {
-			prepare(task, regs);
+			l4_prepare(task, regs);
 			continue;
 		}
 		l4_unmap_queued(task->mm);
 		resume_action = task->thread.resume_action;
 		if (unlikely(resume_action != L4_RESUME_REPLY && (resume_action == L4_RESUME_START || nr_cpu_ids > 1)))
-			serve_slowly(task, regs, resume_action);
+			l4_serve_slowly(task, regs, resume_action);
 		else
-			serve(task, regs, RESUME_AND_WAIT, resume_action);
+			l4_serve(task, regs, RESUME_AND_WAIT, resume_action);
 	}
 }

@@ -22,26 +22,26 @@
 #define XSAVE_ALIGNMENT 64
 #define INITIAL_CWD 0x37f
 
-static struct kmem_cache *cache;
+static struct kmem_cache *l4_fpu_cache;
 
 /* What a state takes in a signal frame: the word that ends it is part of it. */
-static unsigned int frame_size(void)
+static unsigned int l4_fpu_frame_size(void)
 {
 	return keel_kip->fpu_size + FP_XSTATE_MAGIC2_SIZE;
 }
 
 /* A buffer lies in one page, so that the micro-kernel fills it from the processor's registers. */
-static int __init fpu_init(void)
+static int __init l4_fpu_init(void)
 {
-	cache = kmem_cache_create_usercopy("keel_fpu", frame_size(),
-					   roundup_pow_of_two(frame_size()),
-					   SLAB_PANIC | SLAB_ACCOUNT, 0, frame_size(), NULL);
+	l4_fpu_cache = kmem_cache_create_usercopy("keel_fpu", l4_fpu_frame_size(),
+						  roundup_pow_of_two(l4_fpu_frame_size()),
+						  SLAB_PANIC | SLAB_ACCOUNT, 0, l4_fpu_frame_size(), NULL);
 	update_regset_xstate_info(keel_kip->fpu_size, keel_kip->fpu_mask);
 	return 0;
 }
-early_initcall(fpu_init);
+early_initcall(l4_fpu_init);
 
-static void reset(union fpregs_state *regs)
+static void l4_fpu_reset(union fpregs_state *regs)
 {
 	memset(regs, 0, keel_kip->fpu_size);
 	regs->fxsave.cwd = INITIAL_CWD;
@@ -49,14 +49,14 @@ static void reset(union fpregs_state *regs)
 }
 
 /* Only programs that the kernel started have no buffer from fork; they are few. */
-static union fpregs_state *allocate(struct fpu *fpu)
+static union fpregs_state *l4_fpu_alloc(struct fpu *fpu)
 {
 	if (!fpu->regs)
-		fpu->regs = kmem_cache_zalloc(cache, GFP_KERNEL | __GFP_NOFAIL);
+		fpu->regs = kmem_cache_zalloc(l4_fpu_cache, GFP_KERNEL | __GFP_NOFAIL);
 	return fpu->regs;
 }
 
-static void name_buffer(const void *regs)
+static void l4_fpu_set_buffer(const void *regs)
 {
 	struct keel_ex_regs *record = keel_record();
 
@@ -65,19 +65,19 @@ static void name_buffer(const void *regs)
 }
 
 /* Between a buffer and an lthread. */
-static unsigned long transfer(unsigned long thread, union fpregs_state *regs,
-			      unsigned long direction)
+static unsigned long l4_fpu_transfer(unsigned long thread, union fpregs_state *regs,
+				     unsigned long direction)
 {
-	name_buffer(regs);
+	l4_fpu_set_buffer(regs);
 	return l4_ex_regs(&thread, direction);
 }
 
 /* Between the current lthread and user memory, while a walk goes on: memory is not reclaimed. */
-static bool transfer_in_place(const void *state, unsigned long operations)
+static bool l4_fpu_transfer_in_place(const void *state, unsigned long operations)
 {
 	unsigned long thread = current->thread.keel_thread;
 
-	name_buffer(state);
+	l4_fpu_set_buffer(state);
 	return !keel_ex_regs(&thread, operations);
 }
 
@@ -87,42 +87,42 @@ static bool transfer_in_place(const void *state, unsigned long operations)
  */
 int l4_fpu_begin(unsigned long thread)
 {
-	union fpregs_state *regs = kmem_cache_alloc(cache, GFP_KERNEL);
+	union fpregs_state *regs = kmem_cache_alloc(l4_fpu_cache, GFP_KERNEL);
 	unsigned long status;
 
 	if (!regs)
 		return -ENOMEM;
-	reset(regs);
-	status = transfer(thread, regs, KEEL_EX_FPU_SET);
-	kmem_cache_free(cache, regs);
+	l4_fpu_reset(regs);
+	status = l4_fpu_transfer(thread, regs, KEEL_EX_FPU_SET);
+	kmem_cache_free(l4_fpu_cache, regs);
 	return status ? -ENOMEM : 0;
 }
 
 /* Copies the state that an lthread has. */
-static void get(struct task_struct *task, union fpregs_state *regs)
+static void l4_fpu_get(struct task_struct *task, union fpregs_state *regs)
 {
 	if (!task->thread.keel_thread ||
-	    transfer(task->thread.keel_thread, regs, KEEL_EX_FPU_GET))
-		reset(regs);
+	    l4_fpu_transfer(task->thread.keel_thread, regs, KEEL_EX_FPU_GET))
+		l4_fpu_reset(regs);
 }
 
 union fpregs_state *l4_fpu_fetch(struct task_struct *task)
 {
-	union fpregs_state *regs = allocate(&task->thread.fpu);
+	union fpregs_state *regs = l4_fpu_alloc(&task->thread.fpu);
 
 	if (!task->thread.fpu.stale)
-		get(task, regs);
+		l4_fpu_get(task, regs);
 	return regs;
 }
 
 int l4_fpu_store(struct task_struct *task)
 {
 	task->thread.fpu.stale = false;
-	return transfer(task->thread.keel_thread, task->thread.fpu.regs, KEEL_EX_FPU_SET) ?
+	return l4_fpu_transfer(task->thread.keel_thread, task->thread.fpu.regs, KEEL_EX_FPU_SET) ?
 	       -EINVAL : 0;
 }
 
-static void mark_stale(struct task_struct *task)
+static void l4_fpu_mark_stale(struct task_struct *task)
 {
 	task->thread.fpu.stale = true;
 	task->thread.ready_cpu = L4_NO_CPU;
@@ -131,7 +131,7 @@ static void mark_stale(struct task_struct *task)
 void l4_fpu_change(struct task_struct *task)
 {
 	l4_fpu_fetch(task);
-	mark_stale(task);
+	l4_fpu_mark_stale(task);
 }
 
 int l4_fpu_fork(struct task_struct *child)
@@ -139,13 +139,13 @@ int l4_fpu_fork(struct task_struct *child)
 	struct fpu *fpu = &child->thread.fpu;
 
 	/* XSAVE leaves reserved bytes as they are, and programs see them. */
-	fpu->regs = kmem_cache_zalloc(cache, GFP_KERNEL);
+	fpu->regs = kmem_cache_zalloc(l4_fpu_cache, GFP_KERNEL);
 	if (!fpu->regs)
 		return -ENOMEM;
 	if (current->thread.fpu.stale)
 		memcpy(fpu->regs, current->thread.fpu.regs, keel_kip->fpu_size);
 	else
-		get(current, fpu->regs);
+		l4_fpu_get(current, fpu->regs);
 	fpu->stale = true;
 	return 0;
 }
@@ -153,13 +153,13 @@ int l4_fpu_fork(struct task_struct *child)
 void l4_fpu_free(struct task_struct *task)
 {
 	if (task->thread.fpu.regs)
-		kmem_cache_free(cache, task->thread.fpu.regs);
+		kmem_cache_free(l4_fpu_cache, task->thread.fpu.regs);
 }
 
 /* The most that a frame has of it: in one of a 32-bit program. */
 unsigned long fpu__get_fpstate_size(void)
 {
-	return sizeof(struct fregs_state) + frame_size();
+	return sizeof(struct fregs_state) + l4_fpu_frame_size();
 }
 
 unsigned long fpu__alloc_mathframe(unsigned long sp, int ia32_frame,
@@ -167,14 +167,14 @@ unsigned long fpu__alloc_mathframe(unsigned long sp, int ia32_frame,
 {
 	unsigned long before = ia32_frame ? sizeof(struct fregs_state) : 0;
 
-	*size = frame_size();
+	*size = l4_fpu_frame_size();
 	*buf_fx = round_down(sp - *size, XSAVE_ALIGNMENT);
 	*size += before;
 	return *buf_fx - before;
 }
 
 /* What a 32-bit frame has before the state that FXSAVE knows. */
-static bool put_i387(struct _fpstate_32 __user *frame)
+static bool l4_fpu_put_i387(struct _fpstate_32 __user *frame)
 {
 	struct user_i387_ia32_struct env;
 
@@ -184,13 +184,13 @@ static bool put_i387(struct _fpstate_32 __user *frame)
 }
 
 /* The word behind the state. */
-static u32 *magic2(const struct xregs_state *state, unsigned int size)
+static u32 *l4_fpu_magic2(const struct xregs_state *state, unsigned int size)
 {
 	return (u32 *)((void *)state + size);
 }
 
 /* Makes true in memory what the header says: a component that it does not name is initial. */
-static void fill_in(struct xregs_state *state)
+static void l4_fpu_fill_in(struct xregs_state *state)
 {
 	struct fxregs_state *legacy = &state->i387;
 
@@ -204,7 +204,7 @@ static void fill_in(struct xregs_state *state)
 }
 
 /* Writes what makes a state known to programs; size: of all that a frame has of it. */
-static void finish(struct xregs_state *state, int size)
+static void l4_fpu_finish(struct xregs_state *state, int size)
 {
 	const struct _fpx_sw_bytes sw = {
 		.magic1 = FP_XSTATE_MAGIC1,
@@ -214,28 +214,28 @@ static void finish(struct xregs_state *state, int size)
 	};
 
 	memcpy(state->i387.sw_reserved, &sw, sizeof(sw));
-	fill_in(state);
+	l4_fpu_fill_in(state);
 	state->header.xfeatures |= XFEATURE_MASK_FPSSE;
-	*magic2(state, keel_kip->fpu_size) = FP_XSTATE_MAGIC2;
+	*l4_fpu_magic2(state, keel_kip->fpu_size) = FP_XSTATE_MAGIC2;
 }
 
 /*
  * The usual case: the micro-kernel moves the state from the processor to the frame, and the
  * lthread has the initial state from then on. False: nothing was done.
  */
-static bool move_to_frame(struct fpu *fpu, void __user *frame, int size)
+static bool l4_fpu_move_to_frame(struct fpu *fpu, void __user *frame, int size)
 {
 	struct xregs_state *state;
 	bool moved;
 
 	if (!current->thread.keel_thread || fpu->stale)
 		return false;
-	state = l4_user_place(frame, frame_size(), KEEL_FPAGE_WRITE);
+	state = l4_user_place(frame, l4_fpu_frame_size(), KEEL_FPAGE_WRITE);
 	if (!state)
 		return false;
-	moved = transfer_in_place(state, KEEL_EX_FPU_GET | KEEL_EX_FPU_RESET);
+	moved = l4_fpu_transfer_in_place(state, KEEL_EX_FPU_GET | KEEL_EX_FPU_RESET);
 	if (moved) {
-		finish(state, size);
+		l4_fpu_finish(state, size);
 		fpu->frame = frame;
 	}
 	l4_walk_end();
@@ -246,13 +246,13 @@ bool copy_fpstate_to_sigframe(void __user *buf, void __user *fp, int size)
 {
 	struct xregs_state *state;
 
-	if (buf == fp && move_to_frame(&current->thread.fpu, fp, size))
+	if (buf == fp && l4_fpu_move_to_frame(&current->thread.fpu, fp, size))
 		return true;
 	state = &l4_fpu_fetch(current)->xsave;
-	if (buf != fp && !put_i387(buf))
+	if (buf != fp && !l4_fpu_put_i387(buf))
 		return false;
-	finish(state, size);
-	return !copy_to_user(fp, state, frame_size());
+	l4_fpu_finish(state, size);
+	return !copy_to_user(fp, state, l4_fpu_frame_size());
 }
 
 /* The handler begins with the initial state. */
@@ -267,12 +267,12 @@ void fpu__clear_user_states(struct fpu *fpu)
 	fpu->stale = false;
 	if (thread && !l4_ex_regs(&thread, KEEL_EX_FPU_RESET))
 		return;
-	reset(allocate(fpu));
-	mark_stale(current);
+	l4_fpu_reset(l4_fpu_alloc(fpu));
+	l4_fpu_mark_stale(current);
 }
 
 /* Whether a frame tells of extended state of a size that we know. */
-static bool tells_xstate(const struct _fpx_sw_bytes *sw)
+static bool l4_fpu_names_xstate(const struct _fpx_sw_bytes *sw)
 {
 	return sw->magic1 == FP_XSTATE_MAGIC1 &&
 	       sw->xstate_size >= sizeof(struct xregs_state) &&
@@ -281,11 +281,11 @@ static bool tells_xstate(const struct _fpx_sw_bytes *sw)
 }
 
 /* Whether the frame holds extended state in the form that we wrote. */
-static bool has_xstate(const struct _fpx_sw_bytes *sw, const void __user *buf)
+static bool l4_fpu_has_xstate(const struct _fpx_sw_bytes *sw, const void __user *buf)
 {
 	u32 magic2;
 
-	return tells_xstate(sw) && !get_user(magic2, (u32 __user *)(buf + sw->xstate_size)) &&
+	return l4_fpu_names_xstate(sw) && !get_user(magic2, (u32 __user *)(buf + sw->xstate_size)) &&
 	       magic2 == FP_XSTATE_MAGIC2;
 }
 
@@ -293,7 +293,7 @@ static bool has_xstate(const struct _fpx_sw_bytes *sw, const void __user *buf)
  * Likewise: the frame is as we wrote it, and the micro-kernel takes the state from there, after it
  * looked at all that XRSTOR would refuse. False: nothing was done.
  */
-static bool move_from_frame(struct fpu *fpu, const void __user *frame)
+static bool l4_fpu_move_from_frame(struct fpu *fpu, const void __user *frame)
 {
 	const struct xregs_state *state;
 	struct _fpx_sw_bytes sw;
@@ -301,21 +301,21 @@ static bool move_from_frame(struct fpu *fpu, const void __user *frame)
 
 	if (!IS_ALIGNED((unsigned long)frame, XSAVE_ALIGNMENT))
 		return false;
-	state = l4_user_place(frame, frame_size(), KEEL_FPAGE_READ);
+	state = l4_user_place(frame, l4_fpu_frame_size(), KEEL_FPAGE_READ);
 	if (!state)
 		return false;
 	memcpy(&sw, state->i387.sw_reserved, sizeof(sw));
-	moved = tells_xstate(&sw) && sw.xstate_size == keel_kip->fpu_size &&
+	moved = l4_fpu_names_xstate(&sw) && sw.xstate_size == keel_kip->fpu_size &&
 		sw.xfeatures == keel_kip->fpu_mask &&
-		*magic2(state, sw.xstate_size) == FP_XSTATE_MAGIC2 &&
-		transfer_in_place(state, KEEL_EX_FPU_SET);
+		*l4_fpu_magic2(state, sw.xstate_size) == FP_XSTATE_MAGIC2 &&
+		l4_fpu_transfer_in_place(state, KEEL_EX_FPU_SET);
 	l4_walk_end();
 	if (moved)
 		fpu->stale = false;
 	return moved;
 }
 
-static bool restore(struct xregs_state *state, const void __user *buf)
+static bool l4_fpu_restore(struct xregs_state *state, const void __user *buf)
 {
 	unsigned long wanted = XFEATURE_MASK_FPSSE;
 	struct _fpx_sw_bytes sw;
@@ -323,7 +323,7 @@ static bool restore(struct xregs_state *state, const void __user *buf)
 	if (copy_from_user(&state->i387, buf, sizeof(state->i387)))
 		return false;
 	memcpy(&sw, state->i387.sw_reserved, sizeof(sw));
-	if (has_xstate(&sw, buf)) {
+	if (l4_fpu_has_xstate(&sw, buf)) {
 		if (copy_from_user(state, buf, sw.xstate_size))
 			return false;
 		if (state->header.xfeatures & ~keel_kip->fpu_mask)
@@ -335,11 +335,11 @@ static bool restore(struct xregs_state *state, const void __user *buf)
 }
 
 /* Of a 32-bit frame the x87's part is what FSAVE would have stored. */
-static bool restore_32(struct xregs_state *state, const void __user *buf)
+static bool l4_fpu_restore_32(struct xregs_state *state, const void __user *buf)
 {
 	struct user_i387_ia32_struct env;
 
-	if (!restore(state, buf + sizeof(struct fregs_state)) ||
+	if (!l4_fpu_restore(state, buf + sizeof(struct fregs_state)) ||
 	    copy_from_user(&env, buf, sizeof(env)))
 		return false;
 	convert_to_fxsr(&state->i387, &env);
@@ -347,7 +347,7 @@ static bool restore_32(struct xregs_state *state, const void __user *buf)
 }
 
 /* The kernel below refuses state with reserved bits: that is a bad frame. */
-static bool restore_frame(void __user *buf, bool ia32_frame)
+static bool l4_fpu_restore_frame(void __user *buf, bool ia32_frame)
 {
 	struct fpu *fpu = &current->thread.fpu;
 	struct xregs_state *state;
@@ -356,11 +356,11 @@ static bool restore_frame(void __user *buf, bool ia32_frame)
 		fpu__clear_user_states(fpu);
 		return true;
 	}
-	if (!ia32_frame && move_from_frame(fpu, buf))
+	if (!ia32_frame && l4_fpu_move_from_frame(fpu, buf))
 		return true;
-	state = &allocate(fpu)->xsave;
-	reset(fpu->regs);
-	if ((ia32_frame ? restore_32(state, buf) : restore(state, buf)) && !l4_fpu_store(current))
+	state = &l4_fpu_alloc(fpu)->xsave;
+	l4_fpu_reset(fpu->regs);
+	if ((ia32_frame ? l4_fpu_restore_32(state, buf) : l4_fpu_restore(state, buf)) && !l4_fpu_store(current))
 		return true;
 	fpu__clear_user_states(fpu);
 	return false;
@@ -372,7 +372,7 @@ void l4_signal_setup_done(int failed, struct ksignal *ksig, int stepping)
 
 	if (frame) {
 		current->thread.fpu.frame = NULL;
-		restore_frame(frame, false);
+		l4_fpu_restore_frame(frame, false);
 	}
 	(signal_setup_done)(failed, ksig, stepping);
 }
@@ -380,7 +380,7 @@ void l4_signal_setup_done(int failed, struct ksignal *ksig, int stepping)
 /* All else of a frame, the selectors too, is in the registers already. */
 bool fpu__restore_sig(void __user *buf, int ia32_frame)
 {
-	if (!restore_frame(buf, ia32_frame))
+	if (!l4_fpu_restore_frame(buf, ia32_frame))
 		return false;
 	l4_check_selectors(current_pt_regs());
 	return true;
@@ -391,7 +391,7 @@ void l4_put_xstate(struct membuf to, struct task_struct *task, int format)
 {
 	u32 *words = task->thread.fpu.regs->fxsave.sw_reserved;
 
-	fill_in(&task->thread.fpu.regs->xsave);
+	l4_fpu_fill_in(&task->thread.fpu.regs->xsave);
 	memset(words, 0, sizeof(task->thread.fpu.regs->fxsave.sw_reserved));
 	if (format == XSTATE_COPY_XSAVE)
 		*(u64 *)words = keel_kip->fpu_mask;

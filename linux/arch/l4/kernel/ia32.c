@@ -53,8 +53,8 @@ asmlinkage void asm_load_gs_index(unsigned int selector)
 }
 
 /* x86's ELF code cleared the registers and chose the selectors. */
-static void start_program(struct pt_regs *regs, unsigned long ip, unsigned long sp,
-			  unsigned long cs)
+static void l4_start_program(struct pt_regs *regs, unsigned long ip, unsigned long sp,
+			     unsigned long cs)
 {
 	loadsegment(ds, current->thread.ds);
 	loadsegment(es, current->thread.es);
@@ -69,13 +69,13 @@ static void start_program(struct pt_regs *regs, unsigned long ip, unsigned long 
 
 void start_thread(struct pt_regs *regs, unsigned long ip, unsigned long sp)
 {
-	start_program(regs, ip, sp, __USER_CS);
+	l4_start_program(regs, ip, sp, __USER_CS);
 }
 EXPORT_SYMBOL_GPL(start_thread);
 
 void compat_start_thread(struct pt_regs *regs, u32 ip, u32 sp, bool x32)
 {
-	start_program(regs, ip, sp, __USER32_CS);
+	l4_start_program(regs, ip, sp, __USER32_CS);
 }
 
 void set_personality_64bit(void)

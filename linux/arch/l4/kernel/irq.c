@@ -40,7 +40,7 @@
  * lines, then what comes by message.
  */
 #define TIMER_BIT 0
-#define FIRST_LINE_BIT 4
+#define FIRST_GSI_BIT 4
 #define NOTIFIED (L4_NOTIFY_RESCHEDULE | L4_NOTIFY_CALL | L4_NOTIFY_NATIVE)
 #define SOURCES (KEEL_GSI_COUNT + KEEL_MSI_SOURCES)	/* all ids from KEEL_ID_IRQ on */
 
@@ -50,21 +50,21 @@ DEFINE_PER_CPU(unsigned long, l4_waiting);
 EXPORT_PER_CPU_SYMBOL(l4_irq_off);
 EXPORT_PER_CPU_SYMBOL(l4_irq_pending);
 
-static DEFINE_PER_CPU_PAGE_ALIGNED(char[THREAD_SIZE], top_half_stack);
-static unsigned long attach;	/* sources that the first top half is asked to attach */
-static u8 bit_of[SOURCES];
+static DEFINE_PER_CPU_PAGE_ALIGNED(char[THREAD_SIZE], l4_irq_stack);
+static unsigned long l4_bind_requests;	/* sources that the first top half is asked to attach */
+static u8 l4_irq_bit_of[SOURCES];
 
 /* By bit: its number in Linux, its source (0: none), and what a device sends to raise it. */
 static struct {
 	unsigned int irq;
 	unsigned long source;
 	struct msi_msg message;
-} sources[BITS_PER_LONG];
+} l4_irq_sources[BITS_PER_LONG];
 
 /* What was interrupted, where it was Linux itself: only cs is looked at. */
-static struct pt_regs server_regs = { .cs = __KERNEL_CS };
+static struct pt_regs l4_server_regs = { .cs = __KERNEL_CS };
 
-static void handle(unsigned long bits, struct pt_regs *regs)
+static void l4_irq_handle(unsigned long bits, struct pt_regs *regs)
 {
 	struct pt_regs *old = set_irq_regs(regs);
 	unsigned int bit;
@@ -82,7 +82,7 @@ static void handle(unsigned long bits, struct pt_regs *regs)
 		wake_up(&l4_service_threads);
 	bits &= ~(BIT(TIMER_BIT) | NOTIFIED);
 	for_each_set_bit(bit, &bits, BITS_PER_LONG)
-		generic_handle_irq(sources[bit].irq);
+		generic_handle_irq(l4_irq_sources[bit].irq);
 	irq_exit();
 	set_irq_regs(old);
 }
@@ -96,7 +96,7 @@ void l4_irq_replay(void)
 		this_cpu_write(l4_irq_off, ARCH_IRQ_DISABLED);
 		barrier();
 		bits = this_cpu_xchg(l4_irq_pending, 0);
-		handle(bits, &server_regs);
+		l4_irq_handle(bits, &l4_server_regs);
 		barrier();
 		this_cpu_write(l4_irq_off, ARCH_IRQ_ENABLED);
 		barrier();
@@ -104,7 +104,7 @@ void l4_irq_replay(void)
 }
 EXPORT_SYMBOL(l4_irq_replay);
 
-static void wake_server(unsigned long waiting)
+static void l4_irq_wake_server(unsigned long waiting)
 {
 	if (waiting == L4_WAITING_IDLE)
 		keel_notify(keel_server(), 1);
@@ -112,7 +112,7 @@ static void wake_server(unsigned long waiting)
 		keel_trigger(waiting);
 }
 
-static void deliver(unsigned long bits)
+static void l4_irq_deliver(unsigned long bits)
 {
 	unsigned long waiting = this_cpu_read(l4_waiting), off = this_cpu_read(l4_irq_off);
 	bool user = waiting && waiting != L4_WAITING_IDLE;
@@ -123,45 +123,45 @@ static void deliver(unsigned long bits)
 	}
 	this_cpu_write(l4_irq_off, ARCH_IRQ_DISABLED);
 	barrier();
-	handle(bits, user ? task_pt_regs(current) : &server_regs);
+	l4_irq_handle(bits, user ? task_pt_regs(current) : &l4_server_regs);
 	barrier();
 	this_cpu_write(l4_irq_off, off);
-	wake_server(waiting);
+	l4_irq_wake_server(waiting);
 }
 
-static void attach_line(unsigned int bit)
+static void l4_irq_bind_gsi(unsigned int bit)
 {
 	unsigned long mode = KEEL_IRQ_MODE_DEFAULT;
 
-	if (keel_source(sources[bit].source, KEEL_OBJECT_BIND, &mode))
-		pr_err("keel: no right over interrupt line %u\n", sources[bit].irq);
+	if (keel_invoke(l4_irq_sources[bit].source, KEEL_OBJECT_BIND, &mode))
+		pr_err("keel: no right over interrupt line %u\n", l4_irq_sources[bit].irq);
 }
 
-static void attach_message(unsigned int bit)
+static void l4_irq_alloc_msi(unsigned int bit)
 {
 	struct keel_message m = { .tag = KEEL_TAG(KEEL_MSI_ALLOCATE, 0) };
 
 	keel_call(KEEL_ID_MSI, &m);
 	if (m.status || keel_label(&m))
 		return;
-	bit_of[m.words[0] - KEEL_ID_IRQ] = bit;
-	sources[bit].source = m.words[0];
-	sources[bit].message.address_lo = m.words[1];
-	sources[bit].message.data = m.words[2];
+	l4_irq_bit_of[m.words[0] - KEEL_ID_IRQ] = bit;
+	l4_irq_sources[bit].source = m.words[0];
+	l4_irq_sources[bit].message.address_lo = m.words[1];
+	l4_irq_sources[bit].message.data = m.words[2];
 }
 
 /* Sources are attached here because the attaching thread is who receives them. */
-static void attach_sources(void)
+static void l4_irq_bind_requested(void)
 {
-	unsigned long bits = READ_ONCE(attach);
+	unsigned long bits = READ_ONCE(l4_bind_requests);
 	unsigned int bit;
 
 	for_each_set_bit(bit, &bits, BITS_PER_LONG) {
-		if (sources[bit].source)
-			attach_line(bit);
+		if (l4_irq_sources[bit].source)
+			l4_irq_bind_gsi(bit);
 		else
-			attach_message(bit);
-		clear_bit(bit, &attach);
+			l4_irq_alloc_msi(bit);
+		clear_bit(bit, &l4_bind_requests);
 	}
 }
 
@@ -169,24 +169,24 @@ static void attach_sources(void)
  * Returns when the first top half has done it: at once on that processor, whose server it is above.
  * On the others it has to come to its next message, so nothing that a handler wants may be held.
  */
-static void ask_to_attach(unsigned int bit)
+static void l4_irq_bind(unsigned int bit)
 {
-	set_bit(bit, &attach);
-	keel_notify(KEEL_IRQ_THREAD, L4_NOTIFY_ATTACH);
-	while (test_bit(bit, &attach))
+	set_bit(bit, &l4_bind_requests);
+	keel_notify(KEEL_IRQ_THREAD, L4_NOTIFY_BIND);
+	while (test_bit(bit, &l4_bind_requests))
 		cpu_relax();
 }
 
-static void attach_timer(void)
+static void l4_irq_bind_timer(void)
 {
 	unsigned long answer = 0;
 
-	if (!keel_source(KEEL_ID_TIMER, KEEL_OBJECT_BIND, &answer))
+	if (!keel_invoke(KEEL_ID_TIMER, KEEL_OBJECT_BIND, &answer))
 		this_cpu_write(l4_timer, answer);
 }
 
 /* The server does not run again, its user threads stop where they next have something to say. */
-static void __noreturn stop_processor(void)
+static void __noreturn l4_irq_stop_processor(void)
 {
 	unsigned long waiting = this_cpu_read(l4_waiting);
 
@@ -197,118 +197,118 @@ static void __noreturn stop_processor(void)
 	keel_sleep();
 }
 
-static void notified(unsigned long bits)
+static void l4_irq_notified(unsigned long bits)
 {
 	if (bits & L4_NOTIFY_STOP)
-		stop_processor();
-	if (bits & L4_NOTIFY_ATTACH)
-		attach_sources();
+		l4_irq_stop_processor();
+	if (bits & L4_NOTIFY_BIND)
+		l4_irq_bind_requested();
 	if (bits & NOTIFIED)
-		deliver(bits & NOTIFIED);
+		l4_irq_deliver(bits & NOTIFIED);
 }
 
-static void top_half(void)
+static void l4_irq_thread(void)
 {
 	struct keel_message m = { };
 
-	attach_timer();
+	l4_irq_bind_timer();
 	for (;;) {
 		keel_ipc(KEEL_IPC_RECEIVE | KEEL_IPC_OPEN, 0, 0, &m);
 		if (m.status)
 			continue;
 		if (keel_kind(&m) == KEEL_KIND_NOTIFY)
-			notified(m.words[0]);
+			l4_irq_notified(m.words[0]);
 		else if (keel_kind(&m) == KEEL_KIND_INTERRUPT && m.partner == this_cpu_read(l4_timer))
-			deliver(BIT(TIMER_BIT));
+			l4_irq_deliver(BIT(TIMER_BIT));
 		else if (keel_kind(&m) == KEEL_KIND_INTERRUPT)
-			deliver(BIT(bit_of[m.partner - KEEL_ID_IRQ]));
+			l4_irq_deliver(BIT(l4_irq_bit_of[m.partner - KEEL_ID_IRQ]));
 	}
 }
 
 /* Called before a line has its first handler. Linux notes what comes before, for irq_startup(). */
-static int line_attach(struct irq_data *data)
+static int l4_gsi_request(struct irq_data *data)
 {
-	ask_to_attach(bit_of[data->irq]);
+	l4_irq_bind(l4_irq_bit_of[data->irq]);
 	return 0;
 }
 
 /* After its last handler is gone. */
-static void line_detach(struct irq_data *data)
+static void l4_gsi_release(struct irq_data *data)
 {
-	keel_source(KEEL_ID_IRQ + data->irq, KEEL_OBJECT_UNBIND, NULL);
+	keel_invoke(KEEL_ID_IRQ + data->irq, KEEL_OBJECT_UNBIND, NULL);
 }
 
 /* A line that fired stays silent until it is acknowledged; one still active then fires again. */
-static void line_mask(struct irq_data *data)
+static void l4_gsi_mask(struct irq_data *data)
 {
 }
 
-static void line_unmask(struct irq_data *data)
+static void l4_gsi_unmask(struct irq_data *data)
 {
-	keel_source(KEEL_ID_IRQ + data->irq, KEEL_OBJECT_ACK, NULL);
+	keel_invoke(KEEL_ID_IRQ + data->irq, KEEL_OBJECT_ACK, NULL);
 }
 
-static struct irq_chip line_chip = {
+static struct irq_chip l4_gsi_chip = {
 	.name = "keel",
-	.irq_request_resources = line_attach,
-	.irq_release_resources = line_detach,
-	.irq_mask = line_mask,
-	.irq_unmask = line_unmask,
+	.irq_request_resources = l4_gsi_request,
+	.irq_release_resources = l4_gsi_release,
+	.irq_mask = l4_gsi_mask,
+	.irq_unmask = l4_gsi_unmask,
 };
 
-static struct irq_chip message_chip = {
+static struct irq_chip l4_msi_chip = {
 	.name = "keel-msi",
 	.irq_mask = pci_msi_mask_irq,
 	.irq_unmask = pci_msi_unmask_irq,
 };
 
 /* Who takes a bit for a message or gives one back. */
-static DEFINE_MUTEX(messages);
+static DEFINE_MUTEX(l4_msi_lock);
 
 /* A bit for one more interrupt by message, or BITS_PER_LONG. */
-static unsigned int new_message(void)
+static unsigned int l4_msi_alloc(void)
 {
-	unsigned int bit = FIRST_LINE_BIT + keel_start->irq_count;
+	unsigned int bit = FIRST_GSI_BIT + keel_start->irq_count;
 
-	mutex_lock(&messages);
-	while (bit < BITS_PER_LONG && sources[bit].source)
+	mutex_lock(&l4_msi_lock);
+	while (bit < BITS_PER_LONG && l4_irq_sources[bit].source)
 		bit++;
 	if (bit < BITS_PER_LONG)
-		ask_to_attach(bit);
-	if (bit < BITS_PER_LONG && !sources[bit].source)
+		l4_irq_bind(bit);
+	if (bit < BITS_PER_LONG && !l4_irq_sources[bit].source)
 		bit = BITS_PER_LONG;	/* refused: it is free for the next one */
-	mutex_unlock(&messages);
+	mutex_unlock(&l4_msi_lock);
 	return bit;
 }
 
 int arch_setup_msi_irq(struct pci_dev *dev, struct msi_desc *desc)
 {
-	unsigned int bit = new_message(), irq;
+	unsigned int bit = l4_msi_alloc(), irq;
 
 	if (bit == BITS_PER_LONG)
 		return -ENOSPC;
-	irq = sources[bit].irq = L4_FIRST_MESSAGE + bit;
+	irq = l4_irq_sources[bit].irq = L4_FIRST_MSI + bit;
 	irq_set_msi_desc(irq, desc);
-	irq_set_chip_and_handler(irq, &message_chip, handle_simple_irq);
-	pci_write_msi_msg(irq, &sources[bit].message);
+	irq_set_chip_and_handler(irq, &l4_msi_chip, handle_simple_irq);
+	pci_write_msi_msg(irq, &l4_irq_sources[bit].message);
 	return 0;
 }
 
 void arch_teardown_msi_irq(unsigned int irq)
 {
-	unsigned int bit = irq - L4_FIRST_MESSAGE;
+	unsigned int bit = irq - L4_FIRST_MSI;
 
-	mutex_lock(&messages);
-	keel_source(sources[bit].source, KEEL_OBJECT_UNBIND, NULL);
+	mutex_lock(&l4_msi_lock);
+	keel_invoke(l4_irq_sources[bit].source, KEEL_OBJECT_UNBIND, NULL);
 	irq_set_msi_desc(irq, NULL);
-	sources[bit].source = 0;	/* last: the bit is another's from here on */
-	mutex_unlock(&messages);
+	l4_irq_sources[bit].source = 0;	/* last: the bit is another's from here on */
+	mutex_unlock(&l4_msi_lock);
 }
 
 /* Starts this processor's top half; for the first one the rest is init_IRQ()'s. */
 void l4_irq_init(void)
 {
-	keel_create(keel_irq_thread(), top_half, this_cpu_ptr(top_half_stack) + THREAD_SIZE,
+	keel_create(keel_irq_thread(), l4_irq_thread, this_cpu_ptr(l4_irq_stack) + THREAD_SIZE,
 		    keel_start->priority + 2, raw_smp_processor_id());
 	if (!this_cpu_read(l4_timer))
 		panic("keel: no timer");
@@ -316,13 +316,13 @@ void l4_irq_init(void)
 
 void __init init_IRQ(void)
 {
-	unsigned int i, bit = FIRST_LINE_BIT;
+	unsigned int i, bit = FIRST_GSI_BIT;
 
 	for (i = 0; i < keel_start->irq_count; i++, bit++) {
-		bit_of[keel_start->irqs[i]] = bit;
-		sources[bit].irq = keel_start->irqs[i];
-		sources[bit].source = KEEL_ID_IRQ + keel_start->irqs[i];
-		irq_set_chip_and_handler(sources[bit].irq, &line_chip, handle_level_irq);
+		l4_irq_bit_of[keel_start->irqs[i]] = bit;
+		l4_irq_sources[bit].irq = keel_start->irqs[i];
+		l4_irq_sources[bit].source = KEEL_ID_IRQ + keel_start->irqs[i];
+		irq_set_chip_and_handler(l4_irq_sources[bit].irq, &l4_gsi_chip, handle_level_irq);
 	}
 	l4_irq_init();
 }

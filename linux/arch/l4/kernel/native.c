@@ -25,17 +25,17 @@
 enum native_state {
 	NATIVE_RUNS,	/* or waits for others; only the mapper ends this state */
 	NATIVE_ASKS,	/* its message is there, and it waits for the answer */
-	NATIVE_TOLD,	/* likewise, and its attendant's program has the message */
+	NATIVE_DELIVERED,	/* likewise, and its attendant's program has the message */
 };
 
-struct native {
+struct l4_native {
 	unsigned long thread;	/* id; 0: free */
 	enum native_state state;
 	unsigned int cpu;	/* where it runs; L4_NO_CPU: not yet */
 	struct keel_message message;
 };
 
-static struct native natives[NATIVES_MAX];
+static struct l4_native l4_natives[NATIVES_MAX];
 DECLARE_WAIT_QUEUE_HEAD(l4_service_threads);
 
 /* For the mapper, on its stack. Who sends again without waiting replaces what it sent. */
@@ -44,16 +44,16 @@ void l4_native_message(const struct keel_message *m)
 	unsigned int i;
 
 	for (i = 0; i < NATIVES_MAX; i++) {
-		if (READ_ONCE(natives[i].thread) != m->partner)
+		if (READ_ONCE(l4_natives[i].thread) != m->partner)
 			continue;
-		natives[i].message = *m;
-		if (xchg(&natives[i].state, NATIVE_ASKS) != NATIVE_ASKS)
+		l4_natives[i].message = *m;
+		if (xchg(&l4_natives[i].state, NATIVE_ASKS) != NATIVE_ASKS)
 			keel_notify(KEEL_IRQ_THREAD, L4_NOTIFY_NATIVE);
 	}
 }
 
 /* The lthread runs where the thread runs that attends to it, by turns with Linux's programs. */
-static int place(struct native *native)
+static int l4_native_place(struct l4_native *native)
 {
 	unsigned int cpu = raw_smp_processor_id();
 
@@ -65,20 +65,20 @@ static int place(struct native *native)
 	return 0;
 }
 
-static struct native *claim(void)
+static struct l4_native *l4_native_claim(void)
 {
 	unsigned int i;
 
 	for (i = 0; i < NATIVES_MAX; i++)
-		if (!cmpxchg(&natives[i].thread, 0, CLAIMED))
-			return &natives[i];
+		if (!cmpxchg(&l4_natives[i].thread, 0, CLAIMED))
+			return &l4_natives[i];
 	return NULL;
 }
 
 /* The attendant ends, execs or begins another: its lthread goes. */
 void l4_native_end(struct task_struct *task)
 {
-	struct native *native = task->thread.native;
+	struct l4_native *native = task->thread.native;
 	struct keel_message none = { };
 
 	if (!native)
@@ -93,17 +93,17 @@ void l4_native_end(struct task_struct *task)
 	smp_store_release(&native->thread, 0);
 }
 
-static long begin(struct keel_linux_native *r, struct keel_linux_native __user *user)
+static long l4_native_begin(struct keel_linux_native *r, struct keel_linux_native __user *user)
 {
 	unsigned long thread = current->mm->context.keel_task |
 			       (unsigned long)KEEL_LTHREAD_TASK << KEEL_ID_LTHREAD_SHIFT;
 	struct keel_ex_regs *record;
-	struct native *native;
+	struct l4_native *native;
 
 	if (!current->mm->context.area)
 		return -EINVAL;
 	l4_native_end(current);
-	native = claim();
+	native = l4_native_claim();
 	if (!native)
 		return -EAGAIN;
 	current->thread.native = native;
@@ -122,13 +122,13 @@ static long begin(struct keel_linux_native *r, struct keel_linux_native __user *
 	r->server = keel_self(KEEL_PAGER);
 	if (copy_to_user(user, r, sizeof(*r)))
 		return -EFAULT;
-	if (place(native) || keel_ex_regs(&thread, KEEL_EX_START))
+	if (l4_native_place(native) || keel_ex_regs(&thread, KEEL_EX_START))
 		return -EINVAL;
 	return 0;
 }
 
 /* The lthread goes on where it was. */
-static void resume(struct native *native)
+static void l4_native_resume(struct l4_native *native)
 {
 	struct keel_message none = { };
 
@@ -140,7 +140,7 @@ static void resume(struct native *native)
  * What becomes no signal, as a breakpoint that is perf's, lets the lthread go on, and so does a trap,
  * whose instruction is over. Other exceptions come again after the signal, with the instruction.
  */
-static void serve_exception(struct native *native)
+static void l4_native_exception(struct l4_native *native)
 {
 	const struct keel_message *m = &native->message;
 	unsigned long vector = keel_label(m);
@@ -152,11 +152,11 @@ static void serve_exception(struct native *native)
 	else if (l4_fpu_begin(native->thread))
 		l4_kill_current("has no FPU state", -ENOMEM);
 	if (!signal_pending(current) || vector == X86_TRAP_BP || vector == X86_TRAP_DB)
-		resume(native);
+		l4_native_resume(native);
 }
 
 /* As for a thread of Linux's, but that the answer is the mapper's. What is not served becomes a signal. */
-static void serve_fault(struct native *native)
+static void l4_native_fault(struct l4_native *native)
 {
 	enum l4_resume_action resume_action = current->thread.resume_action;
 	struct keel_message answer = { };
@@ -178,19 +178,19 @@ static void serve_fault(struct native *native)
 	current->thread.resume_action = resume_action;
 }
 
-static void answer_message(struct native *native, const struct keel_linux_native *r)
+static void l4_native_answer(struct l4_native *native, const struct keel_linux_native *r)
 {
 	struct keel_message answer = { .tag = KEEL_TAG(r->label, KEEL_REGISTER_WORDS) };
 
 	memcpy(answer.words, r->words, sizeof(answer.words));
-	place(native);	/* or it is gone */
+	l4_native_place(native);	/* or it is gone */
 	/* Who did not wait for an answer has perhaps said more. */
-	if (cmpxchg(&native->state, NATIVE_TOLD, NATIVE_RUNS) == NATIVE_TOLD)
+	if (cmpxchg(&native->state, NATIVE_DELIVERED, NATIVE_RUNS) == NATIVE_DELIVERED)
 		l4_pager_answer(native->thread, &answer, false);
 }
 
 /* Serves the lthread until it has something to say to the program. */
-static long attend(struct native *native)
+static long l4_native_service(struct l4_native *native)
 {
 	const struct keel_message *m = &native->message;
 
@@ -201,9 +201,9 @@ static long attend(struct native *native)
 		if (keel_kind(m) == KEEL_KIND_USER)
 			return 0;
 		if (keel_kind(m) == KEEL_KIND_PAGE_FAULT)
-			serve_fault(native);
+			l4_native_fault(native);
 		else
-			serve_exception(native);
+			l4_native_exception(native);
 		if (signal_pending(current))
 			return -ERESTARTNOINTR;
 	}
@@ -213,7 +213,7 @@ static long attend(struct native *native)
 long l4_native_serve(struct keel_linux_native __user *user)
 {
 	struct keel_linux_native r;
-	struct native *native;
+	struct l4_native *native;
 	long error = 0;
 
 	if (copy_from_user(&r, user, sizeof(r)))
@@ -221,18 +221,18 @@ long l4_native_serve(struct keel_linux_native __user *user)
 	if (r.ip && !capable(CAP_SYS_NICE))
 		return -EPERM;
 	if (r.ip)
-		error = begin(&r, user);
+		error = l4_native_begin(&r, user);
 	native = current->thread.native;
 	if (!native)
 		return error ?: -ESRCH;
 	if (error)
 		l4_native_end(current);
 	else
-		answer_message(native, &r);
-	error = error ?: attend(native);
+		l4_native_answer(native, &r);
+	error = error ?: l4_native_service(native);
 	if (error)
 		return error;
-	smp_store_mb(native->state, NATIVE_TOLD);	/* what comes from now on is another message */
+	smp_store_mb(native->state, NATIVE_DELIVERED);	/* what comes from now on is another message */
 	r.ip = 0;
 	r.thread = native->thread;
 	r.label = keel_label(&native->message);

@@ -9,7 +9,7 @@
 #include <linux/seq_file.h>
 #include <asm/l4.h>
 
-static const char *const account_names[KEEL_ACCOUNT_WORDS] = {
+static const char *const l4_account_names[KEEL_ACCOUNT_WORDS] = {
 	[KEEL_ACCOUNT_LIMIT] = "limit",
 	[KEEL_ACCOUNT_USED] = "used",
 	[KEEL_ACCOUNT_TASKS] = "tasks",
@@ -21,7 +21,7 @@ static const char *const account_names[KEEL_ACCOUNT_WORDS] = {
 	[KEEL_ACCOUNT_POOL_FREE] = "pool_free",
 };
 
-static int show_accounting(struct seq_file *m, void *v)
+static int l4_accounting_show(struct seq_file *m, void *v)
 {
 	unsigned long words[KEEL_ACCOUNT_WORDS];
 	unsigned int i;
@@ -32,14 +32,14 @@ static int show_accounting(struct seq_file *m, void *v)
 	if (error)
 		return error;
 	for (i = 0; i < KEEL_ACCOUNT_WORDS; i++)
-		seq_printf(m, "%s %lu\n", account_names[i], words[i]);
+		seq_printf(m, "%s %lu\n", l4_account_names[i], words[i]);
 	return 0;
 }
 
-static int __init proc_keel_init(void)
+static int __init l4_proc_init(void)
 {
 	proc_mkdir("keel", NULL);
-	proc_create_single("keel/accounting", 0400, NULL, show_accounting);
+	proc_create_single("keel/accounting", 0400, NULL, l4_accounting_show);
 	return 0;
 }
-fs_initcall(proc_keel_init);
+fs_initcall(l4_proc_init);

@@ -22,7 +22,7 @@
 #define BRK_RANDOM_RANGE 0x02000000
 
 /* init_task never goes to user mode, but its registers are looked at. */
-struct keel_frame init_frame;
+struct keel_frame l4_init_frame;
 
 /* What __switch_to() finds on a new task's stack. */
 struct first_stack {
@@ -54,7 +54,7 @@ void arch_release_task_struct(struct task_struct *task)
 		l4_frame_free(task->thread.frame);
 }
 
-static int copy_registers(struct task_struct *task, const struct kernel_clone_args *args)
+static int l4_copy_registers(struct task_struct *task, const struct kernel_clone_args *args)
 {
 	struct keel_frame *frame = task->thread.frame;
 
@@ -96,7 +96,7 @@ int copy_thread(struct task_struct *task, const struct kernel_clone_args *args)
 	clear_tsk_thread_flag(task, TIF_FORCED_TF);
 	if (args->fn)
 		return 0;
-	error = copy_registers(task, args);
+	error = l4_copy_registers(task, args);
 	if (error)
 		return error;
 	if (test_thread_flag(TIF_FORCED_TF))

@@ -57,7 +57,7 @@ void __init smp_cpus_done(unsigned int max_cpus)
 }
 
 /* The first step of another processor's server, on the stack of its idle task. */
-static void start_secondary(void)
+static void l4_start_secondary(void)
 {
 	unsigned int cpu = raw_smp_processor_id();
 
@@ -76,8 +76,8 @@ int __cpu_up(unsigned int cpu, struct task_struct *idle)
 	unsigned int us;
 
 	per_cpu(l4_current_task, cpu) = idle;
-	if (l4_keeper_create(cpu) ||
-	    keel_create(KEEL_SERVER + cpu, start_secondary, task_stack_page(idle) + THREAD_SIZE,
+	if (l4_reflector_create(cpu) ||
+	    keel_create(KEEL_SERVER + cpu, l4_start_secondary, task_stack_page(idle) + THREAD_SIZE,
 			keel_start->priority, cpu))
 		return -ENOMEM;
 	for (us = 0; us < START_TIMEOUT_US && !cpu_online(cpu); us++)

@@ -9,7 +9,7 @@
 
 #define XFEATURES 19	/* components that the processor's manual numbers, and x86 Linux counts */
 
-static long set_base(unsigned long *base, unsigned long value)
+static long l4_set_base(unsigned long *base, unsigned long value)
 {
 	if (value >= TASK_SIZE_MAX)
 		return -EPERM;
@@ -42,9 +42,9 @@ long do_arch_prctl_64(struct task_struct *task, int option, unsigned long arg2)
 
 	switch (option) {
 	case ARCH_SET_FS:
-		return set_base(&frame->fs_base, arg2);
+		return l4_set_base(&frame->fs_base, arg2);
 	case ARCH_SET_GS:
-		return set_base(&frame->gs_base, arg2);
+		return l4_set_base(&frame->gs_base, arg2);
 	case ARCH_GET_FS:
 		return put_user(frame->fs_base, (unsigned long __user *)arg2);
 	case ARCH_GET_GS:

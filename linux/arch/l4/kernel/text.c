@@ -13,16 +13,16 @@
 #include <asm/sync_core.h>
 #include <asm/text-patching.h>
 
-static const u8 nops[] = {
+static const u8 l4_nops[] = {
 	BYTES_NOP1, BYTES_NOP2, BYTES_NOP3, BYTES_NOP4,
 	BYTES_NOP5, BYTES_NOP6, BYTES_NOP7, BYTES_NOP8,
 };
 
 /* By length; all lengths up to n - 1 lie before that of length n. */
 const u8 * const x86_nops[] = {
-	NULL, nops, nops + 1, nops + 3, nops + 6, nops + 10, nops + 15, nops + 21, nops + 28,
+	NULL, l4_nops, l4_nops + 1, l4_nops + 3, l4_nops + 6, l4_nops + 10, l4_nops + 15, l4_nops + 21, l4_nops + 28,
 };
-static_assert(ARRAY_SIZE(x86_nops) == ASM_NOP_MAX + 1 && sizeof(nops) == 36);
+static_assert(ARRAY_SIZE(x86_nops) == ASM_NOP_MAX + 1 && sizeof(l4_nops) == 36);
 
 struct patch {
 	void *place;
@@ -30,7 +30,7 @@ struct patch {
 	size_t size;
 };
 
-static int write_patch(void *argument)
+static int l4_write_patch(void *argument)
 {
 	const struct patch *patch = argument;
 
@@ -43,7 +43,7 @@ void text_poke_bp(void *place, const void *bytes, size_t size, const void *emula
 {
 	struct patch patch = { .place = place, .bytes = bytes, .size = size };
 
-	stop_machine(write_patch, &patch, cpu_online_mask);
+	stop_machine(l4_write_patch, &patch, cpu_online_mask);
 }
 
 /* These two write what does not run yet. */
@@ -80,5 +80,5 @@ void arch_jump_label_transform(struct jump_entry *entry, enum jump_label_type ty
 
 	if (type == JUMP_LABEL_JMP)
 		patch.bytes = text_gen_insn(jump, place, (void *)jump_entry_target(entry));
-	stop_machine_cpuslocked(write_patch, &patch, cpu_online_mask);
+	stop_machine_cpuslocked(l4_write_patch, &patch, cpu_online_mask);
 }

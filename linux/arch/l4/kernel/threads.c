@@ -16,9 +16,9 @@
 /* Frames for every thread that may exist. */
 #define FRAMES_USED min_t(unsigned int, FRAME_COUNT, PID_MAX_DEFAULT)
 
-static DECLARE_BITMAP(frames, PID_MAX_DEFAULT);
-static unsigned int frame_pages;	/* bought so far */
-static DEFINE_SPINLOCK(frames_lock);
+static DECLARE_BITMAP(l4_frames, PID_MAX_DEFAULT);
+static unsigned int l4_frame_pages;	/* bought so far */
+static DEFINE_SPINLOCK(l4_frames_lock);
 
 /*
  * keel_ex_regs() with what is in the record. If the micro-kernel has no memory for it, memory of
@@ -38,45 +38,45 @@ unsigned long l4_ex_regs(unsigned long *thread, unsigned long mask)
 }
 
 /* Buys the page of the frame if it is not there yet. */
-static bool frame_back(unsigned int index)
+static bool l4_frame_populate(unsigned int index)
 {
-	if (index / KEEL_FRAMES_PER_PAGE < frame_pages)
+	if (index / KEEL_FRAMES_PER_PAGE < l4_frame_pages)
 		return true;
-	if (keel_buy_frames(frame_pages, 1))
+	if (keel_buy_frames(l4_frame_pages, 1))
 		return false;
-	frame_pages++;
+	l4_frame_pages++;
 	return true;
 }
 
-static struct keel_frame *frame_alloc(void)
+static struct keel_frame *l4_frame_try_alloc(void)
 {
 	struct keel_frame *frame = NULL;
 	unsigned long flags;
 	unsigned int index;
 
-	spin_lock_irqsave(&frames_lock, flags);
-	index = find_first_zero_bit(frames, FRAMES_USED);
-	if (index < FRAMES_USED && frame_back(index)) {
-		__set_bit(index, frames);
+	spin_lock_irqsave(&l4_frames_lock, flags);
+	index = find_first_zero_bit(l4_frames, FRAMES_USED);
+	if (index < FRAMES_USED && l4_frame_populate(index)) {
+		__set_bit(index, l4_frames);
 		frame = keel_frame(index);
 	}
-	spin_unlock_irqrestore(&frames_lock, flags);
+	spin_unlock_irqrestore(&l4_frames_lock, flags);
 	return frame;
 }
 
 struct keel_frame *l4_frame_alloc(void)
 {
-	struct keel_frame *frame = frame_alloc();
+	struct keel_frame *frame = l4_frame_try_alloc();
 
 	/* Where all numbers are taken, memory helps nobody. */
-	if (!frame && !bitmap_full(frames, FRAMES_USED)) {
+	if (!frame && !bitmap_full(l4_frames, FRAMES_USED)) {
 		l4_mm_reclaim();
-		frame = frame_alloc();
+		frame = l4_frame_try_alloc();
 	}
 	return frame;
 }
 
-static unsigned int frame_index(const struct keel_frame *frame)
+static unsigned int l4_frame_index(const struct keel_frame *frame)
 {
 	return ((unsigned long)frame - (unsigned long)keel_frame(0)) / KEEL_FRAME_SIZE;
 }
@@ -86,9 +86,9 @@ void l4_frame_free(struct keel_frame *frame)
 {
 	unsigned long flags;
 
-	spin_lock_irqsave(&frames_lock, flags);
-	__clear_bit(frame_index(frame), frames);
-	spin_unlock_irqrestore(&frames_lock, flags);
+	spin_lock_irqsave(&l4_frames_lock, flags);
+	__clear_bit(l4_frame_index(frame), l4_frames);
+	spin_unlock_irqrestore(&l4_frames_lock, flags);
 }
 
 /* Ids are never used again, so a delete that comes too late harms nobody. */
@@ -105,7 +105,7 @@ void l4_thread_delete(struct task_struct *task)
 	task->thread.resume_action = L4_RESUME_START;
 }
 
-static unsigned long create(struct task_struct *task, unsigned long *thread)
+static unsigned long l4_thread_create(struct task_struct *task, unsigned long *thread)
 {
 	struct keel_ex_regs *record = keel_record();
 
@@ -113,7 +113,7 @@ static unsigned long create(struct task_struct *task, unsigned long *thread)
 		  (unsigned long)KEEL_LTHREAD_TASK << KEEL_ID_LTHREAD_SHIFT;
 	record->handler = keel_self(keel_server());
 	record->pager = task->thread.pager ?: record->handler;
-	record->frame = frame_index(task->thread.frame);
+	record->frame = l4_frame_index(task->thread.frame);
 	return l4_ex_regs(thread, KEEL_EX_CREATE | KEEL_EX_ALIEN | KEEL_EX_FRAME |
 				  KEEL_EX_PAGER | KEEL_EX_HANDLER);
 }
@@ -144,7 +144,7 @@ int l4_thread_pager(unsigned long pager)
 	return 0;
 }
 
-static int make_thread(struct task_struct *task)
+static int l4_thread_make(struct task_struct *task)
 {
 	unsigned long thread;
 	int error = l4_mm_prepare(task->mm);
@@ -152,7 +152,7 @@ static int make_thread(struct task_struct *task)
 	if (error)
 		return error;
 	l4_thread_delete(task);
-	if (create(task, &thread))
+	if (l4_thread_create(task, &thread))
 		return -ENOMEM;
 	task->thread.keel_thread = thread;
 	task->thread.keel_task = task->mm->context.keel_task;
@@ -166,7 +166,7 @@ static int make_thread(struct task_struct *task)
  * Linux moved the task, which waits for its old processor's server: from there it
  * cannot be answered, so it is started anew, and faults again if it had.
  */
-static int move_thread(struct task_struct *task)
+static int l4_thread_move(struct task_struct *task)
 {
 	struct keel_ex_regs *record = keel_record();
 	unsigned long thread = task->thread.keel_thread;
@@ -182,7 +182,7 @@ static int move_thread(struct task_struct *task)
 	return 0;
 }
 
-static int store_debug_and_tls(struct task_struct *task)
+static int l4_store_debug_and_tls(struct task_struct *task)
 {
 	unsigned long thread = task->thread.keel_thread;
 
@@ -201,14 +201,14 @@ int l4_thread_prepare(struct task_struct *task)
 
 	if (!task->thread.keel_thread ||
 	    task->thread.keel_task != task->mm->context.keel_task)
-		error = make_thread(task);
+		error = l4_thread_make(task);
 	else if (task->thread.keel_cpu != raw_smp_processor_id())
-		error = move_thread(task);
+		error = l4_thread_move(task);
 	if (!error)
 		task->thread.ready_cpu = task->thread.keel_cpu;	/* until what follows is stale again */
 	if (!error && task->thread.fpu.stale)
 		error = l4_fpu_store(task);
 	if (!error && task->thread.debug_stale)
-		error = store_debug_and_tls(task);
+		error = l4_store_debug_and_tls(task);
 	return error;
 }

@@ -41,7 +41,7 @@ void l4_hand_on_debug(struct task_struct *next)
 }
 
 /* As x86: breakpoints tell those who set them; the rest, and a debugger's, is a signal. */
-static void debug_exception(struct pt_regs *regs, unsigned long dr6)
+static void l4_debug_exception(struct pt_regs *regs, unsigned long dr6)
 {
 	bool none, handled;
 
@@ -57,7 +57,7 @@ static void debug_exception(struct pt_regs *regs, unsigned long dr6)
 }
 
 /* x87 and SSE exceptions: the state says which of the unmasked ones it was, if any. */
-static void math_exception(struct pt_regs *regs, unsigned int vector)
+static void l4_math_exception(struct pt_regs *regs, unsigned int vector)
 {
 	int code;
 
@@ -71,7 +71,7 @@ static void math_exception(struct pt_regs *regs, unsigned int vector)
 static const struct {
 	int signal;
 	const char *name;
-} traced[] = {
+} l4_traced[] = {
 	[X86_TRAP_DE] = { SIGFPE, "trap divide error" },
 	[X86_TRAP_BP] = { SIGTRAP, "trap int3" },
 	[X86_TRAP_UD] = { SIGILL, "trap invalid opcode" },
@@ -86,13 +86,13 @@ bool l4_is_traced(int signal)
 	return show_unhandled_signals && unhandled_signal(current, signal) && printk_ratelimit();
 }
 
-static void trace_exception(struct pt_regs *regs, unsigned int vector, unsigned long error_code)
+static void l4_trace_exception(struct pt_regs *regs, unsigned int vector, unsigned long error_code)
 {
-	if (vector >= ARRAY_SIZE(traced) || !traced[vector].name ||
-	    !l4_is_traced(traced[vector].signal))
+	if (vector >= ARRAY_SIZE(l4_traced) || !l4_traced[vector].name ||
+	    !l4_is_traced(l4_traced[vector].signal))
 		return;
 	pr_info("traps: %s[%d] %s ip:%lx sp:%lx error:%lx", current->comm, current->pid,
-		traced[vector].name, regs->ip, regs->sp, error_code);
+		l4_traced[vector].name, regs->ip, regs->sp, error_code);
 	print_vma_addr(KERN_CONT " in ", regs->ip);
 	pr_cont("\n");
 }
@@ -100,7 +100,7 @@ static void trace_exception(struct pt_regs *regs, unsigned int vector, unsigned 
 void l4_user_exception(struct pt_regs *regs, unsigned int vector, unsigned long error_code,
 		       unsigned long dr6)
 {
-	trace_exception(regs, vector, error_code);
+	l4_trace_exception(regs, vector, error_code);
 	current->thread.trap_nr = vector;
 	current->thread.error_code = error_code;
 	switch (vector) {
@@ -108,7 +108,7 @@ void l4_user_exception(struct pt_regs *regs, unsigned int vector, unsigned long 
 		force_sig_fault(SIGFPE, FPE_INTDIV, (void __user *)regs->ip);
 		break;
 	case X86_TRAP_DB:
-		debug_exception(regs, dr6);
+		l4_debug_exception(regs, dr6);
 		break;
 	case X86_TRAP_BP:
 		force_sig(SIGTRAP);
@@ -129,7 +129,7 @@ void l4_user_exception(struct pt_regs *regs, unsigned int vector, unsigned long 
 		break;
 	case X86_TRAP_MF:
 	case X86_TRAP_XF:
-		math_exception(regs, vector);
+		l4_math_exception(regs, vector);
 		break;
 	default:
 		force_sig(SIGSEGV);
@@ -154,7 +154,7 @@ void l4_check_selectors(struct pt_regs *regs)
 	l4_user_exception(regs, X86_TRAP_GP, bad & ~(unsigned long)SEGMENT_RPL_MASK, 0);
 }
 
-static void __noreturn die_of(struct l4_trap *trap)
+static void __noreturn l4_die(struct l4_trap *trap)
 {
 	struct pt_regs *regs = &trap->regs;
 
@@ -189,7 +189,7 @@ void l4_kernel_trap(struct l4_trap *trap)
 	} else if (fixup_exception(regs, trap->vector, trap->error_code, trap->address)) {
 		return;
 	}
-	die_of(trap);
+	l4_die(trap);
 }
 
 /* The only fixup that code compiled for this architecture asks for. */

@@ -23,36 +23,36 @@
 /* More L4 tasks than Linux's default of processes are never needed at once. */
 #define TASKS_MAX PID_MAX_DEFAULT
 
-static DECLARE_BITMAP(numbers, TASKS_MAX);
-static unsigned int next_number;
-static DEFINE_MUTEX(making);	/* of tasks; they are deleted without it */
+static DECLARE_BITMAP(l4_task_numbers, TASKS_MAX);
+static unsigned int l4_next_number;
+static DEFINE_MUTEX(l4_task_mutex);	/* of tasks; they are deleted without it */
 
-static unsigned int number_count(void)
+static unsigned int l4_number_count(void)
 {
 	return min(1UL << keel_start->task_log2, (unsigned long)TASKS_MAX);
 }
 
 /* Round robin, so that the versions of all numbers are used evenly. */
-static int take_number(void)
+static int l4_number_alloc(void)
 {
-	unsigned int count = number_count();
-	unsigned int number = find_next_zero_bit(numbers, count, next_number);
+	unsigned int count = l4_number_count();
+	unsigned int number = find_next_zero_bit(l4_task_numbers, count, l4_next_number);
 
 	if (number >= count)
-		number = find_first_zero_bit(numbers, count);
+		number = find_first_zero_bit(l4_task_numbers, count);
 	if (number >= count)
 		return -ENOMEM;
-	set_bit(number, numbers);
-	next_number = number + 1;
+	set_bit(number, l4_task_numbers);
+	l4_next_number = number + 1;
 	return number;
 }
 
-static unsigned long number_id(unsigned int number)
+static unsigned long l4_number_to_id(unsigned int number)
 {
 	return (keel_start->task_first + number) << KEEL_ID_TASK_SHIFT;
 }
 
-static unsigned int id_number(unsigned long id)
+static unsigned int l4_id_to_number(unsigned long id)
 {
 	unsigned long task = (id >> KEEL_ID_TASK_SHIFT) & ((1UL << KEEL_ID_TASK_BITS) - 1);
 
@@ -63,7 +63,7 @@ static unsigned int id_number(unsigned long id)
  * A number whose versions are used up (a process may do that by 2^20 threads) stays taken: the next
  * one is tried.
  */
-static int make_task(struct mm_struct *mm)
+static int l4_task_make(struct mm_struct *mm)
 {
 	unsigned long flags = KEEL_TASK_NO_LTHREAD | l4_task_priority();
 	unsigned long id, status;
@@ -71,20 +71,20 @@ static int make_task(struct mm_struct *mm)
 	int number;
 
 	do {
-		number = take_number();
+		number = l4_number_alloc();
 		if (number < 0)
 			return number;
-		id = number_id(number);
+		id = l4_number_to_id(number);
 		status = keel_task_new(&id, flags, mm->context.area);
 		while (l4_no_memory(status) && again) {
 			again = l4_mm_reclaim();
-			id = number_id(number);
+			id = l4_number_to_id(number);
 			status = keel_task_new(&id, flags, mm->context.area);
 		}
 	} while (status == KEEL_STATUS(KEEL_SIDE_CALL, KEEL_ERROR_RETIRED));
 	if (status) {
 		pr_err("keel: no L4 task: status %ld\n", (long)status);
-		clear_bit(number, numbers);
+		clear_bit(number, l4_task_numbers);
 		return -ENOMEM;
 	}
 	mm->context.keel_task = id;
@@ -95,10 +95,10 @@ int l4_mm_prepare(struct mm_struct *mm)
 {
 	int error = 0;
 
-	mutex_lock(&making);
+	mutex_lock(&l4_task_mutex);
 	if (!mm->context.keel_task)
-		error = make_task(mm);
-	mutex_unlock(&making);
+		error = l4_task_make(mm);
+	mutex_unlock(&l4_task_mutex);
 	return error;
 }
 
@@ -115,14 +115,14 @@ int init_new_context(struct task_struct *task, struct mm_struct *mm)
 }
 
 /* Its number is lost if the task stays, but never used twice. */
-static void delete_task(unsigned long id)
+static void l4_task_delete(unsigned long id)
 {
 	unsigned long status = keel_task_new(&id, KEEL_TASK_INACTIVE, 0);
 
 	if (WARN_ONCE(status, "keel: task %lx stays: status %ld\n", id, (long)status))
 		keel_unmap_all(id);
 	else
-		clear_bit(id_number(id), numbers);
+		clear_bit(l4_id_to_number(id), l4_task_numbers);
 }
 
 /*
@@ -136,7 +136,7 @@ void destroy_context(struct mm_struct *mm)
 
 	spin_lock(&context->lock);
 	if (context->keel_task)
-		delete_task(context->keel_task);
+		l4_task_delete(context->keel_task);
 	WRITE_ONCE(context->keel_task, 0);
 	context->queued = 0;
 	WRITE_ONCE(context->last, 0);
@@ -159,7 +159,7 @@ void destroy_context(struct mm_struct *mm)
 #define USER_END (USER_PTRS_PER_PGD * PGDIR_SIZE)
 
 /* The first entry from an address on in a table of regions of 2 MB, or NULL. The caller is within a walk. */
-static pmd_t *next_regions(struct mm_struct *mm, unsigned long *at)
+static pmd_t *l4_next_regions(struct mm_struct *mm, unsigned long *at)
 {
 	unsigned long size;
 	p4d_t p4d;
@@ -182,7 +182,7 @@ static pmd_t *next_regions(struct mm_struct *mm, unsigned long *at)
  * Unmaps those regions of a space whose hash is in the window. Other processors may wait for the
  * end of a walk: it looks at 1 GB.
  */
-static void empty_window(struct mm_struct *mm, unsigned long task, u32 window)
+static void l4_empty_window(struct mm_struct *mm, unsigned long task, u32 window)
 {
 	struct keel_unmap_range ranges[RANGES];
 	unsigned long at = 0, end;
@@ -192,7 +192,7 @@ static void empty_window(struct mm_struct *mm, unsigned long task, u32 window)
 	do {
 		count = 0;
 		l4_walk_begin();
-		pmd = next_regions(mm, &at);
+		pmd = l4_next_regions(mm, &at);
 		end = pmd ? round_up(at + 1, PUD_SIZE) : at;
 		for (; at < end && count < RANGES; at += PMD_SIZE, pmd++)
 			if (pmd_present(READ_ONCE(*pmd)) &&
@@ -209,7 +209,7 @@ static void empty_window(struct mm_struct *mm, unsigned long task, u32 window)
  * with more than `most`, which would take longer to look through. Returns half of a space's average.
  * A process whose first thread has ended has its mm by another one.
  */
-static unsigned long empty_spaces(u32 window, unsigned long least, unsigned long most)
+static unsigned long l4_empty_spaces(u32 window, unsigned long least, unsigned long most)
 {
 	unsigned long id, tables, sum = 0, count = 1;
 	struct task_struct *process, *task;
@@ -224,7 +224,7 @@ static unsigned long empty_spaces(u32 window, unsigned long least, unsigned long
 		if (id && tables > most)
 			keel_unmap_all(id);
 		else if (id && tables >= least)
-			empty_window(task->mm, id, window);
+			l4_empty_window(task->mm, id, window);
 		sum += tables;
 		count++;
 		task_unlock(task);
@@ -234,7 +234,7 @@ static unsigned long empty_spaces(u32 window, unsigned long least, unsigned long
 }
 
 /* Pages of the account that are not used. */
-static unsigned long unused(unsigned long *limit)
+static unsigned long l4_quota_unused(unsigned long *limit)
 {
 	unsigned long words[KEEL_ACCOUNT_WORDS] = { };
 
@@ -246,7 +246,7 @@ static unsigned long unused(unsigned long *limit)
 /* Takes all mappings of all processes away. */
 void l4_mm_empty(void)
 {
-	empty_spaces(0, 0, 0);
+	l4_empty_spaces(0, 0, 0);
 }
 
 /*
@@ -258,7 +258,7 @@ void l4_mm_empty(void)
 bool l4_mm_reclaim(void)
 {
 	const struct keel_ex_regs record = *keel_record();
-	unsigned long limit, before, free = unused(&limit);
+	unsigned long limit, before, free = l4_quota_unused(&limit);
 	static unsigned long least;	/* of the last time; where two processors race either is good */
 	static u32 window;
 	unsigned int i;
@@ -266,9 +266,9 @@ bool l4_mm_reclaim(void)
 	window = next_pseudo_random32(window);
 	for (i = 0; i <= 2 * SHARES && free < limit / MARGIN + ENOUGH; i++) {
 		before = free;
-		least = empty_spaces(window + i * SHARE, i < SHARES ? least : 0,
-				     i < 2 * SHARES ? 2 * limit * PAGE_SIZE : 0);
-		free = unused(&limit);
+		least = l4_empty_spaces(window + i * SHARE, i < SHARES ? least : 0,
+					i < 2 * SHARES ? 2 * limit * PAGE_SIZE : 0);
+		free = l4_quota_unused(&limit);
 		if (free <= before && i < SHARES)
 			i = SHARES - 1;
 	}

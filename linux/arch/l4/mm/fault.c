@@ -60,16 +60,16 @@ pte_t l4_pte_use(pte_t *ptep, unsigned long right)
 }
 
 /* The entry of an address of the current program, as l4_find_pte(). */
-static __always_inline pte_t *find_entry(unsigned long address)
+static __always_inline pte_t *l4_find_entry(unsigned long address)
 {
-	return l4_last_pte(current->mm, address) ?: l4_walk(address);
+	return l4_soft_tlb_pte(current->mm, address) ?: l4_walk(address);
 }
 
 /*
  * The entry of a user's address, or zero; *used is what an access with a right, if there is one, makes
  * of it, zero where it forbids that.
  */
-static pte_t entry_of(unsigned long address, unsigned long right, pte_t *used)
+static pte_t l4_entry_of(unsigned long address, unsigned long right, pte_t *used)
 {
 	pte_t *ptep, pte = __pte(0);
 
@@ -77,7 +77,7 @@ static pte_t entry_of(unsigned long address, unsigned long right, pte_t *used)
 	if (address >= TASK_SIZE_MAX)
 		return pte;
 	l4_walk_begin();
-	ptep = find_entry(address);
+	ptep = l4_find_entry(address);
 	if (ptep) {
 		pte = READ_ONCE(*ptep);
 		if (right && pte_val(pte) & _PAGE_PRESENT)
@@ -88,12 +88,12 @@ static pte_t entry_of(unsigned long address, unsigned long right, pte_t *used)
 }
 
 /* What x86 would have pushed. */
-static unsigned long error_code(unsigned long address, unsigned long right)
+static unsigned long l4_error_code(unsigned long address, unsigned long right)
 {
 	unsigned long code = X86_PF_USER;
 	pte_t none;
 
-	if (address >= TASK_SIZE_MAX || pte_val(entry_of(address, 0, &none)) & _PAGE_PRESENT)
+	if (address >= TASK_SIZE_MAX || pte_val(l4_entry_of(address, 0, &none)) & _PAGE_PRESENT)
 		code |= X86_PF_PROT;
 	if (right & KEEL_FPAGE_WRITE)
 		code |= X86_PF_WRITE;
@@ -102,7 +102,7 @@ static unsigned long error_code(unsigned long address, unsigned long right)
 	return code;
 }
 
-static void trace_fault(unsigned long address)
+static void l4_trace_fault(unsigned long address)
 {
 	struct pt_regs *regs = current_pt_regs();
 
@@ -113,13 +113,13 @@ static void trace_fault(unsigned long address)
 }
 
 /* The signal of a fault; no other fault is seen in a signal's frame. Always false. */
-static bool fault_signal(int signal, int code, unsigned long address, unsigned long right)
+static bool l4_fault_signal(int signal, int code, unsigned long address, unsigned long right)
 {
 	current->thread.trap_nr = X86_TRAP_PF;
 	current->thread.cr2 = address;
-	current->thread.error_code = error_code(address, right);
+	current->thread.error_code = l4_error_code(address, right);
 	if (signal == SIGSEGV && l4_is_traced(signal))
-		trace_fault(address);
+		l4_trace_fault(address);
 	force_sig_fault(signal, code, (void __user *)address);
 	return false;
 }
@@ -134,18 +134,18 @@ bool l4_vma_forbids(const struct vm_area_struct *vma, unsigned long right)
 	return !(vma->vm_flags & (VM_READ | VM_EXEC | VM_WRITE));
 }
 
-static void fault_error(unsigned long address, unsigned long right, vm_fault_t fault)
+static void l4_fault_error(unsigned long address, unsigned long right, vm_fault_t fault)
 {
 	if (fault & VM_FAULT_OOM)
 		pagefault_out_of_memory();
 	else if (fault & (VM_FAULT_SIGBUS | VM_FAULT_HWPOISON | VM_FAULT_HWPOISON_LARGE))
-		fault_signal(SIGBUS, BUS_ADRERR, address, right);
+		l4_fault_signal(SIGBUS, BUS_ADRERR, address, right);
 	else if (fault & VM_FAULT_SIGSEGV)
-		fault_signal(SIGSEGV, SEGV_MAPERR, address, right);
+		l4_fault_signal(SIGSEGV, SEGV_MAPERR, address, right);
 }
 
 /* Linux's own handling; false if it ended in a signal. Else *asked has ALONE if memory is anonymous. */
-static bool slow_fault(struct pt_regs *regs, unsigned long address, unsigned long *asked)
+static bool l4_slow_fault(struct pt_regs *regs, unsigned long address, unsigned long *asked)
 {
 	unsigned long right = *asked;
 	unsigned int flags = FAULT_FLAG_DEFAULT | FAULT_FLAG_USER;
@@ -161,10 +161,10 @@ static bool slow_fault(struct pt_regs *regs, unsigned long address, unsigned lon
 retry:
 	vma = address < TASK_SIZE_MAX ? lock_mm_and_find_vma(mm, address, regs) : NULL;
 	if (!vma)
-		return fault_signal(SIGSEGV, SEGV_MAPERR, address, right);
+		return l4_fault_signal(SIGSEGV, SEGV_MAPERR, address, right);
 	if (l4_vma_forbids(vma, right)) {
 		mmap_read_unlock(mm);
-		return fault_signal(SIGSEGV, SEGV_ACCERR, address, right);
+		return l4_fault_signal(SIGSEGV, SEGV_ACCERR, address, right);
 	}
 	if (vma_is_anonymous(vma))
 		*asked = right | ALONE;
@@ -179,7 +179,7 @@ retry:
 	}
 	mmap_read_unlock(mm);
 	if (fault & VM_FAULT_ERROR) {
-		fault_error(address, right, fault);
+		l4_fault_error(address, right, fault);
 		return false;
 	}
 	return true;
@@ -193,16 +193,16 @@ retry:
 void l4_user_fault(struct pt_regs *regs, unsigned long address, unsigned long right)
 {
 	unsigned long asked = right;
-	pte_t used, old = entry_of(address, right, &used);
+	pte_t used, old = l4_entry_of(address, right, &used);
 
 	if (pte_none(used)) {
-		if (!slow_fault(regs, address, &asked))
+		if (!l4_slow_fault(regs, address, &asked))
 			return;
 		if (!pte_none(old))
 			asked = right;
 	} else if (l4_is_device(used)) {
 		/* A driver put it into the tables, at a fault before: there is nothing to map. */
-		fault_signal(SIGBUS, BUS_ADRERR, address, right);
+		l4_fault_signal(SIGBUS, BUS_ADRERR, address, right);
 		return;
 	}
 	if (pte_val(old) & _PAGE_KEEL_MAPPED)
@@ -213,7 +213,7 @@ void l4_user_fault(struct pt_regs *regs, unsigned long address, unsigned long ri
 }
 
 /* Whether L4 may have a page by an entry, which is present and young, and that without a mark. */
-static bool may_map(pte_t pte, unsigned long mark)
+static bool l4_may_map(pte_t pte, unsigned long mark)
 {
 	unsigned long needed = _PAGE_PRESENT | _PAGE_ACCESSED;
 
@@ -228,8 +228,8 @@ static bool may_map(pte_t pte, unsigned long mark)
  * meanwhile. Neighbours come along if that costs no decision of Linux's. They are mostly alike:
  * flags are not looked at again for the next one, nor at first the good ones, unless they do not tell.
  */
-static noinline unsigned int put_row(unsigned long *maps, unsigned long address, pte_t *ptep,
-				     const pte_t *asked, unsigned long good)
+static noinline unsigned int l4_put_row(unsigned long *maps, unsigned long address, pte_t *ptep,
+					const pte_t *asked, unsigned long good)
 {
 	unsigned long untold = _PAGE_SPECIAL | _PAGE_PCD | _PAGE_KEEL_MAPPED;
 	unsigned long fpage = keel_page(PAGE_OFFSET, l4_pte_rights(__pte(good)));
@@ -240,8 +240,8 @@ static noinline unsigned int put_row(unsigned long *maps, unsigned long address,
 		value = READ_ONCE(ptep->pte);
 		flags = value & ~PTE_PFN_MASK;
 		if (flags != good) {
-			if (!may_map(__pte(value), _PAGE_KEEL_MAPPED) &&
-			    (ptep != asked || !may_map(__pte(value), 0)))
+			if (!l4_may_map(__pte(value), _PAGE_KEEL_MAPPED) &&
+			    (ptep != asked || !l4_may_map(__pte(value), 0)))
 				continue;
 			fpage = keel_page(PAGE_OFFSET, l4_pte_rights(__pte(flags)));
 			good = flags & untold ? NO_FLAGS : flags;
@@ -256,8 +256,8 @@ static noinline unsigned int put_row(unsigned long *maps, unsigned long address,
 }
 
 /* The item of a page, unless its entry changes meanwhile. */
-static __always_inline unsigned int put_single(unsigned long *maps, unsigned long address,
-					       pte_t *ptep, pte_t pte, unsigned long log2)
+static __always_inline unsigned int l4_put_single(unsigned long *maps, unsigned long address,
+						  pte_t *ptep, pte_t pte, unsigned long log2)
 {
 	unsigned long value = pte_val(pte), phys = value & PTE_PFN_MASK;
 
@@ -269,7 +269,7 @@ static __always_inline unsigned int put_single(unsigned long *maps, unsigned lon
 }
 
 /* l4_pte_use(), where mostly nothing is left to do. */
-static __always_inline pte_t use(pte_t *ptep, unsigned long right)
+static __always_inline pte_t l4_use(pte_t *ptep, unsigned long right)
 {
 	unsigned long bits = _PAGE_PRESENT | _PAGE_ACCESSED;
 	pte_t pte = READ_ONCE(*ptep);
@@ -281,21 +281,21 @@ static __always_inline pte_t use(pte_t *ptep, unsigned long right)
 	return pte;
 }
 
-static unsigned int put_items(unsigned long *maps, unsigned long address, unsigned long right)
+static unsigned int l4_put_items(unsigned long *maps, unsigned long address, unsigned long right)
 {
 	unsigned long before = pte_index(address) % AROUND, good = NO_FLAGS;
-	pte_t *ptep = find_entry(address), pte;
+	pte_t *ptep = l4_find_entry(address), pte;
 
-	pte = ptep ? use(ptep, right) : __pte(0);
+	pte = ptep ? l4_use(ptep, right) : __pte(0);
 	if (pte_none(pte) || l4_is_device(pte))
 		return 0;
 	if (unlikely(pte_huge(pte)))
-		return put_single(maps, address, ptep, pte, PMD_SHIFT);
+		return l4_put_single(maps, address, ptep, pte, PMD_SHIFT);
 	if (right & ALONE)
-		return put_single(maps, address, ptep, pte, PAGE_SHIFT);
+		return l4_put_single(maps, address, ptep, pte, PAGE_SHIFT);
 	if (right & ALIKE && !(pte_val(pte) & (_PAGE_SPECIAL | _PAGE_PCD)))
 		good = pte_val(pte) & ~PTE_PFN_MASK;
-	return put_row(maps, address - before * PAGE_SIZE, ptep - before, ptep, good);
+	return l4_put_row(maps, address - before * PAGE_SIZE, ptep - before, ptep, good);
 }
 
 /*
@@ -310,7 +310,7 @@ unsigned int l4_fault_items(struct keel_utcb *utcb)
 
 	thread->resume_action = L4_RESUME_REPLY;
 	l4_walk_begin();
-	count = put_items(utcb->maps, thread->fault_address & PAGE_MASK, thread->fault_rights);
+	count = l4_put_items(utcb->maps, thread->fault_address & PAGE_MASK, thread->fault_rights);
 	l4_walk_end();
 	return count;
 }

@@ -21,7 +21,7 @@
 DEFINE_PER_CPU(unsigned int, l4_lockless_walk);
 DEFINE_PER_CPU(unsigned int, l4_mapping);
 
-static void wait_while(const unsigned int __percpu *busy)
+static void l4_wait_while(const unsigned int __percpu *busy)
 {
 	unsigned int cpu;
 
@@ -54,7 +54,7 @@ void l4_unmap_all(unsigned long task)
 static_assert(KEEL_FPAGE_RWX >> LAST_END_SHIFT == 0);
 static_assert(KEEL_USER_END >> PAGE_SHIFT < 1UL << (LAST_PAGES_SHIFT - LAST_END_SHIFT));
 
-static struct keel_unmap_range range_of(unsigned long last)
+static struct keel_unmap_range l4_range_of(unsigned long last)
 {
 	unsigned long pages = last >> LAST_PAGES_SHIFT;
 	unsigned long end = (last & ((1UL << LAST_PAGES_SHIFT) - 1)) >> LAST_END_SHIFT;
@@ -70,14 +70,14 @@ static struct keel_unmap_range range_of(unsigned long last)
  * has done neither that nor those after it: then the whole space goes. Mappings are only a cache.
  * The queue is empty for others only once nothing in it is mapped.
  */
-static void empty(struct mm_struct *mm)
+static void l4_unmap_empty(struct mm_struct *mm)
 {
 	mm_context_t *context = &mm->context;
 	unsigned long last = READ_ONCE(context->last);
 
 	do {
-		context->ranges[context->queued] = range_of(last);
-		wait_while(&l4_mapping);
+		context->ranges[context->queued] = l4_range_of(last);
+		l4_wait_while(&l4_mapping);
 		if (keel_unmap(context->keel_task, context->ranges, context->queued + 1))
 			l4_unmap_all(context->keel_task);
 	} while (!try_cmpxchg(&context->last, &last, 0));
@@ -88,7 +88,7 @@ void l4_unmap_queue_empty(struct mm_struct *mm)
 {
 	spin_lock(&mm->context.lock);
 	if (mm->context.last)
-		empty(mm);
+		l4_unmap_empty(mm);
 	spin_unlock(&mm->context.lock);
 }
 
@@ -97,7 +97,7 @@ void l4_unmap_flush(struct mm_struct *mm)
 {
 	/* A new number of the tables is a plain store: seen by whoever begins to walk after this. */
 	smp_mb();
-	wait_while(&l4_lockless_walk);
+	l4_wait_while(&l4_lockless_walk);
 	l4_unmap_queued(mm);
 }
 
@@ -106,7 +106,7 @@ void l4_tables_freed(struct mm_struct *mm)
 {
 	static atomic_long_t last;
 
-	WRITE_ONCE(mm->context.tables, atomic_long_inc_return(&last));
+	WRITE_ONCE(mm->context.generation, atomic_long_inc_return(&last));
 }
 
 /* Its caller has the mm for itself as a writer has. Always true. */
@@ -136,7 +136,7 @@ void l4_flush_moved(struct mm_struct *mm, unsigned long start, unsigned long end
 	to = context->move_to;
 	WRITE_ONCE(context->move_to, 0);
 	if (to && context->keel_task && !l4_find_pte(mm, start)) {
-		wait_while(&l4_mapping);
+		l4_wait_while(&l4_mapping);
 		if (keel_move_table(context->keel_task, start, to & ~L4_MOVE))
 			l4_unmap_all(context->keel_task);
 	}
@@ -144,7 +144,7 @@ void l4_flush_moved(struct mm_struct *mm, unsigned long start, unsigned long end
 }
 
 /* Begins a range. The one before it may still be extended until there is the new one. */
-static noinline void begin_range(struct mm_struct *mm, unsigned long range)
+static noinline void l4_begin_range(struct mm_struct *mm, unsigned long range)
 {
 	mm_context_t *context = &mm->context;
 	unsigned long last;
@@ -153,10 +153,10 @@ static noinline void begin_range(struct mm_struct *mm, unsigned long range)
 	if (!context->keel_task)
 		goto out;
 	if (context->queued == L4_QUEUED_RANGES - 1)
-		empty(mm);
+		l4_unmap_empty(mm);
 	last = READ_ONCE(context->last);
 	do
-		context->ranges[context->queued] = range_of(last);
+		context->ranges[context->queued] = l4_range_of(last);
 	while (!try_cmpxchg(&context->last, &last, range));
 	context->queued += !!last;
 out:
@@ -164,8 +164,8 @@ out:
 }
 
 /* Pages that follow the latest range and keep the same rights are added to it. */
-static __always_inline void queue(struct mm_struct *mm, unsigned long page, unsigned long pages,
-				  unsigned long keep)
+static __always_inline void l4_queue_pages(struct mm_struct *mm, unsigned long page,
+					   unsigned long pages, unsigned long keep)
 {
 	unsigned long more = pages << LAST_PAGES_SHIFT | pages << LAST_END_SHIFT, last, sum;
 	unsigned long first = page << LAST_END_SHIFT | keep;
@@ -176,18 +176,18 @@ static __always_inline void queue(struct mm_struct *mm, unsigned long page, unsi
 	last = READ_ONCE(mm->context.last);
 	if ((last ^ first) << (64 - LAST_PAGES_SHIFT) || check_add_overflow(last, more, &sum) ||
 	    !try_cmpxchg(&mm->context.last, &last, sum))
-		begin_range(mm, more + first);
+		l4_begin_range(mm, more + first);
 }
 
 void l4_unmap_queue_page(struct mm_struct *mm, unsigned long address, unsigned long keep)
 {
-	queue(mm, address >> PAGE_SHIFT, 1, keep);
+	l4_queue_pages(mm, address >> PAGE_SHIFT, 1, keep);
 }
 EXPORT_SYMBOL(l4_unmap_queue_page);
 
 void l4_unmap_queue_large(struct mm_struct *mm, unsigned long address, unsigned long keep)
 {
-	queue(mm, (address & PMD_MASK) >> PAGE_SHIFT, PTRS_PER_PTE, keep);
+	l4_queue_pages(mm, (address & PMD_MASK) >> PAGE_SHIFT, PTRS_PER_PTE, keep);
 }
 EXPORT_SYMBOL(l4_unmap_queue_large);
 

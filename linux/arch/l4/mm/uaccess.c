@@ -24,7 +24,7 @@
  * may read what a program may, pages that are only to be written or executed too; therefore not
  * fixup_user_fault(), which wants VM_READ.
  */
-static bool fault_in(unsigned long address, unsigned long right)
+static bool l4_fault_in(unsigned long address, unsigned long right)
 {
 	unsigned int flags = FAULT_FLAG_ALLOW_RETRY | FAULT_FLAG_KILLABLE;
 	struct mm_struct *mm = current->mm;
@@ -56,19 +56,19 @@ retry:
 	return !(fault & VM_FAULT_ERROR);
 }
 
-DEFINE_PER_CPU(struct l4_last_walk, l4_last_walks[L4_LAST_WALKS]);
+DEFINE_PER_CPU(struct l4_soft_tlb_entry, l4_soft_tlb[L4_SOFT_TLB_ENTRIES]);
 
 /* An interrupt that comes meanwhile finds nothing. */
-static void remember(pte_t *ptep, unsigned long address, unsigned long tables)
+static void l4_soft_tlb_fill(pte_t *ptep, unsigned long address, unsigned long generation)
 {
-	struct l4_last_walk *last = l4_last_walk(address >> PMD_SHIFT, tables);
+	struct l4_soft_tlb_entry *line = l4_soft_tlb_entry(address >> PMD_SHIFT, generation);
 
-	WRITE_ONCE(last->tables, 0);
+	WRITE_ONCE(line->generation, 0);
 	barrier();
-	last->table = ptep - pte_index(address);
-	last->region = address >> PMD_SHIFT;
+	line->table = ptep - pte_index(address);
+	line->region = address >> PMD_SHIFT;
 	barrier();
-	WRITE_ONCE(last->tables, tables);
+	WRITE_ONCE(line->generation, generation);
 }
 
 /*
@@ -77,17 +77,17 @@ static void remember(pte_t *ptep, unsigned long address, unsigned long tables)
  */
 pte_t *l4_walk(unsigned long address)
 {
-	unsigned long tables = READ_ONCE(current->mm->context.tables);
+	unsigned long generation = READ_ONCE(current->mm->context.generation);
 	pte_t *ptep = l4_find_pte(current->mm, address);
 
 	if (ptep && (pte_val(READ_ONCE(*ptep)) & (_PAGE_TABLE | _PAGE_PSE)) == _PAGE_PRESENT &&
 	    in_task())
-		remember(ptep, address, tables);
+		l4_soft_tlb_fill(ptep, address, generation);
 	return ptep;
 }
 
 /* The entry of an address after a whole walk and, if need be, a fault; zero: EFAULT. */
-static noinline pte_t find(unsigned long address, unsigned long right)
+static noinline pte_t l4_find_user(unsigned long address, unsigned long right)
 {
 	pte_t *ptep, pte;
 
@@ -99,7 +99,7 @@ static noinline pte_t find(unsigned long address, unsigned long right)
 		if (!pte_none(pte))
 			break;
 		l4_walk_end();
-		if (!fault_in(address, right)) {
+		if (!l4_fault_in(address, right)) {
 			l4_walk_begin();
 			return pte;
 		}
@@ -116,7 +116,7 @@ static noinline pte_t find(unsigned long address, unsigned long right)
  * Whether an entry allows an access and has noted one before. Of special pages only that of zeros
  * counts.
  */
-static __always_inline bool allows(pte_t pte, unsigned long right)
+static __always_inline bool l4_pte_allows(pte_t pte, unsigned long right)
 {
 	unsigned long bits = _PAGE_PRESENT | _PAGE_ACCESSED;
 
@@ -131,14 +131,14 @@ static __always_inline bool allows(pte_t pte, unsigned long right)
  * The entry of an address, if its table is remembered. None that allows anything is that of an
  * address beyond a program's.
  */
-static __always_inline pte_t *last_pte(unsigned long address)
+static __always_inline pte_t *l4_soft_tlb_user_pte(unsigned long address)
 {
 	const struct mm_struct *mm = current->mm;
 
-	return likely(mm) ? l4_last_pte(mm, address) : NULL;
+	return likely(mm) ? l4_soft_tlb_pte(mm, address) : NULL;
 }
 
-static __always_inline void *byte_of(pte_t pte, unsigned long address)
+static __always_inline void *l4_pte_byte(pte_t pte, unsigned long address)
 {
 	return __va(pte_val(pte) & PTE_PFN_MASK) + offset_in_page(address);
 }
@@ -147,32 +147,32 @@ static __always_inline void *byte_of(pte_t pte, unsigned long address)
  * Where the byte at a user address lies, with the access noted; NULL: EFAULT. Else
  * l4_walk_end() is due behind the access.
  */
-static __always_inline void *user_byte(unsigned long address, unsigned long right)
+static __always_inline void *l4_user_byte(unsigned long address, unsigned long right)
 {
 	pte_t *ptep, pte = __pte(0);
 
 	l4_walk_begin();
-	ptep = last_pte(address);
+	ptep = l4_soft_tlb_user_pte(address);
 	if (likely(ptep))
 		pte = READ_ONCE(*ptep);
-	if (unlikely(!allows(pte, right))) {
-		pte = find(address, right);
+	if (unlikely(!l4_pte_allows(pte, right))) {
+		pte = l4_find_user(address, right);
 		if (pte_none(pte)) {
 			l4_walk_end();
 			return NULL;
 		}
 	}
-	return byte_of(pte, address);
+	return l4_pte_byte(pte, address);
 }
 
-static unsigned long part_of(unsigned long address, unsigned long n)
+static unsigned long l4_part_of(unsigned long address, unsigned long n)
 {
 	return min(n, PAGE_SIZE - offset_in_page(address));
 }
 
 /* To the user, or from it, as the right says; within a page. */
-static __always_inline void copy_bytes(void *user, void *kernel, unsigned long n,
-				       unsigned long right)
+static __always_inline void l4_copy_bytes(void *user, void *kernel, unsigned long n,
+					  unsigned long right)
 {
 	void *to = right & KEEL_FPAGE_WRITE ? user : kernel;
 	const void *from = right & KEEL_FPAGE_WRITE ? kernel : user;
@@ -184,8 +184,8 @@ static __always_inline void copy_bytes(void *user, void *kernel, unsigned long n
 }
 
 /* Small sizes are what get_user() and put_user() ask for. */
-static __always_inline void copy_part(void *user, void *kernel, unsigned long n,
-				      unsigned long right)
+static __always_inline void l4_copy_part(void *user, void *kernel, unsigned long n,
+					 unsigned long right)
 {
 	void *to = right & KEEL_FPAGE_WRITE ? user : kernel;
 	const void *from = right & KEEL_FPAGE_WRITE ? kernel : user;
@@ -198,24 +198,24 @@ static __always_inline void copy_part(void *user, void *kernel, unsigned long n,
 		*(u32 *)to = *(const u32 *)from;
 		break;
 	default:
-		copy_bytes(user, kernel, n, right);
+		l4_copy_bytes(user, kernel, n, right);
 	}
 }
 
 /* Page by page. Like those that follow it returns what could not be copied. */
-static noinline unsigned long copy_parts(unsigned long address, void *kernel, unsigned long n,
-					 unsigned long right)
+static noinline unsigned long l4_copy_parts(unsigned long address, void *kernel, unsigned long n,
+					    unsigned long right)
 {
 	unsigned long part;
 	void *byte;
 
 	for (; n; n -= part, kernel += part, address += part) {
-		byte = right & KEEL_FPAGE_WRITE ? user_byte(address, KEEL_FPAGE_WRITE) :
-						  user_byte(address, KEEL_FPAGE_READ);
+		byte = right & KEEL_FPAGE_WRITE ? l4_user_byte(address, KEEL_FPAGE_WRITE) :
+						  l4_user_byte(address, KEEL_FPAGE_READ);
 		if (!byte)
 			break;
-		part = part_of(address, n);
-		copy_part(byte, kernel, part, right);
+		part = l4_part_of(address, n);
+		l4_copy_part(byte, kernel, part, right);
 		l4_walk_end();
 	}
 	return n;
@@ -225,33 +225,33 @@ static noinline unsigned long copy_parts(unsigned long address, void *kernel, un
  * No more than PAGE_SIZE, of one page or two, by one walk: false where that needs more than what is
  * remembered.
  */
-static __always_inline bool copy_remembered(unsigned long address, void *kernel, unsigned long n,
-					    unsigned long right)
+static __always_inline bool l4_copy_cached(unsigned long address, void *kernel, unsigned long n,
+					   unsigned long right)
 {
 	unsigned long first = PAGE_SIZE - offset_in_page(address);
-	pte_t *ptep = last_pte(address), pte, next;
+	pte_t *ptep = l4_soft_tlb_user_pte(address), pte, next;
 
 	if (unlikely(!ptep))
 		return false;
 	pte = READ_ONCE(*ptep);
-	if (unlikely(!allows(pte, right)))
+	if (unlikely(!l4_pte_allows(pte, right)))
 		return false;
 	if (likely(n <= first)) {
-		copy_part(byte_of(pte, address), kernel, n, right);
+		l4_copy_part(l4_pte_byte(pte, address), kernel, n, right);
 		return true;
 	}
 	if (unlikely(pte_index(address) == PTRS_PER_PTE - 1))
 		return false;
 	next = READ_ONCE(ptep[1]);
-	if (unlikely(!allows(next, right)))
+	if (unlikely(!l4_pte_allows(next, right)))
 		return false;
-	copy_bytes(byte_of(pte, address), kernel, first, right);
-	copy_bytes(byte_of(next, 0), kernel + first, n - first, right);
+	l4_copy_bytes(l4_pte_byte(pte, address), kernel, first, right);
+	l4_copy_bytes(l4_pte_byte(next, 0), kernel + first, n - first, right);
 	return true;
 }
 
-static __always_inline unsigned long copy(unsigned long address, void *kernel, unsigned long n,
-					  unsigned long right)
+static __always_inline unsigned long l4_copy_user(unsigned long address, void *kernel, unsigned long n,
+						  unsigned long right)
 {
 	unsigned long part;
 	bool done;
@@ -259,10 +259,10 @@ static __always_inline unsigned long copy(unsigned long address, void *kernel, u
 	for (;;) {
 		part = min(n, PAGE_SIZE);
 		l4_walk_begin();
-		done = copy_remembered(address, kernel, part, right);
+		done = l4_copy_cached(address, kernel, part, right);
 		l4_walk_end();
 		if (unlikely(!done))
-			return copy_parts(address, kernel, n, right);
+			return l4_copy_parts(address, kernel, n, right);
 		n -= part;
 		if (likely(!n))
 			return 0;
@@ -273,13 +273,13 @@ static __always_inline unsigned long copy(unsigned long address, void *kernel, u
 
 unsigned long raw_copy_from_user(void *to, const void __user *from, unsigned long n)
 {
-	return copy((unsigned long)from, to, n, KEEL_FPAGE_READ);
+	return l4_copy_user((unsigned long)from, to, n, KEEL_FPAGE_READ);
 }
 EXPORT_SYMBOL(raw_copy_from_user);
 
 unsigned long raw_copy_to_user(void __user *to, const void *from, unsigned long n)
 {
-	return copy((unsigned long)to, (void *)from, n, KEEL_FPAGE_WRITE);
+	return l4_copy_user((unsigned long)to, (void *)from, n, KEEL_FPAGE_WRITE);
 }
 EXPORT_SYMBOL(raw_copy_to_user);
 
@@ -300,12 +300,12 @@ unsigned long l4_window_move(void __user *to, const void *from, unsigned long n)
 	void *byte;
 
 	l4_window_close();
-	if (part_of(address, n) < n)
+	if (l4_part_of(address, n) < n)
 		return raw_copy_to_user(to, from, n);
-	byte = user_byte(address, KEEL_FPAGE_WRITE);
+	byte = l4_user_byte(address, KEEL_FPAGE_WRITE);
 	if (!byte)
 		return n;
-	copy_part(byte, (void *)from, n, KEEL_FPAGE_WRITE);
+	l4_copy_part(byte, (void *)from, n, KEEL_FPAGE_WRITE);
 	this_cpu_write(l4_window.memory, byte - offset_in_page(address));
 	this_cpu_write(l4_window.page, address & PAGE_MASK);
 	return 0;
@@ -316,7 +316,7 @@ void *l4_user_place(const void __user *address, unsigned long n, unsigned long r
 {
 	if (n > PAGE_SIZE - offset_in_page(address))
 		return NULL;
-	return user_byte((unsigned long)address, right);
+	return l4_user_byte((unsigned long)address, right);
 }
 
 unsigned long __clear_user(void __user *to, unsigned long n)
@@ -325,10 +325,10 @@ unsigned long __clear_user(void __user *to, unsigned long n)
 	void *byte;
 
 	for (; n; n -= part, address += part) {
-		byte = user_byte(address, KEEL_FPAGE_WRITE);
+		byte = l4_user_byte(address, KEEL_FPAGE_WRITE);
 		if (!byte)
 			break;
-		part = part_of(address, n);
+		part = l4_part_of(address, n);
 		memset(byte, 0, part);
 		l4_walk_end();
 	}
@@ -340,7 +340,7 @@ EXPORT_SYMBOL(__clear_user);
  * The length of a string before its zero byte, n if it has none. It is copied, with that, if it is to
  * go anywhere, and the copy is looked at: a thread on another processor may change the string.
  */
-static __always_inline unsigned long string_part(char *to, const char *from, unsigned long n)
+static __always_inline unsigned long l4_string_part(char *to, const char *from, unsigned long n)
 {
 	const struct word_at_a_time constants = WORD_AT_A_TIME_CONSTANTS;
 	unsigned long length = 0, word, zeros;
@@ -373,11 +373,11 @@ long strncpy_from_user(char *to, const char __user *from, long count)
 	long done = 0;
 
 	while (done < count) {
-		byte = user_byte(address, KEEL_FPAGE_READ);
+		byte = l4_user_byte(address, KEEL_FPAGE_READ);
 		if (!byte)
 			return -EFAULT;
-		part = part_of(address, count - done);
-		length = string_part(to + done, byte, part);
+		part = l4_part_of(address, count - done);
+		length = l4_string_part(to + done, byte, part);
 		l4_walk_end();
 		done += length;
 		if (length < part)
@@ -396,11 +396,11 @@ long strnlen_user(const char __user *from, long count)
 	long done = 0;
 
 	while (done < count) {
-		byte = user_byte(address, KEEL_FPAGE_READ);
+		byte = l4_user_byte(address, KEEL_FPAGE_READ);
 		if (!byte)
 			return 0;
-		part = part_of(address, count - done);
-		length = string_part(NULL, byte, part);
+		part = l4_part_of(address, count - done);
+		length = l4_string_part(NULL, byte, part);
 		l4_walk_end();
 		done += length;
 		if (length < part)
@@ -411,15 +411,15 @@ long strnlen_user(const char __user *from, long count)
 }
 EXPORT_SYMBOL(strnlen_user);
 
-/* The word of a futex, as user_byte(); the caller disabled page faults and resolves them itself. */
-static u32 *futex_word(u32 __user *uaddr)
+/* The word of a futex, as l4_user_byte(); the caller disabled page faults and resolves them itself. */
+static u32 *l4_futex_word(u32 __user *uaddr)
 {
 	if (!access_ok(uaddr, sizeof(*uaddr)))
 		return NULL;
-	return user_byte((unsigned long)uaddr, KEEL_FPAGE_WRITE);
+	return l4_user_byte((unsigned long)uaddr, KEEL_FPAGE_WRITE);
 }
 
-static u32 futex_result(int op, u32 old, u32 oparg)
+static u32 l4_futex_result(int op, u32 old, u32 oparg)
 {
 	switch (op) {
 	case FUTEX_OP_SET:
@@ -441,11 +441,11 @@ int arch_futex_atomic_op_inuser(int op, u32 oparg, int *oval, u32 __user *uaddr)
 
 	if (op < FUTEX_OP_SET || op > FUTEX_OP_XOR)
 		return -ENOSYS;
-	word = futex_word(uaddr);
+	word = l4_futex_word(uaddr);
 	if (!word)
 		return -EFAULT;
 	old = READ_ONCE(*word);
-	while (!try_cmpxchg(word, &old, futex_result(op, old, oparg)))
+	while (!try_cmpxchg(word, &old, l4_futex_result(op, old, oparg)))
 		;
 	l4_walk_end();
 	*oval = old;
@@ -454,7 +454,7 @@ int arch_futex_atomic_op_inuser(int op, u32 oparg, int *oval, u32 __user *uaddr)
 
 int futex_atomic_cmpxchg_inatomic(u32 *uval, u32 __user *uaddr, u32 oldval, u32 newval)
 {
-	u32 *word = futex_word(uaddr);
+	u32 *word = l4_futex_word(uaddr);
 
 	if (!word)
 		return -EFAULT;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Kernel stacks share the server thread: a switch is a change of stacks. */
+/* All tasks of a processor run on its server thread: a switch is a change of kernel stacks. */
 #ifndef _ASM_L4_SWITCH_TO_H
 #define _ASM_L4_SWITCH_TO_H
 
