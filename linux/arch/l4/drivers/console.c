@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The first console: the root task prints. It ends when a real console comes, and
- * keeps its text out of the serial driver's hands. It also asks sigma0 for the
- * serial ports, without which the 8250 driver would fault.
+ * The boot console, which the root task prints. It is unregistered when a real console is, so that
+ * its text does not mix with that of the serial driver. Also asks sigma0 for the serial ports,
+ * without which the 8250 driver would fault.
  */
 #include <linux/console.h>
 #include <linux/init.h>

@@ -8,7 +8,7 @@
 #include <linux/slab.h>
 #include <asm/pci_x86.h>
 
-/* What x86's direct.c shares with x86's other ways, none of which is here. */
+/* Variables that x86's direct.c shares with other access methods, which are not used here. */
 DEFINE_RAW_SPINLOCK(pci_config_lock);
 const struct pci_raw_ops *raw_pci_ops, *raw_pci_ext_ops;
 unsigned int pci_probe;
@@ -64,13 +64,13 @@ struct pci_bus *pci_acpi_scan_root(struct acpi_pci_root *root)
 		return NULL;
 	bus = acpi_pci_root_create(root, &l4_pci_root_ops, info, root->device);
 	if (!bus)
-		return NULL;	/* the information is released */
+		return NULL;	/* acpi_pci_root_create() has released info */
 	pci_bus_claim_resources(bus);
 	pci_assign_unassigned_root_bus_resources(bus);
 	return bus;
 }
 
-/* So that interrupt routing finds the bridge in ACPI's tree. */
+/* Lets interrupt routing find the bridge in ACPI's tree. */
 int pcibios_root_bridge_prepare(struct pci_host_bridge *bridge)
 {
 	ACPI_COMPANION_SET(&bridge->dev, bridge->bus->sysdata);

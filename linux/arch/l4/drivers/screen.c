@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The screen that the boot loader left, for Linux's drivers of such framebuffers,
- * and the ports of the keyboard before it, which not every server has.
+ * The framebuffer that the boot loader set up, for Linux's framebuffer drivers, and the ports of
+ * the keyboard, which not every server owns.
  */
 #include <linux/init.h>
 #include <linux/ioport.h>
@@ -22,7 +22,7 @@ static struct resource l4_keyboard_ports = {
 	.flags = IORESOURCE_IO | IORESOURCE_BUSY,
 };
 
-/* A driver that does not get its ports leaves them alone; touched, they would be a fault. */
+/* Reserves ports that the server does not own: a driver does not access ports that are reserved. */
 static void __init l4_reserve_keyboard(void)
 {
 	if (!keel_map_ports(KEYBOARD_PORT, KEYBOARD_PORTS_LOG2))

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* What the keeper pushes on a faulting thread's stack. */
+/* The trap reflectors, and what they push on a faulting thread's stack. */
 #ifndef _L4_REFLECTOR_H
 #define _L4_REFLECTOR_H
 

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What is said of the processor's weaknesses: in /sys/devices/system/cpu/vulnerabilities, and by
- * prctl(PR_GET_SPECULATION_CTRL). Whether a processor is affected stands in registers that only the
- * micro-kernel could read, so what its maker's processors may have counts as had. What is done
- * against it is what docs/caveats.md says of the micro-kernel; there is no switch for any of it.
+ * What Linux reports of the processor's vulnerabilities: in /sys/devices/system/cpu/vulnerabilities
+ * and by prctl(PR_GET_SPECULATION_CTRL). Only the micro-kernel could read the registers that say
+ * whether a processor is affected, so a processor is reported as affected if any of its vendor's
+ * is. The mitigations are those that docs/caveats.md describes of the micro-kernel; none can be
+ * switched.
  */
 #include <linux/bits.h>
 #include <linux/cpu.h>
@@ -13,10 +14,10 @@
 #include <linux/sysfs.h>
 #include <asm/processor.h>
 
-#define AMD 1U		/* and Hygon, whose processors are of that make */
-#define OTHERS 2U	/* of all other makers */
+#define AMD 1U		/* and Hygon, whose processors are of AMD's design */
+#define OTHERS 2U	/* all other vendors */
 
-/* AMD's processors tell whether loads bypass stores; up to this family they do not. */
+/* CPUID of AMD's processors says whether loads bypass stores; up to this family they do not. */
 #define AMD_LAST_IN_ORDER 0x12
 #define AMD_FEATURES 0x80000008
 #define AMD_SSB_NO BIT(26)
@@ -65,7 +66,7 @@ SHOW(indirect_target_selection, OTHERS, "Vulnerable")
 SHOW(spec_rstack_overflow, AMD, "Vulnerable")
 SHOW(tsa, AMD, "Vulnerable")
 SHOW(vmscape, AMD | OTHERS, "Not affected")	/* no virtual machines */
-/* Against these microcode alone does something, and that is the firmware's. */
+/* Only microcode mitigates these, and the firmware loads it. */
 SHOW(srbds, OTHERS, "Unknown: Dependent on microcode")
 SHOW(gds, OTHERS, "Unknown: Dependent on microcode")
 
@@ -82,7 +83,7 @@ int arch_prctl_spec_ctrl_get(struct task_struct *task, unsigned long which)
 	return -ENODEV;
 }
 
-/* As x86 without mitigations. */
+/* Returns what x86 without mitigations returns. */
 int arch_prctl_spec_ctrl_set(struct task_struct *task, unsigned long which, unsigned long ctrl)
 {
 	switch (which) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What the processor says of itself by cpuid, for Linux's feature tests, the
- * auxiliary vector and /proc/cpuinfo.
+ * The processor's features, read by CPUID at boot: for Linux's feature tests, the auxiliary vector
+ * and /proc/cpuinfo. All processors are alike, so one record serves for all.
  */
 #include <linux/cpumask.h>
 #include <linux/export.h>
@@ -21,7 +21,7 @@
 #define CPUID_BRAND_FIRST 0x80000002
 #define CPUID_BRAND_LAST 0x80000004
 #define CPUID_ADDRESS_SIZES 0x80000008
-/* What Linux assumes of a processor that does not tell. */
+/* What Linux assumes of a processor that does not report its address sizes. */
 #define DEFAULT_PHYS_BITS 36
 #define DEFAULT_VIRT_BITS 48
 #define AMD_K8 0xf
@@ -97,7 +97,7 @@ static void __init l4_read_signature(struct cpuinfo_x86 *c)
 	c->x86_capability[CPUID_1_ECX] = w.ecx;
 }
 
-/* A feature that is of no use where the micro-kernel does not keep components of the FPU state. */
+/* A feature that cannot be used unless the micro-kernel keeps these components of the FPU state. */
 struct l4_xstate_features {
 	u32 components;
 	unsigned int feature;
@@ -115,7 +115,7 @@ static const struct l4_xstate_features l4_xstate_features[] __initconst = {
 	{ XFEATURE_MASK_XTILE, X86_FEATURE_AMX_BF16 },
 };
 
-/* These and all that depend on them. */
+/* Clears the features whose state is not kept, and all that depend on them. */
 static void __init l4_clear_xstate_features(void)
 {
 	unsigned int i;
@@ -150,7 +150,7 @@ void __init l4_cpu_init(void)
 	pr_info("CPU: %s %s\n", c->x86_vendor_id, c->x86_model_id);
 }
 
-/* Called for the vDSO, whose plain instructions are good on every processor. */
+/* Called for the vDSO, whose unpatched instructions run on every processor. */
 void apply_alternatives(struct alt_instr *start, struct alt_instr *end)
 {
 }
@@ -179,7 +179,7 @@ static int l4_cpuinfo_show(struct seq_file *m, void *v)
 	return 0;
 }
 
-/* A block's token is its processor's number plus one: they are all alike. */
+/* The iterator is the processor's number plus one; every processor shows the same record. */
 static void *l4_cpuinfo_start(struct seq_file *m, loff_t *pos)
 {
 	*pos = cpumask_next(*pos - 1, cpu_online_mask);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * /proc/keel/accounting: what the server and its processes use of the kernel below.
- * Mappings of user pages are a cache that comes back by itself and differs from
- * one moment to the next, so it is emptied first: what is shown is what stays.
+ * /proc/keel/accounting: the kmem quota of the server and its processes in the micro-kernel. All
+ * mappings of user pages are unmapped before it is read: they are a cache, whose size changes all
+ * the time, and what remains is allocated for good.
  */
 #include <linux/init.h>
 #include <linux/proc_fs.h>

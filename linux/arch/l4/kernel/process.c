@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Linux's tasks as it makes and ends them: registers, kernel stacks, thread-local
- * bases, idling. Their lthreads are kernel/threads.c's.
+ * Creation and end of Linux's tasks: registers, kernel stacks, thread-local bases; and the idle
+ * loop's wait. Lthreads are created and deleted by kernel/threads.c. Everything here runs on a
+ * server thread in process context.
  */
 #include <linux/elf-randomize.h>
 #include <linux/export.h>
@@ -21,10 +22,10 @@
 
 #define BRK_RANDOM_RANGE 0x02000000
 
-/* init_task never goes to user mode, but its registers are looked at. */
+/* init_task never goes to user mode, but task_pt_regs() is applied to it. */
 struct keel_frame l4_init_frame;
 
-/* What __switch_to() finds on a new task's stack. */
+/* What __switch_to() pops from a new task's stack. */
 struct first_stack {
 	unsigned long r15, r14, r13;
 	void *argument;			/* r12 */
@@ -54,6 +55,7 @@ void arch_release_task_struct(struct task_struct *task)
 		l4_frame_free(task->thread.frame);
 }
 
+/* Copies the parent's registers to a new user thread; 0 or an error. */
 static int l4_copy_registers(struct task_struct *task, const struct kernel_clone_args *args)
 {
 	struct keel_frame *frame = task->thread.frame;
@@ -104,7 +106,9 @@ int copy_thread(struct task_struct *task, const struct kernel_clone_args *args)
 	return l4_fpu_fork(task);
 }
 
-/* A kernel thread comes back from its function only if it became a program. */
+/*
+ * Called by l4_first_step(). A kernel thread's function returns only if it has executed a program.
+ */
 asmlinkage void __noreturn l4_start_task(struct task_struct *prev, int (*function)(void *),
 					 void *argument)
 {
@@ -122,7 +126,7 @@ void exit_thread(struct task_struct *task)
 	l4_thread_delete(task);
 }
 
-/* exec: the lthread of the old program goes, and its FPU state with it. */
+/* exec: deletes the lthread of the old program, and its FPU state with it. */
 void flush_thread(void)
 {
 	l4_native_end(current);
@@ -135,7 +139,10 @@ void flush_thread(void)
 	memset(current->thread.tls_array, 0, sizeof(current->thread.tls_array));
 }
 
-/* The top half's notification ends the wait, even one that came just before it. */
+/*
+ * Waits for an interrupt. Called with interrupts off; returns with interrupts on. A notification of
+ * the IRQ thread ends the IPC, also one that was latched before it (kernel/irq.c).
+ */
 void arch_cpu_idle(void)
 {
 	struct keel_message m = { };

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* The end, as Linux saw it, told to the root task: it ends the machine. */
+/*
+ * Shutdown: tells the root task why Linux stops. The root task powers the machine off or resets it.
+ */
 #include <linux/console.h>
 #include <linux/export.h>
 #include <linux/init.h>
@@ -30,7 +32,7 @@ static int l4_on_panic(struct notifier_block *block, unsigned long event, void *
 	keel_shutdown(KEEL_SHUTDOWN_PANIC);
 }
 
-/* Last of all notifiers, because it does not come back. */
+/* The last of all notifiers, because it does not return. */
 static struct notifier_block l4_panic_block = {
 	.notifier_call = l4_on_panic,
 	.priority = INT_MIN,

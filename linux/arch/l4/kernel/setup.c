@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * From the start record to start_kernel() and setup_arch(): who we are, where
- * memory is, what the command line says.
+ * Boot: from the start record, which the root task passes, to start_kernel() and setup_arch().
+ * Reads the server's memory, the initrd and the command line from the record. Runs on the first
+ * server thread, with interrupts off and before there are other lthreads.
  */
 #include <linux/export.h>
 #include <linux/init.h>
@@ -18,7 +19,7 @@
 #include "../hypercall/reflector.h"
 
 #define PORTS_LOG2 16
-#define PORTS_LEAST_LOG2 1	/* nothing smaller than an index and its data */
+#define PORTS_LEAST_LOG2 1	/* no smaller block than an index port and its data port */
 
 DEFINE_PER_CPU(struct task_struct *, l4_current_task) = &init_task;
 EXPORT_PER_CPU_SYMBOL(l4_current_task);
@@ -26,6 +27,7 @@ EXPORT_PER_CPU_SYMBOL(l4_current_task);
 unsigned long l4_image_offset;
 EXPORT_SYMBOL(l4_image_offset);
 
+/* Reads one byte of each page, so that the root task maps it. */
 static void __init l4_touch(unsigned long start, unsigned long size)
 {
 	unsigned long address;
@@ -35,8 +37,8 @@ static void __init l4_touch(unsigned long start, unsigned long size)
 }
 
 /*
- * The root task maps memory when it is touched, and it is our pager only until
- * the keeper is: Linux's memory must be there before Linux runs.
+ * Gets all of Linux's memory mapped. The root task maps memory on page faults, and it is this
+ * thread's pager only until the trap reflector is.
  */
 static void __init l4_touch_memory(void)
 {
@@ -50,7 +52,7 @@ static void __init l4_touch_memory(void)
 	}
 }
 
-/* Gets all I/O ports that we may have, by the largest blocks. */
+/* Asks sigma0 for all I/O ports that the server may have, in blocks as large as possible. */
 static void __init l4_map_ports(unsigned int port, unsigned int log2)
 {
 	if (keel_map_ports(port, log2) || log2 == PORTS_LEAST_LOG2)
@@ -59,13 +61,14 @@ static void __init l4_map_ports(unsigned int port, unsigned int log2)
 	l4_map_ports(port + (1 << (log2 - 1)), log2 - 1);
 }
 
+/* The first C function, called by head.S. */
 asmlinkage void __init l4_boot(struct keel_start *start)
 {
 	keel_init(start);
 	l4_image_offset = start->image_phys - start->image_virt;
 	l4_touch_memory();
 	l4_reflector_init();
-	keel_set_percpu_base(0);	/* the variables in the image, so far */
+	keel_set_percpu_base(0);	/* the image itself, until smp_prepare_boot_cpu() */
 	start_kernel();
 }
 
@@ -82,7 +85,7 @@ static void __init l4_add_memory(void)
 	memblock_reserve(keel_start->image_phys, keel_start->image_size);
 }
 
-/* The record itself, if the root task put it into our memory. */
+/* Reserves the start record itself, if the root task put it into Linux's memory. */
 static void __init l4_reserve_record(void)
 {
 	unsigned long address = (unsigned long)keel_start;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Time: the time stamp counter as clock source and for delays, a timer source of
- * the micro-kernel for events, the CMOS clock for the date.
+ * Time: the time stamp counter is the clock source and times delays, a timer of the micro-kernel on
+ * each processor is the clock event device, and the CMOS clock has the date.
  */
 #include <linux/clockchips.h>
 #include <linux/clocksource.h>
@@ -24,7 +24,7 @@ DEFINE_PER_CPU(unsigned long, l4_timer);
 DEFINE_SPINLOCK(rtc_lock);
 EXPORT_SYMBOL(rtc_lock);
 
-/* The micro-kernel's time in nanoseconds, as its information page defines it. */
+/* The micro-kernel's time in nanoseconds, as its KIP defines it. */
 u64 notrace sched_clock(void)
 {
 	return (unsigned __int128)(l4_cycles() - keel_kip->tsc_base) * keel_kip->tsc_mult >>
@@ -45,6 +45,7 @@ static struct clocksource l4_tsc_clock = {
 	.flags = CLOCK_SOURCE_IS_CONTINUOUS | CLOCK_SOURCE_VALID_FOR_HRES,
 };
 
+/* Arms this processor's timer for an absolute time, or disarms it (KEEL_TIMER_OFF). */
 static void l4_set_timer(unsigned long when)
 {
 	struct keel_message m = { .tag = KEEL_TAG(KEEL_TIMER_SET, 1), .words = { when } };
@@ -73,6 +74,7 @@ static DEFINE_PER_CPU(struct clock_event_device, l4_timer_device) = {
 	.set_state_oneshot_stopped = l4_timer_stop,
 };
 
+/* Called by the IRQ thread, with interrupts off. */
 void l4_timer_interrupt(void)
 {
 	struct clock_event_device *device = this_cpu_ptr(&l4_timer_device);
@@ -80,7 +82,7 @@ void l4_timer_interrupt(void)
 	device->event_handler(device);
 }
 
-/* This processor's. */
+/* Registers this processor's timer as a clock event device. */
 void l4_timer_init(void)
 {
 	struct clock_event_device *device = this_cpu_ptr(&l4_timer_device);
@@ -109,7 +111,7 @@ void rtc_cmos_write(unsigned char value, unsigned char addr)
 }
 EXPORT_SYMBOL(rtc_cmos_write);
 
-/* Without the ports the date is the epoch's. */
+/* If the server has no right over the ports, the date is the epoch's. */
 void read_persistent_clock64(struct timespec64 *now)
 {
 	struct rtc_time date;

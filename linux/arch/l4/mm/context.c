@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * An mm's L4 task: made when a thread of it first goes to user mode, deleted with
- * all its mappings and lthreads when the mm's pages go. Numbers come from the
- * range that the root task gave.
+ * The L4 task of an mm, and the reclaim of kmem. A task is created when a thread of the mm first
+ * goes to user mode, and deleted with all its mappings and lthreads before the mm's pages are
+ * freed. Task numbers are taken from the range that the root task gave to the server. l4_task_mutex
+ * serialises creation; deletion takes context.lock of the mm. Functions run in process context;
+ * those of the reclaim do not sleep, but take RCU and task locks and walk page tables in sections
+ * (asm/tlbflush.h).
  */
 #include <linux/bitmap.h>
 #include <linux/hash.h>
@@ -20,19 +23,19 @@
 #include <asm/pgalloc.h>
 #include <asm/tlbflush.h>
 
-/* More L4 tasks than Linux's default of processes are never needed at once. */
+/* There are never more L4 tasks than processes, and pid_max is this by default. */
 #define TASKS_MAX PID_MAX_DEFAULT
 
 static DECLARE_BITMAP(l4_task_numbers, TASKS_MAX);
 static unsigned int l4_next_number;
-static DEFINE_MUTEX(l4_task_mutex);	/* of tasks; they are deleted without it */
+static DEFINE_MUTEX(l4_task_mutex);	/* serialises creation, not deletion */
 
 static unsigned int l4_number_count(void)
 {
 	return min(1UL << keel_start->task_log2, (unsigned long)TASKS_MAX);
 }
 
-/* Round robin, so that the versions of all numbers are used evenly. */
+/* Allocates a task number, round-robin, so that the versions of all numbers are used evenly. */
 static int l4_number_alloc(void)
 {
 	unsigned int count = l4_number_count();
@@ -60,8 +63,9 @@ static unsigned int l4_id_to_number(unsigned long id)
 }
 
 /*
- * A number whose versions are used up (a process may do that by 2^20 threads) stays taken: the next
- * one is tried.
+ * Creates the L4 task of an mm; 0 or -ENOMEM. Called with l4_task_mutex held. A number whose
+ * versions are used up, which a process can cause by 2^20 threads, stays allocated: the next one is
+ * tried. If kmem is used up, mappings are reclaimed.
  */
 static int l4_task_make(struct mm_struct *mm)
 {
@@ -91,6 +95,7 @@ static int l4_task_make(struct mm_struct *mm)
 	return 0;
 }
 
+/* Creates the mm's L4 task if it has none. Returns 0 or an error. May sleep. */
 int l4_mm_prepare(struct mm_struct *mm)
 {
 	int error = 0;
@@ -114,7 +119,7 @@ int init_new_context(struct task_struct *task, struct mm_struct *mm)
 	return 0;
 }
 
-/* Its number is lost if the task stays, but never used twice. */
+/* Deletes a task. If that fails the number stays allocated, so it is never used for two tasks. */
 static void l4_task_delete(unsigned long id)
 {
 	unsigned long status = keel_task_new(&id, KEEL_TASK_INACTIVE, 0);
@@ -126,9 +131,10 @@ static void l4_task_delete(unsigned long id)
 }
 
 /*
- * Called early at exit and once more with the mm's last reference. Its space goes as a whole, and
- * nothing need be unmapped in it. Until it has gone who takes a page from the mm waits for the
- * lock: a native lthread may still run there, and use that page.
+ * Deletes the mm's L4 task: called early at exit (arch_exit_mmap()) and once more with the mm's
+ * last reference. The space is deleted as a whole, so its queue need not be served. Code that takes
+ * a page from the mm meanwhile waits for the lock, because a native lthread may still run in the
+ * space and use that page.
  */
 void destroy_context(struct mm_struct *mm)
 {
@@ -144,21 +150,26 @@ void destroy_context(struct mm_struct *mm)
 }
 
 /*
- * Mappings are a cache that comes back by page faults. Where it has used up the account, a part of
- * it goes: regions of 2 MB, chosen by a pseudo-random number. A program that touches more pages in
- * turn than the account holds would miss each of them if the oldest went.
+ * The reclaim. Mappings are a cache that page faults refill. When they have used up the kmem quota
+ * a part of them is unmapped: the regions of 2 MB whose hash is in a pseudo-random window. Eviction
+ * by age would be worse: a program that cycles through more pages than the quota holds would then
+ * miss on each of them.
  */
+/* The part of all regions that one window has. */
 #define SHARES 16
 #define SHARE (U32_MAX / SHARES + 1)
-/* A reclaim ends when this part of the account is free. */
+/* A reclaim ends when one MARGIN-th of the quota is free. */
 #define MARGIN 32
-/* Pages: more than any one call takes. */
+/* Pages of kmem: more than any one call allocates. */
 #define ENOUGH 16
-/* Ranges that are unmapped by one call. */
+/* Ranges in one call of keel_unmap(). */
 #define RANGES 64
 #define USER_END (USER_PTRS_PER_PGD * PGDIR_SIZE)
 
-/* The first entry from an address on in a table of regions of 2 MB, or NULL. The caller is within a walk. */
+/*
+ * Returns the first entry of a PMD table from *at on, or NULL, and sets *at to its address. The
+ * caller is in a walk section.
+ */
 static pmd_t *l4_next_regions(struct mm_struct *mm, unsigned long *at)
 {
 	unsigned long size;
@@ -179,8 +190,8 @@ static pmd_t *l4_next_regions(struct mm_struct *mm, unsigned long *at)
 }
 
 /*
- * Unmaps those regions of a space whose hash is in the window. Other processors may wait for the
- * end of a walk: it looks at 1 GB.
+ * Unmaps the regions of a space whose hash is in the window. A walk section covers at most 1 GB,
+ * because other processors may wait for its end.
  */
 static void l4_empty_window(struct mm_struct *mm, unsigned long task, u32 window)
 {
@@ -205,9 +216,10 @@ static void l4_empty_window(struct mm_struct *mm, unsigned long task, u32 window
 }
 
 /*
- * Empties a window of each space with at least `least` bytes of page tables, and as a whole each
- * with more than `most`, which would take longer to look through. Returns half of a space's average.
- * A process whose first thread has ended has its mm by another one.
+ * Unmaps the window in each space with at least `least` bytes of page tables, and everything in
+ * each space with more than `most`, which takes less time than a search. Returns half of the
+ * average bytes of page tables. find_lock_task_mm() also finds the mm of a process whose first
+ * thread has ended.
  */
 static unsigned long l4_empty_spaces(u32 window, unsigned long least, unsigned long most)
 {
@@ -233,7 +245,7 @@ static unsigned long l4_empty_spaces(u32 window, unsigned long least, unsigned l
 	return sum / count / 2;
 }
 
-/* Pages of the account that are not used. */
+/* Returns the pages of the kmem quota that are free, and stores the quota. */
 static unsigned long l4_quota_unused(unsigned long *limit)
 {
 	unsigned long words[KEEL_ACCOUNT_WORDS] = { };
@@ -243,23 +255,23 @@ static unsigned long l4_quota_unused(unsigned long *limit)
 	return *limit - words[KEEL_ACCOUNT_USED];
 }
 
-/* Takes all mappings of all processes away. */
+/* Unmaps everything in all processes. */
 void l4_mm_empty(void)
 {
 	l4_empty_spaces(0, 0, 0);
 }
 
 /*
- * Gives the kernel below memory that mappings take there: first from spaces with many page tables,
- * one window after the other, then from all, and at last everything. True if there is enough for any
- * call now; other processors may take it again. False: one more try is worth it, no other reclaim
- * is. What the caller has in its record stays, for that try.
+ * Frees kmem that mappings use: first in spaces with many page tables, window by window, then in
+ * all spaces, and finally all mappings. Returns true if there is enough for any call now, although
+ * other processors may take it again. Returns false if not: then the caller may try its call once
+ * more, but another reclaim is useless. The caller's record in the UTCB is preserved for that try.
  */
 bool l4_mm_reclaim(void)
 {
 	const struct keel_ex_regs record = *keel_record();
 	unsigned long limit, before, free = l4_quota_unused(&limit);
-	static unsigned long least;	/* of the last time; where two processors race either is good */
+	static unsigned long least;	/* of the last round; in a race either value is good */
 	static u32 window;
 	unsigned int i;
 

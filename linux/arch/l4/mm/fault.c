@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Page faults of user threads. First the logical tables are walked as hardware
- * would walk them; only what they do not allow goes to Linux. The page, and young
- * neighbours of it, are mapped with the reply that resumes the thread.
+ * Page faults of user threads. The guest page tables are first walked as hardware would walk them;
+ * only accesses that they do not allow are passed to Linux. The reply that resumes the thread maps
+ * the page, and young neighbours of it. All of this runs in the server loop of the faulting task
+ * (kernel/dispatch.c), or of the task that serves a native lthread: with interrupts on up to
+ * l4_user_fault(), and with interrupts off in l4_fault_items(), which builds the map items.
+ * Tables are read in walk sections (asm/tlbflush.h) and entries changed by CMPXCHG only.
  */
 #include <linux/mm.h>
 #include <linux/perf_event.h>
@@ -15,15 +18,18 @@
 #include <asm/trapnr.h>
 #include <asm/walk.h>
 
-/* Pages around the fault that are mapped with it. */
+/* The aligned block of pages around a fault from which neighbours are mapped. */
 #define AROUND 16
-/* Beside the right of a fault: neighbours with the same flags come along though they are marked; none does. */
+/*
+ * Flags besides the right of a fault: map neighbours with the same flags although they are marked
+ * KEEL_MAPPED; map no neighbours.
+ */
 #define ALIKE (KEEL_FPAGE_RWX + 1)
 #define ALONE (2 * ALIKE)
 
 /*
- * The entry of an address, of a large page too, or NULL where there is no table. The
- * caller is within a walk, or knows that the table stays; each level is read once.
+ * Returns the entry of an address, which may be that of a large page, or NULL if there is no table.
+ * The caller is in a walk section, or knows that the table stays. Each level is loaded once.
  */
 pte_t *l4_find_pte(struct mm_struct *mm, unsigned long address)
 {
@@ -43,7 +49,11 @@ pte_t *l4_find_pte(struct mm_struct *mm, unsigned long address)
 	return pmd_leaf(pmd) ? (pte_t *)pmdp : pte_offset_kernel(&pmd, address);
 }
 
-/* Does what the processor would: notes the access if the entry allows it, and is zero if not. */
+/*
+ * Does what hardware does on an access: sets the accessed bit, and for writing the dirty bit, if
+ * the entry allows the access. Returns the new entry, or zero if it does not. The caller is in a
+ * walk section.
+ */
 pte_t l4_pte_use(pte_t *ptep, unsigned long right)
 {
 	unsigned long value = READ_ONCE(ptep->pte), bits = _PAGE_ACCESSED;
@@ -59,15 +69,15 @@ pte_t l4_pte_use(pte_t *ptep, unsigned long right)
 	return __pte(value | bits);
 }
 
-/* The entry of an address of the current program, as l4_find_pte(). */
+/* Like l4_find_pte() for the current mm, but asks the software TLB first. */
 static __always_inline pte_t *l4_find_entry(unsigned long address)
 {
 	return l4_soft_tlb_pte(current->mm, address) ?: l4_walk(address);
 }
 
 /*
- * The entry of a user's address, or zero; *used is what an access with a right, if there is one, makes
- * of it, zero where it forbids that.
+ * Returns the entry of a user address, or zero. If `right` is not 0, *used is the entry after such
+ * an access (l4_pte_use()), or zero if the entry forbids it.
  */
 static pte_t l4_entry_of(unsigned long address, unsigned long right, pte_t *used)
 {
@@ -87,7 +97,7 @@ static pte_t l4_entry_of(unsigned long address, unsigned long right, pte_t *used
 	return pte;
 }
 
-/* What x86 would have pushed. */
+/* The error code that x86 would have pushed. */
 static unsigned long l4_error_code(unsigned long address, unsigned long right)
 {
 	unsigned long code = X86_PF_USER;
@@ -102,6 +112,7 @@ static unsigned long l4_error_code(unsigned long address, unsigned long right)
 	return code;
 }
 
+/* Logs a fault as x86 does (show_unhandled_signals). */
 static void l4_trace_fault(unsigned long address)
 {
 	struct pt_regs *regs = current_pt_regs();
@@ -112,7 +123,10 @@ static void l4_trace_fault(unsigned long address)
 	pr_cont("\n");
 }
 
-/* The signal of a fault; no other fault is seen in a signal's frame. Always false. */
+/*
+ * Sends the signal of a fault, after storing what its frame shows of it. Faults that Linux handles
+ * store nothing. Always returns false.
+ */
 static bool l4_fault_signal(int signal, int code, unsigned long address, unsigned long right)
 {
 	current->thread.trap_nr = X86_TRAP_PF;
@@ -124,7 +138,7 @@ static bool l4_fault_signal(int signal, int code, unsigned long address, unsigne
 	return false;
 }
 
-/* Whether a program may not access memory so. */
+/* Returns true if the program must not access the area so. Reading is allowed with any right. */
 bool l4_vma_forbids(const struct vm_area_struct *vma, unsigned long right)
 {
 	if (right & KEEL_FPAGE_WRITE)
@@ -134,6 +148,7 @@ bool l4_vma_forbids(const struct vm_area_struct *vma, unsigned long right)
 	return !(vma->vm_flags & (VM_READ | VM_EXEC | VM_WRITE));
 }
 
+/* Sends the signal, or starts the OOM killer, for an error of handle_mm_fault(). */
 static void l4_fault_error(unsigned long address, unsigned long right, vm_fault_t fault)
 {
 	if (fault & VM_FAULT_OOM)
@@ -144,7 +159,10 @@ static void l4_fault_error(unsigned long address, unsigned long right, vm_fault_
 		l4_fault_signal(SIGSEGV, SEGV_MAPERR, address, right);
 }
 
-/* Linux's own handling; false if it ended in a signal. Else *asked has ALONE if memory is anonymous. */
+/*
+ * Linux's own fault handling. Returns false if a signal was sent or is pending. *asked is the right
+ * of the access; ALONE is added for anonymous memory. May sleep.
+ */
 static bool l4_slow_fault(struct pt_regs *regs, unsigned long address, unsigned long *asked)
 {
 	unsigned long right = *asked;
@@ -186,9 +204,14 @@ retry:
 }
 
 /*
- * What is to be mapped. New anonymous memory has no neighbours that wait for that. Where the page was
- * mapped and this access is the first of its kind they came along then. Where it is not, L4 has less
- * than the mark says, of those like it too: mprotect() gave rights, or a reclaim took the pages.
+ * Handles a page fault of the current task's lthread, and notes what the reply has to map. Called
+ * with interrupts on; may sleep. The neighbours depend on the old entry:
+ *   - New anonymous memory has no neighbours that are ready to be mapped: ALONE.
+ *   - If the entry was marked and this access changed it (the first write, for instance), the
+ *     neighbours were mapped with it before: ALONE.
+ *   - If it was marked and is unchanged, L4 has fewer rights than the mark says, and so it is
+ *     probably with neighbours of the same flags: mprotect() gave rights, or a reclaim unmapped the
+ *     pages. ALIKE.
  */
 void l4_user_fault(struct pt_regs *regs, unsigned long address, unsigned long right)
 {
@@ -201,7 +224,7 @@ void l4_user_fault(struct pt_regs *regs, unsigned long address, unsigned long ri
 		if (!pte_none(old))
 			asked = right;
 	} else if (l4_is_device(used)) {
-		/* A driver put it into the tables, at a fault before: there is nothing to map. */
+		/* A driver's fault handler inserted it earlier: the direct map has no such page. */
 		l4_fault_signal(SIGBUS, BUS_ADRERR, address, right);
 		return;
 	}
@@ -212,7 +235,7 @@ void l4_user_fault(struct pt_regs *regs, unsigned long address, unsigned long ri
 	current->thread.resume_action = L4_RESUME_MAPPINGS;
 }
 
-/* Whether L4 may have a page by an entry, which is present and young, and that without a mark. */
+/* Returns true if a page may be mapped: its entry is present, young and without the mark. */
 static bool l4_may_map(pte_t pte, unsigned long mark)
 {
 	unsigned long needed = _PAGE_PRESENT | _PAGE_ACCESSED;
@@ -220,13 +243,15 @@ static bool l4_may_map(pte_t pte, unsigned long mark)
 	return (pte_val(pte) & (needed | mark)) == needed && !l4_is_device(pte);
 }
 
-/* No entry's flags. */
+/* A value that no entry's flags have. */
 #define NO_FLAGS PTE_PFN_MASK
 
 /*
- * Items for AROUND entries, of which that at `asked` may be marked; none for one that changes
- * meanwhile. Neighbours come along if that costs no decision of Linux's. They are mostly alike:
- * flags are not looked at again for the next one, nor at first the good ones, unless they do not tell.
+ * Builds map items for up to AROUND entries, and returns their number. An entry that changes
+ * meanwhile is left out. Marked entries are left out too, except for that at `asked` and those with
+ * the flags `good`. Only neighbours that need no decision of Linux's are mapped. Neighbours mostly
+ * have equal flags, so flags that were checked once, and those in `good`, are not checked again,
+ * unless they are `untold`: then the answer depends on more than the flags.
  */
 static noinline unsigned int l4_put_row(unsigned long *maps, unsigned long address, pte_t *ptep,
 					const pte_t *asked, unsigned long good)
@@ -255,7 +280,7 @@ static noinline unsigned int l4_put_row(unsigned long *maps, unsigned long addre
 	return (map - maps) / 2;
 }
 
-/* The item of a page, unless its entry changes meanwhile. */
+/* Builds the item of one page. Returns 0 if its entry has changed meanwhile, else 1. */
 static __always_inline unsigned int l4_put_single(unsigned long *maps, unsigned long address,
 						  pte_t *ptep, pte_t pte, unsigned long log2)
 {
@@ -268,7 +293,7 @@ static __always_inline unsigned int l4_put_single(unsigned long *maps, unsigned 
 	return 1;
 }
 
-/* l4_pte_use(), where mostly nothing is left to do. */
+/* l4_pte_use() with an inline fast path: mostly the bits are set already. */
 static __always_inline pte_t l4_use(pte_t *ptep, unsigned long right)
 {
 	unsigned long bits = _PAGE_PRESENT | _PAGE_ACCESSED;
@@ -281,6 +306,7 @@ static __always_inline pte_t l4_use(pte_t *ptep, unsigned long right)
 	return pte;
 }
 
+/* Builds the items of a fault and returns their number. The caller is in a walk section. */
 static unsigned int l4_put_items(unsigned long *maps, unsigned long address, unsigned long right)
 {
 	unsigned long before = pte_index(address) % AROUND, good = NO_FLAGS;
@@ -299,9 +325,10 @@ static unsigned int l4_put_items(unsigned long *maps, unsigned long address, uns
 }
 
 /*
- * Builds the map items of the reply to a fault: called just before it, when no other
- * thread of this processor can change the tables any more. The page may have gone
- * again; then it is faulted for once more.
+ * Builds the map items of the reply to a fault in a UTCB, and returns their number. Called with
+ * interrupts off just before the reply, so that no other task of this processor changes the tables
+ * in between; where other processors may, within l4_map_begin(). If the page has gone meanwhile,
+ * the thread faults once more.
  */
 unsigned int l4_fault_items(struct keel_utcb *utcb)
 {

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Access to user memory by a walk of the logical page tables: the page is reached
- * in the direct map, because each mm is an L4 task of its own and the server has no
- * mapping of user memory. Where the tables do not allow the access Linux's fault
- * handling runs, unless page faults are disabled. From the walk to the end of the
- * copy within the page l4_lockless_walk is set: whoever takes the page away waits for that
- * (mm/tlb.c). In between there is no sleep, no fault and no flush.
+ * Access to user memory by a software walk of the guest page tables of current->mm. Hardware never
+ * uses these tables: each mm is an L4 task of its own, and the server's space has no user mappings.
+ * The page is reached in the direct map. If the entry does not allow the access, Linux's fault
+ * handling runs and the walk is repeated, unless page faults are disabled: then the access fails.
+ * From the load of the entry to the end of the copy within the page a lockless walk section
+ * (l4_walk_begin(), asm/tlbflush.h) is open: whoever takes away the page or a table waits for its
+ * end (mm/tlb.c), so the section has no sleep, no fault and no flush. The functions may be called
+ * in process context, and with page faults disabled also in atomic and interrupt context.
  */
 #include <linux/export.h>
 #include <linux/futex.h>
@@ -20,9 +22,11 @@
 #include <asm/word-at-a-time.h>
 
 /*
- * The fault that the access would have caused; false where it is an error. As on x86 the kernel
- * may read what a program may, pages that are only to be written or executed too; therefore not
- * fixup_user_fault(), which wants VM_READ.
+ * Handles the fault that the access would have caused. Returns true if the walk is to be repeated,
+ * false for an error (-EFAULT): also if page faults are disabled, or a fatal signal is pending. May
+ * sleep: the caller is not in a walk section. fixup_user_fault() cannot be used, because it asks
+ * for VM_READ: as on x86 the kernel may read whatever the program may, and that includes pages that
+ * are mapped for writing or execution only.
  */
 static bool l4_fault_in(unsigned long address, unsigned long right)
 {
@@ -58,7 +62,11 @@ retry:
 
 DEFINE_PER_CPU(struct l4_soft_tlb_entry, l4_soft_tlb[L4_SOFT_TLB_ENTRIES]);
 
-/* An interrupt that comes meanwhile finds nothing. */
+/*
+ * Fills a line of the software TLB. The line is empty while it changes, so that an access in an
+ * interrupt never sees half of it; the barriers keep the compiler from reordering the stores. The
+ * generation was read before the walk: if a table was freed in between, the line is void already.
+ */
 static void l4_soft_tlb_fill(pte_t *ptep, unsigned long address, unsigned long generation)
 {
 	struct l4_soft_tlb_entry *line = l4_soft_tlb_entry(address >> PMD_SHIFT, generation);
@@ -72,8 +80,9 @@ static void l4_soft_tlb_fill(pte_t *ptep, unsigned long address, unsigned long g
 }
 
 /*
- * The entry of a user's address after a whole walk, as l4_find_pte(). The table of one that has
- * a small page is remembered, but not by interrupts.
+ * Returns the entry of a user address after a full walk, like l4_find_pte(). The caller is in a
+ * walk section. The table is cached if the entry maps a small page, but only in task context: an
+ * interrupt must not change a line that the interrupted code is filling or reading.
  */
 pte_t *l4_walk(unsigned long address)
 {
@@ -86,11 +95,16 @@ pte_t *l4_walk(unsigned long address)
 	return ptep;
 }
 
-/* The entry of an address after a whole walk and, if need be, a fault; zero: EFAULT. */
+/*
+ * The slow path: returns the entry of an address after a full walk and as many faults as it takes,
+ * with the accessed bit, and for writing the dirty bit, set as hardware would do. Zero means
+ * -EFAULT. The caller is in a walk section, which is left for each fault and open on return.
+ */
 static noinline pte_t l4_find_user(unsigned long address, unsigned long right)
 {
 	pte_t *ptep, pte;
 
+	/* Kernel threads have no user memory. */
 	if (!current->mm || address >= TASK_SIZE_MAX)
 		return __pte(0);
 	for (;;) {
@@ -105,16 +119,18 @@ static noinline pte_t l4_find_user(unsigned long address, unsigned long right)
 		}
 		l4_walk_begin();
 	}
-	if (l4_is_device(pte))
+	if (l4_is_device(pte))	/* the direct map has no device memory */
 		return __pte(0);
-	if (l4_pte_pages(pte) > 1)	/* as the small page's entry would be */
+	if (l4_pte_pages(pte) > 1)	/* make the entry that the small page would have */
 		return pfn_pte(pte_pfn(pte) + pte_index(address), PAGE_SHARED);
 	return pte;
 }
 
 /*
- * Whether an entry allows an access and has noted one before. Of special pages only that of zeros
- * counts.
+ * Returns true if an entry allows an access and its accessed bit, and for writing its dirty bit, is
+ * set already: then nothing has to be stored. Otherwise l4_find_user() sets them. Special and
+ * uncached entries are refused here, because they may be of devices; the zero page is known to be
+ * memory.
  */
 static __always_inline bool l4_pte_allows(pte_t pte, unsigned long right)
 {
@@ -128,8 +144,9 @@ static __always_inline bool l4_pte_allows(pte_t pte, unsigned long right)
 }
 
 /*
- * The entry of an address, if its table is remembered. None that allows anything is that of an
- * address beyond a program's.
+ * Returns the entry of an address if the software TLB has its table, else NULL. The address is not
+ * compared with TASK_SIZE_MAX: only tables of user addresses are cached, and in those no entry from
+ * TASK_SIZE_MAX on allows an access.
  */
 static __always_inline pte_t *l4_soft_tlb_user_pte(unsigned long address)
 {
@@ -138,14 +155,16 @@ static __always_inline pte_t *l4_soft_tlb_user_pte(unsigned long address)
 	return likely(mm) ? l4_soft_tlb_pte(mm, address) : NULL;
 }
 
+/* The direct-map address of a byte in the page of an entry. */
 static __always_inline void *l4_pte_byte(pte_t pte, unsigned long address)
 {
 	return __va(pte_val(pte) & PTE_PFN_MASK) + offset_in_page(address);
 }
 
 /*
- * Where the byte at a user address lies, with the access noted; NULL: EFAULT. Else
- * l4_walk_end() is due behind the access.
+ * Returns the direct-map address of the byte at a user address, up to the end of its page, with the
+ * accessed and dirty bits set; NULL means -EFAULT. If it is not NULL, a walk section is open: the
+ * caller ends it by l4_walk_end() after the access.
  */
 static __always_inline void *l4_user_byte(unsigned long address, unsigned long right)
 {
@@ -165,12 +184,13 @@ static __always_inline void *l4_user_byte(unsigned long address, unsigned long r
 	return l4_pte_byte(pte, address);
 }
 
+/* How many of n bytes are in the page of the address. */
 static unsigned long l4_part_of(unsigned long address, unsigned long n)
 {
 	return min(n, PAGE_SIZE - offset_in_page(address));
 }
 
-/* To the user, or from it, as the right says; within a page. */
+/* Copies to user memory for KEEL_FPAGE_WRITE, else from it; within a page, in a walk section. */
 static __always_inline void l4_copy_bytes(void *user, void *kernel, unsigned long n,
 					  unsigned long right)
 {
@@ -183,7 +203,7 @@ static __always_inline void l4_copy_bytes(void *user, void *kernel, unsigned lon
 	asm volatile("rep movsb" : "+D" (to), "+S" (from), "+c" (n) : : "memory");
 }
 
-/* Small sizes are what get_user() and put_user() ask for. */
+/* Like l4_copy_bytes(). 8 and 4 bytes, which get_user() and put_user() ask for, are one access. */
 static __always_inline void l4_copy_part(void *user, void *kernel, unsigned long n,
 					 unsigned long right)
 {
@@ -202,7 +222,7 @@ static __always_inline void l4_copy_part(void *user, void *kernel, unsigned long
 	}
 }
 
-/* Page by page. Like those that follow it returns what could not be copied. */
+/* The slow path of l4_copy_user(): page by page. Returns the bytes that could not be copied. */
 static noinline unsigned long l4_copy_parts(unsigned long address, void *kernel, unsigned long n,
 					    unsigned long right)
 {
@@ -222,8 +242,9 @@ static noinline unsigned long l4_copy_parts(unsigned long address, void *kernel,
 }
 
 /*
- * No more than PAGE_SIZE, of one page or two, by one walk: false where that needs more than what is
- * remembered.
+ * The fast path: copies at most PAGE_SIZE bytes, of one page or two, in one walk section, which the
+ * caller has opened. Returns false, and has copied nothing, if a table is not cached or an entry
+ * does not allow the access.
  */
 static __always_inline bool l4_copy_cached(unsigned long address, void *kernel, unsigned long n,
 					   unsigned long right)
@@ -240,7 +261,7 @@ static __always_inline bool l4_copy_cached(unsigned long address, void *kernel, 
 		l4_copy_part(l4_pte_byte(pte, address), kernel, n, right);
 		return true;
 	}
-	if (unlikely(pte_index(address) == PTRS_PER_PTE - 1))
+	if (unlikely(pte_index(address) == PTRS_PER_PTE - 1))	/* next: another table */
 		return false;
 	next = READ_ONCE(ptep[1]);
 	if (unlikely(!l4_pte_allows(next, right)))
@@ -250,8 +271,12 @@ static __always_inline bool l4_copy_cached(unsigned long address, void *kernel, 
 	return true;
 }
 
-static __always_inline unsigned long l4_copy_user(unsigned long address, void *kernel, unsigned long n,
-						  unsigned long right)
+/*
+ * Copies n bytes, by page-sized parts, and returns the bytes that could not be copied. Each part
+ * has a walk section of its own, so that other processors do not wait for the whole copy.
+ */
+static __always_inline unsigned long l4_copy_user(unsigned long address, void *kernel,
+						  unsigned long n, unsigned long right)
 {
 	unsigned long part;
 	bool done;
@@ -286,6 +311,7 @@ EXPORT_SYMBOL(raw_copy_to_user);
 DEFINE_PER_CPU(struct l4_window, l4_window) = { .page = L4_NO_WINDOW };
 EXPORT_PER_CPU_SYMBOL(l4_window);
 
+/* Closes the window, which is open, and its walk section. */
 void l4_window_end(void)
 {
 	this_cpu_write(l4_window.page, L4_NO_WINDOW);
@@ -293,7 +319,11 @@ void l4_window_end(void)
 }
 EXPORT_SYMBOL(l4_window_end);
 
-/* As raw_copy_to_user(), for a word in another page than the window's: it moves there. */
+/*
+ * Like raw_copy_to_user(), for a word that is not in the window's page: the window moves there and
+ * stays open, with its walk section, until l4_window_close(). A word that crosses a page is copied
+ * without a window.
+ */
 unsigned long l4_window_move(void __user *to, const void *from, unsigned long n)
 {
 	unsigned long address = (unsigned long)to;
@@ -312,6 +342,7 @@ unsigned long l4_window_move(void __user *to, const void *from, unsigned long n)
 }
 EXPORT_SYMBOL(l4_window_move);
 
+/* Like l4_user_byte(), for n bytes, which must not cross a page (asm/uaccess.h). */
 void *l4_user_place(const void __user *address, unsigned long n, unsigned long right)
 {
 	if (n > PAGE_SIZE - offset_in_page(address))
@@ -337,8 +368,10 @@ unsigned long __clear_user(void __user *to, unsigned long n)
 EXPORT_SYMBOL(__clear_user);
 
 /*
- * The length of a string before its zero byte, n if it has none. It is copied, with that, if it is to
- * go anywhere, and the copy is looked at: a thread on another processor may change the string.
+ * Returns the length of the string in n bytes, without its zero byte, or n if there is none. If
+ * `to` is not NULL the string is copied with its zero byte. Each word is loaded once, copied and
+ * then examined, because a thread on another processor may change the string meanwhile. The caller
+ * is in a walk section.
  */
 static __always_inline unsigned long l4_string_part(char *to, const char *from, unsigned long n)
 {
@@ -365,7 +398,7 @@ static __always_inline unsigned long l4_string_part(char *to, const char *from, 
 	return length;
 }
 
-/* The length without the zero byte, count if there is none within it. */
+/* Returns the length without the zero byte, count if there is none within it, or -EFAULT. */
 long strncpy_from_user(char *to, const char __user *from, long count)
 {
 	unsigned long address = (unsigned long)from, part, length;
@@ -388,7 +421,7 @@ long strncpy_from_user(char *to, const char __user *from, long count)
 }
 EXPORT_SYMBOL(strncpy_from_user);
 
-/* The length with the zero byte, 0 for a fault, more than count if there is none. */
+/* Returns the length with the zero byte, 0 for a fault, or more than count if there is none. */
 long strnlen_user(const char __user *from, long count)
 {
 	unsigned long address = (unsigned long)from, part, length;
@@ -411,7 +444,10 @@ long strnlen_user(const char __user *from, long count)
 }
 EXPORT_SYMBOL(strnlen_user);
 
-/* The word of a futex, as l4_user_byte(); the caller disabled page faults and resolves them itself. */
+/*
+ * Like l4_user_byte(), for the word of a futex. The walk section keeps the page during the atomic
+ * operation. Linux's futex code has disabled page faults and handles the fault itself.
+ */
 static u32 *l4_futex_word(u32 __user *uaddr)
 {
 	if (!access_ok(uaddr, sizeof(*uaddr)))
@@ -435,6 +471,7 @@ static u32 l4_futex_result(int op, u32 old, u32 oparg)
 	}
 }
 
+/* Called with page faults disabled; 0, -EFAULT or -ENOSYS. */
 int arch_futex_atomic_op_inuser(int op, u32 oparg, int *oval, u32 __user *uaddr)
 {
 	u32 *word, old;
@@ -463,7 +500,10 @@ int futex_atomic_cmpxchg_inatomic(u32 *uval, u32 __user *uaddr, u32 oldval, u32 
 	return 0;
 }
 
-/* A copy between kernel addresses of which one may be bad. */
+/*
+ * Copies between kernel addresses of which one may be unmapped. Returns false if it was: the trap
+ * reflector then applies the fixup (kernel/traps.c).
+ */
 bool l4_copy_kernel_nofault(void *to, const void *from, unsigned int size)
 {
 	unsigned long left = size;

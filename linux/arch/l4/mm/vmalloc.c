@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The server's own mappings outside the direct map: the vmalloc area, modules and
- * device memory. Linux changes its page tables and tells the range; here L4 is
- * made to agree at once, so that kernel code never faults for it. RAM is mapped
- * by the mapper, an lthread whose replies carry map items from the direct map into
- * the same space; device pages come from sigma0. The mapper also is who processes'
- * native lthreads see of Linux (kernel/native.c).
+ * The server's own mappings outside the direct map: the vmalloc area, modules and device memory.
+ * After Linux changes kernel page tables it passes the range to arch_sync_kernel_mappings(), which
+ * updates L4's mappings at once, so that kernel code never faults there. RAM is mapped by the pager
+ * thread, an lthread on the first processor whose replies map pages of the direct map into the same
+ * space; device pages come from sigma0. The pager thread is also the pager, handler and partner of
+ * the native lthreads of processes (kernel/native.c). l4_pager_lock protects the request to it;
+ * the lock is taken in process context, and nothing sleeps with it held.
  */
 #include <linux/init.h>
 #include <linux/mm.h>
@@ -20,16 +21,23 @@
 
 static char l4_pager_stack[PAGE_SIZE] __aligned(PAGE_SIZE);
 
-/* The order to the mapper: what its next reply shall carry. One range is mapped at a time. */
+/*
+ * The request to the pager thread: what its next reply maps. Written under l4_pager_lock before the
+ * IPC that makes the pager thread read it.
+ */
 static DEFINE_SPINLOCK(l4_pager_lock);
 static struct {
 	unsigned int count;
 	unsigned long maps[2 * ITEMS_MAX];
-	unsigned long answered;		/* not 0: it is an answer to this thread instead */
-	struct keel_message *answer;
-	unsigned long how;		/* KEEL_IPC_ANSWER: nowhere but where it faulted */
+	unsigned long answered;		/* 0, or the native lthread that gets the reply instead */
+	struct keel_message *answer;	/* to that lthread; has the status afterwards */
+	unsigned long how;		/* KEEL_IPC_ANSWER: the reply to a fault only */
 } l4_pager_request;
 
+/*
+ * The pager thread. It runs none of Linux's code except l4_native_message(). A message of the
+ * server's task is a request; any other is of a native lthread.
+ */
 static void l4_pager_loop(void)
 {
 	struct keel_utcb *utcb = keel_utcb(KEEL_PAGER);
@@ -45,12 +53,13 @@ static void l4_pager_loop(void)
 			l4_native_message(&m);
 			continue;
 		}
-		memcpy(utcb->maps, l4_pager_request.maps, l4_pager_request.count * 2 * sizeof(long));
+		memcpy(utcb->maps, l4_pager_request.maps,
+		       l4_pager_request.count * 2 * sizeof(long));
 		m.tag = (unsigned long)l4_pager_request.count << KEEL_TAG_MAPS_SHIFT;
 		if (l4_pager_request.answered) {
 			l4_pager_request.answer->tag |= m.tag;
-			keel_ipc(l4_pager_request.how | KEEL_IPC_SEND | KEEL_IPC_SEND_ZERO, l4_pager_request.answered, 0,
-				 l4_pager_request.answer);
+			keel_ipc(l4_pager_request.how | KEEL_IPC_SEND | KEEL_IPC_SEND_ZERO,
+				 l4_pager_request.answered, 0, l4_pager_request.answer);
 			m.tag = 0;
 		}
 		flags |= KEEL_IPC_SEND | KEEL_IPC_SEND_ZERO;
@@ -61,9 +70,13 @@ void __init l4_pager_init(void)
 {
 	if (keel_create(KEEL_PAGER, l4_pager_loop, l4_pager_stack + sizeof(l4_pager_stack),
 			keel_start->priority + 1, 0))
-		panic("keel: no mapper");
+		panic("keel: no pager thread");
 }
 
+/*
+ * Makes the pager thread map what the request has. Called with l4_pager_lock held. If kmem is used
+ * up for the mappings, it is reclaimed as long as that helps.
+ */
 static void l4_pager_call(void)
 {
 	struct keel_utcb *utcb = keel_utcb(keel_server());
@@ -85,7 +98,11 @@ static void l4_pager_call(void)
 	l4_pager_request.count = 0;
 }
 
-/* Answers a native lthread: with words, or with mappings for the current task's fault. */
+/*
+ * Has the pager thread reply to a native lthread: with the words of `answer`, or with mappings for
+ * the current task's fault (l4_fault_items()). answer->status is the status of the reply. Returns
+ * after the reply was sent.
+ */
 void l4_pager_answer(unsigned long thread, struct keel_message *answer, bool maps)
 {
 	struct keel_utcb *utcb = keel_utcb(keel_server());
@@ -97,7 +114,8 @@ void l4_pager_answer(unsigned long thread, struct keel_message *answer, bool map
 	if (maps) {
 		l4_map_begin();
 		l4_pager_request.count = l4_fault_items(utcb);
-		memcpy(l4_pager_request.maps, utcb->maps, l4_pager_request.count * 2 * sizeof(long));
+		memcpy(l4_pager_request.maps, utcb->maps,
+		       l4_pager_request.count * 2 * sizeof(long));
 	}
 	l4_pager_request.answered = thread;
 	l4_pager_request.answer = answer;
@@ -122,6 +140,10 @@ static unsigned long l4_kernel_rights(pte_t pte)
 	return rights;
 }
 
+/*
+ * Maps one page of the kernel: a device page at once, RAM with the next request, which is made when
+ * it is full. Called with l4_pager_lock held.
+ */
 static void l4_map_kernel_page(unsigned long address, pte_t pte)
 {
 	unsigned int index = l4_pager_request.count;
@@ -142,7 +164,10 @@ static void l4_map_kernel_page(unsigned long address, pte_t pte)
 		l4_pager_call();
 }
 
-/* Linux changed kernel page tables in this range. */
+/*
+ * Linux has changed kernel page tables in this range: unmaps it in the server's space and maps what
+ * is present now.
+ */
 void arch_sync_kernel_mappings(unsigned long start, unsigned long end)
 {
 	unsigned long task = keel_self(KEEL_SERVER) |
