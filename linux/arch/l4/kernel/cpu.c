@@ -125,6 +125,7 @@ static void __init l4_clear_xstate_features(void)
 			setup_clear_cpu_cap(l4_xstate_features[i].feature);
 }
 
+/* Fills in boot_cpu_data. Called once, by setup_arch(). */
 void __init l4_cpu_init(void)
 {
 	struct cpuinfo_x86 *c = &boot_cpu_data;

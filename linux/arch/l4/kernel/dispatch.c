@@ -81,6 +81,10 @@ static unsigned long l4_map_and_resume(void)
  */
 #define GENERIC_ENTRY_ONLY IS_ENABLED(CONFIG_TRACE_IRQFLAGS)
 
+/*
+ * Does the exit work of a return to user mode. Called with interrupts on or off; returns with
+ * interrupts off, as they stay until the next message is served.
+ */
 static __always_inline void l4_exit_to_user(struct task_struct *task, struct pt_regs *regs)
 {
 	local_irq_disable();
@@ -90,6 +94,10 @@ static __always_inline void l4_exit_to_user(struct task_struct *task, struct pt_
 		arch_exit_to_user_mode_prepare(regs, 0);
 }
 
+/*
+ * Enables interrupts and does the entry work (tracing, seccomp). Returns the number of the call, or
+ * -1 if it is to be skipped.
+ */
 static __always_inline long l4_enter_syscall(struct task_struct *task, struct pt_regs *regs)
 {
 	long nr = (int)regs->orig_ax;
@@ -102,6 +110,10 @@ static __always_inline long l4_enter_syscall(struct task_struct *task, struct pt
 	return nr;
 }
 
+/*
+ * Serves a 64-bit system call. Interrupts are off, on entry and on return. regs->ax is -ENOSYS
+ * before.
+ */
 static __always_inline void l4_syscall(struct task_struct *task, struct pt_regs *regs)
 {
 	long nr = l4_enter_syscall(task, regs);

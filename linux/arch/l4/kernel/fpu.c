@@ -260,6 +260,10 @@ static bool l4_fpu_move_to_frame(struct fpu *fpu, void __user *frame, int size)
 	return moved;
 }
 
+/*
+ * Writes the current thread's state to a signal frame. buf differs from fp for a 32-bit program
+ * only. Returns false for a fault.
+ */
 bool copy_fpstate_to_sigframe(void __user *buf, void __user *fp, int size)
 {
 	struct xregs_state *state;

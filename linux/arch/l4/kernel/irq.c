@@ -357,6 +357,10 @@ int arch_setup_msi_irq(struct pci_dev *dev, struct msi_desc *desc)
 	return 0;
 }
 
+/*
+ * Releases an MSI: unbinds the object, which the device no longer raises, and frees the bit. May
+ * sleep.
+ */
 void arch_teardown_msi_irq(unsigned int irq)
 {
 	unsigned int bit = irq - L4_FIRST_MSI;
@@ -380,6 +384,10 @@ void l4_irq_init(void)
 		panic("keel: no timer");
 }
 
+/*
+ * Gives a bit to each GSI that the start record lists, and starts the first IRQ thread. A GSI is
+ * bound when it gets a handler.
+ */
 void __init init_IRQ(void)
 {
 	unsigned int i, bit = FIRST_GSI_BIT;

@@ -73,6 +73,7 @@ static int l4_native_place(struct l4_native *native)
 	return 0;
 }
 
+/* Claims a free entry, or returns NULL. */
 static struct l4_native *l4_native_claim(void)
 {
 	unsigned int i;
@@ -98,6 +99,7 @@ void l4_native_end(struct task_struct *task)
 		l4_pager_answer(native->thread, &none, false);
 	}
 	native->state = NATIVE_RUNS;
+	/* After the state: another thread may claim the entry from here on. */
 	smp_store_release(&native->thread, 0);
 }
 
@@ -216,6 +218,7 @@ static long l4_native_service(struct l4_native *native)
 	const struct keel_message *m = &native->message;
 
 	for (;;) {
+		/* Acquire: the message was stored before the state. */
 		if (wait_event_interruptible(l4_service_threads,
 					     smp_load_acquire(&native->state) == NATIVE_ASKS))
 			return -ERESTARTNOINTR;

@@ -21,6 +21,7 @@ static const char *const l4_account_names[KEEL_ACCOUNT_WORDS] = {
 	[KEEL_ACCOUNT_POOL_FREE] = "pool_free",
 };
 
+/* Shows the server's quota, which its processes share. */
 static int l4_accounting_show(struct seq_file *m, void *v)
 {
 	unsigned long words[KEEL_ACCOUNT_WORDS];

@@ -34,6 +34,7 @@ struct first_stack {
 	void (*ret)(void);
 };
 
+/* A new task has no frame, lthread, service of a native lthread or FPU buffer of its own yet. */
 int arch_dup_task_struct(struct task_struct *dst, struct task_struct *src)
 {
 	*dst = *src;
@@ -77,6 +78,10 @@ static int l4_copy_registers(struct task_struct *task, const struct kernel_clone
 	return 0;
 }
 
+/*
+ * Gives a new task its frame, its first stack and, for a user thread, copies of the registers and
+ * the FPU state. Returns 0 or an error.
+ */
 int copy_thread(struct task_struct *task, const struct kernel_clone_args *args)
 {
 	struct first_stack *stack;
@@ -120,6 +125,7 @@ asmlinkage void __noreturn l4_start_task(struct task_struct *prev, int (*functio
 	l4_user_loop();
 }
 
+/* Called at exit, and for a task whose creation failed. */
 void exit_thread(struct task_struct *task)
 {
 	l4_native_end(task);
@@ -156,6 +162,9 @@ void arch_cpu_idle(void)
 	raw_local_irq_enable();
 }
 
+/*
+ * Without frame pointers: the first word on the stack that looks like a return address elsewhere.
+ */
 unsigned long __get_wchan(struct task_struct *task)
 {
 	unsigned long *sp = (unsigned long *)task->thread.ksp;

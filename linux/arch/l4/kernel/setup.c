@@ -109,6 +109,7 @@ static void __init l4_add_initrd(void)
 	}
 }
 
+/* Called by start_kernel(), with interrupts off. */
 void __init setup_arch(char **cmdline)
 {
 	strscpy(boot_command_line, (const char *)keel_start->command_line,

@@ -70,6 +70,10 @@ static void l4_start_secondary(void)
 	cpu_startup_entry(CPUHP_AP_ONLINE_IDLE);
 }
 
+/*
+ * Starts a processor's trap reflector and server thread, and waits until it is online. Returns 0,
+ * -ENOMEM or -EIO.
+ */
 int __cpu_up(unsigned int cpu, struct task_struct *idle)
 {
 	unsigned int us;
@@ -94,6 +98,7 @@ void arch_send_call_function_single_ipi(int cpu)
 	keel_notify(KEEL_IRQ_THREAD + cpu, L4_NOTIFY_CALL);
 }
 
+/* The IRQ thread of this processor runs irq_work, as after an IPI. */
 void arch_irq_work_raise(void)
 {
 	arch_send_call_function_single_ipi(raw_smp_processor_id());

@@ -31,6 +31,7 @@ struct patch {
 	size_t size;
 };
 
+/* Called on each processor by stop_machine(), with interrupts off. */
 static int l4_write_patch(void *argument)
 {
 	const struct patch *patch = argument;
@@ -73,6 +74,7 @@ int arch_jump_entry_size(struct jump_entry *entry)
 	       JMP8_INSN_SIZE : JMP32_INSN_SIZE;
 }
 
+/* Writes a jump label as a jump or as a no-operation of its length. cpus_read_lock() is held. */
 void arch_jump_label_transform(struct jump_entry *entry, enum jump_label_type type)
 {
 	void *place = (void *)jump_entry_code(entry);

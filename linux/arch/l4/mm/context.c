@@ -107,6 +107,7 @@ int l4_mm_prepare(struct mm_struct *mm)
 	return error;
 }
 
+/* A new mm has no L4 task; the call of l4_tables_freed() gives it its first generation. */
 int init_new_context(struct task_struct *task, struct mm_struct *mm)
 {
 	mm->context.keel_task = 0;

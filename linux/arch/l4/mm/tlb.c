@@ -219,6 +219,7 @@ void l4_unmap_queue_large(struct mm_struct *mm, unsigned long address, unsigned 
 }
 EXPORT_SYMBOL(l4_unmap_queue_large);
 
+/* Makes an entry old. A mapped page is queued for unmapping, so that the next access faults. */
 int ptep_test_and_clear_young(struct vm_area_struct *vma, unsigned long address,
 			      pte_t *ptep)
 {
@@ -230,6 +231,7 @@ int ptep_test_and_clear_young(struct vm_area_struct *vma, unsigned long address,
 	return !!pte_young(old);
 }
 
+/* Does not flush, as on x86: until the queue is emptied, accesses are merely not noticed. */
 int ptep_clear_flush_young(struct vm_area_struct *vma, unsigned long address,
 			   pte_t *ptep)
 {

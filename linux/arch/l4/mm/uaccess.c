@@ -60,12 +60,15 @@ retry:
 	return !(fault & VM_FAULT_ERROR);
 }
 
+/* The software TLB. */
 DEFINE_PER_CPU(struct l4_soft_tlb_entry, l4_soft_tlb[L4_SOFT_TLB_ENTRIES]);
 
 /*
- * Fills a line of the software TLB. The line is empty while it changes, so that an access in an
- * interrupt never sees half of it; the barriers keep the compiler from reordering the stores. The
- * generation was read before the walk: if a table was freed in between, the line is void already.
+ * Fills a line of the software TLB (asm/walk.h), which caches leaf tables of each processor; a line
+ * is valid while its generation is the mm's, which changes when tables are freed. The line is empty
+ * while it changes, so that an access in an interrupt never sees half of it; the barriers keep the
+ * compiler from reordering the stores. The generation was read before the walk: if a table was
+ * freed in between, the line is void already.
  */
 static void l4_soft_tlb_fill(pte_t *ptep, unsigned long address, unsigned long generation)
 {
@@ -308,6 +311,11 @@ unsigned long raw_copy_to_user(void __user *to, const void *from, unsigned long 
 }
 EXPORT_SYMBOL(raw_copy_to_user);
 
+/*
+ * The window of a block of unsafe_put_user() (asm/uaccess.h): the page that was written last. Its
+ * walk section stays open between the writes, so an unmap on another processor waits for the
+ * block's end.
+ */
 DEFINE_PER_CPU(struct l4_window, l4_window) = { .page = L4_NO_WINDOW };
 EXPORT_PER_CPU_SYMBOL(l4_window);
 
@@ -350,6 +358,7 @@ void *l4_user_place(const void __user *address, unsigned long n, unsigned long r
 	return l4_user_byte((unsigned long)address, right);
 }
 
+/* Writes zeros. Returns the bytes that could not be written. */
 unsigned long __clear_user(void __user *to, unsigned long n)
 {
 	unsigned long address = (unsigned long)to, part;
@@ -489,6 +498,7 @@ int arch_futex_atomic_op_inuser(int op, u32 oparg, int *oval, u32 __user *uaddr)
 	return 0;
 }
 
+/* Called with page faults disabled; 0 or -EFAULT. */
 int futex_atomic_cmpxchg_inatomic(u32 *uval, u32 __user *uaddr, u32 oldval, u32 newval)
 {
 	u32 *word = l4_futex_word(uaddr);

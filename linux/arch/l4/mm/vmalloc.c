@@ -66,6 +66,7 @@ static void l4_pager_loop(void)
 	}
 }
 
+/* Starts the pager thread, on the first processor and with a priority above the server's. */
 void __init l4_pager_init(void)
 {
 	if (keel_create(KEEL_PAGER, l4_pager_loop, l4_pager_stack + sizeof(l4_pager_stack),

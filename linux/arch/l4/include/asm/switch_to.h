@@ -5,7 +5,7 @@
 
 struct task_struct;
 asmlinkage struct task_struct *__switch_to(struct task_struct *prev,
-					    struct task_struct *next);
+					   struct task_struct *next);
 
 #define switch_to(prev, next, last) ((last) = __switch_to(prev, next))
 

@@ -56,7 +56,7 @@ DECLARE_PER_CPU(unsigned int, l4_mapping);
 static inline void l4_map_begin(void)
 {
 	this_cpu_write(l4_mapping, 1);
-	smp_mb();
+	smp_mb();	/* before entries are loaded, like the locked instruction above */
 }
 
 static inline void l4_map_end(void)
