@@ -270,7 +270,10 @@ static __always_inline void l4_serve(struct task_struct *task, struct pt_regs *r
 	unsigned long thread = task->thread.keel_thread;
 	struct keel_message m;
 
-	/* Store first, test second: the IRQ thread does it the other way round (kernel/irq.c). */
+	/*
+	 * Store, then test: an interrupt before the store is pending, and one after it is
+	 * delivered at once (kernel/irq.c).
+	 */
 	this_cpu_write(l4_waiting, thread);
 	barrier();
 	if (unlikely(this_cpu_read(l4_irq_pending))) {

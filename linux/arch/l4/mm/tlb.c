@@ -25,8 +25,9 @@ DEFINE_PER_CPU(unsigned int, l4_lockless_walk);
 DEFINE_PER_CPU(unsigned int, l4_mapping);
 
 /*
- * Waits until no other processor has the variable set. Each one that sets it later has a newer view
- * of the tables. Does not wait for this processor, whose sections end before it calls this.
+ * Waits until no other processor has the variable set. The caller has changed the tables before,
+ * with a full barrier in between, so a processor that sets it later sees the change. Does not wait
+ * for this processor, whose own sections have ended.
  */
 static void l4_wait_while(const unsigned int __percpu *busy)
 {
