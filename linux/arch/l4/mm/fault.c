@@ -235,7 +235,7 @@ void l4_user_fault(struct pt_regs *regs, unsigned long address, unsigned long ri
 	current->thread.resume_action = L4_RESUME_MAPPINGS;
 }
 
-/* Returns true if a page may be mapped: its entry is present, young and without the mark. */
+/* Returns true if a page may be mapped: its entry is present and young, and has no bit of mark. */
 static bool l4_may_map(pte_t pte, unsigned long mark)
 {
 	unsigned long needed = _PAGE_PRESENT | _PAGE_ACCESSED;
