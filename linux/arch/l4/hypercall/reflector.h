@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* What the keeper pushes on a faulting thread's stack. */
-#ifndef _L4_KEEPER_H
-#define _L4_KEEPER_H
+/* The trap reflectors, and what they push on a faulting thread's stack. */
+#ifndef _L4_REFLECTOR_H
+#define _L4_REFLECTOR_H
 
 #include <asm/ptrace.h>
 
@@ -12,9 +12,9 @@ struct l4_trap {
 	unsigned long address;
 };
 
-unsigned long l4_keeper_create(unsigned int cpu);
-void l4_keeper_init(void);
-void l4_keeper_entry(void);
+unsigned long l4_reflector_create(unsigned int cpu);
+void l4_reflector_init(void);
+void l4_reflector_entry(void);
 void l4_kernel_trap(struct l4_trap *trap);
 
 #endif

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Where a faulting thread of the server runs on: rdi and rsp point to a struct
- * l4_trap, which begins with its registers. All of them are restored afterwards. That
- * takes no iretq, which before QEMU 9.1 faults in user mode where the processor has
- * SMAP: the instruction pointer is put below the thread's stack, over the trap's last word.
+ * Where a faulting thread of the server resumes: rdi and rsp point to a struct l4_trap, which
+ * begins with its registers. All of them are restored after l4_kernel_trap(). IRETQ is not used,
+ * because before QEMU 9.1 it faults in user mode on processors with SMAP: the instruction pointer
+ * is stored below the thread's stack pointer, over the last word of the trap, and RET pops it.
  */
 #include <linux/linkage.h>
 #include <asm/asm-offsets.h>
 
 	.text
-SYM_CODE_START(l4_keeper_entry)
+SYM_CODE_START(l4_reflector_entry)
 	call	l4_kernel_trap
 	movq	TRAP_SP(%rsp), %rax
 	subq	$8, %rax
@@ -31,15 +31,15 @@ SYM_CODE_START(l4_keeper_entry)
 	popq	%rdx
 	popq	%rsi
 	popq	%rdi
-	addq	$TRAP_FLAGS_BEHIND, %rsp
+	addq	$TRAP_FLAGS_OFFSET, %rsp
 	popfq
 	popq	%rsp
 	ret
-SYM_CODE_END(l4_keeper_entry)
+SYM_CODE_END(l4_reflector_entry)
 
 /*
- * rdi = what gs shall hold. Also where lthreads of the server begin: they return to
- * what they are for. If the processor lacks the instruction the keeper does this.
+ * rdi = the new gs base. The server's lthreads start here too, and return to their entry function.
+ * If the processor lacks the instruction, the trap reflector emulates it.
  */
 SYM_CODE_START(keel_set_percpu_base)
 	wrgsbase %rdi

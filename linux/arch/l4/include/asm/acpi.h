@@ -26,7 +26,7 @@ static inline bool acpi_has_cpu_in_madt(void)
 	return true;
 }
 
-/* Local APICs are the micro-kernel's, and so are their ids: here a processor has its number. */
+/* The micro-kernel owns local APICs and their ids; here a processor's number stands for its id. */
 #define cpu_physical_id(cpu) (cpu)
 
 static inline void arch_fix_phys_package_id(int num, u32 slot)

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The only door to the micro-kernel: its calls, as Linux's side sees them. What
- * the calls mean stands in docs/abi.md. Except for keel_ipc() and what is built
- * from it, everything here belongs to the server threads: each uses the UTCB of its
- * own processor, and nothing between may sleep.
+ * The hypercall layer: all system calls to the micro-kernel, as Linux sees them. docs/abi.md
+ * defines the calls. keel_ipc(), keel_resume(), keel_call() without map items and what is built of
+ * those use registers only, and any lthread of the server's task may call them. The other functions
+ * use the UTCB of the current processor's server thread: call them on that thread only, and do not
+ * sleep between the first access to the UTCB and the end of the call (Linux is built without
+ * preemption). No function calls schedule(); each may block the whole server thread in IPC.
  */
 #ifndef _ASM_L4_HYPERCALL_H
 #define _ASM_L4_HYPERCALL_H
@@ -13,15 +15,18 @@
 #include <asm/smp.h>
 #include <keel/abi.h>
 
-/* The lthreads of the server's task, by number; those with a span have one for each processor. */
+/*
+ * The lthreads of the server's task, by number. There are NR_CPUS of each kind, one for each
+ * processor, except for the pager thread, of which there is one.
+ */
 enum keel_lthread {
-	KEEL_SERVER,					/* runs Linux */
-	KEEL_IRQ_THREAD = KEEL_SERVER + NR_CPUS,		/* receives interrupts, above the server */
-	KEEL_PAGER = KEEL_IRQ_THREAD + NR_CPUS,		/* maps the server's pages to the server */
-	KEEL_REFLECTOR,	/* the last, with a span: turns the server's faults into traps */
+	KEEL_SERVER,				/* runs Linux */
+	KEEL_IRQ_THREAD = KEEL_SERVER + NR_CPUS,	/* receives interrupts, above the server */
+	KEEL_PAGER = KEEL_IRQ_THREAD + NR_CPUS,	/* pager thread: maps kernel pages to the server */
+	KEEL_REFLECTOR,				/* trap reflectors, for the server's own faults */
 };
 
-/* Those of this processor. */
+/* The server thread and the IRQ thread of the current processor. */
 static inline enum keel_lthread keel_server(void)
 {
 	return KEEL_SERVER + raw_smp_processor_id();
@@ -56,7 +61,10 @@ static inline unsigned long keel_label(const struct keel_message *m)
 	return m->tag >> KEEL_TAG_LABEL_SHIFT;
 }
 
-/* Whether a message is the kernel's own, of a kind and with a label; such come with no flags between these. */
+/*
+ * Returns true for a kernel-generated message of this kind and label. The comparison is exact,
+ * because the micro-kernel sets no flags between the two fields in its own messages.
+ */
 static __always_inline bool keel_is(const struct keel_message *m, unsigned long kind,
 				    unsigned long label)
 {
@@ -77,7 +85,7 @@ static inline struct keel_frame *keel_frame(unsigned int index)
 				     (unsigned long)index * KEEL_FRAME_SIZE);
 }
 
-/* A memory fpage of 2^log2 bytes, and of one page. */
+/* An fpage of memory: of 2^log2 bytes, and of one page. The address is rounded down. */
 static inline unsigned long keel_fpage(unsigned long address, unsigned long log2,
 				       unsigned long rights)
 {
@@ -89,6 +97,10 @@ static inline unsigned long keel_page(unsigned long address, unsigned long right
 	return keel_fpage(address, KEEL_PAGE_SHIFT, rights);
 }
 
+/*
+ * One IPC: sends to `to` and receives from `from` as `flags` (KEEL_IPC_*) say. *m is the message to
+ * send, and the received one afterwards; m->status is 0 or a KEEL_STATUS().
+ */
 static __always_inline void keel_ipc(unsigned long flags, unsigned long to,
 				     unsigned long from, struct keel_message *m)
 {
@@ -108,7 +120,10 @@ static __always_inline void keel_ipc(unsigned long flags, unsigned long to,
 	*m = (struct keel_message){ status, to, m->tag, { w0, w1, w2, w3, w4, w5 } };
 }
 
-/* To a thread of ours a message without words, by which it goes on; from it what it sends. */
+/*
+ * keel_ipc() with an empty message, which resumes a thread that waits for the server's reply, and
+ * with an open wait for the next message. No words are loaded into registers first.
+ */
 static __always_inline void keel_resume(unsigned long flags, unsigned long to,
 					struct keel_message *m)
 {
@@ -127,7 +142,7 @@ static __always_inline void keel_resume(unsigned long flags, unsigned long to,
 	*m = (struct keel_message){ status, to, m->tag, { w0, w1, w2, w3, w4, w5 } };
 }
 
-/* Sends and waits for the partner's answer. */
+/* Sends to `to` and waits for its reply only. */
 static inline void keel_call(unsigned long to, struct keel_message *m)
 {
 	keel_ipc(KEEL_IPC_SEND | KEEL_IPC_RECEIVE, to, to, m);
@@ -140,11 +155,11 @@ unsigned long keel_create(enum keel_lthread lthread, void (*entry)(void), void *
 			  unsigned long priority, unsigned int cpu);
 void keel_set_percpu_base(unsigned long base);
 extern const char keel_percpu_base_set[];
-int keel_source(unsigned long source, unsigned long operation, unsigned long *word);
+int keel_invoke(unsigned long source, unsigned long operation, unsigned long *word);
 void keel_notify(enum keel_lthread lthread, unsigned long bits);
 void keel_trigger(unsigned long thread);
 void keel_print(const char *text, unsigned int length);
-void __noreturn keel_end(unsigned long how);
+void __noreturn keel_shutdown(unsigned long how);
 void __noreturn keel_sleep(void);
 void keel_stop_server(void);
 int keel_account(unsigned long task, unsigned long *words);
@@ -160,6 +175,7 @@ unsigned long keel_unmap_all(unsigned long task);
 unsigned long keel_move_table(unsigned long task, unsigned long from, unsigned long to);
 int keel_buy_frames(unsigned int first, unsigned int count);
 
+/* The record in the UTCB of this processor's server thread, by which keel_ex_regs() is called. */
 static inline struct keel_ex_regs *keel_record(void)
 {
 	return (struct keel_ex_regs *)keel_utcb(keel_server())->record;
