@@ -18,15 +18,13 @@ import run
 
 sys.path.insert(0, str(run.REPOSITORY / "tools"))
 
-from keel import codelines, rust
+from keel import codelines, linux, rust
 from keel.arguments import Parser
 from keel.config import Settings
 
 SETTINGS = Settings()
 LINUX = SETTINGS.linux
 PORT, X86, DRIVERS = "arch/l4/", "arch/x86/", ("drivers/", "sound/")
-# Where the port's build puts x86's files that it adapts.
-ADAPTED = "arch/l4/x86/"
 # In the command for a file of Linux; the build also compiles tools for itself.
 OF_KERNEL = "-D__KERNEL__"
 SUFFIXES = {".c", ".h", ".S"}
@@ -47,14 +45,13 @@ def read_for(out: Path, source: Path) -> set[str]:
     for kept in out.rglob(".*.o.cmd"):
         text = kept.read_text(errors="replace")
         for file in overlay.read_by(text, out) if OF_KERNEL in text else ():
-            if file.is_relative_to(source):
-                place = str(file.relative_to(source))
-            elif file.is_relative_to(out / ADAPTED):
-                place = X86 + str(file.relative_to(out / ADAPTED))
-            else:
+            if not file.is_relative_to(source):
                 continue
-            if Path(place).suffix in SUFFIXES and (source / place).is_file():
-                found.add(place)
+            place = file.relative_to(source)
+            if place.is_relative_to(linux.ADAPTED_FILES):
+                place = linux.X86_FILES / place.relative_to(linux.ADAPTED_FILES)
+            if place.suffix in SUFFIXES and (source / place).is_file():
+                found.add(str(place))
     return found
 
 

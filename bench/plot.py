@@ -23,7 +23,9 @@ from matplotlib.figure import Figure
 
 # Text stays text, and the same results make the same file.
 STYLE = {"svg.fonttype": "none", "svg.hashsalt": "keel"}
+# REUSE-IgnoreStart (the licence of the figures, not of this file)
 METADATA = {"Date": None, "Rights": "SPDX-License-Identifier: GPL-2.0-only"}
+# REUSE-IgnoreEnd
 NAME = "slowdown"
 FORMATS = ("svg", "png")
 WIDTH_INCHES = 8.0

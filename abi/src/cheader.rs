@@ -31,7 +31,9 @@ pub const LAYOUTS: &[Layout] = &[
 
 /// Writes the header. Assembly files may include it: the structures are hidden from them.
 pub fn write(out: &mut impl Write) -> fmt::Result {
+    // REUSE-IgnoreStart (the licence of the header, not of this file)
     out.write_str("/* SPDX-License-Identifier: BSD-2-Clause */\n")?;
+    // REUSE-IgnoreEnd
     out.write_str("/* Made from Keel's abi crate; change that, not this. */\n")?;
     out.write_str("#ifndef KEEL_ABI_H\n#define KEEL_ABI_H\n\n")?;
     for constant in CONSTANTS.iter().copied().flatten() {

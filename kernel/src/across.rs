@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The short way between processors: a message of words to a thread that waits for it on another one, under the locks of
-//! these two alone. What is out of the ordinary takes the long way.
+//! The cross-CPU IPC fast path: a message of words to a thread that waits for it on another CPU.
+//!
+//! It runs with the locks of these two CPUs only. Every other case takes the slow path, with all
+//! CPU locks. Until "Commit" it only checks, so that the slow path can begin again.
 
 use crate::arch::cpu::{self, Cpu};
 use crate::clan;
@@ -12,8 +14,11 @@ use crate::thread::*;
 use keel_abi::call::*;
 use keel_abi::{Id, Tag};
 
-/// Serves the running thread's call, if it is such a message; then `sched::leave` is next. The caller holds this
-/// processor's lock. Not inlined: where there is one processor, a call saves fewer registers.
+/// Serves the system call of the current thread, if it is such a message; then the caller calls
+/// `sched::leave`. Returns false, with nothing changed, if it is any other call, or if the other
+/// CPU's lock is held. `cpu` is the current CPU, whose lock alone is held; interrupts are off.
+///
+/// Not inlined: on a uniprocessor, which never calls it, a system call then saves fewer registers.
 #[inline(never)]
 pub fn send(cpu: &Cpu) -> bool {
     const ANY_SEND_TIMEOUT: u64 = IPC_TIMEOUT_MASK << IPC_SEND_TIMEOUT_SHIFT;
@@ -29,7 +34,7 @@ pub fn send(cpu: &Cpu) -> bool {
     if waits && if open { caller.maybe_pending.get() } else { frame.dx.get() != to.0 } {
         return false;
     }
-    // Nobody is deleted or moved while this processor's lock is held.
+    // No thread is deleted or migrated while this CPU's lock is held: both need all locks.
     let Some(partner) = find(to).filter(|partner| partner.cpu.get() != cpu.index) else { return false };
     if !clan::is_same_clan(caller.task, partner.task) {
         return false;
@@ -57,7 +62,8 @@ pub fn send(cpu: &Cpu) -> bool {
     })
 }
 
-/// A native thread with nothing special but an FPU state or a timeout.
+/// Returns true if a thread is native and has no flag except FPU, DEBUG_TLS and TIMED. Of these
+/// only TIMED matters here: `ipc::stop_waiting` ends the timeout.
 fn is_plain(thread: Ref<Thread>) -> bool {
     thread.flags.get() & !(FPU | DEBUG_TLS | TIMED) == 0
 }

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! lthread_ex_regs: create, change, stop, delete an lthread of one's own task or clan.
+//! lthread_ex_regs: creates, changes, stops and deletes an lthread of the caller's task or clan.
 //!
-//! First everything is checked and what needs memory is made; then the changes are made, which cannot fail.
+//! All CPU locks are held and interrupts are off, except in `exchange_fpu_fast`, which fast.s
+//! calls on a uniprocessor. First everything is checked, and memory is allocated; then the changes
+//! are made, which cannot fail. The arguments are in a record in the caller's UTCB, which another
+//! thread of the task may change at any time: what matters is read once, or checked again.
 
 use crate::arch::{fpu, tables};
 use crate::refs::Ref;
@@ -20,10 +23,11 @@ use keel_abi::{Error, Id};
 const OF_FPU: u64 = EX_FPU_GET | EX_FPU_SET | EX_FPU_RESET;
 /// Operations that exchange no registers.
 const WITHOUT_REGISTERS: u64 = EX_TRIGGER | EX_CANCEL | EX_START | EX_DELETE | OF_FPU;
-/// Operations on what few threads have.
+/// Operations on debug registers and TLS descriptors, which few threads have.
 const OF_DEBUG_TLS: u64 = EX_DEBUG_GET | EX_DEBUG_SET | EX_TLS;
 
-/// The system call.
+/// The lthread_ex_regs system call of the current thread. Its result is in its frame, unless it
+/// deleted itself.
 pub fn call(caller: Ref<Thread>) -> Result<(), Stop> {
     match operate(caller) {
         Ok(true) => end(caller, Ok(())),
@@ -33,6 +37,7 @@ pub fn call(caller: Ref<Thread>) -> Result<(), Stop> {
     }
 }
 
+/// Executes the call. Returns false if the caller deleted itself: then it has no frame any more.
 fn operate(caller: Ref<Thread>) -> Result<bool, Error> {
     let frame = caller.frame();
     let (id, mask) = (Id(frame.di.get()), frame.si.get());
@@ -55,20 +60,24 @@ fn operate(caller: Ref<Thread>) -> Result<bool, Error> {
     Ok(true)
 }
 
-/// The lthread that is meant: of the caller's task or its clan; version 0: whichever is there.
+/// Returns the lthread that an id names, if the caller may change it (`thread::controlled`).
+/// Version 0 names the thread that exists. Errors: NoPartner, Denied.
 fn target(caller: Ref<Thread>, id: Id) -> Result<Ref<Thread>, Error> {
     let thread = task::at(id.task()).and_then(|task| task.lthread(id.lthread()));
     let thread = thread.filter(|thread| id.version() == 0 || thread.id == id).ok_or(Error::NoPartner)?;
     thread::controlled(caller, thread)
 }
 
+/// Creates a thread in the caller's task or clan, with the caller's pager and handler unless
+/// others are given, and starts it if asked to. Errors: Invalid, NoPartner, Denied, Busy, or no
+/// memory.
 fn create(caller: Ref<Thread>, id: Id, mask: u64, record: &SharedExRegs) -> Result<Ref<Thread>, Error> {
     const NATIVE: u64 = EX_CREATE | EX_START | EX_IP | EX_SP | EX_ARGUMENT | EX_PAGER | EX_HANDLER | EX_PREEMPTER;
     const ALLOWED: u64 = NATIVE | EX_ALIEN | EX_FRAME;
     if mask & !ALLOWED != 0 || (mask & EX_ALIEN != 0) != (mask & EX_FRAME != 0) {
         return Err(Error::Invalid);
     }
-    // Version 0 is whichever task is there.
+    // Version 0 names the task that exists.
     let task = task::at(id.task()).filter(|task| id.version() == 0 || task.version == id.version());
     let task = caller.task.controls(task.ok_or(Error::NoPartner)?)?;
     let frame = if mask & EX_FRAME != 0 { Some(frame_at(caller.task, record.frame.get())?) } else { None };
@@ -83,10 +92,11 @@ fn create(caller: Ref<Thread>, id: Id, mask: u64, record: &SharedExRegs) -> Resu
     Ok(thread)
 }
 
-/// A frame to bind in place of the old one, or none in its place; nothing if all stays.
+/// `Some(Some(frame))`: bind this frame; `Some(None)`: unbind the old one; `None`: no change.
 type Rebinding = Option<Option<BoundFrame>>;
 
-/// Checks everything, and finds the frame that is to be bound (perhaps none), if one is.
+/// Checks everything that `apply` relies on, and allocates what it needs. Returns the frame to
+/// bind.
 fn check(caller: Ref<Thread>, thread: Ref<Thread>, mask: u64, record: &SharedExRegs) -> Result<Rebinding, Error> {
     if mask & EX_PREEMPTER != 0 && thread.priority.get() > caller.task.mcp.get() {
         return Err(Error::Denied);
@@ -114,11 +124,13 @@ fn check(caller: Ref<Thread>, thread: Ref<Thread>, mask: u64, record: &SharedExR
     if mask & OF_DEBUG_TLS != 0 {
         check_debug_tls(thread, mask, record)?;
     }
-    // Last, because it takes effect at once.
+    // Last, because it takes effect at once: if it fails, nothing else was done.
     exchange_fpu(caller, thread, mask, record)?;
     Ok(frame)
 }
 
+/// Makes the changes that `check` has checked; it cannot fail. If the thread runs on another CPU, a
+/// write-back comes first, so that its registers are in its frame.
 fn apply(thread: Ref<Thread>, mask: u64, record: &SharedExRegs, frame: Rebinding) {
     if mask & !EX_START != 0 {
         sched::write_back_elsewhere(thread);
@@ -137,7 +149,8 @@ fn apply(thread: Ref<Thread>, mask: u64, record: &SharedExRegs, frame: Rebinding
         set_registers(thread, mask, record);
     }
     if mask & EX_DISPATCH != 0 {
-        // The record is the user's memory: what was checked may be another value by now, but no other kind of address.
+        // The record is user memory, and may have changed since it was checked. The mask makes any
+        // value a user address.
         let calls = record.dispatch.get() & ((1 << SPACE_SHIFT) - 1);
         record.dispatch.set(thread.dispatch.replace(calls));
         thread.put(DISPATCHED, thread.has(ALIEN) == (calls != DISPATCH_OFF));
@@ -152,6 +165,8 @@ fn apply(thread: Ref<Thread>, mask: u64, record: &SharedExRegs, frame: Rebinding
     }
 }
 
+/// Exchanges the registers and ids that `mask` names; the record gets the old values of all. The
+/// thread's registers are in its frame.
 fn set_registers(thread: Ref<Thread>, mask: u64, record: &SharedExRegs) {
     let frame = thread.frame();
     let exchange = |bit: u64, value: &Word, register: &Word| {
@@ -190,12 +205,15 @@ fn set_registers(thread: Ref<Thread>, mask: u64, record: &SharedExRegs) {
     record.frame.set(thread.frame_index.get() as u64);
 }
 
-/// The fast path of a call that is about the state of an FPU alone (fast.s). False: nothing was done, or what the slow path does again.
+/// The fast path of a call that is about an FPU state alone: fast.s calls it, on a uniprocessor,
+/// with the caller's registers saved. Returns false if the slow path must serve the call: then
+/// nothing was done, or only what the slow path does again.
 pub extern "C" fn exchange_fpu_fast(caller: Ref<Thread>, thread: Ref<Thread>, mask: u64) -> bool {
     let may = mask & !OF_FPU == 0 && thread.fpu.get().is_some() && thread::controlled(caller, thread).is_ok();
     may && caller.utcb().is_some_and(|utcb| exchange_fpu(caller, thread, mask, utcb.ex_regs()).is_ok())
 }
 
+/// Reads, writes or resets the FPU state of a thread. Errors: Invalid, or no memory.
 fn exchange_fpu(caller: Ref<Thread>, thread: Ref<Thread>, mask: u64, record: &SharedExRegs) -> Result<(), Error> {
     if mask & (EX_FPU_GET | EX_FPU_SET) != 0 {
         fpu_buffer(caller, thread, mask, record)?;
@@ -206,7 +224,8 @@ fn exchange_fpu(caller: Ref<Thread>, thread: Ref<Thread>, mask: u64, record: &Sh
     Ok(())
 }
 
-/// Copies the FPU state to or from the caller's buffer, which must be mapped.
+/// Copies the FPU state to or from the caller's buffer, which must be mapped, large enough and
+/// aligned to 64 bytes. Error: Invalid.
 fn fpu_buffer(caller: Ref<Thread>, thread: Ref<Thread>, mask: u64, record: &SharedExRegs) -> Result<(), Error> {
     let (address, size) = (record.fpu.get(), fpu::size() as u64);
     if address % 64 != 0 || record.fpu_size.get() < size {
@@ -223,7 +242,8 @@ fn fpu_buffer(caller: Ref<Thread>, thread: Ref<Thread>, mask: u64, record: &Shar
     Ok(())
 }
 
-/// Whether debug registers and thread-local descriptors can be written, and there is memory for them.
+/// Checks debug registers and TLS descriptors that are to be written, and allocates memory for
+/// them.
 fn check_debug_tls(thread: Ref<Thread>, mask: u64, record: &SharedExRegs) -> Result<(), Error> {
     if mask & EX_DEBUG_SET != 0 && !fpu::is_valid_debug(&record.debug) {
         return Err(Error::Invalid);
@@ -234,7 +254,7 @@ fn check_debug_tls(thread: Ref<Thread>, mask: u64, record: &SharedExRegs) -> Res
     fpu::debug_tls_of(thread).map(|_| ())
 }
 
-/// Writes and reads debug registers and thread-local descriptors that `check_debug_tls` has checked.
+/// Writes and reads debug registers and TLS descriptors, after `check_debug_tls`. It cannot fail.
 fn exchange_debug_tls(thread: Ref<Thread>, mask: u64, record: &SharedExRegs) {
     let Some(state) = thread.extra.get() else { return };
     if mask & EX_DEBUG_SET != 0 {
@@ -246,7 +266,8 @@ fn exchange_debug_tls(thread: Ref<Thread>, mask: u64, record: &SharedExRegs) {
     if mask & EX_TLS != 0 {
         copy(&record.tls, &state.tls);
     }
-    // The record is the user's memory, and may have changed since it was checked: what is kept is checked too.
+    // The record is user memory, and may have changed since it was checked: the copy is checked
+    // again, and cleared if it is not valid.
     let descriptors = state.tls.iter().all(|descriptor| tables::is_user_descriptor(descriptor.get()));
     if !descriptors || !fpu::is_valid_debug(&state.debug) {
         state.debug.iter().chain(&state.tls).for_each(|word| word.set(0));

@@ -1,5 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Faults, exceptions and alien system calls become messages to pager and handler.
+//! Fault IPC: page faults, exceptions, alien threads' system calls, triggers and preemptions become
+//! kernel-generated messages to a thread's pager, handler or preempter.
+//!
+//! Owns the contents of these messages and the choice of the receiver; ipc.rs sends them. The thread
+//! is blocked until the reply. Every function runs with all CPU locks held and interrupts off.
+//! `thread` is the current thread of this CPU in the functions that entry.rs, syscall.rs and
+//! sched.rs call, except `set_preempter`. The fast paths in fast.s compose the same messages for
+//! page faults and alien threads' system calls.
 
 use crate::arch::entry::{self, VECTOR_GP, VECTOR_PF};
 use crate::arch::{clock, cpu};
@@ -16,7 +23,7 @@ use keel_abi::{Error, Id, Tag};
 
 /// Page-fault error code bits (Intel SDM volume 3, 4.7).
 pub mod code {
-    /// Something is mapped there.
+    /// A page is mapped there: the access was refused.
     pub const PRESENT: u64 = 1;
     /// It was a write.
     pub const WRITE: u64 = 2;
@@ -24,7 +31,7 @@ pub mod code {
     pub const FETCH: u64 = 16;
 }
 
-/// A page fault of a user thread.
+/// Handles a page fault of a user thread: sends it to the pager, or maps the page in sigma0.
 pub fn page_fault(thread: Ref<Thread>, address: u64, error_code: u64) {
     let frame = thread.frame();
     frame.vector.set(VECTOR_PF);
@@ -33,13 +40,14 @@ pub fn page_fault(thread: Ref<Thread>, address: u64, error_code: u64) {
     if boot::is_sigma0(thread.task) && space::fill_from_physical(thread.task, address) {
         return;
     }
-    // A trigger that came meanwhile is not kept waiting by another pager: it is taken first, and the fault comes again.
+    // A pending trigger must not wait for a pager that is not the handler: it is taken first, and
+    // the thread faults again when it resumes.
     if !(thread.has(TRIGGERED) && thread.has(ALIEN) && thread.pager != thread.handler) {
         raise_page_fault(thread, thread.pager.get(), (address, error_code));
     }
 }
 
-/// Tells of a page fault.
+/// Sends the message of a page fault to `to`. Its label is the access that was tried.
 fn raise_page_fault(thread: Ref<Thread>, to: Id, (address, error_code): (u64, u64)) {
     let access = match error_code {
         code if code & code::FETCH != 0 => FPAGE_EXEC,
@@ -49,34 +57,39 @@ fn raise_page_fault(thread: Ref<Thread>, to: Id, (address, error_code): (u64, u6
     raise(thread, to, (KIND_PAGE_FAULT, access), (address, error_code & code::PRESENT));
 }
 
-/// Whether an alien thread that waits does so for a pager that is not its handler, nor gets the handler's messages.
+/// Returns true if an alien thread is blocked on a pager other than its exception handler, and that
+/// pager does not receive the handler's messages as a chief either.
 fn asked_other_pager(thread: Ref<Thread>) -> bool {
     let (pager, handler) = (thread.pager.get(), thread.handler.get());
     let asked = thread.has(ALIEN) && pager != handler && pager == thread.partner.get();
     asked && fault_endpoint(thread, handler).is_none_or(|fault_endpoint| fault_endpoint.id != pager)
 }
 
-/// Who hears of a thread's fault in the end.
+/// Returns the thread that receives a message of `thread`'s fault to `to`, perhaps a chief. `None`
+/// if there is none, if it is `thread` itself, or an alien thread, which cannot receive.
 fn fault_endpoint(thread: Ref<Thread>, to: Id) -> Option<Ref<Thread>> {
     let receiver = find(to).and_then(|receiver| ipc::route(thread, receiver).ok());
     receiver.filter(|receiver| *receiver != thread && !receiver.has(ALIEN))
 }
 
-/// A page fault that such a pager does not take is the handler's. False if it is no such fault.
+/// Forwards the page fault of an alien thread to its handler, if its pager is another thread
+/// (`asked_other_pager`). Returns false, with nothing done, if that is not so.
 pub fn forward(thread: Ref<Thread>) -> bool {
     let other = asked_other_pager(thread);
     if other {
         ipc::leave_fault(thread);
-        // The fast path keeps it nowhere else. Whoever may write to the frame can make its thread
-        // fault anywhere, too.
+        // The fast path stores the fault only in the frame. The chief may have changed it there
+        // since; that gains nothing, because the chief can make the thread fault at any address
+        // anyway.
         let frame = thread.frame();
         raise_page_fault(thread, thread.handler.get(), (frame.cr2.get(), frame.error_code.get()));
     }
     other
 }
 
-/// A page fault is answered with `TAG_FORWARD`: it is the handler's, or if none exists, the thread stops. False if the bit means
-/// nothing to this thread.
+/// Handles a pager's reply with `TAG_FORWARD`: the page fault is forwarded to the handler, or the
+/// thread stops if its handler does not exist. Returns false, with nothing done, if the flag means
+/// nothing for this thread.
 pub fn refused(thread: Ref<Thread>) -> bool {
     let stops = find(thread.handler.get()).is_none() && thread.message.get().tag.kind() == KIND_PAGE_FAULT;
     forward(thread) || {
@@ -88,7 +101,8 @@ pub fn refused(thread: Ref<Thread>) -> bool {
     }
 }
 
-/// An alien thread no longer waits for such a pager, and faults again where it goes on.
+/// Ends the wait of an alien thread for a pager other than its handler: a trigger is pending,
+/// which is taken first. The thread is ready, and faults again when it resumes.
 pub fn leave_pager(thread: Ref<Thread>) {
     let queued = thread.state.get() == State::Sending && thread.message.get().tag.kind() == KIND_PAGE_FAULT;
     if asked_other_pager(thread) && (queued || thread.state.get() == State::Faulted) {
@@ -98,13 +112,14 @@ pub fn leave_pager(thread: Ref<Thread>) {
     }
 }
 
-/// A page is missing in a thread's space while a message is copied.
+/// Raises a page fault for an address in a thread's space at which a string transfer needs a page.
+/// The thread need not be the current one.
 pub fn missing_page(thread: Ref<Thread>, address: u64, write: bool, present: bool) {
     let access = if write { code::WRITE } else { 0 };
     page_fault(thread, address, access | if present { code::PRESENT } else { 0 });
 }
 
-/// An exception of a user thread.
+/// Sends an exception of a user thread to its handler. The frame gets vector, error code and DR6.
 pub fn exception(thread: Ref<Thread>, vector: u64, error_code: u64, dr6: u64) {
     let frame = thread.frame();
     frame.vector.set(vector);
@@ -113,7 +128,8 @@ pub fn exception(thread: Ref<Thread>, vector: u64, error_code: u64, dr6: u64) {
     raise(thread, thread.handler.get(), (KIND_EXCEPTION, vector), (error_code, dr6));
 }
 
-/// A `syscall` that is the handler's to serve: a message of the thread's own, or one that tells of the instruction.
+/// Handles `syscall` of a thread that is alien, or whose calls are dispatched (EX_DISPATCH): sends
+/// an explicit message to the handler, enters the program's own entry, or sends the system call.
 pub fn handlers_call(thread: Ref<Thread>) {
     let (frame, calls) = (thread.frame(), thread.dispatch.get());
     let asked = frame.ax.get() & u32::MAX as u64;
@@ -121,24 +137,26 @@ pub fn handlers_call(thread: Ref<Thread>) {
         // Its words are in its frame.
         raise(thread, thread.handler.get(), (KIND_USER, asked & !CALL_HANDLER), (0, 0));
     } else if calls > DISPATCH_ON && (frame.ip.get() ^ calls) / PAGE_SIZE != 0 {
-        // Its program's entry, which finds rcx and r11 as SYSCALL made them.
+        // The program's entry, which gets rcx and r11 as SYSCALL sets them.
         frame.ip.set(calls);
     } else {
         alien_call(thread, GATE_SYSCALL);
     }
 }
 
-/// A system call instruction of an alien thread.
+/// Sends the system call instruction of an alien thread to its handler; `gate` says which
+/// instruction.
 pub fn alien_call(thread: Ref<Thread>, gate: u64) {
     raise(thread, thread.handler.get(), (KIND_SYSCALL, gate), (thread.frame().ax.get(), 0));
 }
 
-/// The latched exception of a thread that is about to run in user mode.
+/// Sends the pending trigger (EX_TRIGGER) of a thread that is about to return to user mode.
 pub fn triggered(thread: Ref<Thread>) {
     raise(thread, thread.handler.get(), (KIND_TRIGGER, 0), (0, 0));
 }
 
-/// A thread's time slice is over, or somebody has_higher_priority it.
+/// Sends a thread's preempter a message: its time slice has ended, or a thread of a higher priority
+/// preempts it. The label says which.
 pub fn preempted(thread: Ref<Thread>) {
     let why = thread.flags.get() & PREEMPTED;
     thread.unset(why);
@@ -147,7 +165,8 @@ pub fn preempted(thread: Ref<Thread>) {
     raise(thread, preempter, (KIND_PREEMPTION, (why >> PREEMPTED_SHIFT) as u64), (clock::now(), consumed));
 }
 
-/// Gives a thread another preempter, or none (nil). It waits for the earlier one no longer.
+/// Sets a thread's preempter, or none (nil). If the thread is blocked on the earlier one, it is
+/// ready.
 pub fn set_preempter(thread: Ref<Thread>, preempter: Id) {
     let queued = thread.has(KERNEL_MESSAGE) && thread.message.get().tag.kind() == KIND_PREEMPTION;
     if queued || thread.state.get() == State::Preempted {
@@ -158,17 +177,19 @@ pub fn set_preempter(thread: Ref<Thread>, preempter: Id) {
     thread.preempter.set(preempter);
     thread.unset(HAS_PREEMPTER | PREEMPTED);
     thread.set(if preempter == Id::NIL { 0 } else { HAS_PREEMPTER });
-    // If it runs elsewhere, its time slice begins to count there.
+    // If it runs on another CPU, the write-back makes that CPU start its time slice.
     sched::write_back_elsewhere(thread);
 }
 
-/// A frame that cannot be left with.
+/// Raises #GP for a thread whose frame has an ip that no user can have (`entry::load` refused it).
 pub fn bad_frame(thread: Ref<Thread>) {
     thread.unset(BAD_IP);
     exception(thread, VECTOR_GP, 0, 0);
 }
 
-/// Sends a message of four words in a thread's name: the first, its ip, its frame's index, the last.
+/// Sends a kernel-generated message for a thread to `to`. It has four words: `first`, the ip, the
+/// index of the thread's frame, `last`; an explicit message (KIND_USER) has the thread's own words
+/// instead. Without a receiver the fault is handled by `no_handler`.
 fn raise(thread: Ref<Thread>, to: Id, (kind, label): (u64, u64), (first, last): (u64, u64)) {
     let words = [first, thread.frame().ip.get(), thread.frame_index.get() as u64, last];
     let count = if kind == KIND_USER { REGISTER_WORDS } else { 4 };
@@ -178,10 +199,12 @@ fn raise(thread: Ref<Thread>, to: Id, (kind, label): (u64, u64), (first, last): 
     thread.fault_target.set(to);
     thread.partner.set(to);
     match fault_endpoint(thread, to) {
-        // Another pager hears of it itself, or not at all.
+        // A pager other than the handler must be the receiver itself: no chief gets the fault
+        // instead.
         Some(receiver) if receiver.id == to || !asked_other_pager(thread) => {
             cpu::cpu().lookup_cache.insert(receiver);
-            // Whoever sees its frame sees its bases; a handler on this processor runs after they were saved.
+            // A thread that sees its frame must see its bases there. A handler of an alien thread
+            // that runs on this CPU runs after they were saved.
             if !thread.has(ALIEN) || cpu::count() > 1 {
                 cpu::cpu().loaded_changed();
             }
@@ -191,8 +214,10 @@ fn raise(thread: Ref<Thread>, to: Id, (kind, label): (u64, u64), (first, last): 
     }
 }
 
-/// Nobody takes a thread's fault: it stops, and the console says so. A fault in a transfer ends just that. Without a
-/// preempter a thread goes on.
+/// Handles a fault that no thread receives, or whose receiver was deleted. In this order: a
+/// preemption resumes the thread, without a preempter; a page fault is forwarded to the handler if
+/// that is another thread; a fault in a transfer ends the transfer; otherwise the thread stops,
+/// and the console says so.
 pub fn no_handler(thread: Ref<Thread>) {
     if thread.state.get() != State::Faulted && thread.message.get().tag.kind() == KIND_PREEMPTION {
         set_preempter(thread, Id::NIL);
@@ -219,14 +244,17 @@ pub fn no_handler(thread: Ref<Thread>) {
     }
 }
 
-/// Lines about stopped threads in one interval.
+/// Most lines about stopped threads in one interval.
 const REPORTS: u32 = 8;
-/// That interval in ns.
+/// Length of that interval in ns.
 const REPORT_INTERVAL: u64 = 1_000_000_000;
 
-/// A line takes the console milliseconds, with interrupts off: users must not be able to ask for many.
+/// Start of the current interval, and the number of lines in it. A line takes milliseconds on the
+/// console, with interrupts off, so users must not be able to cause many.
 static REPORTED: Global<Cell<(u64, u32)>> = Global::new(Cell::new((0, 0)));
 
+/// Returns true if one more line may be printed, and counts it. The first line too many is
+/// replaced by a note.
 fn may_report() -> bool {
     let (now, (since, count)) = (clock::now(), REPORTED.get());
     let fresh = now - since > REPORT_INTERVAL;

@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! ipc: who meets whom, and what passes.
+//! The slow path of IPC: the rendezvous of sender and receiver, and the transfer of messages.
 //!
-//! A message that waits is not copied: its registers stay in the sender's frame until the receiver comes. The
-//! flags of a call stand in `orig_ax` of its frame, where entry.s put them. Every function first checks and only
-//! then changes states ("commit" marks the place). A message with map items or strings is handed to transfer.rs, which
-//! may take its time and sees to the rest of both calls.
+//! Every function here runs with all CPU locks held and interrupts off, except those that the
+//! cross-CPU fast path (across.rs) calls with the locks of both threads' CPUs: `accepts`,
+//! `stop_waiting`, `copy` and `has_items`. The fast paths in fast.s do the same as this file.
+//!
+//! A message is not buffered: its registers stay in the sender's frame until the rendezvous. The
+//! flags of a call are in `orig_ax` of the caller's frame, where entry.s stored them. Every
+//! function first checks and only then changes states ("Commit" marks the point of no return).
+//! transfer.rs takes over a message with map items or strings: it is preemptible, and completes
+//! both calls.
 
 use crate::arch::clock;
 use crate::arch::cpu::cpu;
@@ -21,15 +26,17 @@ use keel_abi::ids::ID_NIL;
 use keel_abi::memory::SharedFrame;
 use keel_abi::{word, Error, Id, Side, Status, Tag};
 
-/// Every flag of ipc that has a meaning.
+/// Every flag of the ipc call; others are refused.
 const KNOWN_FLAGS: u64 = CALL_MASK | IPC_SEND | IPC_RECEIVE | IPC_OPEN | IPC_NOTIFY | TO_THREADS | TIMEOUTS;
-/// Those that mean something for a message to a thread alone.
+/// Flags that are valid only for a message to a thread.
 const TO_THREADS: u64 = IPC_VIRTUAL_SENDER | IPC_ANSWER;
 const TIMEOUTS: u64 = IPC_TIMEOUT_MASK << IPC_SEND_TIMEOUT_SHIFT | IPC_TIMEOUT_MASK << IPC_RECEIVE_TIMEOUT_SHIFT;
-/// The bits of a tag that a user decides.
+/// The bits of a tag that a user may set: all except the kind and the kernel's flags.
 const USER_TAG: u64 = !(0xff << TAG_KIND_SHIFT);
 
-/// The system call.
+/// The ipc system call of the current thread: the send phase, then the receive phase. Status and
+/// message are in its frame when it next runs. `Err(Restart)`: a kernel object's operation was
+/// preempted, and nothing of the call is done.
 pub fn call(caller: Ref<Thread>) -> Result<(), Stop> {
     let flags = caller.frame().orig_ax.get();
     if flags & !KNOWN_FLAGS != 0 || flags & (IPC_SEND | IPC_RECEIVE) == 0 {
@@ -57,13 +64,17 @@ pub fn call(caller: Ref<Thread>) -> Result<(), Stop> {
     Ok(())
 }
 
+/// What the send phase leaves to be done.
 enum Sent {
     /// The send phase is over.
     Done,
-    /// It waits, is being transferred, or the whole call is over: nothing is left to do here.
+    /// The caller is blocked, or the whole call is complete: nothing is left to do here.
     Elsewhere,
 }
 
+/// The send phase of the current thread: delivers the message, or blocks the caller until it can be
+/// delivered. `Err`: the send phase failed, or the
+/// call must be restarted.
 fn send(caller: Ref<Thread>, flags: u64) -> Result<Sent, Stop> {
     let destination = Id(caller.frame().di.get());
     if flags & TO_THREADS != 0 && (destination.is_source() || flags & IPC_NOTIFY != 0) {
@@ -104,7 +115,7 @@ fn send(caller: Ref<Thread>, flags: u64) -> Result<Sent, Stop> {
         return Err(Error::Timeout.into());
     }
     if receiver.state.get() == State::Preempted && receiver.partner.get() == caller.id {
-        // A preempter has no right over space or registers.
+        // A preempter's reply only resumes the thread: it has no right to its space or registers.
         if has_items(tag) {
             return Err(Error::MessageCut.into());
         }
@@ -125,7 +136,7 @@ fn send(caller: Ref<Thread>, flags: u64) -> Result<Sent, Stop> {
     Ok(Sent::Elsewhere)
 }
 
-/// What a transfer by the caller itself means for its call.
+/// Turns the result of a transfer that the caller runs itself into that of its send phase.
 fn transferred(ended: Option<Result<(), Error>>) -> Result<Sent, Stop> {
     match ended {
         None => Ok(Sent::Elsewhere),
@@ -133,17 +144,18 @@ fn transferred(ended: Option<Result<(), Error>>) -> Result<Sent, Stop> {
     }
 }
 
-/// Whether a message takes a transfer.
+/// Returns true if a message has map items or strings, and so needs a transfer.
 pub fn has_items(tag: Tag) -> bool {
     tag.maps() | tag.strings() != 0
 }
 
-/// Whether a thread's fault waits for the answer of `pager`.
+/// Returns true if a thread is blocked on a fault or system call until `pager` replies.
 pub fn awaits_answer(thread: Ref<Thread>, pager: Ref<Thread>) -> bool {
     thread.state.get() == State::Faulted && thread.partner.get() == pager.id
 }
 
-/// Who gets a message of `sender` to `destination`: it, or a chief on the way.
+/// Returns the receiver of a message from `sender` to `destination`: that thread, or a chief on the
+/// way. Error: NoPartner, if that chief has no first lthread.
 #[inline]
 pub fn route(sender: Ref<Thread>, destination: Ref<Thread>) -> Result<Ref<Thread>, Error> {
     if clan::is_same_clan(sender.task, destination.task) {
@@ -152,7 +164,8 @@ pub fn route(sender: Ref<Thread>, destination: Ref<Thread>) -> Result<Ref<Thread
     nearest(sender, destination).map(|(receiver, _)| receiver)
 }
 
-/// The same, with how it lies to the sender (`NEAREST_*`). A chief's first lthread stands for it.
+/// Returns the receiver as `route` does, and its relation to the sender (`NEAREST_*`). A message
+/// to a chief goes to its first lthread.
 #[cold]
 pub fn nearest(sender: Ref<Thread>, destination: Ref<Thread>) -> Result<(Ref<Thread>, u64), Error> {
     let (chief, relation) = match clan::nearest(sender.task, destination.task) {
@@ -163,7 +176,9 @@ pub fn nearest(sender: Ref<Thread>, destination: Ref<Thread>) -> Result<(Ref<Thr
     Ok((chief.lthread(0).ok_or(Error::NoPartner)?, relation))
 }
 
-/// The virtual sender that the caller names, if it may: a message must pass its clan's border in the same direction with it.
+/// Returns the virtual sender that the caller has named, if propagation is allowed: the virtual
+/// sender and the destination must be on different sides of the caller's clan border, so that a
+/// chief only shows a sender from whose side the message could come. Errors: NoPartner, Denied.
 #[cold]
 fn propagate(caller: Ref<Thread>, destination: Ref<Thread>) -> Result<Id, Error> {
     let id = Id(caller.utcb().map_or(ID_NIL, |utcb| utcb.virtual_sender.get()));
@@ -174,11 +189,12 @@ fn propagate(caller: Ref<Thread>, destination: Ref<Thread>) -> Result<Id, Error>
     Ok(id)
 }
 
-/// Whether a thread waits for a message that `sender` could bring.
+/// Returns true if a thread is in a receive phase that accepts a message from `sender`.
 pub fn accepts(receiver: Ref<Thread>, sender: Id) -> bool {
     receiver.state.get() == State::Receiving && (receiver.open.get() || receiver.partner.get() == sender)
 }
 
+/// Blocks the caller in the receiver's queue, with its send timeout. Errors: Timeout, Invalid.
 fn wait_to_send(caller: Ref<Thread>, receiver: Ref<Thread>, flags: u64) -> Result<(), Error> {
     let utcb_time = caller.utcb().map_or(0, |utcb| utcb.send_timeout.get());
     let end = deadline(flags >> IPC_SEND_TIMEOUT_SHIFT & IPC_TIMEOUT_MASK, utcb_time)?;
@@ -194,7 +210,8 @@ fn wait_to_send(caller: Ref<Thread>, receiver: Ref<Thread>, flags: u64) -> Resul
     Ok(())
 }
 
-/// When a wait that begins now ends, perhaps `TIME_NEVER`; `Err`: it may not begin.
+/// Returns the deadline of a wait that begins now, in kernel time, or `TIME_NEVER`. Errors:
+/// Timeout, if it would end at once; Invalid, if the kind does not exist.
 pub fn deadline(kind: u64, time: u64) -> Result<u64, Error> {
     match kind {
         TIMEOUT_NEVER => Ok(TIME_NEVER),
@@ -209,7 +226,9 @@ pub fn deadline(kind: u64, time: u64) -> Result<u64, Error> {
     }
 }
 
-/// The receive phase of a thread whose registers stand in its frame: takes what is there, or waits.
+/// The receive phase of a thread whose call is in its frame: delivers what is pending, or blocks
+/// the thread. The thread is the current one, or a sender whose send phase has just ended. Errors:
+/// NoPartner, Timeout, Invalid; then the caller completes the call.
 pub fn receive(thread: Ref<Thread>) -> Result<(), Error> {
     let flags = thread.frame().orig_ax.get();
     let open = flags & IPC_OPEN != 0;
@@ -239,7 +258,8 @@ pub fn receive(thread: Ref<Thread>) -> Result<(), Error> {
     Ok(())
 }
 
-/// The thread that a closed wait is for.
+/// Returns the thread for which a thread in a closed wait waits. `None`: an open wait, or another
+/// id.
 fn waited_for(thread: Ref<Thread>) -> Option<Ref<Thread>> {
     if thread.open.get() || thread.partner.get() == Id::NIL || thread.partner.get().is_source() {
         return None;
@@ -247,7 +267,7 @@ fn waited_for(thread: Ref<Thread>) -> Option<Ref<Thread>> {
     find(thread.partner.get())
 }
 
-/// Delivers a notification or an interrupt that is there already.
+/// Delivers a pending notification or interrupt. Returns false if there is none.
 fn take_event(thread: Ref<Thread>, open: bool, from: Id) -> bool {
     if open && thread.notify.get() != 0 {
         deliver_notification(thread);
@@ -257,7 +277,9 @@ fn take_event(thread: Ref<Thread>, open: bool, from: Id) -> bool {
     pending.inspect(|source| kernel_object::received(*source, thread)).is_some()
 }
 
-/// Who waits to send what this receive takes. `Err` if nobody ever can.
+/// Returns the queued sender whose message this receive takes, if there is one. Error: NoPartner,
+/// if there is no such thread, or the kernel object is not bound to this one, so that no message
+/// can come.
 fn next_sender(thread: Ref<Thread>, open: bool, from: Id) -> Result<Option<Ref<Thread>>, Error> {
     if open {
         return Ok(thread.senders.first());
@@ -276,7 +298,8 @@ fn next_sender(thread: Ref<Thread>, open: bool, from: Id) -> Result<Option<Ref<T
     Ok(if thread.has(CROSS_CLAN) { propagating_sender(thread, from) } else { None })
 }
 
-/// Who waits to send to a thread as `from`.
+/// Returns the queued sender that sends as `from`, its virtual sender. The search of the queue is
+/// not preemptible; CROSS_CLAN limits it to queues in which a virtual sender was used.
 #[cold]
 fn propagating_sender(thread: Ref<Thread>, from: Id) -> Option<Ref<Thread>> {
     let mut next = thread.senders.first();
@@ -286,9 +309,9 @@ fn propagating_sender(thread: Ref<Thread>, from: Id) -> Option<Ref<Thread>> {
     next
 }
 
-/// Takes the message of a thread in our queue.
+/// Delivers the message of a queued sender. The receiver is in its receive phase, and not blocked.
 fn take_from(sender: Ref<Thread>, receiver: Ref<Thread>) {
-    // Commit: the sender leaves the queue.
+    // Commit. The sender leaves the queue.
     receiver.senders.remove(sender);
     if sender.has(KERNEL_MESSAGE) {
         deliver_kernel_message(sender, receiver);
@@ -306,7 +329,8 @@ fn take_from(sender: Ref<Thread>, receiver: Ref<Thread>) {
     }
 }
 
-/// The message of a thread that was queued, or in a transfer, has gone: its receive phase begins.
+/// Completes the send phase of a thread that was queued, or in a transfer: its receive phase
+/// begins, or it is ready.
 pub fn sender_done(sender: Ref<Thread>) {
     let frame = sender.frame();
     let flags = frame.orig_ax.get();
@@ -322,7 +346,8 @@ pub fn sender_done(sender: Ref<Thread>) {
     } else {
         !matches!(next_sender(sender, false, from), Ok(None)) || kernel_object::pending_for(sender, from).is_some()
     };
-    // Only where it would find something at once is it woken to do so itself: no recursion here.
+    // If it would find something at once, it is woken to take that itself: delivering here would
+    // recurse from sender to sender.
     if something {
         sender.set(RECEIVE_DUE);
         wake(sender);
@@ -331,7 +356,8 @@ pub fn sender_done(sender: Ref<Thread>) {
     }
 }
 
-/// Ends the wait of a receiver: timeout and the partner's count.
+/// Ends the wait of a receiver: its timeout, and the partner's count of waiters. The caller changes
+/// its state. The lock of the receiver's CPU is held.
 pub fn stop_waiting(receiver: Ref<Thread>) {
     sched::disarm(receiver);
     if let Some(partner) = waited_for(receiver) {
@@ -339,13 +365,14 @@ pub fn stop_waiting(receiver: Ref<Thread>) {
     }
 }
 
-/// Copies a message without items. The number of words was checked by `send`.
+/// Copies a message without items to a receiver. `send` has checked the number of words. The locks
+/// of both threads' CPUs are held.
 pub fn copy(sender: Ref<Thread>, receiver: Ref<Thread>, tag: Tag) {
     copy_words(sender, receiver, tag.words());
     copy_registers(sender, receiver, tag);
 }
 
-/// Copies what travels in registers, and the tag.
+/// Copies the words in registers and the tag, and sets the receiver's status and sender.
 pub fn copy_registers(sender: Ref<Thread>, receiver: Ref<Thread>, tag: Tag) {
     let to = receiver.frame();
     word::copy(sender.frame().message(), to.message());
@@ -354,7 +381,8 @@ pub fn copy_registers(sender: Ref<Thread>, receiver: Ref<Thread>, tag: Tag) {
     announce(to, receiver.id, shown, Tag(tag.0 & USER_TAG | marks));
 }
 
-/// Says whose message is in a receiver's frame, and of which kind.
+/// Writes status, sender and tag of a message to a receiver's frame, and traces it. Returns the
+/// frame.
 #[inline]
 fn announce(frame: &SharedFrame, receiver: Id, sender: Id, tag: Tag) -> &SharedFrame {
     frame.ax.set(Status::OK.0);
@@ -364,7 +392,8 @@ fn announce(frame: &SharedFrame, receiver: Id, sender: Id, tag: Tag) -> &SharedF
     frame
 }
 
-/// The tag's flags of a message that was for another or shows another as its sender; the UTCB tells whom.
+/// Returns the flags of a tag for a message that was redirected or has a virtual sender. Then the
+/// receiver's UTCB has the destination or the real sender.
 #[inline]
 fn marks(sender: Ref<Thread>, shown: Id, receiver: Ref<Thread>, destination: Id) -> u64 {
     if destination == receiver.id && shown == sender.id {
@@ -373,6 +402,7 @@ fn marks(sender: Ref<Thread>, shown: Id, receiver: Ref<Thread>, destination: Id)
     mark(sender, shown, receiver, destination)
 }
 
+/// The rare case of `marks`.
 #[cold]
 fn mark(sender: Ref<Thread>, shown: Id, receiver: Ref<Thread>, destination: Id) -> u64 {
     let mut flags = 0;
@@ -392,7 +422,7 @@ fn mark(sender: Ref<Thread>, shown: Id, receiver: Ref<Thread>, destination: Id) 
     flags
 }
 
-/// Copies the words that lie in the UTCBs.
+/// Copies the words that are in the UTCBs. An alien thread has none.
 pub fn copy_words(sender: Ref<Thread>, receiver: Ref<Thread>, words: u64) {
     if words <= REGISTER_WORDS {
         return;
@@ -403,24 +433,26 @@ pub fn copy_words(sender: Ref<Thread>, receiver: Ref<Thread>, words: u64) {
     }
 }
 
-/// The answer of a pager or handler, but for its map items: a frame, and the thread goes on.
+/// Completes the reply of a pager or handler, except for its map items: a native faulter gets the
+/// frame that the message carries, if it does, and is ready.
 pub fn resume(pager: Ref<Thread>, faulter: Ref<Thread>) {
     pager.waiters.set(pager.waiters.get() - 1);
     let words = Tag(pager.frame().si.get()).words() as usize;
     crate::debugger::trace::message(pager.id, faulter.id, Tag(pager.frame().si.get()));
     if let (Some(utcb), false, true) = (pager.utcb(), faulter.has(ALIEN | TRANSFER), words >= FRAME_END) {
         word::copy(&utcb.words[REGISTER_WORDS as usize..], faulter.frame().words());
-        // All its registers are to be loaded, rcx and r11 too.
+        // All its registers are loaded when it resumes, rcx and r11 too.
         faulter.frame().orig_ax.set(NO_CALL);
         faulter.found.set(0);
     }
     wake(faulter);
 }
 
-/// Words of a message that carries a whole frame behind the register words.
+/// Words of a message that carries a whole frame after the register words.
 const FRAME_END: usize = REGISTER_WORDS as usize + FRAME_WORDS;
 
-/// Sends the message that `fault` composed in `sender.message` to `receiver`.
+/// Sends the kernel-generated message in `sender.message` (fault.rs) to `receiver`; the sender
+/// blocks until the reply. There is no timeout.
 pub fn send_kernel_message(sender: Ref<Thread>, receiver: Ref<Thread>) {
     if accepts(receiver, sender.id) {
         stop_waiting(receiver);
@@ -435,14 +467,15 @@ pub fn send_kernel_message(sender: Ref<Thread>, receiver: Ref<Thread>) {
     }
 }
 
-/// Writes the kernel's message into the receiver's registers; the sender waits for the answer.
+/// Writes the kernel-generated message to the receiver's registers. The sender is then Faulted, or
+/// Preempted, and blocked on the receiver. The caller makes the receiver ready.
 #[inline]
 fn deliver_kernel_message(sender: Ref<Thread>, receiver: Ref<Thread>) {
     let message = sender.message.get();
     let to = receiver.frame();
     let mut tag = Tag(message.tag.0 | marks(sender, sender.id, receiver, sender.fault_target.get()));
     let preempted = tag.kind() == KIND_PREEMPTION;
-    // Who is only its pager need not see its registers.
+    // Only the handler gets the registers; a thread that is just the pager need not see them.
     let framed = !preempted && !sender.has(ALIEN) && sender.fault_target.get() == sender.handler.get();
     if let (Some(utcb), true) = (receiver.utcb(), framed) {
         word::copy(sender.frame().words(), &utcb.words[REGISTER_WORDS as usize..]);
@@ -453,7 +486,7 @@ fn deliver_kernel_message(sender: Ref<Thread>, receiver: Ref<Thread>) {
         // An alien thread's own words.
         word::copy(sender.frame().message(), to.message());
     } else {
-        // Nobody's words are in the others, as on the fast path.
+        // The other registers must not show the words of another thread, as on the fast path.
         let [first, second, third, fourth] = message.words;
         let words = [first, second, third, fourth, 0, 0];
         to.message().into_iter().zip(words).for_each(|(target, word)| target.set(word));
@@ -464,14 +497,16 @@ fn deliver_kernel_message(sender: Ref<Thread>, receiver: Ref<Thread>) {
     receiver.waiters.set(receiver.waiters.get() + 1);
 }
 
-/// A thread no longer waits for its pager, handler or preempter.
+/// Removes a thread that no longer waits for its pager, handler or preempter from that one's count
+/// of waiters. The caller changes its state.
 pub fn leave_fault(thread: Ref<Thread>) {
     if let (State::Faulted | State::Preempted, Some(partner)) = (thread.state.get(), find(thread.partner.get())) {
         partner.waiters.set(partner.waiters.get() - 1);
     }
 }
 
-/// ORs word 0 into the receiver's notification word.
+/// ORs word 0 into the receiver's notification word, and delivers it to an open wait. Error:
+/// Denied, if the receiver is in neither the caller's task nor its clan.
 fn notify(caller: Ref<Thread>, receiver: Ref<Thread>) -> Result<Sent, Stop> {
     caller.task.controls(receiver.task)?;
     receiver.notify.set(receiver.notify.get() | caller.frame().r8.get());
@@ -485,11 +520,13 @@ fn notify(caller: Ref<Thread>, receiver: Ref<Thread>) -> Result<Sent, Stop> {
     Ok(Sent::Done)
 }
 
+/// Writes the notification word to a thread's registers, and clears it.
 fn deliver_notification(thread: Ref<Thread>) {
     announce(thread.frame(), thread.id, thread.id, Tag::kernel(KIND_NOTIFY, 0, 1)).r8.set(thread.notify.take());
 }
 
-/// Delivers an interrupt at once, if its receiver waits for it.
+/// Delivers an interrupt to its receiver if that waits for it. Returns false if it does not: then
+/// the caller keeps the interrupt pending.
 pub fn interrupt(receiver: Ref<Thread>, source: Id) -> bool {
     if !accepts(receiver, source) {
         return false;
@@ -500,12 +537,13 @@ pub fn interrupt(receiver: Ref<Thread>, source: Id) -> bool {
     true
 }
 
-/// Writes an interrupt message into a thread's registers.
+/// Writes an interrupt message to a thread's registers.
 pub fn write_interrupt(receiver: Ref<Thread>, source: Id) {
     announce(receiver.frame(), receiver.id, source, Tag::kernel(KIND_INTERRUPT, 0, 1)).r8.set(clock::now());
 }
 
-/// A send to a kernel source.
+/// A send to a kernel object invokes it. A call to it (a receive from the same id) returns at once
+/// with the reply, so the call is then complete.
 fn invoke(caller: Ref<Thread>, source: Id, flags: u64) -> Result<Sent, Stop> {
     let frame = caller.frame();
     let label = Tag(frame.si.get()).label() as u64;
@@ -527,21 +565,22 @@ fn invoke(caller: Ref<Thread>, source: Id, flags: u64) -> Result<Sent, Stop> {
     Ok(Sent::Elsewhere)
 }
 
-/// Ends a call with an error; the thread runs or is made to.
+/// Sets the status of a call that failed. The thread is running, or the caller makes it ready.
 pub fn finish(thread: Ref<Thread>, side: Side, error: Error) {
     thread.frame().ax.set(Status::error(side, error).0);
 }
 
+/// Sets the status of a call that failed, and makes the blocked thread ready.
 fn finish_and_wake(thread: Ref<Thread>, side: Side, error: Error) {
     finish(thread, side, error);
     wake(thread);
 }
 
-/// Ends the wait of a thread in a partner's queue with an error.
+/// Ends the wait of a blocked thread with an error.
 pub fn fail(sender: Ref<Thread>, side: Side, error: Error) {
     leave_queues(sender);
     if sender.has(KERNEL_MESSAGE) {
-        // Its pager or handler went away: it stops.
+        // Its pager, handler or preempter was deleted: fault.rs decides what becomes of the thread.
         sender.unset(KERNEL_MESSAGE);
         fault::no_handler(sender);
         return;
@@ -549,7 +588,8 @@ pub fn fail(sender: Ref<Thread>, side: Side, error: Error) {
     finish_and_wake(sender, side, error);
 }
 
-/// Takes a thread out of whatever it waits in. Its state is the caller's to change.
+/// Takes a thread out of any queue, count or timeout that it waits in. The caller changes its
+/// state.
 pub fn leave_queues(thread: Ref<Thread>) {
     match thread.state.get() {
         State::Sending => {
@@ -567,7 +607,7 @@ pub fn leave_queues(thread: Ref<Thread>) {
     }
 }
 
-/// A thread's timeout has passed.
+/// Ends the wait of a thread whose timeout has expired.
 pub fn timed_out(thread: Ref<Thread>) {
     let side = match thread.state.get() {
         State::Sending | State::Faulted if thread.has(TRANSFER) => return transfer::timed_out(thread),
@@ -579,7 +619,8 @@ pub fn timed_out(thread: Ref<Thread>) {
     finish_and_wake(thread, side, Error::Timeout);
 }
 
-/// Ends an IPC (EX_CANCEL).
+/// Cancels a thread's IPC (EX_CANCEL). Does nothing for a thread that is in none, or in
+/// a fault outside of a transfer.
 pub fn cancel(thread: Ref<Thread>) {
     if thread.has(TRANSFER) {
         return transfer::fail(thread, Error::Aborted);
@@ -596,7 +637,8 @@ pub fn cancel(thread: Ref<Thread>) {
     transfer::ready(thread);
 }
 
-/// `partner` goes: everybody who waits for just it is told. Rare (a server dies), so all threads are looked at.
+/// `partner` is being deleted: all threads that are blocked on it get an error, or are stopped.
+/// This is rare (a server terminates), so all threads are searched. There are preemption points.
 pub fn fail_waiters(partner: Ref<Thread>) {
     task::for_each(|task| {
         let mut next = task.next_lthread(0);

@@ -1,8 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Who runs: priorities, time slices, timeouts, and the way out to user mode.
+//! The scheduler: priorities, time slices, timeouts, and the return to user mode.
 //!
-//! The running thread is in no queue. Whoever becomes ready goes into the run queue, or, as an IPC partner,
-//! into the one place beside it (`Cpu::handoff`) from which it is taken without touching the queue.
+//! Owns each CPU's run queue, its deadlines and its time slice. The running thread is in no queue.
+//! A thread that becomes ready is put into the run queue or, if it is the first one, into
+//! `Cpu::handoff`: an IPC partner usually runs next, and is then switched to without the queue.
+//!
+//! Interrupts are off. `leave`, `choose`, and what they call run with this CPU's lock at least, and so
+//! does `program` for this CPU. The cross-CPU fast path calls `wake` and `disarm` with the locks of
+//! both CPUs. All other functions run with all CPU locks held: they may change other CPUs' queues.
 
 use crate::arch::cpu::{self, cpu, Cpu};
 use crate::arch::{apic, clock, entry};
@@ -18,27 +23,29 @@ use keel_abi::Side;
 /// Time slice of a new thread.
 pub const DEFAULT_SLICE_NS: u64 = 10_000_000;
 
-/// No slice is shorter: a shorter one would only be interrupts.
+/// Shortest slice: in a shorter one interrupts would take most of the time.
 const LEAST_SLICE_NS: u64 = 10_000;
 
-/// Deadlines that one interrupt serves: bounds its length. Where more are due, the next interrupt follows at once.
+/// Most deadlines that one timer interrupt serves, to bound its length. If more have expired, the
+/// next interrupt follows at once.
 const MAX_DUE: usize = 4;
 
 /// Above every priority.
 pub const NOBODY: u32 = PRIORITIES as u32;
 
-/// What happens at a deadline.
+/// What a deadline is for.
 #[derive(Clone, Copy)]
 pub enum Due {
     /// A thread's timeout.
     Thread(Ref<Thread>),
-    /// A timer fires.
+    /// A timer object, which fires.
     Timer(Ref<KernelObject>),
     /// The end of a time slice.
     Slice,
 }
 
-/// Makes a thread ready that was not, on its processor.
+/// Makes a blocked or stopped thread ready, on its CPU. That CPU's lock is held, and that of the
+/// current CPU. Another CPU gets an IPI if the thread should run there at once.
 pub fn wake(thread: Ref<Thread>) {
     thread.state.set(State::Ready);
     let (own, home) = (cpu(), cpu::of(thread));
@@ -58,20 +65,24 @@ pub fn wake(thread: Ref<Thread>) {
     }
 }
 
+/// Appends a ready thread to the run queue of `cpu`, which need not be the current CPU.
 fn enqueue(cpu: &Cpu, thread: Ref<Thread>) {
     thread.set(QUEUED);
-    // Where another processor does this, no long way ends here at once.
+    // If another CPU calls this, fast paths of `cpu` may run before its next slow path computes the
+    // threshold: they must see the thread.
     cpu.preemption_threshold.set(cpu.preemption_threshold.get().max(thread.priority.get() as u32 + 1));
     cpu.queue.push_back(thread, thread.priority.get());
 }
 
-/// Before the processor is left by a long way: what the short ones must know of its queue and its time slice.
+/// Computes the preemption threshold of `cpu`, the current CPU, at the end of a slow path: the
+/// fast paths switch only to threads of this priority or higher. While a time slice runs, has
+/// ended, or a thread is in `handoff`, they switch to none.
 fn set_preemption_threshold(cpu: &Cpu) {
     let slice = cpu.slice.is_armed() || cpu.slice_over.get() || cpu.handoff.get().is_some();
     cpu.preemption_threshold.set(if slice { NOBODY } else { cpu.queue.top().map_or(0, |top| top as u32 + 1) });
 }
 
-/// Takes a ready thread out of whatever it is in: it blocks, stops or goes.
+/// Takes a ready thread out of the run queue or `handoff`: it blocks, stops or migrates.
 pub fn unready(thread: Ref<Thread>) {
     let cpu = cpu::of(thread);
     if thread.has(QUEUED) {
@@ -82,7 +93,8 @@ pub fn unready(thread: Ref<Thread>) {
     }
 }
 
-/// Drops every reference of the processor to a thread that is being deleted. Whether it was running on this one.
+/// Drops every reference of the CPUs to a thread that is being deleted. Returns true if it is the
+/// current thread of the current CPU.
 pub fn forget(thread: Ref<Thread>) -> bool {
     unready(thread);
     let home = cpu::of(thread);
@@ -95,8 +107,9 @@ pub fn forget(thread: Ref<Thread>) -> bool {
     leave(&home.current) && home.index == cpu().index
 }
 
-/// A thread that runs on another processor enters the kernel there: its registers are in its frame, and it looks at
-/// what it has to do before it goes on. What else that processor holds of it is in memory.
+/// Makes another CPU write back what it holds of a thread, if it holds anything. A thread that runs
+/// there has then entered the kernel: its registers are in its frame, and it does its exit work
+/// before it resumes user mode. All CPU locks are held.
 pub fn write_back_elsewhere(thread: Ref<Thread>) {
     let home = cpu::of(thread);
     if home.index != cpu().index && holds(home, thread) {
@@ -104,9 +117,9 @@ pub fn write_back_elsewhere(thread: Ref<Thread>) {
     }
 }
 
-/// A thread, settled, was given another ip: what it came into the kernel for on another processor,
-/// and waits there for the locks, is not served any more. On one processor it would have been, or
-/// not yet begun.
+/// Notes that a thread was given another ip, after a write-back. If it is current on another CPU,
+/// it may have entered the kernel there and spin for the locks; its call or fault is then not
+/// served (`Cpu::arrived`). On a uniprocessor the call would be complete already, or not yet made.
 pub fn redirect(thread: Ref<Thread>) {
     let home = cpu::of(thread);
     if home.index != cpu().index && home.current.get() == Some(thread) {
@@ -114,11 +127,14 @@ pub fn redirect(thread: Ref<Thread>) {
     }
 }
 
+/// Returns true if a CPU holds state of a thread: it runs there, or its address space, bases or FPU
+/// state are loaded.
 fn holds(cpu: &Cpu, thread: Ref<Thread>) -> bool {
     [&cpu.current, &cpu.loaded, &cpu.fpu_owner].iter().any(|who| who.get() == Some(thread))
 }
 
-/// Gives a thread to another processor: at once, or when it next leaves the kernel if it is running.
+/// Migrates a thread to another CPU: at once, or if it is running, as exit work when it next
+/// returns to user mode.
 pub fn migrate(thread: Ref<Thread>, target: u8) {
     thread.target.set(target);
     let home = cpu::of(thread);
@@ -132,7 +148,7 @@ pub fn migrate(thread: Ref<Thread>, target: u8) {
     }
 }
 
-/// Takes a thread that does not run to the processor that it shall have.
+/// Moves a thread that does not run to the CPU `target`, with its timeout.
 fn hand_over(thread: Ref<Thread>) {
     let home = cpu::of(thread);
     if holds(home, thread) {
@@ -154,7 +170,7 @@ fn deadline_of(thread: Ref<Thread>) -> Ref<Deadline<Due>> {
     thread.part(|thread| &thread.deadline)
 }
 
-/// Sets a thread's timeout, in kernel time; `TIME_NEVER` sets none.
+/// Sets a thread's timeout to a kernel time; `TIME_NEVER` sets none.
 pub fn arm(thread: Ref<Thread>, time: u64) {
     if time == TIME_NEVER {
         return;
@@ -166,7 +182,7 @@ pub fn arm(thread: Ref<Thread>, time: u64) {
     program(cpu);
 }
 
-/// Clears a thread's timeout.
+/// Clears a thread's timeout, if it has one. Its CPU's lock is held.
 pub fn disarm(thread: Ref<Thread>) {
     if thread.has(TIMED) {
         thread.unset(TIMED);
@@ -174,7 +190,8 @@ pub fn disarm(thread: Ref<Thread>) {
     }
 }
 
-/// Sets a timer's deadline; `u64::MAX` clears it. It fires where its thread is now.
+/// Sets a timer object's deadline; `u64::MAX` clears it. It fires on the CPU where its thread is
+/// now.
 pub fn arm_timer(timer: Ref<KernelObject>, thread: Ref<Thread>, time: u64) {
     let deadline = timer.part(|timer| &timer.deadline);
     cpu::numbered(timer.home.replace(thread.cpu.get())).deadlines.remove(deadline);
@@ -185,7 +202,8 @@ pub fn arm_timer(timer: Ref<KernelObject>, thread: Ref<Thread>, time: u64) {
     }
 }
 
-/// Sets the hardware's timer of a processor for its earliest deadline, if that changed.
+/// Programs the hardware timer of a CPU for its earliest deadline, if that is earlier than the
+/// programmed one. Another CPU gets an IPI, and does it itself.
 pub fn program(target: &Cpu) {
     let earliest = target.deadlines.earliest();
     if earliest >= target.programmed.get() {
@@ -199,7 +217,8 @@ pub fn program(target: &Cpu) {
     }
 }
 
-/// The hardware's timer fired: serves what is due.
+/// Serves the expired deadlines of the current CPU, after a timer interrupt. All CPU locks are
+/// held.
 pub fn timer_interrupt() {
     let cpu = cpu();
     cpu.programmed.set(u64::MAX);
@@ -211,15 +230,18 @@ pub fn timer_interrupt() {
                 ipc::timed_out(thread);
             }
             Due::Timer(timer) => kernel_object::fire(timer),
-            // Who has no slice of its own donated for this long.
+            // A thread with an unlimited slice has a running slice only because it donated the CPU.
             Due::Slice => slice_ended(cpu, slice_owner(cpu).filter(|owner| owner.slice.get() != 0)),
         }
     }
     program(cpu);
 }
 
-/// Lets waiting interrupts in, inside a long operation. Whether somebody should run instead of us, here or on a
-/// processor that waits for the locks.
+/// A preemption point in a long operation: serves pending interrupts. All CPU locks are held, and
+/// no reference into a global is in use that an interrupt may change.
+///
+/// Returns true if the operation should stop: another CPU waits for the locks, or a thread should
+/// run instead of the current one.
 pub fn poll() -> bool {
     entry::poll();
     if lock::is_contended() {
@@ -232,12 +254,14 @@ pub fn poll() -> bool {
         || cpu.queue.top().is_some_and(|top| top > priority || top == priority && cpu.slice_over.get())
 }
 
-/// Gives the processor to `to` (ready) or to the next of the same priority.
+/// Donates the CPU from the current thread to `to`, or yields to the next thread of the same
+/// priority. A donation to a thread that is not ready, on another CPU, or of a higher priority
+/// does nothing.
 pub fn switch_to(to: Option<Ref<Thread>>) {
     let cpu = cpu();
     let Some(current) = cpu.current.get() else { return };
     let Some(to) = to else {
-        // A donor keeps what is left of its slice: that is not the caller's to give up.
+        // If the caller runs on a donor's slice, that goes on: it is not the caller's to give up.
         if cpu.slice_owner.get() == current.id {
             cpu.deadlines.remove(Ref::to(&cpu.slice));
         }
@@ -248,8 +272,8 @@ pub fn switch_to(to: Option<Ref<Thread>>) {
         unready(to);
         enqueue(cpu, current);
         cpu.current.set(Some(to));
-        // It keeps the processor although the donor may have the higher priority: until the next entry into the
-        // kernel, at the latest when the donor's slice ends, which goes on.
+        // It runs although the donor may have the higher priority: until the next kernel entry, at
+        // the latest when the donor's slice ends, which continues.
         cpu.donated.set(true);
         cpu.slice_over.set(false);
         if !cpu.slice.is_armed() {
@@ -258,13 +282,14 @@ pub fn switch_to(to: Option<Ref<Thread>>) {
     }
 }
 
-/// Chooses who runs; idles until somebody can.
+/// Returns the thread that runs next on the current CPU; idles while none is ready. When it idles
+/// it releases the locks, and then has this CPU's lock only.
 fn choose(cpu: &'static Cpu) -> Ref<Thread> {
     loop {
         if let Some(thread) = candidate(cpu) {
             return thread;
         }
-        // A slice that nobody uses does not go on.
+        // A time slice does not run while the CPU is idle.
         if cpu.slice.is_armed() {
             cut_short(cpu);
         }
@@ -276,6 +301,8 @@ fn choose(cpu: &'static Cpu) -> Ref<Thread> {
     }
 }
 
+/// Returns the thread that should run next on the current CPU, taken out of queue and `handoff`;
+/// `None` if none is ready.
 fn candidate(cpu: &Cpu) -> Option<Ref<Thread>> {
     let running = cpu.current.get().filter(|thread| thread.state.get() == State::Ready);
     if cpu.donated.take() && !cpu.slice_over.get() && running.is_some() {
@@ -313,8 +340,9 @@ fn candidate(cpu: &Cpu) -> Option<Ref<Thread>> {
     Some(best)
 }
 
-/// Whether the running thread, which has a preempter, sends it a message before anybody else runs: its time slice is over, or
-/// somebody has_higher_priority it and it asked for that. What is to be done before first makes the message wait as well.
+/// Returns true if the running thread, which has a preempter, sends it a message before another
+/// thread runs: its time slice has ended, or a thread of a higher priority is ready and
+/// PREEMPTER_EVERY is set. Other exit work comes first, and then the message waits.
 fn tells_preempter(cpu: &Cpu, thread: Ref<Thread>) -> bool {
     let rival = cpu.queue.top().max(cpu.handoff.get().map(|partner| partner.priority.get()));
     if rival > Some(thread.priority.get()) && thread.preempter.get().0 & PREEMPTER_EVERY != 0 {
@@ -324,19 +352,23 @@ fn tells_preempter(cpu: &Cpu, thread: Ref<Thread>) -> bool {
     work != 0 && work & !PREEMPTED == 0
 }
 
+/// Puts a preempted thread at the head of its priority's queue: its time slice is not over.
 fn put_back(cpu: &Cpu, thread: Ref<Thread>) {
     thread.set(QUEUED);
     cpu.queue.push_front(thread, thread.priority.get());
 }
 
+/// Takes the first thread of the highest priority out of the queue.
 fn pop(cpu: &Cpu) -> Option<Ref<Thread>> {
     let thread = cpu.queue.pop()?;
     thread.unset(QUEUED);
     Some(thread)
 }
 
-/// Starts a time slice if somebody else of the same priority is ready, or a preempter wants to know its end. Who did not run to
-/// the end of its own goes on with what is left: else a thread could keep its equals waiting by calling a server again and again.
+/// Starts a time slice for the thread that runs next, if it must be limited: another thread of the
+/// same priority is ready, or a preempter wants to know its end. `fresh`: the thread has not run
+/// just now. A thread whose last slice did not end resumes what is left of it; otherwise a thread
+/// could starve its equals by calling a server again and again.
 fn start_slice(cpu: &'static Cpu, thread: Ref<Thread>, fresh: bool) {
     cpu.slice_over.set(false);
     if fresh && cpu.slice.is_armed() {
@@ -350,8 +382,9 @@ fn start_slice(cpu: &'static Cpu, thread: Ref<Thread>, fresh: bool) {
     }
 }
 
-/// The running time slice is interrupted: its owner keeps what is left of it. Where its end is over already, because the timer is
-/// late, the preempter hears of it all the same: nobody gets more by leaving the processor just then.
+/// Stops the running time slice; its owner keeps what is left of it. If the slice expired but the
+/// timer has not fired yet, the preempter is still notified; otherwise a thread could gain time by
+/// blocking just before the interrupt.
 #[cold]
 fn cut_short(cpu: &'static Cpu) {
     if let Some(owner) = slice_owner(cpu) {
@@ -363,12 +396,12 @@ fn cut_short(cpu: &'static Cpu) {
     cpu.deadlines.remove(Ref::to(&cpu.slice));
 }
 
-/// Whose time slice the running one is. A thread that moved meanwhile has another one where it is.
+/// Returns the owner of the running time slice. A thread that has migrated since does not own it.
 fn slice_owner(cpu: &Cpu) -> Option<Ref<Thread>> {
     find(cpu.slice_owner.get()).filter(|owner| owner.cpu.get() == cpu.index)
 }
 
-/// A time slice is over, or was given up.
+/// Ends a time slice: it has expired, or its owner yields. The owner's preempter is notified.
 fn slice_ended(cpu: &Cpu, owner: Option<Ref<Thread>>) {
     cpu.slice_over.set(true);
     if let Some(owner) = owner.filter(|owner| owner.has(HAS_PREEMPTER)) {
@@ -376,7 +409,7 @@ fn slice_ended(cpu: &Cpu, owner: Option<Ref<Thread>>) {
     }
 }
 
-/// Starts a thread's time slice, or what is left of it.
+/// Starts a thread's time slice, or what is left of its last one, on the current CPU.
 fn run_slice(cpu: &'static Cpu, owner: Ref<Thread>) {
     let length = match (owner.slice_left.take(), owner.slice.get()) {
         (0, 0) => DEFAULT_SLICE_NS,
@@ -388,7 +421,7 @@ fn run_slice(cpu: &'static Cpu, owner: Ref<Thread>) {
     program(cpu);
 }
 
-/// Changes a time slice; a new one begins, for a thread that runs too.
+/// Sets the length of a thread's time slice. A new one begins, also if the thread is running.
 pub fn set_slice(thread: Ref<Thread>, slice: u64) {
     thread.slice.set(slice);
     thread.slice_left.set(0);
@@ -399,8 +432,10 @@ pub fn set_slice(thread: Ref<Thread>, slice: u64) {
     }
 }
 
-/// The end of every long way, and of those under this processor's lock: chooses a thread, does what it has to do first,
-/// and returns the frame with which to leave.
+/// Ends a slow path, or a path under this CPU's lock alone: chooses a thread, does its exit work,
+/// and returns the frame to return to user mode with. `cpu` is the current CPU, whose lock is
+/// held, alone or with all others; it may have released and taken locks when it returns. Locks
+/// that are held then are the caller's to release.
 pub fn leave(cpu: &'static Cpu) -> u64 {
     loop {
         let donated = cpu.donated.get();
@@ -416,7 +451,8 @@ pub fn leave(cpu: &'static Cpu) -> u64 {
             return thread.frame_address();
         }
         if !cpu.has_all_locks.get() {
-            // Whoever it is then, it is looked at anew.
+            // Exit work and faults need all locks. Taking them releases this CPU's lock, so choose
+            // again.
             lock::take_all_locks(cpu);
         } else if work {
             exit_work(thread);
@@ -427,12 +463,14 @@ pub fn leave(cpu: &'static Cpu) -> u64 {
     }
 }
 
+/// Does the most urgent exit work of the thread that is about to run. All CPU locks are held. It
+/// may block the thread, or move it to another CPU; `leave` chooses again.
 fn exit_work(thread: Ref<Thread>) {
     if thread.has(MIGRATING) {
         cpu().current.set(None);
         hand_over(thread);
     } else if thread.has(TRANSFER) {
-        // From here on it is this thread's time.
+        // A transfer may take long: the thread is charged for it.
         entry::charge(thread);
         transfer::proceed(thread);
     } else if thread.has(RECEIVE_DUE) {
@@ -448,7 +486,7 @@ fn exit_work(thread: Ref<Thread>) {
     }
 }
 
-/// Changes a priority, wherever the thread is.
+/// Sets a thread's priority, on whichever CPU and in whichever state it is.
 pub fn set_priority(thread: Ref<Thread>, priority: u8) {
     let queued = thread.has(QUEUED);
     if queued {
@@ -462,14 +500,14 @@ pub fn set_priority(thread: Ref<Thread>, priority: u8) {
     kick(home);
 }
 
-/// Makes another processor look at what it has to do.
+/// Sends another CPU an IPI that makes it choose again.
 fn kick(target: &Cpu) {
     if target.index != cpu().index {
         apic::kick(target.apic_id);
     }
 }
 
-/// Stops a thread that is in no queue but perhaps the run queue.
+/// Stops a thread that is in no queue except perhaps the run queue.
 pub fn stop(thread: Ref<Thread>) {
     unready(thread);
     disarm(thread);

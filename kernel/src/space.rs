@@ -6,6 +6,7 @@
 //! What lies where the node of an absent entry would be means nothing. Entries marked KERNEL_OBJECT (information page,
 //! UTCBs, frames) have no node and no user operation touches them. Empty tables are given back at once.
 
+use crate::arch::cpu;
 use crate::arch::paging::*;
 use crate::arch::{direct, DIRECT};
 use crate::mapdb::{Index, Node, Store};
@@ -474,7 +475,7 @@ fn take_row<const ITSELF: bool>(leaf: Leaf, end: u64, work: &mut Work) -> u64 {
                 Some(leaving) if leaving.group == goes / GROUP as u32 => leaving,
                 before => {
                     before.iter().for_each(Leaving::end);
-                    work.charge_budget(GROUP_COST);
+                    work.charge_budget(GROUP_COST + cpu::count());
                     before.insert(Leaving::with(goes))
                 }
             };
@@ -808,6 +809,16 @@ pub fn map_page(from: Ref<Task>, to: Ref<Task>, item: &[Word]) -> bool {
     map_small_pages::<false>(from, to, item) > 0
 }
 
+/// What a batch of pages may cost before the caller reaches a preemption point, in units of some 70 instructions: a page is
+/// one, a walk of the source's tables `FIND_COST` more, and more rights for a page that is mapped `raise_cost()` more.
+const BATCH_COST: usize = 24;
+const FIND_COST: usize = 2;
+
+/// A raise keeps the other processors out of the space, each of which takes a quarter of a page's instructions.
+fn raise_cost() -> usize {
+    1 + cpu::count() as usize / 4
+}
+
 #[inline(always)]
 fn map_small_pages<const RAISES: bool>(from: Ref<Task>, to: Ref<Task>, items: &[Word]) -> usize {
     let group = items[0].get() & GROUP_ADDRESS;
@@ -818,7 +829,11 @@ fn map_small_pages<const RAISES: bool>(from: Ref<Task>, to: Ref<Task>, items: &[
     }
     let (first, mut done, mut old, mut blocks) = (node_of(table, start), 0, 0, 0);
     let (mut base, mut size, mut entry, mut parent) = (0, 0, 0, 0);
+    let mut cost = 0;
     for item in items.chunks_exact(2) {
+        if RAISES && cost >= BATCH_COST {
+            break;
+        }
         let (target, item) = (item[0].get(), Fpage(item[1].get()));
         let source = item.0 & PAGE_ADDRESS;
         if !item.is_page() || target & (GROUP_ADDRESS | MAP_GRANT) != group {
@@ -828,6 +843,7 @@ fn map_small_pages<const RAISES: bool>(from: Ref<Task>, to: Ref<Task>, items: &[
             let Ok(leaf) = find(from, source) else { break };
             (base, size) = (source & !(span(leaf.level) - 1), span(leaf.level));
             (entry, parent) = (leaf.entry, leaf.node());
+            cost += FIND_COST;
         }
         let number = (target / PAGE_SIZE) as usize % GROUP;
         let cell = entry_cell(table, start + number);
@@ -841,10 +857,12 @@ fn map_small_pages<const RAISES: bool>(from: Ref<Task>, to: Ref<Task>, items: &[
             blocks |= 1 << (number / pool::BLOCK);
         } else if RAISES && raise(table, start + number, wanted(), parent) {
             old += 1;
+            cost += raise_cost();
         } else {
             break;
         }
         done += 1;
+        cost += 1;
     }
     let page = POOL.page(table);
     page.filled.set(page.filled.get() | blocks << (start / pool::BLOCK));
@@ -892,7 +910,9 @@ fn map_row(leaf: &Leaf, source: u64, to: Ref<Task>, target: u64, item: Fpage, re
         for (cell, node) in cells.iter().zip(nodes) {
             let (entry, parent) = source(count);
             let new = mapped(entry, limits);
-            if (cell.get() ^ new) & !(ACCESSED | DIRTY) != 0 || Nodes.parent(node) != parent {
+            // A hole has no node that anything was written to.
+            let same = entry & PRESENT != 0 && (cell.get() ^ new) & !(ACCESSED | DIRTY) == 0;
+            if !same || Nodes.parent(node) != parent {
                 break;
             }
             rights |= new ^ NO_EXECUTE;

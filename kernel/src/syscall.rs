@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The seven system calls: decode, dispatch, encode. docs/abi.md lists their registers.
+//!
+//! All CPU locks are held and interrupts are off; long operations have preemption points. `caller`
+//! is the current thread, whose registers are in its frame. A call that is preempted returns
+//! `Stop::Restart`, and the caller executes the `syscall` instruction again when it next runs.
 
 use crate::arch::cpu;
 use crate::refs::Ref;
@@ -14,15 +18,16 @@ use keel_abi::ids::*;
 use keel_abi::memory::MAX_RANGES;
 use keel_abi::{Error, Fpage, Id, Side, Status};
 
-/// Length of the `syscall` instruction: a call that is begun anew goes back by that much.
+/// Length of the `syscall` instruction: to restart a call, the ip is set back by that.
 const INSTRUCTION: u64 = 2;
 
-/// Every system call instruction comes here, with the caller's registers in its frame.
+/// Serves a system call instruction on the slow path. The result is in the caller's frame.
 pub fn enter(caller: Ref<Thread>) {
     crate::debugger::trace::call(caller);
     let asked = caller.frame().orig_ax.get();
     if caller.has(thread::ALIEN | thread::DISPATCHED) {
-        // The handler makes the call of an unmap that was preempted: its place is no later unmap's.
+        // If an unmap was preempted before its calls became messages, the handler gets that call, and
+        // no later unmap may use its progress.
         caller.found.set(0);
         fault::handlers_call(caller);
         return;
@@ -44,7 +49,8 @@ pub fn enter(caller: Ref<Thread>) {
     }
 }
 
-/// Encodes the result of a call that does not block. The upper bits of eax must be zero in these calls.
+/// Encodes the result of a call that does not block. The upper bits of eax must be zero in these
+/// calls.
 pub fn end(caller: Ref<Thread>, result: Result<(), Stop>) -> Result<(), Stop> {
     let status = match result {
         Err(Stop::Restart) => return result,
@@ -55,6 +61,8 @@ pub fn end(caller: Ref<Thread>, result: Result<(), Stop>) -> Result<(), Stop> {
     Ok(())
 }
 
+/// id_nearest: returns the thread that receives a message to the destination, and its relation;
+/// for nil the caller's own id.
 fn id_nearest(caller: Ref<Thread>) -> Result<(), Stop> {
     let frame = caller.frame();
     let destination = Id(frame.di.get());
@@ -69,11 +77,14 @@ fn id_nearest(caller: Ref<Thread>) -> Result<(), Stop> {
     Ok(())
 }
 
-/// The task of an id, if the caller's task is it or its chief.
+/// Returns the task of an id, if it is the caller's task or one of its clan. Errors: NoPartner,
+/// Denied.
 fn controlled_task(caller: Ref<Thread>, id: Id) -> Result<Ref<Task>, Error> {
     caller.task.controls(task::find(id).ok_or(Error::NoPartner)?)
 }
 
+/// fpage_unmap: an fpage of the caller's task, or ranges of a task in its clan. Preemptible: the
+/// progress and the state found so far are kept in `Thread::found` while the call is restarted.
 fn fpage_unmap(caller: Ref<Thread>) -> Result<(), Stop> {
     let frame = caller.frame();
     let (mut work, range, mut at) = Work::resume(caller.found.take());
@@ -101,7 +112,8 @@ fn fpage_unmap(caller: Ref<Thread>) -> Result<(), Stop> {
     report_state(caller, done, work.keep(0, at))
 }
 
-/// Unmaps the ranges of the caller's record from `place` on, an address in one of them.
+/// Unmaps the ranges of the caller's record, from `place` on: the number of a range, and an
+/// address in it. The record is read again after a restart.
 fn unmap_ranges(caller: Ref<Thread>, mut work: Work, place: (usize, u64)) -> Result<(), Stop> {
     let frame = caller.frame();
     let task = controlled_task(caller, Id(frame.dx.get()))?;
@@ -130,7 +142,8 @@ fn unmap_ranges(caller: Ref<Thread>, mut work: Work, place: (usize, u64)) -> Res
     report_state(caller, Ok(()), work.keep(0, 0))
 }
 
-/// Moves the only range of an unmap, if the call begins now. False: it is to be unmapped.
+/// Moves the page table of the only range of an unmap (UNMAP_MOVE), unless the call was restarted.
+/// Returns false if the range must be unmapped instead. Error: Invalid.
 fn move_table(task: Ref<Task>, (start, end): (u64, u64), to: u64, begins: bool) -> Result<bool, Error> {
     if end - start != space::TABLE || (start | to) % space::TABLE != 0 || to > USER_END {
         return Err(Error::Invalid);
@@ -138,7 +151,8 @@ fn move_table(task: Ref<Task>, (start, end): (u64, u64), to: u64, begins: bool) 
     Ok(begins && space::move_table(task, start, to))
 }
 
-/// Tells the state in what `Work::keep` made, or keeps all of it for when the call is restarted.
+/// Ends an unmap: returns the page state found to the caller, or, if the call is restarted, keeps
+/// progress and state (`kept`, made by `Work::keep`).
 fn report_state(caller: Ref<Thread>, done: Result<(), Stop>, kept: u64) -> Result<(), Stop> {
     match done {
         Ok(()) => caller.frame().di.set(Work::resume(kept).0.state()),
@@ -148,6 +162,7 @@ fn report_state(caller: Ref<Thread>, done: Result<(), Stop>, kept: u64) -> Resul
     done
 }
 
+/// thread_switch: donates the CPU to a thread, or yields (nil).
 fn thread_switch(caller: Ref<Thread>) -> Result<(), Stop> {
     let to = match Id(caller.frame().di.get()) {
         Id::NIL => None,
@@ -157,6 +172,8 @@ fn thread_switch(caller: Ref<Thread>) -> Result<(), Stop> {
     Ok(())
 }
 
+/// thread_schedule: returns a thread's scheduling parameters and state, and sets those that the
+/// mask names. Everything is checked before anything is set. Errors: NoPartner, Denied, Invalid.
 fn thread_schedule(caller: Ref<Thread>) -> Result<(), Stop> {
     const MASK: u64 = SCHEDULE_PRIORITY | SCHEDULE_SLICE | SCHEDULE_PREEMPTER | SCHEDULE_PROCESSOR;
     let frame = caller.frame();
@@ -196,9 +213,10 @@ fn thread_schedule(caller: Ref<Thread>) -> Result<(), Stop> {
     Ok(())
 }
 
+/// task_new: creates or deletes a task, or hands over the right to create tasks.
 fn task_new(caller: Ref<Thread>) -> Result<(), Stop> {
     match task_operation(caller) {
-        // The caller deleted itself with its task: there is no frame to answer in.
+        // The caller was deleted with its task: it has no frame for a result.
         Ok(None) => Ok(()),
         Ok(Some(id)) => {
             caller.frame().di.set(id.0);
@@ -208,6 +226,9 @@ fn task_new(caller: Ref<Thread>) -> Result<(), Stop> {
     }
 }
 
+/// Executes task_new. Deletes the task that has the number, if there is one, with all tasks inside
+/// its clan; this is preemptible. Then creates a task, or hands over the numbers. Returns `None`
+/// if the caller was deleted too. Errors: Invalid, Denied, NoPartner, or no memory.
 fn task_operation(caller: Ref<Thread>) -> Result<Option<Id>, Stop> {
     const FLAGS: u64 = TASK_MCP_MASK | TASK_INACTIVE | TASK_NO_LTHREAD | 0xff << TASK_RANGE_SHIFT;
     let frame = caller.frame();
@@ -220,12 +241,13 @@ fn task_operation(caller: Ref<Thread>) -> Result<Option<Id>, Stop> {
         if !caller.task.is_chief_of(old) {
             return Err(Error::Denied.into());
         }
-        // Without its lthreads first: on other processors they could map faster than this takes away.
+        // Its lthreads first: on other CPUs they could map faster than this unmaps.
         if task::delete_lthreads(old) {
             task::delete(old);
             return Ok(None);
         }
-        // One after the other, each when it is empty: nothing that takes long is left to what cannot be preempted.
+        // Innermost tasks first, one after the other, each emptied before it is deleted:
+        // `task::delete` is not preemptible, and must have little to do.
         let mut inner = task::innermost(old);
         loop {
             io::clear(inner)?;
@@ -250,6 +272,7 @@ fn task_operation(caller: Ref<Thread>) -> Result<Option<Id>, Stop> {
     create(caller, number, control).map(Some)
 }
 
+/// Creates a task and, unless TASK_NO_LTHREAD is set, its first lthread, which is ready.
 fn create(caller: Ref<Thread>, number: u32, control: u64) -> Result<Id, Stop> {
     let frame = caller.frame();
     let mcp = ((control & TASK_MCP_MASK) as u8).min(caller.task.mcp.get());

@@ -3,7 +3,7 @@
 
 import os
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from . import bootconf, machine, qemu
@@ -167,25 +167,8 @@ def native_guest(
     accelerator: str,
 ) -> qemu.Guest:
     """A Linux on the bare machine."""
-    return qemu.Guest(
-        kernel=kernel,
-        command_line=parameters,
-        ramdisk=storage.ramdisk,
-        memory_mb=choices.memory_mb,
-        processors=choices.processors,
-        takes_turns=True,
-        accelerator=accelerator,
-        icount=choices.icount,
-        disks=storage.disks,
-        card=choices.network_card,
-        random_numbers=not choices.icount,
-        gdb_socket=slot.gdb_socket,
-        stopped=choices.gdb,
-        uefi=choices.uefi,
-        has_iommu=choices.iommu,
-        has_screen=choices.graphic,
-        extra=choices.emulator_arguments,
-    )
+    described = _linux_guest(kernel, choices, slot, storage, accelerator)
+    return replace(described, command_line=parameters, ramdisk=storage.ramdisk)
 
 
 def keel_guest(
@@ -203,11 +186,18 @@ def keel_guest(
         linux_args=parameters,
     )
     end = HALTS_AT_SHUTDOWN if choices.debugger else ""
-    return qemu.Guest(
-        kernel=_kernel(settings, choices),
+    return replace(
+        _linux_guest(_kernel(settings, choices), choices, slot, storage, accelerator),
         has_exit=not choices.debugger,
         command_line=kernel_parameters(choices),
         modules=(*_modules(settings, slot, text + end), qemu.Module(settings.linux_server), qemu.Module(storage.ramdisk)),
+    )
+
+
+def _linux_guest(kernel: Path, choices: Choices, slot: Slot, storage: Storage, accelerator: str) -> qemu.Guest:
+    """The machine that Linux gets on both systems, with the kernel that boots but not what that is given."""
+    return qemu.Guest(
+        kernel=kernel,
         memory_mb=choices.memory_mb,
         processors=choices.processors,
         takes_turns=True,

@@ -14,6 +14,8 @@ from .progress import Step
 DEBIAN_PYTHON = "/usr/bin/python3"
 REQUIREMENTS = Path("tools") / "requirements.txt"
 VENV = (packages.Need("python3-venv", ("/usr/lib/python3.*/ensurepip",), "makes the environment of the checkers"),)
+# Where Debian's Python is newer than that of the pinned one, its reuse is new enough.
+REUSE = (packages.Need("reuse", ("/usr/bin/reuse",), "checks the licences"),)
 STAMP = ".keel-complete"
 HASHES_DIFFER = "DO NOT MATCH THE HASHES"
 
@@ -23,7 +25,21 @@ class CannotFetch(Exception):
 
 
 def ruff(settings: Settings) -> Path:
-    """The pinned ruff; CannotFetch where it is not there and cannot be had."""
+    """The pinned ruff. Raises CannotFetch if it is not in the cache and PyPI does not answer."""
+    return _environment(settings) / "bin" / "ruff"
+
+
+def reuse(settings: Settings) -> Path:
+    """The pinned reuse, or Debian's if that is new enough. Raises CannotFetch as `ruff` does."""
+    pinned = _environment(settings) / "bin" / "reuse"
+    if pinned.exists():
+        return pinned
+    packages.require(settings, REUSE)
+    return Path(REUSE[0].files[0])
+
+
+def _environment(settings: Settings) -> Path:
+    """The environment with the pinned checkers, made if it is not in the cache."""
     requirements = settings.repository / REQUIREMENTS
     key = hashlib.sha256(requirements.read_bytes()).hexdigest()[:12]
     environment = settings.cache / f"checkers-{key}"
@@ -32,14 +48,14 @@ def ruff(settings: Settings) -> Path:
         with locked(settings.cache, "checkers"):
             if not (environment / STAMP).exists():
                 _make(settings, requirements, environment)
-    return environment / "bin" / "ruff"
+    return environment
 
 
 def _make(settings: Settings, requirements: Path, environment: Path) -> None:
     shutil.rmtree(environment, ignore_errors=True)
     log = settings.logs / "checkers.log"
     pip = [str(environment / "bin" / "pip"), "install", "--retries", "1", "--require-hashes", "--only-binary", ":all:"]
-    with Step("fetching the checkers of the Python code from PyPI") as step:
+    with Step("fetching the checkers from PyPI") as step:
         process.run_logged(
             [DEBIAN_PYTHON, "-m", "venv", str(environment)],
             what="making the environment of the checkers",

@@ -16,7 +16,7 @@ HASH_COMMENT = re.compile(r"^\s*#(?:\s.*)?$", re.MULTILINE)
 # What is compiled for the host's tests alone. rustfmt ends such a block in the first column.
 RUST_TESTS = re.compile(r"^#\[cfg\(test\)\]\n(?:#\[.*\n)*(?:.*;$|.*\{\n(?:.*\n)*?\}$)", re.MULTILINE)
 C_AND_RUST = {".c", ".h", ".S", ".rs"}
-# The assembly of the µ-kernel has both kinds of comments, as have the insertions into files of Linux.
+# The assembly of the µ-kernel has both kinds of comments, as have the hunks for files of Linux.
 BOTH_KINDS = {".s", ".toml"}
 
 

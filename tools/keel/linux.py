@@ -2,10 +2,11 @@
 """Linux: Debian's source fetched and unpacked unchanged, and its builds.
 
 The pristine tree is shared and never written. The native kernel is built out
-of it directly; the server is built out of a farm of file links to it, into
-which the overlay's files are linked as arch/l4. The kernel for applications at
-level 0 is built out of a second farm, in which the files that ukl/ adds
-something to are copies (insertions.py).
+of it directly; the server is built out of a farm of file links to it, with the
+files of linux/arch linked as arch/l4 and adapted copies of x86's files in
+arch/l4/adapted. The kernel for applications at level 0 is built out of a
+second farm, in which the files that ukl/ adds something to are copies
+(hunks.py).
 """
 
 import hashlib
@@ -17,7 +18,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from . import debian, insertions, kconfig, packages, process, rust, ukloptions
+from . import debian, hunks, kconfig, packages, process, rust, ukloptions
 from .config import Settings
 from .errors import KeelError
 from .lock import locked
@@ -50,15 +51,17 @@ class Target:
     parts: tuple[str, ...] = ()
 
 
+# Files of x86 that the server needs changed, and the changed copies in its source tree.
+X86_FILES, ADAPTED_FILES = Path("arch/x86"), Path("arch/l4/adapted")
 COMMON_FRAGMENT, NATIVE_FRAGMENT = "config/common.config", "config/x86.config"
 NATIVE = Target("native", "x86", (COMMON_FRAGMENT, NATIVE_FRAGMENT), "bzImage")
-SERVER = Target("l4", "l4", (COMMON_FRAGMENT, "config/l4.config"), "vmlinux", parts=("linux/arch", "abi"))
+SERVER = Target("l4", "l4", (COMMON_FRAGMENT, "config/l4.config"), "vmlinux", parts=("linux", "abi", "tools/keel/hunks.py"))
 UKL = Target(
     "ukl",
     "x86",
     (COMMON_FRAGMENT, NATIVE_FRAGMENT, "ukl/ukl.config"),
     "bzImage",
-    parts=("ukl/linux", "ukl/insertions", "tools/keel/insertions.py"),
+    parts=("ukl/linux", "ukl/insertions", "tools/keel/hunks.py"),
 )
 
 
@@ -117,9 +120,7 @@ def build_server(settings: Settings) -> Path:
         raise KeelError("linux/arch/l4 has no Kconfig", "is the clone complete? git status tells")
     _prepare(settings)
     with locked(settings.locks, f"{settings.linux.name}-l4"):
-        farm = _farm(settings, SERVER)
-        link_overlay(settings.repository / "linux" / "arch" / "l4", farm / "arch" / "l4")
-        _build(settings, SERVER, farm)
+        _build(settings, SERVER, server_source(settings))
     return settings.linux_server
 
 
@@ -221,10 +222,21 @@ def headers(settings: Settings) -> Path:
     return out / "usr" / "include"
 
 
+def server_source(settings: Settings) -> Path:
+    """The source tree with arch/l4 and what it adapts of x86, brought up to date."""
+    farm, ours = _farm(settings, SERVER), settings.repository / "linux"
+    texts = hunks.copies(hunks.read(ours / "replacements"), settings.pristine)
+    adapted = {(ADAPTED_FILES / Path(name).relative_to(X86_FILES)).as_posix(): text for name, text in texts.items()}
+    new = {f"arch/{name}": path for name, path in hunks.additions(ours / "arch").items()}
+    hunks.place(adapted, new, settings.pristine, farm)
+    return farm
+
+
 def ukl_source(settings: Settings) -> Path:
     """The source tree with what ukl/ adds to it, brought up to date."""
-    farm, additions = _farm(settings, UKL), settings.repository / "ukl"
-    insertions.place(insertions.read(additions / "insertions"), additions / "linux", settings.pristine, farm)
+    farm, ours = _farm(settings, UKL), settings.repository / "ukl"
+    changed = hunks.copies(hunks.read(ours / "insertions"), settings.pristine)
+    hunks.place(changed, hunks.additions(ours / "linux"), settings.pristine, farm)
     return farm
 
 
@@ -286,21 +298,6 @@ def _farm(settings: Settings, target: Target) -> Path:
     stamp.write_text(source_version(settings) + "\n")
     aside.rename(farm)
     return farm
-
-
-def link_overlay(overlay: Path, place: Path) -> None:
-    """Make `place` hold exactly one file link for each file of the overlay."""
-    wanted = {path.relative_to(overlay) for path in overlay.rglob("*") if path.is_file()}
-    for path in place.rglob("*"):
-        if path.is_symlink() and path.relative_to(place) not in wanted:
-            path.unlink()
-    for name in wanted:
-        link, file = place / name, overlay / name
-        if link.is_symlink() and link.readlink() == file:
-            continue
-        link.parent.mkdir(parents=True, exist_ok=True)
-        link.unlink(missing_ok=True)
-        link.symlink_to(file)
 
 
 def _build(settings: Settings, target: Target, source: Path) -> None:
@@ -397,6 +394,6 @@ def _configuration_state(settings: Settings, target: Target, fragments: list[Pat
     """A digest of everything that the configuration depends on."""
     digest = hashlib.sha256(source_version(settings).encode())
     for path in _inputs(settings, target):
-        if path in fragments or path.name.startswith("Kconfig") or path.suffix == insertions.SUFFIX:
+        if path in fragments or path.name.startswith("Kconfig") or path.suffix == hunks.SUFFIX:
             digest.update(path.read_bytes())
     return digest.hexdigest()

@@ -25,7 +25,9 @@ def completion(parser: Parser) -> str:
     first = _joined([*verbs, *_options(parser)])
     return "\n".join(
         [
+            # REUSE-IgnoreStart (the licence of the output, not of this file)
             "# SPDX-License-Identifier: GPL-2.0-only",
+            # REUSE-IgnoreEnd
             "_keel() {",
             "local words= verb=${COMP_WORDS[1]} current=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]}",
             f"if ((COMP_CWORD == 1)); then words={first}; else case $verb:$before in",
@@ -71,7 +73,9 @@ def pages(parser: Parser) -> Iterator[tuple[str, str]]:
 def _page(name: str, parser: Parser) -> str:
     described = (parser.description or "").rstrip(".")
     lines = [
+        # REUSE-IgnoreStart (as above)
         '.\\" SPDX-License-Identifier: GPL-2.0-only',
+        # REUSE-IgnoreEnd
         f'.TH {_word(name.upper())} 1 "" {_word(f"keel {version()}")} "Keel"',
         ".SH NAME",
         f"{_text(name)} \\- {_text(described)}",

@@ -128,7 +128,7 @@ def unit(settings: Settings) -> Count:
     packages.require(settings, [*CHECKERS, *packages.COMPILER, *packages.IMAGES, *packages.FILE_SYSTEMS])
     python, places = "tools/keel/pyproject.toml", ["tools/keel", "tests", "bench"]
     total = Count()
-    total.add(_ruff(settings, python, places))
+    total.add(_fetched(settings, python, places))
     # The tests import their conftest by its plain name, as pytest lets them.
     types = ["mypy", "--config-file", python, *places]
     total.add(_run(settings, "mypy", types, {"MYPYPATH": "tools:tests:tests/ukl:bench"}))
@@ -138,13 +138,15 @@ def unit(settings: Settings) -> Count:
     return total
 
 
-def _ruff(settings: Settings, configuration: str, places: list[str]) -> Count:
+def _fetched(settings: Settings, configuration: str, places: list[str]) -> Count:
+    """The checkers from PyPI: the licences of all files, then the Python code."""
     try:
-        ruff = str(checkers.ruff(settings))
+        reuse, ruff = str(checkers.reuse(settings)), str(checkers.ruff(settings))
     except checkers.CannotFetch as error:
-        say(f"ruff cannot be fetched, its checks are skipped: {error}")
-        return Count(skipped=2)
-    total = _run(settings, "ruff", [ruff, "check", "--config", configuration, "keel", *places])
+        say(f"reuse and ruff cannot be fetched, their checks are skipped: {error}")
+        return Count(skipped=3)
+    total = _run(settings, "reuse", [reuse, "lint"])
+    total.add(_run(settings, "ruff", [ruff, "check", "--config", configuration, "keel", *places]))
     total.add(_run(settings, "ruff format", [ruff, "format", "--check", "--config", configuration, "keel", *places]))
     return total
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import insertions, linux, process, uklbuild, ukloptions
+from . import hunks, linux, process, uklbuild, ukloptions
 from .config import Settings
 from .debian import SOURCE, Archive
 from .errors import KeelError, Status
@@ -153,7 +153,7 @@ def _installed(builder: Builder, name: str) -> Path:
 
 def _additions(builder: Builder, name: str) -> Path | None:
     """What is inserted into a package's source for level 0."""
-    place = builder.settings.repository / "ukl" / "applications" / f"{name}{insertions.SUFFIX}"
+    place = builder.settings.repository / "ukl" / "applications" / f"{name}{hunks.SUFFIX}"
     return None if builder.ordinary or not place.is_file() else place
 
 
@@ -186,14 +186,7 @@ def _unpacked(builder: Builder, name: str, state: str) -> Path:
         cwd=source.parent,
     )
     if additions := _additions(builder, name):
-        _insert(insertions.read_file(additions), source)
+        for file, text in hunks.copies(hunks.read_file(additions), source).items():
+            (source / file).write_text(text)
     stamp.write_text(state)
     return source
-
-
-def _insert(wanted: Sequence[insertions.Insertion], source: Path) -> None:
-    for name in {insertion.file for insertion in wanted}:
-        place = source / name
-        if not place.is_file():
-            raise KeelError(f"an anchor does not fit: there is no {name} in {source.name}")
-        place.write_text(insertions.inserted(place.read_text(), [one for one in wanted if one.file == name]))

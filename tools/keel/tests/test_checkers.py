@@ -55,6 +55,16 @@ def test_a_foreign_wheel_is(settings: Settings, pip_says: Fail) -> None:
         checkers.ruff(settings)
 
 
+@pytest.mark.parametrize("pinned", [True, False])
+def test_reuse_is_debians_where_none_is_pinned(settings: Settings, pip_says: Fail, pinned: bool) -> None:
+    pip_says("")
+    program = checkers.ruff(settings).with_name("reuse")
+    if pinned:
+        program.parent.mkdir()
+        program.write_text("")
+    assert checkers.reuse(settings) == (program if pinned else Path("/usr/bin/reuse"))
+
+
 def test_every_requirement_is_pinned_by_hash() -> None:
     lines = (REPOSITORY / checkers.REQUIREMENTS).read_text().splitlines()
     wanted = [line for line in lines if line and line[0] != "#"]

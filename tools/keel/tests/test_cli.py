@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The command's arguments, its help, and its one-line errors."""
 
+import re
 import subprocess
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -86,7 +88,6 @@ def test_wrong_arguments_end_with_one_line_and_the_usage_status(
         (["bench", "kernel", "--help"], ["keel bench kernel", "--output"]),
         (["help", "bench", "tasks"], ["keel bench tasks", "--growth"]),
         (["test", "--help"], [*SUITES, *PARTS, "hour"]),
-        (["--version"], [f"keel {version()}\n"]),
     ],
 )
 def test_help(arguments: list[str], words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
@@ -243,7 +244,15 @@ def test_manual_pages_have_all_options(tmp_path: Path, capsys: pytest.CaptureFix
         assert {line[1:].split()[0].rstrip('"') for line in text.splitlines() if line[:1] in (".", "'")} <= commands
 
 
-def test_there_is_one_version() -> None:
-    """That of Cargo's workspace, which all crates have."""
+def test_there_is_one_version(capsys: pytest.CaptureFixture[str]) -> None:
+    """That of Cargo's workspace: all crates have it, the command prints it, and CHANGELOG.md begins with it."""
+    number = tomllib.loads((REPOSITORY / "Cargo.toml").read_text())["workspace"]["package"]["version"]
+    assert version() == number
+    assert ended(["--version"]) == Status.OK
+    assert capsys.readouterr().out == f"keel {number}\n"
+    changes = (REPOSITORY / "CHANGELOG.md").read_text()
+    assert re.findall(r"^## (\S+)", changes, re.MULTILINE)[0] == number
+    locked = tomllib.loads((REPOSITORY / "Cargo.lock").read_text())["package"]
+    assert {package["version"] for package in locked if "source" not in package} == {number}
     members = list(REPOSITORY.glob("*/Cargo.toml")) + list(REPOSITORY.glob("user/*/Cargo.toml"))
     assert members and all("version.workspace = true" in member.read_text() for member in members)

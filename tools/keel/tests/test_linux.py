@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The farm of links is whole and follows the overlay; one kernel begins with another's objects."""
+"""The farm of links is whole and follows the repository; one kernel begins with another's objects."""
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from keel import linux, process
 from keel.config import Settings
-from keel.linux import BUILD_STAMP, VERSION_STAMP, copy_objects, link_overlay
+from keel.linux import BUILD_STAMP, VERSION_STAMP, copy_objects
 
 
 @pytest.fixture
@@ -49,17 +50,29 @@ def test_a_whole_farm_stays_until_the_source_is_another(pristine: Path, settings
     assert not (linux._farm(settings, linux.UKL) / "addition").exists()
 
 
-def test_links_come_change_and_go_with_the_overlay(tmp_path: Path) -> None:
-    overlay, place = tmp_path / "overlay", tmp_path / "farm" / "l4"
-    (overlay / "kernel").mkdir(parents=True)
-    (overlay / "Kconfig").write_text("a")
-    (overlay / "kernel" / "setup.c").write_text("b")
-    link_overlay(overlay, place)
+def test_the_server_source_follows_the_repository(pristine: Path, settings: Settings) -> None:
+    """Files of ours come and go as links, x86's adapted ones as copies; outside arch/l4 all stay links."""
+    step = Path("arch/x86/kernel/step.c")
+    (pristine / step).parent.mkdir(parents=True)
+    (pristine / step).write_text("block step\n")
+    settings = replace(settings, repository=settings.build / "repository")
+    ours = settings.repository / "linux"
+    port, replacements = ours / "arch" / "l4", ours / "replacements"
+    for directory in (port / "kernel", replacements):
+        directory.mkdir(parents=True)
+    (port / "Kconfig").write_text("a")
+    (port / "kernel" / "setup.c").write_text("b")
+    (replacements / "step.toml").write_text(f'file = "{step}"\nreplacement = [{{ old = "block", new = "single" }}]\n')
+    farm = linux.server_source(settings)
+    place = farm / "arch" / "l4"
     assert (place / "kernel" / "setup.c").read_text() == "b"
     assert (place / "Kconfig").is_symlink()
-    (overlay / "Kconfig").unlink()
-    (overlay / "kernel" / "irq.c").write_text("c")
-    link_overlay(overlay, place)
+    assert (place / "adapted" / "kernel" / "step.c").read_text() == "single step\n"
+    assert (farm / step).is_symlink() and (pristine / step).read_text() == "block step\n"
+    (port / "Kconfig").unlink()
+    (port / "kernel" / "irq.c").write_text("c")
+    (replacements / "step.toml").unlink()
+    linux.server_source(settings)
     assert not (place / "Kconfig").is_symlink()
     assert {path.name for path in place.rglob("*.c")} == {"setup.c", "irq.c"}
 

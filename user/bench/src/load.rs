@@ -13,7 +13,8 @@ use keel_l4::abi::ids::{LTHREAD_TASK, TIMERS};
 use keel_l4::abi::memory::MAP_GRANT;
 use keel_l4::abi::{MapItem, StringItem, UnmapRange, Utcb};
 use keel_l4::call::Failure;
-use keel_l4::ipc::{call, receive, sleep, Message, Timeout};
+use keel_l4::ipc::{call, receive, sleep, Message, Received, Timeout};
+use keel_l4::pager::Fault;
 use keel_l4::task::{self, NewTask};
 use keel_l4::thread::{self, NewThread};
 use keel_l4::{info, mapping, sigma0, source, strings, utcb, Fpage, Id};
@@ -37,6 +38,11 @@ const STORM_NS: u64 = 2_000_000;
 const PORTS: Fpage = Fpage::io(0x8000, 15);
 /// Tasks that have them from one at a time.
 const PORT_HOLDERS: u32 = 40;
+
+/// Pages of one answer, and where they come from.
+const ANSWERED: usize = 16;
+const SCATTERED: u64 = 0x60_0000_0000;
+const SCATTERED_LOG2: u8 = 31;
 
 global_asm!(
     // Calls the thread in rdi, then sleeps.
@@ -64,12 +70,20 @@ global_asm!(
     "mov eax, {switch}",
     "syscall",
     "jmp yield_forever",
+    // Reads a byte of the window, writes it, and calls the thread in rdi.
+    ".global touch_and_call",
+    "touch_and_call:",
+    "mov rcx, {window}",
+    "mov al, [rcx]",
+    "mov [rcx], al",
+    "jmp call_once",
     // Accepts what is mapped to it in the window in rdi, and answers.
     ".global accept_lightly",
     "accept_lightly:",
     "mov gs:[{receive_fpage}], rdi",
     "jmp acknowledge",
     receive_fpage = const offset_of!(Utcb, receive_fpage),
+    window = const WINDOW,
     call = const CALL,
     receive = const CALL_IPC | IPC_RECEIVE,
     switch = const CALL_THREAD_SWITCH,
@@ -80,6 +94,7 @@ unsafe extern "C" {
     fn call_once(partner: u64) -> !;
     fn wait_once(partner: u64) -> !;
     fn yield_forever(_: u64) -> !;
+    fn touch_and_call(partner: u64) -> !;
     /// Accepts what is mapped to it in the fpage `window`, and answers with an empty message.
     pub fn accept_lightly(window: u64) -> !;
 }
@@ -101,6 +116,7 @@ pub fn run(record: &Start) -> Result<(), Failure> {
     long_string(memory)?;
     pieces(memory)?;
     broad_grant(memory)?;
+    scattered_answers()?;
     metronome.end()
 }
 
@@ -233,7 +249,7 @@ extern "C" fn own_timers(_: u64) -> ! {
                 sleep(2 * BEAT_NS);
                 let fired = timers[..claimed].iter().try_for_each(|timer| receive(*timer, Timeout::Never).map(|_| ()));
                 let answer = Message::label(set.and(fired).is_err() as u32);
-                keel_l4::ipc::send_and_wait(asked.from, answer, Timeout::Zero, Timeout::Never)
+                answer_and_wait(asked.from, answer)
             }
             _ => keel_l4::ipc::wait(Timeout::Never),
         }
@@ -306,6 +322,44 @@ fn broad_grant(memory: Fpage) -> Result<(), Failure> {
     let granted = MapItem { send_base: CHAIN * PAGE_SIZE | MAP_GRANT, fpage: page };
     call(passer.id, Message::label(0).with_maps(&[granted]))?;
     mapping::unmap(Fpage::memory(WINDOW, WINDOW_LOG2, FPAGE_RWX), UNMAP_RIGHTS | UNMAP_FLUSH)?;
+    passer.end()
+}
+
+/// One function for both who answer here: what the library's is made into in measured programs stays as it is.
+#[inline(never)]
+fn answer_and_wait(to: Id, answer: Message) -> Result<Received, Failure> {
+    keel_l4::ipc::send_and_wait(to, answer, Timeout::Zero, Timeout::Never)
+}
+
+/// Where page `number` of an answer comes from: a page table of its own, in two gigabytes by turns.
+fn scattered(number: usize) -> u64 {
+    (number as u64 % 2) << 30 | (number as u64) << 21
+}
+
+/// A pager answers with pages each of which has to be looked for: first to be read, then with more rights.
+fn scattered_answers() -> Result<(), Failure> {
+    let passer = Partner::start(Space::Same, accepting, Fpage::memory(SCATTERED, SCATTERED_LOG2, FPAGE_RWX).0)?;
+    for number in 0..ANSWERED {
+        let page = Fpage::memory(pages(ITEM_LOG2).base() + number as u64 * PAGE_SIZE, PAGE_SHIFT as u8, FPAGE_RWX);
+        let item = MapItem { send_base: scattered(number), fpage: page.0 };
+        call(passer.id, Message::label(0).with_maps(&[item]))?;
+    }
+    let (number, ip, me) = (task_number(), touch_and_call as *const () as u64, utcb::my_id().0);
+    task::create(&NewTask { number, ip, argument: me, pager: me, ..plan() })?;
+    let mut next = keel_l4::ipc::wait(Timeout::Never)?;
+    while next.tag.kind() == KIND_PAGE_FAULT {
+        let fault = Fault::of(&next);
+        let items: [MapItem; ANSWERED] = core::array::from_fn(|number| MapItem {
+            send_base: WINDOW + number as u64 * PAGE_SIZE,
+            fpage: Fpage::memory(SCATTERED + scattered(number), PAGE_SHIFT as u8, FPAGE_READ | fault.access).0,
+        });
+        let answer = match fault.access {
+            FPAGE_EXEC => fault.map(fault.page(), FPAGE_READ | FPAGE_EXEC),
+            _ => Message::label(0).with_maps(&items),
+        };
+        next = answer_and_wait(next.from, answer)?;
+    }
+    task::delete(number, own_task())?;
     passer.end()
 }
 

@@ -26,7 +26,7 @@ pub enum Timeout {
 
 impl Timeout {
     /// The kind for the flags; `store` takes the time where there is one.
-    #[inline]
+    #[inline(always)]
     fn encode(self, store: fn(u64)) -> u64 {
         match self {
             Timeout::Never => TIMEOUT_NEVER,
@@ -151,7 +151,7 @@ struct Phases {
 }
 
 impl Phases {
-    #[inline]
+    #[inline(always)]
     fn send(mut self, to: Id, message: Message, timeout: Timeout) -> Phases {
         self.flags |= IPC_SEND | timeout.encode(utcb::set_send_timeout) << IPC_SEND_TIMEOUT_SHIFT;
         self.to = to.0;
@@ -165,19 +165,19 @@ impl Phases {
         self
     }
 
-    #[inline]
+    #[inline(always)]
     fn receive(mut self, timeout: Timeout) -> Phases {
         self.flags |= IPC_RECEIVE | timeout.encode(utcb::set_receive_timeout) << IPC_RECEIVE_TIMEOUT_SHIFT;
         self
     }
 
-    #[inline]
+    #[inline(always)]
     fn from(mut self, from: Id) -> Phases {
         self.from = from.0;
         self
     }
 
-    #[inline]
+    #[inline(always)]
     fn open(mut self) -> Phases {
         self.flags |= IPC_OPEN;
         self

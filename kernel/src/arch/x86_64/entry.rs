@@ -108,7 +108,7 @@ assembly!([
     STATE_WORD_ALIEN_BIT = const 32 + ALIEN.ilog2(),
     ID_NIL = const Id::NIL.0,
     CALL = const CALL_IPC | IPC_SEND | IPC_RECEIVE,
-    TAG_ITEMS = const 0xff << TAG_MAPS_SHIFT | 0xff << TAG_STRINGS_SHIFT | TAG_FORWARD,
+    TAG_ITEMS = const 0xff << TAG_MAPS_SHIFT | 0xff << TAG_STRINGS_SHIFT | TAG_FORWARD | MAX_WORDS << TAG_WORDS_SHIFT,
     TAG_CONTENT = const fast::TAG_CONTENT,
     TAG_ONE_PAGE = const fast::TAG_ONE_PAGE,
     NO_CALL = const NO_CALL as i64,

@@ -1,27 +1,33 @@
 # SPDX-License-Identifier: GPL-2.0-only
-# All ways into the kernel and the one way out.
+# The entries into the kernel for SYSCALL, exceptions and interrupts, and the exit of the slow path.
+# The fast paths (fast.s) have entries and exits of their own. Interrupts are off throughout, except
+# in wait_for_interrupt and poll_interrupts. No lock is held at an entry from user mode; Rust takes
+# and releases it.
 #
-# Invariants. In user mode gs is the user's and KERNEL_GS_BASE points to the Cpu structure; swapgs
-# follows every entry from user mode and precedes every exit, nothing else changes it. An entry from
-# user mode saves the registers into the thread's frame (FRAME_TOP is the byte behind its ss word),
-# then takes the processor's kernel stack from its top. The frame of an alien thread is memory of its
-# chief too, who may write to it at any moment: nothing is read back from here except through the Rust
-# exit path, which checks it. So what the hardware pushes goes to the kernel stack (TSS.rsp0 is its top)
-# and is copied, and the error code is read there. Interrupts are off throughout.
+# GS: in user mode gs is the user's, and KERNEL_GS_BASE points to the Cpu structure. swapgs follows
+# every entry from user mode and precedes every exit; in between GS points to the Cpu structure,
+# except where both bases are accessed.
 #
-# What the exits rely on, so that no SYSRET and no IRET faults in the kernel (only an ip could make
-# them: Intel's SYSRET to an address that is not canonical is a #GP in the kernel, with the user's
-# stack): leave_to_user takes ip, cs, flags and sp from the Cpu structure, where `entry::load` put
-# them after it checked each once; fast.s says what it checks. ss is always the user's, and sp may
-# be anything. NT is clear here: the gates clear it, and SYSCALL's mask.
+# Frames: an entry from user mode saves the registers into the thread's frame (FRAME_TOP is the byte
+# after its ss word), then switches to the top of the CPU's kernel stack. The frame of an alien
+# thread is its chief's memory too, which may change at any time: the slow path reads it back only
+# in Rust, which checks what it loads. So the hardware pushes to the kernel stack (TSS.rsp0 is its
+# top), the words are copied from there, and the error code is read there.
+#
+# Exits: no SYSRET and no IRET faults in the kernel. Only an ip could make them fault: Intel's
+# SYSRET to a non-canonical address raises #GP in the kernel, with the user's stack. leave_to_user
+# takes ip, cs, flags and sp from the Cpu structure, where `entry::load` put them after it checked
+# each once; fast.s says what it checks. ss is always the user's, and sp may be anything. NT is
+# clear: the gates clear it, and so does SYSCALL's mask.
 
+# Pushes the general registers of a frame that are below rdi.
 .macro save_below_di
     .irp register, rsi, rdx, rcx, rax, r8, r9, r10, r11, rbx, rbp, r12, r13, r14, r15
     push \register
     .endr
 .endm
 
-# Registers from and to a frame.
+# Loads registers from a frame, and saves them there.
 .macro load frame, registers:vararg
     .irp register, \registers
     mov \register, [\frame + FRAME_\register]
@@ -33,8 +39,8 @@
     .endr
 .endm
 
-# What a user left in registers takes no part in what the kernel does, not even speculatively. rdi is the
-# server's argument.
+# Clears registers, so that the kernel does not use a user's values, not even speculatively.
+# clear_registers leaves rdi, which is the argument of the Rust function.
 .macro clear registers:vararg
     .irp register, \registers
     xor \register, \register
@@ -44,15 +50,17 @@
     clear esi, eax, ecx, edx, ebx, ebp, r8d, r9d, r10d, r11d, r12d, r13d, r14d, r15d
 .endm
 
-# An exception or interrupt leaves the flags as they were but for IF, TF and NT: DF would make string instructions run
-# backwards, AC would switch SMAP off. Only on a stack of the kernel's own.
+# Sets the flags to their initial value. An exception or interrupt changes only IF, TF and NT: a
+# user's DF would make string instructions run backwards, AC would switch SMAP off. rsp must be a
+# stack of the kernel: the word below it is overwritten.
 .macro clear_flags
     push 2
     popfq
 .endm
 
-# After SYSCALL, with rsp = the thread's frame: everything, with the words that an interrupt would have pushed. rcx = user
-# ip, r11 = user flags, all others the user's but rsp, which is in the scratch word. Leaves rsp at r15's place.
+# Saves all registers after SYSCALL, and the words that an interrupt would have pushed.
+# Live: rsp = the thread's frame, CPU_scratch = user rsp, rcx = user ip, r11 = user flags; all
+# others are the user's. Leaves rsp at r15's place in the frame.
 .macro begin_frame code_selector
     lea rsp, [rsp + {FRAME_TOP}]
     push USER_SS
@@ -68,13 +76,14 @@
     save_below_di
 .endm
 
-# Entry with nothing saved: rsp = the thread's frame.
+# rsp = frame of the current thread. Uses no other register: none is saved yet.
 .macro find_frame
     mov rsp, gs:[CPU_current]
     mov rsp, [rsp + {THREAD_FRAME}]
 .endm
 
-# All is saved: serves it in Rust.
+# Calls the Rust function `server` on the kernel stack, which returns the frame to leave with.
+# `clear`: clears registers first. All registers are saved. Live: nothing.
 .macro slow_path server, clear
     mov rsp, gs:[CPU_stack]
     .if \clear
@@ -84,7 +93,8 @@
     jmp leave_to_user
 .endm
 
-# The entry where the short ways through IPC (fast.s) are switched off.
+# The entry for SYSCALL where the fast paths (fast.s) are switched off.
+# Live: rcx = user ip, r11 = user flags, all others the user's.
 .balign 16
 .globl slow_syscall_entry
 slow_syscall_entry:
@@ -94,20 +104,25 @@ slow_syscall_entry:
     save_after_syscall
     slow_path {slow_syscall}, 1
 
-# rax = frame to leave with; the exit words in the Cpu structure were checked.
+# Returns to user mode. The exit words in the Cpu structure were checked (entry.rs: load); the other
+# registers in the frame may have any value. Live: rax = frame to leave with.
 .balign 16
 .globl leave_to_user
 leave_to_user:
     load rax, r15, r14, r13, r12, rbp, rbx, r10, r9, r8, rdx, rsi, rdi
     cmp dword ptr gs:[CPU_exit_sysret], 0
-    je 1f
+    je .Lleave_by_iret
     load rax, rax
     mov rcx, gs:[CPU_exit_ip]
     mov r11, gs:[CPU_exit_flags]
     mov rsp, gs:[CPU_exit_sp]
     swapgs
     sysretq
-1:  load rax, r11, rcx, rax
+
+# SYSRET would lose rcx and r11, or cannot restore the flags or cs.
+# Live: rax = frame; r11, rcx and rax are not loaded yet.
+.Lleave_by_iret:
+    load rax, r11, rcx, rax
     mov rsp, gs:[CPU_stack]
     push USER_SS
     push qword ptr gs:[CPU_exit_sp]
@@ -117,7 +132,8 @@ leave_to_user:
     swapgs
     iretq
 
-# SYSCALL from 32-bit code: not offered, an undefined instruction.
+# SYSCALL from 32-bit code is not offered: it raises #UD, as an undefined instruction does.
+# Live: rcx = user ip, r11 = user flags, all others the user's.
 .balign 16
 .globl compat_entry
 compat_entry:
@@ -131,12 +147,13 @@ compat_entry:
     save_below_di
     jmp without_error_code
 
-# Stack: vector, error code, ip, cs, flags, sp, ss, from user mode; all registers are the interrupted program's. To the
-# thread's frame, except the vector, which is in rdi, and the error code, which stays on the stack:
-# orig_ax says that this is no call. rsp is at r15's place then.
+# Saves all registers, after an exception or interrupt from user mode, into the thread's frame.
+# Stack: vector, error code, ip, cs, flags, sp, ss. Live: all registers are the interrupted
+# program's. Afterwards rdi = vector, and rsp is at r15's place in the frame. The error code stays
+# on the kernel stack. orig_ax says that this is no call.
 .macro save_after_vector
     swapgs
-    # Not even speculatively may the kernel use the user's gs, here or in kernel_entry.
+    # The kernel must not use the user's gs, not even speculatively, here or in kernel_entry.
     lfence
     xchg rdi, [rsp]
     push rax
@@ -152,33 +169,40 @@ compat_entry:
     save_below_di
 .endm
 
-# Where the hardware pushes the error code, from the top of the kernel's stack: below ss, sp, flags,
-# cs, ip.
+# Place of the error code that the hardware pushes, from the top of the kernel stack: below ss, sp,
+# flags, cs, ip.
 .set ERROR_CODE, -48
 
+# The entry of all vectors without an entry of their own. Stack: vector, error code, ip, cs, flags,
+# sp, ss. Live: all registers are the interrupted program's.
 common_entry:
+    # Bits 0 and 1 of cs: the privilege level that was interrupted.
     test byte ptr [rsp + 24], 3
     jz kernel_entry
     save_after_vector
+# Serves an exception or interrupt from user mode. All registers are saved. Live: rdi = vector; the
+# error code is on the kernel stack.
 user_exception:
     mov rsp, gs:[CPU_stack]
     clear_flags
     clear_registers
-    # The way here from user mode made ss null. AMD's SYSRET loads the selector alone: a program
-    # that later runs 32-bit code would have no stack there (Linux: X86_BUG_SYSRET_SS_ATTRS).
-    # SYSCALL loads all of ss, as this does.
+    # The exception from user mode made ss null. AMD's SYSRET loads the selector alone, not the
+    # descriptor: a program that later runs 32-bit code would have no stack there (Linux:
+    # X86_BUG_SYSRET_SS_ATTRS). SYSCALL loads all of ss, and so does this.
     mov eax, KERNEL_SS
     mov ss, eax
     mov rsi, [rsp + ERROR_CODE]
     call {exception}
     jmp leave_to_user
-# The same where the kernel's stack has no error code.
+# As user_exception, for vectors that have pushed no error code on the kernel stack: it is zero.
+# Live: rdi = vector.
 without_error_code:
     mov rsp, gs:[CPU_stack]
     mov qword ptr [rsp + ERROR_CODE], 0
     jmp user_exception
 
-# An interrupt in one of the kernel's few windows, or a bug. Same stack.
+# An interrupt or exception in the kernel: an interrupt in wait_for_interrupt or poll_interrupts;
+# anything else is a bug. Stack: as at common_entry. Live: all registers are the interrupted code's.
 kernel_entry:
     lfence
     xchg rdi, [rsp]
@@ -194,48 +218,53 @@ kernel_entry:
     add rsp, 8
     iretq
 
-# #DB has a stack of its own (MOV SS delays it across SYSCALL, so it may hit before swapgs).
-# In the kernel it is dropped.
+# #DB has a stack of its own (IST): MOV SS delays it across SYSCALL, so it may hit before swapgs and
+# before rsp is the kernel's. In the kernel it is dropped: DR6 is cleared, gs is not used.
 .balign 16
 .globl debug_entry
 debug_entry:
     push 0
     push VECTOR_DB
     test byte ptr [rsp + 24], 3
-    jz 1f
+    jz .Ldrop_debug
     save_after_vector
     jmp without_error_code
-1:  push rax
+# Live: all registers are the interrupted kernel code's; gs may be the user's.
+.Ldrop_debug:
+    push rax
     xor eax, eax
     mov dr6, rax
     pop rax
     add rsp, 16
     iretq
 
-# An NMI carries no work here; it must not look at gs.
+# An NMI is ignored. It has a stack of its own, and must not use gs, which may be the user's.
 .balign 16
 .globl nmi_entry
 nmi_entry:
     iretq
 
-# #DF and #MC: nothing can go on. gs may be the user's: the handler does not use it.
+# #DF and #MC are fatal. They have a stack of their own. gs may be the user's: the Rust function
+# does not use it.
 .balign 16
 .globl fatal_df
 fatal_df:
     mov edi, VECTOR_DF
-    jmp 3f
+    jmp .Lfatal
 .balign 16
 .globl fatal_mc
 fatal_mc:
     push 0
     mov edi, VECTOR_MC
-3:  clear_flags
+# Live: edi = vector. Stack: error code, ip, cs, flags, sp, ss.
+.Lfatal:
+    clear_flags
     mov rsi, rsp
     and rsp, -16
     call {fatal}
     ud2
 
-# One stub a vector, 16 bytes apart. Vectors with a hardware error code push none.
+# One stub for each vector, 16 bytes apart. It pushes zero where the hardware pushes no error code.
 .balign 16
 .globl vector_stubs
 vector_stubs:
@@ -251,7 +280,9 @@ vector_stubs:
     .set vector, vector + 1
 .endr
 
-# idle(): interrupts on until one came. sti takes effect after hlt has begun.
+# Halts until an interrupt was served (sched.rs: choose). sti takes effect after the next
+# instruction, so no interrupt is served between the two, which would leave the CPU halted. No lock
+# is held.
 .balign 16
 .globl wait_for_interrupt
 wait_for_interrupt:
@@ -260,7 +291,8 @@ wait_for_interrupt:
     cli
     ret
 
-# poll(): lets one waiting interrupt in.
+# Serves pending interrupts (entry.rs: poll). nop is the instruction after which sti takes effect.
+# The caller has all locks.
 .balign 16
 .globl poll_interrupts
 poll_interrupts:

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only
-# From the boot loader (32-bit protected mode, paging off) to Rust (64-bit, upper half); further processors come from
-# real mode and join in half-way. All of it lies and runs at its physical address.
+# From the boot loader (32-bit protected mode, paging off) to Rust (64-bit, upper half). Application
+# processors (APs) start in real mode at ap_start and join at long_mode. All of it is linked, and
+# runs, at its physical address, with interrupts off.
 #
-# Invariant: esi is the address of the loader's information until it is passed on. The first tables map the first 4 GB
-# with 2 MB pages three times: one-to-one (left after the jump), at the direct map, and the first GB at -2 GB.
+# The boot page tables map the first 4 GB with 2 MB pages twice: one-to-one, which is not used after
+# the jump to Rust, and at the direct map. They map the first GB once more, at -2 GB.
 
 .section .boot, "ax"
 .code32
@@ -14,20 +15,22 @@ multiboot1:
 .balign 8
 multiboot2:
     .long {MB2_MAGIC}, 0, multiboot2_end - multiboot2, -({MB2_MAGIC} + multiboot2_end - multiboot2)
-    # Pcids: addresses, the entry, a framebuffer if there can be one, modules page aligned, the end.
+    # Tags: addresses, the entry, a framebuffer if there can be one, modules page aligned, the end.
     .long 2, 24, multiboot2, _load_start, _load_end, _boot_end
     .long 3, 12, start32, 0
     .long 1 << 16 | 5, 20, 0, 0, 0, 0
     .long 6, 8, 0, 8
 multiboot2_end:
 
+# The boot loader starts the kernel here. Live: eax = the loader's magic number, ebx = address of
+# its information.
 .globl start32
 start32:
     cli
     cld
     mov [start_argument], eax
     mov esi, ebx
-    # .bss is zero: the loader clears all from _load_end to _boot_end.
+    # .bss is zero already: the loader clears all from _load_end to _boot_end.
     mov edi, offset boot_pml4_physical
     mov eax, offset boot_pdpt_physical + 3
     mov [edi], eax
@@ -38,23 +41,27 @@ start32:
     mov eax, offset boot_pd_physical + 3
     mov dword ptr [boot_pdpt_top_physical + 510 * 8], eax
     mov ecx, 4
-1:  mov [edi], eax
+.Lfill_pdpt:
+    mov [edi], eax
     add edi, 8
     add eax, 0x1000
     dec ecx
-    jnz 1b
+    jnz .Lfill_pdpt
     mov edi, offset boot_pd_physical
     mov eax, {BIG_PAGE}
     mov ecx, 4 * 512
-2:  mov [edi], eax
+.Lfill_pd:
+    mov [edi], eax
     add edi, 8
     add eax, 0x200000
     dec ecx
-    jnz 2b
+    jnz .Lfill_pd
 
-# Straight to long mode (Intel SDM volume 3, 9.8.5). A processor that comes from real mode has no data segment yet.
-# CR4 and EFER are loaded whole: what the firmware switched on (five levels of tables, shadow stacks, protection keys,
-# FRED, AMD's FFXSR) changes how the processor reads the kernel's tables and what its instructions do.
+# Switches to long mode (Intel SDM volume 3, 9.8.5). An AP has no data segment yet, so data is read
+# through cs. CR4 and EFER are loaded whole: what the firmware switched on (five levels of tables,
+# shadow stacks, protection keys, FRED, AMD's FFXSR) would change how the CPU reads the kernel's
+# tables and what its instructions do.
+# Live: esi = address of the loader's information, on the boot CPU.
 long_mode:
     mov eax, {CR4}
     mov cr4, eax
@@ -78,7 +85,8 @@ slow_target:
     .long start64
     .short 0x08
 
-# `smp::Beginning`: what a processor begins with. The first one's; smp.rs writes those of the others.
+# `smp::Beginning`: the stack, the Rust function, its argument and the page table that a CPU starts
+# with. These are the boot CPU's; smp.rs writes those of each AP before it starts the AP.
 .balign 8
 .globl beginning
 beginning:
@@ -88,6 +96,8 @@ start_argument:
 start_tables:
     .quad boot_pml4_physical
 
+# In 64-bit mode. Calls the Rust function of `beginning`, which does not return.
+# Live: esi = address of the loader's information, on the boot CPU; it is the second argument.
 .code64
 start64:
     xor eax, eax
@@ -102,8 +112,9 @@ start64:
     call [rip + beginning + 8]
     ud2
 
-# Where a further processor starts, in real mode: smp.rs copies this to the start of a page below 1 MB, whose number is in
-# cs. Interrupts are off. `start_tables` maps the first 2 MB one-to-one and the kernel's half.
+# An AP starts here, in real mode, with interrupts off: smp.rs copies this code to the start of a
+# page below 1 MB, whose number is the vector of the startup IPI; cs is its segment. `start_tables`
+# then maps the first 2 MB one-to-one, and the kernel's half.
 .code16
 .globl ap_start
 ap_start:

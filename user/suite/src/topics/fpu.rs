@@ -4,17 +4,18 @@
 use crate::alien::{address, code_fpu, code_fpu_load, code_fpu_read, code_syscall, Alien};
 use crate::case::{Case, Outcome};
 use crate::pool::{cell, page, pages, WINDOW};
-use crate::threads::{helper, park, pause, Spawn};
+use crate::threads::{base_priority, helper, park, pause, Spawn};
 use crate::topics::hardening::has_xsave;
 use crate::{holds, refused, same};
 use core::sync::atomic::Ordering::SeqCst;
 use keel_l4::abi::call::{KIND_PAGE_FAULT, KIND_SYSCALL};
 use keel_l4::abi::fpage::{FPAGE_RWX, PAGE_SIZE};
-use keel_l4::abi::memory::{EX_FPU_GET, EX_FPU_RESET, EX_FPU_SET};
+use keel_l4::abi::memory::{EX_FPU_GET, EX_FPU_RESET, EX_FPU_SET, EX_START};
 use keel_l4::abi::{ExRegs, MapItem};
 use keel_l4::call::Failure;
 use keel_l4::info::info;
 use keel_l4::ipc::{call, send_and_wait, sleep, wait, Message, Received, Timeout};
+use keel_l4::thread::set_priority;
 use keel_l4::{thread, utcb, Fpage, Id};
 
 pub const CASES: &[Case] = &[
@@ -45,6 +46,7 @@ pub const CASES: &[Case] = &[
     ("what-the-buffer-held-does-not-matter", buffer_content),
     ("reset", reset),
     ("reset-of-an-unused-one", reset_unused),
+    ("reset-ends-a-donation", reset_ends_a_donation),
     ("initial-components-are-initial", initial_components),
     ("ones-own", own),
     ("read-state-stays-hidden", stays_hidden),
@@ -484,6 +486,30 @@ fn reset() -> Outcome {
     same!("xmm0, set before", alien.resume()?.words[0], 0);
     get(alien.id, at)?;
     is_initial(at)
+}
+
+/// A thread that got the processor by thread_switch has it until it enters the kernel, by the fast path of a reset too.
+fn reset_ends_a_donation() -> Outcome {
+    extern "C" fn resets(alien: u64) -> ! {
+        for turn in 1..=2 {
+            cell(1).store(turn, SeqCst);
+            if thread::act(Id(alien), EX_FPU_RESET).is_err() {
+                park();
+            }
+            cell(2).store(turn, SeqCst);
+        }
+        park()
+    }
+    let alien = with_xmm0(0x7373)?;
+    alien.resume()?;
+    let taker = Spawn::new(resets, alien.id.0).create()?;
+    set_priority(taker, base_priority() - 1)?;
+    thread::act(taker, EX_START)?;
+    while cell(1).load(SeqCst) < 2 {
+        thread::switch(taker)?;
+    }
+    same!("resets that it returned from", cell(2).load(SeqCst), 1);
+    Ok(())
 }
 
 fn reset_unused() -> Outcome {

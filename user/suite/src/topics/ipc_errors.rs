@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Messages that do not arrive, and why.
 
+use crate::alien::{code_syscall, Alien};
 use crate::case::{Case, Outcome};
 use crate::pool::cell;
 use crate::threads::{child, helper, park, pause, remove, remove_task, Spawn};
@@ -10,7 +11,7 @@ use keel_l4::abi::call::*;
 use keel_l4::abi::memory::{EX_CANCEL, EX_DELETE, EX_START};
 use keel_l4::abi::Tag;
 use keel_l4::call::{checked, Registers};
-use keel_l4::ipc::{call, call_within, receive, send, wait, Message, Timeout};
+use keel_l4::ipc::{call, call_within, receive, send, send_and_wait, wait, Message, Timeout};
 use keel_l4::{thread, utcb, Error, Id, Side};
 
 pub const CASES: &[Case] = &[
@@ -29,6 +30,7 @@ pub const CASES: &[Case] = &[
     ("cancel-sleep", cancel_sleep),
     ("cancel-spares-the-running", cancel_running),
     ("too-many-words", too_many_words),
+    ("too-many-words-to-an-alien-thread", too_many_words_to_an_alien),
     ("too-many-maps", too_many_maps),
     ("too-many-strings", strings),
     ("kind-cannot-be-forged", forged_kind),
@@ -218,6 +220,17 @@ fn send_tag(tag: u64) -> Result<(), keel_l4::call::Failure> {
 fn too_many_words() -> Outcome {
     refused!("129 words", send_tag(MAX_WORDS + 1), Send Invalid);
     refused!("255 words", send_tag(255), Send Invalid);
+    Ok(())
+}
+
+/// By a reply and an open wait, which the fast path takes.
+fn too_many_words_to_an_alien() -> Outcome {
+    let alien = Alien::new(code_syscall, |_| ())?;
+    alien.start()?;
+    let reply = |tag| send_and_wait(alien.id, Message { tag: Tag(tag), words: [0; 6] }, Timeout::Zero, Timeout::Never);
+    refused!("129 words", reply(MAX_WORDS + 1), Send Invalid);
+    refused!("255 words", reply(255), Send Invalid);
+    same!("128 words", reply(MAX_WORDS)?.tag.kind(), KIND_SYSCALL);
     Ok(())
 }
 
