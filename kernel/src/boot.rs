@@ -4,14 +4,14 @@
 
 use crate::arch::cpuid::{self, Feature};
 use crate::arch::multiboot::{Information, Module};
+use crate::arch::print::log;
 use crate::arch::{self, acpi, apic, clock, cpu, direct, entry, fpu, paging, reference, screen, serial, smp};
-use crate::global::Global;
-use crate::pool::{PAGE, POOL};
-use crate::print::log;
-use crate::refs::Ref;
+use crate::base::global::Global;
+use crate::base::refs::Ref;
+use crate::object::pool::{PAGE, POOL};
+use crate::object::task::{self, Task};
+use crate::object::thread::{self, Thread};
 use crate::sched;
-use crate::task::{self, Task};
-use crate::thread::{self, Thread};
 use core::cell::{Cell, OnceCell};
 use keel_abi::call::TASK_SHARED_QUOTA;
 use keel_abi::ids::*;

@@ -13,9 +13,8 @@
 #![cfg_attr(test, allow(dead_code))]
 
 #[macro_use]
-mod object;
+mod base;
 
-mod across;
 #[cfg(not(test))]
 #[path = "arch/x86_64/mod.rs"]
 mod arch;
@@ -23,38 +22,18 @@ mod arch;
 #[path = "../../tests/kernel/machine.rs"]
 mod arch;
 mod boot;
-mod clan;
-mod deadlines;
 #[cfg_attr(test, allow(clippy::absurd_extreme_comparisons))]
-#[path = "../../debugger/mod.rs"]
+#[path = "../debugger/mod.rs"]
 mod debugger;
-mod exregs;
-mod fault;
-mod global;
 #[cfg(test)]
 #[path = "../../tests/kernel/histories.rs"]
 mod histories;
-mod io;
 mod ipc;
-mod kernel_object;
-mod list;
-mod lock;
-mod mapdb;
-mod nospec;
-mod panic;
-mod pcid;
-mod pool;
-mod print;
+mod mm;
+mod object;
+mod percpu;
 #[cfg(test)]
 #[path = "../../tests/kernel/random.rs"]
 mod random;
-mod refs;
-mod runqueue;
 mod sched;
-mod space;
-mod strings;
-mod syscall;
-mod task;
-mod thread;
-mod transfer;
-mod umem;
+mod sys;

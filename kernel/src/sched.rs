@@ -6,11 +6,12 @@
 
 use crate::arch::cpu::{self, cpu, Cpu};
 use crate::arch::{apic, clock, entry};
-use crate::deadlines::Deadline;
-use crate::kernel_object::{self, KernelObject};
-use crate::refs::Ref;
-use crate::thread::*;
-use crate::{fault, ipc, lock, transfer};
+use crate::base::refs::Ref;
+use crate::ipc::kernel_object::{self, KernelObject};
+use crate::ipc::{fault, ipc, transfer};
+use crate::object::thread::*;
+use crate::percpu::deadlines::Deadline;
+use crate::percpu::lock;
 use core::cell::Cell;
 use keel_abi::call::{PREEMPTER_EVERY, PRIORITIES, TIME_NEVER};
 use keel_abi::Side;

@@ -7,13 +7,14 @@
 
 use crate::arch::cpu::Cpu;
 use crate::arch::{each_step, Machine, PROCESSORS};
-use crate::pool::POOL;
-use crate::random::seed;
-use crate::random::Random;
-use crate::refs::Ref;
-use crate::task::{self, Task};
-use crate::thread::{self, State, Thread, ALIEN};
-use crate::{fault, ipc, sched, space};
+use crate::base::refs::Ref;
+use crate::ipc::{fault, ipc};
+use crate::mm::space;
+use crate::object::pool::POOL;
+use crate::object::task::{self, Task};
+use crate::object::thread::{self, State, Thread, ALIEN};
+use crate::random::{seed, Random};
+use crate::sched;
 use core::mem::offset_of;
 use keel_abi::call::*;
 use keel_abi::fpage::*;
@@ -425,7 +426,7 @@ impl History {
         while space::clear(root).is_err() {}
         for space in [TASK_SIGMA0, TASK_ROOT].into_iter().filter_map(|number| task::at(number as u32)) {
             while space::clear(space).is_err() {}
-            crate::io::drop_space(space);
+            crate::mm::io::drop_space(space);
         }
         self.machine.check().expect("all was given back");
         self.machine

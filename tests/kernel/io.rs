@@ -2,11 +2,11 @@
 //! Ports against a model: for each pair of tasks which ports one got from the other, for each task which it has.
 
 use super::*;
-use crate::arch::{cpu::cpu, Machine};
-use crate::random::seed;
-use crate::random::Random;
-use crate::task;
-use crate::thread::{self, State, Thread};
+use crate::arch::cpu::cpu;
+use crate::arch::Machine;
+use crate::object::task;
+use crate::object::thread::{self, State, Thread};
+use crate::random::{seed, Random};
 use keel_abi::call::TASK_SHARED_QUOTA;
 use keel_abi::ids::*;
 use keel_abi::memory::AREA_DEFAULT;

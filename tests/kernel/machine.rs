@@ -22,6 +22,8 @@ pub mod frequency;
 pub mod multiboot;
 #[path = "../../kernel/src/arch/x86_64/paging.rs"]
 pub mod paging;
+#[path = "../../kernel/src/arch/x86_64/print.rs"]
+pub mod print;
 #[path = "../../kernel/src/arch/x86_64/screen.rs"]
 pub mod screen;
 #[path = "../../kernel/src/arch/x86_64/serial.rs"]
@@ -31,13 +33,14 @@ pub mod tables;
 #[path = "../../kernel/src/arch/x86_64/x2apic.rs"]
 pub mod x2apic;
 
-use crate::boot;
-use crate::global::Global;
-use crate::pool::{PAGE, POOL};
+use crate::base::global::Global;
+use crate::base::refs::Ref;
+use crate::object::pool::{PAGE, POOL};
+use crate::object::task;
+use crate::object::thread::Thread;
+use crate::percpu::lock;
 use crate::random::Random;
-use crate::refs::Ref;
-use crate::thread::Thread;
-use crate::{lock, sched, task};
+use crate::{boot, sched};
 use core::arch::asm;
 use core::cell::{Cell, RefCell};
 use cpu::Cpu;
@@ -217,9 +220,9 @@ impl Machine {
     pub fn system_call(&self, processor: usize) -> Ref<Thread> {
         let cpu = act(processor);
         lock::enter(cpu);
-        if !crate::across::send(cpu) {
+        if !crate::ipc::across::send(cpu) {
             lock::take_all_locks(cpu);
-            crate::syscall::enter(cpu.current.get().expect("it makes a call"));
+            crate::sys::syscall::enter(cpu.current.get().expect("it makes a call"));
         }
         leave(cpu)
     }
@@ -233,7 +236,7 @@ fn touch(address: u64, write: bool) -> bool {
     assert_eq!(cpu.space.get(), thread.space, "the space of the thread that runs is loaded");
     let tag = STATE.cr3[processor].get() % paging::span(0);
     let mut held = STATE.translations[processor].borrow_mut();
-    let find = || crate::space::find(thread.task, address).ok();
+    let find = || crate::mm::space::find(thread.task, address).ok();
     let place = |level| (tag, level, address & !(paging::span(level) - 1));
     let known = (0..3).find_map(|level| Some((level, *held.get(&place(level))?)));
     if let Some((level, entry)) = known.filter(|(_, entry)| !write || entry & paging::WRITE != 0) {
@@ -400,9 +403,9 @@ pub mod regs {
     }
 
     pub unsafe fn write_cr3(value: u64) {
-        let space = value & !crate::pcid::NOFLUSH;
+        let space = value & !crate::percpu::pcid::NOFLUSH;
         STATE.cr3[STATE.acting.get()].set(space);
-        if value & crate::pcid::NOFLUSH == 0 {
+        if value & crate::percpu::pcid::NOFLUSH == 0 {
             held().retain(|(tag, ..), _| *tag != space % paging::span(0));
         }
     }
@@ -541,9 +544,9 @@ pub mod smp {
 /// Entries and exits: what of a thread is in the processor.
 pub mod entry {
     use super::{cpu, fpu, paging, tables, STATE};
-    use crate::refs::Ref;
+    use crate::base::refs::Ref;
     use crate::sched;
-    use crate::thread::Thread;
+    use crate::object::thread::Thread;
     use cpu::{cpu, Cpu};
     use keel_abi::fpage::SPACE_SHIFT;
 
@@ -560,10 +563,10 @@ pub mod entry {
         let end = STATE.timers[STATE.acting.get()].get();
         assert!(end != u64::MAX, "nobody will ever run on processor {}", STATE.acting.get());
         let cpu = cpu();
-        crate::lock::all_locks_from_idle(cpu);
+        crate::percpu::lock::all_locks_from_idle(cpu);
         STATE.time.set(STATE.time.get().max(end));
         super::due();
-        crate::lock::release(cpu);
+        crate::percpu::lock::release(cpu);
     }
 
     pub fn poll() {
@@ -575,7 +578,7 @@ pub mod entry {
         }
         STATE.time.set(STATE.time.get() + STATE.random.below(MOMENT));
         super::due();
-        let waits = |thread: &Ref<Thread>| thread.state.get() == crate::thread::State::Inactive;
+        let waits = |thread: &Ref<Thread>| thread.state.get() == crate::object::thread::State::Inactive;
         if let Some(thread) = STATE.intruder.get().filter(waits) {
             sched::wake(thread);
         }

@@ -7,10 +7,9 @@
 
 use super::*;
 use crate::arch::{each_step, Machine};
-use crate::random::seed;
-use crate::random::Random;
-use crate::task;
-use crate::thread::{self, Thread};
+use crate::object::task;
+use crate::object::thread::{self, Thread};
+use crate::random::{seed, Random};
 use keel_abi::call::*;
 use keel_abi::ids::*;
 use keel_abi::memory::AREA_DEFAULT;
@@ -375,7 +374,7 @@ impl History {
 fn meetings_timeouts_and_turns_agree_with_a_model() {
     let seed = seed(0x5c4e);
     let machine = Machine::take();
-    let before = crate::pool::POOL.free_pages.get();
+    let before = crate::object::pool::POOL.free_pages.get();
     let mut history = History::new(machine, seed);
     each_step("turns", seed, OPERATIONS, |step| {
         history.step();
@@ -387,7 +386,7 @@ fn meetings_timeouts_and_turns_agree_with_a_model() {
     task::delete_lthreads(idle.task);
     task::delete(idle.task);
     machine.check().expect("the kernel is sound");
-    assert_eq!(crate::pool::POOL.free_pages.get(), before, "pages in use, seed {seed}");
+    assert_eq!(crate::object::pool::POOL.free_pages.get(), before, "pages in use, seed {seed}");
     println!("turns: {OPERATIONS} operations, {meetings} meetings, {timeouts} timeouts, seed {seed}");
     assert!(meetings > OPERATIONS / 20 && timeouts > OPERATIONS / 20, "threads met, and waited in vain");
 }

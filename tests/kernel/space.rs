@@ -6,12 +6,13 @@
 //! nodes, no rows, no polls and no translations.
 
 use super::*;
-use crate::arch::{cpu::cpu, each_step, entry, Machine, PROCESSORS};
-use crate::random::seed;
-use crate::random::Random;
-use crate::refs::Ref;
-use crate::thread::{self, State, Thread};
-use crate::{sched, task};
+use crate::arch::cpu::cpu;
+use crate::arch::{each_step, entry, Machine, PROCESSORS};
+use crate::base::refs::Ref;
+use crate::object::task;
+use crate::object::thread::{self, State, Thread};
+use crate::random::{seed, Random};
+use crate::sched;
 use keel_abi::call::TASK_SHARED_QUOTA;
 use keel_abi::ids::*;
 use keel_abi::Id;
@@ -758,7 +759,7 @@ impl Disturbed {
             frame.orig_ax.set(call);
             frame.ip.set(CALL_END);
             let before = self.machine.polls();
-            crate::syscall::enter(self.caller);
+            crate::sys::syscall::enter(self.caller);
             self.longest.set(self.longest.get().max(self.machine.polls() - before));
             sched::unready(self.intruder);
             self.intruder.state.set(State::Inactive);
@@ -861,7 +862,7 @@ fn a_space_goes_in_time_that_grows_with_its_chains() {
     let going = limited(2, 4_000);
     pages_from_one(going, sigma0, MANY, true);
     let before = disturbed.machine.polls();
-    crate::transfer::ready(disturbed.intruder);
+    crate::ipc::transfer::ready(disturbed.intruder);
     task::delete(going);
     let polls = disturbed.machine.polls() - before;
     println!("a space with a chain: {polls} looks for interrupts");
@@ -883,7 +884,7 @@ fn a_place_is_that_of_one_call_only() {
     other.found.set(stopped);
     caller.waiters.set(1);
     caller.frame().si.set(keel_abi::Tag::new(0, keel_abi::call::MAX_WORDS).0);
-    crate::ipc::resume(caller, other);
+    crate::ipc::ipc::resume(caller, other);
     assert_eq!(other.found.get(), 0, "the place of a thread with other registers");
     // Or somebody exchanges its ip.
     caller.found.set(stopped);
@@ -891,7 +892,7 @@ fn a_place_is_that_of_one_call_only() {
     frame.orig_ax.set(CALL_LTHREAD_EX_REGS);
     frame.di.set(caller.id.0);
     frame.si.set(EX_IP);
-    crate::syscall::enter(other);
+    crate::sys::syscall::enter(other);
     assert_eq!(frame.ax.get(), 0, "the status");
     disturbed.unmap(WINDOW, MANY + 1, 0);
     assert!(find(task, WINDOW).is_err(), "the next call began where the one before had stopped");

@@ -3,8 +3,7 @@
 
 use super::*;
 use crate::arch::Machine;
-use crate::random::seed;
-use crate::random::Random;
+use crate::random::{seed, Random};
 use std::collections::{BTreeMap, BTreeSet};
 
 const OPERATIONS: u64 = 150_000;

@@ -6,11 +6,11 @@
 
 use super::cpu::{cpu, Cpu};
 use super::cpuid::{self, Feature};
+use crate::base::refs::Ref;
 use crate::boot::{self, Word};
-use crate::refs::Ref;
-use crate::space;
-use crate::task::Task;
-use crate::thread::{state_word, State, Thread, ALIEN, DISPATCHED, FPU};
+use crate::mm::space;
+use crate::object::task::Task;
+use crate::object::thread::{state_word, State, Thread, ALIEN, DISPATCHED, FPU};
 use core::cell::Cell;
 use keel_abi::call::*;
 use keel_abi::memory::SharedUtcb;

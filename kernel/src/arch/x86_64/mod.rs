@@ -12,6 +12,7 @@ pub mod fpu;
 pub mod frequency;
 pub mod multiboot;
 pub mod paging;
+pub mod print;
 pub mod reference;
 pub mod regs;
 pub mod screen;

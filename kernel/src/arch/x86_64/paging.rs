@@ -6,8 +6,8 @@ use super::cpuid::{self, Feature};
 use super::regs::*;
 use super::{direct, DIRECT, OFFSET};
 use crate::boot::{self, Word, BOOT_MAPPED};
-use crate::lock;
-use crate::pool::{Kind, POOL};
+use crate::object::pool::{Kind, POOL};
+use crate::percpu::lock;
 use keel_abi::fpage::*;
 use keel_abi::ranges::Range;
 

@@ -6,8 +6,8 @@ use super::cpuid;
 use super::frequency::{self, choose, measure_tsc, Answer, Reference};
 use super::regs::*;
 use super::{acpi, direct, paging};
+use crate::arch::print::log;
 use crate::boot::Memory;
-use crate::print::log;
 use core::cell::UnsafeCell;
 use keel_abi::list::List;
 

@@ -4,8 +4,8 @@
 use super::cpu::{self, Cpu, Processor};
 use super::multiboot::Information;
 use super::{apic, clock, direct, entry, fpu, paging, start, tables};
-use crate::lock;
-use crate::print::log;
+use crate::arch::print::log;
+use crate::percpu::lock;
 use core::hint::spin_loop;
 use core::sync::atomic::{AtomicBool, Ordering};
 use keel_abi::fpage::PAGE_SIZE;

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The short way between processors: a message of words to a thread that waits for it on another one, under the locks of
+//! these two alone. What is out of the ordinary takes the long way.
+
+use crate::arch::cpu::{self, Cpu};
+use crate::base::refs::Ref;
+use crate::ipc::ipc;
+use crate::object::clan;
+use crate::object::thread::*;
+use crate::percpu::lock;
+use crate::sched;
+use keel_abi::call::*;
+use keel_abi::{Id, Tag};
+
+/// Serves the running thread's call, if it is such a message; then `sched::leave` is next. The caller holds this
+/// processor's lock. Not inlined: where there is one processor, a call saves fewer registers.
+#[inline(never)]
+pub fn send(cpu: &Cpu) -> bool {
+    const ANY_SEND_TIMEOUT: u64 = IPC_TIMEOUT_MASK << IPC_SEND_TIMEOUT_SHIFT;
+    const KNOWN: u64 = IPC_SEND | IPC_RECEIVE | IPC_OPEN | ANY_SEND_TIMEOUT;
+    let Some(caller) = cpu.arrived().filter(|caller| is_plain(*caller)) else { return false };
+    let frame = caller.frame();
+    let (flags, tag, to) = (frame.orig_ax.get(), Tag(frame.si.get()), Id(frame.di.get()));
+    if flags & !KNOWN != 0 || flags & IPC_SEND == 0 || ipc::has_items(tag) || tag.words() > MAX_WORDS {
+        return false;
+    }
+    let waits = flags & IPC_RECEIVE != 0;
+    let open = flags & IPC_OPEN != 0;
+    if waits && if open { caller.maybe_pending.get() } else { frame.dx.get() != to.0 } {
+        return false;
+    }
+    // Nobody is deleted or moved while this processor's lock is held.
+    let Some(partner) = find(to).filter(|partner| partner.cpu.get() != cpu.index) else { return false };
+    if !clan::is_same_clan(caller.task, partner.task) {
+        return false;
+    }
+    let home = cpu::of(partner);
+    lock::with_another(home, || {
+        if !is_plain(partner) || !ipc::accepts(partner, caller.id) {
+            return false;
+        }
+        // Commit.
+        caller.destination.set(to);
+        caller.shown.set(caller.id);
+        ipc::stop_waiting(partner);
+        ipc::copy(caller, partner, tag);
+        if waits {
+            caller.state.set(State::Receiving);
+            caller.open.set(open);
+            caller.partner.set(if open { Id::NIL } else { to });
+            partner.waiters.set(partner.waiters.get() + !open as u32);
+        } else {
+            frame.ax.set(keel_abi::Status::OK.0);
+        }
+        sched::wake(partner);
+        true
+    })
+}
+
+/// A native thread with nothing special but an FPU state or a timeout.
+fn is_plain(thread: Ref<Thread>) -> bool {
+    thread.flags.get() & !(FPU | DEBUG_TLS | TIMED) == 0
+}

@@ -1,0 +1,7 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Tasks, lthreads, clans, and the memory that they are made of.
+
+pub mod clan;
+pub mod pool;
+pub mod task;
+pub mod thread;

@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! lthread_ex_regs: create, change, stop, delete an lthread of one's own task or clan.
+//!
+//! First everything is checked and what needs memory is made; then the changes are made, which cannot fail.
+
+use crate::arch::{fpu, tables};
+use crate::base::refs::Ref;
+use crate::ipc::{fault, ipc};
+use crate::mm::space::Stop;
+use crate::mm::umem;
+use crate::object::task;
+use crate::object::thread::{self, *};
+use crate::sched;
+use crate::sys::syscall::end;
+use core::cell::Cell;
+use keel_abi::call::{DISPATCH_OFF, DISPATCH_ON, FRAME_NONE};
+use keel_abi::fpage::{PAGE_SIZE, SPACE_SHIFT};
+use keel_abi::memory::*;
+use keel_abi::word::{copy, Word};
+use keel_abi::{Error, Id};
+
+/// Operations on the FPU state.
+const OF_FPU: u64 = EX_FPU_GET | EX_FPU_SET | EX_FPU_RESET;
+/// Operations that exchange no registers.
+const WITHOUT_REGISTERS: u64 = EX_TRIGGER | EX_CANCEL | EX_START | EX_DELETE | OF_FPU;
+/// Operations on what few threads have.
+const OF_DEBUG_TLS: u64 = EX_DEBUG_GET | EX_DEBUG_SET | EX_TLS;
+
+/// The system call.
+pub fn call(caller: Ref<Thread>) -> Result<(), Stop> {
+    match operate(caller) {
+        Ok(true) => end(caller, Ok(())),
+        // The caller deleted itself.
+        Ok(false) => Ok(()),
+        Err(error) => end(caller, Err(error.into())),
+    }
+}
+
+fn operate(caller: Ref<Thread>) -> Result<bool, Error> {
+    let frame = caller.frame();
+    let (id, mask) = (Id(frame.di.get()), frame.si.get());
+    if mask & !EX_ALL != 0 {
+        return Err(Error::Invalid);
+    }
+    let record = caller.utcb().ok_or(Error::Invalid)?.ex_regs();
+    if mask & EX_CREATE != 0 {
+        let thread = create(caller, id, mask, record)?;
+        frame.di.set(thread.id.0);
+        return Ok(true);
+    }
+    let thread = target(caller, id)?;
+    if mask & EX_DELETE != 0 {
+        return Ok(!thread::delete(thread));
+    }
+    let rebinding = check(caller, thread, mask, record)?;
+    frame.di.set(thread.id.0);
+    apply(thread, mask, record, rebinding);
+    Ok(true)
+}
+
+/// The lthread that is meant: of the caller's task or its clan; version 0: whichever is there.
+fn target(caller: Ref<Thread>, id: Id) -> Result<Ref<Thread>, Error> {
+    let thread = task::at(id.task()).and_then(|task| task.lthread(id.lthread()));
+    let thread = thread.filter(|thread| id.version() == 0 || thread.id == id).ok_or(Error::NoPartner)?;
+    thread::controlled(caller, thread)
+}
+
+fn create(caller: Ref<Thread>, id: Id, mask: u64, record: &SharedExRegs) -> Result<Ref<Thread>, Error> {
+    const NATIVE: u64 = EX_CREATE | EX_START | EX_IP | EX_SP | EX_ARGUMENT | EX_PAGER | EX_HANDLER | EX_PREEMPTER;
+    const ALLOWED: u64 = NATIVE | EX_ALIEN | EX_FRAME;
+    if mask & !ALLOWED != 0 || (mask & EX_ALIEN != 0) != (mask & EX_FRAME != 0) {
+        return Err(Error::Invalid);
+    }
+    // Version 0 is whichever task is there.
+    let task = task::at(id.task()).filter(|task| id.version() == 0 || task.version == id.version());
+    let task = caller.task.controls(task.ok_or(Error::NoPartner)?)?;
+    let frame = if mask & EX_FRAME != 0 { Some(frame_at(caller.task, record.frame.get())?) } else { None };
+    let priority = caller.priority.get().min(task.mcp.get());
+    let plan = Plan { lthread: id.lthread(), frame, priority, pager: caller.pager.get() };
+    let thread = thread::create(task, &plan)?;
+    thread.handler.set(caller.handler.get());
+    set_registers(thread, mask, record);
+    if mask & EX_START != 0 {
+        sched::wake(thread);
+    }
+    Ok(thread)
+}
+
+/// A frame to bind in place of the old one, or none in its place; nothing if all stays.
+type Rebinding = Option<Option<BoundFrame>>;
+
+/// Checks everything, and finds the frame that is to be bound (perhaps none), if one is.
+fn check(caller: Ref<Thread>, thread: Ref<Thread>, mask: u64, record: &SharedExRegs) -> Result<Rebinding, Error> {
+    if mask & EX_PREEMPTER != 0 && thread.priority.get() > caller.task.mcp.get() {
+        return Err(Error::Denied);
+    }
+    let stopped = matches!(thread.state.get(), State::Inactive | State::Faulted);
+    if mask & EX_ALIEN != 0 || mask & EX_FRAME != 0 && (!thread.has(ALIEN) || !stopped) {
+        return Err(Error::Invalid);
+    }
+    let (calls, no_entry) = (record.dispatch.get(), !thread.has(ALIEN));
+    if mask & EX_DISPATCH != 0 && calls > DISPATCH_ON && (no_entry || calls < PAGE_SIZE || calls >> SPACE_SHIFT != 0) {
+        return Err(Error::Invalid);
+    }
+    let frame = match (mask & EX_FRAME, record.frame.get()) {
+        (0, _) => None,
+        (_, FRAME_NONE) => Some(None),
+        (_, index) if has_frame(thread, caller.task, index) => None,
+        (_, index) => Some(Some(frame_at(caller.task, index)?)),
+    };
+    if mask & EX_START != 0 && thread.has(ALIEN) {
+        let bound = thread.frame_index.get() as u64 != FRAME_NONE;
+        if !frame.map_or(bound, |frame| frame.is_some()) {
+            return Err(Error::Invalid);
+        }
+    }
+    if mask & OF_DEBUG_TLS != 0 {
+        check_debug_tls(thread, mask, record)?;
+    }
+    // Last, because it takes effect at once.
+    exchange_fpu(caller, thread, mask, record)?;
+    Ok(frame)
+}
+
+fn apply(thread: Ref<Thread>, mask: u64, record: &SharedExRegs, frame: Rebinding) {
+    if mask & !EX_START != 0 {
+        sched::write_back_elsewhere(thread);
+    }
+    if let Some(frame) = frame {
+        bind(thread, frame);
+    }
+    if mask & EX_CANCEL != 0 {
+        ipc::cancel(thread);
+    }
+    if mask & OF_DEBUG_TLS != 0 {
+        exchange_debug_tls(thread, mask, record);
+    }
+    if mask & !WITHOUT_REGISTERS != 0 {
+        record.state.set(thread.state.get() as u64);
+        set_registers(thread, mask, record);
+    }
+    if mask & EX_DISPATCH != 0 {
+        // The record is the user's memory: what was checked may be another value by now, but no other kind of address.
+        let calls = record.dispatch.get() & ((1 << SPACE_SHIFT) - 1);
+        record.dispatch.set(thread.dispatch.replace(calls));
+        thread.put(DISPATCHED, thread.has(ALIEN) == (calls != DISPATCH_OFF));
+    }
+    if mask & EX_START != 0 && matches!(thread.state.get(), State::Inactive | State::Faulted) {
+        ipc::leave_fault(thread);
+        sched::wake(thread);
+    }
+    if mask & EX_TRIGGER != 0 {
+        thread.set(TRIGGERED);
+        fault::leave_pager(thread);
+    }
+}
+
+fn set_registers(thread: Ref<Thread>, mask: u64, record: &SharedExRegs) {
+    let frame = thread.frame();
+    let exchange = |bit: u64, value: &Word, register: &Word| {
+        let old = register.get();
+        if mask & bit != 0 {
+            register.set(value.get());
+        }
+        value.set(old);
+    };
+    let exchange_id = |bit: u64, value: &Word, id: &Cell<Id>| {
+        let old = id.get();
+        if mask & bit != 0 {
+            id.set(Id(value.get()));
+        }
+        value.set(old.0);
+    };
+    exchange(EX_IP, &record.ip, &frame.ip);
+    if mask & EX_IP != 0 {
+        sched::redirect(thread);
+    }
+    thread.put(BAD_IP, !thread.has(ALIEN) && frame.ip.get() >> SPACE_SHIFT != 0);
+    exchange(EX_SP, &record.sp, &frame.sp);
+    if mask & (EX_IP | EX_SP | EX_ARGUMENT) != 0 {
+        thread.found.set(0);
+    }
+    if mask & EX_ARGUMENT != 0 {
+        frame.di.set(record.argument.get());
+    }
+    exchange_id(EX_PAGER, &record.pager, &thread.pager);
+    exchange_id(EX_HANDLER, &record.handler, &thread.handler);
+    let wanted = Id(record.preempter.replace(thread.preempter.get().0));
+    if mask & EX_PREEMPTER != 0 {
+        fault::set_preempter(thread, wanted);
+    }
+    mark_cross_clan_handler(thread);
+    record.frame.set(thread.frame_index.get() as u64);
+}
+
+/// The fast path of a call that is about the state of an FPU alone (fast.s). False: nothing was done, or what the slow path does again.
+pub extern "C" fn exchange_fpu_fast(caller: Ref<Thread>, thread: Ref<Thread>, mask: u64) -> bool {
+    let may = mask & !OF_FPU == 0 && thread.fpu.get().is_some() && thread::controlled(caller, thread).is_ok();
+    may && caller.utcb().is_some_and(|utcb| exchange_fpu(caller, thread, mask, utcb.ex_regs()).is_ok())
+}
+
+fn exchange_fpu(caller: Ref<Thread>, thread: Ref<Thread>, mask: u64, record: &SharedExRegs) -> Result<(), Error> {
+    if mask & (EX_FPU_GET | EX_FPU_SET) != 0 {
+        fpu_buffer(caller, thread, mask, record)?;
+    }
+    if mask & EX_FPU_RESET != 0 {
+        fpu::reset(thread);
+    }
+    Ok(())
+}
+
+/// Copies the FPU state to or from the caller's buffer, which must be mapped.
+fn fpu_buffer(caller: Ref<Thread>, thread: Ref<Thread>, mask: u64, record: &SharedExRegs) -> Result<(), Error> {
+    let (address, size) = (record.fpu.get(), fpu::size() as u64);
+    if address % 64 != 0 || record.fpu_size.get() < size {
+        return Err(Error::Invalid);
+    }
+    let buffer = umem::words(caller.task, address, size, mask & EX_FPU_GET != 0)?;
+    if mask & EX_FPU_GET != 0 {
+        fpu::copy_out(thread, buffer);
+    }
+    if mask & EX_FPU_SET != 0 {
+        fpu::copy_in(thread, buffer)?;
+    }
+    record.fpu_size.set(size);
+    Ok(())
+}
+
+/// Whether debug registers and thread-local descriptors can be written, and there is memory for them.
+fn check_debug_tls(thread: Ref<Thread>, mask: u64, record: &SharedExRegs) -> Result<(), Error> {
+    if mask & EX_DEBUG_SET != 0 && !fpu::is_valid_debug(&record.debug) {
+        return Err(Error::Invalid);
+    }
+    if mask & EX_TLS != 0 && !record.tls.iter().all(|descriptor| tables::is_user_descriptor(descriptor.get())) {
+        return Err(Error::Invalid);
+    }
+    fpu::debug_tls_of(thread).map(|_| ())
+}
+
+/// Writes and reads debug registers and thread-local descriptors that `check_debug_tls` has checked.
+fn exchange_debug_tls(thread: Ref<Thread>, mask: u64, record: &SharedExRegs) {
+    let Some(state) = thread.extra.get() else { return };
+    if mask & EX_DEBUG_SET != 0 {
+        copy(&record.debug, &state.debug);
+    }
+    if mask & EX_DEBUG_GET != 0 {
+        copy(&state.debug, &record.debug);
+    }
+    if mask & EX_TLS != 0 {
+        copy(&record.tls, &state.tls);
+    }
+    // The record is the user's memory, and may have changed since it was checked: what is kept is checked too.
+    let descriptors = state.tls.iter().all(|descriptor| tables::is_user_descriptor(descriptor.get()));
+    if !descriptors || !fpu::is_valid_debug(&state.debug) {
+        state.debug.iter().chain(&state.tls).for_each(|word| word.set(0));
+    }
+    fpu::debug_tls_changed(thread);
+}

@@ -1,0 +1,6 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! System calls, and what only they do.
+
+pub mod exregs;
+pub mod panic;
+pub mod syscall;
