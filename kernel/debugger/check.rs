@@ -8,10 +8,10 @@ use crate::arch::print::log;
 use crate::arch::{clock, cpu};
 use crate::base::global::Global;
 use crate::base::refs::Ref;
-use crate::boot;
 use crate::ipc::kernel_object::{Answer, NO_WORDS};
 use crate::mm::mapdb::Store;
 use crate::mm::space::{entry_cell, owner_of, Leaf, Nodes, GROUP, GROUPS};
+use crate::object::kip;
 use crate::object::pool::{Account, Page, POOL};
 use crate::object::task::Task;
 use crate::object::thread::{self, *};
@@ -167,11 +167,11 @@ fn check_leaf(task: Ref<Task>, leaf: Leaf, sum: &mut Sum) {
     let expect = |holds: bool, what: &str| expect!(holds, "task {} at {:#x}: {what}", task.number, leaf.address());
     if leaf.entry & KERNEL_OBJECT != 0 {
         sum.words[ACCOUNT_FRAMES as usize] += POOL.contains(physical) as u64;
-        expect(node == 0 && (POOL.contains(physical) || physical == boot::info_physical()), "no kernel object");
+        expect(node == 0 && (POOL.contains(physical) || physical == kip::info_physical()), "no kernel object");
         return;
     }
     expect(leaf.address() + span(leaf.level) <= USER_END, "it has the last page of the user's half");
-    expect(boot::physical_page(physical, span_shift(leaf.level)) == Some(leaf.level), "forbidden memory");
+    expect(physical_page(physical, span_shift(leaf.level)) == Some(leaf.level), "forbidden memory");
     sum.words[ACCOUNT_NODES as usize] += (node != 0) as u64;
     if node < GROUP as u32 || Leaf::of(node) != leaf {
         expect(false, "no node of its own");

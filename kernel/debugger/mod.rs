@@ -13,9 +13,9 @@ use crate::arch::paging::{self, bits_rights, span, ADDRESS};
 use crate::arch::print::log;
 use crate::arch::regs::{inb, wrmsr, MSR_GS_BASE};
 use crate::arch::{apic, clock, direct, serial, DIRECT, OFFSET};
+use crate::base::facts::{self, Word as Switch};
 use crate::base::list::{Linked, List};
 use crate::base::refs::Ref;
-use crate::boot::{self, Word as Switch};
 use crate::mm::mapdb::Store;
 use crate::mm::space::{self, Leaf, Nodes};
 use crate::object::pool::POOL;
@@ -80,7 +80,7 @@ pub fn interrupt(vector: u64) {
 
 /// A panic enters it, unless an emulator waits for the end.
 pub fn panicked() {
-    if ON && !boot::has_word(Switch::DebugExit) {
+    if ON && !facts::has_word(Switch::DebugExit) {
         enter("panic");
     }
 }
@@ -226,7 +226,7 @@ fn word_at(address: u64, owner: Option<Option<Ref<Task>>>) -> Option<&'static Wo
         None => address,
     } & !7;
     // SAFETY: RAM, in the direct map; the kernel's own objects there are cells or words.
-    boot::FACTS.get()?.ram.contains(Range::new(physical, physical + 1)).then(|| unsafe { &*direct(physical).cast() })
+    facts::FACTS.get()?.ram.contains(Range::new(physical, physical + 1)).then(|| unsafe { &*direct(physical).cast() })
 }
 
 /// Every task. No interrupts are let in on the way.

@@ -33,6 +33,7 @@ pub mod tables;
 #[path = "../../kernel/src/arch/x86_64/x2apic.rs"]
 pub mod x2apic;
 
+use crate::base::facts;
 use crate::base::global::Global;
 use crate::base::refs::Ref;
 use crate::object::pool::{PAGE, POOL};
@@ -40,7 +41,7 @@ use crate::object::task;
 use crate::object::thread::Thread;
 use crate::percpu::lock;
 use crate::random::Random;
-use crate::{boot, sched};
+use crate::sched;
 use core::arch::asm;
 use core::cell::{Cell, RefCell};
 use cpu::Cpu;
@@ -315,13 +316,13 @@ fn start() -> u64 {
     };
     let (pool, users) = (low_memory(POOL_BYTES), memory(USER_BYTES, LARGE_PAGE) as u64);
     let set = |start, bytes: usize| {
-        let mut set = boot::Memory::new();
+        let mut set = facts::Memory::new();
         set.insert(Range::new(start, start + bytes as u64)).expect("it is empty");
         set
     };
     let ram = set(users, USER_BYTES);
-    let facts = boot::Facts { ram, forbidden: set(pool, POOL_BYTES), users: ram };
-    assert!(boot::FACTS.set(facts).is_ok(), "the machine boots once");
+    let facts = facts::Facts { ram, forbidden: set(pool, POOL_BYTES), users: ram };
+    assert!(facts::FACTS.set(facts).is_ok(), "the machine boots once");
     serial::PORT.set(serial::COM[0]);
     for index in 0..PROCESSORS as u8 {
         // SAFETY: memory of this size, for ever.
@@ -445,7 +446,7 @@ pub mod regs {
 
 /// Timers, interrupt lines, and what processors ask of each other.
 pub mod apic {
-    use super::{boot, cpu, entry, paging, Range, STATE};
+    use super::{cpu, entry, facts, paging, Range, STATE};
     use core::sync::atomic::Ordering;
 
     pub const TIMER_VECTOR: u64 = 0xf0;
@@ -489,13 +490,13 @@ pub mod apic {
     pub fn mask(_: u32) {}
     pub fn unmask(_: u32) {}
     pub fn end_of_interrupt() {}
-    pub fn find(_: u64, _: &boot::Memory) {}
+    pub fn find(_: u64, _: &facts::Memory) {}
     pub fn calibrate() {}
 }
 
 /// Nothing is measured: time is the machine's own.
 pub mod reference {
-    use super::boot::Memory;
+    use super::facts::Memory;
     use super::frequency::Answer;
 
     pub fn find_tsc(_: u64, _: &Memory) -> Answer {
@@ -545,8 +546,8 @@ pub mod smp {
 pub mod entry {
     use super::{cpu, fpu, paging, tables, STATE};
     use crate::base::refs::Ref;
-    use crate::sched;
     use crate::object::thread::Thread;
+    use crate::sched;
     use cpu::{cpu, Cpu};
     use keel_abi::fpage::SPACE_SHIFT;
 

@@ -3,6 +3,7 @@
 
 #[macro_use]
 pub mod object;
+pub mod facts;
 pub mod global;
 pub mod list;
 pub mod nospec;

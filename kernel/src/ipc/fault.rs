@@ -8,8 +8,9 @@ use crate::base::global::Global;
 use crate::base::refs::Ref;
 use crate::ipc::{ipc, transfer};
 use crate::mm::space;
+use crate::object::task;
 use crate::object::thread::*;
-use crate::{boot, sched};
+use crate::sched;
 use core::cell::Cell;
 use keel_abi::call::*;
 use keel_abi::fpage::*;
@@ -31,7 +32,7 @@ pub fn page_fault(thread: Ref<Thread>, address: u64, error_code: u64) {
     frame.vector.set(VECTOR_PF);
     frame.error_code.set(error_code);
     frame.cr2.set(address);
-    if boot::is_sigma0(thread.task) && space::fill_from_physical(thread.task, address) {
+    if task::is_sigma0(thread.task) && space::fill_from_physical(thread.task, address) {
         return;
     }
     // A trigger that came meanwhile is not kept waiting by another pager: it is taken first, and the fault comes again.

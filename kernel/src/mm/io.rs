@@ -10,8 +10,8 @@ use crate::base::list::{Links, List};
 use crate::base::refs::Ref;
 use crate::mm::space::{Stop, Work, PAGE_COST};
 use crate::object::pool::{Kind, PAGE, POOL};
-use crate::object::task::Task;
-use crate::{boot, sched};
+use crate::object::task::{self, Task};
+use crate::sched;
 use core::cell::Cell;
 use keel_abi::Error;
 
@@ -91,7 +91,7 @@ fn space_of(task: Ref<Task>, depth: u8, fill: u8) -> Result<Ref<IoSpace>, Error>
 
 /// Maps ports from one task to another; with `grant` the sender loses them. False if it holds none of them.
 pub fn map(from: Ref<Task>, to: Ref<Task>, first: u16, log2: u8, grant: bool) -> Result<bool, Error> {
-    if boot::is_sigma0(from) && from.io.get().is_none() {
+    if task::is_sigma0(from) && from.io.get().is_none() {
         space_of(from, 0, 0)?;
     }
     let Some(source) = from.io.get() else { return Ok(false) };
@@ -162,7 +162,7 @@ pub fn unmap(
         *at = index;
         work.arrive()?;
         take_back(space, index, ports, work)?;
-        if itself && !boot::is_sigma0(task) {
+        if itself && !task::is_sigma0(task) {
             hide(space, index, ports);
         }
     }

@@ -9,10 +9,9 @@
 use crate::arch::paging::*;
 use crate::arch::{direct, DIRECT};
 use crate::base::refs::Ref;
-use crate::boot;
 use crate::mm::mapdb::{Index, Node, Store};
 use crate::object::pool::{self, Kind, POOL};
-use crate::object::task::Task;
+use crate::object::task::{self, Task};
 use crate::sched::poll;
 use core::cell::Cell;
 use keel_abi::fpage::*;
@@ -1031,11 +1030,11 @@ fn fitting_level(leaf: &Leaf, source: u64, target: u64, rest: u64) -> u8 {
 /// The leaf to map from; sigma0's space is filled from physical memory on demand.
 fn find_source(from: Ref<Task>, address: u64, item: Fpage) -> Result<Result<Leaf, u8>, Stop> {
     let hole = match find(from, address) {
-        Err(hole) if boot::is_sigma0(from) => hole,
+        Err(hole) if task::is_sigma0(from) => hole,
         found => return Ok(found),
     };
-    match boot::physical_page(address, item.log2()) {
-        None if boot::is_physical(address) => Ok(Err(0)),
+    match physical_page(address, item.log2()) {
+        None if is_physical(address) => Ok(Err(0)),
         None => Ok(Err(hole)),
         Some(level) => {
             // Not larger than what is empty: smaller pages may have been entered beside it.

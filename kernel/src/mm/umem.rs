@@ -3,6 +3,7 @@
 //! the user's addresses, so that the kernel cannot fault.
 
 use crate::arch::direct;
+use crate::base::facts;
 use crate::base::refs::Ref;
 use crate::mm::space;
 use crate::object::task::Task;
@@ -13,7 +14,7 @@ use keel_abi::Error;
 /// Copies `size` bytes within a page on either side (physical addresses); they may be the same memory. Only RAM that
 /// users may have is read and written.
 pub fn copy(from: u64, to: u64, size: u64) -> Result<(), Error> {
-    if !crate::boot::is_ram(from) || !crate::boot::is_ram(to) {
+    if !facts::is_ram(from) || !facts::is_ram(to) {
         return Err(Error::Aborted);
     }
     // SAFETY: such RAM, through the direct map; it is not the kernel's.
@@ -29,7 +30,7 @@ pub fn words(task: Ref<Task>, address: u64, size: u64, write: bool) -> Result<[&
         return Err(Error::Invalid);
     }
     let part = |at: u64, bytes: u64| {
-        let place = space::access(task, at, write).ok().filter(|place| crate::boot::is_ram(*place));
+        let place = space::access(task, at, write).ok().filter(|place| facts::is_ram(*place));
         let words: *const Word = direct(place.ok_or(Error::Invalid)?).cast();
         // SAFETY: RAM that is mapped for the user, through the direct map; it is not the kernel's.
         Ok(unsafe { core::slice::from_raw_parts(words, bytes as usize / 8) })

@@ -11,9 +11,10 @@ use crate::base::refs::Ref;
 use crate::mm::io::IoSpace;
 use crate::mm::space;
 use crate::object::clan::Member;
+use crate::object::kip;
 use crate::object::pool::{Account, Kind, POOL};
 use crate::object::thread::{self, Thread};
-use crate::{boot, sched};
+use crate::sched;
 use core::cell::Cell;
 use core::ops::Range;
 use keel_abi::call::*;
@@ -313,6 +314,11 @@ pub fn find(id: Id) -> Option<Ref<Task>> {
     thread::find(id).map(|thread| thread.task)
 }
 
+/// Whether a task is sigma0.
+pub fn is_sigma0(task: Ref<Task>) -> bool {
+    task.number == TASK_SIGMA0 as u32
+}
+
 /// What `create` needs to know.
 pub struct Plan {
     /// Task number.
@@ -355,7 +361,7 @@ fn build(plan: &Plan, entry: &Entry, account: Ref<Account>, nesting: u8) -> Resu
     let task = POOL.make(account, Kind::Task, task).inspect_err(|_| POOL.free_page(root_table, Kind::Table))?;
     POOL.page(root_table).task.set(Some(task));
     if task.area != 0 {
-        space::map_object(task, task.area + AREA_KIP, boot::info_physical(), false)
+        space::map_object(task, task.area + AREA_KIP, kip::info_physical(), false)
             .inspect_err(|_| free_memory(task))?;
     }
     if let Some(chief) = plan.chief {

@@ -4,12 +4,17 @@
 
 use crate::arch::cpu::{self, Cpu};
 use crate::arch::print::log;
-use crate::arch::{regs, screen, serial};
-use crate::boot::{self, Word};
+use crate::arch::{regs, screen, serial, OFFSET};
+use crate::base::facts::{self, Word, KERNEL_START};
 use crate::percpu::lock;
 use core::panic::PanicInfo;
 use core::sync::atomic::{AtomicU32, Ordering};
 use keel_abi::boot::{DEBUG_EXIT_PORT, SHUTDOWN_KERNEL_PANIC};
+
+unsafe extern "C" {
+    static _bss_end: u8;
+    static boot_stack_top: u8;
+}
 
 /// Panics that each processor is telling of; the last is for one that is not set up yet.
 static NESTED: [AtomicU32; cpu::MAX + 1] = [const { AtomicU32::new(0) }; cpu::MAX + 1];
@@ -54,16 +59,21 @@ fn describe(cpu: Option<&Cpu>) {
 
 /// The words on the stack that are addresses in the kernel's text: no frame pointers are kept.
 pub(crate) fn backtrace() {
-    let text = boot::text_range();
+    let text = text_range();
     for word in stack().iter().filter(|word| text.contains(word)) {
         log!("  {word:#x}");
     }
 }
 
+/// The kernel's text, for backtraces.
+pub fn text_range() -> core::ops::Range<u64> {
+    OFFSET + KERNEL_START..&raw const _bss_end as u64 + OFFSET
+}
+
 /// The part of this processor's stack, or of the one used at boot, that is in use; empty on any other.
 fn stack() -> &'static [u64] {
     let here = regs::read_sp();
-    let tops = [cpu::recover().map_or(0, |cpu| cpu.stack.get()), &raw const boot::boot_stack_top as u64];
+    let tops = [cpu::recover().map_or(0, |cpu| cpu.stack.get()), &raw const boot_stack_top as u64];
     let top = tops.into_iter().find(|top| (top.wrapping_sub(cpu::STACK as u64)..*top).contains(&here)).unwrap_or(here);
     // SAFETY: from the stack pointer to the top of the stack that it is in.
     unsafe { core::slice::from_raw_parts(here as *const u64, (top - here) as usize / 8) }
@@ -72,7 +82,7 @@ fn stack() -> &'static [u64] {
 /// Tells the emulator, where the command line allows that, and stops. Whoever reads the console learns the end
 /// from its last line.
 pub fn end() -> ! {
-    if boot::has_word(Word::DebugExit) {
+    if facts::has_word(Word::DebugExit) {
         // SAFETY: the port of QEMU's debug exit device; nothing else is there when the option is given.
         unsafe { regs::outb(DEBUG_EXIT_PORT as u16, SHUTDOWN_KERNEL_PANIC as u8) };
     }

@@ -6,13 +6,14 @@ use super::cpuid::{self, Feature};
 use super::regs::*;
 use super::{apic, fast, fpu, paging, tables};
 use crate::arch::print::log;
+use crate::base::facts;
 use crate::base::refs::Ref;
 use crate::ipc::{across, fault, kernel_object};
 use crate::object::thread::{state_word, Message, State, Thread, ALIEN, DISPATCHED, FPU, FRAME_WORDS};
 use crate::percpu::lock::{self, Lock};
 use crate::percpu::pcid::{Pcids, NOFLUSH};
 use crate::sys::{exregs, panic, syscall};
-use crate::{boot, debugger, sched};
+use crate::{debugger, sched};
 use core::arch::{asm, global_asm};
 use core::mem::offset_of;
 use keel_abi::call::*;
@@ -150,7 +151,7 @@ unsafe extern "C" {
 extern "C" fn system_call() -> u64 {
     let cpu = cpu();
     lock::enter(cpu);
-    if cpu::count() > 1 && !boot::has_word(boot::Word::NoFast) && across::send(cpu) {
+    if cpu::count() > 1 && !facts::has_word(facts::Word::NoFast) && across::send(cpu) {
         return leave(cpu);
     }
     serve(cpu)

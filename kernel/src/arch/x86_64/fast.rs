@@ -6,8 +6,8 @@
 
 use super::cpu::{cpu, Cpu};
 use super::cpuid::{self, Feature};
+use crate::base::facts::{self, Word};
 use crate::base::refs::Ref;
-use crate::boot::{self, Word};
 use crate::mm::space;
 use crate::object::task::Task;
 use crate::object::thread::{state_word, State, Thread, ALIEN, DISPATCHED, FPU};
@@ -132,7 +132,7 @@ unsafe extern "C" {
 
 /// Whether the short ways are used.
 pub fn are_used() -> bool {
-    !boot::has_word(Word::NoFast) && cpuid::has(Feature::FsGsBase) && cpuid::has(Feature::Xsave)
+    !facts::has_word(Word::NoFast) && cpuid::has(Feature::FsGsBase) && cpuid::has(Feature::Xsave)
 }
 
 /// Where page faults enter.
@@ -143,7 +143,7 @@ pub fn page_fault_entry(cpu: &Cpu) -> u64 {
 
 /// Where SYSCALL enters, once it is known how many processors there are.
 pub fn system_call_entry(processors: u32) -> u64 {
-    let entry = match (processors > 1, boot::has_word(Word::NoClear), cpu().pcids.are_used()) {
+    let entry = match (processors > 1, facts::has_word(Word::NoClear), cpu().pcids.are_used()) {
         _ if !are_used() => slow_syscall_entry,
         (true, false, false) => syscall_entry,
         (false, false, false) => up_syscall_entry,

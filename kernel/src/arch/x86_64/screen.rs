@@ -3,8 +3,8 @@
 //! command line has `screen`, and in a panic, when no other processor draws.
 
 use super::{direct, paging};
+use crate::base::facts::BOOT_MAPPED;
 use crate::base::global::Global;
-use crate::boot::BOOT_MAPPED;
 use core::cell::Cell;
 use keel_abi::ranges::Range;
 
