@@ -2,10 +2,11 @@
 //! Start-up, from the boot loader's information to the first user instruction. `boot` reads as the list of what
 //! happens. What it finds out about the machine is in facts.rs from then on.
 
+use crate::arch::boot::smp;
 use crate::arch::cpuid::{self, Feature};
 use crate::arch::multiboot::{Information, Module};
 use crate::arch::print::log;
-use crate::arch::{acpi, apic, clock, cpu, direct, entry, fpu, paging, reference, screen, serial, smp};
+use crate::arch::{acpi, apic, clock, cpu, direct, entry, fpu, paging, reference, screen, serial};
 use crate::base::facts::*;
 use crate::base::refs::Ref;
 use crate::object::kip::INFO;

@@ -5,39 +5,23 @@
 //! into the one place beside it (`Cpu::handoff`) from which it is taken without touching the queue.
 
 use crate::arch::cpu::{self, cpu, Cpu};
-use crate::arch::{apic, clock, entry};
+use crate::arch::{apic, clock, switch};
 use crate::base::refs::Ref;
 use crate::ipc::kernel_object::{self, KernelObject};
 use crate::ipc::{fault, ipc, transfer};
 use crate::object::thread::*;
 use crate::percpu::deadlines::Deadline;
 use crate::percpu::lock;
+use crate::percpu::runqueue::NOBODY;
 use core::cell::Cell;
-use keel_abi::call::{PREEMPTER_EVERY, PRIORITIES, TIME_NEVER};
+use keel_abi::call::{PREEMPTER_EVERY, TIME_NEVER};
 use keel_abi::Side;
-
-/// Time slice of a new thread.
-pub const DEFAULT_SLICE_NS: u64 = 10_000_000;
 
 /// No slice is shorter: a shorter one would only be interrupts.
 const LEAST_SLICE_NS: u64 = 10_000;
 
 /// Deadlines that one interrupt serves: bounds its length. Where more are due, the next interrupt follows at once.
 const MAX_DUE: usize = 4;
-
-/// Above every priority.
-pub const NOBODY: u32 = PRIORITIES as u32;
-
-/// What happens at a deadline.
-#[derive(Clone, Copy)]
-pub enum Due {
-    /// A thread's timeout.
-    Thread(Ref<Thread>),
-    /// A timer fires.
-    Timer(Ref<KernelObject>),
-    /// The end of a time slice.
-    Slice,
-}
 
 /// Makes a thread ready that was not, on its processor.
 pub fn wake(thread: Ref<Thread>) {
@@ -89,20 +73,11 @@ pub fn forget(thread: Ref<Thread>) -> bool {
     let home = cpu::of(thread);
     home.deadlines.remove(deadline_of(thread));
     cpu::all().for_each(|cpu| cpu.lookup_cache.forget(thread.id));
-    write_back_elsewhere(thread);
+    cpu::write_back_elsewhere(thread);
     let leave = |place: &Cell<Option<Ref<Thread>>>| place.get() == Some(thread) && place.take().is_some();
     leave(&home.loaded);
     leave(&home.fpu_owner);
     leave(&home.current) && home.index == cpu().index
-}
-
-/// A thread that runs on another processor enters the kernel there: its registers are in its frame, and it looks at
-/// what it has to do before it goes on. What else that processor holds of it is in memory.
-pub fn write_back_elsewhere(thread: Ref<Thread>) {
-    let home = cpu::of(thread);
-    if home.index != cpu().index && holds(home, thread) {
-        lock::write_back(home);
-    }
 }
 
 /// A thread, settled, was given another ip: what it came into the kernel for on another processor,
@@ -115,10 +90,6 @@ pub fn redirect(thread: Ref<Thread>) {
     }
 }
 
-fn holds(cpu: &Cpu, thread: Ref<Thread>) -> bool {
-    [&cpu.current, &cpu.loaded, &cpu.fpu_owner].iter().any(|who| who.get() == Some(thread))
-}
-
 /// Gives a thread to another processor: at once, or when it next leaves the kernel if it is running.
 pub fn migrate(thread: Ref<Thread>, target: u8) {
     thread.target.set(target);
@@ -127,7 +98,7 @@ pub fn migrate(thread: Ref<Thread>, target: u8) {
         thread.unset(MIGRATING);
     } else if home.current.get() == Some(thread) {
         thread.set(MIGRATING);
-        write_back_elsewhere(thread);
+        cpu::write_back_elsewhere(thread);
     } else {
         hand_over(thread);
     }
@@ -136,7 +107,7 @@ pub fn migrate(thread: Ref<Thread>, target: u8) {
 /// Takes a thread that does not run to the processor that it shall have.
 fn hand_over(thread: Ref<Thread>) {
     let home = cpu::of(thread);
-    if holds(home, thread) {
+    if home.holds(thread) {
         lock::write_back(home);
     }
     unready(thread);
@@ -219,20 +190,6 @@ pub fn timer_interrupt() {
     program(cpu);
 }
 
-/// Lets waiting interrupts in, inside a long operation. Whether somebody should run instead of us, here or on a
-/// processor that waits for the locks.
-pub fn poll() -> bool {
-    entry::poll();
-    if lock::is_contended() {
-        return true;
-    }
-    let cpu = cpu();
-    let Some(current) = cpu.current.get() else { return false };
-    let priority = current.priority.get();
-    cpu.handoff.get().is_some_and(|partner| partner.priority.get() > priority)
-        || cpu.queue.top().is_some_and(|top| top > priority || top == priority && cpu.slice_over.get())
-}
-
 /// Gives the processor to `to` (ready) or to the next of the same priority.
 pub fn switch_to(to: Option<Ref<Thread>>) {
     let cpu = cpu();
@@ -271,7 +228,7 @@ fn choose(cpu: &'static Cpu) -> Ref<Thread> {
         }
         crate::debugger::trace::idle();
         lock::release(cpu);
-        entry::wait_for_interrupt();
+        switch::wait_for_interrupt();
         lock::enter(cpu);
         program(cpu);
     }
@@ -412,7 +369,7 @@ pub fn leave(cpu: &'static Cpu) -> u64 {
             start_slice(cpu, thread, fresh);
         }
         let work = thread.has(WORK);
-        if !work && entry::load(cpu, thread) {
+        if !work && switch::load(cpu, thread) {
             set_preemption_threshold(cpu);
             return thread.frame_address();
         }
@@ -434,7 +391,7 @@ fn exit_work(thread: Ref<Thread>) {
         hand_over(thread);
     } else if thread.has(TRANSFER) {
         // From here on it is this thread's time.
-        entry::charge(thread);
+        switch::charge(thread);
         transfer::proceed(thread);
     } else if thread.has(RECEIVE_DUE) {
         thread.unset(RECEIVE_DUE);

@@ -7,6 +7,7 @@ use crate::arch::Machine;
 use crate::object::task;
 use crate::object::thread::{self, State, Thread};
 use crate::random::{seed, Random};
+use crate::sched;
 use keel_abi::call::TASK_SHARED_QUOTA;
 use keel_abi::ids::*;
 use keel_abi::memory::AREA_DEFAULT;

@@ -12,12 +12,12 @@ pub mod acpi;
 pub mod clock;
 #[path = "../../kernel/src/arch/x86_64/cpu.rs"]
 pub mod cpu;
-#[path = "../../kernel/src/arch/x86_64/fast.rs"]
-pub mod fast;
 #[path = "../../kernel/src/arch/x86_64/fpu.rs"]
 pub mod fpu;
 #[path = "../../kernel/src/arch/x86_64/frequency.rs"]
 pub mod frequency;
+#[path = "../../kernel/src/arch/x86_64/lookup.rs"]
+pub mod lookup;
 #[path = "../../kernel/src/arch/x86_64/multiboot.rs"]
 pub mod multiboot;
 #[path = "../../kernel/src/arch/x86_64/paging.rs"]
@@ -446,7 +446,7 @@ pub mod regs {
 
 /// Timers, interrupt lines, and what processors ask of each other.
 pub mod apic {
-    use super::{cpu, entry, facts, paging, Range, STATE};
+    use super::{cpu, facts, paging, switch, Range, STATE};
     use core::sync::atomic::Ordering;
 
     pub const TIMER_VECTOR: u64 = 0xf0;
@@ -463,7 +463,7 @@ pub mod apic {
         let cpu = cpu::all().find(|cpu| cpu.apic_id == target).expect("it runs");
         if cpu.write_back_request.load(Ordering::SeqCst) {
             let acting = STATE.acting.replace(cpu.index as usize);
-            entry::write_back_loaded(cpu);
+            switch::write_back_loaded(cpu);
             paging::leave(cpu);
             cpu.write_back_request.store(false, Ordering::SeqCst);
             STATE.acting.set(acting);
@@ -535,15 +535,17 @@ pub mod cpuid {
 }
 
 /// The other processors are there from the beginning.
-pub mod smp {
-    use super::multiboot::Information;
+pub mod boot {
+    pub mod smp {
+        use crate::arch::multiboot::Information;
 
-    pub fn start_boot_processor() {}
-    pub fn start_others(_: &Information, _: usize) {}
+        pub fn start_boot_processor() {}
+        pub fn start_others(_: &Information, _: usize) {}
+    }
 }
 
 /// Entries and exits: what of a thread is in the processor.
-pub mod entry {
+pub mod switch {
     use super::{cpu, fpu, paging, tables, STATE};
     use crate::base::refs::Ref;
     use crate::object::thread::Thread;
@@ -554,9 +556,6 @@ pub mod entry {
     pub const FLAGS_FIXED: u64 = 1 << 9 | 1 << 1;
     pub const FLAGS_CLEARED: u64 = 0;
     pub const NO_CALL: u64 = u64::MAX;
-    pub const VECTOR_GP: u64 = 13;
-    pub const VECTOR_PF: u64 = 14;
-    pub const VECTOR_INT80: u64 = 0x80;
     /// The longest time in ns that passes between two looks for interrupts.
     const MOMENT: u64 = 2_000;
 
@@ -619,7 +618,10 @@ pub mod entry {
         cpu.loaded_changed();
         fpu::put_away(cpu);
     }
+}
 
+/// The way to the first thread.
+pub mod entry {
     pub fn start() -> ! {
         panic!("nobody boots here")
     }

@@ -7,7 +7,7 @@
 
 use super::*;
 use crate::arch::cpu::cpu;
-use crate::arch::{each_step, entry, Machine, PROCESSORS};
+use crate::arch::{each_step, switch, Machine, PROCESSORS};
 use crate::base::refs::Ref;
 use crate::object::task;
 use crate::object::thread::{self, State, Thread};
@@ -371,7 +371,7 @@ impl History {
     fn run(&self, processor: usize, task: usize) {
         let cpu = self.machine.act(processor);
         cpu.current.set(Some(self.threads[task]));
-        assert!(entry::load(cpu, self.threads[task]));
+        assert!(switch::load(cpu, self.threads[task]));
     }
 
     /// Does it until it need not begin anew.
@@ -921,7 +921,7 @@ fn what_another_processor_writes_meanwhile_stays_known() {
         }
         let second = machine.act(1);
         second.current.set(Some(writer));
-        assert!(entry::load(second, writer));
+        assert!(switch::load(second, writer));
         machine.act(0);
         machine.write_beside(Some(WRITTEN));
     };

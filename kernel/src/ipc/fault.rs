@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Faults, exceptions and alien system calls become messages to pager and handler.
 
-use crate::arch::entry::{self, VECTOR_GP, VECTOR_PF};
 use crate::arch::print::log;
-use crate::arch::{clock, cpu};
+use crate::arch::tables::{VECTOR_GP, VECTOR_PF};
+use crate::arch::{clock, cpu, switch};
 use crate::base::global::Global;
 use crate::base::refs::Ref;
 use crate::ipc::{ipc, transfer};
@@ -144,7 +144,7 @@ pub fn triggered(thread: Ref<Thread>) {
 pub fn preempted(thread: Ref<Thread>) {
     let why = thread.flags.get() & PREEMPTED;
     thread.unset(why);
-    let consumed = clock::ticks_to_ns(entry::consumed(thread));
+    let consumed = clock::ticks_to_ns(switch::consumed(thread));
     let preempter = Id(thread.preempter.get().0 & !PREEMPTER_EVERY);
     raise(thread, preempter, (KIND_PREEMPTION, (why >> PREEMPTED_SHIFT) as u64), (clock::now(), consumed));
 }
@@ -161,7 +161,7 @@ pub fn set_preempter(thread: Ref<Thread>, preempter: Id) {
     thread.unset(HAS_PREEMPTER | PREEMPTED);
     thread.set(if preempter == Id::NIL { 0 } else { HAS_PREEMPTER });
     // If it runs elsewhere, its time slice begins to count there.
-    sched::write_back_elsewhere(thread);
+    cpu::write_back_elsewhere(thread);
 }
 
 /// A frame that cannot be left with.

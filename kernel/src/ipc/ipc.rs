@@ -8,13 +8,14 @@
 
 use crate::arch::clock;
 use crate::arch::cpu::cpu;
-use crate::arch::entry::NO_CALL;
+use crate::arch::switch::NO_CALL;
 use crate::base::refs::Ref;
 use crate::ipc::{fault, kernel_object, transfer};
 use crate::mm::space::Stop;
 use crate::object::clan::{self, Nearest};
 use crate::object::task;
 use crate::object::thread::*;
+use crate::percpu::preempt;
 use crate::sched::{self, wake};
 use keel_abi::call::*;
 use keel_abi::ids::ID_NIL;
@@ -605,13 +606,13 @@ pub fn fail_waiters(partner: Ref<Thread>) {
             if thread.partner.get() != partner.id || thread == partner {
                 continue;
             }
-            sched::poll();
+            preempt::poll();
             match thread.state.get() {
                 State::Receiving if !thread.open.get() => fail(thread, Side::Receive, Error::NoPartner),
                 State::Faulted | State::Preempted => fault::no_handler(thread),
                 _ => {}
             }
-            sched::poll();
+            preempt::poll();
         }
     });
 }

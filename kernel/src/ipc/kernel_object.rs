@@ -15,9 +15,10 @@ use crate::ipc::ipc;
 use crate::mm::space;
 use crate::object::pool::{Kind, PAGE, POOL};
 use crate::object::task::{self, Task};
-use crate::object::thread::Thread;
+use crate::object::thread::{Due, Thread};
 use crate::percpu::deadlines::Deadline;
-use crate::sched::{self, Due};
+use crate::percpu::preempt;
+use crate::sched;
 use core::cell::Cell;
 use keel_abi::call::*;
 use keel_abi::fpage::PAGE_SIZE;
@@ -355,14 +356,14 @@ fn frame_offsets(task: Ref<Task>, first: u64, count: u64) -> Result<impl Iterato
 fn sell_frames(task: Ref<Task>, first: u64, count: u64) -> Result<(), Error> {
     let offsets = frame_offsets(task, first, count)?;
     let bound = |offset| {
-        sched::poll();
+        preempt::poll();
         space::object_at(task, offset).is_some_and(|page| POOL.page(page).parent.get() != 0)
     };
     if offsets.clone().any(bound) {
         return Err(Error::Busy);
     }
     for offset in offsets {
-        sched::poll();
+        preempt::poll();
         space::remove_object(task, offset);
     }
     Ok(())
@@ -370,7 +371,7 @@ fn sell_frames(task: Ref<Task>, first: u64, count: u64) -> Result<(), Error> {
 
 fn buy_frames(task: Ref<Task>, first: u64, count: u64) -> Result<(), Error> {
     for offset in frame_offsets(task, first, count)? {
-        sched::poll();
+        preempt::poll();
         if space::object_at(task, offset).is_none() {
             space::add_object(task, offset)?;
         }
@@ -385,7 +386,7 @@ pub fn thread_deleted(thread: Ref<Thread>) {
     }
     let messages = ID_MSI_SOURCE..ID_MSI_SOURCE + messages();
     for id in (ID_IRQ..ID_IRQ + LINES as u64).chain(messages).chain(ID_TIMER..ID_TIMER + TIMERS) {
-        sched::poll();
+        preempt::poll();
         if let Some(source) = lookup(Id(id), thread.task).filter(|source| source.attached.get() == Some(thread)) {
             detach(source);
         }
@@ -398,6 +399,6 @@ pub fn task_deleted(task: Ref<Task>) {
     let table = &KERNEL_OBJECTS[..LINES + messages() as usize];
     for some in table.chunks(MESSAGES as usize) {
         some.iter().filter(|line| line.owner.get() == task.number).for_each(|line| line.owner.set(heir));
-        sched::poll();
+        preempt::poll();
     }
 }

@@ -11,7 +11,7 @@ use crate::base::refs::Ref;
 use crate::mm::space::{Stop, Work, PAGE_COST};
 use crate::object::pool::{Kind, PAGE, POOL};
 use crate::object::task::{self, Task};
-use crate::sched;
+use crate::percpu::preempt;
 use core::cell::Cell;
 use keel_abi::Error;
 
@@ -64,7 +64,7 @@ fn words(from: usize, first: u16, log2: u8) -> impl Iterator<Item = (usize, u64)
 }
 
 fn new_bitmap(task: Ref<Task>, fill: u8) -> Result<[u32; 2], Error> {
-    sched::poll();
+    preempt::poll();
     let first = POOL.alloc_page(task.account, Kind::Part)?;
     let second = POOL.alloc_page(task.account, Kind::Part).inspect_err(|_| POOL.free_page(first, Kind::Part))?;
     let bitmap = [first, second];
@@ -222,7 +222,7 @@ pub fn drop_space(task: Ref<Task>) {
     let Some(space) = task.io.take() else { return };
     while let Some(grant) = space.got.first() {
         drop_grant(grant);
-        sched::poll();
+        preempt::poll();
     }
     tables::forget_ports(task);
     free_bitmap(&space.bitmap);

@@ -12,7 +12,7 @@ use crate::base::refs::Ref;
 use crate::mm::mapdb::{Index, Node, Store};
 use crate::object::pool::{self, Kind, POOL};
 use crate::object::task::{self, Task};
-use crate::sched::poll;
+use crate::percpu::preempt::poll;
 use core::cell::Cell;
 use keel_abi::fpage::*;
 use keel_abi::memory::*;

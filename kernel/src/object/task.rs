@@ -14,7 +14,7 @@ use crate::object::clan::Member;
 use crate::object::kip;
 use crate::object::pool::{Account, Kind, POOL};
 use crate::object::thread::{self, Thread};
-use crate::sched;
+use crate::percpu::preempt;
 use core::cell::Cell;
 use core::ops::Range;
 use keel_abi::call::*;
@@ -149,7 +149,7 @@ impl Ref<Task> {
         let enough = end as usize >= INLINE_LTHREADS && self.lthreads.get() < (end - end / FREE_SHARE) as u32;
         let known = if enough || end == LTHREAD_TASK as u16 { (from..end).chain(0..from).find(free) } else { None };
         let number = known.or_else(|| (end..LTHREAD_TASK as u16).find(free)).ok_or(Error::NoMemory)?;
-        sched::poll();
+        preempt::poll();
         self.cursor.set(number + 1);
         self.end.set(end.max(number + 1));
         Ok(number)
@@ -271,7 +271,7 @@ fn all_numbers(mut numbers: Range<u32>, mut holds: impl FnMut(&Entry) -> bool) -
 /// Lets interrupts in at some of the numbers of a walk.
 fn pause(number: u32) {
     if number % POLL_INTERVAL == 0 {
-        sched::poll();
+        preempt::poll();
     }
 }
 
@@ -281,7 +281,7 @@ pub fn for_each(mut look: impl FnMut(Ref<Task>)) {
         let mut next = at(top);
         while let Some(task) = next {
             look(task);
-            sched::poll();
+            preempt::poll();
             next = task.clan.first().or_else(|| behind(task, None));
         }
     }
@@ -401,7 +401,7 @@ pub fn delete_lthreads(top: Ref<Task>) -> bool {
         while let Some(thread) = task.next_lthread(number) {
             number = thread.id.lthread();
             own |= thread::delete(thread);
-            sched::poll();
+            preempt::poll();
         }
         next = task.clan.first().or_else(|| behind(task, Some(top)));
     }
@@ -430,7 +430,7 @@ pub fn delete(top: Ref<Task>) {
             pass_numbers(task, task.held.get().0..task.held.get().1, chief);
         }
         crate::ipc::kernel_object::task_deleted(task);
-        sched::poll();
+        preempt::poll();
         let (account, chief) = (task.account, task.chief);
         free_memory(task);
         close_account(account, chief);
@@ -444,7 +444,7 @@ pub fn delete(top: Ref<Task>) {
 fn free_memory(task: Ref<Task>) {
     crate::mm::io::drop_space(task);
     space::free_all(task);
-    sched::poll();
+    preempt::poll();
     if task.directory.get() != 0 {
         for index in 0..DIRECTORY_PAGES {
             let page = POOL.word(task.directory.get(), index).get();

@@ -17,6 +17,7 @@ use crate::object::clan;
 use crate::object::pool::{Kind, POOL};
 use crate::object::task::{self, Task};
 use crate::percpu::deadlines::Deadline;
+use crate::percpu::preempt;
 use crate::percpu::runqueue::Ready;
 use crate::sched;
 use core::cell::Cell;
@@ -88,6 +89,20 @@ pub const PREEMPTED_SHIFT: u32 = 14;
 /// Flags that must be looked at before it runs in user mode.
 pub const WORK: u32 = TRIGGERED | RECEIVE_DUE | TRANSFER | MIGRATING | PREEMPTED;
 
+/// Time slice of a new thread.
+pub const DEFAULT_SLICE_NS: u64 = 10_000_000;
+
+/// What happens at a deadline.
+#[derive(Clone, Copy)]
+pub enum Due {
+    /// A thread's timeout.
+    Thread(Ref<Thread>),
+    /// A timer fires.
+    Timer(Ref<KernelObject>),
+    /// The end of a time slice.
+    Slice,
+}
+
 /// A message that the kernel sends for a thread.
 #[derive(Clone, Copy)]
 pub struct Message {
@@ -143,10 +158,10 @@ object! {
         /// It may find something when it waits for anybody: a notification, an interrupt, a sender.
         pub maybe_pending: Cell<bool> = Cell::new(false),
         /// Time slice in ns; 0: unlimited.
-        pub slice: Cell<u64> = Cell::new(sched::DEFAULT_SLICE_NS),
+        pub slice: Cell<u64> = Cell::new(DEFAULT_SLICE_NS),
         /// What is left of its time slice in ns, if it did not run to the end of it; 0: all.
         pub slice_left: Cell<u64> = Cell::new(0),
-        /// Processor time used, in TSC ticks; while it is loaded, less the time when that began (`entry::consumed`).
+        /// Processor time used, in TSC ticks; while it is loaded, less the time when that began (`switch::consumed`).
         pub consumed: Cell<u64> = Cell::new(0),
         /// Who gets its page faults.
         pub pager: Cell<Id> = Cell::new(plan.pager),
@@ -183,7 +198,7 @@ object! {
         /// Sources that it is attached to.
         pub sources: Cell<u32> = Cell::new(0),
         /// Its timeout.
-        pub deadline: Deadline<sched::Due> = Deadline::new(),
+        pub deadline: Deadline<Due> = Deadline::new(),
         /// Its FPU state once it has used the FPU.
         pub fpu: Cell<Option<Ref<fpu::State>>> = Cell::new(None),
         /// Its debug registers and descriptors, once set.
@@ -336,7 +351,7 @@ fn prepare_native(thread: Ref<Thread>) {
     frame.gs_base.set(address);
     frame.cs.set(crate::arch::tables::USER_CS as u64);
     frame.ss.set(crate::arch::tables::USER_SS as u64);
-    frame.flags.set(crate::arch::entry::FLAGS_FIXED);
+    frame.flags.set(crate::arch::switch::FLAGS_FIXED);
 }
 
 /// A frame in a chief's window: the pool page, and the index in the window.
@@ -401,7 +416,7 @@ pub fn delete(thread: Ref<Thread>) -> bool {
     thread.state.set(State::Inactive);
     while let Some(sender) = thread.senders.first() {
         ipc::fail(sender, Side::Send, Error::NoPartner);
-        sched::poll();
+        preempt::poll();
     }
     if thread.waiters.get() > 0 {
         ipc::fail_waiters(thread);

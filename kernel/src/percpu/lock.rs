@@ -18,7 +18,7 @@
 //! where processors are themselves scheduled, each hand-over to one that does not run costs its whole absence.
 
 use crate::arch::cpu::{self, cpu, Cpu};
-use crate::arch::{apic, entry, paging};
+use crate::arch::{apic, paging, switch};
 use core::hint::spin_loop;
 use core::mem::offset_of;
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -52,7 +52,7 @@ impl Lock {
         self.waiting.fetch_add(1, Ordering::Relaxed);
         while self.held.load(Ordering::Relaxed) || self.held.swap(true, Ordering::Acquire) {
             if cpu.write_back_request.load(Ordering::SeqCst) {
-                entry::write_back_loaded(cpu);
+                switch::write_back_loaded(cpu);
                 paging::leave(cpu);
                 cpu.write_back_request.store(false, Ordering::SeqCst);
             }
@@ -187,7 +187,7 @@ pub fn cond_resched(cpu: &Cpu) {
 /// arrives later is harmless: it finds nothing to do.
 pub fn write_back(target: &Cpu) {
     if target.index == cpu().index {
-        entry::write_back_loaded(target);
+        switch::write_back_loaded(target);
         return;
     }
     target.write_back_request.store(true, Ordering::SeqCst);

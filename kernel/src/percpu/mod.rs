@@ -4,4 +4,5 @@
 pub mod deadlines;
 pub mod lock;
 pub mod pcid;
+pub mod preempt;
 pub mod runqueue;

@@ -10,6 +10,9 @@ use keel_abi::call::PRIORITIES;
 /// List tag of the ready lists.
 pub struct Ready;
 
+/// Above every priority.
+pub const NOBODY: u32 = PRIORITIES as u32;
+
 /// Ready threads by priority.
 pub struct RunQueue<T: Linked<Ready>> {
     pub(crate) lists: [List<T, Ready>; PRIORITIES as usize],

@@ -3,6 +3,7 @@
 //!
 //! First everything is checked and what needs memory is made; then the changes are made, which cannot fail.
 
+use crate::arch::cpu;
 use crate::arch::{fpu, tables};
 use crate::base::refs::Ref;
 use crate::ipc::{fault, ipc};
@@ -124,7 +125,7 @@ fn check(caller: Ref<Thread>, thread: Ref<Thread>, mask: u64, record: &SharedExR
 
 fn apply(thread: Ref<Thread>, mask: u64, record: &SharedExRegs, frame: Rebinding) {
     if mask & !EX_START != 0 {
-        sched::write_back_elsewhere(thread);
+        cpu::write_back_elsewhere(thread);
     }
     if let Some(frame) = frame {
         bind(thread, frame);

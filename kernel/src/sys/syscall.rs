@@ -8,6 +8,7 @@ use crate::mm::io;
 use crate::mm::space::{self, Stop, Work};
 use crate::object::task::{self, Task};
 use crate::object::thread::{self, State, Thread, MIGRATING};
+use crate::percpu::preempt;
 use crate::sched;
 use crate::sys::exregs;
 use keel_abi::call::*;
@@ -179,7 +180,7 @@ fn thread_schedule(caller: Ref<Thread>) -> Result<(), Stop> {
     frame.di.set(thread.priority.get() as u64);
     frame.si.set(thread.state.get() as u64);
     frame.dx.set(if thread.state.get() == State::Ready { ID_NIL } else { thread.partner.get().0 });
-    frame.r8.set(arch::clock::ticks_to_ns(arch::entry::consumed(thread)));
+    frame.r8.set(arch::clock::ticks_to_ns(arch::switch::consumed(thread)));
     frame.r9.set(thread.slice.get());
     frame.r10.set(if thread.has(MIGRATING) { thread.target.get() } else { thread.cpu.get() } as u64);
     frame.r12.set(thread.preempter.get().0);
@@ -236,7 +237,7 @@ fn task_operation(caller: Ref<Thread>) -> Result<Option<Id>, Stop> {
             if inner == old {
                 break;
             }
-            if sched::poll() {
+            if preempt::poll() {
                 return Err(Stop::Restart);
             }
             inner = task::innermost(old);
@@ -257,7 +258,7 @@ fn create(caller: Ref<Thread>, number: u32, control: u64) -> Result<Id, Stop> {
     let mcp = ((control & TASK_MCP_MASK) as u8).min(caller.task.mcp.get());
     let plan = task::Plan { number, chief: Some(caller.task), mcp, quota: frame.r10.get(), area: frame.r12.get() };
     let task = task::create(&plan)?;
-    sched::poll();
+    preempt::poll();
     if control & TASK_NO_LTHREAD != 0 {
         return Ok(task.id());
     }

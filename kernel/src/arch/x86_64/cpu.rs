@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What belongs to one processor, found through gs.
 
-use super::fast::LookupCache;
+use super::lookup::LookupCache;
 use super::regs::{wrmsr, MSR_GS_BASE};
 use super::tables::{Stack, Tables};
 use crate::base::refs::Ref;
-use crate::object::thread::{state_word, State, Thread, ALIEN};
+use crate::object::thread::{state_word, Due, State, Thread, ALIEN};
 use crate::percpu::deadlines::{Deadline, Deadlines};
-use crate::percpu::lock::Lock;
+use crate::percpu::lock::{self, Lock};
 use crate::percpu::pcid::Pcids;
-use crate::percpu::runqueue::RunQueue;
-use crate::sched::{Due, NOBODY};
+use crate::percpu::runqueue::{RunQueue, NOBODY};
 use core::arch::asm;
 use core::cell::Cell;
 use core::ptr::null_mut;
@@ -194,10 +193,24 @@ impl Cpu {
         self.current.get().filter(|_| !self.redirected.get())
     }
 
+    /// Whether it has something of a thread: it runs it, or has its bases or its FPU state.
+    pub fn holds(&self, thread: Ref<Thread>) -> bool {
+        [&self.current, &self.loaded, &self.fpu_owner].iter().any(|who| who.get() == Some(thread))
+    }
+
     /// Something of the loaded thread changed: it is loaded anew before it runs on.
     pub fn loaded_changed(&self) {
         if let Some(thread) = self.loaded.take() {
-            super::entry::save_loaded(thread);
+            super::switch::save_loaded(thread);
         }
+    }
+}
+
+/// A thread that runs on another processor enters the kernel there: its registers are in its frame, and it looks at
+/// what it has to do before it goes on. What else that processor holds of it is in memory.
+pub fn write_back_elsewhere(thread: Ref<Thread>) {
+    let home = of(thread);
+    if home.index != cpu().index && home.holds(thread) {
+        lock::write_back(home);
     }
 }

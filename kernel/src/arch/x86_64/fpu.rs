@@ -12,7 +12,6 @@ use crate::base::refs::Ref;
 use crate::object::pool::{Kind, POOL};
 use crate::object::thread::{Thread, DEBUG_TLS, FPU};
 use crate::percpu::lock;
-use crate::sched;
 use core::arch::asm;
 use core::cell::Cell;
 use keel_abi::fpage::SPACE_SHIFT;
@@ -224,7 +223,7 @@ pub fn copy_out(thread: Ref<Thread>, [head, tail]: [&[Word]; 2]) {
         fresh.reset();
         return write(&fresh);
     };
-    sched::write_back_elsewhere(thread);
+    cpu::write_back_elsewhere(thread);
     if is_here(thread) {
         let to = if tail.is_empty() { head } else { &state.words };
         to[HEADER..HEADER + HEADER_WORDS].iter().for_each(|word| word.set(0));
@@ -285,7 +284,7 @@ fn is_here(thread: Ref<Thread>) -> bool {
 /// A thread's state is the one in memory, which no processor has in its registers. If the thread runs, it gets the state at
 /// its next FPU instruction, which traps.
 fn forget_registers(thread: Ref<Thread>) {
-    sched::write_back_elsewhere(thread);
+    cpu::write_back_elsewhere(thread);
     if is_here(thread) {
         cpu().fpu_owner.set(None);
         trap(cpu(), true);

@@ -3,9 +3,10 @@
 //! The selectors are those that 64-bit Linux programs expect to see.
 
 use super::cpu::{self, cpu, Cpu};
-use super::entry::{FLAGS_CLEARED, VECTOR_INT80};
-use super::fast;
+use super::cpuid::{self, Feature};
 use super::regs::*;
+use super::switch::FLAGS_CLEARED;
+use crate::base::facts::{self, Word};
 use crate::base::global::Global;
 use crate::base::nospec::nospec;
 use crate::base::refs::Ref;
@@ -35,6 +36,25 @@ const CPU_NUMBER: usize = 15;
 const DESCRIPTORS: usize = 16;
 /// Bytes of a stack for exceptions that need one of their own.
 const IST_STACK: usize = 4096;
+
+/// #DB.
+pub const VECTOR_DB: u64 = 1;
+/// #UD.
+pub const VECTOR_UD: u64 = 6;
+/// #NM: the FPU is off.
+pub const VECTOR_NM: u64 = 7;
+/// #DF.
+pub const VECTOR_DF: u64 = 8;
+/// #GP.
+pub const VECTOR_GP: u64 = 13;
+/// #PF.
+pub const VECTOR_PF: u64 = 14;
+/// #MC.
+pub const VECTOR_MC: u64 = 18;
+/// First vector that is no exception.
+pub const FIRST_INTERRUPT: u64 = 32;
+/// `int 0x80`.
+pub const VECTOR_INT80: u64 = 0x80;
 
 /// Task state segment (Intel SDM volume 3, 8.7), with the bitmap of ports behind it, which must start inside the first
 /// 64 KB of the segment.
@@ -132,6 +152,9 @@ unsafe extern "C" {
     fn fatal_df();
     fn fatal_mc();
     fn vector_stubs();
+    #[link_name = "page_fault_entry"]
+    fn nopcid_page_fault_entry();
+    fn pcid_page_fault_entry();
 }
 
 #[repr(C, packed)]
@@ -163,7 +186,7 @@ fn fill_idt(cpu: &Cpu) {
             2 => (nmi_entry as *const () as u64, 2),
             8 => (fatal_df as *const () as u64, 3),
             18 => (fatal_mc as *const () as u64, 3),
-            14 if fast::are_used() => (fast::page_fault_entry(cpu), 0),
+            14 if use_fast_paths() => (page_fault_entry(cpu), 0),
             _ => (vector_stubs as *const () as u64 + vector as u64 * 16, 0),
         };
         let privilege = if USER_VECTORS.contains(&vector) { 3 } else { 0 };
@@ -176,6 +199,17 @@ fn fill_idt(cpu: &Cpu) {
         gate[0].set(low);
         gate[1].set(handler >> 32);
     }
+}
+
+/// Whether the short ways are used.
+pub fn use_fast_paths() -> bool {
+    !facts::has_word(Word::NoFast) && cpuid::has(Feature::FsGsBase) && cpuid::has(Feature::Xsave)
+}
+
+/// Where page faults enter.
+fn page_fault_entry(cpu: &Cpu) -> u64 {
+    (if cpu.pcids.are_used() { pcid_page_fault_entry as *const () } else { nopcid_page_fault_entry as *const () })
+        as u64
 }
 
 fn set_stack(cpu: &Cpu, word: usize, top: u64) {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Constants of start.s, and the processor's registers that stay as they are set at boot.
 
-use super::cpuid::{self, Feature};
-use super::multiboot::{HEADER_FLAGS, HEADER_MAGIC};
-use super::paging;
-use super::regs::*;
+use crate::arch::cpuid::{self, Feature};
+use crate::arch::multiboot::{HEADER_FLAGS, HEADER_MAGIC};
+use crate::arch::paging;
+use crate::arch::regs::*;
 use core::arch::global_asm;
 
 global_asm!(

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Starts the processors: the one that boots, and the others one by one.
 
-use super::cpu::{self, Cpu, Processor};
-use super::multiboot::Information;
-use super::{apic, clock, direct, entry, fpu, paging, start, tables};
+use super::start;
+use crate::arch::cpu::{self, Cpu, Processor};
+use crate::arch::multiboot::Information;
 use crate::arch::print::log;
+use crate::arch::{apic, clock, direct, entry, fpu, paging, tables};
 use crate::percpu::lock;
 use core::hint::spin_loop;
 use core::sync::atomic::{AtomicBool, Ordering};

@@ -4,14 +4,13 @@
 //! They run under the own processor's lock and touch nothing but threads of this processor. What they compare in one
 //! instruction is kept so that one is enough: `Thread::state_word` beside the values in `Cpu`, `Cpu::preemption_threshold`, `LookupCache`.
 
-use super::cpu::{cpu, Cpu};
-use super::cpuid::{self, Feature};
+use crate::arch::cpu::{cpu, Cpu};
+use crate::arch::tables;
 use crate::base::facts::{self, Word};
 use crate::base::refs::Ref;
 use crate::mm::space;
 use crate::object::task::Task;
 use crate::object::thread::{state_word, State, Thread, ALIEN, DISPATCHED, FPU};
-use core::cell::Cell;
 use keel_abi::call::*;
 use keel_abi::memory::SharedUtcb;
 use keel_abi::Id;
@@ -24,63 +23,6 @@ pub const ANY_SEND_TIMEOUT: i32 = !(IPC_TIMEOUT_MASK << IPC_SEND_TIMEOUT_SHIFT) 
 pub const TAG_CONTENT: u64 = 0xff << TAG_WORDS_SHIFT | 0xff << TAG_MAPS_SHIFT | 0xff << TAG_STRINGS_SHIFT | TAG_FORWARD;
 /// What they are where an answer is one map item.
 pub const TAG_ONE_PAGE: u64 = 1 << TAG_MAPS_SHIFT;
-
-/// Log2 of the number of threads that are known at once.
-const SLOT_BITS: u32 = 9;
-const SLOTS: usize = 1 << SLOT_BITS;
-/// The upper bits of the lower half of an id (the lthread number, and the lower bits of the task's) multiplied by this
-/// choose the slot: the golden ratio spreads them.
-pub const LOOKUP_FACTOR: u32 = 0x61c8_8647;
-/// From the product to the slot.
-pub const LOOKUP_SHIFT: u32 = u32::BITS - SLOT_BITS;
-
-/// Threads that were looked for lately, by id. Whoever deletes a thread makes all processors forget it.
-#[repr(C)]
-pub struct LookupCache {
-    pub(crate) ids: [Cell<Id>; SLOTS],
-    pub(crate) threads: [Cell<Option<Ref<Thread>>>; SLOTS],
-}
-
-const fn slot_of(id: Id) -> usize {
-    ((id.0 as u32).wrapping_mul(LOOKUP_FACTOR) >> LOOKUP_SHIFT) as usize
-}
-
-/// What stands in an empty slot: an id that is never looked for there.
-const fn absent(slot: usize) -> Id {
-    const { assert!(slot_of(Id::NIL) == 0 && slot_of(Id::INVALID) != 0) }
-    [Id::NIL, Id::INVALID][(slot == 0) as usize]
-}
-
-impl LookupCache {
-    /// The thread of this id, if it was looked for lately.
-    fn get(&self, id: Id) -> Option<Ref<Thread>> {
-        let slot = slot_of(id);
-        self.threads[slot].get().filter(|_| self.ids[slot].get() == id)
-    }
-
-    /// Nobody is known.
-    pub const fn new() -> LookupCache {
-        let mut ids = [const { Cell::new(Id::NIL) }; SLOTS];
-        ids[0] = Cell::new(absent(0));
-        LookupCache { ids, threads: [const { Cell::new(None) }; SLOTS] }
-    }
-
-    /// Keeps a thread that was found.
-    pub fn insert(&self, thread: Ref<Thread>) {
-        let slot = slot_of(thread.id);
-        self.ids[slot].set(thread.id);
-        self.threads[slot].set(Some(thread));
-    }
-
-    /// This id names nobody any more.
-    pub fn forget(&self, id: Id) {
-        let slot = slot_of(id);
-        if self.ids[slot].get() == id {
-            self.ids[slot].set(absent(slot));
-            self.threads[slot].set(None);
-        }
-    }
-}
 
 /// The running thread answers a fault with one page, and waits for anybody again: the faulter, which now runs. This is half
 /// short: the caller runs exclusively. `None`: it is not so, or something is out of the ordinary; nothing was done.
@@ -125,26 +67,12 @@ unsafe extern "C" {
     fn pcid_syscall_entry();
     fn pcid_up_syscall_entry();
     fn slow_syscall_entry();
-    #[link_name = "page_fault_entry"]
-    fn nopcid_page_fault_entry();
-    fn pcid_page_fault_entry();
-}
-
-/// Whether the short ways are used.
-pub fn are_used() -> bool {
-    !facts::has_word(Word::NoFast) && cpuid::has(Feature::FsGsBase) && cpuid::has(Feature::Xsave)
-}
-
-/// Where page faults enter.
-pub fn page_fault_entry(cpu: &Cpu) -> u64 {
-    (if cpu.pcids.are_used() { pcid_page_fault_entry as *const () } else { nopcid_page_fault_entry as *const () })
-        as u64
 }
 
 /// Where SYSCALL enters, once it is known how many processors there are.
 pub fn system_call_entry(processors: u32) -> u64 {
     let entry = match (processors > 1, facts::has_word(Word::NoClear), cpu().pcids.are_used()) {
-        _ if !are_used() => slow_syscall_entry,
+        _ if !tables::use_fast_paths() => slow_syscall_entry,
         (true, false, false) => syscall_entry,
         (false, false, false) => up_syscall_entry,
         (true, true, _) => unscrubbed_syscall_entry,
