@@ -14,6 +14,7 @@ use crate::object::pool::{PAGE, POOL};
 use crate::object::task;
 use crate::object::thread::{self, Thread};
 use crate::sched;
+use crate::sys::{lthreads, tasks};
 use keel_abi::call::TASK_SHARED_QUOTA;
 use keel_abi::ids::*;
 use keel_abi::memory::*;
@@ -259,7 +260,7 @@ fn start_task(number: u64, priority: u8, pager: Id, entry: u64) -> Ref<Thread> {
     let plan =
         task::Plan { number: number as u32, chief: None, mcp: 255, quota: TASK_SHARED_QUOTA, area: AREA_DEFAULT };
     let first = thread::Plan { lthread: 0, frame: None, priority, pager };
-    let thread = task::create(&plan).and_then(|task| thread::create(task, &first));
+    let thread = tasks::create(&plan).and_then(|task| lthreads::create(task, &first));
     let thread = thread.expect("the pool is large enough for two tasks");
     thread.frame().ip.set(entry);
     // sigma0, the root task's pager, serves no exceptions. Without a handler the console names the thread that raised one.

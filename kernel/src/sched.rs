@@ -7,21 +7,15 @@
 use crate::arch::cpu::{self, cpu, Cpu};
 use crate::arch::{apic, clock, switch};
 use crate::base::refs::Ref;
-use crate::ipc::kernel_object::{self, KernelObject};
-use crate::ipc::{fault, ipc, transfer};
 use crate::object::thread::*;
 use crate::percpu::deadlines::Deadline;
 use crate::percpu::lock;
 use crate::percpu::runqueue::NOBODY;
 use core::cell::Cell;
 use keel_abi::call::{PREEMPTER_EVERY, TIME_NEVER};
-use keel_abi::Side;
 
 /// No slice is shorter: a shorter one would only be interrupts.
 const LEAST_SLICE_NS: u64 = 10_000;
-
-/// Deadlines that one interrupt serves: bounds its length. Where more are due, the next interrupt follows at once.
-const MAX_DUE: usize = 4;
 
 /// Makes a thread ready that was not, on its processor.
 pub fn wake(thread: Ref<Thread>) {
@@ -51,7 +45,7 @@ fn enqueue(cpu: &Cpu, thread: Ref<Thread>) {
 }
 
 /// Before the processor is left by a long way: what the short ones must know of its queue and its time slice.
-fn set_preemption_threshold(cpu: &Cpu) {
+pub fn set_preemption_threshold(cpu: &Cpu) {
     let slice = cpu.slice.is_armed() || cpu.slice_over.get() || cpu.handoff.get().is_some();
     cpu.preemption_threshold.set(if slice { NOBODY } else { cpu.queue.top().map_or(0, |top| top as u32 + 1) });
 }
@@ -105,7 +99,7 @@ pub fn migrate(thread: Ref<Thread>, target: u8) {
 }
 
 /// Takes a thread that does not run to the processor that it shall have.
-fn hand_over(thread: Ref<Thread>) {
+pub fn hand_over(thread: Ref<Thread>) {
     let home = cpu::of(thread);
     if home.holds(thread) {
         lock::write_back(home);
@@ -146,17 +140,6 @@ pub fn disarm(thread: Ref<Thread>) {
     }
 }
 
-/// Sets a timer's deadline; `u64::MAX` clears it. It fires where its thread is now.
-pub fn arm_timer(timer: Ref<KernelObject>, thread: Ref<Thread>, time: u64) {
-    let deadline = timer.part(|timer| &timer.deadline);
-    cpu::numbered(timer.home.replace(thread.cpu.get())).deadlines.remove(deadline);
-    if time != u64::MAX {
-        let cpu = cpu::of(thread);
-        cpu.deadlines.insert(deadline, time, Due::Timer(timer));
-        program(cpu);
-    }
-}
-
 /// Sets the hardware's timer of a processor for its earliest deadline, if that changed.
 pub fn program(target: &Cpu) {
     let earliest = target.deadlines.earliest();
@@ -169,25 +152,6 @@ pub fn program(target: &Cpu) {
     } else {
         apic::kick(target.apic_id);
     }
-}
-
-/// The hardware's timer fired: serves what is due.
-pub fn timer_interrupt() {
-    let cpu = cpu();
-    cpu.programmed.set(u64::MAX);
-    for _ in 0..MAX_DUE {
-        let Some(due) = cpu.deadlines.pop_due(clock::now()) else { break };
-        match due {
-            Due::Thread(thread) => {
-                thread.unset(TIMED);
-                ipc::timed_out(thread);
-            }
-            Due::Timer(timer) => kernel_object::fire(timer),
-            // Who has no slice of its own donated for this long.
-            Due::Slice => slice_ended(cpu, slice_owner(cpu).filter(|owner| owner.slice.get() != 0)),
-        }
-    }
-    program(cpu);
 }
 
 /// Gives the processor to `to` (ready) or to the next of the same priority.
@@ -217,7 +181,7 @@ pub fn switch_to(to: Option<Ref<Thread>>) {
 }
 
 /// Chooses who runs; idles until somebody can.
-fn choose(cpu: &'static Cpu) -> Ref<Thread> {
+pub fn choose(cpu: &'static Cpu) -> Ref<Thread> {
     loop {
         if let Some(thread) = candidate(cpu) {
             return thread;
@@ -295,7 +259,7 @@ fn pop(cpu: &Cpu) -> Option<Ref<Thread>> {
 
 /// Starts a time slice if somebody else of the same priority is ready, or a preempter wants to know its end. Who did not run to
 /// the end of its own goes on with what is left: else a thread could keep its equals waiting by calling a server again and again.
-fn start_slice(cpu: &'static Cpu, thread: Ref<Thread>, fresh: bool) {
+pub fn start_slice(cpu: &'static Cpu, thread: Ref<Thread>, fresh: bool) {
     cpu.slice_over.set(false);
     if fresh && cpu.slice.is_armed() {
         cut_short(cpu);
@@ -322,12 +286,12 @@ fn cut_short(cpu: &'static Cpu) {
 }
 
 /// Whose time slice the running one is. A thread that moved meanwhile has another one where it is.
-fn slice_owner(cpu: &Cpu) -> Option<Ref<Thread>> {
+pub fn slice_owner(cpu: &Cpu) -> Option<Ref<Thread>> {
     find(cpu.slice_owner.get()).filter(|owner| owner.cpu.get() == cpu.index)
 }
 
 /// A time slice is over, or was given up.
-fn slice_ended(cpu: &Cpu, owner: Option<Ref<Thread>>) {
+pub fn slice_ended(cpu: &Cpu, owner: Option<Ref<Thread>>) {
     cpu.slice_over.set(true);
     if let Some(owner) = owner.filter(|owner| owner.has(HAS_PREEMPTER)) {
         owner.set(SLICE_ENDED);
@@ -354,55 +318,6 @@ pub fn set_slice(thread: Ref<Thread>, slice: u64) {
     if home.slice_owner.get() == thread.id {
         home.deadlines.remove(Ref::to(&home.slice));
         kick(home);
-    }
-}
-
-/// The end of every long way, and of those under this processor's lock: chooses a thread, does what it has to do first,
-/// and returns the frame with which to leave.
-pub fn leave(cpu: &'static Cpu) -> u64 {
-    loop {
-        let donated = cpu.donated.get();
-        let thread = choose(cpu);
-        let fresh = cpu.current.replace(Some(thread)) != Some(thread) || cpu.slice_over.get();
-        let counts = || cpu.queue.has(thread.priority.get()) || cpu.slice.is_armed() || thread.has(HAS_PREEMPTER);
-        if !donated && (fresh || counts()) {
-            start_slice(cpu, thread, fresh);
-        }
-        let work = thread.has(WORK);
-        if !work && switch::load(cpu, thread) {
-            set_preemption_threshold(cpu);
-            return thread.frame_address();
-        }
-        if !cpu.has_all_locks.get() {
-            // Whoever it is then, it is looked at anew.
-            lock::take_all_locks(cpu);
-        } else if work {
-            exit_work(thread);
-            lock::cond_resched(cpu);
-        } else {
-            fault::bad_frame(thread);
-        }
-    }
-}
-
-fn exit_work(thread: Ref<Thread>) {
-    if thread.has(MIGRATING) {
-        cpu().current.set(None);
-        hand_over(thread);
-    } else if thread.has(TRANSFER) {
-        // From here on it is this thread's time.
-        switch::charge(thread);
-        transfer::proceed(thread);
-    } else if thread.has(RECEIVE_DUE) {
-        thread.unset(RECEIVE_DUE);
-        if let Err(error) = ipc::receive(thread) {
-            ipc::finish(thread, Side::Receive, error);
-        }
-    } else if thread.has(TRIGGERED) {
-        thread.unset(TRIGGERED);
-        fault::triggered(thread);
-    } else if thread.has(PREEMPTED) {
-        fault::preempted(thread);
     }
 }
 

@@ -15,6 +15,7 @@ use crate::object::task::{self, Task};
 use crate::object::thread::{self, State, Thread, ALIEN};
 use crate::random::{seed, Random};
 use crate::sched;
+use crate::sys::{lthreads, tasks};
 use core::mem::offset_of;
 use keel_abi::call::*;
 use keel_abi::fpage::*;
@@ -62,7 +63,7 @@ impl History {
         let judge = |processor: usize| {
             machine.act(processor);
             let plan = thread::Plan { lthread: processor as u16, frame: None, priority: 0, pager: Id::NIL };
-            thread::create(root, &plan).expect("there is memory")
+            lthreads::create(root, &plan).expect("there is memory")
         };
         let judges = (0..PROCESSORS).map(judge).collect();
         let history =
@@ -414,14 +415,14 @@ impl History {
         for member in 0..GANGS * MEMBERS {
             if let Some(task) = task::at(number(0, member)) {
                 self.machine.kernel(0, |_| {
-                    task::delete_lthreads(task);
-                    task::delete(task);
+                    tasks::delete_lthreads(task);
+                    tasks::delete(task);
                 });
             }
         }
         let root = task::at(TASK_ROOT as u32).expect("it is there");
         for judge in core::mem::take(&mut self.judges) {
-            thread::delete(judge);
+            lthreads::delete(judge);
         }
         while space::clear(root).is_err() {}
         for space in [TASK_SIGMA0, TASK_ROOT].into_iter().filter_map(|number| task::at(number as u32)) {

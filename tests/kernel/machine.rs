@@ -42,6 +42,7 @@ use crate::object::thread::Thread;
 use crate::percpu::lock;
 use crate::random::Random;
 use crate::sched;
+use crate::sys::{leave, tasks};
 use core::arch::asm;
 use core::cell::{Cell, RefCell};
 use cpu::Cpu;
@@ -286,7 +287,7 @@ fn act(processor: usize) -> &'static Cpu {
 }
 
 fn leave(cpu: &'static Cpu) -> Ref<Thread> {
-    sched::leave(cpu);
+    leave::leave(cpu);
     lock::release(cpu);
     cpu.current.get().expect("somebody runs")
 }
@@ -344,7 +345,7 @@ fn start() -> u64 {
     for number in [keel_abi::ids::TASK_SIGMA0, keel_abi::ids::TASK_ROOT] {
         let (quota, area) = (keel_abi::call::TASK_SHARED_QUOTA, keel_abi::memory::AREA_DEFAULT);
         let plan = task::Plan { number: number as u32, chief: None, mcp: u8::MAX, quota, area };
-        task::create(&plan).expect("the pool is large enough for two tasks");
+        tasks::create(&plan).expect("the pool is large enough for two tasks");
     }
     users
 }
@@ -354,7 +355,7 @@ fn due() {
     let timer = &STATE.timers[STATE.acting.get()];
     if timer.get() <= clock::now() {
         timer.set(u64::MAX);
-        sched::timer_interrupt();
+        leave::timer_interrupt();
     }
 }
 

@@ -13,6 +13,7 @@ use crate::object::task;
 use crate::object::thread::{self, State, Thread};
 use crate::random::{seed, Random};
 use crate::sched;
+use crate::sys::{lthreads, tasks};
 use keel_abi::call::TASK_SHARED_QUOTA;
 use keel_abi::ids::*;
 use keel_abi::Id;
@@ -345,11 +346,11 @@ impl History {
                 quota,
                 area: AREA_DEFAULT,
             };
-            tasks.push(task::create(&plan).expect("there is memory"));
+            tasks.push(tasks::create(&plan).expect("there is memory"));
         }
         let new = |task: &Ref<Task>, priority| {
             let plan = thread::Plan { lthread: LTHREAD_TASK as u16, frame: None, priority, pager: Id::NIL };
-            thread::create(*task, &plan).expect("there is memory")
+            lthreads::create(*task, &plan).expect("there is memory")
         };
         let threads = tasks.iter().map(|task| new(task, 10)).collect();
         let intruder = new(&tasks[1], 20);
@@ -562,10 +563,10 @@ impl History {
         }
         sched::unready(self.intruder);
         for task in &self.tasks[1..] {
-            task::delete_lthreads(*task);
-            task::delete(*task);
+            tasks::delete_lthreads(*task);
+            tasks::delete(*task);
         }
-        thread::delete(self.threads[0]);
+        lthreads::delete(self.threads[0]);
         while unmap(self.tasks[0], &mut 0, 1 << 40, 0, true, &mut Work::default()).is_err() {}
         self.machine.check().expect("all was given back");
         assert!(cpu().current.get().is_none());
@@ -604,7 +605,7 @@ fn spaces_agree_with_a_model_of_leaves() {
 fn limited(number: u32, quota: u64) -> Ref<Task> {
     let chief = task::at(TASK_ROOT as u32);
     let plan = task::Plan { number: TASK_FIRST_FREE as u32 + number, chief, mcp: 100, quota, area: AREA_DEFAULT };
-    task::create(&plan).expect("there is memory")
+    tasks::create(&plan).expect("there is memory")
 }
 
 /// Maps without being disturbed; the rights that arrived.
@@ -662,7 +663,7 @@ fn a_superpage_that_cannot_be_cut_loses_its_rights_as_a_whole() {
     assert_eq!(rights(first, WINDOW), Some(FPAGE_RWX));
     assert_eq!(rights(first, WINDOW + 3 * span(0)), None);
     assert_eq!(rights(second, DERIVED), Some(FPAGE_RWX));
-    [second, first].into_iter().for_each(task::delete);
+    [second, first].into_iter().for_each(tasks::delete);
     while clear(sigma0).is_err() {}
     machine.check().expect("all was given back");
 }
@@ -726,7 +727,7 @@ impl Disturbed {
     fn new(machine: Machine, task: Ref<Task>) -> Disturbed {
         let new = |priority| {
             let plan = thread::Plan { lthread: LTHREAD_TASK as u16, frame: None, priority, pager: Id::NIL };
-            thread::create(task, &plan).expect("there is memory")
+            lthreads::create(task, &plan).expect("there is memory")
         };
         machine.act(0).current.set(None);
         let (caller, intruder) = (new(10), new(20));
@@ -776,8 +777,8 @@ impl Disturbed {
         self.machine.disturb(0, None);
         cpu().current.set(None);
         let (task, sigma0) = (self.caller.task, task::at(TASK_SIGMA0 as u32).expect("it is there"));
-        task::delete_lthreads(task);
-        task::delete(task);
+        tasks::delete_lthreads(task);
+        tasks::delete(task);
         while clear(sigma0).is_err() {}
         self.machine.check().expect("all was given back");
     }
@@ -863,7 +864,7 @@ fn a_space_goes_in_time_that_grows_with_its_chains() {
     pages_from_one(going, sigma0, MANY, true);
     let before = disturbed.machine.polls();
     crate::ipc::transfer::ready(disturbed.intruder);
-    task::delete(going);
+    tasks::delete(going);
     let polls = disturbed.machine.polls() - before;
     println!("a space with a chain: {polls} looks for interrupts");
     assert!(polls < MANY, "{polls} looks for interrupts");
@@ -910,7 +911,7 @@ fn what_another_processor_writes_meanwhile_stays_known() {
     let (user, other) = (limited(1, 4_000), limited(2, 4_000));
     let plan = thread::Plan { lthread: LTHREAD_TASK as u16, frame: None, priority: 10, pager: Id::NIL };
     machine.act(1);
-    let writer = thread::create(user, &plan).expect("there is memory");
+    let writer = lthreads::create(user, &plan).expect("there is memory");
     let build = |log2: u8| {
         let page = WRITTEN & !((1 << log2) - 1);
         let place = Placement { source: PHYSICAL + page - WINDOW, target: page, log2 };
@@ -946,8 +947,8 @@ fn what_another_processor_writes_meanwhile_stays_known() {
     assert_ne!(find(other, WINDOW + span(2)).map_or(0, |leaf| leaf.entry & DIRTY), 0, "the granted page");
     machine.act(1).current.set(None);
     machine.act(0);
-    thread::delete(writer);
-    [other, user].into_iter().for_each(task::delete);
+    lthreads::delete(writer);
+    [other, user].into_iter().for_each(tasks::delete);
     while clear(sigma0).is_err() {}
     machine.check().expect("all was given back");
 }
@@ -970,7 +971,7 @@ fn deletion_of_a_clan(tasks: u32, fill: impl Fn(Ref<Task>)) -> u64 {
     let new = |number: u32, chief| {
         let number = TASK_FIRST_FREE as u32 + number;
         let plan = task::Plan { number, chief: Some(chief), mcp: 100, quota: TASK_SHARED_QUOTA, area: 0 };
-        task::create(&plan).expect("there is memory")
+        tasks::create(&plan).expect("there is memory")
     };
     // The middle one is deleted, but what there is to do is in the inner ones.
     let middle = new(2, chief);
@@ -1002,7 +1003,7 @@ fn with_pages(number: u32, pages: u64) -> Ref<Task> {
 
 /// Gives back the tasks of a test, and what sigma0 got for them.
 fn end_of(machine: &Machine, tasks: &[Ref<Task>]) {
-    tasks.iter().for_each(|task| task::delete(*task));
+    tasks.iter().for_each(|task| tasks::delete(*task));
     while clear(task::at(TASK_SIGMA0 as u32).expect("it is there")).is_err() {}
     machine.check().expect("all was given back");
 }

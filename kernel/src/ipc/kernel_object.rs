@@ -239,7 +239,7 @@ fn attach(source: Ref<KernelObject>, thread: Ref<Thread>) {
 fn detach(source: Ref<KernelObject>) {
     unqueue(source);
     if source.is_timer() {
-        source.attached.get().iter().for_each(|thread| sched::arm_timer(source, *thread, u64::MAX));
+        source.attached.get().iter().for_each(|thread| arm_timer(source, *thread, u64::MAX));
     } else {
         if !source.is_message() {
             apic::mask(source.line());
@@ -254,13 +254,24 @@ fn detach(source: Ref<KernelObject>) {
     }
 }
 
+/// Sets a timer's deadline; `u64::MAX` clears it. It fires where its thread is now.
+fn arm_timer(timer: Ref<KernelObject>, thread: Ref<Thread>, time: u64) {
+    let deadline = timer.part(|timer| &timer.deadline);
+    cpu::numbered(timer.home.replace(thread.cpu.get())).deadlines.remove(deadline);
+    if time != u64::MAX {
+        let cpu = cpu::of(thread);
+        cpu.deadlines.insert(deadline, time, Due::Timer(timer));
+        sched::program(cpu);
+    }
+}
+
 fn timer(timer: Ref<KernelObject>, operation: u64, time: u64) -> Result<(), Error> {
     // A thread may program the timers of its whole task: arming can shorten another thread's wait.
     let thread = timer.attached.get().ok_or(Error::NoPartner)?;
     match operation {
         TIMER_SET => {
             unqueue(timer);
-            sched::arm_timer(timer, thread, time);
+            arm_timer(timer, thread, time);
         }
         OBJECT_UNBIND => detach(timer),
         _ => return Err(Error::Invalid),

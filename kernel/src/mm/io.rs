@@ -9,50 +9,14 @@ use crate::arch::tables;
 use crate::base::list::{Links, List};
 use crate::base::refs::Ref;
 use crate::mm::space::{Stop, Work, PAGE_COST};
+use crate::object::io_space::{word, Grant, IoSpace, WORDS};
 use crate::object::pool::{Kind, PAGE, POOL};
 use crate::object::task::{self, Task};
 use crate::percpu::preempt;
-use core::cell::Cell;
 use keel_abi::Error;
 
-/// Ports of a PC.
-const PORTS: usize = 1 << 16;
-/// Words of a bitmap.
-pub const WORDS: usize = PORTS / 64;
 /// How far ports may be passed on: bounds the walk when they are taken back.
 const MAX_DEPTH: u8 = 16;
-
-/// List tag: grants that a space gave.
-struct Given;
-/// List tag: grants that a space got.
-struct Got;
-
-/// The ports of a task.
-pub struct IoSpace {
-    task: Ref<Task>,
-    depth: u8,
-    bitmap: [u32; 2],
-    given: List<Grant, Given>,
-    got: List<Grant, Got>,
-}
-
-/// Ports that went from one space to another.
-struct Grant {
-    from: Ref<IoSpace>,
-    to: Ref<IoSpace>,
-    bitmap: [u32; 2],
-    given: Links<Grant>,
-    got: Links<Grant>,
-}
-
-linked!(Grant, Given, given);
-linked!(Grant, Got, got);
-
-/// Word `index` of a bitmap that lies in two pages of the pool.
-fn word(bitmap: &[u32; 2], index: usize) -> &'static Cell<u64> {
-    const PER_PAGE: usize = PAGE / 8;
-    POOL.word(bitmap[index / PER_PAGE], index % PER_PAGE)
-}
 
 /// The words of a bitmap, from number `from` on, that hold ports [first, first + 2^log2), with the bits of these in each.
 fn words(from: usize, first: u16, log2: u8) -> impl Iterator<Item = (usize, u64)> {
@@ -228,16 +192,6 @@ pub fn drop_space(task: Ref<Task>) {
     free_bitmap(&space.bitmap);
     // SAFETY: no grant and no task refers to it any more.
     unsafe { POOL.give(space.as_ptr().cast(), Kind::Part) };
-}
-
-/// Copies a task's bitmap for the processor. False if the task has no ports.
-pub fn load(task: Ref<Task>, to: &[Cell<u64>; WORDS]) -> bool {
-    let Some(space) = task.io.get() else { return false };
-    for (part, page) in to.chunks_exact(PAGE / 8).zip(space.bitmap) {
-        // SAFETY: a page of the pool that only this module writes, and a part of the caller's cells of the same size.
-        unsafe { core::ptr::copy_nonoverlapping(POOL.address(page), part.as_ptr() as *mut u8, PAGE) };
-    }
-    true
 }
 
 #[cfg(test)]

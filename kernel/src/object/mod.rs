@@ -2,6 +2,7 @@
 //! Tasks, lthreads, clans, and the memory that they are made of.
 
 pub mod clan;
+pub mod io_space;
 pub mod kip;
 pub mod pool;
 pub mod task;

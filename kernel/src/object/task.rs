@@ -8,19 +8,14 @@ use crate::base::global::Global;
 use crate::base::list::{Links, List};
 use crate::base::nospec::nospec;
 use crate::base::refs::Ref;
-use crate::mm::io::IoSpace;
-use crate::mm::space;
 use crate::object::clan::Member;
-use crate::object::kip;
+use crate::object::io_space::IoSpace;
 use crate::object::pool::{Account, Kind, POOL};
 use crate::object::thread::{self, Thread};
 use crate::percpu::preempt;
 use core::cell::Cell;
 use core::ops::Range;
-use keel_abi::call::*;
-use keel_abi::fpage::SPACE_SHIFT;
 use keel_abi::ids::*;
-use keel_abi::memory::*;
 use keel_abi::{Error, Id};
 
 /// List tag: the tasks of one clan.
@@ -33,9 +28,9 @@ const FREE_SHARE: u16 = 5;
 /// Slots in a page of a thread directory.
 const DIRECTORY_SLOTS: usize = 512;
 /// Pages that a full thread directory has.
-const DIRECTORY_PAGES: usize = (1 << ID_LTHREAD_BITS) / DIRECTORY_SLOTS;
+pub(crate) const DIRECTORY_PAGES: usize = (1 << ID_LTHREAD_BITS) / DIRECTORY_SLOTS;
 /// Deepest nesting of clans that an id can tell.
-const MAX_NESTING: u8 = (1 << ID_NESTING_BITS) - 1;
+pub(crate) const MAX_NESTING: u8 = (1 << ID_NESTING_BITS) - 1;
 
 object! {
     /// A task: an address space and its lthreads.
@@ -68,12 +63,12 @@ object! {
         pub clan: List<Task, Clan> = List::new(),
         siblings: Links<Task> = Links::new(),
         /// Inactive numbers that it holds lie in here.
-        held: Cell<(u32, u32)> = Cell::new((u32::MAX, 0)),
-        max_version: Cell<u32> = Cell::new(version),
+        pub(crate) held: Cell<(u32, u32)> = Cell::new((u32::MAX, 0)),
+        pub(crate) max_version: Cell<u32> = Cell::new(version),
         /// Slots of lthread numbers: 0 never used, odd: (last version << 1) | 1, else the thread's address.
         inline: [Cell<u64>; INLINE_LTHREADS] = [const { Cell::new(0) }; INLINE_LTHREADS],
         /// Pool page that leads to the others' slots, 0 if there is none.
-        directory: Cell<u32> = Cell::new(0),
+        pub(crate) directory: Cell<u32> = Cell::new(0),
         /// Lthreads that exist.
         pub lthreads: Cell<u32> = Cell::new(0),
         /// Lthread numbers below this are in use: a new lthread with any number gets one of them.
@@ -223,9 +218,9 @@ impl Ref<Task> {
 }
 
 /// What stands at a task number.
-struct Entry {
-    task: Cell<Option<Ref<Task>>>,
-    version: Cell<u32>,
+pub(crate) struct Entry {
+    pub(crate) task: Cell<Option<Ref<Task>>>,
+    pub(crate) version: Cell<u32>,
     /// Number of the task that may use the number while it is inactive; 0: nobody.
     holder: Cell<u32>,
 }
@@ -249,7 +244,7 @@ pub unsafe fn init(memory: *mut u8) {
         .for_each(|entry| entry.holder.set(TASK_ROOT as u32));
 }
 
-fn entry(number: u32) -> Option<&'static Entry> {
+pub(crate) fn entry(number: u32) -> Option<&'static Entry> {
     if number as usize >= TASK_NUMBERS {
         return None;
     }
@@ -288,7 +283,7 @@ pub fn for_each(mut look: impl FnMut(Ref<Task>)) {
 }
 
 /// The task behind another one and its clan, in the same clan or an outer one within `top`.
-fn behind(mut task: Ref<Task>, top: Option<Ref<Task>>) -> Option<Ref<Task>> {
+pub(crate) fn behind(mut task: Ref<Task>, top: Option<Ref<Task>>) -> Option<Ref<Task>> {
     loop {
         if Some(task) == top {
             return None;
@@ -333,79 +328,9 @@ pub struct Plan {
     pub area: u64,
 }
 
-/// Makes a task without lthreads at a number where none is.
-pub fn create(plan: &Plan) -> Result<Ref<Task>, Error> {
-    let entry = entry(plan.number).ok_or(Error::Invalid)?;
-    if plan.area % AREA_SIZE != 0 || plan.area >= 1 << SPACE_SHIFT {
-        return Err(Error::Invalid);
-    }
-    if entry.version.get() >= VERSION_MAX {
-        return Err(Error::Retired);
-    }
-    let nesting = plan.chief.map_or(0, |chief| chief.nesting) + 1;
-    if nesting > MAX_NESTING {
-        return Err(Error::Denied);
-    }
-    let account = open_account(account_of(plan.chief), plan.quota)?;
-    build(plan, entry, account, nesting).inspect_err(|_| close_account(account, plan.chief))
-}
-
 /// The account that pays for what a chief's tasks have none of their own for.
-fn account_of(chief: Option<Ref<Task>>) -> Ref<Account> {
+pub fn account_of(chief: Option<Ref<Task>>) -> Ref<Account> {
     chief.map_or(POOL.root_account(), |chief| chief.account)
-}
-
-fn build(plan: &Plan, entry: &Entry, account: Ref<Account>, nesting: u8) -> Result<Ref<Task>, Error> {
-    let root_table = space::new_root(account)?;
-    let task = Task::new(plan, entry.version.get() + 1, nesting, account, root_table);
-    let task = POOL.make(account, Kind::Task, task).inspect_err(|_| POOL.free_page(root_table, Kind::Table))?;
-    POOL.page(root_table).task.set(Some(task));
-    if task.area != 0 {
-        space::map_object(task, task.area + AREA_KIP, kip::info_physical(), false)
-            .inspect_err(|_| free_memory(task))?;
-    }
-    if let Some(chief) = plan.chief {
-        chief.clan.push_back(task);
-    }
-    entry.task.set(Some(task));
-    Ok(task)
-}
-
-fn open_account(payer: Ref<Account>, quota: u64) -> Result<Ref<Account>, Error> {
-    if quota == TASK_SHARED_QUOTA {
-        return Ok(payer);
-    }
-    let account = POOL.make(payer, Kind::Part, Account::new())?;
-    // SAFETY: nobody has it yet.
-    payer.pass(quota, &account).inspect_err(|_| unsafe { POOL.give(account.as_ptr().cast(), Kind::Part) })?;
-    Ok(account)
-}
-
-/// Gives back an account that a task has not got from its chief.
-fn close_account(account: Ref<Account>, chief: Option<Ref<Task>>) {
-    let payer = account_of(chief);
-    if account != payer {
-        debug_assert!(account.used.get() == 0);
-        // Nothing of it is in use, so all of it passes.
-        let _ = account.pass(account.limit.get(), &payer);
-        // SAFETY: the last task that used it is gone.
-        unsafe { POOL.give(account.as_ptr().cast(), Kind::Part) };
-    }
-}
-
-/// Deletes all lthreads of a task and its clan. Returns whether the current one was among them.
-pub fn delete_lthreads(top: Ref<Task>) -> bool {
-    let (mut own, mut next) = (false, Some(top));
-    while let Some(task) = next {
-        let mut number = 0;
-        while let Some(thread) = task.next_lthread(number) {
-            number = thread.id.lthread();
-            own |= thread::delete(thread);
-            preempt::poll();
-        }
-        next = task.clan.first().or_else(|| behind(task, Some(top)));
-    }
-    own
 }
 
 /// A task in the clan of `top`, at any depth, that has no clan itself; `top` if it has none.
@@ -416,55 +341,13 @@ pub fn innermost(mut top: Ref<Task>) -> Ref<Task> {
     top
 }
 
-/// Deletes a task and its clan, which have no lthreads any more.
-pub fn delete(top: Ref<Task>) {
-    loop {
-        // Clans go from the inside out, without recursion.
-        let task = innermost(top);
-        if let Some(entry) = entry(task.number) {
-            entry.task.set(None);
-            entry.version.set(task.max_version.get());
-        }
-        if let Some(chief) = task.chief {
-            chief.clan.remove(task);
-            pass_numbers(task, task.held.get().0..task.held.get().1, chief);
-        }
-        crate::ipc::kernel_object::task_deleted(task);
-        preempt::poll();
-        let (account, chief) = (task.account, task.chief);
-        free_memory(task);
-        close_account(account, chief);
-        if task == top {
-            return;
-        }
-    }
-}
-
-/// Gives back all memory of a task that has no lthreads and no clan.
-fn free_memory(task: Ref<Task>) {
-    crate::mm::io::drop_space(task);
-    space::free_all(task);
-    preempt::poll();
-    if task.directory.get() != 0 {
-        for index in 0..DIRECTORY_PAGES {
-            let page = POOL.word(task.directory.get(), index).get();
-            if page != 0 {
-                POOL.free_page(page as u32, Kind::Part);
-            }
-        }
-        POOL.free_page(task.directory.get(), Kind::Part);
-    }
-    // SAFETY: nothing refers to it any more: table, clan list, lthreads and page tables are gone.
-    unsafe { POOL.give(task.as_ptr().cast(), Kind::Task) };
-}
-
 /// Whether `task` may create a task at the inactive number.
 pub fn may_create(task: Ref<Task>, number: u32) -> bool {
     entry(number).is_some_and(|entry| entry.holder.get() == task.number)
 }
 
 /// What `giver` holds of these numbers goes to `taker`.
-fn pass_numbers(giver: Ref<Task>, numbers: Range<u32>, taker: Ref<Task>) {
+pub(crate) fn pass_numbers(giver: Ref<Task>, numbers: Range<u32>, taker: Ref<Task>) {
     let (first, end) = taker.held.get();
     taker.held.set((first.min(numbers.start), end.max(numbers.end)));
     all_numbers(numbers, |entry| {

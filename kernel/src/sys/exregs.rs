@@ -12,6 +12,8 @@ use crate::mm::umem;
 use crate::object::task;
 use crate::object::thread::{self, *};
 use crate::sched;
+use crate::sys::lthreads;
+use crate::sys::lthreads::{bind, frame_at, has_frame};
 use crate::sys::syscall::end;
 use core::cell::Cell;
 use keel_abi::call::{DISPATCH_OFF, DISPATCH_ON, FRAME_NONE};
@@ -51,7 +53,7 @@ fn operate(caller: Ref<Thread>) -> Result<bool, Error> {
     }
     let thread = target(caller, id)?;
     if mask & EX_DELETE != 0 {
-        return Ok(!thread::delete(thread));
+        return Ok(!lthreads::delete(thread));
     }
     let rebinding = check(caller, thread, mask, record)?;
     frame.di.set(thread.id.0);
@@ -78,7 +80,7 @@ fn create(caller: Ref<Thread>, id: Id, mask: u64, record: &SharedExRegs) -> Resu
     let frame = if mask & EX_FRAME != 0 { Some(frame_at(caller.task, record.frame.get())?) } else { None };
     let priority = caller.priority.get().min(task.mcp.get());
     let plan = Plan { lthread: id.lthread(), frame, priority, pager: caller.pager.get() };
-    let thread = thread::create(task, &plan)?;
+    let thread = lthreads::create(task, &plan)?;
     thread.handler.set(caller.handler.get());
     set_registers(thread, mask, record);
     if mask & EX_START != 0 {

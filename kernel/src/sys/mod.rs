@@ -2,5 +2,8 @@
 //! System calls, and what only they do.
 
 pub mod exregs;
+pub mod leave;
+pub mod lthreads;
 pub mod panic;
 pub mod syscall;
+pub mod tasks;

@@ -11,6 +11,7 @@ use crate::object::thread::{self, State, Thread, MIGRATING};
 use crate::percpu::preempt;
 use crate::sched;
 use crate::sys::exregs;
+use crate::sys::{lthreads, tasks};
 use keel_abi::call::*;
 use keel_abi::fpage::*;
 use keel_abi::ids::*;
@@ -224,8 +225,8 @@ fn task_operation(caller: Ref<Thread>) -> Result<Option<Id>, Stop> {
             return Err(Error::Denied.into());
         }
         // Without its lthreads first: on other processors they could map faster than this takes away.
-        if task::delete_lthreads(old) {
-            task::delete(old);
+        if tasks::delete_lthreads(old) {
+            tasks::delete(old);
             return Ok(None);
         }
         // One after the other, each when it is empty: nothing that takes long is left to what cannot be preempted.
@@ -233,7 +234,7 @@ fn task_operation(caller: Ref<Thread>) -> Result<Option<Id>, Stop> {
         loop {
             io::clear(inner)?;
             space::clear(inner)?;
-            task::delete(inner);
+            tasks::delete(inner);
             if inner == old {
                 break;
             }
@@ -257,14 +258,14 @@ fn create(caller: Ref<Thread>, number: u32, control: u64) -> Result<Id, Stop> {
     let frame = caller.frame();
     let mcp = ((control & TASK_MCP_MASK) as u8).min(caller.task.mcp.get());
     let plan = task::Plan { number, chief: Some(caller.task), mcp, quota: frame.r10.get(), area: frame.r12.get() };
-    let task = task::create(&plan)?;
+    let task = tasks::create(&plan)?;
     preempt::poll();
     if control & TASK_NO_LTHREAD != 0 {
         return Ok(task.id());
     }
     let first =
         thread::Plan { lthread: 0, frame: None, priority: caller.priority.get().min(mcp), pager: Id(frame.r9.get()) };
-    let thread = thread::create(task, &first).inspect_err(|_| task::delete(task))?;
+    let thread = lthreads::create(task, &first).inspect_err(|_| tasks::delete(task))?;
     let start = thread.frame();
     start.ip.set(frame.dx.get());
     start.sp.set(frame.r8.get());

@@ -10,7 +10,7 @@ use crate::base::facts::{self, Word};
 use crate::base::global::Global;
 use crate::base::nospec::nospec;
 use crate::base::refs::Ref;
-use crate::mm::io;
+use crate::object::io_space;
 use crate::object::task::Task;
 use core::arch::asm;
 use core::cell::Cell;
@@ -63,7 +63,7 @@ struct State {
     words: [Cell<u32>; 25],
     reserved: u16,
     ports: Cell<u16>,
-    bitmap: [Cell<u64>; io::WORDS],
+    bitmap: [Cell<u64>; io_space::WORDS],
     /// The processor reads one byte beyond; it must be all ones.
     end: Cell<u64>,
 }
@@ -87,7 +87,7 @@ object! {
             words: [const { Cell::new(0) }; 25],
             reserved: 0,
             ports: Cell::new(NO_PORTS),
-            bitmap: [const { Cell::new(u64::MAX) }; io::WORDS],
+            bitmap: [const { Cell::new(u64::MAX) }; io_space::WORDS],
             end: Cell::new(u64::MAX),
         },
         ist: [Stack<IST_STACK>; 3] = [const { Stack([const { Cell::new(0) }; IST_STACK]) }; 3],
@@ -228,7 +228,7 @@ pub fn select_ports(cpu: &Cpu, task: Ref<Task>) {
 pub fn load_ports(task: Ref<Task>) -> bool {
     let cpu = cpu();
     let loaded = cpu.tables.ports_of.get() == task.number;
-    if if loaded { cpu.tables.state.ports.get() != NO_PORTS } else { !io::load(task, &cpu.tables.state.bitmap) } {
+    if if loaded { cpu.tables.state.ports.get() != NO_PORTS } else { !io_space::load(task, &cpu.tables.state.bitmap) } {
         return false;
     }
     cpu.tables.ports_of.set(task.number);

@@ -14,6 +14,7 @@ use crate::ipc::{across, fault, kernel_object};
 use crate::object::thread::{state_word, Message, State, Thread, ALIEN, DISPATCHED, FPU, FRAME_WORDS};
 use crate::percpu::lock::{self, Lock};
 use crate::percpu::pcid::{Pcids, NOFLUSH};
+use crate::sys::leave;
 use crate::sys::{exregs, panic, syscall};
 use crate::{debugger, sched};
 use core::arch::{asm, global_asm};
@@ -153,7 +154,7 @@ fn serve_up(cpu: &'static Cpu) -> u64 {
 
 /// The end of a long way: the frame to leave with.
 fn leave(cpu: &'static Cpu) -> u64 {
-    let frame = sched::leave(cpu);
+    let frame = leave::leave(cpu);
     debugger::trace::leave(cpu);
     cpu.redirected.set(false);
     lock::release(cpu);
@@ -237,7 +238,7 @@ fn interrupt(vector: u64) {
     match vector {
         apic::TIMER_VECTOR => {
             apic::end_of_interrupt();
-            sched::timer_interrupt();
+            leave::timer_interrupt();
         }
         apic::KICK_VECTOR => {
             apic::end_of_interrupt();
