@@ -3,18 +3,12 @@
 //! queues against states. Only in the kernel for debugging; the caller runs exclusively.
 
 use super::{each_queued, items, lthreads, tasks, threads};
-use crate::arch::paging::*;
-use crate::arch::print::log;
-use crate::arch::{clock, cpu};
-use crate::base::global::Global;
-use crate::base::refs::Ref;
+use crate::arch::{clock, cpu, paging::*, print::log};
+use crate::base::{Global, Ref};
 use crate::ipc::kernel_object::{Answer, NO_WORDS};
 use crate::mm::mapdb::Store;
 use crate::mm::space::{entry_cell, owner_of, Leaf, Nodes, GROUP, GROUPS};
-use crate::object::kip;
-use crate::object::pool::{Account, Page, POOL};
-use crate::object::task::Task;
-use crate::object::thread::{self, *};
+use crate::object::{kip, thread, thread::*, Account, Page, Task, POOL};
 use core::cell::Cell;
 use keel_abi::call::*;
 use keel_abi::fpage::USER_END;

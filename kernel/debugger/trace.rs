@@ -6,11 +6,10 @@
 
 use super::{option, ON};
 use crate::arch::cpu::{self, cpu, Cpu};
-use crate::arch::paging;
-use crate::arch::regs::rdtsc;
-use crate::base::global::Global;
-use crate::base::refs::Ref;
-use crate::object::thread::{Message, Thread, ALIEN};
+use crate::arch::{paging, regs::rdtsc};
+use crate::base::{Global, Ref};
+use crate::object::thread::{Message, ALIEN};
+use crate::object::Thread;
 use core::cell::Cell;
 use core::ptr::null;
 use keel_abi::call::KIND_PAGE_FAULT;

@@ -2,17 +2,13 @@
 //! Start-up, from the boot loader's information to the first user instruction. `boot` reads as the list of what
 //! happens. What it finds out about the machine is in facts.rs from then on.
 
-use crate::arch::boot::smp;
 use crate::arch::cpuid::{self, Feature};
 use crate::arch::multiboot::{Information, Module};
-use crate::arch::print::log;
-use crate::arch::{acpi, apic, clock, cpu, direct, entry, fpu, paging, reference, screen, serial};
-use crate::base::facts::*;
-use crate::base::refs::Ref;
-use crate::object::kip::INFO;
-use crate::object::pool::{PAGE, POOL};
-use crate::object::task;
-use crate::object::thread::{self, Thread};
+use crate::arch::{
+    acpi, apic, boot::smp, clock, cpu, direct, entry, fpu, paging, print::log, reference, screen, serial,
+};
+use crate::base::{facts::*, Ref};
+use crate::object::{kip::INFO, task, thread, Thread, PAGE, POOL};
 use crate::sched;
 use crate::sys::{lthreads, tasks};
 use keel_abi::call::TASK_SHARED_QUOTA;

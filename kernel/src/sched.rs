@@ -1,16 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Who runs: priorities, time slices, timeouts, and the way out to user mode.
+//! Who runs: priorities, time slices, timeouts. What is due before it runs is leave.rs's.
 //!
 //! The running thread is in no queue. Whoever becomes ready goes into the run queue, or, as an IPC partner,
 //! into the one place beside it (`Cpu::handoff`) from which it is taken without touching the queue.
 
 use crate::arch::cpu::{self, cpu, Cpu};
 use crate::arch::{apic, clock, switch};
-use crate::base::refs::Ref;
-use crate::object::thread::*;
-use crate::percpu::deadlines::Deadline;
-use crate::percpu::lock;
-use crate::percpu::runqueue::NOBODY;
+use crate::percpu::{deadlines::Deadline, lock, runqueue::NOBODY};
+use crate::{base::Ref, object::thread::*};
 use core::cell::Cell;
 use keel_abi::call::{PREEMPTER_EVERY, TIME_NEVER};
 

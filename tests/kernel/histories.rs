@@ -5,14 +5,12 @@
 //! What `user/hostile` does in an emulator is done here some hundred times as often, with the kernel's own assertions, with
 //! overflow checks, and with an interrupt wherever the kernel lets one in.
 
-use crate::arch::cpu::Cpu;
-use crate::arch::{each_step, Machine, PROCESSORS};
-use crate::base::refs::Ref;
+use crate::arch::{cpu::Cpu, each_step, Machine, PROCESSORS};
+use crate::base::Ref;
 use crate::ipc::{fault, ipc};
 use crate::mm::space;
-use crate::object::pool::POOL;
-use crate::object::task::{self, Task};
-use crate::object::thread::{self, State, Thread, ALIEN};
+use crate::object::thread::{State, ALIEN};
+use crate::object::{task, thread, Task, Thread, POOL};
 use crate::random::{seed, Random};
 use crate::sched;
 use crate::sys::{lthreads, tasks};

@@ -2,10 +2,8 @@
 //! Ports against a model: for each pair of tasks which ports one got from the other, for each task which it has.
 
 use super::*;
-use crate::arch::cpu::cpu;
-use crate::arch::Machine;
-use crate::object::task;
-use crate::object::thread::{self, State, Thread};
+use crate::arch::{cpu::cpu, Machine};
+use crate::object::{task, thread, thread::State, Thread};
 use crate::random::{seed, Random};
 use crate::sched;
 use crate::sys::{lthreads, tasks};

@@ -33,12 +33,8 @@ pub mod tables;
 #[path = "../../kernel/src/arch/x86_64/x2apic.rs"]
 pub mod x2apic;
 
-use crate::base::facts;
-use crate::base::global::Global;
-use crate::base::refs::Ref;
-use crate::object::pool::{PAGE, POOL};
-use crate::object::task;
-use crate::object::thread::Thread;
+use crate::base::{facts, Global, Ref};
+use crate::object::{task, Thread, PAGE, POOL};
 use crate::percpu::lock;
 use crate::random::Random;
 use crate::sched;

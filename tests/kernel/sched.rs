@@ -8,8 +8,7 @@
 use super::*;
 use crate::arch::{each_step, Machine};
 use crate::ipc::ipc;
-use crate::object::task;
-use crate::object::thread::{self, Thread};
+use crate::object::{task, thread, Thread};
 use crate::random::{seed, Random};
 use crate::sys::{lthreads, tasks};
 use keel_abi::call::*;

@@ -6,11 +6,9 @@
 //! nodes, no rows, no polls and no translations.
 
 use super::*;
-use crate::arch::cpu::cpu;
-use crate::arch::{each_step, switch, Machine, PROCESSORS};
-use crate::base::refs::Ref;
-use crate::object::task;
-use crate::object::thread::{self, State, Thread};
+use crate::arch::{cpu::cpu, each_step, switch, Machine, PROCESSORS};
+use crate::base::Ref;
+use crate::object::{task, thread, thread::State, Thread};
 use crate::random::{seed, Random};
 use crate::sched;
 use crate::sys::{lthreads, tasks};

@@ -4,8 +4,7 @@
 use super::*;
 use crate::arch::Machine;
 use crate::random::{seed, Random};
-use crate::sys::lthreads;
-use crate::sys::tasks::*;
+use crate::sys::{lthreads, tasks::*};
 use keel_abi::call::TASK_SHARED_QUOTA;
 use keel_abi::memory::AREA_DEFAULT;
 use std::collections::{BTreeMap, BTreeSet};

@@ -3,7 +3,7 @@
 //!
 //! boot.rs sets all of it before the first thread runs; from then on it is only read.
 
-use crate::base::global::Global;
+use crate::base::Global;
 use core::cell::{Cell, OnceCell};
 use keel_abi::ranges::{Range, Ranges};
 

@@ -4,7 +4,7 @@
 //! An object type says by `Linked<Tag>` which of its links a list uses. An object is in at most one
 //! list for each tag; `List` does not know which, its owner does.
 
-use crate::base::refs::Ref;
+use crate::base::Ref;
 use core::cell::Cell;
 use core::marker::PhantomData;
 

@@ -8,3 +8,7 @@ pub mod global;
 pub mod list;
 pub mod nospec;
 pub mod refs;
+
+pub use global::Global;
+pub use list::{Linked, Links, List};
+pub use refs::Ref;

@@ -3,16 +3,12 @@
 //! these two alone. What is out of the ordinary takes the long way.
 
 use crate::arch::cpu::{self, Cpu};
-use crate::base::refs::Ref;
-use crate::ipc::ipc;
-use crate::object::clan;
-use crate::object::thread::*;
-use crate::percpu::lock;
-use crate::sched;
+use crate::object::{clan, thread::*};
+use crate::{base::Ref, ipc::ipc, percpu::lock, sched};
 use keel_abi::call::*;
 use keel_abi::{Id, Tag};
 
-/// Serves the running thread's call, if it is such a message; then `sched::leave` is next. The caller holds this
+/// Serves the running thread's call, if it is such a message; then `leave::leave` is next. The caller holds this
 /// processor's lock. Not inlined: where there is one processor, a call saves fewer registers.
 #[inline(never)]
 pub fn send(cpu: &Cpu) -> bool {

@@ -1,16 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Faults, exceptions and alien system calls become messages to pager and handler.
 
-use crate::arch::print::log;
 use crate::arch::tables::{VECTOR_GP, VECTOR_PF};
-use crate::arch::{clock, cpu, switch};
-use crate::base::global::Global;
-use crate::base::refs::Ref;
+use crate::arch::{clock, cpu, print::log, switch};
+use crate::base::{Global, Ref};
 use crate::ipc::{ipc, transfer};
-use crate::mm::space;
-use crate::object::task;
-use crate::object::thread::*;
-use crate::sched;
+use crate::object::{task, thread::*};
+use crate::{mm::space, sched};
 use core::cell::Cell;
 use keel_abi::call::*;
 use keel_abi::fpage::*;

@@ -6,17 +6,11 @@
 //! then changes states ("commit" marks the place). A message with map items or strings is handed to transfer.rs, which
 //! may take its time and sees to the rest of both calls.
 
-use crate::arch::clock;
-use crate::arch::cpu::cpu;
-use crate::arch::switch::NO_CALL;
-use crate::base::refs::Ref;
+use crate::arch::{clock, cpu::cpu, switch::NO_CALL};
 use crate::ipc::{fault, kernel_object, transfer};
-use crate::mm::space::Stop;
-use crate::object::clan::{self, Nearest};
-use crate::object::task;
-use crate::object::thread::*;
-use crate::percpu::preempt;
+use crate::object::{clan, clan::Nearest, task, thread::*};
 use crate::sched::{self, wake};
+use crate::{base::Ref, mm::space::Stop, percpu::preempt};
 use keel_abi::call::*;
 use keel_abi::ids::ID_NIL;
 use keel_abi::memory::SharedFrame;

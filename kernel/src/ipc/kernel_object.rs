@@ -7,18 +7,10 @@
 //! lie in a page that it pays for while it has any, so that no task can use up another's.
 
 use crate::arch::{apic, cpu};
-use crate::base::global::Global;
-use crate::base::list::Links;
-use crate::base::nospec::array_index_nospec;
-use crate::base::refs::Ref;
-use crate::ipc::ipc;
-use crate::mm::space;
-use crate::object::pool::{Kind, PAGE, POOL};
-use crate::object::task::{self, Task};
-use crate::object::thread::{Due, Thread};
-use crate::percpu::deadlines::Deadline;
-use crate::percpu::preempt;
-use crate::sched;
+use crate::base::{nospec::array_index_nospec, Global, Links, Ref};
+use crate::object::{task, thread::Due, Kind, Task, Thread, PAGE, POOL};
+use crate::percpu::{deadlines::Deadline, preempt};
+use crate::{ipc::ipc, mm::space, sched};
 use core::cell::Cell;
 use keel_abi::call::*;
 use keel_abi::fpage::PAGE_SIZE;

@@ -18,14 +18,11 @@
 //! | `Stop::Restart` | as before: the mover stays Ready, and `sched::leave` comes back to `proceed` | | the same |
 //! | the end, or `fail` | its receive phase, or Ready with an error | Ready | none |
 
-use crate::base::refs::Ref;
-use crate::ipc::strings::{self, Step, StringItems};
-use crate::ipc::{fault, ipc};
-use crate::mm::space::{self, Progress, Stop};
-use crate::mm::umem;
-use crate::object::thread::*;
-use crate::percpu::preempt::poll;
-use crate::sched;
+use crate::ipc::strings::{Step, StringItems};
+use crate::ipc::{fault, ipc, strings};
+use crate::mm::space::{Progress, Stop};
+use crate::mm::{space, umem};
+use crate::{base::Ref, object::thread::*, percpu::preempt::poll, sched};
 use core::cell::Cell;
 use keel_abi::call::*;
 use keel_abi::memory::{MapItem, MAP_GRANT};

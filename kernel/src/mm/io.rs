@@ -5,14 +5,11 @@
 //! bit forbids). A `Grant` records which ports one space got from another. A port that a task holds came from exactly one
 //! other (the first), so the grants of a port form a tree with sigma0 at the root.
 
-use crate::arch::tables;
-use crate::base::list::{Links, List};
-use crate::base::refs::Ref;
+use crate::base::{Links, List, Ref};
 use crate::mm::space::{Stop, Work, PAGE_COST};
 use crate::object::io_space::{word, Grant, IoSpace, WORDS};
-use crate::object::pool::{Kind, PAGE, POOL};
-use crate::object::task::{self, Task};
-use crate::percpu::preempt;
+use crate::object::{task, Kind, Task, PAGE, POOL};
+use crate::{arch::tables, percpu::preempt};
 use keel_abi::Error;
 
 /// How far ports may be passed on: bounds the walk when they are taken back.

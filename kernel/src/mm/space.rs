@@ -6,13 +6,10 @@
 //! What lies where the node of an absent entry would be means nothing. Entries marked KERNEL_OBJECT (information page,
 //! UTCBs, frames) have no node and no user operation touches them. Empty tables are given back at once.
 
-use crate::arch::paging::*;
-use crate::arch::{direct, DIRECT};
-use crate::base::refs::Ref;
+use crate::arch::{direct, paging::*, DIRECT};
 use crate::mm::mapdb::{Index, Node, Store};
-use crate::object::pool::{self, Kind, POOL};
-use crate::object::task::{self, Task};
-use crate::percpu::preempt::poll;
+use crate::object::{pool, task, Kind, Task, POOL};
+use crate::{base::Ref, percpu::preempt::poll};
 use core::cell::Cell;
 use keel_abi::fpage::*;
 use keel_abi::memory::*;

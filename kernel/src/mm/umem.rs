@@ -2,11 +2,8 @@
 //! The only door to user memory other than UTCBs and frames: by a walk of the page tables, never through
 //! the user's addresses, so that the kernel cannot fault.
 
-use crate::arch::direct;
-use crate::base::facts;
-use crate::base::refs::Ref;
-use crate::mm::space;
-use crate::object::task::Task;
+use crate::base::{facts, Ref};
+use crate::{arch::direct, mm::space, object::Task};
 use keel_abi::fpage::*;
 use keel_abi::word::Word;
 use keel_abi::Error;

@@ -3,10 +3,8 @@
 //!
 //! io.rs maps ports and takes them back.
 
-use crate::base::list::{Links, List};
-use crate::base::refs::Ref;
-use crate::object::pool::{PAGE, POOL};
-use crate::object::task::Task;
+use crate::base::{Links, List, Ref};
+use crate::object::{Task, PAGE, POOL};
 use core::cell::Cell;
 
 /// Ports of a PC.

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The kernel interface page (KIP), which every task with a kernel area has.
 
-use crate::arch::paging;
-use crate::base::global::Global;
+use crate::{arch::paging, base::Global};
 use core::cell::Cell;
 use keel_abi::Info;
 

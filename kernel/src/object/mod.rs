@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Tasks, lthreads, clans, and the memory that they are made of.
+//! Tasks, lthreads, clans, the KIP, and the memory that they are made of.
 
 pub mod clan;
 pub mod io_space;
@@ -7,3 +7,7 @@ pub mod kip;
 pub mod pool;
 pub mod task;
 pub mod thread;
+
+pub use pool::{Account, Kind, Page, PAGE, POOL};
+pub use task::Task;
+pub use thread::Thread;

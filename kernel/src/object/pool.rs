@@ -7,9 +7,8 @@
 //! what the objects are. Only exclusive code (lock.rs) uses it.
 
 use crate::arch::{direct, DIRECT};
-use crate::base::global::Global;
-use crate::base::refs::Ref;
-use crate::object::task::Task;
+use crate::base::{Global, Ref};
+use crate::object::Task;
 use core::cell::Cell;
 use keel_abi::call::*;
 use keel_abi::Error;

@@ -1,17 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Tasks: the table of task numbers, who may use them, creation, deletion.
+//! Tasks: the table of task numbers, who may use them, and a task's table of lthreads.
 //!
 //! A task number is inactive (somebody may create a task there) or has a `Task`. Owns the table and
-//! the tree of clans; spaces are space.rs's, lthreads thread.rs's.
+//! the tree of clans; spaces are space.rs's, creation and deletion tasks.rs's.
 
-use crate::base::global::Global;
-use crate::base::list::{Links, List};
-use crate::base::nospec::nospec;
-use crate::base::refs::Ref;
-use crate::object::clan::Member;
-use crate::object::io_space::IoSpace;
-use crate::object::pool::{Account, Kind, POOL};
-use crate::object::thread::{self, Thread};
+use crate::base::{nospec::nospec, Global, Links, List, Ref};
+use crate::object::{clan::Member, io_space::IoSpace, thread, Account, Kind, Thread, POOL};
 use crate::percpu::preempt;
 use core::cell::Cell;
 use core::ops::Range;

@@ -1,21 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Lthreads: the thread control block, creation and deletion.
+//! Lthreads: the thread control block, its states and flags, and how it is found.
 //!
-//! Owns the block and its legal state changes; who runs is sched.rs's, who meets whom ipc.rs's. The registers
+//! Owns the block; who runs is sched.rs's, who meets whom ipc.rs's, creation and deletion lthreads.rs's. The registers
 //! of a thread in user mode are saved straight into its frame: its own one, or for an alien thread a frame in
 //! memory that it shares with its chief, which is checked whenever it is used.
 
-use crate::arch::cpu::cpu;
-use crate::arch::fpu;
-use crate::base::list::{Links, List};
-use crate::base::refs::Ref;
+use crate::arch::{cpu::cpu, fpu};
+use crate::base::{Links, List, Ref};
 use crate::ipc::kernel_object::{KernelObject, Pending};
 use crate::ipc::transfer::Transfer;
-use crate::object::clan;
-use crate::object::pool::{Kind, POOL};
-use crate::object::task::{self, Task};
-use crate::percpu::deadlines::Deadline;
-use crate::percpu::runqueue::Ready;
+use crate::object::{clan, task, Kind, Task, POOL};
+use crate::percpu::{deadlines::Deadline, runqueue::Ready};
 use core::cell::Cell;
 use core::mem::offset_of;
 use keel_abi::call::*;

@@ -3,7 +3,7 @@
 //! "Randomized meldable priority queues", 1998). Expected O(log n) for every operation, no memory
 //! of its own, any entry can leave. Owns the order; what a deadline means is `Owner`'s business.
 
-use crate::base::refs::Ref;
+use crate::base::Ref;
 use core::cell::Cell;
 use keel_abi::random::Random;
 

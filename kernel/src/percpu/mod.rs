@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What each processor has beside its registers: its lock, its queues, its TLB tags.
+//! What each processor has besides its registers: lock, run queue, deadlines, TLB tags; and the preemption point.
 
 pub mod deadlines;
 pub mod lock;

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The preemption point of long operations.
 
-use crate::arch::cpu::cpu;
-use crate::arch::switch;
+use crate::arch::{cpu::cpu, switch};
 use crate::percpu::lock;
 
 /// Lets waiting interrupts in, inside a long operation. Whether somebody should run instead of us, here or on a

@@ -2,8 +2,7 @@
 //! The ready threads of one processor: 256 lists and a bitmap of those that are not empty.
 //! The running thread is in none of them.
 
-use crate::base::list::{Linked, List};
-use crate::base::refs::Ref;
+use crate::base::{Linked, List, Ref};
 use core::cell::Cell;
 use keel_abi::call::PRIORITIES;
 

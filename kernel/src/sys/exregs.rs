@@ -3,18 +3,13 @@
 //!
 //! First everything is checked and what needs memory is made; then the changes are made, which cannot fail.
 
-use crate::arch::cpu;
-use crate::arch::{fpu, tables};
-use crate::base::refs::Ref;
+use crate::arch::{cpu, fpu, tables};
 use crate::ipc::{fault, ipc};
-use crate::mm::space::Stop;
-use crate::mm::umem;
-use crate::object::task;
-use crate::object::thread::{self, *};
-use crate::sched;
-use crate::sys::lthreads;
+use crate::mm::{space::Stop, umem};
+use crate::object::{task, thread, thread::*};
 use crate::sys::lthreads::{bind, frame_at, has_frame};
-use crate::sys::syscall::end;
+use crate::sys::{lthreads, syscall::end};
+use crate::{base::Ref, sched};
 use core::cell::Cell;
 use keel_abi::call::{DISPATCH_OFF, DISPATCH_ON, FRAME_NONE};
 use keel_abi::fpage::{PAGE_SIZE, SPACE_SHIFT};

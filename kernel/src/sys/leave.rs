@@ -5,11 +5,8 @@
 
 use crate::arch::cpu::{cpu, Cpu};
 use crate::arch::{clock, switch};
-use crate::base::refs::Ref;
 use crate::ipc::{fault, ipc, kernel_object, transfer};
-use crate::object::thread::*;
-use crate::percpu::lock;
-use crate::sched;
+use crate::{base::Ref, object::thread::*, percpu::lock, sched};
 use keel_abi::Side;
 
 /// Deadlines that one interrupt serves: bounds its length. Where more are due, the next interrupt follows at once.

@@ -2,14 +2,9 @@
 //! Creation and deletion of lthreads, and the frames that alien threads share with their chief.
 
 use crate::arch::{fpu, switch, tables, DIRECT};
-use crate::base::refs::Ref;
 use crate::ipc::{ipc, kernel_object, transfer};
-use crate::mm::space;
-use crate::object::pool::{Kind, POOL};
-use crate::object::task::Task;
-use crate::object::thread::*;
-use crate::percpu::preempt;
-use crate::sched;
+use crate::object::{thread::*, Kind, Task, POOL};
+use crate::{base::Ref, mm::space, percpu::preempt, sched};
 use keel_abi::call::*;
 use keel_abi::fpage::PAGE_SIZE;
 use keel_abi::memory::*;

@@ -3,10 +3,9 @@
 //! may be the user's: gs may be, and is not used before `cpu::recover`.
 
 use crate::arch::cpu::{self, Cpu};
-use crate::arch::print::log;
-use crate::arch::{regs, screen, serial, OFFSET};
-use crate::base::facts::{self, Word, KERNEL_START};
-use crate::percpu::lock;
+use crate::arch::{print::log, regs, screen, serial, OFFSET};
+use crate::base::facts::{Word, KERNEL_START};
+use crate::{base::facts, percpu::lock};
 use core::panic::PanicInfo;
 use core::sync::atomic::{AtomicU32, Ordering};
 use keel_abi::boot::{DEBUG_EXIT_PORT, SHUTDOWN_KERNEL_PANIC};

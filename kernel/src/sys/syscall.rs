@@ -2,16 +2,13 @@
 //! The seven system calls: decode, dispatch, encode. docs/abi.md lists their registers.
 
 use crate::arch::{self, cpu};
-use crate::base::refs::Ref;
 use crate::ipc::{fault, ipc};
-use crate::mm::io;
-use crate::mm::space::{self, Stop, Work};
-use crate::object::task::{self, Task};
-use crate::object::thread::{self, State, Thread, MIGRATING};
-use crate::percpu::preempt;
-use crate::sched;
-use crate::sys::exregs;
-use crate::sys::{lthreads, tasks};
+use crate::mm::space::{Stop, Work};
+use crate::mm::{io, space};
+use crate::object::thread::{State, MIGRATING};
+use crate::object::{task, thread, Task, Thread};
+use crate::sys::{exregs, lthreads, tasks};
+use crate::{base::Ref, percpu::preempt, sched};
 use keel_abi::call::*;
 use keel_abi::fpage::*;
 use keel_abi::ids::*;

@@ -1,14 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Creation and deletion of tasks: their spaces, their accounts, and what goes with them.
 
-use crate::base::refs::Ref;
-use crate::ipc::kernel_object;
 use crate::mm::{io, space};
-use crate::object::kip;
-use crate::object::pool::{Account, Kind, POOL};
-use crate::object::task::*;
-use crate::percpu::preempt;
-use crate::sys::lthreads;
+use crate::object::{kip, task::*, Account, Kind, POOL};
+use crate::{base::Ref, ipc::kernel_object, percpu::preempt, sys::lthreads};
 use keel_abi::call::*;
 use keel_abi::fpage::SPACE_SHIFT;
 use keel_abi::ids::*;

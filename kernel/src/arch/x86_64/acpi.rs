@@ -4,7 +4,7 @@
 //! Everything is read with bounds; a table that makes no sense is as good as none.
 
 use super::{cpu, direct};
-use crate::base::facts::{self, Memory};
+use crate::base::{facts, facts::Memory};
 use keel_abi::acpi::{self, number, sums_to_zero};
 use keel_abi::fpage::PAGE_SIZE;
 use keel_abi::list::List;

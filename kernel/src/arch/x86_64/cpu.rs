@@ -4,12 +4,11 @@
 use super::lookup::LookupCache;
 use super::regs::{wrmsr, MSR_GS_BASE};
 use super::tables::{Stack, Tables};
-use crate::base::refs::Ref;
-use crate::object::thread::{state_word, Due, State, Thread, ALIEN};
+use crate::object::thread::{state_word, Due, State, ALIEN};
 use crate::percpu::deadlines::{Deadline, Deadlines};
-use crate::percpu::lock::{self, Lock};
-use crate::percpu::pcid::Pcids;
 use crate::percpu::runqueue::{RunQueue, NOBODY};
+use crate::percpu::{lock, lock::Lock, pcid::Pcids};
+use crate::{base::Ref, object::Thread};
 use core::arch::asm;
 use core::cell::Cell;
 use core::ptr::null_mut;

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Threads that this processor looked for lately, by id: the fast paths of fast.s find their partners here.
 
-use crate::base::refs::Ref;
-use crate::object::thread::Thread;
+use crate::{base::Ref, object::Thread};
 use core::cell::Cell;
 use keel_abi::Id;
 

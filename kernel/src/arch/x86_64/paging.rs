@@ -5,9 +5,9 @@ use super::cpu::{self, cpu, Cpu};
 use super::cpuid::{self, Feature};
 use super::regs::*;
 use super::{direct, DIRECT, OFFSET};
-use crate::base::facts::{self, Word, BOOT_MAPPED, FACTS};
-use crate::object::pool::{Kind, POOL};
-use crate::percpu::lock;
+use crate::base::facts::{Word, BOOT_MAPPED, FACTS};
+use crate::object::{Kind, POOL};
+use crate::{base::facts, percpu::lock};
 use keel_abi::fpage::*;
 use keel_abi::ranges::Range;
 

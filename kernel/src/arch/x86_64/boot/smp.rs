@@ -3,9 +3,7 @@
 
 use super::start;
 use crate::arch::cpu::{self, Cpu, Processor};
-use crate::arch::multiboot::Information;
-use crate::arch::print::log;
-use crate::arch::{apic, clock, direct, entry, fpu, paging, tables};
+use crate::arch::{apic, clock, direct, entry, fpu, multiboot::Information, paging, print::log, tables};
 use crate::percpu::lock;
 use core::hint::spin_loop;
 use core::sync::atomic::{AtomicBool, Ordering};

@@ -3,8 +3,7 @@
 
 use crate::arch::cpuid::{self, Feature};
 use crate::arch::multiboot::{HEADER_FLAGS, HEADER_MAGIC};
-use crate::arch::paging;
-use crate::arch::regs::*;
+use crate::arch::{paging, regs::*};
 use core::arch::global_asm;
 
 global_asm!(

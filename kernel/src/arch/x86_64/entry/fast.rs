@@ -2,15 +2,13 @@
 //! The short ways through IPC: what fast.s knows of the kernel's structures. Their code is there.
 //!
 //! They run under the own processor's lock and touch nothing but threads of this processor. What they compare in one
-//! instruction is kept so that one is enough: `Thread::state_word` beside the values in `Cpu`, `Cpu::preemption_threshold`, `LookupCache`.
+//! instruction is kept so that one is enough: `Thread::state_word` beside the values in `Cpu`, `Cpu::preemption_threshold`, `LookupCache` (lookup.rs).
 
 use crate::arch::cpu::{cpu, Cpu};
-use crate::arch::tables;
-use crate::base::facts::{self, Word};
-use crate::base::refs::Ref;
-use crate::mm::space;
-use crate::object::task::Task;
-use crate::object::thread::{state_word, State, Thread, ALIEN, DISPATCHED, FPU};
+use crate::base::{facts, facts::Word, Ref};
+use crate::object::thread::{state_word, State, ALIEN, DISPATCHED, FPU};
+use crate::object::{Task, Thread};
+use crate::{arch::tables, mm::space};
 use keel_abi::call::*;
 use keel_abi::memory::SharedUtcb;
 use keel_abi::Id;

@@ -1,22 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Rust side of entry.s: what the entries call, and the checks before leaving to user mode.
+//! Rust side of entry.s: what the entries call. switch.rs has the checks before leaving to user mode.
 
 pub mod fast;
 
 use crate::arch::cpu::{self, cpu, Cpu};
-use crate::arch::print::log;
-use crate::arch::regs::*;
-use crate::arch::switch::*;
-use crate::arch::tables::*;
-use crate::arch::{apic, fpu, lookup, tables};
-use crate::base::facts;
+use crate::arch::{apic, fpu, lookup, print::log, regs::*, switch::*, tables, tables::*};
 use crate::ipc::{across, fault, kernel_object};
-use crate::object::thread::{state_word, Message, State, Thread, ALIEN, DISPATCHED, FPU, FRAME_WORDS};
-use crate::percpu::lock::{self, Lock};
+use crate::object::thread::{state_word, Message, State, ALIEN, DISPATCHED, FPU, FRAME_WORDS};
 use crate::percpu::pcid::{Pcids, NOFLUSH};
-use crate::sys::leave;
-use crate::sys::{exregs, panic, syscall};
-use crate::{debugger, sched};
+use crate::percpu::{lock, lock::Lock};
+use crate::sys::{exregs, leave, panic, syscall};
+use crate::{base::facts, debugger, object::Thread, sched};
 use core::arch::{asm, global_asm};
 use core::mem::offset_of;
 use keel_abi::call::*;
@@ -26,6 +20,7 @@ use keel_abi::{Frame, Id, Tag, Utcb};
 
 /// AC: in user mode alignment checks, in the kernel no SMAP.
 const FLAG_AC: u64 = 1 << 18;
+
 /// The assembly, with a symbol for the offset of each field that it uses, prefix and name, and for constants.
 macro_rules! assembly {
     ([$($prefix:literal $type:ty { $($field:ident)* })*] [$($module:ident { $($constant:ident)* })*] $($rest:tt)*) => {
