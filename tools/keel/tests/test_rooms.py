@@ -114,6 +114,12 @@ def test_the_debugger_is_used_by_its_hooks_alone() -> None:
     assert used == HOOKS
 
 
+def test_the_tour_names_each_file() -> None:
+    tour = (REPOSITORY / "docs" / "tour.md").read_text()
+    files = [*sources(), *(KERNEL / "src").rglob("*.s")]
+    assert [file.name for file in files if f"`{file.name}`" not in tour] == []
+
+
 def test_paths_of_a_nested_import() -> None:
     text = "use crate::{a::{self, b::C}, d}; // use crate::e;\nfn f() { crate::g::h::I; }"
     assert imported(text) == {"a::self", "a::b::C", "d", "g::h::I"}
