@@ -88,7 +88,11 @@ def sources() -> list[Path]:
 
 def edges() -> set[tuple[str, str, str]]:
     """Room, imported room, and the file that imports."""
-    found = ((room_of_file(file), room_of_path(path), file.name) for file in sources() for path in imported(file.read_text(), module_of(file)))
+    found = (
+        (room_of_file(file), room_of_path(path), file.name)
+        for file in sources()
+        for path in imported(file.read_text(), module_of(file))
+    )
     return {edge for edge in found if edge[0] != edge[1]}
 
 
