@@ -1,49 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The scheduler: priorities, time slices, timeouts, and the return to user mode.
+//! The scheduler: priorities, time slices, timeouts. The return to user mode is in sys/leave.rs.
 //!
 //! Owns each CPU's run queue, its deadlines and its time slice. The running thread is in no queue.
 //! A thread that becomes ready is put into the run queue or, if it is the first one, into
 //! `Cpu::handoff`: an IPC partner usually runs next, and is then switched to without the queue.
 //!
-//! Interrupts are off. `leave`, `choose`, and what they call run with this CPU's lock at least,
+//! Interrupts are off. `choose` and what it calls run with this CPU's lock at least,
 //! and so does `program` for this CPU. The cross-CPU fast path calls `wake` and `disarm` with the
 //! locks of both CPUs. All other functions run with all CPU locks held: they may change other
 //! CPUs' queues.
 
 use crate::arch::cpu::{self, cpu, Cpu};
-use crate::arch::{apic, clock, entry};
-use crate::deadlines::Deadline;
-use crate::kernel_object::{self, KernelObject};
-use crate::refs::Ref;
-use crate::thread::*;
-use crate::{fault, ipc, lock, transfer};
+use crate::arch::{apic, clock, switch};
+use crate::percpu::{deadlines::Deadline, lock, runqueue::NOBODY};
+use crate::{base::Ref, object::thread::*};
 use core::cell::Cell;
-use keel_abi::call::{PREEMPTER_EVERY, PRIORITIES, TIME_NEVER};
-use keel_abi::Side;
-
-/// Time slice of a new thread.
-pub const DEFAULT_SLICE_NS: u64 = 10_000_000;
+use keel_abi::call::{PREEMPTER_EVERY, TIME_NEVER};
 
 /// Shortest slice: in a shorter one interrupts would take most of the time.
 const LEAST_SLICE_NS: u64 = 10_000;
-
-/// Most deadlines that one timer interrupt serves, to bound its length. If more have expired, the
-/// next interrupt follows at once.
-const MAX_DUE: usize = 4;
-
-/// Above every priority.
-pub const NOBODY: u32 = PRIORITIES as u32;
-
-/// What a deadline is for.
-#[derive(Clone, Copy)]
-pub enum Due {
-    /// A thread's timeout.
-    Thread(Ref<Thread>),
-    /// A timer object, which fires.
-    Timer(Ref<KernelObject>),
-    /// The end of a time slice.
-    Slice,
-}
 
 /// Makes a blocked or stopped thread ready, on its CPU. That CPU's lock is held, and that of the
 /// current CPU. Another CPU gets an IPI if the thread should run there at once.
@@ -78,7 +53,7 @@ fn enqueue(cpu: &Cpu, thread: Ref<Thread>) {
 /// Computes the preemption threshold of `cpu`, the current CPU, at the end of a slow path: the
 /// fast paths switch only to threads of this priority or higher. While a time slice runs, has
 /// ended, or a thread is in `handoff`, they switch to none.
-fn set_preemption_threshold(cpu: &Cpu) {
+pub fn set_preemption_threshold(cpu: &Cpu) {
     let slice = cpu.slice.is_armed() || cpu.slice_over.get() || cpu.handoff.get().is_some();
     cpu.preemption_threshold.set(if slice { NOBODY } else { cpu.queue.top().map_or(0, |top| top as u32 + 1) });
 }
@@ -101,21 +76,11 @@ pub fn forget(thread: Ref<Thread>) -> bool {
     let home = cpu::of(thread);
     home.deadlines.remove(deadline_of(thread));
     cpu::all().for_each(|cpu| cpu.lookup_cache.forget(thread.id));
-    write_back_elsewhere(thread);
+    cpu::write_back_elsewhere(thread);
     let leave = |place: &Cell<Option<Ref<Thread>>>| place.get() == Some(thread) && place.take().is_some();
     leave(&home.loaded);
     leave(&home.fpu_owner);
     leave(&home.current) && home.index == cpu().index
-}
-
-/// Makes another CPU write back what it holds of a thread, if it holds anything. A thread that runs
-/// there has then entered the kernel: its registers are in its frame, and it does its exit work
-/// before it resumes user mode. All CPU locks are held.
-pub fn write_back_elsewhere(thread: Ref<Thread>) {
-    let home = cpu::of(thread);
-    if home.index != cpu().index && holds(home, thread) {
-        lock::write_back(home);
-    }
 }
 
 /// Notes that a thread was given another ip, after a write-back. If it is current on another CPU,
@@ -128,12 +93,6 @@ pub fn redirect(thread: Ref<Thread>) {
     }
 }
 
-/// Returns true if a CPU holds state of a thread: it runs there, or its address space, bases or FPU
-/// state are loaded.
-fn holds(cpu: &Cpu, thread: Ref<Thread>) -> bool {
-    [&cpu.current, &cpu.loaded, &cpu.fpu_owner].iter().any(|who| who.get() == Some(thread))
-}
-
 /// Migrates a thread to another CPU: at once, or if it is running, as exit work when it next
 /// returns to user mode.
 pub fn migrate(thread: Ref<Thread>, target: u8) {
@@ -143,16 +102,16 @@ pub fn migrate(thread: Ref<Thread>, target: u8) {
         thread.unset(MIGRATING);
     } else if home.current.get() == Some(thread) {
         thread.set(MIGRATING);
-        write_back_elsewhere(thread);
+        cpu::write_back_elsewhere(thread);
     } else {
         hand_over(thread);
     }
 }
 
 /// Moves a thread that does not run to the CPU `target`, with its timeout.
-fn hand_over(thread: Ref<Thread>) {
+pub fn hand_over(thread: Ref<Thread>) {
     let home = cpu::of(thread);
-    if holds(home, thread) {
+    if home.holds(thread) {
         lock::write_back(home);
     }
     unready(thread);
@@ -191,18 +150,6 @@ pub fn disarm(thread: Ref<Thread>) {
     }
 }
 
-/// Sets a timer object's deadline; `u64::MAX` clears it. It fires on the CPU where its thread is
-/// now.
-pub fn arm_timer(timer: Ref<KernelObject>, thread: Ref<Thread>, time: u64) {
-    let deadline = timer.part(|timer| &timer.deadline);
-    cpu::numbered(timer.home.replace(thread.cpu.get())).deadlines.remove(deadline);
-    if time != u64::MAX {
-        let cpu = cpu::of(thread);
-        cpu.deadlines.insert(deadline, time, Due::Timer(timer));
-        program(cpu);
-    }
-}
-
 /// Programs the hardware timer of a CPU for its earliest deadline, if that is earlier than the
 /// programmed one. Another CPU gets an IPI, and does it itself.
 pub fn program(target: &Cpu) {
@@ -216,43 +163,6 @@ pub fn program(target: &Cpu) {
     } else {
         apic::kick(target.apic_id);
     }
-}
-
-/// Serves the expired deadlines of the current CPU, after a timer interrupt. All CPU locks are
-/// held.
-pub fn timer_interrupt() {
-    let cpu = cpu();
-    cpu.programmed.set(u64::MAX);
-    for _ in 0..MAX_DUE {
-        let Some(due) = cpu.deadlines.pop_due(clock::now()) else { break };
-        match due {
-            Due::Thread(thread) => {
-                thread.unset(TIMED);
-                ipc::timed_out(thread);
-            }
-            Due::Timer(timer) => kernel_object::fire(timer),
-            // A thread with an unlimited slice has a running slice only because it donated the CPU.
-            Due::Slice => slice_ended(cpu, slice_owner(cpu).filter(|owner| owner.slice.get() != 0)),
-        }
-    }
-    program(cpu);
-}
-
-/// A preemption point in a long operation: serves pending interrupts. All CPU locks are held, and
-/// no reference into a global is in use that an interrupt may change.
-///
-/// Returns true if the operation should stop: another CPU waits for the locks, or a thread should
-/// run instead of the current one.
-pub fn poll() -> bool {
-    entry::poll();
-    if lock::is_contended() {
-        return true;
-    }
-    let cpu = cpu();
-    let Some(current) = cpu.current.get() else { return false };
-    let priority = current.priority.get();
-    cpu.handoff.get().is_some_and(|partner| partner.priority.get() > priority)
-        || cpu.queue.top().is_some_and(|top| top > priority || top == priority && cpu.slice_over.get())
 }
 
 /// Donates the CPU from the current thread to `to`, or yields to the next thread of the same
@@ -286,7 +196,7 @@ pub fn switch_to(to: Option<Ref<Thread>>) {
 
 /// Returns the thread that runs next on the current CPU; idles while none is ready. When it idles
 /// it releases the locks, and then has this CPU's lock only.
-fn choose(cpu: &'static Cpu) -> Ref<Thread> {
+pub fn choose(cpu: &'static Cpu) -> Ref<Thread> {
     loop {
         if let Some(thread) = candidate(cpu) {
             return thread;
@@ -297,7 +207,7 @@ fn choose(cpu: &'static Cpu) -> Ref<Thread> {
         }
         crate::debugger::trace::idle();
         lock::release(cpu);
-        entry::wait_for_interrupt();
+        switch::wait_for_interrupt();
         lock::enter(cpu);
         program(cpu);
     }
@@ -371,7 +281,7 @@ fn pop(cpu: &Cpu) -> Option<Ref<Thread>> {
 /// same priority is ready, or a preempter wants to know its end. `fresh`: the thread has not run
 /// just now. A thread whose last slice did not end resumes what is left of it; otherwise a thread
 /// could starve its equals by calling a server again and again.
-fn start_slice(cpu: &'static Cpu, thread: Ref<Thread>, fresh: bool) {
+pub fn start_slice(cpu: &'static Cpu, thread: Ref<Thread>, fresh: bool) {
     cpu.slice_over.set(false);
     if fresh && cpu.slice.is_armed() {
         cut_short(cpu);
@@ -399,12 +309,12 @@ fn cut_short(cpu: &'static Cpu) {
 }
 
 /// Returns the owner of the running time slice. A thread that has migrated since does not own it.
-fn slice_owner(cpu: &Cpu) -> Option<Ref<Thread>> {
+pub fn slice_owner(cpu: &Cpu) -> Option<Ref<Thread>> {
     find(cpu.slice_owner.get()).filter(|owner| owner.cpu.get() == cpu.index)
 }
 
 /// Ends a time slice: it has expired, or its owner yields. The owner's preempter is notified.
-fn slice_ended(cpu: &Cpu, owner: Option<Ref<Thread>>) {
+pub fn slice_ended(cpu: &Cpu, owner: Option<Ref<Thread>>) {
     cpu.slice_over.set(true);
     if let Some(owner) = owner.filter(|owner| owner.has(HAS_PREEMPTER)) {
         owner.set(SLICE_ENDED);
@@ -431,60 +341,6 @@ pub fn set_slice(thread: Ref<Thread>, slice: u64) {
     if home.slice_owner.get() == thread.id {
         home.deadlines.remove(Ref::to(&home.slice));
         kick(home);
-    }
-}
-
-/// Ends a slow path, or a path under this CPU's lock alone: chooses a thread, does its exit work,
-/// and returns the frame to return to user mode with. `cpu` is the current CPU, whose lock is
-/// held, alone or with all others; it may have released and taken locks when it returns. Locks
-/// that are held then are the caller's to release.
-pub fn leave(cpu: &'static Cpu) -> u64 {
-    loop {
-        let donated = cpu.donated.get();
-        let thread = choose(cpu);
-        let fresh = cpu.current.replace(Some(thread)) != Some(thread) || cpu.slice_over.get();
-        let counts = || cpu.queue.has(thread.priority.get()) || cpu.slice.is_armed() || thread.has(HAS_PREEMPTER);
-        if !donated && (fresh || counts()) {
-            start_slice(cpu, thread, fresh);
-        }
-        let work = thread.has(WORK);
-        if !work && entry::load(cpu, thread) {
-            set_preemption_threshold(cpu);
-            return thread.frame_address();
-        }
-        if !cpu.has_all_locks.get() {
-            // Exit work and faults need all locks. Taking them releases this CPU's lock, so choose
-            // again.
-            lock::take_all_locks(cpu);
-        } else if work {
-            exit_work(thread);
-            lock::cond_resched(cpu);
-        } else {
-            fault::bad_frame(thread);
-        }
-    }
-}
-
-/// Does the most urgent exit work of the thread that is about to run. All CPU locks are held. It
-/// may block the thread, or move it to another CPU; `leave` chooses again.
-fn exit_work(thread: Ref<Thread>) {
-    if thread.has(MIGRATING) {
-        cpu().current.set(None);
-        hand_over(thread);
-    } else if thread.has(TRANSFER) {
-        // A transfer may take long: the thread is charged for it.
-        entry::charge(thread);
-        transfer::proceed(thread);
-    } else if thread.has(RECEIVE_DUE) {
-        thread.unset(RECEIVE_DUE);
-        if let Err(error) = ipc::receive(thread) {
-            ipc::finish(thread, Side::Receive, error);
-        }
-    } else if thread.has(TRIGGERED) {
-        thread.unset(TRIGGERED);
-        fault::triggered(thread);
-    } else if thread.has(PREEMPTED) {
-        fault::preempted(thread);
     }
 }
 

@@ -5,15 +5,15 @@
 //! What `user/hostile` does in an emulator is done here some hundred times as often, with the kernel's own assertions, with
 //! overflow checks, and with an interrupt wherever the kernel lets one in.
 
-use crate::arch::cpu::Cpu;
-use crate::arch::{each_step, Machine, PROCESSORS};
-use crate::pool::POOL;
-use crate::random::seed;
-use crate::random::Random;
-use crate::refs::Ref;
-use crate::task::{self, Task};
-use crate::thread::{self, State, Thread, ALIEN};
-use crate::{fault, ipc, sched, space};
+use crate::arch::{cpu::Cpu, each_step, Machine, PROCESSORS};
+use crate::base::Ref;
+use crate::ipc::{fault, ipc};
+use crate::mm::space;
+use crate::object::thread::{State, ALIEN};
+use crate::object::{task, thread, Task, Thread, POOL};
+use crate::random::{seed, Random};
+use crate::sched;
+use crate::sys::{lthreads, tasks};
 use core::mem::offset_of;
 use keel_abi::call::*;
 use keel_abi::fpage::*;
@@ -61,7 +61,7 @@ impl History {
         let judge = |processor: usize| {
             machine.act(processor);
             let plan = thread::Plan { lthread: processor as u16, frame: None, priority: 0, pager: Id::NIL };
-            thread::create(root, &plan).expect("there is memory")
+            lthreads::create(root, &plan).expect("there is memory")
         };
         let judges = (0..PROCESSORS).map(judge).collect();
         let history =
@@ -413,19 +413,19 @@ impl History {
         for member in 0..GANGS * MEMBERS {
             if let Some(task) = task::at(number(0, member)) {
                 self.machine.kernel(0, |_| {
-                    task::delete_lthreads(task);
-                    task::delete(task);
+                    tasks::delete_lthreads(task);
+                    tasks::delete(task);
                 });
             }
         }
         let root = task::at(TASK_ROOT as u32).expect("it is there");
         for judge in core::mem::take(&mut self.judges) {
-            thread::delete(judge);
+            lthreads::delete(judge);
         }
         while space::clear(root).is_err() {}
         for space in [TASK_SIGMA0, TASK_ROOT].into_iter().filter_map(|number| task::at(number as u32)) {
             while space::clear(space).is_err() {}
-            crate::io::drop_space(space);
+            crate::mm::io::drop_space(space);
         }
         self.machine.check().expect("all was given back");
         self.machine

@@ -3,10 +3,10 @@
 
 use super::*;
 use crate::arch::{cpu::cpu, Machine};
-use crate::random::seed;
-use crate::random::Random;
-use crate::task;
-use crate::thread::{self, State, Thread};
+use crate::object::{task, thread, thread::State, Thread};
+use crate::random::{seed, Random};
+use crate::sched;
+use crate::sys::{lthreads, tasks};
 use keel_abi::call::TASK_SHARED_QUOTA;
 use keel_abi::ids::*;
 use keel_abi::memory::AREA_DEFAULT;
@@ -71,14 +71,14 @@ impl Model {
 
 fn create(number: u32) -> Ref<Task> {
     let (chief, quota) = (task::at(TASK_ROOT as u32), TASK_SHARED_QUOTA);
-    task::create(&task::Plan { number, chief, mcp: 0, quota, area: AREA_DEFAULT }).expect("there is memory")
+    tasks::create(&task::Plan { number, chief, mcp: 0, quota, area: AREA_DEFAULT }).expect("there is memory")
 }
 
 /// The thread that the first processor runs, and a more important one, of a task of their own.
 fn threads() -> (Ref<Thread>, Ref<Thread>) {
     let plan = |priority| thread::Plan { lthread: LTHREAD_TASK as u16, frame: None, priority, pager: Id::NIL };
     let task = create(TASK_FIRST_FREE as u32 + 1_000);
-    let new = |priority| thread::create(task, &plan(priority)).expect("there is memory");
+    let new = |priority| lthreads::create(task, &plan(priority)).expect("there is memory");
     let (caller, intruder) = (new(10), new(20));
     cpu().current.set(Some(caller));
     (caller, intruder)
@@ -99,8 +99,8 @@ fn take(task: Ref<Task>, ports: (u16, u8), itself: bool, intruder: Ref<Thread>) 
 fn end(machine: &Machine, task: Ref<Task>) {
     machine.disturb(0, None);
     cpu().current.set(None);
-    task::delete_lthreads(task);
-    task::delete(task);
+    tasks::delete_lthreads(task);
+    tasks::delete(task);
     machine.check().expect("the kernel is sound");
 }
 
@@ -164,7 +164,7 @@ fn ports_agree_with_a_model_of_each() {
             }
             _ => {
                 let gone = pick(1);
-                task::delete(tasks[gone]);
+                tasks::delete(tasks[gone]);
                 model.delete(gone);
                 tasks[gone] = create(number(gone));
             }
@@ -173,7 +173,7 @@ fn ports_agree_with_a_model_of_each() {
             look(&tasks, &model);
         }
     }
-    tasks[1..].iter().for_each(|task| task::delete(*task));
+    tasks[1..].iter().for_each(|task| tasks::delete(*task));
     drop_space(tasks[0]);
     end(&machine, caller.task);
     assert_eq!(POOL.free_pages.get(), before, "pages in use, seed {seed}");
@@ -217,10 +217,10 @@ fn ports_are_taken_back_with_looks_for_interrupts_in_bounded_distances() {
     // By grants, of which each goes for good.
     give();
     counted("a task with ports", &|| {
-        task::delete(tasks[0]);
+        tasks::delete(tasks[0]);
         0
     });
-    tasks[1..].iter().for_each(|task| task::delete(*task));
+    tasks[1..].iter().for_each(|task| tasks::delete(*task));
     drop_space(sigma0);
     end(&machine, caller.task);
 }

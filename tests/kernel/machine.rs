@@ -12,16 +12,18 @@ pub mod acpi;
 pub mod clock;
 #[path = "../../kernel/src/arch/x86_64/cpu.rs"]
 pub mod cpu;
-#[path = "../../kernel/src/arch/x86_64/fast.rs"]
-pub mod fast;
 #[path = "../../kernel/src/arch/x86_64/fpu.rs"]
 pub mod fpu;
 #[path = "../../kernel/src/arch/x86_64/frequency.rs"]
 pub mod frequency;
+#[path = "../../kernel/src/arch/x86_64/lookup.rs"]
+pub mod lookup;
 #[path = "../../kernel/src/arch/x86_64/multiboot.rs"]
 pub mod multiboot;
 #[path = "../../kernel/src/arch/x86_64/paging.rs"]
 pub mod paging;
+#[path = "../../kernel/src/arch/x86_64/print.rs"]
+pub mod print;
 #[path = "../../kernel/src/arch/x86_64/screen.rs"]
 pub mod screen;
 #[path = "../../kernel/src/arch/x86_64/serial.rs"]
@@ -31,13 +33,12 @@ pub mod tables;
 #[path = "../../kernel/src/arch/x86_64/x2apic.rs"]
 pub mod x2apic;
 
-use crate::boot;
-use crate::global::Global;
-use crate::pool::{PAGE, POOL};
+use crate::base::{facts, Global, Ref};
+use crate::object::{task, Thread, PAGE, POOL};
+use crate::percpu::lock;
 use crate::random::Random;
-use crate::refs::Ref;
-use crate::thread::Thread;
-use crate::{lock, sched, task};
+use crate::sched;
+use crate::sys::{leave, tasks};
 use core::arch::asm;
 use core::cell::{Cell, RefCell};
 use cpu::Cpu;
@@ -217,9 +218,9 @@ impl Machine {
     pub fn system_call(&self, processor: usize) -> Ref<Thread> {
         let cpu = act(processor);
         lock::enter(cpu);
-        if !crate::across::send(cpu) {
+        if !crate::ipc::across::send(cpu) {
             lock::take_all_locks(cpu);
-            crate::syscall::enter(cpu.current.get().expect("it makes a call"));
+            crate::sys::syscall::enter(cpu.current.get().expect("it makes a call"));
         }
         leave(cpu)
     }
@@ -233,7 +234,7 @@ fn touch(address: u64, write: bool) -> bool {
     assert_eq!(cpu.space.get(), thread.space, "the space of the thread that runs is loaded");
     let tag = STATE.cr3[processor].get() % paging::span(0);
     let mut held = STATE.translations[processor].borrow_mut();
-    let find = || crate::space::find(thread.task, address).ok();
+    let find = || crate::mm::space::find(thread.task, address).ok();
     let place = |level| (tag, level, address & !(paging::span(level) - 1));
     let known = (0..3).find_map(|level| Some((level, *held.get(&place(level))?)));
     if let Some((level, entry)) = known.filter(|(_, entry)| !write || entry & paging::WRITE != 0) {
@@ -282,7 +283,7 @@ fn act(processor: usize) -> &'static Cpu {
 }
 
 fn leave(cpu: &'static Cpu) -> Ref<Thread> {
-    sched::leave(cpu);
+    leave::leave(cpu);
     lock::release(cpu);
     cpu.current.get().expect("somebody runs")
 }
@@ -312,13 +313,13 @@ fn start() -> u64 {
     };
     let (pool, users) = (low_memory(POOL_BYTES), memory(USER_BYTES, LARGE_PAGE) as u64);
     let set = |start, bytes: usize| {
-        let mut set = boot::Memory::new();
+        let mut set = facts::Memory::new();
         set.insert(Range::new(start, start + bytes as u64)).expect("it is empty");
         set
     };
     let ram = set(users, USER_BYTES);
-    let facts = boot::Facts { ram, forbidden: set(pool, POOL_BYTES), users: ram };
-    assert!(boot::FACTS.set(facts).is_ok(), "the machine boots once");
+    let facts = facts::Facts { ram, forbidden: set(pool, POOL_BYTES), users: ram };
+    assert!(facts::FACTS.set(facts).is_ok(), "the machine boots once");
     serial::PORT.set(serial::COM[0]);
     for index in 0..PROCESSORS as u8 {
         // SAFETY: memory of this size, for ever.
@@ -340,7 +341,7 @@ fn start() -> u64 {
     for number in [keel_abi::ids::TASK_SIGMA0, keel_abi::ids::TASK_ROOT] {
         let (quota, area) = (keel_abi::call::TASK_SHARED_QUOTA, keel_abi::memory::AREA_DEFAULT);
         let plan = task::Plan { number: number as u32, chief: None, mcp: u8::MAX, quota, area };
-        task::create(&plan).expect("the pool is large enough for two tasks");
+        tasks::create(&plan).expect("the pool is large enough for two tasks");
     }
     users
 }
@@ -350,7 +351,7 @@ fn due() {
     let timer = &STATE.timers[STATE.acting.get()];
     if timer.get() <= clock::now() {
         timer.set(u64::MAX);
-        sched::timer_interrupt();
+        leave::timer_interrupt();
     }
 }
 
@@ -400,9 +401,9 @@ pub mod regs {
     }
 
     pub unsafe fn write_cr3(value: u64) {
-        let space = value & !crate::pcid::NOFLUSH;
+        let space = value & !crate::percpu::pcid::NOFLUSH;
         STATE.cr3[STATE.acting.get()].set(space);
-        if value & crate::pcid::NOFLUSH == 0 {
+        if value & crate::percpu::pcid::NOFLUSH == 0 {
             held().retain(|(tag, ..), _| *tag != space % paging::span(0));
         }
     }
@@ -442,7 +443,7 @@ pub mod regs {
 
 /// Timers, interrupt lines, and what processors ask of each other.
 pub mod apic {
-    use super::{boot, cpu, entry, paging, Range, STATE};
+    use super::{cpu, facts, paging, switch, Range, STATE};
     use core::sync::atomic::Ordering;
 
     pub const TIMER_VECTOR: u64 = 0xf0;
@@ -459,7 +460,7 @@ pub mod apic {
         let cpu = cpu::all().find(|cpu| cpu.apic_id == target).expect("it runs");
         if cpu.write_back_request.load(Ordering::SeqCst) {
             let acting = STATE.acting.replace(cpu.index as usize);
-            entry::write_back_loaded(cpu);
+            switch::write_back_loaded(cpu);
             paging::leave(cpu);
             cpu.write_back_request.store(false, Ordering::SeqCst);
             STATE.acting.set(acting);
@@ -486,13 +487,13 @@ pub mod apic {
     pub fn mask(_: u32) {}
     pub fn unmask(_: u32) {}
     pub fn end_of_interrupt() {}
-    pub fn find(_: u64, _: &boot::Memory) {}
+    pub fn find(_: u64, _: &facts::Memory) {}
     pub fn calibrate() {}
 }
 
 /// Nothing is measured: time is the machine's own.
 pub mod reference {
-    use super::boot::Memory;
+    use super::facts::Memory;
     use super::frequency::Answer;
 
     pub fn find_tsc(_: u64, _: &Memory) -> Answer {
@@ -531,28 +532,27 @@ pub mod cpuid {
 }
 
 /// The other processors are there from the beginning.
-pub mod smp {
-    use super::multiboot::Information;
+pub mod boot {
+    pub mod smp {
+        use crate::arch::multiboot::Information;
 
-    pub fn start_boot_processor() {}
-    pub fn start_others(_: &Information, _: usize) {}
+        pub fn start_boot_processor() {}
+        pub fn start_others(_: &Information, _: usize) {}
+    }
 }
 
 /// Entries and exits: what of a thread is in the processor.
-pub mod entry {
+pub mod switch {
     use super::{cpu, fpu, paging, tables, STATE};
-    use crate::refs::Ref;
+    use crate::base::refs::Ref;
+    use crate::object::thread::Thread;
     use crate::sched;
-    use crate::thread::Thread;
     use cpu::{cpu, Cpu};
     use keel_abi::fpage::SPACE_SHIFT;
 
     pub const FLAGS_FIXED: u64 = 1 << 9 | 1 << 1;
     pub const FLAGS_CLEARED: u64 = 0;
     pub const NO_CALL: u64 = u64::MAX;
-    pub const VECTOR_GP: u64 = 13;
-    pub const VECTOR_PF: u64 = 14;
-    pub const VECTOR_INT80: u64 = 0x80;
     /// The longest time in ns that passes between two looks for interrupts.
     const MOMENT: u64 = 2_000;
 
@@ -560,10 +560,10 @@ pub mod entry {
         let end = STATE.timers[STATE.acting.get()].get();
         assert!(end != u64::MAX, "nobody will ever run on processor {}", STATE.acting.get());
         let cpu = cpu();
-        crate::lock::all_locks_from_idle(cpu);
+        crate::percpu::lock::all_locks_from_idle(cpu);
         STATE.time.set(STATE.time.get().max(end));
         super::due();
-        crate::lock::release(cpu);
+        crate::percpu::lock::release(cpu);
     }
 
     pub fn poll() {
@@ -575,7 +575,7 @@ pub mod entry {
         }
         STATE.time.set(STATE.time.get() + STATE.random.below(MOMENT));
         super::due();
-        let waits = |thread: &Ref<Thread>| thread.state.get() == crate::thread::State::Inactive;
+        let waits = |thread: &Ref<Thread>| thread.state.get() == crate::object::thread::State::Inactive;
         if let Some(thread) = STATE.intruder.get().filter(waits) {
             sched::wake(thread);
         }
@@ -615,7 +615,10 @@ pub mod entry {
         cpu.loaded_changed();
         fpu::put_away(cpu);
     }
+}
 
+/// The way to the first thread.
+pub mod entry {
     pub fn start() -> ! {
         panic!("nobody boots here")
     }

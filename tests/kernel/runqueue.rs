@@ -2,7 +2,7 @@
 //! The run queue against a list for each priority.
 
 use super::*;
-use crate::list::Links;
+use crate::base::Links;
 use crate::random::Random;
 
 struct Thread {

@@ -7,10 +7,10 @@
 
 use super::*;
 use crate::arch::{each_step, Machine};
-use crate::random::seed;
-use crate::random::Random;
-use crate::task;
-use crate::thread::{self, Thread};
+use crate::ipc::ipc;
+use crate::object::{task, thread, Thread};
+use crate::random::{seed, Random};
+use crate::sys::{lthreads, tasks};
 use keel_abi::call::*;
 use keel_abi::ids::*;
 use keel_abi::memory::AREA_DEFAULT;
@@ -81,7 +81,7 @@ struct History {
 fn create(lthread: usize, priority: u8) -> Ref<Thread> {
     let task = task::at(TASK_FIRST_FREE as u32).expect("it is there");
     let plan = thread::Plan { lthread: lthread as u16, frame: None, priority, pager: Id::NIL };
-    let thread = thread::create(task, &plan).expect("there is memory");
+    let thread = lthreads::create(task, &plan).expect("there is memory");
     wake(thread);
     thread
 }
@@ -96,7 +96,7 @@ impl History {
             quota: TASK_SHARED_QUOTA,
             area: AREA_DEFAULT,
         };
-        task::create(&plan).expect("there is memory");
+        tasks::create(&plan).expect("there is memory");
         let mut threads = Vec::new();
         machine.kernel(0, |_| threads.extend((0..=THREADS).map(|n| create(n, if n == 0 { IDLE_PRIORITY } else { 5 }))));
         let new = |thread: &Ref<Thread>| Modelled {
@@ -303,7 +303,7 @@ impl History {
         let old = self.all[gone].thread;
         let mut new = None;
         self.machine.kernel(0, |_| {
-            thread::delete(old);
+            lthreads::delete(old);
             new = Some(create(gone + 1, 5));
         });
         self.leaves(gone);
@@ -375,7 +375,7 @@ impl History {
 fn meetings_timeouts_and_turns_agree_with_a_model() {
     let seed = seed(0x5c4e);
     let machine = Machine::take();
-    let before = crate::pool::POOL.free_pages.get();
+    let before = crate::object::pool::POOL.free_pages.get();
     let mut history = History::new(machine, seed);
     each_step("turns", seed, OPERATIONS, |step| {
         history.step();
@@ -384,10 +384,10 @@ fn meetings_timeouts_and_turns_agree_with_a_model() {
         }
     });
     let History { machine, idle, meetings, timeouts, .. } = history;
-    task::delete_lthreads(idle.task);
-    task::delete(idle.task);
+    tasks::delete_lthreads(idle.task);
+    tasks::delete(idle.task);
     machine.check().expect("the kernel is sound");
-    assert_eq!(crate::pool::POOL.free_pages.get(), before, "pages in use, seed {seed}");
+    assert_eq!(crate::object::pool::POOL.free_pages.get(), before, "pages in use, seed {seed}");
     println!("turns: {OPERATIONS} operations, {meetings} meetings, {timeouts} timeouts, seed {seed}");
     assert!(meetings > OPERATIONS / 20 && timeouts > OPERATIONS / 20, "threads met, and waited in vain");
 }

@@ -6,12 +6,12 @@
 //! nodes, no rows, no polls and no translations.
 
 use super::*;
-use crate::arch::{cpu::cpu, each_step, entry, Machine, PROCESSORS};
-use crate::random::seed;
-use crate::random::Random;
-use crate::refs::Ref;
-use crate::thread::{self, State, Thread};
-use crate::{sched, task};
+use crate::arch::{cpu::cpu, each_step, switch, Machine, PROCESSORS};
+use crate::base::Ref;
+use crate::object::{task, thread, thread::State, Thread};
+use crate::random::{seed, Random};
+use crate::sched;
+use crate::sys::{lthreads, tasks};
 use keel_abi::call::TASK_SHARED_QUOTA;
 use keel_abi::ids::*;
 use keel_abi::Id;
@@ -344,11 +344,11 @@ impl History {
                 quota,
                 area: AREA_DEFAULT,
             };
-            tasks.push(task::create(&plan).expect("there is memory"));
+            tasks.push(tasks::create(&plan).expect("there is memory"));
         }
         let new = |task: &Ref<Task>, priority| {
             let plan = thread::Plan { lthread: LTHREAD_TASK as u16, frame: None, priority, pager: Id::NIL };
-            thread::create(*task, &plan).expect("there is memory")
+            lthreads::create(*task, &plan).expect("there is memory")
         };
         let threads = tasks.iter().map(|task| new(task, 10)).collect();
         let intruder = new(&tasks[1], 20);
@@ -370,7 +370,7 @@ impl History {
     fn run(&self, processor: usize, task: usize) {
         let cpu = self.machine.act(processor);
         cpu.current.set(Some(self.threads[task]));
-        assert!(entry::load(cpu, self.threads[task]));
+        assert!(switch::load(cpu, self.threads[task]));
     }
 
     /// Does it until it need not begin anew.
@@ -561,10 +561,10 @@ impl History {
         }
         sched::unready(self.intruder);
         for task in &self.tasks[1..] {
-            task::delete_lthreads(*task);
-            task::delete(*task);
+            tasks::delete_lthreads(*task);
+            tasks::delete(*task);
         }
-        thread::delete(self.threads[0]);
+        lthreads::delete(self.threads[0]);
         while unmap(self.tasks[0], &mut 0, 1 << 40, 0, true, &mut Work::default()).is_err() {}
         self.machine.check().expect("all was given back");
         assert!(cpu().current.get().is_none());
@@ -603,7 +603,7 @@ fn spaces_agree_with_a_model_of_leaves() {
 fn limited(number: u32, quota: u64) -> Ref<Task> {
     let chief = task::at(TASK_ROOT as u32);
     let plan = task::Plan { number: TASK_FIRST_FREE as u32 + number, chief, mcp: 100, quota, area: AREA_DEFAULT };
-    task::create(&plan).expect("there is memory")
+    tasks::create(&plan).expect("there is memory")
 }
 
 /// Maps without being disturbed; the rights that arrived.
@@ -661,7 +661,7 @@ fn a_superpage_that_cannot_be_cut_loses_its_rights_as_a_whole() {
     assert_eq!(rights(first, WINDOW), Some(FPAGE_RWX));
     assert_eq!(rights(first, WINDOW + 3 * span(0)), None);
     assert_eq!(rights(second, DERIVED), Some(FPAGE_RWX));
-    [second, first].into_iter().for_each(task::delete);
+    [second, first].into_iter().for_each(tasks::delete);
     while clear(sigma0).is_err() {}
     machine.check().expect("all was given back");
 }
@@ -725,7 +725,7 @@ impl Disturbed {
     fn new(machine: Machine, task: Ref<Task>) -> Disturbed {
         let new = |priority| {
             let plan = thread::Plan { lthread: LTHREAD_TASK as u16, frame: None, priority, pager: Id::NIL };
-            thread::create(task, &plan).expect("there is memory")
+            lthreads::create(task, &plan).expect("there is memory")
         };
         machine.act(0).current.set(None);
         let (caller, intruder) = (new(10), new(20));
@@ -758,7 +758,7 @@ impl Disturbed {
             frame.orig_ax.set(call);
             frame.ip.set(CALL_END);
             let before = self.machine.polls();
-            crate::syscall::enter(self.caller);
+            crate::sys::syscall::enter(self.caller);
             self.longest.set(self.longest.get().max(self.machine.polls() - before));
             sched::unready(self.intruder);
             self.intruder.state.set(State::Inactive);
@@ -775,8 +775,8 @@ impl Disturbed {
         self.machine.disturb(0, None);
         cpu().current.set(None);
         let (task, sigma0) = (self.caller.task, task::at(TASK_SIGMA0 as u32).expect("it is there"));
-        task::delete_lthreads(task);
-        task::delete(task);
+        tasks::delete_lthreads(task);
+        tasks::delete(task);
         while clear(sigma0).is_err() {}
         self.machine.check().expect("all was given back");
     }
@@ -861,8 +861,8 @@ fn a_space_goes_in_time_that_grows_with_its_chains() {
     let going = limited(2, 4_000);
     pages_from_one(going, sigma0, MANY, true);
     let before = disturbed.machine.polls();
-    crate::transfer::ready(disturbed.intruder);
-    task::delete(going);
+    crate::ipc::transfer::ready(disturbed.intruder);
+    tasks::delete(going);
     let polls = disturbed.machine.polls() - before;
     println!("a space with a chain: {polls} looks for interrupts");
     assert!(polls < MANY, "{polls} looks for interrupts");
@@ -883,7 +883,7 @@ fn a_place_is_that_of_one_call_only() {
     other.found.set(stopped);
     caller.waiters.set(1);
     caller.frame().si.set(keel_abi::Tag::new(0, keel_abi::call::MAX_WORDS).0);
-    crate::ipc::resume(caller, other);
+    crate::ipc::ipc::resume(caller, other);
     assert_eq!(other.found.get(), 0, "the place of a thread with other registers");
     // Or somebody exchanges its ip.
     caller.found.set(stopped);
@@ -891,7 +891,7 @@ fn a_place_is_that_of_one_call_only() {
     frame.orig_ax.set(CALL_LTHREAD_EX_REGS);
     frame.di.set(caller.id.0);
     frame.si.set(EX_IP);
-    crate::syscall::enter(other);
+    crate::sys::syscall::enter(other);
     assert_eq!(frame.ax.get(), 0, "the status");
     disturbed.unmap(WINDOW, MANY + 1, 0);
     assert!(find(task, WINDOW).is_err(), "the next call began where the one before had stopped");
@@ -909,7 +909,7 @@ fn what_another_processor_writes_meanwhile_stays_known() {
     let (user, other) = (limited(1, 4_000), limited(2, 4_000));
     let plan = thread::Plan { lthread: LTHREAD_TASK as u16, frame: None, priority: 10, pager: Id::NIL };
     machine.act(1);
-    let writer = thread::create(user, &plan).expect("there is memory");
+    let writer = lthreads::create(user, &plan).expect("there is memory");
     let build = |log2: u8| {
         let page = WRITTEN & !((1 << log2) - 1);
         let place = Placement { source: PHYSICAL + page - WINDOW, target: page, log2 };
@@ -920,7 +920,7 @@ fn what_another_processor_writes_meanwhile_stays_known() {
         }
         let second = machine.act(1);
         second.current.set(Some(writer));
-        assert!(entry::load(second, writer));
+        assert!(switch::load(second, writer));
         machine.act(0);
         machine.write_beside(Some(WRITTEN));
     };
@@ -945,8 +945,8 @@ fn what_another_processor_writes_meanwhile_stays_known() {
     assert_ne!(find(other, WINDOW + span(2)).map_or(0, |leaf| leaf.entry & DIRTY), 0, "the granted page");
     machine.act(1).current.set(None);
     machine.act(0);
-    thread::delete(writer);
-    [other, user].into_iter().for_each(task::delete);
+    lthreads::delete(writer);
+    [other, user].into_iter().for_each(tasks::delete);
     while clear(sigma0).is_err() {}
     machine.check().expect("all was given back");
 }
@@ -969,7 +969,7 @@ fn deletion_of_a_clan(tasks: u32, fill: impl Fn(Ref<Task>)) -> u64 {
     let new = |number: u32, chief| {
         let number = TASK_FIRST_FREE as u32 + number;
         let plan = task::Plan { number, chief: Some(chief), mcp: 100, quota: TASK_SHARED_QUOTA, area: 0 };
-        task::create(&plan).expect("there is memory")
+        tasks::create(&plan).expect("there is memory")
     };
     // The middle one is deleted, but what there is to do is in the inner ones.
     let middle = new(2, chief);
@@ -1001,7 +1001,7 @@ fn with_pages(number: u32, pages: u64) -> Ref<Task> {
 
 /// Gives back the tasks of a test, and what sigma0 got for them.
 fn end_of(machine: &Machine, tasks: &[Ref<Task>]) {
-    tasks.iter().for_each(|task| task::delete(*task));
+    tasks.iter().for_each(|task| tasks::delete(*task));
     while clear(task::at(TASK_SIGMA0 as u32).expect("it is there")).is_err() {}
     machine.check().expect("all was given back");
 }

@@ -59,11 +59,14 @@ class Part:
 # The µ-kernel is compiled with all of the binary interface but these: the event trace's record and the C header.
 DEBUGGER_ABI, HEADER_ABI = "abi/src/trace.rs", "abi/src/cheader.rs"
 KERNEL_MODE = Part(
-    "kernel mode: kernel/, abi/", ("kernel/src/**/*.rs", "kernel/src/**/*.s", "abi/src/*.rs"), 10_000, (DEBUGGER_ABI, HEADER_ABI)
+    "kernel mode: kernel/src/, abi/",
+    ("kernel/src/**/*.rs", "kernel/src/**/*.s", "abi/src/*.rs"),
+    10_000,
+    (DEBUGGER_ABI, HEADER_ABI),
 )
 PARTS = (
     KERNEL_MODE,
-    Part("its debugger: debugger/", ("debugger/**/*.rs", DEBUGGER_ABI)),
+    Part("its debugger: kernel/debugger/", ("kernel/debugger/**/*.rs", DEBUGGER_ABI)),
     Part("linux/", ("linux/**/*",), 6_500),
     Part("ukl/", ("ukl/**/*",), 1_250),
 )

@@ -4,7 +4,7 @@
 //! Everything is read with bounds; a table that makes no sense is as good as none.
 
 use super::{cpu, direct};
-use crate::boot::{self, Memory};
+use crate::base::{facts, facts::Memory};
 use keel_abi::acpi::{self, number, sums_to_zero};
 use keel_abi::fpage::PAGE_SIZE;
 use keel_abi::list::List;
@@ -93,7 +93,7 @@ impl Madt {
 /// `length` bytes of the firmware's or the loader's memory.
 pub fn bytes(physical: u64, length: usize) -> Option<&'static [u8]> {
     let end = physical.checked_add(length as u64)?;
-    if physical == 0 || end > boot::MAPPED_END.get() {
+    if physical == 0 || end > facts::MAPPED_END.get() {
         return None;
     }
     // SAFETY: the direct map reaches to `MAPPED_END`; what firmware and loader left does not change.
@@ -126,7 +126,7 @@ pub fn pm_timer(rsdp: u64) -> Option<u16> {
 /// start, above the kernel, and not RAM's.
 pub fn can_be_registers(address: u64, ram: &Memory) -> bool {
     let page = Range::new(address, address.saturating_add(PAGE_SIZE));
-    (boot::LEAST_REGISTERS..=boot::BOOT_MAPPED - PAGE_SIZE).contains(&address) && !ram.overlaps(page)
+    (facts::LEAST_REGISTERS..=facts::BOOT_MAPPED - PAGE_SIZE).contains(&address) && !ram.overlaps(page)
 }
 
 fn parse_madt(table: &[u8]) -> Option<Madt> {

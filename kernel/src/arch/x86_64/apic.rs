@@ -11,9 +11,9 @@ use super::frequency::{self, Reference};
 use super::regs::*;
 use super::x2apic::{changes, is_needed, ADDRESS, LAST_SHORT_ID, ON, X2};
 use super::{clock, cpu, direct, paging};
-use crate::boot::{self, Memory, Word};
-use crate::global::Global;
-use crate::print::log;
+use crate::arch::print::log;
+use crate::base::facts::{Memory, Word};
+use crate::base::{facts, Global};
 use core::arch::asm;
 use core::cell::Cell;
 use keel_abi::call::{IRQ_MODE_EDGE, IRQ_MODE_LEVEL};
@@ -182,7 +182,7 @@ fn registers() -> u64 {
 
 /// For tests: switches x2APIC mode on, as some firmware leaves it, where the command line says so.
 fn as_firmware_leaves() {
-    if cpuid::has(Feature::X2Apic) && (boot::has_word(Word::X2Apic) || boot::has_word(Word::X2ApicLocked)) {
+    if cpuid::has(Feature::X2Apic) && (facts::has_word(Word::X2Apic) || facts::has_word(Word::X2ApicLocked)) {
         change_mode(ON | X2);
     }
 }
@@ -200,7 +200,7 @@ fn needs_x2(madt: &Madt) -> bool {
         let is_on = rdmsr(MSR_APIC_BASE) & X2 != 0;
         (can_be && rdmsr(MSR_XAPIC_DISABLE_STATUS) & LOCKED != 0, is_on.then(|| rdmsr(x2(local::ID)) as u32))
     };
-    is_needed(is_locked || boot::has_word(Word::X2ApicLocked), madt.processors.iter().copied().chain(own))
+    is_needed(is_locked || facts::has_word(Word::X2ApicLocked), madt.processors.iter().copied().chain(own))
 }
 
 /// Brings this processor's local APIC to the mode that all use.

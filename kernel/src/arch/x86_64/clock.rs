@@ -2,7 +2,7 @@
 //! Kernel time: nanoseconds since boot, from the TSC.
 
 use super::regs::*;
-use crate::global::Global;
+use crate::base::Global;
 use core::cell::Cell;
 
 /// Precision of the conversion from ticks to nanoseconds: ns = ticks * mult >> SHIFT.

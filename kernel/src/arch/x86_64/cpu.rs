@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What belongs to one processor, found through gs.
 
-use super::fast::LookupCache;
+use super::lookup::LookupCache;
 use super::regs::{wrmsr, MSR_GS_BASE};
 use super::tables::{Stack, Tables};
-use crate::deadlines::{Deadline, Deadlines};
-use crate::lock::Lock;
-use crate::pcid::Pcids;
-use crate::refs::Ref;
-use crate::runqueue::RunQueue;
-use crate::sched::{Due, NOBODY};
-use crate::thread::{state_word, State, Thread, ALIEN};
+use crate::object::thread::{state_word, Due, State, ALIEN};
+use crate::percpu::deadlines::{Deadline, Deadlines};
+use crate::percpu::runqueue::{RunQueue, NOBODY};
+use crate::percpu::{lock, lock::Lock, pcid::Pcids};
+use crate::{base::Ref, object::Thread};
 use core::arch::asm;
 use core::cell::Cell;
 use core::ptr::null_mut;
@@ -194,10 +192,26 @@ impl Cpu {
         self.current.get().filter(|_| !self.redirected.get())
     }
 
+    /// Returns true if this CPU holds state of a thread: it runs there, or its address space, bases
+    /// or FPU state are loaded.
+    pub fn holds(&self, thread: Ref<Thread>) -> bool {
+        [&self.current, &self.loaded, &self.fpu_owner].iter().any(|who| who.get() == Some(thread))
+    }
+
     /// Something of the loaded thread changed: it is loaded anew before it runs on.
     pub fn loaded_changed(&self) {
         if let Some(thread) = self.loaded.take() {
-            super::entry::save_loaded(thread);
+            super::switch::save_loaded(thread);
         }
+    }
+}
+
+/// Makes another CPU write back what it holds of a thread, if it holds anything. A thread that runs
+/// there has then entered the kernel: its registers are in its frame, and it does its exit work
+/// before it resumes user mode. All CPU locks are held.
+pub fn write_back_elsewhere(thread: Ref<Thread>) {
+    let home = of(thread);
+    if home.index != cpu().index && home.holds(thread) {
+        lock::write_back(home);
     }
 }

@@ -4,7 +4,7 @@
 // Reading CPUID is unsafe up to Rust 1.93 and safe from then on.
 #![allow(unused_unsafe)]
 
-use crate::global::Global;
+use crate::base::Global;
 use core::arch::x86_64::{__cpuid, __cpuid_count};
 use core::cell::Cell;
 

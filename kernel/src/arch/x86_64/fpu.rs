@@ -7,12 +7,10 @@ use super::cpu::{self, cpu, Cpu};
 use super::cpuid::{self, Feature};
 use super::regs::*;
 use super::tables;
-use crate::global::Global;
-use crate::lock;
-use crate::pool::{Kind, POOL};
-use crate::refs::Ref;
-use crate::sched;
-use crate::thread::{Thread, DEBUG_TLS, FPU};
+use crate::base::{Global, Ref};
+use crate::object::thread::{DEBUG_TLS, FPU};
+use crate::object::{Kind, Thread, POOL};
+use crate::percpu::lock;
 use core::arch::asm;
 use core::cell::Cell;
 use keel_abi::fpage::SPACE_SHIFT;
@@ -224,7 +222,7 @@ pub fn copy_out(thread: Ref<Thread>, [head, tail]: [&[Word]; 2]) {
         fresh.reset();
         return write(&fresh);
     };
-    sched::write_back_elsewhere(thread);
+    cpu::write_back_elsewhere(thread);
     if is_here(thread) {
         let to = if tail.is_empty() { head } else { &state.words };
         to[HEADER..HEADER + HEADER_WORDS].iter().for_each(|word| word.set(0));
@@ -285,7 +283,7 @@ fn is_here(thread: Ref<Thread>) -> bool {
 /// A thread's state is the one in memory, which no processor has in its registers. If the thread runs, it gets the state at
 /// its next FPU instruction, which traps.
 fn forget_registers(thread: Ref<Thread>) {
-    sched::write_back_elsewhere(thread);
+    cpu::write_back_elsewhere(thread);
     if is_here(thread) {
         cpu().fpu_owner.set(None);
         trap(cpu(), true);

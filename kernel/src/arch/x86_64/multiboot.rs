@@ -3,7 +3,7 @@
 //! (Multiboot2 Specification 2.0) tags. It is believed, but read within bounds.
 
 use super::acpi::bytes;
-use crate::boot::{limit, Memory};
+use crate::base::facts::{limit, Memory};
 use keel_abi::acpi::number;
 use keel_abi::list::List;
 use keel_abi::memory::KIP_MODULES;

@@ -5,9 +5,9 @@ use super::cpu::{self, cpu, Cpu};
 use super::cpuid::{self, Feature};
 use super::regs::*;
 use super::{direct, DIRECT, OFFSET};
-use crate::boot::{self, Word, BOOT_MAPPED};
-use crate::lock;
-use crate::pool::{Kind, POOL};
+use crate::base::facts::{Word, BOOT_MAPPED, FACTS};
+use crate::object::{Kind, POOL};
+use crate::{base::facts, percpu::lock};
 use keel_abi::fpage::*;
 use keel_abi::ranges::Range;
 
@@ -99,7 +99,7 @@ pub fn table(physical: u64) -> *mut u64 {
 /// Pcids translations on this processor where CPUID offers it and the command line does not object. CR3's low bits are 0.
 /// The entries that clear no registers, which are for measuring alone, know no tags.
 pub fn use_pcids(cpu: &Cpu) {
-    if cpuid::has(Feature::Pcid) && !boot::has_word(Word::NoPcid) && !boot::has_word(Word::NoClear) {
+    if cpuid::has(Feature::Pcid) && !facts::has_word(Word::NoPcid) && !facts::has_word(Word::NoClear) {
         // SAFETY: CPUID offers it, and the tag is 0.
         unsafe { write_cr4(read_cr4() | CR4_PCIDE) };
         cpu.pcids.begin();
@@ -327,7 +327,7 @@ pub unsafe fn make_uncached(physical: u64) {
 /// Maps a framebuffer above 4 GB in the direct map, where no RAM is. False if it cannot be there.
 pub fn map_screen(range: Range) -> bool {
     let largest = if cpuid::has(Feature::LargePages) { 2 } else { 1 };
-    if range.start < boot::MAPPED_END.get().next_multiple_of(span(largest)) || range.end > PROCESSORS - DIRECT {
+    if range.start < facts::MAPPED_END.get().next_multiple_of(span(largest)) || range.end > PROCESSORS - DIRECT {
         return false;
     }
     let pages = range.grow_to(span(1));
@@ -381,4 +381,21 @@ pub unsafe fn copy_kernel_half(root: *mut u64) {
 /// Physical address of something in the kernel's image.
 pub fn image_physical<T>(pointer: *const T) -> u64 {
     pointer as u64 - OFFSET
+}
+
+/// The level of the largest page of at most 2^log2 bytes at a physical address that nobody is forbidden to have.
+pub fn physical_page(address: u64, log2: u8) -> Option<u8> {
+    let top = if cpuid::has(Feature::LargePages) { 2 } else { 1 };
+    (0..=top).rev().find(|level| {
+        let base = address & !(span(*level) - 1);
+        let page = Range::new(base, base + span(*level));
+        span_shift(*level) <= log2.max(12)
+            && page.end <= 1 << cpuid::physical_bits()
+            && FACTS.get().is_some_and(|facts| !facts.forbidden.overlaps(page))
+    })
+}
+
+/// Whether the processor can form a physical address.
+pub fn is_physical(address: u64) -> bool {
+    address >> cpuid::physical_bits() == 0
 }

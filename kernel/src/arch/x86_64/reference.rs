@@ -6,8 +6,7 @@ use super::cpuid;
 use super::frequency::{self, choose, measure_tsc, Answer, Reference};
 use super::regs::*;
 use super::{acpi, direct, paging};
-use crate::boot::Memory;
-use crate::print::log;
+use crate::{arch::print::log, base::facts::Memory};
 use core::cell::UnsafeCell;
 use keel_abi::list::List;
 

@@ -3,8 +3,7 @@
 //! command line has `screen`, and in a panic, when no other processor draws.
 
 use super::{direct, paging};
-use crate::boot::BOOT_MAPPED;
-use crate::global::Global;
+use crate::base::{facts::BOOT_MAPPED, Global};
 use core::cell::Cell;
 use keel_abi::ranges::Range;
 

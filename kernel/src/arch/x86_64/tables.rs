@@ -3,14 +3,11 @@
 //! The selectors are those that 64-bit Linux programs expect to see.
 
 use super::cpu::{self, cpu, Cpu};
-use super::entry::{FLAGS_CLEARED, VECTOR_INT80};
-use super::fast;
+use super::cpuid::{self, Feature};
 use super::regs::*;
-use crate::global::Global;
-use crate::io;
-use crate::nospec::nospec;
-use crate::refs::Ref;
-use crate::task::Task;
+use super::switch::FLAGS_CLEARED;
+use crate::base::{facts, facts::Word, nospec::nospec, Global, Ref};
+use crate::object::{io_space, Task};
 use core::arch::asm;
 use core::cell::Cell;
 use core::mem::offset_of;
@@ -36,6 +33,25 @@ const DESCRIPTORS: usize = 16;
 /// Bytes of a stack for exceptions that need one of their own.
 const IST_STACK: usize = 4096;
 
+/// #DB.
+pub const VECTOR_DB: u64 = 1;
+/// #UD.
+pub const VECTOR_UD: u64 = 6;
+/// #NM: the FPU is off.
+pub const VECTOR_NM: u64 = 7;
+/// #DF.
+pub const VECTOR_DF: u64 = 8;
+/// #GP.
+pub const VECTOR_GP: u64 = 13;
+/// #PF.
+pub const VECTOR_PF: u64 = 14;
+/// #MC.
+pub const VECTOR_MC: u64 = 18;
+/// First vector that is no exception.
+pub const FIRST_INTERRUPT: u64 = 32;
+/// `int 0x80`.
+pub const VECTOR_INT80: u64 = 0x80;
+
 /// Task state segment (Intel SDM volume 3, 8.7), with the bitmap of ports behind it, which must start inside the first
 /// 64 KB of the segment.
 #[repr(C, align(128))]
@@ -43,7 +59,7 @@ struct State {
     words: [Cell<u32>; 25],
     reserved: u16,
     ports: Cell<u16>,
-    bitmap: [Cell<u64>; io::WORDS],
+    bitmap: [Cell<u64>; io_space::WORDS],
     /// The processor reads one byte beyond; it must be all ones.
     end: Cell<u64>,
 }
@@ -67,7 +83,7 @@ object! {
             words: [const { Cell::new(0) }; 25],
             reserved: 0,
             ports: Cell::new(NO_PORTS),
-            bitmap: [const { Cell::new(u64::MAX) }; io::WORDS],
+            bitmap: [const { Cell::new(u64::MAX) }; io_space::WORDS],
             end: Cell::new(u64::MAX),
         },
         ist: [Stack<IST_STACK>; 3] = [const { Stack([const { Cell::new(0) }; IST_STACK]) }; 3],
@@ -132,6 +148,9 @@ unsafe extern "C" {
     fn fatal_df();
     fn fatal_mc();
     fn vector_stubs();
+    #[link_name = "page_fault_entry"]
+    fn nopcid_page_fault_entry();
+    fn pcid_page_fault_entry();
 }
 
 #[repr(C, packed)]
@@ -163,7 +182,7 @@ fn fill_idt(cpu: &Cpu) {
             2 => (nmi_entry as *const () as u64, 2),
             8 => (fatal_df as *const () as u64, 3),
             18 => (fatal_mc as *const () as u64, 3),
-            14 if fast::are_used() => (fast::page_fault_entry(cpu), 0),
+            14 if use_fast_paths() => (page_fault_entry(cpu), 0),
             _ => (vector_stubs as *const () as u64 + vector as u64 * 16, 0),
         };
         let privilege = if USER_VECTORS.contains(&vector) { 3 } else { 0 };
@@ -176,6 +195,17 @@ fn fill_idt(cpu: &Cpu) {
         gate[0].set(low);
         gate[1].set(handler >> 32);
     }
+}
+
+/// Whether the short ways are used.
+pub fn use_fast_paths() -> bool {
+    !facts::has_word(Word::NoFast) && cpuid::has(Feature::FsGsBase) && cpuid::has(Feature::Xsave)
+}
+
+/// Where page faults enter.
+fn page_fault_entry(cpu: &Cpu) -> u64 {
+    (if cpu.pcids.are_used() { pcid_page_fault_entry as *const () } else { nopcid_page_fault_entry as *const () })
+        as u64
 }
 
 fn set_stack(cpu: &Cpu, word: usize, top: u64) {
@@ -194,7 +224,7 @@ pub fn select_ports(cpu: &Cpu, task: Ref<Task>) {
 pub fn load_ports(task: Ref<Task>) -> bool {
     let cpu = cpu();
     let loaded = cpu.tables.ports_of.get() == task.number;
-    if if loaded { cpu.tables.state.ports.get() != NO_PORTS } else { !io::load(task, &cpu.tables.state.bitmap) } {
+    if if loaded { cpu.tables.state.ports.get() != NO_PORTS } else { !io_space::load(task, &cpu.tables.state.bitmap) } {
         return false;
     }
     cpu.tables.ports_of.set(task.number);
