@@ -86,8 +86,18 @@ class Terminal:
             pass
 
     def say(self, text: bytes) -> None:
-        """Type."""
-        os.write(self.fd, text)
+        """Type, as far as it can be typed before the end: a terminal that nothing reads any more takes no keys."""
+        until = time.monotonic() + LIMIT_S
+        while text and self.child.poll() is None:
+            assert time.monotonic() < until, f"no key can be typed: {self.heard[-2000:]!r}"
+            if not select.select([], [self.fd], [], STEP_S)[1]:
+                continue
+            try:
+                text = text[os.write(self.fd, text) :]
+            except BlockingIOError:
+                continue
+            except OSError:  # the other end is closed
+                return
 
     def run(self, line: bytes) -> list[bytes]:
         """Type a command line at the prompt; the lines that come before the next prompt."""
@@ -121,6 +131,7 @@ def terminal(*arguments: str) -> Iterator[Terminal]:
     ours, theirs = pty.openpty()
     fcntl.ioctl(ours, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 90, 0, 0))
     command = [sys.executable, str(REPOSITORY / "keel"), *arguments]
+    os.set_blocking(ours, False)
     child = subprocess.Popen(
         [sys.executable, "-c", AT_TERMINAL, *command],
         stdin=theirs,
