@@ -17,7 +17,7 @@ use keel_l4::ipc::{call, receive, sleep, Message, Received, Timeout};
 use keel_l4::pager::Fault;
 use keel_l4::task::{self, NewTask};
 use keel_l4::thread::{self, NewThread};
-use keel_l4::{info, mapping, sigma0, source, strings, utcb, Fpage, Id};
+use keel_l4::{kernel_object, kip, mapping, sigma0, strings, utcb, Fpage, Id};
 
 /// Nanoseconds between two interrupts of the metronome.
 const BEAT_NS: u64 = 20_000;
@@ -122,9 +122,9 @@ pub fn run(record: &Start) -> Result<(), Failure> {
 
 /// Wants the processor at every beat.
 extern "C" fn metronome(_: u64) -> ! {
-    let Ok(timer) = source::claim_timer() else { park() };
+    let Ok(timer) = kernel_object::claim_timer() else { park() };
     loop {
-        let beat = source::set_timer(timer, info::now() + BEAT_NS).and_then(|()| receive(timer, Timeout::Never));
+        let beat = kernel_object::set_timer(timer, kip::now() + BEAT_NS).and_then(|()| receive(timer, Timeout::Never));
         if beat.is_err() {
             park();
         }
@@ -220,8 +220,8 @@ fn awaited_thread() -> Result<(), Failure> {
 }
 
 fn frames() -> Result<(), Failure> {
-    source::buy_frames(0, FRAME_PAGES)?;
-    source::sell_frames(0, FRAME_PAGES)
+    kernel_object::buy_frames(0, FRAME_PAGES)?;
+    kernel_object::sell_frames(0, FRAME_PAGES)
 }
 
 /// Many timers that are due at once, twice: received one by one, and gone with their thread.
@@ -236,7 +236,7 @@ fn timers() -> Result<(), Failure> {
 extern "C" fn own_timers(_: u64) -> ! {
     let mut timers = [Id::NIL; TIMERS as usize];
     let mut claimed = 0;
-    while let (Ok(timer), true) = (source::claim_timer(), claimed < timers.len()) {
+    while let (Ok(timer), true) = (kernel_object::claim_timer(), claimed < timers.len()) {
         timers[claimed] = timer;
         claimed += 1;
     }
@@ -244,8 +244,8 @@ extern "C" fn own_timers(_: u64) -> ! {
     loop {
         next = match next {
             Ok(asked) if asked.tag.kind() == KIND_USER => {
-                let time = info::now() + BEAT_NS;
-                let set = timers[..claimed].iter().try_for_each(|timer| source::set_timer(*timer, time));
+                let time = kip::now() + BEAT_NS;
+                let set = timers[..claimed].iter().try_for_each(|timer| kernel_object::set_timer(*timer, time));
                 sleep(2 * BEAT_NS);
                 let fired = timers[..claimed].iter().try_for_each(|timer| receive(*timer, Timeout::Never).map(|_| ()));
                 let answer = Message::label(set.and(fired).is_err() as u32);

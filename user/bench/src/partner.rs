@@ -297,7 +297,7 @@ impl Partner {
     }
 
     /// Makes `thread` the partner's pager (`EX_PAGER`) or handler (`EX_HANDLER`) or both.
-    pub fn set_keeper(&self, thread: Id, what: u64) -> Result<(), Failure> {
+    pub fn set_fault_endpoint(&self, thread: Id, what: u64) -> Result<(), Failure> {
         let mut record = ExRegs::zeroed();
         (record.pager, record.handler) = (thread.0, thread.0);
         thread::exchange(self.id, what, &mut record).map(|_| ())

@@ -11,8 +11,8 @@ use keel_examples::reserves::Reserves;
 use keel_l4::abi::call::{SCHEDULE_PREEMPTER, SCHEDULE_SLICE};
 use keel_l4::call::Failure;
 use keel_l4::clan::Clan;
-use keel_l4::info::now;
 use keel_l4::ipc::{sleep, Message, Received};
+use keel_l4::kip::now;
 use keel_l4::message::{ask, reply};
 use keel_l4::preempter::Preemption;
 use keel_l4::program::Program;
@@ -54,14 +54,14 @@ impl Server for Scheduler {
         Some(match request {
             Request::Reserve { thread, budget, period } => reply(self.reserve(thread, budget, period)),
             Request::Used { thread } => {
-                reply(schedule(thread, 0, 0, 0).map(|told| told.consumed).map_err(|failure| failure.error))
+                reply(schedule(thread, 0, 0, 0).map(|state| state.consumed).map_err(|failure| failure.error))
             }
         })
     }
 
-    fn preempted(&mut self, told: &Preemption) -> Option<Message> {
+    fn preempted(&mut self, preemption: &Preemption) -> Option<Message> {
         // The answer lets it go on: now, or when its next period begins.
-        (!self.reserves.spend(told.thread, told.time)).then_some(Message::label(0))
+        (!self.reserves.spend(preemption.thread, preemption.time)).then_some(Message::label(0))
     }
 
     fn interrupt(&mut self, _timer: Id, _time: u64) {

@@ -18,7 +18,7 @@ use keel_l4::program::Program;
 use keel_l4::serial::{Serial, FIFO_BYTES, PORTS_LOG2};
 use keel_l4::server::{self, answer_later, Server};
 use keel_l4::start::Stack;
-use keel_l4::{println, requests, sigma0, source, thread, utcb, Error, Id};
+use keel_l4::{kernel_object, println, requests, sigma0, thread, utcb, Error, Id};
 
 keel_l4::program!(main);
 
@@ -57,7 +57,7 @@ struct Console {
 impl Console {
     fn open() -> Result<Console, Failure> {
         sigma0::ports(PORT, PORTS_LOG2)?;
-        source::attach(LINE, IRQ_MODE_DEFAULT)?;
+        kernel_object::bind(LINE, IRQ_MODE_DEFAULT)?;
         let mut console = Console {
             pipe: Pipe::new(),
             serial: Serial::open(PORT),
@@ -138,7 +138,7 @@ impl Server for Console {
             self.give_line(client);
         }
         // The line is ours, so nothing speaks against it.
-        let _ = source::acknowledge(line);
+        let _ = kernel_object::acknowledge(line);
         if !self.idle && self.serial.is_empty() {
             self.feed();
         }

@@ -13,11 +13,11 @@ use keel_l4::abi::boot::DIRECT_MAP;
 use keel_l4::abi::memory::REGION_KERNEL;
 use keel_l4::call::Failure;
 use keel_l4::device::Registers;
-use keel_l4::info::{info, regions};
 use keel_l4::ipc::{receive, Timeout};
+use keel_l4::kernel_object::{bind_msi, Msi};
+use keel_l4::kip::{kip, regions};
 use keel_l4::memory::Pages;
 use keel_l4::program::Program;
-use keel_l4::source::{attach_message, MessageInterrupt};
 use keel_l4::{println, Error};
 use pci::Pci;
 
@@ -50,7 +50,7 @@ const KERNEL_FROM: u64 = 1 << 20;
 
 struct Edu {
     registers: Registers,
-    interrupt: MessageInterrupt,
+    interrupt: Msi,
 }
 
 impl Edu {
@@ -59,7 +59,7 @@ impl Edu {
         let device = Pci::find(IDENTITY)?.ok_or(nothing)?;
         let place = device.switch_on().ok_or(nothing)?;
         let registers = Registers::map(place, REGISTERS_LOG2)?;
-        let interrupt = attach_message()?;
+        let interrupt = bind_msi()?;
         if !device.send_interrupts(&interrupt) {
             return Err(Failure::call(Error::NotSupported));
         }
@@ -68,7 +68,7 @@ impl Edu {
 
     /// Waits for the interrupt; what it was for, by the device.
     fn wait(&self) -> Result<u32, Failure> {
-        receive(self.interrupt.source, Timeout::Never)?;
+        receive(self.interrupt.id, Timeout::Never)?;
         let cause = self.registers.read(CAUSE);
         self.registers.write(ACKNOWLEDGE, cause);
         Ok(cause)
@@ -123,7 +123,7 @@ fn main(mut program: Program) -> Result<(), Failure> {
     let mut text = [0; TEXT.len()];
     back.read(0, &mut text);
     println!("by DMA: {}", str::from_utf8(&text).unwrap_or("something else"));
-    let kernel = regions(info()).find(|region| region.kind == REGION_KERNEL && region.start >= KERNEL_FROM);
+    let kernel = regions(kip()).find(|region| region.kind == REGION_KERNEL && region.start >= KERNEL_FROM);
     let kernel = kernel.ok_or(Failure::call(Error::NoMemory))?.start;
     if reaches(&edu, kernel, &back)? {
         println!("the µ-kernel's memory: within reach");

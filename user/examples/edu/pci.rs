@@ -3,8 +3,8 @@
 //! (PCI Local Bus Specification 3.0: chapter 6.1 the header, 6.8.1 MSI.)
 
 use keel_l4::call::Failure;
+use keel_l4::kernel_object::Msi;
 use keel_l4::pci::{self, Function, FUNCTIONS_OF_DEVICE};
-use keel_l4::source::MessageInterrupt;
 
 /// On the first bus.
 const DEVICES: u32 = 32;
@@ -54,7 +54,7 @@ impl Pci {
     }
 
     /// Lets the device raise `interrupt`; false if it cannot.
-    pub fn send_interrupts(self, interrupt: &MessageInterrupt) -> bool {
+    pub fn send_interrupts(self, interrupt: &Msi) -> bool {
         let mut place = self.0.read(CAPABILITIES) & CAPABILITY_PLACE;
         for _ in 0..MOST_CAPABILITIES {
             let capability = self.0.read(place);

@@ -96,7 +96,7 @@ impl Server for Loader {
             }
             // There is no other task.
             Request::Restart { .. } => Some(reply::<()>(Err(Error::Denied))),
-            Request::End { code } => {
+            Request::Shutdown { code } => {
                 self.end = Some(code);
                 None
             }

@@ -8,8 +8,8 @@
 use keel_examples::deadlines::Deadlines;
 use keel_l4::call::Failure;
 use keel_l4::clan::Clan;
-use keel_l4::info::now;
 use keel_l4::ipc::{Message, Received};
+use keel_l4::kip::now;
 use keel_l4::message::{ask, reply};
 use keel_l4::program::Program;
 use keel_l4::server::{self, answer_later, Server};

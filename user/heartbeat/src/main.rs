@@ -8,7 +8,7 @@
 use keel_l4::call::Failure;
 use keel_l4::program::Program;
 use keel_l4::timer::Timer;
-use keel_l4::{info, print, println, Error};
+use keel_l4::{kip, print, println, Error};
 
 keel_l4::program!(main);
 
@@ -36,11 +36,11 @@ fn milliseconds(word: &str) -> Option<u64> {
 }
 
 fn beat(timer: Timer, interval: u64) -> Result<(), Failure> {
-    let mut deadline = info::now() + interval;
+    let mut deadline = kip::now() + interval;
     let (mut beats, mut worst) = (0u64, 0u64);
     loop {
         timer.wait_until(deadline)?;
-        let now = info::now();
+        let now = kip::now();
         worst = worst.max(now.saturating_sub(deadline));
         beats += 1;
         print!("heartbeat {beats}");

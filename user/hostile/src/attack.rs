@@ -12,7 +12,7 @@ use keel_l4::abi::ids::*;
 use keel_l4::abi::memory::*;
 use keel_l4::abi::{ExRegs, Frame, Utcb};
 use keel_l4::call::{invoke, Registers};
-use keel_l4::info::info;
+use keel_l4::kip::kip;
 use keel_l4::thread::{first_of, lthread, task_of, Main};
 use keel_l4::{utcb, Fpage, Id, Tag};
 
@@ -126,7 +126,7 @@ impl Attacker {
     fn thread(&mut self) -> Id {
         match self.random.below(8) {
             0 => self.me,
-            1 => Id(KEEPER.load(Relaxed)),
+            1 => Id(PAGER.load(Relaxed)),
             _ => {
                 let first = first_of(self.some_task());
                 let version = first.version() + self.random.below(3) as u32 / 2;
@@ -306,12 +306,12 @@ impl Attacker {
         record.ip = if self.random.once_in(8) { self.word() } else { run as Main as usize as u64 };
         record.sp = if self.random.once_in(8) { self.word() } else { stack(number) };
         record.argument = argument(self.random.next() >> 16, number);
-        record.pager = if self.random.once_in(4) { self.thread().0 } else { KEEPER.load(Relaxed) };
+        record.pager = if self.random.once_in(4) { self.thread().0 } else { PAGER.load(Relaxed) };
         record.handler = if self.random.once_in(2) { self.me.0 } else { record.pager };
         record.preempter = self.preempter();
         record.frame = self.random.below(FRAME_PAGES * FRAMES_PER_PAGE);
         record.fpu = ARENA + self.random.below(1 << ARENA_LOG2) / 64 * 64;
-        record.fpu_size = self.random.one_of(&[info().fpu_size, PAGE_SIZE, 512, 0]);
+        record.fpu_size = self.random.one_of(&[kip().fpu_size, PAGE_SIZE, 512, 0]);
         record.debug = core::array::from_fn(|_| if self.random.once_in(2) { 0 } else { self.address() });
         let descriptor = 0x00cf_f200_0000_ffff;
         record.tls = core::array::from_fn(|_| self.random.one_of(&[0, descriptor, descriptor | 1 << 16]));
@@ -351,7 +351,7 @@ impl Attacker {
     /// Makes, deletes or hands over a task of the gang.
     fn task(&mut self) -> Registers {
         let di = Id::thread(0, self.member(), 0, 0).0;
-        let (pager, owner) = (KEEPER.load(Relaxed), self.some_task());
+        let (pager, owner) = (PAGER.load(Relaxed), self.some_task());
         let number = self.random.below(STACKS);
         let area = self.random.one_of(&[AREA_DEFAULT, AREA_DEFAULT, 0, OTHER_AREA, WINDOW + 1]);
         let quota = self.random.one_of(&[TASK_SHARED_QUOTA, 4, 12, 30, 1 << 40]);
@@ -374,7 +374,7 @@ impl Attacker {
         let mask = self.random.next() & (SCHEDULE_PRIORITY | SCHEDULE_SLICE | SCHEDULE_PREEMPTER | SCHEDULE_PROCESSOR);
         let priority = self.random.below(PRIORITIES + 2);
         let slice = self.random.one_of(&[0, 1, 50_000, 1_000_000, u64::MAX]);
-        let processor = self.random.below(info().processors + 1);
+        let processor = self.random.below(kip().processors + 1);
         let words = [slice, self.preempter(), processor, 0, 0, 0];
         Registers { ax: CALL_THREAD_SCHEDULE, di: self.thread().0, si: mask, dx: priority, words }
     }
@@ -386,7 +386,7 @@ impl Attacker {
         let (id, label) = match self.random.below(8) {
             0 | 1 => (ID_TIMER, OBJECT_BIND),
             2 => {
-                words[0] = keel_l4::info::now() + self.soon();
+                words[0] = keel_l4::kip::now() + self.soon();
                 (timer, TIMER_SET)
             }
             3 => (timer, OBJECT_UNBIND),
@@ -412,7 +412,7 @@ impl Attacker {
 
     /// Writes into a frame, if there is one; its thread may be running with it.
     fn scribble(&mut self) {
-        let bought = keel_l4::source::buy_frames(0, FRAME_PAGES).is_ok();
+        let bought = keel_l4::kernel_object::buy_frames(0, FRAME_PAGES).is_ok();
         if !bought {
             return;
         }
@@ -448,9 +448,9 @@ impl Attacker {
     }
 }
 
-/// Whether the thread belongs to a server that is its own keeper.
+/// Whether the thread belongs to a server that is its own pager.
 fn of_server(thread: Id) -> bool {
-    Id(KEEPER.load(Relaxed)).task() == thread.task()
+    Id(PAGER.load(Relaxed)).task() == thread.task()
 }
 
 /// The call, unless it is the end of the machine, which is a server's right, or what the threads of a bridled server leave: its first thread's

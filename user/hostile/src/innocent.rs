@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! The clan that does nobody any harm: a task with a heartbeat on each processor, and a task of its clan that answers it. At each beat they
 //! look whether all is as it was. The leader does nothing but give the one who answers the pages that they share: faults of its clan
-//! reach it, its own go to the keeper.
+//! reach it, its own go to the pager.
 
-use crate::keeper;
+use crate::pager;
 use crate::places::*;
 use core::sync::atomic::AtomicU8;
 use core::sync::atomic::Ordering::Relaxed;
@@ -12,12 +12,12 @@ use keel_l4::abi::fpage::{FPAGE_EXEC, FPAGE_READ, FPAGE_WRITE, PAGE_SIZE};
 use keel_l4::abi::ids::LTHREAD_TASK;
 use keel_l4::abi::memory::AREA_DEFAULT;
 use keel_l4::call::Failure;
-use keel_l4::info::{info, now};
 use keel_l4::ipc::{call, receive, send_and_wait, send_as_and_wait, wait, Message, Received, Timeout};
+use keel_l4::kip::{kip, now};
 use keel_l4::pager::Fault;
 use keel_l4::task::{self, NewTask};
 use keel_l4::thread::{self, Main, NewThread};
-use keel_l4::{source, utcb, Id};
+use keel_l4::{kernel_object, utcb, Id};
 
 /// Nanoseconds between two beats.
 pub const INTERVAL: u64 = 5_000_000;
@@ -37,15 +37,14 @@ const ACCOUNT_CHANGED: u64 = 6;
 
 /// Processors on which there is a beat: two stacks are the leader's and the answerer's.
 pub fn beats() -> u64 {
-    info().processors.min(STACKS - 2)
+    kip().processors.min(STACKS - 2)
 }
 
 /// The leader: `argument` is the highest priority that it may have.
 pub extern "C" fn run(argument: u64) -> ! {
     // All there is, before accounts are compared: who knows what is used for the first time when others disturb it.
-    for page in [keeper::image(), DEN..DEN + DEN_PAGES * PAGE_SIZE]
-        .into_iter()
-        .flat_map(|part| part.step_by(PAGE_SIZE as usize))
+    for page in
+        [pager::image(), DEN..DEN + DEN_PAGES * PAGE_SIZE].into_iter().flat_map(|part| part.step_by(PAGE_SIZE as usize))
     {
         // SAFETY: a byte of the image or the den.
         unsafe { (page as *const u8).read_volatile() };
@@ -91,7 +90,7 @@ fn mirror(fault: &Fault) -> Message {
 
 /// Has the whole image mapped: nobody can make the leader touch more of it later, which would change its account.
 fn touch_image() {
-    for page in keeper::image().step_by(PAGE_SIZE as usize) {
+    for page in pager::image().step_by(PAGE_SIZE as usize) {
         // SAFETY: the image's bytes are there for everybody to read.
         core::hint::black_box(unsafe { (page as *const u8).read_volatile() });
     }
@@ -104,14 +103,14 @@ fn wrong(code: u64) {
 /// Starts the one who answers, and the beats.
 fn start(priority: u64) -> Result<(), u64> {
     touch_image();
-    let keeper = Id(KEEPER.load(Relaxed));
+    let pager = Id(PAGER.load(Relaxed));
     let number = utcb::my_id().task() + 1;
     let plan = NewTask {
         number,
         max_priority: priority,
         ip: answerer as Main as usize as u64,
         sp: stack(ANSWERER_STACK),
-        pager: keeper.0,
+        pager: pager.0,
         quota: QUOTA,
         area: AREA_DEFAULT,
         argument: 0,
@@ -119,19 +118,19 @@ fn start(priority: u64) -> Result<(), u64> {
     let task = task::create(&plan).map_err(|_| NOT_STARTED)?;
     own_ledger().children[0].store(task.0, Relaxed);
     for processor in 0..beats() {
-        start_beat(processor, keeper).map_err(|_| NOT_STARTED)?;
+        start_beat(processor, pager).map_err(|_| NOT_STARTED)?;
     }
     Ok(())
 }
 
-fn start_beat(processor: u64, keeper: Id) -> Result<(), Failure> {
+fn start_beat(processor: u64, pager: Id) -> Result<(), Failure> {
     let plan = NewThread {
         task: utcb::my_id(),
         number: LTHREAD_TASK as u16,
         ip: beat as Main as usize as u64,
         sp: stack(1 + processor),
-        pager: keeper,
-        handler: keeper,
+        pager: pager,
+        handler: pager,
         argument: processor,
     };
     thread::set_processor(plan.start()?, processor)
@@ -153,7 +152,7 @@ extern "C" fn answerer(_: u64) -> ! {
 
 /// The words of an account that nobody else can change.
 fn account() -> Option<[u64; ACCOUNT_POOL_FREE as usize]> {
-    let words = source::account(Id::NIL).ok()?;
+    let words = kernel_object::account(Id::NIL).ok()?;
     Some(core::array::from_fn(|word| words[word]))
 }
 
@@ -161,7 +160,7 @@ fn account() -> Option<[u64; ACCOUNT_POOL_FREE as usize]> {
 extern "C" fn beat(processor: u64) -> ! {
     let ledger = own_ledger();
     let answerer = thread::first_of(Id(ledger.children[0].load(Relaxed)));
-    let timer = source::claim_timer().unwrap_or_else(|_| {
+    let timer = kernel_object::claim_timer().unwrap_or_else(|_| {
         wrong(NO_TIMER);
         Id::NIL
     });
@@ -169,7 +168,7 @@ extern "C" fn beat(processor: u64) -> ! {
     let mut before = None;
     let mut deadline = now() + INTERVAL;
     for count in 1u64.. {
-        if source::set_timer(timer, deadline).and_then(|()| receive(timer, Timeout::Never)).is_err() {
+        if kernel_object::set_timer(timer, deadline).and_then(|()| receive(timer, Timeout::Never)).is_err() {
             wrong(NO_TIMER);
         }
         let late = now().saturating_sub(deadline);

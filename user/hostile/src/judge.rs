@@ -2,7 +2,7 @@
 //! The judge: starts everybody, watches, ends it, and says what became of the kernel.
 
 use crate::innocent::{self, INTERVAL};
-use crate::keeper::{self, ARENAS, DENS};
+use crate::pager::{self, ARENAS, DENS};
 use crate::places::*;
 use crate::random::Random;
 use crate::{attack, rogue};
@@ -13,12 +13,12 @@ use keel_l4::abi::fpage::*;
 use keel_l4::abi::ids::ID_CHECK;
 use keel_l4::abi::memory::{AREA_DEFAULT, EX_START};
 use keel_l4::call::Failure;
-use keel_l4::info::{info, now};
 use keel_l4::ipc::{call, sleep, Message};
+use keel_l4::kip::{kip, now};
 use keel_l4::start::Stack;
 use keel_l4::task::{self, NewTask};
 use keel_l4::thread::{self, Main, NewThread};
-use keel_l4::{println, record, sigma0, source, utcb, Fpage, Id};
+use keel_l4::{kernel_object, println, record, sigma0, utcb, Fpage, Id};
 
 /// Nanoseconds between two looks at the gangs.
 const LOOK: u64 = 4_000_000;
@@ -78,15 +78,15 @@ struct Gang {
     idle: u32,
 }
 
-static KEEPER_STACK: Stack<{ 16 << 10 }> = Stack::new();
+static PAGER_STACK: Stack<{ 16 << 10 }> = Stack::new();
 
 /// All of it; how many cases failed.
 pub fn run(record: &Start) -> Result<u32, Failure> {
     let options = Options::read(record::command_line(record));
-    println!("hostile: {} processors, calls={} seed={}", info().processors, options.calls, options.seed);
+    println!("hostile: {} processors, calls={} seed={}", kip().processors, options.calls, options.seed);
     prepare(record)?;
     let mut verdict = Verdict::default();
-    let (before, image) = (source::account(Id::NIL)?, image_sum());
+    let (before, image) = (kernel_object::account(Id::NIL)?, image_sum());
     let mut gangs: [Gang; GANGS] =
         core::array::from_fn(|index| Gang::new(index, record.task_first as u32 + index as u32 * MEMBERS));
     let began = now();
@@ -115,7 +115,7 @@ pub fn run(record: &Start) -> Result<u32, Failure> {
     for gang in gangs {
         task::delete(gang.first, thread::task_of(utcb::my_id()))?;
     }
-    let after = source::account(Id::NIL)?;
+    let after = kernel_object::account(Id::NIL)?;
     verdict.case("account-as-before", before == after, format_args!("{before:?}, got {after:?}"));
     verdict.case("image-as-before", image == image_sum(), format_args!("the same bytes"));
     verdict.case("tasks-can-be-made", tasks_work(&mut gangs[0]), format_args!("every number to work"));
@@ -143,21 +143,21 @@ impl Verdict {
     }
 }
 
-/// Gets the memory, and starts the keeper.
+/// Gets the memory, and starts the pager.
 fn prepare(record: &Start) -> Result<(), Failure> {
     FIRST_TASK.store(record.task_first, Relaxed);
     // The dens lie together in the first superpage.
     for at in (DENS..ARENAS + ((ATTACKERS as u64) << ARENA_LOG2)).step_by(1 << ARENA_LOG2) {
         sigma0::any(Fpage::memory(0, ARENA_LOG2, FPAGE_RWX), Fpage::memory(at, ARENA_LOG2, FPAGE_RWX))?;
     }
-    for page in keeper::image().step_by(PAGE_SIZE as usize) {
+    for page in pager::image().step_by(PAGE_SIZE as usize) {
         // SAFETY: a byte of the image.
         unsafe { (page as *const u8).read_volatile() };
     }
-    let keeper = thread::spawn(&KEEPER_STACK, keeper::run, 0)?;
-    thread::set_priority(keeper, record.priority + 1)?;
+    let pager = thread::spawn(&PAGER_STACK, pager::run, 0)?;
+    thread::set_priority(pager, record.priority + 1)?;
     thread::set_priority(utcb::my_id(), record.priority + 1)?;
-    KEEPER.store(keeper.0, Relaxed);
+    PAGER.store(pager.0, Relaxed);
     Ok(())
 }
 
@@ -167,7 +167,7 @@ fn image_sum() -> u64 {
         static __data_start: u8;
     }
     let end = &raw const __data_start as u64;
-    let words = (keeper::image().start..end).step_by(8);
+    let words = (pager::image().start..end).step_by(8);
     // SAFETY: words of the image.
     words.fold(0, |sum, at| sum.rotate_left(1) ^ unsafe { (at as *const u64).read_volatile() })
 }
@@ -179,12 +179,12 @@ impl Gang {
 
     fn ledger(&self) -> &'static Ledger {
         // SAFETY: the judge has the dens mapped for ever.
-        unsafe { ledger(keeper::den(self.index)) }
+        unsafe { ledger(pager::den(self.index)) }
     }
 
     /// Makes its leader, which gets the gang's other numbers.
     fn start(&mut self, main: Main, argument: u64, priority: u64) -> Result<Id, Failure> {
-        let den = keeper::den(self.index) as *mut u8;
+        let den = pager::den(self.index) as *mut u8;
         // SAFETY: the den is in nobody's use: the gang does not exist.
         unsafe { den.write_bytes(0, (DEN_PAGES * PAGE_SIZE) as usize) };
         self.calls = [0; STACKS as usize];
@@ -193,7 +193,7 @@ impl Gang {
             max_priority: priority,
             ip: main as usize as u64,
             sp: stack(0),
-            pager: KEEPER.load(Relaxed),
+            pager: PAGER.load(Relaxed),
             quota: QUOTA,
             area: AREA_DEFAULT,
             argument,
@@ -211,14 +211,14 @@ impl Gang {
 
     /// Makes a stopped lthread of it.
     fn new_lthread(&self, task: Id, number: u64, main: Main, argument: u64) -> Result<Id, Failure> {
-        let keeper = Id(KEEPER.load(Relaxed));
+        let pager = Id(PAGER.load(Relaxed));
         let plan = NewThread {
             task,
             number: number as u16,
             ip: main as usize as u64,
             sp: stack(number),
-            pager: keeper,
-            handler: keeper,
+            pager: pager,
+            handler: pager,
             argument,
         };
         plan.create()
@@ -232,7 +232,7 @@ impl Gang {
         for number in 1..FIRST_LTHREADS {
             // The others may be faster, and have used up the account or taken the number.
             let _ = self.new_lthread(task, number, attack::run, argument(number)).and_then(|id| {
-                thread::set_processor(id, (self.index as u64 + number) % info().processors)?;
+                thread::set_processor(id, (self.index as u64 + number) % kip().processors)?;
                 thread::act(id, EX_START)
             });
         }
@@ -263,7 +263,7 @@ struct Count {
 
 /// How much of the kernel's invariants is violated, which its console tells. Only the kernel for debugging knows.
 pub fn violations() -> Option<u64> {
-    source::operate(Id(ID_CHECK), 0, &[]).ok().map(|answer| answer.words[0])
+    kernel_object::invoke(Id(ID_CHECK), 0, &[]).ok().map(|answer| answer.words[0])
 }
 
 /// Lets the gangs attack until enough is done, or the time is over.
@@ -312,7 +312,7 @@ fn faults(ledger: &Ledger) -> u64 {
 
 fn tell_faults() {
     // SAFETY: as in `Gang::ledger`.
-    let ledger = unsafe { ledger(keeper::den(WARDEN)) };
+    let ledger = unsafe { ledger(pager::den(WARDEN)) };
     let [fault, call, trigger, stopped, anew] = &ledger.events;
     println!(
         "hostile: random programs: page faults {fault:?} calls {call:?} triggers {trigger:?} stopped {stopped:?} tasks anew {anew:?}"
@@ -330,7 +330,7 @@ const BEATS_AT_LEAST: u64 = 2;
 /// What the innocent have seen. A beat comes at most an interval after the last one that was late and took long.
 fn hear_innocents(verdict: &mut Verdict, began: u64, late: u64) {
     // SAFETY: as in `Gang::ledger`.
-    let ledger = unsafe { ledger(keeper::den(INNOCENT)) };
+    let ledger = unsafe { ledger(pager::den(INNOCENT)) };
     let due = ((now() - began) / (INTERVAL + 2 * late)).max(BEATS_AT_LEAST);
     for processor in 0..innocent::beats() as usize {
         let (beats, worst) = (ledger.beats[processor].load(Relaxed), ledger.late[processor].load(Relaxed));
@@ -356,7 +356,7 @@ fn tasks_work(gang: &mut Gang) -> bool {
             number: gang.first + member,
             ip: talk as Main as usize as u64,
             sp: stack(0),
-            pager: KEEPER.load(Relaxed),
+            pager: PAGER.load(Relaxed),
             quota: QUOTA,
             area: AREA_DEFAULT,
             argument: member as u64,

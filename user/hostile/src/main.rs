@@ -16,7 +16,7 @@
 mod attack;
 mod innocent;
 mod judge;
-mod keeper;
+mod pager;
 mod places;
 mod random;
 mod rogue;
@@ -50,7 +50,7 @@ extern "C" fn main(argument: u64) -> ! {
             1
         }
     };
-    let answer = root::end(if failed == 0 { SHUTDOWN_TESTS_PASSED } else { SHUTDOWN_TESTS_FAILED });
+    let answer = root::shut_down(if failed == 0 { SHUTDOWN_TESTS_PASSED } else { SHUTDOWN_TESTS_FAILED });
     println!("hostile: the root task does not end the machine: {answer:?}");
     start::stop()
 }

@@ -93,7 +93,7 @@ pub unsafe fn ledger(at: u64) -> &'static Ledger {
 
 /// The ledger of the own gang.
 pub fn own_ledger() -> &'static Ledger {
-    // SAFETY: the keeper maps the den whenever it is touched.
+    // SAFETY: the pager maps the den whenever it is touched.
     unsafe { ledger(DEN) }
 }
 
@@ -102,7 +102,7 @@ pub static FIRST_TASK: AtomicU64 = AtomicU64::new(0);
 /// The ids of the gangs' leaders, as tasks.
 pub static LEADERS: [AtomicU64; GANGS] = [const { AtomicU64::new(0) }; GANGS];
 /// The thread that answers everybody's faults.
-pub static KEEPER: AtomicU64 = AtomicU64::new(0);
+pub static PAGER: AtomicU64 = AtomicU64::new(0);
 /// Priorities above its own that a server may use.
 pub const PRIORITIES_ABOVE: u64 = 2;
 /// Calls that the threads of a server (`server.rs`) made: what they overwrite by chance is elsewhere.

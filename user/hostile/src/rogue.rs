@@ -11,11 +11,11 @@ use keel_l4::abi::ids::LTHREAD_TASK;
 use keel_l4::abi::memory::*;
 use keel_l4::abi::{ExRegs, Frame, MapItem};
 use keel_l4::call::Failure;
-use keel_l4::info::info;
 use keel_l4::ipc::{receive, send, sleep, Message, Received, Timeout};
+use keel_l4::kip::kip;
 use keel_l4::task::{self, NewTask};
 use keel_l4::thread::{self, NewThread};
-use keel_l4::{source, utcb, Fpage, Id, Tag};
+use keel_l4::{kernel_object, utcb, Fpage, Id, Tag};
 
 /// Where programs lie in the rogues' task, and in the warden's.
 const CODE: u64 = 0x7000_0000;
@@ -180,7 +180,7 @@ struct Rogue {
 pub extern "C" fn run(argument: u64) -> ! {
     let mut random = Random::new(argument);
     let ledger = own_ledger();
-    let bought = source::buy_frames(0, 1).is_ok();
+    let bought = kernel_object::buy_frames(0, 1).is_ok();
     let mut rogues = None;
     for count in 1u64.. {
         if count % PROGRAMS == 0 {
@@ -215,7 +215,7 @@ fn start(random: &mut Random) -> Result<[Rogue; 2], Failure> {
     set_frame(0, &Frame::zeroed());
     for id in [alien, native] {
         thread::schedule(id, SCHEDULE_SLICE, 0, SLICE)?;
-        thread::set_processor(id, random.below(info().processors))?;
+        thread::set_processor(id, random.below(kip().processors))?;
         thread::act(id, EX_START)?;
         receive(id, Timeout::After(STOP))?;
     }

@@ -7,7 +7,7 @@
 
 use crate::attack;
 use crate::judge::Options;
-use crate::keeper;
+use crate::pager;
 use crate::places::*;
 use crate::random::Random;
 use crate::witness;
@@ -20,8 +20,8 @@ use keel_l4::abi::call::{
 use keel_l4::abi::fpage::*;
 use keel_l4::abi::MapItem;
 use keel_l4::call::Failure;
-use keel_l4::info::{info, now};
 use keel_l4::ipc::{send, wait, Message, Received, Timeout};
+use keel_l4::kip::{kip, now};
 use keel_l4::mapping::unmap;
 use keel_l4::pager::Fault;
 use keel_l4::thread::{self, task_of, Main, NewThread};
@@ -74,7 +74,7 @@ pub fn run(record: &Start) -> Result<u32, Failure> {
     let (den, arena) = (end - SUPERPAGE, end - 2 * SUPERPAGE);
     let mut server = Server { me, random, den, arena, born: now(), looked: now(), made: 0, told: 0, idle: 0 };
     FIRST_TASK.store(record.task_first, Relaxed);
-    KEEPER.store(me.0, Relaxed);
+    PAGER.store(me.0, Relaxed);
     for (leader, id) in LEADERS.iter().zip([Id::ROOT, Id::ROOT, Id::SIGMA0, Id::SIGMA0, witness::id(me), me]) {
         leader.store(task_of(id).0, Relaxed);
     }
@@ -129,7 +129,7 @@ impl Server {
         };
         let id = plan.start()?;
         thread::set_priority(id, priority)?;
-        thread::set_processor(id, number % info().processors)
+        thread::set_processor(id, number % kip().processors)
     }
 
     fn serve(mut self) -> ! {
@@ -154,13 +154,13 @@ impl Server {
             KIND_PREEMPTION => return Some(Message::label(0)),
             _ => return None,
         };
-        mapped.or_else(|| (received.words[2] == FRAME_NONE).then(|| keeper::astray(received.from)))
+        mapped.or_else(|| (received.words[2] == FRAME_NONE).then(|| pager::astray(received.from)))
     }
 
     /// Has the page at the address of a fault mapped here, and in a task that the attackers made.
     fn page(&self, fault: &Fault) -> Option<Message> {
         let at = fault.address;
-        let (from, rights) = if keeper::image().contains(&at) {
+        let (from, rights) = if pager::image().contains(&at) {
             touch(fault);
             (at, FPAGE_READ | FPAGE_EXEC)
         } else if [DEN, ARENA].iter().any(|start| (*start..start + SUPERPAGE).contains(&at)) {
@@ -200,8 +200,8 @@ impl Server {
             let _ = unmap(Fpage::WHOLE, FPAGE_RWX | UNMAP_FLUSH);
         }
         match self.random.below(3) {
-            0 => drop(root::end(SHUTDOWN_PANIC)),
-            1 => drop(root::end(SHUTDOWN_REBOOT)),
+            0 => drop(root::shut_down(SHUTDOWN_PANIC)),
+            1 => drop(root::shut_down(SHUTDOWN_REBOOT)),
             _ => start::stop(),
         }
     }

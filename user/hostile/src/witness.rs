@@ -11,12 +11,12 @@ use keel_l4::abi::boot::Start;
 use keel_l4::abi::call::{KIND_INTERRUPT, KIND_USER};
 use keel_l4::abi::ids::TASK_FIRST_FREE;
 use keel_l4::call::Failure;
-use keel_l4::info::now;
 use keel_l4::ipc::{wait, Timeout};
+use keel_l4::kip::now;
 use keel_l4::start::Stack;
 use keel_l4::thread::{self, park};
 use keel_l4::timer::Timer;
-use keel_l4::{println, record, root, source, utcb, Id};
+use keel_l4::{kernel_object, println, record, root, utcb, Id};
 
 /// The label of the message by which the server's first thread says how much it has done since the last one: its calls, or a life.
 pub const DONE: u32 = 0x5ca1_ab1e;
@@ -89,7 +89,7 @@ pub fn run(record: &Start) -> Result<u32, Failure> {
         let violated = violations();
         verdict.case("invariants-hold", violated == Some(0), format_args!("no violation, got {violated:?}"));
     }
-    let answer = source::account(Id::NIL);
+    let answer = kernel_object::account(Id::NIL);
     verdict.case("kernel-answers", answer.is_ok(), format_args!("the account, got {answer:?}"));
     println!("{} passed, {} failed", verdict.passed, verdict.failed);
     Ok(verdict.failed)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! What a task gets when it asks sigma0. Such a request leaves the task's clan, so it reaches the root task,
-//! which answers it within what the boot configuration grants.
+//! What a task may get from sigma0. A request to sigma0 leaves the task's clan, so the kernel
+//! redirects it to the root task, the chief. The root task answers within the grants of the boot
+//! configuration.
 
 use crate::hardware::Hardware;
 use crate::plan::Share;
@@ -11,25 +12,25 @@ use keel_l4::list::{Full, List};
 use keel_l4::ranges::{Range, Ranges};
 use keel_l4::{Error, Fpage};
 
-/// Pieces that what is left of the extra memory may have.
+/// The most pieces of the extra memory that is left.
 const MAX_PIECES: usize = 64;
 
-/// What one task may have.
+/// The grants of one task.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Grants {
-    /// Its memory, extra memory included.
+    /// Its memory, with the extra memory.
     memory: Ranges<{ START_REGIONS as usize + 1 }>,
-    /// Extra memory that it did not ask for yet.
+    /// Extra memory that it has not asked for yet.
     left: Ranges<MAX_PIECES>,
     hardware: Hardware,
     lines: Lines,
 }
 
-/// Interrupt lines.
+/// GSIs, by number.
 pub type Lines = List<u32, { START_IRQS as usize }>;
 
 impl Grants {
-    /// The grants of a task with this share of the memory and this hardware.
+    /// The grants of a task with this share of the memory, this hardware and these GSIs.
     pub fn new(share: &Share, hardware: Hardware, lines: Lines) -> Result<Grants, Full> {
         let mut grants = Grants { hardware, lines, ..Grants::default() };
         for range in share.memory.iter().chain([share.extra]) {
@@ -39,7 +40,8 @@ impl Grants {
         Ok(grants)
     }
 
-    /// Whether it may have `fpage`: memory, device memory (not cached) or ports.
+    /// Grants `fpage`: memory, device memory (not cached) or ports. `Denied` if the task may not
+    /// have it.
     pub fn map(&mut self, fpage: Fpage) -> Result<Fpage, Error> {
         if !fpage.is_valid() || fpage.rights() == 0 {
             return Err(Error::Invalid);
@@ -63,7 +65,8 @@ impl Grants {
         Ok(fpage)
     }
 
-    /// Extra memory of the size and with the rights of `fpage` that it did not ask for before.
+    /// Grants extra memory of the size and with the rights of `fpage`, which the task does not have
+    /// yet.
     pub fn any(&mut self, fpage: Fpage) -> Result<Fpage, Error> {
         if !fpage.is_valid() || fpage.is_io() || fpage.rights() == 0 {
             return Err(Error::Invalid);
@@ -72,12 +75,12 @@ impl Grants {
         self.map(Fpage::memory(range.start, fpage.log2(), fpage.rights()).with_cache(fpage.cache()))
     }
 
-    /// The page at `address`, for a thread whose pager is sigma0.
+    /// Grants the page at `address` to a thread whose pager is sigma0.
     pub fn fault(&mut self, address: u64) -> Result<Fpage, Error> {
         self.map(Fpage::memory(address, PAGE_SHIFT as u8, FPAGE_RWX))
     }
 
-    /// Whether it has interrupt line `line`; the right was given when it was started.
+    /// Whether it has GSI `line`. The task got the right to it at its start.
     pub fn line(&self, line: u64) -> Result<(), Error> {
         if line >= GSI_COUNT {
             return Err(Error::Invalid);

@@ -53,7 +53,7 @@ pub fn tell() {
                 Error::ALL.into_iter().filter(|error| seen.load(Relaxed) & bit(Failure { side, error: *error }) != 0)
             {
                 let call = match number as u64 {
-                    ANSWER => "SOURCE",
+                    ANSWER => "OBJECT",
                     number if number > CALL_TASK_NEW => UNKNOWN,
                     number => name("CALL_", number),
                 };

@@ -7,8 +7,8 @@ use core::cell::UnsafeCell;
 use keel_l4::abi::call::{CALL_IPC, IPC_RECEIVE, KIND_USER, MAX_STRINGS, STATE_RECEIVING, STATE_SENDING};
 use keel_l4::abi::{Status, StringItem};
 use keel_l4::call::{invoke, Failure, Registers};
-use keel_l4::info::now;
 use keel_l4::ipc::{receive, send, sleep, Message, Received, Timeout};
+use keel_l4::kip::now;
 use keel_l4::task::NewTask;
 use keel_l4::{strings, thread, utcb, Error, Id, Side, Tag};
 

@@ -10,8 +10,8 @@ use keel_l4::abi::call::{KIND_USER, TAG_REDIRECTED, UNMAP_FLUSH, UNMAP_RIGHTS};
 use keel_l4::abi::fpage::FPAGE_RWX;
 use keel_l4::abi::memory::EX_DELETE;
 use keel_l4::call::Failure;
-use keel_l4::info::now;
 use keel_l4::ipc::{receive, send, send_as_and_wait, wait, Message, Received, Timeout};
+use keel_l4::kip::now;
 use keel_l4::{mapping, println, thread, utcb, Fpage, Id, Side, Tag};
 
 /// Nanoseconds that a case may take.

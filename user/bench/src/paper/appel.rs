@@ -191,7 +191,7 @@ impl Stage {
         let subject = Partner::start(Space::Other, subject, 0)?;
         let stage = Stage { pager, subject };
         stage.ask(Task::Prepare, 0)?;
-        subject.set_keeper(pager.id, EX_PAGER)?;
+        subject.set_fault_endpoint(pager.id, EX_PAGER)?;
         answer(Answer::Open);
         stage.ask(Task::Stay, 0)?;
         Ok(stage)

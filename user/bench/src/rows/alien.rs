@@ -13,7 +13,7 @@ use keel_l4::call::Failure;
 use keel_l4::ipc::{receive, Received, Timeout};
 use keel_l4::pager::{Fault, Pager};
 use keel_l4::task::{self, NewTask};
-use keel_l4::{source, thread, utcb, Error, Id, Tag};
+use keel_l4::{kernel_object, thread, utcb, Error, Id, Tag};
 
 /// Interrupts on, and the bit that is always one.
 const FLAGS: u64 = 0x202;
@@ -26,7 +26,7 @@ const FRAME: *mut Frame = (AREA_DEFAULT + AREA_FRAMES) as *mut Frame;
 
 /// Both passages, and their sum.
 pub fn measure() -> Result<(), Failure> {
-    source::buy_frames(0, 1)?;
+    kernel_object::buy_frames(0, 1)?;
     let task = task::create_empty(&NewTask { area: 0, ..plan() })?;
     let thread = create(task)?;
     let first = receive(thread, Timeout::Never)?;

@@ -9,7 +9,7 @@ use keel_l4::abi::call::{CALL_IPC, IPC_RECEIVE};
 use keel_l4::abi::memory::{EX_HANDLER, EX_PAGER};
 use keel_l4::call::Failure;
 use keel_l4::ipc::{call, receive, send, Message, Timeout};
-use keel_l4::{info, source, thread, Id};
+use keel_l4::{kernel_object, kip, thread, Id};
 
 /// How long after the request the timer fires: everybody waits by then.
 const AHEAD_NS: u64 = 50_000;
@@ -31,7 +31,7 @@ fn exception(name: &str, space: Space) -> Result<(), Failure> {
     let subject = Partner::start(space, subject, 0)?;
     // Lets it touch its image with the pager that serves that.
     call(subject.id, Message::label(Instruction::Nothing as u32))?;
-    subject.set_keeper(handler.id, EX_PAGER | EX_HANDLER)?;
+    subject.set_fault_endpoint(handler.id, EX_PAGER | EX_HANDLER)?;
     row(name, || {
         let answer = call(subject.id, Message::label(Instruction::Breakpoint as u32))?;
         Ok(between(answer.words[0], answer.words[1]))
@@ -43,10 +43,10 @@ fn exception(name: &str, space: Space) -> Result<(), Failure> {
 /// Sets its timer when asked, and tells when the interrupt reached it.
 extern "C" fn receiver(client: u64) -> ! {
     let client = Id(client);
-    let timer = source::claim_timer();
+    let timer = kernel_object::claim_timer();
     loop {
         let asked = receive(client, Timeout::Never);
-        let set = timer.and_then(|timer| asked.and_then(|_| source::set_timer(timer, info::now() + AHEAD_NS)));
+        let set = timer.and_then(|timer| asked.and_then(|_| kernel_object::set_timer(timer, kip::now() + AHEAD_NS)));
         let mut timed =
             Timed { ax: CALL_IPC | IPC_RECEIVE, dx: timer.map_or(Id::INVALID.0, |timer| timer.0), ..Timed::default() };
         timed.run(Instruction::Syscall);

@@ -58,7 +58,7 @@ fn fault(name: &str, space: Space, what: u64) -> Result<(), Failure> {
     let subject = Partner::start(space, subject, 0)?;
     // Lets it touch its image with the pager that serves that.
     call(subject.id, Message::label(Instruction::Nothing as u32))?;
-    subject.set_keeper(pager.id, what)?;
+    subject.set_fault_endpoint(pager.id, what)?;
     let mut address = WINDOW;
     row(name, || {
         address += PAGE_SIZE;

@@ -12,8 +12,8 @@ use keel_l4::abi::memory::MAP_GRANT;
 use keel_l4::abi::MapItem;
 use keel_l4::call::Failure;
 use keel_l4::clan::Clan;
-use keel_l4::info::info;
 use keel_l4::ipc::{call, send_and_wait, sleep, wait, Message, Timeout};
+use keel_l4::kip::kip;
 use keel_l4::program::Program;
 use keel_l4::start::Stack;
 use keel_l4::thread::{self, park, Main};
@@ -50,14 +50,14 @@ extern "C" fn fail(child: u64) -> ! {
     let item = MapItem { send_base: MAP_GRANT, fpage: one(GRANTED.load(Relaxed)).0 };
     let done = call(Id(child), Message::label(0).with_maps(&[item]))
         .and_then(|got| watch::begins("restart-with-a-chain", got.words[0]))
-        .and_then(|()| root::end(SHUTDOWN_PANIC));
+        .and_then(|()| root::shut_down(SHUTDOWN_PANIC));
     println!("unmaps: the server does not fail: {done:?}");
     park()
 }
 
 /// A pair of threads on each other processor maps one page again and again; then the server fails.
 fn crowd() -> Result<(), Failure> {
-    let others = info().processors.min(PROCESSORS as u64) - 1;
+    let others = kip().processors.min(PROCESSORS as u64) - 1;
     own_page();
     for processor in 1..=others {
         let stacks = &STACKS[processor as usize];
@@ -67,7 +67,7 @@ fn crowd() -> Result<(), Failure> {
     }
     sleep(BEFORE);
     watch::begins("restart-in-a-crowd", others * PAGES)?;
-    root::end(SHUTDOWN_PANIC)
+    root::shut_down(SHUTDOWN_PANIC)
 }
 
 fn pin(stack: &'static Stack<{ 4 << 10 }>, main: Main, argument: u64, processor: u64) -> Result<Id, Failure> {

@@ -6,8 +6,8 @@ use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use keel_l4::abi::boot::{SHUTDOWN_TESTS_FAILED, SHUTDOWN_TESTS_PASSED};
 use keel_l4::abi::ids::TASK_FIRST_FREE;
 use keel_l4::call::Failure;
-use keel_l4::info::{info, now};
 use keel_l4::ipc::{call, receive, send, wait, Message, Received, Timeout};
+use keel_l4::kip::{kip, now};
 use keel_l4::program::Program;
 use keel_l4::start::Stack;
 use keel_l4::thread::{self, park};
@@ -131,7 +131,7 @@ pub fn run(program: &Program) -> Result<(), Failure> {
         println!("0 passed, 1 failed");
         1
     });
-    root::end(if failed == 0 { SHUTDOWN_TESTS_PASSED } else { SHUTDOWN_TESTS_FAILED })
+    root::shut_down(if failed == 0 { SHUTDOWN_TESTS_PASSED } else { SHUTDOWN_TESTS_FAILED })
 }
 
 /// Hears the loads to their end, then lets the server fail; how many cases failed.
@@ -139,7 +139,7 @@ fn judge(program: &Program) -> Result<u32, Failure> {
     let late = number(program, "late-us", 1_000) * NANOSECONDS_PER_MICROSECOND;
     let within = number(program, "within-ms", 1_000) * NANOSECONDS_PER_MILLISECOND;
     let mut watch = Watch { late, within, began: None, failed: 0, passed: 0 };
-    println!("unmaps: {} processors", info().processors);
+    println!("unmaps: {} processors", kip().processors);
     let beating = thread::spawn(&STACK, beat, 0)?;
     thread::set_priority(beating, program.record.priority + 1)?;
     loop {

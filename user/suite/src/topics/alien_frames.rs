@@ -11,7 +11,7 @@ use keel_l4::abi::fpage::*;
 use keel_l4::abi::memory::*;
 use keel_l4::abi::{ExRegs, Frame, MapItem};
 use keel_l4::ipc::{call, receive, Message, Timeout};
-use keel_l4::{source, thread, Fpage, Id};
+use keel_l4::{kernel_object, thread, Fpage, Id};
 
 pub const CASES: &[Case] = &[
     ("system-call", system_call),
@@ -403,7 +403,7 @@ fn bought_kept() -> Outcome {
     let mut marked_frame = Frame::zeroed();
     marked_frame.ax = 0x4711;
     set_frame(index, &marked_frame);
-    source::buy_frames(0, crate::pool::FRAME_PAGES)?;
+    kernel_object::buy_frames(0, crate::pool::FRAME_PAGES)?;
     same!("the frame's content", frame(index).ax, 0x4711);
     Ok(())
 }

@@ -15,7 +15,7 @@ use keel_l4::abi::{ExRegs, MapItem, Tag};
 use keel_l4::call::{checked, Failure, Registers};
 use keel_l4::ipc::{call, notify, receive, send, send_and_wait, send_as, wait, Message, Received, Timeout};
 use keel_l4::task::NewTask;
-use keel_l4::{source, thread, utcb, Fpage, Id};
+use keel_l4::{kernel_object, thread, utcb, Fpage, Id};
 
 pub const CASES: &[Case] = &[
     ("neighbours-talk-straight", neighbours),
@@ -552,7 +552,7 @@ fn family_leaves_nothing() -> Outcome {
         pause(2_000_000);
         remove_task(child.number)?;
         crate::pool::reset_stacks();
-        let account = source::account(Id::NIL)?;
+        let account = kernel_object::account(Id::NIL)?;
         same!("the account", account, *before.get_or_insert(account));
     }
     Ok(())

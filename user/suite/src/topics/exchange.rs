@@ -14,7 +14,7 @@ use keel_l4::abi::memory::*;
 use keel_l4::abi::{ExRegs, Frame};
 use keel_l4::call::Failure;
 use keel_l4::ipc::{call, receive, send, send_and_wait, wait, Message, Received, Timeout};
-use keel_l4::{source, thread, utcb, Id, Tag};
+use keel_l4::{kernel_object, thread, utcb, Id, Tag};
 
 pub const CASES: &[Case] = &[
     ("argument-arrives", argument),
@@ -326,15 +326,15 @@ fn version_zero() -> Outcome {
 }
 
 fn many_threads() -> Outcome {
-    let before = source::account(Id::NIL)?[ACCOUNT_LTHREADS as usize];
+    let before = kernel_object::account(Id::NIL)?[ACCOUNT_LTHREADS as usize];
     for number in FIRST_HELPER..FIRST_HELPER + 200 {
         Spawn { number, ..Spawn::light(idle, 0) }.create()?;
     }
-    same!("lthreads accounted", source::account(Id::NIL)?[ACCOUNT_LTHREADS as usize], before + 200);
+    same!("lthreads accounted", kernel_object::account(Id::NIL)?[ACCOUNT_LTHREADS as usize], before + 200);
     for number in FIRST_HELPER..FIRST_HELPER + 200 {
         thread::act(thread::lthread(utcb::my_id(), number), EX_DELETE)?;
     }
-    same!("afterwards", source::account(Id::NIL)?[ACCOUNT_LTHREADS as usize], before);
+    same!("afterwards", kernel_object::account(Id::NIL)?[ACCOUNT_LTHREADS as usize], before);
     holds!("room in the numbers that are cleared", FIRST_HELPER + 200 <= LAST_HELPER);
     Ok(())
 }
@@ -342,11 +342,11 @@ fn many_threads() -> Outcome {
 fn no_leak() -> Outcome {
     // The first thread of a number makes the page of its slot.
     remove(Spawn { number: 9, ..Spawn::light(idle, 0) }.start()?)?;
-    let before = source::account(Id::NIL)?;
+    let before = kernel_object::account(Id::NIL)?;
     for _ in 0..1000 {
         remove(Spawn { number: 9, ..Spawn::light(idle, 0) }.start()?)?;
     }
-    same!("the account", source::account(Id::NIL)?, before);
+    same!("the account", kernel_object::account(Id::NIL)?, before);
     Ok(())
 }
 

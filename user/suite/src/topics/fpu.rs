@@ -13,8 +13,8 @@ use keel_l4::abi::fpage::{FPAGE_RWX, PAGE_SIZE};
 use keel_l4::abi::memory::{EX_FPU_GET, EX_FPU_RESET, EX_FPU_SET, EX_START};
 use keel_l4::abi::{ExRegs, MapItem};
 use keel_l4::call::Failure;
-use keel_l4::info::info;
 use keel_l4::ipc::{call, send_and_wait, sleep, wait, Message, Received, Timeout};
+use keel_l4::kip::kip;
 use keel_l4::thread::set_priority;
 use keel_l4::{thread, utcb, Fpage, Id};
 
@@ -89,11 +89,11 @@ fn transfer(id: Id, mask: u64, address: u64, size: u64) -> Result<u64, Failure> 
 }
 
 fn get(id: Id, address: u64) -> Result<u64, Failure> {
-    transfer(id, EX_FPU_GET, address, info().fpu_size)
+    transfer(id, EX_FPU_GET, address, kip().fpu_size)
 }
 
 fn set(id: Id, address: u64) -> Result<u64, Failure> {
-    transfer(id, EX_FPU_SET, address, info().fpu_size)
+    transfer(id, EX_FPU_SET, address, kip().fpu_size)
 }
 
 /// An alien thread whose xmm0 holds `value`, at its first call.
@@ -148,7 +148,7 @@ fn natives() -> Outcome {
 fn read() -> Outcome {
     let alien = with_xmm0(0xabcd_ef01_2345_6789)?;
     let at = buffer();
-    same!("bytes", get(alien.id, at)?, info().fpu_size);
+    same!("bytes", get(alien.id, at)?, kip().fpu_size);
     same!("xmm0", word(at + XMM0), 0xabcd_ef01_2345_6789);
     holds!("SSE among the components", word(at + COMPONENTS) & 2 != 0);
     same!("standard format", word(at + COMPACTION), 0);
@@ -234,7 +234,7 @@ fn not_aligned() -> Outcome {
 fn too_small() -> Outcome {
     let alien = with_xmm0(9)?;
     let at = buffer();
-    for size in [0, 512, info().fpu_size - 1] {
+    for size in [0, 512, kip().fpu_size - 1] {
         refused!("reading", transfer(alien.id, EX_FPU_GET, at, size), Call Invalid);
     }
     Ok(())
@@ -441,7 +441,7 @@ fn read_to_two_pages() -> Outcome {
     const HEAD: u64 = 128;
     let alien = with_xmm0(0x5151)?;
     let at = pages(2) + PAGE_SIZE - HEAD;
-    let around = [at - 8, at + info().fpu_size];
+    let around = [at - 8, at + kip().fpu_size];
     around.iter().for_each(|place| set_word(*place, 0x7e7e));
     get(alien.id, at)?;
     same!("xmm0", word(at + XMM0), 0x5151);
@@ -455,7 +455,7 @@ fn read_to_two_pages() -> Outcome {
 fn buffer_content() -> Outcome {
     let alien = with_xmm0(0x6161)?;
     let at = buffer();
-    (0..info().fpu_size / 8).for_each(|index| set_word(at + index * 8, u64::MAX));
+    (0..kip().fpu_size / 8).for_each(|index| set_word(at + index * 8, u64::MAX));
     get(alien.id, at)?;
     same!("xmm0", word(at + XMM0), 0x6161);
     same!("the header's other words", [1, 2, 3, 4, 5, 6, 7].map(|index| word(at + COMPONENTS + index * 8)), [0; 7]);
@@ -474,7 +474,7 @@ fn is_initial(at: u64) -> Outcome {
 fn reset() -> Outcome {
     let alien = with_xmm0(0x7171)?;
     let at = buffer();
-    transfer(alien.id, EX_FPU_GET | EX_FPU_RESET, at, info().fpu_size)?;
+    transfer(alien.id, EX_FPU_GET | EX_FPU_RESET, at, kip().fpu_size)?;
     same!("xmm0 before", word(at + XMM0), 0x7171);
     get(alien.id, at)?;
     is_initial(at)?;
@@ -482,7 +482,7 @@ fn reset() -> Outcome {
     set_word(at + XMM0, 0x7272);
     set_word(at + MXCSR, word(at + MXCSR) & !0xffff_ffff | ROUND_DOWN);
     set_word(at + COMPONENTS, BOTH);
-    transfer(alien.id, EX_FPU_SET | EX_FPU_RESET, at, info().fpu_size)?;
+    transfer(alien.id, EX_FPU_SET | EX_FPU_RESET, at, kip().fpu_size)?;
     same!("xmm0, set before", alien.resume()?.words[0], 0);
     get(alien.id, at)?;
     is_initial(at)

@@ -12,10 +12,10 @@ use keel_l4::abi::call::*;
 use keel_l4::abi::ids::*;
 use keel_l4::abi::memory::AREA_DEFAULT;
 use keel_l4::call::{invoke, Registers};
-use keel_l4::info::now;
 use keel_l4::ipc::{call, sleep, Message};
+use keel_l4::kip::now;
 use keel_l4::task::hand_over;
-use keel_l4::{source, utcb, Id};
+use keel_l4::{kernel_object, utcb, Id};
 
 pub const CASES: &[Case] =
     &[("hundred-thousand-random-calls", random_calls), ("random-calls-by-three-threads", three_threads)];
@@ -93,7 +93,7 @@ fn run(calls: u64, threads: u64) -> Outcome {
     let mut plan = child_plan(fuzzer, 1);
     let spare = task_number();
     let end = now() + LIMIT;
-    let before = source::account(Id::NIL)?[ACCOUNT_USED as usize];
+    let before = kernel_object::account(Id::NIL)?[ACCOUNT_USED as usize];
     let (mut seed, mut last) = (crate::pool::seed(0x5eed_0001), u64::MAX);
     cell(SPARE).store(spare as u64, SeqCst);
     while cell(MADE).load(SeqCst) < calls {
@@ -117,7 +117,7 @@ fn run(calls: u64, threads: u64) -> Outcome {
     }
     remove_task(plan.number)?;
     let _ = remove_task(spare);
-    same!("pages used, before and after", source::account(Id::NIL)?[ACCOUNT_USED as usize], before);
+    same!("pages used, before and after", kernel_object::account(Id::NIL)?[ACCOUNT_USED as usize], before);
     holds!("sigma0 to answer", call(Id::SIGMA0, Message::label(0x7777))?.tag.label() != 0);
     holds!("the root task to answer", call(Id::ROOT, Message::label(0x7777))?.tag.label() != 0);
     Ok(())

@@ -16,8 +16,8 @@ use keel_l4::abi::call::*;
 use keel_l4::abi::fpage::{FPAGE_RWX, SPACE_SHIFT, USER_END};
 use keel_l4::abi::memory::FEATURE_PCID;
 use keel_l4::abi::MapItem;
-use keel_l4::info::{info, kernel_words};
 use keel_l4::ipc::{call, receive, send_and_wait, wait, Message, Received, Timeout};
+use keel_l4::kip::{kernel_words, kip};
 use keel_l4::{mapping, sigma0, utcb, Fpage};
 
 pub const CASES: &[Case] = &[
@@ -52,8 +52,8 @@ fn has_pcid() -> bool {
 }
 
 fn tagged() -> Outcome {
-    let unwanted = kernel_words(info()).any(|word| word == b"nopcid" || word == b"noclear");
-    let tagged = info().features & FEATURE_PCID != 0;
+    let unwanted = kernel_words(kip()).any(|word| word == b"nopcid" || word == b"noclear");
+    let tagged = kip().features & FEATURE_PCID != 0;
     same!("the kernel's claim", tagged, has_pcid() && !unwanted);
     Ok(())
 }

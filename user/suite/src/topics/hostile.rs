@@ -13,8 +13,8 @@ use keel_l4::abi::fpage::FPAGE_RWX;
 use keel_l4::abi::memory::{EX_DEBUG_SET, EX_TRIGGER, FEATURE_FSGSBASE};
 use keel_l4::abi::{ExRegs, Frame, MapItem};
 use keel_l4::call::{invoke, Failure, Registers};
-use keel_l4::info::info;
 use keel_l4::ipc::{call, receive, send, Message, Received, Timeout};
+use keel_l4::kip::kip;
 use keel_l4::{sigma0, thread, utcb, Fpage, Id};
 
 pub const CASES: &[Case] = &[
@@ -228,7 +228,7 @@ fn gs_base() -> Outcome {
             let alien = Alien::new(code, |f| f.di = base)?;
             let got = alien.start()?;
             holds!("a call or an exception", matches!(got.tag.kind(), KIND_SYSCALL | KIND_EXCEPTION));
-            if info().features & FEATURE_FSGSBASE != 0 {
+            if kip().features & FEATURE_FSGSBASE != 0 {
                 same!("base in the frame", alien.regs().gs_base, base);
             }
             remove_task(alien.number)?;
@@ -241,7 +241,7 @@ fn gs_base_spinner() -> Outcome {
     for base in BASES {
         let counter = cell(4) as *const _ as u64;
         // Where a thread cannot choose its base by an instruction, its chief chooses it.
-        let alien = if info().features & FEATURE_FSGSBASE != 0 {
+        let alien = if kip().features & FEATURE_FSGSBASE != 0 {
             Alien::new(code_wrgsbase_spin, |f| (f.di, f.si) = (base, counter))?
         } else {
             Alien::new(code_spin, |f| (f.gs_base, f.di) = (base, counter))?

@@ -10,8 +10,8 @@ use keel_l4::abi::fpage::{FPAGE_WRITE, PAGE_SIZE};
 use keel_l4::abi::ids::{LTHREAD_TASK, TASK_ROOT, VERSION_MAX};
 use keel_l4::abi::memory::{AREA_DEFAULT, AREA_UTCBS, KIP_MAGIC, KIP_VERSION};
 use keel_l4::call::{invoke, Registers};
-use keel_l4::info::{info, now};
 use keel_l4::ipc::{call, receive, send, sleep, Message, Timeout};
+use keel_l4::kip::{kip, now};
 use keel_l4::thread::nearest;
 use keel_l4::{utcb, Id};
 
@@ -28,8 +28,8 @@ pub const CASES: &[Case] = &[
     ("task-id-shape", task_id_shape),
     ("task-version-grows", task_version_grows),
     ("constants-name-the-first-tasks", first_tasks),
-    ("info-page", info_page),
-    ("info-page-is-read-only", info_read_only),
+    ("kip", kip_words),
+    ("kip-is-read-only", kip_read_only),
     ("clock-runs", clock_runs),
     ("registers-are-kept", registers_kept),
 ];
@@ -140,13 +140,13 @@ fn first_tasks() -> Outcome {
     Ok(())
 }
 
-fn info_page() -> Outcome {
-    same!("magic", info().magic, KIP_MAGIC);
-    same!("version", info().version, KIP_VERSION);
-    holds!("a frequency", info().tsc_hz > 1_000_000);
-    holds!("an FPU state's size", info().fpu_size >= 512 && info().fpu_size % 8 == 0);
-    holds!("x87 and SSE in the mask", info().fpu_mask & 3 == 3);
-    holds!("a pool", info().pool_pages > 0);
+fn kip_words() -> Outcome {
+    same!("magic", kip().magic, KIP_MAGIC);
+    same!("version", kip().version, KIP_VERSION);
+    holds!("a frequency", kip().tsc_hz > 1_000_000);
+    holds!("an FPU state's size", kip().fpu_size >= 512 && kip().fpu_size % 8 == 0);
+    holds!("x87 and SSE in the mask", kip().fpu_mask & 3 == 3);
+    holds!("a pool", kip().pool_pages > 0);
     Ok(())
 }
 
@@ -156,12 +156,12 @@ extern "C" fn write_info(_: u64) -> ! {
     park()
 }
 
-fn info_read_only() -> Outcome {
+fn kip_read_only() -> Outcome {
     let id = Spawn::watched(write_info, 0).start()?;
     let fault = receive(id, Timeout::Never)?;
     same!("kind", fault.tag.kind(), KIND_PAGE_FAULT);
     same!("access, address", (fault.tag.label() as u64, fault.words[0]), (FPAGE_WRITE, AREA_DEFAULT));
-    same!("magic afterwards", info().magic, KIP_MAGIC);
+    same!("magic afterwards", kip().magic, KIP_MAGIC);
     Ok(())
 }
 

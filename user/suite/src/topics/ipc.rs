@@ -9,8 +9,8 @@ use core::sync::atomic::Ordering::SeqCst;
 use keel_l4::abi::call::{KIND_USER, MAX_WORDS, REGISTER_WORDS, STATE_RECEIVING};
 use keel_l4::abi::Tag;
 use keel_l4::call::Failure;
-use keel_l4::info::now;
 use keel_l4::ipc::{call, call_within, receive, send, send_and_wait, sleep, wait, Message, Timeout};
+use keel_l4::kip::now;
 use keel_l4::{thread, utcb, Id};
 
 pub const CASES: &[Case] = &[

@@ -7,9 +7,9 @@ use crate::threads::{helper, park, pause};
 use crate::{refused, same};
 use core::sync::atomic::Ordering::SeqCst;
 use keel_l4::abi::call::{KIND_INTERRUPT, KIND_NOTIFY, KIND_USER};
-use keel_l4::info::now;
 use keel_l4::ipc::{notify, receive, send, wait, Message, Timeout};
-use keel_l4::source::{claim_timer, set_timer};
+use keel_l4::kernel_object::{claim_timer, set_timer};
+use keel_l4::kip::now;
 use keel_l4::{thread, utcb, Id};
 
 pub const CASES: &[Case] = &[

@@ -2,7 +2,7 @@
 //! The cases, a file for each topic of `docs/abi.md`.
 
 use crate::case::Case;
-use keel_l4::info::info;
+use keel_l4::kip::kip;
 
 mod alien_frames;
 mod alien_pagers;
@@ -20,6 +20,7 @@ mod ids;
 mod ipc;
 mod ipc_errors;
 mod ipc_order;
+mod kernel_objects;
 mod maps;
 mod notify;
 mod ports;
@@ -31,7 +32,6 @@ mod races;
 mod schedule;
 mod services;
 mod sigma0;
-mod sources;
 mod strings;
 mod tasks;
 mod transfers;
@@ -41,7 +41,7 @@ mod window;
 
 /// The cases of a topic that can run here: on a single processor others for several ones.
 pub fn runnable(cases: &'static [Case]) -> &'static [Case] {
-    if cases.as_ptr() == processors::CASES.as_ptr() && info().processors == 1 {
+    if cases.as_ptr() == processors::CASES.as_ptr() && kip().processors == 1 {
         processors::ALONE
     } else {
         cases
@@ -76,7 +76,7 @@ pub const ALL: &[(&str, &[Case])] = &[
     ("preempters", preempters::CASES),
     ("processors", processors::CASES),
     ("races", races::CASES),
-    ("sources", sources::CASES),
+    ("objects", kernel_objects::CASES),
     ("ports", ports::CASES),
     ("quota", quota::CASES),
     ("hardening", hardening::CASES),

@@ -17,12 +17,12 @@ use keel_l4::abi::ids::{ID_IRQ, LTHREAD_TASK};
 use keel_l4::abi::memory::*;
 use keel_l4::abi::{ExRegs, MapItem};
 use keel_l4::call::Failure;
-use keel_l4::info::{info, now};
 use keel_l4::ipc::{call, receive, send, send_and_wait, sleep, wait, Message, Timeout};
+use keel_l4::kip::{kip, now};
 use keel_l4::preempter::{of_every_preemption, Preemption};
 use keel_l4::task::NewTask;
 use keel_l4::thread::{self, act, schedule, set_preempter, set_schedule};
-use keel_l4::{source, strings, utcb, Id, Tag};
+use keel_l4::{kernel_object, strings, utcb, Id, Tag};
 
 pub const CASES: &[Case] = &[
     ("slice-ends", slice_ends),
@@ -140,7 +140,7 @@ fn slice_ends() -> Outcome {
     let mut used = 0;
     for _ in 0..5 {
         let told = hear(id)?;
-        same!("slice ended, outranked", (told.slice_ended, told.outranked), (true, false));
+        same!("slice ended, outranked", (told.slice_ended, told.higher_priority), (true, false));
         same!("state, partner", state(id)?, (STATE_PREEMPTED, utcb::my_id()));
         // The clock starts a little before the account does.
         holds!("a slice used", told.consumed > used + MEASURED / 2);
@@ -162,7 +162,7 @@ fn slice_given_up() -> Outcome {
     for slice in [LONG, 0] {
         cell(1).store(0, SeqCst);
         let told = hear(started(give_up, 0, slice, utcb::my_id())?)?;
-        same!("slice ended, outranked", (told.slice_ended, told.outranked), (true, false));
+        same!("slice ended, outranked", (told.slice_ended, told.higher_priority), (true, false));
         pause(SLICE);
         same!("before the answer", cell(1).load(SeqCst), 0);
         told.answer()?;
@@ -239,7 +239,7 @@ fn slice_donated() -> Outcome {
     thread::set_priority(taker, base_priority() - 2)?;
     cell(2).store(taker.0, SeqCst);
     let told = hear(started(donate, 0, MEASURED, utcb::my_id())?)?;
-    same!("slice ended, outranked", (told.slice_ended, told.outranked), (true, false));
+    same!("slice ended, outranked", (told.slice_ended, told.higher_priority), (true, false));
     holds!("most of it used by the other", told.consumed < MEASURED / 2 && cell(1).load(SeqCst) > 0);
     told.answer()?;
     let unlimited = started(donate, 0, 0, utcb::my_id())?;
@@ -267,7 +267,7 @@ fn moved_within(donated: u64) -> Result<bool, Fault> {
         count(3)
     }
     // From elsewhere, because who is moved must not be interrupted first.
-    let last = info().processors - 1;
+    let last = kip().processors - 1;
     thread::set_processor(utcb::my_id(), last)?;
     let begun = now();
     let taker = made(count, 1, 0, Id::NIL)?;
@@ -315,7 +315,7 @@ fn outranked_told() -> Outcome {
         same!("its message waits", state(id)?, (STATE_SENDING, utcb::my_id()));
         stands_still(1)?;
         let told = hear(id)?;
-        same!("slice ended, outranked", (told.slice_ended, told.outranked), (false, true));
+        same!("slice ended, outranked", (told.slice_ended, told.higher_priority), (false, true));
         told.answer()?;
     }
     set_preempter(id, utcb::my_id())?;
@@ -494,7 +494,7 @@ fn refused_whole() -> Outcome {
     let all = SCHEDULE_PRIORITY | SCHEDULE_SLICE | SCHEDULE_PREEMPTER | SCHEDULE_PROCESSOR;
     let me = utcb::my_id().0;
     refused!("no priority", set_schedule(id, all, PRIORITIES, [1, me, 0]), Call Invalid);
-    refused!("no processor", set_schedule(id, all, 1, [1, me, info().processors]), Call Invalid);
+    refused!("no processor", set_schedule(id, all, 1, [1, me, kip().processors]), Call Invalid);
     refused!("an unknown bit", set_schedule(id, all | 16, 1, [1, me, 0]), Call Invalid);
     refused!("a priority above the limit", set_schedule(id, all, 255, [1, me, 0]), Call Denied);
     same!("all of it", schedule(id, 0, 0, 0)?, before);
@@ -502,7 +502,7 @@ fn refused_whole() -> Outcome {
 }
 
 fn elsewhere() -> Outcome {
-    let last = info().processors - 1;
+    let last = kip().processors - 1;
     let id = made(count, 1, LONG, Id::NIL)?;
     thread::set_processor(id, last)?;
     act(id, EX_START)?;
@@ -565,7 +565,7 @@ fn one_message_each() -> Outcome {
 }
 
 fn told_deleted() -> Outcome {
-    let used = || source::account(Id::NIL).map(|words| words[ACCOUNT_USED as usize]);
+    let used = || kernel_object::account(Id::NIL).map(|words| words[ACCOUNT_USED as usize]);
     let before = used()?;
     for takes in [true, false] {
         let id = started(count, 1, 0, of_every_preemption(utcb::my_id()))?;

@@ -19,7 +19,7 @@ use keel_l4::abi::memory::{EX_CANCEL, EX_DELETE, EX_START};
 use keel_l4::abi::MapItem;
 use keel_l4::call::Failure;
 use keel_l4::ipc::{receive, send, sleep, Message, Timeout};
-use keel_l4::{mapping, source, strings, thread, utcb, Error, Fpage, Id, Side};
+use keel_l4::{kernel_object, mapping, strings, thread, utcb, Error, Fpage, Id, Side};
 
 pub const CASES: &[Case] = &[
     ("string-seen-half-done", string_seen),
@@ -66,7 +66,7 @@ const ALL_PAGES: u64 = 1 << (ALL_LOG2 - PAGE_SHIFT as u8);
 const FINE: u64 = WINDOW + (2 << 30);
 
 fn nodes(task: Id) -> Result<u64, Failure> {
-    source::account(task).map(|words| words[ACCOUNT_NODES as usize])
+    kernel_object::account(task).map(|words| words[ACCOUNT_NODES as usize])
 }
 
 /// Watch a grant: the target's first page has been used (it came with that), its last one not.
@@ -524,7 +524,7 @@ fn alien_answer() -> Outcome {
 fn answer_beyond_quota() -> Outcome {
     memory()?;
     cell(SHAPE).store(0, SeqCst);
-    let before = source::account(Id::NIL)?[ACCOUNT_USED as usize];
+    let before = kernel_object::account(Id::NIL)?[ACCOUNT_USED as usize];
     // The page tables of all items, without their mapping nodes.
     let (task, number) = empty_task_of((ALL_PAGES >> 9) + 16)?;
     let alien = Alien::in_task(task, number, code_load, |frame| frame.di = TARGET)?;
@@ -535,7 +535,7 @@ fn answer_beyond_quota() -> Outcome {
     // The page itself is there, so an empty answer suffices.
     same!("it goes on to its call", alien.resume()?.tag.kind(), KIND_SYSCALL);
     remove_task(alien.number)?;
-    same!("pages used, before and after", source::account(Id::NIL)?[ACCOUNT_USED as usize], before);
+    same!("pages used, before and after", kernel_object::account(Id::NIL)?[ACCOUNT_USED as usize], before);
     Ok(())
 }
 
@@ -561,7 +561,7 @@ extern "C" fn restless(argument: u64) -> ! {
 fn random_ends() -> Outcome {
     memory()?;
     cell(SHAPE).store(0, SeqCst);
-    let before = (nodes(Id::NIL)?, source::account(Id::NIL)?[ACCOUNT_USED as usize]);
+    let before = (nodes(Id::NIL)?, kernel_object::account(Id::NIL)?[ACCOUNT_USED as usize]);
     let mut state = crate::pool::seed(0x5_7106);
     let start = |number: u64| -> Result<Id, Failure> {
         let id = Spawn { pager: Id::NIL, ..Spawn::new(restless, number) }.create()?;
@@ -584,7 +584,7 @@ fn random_ends() -> Outcome {
         crate::pool::reset_stacks();
     }
     clear(target())?;
-    let after = (nodes(Id::NIL)?, source::account(Id::NIL)?[ACCOUNT_USED as usize]);
+    let after = (nodes(Id::NIL)?, kernel_object::account(Id::NIL)?[ACCOUNT_USED as usize]);
     same!("mapping nodes and pages, before and after", after, before);
     Ok(())
 }

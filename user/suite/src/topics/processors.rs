@@ -19,10 +19,10 @@ use keel_l4::abi::fpage::FPAGE_RWX;
 use keel_l4::abi::memory::*;
 use keel_l4::abi::{ExRegs, MapItem};
 use keel_l4::call::Failure;
-use keel_l4::info::{info, now};
 use keel_l4::ipc::{call, notify, receive, send, send_and_wait, sleep, wait, Message, Received, Timeout};
+use keel_l4::kip::{kip, now};
 use keel_l4::mapping::unmap;
-use keel_l4::{source, thread, utcb, Error, Fpage, Id, Side, Tag};
+use keel_l4::{kernel_object, thread, utcb, Error, Fpage, Id, Side, Tag};
 
 /// A single processor: there is nowhere to go.
 pub const ALONE: &[Case] = &[("only-one", only_one)];
@@ -148,13 +148,13 @@ extern "C" fn echo(_: u64) -> ! {
 }
 
 fn only_one() -> Outcome {
-    same!("processors", info().processors, 1);
+    same!("processors", kip().processors, 1);
     refused!("the second", thread::set_processor(utcb::my_id(), OTHER), Call Invalid);
     Ok(())
 }
 
 fn out_of_range() -> Outcome {
-    for number in [info().processors, 16, 255, 256, u64::MAX] {
+    for number in [kip().processors, 16, 255, 256, u64::MAX] {
         refused!("a number", thread::set_processor(utcb::my_id(), number), Call Invalid);
     }
     same!("where it was", thread::schedule(utcb::my_id(), 0, 0, 0)?.processor, 0);
@@ -162,7 +162,7 @@ fn out_of_range() -> Outcome {
 }
 
 fn moves_itself() -> Outcome {
-    for number in (0..info().processors).rev() {
+    for number in (0..kip().processors).rev() {
         thread::set_processor(utcb::my_id(), number)?;
         same!("by the descriptor", here(), number);
         same!("by the kernel", thread::schedule(utcb::my_id(), 0, 0, 0)?.processor, number);
@@ -189,7 +189,7 @@ fn moves_running() -> Outcome {
         }
     }
     let id = helper_at(OTHER, tell_for_ever, 0)?;
-    let last = info().processors - 1;
+    let last = kip().processors - 1;
     for place in [OTHER, last, OTHER, last] {
         thread::set_processor(id, place)?;
         until("its place", cell(1), |at| at == place + 1)?;
@@ -199,10 +199,10 @@ fn moves_running() -> Outcome {
 }
 
 fn at_once() -> Outcome {
-    for number in 1..info().processors {
+    for number in 1..kip().processors {
         helper_at(number, count, number)?;
     }
-    for number in 1..info().processors {
+    for number in 1..kip().processors {
         goes_on("a count, while this thread never gives up its processor", cell(number as usize))?;
     }
     Ok(())
@@ -267,7 +267,7 @@ fn senders_queue() -> Outcome {
     cell(31).store(utcb::my_id().0, SeqCst);
     let mut expected = 0;
     for number in 0..8 {
-        helper_at(number % info().processors, sender, number)?;
+        helper_at(number % kip().processors, sender, number)?;
         expected |= 1 << number;
     }
     let mut got = 0;
@@ -313,7 +313,7 @@ fn timeout_moves() -> Outcome {
     let end = now() + 10 * A_WHILE;
     let id = helper_at(OTHER, nap, end)?;
     // From its first moment to its last it is moved, as often as there is time for.
-    let last = info().processors - 1;
+    let last = kip().processors - 1;
     let mut places = [0, last].into_iter().cycle();
     until("the end of its sleep", cell(1), |woken| {
         woken != 0 || places.next().is_some_and(|place| thread::set_processor(id, place).is_err())
@@ -324,9 +324,9 @@ fn timeout_moves() -> Outcome {
 
 fn timer_there() -> Outcome {
     extern "C" fn own_timer(_: u64) -> ! {
-        if let Ok(timer) = source::claim_timer() {
+        if let Ok(timer) = kernel_object::claim_timer() {
             for round in 1..=3 {
-                let _ = source::set_timer(timer, now() + A_WHILE);
+                let _ = kernel_object::set_timer(timer, now() + A_WHILE);
                 let _ = receive(timer, Timeout::Never);
                 cell(1).store(round, SeqCst);
             }
@@ -457,7 +457,7 @@ fn delete_partner() -> Outcome {
         cell(2).store(1, SeqCst);
         count(3)
     }
-    let server = helper_at(info().processors - 1, swallow, 0)?;
+    let server = helper_at(kip().processors - 1, swallow, 0)?;
     helper_at(OTHER, caller, server.0)?;
     until("the message", cell(2), |taken| taken == 1)?;
     remove(server)?;
@@ -465,7 +465,7 @@ fn delete_partner() -> Outcome {
 }
 
 fn delete_task() -> Outcome {
-    let used = source::account(Id::NIL)?[ACCOUNT_USED as usize];
+    let used = kernel_object::account(Id::NIL)?[ACCOUNT_USED as usize];
     for _ in 0..10 {
         let before = cell(2).load(SeqCst);
         let made = child(count, 2)?;
@@ -475,7 +475,7 @@ fn delete_task() -> Outcome {
         holds!("its count standing still", stands_still(cell(2)));
         crate::pool::reset_stacks();
     }
-    same!("memory in use", source::account(Id::NIL)?[ACCOUNT_USED as usize], used);
+    same!("memory in use", kernel_object::account(Id::NIL)?[ACCOUNT_USED as usize], used);
     Ok(())
 }
 
@@ -510,9 +510,9 @@ fn fpu_follows() -> Outcome {
     for alien in [one, two] {
         alien.start()?;
     }
-    for round in 0..2 * info().processors {
+    for round in 0..2 * kip().processors {
         for (number, alien) in [one, two].iter().enumerate() {
-            thread::set_processor(alien.id, (round + number as u64) % info().processors)?;
+            thread::set_processor(alien.id, (round + number as u64) % kip().processors)?;
             alien.resume()?;
         }
         same!("each its own", (one.regs().ax, two.regs().ax), (0x1111, 0x2222));
@@ -531,9 +531,9 @@ fn fpu_while_running() -> Outcome {
     const XMM0: u64 = 160;
     let id = helper_at(OTHER, hold, 0)?;
     until("the spinner", cell(2), |count| count > 0)?;
-    let buffer = pages(info().fpu_size.div_ceil(PAGE));
+    let buffer = pages(kip().fpu_size.div_ceil(PAGE));
     let mut record = ExRegs::zeroed();
-    (record.fpu, record.fpu_size) = (buffer, info().fpu_size);
+    (record.fpu, record.fpu_size) = (buffer, kip().fpu_size);
     thread::exchange(id, EX_FPU_GET, &mut record)?;
     same!("xmm0", peek(buffer + XMM0), 0x3333);
     goes_on("its count", cell(2))
@@ -655,7 +655,7 @@ extern "C" fn stormer(argument: u64) -> ! {
     for round in 0..ROUNDS {
         random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         let done = match random >> 60 {
-            0 => thread::set_processor(utcb::my_id(), (random >> 40) % info().processors),
+            0 => thread::set_processor(utcb::my_id(), (random >> 40) % kip().processors),
             1 => thread::switch(Id::NIL),
             2 => notify(utcb::my_id(), 1).and_then(|()| wait(Timeout::Never).map(|_| ())),
             3 => {
@@ -681,7 +681,7 @@ fn storm() -> Outcome {
     let server = helper_at(OTHER, echo, 0)?;
     cell(31).store(server.0, SeqCst);
     for number in 0..THREADS {
-        helper_at(number % info().processors, stormer, number)?;
+        helper_at(number % kip().processors, stormer, number)?;
     }
     let end = now() + 2 * PATIENCE;
     while cell(1).load(SeqCst) < THREADS && now() < end {

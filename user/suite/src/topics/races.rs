@@ -18,9 +18,9 @@ use keel_l4::abi::ids::ID_CHECK;
 use keel_l4::abi::memory::*;
 use keel_l4::abi::{ExRegs, Frame};
 use keel_l4::call::Failure;
-use keel_l4::info::{info, now};
 use keel_l4::ipc::{call, receive, send, send_and_wait, send_as, sleep, wait, Message, Timeout};
-use keel_l4::{source, thread, utcb, Error, Id};
+use keel_l4::kip::{kip, now};
+use keel_l4::{kernel_object, thread, utcb, Error, Id};
 
 pub const CASES: &[Case] = &[
     ("virtual-sender-comes-before-a-closed-wait", virtual_sender),
@@ -39,7 +39,7 @@ const PATIENCE: u64 = 5_000_000_000;
 
 /// The last processor: another one than the worker's, if there is one.
 fn other() -> u64 {
-    info().processors - 1
+    kip().processors - 1
 }
 
 /// Cell: the thread whose answers a `caller` waits for.
@@ -70,7 +70,7 @@ fn wait_to_go() {
 /// Lets the thread on the other processor make its call, which takes `DELAY` there. The worker
 /// resumes in the middle of that.
 fn let_go() -> Outcome {
-    match source::operate(Id(ID_CHECK), CHECK_DELAY, &[DELAY, other()]) {
+    match kernel_object::invoke(Id(ID_CHECK), CHECK_DELAY, &[DELAY, other()]) {
         Ok(_) | Err(Failure { error: Error::NoPartner, .. }) => {}
         Err(failure) => return Err(failure.into()),
     }
@@ -155,7 +155,7 @@ fn debug_registers() -> Outcome {
     let refused = thread::exchange(caller, EX_DEBUG_SET | EX_FPU_GET, &mut record);
     same!("the call's end", refused.map_err(|failure| failure.error), Err(Error::Invalid));
     sleep(2 * DELAY);
-    if let Ok(answer) = source::operate(Id(ID_CHECK), CHECK_ALL, &[]) {
+    if let Ok(answer) = kernel_object::invoke(Id(ID_CHECK), CHECK_ALL, &[]) {
         same!("what the check of the kernel finds", answer.words[0], 0);
     }
     send(server, Message::label(0), Timeout::After(PATIENCE))?;

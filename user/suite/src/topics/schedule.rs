@@ -314,9 +314,9 @@ fn switch_waiting() -> Outcome {
 fn timer_preempts() -> Outcome {
     let child = child(count, 1)?;
     set_priority(child.thread, base_priority())?;
-    let before = keel_l4::info::now();
+    let before = keel_l4::kip::now();
     sleep(50_000_000);
-    holds!("a wake-up within 5 s beside a spinner", keel_l4::info::now() - before < 5_000_000_000);
+    holds!("a wake-up within 5 s beside a spinner", keel_l4::kip::now() - before < 5_000_000_000);
     holds!("the spinner to have run", cell(1).load(SeqCst) > 0);
     Ok(())
 }

@@ -8,8 +8,8 @@ use crate::{holds, refused, same};
 use core::sync::atomic::Ordering::SeqCst;
 use keel_l4::abi::fpage::*;
 use keel_l4::abi::memory::{KIP_MAGIC, REGION_KERNEL, SIGMA0_KIP};
-use keel_l4::info::{info, regions};
 use keel_l4::ipc::{call, Message};
+use keel_l4::kip::{kip, regions};
 use keel_l4::{sigma0, utcb, Error, Fpage, Id};
 
 pub const CASES: &[Case] = &[
@@ -79,7 +79,7 @@ fn others_page() -> Outcome {
 
 fn kernel_memory() -> Outcome {
     let mut tried = 0;
-    for region in regions(info()).filter(|r| r.kind == REGION_KERNEL) {
+    for region in regions(kip()).filter(|r| r.kind == REGION_KERNEL) {
         for address in [region.start, region.end - 1] {
             let page = Fpage::memory(address, 12, FPAGE_RWX).with_cache(CACHE_UNCACHED);
             refused!("the kernel's memory", sigma0::map(page, window(12)), Call Denied);

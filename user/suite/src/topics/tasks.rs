@@ -15,7 +15,7 @@ use keel_l4::abi::MapItem;
 use keel_l4::call::{checked, Failure, Registers};
 use keel_l4::ipc::{call, send, wait, Message, Timeout};
 use keel_l4::task::{create, create_empty, hand_over, NewTask};
-use keel_l4::{source, thread, utcb, Fpage, Id};
+use keel_l4::{kernel_object, thread, utcb, Fpage, Id};
 
 pub const CASES: &[Case] = &[
     ("create-and-delete", create_and_delete),
@@ -53,7 +53,7 @@ extern "C" fn tell(argument: u64) -> ! {
 }
 
 fn used() -> Result<[u64; ACCOUNT_WORDS as usize], Failure> {
-    source::account(Id::NIL)
+    kernel_object::account(Id::NIL)
 }
 
 fn create_and_delete() -> Outcome {

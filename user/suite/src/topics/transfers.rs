@@ -15,8 +15,8 @@ use keel_l4::abi::fpage::*;
 use keel_l4::abi::memory::{EX_CANCEL, EX_IP, EX_START, EX_TRIGGER};
 use keel_l4::abi::{ExRegs, Frame, MapItem, StringItem};
 use keel_l4::call::Failure;
-use keel_l4::info::now;
 use keel_l4::ipc::{call, receive, send, sleep, wait, Message, Received, Timeout};
+use keel_l4::kip::now;
 use keel_l4::{mapping, strings, thread, utcb, Error, Fpage, Id, Side, Tag};
 
 pub const CASES: &[Case] = &[

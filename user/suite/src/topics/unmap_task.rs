@@ -16,8 +16,8 @@ use keel_l4::abi::memory::{AREA_DEFAULT, MAX_RANGES};
 use keel_l4::abi::{MapItem, UnmapRange};
 use keel_l4::call::{checked, Failure, Registers};
 use keel_l4::ipc::{call, Message, Received};
+use keel_l4::kernel_object::{account, enlarge, shrink};
 use keel_l4::mapping::{move_in, unmap, unmap_in};
-use keel_l4::source::{account, enlarge, shrink};
 use keel_l4::{sigma0, thread, utcb, Fpage, Id};
 
 pub const CASES: &[Case] = &[

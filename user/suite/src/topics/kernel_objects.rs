@@ -8,9 +8,9 @@ use crate::{holds, refused, same};
 use core::sync::atomic::Ordering::SeqCst;
 use keel_l4::abi::call::*;
 use keel_l4::abi::ids::*;
-use keel_l4::info::now;
 use keel_l4::ipc::{call, receive, send, sleep, wait, Message, Timeout};
-use keel_l4::source::{account, acknowledge, attach, claim_timer, detach, give, operate, set_timer};
+use keel_l4::kernel_object::{account, acknowledge, bind, claim_timer, give, invoke, set_timer, unbind};
+use keel_l4::kip::now;
 use keel_l4::{sigma0, thread, Error, Id};
 
 pub const CASES: &[Case] = &[
@@ -31,12 +31,12 @@ pub const CASES: &[Case] = &[
     ("timers-of-others-do-not-run-out", others_timers),
     ("timers-cost-a-page-while-there-are-any", timers_cost),
     ("arming-shortens-another's-wait", arming_shortens),
-    ("waiting-for-another's-source", wait_others),
+    ("waiting-for-another's-object", wait_others),
     ("unknown-operation", unknown_operation),
-    ("source-that-does-not-exist", no_such_source),
+    ("object-that-does-not-exist", no_such_object),
     ("answer-and-status", answer_and_status),
     ("line-without-the-right", line_denied),
-    ("line-attach-detach", line_attach),
+    ("gsi-bind-unbind", gsi_bind),
     ("line-mode-unknown", line_mode),
     ("line-given-on", line_given),
     ("line-returns-to-the-chief", line_returns),
@@ -151,7 +151,7 @@ fn timer_detached() -> Outcome {
     let timer = claim_timer()?;
     set_timer(timer, now())?;
     pause(2_000_000);
-    detach(timer)?;
+    unbind(timer)?;
     refused!("its message is gone too", wait(Timeout::Zero), Receive Timeout);
     refused!("setting it", set_timer(timer, 1), Call NoPartner);
     Ok(())
@@ -199,7 +199,7 @@ fn timers_cost() -> Outcome {
     let timers = [claim_timer()?, claim_timer()?];
     same!("pages used", used()?, before + 1);
     for timer in timers {
-        detach(timer)?;
+        unbind(timer)?;
     }
     same!("pages used afterwards", used()?, before);
     Ok(())
@@ -230,15 +230,15 @@ fn wait_others() -> Outcome {
 
 fn unknown_operation() -> Outcome {
     let timer = claim_timer()?;
-    refused!("at a timer", operate(timer, 99, &[]), Call Invalid);
-    refused!("at the quota", operate(Id::QUOTA, 99, &[]), Call Invalid);
-    refused!("attaching a timer that is attached", operate(timer, OBJECT_GIVE, &[0]), Call Invalid);
+    refused!("at a timer", invoke(timer, 99, &[]), Call Invalid);
+    refused!("at the quota", invoke(Id::QUOTA, 99, &[]), Call Invalid);
+    refused!("attaching a timer that is attached", invoke(timer, OBJECT_GIVE, &[0]), Call Invalid);
     Ok(())
 }
 
-fn no_such_source() -> Outcome {
+fn no_such_object() -> Outcome {
     for id in [3, 0xff, ID_IRQ + 0x3ff, SMALL_IDS - 1] {
-        refused!("attaching", attach(Id(id), IRQ_MODE_DEFAULT), Call NoPartner);
+        refused!("attaching", bind(Id(id), IRQ_MODE_DEFAULT), Call NoPartner);
     }
     Ok(())
 }
@@ -252,36 +252,36 @@ fn answer_and_status() -> Outcome {
 }
 
 fn line_denied() -> Outcome {
-    refused!("a line without a pin", attach(Id::irq(GSI_COUNT as u32 - 1), IRQ_MODE_DEFAULT), Call NoPartner);
+    refused!("a line without a pin", bind(Id::irq(GSI_COUNT as u32 - 1), IRQ_MODE_DEFAULT), Call NoPartner);
     // The system timer's line was given to nobody. On a PC it has the pin of line 2, which therefore does not exist.
-    let second = attach(Id::irq(2), IRQ_MODE_DEFAULT).map_err(|failure| failure.error);
+    let second = bind(Id::irq(2), IRQ_MODE_DEFAULT).map_err(|failure| failure.error);
     holds!("line 2 cannot be had", matches!(second, Err(Error::NoPartner | Error::Denied)));
     for line in [0, 1] {
-        refused!("attaching", attach(Id::irq(line), IRQ_MODE_DEFAULT), Call Denied);
+        refused!("attaching", bind(Id::irq(line), IRQ_MODE_DEFAULT), Call Denied);
         refused!("acknowledging", acknowledge(Id::irq(line)), Call Denied);
         refused!("giving", give(Id::irq(line), thread::task_of(own(RUNNER))), Call Denied);
     }
     Ok(())
 }
 
-fn line_attach() -> Outcome {
+fn gsi_bind() -> Outcome {
     sigma0::interrupt(LINE)?;
     let line = Id::irq(LINE);
-    attach(line, IRQ_MODE_DEFAULT)?;
-    refused!("a second time", attach(line, IRQ_MODE_DEFAULT), Call Busy);
+    bind(line, IRQ_MODE_DEFAULT)?;
+    refused!("a second time", bind(line, IRQ_MODE_DEFAULT), Call Busy);
     refused!("nothing came", receive(line, Timeout::After(2_000_000)), Receive Timeout);
     acknowledge(line)?;
-    detach(line)?;
+    unbind(line)?;
     refused!("waiting afterwards", receive(line, Timeout::Zero), Receive NoPartner);
-    attach(line, IRQ_MODE_LEVEL)?;
-    detach(line)?;
+    bind(line, IRQ_MODE_LEVEL)?;
+    unbind(line)?;
     Ok(())
 }
 
 fn line_mode() -> Outcome {
     sigma0::interrupt(LINE)?;
     for mode in [3, 255, u64::MAX] {
-        refused!("attaching", attach(Id::irq(LINE), mode), Call Invalid);
+        refused!("attaching", bind(Id::irq(LINE), mode), Call Invalid);
     }
     Ok(())
 }
@@ -289,7 +289,7 @@ fn line_mode() -> Outcome {
 /// Notes in cell 1 how attaching line `LINE` went.
 extern "C" fn attach_line(_: u64) -> ! {
     sleep(3_000_000);
-    cell(1).store(attach(Id::irq(LINE), IRQ_MODE_DEFAULT).map_or_else(|f| f.error as u64, |()| 1000), SeqCst);
+    cell(1).store(bind(Id::irq(LINE), IRQ_MODE_DEFAULT).map_or_else(|f| f.error as u64, |()| 1000), SeqCst);
     park()
 }
 
@@ -297,7 +297,7 @@ fn line_given() -> Outcome {
     sigma0::interrupt(LINE)?;
     let child = child(attach_line, 0)?;
     give(Id::irq(LINE), child.task)?;
-    refused!("the giver has it no more", attach(Id::irq(LINE), IRQ_MODE_DEFAULT), Call Denied);
+    refused!("the giver has it no more", bind(Id::irq(LINE), IRQ_MODE_DEFAULT), Call Denied);
     pause(15_000_000);
     same!("the taker's status", cell(1).load(SeqCst), 1000);
     Ok(())
@@ -305,15 +305,15 @@ fn line_given() -> Outcome {
 
 fn line_returns() -> Outcome {
     // The case before left the line with a child that is deleted now.
-    attach(Id::irq(LINE), IRQ_MODE_DEFAULT)?;
-    detach(Id::irq(LINE))?;
+    bind(Id::irq(LINE), IRQ_MODE_DEFAULT)?;
+    unbind(Id::irq(LINE))?;
     Ok(())
 }
 
 fn msi() -> Outcome {
-    refused!("the allocator", operate(Id::MSI, MSI_ALLOCATE, &[]), Call Denied);
-    refused!("a source", operate(Id(ID_MSI_SOURCE), OBJECT_BIND, &[]), Call Denied);
-    refused!("beyond the last", operate(Id(ID_MSI_SOURCE + MSI_SOURCES - 1), OBJECT_UNBIND, &[]), Call NoPartner);
-    refused!("no operation", operate(Id::MSI, u64::from(u32::MAX), &[]), Call Invalid);
+    refused!("the allocator", invoke(Id::MSI, MSI_ALLOCATE, &[]), Call Denied);
+    refused!("a source", invoke(Id(ID_MSI_SOURCE), OBJECT_BIND, &[]), Call Denied);
+    refused!("beyond the last", invoke(Id(ID_MSI_SOURCE + MSI_SOURCES - 1), OBJECT_UNBIND, &[]), Call NoPartner);
+    refused!("no operation", invoke(Id::MSI, u64::from(u32::MAX), &[]), Call Invalid);
     Ok(())
 }
