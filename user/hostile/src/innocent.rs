@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! The clan that does nobody any harm: a task with a heartbeat on each processor, and a task of its clan that answers it. At each beat they
-//! look whether all is as it was. The leader does nothing but give the one who answers the pages that they share: faults of its clan
-//! reach it, its own go to the pager.
+//! The innocent clan: a task with a heartbeat on each processor, and a task of its clan that
+//! answers them. Each beat checks that everything is unchanged. The leader only maps the shared
+//! pages for the answering task: page faults of its clan go to the leader, its own to the pager.
 
 use crate::pager;
 use crate::places::*;
@@ -21,13 +21,13 @@ use keel_l4::{kernel_object, utcb, Id};
 
 /// Nanoseconds between two beats.
 pub const INTERVAL: u64 = 5_000_000;
-/// Pages of kernel memory for the one who answers.
+/// Pages of kernel memory of the answering task.
 const QUOTA: u64 = 16;
-/// Its stack; the leader has the first, the beats have those between.
+/// Stack of the answering task. The leader has the first; the beats have those between.
 const ANSWERER_STACK: u64 = STACKS - 1;
-/// Beats of each processor after which nothing is touched for the first time any more.
+/// Beats of each processor after which nothing is accessed for the first time any more.
 const SETTLED: u64 = 8;
-/// What is not as it should be, in `Ledger::wrong`.
+/// Reasons in `Ledger::wrong`.
 const NOT_STARTED: u64 = 1;
 const NO_TIMER: u64 = 2;
 const NO_ANSWER: u64 = 3;
@@ -35,14 +35,15 @@ const WRONG_ANSWER: u64 = 4;
 const MEMORY_CHANGED: u64 = 5;
 const ACCOUNT_CHANGED: u64 = 6;
 
-/// Processors on which there is a beat: two stacks are the leader's and the answerer's.
+/// Processors with a beat. Two stacks belong to the leader and the answering task.
 pub fn beats() -> u64 {
     kip().processors.min(STACKS - 2)
 }
 
-/// The leader: `argument` is the highest priority that it may have.
+/// The leader. `argument` is the highest priority that it may have.
 pub extern "C" fn run(argument: u64) -> ! {
-    // All there is, before accounts are compared: who knows what is used for the first time when others disturb it.
+    // Accesses everything before accounts are compared, so that no disturbance by others causes a
+    // first access later.
     for page in
         [pager::image(), DEN..DEN + DEN_PAGES * PAGE_SIZE].into_iter().flat_map(|part| part.step_by(PAGE_SIZE as usize))
     {
@@ -55,7 +56,8 @@ pub extern "C" fn run(argument: u64) -> ! {
     serve_clan()
 }
 
-/// Answers the faults of the one who answers, and nobody else: the others may send what they like.
+/// Serves the page faults of the answering task and of no other sender; the attackers may send
+/// anything.
 fn serve_clan() -> ! {
     let child = Id(own_ledger().children[0].load(Relaxed)).task();
     let mut next = wait(Timeout::Never);
@@ -74,24 +76,25 @@ fn serve_clan() -> ! {
     }
 }
 
-/// The answer that maps what the leader sees at the same address.
+/// The answer that maps the leader's page at the same address.
 fn mirror(fault: &Fault) -> Message {
-    // SAFETY: the image or the den: the one who answers touches nothing else. The den's bytes stay as they are, and so does what
-    // others do to them meanwhile.
+    // SAFETY: the address is in the image or the den, because the answering task accesses nothing
+    // else. The value of the byte does not change, whatever other threads do to it meanwhile.
     let byte = unsafe { &*(fault.address as *const AtomicU8) };
     let value = byte.load(Relaxed);
     if fault.access != FPAGE_WRITE {
         return fault.map(fault.page(), FPAGE_READ | FPAGE_EXEC);
     }
-    // This writes whether the value is still there or not, unlike an operation that the compiler sees to change nothing.
+    // This writes whether the value is still the same or not; the compiler cannot remove it.
     let _ = byte.compare_exchange(value, value, Relaxed, Relaxed);
     fault.map(fault.page(), FPAGE_READ | FPAGE_WRITE)
 }
 
-/// Has the whole image mapped: nobody can make the leader touch more of it later, which would change its account.
+/// Maps the whole image. Later no other thread can cause further page faults of the leader, which
+/// would change its account.
 fn touch_image() {
     for page in pager::image().step_by(PAGE_SIZE as usize) {
-        // SAFETY: the image's bytes are there for everybody to read.
+        // SAFETY: every task may read the image's bytes.
         core::hint::black_box(unsafe { (page as *const u8).read_volatile() });
     }
 }
@@ -100,7 +103,7 @@ fn wrong(code: u64) {
     own_ledger().wrong.store(code, Relaxed);
 }
 
-/// Starts the one who answers, and the beats.
+/// Starts the answering task and the beats.
 fn start(priority: u64) -> Result<(), u64> {
     touch_image();
     let pager = Id(PAGER.load(Relaxed));
@@ -136,7 +139,7 @@ fn start_beat(processor: u64, pager: Id) -> Result<(), Failure> {
     thread::set_processor(plan.start()?, processor)
 }
 
-/// Adds one to what it is sent.
+/// Adds one to each number that it receives.
 extern "C" fn answerer(_: u64) -> ! {
     let mut next = wait(Timeout::Never);
     loop {
@@ -150,13 +153,13 @@ extern "C" fn answerer(_: u64) -> ! {
     }
 }
 
-/// The words of an account that nobody else can change.
+/// The words of an account that no other task can change.
 fn account() -> Option<[u64; ACCOUNT_POOL_FREE as usize]> {
     let words = kernel_object::account(Id::NIL).ok()?;
     Some(core::array::from_fn(|word| words[word]))
 }
 
-/// Beats for ever on a processor.
+/// Beats without end on a processor.
 extern "C" fn beat(processor: u64) -> ! {
     let ledger = own_ledger();
     let answerer = thread::first_of(Id(ledger.children[0].load(Relaxed)));
@@ -189,7 +192,8 @@ extern "C" fn beat(processor: u64) -> ! {
             Some(_) if account() != before => wrong(ACCOUNT_CHANGED),
             _ => {}
         }
-        // A beat that was missed altogether is not made up for: else a machine that is too slow for the beats would do nothing else.
+        // A missed beat is not made up for; otherwise a machine that is too slow for the beats
+        // would do nothing else.
         deadline += (now().saturating_sub(deadline) / INTERVAL + 1) * INTERVAL;
     }
     unreachable!("a count of beats has an end")

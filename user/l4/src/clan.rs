@@ -126,8 +126,8 @@ impl Clan {
         let number = self.numbers.next().ok_or(full)?;
         let ([.., data], start) = image::ranges();
         let copy = self.memory.take((data.end - data.start) / PAGE_SIZE).ok_or(full)?;
-        // SAFETY: both are whole, mapped pages of the same size, and the copy is new. Other threads of
-        // the chief may write to their data meanwhile; the child gets either value.
+        // SAFETY: both are whole, mapped pages of the same size, and the copy is new. Other threads
+        // of the chief may write to their data meanwhile; the child gets either value.
         unsafe { core::ptr::copy(data.start as *const u8, copy.address() as *mut u8, copy.size() as usize) };
         let role = [main as usize as u64, argument, utcb::my_id().0].map(u64::to_le_bytes);
         copy.write(&raw const ROLE as u64 - data.start, role.as_flattened());

@@ -127,9 +127,9 @@ struct End<'a, const N: usize, P: Partner> {
 }
 
 impl<const N: usize, P: Partner> End<'_, N, P> {
-    /// Waits until this end can move `wish` bytes, or the other end is closed. Returns how many bytes
-    /// this end can move. It may be `lead` bytes ahead of the other end: none when it reads, the
-    /// capacity when it writes.
+    /// Waits until this end can move `wish` bytes, or the other end is closed. Returns how many
+    /// bytes this end can move. It may be `lead` bytes ahead of the other end: none when it reads,
+    /// the capacity when it writes.
     #[inline]
     fn wait(&self, lead: u64, wish: u64) -> Result<u64, Failure> {
         let mut yielded = false;

@@ -17,8 +17,8 @@ use keel_abi::call::{
 };
 use keel_abi::{Error, Id, Side};
 
-/// What a server does with each kind of message. If a method returns `None`, the sender keeps waiting:
-/// the server answers later by [`answer_later`], or never.
+/// What a server does with each kind of message. If a method returns `None`, the sender keeps
+/// waiting: the server answers later by [`answer_later`], or never.
 pub trait Server {
     /// The requests of clients. The loop answers all other messages with an error.
     type Request: Request;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! The µ-kernel's test suite. A native task that the root task starts with task numbers of its own;
-//! it prints a line for each case and ends the machine with the result.
+//! The µ-kernel's test suite: a native task with task numbers of its own. It prints a line for each
+//! case and shuts the machine down with the result.
 //!
-//! `args only=TOPIC` runs one topic, `args seed=NUMBER` takes another sequence for what is random. `args end=NUMBER` runs nothing and
-//! asks for this end of the machine.
+//! `args only=TOPIC` runs one topic, `args seed=NUMBER` sets the random seed. `args end=NUMBER`
+//! runs nothing and requests this shutdown code.
 
 #![no_std]
 #![no_main]

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Threads that cases start: in the suite's own task, and as native child tasks that share the
-//! suite's memory. Who the runner, the pager and the worker are is known here.
+//! suite's memory. Also the ids of the runner, the pager and the worker.
 
 use crate::pool;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -31,7 +31,7 @@ static BASE_PRIORITY: AtomicU64 = AtomicU64::new(0);
 /// Exceptions of child tasks that nobody expected.
 static UNEXPECTED: AtomicU64 = AtomicU64::new(0);
 
-/// Tells the suite's priority.
+/// Sets the suite's priority.
 pub fn set_base_priority(priority: u64) {
     BASE_PRIORITY.store(priority, Ordering::Relaxed);
 }
@@ -124,8 +124,8 @@ pub fn helper(main: Main, argument: u64) -> Result<Id, Failure> {
 /// Naps that make up a pause.
 const NAPS: u64 = 10;
 
-/// Lets the other threads run for about `nanoseconds`. Each of many short naps gives them a turn, even
-/// where the emulator itself is held up for longer than the whole pause.
+/// Lets the other threads run for about `nanoseconds`. Each of many short naps gives them a turn,
+/// even where the emulator itself is held up for longer than the whole pause.
 pub fn pause(nanoseconds: u64) {
     for _ in 0..NAPS {
         sleep(nanoseconds / NAPS);

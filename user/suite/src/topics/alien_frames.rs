@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Alien threads: their system calls and faults as messages, their frames, what a frame may hold.
+//! Alien threads: their system calls and faults as messages, their frames, and the valid contents
+//! of a frame.
 
 use crate::alien::*;
 use crate::case::{Case, Outcome};
@@ -51,7 +52,7 @@ pub const CASES: &[Case] = &[
     ("resumed-by-start", resumed_by_start),
 ];
 
-/// Where the alien threads of this topic see pages that are not the suite's image.
+/// Where the alien threads of this topic have pages outside the suite's image.
 const PLACE: u64 = 0x5000_0000;
 
 fn system_call() -> Outcome {
@@ -88,7 +89,7 @@ fn mark(f: &mut Frame, base: u64) {
     }
 }
 
-/// The general registers but rcx and r11, in the order of `mark`.
+/// The general registers except rcx and r11, in the order of `mark`.
 fn marked(f: &Frame) -> [u64; 13] {
     [f.r15, f.r14, f.r13, f.r12, f.bp, f.bx, f.r10, f.r9, f.r8, f.ax, f.dx, f.si, f.di]
 }
@@ -130,7 +131,7 @@ fn rcx_r11() -> Outcome {
     let f = alien.regs();
     same!("rcx = ip", f.cx, f.ip);
     same!("r11 = flags", f.r11, f.flags);
-    // Other values take the slow way back to user mode and must arrive all the same.
+    // Other values need the slow return to user mode and must arrive all the same.
     alien.edit(|f| {
         f.ip = code_load as *const () as u64;
         f.di = crate::pool::cell(9) as *const _ as u64;
@@ -200,7 +201,7 @@ fn exceptions() -> Outcome {
 }
 
 fn no_l4_calls() -> Outcome {
-    // The same instruction that is an ipc in a native thread: every number arrives at the handler.
+    // The instruction that is an ipc in a native thread: every number arrives at the handler.
     let alien = Alien::new(code_syscall, |f| f.ax = CALL_IPC | IPC_RECEIVE | IPC_OPEN)?;
     same!("kind", alien.start()?.tag.kind(), KIND_SYSCALL);
     for number in 0..16 {
@@ -234,7 +235,7 @@ fn kernel_ip() -> Outcome {
 }
 
 fn flags_masked() -> Outcome {
-    // IOPL, NT, VM, VIF, VIP set; IF cleared. NT is a user's own to set, but must do the kernel no harm.
+    // IOPL, NT, VM, VIF, VIP set; IF cleared. A user may set NT, but it must not harm the kernel.
     let alien = Alien::new(code_flags, |f| f.flags = 0x1a_7000)?;
     let got = alien.start()?;
     same!("kind", got.tag.kind(), KIND_SYSCALL);
@@ -281,7 +282,7 @@ fn bases() -> Outcome {
 }
 
 fn bad_bases() -> Outcome {
-    // A base that is not canonical must not reach the processor; the thread runs with 0.
+    // A non-canonical base must not be loaded; the thread runs with 0.
     for base in [1 << 47, 0xffff_7fff_ffff_ffff, 1 << 63] {
         let alien = Alien::new(code_syscall, |f| (f.fs_base, f.gs_base) = (base, base))?;
         same!("kind", alien.start()?.tag.kind(), KIND_SYSCALL);
@@ -291,7 +292,7 @@ fn bad_bases() -> Outcome {
 }
 
 fn high_bases() -> Outcome {
-    // What WRGSBASE allows a user to choose stays as it is.
+    // A value that WRGSBASE allows a user to set is kept.
     for base in [0xffff_8000_0000_0000, u64::MAX] {
         let alien = Alien::new(code_syscall, |f| (f.fs_base, f.gs_base) = (base, base))?;
         same!("kind", alien.start()?.tag.kind(), KIND_SYSCALL);

@@ -77,7 +77,8 @@ extern "C" fn waiting(_: u64) -> ! {
     park()
 }
 
-/// SYSRET to it would fault in the kernel. The message arrives all the same, and then the thread faults as by #GP.
+/// SYSRET to this address would fault in the kernel. The message arrives all the same, and then the
+/// thread gets #GP.
 fn bad_ip() -> Outcome {
     for ip in [1 << SPACE_SHIFT, 1 << 63, u64::MAX] {
         let id = Spawn::watched(waiting, 0).start()?;
@@ -164,7 +165,8 @@ fn ip_and_cancel() -> Outcome {
     Ok(())
 }
 
-/// The register names whom a message is for; the receiver is told whom it was for when it was sent.
+/// The register has the destination of a message. The receiver gets the destination at the time of
+/// the send.
 fn argument_of_queued() -> Outcome {
     extern "C" fn sender(to: u64) -> ! {
         let _ = send(Id(to), Message::label(7), Timeout::Never);
@@ -340,7 +342,7 @@ fn many_threads() -> Outcome {
 }
 
 fn no_leak() -> Outcome {
-    // The first thread of a number makes the page of its slot.
+    // The first thread of a number allocates the page of its slot.
     remove(Spawn { number: 9, ..Spawn::light(idle, 0) }.start()?)?;
     let before = kernel_object::account(Id::NIL)?;
     for _ in 0..1000 {
@@ -364,7 +366,7 @@ fn state_told() -> Outcome {
     Ok(())
 }
 
-/// Switches a thread's own calls; how they were before.
+/// Switches a thread's own system-call dispatch; returns the old setting.
 fn switch_calls(id: Id, on: u64) -> Result<u64, Failure> {
     let mut record = ExRegs::zeroed();
     record.dispatch = on;
@@ -373,7 +375,7 @@ fn switch_calls(id: Id, on: u64) -> Result<u64, Failure> {
 
 type Answer = fn(&Alien) -> Result<Received, Failure>;
 
-/// A handler's two ways to answer: with a call, and by the short way.
+/// The two ways in which a handler can answer: with a call, and by the fast path.
 const ANSWERS: [Answer; 2] =
     [Alien::resume, |alien| send_and_wait(alien.id, Message::label(0), Timeout::Zero, Timeout::Never)];
 
@@ -402,7 +404,7 @@ fn alien_own_messages() -> Outcome {
         let got = answer(&alien)?;
         same!("without the bit: of the instruction", (got.tag.kind(), got.words[0]), (KIND_SYSCALL, 39));
     }
-    // No call of L4 among them, and the destination is nobody's choice.
+    // Not an L4 call, and the destination is not a user's choice.
     for label in 0..=CALL_MASK | IPC_SEND | IPC_RECEIVE | IPC_OPEN {
         alien.edit(|frame| own_message(frame, label));
         same!("nothing else", alien.resume()?.tag, Tag::new(label as u32, REGISTER_WORDS));
@@ -417,12 +419,13 @@ fn alien_own_messages() -> Outcome {
     Ok(())
 }
 
-/// Calls from outside of the entry's page come to the entry with what `syscall` changes, and all else as it was.
+/// Calls from outside the entry's page come to the entry with the changes of `syscall`; all other
+/// registers are unchanged.
 fn alien_entry() -> Outcome {
     let alien = Alien::new(code_syscall, |frame| own_message(frame, 5))?;
     alien.start()?;
     switch_calls(alien.id, address(code_entry))?;
-    // The entry's page is not there yet.
+    // The entry's page is not mapped yet.
     alien.edit(|frame| frame.ax = 39);
     alien.resume()?;
     for answer in ANSWERS {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! FPU states: private to each thread, kept through every kind of ipc, read and written by the chief.
+//! FPU states: private to each thread, kept through every kind of ipc, read and written by the
+//! chief.
 
 use crate::alien::{address, code_fpu, code_fpu_load, code_fpu_read, code_syscall, Alien};
 use crate::case::{Case, Outcome};
@@ -52,7 +53,8 @@ pub const CASES: &[Case] = &[
     ("read-state-stays-hidden", stays_hidden),
 ];
 
-/// Offsets in the standard format: control word, mxcsr, xmm0, the state-component bitmap, what follows it.
+/// Offsets in the standard format: control word, mxcsr, xmm0, the state-component bitmap, what
+/// follows it.
 const CONTROL_WORD: u64 = 0;
 const MXCSR: u64 = 24;
 const XMM0: u64 = 160;
@@ -60,13 +62,13 @@ const COMPONENTS: u64 = 512;
 const COMPACTION: u64 = 520;
 /// x87 and SSE.
 const BOTH: u64 = 3;
-/// xmm7, which natives use here.
+/// xmm7, which native threads use here.
 const XMM7: u64 = XMM0 + 7 * 16;
 /// Initial values of the control word and of mxcsr.
 const INITIAL: (u64, u64) = (0x37f, 0x1f80);
 /// Another value of mxcsr.
 const ROUND_DOWN: u64 = 0x3f80;
-/// Messages until all that is remembered of partners is remembered.
+/// Messages that suffice to replace all cached partners.
 const ROUNDS: u64 = 20;
 
 fn buffer() -> u64 {
@@ -78,7 +80,7 @@ fn word(address: u64) -> u64 {
 }
 
 fn set_word(address: u64, value: u64) {
-    // SAFETY: the buffers of this topic are pages of their own.
+    // SAFETY: the buffers of this topic are separate pages.
     unsafe { crate::pool::poke(address, value) };
 }
 
@@ -113,7 +115,7 @@ fn two_threads() -> Outcome {
 }
 
 fn set_xmm7(value: u64) {
-    // SAFETY: xmm7 is no register of code compiled without SSE.
+    // SAFETY: code that is compiled without SSE does not use xmm7.
     unsafe { core::arch::asm!("movq xmm7, {}", in(reg) value, options(nomem, nostack)) };
 }
 
@@ -124,7 +126,8 @@ fn xmm7() -> u64 {
     value
 }
 
-/// Keeps its argument in xmm7 and looks whether it stays; counts rounds in cell 2 + the argument, damage in cell 1.
+/// Keeps its argument in xmm7 and checks it; counts rounds in cell 2 + the argument, damage in cell
+/// 1.
 extern "C" fn keeper(value: u64) -> ! {
     set_xmm7(value);
     for _ in 0..100 {
@@ -245,12 +248,13 @@ fn denied() -> Outcome {
     Ok(())
 }
 
-/// The answer's label if xmm7 was not as it should be.
+/// The answer's label if xmm7 was wrong.
 const DAMAGED: u32 = 1;
-/// Asks a server for what is in xmm7.
+/// Asks a server for the value in xmm7.
 const ASK: u32 = 1;
 
-/// Answers messages, by reply and wait. If it uses the FPU, xmm7 has the last message's first word.
+/// Answers messages, by reply and wait. If it uses the FPU, it keeps the last message's first word
+/// in xmm7.
 extern "C" fn serve(uses: u64) -> ! {
     let (mut next, mut last) = (wait(Timeout::Never), 0);
     while let Ok(got) = next {
@@ -296,7 +300,8 @@ fn neither_uses() -> Outcome {
     take_turns(false, false)
 }
 
-/// Calls the server whose id is in cell 0; counts its rounds in cell 1 + the argument, damage in cell 4.
+/// Calls the server whose id is in cell 0; counts its rounds in cell 1 + the argument, damage in
+/// cell 4.
 extern "C" fn client(number: u64) -> ! {
     for round in 0..ROUNDS {
         let value = number << 32 | round;
@@ -316,12 +321,13 @@ fn natives_take_turns() -> Outcome {
     Ok(())
 }
 
-/// Lets an alien thread go on and waits for anybody, which is quick where nothing is out of the ordinary.
+/// Resumes an alien thread and waits for any sender, which takes the fast path if nothing special
+/// is to be done.
 fn answer(alien: &Alien, message: Message) -> Result<Received, Failure> {
     send_and_wait(alien.id, message, Timeout::Zero, Timeout::Never)
 }
 
-/// Alien threads that use the FPU, and one that does not, are answered in turn.
+/// Alien threads, some of which use the FPU, are answered in turn.
 fn answer_alien(handlers: u64) -> Outcome {
     let users = [with_xmm0(0x1111)?, with_xmm0(0x2222)?];
     let other = Alien::new(code_syscall, |_| ())?;
@@ -410,7 +416,7 @@ fn fault_answers_with() -> Outcome {
     Ok(())
 }
 
-/// Reads pages of the window, and looks after each whether xmm7 stays; damage in cell 1.
+/// Reads pages of the window, and checks xmm7 after each; damage in cell 1.
 extern "C" fn reader(value: u64) -> ! {
     set_xmm7(value);
     for page in 0..ROUNDS {
@@ -437,7 +443,7 @@ fn native_faults() -> Outcome {
 }
 
 fn read_to_two_pages() -> Outcome {
-    /// Not even the first register lies in the first page.
+    /// Not even the first register is in the first page.
     const HEAD: u64 = 128;
     let alien = with_xmm0(0x5151)?;
     let at = pages(2) + PAGE_SIZE - HEAD;
@@ -488,7 +494,8 @@ fn reset() -> Outcome {
     is_initial(at)
 }
 
-/// A thread that got the processor by thread_switch has it until it enters the kernel, by the fast path of a reset too.
+/// A thread that got the processor by thread_switch has it until it enters the kernel; the fast
+/// path of a reset is such an entry too.
 fn reset_ends_a_donation() -> Outcome {
     extern "C" fn resets(alien: u64) -> ! {
         for turn in 1..=2 {
@@ -521,7 +528,7 @@ fn reset_unused() -> Outcome {
     is_initial(at)
 }
 
-/// What memory holds of components that are initial is not what the thread has.
+/// Memory of components in their initial state is not what the thread has.
 fn initial_components() -> Outcome {
     let alien = with_xmm0(0x8181)?;
     let at = buffer();
@@ -529,7 +536,7 @@ fn initial_components() -> Outcome {
     set_word(at + COMPONENTS, 0);
     set_word(at + MXCSR, word(at + MXCSR) & !0xffff_ffff | ROUND_DOWN);
     set(alien.id, at)?;
-    // Without XSAVE the state that is there is taken, whatever the header says.
+    // Without XSAVE the legacy state is used, whatever the header says.
     let kept = if has_xsave() { 0 } else { 0x8181 };
     for when in ["before it runs", "after it ran"] {
         get(alien.id, at)?;
@@ -555,7 +562,7 @@ fn own() -> Outcome {
     Ok(())
 }
 
-/// A chief that reads a state gets it in memory only.
+/// A chief that reads a state gets it only in memory.
 fn stays_hidden() -> Outcome {
     let alien = Alien::new(code_syscall, |_| ())?;
     alien.start()?;

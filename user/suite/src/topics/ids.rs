@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Ids, id_nearest, the information page, the UTCB's place.
+//! Ids, id_nearest, the KIP, the address of the UTCB.
 
 use crate::case::{Case, Outcome};
 use crate::pool;
@@ -134,7 +134,7 @@ fn first_tasks() -> Outcome {
     same!("nearest of the root task", nearest(Id::ROOT)?, (Id::ROOT, NEAREST_SAME_CLAN));
     same!("nearest of sigma0", nearest(Id::SIGMA0)?, (Id::ROOT, NEAREST_OUTER));
     for id in [Id::SIGMA0, Id::ROOT] {
-        // A label that nobody serves is answered with an error, which shows that it is alive.
+        // A server answers an unknown label with an error, which shows that it is alive.
         holds!("an answer with an error", call(id, Message::label(0x7777))?.tag.label() != 0);
     }
     Ok(())
@@ -151,7 +151,7 @@ fn kip_words() -> Outcome {
 }
 
 extern "C" fn write_info(_: u64) -> ! {
-    // SAFETY: this never succeeds; that is what the case checks.
+    // SAFETY: this never succeeds; the case checks that.
     unsafe { pool::poke(AREA_DEFAULT, 0) };
     park()
 }

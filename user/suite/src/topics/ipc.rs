@@ -60,7 +60,8 @@ extern "C" fn doubler(_: u64) -> ! {
     }
 }
 
-/// Sends its own argument's low half, after that many microseconds in the high half, to the worker in cell 0.
+/// Sends its own argument's low half, after that many microseconds in the high half, to the worker
+/// in cell 0.
 extern "C" fn sender(argument: u64) -> ! {
     if argument >> 32 != 0 {
         sleep((argument >> 32) * 1000);
@@ -277,15 +278,15 @@ fn message_before_timeout() -> Outcome {
     let before = now();
     same!("word", receive(id, Timeout::After(10_000_000_000))?.words[0], 5);
     holds!("it came long before the timeout", now() - before < 5_000_000_000);
-    // The timeout that was not needed must not end the next wait.
+    // The unused timeout must not end the next wait.
     refused!("the next wait", wait(Timeout::After(20_000_000)), Receive Timeout);
     Ok(())
 }
 
-/// A time within which a thread that waits already is certainly sent a message, in ns.
+/// A time in ns within which a thread that already waits certainly gets a message.
 const LONG: u64 = 300_000_000;
 
-/// Waits with a timeout, then without one, and notes in cell 1 how many of the waits ended well.
+/// Waits with a timeout, then without one, and counts the successful waits in cell 1.
 extern "C" fn waits_twice(from: u64) -> ! {
     for timeout in [Timeout::After(LONG), Timeout::Never] {
         cell(1).fetch_add(receive(Id(from), timeout).is_ok() as u64, SeqCst);

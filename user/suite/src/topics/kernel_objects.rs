@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Kernel sources: timers and interrupt lines.
+//! Kernel objects: timers and GSIs.
 
 use crate::case::{Case, Outcome};
 use crate::pool::cell;
@@ -43,7 +43,7 @@ pub const CASES: &[Case] = &[
     ("messages-signalled-without-the-right", msi),
 ];
 
-/// A line that no device of the emulated machine raises.
+/// A GSI that no device of the emulated machine raises.
 const LINE: u32 = 11;
 
 fn timer_fires() -> Outcome {
@@ -253,7 +253,8 @@ fn answer_and_status() -> Outcome {
 
 fn line_denied() -> Outcome {
     refused!("a line without a pin", bind(Id::irq(GSI_COUNT as u32 - 1), IRQ_MODE_DEFAULT), Call NoPartner);
-    // The system timer's line was given to nobody. On a PC it has the pin of line 2, which therefore does not exist.
+    // The system timer's GSI has no owner. On a PC it has the pin of GSI 2, which therefore does
+    // not exist.
     let second = bind(Id::irq(2), IRQ_MODE_DEFAULT).map_err(|failure| failure.error);
     holds!("line 2 cannot be had", matches!(second, Err(Error::NoPartner | Error::Denied)));
     for line in [0, 1] {
@@ -286,7 +287,7 @@ fn line_mode() -> Outcome {
     Ok(())
 }
 
-/// Notes in cell 1 how attaching line `LINE` went.
+/// Stores in cell 1 the result of binding GSI `LINE`.
 extern "C" fn attach_line(_: u64) -> ! {
     sleep(3_000_000);
     cell(1).store(bind(Id::irq(LINE), IRQ_MODE_DEFAULT).map_or_else(|f| f.error as u64, |()| 1000), SeqCst);
@@ -304,7 +305,7 @@ fn line_given() -> Outcome {
 }
 
 fn line_returns() -> Outcome {
-    // The case before left the line with a child that is deleted now.
+    // The previous case left the GSI with a child that is deleted now.
     bind(Id::irq(LINE), IRQ_MODE_DEFAULT)?;
     unbind(Id::irq(LINE))?;
     Ok(())

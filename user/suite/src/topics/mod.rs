@@ -39,7 +39,7 @@ mod unmap;
 mod unmap_task;
 mod window;
 
-/// The cases of a topic that can run here: on a single processor others for several ones.
+/// The cases of a topic that can run here. Some need one processor, others several.
 pub fn runnable(cases: &'static [Case]) -> &'static [Case] {
     if cases.as_ptr() == processors::CASES.as_ptr() && kip().processors == 1 {
         processors::ALONE
@@ -48,7 +48,7 @@ pub fn runnable(cases: &'static [Case]) -> &'static [Case] {
     }
 }
 
-/// All topics in the order in which they run: what others rely on comes first.
+/// All topics in their order. Topics on which others depend come first.
 pub const ALL: &[(&str, &[Case])] = &[
     ("ids", ids::CASES),
     ("ipc", ipc::CASES),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Notifications: latched, ORed, never waiting.
+//! Notifications: kept until received, ORed, never waiting.
 
 use crate::case::{Case, Outcome};
 use crate::pool::cell;
@@ -55,7 +55,7 @@ fn zero() -> Outcome {
     Ok(())
 }
 
-/// Waits openly for ever and adds what came to cell 1, its kind to cell 2.
+/// Waits openly without end; adds the received bits to cell 1, the kind to cell 2.
 extern "C" fn listener(_: u64) -> ! {
     loop {
         if let Ok(got) = wait(Timeout::Never) {

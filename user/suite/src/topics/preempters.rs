@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Preempters: who hears that a thread's time slice is over or that it is outranked, and when it goes on.
+//! Preempters: the messages at the end of a time slice and at a preemption by a higher priority,
+//! and when the thread resumes.
 //!
 //! The worker is the preempter of threads of lower priority, unless a case says otherwise.
 
@@ -60,13 +61,14 @@ pub const CASES: &[Case] = &[
     ("not-forged", not_forged),
 ];
 
-/// A time slice that ends many times in a case, and in which a thread gets somewhere even where the host is busy, in ns.
+/// A time slice in ns that ends many times in a case, and in which a thread makes progress even on
+/// a busy host.
 const SLICE: u64 = 5_000_000;
-/// One that is measured: long beside what the host keeps the emulator waiting for, in ns.
+/// A time slice in ns for measurements: longer than the host delays the emulator.
 const MEASURED: u64 = 20_000_000;
-/// One that does not end in a case.
+/// A time slice that does not end in a case.
 const LONG: u64 = 3_600_000_000_000;
-/// How long a case waits for what will happen, in ns.
+/// The longest wait of a case for an expected event, in ns.
 const PATIENCE: u64 = 5_000_000_000;
 
 extern "C" fn count(number: u64) -> ! {
@@ -88,7 +90,7 @@ fn started(main: Main, argument: u64, slice: u64, preempter: Id) -> Result<Id, F
     act(made(main, argument, slice, preempter)?, EX_START)
 }
 
-/// One that counts in cell 1; the worker is its pager and handler too.
+/// A thread that counts in cell 1; the worker is its pager and handler too.
 fn watched(slice: u64) -> Result<Id, Failure> {
     let id = Spawn::watched(count, 1).create()?;
     let mask = SCHEDULE_PRIORITY | SCHEDULE_SLICE | SCHEDULE_PREEMPTER;
@@ -96,7 +98,7 @@ fn watched(slice: u64) -> Result<Id, Failure> {
     act(id, EX_START)
 }
 
-/// What the worker hears next of this thread.
+/// The next message to the worker about this thread.
 fn hear(id: Id) -> Result<Preemption, Fault> {
     let received = receive(id, Timeout::After(PATIENCE))?;
     Preemption::of(&received).ok_or_else(|| Fault::new(format_args!("expected a preemption, got {received:x?}")))
@@ -111,7 +113,7 @@ fn state(id: Id) -> Result<(u64, Id), Failure> {
     schedule(id, 0, 0, 0).map(|told| (told.state, told.partner))
 }
 
-/// Lets others run until this holds.
+/// Lets other threads run until the condition holds.
 fn until(what: &str, mut condition: impl FnMut() -> Result<bool, Failure>) -> Outcome {
     let end = now() + PATIENCE;
     while !condition()? {
@@ -142,7 +144,7 @@ fn slice_ends() -> Outcome {
         let told = hear(id)?;
         same!("slice ended, outranked", (told.slice_ended, told.higher_priority), (true, false));
         same!("state, partner", state(id)?, (STATE_PREEMPTED, utcb::my_id()));
-        // The clock starts a little before the account does.
+        // The clock starts a little before the accounting.
         holds!("a slice used", told.consumed > used + MEASURED / 2);
         holds!("a time that has passed", told.time <= now());
         used = told.consumed;
@@ -216,7 +218,7 @@ fn slice_behind_call() -> Outcome {
         }
     }
     extern "C" fn client(server: u64) -> ! {
-        // The first answer takes a long way in any case.
+        // The first answer takes the slow path in any case.
         for _ in 0..3 {
             let _ = call(Id(server), Message::label(0));
         }
@@ -224,7 +226,7 @@ fn slice_behind_call() -> Outcome {
     }
     let server = Spawn::new(server, 0).start()?;
     pause(SLICE);
-    // Nothing else enters the kernel while it counts.
+    // No other thread enters the kernel while it counts.
     holds!("the end of its slice", hear(started(client, server.0, SLICE, utcb::my_id())?)?.slice_ended);
     Ok(())
 }
@@ -248,10 +250,11 @@ fn slice_donated() -> Outcome {
     Ok(())
 }
 
-/// The slice that it gave away goes on where it was, and its end is not its own any more. (A case
-/// of `processors`.)
+/// After the donated slice, the thread's own slice continues where it was, and its end is not the
+/// thread's own any more. (A case of `processors`.)
 pub fn slice_of_moved() -> Outcome {
-    // Far longer than the worker takes to move the thread, unless the host does not let its processor run.
+    // Much longer than the worker takes to move the thread, unless the host does not run its
+    // processor.
     let mut donated = 1_000_000_000;
     while !moved_within(donated)? {
         donated *= 2;
@@ -259,14 +262,15 @@ pub fn slice_of_moved() -> Outcome {
     goes_on(3)
 }
 
-/// Moves a thread that gave its slice of that many ns away, and hears nothing of the slice's end. False: it had ended by then.
+/// Moves a thread that donated its slice of this many ns, and gets no message at the slice's end.
+/// False: it had ended before.
 fn moved_within(donated: u64) -> Result<bool, Fault> {
     extern "C" fn donate_once(taker: u64) -> ! {
         cell(2).store(1, SeqCst);
         let _ = thread::switch(Id(taker));
         count(3)
     }
-    // From elsewhere, because who is moved must not be interrupted first.
+    // From another processor, because the moved thread must not be interrupted first.
     let last = kip().processors - 1;
     thread::set_processor(utcb::my_id(), last)?;
     let begun = now();
@@ -338,7 +342,7 @@ fn taken_away() -> Outcome {
     goes_on(1)
 }
 
-/// A thread goes on without a preempter.
+/// A thread resumes without a preempter.
 fn has_none(id: Id, number: usize) -> Outcome {
     until("its preempter to be nil", || Ok(schedule(id, 0, 0, 0)?.preempter == Id::NIL))?;
     goes_on(number)?;
@@ -373,7 +377,7 @@ extern "C" fn careless(messages: u64) -> ! {
     park()
 }
 
-/// A thread that waits for a careless preempter, and that.
+/// A thread that waits for a preempter that does not answer, and that preempter.
 fn neglected(messages: u64, expected: u64) -> Result<(Id, Id), Fault> {
     let preempter = Spawn::new(careless, messages).start()?;
     let id = started(count, 1, SLICE, preempter)?;
@@ -404,7 +408,7 @@ fn replaced() -> Outcome {
     Ok(())
 }
 
-/// Sets the preempter by lthread_ex_regs; the one before.
+/// Sets the preempter by lthread_ex_regs; returns the old one.
 fn exchange(id: Id, preempter: Id) -> Result<Id, Failure> {
     let mut record = ExRegs { preempter: preempter.0, ..ExRegs::zeroed() };
     thread::exchange(id, EX_PREEMPTER, &mut record)?;
@@ -443,7 +447,7 @@ fn set_at_creation() -> Outcome {
     Ok(())
 }
 
-/// Tries to get rid of its preempter, and tells in cell 1 how often that was denied.
+/// Tries to remove its preempter, and counts in cell 1 how often that was denied.
 extern "C" fn climber(_: u64) -> ! {
     while cell(3).load(SeqCst) == 0 {
         sleep(SLICE / 10);
@@ -518,7 +522,8 @@ fn elsewhere() -> Outcome {
         told.answer()?;
     }
     hear(id)?;
-    // Moved while it waits, it goes on there, and is heard again.
+    // A thread that is moved while it waits resumes on the new processor, and its preempter gets
+    // messages again.
     thread::set_processor(id, 0)?;
     stands_still(1)?;
     send(id, Message::label(0), Timeout::Zero)?;
@@ -596,7 +601,7 @@ fn answer_items() -> Outcome {
 }
 
 fn registers_kept() -> Outcome {
-    // Not even where its preempter is its handler, which would see them with an exception.
+    // Not even if its preempter is its handler, which would see them with an exception.
     let id = watched(SLICE)?;
     for number in REGISTER_WORDS as usize..MAX_WORDS as usize {
         utcb::set_word(number, number as u64);
@@ -641,17 +646,18 @@ fn triggered() -> Outcome {
     Ok(())
 }
 
-/// Bytes of a string whose copying takes several of the slices with which it is sent.
+/// Bytes of a string whose copying takes several of the sender's slices.
 const STRING: u64 = MAX_STRING_BYTES / 2;
 
 fn after_string() -> Outcome {
     extern "C" fn sender(to: u64) -> ! {
         let _ = send(Id(to), Message::label(0).with_strings(&[item(cell(3).load(SeqCst), STRING)]), Timeout::Never);
-        // Its time slice goes on, so that it is heard of even where the whole string went in one.
+        // Its time slice continues, so that a message comes even if the whole string was copied in
+        // one slice.
         count(1)
     }
     extern "C" fn receiver(buffer: u64) -> ! {
-        // SAFETY: memory that the case has to itself.
+        // SAFETY: only the case uses this memory.
         unsafe { strings::offer(&[item(buffer, STRING)]) };
         let _ = wait(Timeout::Never);
         park()
@@ -659,7 +665,7 @@ fn after_string() -> Outcome {
     let area = large_area(0)?;
     let buffer = area + STRING;
     cell(3).store(area, SeqCst);
-    // SAFETY: the large area is this case's.
+    // SAFETY: the large area belongs to this case.
     unsafe {
         crate::pool::poke(area, 1);
         crate::pool::poke(area + STRING - 8, 1);

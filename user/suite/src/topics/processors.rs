@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Several processors: threads that run at once, messages, mappings and deletion across them.
+//! Several processors: threads that run at the same time; messages, mappings and deletion across
+//! processors.
 //!
-//! The worker is on the boot processor; what is elsewhere lies mostly on `OTHER`.
+//! The worker is on the boot processor. Most other threads are on `OTHER`.
 
 use crate::alien::{code_fpu, code_spin, code_syscall, Alien};
 use crate::case::{Case, Fault, Outcome};
@@ -24,7 +25,7 @@ use keel_l4::kip::{kip, now};
 use keel_l4::mapping::unmap;
 use keel_l4::{kernel_object, thread, utcb, Error, Fpage, Id, Side, Tag};
 
-/// A single processor: there is nowhere to go.
+/// The tests for a single processor: there is no other one.
 pub const ALONE: &[Case] = &[("only-one", only_one)];
 
 pub const CASES: &[Case] = &[
@@ -63,14 +64,14 @@ pub const CASES: &[Case] = &[
     ("storm", storm),
 ];
 
-/// The processor that is not the boot processor and always there in these cases.
+/// A processor that is not the boot processor and exists in all these cases.
 const OTHER: u64 = 1;
-/// How long a case waits for what happens elsewhere, in ns.
+/// The longest wait of a case for an event on another processor, in ns.
 const PATIENCE: u64 = 5_000_000_000;
-/// Time that is long for a processor and short for a case, in ns.
+/// A time in ns that is long for a processor and short for a case.
 const A_WHILE: u64 = 2_000_000;
 
-/// The number of this processor, as the descriptor tells it that is there for that.
+/// The number of this processor, from the limit of the descriptor for this purpose.
 fn here() -> u64 {
     const SELECTOR: u64 = 15 << 3 | 3;
     let number: u64;
@@ -92,7 +93,7 @@ fn helper_at(processor: u64, main: crate::threads::Main, argument: u64) -> Resul
     thread::act(made_at(processor, main, argument)?, EX_START)
 }
 
-/// Waits, without entering the kernel of its own accord, until a word fulfils a condition.
+/// Waits, without a call, until a word fulfils a condition.
 fn until(what: &str, word: &AtomicU64, mut condition: impl FnMut(u64) -> bool) -> Outcome {
     let end = now() + PATIENCE;
     while !condition(word.load(SeqCst)) {
@@ -104,7 +105,7 @@ fn until(what: &str, word: &AtomicU64, mut condition: impl FnMut(u64) -> bool) -
     Ok(())
 }
 
-/// Fails unless a word that somebody counts in goes on, or stands still.
+/// Fails unless a word in which a thread counts keeps changing, or stays the same.
 fn goes_on(what: &str, word: &AtomicU64) -> Outcome {
     let before = word.load(SeqCst);
     until(what, word, |now| now > before)
@@ -125,7 +126,7 @@ extern "C" fn count(number: u64) -> ! {
     }
 }
 
-/// Tells in cell 1 where it runs, plus one.
+/// Stores in cell 1 the number of its processor, plus one.
 extern "C" fn where_am_i(_: u64) -> ! {
     cell(1).store(here() + 1, SeqCst);
     park()
@@ -230,7 +231,7 @@ fn priority_from_here() -> Outcome {
 }
 
 fn calls() -> Outcome {
-    // Each takes as long as the host takes to let the other processor run.
+    // Each takes as long as the host takes to run the other processor.
     const CALLS: u64 = 200;
     let server = helper_at(OTHER, echo, 0)?;
     for number in 0..CALLS {
@@ -312,7 +313,7 @@ fn timeout_moves() -> Outcome {
     }
     let end = now() + 10 * A_WHILE;
     let id = helper_at(OTHER, nap, end)?;
-    // From its first moment to its last it is moved, as often as there is time for.
+    // It is moved as often as possible from its first moment to its last.
     let last = kip().processors - 1;
     let mut places = [0, last].into_iter().cycle();
     until("the end of its sleep", cell(1), |woken| {
@@ -371,7 +372,7 @@ fn map_from_there() -> Outcome {
     }
     cell(31).store(utcb::my_id().0, SeqCst);
     let from = page();
-    // SAFETY: the page is the case's own.
+    // SAFETY: the page belongs to the case.
     unsafe { crate::pool::poke(from, 77) };
     let id = made_at(OTHER, giver, from)?;
     thread::act(id, EX_START)?;
@@ -383,8 +384,8 @@ fn map_from_there() -> Outcome {
     Ok(())
 }
 
-/// An alien thread on the other processor that counts in the first word of the page at `WINDOW` of its space, which is
-/// the suite's `page`.
+/// An alien thread on the other processor that counts in the first word of the page at `WINDOW` of
+/// its space, the suite's `page`.
 fn counter_there(page: u64) -> Result<Alien, Fault> {
     let alien = Alien::new(code_spin, |frame| frame.di = WINDOW)?;
     thread::set_processor(alien.id, OTHER)?;
@@ -400,7 +401,7 @@ fn counter_there(page: u64) -> Result<Alien, Fault> {
 
 /// The word that it counts in.
 fn counted(page: u64) -> &'static AtomicU64 {
-    // SAFETY: a page of the suite that lives for ever and is used as this word only.
+    // SAFETY: a page of the suite that always exists and is used only as this word.
     unsafe { &*(page as *const AtomicU64) }
 }
 
@@ -582,7 +583,7 @@ fn strings_across() -> Outcome {
         remove(sender.id)?;
         remove(receiver.id)?;
         crate::pool::reset_stacks();
-        // SAFETY: the case's own pages.
+        // SAFETY: the pages belong to the case.
         unsafe { core::ptr::write_bytes(to as *mut u8, 0, 8 * PAGE as usize) };
     }
     Ok(())
@@ -602,10 +603,11 @@ fn string_fault() -> Outcome {
     arrived(from, to, PAGE - 8)
 }
 
-/// Lets a long string begin there, strikes one of its partners from here while it is half done, and tells how the other one ended.
+/// Starts a long string on the other processor, acts on one of its partners from here while it is
+/// half finished, and returns the other's result.
 fn strike_there(stroke: u64, strikes_sender: bool) -> Outcome {
     let (from, to) = (large_area(0)?, large_area(1)?);
-    // SAFETY: memory that the case was given.
+    // SAFETY: memory that belongs to the case.
     let set = |at: u64, value: u64| unsafe { poke(at, value) };
     set(from, 1);
     set(from + MAX_STRING_BYTES - 8, 1);
@@ -623,7 +625,7 @@ fn strike_there(stroke: u64, strikes_sender: bool) -> Outcome {
         let struck = thread::act(victim.id, stroke);
         let half_done = peek(to + MAX_STRING_BYTES - 8) == 0;
         let status = other.end()?.status;
-        // The victim may be gone.
+        // The victim may no longer exist.
         let _ = remove(victim.id);
         remove(other.id)?;
         crate::pool::reset_stacks();
@@ -649,7 +651,7 @@ fn string_deleted() -> Outcome {
 /// Rounds of each thread of the storm.
 const ROUNDS: u64 = 500;
 
-/// Calls, moves, sleeps and yields in an order of its own; then adds one to cell 1.
+/// Calls, moves, sleeps and yields in a random order; then adds one to cell 1.
 extern "C" fn stormer(argument: u64) -> ! {
     let (server, mut random) = (Id(cell(31).load(SeqCst)), crate::pool::seed(argument + 1));
     for round in 0..ROUNDS {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Kernel memory is paid for: accounts, what happens when one is used up, and that nobody else feels it.
+//! Kernel memory is accounted: quotas, the errors when one is used up, and that other tasks are not
+//! affected.
 
 use crate::alien::{code_syscall, Alien};
 use crate::case::{Case, Outcome};
@@ -159,7 +160,7 @@ fn more_than_one_has() -> Outcome {
     Ok(())
 }
 
-/// Maps one page per 2 MB until the kernel refuses; how many it took.
+/// Maps one page per 2 MB until the kernel refuses; returns the number.
 fn fill(alien: &Alien, from: u64) -> Result<u64, crate::case::Fault> {
     for n in 0..1000 {
         match map_to(alien, from, 0x4000_0000 + (n << 21)) {
@@ -183,14 +184,15 @@ fn map_beyond() -> Outcome {
     Ok(())
 }
 
-/// Has all mapped to the calling child that it needs: with an account that is full it gets no page more.
+/// Maps all that the calling child needs: with a full account it gets no more pages.
 fn touch_all() {
     touch_image();
     cell(1).store(0, SeqCst);
     crate::errors::touch();
 }
 
-/// Accepts pages at ever new places until a receive fails; its error goes to cell 1, the count to cell 2.
+/// Accepts pages at new addresses until a receive fails; its error goes to cell 1, the number to
+/// cell 2.
 extern "C" fn collect(_: u64) -> ! {
     touch_all();
     for n in 0..1000 {
@@ -239,7 +241,8 @@ fn drop_and_retry() -> Outcome {
     Ok(())
 }
 
-/// Creates lthreads in its own task until that is refused; the error goes to cell 1, the count to cell 2.
+/// Creates lthreads in its own task until the kernel refuses; the error goes to cell 1, the number
+/// to cell 2.
 extern "C" fn breed(_: u64) -> ! {
     touch_all();
     let mut record = ExRegs::zeroed();
@@ -265,7 +268,7 @@ fn threads_beyond() -> Outcome {
     Ok(())
 }
 
-/// Tells its parent the error with which it can buy no more, after a first message.
+/// Sends its parent the error with which it can buy no more, after a first message.
 extern "C" fn hoard(parent: u64) -> ! {
     touch_all();
     let mut error = 0;
@@ -275,7 +278,7 @@ extern "C" fn hoard(parent: u64) -> ! {
     park()
 }
 
-/// Starts such a child: it, and its error.
+/// Starts such a child; returns it, and its error.
 fn hoarder() -> Result<(Child, u64), Failure> {
     let child = child(hoard, utcb::my_id().0)?;
     receive(child.thread, Timeout::Never)?;
@@ -338,7 +341,7 @@ fn enlarging_helps() -> Outcome {
     let from = page();
     let before = fill(&alien, from)?;
     enlarge(alien.task, QUOTA)?;
-    // What is there already is mapped again without cost.
+    // A page that is mapped already is mapped again without cost.
     holds!("about twice as many mappings", fill(&alien, from)? > before + QUOTA / 2);
     Ok(())
 }
@@ -394,10 +397,10 @@ fn moved_returns() -> Outcome {
     Ok(())
 }
 
-/// A frame page of the suite's window that it did not buy at its start.
+/// A frame page of the suite's window that the suite did not buy at its start.
 const SPARE_FRAMES: u64 = crate::pool::FRAME_PAGES;
 
-/// Makes a stopped alien thread in a task of its own, with frame `index`.
+/// Creates a stopped alien thread in a new task, with frame `index`.
 fn bind_frame(index: u64) -> Result<Id, Failure> {
     let (task, _) = crate::alien::empty_task()?;
     let mut record = ExRegs::zeroed();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! sigma0's answers, as a task of the root task's clan sees them.
+//! sigma0's answers to a task of the root task's clan.
 
 use crate::case::{Case, Outcome};
 use crate::pool::{cell, peek, poke, WINDOW};
@@ -30,7 +30,7 @@ fn window(log2: u8) -> Fpage {
     Fpage::memory(WINDOW, log2, FPAGE_RWX)
 }
 
-/// The physical address of a page that sigma0 gives, found by letting it place the page one-to-one.
+/// The physical address of a page from sigma0, found by a one-to-one mapping.
 fn physical(log2: u8) -> Result<u64, keel_l4::call::Failure> {
     let whole = Fpage::memory(0, 46, FPAGE_RWX);
     Ok(sigma0::any(Fpage::memory(0, log2, FPAGE_RWX), whole)?.send_base)
@@ -55,7 +55,7 @@ fn any_superpage() -> Outcome {
 
 fn same_again() -> Outcome {
     let at = physical(12)?;
-    // SAFETY: the page is new; it lies one-to-one.
+    // SAFETY: the page is new and mapped one-to-one.
     unsafe { poke(at, 99) };
     sigma0::map(Fpage::memory(at, 12, FPAGE_RWX), window(12))?;
     same!("the same page", peek(WINDOW), 99);
@@ -128,7 +128,8 @@ fn unknown() -> Outcome {
 }
 
 fn interrupt_line() -> Outcome {
-    // Line 9 is the suite's by the boot configuration or by asking; asking again changes nothing.
+    // The suite has GSI 9 by the boot configuration or by a request; another request changes
+    // nothing.
     sigma0::interrupt(9)?;
     sigma0::interrupt(9)?;
     refused!("a line beyond all", sigma0::interrupt(100_000), Call Invalid);

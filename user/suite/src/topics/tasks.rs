@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! task_new: creation, deletion, hand-over, and that nothing of a deleted task remains.
+//! task_new: creation, deletion, hand-over, and that nothing of a deleted task is left.
 
 use crate::alien::{code_spin, code_syscall, Alien};
 use crate::case::{Case, Outcome};
@@ -124,7 +124,7 @@ fn alien_leaves_nothing() -> Outcome {
     Ok(())
 }
 
-/// Takes a page at the window, then sends it on to whoever asks.
+/// Receives a page at the window, then sends it to every caller.
 extern "C" fn relay(_: u64) -> ! {
     utcb::set_receive_window(crate::topics::window::slot(0));
     let Ok(first) = wait(Timeout::Never) else { park() };
@@ -249,8 +249,8 @@ fn mcp_limited() -> Outcome {
     Ok(())
 }
 
-/// Creates a task at the number that is its argument, which idles, and notes in cell 1 how that went;
-/// the grandchild's thread stands in cell 2.
+/// Creates an idle task at the number in its argument, and stores the result in cell 1 and the
+/// grandchild's thread in cell 2.
 extern "C" fn parent(number: u64) -> ! {
     let mut plan = NewTask { number: number as u32, ip: idle as Main as usize as u64, ..NewTask::default() };
     (plan.sp, plan.area, plan.quota) = (cell(5).load(SeqCst), AREA_DEFAULT, 8);
@@ -265,7 +265,7 @@ extern "C" fn parent(number: u64) -> ! {
     park()
 }
 
-/// A child that has a child of its own: both.
+/// A child with a child: both.
 fn family() -> Result<(Child, Id), crate::case::Fault> {
     let number = task_number();
     cell(5).store(crate::pool::stack(), SeqCst);

@@ -43,7 +43,7 @@ pub const CASES: &[Case] = &[
     ("while-the-thread-runs", while_running),
 ];
 
-/// Where the alien threads of this topic see pages.
+/// Address at which the alien threads of this topic get pages.
 const PLACE: u64 = 0x5000_0000;
 
 fn range(address: u64, rights: u64, pages: u64) -> UnmapRange {
@@ -67,7 +67,7 @@ fn give(alien: &Alien, from: u64, count: u64, rights: u64) -> Result<Received, F
     alien.serve(got)
 }
 
-/// Lets it access `address` and tells the kind of what comes.
+/// Lets it access `address` and returns the kind of the next message.
 fn access(alien: &Alien, address: u64) -> Result<(u64, u64), Failure> {
     alien.edit(|frame| frame.di = address);
     let got = alien.resume()?;
@@ -104,7 +104,7 @@ fn many_ranges() -> Outcome {
     let (alien, _) = faulting(code_load, PLACE)?;
     give(&alien, pages(8), 8, FPAGE_RWX)?;
     let ranges: [UnmapRange; MAX_RANGES as usize] = core::array::from_fn(|n| {
-        // Every second page of the eight, then a hundred that are not there.
+        // Every second page of the eight, then a hundred that are missing.
         range(PLACE + 2 * n as u64 * PAGE, 0, 1)
     });
     unmap_in(alien.task, &ranges)?;
@@ -235,7 +235,7 @@ fn owner_stays() -> Outcome {
     Ok(())
 }
 
-/// Where tables are moved to, and what a table covers.
+/// The destination of moved tables, and the range of a table.
 const OTHER_PLACE: u64 = 0x6000_0000;
 const TABLE: u64 = 512 * PAGE;
 
@@ -251,7 +251,7 @@ fn moves() -> Outcome {
     }
     same!("rights stay", access(&alien, OTHER_PLACE + PAGE)?, (KIND_PAGE_FAULT, 1));
     same!("where it was", access(&alien, PLACE)?, (KIND_PAGE_FAULT, 0));
-    // What the creator takes back goes from where it is now.
+    // The creator's unmap also applies at the new address.
     unmap(Fpage::memory(from, PAGE_SHIFT as u8, 0), UNMAP_RIGHTS)?;
     same!("taken back", access(&alien, OTHER_PLACE)?, (KIND_PAGE_FAULT, 0));
     same!("its neighbour", access(&alien, OTHER_PLACE + 2 * PAGE)?.0, KIND_SYSCALL);
