@@ -94,10 +94,10 @@ pub fn run(record: &Start) -> Result<u32, Failure> {
     gangs[WARDEN].start(rogue::run, options.seed, record.priority + 1)?;
     let count = attack(&mut gangs, &options, record.priority)?;
     println!(
-        "hostile: {} calls, {} faults, {} gangs made anew in {} ms",
+        "hostile: {} calls, {} faults, {} gangs restarted in {} ms",
         count.calls,
         count.faults,
-        count.anew,
+        count.restarts,
         (now() - began) / NANOSECONDS_PER_MILLISECOND
     );
     tell_faults();
@@ -256,7 +256,7 @@ impl Gang {
 struct Count {
     calls: u64,
     faults: u64,
-    anew: u64,
+    restarts: u64,
     /// Violations of the kernel's invariants; `None` if the kernel could not check them.
     violations: Option<u64>,
 }
@@ -285,7 +285,7 @@ fn attack(gangs: &mut [Gang; GANGS], options: &Options, priority: u64) -> Result
             if gang.idle >= PATIENCE || random.once_in(RAID) {
                 gang.attack(&mut random, priority)?;
                 gang.idle = 0;
-                count.anew += 1;
+                count.restarts += 1;
             }
         }
         count.faults = faults(gangs[WARDEN].ledger());
@@ -314,9 +314,9 @@ fn faults(ledger: &Ledger) -> u64 {
 fn tell_faults() {
     // SAFETY: as in `Gang::ledger`.
     let ledger = unsafe { ledger(pager::den(WARDEN)) };
-    let [fault, call, trigger, stopped, anew] = &ledger.events;
+    let [fault, call, trigger, stopped, recreated] = &ledger.events;
     println!(
-        "hostile: random programs: page faults {fault:?} calls {call:?} triggers {trigger:?} stopped {stopped:?} tasks anew {anew:?}"
+        "hostile: random programs: page faults {fault:?} calls {call:?} triggers {trigger:?} stopped {stopped:?} tasks recreated {recreated:?}"
     );
     for (vector, count) in ledger.vectors.iter().enumerate() {
         if count.load(Relaxed) > 0 {

@@ -49,7 +49,8 @@ impl Preemption {
     }
 }
 
-/// The same preempter, but for every preemption of the thread and not only for ends of time slices.
+/// The same preempter, which gets a message for every preemption and not only at the end of time
+/// slices.
 pub const fn of_every_preemption(preempter: Id) -> Id {
     Id(preempter.0 | PREEMPTER_EVERY)
 }

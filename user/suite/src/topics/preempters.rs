@@ -32,7 +32,7 @@ pub const CASES: &[Case] = &[
     ("slice-stands-still-in-waits", slice_not_used),
     ("slice-counts-behind-a-call", slice_behind_call),
     ("slice-donated", slice_donated),
-    ("slice-begins-anew-when-it-is-set", slice_anew),
+    ("slice-restarts-when-it-is-set", slice_restarts),
     ("outranked-and-silent", outranked_silent),
     ("outranked-and-told", outranked_told),
     ("none", none),
@@ -295,7 +295,7 @@ fn moved_within(donated: u64) -> Result<bool, Fault> {
     Ok(true)
 }
 
-fn slice_anew() -> Outcome {
+fn slice_restarts() -> Outcome {
     let id = started(count, 1, LONG, utcb::my_id())?;
     goes_on(1)?;
     is_silent(id)?;

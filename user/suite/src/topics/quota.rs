@@ -298,7 +298,7 @@ fn others() -> Outcome {
     let before = word(Id::NIL, ACCOUNT_USED)?;
     let (greedy, _) = hoarder()?;
     let mine = word(Id::NIL, ACCOUNT_USED)?;
-    holds!("our own use the same but for the child's account", mine <= before + QUOTA + 2);
+    holds!("our own use, without the child's account", mine <= before + QUOTA + 2);
     let alien = faulted()?;
     same!("another task lives", alien.resume()?.tag.kind(), KIND_SYSCALL);
     remove_task(greedy.number)?;
