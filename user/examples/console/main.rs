@@ -171,7 +171,7 @@ fn read(console: Id, buffer: &mut [u8; LONGEST]) -> Result<Option<&str>, Failure
 }
 
 fn first(console: u64) -> Result<(), Failure> {
-    write(Id(console), "first task: nobody writes\nfirst task: between my two lines\n")
+    write(Id(console), "first task: no other text\nfirst task: between my two lines\n")
 }
 
 fn second(console: u64) -> Result<(), Failure> {

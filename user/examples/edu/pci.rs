@@ -21,7 +21,7 @@ const COMMAND_BUS_MASTER: u32 = 1 << 2;
 const BASE_KIND: u32 = 0xf;
 const CAPABILITY_MSI: u32 = 5;
 const CAPABILITY_PLACE: u32 = 0xfc;
-/// At most so many capabilities find room: a longer chain is a circle.
+/// The most capabilities that can exist: a longer list is a cycle.
 const MOST_CAPABILITIES: usize = 48;
 
 /// MSI's first register: what it can, and whether it is on.

@@ -26,18 +26,18 @@ keel_l4::program!(main);
 /// Bytes that are lent.
 const BYTES: u64 = 64 << 10;
 const BYTES_LOG2: u8 = BYTES.ilog2() as u8;
-/// Where the server lets them appear: nothing else lies there.
+/// Their address in the server; nothing else is mapped there.
 const WINDOW: u64 = 0x10_0000_0000;
 
-/// What stands in each page.
+/// The content of each page.
 const TEXT: &[u8] = b"the client's words";
 
 static MEMORY: Reserve<{ BYTES as usize }> = Reserve::new();
 
 requests! {
-    /// What the server does.
+    /// The services of the server.
     enum Request {
-        /// Turns the letters in the lent memory into capitals; answers how many it turned.
+        /// Turns the letters in the lent memory into capitals; answers their number.
         Capitals = 1,
     }
 }

@@ -101,7 +101,7 @@ pub fn run(record: &Start) -> Result<u32, Failure> {
 /// Beats without end.
 extern "C" fn beat(_: u64) -> ! {
     let failure = try_beat();
-    println!("witness: its heart stands still: {failure:?}");
+    println!("witness: the heartbeat stopped: {failure:?}");
     park()
 }
 

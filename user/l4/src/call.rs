@@ -51,7 +51,7 @@ impl fmt::Display for Failure {
             Error::Invalid => "an argument is impossible",
             Error::Denied => "there is no right to do this",
             Error::NotSupported => "it is not supported",
-            Error::Busy => "it belongs to somebody else",
+            Error::Busy => "it is in use by another task",
             Error::Retired => "its versions are used up",
         })
     }

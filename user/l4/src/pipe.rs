@@ -417,7 +417,7 @@ mod tests {
         }
 
         fn wait(&self) -> Result<(), Failure> {
-            panic!("nobody wakes this end");
+            panic!("no wake-up of this end");
         }
     }
 

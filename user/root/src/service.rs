@@ -202,7 +202,7 @@ impl Server for Service<'_> {
         if items.is_none() {
             self.lines.flush(log::write);
             println!("root: {} {fault}", self.name(fault.thread));
-            self.fail(fault.thread, "a page fault that nobody answers");
+            self.fail(fault.thread, "an unresolved page fault");
         }
         let message = items.map(|items| Message::label(0).with_maps(&items));
         let given = self.give(fault.thread, None, message?);
@@ -232,7 +232,7 @@ impl Server for Service<'_> {
             "root: r8 {:#x} r9 {:#x} r10 {:#x} r11 {:#x} r12 {:#x} r13 {:#x} r14 {:#x} r15 {:#x}",
             frame.r8, frame.r9, frame.r10, frame.r11, frame.r12, frame.r13, frame.r14, frame.r15
         );
-        self.fail(received.from, "an exception that nobody handles");
+        self.fail(received.from, "an unhandled exception");
         None
     }
 

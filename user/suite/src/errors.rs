@@ -49,7 +49,7 @@ fn name(beginning: &str, value: u64) -> &'static str {
 }
 
 /// Prints a line for each call, side and error that was seen.
-pub fn tell() {
+pub fn print() {
     for (number, seen) in SEEN.iter().enumerate() {
         for side in [Side::Call, Side::Send, Side::Receive] {
             for error in

@@ -50,7 +50,7 @@ fn main(program: Program) -> Result<(), Failure> {
         }
     }
     if only.is_none() {
-        errors::tell();
+        errors::print();
     }
     println!("{} passed, {} failed", score.passed, score.failed);
     let passed = score.failed == 0 && score.passed > 0;

@@ -28,7 +28,7 @@ pub const LAST_HELPER: u16 = 220;
 
 /// Priority of worker and helpers; the pager and the runner are one and two above.
 static BASE_PRIORITY: AtomicU64 = AtomicU64::new(0);
-/// Exceptions of child tasks that nobody expected.
+/// Unexpected exceptions of child tasks.
 static UNEXPECTED: AtomicU64 = AtomicU64::new(0);
 
 /// Sets the suite's priority.
@@ -173,7 +173,7 @@ pub fn remove_task(number: u32) -> Result<(), Failure> {
     task::delete(number, thread::task_of(own(RUNNER)))
 }
 
-/// How many exceptions of child tasks came that nobody handles.
+/// Number of unhandled exceptions of child tasks.
 pub fn unexpected() -> u64 {
     UNEXPECTED.load(Ordering::Relaxed)
 }
@@ -183,7 +183,7 @@ unsafe extern "C" {
     static __image_end: u8;
 }
 
-/// Whether `address` lies in the suite's image.
+/// Whether `address` is in the suite's image.
 pub fn in_image(address: u64) -> bool {
     let (start, end) = (&raw const __image_start as u64, &raw const __image_end as u64);
     (start..end).contains(&address)

@@ -58,23 +58,23 @@ fn number_of(load: &str) -> u64 {
     LOADS.iter().position(|name| *name == load).unwrap_or(LOADS.len()) as u64
 }
 
-fn tell(label: u32, words: &[u64]) -> Result<(), Failure> {
+fn report(label: u32, words: &[u64]) -> Result<(), Failure> {
     call(first_of(0), Message::new(label, words)).map(|_| ())
 }
 
 /// Reports that a load begins, with the number of its mappings.
 pub fn begins(load: &str, mappings: u64) -> Result<(), Failure> {
-    tell(BEGINS, &[number_of(load), mappings])
+    report(BEGINS, &[number_of(load), mappings])
 }
 
 /// Reports that a load has ended.
 pub fn ends(load: &str) -> Result<(), Failure> {
-    tell(ENDS, &[number_of(load)])
+    report(ENDS, &[number_of(load)])
 }
 
 /// Reports that there are no more loads.
 pub fn done() -> Result<(), Failure> {
-    tell(DONE, &[])
+    report(DONE, &[])
 }
 
 struct Watch {
@@ -99,7 +99,7 @@ impl Watch {
     }
 
     /// Handles a report. Returns whether a load has ended.
-    fn hear(&mut self, got: &Received) -> bool {
+    fn report_from(&mut self, got: &Received) -> bool {
         let load = LOADS.get(got.words[0] as usize).copied().unwrap_or("?");
         match (got.tag.label(), self.began.take()) {
             (BEGINS, _) => {
@@ -147,7 +147,7 @@ fn judge(program: &Program) -> Result<u32, Failure> {
     loop {
         // The server's message waits until the loads have ended.
         let got = receive(first_of(1), Timeout::After(LIMIT))?;
-        watch.hear(&got);
+        watch.report_from(&got);
         send(got.from, Message::label(0), Timeout::Zero)?;
         if got.tag.label() == DONE {
             break;
@@ -156,7 +156,7 @@ fn judge(program: &Program) -> Result<u32, Failure> {
     let mut restarts = 0;
     while restarts < RESTARTS {
         let got = wait(Timeout::After(LIMIT))?;
-        restarts += u64::from(watch.hear(&got));
+        restarts += u64::from(watch.report_from(&got));
         send(got.from, Message::label(0), Timeout::Zero)?;
     }
     println!("{} passed, {} failed", watch.passed, watch.failed);

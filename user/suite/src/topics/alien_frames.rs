@@ -64,7 +64,7 @@ fn system_call() -> Outcome {
         (KIND_SYSCALL, GATE_SYSCALL, alien.id)
     );
     same!("rax, frame index", (got.words[0], got.words[2]), (0x1234_5678_9abc, alien.frame));
-    same!("ip behind the instruction", got.words[1], code_syscall as *const () as u64 + 2);
+    same!("ip after the instruction", got.words[1], code_syscall as *const () as u64 + 2);
     Ok(())
 }
 
@@ -73,7 +73,7 @@ fn int80() -> Outcome {
     let got = alien.start()?;
     same!("kind, gate", (got.tag.kind(), got.tag.label() as u64), (KIND_SYSCALL, GATE_INT80));
     same!("rax", got.words[0], 20);
-    same!("ip behind the instruction", got.words[1], code_int80 as *const () as u64 + 2);
+    same!("ip after the instruction", got.words[1], code_int80 as *const () as u64 + 2);
     same!("again after the answer", alien.resume()?.tag.label() as u64, GATE_INT80);
     Ok(())
 }
@@ -343,7 +343,7 @@ fn frame_outlives() -> Outcome {
     let (task, _) = empty_task()?;
     let next = create(task, alien.frame, EX_START)?;
     let got = Alien { task, id: next, ..alien }.serve(receive(next, Timeout::Never)?)?;
-    same!("a thread of another task goes on with it", (got.tag.kind(), got.from), (KIND_SYSCALL, next));
+    same!("a thread of another task resumes with it", (got.tag.kind(), got.from), (KIND_SYSCALL, next));
     same!("registers then", marked(&alien.regs()), before);
     Ok(())
 }
@@ -375,7 +375,7 @@ fn frame_exchanged() -> Outcome {
     let moved = Alien { frame: other, ..alien };
     let got = moved.resume()?;
     same!("rax, frame index", (got.words[0], got.words[2]), (2, other));
-    same!("the old frame is nobody's", frame(alien.frame).thread, 0);
+    same!("the old frame has no thread", frame(alien.frame).thread, 0);
     Ok(())
 }
 
@@ -457,7 +457,7 @@ fn task_deleted() -> Outcome {
     crate::threads::remove_task(alien.number)?;
     let count = cell(4).load(core::sync::atomic::Ordering::SeqCst);
     pause(5_000_000);
-    same!("its counter stands", cell(4).load(core::sync::atomic::Ordering::SeqCst), count);
+    same!("its counter is unchanged", cell(4).load(core::sync::atomic::Ordering::SeqCst), count);
     Ok(())
 }
 

@@ -114,7 +114,7 @@ fn is_served(alien: &Alien, fault: &Received) -> Outcome {
     same!("address, ip", (fault.words[0], fault.words[1]), (WINDOW, alien.regs().ip));
     same!("frame index", fault.words[2], alien.frame);
     let called = call(alien.id, with_value())?;
-    same!("it goes on", (called.tag.kind(), called.words[0]), (KIND_SYSCALL, VALUE));
+    same!("it resumes", (called.tag.kind(), called.words[0]), (KIND_SYSCALL, VALUE));
     Ok(())
 }
 
@@ -211,7 +211,7 @@ fn triggered_while_busy() -> Outcome {
     let (alien, _) = waiting_for(busy_pager, STATE_SENDING)?;
     for _ in 0..100 {
         alien.act(EX_TRIGGER)?;
-        same!("the handler hears it", receive(alien.id, Timeout::Never)?.tag.kind(), KIND_TRIGGER);
+        same!("the handler gets it", receive(alien.id, Timeout::Never)?.tag.kind(), KIND_TRIGGER);
         alien.release()?;
         pause(100_000);
         same!("then it faults again", state_of(alien.id)?, STATE_SENDING);
@@ -222,7 +222,7 @@ fn triggered_while_busy() -> Outcome {
 fn triggered_while_serving() -> Outcome {
     let (alien, pager) = waiting_for(silent_pager, STATE_FAULTED)?;
     alien.act(EX_TRIGGER)?;
-    same!("the handler hears it", receive(alien.id, Timeout::Never)?.tag.kind(), KIND_TRIGGER);
+    same!("the handler gets it", receive(alien.id, Timeout::Never)?.tag.kind(), KIND_TRIGGER);
     same!("the pager heard once", cell(1).load(SeqCst), 1);
     alien.release()?;
     pause(10_000_000);
@@ -270,7 +270,7 @@ fn only_answers() -> Outcome {
     cell(1).store(0, SeqCst);
     pause(1_000_000);
     same!("it waits for a message", state_of(listener)?, STATE_RECEIVING);
-    refused!("to who waits for a message", answer_fault(listener, Message::label(0)), Send Timeout);
+    refused!("to a thread that waits for a message", answer_fault(listener, Message::label(0)), Send Timeout);
     refused!("to a source", answer_fault(Id::QUOTA, Message::label(0)), Send Invalid);
     let flags = IPC_SEND | IPC_NOTIFY | IPC_ANSWER;
     let notification = Registers { ax: CALL_IPC | flags, di: listener.0, ..Registers::default() };
@@ -280,7 +280,7 @@ fn only_answers() -> Outcome {
     alien.start()?;
     answer_fault(alien.id, with_value())?;
     let called = receive(alien.id, Timeout::Never)?;
-    same!("it goes on", (called.tag.kind(), called.words[0]), (KIND_SYSCALL, VALUE));
+    same!("it resumes", (called.tag.kind(), called.words[0]), (KIND_SYSCALL, VALUE));
     Ok(())
 }
 

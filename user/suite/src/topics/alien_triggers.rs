@@ -120,7 +120,7 @@ fn in_reply() -> Outcome {
 
 fn denied() -> Outcome {
     refused!("triggering the root task", thread::act(Id::ROOT, EX_TRIGGER), Call Denied);
-    refused!("triggering nobody", thread::act(Id::INVALID, EX_TRIGGER), Call NoPartner);
+    refused!("triggering no thread", thread::act(Id::INVALID, EX_TRIGGER), Call NoPartner);
     Ok(())
 }
 

@@ -35,14 +35,14 @@ pub const CASES: &[Case] = &[
     ("deceit-that-keeps-the-direction", deceit),
     ("deceit-that-does-not-denied", deceit_denied),
     ("deceit-without-a-clan-denied", deceit_without_clan),
-    ("deceit-as-nobody", deceit_as_nobody),
+    ("propagation-as-no-thread", propagate_as_no_thread),
     ("deceit-where-it-means-nothing", deceit_meaningless),
     ("closed-wait-takes-the-virtual-sender", closed_wait),
     ("marks-cannot-be-forged", forged_marks),
     ("page-fault-to-a-pager-outside", fault_outside),
     ("exception-to-a-handler-outside", exception_outside),
     ("notification-does-not-pass", notification),
-    ("chief's-end-tells-who-waits", chief_ends),
+    ("chief's-end-ends-waits", chief_ends),
     ("deletion-of-a-family-leaves-nothing", family_leaves_nothing),
     ("a-family-of-families-dies-with-its-chief", all_die),
 ];
@@ -228,7 +228,7 @@ fn call_through() -> Outcome {
     found(&TO)?;
     found(&FROM)?;
     let got = told_by(1)?;
-    same!("who answers, flags, answer", (got.from, got.flags, got.word), (at(4), TAG_PROPAGATED, 42));
+    same!("sender of the answer, flags, answer", (got.from, got.flags, got.word), (at(4), TAG_PROPAGATED, 42));
     same!("the real sender", got.real, at(1));
     Ok(())
 }
@@ -251,7 +251,7 @@ fn through_fifteen_levels() -> Outcome {
     same!("the real sender", utcb::real_sender(), at(1));
     send(at(3), Message::new(0, &[got.words[0] + 9]), Timeout::Never)?;
     let got = told_by(2)?;
-    same!("who answers, flags, answer", (got.from, got.flags, got.word), (at(WORKER), TAG_PROPAGATED, 50));
+    same!("sender of the answer, flags, answer", (got.from, got.flags, got.word), (at(WORKER), TAG_PROPAGATED, 50));
     Ok(())
 }
 
@@ -268,7 +268,7 @@ fn call_sigma0() -> Outcome {
     static FAMILY: Member = Member { slot: 1, main: pass, clan: &[leaf(2, ask_sigma0)] };
     found(&FAMILY)?;
     let got = receive(at(1), Timeout::Never)?;
-    same!("who answers, label", (Id(got.words[0]), got.words[1]), (Id::SIGMA0, ERROR_DENIED));
+    same!("sender of the answer, label", (Id(got.words[0]), got.words[1]), (Id::SIGMA0, ERROR_DENIED));
     Ok(())
 }
 
@@ -390,12 +390,12 @@ fn deceit_without_clan() -> Outcome {
     Ok(())
 }
 
-fn deceit_as_nobody() -> Outcome {
+fn propagate_as_no_thread() -> Outcome {
     let child = child(idle, 0)?;
     for id in [Id::NIL, Id::INVALID, Id::QUOTA, Id::irq(1), thread::task_of(Id::ROOT), Id::thread(9, 0xfff0, 0, 3)] {
-        refused!("as nobody", send_as(id, child.thread, Message::label(0), Timeout::Zero), Send NoPartner);
+        refused!("as no thread", send_as(id, child.thread, Message::label(0), Timeout::Zero), Send NoPartner);
     }
-    refused!("to nobody", send_as(Id::ROOT, Id::INVALID, Message::label(0), Timeout::Zero), Send NoPartner);
+    refused!("to no thread", send_as(Id::ROOT, Id::INVALID, Message::label(0), Timeout::Zero), Send NoPartner);
     Ok(())
 }
 
@@ -476,7 +476,7 @@ fn fault_outside() -> Outcome {
     found(&FAMILY)?;
     let got = told_by(1)?;
     same!("kind, sender, flags", (got.kind, got.from, got.flags), (KIND_PAGE_FAULT, at(2), TAG_REDIRECTED));
-    same!("whom it was for, address", (got.destination, got.word), (at(WORKER), WINDOW));
+    same!("destination, address", (got.destination, got.word), (at(WORKER), WINDOW));
     let got = told_by(1)?;
     same!("then: sender, word read", (got.from, got.word), (at(2), 77));
     Ok(())
@@ -493,7 +493,7 @@ fn exception_outside() -> Outcome {
     found(&FAMILY)?;
     let got = told_by(1)?;
     same!("kind, sender, flags", (got.kind, got.from, got.flags), (KIND_EXCEPTION, at(2), TAG_REDIRECTED));
-    same!("whom it was for", got.destination, at(WORKER));
+    same!("destination", got.destination, at(WORKER));
     Ok(())
 }
 
@@ -532,10 +532,10 @@ fn chief_ends() -> Outcome {
     remove(at(1))?;
     pause(10_000_000);
     same!("the member's status", cell(2).load(SeqCst), SIDE_SEND << 8 | ERROR_NO_PARTNER);
-    same!("who waits for it waits on", cell(1).load(SeqCst), 0);
+    same!("its waiting partner still waits", cell(1).load(SeqCst), 0);
     remove_task(child.number)?;
     pause(10_000_000);
-    same!("whose status is now", cell(1).load(SeqCst), SIDE_RECEIVE << 8 | ERROR_NO_PARTNER);
+    same!("the partner's status", cell(1).load(SeqCst), SIDE_RECEIVE << 8 | ERROR_NO_PARTNER);
     Ok(())
 }
 

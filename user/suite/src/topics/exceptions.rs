@@ -81,7 +81,7 @@ fn divide() -> Outcome {
 }
 
 fn breakpoint() -> Outcome {
-    same!("ip, behind the instruction", expect(code_int3, 3)?.words[1], code_int3 as *const () as u64 + 1);
+    same!("ip after the instruction", expect(code_int3, 3)?.words[1], code_int3 as *const () as u64 + 1);
     Ok(())
 }
 
@@ -213,7 +213,7 @@ fn refused_and_no_handler() -> Outcome {
         for _ in 0..2 {
             let got = if is_open { wait(Timeout::Never)? } else { receive(id, Timeout::Never)? };
             let fault = Fault::of(&got);
-            same!("who", got.from, id);
+            same!("sender", got.from, id);
             same!("address, ip", (fault.address, fault.ip), (WINDOW, WINDOW));
             send(id, refused(), Timeout::Zero)?;
             if handler == Id::NIL {

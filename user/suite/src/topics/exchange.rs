@@ -38,7 +38,7 @@ pub const CASES: &[Case] = &[
     ("frame-of-a-native-thread", frame_of_native),
     ("alien-without-a-frame", alien_without_frame),
     ("of-the-root-task-denied", root_denied),
-    ("of-nobody", nobody),
+    ("of-no-thread", no_thread),
     ("in-a-child-task", in_child),
     ("version-zero-names-whoever-is-there", version_zero),
     ("two-hundred-threads", many_threads),
@@ -293,9 +293,9 @@ fn root_denied() -> Outcome {
     Ok(())
 }
 
-fn nobody() -> Outcome {
+fn no_thread() -> Outcome {
     for id in [Id::NIL, Id::INVALID, Id::thread(0, 0xfff0, 0, 2), Id(0x100)] {
-        refused!("nobody's thread", thread::act(id, EX_DELETE), Call NoPartner);
+        refused!("no thread", thread::act(id, EX_DELETE), Call NoPartner);
         refused!("a thread in no task", thread::act(id, EX_CREATE), Call NoPartner);
     }
     Ok(())

@@ -33,7 +33,7 @@ pub const CASES: &[Case] = &[
     ("itself-as-pager", itself),
     ("state-while-it-waits", state),
     ("deleted-while-it-waits", deleted),
-    ("answer-from-somebody-else", wrong_answer),
+    ("answer-from-another-thread", wrong_answer),
 ];
 
 extern "C" fn reader(address: u64) -> ! {

@@ -25,7 +25,7 @@ pub const CASES: &[Case] = &[
     ("every-software-interrupt", every_interrupt),
     ("sysenter", sysenter),
     ("single-step-into-a-call", step_into_call),
-    ("watchpoint-behind-a-stack-switch", watch_behind_ss),
+    ("watchpoint-after-a-stack-switch", watch_after_ss),
     ("gs-base-chosen-by-the-user", gs_base),
     ("gs-base-chosen-by-a-spinner", gs_base_spinner),
     ("selectors-of-the-kernel", kernel_selectors),
@@ -203,7 +203,7 @@ fn step_into_call() -> Outcome {
     all_is_well()
 }
 
-fn watch_behind_ss() -> Outcome {
+fn watch_after_ss() -> Outcome {
     let word = page();
     crate::topics::window::fill(word, 1, DATA);
     let alien = Alien::new(code_load_ss, |f| f.di = word)?;

@@ -21,7 +21,7 @@ pub const CASES: &[Case] = &[
     ("helper-utcb-place", helper_utcb_place),
     ("nearest-other-task", nearest_other_task),
     ("nearest-own-thread", nearest_own_thread),
-    ("nearest-nobody", nearest_nobody),
+    ("nearest-of-no-thread", nearest_no_thread),
     ("nearest-deleted", nearest_deleted),
     ("version-grows-with-lthread", version_grows),
     ("old-id-never-names-new-thread", old_id),
@@ -74,9 +74,9 @@ fn nearest_own_thread() -> Outcome {
     Ok(())
 }
 
-fn nearest_nobody() -> Outcome {
+fn nearest_no_thread() -> Outcome {
     for id in [Id::INVALID, Id::thread(1, 0xffff, 0, 1), Id::thread(VERSION_MAX, TASK_ROOT as u32, 0, 1)] {
-        refused!("nearest of nobody", nearest(id), Call NoPartner);
+        refused!("nearest of no thread", nearest(id), Call NoPartner);
     }
     Ok(())
 }

@@ -21,7 +21,7 @@ pub const CASES: &[Case] = &[
     ("every-length", every_length),
     ("send-to-waiting", send_to_waiting),
     ("send-before-receive", send_before_receive),
-    ("open-wait-tells-the-sender", open_wait),
+    ("open-wait-names-the-sender", open_wait),
     ("closed-wait-ignores-others", closed_wait),
     ("reply-and-wait", reply_and_wait),
     ("reply-with-zero-timeout-reaches-a-caller", zero_reply),
@@ -232,7 +232,7 @@ fn sleep_zero() -> Outcome {
 
 fn receive_timeout() -> Outcome {
     let before = now();
-    refused!("waiting for nobody", wait(Timeout::After(5_000_000)), Receive Timeout);
+    refused!("waiting for no thread", wait(Timeout::After(5_000_000)), Receive Timeout);
     holds!("the time passed", now() - before >= 5_000_000);
     refused!("not waiting at all", wait(Timeout::Zero), Receive Timeout);
     Ok(())
@@ -240,7 +240,7 @@ fn receive_timeout() -> Outcome {
 
 fn receive_timeout_absolute() -> Outcome {
     let deadline = now() + 5_000_000;
-    refused!("waiting for nobody", wait(Timeout::At(deadline)), Receive Timeout);
+    refused!("waiting for no thread", wait(Timeout::At(deadline)), Receive Timeout);
     holds!("the time has come", now() >= deadline);
     Ok(())
 }

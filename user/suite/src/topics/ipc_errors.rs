@@ -15,9 +15,9 @@ use keel_l4::ipc::{call, call_within, receive, send, send_and_wait, wait, Messag
 use keel_l4::{thread, utcb, Error, Id, Side};
 
 pub const CASES: &[Case] = &[
-    ("send-to-nobody", send_to_nobody),
+    ("send-to-no-thread", send_to_no_thread),
     ("send-to-nil", send_to_nil),
-    ("receive-from-nobody", receive_from_nobody),
+    ("receive-from-no-thread", receive_from_no_thread),
     ("failed-send-skips-receive", failed_send_skips),
     ("not-started-thread", not_started),
     ("partner-deleted-while-sending", deleted_while_sending),
@@ -87,7 +87,7 @@ fn settled() -> u64 {
     cell(1).load(SeqCst)
 }
 
-fn send_to_nobody() -> Outcome {
+fn send_to_no_thread() -> Outcome {
     for id in [Id::INVALID, Id::thread(1, 0xfff0, 0, 2), Id::thread(77, 2, 0, 1), Id::thread(1, 0xf_ffff, 5, 1)] {
         refused!("send", send(id, Message::label(0), Timeout::Never), Send NoPartner);
     }
@@ -99,7 +99,7 @@ fn send_to_nil() -> Outcome {
     Ok(())
 }
 
-fn receive_from_nobody() -> Outcome {
+fn receive_from_no_thread() -> Outcome {
     for id in [Id::INVALID, Id::thread(1, 0xfff0, 0, 2)] {
         refused!("receive", receive(id, Timeout::Never), Receive NoPartner);
     }
@@ -109,7 +109,7 @@ fn receive_from_nobody() -> Outcome {
 fn failed_send_skips() -> Outcome {
     let deaf = helper(idle, 0)?;
     refused!("call", call_within(deaf, Message::label(0), Timeout::Zero, Timeout::Never), Send Timeout);
-    refused!("call to nobody", call(Id::INVALID, Message::label(0)), Send NoPartner);
+    refused!("call to no thread", call(Id::INVALID, Message::label(0)), Send NoPartner);
     Ok(())
 }
 

@@ -24,7 +24,7 @@ pub const CASES: &[Case] = &[
     ("timer-again-and-again", timer_again),
     ("two-timers", two_timers),
     ("timer-of-another-task-has-no-name", timer_of_another),
-    ("timer-of-nobody", timer_of_nobody),
+    ("timer-without-owner", timer_without_owner),
     ("timer-detached", timer_detached),
     ("timer-freed-with-its-thread", timer_freed),
     ("timers-run-out-with-an-error", timers_run_out),
@@ -141,7 +141,7 @@ fn timer_of_another() -> Outcome {
     Ok(())
 }
 
-fn timer_of_nobody() -> Outcome {
+fn timer_without_owner() -> Outcome {
     let last = Id(ID_TIMER + TIMERS - 1);
     refused!("setting it", set_timer(last, 1), Call NoPartner);
     Ok(())

@@ -22,7 +22,7 @@ pub const CASES: &[Case] = &[
     ("from-the-chief", from_chief),
     ("from-a-child-is-denied", from_child),
     ("to-another-task-is-denied", to_root),
-    ("to-nobody", to_nobody),
+    ("to-no-thread", to_no_thread),
     ("dies-with-the-thread", dies),
 ];
 
@@ -135,8 +135,8 @@ fn to_root() -> Outcome {
     Ok(())
 }
 
-fn to_nobody() -> Outcome {
-    refused!("notifying nobody", notify(Id::INVALID, 1), Send NoPartner);
+fn to_no_thread() -> Outcome {
+    refused!("notifying no thread", notify(Id::INVALID, 1), Send NoPartner);
     Ok(())
 }
 

@@ -88,7 +88,7 @@ fn only_those() -> Outcome {
     take_ports()?;
     same!("inside", probe(0x83, 0x82, Some(Fpage::io(0x82, 1)))?.1, KIND_SYSCALL);
     same!("before", probe(0x81, 0x82, Some(Fpage::io(0x82, 1)))?.1, KIND_EXCEPTION);
-    same!("behind", probe(0x84, 0x82, Some(Fpage::io(0x82, 1)))?.1, KIND_EXCEPTION);
+    same!("after", probe(0x84, 0x82, Some(Fpage::io(0x82, 1)))?.1, KIND_EXCEPTION);
     Ok(())
 }
 

@@ -29,15 +29,15 @@ pub const CASES: &[Case] = &[
     ("slice-ends", slice_ends),
     ("slice-given-up", slice_given_up),
     ("slice-goes-on-after-waits", slice_kept),
-    ("slice-stands-still-in-waits", slice_not_used),
-    ("slice-counts-behind-a-call", slice_behind_call),
+    ("slice-is-not-used-by-waits", slice_not_used),
+    ("slice-counts-after-a-call", slice_after_call),
     ("slice-donated", slice_donated),
     ("slice-restarts-when-it-is-set", slice_restarts),
-    ("outranked-and-silent", outranked_silent),
-    ("outranked-and-told", outranked_told),
+    ("preempted-by-priority-and-silent", priority_silent),
+    ("preempted-by-priority-and-reported", priority_reported),
     ("none", none),
     ("taken-away", taken_away),
-    ("nobody-there", nobody_there),
+    ("no-such-preempter", no_such_preempter),
     ("deleted-while-it-is-waited-for", deleted_waited_for),
     ("deleted-while-the-message-waits", deleted_queued),
     ("replaced-while-it-is-waited-for", replaced),
@@ -99,7 +99,7 @@ fn watched(slice: u64) -> Result<Id, Failure> {
 }
 
 /// The next message to the worker about this thread.
-fn hear(id: Id) -> Result<Preemption, Fault> {
+fn preemption(id: Id) -> Result<Preemption, Fault> {
     let received = receive(id, Timeout::After(PATIENCE))?;
     Preemption::of(&received).ok_or_else(|| Fault::new(format_args!("expected a preemption, got {received:x?}")))
 }
@@ -127,13 +127,13 @@ fn until(what: &str, mut condition: impl FnMut() -> Result<bool, Failure>) -> Ou
 
 fn goes_on(number: usize) -> Outcome {
     let before = cell(number).load(SeqCst);
-    until("a count to go on", || Ok(cell(number).load(SeqCst) > before))
+    until("a count to continue", || Ok(cell(number).load(SeqCst) > before))
 }
 
 fn stands_still(number: usize) -> Outcome {
     let before = cell(number).load(SeqCst);
     pause(5 * SLICE);
-    same!("a count that stands still", cell(number).load(SeqCst), before);
+    same!("an unchanged count", cell(number).load(SeqCst), before);
     Ok(())
 }
 
@@ -141,8 +141,8 @@ fn slice_ends() -> Outcome {
     let id = started(count, 1, MEASURED, utcb::my_id())?;
     let mut used = 0;
     for _ in 0..5 {
-        let told = hear(id)?;
-        same!("slice ended, outranked", (told.slice_ended, told.higher_priority), (true, false));
+        let told = preemption(id)?;
+        same!("slice ended, higher priority", (told.slice_ended, told.higher_priority), (true, false));
         same!("state, partner", state(id)?, (STATE_PREEMPTED, utcb::my_id()));
         // The clock starts a little before the accounting.
         holds!("a slice used", told.consumed > used + MEASURED / 2);
@@ -163,12 +163,12 @@ fn slice_given_up() -> Outcome {
     }
     for slice in [LONG, 0] {
         cell(1).store(0, SeqCst);
-        let told = hear(started(give_up, 0, slice, utcb::my_id())?)?;
-        same!("slice ended, outranked", (told.slice_ended, told.higher_priority), (true, false));
+        let told = preemption(started(give_up, 0, slice, utcb::my_id())?)?;
+        same!("slice ended, higher priority", (told.slice_ended, told.higher_priority), (true, false));
         pause(SLICE);
         same!("before the answer", cell(1).load(SeqCst), 0);
         told.answer()?;
-        until("it to go on", || Ok(cell(1).load(SeqCst) == 1))?;
+        until("it to resume", || Ok(cell(1).load(SeqCst) == 1))?;
     }
     Ok(())
 }
@@ -185,7 +185,7 @@ fn slice_kept() -> Outcome {
             sleep(PART);
         }
     }
-    let told = hear(started(work_and_wait, 0, MEASURED, utcb::my_id())?)?;
+    let told = preemption(started(work_and_wait, 0, MEASURED, utcb::my_id())?)?;
     holds!("a slice used", told.slice_ended && told.consumed > MEASURED / 2);
     // The emulator's timer may be late, but each part counts.
     holds!("few more parts than make up a slice", cell(1).load(SeqCst) < 2 * MEASURED / PART);
@@ -207,7 +207,7 @@ fn slice_not_used() -> Outcome {
     is_silent(id)
 }
 
-fn slice_behind_call() -> Outcome {
+fn slice_after_call() -> Outcome {
     extern "C" fn server(_: u64) -> ! {
         let mut next = wait(Timeout::Never);
         loop {
@@ -227,7 +227,7 @@ fn slice_behind_call() -> Outcome {
     let server = Spawn::new(server, 0).start()?;
     pause(SLICE);
     // No other thread enters the kernel while it counts.
-    holds!("the end of its slice", hear(started(client, server.0, SLICE, utcb::my_id())?)?.slice_ended);
+    holds!("the end of its slice", preemption(started(client, server.0, SLICE, utcb::my_id())?)?.slice_ended);
     Ok(())
 }
 
@@ -240,8 +240,8 @@ fn slice_donated() -> Outcome {
     let taker = started(count, 1, 0, Id::NIL)?;
     thread::set_priority(taker, base_priority() - 2)?;
     cell(2).store(taker.0, SeqCst);
-    let told = hear(started(donate, 0, MEASURED, utcb::my_id())?)?;
-    same!("slice ended, outranked", (told.slice_ended, told.higher_priority), (true, false));
+    let told = preemption(started(donate, 0, MEASURED, utcb::my_id())?)?;
+    same!("slice ended, higher priority", (told.slice_ended, told.higher_priority), (true, false));
     holds!("most of it used by the other", told.consumed < MEASURED / 2 && cell(1).load(SeqCst) > 0);
     told.answer()?;
     let unlimited = started(donate, 0, 0, utcb::my_id())?;
@@ -300,11 +300,11 @@ fn slice_restarts() -> Outcome {
     goes_on(1)?;
     is_silent(id)?;
     schedule(id, SCHEDULE_SLICE, 0, SLICE)?;
-    holds!("the shorter slice to have ended", hear(id)?.slice_ended);
+    holds!("the shorter slice to have ended", preemption(id)?.slice_ended);
     Ok(())
 }
 
-fn outranked_silent() -> Outcome {
+fn priority_silent() -> Outcome {
     let id = started(count, 1, 0, utcb::my_id())?;
     goes_on(1)?;
     pause(10 * SLICE);
@@ -312,14 +312,14 @@ fn outranked_silent() -> Outcome {
     is_silent(id)
 }
 
-fn outranked_told() -> Outcome {
+fn priority_reported() -> Outcome {
     let id = started(count, 1, 0, of_every_preemption(utcb::my_id()))?;
     for _ in 0..3 {
         sleep(SLICE);
         same!("its message waits", state(id)?, (STATE_SENDING, utcb::my_id()));
         stands_still(1)?;
-        let told = hear(id)?;
-        same!("slice ended, outranked", (told.slice_ended, told.higher_priority), (false, true));
+        let told = preemption(id)?;
+        same!("slice ended, higher priority", (told.slice_ended, told.higher_priority), (false, true));
         told.answer()?;
     }
     set_preempter(id, utcb::my_id())?;
@@ -335,7 +335,7 @@ fn none() -> Outcome {
 
 fn taken_away() -> Outcome {
     let id = started(count, 1, SLICE, utcb::my_id())?;
-    hear(id)?;
+    preemption(id)?;
     set_preempter(id, Id::NIL)?;
     goes_on(1)?;
     is_silent(id)?;
@@ -350,7 +350,7 @@ fn has_none(id: Id, number: usize) -> Outcome {
     is_silent(id)
 }
 
-fn nobody_there() -> Outcome {
+fn no_such_preempter() -> Outcome {
     let gone = Spawn::new(count, 2).create()?;
     remove(gone)?;
     let stranger = Alien::new(code_spin, |_| ())?.id;
@@ -401,7 +401,7 @@ fn replaced() -> Outcome {
     for (messages, expected) in [(1, STATE_PREEMPTED), (0, STATE_SENDING)] {
         let (id, preempter) = neglected(messages, expected)?;
         set_preempter(id, utcb::my_id())?;
-        holds!("the new one to hear of the next slice", hear(id)?.slice_ended);
+        holds!("a message about the next slice to the new one", preemption(id)?.slice_ended);
         remove(preempter)?;
         same!("state, partner", state(id)?, (STATE_PREEMPTED, utcb::my_id()));
     }
@@ -443,7 +443,7 @@ fn set_at_creation() -> Outcome {
     let id = thread::exchange(any, EX_CREATE | EX_IP | EX_SP | EX_ARGUMENT | EX_PREEMPTER, &mut record)?;
     schedule(id, SCHEDULE_PRIORITY | SCHEDULE_SLICE, base_priority() - 1, SLICE)?;
     act(id, EX_START)?;
-    holds!("it to tell of its slice", hear(id)?.slice_ended);
+    holds!("a message about its slice", preemption(id)?.slice_ended);
     Ok(())
 }
 
@@ -477,7 +477,7 @@ fn above_limit() -> Outcome {
         Ok(cell(2).load(SeqCst) != 0)
     })?;
     same!("tries that were denied", cell(1).load(SeqCst), 5);
-    hear(child.thread)?;
+    preemption(child.thread)?;
     stands_still(2)
 }
 
@@ -516,25 +516,25 @@ fn elsewhere() -> Outcome {
     goes_on(1)?;
     schedule(id, SCHEDULE_SLICE, 0, SLICE)?;
     for _ in 0..3 {
-        let told = hear(id)?;
+        let told = preemption(id)?;
         holds!("the end of its slice", told.slice_ended);
         stands_still(1)?;
         told.answer()?;
     }
-    hear(id)?;
+    preemption(id)?;
     // A thread that is moved while it waits resumes on the new processor, and its preempter gets
     // messages again.
     thread::set_processor(id, 0)?;
     stands_still(1)?;
     send(id, Message::label(0), Timeout::Zero)?;
-    hear(id)?;
+    preemption(id)?;
     same!("its processor", schedule(id, 0, 0, 0)?.processor, 0);
     Ok(())
 }
 
 fn answered_late() -> Outcome {
     let id = started(count, 1, SLICE, utcb::my_id())?;
-    let told = hear(id)?;
+    let told = preemption(id)?;
     let other = started(count, 2, 0, Id::NIL)?;
     let before = cell(1).load(SeqCst);
     for _ in 0..5 {
@@ -577,7 +577,7 @@ fn told_deleted() -> Outcome {
         sleep(SLICE);
         same!("its message waits", state(id)?.0, STATE_SENDING);
         if takes {
-            hear(id)?;
+            preemption(id)?;
         }
         remove(id)?;
         refused!("its message", wait(Timeout::Zero), Receive Timeout);
@@ -589,7 +589,7 @@ fn told_deleted() -> Outcome {
 
 fn answer_items() -> Outcome {
     let id = started(count, 1, SLICE, utcb::my_id())?;
-    let told = hear(id)?;
+    let told = preemption(id)?;
     let maps = Message::label(0).with_maps(&[MapItem { send_base: 0, fpage: 0 }]);
     let string = Message::label(0).with_strings(&[item(page(), 8)]);
     for message in [maps, string] {
@@ -622,7 +622,7 @@ fn only_the_preempter() -> Outcome {
         park()
     }
     let id = started(count, 1, SLICE, utcb::my_id())?;
-    let told = hear(id)?;
+    let told = preemption(id)?;
     act(id, EX_START)?;
     act(id, EX_CANCEL)?;
     Spawn::new(meddle, id.0).start()?;
@@ -636,7 +636,7 @@ fn only_the_preempter() -> Outcome {
 
 fn triggered() -> Outcome {
     let id = watched(SLICE)?;
-    let told = hear(id)?;
+    let told = preemption(id)?;
     act(id, EX_TRIGGER)?;
     same!("its state", state(id)?.0, STATE_PREEMPTED);
     let before = cell(1).load(SeqCst);
@@ -677,7 +677,7 @@ fn after_string() -> Outcome {
     let id = started(sender, to.0, SLICE / 50, utcb::my_id())?;
     let mut behind = 0;
     while behind == 0 {
-        let told = hear(id)?;
+        let told = preemption(id)?;
         behind = peek(buffer + STRING - 8);
         same!("the last word, as the first", behind, peek(buffer));
         told.answer()?;
@@ -694,7 +694,7 @@ fn alien() -> Outcome {
     schedule(alien.id, SCHEDULE_SLICE, 0, SLICE)?;
     set_preempter(alien.id, utcb::my_id())?;
     for _ in 0..3 {
-        let told = hear(alien.id)?;
+        let told = preemption(alien.id)?;
         same!("frame, ip", (told.frame, told.ip), (alien.frame, alien.regs().ip));
         stands_still(1)?;
         refused!("another frame", thread::exchange(alien.id, EX_FRAME, &mut ExRegs::zeroed()), Call Invalid);
@@ -722,9 +722,9 @@ fn outside() -> Outcome {
     found(&FAMILY)?;
     let told = receive(at(1), Timeout::After(PATIENCE))?.words;
     let tag = Tag(told[1]);
-    same!("whose, kind, for whom", (Id(told[0]), tag.kind(), Id(told[2])), (at(2), KIND_PREEMPTION, utcb::my_id()));
+    same!("thread, kind, destination", (Id(told[0]), tag.kind(), Id(told[2])), (at(2), KIND_PREEMPTION, utcb::my_id()));
     holds!("it marked as redirected", tag.has(TAG_REDIRECTED) && !tag.has(TAG_FROM_OUTSIDE));
-    until("it to go on", || Ok(cell(1).load(SeqCst) > told[3]))
+    until("it to resume", || Ok(cell(1).load(SeqCst) > told[3]))
 }
 
 fn each_others() -> Outcome {

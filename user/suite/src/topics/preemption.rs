@@ -539,7 +539,7 @@ fn answer_beyond_quota() -> Outcome {
     same!("its state", state_of(alien.id)?, STATE_FAULTED);
     holds!("many of its pages mapped", nodes(alien.task)? > 256);
     // The page itself is mapped, so an empty answer suffices.
-    same!("it goes on to its call", alien.resume()?.tag.kind(), KIND_SYSCALL);
+    same!("it resumes and calls", alien.resume()?.tag.kind(), KIND_SYSCALL);
     remove_task(alien.number)?;
     same!("pages used, before and after", kernel_object::account(Id::NIL)?[ACCOUNT_USED as usize], before);
     Ok(())

@@ -275,7 +275,7 @@ fn senders_queue() -> Outcome {
     for _ in 0..8 {
         got |= wait(Timeout::After(PATIENCE))?.words[0];
     }
-    same!("everybody's bit", got, expected);
+    same!("every thread's bit", got, expected);
     Ok(())
 }
 

@@ -23,7 +23,7 @@ pub const CASES: &[Case] = &[
     ("child's-account", childs_account),
     ("shared-account", shared_account),
     ("another-clan's-account-denied", denied),
-    ("nobody's-account", nobody),
+    ("account-of-no-task", no_task),
     ("tasks-and-lthreads-are-counted", counted),
     ("tables-and-nodes-are-counted", tables_counted),
     ("frames-are-counted", frames_counted),
@@ -40,7 +40,7 @@ pub const CASES: &[Case] = &[
     ("enlarging-makes-room", enlarging_helps),
     ("shrinking-below-what-is-used", shrink_used),
     ("enlarging-beyond-what-one-has", enlarge_beyond),
-    ("enlarging-whom-one-is-not-chief-of", enlarge_others),
+    ("enlarging-another-chief's-task", enlarge_others),
     ("an-account-that-is-shared-does-not-grow", enlarge_shared),
     ("what-was-moved-returns-on-deletion", moved_returns),
     ("frames-sold", frames_sold),
@@ -88,7 +88,7 @@ fn denied() -> Outcome {
     Ok(())
 }
 
-fn nobody() -> Outcome {
+fn no_task() -> Outcome {
     for id in [Id::INVALID, Id::thread(3, 0xfff0, 0xffff, 2), Id(5)] {
         refused!("reading", account(id), Call NoPartner);
     }
@@ -237,7 +237,7 @@ fn drop_and_retry() -> Outcome {
         holds!("room again", fill(&alien, from)? > 10);
     }
     keel_l4::mapping::unmap_in(alien.task, &[all])?;
-    same!("and the thread can go on", alien.resume()?.tag.kind(), KIND_SYSCALL);
+    same!("and the thread can resume", alien.resume()?.tag.kind(), KIND_SYSCALL);
     Ok(())
 }
 
@@ -375,8 +375,8 @@ fn enlarge_others() -> Outcome {
         refused!("shrinking", shrink(id, 1), Call Denied);
     }
     for id in [Id::NIL, Id::INVALID, Id(5)] {
-        refused!("enlarging nobody", enlarge(id, 1), Call NoPartner);
-        refused!("shrinking nobody", shrink(id, 1), Call NoPartner);
+        refused!("enlarging no task", enlarge(id, 1), Call NoPartner);
+        refused!("shrinking no task", shrink(id, 1), Call NoPartner);
     }
     Ok(())
 }

@@ -22,7 +22,7 @@ pub const CASES: &[Case] = &[
     ("print-with-a-lying-length", print_lying),
     ("end-by-a-child-denied", end_by_child),
     ("end-with-an-unknown-code", end_unknown),
-    ("restart-of-who-is-as-important-denied", restart_denied),
+    ("restart-at-equal-priority-denied", restart_denied),
     ("unknown-request", unknown_request),
     ("map-items-sent-to-servers-are-refused", unwanted_maps),
     ("sigma0-as-pager", sigma0_as_pager),

@@ -73,7 +73,7 @@ pub fn arrived(from: u64, to: u64, size: u64) -> Outcome {
     match (0..size).find(|n| bytes(to, size)[*n as usize] != byte(from + n)) {
         Some(n) => Err(Fault::new(format_args!("byte {n} of {size}: expected {:#x}", byte(from + n)))),
         None => {
-            same!("the byte behind", bytes(to + size, 1)[0], 0);
+            same!("the byte after", bytes(to + size, 1)[0], 0);
             Ok(())
         }
     }
@@ -176,7 +176,7 @@ fn scatter() -> Outcome {
     passes(&[item(from + 4000, 350)], &buffers, true, &[item(to + 100, 350)])?;
     same!("the first part", bytes(to + 100, 51)[..50], bytes(from + 4000, 50)[..]);
     same!("the second part", bytes(to + 4000, 300), bytes(from + 4050, 300));
-    same!("the byte behind the first", bytes(to + 150, 1)[0], 0);
+    same!("the byte after the first", bytes(to + 150, 1)[0], 0);
     Ok(())
 }
 
@@ -375,7 +375,7 @@ fn random_lists() -> Outcome {
             }
             if first < room {
                 let told = got.strings[strings];
-                same!("where a string lies", (round, told), (round, item(buffers[first].address, length)));
+                same!("address of a string", (round, told), (round, item(buffers[first].address, length)));
                 strings += 1;
             }
             while !cut && buffers[buffer].length & STRING_CONTINUES != 0 {

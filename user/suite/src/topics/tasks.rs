@@ -278,7 +278,7 @@ fn family() -> Result<(Child, Id), crate::case::Fault> {
 
 fn to_child() -> Outcome {
     let (child, grandchild) = family()?;
-    same!("the grandchild lives, behind its chief", thread::nearest(grandchild)?, (child.thread, NEAREST_INNER));
+    same!("the grandchild exists below its chief", thread::nearest(grandchild)?, (child.thread, NEAREST_INNER));
     holds!("it is nested deeper", grandchild.nesting() > child.thread.nesting());
     remove_task(child.number)?;
     Ok(())
@@ -307,7 +307,7 @@ fn grandchild() -> Outcome {
 fn hand_over_denied() -> Outcome {
     let child = child(idle, 0)?;
     let (first, count) = task_range();
-    refused!("numbers behind ours", hand_over(first + count, 0, child.task), Call Denied);
+    refused!("numbers after ours", hand_over(first + count, 0, child.task), Call Denied);
     refused!("more than ours", hand_over(first + 1, (2 * count).ilog2() as u64, child.task), Call Denied);
     Ok(())
 }
@@ -315,7 +315,7 @@ fn hand_over_denied() -> Outcome {
 fn to_stranger() -> Outcome {
     let number = task_number();
     refused!("the root task", hand_over(number, 0, thread::task_of(Id::ROOT)), Call Denied);
-    refused!("nobody", hand_over(number, 0, Id::INVALID), Call NoPartner);
+    refused!("no task", hand_over(number, 0, Id::INVALID), Call NoPartner);
     Ok(())
 }
 

@@ -741,7 +741,7 @@ fn registers_exchanged() -> Outcome {
         same!("its state afterwards", moved.state()?.0, STATE_TRANSFERRING);
         send(pair.faulter().id, page_for(fault.words[0], page()), Timeout::Zero)?;
         same!("the faulter's status", pair.faulter().end()?.status, Ok(()));
-        same!("the other one goes on elsewhere", receive(moved.id, Timeout::Never)?.tag.label(), 77);
+        same!("the other one resumes on the new processor", receive(moved.id, Timeout::Never)?.tag.label(), 77);
         Ok(())
     })
 }
@@ -808,7 +808,7 @@ fn others_wait() -> Outcome {
     helper(third, receiver.0)?;
     keel_l4::ipc::notify(receiver, 8)?;
     pause(SHORT);
-    same!("who got through meanwhile", cell(5).load(SeqCst), 0);
+    same!("messages received meanwhile", cell(5).load(SeqCst), 0);
     let report = call(receiver, page_for(MISSING, page()))?;
     same!("a string, a notification, the third's", report.words[..3], [1, KIND_NOTIFY, 3]);
     same!("the sender's status", sender.end()?.status, Ok(()));

@@ -39,7 +39,7 @@ pub const CASES: &[Case] = &[
     ("too-many-ranges", too_many),
     ("beyond-the-space", beyond),
     ("of-another's-task-denied", denied),
-    ("of-nobody", nobody),
+    ("of-no-task", no_task),
     ("while-the-thread-runs", while_running),
 ];
 
@@ -95,7 +95,7 @@ fn leaves_neighbours() -> Outcome {
     give(&alien, pages(4), 4, FPAGE_RWX)?;
     unmap_in(alien.task, &[range(PLACE + PAGE, 0, 2)])?;
     same!("before", access(&alien, PLACE)?.0, KIND_SYSCALL);
-    same!("behind", access(&alien, PLACE + 3 * PAGE)?.0, KIND_SYSCALL);
+    same!("after", access(&alien, PLACE + 3 * PAGE)?.0, KIND_SYSCALL);
     same!("the second", access(&alien, PLACE + 2 * PAGE)?, (KIND_PAGE_FAULT, 0));
     Ok(())
 }
@@ -326,7 +326,7 @@ fn denied() -> Outcome {
     Ok(())
 }
 
-fn nobody() -> Outcome {
+fn no_task() -> Outcome {
     for id in [Id::NIL, Id::INVALID, Id::thread(9, 0xfff0, 0xffff, 2)] {
         utcb::set_record_word(0, 0);
         utcb::set_record_word(1, 1);
