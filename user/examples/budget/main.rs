@@ -165,5 +165,5 @@ fn main(program: Program) -> Result<(), Failure> {
             Err(failure) => println!("the {} asks for {budget} ms of each {period}: {failure}", NAMES[child]),
         }
     }
-    clan.attend()
+    clan.run()
 }

@@ -24,7 +24,7 @@ keel_l4::program!(main);
 
 /// The first serial line of a PC. boot.conf gives this program its ports and its GSI.
 const PORT: u16 = 0x3f8;
-const LINE: Id = Id::irq(4);
+const GSI: Id = Id::irq(4);
 
 static STACK: Stack<{ 32 << 10 }> = Stack::new();
 
@@ -58,7 +58,7 @@ struct Console {
 impl Console {
     fn open() -> Result<Console, Failure> {
         sigma0::ports(PORT, PORTS_LOG2)?;
-        kernel_object::bind(LINE, IRQ_MODE_DEFAULT)?;
+        kernel_object::bind(GSI, IRQ_MODE_DEFAULT)?;
         let mut console = Console {
             pipe: Pipe::new(),
             serial: Serial::open(PORT),
@@ -129,7 +129,7 @@ impl Server for Console {
     }
 
     /// A key was pressed, or the transmitter is empty.
-    fn interrupt(&mut self, line: Id, _time: u64) {
+    fn interrupt(&mut self, gsi: Id, _time: u64) {
         while self.serial.asks() {
             while let Some(byte) = self.serial.read() {
                 self.typed.key(byte);
@@ -139,7 +139,7 @@ impl Server for Console {
             self.give_line(client);
         }
         // The GSI belongs to this task, so the call succeeds.
-        let _ = kernel_object::acknowledge(line);
+        let _ = kernel_object::acknowledge(gsi);
         if !self.idle && self.serial.is_empty() {
             self.feed();
         }
@@ -203,9 +203,9 @@ fn main(program: Program) -> Result<(), Failure> {
     for (name, client) in clients {
         clan.start(name, client, console.0)?;
     }
-    clan.attend()?;
+    clan.run()?;
     clan.start("talker", talker, console.0)?;
-    clan.attend()?;
+    clan.run()?;
     ask::<()>(console, &Request::Flush)?;
     println!("{} tasks have written to the serial line, and one has read", clients.len());
     Ok(())

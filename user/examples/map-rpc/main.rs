@@ -122,5 +122,5 @@ fn main(program: Program) -> Result<(), Failure> {
     let mut clan = Clan::new(program);
     let server = clan.start_server("server", server, 0)?;
     clan.start("client", client, server.0)?;
-    clan.attend()
+    clan.run()
 }

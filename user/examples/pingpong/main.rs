@@ -60,5 +60,5 @@ fn main(program: Program) -> Result<(), Failure> {
     let mut clan = Clan::new(program);
     let partner = clan.start_server("pong", pong_task, 0)?;
     clan.start("ping", ping_task, partner.0)?;
-    clan.attend()
+    clan.run()
 }

@@ -82,5 +82,5 @@ fn main(program: Program) -> Result<(), Failure> {
     let mut clan = Clan::new(program);
     clan.start("producer", producer, 0)?;
     clan.start("consumer", consumer, 0)?;
-    clan.attend()
+    clan.run()
 }

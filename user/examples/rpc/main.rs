@@ -65,5 +65,5 @@ fn main(program: Program) -> Result<(), Failure> {
     let mut clan = Clan::new(program);
     let server = clan.start_server("calculator", calculator, 0)?;
     clan.start("client", client, server.0)?;
-    clan.attend()
+    clan.run()
 }

@@ -98,5 +98,5 @@ fn main(program: Program) -> Result<(), Failure> {
     clan.start("cat", cat, server.0)?;
     clan.start("dog", dog, server.0)?;
     clan.start("cow", cow, server.0)?;
-    clan.attend()
+    clan.run()
 }

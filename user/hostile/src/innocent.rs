@@ -132,7 +132,7 @@ fn start_beat(processor: u64, pager: Id) -> Result<(), Failure> {
         number: LTHREAD_TASK as u16,
         ip: beat as Main as usize as u64,
         sp: stack(1 + processor),
-        pager: pager,
+        pager,
         handler: pager,
         argument: processor,
     };

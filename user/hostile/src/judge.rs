@@ -217,7 +217,7 @@ impl Gang {
             number: number as u16,
             ip: main as usize as u64,
             sp: stack(number),
-            pager: pager,
+            pager,
             handler: pager,
             argument,
         };

@@ -80,7 +80,7 @@ struct Child {
     name: &'static str,
     task: Id,
     data: Pages,
-    /// Whether [`Clan::attend`] waits for its end.
+    /// Whether [`Clan::run`] waits for its end.
     ends: bool,
 }
 
@@ -108,13 +108,13 @@ impl Clan {
     }
 
     /// Creates a child that runs `main(argument)` at the chief's priority, and returns the id of
-    /// its first thread. The child waits at its first instruction until [`Clan::attend`]. Errors:
+    /// its first thread. The child waits at its first instruction until [`Clan::run`]. Errors:
     /// `NoMemory` if no child, task number or memory is left, and those of task_new.
     pub fn start(&mut self, name: &'static str, main: ChildMain, argument: u64) -> Result<Id, Failure> {
         self.make(name, main, argument, true)
     }
 
-    /// Like [`Clan::start`], for a child that serves the others. [`Clan::attend`] deletes it when
+    /// Like [`Clan::start`], for a child that serves the others. [`Clan::run`] deletes it when
     /// the others have ended.
     pub fn start_server(&mut self, name: &'static str, main: ChildMain, argument: u64) -> Result<Id, Failure> {
         self.make(name, main, argument, false)
@@ -147,7 +147,7 @@ impl Clan {
 
     /// Serves the children until all children other than servers have ended, or one has failed
     /// (`Aborted`). Deletes all of them.
-    pub fn attend(&mut self) -> Result<(), Failure> {
+    pub fn run(&mut self) -> Result<(), Failure> {
         run_until(self, |clan| clan.failed || !clan.children.iter().flatten().any(|child| child.ends));
         (0..CHILDREN).for_each(|slot| self.end(slot, None));
         self.lines.flush(print::bytes);

@@ -54,7 +54,7 @@ const CLOSED: u64 = u64::MAX;
 /// What one end reports to the other.
 #[derive(Debug)]
 #[repr(C, align(64))]
-struct Told {
+struct Shared {
     /// Bytes that passed this end since the beginning. Only this end writes it.
     moved: AtomicU64,
     /// `RUNS`, `CLOSED`, or the number of bytes for which the end waits. The thread that changes
@@ -63,9 +63,9 @@ struct Told {
     state: AtomicU64,
 }
 
-impl Told {
-    const fn new() -> Told {
-        Told { moved: AtomicU64::new(0), state: AtomicU64::new(RUNS) }
+impl Shared {
+    const fn new() -> Shared {
+        Shared { moved: AtomicU64::new(0), state: AtomicU64::new(RUNS) }
     }
 }
 
@@ -73,8 +73,8 @@ impl Told {
 #[derive(Debug)]
 #[repr(C, align(4096))]
 pub struct Pipe<const N: usize> {
-    writer: Told,
-    reader: Told,
+    writer: Shared,
+    reader: Shared,
     bytes: UnsafeCell<[u8; N]>,
 }
 
@@ -86,7 +86,7 @@ impl<const N: usize> Pipe<N> {
     /// An empty pipe, open at both ends.
     pub const fn new() -> Pipe<N> {
         assert!(N.is_power_of_two());
-        Pipe { writer: Told::new(), reader: Told::new(), bytes: UnsafeCell::new([0; N]) }
+        Pipe { writer: Shared::new(), reader: Shared::new(), bytes: UnsafeCell::new([0; N]) }
     }
 
     /// The write end, for one thread; `reader` is the holder of the other end.
@@ -119,8 +119,8 @@ impl<const N: usize> Default for Pipe<N> {
 #[derive(Debug)]
 struct End<'a, const N: usize, P: Partner> {
     pipe: &'a Pipe<N>,
-    own: &'a Told,
-    other: &'a Told,
+    own: &'a Shared,
+    other: &'a Shared,
     partner: P,
     /// The value of `own.moved`.
     moved: u64,

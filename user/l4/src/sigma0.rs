@@ -26,7 +26,7 @@ crate::requests! {
         /// The right to a GSI or an MSI.
         Interrupt {
             /// The number of the GSI. MSIs follow the GSIs.
-            line: u64,
+            gsi: u64,
         } = SIGMA0_IRQ,
     }
 }
@@ -74,7 +74,7 @@ fn mapping(request: Request, window: Fpage) -> Result<MapItem, Failure> {
     }
 }
 
-/// Asks for the right to GSI `line`; MSIs follow the GSIs.
-pub fn interrupt(line: u32) -> Result<(), Failure> {
-    ask(Id::SIGMA0, &Request::Interrupt { line: line as u64 })
+/// Asks for the right to GSI `gsi`; MSIs follow the GSIs.
+pub fn interrupt(gsi: u32) -> Result<(), Failure> {
+    ask(Id::SIGMA0, &Request::Interrupt { gsi: gsi as u64 })
 }

@@ -23,16 +23,16 @@ pub struct Grants {
     /// Extra memory that it has not asked for yet.
     left: Ranges<MAX_PIECES>,
     hardware: Hardware,
-    lines: Lines,
+    gsis: Gsis,
 }
 
 /// GSIs, by number.
-pub type Lines = List<u32, { START_IRQS as usize }>;
+pub type Gsis = List<u32, { START_IRQS as usize }>;
 
 impl Grants {
     /// The grants of a task with this share of the memory, this hardware and these GSIs.
-    pub fn new(share: &Share, hardware: Hardware, lines: Lines) -> Result<Grants, Full> {
-        let mut grants = Grants { hardware, lines, ..Grants::default() };
+    pub fn new(share: &Share, hardware: Hardware, gsis: Gsis) -> Result<Grants, Full> {
+        let mut grants = Grants { hardware, gsis, ..Grants::default() };
         for range in share.memory.iter().chain([share.extra]) {
             grants.memory.insert(range)?;
         }
@@ -80,12 +80,12 @@ impl Grants {
         self.map(Fpage::memory(address, PAGE_SHIFT as u8, FPAGE_RWX))
     }
 
-    /// Whether it has GSI `line`. The task got the right to it at its start.
-    pub fn line(&self, line: u64) -> Result<(), Error> {
-        if line >= GSI_COUNT {
+    /// Whether it has GSI `gsi`. The task got the right to it at its start.
+    pub fn gsi(&self, gsi: u64) -> Result<(), Error> {
+        if gsi >= GSI_COUNT {
             return Err(Error::Invalid);
         }
-        self.lines.iter().any(|l| *l as u64 == line).then_some(()).ok_or(Error::Denied)
+        self.gsis.iter().any(|l| *l as u64 == gsi).then_some(()).ok_or(Error::Denied)
     }
 }
 
@@ -102,9 +102,9 @@ mod tests {
         let config = parse(text.as_bytes()).unwrap();
         let mut share = Share { extra: Range::new(16 * MB, 20 * MB), ..Share::default() };
         share.memory.insert(Range::new(8 * MB, 10 * MB)).unwrap();
-        let mut lines = Lines::new();
-        lines.push(4).unwrap();
-        Grants::new(&share, Hardware::new(&config, 0, [].into_iter()).unwrap(), lines).unwrap()
+        let mut gsis = Gsis::new();
+        gsis.push(4).unwrap();
+        Grants::new(&share, Hardware::new(&config, 0, [].into_iter()).unwrap(), gsis).unwrap()
     }
 
     fn page(address: u64) -> Fpage {
@@ -124,7 +124,7 @@ mod tests {
             assert_eq!(grants.map(fpage), Err(Error::Denied));
         }
         assert_eq!(
-            (grants.line(4), grants.line(5), grants.line(GSI_COUNT)),
+            (grants.gsi(4), grants.gsi(5), grants.gsi(GSI_COUNT)),
             (Ok(()), Err(Error::Denied), Err(Error::Invalid))
         );
         assert_eq!((grants.fault(8 * MB + 5), grants.fault(u64::MAX)), (Ok(page(8 * MB)), Err(Error::Invalid)));

@@ -17,7 +17,7 @@ use keel_l4::ranges::Range;
 use keel_l4::task::{create, hand_over, NewTask};
 use keel_l4::{kernel_object, sigma0, thread, utcb, Id};
 use keel_root::config::{Config, Kind, Quoted, Task, MAX_TASKS};
-use keel_root::grants::{Grants, Lines};
+use keel_root::grants::{Grants, Gsis};
 use keel_root::hardware::Hardware;
 use keel_root::pages::{Mapping, Pages};
 use keel_root::plan::{image_pages, module, Module, Share};
@@ -146,7 +146,7 @@ fn direct(range: Range) -> Range {
     Range::new(DIRECT_MAP + range.start, DIRECT_MAP + range.end)
 }
 
-fn fill_record(record: &mut Start, task: &Task<'_>, share: &Share, image: &Image, lines: &Lines, first_number: u32) {
+fn fill_record(record: &mut Start, task: &Task<'_>, share: &Share, image: &Image, gsis: &Gsis, first_number: u32) {
     let whole = image_pages(image, task.kind);
     record.magic = START_MAGIC;
     record.root = utcb::my_id().0;
@@ -168,7 +168,7 @@ fn fill_record(record: &mut Start, task: &Task<'_>, share: &Share, image: &Image
         entry.copy_from_slice(&[range.start, range.end, REGION_FREE]);
         record.region_count += 1;
     }
-    for (entry, irq) in record.irqs.iter_mut().zip(lines.iter()) {
+    for (entry, irq) in record.irqs.iter_mut().zip(gsis.iter()) {
         *entry = *irq as u64;
         record.irq_count += 1;
     }
@@ -196,12 +196,12 @@ pub fn start<'a>(
             START_COMMAND_LINE - 1
         ));
     }
-    let lines = lines(config, index);
+    let gsis = gsis(config, index);
     let record = RECORDS[index].0.get();
     // SAFETY: the record belongs to this task, which does not run yet.
     let record_now = unsafe { &mut *record };
     *record_now = Start::zeroed();
-    fill_record(record_now, task, share, image, &lines, first_number);
+    fill_record(record_now, task, share, image, &gsis, first_number);
     // The root task's image is mapped one-to-one.
     let phys = record as u64;
     let new = NewTask {
@@ -215,12 +215,12 @@ pub fn start<'a>(
         argument: DIRECT_MAP + phys,
     };
     let pages = pages(task, share, image, phys);
-    if let Err((what, failure)) = create_all(&new, task, &lines, first_number) {
+    if let Err((what, failure)) = create_all(&new, task, &gsis, first_number) {
         fail(task, format_args!("cannot be started: {what}: {failure}"));
     }
     let kept = regions(kip()).chain(iommu.into_iter().flat_map(Iommu::registers));
     let grants = Hardware::new(config, index, kept)
-        .and_then(|hardware| Grants::new(share, hardware, lines))
+        .and_then(|hardware| Grants::new(share, hardware, gsis))
         .unwrap_or_else(|_| fail(task, format_args!("has its memory in too many pieces")));
     Running {
         name: task.name.value,
@@ -237,24 +237,24 @@ pub fn start<'a>(
 
 /// Gets the rights to a task's GSIs from sigma0: those that the configuration names, or all that
 /// are left.
-fn lines(config: &Config<'_>, index: usize) -> Lines {
+fn gsis(config: &Config<'_>, index: usize) -> Gsis {
     let task = &config.tasks[index];
-    let mut lines = Lines::new();
+    let mut gsis = Gsis::new();
     for irq in task.irqs.iter() {
         if let Err(failure) = sigma0::interrupt(irq.value) {
             fail(task, format_args!("cannot be started: a GSI: {failure}"));
         }
         // The record has room for as many GSIs as the configuration can name.
-        let _ = lines.push(irq.value);
+        let _ = gsis.push(irq.value);
     }
-    let named = |line: &u32| config.tasks.iter().any(|t| t.irqs.iter().any(|irq| irq.value == *line));
-    for line in (0..START_IRQS as u32).filter(|line| task.hardware && !named(line)) {
+    let named = |gsi: &u32| config.tasks.iter().any(|t| t.irqs.iter().any(|irq| irq.value == *gsi));
+    for gsi in (0..START_IRQS as u32).filter(|gsi| task.hardware && !named(gsi)) {
         // sigma0 refuses a GSI that the machine does not have.
-        if sigma0::interrupt(line).is_ok() {
-            let _ = lines.push(line);
+        if sigma0::interrupt(gsi).is_ok() {
+            let _ = gsis.push(gsi);
         }
     }
-    lines
+    gsis
 }
 
 /// Gives all MSIs to the task. sigma0 refuses those of processors that do not exist.
@@ -266,14 +266,14 @@ fn give_msis(to: Id) {
     }
 }
 
-fn create_all(new: &NewTask, task: &Task<'_>, lines: &Lines, first_number: u32) -> Result<(), (&'static str, Failure)> {
+fn create_all(new: &NewTask, task: &Task<'_>, gsis: &Gsis, first_number: u32) -> Result<(), (&'static str, Failure)> {
     let id = create(new).map_err(|f| ("its creation", f))?;
     thread::set_priority(thread::first_of(id), task.priority).map_err(|f| ("its priority", f))?;
     if task.tasks > 0 {
         hand_over(first_number, task.tasks.ilog2() as u64, id).map_err(|f| ("its task numbers", f))?;
     }
-    for line in lines.iter() {
-        kernel_object::give(Id::irq(*line), id).map_err(|f| ("a GSI", f))?;
+    for gsi in gsis.iter() {
+        kernel_object::give(Id::irq(*gsi), id).map_err(|f| ("a GSI", f))?;
     }
     if task.hardware {
         give_msis(id);

@@ -3,7 +3,8 @@
 //! the failure of a task.
 //!
 //! The cost of a mapping depends on what the receiver already has mapped, so the receiver controls
-//! it. The root task therefore maps at the client's priority, to avoid priority inversion.
+//! it. The root task therefore maps at a priority just above the client's maximum, to avoid
+//! priority inversion.
 
 use crate::iommu::Iommu;
 use crate::launch::{Running, PRIORITIES_ABOVE};
@@ -253,7 +254,7 @@ fn in_place_of_sigma0(grants: &mut Grants, received: &Received) -> Message {
         Ok(sigma0::Request::Any { fpage }) => give(grants.any(fpage)),
         // SAFETY: the root task has one thread.
         Ok(sigma0::Request::Kip) => give(Ok(unsafe { mappable_copy() })),
-        Ok(sigma0::Request::Interrupt { line }) => reply(grants.line(line)),
+        Ok(sigma0::Request::Interrupt { gsi }) => reply(grants.gsi(gsi)),
         Err(error) => reply::<()>(Err(error)),
     }
 }

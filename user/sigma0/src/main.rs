@@ -35,7 +35,7 @@ impl Server for Sigma0 {
             Request::Any { fpage } => give(self.space.any(fpage, task)),
             // SAFETY: sigma0 has one thread.
             Request::Kip => give(Ok(unsafe { kip::mappable_copy() })),
-            Request::Interrupt { line } => reply(self.give_interrupt(line, received.from)),
+            Request::Interrupt { gsi } => reply(self.give_interrupt(gsi, received.from)),
         })
     }
 
@@ -48,11 +48,11 @@ impl Server for Sigma0 {
 }
 
 impl Sigma0 {
-    fn give_interrupt(&mut self, line: u64, to: Id) -> Result<(), Error> {
-        if self.space.has_interrupt(line, to.task())? {
+    fn give_interrupt(&mut self, gsi: u64, to: Id) -> Result<(), Error> {
+        if self.space.has_interrupt(gsi, to.task())? {
             return Ok(());
         }
-        kernel_object::give(Id::irq(line as u32), to).map_err(|failure| failure.error)?;
-        self.space.give_interrupt(line, to.task())
+        kernel_object::give(Id::irq(gsi as u32), to).map_err(|failure| failure.error)?;
+        self.space.give_interrupt(gsi, to.task())
     }
 }

@@ -41,7 +41,7 @@ pub struct Space {
     firmware: Ranges<REGIONS>,
     memory: Owners<2048>,
     ports: Owners<256>,
-    lines: Owners<256>,
+    interrupts: Owners<256>,
 }
 
 impl Space {
@@ -54,7 +54,7 @@ impl Space {
             firmware: Ranges::new(),
             memory: Owners::new(),
             ports: Owners::new(),
-            lines: Owners::new(),
+            interrupts: Owners::new(),
         };
         for region in regions {
             let range = Range::new(region.start, region.end);
@@ -145,22 +145,22 @@ impl Space {
         Ok(page)
     }
 
-    /// Whether `task` already has the interrupt `line` (MSIs follow the GSIs); an error if it may
+    /// Whether `task` already has the interrupt `gsi` (MSIs follow the GSIs); an error if it may
     /// not have it.
-    pub fn has_interrupt(&mut self, line: u64, task: u32) -> Result<bool, Error> {
-        if line >= GSI_COUNT + MSI_SOURCES {
+    pub fn has_interrupt(&mut self, gsi: u64, task: u32) -> Result<bool, Error> {
+        if gsi >= GSI_COUNT + MSI_SOURCES {
             return Err(Error::Invalid);
         }
-        let range = Range::new(line, line + 1);
-        match self.lines.first_in(range) {
+        let range = Range::new(gsi, gsi + 1);
+        match self.interrupts.first_in(range) {
             None => Ok(false),
-            Some(_) => self.lines.claim(range, task).map(|()| true),
+            Some(_) => self.interrupts.claim(range, task).map(|()| true),
         }
     }
 
-    /// Records that `task` has the interrupt `line`.
-    pub fn give_interrupt(&mut self, line: u64, task: u32) -> Result<(), Error> {
-        self.lines.claim(Range::new(line, line + 1), task)
+    /// Records that `task` has the interrupt `gsi`.
+    pub fn give_interrupt(&mut self, gsi: u64, task: u32) -> Result<(), Error> {
+        self.interrupts.claim(Range::new(gsi, gsi + 1), task)
     }
 
     fn kind_of(&self, range: Range) -> Option<Memory> {

@@ -68,7 +68,7 @@ pub fn run(program: Program) -> Result<(), Failure> {
         thread::spawn(&ORDERS, order, child.0)?;
         // This load includes the creation of the chain.
         watch::begins("deleting-a-chain", CHILDS)?;
-        clan.attend()?;
+        clan.run()?;
         watch::ends("deleting-a-chain")?;
     }
     watch::done()?;

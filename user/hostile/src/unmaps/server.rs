@@ -42,7 +42,7 @@ pub fn run(program: Program) -> Result<(), Failure> {
     let mut clan = Clan::new(program);
     let child = clan.start("child", child, 0)?;
     thread::spawn(&FAILS, fail, child.0)?;
-    clan.attend()
+    clan.run()
 }
 
 /// Grants the page, lets the child create its chain, and fails.

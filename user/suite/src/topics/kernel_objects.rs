@@ -35,16 +35,16 @@ pub const CASES: &[Case] = &[
     ("unknown-operation", unknown_operation),
     ("object-that-does-not-exist", no_such_object),
     ("answer-and-status", answer_and_status),
-    ("line-without-the-right", line_denied),
+    ("gsi-without-the-right", gsi_denied),
     ("gsi-bind-unbind", gsi_bind),
-    ("line-mode-unknown", line_mode),
-    ("line-given-on", line_given),
-    ("line-returns-to-the-chief", line_returns),
+    ("gsi-mode-unknown", gsi_mode),
+    ("gsi-given-on", gsi_given),
+    ("gsi-returns-to-the-chief", gsi_returns),
     ("messages-signalled-without-the-right", msi),
 ];
 
 /// A GSI that no device of the emulated machine raises.
-const LINE: u32 = 11;
+const GSI: u32 = 11;
 
 fn timer_fires() -> Outcome {
     let timer = claim_timer()?;
@@ -238,7 +238,7 @@ fn unknown_operation() -> Outcome {
 
 fn no_such_object() -> Outcome {
     for id in [3, 0xff, ID_IRQ + 0x3ff, SMALL_IDS - 1] {
-        refused!("attaching", bind(Id(id), IRQ_MODE_DEFAULT), Call NoPartner);
+        refused!("binding", bind(Id(id), IRQ_MODE_DEFAULT), Call NoPartner);
     }
     Ok(())
 }
@@ -251,63 +251,63 @@ fn answer_and_status() -> Outcome {
     Ok(())
 }
 
-fn line_denied() -> Outcome {
-    refused!("a line without a pin", bind(Id::irq(GSI_COUNT as u32 - 1), IRQ_MODE_DEFAULT), Call NoPartner);
+fn gsi_denied() -> Outcome {
+    refused!("a GSI without a pin", bind(Id::irq(GSI_COUNT as u32 - 1), IRQ_MODE_DEFAULT), Call NoPartner);
     // The system timer's GSI has no owner. On a PC it has the pin of GSI 2, which therefore does
     // not exist.
     let second = bind(Id::irq(2), IRQ_MODE_DEFAULT).map_err(|failure| failure.error);
-    holds!("line 2 cannot be had", matches!(second, Err(Error::NoPartner | Error::Denied)));
-    for line in [0, 1] {
-        refused!("attaching", bind(Id::irq(line), IRQ_MODE_DEFAULT), Call Denied);
-        refused!("acknowledging", acknowledge(Id::irq(line)), Call Denied);
-        refused!("giving", give(Id::irq(line), thread::task_of(own(RUNNER))), Call Denied);
+    holds!("GSI 2 to be refused", matches!(second, Err(Error::NoPartner | Error::Denied)));
+    for gsi in [0, 1] {
+        refused!("binding", bind(Id::irq(gsi), IRQ_MODE_DEFAULT), Call Denied);
+        refused!("acknowledging", acknowledge(Id::irq(gsi)), Call Denied);
+        refused!("giving", give(Id::irq(gsi), thread::task_of(own(RUNNER))), Call Denied);
     }
     Ok(())
 }
 
 fn gsi_bind() -> Outcome {
-    sigma0::interrupt(LINE)?;
-    let line = Id::irq(LINE);
-    bind(line, IRQ_MODE_DEFAULT)?;
-    refused!("a second time", bind(line, IRQ_MODE_DEFAULT), Call Busy);
-    refused!("nothing came", receive(line, Timeout::After(2_000_000)), Receive Timeout);
-    acknowledge(line)?;
-    unbind(line)?;
-    refused!("waiting afterwards", receive(line, Timeout::Zero), Receive NoPartner);
-    bind(line, IRQ_MODE_LEVEL)?;
-    unbind(line)?;
+    sigma0::interrupt(GSI)?;
+    let gsi = Id::irq(GSI);
+    bind(gsi, IRQ_MODE_DEFAULT)?;
+    refused!("a second time", bind(gsi, IRQ_MODE_DEFAULT), Call Busy);
+    refused!("nothing came", receive(gsi, Timeout::After(2_000_000)), Receive Timeout);
+    acknowledge(gsi)?;
+    unbind(gsi)?;
+    refused!("waiting afterwards", receive(gsi, Timeout::Zero), Receive NoPartner);
+    bind(gsi, IRQ_MODE_LEVEL)?;
+    unbind(gsi)?;
     Ok(())
 }
 
-fn line_mode() -> Outcome {
-    sigma0::interrupt(LINE)?;
+fn gsi_mode() -> Outcome {
+    sigma0::interrupt(GSI)?;
     for mode in [3, 255, u64::MAX] {
-        refused!("attaching", bind(Id::irq(LINE), mode), Call Invalid);
+        refused!("binding", bind(Id::irq(GSI), mode), Call Invalid);
     }
     Ok(())
 }
 
-/// Stores in cell 1 the result of binding GSI `LINE`.
+/// Stores in cell 1 the result of binding GSI `GSI`.
 extern "C" fn attach_line(_: u64) -> ! {
     sleep(3_000_000);
-    cell(1).store(bind(Id::irq(LINE), IRQ_MODE_DEFAULT).map_or_else(|f| f.error as u64, |()| 1000), SeqCst);
+    cell(1).store(bind(Id::irq(GSI), IRQ_MODE_DEFAULT).map_or_else(|f| f.error as u64, |()| 1000), SeqCst);
     park()
 }
 
-fn line_given() -> Outcome {
-    sigma0::interrupt(LINE)?;
+fn gsi_given() -> Outcome {
+    sigma0::interrupt(GSI)?;
     let child = child(attach_line, 0)?;
-    give(Id::irq(LINE), child.task)?;
-    refused!("the giver has it no more", bind(Id::irq(LINE), IRQ_MODE_DEFAULT), Call Denied);
+    give(Id::irq(GSI), child.task)?;
+    refused!("the giver has no right any more", bind(Id::irq(GSI), IRQ_MODE_DEFAULT), Call Denied);
     pause(15_000_000);
     same!("the taker's status", cell(1).load(SeqCst), 1000);
     Ok(())
 }
 
-fn line_returns() -> Outcome {
+fn gsi_returns() -> Outcome {
     // The previous case left the GSI with a child that is deleted now.
-    bind(Id::irq(LINE), IRQ_MODE_DEFAULT)?;
-    unbind(Id::irq(LINE))?;
+    bind(Id::irq(GSI), IRQ_MODE_DEFAULT)?;
+    unbind(Id::irq(GSI))?;
     Ok(())
 }
 

@@ -23,7 +23,7 @@ pub const CASES: &[Case] = &[
     ("malformed-requests-refused", malformed),
     ("information-page", information),
     ("unknown-request-refused", unknown),
-    ("taken-interrupt-line", interrupt_line),
+    ("taken-gsi", taken_gsi),
 ];
 
 fn window(log2: u8) -> Fpage {
@@ -127,11 +127,11 @@ fn unknown() -> Outcome {
     Ok(())
 }
 
-fn interrupt_line() -> Outcome {
+fn taken_gsi() -> Outcome {
     // The suite has GSI 9 by the boot configuration or by a request; another request changes
     // nothing.
     sigma0::interrupt(9)?;
     sigma0::interrupt(9)?;
-    refused!("a line beyond all", sigma0::interrupt(100_000), Call Invalid);
+    refused!("a GSI beyond all", sigma0::interrupt(100_000), Call Invalid);
     Ok(())
 }
