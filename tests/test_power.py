@@ -143,7 +143,7 @@ def test_a_machine_without_acpi(tmp_path: Path) -> None:
 def test_a_machine_that_stands_still(tmp_path: Path, more: str, code: int) -> None:
     """After a panic what was said stays to be read, and where the configuration says so after anything."""
     with machine(tmp_path, "-machine", "pc", *modules(tmp_path, CONFIGURATION.format(more, code))) as guest:
-        guest.wait_for(f"root: it stands still (code {code:#x})")
+        guest.wait_for(f"root: the machine halts (code {code:#x})")
         assert guest.hear(2)
         assert not guest.reasons
 
@@ -250,7 +250,7 @@ def test_the_console_is_on_the_screen_if_that_is_asked_for(tmp_path: Path) -> No
         arguments = modules(tmp_path, CONFIGURATION.format("", PANIC))
         arguments[arguments.index("-append") + 1] += f" {word}"
         with machine(tmp_path, "-machine", "pc", "-vga", "std", *arguments) as guest:
-            guest.wait_for(f"root: it stands still (code {PANIC:#x})")
+            guest.wait_for(f"root: the machine halts (code {PANIC:#x})")
             assert ("keel: Keel u-kernel, 1 processors" in text_mode(guest, tmp_path / "screen")) == bool(word)
 
 
@@ -267,6 +267,6 @@ def test_an_entry_of_a_discs_menu_has_the_console_on_the_screen(tmp_path: Path, 
         while "root: " not in guest.text() and time.monotonic() < end:  # the menu is not there at once
             guest.do("send-key", keys=[{"type": "qcode", "data": key}])
             assert guest.hear(0.1), f"it ended: {guest.text()}"
-        guest.wait_for(f"root: it stands still (code {PANIC:#x})")
+        guest.wait_for(f"root: the machine halts (code {PANIC:#x})")
         guest.do("screendump", filename=str(tmp_path / "picture"))
         assert ("keel: Keel u-kernel, 1 processors" in letters(tmp_path / "picture")) == (key == loader.DEBUG_KEY)

@@ -17,7 +17,7 @@ TIMEOUT_S = 60.0
 # How the debugger's help begins: the other kernel's image has no such text.
 HELP = b"threads, tasks, queues"
 # The root task's last words on a machine without an exit device.
-STANDS_STILL = b"it stands still"
+STANDS_STILL = b"root: the machine halts"
 # What the kernel's command line says: the short ways note nothing; the size of each processor's ring in KB.
 TRACING = "nofast trace=256"
 HEARTBEAT = """\

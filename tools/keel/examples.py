@@ -22,7 +22,7 @@ TIMEOUT_S = 60.0
 TIMED = frozenset({"budget", "console", "timer"})
 # What the emulator is to have beside the usual devices, for a machine with an IOMMU; and what the root task says of it then.
 DEVICES = {"edu": ("-device", "edu")}
-TOLD = {"edu": ("root: devices reach the memory of tasks with devices alone", "was refused to read")}
+TOLD = {"edu": ("root: DMA is confined to tasks with devices", "was refused to read")}
 # How the lines of the µ-kernel and the root task begin.
 OTHERS = ("keel: ", "root: ")
 

@@ -28,7 +28,7 @@ TERMINAL = "keel.term=dumb"
 # busy host: by two seconds at times. A clock that was not measured ran 58 times too fast.
 LEAST_SLEEP_S, MOST_SLEEP_S = 1.0, 40.0
 KERNEL_PANIC = "kernel-panic"
-STANDS_STILL = re.compile(rb"stands still \(code 0x[0-9a-f]+\)\r?\n")
+STANDS_STILL = re.compile(rb"(?:stands still|halts) \(code 0x[0-9a-f]+\)\r?\n")
 # How a machine may end, by what the program is told: the code that the last line names, and Linux's own last words.
 ENDS = {"power-off": machine.EXIT_POWER_OFF, "reboot": machine.EXIT_REBOOT, "panic": machine.EXIT_LINUX_PANIC}
 LAST_WORDS = {"power-off": "reboot: Power down", "reboot": "reboot: Restarting system", "panic": "Kernel panic - not syncing"}

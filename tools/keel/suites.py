@@ -335,7 +335,7 @@ def shown(data: bytes) -> str:
 
 def left_behind(output: str) -> str:
     """What is wrong with the kernel memory that is in use while a server is started anew: it must be the same each time."""
-    pages = re.findall(r"started anew, (\d+) pages", output)
+    pages = re.findall(r"restarted, (\d+) pages", output)
     return "" if len(set(pages)) == 1 else f"in use without the server: {' '.join(pages) or 'it was never started anew'}"
 
 

@@ -33,7 +33,7 @@ def test_the_configuration_says_what_the_guest_is() -> None:
         ([b"root: the machine is powered off (code 0x20)\r\n"], 0x20),
         ([b"keel: the machine stands st", b"ill (code 0x1", b"3)\n"], 0x13),
         ([b"the machine stands still (code 0x"], None),
-        ([b"ok ids/own-id\n", b"x" * 4096, b"it stands still (code 0x21)\n"], 0x21),
+        ([b"ok ids/own-id\n", b"x" * 4096, b"the machine halts (code 0x21)\n"], 0x21),
         ([b""], None),
     ],
 )

@@ -12,7 +12,7 @@ TESTED = machine.TestMachine("some", machine.Emulator.QEMU, processors=2, memory
 FACTS = b"machine: 2 processors, 5550 MB\r\nmachine: 4 MB hold what was written, up to 7040 MB\r\n"
 DOWN = b"[    5.1] reboot: Power down\r\n"
 OFF = b"root: the machine is powered off (code 0x10)\n"
-STANDS = b"root: it stands still (code 0x12)\n"
+STANDS = b"root: the machine halts (code 0x12)\n"
 
 
 def ran(*pieces: bytes, log: bytes = OFF, status: int | None = 0, slept_s: float = 4.0) -> machinetests.Ran:

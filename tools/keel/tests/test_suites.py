@@ -91,7 +91,7 @@ def test_operations_of_histories_are_added_up() -> None:
 
 
 def test_kernel_memory_without_a_server_must_be_the_same_each_time() -> None:
-    line = "root: task server: started anew, {} pages of kernel memory were in use without it\n"
+    line = "root: task server: restarted, {} pages of kernel memory were in use without it\n"
     assert left_behind(line.format(97) * 2) == ""
     assert "97 98" in left_behind(line.format(97) + line.format(98)).replace("98 97", "97 98")
     assert "never" in left_behind("")
