@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only
-"""Measures whole programs out of Debian's packages on Keel and on the bare machine, and a compilation of a C project.
+"""Measures whole programs out of Debian's packages on Keel and on native Linux, and a compilation of a C project.
 
 The unit is executed guest instructions from a program's start to its end, whatever ran meanwhile; a plugin of the emulator
 counts them, so that waiting is none. With --time it is the emulator's processor time, of several boots (cputime.py).

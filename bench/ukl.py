@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only
-"""Measures programs at level 0 against the same ones as ordinary processes, on the emulator's instruction clock.
+"""Measures programs in ring 0 against the same ones as ordinary processes, on the emulator's instruction clock.
 
-An ordinary one runs on the native kernel, which has the same configuration but for CONFIG_UKL, with the same
+An ordinary one runs on the native kernel, which has the same configuration except CONFIG_UKL, with the same
 command line; both are linked with the same musl. With --cycles a plugin of the emulator's translator models what a
 processor takes, changes of mode included, in the same run. `./keel bench ukl` calls `main()`.
 """
@@ -25,9 +25,9 @@ SOURCES = REPOSITORY / "bench" / "ukl"
 ORDINARY = REPOSITORY / "build" / "ukl" / "ordinary"
 LIMIT_S = 3600
 
-BASELINE = "level 3"
-# The ways of level 0 that are measured: the kernel's options.
-WAYS = {"level 0": "", "with bypass": "bypass", "with all": "bypass,ret,run-to-completion,shortcuts"}
+BASELINE = "ring 3"
+# The ways of ring 0 that are measured: the kernel's options.
+WAYS = {"ring 0": "", "with bypass": "bypass", "with all": "bypass,ret,run-to-completion,shortcuts"}
 
 
 @dataclass(frozen=True)
@@ -134,7 +134,7 @@ Ways = dict[str, Figures]
 
 
 def measure_program(clock: Clock, program: Program, more: Mapping[str, bytes]) -> tuple[Ways, Ways]:
-    """Each way in a guest of its own; the baseline is told on its command line what the kernels for level 0 are told."""
+    """Each way in a guest of its own; the baseline is told on its command line what the kernels for ring 0 are told."""
     keel("ukl", "build", "--ordinary", *program.build)
     place = f"/run/{program.name}"
     prepare, data = unpacking({**more, place: (ORDINARY / program.name).read_bytes()})
@@ -166,7 +166,7 @@ def measure(clock: Clock, wanted: Collection[str]) -> tuple[Ways, Ways]:
 
 
 def table(measured: Ways, unit: str) -> str:
-    """The medians, what each way of level 0 saves, and what the paper's best does."""
+    """The medians, what each way of ring 0 saves, and what the paper's best does."""
     base, *others = measured
     lines = [
         f"| operation | {base}, {unit} | {' | saved | '.join(others)} | saved | the paper |",
@@ -187,7 +187,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--output", type=Path, default=REPOSITORY / "build" / "bench", help="where the figures go (%(default)s)")
     parser.add_argument("--cycles", action="store_true", help="also modelled cycles, changes of mode included; takes longer")
     parser.add_argument("--plugin", help="with --cycles: what models them")
-    parser.add_argument("--line", required=True, help="more for Linux's command line: what level 0 needs")
+    parser.add_argument("--line", required=True, help="more for Linux's command line: what ring 0 needs")
     names = [program.name for program in PROGRAMS]
     parser.add_argument("programs", nargs="*", metavar="PROGRAM", help=f"only these: {' '.join(names)}")
     options = parser.parse(arguments)

@@ -258,7 +258,7 @@ def test_native_tasks_measure_every_row_the_same_each_time(run: ModuleType) -> N
 
 
 def test_the_profiler_counts_what_the_clock_counts(tmp_path: Path, run: ModuleType) -> None:
-    """Each part's instructions from outside are those that the guest reads, but for blocks that are left in their middle."""
+    """Each part's instructions, counted from outside, are those that the guest reads, except for blocks left in their middle."""
     report = tmp_path / "parts.json"
     lines = run.run_keel(["bench", "tasks", "--parts", str(report), "rpc-64k"], "tasks", b"").splitlines()
     counts = [part["instructions"] for part in json.loads(report.read_text())][1:]

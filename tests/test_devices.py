@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Disks, network cards and PCI: Linux's own drivers on Keel and on the bare machine, and what becomes of the images."""
+"""Disks, network cards and PCI: Linux's own drivers on Keel and on native Linux, and what becomes of the images."""
 
 import fcntl
 import hashlib

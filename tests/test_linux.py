@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Linux on Keel against Linux on the bare machine: the same programs, the same output, line by line.
+"""Linux on Keel against native Linux: the same programs, the same output, line by line.
 
 Also what only Keel can show: its accounting is the same before and after a storm of processes, and a
 native task goes on beside a busy and beside a dead Linux.
@@ -109,7 +109,7 @@ def test_transcript_is_complete(once: Once, system: str, processors: int) -> Non
     ("program", "topic", "processors"), [pytest.param(*topic, marks=together(f"transcripts-{topic[-1]}")) for topic in TOPICS]
 )
 def test_transcript_is_the_same(once: Once, program: str, topic: str, processors: int) -> None:
-    """Keel's lines of a topic equal those of the bare machine."""
+    """Keel's lines of a topic equal those of native Linux."""
     command = TRANSCRIPTS[processors]
     native = transcript_lines(once("native", command, TRANSCRIPT_LIMIT_S, processors))
     keel = transcript_lines(once("keel", command, TRANSCRIPT_LIMIT_S, processors))
@@ -138,7 +138,7 @@ def test_packages_work(once: Once, system: str, script: str) -> None:
 @together("packages")
 @pytest.mark.parametrize("script", sorted(STATUSES))
 def test_packages_print_the_same(once: Once, script: str) -> None:
-    """And on Keel they print what they print on the bare machine."""
+    """And on Keel they print what they print on native Linux."""
     native = sections(once("native", PACKAGES, PACKAGES_LIMIT_S)).get(script)
     assert native is not None
     assert sections(once("keel", PACKAGES, PACKAGES_LIMIT_S)).get(script) == native
@@ -169,7 +169,7 @@ PAGES_OF_PLACES = 8
 
 
 def assert_given_back(before: str, after: str) -> None:
-    """The accounting tells the same objects of every kind, and as many pages but for places of mapping nodes."""
+    """The accounting has the same objects of every kind, and as many pages, except places of mapping nodes."""
     counts = [dict(line.split() for line in text.splitlines()) for text in (before, after)]
     pages = [{word: int(count.pop(word)) for word in PAGES} for count in counts]
     assert counts[0] == counts[1]

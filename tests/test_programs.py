@@ -63,7 +63,7 @@ def test_module_lives(module_output: Callable[[str], Result], system: str) -> No
 
 @together("module")
 def test_module_says_the_same(module_output: Callable[[str], Result]) -> None:
-    """And on Keel it says what it says on the bare machine."""
+    """And on Keel it says what it says on native Linux."""
     assert module_output("keel").output == module_output("native").output
 
 

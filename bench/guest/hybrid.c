@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Tables 4 and 5 of SOSP 1997 between Linux processes on Keel: native lthreads of two of them send each other messages and
- * lend each other pages, and one is the pager of the other process's Linux thread. user/bench/src/paper is the same between
- * native tasks, in the same order of pages; appel.c is what Linux offers. Whoever gets bytes answers one more than the last.
+ * Tables 4 and 5 of SOSP 1997 between Linux processes on Keel: native lthreads of two of them send
+ * each other messages and lend each other pages, and one is the pager of the other process's Linux
+ * thread. user/bench/src/paper is the same between native tasks, in the same order of pages;
+ * appel.c is what Linux offers. Whoever gets bytes answers one more than the last.
  */
 #include <sys/mman.h>
 #include <unistd.h>
@@ -42,7 +43,9 @@ static struct keel_linux_native native;
 static void (*server_main)(unsigned long);
 static char *window, *open_page;
 
-/* Says that it is there, and hears how often it shall work; later says how often that went wrong. */
+/*
+ * Says that it is there, and hears how often it shall work; later says how often that went wrong.
+ */
 KEEL_LTHREAD static long next_order(long wrong)
 {
 	struct keel_message m = { .tag = KEEL_TAG(0, 1), .words = { wrong } };

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* What the measuring programs take their figures from, and how they fail. Inline: a call more would be in each figure. */
+/*
+ * What the measuring programs take their figures from, and how they fail. Inline: a call more would
+ * be in each figure.
+ */
 #ifndef MEASURE_H
 #define MEASURE_H
 

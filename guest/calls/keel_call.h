@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Linux's system calls as messages of the program's own to the Linux server, in place of an instruction that the µ-kernel
- * tells the server of: number and arguments travel as words, the result comes back in a register. keel_calls() allows it
- * to the calling thread and those that it makes; a new program begins without. See docs/native.md.
+ * Linux's system calls as messages of the program's own to the Linux server, in place of an
+ * instruction that the µ-kernel tells the server of: number and arguments travel as words, the
+ * result comes back in a register. keel_calls() allows it to the calling thread and those that it
+ * makes; a new program begins without. See docs/native.md.
  *
- * What the server does is the same for both: signals, tracers and seccomp see no difference. A result is never turned into
- * errno: from -4095 to -1 it is an error's negative number.
+ * What the server does is the same for both: signals, tracers and seccomp see no difference. A
+ * result is never turned into errno: from -4095 to -1 it is an error's negative number.
  */
 #ifndef KEEL_CALL_H
 #define KEEL_CALL_H
@@ -15,8 +16,9 @@
 #include <unistd.h>
 
 /*
- * How this thread makes its calls: KEEL_DISPATCH_OFF, KEEL_DISPATCH_ON, or the address of an entry (entry.S) that takes what
- * unmodified code calls. Less than 0, and errno is EINVAL, where Linux does not run on Keel.
+ * How this thread makes its calls: KEEL_DISPATCH_OFF, KEEL_DISPATCH_ON, or the address of an entry
+ * (entry.S) that takes what unmodified code calls. Less than 0, and errno is EINVAL, where Linux
+ * does not run on Keel.
  */
 static inline int keel_calls(unsigned long how)
 {
@@ -27,8 +29,8 @@ static inline int keel_calls(unsigned long how)
 void keel_entry(void);
 
 /*
- * The message: with the words a, b, c, and what else the instruction shall have as operands. The registers of the arguments
- * come back as those of the instruction would.
+ * The message: with the words a, b, c, and what else the instruction shall have as operands. The
+ * registers of the arguments come back as those of the instruction would.
  */
 #define KEEL_MESSAGE(number, a, b, c, ...)								\
 	({												\

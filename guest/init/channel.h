@@ -7,7 +7,7 @@
  * credit, header included; each side starts with CREDIT_MAX and gets back by credit frames
  * what the other has consumed. So at most CREDIT_MAX bytes are under way and
  * the receiver's tty cannot overrun. A ready frame is not answered: where Linux is
- * started anew, nothing meant for the init before may come to the next one, whose
+ * restarted, nothing meant for the init before may come to the next one, whose
  * tty would echo it. The init before may have ended within a frame; zero bytes, as
  * many as a frame can have, come before a ready frame to end that one, and between
  * frames they mean nothing. tools/keel/channel.py is the other end.

@@ -29,7 +29,7 @@ struct settings {
 	char init[SETTING_MAX];		/* keel.init: systemd, or nothing for this one */
 	char root[SETTING_MAX];		/* keel.root: the disk or the file of the root, if it is in one */
 	char console[SETTING_MAX];	/* keel.console: where shells are, with commas between */
-	char app[SETTING_MAX];		/* keel.app: the application for level 0 that came with this init */
+	char app[SETTING_MAX];		/* keel.app: the application for ring 0 that came with this init */
 	char **app_arguments;		/* what stands behind -- on the command line, the name in front */
 	char attended[SETTING_MAX];	/* keel.attended: set where ./keel is at the console */
 	char term[SETTING_MAX];		/* keel.term: the host terminal's TERM */

@@ -16,7 +16,10 @@
 
 #include "init.h"
 
-/* Programs rely on its being empty at boot: pid files of the last one would keep services from starting. */
+/*
+ * Programs rely on its being empty at boot: pid files of the last one would keep services from
+ * starting.
+ */
 #define RUN "/run"
 
 static const struct {

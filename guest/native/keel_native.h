@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Hybrid programs: a Linux process with native lthreads in its space, which the µ-kernel schedules and which use its calls
- * (docs/native.md). To each a Linux thread attends, in keel_native(): it serves the lthread's page faults, gets the signals of
- * its exceptions, and hears what it sends to Linux.
+ * Hybrid programs: a Linux process with native lthreads in its space, which the µ-kernel schedules
+ * and which use its calls (docs/native.md). To each a Linux thread attends, in keel_native(): it
+ * serves the lthread's page faults, gets the signals of its exceptions, and hears what it sends to
+ * Linux.
  *
- * Code of an lthread is C without a C library: no system calls, no thread-local variables, no stack protector
- * (KEEL_LTHREAD). It shares its process's memory. Numbers and structures are <keel_abi.h>'s, which docs/abi.md explains.
+ * Code of an lthread is C without a C library: no system calls, no thread-local variables, no stack
+ * protector (KEEL_LTHREAD). It shares its process's memory. Numbers and structures are
+ * <keel_abi.h>'s, which docs/abi.md explains.
  */
 #ifndef KEEL_NATIVE_H
 #define KEEL_NATIVE_H
@@ -15,15 +17,16 @@
 #include <unistd.h>
 
 /*
- * Marks a function that an lthread runs. What uses floating point or vectors, too, has another state to be switched, and is
- * free to say so by itself.
+ * Marks a function that an lthread runs. What uses floating point or vectors, too, has another
+ * state to be switched, and is free to say so by itself.
  */
 #define KEEL_LTHREAD __attribute__((noinline, no_stack_protector, target("general-regs-only")))
 
 /*
- * Makes the process one that may have lthreads, while it has one thread; before the first keel_native(). Where in its space
- * what the µ-kernel shares with them lies, or -1 with errno: EPERM without CAP_SYS_NICE, EBUSY with several threads, or while
- * somebody reads the process's memory map in /proc.
+ * Makes the process one that may have lthreads, while it has one thread; before the first
+ * keel_native(). Where in its space what the µ-kernel shares with them lies, or -1 with errno:
+ * EPERM without CAP_SYS_NICE, EBUSY with several threads, or while somebody reads the process's
+ * memory map in /proc.
  */
 static inline long keel_area(void)
 {
@@ -31,17 +34,22 @@ static inline long keel_area(void)
 }
 
 /*
- * With ip: begins an lthread at ip, with the stack pointer sp and the argument in rdi; this thread attends to it from now on, and
- * to the one that it attended to no longer, which ends. Without: answers its last message with label and words. Either way
- * waits until it sends something to `server`, and returns label and words of that. 0, or -1 with errno: EINTR never, EPERM
- * without CAP_SYS_NICE, EINVAL before keel_area(), EAGAIN where there are 64 in all, ESRCH: there is none to answer.
+ * With ip: begins an lthread at ip, with the stack pointer sp and the argument in rdi; this thread
+ * attends to it from now on, and to the one that it attended to no longer, which ends. Without:
+ * answers its last message with label and words. Either way waits until it sends something to
+ * `server`, and returns label and words of that. 0, or -1 with errno: EINTR never, EPERM without
+ * CAP_SYS_NICE, EINVAL before keel_area(), EAGAIN where there are 64 in all, ESRCH: there is none
+ * to answer.
  */
 static inline int keel_native(struct keel_linux_native *native)
 {
 	return syscall(SYS_arch_prctl, KEEL_LINUX_PRCTL_NATIVE, native);
 }
 
-/* keel_native() to begin one at `main`, which must not return, on a stack that ends before `stack_end`. */
+/*
+ * keel_native() to begin one at `main`, which must not return, on a stack that ends before
+ * `stack_end`.
+ */
 static inline int keel_native_begin(struct keel_linux_native *native, void (*main)(unsigned long), void *stack_end,
 				    unsigned long argument)
 {
@@ -52,15 +60,19 @@ static inline int keel_native_begin(struct keel_linux_native *native, void (*mai
 }
 
 /*
- * The calling Linux thread's page faults go to the thread `id` first, of another process or its own: its pager. What that
- * one passes on (KEEL_TAG_FORWARD), and all where it is not there any more, is Linux's as ever. 0: to Linux alone.
+ * The calling Linux thread's page faults go to the thread `id` first, of another process or its
+ * own: its pager. What that one passes on (KEEL_TAG_FORWARD), and all where it is not there any
+ * more, is Linux's as ever. 0: to Linux alone.
  */
 static inline int keel_pager(unsigned long id)
 {
 	return syscall(SYS_arch_prctl, KEEL_LINUX_PRCTL_PAGER, id);
 }
 
-/* A message, and what a call of ipc says of it: whom it came from, and how the call ended (0, or an error). */
+/*
+ * A message, and what a call of ipc says of it: whom it came from, and how the call ended (0, or an
+ * error).
+ */
 struct keel_message {
 	long status;
 	unsigned long partner;
@@ -138,7 +150,10 @@ static inline unsigned long keel_fpage(const void *address, unsigned long log2, 
 	return (unsigned long)address | log2 << KEEL_FPAGE_SIZE_SHIFT | rights;
 }
 
-/* Map item number `index` of the caller's next message: what, and where in the receiver's window (its address in a fault). */
+/*
+ * Map item number `index` of the caller's next message: what, and where in the receiver's window
+ * (its address in a fault).
+ */
 static inline void keel_put_map(unsigned int index, unsigned long place, unsigned long fpage)
 {
 	keel_utcb()->maps[2 * index] = place;

@@ -73,7 +73,7 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 def test_packages_are_installed_and_purged(archive: str) -> None:
-    """apt-get and dpkg fetch, verify, configure and remove as on the bare machine."""
+    """apt-get and dpkg fetch, verify, configure and remove as on native Linux."""
     script = f"ARCHIVE={archive} PACKAGES='{' '.join(INSTALLED)}'\n{INSTALL}"
     native, keel = (run_guest(system, SCRIPT, stdin=script.encode(), limit_s=LIMIT_S).output for system in SYSTEMS)
     assert [line for line in native.splitlines() if line.endswith(" 0")][:3] == ["updated 0", "installed 0", "purged 0"], native

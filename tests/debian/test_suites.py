@@ -42,7 +42,7 @@ def python_suite(system: str, suite: str) -> dict[str, str]:
 
 @pytest.mark.parametrize("suite", PYTHON)
 def test_python(suite: str) -> None:
-    """Each test of the suite ends as on the bare machine."""
+    """Each test of the suite ends as on native Linux."""
     native, keel = python_suite("native", suite), python_suite("keel", suite)
     both = native | keel
     different = [f"{name}: {native.get(name)}, on Keel {keel.get(name)}" for name in both if native.get(name) != keel.get(name)]
@@ -60,7 +60,7 @@ def failed_stressors(system: str, stressors: str) -> set[str]:
 
 @pytest.mark.parametrize("stressors", CLASSES)
 def test_stress_ng(stressors: str) -> None:
-    """No stressor fails on Keel that does not fail on the bare machine."""
+    """No stressor fails on Keel that does not fail on native Linux."""
     assert failed_stressors("keel", stressors) <= failed_stressors("native", stressors)
 
 

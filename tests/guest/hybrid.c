@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Hybrid processes, to be compared with what test_hybrid.py has: what their native lthreads see of the process, what the
- * process sees of them, messages and mappings between processes, pagers for Linux's threads, and what none of them may do.
+ * Hybrid processes, to be compared with what test_hybrid.py has: what their native lthreads see of
+ * the process, what the process sees of them, messages and mappings between processes, pagers for
+ * Linux's threads, and what none of them may do.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -145,7 +146,10 @@ static unsigned long told_id(void)
 	return id;
 }
 
-/* For that other process: begins the lthread, tells its id, and attends to it until it says something again. */
+/*
+ * For that other process: begins the lthread, tells its id, and attends to it until it says
+ * something again.
+ */
 static void begin_and_tell(void (*main)(unsigned long), unsigned long argument)
 {
 	area();
@@ -322,7 +326,10 @@ static void *attend_to_spinner(void *unused)
 	return NULL;
 }
 
-/* One that never gives the processor away: Linux goes on beside it, and it is gone with its process. */
+/*
+ * One that never gives the processor away: Linux goes on beside it, and it is gone with its
+ * process.
+ */
 static void spin(void)
 {
 	unsigned long before;
@@ -472,8 +479,8 @@ KEEL_LTHREAD static long lay(volatile char *page, unsigned long log2, volatile c
 }
 
 /*
- * Lays a large page over small ones and uses up the kernel memory that Linux may have: whole pages by lthreads, what is left
- * of others by mappings. Linux hears nothing of that.
+ * Lays a large page over small ones and uses up the kernel memory that Linux may have: whole pages
+ * by lthreads, what is left of others by mappings. Linux hears nothing of that.
  */
 KEEL_LTHREAD static void filler(unsigned long unused)
 {
@@ -510,7 +517,10 @@ static char *aligned(size_t bytes)
 	return (char *)((start + LARGE - 1) & -LARGE);
 }
 
-/* Leaves the kernel below no memory for Linux; small pages from `over` + LARGE on are below a large one then. */
+/*
+ * Leaves the kernel below no memory for Linux; small pages from `over` + LARGE on are below a large
+ * one then.
+ */
 static void use_up_memory(void)
 {
 	volatile char *small;
@@ -533,7 +543,9 @@ static void use_up_memory(void)
 	begin(filler, 0);
 }
 
-/* What is unmapped while the kernel below has no memory left to cut a large page: nothing may stay. */
+/*
+ * What is unmapped while the kernel below has no memory left to cut a large page: nothing may stay.
+ */
 static void unmapped_without_memory(void)
 {
 	volatile char *small;
@@ -589,7 +601,9 @@ static int retire(void)
 	return 0;
 }
 
-/* Answers calls with one more than the first word, and says how many there were when one says so. */
+/*
+ * Answers calls with one more than the first word, and says how many there were when one says so.
+ */
 KEEL_LTHREAD static void adder(unsigned long argument)
 {
 	struct keel_message m = { .tag = KEEL_TAG(0, 0) };
@@ -645,7 +659,10 @@ static void between_processes(void)
 	printf("calls from process to process: %lu wrong\n", native.words[0]);
 }
 
-/* Lends pages: answers page faults below `window` by its own, and passes on all others. Everything else is a question. */
+/*
+ * Lends pages: answers page faults below `window` by its own, and passes on all others. Everything
+ * else is a question.
+ */
 static volatile char *lent, *elsewhere;
 
 KEEL_LTHREAD static void lender(unsigned long pages)
@@ -734,7 +751,10 @@ static void pagers(void)
 	child("its window", client_without_pager);
 }
 
-/* Counts the faults that it hears of, and passes them on if its argument says so; else never answers. */
+/*
+ * Counts the faults that it hears of, and passes them on if its argument says so; else never
+ * answers.
+ */
 KEEL_LTHREAD static void counter(unsigned long passes_on)
 {
 	struct keel_message m = { .tag = KEEL_TAG(0, 0) };
@@ -827,7 +847,10 @@ static inline long task_new(unsigned long number)
 	return status;
 }
 
-/* Against its own process's Linux threads, which are lthread 0 of its task and on, against Linux, and for more rights. */
+/*
+ * Against its own process's Linux threads, which are lthread 0 of its task and on, against Linux,
+ * and for more rights.
+ */
 KEEL_LTHREAD static void robber(unsigned long argument)
 {
 	unsigned long own = keel_utcb()->id, number = ~(0xfffful << KEEL_ID_LTHREAD_SHIFT);
@@ -860,7 +883,10 @@ KEEL_LTHREAD static void robber(unsigned long argument)
 
 static void robbery(void)
 {
-	/* It hears of the messages to Linux's lthread that the program's attendant is not meant to have, and of the last. */
+	/*
+	 * It hears of the messages to Linux's lthread that the program's attendant is not meant to
+	 * have, and of the last.
+	 */
 	begin(robber, 0);
 	while (native.label != 10)
 		keel_native(&native);
@@ -904,7 +930,9 @@ static void no_longer_privileged(void)
 	printf(" %s\n", strerrorname_np(errno));
 }
 
-/* Makes Linux's own pager its own, and raises an exception with a stack pointer that is nobody's. */
+/*
+ * Makes Linux's own pager its own, and raises an exception with a stack pointer that is nobody's.
+ */
 KEEL_LTHREAD static void usurper(unsigned long keeper)
 {
 	struct keel_ex_regs *record = (void *)keel_utcb()->record;

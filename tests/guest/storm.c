@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The program `storm`: processes and threads in all states that there are, killed at any moment. It prints one
- * deterministic line, and its status is 0 only when all that it killed died of that and nobody was left.
+ * The program `storm`: processes and threads in all states that there are, killed at any moment. It
+ * prints one deterministic line, and its status is 0 only when all that it killed died of that and
+ * nobody was left.
  *
  *   storm processes|threads N
  *
- * `processes` kills N processes, each in one of the states, `threads` N with a thread in each state that lets others live.
+ * `processes` kills N processes, each in one of the states.
+ * `threads` kills N with a thread in each state that lets others live.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The program `stress`: many processes and threads, and a mixed load that verifies its own results. It prints one
- * deterministic line for each job and ends with status 0 only when every result was right.
+ * The program `stress`: many processes and threads, and a mixed load that verifies its own results.
+ * It prints one deterministic line for each job and ends with status 0 only when every result was
+ * right.
  *
- *   stress forks N | execs N [PROGRAM] | killspin N | killblocked N | procs N | threads N | mixed N | memory MEGABYTES
+ *   stress forks N | execs N [PROGRAM] | killspin N | killblocked N | procs N | threads N |
+ *          mixed N | memory MEGABYTES
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -394,7 +396,10 @@ static long mixed(long count)
 	return bad ? 0 : count;
 }
 
-/* So many megabytes at once, each word with a value of its own, looked at twice; returns the megabytes that were right. */
+/*
+ * So many megabytes at once, each word with a value of its own, looked at twice; returns the
+ * megabytes that were right.
+ */
 static long memory(long megabytes)
 {
 	size_t words = MEGABYTE / sizeof(uint64_t);

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The whole kernel under random histories: system calls at random, most of them nearly right, page faults, exceptions
-//! and time that passes, on two processors. All invariants are checked on the way, and in the end every page is back.
+//! The whole kernel under random histories: system calls at random, most of them nearly right, page
+//! faults, exceptions and time that passes, on two processors. All invariants are checked on the
+//! way, and in the end every page is back.
 //!
-//! What `user/hostile` does in an emulator is done here some hundred times as often, with the kernel's own assertions, with
-//! overflow checks, and with an interrupt wherever the kernel lets one in.
+//! What `user/hostile` does in an emulator is done here some hundred times as often, with the
+//! kernel's own assertions, with overflow checks, and with an interrupt wherever the kernel lets
+//! one in.
 
 use crate::arch::cpu::Cpu;
 use crate::arch::{each_step, Machine, PROCESSORS};
@@ -246,7 +248,8 @@ impl History {
             }
             23..=27 => {
                 self.record(thread);
-                // The processors of this machine cannot load the registers of an FPU that a user chose.
+                // The processors of this machine cannot load the registers of an FPU that a user
+                // chose.
                 let mask = self.one_of(&[EX_TRIGGER, EX_CANCEL, EX_START, EX_START | EX_CANCEL, self.random.next()]);
                 let mask = mask & EX_ALL & !(EX_CREATE | EX_DELETE | EX_FPU_SET);
                 with(CALL_LTHREAD_EX_REGS, self.one_of(&[own, self.id()]).0, mask, 0, words)

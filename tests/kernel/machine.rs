@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The machine of the host tests, in place of `arch`: two processors that take turns in one thread of the host.
+//! The machine of the host tests, in place of `arch`: two processors that take turns in one thread
+//! of the host.
 //!
-//! Page tables, pcids, descriptors, states and the short ways' tables are the kernel's own. Emulated are control registers
-//! and translations (`regs`), timers and messages between processors (`apic`), and the entries (`entry`). Physical memory is
-//! the host's, one to one. Time stands still but where the machine says so, and interrupts come where the kernel lets
-//! them in, as often as a random number says: a seed repeats everything.
+//! Page tables, pcids, descriptors, states and the fast paths' tables are the kernel's own.
+//! Emulated are control registers and translations (`regs`), timers and messages between processors
+//! (`apic`), and the entries (`entry`). Physical memory is the host's, one to one. Time stands
+//! still but where the machine says so, and interrupts come where the kernel lets them in, as often
+//! as a random number says: a seed repeats everything.
 
 #[path = "../../kernel/src/arch/x86_64/acpi.rs"]
 pub mod acpi;
@@ -147,7 +149,8 @@ impl Machine {
         act(processor)
     }
 
-    /// One in so many looks for interrupts finds some (0: none), and then perhaps this thread becomes ready.
+    /// One in so many looks for interrupts finds some (0: none), and then perhaps this thread
+    /// becomes ready.
     pub fn disturb(&self, one_in: u64, intruder: Option<Ref<Thread>>) {
         STATE.disturbed.set(one_in);
         STATE.intruder.set(intruder);
@@ -175,13 +178,15 @@ impl Machine {
         self.pass(next - self.now());
     }
 
-    /// A user's access by the thread that the acting processor runs: through what the processor holds, else by a walk of
-    /// the page tables. Panics where what it holds is more than the page tables allow. Whether the access succeeds.
+    /// A user's access by the thread that the acting processor runs: through what the processor
+    /// holds, else by a walk of the page tables. Panics where what it holds is more than the page
+    /// tables allow. Whether the access succeeds.
     pub fn touch(&self, address: u64, write: bool) -> bool {
         touch(address, write)
     }
 
-    /// Whenever the kernel looks for interrupts on the first processor, the second one writes there, if it is in user mode.
+    /// Whenever the kernel looks for interrupts on the first processor, the second one writes
+    /// there, if it is in user mode.
     pub fn write_beside(&self, address: Option<u64>) {
         STATE.neighbour.set(address);
         STATE.writes.set(0);
@@ -201,7 +206,8 @@ impl Machine {
         }
     }
 
-    /// An entry into the kernel on a processor, as exclusive code has it; the thread with which it is left.
+    /// An entry into the kernel on a processor, as exclusive code has it; the thread with which it
+    /// is left.
     pub fn kernel(&self, processor: usize, serve: impl FnOnce(&Cpu)) -> Ref<Thread> {
         let cpu = act(processor);
         lock::enter(cpu);
@@ -287,7 +293,7 @@ fn leave(cpu: &'static Cpu) -> Ref<Thread> {
     cpu.current.get().expect("somebody runs")
 }
 
-/// Zeroed memory below 4 GB for ever, as the pool's is; it begins at a large page.
+/// Zeroed memory below 4 GB forever, as the pool's is; it begins at a large page.
 fn low_memory(bytes: usize) -> u64 {
     // Linux's numbers (asm/unistd_64.h, asm-generic/mman-common.h, asm/mman.h).
     const MMAP: u64 = 9;
@@ -321,7 +327,7 @@ fn start() -> u64 {
     assert!(boot::FACTS.set(facts).is_ok(), "the machine boots once");
     serial::PORT.set(serial::COM[0]);
     for index in 0..PROCESSORS as u8 {
-        // SAFETY: memory of this size, for ever.
+        // SAFETY: memory of this size, forever.
         let cpu = unsafe { cpu::create(memory(size_of::<cpu::Processor>(), PAGE).cast(), index, index as u32) };
         cpu.pcids.begin();
         cpu::add(cpu);
@@ -331,7 +337,7 @@ fn start() -> u64 {
     lock::begin(boot);
     lock::add(boot, act(1));
     act(0);
-    // SAFETY: the memory is the pool's, and the table's, for ever.
+    // SAFETY: the memory is the pool's, and the table's, forever.
     unsafe {
         POOL.init(pool, pool + POOL_BYTES as u64);
         task::init(memory(task::TABLE_BYTES, PAGE));

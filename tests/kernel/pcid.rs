@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Host tests of the pcids: processors whose TLBs hold what the hardware may hold, and a random history of switches,
-//! uses, changes and ends of spaces. Nobody may ever use a translation that was changed.
+//! Host tests of the pcids: processors whose TLBs hold what the hardware may hold, and a random
+//! history of switches, uses, changes and ends of spaces. Nobody may ever use a translation that
+//! was changed.
 
 use super::*;
 use crate::random::Random;
@@ -117,7 +118,7 @@ fn a_space_keeps_its_translations_until_another_takes_its_tag() {
     assert_eq!(
         pcids.enter(third) & (NOFLUSH | TAG),
         pcids.enter(first) & (NOFLUSH | TAG),
-        "both begin anew with the same pcid"
+        "both restart with the same pcid"
     );
     pcids.forget(second);
     assert_eq!((pcids.of(second), pcids.enter(second) & NOFLUSH), (None, 0));

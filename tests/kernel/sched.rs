@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Meetings, timeouts and who runs, against a model of what each thread does.
 //!
-//! The threads of one processor send, wait, sleep, notify, cancel and delete each other, and change priorities. The model
-//! says whom each meets, with which status and word it goes on, and when its time is over. Of those who are ready one with the highest
-//! priority must run, and none longer than its time slice while an equal waits.
+//! The threads of one processor send, wait, sleep, notify, cancel and delete each other, and change
+//! priorities. The model says whom each meets, with which status and word it goes on, and when its
+//! time is over. Of those who are ready one with the highest priority must run, and none longer
+//! than its time slice while an equal waits.
 
 use super::*;
 use crate::arch::{each_step, Machine};
@@ -194,7 +195,8 @@ impl History {
         }
     }
 
-    /// Time passes while the thread that runs does nothing; everybody's time that is over by then is over.
+    /// Time passes while the thread that runs does nothing; everybody's time that is over by then
+    /// is over.
     fn pass(&mut self, ns: u64) {
         let end = self.machine.now() + ns;
         while self.machine.now() < end {

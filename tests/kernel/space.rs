@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Spaces against a model: map, grant, unmap and rights, with pages of all sizes, begun anew wherever the kernel may be
-//! interrupted, while two processors use what is mapped.
+//! Spaces against a model: map, grant, unmap and rights, with pages of all sizes, restarted
+//! wherever the kernel may be interrupted, while two processors use what is mapped.
 //!
-//! The model knows leaves and who got them from whom, and looks things up in maps. It has no tables, no groups of
-//! nodes, no rows, no polls and no translations.
+//! The model knows leaves and who got them from whom, and looks things up in maps. It has no
+//! tables, no groups of nodes, no rows, no polls and no translations.
 
 use super::*;
 use crate::arch::{cpu::cpu, each_step, entry, Machine, PROCESSORS};
@@ -324,8 +324,8 @@ struct History {
     threads: Vec<Ref<Thread>>,
     intruder: Ref<Thread>,
     model: Model,
-    /// How often an operation had to begin anew.
-    anew: u64,
+    /// How often an operation had to restart.
+    restarts: u64,
     /// Tables that were moved.
     moved: u64,
     /// Items that `map_pages` mapped.
@@ -360,7 +360,7 @@ impl History {
             threads,
             intruder,
             model: Model::default(),
-            anew: 0,
+            restarts: 0,
             moved: 0,
             answered: 0,
         }
@@ -373,14 +373,14 @@ impl History {
         assert!(entry::load(cpu, self.threads[task]));
     }
 
-    /// Does it until it need not begin anew.
+    /// Does it until it need not restart.
     fn finish<T>(&mut self, mut step: impl FnMut() -> Result<T, Stop>) -> T {
         loop {
             match step() {
                 Ok(result) => return result,
                 Err(Stop::Failed(error)) => panic!("{error:?} where there is memory for everything"),
                 Err(Stop::Restart) => {
-                    self.anew += 1;
+                    self.restarts += 1;
                     sched::unready(self.intruder);
                     self.intruder.state.set(State::Inactive);
                 }
@@ -588,14 +588,14 @@ fn spaces_agree_with_a_model_of_leaves() {
             history.machine.check().unwrap_or_else(|complaint| panic!("{complaint}"));
         }
     });
-    let (anew, moved, most, answered) = (history.anew, history.moved, history.model.names, history.answered);
+    let (restarts, moved, most, answered) = (history.restarts, history.moved, history.model.names, history.answered);
     let _machine = history.end();
     assert_eq!(accounts(), before, "pages in use");
     println!(
-        "spaces: {OPERATIONS} operations, {anew} begun anew, {moved} tables moved, {answered} pages of answers, {most} leaves, seed {seed}"
+        "spaces: {OPERATIONS} operations, {restarts} restarted, {moved} tables moved, {answered} pages of answers, {most} leaves, seed {seed}"
     );
     assert!(answered > OPERATIONS / 10, "answers were mapped at once");
-    assert!(anew > OPERATIONS / 100, "operations were begun anew");
+    assert!(restarts > OPERATIONS / 100, "operations were restarted");
     assert!(moved > OPERATIONS / 200, "tables were moved");
 }
 
@@ -673,7 +673,8 @@ fn unmaps_do_not_fail_where_there_is_no_memory() {
     let machine = Machine::take();
     let history = History::new(machine, seed, QUOTA);
     for (number, task) in history.tasks[1..].iter().enumerate() {
-        // Enough for the tables of small pages, and too little, sooner or later, for the pieces of a large one.
+        // Enough for the tables of small pages, and too little, sooner or later, for the pieces of
+        // a large one.
         let unused = QUOTA - task.account.used.get();
         assert_eq!(task.account.pass(unused - 4 * (number as u64 + 1), &POOL.root), Ok(()));
     }
@@ -711,8 +712,8 @@ fn unmaps_do_not_fail_where_there_is_no_memory() {
     history.end();
 }
 
-/// A thread of low priority on the first processor that makes a long call, and a more important one that is ready whenever
-/// the kernel looks.
+/// A thread of low priority on the first processor that makes a long call, and a more important one
+/// that is ready whenever the kernel looks.
 struct Disturbed {
     machine: Machine,
     caller: Ref<Thread>,
@@ -734,7 +735,8 @@ impl Disturbed {
         Disturbed { machine, caller, intruder, longest: Cell::new(0) }
     }
 
-    /// The caller unmaps pages of its task, in as many turns as it takes: how many, and the looks for interrupts.
+    /// The caller unmaps pages of its task, in as many turns as it takes: how many, and the looks
+    /// for interrupts.
     fn unmap(&self, start: u64, pages: u64, keep: u64) -> (u64, u64) {
         use keel_abi::call::{CALL_FPAGE_UNMAP, UNMAP_TASK};
         let (frame, before) = (self.caller.frame(), self.machine.polls());
@@ -749,7 +751,8 @@ impl Disturbed {
         (turns, self.machine.polls() - before)
     }
 
-    /// The caller makes a system call with the arguments that `prepare` sets, in as many turns as it takes: how many.
+    /// The caller makes a system call with the arguments that `prepare` sets, in as many turns as
+    /// it takes: how many.
     fn call(&self, call: u64, prepare: impl Fn()) -> u64 {
         let frame = self.caller.frame();
         self.longest.set(0);
@@ -785,7 +788,8 @@ impl Disturbed {
 /// Where a caller's ip is behind its system call.
 const CALL_END: u64 = 0x1000;
 
-/// A page at the address, and so many more, each of which came from the one before (a chain) or all from the first.
+/// A page at the address, and so many more, each of which came from the one before (a chain) or all
+/// from the first.
 fn pages_from_one(task: Ref<Task>, sigma0: Ref<Task>, count: u64, chain: bool) {
     let mut source = WINDOW;
     assert!(give(sigma0, task, Placement { source: PHYSICAL, target: source, log2: 12 }, FPAGE_RWX).is_ok());
@@ -821,7 +825,8 @@ fn an_unmap_keeps_its_place() {
     disturbed.end();
 }
 
-/// A page at the address, and so many more in a tree in which each that has any has as many, and the newest of them the next ones.
+/// A page at the address, and so many more in a tree in which each that has any has as many, and
+/// the newest of them the next ones.
 fn deep_tree(task: Ref<Task>, sigma0: Ref<Task>, count: u64, children: u64) {
     pages_from_one(task, sigma0, 0, true);
     for number in 1..=count {
@@ -833,12 +838,14 @@ fn deep_tree(task: Ref<Task>, sigma0: Ref<Task>, count: u64, children: u64) {
 
 #[test]
 fn any_tree_is_taken_back_in_short_turns_and_in_time_that_grows_with_its_size() {
-    /// Looks for interrupts in a turn: a mapping goes in one piece with what hangs under another one, and the way down to it.
+    /// Looks for interrupts in a turn: a mapping goes in one piece with what hangs under another
+    /// one, and the way down to it.
     const TURN: u64 = 5;
     let machine = Machine::take();
     let (sigma0, task) = (task::at(TASK_SIGMA0 as u32).expect("it is there"), limited(1, 4_000));
     let disturbed = Disturbed::new(machine, task);
-    // Chains, trees whose mappings are taken away before what came from them, and those in which there is a way down.
+    // Chains, trees whose mappings are taken away before what came from them, and those in which
+    // there is a way down.
     for children in [1, 2, 20, FEW as u64, FEW as u64 + 1, MANY / 3, MANY] {
         deep_tree(task, sigma0, MANY, children);
         let (turns, polls) = disturbed.unmap(WINDOW, 1, 0);
@@ -962,7 +969,8 @@ fn the_deletion_of_a_clan_gives_way() {
     assert!(turns >= EMPTY as u64, "it gave way {turns} times");
 }
 
-/// A task with so many tasks in its clan is made anew while somebody more important is ready: in how many turns.
+/// Recreates a task whose clan has this many tasks, while a thread of a higher priority is ready.
+/// Returns how many calls it took.
 fn deletion_of_a_clan(tasks: u32, fill: impl Fn(Ref<Task>)) -> u64 {
     use keel_abi::call::{CALL_TASK_NEW, TASK_NO_LTHREAD};
     let (machine, chief) = (Machine::take(), limited(1, 12_000));

@@ -8,7 +8,8 @@ use crate::random::Random;
 use std::collections::{BTreeMap, BTreeSet};
 
 const OPERATIONS: u64 = 150_000;
-/// Task numbers and lthread numbers that are used: in the task itself, and in two pages of its directory.
+/// Task numbers and lthread numbers that are used: in the task itself, and in two pages of its
+/// directory.
 const NUMBERS: u64 = 6;
 const LTHREADS: [u16; 8] = [0, 1, 2, 3, 4, 5, 511, 512];
 /// Old ids that are looked at after each operation.
@@ -18,7 +19,8 @@ const LOOKS: u64 = 4;
 struct Model {
     tasks: BTreeMap<u32, Ref<Task>>,
     alive: BTreeMap<Id, Ref<Thread>>,
-    /// All ids that there ever were, of threads and of tasks, in the order in which they were given out.
+    /// All ids that there ever were, of threads and of tasks, in the order in which they were given
+    /// out.
     given: Vec<Id>,
     known: BTreeSet<Id>,
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What an application at level 0 can do, check by check: `level CHECK` prints one
+ * What an application in ring 0 can do, check by check: `level CHECK` prints one
  * line and ends with 0, or dies as the check wants; `level` does them all, and
  * `level all bypass` does them with calls that bypass the work of entry and exit.
- * The same source built for level 3 prints the same lines, but for the level.
+ * The same source built for ring 3 prints the same lines, except for the ring.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -28,7 +28,7 @@ LOGS = ("console", "kernel", "emulator")
 # The emulated processor's instructions in a second of the emulated time, which nothing else drives.
 INSTRUCTIONS_PER_S = 20_000_000
 # From this version on (3.0, with Debian's options), its loop for several processors does not commit the instruction pointer after
-# an exception (main.cc), so that a breakpoint on an instruction is met again at the first instruction of the handler, for ever.
+# an exception (main.cc), so that a breakpoint on an instruction is met again at the first instruction of the handler, forever.
 REPEATS_BREAKPOINTS = (3, 0)
 LAST_WORDS = re.compile(rb" \(code (0x[0-9a-f]+)\)\r?\n")
 KEEP_BYTES = 128

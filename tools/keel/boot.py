@@ -25,7 +25,7 @@ DISC_TERMINAL = "keel.term=xterm"
 NATIVE_SCREEN = "vga=0x344"
 # The emulator's clock is steady and its interrupts come, if late on a busy host; a panic ends the guest, not leaving it there.
 NATIVE_PARAMETERS = ("panic=-1", "tsc=reliable", "no_timer_check")
-# Code at level 0 in pages of level 3, which the processor would not let it reach.
+# Code in ring 0 in pages of ring 3, which the processor would not let it reach.
 UKL_PARAMETERS = ("clearcpuid=smep,smap",)
 # Linux's own limit, less what the terminal's settings may take.
 LONGEST_PARAMETERS = 2048 - 128
@@ -34,7 +34,7 @@ DEBIAN_KERNEL = "debian"
 PACKAGE_NAME = re.compile(r"[a-z0-9][a-z0-9+.-]+")
 # The µ-kernel's own: a panic ends the emulator.
 KERNEL_PARAMETERS = ("debug-exit",)
-# The kernel for debugging has a serial line of its own, on which a panic waits for us.
+# The debug build has a serial line of its own, on which a panic waits for us.
 DEBUGGER_PARAMETERS = ("console=com4",)
 # What a configuration says besides where the kernel's debugger is asked after the end.
 HALTS_AT_SHUTDOWN = "\non-shutdown halt\n"
@@ -61,7 +61,7 @@ class Choices:
     processors: int = 1
     kernel_line: str = ""
     debugger: bool = False
-    # The kernel for debugging, but for nothing else than its check of the invariants.
+    # The debug build, only for its check of the invariants.
     checks: bool = False
     arguments: str = ""
     # Disks beside the root, each `[BUS:][FORMAT:]FILE`; a network card of machine.CARDS, "none", or None for the usual one.
@@ -70,7 +70,7 @@ class Choices:
     persist: bool = False
     # More Debian packages in the default root.
     packages: tuple[str, ...] = ()
-    # An application for level 0 and its arguments, on the kernel for it, which is a native one with a set of options.
+    # An application for ring 0 and its arguments, on the kernel for it, which is a native one with a set of options.
     application: Path | None = None
     application_options: tuple[str, ...] = ()
     application_arguments: tuple[str, ...] = ()
@@ -111,7 +111,7 @@ class Storage:
 
 
 def linux_parameters(choices: Choices, terminal: str, *, root_on_disk: bool = False) -> str:
-    """Linux's command line, the same on both systems but for the native machine's own."""
+    """Linux's command line: the same on both systems, except what only the native one needs."""
     # The last is the one that the init speaks to.
     words = [*([SCREEN_CONSOLE] if choices.graphic else []), SERIAL_CONSOLE, *COMMON_PARAMETERS]
     if root_on_disk:
@@ -166,7 +166,7 @@ def native_guest(
     parameters: str,
     accelerator: str,
 ) -> qemu.Guest:
-    """A Linux on the bare machine."""
+    """A native Linux."""
     described = _linux_guest(kernel, choices, slot, storage, accelerator)
     return replace(described, command_line=parameters, ramdisk=storage.ramdisk)
 
@@ -305,7 +305,7 @@ def _check_parameters(parameters: str) -> None:
 
 def _check_kernel(choices: Choices) -> None:
     if not choices.native:
-        raise KeelError("--kernel is another Linux for the bare machine", "give --native as well")
+        raise KeelError("--kernel is another native Linux", "give --native as well")
     if choices.kernel != DEBIAN_KERNEL and not Path(choices.kernel or "").is_file():
         raise KeelError(f"--kernel {choices.kernel}: there is no such file", f"a bzImage, or the word {DEBIAN_KERNEL!r}")
 

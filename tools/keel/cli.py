@@ -149,7 +149,7 @@ def _add_run(verbs: Verbs) -> None:
     verb.add_argument(
         "--native",
         action="store_true",
-        help="Linux on the bare machine, the baseline of every figure",
+        help="native Linux, the baseline of every figure",
     )
     verb.add_argument(
         "--kernel",
@@ -241,7 +241,7 @@ def _add_trace(verbs: Verbs) -> None:
 def _add_profile(verbs: Verbs) -> None:
     verb = _add_verb(verbs, "profile", "run one command and show where its instructions go")
     verb.add_argument("command", metavar="CMD", help="what is run in Debian, as by run --exec")
-    verb.add_argument("--native", action="store_true", help="on the bare machine instead of on Keel")
+    verb.add_argument("--native", action="store_true", help="on native Linux instead of on Keel")
     _add_packages(verb)
     verb.add_argument("--part", action="store_true", help="only the last part that the program marks (guest/mark.h)")
     verb.add_argument("--top", metavar="N", type=int, default=30, help="functions that are shown (%(default)s)")
@@ -255,7 +255,7 @@ def _add_profile(verbs: Verbs) -> None:
 def _add_ukl(verbs: Verbs) -> None:
     verb = verbs.add_parser("ukl", help="applications inside the kernel: build one, run one", description="Unikernel Linux.")
     actions = verb.add_subparsers(dest="action", required=True, metavar="ACTION")
-    build = _add_verb(actions, "build", "build a C or C++ program as an application for level 0, and the kernel for it")
+    build = _add_verb(actions, "build", "build a C or C++ program as an application for ring 0, and the kernel for it")
     build.add_argument("sources", nargs="*", metavar="FILE", help="its sources; the first one gives it its name")
     build.add_argument(
         "--app", metavar="NAME", help=f"instead, an application out of Debian's sources: {' '.join(uklapps.APPLICATIONS)}"
@@ -313,7 +313,7 @@ def _wanted(options: argparse.Namespace) -> trace_command.Wanted:
 
 
 def _parse(arguments: list[str]) -> argparse.Namespace:
-    """The options, all of them known but for those that `bench` hands on."""
+    """The options. All must be known, except those that `bench` hands on."""
     parser = make_parser()
     options, others = parser.parse_known_args(arguments)
     options.parser, options.argument = parser, others

@@ -69,7 +69,7 @@ class Settings:
 
     @property
     def native_kernel(self) -> Path:
-        """Linux on the bare machine."""
+        """native Linux."""
         return self.linux / "native" / "arch" / "x86" / "boot" / "bzImage"
 
     @property
@@ -78,7 +78,7 @@ class Settings:
         return self.linux / "native" / "vmlinux"
 
     def ukl_kernel(self, options: tuple[str, ...]) -> Path:
-        """Linux for applications at level 0, with a set of options."""
+        """Linux for applications in ring 0, with a set of options."""
         return self.linux / "ukl-kernels" / "-".join(["base", *options]) / "bzImage"
 
     def ukl_symbols(self, options: tuple[str, ...]) -> Path:

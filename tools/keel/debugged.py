@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Native guests on the kernel for debugging: run until their end, then asked by the debugger.
+"""Native guests on the debug build: run until their end, then asked by the debugger.
 
 Also the tests of debugger, invariant check and event trace on such guests.
 """
@@ -18,7 +18,7 @@ TIMEOUT_S = 60.0
 HELP = b"threads, tasks, queues"
 # The root task's last words on a machine without an exit device.
 STANDS_STILL = b"it stands still"
-# What the kernel's command line says: the short ways note nothing; the size of each processor's ring in KB.
+# What the kernel's command line says: the fast paths note nothing; the size of each processor's ring in KB.
 TRACING = "nofast trace=256"
 HEARTBEAT = """\
 log com3

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The host's end of the µ-kernel's debugger: a script that talks to it. Pure: bytes in, bytes out.
 
-docs/debugger.md describes the commands. The kernel for debugging has it on its console.
+docs/debugger.md describes the commands. The debug build has it on its console.
 """
 
 from collections.abc import Generator

@@ -15,7 +15,7 @@ from .errors import KeelError
 
 TIMEOUT_S = 120.0
 # The µ-kernel's command line without its clearing of registers, and the name of that column.
-UNCLEARED_LINE = "noclear"
+UNSCRUBBED_LINE = "noclear"
 # The ceilings are for what this compiler and later ones make of the µ-kernel. What an older one makes (a Debian 12 without its
 # security updates has 1.85) takes up to 26 % more, so that all ceilings are higher there.
 MEASURED_RUST = (1, 96)
@@ -130,10 +130,10 @@ def judge(figures: Sequence[Figure], leeway: float) -> Iterator[tuple[str, str]]
         yield name, "expected a figure, there is none"
 
 
-def rows(figures: Sequence[Figure], uncleared: Sequence[Figure]) -> list[list[str]]:
+def rows(figures: Sequence[Figure], unscrubbed: Sequence[Figure]) -> list[list[str]]:
     """A header and a line for each figure; beside it what it is where SYSCALL leaves the user's registers."""
-    rows = [["operation", "instructions", UNCLEARED_LINE, "seL4", "Pistachio", "remark"]]
-    without = {figure.name: f"{figure.median:,}" for figure in uncleared}
+    rows = [["operation", "instructions", UNSCRUBBED_LINE, "seL4", "Pistachio", "remark"]]
+    without = {figure.name: f"{figure.median:,}" for figure in unscrubbed}
     for figure in figures:
         known = KNOWN.get(figure.name, Known(figure.median))
         others = ("" if number is None else f"{number:,}" for number in (known.sel4, known.pistachio))
@@ -148,16 +148,16 @@ def as_text(rows: Sequence[Sequence[str]]) -> str:
     return "".join(f"| {' | '.join(cell.ljust(width) for cell, width in zip(row, widths))} |\n" for row in rows)
 
 
-def as_json(figures: Sequence[Figure], uncleared: Sequence[Figure], stretches: Sequence[latency.Stretch]) -> str:
+def as_json(figures: Sequence[Figure], unscrubbed: Sequence[Figure], stretches: Sequence[latency.Stretch]) -> str:
     """Every number, with the ceilings."""
-    without = {figure.name: figure.median for figure in uncleared}
+    without = {figure.name: figure.median for figure in unscrubbed}
     measured = {
         figure.name: {
             "median": figure.median,
             "least": figure.least,
             "most": figure.most,
             "idled": figure.idled,
-            UNCLEARED_LINE: without.get(figure.name),
+            UNSCRUBBED_LINE: without.get(figure.name),
             "ceiling": KNOWN[figure.name].ceiling if figure.name in KNOWN else None,
         }
         for figure in figures

@@ -33,7 +33,7 @@ def build_init(settings: Settings) -> Path:
 
 
 def with_application(settings: Settings, application: Path) -> Path:
-    """An archive of the init and, for it to hand to the root, an application for level 0."""
+    """An archive of the init and, for it to hand to the root, an application for ring 0."""
     init = build_init(settings)
     joined = init.with_name(f"with-{application.name}.cpio")  # no name of an application makes that the init's own
     writer = cpio.Writer()

@@ -4,7 +4,7 @@
 The pristine tree is shared and never written. The native kernel is built out
 of it directly; the server is built out of a farm of file links to it, with the
 files of linux/arch linked as arch/l4 and adapted copies of x86's files in
-arch/l4/adapted. The kernel for applications at level 0 is built out of a
+arch/l4/adapted. The kernel for applications in ring 0 is built out of a
 second farm, in which the files that ukl/ adds something to are copies
 (hunks.py).
 """
@@ -66,7 +66,7 @@ UKL = Target(
 
 
 def build_native(settings: Settings) -> Path:
-    """Linux for the bare machine; returns the image."""
+    """Builds native Linux and returns the image."""
     _prepare(settings)
     with locked(settings.locks, f"{settings.linux.name}-native"):
         _build(settings, NATIVE, settings.pristine)
@@ -125,7 +125,7 @@ def build_server(settings: Settings) -> Path:
 
 
 def build_ukl(settings: Settings, options: ukloptions.Options = ()) -> Path:
-    """Linux for applications at level 0 with a set of options; returns the image.
+    """Linux for applications in ring 0 with a set of options; returns the image.
 
     All sets are built in one directory, where little changes from one to the next, and each result is kept.
     """

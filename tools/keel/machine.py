@@ -60,7 +60,7 @@ CONSOLE = SerialPort("console", 0x3F8, 4, "Linux's console")
 EXEC = SerialPort("exec", 0x2F8, 3, "the framed channel to the guest's init")
 LOG = SerialPort("log", 0x3E8, 4, "the log of the µ-kernel and the native tasks")
 SERIAL_PORTS = (CONSOLE, EXEC, LOG)
-# Only a guest with the kernel for debugging has it.
+# Only a guest with the debug build has it.
 DEBUGGER = SerialPort("debugger", 0x2E8, 3, "the debugger of the µ-kernel")
 
 
@@ -124,7 +124,7 @@ class TestMachine:
     kernel_line: str = ""
     icount: bool = False
     arguments: str = ""
-    # It has the kernel for debugging, which checks its invariants when it is asked.
+    # It has the debug build, which checks its invariants when it is asked.
     checks: bool = False
     timeout_s: float = 300.0
     # QEMU's board, with what is left out of it.
@@ -145,7 +145,7 @@ class TestMachine:
 TEST_MACHINES = (
     TestMachine("qemu-1", Emulator.QEMU),
     TestMachine("qemu-1-nofast", Emulator.QEMU, kernel_line="nofast"),
-    # With the kernel for debugging a race is met each time (topic races).
+    # With the debug build a race is met each time (topic races).
     TestMachine("qemu-2", Emulator.QEMU, processors=2, checks=True),
     TestMachine("qemu-4", Emulator.QEMU, processors=4),
     # PCID, INVPCID, SMEP, SMAP, UMIP, FSGSBASE and XSAVE are all there, or none of them.
@@ -192,7 +192,7 @@ HOSTILE_MACHINES = (
 HOSTILE_LONG = TestMachine(
     "hostile-long", Emulator.QEMU, icount=True, arguments="calls=10000000 late-us=1000 limit-s=1000", timeout_s=3600.0
 )
-# A server that fails again and again while it spins, so often it is started anew; and one that attacks all there is with its
+# A server that fails again and again while it spins, and is restarted this often; and one that attacks all there is with its
 # own threads, until it fails, or has not been heard of for a while. A deletion holds a heartbeat up by as much as
 # docs/caveats.md says, and each line that tells of a life by as much as the host takes for it.
 SERVER_MACHINES = (

@@ -88,7 +88,7 @@ RUST = (
     Need(
         "rust-web-src",
         ("/usr/lib/rustlib/src/rust/library/core",),
-        "builds Rust's core library for the bare machine",
+        "builds Rust's core library for a target without an operating system",
     ),
 )
 PLOTTER = (Need("python3-matplotlib", ("/usr/lib/python3/dist-packages/matplotlib",), "draws the figures of the bench"),)

@@ -63,7 +63,7 @@ class Guest:
     # QEMU's names of a board and of a processor.
     model: str = machine.USUAL_MODEL
     cpu: str = machine.CPU
-    # Where the serial lines go, in QEMU's words; the last one is there for the kernel for debugging only.
+    # Where the serial lines go, in QEMU's words; the last one is there for the debug build only.
     console: str = NOWHERE
     exec: str = NOWHERE
     log: str = NOWHERE

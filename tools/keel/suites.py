@@ -249,7 +249,7 @@ def kernel_firmware(settings: Settings) -> Count:
 
 
 def kernel_debugger(settings: Settings) -> Count:
-    """The debugger, the invariant check and the event trace of the kernel for debugging."""
+    """The debugger, the invariant check and the event trace of the debug build."""
     packages.require_emulator(settings)
     rust.build_all(settings)
     rust.build_debugger(settings)
@@ -324,7 +324,7 @@ def _processors(tested: machine.TestMachine) -> int:
     version = bochs.installed_version() if tested.emulator is machine.Emulator.BOCHS else ""
     if tested.processors == 1 or not bochs.repeats_breakpoints(version):
         return tested.processors
-    print(f"one processor instead of {tested.processors}: with more, Bochs {version} repeats breakpoints for ever", flush=True)
+    print(f"one processor instead of {tested.processors}: with more, Bochs {version} repeats breakpoints forever", flush=True)
     return 1
 
 
@@ -334,9 +334,9 @@ def shown(data: bytes) -> str:
 
 
 def left_behind(output: str) -> str:
-    """What is wrong with the kernel memory that is in use while a server is started anew: it must be the same each time."""
-    pages = re.findall(r"started anew, (\d+) pages", output)
-    return "" if len(set(pages)) == 1 else f"in use without the server: {' '.join(pages) or 'it was never started anew'}"
+    """What is wrong with the kernel memory that is in use while a server restarts: it must be the same each time."""
+    pages = re.findall(r"started[^,\n]*, (\d+) pages", output)
+    return "" if len(set(pages)) == 1 else f"in use without the server: {' '.join(pages) or 'it was never restarted'}"
 
 
 def _error_problems(settings: Settings, output: str) -> Iterator[tuple[str, str]]:
@@ -384,7 +384,7 @@ SLOWEST = 40
 # Of the tests that boot Linux, those that take too long for every day.
 DEBIAN_TESTS = "tests/debian"
 ENDURANCE_TESTS = "tests/endurance"
-# Those of applications at level 0, which have a kernel of their own.
+# Those of applications in ring 0, which have a kernel of their own.
 UKL_TESTS = "tests/ukl"
 # Of these, the sets of options that are built for them alone.
 UKL_SETS = f"{UKL_TESTS}/test_sets.py"
@@ -407,13 +407,13 @@ def endurance(settings: Settings) -> Count:
 
 
 def ukl(settings: Settings) -> Count:
-    """Applications at level 0; without their option Linux is compared with the native one."""
+    """Applications in ring 0; without their option Linux is compared with the native one."""
     selection = (UKL_TESTS, f"--ignore={UKL_SETS}")
     return _booting(settings, "ukl", (*ROOT, linux.build_native, *UKL_KERNELS, uklbuild.libc), selection)
 
 
 def ukl_options(settings: Settings) -> Count:
-    """Applications at level 0 on the kernel of each set of options; each is built when its turn comes."""
+    """Applications in ring 0 on the kernel of each set of options; each is built when its turn comes."""
     return _booting(settings, "ukl-options", (*ROOT, uklbuild.libc), (UKL_SETS,))
 
 
@@ -496,7 +496,7 @@ KERNEL_PARTS: dict[str, Suite] = {
     },
     "kernel-figures": Suite(kernel_figures, "its figures under their ceilings", SHORT),
     "kernel-examples": Suite(kernel_examples, "the native examples", SHORT),
-    "kernel-debugger": Suite(kernel_debugger, "the kernel for debugging", SHORT),
+    "kernel-debugger": Suite(kernel_debugger, "the debug build", SHORT),
     "kernel-firmware": Suite(kernel_firmware, "what firmware leaves behind, and missing clocks", SHORT),
 }
 HOST_CLOCK_PARTS = [
@@ -516,7 +516,7 @@ DAILY_MACHINE_PARTS: dict[str, Suite] = {
     f"machines-{tested.name}-daily": _machine_part(tested, tested.daily, SHORT) for tested in machine.MACHINES if tested.daily
 }
 # With these, what takes too long for every day: hostile programs with more calls, Debian's own suites in Linux, endurance,
-# and the kernels of all sets of options for level 0.
+# and the kernels of all sets of options for ring 0.
 PARTS: dict[str, Suite] = {
     **KERNEL_PARTS,
     f"kernel-{machine.HOSTILE_LONG.name}": _kernel_part(machine.HOSTILE_LONG, bootconf.HOSTILE_TEMPLATE, "minutes"),
@@ -529,5 +529,5 @@ PARTS: dict[str, Suite] = {
     **DAILY_MACHINE_PARTS,
     "linux-debian": Suite(debian_suites, "Debian's own suites, natively and on Keel", LONG),
     "linux-endurance": Suite(endurance, "very many processes, threads and kills, little memory", LONG),
-    "ukl-options": Suite(ukl_options, "the kernel of each set of options for level 0", "10 min"),
+    "ukl-options": Suite(ukl_options, "the kernel of each set of options for ring 0", "10 min"),
 }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Applications for level 0: Debian's musl built so that its system calls are jumps, and programs linked with it.
+"""Applications for ring 0: Debian's musl built so that its system calls are jumps, and programs linked with it.
 
 Nothing of musl is kept here: its source package is fetched, and ukl/libc/call.s, which the
 assembler reads before everything else, gives the instruction `syscall` its other meaning. C++ has the host's
@@ -55,7 +55,7 @@ def options_of(settings: Settings, name: str) -> ukloptions.Options | None:
 
 
 def ordinary_programs(settings: Settings) -> Path:
-    """Where those lie that were built for level 3, to be compared with."""
+    """Where those lie that were built for ring 3, to be compared with."""
     return settings.build / "ukl" / "ordinary"
 
 
@@ -70,7 +70,7 @@ def compiler(settings: Settings, *, ordinary: bool = False) -> list[str]:
 
 
 def libc(settings: Settings, *, ordinary: bool = False) -> Path:
-    """musl for level 0 or 3, built where it is missing or was built in another way; returns where it is installed."""
+    """musl for ring 0 or 3, built where it is missing or was built in another way; returns where it is installed."""
     packages.require(settings, NEEDS)
     level = 3 if ordinary else 0
     place, source = settings.build / "ukl" / f"musl-{level}", settings.build / "ukl" / f"musl-{level}-source"
@@ -82,7 +82,7 @@ def libc(settings: Settings, *, ordinary: bool = False) -> Path:
         for old in (place, source):
             shutil.rmtree(old, ignore_errors=True)
         place.parent.mkdir(parents=True, exist_ok=True)
-        with Step(f"building musl for level {level}") as step:
+        with Step(f"building musl for ring {level}") as step:
             _make_libc(settings, description, source, place, compiler(settings, ordinary=ordinary), step)
         (place / STAMP).write_text(state)
     return place
@@ -120,7 +120,7 @@ def entry(settings: Settings, options: ukloptions.Options) -> int:
 def _entry_of(place: Path) -> int:
     found = re.search(rf"^([0-9a-f]+) T {ENTRY}$", process.output(["nm", str(place)]), re.MULTILINE)
     if not found:
-        raise KeelError(f"{place} has no {ENTRY}", "./keel clean, and build it anew")
+        raise KeelError(f"{place} has no {ENTRY}", "./keel clean, and build it again")
     return int(found[1], 16)
 
 
@@ -204,7 +204,7 @@ def program(
     except KeelError as error:
         if TOO_FAR.search(log.read_text(errors="replace")):
             raise KeelError(
-                f"{place.name} is too large for level 0: its code has to end below 16 MB to reach the kernel"
+                f"{place.name} is too large for ring 0: its code has to end below 16 MB to reach the kernel"
             ) from error
         raise
     _note_options(settings, place.name, None if ordinary else options)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The options of the kernel for applications at level 0, and the sets of them that can be had.
+"""The options of the kernel for applications in ring 0, and the sets of them that can be had.
 
 A set is a tuple in the order of OPTIONS; every set has a kernel of its own, and the empty one is the base model.
 """

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What applications at level 0 can ask of their kernel. In an ordinary program,
+ * What applications in ring 0 can ask of their kernel. In an ordinary program,
  * or on a kernel without the option, each function fails with EINVAL.
  */
 #ifndef UKL_H

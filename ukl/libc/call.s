@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # Put before every assembler source of an application and its libc: what
-# they would do by instructions of level 3 they do in a way that level 0 has.
+# they would do by instructions of ring 3 they do in a way that ring 0 has.
 
 # The system call: registers as with the instruction, but the kernel is jumped
 # to. No stack is used, so that code may keep data below its stack pointer. A
@@ -14,7 +14,7 @@
 .Lukl_back_\@:
 	.endm
 
-# At level 3 this ends the program by a signal, and so libc uses it; at level 0 it
+# In ring 3 this ends the program by a signal, and so libc uses it; in ring 0 it
 # would wait for an interrupt and go on.
 	.macro	hlt
 	ud2

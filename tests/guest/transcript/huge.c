@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Pages of 2 MB: transparent ones, those of a pool, and what becomes of them when a part changes. */
+/*
+ * Pages of 2 MB: transparent ones, those of a pool, and what becomes of them when a part changes.
+ */
 #include "check.h"
 
 #include <pthread.h>

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* What only 32-bit programs meet: their gate, segments, signal frames, debuggers and place in memory. */
+/*
+ * What only 32-bit programs meet: their gate, segments, signal frames, debuggers and place in
+ * memory.
+ */
 #include "check.h"
 #include <asm/ldt.h>
 #include <elf.h>

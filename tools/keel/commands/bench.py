@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""`./keel bench`: measures Keel against the native baseline, the µ-kernel by itself, or level 0 against level 3.
+"""`./keel bench`: measures Keel against the native baseline, the µ-kernel by itself, or ring 0 against ring 3.
 
 bench/run.py compares the two Linux, and native tasks with them, whose rows it asks of `./keel bench tasks`; bench/packaged.py
 compares the two with whole programs, bench/growth.py at several sizes of the work, and bench/ukl.py the levels; the figures of
@@ -53,7 +53,7 @@ TASKS_MODEL_LIMIT_S = 1200.0
 
 
 def bench(settings: Settings, arguments: list[str]) -> int:
-    """Measure what the first argument says: the µ-kernel, applications at level 0, or else Linux on both systems."""
+    """Measure what the first argument says: the µ-kernel, applications in ring 0, or else Linux on both systems."""
     if arguments[:1] == [KERNEL]:
         return _kernel(settings, arguments[1:])
     if arguments[:1] == [TASKS]:
@@ -70,7 +70,7 @@ def bench(settings: Settings, arguments: list[str]) -> int:
 
 
 def _for_ukl(settings: Settings, arguments: Sequence[str]) -> list[str]:
-    """What bench/ukl.py has to know: what level 0 needs on Linux's command line, and the plugin that models cycles."""
+    """What bench/ukl.py has to know: what ring 0 needs on Linux's command line, and the plugin that models cycles."""
     told = ["--line", " ".join(UKL_PARAMETERS)]
     if CYCLES not in arguments or HELP.intersection(arguments):
         return told
@@ -88,16 +88,16 @@ def _kernel(settings: Settings, arguments: list[str]) -> int:
     packages.require_emulator(settings)
     rust.build_all(settings)
     measured = figures.measure(settings)
-    uncleared = figures.measure(settings, figures.UNCLEARED_LINE)
+    unscrubbed = figures.measure(settings, figures.UNSCRUBBED_LINE)
     stretches = latency.measure(settings)
     tables = {
-        "What the mechanisms take, in instructions": figures.rows(measured, uncleared),
+        "What the mechanisms take, in instructions": figures.rows(measured, unscrubbed),
         "The longest stretches with interrupts off": latency.table(settings, stretches),
     }
     text = "\n".join(f"{title}\n\n{figures.as_text(rows)}" for title, rows in tables.items())
     options.output.mkdir(parents=True, exist_ok=True)
     (options.output / "kernel.md").write_text(text)
-    (options.output / "kernel.json").write_text(figures.as_json(measured, uncleared, stretches))
+    (options.output / "kernel.json").write_text(figures.as_json(measured, unscrubbed, stretches))
     print(text, end="")
     print(f"keel: the figures are in {options.output}", file=sys.stderr)
     return 0

@@ -190,7 +190,7 @@ def _storage(
 
 
 def _native_kernel(settings: Settings, choices: boot.Choices) -> Path:
-    """The kernel for the bare machine, built or fetched."""
+    """Native Linux's kernel, built or fetched."""
     if choices.application and choices.linked:
         return settings.ukl_linked(choices.application.name)
     if choices.application:
@@ -231,7 +231,7 @@ def greet(settings: Settings, choices: boot.Choices, accelerator: str, display: 
     if settings.verbose or choices.gdb or choices.command is None:
         system = f"native Linux{f' ({choices.kernel})' if choices.kernel else ''}" if choices.native else "Linux on Keel"
         if choices.application:
-            system = f"Linux with {choices.application.name} at level 0"
+            system = f"Linux with {choices.application.name} in ring 0"
         say(f"booting {system}, accelerator: {accelerator}")
         if choices.processors > (own := len(os.sched_getaffinity(0))):
             say(f"the guest's {choices.processors} processors take turns on the {own} of this machine")

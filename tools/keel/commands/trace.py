@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""`./keel trace`: runs a guest on the kernel for debugging and shows the last events of each processor."""
+"""`./keel trace`: runs a guest on the debug build and shows the last events of each processor."""
 
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""`./keel ukl`: builds applications for level 0 and runs them."""
+"""`./keel ukl`: builds applications for ring 0 and runs them."""
 
 import re
 from collections.abc import Sequence

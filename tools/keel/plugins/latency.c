@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A plugin of QEMU's translator that finds the µ-kernel's longest stretches with interrupts off, in instructions.
+ * A plugin of QEMU's translator that finds the µ-kernel's longest stretches with interrupts off, in
+ * instructions.
  *
- * User mode always has interrupts on, the kernel never but between `sti` and `cli`. So a stretch begins with the first
- * block in the kernel's half of the address space and ends with a block in user mode, at `sti` or `cli`, or at `iretq`
- * or `sysretq`: an interrupt that waits is taken there, before any instruction of the user or of a window. For each
- * stretch the plugin keeps how many instructions each block contributed; of the stretches with the same largest
- * contributor it remembers the longest. The kernel that runs is the one that is measured: nothing in it knows of this.
+ * User mode always has interrupts on, the kernel never but between `sti` and `cli`. So a stretch
+ * begins with the first block in the kernel's half of the address space and ends with a block in
+ * user mode, at `sti` or `cli`, or at `iretq` or `sysretq`: an interrupt that waits is taken there,
+ * before any instruction of the user or of a window. For each stretch the plugin keeps how many
+ * instructions each block contributed; of the stretches with the same largest contributor it
+ * remembers the longest. The kernel that runs is the one that is measured: nothing in it knows of
+ * this.
  */
 #include <inttypes.h>
 #include <stdbool.h>

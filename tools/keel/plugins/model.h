@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * A model of a processor's time: what its caches, its translation buffers, and changes of mode and of address space cost.
+ * A model of a processor's time: what its caches, its translation buffers, and changes of mode and
+ * of address space cost.
  *
- * It is told of every block of code that is fetched, of every datum that is read or written, and of every change, and
- * sums up cycles. It keeps the time twice: with translations that a change of address space drops, and with tagged ones
- * that stay. Nothing here knows of the emulator; the machines are in ../machines.toml.
+ * It is told of every block of code that is fetched, of every datum that is read or written, and of
+ * every change, and sums up cycles. It keeps the time twice: with translations that a change of
+ * address space drops, and with tagged ones that stay. Nothing here knows of the emulator; the
+ * machines are in ../machines.toml.
  */
 #ifndef KEEL_MODEL_H
 #define KEEL_MODEL_H

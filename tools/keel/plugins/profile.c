@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A plugin of QEMU's translator that counts how often each block of the guest's code is executed between two marks
- * (guest/mark.h), user mode and every kernel alike. A block that an exception leaves in its middle counts as a whole.
+ * A plugin of QEMU's translator that counts how often each block of the guest's code is executed
+ * between two marks (guest/mark.h), user mode and every kernel alike. A block that an exception
+ * leaves in its middle counts as a whole.
  *
- *   output=FILE   a line for each block of the last part: its address, its instructions, how often it was executed
+ *   output=FILE   a line for each block of the last part: its address, its instructions, its
+ *                 executions
  *   sums=on       instead a line `part INSTRUCTIONS` for each part
  *   part=on       the marks of a program that measures itself
  */

@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A plugin of QEMU's translator that tells models of processors (model.h) what the guest does between two marks
- * (guest/mark.h), and writes the cycles that they make of it, by part and by block of code.
+ * A plugin of QEMU's translator that tells models of processors (model.h) what the guest does
+ * between two marks (guest/mark.h), and writes the cycles that they make of it, by part and by
+ * block of code.
  *
- * A change of mode is seen by its instruction, or, for exceptions and interrupts, by a block of the kernel's half behind one
- * of the user's half that ended neither with SYSCALL nor with a jump there, by which programs at level 0 enter the kernel
- * without a change. A block that an exception leaves in its middle counts as a whole. One processor only. Not seen: the page tables' own place in the caches, which page INVLPG names, and the number in CR3.
+ * A change of mode is seen by its instruction, or, for exceptions and interrupts, by a block of the
+ * kernel's half behind one of the user's half that ended neither with SYSCALL nor with a jump
+ * there, by which programs in ring 0 enter the kernel without a change. A block that an exception
+ * leaves in its middle counts as a whole. One processor only. Not seen: the page tables' own place
+ * in the caches, which page INVLPG names, and the number in CR3.
  *
- *   output=FILE   where the report goes: a line `part INSTRUCTIONS CYCLES...` for each part, and `block ADDRESS INSTRUCTIONS
- *                 CYCLES...` for each block of the last one; two numbers of cycles for each machine (model.h, VARIANTS)
+ *   output=FILE   where the report goes: a line `part INSTRUCTIONS CYCLES...` for each part, and
+ *                 `block ADDRESS INSTRUCTIONS CYCLES...` for each block of the last one; two
+ *                 numbers of cycles for each machine (model.h, VARIANTS)
  *   model=FILE    lines `machine NAME`, each with lines `PARAMETER NUMBER` behind it
  *   part=on       the marks of a program that measures itself
  */
@@ -30,7 +34,7 @@ enum {
 	WORD_SIZE = 64,
 };
 
-/* A translated block of code, for ever: code that is translated again is another one. */
+/* A translated block of code, forever: code that is translated again is another one. */
 struct block {
 	struct block *next;
 	uint64_t address;
@@ -138,7 +142,10 @@ static void executed(unsigned int vcpu, void *data)
 		struct time time = { 0 };
 
 		model_change(machine, change, &time);
-		/* IRET inside the kernel is the end of an exception inside the kernel, whose begin nothing showed. */
+		/*
+		 * IRET inside the kernel is the end of an exception inside the kernel, whose begin
+		 * nothing showed.
+		 */
 		if (change == IRET && block->address >> KERNEL_HALF_SHIFT)
 			model_change(machine, EXCEPTION, &time);
 		for (int at = 0; at < 2 && block->pieces[at].bytes; at++)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * How applications at level 0 enter the kernel and leave it.
+ * How applications in ring 0 enter the kernel and leave it.
  *
  * While an application runs, GS is the user's, as with any process. Nothing here
  * or in the processor writes to its stack, so it may use what lies below the pointer.
@@ -30,8 +30,8 @@
  * are the interrupted code's and come back as they were; interrupts are off,
  * GS is anybody's.
  *
- * Level 3: the frame lies on the entry stack and stays.
- * Level 0 in the user half, an application: it becomes a frame of level 3.
+ * Ring 3: the frame lies on the entry stack and stays.
+ * Ring 0 in the user half, an application: it becomes a frame of ring 3.
  * The kernel: the frame moves to where it would be had the gate named no stack.
  * Until the gates name one, each word is copied onto itself.
  */
@@ -62,7 +62,7 @@ SYM_CODE_START(ukl_frame)
 	popq	%rax
 	RET
 
-	/* A call has not begun: it is made anew, by the jump that restarted calls take. */
+	/* A call has not begun: it is made again, by the jump that restarted calls take. */
 .Lcall:
 	subq	$2, %rcx
 	/* An NMI took STI's effect forward to a jump back to an application. */

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Which executables are applications at level 0, and what their entries need.
+ * Which executables are applications in ring 0, and what their entries need.
  */
 #define pr_fmt(fmt) "ukl: " fmt
 
@@ -58,7 +58,7 @@ int arch_elf_pt_proc(void *ehdr, void *phdr, struct file *elf, bool is_interp,
 	return 0;
 }
 
-/* Exec can still refuse: 0, or why this file must not run at level 0. */
+/* Exec can still refuse: 0, or why this file must not run in ring 0. */
 int arch_check_elf(void *ehdr, bool has_interpreter, void *interp_ehdr,
 		   struct arch_elf_state *state)
 {
@@ -83,7 +83,7 @@ int arch_check_elf(void *ehdr, bool has_interpreter, void *interp_ehdr,
 
 /*
  * An application has executed SYSCALL: the vDSO may, which does so where it
- * knows no better way; anything else has not been built for level 0. For SYSRET
+ * knows no better way; anything else has not been built for ring 0. For SYSRET
  * the registers are wrong, and the return is by IRET, which knows the level.
  */
 int ukl_syscall_instruction(struct pt_regs *regs, int nr)

@@ -33,7 +33,7 @@ SYM_INNER_LABEL(ukl_iret, SYM_L_GLOBAL)
 .endm
 
 /*
- * At level 0 in the kernel's half, the frame above the return address: where it
+ * In ring 0 in the kernel's half, the frame above the return address: where it
  * is the last instruction of a way back, the application is what has been interrupted.
  */
 .macro UKL_FRAME_OF_OPTIONS jump application
