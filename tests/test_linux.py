@@ -326,12 +326,12 @@ def test_source_tree_is_as_debian_ships_it(source: tuple[Path, Path]) -> None:
 
 def test_server_is_built_from_links_to_the_source(source: tuple[Path, Path]) -> None:
     """Outside arch/l4 the server's tree is links to the unchanged one, all of them and no others."""
-    farm, tree = LINUX / "l4-src", source[1]
-    overlay = farm / "arch" / "l4"
+    links, tree = LINUX / "l4-src", source[1]
+    overlay = links / "arch" / "l4"
     found = set()
     ours = {Path(".keel-version"), Path(".keel-insertions")}
-    for path in farm.rglob("*"):
-        name = path.relative_to(farm)
+    for path in links.rglob("*"):
+        name = path.relative_to(links)
         if path.is_dir() and not path.is_symlink() or path.is_relative_to(overlay) or name in ours:
             continue
         found.add(name)

@@ -15,7 +15,7 @@ class Parser(argparse.ArgumentParser):
     def __init__(self, **settings: Any) -> None:
         settings.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
         super().__init__(allow_abbrev=False, **settings)
-        # What can stand where no option does, for completion.
+        # What completion offers for an argument that is no option.
         self.places: Collection[str] = ()
 
     def options(self) -> list[argparse.Action]:
@@ -28,7 +28,7 @@ class Parser(argparse.ArgumentParser):
         return [one for one in self._actions if one.help is not hidden and not isinstance(one, argparse._SubParsersAction)]
 
     def explained(self, action: argparse.Action) -> str:
-        """The help of an argument with what its words stand for."""
+        """The help of an argument with its placeholders filled in."""
         return self._get_formatter()._expand_help(action)
 
     def words(self) -> Iterator[tuple[str, list[str]]]:
@@ -57,7 +57,7 @@ class Parser(argparse.ArgumentParser):
         return options
 
     def refuse(self, word: str) -> NoReturn:
-        """End over an argument that nobody knows; an option with a name near to it is told."""
+        """End because of an unknown argument; name an option that is spelled similarly."""
         if not word.startswith("-"):
             self.error(f"there is no use for the argument {word!r}")
         name = word.split("=")[0]

@@ -83,7 +83,7 @@ class Plan:
 def without_network() -> list[str]:
     """The words before a command that leave it no network but one of its own; none where this system forbids that.
 
-    Bochs's display serves anybody who can reach this machine, without a password.
+    Bochs's display has no password: every host that reaches this machine can connect.
     """
     user = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
     words = ["unshare", *user, "--net", "--"]
@@ -106,7 +106,7 @@ class LastWords:
 
 
 class _Line:
-    """A serial line: a pipe that Bochs writes to, and those who want its bytes."""
+    """A serial line: a pipe that Bochs writes to, and the consumers of its bytes."""
 
     def __init__(self, stack: ExitStack, takers: Sequence[Callable[[bytes], object]]) -> None:
         ours, theirs = os.pipe()

@@ -18,10 +18,10 @@ SERIAL_CONSOLE = "console=ttyS0"
 SCREEN_CONSOLE = "console=tty0"
 # A shell on each, where there is a screen.
 SHELLS = "keel.console=tty1,ttyS0"
-# Where the default root lies in the RAM disk of a disc, and what the terminal on its serial line is taken for.
+# The path of the default root in the RAM disk of an ISO image, and the terminal type of its serial line.
 DISC_ROOT = "keel/root.squashfs"
 DISC_TERMINAL = "keel.term=xterm"
-# What native Linux's boot code is told where it is to set a mode with 32 bits a pixel.
+# The parameter by which native Linux's boot code sets a mode with 32 bits a pixel.
 NATIVE_SCREEN = "vga=0x344"
 # The emulator's clock is steady and its interrupts come, if late on a busy host; a panic ends the guest, not leaving it there.
 NATIVE_PARAMETERS = ("panic=-1", "tsc=reliable", "no_timer_check")
@@ -77,7 +77,7 @@ class Choices:
     # The kernel has the application in it; and there is nothing else, no root and no RAM disk.
     linked: bool = False
     alone: bool = False
-    # Who runs the system: Keel's own init of one command or shell, or the root's systemd.
+    # Process 1: Keel's own init of one command or shell, or the root's systemd.
     init: str = "keel"
     uefi: bool = False
     iommu: bool = False
@@ -138,12 +138,12 @@ def linux_parameters(choices: Choices, terminal: str, *, root_on_disk: bool = Fa
 
 
 def linked_parameters(name: str) -> str:
-    """Linux's command line in a kernel that has an application in it; what a loader adds comes behind it."""
+    """Linux's command line in a kernel that has an application in it; a loader's additions follow it."""
     return " ".join([SERIAL_CONSOLE, *COMMON_PARAMETERS, *UKL_PARAMETERS, f"keel.app={name}", "keel.mode=shell", "panic=-1"])
 
 
 def disc_parameters(root: str | None, append: str) -> str:
-    """Linux's command line on a disc, whose machine nobody knows: a shell on its screen and on its first serial line."""
+    """Linux's command line on an ISO image, for any machine: a shell on its screen and on its first serial line."""
     words = [SERIAL_CONSOLE, SCREEN_CONSOLE, *COMMON_PARAMETERS, "keel.mode=shell", DISC_TERMINAL, SHELLS]
     return " ".join([*words, *([f"keel.root=/{root}"] if root else []), *([append] if append else [])])
 
@@ -216,7 +216,7 @@ def _linux_guest(kernel: Path, choices: Choices, slot: Slot, storage: Storage, a
 
 
 def disc_guest(settings: Settings, slot: Slot, template: Path, ramdisk: Path, parameters: str) -> qemu.Guest:
-    """What is on a disc that boots."""
+    """The contents of a bootable ISO image."""
     text = bootconf.fill(bootconf.read(template), ramdisk=ramdisk.name, linux_args=parameters)
     return qemu.Guest(
         kernel=settings.keel_directory / KERNEL_IMAGE,
@@ -291,7 +291,7 @@ def check(choices: Choices) -> None:
 
 
 def check_disc(template: Path, parameters: str) -> None:
-    """Refuse what cannot be on a disc before anything long is begun."""
+    """Refuse what an ISO image cannot have, before anything long begins."""
     _check_parameters(parameters)
     bootconf.fill(bootconf.read(template), ramdisk="", linux_args="")
 
@@ -311,7 +311,7 @@ def _check_kernel(choices: Choices) -> None:
 
 
 def _check_configuration(choices: Choices) -> None:
-    """Fill the boot configuration in for nothing: what is wrong with it shows before a build."""
+    """Fill in the boot configuration without using it, so that its errors show before a build."""
     if not choices.native:
         bootconf.fill(bootconf.read(choices.boot_template), ramdisk="", linux_args="")
     elif choices.boot_template != bootconf.DEFAULT_TEMPLATE:

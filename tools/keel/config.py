@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Where things lie: the repository, its build directory, and the user's cache."""
+"""Paths: the repository, its build directory, and the user's cache."""
 
 import os
 import tomllib
@@ -39,7 +39,7 @@ class Settings:
 
     @property
     def locks(self) -> Path:
-        """Where the lock files of the build steps lie."""
+        """The directory of the build steps' lock files."""
         return self.build / "lock"
 
     @property

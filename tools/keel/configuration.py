@@ -30,7 +30,7 @@ NO_DEFAULTS = ("--help", "--exec", "--name")
 
 
 def place() -> Path | None:
-    """Where the file lies, if anywhere."""
+    """The path of the file, if there is one."""
     if (chosen := os.environ.get(VARIABLE)) is not None:
         return Path(chosen) if chosen else None
     base = Path(os.environ.get("XDG_CONFIG_HOME", ""))
@@ -64,9 +64,9 @@ def _read(file: Path) -> dict[str, Any]:
     except (FileNotFoundError, NotADirectoryError):
         return {}
     except OSError as error:
-        raise KeelError(f"{file} cannot be read: {error.strerror}", f"or {VARIABLE}= in the environment for none") from error
+        raise KeelError(f"{file} cannot be read: {error.strerror}", f"set {VARIABLE}= in the environment to use none") from error
     except ValueError as error:  # not UTF-8, or not TOML
-        raise KeelError(f"{file}: {error}", f"mend it, or {VARIABLE}= in the environment for none") from error
+        raise KeelError(f"{file}: {error}", f"correct it, or set {VARIABLE}= in the environment to use none") from error
 
 
 def _words(file: Path, verbs: dict[str, Parser], name: str, table: Any) -> list[str]:

@@ -100,7 +100,7 @@ def host_access_settings() -> list[str]:
 class Archive:
     """Debian's archive through this configuration; the lists are fetched once a run.
 
-    One for sources has lists of its own, so that nobody else has to fetch them.
+    One for sources has lists of its own, so that only their users fetch them.
     """
 
     def __init__(self, settings: Settings, kind: str = BINARY) -> None:
@@ -159,7 +159,7 @@ class Archive:
         return kept[-1]
 
     def _download(self, package: str) -> None:
-        """Fetch into a directory aside, so that what lies in the cache is always whole; a source's description comes last."""
+        """Fetch into a directory aside, so that the cache has only complete files; the description of a source comes last."""
         fetch = ["download"] if self.kind == BINARY else ["source", "--download-only"]
         commands = (
             ["apt-get", "-q", "-o", "APT::Update::Error-Mode=any", "update"],

@@ -155,7 +155,7 @@ def _conversation(found: Found) -> Script:
     after = yield line("go") + KEY
     found.expect("go", lines(after), r"debugger: key on processor 0; .*")
     later = lines((yield line("trace 1")))
-    found.results.append(("time goes on", "" if _time(later) > _time(before) else f"{before}, then {later}"))
+    found.results.append(("time advances", "" if _time(later) > _time(before) else f"{before}, then {later}"))
     found.expect("panic", lines((yield line("panic"))), r"PANIC: .*", r"debugger: panic on processor 0; .*")
     found.expect("check after a panic", lines((yield line("check"))), r"check: ok")
     yield from _forbidden(found)
@@ -219,7 +219,7 @@ def trace_problems(events: list[trace.Event]) -> Iterator[tuple[str, str]]:
 
 
 def _follows(events: list[trace.Event], at: int, *wanted: tuple[str, str, str]) -> bool:
-    """Whether kind, thread and partner come in this order behind an event."""
+    """Whether kind, thread and partner follow an event in this order."""
     seen = ((event.kind, event.thread, event.partner) for event in events[at:])
     return all(any(one == want for one in seen) for want in wanted)
 

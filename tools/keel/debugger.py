@@ -20,7 +20,7 @@ def line(command: str) -> bytes:
 
 
 def ask(commands: list[str], answers: list[list[str]]) -> Script:
-    """A script that enters the debugger and gives these commands; the answers' lines are put behind one another."""
+    """A script that enters the debugger and gives these commands; the answers' lines are concatenated."""
     yield KEY
     for command in commands:
         answers.append(lines((yield line(command))))

@@ -34,7 +34,7 @@ HEAD_BYTES = 4096
 # Of the default root's file system: room for what a user installs. The file takes what is written.
 DEFAULT_SIZE = "8G"
 PERSISTENT = "persistent.qcow2"
-# What stands for the unpacked files and for the image in the command that makes it.
+# Placeholders for the unpacked files and for the image in the command that makes it.
 TREE, IMAGE = "@TREE", "@IMAGE"
 
 
@@ -101,9 +101,9 @@ def examined(
     if kind == imageformat.QCOW2:
         if least_bytes > path.stat().st_size:
             raise KeelError(f"{path} is not a usable disk image: it is cut off")
-        # Room that nothing uses is left behind by a full disk or a killed emulator; whoever writes the image gets it back.
-        mend = ["-r", "leaks"] if keep else []
-        _ask(path, "check", "-q", *mend, "-f", kind, str(path), fine=(0, LEAKS))
+        # A full disk or a killed emulator leaves unused space in the image; opening it for writing reclaims the space.
+        repair = ["-r", "leaks"] if keep else []
+        _ask(path, "check", "-q", *repair, "-f", kind, str(path), fine=(0, LEAKS))
     if root:
         _check_root(path, _first_bytes(path, kind), size)
     return Disk(path, kind, bus, keep)
@@ -147,7 +147,7 @@ def _check_root(path: Path, head: bytes, size: int) -> None:
 
 @contextmanager
 def held(disks: Sequence[Disk]) -> Iterator[None]:
-    """Keep the images from other runs: one that is written from all, one that is only read from those who would write it."""
+    """Lock the images: one that is written against all other runs, one that is only read against writers."""
     with ExitStack() as stack:
         for disk in disks:
             try:
@@ -217,7 +217,7 @@ def needs(settings: Settings, more: Sequence[str] = ()) -> tuple[packages.Need, 
 
 
 def owner_needs() -> tuple[packages.Need, ...]:
-    """Who is not root cannot give files to their owners, but can make believe."""
+    """An ordinary user cannot give files to their owners; fakeroot pretends to."""
     return () if os.geteuid() == 0 else (packages.FAKEROOT,)
 
 

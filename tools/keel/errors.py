@@ -47,4 +47,4 @@ def system_error(what: str, error: OSError, remedy: str = "") -> KeelError:
 
 
 class Interrupted(Exception):
-    """A signal asked the command to end: everything is cleaned up on the way out."""
+    """A signal asked the command to end: everything is cleaned up while it propagates."""

@@ -148,7 +148,7 @@ def as_text(rows: Sequence[Sequence[str]]) -> str:
     return "".join(f"| {' | '.join(cell.ljust(width) for cell, width in zip(row, widths))} |\n" for row in rows)
 
 
-def as_json(figures: Sequence[Figure], unscrubbed: Sequence[Figure], stretches: Sequence[latency.Stretch]) -> str:
+def as_json(figures: Sequence[Figure], unscrubbed: Sequence[Figure], sections: Sequence[latency.Section]) -> str:
     """Every number, with the ceilings."""
     without = {figure.name: figure.median for figure in unscrubbed}
     measured = {
@@ -166,6 +166,6 @@ def as_json(figures: Sequence[Figure], unscrubbed: Sequence[Figure], stretches: 
         "unit": "guest instructions",
         "clock": "QEMU -icount shift=0",
         "figures": measured,
-        "longest stretches with interrupts off": [asdict(stretch) for stretch in stretches],
+        "longest stretches with interrupts off": [asdict(section) for section in sections],
     }
     return json.dumps(data, indent=2) + "\n"

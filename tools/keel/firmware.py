@@ -102,17 +102,17 @@ def verdict(case: Case, console: str, end: int | None, usual: int) -> tuple[int,
 
 
 def leave_registers(address: Path, entry: int, registers: tuple[tuple[int, int], ...], wrong: list[str]) -> None:
-    """Stop a guest that waits for gdb at the kernel's entry, set registers, and let it go on; `wrong` becomes what failed."""
+    """Stop a guest that waits for gdb at the kernel's entry, set registers, and resume it; what failed is added to `wrong`."""
     with socket.socket(socket.AF_UNIX) as gdb:
         gdb.settimeout(TIMEOUT_S)
         end = time.monotonic() + TIMEOUT_S
         while gdb.connect_ex(str(address)) != 0 and time.monotonic() < end:
             time.sleep(0.05)
-        # The emulator names control registers only to who has read which it has.
+        # The emulator names control registers only after a client has read the list of them.
         asked = [("qXfer:features:read:target.xml:0,ff", ""), (f"Z1,{entry:x},1", "OK"), ("c", "T05")]
         for number, value in registers:
             content = value.to_bytes(8, "little").hex()
-            # In 32-bit mode the emulator tells the lower half.
+            # In 32-bit mode the emulator reports the lower half.
             asked += [(f"P{number:x}={content}", "OK"), (f"p{number:x}", content[:8])]
         asked += [(f"z1,{entry:x},1", "OK"), ("D", "OK")]
         answers = [(text, wanted, _ask(gdb, text)) for text, wanted in asked]

@@ -15,7 +15,7 @@ from .errors import system_error
 from .lock import locked
 from .progress import Step
 
-# Raised when the way of making the image changes, so that cached ones are left.
+# Incremented when the recipe of the image changes, so that cached images are not used.
 RECIPE = "2"
 PACKAGES = (
     "bash", "coreutils", "curl", "dbus", "gcc", "git", "iproute2", "iputils-ping", "kmod", "less", "libc6-dev",
@@ -33,8 +33,8 @@ POWER_SCRIPT = """#!/bin/sh
 [ -d /run/systemd/system ] || exec 2> /dev/null
 exec /usr/sbin/${0##*/} "$@"
 """
-# Nothing of the host's name, resolver or way to its mirror, such as a proxy with its password, may end up in the image, which is
-# given away on discs: mmdebstrap keeps what it tells apt. Root logs in without a password; no boot is the first one.
+# The image is given away as ISO images. So it must have nothing of the host's name, resolver or path to its mirror, such as a
+# proxy with its password: mmdebstrap keeps what it configures for apt. Root logs in without a password; no boot is the first one.
 HOOKS = (
     'printf "keel\\n" > "$1/etc/hostname"',
     'printf "127.0.0.1 localhost keel\\n::1 localhost\\n" > "$1/etc/hosts"',
@@ -66,7 +66,7 @@ def default_root(settings: Settings, more: Sequence[str] = ()) -> rootarchive.Ro
 
 
 def default_archive(settings: Settings, more: Sequence[str] = ()) -> Path:
-    """Where the archive of this recipe lies in the cache."""
+    """The path of this recipe's archive in the cache."""
     recipe = "\n".join([RECIPE, SUITE, *_included(more), *LEFT_OUT, *HOOKS])
     key = hashlib.sha256(recipe.encode()).hexdigest()[:12]
     return settings.cache / "roots" / f"debian-{SUITE}-{key}.cpio"

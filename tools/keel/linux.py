@@ -2,10 +2,10 @@
 """Linux: Debian's source fetched and unpacked unchanged, and its builds.
 
 The pristine tree is shared and never written. The native kernel is built out
-of it directly; the server is built out of a farm of file links to it, with the
+of it directly; the server is built out of a tree of symlinks to it, with the
 files of linux/arch linked as arch/l4 and adapted copies of x86's files in
 arch/l4/adapted. The kernel for applications in ring 0 is built out of a
-second farm, in which the files that ukl/ adds something to are copies
+second symlink tree, in which the files that ukl/ adds something to are copies
 (hunks.py).
 """
 
@@ -79,7 +79,7 @@ def debian_kernel(settings: Settings) -> Path:
 
 
 def kvm_host(settings: Settings) -> list[Path]:
-    """The same, and its modules that make it a host of KVM on AMD's processors, in the order of their insertion."""
+    """Debian's kernel, and its modules for KVM on AMD's processors, in the order in which they are loaded."""
     return _debian_files(settings, (STOCK_KERNEL, *(f"./lib/modules/*/kernel/{name}.ko" for name in KVM_MODULES)))
 
 
@@ -117,7 +117,7 @@ def _unpack_debian(settings: Settings, files: Mapping[Path, str]) -> None:
 def build_server(settings: Settings) -> Path:
     """Linux as a server on the µ-kernel; returns the image."""
     if not (settings.repository / "linux" / "arch" / "l4" / "Kconfig").exists():
-        raise KeelError("linux/arch/l4 has no Kconfig", "is the clone complete? git status tells")
+        raise KeelError("linux/arch/l4 has no Kconfig", "is the clone complete? git status shows it")
     _prepare(settings)
     with locked(settings.locks, f"{settings.linux.name}-l4"):
         _build(settings, SERVER, server_source(settings))
@@ -183,7 +183,7 @@ def _start_from_native(settings: Settings, target: Target, source: Path) -> None
 
 
 def copy_objects(built: Path, out: Path, sources: tuple[Path, Path], log: Path) -> None:
-    """Copy what make has built from the first source tree to where it shall go on from the second, the files' times too.
+    """Copy what make has built from the first source tree to the place where it continues with the second, with the files' times.
 
     The commands that make compares with its own name both trees, by their paths.
     """
@@ -224,20 +224,20 @@ def headers(settings: Settings) -> Path:
 
 def server_source(settings: Settings) -> Path:
     """The source tree with arch/l4 and what it adapts of x86, brought up to date."""
-    farm, ours = _farm(settings, SERVER), settings.repository / "linux"
+    tree, ours = _symlink_tree(settings, SERVER), settings.repository / "linux"
     texts = hunks.copies(hunks.read(ours / "replacements"), settings.pristine)
     adapted = {(ADAPTED_FILES / Path(name).relative_to(X86_FILES)).as_posix(): text for name, text in texts.items()}
     new = {f"arch/{name}": path for name, path in hunks.additions(ours / "arch").items()}
-    hunks.place(adapted, new, settings.pristine, farm)
-    return farm
+    hunks.place(adapted, new, settings.pristine, tree)
+    return tree
 
 
 def ukl_source(settings: Settings) -> Path:
     """The source tree with what ukl/ adds to it, brought up to date."""
-    farm, ours = _farm(settings, UKL), settings.repository / "ukl"
+    tree, ours = _symlink_tree(settings, UKL), settings.repository / "ukl"
     changed = hunks.copies(hunks.read(ours / "insertions"), settings.pristine)
-    hunks.place(changed, hunks.additions(ours / "linux"), settings.pristine, farm)
-    return farm
+    hunks.place(changed, hunks.additions(ours / "linux"), settings.pristine, tree)
+    return tree
 
 
 def _prepare(settings: Settings) -> None:
@@ -276,28 +276,28 @@ def source_version(settings: Settings) -> str:
     return (settings.pristine / VERSION_STAMP).read_text().strip()
 
 
-def _farm(settings: Settings, target: Target) -> Path:
+def _symlink_tree(settings: Settings, target: Target) -> Path:
     """A tree of file links to the pristine one, appearing under its name only when it is whole."""
-    farm = settings.linux / f"{target.name}-src"
-    stamp = farm / VERSION_STAMP
+    tree = settings.linux / f"{target.name}-src"
+    stamp = tree / VERSION_STAMP
     # One that was linked in place by an earlier Keel, and interrupted, has a link to the pristine tree's stamp.
     if stamp.exists() and not stamp.is_symlink() and stamp.read_text().strip() == source_version(settings):
-        return farm
-    aside = farm.with_suffix(".new")
-    for old in (aside, farm):
+        return tree
+    aside = tree.with_suffix(".new")
+    for old in (aside, tree):
         shutil.rmtree(old, ignore_errors=True)
     with Step("linking the Linux source tree") as step:
         process.run_logged(
             ["cp", "-rs", str(settings.pristine), str(aside)],
             what="linking the Linux source tree",
-            log=settings.logs / f"{settings.linux.name}-{target.name}-farm.log",
+            log=settings.logs / f"{settings.linux.name}-{target.name}-tree.log",
             step=step,
         )
     stamp = aside / VERSION_STAMP
     stamp.unlink()  # a link into the pristine tree so far
     stamp.write_text(source_version(settings) + "\n")
-    aside.rename(farm)
-    return farm
+    aside.rename(tree)
+    return tree
 
 
 def _build(settings: Settings, target: Target, source: Path) -> None:
@@ -386,7 +386,7 @@ def _configure(settings: Settings, target: Target, source: Path, out: Path) -> N
     problems = kconfig.without_effect([path.read_text() for path in fragments], final)
     if problems:
         shown = "; ".join(problems)
-        raise KeelError(f"Linux ({target.name}) did not take: {shown}", f"mend {fragments[-1]}")
+        raise KeelError(f"Linux ({target.name}) did not accept: {shown}", f"correct {fragments[-1]}")
     stamp.write_text(state)
 
 

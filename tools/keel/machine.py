@@ -11,7 +11,7 @@ EMULATOR = "qemu-system-x86_64"
 # goes astray.
 KVM_HOST_CPU = "max,-erms,-fsrm,-la57,-pku,-mpx"
 CPU = f"{KVM_HOST_CPU},-svm"
-# The usual processor under a KVM whose own machine is emulated: the SVM of QEMU's TCG (7.2) does not tell KVM of XSETBV.
+# The usual processor under a KVM whose own machine is emulated: the SVM of QEMU's TCG (7.2) does not report XSETBV to KVM.
 NESTED_CPU = f"{CPU},-xsave"
 # KVM need not look at the guest's task priority for QEMU then. Where it does, QEMU puts the guest's registers back, the task
 # register as a busy one, with which the emulated SVM refuses every port to user programs.
@@ -41,7 +41,7 @@ def emulator_status(value: int) -> int:
 
 
 def exit_value(status: int | None) -> int | None:
-    """What the guest wrote to the exit port; None where QEMU ended in another way."""
+    """What the guest wrote to the exit port; None if QEMU ended otherwise."""
     return status >> 1 if status is not None and status > 0 and status & 1 else None
 
 
@@ -95,7 +95,7 @@ DISC = "ide-cd,drive=disc,bootindex=0"
 RANDOM_NUMBERS = "virtio-rng-pci"
 # What QEMU's user-mode network gives the guest: its address, the gateway and the name server. The card keeps its name.
 NETWORK_PARAMETERS = ("ip=10.0.2.15::10.0.2.2:255.255.255.0:keel:eth0:off:10.0.2.3", "net.ifnames=0")
-# Who can be process 1 of a guest.
+# The choices for process 1 of a guest.
 INITS = ("keel", "systemd")
 ROOT_DISK = "/dev/vda"
 
@@ -130,7 +130,7 @@ class TestMachine:
     # QEMU's board, with what is left out of it.
     model: str = USUAL_MODEL
     memory_mb: int = TESTS_MEMORY_MB
-    # It boots by UEFI and GRUB from a disc.
+    # It boots by UEFI and GRUB from an ISO image.
     uefi: bool = False
     # Those of MACHINE_TESTS that `./keel test` runs on it each time.
     daily: tuple[str, ...] = ()
@@ -141,7 +141,7 @@ class TestMachine:
 
 
 # Bochs checks what QEMU's translator does not, such as segment limits and reserved bits, and has PCID and INVPCID,
-# though it drops all translations at every change of space.
+# though it drops all TLB entries at every change of space.
 TEST_MACHINES = (
     TestMachine("qemu-1", Emulator.QEMU),
     TestMachine("qemu-1-nofast", Emulator.QEMU, kernel_line="nofast"),
@@ -175,7 +175,7 @@ MACHINES = (
 # The hostile programs, a million calls in all. On the deterministic clock a seed repeats everything, and on one processor
 # how late a heartbeat is depends on the kernel alone. Two processors take turns on that clock; four run as threads of the
 # host, for the sake of races: a heartbeat is as late there as the host is busy. On one of them the kernel checks all of its
-# invariants, on the way and in the end.
+# invariants, during the run and at its end.
 HOSTILE_MACHINES = (
     TestMachine("hostile-1", Emulator.QEMU, icount=True, arguments="calls=800000 late-us=1000"),
     TestMachine("hostile-2", Emulator.QEMU, processors=2, icount=True, arguments="calls=150000 late-us=2000000"),

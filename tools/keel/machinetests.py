@@ -29,7 +29,7 @@ TERMINAL = "keel.term=dumb"
 LEAST_SLEEP_S, MOST_SLEEP_S = 1.0, 40.0
 KERNEL_PANIC = "kernel-panic"
 STANDS_STILL = re.compile(rb"stands still \(code 0x[0-9a-f]+\)\r?\n")
-# How a machine may end, by what the program is told: the code that the last line names, and Linux's own last words.
+# How a machine may end, by the argument of the program: the code in the last line, and Linux's own last words.
 ENDS = {"power-off": machine.EXIT_POWER_OFF, "reboot": machine.EXIT_REBOOT, "panic": machine.EXIT_LINUX_PANIC}
 LAST_WORDS = {"power-off": "reboot: Power down", "reboot": "reboot: Restarting system", "panic": "Kernel panic - not syncing"}
 
@@ -46,19 +46,19 @@ class Ran:
     times: list[tuple[float, str]] = field(default_factory=list)
 
     def take_log(self, data: bytes) -> bool:
-        """Keep the next bytes of the log; whether the machine stands still."""
+        """Keep the next bytes of the log; returns whether the machine has halted."""
         self.log.extend(data)
         return bool(STANDS_STILL.search(self.log))
 
     def take_console(self, data: bytes) -> bool:
-        """Keep the next bytes of the console; whether the machine stands still."""
+        """Keep the next bytes of the console; returns whether the machine has halted."""
         self.console.extend(data)
         lines = self.console.decode(errors="replace").replace("\r", "").split("\n")[:-1]
         self.times += [(time.monotonic(), line) for line in lines[len(self.times) :]]
         return bool(STANDS_STILL.search(self.console))
 
     def code(self) -> int | None:
-        """The code of the end that was told, if any."""
+        """The reported exit code, if any."""
         words = bochs.LastWords()
         words.feed(bytes(self.console))
         words.feed(bytes(self.log))
@@ -178,7 +178,7 @@ def _last(ran: Ran) -> str:
 
 
 def _end_problem(ran: Ran, code: int, *, stays: bool) -> str:
-    """A machine says its end's code, and then QEMU ends by itself, or the machine stands still and can be looked at."""
+    """A machine reports its exit code. Then QEMU ends by itself, or the machine halts and can be inspected."""
     told, status = ran.code(), None if stays else 0
     if (told, ran.status) == (code, status):
         return ""

@@ -41,10 +41,10 @@ def _exists(pattern: str) -> bool:
 
 EMULATOR = (Need("qemu-system-x86", ("qemu-system-x86_64",), "runs the guest"),)
 LOADER = (
-    Need("grub-common", ("grub-mkrescue",), "makes the disc that boots"),
+    Need("grub-common", ("grub-mkrescue",), "makes bootable ISO images"),
     Need("grub-pc-bin", ("/usr/lib/grub/i386-pc",), "boots the µ-kernel on a PC with BIOS"),
-    Need("xorriso", ("xorriso",), "makes the disc that boots"),
-    Need("mtools", ("mformat",), "makes the disc that boots"),
+    Need("xorriso", ("xorriso",), "makes bootable ISO images"),
+    Need("mtools", ("mformat",), "makes bootable ISO images"),
 )
 UEFI_LOADER = (*LOADER, Need("grub-efi-amd64-bin", ("/usr/lib/grub/x86_64-efi",), "boots the µ-kernel on a PC with UEFI"))
 UEFI = (Need("ovmf", (str(machine.UEFI_FILES[0]),), "is QEMU's UEFI"),)
@@ -80,7 +80,7 @@ ROOT = (*SIGNATURES, Need("mmdebstrap", ("mmdebstrap",), "makes the root file sy
 IMAGES = (Need("qemu-utils", ("qemu-img",), "looks at disk images"),)
 FILE_SYSTEMS = (Need("e2fsprogs", ("mke2fs", "/sbin/mke2fs"), "makes the root disk"),)
 FAKEROOT = Need("fakeroot", ("fakeroot",), "makes the root file system without being root")
-SQUASHFS = (Need("squashfs-tools", ("mksquashfs",), "packs the root of a disc"),)
+SQUASHFS = (Need("squashfs-tools", ("mksquashfs",), "packs the root of an ISO image"),)
 ZSTD = (Need("zstd", ("zstd",), "reads a root that is compressed with zstd"),)
 RUST = (
     Need("rustc-web", ("/usr/bin/rustc",), "compiles the µ-kernel and the native tasks"),

@@ -120,7 +120,7 @@ def run_logged(
     `measure` turns a line of output into "how far" for the step.
     """
     log.parent.mkdir(parents=True, exist_ok=True)
-    with log.open("wb", buffering=0) as file:  # somebody may read along
+    with log.open("wb", buffering=0) as file:  # unbuffered: others may read it meanwhile
         child = start(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, cwd=cwd, env=env)
         try:
             _copy_lines(child, file.write, step, measure)
@@ -161,7 +161,7 @@ def _copy_lines(
 
 
 def run_beside(programs: Mapping[Path, Sequence[str]], most: int) -> Iterator[tuple[Path, int]]:
-    """Run programs side by side, at most so many, each with all its output in the log that names it.
+    """Run programs in parallel, at most this many, each with all its output in its own log.
 
     Gives the log and the exit status of each as it ends; those that run are ended where the caller stops asking.
     """

@@ -108,7 +108,7 @@ def read_blocks(lines: Iterable[str], images: Sequence[Symbols]) -> Profile:
 def place(address: int, images: Sequence[Symbols]) -> tuple[str, str]:
     """The region and the function of an address."""
     for image in images:
-        # What lies in the other half of the address space is not this image's.
+        # The other half of the address space is not this image's.
         same_half = bool(image.starts) and image.starts[-1] // KERNEL_HALF == address // KERNEL_HALF
         if same_half and (function := image.find(address)):
             return image.region, function

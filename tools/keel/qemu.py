@@ -7,7 +7,7 @@ from pathlib import Path
 
 from . import machine
 
-# A serial line that nobody listens to.
+# A serial line without a reader.
 NOWHERE = "null"
 
 
@@ -23,7 +23,7 @@ def plugin(file: Path, *options: str) -> tuple[str, str]:
 
 @dataclass(frozen=True)
 class Module:
-    """A boot module: a file and the arguments behind its name."""
+    """A boot module: a file, and the arguments after its name."""
 
     path: Path
     arguments: str = ""
@@ -72,14 +72,14 @@ class Guest:
     # A network card of machine.CARDS on a network of the emulator's own.
     card: str | None = None
     random_numbers: bool = False
-    # The disc that boots, in place of the kernel and its modules; the firmware that does it, and a screen for the guest.
+    # A bootable ISO image in place of the kernel and its modules; the firmware that boots it, and a screen for the guest.
     disc: Path | None = None
     uefi: bool = False
     has_iommu: bool = False
     has_screen: bool = False
     # Where the screen is shown, in QEMU's words, without options.
     display: str = "none"
-    # Without, the guest is powered off by ACPI, or stands still where its boot configuration says so, and can be looked at.
+    # Without it, ACPI powers the guest off, or the guest halts if its boot configuration says so, and can be inspected.
     has_exit: bool = True
     extra: tuple[str, ...] = field(default_factory=tuple)
 
@@ -137,7 +137,7 @@ def models(guest: Guest) -> list[str]:
 
 
 def _accelerator(guest: Guest) -> str:
-    """TCG counts instructions in one thread anyhow, and refuses to be told so."""
+    """With -icount TCG has one thread anyhow, and rejects the option."""
     single = guest.takes_turns and guest.processors > 1 and guest.accelerator == "tcg" and not guest.icount
     return f"{guest.accelerator},thread=single" if single else guest.accelerator
 
@@ -159,7 +159,7 @@ def _devices(guest: Guest) -> list[str]:
     if any(disk.bus == "ahci" for disk in guest.disks):
         argv += ["-device", machine.AHCI]
     for number, disk in enumerate(guest.disks):
-        # A host disk that is full is an error to the guest, which would otherwise stand still.
+        # A host disk that is full is an error to the guest, which would otherwise hang.
         options = f"id=disk{number},format={disk.image_format},if=none,werror=report,rerror=report"
         argv += ["-drive", f"file={quoted(disk.path)},{options},snapshot={'off' if disk.keep else 'on'}"]
         argv += ["-device", machine.BUSES[disk.bus].format(number)]

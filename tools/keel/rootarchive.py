@@ -188,7 +188,7 @@ def _key(path: Path) -> str:
 
 
 def _state(info: os.stat_result) -> dict[str, int]:
-    """What tells a file from another one of its name: a replaced one may have an older time."""
+    """What distinguishes a file from another one of its name: a replaced one may have an older time."""
     return {"inode": info.st_ino, "size": info.st_size, "mtime": info.st_mtime_ns}
 
 

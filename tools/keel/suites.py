@@ -47,7 +47,7 @@ CHECKERS = (
 
 SIDE_BY_SIDE = (packages.Need("python3-pytest-xdist", ("/usr/lib/python3/dist-packages/xdist",), "runs tests side by side"),)
 
-# libgcc for 32 bits, which is where it lies only with the C library for them.
+# libgcc for 32 bits; it is at this path only if the 32-bit C library is installed.
 GUEST_COMPILER = (
     packages.Need("gcc-multilib", ("/usr/lib/gcc/x86_64-linux-gnu/*/32/libgcc.a",), "compiles the guest's 32-bit programs"),
 )
@@ -99,7 +99,7 @@ def skips(output: str) -> list[str]:
 
 
 def _pytest_progress(line: bytes) -> str:
-    """How far pytest is, where a line of its output tells."""
+    """How far pytest is, if a line of its output shows it."""
     found = re.search(rb"\[ *(\d+%)\]", line)
     return found[1].decode() if found else ""
 
@@ -171,7 +171,7 @@ def _rust_checks(settings: Settings) -> Count:
 
 
 def operations_of(output: str) -> int:
-    """Operations of random histories that the tests of the crates tell of."""
+    """The number of operations that the random tests of the crates report."""
     return sum(int(count) for count in re.findall(r"^\w+: (\d+) operations", output, re.MULTILINE))
 
 
@@ -215,7 +215,7 @@ def _kernel_parts(settings: Settings, names: Sequence[str], most: int) -> Count:
 
 
 def total_of(output: str, status: int) -> Count:
-    """The sum that a run of `./keel test` told; one failure more where its status does not fit it."""
+    """The sum that a run of `./keel test` printed, with one more failure if its exit status contradicts it."""
     sums = re.findall(r"^total: (.*)$", output, re.MULTILINE)
     count = count_of("\n".join(sums[-1:])) or Count()
     if not (count.failed if status else count.passed and not count.failed):
@@ -224,14 +224,14 @@ def total_of(output: str, status: int) -> Count:
 
 
 def kernel_figures(settings: Settings) -> Count:
-    """Each figure of the µ-kernel against its ceiling, and the longest stretch with interrupts off against the limit."""
+    """Each figure of the µ-kernel against its ceiling, and the longest section with interrupts off against the limit."""
     packages.require_emulator(settings)
     rust.build_all(settings)
-    stretches = latency.measure(settings, ["load"])
+    sections = latency.measure(settings, ["load"])
     leeway = figures.leeway(rust.version(rust.find_toolchain(settings)))
     if leeway > 1:
         print(f"figures: an older compiler, every ceiling times {leeway}")
-    return _judged("figures", [*figures.judge(figures.measure(settings), leeway), latency.judge(stretches, leeway)])
+    return _judged("figures", [*figures.judge(figures.measure(settings), leeway), latency.judge(sections, leeway)])
 
 
 def kernel_examples(settings: Settings) -> Count:
@@ -242,7 +242,7 @@ def kernel_examples(settings: Settings) -> Count:
 
 
 def kernel_firmware(settings: Settings) -> Count:
-    """What firmware leaves behind, and clocks that are missing."""
+    """The state that firmware leaves, and missing clocks."""
     packages.require_emulator(settings)
     rust.build_all(settings)
     return _judged("firmware", firmware.judge(settings))
@@ -257,7 +257,7 @@ def kernel_debugger(settings: Settings) -> Count:
 
 
 def _judged(topic: str, problems: Iterable[tuple[str, str]]) -> Count:
-    """One test for each name; it failed where a problem is told."""
+    """One test for each name; it failed if a problem is given."""
     count = Count()
     for name, problem in problems:
         print(f"FAIL {topic}/{name}: {problem}" if problem else f"ok {topic}/{name}", flush=True)
@@ -320,7 +320,7 @@ def _kernel_on(settings: Settings, tested: machine.TestMachine, template: Path) 
 
 
 def _processors(tested: machine.TestMachine) -> int:
-    """How many processors the machine really has: what is not tested for an emulator's sake is told."""
+    """The number of processors of the machine; prints what is not tested because of an emulator's fault."""
     version = bochs.installed_version() if tested.emulator is machine.Emulator.BOCHS else ""
     if tested.processors == 1 or not bochs.repeats_breakpoints(version):
         return tested.processors
@@ -329,7 +329,7 @@ def _processors(tested: machine.TestMachine) -> int:
 
 
 def shown(data: bytes) -> str:
-    """What a task prints, fit for a terminal: who means harm prints anything."""
+    """What a task prints, safe for a terminal: a hostile one prints anything."""
     return re.sub(r"[^\n -~]", "?", data.decode("latin-1").replace("\r\n", "\n"))
 
 
@@ -379,7 +379,7 @@ def machines_daily(settings: Settings) -> Count:
     return _kernel_parts(settings, list(DAILY_MACHINE_PARTS), 1)
 
 
-# So many of the slowest tests are told at the end of the log.
+# The number of slowest tests that the end of the log lists.
 SLOWEST = 40
 # Of the tests that boot Linux, those that take too long for every day.
 DEBIAN_TESTS = "tests/debian"
@@ -413,7 +413,7 @@ def ukl(settings: Settings) -> Count:
 
 
 def ukl_options(settings: Settings) -> Count:
-    """Applications in ring 0 on the kernel of each set of options; each is built when its turn comes."""
+    """Applications in ring 0 on the kernel of each set of options; each is built just before it runs."""
     return _booting(settings, "ukl-options", (*ROOT, uklbuild.libc), (UKL_SETS,))
 
 
@@ -497,7 +497,7 @@ KERNEL_PARTS: dict[str, Suite] = {
     "kernel-figures": Suite(kernel_figures, "its figures under their ceilings", SHORT),
     "kernel-examples": Suite(kernel_examples, "the native examples", SHORT),
     "kernel-debugger": Suite(kernel_debugger, "the debug build", SHORT),
-    "kernel-firmware": Suite(kernel_firmware, "what firmware leaves behind, and missing clocks", SHORT),
+    "kernel-firmware": Suite(kernel_firmware, "the state that firmware leaves, and missing clocks", SHORT),
 }
 HOST_CLOCK_PARTS = [
     *(

@@ -13,7 +13,7 @@ from .errors import KeelError, Status
 from .profile import Profile, Symbols, place
 
 MACHINES = Path(__file__).parent / "machines.toml"
-# Translations that a change of address space drops, and tagged ones that stay, in the plugin's order.
+# TLBs flushed at a change of address space, and tagged ones (PCID) that are not, in the plugin's order.
 VARIANTS = ("untagged", "tagged")
 # What is in the file for people.
 ABOUT = "about"

@@ -127,7 +127,7 @@ def _made(builder: Builder, name: str) -> Path:
     product = source / recipe.directory / recipe.product
     product.unlink(missing_ok=True)
     compiler = f"CC={builder.compiler(ordinary=builder.ordinary, libc=builder.libc)}"
-    # Behind the package's own, for where its libraries are comes before.
+    # After the package's own words, because its library paths must come first.
     linked = [f"-L{_installed(builder, recipe.library[0]) / 'lib'}"] if recipe.library else []
     words = [f"LDFLAGS={' '.join([*STATIC, *linked, *level])}", *(AS_IT_IS if recipe.configure is not None else ())]
     jobs = f"-j{len(os.sched_getaffinity(0))}"
@@ -136,7 +136,7 @@ def _made(builder: Builder, name: str) -> Path:
 
 
 def _library(builder: Builder, name: str) -> Path:
-    """Where a library is installed, built where it is missing or was built in another way."""
+    """Where a library is installed, built if it is missing or was built otherwise."""
     place, state = _installed(builder, name), _state(builder, name)
     stamp = place / uklbuild.STAMP
     with locked(builder.settings.locks, f"ukl-{name}"):

@@ -39,7 +39,7 @@ NEEDS = (
 
 
 def applications(settings: Settings) -> Path:
-    """Where the built applications lie."""
+    """The directory of the built applications."""
     return settings.build / "ukl" / "applications"
 
 
@@ -55,7 +55,7 @@ def options_of(settings: Settings, name: str) -> ukloptions.Options | None:
 
 
 def ordinary_programs(settings: Settings) -> Path:
-    """Where those lie that were built for ring 3, to be compared with."""
+    """The directory of those built for ring 3, for comparison."""
     return settings.build / "ukl" / "ordinary"
 
 
@@ -70,7 +70,7 @@ def compiler(settings: Settings, *, ordinary: bool = False) -> list[str]:
 
 
 def libc(settings: Settings, *, ordinary: bool = False) -> Path:
-    """musl for ring 0 or 3, built where it is missing or was built in another way; returns where it is installed."""
+    """musl for ring 0 or 3, built if it is missing or was built otherwise; returns its directory."""
     packages.require(settings, NEEDS)
     level = 3 if ordinary else 0
     place, source = settings.build / "ukl" / f"musl-{level}", settings.build / "ukl" / f"musl-{level}-source"
@@ -161,7 +161,7 @@ def _link_words(settings: Settings, options: ukloptions.Options, *, ordinary: bo
 
 
 def _for_c_plus_plus(settings: Settings) -> list[str]:
-    """What gcc's command needs for programs with sources of C++, behind them."""
+    """What gcc's command needs after C++ sources."""
     packages.require(settings, C_PLUS_PLUS_NEEDS)
     read = process.output(["g++", "-M", "-include", "new", "-x", "c++", "/dev/null"]).split()
     headers = [word.removesuffix(name) for name in ("/new", "/bits/c++config.h") for word in read if word.endswith(name)]
@@ -215,7 +215,7 @@ def link_into_kernel(settings: Settings, name: str, options: ukloptions.Options)
     """An application that has been built, with the kernel and an init in one file, which boots by itself."""
     archive = guestinit.with_application(settings, applications(settings) / name)
     image = linux.build_ukl_linked(settings, options, archive, boot.linked_parameters(name), settings.ukl_linked(name))
-    # The application lies behind the kernel's code, and so does not move it.
+    # The application follows the kernel's code, and so does not move it.
     if _entry_of(linux.symbols_beside(image)) != entry(settings, options):
         raise KeelError(f"the kernel with {name} in it has another entry than the one that it was linked against")
     return image

@@ -11,7 +11,7 @@ from .config import Settings
 
 @dataclass(frozen=True)
 class Watch:
-    """What is told to the emulator, and where the plugin writes its report."""
+    """The emulator's arguments, and the file of the plugin's report."""
 
     arguments: tuple[str, ...]
     report: Path

@@ -89,15 +89,15 @@ def _kernel(settings: Settings, arguments: list[str]) -> int:
     rust.build_all(settings)
     measured = figures.measure(settings)
     unscrubbed = figures.measure(settings, figures.UNSCRUBBED_LINE)
-    stretches = latency.measure(settings)
+    sections = latency.measure(settings)
     tables = {
         "What the mechanisms take, in instructions": figures.rows(measured, unscrubbed),
-        "The longest stretches with interrupts off": latency.table(settings, stretches),
+        "The longest sections with interrupts off": latency.table(settings, sections),
     }
     text = "\n".join(f"{title}\n\n{figures.as_text(rows)}" for title, rows in tables.items())
     options.output.mkdir(parents=True, exist_ok=True)
     (options.output / "kernel.md").write_text(text)
-    (options.output / "kernel.json").write_text(figures.as_json(measured, unscrubbed, stretches))
+    (options.output / "kernel.json").write_text(figures.as_json(measured, unscrubbed, sections))
     print(text, end="")
     print(f"keel: the figures are in {options.output}", file=sys.stderr)
     return 0

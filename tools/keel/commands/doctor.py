@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""`./keel doctor`: says what each verb needs of this machine, what of it is missing, and how to mend it."""
+"""`./keel doctor`: says what each verb needs on this machine, what is missing, and how to install it."""
 
 import os
 import shutil

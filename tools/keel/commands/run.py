@@ -33,7 +33,7 @@ from ..progress import say
 INIT_ERROR = "keel-init: error: "
 LAST_WORDS = 10
 # How long a guest under KVM may take to the root task's first line, which is there within a second or two.
-# From a disc GRUB reads all modules before that.
+# When it boots from an ISO image, GRUB reads all modules first.
 KVM_BEGINS_S = 20.0
 KVM_BEGINS_FROM_DISC_S = 120.0
 
@@ -181,7 +181,7 @@ def _fitting(choices: boot.Choices, root: rootarchive.Root) -> rootarchive.Root:
 def _storage(
     settings: Settings, choices: boot.Choices, root: rootarchive.Root | qemu.Disk | None, attached: tuple[qemu.Disk, ...]
 ) -> boot.Storage:
-    """The guest's init, with an application where there is one, comes in a RAM disk of its own, or with the root that is one."""
+    """The guest's init, perhaps with an application, in a RAM disk of its own or together with a root that is one."""
     app = None if choices.linked else choices.application
     init = guestinit.with_application(settings, app) if app else guestinit.build_init(settings)
     if root is None or isinstance(root, qemu.Disk):
@@ -282,7 +282,7 @@ def _ending(choices: boot.Choices, outcome: guest.Outcome) -> tuple[Status, str]
         return Status.POWERED_OFF, f"the guest powered off before its command had ended; {console}"
     if end == machine.EXIT_REBOOT:
         if interactive:
-            return Status.OK, "the guest asked for a reboot; start it again to go on"
+            return Status.OK, "the guest asked for a reboot; start it again to continue"
         return Status.REBOOTED, f"the guest rebooted before its command had ended; {console}"
     if end == machine.EXIT_LINUX_PANIC:
         return Status.LINUX_PANIC, f"Linux in the guest panicked; {console}"
@@ -315,7 +315,7 @@ def _how(outcome: guest.Outcome) -> int | None:
 
 
 def _refusal(outcome: guest.Outcome) -> str:
-    """Why the guest's init did not go on, if it did not: its last words on the console, before Linux's own."""
+    """Why the guest's init stopped, if it did: its last line on the console, before Linux's own."""
     lines = outcome.console_log.read_text(errors="replace").splitlines()
     return next((line.removeprefix(INIT_ERROR) for line in lines[-LAST_WORDS:] if line.startswith(INIT_ERROR)), "")
 

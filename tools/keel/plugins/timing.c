@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A plugin of QEMU's translator that tells models of processors (model.h) what the guest does
+ * A plugin of QEMU's translator that reports to models of processors (model.h) what the guest does
  * between two marks (guest/mark.h), and writes the cycles that they make of it, by part and by
  * block of code.
  *
@@ -13,7 +13,7 @@
  *   output=FILE   where the report goes: a line `part INSTRUCTIONS CYCLES...` for each part, and
  *                 `block ADDRESS INSTRUCTIONS CYCLES...` for each block of the last one; two
  *                 numbers of cycles for each machine (model.h, VARIANTS)
- *   model=FILE    lines `machine NAME`, each with lines `PARAMETER NUMBER` behind it
+ *   model=FILE    lines `machine NAME`, each followed by lines `PARAMETER NUMBER`
  *   part=on       the marks of a program that measures itself
  */
 #include <inttypes.h>
@@ -56,7 +56,7 @@ static uint32_t begins = MARK_COMMAND_BEGINS, ends = MARK_COMMAND_ENDS;
 static FILE *report;
 static struct block *blocks;
 
-/* The part that is under way, the block that runs, and its predecessor's end. */
+/* The current part, the block that runs, and its predecessor's end. */
 static bool running;
 static struct block *current;
 static uint64_t instructions;
@@ -257,7 +257,7 @@ static bool is_page_invalidation(const struct qemu_plugin_insn *insn)
 	       bytes[2] >> 6 != 3;
 }
 
-/* Where a block's code is: the part of it that lies in the first page, and the rest. */
+/* Where a block's code is: the part in the first page, and the rest. */
 static void find_pieces(struct block *block, const struct qemu_plugin_tb *tb)
 {
 	const size_t count = qemu_plugin_tb_n_insns(tb);
