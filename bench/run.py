@@ -45,16 +45,16 @@ MEASUREMENTS = (
     ("lines", "source lines and sizes"),
 )
 SYSTEMS: dict[str, list[str]] = {NATIVE: ["--native"], KEEL: []}
-# The kernel that Debian ships, which stands beside the two: of the same version, with an other configuration and its mitigations.
+# The kernel that Debian ships, measured beside the two: of the same version, with another configuration and its mitigations.
 STOCK = "debian"
 BOOTED = {**SYSTEMS, STOCK: ["--native", "--kernel", "debian"]}
-# Programs of their own on the µ-kernel alone (user/bench), which stand beside those of the two Linux.
+# Programs of their own on the µ-kernel alone (user/bench), measured beside those of the two Linux.
 TASKS = "tasks"
 # Debian's matplotlib is for Debian's Python.
 DEBIAN_PYTHON = "/usr/bin/python3"
 PLOTTER = REPOSITORY / "bench" / "plot.py"
 LIMIT_S = 900
-# Where a program's memory lies decides how many page tables and neighbours it has: by chance, a run would be of other pages.
+# A program's addresses decide how many page tables and neighbours it has; random ones would make runs differ.
 FIXED_ADDRESSES = "echo 0 > /proc/sys/kernel/randomize_va_space"
 # The model watches each access to memory.
 MODEL_LIMIT_S = 7200
@@ -162,7 +162,7 @@ HYBRID_ROWS = {
         "l4-appel2",
     )
 }
-# What Keel's Linux alone can do, and what of a native Linux each stands against.
+# What Keel's Linux alone can do, and the row of native Linux that each is compared with.
 KEEL_ROWS = dict.fromkeys(INTERFACE_ROWS, CALL_ROW) | {row: compared.linux for row, compared in HYBRID_ROWS.items()}
 
 

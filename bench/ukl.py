@@ -26,7 +26,7 @@ ORDINARY = REPOSITORY / "build" / "ukl" / "ordinary"
 LIMIT_S = 3600
 
 BASELINE = "ring 3"
-# The ways of ring 0 that are measured: the kernel's options.
+# The variants of ring 0 that are measured, with the kernel's options.
 WAYS = {"ring 0": "", "with bypass": "bypass", "with all": "bypass,ret,run-to-completion,shortcuts"}
 
 
@@ -53,7 +53,7 @@ PROGRAMS = (CALLS, PARTIES, *SERVERS)
 SERVER_ALONE = "-server"
 
 Figures = dict[str, list[float]]
-# Row to what the paper saves of its time by its best way; 26 % more requests are 21 % less time for each, 8 % are 7 %.
+# Row to the part of its time that the paper's best variant saves; 26 % more requests are 21 % less time for each, 8 % are 7 %.
 PAPER = {
     "getppid-0": "83%",
     "read-8192": "11 to 22%",
@@ -129,12 +129,12 @@ def unpacking(files: Mapping[str, bytes]) -> tuple[str, bytes]:
     return " && ".join(commands), b"".join(files.values())
 
 
-# Way to its rows.
+# Variant to its rows.
 Ways = dict[str, Figures]
 
 
 def measure_program(clock: Clock, program: Program, more: Mapping[str, bytes]) -> tuple[Ways, Ways]:
-    """Each way in a guest of its own; the baseline is told on its command line what the kernels for ring 0 are told."""
+    """Each variant in a guest of its own; the baseline has the same command line as the kernels for ring 0."""
     keel("ukl", "build", "--ordinary", *program.build)
     place = f"/run/{program.name}"
     prepare, data = unpacking({**more, place: (ORDINARY / program.name).read_bytes()})
@@ -166,7 +166,7 @@ def measure(clock: Clock, wanted: Collection[str]) -> tuple[Ways, Ways]:
 
 
 def table(measured: Ways, unit: str) -> str:
-    """The medians, what each way of ring 0 saves, and what the paper's best does."""
+    """The medians, what each variant of ring 0 saves, and what the paper's best one saves."""
     base, *others = measured
     lines = [
         f"| operation | {base}, {unit} | {' | saved | '.join(others)} | saved | the paper |",

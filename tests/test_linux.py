@@ -2,7 +2,7 @@
 """Linux on Keel against native Linux: the same programs, the same output, line by line.
 
 Also what only Keel can show: its accounting is the same before and after a storm of processes, and a
-native task goes on beside a busy and beside a dead Linux.
+native task continues beside a busy and beside a dead Linux.
 """
 
 import os
@@ -40,11 +40,11 @@ PACKAGES_LIMIT_S = 900
 STRESS_LIMIT_S = 900
 LEAST_CHECKS = 200
 MIXED_ROUNDS = 10
-# A round of `stress mixed` takes at least ROUND_INSTRUCTIONS on either system (`bench command` under --icount tells).
+# A round of `stress mixed` takes at least ROUND_INSTRUCTIONS on either system (by `bench command` under --icount).
 ROUND_INSTRUCTIONS = 100_000_000
 
 CHECK = re.compile(r"^CHECK\((\w+), (\w+)\)", re.MULTILINE)
-# A check that ends so has not told what it was to tell.
+# A check that ends so has not printed its result.
 CUT_SHORT = re.compile(r"killed by signal|timed out|exit status|: cannot ")
 SECTION = re.compile(r"^=== begin (\S+)\n(.*?)^=== end \1 (\d+)$", re.MULTILINE | re.DOTALL)
 STATUSES = {
@@ -138,7 +138,7 @@ def test_packages_work(once: Once, system: str, script: str) -> None:
 @together("packages")
 @pytest.mark.parametrize("script", sorted(STATUSES))
 def test_packages_print_the_same(once: Once, script: str) -> None:
-    """And on Keel they print what they print on native Linux."""
+    """On Keel they print the same as on native Linux."""
     native = sections(once("native", PACKAGES, PACKAGES_LIMIT_S)).get(script)
     assert native is not None
     assert sections(once("keel", PACKAGES, PACKAGES_LIMIT_S)).get(script) == native
@@ -227,7 +227,7 @@ def test_features_without_their_state_are_not_named() -> None:
 
 
 class Guest:
-    """A guest on Keel that goes on running while its logs are read."""
+    """A guest on Keel that keeps running while its logs are read."""
 
     def __init__(self, command: str, *options: str) -> None:
         self.process = subprocess.Popen(
@@ -250,7 +250,7 @@ class Guest:
         return int(numbers[-1]) if numbers else 0
 
     def await_console(self, text: bytes, limit_s: float) -> None:
-        """Wait until the text stands on Linux's console."""
+        """Wait until the text is on Linux's console."""
         end = time.monotonic() + limit_s
         while text not in self.log("console"):
             assert self.process.poll() is None, f"the guest ended before its console said {text!r}"
@@ -258,7 +258,7 @@ class Guest:
             time.sleep(0.1)
 
     def await_beats(self, more: int, limit_s: float) -> None:
-        """Wait for so many more heartbeats."""
+        """Wait for this many more heartbeats."""
         start, end = self.beats(), time.monotonic() + limit_s
         while (now := self.beats()) < start + more:
             assert self.process.poll() is None and time.monotonic() < end, f"{now - start} of {more} heartbeats came"
@@ -266,7 +266,7 @@ class Guest:
 
 
 def configuration_that_outlives_linux(directory: Path) -> Path:
-    """The default boot configuration, changed to go on after a panic of Linux and to beat faster."""
+    """The default boot configuration, changed to continue after a panic of Linux and to beat faster."""
     text = (REPOSITORY / "tools" / "keel" / "boot.conf").read_text()
     for old, new in (("on-panic stop", "on-panic continue"), ("interval=1000ms", "interval=200ms")):
         assert old in text
@@ -342,7 +342,7 @@ def test_server_is_built_from_links_to_the_source(source: tuple[Path, Path]) -> 
 
 @pytest.mark.parametrize("vdso", ["vdso64.so.dbg", "vdso32.so.dbg"])
 def test_clocks_of_programs_wait_for_earlier_loads(vdso: str) -> None:
-    """The time stamp counter is never read without a fence before it: a thread could see an older time than it was told."""
+    """The time stamp counter is read only after a fence: else a thread could read an older time than one reported to it."""
     disassembly = subprocess.run(
         ["objdump", "-d", "--no-show-raw-insn", LINUX / "l4" / "arch" / "l4" / "vdso" / vdso],
         capture_output=True,

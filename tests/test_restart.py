@@ -101,7 +101,7 @@ def test_linux_with_devices_comes_back(tmp_path: Path, how: str) -> None:
 
 @pytest.mark.parametrize(("how", "status"), [(PANIC, 112), (REBOOT, 111)])
 def test_a_command_ends_with_its_linux(tmp_path: Path, how: str, status: int) -> None:
-    """Also where the channel is in the middle of what it wrote; nobody could tell what it has done."""
+    """Also where the channel is in the middle of what it wrote; its effect is unknown."""
     conf = configuration(tmp_path)
     result = run_guest("keel", f"yes | head -c 1M; {how}", limit_s=LIMIT_S, options=["--nic", "none", "--boot-conf", str(conf)])
     assert result.status == status, result.error

@@ -20,7 +20,7 @@
 #define ONES 8
 #define MOST_PROCESSES 1024
 #define MOST_THREADS 8192
-/* What a child is told. */
+/* Commands for a child. */
 #define TOUCH 1
 
 /* A word for each process, and one for the parent: it waits while its word is 0. */

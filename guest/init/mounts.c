@@ -43,7 +43,7 @@ static const char *const links[][2] = {
 	{ "/proc/self/fd/0", "/dev/stdin" },
 	{ "/proc/self/fd/1", "/dev/stdout" },
 	{ "/proc/self/fd/2", "/dev/stderr" },
-	/* What the kernel was told of name servers. */
+	/* The name servers that the kernel was given. */
 	{ "/proc/net/pnp", "/etc/resolv.conf" },
 };
 
@@ -76,7 +76,7 @@ void mount_all(void)
 		mount(mounts[i].type, mounts[i].target, mounts[i].type,
 		      mounts[i].flags, mounts[i].options);
 	}
-	/* Anybody's lock files, as Debian has it. */
+	/* Lock files of all users, as in Debian. */
 	mkdir(RUN "/lock", 0755);
 	chmod(RUN "/lock", 01777);
 	for (i = 0; i < COUNT(links); i++)

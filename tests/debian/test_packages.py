@@ -21,7 +21,7 @@ from keel.debian import SOURCE, Archive
 INSTALLED = ("lua5.4", "liblua5.4-0")
 PROJECT = "lua5.4"
 BUILD_LIMIT_S = 3600
-# What apt and dpkg tell of their time and of the terminal is left out.
+# Lines of apt and dpkg about the time and the terminal are left out.
 INSTALL = """
 rm -f /etc/apt/sources.list.d/*
 echo "deb [trusted=yes] $ARCHIVE ./" > /etc/apt/sources.list

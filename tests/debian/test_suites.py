@@ -21,7 +21,7 @@ PYTHON = (
 CLASSES = ("vm", "scheduler", "pipe", "interrupt", "filesystem")
 LIMIT_S = 3600
 STRESS_S = 1
-# A line of python's verbose output: the name, the class, and what became of the test, perhaps behind a warning.
+# A line of python's verbose output: the name, the class, and what became of the test, perhaps after a warning.
 PYTHON_LINE = re.compile(r"^(\w+ \([\w.]+\))(?:\n.*)?.*\.\.\. (?:.*\b)?(ok|FAIL|ERROR|skipped .*)$", re.MULTILINE)
 LEAST_TESTS = 5
 # The last line of the script for programs.

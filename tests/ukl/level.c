@@ -90,7 +90,7 @@ static void tick(int number)
 	ticks++;
 }
 
-/* Interrupts, and signals that they bring, while data lie below the stack pointer. */
+/* Interrupts, and signals that they bring, while data are below the stack pointer. */
 __attribute__((noinline)) static unsigned long red_zone(unsigned long n)
 {
 	unsigned long result;
@@ -223,7 +223,7 @@ static void signals(void)
 	raise(SIGUSR1);
 }
 
-/* A call that a signal interrupts goes on, or not, as the handler's flags say. */
+/* A call that a signal interrupts is restarted, or not, as the handler's flags say. */
 static void restart(void)
 {
 	struct sigaction action = { .sa_handler = tick, .sa_flags = SA_RESTART };
@@ -292,7 +292,7 @@ static void registers(void)
 	printf("no call's number gives %ld and %ld\n", syscall(-1), syscall(100000));
 }
 
-/* 1 where a page fault has changed a register, a flag, or what lies below the stack pointer. */
+/* 1 where a page fault has changed a register, a flag, or data below the stack pointer. */
 __attribute__((noinline)) static unsigned long fault_changes(char *page)
 {
 	unsigned long bx = 4, dx = 3, below = 0;

@@ -55,7 +55,7 @@ SYM_CODE_START(ukl_leaf)
 	call	*ukl_calls(, %rax, 8)
 	movq	PER_CPU_VAR(cpu_tss_rw + TSS_sp2), %rsp
 	swapgs
-	sti					/* takes effect behind the jump */
+	sti					/* takes effect after the jump */
 	ANNOTATE_RETPOLINE_SAFE
 SYM_INNER_LABEL(ukl_leaf_jump, SYM_L_GLOBAL)
 	jmp	*%rcx
@@ -110,7 +110,7 @@ SYM_INNER_LABEL(ukl_by_arguments_back, SYM_L_LOCAL)
 	movq	RSP(%rsp), %rsp
 	UNWIND_HINT_EMPTY
 	swapgs
-	sti					/* takes effect behind the jump */
+	sti					/* takes effect after the jump */
 	ANNOTATE_RETPOLINE_SAFE
 SYM_INNER_LABEL(ukl_bypass_jump, SYM_L_GLOBAL)
 	jmp	*%rcx

@@ -123,7 +123,7 @@ SYM_INNER_LABEL(ukl_return, SYM_L_GLOBAL)
 	movq	RSP-ORIG_RAX(%rsp), %rsp
 	UNWIND_HINT_EMPTY
 	swapgs
-	sti					/* takes effect behind the jump */
+	sti					/* takes effect after the jump */
 	ANNOTATE_RETPOLINE_SAFE
 SYM_INNER_LABEL(ukl_jump, SYM_L_GLOBAL)
 	jmp	*%rcx

@@ -67,7 +67,7 @@ SYM_CODE_START(ukl_ret_ways)
 	UNWIND_HINT_EMPTY
 	swapgs
 	movq	place+RET_SP(%rip), %rsp
-	sti					/* takes effect behind the jump */
+	sti					/* takes effect after the jump */
 	ANNOTATE_RETPOLINE_SAFE
 	jmp	*place+RET_IP(%rip)
 	.balign	UKL_RET_STEP, 0xcc
