@@ -119,7 +119,7 @@ static void set_environment(const struct settings *settings)
 		setenv("SHELL", "/bin/sh", 1);
 }
 
-/* The environment of our children, for any process 1. */
+/* Prepares what child processes inherit, whichever program is process 1. */
 static void prepare_surroundings(const struct settings *settings)
 {
 	signal(SIGPIPE, SIG_IGN);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * A Linux program with a native lthread: it computes beside Linux, and reports its progress to Linux
- * now and then. See docs/native.md. Built by:
+ * A Linux program with a native lthread: it computes beside Linux, and reports its progress to
+ * Linux now and then. See docs/native.md. Built by:
  *   gcc -static -Iguest/native -Ibuild/linux/l4 guest/native/hello.c -o hello
  */
 #include <stdio.h>

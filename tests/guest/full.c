@@ -10,7 +10,7 @@
  *   full filters COUNT         socket filters that stay, beside an account that is full
  *   full crowd                 threads with FPU states until memory is exhausted
  *
- * The ways touch more than the account holds, which /proc/keel/accounting tells, again and again.
+ * The ways touch more than the account holds, which /proc/keel/accounting shows, again and again.
  * The work begins when all was touched once, and is done until the rounds or the guest's seconds
  * are over.
  */
@@ -174,7 +174,7 @@ static void fill_threads(void)
 	pause();
 }
 
-/* The first thread ends, and another one goes on. */
+/* The first thread ends, and another one continues. */
 static void fill_ended(void)
 {
 	if (begin_thread(fill_sparse))

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The program `hostile`: root in Linux who means harm to what is below. Children, each process 1 of
+ * The program `hostile`: root in Linux attacks what is below. Children, each process 1 of
  * a namespace of its own so that they reach no others, call the µ-kernel from a Linux program, run
  * what only a kernel may run, and try every way to memory, ports and devices that Linux offers
  * root. One that hangs or has ended is followed by the next.
  *
  *   hostile CALLS [SEED]
  *
- * It ends when so many calls of the µ-kernel were tried, prints what was tried how often, and its
+ * It ends after a number of calls of the µ-kernel, prints what was tried how often, and its
  * status is 0 unless one had an effect.
  */
 #include <asm/ldt.h>
@@ -126,8 +126,8 @@ static void syscall_instruction(uint64_t *registers)
 }
 
 /*
- * One of the seven calls, marked as the µ-kernel's: to Linux it is no call at all, and nothing else
- * may hear it.
+ * One of the seven calls, marked as the µ-kernel's: to Linux it is no call at all, and no other
+ * part may receive it.
  */
 static void call(void)
 {
@@ -385,7 +385,7 @@ static void attack(uint64_t seed)
 {
 	static const int faults[] = { SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGSYS };
 	struct sigaction action = { .sa_handler = back, .sa_flags = SA_ONSTACK | SA_NODEFER };
-	/* Code and data lie where 32-bit code reaches them. */
+	/* Code and data are where 32-bit code reaches them. */
 	int where = MAP_PRIVATE | MAP_ANONYMOUS | MAP_32BIT;
 	stack_t stack = { .ss_sp = mmap(NULL, STACK, PROT_READ | PROT_WRITE, where, -1, 0), .ss_size = STACK };
 
@@ -437,7 +437,7 @@ int main(int count, char **words)
 		while (sigtimedwait(&child, NULL, &patience) < 0 && shared->calls != last && last < calls);
 		kill(pid, SIGKILL);
 		waitpid(pid, NULL, 0);
-		/* What tells of this one's end must not be taken for the next one's. */
+		/* A report of this one's end must not be taken for the next one's. */
 		sigtimedwait(&child, NULL, &now);
 	}
 	printf("hostile: %lu calls, %lu with an effect (%lx), %u children", shared->calls, shared->effects, shared->answer,

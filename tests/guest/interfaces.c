@@ -2,7 +2,7 @@
 /*
  * The program `interfaces`: system calls as messages (guest/calls/keel_call.h), held against the
  * same calls by instruction, and what a program that may send messages could do with that. Prints a
- * line for each case: its name, a colon, what was seen. With --off it tells only whether the new
+ * line for each case: its name, a colon, what was seen. With --off it prints only whether the new
  * program has messages.
  */
 #include <errno.h>
@@ -292,7 +292,7 @@ static void killed(void)
 	ended("killed among messages", pid);
 }
 
-/* Entries that lead nowhere harm who has them. */
+/* Invalid trampolines harm only the thread that sets them. */
 static void entries(void)
 {
 	static const unsigned long nowhere[] = { 2, PAGE - 1, 1ul << 47, 1ul << 63 };

@@ -109,7 +109,7 @@ static void *write_always(void *unused)
 	return NULL;
 }
 
-/* What is read-only does not change, although somebody writes when it becomes so. */
+/* A page does not change once it is read-only, although a thread writes at that moment. */
 static long protecting(void)
 {
 	long good = 0;

@@ -2,7 +2,7 @@
 /*
  * The program `storm`: processes and threads in all states that there are, killed at any moment. It
  * prints one deterministic line, and its status is 0 only when all that it killed died of that and
- * nobody was left.
+ * no process was left.
  *
  *   storm processes|threads N
  *
@@ -30,13 +30,13 @@
 #include <unistd.h>
 
 #define PAGE 4096
-#define WIDTH 8 /* so many at once */
+#define WIDTH 8 /* this many at once */
 #define LONGEST_LIFE_US 30000
 #define SHORT_SLEEP_NS 100000
 #define MAP_PAGES 64
 #define STEPS 100 /* single steps between two system calls that are traced */
 #define SEED 2166136261u
-#define RUN_ON "run on" /* the argument by which a program goes on in `executing` */
+#define RUN_ON "run on" /* the argument by which a program continues in `executing` */
 
 static void fail(const char *what)
 {
@@ -123,7 +123,7 @@ static void faulting(void)
 	}
 }
 
-/* Sleeps in a page fault that nobody resolves. */
+/* Sleeps in a page fault that is never resolved. */
 static void faulted(void)
 {
 	struct uffdio_api api = { .api = UFFD_API };

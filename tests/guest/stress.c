@@ -131,7 +131,7 @@ static long killblocked(long count)
 	return good;
 }
 
-/* All processes exist at once: each tells so, then waits until the pipe is closed. */
+/* All processes exist at once: each reports that, then waits until the pipe is closed. */
 static long procs(long count)
 {
 	pid_t *pids = calloc(count, sizeof *pids);
@@ -192,7 +192,7 @@ static long threads(long count)
 	return thread_sum == count * (count - 1) / 2 ? good : 0;
 }
 
-/* The shift carries high bits down: without it the low bits of the sum would soon stand still. */
+/* The shift carries high bits down: without it the low bits of the sum would soon be constant. */
 static uint32_t mix(uint32_t sum, uint32_t value)
 {
 	sum = (sum ^ value) * 16777619u;
@@ -397,7 +397,7 @@ static long mixed(long count)
 }
 
 /*
- * So many megabytes at once, each word with a value of its own, looked at twice; returns the
+ * A number of megabytes at once, each word with its own value, checked twice; returns the
  * megabytes that were right.
  */
 static long memory(long megabytes)

@@ -85,7 +85,7 @@ fn threads() -> (Ref<Thread>, Ref<Thread>) {
     (caller, intruder)
 }
 
-/// Unmaps ports, in as many turns as it takes: how often it restarted.
+/// Unmaps ports, with as many restarts as it takes, and returns their number.
 fn take(task: Ref<Task>, ports: (u16, u8), itself: bool, intruder: Ref<Thread>) -> u64 {
     let (mut at, mut restarts) = (0, 0);
     while unmap(task, &mut at, ports, itself, &mut Work::default()) == Err(Stop::Restart) {
@@ -110,7 +110,7 @@ fn used() -> impl Iterator<Item = u16> {
     REGIONS.into_iter().flat_map(|first| (0..2 * REGION as u16).filter_map(move |n| first.checked_add(n)))
 }
 
-/// Whether a task has each port of the regions, as the processor would be told.
+/// Whether a task has each port of the regions, as the processor would see it.
 fn look(tasks: &[Ref<Task>], model: &Model) {
     for (number, task) in tasks.iter().enumerate() {
         let has = |port: u16| {
@@ -209,7 +209,7 @@ fn ports_are_taken_back_with_looks_for_interrupts_in_bounded_distances() {
     let alone = counted("taken back", &|| take(tasks[0], (0, 16), true, intruder));
     give();
     machine.disturb(1, Some(intruder));
-    let beside = counted("taken back beside somebody", &|| take(tasks[0], (0, 16), true, intruder));
+    let beside = counted("taken back beside another task", &|| take(tasks[0], (0, 16), true, intruder));
     assert!(beside < 3 * alone, "{beside} looks for interrupts, alone {alone}");
     machine.disturb(0, None);
     // All of them are looked at where none has any.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Memory maps of loaders that tell of very many pieces.
+//! Memory maps of loaders with very many pieces.
 
 use super::*;
 

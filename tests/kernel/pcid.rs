@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Host tests of the pcids: processors whose TLBs hold what the hardware may hold, and a random
-//! history of switches, uses, changes and ends of spaces. Nobody may ever use a translation that
-//! was changed.
+//! history of switches, uses, changes and ends of spaces. No processor may use a TLB entry of a
+//! mapping that was changed.
 
 use super::*;
 use crate::random::Random;
@@ -11,7 +11,7 @@ const SPACES: u64 = 24;
 const PAGES: u64 = 8;
 const TAG: u64 = 0xfff;
 
-/// Some of the spaces have the same pcid; none lies at 0.
+/// Some of the spaces have the same pcid; none is at 0.
 fn root(space: u64) -> u64 {
     (space % 4 + (1 + space / 4) * PCIDS as u64) << PAGE_SHIFT
 }

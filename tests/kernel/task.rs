@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Ids: tasks and lthreads come and go, and no id that was ever given out names anybody else later.
+//! Ids: tasks and lthreads come and go, and no id is ever used for another task or thread.
 
 use super::*;
 use crate::arch::Machine;
@@ -185,7 +185,7 @@ fn a_slot_whose_versions_are_used_up_is_retired() {
     let lthread =
         |number| thread::create(task, &thread::Plan { lthread: number, frame: None, priority: 0, pager: Id::NIL });
     // As if it had been made and deleted that often.
-    task.slot(1).expect("it lies in the task").set((VERSION_MAX as u64 - 1) << 1 | 1);
+    task.slot(1).expect("it is in the task").set((VERSION_MAX as u64 - 1) << 1 | 1);
     let last = lthread(1).expect("one version is left");
     assert_eq!(last.id.version(), VERSION_MAX);
     thread::delete(last);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The way from each mode of a local APIC to each that is used, against the manual's state diagram.
+//! The transitions from each mode of a local APIC to each that is used, against the manual's state
+//! diagram.
 
 use super::*;
 

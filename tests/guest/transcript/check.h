@@ -87,7 +87,7 @@ char *map_pages(size_t pages);
 /* Monotonic clock in nanoseconds. */
 int64_t now_ns(void);
 
-/* Sleeps for so many milliseconds, whatever signals arrive. */
+/* Sleeps for a number of milliseconds, whatever signals arrive. */
 void sleep_ms(long milliseconds);
 
 /*

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Signal frames: where they lie, what they hold of the FPU, and frames that cannot be written or
+ * Signal frames: where they are, what they hold of the FPU, and frames that cannot be written or
  * restored.
  */
 #include "check.h"
@@ -22,7 +22,7 @@
 /* From the end of the alternate stack a frame reaches across these borders of pages. */
 #define STEP 64
 #define CHILDREN 64
-/* Ways to spoil a state. */
+/* Methods to corrupt a state. */
 #define SPOILINGS 15
 
 static volatile int handled;
@@ -85,7 +85,7 @@ static void handle(int signo, void (*handler)(int, siginfo_t *, void *), int fla
 	must("sigaction", sigaction(signo, &action, NULL) == 0);
 }
 
-/* The alternate stack ends so many bytes below the end of the memory. */
+/* The alternate stack ends this many bytes below the end of the memory. */
 static void set_stack(char *memory, unsigned long below)
 {
 	stack_t stack = { .ss_sp = memory, .ss_size = STACK_PAGES * PAGE - below };
@@ -372,7 +372,7 @@ CHECK(frames, spoilt_before_another)
 }
 
 /*
- * What lies in a state between the registers and the software's bytes, of children that have it
+ * The contents of a state between the registers and the software's bytes, of children that have it
  * from fork.
  */
 CHECK(frames, reserved_bytes)

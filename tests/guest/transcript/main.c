@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * The program `transcript`: lists or runs the checks, each in a child of its own with a time limit,
- * and prints one line for each. It owns the runner only; what is checked lives in the files named
+ * and prints one line for each. It owns the runner only; the checks are in the files named
  * by topic.
  *
  *   transcript            all checks      transcript --list   their names
@@ -87,7 +87,7 @@ static bool await_check(pid_t pid, int *status)
 	return true;
 }
 
-/* Ends what a check left behind: its process group and the orphans that came to the runner. */
+/* Ends what a check left running: its process group and the orphans that came to the runner. */
 static void kill_leftovers(pid_t group)
 {
 	kill(-group, SIGKILL);

@@ -468,7 +468,7 @@ static void enter_group(void)
 	write_file("groups/keel/cgroup.procs", self);
 }
 
-/* The group can go when nobody is in it. */
+/* The group can be removed when it is empty. */
 static void leave_group(void)
 {
 	char self[16];

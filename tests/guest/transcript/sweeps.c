@@ -97,7 +97,7 @@ SWEEP(calls_with_zeros_5, 5, 0)
 SWEEP(calls_with_zeros_6, 6, 0)
 SWEEP(calls_with_zeros_7, 7, 0)
 
-/* As say_value(), but short, with success as 0 or 1: many stand in one line. */
+/* As say_value(), but short, with success as 0 or 1: many are in one line. */
 static void say_answer(long number, long result)
 {
 	if (result == -1)

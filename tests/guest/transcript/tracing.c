@@ -12,7 +12,7 @@
 static volatile long traced_word = 111;
 
 /*
- * A child that is traced by this check and stopped; it goes on with the body and exits with its
+ * A child that is traced by this check and stopped; it continues with the body and exits with its
  * result.
  */
 static pid_t start_traced(int (*body)(void))

@@ -5,8 +5,8 @@
  *
  * Its caller reports every block of code that is fetched, every datum that is read or written, and
  * every change; the model sums up cycles. It keeps the time twice: with a TLB that a change of
- * address space flushes, and with a tagged one (PCID) that it does not. Nothing here knows of the emulator; the
- * machines are in ../machines.toml.
+ * address space flushes, and with a tagged one (PCID) that it does not. Nothing here knows of the
+ * emulator; the machines are in ../machines.toml.
  */
 #ifndef KEEL_MODEL_H
 #define KEEL_MODEL_H

@@ -3,7 +3,7 @@
  * How applications in ring 0 enter the kernel and leave it.
  *
  * While an application runs, GS is the user's, as with any process. Nothing here
- * or in the processor writes to its stack, so it may use what lies below the pointer.
+ * or in the processor writes to its stack, so it may use memory below the pointer.
  */
 #include <linux/linkage.h>
 #include <asm/asm-offsets.h>
@@ -21,16 +21,16 @@
 	.code64
 	.section .entry.text, "ax"
 
-/* Where the frame lies when the return address and one more word have been pushed. */
+/* Where the frame is when the return address and one more word have been pushed. */
 #define FRAME(word)	(word-ORIG_RAX+2*8)
 
 /*
  * The first thing at every exception and interrupt that has no stack of its
- * own. Above the return address lies the frame from orig_ax on; all registers
- * are the interrupted code's and come back as they were; interrupts are off,
- * GS is anybody's.
+ * own. Above the return address is the frame from orig_ax on; all registers
+ * are the interrupted code's and are preserved; interrupts are off, GS is the
+ * user's or the kernel's.
  *
- * Ring 3: the frame lies on the entry stack and stays.
+ * Ring 3: the frame is on the entry stack and stays.
  * Ring 0 in the user half, an application: it becomes a frame of ring 3.
  * The kernel: the frame moves to where it would be had the gate named no stack.
  * Until the gates name one, each word is copied onto itself.
@@ -79,7 +79,7 @@ SYM_CODE_END(ukl_frame)
  * The system call of an application, which jumps here. Registers are those of
  * SYSCALL: number in rax, arguments in rdi, rsi, rdx, r10, r8, r9, and the
  * address to return to in rcx. rcx and r11 are lost. RSP and GS are the application's.
- * A restarted call goes on two bytes before the return address, where the
+ * A restarted call resumes two bytes before the return address, where the
  * application has a jump to the beginning of its call.
  */
 SYM_CODE_START(ukl_syscall)
