@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Bochs: the disk that it boots, its configuration, and a run up to the guest's last words.
+"""Bochs: the disk that it boots, its configuration, and a run until the guest's last line.
 
-It has no port that ends it: the root task, or the µ-kernel in a panic, says how the machine
-ends, with the code that it would have written there, and Bochs is ended from outside.
+Bochs has no exit port. The root task, or the µ-kernel in a panic, prints how the machine
+shuts down, with the code that it would have written there, and Bochs is ended from outside.
 """
 
 import os

@@ -5,8 +5,8 @@
   mem = 4096
   packages = "vim"
 
-They are put in front of the arguments of the command, so that those decide. What is proved or measured must not depend on whose
-machine it is on: `test` and `bench` ignore the file, and so do the commands that they start.
+They are put before the arguments of the command, so that the arguments take precedence. Tests and measurements must not depend
+on the user's defaults: `test` and `bench` ignore the file, and so do the commands that they start.
 """
 
 import argparse

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""An apt configuration of Keel's own: Debian's archive, apart from the host's.
+"""Keel's own apt configuration for Debian's archive, separate from the host's.
 
-Lists, packages and state lie in the cache. The host's configuration is read
-for two things, the mirror and how to reach it (`Acquire` settings such as a
-proxy); nothing of the host's is ever written.
+Lists, packages and state are in the cache. Two settings are read from the
+host's configuration: the mirror, and how to reach it (`Acquire` settings such
+as a proxy). Keel never writes to the host's.
 """
 
 import os

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Native guests on the debug build: run until their end, then asked by the debugger.
+"""Native guests on the debug build: run until their end, then inspected by the debugger.
 
 Also the tests of debugger, invariant check and event trace on such guests.
 """

@@ -10,7 +10,7 @@ PROMPT = b"debugger> "
 KEY = b"\x1b"
 PREFIX = "keel: "
 
-# Yields what is to be sent, first the key that enters the debugger; gets what came up to the next prompt.
+# Yields the bytes to send, first the key that enters the debugger; receives the output up to the next prompt.
 Script = Generator[bytes, str, None]
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Disk images: the user's, looked at before a guest gets them, and the default root as one."""
+"""Disk images: the user's, checked before a guest gets them, and the default root as an image."""
 
 import fcntl
 import json

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The native examples: which there are, how one is run, and whether it did what it should.
+"""The native examples: lists them, runs one, and checks its output.
 
-Each is a folder in user/examples with its source, its boot configuration, and the
-output that it is to print.
+Each is a folder in user/examples with its source, its boot configuration, and its
+expected output.
 """
 
 import re

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What the µ-kernel's mechanisms take, in executed instructions, and what they may take.
+"""The cost of the µ-kernel's mechanisms in executed instructions, and their ceilings.
 
 The native task user/bench measures on the deterministic clock; it runs alone, so that a figure is the same number in
 every run of the same build.

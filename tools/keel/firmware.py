@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Machines as firmware leaves them: registers that are not as after a reset, and clocks that are missing.
+"""Machines as firmware leaves them: registers that differ from their reset values, and missing clocks.
 
-The µ-kernel runs a topic of its suite on each, or stops and says what it lacks.
+The µ-kernel runs a topic of its suite on each, or stops and says what is missing.
 """
 
 import re

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The guest's static init and the archive that carries it to /keel/init."""
+"""The guest's static init and the archive that has it as /keel/init."""
 
 from pathlib import Path
 
@@ -33,7 +33,7 @@ def build_init(settings: Settings) -> Path:
 
 
 def with_application(settings: Settings, application: Path) -> Path:
-    """An archive of the init and, for it to hand to the root, an application for ring 0."""
+    """An archive of the init and, perhaps, an application for ring 0, which it copies to the root."""
     init = build_init(settings)
     joined = init.with_name(f"with-{application.name}.cpio")  # no name of an application makes that the init's own
     writer = cpio.Writer()

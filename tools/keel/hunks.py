@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Changes to copies of source files, in hunks: texts that are inserted, and texts that are replaced.
 
-Each hunk names its file and has an anchor, a text of that file. An anchor that is
-not found exactly as often as expected is an error that names both. The changed
-copies, and links to new files, are put into a tree of file links; the pristine
-tree is never written. What an earlier version put there and this one does not
-is removed.
+Each hunk names its file and has an anchor, a text of that file. If an anchor is not
+found exactly as often as expected, the error names both. The changed copies, and
+links to new files, are put into a symlink tree; the pristine tree is never written.
+Files that an earlier version put there and this one does not are removed.
 """
 
 import json

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The default root: Debian packages as they are, made by mmdebstrap and kept in the cache."""
+"""The default root: unmodified Debian packages, installed by mmdebstrap and kept in the cache."""
 
 import hashlib
 import os

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The format of a disk image, which the user says, and the images that a qcow2 image is over.
+"""The format of a disk image, which the user gives, and the backing files of a qcow2 image.
 
-A guest writes what it likes into a raw image, the header of another format too. Such a header names files of the host that QEMU
-would open, so the format never comes from the content, and of a qcow2 image no more is followed than what is checked here.
+A guest can write anything into a raw image, also the header of another format. Such a header can name files of the host that
+QEMU would open. So the format never comes from the content, and only what is checked here is followed in a qcow2 image.
 """
 
 import os

@@ -5,7 +5,7 @@ The pristine tree is shared and never written. The native kernel is built out
 of it directly; the server is built out of a tree of symlinks to it, with the
 files of linux/arch linked as arch/l4 and adapted copies of x86's files in
 arch/l4/adapted. The kernel for applications in ring 0 is built out of a
-second symlink tree, in which the files that ukl/ adds something to are copies
+second symlink tree, in which the files that have hunks in ukl/ are copies
 (hunks.py).
 """
 

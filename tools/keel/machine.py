@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The emulated machines' facts, as data. Keel and the native baseline run on the same one."""
+"""The emulated machines, as data. Keel and native Linux run on the same one."""
 
 from dataclasses import dataclass
 from enum import Enum

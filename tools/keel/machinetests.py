@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Machines unlike the usual one: how a guest is put on one, and the tests of Linux and of the ends there.
+"""Machines unlike the usual one: how a guest runs on one, and the tests of Linux and of shutdowns there.
 
-Linux runs with a root of one program (tests/machines/probe.c), which says what it finds and ends the machine as it is told.
-The machines have no exit port: they end as PCs do.
+Linux runs with a root of one program (tests/machines/probe.c), which prints what it finds and shuts down as its argument says.
+The machines have no exit port: they shut down as PCs do.
 """
 
 import re

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Completion in shells, and manual pages: both made from the parser, so that they cannot say something else."""
+"""Completion in shells, and manual pages: both generated from the parser, so that they always agree with it."""
 
 import argparse
 import re

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""KVM: the host's where it can be used, else one in an emulated machine, whose processor has AMD's SVM.
+"""KVM: the host's if it can be used, else nested KVM in an emulated machine, whose processor has AMD's SVM.
 
-That machine runs the kernel that Debian ships, with its kvm-amd, and a root of the host's own QEMU and what
-it reads. Its QEMU runs the guest; the guest's lines come out as the output of a command there.
+That machine runs Debian's kernel with its kvm-amd module, and a root of the host's own QEMU and the files
+that it reads. Its QEMU runs the guest; the guest's serial lines are the output of a command there.
 """
 
 import os

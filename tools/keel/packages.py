@@ -31,7 +31,7 @@ class Need:
 
 
 def program(name: str) -> str:
-    """The path of a program that users run too, though Debian has it where only root's PATH leads."""
+    """The path of a program that users run too, though Debian has it in a directory of only root's PATH."""
     return shutil.which(name, path=f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin") or name
 
 
@@ -77,7 +77,7 @@ SIGNATURES = (
     ),
 )
 ROOT = (*SIGNATURES, Need("mmdebstrap", ("mmdebstrap",), "makes the root file system"))
-IMAGES = (Need("qemu-utils", ("qemu-img",), "looks at disk images"),)
+IMAGES = (Need("qemu-utils", ("qemu-img",), "checks disk images"),)
 FILE_SYSTEMS = (Need("e2fsprogs", ("mke2fs", "/sbin/mke2fs"), "makes the root disk"),)
 FAKEROOT = Need("fakeroot", ("fakeroot",), "makes the root file system without being root")
 SQUASHFS = (Need("squashfs-tools", ("mksquashfs",), "packs the root of an ISO image"),)
@@ -92,7 +92,7 @@ RUST = (
     ),
 )
 PLOTTER = (Need("python3-matplotlib", ("/usr/lib/python3/dist-packages/matplotlib",), "draws the figures of the bench"),)
-DEBUGGER = (Need("gdb", ("gdb",), "looks into the guest"),)
+DEBUGGER = (Need("gdb", ("gdb",), "debugs the guest"),)
 
 
 def missing(needs: Sequence[Need]) -> list[Need]:
@@ -102,7 +102,7 @@ def missing(needs: Sequence[Need]) -> list[Need]:
 
 def require(settings: Settings, needs: Sequence[Need]) -> None:
     """Install what is missing, or fail and say how the user can."""
-    with locked(settings.locks, "packages", shared=True):  # what another run installs is there in part, and of no use yet
+    with locked(settings.locks, "packages", shared=True):  # another run's installation may be incomplete
         lacking = missing(needs)
     if not lacking:
         return

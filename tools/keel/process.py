@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The only place that starts other programs.
+"""The only module that starts other programs.
 
-A child never outlives us: it is told to die with its parent, and is ended
-together with its own children when we leave early.
+A child never outlives us: the kernel kills it when its parent dies, and we end
+it with its own children when we stop early.
 """
 
 import contextlib

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Where a command's instructions go: user programs, the Linux server, the µ-kernel, or the native kernel, by function.
 
-A plugin of QEMU's translator (plugins/profile.c) counts blocks of code while the command runs; the guest knows nothing of it.
+A plugin of QEMU's translator (plugins/profile.c) counts blocks of code while the command runs; the guest is not changed.
 """
 
 import re

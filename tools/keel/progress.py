@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Says on the error output what takes long: what, how far, how long."""
+"""Shows long steps on the error output: their name, progress and time."""
 
 import sys
 import time

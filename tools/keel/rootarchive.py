@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Root file systems as RAM disks: a user's archive or directory, checked and otherwise as it is,
-and the one file that is booted, the root with the guest's init appended."""
+"""Root file systems as RAM disks: a user's archive or directory, checked and otherwise unchanged,
+and the file that is booted: the root with the guest's init appended."""
 
 import bz2
 import gzip

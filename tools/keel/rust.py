@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The µ-kernel and the native tasks: which compiler, and the build for the bare processor."""
+"""The µ-kernel and the native tasks: which compiler, and the build for a target without an operating system."""
 
 import json
 import os
@@ -45,7 +45,7 @@ class Toolchain:
         return replace(self, build_core=False)
 
     def bare_arguments(self) -> list[str]:
-        """The arguments that make cargo build for the bare processor."""
+        """The arguments that make cargo build for a target without an operating system."""
         if not self.build_core:
             return ["--target", BARE_TARGET]
         # Debian's package brings what the core library's workspace names; cargo would ask crates.io.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The test suites: what each consists of, and how its parts are run and counted."""
+"""The test suites: their parts, and how these are run and counted."""
 
 import os
 import re

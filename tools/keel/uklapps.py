@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Applications for ring 0 that are built by name, out of Debian's source packages.
 
-Nothing of theirs is kept here. Their own make is told another compiler, and what ukl/applications
-says of one is inserted where it is built for ring 0: the few lines that ask for the kernel's options.
+Their sources are not kept here. Their own make runs with another compiler. For ring 0, the hunks of
+ukl/applications are inserted: the few lines that ask for the kernel's options.
 """
 
 import hashlib

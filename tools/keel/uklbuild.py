@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Applications for ring 0: Debian's musl built so that its system calls are jumps, and programs linked with it.
 
-Nothing of musl is kept here: its source package is fetched, and ukl/libc/call.s, which the
-assembler reads before everything else, gives the instruction `syscall` its other meaning. C++ has the host's
-library of GCC, which is for glibc; ukl/libc/c++ has the little that musl lacks for it.
+The sources of musl are not kept here: its source package is fetched. The assembler reads ukl/libc/call.s before
+everything else, which redefines the instruction `syscall`. C++ uses the host's library of GCC, which is for glibc;
+ukl/libc/c++ has the functions for it that musl lacks.
 """
 
 import hashlib

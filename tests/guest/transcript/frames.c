@@ -13,7 +13,7 @@
 #define XMM6 6
 /*
  * In a frame: the bytes that programs may use of the state that FXSAVE knows, and the XSAVE header
- * behind it.
+ * after it.
  */
 #define RESERVED_BYTES 416
 #define SOFTWARE_BYTES 464

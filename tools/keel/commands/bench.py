@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""`./keel bench`: measures Keel against the native baseline, the µ-kernel by itself, or ring 0 against ring 3.
+"""`./keel bench`: measures Keel against native Linux, the µ-kernel by itself, or ring 0 against ring 3.
 
-bench/run.py compares the two Linux, and native tasks with them, whose rows it asks of `./keel bench tasks`; bench/packaged.py
-compares the two with whole programs, bench/growth.py at several sizes of the work, and bench/ukl.py the levels; the figures of
+bench/run.py compares the two Linux, and native tasks, whose rows it gets from `./keel bench tasks`. bench/packaged.py compares
+the two with whole programs, bench/growth.py at several sizes of the work. bench/ukl.py compares the rings. The figures of
 `./keel bench kernel` are in figures.py.
 """
 
