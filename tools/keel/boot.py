@@ -12,37 +12,37 @@ from .errors import KeelError
 from .rust import DEBUGGER_IMAGE, KERNEL_IMAGE
 from .slot import Slot, check_name
 
-# Both systems get these: the init of our own archive, and the processor's random numbers.
+# Parameters of both systems: the init of our own archive, and the processor's random numbers.
 COMMON_PARAMETERS = ("rdinit=/keel/init", "random.trust_cpu=on")
 SERIAL_CONSOLE = "console=ttyS0"
 SCREEN_CONSOLE = "console=tty0"
-# A shell on each, where there is a screen.
+# With a screen there is a shell on each.
 SHELLS = "keel.console=tty1,ttyS0"
 # The path of the default root in the RAM disk of an ISO image, and the terminal type of its serial line.
 DISC_ROOT = "keel/root.squashfs"
 DISC_TERMINAL = "keel.term=xterm"
 # The parameter by which native Linux's boot code sets a mode with 32 bits a pixel.
 NATIVE_SCREEN = "vga=0x344"
-# The emulator's clock is steady and its interrupts come, if late on a busy host; a panic ends the guest, not leaving it there.
+# The emulator's clock is steady and loses no interrupts, though a busy host delays them. A panic ends the guest.
 NATIVE_PARAMETERS = ("panic=-1", "tsc=reliable", "no_timer_check")
-# Code in ring 0 in pages of ring 3, which the processor would not let it reach.
+# Code in ring 0 is in pages of ring 3, which SMEP and SMAP would forbid.
 UKL_PARAMETERS = ("clearcpuid=smep,smap",)
-# Linux's own limit, less what the terminal's settings may take.
+# Linux's own limit, minus the space for the terminal's settings.
 LONGEST_PARAMETERS = 2048 - 128
 # The kernel that Debian ships, in place of a file.
 DEBIAN_KERNEL = "debian"
 PACKAGE_NAME = re.compile(r"[a-z0-9][a-z0-9+.-]+")
 # The µ-kernel's own: a panic ends the emulator.
 KERNEL_PARAMETERS = ("debug-exit",)
-# The debug build has a serial line of its own, on which a panic waits for us.
+# The debug build has its own serial line, on which a panic waits for commands.
 DEBUGGER_PARAMETERS = ("console=com4",)
-# What a configuration says besides where the kernel's debugger is asked after the end.
+# An additional setting of the configuration if the kernel's debugger is used after the shutdown.
 HALTS_AT_SHUTDOWN = "\non-shutdown halt\n"
 
 
 @dataclass(frozen=True)
 class Choices:
-    """What the user chose about a run."""
+    """The user's choices for a run."""
 
     native: bool = False
     # In place of the native kernel: a file, or DEBIAN_KERNEL.
@@ -74,7 +74,7 @@ class Choices:
     application: Path | None = None
     application_options: tuple[str, ...] = ()
     application_arguments: tuple[str, ...] = ()
-    # The kernel has the application in it; and there is nothing else, no root and no RAM disk.
+    # The application is linked into the kernel; there is no root and no RAM disk.
     linked: bool = False
     alone: bool = False
     # Process 1: Keel's own init of one command or shell, or the root's systemd.
@@ -82,20 +82,20 @@ class Choices:
     uefi: bool = False
     iommu: bool = False
     graphic: bool = False
-    # What the guest is called among those that run; by default its kind, with a number.
+    # The name of the guest while it runs; by default its kind, with a number.
     name: str | None = None
 
     @property
     def on_disk(self) -> bool:
-        """Whether the default root is taken from a disk.
+        """Whether the default root is on a disk.
 
-        A disk answers in the host's time, so not on the deterministic clock; and another kernel may have no driver for it.
+        Disks run in the host's time, so there is none on the deterministic clock. Another kernel may have no driver for it.
         """
         return not self.icount and self.kernel is None and not self.alone
 
     @property
     def network_card(self) -> str | None:
-        """The guest's card. A network, too, answers in the host's time."""
+        """The guest's network card. A network runs in the host's time, too."""
         usual = "none" if self.icount else "virtio"
         card = self.card or usual
         return None if card == "none" else card
@@ -103,7 +103,7 @@ class Choices:
 
 @dataclass(frozen=True)
 class Storage:
-    """What a guest of Linux has its files on: an initial RAM disk, and disks, the first of which may be its root."""
+    """The storage of a Linux guest: an initial RAM disk, and disks, the first of which may be its root."""
 
     ramdisk: Path
     disks: tuple[qemu.Disk, ...] = ()
@@ -112,7 +112,7 @@ class Storage:
 
 def linux_parameters(choices: Choices, terminal: str, *, root_on_disk: bool = False) -> str:
     """Linux's command line: the same on both systems, except what only the native one needs."""
-    # The last is the one that the init speaks to.
+    # The init uses the last one.
     words = [*([SCREEN_CONSOLE] if choices.graphic else []), SERIAL_CONSOLE, *COMMON_PARAMETERS]
     if root_on_disk:
         words.append(f"keel.root={machine.ROOT_DISK}")
@@ -138,7 +138,7 @@ def linux_parameters(choices: Choices, terminal: str, *, root_on_disk: bool = Fa
 
 
 def linked_parameters(name: str) -> str:
-    """Linux's command line in a kernel that has an application in it; a loader's additions follow it."""
+    """Linux's command line for a kernel with an application linked into it; a loader's additions follow it."""
     return " ".join([SERIAL_CONSOLE, *COMMON_PARAMETERS, *UKL_PARAMETERS, f"keel.app={name}", "keel.mode=shell", "panic=-1"])
 
 
@@ -195,7 +195,7 @@ def keel_guest(
 
 
 def _linux_guest(kernel: Path, choices: Choices, slot: Slot, storage: Storage, accelerator: str) -> qemu.Guest:
-    """The machine that Linux gets on both systems, with the kernel that boots but not what that is given."""
+    """The machine of Linux on both systems, with the kernel that boots, without its parameters."""
     return qemu.Guest(
         kernel=kernel,
         memory_mb=choices.memory_mb,
@@ -254,7 +254,7 @@ def _modules(settings: Settings, slot: Slot, text: str) -> tuple[qemu.Module, ..
 
 
 def check(choices: Choices) -> None:
-    """Refuse what cannot work before anything long is begun."""
+    """Refuse what cannot work before anything long begins."""
     if choices.memory_mb < machine.LEAST_MEMORY_MB:
         raise KeelError(f"--mem {choices.memory_mb} is too little", f"at least {machine.LEAST_MEMORY_MB} MB")
     if not 1 <= choices.processors <= machine.MOST_PROCESSORS:

@@ -50,7 +50,7 @@ COMPLETION_USE = """for this shell, and for all later ones:
 
 
 def make_parser() -> Parser:
-    """All verbs and their options; help, completion and manual pages are made from it."""
+    """All verbs and their options; help, completion and manual pages are generated from it."""
     parser = Parser(prog="keel", description="Debian on Keel: Linux as a server on an L4 µ-kernel.", epilog=EXAMPLES_OF_USE)
     parser.add_argument("--version", action="store_true", help="print the version and end")
     verbs = parser.add_subparsers(dest="verb", title="verbs", metavar="VERB")
@@ -74,7 +74,7 @@ def _add_verb(verbs: Verbs, name: str, text: str, epilog: str = "", *, has_help:
 
 
 def _add_machine(verb: Parser) -> None:
-    """The options of a guest with Linux, whichever Linux that is; `_on_machine` reads them."""
+    """The options of every guest with Linux; `_on_machine` reads them."""
     verb.add_argument("--icount", action="store_true", help="the deterministic instruction clock")
     verb.add_argument("--accel", choices=("auto", "tcg", "kvm"), default="auto", help="auto: KVM where it works")
     verb.add_argument(
@@ -201,7 +201,7 @@ def _add_others(verbs: Verbs) -> None:
     verb.add_argument("names", nargs="+", metavar="NAME", help="as ./keel ps lists them")
     verb = _add_verb(verbs, "gdb", "gdb on the running guest, with symbols")
     verb.add_argument("view", nargs="?", choices=slot.VIEWS, help="whose symbols")
-    # Each measurement has options and a help of its own.
+    # Each measurement has its own options and help.
     _add_verb(verbs, "bench", "measure Keel against native Linux, or what ./keel bench --help lists", has_help=False)
     verb = _add_verb(verbs, "clean", "remove what was built")
     verb.add_argument("--cache", action="store_true", help="also what was fetched, for all clones")
@@ -385,7 +385,7 @@ def _known(names: list[str], known: Collection[str]) -> list[str]:
 
 
 def _on_machine(options: argparse.Namespace) -> Choices:
-    """What `_add_machine` asks for, and the command."""
+    """The options of `_add_machine`, and the command."""
     return Choices(
         command=options.command,
         icount=options.icount,
@@ -419,7 +419,7 @@ def _choices(options: argparse.Namespace) -> Choices:
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
-    # A second one must not disturb the cleaning up that the first has begun.
+    # A second signal must not disturb the cleanup that the first has started.
     for known in ENDING:
         signal.signal(known, signal.SIG_IGN)
     raise Interrupted
@@ -438,7 +438,7 @@ def main(arguments: list[str]) -> int:
         print("keel: interrupted", file=sys.stderr)
         return Status.INTERRUPTED
     except BrokenPipeError:
-        # The reader of our output has gone; nothing can be said to it.
+        # The reader of our output has closed it; no message can reach it.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return Status.INTERRUPTED
     except OSError as error:

@@ -7,20 +7,20 @@ from pathlib import Path
 
 EMULATOR = "qemu-system-x86_64"
 # `max` without what the emulator does badly or Keel and the baseline do not use;
-# with ERMS it would copy byte by byte. FSRM, which newer emulators have, promises ERMS: with FSRM alone Linux 6.1's memmove
-# goes astray.
+# with ERMS it would copy byte by byte. FSRM, which newer emulators have, implies ERMS: with FSRM alone Linux 6.1's memmove
+# fails.
 KVM_HOST_CPU = "max,-erms,-fsrm,-la57,-pku,-mpx"
 CPU = f"{KVM_HOST_CPU},-svm"
 # The usual processor under a KVM whose own machine is emulated: the SVM of QEMU's TCG (7.2) does not report XSETBV to KVM.
 NESTED_CPU = f"{CPU},-xsave"
-# KVM need not look at the guest's task priority for QEMU then. Where it does, QEMU puts the guest's registers back, the task
-# register as a busy one, with which the emulated SVM refuses every port to user programs.
+# With this KVM does not read the guest's task priority for QEMU. If it did, QEMU would write the guest's registers back, the task
+# register as a busy one, with which the emulated SVM denies every port to user programs.
 NESTED_ARGUMENTS = ("-global", "kvm-apic.vapic=off")
 DEFAULT_MEMORY_MB = 2048
 LEAST_MEMORY_MB = 64
-# What the suite on the µ-kernel gets: enough to run out of memory in reasonable time.
+# The memory for the suite on the µ-kernel: it can exhaust it in reasonable time.
 TESTS_MEMORY_MB = 512
-# As many as Linux is built for (NR_CPUS); the µ-kernel runs on more.
+# The number that Linux is built for (NR_CPUS); the µ-kernel runs on more.
 MOST_PROCESSORS = 8
 
 # A write of v to this port ends QEMU with the status (v << 1) | 1.
@@ -89,7 +89,7 @@ USUAL_MODEL = "pc"
 IOMMU_MODEL = "q35"
 MICROVM = "microvm"
 IOMMU = "intel-iommu"
-# What makes QEMU's virtio devices reach memory by the IOMMU.
+# Options that make QEMU's virtio devices access memory through the IOMMU.
 BEHIND_IOMMU = ",disable-legacy=on,iommu_platform=on"
 DISC = "ide-cd,drive=disc,bootindex=0"
 RANDOM_NUMBERS = "virtio-rng-pci"
@@ -101,12 +101,12 @@ ROOT_DISK = "/dev/vda"
 
 
 def is_microvm(model: str) -> bool:
-    """Whether a board, with what is said of its parts, is the one without PCI."""
+    """Whether a board, given with its options, is the one without PCI."""
     return model.split(",")[0] == MICROVM
 
 
 class Emulator(Enum):
-    """What can run a guest."""
+    """The emulators."""
 
     QEMU = "QEMU"
     BOCHS = "Bochs"
@@ -136,7 +136,7 @@ class TestMachine:
     daily: tuple[str, ...] = ()
 
     def has_host_clock(self) -> bool:
-        """Whether its time is the host's, and so depends on what else runs there."""
+        """Whether its time is the host's, and so depends on the load there."""
         return self.emulator is not Emulator.BOCHS and not self.icount
 
 
@@ -145,7 +145,7 @@ class TestMachine:
 TEST_MACHINES = (
     TestMachine("qemu-1", Emulator.QEMU),
     TestMachine("qemu-1-nofast", Emulator.QEMU, kernel_line="nofast"),
-    # With the debug build a race is met each time (topic races).
+    # With the debug build each race occurs every time (topic races).
     TestMachine("qemu-2", Emulator.QEMU, processors=2, checks=True),
     TestMachine("qemu-4", Emulator.QEMU, processors=4),
     # PCID, INVPCID, SMEP, SMAP, UMIP, FSGSBASE and XSAVE are all there, or none of them.
@@ -155,9 +155,9 @@ TEST_MACHINES = (
     TestMachine("bochs-old", Emulator.BOCHS, processor="corei5_lynnfield_750"),
 )
 
-# What is run on a machine unlike the usual one: the suite of the µ-kernel, Linux up to each of its ends, a panic of the µ-kernel.
+# Tests on a machine unlike the usual one: the suite of the µ-kernel, Linux until each kind of shutdown, a µ-kernel panic.
 MACHINE_TESTS = ("suite", "power-off", "reboot", "panic", "kernel-panic")
-# A KVM whose machine is emulated takes five times as long.
+# Nested KVM in an emulated machine takes five times as long.
 KVM_LIMIT_S = 1200.0
 # Machines unlike the usual one; docs/machines.md says what each has.
 MACHINES = (
@@ -172,9 +172,9 @@ MACHINES = (
     TestMachine("kvm-x2apic", Emulator.KVM, kernel_line="x2apic-locked", timeout_s=KVM_LIMIT_S),
 )
 
-# The hostile programs, a million calls in all. On the deterministic clock a seed repeats everything, and on one processor
-# how late a heartbeat is depends on the kernel alone. Two processors take turns on that clock; four run as threads of the
-# host, for the sake of races: a heartbeat is as late there as the host is busy. On one of them the kernel checks all of its
+# The hostile programs, a million calls in all. On the deterministic clock a seed reproduces a run, and on one processor
+# the delay of a heartbeat depends on the kernel alone. Two processors take turns on that clock; four run as threads of the
+# host, to find races: there the delay depends on the host's load. On one of them the kernel checks all of its
 # invariants, during the run and at its end.
 HOSTILE_MACHINES = (
     TestMachine("hostile-1", Emulator.QEMU, icount=True, arguments="calls=800000 late-us=1000"),
@@ -192,9 +192,9 @@ HOSTILE_MACHINES = (
 HOSTILE_LONG = TestMachine(
     "hostile-long", Emulator.QEMU, icount=True, arguments="calls=10000000 late-us=1000 limit-s=1000", timeout_s=3600.0
 )
-# A server that fails again and again while it spins, and is restarted this often; and one that attacks all there is with its
-# own threads, until it fails, or has not been heard of for a while. A deletion holds a heartbeat up by as much as
-# docs/caveats.md says, and each line that tells of a life by as much as the host takes for it.
+# A server that fails again and again while it spins, and is restarted this often; and one that attacks with its own
+# threads until it fails or has been silent for a while. A deletion delays a heartbeat by as much as
+# docs/caveats.md says, and each line about a restart by as much as the host takes for it.
 SERVER_MACHINES = (
     TestMachine("hostile-server", Emulator.QEMU, icount=True, arguments="spins=1 calls=50 late-us=10000 limit-s=10"),
     TestMachine(
@@ -210,9 +210,9 @@ SERVER_MACHINES = (
         checks=True,
     ),
 )
-# Unmaps made to take long. On one processor a beat is as late as the kernel does not give way, and on two that take turns
-# little later; four run as threads of the host, which is why theirs are late. In a crowd a server fails while its threads map
-# on seven other processors: its restart must come to an end, in milliseconds where the host has the time.
+# Unmaps that take long. On one processor a heartbeat is delayed by the kernel's longest time between preemption points, on two
+# that take turns a little more; four run as threads of the host, which delays theirs. In a crowd a server fails while its
+# threads map on seven other processors: its restart must end, within milliseconds if the host is idle.
 UNMAPS_MACHINES = (
     TestMachine("unmaps", Emulator.QEMU, icount=True, arguments="late-us=5000"),
     TestMachine("unmaps-2", Emulator.QEMU, processors=2, icount=True, arguments="late-us=5000"),

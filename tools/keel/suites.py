@@ -52,10 +52,10 @@ GUEST_COMPILER = (
     packages.Need("gcc-multilib", ("/usr/lib/gcc/x86_64-linux-gnu/*/32/libgcc.a",), "compiles the guest's 32-bit programs"),
 )
 
-# Memory for one guest and what it is tested with, in bytes.
+# Memory for one guest and its test, in bytes.
 GUEST_SHARE = 3 << 30
 
-# What the suite's arguments say where it runs one topic alone, which sees few errors.
+# The argument with which the suite runs only one topic, which sees few errors.
 ONE_TOPIC = "only="
 # Random operations on the µ-kernel's code against its models, in each run of the unit tests.
 LEAST_OPERATIONS = 1_000_000
@@ -82,7 +82,7 @@ class Count:
 
 
 def count_of(output: str) -> Count | None:
-    """What a test runner's output says: pytest's, cargo's, or our own suites' last line."""
+    """The count in a test runner's output: pytest's, cargo's, or our own suites' last line."""
     total, found = Count(), False
     for line in output.splitlines():
         numbers = {word: int(n) for n, word in re.findall(r"(\d+) (passed|failed|skipped|error)", line)}
@@ -105,7 +105,7 @@ def _pytest_progress(line: bytes) -> str:
 
 
 def _run(settings: Settings, name: str, argv: list[str], env: dict[str, str] | None = None) -> Count:
-    """One runner: its own count, or one test where it has none; its output where it fails."""
+    """Runs a test runner. Returns its own count, or one test if it has none; prints its output if it fails."""
     log = settings.logs / f"test-{name.replace(' ', '-')}.log"
     failed = False
     try:
@@ -124,12 +124,12 @@ def _run(settings: Settings, name: str, argv: list[str], env: dict[str, str] | N
 
 
 def unit(settings: Settings) -> Count:
-    """What needs no emulator: the checkers, and the unit tests of the command, the plugins' model and the crates."""
+    """The tests without an emulator: the checkers, and the unit tests of the command, the plugins' model and the crates."""
     packages.require(settings, [*CHECKERS, *packages.COMPILER, *packages.IMAGES, *packages.FILE_SYSTEMS])
     python, places = "tools/keel/pyproject.toml", ["tools/keel", "tests", "bench"]
     total = Count()
     total.add(_fetched(settings, python, places))
-    # The tests import their conftest by its plain name, as pytest lets them.
+    # The tests import their conftest by its plain name, as pytest allows.
     types = ["mypy", "--config-file", python, *places]
     total.add(_run(settings, "mypy", types, {"MYPYPATH": "tools:tests:tests/ukl:bench"}))
     pytest = [checkers.DEBIAN_PYTHON, "-m", "pytest", "-p", "no:cacheprovider", "-rs", "-c", python]
@@ -152,7 +152,7 @@ def _fetched(settings: Settings, configuration: str, places: list[str]) -> Count
 
 
 def _rust_checks(settings: Settings) -> Count:
-    # Debian's tools by their path: a rustup without these parts in PATH would shadow them.
+    # Debian's tools by their path: a rustup in PATH without these components would shadow them.
     bare = rust.debian_toolchain(settings)
     debian = {"CARGO": bare.cargo, "RUSTFMT": "/usr/bin/rustfmt", "PATH": "/usr/bin:/bin"}
     host = {**bare.host().environment(settings), **debian}
@@ -176,29 +176,29 @@ def operations_of(output: str) -> int:
 
 
 def _histories(output: str) -> Count:
-    """Whether the µ-kernel stood enough random histories against its models."""
+    """Whether the µ-kernel passed enough random operations against its models."""
     operations = operations_of(output)
     print(f"histories: {operations} operations against models", flush=True)
     return Count(passed=1) if operations >= LEAST_OPERATIONS else Count(failed=1)
 
 
 def guests_at_once() -> int:
-    """How many guests the host can run side by side: one for each processor that we may use, as its memory allows."""
+    """How many guests the host can run in parallel: one per processor that we may use, if its memory suffices."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return max(1, min(len(os.sched_getaffinity(0)), memory // GUEST_SHARE))
 
 
 def kernel(settings: Settings) -> Count:
-    """What runs on the µ-kernel itself: its suite on each of the machines, its figures, the examples, its debugger.
+    """The µ-kernel's own tests: its suite on each of the machines, its figures, the examples, its debugger.
 
-    Guests whose clock counts instructions run side by side. Then come those whose clock is the host's, one after the other.
+    Guests whose clock counts instructions run in parallel. Then those whose clock is the host's run one after the other.
     """
     packages.require_emulator(settings)
     packages.require(settings, packages.BOCHS)
     rust.build_all(settings)
     rust.build_debugger(settings)
     most = guests_at_once()
-    say(f"{len(KERNEL_PARTS)} parts, at most {most} of them side by side; each is shown when it has ended")
+    say(f"{len(KERNEL_PARTS)} parts, at most {most} of them in parallel; each is shown when it has ended")
     total = _kernel_parts(settings, [name for name in KERNEL_PARTS if name not in HOST_CLOCK_PARTS], most)
     total.add(_kernel_parts(settings, HOST_CLOCK_PARTS, 1))
     return total
@@ -235,7 +235,7 @@ def kernel_figures(settings: Settings) -> Count:
 
 
 def kernel_examples(settings: Settings) -> Count:
-    """Each native example against what it is to print."""
+    """Each native example against its expected output."""
     packages.require_emulator(settings)
     rust.build_all(settings)
     return _judged("examples", examples.judge(settings))
@@ -334,7 +334,7 @@ def shown(data: bytes) -> str:
 
 
 def left_behind(output: str) -> str:
-    """What is wrong with the kernel memory that is in use while a server restarts: it must be the same each time."""
+    """The fault of the kernel memory in use while a server restarts, or nothing: it must be the same each time."""
     pages = re.findall(r"started[^,\n]*, (\d+) pages", output)
     return "" if len(set(pages)) == 1 else f"in use without the server: {' '.join(pages) or 'it was never restarted'}"
 
@@ -346,7 +346,7 @@ def _error_problems(settings: Settings, output: str) -> Iterator[tuple[str, str]
 
 
 def judge_kernel(output: str, end: int | None, console: Path) -> Count:
-    """The suite's own count; an end of the machine that does not fit it is one more failure."""
+    """The suite's own count; a shutdown that contradicts it is one more failure."""
     count = count_of(output) or Count()
     expected = machine.EXIT_TESTS_FAILED if count.failed else machine.EXIT_TESTS_PASSED
     if end != expected or count.passed == 0:
@@ -375,7 +375,7 @@ def machines(settings: Settings) -> Count:
 
 
 def machines_daily(settings: Settings) -> Count:
-    """Those of them that find most in little time."""
+    """The tests on machines that find most in little time."""
     return _kernel_parts(settings, list(DAILY_MACHINE_PARTS), 1)
 
 
@@ -425,7 +425,7 @@ BOTH_SYSTEMS: tuple[Build, ...] = (*ROOT, linux.build_native, rust.build_all, li
 
 
 def _booting(settings: Settings, name: str, builds: Sequence[Build], selection: Sequence[str]) -> Count:
-    """Tests that boot guests; everything is built before they start. The log has each as soon as it ends."""
+    """Tests that boot guests; everything is built before they start. The log gets each result as soon as it ends."""
     packages.require(settings, (*CHECKERS, *SIDE_BY_SIDE, *GUEST_COMPILER, *packages.IMAGES, *packages.FILE_SYSTEMS))
     packages.require(settings, (*packages.UEFI_LOADER, *packages.UEFI))
     packages.require_emulator(settings)
@@ -442,7 +442,7 @@ class Suite:
 
     run: Callable[[Settings], Count]
     what: str
-    # On a quiet machine with two processors where all is built.
+    # Its time on an idle host with two processors, with everything built.
     lasts: str
 
 
@@ -456,7 +456,7 @@ SUITES: dict[str, Suite] = {
 SHORT = "seconds"
 MINUTE = "1 min"
 LONG = "an hour or more"
-# What is tested by each of these boot configurations.
+# What each of these boot configurations tests.
 TOPICS = {
     bootconf.SUITE_TEMPLATE: "the suite",
     bootconf.HOSTILE_TEMPLATE: "hostile programs",
@@ -466,7 +466,7 @@ TOPICS = {
 
 
 def _on(tested: machine.TestMachine) -> str:
-    """What a machine is, in short."""
+    """A short description of a machine."""
     count = f"{tested.processors} CPU{'s' if tested.processors > 1 else ''}"
     more = [tested.kernel_line, "instruction clock" if tested.icount else "", "invariants checked" if tested.checks else ""]
     return ", ".join([tested.emulator.value, count, *filter(None, more)])
