@@ -22,10 +22,10 @@ from typing import Any
 from .arguments import Parser
 from .errors import KeelError
 
-# Names another file; where it is empty there is none.
+# Names another file; if it is empty there is none.
 VARIABLE = "KEEL_CONFIG"
 IGNORING = ("test", "bench")
-# What a single run is asked for is no default.
+# Options that make sense only for a single run have no default.
 NO_DEFAULTS = ("--help", "--exec", "--name")
 
 
@@ -39,7 +39,7 @@ def place() -> Path | None:
 
 
 def ignore() -> None:
-    """From now on there is no file, for us and for the commands that we start."""
+    """From now on use no file, in this command and in those that it starts."""
     os.environ[VARIABLE] = ""
 
 
@@ -109,7 +109,7 @@ def _option(where: str, action: argparse.Action, value: Any) -> list[str]:
 
 
 def _check(file: Path, verb: Parser, words: list[str]) -> None:
-    """Refuse what the verb would refuse, and say whose fault it is: the user has not typed it now."""
+    """Refuse what the verb would refuse, and name the file: the user has not typed it now."""
     said = io.StringIO()
     try:
         with contextlib.redirect_stderr(said):

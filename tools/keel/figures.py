@@ -16,15 +16,15 @@ from .errors import KeelError
 TIMEOUT_S = 120.0
 # The µ-kernel's command line without its clearing of registers, and the name of that column.
 UNSCRUBBED_LINE = "noclear"
-# The ceilings are for what this compiler and later ones make of the µ-kernel. What an older one makes (a Debian 12 without its
-# security updates has 1.85) takes up to 26 % more, so that all ceilings are higher there.
+# The ceilings are for code of this compiler and later ones. Code of an older one (a Debian 12 without its security updates has
+# 1.85) takes up to 26 % more, so all ceilings are higher there.
 MEASURED_RUST = (1, 96)
 OLDER_RUST_FACTOR = 1.3
 
 
 @dataclass(frozen=True)
 class Known:
-    """What is known of a figure beforehand.
+    """The facts known about a figure in advance.
 
     The ceiling is what a test holds it to: a few percent above what it was when it was last made better.
     """
@@ -91,12 +91,12 @@ class Figure:
 
     @property
     def remark(self) -> str:
-        """What keeps the median from being every sample."""
+        """How samples differ from the median."""
         return "idled: not a measure" if self.idled else "" if self.least == self.most else f"{self.least} to {self.most}"
 
 
 def parse(output: str) -> list[Figure]:
-    """The figures in what the measuring program printed."""
+    """The figures in the output of the measuring program."""
     return [Figure(**json.loads(line)) for line in output.splitlines() if line.startswith("{")]
 
 
@@ -110,7 +110,7 @@ def measure(settings: Settings, kernel_line: str = "") -> list[Figure]:
 
 
 def leeway(compiler: tuple[int, int]) -> float:
-    """By what the ceilings are multiplied for a compiler."""
+    """The factor of the ceilings for a compiler."""
     return 1.0 if compiler >= MEASURED_RUST else OLDER_RUST_FACTOR
 
 

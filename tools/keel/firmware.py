@@ -18,24 +18,24 @@ from .config import Settings
 TIMEOUT_S = 120.0
 TOPIC = "only=ids"
 CLOCK = re.compile(r"TSC (\d+) MHz by ([^\r\n]*)")
-# The translator's TSC is the host's, whatever measures it: two machines' may differ by this part.
+# The translator's TSC is the host's: measured frequencies of two machines may differ by this part.
 TOLERANCE = 0.02
 # QEMU's numbers of registers for gdb (gdb-xml/i386-64bit.xml).
 CR4 = 30
 EFER = 32
-# What newer firmware may have on, as far as the translator has it: five levels of tables; RDTSC faults in user mode,
+# Features that newer firmware may enable, as far as the translator has them: five levels of tables; RDTSC faults in user mode,
 # debugging extensions, machine checks, counters for users.
 LA57 = 1 << 12
 OTHERS = 1 << 2 | 1 << 3 | 1 << 6 | 1 << 8
-# AMD's fast FXSAVE, which leaves out registers.
+# AMD's fast FXSAVE, which omits registers.
 FFXSR = 1 << 14
-# Where an ELF file names its entry, and in how many bytes.
+# The offset and size of the entry in an ELF header.
 ENTRY = slice(24, 32)
 
 
 @dataclass(frozen=True)
 class Case:
-    """A machine, what its firmware left in registers, and the clock that is to be found; none where the kernel stops."""
+    """A machine, what its firmware left in registers, and the clock that is to be found; none if the kernel stops."""
 
     name: str
     arguments: tuple[str, ...] = ()
@@ -125,7 +125,7 @@ def packet(text: str) -> bytes:
 
 
 def _ask(gdb: socket.socket, text: str) -> str:
-    """Send a packet; the answer, empty where the guest has gone."""
+    """Send a packet; the answer, empty if the guest has gone."""
     gdb.sendall(packet(text))
     received = b""
     while not (answer := re.search(rb"\$([^#]*)#..", received)):

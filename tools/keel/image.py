@@ -55,7 +55,7 @@ FAKED = (
 
 
 def default_root(settings: Settings, more: Sequence[str] = ()) -> rootarchive.Root:
-    """The default root's archive, with more packages where they are named, made where the cache has none of this recipe."""
+    """The default root's archive, with additional packages; made if the cache has none of this recipe."""
     archive = default_archive(settings, more)
     if not archive.exists():
         with locked(settings.cache, "roots"):
@@ -78,7 +78,7 @@ def _included(more: Sequence[str]) -> list[str]:
 
 
 def needs(settings: Settings, more: Sequence[str] = ()) -> tuple[packages.Need, ...]:
-    """The packages that making the default root takes, none where the cache has it."""
+    """The packages that making the default root takes, none if the cache has it."""
     return () if default_archive(settings, more).exists() else (*packages.ROOT, *user_needs())
 
 
@@ -104,7 +104,7 @@ def _debootstrap(settings: Settings, tar: Path, more: Sequence[str]) -> None:
 
 
 def user_needs() -> tuple[packages.Need, ...]:
-    """What this user needs for making the root beside what root would."""
+    """The additional needs of a user other than root for making the root file system."""
     if os.geteuid() == 0:
         return ()
     return UNSHARE if _may_unshare() else FAKED

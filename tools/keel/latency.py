@@ -17,10 +17,10 @@ from .errors import KeelError
 from .rust import KERNEL_IMAGE
 
 TIMEOUT_S = 600.0
-# What runs while the plugin watches.
+# The loads under the plugin.
 LOADS = {"suite": bootconf.SUITE_TEMPLATE, "load": bootconf.LOAD_TEMPLATE}
 SHOWN = 12
-# The µ-kernel waits for its serial line with interrupts off: how long is the host's affair, and lines are rare.
+# The µ-kernel waits for its serial line with interrupts off. The time depends on the host, and output is rare.
 KERNEL_LINE = "console=none"
 # The limit of a test for the longest section under load.
 LIMIT = 3_000
@@ -61,7 +61,7 @@ def _watch(settings: Settings, plugin: Path, under: str) -> list[Section]:
 
 
 def parse(under: str, report: str) -> list[Section]:
-    """What the plugin wrote: length, entry, and address=instructions of each part, longest first."""
+    """The plugin's output: length, entry, and address=instructions of each part, longest first."""
     sections = []
     for line in report.splitlines():
         length, entry, *parts = line.split()

@@ -20,12 +20,12 @@ PROBE = "probe"
 DISKS = {"virtio": "/dev/vda", "ahci": "/dev/sda", "nvme": "/dev/nvme0n1"}
 DISK_WORDS = 1 << 17
 DISK_FACTOR = 0x9E3779B97F4A7C15
-# Memory below this is there on every machine.
+# Every machine has memory up to here.
 FOUR_GB_MB = 4096
 LIMIT_S = 600.0
 TERMINAL = "keel.term=dumb"
-# The program sleeps for 4 s. The host's clock says how long that was, between what is told of it, which comes late from a
-# busy host: by two seconds at times. A clock that was not measured ran 58 times too fast.
+# The program sleeps for 4 s. The host's clock measures that between two lines of output, which a busy host delays
+# by up to two seconds. A clock that was not measured ran 58 times too fast.
 LEAST_SLEEP_S, MOST_SLEEP_S = 1.0, 40.0
 KERNEL_PANIC = "kernel-panic"
 STANDS_STILL = re.compile(rb"stands still \(code 0x[0-9a-f]+\)\r?\n")
@@ -84,7 +84,7 @@ def run(settings: Settings, tested: machine.TestMachine, described: qemu.Guest, 
 
 
 def judge(settings: Settings, tested: machine.TestMachine, tests: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Those of the tests that are ends: of Linux, or of the µ-kernel alone."""
+    """The tests of shutdowns: of Linux, or of the µ-kernel alone."""
     for test in tests:
         if test in ENDS:
             yield test, linux_problem(tested, _run_linux(settings, tested, test), test)
@@ -145,7 +145,7 @@ def _disk(mine: slot.Slot) -> Path:
 
 
 def linux_problem(tested: machine.TestMachine, ran: Ran, end: str) -> str:
-    """What is wrong with a run of Linux; nothing where all was as expected."""
+    """What is wrong with a run of Linux; nothing if all was as expected."""
     facts = ran.find(r"machine: (\d+) processors, (\d+) MB")
     held = ran.find(r"machine: \d+ MB hold what was written, up to (\d+) MB")
     asleep, awake = ran.find(r"machine: asleep for (\d+) s"), ran.find(r"machine: awake")

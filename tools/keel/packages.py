@@ -113,7 +113,7 @@ def require(settings: Settings, needs: Sequence[Need]) -> None:
     if shutil.which("apt-get") is None:
         raise KeelError(f"these programs are missing: {' '.join(names)}", "install them yourself")
     with locked(settings.locks, "packages"):
-        if missing(lacking):  # still, after another run of the command that installs
+        if missing(lacking):  # still missing, after a concurrent run that installs
             _install(names, command)
     if still := missing(lacking):
         raise KeelError(f"still missing after its installation: {still[0].package}", f"run: {command}")
@@ -143,7 +143,7 @@ def qemu_version(text: str) -> tuple[int, int] | None:
 
 
 def require_devices(settings: Settings, models: Sequence[str]) -> None:
-    """QEMU with these devices: it can be built, and is packaged elsewhere, without some."""
+    """Require QEMU with these devices: other distributions build it without some."""
     require_emulator(settings)
     known = re.findall(r'^name "([^"]+)"', process.output([machine.EMULATOR, "-device", "help"]), re.MULTILINE)
     if absent := [model for model in models if model not in known]:
@@ -151,7 +151,7 @@ def require_devices(settings: Settings, models: Sequence[str]) -> None:
 
 
 def require_emulator(settings: Settings) -> None:
-    """QEMU, and not one too old."""
+    """Require a QEMU that is new enough."""
     require(settings, EMULATOR)
     version = qemu_version(process.output([machine.EMULATOR, "--version"]))
     if version is None or version < OLDEST_QEMU:

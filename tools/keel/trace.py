@@ -35,7 +35,7 @@ class Event:
     name: str
 
     def what(self) -> str:
-        """What there is to say beside kind and threads."""
+        """The details in addition to kind and threads."""
         if self.kind == "CALL":
             return f"{self.name.lower()} eax {self.word:#x}"
         if self.kind == "MESSAGE":
@@ -66,7 +66,7 @@ def as_text(events: Iterable[Event]) -> str:
 
 
 def as_chrome(events: list[Event]) -> str:
-    """The trace event format of Chrome, which Perfetto takes too."""
+    """The trace event format of Chrome, which Perfetto reads, too."""
     names = [(RUNNING, "threads"), (KERNEL, "kernel")]
     named = [{"ph": "M", "name": "process_name", "pid": pid, "args": {"name": name}} for pid, name in names]
     processors = sorted({event.processor for event in events})

@@ -43,9 +43,9 @@ GROWTH = "growth"
 LINES = "lines"
 CYCLES = "--cycles"
 HELP = {"-h", "--help"}
-# The one whose changes of mode have a published cost and that is nearest to the paper's, a Xeon of 2012.
+# The machine with published costs of mode changes that is nearest to the paper's, a Xeon of 2012.
 UKL_MACHINE = "skylake"
-# The models watch each access to memory.
+# The models simulate each memory access.
 PROFILE_TOP = 20
 TASKS_LIMIT_S = 120.0
 GROWTH_LIMIT_S = 900.0
@@ -70,7 +70,7 @@ def bench(settings: Settings, arguments: list[str]) -> int:
 
 
 def _for_ukl(settings: Settings, arguments: Sequence[str]) -> list[str]:
-    """What bench/ukl.py has to know: what ring 0 needs on Linux's command line, and the plugin that models cycles."""
+    """Arguments of bench/ukl.py: what ring 0 needs on Linux's command line, and the plugin that models cycles."""
     told = ["--line", " ".join(UKL_PARAMETERS)]
     if CYCLES not in arguments or HELP.intersection(arguments):
         return told
@@ -125,7 +125,7 @@ def _tasks(settings: Settings, arguments: list[str]) -> int:
 
 
 def _watch_tasks(settings: Settings, options: argparse.Namespace, watch: watched.Watch | None) -> int:
-    """Run what is to be measured, and print what is asked for."""
+    """Run the measurement, and print the requested output."""
     choices = boot.Choices(
         boot_template=bootconf.GROWTH_TEMPLATE if options.growth else bootconf.PAPER_TEMPLATE,
         icount=True,
