@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Runs one guest to its end: starts the emulator, transfers bytes, and reports how it ended."""
+"""Runs one guest to its end: starts the emulator, carries bytes, and says how it ended."""
 
 import os
 import selectors
