@@ -43,7 +43,7 @@ class Machine:
     done: list[str] = field(default_factory=list)
 
     def hear(self, limit_s: float) -> bool:
-        """Take what QEMU tells within this time; false where there is no more to come."""
+        """Take QEMU's events within this time; false if there are no more."""
         if not select.select([self.events], [], [], limit_s)[0]:
             return True
         data = self.events.recv(65536)
@@ -174,7 +174,7 @@ def test_what_the_first_tasks_do_wrong_is_told(tmp_path: Path, task: str, instru
         assert f"ip {base + 0x1000:#x}" in guest.text()
 
 
-# The disc's µ-kernel finds no root task, and has a framebuffer.
+# The image's µ-kernel finds no root task, and has a framebuffer.
 LOADER = """set timeout=0
 insmod all_video
 multiboot2 /boot/kernel.elf console=com3
@@ -188,7 +188,7 @@ WIDTH, SCALE, LETTER, GLYPH = 1024, 2, (6, 10), (5, 8)
 
 
 def disc(place: Path) -> Path:
-    """A disc that boots the µ-kernel and sigma0 by GRUB."""
+    """An ISO image that boots the µ-kernel and sigma0 by GRUB."""
     (boot := place / "disc" / "boot" / "grub").mkdir(parents=True)
     (boot / "grub.cfg").write_text(LOADER)
     for name in ("kernel.elf", "sigma0"):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Linux started anew by the root task, after a panic and on request, beside a native task that runs on.
+"""Linux restarted by the root task, after a panic and on request, beside a native task that runs on.
 
 KEEL_RESTARTS says how often it panics (5).
 """
@@ -45,7 +45,7 @@ int main(void)
 
 
 def configuration(place: Path, **changes: str) -> Path:
-    """The default boot configuration with Linux started anew, and other changes."""
+    """The default boot configuration in which Linux is restarted, and other changes."""
     text = (REPOSITORY / "tools" / "keel" / "boot.conf").read_text()
     for old, new in {"on-panic stop": "on-panic restart\non-reboot restart", **changes}.items():
         assert old in text
@@ -101,7 +101,7 @@ def test_linux_with_devices_comes_back(tmp_path: Path, how: str) -> None:
 
 @pytest.mark.parametrize(("how", "status"), [(PANIC, 112), (REBOOT, 111)])
 def test_a_command_ends_with_its_linux(tmp_path: Path, how: str, status: int) -> None:
-    """Also where the channel is in the middle of what it wrote; nobody could tell what it has done."""
+    """Also where the channel is in the middle of what it wrote; its effect is unknown."""
     conf = configuration(tmp_path)
     result = run_guest("keel", f"yes | head -c 1M; {how}", limit_s=LIMIT_S, options=["--nic", "none", "--boot-conf", str(conf)])
     assert result.status == status, result.error

@@ -60,7 +60,7 @@ server.accept()
 """
 
 
-@pytest.mark.skipif(NO_NAMESPACES, reason="this system gives nobody a network of his own")
+@pytest.mark.skipif(NO_NAMESPACES, reason="this system gives ordinary users no network namespace")
 def test_nobody_reaches_its_display() -> None:
     argv = [*bochs.without_network(), sys.executable, "-c", LISTEN]
     with subprocess.Popen(argv, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL) as child:

@@ -56,7 +56,7 @@ def test_a_run_of_linux(result: machinetests.Ran, problem: str) -> None:
 
 
 def test_a_panic_stays() -> None:
-    """The run ends when the machine says that it stands still, and not before."""
+    """The run ends when the machine says that it has halted, and not before."""
     panicked = machinetests.Ran()
     assert not panicked.take_console(b"keel: PANIC: panicked at kernel/src/boot.rs:1:2:\r\nno boot module is named sigma0\r\n")
     assert panicked.take_console(b"keel: the machine stands still (code 0x13)\r\n")
