@@ -98,6 +98,7 @@ def translated(patch: str, table: list[Scope]) -> str:
 
 def page(table: list[Scope]) -> str:
     """docs/renames.md."""
+    # REUSE-IgnoreStart
     lines = [
         "<!-- SPDX-License-Identifier: GPL-2.0-only -->",
         "# Renames",
@@ -107,6 +108,7 @@ def page(table: list[Scope]) -> str:
         "`tools/renames.py --patch <OLD.patch` translates a patch made before.",
         "[The glossary](glossary.md) explains the words.",
     ]
+    # REUSE-IgnoreEnd
     for scope in table:
         lines += ["", f"## {scope.title}", "", "| before | now |", "|---|---|"]
         for old, new in [*scope.moves.items(), *scope.names.items(), *scope.parts.items()]:
