@@ -26,7 +26,7 @@ PROMPT = b"root@keel:~# "
 # What bash writes before it runs a command line.
 LINE_TAKEN = b"\x1b[?2004l"
 KEY_INTERRUPT, KEY_SUSPEND, KEY_END, KEY_DELETE = b"\x03", b"\x1a", b"\x04", b"\x7f"
-LIMIT_S = 60
+LIMIT_S = 180
 STEP_S = 0.05
 KEYS_S = 1
 # Of a line of the boot log.
