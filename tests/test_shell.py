@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The guest's shell at a real terminal: what is seen before the prompt, Ctrl-C at any moment, resizing, and the ways out."""
+"""The guest's shell at a real terminal: the output before the prompt, Ctrl-C at any moment, resizing, and how to leave it."""
 
 import fcntl
 import os
@@ -26,7 +26,7 @@ PROMPT = b"root@keel:~# "
 # What bash writes before it runs a command line.
 LINE_TAKEN = b"\x1b[?2004l"
 KEY_INTERRUPT, KEY_SUSPEND, KEY_END, KEY_DELETE = b"\x03", b"\x1a", b"\x04", b"\x7f"
-LIMIT_S = 60
+LIMIT_S = 180
 STEP_S = 0.05
 KEYS_S = 1
 # Of a line of the boot log.
@@ -34,7 +34,7 @@ BOOT_LINE = b"console [ttyS0] enabled"
 # Of a login shell whose profile takes a while; it asks for nothing but bash.
 SLOW_PROFILE = 'echo begins; i=0; while ((i < 5000)); do ((i += 1)); done; PROFILE=whole; PS1="prompt> "\n'
 SLOW_PROMPT = b"prompt> "
-# Runs a command in a session whose terminal this is, so that it hears of resizing and Ctrl-C.
+# Runs a command in a session whose terminal this is, so that it gets the signals of resizing and Ctrl-C.
 STARTS = b"starts"
 AT_TERMINAL = """import fcntl, os, signal, sys, termios
 signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -55,7 +55,7 @@ class Terminal:
         self.before = b""
 
     def read(self, until: float) -> bool:
-        """Hear what comes next; false where nothing more can come, or the time is up."""
+        """Read what comes next; false if nothing more can come, or the time is up."""
         if not select.select([self.fd], [], [], max(0.0, until - time.monotonic()))[0]:
             return False
         try:
@@ -86,8 +86,18 @@ class Terminal:
             pass
 
     def say(self, text: bytes) -> None:
-        """Type."""
-        os.write(self.fd, text)
+        """Type, as far as it can be typed before the end: a terminal that nothing reads any more takes no keys."""
+        until = time.monotonic() + LIMIT_S
+        while text and self.child.poll() is None:
+            assert time.monotonic() < until, f"no key can be typed: {self.heard[-2000:]!r}"
+            if not select.select([], [self.fd], [], STEP_S)[1]:
+                continue
+            try:
+                text = text[os.write(self.fd, text) :]
+            except BlockingIOError:
+                continue
+            except OSError:  # the other end is closed
+                return
 
     def run(self, line: bytes) -> list[bytes]:
         """Type a command line at the prompt; the lines that come before the next prompt."""
@@ -110,7 +120,7 @@ class Terminal:
             self.listen(KEYS_S)
 
     def end(self) -> int:
-        """Hear the rest; the status."""
+        """Read the rest; returns the status."""
         self.listen(LIMIT_S)
         return self.child.wait(timeout=LIMIT_S)
 
@@ -121,6 +131,7 @@ def terminal(*arguments: str) -> Iterator[Terminal]:
     ours, theirs = pty.openpty()
     fcntl.ioctl(ours, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 90, 0, 0))
     command = [sys.executable, str(REPOSITORY / "keel"), *arguments]
+    os.set_blocking(ours, False)
     child = subprocess.Popen(
         [sys.executable, "-c", AT_TERMINAL, *command],
         stdin=theirs,
@@ -140,7 +151,7 @@ def terminal(*arguments: str) -> Iterator[Terminal]:
 
 @both
 def test_nothing_is_seen_but_the_shell(system: str) -> None:
-    """No boot log before the prompt, no line of Linux's log after it, nothing of what tells the host of the prompt."""
+    """No boot log before the prompt, none of Linux's log after it, and not the mark that announces the prompt to the host."""
     with terminal(*run_options(system)) as shell:
         shell.say(b"echo typed ahead\r")
         shown = shell.wait_for(PROMPT)
@@ -169,7 +180,7 @@ def test_lines_from_a_pipe(system: str) -> None:
 
 @both
 def test_a_resized_window_is_told(system: str) -> None:
-    """The program in the foreground hears of it, also where the window changed before there was one."""
+    """The program in the foreground gets the new size, also if the window changed before it started."""
     with terminal(*run_options(system)) as shell:
         shell.wait_for(b"booting")
         shell.resize(31, 91)
@@ -219,7 +230,7 @@ def test_it_behaves_like_a_terminal(system: str) -> None:
 @both
 @pytest.mark.parametrize("word", ["poweroff", "reboot", "halt"])
 def test_debians_own_words_end_the_guest(word: str, system: str) -> None:
-    """And they say nothing of a systemd that is not there."""
+    """They do not mention a systemd that is not there."""
     with terminal(*run_options(system)) as shell:
         shell.wait_for(PROMPT)
         shell.say(f"{word}\r".encode())
@@ -254,7 +265,7 @@ def test_verbose_shows_the_boot_log() -> None:
 
 
 def test_a_failure_names_the_boot_log(tmp_path: Path) -> None:
-    """Who sees nothing of a boot that fails finds it in the file of the last line."""
+    """The file that the last line names shows why a boot failed."""
     with terminal("run", "--append", "rdinit=/absent", "--timeout", "60") as shell:
         assert shell.end() != 0
         last = shell.heard.strip().splitlines()[-1].decode()

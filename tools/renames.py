@@ -1,10 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only
-"""
-Replaces Keel's own words by the field's, as the table beside this file says.
+"""Replaces Keel's own words by the field's, as the table beside this file says.
 
-Without options it changes the tree that it lies in, moves files, and writes docs/renames.md.
-On a tree that has the new names already it finds nothing to do.
+Without options it changes its own tree, moves files, and writes docs/renames.md.
+On a tree with the new names it changes nothing but that page.
 With --patch it reads an older patch from standard input and writes it with the new paths and names,
 so that older designs can be followed.
 """
@@ -21,8 +20,18 @@ from pathlib import Path, PurePosixPath
 ROOT = Path(__file__).resolve().parent.parent
 TABLE = Path(__file__).with_suffix(".toml")
 PAGE = ROOT / "docs/renames.md"
-# They have the old words by purpose.
-OWN = ("tools/renames.toml", "tools/renames.py", "docs/renames.md", "docs/glossary.md", "CHANGELOG.md")
+# They have the old words by purpose: this tool and its tables, what explains old words, and what refuses those of a boot
+# configuration. The last one names tags of Multiboot.
+OWN = (
+    "tools/renames.toml",
+    "tools/renames.py",
+    "docs/renames.md",
+    "docs/glossary.md",
+    "CHANGELOG.md",
+    "docs/boot.md",
+    "user/root/src/config.rs",
+    "kernel/src/arch/x86_64/start.s",
+)
 TEXT = {".rs", ".s", ".S", ".c", ".h", ".py", ".toml", ".md", ".conf", ".sh", ".svg", ".sed", ".lds", ".json", ".config", ""}
 PATCHED = re.compile(r"^(?:diff --git a/|--- a/|\+\+\+ b/)(\S+)")
 
@@ -89,6 +98,7 @@ def translated(patch: str, table: list[Scope]) -> str:
 
 def page(table: list[Scope]) -> str:
     """docs/renames.md."""
+    # REUSE-IgnoreStart
     lines = [
         "<!-- SPDX-License-Identifier: GPL-2.0-only -->",
         "# Renames",
@@ -98,6 +108,7 @@ def page(table: list[Scope]) -> str:
         "`tools/renames.py --patch <OLD.patch` translates a patch made before.",
         "[The glossary](glossary.md) explains the words.",
     ]
+    # REUSE-IgnoreEnd
     for scope in table:
         lines += ["", f"## {scope.title}", "", "| before | now |", "|---|---|"]
         for old, new in [*scope.moves.items(), *scope.names.items(), *scope.parts.items()]:

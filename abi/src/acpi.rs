@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Finds tables of the firmware (ACPI 6.4, 5.2). All reads are bounded; a table that is malformed counts as missing.
+//! Finds tables of the firmware (ACPI 6.4, 5.2). All reads are bounded; a table that is malformed
+//! counts as missing.
 
 /// Reads a number of bytes at a physical address; `None` if they cannot be read.
 pub type Reader<'r, 'a> = &'r mut dyn FnMut(u64, usize) -> Option<&'a [u8]>;
@@ -8,7 +9,8 @@ pub type Reader<'r, 'a> = &'r mut dyn FnMut(u64, usize) -> Option<&'a [u8]>;
 pub const ROOT_POINTER: usize = 20;
 /// Size of the root pointer in bytes, from version 2 on.
 pub const LONG_ROOT_POINTER: usize = 36;
-/// Offsets in the root pointer: its version, and the addresses of the list of all tables (RSDT, XSDT).
+/// Offsets in the root pointer: its version, and the addresses of the list of all tables (RSDT,
+/// XSDT).
 const REVISION: usize = 15;
 const SHORT_LIST: usize = 16;
 const LONG_LIST: usize = 24;
@@ -30,7 +32,8 @@ pub fn find<'a>(root_pointer: u64, signature: &[u8; 4], read: Reader<'_, 'a>) ->
     find_map(root_pointer, signature, read, Some)
 }
 
-/// Calls `wanted` with each table of this signature in the root pointer's list, and returns its first result.
+/// Calls `wanted` with each table of this signature in the root pointer's list, and returns its
+/// first result.
 pub fn find_map<'a, T>(
     root_pointer: u64,
     signature: &[u8; 4],
@@ -61,7 +64,8 @@ pub fn table<'a>(physical: u64, signature: &[u8; 4], read: Reader<'_, 'a>) -> Op
     read(physical, length).filter(|table| sums_to_zero(table))
 }
 
-/// Returns true if the checksum of a structure of the firmware is correct: its bytes add up to zero.
+/// Returns true if the checksum of a structure of the firmware is correct: its bytes add up to
+/// zero.
 pub fn sums_to_zero(bytes: &[u8]) -> bool {
     bytes.iter().fold(0u8, |sum, byte| sum.wrapping_add(*byte)) == 0
 }

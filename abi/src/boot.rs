@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! The interface between the root task and the tasks that it starts: the start record and the root task's services.
+//! The interface between the root task and the tasks that it starts: the start record and the root
+//! task's services.
 //!
 //! The kernel does not use it.
 
@@ -69,7 +70,8 @@ crate::layout! {
         task_log2: u64,
         /// Priority of the server's first lthread; the server may use priorities up to this plus 2
         priority: u64,
-        /// Number of processors that the server may use, from number 0 on: at least 1, and all of them exist
+        /// Number of processors that the server may use, from number 0 on: at least 1, and all of
+        /// them exist
         processors: u64,
         /// Number of memory regions
         region_count: u64,

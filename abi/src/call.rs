@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! The seven system calls: numbers, flags, message tag, status codes.
 //!
-//! A call is the instruction `syscall` with the call number in eax. rcx and r11 are lost; rax returns the
-//! status: 0, or minus (side << 8 | code). `docs/abi.md` lists the registers of each call.
+//! A call is the instruction `syscall` with the call number in eax. rcx and r11 are lost; rax
+//! returns the status: 0, or minus (side << 8 | code). `docs/abi.md` lists the registers of each
+//! call.
 
 use core::fmt;
 
@@ -25,19 +26,26 @@ crate::constants! {
     CALL_TASK_NEW = 6;
     /// The bits of eax that hold the call number
     CALL_MASK = 0xf;
-    /// Bit of eax, of an alien thread with EX_DISPATCH: a message to its handler, with the other bits as its label
+    /// Bit of eax, of an alien thread with EX_DISPATCH: a message to its handler, with the other
+    /// bits as its label
     CALL_HANDLER = 1 << 31;
-    /// What becomes of system calls (EX_DISPATCH): KIND_SYSCALL messages to the handler; the default of alien threads
+    /// What becomes of system calls (EX_DISPATCH): KIND_SYSCALL messages to the handler; the
+    /// default of alien threads
     DISPATCH_OFF = 0;
-    /// What becomes of them: L4 calls of a native thread, CALL_HANDLER messages of an alien one; greater: an entry's address
+    /// What becomes of them: L4 calls of a native thread, CALL_HANDLER messages of an alien one;
+    /// greater: an entry's address
     DISPATCH_ON = 1;
-    /// arch_prctl option of Linux on Keel: sets EX_DISPATCH of the calling thread to the second argument
+    /// arch_prctl option of Linux on Keel: sets EX_DISPATCH of the calling thread to the second
+    /// argument
     LINUX_PRCTL_DISPATCH = 0x4b45_4c01;
-    /// arch_prctl option: native lthreads for the calling process, of one thread; returns their kernel area's address
+    /// arch_prctl option: native lthreads for the calling process, of one thread; returns their
+    /// kernel area's address
     LINUX_PRCTL_AREA = 0x4b45_4c02;
-    /// arch_prctl option: the caller is the service thread of the native lthread in the LinuxNative at the second argument
+    /// arch_prctl option: the caller is the service thread of the native lthread in the LinuxNative
+    /// at the second argument
     LINUX_PRCTL_NATIVE = 0x4b45_4c03;
-    /// arch_prctl option: the calling thread's page faults go first to the thread with this id, or to Linux only (nil)
+    /// arch_prctl option: the calling thread's page faults go first to the thread with this id, or
+    /// to Linux only (nil)
     LINUX_PRCTL_PAGER = 0x4b45_4c04;
 
     /// ipc has a send phase to rdi
@@ -56,7 +64,8 @@ crate::constants! {
     IPC_TIMEOUT_MASK = 3;
     /// The receiver sees the UTCB's virtual_sender as the sender (propagation)
     IPC_VIRTUAL_SENDER = 1 << 12;
-    /// The message is only the answer to a fault; ERROR_TIMEOUT if its receiver does not wait for one
+    /// The message is only the answer to a fault; ERROR_TIMEOUT if its receiver does not wait for
+    /// one
     IPC_ANSWER = 1 << 13;
     /// Timeout kind: wait without limit
     TIMEOUT_NEVER = 0;
@@ -64,7 +73,8 @@ crate::constants! {
     TIMEOUT_ZERO = 1;
     /// Timeout kind: the time in the UTCB
     TIMEOUT_UTCB = 2;
-    /// Bit of a UTCB time: absolute kernel time, not relative to now; the bits below are nanoseconds
+    /// Bit of a UTCB time: absolute kernel time, not relative to now; the bits below are
+    /// nanoseconds
     TIME_ABSOLUTE = 1 << 63;
     /// UTCB time that never comes
     TIME_NEVER = u64::MAX;
@@ -97,22 +107,27 @@ crate::constants! {
     TAG_KIND_SHIFT = 24;
     /// Mask of the kind after the shift
     TAG_KIND_MASK = 0xf;
-    /// Tag flag: the message was for another thread (Utcb.destination); the receiver is a chief on its way
+    /// Tag flag: the message was for another thread (Utcb.destination); the receiver is a chief on
+    /// its way
     TAG_REDIRECTED = 1 << 28;
-    /// Tag flag, with TAG_REDIRECTED: it came from outside the receiver's clan, and was for a thread inside
+    /// Tag flag, with TAG_REDIRECTED: it came from outside the receiver's clan, and was for a
+    /// thread inside
     TAG_FROM_OUTSIDE = 1 << 29;
     /// Tag flag: the sender is a virtual one; Utcb.virtual_sender has the real one
     TAG_PROPAGATED = 1 << 30;
-    /// Tag flag of a pager's answer to an alien thread's page fault: forward the fault to the thread's handler
+    /// Tag flag of a pager's answer to an alien thread's page fault: forward the fault to the
+    /// thread's handler
     TAG_FORWARD = 1 << 31;
     /// Shift of the label: 32 bits on whose meaning the partners agree
     TAG_LABEL_SHIFT = 32;
 
     /// Kind: sent by a user
     KIND_USER = 0;
-    /// Kind: page fault; label = access wanted, w0 = address, w1 = ip, w2 = frame index, w3 = 1 if a page is mapped
+    /// Kind: page fault; label = access wanted, w0 = address, w1 = ip, w2 = frame index, w3 = 1 if
+    /// a page is mapped
     KIND_PAGE_FAULT = 1;
-    /// Kind: exception; label = vector, w0 = error code, w1 = ip, w2 = frame index, w3 = dr6 for #DB
+    /// Kind: exception; label = vector, w0 = error code, w1 = ip, w2 = frame index, w3 = dr6 for
+    /// #DB
     KIND_EXCEPTION = 2;
     /// Kind: system call of an alien thread; label = GATE_*, w0 = rax, w1 = ip, w2 = frame index
     KIND_SYSCALL = 3;
@@ -122,7 +137,8 @@ crate::constants! {
     KIND_INTERRUPT = 5;
     /// Kind: notification; w0 = the notification word, which receiving it clears
     KIND_NOTIFY = 6;
-    /// Kind: preemption; label = PREEMPTED_*, w0 = kernel time in ns, w1 = ip, w2 = frame index, w3 = consumed time in ns
+    /// Kind: preemption; label = PREEMPTED_*, w0 = kernel time in ns, w1 = ip, w2 = frame index, w3
+    /// = consumed time in ns
     KIND_PREEMPTION = 7;
     /// Kind: answer of a kernel object
     KIND_KERNEL = 8;
@@ -155,7 +171,8 @@ crate::constants! {
     UNMAP_FLUSH = 8;
     /// fpage_unmap rsi: in the task rdx, the r8 ranges in Utcb.record; rdi is not used
     UNMAP_TASK = 16;
-    /// fpage_unmap rsi, with UNMAP_TASK: move the one range, a whole page table, to the address r9 of the same space
+    /// fpage_unmap rsi, with UNMAP_TASK: move the one range, a whole page table, to the address r9
+    /// of the same space
     UNMAP_MOVE = 32;
     /// fpage_unmap state: a page was accessed through the mapping
     UNMAP_REFERENCED = 1;
@@ -189,7 +206,8 @@ crate::constants! {
 
     /// task_new rsi: mask of the maximum controlled priority
     TASK_MCP_MASK = 0xff;
-    /// task_new rsi: make 2^(bits 23:16) numbers from rdi on inactive and hand them over to the task rdx
+    /// task_new rsi: make 2^(bits 23:16) numbers from rdi on inactive and hand them over to the
+    /// task rdx
     TASK_INACTIVE = 1 << 8;
     /// task_new rsi: create no first lthread (rdx, r8, r9 are not used)
     TASK_NO_LTHREAD = 1 << 9;
@@ -225,15 +243,19 @@ crate::constants! {
     CHECK_ALL = 0;
     /// Check operation: the next SYSCALL on processor w1 waits w0 ns (at most 10^9) for its lock
     CHECK_DELAY = 1;
-    /// Quota operation: move w1 unused pages from the caller's account to that of the task w0 of its clan
+    /// Quota operation: move w1 unused pages from the caller's account to that of the task w0 of
+    /// its clan
     QUOTA_ENLARGE = 1;
-    /// Quota operation: move w1 unused pages from the account of the task w0 of the caller's clan to the caller's
+    /// Quota operation: move w1 unused pages from the account of the task w0 of the caller's clan
+    /// to the caller's
     QUOTA_SHRINK = 2;
     /// Quota operation: buy w1 frame pages from frame page w0 on in the caller's kernel area
     QUOTA_BUY_FRAMES = 3;
-    /// Quota operation: read the account of the task w0 (nil: the caller's); answer: the words ACCOUNT_*
+    /// Quota operation: read the account of the task w0 (nil: the caller's); answer: the words
+    /// ACCOUNT_*
     QUOTA_READ = 4;
-    /// Quota operation: sell w1 frame pages from frame page w0 on (refused while a frame in one of them is bound)
+    /// Quota operation: sell w1 frame pages from frame page w0 on (refused while a frame in one of
+    /// them is bound)
     QUOTA_SELL_FRAMES = 5;
     /// Word of QUOTA_READ: pages the account may use
     ACCOUNT_LIMIT = 0;

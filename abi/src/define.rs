@@ -54,8 +54,9 @@ macro_rules! constants {
     };
 }
 
-/// Defines a `#[repr(C)]` structure whose fields are `u64` or `[u64; N]`, with its description in the
-/// associated constant `LAYOUT`. With `as` it also defines the same structure of `Word`s, for memory that is shared.
+/// Defines a `#[repr(C)]` structure whose fields are `u64` or `[u64; N]`, with its description in
+/// the associated constant `LAYOUT`. With `as` it also defines the same structure of `Word`s, for
+/// memory that is shared.
 #[macro_export]
 macro_rules! layout {
     ($(#[doc = $sdoc:literal])+ $name:ident as $shared:ident {
@@ -101,7 +102,8 @@ macro_rules! layout {
 
             /// Returns a structure with all words zero.
             pub const fn zeroed() -> Self {
-                // SAFETY: every field is a u64 or an array of u64, for which all bits zero is valid.
+                // SAFETY: every field is a u64 or an array of u64, for which all bits zero is
+                // valid.
                 unsafe { core::mem::zeroed() }
             }
         }

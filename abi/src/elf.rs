@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! The parser of the 64-bit ELF images that the kernel and the root task start. It does not trust their headers:
-//! it checks every number before it uses it.
+//! The parser of the 64-bit ELF images that the kernel and the root task start. It does not trust
+//! their headers: it checks every number before it uses it.
 
 use crate::boot::DIRECT_MAP;
 use crate::fpage::{FPAGE_EXEC, FPAGE_READ, FPAGE_WRITE, PAGE_SIZE};

@@ -107,7 +107,8 @@ impl Fpage {
         1 << self.log2()
     }
 
-    /// Returns true if it is one small, readable page of write-back memory; then it is also well formed.
+    /// Returns true if it is one small, readable page of write-back memory; then it is also well
+    /// formed.
     pub const fn is_page(self) -> bool {
         const FREE: u64 = (1 << SPACE_SHIFT) - PAGE_SIZE | FPAGE_WRITE | FPAGE_EXEC;
         self.0 & !FREE == PAGE_SHIFT << FPAGE_SIZE_SHIFT | FPAGE_READ

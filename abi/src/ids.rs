@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Ids of threads, tasks and kernel objects.
 //!
-//! Layout of a 64-bit id: version 63:44, task 43:24, lthread 23:8, nesting depth 7:4, zero 3:0.
-//! A version is at least 1, so every id of a thread is at least 2^44. Numbers below [`SMALL_IDS`]
-//! name kernel objects: interrupts (GSIs and MSIs), timers and the quota.
-//! The kernel never uses a version twice for a task or lthread number, so an old id never names a new thread.
+//! Layout of a 64-bit id: version 63:44, task 43:24, lthread 23:8, nesting depth 7:4, zero 3:0. A
+//! version is at least 1, so every id of a thread is at least 2^44. Numbers below [`SMALL_IDS`]
+//! name kernel objects: interrupts (GSIs and MSIs), timers and the quota. The kernel never uses a
+//! version twice for a task or lthread number, so an old id never names a new thread.
 
 use core::fmt;
 
@@ -85,8 +85,8 @@ impl Id {
     /// The first thread of the root task.
     pub const ROOT: Id = Id::thread(1, TASK_ROOT as u32, 0, 1);
 
-    /// Returns the id of a thread. `version` is 1 to 2^20-1, `task` below 2^20, `nesting` below 16; higher
-    /// bits of each are dropped.
+    /// Returns the id of a thread. `version` is 1 to 2^20-1, `task` below 2^20, `nesting` below 16;
+    /// higher bits of each are dropped.
     pub const fn thread(version: u32, task: u32, lthread: u16, nesting: u8) -> Id {
         Id(place(version as u64, ID_VERSION_SHIFT, ID_VERSION_BITS)
             | place(task as u64, ID_TASK_SHIFT, ID_TASK_BITS)

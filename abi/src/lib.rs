@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! The binary interface of the Keel µ-kernel: every fact that kernel and user programs share is defined here, once.
-//! `docs/abi.md` describes the calls. The C header for the Linux server is generated from this crate by
-//! `cargo run -p keel-abi --example cheader`. `elf` reads the images that the kernel and the root task start;
+//! The binary interface of the Keel µ-kernel: every fact that kernel and user programs share is
+//! defined here, once.
+//! `docs/abi.md` describes the calls. The C header for the Linux server is generated from this
+//! crate by `cargo run -p keel-abi --example cheader`.
+//! `elf` reads the images that the kernel and the root task start;
 //! `list` and `ranges` are containers without a heap, which `elf` and both use.
 
 #![cfg_attr(not(test), no_std)]

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Structures in memory that kernel and user share: UTCB, frame, kernel information page (KIP).
+//! Structures in memory that kernel and user share: UTCB, frame, kernel interface page (KIP).
 //!
 //! They are in the *kernel area*, a part of a task's space whose base the task's creator chooses:
 //! the KIP, then the UTCBs by lthread number, then the frame window.
@@ -14,7 +14,7 @@ crate::constants! {
     AREA_DEFAULT = 0x6000_0000_0000;
     /// Size and alignment of a kernel area
     AREA_SIZE = 1 << 30;
-    /// Offset of the kernel information page (KIP)
+    /// Offset of the kernel interface page (KIP)
     AREA_KIP = 0;
     /// Offset of the UTCB of lthread 0; the others follow, one page each
     AREA_UTCBS = 0x1000;
@@ -52,9 +52,11 @@ crate::constants! {
     EX_DELETE = 1 << 6;
     /// lthread_ex_regs: with EX_CREATE, an alien thread (no UTCB; needs EX_FRAME)
     EX_ALIEN = 1 << 7;
-    /// lthread_ex_regs: bind the frame (FRAME_NONE unbinds; the thread must be stopped or waiting for its handler)
+    /// lthread_ex_regs: bind the frame (FRAME_NONE unbinds; the thread must be stopped or waiting
+    /// for its handler)
     EX_FRAME = 1 << 8;
-    /// lthread_ex_regs: trigger an exception; it stays pending until the thread next runs in user mode
+    /// lthread_ex_regs: trigger an exception; it stays pending until the thread next runs in user
+    /// mode
     EX_TRIGGER = 1 << 9;
     /// lthread_ex_regs: cancel or abort an ipc
     EX_CANCEL = 1 << 10;
@@ -72,7 +74,8 @@ crate::constants! {
     EX_TLS = 1 << 16;
     /// lthread_ex_regs: set rdi of a native thread to `argument`
     EX_ARGUMENT = 1 << 17;
-    /// lthread_ex_regs: set what becomes of the thread's system calls (DISPATCH_OFF, DISPATCH_ON, or an entry's address)
+    /// lthread_ex_regs: set what becomes of the thread's system calls (DISPATCH_OFF, DISPATCH_ON,
+    /// or an entry's address)
     EX_DISPATCH = 1 << 18;
     /// lthread_ex_regs: set the initial FPU state, after EX_FPU_GET and EX_FPU_SET
     EX_FPU_RESET = 1 << 19;
@@ -107,7 +110,8 @@ crate::constants! {
     SIGMA0_KIP = 2;
     /// sigma0 operation (label): map any free RAM of the size of the fpage w0
     SIGMA0_ANY = 3;
-    /// sigma0 operation (label): make the requester's task the owner of GSI w0, or of MSI w0 - GSI_COUNT
+    /// sigma0 operation (label): make the requester's task the owner of GSI w0, or of MSI w0 -
+    /// GSI_COUNT
     SIGMA0_IRQ = 4;
 }
 
@@ -166,7 +170,8 @@ crate::layout! {
         tls: [u64; 3],
         /// First argument of a new native thread (rdi)
         argument: u64,
-        /// What becomes of the thread's system calls: DISPATCH_OFF, DISPATCH_ON, or an entry's address
+        /// What becomes of the thread's system calls: DISPATCH_OFF, DISPATCH_ON, or an entry's
+        /// address
         dispatch: u64,
         /// Returned: state (STATE_*)
         state: u64,
@@ -184,13 +189,15 @@ crate::layout! {
         send_timeout: u64,
         /// Receive timeout
         receive_timeout: u64,
-        /// Timeout of each page fault in a receiver of this thread's strings: 0, TIME_NEVER or a time
+        /// Timeout of each page fault in a receiver of this thread's strings: 0, TIME_NEVER or a
+        /// time
         send_fault_timeout: u64,
         /// Timeout of each page fault in a sender of strings to this thread: likewise
         receive_fault_timeout: u64,
         /// Fpage in which map items are accepted
         receive_fpage: u64,
-        /// Virtual sender of the next message; on receipt of a message with TAG_PROPAGATED the real sender
+        /// Virtual sender of the next message; on receipt of a message with TAG_PROPAGATED the real
+        /// sender
         virtual_sender: u64,
         /// Number of buffer items that are offered in `buffers`
         buffer_count: u64,
@@ -216,7 +223,8 @@ crate::layout! {
 crate::layout! {
     /// Messages between a native lthread and its service thread of Linux (LINUX_PRCTL_NATIVE).
     LinuxNative {
-        /// To start an lthread: its instruction pointer, zero on return; zero to answer it and wait for its next message
+        /// To start an lthread: its instruction pointer, zero on return; zero to answer it and wait
+        /// for its next message
         ip: u64,
         /// To start an lthread: its stack pointer
         sp: u64,
@@ -330,8 +338,8 @@ crate::layout! {
 }
 
 crate::layout! {
-    /// Kernel information page: read-only in every task with a kernel area. Regions, modules and
-    /// the command line follow at the offsets given.
+    /// Kernel interface page (KIP): read-only in every task with a kernel area. Regions, modules
+    /// and the command line follow at the offsets given.
     Info {
         /// KIP_MAGIC
         magic: u64,
@@ -365,12 +373,14 @@ crate::layout! {
         pool_pages: u64,
         /// Zero
         reserved: u64,
-        /// The boot loader's framebuffer, or zeros: physical address; bytes, and from bit 32 on pixels, of a line;
-        /// lines, and from bit 32 on bits of a pixel; position and size of red, green and blue in a pixel, 8 bits each
+        /// The boot loader's framebuffer, or zeros: physical address; bytes, and from bit 32 on
+        /// pixels, of a line; lines, and from bit 32 on bits of a pixel; position and size of red,
+        /// green and blue in a pixel, 8 bits each
         framebuffer: [u64; 4],
         /// Memory regions: KIP_REGIONS entries of three words
         regions: [u64; 192],
-        /// Boot modules, KIP_MODULES entries of three words: first byte, first byte after it, offset of the command line
+        /// Boot modules, KIP_MODULES entries of three words: first byte, first byte after it,
+        /// offset of the command line
         modules: [u64; 96],
         /// Command lines, zero-terminated
         strings: [u64; 204],

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! A small pseudo-random generator (xorshift64*, Vigna 2016), which balances the kernel's timeout heap and serves tests.
-//! It is not for secrets.
+//! A small pseudo-random generator (xorshift64*, Vigna 2016), which balances the kernel's timeout
+//! heap and serves tests. It is not for secrets.
 
 use core::cell::Cell;
 

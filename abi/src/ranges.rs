@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! A set of numbers, stored as sorted, disjoint ranges that do not touch: free memory, memory of a task.
+//! A set of numbers, stored as sorted, disjoint ranges that do not touch: free memory, memory of a
+//! task.
 
 use crate::list::{Full, List};
 
@@ -98,7 +99,8 @@ impl<const N: usize> Ranges<N> {
         Ok(())
     }
 
-    /// Removes `range`; `Full` if this splits a range and there is no room, and the set is unchanged.
+    /// Removes `range`; `Full` if this splits a range and there is no room, and the set is
+    /// unchanged.
     pub fn remove(&mut self, range: Range) -> Result<(), Full> {
         if range.is_empty() {
             return Ok(());
@@ -125,7 +127,8 @@ impl<const N: usize> Ranges<N> {
         Ok(())
     }
 
-    /// Fills the gap between two neighbours that has the lowest cost, and returns it; `None` if there is no gap.
+    /// Fills the gap between two neighbours that has the lowest cost, and returns it; `None` if
+    /// there is no gap.
     pub fn fill_gap(&mut self, cost: impl Fn(Range) -> u64) -> Option<Range> {
         let gaps = self.list.windows(2).map(|pair| Range::new(pair[0].end, pair[1].start));
         let (before, gap) = gaps.enumerate().min_by_key(|(_, gap)| cost(*gap))?;
@@ -134,7 +137,8 @@ impl<const N: usize> Ranges<N> {
         Some(gap)
     }
 
-    /// Returns the lowest range of `size` numbers in the set that is aligned to `alignment` (a power of two).
+    /// Returns the lowest range of `size` numbers in the set that is aligned to `alignment` (a
+    /// power of two).
     pub fn find(&self, size: u64, alignment: u64) -> Option<Range> {
         self.iter().find_map(|r| {
             let start = r.start.checked_next_multiple_of(alignment)?;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! The records of the event trace, which the debug build keeps for each processor. `docs/tracing.md` describes them.
+//! The records of the event trace, which the debug build keeps for each processor.
+//! `docs/tracing.md` describes them.
 
 crate::constants! {
     /// Constants of this module for the C header.
@@ -14,11 +15,14 @@ crate::constants! {
     TRACE_SWITCH = 4;
     /// Event: the processor is idle until an interrupt
     TRACE_IDLE = 5;
-    /// Event: a message of the thread (or kernel object) reaches the partner; label = its label, word = its tag
+    /// Event: a message of the thread (or kernel object) reaches the partner; label = its label,
+    /// word = its tag
     TRACE_MESSAGE = 6;
-    /// Event: a page fault of the thread; partner = its pager, label = access wanted (`FPAGE_*`), word = address
+    /// Event: a page fault of the thread; partner = its pager, label = access wanted (`FPAGE_*`),
+    /// word = address
     TRACE_FAULT = 7;
-    /// Event: another message of the kernel in the thread's name, to the partner; label = its label, word = its first word
+    /// Event: another message of the kernel in the thread's name, to the partner; label = its
+    /// label, word = its first word
     TRACE_EXCEPTION = 8;
     /// Shift of the processor's number in the event word
     RECORD_PROCESSOR_SHIFT = 8;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! `Word`: 64 bits of memory that another program may write at any time, for example a user on another processor.
-//! Each `get` reads once and each `set` writes once, so a value that was read does not change afterwards.
+//! `Word`: 64 bits of memory that another program may write at any time, for example a user on
+//! another processor.
+//! Each `get` reads once and each `set` writes once, so a value that was read does not change
+//! afterwards.
 
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -41,12 +43,13 @@ pub fn copy<'a, 'b>(from: impl IntoIterator<Item = &'a Word>, to: impl IntoItera
     from.into_iter().zip(to).for_each(|(from, to)| to.set(from.get()));
 }
 
-/// Copies the words of one slice to another, as many as both have, faster than `copy` if there are many.
+/// Copies the words of one slice to another, as many as both have, faster than `copy` if there are
+/// many.
 #[inline]
 pub fn copy_slice(from: &[Word], to: &[Word]) {
     let count = from.len().min(to.len());
-    // SAFETY: both have `count` words, and each word is aligned: the processor reads and writes it atomically (Intel SDM
-    // volume 3, 9.1.1). By the ABI the direction flag is clear.
+    // SAFETY: both have `count` words, and each word is aligned: the processor reads and writes it
+    // atomically (Intel SDM volume 3, 9.1.1). By the ABI the direction flag is clear.
     unsafe {
         core::arch::asm!(
             "rep movsq",

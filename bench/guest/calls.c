@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* System calls that do next to nothing, and one of them by each interface that Linux on Keel has. */
+/*
+ * System calls that do next to nothing, and one of them by each interface that Linux on Keel has.
+ */
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/syscall.h>

@@ -2,7 +2,7 @@
 /*
  * Keel's init: process 1 of every guest, on Keel and natively alike. It sets
  * up what the root may lack, runs a shell or the host's command, and powers
- * the machine off, or lets systemd do so. It lies outside the root, in an archive of its own.
+ * the machine off, or lets systemd do so. It is outside the root, in an archive of its own.
  */
 #include <fcntl.h>
 #include <signal.h>
@@ -119,7 +119,7 @@ static void set_environment(const struct settings *settings)
 		setenv("SHELL", "/bin/sh", 1);
 }
 
-/* What a child of ours finds, whoever is process 1. */
+/* Prepares what child processes inherit, whichever program is process 1. */
 static void prepare_surroundings(const struct settings *settings)
 {
 	signal(SIGPIPE, SIG_IGN);

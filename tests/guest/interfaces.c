@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The program `interfaces`: system calls as messages (guest/calls/keel_call.h), held against the same calls by instruction,
- * and what a program that may send messages could do with that. Prints a line for each case: its name, a colon, what was
- * seen. With --off it tells only whether the new program has messages.
+ * The program `interfaces`: system calls as messages (guest/calls/keel_call.h), held against the
+ * same calls by instruction, and what a program that may send messages could do with that. Prints a
+ * line for each case: its name, a colon, what was seen. With --off it prints only whether the new
+ * program has messages.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -240,7 +241,10 @@ static void filtered(void)
 	ended("a filter denies and kills", pid);
 }
 
-/* All that eax of an ipc and the other calls may be, for ids of all kinds: to Linux these are numbers that it has not. */
+/*
+ * All that eax of an ipc and the other calls may be, for ids of all kinds: to Linux these are
+ * numbers that it has not.
+ */
 static void kernel_calls(void)
 {
 	uint64_t ids[] = { 0, 1, 2, 0x100, 0x900, ~0ull, 1ull << 44 | 1 << 24 | 1 << 4, 2ull << 44 | 2 << 24 | 1 << 4 };
@@ -267,7 +271,7 @@ static void kernel_calls(void)
 	ended("calls of the µ-kernel", pid);
 }
 
-/* Killed where it waits in a message, and where it sends them for ever. */
+/* Killed where it waits in a message, and where it sends them forever. */
 static void killed(void)
 {
 	pid_t pid = fork();
@@ -288,7 +292,7 @@ static void killed(void)
 	ended("killed among messages", pid);
 }
 
-/* Entries that lead nowhere harm who has them. */
+/* Invalid trampolines harm only the thread that sets them. */
 static void entries(void)
 {
 	static const unsigned long nowhere[] = { 2, PAGE - 1, 1ul << 47, 1ul << 63 };

@@ -32,7 +32,7 @@ fn path(node: Node<'_>) -> Vec<usize> {
     path
 }
 
-/// Who receives, and whether that is the destination: told by how far the two paths agree.
+/// The receiver, and whether it is the destination: computed from the common part of the two paths.
 fn model(from: &[usize], to: &[usize]) -> (usize, bool) {
     let common = from.iter().zip(to).take_while(|(a, b)| a == b).count();
     let receiver = match common {

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The whole kernel under random histories: system calls at random, most of them nearly right, page faults, exceptions
-//! and time that passes, on two processors. All invariants are checked on the way, and in the end every page is back.
+//! The whole kernel under random histories: system calls at random, most of them nearly right, page
+//! faults, exceptions and time that passes, on two processors. All invariants are checked
+//! during the run, and at its end every page is free again.
 //!
-//! What `user/hostile` does in an emulator is done here some hundred times as often, with the kernel's own assertions, with
-//! overflow checks, and with an interrupt wherever the kernel lets one in.
+//! What `user/hostile` does in an emulator is done here some hundred times as often, with the
+//! kernel's own assertions, with overflow checks, and with an interrupt wherever the kernel
+//! enables them.
 
 use crate::arch::{cpu::Cpu, each_step, Machine, PROCESSORS};
 use crate::base::Ref;
@@ -35,7 +37,7 @@ const QUOTA: u64 = 60;
 const HOME: u64 = 0x10_0000_0000;
 const HOME_LOG2: u8 = 16;
 const WINDOW: u64 = 0x20_0000_0000;
-/// Where a frame window lies.
+/// The address of a frame window.
 const FRAME_PAGES: u64 = 2;
 /// The longest time that passes between two operations.
 const LONGEST_NS: u64 = 1 << 14;
@@ -43,7 +45,7 @@ const LONGEST_NS: u64 = 1 << 14;
 struct History {
     machine: Machine,
     random: Random,
-    /// The threads that always run where nobody else does, one on each processor.
+    /// The threads that run if no other does, one on each processor.
     judges: Vec<Ref<Thread>>,
     /// Ids that were given out lately.
     ids: Vec<Id>,
@@ -140,7 +142,7 @@ impl History {
         kind() << IPC_SEND_TIMEOUT_SHIFT | kind() << IPC_RECEIVE_TIMEOUT_SHIFT
     }
 
-    /// Words `count` behind byte `offset` of a UTCB.
+    /// Words `count` after byte `offset` of a UTCB.
     fn fill(&self, thread: Ref<Thread>, offset: usize, values: &[u64]) {
         let Some(utcb) = thread.utcb() else { return };
         utcb.words()[offset / 8..].iter().zip(values).for_each(|(word, value)| word.set(*value));
@@ -185,7 +187,7 @@ impl History {
         self.fill(thread, offset_of!(Utcb, send_fault_timeout), &faults);
     }
 
-    /// A preempter that answers, or does not, or is nobody.
+    /// A preempter that answers, or does not, or does not exist.
     fn preempter(&self) -> u64 {
         self.one_of(&[ID_NIL, self.judges[0].id.0, self.judges[0].id.0, self.id().0]) | self.below(2) * PREEMPTER_EVERY
     }
@@ -246,7 +248,8 @@ impl History {
             }
             23..=27 => {
                 self.record(thread);
-                // The processors of this machine cannot load the registers of an FPU that a user chose.
+                // The processors of this machine cannot load the registers of an FPU that a user
+                // chose.
                 let mask = self.one_of(&[EX_TRIGGER, EX_CANCEL, EX_START, EX_START | EX_CANCEL, self.random.next()]);
                 let mask = mask & EX_ALL & !(EX_CREATE | EX_DELETE | EX_FPU_SET);
                 with(CALL_LTHREAD_EX_REGS, self.one_of(&[own, self.id()]).0, mask, 0, words)

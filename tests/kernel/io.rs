@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Ports against a model: for each pair of tasks which ports one got from the other, for each task which it has.
+//! Ports against a model: for each pair of tasks which ports one got from the other, for each task
+//! which it has.
 
 use super::*;
 use crate::arch::{cpu::cpu, Machine};
@@ -84,15 +85,15 @@ fn threads() -> (Ref<Thread>, Ref<Thread>) {
     (caller, intruder)
 }
 
-/// Unmaps ports, in as many turns as it takes: how often it began anew.
+/// Unmaps ports, with as many restarts as it takes, and returns their number.
 fn take(task: Ref<Task>, ports: (u16, u8), itself: bool, intruder: Ref<Thread>) -> u64 {
-    let (mut at, mut anew) = (0, 0);
+    let (mut at, mut restarts) = (0, 0);
     while unmap(task, &mut at, ports, itself, &mut Work::default()) == Err(Stop::Restart) {
         sched::unready(intruder);
         intruder.state.set(State::Inactive);
-        anew += 1;
+        restarts += 1;
     }
-    anew
+    restarts
 }
 
 /// Gives the task of the threads back.
@@ -109,7 +110,7 @@ fn used() -> impl Iterator<Item = u16> {
     REGIONS.into_iter().flat_map(|first| (0..2 * REGION as u16).filter_map(move |n| first.checked_add(n)))
 }
 
-/// Whether a task has each port of the regions, as the processor would be told.
+/// Whether a task has each port of the regions, as the processor would see it.
 fn look(tasks: &[Ref<Task>], model: &Model) {
     for (number, task) in tasks.iter().enumerate() {
         let has = |port: u16| {
@@ -130,7 +131,7 @@ fn ports_agree_with_a_model_of_each() {
     let before = POOL.free_pages.get();
     let (caller, intruder) = threads();
     machine.disturb(2, Some(intruder));
-    let mut anew = 0;
+    let mut restarts = 0;
     let number = |task: usize| TASK_FIRST_FREE as u32 + task as u32;
     let mut tasks = vec![task::at(TASK_SIGMA0 as u32).expect("it is there")];
     tasks.extend((1..TASKS).map(|task| create(number(task))));
@@ -156,7 +157,7 @@ fn ports_agree_with_a_model_of_each() {
                 let whole = random.below(8) == 0;
                 let ports = if whole { used().collect() } else { ports };
                 let named = if whole { (0, 16) } else { (first, log2) };
-                anew += take(tasks[task], named, itself, intruder);
+                restarts += take(tasks[task], named, itself, intruder);
                 model.take_back(task, &ports);
                 if itself && task > 0 {
                     model.has[task].retain(|port| !ports.contains(port));
@@ -177,8 +178,8 @@ fn ports_agree_with_a_model_of_each() {
     drop_space(tasks[0]);
     end(&machine, caller.task);
     assert_eq!(POOL.free_pages.get(), before, "pages in use, seed {seed}");
-    println!("ports: {OPERATIONS} operations, {anew} begun anew, seed {seed}");
-    assert!(anew > OPERATIONS / 100, "operations were begun anew");
+    println!("ports: {OPERATIONS} operations, {restarts} restarted, seed {seed}");
+    assert!(restarts > OPERATIONS / 100, "operations were restarted");
 }
 
 #[test]
@@ -208,7 +209,7 @@ fn ports_are_taken_back_with_looks_for_interrupts_in_bounded_distances() {
     let alone = counted("taken back", &|| take(tasks[0], (0, 16), true, intruder));
     give();
     machine.disturb(1, Some(intruder));
-    let beside = counted("taken back beside somebody", &|| take(tasks[0], (0, 16), true, intruder));
+    let beside = counted("taken back beside another task", &|| take(tasks[0], (0, 16), true, intruder));
     assert!(beside < 3 * alone, "{beside} looks for interrupts, alone {alone}");
     machine.disturb(0, None);
     // All of them are looked at where none has any.

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The machine of the host tests, in place of `arch`: two processors that take turns in one thread of the host.
+//! The machine of the host tests, in place of `arch`: two processors that take turns in one thread
+//! of the host.
 //!
-//! Page tables, pcids, descriptors, states and the short ways' tables are the kernel's own. Emulated are control registers
-//! and translations (`regs`), timers and messages between processors (`apic`), and the entries (`entry`). Physical memory is
-//! the host's, one to one. Time stands still but where the machine says so, and interrupts come where the kernel lets
-//! them in, as often as a random number says: a seed repeats everything.
+//! Page tables, pcids, descriptors, states and the fast paths' tables are the kernel's own.
+//! Emulated are control registers and TLBs (`regs`), timers and inter-processor interrupts
+//! (`apic`), and the entries (`entry`). Physical memory is the host's, one to one. Time advances
+//! only when the machine advances it. Interrupts occur where the kernel enables them, with a random
+//! frequency. A seed reproduces a run.
 
 #[path = "../../kernel/src/arch/x86_64/acpi.rs"]
 pub mod acpi;
@@ -47,7 +49,7 @@ use std::alloc::{alloc_zeroed, Layout};
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, OnceLock};
 
-/// Physical memory lies where it is.
+/// Physical memory is mapped at its own address.
 pub const DIRECT: u64 = 0;
 /// The kernel too.
 pub const OFFSET: u64 = 0;
@@ -77,9 +79,9 @@ struct State {
     kicked: [Cell<bool>; PROCESSORS],
     /// What each processor holds of spaces.
     translations: [RefCell<Translations>; PROCESSORS],
-    /// One in so many looks for interrupts finds some; 0: none does.
+    /// One in this many polls for interrupts finds some; 0: none does.
     disturbed: Cell<u64>,
-    /// Who then gets ready, if anybody.
+    /// The thread that then becomes ready, if any.
     intruder: Cell<Option<Ref<Thread>>>,
     /// Looks for interrupts.
     polls: Cell<u64>,
@@ -113,7 +115,7 @@ static MEMORY: OnceLock<u64> = OnceLock::new();
 /// The machine, for one test at a time.
 pub struct Machine(#[allow(dead_code)] MutexGuard<'static, ()>);
 
-/// Takes the steps of a history; where one panics, tells which it was, and the seed.
+/// Takes the steps of a history; if one panics, prints its number and the seed.
 pub fn each_step(history: &str, seed: u64, steps: u64, mut take: impl FnMut(u64)) {
     for step in 0..steps {
         let told = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| take(step)));
@@ -148,7 +150,8 @@ impl Machine {
         act(processor)
     }
 
-    /// One in so many looks for interrupts finds some (0: none), and then perhaps this thread becomes ready.
+    /// One in this many polls for interrupts finds some (0: none), and then perhaps this thread
+    /// becomes ready.
     pub fn disturb(&self, one_in: u64, intruder: Option<Ref<Thread>>) {
         STATE.disturbed.set(one_in);
         STATE.intruder.set(intruder);
@@ -176,13 +179,15 @@ impl Machine {
         self.pass(next - self.now());
     }
 
-    /// A user's access by the thread that the acting processor runs: through what the processor holds, else by a walk of
-    /// the page tables. Panics where what it holds is more than the page tables allow. Whether the access succeeds.
+    /// A user's access by the thread that the acting processor runs: through what the processor
+    /// holds, else by a walk of the page tables. Panics where what it holds is more than the page
+    /// tables allow. Whether the access succeeds.
     pub fn touch(&self, address: u64, write: bool) -> bool {
         touch(address, write)
     }
 
-    /// Whenever the kernel looks for interrupts on the first processor, the second one writes there, if it is in user mode.
+    /// Whenever the kernel looks for interrupts on the first processor, the second one writes
+    /// there, if it is in user mode.
     pub fn write_beside(&self, address: Option<u64>) {
         STATE.neighbour.set(address);
         STATE.writes.set(0);
@@ -202,7 +207,8 @@ impl Machine {
         }
     }
 
-    /// An entry into the kernel on a processor, as exclusive code has it; the thread with which it is left.
+    /// An entry into the kernel on a processor, as exclusive code has it; the thread with which it
+    /// is left.
     pub fn kernel(&self, processor: usize, serve: impl FnOnce(&Cpu)) -> Ref<Thread> {
         let cpu = act(processor);
         lock::enter(cpu);
@@ -230,7 +236,7 @@ impl Machine {
 fn touch(address: u64, write: bool) -> bool {
     let processor = STATE.acting.get();
     let cpu = cpu::cpu();
-    let thread = cpu.current.get().expect("somebody runs");
+    let thread = cpu.current.get().expect("a thread runs");
     assert_eq!(cpu.space.get(), thread.space, "the space of the thread that runs is loaded");
     let tag = STATE.cr3[processor].get() % paging::span(0);
     let mut held = STATE.translations[processor].borrow_mut();
@@ -273,7 +279,7 @@ fn act(processor: usize) -> &'static Cpu {
     /// arch_prctl and its ARCH_SET_GS (Linux, asm/prctl.h). No program of the host's uses gs.
     const CALL: (u64, u64) = (158, 0x1001);
     let status: i64;
-    // SAFETY: sets the base of gs, which is the kernel's way to its processor's structure.
+    // SAFETY: sets the base of gs, by which the kernel finds its processor's structure.
     unsafe {
         asm!("syscall", inlateout("rax") CALL.0 => status, in("rdi") CALL.1, in("rsi") cpu.address.get(),
             lateout("rcx") _, lateout("r11") _, options(nostack))
@@ -285,10 +291,10 @@ fn act(processor: usize) -> &'static Cpu {
 fn leave(cpu: &'static Cpu) -> Ref<Thread> {
     leave::leave(cpu);
     lock::release(cpu);
-    cpu.current.get().expect("somebody runs")
+    cpu.current.get().expect("a thread runs")
 }
 
-/// Zeroed memory below 4 GB for ever, as the pool's is; it begins at a large page.
+/// Zeroed memory below 4 GB forever, as the pool's is; it begins at a large page.
 fn low_memory(bytes: usize) -> u64 {
     // Linux's numbers (asm/unistd_64.h, asm-generic/mman-common.h, asm/mman.h).
     const MMAP: u64 = 9;
@@ -322,7 +328,7 @@ fn start() -> u64 {
     assert!(facts::FACTS.set(facts).is_ok(), "the machine boots once");
     serial::PORT.set(serial::COM[0]);
     for index in 0..PROCESSORS as u8 {
-        // SAFETY: memory of this size, for ever.
+        // SAFETY: memory of this size, forever.
         let cpu = unsafe { cpu::create(memory(size_of::<cpu::Processor>(), PAGE).cast(), index, index as u32) };
         cpu.pcids.begin();
         cpu::add(cpu);
@@ -332,7 +338,7 @@ fn start() -> u64 {
     lock::begin(boot);
     lock::add(boot, act(1));
     act(0);
-    // SAFETY: the memory is the pool's, and the table's, for ever.
+    // SAFETY: the memory is the pool's, and the table's, forever.
     unsafe {
         POOL.init(pool, pool + POOL_BYTES as u64);
         task::init(memory(task::TABLE_BYTES, PAGE));
@@ -360,7 +366,7 @@ fn due() {
 #[allow(non_upper_case_globals)]
 pub static mut boot_pml4: [u64; paging::ENTRIES] = [0; paging::ENTRIES];
 
-/// Registers and translations.
+/// Registers and TLBs.
 pub mod regs {
     use super::{paging, STATE};
     use core::cell::RefMut;
@@ -558,7 +564,7 @@ pub mod switch {
 
     pub fn wait_for_interrupt() {
         let end = STATE.timers[STATE.acting.get()].get();
-        assert!(end != u64::MAX, "nobody will ever run on processor {}", STATE.acting.get());
+        assert!(end != u64::MAX, "no thread will ever run on processor {}", STATE.acting.get());
         let cpu = cpu();
         crate::percpu::lock::all_locks_from_idle(cpu);
         STATE.time.set(STATE.time.get().max(end));
@@ -620,6 +626,6 @@ pub mod switch {
 /// The way to the first thread.
 pub mod entry {
     pub fn start() -> ! {
-        panic!("nobody boots here")
+        panic!("the host tests do not boot")
     }
 }

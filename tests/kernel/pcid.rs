@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Host tests of the pcids: processors whose TLBs hold what the hardware may hold, and a random history of switches,
-//! uses, changes and ends of spaces. Nobody may ever use a translation that was changed.
+//! Host tests of the pcids: processors whose TLBs hold what the hardware may hold, and a random
+//! history of switches, uses, changes and ends of spaces. No processor may use a TLB entry of a
+//! mapping that was changed.
 
 use super::*;
 use crate::random::Random;
@@ -10,7 +11,7 @@ const SPACES: u64 = 24;
 const PAGES: u64 = 8;
 const TAG: u64 = 0xfff;
 
-/// Some of the spaces have the same pcid; none lies at 0.
+/// Some of the spaces have the same pcid; none is at 0.
 fn root(space: u64) -> u64 {
     (space % 4 + (1 + space / 4) * PCIDS as u64) << PAGE_SHIFT
 }
@@ -117,7 +118,7 @@ fn a_space_keeps_its_translations_until_another_takes_its_tag() {
     assert_eq!(
         pcids.enter(third) & (NOFLUSH | TAG),
         pcids.enter(first) & (NOFLUSH | TAG),
-        "both begin anew with the same pcid"
+        "both restart with the same pcid"
     );
     pcids.forget(second);
     assert_eq!((pcids.of(second), pcids.enter(second) & NOFLUSH), (None, 0));

@@ -25,7 +25,8 @@ fn addresses(parts: &[StringItem]) -> Vec<u64> {
     parts.iter().flat_map(|part| part.address..part.address + part.length).collect()
 }
 
-/// Every byte of every string goes where a byte by byte model says, in steps within a page, or the message is cut.
+/// Every byte of every string goes where a byte by byte model says, in steps within a page, or the
+/// message is cut.
 #[test]
 fn agrees_with_a_model_byte_by_byte() {
     let random = Random::new(5);

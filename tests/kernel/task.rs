@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Ids: tasks and lthreads come and go, and no id that was ever given out names anybody else later.
+//! Ids: tasks and lthreads come and go, and no id is ever used for another task or thread.
 
 use super::*;
 use crate::arch::Machine;
@@ -10,7 +10,8 @@ use keel_abi::memory::AREA_DEFAULT;
 use std::collections::{BTreeMap, BTreeSet};
 
 const OPERATIONS: u64 = 150_000;
-/// Task numbers and lthread numbers that are used: in the task itself, and in two pages of its directory.
+/// Task numbers and lthread numbers that are used: in the task itself, and in two pages of its
+/// directory.
 const NUMBERS: u64 = 6;
 const LTHREADS: [u16; 8] = [0, 1, 2, 3, 4, 5, 511, 512];
 /// Old ids that are looked at after each operation.
@@ -20,7 +21,8 @@ const LOOKS: u64 = 4;
 struct Model {
     tasks: BTreeMap<u32, Ref<Task>>,
     alive: BTreeMap<Id, Ref<Thread>>,
-    /// All ids that there ever were, of threads and of tasks, in the order in which they were given out.
+    /// All ids that there ever were, of threads and of tasks, in the order in which they were given
+    /// out.
     given: Vec<Id>,
     known: BTreeSet<Id>,
 }
@@ -185,7 +187,7 @@ fn a_slot_whose_versions_are_used_up_is_retired() {
     let lthread =
         |number| lthreads::create(task, &thread::Plan { lthread: number, frame: None, priority: 0, pager: Id::NIL });
     // As if it had been made and deleted that often.
-    task.slot(1).expect("it lies in the task").set((VERSION_MAX as u64 - 1) << 1 | 1);
+    task.slot(1).expect("it is in the task").set((VERSION_MAX as u64 - 1) << 1 | 1);
     let last = lthread(1).expect("one version is left");
     assert_eq!(last.id.version(), VERSION_MAX);
     lthreads::delete(last);

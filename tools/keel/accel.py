@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Chooses the accelerator: KVM only where a probe guest has shown that it works."""
+"""Chooses the accelerator: KVM only if a probe guest has shown that it works."""
 
 import os
 from pathlib import Path

@@ -36,7 +36,7 @@ MOST_WAITING = 1 << 16
 ROOT_SPEAKS = b"root: "
 # What the root task logs when it has restarted Linux. Programs cannot write to that log, unlike
 # to Linux's console.
-STARTED_AGAIN = b": started anew"
+STARTED_AGAIN = b": restarted, "
 # How long a shell may take to show its prompt after it has sent the prompt frame. After that it is
 # taken to show none.
 PROMPT_GRACE_S = 2.0

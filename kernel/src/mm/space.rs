@@ -805,7 +805,7 @@ pub fn map_page(from: Ref<Task>, to: Ref<Task>, item: &[Word]) -> bool {
 }
 
 /// What a batch of pages may cost before the caller reaches a preemption point, in units of some 70 instructions: a page is
-/// one, a walk of the source's tables `FIND_COST` more, and more rights for a page that is mapped `raise_cost()` more.
+/// one, a source in another table than the last one `FIND_COST` more, and more rights for a page that is mapped `raise_cost()` more.
 const BATCH_COST: usize = 24;
 const FIND_COST: usize = 2;
 
@@ -824,7 +824,7 @@ fn map_small_pages<const RAISES: bool>(from: Ref<Task>, to: Ref<Task>, items: &[
     }
     let (first, mut done, mut old, mut blocks) = (node_of(table, start), 0, 0, 0);
     let (mut base, mut size, mut entry, mut parent) = (0, 0, 0, 0);
-    let mut cost = 0;
+    let (mut walked, mut cost) = (0, 0);
     for item in items.chunks_exact(2) {
         if RAISES && cost >= BATCH_COST {
             break;
@@ -838,7 +838,9 @@ fn map_small_pages<const RAISES: bool>(from: Ref<Task>, to: Ref<Task>, items: &[
             let Ok(leaf) = find(from, source) else { break };
             (base, size) = (source & !(span(leaf.level) - 1), span(leaf.level));
             (entry, parent) = (leaf.entry, leaf.node());
-            cost += FIND_COST;
+            if leaf.table != walked {
+                (walked, cost) = (leaf.table, cost + FIND_COST);
+            }
         }
         let number = (target / PAGE_SIZE) as usize % GROUP;
         let cell = entry_cell(table, start + number);

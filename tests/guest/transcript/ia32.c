@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* What only 32-bit programs meet: their gate, segments, signal frames, debuggers and place in memory. */
+/*
+ * What only 32-bit programs meet: their gate, segments, signal frames, debuggers and place in
+ * memory.
+ */
 #include "check.h"
 #include <asm/ldt.h>
 #include <elf.h>
@@ -176,7 +179,7 @@ CHECK(ia32, signal_frame)
 
 #define VALUES 5
 
-/* One of each kind that the tag word tells apart, and three registers that are empty. */
+/* One of each kind that the tag word distinguishes, and three registers that are empty. */
 CHECK(ia32, fpu_registers)
 {
 	static const long double in[VALUES] = { 0, 1, -2.5L, __builtin_infl(), 3.6e-4951L };

@@ -51,7 +51,7 @@ def test_never_more_under_way_than_the_credit() -> None:
 
 @pytest.mark.parametrize("kind", [Kind.READY, Kind.LISTENS, Kind.PROMPT])
 def test_frames_without_an_answer(kind: Kind) -> None:
-    """Who sent it may be gone, and the answer would reach the init of a Linux that was started anew."""
+    """The sender may be gone, and the answer would reach the init of a restarted Linux."""
     channel = Channel()
     assert channel.receive(encode(kind, b"")) == [Frame(kind, b"")]
     assert channel.outgoing == b""

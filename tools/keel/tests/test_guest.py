@@ -349,7 +349,7 @@ def test_a_guest_where_nothing_listens_is_ended(shell: Shell, run: Run) -> None:
 
 
 def test_the_end_of_input_is_said_at_each_prompt(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A command that runs when it comes may take it for its own; a bell is no prompt, and would be rung for ever."""
+    """A command that runs when it comes may take it for its own; a bell is no prompt, and would be rung forever."""
     script = "said = [lines['console'].recv(99)]\nlines['console'].settimeout(0.5)\n"
     for text in (b"out\r\n", b"\a", b"$ "):
         script += f"say({text!r})\ntry: said.append(lines['console'].recv(99))\nexcept TimeoutError: said.append(b'')\n"

@@ -2,7 +2,7 @@
 """
 The words of the sources and documents: tools/words.toml, and how wide lines are.
 
-A word of ours where the field has one keeps readers out; so does a line that no window shows.
+A private word in place of the field's keeps readers out. So does a line that no window shows.
 """
 
 import re
@@ -16,12 +16,13 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
 TABLE = tomllib.loads((ROOT / "tools/words.toml").read_text())
-# What has no sentences of ours.
+# Files without sentences of ours.
 NO_TEXT = {".svg", ".png", ".lock", ".json", ".config"}
 DOCUMENT_COLUMNS = 120
 COMMENT_COLUMNS = 100
-# How a comment begins, by what a file is called.
-COMMENTS = {".rs": r"\s*//", ".s": r"\s*#", ".c": r"\s*(/\*|\*|//)", ".h": r"\s*(/\*|\*|//)", ".S": r"\s*(/\*|\*|//)"}
+C_COMMENT = r"\s*(/\*|\*( |/|$)|//)"
+# How a comment begins, by the suffix of the file.
+COMMENTS = {".rs": r"\s*//", ".s": r"\s*#", ".c": C_COMMENT, ".h": C_COMMENT, ".S": C_COMMENT}
 LINK = re.compile(r"\]\(|https?://|SPDX-License-Identifier")
 
 
@@ -41,7 +42,7 @@ def below(path: str, places: dict[str, Any]) -> bool:
 
 
 def found(rule: dict[str, Any]) -> Iterator[str]:
-    """Where a word is that a rule does not want."""
+    """Where words are that a rule rejects."""
     word = re.compile(rule["word"], re.IGNORECASE if rule["word"].islower() or " " in rule["word"] else 0)
     for path, lines in sources():
         if below(path, TABLE["everywhere"]) or below(path, rule.get("except", {})):
@@ -51,14 +52,14 @@ def found(rule: dict[str, Any]) -> Iterator[str]:
                 yield f"{path}:{number}: '{hit[0]}': {rule['instead']}"
 
 
-@pytest.mark.parametrize("rule", TABLE["rule"], ids=lambda rule: rule["instead"])
+@pytest.mark.parametrize("rule", TABLE["rule"], ids=[rule["instead"] for rule in TABLE["rule"]])
 def test_words_are_the_field_s(rule: dict[str, Any]) -> None:
     """None of the words in the list."""
     assert not (places := list(found(rule))), "\n".join(places[:20])
 
 
 def test_a_word_of_ours_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The test above sees one that is planted."""
+    """The test above finds a word that is planted."""
     subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
     (tmp_path / "page.md").write_text("It begins anew.\n")
     subprocess.run(["git", "add", "page.md"], cwd=tmp_path, check=True)
@@ -67,7 +68,7 @@ def test_a_word_of_ours_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def test_documents_fit_a_window() -> None:
-    """Outside of tables, code and links."""
+    """Except in tables, code and links."""
     wide = []
     for path, lines in sources():
         fenced = False
@@ -80,10 +81,11 @@ def test_documents_fit_a_window() -> None:
 
 
 def test_comments_fit_a_window() -> None:
-    """Where a line is nothing but a comment."""
+    """Checked where a whole line is a comment."""
     wide = []
     for path, lines in sources():
         if begins := COMMENTS.get(Path(path).suffix):
-            numbered = ((n, line) for n, line in enumerate(lines, 1) if len(line) > COMMENT_COLUMNS)
-            wide += [f"{path}:{n}: {len(line)} columns" for n, line in numbered if re.match(begins, line) and not LINK.search(line)]
+            long = ((n, line) for n, line in enumerate(lines, 1) if len(line) > COMMENT_COLUMNS)
+            comments = ((n, line) for n, line in long if re.match(begins, line) and not LINK.search(line))
+            wide += [f"{path}:{n}: {len(line)} columns" for n, line in comments]
     assert not wide, "\n".join(wide[:20])

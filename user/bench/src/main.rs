@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! What the µ-kernel's mechanisms take, in instructions: a native task that prints a line for each figure and ends the
-//! machine; with `args load` it puts the kernel under load instead, with `args paper` it repeats two tables of a paper, with
-//! `args growth` it measures while there are more and more objects. To measure it must run on the deterministic clock
-//! (QEMU's `-icount shift=0,sleep=off`), where the time-stamp counter counts executed instructions as long as the processor
-//! does not idle; a watcher of the lowest priority sees that.
+//! The cost of the µ-kernel's mechanisms in instructions. This native task prints a line for each
+//! figure and shuts the machine down. With `args load` it puts the kernel under load instead, with
+//! `args paper` it repeats two tables of a paper, and with `args growth` it measures with a growing
+//! number of objects. The measurements need the deterministic clock (QEMU's `-icount
+//! shift=0,sleep=off`), where the time-stamp counter counts executed instructions as long as the
+//! processor is not idle. A watcher of the lowest priority detects idling.
 
 #![no_std]
 #![no_main]

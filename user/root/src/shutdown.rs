@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! The machine's end: by QEMU's exit port where it is, else as ACPI says, else in the ways that PCs have in common.
+//! Shutdown of the machine: by QEMU's exit port if it exists, otherwise by ACPI, otherwise by the
+//! methods that PCs have in common.
 //!
-//! All of it is asked for at the start, so that nothing can be refused in the end. Linux is not needed for it, and keeps
-//! the same registers. Only a power off or a reboot that was asked for changes anything: after a failure the machine stands
-//! still, and what was said about it stays on the screen.
+//! Ports and registers are claimed at the start, so that no request can fail at the end. Shutdown
+//! does not depend on Linux, which has the same registers. Only a requested power off or reboot
+//! touches the hardware: after a failure the machine halts, so that the log stays on the screen.
 
 use crate::log;
 use crate::machine::{firmware, is_outside};
@@ -15,30 +16,32 @@ use keel_l4::abi::boot::{
 };
 use keel_l4::abi::fpage::{PAGE_SHIFT, PAGE_SIZE};
 use keel_l4::device::{input, input_word, output, output_word, Registers};
-use keel_l4::info::info;
+use keel_l4::kip::kip;
 use keel_l4::ranges::Range;
 use keel_l4::{ipc, println, sigma0, thread};
 use keel_root::power::{objects, soft_off, Control, Off, Power, Register, FIXED, MORE_OBJECTS, OBJECTS};
 
-/// The time until a way has its effect: QEMU runs on for a moment (from version 9 on), and a power supply needs some.
+/// Time for a method to have its effect: QEMU continues for a moment (from version 9 on), and a
+/// power supply needs some time.
 const END_TAKES_NS: u64 = 1_000_000_000;
-/// How often it is looked whether the control registers are ACPI's, and the pause between two looks.
+/// How often the control registers' owner is polled, and the pause between two polls.
 const LOOKS: u32 = 3000;
 const LOOK_NS: u64 = 1_000_000;
 /// Log2 of the ports of a control register.
 const CONTROL_LOG2: u8 = 1;
-/// What a port reads as that no device answers for. QEMU's exit port reads as zero.
+/// The value of a port without a device. QEMU's exit port reads as zero.
 const NO_DEVICE: u8 = 0xff;
-/// The chipset's reset register: the reset of everything is chosen, then begun.
+/// The chipset's reset register: select a full reset, then start it.
 const CHIPSET: u16 = 0xcf9;
 const CHIPSET_CHOOSE: u8 = 0x02;
 const CHIPSET_BEGIN: u8 = 0x06;
-/// The keyboard controller's status, where its commands go too; it has not taken the last one yet; its line that resets.
+/// The keyboard controller's status and command port; the bit of a pending command; the command
+/// that pulses the reset line.
 const KEYBOARD: u16 = 0x64;
 const KEYBOARD_FULL: u8 = 1 << 1;
 const KEYBOARD_RESET: u8 = 0xfe;
 
-/// A register of one byte that the root task has.
+/// A one-byte register that the root task has.
 enum Reached {
     Port(u16),
     Memory(Registers, u64),
@@ -65,17 +68,17 @@ impl Reached {
     }
 }
 
-/// How the machine can be ended without an exit port.
+/// The methods of shutdown without an exit port.
 struct Ways {
     off: Option<Off>,
-    /// The sleep control register, where that is the way.
+    /// The sleep control register, if that is the method.
     sleep: Option<Reached>,
     reset: Option<(Reached, u8)>,
     has_chipset: bool,
     has_keyboard: bool,
 }
 
-/// What the root task's one thread keeps.
+/// State of the root task's only thread.
 struct Kept(OnceCell<Ways>);
 
 // SAFETY: the root task has one thread.
@@ -89,15 +92,15 @@ fn claim(port: u16, log2: u8) -> bool {
     sigma0::ports(port, log2).is_ok()
 }
 
-/// Looks for the exit port. On a PC nobody answers there: the ports from 0xf0 on were a coprocessor's.
+/// Finds the exit port. A PC has no device there: the ports from 0xf0 on belonged to a coprocessor.
 pub fn find_exit() {
     let port = DEBUG_EXIT_PORT as u16;
     HAS_EXIT.store(claim(port, EXIT_PORTS_LOG2 as u8) && input(port) != NO_DEVICE, Ordering::Relaxed);
 }
 
-/// Looks for the ways to power the machine off and to reset it.
+/// Finds the methods to power the machine off and to reset it.
 pub fn find() {
-    let power = acpi::find(info().rsdp, FIXED, &mut firmware).map(|fixed| Power::new(fixed, sleep_types(fixed)));
+    let power = acpi::find(kip().rsdp, FIXED, &mut firmware).map(|fixed| Power::new(fixed, sleep_types(fixed)));
     let Power { off, reset } = power.unwrap_or_default();
     // Set once.
     let _ = WAYS.0.set(Ways {
@@ -118,10 +121,10 @@ pub fn find() {
     });
 }
 
-/// The types of sleep of S5, from the first table of objects that has them.
+/// The sleep types of S5, from the first AML table that has them.
 fn sleep_types(fixed: &[u8]) -> Option<[u8; 2]> {
     let first = objects(fixed).and_then(|at| acpi::table(at, OBJECTS, &mut firmware)).and_then(soft_off);
-    first.or_else(|| acpi::find_map(info().rsdp, MORE_OBJECTS, &mut firmware, soft_off))
+    first.or_else(|| acpi::find_map(kip().rsdp, MORE_OBJECTS, &mut firmware, soft_off))
 }
 
 impl Ways {
@@ -131,7 +134,7 @@ impl Ways {
                 if let [Some(first), _] = registers {
                     enable_acpi(first, enable);
                 }
-                // The type first, as ACPI 6.4, 16.1.6 has it for hardware that wants two writes.
+                // The type first, as ACPI 6.4, 16.1.6 requires for hardware that needs two writes.
                 for begin in [0, Control::BEGIN] {
                     for Control { port, value } in registers.into_iter().flatten() {
                         output_word(port, input_word(port) & !Control::MASK | value | begin);
@@ -162,7 +165,7 @@ impl Ways {
     }
 }
 
-/// Where no Linux did it before, the firmware is told that the control registers are ACPI's.
+/// Asks the firmware to give the control registers to ACPI, if no Linux did so before.
 fn enable_acpi(first: Control, enable: Option<(u16, u8)>) {
     let is_enabled = || input_word(first.port) & Control::ENABLED != 0;
     if let Some((port, value)) = enable.filter(|_| !is_enabled()) {
@@ -171,7 +174,7 @@ fn enable_acpi(first: Control, enable: Option<(u16, u8)>) {
     }
 }
 
-/// Waits for something, with a limit.
+/// Polls for a condition, with a limit.
 fn look_until(is_so: impl Fn() -> bool) {
     let _ = (0..LOOKS).any(|_| {
         let so = is_so();
@@ -182,28 +185,29 @@ fn look_until(is_so: impl Fn() -> bool) {
     });
 }
 
-/// Ends the machine with `code` (`END_*`); sleeps without end where that cannot be done, or nobody has asked for it.
-pub fn end(code: u64) -> ! {
+/// Shuts the machine down with `code` (`SHUTDOWN_*`). Sleeps without end if that is impossible, or
+/// after a failure.
+pub fn shut_down(code: u64) -> ! {
     log::drain();
     if HAS_EXIT.load(Ordering::Relaxed) {
         output(DEBUG_EXIT_PORT as u16, code as u8);
         ipc::sleep(END_TAKES_NS);
     }
-    // Whoever reads the log learns the end from the code.
+    // The log has the code of the shutdown.
     match (WAYS.0.get(), code) {
         (Some(ways), SHUTDOWN_POWER_OFF | SHUTDOWN_TESTS_PASSED | SHUTDOWN_TESTS_FAILED) => {
             println!("root: the machine is powered off (code {code:#x})");
             log::drain();
             ways.power_off();
-            println!("root: that had no effect; it stands still and can be switched off");
+            println!("root: that had no effect; the machine halts and can be switched off");
         }
         (Some(ways), SHUTDOWN_REBOOT) => {
             println!("root: the machine is reset (code {code:#x})");
             log::drain();
             ways.reset();
-            println!("root: that had no effect; it stands still and can be reset by hand");
+            println!("root: that had no effect; the machine halts and can be reset by hand");
         }
-        _ => println!("root: it stands still (code {code:#x})"),
+        _ => println!("root: the machine halts (code {code:#x})"),
     }
     thread::park()
 }

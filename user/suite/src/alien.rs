@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Alien threads for the cases: a task of its own, a frame, a few lines of code that it runs, and
-//! the loop that answers its page faults until something else comes.
+//! Alien threads for the cases: a task, a frame, a few lines of code, and the loop that answers the
+//! thread's page faults until another message comes.
 
 use crate::pool::{self, frame, frame_index, set_frame};
 use crate::threads::{in_image, same_place, QUOTA};
@@ -15,7 +15,7 @@ use keel_l4::ipc::{call, receive, send, Message, Received, Timeout};
 use keel_l4::task::{create_empty, NewTask};
 use keel_l4::{thread, utcb, Id};
 
-/// Interrupts on, and the bit that is always one.
+/// Interrupts enabled, and the bit that is always one.
 pub const FLAGS: u64 = 0x202;
 /// 64-bit user code.
 pub const CODE_64: u64 = 0x33;
@@ -24,10 +24,10 @@ pub const CODE_32: u64 = 0x23;
 /// User data.
 pub const DATA: u64 = 0x2b;
 
-/// Nanoseconds between two looks at a spinning thread.
+/// Nanoseconds between two checks of a spinning thread.
 const NAP: u64 = 1_000_000;
 
-/// Where the code of an alien thread begins.
+/// Address of the code of an alien thread.
 pub fn address(code: unsafe extern "C" fn()) -> u64 {
     code as usize as u64
 }
@@ -61,7 +61,7 @@ pub fn empty_task() -> Result<(Id, u32), Failure> {
     empty_task_of(QUOTA)
 }
 
-/// The same with so many pages for its account.
+/// [`empty_task`] with this quota in pages.
 pub fn empty_task_of(quota: u64) -> Result<(Id, u32), Failure> {
     let number = pool::task_number();
     let priority = crate::threads::base_priority();
@@ -70,14 +70,14 @@ pub fn empty_task_of(quota: u64) -> Result<(Id, u32), Failure> {
 }
 
 impl Alien {
-    /// A stopped alien thread in a task of its own; the caller is pager and handler. `edit` changes
-    /// the frame with which it will start at `code`.
+    /// Creates a stopped alien thread in a new task; the caller is pager and handler. `edit`
+    /// changes the frame with which the thread will start at `code`.
     pub fn new(code: unsafe extern "C" fn(), edit: impl FnOnce(&mut Frame)) -> Result<Alien, Failure> {
         let (task, number) = empty_task()?;
         Alien::in_task(task, number, code, edit)
     }
 
-    /// The same in an existing task.
+    /// [`Alien::new`] in an existing task.
     pub fn in_task(
         task: Id,
         number: u32,
@@ -104,7 +104,7 @@ impl Alien {
         set_frame(self.frame, &frame);
     }
 
-    /// Starts it and answers its page faults until another message of it comes.
+    /// Starts it and answers its page faults until another message comes from it.
     pub fn start(&self) -> Result<Received, Failure> {
         thread::act(self.id, EX_START)?;
         let first = receive(self.id, Timeout::Never)?;
@@ -117,18 +117,18 @@ impl Alien {
         receive(self.id, Timeout::Never)
     }
 
-    /// Lets it go on; as [`Alien::start`].
+    /// Resumes it; otherwise like [`Alien::start`].
     pub fn resume(&self) -> Result<Received, Failure> {
         let next = call(self.id, Message::label(0))?;
         self.serve(next)
     }
 
-    /// Lets it go on and returns at once.
+    /// Resumes it and returns at once.
     pub fn release(&self) -> Result<(), Failure> {
         send(self.id, Message::label(0), Timeout::Zero)
     }
 
-    /// Starts it where its code counts in `counter` for ever, and returns while it does.
+    /// Starts it with code that counts in `counter` without end, and returns while it runs.
     pub fn spin(&self, counter: &AtomicU64) -> Result<(), Failure> {
         counter.store(0, Ordering::SeqCst);
         thread::act(self.id, EX_START)?;
@@ -178,13 +178,13 @@ macro_rules! code {
 }
 
 code! {
-    /// System calls for ever.
+    /// System calls without end.
     code_syscall: "2: syscall", "jmp 2b";
-    /// `int 0x80` for ever.
+    /// `int 0x80` without end.
     code_int80: "2: int 0x80", "jmp 2b";
     /// `sysenter`.
     code_sysenter: "sysenter", "ud2";
-    /// Counts in the word at rdi for ever.
+    /// Counts in the word at rdi without end.
     code_spin: "2: lock inc qword ptr [rdi]", "jmp 2b";
     /// Raises #UD.
     code_ud2: "ud2", "syscall";
@@ -206,15 +206,16 @@ code! {
     code_flags: "pushfq", "pop rax", "syscall", "jmp code_flags";
     /// Reads a port (dx), then calls.
     code_in: "in al, dx", "syscall", "jmp code_in";
-    /// Puts rdi into xmm0 and xmm7, then calls; afterwards reads xmm0 back for ever.
+    /// Loads rdi into xmm0 and xmm7, then calls; then reads xmm0 back without end.
     code_fpu: "movq xmm0, rdi", "movq xmm7, rdi", "syscall", "3: movq rax, xmm0", "syscall", "jmp 3b";
-    /// Reads xmm0 and calls for ever.
+    /// Reads xmm0 and calls without end.
     code_fpu_read: "2: movq rax, xmm0", "syscall", "jmp 2b";
-    /// Puts rdi into xmm0 and xmm7, then calls; afterwards loads from rsi, reads xmm0 back and calls for ever.
+    /// Loads rdi into xmm0 and xmm7, then calls; then loads from rsi, reads xmm0 back and calls
+    /// without end.
     code_fpu_load: "movq xmm0, rdi", "movq xmm7, rdi", "syscall", "3: mov rax, [rsi]", "movq rax, xmm0", "syscall", "jmp 3b";
-    /// Stores the place of the descriptor table to rdi, then calls.
+    /// Stores the address of the descriptor table at rdi, then calls.
     code_sgdt: "sgdt [rdi]", "syscall";
-    /// Stores the place of the interrupt descriptors to rdi, then calls.
+    /// Stores the address of the interrupt descriptor table at rdi, then calls.
     code_sidt: "sidt [rdi]", "syscall";
     /// Reads the selector of the local descriptor table, then calls.
     code_sldt: "sldt eax", "syscall";
@@ -228,7 +229,7 @@ code! {
     code_load_fs: "mov fs, edi", "syscall", "mov rax, fs:[0]", "syscall", "ud2";
     /// Thirty-two bit code: adds without wrapping past 32 bits, then `int 0x80`.
     code_compat: ".code32", "inc eax", "2: int 0x80", "jmp 2b", ".code64";
-    /// Loads ss from the word at rdi, then calls at once: a watchpoint there strikes inside the call.
+    /// Loads ss from the word at rdi, then calls at once: a watchpoint there fires inside the call.
     code_load_ss: "mov ss, [rdi]", "syscall", "jmp code_load_ss";
     /// Sets the gs base to rdi, then calls.
     code_wrgsbase: "wrgsbase rdi", "syscall", "jmp code_wrgsbase";
@@ -253,6 +254,7 @@ core::arch::global_asm!(
 );
 
 unsafe extern "C" {
-    /// Takes calls, in a page of its own: keeps where they come from in r15 and the flags in rbx, and calls for ever.
+    /// Dispatches system calls, in its own page: keeps the caller's address in r15 and the flags in
+    /// rbx, and calls without end.
     pub fn code_entry();
 }

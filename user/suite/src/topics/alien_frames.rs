@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Alien threads: their system calls and faults as messages, their frames, what a frame may hold.
+//! Alien threads: their system calls and faults as messages, their frames, and the valid contents
+//! of a frame.
 
 use crate::alien::*;
 use crate::case::{Case, Outcome};
@@ -11,7 +12,7 @@ use keel_l4::abi::fpage::*;
 use keel_l4::abi::memory::*;
 use keel_l4::abi::{ExRegs, Frame, MapItem};
 use keel_l4::ipc::{call, receive, Message, Timeout};
-use keel_l4::{source, thread, Fpage, Id};
+use keel_l4::{kernel_object, thread, Fpage, Id};
 
 pub const CASES: &[Case] = &[
     ("system-call", system_call),
@@ -51,7 +52,7 @@ pub const CASES: &[Case] = &[
     ("resumed-by-start", resumed_by_start),
 ];
 
-/// Where the alien threads of this topic see pages that are not the suite's image.
+/// Where the alien threads of this topic have pages outside the suite's image.
 const PLACE: u64 = 0x5000_0000;
 
 fn system_call() -> Outcome {
@@ -63,7 +64,7 @@ fn system_call() -> Outcome {
         (KIND_SYSCALL, GATE_SYSCALL, alien.id)
     );
     same!("rax, frame index", (got.words[0], got.words[2]), (0x1234_5678_9abc, alien.frame));
-    same!("ip behind the instruction", got.words[1], code_syscall as *const () as u64 + 2);
+    same!("ip after the instruction", got.words[1], code_syscall as *const () as u64 + 2);
     Ok(())
 }
 
@@ -72,7 +73,7 @@ fn int80() -> Outcome {
     let got = alien.start()?;
     same!("kind, gate", (got.tag.kind(), got.tag.label() as u64), (KIND_SYSCALL, GATE_INT80));
     same!("rax", got.words[0], 20);
-    same!("ip behind the instruction", got.words[1], code_int80 as *const () as u64 + 2);
+    same!("ip after the instruction", got.words[1], code_int80 as *const () as u64 + 2);
     same!("again after the answer", alien.resume()?.tag.label() as u64, GATE_INT80);
     Ok(())
 }
@@ -88,7 +89,7 @@ fn mark(f: &mut Frame, base: u64) {
     }
 }
 
-/// The general registers but rcx and r11, in the order of `mark`.
+/// The general registers except rcx and r11, in the order of `mark`.
 fn marked(f: &Frame) -> [u64; 13] {
     [f.r15, f.r14, f.r13, f.r12, f.bp, f.bx, f.r10, f.r9, f.r8, f.ax, f.dx, f.si, f.di]
 }
@@ -130,7 +131,7 @@ fn rcx_r11() -> Outcome {
     let f = alien.regs();
     same!("rcx = ip", f.cx, f.ip);
     same!("r11 = flags", f.r11, f.flags);
-    // Other values take the slow way back to user mode and must arrive all the same.
+    // Other values need the slow return to user mode and must arrive all the same.
     alien.edit(|f| {
         f.ip = code_load as *const () as u64;
         f.di = crate::pool::cell(9) as *const _ as u64;
@@ -200,7 +201,7 @@ fn exceptions() -> Outcome {
 }
 
 fn no_l4_calls() -> Outcome {
-    // The same instruction that is an ipc in a native thread: every number arrives at the handler.
+    // The instruction that is an ipc in a native thread: every number arrives at the handler.
     let alien = Alien::new(code_syscall, |f| f.ax = CALL_IPC | IPC_RECEIVE | IPC_OPEN)?;
     same!("kind", alien.start()?.tag.kind(), KIND_SYSCALL);
     for number in 0..16 {
@@ -234,7 +235,7 @@ fn kernel_ip() -> Outcome {
 }
 
 fn flags_masked() -> Outcome {
-    // IOPL, NT, VM, VIF, VIP set; IF cleared. NT is a user's own to set, but must do the kernel no harm.
+    // IOPL, NT, VM, VIF, VIP set; IF cleared. A user may set NT, but it must not harm the kernel.
     let alien = Alien::new(code_flags, |f| f.flags = 0x1a_7000)?;
     let got = alien.start()?;
     same!("kind", got.tag.kind(), KIND_SYSCALL);
@@ -281,7 +282,7 @@ fn bases() -> Outcome {
 }
 
 fn bad_bases() -> Outcome {
-    // A base that is not canonical must not reach the processor; the thread runs with 0.
+    // A non-canonical base must not be loaded; the thread runs with 0.
     for base in [1 << 47, 0xffff_7fff_ffff_ffff, 1 << 63] {
         let alien = Alien::new(code_syscall, |f| (f.fs_base, f.gs_base) = (base, base))?;
         same!("kind", alien.start()?.tag.kind(), KIND_SYSCALL);
@@ -291,7 +292,7 @@ fn bad_bases() -> Outcome {
 }
 
 fn high_bases() -> Outcome {
-    // What WRGSBASE allows a user to choose stays as it is.
+    // A value that WRGSBASE allows a user to set is kept.
     for base in [0xffff_8000_0000_0000, u64::MAX] {
         let alien = Alien::new(code_syscall, |f| (f.fs_base, f.gs_base) = (base, base))?;
         same!("kind", alien.start()?.tag.kind(), KIND_SYSCALL);
@@ -342,7 +343,7 @@ fn frame_outlives() -> Outcome {
     let (task, _) = empty_task()?;
     let next = create(task, alien.frame, EX_START)?;
     let got = Alien { task, id: next, ..alien }.serve(receive(next, Timeout::Never)?)?;
-    same!("a thread of another task goes on with it", (got.tag.kind(), got.from), (KIND_SYSCALL, next));
+    same!("a thread of another task resumes with it", (got.tag.kind(), got.from), (KIND_SYSCALL, next));
     same!("registers then", marked(&alien.regs()), before);
     Ok(())
 }
@@ -374,7 +375,7 @@ fn frame_exchanged() -> Outcome {
     let moved = Alien { frame: other, ..alien };
     let got = moved.resume()?;
     same!("rax, frame index", (got.words[0], got.words[2]), (2, other));
-    same!("the old frame is nobody's", frame(alien.frame).thread, 0);
+    same!("the old frame has no thread", frame(alien.frame).thread, 0);
     Ok(())
 }
 
@@ -403,7 +404,7 @@ fn bought_kept() -> Outcome {
     let mut marked_frame = Frame::zeroed();
     marked_frame.ax = 0x4711;
     set_frame(index, &marked_frame);
-    source::buy_frames(0, crate::pool::FRAME_PAGES)?;
+    kernel_object::buy_frames(0, crate::pool::FRAME_PAGES)?;
     same!("the frame's content", frame(index).ax, 0x4711);
     Ok(())
 }
@@ -456,7 +457,7 @@ fn task_deleted() -> Outcome {
     crate::threads::remove_task(alien.number)?;
     let count = cell(4).load(core::sync::atomic::Ordering::SeqCst);
     pause(5_000_000);
-    same!("its counter stands", cell(4).load(core::sync::atomic::Ordering::SeqCst), count);
+    same!("its counter is unchanged", cell(4).load(core::sync::atomic::Ordering::SeqCst), count);
     Ok(())
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Alien threads whose pager is not their handler, the worker: what the pager passes on or cannot take, and what a
-//! trigger does meanwhile. And who may change an alien thread.
+//! Alien threads whose pager is not their handler, the worker: what the pager forwards or cannot
+//! take, and the effect of a trigger meanwhile. Also the right to change an alien thread.
 
 use crate::alien::{code_load, code_syscall, Alien};
 use crate::case::{Case, Outcome};
@@ -33,15 +33,15 @@ pub const CASES: &[Case] = &[
     ("an-answer-is-nothing-else", only_answers),
 ];
 
-/// The value that a page in the window is to have.
+/// The value for a page in the window.
 const VALUE: u64 = 0x1234;
 
-/// Maps what lies in the image, and passes on all else.
+/// Maps pages of the image and forwards all other faults.
 extern "C" fn passing_pager(_: u64) -> ! {
     serve(|_| Some(Message { tag: Tag(TAG_FORWARD), ..Message::default() }))
 }
 
-/// The same, but that it names a page as well.
+/// The same, with map items in the forwarded message.
 extern "C" fn two_minded_pager(page: u64) -> ! {
     serve(|got| {
         let item = MapItem { send_base: got.words[0] & !0xfff, fpage: Fpage::memory(page, 12, FPAGE_READ).0 };
@@ -50,7 +50,7 @@ extern "C" fn two_minded_pager(page: u64) -> ! {
     })
 }
 
-/// Maps what lies in the image, and the page named for all else.
+/// Maps pages of the image, and one given page for all other faults.
 extern "C" fn mapping_pager(page: u64) -> ! {
     serve(|got| {
         let item = MapItem { send_base: got.words[0] & !0xfff, fpage: Fpage::memory(page, 12, FPAGE_READ).0 };
@@ -58,7 +58,7 @@ extern "C" fn mapping_pager(page: u64) -> ! {
     })
 }
 
-/// Maps what lies in the image, says in cell 1 that something else came, and keeps silent about that.
+/// Maps pages of the image, reports another fault in cell 1, and does not answer it.
 extern "C" fn silent_pager(_: u64) -> ! {
     serve(|_| {
         cell(1).fetch_add(1, SeqCst);
@@ -99,7 +99,7 @@ fn loading(pager: Id) -> Result<Alien, Failure> {
 /// The answer of a handler that maps a page with [`VALUE`] where the thread loads.
 fn with_value() -> Message {
     let page = page();
-    // SAFETY: a page of this case's.
+    // SAFETY: a page of this case.
     unsafe { poke(page, VALUE) };
     Message::label(0).with_maps(&[MapItem { send_base: WINDOW, fpage: Fpage::memory(page, 12, FPAGE_READ).0 }])
 }
@@ -108,13 +108,13 @@ fn state_of(id: Id) -> Result<u64, Failure> {
     Ok(thread::schedule(id, 0, 0, 0)?.state)
 }
 
-/// The fault is the handler's now, who serves it.
+/// The fault is the handler's now, which serves it.
 fn is_served(alien: &Alien, fault: &Received) -> Outcome {
     same!("kind, access", (fault.tag.kind(), fault.tag.label() as u64), (KIND_PAGE_FAULT, FPAGE_READ));
     same!("address, ip", (fault.words[0], fault.words[1]), (WINDOW, alien.regs().ip));
     same!("frame index", fault.words[2], alien.frame);
     let called = call(alien.id, with_value())?;
-    same!("it goes on", (called.tag.kind(), called.words[0]), (KIND_SYSCALL, VALUE));
+    same!("it resumes", (called.tag.kind(), called.words[0]), (KIND_SYSCALL, VALUE));
     Ok(())
 }
 
@@ -135,7 +135,7 @@ fn passed_on_often() -> Outcome {
 
 fn passed_on_with_page() -> Outcome {
     let page = page();
-    // SAFETY: a page of this case's.
+    // SAFETY: a page of this case.
     unsafe { poke(page, VALUE + 1) };
     let alien = loading(helper(two_minded_pager, page)?)?;
     is_served(&alien, &alien.start_raw()?)
@@ -151,7 +151,7 @@ fn handlers_own() -> Outcome {
 
 fn pager_maps() -> Outcome {
     let page = page();
-    // SAFETY: a page of this case's.
+    // SAFETY: a page of this case.
     unsafe { poke(page, VALUE) };
     let alien = loading(helper(mapping_pager, page)?)?;
     let called = alien.start_raw()?;
@@ -167,7 +167,7 @@ fn no_pager() -> Outcome {
     Ok(())
 }
 
-/// A thread that waits for a pager, at the window if that pager serves.
+/// A thread that waits for a pager; the fault is at the window if the pager serves it.
 fn waiting_for(pager: Main, state: u64) -> Result<(Alien, Id), Failure> {
     cell(1).store(0, SeqCst);
     let pager = helper(pager, 0)?;
@@ -211,7 +211,7 @@ fn triggered_while_busy() -> Outcome {
     let (alien, _) = waiting_for(busy_pager, STATE_SENDING)?;
     for _ in 0..100 {
         alien.act(EX_TRIGGER)?;
-        same!("the handler hears it", receive(alien.id, Timeout::Never)?.tag.kind(), KIND_TRIGGER);
+        same!("the handler gets it", receive(alien.id, Timeout::Never)?.tag.kind(), KIND_TRIGGER);
         alien.release()?;
         pause(100_000);
         same!("then it faults again", state_of(alien.id)?, STATE_SENDING);
@@ -222,12 +222,12 @@ fn triggered_while_busy() -> Outcome {
 fn triggered_while_serving() -> Outcome {
     let (alien, pager) = waiting_for(silent_pager, STATE_FAULTED)?;
     alien.act(EX_TRIGGER)?;
-    same!("the handler hears it", receive(alien.id, Timeout::Never)?.tag.kind(), KIND_TRIGGER);
+    same!("the handler gets it", receive(alien.id, Timeout::Never)?.tag.kind(), KIND_TRIGGER);
     same!("the pager heard once", cell(1).load(SeqCst), 1);
     alien.release()?;
     pause(10_000_000);
     same!("then it faults again", cell(1).load(SeqCst), 2);
-    // A trigger before the thread runs is no other.
+    // A trigger before the thread runs has no further effect.
     alien.act(EX_TRIGGER)?;
     alien.act(EX_TRIGGER)?;
     same!("once more", receive(alien.id, Timeout::Never)?.tag.kind(), KIND_TRIGGER);
@@ -235,7 +235,7 @@ fn triggered_while_serving() -> Outcome {
     is_served(&alien, &call(alien.id, Message::label(0))?)
 }
 
-/// Tries to change the thread; the errors' codes go to cells 1 to 4.
+/// Tries to change the thread; the error codes go to cells 1 to 4.
 extern "C" fn meddler(thread: u64) -> ! {
     let id = Id(thread);
     let code = |result: Result<(), Failure>| result.map_or_else(|failure| failure.error as u64, |()| 0);
@@ -270,7 +270,7 @@ fn only_answers() -> Outcome {
     cell(1).store(0, SeqCst);
     pause(1_000_000);
     same!("it waits for a message", state_of(listener)?, STATE_RECEIVING);
-    refused!("to who waits for a message", answer_fault(listener, Message::label(0)), Send Timeout);
+    refused!("to a thread that waits for a message", answer_fault(listener, Message::label(0)), Send Timeout);
     refused!("to a source", answer_fault(Id::QUOTA, Message::label(0)), Send Invalid);
     let flags = IPC_SEND | IPC_NOTIFY | IPC_ANSWER;
     let notification = Registers { ax: CALL_IPC | flags, di: listener.0, ..Registers::default() };
@@ -280,11 +280,11 @@ fn only_answers() -> Outcome {
     alien.start()?;
     answer_fault(alien.id, with_value())?;
     let called = receive(alien.id, Timeout::Never)?;
-    same!("it goes on", (called.tag.kind(), called.words[0]), (KIND_SYSCALL, VALUE));
+    same!("it resumes", (called.tag.kind(), called.words[0]), (KIND_SYSCALL, VALUE));
     Ok(())
 }
 
-/// Sets cell 1 when anything comes.
+/// Sets cell 1 when a message comes.
 extern "C" fn record_and_park(_: u64) -> ! {
     let _ = wait(Timeout::Never);
     cell(1).store(1, SeqCst);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! The latched exception of an alien thread, in each of its states.
+//! The pending exception (trigger) of an alien thread, in each of its states.
 
 use crate::alien::{code_spin, code_syscall, code_ud2, Alien};
 use crate::case::{Case, Outcome};
@@ -107,7 +107,7 @@ fn message_shape() -> Outcome {
 }
 
 fn in_reply() -> Outcome {
-    // What a server does that decides to reschedule just before it answers.
+    // A server that decides to reschedule just before it answers does this.
     let alien = Alien::new(code_syscall, |_| ())?;
     alien.start()?;
     for _ in 0..100 {
@@ -120,7 +120,7 @@ fn in_reply() -> Outcome {
 
 fn denied() -> Outcome {
     refused!("triggering the root task", thread::act(Id::ROOT, EX_TRIGGER), Call Denied);
-    refused!("triggering nobody", thread::act(Id::INVALID, EX_TRIGGER), Call NoPartner);
+    refused!("triggering no thread", thread::act(Id::INVALID, EX_TRIGGER), Call NoPartner);
     Ok(())
 }
 

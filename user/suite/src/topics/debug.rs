@@ -114,7 +114,7 @@ fn reserved_bits() -> Outcome {
     Ok(())
 }
 
-/// A data segment for users: present, level 3, writable, of 4 GB, with `base`.
+/// A data segment for users: present, ring 3, writable, 4 GB, with `base`.
 fn data_segment(base: u64) -> u64 {
     0x00cf_f300_0000_ffff | (base & 0xff_ffff) << 16 | (base >> 24 & 0xff) << 56
 }
@@ -128,7 +128,7 @@ fn set_tls(id: Id, tls: [u64; 3]) -> Result<(), Failure> {
 fn descriptor() -> Outcome {
     let word = page();
     crate::topics::window::fill(word, 1, 0x715);
-    // Selector 0x63: descriptor 12, level 3.
+    // Selector 0x63: descriptor 12, ring 3.
     let alien = Alien::new(code_load_fs, |f| f.di = 0x63)?;
     set_tls(alien.id, [data_segment(word), 0, 0])?;
     same!("loaded", alien.start()?.tag.kind(), KIND_SYSCALL);
@@ -139,7 +139,7 @@ fn descriptor() -> Outcome {
 
 fn system_descriptors() -> Outcome {
     let alien = Alien::new(code_load, |_| ())?;
-    // A call gate, a TSS, a data segment of level 0, 64-bit code of level 0.
+    // A call gate, a TSS, a data segment of ring 0, 64-bit code of ring 0.
     for bad in [0x0000_ec00_0008_0000u64, 0x0000_8900_0000_0067, 0x00cf_9300_0000_ffff, 0x00af_9b00_0000_ffff] {
         for place in 0..3 {
             let mut tls = [0; 3];

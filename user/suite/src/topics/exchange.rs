@@ -14,7 +14,7 @@ use keel_l4::abi::memory::*;
 use keel_l4::abi::{ExRegs, Frame};
 use keel_l4::call::Failure;
 use keel_l4::ipc::{call, receive, send, send_and_wait, wait, Message, Received, Timeout};
-use keel_l4::{source, thread, utcb, Id, Tag};
+use keel_l4::{kernel_object, thread, utcb, Id, Tag};
 
 pub const CASES: &[Case] = &[
     ("argument-arrives", argument),
@@ -38,7 +38,7 @@ pub const CASES: &[Case] = &[
     ("frame-of-a-native-thread", frame_of_native),
     ("alien-without-a-frame", alien_without_frame),
     ("of-the-root-task-denied", root_denied),
-    ("of-nobody", nobody),
+    ("of-no-thread", no_thread),
     ("in-a-child-task", in_child),
     ("version-zero-names-whoever-is-there", version_zero),
     ("two-hundred-threads", many_threads),
@@ -77,7 +77,8 @@ extern "C" fn waiting(_: u64) -> ! {
     park()
 }
 
-/// SYSRET to it would fault in the kernel. The message arrives all the same, and then the thread faults as by #GP.
+/// SYSRET to this address would fault in the kernel. The message arrives all the same, and then the
+/// thread gets #GP.
 fn bad_ip() -> Outcome {
     for ip in [1 << SPACE_SHIFT, 1 << 63, u64::MAX] {
         let id = Spawn::watched(waiting, 0).start()?;
@@ -164,7 +165,8 @@ fn ip_and_cancel() -> Outcome {
     Ok(())
 }
 
-/// The register names whom a message is for; the receiver is told whom it was for when it was sent.
+/// The register has the destination of a message. The receiver gets the destination at the time of
+/// the send.
 fn argument_of_queued() -> Outcome {
     extern "C" fn sender(to: u64) -> ! {
         let _ = send(Id(to), Message::label(7), Timeout::Never);
@@ -291,9 +293,9 @@ fn root_denied() -> Outcome {
     Ok(())
 }
 
-fn nobody() -> Outcome {
+fn no_thread() -> Outcome {
     for id in [Id::NIL, Id::INVALID, Id::thread(0, 0xfff0, 0, 2), Id(0x100)] {
-        refused!("nobody's thread", thread::act(id, EX_DELETE), Call NoPartner);
+        refused!("no thread", thread::act(id, EX_DELETE), Call NoPartner);
         refused!("a thread in no task", thread::act(id, EX_CREATE), Call NoPartner);
     }
     Ok(())
@@ -326,27 +328,27 @@ fn version_zero() -> Outcome {
 }
 
 fn many_threads() -> Outcome {
-    let before = source::account(Id::NIL)?[ACCOUNT_LTHREADS as usize];
+    let before = kernel_object::account(Id::NIL)?[ACCOUNT_LTHREADS as usize];
     for number in FIRST_HELPER..FIRST_HELPER + 200 {
         Spawn { number, ..Spawn::light(idle, 0) }.create()?;
     }
-    same!("lthreads accounted", source::account(Id::NIL)?[ACCOUNT_LTHREADS as usize], before + 200);
+    same!("lthreads accounted", kernel_object::account(Id::NIL)?[ACCOUNT_LTHREADS as usize], before + 200);
     for number in FIRST_HELPER..FIRST_HELPER + 200 {
         thread::act(thread::lthread(utcb::my_id(), number), EX_DELETE)?;
     }
-    same!("afterwards", source::account(Id::NIL)?[ACCOUNT_LTHREADS as usize], before);
+    same!("afterwards", kernel_object::account(Id::NIL)?[ACCOUNT_LTHREADS as usize], before);
     holds!("room in the numbers that are cleared", FIRST_HELPER + 200 <= LAST_HELPER);
     Ok(())
 }
 
 fn no_leak() -> Outcome {
-    // The first thread of a number makes the page of its slot.
+    // The first thread of a number allocates the page of its slot.
     remove(Spawn { number: 9, ..Spawn::light(idle, 0) }.start()?)?;
-    let before = source::account(Id::NIL)?;
+    let before = kernel_object::account(Id::NIL)?;
     for _ in 0..1000 {
         remove(Spawn { number: 9, ..Spawn::light(idle, 0) }.start()?)?;
     }
-    same!("the account", source::account(Id::NIL)?, before);
+    same!("the account", kernel_object::account(Id::NIL)?, before);
     Ok(())
 }
 
@@ -364,7 +366,7 @@ fn state_told() -> Outcome {
     Ok(())
 }
 
-/// Switches a thread's own calls; how they were before.
+/// Switches a thread's own system-call dispatch; returns the old setting.
 fn switch_calls(id: Id, on: u64) -> Result<u64, Failure> {
     let mut record = ExRegs::zeroed();
     record.dispatch = on;
@@ -373,7 +375,7 @@ fn switch_calls(id: Id, on: u64) -> Result<u64, Failure> {
 
 type Answer = fn(&Alien) -> Result<Received, Failure>;
 
-/// A handler's two ways to answer: with a call, and by the short way.
+/// The two ways in which a handler can answer: with a call, and by the fast path.
 const ANSWERS: [Answer; 2] =
     [Alien::resume, |alien| send_and_wait(alien.id, Message::label(0), Timeout::Zero, Timeout::Never)];
 
@@ -402,7 +404,7 @@ fn alien_own_messages() -> Outcome {
         let got = answer(&alien)?;
         same!("without the bit: of the instruction", (got.tag.kind(), got.words[0]), (KIND_SYSCALL, 39));
     }
-    // No call of L4 among them, and the destination is nobody's choice.
+    // Not an L4 call, and the destination is not a user's choice.
     for label in 0..=CALL_MASK | IPC_SEND | IPC_RECEIVE | IPC_OPEN {
         alien.edit(|frame| own_message(frame, label));
         same!("nothing else", alien.resume()?.tag, Tag::new(label as u32, REGISTER_WORDS));
@@ -417,12 +419,13 @@ fn alien_own_messages() -> Outcome {
     Ok(())
 }
 
-/// Calls from outside of the entry's page come to the entry with what `syscall` changes, and all else as it was.
+/// Calls from outside the entry's page come to the entry with the changes of `syscall`; all other
+/// registers are unchanged.
 fn alien_entry() -> Outcome {
     let alien = Alien::new(code_syscall, |frame| own_message(frame, 5))?;
     alien.start()?;
     switch_calls(alien.id, address(code_entry))?;
-    // The entry's page is not there yet.
+    // The entry's page is not mapped yet.
     alien.edit(|frame| frame.ax = 39);
     alien.resume()?;
     for answer in ANSWERS {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! FPU states: private to each thread, kept through every kind of ipc, read and written by the chief.
+//! FPU states: private to each thread, kept through every kind of ipc, read and written by the
+//! chief.
 
 use crate::alien::{address, code_fpu, code_fpu_load, code_fpu_read, code_syscall, Alien};
 use crate::case::{Case, Outcome};
@@ -13,8 +14,8 @@ use keel_l4::abi::fpage::{FPAGE_RWX, PAGE_SIZE};
 use keel_l4::abi::memory::{EX_FPU_GET, EX_FPU_RESET, EX_FPU_SET, EX_START};
 use keel_l4::abi::{ExRegs, MapItem};
 use keel_l4::call::Failure;
-use keel_l4::info::info;
 use keel_l4::ipc::{call, send_and_wait, sleep, wait, Message, Received, Timeout};
+use keel_l4::kip::kip;
 use keel_l4::thread::set_priority;
 use keel_l4::{thread, utcb, Fpage, Id};
 
@@ -52,7 +53,8 @@ pub const CASES: &[Case] = &[
     ("read-state-stays-hidden", stays_hidden),
 ];
 
-/// Offsets in the standard format: control word, mxcsr, xmm0, the state-component bitmap, what follows it.
+/// Offsets in the standard format: control word, mxcsr, xmm0, the state-component bitmap, what
+/// follows it.
 const CONTROL_WORD: u64 = 0;
 const MXCSR: u64 = 24;
 const XMM0: u64 = 160;
@@ -60,13 +62,13 @@ const COMPONENTS: u64 = 512;
 const COMPACTION: u64 = 520;
 /// x87 and SSE.
 const BOTH: u64 = 3;
-/// xmm7, which natives use here.
+/// xmm7, which native threads use here.
 const XMM7: u64 = XMM0 + 7 * 16;
 /// Initial values of the control word and of mxcsr.
 const INITIAL: (u64, u64) = (0x37f, 0x1f80);
 /// Another value of mxcsr.
 const ROUND_DOWN: u64 = 0x3f80;
-/// Messages until all that is remembered of partners is remembered.
+/// Messages that suffice to replace all cached partners.
 const ROUNDS: u64 = 20;
 
 fn buffer() -> u64 {
@@ -78,7 +80,7 @@ fn word(address: u64) -> u64 {
 }
 
 fn set_word(address: u64, value: u64) {
-    // SAFETY: the buffers of this topic are pages of their own.
+    // SAFETY: the buffers of this topic are separate pages.
     unsafe { crate::pool::poke(address, value) };
 }
 
@@ -89,11 +91,11 @@ fn transfer(id: Id, mask: u64, address: u64, size: u64) -> Result<u64, Failure> 
 }
 
 fn get(id: Id, address: u64) -> Result<u64, Failure> {
-    transfer(id, EX_FPU_GET, address, info().fpu_size)
+    transfer(id, EX_FPU_GET, address, kip().fpu_size)
 }
 
 fn set(id: Id, address: u64) -> Result<u64, Failure> {
-    transfer(id, EX_FPU_SET, address, info().fpu_size)
+    transfer(id, EX_FPU_SET, address, kip().fpu_size)
 }
 
 /// An alien thread whose xmm0 holds `value`, at its first call.
@@ -113,7 +115,7 @@ fn two_threads() -> Outcome {
 }
 
 fn set_xmm7(value: u64) {
-    // SAFETY: xmm7 is no register of code compiled without SSE.
+    // SAFETY: code that is compiled without SSE does not use xmm7.
     unsafe { core::arch::asm!("movq xmm7, {}", in(reg) value, options(nomem, nostack)) };
 }
 
@@ -124,7 +126,8 @@ fn xmm7() -> u64 {
     value
 }
 
-/// Keeps its argument in xmm7 and looks whether it stays; counts rounds in cell 2 + the argument, damage in cell 1.
+/// Keeps its argument in xmm7 and checks it; counts rounds in cell 2 + the argument, damage in cell
+/// 1.
 extern "C" fn keeper(value: u64) -> ! {
     set_xmm7(value);
     for _ in 0..100 {
@@ -148,7 +151,7 @@ fn natives() -> Outcome {
 fn read() -> Outcome {
     let alien = with_xmm0(0xabcd_ef01_2345_6789)?;
     let at = buffer();
-    same!("bytes", get(alien.id, at)?, info().fpu_size);
+    same!("bytes", get(alien.id, at)?, kip().fpu_size);
     same!("xmm0", word(at + XMM0), 0xabcd_ef01_2345_6789);
     holds!("SSE among the components", word(at + COMPONENTS) & 2 != 0);
     same!("standard format", word(at + COMPACTION), 0);
@@ -234,7 +237,7 @@ fn not_aligned() -> Outcome {
 fn too_small() -> Outcome {
     let alien = with_xmm0(9)?;
     let at = buffer();
-    for size in [0, 512, info().fpu_size - 1] {
+    for size in [0, 512, kip().fpu_size - 1] {
         refused!("reading", transfer(alien.id, EX_FPU_GET, at, size), Call Invalid);
     }
     Ok(())
@@ -245,12 +248,13 @@ fn denied() -> Outcome {
     Ok(())
 }
 
-/// The answer's label if xmm7 was not as it should be.
+/// The answer's label if xmm7 was wrong.
 const DAMAGED: u32 = 1;
-/// Asks a server for what is in xmm7.
+/// Asks a server for the value in xmm7.
 const ASK: u32 = 1;
 
-/// Answers messages, by reply and wait. If it uses the FPU, xmm7 has the last message's first word.
+/// Answers messages, by reply and wait. If it uses the FPU, it keeps the last message's first word
+/// in xmm7.
 extern "C" fn serve(uses: u64) -> ! {
     let (mut next, mut last) = (wait(Timeout::Never), 0);
     while let Ok(got) = next {
@@ -296,7 +300,8 @@ fn neither_uses() -> Outcome {
     take_turns(false, false)
 }
 
-/// Calls the server whose id is in cell 0; counts its rounds in cell 1 + the argument, damage in cell 4.
+/// Calls the server whose id is in cell 0; counts its rounds in cell 1 + the argument, damage in
+/// cell 4.
 extern "C" fn client(number: u64) -> ! {
     for round in 0..ROUNDS {
         let value = number << 32 | round;
@@ -316,12 +321,13 @@ fn natives_take_turns() -> Outcome {
     Ok(())
 }
 
-/// Lets an alien thread go on and waits for anybody, which is quick where nothing is out of the ordinary.
+/// Resumes an alien thread and waits for any sender, which takes the fast path if nothing special
+/// is to be done.
 fn answer(alien: &Alien, message: Message) -> Result<Received, Failure> {
     send_and_wait(alien.id, message, Timeout::Zero, Timeout::Never)
 }
 
-/// Alien threads that use the FPU, and one that does not, are answered in turn.
+/// Alien threads, some of which use the FPU, are answered in turn.
 fn answer_alien(handlers: u64) -> Outcome {
     let users = [with_xmm0(0x1111)?, with_xmm0(0x2222)?];
     let other = Alien::new(code_syscall, |_| ())?;
@@ -410,7 +416,7 @@ fn fault_answers_with() -> Outcome {
     Ok(())
 }
 
-/// Reads pages of the window, and looks after each whether xmm7 stays; damage in cell 1.
+/// Reads pages of the window, and checks xmm7 after each; damage in cell 1.
 extern "C" fn reader(value: u64) -> ! {
     set_xmm7(value);
     for page in 0..ROUNDS {
@@ -437,11 +443,11 @@ fn native_faults() -> Outcome {
 }
 
 fn read_to_two_pages() -> Outcome {
-    /// Not even the first register lies in the first page.
+    /// Not even the first register is in the first page.
     const HEAD: u64 = 128;
     let alien = with_xmm0(0x5151)?;
     let at = pages(2) + PAGE_SIZE - HEAD;
-    let around = [at - 8, at + info().fpu_size];
+    let around = [at - 8, at + kip().fpu_size];
     around.iter().for_each(|place| set_word(*place, 0x7e7e));
     get(alien.id, at)?;
     same!("xmm0", word(at + XMM0), 0x5151);
@@ -455,7 +461,7 @@ fn read_to_two_pages() -> Outcome {
 fn buffer_content() -> Outcome {
     let alien = with_xmm0(0x6161)?;
     let at = buffer();
-    (0..info().fpu_size / 8).for_each(|index| set_word(at + index * 8, u64::MAX));
+    (0..kip().fpu_size / 8).for_each(|index| set_word(at + index * 8, u64::MAX));
     get(alien.id, at)?;
     same!("xmm0", word(at + XMM0), 0x6161);
     same!("the header's other words", [1, 2, 3, 4, 5, 6, 7].map(|index| word(at + COMPONENTS + index * 8)), [0; 7]);
@@ -474,7 +480,7 @@ fn is_initial(at: u64) -> Outcome {
 fn reset() -> Outcome {
     let alien = with_xmm0(0x7171)?;
     let at = buffer();
-    transfer(alien.id, EX_FPU_GET | EX_FPU_RESET, at, info().fpu_size)?;
+    transfer(alien.id, EX_FPU_GET | EX_FPU_RESET, at, kip().fpu_size)?;
     same!("xmm0 before", word(at + XMM0), 0x7171);
     get(alien.id, at)?;
     is_initial(at)?;
@@ -482,13 +488,14 @@ fn reset() -> Outcome {
     set_word(at + XMM0, 0x7272);
     set_word(at + MXCSR, word(at + MXCSR) & !0xffff_ffff | ROUND_DOWN);
     set_word(at + COMPONENTS, BOTH);
-    transfer(alien.id, EX_FPU_SET | EX_FPU_RESET, at, info().fpu_size)?;
+    transfer(alien.id, EX_FPU_SET | EX_FPU_RESET, at, kip().fpu_size)?;
     same!("xmm0, set before", alien.resume()?.words[0], 0);
     get(alien.id, at)?;
     is_initial(at)
 }
 
-/// A thread that got the processor by thread_switch has it until it enters the kernel, by the fast path of a reset too.
+/// A thread that got the processor by thread_switch has it until it enters the kernel; the fast
+/// path of a reset is such an entry too.
 fn reset_ends_a_donation() -> Outcome {
     extern "C" fn resets(alien: u64) -> ! {
         for turn in 1..=2 {
@@ -521,7 +528,7 @@ fn reset_unused() -> Outcome {
     is_initial(at)
 }
 
-/// What memory holds of components that are initial is not what the thread has.
+/// Memory of components in their initial state is not what the thread has.
 fn initial_components() -> Outcome {
     let alien = with_xmm0(0x8181)?;
     let at = buffer();
@@ -529,7 +536,7 @@ fn initial_components() -> Outcome {
     set_word(at + COMPONENTS, 0);
     set_word(at + MXCSR, word(at + MXCSR) & !0xffff_ffff | ROUND_DOWN);
     set(alien.id, at)?;
-    // Without XSAVE the state that is there is taken, whatever the header says.
+    // Without XSAVE the legacy state is used, whatever the header says.
     let kept = if has_xsave() { 0 } else { 0x8181 };
     for when in ["before it runs", "after it ran"] {
         get(alien.id, at)?;
@@ -555,7 +562,7 @@ fn own() -> Outcome {
     Ok(())
 }
 
-/// A chief that reads a state gets it in memory only.
+/// A chief that reads a state gets it only in memory.
 fn stays_hidden() -> Outcome {
     let alien = Alien::new(code_syscall, |_| ())?;
     alien.start()?;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Code and arguments that mean harm. What is expected is mostly that everybody else lives on.
+//! Hostile code and arguments. In most cases the expected result is that all other tasks continue.
 
 use crate::alien::*;
 use crate::case::{Case, Fault, Outcome};
@@ -13,8 +13,8 @@ use keel_l4::abi::fpage::FPAGE_RWX;
 use keel_l4::abi::memory::{EX_DEBUG_SET, EX_TRIGGER, FEATURE_FSGSBASE};
 use keel_l4::abi::{ExRegs, Frame, MapItem};
 use keel_l4::call::{invoke, Failure, Registers};
-use keel_l4::info::info;
 use keel_l4::ipc::{call, receive, send, Message, Received, Timeout};
+use keel_l4::kip::kip;
 use keel_l4::{sigma0, thread, utcb, Fpage, Id};
 
 pub const CASES: &[Case] = &[
@@ -25,7 +25,7 @@ pub const CASES: &[Case] = &[
     ("every-software-interrupt", every_interrupt),
     ("sysenter", sysenter),
     ("single-step-into-a-call", step_into_call),
-    ("watchpoint-behind-a-stack-switch", watch_behind_ss),
+    ("watchpoint-after-a-stack-switch", watch_after_ss),
     ("gs-base-chosen-by-the-user", gs_base),
     ("gs-base-chosen-by-a-spinner", gs_base_spinner),
     ("selectors-of-the-kernel", kernel_selectors),
@@ -34,10 +34,10 @@ pub const CASES: &[Case] = &[
     ("frame-changed-while-it-runs", frame_races),
 ];
 
-/// Where code made by a case is mapped in the alien task.
+/// Address of generated code in the alien task.
 const CODE: u64 = 0x7000_0000;
 
-/// A small generator: the cases repeat themselves exactly.
+/// A small random generator: the cases are reproducible.
 pub fn random(state: &mut u64) -> u64 {
     *state ^= *state << 13;
     *state ^= *state >> 7;
@@ -45,7 +45,7 @@ pub fn random(state: &mut u64) -> u64 {
     state.wrapping_mul(0x2545_f491_4f6c_dd1d)
 }
 
-/// Looks whether a task made afresh still works.
+/// Checks that a new task still works.
 fn all_is_well() -> Outcome {
     let alien = Alien::new(code_syscall, |f| f.ax = 0x600d)?;
     same!("a fresh thread's rax", alien.start()?.words[0], 0x600d);
@@ -72,7 +72,7 @@ fn all_ones() -> Outcome {
 
 extern "C" fn numbers(_: u64) -> ! {
     for number in 0..0x1_0000u64 {
-        // Nothing that waits: the phases get a zero timeout each.
+        // No call that waits: both phases get a zero timeout.
         let ax = (number & !0xf00) | IPC_SEND_ZERO | IPC_RECEIVE_ZERO;
         invoke(Registers { ax, di: Id::INVALID.0, ..Registers::default() });
     }
@@ -95,7 +95,7 @@ extern "C" fn scribble(_: u64) -> ! {
     let words = utcb::address().cast::<u64>();
     for fill in [u64::MAX, 0x8000_0000_0000_0000, 0x1234_5678_9abc_def0] {
         for index in 0..512 {
-            // SAFETY: the page is this thread's own; nothing of the library is used below.
+            // SAFETY: the page is this thread's own; the library is not used below.
             unsafe { words.add(index).write_volatile(fill) };
         }
         for number in 0..7u64 {
@@ -136,7 +136,7 @@ fn kernel_stack() -> Outcome {
     all_is_well()
 }
 
-/// A page of the window that may be executed, for code made by a case.
+/// An executable page of the window, for generated code.
 fn code_page() -> Result<u64, Failure> {
     sigma0::any(Fpage::memory(0, 12, FPAGE_RWX), slot(0))?;
     Ok(WINDOW)
@@ -144,12 +144,12 @@ fn code_page() -> Result<u64, Failure> {
 
 fn write_code(at: u64, bytes: &[u8]) {
     for (offset, byte) in bytes.iter().enumerate() {
-        // SAFETY: the page is the case's own.
+        // SAFETY: the page belongs to the case.
         unsafe { ((at + offset as u64) as *mut u8).write_volatile(*byte) };
     }
 }
 
-/// An alien thread at `CODE`, to which its first fault's answer maps the page `at`.
+/// An alien thread at `CODE`; the answer to its first fault maps the page `at`.
 fn at_code(at: u64, frame: impl FnOnce(&mut Frame)) -> Result<(Alien, Message), Failure> {
     let alien = Alien::new(code_syscall, |f| {
         f.ip = CODE;
@@ -203,7 +203,7 @@ fn step_into_call() -> Outcome {
     all_is_well()
 }
 
-fn watch_behind_ss() -> Outcome {
+fn watch_after_ss() -> Outcome {
     let word = page();
     crate::topics::window::fill(word, 1, DATA);
     let alien = Alien::new(code_load_ss, |f| f.di = word)?;
@@ -219,7 +219,7 @@ fn watch_behind_ss() -> Outcome {
     all_is_well()
 }
 
-/// Bases that a user could choose to mislead a kernel that looks at gs.
+/// Bases that could mislead a kernel that trusts gs.
 const BASES: [u64; 4] = [0, 0xffff_8000_0000_0000, 0xffff_ffff_8000_0000, 0x7fff_ffff_f000];
 
 fn gs_base() -> Outcome {
@@ -228,7 +228,7 @@ fn gs_base() -> Outcome {
             let alien = Alien::new(code, |f| f.di = base)?;
             let got = alien.start()?;
             holds!("a call or an exception", matches!(got.tag.kind(), KIND_SYSCALL | KIND_EXCEPTION));
-            if info().features & FEATURE_FSGSBASE != 0 {
+            if kip().features & FEATURE_FSGSBASE != 0 {
                 same!("base in the frame", alien.regs().gs_base, base);
             }
             remove_task(alien.number)?;
@@ -240,8 +240,8 @@ fn gs_base() -> Outcome {
 fn gs_base_spinner() -> Outcome {
     for base in BASES {
         let counter = cell(4) as *const _ as u64;
-        // Where a thread cannot choose its base by an instruction, its chief chooses it.
-        let alien = if info().features & FEATURE_FSGSBASE != 0 {
+        // If a thread cannot set its base by an instruction, its chief sets it.
+        let alien = if kip().features & FEATURE_FSGSBASE != 0 {
             Alien::new(code_wrgsbase_spin, |f| (f.di, f.si) = (base, counter))?
         } else {
             Alien::new(code_spin, |f| (f.gs_base, f.di) = (base, counter))?
@@ -279,7 +279,7 @@ fn random_frames() -> Outcome {
                 unsafe { words.add(index).write(value) };
             }
         });
-        // Whatever it does, it faults or calls: nothing is mapped where it may go, or it is stopped.
+        // It faults or calls in any case: nothing is mapped at other addresses, or it is stopped.
         send(alien.id, Message::label(0), Timeout::Zero)?;
         if receive(alien.id, Timeout::After(2_000_000)).is_err() {
             alien.act(EX_TRIGGER)?;
@@ -310,7 +310,7 @@ fn random_code() -> Outcome {
     all_is_well()
 }
 
-/// QEMU 7.2 itself gives up on some malformed VEX instructions: their prefixes are left out.
+/// QEMU 7.2 itself aborts on some malformed VEX instructions, so their prefixes are avoided.
 fn harmless_to_emulators(byte: u8) -> u8 {
     if matches!(byte, 0xc4 | 0xc5) {
         0x90
@@ -319,7 +319,7 @@ fn harmless_to_emulators(byte: u8) -> u8 {
     }
 }
 
-/// A frame with random general registers, some of them small numbers.
+/// A frame with random general registers, some with small numbers.
 fn fresh_words(state: &mut u64) -> Frame {
     let mut frame = Frame::zeroed();
     for word in
@@ -331,7 +331,7 @@ fn fresh_words(state: &mut u64) -> Frame {
     frame
 }
 
-/// Writes random words into the frame at its argument for ever.
+/// Writes random words into the frame at its argument, without end.
 extern "C" fn frame_writer(index: u64) -> ! {
     let mut state = 99;
     loop {

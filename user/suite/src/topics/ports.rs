@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! I/O ports as fpages: who may use them, and how that is passed on and taken back.
+//! I/O ports as fpages: the right to use them, mapping them on, and unmapping them.
 
 use crate::alien::{code_in, Alien};
 use crate::case::{Case, Outcome};
@@ -27,7 +27,7 @@ pub const CASES: &[Case] = &[
     ("memory-window-refuses-ports", wrong_window),
 ];
 
-/// Eight ports that do nothing: the legacy POST codes' (0x80) and the DMA page registers'.
+/// Eight ports without effect: the legacy POST codes' (0x80) and the DMA page registers'.
 const PORTS: Fpage = Fpage::io(0x80, 3);
 const ALL: Fpage = Fpage::io(0, 16);
 const PORTS_ITEM: MapItem = MapItem { send_base: PORTS.port() as u64, fpage: PORTS.0 };
@@ -46,7 +46,7 @@ fn prober(port: u64) -> Result<Alien, Failure> {
     Alien::new(code_in, |f| f.dx = port)
 }
 
-/// Kind of the first message of a prober to whose first fault the item `ports` is added.
+/// Kind of the first message of a prober after its first fault is answered with the item `ports`.
 fn probe(port: u64, send_base: u64, ports: Option<Fpage>) -> Result<(Alien, u64), Failure> {
     let alien = prober(port)?;
     let fault = alien.start_raw()?;
@@ -70,7 +70,8 @@ fn from_sigma0() -> Outcome {
 }
 
 fn odd_port() -> Outcome {
-    // Bit 0 of a send base is the grant bit, so that the send base of an odd port is the port below.
+    // Bit 0 of a send base is the grant bit, so that the send base of an odd port is the port
+    // below.
     sigma0::map(Fpage::io(0x89, 0), ALL)?;
     read_port(0x89);
     same!("passed on", probe(0x89, 0x88, Some(Fpage::io(0x89, 0)))?.1, KIND_SYSCALL);
@@ -87,7 +88,7 @@ fn only_those() -> Outcome {
     take_ports()?;
     same!("inside", probe(0x83, 0x82, Some(Fpage::io(0x82, 1)))?.1, KIND_SYSCALL);
     same!("before", probe(0x81, 0x82, Some(Fpage::io(0x82, 1)))?.1, KIND_EXCEPTION);
-    same!("behind", probe(0x84, 0x82, Some(Fpage::io(0x82, 1)))?.1, KIND_EXCEPTION);
+    same!("after", probe(0x84, 0x82, Some(Fpage::io(0x82, 1)))?.1, KIND_EXCEPTION);
     Ok(())
 }
 
@@ -131,7 +132,7 @@ fn not_held() -> Outcome {
     Ok(())
 }
 
-/// Passes the ports that it gets back, and tells what came of that.
+/// Maps back the ports that it gets, and reports the result.
 extern "C" fn bounce(_: u64) -> ! {
     utcb::set_receive_window(ALL);
     if let Ok(got) = wait(Timeout::Never) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Kernel memory is paid for: accounts, what happens when one is used up, and that nobody else feels it.
+//! Kernel memory is accounted: quotas, the errors when one is used up, and that other tasks are not
+//! affected.
 
 use crate::alien::{code_syscall, Alien};
 use crate::case::{Case, Outcome};
@@ -13,7 +14,7 @@ use keel_l4::abi::memory::{AREA_FRAME_PAGES, EX_ALIEN, EX_CREATE, EX_FRAME, FRAM
 use keel_l4::abi::{ExRegs, MapItem};
 use keel_l4::call::Failure;
 use keel_l4::ipc::{call, receive, send, Message, Timeout};
-use keel_l4::source::{account, buy_frames, enlarge, sell_frames, shrink};
+use keel_l4::kernel_object::{account, buy_frames, enlarge, sell_frames, shrink};
 use keel_l4::task::{create_empty, NewTask};
 use keel_l4::{thread, utcb, Error, Fpage, Id};
 
@@ -22,7 +23,7 @@ pub const CASES: &[Case] = &[
     ("child's-account", childs_account),
     ("shared-account", shared_account),
     ("another-clan's-account-denied", denied),
-    ("nobody's-account", nobody),
+    ("account-of-no-task", no_task),
     ("tasks-and-lthreads-are-counted", counted),
     ("tables-and-nodes-are-counted", tables_counted),
     ("frames-are-counted", frames_counted),
@@ -39,7 +40,7 @@ pub const CASES: &[Case] = &[
     ("enlarging-makes-room", enlarging_helps),
     ("shrinking-below-what-is-used", shrink_used),
     ("enlarging-beyond-what-one-has", enlarge_beyond),
-    ("enlarging-whom-one-is-not-chief-of", enlarge_others),
+    ("enlarging-another-chief's-task", enlarge_others),
     ("an-account-that-is-shared-does-not-grow", enlarge_shared),
     ("what-was-moved-returns-on-deletion", moved_returns),
     ("frames-sold", frames_sold),
@@ -87,7 +88,7 @@ fn denied() -> Outcome {
     Ok(())
 }
 
-fn nobody() -> Outcome {
+fn no_task() -> Outcome {
     for id in [Id::INVALID, Id::thread(3, 0xfff0, 0xffff, 2), Id(5)] {
         refused!("reading", account(id), Call NoPartner);
     }
@@ -159,7 +160,7 @@ fn more_than_one_has() -> Outcome {
     Ok(())
 }
 
-/// Maps one page per 2 MB until the kernel refuses; how many it took.
+/// Maps one page per 2 MB until the kernel refuses; returns the number.
 fn fill(alien: &Alien, from: u64) -> Result<u64, crate::case::Fault> {
     for n in 0..1000 {
         match map_to(alien, from, 0x4000_0000 + (n << 21)) {
@@ -183,14 +184,15 @@ fn map_beyond() -> Outcome {
     Ok(())
 }
 
-/// Has all mapped to the calling child that it needs: with an account that is full it gets no page more.
+/// Maps all that the calling child needs: with a full account it gets no more pages.
 fn touch_all() {
     touch_image();
     cell(1).store(0, SeqCst);
     crate::errors::touch();
 }
 
-/// Accepts pages at ever new places until a receive fails; its error goes to cell 1, the count to cell 2.
+/// Accepts pages at new addresses until a receive fails; its error goes to cell 1, the number to
+/// cell 2.
 extern "C" fn collect(_: u64) -> ! {
     touch_all();
     for n in 0..1000 {
@@ -235,11 +237,12 @@ fn drop_and_retry() -> Outcome {
         holds!("room again", fill(&alien, from)? > 10);
     }
     keel_l4::mapping::unmap_in(alien.task, &[all])?;
-    same!("and the thread can go on", alien.resume()?.tag.kind(), KIND_SYSCALL);
+    same!("and the thread can resume", alien.resume()?.tag.kind(), KIND_SYSCALL);
     Ok(())
 }
 
-/// Creates lthreads in its own task until that is refused; the error goes to cell 1, the count to cell 2.
+/// Creates lthreads in its own task until the kernel refuses; the error goes to cell 1, the number
+/// to cell 2.
 extern "C" fn breed(_: u64) -> ! {
     touch_all();
     let mut record = ExRegs::zeroed();
@@ -265,7 +268,7 @@ fn threads_beyond() -> Outcome {
     Ok(())
 }
 
-/// Tells its parent the error with which it can buy no more, after a first message.
+/// Sends its parent the error with which it can buy no more, after a first message.
 extern "C" fn hoard(parent: u64) -> ! {
     touch_all();
     let mut error = 0;
@@ -275,7 +278,7 @@ extern "C" fn hoard(parent: u64) -> ! {
     park()
 }
 
-/// Starts such a child: it, and its error.
+/// Starts such a child; returns it, and its error.
 fn hoarder() -> Result<(Child, u64), Failure> {
     let child = child(hoard, utcb::my_id().0)?;
     receive(child.thread, Timeout::Never)?;
@@ -295,7 +298,7 @@ fn others() -> Outcome {
     let before = word(Id::NIL, ACCOUNT_USED)?;
     let (greedy, _) = hoarder()?;
     let mine = word(Id::NIL, ACCOUNT_USED)?;
-    holds!("our own use the same but for the child's account", mine <= before + QUOTA + 2);
+    holds!("our own use, without the child's account", mine <= before + QUOTA + 2);
     let alien = faulted()?;
     same!("another task lives", alien.resume()?.tag.kind(), KIND_SYSCALL);
     remove_task(greedy.number)?;
@@ -338,7 +341,7 @@ fn enlarging_helps() -> Outcome {
     let from = page();
     let before = fill(&alien, from)?;
     enlarge(alien.task, QUOTA)?;
-    // What is there already is mapped again without cost.
+    // A page that is mapped already is mapped again without cost.
     holds!("about twice as many mappings", fill(&alien, from)? > before + QUOTA / 2);
     Ok(())
 }
@@ -372,8 +375,8 @@ fn enlarge_others() -> Outcome {
         refused!("shrinking", shrink(id, 1), Call Denied);
     }
     for id in [Id::NIL, Id::INVALID, Id(5)] {
-        refused!("enlarging nobody", enlarge(id, 1), Call NoPartner);
-        refused!("shrinking nobody", shrink(id, 1), Call NoPartner);
+        refused!("enlarging no task", enlarge(id, 1), Call NoPartner);
+        refused!("shrinking no task", shrink(id, 1), Call NoPartner);
     }
     Ok(())
 }
@@ -394,10 +397,10 @@ fn moved_returns() -> Outcome {
     Ok(())
 }
 
-/// A frame page of the suite's window that it did not buy at its start.
+/// A frame page of the suite's window that the suite did not buy at its start.
 const SPARE_FRAMES: u64 = crate::pool::FRAME_PAGES;
 
-/// Makes a stopped alien thread in a task of its own, with frame `index`.
+/// Creates a stopped alien thread in a new task, with frame `index`.
 fn bind_frame(index: u64) -> Result<Id, Failure> {
     let (task, _) = crate::alien::empty_task()?;
     let mut record = ExRegs::zeroed();

@@ -16,8 +16,8 @@ use keel_l4::abi::memory::{AREA_DEFAULT, MAX_RANGES};
 use keel_l4::abi::{MapItem, UnmapRange};
 use keel_l4::call::{checked, Failure, Registers};
 use keel_l4::ipc::{call, Message, Received};
+use keel_l4::kernel_object::{account, enlarge, shrink};
 use keel_l4::mapping::{move_in, unmap, unmap_in};
-use keel_l4::source::{account, enlarge, shrink};
 use keel_l4::{sigma0, thread, utcb, Fpage, Id};
 
 pub const CASES: &[Case] = &[
@@ -39,11 +39,11 @@ pub const CASES: &[Case] = &[
     ("too-many-ranges", too_many),
     ("beyond-the-space", beyond),
     ("of-another's-task-denied", denied),
-    ("of-nobody", nobody),
+    ("of-no-task", no_task),
     ("while-the-thread-runs", while_running),
 ];
 
-/// Where the alien threads of this topic see pages.
+/// Address at which the alien threads of this topic get pages.
 const PLACE: u64 = 0x5000_0000;
 
 fn range(address: u64, rights: u64, pages: u64) -> UnmapRange {
@@ -67,7 +67,7 @@ fn give(alien: &Alien, from: u64, count: u64, rights: u64) -> Result<Received, F
     alien.serve(got)
 }
 
-/// Lets it access `address` and tells the kind of what comes.
+/// Lets it access `address` and returns the kind of the next message.
 fn access(alien: &Alien, address: u64) -> Result<(u64, u64), Failure> {
     alien.edit(|frame| frame.di = address);
     let got = alien.resume()?;
@@ -95,7 +95,7 @@ fn leaves_neighbours() -> Outcome {
     give(&alien, pages(4), 4, FPAGE_RWX)?;
     unmap_in(alien.task, &[range(PLACE + PAGE, 0, 2)])?;
     same!("before", access(&alien, PLACE)?.0, KIND_SYSCALL);
-    same!("behind", access(&alien, PLACE + 3 * PAGE)?.0, KIND_SYSCALL);
+    same!("after", access(&alien, PLACE + 3 * PAGE)?.0, KIND_SYSCALL);
     same!("the second", access(&alien, PLACE + 2 * PAGE)?, (KIND_PAGE_FAULT, 0));
     Ok(())
 }
@@ -104,7 +104,7 @@ fn many_ranges() -> Outcome {
     let (alien, _) = faulting(code_load, PLACE)?;
     give(&alien, pages(8), 8, FPAGE_RWX)?;
     let ranges: [UnmapRange; MAX_RANGES as usize] = core::array::from_fn(|n| {
-        // Every second page of the eight, then a hundred that are not there.
+        // Every second page of the eight, then a hundred that are missing.
         range(PLACE + 2 * n as u64 * PAGE, 0, 1)
     });
     unmap_in(alien.task, &ranges)?;
@@ -235,7 +235,7 @@ fn owner_stays() -> Outcome {
     Ok(())
 }
 
-/// Where tables are moved to, and what a table covers.
+/// The destination of moved tables, and the range of a table.
 const OTHER_PLACE: u64 = 0x6000_0000;
 const TABLE: u64 = 512 * PAGE;
 
@@ -251,7 +251,7 @@ fn moves() -> Outcome {
     }
     same!("rights stay", access(&alien, OTHER_PLACE + PAGE)?, (KIND_PAGE_FAULT, 1));
     same!("where it was", access(&alien, PLACE)?, (KIND_PAGE_FAULT, 0));
-    // What the creator takes back goes from where it is now.
+    // The creator's unmap also applies at the new address.
     unmap(Fpage::memory(from, PAGE_SHIFT as u8, 0), UNMAP_RIGHTS)?;
     same!("taken back", access(&alien, OTHER_PLACE)?, (KIND_PAGE_FAULT, 0));
     same!("its neighbour", access(&alien, OTHER_PLACE + 2 * PAGE)?.0, KIND_SYSCALL);
@@ -326,7 +326,7 @@ fn denied() -> Outcome {
     Ok(())
 }
 
-fn nobody() -> Outcome {
+fn no_task() -> Outcome {
     for id in [Id::NIL, Id::INVALID, Id::thread(9, 0xfff0, 0xffff, 2)] {
         utcb::set_record_word(0, 0);
         utcb::set_record_word(1, 1);

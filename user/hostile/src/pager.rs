@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! The pager and exception handler of everybody: maps image, den and arena, and sends a thread that went astray back to
-//! where attackers begin.
+//! The pager and exception handler of all gangs. It maps image, den and arena, and answers other
+//! faults and exceptions with a frame that starts the thread again as an attacker.
 
 use crate::attack;
 use crate::places::*;
@@ -13,12 +13,12 @@ use keel_l4::ipc::{send_and_wait, wait, Message, Received, Timeout};
 use keel_l4::pager::Fault;
 use keel_l4::{utcb, Fpage, Id, Tag};
 
-/// Where the judge sees the dens, one behind the other.
+/// Address of the dens in the judge's space, one after the other.
 pub const DENS: u64 = 0x20_0000_0000;
-/// Where the judge sees the arenas.
+/// Address of the arenas in the judge's space.
 pub const ARENAS: u64 = DENS + (1 << ARENA_LOG2);
 
-/// Words of an answer that carries a whole frame.
+/// Words of an answer with a whole frame.
 const FRAME_WORDS: u64 = REGISTER_WORDS + (size_of::<Frame>() / 8) as u64;
 
 unsafe extern "C" {
@@ -26,12 +26,12 @@ unsafe extern "C" {
     static __image_end: u8;
 }
 
-/// The image's first byte, and the first behind it.
+/// The addresses of the image.
 pub fn image() -> core::ops::Range<u64> {
     &raw const __image_start as u64..&raw const __image_end as u64
 }
 
-/// Where the judge sees a gang's den.
+/// Address of a gang's den in the judge's space.
 pub fn den(gang: usize) -> u64 {
     DENS + gang as u64 * DEN_PAGES * PAGE_SIZE
 }
@@ -40,13 +40,13 @@ fn arena(gang: usize) -> u64 {
     ARENAS + ((gang as u64) << ARENA_LOG2)
 }
 
-/// The gang to which a thread belongs.
+/// The gang of a thread.
 fn gang_of(thread: Id) -> Option<usize> {
     let index = (thread.task() as u64).checked_sub(FIRST_TASK.load(Relaxed))? / MEMBERS as u64;
     (index < GANGS as u64).then_some(index as usize)
 }
 
-/// Answers for ever.
+/// Answers without end.
 pub extern "C" fn run(_: u64) -> ! {
     let mut next = wait(Timeout::Never);
     loop {
@@ -66,11 +66,12 @@ fn answer(received: &Received) -> Option<Message> {
         KIND_PREEMPTION => return Some(Message::label(0)),
         _ => return None,
     };
-    // An alien thread has its frame elsewhere, and whoever gave it that has it stand where it is.
+    // The frame of an alien thread is elsewhere. The thread stays blocked until its creator changes
+    // it.
     mapped.or_else(|| (gang < ATTACKERS && received.words[2] == FRAME_NONE).then(|| astray(received.from)))
 }
 
-/// What lies at the address of a fault.
+/// The answer that maps the page at the address of a fault.
 fn page(gang: usize, fault: &Fault) -> Option<Message> {
     let item = |at: u64, log2: u8, from: u64, rights| {
         let item = MapItem { send_base: at >> log2 << log2, fpage: Fpage::memory(from, log2, rights).0 };
@@ -87,7 +88,7 @@ fn page(gang: usize, fault: &Fault) -> Option<Message> {
         return None;
     }
     if (ARENA..ARENA + (1 << ARENA_LOG2)).contains(&at) {
-        // Now the whole arena at once, now a page of it.
+        // Sometimes the whole arena in one mapping, sometimes one page.
         let log2 = if at & PAGE_SIZE == 0 { ARENA_LOG2 } else { page };
         return Some(item(at, log2, arena(gang) + at - ARENA, FPAGE_RWX));
     }
@@ -97,10 +98,11 @@ fn page(gang: usize, fault: &Fault) -> Option<Message> {
     None
 }
 
-/// Times that somebody went astray: the seeds of what they do next.
+/// Number of restarted threads, which seeds their next calls.
 static ASTRAY: AtomicU64 = AtomicU64::new(0);
 
-/// The answer that lets a native thread begin anew. The words of its frame came with its fault.
+/// The answer that restarts a native thread as an attacker. The words of its frame came with its
+/// fault.
 pub fn astray(thread: Id) -> Message {
     let set = |offset: usize, value| utcb::set_word(REGISTER_WORDS as usize + offset / 8, value);
     let number = thread.task() as u64 * 3 + thread.lthread() as u64;

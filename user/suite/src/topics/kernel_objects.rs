@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Kernel sources: timers and interrupt lines.
+//! Kernel objects: timers and GSIs.
 
 use crate::case::{Case, Outcome};
 use crate::pool::cell;
@@ -8,9 +8,9 @@ use crate::{holds, refused, same};
 use core::sync::atomic::Ordering::SeqCst;
 use keel_l4::abi::call::*;
 use keel_l4::abi::ids::*;
-use keel_l4::info::now;
 use keel_l4::ipc::{call, receive, send, sleep, wait, Message, Timeout};
-use keel_l4::source::{account, acknowledge, attach, claim_timer, detach, give, operate, set_timer};
+use keel_l4::kernel_object::{account, acknowledge, bind, claim_timer, give, invoke, set_timer, unbind};
+use keel_l4::kip::now;
 use keel_l4::{sigma0, thread, Error, Id};
 
 pub const CASES: &[Case] = &[
@@ -24,27 +24,27 @@ pub const CASES: &[Case] = &[
     ("timer-again-and-again", timer_again),
     ("two-timers", two_timers),
     ("timer-of-another-task-has-no-name", timer_of_another),
-    ("timer-of-nobody", timer_of_nobody),
+    ("timer-without-owner", timer_without_owner),
     ("timer-detached", timer_detached),
     ("timer-freed-with-its-thread", timer_freed),
     ("timers-run-out-with-an-error", timers_run_out),
     ("timers-of-others-do-not-run-out", others_timers),
     ("timers-cost-a-page-while-there-are-any", timers_cost),
     ("arming-shortens-another's-wait", arming_shortens),
-    ("waiting-for-another's-source", wait_others),
+    ("waiting-for-another's-object", wait_others),
     ("unknown-operation", unknown_operation),
-    ("source-that-does-not-exist", no_such_source),
+    ("object-that-does-not-exist", no_such_object),
     ("answer-and-status", answer_and_status),
-    ("line-without-the-right", line_denied),
-    ("line-attach-detach", line_attach),
-    ("line-mode-unknown", line_mode),
-    ("line-given-on", line_given),
-    ("line-returns-to-the-chief", line_returns),
+    ("gsi-without-the-right", gsi_denied),
+    ("gsi-bind-unbind", gsi_bind),
+    ("gsi-mode-unknown", gsi_mode),
+    ("gsi-given-on", gsi_given),
+    ("gsi-returns-to-the-chief", gsi_returns),
     ("messages-signalled-without-the-right", msi),
 ];
 
-/// A line that no device of the emulated machine raises.
-const LINE: u32 = 11;
+/// A GSI that no device of the emulated machine raises.
+const GSI: u32 = 11;
 
 fn timer_fires() -> Outcome {
     let timer = claim_timer()?;
@@ -141,7 +141,7 @@ fn timer_of_another() -> Outcome {
     Ok(())
 }
 
-fn timer_of_nobody() -> Outcome {
+fn timer_without_owner() -> Outcome {
     let last = Id(ID_TIMER + TIMERS - 1);
     refused!("setting it", set_timer(last, 1), Call NoPartner);
     Ok(())
@@ -151,7 +151,7 @@ fn timer_detached() -> Outcome {
     let timer = claim_timer()?;
     set_timer(timer, now())?;
     pause(2_000_000);
-    detach(timer)?;
+    unbind(timer)?;
     refused!("its message is gone too", wait(Timeout::Zero), Receive Timeout);
     refused!("setting it", set_timer(timer, 1), Call NoPartner);
     Ok(())
@@ -199,7 +199,7 @@ fn timers_cost() -> Outcome {
     let timers = [claim_timer()?, claim_timer()?];
     same!("pages used", used()?, before + 1);
     for timer in timers {
-        detach(timer)?;
+        unbind(timer)?;
     }
     same!("pages used afterwards", used()?, before);
     Ok(())
@@ -230,15 +230,15 @@ fn wait_others() -> Outcome {
 
 fn unknown_operation() -> Outcome {
     let timer = claim_timer()?;
-    refused!("at a timer", operate(timer, 99, &[]), Call Invalid);
-    refused!("at the quota", operate(Id::QUOTA, 99, &[]), Call Invalid);
-    refused!("attaching a timer that is attached", operate(timer, OBJECT_GIVE, &[0]), Call Invalid);
+    refused!("at a timer", invoke(timer, 99, &[]), Call Invalid);
+    refused!("at the quota", invoke(Id::QUOTA, 99, &[]), Call Invalid);
+    refused!("attaching a timer that is attached", invoke(timer, OBJECT_GIVE, &[0]), Call Invalid);
     Ok(())
 }
 
-fn no_such_source() -> Outcome {
+fn no_such_object() -> Outcome {
     for id in [3, 0xff, ID_IRQ + 0x3ff, SMALL_IDS - 1] {
-        refused!("attaching", attach(Id(id), IRQ_MODE_DEFAULT), Call NoPartner);
+        refused!("binding", bind(Id(id), IRQ_MODE_DEFAULT), Call NoPartner);
     }
     Ok(())
 }
@@ -251,69 +251,70 @@ fn answer_and_status() -> Outcome {
     Ok(())
 }
 
-fn line_denied() -> Outcome {
-    refused!("a line without a pin", attach(Id::irq(GSI_COUNT as u32 - 1), IRQ_MODE_DEFAULT), Call NoPartner);
-    // The system timer's line was given to nobody. On a PC it has the pin of line 2, which therefore does not exist.
-    let second = attach(Id::irq(2), IRQ_MODE_DEFAULT).map_err(|failure| failure.error);
-    holds!("line 2 cannot be had", matches!(second, Err(Error::NoPartner | Error::Denied)));
-    for line in [0, 1] {
-        refused!("attaching", attach(Id::irq(line), IRQ_MODE_DEFAULT), Call Denied);
-        refused!("acknowledging", acknowledge(Id::irq(line)), Call Denied);
-        refused!("giving", give(Id::irq(line), thread::task_of(own(RUNNER))), Call Denied);
+fn gsi_denied() -> Outcome {
+    refused!("a GSI without a pin", bind(Id::irq(GSI_COUNT as u32 - 1), IRQ_MODE_DEFAULT), Call NoPartner);
+    // The system timer's GSI has no owner. On a PC it has the pin of GSI 2, which therefore does
+    // not exist.
+    let second = bind(Id::irq(2), IRQ_MODE_DEFAULT).map_err(|failure| failure.error);
+    holds!("GSI 2 to be refused", matches!(second, Err(Error::NoPartner | Error::Denied)));
+    for gsi in [0, 1] {
+        refused!("binding", bind(Id::irq(gsi), IRQ_MODE_DEFAULT), Call Denied);
+        refused!("acknowledging", acknowledge(Id::irq(gsi)), Call Denied);
+        refused!("giving", give(Id::irq(gsi), thread::task_of(own(RUNNER))), Call Denied);
     }
     Ok(())
 }
 
-fn line_attach() -> Outcome {
-    sigma0::interrupt(LINE)?;
-    let line = Id::irq(LINE);
-    attach(line, IRQ_MODE_DEFAULT)?;
-    refused!("a second time", attach(line, IRQ_MODE_DEFAULT), Call Busy);
-    refused!("nothing came", receive(line, Timeout::After(2_000_000)), Receive Timeout);
-    acknowledge(line)?;
-    detach(line)?;
-    refused!("waiting afterwards", receive(line, Timeout::Zero), Receive NoPartner);
-    attach(line, IRQ_MODE_LEVEL)?;
-    detach(line)?;
+fn gsi_bind() -> Outcome {
+    sigma0::interrupt(GSI)?;
+    let gsi = Id::irq(GSI);
+    bind(gsi, IRQ_MODE_DEFAULT)?;
+    refused!("a second time", bind(gsi, IRQ_MODE_DEFAULT), Call Busy);
+    refused!("nothing came", receive(gsi, Timeout::After(2_000_000)), Receive Timeout);
+    acknowledge(gsi)?;
+    unbind(gsi)?;
+    refused!("waiting afterwards", receive(gsi, Timeout::Zero), Receive NoPartner);
+    bind(gsi, IRQ_MODE_LEVEL)?;
+    unbind(gsi)?;
     Ok(())
 }
 
-fn line_mode() -> Outcome {
-    sigma0::interrupt(LINE)?;
+fn gsi_mode() -> Outcome {
+    sigma0::interrupt(GSI)?;
     for mode in [3, 255, u64::MAX] {
-        refused!("attaching", attach(Id::irq(LINE), mode), Call Invalid);
+        refused!("binding", bind(Id::irq(GSI), mode), Call Invalid);
     }
     Ok(())
 }
 
-/// Notes in cell 1 how attaching line `LINE` went.
+/// Stores in cell 1 the result of binding GSI `GSI`.
 extern "C" fn attach_line(_: u64) -> ! {
     sleep(3_000_000);
-    cell(1).store(attach(Id::irq(LINE), IRQ_MODE_DEFAULT).map_or_else(|f| f.error as u64, |()| 1000), SeqCst);
+    cell(1).store(bind(Id::irq(GSI), IRQ_MODE_DEFAULT).map_or_else(|f| f.error as u64, |()| 1000), SeqCst);
     park()
 }
 
-fn line_given() -> Outcome {
-    sigma0::interrupt(LINE)?;
+fn gsi_given() -> Outcome {
+    sigma0::interrupt(GSI)?;
     let child = child(attach_line, 0)?;
-    give(Id::irq(LINE), child.task)?;
-    refused!("the giver has it no more", attach(Id::irq(LINE), IRQ_MODE_DEFAULT), Call Denied);
+    give(Id::irq(GSI), child.task)?;
+    refused!("the giver has no right any more", bind(Id::irq(GSI), IRQ_MODE_DEFAULT), Call Denied);
     pause(15_000_000);
     same!("the taker's status", cell(1).load(SeqCst), 1000);
     Ok(())
 }
 
-fn line_returns() -> Outcome {
-    // The case before left the line with a child that is deleted now.
-    attach(Id::irq(LINE), IRQ_MODE_DEFAULT)?;
-    detach(Id::irq(LINE))?;
+fn gsi_returns() -> Outcome {
+    // The previous case left the GSI with a child that is deleted now.
+    bind(Id::irq(GSI), IRQ_MODE_DEFAULT)?;
+    unbind(Id::irq(GSI))?;
     Ok(())
 }
 
 fn msi() -> Outcome {
-    refused!("the allocator", operate(Id::MSI, MSI_ALLOCATE, &[]), Call Denied);
-    refused!("a source", operate(Id(ID_MSI_SOURCE), OBJECT_BIND, &[]), Call Denied);
-    refused!("beyond the last", operate(Id(ID_MSI_SOURCE + MSI_SOURCES - 1), OBJECT_UNBIND, &[]), Call NoPartner);
-    refused!("no operation", operate(Id::MSI, u64::from(u32::MAX), &[]), Call Invalid);
+    refused!("the allocator", invoke(Id::MSI, MSI_ALLOCATE, &[]), Call Denied);
+    refused!("a source", invoke(Id(ID_MSI_SOURCE), OBJECT_BIND, &[]), Call Denied);
+    refused!("beyond the last", invoke(Id(ID_MSI_SOURCE + MSI_SOURCES - 1), OBJECT_UNBIND, &[]), Call NoPartner);
+    refused!("no operation", invoke(Id::MSI, u64::from(u32::MAX), &[]), Call Invalid);
     Ok(())
 }
