@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The kernel's invariants, looked at from outside: mapping tree against page tables, accounts against what they paid for,
-//! queues against states. Only in the kernel for debugging; the caller runs exclusively.
+//! The kernel's invariants, looked at from outside: mapping tree against page tables, accounts
+//! against what they paid for, queues against states. Only in the debug build; the caller
+//! runs exclusively.
 
 use super::{each_queued, items, lthreads, tasks, threads};
 use crate::arch::{clock, cpu, paging::*, print::log};
@@ -56,7 +57,8 @@ pub fn invoke(operation: u64, time: u64, processor: u64) -> Result<Answer, Error
     Ok(answer)
 }
 
-/// What an account's tasks have: its words as they should be, and mappings got from others and given to others.
+/// What an account's tasks have: its words as they should be, and mappings got from others and
+/// given to others.
 #[derive(Default)]
 struct Sum {
     words: [u64; ACCOUNT_POOL_FREE as usize],
@@ -103,7 +105,8 @@ fn free_chain() -> u64 {
     let next = |index: u32| Some(index).filter(|index| *index != 0);
     let chain = core::iter::successors(next(POOL.free.get()), |index| next(POOL.page(*index).next.get()));
     let is_clear = |page: &Page| page.filled.get() == 0 && page.groups.iter().all(|group| group.get() == 0);
-    // The one that was given back last; to look through all of them takes too long where each call is checked.
+    // The one that was given back last; to look through all of them takes too long where each call
+    // is checked.
     let last = POOL.free.get();
     let is_zero = last == 0 || (0..ENTRIES).all(|slot| entry_cell(last, slot).get() == 0);
     expect!(is_zero || !POOL.page(last).zero.get(), "free page {last:#x}: it says that it is all zero");
@@ -241,7 +244,7 @@ fn check_threads() {
     expect!(waiting == waiters, "{waiting} threads wait for another one, {waiters} are counted");
 }
 
-/// Every processor: its queue, and whom its short ways know.
+/// Every processor: its queue, and whom its fast paths know.
 fn check_processors() {
     let mut queued = threads().filter(|thread| thread.has(QUEUED)).count();
     for cpu in cpu::all() {

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The kernel debugger: commands over the console's serial line, in the kernel for debugging only (`ON`).
+//! The kernel debugger: commands over the console's serial line, in the debug build only
+//! (`ON`).
 //!
-//! A key on the console enters it at the next timer interrupt, and so does a panic where no emulator waits for the end.
-//! The processor then runs exclusively with interrupts off, and after a panic the other processors are stopped, so nothing that
-//! it shows changes. docs/debugger.md describes the commands.
+//! A key on the console enters it at the next timer interrupt, and so does a panic where no
+//! emulator waits for the end. The processor then runs exclusively with interrupts off, and after a
+//! panic the other processors are stopped, so nothing that it shows changes. docs/debugger.md
+//! describes the commands.
 
 pub mod check;
 pub mod trace;
@@ -28,13 +30,14 @@ use keel_abi::trace::{RECORD_LABEL_SHIFT, RECORD_PROCESSOR_SHIFT, TRACE_CALL, TR
 use keel_abi::word::Word;
 use keel_abi::{Frame, Id, Tag, TraceRecord};
 
-/// Whether this is the kernel for debugging.
+/// Whether this is the debug build.
 pub const ON: bool = cfg!(feature = "debugger");
 /// The longest time that a timer is set for, in ns: a key is looked for at timer interrupts.
 pub const LONGEST_TIMER_NS: u64 = if ON { 10_000_000 } else { 1 << 32 };
 /// Longest line of a command.
 const LINE: usize = 80;
-/// Line status register: a byte has come, and nothing is wrong with it (a port that is not there reads as all ones).
+/// Line status register: a byte has come, and nothing is wrong with it (a port that is not there
+/// reads as all ones).
 const CAME: (u8, u8) = (0x83, 1);
 /// Words of a thread's stack that are searched for return addresses.
 const STACK_WORDS: u64 = 512;
@@ -61,8 +64,8 @@ pub fn begin(line: &[u8]) {
     }
 }
 
-/// An interrupt is about to be served. At a timer's, a key is looked for, and the timer is set to look again if nobody
-/// sets it.
+/// An interrupt is about to be served. At a timer's, a key is looked for, and the timer is set to
+/// look again if nobody sets it.
 pub fn interrupt(vector: u64) {
     trace::interrupt(vector);
     if ON && vector == apic::TIMER_VECTOR {
@@ -185,7 +188,8 @@ fn thread(word: &str) -> Option<Ref<Thread>> {
     task(number)?.lthread(lthread.parse().ok()?)
 }
 
-/// Does what the kernel must not be able to do: a page fault of its own is a panic, and the debugger is there again.
+/// Does what the kernel must not be able to do: a page fault of its own is a panic, and the
+/// debugger is there again.
 fn touch(how: &str, address: u64) -> Option<()> {
     let below_stack = cpu::cpu().stack.get() - cpu::STACK as u64 - 1;
     // SAFETY: none; that something stops it is what the user of the debugger wants to see.
@@ -324,7 +328,8 @@ fn show_frame(thread: Ref<Thread>) {
     }
 }
 
-/// The ip, and the words on a thread's stack that lie in memory that it may execute: no frame pointers are kept.
+/// The ip, and the words on a thread's stack that lie in memory that it may execute: no frame
+/// pointers are kept.
 fn show_stack(thread: Ref<Thread>) {
     let sp = thread.frame().sp.get();
     log!("  {:#x}", thread.frame().ip.get());

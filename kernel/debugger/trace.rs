@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The event trace: what each processor did, in a ring of its own; `docs/tracing.md` shows it.
 //!
-//! Only where the command line says `trace=`. A processor writes to its own ring alone, while it has its lock; the debugger
-//! reads all. The short ways through IPC note nothing: tracing wants `nofast`. In the other kernel these functions are nothing.
+//! Only where the command line says `trace=`. A processor writes to its own ring alone, while it
+//! has its lock; the debugger reads all. The IPC fast paths note nothing: tracing wants
+//! `nofast`. In the other kernel these functions are nothing.
 
 use super::{option, ON};
 use crate::arch::cpu::{self, cpu, Cpu};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Start-up, from the boot loader's information to the first user instruction. `boot` reads as the list of what
-//! happens. What it finds out about the machine is in facts.rs from then on.
+//! Start-up, from the boot loader's information to the first user instruction. `boot` reads as the
+//! list of what happens. What it finds out about the machine is in facts.rs from then on.
 
 use crate::arch::cpuid::{self, Feature};
 use crate::arch::multiboot::{Information, Module};
@@ -11,11 +11,7 @@ use crate::base::{facts::*, Ref};
 use crate::object::{kip::INFO, task, thread, Thread, PAGE, POOL};
 use crate::sched;
 use crate::sys::{lthreads, tasks};
-use keel_abi::call::TASK_SHARED_QUOTA;
-use keel_abi::ids::*;
-use keel_abi::memory::*;
-use keel_abi::ranges::Range;
-use keel_abi::{elf, Id, Info};
+use keel_abi::{call::TASK_SHARED_QUOTA, elf, ids::*, memory::*, ranges::Range, Id, Info};
 
 /// Where sigma0 lies: its image and memory, as much as a large page.
 const SIGMA0_IMAGE: Range = Range::new(0x20_0000, 0x40_0000);
@@ -89,8 +85,8 @@ struct Options {
 }
 
 impl Options {
-    /// `console=com1..com4|none`, `pool=NNN` (MB), `processors=N` (at most so many), and `WORDS`. Other words are
-    /// left to others.
+    /// `console=com1..com4|none`, `pool=NNN` (MB), `processors=N` (at most so many), and `WORDS`.
+    /// Other words are left to others.
     fn parse(line: &[u8]) -> Options {
         let mut options = Options { console: serial::COM[0], pool: None, processors: cpu::MAX, words: 0 };
         for word in line.split(|byte| byte.is_ascii_whitespace()) {
@@ -110,7 +106,8 @@ impl Options {
     }
 }
 
-/// RAM that nobody has yet. The first megabyte is the firmware's and the place where processors start.
+/// RAM that nobody has yet. The first megabyte is the firmware's and the place where processors
+/// start.
 fn find_free(loader: &Information) -> Memory {
     let mut free = loader.ram;
     let modules = loader.modules.iter().map(|module| module.range.grow_to(PAGE as u64));
@@ -118,7 +115,8 @@ fn find_free(loader: &Information) -> Memory {
     free
 }
 
-/// Takes the pool, of at least so many bytes, and the table of tasks from the end of the largest free piece below 4 GB.
+/// Takes the pool, of at least so many bytes, and the table of tasks from the end of the largest
+/// free piece below 4 GB.
 fn choose_pool(wanted: u64, free: &mut Memory) -> (Range, Range) {
     let mut low = *free;
     take(&mut low, [Range::new(BOOT_MAPPED, u64::MAX)]);
@@ -133,7 +131,8 @@ fn choose_pool(wanted: u64, free: &mut Memory) -> (Range, Range) {
     (Range::new(start, end - table), Range::new(end - table, end))
 }
 
-/// Moves the loader's copy of ACPI's root pointer to a page that it has for itself, which can be given to be read.
+/// Moves the loader's copy of ACPI's root pointer to a page that it has for itself, which can be
+/// given to be read.
 fn move_rsdp(from: u64, free: &mut Memory, reserved: &mut Memory) -> u64 {
     let page = free.find(PAGE as u64, PAGE as u64).expect("there is a free page");
     take(free, [page]);
@@ -236,7 +235,8 @@ fn load(loader: &Information, name: &str, place: Range) -> u64 {
     }
     for segment in file.segments.iter() {
         let content = &image[segment.file.start as usize..segment.file.end as usize];
-        // SAFETY: the segment lies inside `place`, which is kept for this task, and has at least the file's size.
+        // SAFETY: the segment lies inside `place`, which is kept for this task, and has at least
+        // the file's size.
         unsafe {
             let target = direct(segment.virt.start);
             core::ptr::write_bytes(target, 0, segment.virt.size() as usize);
@@ -259,7 +259,8 @@ fn start_task(number: u64, priority: u8, pager: Id, entry: u64) -> Ref<Thread> {
     let thread = tasks::create(&plan).and_then(|task| lthreads::create(task, &first));
     let thread = thread.expect("the pool is large enough for two tasks");
     thread.frame().ip.set(entry);
-    // sigma0, the root task's pager, serves no exceptions. Without a handler the console names the thread that raised one.
+    // sigma0, the root task's pager, serves no exceptions. Without a handler the console names the
+    // thread that raised one.
     thread.handler.set(Id::NIL);
     sched::wake(thread);
     thread

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Masks behind the tests of users' indices: a processor that guesses beyond the test does not get past them, and the
-//! compiler, which knows the test, cannot leave them out.
+//! Masks behind the tests of users' indices: a processor that guesses beyond the test does not get
+//! past them, and the compiler, which knows the test, cannot leave them out.
 
 use core::arch::asm;
 

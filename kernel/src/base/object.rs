@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What the definitions of the kernel's objects have in common.
 
-/// A structure whose fields stand beside the values that `new` gives them:
-/// `struct Name const (arguments of new) { field: Type = value, ... }`, without `const` if some of them are only known later.
+/// A structure whose fields stand beside the values that `new` gives them: `struct Name const
+/// (arguments of new) { field: Type = value, ... }`, without `const` if some of them are only known
+/// later.
 macro_rules! object {
     ($(#[$about:meta])* $vis:vis struct $name:ident $(<$param:ident: $bound:ident>)? $($const:ident)? ($($argument:ident: $of:ty),*) {
         $($(#[$doc:meta])* $fvis:vis $field:ident: $type:ty = $value:expr,)*

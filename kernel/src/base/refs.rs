@@ -2,9 +2,9 @@
 //! `Ref<T>`: a shared reference to a kernel object that lives in the pool.
 //!
 //! Invariant: whoever deletes an object first unlinks it from every list, table and field that
-//! holds a `Ref` to it (lthreads.rs and tasks.rs do so in one place each), so that a `Ref` that can be
-//! reached always points to a live object. All fields of such objects are `Cell`s, so that shared
-//! references suffice.
+//! holds a `Ref` to it (lthreads.rs and tasks.rs do so in one place each), so that a `Ref` that can
+//! be reached always points to a live object. All fields of such objects are `Cell`s, so that
+//! shared references suffice.
 
 use core::ops::Deref;
 use core::ptr::NonNull;

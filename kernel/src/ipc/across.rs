@@ -7,8 +7,7 @@
 use crate::arch::cpu::{self, Cpu};
 use crate::object::{clan, thread::*};
 use crate::{base::Ref, ipc::ipc, percpu::lock, sched};
-use keel_abi::call::*;
-use keel_abi::{Id, Tag};
+use keel_abi::{call::*, Id, Tag};
 
 /// Serves the system call of the current thread, if it is such a message; then the caller calls
 /// `leave::leave`. Returns false, with nothing changed, if it is any other call, or if the other

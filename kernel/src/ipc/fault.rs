@@ -4,9 +4,9 @@
 //!
 //! Owns the contents of these messages and the choice of the receiver; ipc.rs sends them. The
 //! thread is blocked until the reply. Every function runs with all CPU locks held and interrupts
-//! off. `thread` is the current thread of this CPU in the functions that entry/mod.rs, syscall.rs and
-//! leave.rs call, except `set_preempter`. The fast paths in fast.s compose the same messages for
-//! page faults and alien threads' system calls.
+//! off. `thread` is the current thread of this CPU in the functions that entry/mod.rs, syscall.rs
+//! and leave.rs call, except `set_preempter`. The fast paths in fast.s compose the same messages
+//! for page faults and alien threads' system calls.
 
 use crate::arch::tables::{VECTOR_GP, VECTOR_PF};
 use crate::arch::{clock, cpu, print::log, switch};
@@ -15,9 +15,7 @@ use crate::ipc::{ipc, transfer};
 use crate::object::{task, thread::*};
 use crate::{mm::space, sched};
 use core::cell::Cell;
-use keel_abi::call::*;
-use keel_abi::fpage::*;
-use keel_abi::{Error, Id, Tag};
+use keel_abi::{call::*, fpage::*, Error, Id, Tag};
 
 /// Page-fault error code bits (Intel SDM volume 3, 4.7).
 pub mod code {

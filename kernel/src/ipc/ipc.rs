@@ -16,10 +16,7 @@ use crate::ipc::{fault, kernel_object, transfer};
 use crate::object::{clan, clan::Nearest, task, thread::*};
 use crate::sched::{self, wake};
 use crate::{base::Ref, mm::space::Stop, percpu::preempt};
-use keel_abi::call::*;
-use keel_abi::ids::ID_NIL;
-use keel_abi::memory::SharedFrame;
-use keel_abi::{word, Error, Id, Side, Status, Tag};
+use keel_abi::{call::*, ids::ID_NIL, memory::SharedFrame, word, Error, Id, Side, Status, Tag};
 
 /// Every flag of the ipc call; others are refused.
 const KNOWN_FLAGS: u64 = CALL_MASK | IPC_SEND | IPC_RECEIVE | IPC_OPEN | IPC_NOTIFY | TO_THREADS | TIMEOUTS;

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What the kernel itself answers for: interrupt lines, timers, the quota.
 //!
-//! A source is attached to at most one thread. When it fires and the thread does not wait for it, it stays
-//! in the thread's list of pending sources, once. A line that fired is not delivered again before
-//! it is acknowledged; an edge that comes meanwhile is kept. A message-signalled interrupt needs no acknowledgement. Lines are the machine's; timers are names in their task, and
-//! lie in a page that it pays for while it has any, so that no task can use up another's.
+//! A source is attached to at most one thread. When it fires and the thread does not wait for it,
+//! it stays in the thread's list of pending sources, once. A line that fired is not delivered again
+//! before it is acknowledged; an edge that comes meanwhile is kept. A message-signalled interrupt
+//! needs no acknowledgement. Lines are the machine's; timers are names in their task, and lie in a
+//! page that it pays for while it has any, so that no task can use up another's.
 
 use crate::arch::{apic, cpu};
 use crate::base::{nospec::array_index_nospec, Global, Links, Ref};
@@ -12,11 +13,7 @@ use crate::object::{task, thread::Due, Kind, Task, Thread, PAGE, POOL};
 use crate::percpu::{deadlines::Deadline, preempt};
 use crate::{ipc::ipc, mm::space, sched};
 use core::cell::Cell;
-use keel_abi::call::*;
-use keel_abi::fpage::PAGE_SIZE;
-use keel_abi::ids::*;
-use keel_abi::memory::*;
-use keel_abi::{Error, Id};
+use keel_abi::{call::*, fpage::PAGE_SIZE, ids::*, memory::*, Error, Id};
 
 /// List tag: sources that fired and wait for their thread.
 pub struct Pending;
@@ -88,7 +85,8 @@ const _: () = assert!(TIMERS as usize * size_of::<KernelObject>() <= PAGE);
 fn timers(task: Ref<Task>) -> &'static [KernelObject] {
     match task.timers.get() {
         0 => &[],
-        // SAFETY: `claim_timer` filled the page; `detach` gives it back when the last of them is nobody's.
+        // SAFETY: `claim_timer` filled the page; `detach` gives it back when the last of them is
+        // nobody's.
         page => unsafe { core::slice::from_raw_parts(POOL.address(page).cast(), TIMERS as usize) },
     }
 }
@@ -150,7 +148,8 @@ pub fn message_interrupt(number: u64) {
     }
 }
 
-/// The hardware's interrupt of a line, or of a device that was told to send the vector of a line that there is not.
+/// The hardware's interrupt of a line, or of a device that was told to send the vector of a line
+/// that there is not.
 pub fn line_interrupt(number: u32) {
     let Some(source) = line(number as u64) else { return apic::end_of_interrupt() };
     if source.level.get() {

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Strings: the parts that are sent and the parts of buffers, walked in step.
 //!
-//! A string consists of parts, each but its last marked STRING_CONTINUES; so does a buffer. The n-th string goes into the
-//! n-th buffer. Owns the arithmetic and the progress only; transfer.rs does the copying. Lists are copied here before
-//! they are used, so that what was checked stays as it is.
+//! A string consists of parts, each but its last marked STRING_CONTINUES; so does a buffer. The
+//! n-th string goes into the n-th buffer. Owns the arithmetic and the progress only; transfer.rs
+//! does the copying. Lists are copied here before they are used, so that what was checked stays as
+//! it is.
 
 use core::cell::Cell;
 use keel_abi::call::{MAX_STRINGS, MAX_STRING_BYTES};
@@ -54,7 +55,8 @@ fn is_valid(item: &StringItem) -> bool {
 }
 
 impl StringItems {
-    /// Takes up to STRING_ITEMS parts, but none from the first on that is impossible: too long, or not in the user's half.
+    /// Takes up to STRING_ITEMS parts, but none from the first on that is impossible: too long, or
+    /// not in the user's half.
     pub fn take(&self, items: impl Iterator<Item = StringItem>) {
         self.count.set(0);
         for (cell, item) in self.items.iter().zip(items.take_while(is_valid)) {

@@ -33,10 +33,12 @@ use crate::mm::space::{Progress, Stop};
 use crate::mm::{space, umem};
 use crate::{base::Ref, object::thread::*, percpu::preempt::poll, sched};
 use core::cell::Cell;
-use keel_abi::call::*;
-use keel_abi::memory::{MapItem, MAP_GRANT};
-use keel_abi::word::Word;
-use keel_abi::{Error, Fpage, Id, Side, StringItem, Tag};
+use keel_abi::{
+    call::*,
+    memory::{MapItem, MAP_GRANT},
+    word::Word,
+    Error, Fpage, Id, Side, StringItem, Tag,
+};
 
 /// Map items of one small page each that are mapped between two preemption points.
 const PAGES_AT_ONCE: u64 = 16;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! I/O ports: which task holds which, and from whom.
 //!
-//! A task that holds ports has an `IoSpace`: a bitmap of the ports it may use, in the polarity of the processor's (a set
-//! bit forbids). A `Grant` records which ports one space got from another. A port that a task holds came from exactly one
-//! other (the first), so the grants of a port form a tree with sigma0 at the root.
+//! A task that holds ports has an `IoSpace`: a bitmap of the ports it may use, in the polarity of
+//! the processor's (a set bit forbids). A `Grant` records which ports one space got from another. A
+//! port that a task holds came from exactly one other (the first), so the grants of a port form a
+//! tree with sigma0 at the root.
 
 use crate::base::{Links, List, Ref};
 use crate::mm::space::{Stop, Work, PAGE_COST};
@@ -15,7 +16,8 @@ use keel_abi::Error;
 /// How far ports may be passed on: bounds the walk when they are taken back.
 const MAX_DEPTH: u8 = 16;
 
-/// The words of a bitmap, from number `from` on, that hold ports [first, first + 2^log2), with the bits of these in each.
+/// The words of a bitmap, from number `from` on, that hold ports [first, first + 2^log2), with the
+/// bits of these in each.
 fn words(from: usize, first: u16, log2: u8) -> impl Iterator<Item = (usize, u64)> {
     let (start, end) = (first as usize, first as usize + (1 << log2));
     (from.max(start / 64)..end.div_ceil(64)).map(move |index| {
@@ -50,7 +52,8 @@ fn space_of(task: Ref<Task>, depth: u8, fill: u8) -> Result<Ref<IoSpace>, Error>
     Ok(space)
 }
 
-/// Maps ports from one task to another; with `grant` the sender loses them. False if it holds none of them.
+/// Maps ports from one task to another; with `grant` the sender loses them. False if it holds none
+/// of them.
 pub fn map(from: Ref<Task>, to: Ref<Task>, first: u16, log2: u8, grant: bool) -> Result<bool, Error> {
     if task::is_sigma0(from) && from.io.get().is_none() {
         space_of(from, 0, 0)?;
@@ -63,7 +66,8 @@ pub fn map(from: Ref<Task>, to: Ref<Task>, first: u16, log2: u8, grant: bool) ->
         return Err(Error::Denied);
     }
     let target = space_of(to, source.depth + 1, u8::MAX)?;
-    // Ports go down the tree only: no cycles, and the walk that takes them back is as short as the tree is low.
+    // Ports go down the tree only: no cycles, and the walk that takes them back is as short as the
+    // tree is low.
     if target.depth <= source.depth {
         return Err(Error::Denied);
     }
@@ -78,8 +82,8 @@ pub fn map(from: Ref<Task>, to: Ref<Task>, first: u16, log2: u8, grant: bool) ->
     }
     tables::forget_ports(to);
     if grant {
-        // A grant is a mapping that cannot be taken back by the sender, who has lost the ports: they stay
-        // recorded as his, because his own source may take them back.
+        // A grant is a mapping that cannot be taken back by the sender, who has lost the ports:
+        // they stay recorded as his, because his own source may take them back.
         words(0, first, log2).for_each(|(index, ports)| hide(source, index, ports));
     }
     Ok(true)
@@ -109,8 +113,8 @@ fn grant_between(source: Ref<IoSpace>, target: Ref<IoSpace>) -> Result<Ref<Grant
     Ok(grant)
 }
 
-/// Takes ports back from all who got them from `task`; with `itself` from it as well. After `Restart` it goes on at the
-/// word `at`.
+/// Takes ports back from all who got them from `task`; with `itself` from it as well. After
+/// `Restart` it goes on at the word `at`.
 pub fn unmap(
     task: Ref<Task>,
     at: &mut usize,
@@ -140,9 +144,10 @@ fn take_back(space: Ref<IoSpace>, index: usize, ports: u64, work: &mut Work) -> 
     Ok(())
 }
 
-/// Takes ports of one word back from who got them by one grant. Who loses them can give them to nobody from here on. Those
-/// that got them from there come next, and the grant last: after `Restart` what is left is found by way of it. The depth is
-/// bounded by MAX_DEPTH, so recursion is too.
+/// Takes ports of one word back from who got them by one grant. Who loses them can give them to
+/// nobody from here on. Those that got them from there come next, and the grant last: after
+/// `Restart` what is left is found by way of it. The depth is bounded by MAX_DEPTH, so recursion is
+/// too.
 fn take_from(grant: Ref<Grant>, index: usize, ports: u64, work: &mut Work) -> Result<(), Stop> {
     work.climb_step();
     let granted = word(&grant.bitmap, index);
@@ -157,8 +162,8 @@ fn take_from(grant: Ref<Grant>, index: usize, ports: u64, work: &mut Work) -> Re
     work.step(PAGE_COST)
 }
 
-/// Takes back all ports that others got from a task, which has no lthreads any more. Meant to be called again
-/// after `Restart`.
+/// Takes back all ports that others got from a task, which has no lthreads any more. Meant to be
+/// called again after `Restart`.
 pub fn clear(task: Ref<Task>) -> Result<(), Stop> {
     let (mut work, space) = (Work::default(), task.io.get());
     while let Some(grant) = space.and_then(|space| space.given.first()) {

@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The mapping database: the tree of who got which page from whom.
 //!
-//! A node stands for one leaf entry of one page table; where it lies says which one (space.rs). Owns the tree's shape
-//! only. Nodes are named by indices into a store, below `FIRST`; 0 is none. A step takes constant time, or constant
-//! time for each child; whole subtrees are walked without recursion.
+//! A node stands for one leaf entry of one page table; where it lies says which one (space.rs).
+//! Owns the tree's shape only. Nodes are named by indices into a store, below `FIRST`; 0 is none. A
+//! step takes constant time, or constant time for each child; whole subtrees are walked without
+//! recursion.
 
 use core::cell::Cell;
 
 /// Index of a node; 0 is none.
 pub type Index = u32;
 
-/// Set in the `prev` of the first of those that came from one node; the rest of it says how many they are.
+/// Set in the `prev` of the first of those that came from one node; the rest of it says how many
+/// they are.
 const FIRST: u32 = 1 << 31;
 
 /// One mapping. `next` and `prev` mean nothing in a root.
@@ -95,8 +97,8 @@ pub trait Store {
         self.node(self.node(index).child.take()).parent.set(0);
     }
 
-    /// Puts `new`, a root from which nothing came, in the place of `old`: under its parent, with its children; `step`
-    /// is called at each of them.
+    /// Puts `new`, a root from which nothing came, in the place of `old`: under its parent, with
+    /// its children; `step` is called at each of them.
     fn replace(&self, old: Index, new: Index, mut step: impl FnMut()) {
         let parent = self.parent(old);
         self.detach(old);
@@ -118,7 +120,8 @@ pub trait Store {
         }
     }
 
-    /// Hangs all that came from `index` under its parent, in front of it; `step` is called at each of them.
+    /// Hangs all that came from `index` under its parent, in front of it; `step` is called at each
+    /// of them.
     fn hoist(&self, index: Index, mut step: impl FnMut()) {
         while self.children(index) > 0 {
             let child = self.first_child(index);
@@ -128,8 +131,8 @@ pub trait Store {
         }
     }
 
-    /// The node behind `index` in a walk of `top`'s subtree that visits parents first; 0 at the end. `step` is called at
-    /// each level upwards.
+    /// The node behind `index` in a walk of `top`'s subtree that visits parents first; 0 at the
+    /// end. `step` is called at each level upwards.
     fn next_in_subtree(&self, mut index: Index, top: Index, mut step: impl FnMut()) -> Index {
         if self.first_child(index) != 0 {
             return self.first_child(index);

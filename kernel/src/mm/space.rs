@@ -1,27 +1,26 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Address spaces: page tables, and map, grant and unmap through the mapping database.
 //!
-//! Each page table knows its task, its base address and the table above it (pool::Page), and where the mapping nodes of
-//! its entries lie: in groups of 64, each made when the first of its entries is mapped and given back with the table.
-//! What lies where the node of an absent entry would be means nothing. Entries marked KERNEL_OBJECT (information page,
-//! UTCBs, frames) have no node and no user operation touches them. Empty tables are given back at once.
+//! Each page table knows its task, its base address and the table above it (pool::Page), and where
+//! the mapping nodes of its entries lie: in groups of 64, each made when the first of its entries
+//! is mapped and given back with the table. What lies where the node of an absent entry would be
+//! means nothing. Entries marked KERNEL_OBJECT (KIP, UTCBs, frames) have no node and
+//! no user operation touches them. Empty tables are given back at once.
 
 use crate::arch::{cpu, direct, paging::*, DIRECT};
 use crate::mm::mapdb::{Index, Node, Store};
 use crate::object::{pool, task, Kind, Task, POOL};
 use crate::{base::Ref, percpu::preempt::poll};
 use core::cell::Cell;
-use keel_abi::fpage::*;
-use keel_abi::memory::*;
-use keel_abi::word::Word;
-use keel_abi::{Error, Fpage};
+use keel_abi::{fpage::*, memory::*, word::Word, Error, Fpage};
 
 /// Why an operation on a space did not end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Stop {
     /// It failed.
     Failed(Error),
-    /// Somebody more important is ready: begin the system call anew. Long ones go on where they were.
+    /// A thread of higher priority is ready: restart the system call. Long ones go on where they
+    /// were.
     Restart,
 }
 
@@ -47,7 +46,8 @@ const SCAN: usize = 32;
 pub(crate) const GROUP: usize = 64;
 pub(crate) const GROUPS: u32 = (ENTRIES / GROUP) as u32;
 const GROUPS_IN_PAGE: u32 = (pool::PAGE / (GROUP * size_of::<Node>())) as u32;
-/// Nodes are named by their physical address in units of their size, groups of them in units of theirs.
+/// Nodes are named by their physical address in units of their size, groups of them in units of
+/// theirs.
 const NODE_SIZE: u64 = size_of::<Node>() as u64;
 
 /// Mapping nodes lie in the pool.
@@ -99,13 +99,15 @@ impl Leaf {
         POOL.page(self.table).task.get().map_or(0, |task| POOL.physical(task.root_table))
     }
 
-    /// The leaf as it stays until the locks are given back: no other processor uses the space, and sets bits.
+    /// The leaf as it stays until the locks are given back: no other processor uses the space, and
+    /// sets bits.
     fn settled(self) -> Leaf {
         shoot_down(self.root());
         Leaf { entry: self.cell().get(), ..self }
     }
 
-    /// Changes the entry while no other processor uses the space, and drops what this one holds of it; the entry before.
+    /// Changes the entry while no other processor uses the space, and drops what this one holds of
+    /// it; the entry before.
     fn change(&self, to: impl Fn(u64) -> u64) -> u64 {
         let root = self.root();
         shoot_down(root);
@@ -126,7 +128,8 @@ pub(crate) fn node_of(table: u32, slot: usize) -> Index {
     POOL.page(table).groups[slot / GROUP].get() * GROUP as u32 + (slot % GROUP) as u32
 }
 
-/// Whose nodes a group in the pool has: the table's number times `GROUPS`, and the group's number in it.
+/// Whose nodes a group in the pool has: the table's number times `GROUPS`, and the group's number
+/// in it.
 pub(crate) fn owner_of(group: u32) -> &'static Cell<u32> {
     &POOL.page(group / GROUPS_IN_PAGE).groups[(group % GROUPS_IN_PAGE) as usize]
 }
@@ -178,7 +181,8 @@ pub fn new_root(account: Ref<pool::Account>) -> Result<u32, Error> {
     Ok(table)
 }
 
-/// Where the walk for an address ended: the lowest table, and the level of its entries. Most begin where the last one ended.
+/// Where the walk for an address ended: the lowest table, and the level of its entries. Most begin
+/// where the last one ended.
 #[inline(always)]
 fn walk(task: Ref<Task>, address: u64, stop: u8) -> (u32, u8) {
     let last = task.last_table.get();
@@ -224,7 +228,8 @@ pub(crate) fn find(task: Ref<Task>, address: u64) -> Result<Leaf, u8> {
     Ok(Leaf { table, slot, level, entry })
 }
 
-/// The first leaf entry that reaches beyond `at`, if one begins before `end`. Interrupts are let in on the way.
+/// The first leaf entry that reaches beyond `at`, if one begins before `end`. Interrupts are let in
+/// on the way.
 fn next_leaf(task: Ref<Task>, mut at: u64, end: u64) -> Option<Leaf> {
     while at < end {
         let (table, level) = walk(task, at, 0);
@@ -245,8 +250,8 @@ fn next_leaf(task: Ref<Task>, mut at: u64, end: u64) -> Option<Leaf> {
     None
 }
 
-/// Where a user's byte lies that the kernel reads or writes in the user's name; the entry shows that as if the user had.
-/// `Err`: it may not, and whether something is mapped there.
+/// Where a user's byte lies that the kernel reads or writes in the user's name; the entry shows
+/// that as if the user had. `Err`: it may not, and whether something is mapped there.
 pub fn access(task: Ref<Task>, address: u64, write: bool) -> Result<u64, bool> {
     let leaf = find(task, address).map_err(|_| false)?;
     if write && leaf.entry & WRITE == 0 {
@@ -259,7 +264,8 @@ pub fn access(task: Ref<Task>, address: u64, write: bool) -> Result<u64, bool> {
     Ok((leaf.entry & ADDRESS) + address % span(leaf.level))
 }
 
-/// The table for entries of `level` at an address, made if need be. Fails with Busy where a larger page is mapped.
+/// The table for entries of `level` at an address, made if need be. Fails with Busy where a larger
+/// page is mapped.
 #[inline]
 fn table_for(task: Ref<Task>, (mut table, mut at): (u32, u8), address: u64, level: u8) -> Result<u32, Error> {
     while at > level {
@@ -316,7 +322,8 @@ fn put(leaf: Leaf, parent: Index) {
     leaf.cell().set(leaf.entry);
 }
 
-/// Enters a leaf whose slot is empty, with a node under `parent` (0: a root). `hole` is where a walk for it ends.
+/// Enters a leaf whose slot is empty, with a node under `parent` (0: a root). `hole` is where a
+/// walk for it ends.
 fn enter(task: Ref<Task>, hole: (u32, u8), address: u64, level: u8, entry: u64, parent: Index) -> Result<Leaf, Error> {
     let table = table_for(task, hole, address, level)?;
     let leaf = Leaf { table, slot: slot(address, level), level, entry };
@@ -335,8 +342,9 @@ fn remove(leaf: Leaf) -> u64 {
     state
 }
 
-/// Takes away all that came from `node`, and with `itself` the mapping too. A mapping from which few others came goes before them:
-/// they hang under the one above it from then on. So the way down from `node`, which is gone again after `Restart`, is short in any tree.
+/// Takes away all that came from `node`, and with `itself` the mapping too. A mapping from which
+/// few others came goes before them: they hang under the one above it from then on. So the way down
+/// from `node`, which is gone again after `Restart`, is short in any tree.
 fn revoke(node: Index, itself: bool, work: &mut Work) -> Result<(), Stop> {
     let mut above = node;
     while Nodes.children(node) > 0 {
@@ -376,14 +384,15 @@ fn mapped(entry: u64, (left, added): (u64, u64)) -> u64 {
     entry & !(ACCESSED | DIRTY | LARGE) & left | added
 }
 
-/// Small pages that are mapped, taken away or reduced in one step; what that takes beyond a step, and beyond that where
-/// those that go lie in another group than the one before.
+/// Small pages that are mapped, taken away or reduced in one step; what that takes beyond a step,
+/// and beyond that where those that go lie in another group than the one before.
 const ROW: usize = 16;
 const ROW_COST: u32 = 2 * PAGE_COST;
 const GROUP_COST: u32 = 12;
 
-/// Reduces the rights of small pages that lie one after the other in a table, from `leaf` on, and that nobody got from
-/// there: where they end, at most a row further and not beyond `end`. Without the row a fork() takes three times as long.
+/// Reduces the rights of small pages that lie one after the other in a table, from `leaf` on, and
+/// that nobody got from there: where they end, at most a row further and not beyond `end`. Without
+/// the row a fork() takes three times as long.
 fn reduce_row(leaf: Leaf, end: u64, keep: u64, work: &mut Work) -> u64 {
     let (root, mut at) = (leaf.root(), leaf.address());
     // The entries stay as they are: nobody else uses the space until the locks are given back.
@@ -405,8 +414,8 @@ fn reduce_row(leaf: Leaf, end: u64, keep: u64, work: &mut Work) -> u64 {
     at
 }
 
-/// Entries of small pages that lie one after the other in a table, from a slot on, at most so many, and their nodes. A table
-/// that has one user mapping has no kernel objects.
+/// Entries of small pages that lie one after the other in a table, from a slot on, at most so many,
+/// and their nodes. A table that has one user mapping has no kernel objects.
 #[inline(always)]
 fn row(table: u32, slot: usize, most: u64) -> (&'static [Cell<u64>], core::ops::Range<Index>) {
     let count = (most as usize).min(ROW).min(GROUP - slot % GROUP);
@@ -452,9 +461,9 @@ impl Leaving {
     }
 }
 
-/// Takes away what came from small pages that lie one after the other in a table, from `leaf` on, or with `ITSELF` those
-/// pages; as long as nobody got a page any further, and only one each. Where it ends: at most a row further, and not
-/// beyond `end`.
+/// Takes away what came from small pages that lie one after the other in a table, from `leaf` on,
+/// or with `ITSELF` those pages; as long as nobody got a page any further, and only one each. Where
+/// it ends: at most a row further, and not beyond `end`.
 #[inline(never)]
 fn take_row<const ITSELF: bool>(leaf: Leaf, end: u64, work: &mut Work) -> u64 {
     let (mut at, mut state, mut all) = (leaf.address(), 0, None::<Leaving>);
@@ -510,9 +519,10 @@ fn reduce(node: Index, itself: bool, keep: u64, work: &mut Work) -> Result<(), S
 
 /// Progress of a long operation: what it found, and when it last looked for interrupts.
 ///
-/// The operation has places: `arrive` tells that it is at the next one. After `Restart` it resumes at the place where it was,
-/// and repeats what it did there that leaves no trace. So that all repetitions take no more time than the work itself,
-/// `step` says `Restart` only if at least half of what was done at the place is done for good.
+/// The operation has places: `arrive` tells that it is at the next one. After `Restart` it resumes
+/// at the place where it was, and repeats what it did there that leaves no trace. So that all
+/// repetitions take no more time than the work itself, `step` says `Restart` only if at least half
+/// of what was done at the place is done for good.
 #[derive(Default)]
 pub struct Work {
     /// ACCESSED and DIRTY of entries; LARGE: one that should have been cut was changed as a whole.
@@ -521,11 +531,13 @@ pub struct Work {
     spent: u32,
     /// Such a look found that somebody waits for us.
     wanted: bool,
-    /// What this place has cost, as far as it was counted at such looks, less twice what is done for good.
+    /// What this place has cost, as far as it was counted at such looks, less twice what is done
+    /// for good.
     owed: i64,
 }
 
-/// The state in what `Work::keep` makes; above it are the place's page number and the number of its range.
+/// The state in what `Work::keep` makes; above it are the place's page number and the number of its
+/// range.
 const STATE: u64 = ACCESSED | DIRTY | LARGE;
 
 impl Work {
@@ -535,13 +547,14 @@ impl Work {
         self.owed -= 2 * PAGE_COST as i64;
     }
 
-    /// What was found, and the place (the range's number and a page's address), to be kept when the operation has to begin
-    /// anew.
+    /// What was found, and the place (the range's number and a page's address), to be kept when the
+    /// operation has to restart.
     pub fn keep(&self, range: usize, page: u64) -> u64 {
         (range as u64) << SPACE_SHIFT | page & !(PAGE_SIZE - 1) | self.state
     }
 
-    /// Takes up what `keep` has kept: the work, the range's number and the address. All of it is 0 where that was nothing.
+    /// Takes up what `keep` has kept: the work, the range's number and the address. All of it is 0
+    /// where that was nothing.
     pub fn resume(kept: u64) -> (Work, usize, u64) {
         let page = kept & ((1 << SPACE_SHIFT) - 1) & !(PAGE_SIZE - 1);
         (Work { state: kept & STATE, ..Work::default() }, (kept >> SPACE_SHIFT) as usize, page)
@@ -600,8 +613,9 @@ impl Work {
     }
 }
 
-/// Cuts a node's large leaf into 512 of the next level. Smaller pages that came from it now come from the pieces; those who
-/// got the large page as a whole lose it (they fault, and may ask again).
+/// Cuts a node's large leaf into 512 of the next level. Smaller pages that came from it now come
+/// from the pieces; those who got the large page as a whole lose it (they fault, and may ask
+/// again).
 fn split(node: Index, work: &mut Work) -> Result<(), Stop> {
     let leaf = Leaf::of(node);
     let mut child = Nodes.first_child(node);
@@ -646,9 +660,10 @@ fn new_small_pages(task: Ref<Task>, leaf: Leaf, parent: Index, work: &mut Work) 
     Ok(table)
 }
 
-/// Takes rights from the mappings of a range of one space: only `keep` stays (nothing: the mapping goes). With
-/// `itself` from that space too, always from all that was derived from it. It does not fail: a large page that
-/// cannot be cut for want of memory loses the rights as a whole. The range begins at `at`, where it goes on after `Restart`.
+/// Takes rights from the mappings of a range of one space: only `keep` stays (nothing: the mapping
+/// goes). With `itself` from that space too, always from all that was derived from it. It does not
+/// fail: a large page that cannot be cut for want of memory loses the rights as a whole. The range
+/// begins at `at`, where it goes on after `Restart`.
 pub fn unmap(task: Ref<Task>, at: &mut u64, end: u64, keep: u64, itself: bool, work: &mut Work) -> Result<(), Stop> {
     while *at < end {
         work.arrive()?;
@@ -692,8 +707,9 @@ pub fn unmap(task: Ref<Task>, at: &mut u64, end: u64, keep: u64, itself: bool, w
 /// Bytes that a table of small pages covers.
 pub const TABLE: u64 = span(1);
 
-/// Moves all small pages of a table to where nothing is mapped yet, by the entry of the table alone: rights, state and
-/// what was derived from them stay. Both addresses are multiples of `TABLE`. False: they cannot be moved so, and stay.
+/// Moves all small pages of a table to where nothing is mapped yet, by the entry of the table
+/// alone: rights, state and what was derived from them stay. Both addresses are multiples of
+/// `TABLE`. False: they cannot be moved so, and stay.
 pub fn move_table(task: Ref<Task>, from: u64, to: u64) -> bool {
     let (table, level) = walk(task, from, 0);
     if level > 0 || in_area(task, from) || in_area(task, to) || to + TABLE > USER_END {
@@ -768,11 +784,11 @@ pub struct Mapping {
 }
 
 /// Maps all of it, except what would be in the last page of the user's half: nobody gets that page.
-/// SYSCALL at its end would leave an ip that is not canonical, and SYSRET to that faults in the kernel,
-/// with the user's stack, on Intel's processors. The fast paths rely on it: they do not look at an ip
-/// that SYSCALL saved. (A kernel area may be there, but its pages cannot be executed; physical
-/// addresses, where sigma0's pages are, end below: `cpuid::physical_bits`.) After `Restart` it resumes
-/// where `progress` says.
+/// SYSCALL at its end would leave an ip that is not canonical, and SYSRET to that faults in the
+/// kernel, with the user's stack, on Intel's processors. The fast paths rely on it: they do not
+/// look at an ip that SYSCALL saved. (A kernel area may be there, but its pages cannot be executed;
+/// physical addresses, where sigma0's pages are, end below: `cpuid::physical_bits`.) After
+/// `Restart` it resumes where `progress` says.
 pub fn map(mapping: &Mapping, progress: &mut Progress) -> Result<(), Stop> {
     loop {
         let (rights, done) = mapping.next(progress.done, &mut Work::default())?;
@@ -791,8 +807,8 @@ pub fn map(mapping: &Mapping, progress: &mut Progress) -> Result<(), Stop> {
 const PAGE_ADDRESS: u64 = (1 << SPACE_SHIFT) - PAGE_SIZE;
 const GROUP_ADDRESS: u64 = (1 << SPACE_SHIFT) - GROUP as u64 * PAGE_SIZE;
 
-/// Maps what pagers mostly answer with: small pages, to where nothing is but the tables, or the same with fewer rights. How
-/// many of the items it was, from the first on; all went to one group.
+/// Maps what pagers mostly answer with: small pages, to where nothing is but the tables, or the
+/// same with fewer rights. How many of the items it was, from the first on; all went to one group.
 #[inline(never)]
 pub fn map_pages(from: Ref<Task>, to: Ref<Task>, items: &[Word]) -> usize {
     map_small_pages::<true>(from, to, items)
@@ -804,12 +820,14 @@ pub fn map_page(from: Ref<Task>, to: Ref<Task>, item: &[Word]) -> bool {
     map_small_pages::<false>(from, to, item) > 0
 }
 
-/// What a batch of pages may cost before the caller reaches a preemption point, in units of some 70 instructions: a page is
-/// one, a source in another table than the last one `FIND_COST` more, and more rights for a page that is mapped `raise_cost()` more.
+/// What a batch of pages may cost before the caller reaches a preemption point, in units of some 70
+/// instructions: a page is one, a source in another table than the last one `FIND_COST` more, and
+/// more rights for a page that is mapped `raise_cost()` more.
 const BATCH_COST: usize = 24;
 const FIND_COST: usize = 2;
 
-/// A raise keeps the other processors out of the space, each of which takes a quarter of a page's instructions.
+/// A raise keeps the other processors out of the space, each of which takes a quarter of a page's
+/// instructions.
 fn raise_cost() -> usize {
     1 + cpu::count() as usize / 4
 }
@@ -867,7 +885,8 @@ fn map_small_pages<const RAISES: bool>(from: Ref<Task>, to: Ref<Task>, items: &[
     done
 }
 
-/// Gives a small page that is mapped the rights of a new mapping. False: it is another page, or came from somewhere else.
+/// Gives a small page that is mapped the rights of a new mapping. False: it is another page, or
+/// came from somewhere else.
 #[cold]
 #[inline(never)]
 fn raise(table: u32, slot: usize, wanted: u64, parent: Index) -> bool {
@@ -884,8 +903,9 @@ fn raised(entry: u64, other: u64) -> u64 {
     (entry | other & WRITE) & (other | !NO_EXECUTE)
 }
 
-/// Maps small pages, from `source` in a leaf on, to where nothing is but the tables, or the same already, in one group: the
-/// rights that arrived, and how many pages. `rest` is how much there is to map, and no user's leaf lies where kernel objects lie.
+/// Maps small pages, from `source` in a leaf on, to where nothing is but the tables, or the same
+/// already, in one group: the rights that arrived, and how many pages. `rest` is how much there is
+/// to map, and no user's leaf lies where kernel objects lie.
 #[inline(never)]
 fn map_row(leaf: &Leaf, source: u64, to: Ref<Task>, target: u64, item: Fpage, rest: u64) -> (u64, u64) {
     let (table, level) = walk(to, target, 0);
@@ -936,7 +956,8 @@ fn map_row(leaf: &Leaf, source: u64, to: Ref<Task>, target: u64, item: Fpage, re
 }
 
 impl Mapping {
-    /// Maps the next page, or passes over a hole: the rights that arrived, and how much of the item is done by then.
+    /// Maps the next page, or passes over a hole: the rights that arrived, and how much of the item
+    /// is done by then.
     fn next(&self, done: u64, work: &mut Work) -> Result<(u64, u64), Stop> {
         let (source, target) = (self.place.source + done, self.place.target + done);
         if in_area(self.to, target) {
@@ -1149,8 +1170,8 @@ fn drop_object(leaf: Leaf) {
     drop_if_empty(leaf.table);
 }
 
-/// Takes all user mappings of a task away, with what was derived from them. Interrupts are let in; the
-/// operation is meant to be begun anew after `Restart`.
+/// Takes all user mappings of a task away, with what was derived from them. Interrupts are let in;
+/// the operation has to be restarted after `Restart`.
 pub fn clear(task: Ref<Task>) -> Result<(), Stop> {
     unmap(task, &mut 0, 1 << SPACE_SHIFT, 0, true, &mut Work::default())
 }

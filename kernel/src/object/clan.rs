@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Clans and chiefs: who really receives a message.
 //!
-//! The tasks that one task created are its clan, and it is their chief. Within a clan, the chief included, a message goes straight
-//! to its destination. One that leaves the clan goes to the sender's chief, one into another clan to the chief of the outermost
-//! clan that it enters. Plain logic over anything that has a chief; nesting is at most 15 deep, and so are the walks.
+//! The tasks that one task created are its clan, and it is their chief. Within a clan, the chief
+//! included, a message goes straight to its destination. One that leaves the clan goes to the
+//! sender's chief, one into another clan to the chief of the outermost clan that it enters. Plain
+//! logic over anything that has a chief; nesting is at most 15 deep, and so are the walks.
 
 /// What has a chief, or belongs to the outermost clan.
 pub trait Member: Copy + PartialEq {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The I/O ports of a task: a bitmap in the polarity of the processor's (a set bit forbids), and where they came from.
+//! The I/O ports of a task: a bitmap in the polarity of the processor's (a set bit forbids), and
+//! where they came from.
 //!
 //! io.rs maps ports and takes them back.
 
@@ -48,7 +49,8 @@ pub(crate) fn word(bitmap: &[u32; 2], index: usize) -> &'static Cell<u64> {
 pub fn load(task: Ref<Task>, to: &[Cell<u64>; WORDS]) -> bool {
     let Some(space) = task.io.get() else { return false };
     for (part, page) in to.chunks_exact(PAGE / 8).zip(space.bitmap) {
-        // SAFETY: a page of the pool that only this module writes, and a part of the caller's cells of the same size.
+        // SAFETY: a page of the pool that only this module writes, and a part of the caller's cells
+        // of the same size.
         unsafe { core::ptr::copy_nonoverlapping(POOL.address(page), part.as_ptr() as *mut u8, PAGE) };
     }
     true

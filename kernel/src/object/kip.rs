@@ -12,7 +12,7 @@ pub struct InfoPage(pub Cell<Info>);
 /// The kernel interface page. boot.rs fills it in.
 pub static INFO: Global<InfoPage> = Global::new(InfoPage(Cell::new(Info::zeroed())));
 
-/// Physical address of the information page.
+/// Physical address of the KIP.
 pub fn info_physical() -> u64 {
     paging::image_physical(&raw const INFO.0)
 }

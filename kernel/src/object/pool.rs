@@ -2,16 +2,15 @@
 //! The kernel's memory: a pool of pages fixed at boot, and accounts that pay for every page of it.
 //!
 //! An account takes whole pages; small objects come from pages that belong to one account, so one
-//! clan's use never fragments another's. The sum of all limits never exceeds the pool, therefore a page within
-//! a limit is always there. Owns the pages and what is recorded about each (`Page`); does not know
-//! what the objects are. Only exclusive code (lock.rs) uses it.
+//! clan's use never fragments another's. The sum of all limits never exceeds the pool, therefore a
+//! page within a limit is always there. Owns the pages and what is recorded about each (`Page`);
+//! does not know what the objects are. Only exclusive code (lock.rs) uses it.
 
 use crate::arch::{direct, DIRECT};
 use crate::base::{Global, Ref};
 use crate::object::Task;
 use core::cell::Cell;
-use keel_abi::call::*;
-use keel_abi::Error;
+use keel_abi::{call::*, Error};
 
 /// Bytes of a page.
 pub const PAGE: usize = keel_abi::fpage::PAGE_SIZE as usize;
@@ -60,10 +59,11 @@ pub struct Page {
     pub level: Cell<u8>,
     /// Page table: the table above it; frame page: 1 bit for each frame that is bound.
     pub parent: Cell<u32>,
-    /// Page table: a bit for each `BLOCK` entries one of which was in use since the table was made. 0 in any other page.
+    /// Page table: a bit for each `BLOCK` entries one of which was in use since the table was made.
+    /// 0 in any other page.
     pub(crate) filled: Cell<u64>,
-    /// Page table: where the nodes of each eighth of its entries lie, 0 if nowhere. Page with such nodes: whose they are.
-    /// Both as space.rs numbers them; all 0 in any other page.
+    /// Page table: where the nodes of each eighth of its entries lie, 0 if nowhere. Page with such
+    /// nodes: whose they are. Both as space.rs numbers them; all 0 in any other page.
     pub groups: [Cell<u32>; 8],
     /// Free page: it is all zero.
     pub zero: Cell<bool>,
@@ -82,7 +82,8 @@ impl Page {
         self.filled.set(self.filled.get() | !0 << first & !0 >> (u64::BITS as usize - 1 - last));
     }
 
-    /// Page table: the first entry from this one on that may be in use; the number of entries if there is none.
+    /// Page table: the first entry from this one on that may be in use; the number of entries if
+    /// there is none.
     pub fn next_filled(&self, slot: usize) -> usize {
         slot.max((self.filled.get() & !0 << (slot / BLOCK)).trailing_zeros() as usize * BLOCK)
     }
@@ -134,10 +135,11 @@ impl Account {
 }
 
 object! {
-    /// The pool. A page of it is named by its physical page number, so that its address is known without a look here;
-    /// 0 is none. It lies below 4 GB (`boot::choose_pool`).
+    /// The pool. A page of it is named by its physical page number, so that its address is known
+    /// without a look here; 0 is none. It lies below 4 GB (`boot::choose_pool`).
     pub struct Pool const () {
-        /// The first page: it holds records. Its own says that it is a table that covers no address.
+        /// The first page: it holds records. Its own says that it is a table that covers no
+        /// address.
         pub(crate) first: Cell<u32> = Cell::new(0),
         pub(crate) count: Cell<u32> = Cell::new(0),
         /// Where the record of page 0 would be.
@@ -164,7 +166,8 @@ impl Pool {
         self.first.set(first);
         self.count.set(count);
         self.records.set(direct(start).cast::<Page>().wrapping_sub(first as usize));
-        // SAFETY: the first `records` pages of the range hold a `Page` for each; all bits zero is valid.
+        // SAFETY: the first `records` pages of the range hold a `Page` for each; all bits zero is
+        // valid.
         unsafe { core::ptr::write_bytes(direct(start), 0, records * PAGE) };
         for index in (first + records as u32..first + count).rev() {
             self.page(index).next.set(self.free.replace(index));
@@ -191,7 +194,8 @@ impl Pool {
         direct(self.physical(index))
     }
 
-    /// A word of a page of words: a table of any kind. The processor writes accessed and dirty bits in page tables.
+    /// A word of a page of words: a table of any kind. The processor writes accessed and dirty bits
+    /// in page tables.
     pub fn word(&self, page: u32, index: usize) -> &'static Cell<u64> {
         debug_assert!(index < PAGE / 8);
         // SAFETY: inside the page, which its owner uses as words.

@@ -9,8 +9,7 @@ use crate::object::{clan::Member, io_space::IoSpace, thread, Account, Kind, Thre
 use crate::percpu::preempt;
 use core::cell::Cell;
 use core::ops::Range;
-use keel_abi::ids::*;
-use keel_abi::{Error, Id};
+use keel_abi::{ids::*, Error, Id};
 
 /// List tag: the tasks of one clan.
 pub struct Clan;
@@ -59,7 +58,8 @@ object! {
         /// Inactive numbers that it holds lie in here.
         pub(crate) held: Cell<(u32, u32)> = Cell::new((u32::MAX, 0)),
         pub(crate) max_version: Cell<u32> = Cell::new(version),
-        /// Slots of lthread numbers: 0 never used, odd: (last version << 1) | 1, else the thread's address.
+        /// Slots of lthread numbers: 0 never used, odd: (last version << 1) | 1, else the thread's
+        /// address.
         inline: [Cell<u64>; INLINE_LTHREADS] = [const { Cell::new(0) }; INLINE_LTHREADS],
         /// Pool page that leads to the others' slots, 0 if there is none.
         pub(crate) directory: Cell<u32> = Cell::new(0),
@@ -121,14 +121,16 @@ impl Ref<Task> {
         (slot != 0 && slot & 1 == 0).then(|| unsafe { Ref::new(slot as *mut Thread) })
     }
 
-    /// Whether a new lthread can have this number: it has no thread and its versions are not used up.
+    /// Whether a new lthread can have this number: it has no thread and its versions are not used
+    /// up.
     fn is_free(self, lthread: u16) -> bool {
         let used = self.slot(lthread).map_or(0, Cell::get);
         used == 0 || used & 1 == 1 && used >> 1 < VERSION_MAX as u64
     }
 
-    /// A free lthread number. The numbers in use are taken in turn: their versions are used evenly, and since enough of them are
-    /// free, the search takes constant time on average. Where versions are used up, or all numbers are in use, it is a walk.
+    /// A free lthread number. The numbers in use are taken in turn: their versions are used evenly,
+    /// and since enough of them are free, the search takes constant time on average. Where versions
+    /// are used up, or all numbers are in use, it is a walk.
     fn free_number(self) -> Result<u16, Error> {
         let (from, end) = (self.cursor.get(), self.end.get());
         let free = |number: &u16| {
@@ -230,7 +232,7 @@ pub const TABLE_BYTES: usize = TASK_NUMBERS * size_of::<Entry>();
 /// Sets up the table in `memory`, which is zero, and gives all numbers to the root task.
 ///
 /// # Safety
-/// `memory` has `TABLE_BYTES` bytes, zero, for ever.
+/// `memory` has `TABLE_BYTES` bytes, zero, and stays allocated.
 pub unsafe fn init(memory: *mut u8) {
     TABLE.set(memory.cast());
     (TASK_FIRST_FREE as u32..TASK_NUMBERS as u32)
@@ -249,7 +251,8 @@ pub(crate) fn entry(number: u32) -> Option<&'static Entry> {
 /// Numbers between two looks for interrupts in a walk over many.
 const POLL_INTERVAL: u32 = 64;
 
-/// Whether `holds` for all of these numbers, up to the first for which it does not. Interrupts are let in on the way.
+/// Whether `holds` for all of these numbers, up to the first for which it does not. Interrupts are
+/// let in on the way.
 fn all_numbers(mut numbers: Range<u32>, mut holds: impl FnMut(&Entry) -> bool) -> bool {
     numbers.all(|number| {
         pause(number);
@@ -264,7 +267,8 @@ fn pause(number: u32) {
     }
 }
 
-/// Looks at every task that is active, from clan to clan: most numbers are not. Interrupts are let in on the way.
+/// Looks at every task that is active, from clan to clan: most numbers are not. Interrupts are let
+/// in on the way.
 pub fn for_each(mut look: impl FnMut(Ref<Task>)) {
     for top in [TASK_SIGMA0 as u32, TASK_ROOT as u32] {
         let mut next = at(top);

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Lthreads: the thread control block, its states and flags, and how it is found.
 //!
-//! Owns the block; who runs is sched.rs's, who meets whom ipc.rs's, creation and deletion lthreads.rs's. The registers
-//! of a thread in user mode are saved straight into its frame: its own one, or for an alien thread a frame in
-//! memory that it shares with its chief, which is checked whenever it is used.
+//! Owns the block; who runs is sched.rs's, who meets whom ipc.rs's, creation and deletion
+//! lthreads.rs's. The registers of a thread in user mode are saved straight into its frame: its own
+//! one, or for an alien thread a frame in memory that it shares with its chief, which is checked
+//! whenever it is used.
 
 use crate::arch::{cpu::cpu, fpu};
 use crate::base::{Links, List, Ref};
@@ -13,9 +14,7 @@ use crate::object::{clan, task, Kind, Task, POOL};
 use crate::percpu::{deadlines::Deadline, runqueue::Ready};
 use core::cell::Cell;
 use core::mem::offset_of;
-use keel_abi::call::*;
-use keel_abi::memory::*;
-use keel_abi::{Error, Frame, Id, Tag, Utcb};
+use keel_abi::{call::*, memory::*, Error, Frame, Id, Tag, Utcb};
 
 /// What a thread does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -55,18 +54,20 @@ pub const MIGRATING: u32 = 32;
 pub const TIMED: u32 = 128;
 /// It has an FPU state.
 pub const FPU: u32 = 256;
-/// It deals with threads that are not near it: it waits for one, or a sender in its queue shows itself as one. That has no
-/// short way.
+/// It deals with threads that are not near it: it waits for one, or a sender in its queue shows
+/// itself as one. That has no fast path.
 pub const CROSS_CLAN: u32 = 2048;
 /// Its pager or its handler is not near it.
 pub const CROSS_CLAN_HANDLER: u32 = 4096;
-/// It is native, and its ip was exchanged for one that no user can have: that has no short way.
+/// It is native, and its ip was exchanged for one that no user can have: that has no fast path.
 pub const BAD_IP: u32 = 65536;
 /// It has debug registers or descriptors of its own.
 pub const DEBUG_TLS: u32 = 512;
-/// It sends its handler messages of its own although it is alien, or its calls are the handler's although it is native.
+/// It sends its handler messages of its own although it is alien, or its calls are the handler's
+/// although it is native.
 pub const DISPATCHED: u32 = 1024;
-/// It has a preempter: its time slice always counts, and it has no short way, where slices do not begin.
+/// It has a preempter: its time slice always counts, and it has no fast path, where slices do not
+/// begin.
 pub const HAS_PREEMPTER: u32 = 8192;
 /// Its preempter is to be told that its time slice is over.
 pub const SLICE_ENDED: u32 = (PREEMPTED_SLICE as u32) << PREEMPTED_SHIFT;
@@ -139,7 +140,8 @@ object! {
         pub flags: Cell<u32> = Cell::new(if plan.frame.is_some() { ALIEN } else { 0 }),
         /// Index of the shared frame in the chief's window, or FRAME_NONE.
         pub frame_index: Cell<u32> = Cell::new(FRAME_NONE as u32),
-        /// What becomes of its calls: DISPATCH_OFF, DISPATCH_ON, or the program's entry that takes them.
+        /// What becomes of its calls: DISPATCH_OFF, DISPATCH_ON, or the program's entry that takes
+        /// them.
         pub dispatch: Cell<u64> = Cell::new(if plan.frame.is_some() { DISPATCH_OFF } else { DISPATCH_ON }),
         /// 0 to 255, 255 first.
         pub priority: Cell<u8> = Cell::new(plan.priority),
@@ -151,7 +153,8 @@ object! {
         pub slice: Cell<u64> = Cell::new(DEFAULT_SLICE_NS),
         /// What is left of its time slice in ns, if it did not run to the end of it; 0: all.
         pub slice_left: Cell<u64> = Cell::new(0),
-        /// Processor time used, in TSC ticks; while it is loaded, less the time when that began (`switch::consumed`).
+        /// Processor time used, in TSC ticks; while it is loaded, less the time when that began
+        /// (`switch::consumed`).
         pub consumed: Cell<u64> = Cell::new(0),
         /// Who gets its page faults.
         pub pager: Cell<Id> = Cell::new(plan.pager),
@@ -159,7 +162,8 @@ object! {
         pub handler: Cell<Id> = Cell::new(plan.pager),
         /// Who gets its preemptions, with PREEMPTER_EVERY or without.
         pub preempter: Cell<Id> = Cell::new(Id::NIL),
-        /// Whom it sends to or waits for: a thread's or a source's id. Its partner while that goes on with their transfer.
+        /// Whom it sends to or waits for: a thread's or a source's id. Its partner while that goes
+        /// on with their transfer.
         pub partner: Cell<Id> = Cell::new(Id::NIL),
         /// Whom its own message is for, even where a chief gets it. (The register may be given
         /// another value while it waits.)
@@ -170,8 +174,9 @@ object! {
         pub waiters: Cell<u32> = Cell::new(0),
         /// Its transfer of map items or strings.
         pub transfer: Transfer = Transfer::new(),
-        /// What an unmap found, and how far it came, before it was restarted (`Work::keep`). Whoever gives the thread other
-        /// registers clears it: the call that comes next may be another one.
+        /// What an unmap found, and how far it came, before it was restarted (`Work::keep`).
+        /// Whoever gives the thread other registers clears it: the call that comes next may be
+        /// another one.
         pub found: Cell<u64> = Cell::new(0),
         /// Notification word.
         pub notify: Cell<u64> = Cell::new(0),
@@ -248,8 +253,8 @@ impl Thread {
 
     /// The frame in use. An alien thread's may change under our hands: read each field once.
     pub fn frame(&self) -> &SharedFrame {
-        // SAFETY: points to `own_frame` or into a frame page that is bound to this thread and thus not given back;
-        // words allow the sharing.
+        // SAFETY: points to `own_frame` or into a frame page that is bound to this thread and thus
+        // not given back; words allow the sharing.
         unsafe { &*self.frame.get().cast::<SharedFrame>() }
     }
 
@@ -260,7 +265,8 @@ impl Thread {
 
     /// The UTCB; `None` for an alien thread.
     pub fn utcb(&self) -> Option<&SharedUtcb> {
-        // SAFETY: a page of the kernel area that lives as long as the thread; words allow the sharing with the user.
+        // SAFETY: a page of the kernel area that lives as long as the thread; words allow the
+        // sharing with the user.
         unsafe { self.utcb.cast::<SharedUtcb>().as_ref() }
     }
 }
@@ -275,14 +281,15 @@ pub fn find(id: Id) -> Option<Ref<Thread>> {
     (thread.id == id).then_some(thread)
 }
 
-/// `thread`, if the caller may change it: of its own task or clan, and no alien one in its task whose handler is not.
+/// `thread`, if the caller may change it: of its own task or clan, and no alien one in its task
+/// whose handler is not.
 pub fn controlled(caller: Ref<Thread>, thread: Ref<Thread>) -> Result<Ref<Thread>, Error> {
     caller.task.controls(thread.task)?;
     let anothers = thread.has(ALIEN) && thread.handler.get().task() != caller.id.task();
     Some(thread).filter(|thread| thread.task != caller.task || !anothers).ok_or(Error::Denied)
 }
 
-/// Sets CROSS_CLAN_HANDLER or clears it: who has it has no short way, where nearness is not asked.
+/// Sets CROSS_CLAN_HANDLER or clears it: who has it has no fast path, where nearness is not asked.
 pub fn mark_cross_clan_handler(thread: Ref<Thread>) {
     let near = |id: Id| id == Id::NIL || find(id).is_some_and(|handler| clan::is_same_clan(thread.task, handler.task));
     let far = !near(thread.pager.get()) || !near(thread.handler.get());

@@ -17,8 +17,8 @@
 //! the locks in the order of the CPUs' numbers.
 //!
 //! Interrupts are enabled in the kernel only while the CPU holds no lock (idle) or all of them
-//! (`preempt::poll`). So no interrupt handler finds an operation half done, and none waits for a lock
-//! that the interrupted code holds.
+//! (`preempt::poll`). So no interrupt handler finds an operation half done, and none waits for a
+//! lock that the interrupted code holds.
 //!
 //! The locks are unfair test-and-set words. Queue locks (ticket, MCS) would be fairer on real
 //! hardware, but on virtual CPUs each hand-over to a CPU that is not scheduled costs all the time
@@ -132,8 +132,8 @@ fn take_all(cpu: &Cpu) {
 }
 
 /// Takes the locks of all CPUs, unless the current CPU has them; it must not hold its own lock
-/// alone. Used by an interrupt in the kernel, which finds all of them held (`preempt::poll`) or none
-/// (idle), by `cond_resched`, and by a CPU that starts.
+/// alone. Used by an interrupt in the kernel, which finds all of them held (`preempt::poll`) or
+/// none (idle), by `cond_resched`, and by a CPU that starts.
 ///
 /// Returns true if this call took them. Then, and only then, the caller of this function releases
 /// them.

@@ -1,18 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Pcids of translations (PCID): a processor that comes back to a space finds those that it had.
 //!
-//! Whoever changes a space makes all processors forget it that are not in it, or drops what they hold of it (`paging`).
+//! Whoever changes a space makes all processors forget it that are not in it, or drops what they
+//! hold of it (`paging`).
 
 use core::cell::Cell;
 use keel_abi::fpage::PAGE_SHIFT;
 
 /// CR3, when written: the translations with this tag are kept.
 pub const NOFLUSH: u64 = 1 << 63;
-/// Spaces whose translations a processor keeps at most. A space has the same tag everywhere, and two spaces that have
-/// the same one displace each other.
+/// Spaces whose translations a processor keeps at most. A space has the same tag everywhere, and
+/// two spaces that have the same one displace each other.
 const PCIDS: usize = 512;
 
-/// The top tables of the spaces whose translations a processor may hold, by their tags (PCID, from 1 on).
+/// The top tables of the spaces whose translations a processor may hold, by their tags (PCID, from
+/// 1 on).
 pub struct Pcids {
     on: Cell<bool>,
     roots: [Cell<u64>; PCIDS],

@@ -5,10 +5,7 @@ use crate::arch::{fpu, switch, tables, DIRECT};
 use crate::ipc::{ipc, kernel_object, transfer};
 use crate::object::{thread::*, Kind, Task, POOL};
 use crate::{base::Ref, mm::space, percpu::preempt, sched};
-use keel_abi::call::*;
-use keel_abi::fpage::PAGE_SIZE;
-use keel_abi::memory::*;
-use keel_abi::{Error, Id, Side};
+use keel_abi::{call::*, fpage::PAGE_SIZE, memory::*, Error, Id, Side};
 
 /// Creates a stopped thread.
 pub fn create(task: Ref<Task>, plan: &Plan) -> Result<Ref<Thread>, Error> {

@@ -69,7 +69,8 @@ pub fn text_range() -> core::ops::Range<u64> {
     OFFSET + KERNEL_START..&raw const _bss_end as u64 + OFFSET
 }
 
-/// The part of this processor's stack, or of the one used at boot, that is in use; empty on any other.
+/// The part of this processor's stack, or of the one used at boot, that is in use; empty on any
+/// other.
 fn stack() -> &'static [u64] {
     let here = regs::read_sp();
     let tops = [cpu::recover().map_or(0, |cpu| cpu.stack.get()), &raw const boot_stack_top as u64];
@@ -78,11 +79,12 @@ fn stack() -> &'static [u64] {
     unsafe { core::slice::from_raw_parts(here as *const u64, (top - here) as usize / 8) }
 }
 
-/// Tells the emulator, where the command line allows that, and stops. Whoever reads the console learns the end
-/// from its last line.
+/// Tells the emulator, where the command line allows that, and stops. Whoever reads the console
+/// learns the end from its last line.
 pub fn end() -> ! {
     if facts::has_word(Word::DebugExit) {
-        // SAFETY: the port of QEMU's debug exit device; nothing else is there when the option is given.
+        // SAFETY: the port of QEMU's debug exit device; nothing else is there when the option is
+        // given.
         unsafe { regs::outb(DEBUG_EXIT_PORT as u16, SHUTDOWN_KERNEL_PANIC as u8) };
     }
     log!("the machine stands still (code {SHUTDOWN_KERNEL_PANIC:#x})");

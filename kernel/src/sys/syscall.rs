@@ -13,11 +13,7 @@ use crate::object::thread::{State, MIGRATING};
 use crate::object::{task, thread, Task, Thread};
 use crate::sys::{exregs, lthreads, tasks};
 use crate::{base::Ref, percpu::preempt, sched};
-use keel_abi::call::*;
-use keel_abi::fpage::*;
-use keel_abi::ids::*;
-use keel_abi::memory::MAX_RANGES;
-use keel_abi::{Error, Fpage, Id, Side, Status};
+use keel_abi::{call::*, fpage::*, ids::*, memory::MAX_RANGES, Error, Fpage, Id, Side, Status};
 
 /// Length of the `syscall` instruction: to restart a call, the ip is set back by that.
 const INSTRUCTION: u64 = 2;

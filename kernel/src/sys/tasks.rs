@@ -4,11 +4,7 @@
 use crate::mm::{io, space};
 use crate::object::{kip, task::*, Account, Kind, POOL};
 use crate::{base::Ref, ipc::kernel_object, percpu::preempt, sys::lthreads};
-use keel_abi::call::*;
-use keel_abi::fpage::SPACE_SHIFT;
-use keel_abi::ids::*;
-use keel_abi::memory::*;
-use keel_abi::Error;
+use keel_abi::{call::*, fpage::SPACE_SHIFT, ids::*, memory::*, Error};
 
 /// Makes a task without lthreads at a number where none is.
 pub fn create(plan: &Plan) -> Result<Ref<Task>, Error> {

@@ -23,7 +23,7 @@ COMMENT_COLUMNS = 100
 C_COMMENT = r"\s*(/\*|\*( |/|$)|//)"
 # How a comment begins, by the suffix of the file.
 COMMENTS = {".rs": r"\s*//", ".s": r"\s*#", ".c": C_COMMENT, ".h": C_COMMENT, ".S": C_COMMENT}
-LINK = re.compile(r"\]\(|https?://|SPDX-License-Identifier")
+LINK = re.compile(r"\]\(|https?://|SPDX-License-Identifier|^\s*//! \|")
 
 
 def sources() -> Iterator[tuple[str, list[str]]]:

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The ACPI tables that the kernel reads: the MADT, for interrupt controllers (ACPI 6.4, 5.2.12), and where the HPET and
-//! the PM timer are (IA-PC HPET Specification 1.0a, 3.2.4; ACPI 6.4, 5.2.9).
+//! The ACPI tables that the kernel reads: the MADT, for interrupt controllers (ACPI 6.4, 5.2.12),
+//! and where the HPET and the PM timer are (IA-PC HPET Specification 1.0a, 3.2.4; ACPI 6.4, 5.2.9).
 //! Everything is read with bounds; a table that makes no sense is as good as none.
 
 use super::{cpu, direct};
 use crate::base::{facts, facts::Memory};
-use keel_abi::acpi::{self, number, sums_to_zero};
-use keel_abi::fpage::PAGE_SIZE;
-use keel_abi::list::List;
-use keel_abi::ranges::Range;
+use keel_abi::{
+    acpi::{self, number, sums_to_zero},
+    fpage::PAGE_SIZE,
+    list::List,
+    ranges::Range,
+};
 
 /// The I/O APIC where no table says otherwise.
 const IO_APIC_DEFAULT: IoApic = IoApic { address: 0xfec0_0000, base: 0 };
@@ -58,7 +60,8 @@ impl Madt {
         Madt { io_apics: List::empty(IO_APIC_DEFAULT), processors: List::empty(0), isa }
     }
 
-    /// A processor; those beyond the most that are used are left out, and one that is named twice is one.
+    /// A processor; those beyond the most that are used are left out, and one that is named twice
+    /// is one.
     fn add_processor(&mut self, id: u32) {
         if !self.processors.contains(&id) {
             let _ = self.processors.push(id);
@@ -96,7 +99,8 @@ pub fn bytes(physical: u64, length: usize) -> Option<&'static [u8]> {
     if physical == 0 || end > facts::MAPPED_END.get() {
         return None;
     }
-    // SAFETY: the direct map reaches to `MAPPED_END`; what firmware and loader left does not change.
+    // SAFETY: the direct map reaches to `MAPPED_END`; what firmware and loader left does not
+    // change.
     Some(unsafe { core::slice::from_raw_parts(direct(physical), length) })
 }
 
@@ -122,8 +126,8 @@ pub fn pm_timer(rsdp: u64) -> Option<u16> {
     acpi::find(rsdp, b"FACP", &mut bytes).and_then(parse_pm_timer)
 }
 
-/// Whether a device can have its registers in the page at an address that a table names: one that is mapped from the
-/// start, above the kernel, and not RAM's.
+/// Whether a device can have its registers in the page at an address that a table names: one that
+/// is mapped from the start, above the kernel, and not RAM's.
 pub fn can_be_registers(address: u64, ram: &Memory) -> bool {
     let page = Range::new(address, address.saturating_add(PAGE_SIZE));
     (facts::LEAST_REGISTERS..=facts::BOOT_MAPPED - PAGE_SIZE).contains(&address) && !ram.overlaps(page)
@@ -170,7 +174,8 @@ fn parse_madt(table: &[u8]) -> Option<Madt> {
     Some(madt)
 }
 
-/// Kinds of addresses, with which a generic address begins; the address is behind three other bytes.
+/// Kinds of addresses, with which a generic address begins; the address is behind three other
+/// bytes.
 const IN_MEMORY: u8 = 0;
 const IN_PORTS: u8 = 1;
 const GENERIC_ADDRESS: usize = 4;

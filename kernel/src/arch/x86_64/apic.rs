@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Local APIC (timer, end of interrupt) and I/O APICs (interrupt lines). Intel SDM volume 3, chapter 11;
-//! 82093AA data sheet.
+//! Local APIC (timer, end of interrupt) and I/O APICs (interrupt lines). Intel SDM volume 3,
+//! chapter 11; 82093AA data sheet.
 //!
-//! All processors' local APICs are in one mode: xAPIC, whose registers are in memory, or x2APIC, whose registers are
-//! model-specific ones, where firmware has locked that mode or a processor's id is too large for xAPIC.
+//! All processors' local APICs are in one mode: xAPIC, whose registers are in memory, or x2APIC,
+//! whose registers are model-specific ones, where firmware has locked that mode or a processor's id
+//! is too large for xAPIC.
 
 use super::acpi::{self, Madt};
 use super::cpuid::{self, Feature};
@@ -16,9 +17,11 @@ use crate::base::facts::{Memory, Word};
 use crate::base::{facts, Global};
 use core::arch::asm;
 use core::cell::Cell;
-use keel_abi::call::{IRQ_MODE_EDGE, IRQ_MODE_LEVEL};
-use keel_abi::fpage::PAGE_SIZE;
-use keel_abi::ranges::Range;
+use keel_abi::{
+    call::{IRQ_MODE_EDGE, IRQ_MODE_LEVEL},
+    fpage::PAGE_SIZE,
+    ranges::Range,
+};
 
 /// Vector of the timer.
 pub const TIMER_VECTOR: u64 = 0xf0;
@@ -34,7 +37,8 @@ const MAX_GSIS: u64 = 0x80 - GSI_VECTOR;
 const MSI_VECTOR: u64 = 0x90;
 /// Message-signalled interrupts of each processor.
 pub const MSI_VECTORS: u64 = 64;
-/// The first register in x2APIC mode; they are in the order of their addresses in xAPIC mode, 16 bytes each.
+/// The first register in x2APIC mode; they are in the order of their addresses in xAPIC mode, 16
+/// bytes each.
 const X2_MSR: u32 = 0x800;
 
 /// Local APIC registers.
@@ -134,9 +138,11 @@ fn write_io(io: u64, register: u32, value: u32) {
     }
 }
 
-/// Silences the old controllers, finds the APICs, and decides on the local ones' mode. `ram` is where none of them is.
+/// Silences the old controllers, finds the APICs, and decides on the local ones' mode. `ram` is
+/// where none of them is.
 pub fn find(rsdp: u64, ram: &Memory) {
-    // SAFETY: the interrupt controllers are the kernel's; 0x21 and 0xa1 mask all lines of the old ones.
+    // SAFETY: the interrupt controllers are the kernel's; 0x21 and 0xa1 mask all lines of the old
+    // ones.
     unsafe {
         outb(0x21, 0xff);
         outb(0xa1, 0xff);
@@ -187,14 +193,16 @@ fn as_firmware_leaves() {
     }
 }
 
-/// Whether the local APICs have to be in x2APIC mode, for the sake of these processors or for the lock's.
+/// Whether the local APICs have to be in x2APIC mode, for the sake of these processors or for the
+/// lock's.
 fn needs_x2(madt: &Madt) -> bool {
     const CAN_BE_LOCKED: u64 = 1 << 21;
     const LOCKED: u64 = 1;
     if !cpuid::has(Feature::X2Apic) {
         return false;
     }
-    // SAFETY: each is there where the one before it says so, the first where CPUID does; the id in x2APIC mode.
+    // SAFETY: each is there where the one before it says so, the first where CPUID does; the id in
+    // x2APIC mode.
     let (is_locked, own) = unsafe {
         let can_be = cpuid::has(Feature::ArchCapabilities) && rdmsr(MSR_ARCH_CAPABILITIES) & CAN_BE_LOCKED != 0;
         let is_on = rdmsr(MSR_APIC_BASE) & X2 != 0;
@@ -261,8 +269,8 @@ pub fn processors() -> impl Iterator<Item = u32> {
 
 fn command(target: u32, command: u32) {
     if STATE.local.get() == 0 {
-        // SAFETY: the register in x2APIC mode. Writing it orders nothing: what was stored before must be seen by whom it
-        // interrupts (Intel SDM volume 3, 11.12.3).
+        // SAFETY: the register in x2APIC mode. Writing it orders nothing: what was stored before
+        // must be seen by whom it interrupts (Intel SDM volume 3, 11.12.3).
         unsafe {
             asm!("mfence", "lfence", options(nostack, preserves_flags));
             wrmsr(x2(local::COMMAND), (target as u64) << 32 | command as u64);
@@ -287,7 +295,8 @@ pub fn stop(target: u32) {
     command(target, local::INIT);
 }
 
-/// Starts another processor in real mode at a page below 1 MB (Intel SDM volume 3, 9.4.4.1: INIT, 10 ms, STARTUP twice).
+/// Starts another processor in real mode at a page below 1 MB (Intel SDM volume 3, 9.4.4.1: INIT,
+/// 10 ms, STARTUP twice).
 pub fn start(target: u32, page: u64) {
     const INIT_NS: u64 = 10_000_000;
     const STARTUP_NS: u64 = 200_000;
@@ -314,8 +323,8 @@ pub fn gsi_of(vector: u64) -> Option<u32> {
     (GSI_VECTOR..GSI_VECTOR + MAX_GSIS).contains(&vector).then(|| (vector - GSI_VECTOR) as u32)
 }
 
-/// Sets up a line that exists to go to a processor's local APIC, masked; to another one's where lines cannot name that
-/// processor. Whether it is level triggered.
+/// Sets up a line that exists to go to a processor's local APIC, masked; to another one's where
+/// lines cannot name that processor. Whether it is level triggered.
 pub fn configure(line: u32, mode: u64, target: u32) -> bool {
     let (level, low) = match mode {
         IRQ_MODE_EDGE => (false, false),
@@ -369,8 +378,8 @@ pub fn msi_of(vector: u64) -> Option<u64> {
     vector.checked_sub(MSI_VECTOR).filter(|number| *number < MSI_VECTORS)
 }
 
-/// Where a device writes what to raise message-signalled interrupt `number` of a processor (Intel SDM volume 3, 11.11);
-/// `None` where the message cannot name the processor.
+/// Where a device writes what to raise message-signalled interrupt `number` of a processor (Intel
+/// SDM volume 3, 11.11); `None` where the message cannot name the processor.
 pub fn message(target: u32, number: u64) -> Option<(u64, u64)> {
     (target <= LAST_SHORT_ID).then_some((0xfee0_0000 | (target as u64) << 12, MSI_VECTOR + number))
 }

@@ -35,7 +35,7 @@ object! {
         pub exit_sp: Cell<u64> = Cell::new(0),
         /// Whether sysret may be used.
         pub exit_sysret: Cell<u64> = Cell::new(0),
-        /// In the kernel for debugging, TSC ticks: the fast path of the next SYSCALL takes that
+        /// In the debug build, TSC ticks: the fast path of the next SYSCALL takes that
         /// long before it takes the lock.
         pub delay: Cell<u64> = Cell::new(0),
         /// Its number.
@@ -56,15 +56,17 @@ object! {
         pub pcids: Pcids = Pcids::new(),
         /// Its descriptors and task state.
         pub tables: Tables = Tables::new(),
-        /// `Thread::state_word` of a thread of this processor that can take the processor over at once: it waits for anybody,
+        /// `Thread::state_word` of a thread of this processor that can take the processor over at
+        /// once: it waits for anybody,
         pub open_wait: u64 = state_word(State::Receiving, true, index, 0),
         /// for one thread,
         pub closed_wait: u64 = state_word(State::Receiving, false, index, 0),
         /// for its handler's answer, as an alien thread.
         pub fault_wait: u64 = state_word(State::Faulted, false, index, ALIEN),
-        /// The lowest priority with which that can be: nobody ready has one as high, and no time slice is to start or end.
+        /// The lowest priority with which that can be: nobody ready has one as high, and no time
+        /// slice is to start or end.
         pub preemption_threshold: Cell<u32> = Cell::new(NOBODY),
-        /// Partners of the short ways.
+        /// Partners of the fast paths.
         pub lookup_cache: LookupCache = LookupCache::new(),
         /// The running thread. Whenever the processor is in user mode there is one.
         pub current: Cell<Option<Ref<Thread>>> = Cell::new(None),
@@ -114,7 +116,7 @@ pub struct Processor {
 static ALL: [AtomicPtr<Cpu>; MAX] = [const { AtomicPtr::new(null_mut()) }; MAX];
 static COUNT: AtomicU32 = AtomicU32::new(0);
 
-/// Makes the structure of a processor in `memory`, which is its own for ever.
+/// Makes the structure of a processor in `memory`, which is its own from then on.
 ///
 /// # Safety
 /// `memory` is mapped, zero, and large enough.
@@ -198,7 +200,7 @@ impl Cpu {
         [&self.current, &self.loaded, &self.fpu_owner].iter().any(|who| who.get() == Some(thread))
     }
 
-    /// Something of the loaded thread changed: it is loaded anew before it runs on.
+    /// Something of the loaded thread changed: it is loaded again before it runs on.
     pub fn loaded_changed(&self) {
         if let Some(thread) = self.loaded.take() {
             super::switch::save_loaded(thread);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! FPU states, debug registers, thread-local descriptors: what few threads have, and a switch changes only
-//! where the next thread has them. A thread's first FPU instruction traps and gives it a state; from then on
-//! the state is saved and restored eagerly when the owner changes.
+//! FPU states, debug registers, thread-local descriptors: what few threads have, and a switch
+//! changes only where the next thread has them. A thread's first FPU instruction traps and gives it
+//! a state; from then on the state is saved and restored eagerly when the owner changes.
 
 use super::cpu::{self, cpu, Cpu};
 use super::cpuid::{self, Feature};
@@ -13,11 +13,14 @@ use crate::object::{Kind, Thread, POOL};
 use crate::percpu::lock;
 use core::arch::asm;
 use core::cell::Cell;
-use keel_abi::fpage::SPACE_SHIFT;
-use keel_abi::word::{copy_slice, Word};
-use keel_abi::Error;
+use keel_abi::{
+    fpage::SPACE_SHIFT,
+    word::{copy_slice, Word},
+    Error,
+};
 
-/// Largest state that is used: half a page. With the components that are used 832 bytes are the most.
+/// Largest state that is used: half a page. With the components that are used 832 bytes are the
+/// most.
 const MAX_SIZE: usize = 2048;
 /// Bytes of the legacy area and the XSAVE header.
 const MIN_SIZE: usize = 576;
@@ -59,8 +62,8 @@ struct Parameters {
 
 static PARAMETERS: Global<Parameters> = Global::new(Parameters { mask: Cell::new(3), size: Cell::new(MIN_SIZE) });
 
-/// Chooses the components that are used; on each processor. Panics where the processor does not do what CPUID says of
-/// it: a state that is larger than its place would overwrite another's.
+/// Chooses the components that are used; on each processor. Panics where the processor does not do
+/// what CPUID says of it: a state that is larger than its place would overwrite another's.
 pub fn init(cpu: &Cpu) {
     trap(cpu, true);
     if cpuid::has(Feature::Xsave) {
@@ -93,8 +96,8 @@ unsafe fn xgetbv() -> u64 {
     (high as u64) << 32 | low as u64
 }
 
-/// Bytes of a state with these components, of which CPUID tells the whole and offset and size of AVX: enough for each,
-/// whole words; `None` if that is more than there is room for.
+/// Bytes of a state with these components, of which CPUID tells the whole and offset and size of
+/// AVX: enough for each, whole words; `None` if that is more than there is room for.
 fn area(mask: u64, told: usize, [offset, size]: [usize; 2]) -> Option<usize> {
     let avx = if mask >> AVX & 1 == 1 { offset.checked_add(size)? } else { 0 };
     let bytes = told.max(avx).max(MIN_SIZE).checked_next_multiple_of(size_of::<u64>())?;
@@ -126,7 +129,8 @@ impl State {
 
     fn restore(&self) {
         let address = self.words.as_ptr();
-        // SAFETY: the area is large enough and aligned, TS is clear, and the content was saved by `save` or checked by `copy_in`.
+        // SAFETY: the area is large enough and aligned, TS is clear, and the content was saved by
+        // `save` or checked by `copy_in`.
         unsafe {
             if cpuid::has(Feature::Xsave) {
                 asm!("xrstor64 [{}]", in(reg) address, in("eax") mask() as u32, in("edx") 0, options(nostack));
@@ -137,8 +141,9 @@ impl State {
     }
 }
 
-/// Saves the state that is in the processor to words that are enough for it. The first one is aligned to 64 bytes, and the
-/// header is zero: of it the processor writes the first word alone, and keeps there what it does not know.
+/// Saves the state that is in the processor to words that are enough for it. The first one is
+/// aligned to 64 bytes, and the header is zero: of it the processor writes the first word alone,
+/// and keeps there what it does not know.
 #[inline(always)]
 fn save(words: &[Word]) {
     let address = words.as_ptr();
@@ -182,7 +187,7 @@ pub fn change(cpu: &Cpu, thread: Ref<Thread>) {
     }
 }
 
-/// Saves what is in the FPU to its owner, who is not loaded or will be loaded anew.
+/// Saves the FPU registers to their owner, which is not loaded or will be loaded again.
 pub fn put_away(cpu: &Cpu) {
     if let Some(state) = cpu.fpu_owner.take().and_then(|owner| owner.fpu.get()) {
         trap(cpu, false);
@@ -202,8 +207,8 @@ fn state_of(thread: Ref<Thread>) -> Result<Ref<State>, Error> {
         return Ok(state);
     }
     let memory = POOL.take(thread.task.account, size(), Kind::Fpu)?.cast::<State>();
-    // SAFETY: fresh memory, aligned to the power of two above its size. Only `size()` bytes of a State are ever used
-    // by the processor; the pool's class is at least that.
+    // SAFETY: fresh memory, aligned to the power of two above its size. Only `size()` bytes of a
+    // State are ever used by the processor; the pool's class is at least that.
     let state = unsafe { Ref::new(memory) };
     state.reset();
     thread.fpu.set(Some(state));
@@ -211,7 +216,8 @@ fn state_of(thread: Ref<Thread>) -> Result<Ref<State>, Error> {
     Ok(state)
 }
 
-/// Copies a thread's state to a buffer of its size, aligned to 64 bytes; the initial state if it has none.
+/// Copies a thread's state to a buffer of its size, aligned to 64 bytes; the initial state if it
+/// has none.
 pub fn copy_out(thread: Ref<Thread>, [head, tail]: [&[Word]; 2]) {
     let write = |state: &State| {
         copy_slice(state.words(), head);
@@ -238,8 +244,8 @@ pub fn copy_out(thread: Ref<Thread>, [head, tail]: [&[Word]; 2]) {
     }
 }
 
-/// Takes a thread's state from such a buffer, if the processor will take it. The buffer is a user's memory: what is checked is
-/// read once.
+/// Takes a thread's state from such a buffer, if the processor will take it. The buffer is a user's
+/// memory: what is checked is read once.
 pub fn copy_in(thread: Ref<Thread>, [head, tail]: [&[Word]; 2]) -> Result<(), Error> {
     const DATA: usize = HEADER + HEADER_WORDS;
     if !tail.is_empty() {
@@ -280,8 +286,8 @@ fn is_here(thread: Ref<Thread>) -> bool {
     cpu().fpu_owner.get() == Some(thread)
 }
 
-/// A thread's state is the one in memory, which no processor has in its registers. If the thread runs, it gets the state at
-/// its next FPU instruction, which traps.
+/// A thread's state is the one in memory, which no processor has in its registers. If the thread
+/// runs, it gets the state at its next FPU instruction, which traps.
 fn forget_registers(thread: Ref<Thread>) {
     cpu::write_back_elsewhere(thread);
     if is_here(thread) {
@@ -331,7 +337,7 @@ pub fn is_valid_debug(words: &[Word]) -> bool {
     addresses && words[5].get() & !DR7_VALID == 0 && words[4].get() >> 32 == 0
 }
 
-/// A thread's debug registers or descriptors changed: they are loaded anew before it runs on.
+/// A thread's debug registers or descriptors changed: they are loaded again before it runs on.
 pub fn debug_tls_changed(thread: Ref<Thread>) {
     let cpu = cpu::of(thread);
     if cpu.loaded.get() == Some(thread) {

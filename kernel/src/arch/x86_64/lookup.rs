@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Threads that this processor looked for lately, by id: the fast paths of fast.s find their partners here.
+//! Threads that this processor looked for lately, by id: the fast paths of fast.s find their
+//! partners here.
 
 use crate::{base::Ref, object::Thread};
 use core::cell::Cell;
@@ -8,13 +9,14 @@ use keel_abi::Id;
 /// Log2 of the number of threads that are known at once.
 const SLOT_BITS: u32 = 9;
 const SLOTS: usize = 1 << SLOT_BITS;
-/// The upper bits of the lower half of an id (the lthread number, and the lower bits of the task's) multiplied by this
-/// choose the slot: the golden ratio spreads them.
+/// The upper bits of the lower half of an id (the lthread number, and the lower bits of the task's)
+/// multiplied by this choose the slot: the golden ratio spreads them.
 pub const LOOKUP_FACTOR: u32 = 0x61c8_8647;
 /// From the product to the slot.
 pub const LOOKUP_SHIFT: u32 = u32::BITS - SLOT_BITS;
 
-/// Threads that were looked for lately, by id. Whoever deletes a thread makes all processors forget it.
+/// Threads that were looked for lately, by id. Whoever deletes a thread makes all processors forget
+/// it.
 #[repr(C)]
 pub struct LookupCache {
     pub(crate) ids: [Cell<Id>; SLOTS],

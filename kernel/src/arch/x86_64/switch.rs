@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What of a thread is in the processor: loading it, saving it, and whose time runs.
 //!
-//! The caller holds the processor's own lock, and interrupts are off, except in `wait_for_interrupt` and `poll`.
+//! The caller holds the processor's own lock, and interrupts are off, except in
+//! `wait_for_interrupt` and `poll`.
 
 use super::cpu::{self, cpu, Cpu};
 use super::cpuid::{self, Feature};
@@ -10,8 +11,7 @@ use super::{fpu, paging, tables};
 use crate::object::{thread::ALIEN, Thread};
 use crate::{base::Ref, debugger};
 use core::arch::asm;
-use keel_abi::fpage::SPACE_SHIFT;
-use keel_abi::memory::SharedFrame;
+use keel_abi::{fpage::SPACE_SHIFT, memory::SharedFrame};
 
 /// Flags that are set in every user's flags: interrupts on, and the bit that is always one.
 pub const FLAGS_FIXED: u64 = 1 << 9 | 1 << 1;
@@ -24,8 +24,8 @@ pub const FLAGS_CLEARED: u64 = 0x4_7700;
 /// In a frame's `orig_ax`: an exception or interrupt filled it.
 pub const NO_CALL: u64 = u64::MAX;
 
-// SAFETY: what entry.s has. Callers keep no reference into a global that an interrupt may change: the idle loop of
-// `sched::choose`, and long operations between two consistent steps.
+// SAFETY: what entry.s has. Callers keep no reference into a global that an interrupt may change:
+// the idle loop of `sched::choose`, and long operations between two consistent steps.
 unsafe extern "C" {
     /// Halts until an interrupt came and was served.
     pub safe fn wait_for_interrupt();
@@ -34,7 +34,8 @@ unsafe extern "C" {
     pub safe fn poll();
 }
 
-/// Makes `thread` the one whose registers the processor leaves with. False if its frame's ip is no user address.
+/// Makes `thread` the one whose registers the processor leaves with. False if its frame's ip is no
+/// user address.
 pub fn load(cpu: &Cpu, thread: Ref<Thread>) -> bool {
     if cpu.loaded.get() != Some(thread) {
         change(cpu, thread);
@@ -133,7 +134,8 @@ fn load_bases(frame: &SharedFrame, selectors: u64) {
         tables::load_selectors(wanted);
     }
     if cpuid::has(Feature::FsGsBase) {
-        // SAFETY: interrupts are off; between the two swapgs nothing uses gs; both bases are canonical.
+        // SAFETY: interrupts are off; between the two swapgs nothing uses gs; both bases are
+        // canonical.
         unsafe { asm!("wrfsbase {}", "swapgs", "wrgsbase {}", "swapgs", in(reg) fs, in(reg) gs, options(nostack)) };
     } else {
         // SAFETY: these registers exist on every 64-bit processor; both bases are canonical.

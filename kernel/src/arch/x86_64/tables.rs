@@ -52,8 +52,8 @@ pub const FIRST_INTERRUPT: u64 = 32;
 /// `int 0x80`.
 pub const VECTOR_INT80: u64 = 0x80;
 
-/// Task state segment (Intel SDM volume 3, 8.7), with the bitmap of ports behind it, which must start inside the first
-/// 64 KB of the segment.
+/// Task state segment (Intel SDM volume 3, 8.7), with the bitmap of ports behind it, which must
+/// start inside the first 64 KB of the segment.
 #[repr(C, align(128))]
 struct State {
     words: [Cell<u32>; 25],
@@ -64,8 +64,8 @@ struct State {
     end: Cell<u64>,
 }
 
-/// Where the stack pointers stand in `State::words`: for entries from user mode, and the first of those for exceptions that
-/// need one of their own.
+/// Where the stack pointers stand in `State::words`: for entries from user mode, and the first of
+/// those for exceptions that need one of their own.
 const ENTRY_STACK: usize = 1;
 const IST: usize = 9;
 
@@ -124,9 +124,9 @@ pub fn init(cpu: &Cpu) {
     }
     let gdtr = Pointer { limit: (DESCRIPTORS * 8 - 1) as u16, base: cpu.tables.gdt.as_ptr() as u64 };
     let idtr = Pointer { limit: 256 * 16 - 1, base: IDT.as_ptr() as u64 };
-    // The local table must be loaded with nothing: after a reset it is usable and begins at address 0, where a user
-    // could lay a gate into the kernel.
-    // SAFETY: the tables are statics and complete; the far return loads the kernel's code selector.
+    // The local table must be loaded with nothing: after a reset it is usable and begins at address
+    // 0, where a user could lay a gate into the kernel. SAFETY: the tables are statics and
+    // complete; the far return loads the kernel's code selector.
     unsafe {
         asm!("lgdt [{gdt}]", "lidt [{idt}]", "mov ss, {ss:e}", "push {cs}", "lea {t}, [rip + 2f]", "push {t}", "retfq", "2:",
             "ltr {tss:x}", "lldt {null:x}",
@@ -197,7 +197,7 @@ fn fill_idt(cpu: &Cpu) {
     }
 }
 
-/// Whether the short ways are used.
+/// Whether the fast paths are used.
 pub fn use_fast_paths() -> bool {
     !facts::has_word(Word::NoFast) && cpuid::has(Feature::FsGsBase) && cpuid::has(Feature::Xsave)
 }
@@ -220,7 +220,8 @@ pub fn select_ports(cpu: &Cpu, task: Ref<Task>) {
     cpu.tables.state.ports.set(if loaded { PORTS_OFFSET } else { NO_PORTS });
 }
 
-/// Copies the ports of the running task into the bitmap. False if it has none, or they are there already.
+/// Copies the ports of the running task into the bitmap. False if it has none, or they are there
+/// already.
 pub fn load_ports(task: Ref<Task>) -> bool {
     let cpu = cpu();
     let loaded = cpu.tables.ports_of.get() == task.number;
@@ -232,8 +233,8 @@ pub fn load_ports(task: Ref<Task>) -> bool {
     true
 }
 
-/// The ports of a task have changed: the bitmaps are stale. A processor that runs the task reads the offset at its next
-/// port instruction.
+/// The ports of a task have changed: the bitmaps are stale. A processor that runs the task reads
+/// the offset at its next port instruction.
 pub fn forget_ports(task: Ref<Task>) {
     for cpu in cpu::all().filter(|cpu| cpu.tables.ports_of.get() == task.number) {
         cpu.tables.ports_of.set(0);
@@ -249,7 +250,8 @@ pub fn is_user_descriptor(descriptor: u64) -> bool {
     const CODE: u64 = 1 << 43;
     const CONFORMING: u64 = 1 << 42;
     const READABLE: u64 = 1 << 41;
-    // Code must be readable: the kernel loads it into data segment registers too, and must not fault.
+    // Code must be readable: the kernel loads it into data segment registers too, and must not
+    // fault.
     let code = descriptor & (CODE | CONFORMING | READABLE);
     let kind = code & CODE == 0 || code == CODE | READABLE;
     descriptor == 0 || descriptor & SEGMENT != 0 && descriptor & USER == USER && descriptor & LONG == 0 && kind
@@ -262,7 +264,8 @@ pub fn set_tls(descriptors: [u64; 3]) {
     }
 }
 
-/// Whether a selector may be loaded in user mode: null, user data, 32-bit or 64-bit code, thread-local if present.
+/// Whether a selector may be loaded in user mode: null, user data, 32-bit or 64-bit code,
+/// thread-local if present.
 fn is_loadable(selector: u16) -> bool {
     let index = selector as usize / 8;
     let local = (TLS_FIRST..TLS_FIRST + 3).contains(&index)
@@ -288,8 +291,8 @@ pub fn selectors() -> u64 {
 /// Loads ds, es, fs, gs; the bases of fs and gs must be written afterwards.
 pub fn load_selectors(selectors: u64) {
     let checked = |shift: u32| Some((selectors >> shift) as u16).filter(|it| is_loadable(*it)).map_or(0, u32::from);
-    // SAFETY: each selector is null or a user segment that is present, so loading cannot fault. gs is loaded while the
-    // user's base is the active one, since loading clears the active base.
+    // SAFETY: each selector is null or a user segment that is present, so loading cannot fault. gs
+    // is loaded while the user's base is the active one, since loading clears the active base.
     unsafe {
         asm!("mov ds, {:e}", "mov es, {:e}", "mov fs, {:e}", "swapgs", "mov gs, {:e}", "swapgs",
             in(reg) checked(0), in(reg) checked(16), in(reg) checked(32), in(reg) checked(48), options(nostack));

@@ -7,8 +7,7 @@ use crate::arch::{apic, clock, direct, entry, fpu, multiboot::Information, pagin
 use crate::percpu::lock;
 use core::hint::spin_loop;
 use core::sync::atomic::{AtomicBool, Ordering};
-use keel_abi::fpage::PAGE_SIZE;
-use keel_abi::ranges::Range;
+use keel_abi::{fpage::PAGE_SIZE, ranges::Range};
 
 /// What a processor begins with, in start.s.
 #[repr(C)]
@@ -42,7 +41,8 @@ pub fn start_boot_processor() {
 }
 
 fn make(index: u8, apic_id: u32) -> &'static Cpu {
-    // SAFETY: once for each index, the first before any task; the memory is the processor's for ever.
+    // SAFETY: once for each index, the first before any task; the memory is the processor's for
+    // ever.
     unsafe { cpu::create(paging::map_processor(index, size_of::<Processor>()).cast(), index, apic_id) }
 }
 

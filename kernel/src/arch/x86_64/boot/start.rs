@@ -30,7 +30,8 @@ pub fn enable_features() {
     ];
     let cr4 =
         BITS.iter().fold(CR4_BITS as u64, |bits, (feature, bit)| if cpuid::has(*feature) { bits | bit } else { bits });
-    // SAFETY: only bits that CPUID offers; the kernel never touches user memory by user addresses (SMAP) nor runs it (SMEP).
+    // SAFETY: only bits that CPUID offers; the kernel never touches user memory by user addresses
+    // (SMAP) nor runs it (SMEP).
     unsafe {
         write_cr4(cr4);
         wrmsr(MSR_PAT, paging::PAT);

@@ -104,8 +104,8 @@ slow_syscall_entry:
     save_after_syscall
     slow_path {slow_syscall}, 1
 
-# Returns to user mode. The exit words in the Cpu structure were checked (switch.rs: load); the other
-# registers in the frame may have any value. Live: rax = frame to leave with.
+# Returns to user mode. The exit words in the Cpu structure were checked (switch.rs: load); the
+# other registers in the frame may have any value. Live: rax = frame to leave with.
 .balign 16
 .globl leave_to_user
 leave_to_user:

@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The short ways through IPC: what fast.s knows of the kernel's structures. Their code is there.
+//! The IPC fast paths: what fast.s knows of the kernel's structures. Their code is there.
 //!
-//! They run under the own processor's lock and touch nothing but threads of this processor. What they compare in one
-//! instruction is kept so that one is enough: `Thread::state_word` beside the values in `Cpu`, `Cpu::preemption_threshold`, `LookupCache` (lookup.rs).
+//! They run under the own processor's lock and touch nothing but threads of this processor. What
+//! they compare in one instruction is kept so that one is enough: `Thread::state_word` beside the
+//! values in `Cpu`, `Cpu::preemption_threshold`, `LookupCache` (lookup.rs).
 
 use crate::arch::cpu::{cpu, Cpu};
 use crate::base::{facts, facts::Word, Ref};
 use crate::object::thread::{state_word, State, ALIEN, DISPATCHED, FPU};
 use crate::object::{Task, Thread};
 use crate::{arch::tables, mm::space};
-use keel_abi::call::*;
-use keel_abi::memory::SharedUtcb;
-use keel_abi::Id;
+use keel_abi::{call::*, memory::SharedUtcb, Id};
 
 /// Flags of reply and wait for anybody.
 pub const REPLY_AND_WAIT: u64 = CALL_IPC | IPC_SEND | IPC_RECEIVE | IPC_OPEN;
@@ -22,8 +21,9 @@ pub const TAG_CONTENT: u64 = 0xff << TAG_WORDS_SHIFT | 0xff << TAG_MAPS_SHIFT | 
 /// What they are where an answer is one map item.
 pub const TAG_ONE_PAGE: u64 = 1 << TAG_MAPS_SHIFT;
 
-/// The running thread answers a fault with one page, and waits for anybody again: the faulter, which now runs. This is half
-/// short: the caller runs exclusively. `None`: it is not so, or something is out of the ordinary; nothing was done.
+/// The running thread answers a fault with one page, and waits for anybody again: the faulter,
+/// which now runs. This is half short: the caller runs exclusively. `None`: it is not so, or
+/// something is out of the ordinary; nothing was done.
 pub fn answer(cpu: &Cpu, caller: Ref<Thread>) -> Option<Ref<Thread>> {
     let (frame, utcb) = (caller.frame(), caller.utcb()?);
     if frame.orig_ax.get() & ANY_SEND_TIMEOUT as u64 != REPLY_AND_WAIT || frame.si.get() & TAG_CONTENT != TAG_ONE_PAGE {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Rust side of entry.s: what the entries call. switch.rs has the checks before leaving to user mode.
+//! Rust side of entry.s: what the entries call. switch.rs has the checks before leaving to user
+//! mode.
 
 pub mod fast;
 
@@ -13,15 +14,13 @@ use crate::sys::{exregs, leave, panic, syscall};
 use crate::{base::facts, debugger, object::Thread, sched};
 use core::arch::{asm, global_asm};
 use core::mem::offset_of;
-use keel_abi::call::*;
-use keel_abi::fpage::*;
-use keel_abi::ids::TASK_SIGMA0;
-use keel_abi::{Frame, Id, Tag, Utcb};
+use keel_abi::{call::*, fpage::*, ids::TASK_SIGMA0, Frame, Id, Tag, Utcb};
 
 /// AC: in user mode alignment checks, in the kernel no SMAP.
 const FLAG_AC: u64 = 1 << 18;
 
-/// The assembly, with a symbol for the offset of each field that it uses, prefix and name, and for constants.
+/// The assembly, with a symbol for the offset of each field that it uses, prefix and name, and for
+/// constants.
 macro_rules! assembly {
     ([$($prefix:literal $type:ty { $($field:ident)* })*] [$($module:ident { $($constant:ident)* })*] $($rest:tt)*) => {
         global_asm!(
@@ -108,7 +107,8 @@ unsafe extern "C" {
     fn leave_to_user() -> !;
 }
 
-/// A system call instruction that no short way serves: the running thread's registers are in its frame.
+/// A system call instruction that no fast path serves: the running thread's registers are in its
+/// frame.
 extern "C" fn system_call() -> u64 {
     let cpu = cpu();
     lock::enter(cpu);
@@ -147,7 +147,7 @@ fn serve_up(cpu: &'static Cpu) -> u64 {
     leave(cpu)
 }
 
-/// The end of a long way: the frame to leave with.
+/// The end of a slow path: the frame to leave with.
 fn leave(cpu: &'static Cpu) -> u64 {
     let frame = leave::leave(cpu);
     debugger::trace::leave(cpu);
