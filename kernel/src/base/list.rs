@@ -5,8 +5,7 @@
 //! list for each tag; `List` does not know which, its owner does.
 
 use crate::base::Ref;
-use core::cell::Cell;
-use core::marker::PhantomData;
+use core::{cell::Cell, marker::PhantomData};
 
 /// The two links inside an object.
 pub struct Links<T> {

@@ -6,8 +6,7 @@
 //! be reached always points to a live object. All fields of such objects are `Cell`s, so that
 //! shared references suffice.
 
-use core::ops::Deref;
-use core::ptr::NonNull;
+use core::{ops::Deref, ptr::NonNull};
 
 /// A copyable reference to a live kernel object.
 #[repr(transparent)]

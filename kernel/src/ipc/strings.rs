@@ -9,8 +9,7 @@
 use core::cell::Cell;
 use keel_abi::call::{MAX_STRINGS, MAX_STRING_BYTES};
 use keel_abi::fpage::{PAGE_SIZE, SPACE_SHIFT};
-use keel_abi::memory::STRING_CONTINUES;
-use keel_abi::StringItem;
+use keel_abi::{memory::STRING_CONTINUES, StringItem};
 
 /// StringItems in a list.
 const STRING_ITEMS: usize = MAX_STRINGS as usize;

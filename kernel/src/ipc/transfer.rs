@@ -33,12 +33,8 @@ use crate::mm::space::{Progress, Stop};
 use crate::mm::{space, umem};
 use crate::{base::Ref, object::thread::*, percpu::preempt::poll, sched};
 use core::cell::Cell;
-use keel_abi::{
-    call::*,
-    memory::{MapItem, MAP_GRANT},
-    word::Word,
-    Error, Fpage, Id, Side, StringItem, Tag,
-};
+use keel_abi::memory::{MapItem, MAP_GRANT};
+use keel_abi::{call::*, word::Word, Error, Fpage, Id, Side, StringItem, Tag};
 
 /// Map items of one small page each that are mapped between two preemption points.
 const PAGES_AT_ONCE: u64 = 16;

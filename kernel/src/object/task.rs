@@ -7,8 +7,7 @@
 use crate::base::{nospec::nospec, Global, Links, List, Ref};
 use crate::object::{clan::Member, io_space::IoSpace, thread, Account, Kind, Thread, POOL};
 use crate::percpu::preempt;
-use core::cell::Cell;
-use core::ops::Range;
+use core::{cell::Cell, ops::Range};
 use keel_abi::{ids::*, Error, Id};
 
 /// List tag: the tasks of one clan.

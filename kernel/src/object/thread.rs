@@ -12,8 +12,7 @@ use crate::ipc::kernel_object::{KernelObject, Pending};
 use crate::ipc::transfer::Transfer;
 use crate::object::{clan, task, Kind, Task, POOL};
 use crate::percpu::{deadlines::Deadline, runqueue::Ready};
-use core::cell::Cell;
-use core::mem::offset_of;
+use core::{cell::Cell, mem::offset_of};
 use keel_abi::{call::*, memory::*, Error, Frame, Id, Tag, Utcb};
 
 /// What a thread does.

@@ -26,9 +26,8 @@
 
 use crate::arch::cpu::{self, cpu, Cpu};
 use crate::arch::{apic, paging, switch};
-use core::hint::spin_loop;
-use core::mem::offset_of;
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use core::{hint::spin_loop, mem::offset_of};
 
 /// A spin lock, with the number of CPUs that spin for it.
 pub struct Lock {

@@ -16,9 +16,8 @@ use crate::{base::Ref, sched};
 use core::cell::Cell;
 use keel_abi::call::{DISPATCH_OFF, DISPATCH_ON, FRAME_NONE};
 use keel_abi::fpage::{PAGE_SIZE, SPACE_SHIFT};
-use keel_abi::memory::*;
 use keel_abi::word::{copy, Word};
-use keel_abi::{Error, Id};
+use keel_abi::{memory::*, Error, Id};
 
 /// Operations on the FPU state.
 const OF_FPU: u64 = EX_FPU_GET | EX_FPU_SET | EX_FPU_RESET;

@@ -15,13 +15,9 @@ use super::{clock, cpu, direct, paging};
 use crate::arch::print::log;
 use crate::base::facts::{Memory, Word};
 use crate::base::{facts, Global};
-use core::arch::asm;
-use core::cell::Cell;
-use keel_abi::{
-    call::{IRQ_MODE_EDGE, IRQ_MODE_LEVEL},
-    fpage::PAGE_SIZE,
-    ranges::Range,
-};
+use core::{arch::asm, cell::Cell};
+use keel_abi::call::{IRQ_MODE_EDGE, IRQ_MODE_LEVEL};
+use keel_abi::{fpage::PAGE_SIZE, ranges::Range};
 
 /// Vector of the timer.
 pub const TIMER_VECTOR: u64 = 0xf0;

@@ -9,10 +9,8 @@ use crate::percpu::deadlines::{Deadline, Deadlines};
 use crate::percpu::runqueue::{RunQueue, NOBODY};
 use crate::percpu::{lock, lock::Lock, pcid::Pcids};
 use crate::{base::Ref, object::Thread};
-use core::arch::asm;
-use core::cell::Cell;
-use core::ptr::null_mut;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
+use core::{arch::asm, cell::Cell, ptr::null_mut};
 use keel_abi::Id;
 
 object! {

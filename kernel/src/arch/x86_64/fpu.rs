@@ -11,13 +11,9 @@ use crate::base::{Global, Ref};
 use crate::object::thread::{DEBUG_TLS, FPU};
 use crate::object::{Kind, Thread, POOL};
 use crate::percpu::lock;
-use core::arch::asm;
-use core::cell::Cell;
-use keel_abi::{
-    fpage::SPACE_SHIFT,
-    word::{copy_slice, Word},
-    Error,
-};
+use core::{arch::asm, cell::Cell};
+use keel_abi::word::{copy_slice, Word};
+use keel_abi::{fpage::SPACE_SHIFT, Error};
 
 /// Largest state that is used: half a page. With the components that are used 832 bytes are the
 /// most.

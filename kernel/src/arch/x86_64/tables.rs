@@ -8,9 +8,7 @@ use super::regs::*;
 use super::switch::FLAGS_CLEARED;
 use crate::base::{facts, facts::Word, nospec::nospec, Global, Ref};
 use crate::object::{io_space, Task};
-use core::arch::asm;
-use core::cell::Cell;
-use core::mem::offset_of;
+use core::{arch::asm, cell::Cell, mem::offset_of};
 
 /// Kernel code.
 const KERNEL_CS: u16 = 0x10;
