@@ -32,7 +32,8 @@ from ..progress import say
 # How the guest's init reports why it ends (guest/init), and how many lines Linux may add after that on the console.
 INIT_ERROR = "keel-init: error: "
 LAST_WORDS = 10
-# The limit in seconds for a guest under KVM until the root task's first line, which usually takes a second or two.
+# The limit in seconds for a guest under KVM until the root task's first line, or native Linux's, which usually takes a second
+# or two.
 # When it boots from an ISO image, GRUB reads all modules first.
 KVM_BEGINS_S = 20.0
 KVM_BEGINS_FROM_DISC_S = 120.0
@@ -78,15 +79,16 @@ def run(settings: Settings, choices: boot.Choices, dialogue: Dialogue | None = N
 
 
 def _run_guest(settings: Settings, choices: boot.Choices, described: qemu.Guest, plan: guest.Plan) -> guest.Outcome:
-    """Run the guest; emulate it if we chose KVM and it does not reach the root task."""
-    if described.accelerator != "kvm" or choices.accelerator == "kvm" or choices.native or choices.gdb:
+    """Run the guest; emulate it if we chose KVM and it does not reach the root task, or Linux where it is native."""
+    if described.accelerator != "kvm" or choices.accelerator == "kvm" or choices.gdb:
         return guest.run(settings, described, plan)
     limit = KVM_BEGINS_FROM_DISC_S if described.disc else KVM_BEGINS_S
     outcome = guest.run(settings, described, replace(plan, begins_s=limit))
     if outcome.begun or outcome.timed_out:
         return outcome
     end = f"stood for {limit:g} s" if outcome.emulator_status is None else f"ended with status {outcome.emulator_status}"
-    say(f"under KVM the guest {end} before the root task's first line: {_complaint(outcome)}")
+    first = "Linux's" if choices.native else "the root task's"
+    say(f"under KVM the guest {end} before {first} first line: {_complaint(outcome)}")
     say("it is emulated instead (--accel tcg does that at once)")
     return guest.run(settings, replace(described, accelerator="tcg"), plan)
 

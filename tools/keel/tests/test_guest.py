@@ -152,13 +152,19 @@ def test_a_guest_that_kvm_does_not_begin_is_emulated(
     assert status == 7 and len(said) == 2 and told in said[0], said
 
 
+def test_a_native_guest_that_kvm_does_not_begin_is_emulated_too(emulator: Emulator, start: Start) -> None:
+    emulator("if 'kvm' in sys.argv:\n    time.sleep(600)\nlines['console'].sendall(b'Linux')\nsys.exit(7)")
+    status, said = start(boot.Choices(native=True), 0.5)
+    assert status == 7 and "before Linux's first line" in said[0], said
+
+
 @pytest.mark.parametrize("first", [ROOT_SPEAKS, "lines['console'].sendall(b'Linux')\n", READY], ids=["root", "linux", "init"])
 def test_a_guest_that_has_begun_is_not_run_again(first: str, emulator: Emulator, start: Start) -> None:
     emulator(f"{first}sys.exit(3)")
     assert start(boot.Choices(), 60.0) == (3, [])
 
 
-@pytest.mark.parametrize("choices", [boot.Choices(accelerator="kvm"), boot.Choices(native=True), boot.Choices(gdb=True)])
+@pytest.mark.parametrize("choices", [boot.Choices(accelerator="kvm"), boot.Choices(gdb=True)])
 def test_only_our_own_choice_of_kvm_is_changed(choices: boot.Choices, emulator: Emulator, start: Start) -> None:
     emulator("sys.exit(1)")
     assert start(choices, 60.0) == (1, [])
