@@ -37,7 +37,9 @@ def test_only_a_probe_that_answers_is_trusted(
     assert accel.choose(Settings(), "auto", icount=False) == chosen
 
 
-@pytest.mark.parametrize(("flags", "chosen"), [("fpu vmx lm", "kvm"), ("fpu svm lm", "kvm"), ("fpu hypervisor lm svm_lock", "tcg")])
+@pytest.mark.parametrize(
+    ("flags", "chosen"), [("fpu vmx lm", "kvm"), ("fpu svm lm", "kvm"), ("fpu hypervisor lm svm_lock", "tcg")]
+)
 def test_a_kvm_without_virtualization_by_the_processor_is_not_trusted(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, flags: str, chosen: str
 ) -> None:
