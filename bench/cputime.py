@@ -13,7 +13,7 @@ from pathlib import Path
 EMULATOR = "qemu-system-x86"
 # What the guest says.
 BEGINS, ENDS = "begins", "ends"
-# Fields of /proc/PID/stat behind the name, which ends with the last bracket: time in user mode and in the kernel.
+# Fields of /proc/PID/stat after the name, which ends with the last bracket: time in user mode and in the kernel.
 USER_TIME, SYSTEM_TIME = 11, 12
 
 

@@ -209,7 +209,7 @@ def heartbeat_conf(output: Path) -> Path:
 
 
 def plan(systems: Sequence[str], rows: Sequence[str], wanted: Sequence[int]) -> dict[tuple[str, Guest], list[str]]:
-    """What each guest of each system is told to measure: at the rows' own sizes, or at those that the user wants."""
+    """The arguments of each guest of each system: the rows, at their own sizes or at those that the user wants."""
     found: dict[tuple[str, Guest], list[str]] = {}
     for name in rows:
         row = ALL_ROWS[name]

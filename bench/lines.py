@@ -3,7 +3,7 @@
 """Keel's size, and table 1 of SOSP'97 for Linux on Keel: source lines of what each Linux is built from here.
 
 Table 1 counts the files that the two builds have read, without comments and blank lines as in the paper. What a build makes
-itself is none, but for x86's files that the port adapts, which count as they are in x86.
+itself is none, except x86's files that the port adapts, which count as they are in x86.
 
   bench/lines.py     prints the tables; `./keel bench lines` does that
 """
@@ -33,7 +33,7 @@ IMAGES = (
     ("the same with its debugger", SETTINGS.keel_directory / rust.DEBUGGER_IMAGE),
     ("Linux on Keel", SETTINGS.linux_server),
     ("native Linux", SETTINGS.native_symbols),
-    ("native Linux for level 0", SETTINGS.ukl_symbols(())),
+    ("native Linux for ring 0", SETTINGS.ukl_symbols(())),
 )
 # The paper's rows: native Linux, L4Linux.
 PAPER = ((2_500, 6_500), (2_000, 2_000), (105_000, None), (232_700, None))

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """What compiles a part of Linux's port in a guest: the commands by which the server was built here, and the files they read.
 
-Linux's build keeps both beside each object (`.NAME.o.cmd`). In the guest all of it lies below one folder: `l4` is the directory
+Linux's build keeps both beside each object (`.NAME.o.cmd`). In the guest all of it is below one folder: `l4` is the directory
 that the commands run in, `l4-src` the sources.
 """
 
@@ -19,7 +19,7 @@ OPTIONS = "include/generated/autoconf.h"
 
 
 def commands_and_files(kept: Sequence[Path], linux: Path) -> tuple[str, dict[str, Path]]:
-    """A script for the directory `l4`, and by its place each file that it needs; `linux` is where `l4` and `l4-src` lie here."""
+    """A script for the directory `l4`, and by its place each file that it needs; `linux` is where `l4` and `l4-src` are here."""
     lines = ["set -e"]
     files: dict[str, Path] = {}
     for path in kept:

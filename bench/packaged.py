@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only
-"""Measures whole programs out of Debian's packages on Keel and on the bare machine, and a compilation of a C project.
+"""Measures whole programs out of Debian's packages on Keel and on native Linux, and a compilation of a C project.
 
 The unit is executed guest instructions from a program's start to its end, whatever ran meanwhile; a plugin of the emulator
 counts them, so that waiting is none. With --time it is the emulator's processor time, of several boots (cputime.py).
@@ -93,7 +93,7 @@ def archive(programs: Path) -> bytes:
 
 
 def script(names: Sequence[str], repeats: int) -> str:
-    """What the guest's shell runs: one that fails does not end the others, but is told of in the end."""
+    """What the guest's shell runs: one that fails does not end the others, but is reported at the end."""
     steps = []
     for name in names:
         workload = WORKLOADS[name]
@@ -165,7 +165,7 @@ def time_table(results: run.Results) -> list[list[str]]:
 
 
 def samples(told: Sequence[dict[str, Any]], parts: Sequence[dict[str, int]]) -> run.Samples:
-    """The workloads that the guest has told of, with their parts, which come in the same order; not those that failed."""
+    """The workloads that the guest has reported, without failed ones, with their parts, which have the same order."""
     counts = iter(float(part["instructions"]) for part in parts)
     found: run.Samples = {}
     for line in told:

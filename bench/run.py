@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only
-"""Measures Keel against Linux on the bare machine, and native tasks against both, in one run on the emulator's instruction clock.
+"""Measures Keel against native Linux, and native tasks against both, in one run on the emulator's instruction clock.
 
 `measure()` boots a system and returns its samples; `main()` keeps them as they come and adds the tables. `./keel bench` calls
 `main()` with nothing but the options that the user gave. The unit is executed guest instructions; with --cycles also the cycles
@@ -41,20 +41,20 @@ MEASUREMENTS = (
     ("growth", "what grows with the size of its work"),
     ("packaged", "whole programs of Debian's"),
     ("tasks", "native tasks alone"),
-    ("ukl", "applications at level 0"),
+    ("ukl", "applications in ring 0"),
     ("lines", "source lines and sizes"),
 )
 SYSTEMS: dict[str, list[str]] = {NATIVE: ["--native"], KEEL: []}
-# The kernel that Debian ships, which stands beside the two: of the same version, with an other configuration and its mitigations.
+# The kernel that Debian ships, measured beside the two: of the same version, with another configuration and its mitigations.
 STOCK = "debian"
 BOOTED = {**SYSTEMS, STOCK: ["--native", "--kernel", "debian"]}
-# Programs of their own on the µ-kernel alone (user/bench), which stand beside those of the two Linux.
+# Programs of their own on the µ-kernel alone (user/bench), measured beside those of the two Linux.
 TASKS = "tasks"
 # Debian's matplotlib is for Debian's Python.
 DEBIAN_PYTHON = "/usr/bin/python3"
 PLOTTER = REPOSITORY / "bench" / "plot.py"
 LIMIT_S = 900
-# Where a program's memory lies decides how many page tables and neighbours it has: by chance, a run would be of other pages.
+# A program's addresses decide how many page tables and neighbours it has; random ones would make runs differ.
 FIXED_ADDRESSES = "echo 0 > /proc/sys/kernel/randomize_va_space"
 # The model watches each access to memory.
 MODEL_LIMIT_S = 7200
@@ -162,7 +162,7 @@ HYBRID_ROWS = {
         "l4-appel2",
     )
 }
-# What Keel's Linux alone can do, and what of a native Linux each stands against.
+# What Keel's Linux alone can do, and the row of native Linux that each is compared with.
 KEEL_ROWS = dict.fromkeys(INTERFACE_ROWS, CALL_ROW) | {row: compared.linux for row, compared in HYBRID_ROWS.items()}
 
 
@@ -588,7 +588,7 @@ def measure_all(systems: Sequence[str], rows: Sequence[str], output: Path, machi
 def options_of(arguments: Sequence[str] | None) -> argparse.Namespace:
     """The options, checked as far as that needs no program."""
     others = f"other measurements, each with a --help of its own:\n{in_columns(MEASUREMENTS)}"
-    parser = Parser(prog="keel bench", description="Keel against Linux on the bare machine, in instructions.", epilog=others)
+    parser = Parser(prog="keel bench", description="Keel against native Linux, in instructions.", epilog=others)
     parser.add_argument("row", nargs="*", metavar="ROW", help="what to measure; everything without a name")
     parser.add_argument("--systems", default=",".join([*BOOTED, TASKS]), help="which to measure (%(default)s)")
     parser.add_argument("--cycles", action="store_true", help="also modelled cycles; takes twenty minutes for all rows")

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only
-"""Measures programs at level 0 against the same ones as ordinary processes, on the emulator's instruction clock.
+"""Measures programs in ring 0 against the same ones as ordinary processes, on the emulator's instruction clock.
 
-An ordinary one runs on the native kernel, which has the same configuration but for CONFIG_UKL, with the same
+An ordinary one runs on the native kernel, which has the same configuration except CONFIG_UKL, with the same
 command line; both are linked with the same musl. With --cycles a plugin of the emulator's translator models what a
 processor takes, changes of mode included, in the same run. `./keel bench ukl` calls `main()`.
 """
@@ -25,9 +25,9 @@ SOURCES = REPOSITORY / "bench" / "ukl"
 ORDINARY = REPOSITORY / "build" / "ukl" / "ordinary"
 LIMIT_S = 3600
 
-BASELINE = "level 3"
-# The ways of level 0 that are measured: the kernel's options.
-WAYS = {"level 0": "", "with bypass": "bypass", "with all": "bypass,ret,run-to-completion,shortcuts"}
+BASELINE = "ring 3"
+# The variants of ring 0 that are measured, with the kernel's options.
+WAYS = {"ring 0": "", "with bypass": "bypass", "with all": "bypass,ret,run-to-completion,shortcuts"}
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ PROGRAMS = (CALLS, PARTIES, *SERVERS)
 SERVER_ALONE = "-server"
 
 Figures = dict[str, list[float]]
-# Row to what the paper saves of its time by its best way; 26 % more requests are 21 % less time for each, 8 % are 7 %.
+# Row to the part of its time that the paper's best variant saves; 26 % more requests are 21 % less time for each, 8 % are 7 %.
 PAPER = {
     "getppid-0": "83%",
     "read-8192": "11 to 22%",
@@ -129,12 +129,12 @@ def unpacking(files: Mapping[str, bytes]) -> tuple[str, bytes]:
     return " && ".join(commands), b"".join(files.values())
 
 
-# Way to its rows.
+# Variant to its rows.
 Ways = dict[str, Figures]
 
 
 def measure_program(clock: Clock, program: Program, more: Mapping[str, bytes]) -> tuple[Ways, Ways]:
-    """Each way in a guest of its own; the baseline is told on its command line what the kernels for level 0 are told."""
+    """Each variant in a guest of its own; the baseline has the same command line as the kernels for ring 0."""
     keel("ukl", "build", "--ordinary", *program.build)
     place = f"/run/{program.name}"
     prepare, data = unpacking({**more, place: (ORDINARY / program.name).read_bytes()})
@@ -166,7 +166,7 @@ def measure(clock: Clock, wanted: Collection[str]) -> tuple[Ways, Ways]:
 
 
 def table(measured: Ways, unit: str) -> str:
-    """The medians, what each way of level 0 saves, and what the paper's best does."""
+    """The medians, what each variant of ring 0 saves, and what the paper's best one saves."""
     base, *others = measured
     lines = [
         f"| operation | {base}, {unit} | {' | saved | '.join(others)} | saved | the paper |",
@@ -187,7 +187,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--output", type=Path, default=REPOSITORY / "build" / "bench", help="where the figures go (%(default)s)")
     parser.add_argument("--cycles", action="store_true", help="also modelled cycles, changes of mode included; takes longer")
     parser.add_argument("--plugin", help="with --cycles: what models them")
-    parser.add_argument("--line", required=True, help="more for Linux's command line: what level 0 needs")
+    parser.add_argument("--line", required=True, help="more for Linux's command line: what ring 0 needs")
     names = [program.name for program in PROGRAMS]
     parser.add_argument("programs", nargs="*", metavar="PROGRAM", help=f"only these: {' '.join(names)}")
     options = parser.parse(arguments)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Marks in a program's code that the emulator's profiler sees (tools/keel/plugins/profile.c): long no-operations, whose
- * displacement says which mark it is. Nobody else takes notice of them.
+ * Marks in a program's code that the emulator's profiler sees (tools/keel/plugins/profile.c): long
+ * no-operations, whose displacement says which mark it is. They have no other effect.
  */
 #ifndef KEEL_MARK_H
 #define KEEL_MARK_H

@@ -126,7 +126,7 @@ def run_in_tests(
     programs: Sequence[str] = DAILY_PROGRAMS,
     stdin: bytes = b"",
 ) -> Result:
-    """Run a command in the directory of the guest programs, which come on a disk behind the others: a serial line is slow.
+    """Run a command in the directory of the guest programs, which are on a disk after the others: a serial line is slow.
 
     With `--icount` they come on the standard input, which the command then does not have.
     """
@@ -174,7 +174,7 @@ class Guest:
         self.heard = b""
 
     def wait_for(self, text: bytes, limit_s: float = INTERACTIVE_LIMIT_S) -> None:
-        """Read until the text has come behind what was waited for before."""
+        """Read until the text has come after what was waited for before."""
         assert self.child.stdout
         end = time.monotonic() + limit_s
         while text not in self.heard:

@@ -55,7 +55,7 @@ def run(argv: list[str], where: Path, environment: dict[str, str], log: Path) ->
 
 
 def verdict(fault: Fault, copy: Path, logs: Path) -> str:
-    """Who finds a fault in a copy of the sources; the copy is left as it was."""
+    """The tests that find a fault in a copy of the sources; the copy is restored."""
     source = copy / "kernel" / "src" / fault.file
     text = source.read_text()
     if text.count(fault.old) != 1:

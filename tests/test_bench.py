@@ -180,7 +180,7 @@ def tasks_results(run: ModuleType) -> dict[str, Any]:
 
 
 def test_native_tasks_stand_beside_linux_and_the_paper(run: ModuleType) -> None:
-    """How many times faster; a bandwidth is the other way round, and what is not known is left out."""
+    """How many times faster; a bandwidth is inverted, and unknown values are left out."""
     rows = run.task_table(tasks_results(run), "tasks", run.TASK_ROWS)
     assert rows[1:] == [
         ["l4-pipe-64k", "pipe-64k", "41 MB/s", "48-70 MB/s", "1.2-1.7", "3,000", "4,000", "1,500", "2.0", ""],
@@ -250,7 +250,7 @@ def test_the_marks_of_native_tasks_are_the_profiler_s() -> None:
 
 
 def test_native_tasks_measure_every_row_the_same_each_time(run: ModuleType) -> None:
-    """Each of them says what it did to whoever checks it, and none idles."""
+    """Each of them reports its work to the checker, and none idles."""
     first, second = (run.measure_tasks(Path(), [*run.TASK_ROWS], "") for _ in range(2))
     assert {sample.name for sample in first} == set(run.TASK_ROWS)
     assert first == second and not any(sample.idle_ticks for sample in first)
@@ -258,7 +258,7 @@ def test_native_tasks_measure_every_row_the_same_each_time(run: ModuleType) -> N
 
 
 def test_the_profiler_counts_what_the_clock_counts(tmp_path: Path, run: ModuleType) -> None:
-    """Each part's instructions from outside are those that the guest reads, but for blocks that are left in their middle."""
+    """Each part's instructions, counted from outside, are those that the guest reads, except for blocks left in their middle."""
     report = tmp_path / "parts.json"
     lines = run.run_keel(["bench", "tasks", "--parts", str(report), "rpc-64k"], "tasks", b"").splitlines()
     counts = [part["instructions"] for part in json.loads(report.read_text())][1:]
@@ -307,7 +307,7 @@ def test_the_port_comes_with_what_its_compilation_reads(tmp_path: Path, overlay:
 
 
 def boots(packaged: ModuleType, monkeypatch: pytest.MonkeyPatch, *, failing: str = "") -> list[list[str]]:
-    """Guests that are none: each tells of the workloads in its script, 100 instructions for each."""
+    """Fake guests: each reports the workloads in its script, 100 instructions for each."""
     started: list[list[str]] = []
 
     def boot(argv: list[str], **_: Any) -> subprocess.CompletedProcess[bytes]:
@@ -323,7 +323,7 @@ def boots(packaged: ModuleType, monkeypatch: pytest.MonkeyPatch, *, failing: str
 
 
 def test_what_was_counted_stays(packaged: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A workload that fails is told of; only it is run again with --resume, and everything where the tree is another one."""
+    """A failed workload is reported. --resume runs only it again, or everything if the tree has changed."""
     file = tmp_path / "kept.json"
     about = {"version": packaged.run.VERSION, "commit": "a"}
     kept = packaged.Kept(file, about, resume=True)
@@ -503,7 +503,7 @@ def test_lines_are_counted_as_in_the_paper(lines: ModuleType, tmp_path: Path) ->
     out.mkdir()
     (out / ".a.o.cmd").write_text(
         f"cmd_a.o := gcc -D__KERNEL__ -c -o a.o {sources}/kernel/k.c\n\nsource_a.o := {sources}/kernel/k.c\n\n"
-        f"deps_a.o := \\\n  arch/l4/x86/a.c \\\n  include/generated/b.h \\\n  /usr/include/c.h \\\n\n"
+        f"deps_a.o := \\\n  {sources}/arch/l4/adapted/a.c \\\n  include/generated/b.h \\\n  /usr/include/c.h \\\n\n"
     )
     (out / ".tool.o.cmd").write_text(f"cmd_tool.o := gcc -o tool.o t.c\n\nsource_tool.o := {sources}/drivers/d.c\n\n")
     assert lines.read_for(out, sources) == {"kernel/k.c", "arch/x86/a.c"}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Ways to boot: by BIOS and UEFI, from a disc, with a screen and a keyboard."""
+"""Booting: by BIOS and UEFI, from an ISO image, with a screen and a keyboard."""
 
 import re
 import subprocess
@@ -101,7 +101,7 @@ int main(void)
 
 @pytest.fixture(scope="module")
 def disc(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A disc with a root of one program."""
+    """An ISO image with a root of one program."""
     place = tmp_path_factory.mktemp("disc")
     (root := place / "root").mkdir()
     subprocess.run(["gcc", "-static", "-x", "c", "-", "-o", str(root / "init")], input=HELLO.encode(), check=True)
@@ -111,7 +111,7 @@ def disc(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def machine(disc: Path, *arguments: str) -> list[str]:
-    """A PC with the disc as its only drive, and its first serial line here."""
+    """A PC with the ISO image as its only drive, and its first serial line here."""
     drive = ["-drive", f"file={disc},format=raw,if=none,readonly=on,id=disc", *arguments]
     exit_port = ["-device", "isa-debug-exit,iobase=0xf4,iosize=4"]
     return ["qemu-system-x86_64", "-m", "1024", "-display", "none", "-no-reboot", "-serial", "stdio", *drive, *exit_port]
@@ -156,7 +156,7 @@ def test_what_cannot_be_a_disc(tmp_path: Path) -> None:
         file.write(b"\x53\xef")
     (empty := tmp_path / "empty").mkdir()
     refusals = {
-        ("--root", str(image), str(tmp_path / "x.iso")): "image of a disk",
+        ("--root", str(image), str(tmp_path / "x.iso")): "is a disk image",
         ("--root", str(empty), str(tmp_path / "x.iso")): "neither an /init nor a shell",
         (str(tmp_path / "absent" / "x.iso"),): "cannot be written",
         ("--append", "a\nb", str(tmp_path / "x.iso")): "one line",

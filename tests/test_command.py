@@ -65,7 +65,7 @@ def refuse(*arguments: str, environment: dict[str, str] | None = None) -> Result
 @both
 def test_profile_tells_where_instructions_go(system: str) -> None:
     """The command's output and status, then all regions, and the function that every system call passes."""
-    every_call = {"keel": "system_call", "native": "do_syscall_64"}[system]
+    every_call = {"keel": "l4_user_loop", "native": "do_syscall_64"}[system]
     regions = {"keel": {"server", "µ-kernel", "user"}, "native": {"kernel", "user"}}[system]
     options = ["--native"] if system == "native" else []
     done = keel("profile", *options, "--top", "5000", "echo here; exit 3")
@@ -103,7 +103,7 @@ def test_streams_and_status(system: str) -> None:
 
 
 def test_words_of_a_command() -> None:
-    """Behind -- each word is the guest's as it stands here, from another directory and with standard input closed."""
+    """After -- each word reaches the guest unchanged, also from another directory and with standard input closed."""
     words = ["printf", "%s|", "two words", "$HOME", "it's", "--", ""]
     done = subprocess.run(
         [sys.executable, str(REPOSITORY / "keel"), "run", "--timeout", "120", "--", *words],
@@ -146,7 +146,7 @@ def test_large_streams(system: str) -> None:
     ],
 )
 def test_ends_of_a_guest(system: str, command: str, status: int, word: str) -> None:
-    """Power-off, reboot and panic are told apart."""
+    """Power-off, reboot and panic are distinguished."""
     result = run_guest(system, command)
     assert result.status == status, result.error
     assert word in result.last_error_line()
@@ -192,7 +192,7 @@ def running(mark: str) -> list[str]:
 
 
 def left_behind(mark: str) -> list[str]:
-    """The processes that carry the mark and stay: who is killed because its parent has ended ends a moment later."""
+    """The processes that carry the mark and stay: one that is killed because its parent has ended ends a moment later."""
     deadline = time.monotonic() + END_LIMIT_S
     while (found := running(mark)) and time.monotonic() < deadline:
         time.sleep(0.01)
@@ -201,7 +201,7 @@ def left_behind(mark: str) -> list[str]:
 
 @both
 def test_interrupt(system: str) -> None:
-    """Ctrl-C ends the guest and the command at once, and no emulator stays behind."""
+    """Ctrl-C ends the guest and the command at once, and no emulator remains."""
     mark, environment = marked()
     with subprocess.Popen(
         [sys.executable, str(REPOSITORY / "keel"), *run_options(system), "--exec", "echo started; sleep 1000"],
@@ -285,7 +285,7 @@ def small_disk(place: Path) -> list[str]:
 
 
 def on_full_disk(tmp_path: Path, script: str) -> subprocess.CompletedProcess[str]:
-    """Run a script with `./keel` as $keel, whose clone lies on a small disk, and $build as its build directory."""
+    """Run a script with `./keel` as $keel, whose clone is on a small disk, and $build as its build directory."""
     (tmp_path / "source").mkdir()
     fresh_clone(tmp_path / "source")
     disk = tmp_path / "disk"
@@ -305,7 +305,7 @@ def test_disk_full_while_unpacking(tmp_path: Path) -> None:
 
 
 def test_disk_full_and_freed(tmp_path: Path) -> None:
-    """A build that a full disk has stopped goes on when there is room again."""
+    """A build that a full disk has stopped continues when there is room again."""
     done = on_full_disk(
         tmp_path,
         "cat /dev/zero > $build/filler 2> /dev/null; $keel build init; echo $?; rm $build/filler; $keel build init; echo $?",
@@ -440,7 +440,7 @@ def boot_configuration(directory: Path, text: str) -> list[str]:
             + HEARTBEAT_TASK.format(image="heartbeat", extra="memory 64M at 0x28000000"),
             "memory",
         ),
-        (LINUX_TASK.format(memory="memory rest\n irq 4") + HEARTBEAT_TASK.format(image="heartbeat", extra="irq 4"), "interrupt"),
+        (LINUX_TASK.format(memory="memory rest\n irq 4") + HEARTBEAT_TASK.format(image="heartbeat", extra="irq 4"), "GSI"),
         (LINUX_TASK.format(memory="memory rest").removesuffix("}\n"), "closing"),
         ("", "task"),
     ],

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Disks, network cards and PCI: Linux's own drivers on Keel and on the bare machine, and what becomes of the images."""
+"""Disks, network cards and PCI: Linux's own drivers on Keel and on native Linux, and what becomes of the images."""
 
 import fcntl
 import hashlib
@@ -80,7 +80,7 @@ def run_script(system: str, server: str, devices: str, *options: str) -> Result:
 
 @pytest.mark.parametrize(("system", "more"), [*((system, []) for system in SYSTEMS), ("keel", ["--iommu"])])
 def test_every_disk_and_card(system: str, more: list[str], server: str, tmp_path: Path) -> None:
-    """Disks on virtio, AHCI and NVMe hold what is written, an e1000 carries data both ways; so behind an IOMMU."""
+    """Disks on virtio, AHCI and NVMe hold what is written, an e1000 carries data in both directions; also with an IOMMU."""
     devices = {"/dev/vdb": "virtio", "/dev/sda": "ahci", "/dev/nvme0n1": "nvme"}
     images = {device: disk(tmp_path / f"{bus}.img") for device, bus in devices.items()}
     drives = [f"--drive={bus}:{images[device]}" for device, bus in devices.items()]
@@ -94,7 +94,7 @@ def test_every_disk_and_card(system: str, more: list[str], server: str, tmp_path
 
 
 def test_default_network_and_interrupts_by_message(server: str) -> None:
-    """On Keel a virtio card carries data both ways, and it and the root's disk interrupt by messages."""
+    """On Keel a virtio card carries data in both directions, and it and the root's disk use MSIs."""
     result = run_script("keel", server, "")
     assert (result.status, result.output) == (0, f"network {DISK_BYTES}\n"), result.error
     by_message = [line for line in result.error.splitlines() if "keel-msi" in line]
@@ -250,7 +250,7 @@ def test_a_root_that_cannot_be_mounted_is_told(system: str, tmp_path: Path) -> N
 
 
 def test_an_image_in_use_is_refused(tmp_path: Path) -> None:
-    """Who would write an image that another guest reads, or read one that another writes, is told so."""
+    """A guest cannot write an image that another one reads, or read one that another one writes."""
     drive = disk(tmp_path / "drive.img")
     with drive.open("rb") as file:
         fcntl.flock(file, fcntl.LOCK_SH)

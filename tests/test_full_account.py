@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Linux when the µ-kernel has no more memory for it: mappings are taken back in parts, and the rest goes on.
+"""Linux when the µ-kernel has no more memory for it: mappings are taken back in parts, and all else continues.
 
 `tests/guest/full.c` says what the ways are. The long form is in tests/endurance.
 """
@@ -22,7 +22,7 @@ LIMIT_S = 600
 OPTMEM = "echo 10000000 > /proc/sys/net/core/optmem_max"
 # What comes on the standard input is the module.
 BEGIN = f"cat > keel_probe.ko; {OPTMEM}"
-# What must not be in Linux's log where nobody is to be killed.
+# What must not be in Linux's log if no process is to be killed.
 TROUBLE = "dmesg | grep -E 'Oops|BUG:|WARNING|keel: '; echo end"
 
 
@@ -35,14 +35,14 @@ def small_account(directory: Path) -> list[str]:
 
 
 def beside_fillers(directory: Path, how_long: str, limit_s: int, options: list[str]) -> Result:
-    """The works beside each way of filling the account, one way after the other, and then the trouble."""
+    """The work beside each way of filling the account, one after the other, and then the errors found."""
     command = "; ".join([BEGIN, *(f"./full {way} {how_long}" for way in WAYS), TROUBLE])
     image = build_module("keel", directory, "keel_probe")
     return run_in_tests("keel", command, limit_s=limit_s, options=options, programs=PROGRAMS, stdin=image)
 
 
 def test_work_goes_on_beside_a_full_account(tmp_path: Path) -> None:
-    """A fixed number of each kind of work beside each way on two processors: all right, and nobody is killed."""
+    """A fixed number of each kind of work beside each way on two processors: all right, and no process is killed."""
     options = [*small_account(tmp_path), "--mem", MEMORY_MB, "--smp", "2"]
     result = beside_fillers(tmp_path, str(ROUNDS), LIMIT_S, options)
     done = " ".join(f"{work} {ROUNDS}" for work in WORKS)
@@ -61,7 +61,7 @@ def test_kernel_mappings_are_there_when_the_account_is_full(tmp_path: Path) -> N
     assert result.output == f"filters {FILTERS} of {FILTERS}\nend\n", result.output + result.error
 
 
-# What is told under --icount are instructions, of 16,384 pages.
+# Times under --icount are instructions, of 16,384 pages.
 PAGES = 16384
 DENSE = 1000
 TOUCHES = f"./full dense {PAGES} 3; ./full apart {QUOTA * 3 // 4} 6; ./full apart {QUOTA * 4} 2"

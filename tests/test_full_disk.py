@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""A host disk that fills while the guest writes: the guest is told, and the user, and the image stays whole."""
+"""A host disk that fills while the guest writes: the guest and the user get an error, and the image stays intact."""
 
 import subprocess
 import sys
@@ -12,7 +12,7 @@ from test_devices import overlay
 
 LIMIT_S = 300
 IMAGE = "64M"
-# Writes more than the host has room for, and says what became of that and that the guest goes on.
+# Writes more than the host has room for, and prints the result and that the guest continues.
 FILL = """
 import errno, os
 disk = os.open("/dev/vdb", os.O_RDWR)

@@ -2,14 +2,21 @@
 """Guests by name: they are listed, and stopped in order."""
 
 import re
+import time
+from pathlib import Path
 
 import pytest
 from conftest import REPOSITORY, SYSTEMS, Result, keel, run_options
-from test_shell import BOOT_LINE, INTERRUPTED, POWERED_OFF, PROMPT, Terminal, both, terminal
+from test_shell import BOOT_LINE, INTERRUPTED, POWERED_OFF, PROMPT, Terminal, both, slow_root, terminal
 
 LIMIT_S = 120
 # It says that it runs, and ignores what only asks it to end.
 STUBBORN = "trap '' TERM HUP; echo runs; while :; do sleep 1; done"
+
+# An init that knows one signal, and powers off.
+OWN_INIT = "#!/bin/bash\ntrap 'echo o > /proc/sysrq-trigger' USR2\necho runs\nwhile :; do read -t 1; done\n"
+# How soon an init that is asked may have obeyed.
+OBEYS_S = 10
 
 
 @pytest.fixture
@@ -53,6 +60,19 @@ def test_systemd_is_stopped(words: list[str], name: str) -> None:
     with terminal("run", "--init", "systemd", "--name", name, *words) as guest:
         guest.wait_for(b"runs\r\n" if words else b"login: ")
         stop(guest, name, POWERED_OFF if words else 0)
+
+
+@both
+def test_an_init_of_the_roots_own_is_stopped(system: str, name: str, tmp_path: Path) -> None:
+    """It is asked as BusyBox's would be, at once: a guest that does not obey is ended only much later."""
+    init = slow_root(tmp_path) / "init"
+    init.write_text(OWN_INIT)
+    init.chmod(0o755)
+    with terminal(*run_options(system), "--root", str(tmp_path), "--name", name) as guest:
+        guest.wait_for(b"runs\r\n")
+        began = time.monotonic()
+        stop(guest, name, 0)
+        assert time.monotonic() - began < OBEYS_S
 
 
 @pytest.mark.parametrize("system", SYSTEMS)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Root in Linux who means harm: the µ-kernel, a native task and Linux itself live on.
+"""A hostile root in Linux: the µ-kernel, a native task and Linux itself live on.
 
 KEEL_HOSTILE_CALLS says how many calls of the µ-kernel it tries (20,000).
 """
@@ -12,19 +12,19 @@ from pathlib import Path
 
 import pytest
 from conftest import GUEST_PROGRAMS, make_guest_programs, run_guest
-from test_restart import ANEW, BOUND_US, CONTAINED, WORST, command, configuration
+from test_restart import BOUND_US, CONTAINED, RESTARTED, WORST, command, configuration
 
 CALLS = int(os.environ.get("KEEL_HOSTILE_CALLS", "20000"))
 # A call with what comes between takes some ten thousand instructions.
 LIMIT_S = 300 + CALLS // 100
-# Each of the twelve other ways was tried.
+# Each of the twelve other attacks was tried.
 DONE = re.compile(r"hostile: (\d+) calls, 0 with an effect \(0\), \d+ children(, [1-9]\d* [a-z ]+){12}")
 OOPS = re.compile(r"Oops|BUG:|Kernel panic")
 
 
 @pytest.mark.parametrize("options", [["--icount"], ["--smp", "2"]], ids=["1", "2"])
 def test_root_harms_nothing_below(tmp_path: Path, options: list[str]) -> None:
-    """No call of the µ-kernel has an effect, each other way was tried, Linux did not fail, and the heartbeat is in time."""
+    """No call of the µ-kernel has an effect, each other attack was tried, Linux did not fail, and the heartbeat is in time."""
     make_guest_programs()
     (root := tmp_path / "root").mkdir()
     shutil.copy(GUEST_PROGRAMS / "hostile", root)
@@ -36,14 +36,14 @@ def test_root_harms_nothing_below(tmp_path: Path, options: list[str]) -> None:
     said = DONE.fullmatch(done.stdout.strip())
     assert done.returncode == 0 and said, done.stdout + logs[-2000:]
     assert int(said[1]) >= CALLS
-    assert not OOPS.search(logs) and not ANEW.search(logs), logs[-2000:]
+    assert not OOPS.search(logs) and not RESTARTED.search(logs), logs[-2000:]
     worst = int(WORST.findall(logs)[-1])
     print(f"{done.stdout.strip()}; the heartbeat was at most {worst} µs late")
     # Two processors take turns in the emulator, and each turn is as long as the host likes.
     assert worst <= BOUND_US or "--icount" not in options
 
 
-# Reads and writes where the µ-kernel lies and behind all memory, maps that and the devices on PCI, and maps a page of its own.
+# Reads and writes the µ-kernel's memory and beyond all memory, maps that and the devices on PCI, and maps a page of its own.
 REACH = """
 import ctypes, glob, mmap, os
 FUTEX, LOCK_PI_PRIVATE = 202, 6 | 128

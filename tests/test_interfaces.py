@@ -63,7 +63,7 @@ def test_elsewhere_there_are_none() -> None:
 
 @pytest.mark.parametrize("processors", [1, 2])
 def test_the_entry_is_not_seen(processors: int) -> None:
-    """The checks tell the same through the entry as by instruction, but for those that must differ."""
+    """The checks print the same through the entry as by instruction, except those that must differ."""
     command = "./transcript | sort > plain; ./transcript-entry | sort > entry; wc -l < entry; diff plain entry"
     result = run_in_tests("keel", command, limit_s=TRANSCRIPT_LIMIT_S, options=["--smp", str(processors)], programs=PROGRAMS)
     count, *lines = result.output.splitlines()

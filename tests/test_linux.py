@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Linux on Keel against Linux on the bare machine: the same programs, the same output, line by line.
+"""Linux on Keel against native Linux: the same programs, the same output, line by line.
 
 Also what only Keel can show: its accounting is the same before and after a storm of processes, and a
-native task goes on beside a busy and beside a dead Linux.
+native task continues beside a busy and beside a dead Linux.
 """
 
 import os
@@ -40,11 +40,11 @@ PACKAGES_LIMIT_S = 900
 STRESS_LIMIT_S = 900
 LEAST_CHECKS = 200
 MIXED_ROUNDS = 10
-# A round of `stress mixed` takes at least ROUND_INSTRUCTIONS on either system (`bench command` under --icount tells).
+# A round of `stress mixed` takes at least ROUND_INSTRUCTIONS on either system (by `bench command` under --icount).
 ROUND_INSTRUCTIONS = 100_000_000
 
 CHECK = re.compile(r"^CHECK\((\w+), (\w+)\)", re.MULTILINE)
-# A check that ends so has not told what it was to tell.
+# A check that ends so has not printed its result.
 CUT_SHORT = re.compile(r"killed by signal|timed out|exit status|: cannot ")
 SECTION = re.compile(r"^=== begin (\S+)\n(.*?)^=== end \1 (\d+)$", re.MULTILINE | re.DOTALL)
 STATUSES = {
@@ -109,7 +109,7 @@ def test_transcript_is_complete(once: Once, system: str, processors: int) -> Non
     ("program", "topic", "processors"), [pytest.param(*topic, marks=together(f"transcripts-{topic[-1]}")) for topic in TOPICS]
 )
 def test_transcript_is_the_same(once: Once, program: str, topic: str, processors: int) -> None:
-    """Keel's lines of a topic equal those of the bare machine."""
+    """Keel's lines of a topic equal those of native Linux."""
     command = TRANSCRIPTS[processors]
     native = transcript_lines(once("native", command, TRANSCRIPT_LIMIT_S, processors))
     keel = transcript_lines(once("keel", command, TRANSCRIPT_LIMIT_S, processors))
@@ -138,7 +138,7 @@ def test_packages_work(once: Once, system: str, script: str) -> None:
 @together("packages")
 @pytest.mark.parametrize("script", sorted(STATUSES))
 def test_packages_print_the_same(once: Once, script: str) -> None:
-    """And on Keel they print what they print on the bare machine."""
+    """On Keel they print the same as on native Linux."""
     native = sections(once("native", PACKAGES, PACKAGES_LIMIT_S)).get(script)
     assert native is not None
     assert sections(once("keel", PACKAGES, PACKAGES_LIMIT_S)).get(script) == native
@@ -169,7 +169,7 @@ PAGES_OF_PLACES = 8
 
 
 def assert_given_back(before: str, after: str) -> None:
-    """The accounting tells the same objects of every kind, and as many pages but for places of mapping nodes."""
+    """The accounting has the same objects of every kind, and as many pages, except places of mapping nodes."""
     counts = [dict(line.split() for line in text.splitlines()) for text in (before, after)]
     pages = [{word: int(count.pop(word)) for word in PAGES} for count in counts]
     assert counts[0] == counts[1]
@@ -227,7 +227,7 @@ def test_features_without_their_state_are_not_named() -> None:
 
 
 class Guest:
-    """A guest on Keel that goes on running while its logs are read."""
+    """A guest on Keel that keeps running while its logs are read."""
 
     def __init__(self, command: str, *options: str) -> None:
         self.process = subprocess.Popen(
@@ -250,7 +250,7 @@ class Guest:
         return int(numbers[-1]) if numbers else 0
 
     def await_console(self, text: bytes, limit_s: float) -> None:
-        """Wait until the text stands on Linux's console."""
+        """Wait until the text is on Linux's console."""
         end = time.monotonic() + limit_s
         while text not in self.log("console"):
             assert self.process.poll() is None, f"the guest ended before its console said {text!r}"
@@ -258,7 +258,7 @@ class Guest:
             time.sleep(0.1)
 
     def await_beats(self, more: int, limit_s: float) -> None:
-        """Wait for so many more heartbeats."""
+        """Wait for this many more heartbeats."""
         start, end = self.beats(), time.monotonic() + limit_s
         while (now := self.beats()) < start + more:
             assert self.process.poll() is None and time.monotonic() < end, f"{now - start} of {more} heartbeats came"
@@ -266,7 +266,7 @@ class Guest:
 
 
 def configuration_that_outlives_linux(directory: Path) -> Path:
-    """The default boot configuration, changed to go on after a panic of Linux and to beat faster."""
+    """The default boot configuration, changed to continue after a panic of Linux and to beat faster."""
     text = (REPOSITORY / "tools" / "keel" / "boot.conf").read_text()
     for old, new in (("on-panic stop", "on-panic continue"), ("interval=1000ms", "interval=200ms")):
         assert old in text
@@ -326,12 +326,12 @@ def test_source_tree_is_as_debian_ships_it(source: tuple[Path, Path]) -> None:
 
 def test_server_is_built_from_links_to_the_source(source: tuple[Path, Path]) -> None:
     """Outside arch/l4 the server's tree is links to the unchanged one, all of them and no others."""
-    farm, tree = LINUX / "l4-src", source[1]
-    overlay = farm / "arch" / "l4"
+    links, tree = LINUX / "l4-src", source[1]
+    overlay = links / "arch" / "l4"
     found = set()
     ours = {Path(".keel-version"), Path(".keel-insertions")}
-    for path in farm.rglob("*"):
-        name = path.relative_to(farm)
+    for path in links.rglob("*"):
+        name = path.relative_to(links)
         if path.is_dir() and not path.is_symlink() or path.is_relative_to(overlay) or name in ours:
             continue
         found.add(name)
@@ -342,7 +342,7 @@ def test_server_is_built_from_links_to_the_source(source: tuple[Path, Path]) -> 
 
 @pytest.mark.parametrize("vdso", ["vdso64.so.dbg", "vdso32.so.dbg"])
 def test_clocks_of_programs_wait_for_earlier_loads(vdso: str) -> None:
-    """The time stamp counter is never read without a fence before it: a thread could see an older time than it was told."""
+    """The time stamp counter is read only after a fence: else a thread could read an older time than one reported to it."""
     disassembly = subprocess.run(
         ["objdump", "-d", "--no-show-raw-insn", LINUX / "l4" / "arch" / "l4" / "vdso" / vdso],
         capture_output=True,

@@ -27,7 +27,9 @@ QEMU = ["qemu-system-x86_64", "-no-user-config", "-nodefaults", "-display", "non
 CPU = ["-cpu", "max,-la57"]
 # What the suite asks for in place of its cases: docs/boot.md.
 POWER_OFF, REBOOT, PANIC = 0x10, 0x11, 0x12
-CONFIGURATION = "log com3\non-panic stop\n{}task suite {{ image suite may-end memory 16M tasks 1024 quota 4096 args end={} }}\n"
+CONFIGURATION = (
+    "log com3\non-panic stop\n{}task suite {{ image suite may-shutdown memory 16M tasks 1024 quota 4096 args end={} }}\n"
+)
 
 
 @dataclass
@@ -41,7 +43,7 @@ class Machine:
     done: list[str] = field(default_factory=list)
 
     def hear(self, limit_s: float) -> bool:
-        """Take what QEMU tells within this time; false where there is no more to come."""
+        """Take QEMU's events within this time; false if there are no more."""
         if not select.select([self.events], [], [], limit_s)[0]:
             return True
         data = self.events.recv(65536)
@@ -137,11 +139,11 @@ def test_a_machine_without_acpi(tmp_path: Path) -> None:
                 guest.wait_for("that had no effect")
 
 
-@pytest.mark.parametrize(("more", "code"), [("", PANIC), ("on-end stay\n", POWER_OFF), ("on-end stay\n", REBOOT)])
+@pytest.mark.parametrize(("more", "code"), [("", PANIC), ("on-shutdown halt\n", POWER_OFF), ("on-shutdown halt\n", REBOOT)])
 def test_a_machine_that_stands_still(tmp_path: Path, more: str, code: int) -> None:
     """After a panic what was said stays to be read, and where the configuration says so after anything."""
     with machine(tmp_path, "-machine", "pc", *modules(tmp_path, CONFIGURATION.format(more, code))) as guest:
-        guest.wait_for(f"root: it stands still (code {code:#x})")
+        guest.wait_for(f"root: the machine halts (code {code:#x})")
         assert guest.hear(2)
         assert not guest.reasons
 
@@ -172,7 +174,7 @@ def test_what_the_first_tasks_do_wrong_is_told(tmp_path: Path, task: str, instru
         assert f"ip {base + 0x1000:#x}" in guest.text()
 
 
-# The disc's µ-kernel finds no root task, and has a framebuffer.
+# The image's µ-kernel finds no root task, and has a framebuffer.
 LOADER = """set timeout=0
 insmod all_video
 multiboot2 /boot/kernel.elf console=com3
@@ -186,7 +188,7 @@ WIDTH, SCALE, LETTER, GLYPH = 1024, 2, (6, 10), (5, 8)
 
 
 def disc(place: Path) -> Path:
-    """A disc that boots the µ-kernel and sigma0 by GRUB."""
+    """An ISO image that boots the µ-kernel and sigma0 by GRUB."""
     (boot := place / "disc" / "boot" / "grub").mkdir(parents=True)
     (boot / "grub.cfg").write_text(LOADER)
     for name in ("kernel.elf", "sigma0"):
@@ -248,7 +250,7 @@ def test_the_console_is_on_the_screen_if_that_is_asked_for(tmp_path: Path) -> No
         arguments = modules(tmp_path, CONFIGURATION.format("", PANIC))
         arguments[arguments.index("-append") + 1] += f" {word}"
         with machine(tmp_path, "-machine", "pc", "-vga", "std", *arguments) as guest:
-            guest.wait_for(f"root: it stands still (code {PANIC:#x})")
+            guest.wait_for(f"root: the machine halts (code {PANIC:#x})")
             assert ("keel: Keel u-kernel, 1 processors" in text_mode(guest, tmp_path / "screen")) == bool(word)
 
 
@@ -265,6 +267,6 @@ def test_an_entry_of_a_discs_menu_has_the_console_on_the_screen(tmp_path: Path, 
         while "root: " not in guest.text() and time.monotonic() < end:  # the menu is not there at once
             guest.do("send-key", keys=[{"type": "qcode", "data": key}])
             assert guest.hear(0.1), f"it ended: {guest.text()}"
-        guest.wait_for(f"root: it stands still (code {PANIC:#x})")
+        guest.wait_for(f"root: the machine halts (code {PANIC:#x})")
         guest.do("screendump", filename=str(tmp_path / "picture"))
         assert ("keel: Keel u-kernel, 1 processors" in letters(tmp_path / "picture")) == (key == loader.DEBUG_KEY)

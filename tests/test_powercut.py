@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Power cuts: the emulator is killed in the middle of writes, and the disk holds all that the guest was told is there.
+"""Power cuts: the emulator is killed in the middle of writes, and the disk has all data whose sync was confirmed to the guest.
 
 KEEL_POWER_CUTS says how often, on either system (2).
 """
@@ -21,13 +21,13 @@ IMAGE_BYTES = 512 << 20
 FILE_BYTES = 20_000
 NUMBERS = 100_000
 LIMIT_S = 300
-# A cut comes after at least one and at most so many files.
+# A cut comes after at least one and at most this many files.
 MOST_FILES = 60
 KEPT = re.compile(rb"kept \d+\n")
 # e2fsck's statuses: nothing to do, and errors corrected (the journal was replayed).
 REPAIRED = (0, 1)
 
-# Writes files that it waits for and tells of, and others between them that nobody waits for.
+# Writes files that it syncs and reports, and others between them that it does not sync.
 WRITER = """
 #include <fcntl.h>
 #include <stdio.h>
@@ -72,7 +72,7 @@ int main(int count, char **words)
 }
 """
 
-# Starts the emulator that is behind it in PATH with a line of its own for the exec channel, and kills it at the status.
+# Starts the emulator that is next in PATH with a line of its own for the exec channel, and kills it at the status.
 CUTTER = """#!{python}
 import os, re, shutil, socket, struct, subprocess, sys
 os.environ["PATH"] = os.environ["PATH"].partition(":")[2]
@@ -112,7 +112,7 @@ def emulator_of(child: subprocess.Popen[bytes]) -> int:
 
 
 def cut_power(argv: list[str], program: bytes, after: int) -> int:
-    """Kills the emulator once that many files are kept; how many were told to be."""
+    """Kills the emulator once that many files are kept; returns how many were reported."""
     kept = 0
     with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
         assert child.stdin and child.stdout
@@ -123,7 +123,7 @@ def cut_power(argv: list[str], program: bytes, after: int) -> int:
             assert line, "the guest ended"
             kept += KEPT.fullmatch(line) is not None
         os.kill(emulator_of(child), signal.SIGKILL)
-        # What was told before the cut counts as well.
+        # Files reported before the cut count as well.
         return kept + len(KEPT.findall(child.stdout.read()))
 
 

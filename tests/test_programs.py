@@ -63,7 +63,7 @@ def test_module_lives(module_output: Callable[[str], Result], system: str) -> No
 
 @together("module")
 def test_module_says_the_same(module_output: Callable[[str], Result]) -> None:
-    """And on Keel it says what it says on the bare machine."""
+    """On Keel it prints the same as on native Linux."""
     assert module_output("keel").output == module_output("native").output
 
 
@@ -76,7 +76,7 @@ def test_interrupt_handlers_run_to_their_end(tmp_path: Path, name: str) -> None:
     assert result.output == f"{name}: 0\n", result.output + result.error
 
 
-# The first command dies on the second processor; then the first one unmaps memory, and looks whether the other one goes on.
+# The first command dies on the second processor; then the first one unmaps memory, and checks that the other one continues.
 OOPS = (
     "cat > keel_oops.ko; insmod keel_oops.ko || exit 1; taskset 2 cat /proc/keel_oops; echo $?; "
     "for i in $(seq 20); do taskset 1 /bin/true || exit 1; done; taskset 2 echo alive; dmesg | grep -o 'Oops: vector 14'"
@@ -84,14 +84,14 @@ OOPS = (
 
 
 def test_an_oops_within_a_copy_ends_one_process(tmp_path: Path) -> None:
-    """Who faults in the kernel while it uses user memory dies, and no other processor waits for the end of that use."""
+    """A process that faults in the kernel while it uses user memory dies; no other processor waits for the end of that use."""
     image = build_module("keel", tmp_path, "keel_oops")
     result = run_guest("keel", OOPS, stdin=image, limit_s=LIMIT_S, options=["--smp", "2"])
     assert result.output.splitlines() == [str(128 + signal.SIGSEGV), "alive", "Oops: vector 14"], result.output + result.error
 
 
 def test_memory_pressure_swaps_to_a_disk(tmp_path: Path) -> None:
-    """A program whose memory does not fit goes on with a swap area on a virtio disk, and its data are right."""
+    """A program whose memory does not fit continues with a swap area on a virtio disk, and its data are right."""
     results = {}
     for system in SYSTEMS:
         area = tmp_path / f"{system}.img"
@@ -106,7 +106,7 @@ def test_memory_pressure_swaps_to_a_disk(tmp_path: Path) -> None:
 
 
 def test_out_of_memory_kills_the_greedy(tmp_path: Path) -> None:
-    """Without swap the greedy program is killed, and nobody else."""
+    """Without swap the greedy program is killed, and no other."""
     for system in SYSTEMS:
         result = run_in_tests(system, "./stress memory 600; echo $?; echo alive", limit_s=LIMIT_S, options=["--mem", MEMORY_MB])
         assert result.output.endswith("137\nalive\n"), result.output + result.error

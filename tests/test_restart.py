@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Linux started anew by the root task, after a panic and on request, beside a native task that runs on.
+"""Linux restarted by the root task, after a panic and on request, beside a native task that runs on.
 
 KEEL_RESTARTS says how often it panics (5).
 """
@@ -19,7 +19,7 @@ RESTARTS = int(os.environ.get("KEEL_RESTARTS", "5"))
 BOUND_US = 10_000
 CONTAINED = "irq 3 4\n\tports 0x70-0x71 0x2f8-0x2ff 0x3f8-0x3ff"
 PROMPT = b"root@keel:~#"
-ANEW = re.compile(r"root: task linux: started anew, (\d+) pages of kernel memory were in use without it")
+RESTARTED = re.compile(r"root: task linux: restarted, (\d+) pages of kernel memory were in use without it")
 WORST = re.compile(r"heartbeat \d+ worst (\d+) us")
 
 # An init with processes around it that makes Linux panic.
@@ -45,7 +45,7 @@ int main(void)
 
 
 def configuration(place: Path, **changes: str) -> Path:
-    """The default boot configuration with Linux started anew, and other changes."""
+    """The default boot configuration in which Linux is restarted, and other changes."""
     text = (REPOSITORY / "tools" / "keel" / "boot.conf").read_text()
     for old, new in {"on-panic stop": "on-panic restart\non-reboot restart", **changes}.items():
         assert old in text
@@ -69,13 +69,13 @@ def test_panics_leave_nothing_behind(tmp_path: Path) -> None:
     text, beats = "", 0
     with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as child:
         assert child.stderr
-        while len(ANEW.findall(text)) < RESTARTS:
+        while len(RESTARTED.findall(text)) < RESTARTS:
             line = child.stderr.readline()
             assert line, f"the guest ended after {text[-2000:]}"
             text += line if "heartbeat" not in line or "worst" in line else ""
             beats += "heartbeat" in line
         child.terminate()
-    assert len(set(ANEW.findall(text))) == 1, ANEW.findall(text)
+    assert len(set(RESTARTED.findall(text))) == 1, RESTARTED.findall(text)
     worst = int(WORST.findall(text)[-1])
     print(f"{RESTARTS} restarts, {beats} heartbeats, the worst {worst} µs late")
     assert worst <= BOUND_US
@@ -101,7 +101,7 @@ def test_linux_with_devices_comes_back(tmp_path: Path, how: str) -> None:
 
 @pytest.mark.parametrize(("how", "status"), [(PANIC, 112), (REBOOT, 111)])
 def test_a_command_ends_with_its_linux(tmp_path: Path, how: str, status: int) -> None:
-    """Also where the channel is in the middle of what it wrote; nobody could tell what it has done."""
+    """Also where the channel is in the middle of what it wrote; its effect is unknown."""
     conf = configuration(tmp_path)
     result = run_guest("keel", f"yes | head -c 1M; {how}", limit_s=LIMIT_S, options=["--nic", "none", "--boot-conf", str(conf)])
     assert result.status == status, result.error

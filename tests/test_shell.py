@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The guest's shell at a real terminal: what is seen before the prompt, Ctrl-C at any moment, resizing, and the ways out."""
+"""The guest's shell at a real terminal: the output before the prompt, Ctrl-C at any moment, resizing, and how to leave it."""
 
 import fcntl
 import os
@@ -34,7 +34,7 @@ BOOT_LINE = b"console [ttyS0] enabled"
 # Of a login shell whose profile takes a while; it asks for nothing but bash.
 SLOW_PROFILE = 'echo begins; i=0; while ((i < 5000)); do ((i += 1)); done; PROFILE=whole; PS1="prompt> "\n'
 SLOW_PROMPT = b"prompt> "
-# Runs a command in a session whose terminal this is, so that it hears of resizing and Ctrl-C.
+# Runs a command in a session whose terminal this is, so that it gets the signals of resizing and Ctrl-C.
 STARTS = b"starts"
 AT_TERMINAL = """import fcntl, os, signal, sys, termios
 signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -55,7 +55,7 @@ class Terminal:
         self.before = b""
 
     def read(self, until: float) -> bool:
-        """Hear what comes next; false where nothing more can come, or the time is up."""
+        """Read what comes next; false if nothing more can come, or the time is up."""
         if not select.select([self.fd], [], [], max(0.0, until - time.monotonic()))[0]:
             return False
         try:
@@ -120,7 +120,7 @@ class Terminal:
             self.listen(KEYS_S)
 
     def end(self) -> int:
-        """Hear the rest; the status."""
+        """Read the rest; returns the status."""
         self.listen(LIMIT_S)
         return self.child.wait(timeout=LIMIT_S)
 
@@ -151,7 +151,7 @@ def terminal(*arguments: str) -> Iterator[Terminal]:
 
 @both
 def test_nothing_is_seen_but_the_shell(system: str) -> None:
-    """No boot log before the prompt, no line of Linux's log after it, nothing of what tells the host of the prompt."""
+    """No boot log before the prompt, none of Linux's log after it, and not the mark that announces the prompt to the host."""
     with terminal(*run_options(system)) as shell:
         shell.say(b"echo typed ahead\r")
         shown = shell.wait_for(PROMPT)
@@ -180,7 +180,7 @@ def test_lines_from_a_pipe(system: str) -> None:
 
 @both
 def test_a_resized_window_is_told(system: str) -> None:
-    """The program in the foreground hears of it, also where the window changed before there was one."""
+    """The program in the foreground gets the new size, also if the window changed before it started."""
     with terminal(*run_options(system)) as shell:
         shell.wait_for(b"booting")
         shell.resize(31, 91)
@@ -230,7 +230,7 @@ def test_it_behaves_like_a_terminal(system: str) -> None:
 @both
 @pytest.mark.parametrize("word", ["poweroff", "reboot", "halt"])
 def test_debians_own_words_end_the_guest(word: str, system: str) -> None:
-    """And they say nothing of a systemd that is not there."""
+    """They do not mention a systemd that is not there."""
     with terminal(*run_options(system)) as shell:
         shell.wait_for(PROMPT)
         shell.say(f"{word}\r".encode())
@@ -265,7 +265,7 @@ def test_verbose_shows_the_boot_log() -> None:
 
 
 def test_a_failure_names_the_boot_log(tmp_path: Path) -> None:
-    """Who sees nothing of a boot that fails finds it in the file of the last line."""
+    """The file that the last line names shows why a boot failed."""
     with terminal("run", "--append", "rdinit=/absent", "--timeout", "60") as shell:
         assert shell.end() != 0
         last = shell.heard.strip().splitlines()[-1].decode()
@@ -286,6 +286,22 @@ def slow_root(place: Path) -> Path:
     (place / "etc").mkdir()
     (place / "etc" / "profile").write_text(SLOW_PROFILE)
     return place
+
+
+@both
+def test_a_profile_keeps_its_own_env(system: str, tmp_path: Path) -> None:
+    """What shows the host the first prompt takes only its own ENV away."""
+    root = slow_root(tmp_path)
+    with (root / "etc" / "profile").open("a") as profile:
+        profile.write("export ENV=/mine\n")
+    with terminal(*run_options(system), "--root", str(root)) as shell:
+        for number in range(2):
+            shell.wait_for(SLOW_PROMPT)
+            shell.say(f"echo {number}=$ENV=\r".encode())
+            shell.wait_for(f"{number}=/mine=".encode())
+        shell.wait_for(SLOW_PROMPT)
+        shell.say(b"exit\r")
+        assert shell.end() == 0
 
 
 def interrupted_after(system: str, root: Path, sign: bytes, delay_s: float) -> int:

@@ -68,7 +68,7 @@ def test_units_are_confined_as_on_native() -> None:
 
 
 class Console:
-    """A guest at whose console somebody types."""
+    """A guest with input at its console."""
 
     def __init__(self, system: str, *options: str) -> None:
         command = [sys.executable, str(REPOSITORY / "keel"), *run_options(system), "--timeout", str(LIMIT_S), *options]

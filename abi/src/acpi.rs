@@ -1,36 +1,39 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Finds a table of the firmware's (ACPI 6.4, 5.2). Everything is read with bounds; what makes no sense is as good as none.
+//! Finds tables of the firmware (ACPI 6.4, 5.2). All reads are bounded; a table that is malformed
+//! counts as missing.
 
-/// Reads so many bytes at a physical address; `None` where they cannot be had.
+/// Reads a number of bytes at a physical address; `None` if they cannot be read.
 pub type Reader<'r, 'a> = &'r mut dyn FnMut(u64, usize) -> Option<&'a [u8]>;
 
-/// Bytes of the root pointer, and of its later version.
+/// Size of the root pointer in bytes, version 1.
 pub const ROOT_POINTER: usize = 20;
-/// See [`ROOT_POINTER`].
+/// Size of the root pointer in bytes, from version 2 on.
 pub const LONG_ROOT_POINTER: usize = 36;
-/// In the root pointer: its version, and where the list of all tables is.
+/// Offsets in the root pointer: its version, and the addresses of the list of all tables (RSDT,
+/// XSDT).
 const REVISION: usize = 15;
 const SHORT_LIST: usize = 16;
 const LONG_LIST: usize = 24;
-/// The later version, whose list has addresses of 8 bytes.
+/// The first version with an XSDT, a list of 8-byte addresses.
 const LONG_REVISION: u8 = 2;
-/// What each table begins with, and where its length is in that.
+/// Size of the header of each table, and offset of the table's length in it.
 const HEADER: usize = 36;
 const LENGTH: usize = 4;
-/// No table is longer.
+/// Size of the longest table that is accepted.
 const MOST_BYTES: usize = 1 << 20;
 
-/// The number in the 4 or 8 bytes (`size`) at `at`.
+/// Returns the little-endian number of `size` bytes (4 or 8) at `at`.
 pub fn number(bytes: &[u8], at: usize, size: usize) -> Option<u64> {
     Some(bytes.get(at..at.checked_add(size)?)?.iter().rev().fold(0, |number, byte| number << 8 | *byte as u64))
 }
 
-/// The first table with this signature that the root pointer leads to.
+/// Returns the first table with this signature in the root pointer's list.
 pub fn find<'a>(root_pointer: u64, signature: &[u8; 4], read: Reader<'_, 'a>) -> Option<&'a [u8]> {
     find_map(root_pointer, signature, read, Some)
 }
 
-/// Of the tables with this signature that the root pointer leads to, what `wanted` makes of the first that has it.
+/// Calls `wanted` with each table of this signature in the root pointer's list, and returns its
+/// first result.
 pub fn find_map<'a, T>(
     root_pointer: u64,
     signature: &[u8; 4],
@@ -48,7 +51,7 @@ pub fn find_map<'a, T>(
     addresses.find_map(|address| wanted(table(address, signature, read)?))
 }
 
-/// The whole table at `physical`, if it has this signature and its bytes sum up to zero.
+/// Returns the whole table at `physical` if it has this signature and its checksum is correct.
 pub fn table<'a>(physical: u64, signature: &[u8; 4], read: Reader<'_, 'a>) -> Option<&'a [u8]> {
     let header = read(physical, HEADER)?;
     if !header.starts_with(signature) {
@@ -61,7 +64,8 @@ pub fn table<'a>(physical: u64, signature: &[u8; 4], read: Reader<'_, 'a>) -> Op
     read(physical, length).filter(|table| sums_to_zero(table))
 }
 
-/// Whether the sum of a structure of the firmware's is right.
+/// Returns true if the checksum of a structure of the firmware is correct: its bytes add up to
+/// zero.
 pub fn sums_to_zero(bytes: &[u8]) -> bool {
     bytes.iter().fold(0u8, |sum, byte| sum.wrapping_add(*byte)) == 0
 }

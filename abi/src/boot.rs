@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! What the root task and the servers it starts agree on: the start record and the root's services.
+//! The interface between the root task and the tasks that it starts: the start record and the root
+//! task's services.
 //!
-//! The kernel knows none of this.
+//! The kernel does not use it.
 
 crate::constants! {
     /// Constants of this module for the C header.
@@ -12,35 +13,36 @@ crate::constants! {
     START_REGIONS = 16;
     /// Bytes of the command line, zero byte included
     START_COMMAND_LINE = 2048;
-    /// Interrupt lines that a start record can hold
+    /// GSIs that a start record can hold
     START_IRQS = 32;
-    /// Base of the direct map: physical address p lies at DIRECT_MAP + p
+    /// Base of the direct map: physical address p is mapped at DIRECT_MAP + p
     DIRECT_MAP = 0x2000_0000_0000;
-    /// Root service (label): print the w0 bytes packed in w1 to w5
+    /// Root service (label): print w0 bytes, which are in w1 to w5
     ROOT_PRINT = 1;
-    /// Root service: end the machine; w0 = END_*
-    ROOT_END = 2;
-    /// End: power off
-    END_POWER_OFF = 0x10;
-    /// End: reboot
-    END_REBOOT = 0x11;
-    /// End: the server panicked (native tasks run on unless the boot file says otherwise)
-    END_PANIC = 0x12;
-    /// End: the µ-kernel panicked
-    END_KERNEL_PANIC = 0x13;
-    /// End: the boot configuration is in error
-    END_BAD_CONFIG = 0x14;
-    /// End: a test suite passed
-    END_TESTS_PASSED = 0x20;
-    /// End: a test suite failed
-    END_TESTS_FAILED = 0x21;
-    /// Port of QEMU's isa-debug-exit device, which takes END_*
+    /// Root service (label): shut the machine down; w0 = SHUTDOWN_*
+    ROOT_SHUTDOWN = 2;
+    /// Shutdown code: power off
+    SHUTDOWN_POWER_OFF = 0x10;
+    /// Shutdown code: reboot
+    SHUTDOWN_REBOOT = 0x11;
+    /// Shutdown code: the server panicked (native tasks run on unless boot.conf says otherwise)
+    SHUTDOWN_PANIC = 0x12;
+    /// Shutdown code: the µ-kernel panicked
+    SHUTDOWN_KERNEL_PANIC = 0x13;
+    /// Shutdown code: the boot configuration has an error
+    SHUTDOWN_BAD_CONFIG = 0x14;
+    /// Shutdown code: a test suite passed
+    SHUTDOWN_TESTS_PASSED = 0x20;
+    /// Shutdown code: a test suite failed
+    SHUTDOWN_TESTS_FAILED = 0x21;
+    /// Port of QEMU's isa-debug-exit device, to which SHUTDOWN_* is written
     DEBUG_EXIT_PORT = 0xf4;
     /// Log2 of the number of its ports
     EXIT_PORTS_LOG2 = 2;
 }
 
-/// Root service: start a less important server anew; w0 = number of its task. It is for native tasks, and not in the C header.
+/// Root service (label): restart a server of lower priority; w0 = number of its task.
+/// It is for native tasks only, so it is not in the C header.
 pub const ROOT_RESTART: u64 = 3;
 
 crate::layout! {
@@ -66,17 +68,18 @@ crate::layout! {
         task_first: u64,
         /// Log2 of the count of such numbers
         task_log2: u64,
-        /// Priority of the server's first lthread; it may use up to this plus 2, and all below
+        /// Priority of the server's first lthread; the server may use priorities up to this plus 2
         priority: u64,
-        /// Processors that the server may use, from number 0 on: at least 1, and all of them are there
+        /// Number of processors that the server may use, from number 0 on: at least 1, and all of
+        /// them exist
         processors: u64,
         /// Number of memory regions
         region_count: u64,
         /// Memory regions (all mapped at DIRECT_MAP + physical address): start, end, kind each
         regions: [u64; 48],
-        /// Number of interrupt lines given
+        /// Number of GSIs that the server owns
         irq_count: u64,
-        /// The interrupt lines
+        /// The GSIs
         irqs: [u64; 32],
         /// Command line, zero-terminated
         command_line: [u64; 256],

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! The seven system calls: numbers, flags, message tag, status codes.
 //!
-//! One gate: `syscall` with the call number in eax. rcx and r11 are lost, the status comes back in
-//! rax: 0, or minus (side << 8 | code). `docs/abi.md` lists each call's registers.
+//! A call is the instruction `syscall` with the call number in eax. rcx and r11 are lost; rax
+//! returns the status: 0, or minus (side << 8 | code). `docs/abi.md` lists the registers of each
+//! call.
 
 use core::fmt;
 
@@ -11,13 +12,13 @@ crate::constants! {
     CONSTANTS;
     /// ipc: optional send, then optional receive
     CALL_IPC = 0;
-    /// id_nearest: who would receive a message to this id
+    /// id_nearest: names the thread that would receive a message to this id
     CALL_ID_NEAREST = 1;
-    /// fpage_unmap: take back what was mapped
+    /// fpage_unmap: revoke mappings
     CALL_FPAGE_UNMAP = 2;
-    /// thread_switch: donate the time slice
+    /// thread_switch: donate the time slice, or yield
     CALL_THREAD_SWITCH = 3;
-    /// thread_schedule: read or set priority, time slice, processor
+    /// thread_schedule: read or set priority, time slice, preempter, processor
     CALL_THREAD_SCHEDULE = 4;
     /// lthread_ex_regs: create, change, stop, delete an lthread
     CALL_LTHREAD_EX_REGS = 5;
@@ -25,26 +26,33 @@ crate::constants! {
     CALL_TASK_NEW = 6;
     /// The bits of eax that hold the call number
     CALL_MASK = 0xf;
-    /// In eax of a foreign thread with calls of its own (EX_CALLS): a message to its handler, with the other bits as its label
-    CALL_OWN = 1 << 31;
-    /// The calls of a thread (EX_CALLS) are messages to its handler that tell of the instruction; foreign threads begin so
-    CALLS_OFF = 0;
-    /// A native thread's are L4 calls, a foreign one's with CALL_OWN its own messages; above this: and the rest its entry's
-    CALLS_ON = 1;
-    /// arch_prctl of Linux on Keel: the second argument is what EX_CALLS shall have for the calling thread
-    LINUX_PRCTL_CALLS = 0x4b45_4c01;
-    /// The same: makes the calling process, of one thread, one that may have native lthreads; their kernel area's address
+    /// Bit of eax, of an alien thread with EX_DISPATCH: a message to its handler, with the other
+    /// bits as its label
+    CALL_HANDLER = 1 << 31;
+    /// What becomes of system calls (EX_DISPATCH): KIND_SYSCALL messages to the handler; the
+    /// default of alien threads
+    DISPATCH_OFF = 0;
+    /// What becomes of them: L4 calls of a native thread, CALL_HANDLER messages of an alien one;
+    /// greater: an entry's address
+    DISPATCH_ON = 1;
+    /// arch_prctl option of Linux on Keel: sets EX_DISPATCH of the calling thread to the second
+    /// argument
+    LINUX_PRCTL_DISPATCH = 0x4b45_4c01;
+    /// arch_prctl option: native lthreads for the calling process, of one thread; returns their
+    /// kernel area's address
     LINUX_PRCTL_AREA = 0x4b45_4c02;
-    /// The same: attends to the native lthread that the LinuxNative at the second argument tells of
+    /// arch_prctl option: the caller is the service thread of the native lthread in the LinuxNative
+    /// at the second argument
     LINUX_PRCTL_NATIVE = 0x4b45_4c03;
-    /// The same: the calling thread's page faults go to the thread of this id first, or to Linux alone (nil)
+    /// arch_prctl option: the calling thread's page faults go first to the thread with this id, or
+    /// to Linux only (nil)
     LINUX_PRCTL_PAGER = 0x4b45_4c04;
 
     /// ipc has a send phase to rdi
     IPC_SEND = 1 << 4;
     /// ipc has a receive phase
     IPC_RECEIVE = 1 << 5;
-    /// Receive from anybody (otherwise only from rdx)
+    /// Open wait: receive from any sender (otherwise only from rdx)
     IPC_OPEN = 1 << 6;
     /// The send phase is a notification: word 0 is ORed into the receiver's notification word
     IPC_NOTIFY = 1 << 7;
@@ -54,17 +62,19 @@ crate::constants! {
     IPC_RECEIVE_TIMEOUT_SHIFT = 10;
     /// Width mask of a timeout kind
     IPC_TIMEOUT_MASK = 3;
-    /// The sender named in the UTCB (virtual_sender) stands for the caller
+    /// The receiver sees the UTCB's virtual_sender as the sender (propagation)
     IPC_VIRTUAL_SENDER = 1 << 12;
-    /// ipc flag: what is sent is meant as the answer to a fault; ERROR_TIMEOUT if its receiver does not wait for that
+    /// The message is only the answer to a fault; ERROR_TIMEOUT if its receiver does not wait for
+    /// one
     IPC_ANSWER = 1 << 13;
-    /// Timeout kind: wait for ever
+    /// Timeout kind: wait without limit
     TIMEOUT_NEVER = 0;
     /// Timeout kind: do not wait
     TIMEOUT_ZERO = 1;
     /// Timeout kind: the time in the UTCB
     TIMEOUT_UTCB = 2;
-    /// Bit of a UTCB time: absolute kernel time rather than a distance from now; below it: nanoseconds
+    /// Bit of a UTCB time: absolute kernel time, not relative to now; the bits below are
+    /// nanoseconds
     TIME_ABSOLUTE = 1 << 63;
     /// UTCB time that never comes
     TIME_NEVER = u64::MAX;
@@ -83,7 +93,7 @@ crate::constants! {
     MAX_WORDS = 128;
     /// Map items at most
     MAX_MAP_ITEMS = 32;
-    /// String items at most, and items of receive buffers
+    /// String items at most, and buffer items at most
     MAX_STRINGS = 8;
     /// Bytes of one string item at most
     MAX_STRING_BYTES = 4 << 20;
@@ -97,71 +107,78 @@ crate::constants! {
     TAG_KIND_SHIFT = 24;
     /// Mask of the kind after the shift
     TAG_KIND_MASK = 0xf;
-    /// Tag flag: the message was for somebody else (Utcb.destination); the receiver is a chief on its way
+    /// Tag flag: the message was for another thread (Utcb.destination); the receiver is a chief on
+    /// its way
     TAG_REDIRECTED = 1 << 28;
-    /// Tag flag, with TAG_REDIRECTED: it came from outside the receiver's clan, and was for somebody inside
+    /// Tag flag, with TAG_REDIRECTED: it came from outside the receiver's clan, and was for a
+    /// thread inside
     TAG_FROM_OUTSIDE = 1 << 29;
-    /// Tag flag: the sender shown is a virtual one; the real one stands in Utcb.virtual_sender
-    TAG_DECEITED = 1 << 30;
-    /// In the tag of an answer to a foreign thread's page fault: not mine to serve, but its handler's
-    TAG_PASS_ON = 1 << 31;
-    /// Shift of the label, 32 bits that mean what the partners agree on
+    /// Tag flag: the sender is a virtual one; Utcb.virtual_sender has the real one
+    TAG_PROPAGATED = 1 << 30;
+    /// Tag flag of a pager's answer to an alien thread's page fault: forward the fault to the
+    /// thread's handler
+    TAG_FORWARD = 1 << 31;
+    /// Shift of the label: 32 bits on whose meaning the partners agree
     TAG_LABEL_SHIFT = 32;
 
     /// Kind: sent by a user
     KIND_USER = 0;
-    /// Kind: page fault; label = access wanted, w0 = address, w1 = ip, w2 = frame index, w3 = 1 if a mapping forbids it
+    /// Kind: page fault; label = access wanted, w0 = address, w1 = ip, w2 = frame index, w3 = 1 if
+    /// a page is mapped
     KIND_PAGE_FAULT = 1;
-    /// Kind: exception; label = vector, w0 = error code, w1 = ip, w2 = frame index, w3 = dr6 for #DB
+    /// Kind: exception; label = vector, w0 = error code, w1 = ip, w2 = frame index, w3 = dr6 for
+    /// #DB
     KIND_EXCEPTION = 2;
-    /// Kind: system call of a foreign thread; label = its gate, w0 = rax, w1 = ip, w2 = frame index
+    /// Kind: system call of an alien thread; label = GATE_*, w0 = rax, w1 = ip, w2 = frame index
     KIND_SYSCALL = 3;
     /// Kind: a triggered exception; w1 = ip, w2 = frame index
     KIND_TRIGGER = 4;
-    /// Kind: interrupt or timer; sender = its source, w0 = kernel time in ns
+    /// Kind: interrupt or timer; sender = the kernel object, w0 = kernel time in ns
     KIND_INTERRUPT = 5;
-    /// Kind: notification; w0 = the word, which is cleared
+    /// Kind: notification; w0 = the notification word, which receiving it clears
     KIND_NOTIFY = 6;
-    /// Kind: preemption, to a preempter; label = PREEMPTED_*, w0 = kernel time in ns, w1 = ip, w2 = frame index, w3 = consumed time in ns
+    /// Kind: preemption; label = PREEMPTED_*, w0 = kernel time in ns, w1 = ip, w2 = frame index, w3
+    /// = consumed time in ns
     KIND_PREEMPTION = 7;
-    /// Kind: answer of a kernel source
+    /// Kind: answer of a kernel object
     KIND_KERNEL = 8;
-    /// Label bit of a preemption: the time slice ended, or was given up
+    /// Label bit of a preemption: the time slice ended, or was yielded
     PREEMPTED_SLICE = 1;
     /// Label bit of a preemption: a thread of higher priority was ready
-    PREEMPTED_OUTRANKED = 2;
-    /// Bit of a preempter's id when it is set: it is told of every preemption, not only of ends of time slices
+    PREEMPTED_PRIORITY = 2;
+    /// Bit of a preempter's id: it receives every preemption, not only the ends of time slices
     PREEMPTER_EVERY = 1;
-    /// Gate of a foreign system call: `syscall`
+    /// Label of an alien system call: `syscall`
     GATE_SYSCALL = 0;
-    /// Gate of a foreign system call: `int 0x80`
+    /// Label of an alien system call: `int 0x80`
     GATE_INT80 = 1;
-    /// Gate of a foreign system call: `sysenter`
+    /// Label of an alien system call: `sysenter`; not used, because SYSENTER raises #GP
     GATE_SYSENTER = 2;
 
-    /// Frame index that means none
+    /// Frame index: none
     FRAME_NONE = 0xffff_ffff;
 
-    /// id_nearest relation: the destination itself, in my clan
+    /// id_nearest relation: the destination itself, in the caller's clan
     NEAREST_SAME_CLAN = 0;
-    /// id_nearest relation: my chief stands for it
+    /// id_nearest relation: the caller's chief receives the message
     NEAREST_OUTER = 1;
-    /// id_nearest relation: the chief of an inner clan stands for it
+    /// id_nearest relation: the chief of an inner clan receives the message
     NEAREST_INNER = 2;
 
-    /// fpage_unmap rsi: rights to take (FPAGE_READ takes the mapping away altogether)
+    /// fpage_unmap rsi: rights to revoke (FPAGE_READ removes the mapping)
     UNMAP_RIGHTS = 7;
-    /// fpage_unmap rsi: from the caller itself too
+    /// fpage_unmap rsi: also from the caller itself
     UNMAP_FLUSH = 8;
-    /// fpage_unmap rsi: in the task rdx, the r8 ranges in the UTCB; rdi is not used
+    /// fpage_unmap rsi: in the task rdx, the r8 ranges in Utcb.record; rdi is not used
     UNMAP_TASK = 16;
-    /// fpage_unmap rsi, with UNMAP_TASK: the one range, a whole table, goes to the address r9 of the same space
+    /// fpage_unmap rsi, with UNMAP_TASK: move the one range, a whole page table, to the address r9
+    /// of the same space
     UNMAP_MOVE = 32;
-    /// fpage_unmap state: it was read or executed through
+    /// fpage_unmap state: a page was accessed through the mapping
     UNMAP_REFERENCED = 1;
-    /// fpage_unmap state: it was written through
+    /// fpage_unmap state: a page was written through the mapping
     UNMAP_DIRTY = 2;
-    /// fpage_unmap state: there was no memory to cut a superpage, which lost the rights as a whole
+    /// fpage_unmap state: no memory to split a superpage, which lost the rights as a whole
     UNMAP_WHOLE = 4;
 
     /// thread_schedule rsi: set the priority to rdx
@@ -172,7 +189,7 @@ crate::constants! {
     SCHEDULE_PREEMPTER = 4;
     /// thread_schedule rsi: move to processor r10
     SCHEDULE_PROCESSOR = 8;
-    /// Thread state: does not run, created stopped or stopped
+    /// Thread state: stopped, or created and not yet started
     STATE_INACTIVE = 0;
     /// Thread state: running or ready
     STATE_READY = 1;
@@ -182,36 +199,37 @@ crate::constants! {
     STATE_RECEIVING = 3;
     /// Thread state: waits for its pager or handler
     STATE_FAULTED = 4;
-    /// Thread state: in a transfer, waits until its partner has gone on with it
+    /// Thread state: in a transfer that its partner performs
     STATE_TRANSFERRING = 5;
     /// Thread state: waits for its preempter
     STATE_PREEMPTED = 6;
 
-    /// task_new rsi: mask of the maximum controlled priority of an active task
+    /// task_new rsi: mask of the maximum controlled priority
     TASK_MCP_MASK = 0xff;
-    /// task_new rsi: only make the number inactive and hand it (and 2^(bits 23:16) - 1 that follow) to chief rdx
+    /// task_new rsi: make 2^(bits 23:16) numbers from rdi on inactive and hand them over to the
+    /// task rdx
     TASK_INACTIVE = 1 << 8;
     /// task_new rsi: create no first lthread (rdx, r8, r9 are not used)
     TASK_NO_LTHREAD = 1 << 9;
-    /// task_new rsi: shift of log2 of the count of numbers handed over
+    /// task_new rsi: shift of log2 of the number of task numbers that are handed over
     TASK_RANGE_SHIFT = 16;
-    /// task_new r10: quota in pages; 0 shares the account of the chief
+    /// task_new r10, a quota in pages: use the chief's account
     TASK_SHARED_QUOTA = 0;
 
-    /// Priorities: 0 to 255, 255 runs first
+    /// Number of priorities: 0 to 255; 255 is the highest
     PRIORITIES = 256;
 
-    /// Source operation: become the receiver of this interrupt or timer; w0 = mode for a line
-    SOURCE_ATTACH = 1;
-    /// Source operation: stop being the receiver
-    SOURCE_DETACH = 2;
-    /// Source operation: unmask a level line after its device was served
-    SOURCE_ACK = 3;
-    /// Source operation: give the right over this source to the task w0
-    SOURCE_GIVE = 4;
+    /// Object operation: bind this interrupt or timer to the caller; w0 = IRQ_MODE_* for a GSI
+    OBJECT_BIND = 1;
+    /// Object operation: unbind it
+    OBJECT_UNBIND = 2;
+    /// Object operation: acknowledge a GSI after its device was served
+    OBJECT_ACK = 3;
+    /// Object operation: make the task w0 the owner of this interrupt
+    OBJECT_GIVE = 4;
     /// Timer operation: fire at kernel time w0 ns (TIMER_OFF: never); replaces an earlier time
     TIMER_SET = 5;
-    /// Timer time that disarms it
+    /// Timer time: never; disarms the timer
     TIMER_OFF = u64::MAX;
     /// Interrupt mode: as the firmware's tables say
     IRQ_MODE_DEFAULT = 0;
@@ -219,21 +237,25 @@ crate::constants! {
     IRQ_MODE_EDGE = 1;
     /// Interrupt mode: level triggered, active low
     IRQ_MODE_LEVEL = 2;
-    /// MSI operation (to ID_MSI): allocate; answers w0 = source id, w1 = address, w2 = data
+    /// MSI operation (to ID_MSI): allocate; answer: w0 = id, w1 = address, w2 = data
     MSI_ALLOCATE = 1;
-    /// Check operation (to ID_CHECK): check all invariants; answers w0 = how much is wrong
+    /// Check operation (to ID_CHECK): check all invariants; answer: w0 = number of violations
     CHECK_ALL = 0;
     /// Check operation: the next SYSCALL on processor w1 waits w0 ns (at most 10^9) for its lock
     CHECK_DELAY = 1;
-    /// Quota operation: w1 unused pages of the caller's account pass to that of the task w0 of its clan
+    /// Quota operation: move w1 unused pages from the caller's account to that of the task w0 of
+    /// its clan
     QUOTA_ENLARGE = 1;
-    /// Quota operation: w1 unused pages pass from the account of the task w0 of the caller's clan to the caller's
+    /// Quota operation: move w1 unused pages from the account of the task w0 of the caller's clan
+    /// to the caller's
     QUOTA_SHRINK = 2;
     /// Quota operation: buy w1 frame pages from frame page w0 on in the caller's kernel area
     QUOTA_BUY_FRAMES = 3;
-    /// Quota operation: read the account of the task w0 (nil: mine) into the words, see ACCOUNT_*
+    /// Quota operation: read the account of the task w0 (nil: the caller's); answer: the words
+    /// ACCOUNT_*
     QUOTA_READ = 4;
-    /// Quota operation: give back w1 frame pages from frame page w0 on (refused while a frame in one of them is bound)
+    /// Quota operation: sell w1 frame pages from frame page w0 on (refused while a frame in one of
+    /// them is bound)
     QUOTA_SELL_FRAMES = 5;
     /// Word of QUOTA_READ: pages the account may use
     ACCOUNT_LIMIT = 0;
@@ -253,7 +275,7 @@ crate::constants! {
     ACCOUNT_FPUS = 7;
     /// Word of QUOTA_READ: pages free in the kernel's pool
     ACCOUNT_POOL_FREE = 8;
-    /// Number of words that QUOTA_READ answers
+    /// Number of words in the answer of QUOTA_READ
     ACCOUNT_WORDS = 9;
 
     /// Side of a status: the call itself
@@ -264,7 +286,7 @@ crate::constants! {
     SIDE_RECEIVE = 2;
     /// Status code: the partner or object does not exist
     ERROR_NO_PARTNER = 1;
-    /// Status code: the timeout passed before the transfer began
+    /// Status code: the timeout expired before the transfer began
     ERROR_TIMEOUT = 2;
     /// Status code: cancelled before a transfer began
     ERROR_CANCELLED = 3;
@@ -272,9 +294,9 @@ crate::constants! {
     ERROR_ABORTED = 4;
     /// Status code: the account has no memory left for a mapping or an object
     ERROR_NO_MEMORY = 5;
-    /// Status code: the sender's page-fault timeout passed
+    /// Status code: the sender's page-fault timeout expired
     ERROR_SEND_FAULT = 6;
-    /// Status code: the receiver's page-fault timeout passed
+    /// Status code: the receiver's page-fault timeout expired
     ERROR_RECEIVE_FAULT = 7;
     /// Status code: the receiver's buffer is too small
     ERROR_MESSAGE_CUT = 8;
@@ -282,21 +304,21 @@ crate::constants! {
     ERROR_INVALID = 9;
     /// Status code: the caller has no right to do this
     ERROR_DENIED = 10;
-    /// Status code: a server does not know such a request; the kernel says it of nothing
+    /// Status code: a server does not know the request; the kernel never returns it
     ERROR_NOT_SUPPORTED = 11;
-    /// Status code: it exists already, or belongs to somebody else
+    /// Status code: it exists already, or belongs to another thread or task
     ERROR_BUSY = 12;
     /// Status code: the versions of this slot are used up
     ERROR_RETIRED = 13;
 }
 
-/// Why a call failed; the side is put beside it when it is encoded.
+/// The reason why a call failed; a status has the side as well.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u64)]
 pub enum Error {
     /// The partner or object does not exist.
     NoPartner = ERROR_NO_PARTNER,
-    /// The timeout passed before the transfer began.
+    /// The timeout expired before the transfer began.
     Timeout = ERROR_TIMEOUT,
     /// Cancelled before a transfer began.
     Cancelled = ERROR_CANCELLED,
@@ -304,9 +326,9 @@ pub enum Error {
     Aborted = ERROR_ABORTED,
     /// The account has no memory left.
     NoMemory = ERROR_NO_MEMORY,
-    /// The sender's page-fault timeout passed.
+    /// The sender's page-fault timeout expired.
     SendFault = ERROR_SEND_FAULT,
-    /// The receiver's page-fault timeout passed.
+    /// The receiver's page-fault timeout expired.
     ReceiveFault = ERROR_RECEIVE_FAULT,
     /// The receiver's buffer is too small.
     MessageCut = ERROR_MESSAGE_CUT,
@@ -314,9 +336,9 @@ pub enum Error {
     Invalid = ERROR_INVALID,
     /// The caller has no right to do this.
     Denied = ERROR_DENIED,
-    /// A server does not know such a request.
+    /// A server does not know the request.
     NotSupported = ERROR_NOT_SUPPORTED,
-    /// It exists already, or belongs to somebody else.
+    /// It exists already, or belongs to another thread or task.
     Busy = ERROR_BUSY,
     /// The versions of this slot are used up.
     Retired = ERROR_RETIRED,
@@ -340,7 +362,7 @@ impl Error {
         Error::Retired,
     ];
 
-    /// The error with this code.
+    /// Returns the error with this code, `None` if there is none.
     #[inline]
     pub const fn from_code(code: u64) -> Option<Error> {
         if code == 0 || code > Error::ALL.len() as u64 {
@@ -351,7 +373,7 @@ impl Error {
 }
 
 const _: () = {
-    // `from_code` counts on it.
+    // `from_code` relies on the order.
     let mut index = 0;
     while index < Error::ALL.len() {
         assert!(Error::ALL[index] as usize == index + 1);
@@ -359,7 +381,7 @@ const _: () = {
     }
 };
 
-/// Which part of a call failed.
+/// The part of a call that failed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u64)]
 pub enum Side {
@@ -380,12 +402,12 @@ impl Status {
     /// Success.
     pub const OK: Status = Status(0);
 
-    /// The status of a failure.
+    /// Returns the status of a failure.
     pub const fn error(side: Side, error: Error) -> Status {
         Status(((side as u64) << 8 | error as u64).wrapping_neg())
     }
 
-    /// Side and error, or `None` for success (and for a word that is no status).
+    /// Returns side and error, or `None` for success and for a word that is not a status.
     #[inline]
     pub fn failure(self) -> Option<(Side, Error)> {
         let word = self.0.wrapping_neg();
@@ -414,22 +436,22 @@ impl fmt::Debug for Status {
 pub struct Tag(pub u64);
 
 impl Tag {
-    /// A user's tag with `words` words and nothing else.
+    /// Returns a user's tag with `words` words and no items.
     pub const fn new(label: u32, words: u64) -> Tag {
         Tag((label as u64) << TAG_LABEL_SHIFT | (words & 0xff))
     }
 
-    /// A tag of the given kernel kind.
+    /// Returns a tag of a message that the kernel makes.
     pub const fn kernel(kind: u64, label: u32, words: u64) -> Tag {
         Tag((label as u64) << TAG_LABEL_SHIFT | (kind & TAG_KIND_MASK) << TAG_KIND_SHIFT | (words & 0xff))
     }
 
-    /// The same tag with `maps` map items.
+    /// Returns the tag with `maps` map items.
     pub const fn with_maps(self, maps: u64) -> Tag {
         Tag((self.0 & !(0xff << TAG_MAPS_SHIFT)) | (maps & 0xff) << TAG_MAPS_SHIFT)
     }
 
-    /// The same tag with `strings` string items.
+    /// Returns the tag with `strings` string items.
     pub const fn with_strings(self, strings: u64) -> Tag {
         Tag((self.0 & !(0xff << TAG_STRINGS_SHIFT)) | (strings & 0xff) << TAG_STRINGS_SHIFT)
     }
@@ -454,7 +476,7 @@ impl Tag {
         self.0 >> TAG_KIND_SHIFT & TAG_KIND_MASK
     }
 
-    /// Whether all of these flags (`TAG_REDIRECTED` and so on) are set.
+    /// Returns true if all of these flags (`TAG_REDIRECTED` and so on) are set.
     pub const fn has(self, flags: u64) -> bool {
         self.0 & flags == flags
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! The C header of the interface, made from the same tables as the Rust constants.
+//! The generator of the C header, from the same tables as the Rust constants.
 
 use crate::define::{Constant, Layout};
 use core::fmt::{self, Write};
@@ -14,7 +14,7 @@ pub const CONSTANTS: &[&[Constant]] = &[
     crate::trace::CONSTANTS,
 ];
 
-/// All structures, each after those it needs.
+/// All structures, each after the structures that it needs.
 pub const LAYOUTS: &[Layout] = &[
     crate::memory::MapItem::LAYOUT,
     crate::memory::StringItem::LAYOUT,
@@ -29,7 +29,7 @@ pub const LAYOUTS: &[Layout] = &[
     crate::trace::TraceRecord::LAYOUT,
 ];
 
-/// Writes the header. Assembly may include it: structures are hidden from it.
+/// Writes the header. Assembly files may include it: the structures are hidden from them.
 pub fn write(out: &mut impl Write) -> fmt::Result {
     // REUSE-IgnoreStart (the licence of the header, not of this file)
     out.write_str("/* SPDX-License-Identifier: BSD-2-Clause */\n")?;

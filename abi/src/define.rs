@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! The two macros that define an ABI fact once for Rust and once, as text, for C.
+//! The two macros from which an ABI fact gets its Rust definition and its C text.
 //!
-//! `constants!` makes `pub const`s and a table of their names and values; `layout!` makes a
-//! `#[repr(C)]` structure of 64-bit fields and the text of the same structure in C.
-//! `cheader.rs` turns both into the header that the Linux server includes.
+//! `constants!` makes `pub const`s and a table of their names and values. `layout!` makes a
+//! `#[repr(C)]` structure of 64-bit fields and a description of it.
+//! `cheader.rs` turns tables and descriptions into the header that the Linux server includes.
 
-/// One constant as the C header sees it.
+/// A constant in the C header.
 #[derive(Clone, Copy, Debug)]
 pub struct Constant {
     /// The Rust name; C prefixes it with `KEEL_`.
@@ -42,7 +42,7 @@ pub struct Layout {
     pub doc: &'static str,
 }
 
-/// Defines constants of type `u64` and the table `$table` that lists them.
+/// Defines constants of type `u64`, and the table `$table` of them.
 #[macro_export]
 macro_rules! constants {
     ($(#[doc = $tdoc:literal])* $table:ident; $( $(#[doc = $doc:literal])+ $name:ident = $value:expr; )*) => {
@@ -54,8 +54,9 @@ macro_rules! constants {
     };
 }
 
-/// Defines a `#[repr(C)]` structure whose fields are `u64` or `[u64; N]`, with its description
-/// in the associated constant `LAYOUT`; with `as`, also the same one of `Word`s, for memory that is shared.
+/// Defines a `#[repr(C)]` structure whose fields are `u64` or `[u64; N]`, with its description in
+/// the associated constant `LAYOUT`. With `as` it also defines the same structure of `Word`s, for
+/// memory that is shared.
 #[macro_export]
 macro_rules! layout {
     ($(#[doc = $sdoc:literal])+ $name:ident as $shared:ident {
@@ -68,13 +69,13 @@ macro_rules! layout {
         pub struct $shared { $( $(#[doc = $doc])+ pub $field: <$ty as $crate::word::Field>::Shared, )* }
 
         impl $shared {
-            /// Words that it has.
+            /// Number of its words.
             pub const WORDS: usize = core::mem::size_of::<$shared>() / 8;
 
-            /// The same words.
+            /// Returns it as an array of words.
             #[inline]
             pub fn words(&self) -> &[$crate::word::Word; $shared::WORDS] {
-                // SAFETY: it consists of just these words.
+                // SAFETY: it consists of exactly these words.
                 unsafe { &*(self as *const $shared).cast() }
             }
         }
@@ -86,7 +87,7 @@ macro_rules! layout {
         pub struct $name { $( $(#[doc = $doc])+ pub $field: $ty, )* }
 
         impl $name {
-            /// What the C header is made from.
+            /// The description from which the C header is made.
             pub const LAYOUT: $crate::define::Layout = $crate::define::Layout {
                 name: stringify!($name),
                 size: core::mem::size_of::<$name>(),
@@ -99,9 +100,10 @@ macro_rules! layout {
                 doc: concat!($($sdoc),+),
             };
 
-            /// A structure with every word zero.
+            /// Returns a structure with all words zero.
             pub const fn zeroed() -> Self {
-                // SAFETY: every field is a u64 or an array of u64, for which all bits zero is valid.
+                // SAFETY: every field is a u64 or an array of u64, for which all bits zero is
+                // valid.
                 unsafe { core::mem::zeroed() }
             }
         }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Which 64-bit ELF images the kernel and the root task start. Reads their headers and believes none
-//! of them: every number is checked before it is used.
+//! The parser of the 64-bit ELF images that the kernel and the root task start. It does not trust
+//! their headers: it checks every number before it uses it.
 
 use crate::boot::DIRECT_MAP;
 use crate::fpage::{FPAGE_EXEC, FPAGE_READ, FPAGE_WRITE, PAGE_SIZE};
@@ -8,9 +8,9 @@ use crate::list::List;
 use crate::ranges::Range;
 use core::fmt;
 
-/// Loadable segments of one image.
+/// Loadable segments of one image at most.
 pub const MAX_SEGMENTS: usize = 16;
-/// The largest image.
+/// Size of the largest image in bytes.
 const MAX_IMAGE: u64 = 1 << 30;
 
 const HEADER_BYTES: usize = 64;
@@ -21,12 +21,12 @@ const SEGMENT_LOAD: u64 = 1;
 /// Identification: magic, 64 bits, little endian, version 1.
 const IDENTIFICATION: [u8; 7] = [0x7f, b'E', b'L', b'F', 2, 1, 1];
 
-/// A segment to be loaded.
+/// A loadable segment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Segment {
-    /// Where it lies in the task.
+    /// Its addresses in the task.
     pub virt: Range,
-    /// Where its bytes lie in the file; the rest is zero.
+    /// The range of its bytes in the file; the rest of the segment is zero.
     pub file: Range,
     /// Its rights.
     pub rights: u64,
@@ -41,16 +41,16 @@ pub struct Image {
     pub segments: List<Segment, MAX_SEGMENTS>,
 }
 
-/// Why an image is refused.
+/// The reason why an image is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ElfError {
     /// Shorter than its headers say.
     Short,
     /// Not a 64-bit x86 executable.
     NotExecutable,
-    /// No or too many loadable segments.
+    /// It has no loadable segment, or too many.
     Segments,
-    /// A segment outside of the user's space, too large, or over another.
+    /// A segment is outside the user's space, too large, or overlaps another one.
     Address,
     /// The entry is not in an executable segment.
     Entry,
@@ -68,14 +68,14 @@ impl fmt::Display for ElfError {
     }
 }
 
-/// The little-endian number of `size` bytes at `offset`.
+/// Returns the little-endian number of `size` bytes at `offset`.
 fn field(bytes: &[u8], offset: usize, size: usize) -> Result<u64, ElfError> {
     let end = offset.checked_add(size).ok_or(ElfError::Short)?;
     let raw = bytes.get(offset..end).ok_or(ElfError::Short)?;
     Ok(raw.iter().rev().fold(0, |value, byte| value << 8 | *byte as u64))
 }
 
-/// Reads the image in `file`.
+/// Parses the ELF file `file`.
 pub fn parse(file: &[u8]) -> Result<Image, ElfError> {
     if file.len() < HEADER_BYTES {
         return Err(ElfError::Short);
@@ -101,7 +101,7 @@ pub fn parse(file: &[u8]) -> Result<Image, ElfError> {
     Ok(image)
 }
 
-/// The loadable segment whose header lies at `at`, if it is one and is not empty.
+/// Returns the segment whose program header is at `at`; `None` if it is empty or not loadable.
 fn segment(file: &[u8], at: usize) -> Result<Option<Segment>, ElfError> {
     let word = |offset| field(file, at.checked_add(offset).ok_or(ElfError::Short)?, 8);
     let (kind, flags) = (word(0)? & u32::MAX as u64, word(0)? >> 32);
@@ -135,13 +135,13 @@ fn check(image: &Image) -> Result<(), ElfError> {
 }
 
 impl Image {
-    /// From the first to the last byte in memory.
+    /// Returns the addresses from the first to the last byte in memory.
     pub fn span(&self) -> Range {
         let start = self.segments.first().map_or(0, |s| s.virt.start);
         Range::new(start, self.segments.iter().map(|s| s.virt.end).max().unwrap_or(start))
     }
 
-    /// Whether two segments with different rights lie in one page.
+    /// Returns true if two segments with different rights share a page.
     pub fn shares_pages(&self) -> bool {
         self.segments
             .windows(2)

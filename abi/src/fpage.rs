@@ -37,11 +37,11 @@ crate::constants! {
     PAGE_SIZE = 1 << PAGE_SHIFT;
     /// Log2 of the user's address space
     SPACE_SHIFT = 47;
-    /// End of what can be mapped: the last page of the user's address space stays empty
+    /// End of the memory that can be mapped: the last page of the user's address space stays empty
     USER_END = (1 << SPACE_SHIFT) - PAGE_SIZE;
     /// The whole user space, all rights
     FPAGE_WHOLE = (SPACE_SHIFT << FPAGE_SIZE_SHIFT) | FPAGE_RWX;
-    /// The nil fpage: accepts or names nothing
+    /// The nil fpage: names nothing, accepts nothing
     FPAGE_NIL = 0;
 }
 
@@ -56,23 +56,23 @@ impl Fpage {
     /// The whole user space.
     pub const WHOLE: Fpage = Fpage(FPAGE_WHOLE);
 
-    /// A memory fpage of `2^log2` bytes that holds `base` (which is rounded down).
+    /// Returns the memory fpage of `2^log2` bytes that contains `base`.
     pub const fn memory(base: u64, log2: u8, rights: u64) -> Fpage {
         Fpage((base >> log2 << log2) | ((log2 as u64) << FPAGE_SIZE_SHIFT) | (rights & FPAGE_RWX))
     }
 
-    /// An I/O fpage of `2^log2` ports that holds `port` (which is rounded down).
+    /// Returns the I/O fpage of `2^log2` ports that contains `port`.
     pub const fn io(port: u16, log2: u8) -> Fpage {
         let first = (port as u64) >> log2 << log2;
         Fpage((first << FPAGE_PORT_SHIFT) | ((log2 as u64) << FPAGE_SIZE_SHIFT) | FPAGE_IO | FPAGE_READ | FPAGE_WRITE)
     }
 
-    /// The same fpage with another cache type.
+    /// Returns the fpage with another cache type.
     pub const fn with_cache(self, cache: u64) -> Fpage {
         Fpage((self.0 & !(3 << FPAGE_CACHE_SHIFT)) | ((cache & 3) << FPAGE_CACHE_SHIFT))
     }
 
-    /// Whether it names I/O ports.
+    /// Returns true if it names I/O ports.
     pub const fn is_io(self) -> bool {
         self.0 & FPAGE_IO != 0
     }
@@ -107,13 +107,14 @@ impl Fpage {
         1 << self.log2()
     }
 
-    /// Whether it is one small page of memory that may be read, of the usual cache type; it is well formed then.
+    /// Returns true if it is one small, readable page of write-back memory; then it is also well
+    /// formed.
     pub const fn is_page(self) -> bool {
         const FREE: u64 = (1 << SPACE_SHIFT) - PAGE_SIZE | FPAGE_WRITE | FPAGE_EXEC;
         self.0 & !FREE == PAGE_SHIFT << FPAGE_SIZE_SHIFT | FPAGE_READ
     }
 
-    /// Whether it is well formed: a known cache type, a size its kind can have, inside its space.
+    /// Returns true if it is well formed: a known cache type, a possible size, inside its space.
     pub const fn is_valid(self) -> bool {
         let log2 = self.log2() as u64;
         if self.is_io() {

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Thread, task and source identifiers.
+//! Ids of threads, tasks and kernel objects.
 //!
-//! Layout of a 64-bit id: version 63:44, task 43:24, lthread 23:8, nesting depth 7:4, zero 3:0.
-//! A version is at least 1, so every id of a thread is above 2^44; numbers below [`SMALL_IDS`]
-//! name what the kernel itself answers for: interrupt lines, message-signalled interrupts, timers
-//! and the quota. A version is never used twice for one slot, so an old id never names a new thread.
+//! Layout of a 64-bit id: version 63:44, task 43:24, lthread 23:8, nesting depth 7:4, zero 3:0. A
+//! version is at least 1, so every id of a thread is at least 2^44. Numbers below [`SMALL_IDS`]
+//! name kernel objects: interrupts (GSIs and MSIs), timers and the quota. The kernel never uses a
+//! version twice for a task or lthread number, so an old id never names a new thread.
 
 use core::fmt;
 
 crate::constants! {
     /// Constants of this module for the C header.
     CONSTANTS;
-    /// The id of nobody: `id_nearest(NIL)` is the caller, receiving from it is sleeping
+    /// The nil id names no thread: `id_nearest(NIL)` is the caller, a receive from it sleeps
     ID_NIL = 0;
     /// The id that never names anything
     ID_INVALID = u64::MAX;
-    /// Ids below this one name kernel sources
+    /// Ids below this one name kernel objects
     SMALL_IDS = 4096;
     /// Shift of the version field
     ID_VERSION_SHIFT = 44;
@@ -33,23 +33,23 @@ crate::constants! {
     ID_NESTING_SHIFT = 4;
     /// Width of the nesting depth in bits
     ID_NESTING_BITS = 4;
-    /// The lthread number that stands for the task itself (no lthread may have it)
+    /// The lthread number in an id that names the task itself (no lthread has it)
     LTHREAD_TASK = 0xffff;
-    /// Kernel source: memory accounts and frame pages
+    /// Kernel object: memory accounts and frame pages
     ID_QUOTA = 1;
-    /// Kernel source: allocates message-signalled interrupts
+    /// Kernel object: the allocator of MSIs
     ID_MSI = 2;
-    /// Kernel source: checks the kernel's invariants; only in the kernel for debugging
+    /// Kernel object: checks the kernel's invariants; only in the debug build
     ID_CHECK = 4;
-    /// First interrupt line; line n has the id ID_IRQ + n
+    /// First GSI; GSI n has the id ID_IRQ + n
     ID_IRQ = 0x100;
-    /// Number of interrupt lines that have ids
-    IRQ_LINES = 0x400;
-    /// First message-signalled interrupt
+    /// Number of GSIs that have ids
+    GSI_COUNT = 0x400;
+    /// First MSI; MSI n has the id ID_MSI_SOURCE + n
     ID_MSI_SOURCE = 0x500;
-    /// Number of message-signalled interrupts that have ids
+    /// Number of MSIs that have ids
     MSI_SOURCES = 0x400;
-    /// First timer of the task that names it; also the id that claims a free one
+    /// First timer of the calling task; also the id that claims a free timer
     ID_TIMER = 0x900;
     /// Timers that a task can have at most
     TIMERS = 32;
@@ -61,32 +61,32 @@ crate::constants! {
     TASK_FIRST_FREE = 3;
 }
 
-/// Largest version: a slot that has used it is retired.
+/// Largest version: a task or lthread number that has used it is retired.
 pub const VERSION_MAX: u32 = (1 << ID_VERSION_BITS) - 1;
 /// Largest task number.
 pub const TASK_MAX: u32 = (1 << ID_TASK_BITS) - 1;
 
-/// A 64-bit identifier: of a thread, of a task, or of a kernel source.
+/// The id of a thread, of a task or of a kernel object.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(transparent)]
 pub struct Id(pub u64);
 
 impl Id {
-    /// Nobody.
+    /// No thread.
     pub const NIL: Id = Id(ID_NIL);
     /// Never names anything.
     pub const INVALID: Id = Id(ID_INVALID);
-    /// The quota source.
+    /// The quota.
     pub const QUOTA: Id = Id(ID_QUOTA);
-    /// The source that gives interrupts by message.
+    /// The allocator of MSIs.
     pub const MSI: Id = Id(ID_MSI);
     /// The first thread of sigma0.
     pub const SIGMA0: Id = Id::thread(1, TASK_SIGMA0 as u32, 0, 1);
     /// The first thread of the root task.
     pub const ROOT: Id = Id::thread(1, TASK_ROOT as u32, 0, 1);
 
-    /// Puts an id together. `version` 1 to 2^20-1, `task` below 2^20, `nesting` below 16; higher
-    /// bits of each are dropped.
+    /// Returns the id of a thread. `version` is 1 to 2^20-1, `task` below 2^20, `nesting` below 16;
+    /// higher bits of each are dropped.
     pub const fn thread(version: u32, task: u32, lthread: u16, nesting: u8) -> Id {
         Id(place(version as u64, ID_VERSION_SHIFT, ID_VERSION_BITS)
             | place(task as u64, ID_TASK_SHIFT, ID_TASK_BITS)
@@ -94,7 +94,7 @@ impl Id {
             | place(nesting as u64, ID_NESTING_SHIFT, ID_NESTING_BITS))
     }
 
-    /// The id of interrupt line `line` (below [`IRQ_LINES`]).
+    /// Returns the id of the GSI `line` (below [`GSI_COUNT`]).
     pub const fn irq(line: u32) -> Id {
         Id(ID_IRQ + line as u64)
     }
@@ -111,7 +111,7 @@ impl Id {
         take(self.0, ID_TASK_SHIFT, ID_TASK_BITS) as u32
     }
 
-    /// Lthread number; [`LTHREAD_TASK`] stands for the task itself.
+    /// Lthread number; [`LTHREAD_TASK`]: the id names the task itself.
     #[inline]
     pub const fn lthread(self) -> u16 {
         take(self.0, ID_LTHREAD_SHIFT, ID_LTHREAD_BITS) as u16
@@ -122,7 +122,7 @@ impl Id {
         take(self.0, ID_NESTING_SHIFT, ID_NESTING_BITS) as u8
     }
 
-    /// Whether this id names a kernel source (neither nil nor a thread).
+    /// Returns true if this id names a kernel object (neither nil nor a thread).
     #[inline]
     pub const fn is_source(self) -> bool {
         self.0 != ID_NIL && self.0 < SMALL_IDS

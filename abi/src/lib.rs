@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! The binary interface of the Keel µ-kernel, the one definition of every fact that kernel and
-//! user programs share. `docs/abi.md` explains what the calls mean; the C header for the Linux
-//! server is made from here by `cargo run -p keel-abi --example cheader`. `elf` reads the images that both start; `list` and
-//! `ranges`, containers that need no heap, are what it returns.
+//! The binary interface of the Keel µ-kernel: every fact that kernel and user programs share is
+//! defined here, once.
+//! `docs/abi.md` describes the calls. The C header for the Linux server is generated from this
+//! crate by `cargo run -p keel-abi --example cheader`.
+//! `elf` reads the images that the kernel and the root task start;
+//! `list` and `ranges` are containers without a heap, which `elf` and both use.
 
 #![cfg_attr(not(test), no_std)]
 

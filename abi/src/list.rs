@@ -1,38 +1,38 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! A list in an array: bounded, no heap, and a full one says so.
+//! A list of bounded length in an array, without a heap; a full list returns an error.
 
 use core::ops::{Deref, DerefMut};
 
-/// At most `N` items; reads like a slice.
+/// A list of at most `N` items; it dereferences to a slice.
 #[derive(Clone, Copy, Debug)]
 pub struct List<T, const N: usize> {
     items: [T; N],
     used: usize,
 }
 
-/// The list has no room left.
+/// The error that the list is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Full;
 
 impl<T: Copy + Default, const N: usize> List<T, N> {
-    /// An empty list.
+    /// Returns an empty list.
     pub fn new() -> List<T, N> {
         List::empty(T::default())
     }
 }
 
 impl<T: Copy, const N: usize> List<T, N> {
-    /// An empty list of a type without a default; `filler` is never seen.
+    /// Returns an empty list of a type without a default; `filler` is never visible.
     pub const fn empty(filler: T) -> List<T, N> {
         List { items: [filler; N], used: 0 }
     }
 
-    /// Appends `item`.
+    /// Appends `item`; `Full` if there is no room.
     pub fn push(&mut self, item: T) -> Result<(), Full> {
         self.insert(self.used, item)
     }
 
-    /// Puts `item` before the item at `index` (at most the length).
+    /// Inserts `item` before the item at `index` (at most the length); `Full` if there is no room.
     pub fn insert(&mut self, index: usize, item: T) -> Result<(), Full> {
         assert!(index <= self.used);
         if self.used == N {
@@ -44,14 +44,14 @@ impl<T: Copy, const N: usize> List<T, N> {
         Ok(())
     }
 
-    /// Takes the items [`from`, `to`) out.
+    /// Removes the items [`from`, `to`).
     pub fn remove(&mut self, from: usize, to: usize) {
         assert!(from <= to && to <= self.used);
         self.items.copy_within(to..self.used, from);
         self.used -= to - from;
     }
 
-    /// Whether no item fits any more.
+    /// Returns true if the list is full.
     pub fn is_full(&self) -> bool {
         self.used == N
     }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Structures in memory that kernel and user share: UTCB, frame, kernel information page.
+//! Structures in memory that kernel and user share: UTCB, frame, kernel interface page (KIP).
 //!
-//! They lie in the *kernel area*, a window of a task's space whose base its creator chooses:
-//! the information page, then the UTCBs by lthread number, then the window of frames.
+//! They are in the *kernel area*, a part of a task's space whose base the task's creator chooses:
+//! the KIP, then the UTCBs by lthread number, then the frame window.
 
 use crate::call::REGISTER_WORDS;
 use crate::word::Word;
@@ -10,13 +10,13 @@ use crate::word::Word;
 crate::constants! {
     /// Constants of this module for the C header.
     CONSTANTS;
-    /// Where the kernel area lies unless a task's creator says otherwise
+    /// Base of the kernel area of the root task's tasks
     AREA_DEFAULT = 0x6000_0000_0000;
     /// Size and alignment of a kernel area
     AREA_SIZE = 1 << 30;
-    /// Offset of the kernel information page
-    AREA_INFO = 0;
-    /// Offset of the UTCB of lthread 0; the others follow, a page each
+    /// Offset of the kernel interface page (KIP)
+    AREA_KIP = 0;
+    /// Offset of the UTCB of lthread 0; the others follow, one page each
     AREA_UTCBS = 0x1000;
     /// Offset of the frame window
     AREA_FRAMES = 1 << 29;
@@ -31,9 +31,9 @@ crate::constants! {
 
     /// Grant bit of a map item's send base: the sender loses the page
     MAP_GRANT = 1;
-    /// Bit of a string item's length: the next item continues this string, or this buffer
+    /// Bit of the length of a string or buffer item: the next item continues it
     STRING_CONTINUES = 1 << 63;
-    /// Unmap ranges at most in one call
+    /// Ranges of fpage_unmap at most in one call
     MAX_RANGES = 128;
 
     /// lthread_ex_regs: set ip
@@ -50,19 +50,21 @@ crate::constants! {
     EX_CREATE = 1 << 5;
     /// lthread_ex_regs: delete it
     EX_DELETE = 1 << 6;
-    /// lthread_ex_regs: with EX_CREATE, a foreign thread (no UTCB; needs EX_FRAME)
-    EX_FOREIGN = 1 << 7;
-    /// lthread_ex_regs: bind the frame (FRAME_NONE unbinds; the thread must be stopped or waiting for its handler)
+    /// lthread_ex_regs: with EX_CREATE, an alien thread (no UTCB; needs EX_FRAME)
+    EX_ALIEN = 1 << 7;
+    /// lthread_ex_regs: bind the frame (FRAME_NONE unbinds; the thread must be stopped or waiting
+    /// for its handler)
     EX_FRAME = 1 << 8;
-    /// lthread_ex_regs: trigger an exception, latched
+    /// lthread_ex_regs: trigger an exception; it stays pending until the thread next runs in user
+    /// mode
     EX_TRIGGER = 1 << 9;
-    /// lthread_ex_regs: cancel or abort an IPC under way
+    /// lthread_ex_regs: cancel or abort an ipc
     EX_CANCEL = 1 << 10;
-    /// lthread_ex_regs: let it run; a stopped foreign thread starts with its frame
+    /// lthread_ex_regs: start it; an alien thread starts with its frame
     EX_START = 1 << 11;
     /// lthread_ex_regs: copy the FPU state to the buffer (XSAVE layout, non-compacted)
     EX_FPU_GET = 1 << 12;
-    /// lthread_ex_regs: take the FPU state from the buffer
+    /// lthread_ex_regs: set the FPU state from the buffer
     EX_FPU_SET = 1 << 13;
     /// lthread_ex_regs: read the debug registers
     EX_DEBUG_GET = 1 << 14;
@@ -70,23 +72,24 @@ crate::constants! {
     EX_DEBUG_SET = 1 << 15;
     /// lthread_ex_regs: write the three thread-local descriptors
     EX_TLS = 1 << 16;
-    /// lthread_ex_regs: set the frame pointer register rdi of a new native thread to `argument`
+    /// lthread_ex_regs: set rdi of a native thread to `argument`
     EX_ARGUMENT = 1 << 17;
-    /// lthread_ex_regs: set what becomes of the thread's calls (CALLS_OFF, CALLS_ON, or an entry's address)
-    EX_CALLS = 1 << 18;
-    /// lthread_ex_regs: the FPU state becomes the initial one, after it was copied
+    /// lthread_ex_regs: set what becomes of the thread's system calls (DISPATCH_OFF, DISPATCH_ON,
+    /// or an entry's address)
+    EX_DISPATCH = 1 << 18;
+    /// lthread_ex_regs: set the initial FPU state, after EX_FPU_GET and EX_FPU_SET
     EX_FPU_RESET = 1 << 19;
     /// lthread_ex_regs: every bit that has a meaning
     EX_ALL = (1 << 20) - 1;
 
-    /// Magic number of the information page: "KEEL-L4\0"
-    INFO_MAGIC = 0x0034_4c2d_4c45_454b;
+    /// Magic number of the KIP: "KEEL-L4\0"
+    KIP_MAGIC = 0x0034_4c2d_4c45_454b;
     /// Version of this interface
-    INFO_VERSION = 1;
-    /// Memory regions that the information page can hold
-    INFO_REGIONS = 64;
-    /// Boot modules that the information page can hold
-    INFO_MODULES = 32;
+    KIP_VERSION = 2;
+    /// Memory regions that the KIP can hold
+    KIP_REGIONS = 64;
+    /// Boot modules that the KIP can hold
+    KIP_MODULES = 32;
     /// Memory region type: free RAM
     REGION_FREE = 1;
     /// Memory region type: the kernel's own
@@ -99,20 +102,21 @@ crate::constants! {
     FEATURE_FSGSBASE = 1;
     /// Processor feature: the TSC counts at a constant rate
     FEATURE_CONSTANT_TSC = 2;
-    /// Feature: a change of space keeps translations, which are tagged (PCID)
-    FEATURE_TAGGED_TLB = 4;
-    /// sigma0 operation (label): map the fpage w0, at physical address = base; any free one of that size if w0's base is ANY_BASE
+    /// Feature: TLB entries have a PCID and stay valid when the address space changes
+    FEATURE_PCID = 4;
+    /// sigma0 operation (label): map the fpage w0, whose base is a physical address
     SIGMA0_MAP = 1;
-    /// sigma0 operation (label): map me the information page
-    SIGMA0_INFO = 2;
-    /// sigma0 operation (label): any RAM of the size given by fpage w0
+    /// sigma0 operation (label): map a copy of the KIP
+    SIGMA0_KIP = 2;
+    /// sigma0 operation (label): map any free RAM of the size of the fpage w0
     SIGMA0_ANY = 3;
-    /// sigma0 operation (label): give my task the right over interrupt line w0; from IRQ_LINES on, over an interrupt by message
+    /// sigma0 operation (label): make the requester's task the owner of GSI w0, or of MSI w0 -
+    /// GSI_COUNT
     SIGMA0_IRQ = 4;
 }
 
 crate::layout! {
-    /// A map item: where in the receiver's window, and what.
+    /// A map item: the place in the receiver's window, and the fpage.
     MapItem {
         /// Send base (the hot spot) | MAP_GRANT
         send_base: u64,
@@ -122,7 +126,7 @@ crate::layout! {
 }
 
 crate::layout! {
-    /// A string item or buffer.
+    /// A string item or a buffer item.
     StringItem {
         /// Address
         address: u64,
@@ -142,7 +146,7 @@ crate::layout! {
 }
 
 crate::layout! {
-    /// The record of lthread_ex_regs; the call exchanges: on return the old values stand in it.
+    /// The record of lthread_ex_regs; the call exchanges: on return it has the old values.
     ExRegs as SharedExRegs {
         /// Instruction pointer
         ip: u64,
@@ -158,7 +162,7 @@ crate::layout! {
         frame: u64,
         /// Address of the FPU buffer in the caller's space, 64-byte aligned, mapped writable
         fpu: u64,
-        /// Size of the FPU buffer; on return the bytes that were copied
+        /// Size of the FPU buffer in bytes; on return the number of bytes that were copied
         fpu_size: u64,
         /// Debug registers 0 to 3, 6, 7
         debug: [u64; 6],
@@ -166,8 +170,9 @@ crate::layout! {
         tls: [u64; 3],
         /// First argument of a new native thread (rdi)
         argument: u64,
-        /// What becomes of the thread's calls: CALLS_OFF, CALLS_ON, or an entry's address
-        calls: u64,
+        /// What becomes of the thread's system calls: DISPATCH_OFF, DISPATCH_ON, or an entry's
+        /// address
+        dispatch: u64,
         /// Returned: state (STATE_*)
         state: u64,
     }
@@ -184,25 +189,27 @@ crate::layout! {
         send_timeout: u64,
         /// Receive timeout
         receive_timeout: u64,
-        /// Timeout of each page fault that this thread's strings cause in a receiver: 0, TIME_NEVER or a time
+        /// Timeout of each page fault in a receiver of this thread's strings: 0, TIME_NEVER or a
+        /// time
         send_fault_timeout: u64,
-        /// Timeout of each page fault that strings for this thread cause in their sender: likewise
+        /// Timeout of each page fault in a sender of strings to this thread: likewise
         receive_fault_timeout: u64,
         /// Fpage in which map items are accepted
         receive_fpage: u64,
-        /// Virtual sender to send as; on receipt of a deceiving message the real sender
+        /// Virtual sender of the next message; on receipt of a message with TAG_PROPAGATED the real
+        /// sender
         virtual_sender: u64,
-        /// Receive buffers offered: number of entries of `buffers`
+        /// Number of buffer items that are offered in `buffers`
         buffer_count: u64,
-        /// On receipt of a redirected message whom it was for
+        /// On receipt of a message with TAG_REDIRECTED: the thread that it was for
         destination: u64,
         /// Zero
         spare: [u64; 6],
         /// Map items sent or received
         maps: [u64; 64],
-        /// Strings to send; strings that came: where each lies and its length
+        /// String items to send; on receipt the address and the length of each string
         strings: [u64; 16],
-        /// Receive buffers
+        /// Buffer items
         buffers: [u64; 16],
         /// Zero
         reserved: [u64; 16],
@@ -214,29 +221,30 @@ crate::layout! {
 }
 
 crate::layout! {
-    /// What a Linux thread and the native lthread that it attends to say to each other (LINUX_PRCTL_NATIVE).
+    /// Messages between a native lthread and its service thread of Linux (LINUX_PRCTL_NATIVE).
     LinuxNative {
-        /// To begin one: its instruction pointer, and on return zero; zero to answer it and hear of it again
+        /// To start an lthread: its instruction pointer, zero on return; zero to answer it and wait
+        /// for its next message
         ip: u64,
-        /// To begin one: its stack pointer
+        /// To start an lthread: its stack pointer
         sp: u64,
-        /// To begin one: its first argument
+        /// To start an lthread: its first argument
         argument: u64,
-        /// Returned: its id
+        /// Returned: the lthread's id
         thread: u64,
-        /// Returned: to whom it sends what this Linux thread shall hear
+        /// Returned: the thread to which the lthread sends messages for its service thread
         server: u64,
-        /// Label of its message, or of the answer
+        /// Label of the lthread's message, or of the answer
         label: u64,
-        /// Words likewise
+        /// Words of the message, or of the answer
         words: [u64; 6],
     }
 }
 
 crate::layout! {
-    /// Register frame of a foreign thread, and the register words of an exception message.
+    /// Register frame of an alien thread, and the registers in an exception message.
     Frame as SharedFrame {
-        /// Set by nobody: keeps the hardware's frame 16-byte aligned
+        /// Not used: keeps the processor's frame 16-byte aligned
         spare: u64,
         /// r15
         r15: u64,
@@ -282,7 +290,7 @@ crate::layout! {
         ss: u64,
         /// Vector of the last exception
         vector: u64,
-        /// Its error code
+        /// Error code of the last exception
         error_code: u64,
         /// Fault address of the last page fault
         cr2: u64,
@@ -302,7 +310,7 @@ crate::layout! {
 }
 
 impl SharedUtcb {
-    /// The record of lthread_ex_regs.
+    /// Returns the record of lthread_ex_regs.
     pub fn ex_regs(&self) -> &SharedExRegs {
         // SAFETY: `record` is at least as large (asserted below), and both consist of words.
         unsafe { &*self.record.as_ptr().cast() }
@@ -310,7 +318,7 @@ impl SharedUtcb {
 }
 
 impl SharedFrame {
-    /// The registers with message words 0 to 5.
+    /// Returns the registers that have message words 0 to 5.
     #[inline]
     pub fn message(&self) -> [&Word; REGISTER_WORDS as usize] {
         [&self.r8, &self.r9, &self.r10, &self.r12, &self.r13, &self.r14]
@@ -318,7 +326,7 @@ impl SharedFrame {
 }
 
 crate::layout! {
-    /// A memory region of the information page.
+    /// A memory region of the KIP.
     Region {
         /// First byte, physical
         start: u64,
@@ -330,12 +338,12 @@ crate::layout! {
 }
 
 crate::layout! {
-    /// Kernel information page: read-only in every task with a kernel area. Regions, modules and
-    /// the command line follow at the offsets given.
+    /// Kernel interface page (KIP): read-only in every task with a kernel area. Regions, modules
+    /// and the command line follow at the offsets given.
     Info {
-        /// INFO_MAGIC
+        /// KIP_MAGIC
         magic: u64,
-        /// INFO_VERSION
+        /// KIP_VERSION
         version: u64,
         /// Frequency of the TSC in Hz
         tsc_hz: u64,
@@ -345,7 +353,7 @@ crate::layout! {
         tsc_mult: u64,
         /// See tsc_base
         tsc_shift: u64,
-        /// Processors
+        /// Number of processors
         processors: u64,
         /// FEATURE_*
         features: u64,
@@ -365,12 +373,14 @@ crate::layout! {
         pool_pages: u64,
         /// Zero
         reserved: u64,
-        /// The loader's framebuffer, or zeros: its physical address; bytes of a line, and from bit 32 on pixels of it; lines, and
-        /// from bit 32 on bits of a pixel; position and size of red, green and blue in it, 8 bits each
+        /// The boot loader's framebuffer, or zeros: physical address; bytes, and from bit 32 on
+        /// pixels, of a line; lines, and from bit 32 on bits of a pixel; position and size of red,
+        /// green and blue in a pixel, 8 bits each
         framebuffer: [u64; 4],
-        /// Memory regions: INFO_REGIONS entries of three words
+        /// Memory regions: KIP_REGIONS entries of three words
         regions: [u64; 192],
-        /// Boot modules, INFO_MODULES entries of three words: first byte, first byte after it, offset of the command line
+        /// Boot modules, KIP_MODULES entries of three words: first byte, first byte after it,
+        /// offset of the command line
         modules: [u64; 96],
         /// Command lines, zero-terminated
         strings: [u64; 204],

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! A small pseudo-random generator (xorshift64*, Vigna 2016) for balancing the kernel's timeout heap and for tests. Not for
-//! secrets.
+//! A small pseudo-random generator (xorshift64*, Vigna 2016), which balances the kernel's timeout
+//! heap and serves tests. It is not for secrets.
 
 use core::cell::Cell;
 
@@ -9,12 +9,12 @@ use core::cell::Cell;
 pub struct Random(Cell<u64>);
 
 impl Random {
-    /// A generator that starts from `seed` (not zero).
+    /// Returns a generator that starts from `seed` (not zero).
     pub const fn new(seed: u64) -> Self {
         Random(Cell::new(seed))
     }
 
-    /// The next 64 bits.
+    /// Returns the next 64 bits.
     pub fn next(&self) -> u64 {
         let mut x = self.0.get();
         x ^= x >> 12;
@@ -24,7 +24,7 @@ impl Random {
         x.wrapping_mul(0x2545_f491_4f6c_dd1d)
     }
 
-    /// A number below `bound` (not zero).
+    /// Returns a number below `bound` (not zero).
     pub fn below(&self, bound: u64) -> u64 {
         (self.next() >> 16) % bound
     }

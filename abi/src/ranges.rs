@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! A set of numbers kept as sorted, disjoint ranges that never touch: free memory, memory of a task.
+//! A set of numbers, stored as sorted, disjoint ranges that do not touch: free memory, memory of a
+//! task.
 
 use crate::list::{Full, List};
 
@@ -13,76 +14,76 @@ pub struct Range {
 }
 
 impl Range {
-    /// A range; empty if `end` is not above `start`.
+    /// Returns a range; it is empty if `end` is not above `start`.
     pub const fn new(start: u64, end: u64) -> Range {
         Range { start, end }
     }
 
-    /// How many numbers it holds.
+    /// Returns the number of its elements.
     pub const fn size(self) -> u64 {
         self.end.saturating_sub(self.start)
     }
 
-    /// Whether it holds nothing.
+    /// Returns true if it is empty.
     pub const fn is_empty(self) -> bool {
         self.end <= self.start
     }
 
-    /// Whether both hold a number.
+    /// Returns true if a number is in both ranges.
     pub const fn overlaps(self, other: Range) -> bool {
         self.start < other.end && other.start < self.end && !self.is_empty() && !other.is_empty()
     }
 
-    /// Whether `other` lies inside.
+    /// Returns true if `other` is inside this range.
     pub const fn contains(self, other: Range) -> bool {
         self.start <= other.start && other.end <= self.end
     }
 
-    /// The part aligned to `alignment` (a power of two) at both ends.
+    /// Returns the largest range inside it whose ends are aligned to `alignment` (a power of two).
     pub fn shrink_to(self, alignment: u64) -> Range {
         let start = self.start.checked_next_multiple_of(alignment).unwrap_or(u64::MAX);
         Range::new(start, (self.end / alignment * alignment).max(start))
     }
 
-    /// The smallest range aligned to `alignment` around it.
+    /// Returns the smallest range around it whose ends are aligned to `alignment`.
     pub fn grow_to(self, alignment: u64) -> Range {
         Range::new(self.start / alignment * alignment, self.end.div_ceil(alignment).saturating_mul(alignment))
     }
 }
 
-/// The set, of at most `N` ranges.
+/// A set of at most `N` ranges.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Ranges<const N: usize> {
     list: List<Range, N>,
 }
 
 impl<const N: usize> Ranges<N> {
-    /// The empty set.
+    /// Returns the empty set.
     pub fn new() -> Ranges<N> {
         Ranges { list: List::new() }
     }
 
-    /// The ranges in order.
+    /// Returns the ranges in ascending order.
     pub fn iter(&self) -> impl Iterator<Item = Range> + '_ {
         self.list.iter().copied()
     }
 
-    /// How many numbers the set holds.
+    /// Returns the number of elements of the set.
     pub fn total(&self) -> u64 {
         self.iter().map(Range::size).sum()
     }
 
-    /// Whether all of `range` is in the set.
+    /// Returns true if all of `range` is in the set.
     pub fn contains(&self, range: Range) -> bool {
         range.is_empty() || self.iter().any(|r| r.contains(range))
     }
 
-    /// Whether any of `range` is in the set.
+    /// Returns true if any part of `range` is in the set.
     pub fn overlaps(&self, range: Range) -> bool {
         self.iter().any(|r| r.overlaps(range))
     }
 
-    /// Adds `range`; the set is unchanged if it is full.
+    /// Adds `range`; `Full` if there is no room, and the set is unchanged.
     pub fn insert(&mut self, range: Range) -> Result<(), Full> {
         if range.is_empty() {
             return Ok(());
@@ -98,7 +99,8 @@ impl<const N: usize> Ranges<N> {
         Ok(())
     }
 
-    /// Takes `range` out; the set is unchanged if a split finds it full.
+    /// Removes `range`; `Full` if this splits a range and there is no room, and the set is
+    /// unchanged.
     pub fn remove(&mut self, range: Range) -> Result<(), Full> {
         if range.is_empty() {
             return Ok(());
@@ -125,7 +127,8 @@ impl<const N: usize> Ranges<N> {
         Ok(())
     }
 
-    /// Fills the gap between two neighbours, the one whose cost is least; it is returned. `None` if there is no gap.
+    /// Fills the gap between two neighbours that has the lowest cost, and returns it; `None` if
+    /// there is no gap.
     pub fn fill_gap(&mut self, cost: impl Fn(Range) -> u64) -> Option<Range> {
         let gaps = self.list.windows(2).map(|pair| Range::new(pair[0].end, pair[1].start));
         let (before, gap) = gaps.enumerate().min_by_key(|(_, gap)| cost(*gap))?;
@@ -134,7 +137,8 @@ impl<const N: usize> Ranges<N> {
         Some(gap)
     }
 
-    /// The lowest place for `size` numbers aligned to `alignment` (a power of two).
+    /// Returns the lowest range of `size` numbers in the set that is aligned to `alignment` (a
+    /// power of two).
     pub fn find(&self, size: u64, alignment: u64) -> Option<Range> {
         self.iter().find_map(|r| {
             let start = r.start.checked_next_multiple_of(alignment)?;
@@ -143,7 +147,7 @@ impl<const N: usize> Ranges<N> {
         })
     }
 
-    /// The largest range.
+    /// Returns the largest range.
     pub fn largest(&self) -> Option<Range> {
         self.iter().max_by_key(|r| r.size())
     }

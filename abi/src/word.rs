@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! `Word`: 64 bits of memory that somebody else may write at any time, a user on another processor for example.
-//! Each `get` reads once, and each `set` writes once; what was read does not change any more.
+//! `Word`: 64 bits of memory that another program may write at any time, for example a user on
+//! another processor.
+//! Each `get` reads once and each `set` writes once, so a value that was read does not change
+//! afterwards.
 
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -9,7 +11,7 @@ use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 pub struct Word(AtomicU64);
 
 impl Word {
-    /// A word with a value.
+    /// Returns a word with a value.
     pub const fn new(value: u64) -> Word {
         Word(AtomicU64::new(value))
     }
@@ -26,7 +28,7 @@ impl Word {
         self.0.store(value, Relaxed);
     }
 
-    /// Writes it and returns what was read before; not in one step.
+    /// Reads the word, then writes it, and returns the old value; the two steps are not atomic.
     #[inline]
     pub fn replace(&self, value: u64) -> u64 {
         let old = self.get();
@@ -35,18 +37,19 @@ impl Word {
     }
 }
 
-/// Copies word after word, as many as both have.
+/// Copies word by word, as many as both have.
 #[inline]
 pub fn copy<'a, 'b>(from: impl IntoIterator<Item = &'a Word>, to: impl IntoIterator<Item = &'b Word>) {
     from.into_iter().zip(to).for_each(|(from, to)| to.set(from.get()));
 }
 
-/// Copies the words of one slice to another, as many as both have, faster than `copy` if there are many.
+/// Copies the words of one slice to another, as many as both have, faster than `copy` if there are
+/// many.
 #[inline]
 pub fn copy_slice(from: &[Word], to: &[Word]) {
     let count = from.len().min(to.len());
-    // SAFETY: both have as many words, and each is aligned: the processor reads and writes it in one step (Intel SDM
-    // volume 3, 9.1.1). By the ABI the direction flag is clear.
+    // SAFETY: both have `count` words, and each word is aligned: the processor reads and writes it
+    // atomically (Intel SDM volume 3, 9.1.1). By the ABI the direction flag is clear.
     unsafe {
         core::arch::asm!(
             "rep movsq",
@@ -58,9 +61,9 @@ pub fn copy_slice(from: &[Word], to: &[Word]) {
     }
 }
 
-/// What a field becomes in a structure that is shared.
+/// The type of a field in a structure that is shared.
 pub trait Field {
-    /// As many `Word`s.
+    /// The same number of `Word`s.
     type Shared;
 }
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What Appel and Li want of virtual memory (ASPLOS 1991), by SIGSEGV and mprotect(): how long until the handler runs, and pages
- * that are opened one by one, while another is closed (appel1) or after all were closed at once (appel2). Closed is closed to
- * reads too. user/bench/src/paper/appel.rs is the same between native tasks; both take the pages in this order.
+ * What Appel and Li want of virtual memory (ASPLOS 1991), by SIGSEGV and mprotect(): how long until
+ * the handler runs, and pages that are opened one by one, while another is closed (appel1) or after
+ * all were closed at once (appel2). Closed is closed to reads too. user/bench/src/paper/appel.rs is
+ * the same between native tasks; both take the pages in this order.
  */
 #include <signal.h>
 #include <stdint.h>

@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The program `bench`: fixed numbers of iterations of one operation each, timed with the processor's time stamp
- * counter, which counts instructions under the emulator's instruction clock. It judges nothing: ../run.py does.
+ * The program `bench`: fixed numbers of iterations of one operation each, timed with the
+ * processor's time stamp counter, which counts instructions under the emulator's instruction clock.
+ * It judges nothing: ../run.py does.
  *
  *   bench ROW...                   the named rows; all without a name
  *   bench list                     the names of all rows
  *   bench command NAME REPEATS CMD [ARGUMENT...]   how long a whole program takes
  *
- * Each row prints {"name", "iterations", "parts", "idle_ticks", "tsc": [one number for each repetition]}. Parts are the
- * pieces that a repetition marks for the emulator's profiler. Idle ticks are Linux's clock ticks without work between the
- * first and the last repetition; a row that idled is not a measure.
+ * Each row prints {"name", "iterations", "parts", "idle_ticks", "tsc": [one number for each
+ * repetition]}. Parts are the pieces that a repetition marks for the emulator's profiler. Idle
+ * ticks are Linux's clock ticks without work between the first and the last repetition; a row that
+ * idled is not a measure.
  */
 #include <fcntl.h>
 #include <signal.h>
@@ -26,14 +28,20 @@
 
 #define REPEATS 5
 #define CHILDREN 8
-/* How often a row runs before it is looked at whether it has settled, and at most; two runs agree within this part. */
+/*
+ * How often a row runs before it is looked at whether it has settled, and at most; two runs agree
+ * within this part.
+ */
 #define SETTLING_LEAST 6
 #define SETTLING_MOST 40
 #define SETTLED 200
 
 static pid_t children[CHILDREN];
 static unsigned int child_count;
-/* Of the repetition that runs: the parts it has marked, when the last began, and how long all took. A child may end one. */
+/*
+ * Of the repetition that runs: the parts it has marked, when the last began, and how long all took.
+ * A child may end one.
+ */
 static struct {
 	long count;
 	uint64_t start, time;
@@ -137,7 +145,10 @@ static void measure(const struct row *row)
 	print_result(row->name, row->iterations, row->outside ? 0 : idle, tsc, REPEATS);
 }
 
-/* Times a whole program from fork to its end; its output goes to the error output. One that fails has no iterations. */
+/*
+ * Times a whole program from fork to its end; its output goes to the error output. One that fails
+ * has no iterations.
+ */
 static int measure_command(const char *name, int repeats, char **argv)
 {
 	uint64_t tsc[REPEATS];

@@ -11,11 +11,12 @@
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
 /*
- * An operation that is measured: `iterations` of it in one call of `run`, which is repeated. `prepare` and `finish` come once
- * around all repetitions, `before` ahead of each; none of these is timed, and each may be missing. A row that marks itself says
- * in `run` which parts of it are timed. While one runs that is `outside` of Linux, Linux waits: its account of idle time says
- * nothing of the processor. One that `settles` begins with another figure than the one it comes to: it runs, untimed, until
- * two runs agree.
+ * An operation that is measured: `iterations` of it in one call of `run`, which is repeated.
+ * `prepare` and `finish` come once around all repetitions, `before` ahead of each; none of these is
+ * timed, and each may be missing. A row that marks itself says in `run` which parts of it are
+ * timed. While one runs that is `outside` of Linux, Linux waits: its account of idle time says
+ * nothing of the processor. One that `settles` begins with another figure than the one it comes to:
+ * it runs, untimed, until two runs agree.
  */
 struct row {
 	const char *name;

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* System calls that do next to nothing, and one of them by each interface that Linux on Keel has. */
+/*
+ * System calls that do next to nothing, and one of them by each interface that Linux on Keel has.
+ */
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/syscall.h>
@@ -30,7 +32,7 @@ static void allow(unsigned long how)
 
 static void prepare_library(void)
 {
-	allow(KEEL_CALLS_ON);
+	allow(KEEL_DISPATCH_ON);
 }
 
 static void prepare_entry(void)
@@ -40,7 +42,7 @@ static void prepare_entry(void)
 
 static void take_back(void)
 {
-	allow(KEEL_CALLS_OFF);
+	allow(KEEL_DISPATCH_OFF);
 }
 
 static void prepare_write(void)

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Page faults: of fresh pages, of a file's pages in memory, of protected pages that a handler opens, or steps over. A repetition is several
- * rounds over the same pages, so that it has its share of clock ticks; what makes the pages fault again is not timed.
+ * Page faults: of fresh pages, of a file's pages in memory, of protected pages that a handler
+ * opens, or steps over. A repetition is several rounds over the same pages, so that it has its
+ * share of clock ticks; what makes the pages fault again is not timed.
  */
 #include <signal.h>
 #include <stdint.h>

@@ -12,7 +12,10 @@
 #define LARGE (8 << 20)
 #define CHUNK (64 << 10)
 
-/* Of the kernel's window around a fault: where a mapping begins in it decides how many pages it maps. Here the most. */
+/*
+ * Of the kernel's window around a fault: where a mapping begins in it decides how many pages it
+ * maps. Here the most.
+ */
 #define WINDOW (64 << 10)
 
 static int file;

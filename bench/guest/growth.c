@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The program `growth`: what an operation takes at several sizes of what it works on, in ticks of the processor's time stamp
- * counter, which counts instructions under the emulator's instruction clock. It judges nothing: ../growth.py does.
+ * The program `growth`: what an operation takes at several sizes of what it works on, in ticks of
+ * the processor's time stamp counter, which counts instructions under the emulator's instruction
+ * clock. It judges nothing: ../growth.py does.
  *
  *   growth ROW/SIZE...             each row at each size, in this order
  *   growth list                    the names of all rows
  *
- * Each stage of a row prints {"name": "STAGE/SIZE", "iterations", "parts", "idle_ticks", "tsc": [one number for each
- * repetition]}, as the program `bench` does. Larger sizes of a row are left out once an operation has taken too long.
+ * Each stage of a row prints {"name": "STAGE/SIZE", "iterations", "parts", "idle_ticks", "tsc":
+ * [one number for each repetition]}, as the program `bench` does. Larger sizes of a row are left
+ * out once an operation has taken too long.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -23,7 +25,9 @@
 #include "../../guest/mark.h"
 #include "growth.h"
 
-/* Repetitions that count, after one that warms up; only the first where it takes longer than BRIEF. */
+/*
+ * Repetitions that count, after one that warms up; only the first where it takes longer than BRIEF.
+ */
 #define REPEATS 3
 #define BRIEF 300000000UL
 /* A row is not run at a larger size after one at which one operation took longer. */

@@ -27,8 +27,8 @@ struct rows {
 extern const struct rows memory_rows, crowd_rows, object_rows;
 
 /*
- * A stage begins in this process, and ends in this one or in another that it has forked or become, after `operations` of what
- * the stage is named after. Stages do not overlap.
+ * A stage begins in this process, and ends in this one or in another that it has forked or become,
+ * after `operations` of what the stage is named after. Stages do not overlap.
  */
 void stage_begins(const char *name);
 void stage_ends(long operations);

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Many processes, threads and VMAs: what one more costs, and what all of them do, by their number. */
+/*
+ * Many processes, threads and VMAs: what one more costs, and what all of them do, by their number.
+ */
 #include <limits.h>
 #include <linux/futex.h>
 #include <pthread.h>
@@ -18,7 +20,7 @@
 #define ONES 8
 #define MOST_PROCESSES 1024
 #define MOST_THREADS 8192
-/* What a child is told. */
+/* Commands for a child. */
 #define TOUCH 1
 
 /* A word for each process, and one for the parent: it waits while its word is 0. */
@@ -44,7 +46,10 @@ static void read_set(void)
 		(void)*(volatile char *)(set + place);
 }
 
-/* Waits for its turn, reads the set if there is one, and gives the turn to the next: the last one's next is the parent. */
+/*
+ * Waits for its turn, reads the set if there is one, and gives the turn to the next: the last one's
+ * next is the parent.
+ */
 static void live(long number)
 {
 	prctl(PR_SET_PDEATHSIG, SIGKILL);

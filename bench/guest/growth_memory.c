@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* What is done to a set of memory, and to pages touched afterwards, by the set's size in MB; of pages by their number. */
+/*
+ * What is done to a set of memory, and to pages touched afterwards, by the set's size in MB; of
+ * pages by their number.
+ */
 #include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>

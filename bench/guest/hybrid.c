@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Tables 4 and 5 of SOSP 1997 between Linux processes on Keel: native lthreads of two of them send each other messages and
- * lend each other pages, and one is the pager of the other process's Linux thread. user/bench/src/paper is the same between
- * native tasks, in the same order of pages; appel.c is what Linux offers. Whoever gets bytes answers one more than the last.
+ * Tables 4 and 5 of SOSP 1997 between Linux processes on Keel: native lthreads of two of them send
+ * each other messages and lend each other pages, and one is the pager of the other process's Linux
+ * thread. user/bench/src/paper is the same between native tasks, in the same order of pages;
+ * appel.c is what Linux offers. The receiver of bytes answers the last one plus 1.
  */
 #include <sys/mman.h>
 #include <unistd.h>
@@ -42,7 +43,9 @@ static struct keel_linux_native native;
 static void (*server_main)(unsigned long);
 static char *window, *open_page;
 
-/* Says that it is there, and hears how often it shall work; later says how often that went wrong. */
+/*
+ * Reports that it is ready, receives the number of operations, and reports the number of failures.
+ */
 KEEL_LTHREAD static long next_order(long wrong)
 {
 	struct keel_message m = { .tag = KEEL_TAG(0, 1), .words = { wrong } };
@@ -249,7 +252,7 @@ KEEL_LTHREAD static void close_pages(void)
 		keel_unmap(keel_fpage(pages + i * PAGE, PAGE_LOG2, 0));
 }
 
-/* Opens the window's pages by its own, and passes on what lies elsewhere. */
+/* Opens the window's pages by its own, and forwards faults elsewhere. */
 KEEL_LTHREAD static void pager(unsigned long unused)
 {
 	struct keel_message m = { 0 };
@@ -270,7 +273,7 @@ KEEL_LTHREAD static void pager(unsigned long unused)
 			continue;
 		}
 		if (offset >= sizeof(pages)) {
-			m.tag = KEEL_TAG_PASS_ON;
+			m.tag = KEEL_TAG_FORWARD;
 			continue;
 		}
 		if (answer == END_PART)
@@ -306,7 +309,7 @@ static void close_all(void)
 static void prepare_pager(void)
 {
 	prepare(pager, messenger);
-	/* Nobody has this pager yet. */
+	/* No thread has this pager yet. */
 	shared->answer = OPEN;
 	if (keel_pager(shared->server))
 		fail("keel_pager");

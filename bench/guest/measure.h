@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* What the measuring programs take their figures from, and how they fail. Inline: a call more would be in each figure. */
+/*
+ * What the measuring programs take their figures from, and how they fail. Inline: a call more would
+ * be in each figure.
+ */
 #ifndef MEASURE_H
 #define MEASURE_H
 
@@ -16,7 +19,7 @@ static inline void __attribute__((noreturn)) fail(const char *what)
 	exit(1);
 }
 
-/* The time stamp counter, after all that stands before it. */
+/* The time stamp counter, read after all earlier instructions. */
 static inline uint64_t stamp(void)
 {
 	uint32_t low, high;
@@ -25,7 +28,7 @@ static inline uint64_t stamp(void)
 	return (uint64_t)high << 32 | low;
 }
 
-/* Linux's clock ticks without work since it started, -1 where it does not tell. */
+/* Linux's clock ticks without work since it started, -1 if it does not report them. */
 static inline long idle_ticks(void)
 {
 	char text[256] = "";

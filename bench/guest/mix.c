@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Several users at once, in the manner of AIM's multiuser benchmark: each is a process that does all kinds of tasks once, in
- * an order of its own. The kinds are sized so that each takes a native Linux about as long, some 650,000 instructions; five of the
- * twelve hardly enter it.
+ * Several users at once, in the manner of AIM's multiuser benchmark: each is a process that does
+ * all kinds of tasks once, in an order of its own. The kinds are sized so that each takes a native
+ * Linux about as long, some 650,000 instructions; five of the twelve hardly enter it.
  */
 #include <dirent.h>
 #include <fcntl.h>

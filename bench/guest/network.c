@@ -10,7 +10,10 @@
 #include "bench.h"
 
 #define CHUNK (64 << 10)
-/* What a remote procedure call carries: XID, kind, versions, credentials (RFC 5531), as lmbench's empty one does. */
+/*
+ * What a remote procedure call carries: XID, kind, versions, credentials (RFC 5531), as lmbench's
+ * empty one does.
+ */
 #define CALL_BYTES 40
 #define REPLY_BYTES 24
 /* Of the server that keeps values: its clients, and what it does for each request. */

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Processes from birth to death, as lmbench has them: that end at once, that become a program, that are a shell's. */
+/*
+ * Processes from birth to death, as lmbench has them: that end at once, that become a program, that
+ * are a shell's.
+ */
 #include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>

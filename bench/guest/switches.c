@@ -59,7 +59,10 @@ static void yield_always(void)
 		sched_yield();
 }
 
-/* Of two real-time processes of one priority, each yield gives way to the other: every yield is a switch. */
+/*
+ * Of two real-time processes of one priority, each yield gives way to the other: every yield is a
+ * switch.
+ */
 static void prepare_yield(void)
 {
 	struct sched_param priority = { .sched_priority = 1 };

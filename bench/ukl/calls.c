@@ -2,7 +2,7 @@
 /*
  * What system calls and page faults take, by the time-stamp counter: one line for
  * each row, its name and the figure of each repetition. The same source is
- * measured at level 0 and at level 3.
+ * measured in ring 0 and in ring 3.
  */
 #include <arpa/inet.h>
 #include <fcntl.h>

@@ -152,7 +152,10 @@ static void measure(int rows)
 		printf("\n");
 }
 
-/* The ring: `lines[i]` is what party i hears the one behind it by, `lines[i + PARTIES]` the other end. */
+/*
+ * The ring: `lines[i]` is what party i hears the one behind it by, `lines[i + PARTIES]` the other
+ * end.
+ */
 static void connect_all(int *lines)
 {
 	struct sockaddr_in address = { .sin_family = AF_INET };

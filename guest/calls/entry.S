@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The entry that takes the system calls of unmodified code and makes messages of them (keel_call.h). The µ-kernel comes here
- * in place of the call, with rcx and r11 as `syscall` leaves them and all else as the program has it; what the program gets
- * back is what `syscall` gives. Calls from this page are not taken. Who steps through the program singly sees the entry.
+ * The trampoline that intercepts the system calls of unmodified code and makes messages of them
+ * (keel_call.h). The µ-kernel jumps here in place of the call, with rcx and r11 as `syscall` leaves
+ * them and all other registers as the program has them. The program gets back what `syscall` gives.
+ * Calls from this page are not intercepted. A debugger that steps the program sees the trampoline.
  *
- * The program's red zone is left alone. Returning from a signal needs the stack as it was, who comes back from clone or
- * vfork may have another stack, or share this one, and a thread may unmap its own before it exits (musl's detached threads
- * do): such calls are handed on by `int 0x80` before the stack is touched, as if made where rcx says, with the flags in r11.
+ * It does not touch the program's red zone. Some calls must not use the stack: sigreturn needs it
+ * as it was, clone and vfork may return on another or a shared one, and a thread may unmap its own
+ * before it exits (musl's detached threads do). These are made by `int 0x80` before the stack is
+ * touched, as if made where rcx says, with the flags in r11.
  */
 #include <sys/syscall.h>
 
 #define RED_ZONE 128
-#define OWN_BIT 31	/* of KEEL_CALL_OWN */
+#define OWN_BIT 31	/* of KEEL_CALL_HANDLER */
 
 	.section .text.keel_entry, "ax"
 	.p2align 12

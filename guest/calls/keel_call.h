@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Linux's system calls as messages of the program's own to the Linux server, in place of an instruction that the µ-kernel
- * tells the server of: number and arguments travel as words, the result comes back in a register. keel_calls() allows it
- * to the calling thread and those that it makes; a new program begins without. See docs/native.md.
+ * Linux's system calls as explicit messages to the Linux server, in place of an instruction that
+ * the µ-kernel intercepts and reports to the server. The words have the number and the arguments; a
+ * register returns the result. keel_calls() allows it to the calling thread and the threads that it
+ * creates; a new program starts without it. See docs/native.md.
  *
- * What the server does is the same for both: signals, tracers and seccomp see no difference. A result is never turned into
- * errno: from -4095 to -1 it is an error's negative number.
+ * The server handles both in the same way: signals, tracers and seccomp see no difference. A result
+ * does not set errno: from -4095 to -1 it is a negative error number.
  */
 #ifndef KEEL_CALL_H
 #define KEEL_CALL_H
@@ -15,27 +16,28 @@
 #include <unistd.h>
 
 /*
- * How this thread makes its calls: KEEL_CALLS_OFF, KEEL_CALLS_ON, or the address of an entry (entry.S) that takes what
- * unmodified code calls. Less than 0, and errno is EINVAL, where Linux does not run on Keel.
+ * Sets how this thread makes its calls: KEEL_DISPATCH_OFF, KEEL_DISPATCH_ON, or the address of a
+ * trampoline (entry.S) for the calls of unmodified code. Returns a negative value with errno EINVAL
+ * if Linux does not run on Keel.
  */
 static inline int keel_calls(unsigned long how)
 {
-	return syscall(SYS_arch_prctl, KEEL_LINUX_PRCTL_CALLS, how);
+	return syscall(SYS_arch_prctl, KEEL_LINUX_PRCTL_DISPATCH, how);
 }
 
-/* The one that entry.S has. */
+/* The trampoline of entry.S. */
 void keel_entry(void);
 
 /*
- * The message: with the words a, b, c, and what else the instruction shall have as operands. The registers of the arguments
- * come back as those of the instruction would.
+ * The message: the words a, b, c, and further operands of the instruction. The registers of the
+ * arguments come back as those of the instruction would.
  */
 #define KEEL_MESSAGE(number, a, b, c, ...)								\
 	({												\
 		register long w0 __asm__("r8") = (a);							\
 		register long w1 __asm__("r9") = (b);							\
 		register long w2 __asm__("r10") = (c);							\
-		long result = (unsigned int)(number) | (unsigned int)KEEL_CALL_OWN;			\
+		long result = (unsigned int)(number) | (unsigned int)KEEL_CALL_HANDLER;			\
 													\
 		__asm__ volatile("syscall"								\
 				 : "+a"(result), "+r"(w0), "+r"(w1), "+r"(w2)				\

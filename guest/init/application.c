@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * An application for level 0, which comes in an archive beside this init: the
+ * An application for ring 0, which is in an archive beside this init: the
  * root that the guest runs on gets it as /run/ukl/NAME.
  */
 #include <fcntl.h>

@@ -23,6 +23,8 @@
 #define RUNLEVEL_HALT '0'
 #define RUNLEVEL_REBOOT '6'
 #define WINDOW_BYTES 4
+/* sd_booted(3): the folder is there where systemd is process 1. */
+#define SYSTEMD_RUNS "/run/systemd/system"
 /* systemd(1): SIGRTMIN+4 starts poweroff.target. */
 #define SYSTEMD_POWER_OFF 4
 
@@ -41,9 +43,9 @@ static void note_signal(int number)
 {
 	/* SIGCHLD is there only to end ppoll(). */
 	if (number == SIGTERM)
-		signalled = END_REBOOT;
+		signalled = SHUTDOWN_REBOOT;
 	else if (number != SIGCHLD)
-		signalled = END_POWER_OFF;
+		signalled = SHUTDOWN_POWER_OFF;
 }
 
 void watch_signals(sigset_t *during)
@@ -81,8 +83,8 @@ static enum end take_request(int requests)
 	    request.magic != REQUEST_MAGIC || request.command != CHANGE_RUNLEVEL)
 		return END_NONE;
 	if (request.runlevel == RUNLEVEL_REBOOT)
-		return END_REBOOT;
-	return request.runlevel == RUNLEVEL_HALT ? END_POWER_OFF : END_NONE;
+		return SHUTDOWN_REBOOT;
+	return request.runlevel == RUNLEVEL_HALT ? SHUTDOWN_POWER_OFF : END_NONE;
 }
 
 void obey_requests(int requests)
@@ -96,8 +98,9 @@ void obey_requests(int requests)
 void stop_machine(void)
 {
 	if (getpid() == 1)
-		end_machine(END_POWER_OFF);
-	kill(1, SIGRTMIN + SYSTEMD_POWER_OFF);
+		end_machine(SHUTDOWN_POWER_OFF);
+	/* Another init is asked as BusyBox asks its own. */
+	kill(1, access(SYSTEMD_RUNS, F_OK) == 0 ? SIGRTMIN + SYSTEMD_POWER_OFF : SIGUSR2);
 }
 
 void host_open(struct channel *host)

@@ -5,11 +5,11 @@
  * A frame is: channel (1 byte), zero (1 byte), length (2 bytes, little
  * endian), data. Every frame but credit, ready, listens, prompt and stop frames uses up
  * credit, header included; each side starts with CREDIT_MAX and gets back by credit frames
- * what the other has consumed. So at most CREDIT_MAX bytes are under way and
+ * what the other has consumed. So at most CREDIT_MAX bytes are in flight and
  * the receiver's tty cannot overrun. A ready frame is not answered: where Linux is
- * started anew, nothing meant for the init before may come to the next one, whose
- * tty would echo it. The init before may have ended within a frame; zero bytes, as
- * many as a frame can have, come before a ready frame to end that one, and between
+ * restarted, nothing meant for the previous init may reach the next one, whose
+ * tty would echo it. The previous init may have ended within a frame: as many zero bytes
+ * as a frame can have come before a ready frame to end that one. Between
  * frames they mean nothing. tools/keel/channel.py is the other end.
  */
 #ifndef KEEL_CHANNEL_H
@@ -31,8 +31,8 @@ enum frame_channel {
 	FRAME_STDOUT = 4,	/* to the host: standard output */
 	FRAME_STDERR = 5,	/* to the host: error output */
 	FRAME_STATUS = 6,	/* to the host: the command's exit status, a byte, and STATUS_WHOLE */
-	FRAME_CREDIT = 7,	/* both ways: 4 bytes, little endian: credit given back */
-	FRAME_LISTENS = 8,	/* to the host: it can tell of its terminal */
+	FRAME_CREDIT = 7,	/* in both directions: 4 bytes, little endian: credit given back */
+	FRAME_LISTENS = 8,	/* to the host: it may report its terminal */
 	FRAME_WINDOW = 9,	/* to init: rows and columns, 2 bytes each, little endian */
 	FRAME_PROMPT = 10,	/* to the host, by a shell: its profile is read, its prompt comes next */
 	FRAME_STOP = 11,	/* to init: the machine is to power off */
@@ -57,7 +57,7 @@ int channel_open(struct channel *channel, const char *path);
 /* Read what the line holds. Returns 0, or -1 at a hang-up or broken input. */
 int channel_fill(struct channel *channel);
 
-/* Take the next whole frame; credit frames are settled inside. 1 if there was one. */
+/* Take the next whole frame; credit frames are handled inside. Returns 1 if there was one. */
 int channel_next(struct channel *channel, struct frame *frame);
 
 /* How many bytes of data a frame may carry now; 0: wait for credit. */
@@ -66,7 +66,7 @@ size_t channel_room(const struct channel *channel);
 /* Tell the host that init listens. */
 void channel_send_ready(const struct channel *channel);
 
-/* Tell the host that it can tell of its terminal. */
+/* Tell the host that it may report its terminal. */
 void channel_send_listens(const struct channel *channel);
 
 /* Send a frame; the caller has checked channel_room(). */

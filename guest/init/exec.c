@@ -110,7 +110,7 @@ static void feed_input(void)
 		put = write(job.in, job.input.data, job.input.length);
 	if (put < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
-	if (put < 0) {		/* nobody reads it any more: drop it */
+	if (put < 0) {		/* the pipe has no reader: drop it */
 		close_fd(&job.in);
 		put = job.input.length;
 	}
@@ -238,8 +238,8 @@ static void carry_until_done(const sigset_t *during)
 }
 
 /*
- * Carry what the command wrote before it ended and still lies in the pipe. A
- * background process may go on writing: take only what is there now.
+ * Carry what the command wrote before it ended and is still in the pipe. A
+ * background process may continue to write: take only what is there now.
  */
 static void drain(int *fd, enum frame_channel number, const sigset_t *during)
 {
@@ -297,7 +297,7 @@ void run_exec(void)
 	MARK(MARK_COMMAND_ENDS);
 	drain(&job.out, FRAME_STDOUT, &during);
 	drain(&job.err, FRAME_STDERR, &during);
-	/* Who has the status may end the machine: what the command wrote must be on its disks. */
+	/* The host may power off once it has the status: sync what the command wrote first. */
 	sync();
 	send_status(&during);
 }

@@ -2,7 +2,7 @@
 /*
  * Keel's init: process 1 of every guest, on Keel and natively alike. It sets
  * up what the root may lack, runs a shell or the host's command, and powers
- * the machine off, or lets systemd do so. It lies outside the root, in an archive of its own.
+ * the machine off, or lets systemd do so. It is outside the root, in an archive of its own.
  */
 #include <fcntl.h>
 #include <signal.h>
@@ -29,7 +29,7 @@ void end_machine(enum end end)
 		;
 	sync();
 	mount(NULL, "/", NULL, MS_REMOUNT | MS_RDONLY, NULL);
-	reboot(end == END_REBOOT ? RB_AUTOBOOT : RB_POWER_OFF);
+	reboot(end == SHUTDOWN_REBOOT ? RB_AUTOBOOT : RB_POWER_OFF);
 	/* Returning would panic the kernel, which says more than a hang. */
 	_exit(1);
 }
@@ -41,7 +41,7 @@ void fatal(const char *what)
 		_exit(126);
 	/* The kernel's last lines would come into the middle of it. */
 	tcdrain(STDERR_FILENO);
-	end_machine(END_POWER_OFF);
+	end_machine(SHUTDOWN_POWER_OFF);
 }
 
 void prepare_child(void)
@@ -119,7 +119,7 @@ static void set_environment(const struct settings *settings)
 		setenv("SHELL", "/bin/sh", 1);
 }
 
-/* What a child of ours finds, whoever is process 1. */
+/* Prepares what child processes inherit, whichever program is process 1. */
 static void prepare_surroundings(const struct settings *settings)
 {
 	signal(SIGPIPE, SIG_IGN);
@@ -171,5 +171,5 @@ int main(int argc, char **argv)
 		run_exec();
 	else
 		run_shell(&settings, application);
-	end_machine(END_POWER_OFF);
+	end_machine(SHUTDOWN_POWER_OFF);
 }

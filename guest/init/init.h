@@ -11,7 +11,7 @@
 #include <sys/types.h>
 
 #define SETTING_MAX 64
-/* The line of the shell where nothing else is said, and that of the channel. */
+/* The default line of the shell, and that of the channel. */
 #define SERIAL_CONSOLE "ttyS0"
 #define HOST_LINE "/dev/ttyS1"
 /*
@@ -29,18 +29,18 @@ struct settings {
 	char init[SETTING_MAX];		/* keel.init: systemd, or nothing for this one */
 	char root[SETTING_MAX];		/* keel.root: the disk or the file of the root, if it is in one */
 	char console[SETTING_MAX];	/* keel.console: where shells are, with commas between */
-	char app[SETTING_MAX];		/* keel.app: the application for level 0 that came with this init */
-	char **app_arguments;		/* what stands behind -- on the command line, the name in front */
+	char app[SETTING_MAX];		/* keel.app: the application for ring 0 that came with this init */
+	char **app_arguments;		/* its name, and what follows -- on the command line */
 	char attended[SETTING_MAX];	/* keel.attended: set where ./keel is at the console */
 	char term[SETTING_MAX];		/* keel.term: the host terminal's TERM */
 	char rows[SETTING_MAX];		/* keel.rows, keel.cols: its size */
 	char cols[SETTING_MAX];
 };
 
-/* How a machine ends. */
-enum end { END_NONE, END_POWER_OFF, END_REBOOT };
+/* How the machine shuts down. */
+enum end { END_NONE, SHUTDOWN_POWER_OFF, SHUTDOWN_REBOOT };
 
-/* init.c: end all processes and then the machine. */
+/* init.c: end all processes and shut the machine down. */
 void end_machine(enum end end) __attribute__((noreturn));
 
 /* init.c: say what is wrong on the console and power off. */
@@ -73,22 +73,22 @@ void loopback_up(void);
  */
 void watch_signals(sigset_t *during);
 
-/* attend.c: the pipe for requests to end the machine; -1 where there can be none. */
+/* attend.c: the pipe for shutdown requests; -1 if there can be none. */
 int requests_open(void);
 
-/* attend.c: end the machine where a signal, or what has come over this pipe, requests it. */
+/* attend.c: shut down if a signal, or a request from this pipe, asks for it. */
 void obey_requests(int requests);
 
 /*
- * attend.c: tell the host that we listen to what it says of its terminal; fd is -1 where it cannot
- * be told.
+ * attend.c: tell the host that we listen to reports about its terminal; fd is -1 if that is not
+ * possible.
  */
 void host_open(struct channel *host);
 
-/* attend.c: do what the host has said; fd is -1 once it is gone. */
+/* attend.c: execute the host's requests; fd is -1 once it is gone. */
 void host_obey(struct channel *host);
 
-/* attend.c: have the machine power off, by ourselves or by systemd. */
+/* attend.c: power the machine off, by ourselves or by the init that is process 1. */
 void stop_machine(void);
 
 /* attend.c: a process that listens to the host, beside another init. */

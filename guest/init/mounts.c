@@ -16,7 +16,10 @@
 
 #include "init.h"
 
-/* Programs rely on its being empty at boot: pid files of the last one would keep services from starting. */
+/*
+ * Programs rely on its being empty at boot: pid files of the last one would keep services from
+ * starting.
+ */
 #define RUN "/run"
 
 static const struct {
@@ -40,7 +43,7 @@ static const char *const links[][2] = {
 	{ "/proc/self/fd/0", "/dev/stdin" },
 	{ "/proc/self/fd/1", "/dev/stdout" },
 	{ "/proc/self/fd/2", "/dev/stderr" },
-	/* What the kernel was told of name servers. */
+	/* The name servers that the kernel was given. */
 	{ "/proc/net/pnp", "/etc/resolv.conf" },
 };
 
@@ -73,7 +76,7 @@ void mount_all(void)
 		mount(mounts[i].type, mounts[i].target, mounts[i].type,
 		      mounts[i].flags, mounts[i].options);
 	}
-	/* Anybody's lock files, as Debian has it. */
+	/* Lock files of all users, as in Debian. */
 	mkdir(RUN "/lock", 0755);
 	chmod(RUN "/lock", 01777);
 	for (i = 0; i < COUNT(links); i++)

@@ -50,7 +50,7 @@ static const char prompt_command[] = ". " FIRST_PROMPT;
  */
 static const char first_prompt[] =
 	"{ printf '\\012\\000\\000\\000' > " HOST_LINE "; } 2> /dev/null\n"
-	"unset ENV\n"
+	"[ \"${ENV-}\" != " FIRST_PROMPT " ] || unset ENV\n"
 	"if [ -z \"${BASH_VERSION-}\" ]; then unset PROMPT_COMMAND; else eval '\n"
 	"keel_first_prompt() {\n"
 	"	local i hook=\". " FIRST_PROMPT "\"\n"
@@ -267,12 +267,15 @@ static int serve_shells(struct settings *settings)
 
 	watch_signals(&during);
 	events[0].fd = requests_open();
+	/*
+	 * The line is raw before a shell sends its prompt frame. The host answers with its terminal's
+	 * size of now; a shell is started with that at boot.
+	 */
+	if (settings->attended[0])
+		host_open(&host);
 	count = start_shells(shells, settings);
 	if (count == 0)
 		fatal("cannot open the console");
-	/* The host answers with its terminal's size of now; a shell was started with that at boot. */
-	if (settings->attended[0])
-		host_open(&host);
 	while (!shell_ended(shells, count, &status)) {
 		events[1].fd = host.fd;
 		if (ppoll(events, sizeof(events) / sizeof(events[0]), NULL, &during) < 0)

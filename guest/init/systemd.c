@@ -34,7 +34,7 @@ static void write_unit(void)
 		fatal("cannot write the command's unit");
 }
 
-/* The init's own file lies below the root, where nobody finds it any more. */
+/* The init's own file is hidden below the root. */
 static void copy_program(void)
 {
 	int from = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);

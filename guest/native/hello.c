@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * A Linux program with a native lthread: it computes beside Linux, and tells Linux now and then how far it is. See
- * docs/native.md. Built by: gcc -static -Iguest/native -Ibuild/linux/l4 guest/native/hello.c -o hello
+ * A Linux program with a native lthread: it computes beside Linux, and reports its progress to
+ * Linux now and then. See docs/native.md. Built by:
+ *   gcc -static -Iguest/native -Ibuild/linux/l4 guest/native/hello.c -o hello
  */
 #include <stdio.h>
 

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Hybrid programs: a Linux process with native lthreads in its space, which the µ-kernel schedules and which use its calls
- * (docs/native.md). To each a Linux thread attends, in keel_native(): it serves the lthread's page faults, gets the signals of
- * its exceptions, and hears what it sends to Linux.
+ * Hybrid programs: a Linux process with native lthreads in its space, which the µ-kernel schedules
+ * and which use its calls (docs/native.md). Each has a service thread: a Linux thread that waits in
+ * keel_native(), serves the lthread's page faults, gets the signals of its exceptions, and receives
+ * its messages to Linux.
  *
- * Code of an lthread is C without a C library: no system calls, no thread-local variables, no stack protector
- * (KEEL_LTHREAD). It shares its process's memory. Numbers and structures are <keel_abi.h>'s, which docs/abi.md explains.
+ * Code of an lthread is C without a C library: no system calls, no thread-local variables, no stack
+ * protector (KEEL_LTHREAD). It shares its process's memory. Numbers and structures are from
+ * <keel_abi.h>; docs/abi.md explains them.
  */
 #ifndef KEEL_NATIVE_H
 #define KEEL_NATIVE_H
@@ -15,15 +17,16 @@
 #include <unistd.h>
 
 /*
- * Marks a function that an lthread runs. What uses floating point or vectors, too, has another state to be switched, and is
- * free to say so by itself.
+ * Marks a function that an lthread runs. It uses no floating point or vectors, so that their state
+ * is not switched; a function that needs them may set other attributes.
  */
 #define KEEL_LTHREAD __attribute__((noinline, no_stack_protector, target("general-regs-only")))
 
 /*
- * Makes the process one that may have lthreads, while it has one thread; before the first keel_native(). Where in its space
- * what the µ-kernel shares with them lies, or -1 with errno: EPERM without CAP_SYS_NICE, EBUSY with several threads, or while
- * somebody reads the process's memory map in /proc.
+ * Lets the process have lthreads. Call it before the first keel_native(), while the process has
+ * one thread. Returns the address of the kernel area that they share with the µ-kernel, or -1 with
+ * errno: EPERM without CAP_SYS_NICE, EBUSY with several threads, or while another process reads
+ * this one's memory map in /proc.
  */
 static inline long keel_area(void)
 {
@@ -31,17 +34,22 @@ static inline long keel_area(void)
 }
 
 /*
- * With ip: begins an lthread at ip, with the stack pointer sp and the argument in rdi; this thread attends to it from now on, and
- * to the one that it attended to no longer, which ends. Without: answers its last message with label and words. Either way
- * waits until it sends something to `server`, and returns label and words of that. 0, or -1 with errno: EINTR never, EPERM
- * without CAP_SYS_NICE, EINVAL before keel_area(), EAGAIN where there are 64 in all, ESRCH: there is none to answer.
+ * With ip: starts an lthread at ip, with the stack pointer sp and the argument in rdi. The calling
+ * thread becomes its service thread; an lthread that it served before ends. Without ip: answers
+ * the lthread's last message with label and words. In both cases waits for the lthread's next
+ * message to `server`, and stores its label and words. Returns 0, or -1 with errno: EPERM without
+ * CAP_SYS_NICE, EINVAL before keel_area(), EAGAIN if there are 64 in all, ESRCH if there is none
+ * to answer. It is never EINTR.
  */
 static inline int keel_native(struct keel_linux_native *native)
 {
 	return syscall(SYS_arch_prctl, KEEL_LINUX_PRCTL_NATIVE, native);
 }
 
-/* keel_native() to begin one at `main`, which must not return, on a stack that ends before `stack_end`. */
+/*
+ * Starts an lthread by keel_native() at `main`, which must not return, on a stack that ends below
+ * `stack_end`.
+ */
 static inline int keel_native_begin(struct keel_linux_native *native, void (*main)(unsigned long), void *stack_end,
 				    unsigned long argument)
 {
@@ -52,15 +60,18 @@ static inline int keel_native_begin(struct keel_linux_native *native, void (*mai
 }
 
 /*
- * The calling Linux thread's page faults go to the thread `id` first, of another process or its own: its pager. What that
- * one passes on (KEEL_TAG_PASS_ON), and all where it is not there any more, is Linux's as ever. 0: to Linux alone.
+ * Makes the thread `id`, of this process or another one, the pager of the calling Linux thread: it
+ * receives the page faults first. Linux handles those that it forwards (KEEL_TAG_FORWARD), and all
+ * once it is gone. With 0 they go to Linux alone.
  */
 static inline int keel_pager(unsigned long id)
 {
 	return syscall(SYS_arch_prctl, KEEL_LINUX_PRCTL_PAGER, id);
 }
 
-/* A message, and what a call of ipc says of it: whom it came from, and how the call ended (0, or an error). */
+/*
+ * A message, with what ipc returns about it: the partner, and the status (0, or an error).
+ */
 struct keel_message {
 	long status;
 	unsigned long partner;
@@ -118,13 +129,13 @@ static inline void keel_call_thread(unsigned long to, struct keel_message *m)
 	keel_ipc(KEEL_IPC_SEND | KEEL_IPC_RECEIVE, to, to, m);
 }
 
-/* Waits for anybody. */
+/* Open wait: receives from any thread. */
 static inline void keel_wait(struct keel_message *m)
 {
 	keel_ipc(KEEL_IPC_RECEIVE | KEEL_IPC_OPEN, 0, 0, m);
 }
 
-/* Answers whom the last message came from, if that one waits for it, and waits for anybody. */
+/* Replies to the sender of the last message, if it waits for that, and waits for any thread. */
 static inline void keel_answer_and_wait(struct keel_message *m)
 {
 	keel_ipc(KEEL_IPC_SEND | KEEL_IPC_RECEIVE | KEEL_IPC_OPEN | KEEL_IPC_SEND_ZERO, m->partner, 0, m);
@@ -138,14 +149,17 @@ static inline unsigned long keel_fpage(const void *address, unsigned long log2, 
 	return (unsigned long)address | log2 << KEEL_FPAGE_SIZE_SHIFT | rights;
 }
 
-/* Map item number `index` of the caller's next message: what, and where in the receiver's window (its address in a fault). */
+/*
+ * Sets map item number `index` of the caller's next message: the fpage, and its place in the
+ * receiver's window (the fault address, for a page fault).
+ */
 static inline void keel_put_map(unsigned int index, unsigned long place, unsigned long fpage)
 {
 	keel_utcb()->maps[2 * index] = place;
 	keel_utcb()->maps[2 * index + 1] = fpage;
 }
 
-/* Takes what others got of an fpage of the caller's space. 0, or an error. */
+/* Unmaps an fpage of the caller's space from those who got it. Returns 0, or an error. */
 static inline long keel_unmap(unsigned long fpage)
 {
 	long status = KEEL_CALL_FPAGE_UNMAP;
@@ -155,7 +169,7 @@ static inline long keel_unmap(unsigned long fpage)
 	return status;
 }
 
-/* Sends to Linux what the thread that attends shall hear, and waits for what it answers. */
+/* Sends a message to the service thread in Linux, and waits for its answer. */
 static inline void keel_tell(const struct keel_linux_native *native, struct keel_message *m)
 {
 	keel_call_thread(native->server, m);

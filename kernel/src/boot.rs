@@ -1,30 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Start-up, from the boot loader's information to the first user instruction, and the facts about the
-//! machine that are fixed then. `boot` reads as the list of what happens.
+//! Start-up, from the boot loader's information to the first user instruction. `boot` reads as the
+//! list of what happens. What it finds out about the machine is in facts.rs from then on.
 
 use crate::arch::cpuid::{self, Feature};
 use crate::arch::multiboot::{Information, Module};
-use crate::arch::{self, acpi, apic, clock, cpu, direct, entry, fpu, paging, reference, screen, serial, smp};
-use crate::global::Global;
-use crate::pool::{PAGE, POOL};
-use crate::print::log;
-use crate::refs::Ref;
+use crate::arch::{
+    acpi, apic, boot::smp, clock, cpu, direct, entry, fpu, paging, print::log, reference, screen, serial,
+};
+use crate::base::{facts::*, Ref};
+use crate::object::{kip::INFO, task, thread, Thread, PAGE, POOL};
 use crate::sched;
-use crate::task::{self, Task};
-use crate::thread::{self, Thread};
-use core::cell::{Cell, OnceCell};
-use keel_abi::call::TASK_SHARED_QUOTA;
-use keel_abi::ids::*;
-use keel_abi::memory::*;
-use keel_abi::ranges::{Range, Ranges};
-use keel_abi::{elf, Id, Info};
+use crate::sys::{lthreads, tasks};
+use keel_abi::{call::TASK_SHARED_QUOTA, elf, ids::*, memory::*, ranges::Range, Id, Info};
 
-/// First byte of the kernel's image.
-const KERNEL_START: u64 = 0x10_0000;
 /// Where sigma0 lies: its image and memory, as much as a large page.
 const SIGMA0_IMAGE: Range = Range::new(0x20_0000, 0x40_0000);
-/// Where the root task lies.
-const ROOT_IMAGE: Range = Range::new(0x40_0000, 0x80_0000);
 /// Priority of sigma0: nobody waits long for memory.
 const SIGMA0_PRIORITY: u8 = 255;
 /// Priority of the root task.
@@ -33,37 +23,6 @@ const ROOT_PRIORITY: u8 = 200;
 const POOL_FRACTION: u64 = 16;
 /// but at least this much.
 const POOL_MINIMUM: u64 = 8 << 20;
-/// What the boot tables map.
-pub const BOOT_MAPPED: u64 = 4 << 30;
-/// No device that the kernel uses has its registers below the end of the images.
-pub const LEAST_REGISTERS: u64 = ROOT_IMAGE.end;
-
-/// Sets of memory, with room for more pieces than a firmware tells.
-pub(crate) type Memory = Ranges<128>;
-
-/// RAM, the memory that nobody may have, and RAM without that.
-pub(crate) struct Facts {
-    pub(crate) ram: Memory,
-    pub(crate) forbidden: Memory,
-    pub(crate) users: Memory,
-}
-
-pub(crate) static FACTS: Global<OnceCell<Facts>> = Global::new(OnceCell::new());
-/// How far the direct map reaches.
-pub static MAPPED_END: Global<Cell<u64>> = Global::new(Cell::new(BOOT_MAPPED));
-static WORDS_GIVEN: Global<Cell<u32>> = Global::new(Cell::new(0));
-
-/// A page of its own.
-#[repr(align(4096))]
-struct InfoPage(Cell<Info>);
-
-static INFO: Global<InfoPage> = Global::new(InfoPage(Cell::new(Info::zeroed())));
-
-unsafe extern "C" {
-    static _bss_end: u8;
-    pub static boot_stack_top: u8;
-}
-
 /// Called by start.s with the loader's two registers.
 pub extern "C" fn boot(magic: u32, address: u32) -> ! {
     let mut loader = Information::new(magic, address as u64).expect("a multiboot loader starts the kernel");
@@ -89,7 +48,7 @@ pub extern "C" fn boot(magic: u32, address: u32) -> ! {
         paging::finish_kernel_map(end);
     }
     MAPPED_END.set(end.max(BOOT_MAPPED));
-    screen::init_far(&loader.framebuffer);
+    screen::init_cross_clan(&loader.framebuffer);
     let rsdp = loader.rsdp.map_or_else(acpi::find_rsdp, |from| move_rsdp(from, &mut free, &mut loader.reserved));
     apic::find(rsdp, &loader.ram);
     smp::start_boot_processor();
@@ -117,28 +76,6 @@ pub extern "C" fn boot(magic: u32, address: u32) -> ! {
     entry::start()
 }
 
-/// Words of the command line that switch something.
-#[derive(Clone, Copy)]
-pub enum Word {
-    /// A panic may use the emulator's exit device.
-    DebugExit,
-    /// SYSCALL leaves in the registers what the user had there.
-    NoClear,
-    /// SYSCALL does not try the short ways through IPC.
-    NoFast,
-    /// Translations are not tagged with their spaces.
-    NoPcid,
-    /// The console is shown on the screen.
-    Screen,
-    /// The local APICs are switched to x2APIC mode first, as some firmware leaves them.
-    X2Apic,
-    /// Likewise, and as if they were locked in it.
-    X2ApicLocked,
-}
-
-/// The words, in the order of `Word`.
-const WORDS: [&[u8]; 7] = [b"debug-exit", b"noclear", b"nofast", b"nopcid", b"screen", b"x2apic", b"x2apic-locked"];
-
 /// What the command line says.
 struct Options {
     console: u16,
@@ -148,8 +85,8 @@ struct Options {
 }
 
 impl Options {
-    /// `console=com1..com4|none`, `pool=NNN` (MB), `processors=N` (at most so many), and `WORDS`. Other words are
-    /// left to others.
+    /// `console=com1..com4|none`, `pool=NNN` (MB), `processors=N` (at most so many), and `WORDS`.
+    /// Other words are left to others.
     fn parse(line: &[u8]) -> Options {
         let mut options = Options { console: serial::COM[0], pool: None, processors: cpu::MAX, words: 0 };
         for word in line.split(|byte| byte.is_ascii_whitespace()) {
@@ -169,7 +106,8 @@ impl Options {
     }
 }
 
-/// RAM that nobody has yet. The first megabyte is the firmware's and the place where processors start.
+/// RAM that nobody has yet. The first megabyte is the firmware's and the place where processors
+/// start.
 fn find_free(loader: &Information) -> Memory {
     let mut free = loader.ram;
     let modules = loader.modules.iter().map(|module| module.range.grow_to(PAGE as u64));
@@ -177,13 +115,8 @@ fn find_free(loader: &Information) -> Memory {
     free
 }
 
-fn take(memory: &mut Memory, taken: impl IntoIterator<Item = Range>) {
-    for range in taken {
-        memory.remove(range).expect("the memory map has fewer pieces");
-    }
-}
-
-/// Takes the pool, of at least so many bytes, and the table of tasks from the end of the largest free piece below 4 GB.
+/// Takes the pool, of at least so many bytes, and the table of tasks from the end of the largest
+/// free piece below 4 GB.
 fn choose_pool(wanted: u64, free: &mut Memory) -> (Range, Range) {
     let mut low = *free;
     take(&mut low, [Range::new(BOOT_MAPPED, u64::MAX)]);
@@ -198,7 +131,8 @@ fn choose_pool(wanted: u64, free: &mut Memory) -> (Range, Range) {
     (Range::new(start, end - table), Range::new(end - table, end))
 }
 
-/// Moves the loader's copy of ACPI's root pointer to a page that it has for itself, which can be given to be read.
+/// Moves the loader's copy of ACPI's root pointer to a page that it has for itself, which can be
+/// given to be read.
 fn move_rsdp(from: u64, free: &mut Memory, reserved: &mut Memory) -> u64 {
     let page = free.find(PAGE as u64, PAGE as u64).expect("there is a free page");
     take(free, [page]);
@@ -221,12 +155,12 @@ fn forbid(ranges: [Range; 3]) -> Memory {
 fn fill_info(loader: &Information, rsdp: u64, free: &Memory, forbidden: &Memory) {
     let mut info = Info::zeroed();
     let (hz, base, mult, shift) = clock::parameters();
-    info.magic = INFO_MAGIC;
-    info.version = INFO_VERSION;
+    info.magic = KIP_MAGIC;
+    info.version = KIP_VERSION;
     (info.tsc_hz, info.tsc_base, info.tsc_mult, info.tsc_shift) = (hz, base, mult, shift);
     info.features = if cpuid::has(Feature::FsGsBase) { FEATURE_FSGSBASE } else { 0 }
         | if cpuid::has(Feature::ConstantTsc) { FEATURE_CONSTANT_TSC } else { 0 }
-        | if cpu::boot().tags.are_used() { FEATURE_TAGGED_TLB } else { 0 };
+        | if cpu::boot().pcids.are_used() { FEATURE_PCID } else { 0 };
     info.fpu_size = fpu::size() as u64;
     info.fpu_mask = fpu::mask();
     info.rsdp = rsdp;
@@ -244,10 +178,10 @@ fn fill_regions(info: &mut Info, loader: &Information, free: &Memory, forbidden:
     let known = kernel.chain(modules);
     let count = forbidden.iter().count() + 1 + loader.modules.len();
     let (mut free, mut firmware) = (*free, loader.reserved);
-    let pieces = (INFO_REGIONS as usize).saturating_sub(count);
+    let pieces = (KIP_REGIONS as usize).saturating_sub(count);
     if let Some(lost) = limit(&loader.ram, &mut free, &mut firmware, pieces) {
         log!(
-            "there are more than {INFO_REGIONS} memory regions: {} KB of RAM and gaps between the firmware's are its own",
+            "there are more than {KIP_REGIONS} memory regions: {} KB of RAM and gaps between the firmware's are its own",
             lost >> 10
         );
     }
@@ -257,39 +191,6 @@ fn fill_regions(info: &mut Info, loader: &Information, free: &Memory, forbidden:
         place.copy_from_slice(&[range.start, range.end, kind]);
         info.region_count += 1;
     }
-}
-
-/// Leaves so many pieces of memory and leaves nothing out, because what is in no piece is taken for a device's. First the
-/// gaps between the firmware's pieces that are all RAM become the firmware's too, which costs nothing: sigma0 looks at RAM
-/// first. Then the smallest pieces of free RAM beside them do, and last the gaps with devices. How much free RAM was lost,
-/// if anything was done.
-pub(crate) fn limit(ram: &Memory, free: &mut Memory, firmware: &mut Memory, pieces: usize) -> Option<u64> {
-    let devices = |gap: Range| {
-        let inside = ram.iter().map(|piece| Range::new(piece.start.max(gap.start), piece.end.min(gap.end)).size());
-        gap.size() - inside.sum::<u64>()
-    };
-    let mut done = None;
-    while free.iter().count() + firmware.iter().count() > pieces {
-        let lost = done.unwrap_or(0);
-        let mut joined = *firmware;
-        let gap = joined.fill_gap(devices);
-        let touches =
-            |piece: &Range| firmware.overlaps(Range::new(piece.start.saturating_sub(1), piece.end.saturating_add(1)));
-        let smallest = |all: &dyn Fn(&Range) -> bool| free.iter().filter(all).min_by_key(|piece| piece.size());
-        let piece = match gap {
-            Some(gap) if devices(gap) == 0 => None,
-            Some(_) => smallest(&touches),
-            None => smallest(&|_| true),
-        };
-        let piece = piece.filter(|piece| firmware.insert(*piece).is_ok());
-        match piece {
-            Some(piece) => take(free, [piece]),
-            None if gap.is_some() => *firmware = joined,
-            None => break,
-        }
-        done = Some(lost + piece.map_or(0, Range::size));
-    }
-    done
 }
 
 fn fill_modules(info: &mut Info, loader: &Information) {
@@ -334,7 +235,8 @@ fn load(loader: &Information, name: &str, place: Range) -> u64 {
     }
     for segment in file.segments.iter() {
         let content = &image[segment.file.start as usize..segment.file.end as usize];
-        // SAFETY: the segment lies inside `place`, which is kept for this task, and has at least the file's size.
+        // SAFETY: the segment lies inside `place`, which is kept for this task, and has at least
+        // the file's size.
         unsafe {
             let target = direct(segment.virt.start);
             core::ptr::write_bytes(target, 0, segment.virt.size() as usize);
@@ -354,55 +256,14 @@ fn start_task(number: u64, priority: u8, pager: Id, entry: u64) -> Ref<Thread> {
     let plan =
         task::Plan { number: number as u32, chief: None, mcp: 255, quota: TASK_SHARED_QUOTA, area: AREA_DEFAULT };
     let first = thread::Plan { lthread: 0, frame: None, priority, pager };
-    let thread = task::create(&plan).and_then(|task| thread::create(task, &first));
+    let thread = tasks::create(&plan).and_then(|task| lthreads::create(task, &first));
     let thread = thread.expect("the pool is large enough for two tasks");
     thread.frame().ip.set(entry);
-    // sigma0, the root task's pager, serves no exceptions. Without a handler the console names the thread that raised one.
+    // sigma0, the root task's pager, serves no exceptions. Without a handler the console names the
+    // thread that raised one.
     thread.handler.set(Id::NIL);
     sched::wake(thread);
     thread
-}
-
-/// Whether a task is sigma0.
-pub fn is_sigma0(task: Ref<Task>) -> bool {
-    task.number == TASK_SIGMA0 as u32
-}
-
-/// The level of the largest page of at most 2^log2 bytes at a physical address that nobody is forbidden to have.
-pub fn physical_page(address: u64, log2: u8) -> Option<u8> {
-    let top = if cpuid::has(Feature::LargePages) { 2 } else { 1 };
-    (0..=top).rev().find(|level| {
-        let base = address & !(paging::span(*level) - 1);
-        let page = Range::new(base, base + paging::span(*level));
-        paging::span_shift(*level) <= log2.max(12)
-            && page.end <= 1 << cpuid::physical_bits()
-            && FACTS.get().is_some_and(|facts| !facts.forbidden.overlaps(page))
-    })
-}
-
-/// Whether the processor can form a physical address.
-pub fn is_physical(address: u64) -> bool {
-    address >> cpuid::physical_bits() == 0
-}
-
-/// Whether a physical address is RAM that users may have.
-pub fn is_ram(physical: u64) -> bool {
-    FACTS.get().is_some_and(|facts| facts.users.contains(Range::new(physical, physical + 1)))
-}
-
-/// Physical address of the information page.
-pub fn info_physical() -> u64 {
-    paging::image_physical(&raw const INFO.0)
-}
-
-/// Whether the command line has a word.
-pub fn has_word(word: Word) -> bool {
-    WORDS_GIVEN.get() >> word as u32 & 1 == 1
-}
-
-/// The kernel's text, for backtraces.
-pub fn text_range() -> core::ops::Range<u64> {
-    arch::OFFSET + KERNEL_START..&raw const _bss_end as u64 + arch::OFFSET
 }
 
 #[cfg(test)]

@@ -1,44 +1,27 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Who runs: priorities, time slices, timeouts, and the way out to user mode.
+//! The scheduler: priorities, time slices, timeouts. The return to user mode is in sys/leave.rs.
 //!
-//! The running thread is in no queue. Whoever becomes ready goes into the run queue, or, as an IPC partner,
-//! into the one place beside it (`Cpu::partner`) from which it is taken without touching the queue.
+//! Owns each CPU's run queue, its deadlines and its time slice. The running thread is in no queue.
+//! A thread that becomes ready is put into the run queue or, if it is the first one, into
+//! `Cpu::handoff`: an IPC partner usually runs next, and is then switched to without the queue.
+//!
+//! Interrupts are off. `choose` and what it calls run with this CPU's lock at least,
+//! and so does `program` for this CPU. The cross-CPU fast path calls `wake` and `disarm` with the
+//! locks of both CPUs. All other functions run with all CPU locks held: they may change other
+//! CPUs' queues.
 
 use crate::arch::cpu::{self, cpu, Cpu};
-use crate::arch::{apic, clock, entry};
-use crate::deadlines::Deadline;
-use crate::refs::Ref;
-use crate::source::{self, Source};
-use crate::thread::*;
-use crate::{fault, ipc, lock, transfer};
+use crate::arch::{apic, clock, switch};
+use crate::percpu::{deadlines::Deadline, lock, runqueue::NOBODY};
+use crate::{base::Ref, object::thread::*};
 use core::cell::Cell;
-use keel_abi::call::{PREEMPTER_EVERY, PRIORITIES, TIME_NEVER};
-use keel_abi::Side;
+use keel_abi::call::{PREEMPTER_EVERY, TIME_NEVER};
 
-/// Time slice of a new thread.
-pub const DEFAULT_SLICE_NS: u64 = 10_000_000;
-
-/// No slice is shorter: a shorter one would only be interrupts.
+/// Shortest slice: in a shorter one interrupts would take most of the time.
 const LEAST_SLICE_NS: u64 = 10_000;
 
-/// Deadlines that one interrupt serves: bounds its length. Where more are due, the next interrupt follows at once.
-const MAX_DUE: usize = 4;
-
-/// Above every priority.
-pub const NOBODY: u32 = PRIORITIES as u32;
-
-/// What happens at a deadline.
-#[derive(Clone, Copy)]
-pub enum Due {
-    /// A thread's timeout.
-    Thread(Ref<Thread>),
-    /// A timer fires.
-    Timer(Ref<Source>),
-    /// The end of a time slice.
-    Slice,
-}
-
-/// Makes a thread ready that was not, on its processor.
+/// Makes a blocked or stopped thread ready, on its CPU. That CPU's lock is held, and that of the
+/// current CPU. Another CPU gets an IPI if the thread should run there at once.
 pub fn wake(thread: Ref<Thread>) {
     thread.state.set(State::Ready);
     let (own, home) = (cpu(), cpu::of(thread));
@@ -52,61 +35,57 @@ pub fn wake(thread: Ref<Thread>) {
         }
         return;
     }
-    match own.partner.get() {
-        None => own.partner.set(Some(thread)),
+    match own.handoff.get() {
+        None => own.handoff.set(Some(thread)),
         Some(_) => enqueue(own, thread),
     }
 }
 
+/// Appends a ready thread to the run queue of `cpu`, which need not be the current CPU.
 fn enqueue(cpu: &Cpu, thread: Ref<Thread>) {
     thread.set(QUEUED);
-    // Where another processor does this, no long way ends here at once.
-    cpu.floor.set(cpu.floor.get().max(thread.priority.get() as u32 + 1));
+    // If another CPU calls this, fast paths of `cpu` may run before its next slow path computes the
+    // threshold: they must see the thread.
+    cpu.preemption_threshold.set(cpu.preemption_threshold.get().max(thread.priority.get() as u32 + 1));
     cpu.queue.push_back(thread, thread.priority.get());
 }
 
-/// Before the processor is left by a long way: what the short ones must know of its queue and its time slice.
-fn set_floor(cpu: &Cpu) {
-    let slice = cpu.slice.is_armed() || cpu.slice_over.get() || cpu.partner.get().is_some();
-    cpu.floor.set(if slice { NOBODY } else { cpu.queue.top().map_or(0, |top| top as u32 + 1) });
+/// Computes the preemption threshold of `cpu`, the current CPU, at the end of a slow path: the
+/// fast paths switch only to threads of this priority or higher. While a time slice runs, has
+/// ended, or a thread is in `handoff`, they switch to none.
+pub fn set_preemption_threshold(cpu: &Cpu) {
+    let slice = cpu.slice.is_armed() || cpu.slice_over.get() || cpu.handoff.get().is_some();
+    cpu.preemption_threshold.set(if slice { NOBODY } else { cpu.queue.top().map_or(0, |top| top as u32 + 1) });
 }
 
-/// Takes a ready thread out of whatever it is in: it blocks, stops or goes.
+/// Takes a ready thread out of the run queue or `handoff`: it blocks, stops or migrates.
 pub fn unready(thread: Ref<Thread>) {
     let cpu = cpu::of(thread);
     if thread.has(QUEUED) {
         thread.unset(QUEUED);
         cpu.queue.remove(thread, thread.priority.get());
-    } else if cpu.partner.get() == Some(thread) {
-        cpu.partner.set(None);
+    } else if cpu.handoff.get() == Some(thread) {
+        cpu.handoff.set(None);
     }
 }
 
-/// Drops every reference of the processor to a thread that is being deleted. Whether it was running on this one.
+/// Drops every reference of the CPUs to a thread that is being deleted. Returns true if it is the
+/// current thread of the current CPU.
 pub fn forget(thread: Ref<Thread>) -> bool {
     unready(thread);
     let home = cpu::of(thread);
     home.deadlines.remove(deadline_of(thread));
-    cpu::all().for_each(|cpu| cpu.known.forget(thread.id));
-    settle_elsewhere(thread);
+    cpu::all().for_each(|cpu| cpu.lookup_cache.forget(thread.id));
+    cpu::write_back_elsewhere(thread);
     let leave = |place: &Cell<Option<Ref<Thread>>>| place.get() == Some(thread) && place.take().is_some();
     leave(&home.loaded);
     leave(&home.fpu_owner);
     leave(&home.current) && home.index == cpu().index
 }
 
-/// A thread that runs on another processor enters the kernel there: its registers are in its frame, and it looks at
-/// what it has to do before it goes on. What else that processor holds of it is in memory.
-pub fn settle_elsewhere(thread: Ref<Thread>) {
-    let home = cpu::of(thread);
-    if home.index != cpu().index && holds(home, thread) {
-        lock::settle(home);
-    }
-}
-
-/// A thread, settled, was given another ip: what it came into the kernel for on another processor,
-/// and waits there for the locks, is not served any more. On one processor it would have been, or
-/// not yet begun.
+/// Notes that a thread was given another ip, after a write-back. If it is current on another CPU,
+/// it may have entered the kernel there and spin for the locks; its call or fault is then not
+/// served (`Cpu::arrived`). On a uniprocessor the call would be complete already, or not yet made.
 pub fn redirect(thread: Ref<Thread>) {
     let home = cpu::of(thread);
     if home.index != cpu().index && home.current.get() == Some(thread) {
@@ -114,36 +93,33 @@ pub fn redirect(thread: Ref<Thread>) {
     }
 }
 
-fn holds(cpu: &Cpu, thread: Ref<Thread>) -> bool {
-    [&cpu.current, &cpu.loaded, &cpu.fpu_owner].iter().any(|who| who.get() == Some(thread))
-}
-
-/// Gives a thread to another processor: at once, or when it next leaves the kernel if it is running.
+/// Migrates a thread to another CPU: at once, or if it is running, as exit work when it next
+/// returns to user mode.
 pub fn migrate(thread: Ref<Thread>, target: u8) {
     thread.target.set(target);
     let home = cpu::of(thread);
     if target == home.index {
-        thread.unset(MOVING);
+        thread.unset(MIGRATING);
     } else if home.current.get() == Some(thread) {
-        thread.set(MOVING);
-        settle_elsewhere(thread);
+        thread.set(MIGRATING);
+        cpu::write_back_elsewhere(thread);
     } else {
         hand_over(thread);
     }
 }
 
-/// Takes a thread that does not run to the processor that it shall have.
-fn hand_over(thread: Ref<Thread>) {
+/// Moves a thread that does not run to the CPU `target`, with its timeout.
+pub fn hand_over(thread: Ref<Thread>) {
     let home = cpu::of(thread);
-    if holds(home, thread) {
-        lock::settle(home);
+    if home.holds(thread) {
+        lock::write_back(home);
     }
     unready(thread);
     let deadline = deadline_of(thread);
     let time = if thread.deadline.is_armed() { thread.deadline.time() } else { TIME_NEVER };
     home.deadlines.remove(deadline);
     thread.cpu.set(thread.target.get());
-    thread.unset(MOVING);
+    thread.unset(MIGRATING);
     arm(thread, time);
     if thread.state.get() == State::Ready {
         wake(thread);
@@ -154,7 +130,7 @@ fn deadline_of(thread: Ref<Thread>) -> Ref<Deadline<Due>> {
     thread.part(|thread| &thread.deadline)
 }
 
-/// Sets a thread's timeout, in kernel time; `TIME_NEVER` sets none.
+/// Sets a thread's timeout to a kernel time; `TIME_NEVER` sets none.
 pub fn arm(thread: Ref<Thread>, time: u64) {
     if time == TIME_NEVER {
         return;
@@ -166,7 +142,7 @@ pub fn arm(thread: Ref<Thread>, time: u64) {
     program(cpu);
 }
 
-/// Clears a thread's timeout.
+/// Clears a thread's timeout, if it has one. Its CPU's lock is held.
 pub fn disarm(thread: Ref<Thread>) {
     if thread.has(TIMED) {
         thread.unset(TIMED);
@@ -174,18 +150,8 @@ pub fn disarm(thread: Ref<Thread>) {
     }
 }
 
-/// Sets a timer's deadline; `u64::MAX` clears it. It fires where its thread is now.
-pub fn arm_timer(timer: Ref<Source>, thread: Ref<Thread>, time: u64) {
-    let deadline = timer.part(|timer| &timer.deadline);
-    cpu::numbered(timer.home.replace(thread.cpu.get())).deadlines.remove(deadline);
-    if time != u64::MAX {
-        let cpu = cpu::of(thread);
-        cpu.deadlines.insert(deadline, time, Due::Timer(timer));
-        program(cpu);
-    }
-}
-
-/// Sets the hardware's timer of a processor for its earliest deadline, if that changed.
+/// Programs the hardware timer of a CPU for its earliest deadline, if that is earlier than the
+/// programmed one. Another CPU gets an IPI, and does it itself.
 pub fn program(target: &Cpu) {
     let earliest = target.deadlines.earliest();
     if earliest >= target.programmed.get() {
@@ -199,45 +165,15 @@ pub fn program(target: &Cpu) {
     }
 }
 
-/// The hardware's timer fired: serves what is due.
-pub fn timer_interrupt() {
-    let cpu = cpu();
-    cpu.programmed.set(u64::MAX);
-    for _ in 0..MAX_DUE {
-        let Some(due) = cpu.deadlines.pop_due(clock::now()) else { break };
-        match due {
-            Due::Thread(thread) => {
-                thread.unset(TIMED);
-                ipc::timed_out(thread);
-            }
-            Due::Timer(timer) => source::fire(timer),
-            // Who has no slice of its own donated for this long.
-            Due::Slice => slice_ended(cpu, slice_owner(cpu).filter(|owner| owner.slice.get() != 0)),
-        }
-    }
-    program(cpu);
-}
-
-/// Lets waiting interrupts in, inside a long operation. Whether somebody should run instead of us, here or on a
-/// processor that waits for the locks.
-pub fn poll() -> bool {
-    entry::poll();
-    if lock::is_wanted() {
-        return true;
-    }
-    let cpu = cpu();
-    let Some(current) = cpu.current.get() else { return false };
-    let priority = current.priority.get();
-    cpu.partner.get().is_some_and(|partner| partner.priority.get() > priority)
-        || cpu.queue.top().is_some_and(|top| top > priority || top == priority && cpu.slice_over.get())
-}
-
-/// Gives the processor to `to` (ready) or to the next of the same priority.
+/// Donates the CPU from the current thread to `to`, or yields to the next thread of the same
+/// priority. A donation to a thread that is not ready, on another CPU, or of a higher priority
+/// does nothing.
 pub fn switch_to(to: Option<Ref<Thread>>) {
     let cpu = cpu();
     let Some(current) = cpu.current.get() else { return };
     let Some(to) = to else {
-        // A donor keeps what is left of its slice: that is not the caller's to give up.
+        // If the caller runs on a donor's slice, that slice continues: it is not the caller's to
+        // give up.
         if cpu.slice_owner.get() == current.id {
             cpu.deadlines.remove(Ref::to(&cpu.slice));
         }
@@ -248,8 +184,8 @@ pub fn switch_to(to: Option<Ref<Thread>>) {
         unready(to);
         enqueue(cpu, current);
         cpu.current.set(Some(to));
-        // It keeps the processor although the donor may have the higher priority: until the next entry into the
-        // kernel, at the latest when the donor's slice ends, which goes on.
+        // It runs although the donor may have the higher priority: until the next kernel entry, at
+        // the latest when the donor's slice ends, which continues.
         cpu.donated.set(true);
         cpu.slice_over.set(false);
         if !cpu.slice.is_armed() {
@@ -258,24 +194,27 @@ pub fn switch_to(to: Option<Ref<Thread>>) {
     }
 }
 
-/// Chooses who runs; idles until somebody can.
-fn choose(cpu: &'static Cpu) -> Ref<Thread> {
+/// Returns the thread that runs next on the current CPU; idles while none is ready. When it idles
+/// it releases the locks, and then has this CPU's lock only.
+pub fn choose(cpu: &'static Cpu) -> Ref<Thread> {
     loop {
         if let Some(thread) = candidate(cpu) {
             return thread;
         }
-        // A slice that nobody uses does not go on.
+        // A time slice does not run while the CPU is idle.
         if cpu.slice.is_armed() {
             cut_short(cpu);
         }
         crate::debugger::trace::idle();
         lock::release(cpu);
-        entry::wait_for_interrupt();
+        switch::wait_for_interrupt();
         lock::enter(cpu);
         program(cpu);
     }
 }
 
+/// Returns the thread that should run next on the current CPU, taken out of queue and `handoff`;
+/// `None` if none is ready.
 fn candidate(cpu: &Cpu) -> Option<Ref<Thread>> {
     let running = cpu.current.get().filter(|thread| thread.state.get() == State::Ready);
     if cpu.donated.take() && !cpu.slice_over.get() && running.is_some() {
@@ -287,7 +226,7 @@ fn candidate(cpu: &Cpu) -> Option<Ref<Thread>> {
     if running.is_none() {
         cpu.current.set(None);
     }
-    let partner = cpu.partner.take();
+    let partner = cpu.handoff.take();
     let best = match (running, partner) {
         (Some(running), Some(partner)) if partner.priority.get() > running.priority.get() => {
             put_back(cpu, running);
@@ -313,31 +252,36 @@ fn candidate(cpu: &Cpu) -> Option<Ref<Thread>> {
     Some(best)
 }
 
-/// Whether the running thread, which has a preempter, sends it a message before anybody else runs: its time slice is over, or
-/// somebody outranks it and it asked for that. What is to be done before first makes the message wait as well.
+/// Returns true if the running thread, which has a preempter, sends it a message before another
+/// thread runs: its time slice has ended, or a thread of a higher priority is ready and
+/// PREEMPTER_EVERY is set. Other exit work comes first, and then the message waits.
 fn tells_preempter(cpu: &Cpu, thread: Ref<Thread>) -> bool {
-    let rival = cpu.queue.top().max(cpu.partner.get().map(|partner| partner.priority.get()));
+    let rival = cpu.queue.top().max(cpu.handoff.get().map(|partner| partner.priority.get()));
     if rival > Some(thread.priority.get()) && thread.preempter.get().0 & PREEMPTER_EVERY != 0 {
-        thread.set(OUTRANKED);
+        thread.set(PRIORITY_PREEMPTED);
     }
     let work = thread.flags.get() & WORK;
     work != 0 && work & !PREEMPTED == 0
 }
 
+/// Puts a preempted thread at the head of its priority's queue: its time slice is not over.
 fn put_back(cpu: &Cpu, thread: Ref<Thread>) {
     thread.set(QUEUED);
     cpu.queue.push_front(thread, thread.priority.get());
 }
 
+/// Takes the first thread of the highest priority out of the queue.
 fn pop(cpu: &Cpu) -> Option<Ref<Thread>> {
     let thread = cpu.queue.pop()?;
     thread.unset(QUEUED);
     Some(thread)
 }
 
-/// Starts a time slice if somebody else of the same priority is ready, or a preempter wants to know its end. Who did not run to
-/// the end of its own goes on with what is left: else a thread could keep its equals waiting by calling a server again and again.
-fn start_slice(cpu: &'static Cpu, thread: Ref<Thread>, fresh: bool) {
+/// Starts a time slice for the thread that runs next, if it must be limited: another thread of the
+/// same priority is ready, or a preempter wants to know its end. `fresh`: the thread has not run
+/// just now. A thread whose last slice did not end resumes what is left of it; otherwise a thread
+/// could starve its equals by calling a server again and again.
+pub fn start_slice(cpu: &'static Cpu, thread: Ref<Thread>, fresh: bool) {
     cpu.slice_over.set(false);
     if fresh && cpu.slice.is_armed() {
         cut_short(cpu);
@@ -350,8 +294,9 @@ fn start_slice(cpu: &'static Cpu, thread: Ref<Thread>, fresh: bool) {
     }
 }
 
-/// The running time slice is interrupted: its owner keeps what is left of it. Where its end is over already, because the timer is
-/// late, the preempter hears of it all the same: nobody gets more by leaving the processor just then.
+/// Stops the running time slice; its owner keeps what is left of it. If the slice expired but the
+/// timer has not fired yet, the preempter is still notified; otherwise a thread could gain time by
+/// blocking just before the interrupt.
 #[cold]
 fn cut_short(cpu: &'static Cpu) {
     if let Some(owner) = slice_owner(cpu) {
@@ -363,20 +308,20 @@ fn cut_short(cpu: &'static Cpu) {
     cpu.deadlines.remove(Ref::to(&cpu.slice));
 }
 
-/// Whose time slice the running one is. A thread that moved meanwhile has another one where it is.
-fn slice_owner(cpu: &Cpu) -> Option<Ref<Thread>> {
+/// Returns the owner of the running time slice. A thread that has migrated since does not own it.
+pub fn slice_owner(cpu: &Cpu) -> Option<Ref<Thread>> {
     find(cpu.slice_owner.get()).filter(|owner| owner.cpu.get() == cpu.index)
 }
 
-/// A time slice is over, or was given up.
-fn slice_ended(cpu: &Cpu, owner: Option<Ref<Thread>>) {
+/// Ends a time slice: it has expired, or its owner yields. The owner's preempter is notified.
+pub fn slice_ended(cpu: &Cpu, owner: Option<Ref<Thread>>) {
     cpu.slice_over.set(true);
     if let Some(owner) = owner.filter(|owner| owner.has(HAS_PREEMPTER)) {
         owner.set(SLICE_ENDED);
     }
 }
 
-/// Starts a thread's time slice, or what is left of it.
+/// Starts a thread's time slice, or what is left of its last one, on the current CPU.
 fn run_slice(cpu: &'static Cpu, owner: Ref<Thread>) {
     let length = match (owner.slice_left.take(), owner.slice.get()) {
         (0, 0) => DEFAULT_SLICE_NS,
@@ -388,7 +333,7 @@ fn run_slice(cpu: &'static Cpu, owner: Ref<Thread>) {
     program(cpu);
 }
 
-/// Changes a time slice; a new one begins, for a thread that runs too.
+/// Sets the length of a thread's time slice. A new one begins, also if the thread is running.
 pub fn set_slice(thread: Ref<Thread>, slice: u64) {
     thread.slice.set(slice);
     thread.slice_left.set(0);
@@ -399,56 +344,7 @@ pub fn set_slice(thread: Ref<Thread>, slice: u64) {
     }
 }
 
-/// The end of every long way, and of those under this processor's lock: chooses a thread, does what it has to do first,
-/// and returns the frame with which to leave.
-pub fn leave(cpu: &'static Cpu) -> u64 {
-    loop {
-        let donated = cpu.donated.get();
-        let thread = choose(cpu);
-        let fresh = cpu.current.replace(Some(thread)) != Some(thread) || cpu.slice_over.get();
-        let counts = || cpu.queue.has(thread.priority.get()) || cpu.slice.is_armed() || thread.has(HAS_PREEMPTER);
-        if !donated && (fresh || counts()) {
-            start_slice(cpu, thread, fresh);
-        }
-        let work = thread.has(WORK);
-        if !work && entry::load(cpu, thread) {
-            set_floor(cpu);
-            return thread.frame_address();
-        }
-        if !cpu.exclusive.get() {
-            // Whoever it is then, it is looked at anew.
-            lock::exclusive(cpu);
-        } else if work {
-            before_user(thread);
-            lock::give_way(cpu);
-        } else {
-            fault::bad_frame(thread);
-        }
-    }
-}
-
-fn before_user(thread: Ref<Thread>) {
-    if thread.has(MOVING) {
-        cpu().current.set(None);
-        hand_over(thread);
-    } else if thread.has(TRANSFER) {
-        // From here on it is this thread's time.
-        entry::charge(thread);
-        transfer::proceed(thread);
-    } else if thread.has(RECEIVE_DUE) {
-        thread.unset(RECEIVE_DUE);
-        if let Err(error) = ipc::receive(thread) {
-            ipc::finish(thread, Side::Receive, error);
-        }
-    } else if thread.has(TRIGGERED) {
-        thread.unset(TRIGGERED);
-        fault::triggered(thread);
-    } else if thread.has(PREEMPTED) {
-        fault::preempted(thread);
-    }
-}
-
-/// Changes a priority, wherever the thread is.
+/// Sets a thread's priority, on whichever CPU and in whichever state it is.
 pub fn set_priority(thread: Ref<Thread>, priority: u8) {
     let queued = thread.has(QUEUED);
     if queued {
@@ -462,14 +358,14 @@ pub fn set_priority(thread: Ref<Thread>, priority: u8) {
     kick(home);
 }
 
-/// Makes another processor look at what it has to do.
+/// Sends another CPU an IPI that makes it choose again.
 fn kick(target: &Cpu) {
     if target.index != cpu().index {
         apic::kick(target.apic_id);
     }
 }
 
-/// Stops a thread that is in no queue but perhaps the run queue.
+/// Stops a thread that is in no queue except perhaps the run queue.
 pub fn stop(thread: Ref<Thread>) {
     unready(thread);
     disarm(thread);

@@ -44,7 +44,7 @@ exit 0
 
 
 def test_fio_verifies_on_every_disk(tmp_path: Path) -> None:
-    """What fio writes it reads back, by three ways, on a disk on virtio, AHCI and NVMe."""
+    """What fio writes it reads back, by three methods, on a disk on virtio, AHCI and NVMe."""
     results: dict[str, Result] = {}
     for system in SYSTEMS:
         images = [f"--drive={bus}:{disk(tmp_path / f'{system}-{bus}.img', FIO_MB << 20)}" for bus in DISKS.values()]
@@ -54,7 +54,7 @@ def test_fio_verifies_on_every_disk(tmp_path: Path) -> None:
 
 
 def free_port() -> int:
-    """A port of the host that nobody has."""
+    """A free port of the host."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port: int = listener.getsockname()[1]
         return port
@@ -63,7 +63,7 @@ def free_port() -> int:
 @pytest.mark.parametrize("card", CARDS)
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_network_through_every_card(system: str, card: str) -> None:
-    """curl sends a file and has it back, and iperf3 ends well in both directions, with several streams, and both ways at once."""
+    """curl sends a file and has it back, and iperf3 ends well in both directions, with several streams, and in both at once."""
     port = free_port()
     forward = ["--qemu-arg=-set", f"--qemu-arg=netdev.net.hostfwd=tcp:127.0.0.1:{port}-:{IPERF_PORT}"]
     with serving(Echo) as server:

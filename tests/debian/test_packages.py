@@ -21,7 +21,7 @@ from keel.debian import SOURCE, Archive
 INSTALLED = ("lua5.4", "liblua5.4-0")
 PROJECT = "lua5.4"
 BUILD_LIMIT_S = 3600
-# What apt and dpkg tell of their time and of the terminal is left out.
+# Lines of apt and dpkg about the time and the terminal are left out.
 INSTALL = """
 rm -f /etc/apt/sources.list.d/*
 echo "deb [trusted=yes] $ARCHIVE ./" > /etc/apt/sources.list
@@ -73,7 +73,7 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 def test_packages_are_installed_and_purged(archive: str) -> None:
-    """apt-get and dpkg fetch, verify, configure and remove as on the bare machine."""
+    """apt-get and dpkg fetch, verify, configure and remove as on native Linux."""
     script = f"ARCHIVE={archive} PACKAGES='{' '.join(INSTALLED)}'\n{INSTALL}"
     native, keel = (run_guest(system, SCRIPT, stdin=script.encode(), limit_s=LIMIT_S).output for system in SYSTEMS)
     assert [line for line in native.splitlines() if line.endswith(" 0")][:3] == ["updated 0", "installed 0", "purged 0"], native

@@ -21,7 +21,7 @@ PYTHON = (
 CLASSES = ("vm", "scheduler", "pipe", "interrupt", "filesystem")
 LIMIT_S = 3600
 STRESS_S = 1
-# A line of python's verbose output: the name, the class, and what became of the test, perhaps behind a warning.
+# A line of python's verbose output: the name, the class, and what became of the test, perhaps after a warning.
 PYTHON_LINE = re.compile(r"^(\w+ \([\w.]+\))(?:\n.*)?.*\.\.\. (?:.*\b)?(ok|FAIL|ERROR|skipped .*)$", re.MULTILINE)
 LEAST_TESTS = 5
 # The last line of the script for programs.
@@ -42,7 +42,7 @@ def python_suite(system: str, suite: str) -> dict[str, str]:
 
 @pytest.mark.parametrize("suite", PYTHON)
 def test_python(suite: str) -> None:
-    """Each test of the suite ends as on the bare machine."""
+    """Each test of the suite ends as on native Linux."""
     native, keel = python_suite("native", suite), python_suite("keel", suite)
     both = native | keel
     different = [f"{name}: {native.get(name)}, on Keel {keel.get(name)}" for name in both if native.get(name) != keel.get(name)]
@@ -60,7 +60,7 @@ def failed_stressors(system: str, stressors: str) -> set[str]:
 
 @pytest.mark.parametrize("stressors", CLASSES)
 def test_stress_ng(stressors: str) -> None:
-    """No stressor fails on Keel that does not fail on the bare machine."""
+    """No stressor fails on Keel that does not fail on native Linux."""
     assert failed_stressors("keel", stressors) <= failed_stressors("native", stressors)
 
 

@@ -67,7 +67,7 @@ def test_storm(processors: int, name: str) -> None:
 
 @pytest.mark.parametrize("processors", PROCESSORS)
 def test_memory_pressure(tmp_path: Path, processors: int) -> None:
-    """Programs that need the swap area are right, greedy ones are killed, nobody else is, and everything comes back."""
+    """Programs that need the swap area are right, greedy ones are killed and no others, and all memory comes back."""
     area = tmp_path / "swap.img"
     with area.open("wb") as file:
         file.truncate(SWAP_MB << 20)
@@ -92,7 +92,7 @@ def test_long_mixed_load_ends(processors: int) -> None:
 
 
 def test_ten_minutes_with_a_full_account(tmp_path: Path) -> None:
-    """Works of all kinds beside an account that is full in one way after the other are right, and nobody is killed."""
+    """Work of all kinds is right while the account is full in one way after the other, and no process is killed."""
     result = beside_fillers(tmp_path, f"{FULL_S}s", LIMIT_S, ["--smp", "2"])
     done = " ".join(f"{work} right" for work in WORKS)
     assert result.output == "".join(f"{way}: {done}\n" for way in WAYS) + "end\n", result.output + result.error

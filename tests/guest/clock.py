@@ -11,7 +11,7 @@ from pathlib import Path
 DATE = struct.Struct("9i")
 ALARM = struct.Struct("BB2x9i")
 READ_DATE, SET_DATE, SET_ALARM, UPDATES_ON, UPDATES_OFF = 0x80247009, 0x4024700A, 0x4028700F, 0x7003, 0x7004
-# What a read of the clock's device tells in its lowest byte: an interrupt, of an update or of the alarm.
+# The lowest byte of a read of the clock's device: an interrupt, of an update or of the alarm.
 KIND = 0xFF
 # How far two readings may be apart, for the one counts whole seconds.
 NEAR_S = 2

@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The program `full`: keeps the µ-kernel's account for mappings full in one way, and does everyday work beside that.
+ * The program `full`: keeps the µ-kernel's account for mappings full in one way, and does everyday
+ * work beside that.
  *
- *   full WAY ROUNDS | full WAY SECONDSs    one line: how often each kind of work was done right
- *   full dense PAGES ROUNDS                nanoseconds for each page that is touched again after all were unmapped
- *   full apart PAGES ROUNDS                the same for pages of which each has a page table, and that stayed if they could
- *   full filters COUNT                     socket filters that stay, beside an account that is full
- *   full crowd                             threads with FPU states until there is no memory for one more
+ *   full WAY ROUNDS | full WAY SECONDSs
+ *                              one line: how often each kind of work was done right
+ *   full dense PAGES ROUNDS    nanoseconds per page touched again after all were unmapped
+ *   full apart PAGES ROUNDS    the same for pages that have a page table each and may stay
+ *   full filters COUNT         socket filters that stay, beside an account that is full
+ *   full crowd                 threads with FPU states until memory is exhausted
  *
- * The ways touch more than the account holds, which /proc/keel/accounting tells, again and again. The work begins when all
- * was touched once, and is done until the rounds or the guest's seconds are over.
+ * The ways touch more than the account holds, which /proc/keel/accounting shows, again and again.
+ * The work begins when all was touched once, and is done until the rounds or the guest's seconds
+ * are over.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -32,7 +35,10 @@
 #define PAGE 4096ul
 #define REGION (2ul << 20) /* the range of one page table */
 #define SHARED (16ul << 20)
-/* Account pages that a process takes whose shared pages are mapped, at least: its nodes, 128 a page. */
+/*
+ * Account pages that a process takes whose shared pages are mapped, at least: its nodes, 128 a
+ * page.
+ */
 #define SHARED_COST (SHARED / PAGE / 128)
 #define THREADS 100
 #define THREAD_STACK 65536
@@ -168,7 +174,7 @@ static void fill_threads(void)
 	pause();
 }
 
-/* The first thread ends, and another one goes on. */
+/* The first thread ends, and another one continues. */
 static void fill_ended(void)
 {
 	if (begin_thread(fill_sparse))
@@ -248,7 +254,9 @@ static bool run_fork(void)
 
 static unsigned int filters_kept = FILTERS;
 
-/* A socket filter of 32 KB, which Linux keeps in pages that it maps for itself. The last ones stay. */
+/*
+ * A socket filter of 32 KB, which Linux keeps in pages that it maps for itself. The last ones stay.
+ */
 static bool attach_filter(void)
 {
 	static struct sock_filter steps[FILTER_STEPS];
@@ -345,7 +353,10 @@ static void touch_apart(long pages, long rounds)
 	print_touches(sparse(pages), pages, REGION, rounds);
 }
 
-/* Fills the account and leaves it so: what Linux maps for itself then has to take memory from mappings. */
+/*
+ * Fills the account and leaves it so: what Linux maps for itself then has to take memory from
+ * mappings.
+ */
 static void keep_filters(unsigned int count)
 {
 	const struct rlimit files = { FILTERS_MAX + 100, FILTERS_MAX + 100 };

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The program `hostile`: root in Linux who means harm to what is below. Children, each process 1 of a namespace of its own so that
- * they reach no others, call the µ-kernel from a Linux program, run what only a kernel may run, and try every way to memory, ports
- * and devices that Linux offers root. One that hangs or has ended is followed by the next.
+ * The program `hostile`: root in Linux attacks what is below. Children, each process 1 of
+ * a namespace of its own so that they reach no others, call the µ-kernel from a Linux program, run
+ * what only a kernel may run, and try every way to memory, ports and devices that Linux offers
+ * root. One that hangs or has ended is followed by the next.
  *
  *   hostile CALLS [SEED]
  *
- * It ends when so many calls of the µ-kernel were tried, prints what was tried how often, and its status is 0 unless one had an effect.
+ * It ends after a number of calls of the µ-kernel, prints what was tried how often, and its
+ * status is 0 unless one had an effect.
  */
 #include <asm/ldt.h>
 #include <asm/prctl.h>
@@ -69,7 +71,10 @@ static uint64_t below(uint64_t limit)
 
 static uint8_t *code, *data;
 
-/* A word that often means something: small, a bit, an address of ours, of the kernel's, of its area or of Linux, an id, an fpage. */
+/*
+ * A word that often means something: small, a bit, an address of ours, of the kernel's, of its area
+ * or of Linux, an id, an fpage.
+ */
 static uint64_t meaningful(void)
 {
 	switch (below(12)) {
@@ -120,14 +125,17 @@ static void syscall_instruction(uint64_t *registers)
 			 : "rax", "rcx", "rdx", "rsi", "rdi", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "memory");
 }
 
-/* One of the seven calls, marked as the µ-kernel's: to Linux it is no call at all, and nothing else may hear it. */
+/*
+ * One of the seven calls, marked as the µ-kernel's: to Linux it is no call at all, and no other
+ * part may receive it.
+ */
 static void call(void)
 {
 	uint64_t registers[REGISTERS], after[REGISTERS];
 
 	for (int i = 0; i < REGISTERS; i++)
 		registers[i] = meaningful();
-	registers[0] = word() << 32 | KEEL_CALL_OWN | (below(512) << 4 & 0x1ff0) | below(8);
+	registers[0] = word() << 32 | KEEL_CALL_HANDLER | (below(512) << 4 & 0x1ff0) | below(8);
 	memcpy(after, registers, sizeof after);
 	syscall_instruction(after);
 	registers[0] = -ENOSYS;
@@ -149,7 +157,10 @@ static void linux_call(void)
 	syscall_instruction(registers);
 }
 
-/* Messages of its own to the server, with any label and words, in a child; or its calls go to an entry somewhere. */
+/*
+ * Messages of its own to the server, with any label and words, in a child; or its calls go to an
+ * entry somewhere.
+ */
 static void messages(void)
 {
 	uint64_t registers[REGISTERS];
@@ -159,11 +170,11 @@ static void messages(void)
 		for (int number = 1; number < SIGRTMIN; number++)
 			signal(number, SIG_DFL);
 		alarm(1);
-		syscall(SYS_arch_prctl, KEEL_LINUX_PRCTL_CALLS, below(2) ? KEEL_CALLS_ON : meaningful());
+		syscall(SYS_arch_prctl, KEEL_LINUX_PRCTL_DISPATCH, below(2) ? KEEL_DISPATCH_ON : meaningful());
 		for (int i = 0; i < MESSAGES; i++) {
 			for (int j = 0; j < REGISTERS; j++)
 				registers[j] = meaningful();
-			registers[0] = word() << 32 | KEEL_CALL_OWN | (below(8) ? below(512) : word() >> 33);
+			registers[0] = word() << 32 | KEEL_CALL_HANDLER | (below(8) ? below(512) : word() >> 33);
 			syscall_instruction(registers);
 		}
 		_exit(0);
@@ -287,7 +298,7 @@ static void traced(void)
 		ptrace(PTRACE_TRACEME, 0, 0, 0);
 		raise(SIGSTOP);
 		for (;;)
-			syscall_instruction((uint64_t[REGISTERS]){ KEEL_CALL_OWN });
+			syscall_instruction((uint64_t[REGISTERS]){ KEEL_CALL_HANDLER });
 	}
 	waitpid(pid, &status, 0);
 	for (int changes = 0; changes < 8; changes++)
@@ -315,7 +326,10 @@ static void file(const char *path, uint64_t offset)
 	close(fd);
 }
 
-/* The files by which root reaches memory, ports and registers, where there are such. The memory that Linux runs from is its own to break. */
+/*
+ * The files by which root reaches memory, ports and registers, where there are such. The memory
+ * that Linux runs from is its own to break.
+ */
 static void files(void)
 {
 	static const char *const paths[] = { "/dev/mem", "/dev/port", "/dev/kmem", "/dev/cpu/0/msr", "/proc/kcore",
@@ -371,7 +385,7 @@ static void attack(uint64_t seed)
 {
 	static const int faults[] = { SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGSYS };
 	struct sigaction action = { .sa_handler = back, .sa_flags = SA_ONSTACK | SA_NODEFER };
-	/* Code and data lie where 32-bit code reaches them. */
+	/* Code and data are where 32-bit code reaches them. */
 	int where = MAP_PRIVATE | MAP_ANONYMOUS | MAP_32BIT;
 	stack_t stack = { .ss_sp = mmap(NULL, STACK, PROT_READ | PROT_WRITE, where, -1, 0), .ss_size = STACK };
 
@@ -423,7 +437,7 @@ int main(int count, char **words)
 		while (sigtimedwait(&child, NULL, &patience) < 0 && shared->calls != last && last < calls);
 		kill(pid, SIGKILL);
 		waitpid(pid, NULL, 0);
-		/* What tells of this one's end must not be taken for the next one's. */
+		/* A report of this one's end must not be taken for the next one's. */
 		sigtimedwait(&child, NULL, &now);
 	}
 	printf("hostile: %lu calls, %lu with an effect (%lx), %u children", shared->calls, shared->effects, shared->answer,

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Hybrid processes, to be compared with what test_hybrid.py has: what their native lthreads see of the process, what the
- * process sees of them, messages and mappings between processes, pagers for Linux's threads, and what none of them may do.
+ * Hybrid processes, to be compared with what test_hybrid.py has: what their native lthreads see of
+ * the process, what the process sees of them, messages and mappings between processes, pagers for
+ * Linux's threads, and what none of them may do.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -36,7 +37,7 @@ static struct shared {
 	volatile long results[32];
 } *shared;
 
-/* By which a process tells another its lthread's id. */
+/* A pipe by which a process passes its lthread's id to another. */
 static int told[2];
 
 static void fail(const char *what)
@@ -135,7 +136,7 @@ static inline unsigned long any_lthread(void)
 	return (keel_utcb()->id & ~(~0ul << KEEL_ID_VERSION_SHIFT)) | (unsigned long)KEEL_LTHREAD_TASK << KEEL_ID_LTHREAD_SHIFT;
 }
 
-/* The id of an lthread that another process tells. */
+/* The id of an lthread, received from another process. */
 static unsigned long told_id(void)
 {
 	unsigned long id;
@@ -145,7 +146,10 @@ static unsigned long told_id(void)
 	return id;
 }
 
-/* For that other process: begins the lthread, tells its id, and attends to it until it says something again. */
+/*
+ * For that other process: starts the lthread, passes on its id, and serves it until its next
+ * message.
+ */
 static void begin_and_tell(void (*main)(unsigned long), unsigned long argument)
 {
 	area();
@@ -167,7 +171,7 @@ static void conversation(void)
 	printf("it answers: label %lu, words %lu to %lu\n", native.label, native.words[0], native.words[5]);
 }
 
-/* Adds up what lies in pages, and writes to each. */
+/* Adds up the words in pages, and writes to each. */
 KEEL_LTHREAD static void toucher(unsigned long argument)
 {
 	volatile char *page = (char *)argument;
@@ -286,7 +290,7 @@ static void count_trap(int signo)
 	signals++;
 }
 
-/* Goes on after its breakpoints as a thread does. */
+/* Resumes after its breakpoints as a thread does. */
 KEEL_LTHREAD static void trapper(unsigned long argument)
 {
 	struct keel_message m = { .tag = KEEL_TAG(1, 1) };
@@ -322,7 +326,10 @@ static void *attend_to_spinner(void *unused)
 	return NULL;
 }
 
-/* One that never gives the processor away: Linux goes on beside it, and it is gone with its process. */
+/*
+ * One that never gives up the processor: Linux continues beside it, and it ends with its
+ * process.
+ */
 static void spin(void)
 {
 	unsigned long before;
@@ -472,8 +479,8 @@ KEEL_LTHREAD static long lay(volatile char *page, unsigned long log2, volatile c
 }
 
 /*
- * Lays a large page over small ones and uses up the kernel memory that Linux may have: whole pages by lthreads, what is left
- * of others by mappings. Linux hears nothing of that.
+ * Lays a large page over small ones and uses up the kernel memory that Linux may have: whole pages
+ * by lthreads, what is left of others by mappings. Linux is not involved.
  */
 KEEL_LTHREAD static void filler(unsigned long unused)
 {
@@ -510,7 +517,10 @@ static char *aligned(size_t bytes)
 	return (char *)((start + LARGE - 1) & -LARGE);
 }
 
-/* Leaves the kernel below no memory for Linux; small pages from `over` + LARGE on are below a large one then. */
+/*
+ * Leaves the kernel below no memory for Linux; small pages from `over` + LARGE on are below a large
+ * one then.
+ */
 static void use_up_memory(void)
 {
 	volatile char *small;
@@ -533,7 +543,9 @@ static void use_up_memory(void)
 	begin(filler, 0);
 }
 
-/* What is unmapped while the kernel below has no memory left to cut a large page: nothing may stay. */
+/*
+ * What is unmapped while the kernel below has no memory left to cut a large page: nothing may stay.
+ */
 static void unmapped_without_memory(void)
 {
 	volatile char *small;
@@ -589,7 +601,9 @@ static int retire(void)
 	return 0;
 }
 
-/* Answers calls with one more than the first word, and says how many there were when one says so. */
+/*
+ * Answers calls with one more than the first word, and says how many there were when one says so.
+ */
 KEEL_LTHREAD static void adder(unsigned long argument)
 {
 	struct keel_message m = { .tag = KEEL_TAG(0, 0) };
@@ -645,7 +659,10 @@ static void between_processes(void)
 	printf("calls from process to process: %lu wrong\n", native.words[0]);
 }
 
-/* Lends pages: answers page faults below `window` by its own, and passes on all others. Everything else is a question. */
+/*
+ * Lends pages: answers page faults below `window` by its own, and forwards all others. Everything
+ * else is a question.
+ */
 static volatile char *lent, *elsewhere;
 
 KEEL_LTHREAD static void lender(unsigned long pages)
@@ -658,7 +675,7 @@ KEEL_LTHREAD static void lender(unsigned long pages)
 		unsigned long page = m.words[0] & -PAGE, offset = page - (unsigned long)window;
 		int is_ours = keel_kind(&m) == KEEL_KIND_PAGE_FAULT && offset < pages * PAGE;
 
-		m.tag = KEEL_TAG_PASS_ON;
+		m.tag = KEEL_TAG_FORWARD;
 		if (is_ours) {
 			/* It must be there to be lent. */
 			lent[offset] = lent[offset];
@@ -734,7 +751,10 @@ static void pagers(void)
 	child("its window", client_without_pager);
 }
 
-/* Counts the faults that it hears of, and passes them on if its argument says so; else never answers. */
+/*
+ * Counts the faults that it receives, and forwards them if its argument says so; else never
+ * answers.
+ */
 KEEL_LTHREAD static void counter(unsigned long passes_on)
 {
 	struct keel_message m = { .tag = KEEL_TAG(0, 0) };
@@ -743,7 +763,7 @@ KEEL_LTHREAD static void counter(unsigned long passes_on)
 	keel_wait(&m);
 	for (;;) {
 		shared->counter++;
-		m.tag = KEEL_TAG_PASS_ON;
+		m.tag = KEEL_TAG_FORWARD;
 		if (passes_on)
 			keel_answer_and_wait(&m);
 		else
@@ -789,7 +809,7 @@ static void programs_end_with_pager(void)
 	waitpid(pid, NULL, 0);
 }
 
-/* Who waits for a pager that does not answer can be killed, and others go on. */
+/* A process that waits for a pager that does not answer can be killed; others continue. */
 static void deaf_pager(void)
 {
 	pid_t pid = start_counter(0), client;
@@ -827,7 +847,10 @@ static inline long task_new(unsigned long number)
 	return status;
 }
 
-/* Against its own process's Linux threads, which are lthread 0 of its task and on, against Linux, and for more rights. */
+/*
+ * Against its own process's Linux threads, which are lthread 0 of its task and on, against Linux,
+ * and for more rights.
+ */
 KEEL_LTHREAD static void robber(unsigned long argument)
 {
 	unsigned long own = keel_utcb()->id, number = ~(0xfffful << KEEL_ID_LTHREAD_SHIFT);
@@ -849,7 +872,7 @@ KEEL_LTHREAD static void robber(unsigned long argument)
 	shared->results[at++] = task_new(own + (1ul << KEEL_ID_TASK_SHIFT));
 	keel_ipc(KEEL_IPC_SEND | KEEL_IPC_NOTIFY, native.server, 0, &m);
 	shared->results[at++] = m.status;
-	/* Each of the server's own lthreads, the last of which hears it. */
+	/* To each of the server's own lthreads; the last one receives it. */
 	for (unsigned long other = 0; other < 32; other++) {
 		m = (struct keel_message){ .tag = KEEL_TAG(other, 6) };
 		keel_ipc(KEEL_IPC_SEND | KEEL_IPC_SEND_ZERO, (native.server & number) | other << KEEL_ID_LTHREAD_SHIFT, 0, &m);
@@ -860,7 +883,10 @@ KEEL_LTHREAD static void robber(unsigned long argument)
 
 static void robbery(void)
 {
-	/* It hears of the messages to Linux's lthread that the program's attendant is not meant to have, and of the last. */
+	/*
+	 * It receives the messages to Linux's lthread that are not for the program's service
+	 * thread, and the last one.
+	 */
 	begin(robber, 0);
 	while (native.label != 10)
 		keel_native(&native);
@@ -904,7 +930,9 @@ static void no_longer_privileged(void)
 	printf(" %s\n", strerrorname_np(errno));
 }
 
-/* Makes Linux's own pager its own, and raises an exception with a stack pointer that is nobody's. */
+/*
+ * Makes Linux's own pager its own, and raises an exception with an invalid stack pointer.
+ */
 KEEL_LTHREAD static void usurper(unsigned long keeper)
 {
 	struct keel_ex_regs *record = (void *)keel_utcb()->record;
@@ -999,7 +1027,7 @@ static void again(void)
 	printf("one after the other: %lu\n", native.label);
 }
 
-/* Begins one more, tells its errno, and stays. */
+/* Starts one more, passes on its errno, and stays. */
 static void *another(void *stack_end)
 {
 	struct keel_linux_native own;

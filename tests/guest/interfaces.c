@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The program `interfaces`: system calls as messages (guest/calls/keel_call.h), held against the same calls by instruction,
- * and what a program that may send messages could do with that. Prints a line for each case: its name, a colon, what was
- * seen. With --off it tells only whether the new program has messages.
+ * The program `interfaces`: system calls as messages (guest/calls/keel_call.h), held against the
+ * same calls by instruction, and what a program that may send messages could do with that. Prints a
+ * line for each case: its name, a colon, what was seen. With --off it prints only whether the new
+ * program has messages.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -88,7 +89,7 @@ static void six(void)
 	__asm__ volatile("mov %1, %%r12\n\tmov %2, %%r13\n\tmov %3, %%r14\n\tmov %4, %%eax\n\tsyscall\n\t"
 			 "mov %%r12, %0\n\tmov %%r13, 8+%0\n\tmov %%r14, 16+%0"
 			 : "+m"(*(long(*)[3])kept)
-			 : "i"(21), "i"(22), "i"(23), "i"((int)(KEEL_CALL_OWN | SYS_getpid))
+			 : "i"(21), "i"(22), "i"(23), "i"((int)(KEEL_CALL_HANDLER | SYS_getpid))
 			 : "rax", "rcx", "rdx", "rsi", "rdi", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "memory");
 	printf("registers that stay: %ld %ld %ld\n", kept[0], kept[1], kept[2]);
 }
@@ -240,7 +241,10 @@ static void filtered(void)
 	ended("a filter denies and kills", pid);
 }
 
-/* All that eax of an ipc and the other calls may be, for ids of all kinds: to Linux these are numbers that it has not. */
+/*
+ * All that eax of an ipc and the other calls may be, for ids of all kinds: to Linux these are
+ * numbers that it has not.
+ */
 static void kernel_calls(void)
 {
 	uint64_t ids[] = { 0, 1, 2, 0x100, 0x900, ~0ull, 1ull << 44 | 1 << 24 | 1 << 4, 2ull << 44 | 2 << 24 | 1 << 4 };
@@ -249,7 +253,7 @@ static void kernel_calls(void)
 	if (!pid) {
 		for (unsigned long call = 1 << 12; call < 1 << 13; call++)
 			for (size_t i = 0; i < COUNT(ids); i++) {
-				uint64_t result = KEEL_CALL_OWN | call;
+				uint64_t result = KEEL_CALL_HANDLER | call;
 				register uint64_t w0 __asm__("r8") = ids[i];
 				register uint64_t w1 __asm__("r9") = ids[i];
 				register uint64_t w2 __asm__("r10") = ids[i];
@@ -267,7 +271,7 @@ static void kernel_calls(void)
 	ended("calls of the µ-kernel", pid);
 }
 
-/* Killed where it waits in a message, and where it sends them for ever. */
+/* Killed where it waits in a message, and where it sends them forever. */
 static void killed(void)
 {
 	pid_t pid = fork();
@@ -288,14 +292,14 @@ static void killed(void)
 	ended("killed among messages", pid);
 }
 
-/* Entries that lead nowhere harm who has them. */
+/* Invalid trampolines harm only the thread that sets them. */
 static void entries(void)
 {
 	static const unsigned long nowhere[] = { 2, PAGE - 1, 1ul << 47, 1ul << 63 };
 	pid_t pid;
 
 	for (size_t i = 0; i < COUNT(nowhere); i++)
-		printf("entry %lx: %ld\n", nowhere[i], instruction(SYS_arch_prctl, KEEL_LINUX_PRCTL_CALLS, nowhere[i], 0, 0, 0, 0));
+		printf("entry %lx: %ld\n", nowhere[i], instruction(SYS_arch_prctl, KEEL_LINUX_PRCTL_DISPATCH, nowhere[i], 0, 0, 0, 0));
 	if (!(pid = fork())) {
 		keel_calls(16 * PAGE);
 		_exit(0);
@@ -335,7 +339,7 @@ int main(int argc, char **argv)
 		printf("messages begin off: %d\n", message(SYS_getpid, 0, 0, 0, 0, 0, 0) == -ENOSYS);
 		return 0;
 	}
-	printf("allowed: %d\n", keel_calls(KEEL_CALLS_ON));
+	printf("allowed: %d\n", keel_calls(KEEL_DISPATCH_ON));
 	same();
 	six();
 	signals();
@@ -346,7 +350,7 @@ int main(int argc, char **argv)
 	killed();
 	entries();
 	moving();
-	printf("taken back: %d\n", keel_calls(KEEL_CALLS_OFF));
+	printf("taken back: %d\n", keel_calls(KEEL_DISPATCH_OFF));
 	printf("and then: %ld\n", message(SYS_getpid, 0, 0, 0, 0, 0, 0));
 	return 0;
 }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The program `parallel`: what only several processors can break. Two threads, on the first processor and on the last, do
- * things to each other; each job checks in every round what must hold, prints one line that depends on the count only, and
- * the status is 0 only when all of it held.
+ * The program `parallel`: what only several processors can break. Two threads, on the first
+ * processor and on the last, do things to each other; each job checks in every round what must
+ * hold, prints one line that depends on the count only, and the status is 0 only when all of it
+ * held.
  *
  *   parallel JOB|all N
  */
@@ -108,7 +109,7 @@ static void *write_always(void *unused)
 	return NULL;
 }
 
-/* What is read-only does not change, although somebody writes when it becomes so. */
+/* A page does not change once it is read-only, although a thread writes at that moment. */
 static long protecting(void)
 {
 	long good = 0;
@@ -136,7 +137,10 @@ static long protect(void)
 	return together(protecting, write_always, NULL);
 }
 
-/* A child's copy of a page does not change, although a thread of the parent writes to it during the fork. */
+/*
+ * A child's copy of a page does not change, although a thread of the parent writes to it during the
+ * fork.
+ */
 static long copying(void)
 {
 	long good = 0;
@@ -169,7 +173,10 @@ static long copy(void)
 	return together(copying, write_always, NULL);
 }
 
-/* Steps 1: the other one shall see the round's number in the page; 2: it did; 3: the page was given back; 4: it is zero. */
+/*
+ * Steps 1: the other one shall see the round's number in the page; 2: it did; 3: the page was given
+ * back; 4: it is zero.
+ */
 static atomic_long number;
 static atomic_long wrong;
 

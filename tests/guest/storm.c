@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The program `storm`: processes and threads in all states that there are, killed at any moment. It prints one
- * deterministic line, and its status is 0 only when all that it killed died of that and nobody was left.
+ * The program `storm`: processes and threads in all states that there are, killed at any moment. It
+ * prints one deterministic line, and its status is 0 only when all that it killed died of that and
+ * no process was left.
  *
  *   storm processes|threads N
  *
- * `processes` kills N processes, each in one of the states, `threads` N with a thread in each state that lets others live.
+ * `processes` kills N processes, each in one of the states.
+ * `threads` kills N with a thread in each state that lets others live.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -28,13 +30,13 @@
 #include <unistd.h>
 
 #define PAGE 4096
-#define WIDTH 8 /* so many at once */
+#define WIDTH 8 /* this many at once */
 #define LONGEST_LIFE_US 30000
 #define SHORT_SLEEP_NS 100000
 #define MAP_PAGES 64
 #define STEPS 100 /* single steps between two system calls that are traced */
 #define SEED 2166136261u
-#define RUN_ON "run on" /* the argument by which a program goes on in `executing` */
+#define RUN_ON "run on" /* the argument by which a program continues in `executing` */
 
 static void fail(const char *what)
 {
@@ -121,7 +123,7 @@ static void faulting(void)
 	}
 }
 
-/* Sleeps in a page fault that nobody resolves. */
+/* Sleeps in a page fault that is never resolved. */
 static void faulted(void)
 {
 	struct uffdio_api api = { .api = UFFD_API };

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The program `stress`: many processes and threads, and a mixed load that verifies its own results. It prints one
- * deterministic line for each job and ends with status 0 only when every result was right.
+ * The program `stress`: many processes and threads, and a mixed load that verifies its own results.
+ * It prints one deterministic line for each job and ends with status 0 only when every result was
+ * right.
  *
- *   stress forks N | execs N [PROGRAM] | killspin N | killblocked N | procs N | threads N | mixed N | memory MEGABYTES
+ *   stress forks N | execs N [PROGRAM] | killspin N | killblocked N | procs N | threads N |
+ *          mixed N | memory MEGABYTES
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -129,7 +131,7 @@ static long killblocked(long count)
 	return good;
 }
 
-/* All processes exist at once: each tells so, then waits until the pipe is closed. */
+/* All processes exist at once: each reports that, then waits until the pipe is closed. */
 static long procs(long count)
 {
 	pid_t *pids = calloc(count, sizeof *pids);
@@ -190,7 +192,7 @@ static long threads(long count)
 	return thread_sum == count * (count - 1) / 2 ? good : 0;
 }
 
-/* The shift carries high bits down: without it the low bits of the sum would soon stand still. */
+/* The shift carries high bits down: without it the low bits of the sum would soon be constant. */
 static uint32_t mix(uint32_t sum, uint32_t value)
 {
 	sum = (sum ^ value) * 16777619u;
@@ -394,7 +396,10 @@ static long mixed(long count)
 	return bad ? 0 : count;
 }
 
-/* So many megabytes at once, each word with a value of its own, looked at twice; returns the megabytes that were right. */
+/*
+ * A number of megabytes at once, each word with its own value, checked twice; returns the
+ * megabytes that were right.
+ */
 static long memory(long megabytes)
 {
 	size_t words = MEGABYTE / sizeof(uint64_t);

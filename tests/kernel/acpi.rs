@@ -142,7 +142,7 @@ fn registers_are_no_rams() {
     let mut ram = Memory::new();
     ram.insert(Range::new(0x10_0000, 0x8000_0000)).expect("it is empty");
     assert!(can_be_registers(0xfec0_0000, &ram));
-    for address in [0, 0x1000, 0xfec0, 0x7fff_f800, 0x1000_0000, boot::BOOT_MAPPED - 1, boot::BOOT_MAPPED, u64::MAX] {
+    for address in [0, 0x1000, 0xfec0, 0x7fff_f800, 0x1000_0000, facts::BOOT_MAPPED - 1, facts::BOOT_MAPPED, u64::MAX] {
         assert!(!can_be_registers(address, &ram), "{address:#x}");
     }
 }

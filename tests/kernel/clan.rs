@@ -32,7 +32,7 @@ fn path(node: Node<'_>) -> Vec<usize> {
     path
 }
 
-/// Who receives, and whether that is the destination: told by how far the two paths agree.
+/// The receiver, and whether it is the destination: computed from the common part of the two paths.
 fn model(from: &[usize], to: &[usize]) -> (usize, bool) {
     let common = from.iter().zip(to).take_while(|(a, b)| a == b).count();
     let receiver = match common {
@@ -74,8 +74,8 @@ fn agrees_with_paths_over_random_trees() {
             let (from, to) = (node(), node());
             let (expected, itself) = model(&path(from), &path(to));
             assert_eq!(receiver(from, to).0, expected, "{} to {} in {chiefs:?}", from.0, to.0);
-            assert_eq!(is_near(from, to), itself);
-            assert_eq!(is_near(from, to), is_near(to, from));
+            assert_eq!(is_same_clan(from, to), itself);
+            assert_eq!(is_same_clan(from, to), is_same_clan(to, from));
             assert_eq!(is_inside(to, from), to != from && path(to).starts_with(&path(from)));
         }
     }

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 fn agrees_with_a_sorted_set_over_random_histories() {
     let heap: Deadlines<usize> = Deadlines::new();
     let entries: Vec<Ref<Deadline<usize>>> = (0..500)
-        // SAFETY: leaked, so it lives for ever.
+        // SAFETY: leaked, so it lives forever.
         .map(|_| unsafe { Ref::new(Box::leak(Box::new(Deadline::new()))) })
         .collect();
     let mut model: BTreeSet<(u64, usize)> = BTreeSet::new();

@@ -14,7 +14,7 @@ fn a_state_has_room_for_each_component() {
     assert_eq!(area(ALL, 832, PLACE), Some(832));
 }
 
-/// A hypervisor that tells too little does not make the processor write beyond a state's end.
+/// If a hypervisor reports too small a size, the processor still does not write beyond a state.
 #[test]
 fn what_cpuid_tells_too_small_is_made_up_for() {
     assert_eq!(area(ALL, 0, PLACE), Some(832));

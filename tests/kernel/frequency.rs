@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The choice of the TSC's frequency, and the measuring, against counters whose frequencies are known.
+//! The choice of the TSC's frequency, and the measuring, against counters whose frequencies are
+//! known.
 
 use super::*;
 use std::cell::Cell;
@@ -150,7 +151,8 @@ fn what_is_not_there_is_none_at_once() {
     assert!(machine.looks.get() < 10);
 }
 
-/// A counter that is no faster than nonsense gives none: port 0x61 without a PIT, which ends every interval at once.
+/// A counter that is no faster than nonsense gives none: port 0x61 without a PIT, which ends every
+/// interval at once.
 #[test]
 fn a_nonsensical_frequency_is_none() {
     let machine = Machine::new(2400 * MHZ);

@@ -1,19 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The whole kernel under random histories: system calls at random, most of them nearly right, page faults, exceptions
-//! and time that passes, on two processors. All invariants are checked on the way, and in the end every page is back.
+//! The whole kernel under random histories: system calls at random, most of them nearly right, page
+//! faults, exceptions and time that passes, on two processors. All invariants are checked
+//! during the run, and at its end every page is free again.
 //!
-//! What `user/hostile` does in an emulator is done here some hundred times as often, with the kernel's own assertions, with
-//! overflow checks, and with an interrupt wherever the kernel lets one in.
+//! What `user/hostile` does in an emulator is done here some hundred times as often, with the
+//! kernel's own assertions, with overflow checks, and with an interrupt wherever the kernel
+//! enables them.
 
-use crate::arch::cpu::Cpu;
-use crate::arch::{each_step, Machine, PROCESSORS};
-use crate::pool::POOL;
-use crate::random::seed;
-use crate::random::Random;
-use crate::refs::Ref;
-use crate::task::{self, Task};
-use crate::thread::{self, State, Thread, FOREIGN};
-use crate::{fault, ipc, sched, space};
+use crate::arch::{cpu::Cpu, each_step, Machine, PROCESSORS};
+use crate::base::Ref;
+use crate::ipc::{fault, ipc};
+use crate::mm::space;
+use crate::object::thread::{State, ALIEN};
+use crate::object::{task, thread, Task, Thread, POOL};
+use crate::random::{seed, Random};
+use crate::sched;
+use crate::sys::{lthreads, tasks};
 use core::mem::offset_of;
 use keel_abi::call::*;
 use keel_abi::fpage::*;
@@ -35,7 +37,7 @@ const QUOTA: u64 = 60;
 const HOME: u64 = 0x10_0000_0000;
 const HOME_LOG2: u8 = 16;
 const WINDOW: u64 = 0x20_0000_0000;
-/// Where a frame window lies.
+/// The address of a frame window.
 const FRAME_PAGES: u64 = 2;
 /// The longest time that passes between two operations.
 const LONGEST_NS: u64 = 1 << 14;
@@ -43,7 +45,7 @@ const LONGEST_NS: u64 = 1 << 14;
 struct History {
     machine: Machine,
     random: Random,
-    /// The threads that always run where nobody else does, one on each processor.
+    /// The threads that run if no other does, one on each processor.
     judges: Vec<Ref<Thread>>,
     /// Ids that were given out lately.
     ids: Vec<Id>,
@@ -61,7 +63,7 @@ impl History {
         let judge = |processor: usize| {
             machine.act(processor);
             let plan = thread::Plan { lthread: processor as u16, frame: None, priority: 0, pager: Id::NIL };
-            thread::create(root, &plan).expect("there is memory")
+            lthreads::create(root, &plan).expect("there is memory")
         };
         let judges = (0..PROCESSORS).map(judge).collect();
         let history =
@@ -140,7 +142,7 @@ impl History {
         kind() << IPC_SEND_TIMEOUT_SHIFT | kind() << IPC_RECEIVE_TIMEOUT_SHIFT
     }
 
-    /// Words `count` behind byte `offset` of a UTCB.
+    /// Words `count` after byte `offset` of a UTCB.
     fn fill(&self, thread: Ref<Thread>, offset: usize, values: &[u64]) {
         let Some(utcb) = thread.utcb() else { return };
         utcb.words()[offset / 8..].iter().zip(values).for_each(|(word, value)| word.set(*value));
@@ -185,7 +187,7 @@ impl History {
         self.fill(thread, offset_of!(Utcb, send_fault_timeout), &faults);
     }
 
-    /// A preempter that answers, or does not, or is nobody.
+    /// A preempter that answers, or does not, or does not exist.
     fn preempter(&self) -> u64 {
         self.one_of(&[ID_NIL, self.judges[0].id.0, self.judges[0].id.0, self.id().0]) | self.below(2) * PREEMPTER_EVERY
     }
@@ -201,7 +203,7 @@ impl History {
         set(offset_of!(ExRegs, frame), self.one_of(&[FRAME_NONE, self.below(FRAME_PAGES * FRAMES_PER_PAGE), 1]));
         set(offset_of!(ExRegs, fpu), HOME + self.below(4) * 64);
         set(offset_of!(ExRegs, fpu_size), PAGE_SIZE);
-        set(offset_of!(ExRegs, calls), self.below(2));
+        set(offset_of!(ExRegs, dispatch), self.below(2));
         (0..4).for_each(|n| set(offset_of!(ExRegs, debug) + 8 * n, if valid { HOME } else { u64::MAX }));
         self.fill(thread, offset_of!(Utcb, record), &words);
     }
@@ -246,16 +248,17 @@ impl History {
             }
             23..=27 => {
                 self.record(thread);
-                // The processors of this machine cannot load the registers of an FPU that a user chose.
+                // The processors of this machine cannot load the registers of an FPU that a user
+                // chose.
                 let mask = self.one_of(&[EX_TRIGGER, EX_CANCEL, EX_START, EX_START | EX_CANCEL, self.random.next()]);
                 let mask = mask & EX_ALL & !(EX_CREATE | EX_DELETE | EX_FPU_SET);
                 with(CALL_LTHREAD_EX_REGS, self.one_of(&[own, self.id()]).0, mask, 0, words)
             }
             28..=31 => {
                 self.record(thread);
-                let foreign = EX_CREATE | EX_START | EX_FOREIGN | EX_FRAME | EX_PAGER | EX_HANDLER;
+                let alien = EX_CREATE | EX_START | EX_ALIEN | EX_FRAME | EX_PAGER | EX_HANDLER;
                 let native = EX_CREATE | EX_START | EX_IP | EX_PAGER | EX_HANDLER;
-                let mask = self.one_of(&[native, native, foreign, foreign, EX_DELETE]);
+                let mask = self.one_of(&[native, native, alien, alien, EX_DELETE]);
                 let place = Id::thread(0, self.one_of(&[thread.id.task(), member]), own.lthread(), 0);
                 with(CALL_LTHREAD_EX_REGS, place.0, mask, 0, words)
             }
@@ -300,9 +303,9 @@ impl History {
                         self.task_id().0,
                         self.below(4),
                     ),
-                    3 => timer(SOURCE_ATTACH, ID_TIMER, 0),
+                    3 => timer(OBJECT_BIND, ID_TIMER, 0),
                     4 => timer(TIMER_SET, id, self.machine.now() + self.below(LONGEST_NS)),
-                    _ => timer(SOURCE_DETACH, id, 0),
+                    _ => timer(OBJECT_UNBIND, id, 0),
                 }
             }
             _ => with(self.random.next() & 0xffff, self.word(), self.word(), self.word(), words),
@@ -413,19 +416,19 @@ impl History {
         for member in 0..GANGS * MEMBERS {
             if let Some(task) = task::at(number(0, member)) {
                 self.machine.kernel(0, |_| {
-                    task::delete_lthreads(task);
-                    task::delete(task);
+                    tasks::delete_lthreads(task);
+                    tasks::delete(task);
                 });
             }
         }
         let root = task::at(TASK_ROOT as u32).expect("it is there");
         for judge in core::mem::take(&mut self.judges) {
-            thread::delete(judge);
+            lthreads::delete(judge);
         }
         while space::clear(root).is_err() {}
         for space in [TASK_SIGMA0, TASK_ROOT].into_iter().filter_map(|number| task::at(number as u32)) {
             while space::clear(space).is_err() {}
-            crate::io::drop_space(space);
+            crate::mm::io::drop_space(space);
         }
         self.machine.check().expect("all was given back");
         self.machine
@@ -441,8 +444,8 @@ fn on_current(cpu: &Cpu, what: impl FnOnce(Ref<Thread>)) {
 fn set_registers(thread: Ref<Thread>, registers: &[u64; 10]) {
     let frame = thread.frame();
     let [ax, di, si, dx, words @ ..] = registers;
-    // A foreign thread's own calls; the upper half of the register is not the call's.
-    let ax = ax & 0xffff_ffff | if thread.has(FOREIGN) { CALL_OWN } else { 0 };
+    // An alien thread's own calls; the upper half of the register is not the call's.
+    let ax = ax & 0xffff_ffff | if thread.has(ALIEN) { CALL_HANDLER } else { 0 };
     [&frame.ax, &frame.orig_ax].iter().for_each(|register| register.set(ax));
     frame.ip.set(HOME);
     frame.di.set(*di);

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Ports against a model: for each pair of tasks which ports one got from the other, for each task which it has.
+//! Ports against a model: for each pair of tasks which ports one got from the other, for each task
+//! which it has.
 
 use super::*;
 use crate::arch::{cpu::cpu, Machine};
-use crate::random::seed;
-use crate::random::Random;
-use crate::task;
-use crate::thread::{self, State, Thread};
+use crate::object::{task, thread, thread::State, Thread};
+use crate::random::{seed, Random};
+use crate::sched;
+use crate::sys::{lthreads, tasks};
 use keel_abi::call::TASK_SHARED_QUOTA;
 use keel_abi::ids::*;
 use keel_abi::memory::AREA_DEFAULT;
@@ -71,36 +72,36 @@ impl Model {
 
 fn create(number: u32) -> Ref<Task> {
     let (chief, quota) = (task::at(TASK_ROOT as u32), TASK_SHARED_QUOTA);
-    task::create(&task::Plan { number, chief, mcp: 0, quota, area: AREA_DEFAULT }).expect("there is memory")
+    tasks::create(&task::Plan { number, chief, mcp: 0, quota, area: AREA_DEFAULT }).expect("there is memory")
 }
 
 /// The thread that the first processor runs, and a more important one, of a task of their own.
 fn threads() -> (Ref<Thread>, Ref<Thread>) {
     let plan = |priority| thread::Plan { lthread: LTHREAD_TASK as u16, frame: None, priority, pager: Id::NIL };
     let task = create(TASK_FIRST_FREE as u32 + 1_000);
-    let new = |priority| thread::create(task, &plan(priority)).expect("there is memory");
+    let new = |priority| lthreads::create(task, &plan(priority)).expect("there is memory");
     let (caller, intruder) = (new(10), new(20));
     cpu().current.set(Some(caller));
     (caller, intruder)
 }
 
-/// Unmaps ports, in as many turns as it takes: how often it began anew.
+/// Unmaps ports, with as many restarts as it takes, and returns their number.
 fn take(task: Ref<Task>, ports: (u16, u8), itself: bool, intruder: Ref<Thread>) -> u64 {
-    let (mut at, mut anew) = (0, 0);
+    let (mut at, mut restarts) = (0, 0);
     while unmap(task, &mut at, ports, itself, &mut Work::default()) == Err(Stop::Restart) {
         sched::unready(intruder);
         intruder.state.set(State::Inactive);
-        anew += 1;
+        restarts += 1;
     }
-    anew
+    restarts
 }
 
 /// Gives the task of the threads back.
 fn end(machine: &Machine, task: Ref<Task>) {
     machine.disturb(0, None);
     cpu().current.set(None);
-    task::delete_lthreads(task);
-    task::delete(task);
+    tasks::delete_lthreads(task);
+    tasks::delete(task);
     machine.check().expect("the kernel is sound");
 }
 
@@ -109,7 +110,7 @@ fn used() -> impl Iterator<Item = u16> {
     REGIONS.into_iter().flat_map(|first| (0..2 * REGION as u16).filter_map(move |n| first.checked_add(n)))
 }
 
-/// Whether a task has each port of the regions, as the processor would be told.
+/// Whether a task has each port of the regions, as the processor would see it.
 fn look(tasks: &[Ref<Task>], model: &Model) {
     for (number, task) in tasks.iter().enumerate() {
         let has = |port: u16| {
@@ -130,7 +131,7 @@ fn ports_agree_with_a_model_of_each() {
     let before = POOL.free_pages.get();
     let (caller, intruder) = threads();
     machine.disturb(2, Some(intruder));
-    let mut anew = 0;
+    let mut restarts = 0;
     let number = |task: usize| TASK_FIRST_FREE as u32 + task as u32;
     let mut tasks = vec![task::at(TASK_SIGMA0 as u32).expect("it is there")];
     tasks.extend((1..TASKS).map(|task| create(number(task))));
@@ -156,7 +157,7 @@ fn ports_agree_with_a_model_of_each() {
                 let whole = random.below(8) == 0;
                 let ports = if whole { used().collect() } else { ports };
                 let named = if whole { (0, 16) } else { (first, log2) };
-                anew += take(tasks[task], named, itself, intruder);
+                restarts += take(tasks[task], named, itself, intruder);
                 model.take_back(task, &ports);
                 if itself && task > 0 {
                     model.has[task].retain(|port| !ports.contains(port));
@@ -164,7 +165,7 @@ fn ports_agree_with_a_model_of_each() {
             }
             _ => {
                 let gone = pick(1);
-                task::delete(tasks[gone]);
+                tasks::delete(tasks[gone]);
                 model.delete(gone);
                 tasks[gone] = create(number(gone));
             }
@@ -173,12 +174,12 @@ fn ports_agree_with_a_model_of_each() {
             look(&tasks, &model);
         }
     }
-    tasks[1..].iter().for_each(|task| task::delete(*task));
+    tasks[1..].iter().for_each(|task| tasks::delete(*task));
     drop_space(tasks[0]);
     end(&machine, caller.task);
     assert_eq!(POOL.free_pages.get(), before, "pages in use, seed {seed}");
-    println!("ports: {OPERATIONS} operations, {anew} begun anew, seed {seed}");
-    assert!(anew > OPERATIONS / 100, "operations were begun anew");
+    println!("ports: {OPERATIONS} operations, {restarts} restarted, seed {seed}");
+    assert!(restarts > OPERATIONS / 100, "operations were restarted");
 }
 
 #[test]
@@ -208,7 +209,7 @@ fn ports_are_taken_back_with_looks_for_interrupts_in_bounded_distances() {
     let alone = counted("taken back", &|| take(tasks[0], (0, 16), true, intruder));
     give();
     machine.disturb(1, Some(intruder));
-    let beside = counted("taken back beside somebody", &|| take(tasks[0], (0, 16), true, intruder));
+    let beside = counted("taken back beside another task", &|| take(tasks[0], (0, 16), true, intruder));
     assert!(beside < 3 * alone, "{beside} looks for interrupts, alone {alone}");
     machine.disturb(0, None);
     // All of them are looked at where none has any.
@@ -217,10 +218,10 @@ fn ports_are_taken_back_with_looks_for_interrupts_in_bounded_distances() {
     // By grants, of which each goes for good.
     give();
     counted("a task with ports", &|| {
-        task::delete(tasks[0]);
+        tasks::delete(tasks[0]);
         0
     });
-    tasks[1..].iter().for_each(|task| task::delete(*task));
+    tasks[1..].iter().for_each(|task| tasks::delete(*task));
     drop_space(sigma0);
     end(&machine, caller.task);
 }

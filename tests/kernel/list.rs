@@ -13,7 +13,7 @@ linked!(Item, All, links);
 
 fn item(number: u32) -> Ref<Item> {
     let leaked = Box::leak(Box::new(Item { number, links: Links::new() }));
-    // SAFETY: leaked, so it lives for ever.
+    // SAFETY: leaked, so it lives forever.
     unsafe { Ref::new(leaked) }
 }
 

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The machine of the host tests, in place of `arch`: two processors that take turns in one thread of the host.
+//! The machine of the host tests, in place of `arch`: two processors that take turns in one thread
+//! of the host.
 //!
-//! Page tables, tags, descriptors, states and the short ways' tables are the kernel's own. Emulated are control registers
-//! and translations (`regs`), timers and messages between processors (`apic`), and the entries (`entry`). Physical memory is
-//! the host's, one to one. Time stands still but where the machine says so, and interrupts come where the kernel lets
-//! them in, as often as a random number says: a seed repeats everything.
+//! Page tables, pcids, descriptors, states and the fast paths' tables are the kernel's own.
+//! Emulated are control registers and TLBs (`regs`), timers and inter-processor interrupts
+//! (`apic`), and the entries (`entry`). Physical memory is the host's, one to one. Time advances
+//! only when the machine advances it. Interrupts occur where the kernel enables them, with a random
+//! frequency. A seed reproduces a run.
 
 #[path = "../../kernel/src/arch/x86_64/acpi.rs"]
 pub mod acpi;
@@ -12,16 +14,18 @@ pub mod acpi;
 pub mod clock;
 #[path = "../../kernel/src/arch/x86_64/cpu.rs"]
 pub mod cpu;
-#[path = "../../kernel/src/arch/x86_64/fast.rs"]
-pub mod fast;
 #[path = "../../kernel/src/arch/x86_64/fpu.rs"]
 pub mod fpu;
 #[path = "../../kernel/src/arch/x86_64/frequency.rs"]
 pub mod frequency;
+#[path = "../../kernel/src/arch/x86_64/lookup.rs"]
+pub mod lookup;
 #[path = "../../kernel/src/arch/x86_64/multiboot.rs"]
 pub mod multiboot;
 #[path = "../../kernel/src/arch/x86_64/paging.rs"]
 pub mod paging;
+#[path = "../../kernel/src/arch/x86_64/print.rs"]
+pub mod print;
 #[path = "../../kernel/src/arch/x86_64/screen.rs"]
 pub mod screen;
 #[path = "../../kernel/src/arch/x86_64/serial.rs"]
@@ -31,13 +35,12 @@ pub mod tables;
 #[path = "../../kernel/src/arch/x86_64/x2apic.rs"]
 pub mod x2apic;
 
-use crate::boot;
-use crate::global::Global;
-use crate::pool::{PAGE, POOL};
+use crate::base::{facts, Global, Ref};
+use crate::object::{task, Thread, PAGE, POOL};
+use crate::percpu::lock;
 use crate::random::Random;
-use crate::refs::Ref;
-use crate::thread::Thread;
-use crate::{lock, sched, task};
+use crate::sched;
+use crate::sys::{leave, tasks};
 use core::arch::asm;
 use core::cell::{Cell, RefCell};
 use cpu::Cpu;
@@ -46,7 +49,7 @@ use std::alloc::{alloc_zeroed, Layout};
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, OnceLock};
 
-/// Physical memory lies where it is.
+/// Physical memory is mapped at its own address.
 pub const DIRECT: u64 = 0;
 /// The kernel too.
 pub const OFFSET: u64 = 0;
@@ -76,9 +79,9 @@ struct State {
     kicked: [Cell<bool>; PROCESSORS],
     /// What each processor holds of spaces.
     translations: [RefCell<Translations>; PROCESSORS],
-    /// One in so many looks for interrupts finds some; 0: none does.
+    /// One in this many polls for interrupts finds some; 0: none does.
     disturbed: Cell<u64>,
-    /// Who then gets ready, if anybody.
+    /// The thread that then becomes ready, if any.
     intruder: Cell<Option<Ref<Thread>>>,
     /// Looks for interrupts.
     polls: Cell<u64>,
@@ -112,7 +115,7 @@ static MEMORY: OnceLock<u64> = OnceLock::new();
 /// The machine, for one test at a time.
 pub struct Machine(#[allow(dead_code)] MutexGuard<'static, ()>);
 
-/// Takes the steps of a history; where one panics, tells which it was, and the seed.
+/// Takes the steps of a history; if one panics, prints its number and the seed.
 pub fn each_step(history: &str, seed: u64, steps: u64, mut take: impl FnMut(u64)) {
     for step in 0..steps {
         let told = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| take(step)));
@@ -147,7 +150,8 @@ impl Machine {
         act(processor)
     }
 
-    /// One in so many looks for interrupts finds some (0: none), and then perhaps this thread becomes ready.
+    /// One in this many polls for interrupts finds some (0: none), and then perhaps this thread
+    /// becomes ready.
     pub fn disturb(&self, one_in: u64, intruder: Option<Ref<Thread>>) {
         STATE.disturbed.set(one_in);
         STATE.intruder.set(intruder);
@@ -175,13 +179,15 @@ impl Machine {
         self.pass(next - self.now());
     }
 
-    /// A user's access by the thread that the acting processor runs: through what the processor holds, else by a walk of
-    /// the page tables. Panics where what it holds is more than the page tables allow. Whether the access succeeds.
+    /// A user's access by the thread that the acting processor runs: through what the processor
+    /// holds, else by a walk of the page tables. Panics where what it holds is more than the page
+    /// tables allow. Whether the access succeeds.
     pub fn touch(&self, address: u64, write: bool) -> bool {
         touch(address, write)
     }
 
-    /// Whenever the kernel looks for interrupts on the first processor, the second one writes there, if it is in user mode.
+    /// Whenever the kernel looks for interrupts on the first processor, the second one writes
+    /// there, if it is in user mode.
     pub fn write_beside(&self, address: Option<u64>) {
         STATE.neighbour.set(address);
         STATE.writes.set(0);
@@ -201,11 +207,12 @@ impl Machine {
         }
     }
 
-    /// An entry into the kernel on a processor, as exclusive code has it; the thread with which it is left.
+    /// An entry into the kernel on a processor, as exclusive code has it; the thread with which it
+    /// is left.
     pub fn kernel(&self, processor: usize, serve: impl FnOnce(&Cpu)) -> Ref<Thread> {
         let cpu = act(processor);
         lock::enter(cpu);
-        lock::exclusive(cpu);
+        lock::take_all_locks(cpu);
         if STATE.kicked[processor].take() {
             sched::program(cpu);
         }
@@ -217,9 +224,9 @@ impl Machine {
     pub fn system_call(&self, processor: usize) -> Ref<Thread> {
         let cpu = act(processor);
         lock::enter(cpu);
-        if !crate::across::send(cpu) {
-            lock::exclusive(cpu);
-            crate::syscall::enter(cpu.current.get().expect("it makes a call"));
+        if !crate::ipc::across::send(cpu) {
+            lock::take_all_locks(cpu);
+            crate::sys::syscall::enter(cpu.current.get().expect("it makes a call"));
         }
         leave(cpu)
     }
@@ -229,11 +236,11 @@ impl Machine {
 fn touch(address: u64, write: bool) -> bool {
     let processor = STATE.acting.get();
     let cpu = cpu::cpu();
-    let thread = cpu.current.get().expect("somebody runs");
+    let thread = cpu.current.get().expect("a thread runs");
     assert_eq!(cpu.space.get(), thread.space, "the space of the thread that runs is loaded");
     let tag = STATE.cr3[processor].get() % paging::span(0);
     let mut held = STATE.translations[processor].borrow_mut();
-    let find = || crate::space::find(thread.task, address).ok();
+    let find = || crate::mm::space::find(thread.task, address).ok();
     let place = |level| (tag, level, address & !(paging::span(level) - 1));
     let known = (0..3).find_map(|level| Some((level, *held.get(&place(level))?)));
     if let Some((level, entry)) = known.filter(|(_, entry)| !write || entry & paging::WRITE != 0) {
@@ -272,7 +279,7 @@ fn act(processor: usize) -> &'static Cpu {
     /// arch_prctl and its ARCH_SET_GS (Linux, asm/prctl.h). No program of the host's uses gs.
     const CALL: (u64, u64) = (158, 0x1001);
     let status: i64;
-    // SAFETY: sets the base of gs, which is the kernel's way to its processor's structure.
+    // SAFETY: sets the base of gs, by which the kernel finds its processor's structure.
     unsafe {
         asm!("syscall", inlateout("rax") CALL.0 => status, in("rdi") CALL.1, in("rsi") cpu.address.get(),
             lateout("rcx") _, lateout("r11") _, options(nostack))
@@ -282,12 +289,12 @@ fn act(processor: usize) -> &'static Cpu {
 }
 
 fn leave(cpu: &'static Cpu) -> Ref<Thread> {
-    sched::leave(cpu);
+    leave::leave(cpu);
     lock::release(cpu);
-    cpu.current.get().expect("somebody runs")
+    cpu.current.get().expect("a thread runs")
 }
 
-/// Zeroed memory below 4 GB for ever, as the pool's is; it begins at a large page.
+/// Zeroed memory below 4 GB forever, as the pool's is; it begins at a large page.
 fn low_memory(bytes: usize) -> u64 {
     // Linux's numbers (asm/unistd_64.h, asm-generic/mman-common.h, asm/mman.h).
     const MMAP: u64 = 9;
@@ -312,18 +319,18 @@ fn start() -> u64 {
     };
     let (pool, users) = (low_memory(POOL_BYTES), memory(USER_BYTES, LARGE_PAGE) as u64);
     let set = |start, bytes: usize| {
-        let mut set = boot::Memory::new();
+        let mut set = facts::Memory::new();
         set.insert(Range::new(start, start + bytes as u64)).expect("it is empty");
         set
     };
     let ram = set(users, USER_BYTES);
-    let facts = boot::Facts { ram, forbidden: set(pool, POOL_BYTES), users: ram };
-    assert!(boot::FACTS.set(facts).is_ok(), "the machine boots once");
+    let facts = facts::Facts { ram, forbidden: set(pool, POOL_BYTES), users: ram };
+    assert!(facts::FACTS.set(facts).is_ok(), "the machine boots once");
     serial::PORT.set(serial::COM[0]);
     for index in 0..PROCESSORS as u8 {
-        // SAFETY: memory of this size, for ever.
+        // SAFETY: memory of this size, forever.
         let cpu = unsafe { cpu::create(memory(size_of::<cpu::Processor>(), PAGE).cast(), index, index as u32) };
-        cpu.tags.begin();
+        cpu.pcids.begin();
         cpu::add(cpu);
     }
     let boot = act(0);
@@ -331,7 +338,7 @@ fn start() -> u64 {
     lock::begin(boot);
     lock::add(boot, act(1));
     act(0);
-    // SAFETY: the memory is the pool's, and the table's, for ever.
+    // SAFETY: the memory is the pool's, and the table's, forever.
     unsafe {
         POOL.init(pool, pool + POOL_BYTES as u64);
         task::init(memory(task::TABLE_BYTES, PAGE));
@@ -340,7 +347,7 @@ fn start() -> u64 {
     for number in [keel_abi::ids::TASK_SIGMA0, keel_abi::ids::TASK_ROOT] {
         let (quota, area) = (keel_abi::call::TASK_SHARED_QUOTA, keel_abi::memory::AREA_DEFAULT);
         let plan = task::Plan { number: number as u32, chief: None, mcp: u8::MAX, quota, area };
-        task::create(&plan).expect("the pool is large enough for two tasks");
+        tasks::create(&plan).expect("the pool is large enough for two tasks");
     }
     users
 }
@@ -350,7 +357,7 @@ fn due() {
     let timer = &STATE.timers[STATE.acting.get()];
     if timer.get() <= clock::now() {
         timer.set(u64::MAX);
-        sched::timer_interrupt();
+        leave::timer_interrupt();
     }
 }
 
@@ -359,7 +366,7 @@ fn due() {
 #[allow(non_upper_case_globals)]
 pub static mut boot_pml4: [u64; paging::ENTRIES] = [0; paging::ENTRIES];
 
-/// Registers and translations.
+/// Registers and TLBs.
 pub mod regs {
     use super::{paging, STATE};
     use core::cell::RefMut;
@@ -400,9 +407,9 @@ pub mod regs {
     }
 
     pub unsafe fn write_cr3(value: u64) {
-        let space = value & !crate::tags::KEEP;
+        let space = value & !crate::percpu::pcid::NOFLUSH;
         STATE.cr3[STATE.acting.get()].set(space);
-        if value & crate::tags::KEEP == 0 {
+        if value & crate::percpu::pcid::NOFLUSH == 0 {
             held().retain(|(tag, ..), _| *tag != space % paging::span(0));
         }
     }
@@ -442,11 +449,11 @@ pub mod regs {
 
 /// Timers, interrupt lines, and what processors ask of each other.
 pub mod apic {
-    use super::{boot, cpu, entry, paging, Range, STATE};
+    use super::{cpu, facts, paging, switch, Range, STATE};
     use core::sync::atomic::Ordering;
 
     pub const TIMER_VECTOR: u64 = 0xf0;
-    pub const MESSAGE_VECTORS: u64 = 64;
+    pub const MSI_VECTORS: u64 = 64;
     /// Lines that there are.
     const LINES: u64 = 24;
 
@@ -457,17 +464,17 @@ pub mod apic {
     /// A processor that shall settle does so at once; else it looks when it acts.
     pub fn kick(target: u32) {
         let cpu = cpu::all().find(|cpu| cpu.apic_id == target).expect("it runs");
-        if cpu.request.load(Ordering::SeqCst) {
+        if cpu.write_back_request.load(Ordering::SeqCst) {
             let acting = STATE.acting.replace(cpu.index as usize);
-            entry::unload(cpu);
+            switch::write_back_loaded(cpu);
             paging::leave(cpu);
-            cpu.request.store(false, Ordering::SeqCst);
+            cpu.write_back_request.store(false, Ordering::SeqCst);
             STATE.acting.set(acting);
         }
         STATE.kicked[cpu.index as usize].set(true);
     }
 
-    pub fn has_line(line: u64) -> bool {
+    pub fn has_gsi(line: u64) -> bool {
         line < LINES
     }
 
@@ -486,13 +493,13 @@ pub mod apic {
     pub fn mask(_: u32) {}
     pub fn unmask(_: u32) {}
     pub fn end_of_interrupt() {}
-    pub fn find(_: u64, _: &boot::Memory) {}
+    pub fn find(_: u64, _: &facts::Memory) {}
     pub fn calibrate() {}
 }
 
 /// Nothing is measured: time is the machine's own.
 pub mod reference {
-    use super::boot::Memory;
+    use super::facts::Memory;
     use super::frequency::Answer;
 
     pub fn find_tsc(_: u64, _: &Memory) -> Answer {
@@ -531,39 +538,38 @@ pub mod cpuid {
 }
 
 /// The other processors are there from the beginning.
-pub mod smp {
-    use super::multiboot::Information;
+pub mod boot {
+    pub mod smp {
+        use crate::arch::multiboot::Information;
 
-    pub fn start_boot_processor() {}
-    pub fn start_others(_: &Information, _: usize) {}
+        pub fn start_boot_processor() {}
+        pub fn start_others(_: &Information, _: usize) {}
+    }
 }
 
 /// Entries and exits: what of a thread is in the processor.
-pub mod entry {
+pub mod switch {
     use super::{cpu, fpu, paging, tables, STATE};
-    use crate::refs::Ref;
+    use crate::base::refs::Ref;
+    use crate::object::thread::Thread;
     use crate::sched;
-    use crate::thread::Thread;
     use cpu::{cpu, Cpu};
     use keel_abi::fpage::SPACE_SHIFT;
 
     pub const FLAGS_FIXED: u64 = 1 << 9 | 1 << 1;
     pub const FLAGS_CLEARED: u64 = 0;
     pub const NO_CALL: u64 = u64::MAX;
-    pub const VECTOR_GP: u64 = 13;
-    pub const VECTOR_PF: u64 = 14;
-    pub const VECTOR_INT80: u64 = 0x80;
     /// The longest time in ns that passes between two looks for interrupts.
     const MOMENT: u64 = 2_000;
 
     pub fn wait_for_interrupt() {
         let end = STATE.timers[STATE.acting.get()].get();
-        assert!(end != u64::MAX, "nobody will ever run on processor {}", STATE.acting.get());
+        assert!(end != u64::MAX, "no thread will ever run on processor {}", STATE.acting.get());
         let cpu = cpu();
-        crate::lock::exclusive_from_idle(cpu);
+        crate::percpu::lock::all_locks_from_idle(cpu);
         STATE.time.set(STATE.time.get().max(end));
         super::due();
-        crate::lock::release(cpu);
+        crate::percpu::lock::release(cpu);
     }
 
     pub fn poll() {
@@ -575,7 +581,7 @@ pub mod entry {
         }
         STATE.time.set(STATE.time.get() + STATE.random.below(MOMENT));
         super::due();
-        let waits = |thread: &Ref<Thread>| thread.state.get() == crate::thread::State::Inactive;
+        let waits = |thread: &Ref<Thread>| thread.state.get() == crate::object::thread::State::Inactive;
         if let Some(thread) = STATE.intruder.get().filter(waits) {
             sched::wake(thread);
         }
@@ -611,12 +617,15 @@ pub mod entry {
         thread.consumed.get().wrapping_add(if running { STATE.time.get() } else { 0 })
     }
 
-    pub fn unload(cpu: &Cpu) {
+    pub fn write_back_loaded(cpu: &Cpu) {
         cpu.loaded_changed();
         fpu::put_away(cpu);
     }
+}
 
+/// The way to the first thread.
+pub mod entry {
     pub fn start() -> ! {
-        panic!("nobody boots here")
+        panic!("the host tests do not boot")
     }
 }

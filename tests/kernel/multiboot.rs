@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Memory maps of loaders that tell of very many pieces.
+//! Memory maps of loaders with very many pieces.
 
 use super::*;
 
@@ -7,7 +7,8 @@ fn entry(start: u64, size: u64, kind: u64) -> Vec<u8> {
     [start, size, kind].iter().flat_map(|word| word.to_le_bytes()).collect()
 }
 
-/// RAM and the firmware's by turns, as many as no set has room for: some RAM is lost, and nothing of the firmware's is RAM.
+/// RAM and the firmware's by turns, as many as no set has room for: some RAM is lost, and nothing
+/// of the firmware's is RAM.
 #[test]
 fn a_long_map_is_cut_down() {
     const PIECE: u64 = 0x1_0000;
@@ -19,8 +20,8 @@ fn a_long_map_is_cut_down() {
         }
         information.settle();
         let Information { ram, reserved, lost, .. } = information;
-        assert_eq!(lost.is_some(), count > MOST_PIECES as u64, "{count}");
-        assert!(ram.iter().count() + reserved.iter().count() <= MOST_PIECES, "{count}");
+        assert_eq!(lost.is_some(), count > MOST_SMALL_PAGES as u64, "{count}");
+        assert!(ram.iter().count() + reserved.iter().count() <= MOST_SMALL_PAGES, "{count}");
         assert!(count > 100 || ram.total() >= count / 4 * PIECE, "{count}: {} bytes of RAM", ram.total());
         for number in 0..count {
             let piece = Range::new(number * PIECE, (number + 1) * PIECE);

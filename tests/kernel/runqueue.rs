@@ -2,7 +2,7 @@
 //! The run queue against a list for each priority.
 
 use super::*;
-use crate::list::Links;
+use crate::base::Links;
 use crate::random::Random;
 
 struct Thread {
@@ -15,7 +15,7 @@ linked!(Thread, Ready, links);
 fn picks_the_highest_priority_in_order_of_arrival() {
     let queue: RunQueue<Thread> = RunQueue::new();
     let threads: Vec<Ref<Thread>> = (0..300)
-        // SAFETY: leaked, so it lives for ever.
+        // SAFETY: leaked, so it lives forever.
         .map(|number| unsafe { Ref::new(Box::leak(Box::new(Thread { number, links: Links::new() }))) })
         .collect();
     let mut model: Vec<Vec<usize>> = vec![Vec::new(); 256];

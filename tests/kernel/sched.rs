@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Meetings, timeouts and who runs, against a model of what each thread does.
+//! IPC, timeouts and scheduling against a model of what each thread does.
 //!
-//! The threads of one processor send, wait, sleep, notify, cancel and delete each other, and change priorities. The model
-//! says whom each meets, with which status and word it goes on, and when its time is over. Of those who are ready one with the highest
-//! priority must run, and none longer than its time slice while an equal waits.
+//! The threads of one processor send, wait, sleep, notify, cancel and delete each other, and change
+//! priorities. The model predicts the partner of each, the status and word with which it resumes,
+//! and when its time is over. A ready thread with the highest priority must run, and none longer
+//! than its time slice while one of the same priority is ready.
 
 use super::*;
 use crate::arch::{each_step, Machine};
-use crate::random::seed;
-use crate::random::Random;
-use crate::task;
-use crate::thread::{self, Thread};
+use crate::ipc::ipc;
+use crate::object::{task, thread, Thread};
+use crate::random::{seed, Random};
+use crate::sys::{lthreads, tasks};
 use keel_abi::call::*;
 use keel_abi::ids::*;
 use keel_abi::memory::AREA_DEFAULT;
@@ -31,18 +32,18 @@ enum Doing {
     Ready,
     /// To a thread, with a word.
     Sending(usize, u64, Option<u64>),
-    /// From a thread, or anybody, or nobody.
+    /// From one thread, any, or none.
     Receiving(From, Option<u64>),
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum From {
     One(usize),
-    Anybody,
-    Nobody,
+    Any,
+    Nothing,
 }
 
-/// With what a thread goes on: its status, and what came from whom.
+/// With what a thread resumes: its status, and the sender and word it received.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct End {
     status: u64,
@@ -58,7 +59,7 @@ const DONE: End = End { status: Status::OK.0, came: None };
 struct Modelled {
     thread: Ref<Thread>,
     doing: Doing,
-    /// Who waits to send to it, in the order in which they came.
+    /// The threads queued to send to it, in order of arrival.
     senders: Vec<usize>,
     notify: u64,
     end: Option<End>,
@@ -72,7 +73,7 @@ struct History {
     words: u64,
     /// Since when the thread that runs has kept an equal from running.
     contended: Option<(Ref<Thread>, u64)>,
-    /// Who was given the processor, until the next entry into the kernel.
+    /// The thread that was given the processor, until the next kernel entry.
     donated: Option<Ref<Thread>>,
     timeouts: u64,
     meetings: u64,
@@ -81,7 +82,7 @@ struct History {
 fn create(lthread: usize, priority: u8) -> Ref<Thread> {
     let task = task::at(TASK_FIRST_FREE as u32).expect("it is there");
     let plan = thread::Plan { lthread: lthread as u16, frame: None, priority, pager: Id::NIL };
-    let thread = thread::create(task, &plan).expect("there is memory");
+    let thread = lthreads::create(task, &plan).expect("there is memory");
     wake(thread);
     thread
 }
@@ -96,7 +97,7 @@ impl History {
             quota: TASK_SHARED_QUOTA,
             area: AREA_DEFAULT,
         };
-        task::create(&plan).expect("there is memory");
+        tasks::create(&plan).expect("there is memory");
         let mut threads = Vec::new();
         machine.kernel(0, |_| threads.extend((0..=THREADS).map(|n| create(n, if n == 0 { IDLE_PRIORITY } else { 5 }))));
         let new = |thread: &Ref<Thread>| Modelled {
@@ -146,7 +147,7 @@ impl History {
     fn send(&mut self, who: usize, to: usize, word: u64, end: Result<Option<u64>, Error>) {
         match (self.all[to].doing, end) {
             _ if to == who => self.ends(who, failed(Side::Send, Error::Invalid)),
-            (Doing::Receiving(From::Anybody, _), _) => {
+            (Doing::Receiving(From::Any, _), _) => {
                 self.arrives(to, who, word);
                 self.ends(who, DONE);
             }
@@ -163,14 +164,14 @@ impl History {
     }
 
     fn receive(&mut self, who: usize, from: From, end: Result<Option<u64>, Error>) {
-        if from == From::Anybody && self.all[who].notify != 0 {
+        if from == From::Any && self.all[who].notify != 0 {
             let word = core::mem::take(&mut self.all[who].notify);
             return self.arrives(who, who, word);
         }
         let sender = match from {
-            From::Anybody => self.all[who].senders.first().copied(),
+            From::Any => self.all[who].senders.first().copied(),
             From::One(from) => self.all[who].senders.iter().find(|sender| **sender == from).copied(),
-            From::Nobody => None,
+            From::Nothing => None,
         };
         match (sender, end) {
             (Some(sender), _) => {
@@ -194,7 +195,8 @@ impl History {
         }
     }
 
-    /// Time passes while the thread that runs does nothing; everybody's time that is over by then is over.
+    /// Time passes while the thread that runs does nothing; everybody's time that is over by then
+    /// is over.
     fn pass(&mut self, ns: u64) {
         let end = self.machine.now() + ns;
         while self.machine.now() < end {
@@ -250,9 +252,9 @@ impl History {
             (4..=8, Some(who)) => {
                 let (kind, time, end) = self.timeout();
                 let (flags, from) = match self.below(5) {
-                    0 => (0, From::Nobody),
+                    0 => (0, From::Nothing),
                     1 | 2 if other != who => (0, From::One(other)),
-                    _ => (IPC_OPEN, From::Anybody),
+                    _ => (IPC_OPEN, From::Any),
                 };
                 let id = if let From::One(from) = from { self.all[from].thread.id } else { Id::NIL };
                 running.utcb().expect("it is native").receive_timeout.set(time);
@@ -263,7 +265,7 @@ impl History {
                 let bits = 1 << self.below(8);
                 self.call(running, CALL_IPC | IPC_SEND | IPC_NOTIFY, self.all[other].thread.id, Id::NIL, bits);
                 self.all[other].notify |= bits;
-                if let Doing::Receiving(From::Anybody, _) = self.all[other].doing {
+                if let Doing::Receiving(From::Any, _) = self.all[other].doing {
                     let word = core::mem::take(&mut self.all[other].notify);
                     self.arrives(other, other, word);
                 }
@@ -303,7 +305,7 @@ impl History {
         let old = self.all[gone].thread;
         let mut new = None;
         self.machine.kernel(0, |_| {
-            thread::delete(old);
+            lthreads::delete(old);
             new = Some(create(gone + 1, 5));
         });
         self.leaves(gone);
@@ -319,7 +321,7 @@ impl History {
         self.all[gone] = Modelled { thread, doing: Doing::Ready, senders: Vec::new(), notify: 0, end: None };
     }
 
-    /// The running thread makes a call; who runs afterwards.
+    /// The running thread makes a call; returns which thread runs afterwards.
     fn call(&self, thread: Ref<Thread>, ax: u64, to: Id, from: Id, word: u64) -> Ref<Thread> {
         let frame = thread.frame();
         frame.ax.set(ax);
@@ -336,7 +338,7 @@ impl History {
         ready.chain([self.idle])
     }
 
-    /// Compares what everybody does, with what it goes on, and who runs.
+    /// Compares the state of every thread, with what it resumes, and which one runs.
     fn look(&mut self) {
         for (number, known) in self.all.iter_mut().enumerate() {
             let state = match known.doing {
@@ -350,14 +352,14 @@ impl History {
             let came = end.came.map(|_| (Id(frame.di.get()), frame.r8.get()));
             assert_eq!(End { status: frame.ax.get(), came }, end, "thread {number}");
         }
-        let running = crate::arch::cpu::cpu().current.get().expect("somebody runs");
+        let running = crate::arch::cpu::cpu().current.get().expect("a thread runs");
         if let Some(thread) = self.donated.take() {
-            assert!(running == thread, "whom the processor was given has it");
+            assert!(running == thread, "the thread that was given the processor runs");
             return;
         }
         let top = self.ready().map(|ready| ready.priority.get()).max();
-        assert!(self.ready().any(|ready| ready == running), "who runs is ready");
-        assert_eq!(Some(running.priority.get()), top, "who runs has the highest priority");
+        assert!(self.ready().any(|ready| ready == running), "the running thread is ready");
+        assert_eq!(Some(running.priority.get()), top, "the running thread has the highest priority");
         let equals = self.ready().filter(|ready| Some(ready.priority.get()) == top).count();
         let now = self.machine.now();
         self.contended = match self.contended {
@@ -375,7 +377,7 @@ impl History {
 fn meetings_timeouts_and_turns_agree_with_a_model() {
     let seed = seed(0x5c4e);
     let machine = Machine::take();
-    let before = crate::pool::POOL.free_pages.get();
+    let before = crate::object::pool::POOL.free_pages.get();
     let mut history = History::new(machine, seed);
     each_step("turns", seed, OPERATIONS, |step| {
         history.step();
@@ -384,10 +386,10 @@ fn meetings_timeouts_and_turns_agree_with_a_model() {
         }
     });
     let History { machine, idle, meetings, timeouts, .. } = history;
-    task::delete_lthreads(idle.task);
-    task::delete(idle.task);
+    tasks::delete_lthreads(idle.task);
+    tasks::delete(idle.task);
     machine.check().expect("the kernel is sound");
-    assert_eq!(crate::pool::POOL.free_pages.get(), before, "pages in use, seed {seed}");
+    assert_eq!(crate::object::pool::POOL.free_pages.get(), before, "pages in use, seed {seed}");
     println!("turns: {OPERATIONS} operations, {meetings} meetings, {timeouts} timeouts, seed {seed}");
     assert!(meetings > OPERATIONS / 20 && timeouts > OPERATIONS / 20, "threads met, and waited in vain");
 }

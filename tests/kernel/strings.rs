@@ -6,7 +6,7 @@ use crate::random::Random;
 
 /// Random parts in [base, base + 64 KB), and the same grouped by string.
 fn random_parts(random: &Random, base: u64, largest: u64) -> (Vec<StringItem>, Vec<Vec<StringItem>>) {
-    let count = random.below(PARTS as u64 + 1);
+    let count = random.below(STRING_ITEMS as u64 + 1);
     let (mut list, mut groups, mut group) = (Vec::new(), Vec::new(), Vec::new());
     for number in 0..count {
         let length = random.below(largest) * random.below(2);
@@ -25,7 +25,8 @@ fn addresses(parts: &[StringItem]) -> Vec<u64> {
     parts.iter().flat_map(|part| part.address..part.address + part.length).collect()
 }
 
-/// Every byte of every string goes where a byte by byte model says, in steps within a page, or the message is cut.
+/// Every byte of every string goes where a byte by byte model says, in steps within a page, or the
+/// message is cut.
 #[test]
 fn agrees_with_a_model_byte_by_byte() {
     let random = Random::new(5);
@@ -33,7 +34,7 @@ fn agrees_with_a_model_byte_by_byte() {
     for round in 0..3_000 {
         let (list, strings) = random_parts(&random, 0x10_0000, 0x2800);
         let (space, buffers) = random_parts(&random, 0x20_0000, 0x4000);
-        let (from, to) = (Parts::new(), Parts::new());
+        let (from, to) = (StringItems::new(), StringItems::new());
         from.take(list.iter().copied());
         to.take(space.iter().copied());
         assert!(from.is_whole(list.len() as u64));
@@ -72,11 +73,11 @@ fn agrees_with_a_model_byte_by_byte() {
 fn impossible_parts_end_a_list() {
     let end = 1 << SPACE_SHIFT;
     for (address, length) in [(end, 1), (end - 1, 2), (u64::MAX, 1), (0, MAX_STRING_BYTES + 1), (0, u64::MAX)] {
-        let parts = Parts::new();
+        let parts = StringItems::new();
         parts.take([StringItem { address: 0, length: 8 }, StringItem { address, length }].into_iter());
         assert!(!parts.is_whole(2) && parts.is_whole(1));
     }
-    let open = Parts::new();
+    let open = StringItems::new();
     open.take([StringItem { address: 0, length: STRING_CONTINUES }].into_iter());
     assert!(!open.is_whole(1));
 }

@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Ids: tasks and lthreads come and go, and no id that was ever given out names anybody else later.
+//! Ids: tasks and lthreads come and go, and no id is ever used for another task or thread.
 
 use super::*;
 use crate::arch::Machine;
-use crate::random::seed;
-use crate::random::Random;
+use crate::random::{seed, Random};
+use crate::sys::{lthreads, tasks::*};
+use keel_abi::call::TASK_SHARED_QUOTA;
+use keel_abi::memory::AREA_DEFAULT;
 use std::collections::{BTreeMap, BTreeSet};
 
 const OPERATIONS: u64 = 150_000;
-/// Task numbers and lthread numbers that are used: in the task itself, and in two pages of its directory.
+/// Task numbers and lthread numbers that are used: in the task itself, and in two pages of its
+/// directory.
 const NUMBERS: u64 = 6;
 const LTHREADS: [u16; 8] = [0, 1, 2, 3, 4, 5, 511, 512];
 /// Old ids that are looked at after each operation.
@@ -18,7 +21,8 @@ const LOOKS: u64 = 4;
 struct Model {
     tasks: BTreeMap<u32, Ref<Task>>,
     alive: BTreeMap<Id, Ref<Thread>>,
-    /// All ids that there ever were, of threads and of tasks, in the order in which they were given out.
+    /// All ids that there ever were, of threads and of tasks, in the order in which they were given
+    /// out.
     given: Vec<Id>,
     known: BTreeSet<Id>,
 }
@@ -48,7 +52,7 @@ impl Model {
 /// A new lthread with this number, or any.
 fn new_lthread(model: &mut Model, task: Ref<Task>, lthread: u16) {
     let plan = thread::Plan { lthread, frame: None, priority: 0, pager: Id::NIL };
-    match thread::create(task, &plan) {
+    match lthreads::create(task, &plan) {
         Ok(thread) => {
             assert!(lthread == LTHREAD_TASK as u16 || thread.id.lthread() == lthread);
             model.gives(thread.id);
@@ -90,7 +94,7 @@ fn no_id_names_anybody_else_later() {
             (_, Some(task)) => {
                 if let Some(thread) = task.lthread(lthread) {
                     assert!(model.alive.remove(&thread.id) == Some(thread), "step {step}, seed {seed}");
-                    thread::delete(thread);
+                    lthreads::delete(thread);
                 }
             }
         }
@@ -119,7 +123,7 @@ fn task_at(number: u32) -> Ref<Task> {
 /// A new lthread with any number.
 fn any_lthread(task: Ref<Task>) -> Ref<Thread> {
     let plan = thread::Plan { lthread: LTHREAD_TASK as u16, frame: None, priority: 0, pager: Id::NIL };
-    thread::create(task, &plan).expect("there is memory")
+    lthreads::create(task, &plan).expect("there is memory")
 }
 
 #[test]
@@ -140,7 +144,7 @@ fn a_number_is_found_without_a_walk_over_living_lthreads() {
     let (mut creating, mut longest) = (0, 0);
     for _ in 0..CREATIONS {
         let place = random.below(LIVING as u64) as usize;
-        thread::delete(living[place]);
+        lthreads::delete(living[place]);
         let polls = polls_of(&mut || living[place] = any_lthread(task));
         (creating, longest) = (creating + polls, longest.max(polls));
     }
@@ -164,7 +168,7 @@ fn versions_of_numbers_are_used_evenly() {
     for _ in 0..CREATIONS {
         let thread = any_lthread(task);
         versions.insert(thread.id.lthread(), thread.id.version() - task.version + 1);
-        thread::delete(thread);
+        lthreads::delete(thread);
     }
     let share = CREATIONS / (INLINE_LTHREADS as u32 - 1);
     assert!(versions.values().all(|version| *version <= share + 1), "{versions:?}");
@@ -181,12 +185,12 @@ fn a_slot_whose_versions_are_used_up_is_retired() {
     let (first, second) = (TASK_FIRST_FREE as u32, TASK_FIRST_FREE as u32 + 1);
     let task = create(&plan(first)).expect("there is memory");
     let lthread =
-        |number| thread::create(task, &thread::Plan { lthread: number, frame: None, priority: 0, pager: Id::NIL });
+        |number| lthreads::create(task, &thread::Plan { lthread: number, frame: None, priority: 0, pager: Id::NIL });
     // As if it had been made and deleted that often.
-    task.slot(1).expect("it lies in the task").set((VERSION_MAX as u64 - 1) << 1 | 1);
+    task.slot(1).expect("it is in the task").set((VERSION_MAX as u64 - 1) << 1 | 1);
     let last = lthread(1).expect("one version is left");
     assert_eq!(last.id.version(), VERSION_MAX);
-    thread::delete(last);
+    lthreads::delete(last);
     assert_eq!(lthread(1).err(), Some(Error::Retired));
     assert_eq!(lthread(LTHREAD_TASK as u16).map(|thread| thread.id.lthread()), Ok(0), "another number is left");
     delete_lthreads(task);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The way from each mode of a local APIC to each that is used, against the manual's state diagram.
+//! The transitions from each mode of a local APIC to each that is used, against the manual's state
+//! diagram.
 
 use super::*;
 
@@ -9,7 +10,8 @@ const X2APIC: u64 = ON | X2;
 /// The boot processor's flag and the usual address, which stay.
 const REST: u64 = 0xfee0_0100;
 
-/// The transitions that the processor allows (Intel SDM volume 3, figure 11-27); any other one is a #GP.
+/// The transitions that the processor allows (Intel SDM volume 3, figure 11-27); any other one is a
+/// #GP.
 fn is_allowed(from: u64, to: u64) -> bool {
     matches!((from, to), (OFF, XAPIC) | (XAPIC, OFF) | (XAPIC, X2APIC) | (X2APIC, OFF))
 }

@@ -17,7 +17,7 @@ struct moment {
 	int64_t ticks, ns;
 };
 
-/* Both clocks at once, as far as the best of many looks can tell. */
+/* Both clocks at once, by the best of many readings. */
 static struct moment now(void)
 {
 	struct moment best = { 0 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A stack that grows page by page, again and again for so many seconds, while a timer
+ * A stack that grows page by page, again and again for a number of seconds, while a timer
  * interrupts it each millisecond: `growth SECONDS` says how many pages it touched, how
  * many were wrong, how many milliseconds passed, and how many the timer has told of.
  */

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What an application at level 0 can do, check by check: `level CHECK` prints one
+ * What an application in ring 0 can do, check by check: `level CHECK` prints one
  * line and ends with 0, or dies as the check wants; `level` does them all, and
  * `level all bypass` does them with calls that bypass the work of entry and exit.
- * The same source built for level 3 prints the same lines, but for the level.
+ * The same source built for ring 3 prints the same lines, except for the ring.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -90,7 +90,7 @@ static void tick(int number)
 	ticks++;
 }
 
-/* Interrupts, and signals that they bring, while data lie below the stack pointer. */
+/* Interrupts, and signals that they bring, while data are below the stack pointer. */
 __attribute__((noinline)) static unsigned long red_zone(unsigned long n)
 {
 	unsigned long result;
@@ -223,7 +223,7 @@ static void signals(void)
 	raise(SIGUSR1);
 }
 
-/* A call that a signal interrupts goes on, or not, as the handler's flags say. */
+/* A call that a signal interrupts is restarted, or not, as the handler's flags say. */
 static void restart(void)
 {
 	struct sigaction action = { .sa_handler = tick, .sa_flags = SA_RESTART };
@@ -292,7 +292,7 @@ static void registers(void)
 	printf("no call's number gives %ld and %ld\n", syscall(-1), syscall(100000));
 }
 
-/* 1 where a page fault has changed a register, a flag, or what lies below the stack pointer. */
+/* 1 where a page fault has changed a register, a flag, or data below the stack pointer. */
 __attribute__((noinline)) static unsigned long fault_changes(char *page)
 {
 	unsigned long bx = 4, dx = 3, below = 0;

@@ -32,7 +32,7 @@ def started(server: str) -> "subprocess.Popen[str]":
 
 
 def asked(lines: list[Line], requests: list[str]) -> list[str]:
-    """The first line of each connection's answer; all requests are under way before the first answer is read."""
+    """The first line of each connection's answer; all requests are sent before the first answer is read."""
     for (line, _), request in zip(lines, requests, strict=True):
         line.sendall(request.encode())
     return [answers.readline().decode().strip() for _, answers in lines]

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What C++ has that C has not, at level 0 as elsewhere: objects from before main
+ * What C++ has that C has not, in ring 0 as elsewhere: objects from before main
  * until behind it, exceptions, the library's strings and containers, threads.
  */
 #include <iostream>
@@ -90,6 +90,6 @@ int main(int argc, char **argv)
 	unsigned short cs;
 
 	asm volatile("mov %%cs, %0" : "=r" (cs));
-	std::cout << "objects: at level " << (cs & 3) << " with " << argv[argc - 1] << std::endl;
+	std::cout << "objects: in ring " << (cs & 3) << " with " << argv[argc - 1] << std::endl;
 	std::cout << "objects: " << caught() << ", " << counted << " by threads" << std::endl;
 }

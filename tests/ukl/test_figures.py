@@ -36,6 +36,6 @@ def test_parts_that_are_not_the_repetitions_are_refused(bench: ModuleType) -> No
 
 def test_the_table_has_what_is_saved_beside_the_paper(bench: ModuleType) -> None:
     """The medians count."""
-    text = bench.table({"level 3": {"getppid-0": [200, 100, 900]}, "level 0": {"getppid-0": [50]}}, "cycles")
-    assert text.splitlines()[0] == "| operation | level 3, cycles | level 0 | saved | the paper |"
+    text = bench.table({"ring 3": {"getppid-0": [200, 100, 900]}, "ring 0": {"getppid-0": [50]}}, "cycles")
+    assert text.splitlines()[0] == "| operation | ring 3, cycles | ring 0 | saved | the paper |"
     assert text.splitlines()[2] == "| getppid-0 | 200 | 50 | 75% | 83% |"

@@ -25,7 +25,7 @@ int main(int argc, char **argv)
 		_exit(0);
 	}
 	wait(NULL);
-	printf("linked: level %d, value %d, %s\n", cs & 3, value, argc > 1 ? argv[1] : "no words");
+	printf("linked: ring %d, value %d, %s\n", cs & 3, value, argc > 1 ? argv[1] : "no words");
 	return 0;
 }
 """
@@ -45,7 +45,7 @@ def test_the_image_is_all_that_a_machine_needs(image: Path) -> None:
     """Any loader of Linux boots it, with no RAM disk, no root and no words, and the machine is off when the application ends."""
     argv = ["qemu-system-x86_64", "-kernel", str(image), "-m", "256", "-nographic", "-no-reboot", "-nic", "none"]
     with started(argv) as machine:
-        machine.wait_for(b"linked: level 0, value 1, no words\r\n", LIMIT_S)
+        machine.wait_for(b"linked: ring 0, value 1, no words\r\n", LIMIT_S)
         assert machine.child.wait(LIMIT_S) == 0
 
 
@@ -55,7 +55,7 @@ def test_alone_it_gets_words(image: Path) -> None:
     with started(
         [str(REPOSITORY / "keel"), "ukl", "run", "--alone", "--timeout", str(LIMIT_S), "linked", "--", "some"]
     ) as machine:
-        machine.wait_for(b"linked: level 0, value 1, some\r\n", LIMIT_S)
+        machine.wait_for(b"linked: ring 0, value 1, some\r\n", LIMIT_S)
         assert machine.child.wait(LIMIT_S) == 0
 
 
@@ -64,7 +64,7 @@ def test_beside_a_root_it_is_one_program(image: Path) -> None:
     assert image.is_file()
     command = "/run/ukl/linked there; cat /proc/1/comm"
     result = keel("ukl", "run", "linked", "--timeout", str(LIMIT_S), "--exec", command, timeout_s=2 * LIMIT_S)
-    assert result.output == "linked: level 0, value 1, there\ninit\n", result.error
+    assert result.output == "linked: ring 0, value 1, there\ninit\n", result.error
 
 
 def test_alone_is_refused_where_it_cannot_be(image: Path, tmp_path: Path) -> None:

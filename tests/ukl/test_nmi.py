@@ -29,7 +29,7 @@ SYMBOLS = LINUX / "ukl-kernels" / "-".join(["base", *OPTIONS.split(",")]) / "vml
 STACK, ADDRESS = 7, 16
 # JMP by a word in memory.
 JUMP_BY_MEMORY = b"\xff\x25"
-# So many steps inside the NMI last longer than the time from one of the clock's interrupts to the next.
+# This many steps inside the NMI last longer than the time from one of the clock's interrupts to the next.
 STEPS = 400
 
 
@@ -81,7 +81,7 @@ class Stub:
         return int(struct.unpack("<Q", self.memory(address, 8))[0])
 
     def run_to(self, address: int) -> None:
-        """Go on until this address, and stop there no more."""
+        """Continue to this address, and remove the breakpoint."""
         self.stop_at(address)
         assert self.ask("c").startswith("T05")
         assert self.register(ADDRESS) == address
@@ -107,7 +107,7 @@ class Monitor:
 def guest(directory: Path) -> "Iterator[tuple[subprocess.Popen[bytes], Stub, Monitor]]":
     """The application's guest, stopped, and the lines to its emulator."""
     debugger, control = directory / "debugger", directory / "monitor"
-    # Its own line for the debugger instead of the usual one, whose place nobody says.
+    # Its own line for the debugger instead of the usual one, whose address is not known.
     line = ["-chardev", f"socket,path={debugger},server=on,wait=off,id=debugger", "-gdb", "chardev:debugger"]
     words = [f"--qemu-arg={word}" for word in (*line, "-qmp", f"unix:{control},server=on,wait=off")]
     argv = [sys.executable, str(REPOSITORY / "keel"), "ukl", "run", "interrupted", "--timeout", str(LIMIT_S), *words]
@@ -138,14 +138,14 @@ def interrupted(stub: Stub, monitor: Monitor, symbols: dict[str, int], jump: int
     for _ in range(STEPS):
         assert stub.ask("s").startswith("T05")
     stub.run_to(symbols["ukl_frame"])
-    # Above the return address and the word that stands for an error code.
+    # Above the return address and the word in place of an error code.
     assert stub.word(stub.register(STACK) + 16) == jump
 
 
 def test_an_nmi_between_sti_and_the_jump(symbols: dict[str, int], tmp_path: Path) -> None:
     """Kernel code with the user's GS is interrupted twice, and the application notices nothing."""
     with guest(tmp_path) as (child, stub, monitor):
-        # Time goes on while single steps are made.
+        # Time advances while single steps are made.
         assert stub.ask("Qqemu.sstep=1") == "OK"
         for name in JUMPS:
             jump = symbols[name]

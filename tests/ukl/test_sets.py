@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Every set of options that can be had, but the empty one and the whole, which test_ukl.py has: each has a kernel of its own.
+"""Every possible set of options, except the empty and the full one, which test_ukl.py has. Each has its own kernel.
 
 And a stack that grows for a minute. This takes ten minutes, so that only `./keel test ukl-options` runs it.
 """

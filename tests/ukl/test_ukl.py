@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Applications at level 0: what they do, what they cannot harm, and that Linux without them is as it was.
+"""Applications in ring 0: what they do, what they cannot harm, and that Linux without them is as it was.
 
 The checks are those of level.c, on a guest of two processors, one boot for all of them.
 """
@@ -24,7 +24,7 @@ CHECKS = re.findall(r'^\t\{ "([\w-]+)", \w+, [01] \},$', (SOURCES / "level.c").r
 # A busy host may give the guest too few ticks for Linux's test of them.
 GUEST = ["--timeout", str(LIMIT_S)]
 # The note of an application with another address in it.
-FOREIGN = """python3 -c "
+OTHER_NOTE = """python3 -c "
 data = bytearray(open('/run/ukl/level', 'rb').read())
 data[data.index(b'UKL\\\\0') + 4] ^= 16
 open('/run/foreign', 'wb').write(data)" && chmod +x /run/foreign"""
@@ -46,7 +46,7 @@ SESSION = f"""{NARROW}
 cat > /run/level.c && gcc -O2 -D_GNU_SOURCE -o /run/ordinary /run/level.c -lpthread
 /run/ordinary; echo ordinary $?
 /run/ukl/level; echo application $?
-{FOREIGN}; /run/foreign; echo foreign $?
+{OTHER_NOTE}; /run/foreign; echo foreign $?
 {UNPRIVILEGED}
 strace -f -o /run/trace /run/ukl/level level; grep -c write /run/trace; echo traced $?
 strace -f -o /run/trace /run/ukl/level through-pipe
@@ -74,7 +74,7 @@ echo alive on $(nproc)
 SAID = (
     b"a global is made",
     b"a local is made",
-    b"at level 0 with words",
+    b"in ring 0 with words",
     b"too deep, 21 undone, 1.5, 4000 by threads",
     b"a local is gone",
     b"a global is gone",
@@ -130,14 +130,14 @@ def test_check(session: Result, check: str) -> None:
 @together("session")
 @pytest.mark.parametrize("check", CHECKS)
 def test_check_with_options(session: Result, with_options: Result, check: str) -> None:
-    """The same on the kernel with every option, where nobody asks for them and where the checks do."""
+    """The same on the kernel with every option, where no program asks for them and where the checks do."""
     ordinary, unasked, bypassing = [*lines(session.output, check)[:1], *lines(with_options.output, check)[:2]]
     assert unasked == bypassing == DIFFERENT.get(ordinary, ordinary)
 
 
 @together("session")
 def test_the_system_with_options_lives_on(with_options: Result) -> None:
-    """A tracer sees the calls of who has asked for the bypass; many do so at once; nothing is lost."""
+    """A tracer sees the calls of programs with the bypass; many run at once; nothing is lost."""
     assert "application 0\n" in with_options.output and "bypass 0\n" in with_options.output
     assert "no bypass" not in with_options.output
     assert re.search(r"name space of its own\n[1-9]\d*\ntraced 0$", with_options.output, re.MULTILINE)
@@ -159,7 +159,7 @@ def test_what_options_give_who_asks(with_options: Result) -> None:
 
 @together("session")
 def test_the_system_lives_on(session: Result) -> None:
-    """Behind all deaths."""
+    """After all deaths."""
     assert len(CHECKS) >= 20
     assert "ordinary 0\n" in session.output and "application 0\n" in session.output
     assert "alive on 2\n" in session.output
@@ -173,7 +173,7 @@ def test_many_at_once(session: Result) -> None:
 
 @together("session")
 def test_a_tracer_sees_the_calls(session: Result) -> None:
-    """Stopped at its calls, an application goes on as before."""
+    """Stopped at its calls, an application continues as before."""
     assert re.search(r"^level: 0, constructors ran\n[1-9]\d*\ntraced 0$", session.output, re.MULTILINE), session.output
 
 
@@ -192,13 +192,13 @@ def test_one_for_another_kernel_is_refused(session: Result) -> None:
 
 @together("session")
 def test_who_may_not_is_refused(session: Result) -> None:
-    """Level 0 is the whole machine: root's alone."""
+    """Ring 0 is the whole machine: root's alone."""
     assert "unprivileged: refused\n" in session.output
 
 
 @together("session")
 def test_the_instruction_is_named(session: Result) -> None:
-    """Who executes SYSCALL at level 0 is told how to build."""
+    """The log says how to build a program that executes SYSCALL in ring 0."""
     assert re.search(r"ukl: level\[\d+\] executed SYSCALL at [0-9a-f]+; build it with ./keel ukl build", session.output)
 
 
@@ -212,7 +212,7 @@ def test_processors_protection_is_not_forgotten(application: str) -> None:
 
 
 def test_an_application_then_a_shell() -> None:
-    """Without --exec it runs on the console, with the words behind --, and a shell follows. This one is of C++."""
+    """Without --exec it runs on the console, with the words after --, and a shell follows. This one is of C++."""
     built = keel("ukl", "build", str(SOURCES / "objects.cc"), timeout_s=3600)
     assert built.status == 0, built.error
     argv = [str(REPOSITORY / "keel"), "ukl", "run", *GUEST, "objects", "--", "words"]
@@ -255,7 +255,7 @@ def test_one_that_is_too_large_is_refused(tmp_path: Path, application: str) -> N
     """Its code would not reach the kernel."""
     (tmp_path / "large.c").write_text('asm(".text; .skip 20 << 20");\nint main(void) { return 0; }\n')
     result = keel("ukl", "build", str(tmp_path / "large.c"))
-    assert "large is too large for level 0" in result.last_error_line()
+    assert "large is too large for ring 0" in result.last_error_line()
 
 
 def served(name: str) -> Result:

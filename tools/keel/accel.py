@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Chooses the accelerator: KVM only where a probe guest has shown that it works."""
+"""Chooses the accelerator: KVM only if a probe guest has shown that it works."""
 
 import os
 from pathlib import Path
@@ -10,6 +10,9 @@ from .errors import KeelError
 from .lock import locked
 
 KVM_DEVICE = Path("/dev/kvm")
+PROCESSORS = Path("/proc/cpuinfo")
+# Linux's names of Intel's and AMD's virtualization (arch/x86/include/asm/cpufeatures.h).
+VIRTUALIZATION = {"vmx", "svm"}
 PROBE_SECONDS = 2.0
 PROBE_SOURCE = Path(__file__).parent / "probe"
 
@@ -25,11 +28,13 @@ def choose(settings: Settings, wanted: str, icount: bool) -> str:
 
 
 def obstacle(settings: Settings) -> str:
-    """Why KVM cannot be used; empty where a guest under it answers in 64-bit mode within two seconds."""
+    """Why KVM cannot be used; empty where the processor virtualizes and a guest answers in 64-bit mode within two seconds."""
     if not KVM_DEVICE.exists():
         return f"{KVM_DEVICE} is not there"
     if not os.access(KVM_DEVICE, os.R_OK | os.W_OK):
         return f"this user may not open {KVM_DEVICE}"
+    if not VIRTUALIZATION & set(PROCESSORS.read_text().split()):
+        return f"this processor shows neither VMX nor SVM: {KVM_DEVICE} is not virtualization by the processor"
     probe = _build_probe(settings)
     argv = [
         machine.EMULATOR, "-no-user-config", "-nodefaults", "-no-reboot",

@@ -15,11 +15,11 @@ class Parser(argparse.ArgumentParser):
     def __init__(self, **settings: Any) -> None:
         settings.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
         super().__init__(allow_abbrev=False, **settings)
-        # What can stand where no option does, for completion.
+        # What completion offers for an argument that is no option.
         self.places: Collection[str] = ()
 
     def options(self) -> list[argparse.Action]:
-        """What begins with a dash, as declared."""
+        """The options, as declared."""
         return [action for action in self._actions if action.option_strings]
 
     def shown(self) -> list[argparse.Action]:
@@ -28,11 +28,11 @@ class Parser(argparse.ArgumentParser):
         return [one for one in self._actions if one.help is not hidden and not isinstance(one, argparse._SubParsersAction)]
 
     def explained(self, action: argparse.Action) -> str:
-        """The help of an argument with what its words stand for."""
+        """The help of an argument with its placeholders filled in."""
         return self._get_formatter()._expand_help(action)
 
     def words(self) -> Iterator[tuple[str, list[str]]]:
-        """Each option that takes one of some words, with these."""
+        """Each option with a fixed set of values, with these."""
         for action in self.options():
             if action.choices:
                 yield action.option_strings[-1], [str(choice) for choice in action.choices]
@@ -43,21 +43,21 @@ class Parser(argparse.ArgumentParser):
         return {name: verb for action in actions for name, verb in action.choices.items()}
 
     def with_options_alone(self) -> "Parser":
-        """A parser of the same options that misses nothing else."""
+        """A parser of the same options without required arguments."""
         parser = Parser(prog=self.prog, add_help=False)
         for action in self.options():
             parser._add_action(action)
         return parser
 
     def parse(self, arguments: Sequence[str] | None = None) -> argparse.Namespace:
-        """All arguments, those of the program where none are given, or the end where one is unknown."""
+        """All arguments, those of the program where none are given, or the end if one is unknown."""
         options, others = self.parse_known_args(arguments)
         if others:
             self.refuse(others[0])
         return options
 
     def refuse(self, word: str) -> NoReturn:
-        """End over an argument that nobody knows; an option with a name near to it is told."""
+        """End because of an unknown argument; name an option that is spelled similarly."""
         if not word.startswith("-"):
             self.error(f"there is no use for the argument {word!r}")
         name = word.split("=")[0]
@@ -65,13 +65,13 @@ class Parser(argparse.ArgumentParser):
         self.error(f"there is no option {name}", *difflib.get_close_matches(name, known, 1))
 
     def error(self, message: str, near: str = "") -> NoReturn:
-        """One line, with what helps."""
+        """Print an error of one line, with a remedy."""
         meant = f"did you mean {near}? " if near else ""
         error = KeelError(message, f"{meant}./{self.prog} --help shows what there is", Status.USAGE)
         self.exit(error.status, f"{error.line()}\n")
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
-        """A word that is none of the choices; argparse would list twenty verbs with quotes."""
+        """Refuse a word that is none of the choices; argparse would list twenty verbs with quotes."""
         if action.choices is None or value in action.choices:
             return
         known = [str(choice) for choice in action.choices]

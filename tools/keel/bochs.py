@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Bochs: the disk that it boots, its configuration, and a run up to the guest's last words.
+"""Bochs: the disk that it boots, its configuration, and a run until the guest's last line.
 
-It has no port that ends it: the root task, or the µ-kernel in a panic, says how the machine
-ends, with the code that it would have written there, and Bochs is ended from outside.
+Bochs has no exit port. The root task, or the µ-kernel in a panic, prints how the machine
+shuts down, with the code that it would have written there, and Bochs is ended from outside.
 """
 
 import os
@@ -22,13 +22,13 @@ EMULATOR = "bochs"
 FIRMWARE = Path("/usr/share/bochs")
 DISK = "disk.iso"
 CONFIGURATION = "bochsrc"
-# What the built-in debugger of Debian's Bochs is to do first.
+# The first commands of the built-in debugger of Debian's Bochs.
 COMMANDS = "commands"
 LOGS = ("console", "kernel", "emulator")
 # The emulated processor's instructions in a second of the emulated time, which nothing else drives.
 INSTRUCTIONS_PER_S = 20_000_000
 # From this version on (3.0, with Debian's options), its loop for several processors does not commit the instruction pointer after
-# an exception (main.cc), so that a breakpoint on an instruction is met again at the first instruction of the handler, for ever.
+# an exception (main.cc), so that a breakpoint on an instruction is hit again at the first instruction of the handler, endlessly.
 REPEATS_BREAKPOINTS = (3, 0)
 LAST_WORDS = re.compile(rb" \(code (0x[0-9a-f]+)\)\r?\n")
 KEEP_BYTES = 128
@@ -44,9 +44,9 @@ def configuration(guest: qemu.Guest, processor: str, console: str, log: str) -> 
         "clock: sync=none",
         f"romimage: file={FIRMWARE}/BIOS-bochs-latest",
         f"vgaromimage: file={FIRMWARE}/VGABIOS-lgpl-latest",
-        # The one display that needs no terminal; it waits for no viewer.
+        # The only display without a terminal; it does not wait for a viewer.
         'display_library: rfb, options="timeout=0"',
-        # Where the host has no sound card, Bochs's thread for one dies of a buffer overflow.
+        # If the host has no sound card, Bochs's sound thread crashes by a buffer overflow.
         "sound: waveoutdrv=dummy, waveindrv=dummy, midioutdrv=dummy",
         "pci: enabled=1, chipset=i440fx",
         f"com1: enabled=1, mode=file, dev={console}",
@@ -54,7 +54,7 @@ def configuration(guest: qemu.Guest, processor: str, console: str, log: str) -> 
         f"ata0-master: type=cdrom, path={DISK}, status=inserted",
         "boot: cdrom",
         "log: -",
-        # What it calls errors are faults of the guest's user programs.
+        # Its errors are faults of the guest's user programs.
         *("panic: action=fatal", "error: action=ignore", "info: action=ignore", "debug: action=ignore"),
     ]
     return "\n".join([*lines, ""])
@@ -72,7 +72,7 @@ def installed_version() -> str:
 
 @dataclass
 class Plan:
-    """What a run is to do beside starting Bochs."""
+    """The actions of a run in addition to starting Bochs."""
 
     slot: Slot
     timeout_s: float
@@ -81,9 +81,9 @@ class Plan:
 
 
 def without_network() -> list[str]:
-    """The words before a command that leave it no network but one of its own; none where this system forbids that.
+    """The words before a command that leave it no network but one of its own; none if this system forbids that.
 
-    Bochs's display serves anybody who can reach this machine, without a password.
+    Bochs's display has no password: every host that reaches this machine can connect.
     """
     user = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
     words = ["unshare", *user, "--net", "--"]
@@ -91,14 +91,14 @@ def without_network() -> list[str]:
 
 
 class LastWords:
-    """Looks for the guest's last words on a line."""
+    """Finds the guest's last words on a serial line."""
 
     def __init__(self) -> None:
         self.code: int | None = None
         self._kept = b""
 
     def feed(self, data: bytes) -> None:
-        """Look at the next bytes; the words may be cut between two calls."""
+        """Take the next bytes; the words may be split between two calls."""
         text = self._kept + data
         if found := LAST_WORDS.search(text):
             self.code = int(found[1], 16)
@@ -106,7 +106,7 @@ class LastWords:
 
 
 class _Line:
-    """A serial line: a pipe that Bochs writes to, and those who want its bytes."""
+    """A serial line: a pipe that Bochs writes to, and the consumers of its bytes."""
 
     def __init__(self, stack: ExitStack, takers: Sequence[Callable[[bytes], object]]) -> None:
         ours, theirs = os.pipe()
@@ -119,7 +119,7 @@ class _Line:
         return f"/dev/fd/{self.theirs.fileno()}"
 
     def take(self) -> bool:
-        """Hand on what has come; false at the line's end."""
+        """Pass on the received bytes; false at the line's end."""
         data = self.ours.read(READ_BYTES)
         for taker in self.takers:
             taker(data)
@@ -127,7 +127,7 @@ class _Line:
 
 
 def run(guest: qemu.Guest, processor: str, plan: Plan) -> int | None:
-    """Run the guest to its last words: their code, or None where it ended or hung without."""
+    """Run the guest to its last words: their code, or None if it ended or hung without them."""
     slot, words = plan.slot, LastWords()
     loader.make_disc(guest, slot.directory, slot.directory / DISK, slot.log("disk"))
     with ExitStack() as stack:

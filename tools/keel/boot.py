@@ -12,37 +12,37 @@ from .errors import KeelError
 from .rust import DEBUGGER_IMAGE, KERNEL_IMAGE
 from .slot import Slot, check_name
 
-# Both systems get these: the init of our own archive, and the processor's random numbers.
+# Parameters of both systems: the init of our own archive, and the processor's random numbers.
 COMMON_PARAMETERS = ("rdinit=/keel/init", "random.trust_cpu=on")
 SERIAL_CONSOLE = "console=ttyS0"
 SCREEN_CONSOLE = "console=tty0"
-# A shell on each, where there is a screen.
+# With a screen there is a shell on each.
 SHELLS = "keel.console=tty1,ttyS0"
-# Where the default root lies in the RAM disk of a disc, and what the terminal on its serial line is taken for.
+# The path of the default root in the RAM disk of an ISO image, and the terminal type of its serial line.
 DISC_ROOT = "keel/root.squashfs"
 DISC_TERMINAL = "keel.term=xterm"
-# What native Linux's boot code is told where it is to set a mode with 32 bits a pixel.
+# The parameter by which native Linux's boot code sets a mode with 32 bits a pixel.
 NATIVE_SCREEN = "vga=0x344"
-# The emulator's clock is steady and its interrupts come, if late on a busy host; a panic ends the guest, not leaving it there.
+# The emulator's clock is steady and loses no interrupts, though a busy host delays them. A panic ends the guest.
 NATIVE_PARAMETERS = ("panic=-1", "tsc=reliable", "no_timer_check")
-# Code at level 0 in pages of level 3, which the processor would not let it reach.
+# Code in ring 0 is in pages of ring 3, which SMEP and SMAP would forbid.
 UKL_PARAMETERS = ("clearcpuid=smep,smap",)
-# Linux's own limit, less what the terminal's settings may take.
+# Linux's own limit, minus the space for the terminal's settings.
 LONGEST_PARAMETERS = 2048 - 128
 # The kernel that Debian ships, in place of a file.
 DEBIAN_KERNEL = "debian"
 PACKAGE_NAME = re.compile(r"[a-z0-9][a-z0-9+.-]+")
 # The µ-kernel's own: a panic ends the emulator.
 KERNEL_PARAMETERS = ("debug-exit",)
-# The kernel for debugging has a serial line of its own, on which a panic waits for us.
+# The debug build has its own serial line, on which a panic waits for commands.
 DEBUGGER_PARAMETERS = ("console=com4",)
-# What a configuration says besides where the kernel's debugger is asked after the end.
-STAYS_AT_END = "\non-end stay\n"
+# An additional setting of the configuration if the kernel's debugger is used after the shutdown.
+HALTS_AT_SHUTDOWN = "\non-shutdown halt\n"
 
 
 @dataclass(frozen=True)
 class Choices:
-    """What the user chose about a run."""
+    """The user's choices for a run."""
 
     native: bool = False
     # In place of the native kernel: a file, or DEBIAN_KERNEL.
@@ -61,7 +61,7 @@ class Choices:
     processors: int = 1
     kernel_line: str = ""
     debugger: bool = False
-    # The kernel for debugging, but for nothing else than its check of the invariants.
+    # The debug build, only for its check of the invariants.
     checks: bool = False
     arguments: str = ""
     # Disks beside the root, each `[BUS:][FORMAT:]FILE`; a network card of machine.CARDS, "none", or None for the usual one.
@@ -70,32 +70,32 @@ class Choices:
     persist: bool = False
     # More Debian packages in the default root.
     packages: tuple[str, ...] = ()
-    # An application for level 0 and its arguments, on the kernel for it, which is a native one with a set of options.
+    # An application for ring 0 and its arguments, on the kernel for it, which is a native one with a set of options.
     application: Path | None = None
     application_options: tuple[str, ...] = ()
     application_arguments: tuple[str, ...] = ()
-    # The kernel has the application in it; and there is nothing else, no root and no RAM disk.
+    # The application is linked into the kernel; there is no root and no RAM disk.
     linked: bool = False
     alone: bool = False
-    # Who runs the system: Keel's own init of one command or shell, or the root's systemd.
+    # Process 1: Keel's own init of one command or shell, or the root's systemd.
     init: str = "keel"
     uefi: bool = False
     iommu: bool = False
     graphic: bool = False
-    # What the guest is called among those that run; by default its kind, with a number.
+    # The name of the guest while it runs; by default its kind, with a number.
     name: str | None = None
 
     @property
     def on_disk(self) -> bool:
-        """Whether the default root is taken from a disk.
+        """Whether the default root is on a disk.
 
-        A disk answers in the host's time, so not on the deterministic clock; and another kernel may have no driver for it.
+        Disks run in the host's time, so there is none on the deterministic clock. Another kernel may have no driver for it.
         """
         return not self.icount and self.kernel is None and not self.alone
 
     @property
     def network_card(self) -> str | None:
-        """The guest's card. A network, too, answers in the host's time."""
+        """The guest's network card. A network runs in the host's time, too."""
         usual = "none" if self.icount else "virtio"
         card = self.card or usual
         return None if card == "none" else card
@@ -103,7 +103,7 @@ class Choices:
 
 @dataclass(frozen=True)
 class Storage:
-    """What a guest of Linux has its files on: an initial RAM disk, and disks, the first of which may be its root."""
+    """The storage of a Linux guest: an initial RAM disk, and disks, the first of which may be its root."""
 
     ramdisk: Path
     disks: tuple[qemu.Disk, ...] = ()
@@ -111,8 +111,8 @@ class Storage:
 
 
 def linux_parameters(choices: Choices, terminal: str, *, root_on_disk: bool = False) -> str:
-    """Linux's command line, the same on both systems but for the native machine's own."""
-    # The last is the one that the init speaks to.
+    """Linux's command line: the same on both systems, except what only the native one needs."""
+    # The init uses the last one.
     words = [*([SCREEN_CONSOLE] if choices.graphic else []), SERIAL_CONSOLE, *COMMON_PARAMETERS]
     if root_on_disk:
         words.append(f"keel.root={machine.ROOT_DISK}")
@@ -138,12 +138,12 @@ def linux_parameters(choices: Choices, terminal: str, *, root_on_disk: bool = Fa
 
 
 def linked_parameters(name: str) -> str:
-    """Linux's command line in a kernel that has an application in it; what a loader adds comes behind it."""
+    """Linux's command line for a kernel with an application linked into it; a loader's additions follow it."""
     return " ".join([SERIAL_CONSOLE, *COMMON_PARAMETERS, *UKL_PARAMETERS, f"keel.app={name}", "keel.mode=shell", "panic=-1"])
 
 
 def disc_parameters(root: str | None, append: str) -> str:
-    """Linux's command line on a disc, whose machine nobody knows: a shell on its screen and on its first serial line."""
+    """Linux's command line on an ISO image, for any machine: a shell on its screen and on its first serial line."""
     words = [SERIAL_CONSOLE, SCREEN_CONSOLE, *COMMON_PARAMETERS, "keel.mode=shell", DISC_TERMINAL, SHELLS]
     return " ".join([*words, *([f"keel.root=/{root}"] if root else []), *([append] if append else [])])
 
@@ -166,7 +166,7 @@ def native_guest(
     parameters: str,
     accelerator: str,
 ) -> qemu.Guest:
-    """A Linux on the bare machine."""
+    """A native Linux."""
     described = _linux_guest(kernel, choices, slot, storage, accelerator)
     return replace(described, command_line=parameters, ramdisk=storage.ramdisk)
 
@@ -185,7 +185,7 @@ def keel_guest(
         ramdisk=storage.ramdisk.name,
         linux_args=parameters,
     )
-    end = STAYS_AT_END if choices.debugger else ""
+    end = HALTS_AT_SHUTDOWN if choices.debugger else ""
     return replace(
         _linux_guest(_kernel(settings, choices), choices, slot, storage, accelerator),
         has_exit=not choices.debugger,
@@ -195,7 +195,7 @@ def keel_guest(
 
 
 def _linux_guest(kernel: Path, choices: Choices, slot: Slot, storage: Storage, accelerator: str) -> qemu.Guest:
-    """The machine that Linux gets on both systems, with the kernel that boots but not what that is given."""
+    """The machine of Linux on both systems, with the kernel that boots, without its parameters."""
     return qemu.Guest(
         kernel=kernel,
         memory_mb=choices.memory_mb,
@@ -216,7 +216,7 @@ def _linux_guest(kernel: Path, choices: Choices, slot: Slot, storage: Storage, a
 
 
 def disc_guest(settings: Settings, slot: Slot, template: Path, ramdisk: Path, parameters: str) -> qemu.Guest:
-    """What is on a disc that boots."""
+    """The contents of a bootable ISO image."""
     text = bootconf.fill(bootconf.read(template), ramdisk=ramdisk.name, linux_args=parameters)
     return qemu.Guest(
         kernel=settings.keel_directory / KERNEL_IMAGE,
@@ -228,7 +228,7 @@ def disc_guest(settings: Settings, slot: Slot, template: Path, ramdisk: Path, pa
 def tests_guest(settings: Settings, choices: Choices, slot: Slot) -> qemu.Guest:
     """The µ-kernel with the native tasks alone."""
     text = bootconf.fill_tests(bootconf.read(choices.boot_template), choices.arguments)
-    end = STAYS_AT_END if choices.debugger else ""
+    end = HALTS_AT_SHUTDOWN if choices.debugger else ""
     return qemu.Guest(
         kernel=_kernel(settings, choices),
         has_exit=not choices.debugger,
@@ -254,7 +254,7 @@ def _modules(settings: Settings, slot: Slot, text: str) -> tuple[qemu.Module, ..
 
 
 def check(choices: Choices) -> None:
-    """Refuse what cannot work before anything long is begun."""
+    """Refuse what cannot work before anything long begins."""
     if choices.memory_mb < machine.LEAST_MEMORY_MB:
         raise KeelError(f"--mem {choices.memory_mb} is too little", f"at least {machine.LEAST_MEMORY_MB} MB")
     if not 1 <= choices.processors <= machine.MOST_PROCESSORS:
@@ -291,7 +291,7 @@ def check(choices: Choices) -> None:
 
 
 def check_disc(template: Path, parameters: str) -> None:
-    """Refuse what cannot be on a disc before anything long is begun."""
+    """Refuse what an ISO image cannot have, before anything long begins."""
     _check_parameters(parameters)
     bootconf.fill(bootconf.read(template), ramdisk="", linux_args="")
 
@@ -305,13 +305,13 @@ def _check_parameters(parameters: str) -> None:
 
 def _check_kernel(choices: Choices) -> None:
     if not choices.native:
-        raise KeelError("--kernel is another Linux for the bare machine", "give --native as well")
+        raise KeelError("--kernel is another native Linux", "give --native as well")
     if choices.kernel != DEBIAN_KERNEL and not Path(choices.kernel or "").is_file():
         raise KeelError(f"--kernel {choices.kernel}: there is no such file", f"a bzImage, or the word {DEBIAN_KERNEL!r}")
 
 
 def _check_configuration(choices: Choices) -> None:
-    """Fill the boot configuration in for nothing: what is wrong with it shows before a build."""
+    """Fill in the boot configuration without using it, so that its errors show before a build."""
     if not choices.native:
         bootconf.fill(bootconf.read(choices.boot_template), ramdisk="", linux_args="")
     elif choices.boot_template != bootconf.DEFAULT_TEMPLATE:

@@ -83,10 +83,11 @@ class Channel:
         return frames
 
     def _skip_text(self) -> None:
-        places = [self._received.find(encode(kind, b"")) for kind in UNANSWERED]
-        first = min((place for place in places if place >= 0), default=-1)
-        self._in_text = first < 0
-        self._received = self._received[first if first >= 0 else 1 - HEADER.size :]
+        # An init sends zero bytes before its first frame. Firmware sends none, but its text may end
+        # in a byte that begins a frame: a newline with such zeros after it would be a prompt frame.
+        _, zero, rest = self._received.partition(b"\0")
+        self._in_text = not zero
+        self._received = rest
 
     def _take(self) -> Frame | None:
         self._received = self._received.lstrip(b"\0")  # the end of a frame that an init before did not finish
@@ -108,6 +109,11 @@ class Channel:
         for start in range(0, max(len(data), 1), FRAME_DATA_MAX):
             self._waiting.append((kind, data[start : start + FRAME_DATA_MAX]))
         self._release()
+
+    def send_latest(self, kind: Kind, data: bytes) -> None:
+        """Queue one frame in place of those of its kind that still wait, so that the queue does not grow."""
+        self._waiting = [frame for frame in self._waiting if frame[0] is not kind]
+        self.send(kind, data)
 
     def send_at_once(self, kind: Kind) -> None:
         """Send an empty frame that uses up no credit, before all that waits."""

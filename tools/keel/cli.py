@@ -34,7 +34,7 @@ from .errors import Interrupted, KeelError, Status, system_error
 from .suites import PARTS, SUITES
 from .ukloptions import OPTIONS
 
-# `./keel stop` sends the last; a guest that listens to us is asked to power off then.
+# `./keel stop` sends the last one. A guest whose init listens is then asked to power off.
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
 Verbs: TypeAlias = "argparse._SubParsersAction[Parser]"
 
@@ -50,7 +50,7 @@ COMPLETION_USE = """for this shell, and for all later ones:
 
 
 def make_parser() -> Parser:
-    """All verbs and their options; help, completion and manual pages are made from it."""
+    """All verbs and their options; help, completion and manual pages are generated from it."""
     parser = Parser(prog="keel", description="Debian on Keel: Linux as a server on an L4 µ-kernel.", epilog=EXAMPLES_OF_USE)
     parser.add_argument("--version", action="store_true", help="print the version and end")
     verbs = parser.add_subparsers(dest="verb", title="verbs", metavar="VERB")
@@ -64,7 +64,7 @@ def make_parser() -> Parser:
 
 def _add_verb(verbs: Verbs, name: str, text: str, epilog: str = "", *, has_help: bool = True) -> Parser:
     verb = verbs.add_parser(name, help=text, description=f"{text[:1].upper()}{text[1:]}.", epilog=epilog, add_help=has_help)
-    verb.add_argument("--verbose", action="store_true", help="show what is otherwise only logged")
+    verb.add_argument("--verbose", action="store_true", help="show output that otherwise goes only to the logs")
     verb.add_argument(
         "--no-install",
         action="store_true",
@@ -74,7 +74,7 @@ def _add_verb(verbs: Verbs, name: str, text: str, epilog: str = "", *, has_help:
 
 
 def _add_machine(verb: Parser) -> None:
-    """The options of a guest with Linux, whichever Linux that is; `_on_machine` reads them."""
+    """The options of every guest with Linux; `_on_machine` reads them."""
     verb.add_argument("--icount", action="store_true", help="the deterministic instruction clock")
     verb.add_argument("--accel", choices=("auto", "tcg", "kvm"), default="auto", help="auto: KVM where it works")
     verb.add_argument(
@@ -97,14 +97,14 @@ def _add_machine(verb: Parser) -> None:
         type=float,
         help=f"end the guest after S seconds with status {int(Status.TIMEOUT)}",
     )
-    verb.add_argument("--append", metavar="STR", default="", help="more for Linux's command line")
+    verb.add_argument("--append", metavar="STR", default="", help="additions to Linux's command line")
     _add_packages(verb)
     verb.add_argument(
         "--qemu-arg",
         metavar="ARG",
         action="append",
         default=[],
-        help="one more argument for QEMU; may be repeated",
+        help="an additional argument for QEMU; may be repeated",
     )
 
 
@@ -125,7 +125,7 @@ def _names(text: str) -> tuple[str, ...]:
 def _add_run(verbs: Verbs) -> None:
     verb = _add_verb(verbs, "run", "boot Debian and stay at its shell, or run one command in it")
     verb.add_argument("--exec", metavar="CMD", dest="command", help="run CMD; its output and exit status are ours")
-    verb.add_argument("words", metavar="-- CMD", nargs="*", help="run it as --exec does, each word as it stands here")
+    verb.add_argument("words", metavar="-- CMD", nargs="*", help="run it as --exec does, each word unchanged")
     verb.add_argument(
         "--root",
         metavar="[FORMAT:]FILE",
@@ -133,23 +133,23 @@ def _add_run(verbs: Verbs) -> None:
         f"or by its name's end: {', '.join(imageformat.ROOT_SUFFIXES)}",
     )
     verb.add_argument(
-        "--init", choices=machine.INITS, default="keel", help="who is process 1: %(default)s, or the root's systemd"
+        "--init", choices=machine.INITS, default="keel", help="process 1 of the guest: %(default)s, or the root's systemd"
     )
-    verb.add_argument("--name", metavar="NAME", help="what the guest is called in ./keel ps and its logs")
+    verb.add_argument("--name", metavar="NAME", help="the guest's name in ./keel ps and its logs")
     verb.add_argument("--persist", action="store_true", help="keep what the guest writes to its disks; discarded otherwise")
     verb.add_argument(
         "--drive",
         metavar="[BUS:][FORMAT:]FILE",
         action="append",
         default=[],
-        help=f"one more disk; BUS is {', '.join(machine.BUSES)}; FORMAT is raw or qcow2, without it qcow2 for a .qcow2; "
+        help=f"another disk; BUS is {', '.join(machine.BUSES)}; FORMAT is raw or qcow2, without it qcow2 for a .qcow2; "
         "may be repeated",
     )
     verb.add_argument("--nic", choices=(*machine.CARDS, "none"), help="the network card (virtio; none with --icount)")
     verb.add_argument(
         "--native",
         action="store_true",
-        help="Linux on the bare machine, the baseline of every figure",
+        help="native Linux, the baseline of every figure",
     )
     verb.add_argument(
         "--kernel",
@@ -179,10 +179,10 @@ def _add_build(verbs: Verbs) -> None:
 
 
 def _add_image(verbs: Verbs) -> None:
-    verb = _add_verb(verbs, "image", "make a disc that boots Debian on Keel on a PC, by BIOS or by UEFI")
+    verb = _add_verb(verbs, "image", "make a bootable ISO image of Debian on Keel for a PC with BIOS or UEFI")
     verb.add_argument("file", metavar="FILE.iso", type=Path, help="where it goes")
     verb.add_argument("--root", metavar="FILE", help="another root: a directory or a .cpio(.gz/.xz/.zst)")
-    verb.add_argument("--append", metavar="STR", default="", help="more for Linux's command line")
+    verb.add_argument("--append", metavar="STR", default="", help="additions to Linux's command line")
     verb.add_argument("--boot-conf", metavar="FILE", type=Path, default=DEFAULT_TEMPLATE, help="another boot configuration")
 
 
@@ -197,16 +197,16 @@ def _add_others(verbs: Verbs) -> None:
     _add_trace(verbs)
     _add_profile(verbs)
     _add_verb(verbs, "ps", "list the guests that run")
-    verb = _add_verb(verbs, "stop", "have guests power off")
+    verb = _add_verb(verbs, "stop", "make guests power off")
     verb.add_argument("names", nargs="+", metavar="NAME", help="as ./keel ps lists them")
     verb = _add_verb(verbs, "gdb", "gdb on the running guest, with symbols")
     verb.add_argument("view", nargs="?", choices=slot.VIEWS, help="whose symbols")
-    # Each measurement has options and a help of its own.
-    _add_verb(verbs, "bench", "measure Keel against the native baseline, or what ./keel bench --help lists", has_help=False)
+    # Each measurement has its own options and help.
+    _add_verb(verbs, "bench", "measure Keel against native Linux, or what ./keel bench --help lists", has_help=False)
     verb = _add_verb(verbs, "clean", "remove what was built")
     verb.add_argument("--cache", action="store_true", help="also what was fetched, for all clones")
     verb.add_argument("--persistent", action="store_true", help="also what guests wrote to default roots with run --persist")
-    _add_verb(verbs, "doctor", "say what is missing on this machine and how to mend it")
+    _add_verb(verbs, "doctor", "say what is missing on this machine and how to install it")
 
 
 def _suites() -> str:
@@ -214,7 +214,7 @@ def _suites() -> str:
     parts = {name: part for name, part in PARTS.items() if name not in SUITES}
     return "\n".join(
         f"{title}:\n{in_columns([(name, suite.what, suite.lasts) for name, suite in group.items()])}"
-        for title, group in (("suites", SUITES), ("parts of them, and what takes too long for every day", parts))
+        for title, group in (("suites", SUITES), ("parts of suites, and suites that take too long for every day", parts))
     )
 
 
@@ -222,7 +222,7 @@ def _add_about(verbs: Verbs) -> None:
     verb = verbs.add_parser("help", help="show the help of a verb", description="Shows the help of a verb.")
     verb.add_argument("topic", nargs="*", metavar="VERB", help="as typed before --help")
     verb.places = [name for name in verbs.choices if name != "help"]
-    _add_verb(verbs, "completion", "print what makes bash complete verbs and options", COMPLETION_USE)
+    _add_verb(verbs, "completion", "print a script for bash that completes verbs and options", COMPLETION_USE)
     verb = _add_verb(verbs, "man", "write the manual pages, made from the helps")
     verb.add_argument("directory", nargs="?", type=Path, metavar="DIRECTORY", help="a folder for man -M (build/man)")
 
@@ -240,14 +240,14 @@ def _add_trace(verbs: Verbs) -> None:
 
 def _add_profile(verbs: Verbs) -> None:
     verb = _add_verb(verbs, "profile", "run one command and show where its instructions go")
-    verb.add_argument("command", metavar="CMD", help="what is run in Debian, as by run --exec")
-    verb.add_argument("--native", action="store_true", help="on the bare machine instead of on Keel")
+    verb.add_argument("command", metavar="CMD", help="a command in Debian, as for run --exec")
+    verb.add_argument("--native", action="store_true", help="on native Linux instead of on Keel")
     _add_packages(verb)
     verb.add_argument("--part", action="store_true", help="only the last part that the program marks (guest/mark.h)")
     verb.add_argument("--top", metavar="N", type=int, default=30, help="functions that are shown (%(default)s)")
     verb.add_argument("--folded", metavar="FILE", type=Path, help="also write them all for tools that draw flame graphs")
     verb.add_argument("--machine", metavar="NAME", help=f"modelled cycles of a processor: {', '.join(timing.machines())}")
-    verb.add_argument("--tagged", action="store_true", help="of one whose translations are tagged with their address space")
+    verb.add_argument("--tagged", action="store_true", help="of a processor whose TLB has address space tags (PCID)")
     verb.add_argument("--parts", metavar="FILE", type=Path, help="instead write what each part took as JSON; NAME may be several")
     verb.add_argument("--timeout", metavar="S", type=float, help="end the guest after S seconds")
 
@@ -255,7 +255,7 @@ def _add_profile(verbs: Verbs) -> None:
 def _add_ukl(verbs: Verbs) -> None:
     verb = verbs.add_parser("ukl", help="applications inside the kernel: build one, run one", description="Unikernel Linux.")
     actions = verb.add_subparsers(dest="action", required=True, metavar="ACTION")
-    build = _add_verb(actions, "build", "build a C or C++ program as an application for level 0, and the kernel for it")
+    build = _add_verb(actions, "build", "build a C or C++ program as an application for ring 0, and the kernel for it")
     build.add_argument("sources", nargs="*", metavar="FILE", help="its sources; the first one gives it its name")
     build.add_argument(
         "--app", metavar="NAME", help=f"instead, an application out of Debian's sources: {' '.join(uklapps.APPLICATIONS)}"
@@ -266,7 +266,7 @@ def _add_ukl(verbs: Verbs) -> None:
     build.add_argument("--linked", action="store_true", help="into the kernel's own image, which then boots by itself")
     run = _add_verb(actions, "run", "boot that kernel: the application runs, then a shell as usual")
     run.add_argument("name", nargs="?", metavar="NAME", help="an application; the one that was built last by default")
-    run.add_argument("words", nargs="*", metavar="ARGUMENT", help="for the application, behind --")
+    run.add_argument("words", nargs="*", metavar="ARGUMENT", help="for the application, after --")
     run.add_argument("--exec", metavar="CMD", dest="command", help="run CMD instead; the application is in /run/ukl")
     run.add_argument("--alone", action="store_true", help="nothing but the kernel that the application is linked into")
     _add_machine(run)
@@ -313,7 +313,7 @@ def _wanted(options: argparse.Namespace) -> trace_command.Wanted:
 
 
 def _parse(arguments: list[str]) -> argparse.Namespace:
-    """The options, all of them known but for those that `bench` hands on."""
+    """The options. All must be known, except those that `bench` hands on."""
     parser = make_parser()
     options, others = parser.parse_known_args(arguments)
     options.parser, options.argument = parser, others
@@ -332,13 +332,13 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
 
 
 def _take_words(verb: Parser, options: argparse.Namespace, arguments: list[str]) -> None:
-    """Make the words behind `--` the command, quoted for the guest's shell."""
+    """Make the words after `--` the command, quoted for the guest's shell."""
     if not options.words:
         return
     if "--" not in arguments or options.words != arguments[arguments.index("--") + 1 :]:
-        verb.error(f"{options.words[0]!r} is no option; a command goes behind --")
+        verb.error(f"{options.words[0]!r} is no option; a command goes after --")
     if options.command is not None:
-        verb.error("the command is given twice, by --exec and behind --")
+        verb.error("the command is given twice, by --exec and after --")
     options.command = shlex.join(options.words)
 
 
@@ -385,7 +385,7 @@ def _known(names: list[str], known: Collection[str]) -> list[str]:
 
 
 def _on_machine(options: argparse.Namespace) -> Choices:
-    """What `_add_machine` asks for, and the command."""
+    """The options of `_add_machine`, and the command."""
     return Choices(
         command=options.command,
         icount=options.icount,
@@ -419,7 +419,7 @@ def _choices(options: argparse.Namespace) -> Choices:
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
-    # A second one must not disturb the cleaning up that the first has begun.
+    # A second signal must not disturb the cleanup that the first has started.
     for known in ENDING:
         signal.signal(known, signal.SIG_IGN)
     raise Interrupted
@@ -438,7 +438,7 @@ def main(arguments: list[str]) -> int:
         print("keel: interrupted", file=sys.stderr)
         return Status.INTERRUPTED
     except BrokenPipeError:
-        # The reader of our output has gone; nothing can be said to it.
+        # The reader of our output has closed it; no message can reach it.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return Status.INTERRUPTED
     except OSError as error:

@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-# A comment of C or Rust, or a string or character in which one only seems to begin.
+# A comment of C or Rust, or a string or character literal, which may contain the mark of one.
 PIECE = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', re.DOTALL)
 # A directive of the preprocessor and an attribute of Rust have no blank after the sign.
 HASH_COMMENT = re.compile(r"^\s*#(?:\s.*)?$", re.MULTILINE)
-# What is compiled for the host's tests alone. rustfmt ends such a block in the first column.
+# Code that is compiled only for the host's tests. rustfmt ends such a block in the first column.
 RUST_TESTS = re.compile(r"^#\[cfg\(test\)\]\n(?:#\[.*\n)*(?:.*;$|.*\{\n(?:.*\n)*?\}$)", re.MULTILINE)
 C_AND_RUST = {".c", ".h", ".S", ".rs"}
 # The assembly of the µ-kernel has both kinds of comments, as have the hunks for files of Linux.
@@ -21,7 +21,7 @@ BOTH_KINDS = {".s", ".toml"}
 
 
 def count(text: str, suffix: str = ".c") -> int:
-    """Lines with code in the text of a file whose name ends so."""
+    """Lines with code in the text of a file with this suffix."""
     if suffix == ".rs":
         text = RUST_TESTS.sub("", text)
     if suffix in C_AND_RUST | BOTH_KINDS:
@@ -56,14 +56,17 @@ class Part:
         return sum(lines_of(file) for file in self.files(repository))
 
 
-# The µ-kernel is compiled with all of the binary interface but these: the event trace's record and the C header.
+# The µ-kernel is compiled with all of the binary interface except the event trace's record and the C header.
 DEBUGGER_ABI, HEADER_ABI = "abi/src/trace.rs", "abi/src/cheader.rs"
 KERNEL_MODE = Part(
-    "kernel mode: kernel/, abi/", ("kernel/src/**/*.rs", "kernel/src/**/*.s", "abi/src/*.rs"), 10_000, (DEBUGGER_ABI, HEADER_ABI)
+    "kernel mode: kernel/src/, abi/",
+    ("kernel/src/**/*.rs", "kernel/src/**/*.s", "abi/src/*.rs"),
+    10_000,
+    (DEBUGGER_ABI, HEADER_ABI),
 )
 PARTS = (
     KERNEL_MODE,
-    Part("its debugger: debugger/", ("debugger/**/*.rs", DEBUGGER_ABI)),
+    Part("its debugger: kernel/debugger/", ("kernel/debugger/**/*.rs", DEBUGGER_ABI)),
     Part("linux/", ("linux/**/*",), 6_500),
     Part("ukl/", ("ukl/**/*",), 1_250),
 )

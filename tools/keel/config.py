@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Where things lie: the repository, its build directory, and the user's cache."""
+"""Paths: the repository, its build directory, and the user's cache."""
 
 import os
 import tomllib
@@ -39,7 +39,7 @@ class Settings:
 
     @property
     def locks(self) -> Path:
-        """Where the lock files of the build steps lie."""
+        """The directory of the build steps' lock files."""
         return self.build / "lock"
 
     @property
@@ -69,7 +69,7 @@ class Settings:
 
     @property
     def native_kernel(self) -> Path:
-        """Linux on the bare machine."""
+        """native Linux."""
         return self.linux / "native" / "arch" / "x86" / "boot" / "bzImage"
 
     @property
@@ -78,7 +78,7 @@ class Settings:
         return self.linux / "native" / "vmlinux"
 
     def ukl_kernel(self, options: tuple[str, ...]) -> Path:
-        """Linux for applications at level 0, with a set of options."""
+        """Linux for applications in ring 0, with a set of options."""
         return self.linux / "ukl-kernels" / "-".join(["base", *options]) / "bzImage"
 
     def ukl_symbols(self, options: tuple[str, ...]) -> Path:

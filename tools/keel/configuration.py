@@ -5,8 +5,8 @@
   mem = 4096
   packages = "vim"
 
-They are put in front of the arguments of the command, so that those decide. What is proved or measured must not depend on whose
-machine it is on: `test` and `bench` ignore the file, and so do the commands that they start.
+They are put before the arguments of the command, so that the arguments take precedence. Tests and measurements must not depend
+on the user's defaults: `test` and `bench` ignore the file, and so do the commands that they start.
 """
 
 import argparse
@@ -22,15 +22,15 @@ from typing import Any
 from .arguments import Parser
 from .errors import KeelError
 
-# Names another file; where it is empty there is none.
+# Names another file; if it is empty there is none.
 VARIABLE = "KEEL_CONFIG"
 IGNORING = ("test", "bench")
-# What a single run is asked for is no default.
+# Options that make sense only for a single run have no default.
 NO_DEFAULTS = ("--help", "--exec", "--name")
 
 
 def place() -> Path | None:
-    """Where the file lies, if anywhere."""
+    """The path of the file, if there is one."""
     if (chosen := os.environ.get(VARIABLE)) is not None:
         return Path(chosen) if chosen else None
     base = Path(os.environ.get("XDG_CONFIG_HOME", ""))
@@ -39,7 +39,7 @@ def place() -> Path | None:
 
 
 def ignore() -> None:
-    """From now on there is no file, for us and for the commands that we start."""
+    """From now on use no file, in this command and in those that it starts."""
     os.environ[VARIABLE] = ""
 
 
@@ -64,9 +64,9 @@ def _read(file: Path) -> dict[str, Any]:
     except (FileNotFoundError, NotADirectoryError):
         return {}
     except OSError as error:
-        raise KeelError(f"{file} cannot be read: {error.strerror}", f"or {VARIABLE}= in the environment for none") from error
+        raise KeelError(f"{file} cannot be read: {error.strerror}", f"set {VARIABLE}= in the environment to use none") from error
     except ValueError as error:  # not UTF-8, or not TOML
-        raise KeelError(f"{file}: {error}", f"mend it, or {VARIABLE}= in the environment for none") from error
+        raise KeelError(f"{file}: {error}", f"correct it, or set {VARIABLE}= in the environment to use none") from error
 
 
 def _words(file: Path, verbs: dict[str, Parser], name: str, table: Any) -> list[str]:
@@ -109,7 +109,7 @@ def _option(where: str, action: argparse.Action, value: Any) -> list[str]:
 
 
 def _check(file: Path, verb: Parser, words: list[str]) -> None:
-    """Refuse what the verb would refuse, and say whose fault it is: the user has not typed it now."""
+    """Refuse what the verb would refuse, and name the file: the user has not typed it now."""
     said = io.StringIO()
     try:
         with contextlib.redirect_stderr(said):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What Linux's console tells about the guest's end. Pure: bytes in, an event out."""
+"""Recognises the guest's end on Linux's console. Pure: bytes in, an event out."""
 
 from enum import Enum, auto
 

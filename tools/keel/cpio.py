@@ -102,7 +102,7 @@ def read_exactly(file: BinaryIO, length: int) -> bytes:
 
 
 def _pass(file: BinaryIO, length: int, out: BinaryIO | None = None) -> None:
-    """Go past so many bytes; they are copied where there is an output."""
+    """Skip this many bytes; copy them to the output if there is one."""
     while length > 0:
         data = file.read(min(length, COPY_BYTES))
         if not data:

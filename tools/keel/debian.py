@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""An apt configuration of Keel's own: Debian's archive, apart from the host's.
+"""Keel's own apt configuration for Debian's archive, separate from the host's.
 
-Lists, packages and state lie in the cache. The host's configuration is read
-for two things, the mirror and how to reach it (`Acquire` settings such as a
-proxy); nothing of the host's is ever written.
+Lists, packages and state are in the cache. Two settings are read from the
+host's configuration: the mirror, and how to reach it (`Acquire` settings such
+as a proxy). Keel never writes to the host's.
 """
 
 import os
@@ -22,16 +22,16 @@ SUITE = "bookworm"
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 DEFAULT_MIRROR = "http://deb.debian.org/debian"
 DEFAULT_SECURITY = "http://deb.debian.org/debian-security"
-# Where a mirror is without a user and a password; not `file:`, and not the `mirror+file:` of Debian's images for clouds.
+# The URI of a mirror without a user and a password; not `file:`, and not the `mirror+file:` of Debian's images for clouds.
 ANYBODYS = re.compile(r"https?://[^/@]+(/.*)?")
 HOST_SOURCES = Path("/etc/apt")
-# What a line of a sources.list is for.
+# The kinds of lines of a sources.list.
 BINARY, SOURCE = "deb", "deb-src"
 NETWORK_REMEDY = "is the network there? a mirror can be given in KEEL_MIRROR and KEEL_SECURITY_MIRROR"
 # A version of a package, without an epoch; it names files and folders.
 VERSION = re.compile(r"\d[\w.+~-]*", re.ASCII)
 VERSION_REMEDY = f"does the archive have this version? {NETWORK_REMEDY}"
-# How to reach an archive; everything else in the host's apt settings stays the host's.
+# How to reach an archive; all other apt settings of the host are ignored.
 TAKEN_OVER = re.compile(r"Acquire::(https?(::.*)?|Check-Valid-Until|Check-Date|Retries|ForceIPv[46]) ")
 
 
@@ -52,7 +52,7 @@ class Mirror:
         ]
 
     def for_others(self) -> "Mirror":
-        """The same for another machine: Debian's own where only this one reaches it, or by a password."""
+        """The mirror for another machine: Debian's own if only this host can reach the mirror, or needs a password."""
         archive = self.archive if ANYBODYS.fullmatch(self.archive) else DEFAULT_MIRROR
         security = self.security if ANYBODYS.fullmatch(self.security) else DEFAULT_SECURITY
         return Mirror(archive, security)
@@ -74,7 +74,7 @@ def uris_of(text: str) -> dict[str, str]:
 
 
 def find_mirror() -> Mirror:
-    """The user's choice, else the host's mirror where it has this suite, else Debian's."""
+    """The user's choice, else the host's mirror if it has this suite, else Debian's."""
     found: dict[str, str] = {}
     directory = HOST_SOURCES / "sources.list.d"
     for path in [HOST_SOURCES / "sources.list", *sorted(directory.glob("*"))]:
@@ -87,7 +87,7 @@ def find_mirror() -> Mirror:
 
 
 def version_order(path: Path) -> list[tuple[int, str]]:
-    """What sorts the files of a package by their versions: numbers count as numbers."""
+    """A key that sorts the files of a package by version: numbers compare as numbers."""
     return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", path.name)]
 
 
@@ -100,7 +100,7 @@ def host_access_settings() -> list[str]:
 class Archive:
     """Debian's archive through this configuration; the lists are fetched once a run.
 
-    One for sources has lists of its own, so that nobody else has to fetch them.
+    One for sources has lists of its own, so that only their users fetch them.
     """
 
     def __init__(self, settings: Settings, kind: str = BINARY) -> None:
@@ -136,7 +136,7 @@ class Archive:
         (self.directory / "apt.conf").write_text("\n".join(lines) + "\n")
 
     def fetch(self, package: str, version: str = "") -> Path:
-        """The newest version of a package, or a certain one, from the cache where it is already."""
+        """The newest version of a package, or a given one; from the cache if it is there."""
         pattern = f"{package}_{version or '*'}_*.deb"
         with locked(self.settings.cache, "apt"):
             if not (kept := sorted(self.packages.glob(pattern), key=version_order)):
@@ -148,7 +148,7 @@ class Archive:
         return kept[-1]
 
     def fetch_source(self, package: str) -> Path:
-        """The description (.dsc) of a source package, beside its files, from the cache where it is already."""
+        """The description (.dsc) of a source package, with its files in the same directory; from the cache if it is there."""
         with locked(self.settings.cache, "apt"):
             if not (kept := sorted(self.packages.glob(f"{package}_*.dsc"))):
                 self.prepare()
@@ -159,7 +159,7 @@ class Archive:
         return kept[-1]
 
     def _download(self, package: str) -> None:
-        """Fetch into a directory aside, so that what lies in the cache is always whole; a source's description comes last."""
+        """Fetch into a directory aside, so that the cache has only complete files; the description of a source comes last."""
         fetch = ["download"] if self.kind == BINARY else ["source", "--download-only"]
         commands = (
             ["apt-get", "-q", "-o", "APT::Update::Error-Mode=any", "update"],

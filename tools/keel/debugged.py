@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Native guests on the kernel for debugging: run until their end, then asked by the debugger.
+"""Native guests on the debug build: run until their end, then inspected by the debugger.
 
 Also the tests of debugger, invariant check and event trace on such guests.
 """
@@ -14,11 +14,11 @@ from .config import Settings
 from .debugger import KEY, Dialogue, Script, ask, line, lines
 
 TIMEOUT_S = 60.0
-# How the debugger's help begins: the other kernel's image has no such text.
+# The start of the debugger's help: the release build's image has no such text.
 HELP = b"threads, tasks, queues"
 # The root task's last words on a machine without an exit device.
-STANDS_STILL = b"it stands still"
-# What the kernel's command line says: the short ways note nothing; the size of each processor's ring in KB.
+STANDS_STILL = b"root: the machine halts"
+# The kernel's command line: the fast paths record no events; the size of each processor's ring buffer in KB.
 TRACING = "nofast trace=256"
 HEARTBEAT = """\
 log com3
@@ -28,7 +28,7 @@ task heartbeat {
 	args interval=50ms
 }
 """
-# What no command is: words that name nothing, numbers that are none, too many of them, and no text at all.
+# Invalid commands: unknown words, malformed numbers, too many of them, and an empty line.
 NONSENSE = (
     "no such command",
     "registers 3",
@@ -55,7 +55,7 @@ NONSENSE = (
 
 @dataclass(frozen=True)
 class Found:
-    """What a test found wrong; nothing where all was as expected."""
+    """The faults that a test found; empty if all was as expected."""
 
     results: list[tuple[str, str]] = field(default_factory=list)
 
@@ -74,7 +74,7 @@ class Found:
 
 
 def run(settings: Settings, template: Path, choices: boot.Choices, script: Script, until: bytes) -> bytes:
-    """Boot what a configuration says, let the debugger be asked when the log says `until`; the log."""
+    """Boot a configuration, run the debugger's commands when the log has `until`, and return the log."""
     log = bytearray()
 
     def watch(data: bytes) -> bool:
@@ -90,7 +90,7 @@ def run(settings: Settings, template: Path, choices: boot.Choices, script: Scrip
 
 
 def traced(settings: Settings, template: Path, processors: int = 1, timeout_s: float | None = None) -> list[trace.Event]:
-    """The last events of a native guest that ran to its end, or as long as it may."""
+    """The last events of a native guest that ran to its end, or until its time limit."""
     choices = boot.Choices(
         boot_template=template,
         debugger=True,
@@ -106,7 +106,7 @@ def traced(settings: Settings, template: Path, processors: int = 1, timeout_s: f
 def judge(settings: Settings) -> Iterator[tuple[str, str]]:
     """Each test with what is wrong, or nothing."""
     found = Found()
-    template = settings.run / "heartbeat.conf"
+    template = settings.build / "heartbeat.conf"
     template.parent.mkdir(parents=True, exist_ok=True)
     template.write_text(HEARTBEAT)
     choices = boot.Choices(boot_template=template, debugger=True, processors=2, kernel_line="nofast trace=16")
@@ -155,7 +155,7 @@ def _conversation(found: Found) -> Script:
     after = yield line("go") + KEY
     found.expect("go", lines(after), r"debugger: key on processor 0; .*")
     later = lines((yield line("trace 1")))
-    found.results.append(("time goes on", "" if _time(later) > _time(before) else f"{before}, then {later}"))
+    found.results.append(("time advances", "" if _time(later) > _time(before) else f"{before}, then {later}"))
     found.expect("panic", lines((yield line("panic"))), r"PANIC: .*", r"debugger: panic on processor 0; .*")
     found.expect("check after a panic", lines((yield line("check"))), r"check: ok")
     yield from _forbidden(found)
@@ -163,7 +163,7 @@ def _conversation(found: Found) -> Script:
 
 
 def _forbidden(found: Found) -> Script:
-    """What protects the kernel from itself stops each of these: a page fault in the kernel, with these bits of the error code."""
+    """The kernel's own protection stops each of these by a page fault in the kernel, with these bits of the error code."""
     present, write, fetch = 1, 2, 16
     for name, command, error in (
         ("SMAP: the kernel reads a user's page", "touch read 1000000 3", present),
@@ -219,7 +219,7 @@ def trace_problems(events: list[trace.Event]) -> Iterator[tuple[str, str]]:
 
 
 def _follows(events: list[trace.Event], at: int, *wanted: tuple[str, str, str]) -> bool:
-    """Whether kind, thread and partner come in this order behind an event."""
+    """Whether kind, thread and partner follow an event in this order."""
     seen = ((event.kind, event.thread, event.partner) for event in events[at:])
     return all(any(one == want for one in seen) for want in wanted)
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The host's end of the µ-kernel's debugger: a script that talks to it. Pure: bytes in, bytes out.
 
-docs/debugger.md describes the commands. The kernel for debugging has it on its console.
+docs/debugger.md describes the commands. The debug build has it on its console.
 """
 
 from collections.abc import Generator
@@ -10,7 +10,7 @@ PROMPT = b"debugger> "
 KEY = b"\x1b"
 PREFIX = "keel: "
 
-# Yields what is to be sent, first the key that enters the debugger; gets what came up to the next prompt.
+# Yields the bytes to send, first the key that enters the debugger; receives the output up to the next prompt.
 Script = Generator[bytes, str, None]
 
 
@@ -20,7 +20,7 @@ def line(command: str) -> bytes:
 
 
 def ask(commands: list[str], answers: list[list[str]]) -> Script:
-    """A script that enters the debugger and gives these commands; the answers' lines are put behind one another."""
+    """A script that enters the debugger and gives these commands; the answers' lines are concatenated."""
     yield KEY
     for command in commands:
         answers.append(lines((yield line(command))))

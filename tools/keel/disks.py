@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Disk images: the user's, looked at before a guest gets them, and the default root as one."""
+"""Disk images: the user's, checked before a guest gets them, and the default root as an image."""
 
 import fcntl
 import json
@@ -19,9 +19,9 @@ from .lock import locked
 from .progress import Step, say
 from .qemu import Disk
 
-# A disk of the host with fewer bytes free is full: an image grows by more at a time.
+# A disk of the host with fewer free bytes is full: an image grows in larger steps.
 LEAST_FREE = 1 << 20
-# The status of `qemu-img check` for an image that is whole but has lost some room.
+# The status of `qemu-img check` for an intact image with unused space that is not free.
 LEAKS = 3
 MBR_MAGIC_AT, MBR_MAGIC = 510, b"\x55\xaa"
 SUPERBLOCK_AT = 1024
@@ -31,10 +31,10 @@ EXT4_64BIT_AT, EXT4_64BIT = SUPERBLOCK_AT + 0x60, 0x80
 EXT4_LEAST_BLOCK_SHIFT = 10
 EXT4_MOST_BLOCK_SHIFT = 16
 HEAD_BYTES = 4096
-# Of the default root's file system: room for what a user installs. The file takes what is written.
+# Of the default root's file system: room for what a user installs. The file takes only the space that is written.
 DEFAULT_SIZE = "8G"
 PERSISTENT = "persistent.qcow2"
-# What stands for the unpacked files and for the image in the command that makes it.
+# Placeholders for the unpacked files and for the image in the command that makes it.
 TREE, IMAGE = "@TREE", "@IMAGE"
 
 
@@ -55,7 +55,7 @@ def _is_partitioned(head: bytes) -> bool:
 
 
 def _ext4_bytes(head: bytes) -> int:
-    """How long the file system says that it is; 0 where it says what cannot be."""
+    """The size that the file system states; 0 if that is impossible."""
 
     def word(at: int) -> int:
         return int.from_bytes(head[at : at + 4], "little")
@@ -68,7 +68,7 @@ def _ext4_bytes(head: bytes) -> int:
 
 
 def parse(text: str) -> tuple[str, str | None, Path]:
-    """Bus, format and file of `[BUS:][FORMAT:]FILE`; the format is None where none is said."""
+    """Bus, format and file of `[BUS:][FORMAT:]FILE`; the format is None if none is given."""
     bus, colon, rest = text.partition(":")
     if not colon or bus not in machine.BUSES:
         bus, rest = "virtio", text
@@ -78,9 +78,9 @@ def parse(text: str) -> tuple[str, str | None, Path]:
 def examined(
     settings: Settings, path: Path, form: str | None = None, *, bus: str = "virtio", keep: bool = False, root: bool = False
 ) -> Disk:
-    """The disk of an image that is whole; KeelError says what is wrong with it. A root must hold a file system.
+    """The disk of an intact image, else KeelError says what is wrong. A root must have a file system.
 
-    The format is the one that the user said or that the name ends with, never one that the content claims.
+    The format is from the user or the suffix of the name, never from the content.
     """
     path = path.absolute()  # to QEMU a relative name with a colon is a protocol, one with a dash an option
     if not path.is_file():
@@ -101,9 +101,9 @@ def examined(
     if kind == imageformat.QCOW2:
         if least_bytes > path.stat().st_size:
             raise KeelError(f"{path} is not a usable disk image: it is cut off")
-        # Room that nothing uses is left behind by a full disk or a killed emulator; whoever writes the image gets it back.
-        mend = ["-r", "leaks"] if keep else []
-        _ask(path, "check", "-q", *mend, "-f", kind, str(path), fine=(0, LEAKS))
+        # A full disk or a killed emulator leaves unused space in the image; opening it for writing reclaims the space.
+        repair = ["-r", "leaks"] if keep else []
+        _ask(path, "check", "-q", *repair, "-f", kind, str(path), fine=(0, LEAKS))
     if root:
         _check_root(path, _first_bytes(path, kind), size)
     return Disk(path, kind, bus, keep)
@@ -147,7 +147,7 @@ def _check_root(path: Path, head: bytes, size: int) -> None:
 
 @contextmanager
 def held(disks: Sequence[Disk]) -> Iterator[None]:
-    """Keep the images from other runs: one that is written from all, one that is only read from those who would write it."""
+    """Lock the images: one that is written against all other runs, one that is only read against writers."""
     with ExitStack() as stack:
         for disk in disks:
             try:
@@ -161,14 +161,14 @@ def held(disks: Sequence[Disk]) -> Iterator[None]:
 
 
 def full_places(disks: Sequence[Disk]) -> list[Path]:
-    """Where the host has no room left for what a guest writes: beside an image, or where the emulator puts what is discarded."""
+    """The full disks of the host that a guest writes to: those of images, or of the emulator's temporary files."""
     discarded = Path(os.environ.get("TMPDIR") or "/var/tmp")
     places = {disk.path.absolute().parent if disk.keep else discarded for disk in disks}
     return sorted(place for place in places if shutil.disk_usage(place).free < LEAST_FREE)
 
 
 def default_root(settings: Settings, more: Sequence[str] = (), *, keep: bool) -> Disk:
-    """The default root on a disk; what is kept is an image of this clone, which begins as a copy of the one in the cache."""
+    """The default root on a disk; with --persist an image of this clone, which starts as a copy of the one in the cache."""
     if not keep:
         return Disk(_default_image(settings, more), "raw")
     mine = settings.build / "images" / f"{image.default_archive(settings, more).stem}-{PERSISTENT}"
@@ -181,12 +181,12 @@ def default_root(settings: Settings, more: Sequence[str] = (), *, keep: bool) ->
 
 
 def persistent(settings: Settings) -> list[Path]:
-    """The images of this clone that hold what guests wrote to default roots."""
+    """The images of this clone with guests' changes to default roots."""
     return sorted((settings.build / "images").glob(f"*-{PERSISTENT}"))
 
 
 def _make_persistent(settings: Settings, base: Path, mine: Path) -> None:
-    """A copy: an image over the one in the cache would be damaged where that is removed and made again."""
+    """A copy: an image backed by the one in the cache would break when that is removed and made again."""
     others = persistent(settings)
     mine.parent.mkdir(parents=True, exist_ok=True)
     aside = mine.with_suffix(".new")
@@ -202,7 +202,7 @@ def _make_persistent(settings: Settings, base: Path, mine: Path) -> None:
 
 
 def _check_own(mine: Path) -> None:
-    """Earlier ones were made over the image in the cache, which may have been made again since."""
+    """Checks images of an earlier Keel, backed by the image in the cache, which may have been made again since."""
     about = json.loads(_ask(mine, "info", "--output=json", "-f", "qcow2", str(mine)))
     if base := about.get("backing-filename"):
         remedy = f"if it is the same: qemu-img rebase -b '' {mine}; else move the image away"
@@ -217,7 +217,7 @@ def needs(settings: Settings, more: Sequence[str] = ()) -> tuple[packages.Need, 
 
 
 def owner_needs() -> tuple[packages.Need, ...]:
-    """Who is not root cannot give files to their owners, but can make believe."""
+    """An ordinary user cannot give files to their owners; fakeroot pretends to."""
     return () if os.geteuid() == 0 else (packages.FAKEROOT,)
 
 

@@ -41,10 +41,10 @@ class KeelError(Exception):
 
 
 def system_error(what: str, error: OSError, remedy: str = "") -> KeelError:
-    """What the system refused, with its reason; a full disk has a remedy of its own."""
+    """A system error with its reason; a full disk has its own remedy."""
     full = error.errno in (errno.ENOSPC, errno.EDQUOT)
     return KeelError(f"{what}: {error.strerror or error}", FREE_SPACE if full else remedy)
 
 
 class Interrupted(Exception):
-    """A signal asked the command to end: everything is cleaned up on the way out."""
+    """A signal asked the command to end: everything is cleaned up while it propagates."""

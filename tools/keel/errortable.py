@@ -9,7 +9,7 @@ TABLE = Path("docs/abi.md")
 HEADING = "## Errors"
 # A call, the side on which it failed, and the error; names as in the interface.
 Refusal = tuple[str, str, str]
-# What no case of the suite can see, and who sees it instead.
+# What no case of the suite can see, and which test sees it instead.
 UNSEEN: dict[Refusal, str] = {
     ("LTHREAD_EX_REGS", "CALL", "RETIRED"): "takes a million lthreads; the host test of task.rs",
     ("TASK_NEW", "CALL", "RETIRED"): "takes a million tasks; the host test of task.rs",

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The native examples: which there are, how one is run, and whether it did what it should.
+"""The native examples: lists them, runs one, and checks its output.
 
-Each is a folder in user/examples with its source, its boot configuration, and the
-output that it is to print.
+Each is a folder in user/examples with its source, its boot configuration, and its
+expected output.
 """
 
 import re
@@ -15,14 +15,14 @@ from .config import Settings
 
 FOLDER = Path("user") / "examples"
 OUTPUT = "output.txt"
-# Of an example that reads: the prompt in the first line, and what is typed then in a test.
+# For an example that reads: the prompt in the first line, and the input of a test.
 INPUT = "input.txt"
 TIMEOUT_S = 60.0
-# What these print depends on the time that things take: they run on the deterministic clock.
+# The output of these depends on time: they run on the deterministic clock.
 TIMED = frozenset({"budget", "console", "timer"})
 # What the emulator is to have beside the usual devices, for a machine with an IOMMU; and what the root task says of it then.
 DEVICES = {"edu": ("-device", "edu")}
-TOLD = {"edu": ("root: devices reach the memory of tasks with devices alone", "was refused to read")}
+TOLD = {"edu": ("root: DMA is confined to tasks with devices", "was refused to read")}
 # How the lines of the µ-kernel and the root task begin.
 OTHERS = ("keel: ", "root: ")
 
@@ -43,7 +43,7 @@ class Ran:
 
 
 def names(settings: Settings) -> list[str]:
-    """The examples that there are."""
+    """The names of all examples."""
     return sorted(path.parent.name for path in (settings.repository / FOLDER).glob(f"*/{bootconf.NAME}"))
 
 
@@ -100,7 +100,7 @@ def judge(settings: Settings) -> Iterator[tuple[str, str]]:
 
 
 def problem(ran: Ran, expected: str) -> str:
-    """How an example's run differs from what is expected; nothing where it does not."""
+    """How an example's run differs from what is expected; nothing if it does not."""
     for number, (got, wanted) in enumerate(zip(ran.output(), expected.splitlines(), strict=False), 1):
         if got != wanted:
             return f"line {number}: expected {wanted!r}, got {got!r}"

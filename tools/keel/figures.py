@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What the µ-kernel's mechanisms take, in executed instructions, and what they may take.
+"""The cost of the µ-kernel's mechanisms in executed instructions, and their ceilings.
 
 The native task user/bench measures on the deterministic clock; it runs alone, so that a figure is the same number in
 every run of the same build.
@@ -15,16 +15,16 @@ from .errors import KeelError
 
 TIMEOUT_S = 120.0
 # The µ-kernel's command line without its clearing of registers, and the name of that column.
-UNCLEARED_LINE = "noclear"
-# The ceilings are for what this compiler and later ones make of the µ-kernel. What an older one makes (a Debian 12 without its
-# security updates has 1.85) takes up to 26 % more, so that all ceilings are higher there.
+UNSCRUBBED_LINE = "noclear"
+# The ceilings are for code of this compiler and later ones. Code of an older one (a Debian 12 without its security updates has
+# 1.85) takes up to 26 % more, so all ceilings are higher there.
 MEASURED_RUST = (1, 96)
 OLDER_RUST_FACTOR = 1.3
 
 
 @dataclass(frozen=True)
 class Known:
-    """What is known of a figure beforehand.
+    """The facts known about a figure in advance.
 
     The ceiling is what a test holds it to: a few percent above what it was when it was last made better.
     """
@@ -91,12 +91,12 @@ class Figure:
 
     @property
     def remark(self) -> str:
-        """What keeps the median from being every sample."""
+        """How samples differ from the median."""
         return "idled: not a measure" if self.idled else "" if self.least == self.most else f"{self.least} to {self.most}"
 
 
 def parse(output: str) -> list[Figure]:
-    """The figures in what the measuring program printed."""
+    """The figures in the output of the measuring program."""
     return [Figure(**json.loads(line)) for line in output.splitlines() if line.startswith("{")]
 
 
@@ -110,7 +110,7 @@ def measure(settings: Settings, kernel_line: str = "") -> list[Figure]:
 
 
 def leeway(compiler: tuple[int, int]) -> float:
-    """By what the ceilings are multiplied for a compiler."""
+    """The factor of the ceilings for a compiler."""
     return 1.0 if compiler >= MEASURED_RUST else OLDER_RUST_FACTOR
 
 
@@ -130,10 +130,10 @@ def judge(figures: Sequence[Figure], leeway: float) -> Iterator[tuple[str, str]]
         yield name, "expected a figure, there is none"
 
 
-def rows(figures: Sequence[Figure], uncleared: Sequence[Figure]) -> list[list[str]]:
+def rows(figures: Sequence[Figure], unscrubbed: Sequence[Figure]) -> list[list[str]]:
     """A header and a line for each figure; beside it what it is where SYSCALL leaves the user's registers."""
-    rows = [["operation", "instructions", UNCLEARED_LINE, "seL4", "Pistachio", "remark"]]
-    without = {figure.name: f"{figure.median:,}" for figure in uncleared}
+    rows = [["operation", "instructions", UNSCRUBBED_LINE, "seL4", "Pistachio", "remark"]]
+    without = {figure.name: f"{figure.median:,}" for figure in unscrubbed}
     for figure in figures:
         known = KNOWN.get(figure.name, Known(figure.median))
         others = ("" if number is None else f"{number:,}" for number in (known.sel4, known.pistachio))
@@ -148,16 +148,16 @@ def as_text(rows: Sequence[Sequence[str]]) -> str:
     return "".join(f"| {' | '.join(cell.ljust(width) for cell, width in zip(row, widths))} |\n" for row in rows)
 
 
-def as_json(figures: Sequence[Figure], uncleared: Sequence[Figure], stretches: Sequence[latency.Stretch]) -> str:
+def as_json(figures: Sequence[Figure], unscrubbed: Sequence[Figure], sections: Sequence[latency.Section]) -> str:
     """Every number, with the ceilings."""
-    without = {figure.name: figure.median for figure in uncleared}
+    without = {figure.name: figure.median for figure in unscrubbed}
     measured = {
         figure.name: {
             "median": figure.median,
             "least": figure.least,
             "most": figure.most,
             "idled": figure.idled,
-            UNCLEARED_LINE: without.get(figure.name),
+            UNSCRUBBED_LINE: without.get(figure.name),
             "ceiling": KNOWN[figure.name].ceiling if figure.name in KNOWN else None,
         }
         for figure in figures
@@ -166,6 +166,6 @@ def as_json(figures: Sequence[Figure], uncleared: Sequence[Figure], stretches: S
         "unit": "guest instructions",
         "clock": "QEMU -icount shift=0",
         "figures": measured,
-        "longest stretches with interrupts off": [asdict(stretch) for stretch in stretches],
+        "longest stretches with interrupts off": [asdict(section) for section in sections],
     }
     return json.dumps(data, indent=2) + "\n"

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Machines as firmware leaves them: registers that are not as after a reset, and clocks that are missing.
+"""Machines as firmware leaves them: registers that differ from their reset values, and missing clocks.
 
-The µ-kernel runs a topic of its suite on each, or stops and says what it lacks.
+The µ-kernel runs a topic of its suite on each, or stops and says what is missing.
 """
 
 import re
@@ -18,24 +18,24 @@ from .config import Settings
 TIMEOUT_S = 120.0
 TOPIC = "only=ids"
 CLOCK = re.compile(r"TSC (\d+) MHz by ([^\r\n]*)")
-# The translator's TSC is the host's, whatever measures it: two machines' may differ by this part.
+# The translator's TSC is the host's: measured frequencies of two machines may differ by this part.
 TOLERANCE = 0.02
 # QEMU's numbers of registers for gdb (gdb-xml/i386-64bit.xml).
 CR4 = 30
 EFER = 32
-# What newer firmware may have on, as far as the translator has it: five levels of tables; RDTSC faults in user mode,
+# Features that newer firmware may enable, as far as the translator has them: five levels of tables; RDTSC faults in user mode,
 # debugging extensions, machine checks, counters for users.
 LA57 = 1 << 12
 OTHERS = 1 << 2 | 1 << 3 | 1 << 6 | 1 << 8
-# AMD's fast FXSAVE, which leaves out registers.
+# AMD's fast FXSAVE, which omits registers.
 FFXSR = 1 << 14
-# Where an ELF file names its entry, and in how many bytes.
+# The offset and size of the entry in an ELF header.
 ENTRY = slice(24, 32)
 
 
 @dataclass(frozen=True)
 class Case:
-    """A machine, what its firmware left in registers, and the clock that is to be found; none where the kernel stops."""
+    """A machine, what its firmware left in registers, and the clock that is to be found; none if the kernel stops."""
 
     name: str
     arguments: tuple[str, ...] = ()
@@ -102,17 +102,17 @@ def verdict(case: Case, console: str, end: int | None, usual: int) -> tuple[int,
 
 
 def leave_registers(address: Path, entry: int, registers: tuple[tuple[int, int], ...], wrong: list[str]) -> None:
-    """Stop a guest that waits for gdb at the kernel's entry, set registers, and let it go on; `wrong` becomes what failed."""
+    """Stop a guest that waits for gdb at the kernel's entry, set registers, and resume it; what failed is added to `wrong`."""
     with socket.socket(socket.AF_UNIX) as gdb:
         gdb.settimeout(TIMEOUT_S)
         end = time.monotonic() + TIMEOUT_S
         while gdb.connect_ex(str(address)) != 0 and time.monotonic() < end:
             time.sleep(0.05)
-        # The emulator names control registers only to who has read which it has.
+        # The emulator names control registers only after a client has read the list of them.
         asked = [("qXfer:features:read:target.xml:0,ff", ""), (f"Z1,{entry:x},1", "OK"), ("c", "T05")]
         for number, value in registers:
             content = value.to_bytes(8, "little").hex()
-            # In 32-bit mode the emulator tells the lower half.
+            # In 32-bit mode the emulator reports the lower half.
             asked += [(f"P{number:x}={content}", "OK"), (f"p{number:x}", content[:8])]
         asked += [(f"z1,{entry:x},1", "OK"), ("D", "OK")]
         answers = [(text, wanted, _ask(gdb, text)) for text, wanted in asked]
@@ -125,7 +125,7 @@ def packet(text: str) -> bytes:
 
 
 def _ask(gdb: socket.socket, text: str) -> str:
-    """Send a packet; the answer, empty where the guest has gone."""
+    """Send a packet; the answer, empty if the guest has gone."""
     gdb.sendall(packet(text))
     received = b""
     while not (answer := re.search(rb"\$([^#]*)#..", received)):

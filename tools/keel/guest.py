@@ -34,6 +34,12 @@ LONG_GRACE_S = 100.0
 MOST_WAITING = 1 << 16
 # How the root task's lines begin.
 ROOT_SPEAKS = b"root: "
+# What the root task logs when it has restarted Linux. Programs cannot write to that log, unlike
+# to Linux's console.
+STARTED_AGAIN = b": restarted, "
+# How long a shell may take to show its prompt after it has sent the prompt frame. After that it is
+# taken to show none.
+PROMPT_GRACE_S = 2.0
 # How long the debugger's answers may take.
 DEBUGGER_GRACE_S = 120.0
 
@@ -136,7 +142,11 @@ class _Run:
         self.channel = Channel(firmware_speaks=plan.firmware_speaks)
         self.watcher = Watcher()
         self.boot_log = BootLog()
+        # The init of the Linux that runs now reads frames. Before that they would be lost, echoed,
+        # or cut in the middle.
         self.listens = False
+        self.stopping = False
+        self.log_tail = b""
         at_terminal = self.interactive and os.isatty(INPUT_FD)
         self.resizes = stack.enter_context(Signals(signal.SIGWINCH)) if at_terminal else None
         self.stops = stack.enter_context(Signals(signal.SIGUSR1))
@@ -144,6 +154,7 @@ class _Run:
         # What was typed before the shell's prompt: before that its terminal is in another mode, where the end of a file is lost.
         self.typed_ahead = bytearray()
         self.ready = False
+        self.prompt_due = float("inf")
         self.shown = bytearray()
         # The µ-kernel's log before the root task's first line.
         self.heard = bytearray()
@@ -181,6 +192,9 @@ class _Run:
         data = self.log.read()
         self.heard += b"" if self.outcome.begun else data
         self.outcome.begun |= ROOT_SPEAKS in self.heard
+        log = self.log_tail + data
+        self.log_tail = log[1 - len(STARTED_AGAIN) :]
+        self.listens &= STARTED_AGAIN not in log
         self.kernel_file.write(data)
         if self.verbose:
             _write_out(2, data.replace(b"\n", b"\r\n") if self.interactive else data)
@@ -215,9 +229,10 @@ class _Run:
             self._on_ready()
         elif frame.kind is Kind.PROMPT:
             self.keys.guest_ready = True
-        elif frame.kind is Kind.LISTENS and not self.listens:
-            self.listens = True
-            self.on_resize()
+            if self.interactive:
+                self.prompt_due = min(self.prompt_due, time.monotonic() + PROMPT_GRACE_S)
+        elif frame.kind is Kind.LISTENS:
+            self._on_listens()
         elif frame.kind is Kind.STDOUT:
             self.take_output(1, frame.data)
         elif frame.kind is Kind.STDERR:
@@ -263,6 +278,15 @@ class _Run:
             self.channel.send(Kind.COMMAND, self.plan.command)
             self.channel.send(Kind.COMMAND, b"")
 
+    def _on_listens(self) -> None:
+        """An init listens and knows the terminal's size at boot; after a restart it is another init."""
+        if self.log.has_input():
+            self.on_log()  # the restart itself, which came first
+        self.listens = True
+        self.on_resize()
+        if self.stopping:
+            self.channel.send_at_once(Kind.STOP)
+
     def _pass_typed_ahead(self) -> None:
         self.console.waiting += self.typed_ahead
         self.typed_ahead.clear()
@@ -273,13 +297,14 @@ class _Run:
             return
         self.resizes.take()
         if self.listens and (size := window_size()):
-            self.channel.send(Kind.WINDOW, WINDOW.pack(*size))
+            self.channel.send_latest(Kind.WINDOW, WINDOW.pack(*size))
 
     def on_stop(self) -> None:
         """`./keel stop`: the guest is to power off, or is ended where nothing in it listens."""
         self.stops.take()
         if not self.listens and (self.plan.command is None or not self.ready):
             raise Interrupted
+        self.stopping = True
         self.channel.send_at_once(Kind.STOP)
 
     def on_input(self) -> None:
@@ -306,7 +331,12 @@ class _Run:
     @property
     def begun(self) -> bool:
         """Whether what is typed is read in the guest."""
-        return self.ready or self.keys.prompt_shown
+        return self.ready or self.keys.prompt_shown or time.monotonic() >= self.prompt_due
+
+    @property
+    def looks_again(self) -> float:
+        """When the guest has to be looked at even if no event comes."""
+        return float("inf") if self.begun else self.prompt_due
 
     def wants_input(self) -> bool:
         """Whether more of the standard input can be taken now."""
@@ -319,6 +349,8 @@ class _Run:
 
     def write_lines(self) -> None:
         """Hand the emulator what waits for it."""
+        if self.interactive and self.begun:
+            self._pass_typed_ahead()
         outgoing = self.channel.outgoing
         self.exec.waiting += outgoing
         self.channel.sent(len(outgoing))
@@ -388,7 +420,7 @@ def _attend(state: _Run, child: subprocess.Popen[bytes]) -> None:
                 if not state.outcome.begun and time.monotonic() >= begins:
                     return
                 _choose_events(selector, state)
-                _serve(selector, state, deadline if state.outcome.begun else min(deadline, begins))
+                _serve(selector, state, min(deadline, state.looks_again, float("inf") if state.outcome.begun else begins))
                 state.outcome.emulator_status = child.poll()
                 if state.outcome.command_status is not None and not state.debugger:
                     deadline = min(deadline, time.monotonic() + state.plan.power_off_s)

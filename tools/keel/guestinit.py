@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The guest's static init and the archive that carries it to /keel/init."""
+"""The guest's static init and the archive that has it as /keel/init."""
 
 from pathlib import Path
 
@@ -33,9 +33,9 @@ def build_init(settings: Settings) -> Path:
 
 
 def with_application(settings: Settings, application: Path) -> Path:
-    """An archive of the init and, for it to hand to the root, an application for level 0."""
+    """An archive of the init and, perhaps, an application for ring 0, which it copies to the root."""
     init = build_init(settings)
-    joined = init.with_name(f"with-{application.name}.cpio")  # no name of an application makes that the init's own
+    joined = init.with_name(f"with-{application.name}.cpio")  # an application's name cannot collide with the init's files
     writer = cpio.Writer()
     entries = [
         cpio.Entry(APPLICATIONS, cpio.DIRECTORY | 0o755),
@@ -49,7 +49,7 @@ def with_application(settings: Settings, application: Path) -> Path:
 
 
 def _update(archive: Path, content: bytes) -> None:
-    """A guest that starts meanwhile has the old one, whole."""
+    """Replace the archive atomically: a guest that starts meanwhile has the complete old one."""
     if not archive.exists() or archive.read_bytes() != content:
         rootarchive.replace_file(archive, content)
 

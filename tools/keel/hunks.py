@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Changes to copies of source files, in hunks: texts that are inserted, and texts that are replaced.
 
-Each hunk names its file and has an anchor, a text of that file. An anchor that is
-not found exactly as often as expected is an error that names both. The changed
-copies, and links to new files, are put into a tree of file links; the pristine
-tree is never written. What an earlier version put there and this one does not
-is removed.
+Each hunk names its file and has an anchor, a text of that file. If an anchor is not
+found exactly as often as expected, the error names both. The changed copies, and
+links to new files, are put into a symlink tree; the pristine tree is never written.
+Files that an earlier version put there and this one does not are removed.
 """
 
 import json
@@ -162,33 +161,33 @@ def additions(directory: Path) -> dict[str, Path]:
     return {path.relative_to(directory).as_posix(): path for path in directory.rglob("*") if path.is_file()}
 
 
-def place(texts: Mapping[str, str], new: Mapping[str, Path], pristine: Path, farm: Path) -> None:
-    """Bring the farm, which has links to the pristine files, up to date with the changed copies and new files."""
+def place(texts: Mapping[str, str], new: Mapping[str, Path], pristine: Path, tree: Path) -> None:
+    """Update the symlink tree, which links to the pristine files, with the changed copies and the new files."""
     for name, path in new.items():
         if (pristine / name).exists():
             raise KeelError(f"{path} would hide a file of Linux", "give it another name")
-    _take_back(pristine, farm, set(texts) | set(new))
+    _take_back(pristine, tree, set(texts) | set(new))
     for name, text in texts.items():
-        place = farm / name
+        place = tree / name
         if place.is_symlink() or not place.exists() or place.read_text() != text:
             place.parent.mkdir(parents=True, exist_ok=True)
             place.unlink(missing_ok=True)
             place.write_text(text)
     for name, path in new.items():
-        place = farm / name
+        place = tree / name
         if not (place.is_symlink() and place.readlink() == path):
             place.parent.mkdir(parents=True, exist_ok=True)
             place.unlink(missing_ok=True)
             place.symlink_to(path)
 
 
-def _take_back(pristine: Path, farm: Path, wanted: set[str]) -> None:
+def _take_back(pristine: Path, tree: Path, wanted: set[str]) -> None:
     """Remove what the record has and is not wanted; write the record before anything is placed."""
-    record = farm / RECORD
+    record = tree / RECORD
     known = set(json.loads(record.read_text())) if record.exists() else set()
     for name in known - wanted:
-        (farm / name).unlink(missing_ok=True)
+        (tree / name).unlink(missing_ok=True)
         if (pristine / name).exists():
             # No link: a copy is newer than what was built from the changed file.
-            shutil.copyfile(pristine / name, farm / name)
+            shutil.copyfile(pristine / name, tree / name)
     record.write_text(json.dumps(sorted(wanted)))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The default root: Debian packages as they are, made by mmdebstrap and kept in the cache."""
+"""The default root: unmodified Debian packages, installed by mmdebstrap and kept in the cache."""
 
 import hashlib
 import os
@@ -15,7 +15,7 @@ from .errors import system_error
 from .lock import locked
 from .progress import Step
 
-# Raised when the way of making the image changes, so that cached ones are left.
+# Incremented when the recipe of the image changes, so that cached images are not used.
 RECIPE = "2"
 PACKAGES = (
     "bash", "coreutils", "curl", "dbus", "gcc", "git", "iproute2", "iputils-ping", "kmod", "less", "libc6-dev",
@@ -33,8 +33,8 @@ POWER_SCRIPT = """#!/bin/sh
 [ -d /run/systemd/system ] || exec 2> /dev/null
 exec /usr/sbin/${0##*/} "$@"
 """
-# Nothing of the host's name, resolver or way to its mirror, such as a proxy with its password, may end up in the image, which is
-# given away on discs: mmdebstrap keeps what it tells apt. Root logs in without a password; no boot is the first one.
+# The image is given away as ISO images. So it must have nothing of the host's name, resolver or path to its mirror, such as a
+# proxy with its password: mmdebstrap keeps what it configures for apt. Root logs in without a password; no boot is the first one.
 HOOKS = (
     'printf "keel\\n" > "$1/etc/hostname"',
     'printf "127.0.0.1 localhost keel\\n::1 localhost\\n" > "$1/etc/hosts"',
@@ -55,7 +55,7 @@ FAKED = (
 
 
 def default_root(settings: Settings, more: Sequence[str] = ()) -> rootarchive.Root:
-    """The default root's archive, with more packages where they are named, made where the cache has none of this recipe."""
+    """The default root's archive, with additional packages; made if the cache has none of this recipe."""
     archive = default_archive(settings, more)
     if not archive.exists():
         with locked(settings.cache, "roots"):
@@ -66,7 +66,7 @@ def default_root(settings: Settings, more: Sequence[str] = ()) -> rootarchive.Ro
 
 
 def default_archive(settings: Settings, more: Sequence[str] = ()) -> Path:
-    """Where the archive of this recipe lies in the cache."""
+    """The path of this recipe's archive in the cache."""
     recipe = "\n".join([RECIPE, SUITE, *_included(more), *LEFT_OUT, *HOOKS])
     key = hashlib.sha256(recipe.encode()).hexdigest()[:12]
     return settings.cache / "roots" / f"debian-{SUITE}-{key}.cpio"
@@ -78,7 +78,7 @@ def _included(more: Sequence[str]) -> list[str]:
 
 
 def needs(settings: Settings, more: Sequence[str] = ()) -> tuple[packages.Need, ...]:
-    """The packages that making the default root takes, none where the cache has it."""
+    """The packages that making the default root takes, none if the cache has it."""
     return () if default_archive(settings, more).exists() else (*packages.ROOT, *user_needs())
 
 
@@ -104,7 +104,7 @@ def _debootstrap(settings: Settings, tar: Path, more: Sequence[str]) -> None:
 
 
 def user_needs() -> tuple[packages.Need, ...]:
-    """What this user needs for making the root beside what root would."""
+    """The additional needs of a user other than root for making the root file system."""
     if os.geteuid() == 0:
         return ()
     return UNSHARE if _may_unshare() else FAKED

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The format of a disk image, which the user says, and the images that a qcow2 image is over.
+"""The format of a disk image, which the user gives, and the backing files of a qcow2 image.
 
-A guest writes what it likes into a raw image, the header of another format too. Such a header names files of the host that QEMU
-would open, so the format never comes from the content, and of a qcow2 image no more is followed than what is checked here.
+A guest can write anything into a raw image, also the header of another format. Such a header can name files of the host that
+QEMU would open. So the format never comes from the content, and only what is checked here is followed in a qcow2 image.
 """
 
 import os
@@ -14,7 +14,7 @@ from .errors import KeelError
 
 RAW, QCOW2 = "raw", "qcow2"
 FORMATS = (RAW, QCOW2)
-# What makes a file that is given as a root a disk, and not an archive.
+# The suffixes by which a root file is a disk and not an archive.
 ROOT_SUFFIXES = {".img": RAW, ".raw": RAW, ".ext4": RAW, ".qcow2": QCOW2}
 QCOW2_MAGIC = b"QFI\xfb"
 
@@ -43,7 +43,7 @@ def said(text: str) -> tuple[str | None, Path]:
 
 
 def of_root(text: str) -> tuple[str | None, Path]:
-    """The same of a root; the format of a directory or an archive is None. Who says a format means a disk."""
+    """The same of a root; the format of a directory or an archive is None. A given format means a disk."""
     form, path = said(text)
     if form is None and not path.is_dir():
         form = ROOT_SUFFIXES.get(path.suffix)
@@ -52,7 +52,7 @@ def of_root(text: str) -> tuple[str | None, Path]:
 
 @dataclass(frozen=True)
 class Header:
-    """What a qcow2 image says about itself: how long it is at least, and what it is over."""
+    """A qcow2 image's header: the image's least length, and its backing file."""
 
     least_bytes: int
     backing_name: str = ""
@@ -60,7 +60,7 @@ class Header:
 
 
 def check_chain(path: Path) -> Header:
-    """The header of a qcow2 image, after a look at all that it is over; KeelError says what cannot be followed."""
+    """The header of a qcow2 image, after a check of all its backing files; KeelError says what is not supported."""
     header = first = read_header(path, path)
     file, seen = path, {_identity(path)}
     while header.backing_name:
@@ -103,7 +103,7 @@ def _has_data_file(data: bytes) -> bool:
 
 
 def _backing_name(path: Path, data: bytes) -> str:
-    """The name of the image that this one is over, as QEMU takes it; empty where there is none."""
+    """The name of this image's backing file, as QEMU interprets it; empty if there is none."""
     at, length = _number(data, _BACKING_AT), _number(data, _BACKING_LENGTH)
     if at == 0 or length == 0:
         return ""
@@ -127,7 +127,7 @@ def _backing_format(path: Path, name: str, extensions: Sequence[tuple[int, bytes
 
 
 def _extensions(path: Path, data: bytes) -> list[tuple[int, bytes]]:
-    """Type and data of each extension of the header; they end before the name of what the image is over."""
+    """Type and data of each extension of the header; they end before the name of the backing file."""
     version = _number(data, _VERSION)
     at = _HEADER_LENGTH_OF_2 if version == 2 else _number(data, _HEADER_LENGTH)
     if version not in (2, 3) or at < (_HEADER_LENGTH_OF_2 if version == 2 else _LEAST_HEADER_LENGTH_OF_3):

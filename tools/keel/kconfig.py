@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Kernel configuration fragments: what they ask for and whether it took effect. Pure."""
+"""Kernel configuration fragments: their settings, and whether these took effect. Pure."""
 
 import re
 from collections.abc import Iterable

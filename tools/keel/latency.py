@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The µ-kernel's longest stretches with interrupts off, in executed instructions, and where they are.
+"""The µ-kernel's longest sections with interrupts off, in executed instructions, and where they are.
 
 A plugin of QEMU's translator (plugins/latency.c) watches the kernel from outside, on the deterministic clock: while its
 suite runs, and under a load made to be long (user/bench with `args load`).
@@ -17,19 +17,19 @@ from .errors import KeelError
 from .rust import KERNEL_IMAGE
 
 TIMEOUT_S = 600.0
-# What runs while the plugin watches.
+# The loads under the plugin.
 LOADS = {"suite": bootconf.SUITE_TEMPLATE, "load": bootconf.LOAD_TEMPLATE}
 SHOWN = 12
-# The µ-kernel waits for its serial line with interrupts off: how long is the host's affair, and lines are rare.
+# The µ-kernel waits for its serial line with interrupts off. The time depends on the host, and output is rare.
 KERNEL_LINE = "console=none"
-# What a test holds the longest stretch under load to.
+# The limit of a test for the longest section under load.
 LIMIT = 3_000
 KERNEL_SOURCES = "kernel/src/"
 
 
 @dataclass(frozen=True)
-class Stretch:
-    """One stretch: its instructions in all, the block where it began, and the blocks that contributed most."""
+class Section:
+    """One section with interrupts off: its instructions, the block where it begins, and the blocks that contribute most."""
 
     under: str
     instructions: int
@@ -37,14 +37,14 @@ class Stretch:
     parts: tuple[tuple[int, int], ...]
 
 
-def measure(settings: Settings, under: Sequence[str] = tuple(LOADS)) -> list[Stretch]:
-    """Run the loads and return the longest stretches, one for each place, longest first; the parts are built."""
+def measure(settings: Settings, under: Sequence[str] = tuple(LOADS)) -> list[Section]:
+    """Run the loads and return the longest sections, one for each place, longest first; the parts are built."""
     plugin = plugins.build(settings, "latency")
-    found = [stretch for name in under for stretch in _watch(settings, plugin, name)]
-    return sorted(found, key=lambda stretch: -stretch.instructions)
+    found = [section for name in under for section in _watch(settings, plugin, name)]
+    return sorted(found, key=lambda section: -section.instructions)
 
 
-def _watch(settings: Settings, plugin: Path, under: str) -> list[Stretch]:
+def _watch(settings: Settings, plugin: Path, under: str) -> list[Section]:
     report = plugin.with_name(f"{under}.txt")
     report.unlink(missing_ok=True)
     choices = boot.Choices(
@@ -54,25 +54,25 @@ def _watch(settings: Settings, plugin: Path, under: str) -> list[Stretch]:
         emulator_arguments=qemu.plugin(plugin, f"output={report}"),
     )
     ended = nativetasks.run(settings, choices, TIMEOUT_S)
-    stretches = parse(under, report.read_text()) if report.exists() else []
-    if ended.exit_value != machine.EXIT_TESTS_PASSED or not stretches:
-        raise KeelError(f"the longest stretches cannot be measured: {ended.last_line()}")
-    return stretches
+    sections = parse(under, report.read_text()) if report.exists() else []
+    if ended.exit_value != machine.EXIT_TESTS_PASSED or not sections:
+        raise KeelError(f"the longest sections with interrupts off cannot be measured: {ended.last_line()}")
+    return sections
 
 
-def parse(under: str, report: str) -> list[Stretch]:
-    """What the plugin wrote: length, entry, and address=instructions of each part, longest first."""
-    stretches = []
+def parse(under: str, report: str) -> list[Section]:
+    """The plugin's output: length, entry, and address=instructions of each part, longest first."""
+    sections = []
     for line in report.splitlines():
         length, entry, *parts = line.split()
         pairs = [part.split("=") for part in parts]
-        stretches.append(Stretch(under, int(length), int(entry, 16), tuple((int(at, 16), int(n)) for at, n in pairs)))
-    return stretches
+        sections.append(Section(under, int(length), int(entry, 16), tuple((int(at, 16), int(n)) for at, n in pairs)))
+    return sections
 
 
-def judge(stretches: Sequence[Stretch], leeway: float) -> tuple[str, str]:
-    """The name of the test of the longest stretch with what is wrong, or nothing; the limit is multiplied by `leeway`."""
-    longest, limit = stretches[0], LIMIT * leeway
+def judge(sections: Sequence[Section], leeway: float) -> tuple[str, str]:
+    """The name of the test of the longest section and what is wrong, or nothing; the limit is multiplied by `leeway`."""
+    longest, limit = sections[0], LIMIT * leeway
     problem = f"expected at most {limit:.0f} instructions, got {longest.instructions}, most at {longest.parts[0][0]:#x}"
     return "longest-stretch-under-load", problem if longest.instructions > limit else ""
 
@@ -117,20 +117,20 @@ def find_places(settings: Settings, addresses: Iterable[int]) -> dict[int, Place
     return read_places(process.output(argv))
 
 
-def rows(stretches: Sequence[Stretch], places: dict[int, Place]) -> list[list[str]]:
-    """A header and a line for each stretch: how long, under what, the costliest line, what each function has of it."""
+def rows(sections: Sequence[Section], places: dict[int, Place]) -> list[list[str]]:
+    """A header and a line for each section: its length, its load, the costliest line, the share of each function."""
     table = [["instructions", "under", "mostly at", "functions"]]
-    for stretch in stretches:
+    for section in sections:
         functions: Counter[str] = Counter()
-        for address, instructions in stretch.parts:
+        for address, instructions in section.parts:
             functions[places[address].function] += instructions
         shares = ", ".join(f"{name} {count:,}" for name, count in functions.most_common(3))
-        lines = (places[address].line for address, _ in stretch.parts)
-        table.append([f"{stretch.instructions:,}", stretch.under, next(filter(None, lines), ""), shares])
+        lines = (places[address].line for address, _ in section.parts)
+        table.append([f"{section.instructions:,}", section.under, next(filter(None, lines), ""), shares])
     return table
 
 
-def table(settings: Settings, stretches: Sequence[Stretch]) -> list[list[str]]:
-    """The longest of the stretches, as rows of a table."""
-    shown = stretches[:SHOWN]
+def table(settings: Settings, sections: Sequence[Section]) -> list[list[str]]:
+    """The longest sections, as rows of a table."""
+    shown = sections[:SHOWN]
     return rows(shown, find_places(settings, sorted({address for one in shown for address, _ in one.parts})))

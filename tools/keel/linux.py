@@ -2,10 +2,10 @@
 """Linux: Debian's source fetched and unpacked unchanged, and its builds.
 
 The pristine tree is shared and never written. The native kernel is built out
-of it directly; the server is built out of a farm of file links to it, with the
+of it directly; the server is built out of a tree of symlinks to it, with the
 files of linux/arch linked as arch/l4 and adapted copies of x86's files in
-arch/l4/adapted. The kernel for applications at level 0 is built out of a
-second farm, in which the files that ukl/ adds something to are copies
+arch/l4/adapted. The kernel for applications in ring 0 is built out of a
+second symlink tree, in which the files that have hunks in ukl/ are copies
 (hunks.py).
 """
 
@@ -25,24 +25,24 @@ from .lock import locked
 from .progress import Step
 
 SOURCE_PACKAGE = "linux-source-6.1"
-# Names the package of the kernel that Debian ships in what it depends on.
+# A package whose dependencies name the package of Debian's kernel.
 STOCK_PACKAGE = "linux-image-amd64"
 STOCK_DEPENDENCY = re.compile(r"(linux-image-\S+)")
 STOCK_KERNEL = "./boot/vmlinuz-*"
-# Of that kernel, what makes it a host of KVM, each after what it needs.
+# The modules of that kernel for KVM, each after those that it needs.
 KVM_MODULES = ("virt/lib/irqbypass", "arch/x86/kvm/kvm", "drivers/crypto/ccp/ccp", "arch/x86/kvm/kvm-amd")
 TARBALL = "./usr/src/linux-source-6.1.tar.xz"
 VERSION_STAMP = ".keel-version"
 CONFIG_STAMP = ".keel-config"
 BUILD_STAMP = ".keel-built"
 ABI_HEADER = "keel_abi.h"
-# How many files a whole build compiles, about; only for the progress line.
+# The approximate number of files of a full build; only for the progress line.
 USUAL_FILES = 1500
 
 
 @dataclass(frozen=True)
 class Target:
-    """One of the kernels: its configuration's fragments, and what of the repository it is built from besides."""
+    """One of the kernels: the fragments of its configuration, and the other files of the repository that it is built from."""
 
     name: str
     arch: str
@@ -66,7 +66,7 @@ UKL = Target(
 
 
 def build_native(settings: Settings) -> Path:
-    """Linux for the bare machine; returns the image."""
+    """Builds native Linux and returns the image."""
     _prepare(settings)
     with locked(settings.locks, f"{settings.linux.name}-native"):
         _build(settings, NATIVE, settings.pristine)
@@ -79,7 +79,7 @@ def debian_kernel(settings: Settings) -> Path:
 
 
 def kvm_host(settings: Settings) -> list[Path]:
-    """The same, and its modules that make it a host of KVM on AMD's processors, in the order of their insertion."""
+    """Debian's kernel, and its modules for KVM on AMD's processors, in the order in which they are loaded."""
     return _debian_files(settings, (STOCK_KERNEL, *(f"./lib/modules/*/kernel/{name}.ko" for name in KVM_MODULES)))
 
 
@@ -93,7 +93,7 @@ def _debian_files(settings: Settings, patterns: Sequence[str]) -> list[Path]:
 
 
 def _unpack_debian(settings: Settings, files: Mapping[Path, str]) -> None:
-    """Take files out of the kernel's package, each under its name only when it is whole."""
+    """Extract files of the kernel's package; each appears under its name only when it is complete."""
     packages.require(settings, packages.SIGNATURES)
     archive = debian.Archive(settings)
     depends = process.output(["dpkg-deb", "--field", str(archive.fetch(STOCK_PACKAGE)), "Depends"])
@@ -117,7 +117,7 @@ def _unpack_debian(settings: Settings, files: Mapping[Path, str]) -> None:
 def build_server(settings: Settings) -> Path:
     """Linux as a server on the µ-kernel; returns the image."""
     if not (settings.repository / "linux" / "arch" / "l4" / "Kconfig").exists():
-        raise KeelError("linux/arch/l4 has no Kconfig", "is the clone complete? git status tells")
+        raise KeelError("linux/arch/l4 has no Kconfig", "is the clone complete? git status shows it")
     _prepare(settings)
     with locked(settings.locks, f"{settings.linux.name}-l4"):
         _build(settings, SERVER, server_source(settings))
@@ -125,7 +125,7 @@ def build_server(settings: Settings) -> Path:
 
 
 def build_ukl(settings: Settings, options: ukloptions.Options = ()) -> Path:
-    """Linux for applications at level 0 with a set of options; returns the image.
+    """Linux for applications in ring 0 with a set of options; returns the image.
 
     All sets are built in one directory, where little changes from one to the next, and each result is kept.
     """
@@ -133,7 +133,7 @@ def build_ukl(settings: Settings, options: ukloptions.Options = ()) -> Path:
 
 
 def build_ukl_linked(settings: Settings, options: ukloptions.Options, archive: Path, parameters: str, image: Path) -> Path:
-    """The same, with an initial file system linked into it, and a command line of its own to boot by."""
+    """Linux for applications in ring 0, with an initial file system and a command line linked into it."""
     image.parent.mkdir(parents=True, exist_ok=True)
     fragment = image.with_name("linked.config")
     fragment.write_text(
@@ -173,7 +173,7 @@ def symbols_beside(image: Path) -> Path:
 
 
 def _start_from_native(settings: Settings, target: Target, source: Path) -> None:
-    """Where the native kernel is built and this one was never begun, begin with its objects: make compiles what differs."""
+    """If native Linux is built and this kernel is not, start with its objects: make compiles only what differs."""
     native, out = settings.linux / NATIVE.name, settings.linux / target.name
     with locked(settings.locks, f"{settings.linux.name}-native"):
         stamp = native / BUILD_STAMP
@@ -183,7 +183,7 @@ def _start_from_native(settings: Settings, target: Target, source: Path) -> None
 
 
 def copy_objects(built: Path, out: Path, sources: tuple[Path, Path], log: Path) -> None:
-    """Copy what make has built from the first source tree to where it shall go on from the second, the files' times too.
+    """Copy what make has built from the first source tree to the place where it continues with the second, with the files' times.
 
     The commands that make compares with its own name both trees, by their paths.
     """
@@ -206,7 +206,7 @@ def ukl_target(options: ukloptions.Options) -> Target:
 
 
 def headers(settings: Settings) -> Path:
-    """Linux's own headers for programs, for a libc that comes without."""
+    """Linux's headers for programs, for a libc that has none."""
     _prepare(settings)
     out = settings.linux / "headers"
     stamp, state = out / BUILD_STAMP, source_version(settings)
@@ -223,21 +223,21 @@ def headers(settings: Settings) -> Path:
 
 
 def server_source(settings: Settings) -> Path:
-    """The source tree with arch/l4 and what it adapts of x86, brought up to date."""
-    farm, ours = _farm(settings, SERVER), settings.repository / "linux"
+    """The source tree with arch/l4 and the adapted files of x86, up to date."""
+    tree, ours = _symlink_tree(settings, SERVER), settings.repository / "linux"
     texts = hunks.copies(hunks.read(ours / "replacements"), settings.pristine)
     adapted = {(ADAPTED_FILES / Path(name).relative_to(X86_FILES)).as_posix(): text for name, text in texts.items()}
     new = {f"arch/{name}": path for name, path in hunks.additions(ours / "arch").items()}
-    hunks.place(adapted, new, settings.pristine, farm)
-    return farm
+    hunks.place(adapted, new, settings.pristine, tree)
+    return tree
 
 
 def ukl_source(settings: Settings) -> Path:
-    """The source tree with what ukl/ adds to it, brought up to date."""
-    farm, ours = _farm(settings, UKL), settings.repository / "ukl"
+    """The source tree with the hunks and files of ukl/, up to date."""
+    tree, ours = _symlink_tree(settings, UKL), settings.repository / "ukl"
     changed = hunks.copies(hunks.read(ours / "insertions"), settings.pristine)
-    hunks.place(changed, hunks.additions(ours / "linux"), settings.pristine, farm)
-    return farm
+    hunks.place(changed, hunks.additions(ours / "linux"), settings.pristine, tree)
+    return tree
 
 
 def _prepare(settings: Settings) -> None:
@@ -249,7 +249,7 @@ def _prepare(settings: Settings) -> None:
 
 
 def _unpack(settings: Settings) -> None:
-    """The pristine tree, appearing under its name only when it is whole."""
+    """The pristine tree; it appears under its name only when it is complete."""
     if (settings.pristine / VERSION_STAMP).exists():
         return
     packages.require(settings, packages.SIGNATURES)
@@ -276,28 +276,28 @@ def source_version(settings: Settings) -> str:
     return (settings.pristine / VERSION_STAMP).read_text().strip()
 
 
-def _farm(settings: Settings, target: Target) -> Path:
-    """A tree of file links to the pristine one, appearing under its name only when it is whole."""
-    farm = settings.linux / f"{target.name}-src"
-    stamp = farm / VERSION_STAMP
-    # One that was linked in place by an earlier Keel, and interrupted, has a link to the pristine tree's stamp.
+def _symlink_tree(settings: Settings, target: Target) -> Path:
+    """A tree of symlinks to the pristine one; it appears under its name only when it is complete."""
+    tree = settings.linux / f"{target.name}-src"
+    stamp = tree / VERSION_STAMP
+    # A tree of an earlier Keel, interrupted while it was linked in place, has a link to the pristine tree's stamp.
     if stamp.exists() and not stamp.is_symlink() and stamp.read_text().strip() == source_version(settings):
-        return farm
-    aside = farm.with_suffix(".new")
-    for old in (aside, farm):
+        return tree
+    aside = tree.with_suffix(".new")
+    for old in (aside, tree):
         shutil.rmtree(old, ignore_errors=True)
     with Step("linking the Linux source tree") as step:
         process.run_logged(
             ["cp", "-rs", str(settings.pristine), str(aside)],
             what="linking the Linux source tree",
-            log=settings.logs / f"{settings.linux.name}-{target.name}-farm.log",
+            log=settings.logs / f"{settings.linux.name}-{target.name}-tree.log",
             step=step,
         )
     stamp = aside / VERSION_STAMP
     stamp.unlink()  # a link into the pristine tree so far
     stamp.write_text(source_version(settings) + "\n")
-    aside.rename(farm)
-    return farm
+    aside.rename(tree)
+    return tree
 
 
 def _build(settings: Settings, target: Target, source: Path) -> None:
@@ -323,7 +323,7 @@ def _build(settings: Settings, target: Target, source: Path) -> None:
 
 
 def _build_state(settings: Settings, target: Target) -> str:
-    """A digest of everything that is built from: make needs seconds to see that nothing changed."""
+    """A digest of all sources: make needs seconds to see that nothing changed."""
     digest = hashlib.sha256(source_version(settings).encode())
     for path in _inputs(settings, target):
         info = path.stat()
@@ -386,7 +386,7 @@ def _configure(settings: Settings, target: Target, source: Path, out: Path) -> N
     problems = kconfig.without_effect([path.read_text() for path in fragments], final)
     if problems:
         shown = "; ".join(problems)
-        raise KeelError(f"Linux ({target.name}) did not take: {shown}", f"mend {fragments[-1]}")
+        raise KeelError(f"Linux ({target.name}) did not accept: {shown}", f"correct {fragments[-1]}")
     stamp.write_text(state)
 
 

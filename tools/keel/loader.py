@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""GRUB: a disc that boots the µ-kernel and its modules, on a PC with BIOS or with UEFI."""
+"""GRUB: a bootable ISO image with the µ-kernel and its modules, for a PC with BIOS or UEFI."""
 
 import shutil
 import string
@@ -24,7 +24,7 @@ PLAIN = string.ascii_letters + string.digits + "-_.,:=/"
 
 
 def configuration(guest: qemu.Guest, *, menu: bool = False) -> str:
-    """What GRUB is told: the µ-kernel and its modules, by the names that they have on the disc.
+    """GRUB's configuration: the µ-kernel and its modules, by their names on the image.
 
     With a menu the user may choose an entry that has the µ-kernel's console on the screen.
     """
@@ -54,7 +54,7 @@ def _quoted(words: str) -> str:
 
 
 def make_disc(guest: qemu.Guest, directory: Path, disc: Path, log: Path, *, menu: bool = False) -> None:
-    """The disc with GRUB, the µ-kernel and the modules, perhaps with a menu; it is put together in the directory."""
+    """Make the ISO image with GRUB, the µ-kernel and the modules, perhaps with a menu, in the directory."""
     tree = directory / "disc"
     shutil.rmtree(tree, ignore_errors=True)
     (tree / "boot" / "grub").mkdir(parents=True)
@@ -62,5 +62,5 @@ def make_disc(guest: qemu.Guest, directory: Path, disc: Path, log: Path, *, menu
         shutil.copyfile(path, tree / "boot" / path.name)
     (tree / "boot" / "grub" / "grub.cfg").write_text(configuration(guest, menu=menu))
     argv = ["grub-mkrescue", "-o", str(disc), str(tree)]
-    process.run_logged(argv, what="making the disc that boots", log=log, env={"TMPDIR": str(directory)}, remedy=REMEDY)
+    process.run_logged(argv, what="making the ISO image", log=log, env={"TMPDIR": str(directory)}, remedy=REMEDY)
     shutil.rmtree(tree)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""One build step at a time, across all runs of the command that share its directory."""
+"""Locks: one build step at a time, across all runs of the command that share its directory."""
 
 import fcntl
 from collections.abc import Iterator

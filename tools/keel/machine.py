@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The emulated machines' facts, as data. Keel and the native baseline run on the same one."""
+"""The emulated machines, as data. Keel and native Linux run on the same one."""
 
 from dataclasses import dataclass
 from enum import Enum
@@ -7,20 +7,20 @@ from pathlib import Path
 
 EMULATOR = "qemu-system-x86_64"
 # `max` without what the emulator does badly or Keel and the baseline do not use;
-# with ERMS it would copy byte by byte. FSRM, which newer emulators have, promises ERMS: with FSRM alone Linux 6.1's memmove
-# goes astray.
+# with ERMS it would copy byte by byte. FSRM, which newer emulators have, implies ERMS: with FSRM alone Linux 6.1's memmove
+# fails.
 KVM_HOST_CPU = "max,-erms,-fsrm,-la57,-pku,-mpx"
 CPU = f"{KVM_HOST_CPU},-svm"
-# The usual processor under a KVM whose own machine is emulated: the SVM of QEMU's TCG (7.2) does not tell KVM of XSETBV.
+# The usual processor under a KVM whose own machine is emulated: the SVM of QEMU's TCG (7.2) does not report XSETBV to KVM.
 NESTED_CPU = f"{CPU},-xsave"
-# KVM need not look at the guest's task priority for QEMU then. Where it does, QEMU puts the guest's registers back, the task
-# register as a busy one, with which the emulated SVM refuses every port to user programs.
+# With this KVM does not read the guest's task priority for QEMU. If it did, QEMU would write the guest's registers back, the task
+# register as a busy one, with which the emulated SVM denies every port to user programs.
 NESTED_ARGUMENTS = ("-global", "kvm-apic.vapic=off")
 DEFAULT_MEMORY_MB = 2048
 LEAST_MEMORY_MB = 64
-# What the suite on the µ-kernel gets: enough to run out of memory in reasonable time.
+# The memory for the suite on the µ-kernel: it can exhaust it in reasonable time.
 TESTS_MEMORY_MB = 512
-# As many as Linux is built for (NR_CPUS); the µ-kernel runs on more.
+# The number that Linux is built for (NR_CPUS); the µ-kernel runs on more.
 MOST_PROCESSORS = 8
 
 # A write of v to this port ends QEMU with the status (v << 1) | 1.
@@ -41,7 +41,7 @@ def emulator_status(value: int) -> int:
 
 
 def exit_value(status: int | None) -> int | None:
-    """What the guest wrote to the exit port; None where QEMU ended in another way."""
+    """What the guest wrote to the exit port; None if QEMU ended otherwise."""
     return status >> 1 if status is not None and status > 0 and status & 1 else None
 
 
@@ -60,7 +60,7 @@ CONSOLE = SerialPort("console", 0x3F8, 4, "Linux's console")
 EXEC = SerialPort("exec", 0x2F8, 3, "the framed channel to the guest's init")
 LOG = SerialPort("log", 0x3E8, 4, "the log of the µ-kernel and the native tasks")
 SERIAL_PORTS = (CONSOLE, EXEC, LOG)
-# Only a guest with the kernel for debugging has it.
+# Only a guest with the debug build has it.
 DEBUGGER = SerialPort("debugger", 0x2E8, 3, "the debugger of the µ-kernel")
 
 
@@ -89,24 +89,24 @@ USUAL_MODEL = "pc"
 IOMMU_MODEL = "q35"
 MICROVM = "microvm"
 IOMMU = "intel-iommu"
-# What makes QEMU's virtio devices reach memory by the IOMMU.
+# Options that make QEMU's virtio devices access memory through the IOMMU.
 BEHIND_IOMMU = ",disable-legacy=on,iommu_platform=on"
 DISC = "ide-cd,drive=disc,bootindex=0"
 RANDOM_NUMBERS = "virtio-rng-pci"
 # What QEMU's user-mode network gives the guest: its address, the gateway and the name server. The card keeps its name.
 NETWORK_PARAMETERS = ("ip=10.0.2.15::10.0.2.2:255.255.255.0:keel:eth0:off:10.0.2.3", "net.ifnames=0")
-# Who can be process 1 of a guest.
+# The choices for process 1 of a guest.
 INITS = ("keel", "systemd")
 ROOT_DISK = "/dev/vda"
 
 
 def is_microvm(model: str) -> bool:
-    """Whether a board, with what is said of its parts, is the one without PCI."""
+    """Whether a board, given with its options, is the one without PCI."""
     return model.split(",")[0] == MICROVM
 
 
 class Emulator(Enum):
-    """What can run a guest."""
+    """The emulators."""
 
     QEMU = "QEMU"
     BOCHS = "Bochs"
@@ -124,28 +124,28 @@ class TestMachine:
     kernel_line: str = ""
     icount: bool = False
     arguments: str = ""
-    # It has the kernel for debugging, which checks its invariants when it is asked.
+    # It has the debug build, which checks its invariants when it is asked.
     checks: bool = False
     timeout_s: float = 300.0
     # QEMU's board, with what is left out of it.
     model: str = USUAL_MODEL
     memory_mb: int = TESTS_MEMORY_MB
-    # It boots by UEFI and GRUB from a disc.
+    # It boots by UEFI and GRUB from an ISO image.
     uefi: bool = False
     # Those of MACHINE_TESTS that `./keel test` runs on it each time.
     daily: tuple[str, ...] = ()
 
     def has_host_clock(self) -> bool:
-        """Whether its time is the host's, and so depends on what else runs there."""
+        """Whether its time is the host's, and so depends on the load there."""
         return self.emulator is not Emulator.BOCHS and not self.icount
 
 
 # Bochs checks what QEMU's translator does not, such as segment limits and reserved bits, and has PCID and INVPCID,
-# though it drops all translations at every change of space.
+# though it drops all TLB entries at every change of space.
 TEST_MACHINES = (
     TestMachine("qemu-1", Emulator.QEMU),
     TestMachine("qemu-1-nofast", Emulator.QEMU, kernel_line="nofast"),
-    # With the kernel for debugging a race is met each time (topic races).
+    # With the debug build each race occurs every time (topic races).
     TestMachine("qemu-2", Emulator.QEMU, processors=2, checks=True),
     TestMachine("qemu-4", Emulator.QEMU, processors=4),
     # PCID, INVPCID, SMEP, SMAP, UMIP, FSGSBASE and XSAVE are all there, or none of them.
@@ -155,9 +155,9 @@ TEST_MACHINES = (
     TestMachine("bochs-old", Emulator.BOCHS, processor="corei5_lynnfield_750"),
 )
 
-# What is run on a machine unlike the usual one: the suite of the µ-kernel, Linux up to each of its ends, a panic of the µ-kernel.
+# Tests on a machine unlike the usual one: the suite of the µ-kernel, Linux until each kind of shutdown, a µ-kernel panic.
 MACHINE_TESTS = ("suite", "power-off", "reboot", "panic", "kernel-panic")
-# A KVM whose machine is emulated takes five times as long.
+# Nested KVM in an emulated machine takes five times as long.
 KVM_LIMIT_S = 1200.0
 # Machines unlike the usual one; docs/machines.md says what each has.
 MACHINES = (
@@ -172,10 +172,10 @@ MACHINES = (
     TestMachine("kvm-x2apic", Emulator.KVM, kernel_line="x2apic-locked", timeout_s=KVM_LIMIT_S),
 )
 
-# The hostile programs, a million calls in all. On the deterministic clock a seed repeats everything, and on one processor
-# how late a heartbeat is depends on the kernel alone. Two processors take turns on that clock; four run as threads of the
-# host, for the sake of races: a heartbeat is as late there as the host is busy. On one of them the kernel checks all of its
-# invariants, on the way and in the end.
+# The hostile programs, a million calls in all. On the deterministic clock a seed reproduces a run, and on one processor
+# the delay of a heartbeat depends on the kernel alone. Two processors take turns on that clock; four run as threads of the
+# host, to find races: there the delay depends on the host's load. On one of them the kernel checks all of its
+# invariants, during the run and at its end.
 HOSTILE_MACHINES = (
     TestMachine("hostile-1", Emulator.QEMU, icount=True, arguments="calls=800000 late-us=1000"),
     TestMachine("hostile-2", Emulator.QEMU, processors=2, icount=True, arguments="calls=150000 late-us=2000000"),
@@ -192,9 +192,9 @@ HOSTILE_MACHINES = (
 HOSTILE_LONG = TestMachine(
     "hostile-long", Emulator.QEMU, icount=True, arguments="calls=10000000 late-us=1000 limit-s=1000", timeout_s=3600.0
 )
-# A server that fails again and again while it spins, so often it is started anew; and one that attacks all there is with its
-# own threads, until it fails, or has not been heard of for a while. A deletion holds a heartbeat up by as much as
-# docs/caveats.md says, and each line that tells of a life by as much as the host takes for it.
+# A server that fails again and again while it spins, and is restarted this often; and one that attacks with its own
+# threads until it fails or has been silent for a while. A deletion delays a heartbeat by as much as
+# docs/caveats.md says, and each line about a restart by as much as the host takes for it.
 SERVER_MACHINES = (
     TestMachine("hostile-server", Emulator.QEMU, icount=True, arguments="spins=1 calls=50 late-us=10000 limit-s=10"),
     TestMachine(
@@ -210,9 +210,9 @@ SERVER_MACHINES = (
         checks=True,
     ),
 )
-# Unmaps made to take long. On one processor a beat is as late as the kernel does not give way, and on two that take turns
-# little later; four run as threads of the host, which is why theirs are late. In a crowd a server fails while its threads map
-# on seven other processors: its restart must come to an end, in milliseconds where the host has the time.
+# Unmaps that take long. On one processor a heartbeat is delayed by the kernel's longest time between preemption points, on two
+# that take turns a little more; four run as threads of the host, which delays theirs. In a crowd a server fails while its
+# threads map on seven other processors: its restart must end, within milliseconds if the host is idle.
 UNMAPS_MACHINES = (
     TestMachine("unmaps", Emulator.QEMU, icount=True, arguments="late-us=5000"),
     TestMachine("unmaps-2", Emulator.QEMU, processors=2, icount=True, arguments="late-us=5000"),

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Machines unlike the usual one: how a guest is put on one, and the tests of Linux and of the ends there.
+"""Machines unlike the usual one: how a guest runs on one, and the tests of Linux and of shutdowns there.
 
-Linux runs with a root of one program (tests/machines/probe.c), which says what it finds and ends the machine as it is told.
-The machines have no exit port: they end as PCs do.
+Linux runs with a root of one program (tests/machines/probe.c), which prints what it finds and shuts down as its argument says.
+The machines have no exit port: they shut down as PCs do.
 """
 
 import re
@@ -20,16 +20,16 @@ PROBE = "probe"
 DISKS = {"virtio": "/dev/vda", "ahci": "/dev/sda", "nvme": "/dev/nvme0n1"}
 DISK_WORDS = 1 << 17
 DISK_FACTOR = 0x9E3779B97F4A7C15
-# Memory below this is there on every machine.
+# Every machine has memory up to here.
 FOUR_GB_MB = 4096
 LIMIT_S = 600.0
 TERMINAL = "keel.term=dumb"
-# The program sleeps for 4 s. The host's clock says how long that was, between what is told of it, which comes late from a
-# busy host: by two seconds at times. A clock that was not measured ran 58 times too fast.
+# The program sleeps for 4 s. The host's clock measures that between two lines of output, which a busy host delays
+# by up to two seconds. A clock that was not measured ran 58 times too fast.
 LEAST_SLEEP_S, MOST_SLEEP_S = 1.0, 40.0
 KERNEL_PANIC = "kernel-panic"
-STANDS_STILL = re.compile(rb"stands still \(code 0x[0-9a-f]+\)\r?\n")
-# How a machine may end, by what the program is told: the code that the last line names, and Linux's own last words.
+STANDS_STILL = re.compile(rb"(?:stands still|halts) \(code 0x[0-9a-f]+\)\r?\n")
+# How a machine may end, by the argument of the program: the code in the last line, and Linux's own last words.
 ENDS = {"power-off": machine.EXIT_POWER_OFF, "reboot": machine.EXIT_REBOOT, "panic": machine.EXIT_LINUX_PANIC}
 LAST_WORDS = {"power-off": "reboot: Power down", "reboot": "reboot: Restarting system", "panic": "Kernel panic - not syncing"}
 
@@ -46,19 +46,19 @@ class Ran:
     times: list[tuple[float, str]] = field(default_factory=list)
 
     def take_log(self, data: bytes) -> bool:
-        """Keep the next bytes of the log; whether the machine stands still."""
+        """Keep the next bytes of the log; returns whether the machine has halted."""
         self.log.extend(data)
         return bool(STANDS_STILL.search(self.log))
 
     def take_console(self, data: bytes) -> bool:
-        """Keep the next bytes of the console; whether the machine stands still."""
+        """Keep the next bytes of the console; returns whether the machine has halted."""
         self.console.extend(data)
         lines = self.console.decode(errors="replace").replace("\r", "").split("\n")[:-1]
         self.times += [(time.monotonic(), line) for line in lines[len(self.times) :]]
         return bool(STANDS_STILL.search(self.console))
 
     def code(self) -> int | None:
-        """The code of the end that was told, if any."""
+        """The reported exit code, if any."""
         words = bochs.LastWords()
         words.feed(bytes(self.console))
         words.feed(bytes(self.log))
@@ -84,7 +84,7 @@ def run(settings: Settings, tested: machine.TestMachine, described: qemu.Guest, 
 
 
 def judge(settings: Settings, tested: machine.TestMachine, tests: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Those of the tests that are ends: of Linux, or of the µ-kernel alone."""
+    """The tests of shutdowns: of Linux, or of the µ-kernel alone."""
     for test in tests:
         if test in ENDS:
             yield test, linux_problem(tested, _run_linux(settings, tested, test), test)
@@ -145,7 +145,7 @@ def _disk(mine: slot.Slot) -> Path:
 
 
 def linux_problem(tested: machine.TestMachine, ran: Ran, end: str) -> str:
-    """What is wrong with a run of Linux; nothing where all was as expected."""
+    """What is wrong with a run of Linux; nothing if all was as expected."""
     facts = ran.find(r"machine: (\d+) processors, (\d+) MB")
     held = ran.find(r"machine: \d+ MB hold what was written, up to (\d+) MB")
     asleep, awake = ran.find(r"machine: asleep for (\d+) s"), ran.find(r"machine: awake")
@@ -178,7 +178,7 @@ def _last(ran: Ran) -> str:
 
 
 def _end_problem(ran: Ran, code: int, *, stays: bool) -> str:
-    """A machine says its end's code, and then QEMU ends by itself, or the machine stands still and can be looked at."""
+    """A machine reports its exit code. Then QEMU ends by itself, or the machine halts and can be inspected."""
     told, status = ran.code(), None if stays else 0
     if (told, ran.status) == (code, status):
         return ""

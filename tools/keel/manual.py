@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Completion in shells, and manual pages: both made from the parser, so that they cannot say something else."""
+"""Completion in shells, and manual pages: both generated from the parser, so that they always agree with it."""
 
 import argparse
 import re
@@ -12,9 +12,9 @@ from .config import version
 from .errors import Status
 from .progress import say
 
-# The statuses that a user meets, in words; docs/getting-started.md has them all.
+# The exit statuses that a user may see, in words; docs/getting-started.md has them all.
 STATUSES = """0 is success, 1 a test that failed, 2 a wrong argument, 124 the end of --timeout, 125 any other error.
-With run --exec it is the command's, and 110 to 116 tell how a guest ended before that."""
+With run --exec it is the command's, and 110 to 116 say how a guest ended before that."""
 
 
 def completion(parser: Parser) -> str:

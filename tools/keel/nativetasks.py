@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Runs native tasks alone on the µ-kernel in QEMU, silently, and returns what they said."""
+"""Runs native tasks alone on the µ-kernel in QEMU, silently, and returns their output."""
 
 from dataclasses import dataclass
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""KVM: the host's where it can be used, else one in an emulated machine, whose processor has AMD's SVM.
+"""KVM: the host's if it can be used, else nested KVM in an emulated machine, whose processor has AMD's SVM.
 
-That machine runs the kernel that Debian ships, with its kvm-amd, and a root of the host's own QEMU and what
-it reads. Its QEMU runs the guest; the guest's lines come out as the output of a command there.
+That machine runs Debian's kernel with its kvm-amd module, and a root of the host's own QEMU and the files
+that it reads. Its QEMU runs the guest; the guest's serial lines are the output of a command there.
 """
 
 import os
@@ -23,13 +23,13 @@ PROGRAM = "nested"
 ARGUMENTS = "arguments"
 # Where the guest's files are in that root.
 FILES = Path("/guest")
-# Where QEMU keeps what a guest writes and is then discarded.
+# The directory for a guest's discarded writes.
 SCRATCH = Path("var") / "tmp"
-# What QEMU reads of its own: the firmware of a PC, and what loads a kernel and its modules.
+# QEMU's own files that it reads: the firmware of a PC, and the loader of a kernel and its modules.
 FIRMWARE = ("bios-256k.bin", "kvmvapic.bin", "linuxboot_dma.bin", "multiboot_dma.bin")
 # The guest's log is the command's output, its console the error output.
 LOG, CONSOLE = "stdio", "file,path=/dev/stderr"
-# Memory beside the guest's and the root's: QEMU's own, and Debian's kernel with its modules.
+# Memory in addition to the guest's and the root's: for QEMU, and for Debian's kernel with its modules.
 RESERVE_MB = 384
 
 
@@ -118,13 +118,13 @@ def _copy(path: Path, place: Path) -> None:
 
 
 def files(described: qemu.Guest) -> list[Path]:
-    """What the guest's emulator reads of ours."""
+    """Our files that the guest's emulator reads."""
     booted = [described.disc] if described.disc else [described.kernel, *(module.path for module in described.modules)]
     return [*booted, *(disk.path for disk in described.disks)]
 
 
 def moved(described: qemu.Guest) -> qemu.Guest:
-    """The guest with its files where they are in the root."""
+    """The guest with its files' paths in the root."""
     return replace(
         described,
         kernel=FILES / described.kernel.name,

@@ -31,7 +31,7 @@ class Need:
 
 
 def program(name: str) -> str:
-    """The path of a program that users run too, though Debian has it where only root's PATH leads."""
+    """The path of a program that users run too, though Debian has it in a directory of only root's PATH."""
     return shutil.which(name, path=f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin") or name
 
 
@@ -41,10 +41,10 @@ def _exists(pattern: str) -> bool:
 
 EMULATOR = (Need("qemu-system-x86", ("qemu-system-x86_64",), "runs the guest"),)
 LOADER = (
-    Need("grub-common", ("grub-mkrescue",), "makes the disc that boots"),
+    Need("grub-common", ("grub-mkrescue",), "makes bootable ISO images"),
     Need("grub-pc-bin", ("/usr/lib/grub/i386-pc",), "boots the µ-kernel on a PC with BIOS"),
-    Need("xorriso", ("xorriso",), "makes the disc that boots"),
-    Need("mtools", ("mformat",), "makes the disc that boots"),
+    Need("xorriso", ("xorriso",), "makes bootable ISO images"),
+    Need("mtools", ("mformat",), "makes bootable ISO images"),
 )
 UEFI_LOADER = (*LOADER, Need("grub-efi-amd64-bin", ("/usr/lib/grub/x86_64-efi",), "boots the µ-kernel on a PC with UEFI"))
 UEFI = (Need("ovmf", (str(machine.UEFI_FILES[0]),), "is QEMU's UEFI"),)
@@ -77,10 +77,10 @@ SIGNATURES = (
     ),
 )
 ROOT = (*SIGNATURES, Need("mmdebstrap", ("mmdebstrap",), "makes the root file system"))
-IMAGES = (Need("qemu-utils", ("qemu-img",), "looks at disk images"),)
+IMAGES = (Need("qemu-utils", ("qemu-img",), "checks disk images"),)
 FILE_SYSTEMS = (Need("e2fsprogs", ("mke2fs", "/sbin/mke2fs"), "makes the root disk"),)
 FAKEROOT = Need("fakeroot", ("fakeroot",), "makes the root file system without being root")
-SQUASHFS = (Need("squashfs-tools", ("mksquashfs",), "packs the root of a disc"),)
+SQUASHFS = (Need("squashfs-tools", ("mksquashfs",), "packs the root of an ISO image"),)
 ZSTD = (Need("zstd", ("zstd",), "reads a root that is compressed with zstd"),)
 RUST = (
     Need("rustc-web", ("/usr/bin/rustc",), "compiles the µ-kernel and the native tasks"),
@@ -88,11 +88,11 @@ RUST = (
     Need(
         "rust-web-src",
         ("/usr/lib/rustlib/src/rust/library/core",),
-        "builds Rust's core library for the bare machine",
+        "builds Rust's core library for a target without an operating system",
     ),
 )
 PLOTTER = (Need("python3-matplotlib", ("/usr/lib/python3/dist-packages/matplotlib",), "draws the figures of the bench"),)
-DEBUGGER = (Need("gdb", ("gdb",), "looks into the guest"),)
+DEBUGGER = (Need("gdb", ("gdb",), "debugs the guest"),)
 
 
 def missing(needs: Sequence[Need]) -> list[Need]:
@@ -102,7 +102,7 @@ def missing(needs: Sequence[Need]) -> list[Need]:
 
 def require(settings: Settings, needs: Sequence[Need]) -> None:
     """Install what is missing, or fail and say how the user can."""
-    with locked(settings.locks, "packages", shared=True):  # what another run installs is there in part, and of no use yet
+    with locked(settings.locks, "packages", shared=True):  # another run's installation may be incomplete
         lacking = missing(needs)
     if not lacking:
         return
@@ -113,7 +113,7 @@ def require(settings: Settings, needs: Sequence[Need]) -> None:
     if shutil.which("apt-get") is None:
         raise KeelError(f"these programs are missing: {' '.join(names)}", "install them yourself")
     with locked(settings.locks, "packages"):
-        if missing(lacking):  # still, after another run of the command that installs
+        if missing(lacking):  # still missing, after a concurrent run that installs
             _install(names, command)
     if still := missing(lacking):
         raise KeelError(f"still missing after its installation: {still[0].package}", f"run: {command}")
@@ -143,7 +143,7 @@ def qemu_version(text: str) -> tuple[int, int] | None:
 
 
 def require_devices(settings: Settings, models: Sequence[str]) -> None:
-    """QEMU with these devices: it can be built, and is packaged elsewhere, without some."""
+    """Require QEMU with these devices: other distributions build it without some."""
     require_emulator(settings)
     known = re.findall(r'^name "([^"]+)"', process.output([machine.EMULATOR, "-device", "help"]), re.MULTILINE)
     if absent := [model for model in models if model not in known]:
@@ -151,7 +151,7 @@ def require_devices(settings: Settings, models: Sequence[str]) -> None:
 
 
 def require_emulator(settings: Settings) -> None:
-    """QEMU, and not one too old."""
+    """Require a QEMU that is new enough."""
     require(settings, EMULATOR)
     version = qemu_version(process.output([machine.EMULATOR, "--version"]))
     if version is None or version < OLDEST_QEMU:

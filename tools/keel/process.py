@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The only place that starts other programs.
+"""The only module that starts other programs.
 
-A child never outlives us: it is told to die with its parent, and is ended
-together with its own children when we leave early.
+A child never outlives us: the kernel kills it when its parent dies, and we end
+it with its own children when we stop early.
 """
 
 import contextlib
@@ -25,7 +25,7 @@ PR_SET_PDEATHSIG = 1
 TAIL_LINES = 15
 END_GRACE_S = 3.0
 
-# Where the outputs of builds go beside their logs: nowhere, or to our error output.
+# Where the output of builds goes besides their logs: nowhere, or to our error output.
 _shown: list[int] = []
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -54,7 +54,7 @@ def start(
     cwd: Path | None = None,
     env: Mapping[str, str] | None = None,
 ) -> subprocess.Popen[bytes]:
-    """Start a program in a session of its own, so that Ctrl-C reaches us alone."""
+    """Start a program in its own session, so that Ctrl-C reaches only us."""
     try:
         return subprocess.Popen(
             argv,
@@ -74,7 +74,7 @@ def start(
 
 
 def end(child: subprocess.Popen[bytes]) -> None:
-    """End a child and all that it started."""
+    """End a child and all its descendants."""
     for number in (signal.SIGTERM, signal.SIGKILL):
         with contextlib.suppress(ProcessLookupError):
             os.killpg(child.pid, number)
@@ -120,7 +120,7 @@ def run_logged(
     `measure` turns a line of output into "how far" for the step.
     """
     log.parent.mkdir(parents=True, exist_ok=True)
-    with log.open("wb", buffering=0) as file:  # somebody may read along
+    with log.open("wb", buffering=0) as file:  # unbuffered: others may read it meanwhile
         child = start(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, cwd=cwd, env=env)
         try:
             _copy_lines(child, file.write, step, measure)
@@ -161,9 +161,9 @@ def _copy_lines(
 
 
 def run_beside(programs: Mapping[Path, Sequence[str]], most: int) -> Iterator[tuple[Path, int]]:
-    """Run programs side by side, at most so many, each with all its output in the log that names it.
+    """Run programs in parallel, at most this many, each with all its output in its own log.
 
-    Gives the log and the exit status of each as it ends; those that run are ended where the caller stops asking.
+    Gives the log and the exit status of each as it ends; those that still run are ended if the caller stops iterating.
     """
     waiting = list(programs.items())
     running: dict[int, tuple[Path, subprocess.Popen[bytes]]] = {}
@@ -186,7 +186,7 @@ def run_beside(programs: Mapping[Path, Sequence[str]], most: int) -> Iterator[tu
 
 
 def output(argv: Sequence[str], *, env: Mapping[str, str] | None = None) -> str:
-    """The standard output of a short program; KeelError where it fails."""
+    """The standard output of a short program; KeelError if it fails."""
     child = start(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env)
     try:
         said, complaint = child.communicate()
@@ -200,7 +200,7 @@ def output(argv: Sequence[str], *, env: Mapping[str, str] | None = None) -> str:
 
 
 def status_of(argv: Sequence[str], timeout_s: float) -> int | None:
-    """The exit status of a silent program, or None where it did not end in time."""
+    """The exit status of a silent program, or None if it did not end in time."""
     child = start(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         return child.wait(timeout_s)
@@ -220,7 +220,7 @@ def run_shown(argv: Sequence[str], *, cwd: Path | None = None) -> int:
 
 
 def become(argv: list[str]) -> NoReturn:
-    """Let a program that is the user's from now on, Ctrl-C included, take our place."""
+    """Replace this process by a program that belongs to the user from now on, Ctrl-C included."""
     try:
         os.execvp(argv[0], argv)
     except OSError as error:

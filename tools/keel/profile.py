@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Where a command's instructions go: user programs, the Linux server, the µ-kernel, or the native kernel, by function.
 
-A plugin of QEMU's translator (plugins/profile.c) counts blocks of code while the command runs; the guest knows nothing of it.
+A plugin of QEMU's translator (plugins/profile.c) counts blocks of code while the command runs; the guest is not changed.
 """
 
 import re
@@ -38,7 +38,7 @@ class Symbols:
     end: int
 
     def find(self, address: int) -> str | None:
-        """The function that holds an address; nothing where the image's code has none there."""
+        """The function that holds an address; nothing if the image's code has none there."""
         at = bisect_right(self.starts, address) - 1
         return self.names[at] if at >= 0 and address < self.end else None
 
@@ -77,7 +77,7 @@ def read_symbols(region: str, text: str) -> Symbols:
 
 
 def images(settings: Settings, *, native: bool) -> list[Symbols]:
-    """The symbols of what runs beside the programs, on either system."""
+    """The symbols of the kernels and servers of either system."""
     files: list[tuple[str, Path]] = (
         [(NATIVE_KERNEL, settings.native_symbols)]
         if native
@@ -97,7 +97,7 @@ def _read_images(files: Iterable[tuple[str, Path]]) -> list[Symbols]:
 
 
 def read_blocks(lines: Iterable[str], images: Sequence[Symbols]) -> Profile:
-    """What the plugin wrote: address, instructions and executions of each block."""
+    """The plugin's output: address, instructions and executions of each block."""
     counts: Counter[tuple[str, str]] = Counter()
     for line in lines:
         address, instructions, executed = (int(word, 0) for word in line.split())
@@ -108,7 +108,7 @@ def read_blocks(lines: Iterable[str], images: Sequence[Symbols]) -> Profile:
 def place(address: int, images: Sequence[Symbols]) -> tuple[str, str]:
     """The region and the function of an address."""
     for image in images:
-        # What lies in the other half of the address space is not this image's.
+        # The other half of the address space is not this image's.
         same_half = bool(image.starts) and image.starts[-1] // KERNEL_HALF == address // KERNEL_HALF
         if same_half and (function := image.find(address)):
             return image.region, function

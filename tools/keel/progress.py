@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Says on the error output what takes long: what, how far, how long."""
+"""Shows long steps on the error output: their name, progress and time."""
 
 import sys
 import time
@@ -33,7 +33,7 @@ class Step:
         return self
 
     def update(self, how_far: str) -> None:
-        """Tell how far the step is; cheap enough to be called for every line of output."""
+        """Show how far the step is; cheap enough to be called for every line of output."""
         pause = REDRAW_S if self.terminal else REPEAT_S
         if time.monotonic() - (self.shown or self.started) >= pause:
             self._show(how_far)

@@ -7,12 +7,12 @@ from pathlib import Path
 
 from . import machine
 
-# A serial line that nobody listens to.
+# A serial line without a reader.
 NOWHERE = "null"
 
 
 def quoted(text: object) -> str:
-    """A value among QEMU's options, where a comma that is not written twice ends it."""
+    """A value of a QEMU option, with its commas doubled, since a single one ends it."""
     return str(text).replace(",", ",,")
 
 
@@ -23,13 +23,13 @@ def plugin(file: Path, *options: str) -> tuple[str, str]:
 
 @dataclass(frozen=True)
 class Module:
-    """A boot module: a file and the arguments behind its name."""
+    """A boot module: a file, and the arguments after its name."""
 
     path: Path
     arguments: str = ""
 
     def text(self) -> str:
-        """As QEMU's -initrd wants it."""
+        """In the format of QEMU's -initrd."""
         return quoted(f"{self.path} {self.arguments}".strip())
 
 
@@ -45,7 +45,7 @@ class Disk:
 
 @dataclass(frozen=True)
 class Guest:
-    """What is booted and everything that decides how the emulator is started."""
+    """What is booted, and all that determines the emulator's arguments."""
 
     kernel: Path
     command_line: str = ""
@@ -54,8 +54,8 @@ class Guest:
     memory_mb: int = machine.DEFAULT_MEMORY_MB
     processors: int = 1
     accelerator: str = "tcg"
-    # TCG's processors take turns in one thread: before QEMU 8.2 one that uses a device's memory while another one moves
-    # some device's ends the emulator (`tcg_commit`).
+    # TCG's processors take turns in one thread: before QEMU 8.2 the emulator crashes if one uses a device's memory while another
+    # one moves a device's (`tcg_commit`).
     takes_turns: bool = False
     icount: bool = False
     gdb_socket: Path | None = None
@@ -63,7 +63,7 @@ class Guest:
     # QEMU's names of a board and of a processor.
     model: str = machine.USUAL_MODEL
     cpu: str = machine.CPU
-    # Where the serial lines go, in QEMU's words; the last one is there for the kernel for debugging only.
+    # The destinations of the serial lines, in QEMU's syntax; only the debug build has the last one.
     console: str = NOWHERE
     exec: str = NOWHERE
     log: str = NOWHERE
@@ -72,14 +72,14 @@ class Guest:
     # A network card of machine.CARDS on a network of the emulator's own.
     card: str | None = None
     random_numbers: bool = False
-    # The disc that boots, in place of the kernel and its modules; the firmware that does it, and a screen for the guest.
+    # A bootable ISO image in place of the kernel and its modules; the firmware that boots it, and a screen for the guest.
     disc: Path | None = None
     uefi: bool = False
     has_iommu: bool = False
     has_screen: bool = False
-    # Where the screen is shown, in QEMU's words, without options.
+    # The display, in QEMU's syntax, without options.
     display: str = "none"
-    # Without, the guest is powered off by ACPI, or stands still where its boot configuration says so, and can be looked at.
+    # Without it, ACPI powers the guest off, or the guest halts if its boot configuration says so, and can be inspected.
     has_exit: bool = True
     extra: tuple[str, ...] = field(default_factory=tuple)
 
@@ -137,7 +137,7 @@ def models(guest: Guest) -> list[str]:
 
 
 def _accelerator(guest: Guest) -> str:
-    """TCG counts instructions in one thread anyhow, and refuses to be told so."""
+    """With -icount TCG has one thread anyhow, and rejects the option."""
     single = guest.takes_turns and guest.processors > 1 and guest.accelerator == "tcg" and not guest.icount
     return f"{guest.accelerator},thread=single" if single else guest.accelerator
 
@@ -150,7 +150,7 @@ def _serial(guest: Guest, port: machine.SerialPort, backend: str) -> list[str]:
 
 
 def _behind_iommu(devices: list[str]) -> list[str]:
-    """The devices, which reach memory by the IOMMU; QEMU wants that before them."""
+    """The devices, which access memory through the IOMMU; QEMU requires it before them."""
     return ["-device", machine.IOMMU, *(word + machine.BEHIND_IOMMU if word.startswith("virtio-") else word for word in devices)]
 
 
@@ -159,7 +159,7 @@ def _devices(guest: Guest) -> list[str]:
     if any(disk.bus == "ahci" for disk in guest.disks):
         argv += ["-device", machine.AHCI]
     for number, disk in enumerate(guest.disks):
-        # A host disk that is full is an error to the guest, which would otherwise stand still.
+        # A host disk that is full is an error to the guest, which would otherwise hang.
         options = f"id=disk{number},format={disk.image_format},if=none,werror=report,rerror=report"
         argv += ["-drive", f"file={quoted(disk.path)},{options},snapshot={'off' if disk.keep else 'on'}"]
         argv += ["-device", machine.BUSES[disk.bus].format(number)]

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Root file systems as RAM disks: a user's archive or directory, checked and otherwise as it is,
-and the one file that is booted, the root with the guest's init appended."""
+"""Root file systems as RAM disks: a user's archive or directory, checked and otherwise unchanged,
+and the file that is booted: the root with the guest's init appended."""
 
 import bz2
 import gzip
@@ -32,9 +32,9 @@ SIGNATURES = {
 }
 STARTERS = ("init", "bin/sh", "bin/bash", "usr/bin/sh", "usr/bin/bash")
 MEGABYTE = 1 << 20
-# What a guest needs beside its root: the kernel, its tables and room to work.
+# Memory of a guest in addition to its root: for the kernel, its tables and programs.
 GUEST_RESERVE_MB = 96
-# What Keel needs more: boot modules, native tasks, what sigma0 keeps for them.
+# Additional memory for Keel: boot modules, native tasks, sigma0's reserve for them.
 KEEL_RESERVE_MB = 64
 
 
@@ -50,7 +50,7 @@ class Root:
     def memory_mb(self, *, native: bool) -> int:
         """The least memory of a guest that unpacks it.
 
-        Archive and content are there at once, and Linux lets the first file system have half of
+        Archive and content are in memory at once, and Linux gives the first file system half of
         the memory that the archive leaves. The µ-kernel's pool takes a 16th of all.
         """
         needed = (self.packed_bytes + 2 * self.content_bytes) // MEGABYTE + GUEST_RESERVE_MB
@@ -126,7 +126,7 @@ def pack_directory(directory: Path, archive: Path) -> None:
     with archive.open("wb") as out:
         for path, info in _walk(directory):
             if stat.S_ISSOCK(info.st_mode):
-                continue  # a socket means nothing without the process that made it
+                continue  # a socket is useless without the process that made it
             _pack_file(out, writer, inodes, path.relative_to(directory).as_posix(), path, info)
         out.write(writer.end())
 
@@ -188,12 +188,12 @@ def _key(path: Path) -> str:
 
 
 def _state(info: os.stat_result) -> dict[str, int]:
-    """What tells a file from another one of its name: a replaced one may have an older time."""
+    """What distinguishes a file from another one of its name: a replaced one may have an older time."""
     return {"inode": info.st_ino, "size": info.st_size, "mtime": info.st_mtime_ns}
 
 
 def checked(path: Path, settings: Settings) -> Root:
-    """`check`, remembered for as long as the file stays as it is."""
+    """`check`, with its result cached as long as the file does not change."""
     try:
         info = path.stat()
     except OSError as error:
@@ -261,7 +261,7 @@ def join(archives: list[Path], joined: Path) -> None:
 
 
 def boot_archive(settings: Settings, root: Root, init: Path) -> Path:
-    """The file that is booted: the root with the init's archive appended, reused while both are as they were."""
+    """The file that is booted: the root with the init's archive appended, reused while both are unchanged."""
     joined = settings.build / "images" / f"{_key(root.path)}-{init.stem}-booted.cpio"
     known = joined.with_suffix(".parts")
     with locked(settings.locks, "images"):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The µ-kernel and the native tasks: which compiler, and the build for the bare processor."""
+"""The µ-kernel and the native tasks: which compiler, and the build for a target without an operating system."""
 
 import json
 import os
@@ -35,34 +35,34 @@ class Toolchain:
 
     def environment(self, settings: Settings) -> dict[str, str]:
         """What cargo must find in its environment."""
-        # The unstable -Zbuild-std is the one thing that needs the bootstrap switch.
+        # Only the unstable -Zbuild-std needs the bootstrap switch.
         bootstrap = {"RUSTC_BOOTSTRAP": "1"} if self.build_core else {}
         target = str(settings.build / "cargo")
         return {"RUSTC": self.rustc, "CARGO_TARGET_DIR": target, **bootstrap}
 
     def host(self) -> "Toolchain":
-        """The same compiler for programs that run here."""
+        """The same compiler for programs of the host."""
         return replace(self, build_core=False)
 
     def bare_arguments(self) -> list[str]:
-        """The arguments that make cargo build for the bare processor."""
+        """The arguments that make cargo build for a target without an operating system."""
         if not self.build_core:
             return ["--target", BARE_TARGET]
-        # Debian's package brings what the core library's workspace names; cargo would ask crates.io.
+        # Debian's package has the dependencies of the core library's workspace; cargo would fetch them from crates.io.
         vendored = ['source.crates-io.replace-with="debian"', f'source.debian.directory="{VENDORED_CRATES}"']
         source = [word for line in vendored for word in ("--config", line)] if VENDORED_CRATES.is_dir() else []
         return ["--target", BARE_TARGET, f"-Zbuild-std={CORE_CRATES}", *source]
 
 
 def find_toolchain(settings: Settings) -> Toolchain:
-    """rustup's compiler where it has the target, else Debian's by its path."""
+    """rustup's compiler if it has the target, else Debian's by its path."""
     if found := _rustup_toolchain():
         return found
     return debian_toolchain(settings)
 
 
 def debian_toolchain(settings: Settings) -> Toolchain:
-    """Debian's compiler by its path, where it is new enough."""
+    """Debian's compiler by its path, if it is new enough."""
     packages.require(settings, packages.RUST)
     version = rust_version(process.output([DEBIAN_RUSTC, "--version"]))
     if version < OLDEST_RUST:
@@ -99,7 +99,7 @@ def _rustup_toolchain() -> Toolchain | None:
 
 
 def write_c_header(settings: Settings, header: Path) -> None:
-    """The binary interface for C, generated from the crate that defines it; untouched where it is the same."""
+    """The binary interface for C, generated from the crate that defines it; not rewritten if it is unchanged."""
     with locked(settings.locks, "rust"):
         host = debian_toolchain(settings).host()
         text = process.output(
@@ -170,7 +170,7 @@ def _cargo_build(settings: Settings, toolchain: Toolchain, what: str, arguments:
 
 
 def _copy_if_newer(source: Path, target: Path) -> None:
-    """A guest that is just being started must never see half a file."""
+    """Copy atomically: a guest that is being started must never see a partial file."""
     if target.exists() and target.stat().st_mtime_ns >= source.stat().st_mtime_ns:
         return
     aside = target.with_name(f".{target.name}.{os.getpid()}")

@@ -18,10 +18,14 @@ from .errors import KeelError, Status
 MOST_GUESTS = 64
 # The system's limit for the path of a local socket, its end mark included.
 SOCKET_PATH_MAX = 108
+# Guests' folders lie beside it. It begins with a dot, which no guest's name does.
+LOOKING = ".slots.lock"
 SYMBOLS = "symbols"
 RUN = "run"
 # It is a part of the names of files and sockets.
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,31}")
+# Reading a note fails with these: there is none, it is no JSON, it is other JSON than we write.
+NOT_WHOLE = (FileNotFoundError, ValueError, TypeError, AttributeError)
 # What gdb can look at in a guest.
 VIEWS = KERNEL, LINUX = "kernel", "linux"
 
@@ -53,26 +57,32 @@ class Slot:
 
     def note_symbols(self, views: Mapping[str, Path]) -> None:
         """Note for gdb which files have the symbols of what runs in the guest; the first is the usual one."""
-        (self.directory / SYMBOLS).write_text(json.dumps({view: str(path) for view, path in views.items()}))
+        self._note(SYMBOLS, {view: str(path) for view, path in views.items()})
 
     def symbols(self) -> dict[str, Path]:
-        """What was noted; nothing where nothing was."""
+        """What was noted; nothing where nothing was, or where the note is not whole."""
         try:
             noted: dict[str, str] = json.loads((self.directory / SYMBOLS).read_text())
-        except FileNotFoundError:
+            return {view: Path(path) for view, path in noted.items()}
+        except NOT_WHOLE:
             return {}
-        return {view: Path(path) for view, path in noted.items()}
 
     def note_run(self, system: str, command: str | None) -> None:
         """Note for other commands whose slot this is: our process's."""
-        (self.directory / RUN).write_text(json.dumps(asdict(Run(os.getpid(), time.time(), system, command))))
+        self._note(RUN, asdict(Run(os.getpid(), time.time(), system, command)))
 
     def run(self) -> Run | None:
-        """What was noted; None where nothing was."""
+        """What was noted; None where nothing was, or where the note is not whole."""
         try:
             return Run(**json.loads((self.directory / RUN).read_text()))
-        except FileNotFoundError:
+        except NOT_WHOLE:
             return None
+
+    def _note(self, name: str, content: Mapping[str, object]) -> None:
+        """Write a note that another command sees whole or not at all."""
+        new = self.directory / f"{name}.new"
+        new.write_text(json.dumps(content))
+        new.replace(self.directory / name)
 
     def log(self, line: str) -> Path:
         """The log of one of the guest's lines."""
@@ -91,7 +101,7 @@ def check_name(name: str) -> None:
 def _looking(settings: Settings) -> Iterator[None]:
     """Keeps others from looking which slots are free, which for a moment makes them taken."""
     settings.run.mkdir(parents=True, exist_ok=True)
-    with (settings.run / "slots.lock").open("w") as file:
+    with (settings.run / LOOKING).open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
 

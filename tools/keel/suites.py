@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The test suites: what each consists of, and how its parts are run and counted."""
+"""The test suites: their parts, and how these are run and counted."""
 
 import os
 import re
@@ -47,15 +47,15 @@ CHECKERS = (
 
 SIDE_BY_SIDE = (packages.Need("python3-pytest-xdist", ("/usr/lib/python3/dist-packages/xdist",), "runs tests side by side"),)
 
-# libgcc for 32 bits, which is where it lies only with the C library for them.
+# libgcc for 32 bits; it is at this path only if the 32-bit C library is installed.
 GUEST_COMPILER = (
     packages.Need("gcc-multilib", ("/usr/lib/gcc/x86_64-linux-gnu/*/32/libgcc.a",), "compiles the guest's 32-bit programs"),
 )
 
-# Memory for one guest and what it is tested with, in bytes.
+# Memory for one guest and its test, in bytes.
 GUEST_SHARE = 3 << 30
 
-# What the suite's arguments say where it runs one topic alone, which sees few errors.
+# The argument with which the suite runs only one topic, which sees few errors.
 ONE_TOPIC = "only="
 # Random operations on the µ-kernel's code against its models, in each run of the unit tests.
 LEAST_OPERATIONS = 1_000_000
@@ -82,7 +82,7 @@ class Count:
 
 
 def count_of(output: str) -> Count | None:
-    """What a test runner's output says: pytest's, cargo's, or our own suites' last line."""
+    """The count in a test runner's output: pytest's, cargo's, or our own suites' last line."""
     total, found = Count(), False
     for line in output.splitlines():
         numbers = {word: int(n) for n, word in re.findall(r"(\d+) (passed|failed|skipped|error)", line)}
@@ -99,13 +99,13 @@ def skips(output: str) -> list[str]:
 
 
 def _pytest_progress(line: bytes) -> str:
-    """How far pytest is, where a line of its output tells."""
+    """How far pytest is, if a line of its output shows it."""
     found = re.search(rb"\[ *(\d+%)\]", line)
     return found[1].decode() if found else ""
 
 
 def _run(settings: Settings, name: str, argv: list[str], env: dict[str, str] | None = None) -> Count:
-    """One runner: its own count, or one test where it has none; its output where it fails."""
+    """Runs a test runner. Returns its own count, or one test if it has none; prints its output if it fails."""
     log = settings.logs / f"test-{name.replace(' ', '-')}.log"
     failed = False
     try:
@@ -124,12 +124,12 @@ def _run(settings: Settings, name: str, argv: list[str], env: dict[str, str] | N
 
 
 def unit(settings: Settings) -> Count:
-    """What needs no emulator: the checkers, and the unit tests of the command, the plugins' model and the crates."""
+    """The tests without an emulator: the checkers, and the unit tests of the command, the plugins' model and the crates."""
     packages.require(settings, [*CHECKERS, *packages.COMPILER, *packages.IMAGES, *packages.FILE_SYSTEMS])
     python, places = "tools/keel/pyproject.toml", ["tools/keel", "tests", "bench"]
     total = Count()
     total.add(_fetched(settings, python, places))
-    # The tests import their conftest by its plain name, as pytest lets them.
+    # The tests import their conftest by its plain name, as pytest allows.
     types = ["mypy", "--config-file", python, *places]
     total.add(_run(settings, "mypy", types, {"MYPYPATH": "tools:tests:tests/ukl:bench"}))
     pytest = [checkers.DEBIAN_PYTHON, "-m", "pytest", "-p", "no:cacheprovider", "-rs", "-c", python]
@@ -152,7 +152,7 @@ def _fetched(settings: Settings, configuration: str, places: list[str]) -> Count
 
 
 def _rust_checks(settings: Settings) -> Count:
-    # Debian's tools by their path: a rustup without these parts in PATH would shadow them.
+    # Debian's tools by their path: a rustup in PATH without these components would shadow them.
     bare = rust.debian_toolchain(settings)
     debian = {"CARGO": bare.cargo, "RUSTFMT": "/usr/bin/rustfmt", "PATH": "/usr/bin:/bin"}
     host = {**bare.host().environment(settings), **debian}
@@ -171,34 +171,34 @@ def _rust_checks(settings: Settings) -> Count:
 
 
 def operations_of(output: str) -> int:
-    """Operations of random histories that the tests of the crates tell of."""
+    """The number of operations that the random tests of the crates report."""
     return sum(int(count) for count in re.findall(r"^\w+: (\d+) operations", output, re.MULTILINE))
 
 
 def _histories(output: str) -> Count:
-    """Whether the µ-kernel stood enough random histories against its models."""
+    """Whether the µ-kernel passed enough random operations against its models."""
     operations = operations_of(output)
     print(f"histories: {operations} operations against models", flush=True)
     return Count(passed=1) if operations >= LEAST_OPERATIONS else Count(failed=1)
 
 
 def guests_at_once() -> int:
-    """How many guests the host can run side by side: one for each processor that we may use, as its memory allows."""
+    """How many guests the host can run in parallel: one per processor that we may use, if its memory suffices."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return max(1, min(len(os.sched_getaffinity(0)), memory // GUEST_SHARE))
 
 
 def kernel(settings: Settings) -> Count:
-    """What runs on the µ-kernel itself: its suite on each of the machines, its figures, the examples, its debugger.
+    """The µ-kernel's own tests: its suite on each of the machines, its figures, the examples, its debugger.
 
-    Guests whose clock counts instructions run side by side. Then come those whose clock is the host's, one after the other.
+    Guests whose clock counts instructions run in parallel. Then those whose clock is the host's run one after the other.
     """
     packages.require_emulator(settings)
     packages.require(settings, packages.BOCHS)
     rust.build_all(settings)
     rust.build_debugger(settings)
     most = guests_at_once()
-    say(f"{len(KERNEL_PARTS)} parts, at most {most} of them side by side; each is shown when it has ended")
+    say(f"{len(KERNEL_PARTS)} parts, at most {most} of them in parallel; each is shown when it has ended")
     total = _kernel_parts(settings, [name for name in KERNEL_PARTS if name not in HOST_CLOCK_PARTS], most)
     total.add(_kernel_parts(settings, HOST_CLOCK_PARTS, 1))
     return total
@@ -215,7 +215,7 @@ def _kernel_parts(settings: Settings, names: Sequence[str], most: int) -> Count:
 
 
 def total_of(output: str, status: int) -> Count:
-    """The sum that a run of `./keel test` told; one failure more where its status does not fit it."""
+    """The sum that a run of `./keel test` printed, with one more failure if its exit status contradicts it."""
     sums = re.findall(r"^total: (.*)$", output, re.MULTILINE)
     count = count_of("\n".join(sums[-1:])) or Count()
     if not (count.failed if status else count.passed and not count.failed):
@@ -224,32 +224,32 @@ def total_of(output: str, status: int) -> Count:
 
 
 def kernel_figures(settings: Settings) -> Count:
-    """Each figure of the µ-kernel against its ceiling, and the longest stretch with interrupts off against the limit."""
+    """Each figure of the µ-kernel against its ceiling, and the longest section with interrupts off against the limit."""
     packages.require_emulator(settings)
     rust.build_all(settings)
-    stretches = latency.measure(settings, ["load"])
+    sections = latency.measure(settings, ["load"])
     leeway = figures.leeway(rust.version(rust.find_toolchain(settings)))
     if leeway > 1:
         print(f"figures: an older compiler, every ceiling times {leeway}")
-    return _judged("figures", [*figures.judge(figures.measure(settings), leeway), latency.judge(stretches, leeway)])
+    return _judged("figures", [*figures.judge(figures.measure(settings), leeway), latency.judge(sections, leeway)])
 
 
 def kernel_examples(settings: Settings) -> Count:
-    """Each native example against what it is to print."""
+    """Each native example against its expected output."""
     packages.require_emulator(settings)
     rust.build_all(settings)
     return _judged("examples", examples.judge(settings))
 
 
 def kernel_firmware(settings: Settings) -> Count:
-    """What firmware leaves behind, and clocks that are missing."""
+    """The state that firmware leaves, and missing clocks."""
     packages.require_emulator(settings)
     rust.build_all(settings)
     return _judged("firmware", firmware.judge(settings))
 
 
 def kernel_debugger(settings: Settings) -> Count:
-    """The debugger, the invariant check and the event trace of the kernel for debugging."""
+    """The debugger, the invariant check and the event trace of the debug build."""
     packages.require_emulator(settings)
     rust.build_all(settings)
     rust.build_debugger(settings)
@@ -257,7 +257,7 @@ def kernel_debugger(settings: Settings) -> Count:
 
 
 def _judged(topic: str, problems: Iterable[tuple[str, str]]) -> Count:
-    """One test for each name; it failed where a problem is told."""
+    """One test for each name; it failed if a problem is given."""
     count = Count()
     for name, problem in problems:
         print(f"FAIL {topic}/{name}: {problem}" if problem else f"ok {topic}/{name}", flush=True)
@@ -320,23 +320,23 @@ def _kernel_on(settings: Settings, tested: machine.TestMachine, template: Path) 
 
 
 def _processors(tested: machine.TestMachine) -> int:
-    """How many processors the machine really has: what is not tested for an emulator's sake is told."""
+    """The number of processors of the machine; prints what is not tested because of an emulator's fault."""
     version = bochs.installed_version() if tested.emulator is machine.Emulator.BOCHS else ""
     if tested.processors == 1 or not bochs.repeats_breakpoints(version):
         return tested.processors
-    print(f"one processor instead of {tested.processors}: with more, Bochs {version} repeats breakpoints for ever", flush=True)
+    print(f"one processor instead of {tested.processors}: with more, Bochs {version} repeats breakpoints forever", flush=True)
     return 1
 
 
 def shown(data: bytes) -> str:
-    """What a task prints, fit for a terminal: who means harm prints anything."""
+    """What a task prints, safe for a terminal: a hostile one prints anything."""
     return re.sub(r"[^\n -~]", "?", data.decode("latin-1").replace("\r\n", "\n"))
 
 
 def left_behind(output: str) -> str:
-    """What is wrong with the kernel memory that is in use while a server is started anew: it must be the same each time."""
-    pages = re.findall(r"started anew, (\d+) pages", output)
-    return "" if len(set(pages)) == 1 else f"in use without the server: {' '.join(pages) or 'it was never started anew'}"
+    """The fault of the kernel memory in use while a server restarts, or nothing: it must be the same each time."""
+    pages = re.findall(r"restarted, (\d+) pages", output)
+    return "" if len(set(pages)) == 1 else f"in use without the server: {' '.join(pages) or 'it was never restarted'}"
 
 
 def _error_problems(settings: Settings, output: str) -> Iterator[tuple[str, str]]:
@@ -346,7 +346,7 @@ def _error_problems(settings: Settings, output: str) -> Iterator[tuple[str, str]
 
 
 def judge_kernel(output: str, end: int | None, console: Path) -> Count:
-    """The suite's own count; an end of the machine that does not fit it is one more failure."""
+    """The suite's own count; a shutdown that contradicts it is one more failure."""
     count = count_of(output) or Count()
     expected = machine.EXIT_TESTS_FAILED if count.failed else machine.EXIT_TESTS_PASSED
     if end != expected or count.passed == 0:
@@ -375,16 +375,16 @@ def machines(settings: Settings) -> Count:
 
 
 def machines_daily(settings: Settings) -> Count:
-    """Those of them that find most in little time."""
+    """The tests on machines that find most in little time."""
     return _kernel_parts(settings, list(DAILY_MACHINE_PARTS), 1)
 
 
-# So many of the slowest tests are told at the end of the log.
+# The number of slowest tests that the end of the log lists.
 SLOWEST = 40
 # Of the tests that boot Linux, those that take too long for every day.
 DEBIAN_TESTS = "tests/debian"
 ENDURANCE_TESTS = "tests/endurance"
-# Those of applications at level 0, which have a kernel of their own.
+# Those of applications in ring 0, which have a kernel of their own.
 UKL_TESTS = "tests/ukl"
 # Of these, the sets of options that are built for them alone.
 UKL_SETS = f"{UKL_TESTS}/test_sets.py"
@@ -407,13 +407,13 @@ def endurance(settings: Settings) -> Count:
 
 
 def ukl(settings: Settings) -> Count:
-    """Applications at level 0; without their option Linux is compared with the native one."""
+    """Applications in ring 0; without their option Linux is compared with the native one."""
     selection = (UKL_TESTS, f"--ignore={UKL_SETS}")
     return _booting(settings, "ukl", (*ROOT, linux.build_native, *UKL_KERNELS, uklbuild.libc), selection)
 
 
 def ukl_options(settings: Settings) -> Count:
-    """Applications at level 0 on the kernel of each set of options; each is built when its turn comes."""
+    """Applications in ring 0 on the kernel of each set of options; each is built just before it runs."""
     return _booting(settings, "ukl-options", (*ROOT, uklbuild.libc), (UKL_SETS,))
 
 
@@ -425,7 +425,7 @@ BOTH_SYSTEMS: tuple[Build, ...] = (*ROOT, linux.build_native, rust.build_all, li
 
 
 def _booting(settings: Settings, name: str, builds: Sequence[Build], selection: Sequence[str]) -> Count:
-    """Tests that boot guests; everything is built before they start. The log has each as soon as it ends."""
+    """Tests that boot guests; everything is built before they start. The log gets each result as soon as it ends."""
     packages.require(settings, (*CHECKERS, *SIDE_BY_SIDE, *GUEST_COMPILER, *packages.IMAGES, *packages.FILE_SYSTEMS))
     packages.require(settings, (*packages.UEFI_LOADER, *packages.UEFI))
     packages.require_emulator(settings)
@@ -442,7 +442,7 @@ class Suite:
 
     run: Callable[[Settings], Count]
     what: str
-    # On a quiet machine with two processors where all is built.
+    # Its time on an idle host with two processors, with everything built.
     lasts: str
 
 
@@ -456,7 +456,7 @@ SUITES: dict[str, Suite] = {
 SHORT = "seconds"
 MINUTE = "1 min"
 LONG = "an hour or more"
-# What is tested by each of these boot configurations.
+# What each of these boot configurations tests.
 TOPICS = {
     bootconf.SUITE_TEMPLATE: "the suite",
     bootconf.HOSTILE_TEMPLATE: "hostile programs",
@@ -466,7 +466,7 @@ TOPICS = {
 
 
 def _on(tested: machine.TestMachine) -> str:
-    """What a machine is, in short."""
+    """A short description of a machine."""
     count = f"{tested.processors} CPU{'s' if tested.processors > 1 else ''}"
     more = [tested.kernel_line, "instruction clock" if tested.icount else "", "invariants checked" if tested.checks else ""]
     return ", ".join([tested.emulator.value, count, *filter(None, more)])
@@ -496,8 +496,8 @@ KERNEL_PARTS: dict[str, Suite] = {
     },
     "kernel-figures": Suite(kernel_figures, "its figures under their ceilings", SHORT),
     "kernel-examples": Suite(kernel_examples, "the native examples", SHORT),
-    "kernel-debugger": Suite(kernel_debugger, "the kernel for debugging", SHORT),
-    "kernel-firmware": Suite(kernel_firmware, "what firmware leaves behind, and missing clocks", SHORT),
+    "kernel-debugger": Suite(kernel_debugger, "the debug build", SHORT),
+    "kernel-firmware": Suite(kernel_firmware, "the state that firmware leaves, and missing clocks", SHORT),
 }
 HOST_CLOCK_PARTS = [
     *(
@@ -516,7 +516,7 @@ DAILY_MACHINE_PARTS: dict[str, Suite] = {
     f"machines-{tested.name}-daily": _machine_part(tested, tested.daily, SHORT) for tested in machine.MACHINES if tested.daily
 }
 # With these, what takes too long for every day: hostile programs with more calls, Debian's own suites in Linux, endurance,
-# and the kernels of all sets of options for level 0.
+# and the kernels of all sets of options for ring 0.
 PARTS: dict[str, Suite] = {
     **KERNEL_PARTS,
     f"kernel-{machine.HOSTILE_LONG.name}": _kernel_part(machine.HOSTILE_LONG, bootconf.HOSTILE_TEMPLATE, "minutes"),
@@ -529,5 +529,5 @@ PARTS: dict[str, Suite] = {
     **DAILY_MACHINE_PARTS,
     "linux-debian": Suite(debian_suites, "Debian's own suites, natively and on Keel", LONG),
     "linux-endurance": Suite(endurance, "very many processes, threads and kills, little memory", LONG),
-    "ukl-options": Suite(ukl_options, "the kernel of each set of options for level 0", "10 min"),
+    "ukl-options": Suite(ukl_options, "the kernel of each set of options for ring 0", "10 min"),
 }

@@ -69,7 +69,9 @@ class Signals:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        signal.signal(self.number, self._before)
+        # A handler that is set within the block stays: cleaning up ignores what ends the command.
+        if signal.getsignal(self.number) == self._note:
+            signal.signal(self.number, self._before)
         self._ours.close()
         self._signal.close()
 

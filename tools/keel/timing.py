@@ -13,9 +13,9 @@ from .errors import KeelError, Status
 from .profile import Profile, Symbols, place
 
 MACHINES = Path(__file__).parent / "machines.toml"
-# Translations that a change of address space drops, and tagged ones that stay, in the plugin's order.
+# TLBs flushed at a change of address space, and tagged ones (PCID) that are not, in the plugin's order.
 VARIANTS = ("untagged", "tagged")
-# What is in the file for people.
+# Keys of the file for human readers.
 ABOUT = "about"
 # In cycles there, and in thousandths of one for the plugin; the others are numbers of things.
 TIMES = {
@@ -33,7 +33,7 @@ MILLI = 1000
 
 @dataclass(frozen=True)
 class Part:
-    """What was executed between two marks, and the cycles of it: for each machine, each variant."""
+    """The instructions between two marks, and their cycles for each machine and variant."""
 
     instructions: int
     cycles: dict[str, dict[str, int]]
@@ -47,7 +47,7 @@ class Report:
     blocks: list[tuple[int, dict[str, dict[str, int]]]]
 
     def profile(self, machine: str, variant: str, images: Sequence[Symbols]) -> Profile:
-        """Where the cycles of a machine went in the last part."""
+        """The cycles of a machine in the last part, by code."""
         counts: Counter[tuple[str, str]] = Counter()
         for address, cycles in self.blocks:
             counts[place(address, images)] += cycles[machine][variant]
@@ -61,7 +61,7 @@ def machines() -> dict[str, dict[str, int | float | str]]:
 
 
 def choose(names: str) -> list[str]:
-    """The machines of a list with commas; refuses one that there is not."""
+    """The machines of a list with commas; refuses an unknown one."""
     chosen = names.split(",")
     for name in chosen:
         if name not in machines():

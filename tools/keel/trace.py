@@ -14,10 +14,10 @@ ID = r"nil|invalid|source 0x[0-9a-f]+|\d+\.\d+v\d+"
 LINE = re.compile(rf"(\d+) (\d+) ([A-Z]+) ({ID}) ({ID}) 0x([0-9a-f]+) 0x([0-9a-f]+) (\S+)")
 NOBODY = "nil"
 NS_PER_US = 1000
-# The tracks of the picture: who runs on each processor, and what of that the kernel takes.
+# The tracks of the picture: which thread runs on each processor, and the time in the kernel.
 RUNNING, KERNEL = 1, 2
 WORDS_MASK = 0xFF
-# What begins a stretch of the kernel.
+# What begins a section in the kernel.
 ENTRIES = ("CALL", "INTERRUPT", "FAULT", "EXCEPTION")
 
 
@@ -35,7 +35,7 @@ class Event:
     name: str
 
     def what(self) -> str:
-        """What there is to say beside kind and threads."""
+        """The details in addition to kind and threads."""
         if self.kind == "CALL":
             return f"{self.name.lower()} eax {self.word:#x}"
         if self.kind == "MESSAGE":
@@ -66,7 +66,7 @@ def as_text(events: Iterable[Event]) -> str:
 
 
 def as_chrome(events: list[Event]) -> str:
-    """The trace event format of Chrome, which Perfetto takes too."""
+    """The trace event format of Chrome, which Perfetto reads, too."""
     names = [(RUNNING, "threads"), (KERNEL, "kernel")]
     named = [{"ph": "M", "name": "process_name", "pid": pid, "args": {"name": name}} for pid, name in names]
     processors = sorted({event.processor for event in events})
@@ -83,17 +83,17 @@ def as_chrome(events: list[Event]) -> str:
     return json.dumps({"displayTimeUnit": "ns", "traceEvents": [*named, *shown]}, indent=1) + "\n"
 
 
-# A stretch of one processor's time: beginning, end, name.
+# A span of one processor's time: beginning, end, name.
 Span = tuple[Event, Event, str]
 
 
 def _running(events: list[Event]) -> Iterator[Span]:
-    """Who runs, from each switch to the next one or to the beginning of idling."""
+    """Which thread runs, from each switch to the next one or to the beginning of idling."""
     began: Event | None = None
     for event in events:
         if event.kind not in ("SWITCH", "IDLE", "LEAVE"):
             continue
-        # After idling the same thread may go on without a switch.
+        # After idling the same thread may resume without a switch.
         if event.kind == "LEAVE" and (began is not None or event.thread == NOBODY):
             continue
         if began is not None:
@@ -104,7 +104,7 @@ def _running(events: list[Event]) -> Iterator[Span]:
 
 
 def _kernel(events: list[Event]) -> Iterator[Span]:
-    """The kernel's stretches: from what it was entered for to the way out, or to idling."""
+    """The kernel's spans: from each entry to the exit, or to idling."""
     entry: Event | None = None
     for event in events:
         if event.kind in ENTRIES and entry is None:

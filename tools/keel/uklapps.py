@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Applications for level 0 that are built by name, out of Debian's source packages.
+"""Applications for ring 0 that are built by name, out of Debian's source packages.
 
-Nothing of theirs is kept here. Their own make is told another compiler, and what ukl/applications
-says of one is inserted where it is built for level 0: the few lines that ask for the kernel's options.
+Their sources are not kept here. Their own make runs with another compiler. For ring 0, the hunks of
+ukl/applications are inserted: the few lines that ask for the kernel's options.
 """
 
 import hashlib
@@ -21,7 +21,7 @@ from .progress import Step
 
 UNPACKED = ".keel-unpacked"
 STATIC = ("-static", "-no-pie")
-# Debian's patches are newer than what was generated from the files that they change, which need not be generated anew.
+# Debian's patches are newer than the files generated from what they change; these need not be generated again.
 AS_IT_IS = ("ACLOCAL=:", "AUTOCONF=:", "AUTOHEADER=:", "AUTOMAKE=:")
 
 
@@ -78,7 +78,7 @@ class Builder:
 
     @property
     def ordinary(self) -> bool:
-        """Whether it is for level 3."""
+        """Whether it is for ring 3."""
         return self.options is None
 
     def compiler(self, *, ordinary: bool, libc: Path) -> str:
@@ -118,16 +118,16 @@ def _made(builder: Builder, name: str) -> Path:
     source = _unpacked(builder, name, state)
     found = [f"{recipe.library[1]}={_library(builder, recipe.library[0])}"] if recipe.library else []
     if recipe.configure is not None and not (source / "Makefile").exists():
-        # What it runs to find out about libc runs here, at level 3.
+        # What it runs to find out about libc runs here, in ring 3.
         libc = uklbuild.libc(settings, ordinary=True)
         words = [f"--prefix={_installed(builder, name)}", f"CC={builder.compiler(ordinary=True, libc=libc)}"]
         builder.run(name, ["./configure", *words, f"LDFLAGS={' '.join(STATIC)}", *recipe.configure, *found], source)
-    # The file has the same name for each kernel: another command line would have everything compiled anew.
+    # The file has the same name for each kernel: another command line would make everything compile again.
     level = [] if builder.options is None else uklbuild.entry_words(settings, builder.options, source / "entry.ld")
     product = source / recipe.directory / recipe.product
     product.unlink(missing_ok=True)
     compiler = f"CC={builder.compiler(ordinary=builder.ordinary, libc=builder.libc)}"
-    # Behind the package's own, for where its libraries are comes before.
+    # After the package's own words, because its library paths must come first.
     linked = [f"-L{_installed(builder, recipe.library[0]) / 'lib'}"] if recipe.library else []
     words = [f"LDFLAGS={' '.join([*STATIC, *linked, *level])}", *(AS_IT_IS if recipe.configure is not None else ())]
     jobs = f"-j{len(os.sched_getaffinity(0))}"
@@ -136,7 +136,7 @@ def _made(builder: Builder, name: str) -> Path:
 
 
 def _library(builder: Builder, name: str) -> Path:
-    """Where a library is installed, built where it is missing or was built in another way."""
+    """Where a library is installed, built if it is missing or was built otherwise."""
     place, state = _installed(builder, name), _state(builder, name)
     stamp = place / uklbuild.STAMP
     with locked(builder.settings.locks, f"ukl-{name}"):
@@ -152,7 +152,7 @@ def _installed(builder: Builder, name: str) -> Path:
 
 
 def _additions(builder: Builder, name: str) -> Path | None:
-    """What is inserted into a package's source for level 0."""
+    """What is inserted into a package's source for ring 0."""
     place = builder.settings.repository / "ukl" / "applications" / f"{name}{hunks.SUFFIX}"
     return None if builder.ordinary or not place.is_file() else place
 
@@ -171,7 +171,7 @@ def _state(builder: Builder, name: str) -> str:
 
 
 def _unpacked(builder: Builder, name: str, state: str) -> Path:
-    """Its source with what is inserted, unpacked anew where anything that it is built from is another."""
+    """The source with our hunks; unpacked again if anything that it is built from has changed."""
     settings = builder.settings
     source = settings.build / "ukl" / f"{name}-{builder.libc.name}-source"
     stamp = source / UNPACKED

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Applications for level 0: Debian's musl built so that its system calls are jumps, and programs linked with it.
+"""Applications for ring 0: Debian's musl built so that its system calls are jumps, and programs linked with it.
 
-Nothing of musl is kept here: its source package is fetched, and ukl/libc/call.s, which the
-assembler reads before everything else, gives the instruction `syscall` its other meaning. C++ has the host's
-library of GCC, which is for glibc; ukl/libc/c++ has the little that musl lacks for it.
+The sources of musl are not kept here: its source package is fetched. The assembler reads ukl/libc/call.s before
+everything else, which redefines the instruction `syscall`. C++ uses the host's library of GCC, which is for glibc;
+ukl/libc/c++ has the functions for it that musl lacks.
 """
 
 import hashlib
@@ -39,7 +39,7 @@ NEEDS = (
 
 
 def applications(settings: Settings) -> Path:
-    """Where the built applications lie."""
+    """The directory of the built applications."""
     return settings.build / "ukl" / "applications"
 
 
@@ -55,7 +55,7 @@ def options_of(settings: Settings, name: str) -> ukloptions.Options | None:
 
 
 def ordinary_programs(settings: Settings) -> Path:
-    """Where those lie that were built for level 3, to be compared with."""
+    """The directory of those built for ring 3, for comparison."""
     return settings.build / "ukl" / "ordinary"
 
 
@@ -70,7 +70,7 @@ def compiler(settings: Settings, *, ordinary: bool = False) -> list[str]:
 
 
 def libc(settings: Settings, *, ordinary: bool = False) -> Path:
-    """musl for level 0 or 3, built where it is missing or was built in another way; returns where it is installed."""
+    """musl for ring 0 or 3, built if it is missing or was built otherwise; returns its directory."""
     packages.require(settings, NEEDS)
     level = 3 if ordinary else 0
     place, source = settings.build / "ukl" / f"musl-{level}", settings.build / "ukl" / f"musl-{level}-source"
@@ -82,7 +82,7 @@ def libc(settings: Settings, *, ordinary: bool = False) -> Path:
         for old in (place, source):
             shutil.rmtree(old, ignore_errors=True)
         place.parent.mkdir(parents=True, exist_ok=True)
-        with Step(f"building musl for level {level}") as step:
+        with Step(f"building musl for ring {level}") as step:
             _make_libc(settings, description, source, place, compiler(settings, ordinary=ordinary), step)
         (place / STAMP).write_text(state)
     return place
@@ -120,7 +120,7 @@ def entry(settings: Settings, options: ukloptions.Options) -> int:
 def _entry_of(place: Path) -> int:
     found = re.search(rf"^([0-9a-f]+) T {ENTRY}$", process.output(["nm", str(place)]), re.MULTILINE)
     if not found:
-        raise KeelError(f"{place} has no {ENTRY}", "./keel clean, and build it anew")
+        raise KeelError(f"{place} has no {ENTRY}", "./keel clean, and build it again")
     return int(found[1], 16)
 
 
@@ -161,7 +161,7 @@ def _link_words(settings: Settings, options: ukloptions.Options, *, ordinary: bo
 
 
 def _for_c_plus_plus(settings: Settings) -> list[str]:
-    """What gcc's command needs for programs with sources of C++, behind them."""
+    """What gcc's command needs after C++ sources."""
     packages.require(settings, C_PLUS_PLUS_NEEDS)
     read = process.output(["g++", "-M", "-include", "new", "-x", "c++", "/dev/null"]).split()
     headers = [word.removesuffix(name) for name in ("/new", "/bits/c++config.h") for word in read if word.endswith(name)]
@@ -204,7 +204,7 @@ def program(
     except KeelError as error:
         if TOO_FAR.search(log.read_text(errors="replace")):
             raise KeelError(
-                f"{place.name} is too large for level 0: its code has to end below 16 MB to reach the kernel"
+                f"{place.name} is too large for ring 0: its code has to end below 16 MB to reach the kernel"
             ) from error
         raise
     _note_options(settings, place.name, None if ordinary else options)
@@ -215,7 +215,7 @@ def link_into_kernel(settings: Settings, name: str, options: ukloptions.Options)
     """An application that has been built, with the kernel and an init in one file, which boots by itself."""
     archive = guestinit.with_application(settings, applications(settings) / name)
     image = linux.build_ukl_linked(settings, options, archive, boot.linked_parameters(name), settings.ukl_linked(name))
-    # The application lies behind the kernel's code, and so does not move it.
+    # The application follows the kernel's code, and so does not move it.
     if _entry_of(linux.symbols_beside(image)) != entry(settings, options):
         raise KeelError(f"the kernel with {name} in it has another entry than the one that it was linked against")
     return image

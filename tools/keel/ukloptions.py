@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The options of the kernel for applications at level 0, and the sets of them that can be had.
+"""The options of the kernel for applications in ring 0, and the possible sets of them.
 
 A set is a tuple in the order of OPTIONS; every set has a kernel of its own, and the empty one is the base model.
 """
@@ -8,7 +8,7 @@ from collections.abc import Collection
 
 from .errors import KeelError, Status
 
-# What each does, in a few words; ukl/options/NAME.config has what it is for Linux's configuration.
+# A short description of each; ukl/options/NAME.config has its settings of Linux's configuration.
 OPTIONS = {
     "bypass": "calls without the work of entry and exit, for threads that ask for it",
     "ret": "the return from exceptions and interrupts without IRET",

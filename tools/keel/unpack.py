@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Unpacks a newc archive with its owners and modes: `python -m keel.unpack ARCHIVE DIRECTORY`.
 
-A program of its own, so that it can run under fakeroot. Device nodes are left out: a guest's kernel makes them.
+A separate program, so that it can run under fakeroot. It omits device nodes: a guest's kernel makes them.
 """
 
 import io

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""A guest that a plugin of the emulator's translator watches: what it executes is counted, or modelled as cycles."""
+"""A guest under a plugin of the emulator's translator, which counts what it executes or models its cycles."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from .config import Settings
 
 @dataclass(frozen=True)
 class Watch:
-    """What is told to the emulator, and where the plugin writes its report."""
+    """The emulator's arguments, and the file of the plugin's report."""
 
     arguments: tuple[str, ...]
     report: Path

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What applications at level 0 can ask of their kernel. In an ordinary program,
+ * What applications in ring 0 can ask of their kernel. In an ordinary program,
  * or on a kernel without the option, each function fails with EINVAL.
  */
 #ifndef UKL_H
@@ -30,10 +30,10 @@
 extern const char ukl_shortcuts[] __attribute__((weak));
 
 /*
- * For its next `calls` system calls, UKL_BYPASS_MOST at most, this thread leaves
- * out what the kernel does on entry and exit for tracers, filters and audit; where
- * it has one, it is not let off. 0 ends it. What is left is inherited by children
- * and kept by exec. The direction flag must be clear at a call, as the C ABI has it.
+ * For its next `calls` system calls, UKL_BYPASS_MOST at most, this thread skips the
+ * kernel's work on entry and exit for tracers, filters and audit; a thread that has
+ * one of these does not skip it. 0 ends the bypass. Children inherit the rest of
+ * the count, and exec keeps it. At a call the direction flag must be clear, as in the C ABI.
  */
 static inline int ukl_bypass(unsigned int calls)
 {
@@ -41,8 +41,8 @@ static inline int ukl_bypass(unsigned int calls)
 }
 
 /*
- * 1: from now on this thread gives its processor away where it waits or yields, and
- * is never preempted; 0: as before. Inherited by children; without effect on other programs.
+ * 1: from now on this thread gives up its processor only when it waits or yields, and
+ * is never preempted; 0: as before. Children inherit it; other programs ignore it.
  */
 static inline int ukl_run_to_completion(int on)
 {

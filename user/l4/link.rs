@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! The build script of native programs: links them with the common layout at its usual address.
+//! The build script of native programs: links them with the common layout at the common address.
 
 /// First address of the image.
 const LINK_BASE: u64 = 0x1000000;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Interrupt handlers on two processors, tried when files of /proc/keel_interrupts are read: whether
- * one that faults runs to its end before what it interrupted goes on, and whether a line can be
- * requested while another processor's handlers want its descriptor.
+ * A test of interrupt handlers on two processors, which runs when files of /proc/keel_interrupts
+ * are read. `faults`: a handler that faults completes before the code that it interrupted resumes.
+ * `requests`: an interrupt can be requested while handlers on another processor lock its
+ * descriptor.
  */
 #include <linux/hrtimer.h>
 #include <linux/interrupt.h>
@@ -16,9 +17,9 @@
 #define PERIOD_NS 100000
 #define FAULTS 200
 #define REQUESTS 2000
-/* No device of the test's machine interrupts by this line. */
+/* No device of the test's machine uses this interrupt. */
 #define LINE 5
-/* An address at which nothing is. */
+/* An address where nothing is mapped. */
 #define NOWHERE ((void *)PAGE_SIZE)
 
 static struct hrtimer timer;
@@ -31,6 +32,7 @@ static enum hrtimer_restart again(void)
 	return READ_ONCE(is_stopped) ? HRTIMER_NORESTART : HRTIMER_RESTART;
 }
 
+/* The handler of `faults`: a warning and a fixup are two faults of the kernel's own code. */
 static enum hrtimer_restart fault(struct hrtimer *unused)
 {
 	char byte;
@@ -44,6 +46,7 @@ bad:
 	return again();
 }
 
+/* The handler of `requests`: takes the lock of the interrupt's descriptor. */
 static enum hrtimer_restart look_at_line(struct hrtimer *unused)
 {
 	bool state;
@@ -67,7 +70,7 @@ static void stop_timer(void)
 	hrtimer_cancel(&timer);
 }
 
-/* On the processor that is interrupted. */
+/* Runs on the processor that is interrupted. Returns how often it ran within a handler: 0. */
 static long watch(void *unused)
 {
 	start_timer(fault);

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A fault of the kernel's own in the middle of a copy to user memory: who reads
- * /proc/keel_oops makes it.
+ * Reading /proc/keel_oops makes the kernel's own code fault in the middle of a copy to user memory,
+ * within a walk section.
  */
 #include <linux/module.h>
 #include <linux/proc_fs.h>
 #include <linux/uaccess.h>
 
-/* Where no kernel memory is. */
+/* An address that is not mapped in the kernel. */
 #define NOWHERE ((const void *)16)
 
 static ssize_t copy_from_nowhere(struct file *file, char __user *buffer, size_t size, loff_t *at)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What a module may use of Linux, tried when /proc/keel_probe is read: a parameter,
- * memory of all kinds, a thread, a timer, deferred work, per-processor data, a branch
- * that is patched, a division and a warning-free way in and out.
+ * A test of what modules use of Linux, which runs when /proc/keel_probe is read: a parameter,
+ * memory of all kinds, a thread, a timer, deferred work, per-CPU data, a static branch, a division;
+ * and loading and unloading without a warning.
  */
 #include <linux/completion.h>
 #include <linux/jump_label.h>

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* The words of check.h: how checks state what they see, and the few preparations that many of them share. */
+/*
+ * The words of check.h: how checks state what they see, and the few preparations that many of them
+ * share.
+ */
 #include "check.h"
 #include <stdarg.h>
 

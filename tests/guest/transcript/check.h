@@ -87,10 +87,13 @@ char *map_pages(size_t pages);
 /* Monotonic clock in nanoseconds. */
 int64_t now_ns(void);
 
-/* Sleeps for so many milliseconds, whatever signals arrive. */
+/* Sleeps for a number of milliseconds, whatever signals arrive. */
 void sleep_ms(long milliseconds);
 
-/* Waits until the kernel shows the task as sleeping ('S'), stopped ('T'), ...; false after five seconds. */
+/*
+ * Waits until the kernel shows the task as sleeping ('S'), stopped ('T'), ...; false after five
+ * seconds.
+ */
 bool await_state(pid_t pid, char state);
 
 /* Reads a small file such as one of /proc; returns its text in a static buffer, or "". */
@@ -100,8 +103,9 @@ const char *slurp(const char *path);
 extern const char *self_path;
 
 /*
- * Faults: after catch_faults(), the handler of SIGSEGV, SIGBUS, SIGFPE, SIGILL and SIGTRAP notes what it
- * was given and jumps to fault_return, which the check has set by sigsetjmp(fault_return, 1).
+ * Faults: after catch_faults(), the handler of SIGSEGV, SIGBUS, SIGFPE, SIGILL and SIGTRAP notes
+ * what it was given and jumps to fault_return, which the check has set by sigsetjmp(fault_return,
+ * 1).
  */
 extern sigjmp_buf fault_return;
 extern siginfo_t fault_info;

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Time: clocks, the vDSO against the system calls, sleeping, POSIX timers. Interval timers are in signals.c. */
+/*
+ * Time: clocks, the vDSO against the system calls, sleeping, POSIX timers. Interval timers are in
+ * signals.c.
+ */
 #include "check.h"
 #include <sys/time.h>
 #include <sys/times.h>

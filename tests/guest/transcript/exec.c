@@ -57,7 +57,9 @@ static int part_descriptors(int argc, char **argv)
 	return 0;
 }
 
-/* The registers a new program starts with are gone by now; its flags and FPU control words are not. */
+/*
+ * The registers a new program starts with are gone by now; its flags and FPU control words are not.
+ */
 static int part_fpu(void)
 {
 	unsigned short control;

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Processor faults of user code: which signal, code, address, trap number and error code each gives. */
+/*
+ * Processor faults of user code: which signal, code, address, trap number and error code each
+ * gives.
+ */
 #include "check.h"
 #include <sys/ucontext.h>
 

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Files and directories: opening, reading, names, links, times, locks, attributes. Mapped files are in mapping.c. */
+/*
+ * Files and directories: opening, reading, names, links, times, locks, attributes. Mapped files are
+ * in mapping.c.
+ */
 #include "check.h"
 #include <dirent.h>
 #include <limits.h>

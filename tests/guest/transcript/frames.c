@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Signal frames: where they lie, what they hold of the FPU, and frames that cannot be written or restored. */
+/*
+ * Signal frames: where they are, what they hold of the FPU, and frames that cannot be written or
+ * restored.
+ */
 #include "check.h"
 #include <sys/ptrace.h>
 #include <sys/user.h>
@@ -8,7 +11,10 @@
 #define BEFORE 0x1111222233334444UL
 #define AFTER 0x5555666677778888UL
 #define XMM6 6
-/* In a frame: the bytes that programs may use of the state that FXSAVE knows, and the XSAVE header behind it. */
+/*
+ * In a frame: the bytes that programs may use of the state that FXSAVE knows, and the XSAVE header
+ * after it.
+ */
 #define RESERVED_BYTES 416
 #define SOFTWARE_BYTES 464
 #define HEADER 512
@@ -16,7 +22,7 @@
 /* From the end of the alternate stack a frame reaches across these borders of pages. */
 #define STEP 64
 #define CHILDREN 64
-/* Ways to spoil a state. */
+/* Methods to corrupt a state. */
 #define SPOILINGS 15
 
 static volatile int handled;
@@ -79,7 +85,7 @@ static void handle(int signo, void (*handler)(int, siginfo_t *, void *), int fla
 	must("sigaction", sigaction(signo, &action, NULL) == 0);
 }
 
-/* The alternate stack ends so many bytes below the end of the memory. */
+/* The alternate stack ends this many bytes below the end of the memory. */
 static void set_stack(char *memory, unsigned long below)
 {
 	stack_t stack = { .ss_sp = memory, .ss_size = STACK_PAGES * PAGE - below };
@@ -179,7 +185,10 @@ static void take_away(char *page, int way)
 	}
 }
 
-/* The frame of SIGUSR1 fails, and that of the SIGSEGV that follows has the FPU's state all the same. */
+/*
+ * The frame of SIGUSR1 fails, and that of the SIGSEGV that follows has the FPU's state all the
+ * same.
+ */
 CHECK(frames, half_written)
 {
 	for (int way = 0; way < 4; way++) {
@@ -226,7 +235,10 @@ CHECK(frames, not_written)
 
 static volatile int edit;
 
-/* Changes what a frame says of its FPU state; not MXCSR, since an emulated processor may take it as it is. */
+/*
+ * Changes what a frame says of its FPU state; not MXCSR, since an emulated processor may take it as
+ * it is.
+ */
 static void spoil(int signo, siginfo_t *info, void *frame)
 {
 	ucontext_t *context = frame;
@@ -287,7 +299,9 @@ static void spoil(int signo, siginfo_t *info, void *frame)
 	}
 }
 
-/* xmm6 after each: as the handler put it there (1), zero (2), as before (3), or something else (4). */
+/*
+ * xmm6 after each: as the handler put it there (1), zero (2), as before (3), or something else (4).
+ */
 CHECK(frames, spoilt)
 {
 	for (int number = 0; number <= SPOILINGS; number++) {
@@ -318,7 +332,10 @@ static void put_selector(int signo, siginfo_t *info, void *context)
 	*selectors = (*selectors & ~0xffffLL) | code_selector;
 }
 
-/* The return to the program faults by a selector of the kernel, of data, beyond the table, of no table; not by its own. */
+/*
+ * The return to the program faults by a selector of the kernel, of data, beyond the table, of no
+ * table; not by its own.
+ */
 CHECK(frames, selectors)
 {
 	static const unsigned int codes[] = { 0x33, 0x10, 0x2b, 0xfff3, 0x7, 0 };
@@ -354,7 +371,10 @@ CHECK(frames, spoilt_before_another)
 	say("found=%#lx after=%#lx", found, after);
 }
 
-/* What lies in a state between the registers and the software's bytes, of children that have it from fork. */
+/*
+ * The contents of a state between the registers and the software's bytes, of children that have it
+ * from fork.
+ */
 CHECK(frames, reserved_bytes)
 {
 	int others = 0;

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Pages of 2 MB: transparent ones, those of a pool, and what becomes of them when a part changes. */
+/*
+ * Pages of 2 MB: transparent ones, those of a pool, and what becomes of them when a part changes.
+ */
 #include "check.h"
 
 #include <pthread.h>
@@ -12,7 +14,7 @@
 #define COLLAPSE 25 /* MADV_COLLAPSE, younger than this C library */
 #define POOL "/proc/sys/vm/nr_hugepages"
 
-/* Memory of so many large pages at an aligned address, not yet there. */
+/* Memory of a number of large pages at an aligned address, not yet present. */
 static char *map_aligned(size_t count)
 {
 	char *start = mmap(NULL, (count + 1) * HUGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -237,7 +239,7 @@ CHECK(huge, shared_zero_page)
 	say("sum=%d", sum);
 }
 
-/* Pages of the pool that nobody has. */
+/* Free pages of the pool. */
 static int free_pages(void)
 {
 	const char *found = strstr(slurp("/proc/meminfo"), "HugePages_Free:");

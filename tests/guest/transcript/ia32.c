@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* What only 32-bit programs meet: their gate, segments, signal frames, debuggers and place in memory. */
+/*
+ * What only 32-bit programs meet: their gate, segments, signal frames, debuggers and place in
+ * memory.
+ */
 #include "check.h"
 #include <asm/ldt.h>
 #include <elf.h>
@@ -176,7 +179,7 @@ CHECK(ia32, signal_frame)
 
 #define VALUES 5
 
-/* One of each kind that the tag word tells apart, and three registers that are empty. */
+/* One of each kind that the tag word distinguishes, and three registers that are empty. */
 CHECK(ia32, fpu_registers)
 {
 	static const long double in[VALUES] = { 0, 1, -2.5L, __builtin_infl(), 3.6e-4951L };
@@ -201,6 +204,50 @@ CHECK(ia32, fpu_registers)
 	for (size_t i = 0; i < VALUES; i++)
 		same += !memcmp(&in[i], &out[i], 10);
 	say("same=%d", same);
+}
+
+/* Behind what FSAVE would have stored: the state that FXSAVE knows, and then the XSAVE header. */
+#define FXSAVE_BYTES 512
+#define HEADER_X87 1
+
+static volatile unsigned long second_control, second_status, second_tag;
+
+static void drop_x87(int signo, siginfo_t *info, void *context)
+{
+	char *state = (char *)((ucontext_t *)context)->uc_mcontext.fpregs;
+
+	(void)signo;
+	(void)info;
+	*(uint64_t *)(state + sizeof(struct _libc_fpstate) + FXSAVE_BYTES) &= ~(uint64_t)HEADER_X87;
+	raise(SIGUSR2);
+}
+
+static void look_at_x87(int signo, siginfo_t *info, void *context)
+{
+	const struct _libc_fpstate *state = ((ucontext_t *)context)->uc_mcontext.fpregs;
+
+	(void)signo;
+	(void)info;
+	second_control = state->cw & 0xffff;
+	second_status = state->sw & 0xffff;
+	second_tag = state->tag & 0xffff;
+}
+
+/* The second signal comes between the return to the program and its next instruction. */
+CHECK(ia32, x87_dropped_before_another)
+{
+	struct sigaction action = { .sa_sigaction = drop_x87, .sa_flags = SA_SIGINFO };
+	unsigned short in = 0x27f, out = 0;
+
+	sigaddset(&action.sa_mask, SIGUSR2);
+	sigaction(SIGUSR1, &action, NULL);
+	action.sa_sigaction = look_at_x87;
+	sigaction(SIGUSR2, &action, NULL);
+	__asm__ volatile("fninit; fldcw %1; fldpi; int $0x80; fnstcw %0; fninit"
+			 : "=m"(out)
+			 : "m"(in), "a"(SYS_kill), "b"(getpid()), "c"(SIGUSR1)
+			 : "memory");
+	say("control=%#lx status=%#lx tag=%#lx after=%#x", second_control, second_status, second_tag, out);
 }
 
 CHECK(ia32, faults)

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* The processor as user code sees it: registers over system calls, flags, FPU, segment bases, int 0x80, CPUID. */
+/*
+ * The processor as user code sees it: registers over system calls, flags, FPU, segment bases, int
+ * 0x80, CPUID.
+ */
 #include "check.h"
 #include <asm/hwcap2.h>
 #include <asm/ldt.h>

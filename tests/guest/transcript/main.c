@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The program `transcript`: lists or runs the checks, each in a child of its own with a time limit, and prints
- * one line for each. It owns the runner only; what is checked lives in the files named by topic.
+ * The program `transcript`: lists or runs the checks, each in a child of its own with a time limit,
+ * and prints one line for each. It owns the runner only; the checks are in the files named
+ * by topic.
  *
  *   transcript            all checks      transcript --list   their names
  *   transcript NAME...    the named checks or topics
@@ -41,7 +42,10 @@ static void clean_work_directory(void)
 	nftw(WORK_DIRECTORY, remove_entry, WALK_DEPTH, FTW_DEPTH | FTW_PHYS);
 }
 
-/* In the child: a known state whatever the runner was started with; the line goes to standard output. */
+/*
+ * In the child: a known state whatever the runner was started with; the line goes to standard
+ * output.
+ */
 static void become_check(const struct check *check, int line)
 {
 	sigset_t none;
@@ -83,7 +87,7 @@ static bool await_check(pid_t pid, int *status)
 	return true;
 }
 
-/* Ends what a check left behind: its process group and the orphans that came to the runner. */
+/* Ends what a check left running: its process group and the orphans that came to the runner. */
 static void kill_leftovers(pid_t group)
 {
 	kill(-group, SIGKILL);

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* What special programs need of the kernel: BPF, Landlock, keys, counters, control groups, swap, modules. */
+/*
+ * What special programs need of the kernel: BPF, Landlock, keys, counters, control groups, swap,
+ * modules.
+ */
 #include "check.h"
 #include <linux/bpf.h>
 #include <linux/filter.h>
@@ -78,7 +81,9 @@ static int load_program(const struct bpf_insn *code, unsigned count, char *log)
 	((struct bpf_insn){ .code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = register, .imm = value })
 #define BPF_LEAVE ((struct bpf_insn){ .code = BPF_JMP | BPF_EXIT })
 
-/* Sums 1 to n in a loop of jumps and calls nothing: its result is the packet's length that is kept. */
+/*
+ * Sums 1 to n in a loop of jumps and calls nothing: its result is the packet's length that is kept.
+ */
 static int load_sum(int n)
 {
 	const struct bpf_insn code[] = {
@@ -463,7 +468,7 @@ static void enter_group(void)
 	write_file("groups/keel/cgroup.procs", self);
 }
 
-/* The group can go when nobody is in it. */
+/* The group can be removed when it is empty. */
 static void leave_group(void)
 {
 	char self[16];

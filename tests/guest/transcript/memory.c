@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Address spaces: mmap and its relatives on anonymous memory, brk, the stack. Files are in mapping.c. */
+/*
+ * Address spaces: mmap and its relatives on anonymous memory, brk, the stack. Files are in
+ * mapping.c.
+ */
 #include "check.h"
 #include <sys/resource.h>
 

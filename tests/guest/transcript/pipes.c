@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Pipes and fifos, and the calls that move data between descriptors: splice, tee, sendfile, copy_file_range. */
+/*
+ * Pipes and fifos, and the calls that move data between descriptors: splice, tee, sendfile,
+ * copy_file_range.
+ */
 #include "check.h"
 #include <poll.h>
 #include <sys/ioctl.h>

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Processes: fork, vfork, exit, parents and orphans, names. Waiting is in wait.c, executing in exec.c. */
+/*
+ * Processes: fork, vfork, exit, parents and orphans, names. Waiting is in wait.c, executing in
+ * exec.c.
+ */
 #include "check.h"
 #include <sys/prctl.h>
 #include <sys/resource.h>

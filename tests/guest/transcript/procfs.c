@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* What /proc and /sys tell, and the system calls that describe the system. */
+/* What /proc and /sys show, and the system calls that describe the system. */
 #include "check.h"
 #include <dirent.h>
 #include <sys/prctl.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Linux's scheduler as programs see it: priorities, policies, affinity, who runs before whom. */
+/* Linux's scheduler as programs see it: priorities, policies, affinity, the order of running. */
 #include "check.h"
 #include <sys/resource.h>
 

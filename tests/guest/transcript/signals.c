@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Signals that processes send: delivery, masks, queues, restarts, stacks. Faults are in faults.c. */
+/*
+ * Signals that processes send: delivery, masks, queues, restarts, stacks. Faults are in faults.c.
+ */
 #include "check.h"
 #include <sys/time.h>
 #include <ucontext.h>

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Every number of an interface, with arguments that cannot do harm: what it answers, and what does not exist. */
+/*
+ * Every number of an interface, with arguments that cannot do harm: what it answers, and what does
+ * not exist.
+ */
 #include "check.h"
 #include <linux/keyctl.h>
 #include <sys/prctl.h>
@@ -8,7 +11,10 @@
 #define LAST_CALL 451
 #define BLOCKED_SECONDS 2
 
-/* Calls that end or block the caller, make another, change the machine for others, or answer by what ran before. */
+/*
+ * Calls that end or block the caller, make another, change the machine for others, or answer by
+ * what ran before.
+ */
 static const long left_out[] = {
 #ifdef SYS_sigreturn
 	SYS_sigreturn, SYS_sigsuspend, SYS__newselect, SYS_waitpid, SYS_time, SYS_rt_sigtimedwait_time64,
@@ -22,7 +28,10 @@ static const long left_out[] = {
 	SYS_write, SYS_vmsplice, SYS_brk, SYS_setsid, SYS_sethostname, SYS_setdomainname, SYS_acct,
 };
 
-/* The time stamp counter and speculation are settings of the processor, which is not Linux's everywhere. */
+/*
+ * The time stamp counter and speculation are settings of the processor, which is not Linux's
+ * everywhere.
+ */
 static const long processor_options[] = { PR_GET_TSC, PR_SET_TSC, PR_GET_SPECULATION_CTRL, PR_SET_SPECULATION_CTRL };
 
 static bool is_processors(long option)
@@ -41,7 +50,10 @@ static bool is_left_out(long number)
 	return false;
 }
 
-/* Calls with this argument everywhere, each in a child, say what it answered: 0 for success, else the error. */
+/*
+ * Calls with this argument everywhere, each in a child, say what it answered: 0 for success, else
+ * the error.
+ */
 static void sweep(long first, long argument)
 {
 	for (long number = first; number < first + CALLS_A_LINE && number < LAST_CALL; number++) {
@@ -85,7 +97,7 @@ SWEEP(calls_with_zeros_5, 5, 0)
 SWEEP(calls_with_zeros_6, 6, 0)
 SWEEP(calls_with_zeros_7, 7, 0)
 
-/* As say_value(), but short, with success as 0 or 1: many stand in one line. */
+/* As say_value(), but short, with success as 0 or 1: many are in one line. */
 static void say_answer(long number, long result)
 {
 	if (result == -1)

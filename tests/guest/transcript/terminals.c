@@ -5,7 +5,9 @@
 #include <sys/ioctl.h>
 #include <termios.h>
 
-/* Opens a pseudo terminal and forks a session whose controlling terminal it is; the child gets 0. */
+/*
+ * Opens a pseudo terminal and forks a session whose controlling terminal it is; the child gets 0.
+ */
 static pid_t on_terminal(int *master)
 {
 	pid_t pid = forkpty(master, NULL, NULL, NULL);

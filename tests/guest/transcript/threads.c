@@ -448,7 +448,10 @@ CHECK(threads, clone_shares_files_and_directory)
 	say_value("descriptor", fcntl(70, F_GETFD));
 }
 
-/* Unmaps the stack that it has and ends, as musl's detached threads do: nothing may touch the stack any more. */
+/*
+ * Unmaps the stack that it has and ends, as musl's detached threads do: nothing may touch the stack
+ * any more.
+ */
 static int leave_without_stack(void *stack)
 {
 #ifdef __x86_64__

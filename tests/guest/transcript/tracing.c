@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* ptrace: attaching, registers, memory, single steps, system call stops, events, debug registers, core sizes. */
+/*
+ * ptrace: attaching, registers, memory, single steps, system call stops, events, debug registers,
+ * core sizes.
+ */
 #include "check.h"
 #include <elf.h>
 #include <sys/ptrace.h>
@@ -8,7 +11,10 @@
 
 static volatile long traced_word = 111;
 
-/* A child that is traced by this check and stopped; it goes on with the body and exits with its result. */
+/*
+ * A child that is traced by this check and stopped; it continues with the body and exits with its
+ * result.
+ */
 static pid_t start_traced(int (*body)(void))
 {
 	int status;

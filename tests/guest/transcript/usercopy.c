@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Pointers given to system calls: bad ones of every kind, copies that end at a page border, large copies. */
+/*
+ * Pointers given to system calls: bad ones of every kind, copies that end at a page border, large
+ * copies.
+ */
 #include "check.h"
 #include <poll.h>
 #include <sys/sendfile.h>
@@ -53,7 +56,10 @@ CHECK(usercopy, results_to_bad_pointers)
 	say_result("socketpair", syscall(SYS_socketpair, AF_UNIX, SOCK_STREAM, 0, bad_pointers[1]));
 }
 
-/* A processor cannot forbid reads of what may be written: nor does Linux, also where nothing is mapped yet. */
+/*
+ * A processor cannot forbid reads of what may be written: nor does Linux, also where nothing is
+ * mapped yet.
+ */
 CHECK(usercopy, write_from_a_page_that_may_only_be_written)
 {
 	char content[PAGE];

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""`./keel bench`: measures Keel against the native baseline, the µ-kernel by itself, or level 0 against level 3.
+"""`./keel bench`: measures Keel against native Linux, the µ-kernel by itself, or ring 0 against ring 3.
 
-bench/run.py compares the two Linux, and native tasks with them, whose rows it asks of `./keel bench tasks`; bench/packaged.py
-compares the two with whole programs, bench/growth.py at several sizes of the work, and bench/ukl.py the levels; the figures of
+bench/run.py compares the two Linux, and native tasks, whose rows it gets from `./keel bench tasks`. bench/packaged.py compares
+the two with whole programs, bench/growth.py at several sizes of the work. bench/ukl.py compares the rings. The figures of
 `./keel bench kernel` are in figures.py.
 """
 
@@ -43,9 +43,9 @@ GROWTH = "growth"
 LINES = "lines"
 CYCLES = "--cycles"
 HELP = {"-h", "--help"}
-# The one whose changes of mode have a published cost and that is nearest to the paper's, a Xeon of 2012.
+# The machine with published costs of mode changes that is nearest to the paper's, a Xeon of 2012.
 UKL_MACHINE = "skylake"
-# The models watch each access to memory.
+# The models simulate each memory access.
 PROFILE_TOP = 20
 TASKS_LIMIT_S = 120.0
 GROWTH_LIMIT_S = 900.0
@@ -53,7 +53,7 @@ TASKS_MODEL_LIMIT_S = 1200.0
 
 
 def bench(settings: Settings, arguments: list[str]) -> int:
-    """Measure what the first argument says: the µ-kernel, applications at level 0, or else Linux on both systems."""
+    """Measure what the first argument says: the µ-kernel, applications in ring 0, or else Linux on both systems."""
     if arguments[:1] == [KERNEL]:
         return _kernel(settings, arguments[1:])
     if arguments[:1] == [TASKS]:
@@ -70,7 +70,7 @@ def bench(settings: Settings, arguments: list[str]) -> int:
 
 
 def _for_ukl(settings: Settings, arguments: Sequence[str]) -> list[str]:
-    """What bench/ukl.py has to know: what level 0 needs on Linux's command line, and the plugin that models cycles."""
+    """Arguments of bench/ukl.py: what ring 0 needs on Linux's command line, and the plugin that models cycles."""
     told = ["--line", " ".join(UKL_PARAMETERS)]
     if CYCLES not in arguments or HELP.intersection(arguments):
         return told
@@ -88,16 +88,16 @@ def _kernel(settings: Settings, arguments: list[str]) -> int:
     packages.require_emulator(settings)
     rust.build_all(settings)
     measured = figures.measure(settings)
-    uncleared = figures.measure(settings, figures.UNCLEARED_LINE)
-    stretches = latency.measure(settings)
+    unscrubbed = figures.measure(settings, figures.UNSCRUBBED_LINE)
+    sections = latency.measure(settings)
     tables = {
-        "What the mechanisms take, in instructions": figures.rows(measured, uncleared),
-        "The longest stretches with interrupts off": latency.table(settings, stretches),
+        "What the mechanisms take, in instructions": figures.rows(measured, unscrubbed),
+        "The longest sections with interrupts off": latency.table(settings, sections),
     }
     text = "\n".join(f"{title}\n\n{figures.as_text(rows)}" for title, rows in tables.items())
     options.output.mkdir(parents=True, exist_ok=True)
     (options.output / "kernel.md").write_text(text)
-    (options.output / "kernel.json").write_text(figures.as_json(measured, uncleared, stretches))
+    (options.output / "kernel.json").write_text(figures.as_json(measured, unscrubbed, sections))
     print(text, end="")
     print(f"keel: the figures are in {options.output}", file=sys.stderr)
     return 0
@@ -125,7 +125,7 @@ def _tasks(settings: Settings, arguments: list[str]) -> int:
 
 
 def _watch_tasks(settings: Settings, options: argparse.Namespace, watch: watched.Watch | None) -> int:
-    """Run what is to be measured, and print what is asked for."""
+    """Run the measurement, and print the requested output."""
     choices = boot.Choices(
         boot_template=bootconf.GROWTH_TEMPLATE if options.growth else bootconf.PAPER_TEMPLATE,
         icount=True,

@@ -13,11 +13,11 @@ TARGETS: dict[str, Callable[[Settings], object]] = {
     "linux": linux.build_server,
     "root": image.default_root,
 }
-# What is only built where it is named.
+# Targets that are built only if they are named.
 MORE: dict[str, Callable[[Settings], object]] = {"ukl": linux.build_ukl}
 
 
 def build(settings: Settings, targets: Sequence[str]) -> None:
-    """Build the targets, all of them where none is named, in the order that `run` needs them."""
+    """Build the targets, all of them by default, in the order that `run` needs them."""
     for name in targets or TARGETS:
         {**TARGETS, **MORE}[name](settings)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""`./keel gdb`: gdb on a running guest, with the symbols of what runs in it."""
+"""`./keel gdb`: gdb on a running guest, with the symbols of its programs."""
 
 from collections.abc import Mapping
 from pathlib import Path

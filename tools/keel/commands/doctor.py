@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""`./keel doctor`: says what each verb needs of this machine, what of it is missing, and how to mend it."""
+"""`./keel doctor`: says what each verb needs on this machine, what is missing, and how to install it."""
 
 import os
 import shutil
@@ -18,7 +18,7 @@ GIGABYTE = 1 << 30
 
 
 def needs_of_verbs() -> dict[str, list[Need]]:
-    """What each verb needs where nothing is built or fetched yet."""
+    """What each verb needs if nothing is built or fetched yet."""
     root = [*packages.ROOT, *image.user_needs(), *disks.owner_needs()]
     run = [*packages.EMULATOR, *packages.LINUX, *packages.RUST, *root, *packages.IMAGES, *packages.FILE_SYSTEMS]
     return {
@@ -35,7 +35,7 @@ def needs_of_verbs() -> dict[str, list[Need]]:
 
 
 def doctor(settings: Settings) -> int:
-    """Print what was looked at; a status other than 0 where `run` cannot work."""
+    """Print what was checked; returns a status other than 0 if `run` cannot work."""
     needs = needs_of_verbs()
     print(in_columns(_table(needs)))
     general = [*_emulator(), *_disk(settings), *_installation(needs)]
@@ -69,7 +69,7 @@ def _installation(needs: dict[str, list[Need]]) -> list[str]:
 
 def _emulator() -> list[str]:
     if packages.missing(packages.EMULATOR):
-        return []  # said already
+        return []  # already printed
     version = packages.qemu_version(process.output(["qemu-system-x86_64", "--version"]))
     if version is None or version < packages.OLDEST_QEMU:
         wanted = ".".join(map(str, packages.OLDEST_QEMU))

@@ -9,7 +9,7 @@ from ..config import Settings
 from ..errors import KeelError, Status
 from ..progress import say
 
-# Of each on its own; console waits for its user.
+# The limit for each alone; console waits for its user.
 HOW_LONG = "seconds"
 ENDS: dict[int | None, tuple[Status, str]] = {
     machine.EXIT_POWER_OFF: (Status.OK, ""),
@@ -37,13 +37,13 @@ def example(settings: Settings, name: str | None, timeout_s: float | None) -> in
 
 
 def conclude(ran: examples.Ran) -> tuple[Status, str]:
-    """The exit status for how an example ended, with one line where that is not well."""
+    """The exit status for how an example ended, with one line if it failed."""
     if ran.timed_out:
         return Status.TIMEOUT, "the example was ended, because its time was over (--timeout gives it more)"
     return ENDS.get(ran.end, (Status.EMULATOR, f"the emulator ended with {ran.end}"))
 
 
 def _show(text: bytes) -> None:
-    # The terminal of an example that reads is raw: the end of a line alone would only go down.
+    # The terminal of an example that reads is raw: a line feed alone would not return to the first column.
     sys.stdout.buffer.write(text.replace(b"\n", b"\r\n") if sys.stdout.isatty() else text)
     sys.stdout.buffer.flush()

@@ -14,7 +14,7 @@ from ..errors import KeelError
 from ..progress import say
 
 UNITS = ((86400, "days"), (3600, "h"), (60, "min"))
-# How long a run may take to clean up.
+# The time limit of a run's cleanup.
 END_S = 10.0
 
 
@@ -29,13 +29,13 @@ def ps(settings: Settings) -> None:
 
 
 def lasted(seconds: float) -> str:
-    """A time that a person can read."""
+    """A duration for a human reader."""
     length, unit = next((row for row in UNITS if seconds >= 2 * row[0]), (1, "s"))
     return f"{max(0, int(seconds // length))} {unit}"
 
 
 def stop(settings: Settings, names: Sequence[str]) -> None:
-    """Have each of the guests power off, all of them there or none is stopped."""
+    """Power off each of the guests. If one of them does not exist, none is stopped."""
     running = {found.name: run for found in slot.running(settings) if (run := found.run())}
     for name in names:
         if name not in running:
@@ -50,7 +50,7 @@ def _stop(settings: Settings, name: str, run: slot.Run) -> None:
     except ProcessLookupError:
         return
     try:
-        # The number may be another process's by now: as long as the slot holds the same note, it is not.
+        # The process id may have been reused: while the slot has the same note, it has not.
         if not any(found.name == name and found.run() == run for found in slot.running(settings)):
             return
         signal.pidfd_send_signal(process, signal.SIGUSR1)

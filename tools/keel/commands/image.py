@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""`./keel image`: makes a disc that boots Linux on Keel on a PC, with the root in the RAM disk."""
+"""`./keel image`: makes a bootable ISO image of Linux on Keel for a PC, with the root in the RAM disk."""
 
 import os
 from pathlib import Path
@@ -13,7 +13,7 @@ MEGABYTE = 1 << 20
 
 
 def image(settings: Settings, file: Path, root: str | None, append: str, template: Path) -> int:
-    """The whole verb. The disc appears under its name when it is whole."""
+    """Runs the verb. The image appears under its name when it is complete."""
     parameters = boot.disc_parameters(None if root else boot.DISC_ROOT, append)
     boot.check_disc(template, parameters)
     if file.is_dir() or not file.parent.is_dir():
@@ -22,7 +22,7 @@ def image(settings: Settings, file: Path, root: str | None, append: str, templat
         raise KeelError(f"{file} is no file", "make a file, and copy it to the device: cp FILE.iso /dev/sdX")
     form, place = imageformat.of_root(root) if root else (None, None)
     if form:
-        raise KeelError(f"the root of a disc lies in memory, and {root} is an image of a disk", "give a directory or an archive")
+        raise KeelError(f"the root of an ISO image is in memory, and {root} is a disk image", "give a directory or an archive")
     given = rootarchive.from_user(place, settings) if place else None
     if given and not given.starts:
         raise KeelError(f"{root} has neither an /init nor a shell", "give another root")
@@ -35,7 +35,7 @@ def image(settings: Settings, file: Path, root: str | None, append: str, templat
         described = boot.disc_guest(settings, mine, template, ramdisk, parameters)
         aside = file.with_name(f".{file.name}.{os.getpid()}")
         try:
-            with Step("making the disc"):
+            with Step("making the ISO image"):
                 loader.make_disc(described, mine.directory, aside, mine.log("disc"), menu=True)
             aside.replace(file)
         except OSError as error:

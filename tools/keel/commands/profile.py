@@ -30,7 +30,7 @@ class Wanted:
 
 
 def run(settings: Settings, wanted: Wanted) -> int:
-    """The whole verb. The command's output and exit status are ours; the table goes below it."""
+    """Runs the verb. The command's output and exit status are ours; the table goes below it."""
     if wanted.top < 1:
         raise KeelError("--top must be at least 1", "", Status.USAGE)
     with tempfile.TemporaryDirectory() as place:
@@ -52,7 +52,7 @@ def run(settings: Settings, wanted: Wanted) -> int:
 
 
 def _show(settings: Settings, wanted: Wanted, watch: watched.Watch) -> None:
-    """The table, or what else is wanted of what the plugin wrote."""
+    """Print the table, or write the other requested output."""
     if wanted.parts:
         timing.write_parts(wanted.parts, watch.modelled())
         return

@@ -29,17 +29,18 @@ from ..debugger import Dialogue
 from ..errors import FREE_SPACE, KeelError, Status
 from ..progress import say
 
-# How the guest's init says why it ends (guest/init), and how many lines Linux may add to that on the console.
+# How the guest's init reports why it ends (guest/init), and how many lines Linux may add after that on the console.
 INIT_ERROR = "keel-init: error: "
 LAST_WORDS = 10
-# How long a guest under KVM may take to the root task's first line, which is there within a second or two.
-# From a disc GRUB reads all modules before that.
+# The limit in seconds for a guest under KVM until the root task's first line, or native Linux's, which usually takes a second
+# or two.
+# When it boots from an ISO image, GRUB reads all modules first.
 KVM_BEGINS_S = 20.0
 KVM_BEGINS_FROM_DISC_S = 120.0
 
 
 def run(settings: Settings, choices: boot.Choices, dialogue: Dialogue | None = None) -> int:
-    """The whole verb; returns the exit status of `./keel`. At the end the kernel's debugger may be asked."""
+    """Runs the verb; returns the exit status of `./keel`. At the end the kernel's debugger may be asked."""
     boot.check(choices)
     given = None if choices.root is None else _given_root(settings, choices, choices.root)
     drives = tuple(_drive(settings, choices, text) for text in choices.drives)
@@ -78,21 +79,22 @@ def run(settings: Settings, choices: boot.Choices, dialogue: Dialogue | None = N
 
 
 def _run_guest(settings: Settings, choices: boot.Choices, described: qemu.Guest, plan: guest.Plan) -> guest.Outcome:
-    """Run the guest; emulate it where KVM was our choice and does not bring it to the root task."""
-    if described.accelerator != "kvm" or choices.accelerator == "kvm" or choices.native or choices.gdb:
+    """Run the guest; emulate it if we chose KVM and it does not reach the root task, or Linux where it is native."""
+    if described.accelerator != "kvm" or choices.accelerator == "kvm" or choices.gdb:
         return guest.run(settings, described, plan)
     limit = KVM_BEGINS_FROM_DISC_S if described.disc else KVM_BEGINS_S
     outcome = guest.run(settings, described, replace(plan, begins_s=limit))
     if outcome.begun or outcome.timed_out:
         return outcome
     end = f"stood for {limit:g} s" if outcome.emulator_status is None else f"ended with status {outcome.emulator_status}"
-    say(f"under KVM the guest {end} before the root task's first line: {_complaint(outcome)}")
+    first = "Linux's" if choices.native else "the root task's"
+    say(f"under KVM the guest {end} before {first} first line: {_complaint(outcome)}")
     say("it is emulated instead (--accel tcg does that at once)")
     return guest.run(settings, replace(described, accelerator="tcg"), plan)
 
 
 def _models(choices: boot.Choices, disks_given: tuple[qemu.Disk, ...]) -> list[str]:
-    """The devices that the emulator must have, asked for before anything long is begun."""
+    """The devices that the emulator must have, checked before anything long begins."""
     default = [qemu.Disk(Path(), "raw")] if choices.root is None and choices.on_disk else []
     attached = (*default, *disks_given)
     wanted = qemu.Guest(
@@ -102,7 +104,7 @@ def _models(choices: boot.Choices, disks_given: tuple[qemu.Disk, ...]) -> list[s
 
 
 def _kind(choices: boot.Choices) -> str:
-    """What the run is called among others."""
+    """The default name of the run."""
     if choices.application:
         return "ukl"
     return "native" if choices.native else "keel"
@@ -130,7 +132,7 @@ def _has_windows() -> bool:
 
 
 def _display(mine: slot.Slot) -> str:
-    """A window where this terminal can have one, else a socket for a viewer of VNC."""
+    """A window if this terminal can have one, else a socket for a VNC viewer."""
     socket = mine.directory / "vnc"
     if _has_windows():
         return "gtk"
@@ -181,7 +183,7 @@ def _fitting(choices: boot.Choices, root: rootarchive.Root) -> rootarchive.Root:
 def _storage(
     settings: Settings, choices: boot.Choices, root: rootarchive.Root | qemu.Disk | None, attached: tuple[qemu.Disk, ...]
 ) -> boot.Storage:
-    """The guest's init, with an application where there is one, comes in a RAM disk of its own, or with the root that is one."""
+    """The guest's init, perhaps with an application, in a RAM disk of its own or together with a root that is one."""
     app = None if choices.linked else choices.application
     init = guestinit.with_application(settings, app) if app else guestinit.build_init(settings)
     if root is None or isinstance(root, qemu.Disk):
@@ -190,7 +192,7 @@ def _storage(
 
 
 def _native_kernel(settings: Settings, choices: boot.Choices) -> Path:
-    """The kernel for the bare machine, built or fetched."""
+    """Native Linux's kernel, built or fetched."""
     if choices.application and choices.linked:
         return settings.ukl_linked(choices.application.name)
     if choices.application:
@@ -218,7 +220,7 @@ def _guest(
 
 
 def _symbols(settings: Settings, choices: boot.Choices, described: qemu.Guest) -> dict[str, Path]:
-    """Where the symbols of what runs are, by gdb's views."""
+    """The files with symbols, by the views of ./keel gdb."""
     if not choices.native:
         return {slot.LINUX: settings.linux_server, slot.KERNEL: described.kernel}
     if choices.application:
@@ -227,11 +229,11 @@ def _symbols(settings: Settings, choices: boot.Choices, described: qemu.Guest) -
 
 
 def greet(settings: Settings, choices: boot.Choices, accelerator: str, display: str) -> None:
-    """What is booted and how to leave it; with --exec our error output is the command's alone."""
+    """What is booted and how to leave it; with --exec our error output has only the command's."""
     if settings.verbose or choices.gdb or choices.command is None:
         system = f"native Linux{f' ({choices.kernel})' if choices.kernel else ''}" if choices.native else "Linux on Keel"
         if choices.application:
-            system = f"Linux with {choices.application.name} at level 0"
+            system = f"Linux with {choices.application.name} in ring 0"
         say(f"booting {system}, accelerator: {accelerator}")
         if choices.processors > (own := len(os.sched_getaffinity(0))):
             say(f"the guest's {choices.processors} processors take turns on the {own} of this machine")
@@ -244,7 +246,7 @@ def greet(settings: Settings, choices: boot.Choices, accelerator: str, display: 
 
 
 def conclude(choices: boot.Choices, outcome: guest.Outcome) -> int:
-    """The exit status for how a guest ended, with one line where that is not its command's end."""
+    """The exit status for how a guest ended. Prints a line if its command did not end."""
     if outcome.command_status is not None:
         return _after_command(choices, outcome, outcome.command_status)
     if outcome.timed_out:
@@ -259,7 +261,7 @@ def conclude(choices: boot.Choices, outcome: guest.Outcome) -> int:
 
 
 def _after_command(choices: boot.Choices, outcome: guest.Outcome, status: int) -> int:
-    """The command's status. 0 promises that a disk that is kept holds all: only a guest that powered off has written that."""
+    """The command's status. 0 promises that a kept disk has all data: only a guest that powered off has written it."""
     if not choices.persist or _how(outcome) == machine.EXIT_POWER_OFF:
         return status
     say(f"error: the guest did not power off after its command: its disks may be damaged; {_console(outcome)}")
@@ -282,7 +284,7 @@ def _ending(choices: boot.Choices, outcome: guest.Outcome) -> tuple[Status, str]
         return Status.POWERED_OFF, f"the guest powered off before its command had ended; {console}"
     if end == machine.EXIT_REBOOT:
         if interactive:
-            return Status.OK, "the guest asked for a reboot; start it again to go on"
+            return Status.OK, "the guest asked for a reboot; start it again to continue"
         return Status.REBOOTED, f"the guest rebooted before its command had ended; {console}"
     if end == machine.EXIT_LINUX_PANIC:
         return Status.LINUX_PANIC, f"Linux in the guest panicked; {console}"
@@ -300,7 +302,7 @@ def _ending(choices: boot.Choices, outcome: guest.Outcome) -> tuple[Status, str]
 
 
 def _how(outcome: guest.Outcome) -> int | None:
-    """The exit code that the guest wrote, or the same read off the console of a native one, or of one that was restarted."""
+    """The exit code that the guest wrote, or the same from the console of a native guest or a restarted one."""
     status = outcome.emulator_status
     if outcome.restarted:
         return machine.EXIT_LINUX_PANIC if outcome.console_end is End.PANIC else machine.EXIT_REBOOT
@@ -309,19 +311,19 @@ def _how(outcome: guest.Outcome) -> int | None:
             End.POWER_OFF: machine.EXIT_POWER_OFF,
             End.REBOOT: machine.EXIT_REBOOT,
             End.PANIC: machine.EXIT_LINUX_PANIC,
-            None: machine.EXIT_REBOOT,  # a reset without a word
+            None: machine.EXIT_REBOOT,  # a reset without a message
         }[outcome.console_end]
     return machine.exit_value(status)
 
 
 def _refusal(outcome: guest.Outcome) -> str:
-    """Why the guest's init did not go on, if it did not: its last words on the console, before Linux's own."""
+    """Why the guest's init stopped, if it did: its last line on the console, before Linux's own."""
     lines = outcome.console_log.read_text(errors="replace").splitlines()
     return next((line.removeprefix(INIT_ERROR) for line in lines[-LAST_WORDS:] if line.startswith(INIT_ERROR)), "")
 
 
 def last_line(outcome: guest.Outcome) -> str:
-    """The last line of the µ-kernel's log: what it ended with."""
+    """The last line of the µ-kernel's log."""
     lines = outcome.kernel_log.read_text(errors="replace").split("\n")
     return next((line.strip() for line in reversed(lines) if line.strip()), f"see {outcome.kernel_log}")
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""`./keel test`: runs the suites and adds up what they say."""
+"""`./keel test`: runs the suites and adds up their counts."""
 
 import sys
 import time

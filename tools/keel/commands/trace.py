@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""`./keel trace`: runs a guest on the kernel for debugging and shows the last events of each processor."""
+"""`./keel trace`: runs a guest on the debug build and shows the last events of each processor."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,7 +26,7 @@ class Wanted:
 
 
 def trace(settings: Settings, wanted: Wanted) -> int:
-    """The whole verb."""
+    """Runs the verb."""
     if sum(choice is not None for choice in (wanted.example, wanted.template, wanted.command)) != 1:
         raise KeelError("say what to trace: one of an example, --boot-conf or --exec", "", Status.USAGE)
     if wanted.processors < 1 or wanted.last is not None and wanted.last < 1:

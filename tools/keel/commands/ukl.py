@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""`./keel ukl`: builds applications for level 0 and runs them."""
+"""`./keel ukl`: builds applications for ring 0 and runs them."""
 
 import re
 from collections.abc import Sequence
@@ -12,14 +12,14 @@ from ..errors import KeelError, Status
 from ..progress import say
 from . import run as run_command
 
-# What the guest's init takes as a name.
+# Names that the guest's init accepts.
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,39}")
 LAST = "last"
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """What is to be built: sources of one's own with words for gcc, or an application of a name; and what for."""
+    """What is to be built: the user's sources with options for gcc, or a named application; and the kernel for it."""
 
     sources: Sequence[str]
     flags: Sequence[str]
@@ -65,7 +65,7 @@ def _paths(sources: Sequence[str]) -> list[Path]:
 
 
 def run(settings: Settings, name: str | None, choices: boot.Choices) -> int:
-    """Boot the kernel with an application, the one that was built last where none is named."""
+    """Boot the kernel with an application, by default the one that was built last."""
     last = settings.build / "ukl" / LAST
     if name is None:
         if not last.exists():

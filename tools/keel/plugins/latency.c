@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A plugin of QEMU's translator that finds the µ-kernel's longest stretches with interrupts off, in instructions.
+ * A plugin of QEMU's translator that finds the µ-kernel's longest sections with interrupts off, in
+ * instructions.
  *
- * User mode always has interrupts on, the kernel never but between `sti` and `cli`. So a stretch begins with the first
- * block in the kernel's half of the address space and ends with a block in user mode, at `sti` or `cli`, or at `iretq`
- * or `sysretq`: an interrupt that waits is taken there, before any instruction of the user or of a window. For each
- * stretch the plugin keeps how many instructions each block contributed; of the stretches with the same largest
- * contributor it remembers the longest. The kernel that runs is the one that is measured: nothing in it knows of this.
+ * User mode always has interrupts on, the kernel never but between `sti` and `cli`. So a section
+ * begins with the first block in the kernel's half of the address space and ends with a block in
+ * user mode, at `sti` or `cli`, or at `iretq` or `sysretq`: an interrupt that waits is taken there,
+ * before any instruction of the user or of a window. For each section the plugin keeps how many
+ * instructions each block contributed; of the sections with the same largest contributor it
+ * remembers the longest. The kernel that runs is the one that is measured: nothing in it knows of
+ * this.
  */
 #include <inttypes.h>
 #include <stdbool.h>
@@ -21,10 +24,10 @@
 enum {
 	OPCODE_CLI = 0xfa,
 	OPCODE_STI = 0xfb,
-	/* Kinds of places that are told, and the contributors of each. */
+	/* Kinds of places that are reported, and the contributors of each. */
 	PLACES = 256,
 	CONTRIBUTORS = 8,
-	/* Blocks of the kernel that can be told apart: many times what it has. */
+	/* Blocks of the kernel that can be distinguished: many times what it has. */
 	BLOCKS = 1 << 16,
 };
 
@@ -32,13 +35,13 @@ enum {
 struct block {
 	uint64_t address;
 	uint64_t instructions;
-	/* In the stretch of this number it contributed so much; next is another block of that stretch. */
+	/* Its contribution in the section of this number, and another block of that section. */
 	uint64_t stretch;
 	uint64_t contributed;
 	struct block *next;
 };
 
-/* The longest stretch whose largest contributor is the first one here. */
+/* The longest section whose largest contributor is the first one here. */
 struct place {
 	uint64_t length;
 	uint64_t entry;
@@ -54,7 +57,7 @@ static const char *output;
 
 /* Whether the kernel's start is over: it has entered user mode. */
 static bool started;
-/* The stretch that is under way. */
+/* The current section. */
 static uint64_t number;
 static uint64_t length;
 static uint64_t entry;

@@ -7,7 +7,10 @@
 
 enum { PAGE_SHIFT = 12, ADDRESS_BITS = 64 };
 
-/* Whether an entry of the set is this one; it is afterwards, and the set's least recently used is gone. */
+/*
+ * Whether an entry of the set is this one; it is afterwards, and the set's least recently used is
+ * gone.
+ */
 static bool touch(struct store *store, uint64_t set, uint64_t page, uint64_t frame, bool insert)
 {
 	struct entry *entries = store->entries + set % store->sets * store->ways;
@@ -47,8 +50,9 @@ static void drop(struct store *store, bool kernel_stays)
 }
 
 /*
- * An entry is known by the page and by the frame that it leads to: two spaces that have different frames at one address
- * have different entries, as with tags. A space's number would not be seen from outside.
+ * An entry is known by the page and by the frame that it leads to: two spaces that have different
+ * frames at one address have different entries, as with tags. A space's number would not be seen
+ * from outside.
  */
 static uint64_t translation(struct machine *machine, int variant, struct store *store, uint64_t walk, uint64_t page,
 			    uint64_t frame)

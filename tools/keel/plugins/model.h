@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * A model of a processor's time: what its caches, its translation buffers, and changes of mode and of address space cost.
+ * A model of a processor's time: what its caches, its TLBs, and changes of mode and
+ * of address space cost.
  *
- * It is told of every block of code that is fetched, of every datum that is read or written, and of every change, and
- * sums up cycles. It keeps the time twice: with translations that a change of address space drops, and with tagged ones
- * that stay. Nothing here knows of the emulator; the machines are in ../machines.toml.
+ * Its caller reports every block of code that is fetched, every datum that is read or written, and
+ * every change; the model sums up cycles. It keeps the time twice: with a TLB that a change of
+ * address space flushes, and with a tagged one (PCID) that it does not. Nothing here knows of the
+ * emulator; the machines are in ../machines.toml.
  */
 #ifndef KEEL_MODEL_H
 #define KEEL_MODEL_H
@@ -13,7 +15,7 @@
 #include <stdint.h>
 
 enum {
-	/* With translations that are dropped, and with tagged ones. */
+	/* With a TLB that is flushed, and with a tagged one. */
 	UNTAGGED = 0,
 	TAGGED,
 	VARIANTS,
@@ -39,7 +41,7 @@ struct parameters {
 	uint64_t page_invalidation;
 };
 
-/* What translations or lines are kept of: the most recently used of a set first. */
+/* A TLB or cache: the most recently used entry of a set first. */
 struct store {
 	uint64_t sets, ways;
 	struct entry {
@@ -67,13 +69,13 @@ enum change { NO_CHANGE, SYSCALL, SYSRET, EXCEPTION, IRET, PAGE_INVALIDATION, SP
 bool model_set(struct machine *machine, const char *name, uint64_t value);
 /* Takes the memory that the parameters ask for; false where they make no sense. */
 bool model_start(struct machine *machine);
-/* Code is fetched; it lies in one page. */
+/* Code is fetched; it is within one page. */
 void model_fetch(struct machine *machine, uint64_t address, uint64_t physical, uint64_t bytes, struct time *time);
 /* A datum is read or written. */
 void model_access(struct machine *machine, uint64_t address, uint64_t physical, bool store, struct time *time);
 /* Instructions are executed. */
 void model_execute(const struct machine *machine, uint64_t instructions, struct time *time);
-/* The mode changes, a translation is taken back, or CR3 is written. */
+/* The mode changes, a TLB entry is invalidated, or CR3 is written. */
 void model_change(struct machine *machine, enum change change, struct time *time);
 
 #endif

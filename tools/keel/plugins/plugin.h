@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * QEMU's interface for plugins, as far as it is used here: its header is not packaged everywhere. PLUGIN_API is the version
- * that the plugin is built for: 1, which QEMU has before 9.0, 2, or 3, which it has from 9.1 on beside later ones.
+ * QEMU's interface for plugins, as far as it is used here: its header is not packaged everywhere.
+ * PLUGIN_API is the version that the plugin is built for: 1, which QEMU has before 9.0, 2, or 3,
+ * which it has from 9.1 on beside later ones.
  */
 #ifndef KEEL_PLUGIN_H
 #define KEEL_PLUGIN_H

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A plugin of QEMU's translator that counts how often each block of the guest's code is executed between two marks
- * (guest/mark.h), user mode and every kernel alike. A block that an exception leaves in its middle counts as a whole.
+ * A plugin of QEMU's translator that counts how often each block of the guest's code is executed
+ * between two marks (guest/mark.h), user mode and every kernel alike. A block that an exception
+ * leaves in its middle counts as a whole.
  *
- *   output=FILE   a line for each block of the last part: its address, its instructions, how often it was executed
+ *   output=FILE   a line for each block of the last part: its address, its instructions, its
+ *                 executions
  *   sums=on       instead a line `part INSTRUCTIONS` for each part
  *   part=on       the marks of a program that measures itself
  */
@@ -16,11 +18,11 @@
 #include "plugin.h"
 
 enum {
-	/* Blocks that can be told apart: many times what a guest translates. */
+	/* Blocks that can be distinguished: many times what a guest translates. */
 	BLOCKS = 1 << 21,
 };
 
-/* A block of code; what lies at the same address in several spaces is one. */
+/* A block of code; code at the same address in several spaces is one. */
 struct block {
 	uint64_t address;
 	uint64_t instructions;
@@ -29,7 +31,7 @@ struct block {
 
 static struct block blocks[BLOCKS];
 static const char *output;
-/* With sums=on: where they go, and that of the part that is under way. */
+/* With sums=on: where they go, and that of the current part. */
 static FILE *sums;
 static uint64_t sum;
 static uint32_t begins = MARK_COMMAND_BEGINS, ends = MARK_COMMAND_ENDS;

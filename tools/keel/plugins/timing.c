@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A plugin of QEMU's translator that tells models of processors (model.h) what the guest does between two marks
- * (guest/mark.h), and writes the cycles that they make of it, by part and by block of code.
+ * A plugin of QEMU's translator that reports to models of processors (model.h) what the guest does
+ * between two marks (guest/mark.h), and writes the cycles that they make of it, by part and by
+ * block of code.
  *
- * A change of mode is seen by its instruction, or, for exceptions and interrupts, by a block of the kernel's half behind one
- * of the user's half that ended neither with SYSCALL nor with a jump there, by which programs at level 0 enter the kernel
- * without a change. A block that an exception leaves in its middle counts as a whole. One processor only. Not seen: the page tables' own place in the caches, which page INVLPG names, and the number in CR3.
+ * A change of mode is seen by its instruction, or, for exceptions and interrupts, by a block of the
+ * kernel's half behind one of the user's half that ended neither with SYSCALL nor with a jump
+ * there, by which programs in ring 0 enter the kernel without a change. A block that an exception
+ * leaves in its middle counts as a whole. One processor only. Not seen: the page tables' own place
+ * in the caches, which page INVLPG names, and the number in CR3.
  *
- *   output=FILE   where the report goes: a line `part INSTRUCTIONS CYCLES...` for each part, and `block ADDRESS INSTRUCTIONS
- *                 CYCLES...` for each block of the last one; two numbers of cycles for each machine (model.h, VARIANTS)
- *   model=FILE    lines `machine NAME`, each with lines `PARAMETER NUMBER` behind it
+ *   output=FILE   where the report goes: a line `part INSTRUCTIONS CYCLES...` for each part, and
+ *                 `block ADDRESS INSTRUCTIONS CYCLES...` for each block of the last one; two
+ *                 numbers of cycles for each machine (model.h, VARIANTS)
+ *   model=FILE    lines `machine NAME`, each followed by lines `PARAMETER NUMBER`
  *   part=on       the marks of a program that measures itself
  */
 #include <inttypes.h>
@@ -30,7 +34,7 @@ enum {
 	WORD_SIZE = 64,
 };
 
-/* A translated block of code, for ever: code that is translated again is another one. */
+/* A translated block of code, forever: code that is translated again is another one. */
 struct block {
 	struct block *next;
 	uint64_t address;
@@ -52,7 +56,7 @@ static uint32_t begins = MARK_COMMAND_BEGINS, ends = MARK_COMMAND_ENDS;
 static FILE *report;
 static struct block *blocks;
 
-/* The part that is under way, the block that runs, and its predecessor's end. */
+/* The current part, the block that runs, and its predecessor's end. */
 static bool running;
 static struct block *current;
 static uint64_t instructions;
@@ -138,7 +142,10 @@ static void executed(unsigned int vcpu, void *data)
 		struct time time = { 0 };
 
 		model_change(machine, change, &time);
-		/* IRET inside the kernel is the end of an exception inside the kernel, whose begin nothing showed. */
+		/*
+		 * IRET inside the kernel is the end of an exception inside the kernel, whose begin
+		 * nothing showed.
+		 */
 		if (change == IRET && block->address >> KERNEL_HALF_SHIFT)
 			model_change(machine, EXCEPTION, &time);
 		for (int at = 0; at < 2 && block->pieces[at].bytes; at++)
@@ -250,7 +257,7 @@ static bool is_page_invalidation(const struct qemu_plugin_insn *insn)
 	       bytes[2] >> 6 != 3;
 }
 
-/* Where a block's code is: the part of it that lies in the first page, and the rest. */
+/* Where a block's code is: the part in the first page, and the rest. */
 static void find_pieces(struct block *block, const struct qemu_plugin_tb *tb)
 {
 	const size_t count = qemu_plugin_tb_n_insns(tb);

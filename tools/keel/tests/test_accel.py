@@ -12,7 +12,11 @@ from keel.errors import KeelError
 ANSWERED = machine.emulator_status(machine.EXIT_PROBE)
 
 
-def prepare(monkeypatch: pytest.MonkeyPatch, device: Path, status: int | None) -> None:
+def prepare(monkeypatch: pytest.MonkeyPatch, device: Path, status: int | None, flags: str = "fpu svm lm") -> None:
+    """Stand-ins: the device, which is there where it is a directory of the test's, the probe's end, the processor's flags."""
+    processors = device.parent / "cpuinfo"
+    processors.write_text(f"model name\t: a processor\nflags\t\t: {flags}\n")
+    monkeypatch.setattr(accel, "PROCESSORS", processors)
     monkeypatch.setattr(accel, "KVM_DEVICE", device)
     monkeypatch.setattr(accel, "_build_probe", lambda settings: device)
     monkeypatch.setattr(process, "status_of", lambda argv, timeout_s: status)
@@ -30,6 +34,16 @@ def test_only_a_probe_that_answers_is_trusted(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, status: int | None, chosen: str
 ) -> None:
     prepare(monkeypatch, tmp_path, status)
+    assert accel.choose(Settings(), "auto", icount=False) == chosen
+
+
+@pytest.mark.parametrize(
+    ("flags", "chosen"), [("fpu vmx lm", "kvm"), ("fpu svm lm", "kvm"), ("fpu hypervisor lm svm_lock", "tcg")]
+)
+def test_a_kvm_without_virtualization_by_the_processor_is_not_trusted(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, flags: str, chosen: str
+) -> None:
+    prepare(monkeypatch, tmp_path, ANSWERED, flags)
     assert accel.choose(Settings(), "auto", icount=False) == chosen
 
 

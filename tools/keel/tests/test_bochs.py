@@ -33,7 +33,7 @@ def test_the_configuration_says_what_the_guest_is() -> None:
         ([b"root: the machine is powered off (code 0x20)\r\n"], 0x20),
         ([b"keel: the machine stands st", b"ill (code 0x1", b"3)\n"], 0x13),
         ([b"the machine stands still (code 0x"], None),
-        ([b"ok ids/own-id\n", b"x" * 4096, b"it stands still (code 0x21)\n"], 0x21),
+        ([b"ok ids/own-id\n", b"x" * 4096, b"the machine halts (code 0x21)\n"], 0x21),
         ([b""], None),
     ],
 )
@@ -60,7 +60,7 @@ server.accept()
 """
 
 
-@pytest.mark.skipif(NO_NAMESPACES, reason="this system gives nobody a network of his own")
+@pytest.mark.skipif(NO_NAMESPACES, reason="this system gives ordinary users no network namespace")
 def test_nobody_reaches_its_display() -> None:
     argv = [*bochs.without_network(), sys.executable, "-c", LISTEN]
     with subprocess.Popen(argv, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL) as child:

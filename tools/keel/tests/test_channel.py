@@ -51,7 +51,7 @@ def test_never_more_under_way_than_the_credit() -> None:
 
 @pytest.mark.parametrize("kind", [Kind.READY, Kind.LISTENS, Kind.PROMPT])
 def test_frames_without_an_answer(kind: Kind) -> None:
-    """Who sent it may be gone, and the answer would reach the init of a Linux that was started anew."""
+    """The sender may be gone, and the answer would reach the init of a restarted Linux."""
     channel = Channel()
     assert channel.receive(encode(kind, b"")) == [Frame(kind, b"")]
     assert channel.outgoing == b""
@@ -102,12 +102,38 @@ def test_what_is_no_frame_is_refused(data: bytes) -> None:
         Channel().receive(data)
 
 
+# An init's first frame, with the zero bytes before it.
+def first_frame(kind: Kind) -> bytes:
+    return bytes(HEADER.size + FRAME_DATA_MAX) + encode(kind, b"")
+
+
 @pytest.mark.parametrize("step", [1, 3, 1000])
+@pytest.mark.parametrize("end", [b"\x03", b"\n", b"\r\n", b"\b", b"\n\n\b"])
 @pytest.mark.parametrize(("first", "second"), [(Kind.READY, Kind.LISTENS), (Kind.LISTENS, Kind.READY)])
-def test_what_firmware_writes_before_the_first_frame_is_passed_over(first: Kind, second: Kind, step: int) -> None:
-    stream = b"\x1b[2JBdsDxe: starting\r\n\x03" + b"".join(encode(kind, b"") for kind in (first, second))
+def test_what_firmware_writes_before_the_first_frame_is_passed_over(first: Kind, second: Kind, end: bytes, step: int) -> None:
+    """Whatever byte its text ends in: with the zero bytes that follow it would be a frame."""
+    stream = b"\x1b[2JBdsDxe: starting" + end + first_frame(first) + first_frame(second)
     channel = Channel(firmware_speaks=True)
     frames = [frame for at in range(0, len(stream), step) for frame in channel.receive(stream[at : at + step])]
     assert frames == [Frame(first, b""), Frame(second, b"")]
     with pytest.raises(BrokenChannel):
         Channel().receive(stream)
+
+
+@pytest.mark.parametrize("end", [b"\n", b"\r\n", b"\b"])
+def test_firmwares_text_may_be_cut_anywhere(end: bytes) -> None:
+    stream = b"starting" + end + first_frame(Kind.LISTENS)
+    for cut in range(20):
+        channel = Channel(firmware_speaks=True)
+        assert channel.receive(stream[:cut]) + channel.receive(stream[cut:]) == [Frame(Kind.LISTENS, b"")]
+
+
+def test_of_what_waits_for_credit_only_the_latest_size_is_kept() -> None:
+    channel = Channel()
+    channel.send(Kind.STDIN, bytes(CREDIT_MAX))
+    for rows in range(1000):
+        channel.send_latest(Kind.WINDOW, WINDOW.pack(rows, 80))
+    channel.sent(len(channel.outgoing))
+    channel.receive(credit(1 << 20))
+    assert channel.outgoing.endswith(encode(Kind.WINDOW, WINDOW.pack(999, 80)))
+    assert len(channel.outgoing) < HEADER.size + FRAME_DATA_MAX + 3 * HEADER.size + WINDOW.size

@@ -54,7 +54,7 @@ def ended(arguments: list[str]) -> int:
         (["run", "--frob"], "--frob"),
         (["run", "--memm", "3"], "did you mean --mem?"),
         (["run", "--nat"], "--nat"),
-        (["run", "ls"], "behind --"),
+        (["run", "ls"], "after --"),
         (["run", "ls", "--", "x"], "'ls'"),
         (["run", "--exec", "a", "--", "b"], "twice"),
         (["runn"], "did you mean run?"),

@@ -141,7 +141,7 @@ def test_no_name_means_anything_to_qemu(name: str, ext4: Path, settings: Setting
 
 @pytest.fixture
 def cached(settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A default root in the cache, small, and made anew with another identity and other contents when it is missing."""
+    """A default root in the cache, small, and made again with another identity and other contents when it is missing."""
     base = image.default_archive(settings).with_suffix(".ext4")
     made: list[Path] = []
 

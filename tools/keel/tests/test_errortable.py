@@ -21,7 +21,7 @@ Words with `CODE`.
 
 
 def test_rows_are_read_from_the_section_alone() -> None:
-    """A row stands for all its sides and errors."""
+    """A row covers all its sides and errors."""
     assert errortable.documented(TEXT) == {
         ("IPC", "SEND", "TIMEOUT"),
         ("IPC", "SEND", "ABORTED"),
@@ -38,7 +38,7 @@ def test_lines_of_the_suite() -> None:
 
 
 def test_both_differences_and_stale_exceptions_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A row that nobody saw, an error without a row, and an exception that is none."""
+    """A row that was not seen, an error without a row, and an exception that is none."""
     monkeypatch.setattr(errortable, "UNSEEN", {("A", "CALL", "BUSY"): "", ("B", "CALL", "BUSY"): ""})
     table = {("A", "CALL", "BUSY"), ("A", "CALL", "DENIED"), ("B", "CALL", "BUSY")}
     found = {("B", "CALL", "BUSY"), ("C", "CALL", "BUSY")}

@@ -7,7 +7,7 @@ from keel.figures import KNOWN, MEASURED_RUST, Figure, as_json, as_text, judge, 
 
 LINE = '{"name":"null-call","median":241,"least":240,"most":1300,"idled":false}'
 
-UNCLEARED = LINE.replace("241", "230")
+UNSCRUBBED = LINE.replace("241", "230")
 
 
 def within() -> list[Figure]:
@@ -39,9 +39,10 @@ def test_what_is_above_its_ceiling_unknown_missing_or_idled_fails() -> None:
 
 
 def test_the_table_shows_the_spread_and_the_references() -> None:
-    line = as_text(rows(parse(LINE), parse(UNCLEARED))).splitlines()[2]
+    line = as_text(rows(parse(LINE), parse(UNSCRUBBED))).splitlines()[2]
     assert [cell.strip() for cell in line.strip("|").split("|")] == ["null-call", "241", "230", "241", "80", "240 to 1300"]
 
 
 def test_json_has_the_ceiling() -> None:
-    assert json.loads(as_json(parse(LINE), parse(UNCLEARED), []))["figures"]["null-call"]["ceiling"] == KNOWN["null-call"].ceiling
+    written = json.loads(as_json(parse(LINE), parse(UNSCRUBBED), []))
+    assert written["figures"]["null-call"]["ceiling"] == KNOWN["null-call"].ceiling

@@ -16,7 +16,7 @@ def test_a_machine_that_passes() -> None:
 
 
 def test_a_machine_that_fails() -> None:
-    """Another clock, a wrong one, none, and a suite that failed are told."""
+    """Another clock, a wrong one, none, and a failed suite are reported."""
     assert "by the PIT" in firmware.verdict(HPET, CONSOLE.replace("the HPET", "the PIT"), PASSED, 0)[1]
     assert "another one 41" in firmware.verdict(HPET, CONSOLE, PASSED, 41)[1]
     assert "did not start" in firmware.verdict(HPET, "", None, 0)[1]

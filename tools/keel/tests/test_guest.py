@@ -20,7 +20,7 @@ from keel import boot, guest, machine, qemu, slot
 from keel.channel import CREDIT, FRAME_DATA_MAX, HEADER, STATUS_WHOLE, WINDOW, Kind, encode
 from keel.commands import run as run_command
 from keel.commands.run import conclude
-from keel.config import Settings
+from keel.config import REPOSITORY, Settings
 from keel.console import SHELL_BEGINS
 from keel.errors import Interrupted, KeelError, Status
 from keel.guest import Outcome, Plan
@@ -152,13 +152,19 @@ def test_a_guest_that_kvm_does_not_begin_is_emulated(
     assert status == 7 and len(said) == 2 and told in said[0], said
 
 
+def test_a_native_guest_that_kvm_does_not_begin_is_emulated_too(emulator: Emulator, start: Start) -> None:
+    emulator("if 'kvm' in sys.argv:\n    time.sleep(600)\nlines['console'].sendall(b'Linux')\nsys.exit(7)")
+    status, said = start(boot.Choices(native=True), 0.5)
+    assert status == 7 and "before Linux's first line" in said[0], said
+
+
 @pytest.mark.parametrize("first", [ROOT_SPEAKS, "lines['console'].sendall(b'Linux')\n", READY], ids=["root", "linux", "init"])
 def test_a_guest_that_has_begun_is_not_run_again(first: str, emulator: Emulator, start: Start) -> None:
     emulator(f"{first}sys.exit(3)")
     assert start(boot.Choices(), 60.0) == (3, [])
 
 
-@pytest.mark.parametrize("choices", [boot.Choices(accelerator="kvm"), boot.Choices(native=True), boot.Choices(gdb=True)])
+@pytest.mark.parametrize("choices", [boot.Choices(accelerator="kvm"), boot.Choices(gdb=True)])
 def test_only_our_own_choice_of_kvm_is_changed(choices: boot.Choices, emulator: Emulator, start: Start) -> None:
     emulator("sys.exit(1)")
     assert start(choices, 60.0) == (1, [])
@@ -178,17 +184,17 @@ def typed() -> Iterator[Callable[[bytes], int]]:
         os.close(fd)
 
 
-Shell = Callable[[str], Outcome]
+Shell = Callable[..., Outcome]
 
 
 @pytest.fixture
 def shell(settings: Settings, emulator: Emulator) -> Shell:
     """Runs a guest that is this script, whose console is ours."""
 
-    def run(script: str) -> Outcome:
+    def run(script: str, watch_console: Callable[[bytes], bool] | None = None) -> Outcome:
         emulator(f"say = lambda text: lines['console'].sendall(text)\n{script}")
         with slot.taken(settings, "keel") as mine:
-            return guest.run(settings, qemu.Guest(kernel=Path("k")), Plan(mine, timeout_s=60.0))
+            return guest.run(settings, qemu.Guest(kernel=Path("k")), Plan(mine, timeout_s=60.0, watch_console=watch_console))
 
     return run
 
@@ -223,6 +229,28 @@ def test_a_shell_without_a_prompt_gets_what_is_typed(
     assert capfd.readouterr().out == "got pwd\n\x03"
 
 
+@pytest.mark.parametrize("prompt", [b"", b"here:\r\n"], ids=["none", "a line"])
+def test_a_shell_without_a_prompt_gets_what_is_in_a_pipe(
+    prompt: bytes, shell: Shell, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """But not at once: a prompt that comes would be shown in its place."""
+    ours, theirs = os.pipe()
+    os.write(theirs, b"pwd\n")
+    monkeypatch.setattr(guest, "INPUT_FD", ours)
+    shell(BOOTS + SAYS_PROMPT + PROFILE + f"say({prompt!r})\n" + ECHO)
+    os.close(theirs)
+    os.close(ours)
+    assert capfd.readouterr().out == "profile\r\n" + prompt.decode() + "got pwd\n"
+
+
+def test_what_was_typed_before_a_shell_without_a_prompt_reaches_it(
+    typed: Callable[[bytes], int], shell: Shell, capfd: pytest.CaptureFixture[str]
+) -> None:
+    typed(b"ls\n")
+    shell(BOOTS + SAYS_PROMPT + PROFILE + ECHO)
+    assert capfd.readouterr().out == "profile\r\ngot ls\n"
+
+
 def test_an_interrupt_after_a_line_typed_too_early_ends_the_guest(typed: Callable[[bytes], int], shell: Shell) -> None:
     typed(b"ls\n\x03")
     with pytest.raises(Interrupted):
@@ -233,6 +261,57 @@ def test_the_terminals_size_is_told_to_a_guest_that_listens(typed: Callable[[byt
     frame = encode(Kind.WINDOW, WINDOW.pack(30, 90))
     listens = f"lines['exec'].sendall({encode(Kind.LISTENS, b'')!r})\n"
     ended = shell(f"{listens}sys.exit(7 if lines['exec'].recv(99) == {frame!r} else 8)")
+    assert ended.emulator_status == 7
+
+
+# By the guest's stand-in, our child: our terminal gets another size, and we the signal for it.
+RESIZE = """
+import fcntl, os, signal, struct, termios
+terminal = os.open(f"/proc/{os.getppid()}/fd/0", os.O_RDONLY | os.O_NOCTTY)
+def resize(rows):
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", rows, 90, 0, 0))
+    os.kill(os.getppid(), signal.SIGWINCH)
+    time.sleep(0.3)
+"""
+HEAR = "lines['exec'].settimeout(10); heard = lines['exec'].recv(99)\n"
+RESTARTED = f"lines['log'].sendall({b'root: task linux' + guest.STARTED_AGAIN[:9]!r})\n"
+RESTARTED += f"lines['log'].sendall({guest.STARTED_AGAIN[9:] + bytes(9)!r})\n"
+AGAIN = RESTARTED + "time.sleep(0.3)\n"
+
+
+def test_the_root_task_says_so_when_it_has_restarted_linux() -> None:
+    sources = (REPOSITORY / "user" / "root" / "src").glob("*.rs")
+    assert any(guest.STARTED_AGAIN in source.read_bytes() for source in sources)
+
+
+def window(rows: int) -> bytes:
+    return encode(Kind.WINDOW, WINDOW.pack(rows, 90))
+
+
+@pytest.mark.parametrize("again", ["", AGAIN], ids=["unnoticed", "restarted"])
+def test_the_size_is_told_to_each_init(again: str, typed: Callable[[bytes], int], shell: Shell) -> None:
+    """A restarted Linux knows the size at boot."""
+    ended = shell(f"{LISTENS}{HEAR}{again}{LISTENS}{HEAR}sys.exit(7 if heard == {window(30)!r} else 8)")
+    assert ended.emulator_status == 7
+
+
+def test_between_two_inits_no_size_is_told(typed: Callable[[bytes], int], shell: Shell) -> None:
+    """It would be cut in the serial port of the Linux that boots; the next init is told the latest one."""
+    between = f"{AGAIN}resize(31)\nresize(32)\n"
+    ended = shell(f"{RESIZE}{LISTENS}{HEAR}{between}{LISTENS}{HEAR}sys.exit(7 if heard == {window(32)!r} else 8)")
+    assert ended.emulator_status == 7
+
+
+def test_a_restart_that_is_read_late_comes_before_the_init_that_listens(typed: Callable[[bytes], int], shell: Shell) -> None:
+    """Our process does not run while Linux restarts."""
+
+    def sleep(data: bytes) -> bool:
+        time.sleep(1.0 if data else 0.0)
+        return False
+
+    late = f"say(b'x')\ntime.sleep(0.3)\n{RESTARTED}{LISTENS}{HEAR}"
+    script = f"{RESIZE}{LISTENS}{HEAR}{late}resize(33)\n{HEAR}sys.exit(7 if heard == {window(33)!r} else 8)"
+    ended = shell(script, watch_console=sleep)
     assert ended.emulator_status == 7
 
 
@@ -252,6 +331,17 @@ def test_a_shell_that_listens_is_asked_to_power_off(shell: Shell) -> None:
     assert shell(LISTENS + STOP_US + STOPPED).emulator_status == 7
 
 
+def test_a_stop_is_said_to_the_next_init_too(shell: Shell) -> None:
+    """The one before may have ended before it read it."""
+    assert shell(LISTENS + STOP_US + "lines['exec'].recv(9)\n" + AGAIN + LISTENS + STOPPED).emulator_status == 7
+
+
+def test_a_linux_that_restarts_is_ended(shell: Shell) -> None:
+    """As one that boots: nothing in it listens."""
+    with pytest.raises(Interrupted):
+        shell(LISTENS + "time.sleep(0.3)\n" + AGAIN + STOP_US + "time.sleep(600)")
+
+
 def test_a_command_is_asked_to_power_off(run: Run) -> None:
     """Also where input for it waits for credit."""
     assert run(READY + STOP_US + STOPPED, command="x" * 10_000).emulator_status == 7
@@ -265,7 +355,7 @@ def test_a_guest_where_nothing_listens_is_ended(shell: Shell, run: Run) -> None:
 
 
 def test_the_end_of_input_is_said_at_each_prompt(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A command that runs when it comes may take it for its own; a bell is no prompt, and would be rung for ever."""
+    """A command that runs when it comes may take it for its own; a bell is no prompt, and would be rung forever."""
     script = "said = [lines['console'].recv(99)]\nlines['console'].settimeout(0.5)\n"
     for text in (b"out\r\n", b"\a", b"$ "):
         script += f"say({text!r})\ntry: said.append(lines['console'].recv(99))\nexcept TimeoutError: said.append(b'')\n"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The archives that the init comes in."""
+"""The archives that have the init."""
 
 import io
 from pathlib import Path

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Changes to copies of Linux's files: anchors, the farm, and how much ukl/ may add."""
+"""Changes to copies of Linux's files: anchors, the symlink tree, and how much ukl/ may add."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -118,57 +118,57 @@ def test_an_entry_that_is_wrong_is_refused(tmp_path: Path, line: str) -> None:
         read(tmp_path)
 
 
-def put(hunks: Sequence[Hunk], ours: Path, pristine: Path, farm: Path) -> None:
-    place(copies(hunks, pristine), additions(ours), pristine, farm)
+def put(hunks: Sequence[Hunk], ours: Path, pristine: Path, tree: Path) -> None:
+    place(copies(hunks, pristine), additions(ours), pristine, tree)
 
 
-def farm_of(tmp_path: Path) -> tuple[Path, Path, Path]:
+def tree_of(tmp_path: Path) -> tuple[Path, Path, Path]:
     """Additions, a pristine tree of two files, and links to it."""
-    ours, pristine, farm = (tmp_path / name for name in ("ours", "pristine", "farm"))
-    for directory in (ours, pristine, farm):
+    ours, pristine, tree = (tmp_path / name for name in ("ours", "pristine", "tree"))
+    for directory in (ours, pristine, tree):
         directory.mkdir()
     for name in ("Makefile", "b.c"):
         (pristine / name).write_text(TEXT)
-        (farm / name).symlink_to(pristine / name)
-    return ours, pristine, farm
+        (tree / name).symlink_to(pristine / name)
+    return ours, pristine, tree
 
 
 def test_a_farm_gets_copies_and_new_files_and_the_pristine_tree_stays(tmp_path: Path) -> None:
-    ours, pristine, farm = farm_of(tmp_path)
+    ours, pristine, tree = tree_of(tmp_path)
     (ours / "arch").mkdir()
     (ours / "arch" / "new.c").write_text("ours")
-    put([insertion(after="third"), insertion(after="two"), insertion(after="third")], ours, pristine, farm)
-    assert (farm / "Makefile").read_text() == "first\nlast one\nfirst\nthird\nnew\nnew\nlast two\nnew\n"
-    assert (farm / "b.c").is_symlink()
-    assert (farm / "arch" / "new.c").read_text() == "ours"
+    put([insertion(after="third"), insertion(after="two"), insertion(after="third")], ours, pristine, tree)
+    assert (tree / "Makefile").read_text() == "first\nlast one\nfirst\nthird\nnew\nnew\nlast two\nnew\n"
+    assert (tree / "b.c").is_symlink()
+    assert (tree / "arch" / "new.c").read_text() == "ours"
     assert (pristine / "Makefile").read_text() == TEXT
 
 
 def test_what_is_there_already_is_not_written_again(tmp_path: Path) -> None:
-    ours, pristine, farm = farm_of(tmp_path)
-    put([insertion(after="third")], ours, pristine, farm)
-    before = (farm / "Makefile").stat().st_mtime_ns
-    put([insertion(after="third")], ours, pristine, farm)
-    assert (farm / "Makefile").stat().st_mtime_ns == before
+    ours, pristine, tree = tree_of(tmp_path)
+    put([insertion(after="third")], ours, pristine, tree)
+    before = (tree / "Makefile").stat().st_mtime_ns
+    put([insertion(after="third")], ours, pristine, tree)
+    assert (tree / "Makefile").stat().st_mtime_ns == before
 
 
 def test_what_nobody_wants_any_more_is_taken_back(tmp_path: Path) -> None:
-    ours, pristine, farm = farm_of(tmp_path)
+    ours, pristine, tree = tree_of(tmp_path)
     (ours / "new.c").write_text("ours")
-    put([insertion(after="third")], ours, pristine, farm)
-    built = (farm / "Makefile").stat().st_mtime_ns
+    put([insertion(after="third")], ours, pristine, tree)
+    built = (tree / "Makefile").stat().st_mtime_ns
     (ours / "new.c").unlink()
-    put([], ours, pristine, farm)
-    assert (farm / "Makefile").read_text() == TEXT
-    assert (farm / "Makefile").stat().st_mtime_ns > built
-    assert not (farm / "new.c").exists()
+    put([], ours, pristine, tree)
+    assert (tree / "Makefile").read_text() == TEXT
+    assert (tree / "Makefile").stat().st_mtime_ns > built
+    assert not (tree / "new.c").exists()
 
 
 def test_a_new_file_does_not_hide_one_of_linux(tmp_path: Path) -> None:
-    ours, pristine, farm = farm_of(tmp_path)
+    ours, pristine, tree = tree_of(tmp_path)
     (ours / "Makefile").write_text("ours")
     with pytest.raises(KeelError, match="Makefile"):
-        put([], ours, pristine, farm)
+        put([], ours, pristine, tree)
 
 
 def belongs_to_an_option(name: str) -> bool:

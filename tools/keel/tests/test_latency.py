@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""How the emulator's report of long stretches is read, placed and judged."""
+"""How the emulator's report of long sections is read, placed and judged."""
 
 import pytest
 
-from keel.latency import LIMIT, Place, Stretch, judge, parse, plain_name, read_places, rows
+from keel.latency import LIMIT, Place, Section, judge, parse, plain_name, read_places, rows
 
 REPORT = "4200 0xffffffff80105ed0 0xffffffff80111c24=3000 0xffffffff80111c51=1000\n17 0xffffffff80105ed0 0xffffffff80101000=17\n"
 PLACES = """0xffffffff80111c24: core::cell::Cell<T>::get at /usr/src/library/core/src/cell.rs:555
@@ -16,7 +16,7 @@ PLACES = """0xffffffff80111c24: core::cell::Cell<T>::get at /usr/src/library/cor
 
 def test_a_report_is_read() -> None:
     first, second = parse("suite", REPORT)
-    assert first == Stretch("suite", 4200, 0xFFFFFFFF80105ED0, ((0xFFFFFFFF80111C24, 3000), (0xFFFFFFFF80111C51, 1000)))
+    assert first == Section("suite", 4200, 0xFFFFFFFF80105ED0, ((0xFFFFFFFF80111C24, 3000), (0xFFFFFFFF80111C51, 1000)))
     assert (second.instructions, second.parts) == (17, ((0xFFFFFFFF80101000, 17),))
 
 
@@ -46,7 +46,7 @@ def test_the_table_tells_where_the_instructions_went() -> None:
 
 
 def test_the_longest_is_judged() -> None:
-    within, beyond = (Stretch("load", length, 1, ((1, length),)) for length in (LIMIT, LIMIT + 1))
+    within, beyond = (Section("load", length, 1, ((1, length),)) for length in (LIMIT, LIMIT + 1))
     assert judge([within], 1.0)[1] == ""
     assert judge([beyond], 1.1)[1] == ""
     assert str(LIMIT + 1) in judge([beyond, within], 1.0)[1]

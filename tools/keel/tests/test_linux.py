@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The farm of links is whole and follows the repository; one kernel begins with another's objects."""
+"""The symlink tree is complete and follows the repository; one kernel begins with another's objects."""
 
 import os
 from collections.abc import Sequence
@@ -33,21 +33,21 @@ def test_half_a_farm_is_made_anew(how: str, pristine: Path, settings: Settings, 
     if how == "interrupted now":
         with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
             patch.setattr(process, "run_logged", begin)
-            linux._farm(settings, linux.UKL)
+            linux._symlink_tree(settings, linux.UKL)
     else:
         with pytest.raises(KeyboardInterrupt):
             begin([str(settings.linux / "ukl-src")])
-    farm = linux._farm(settings, linux.UKL)
-    assert (farm / "scripts" / "last").read_text() == "last"
+    tree = linux._symlink_tree(settings, linux.UKL)
+    assert (tree / "scripts" / "last").read_text() == "last"
     assert {path.name for path in settings.linux.iterdir()} == {"pristine", "ukl-src"}
 
 
 def test_a_whole_farm_stays_until_the_source_is_another(pristine: Path, settings: Settings) -> None:
-    farm = linux._farm(settings, linux.UKL)
-    (farm / "addition").touch()
-    assert (linux._farm(settings, linux.UKL) / "addition").exists()
+    tree = linux._symlink_tree(settings, linux.UKL)
+    (tree / "addition").touch()
+    assert (linux._symlink_tree(settings, linux.UKL) / "addition").exists()
     (pristine / VERSION_STAMP).write_text("6.1.2-1\n")
-    assert not (linux._farm(settings, linux.UKL) / "addition").exists()
+    assert not (linux._symlink_tree(settings, linux.UKL) / "addition").exists()
 
 
 def test_the_server_source_follows_the_repository(pristine: Path, settings: Settings) -> None:
@@ -63,12 +63,12 @@ def test_the_server_source_follows_the_repository(pristine: Path, settings: Sett
     (port / "Kconfig").write_text("a")
     (port / "kernel" / "setup.c").write_text("b")
     (replacements / "step.toml").write_text(f'file = "{step}"\nreplacement = [{{ old = "block", new = "single" }}]\n')
-    farm = linux.server_source(settings)
-    place = farm / "arch" / "l4"
+    tree = linux.server_source(settings)
+    place = tree / "arch" / "l4"
     assert (place / "kernel" / "setup.c").read_text() == "b"
     assert (place / "Kconfig").is_symlink()
     assert (place / "adapted" / "kernel" / "step.c").read_text() == "single step\n"
-    assert (farm / step).is_symlink() and (pristine / step).read_text() == "block step\n"
+    assert (tree / step).is_symlink() and (pristine / step).read_text() == "block step\n"
     (port / "Kconfig").unlink()
     (port / "kernel" / "irq.c").write_text("c")
     (replacements / "step.toml").unlink()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What GRUB is told on a disc that boots."""
+"""GRUB's configuration on a bootable ISO image."""
 
 import subprocess
 from dataclasses import replace

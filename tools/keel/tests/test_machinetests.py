@@ -12,7 +12,7 @@ TESTED = machine.TestMachine("some", machine.Emulator.QEMU, processors=2, memory
 FACTS = b"machine: 2 processors, 5550 MB\r\nmachine: 4 MB hold what was written, up to 7040 MB\r\n"
 DOWN = b"[    5.1] reboot: Power down\r\n"
 OFF = b"root: the machine is powered off (code 0x10)\n"
-STANDS = b"root: it stands still (code 0x12)\n"
+STANDS = b"root: the machine halts (code 0x12)\n"
 
 
 def ran(*pieces: bytes, log: bytes = OFF, status: int | None = 0, slept_s: float = 4.0) -> machinetests.Ran:
@@ -56,7 +56,7 @@ def test_a_run_of_linux(result: machinetests.Ran, problem: str) -> None:
 
 
 def test_a_panic_stays() -> None:
-    """The run ends when the machine says that it stands still, and not before."""
+    """The run ends when the machine says that it has halted, and not before."""
     panicked = machinetests.Ran()
     assert not panicked.take_console(b"keel: PANIC: panicked at kernel/src/boot.rs:1:2:\r\nno boot module is named sigma0\r\n")
     assert panicked.take_console(b"keel: the machine stands still (code 0x13)\r\n")

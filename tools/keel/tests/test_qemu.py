@@ -83,7 +83,7 @@ def test_an_iommu_comes_before_the_devices_that_heed_it() -> None:
     assert not any("iommu" in word for word in qemu.arguments(replace(described, has_iommu=False)))
 
 
-def test_the_kernel_for_debugging_has_a_fourth_line_and_no_exit() -> None:
+def test_the_debug_build_has_a_fourth_line_and_no_exit() -> None:
     argv = qemu.arguments(replace(KEEL, debugger="socket,fd=9", has_exit=False))
     assert after(argv, "-serial")[3:] == [f"chardev:{machine.DEBUGGER.name}"]
     assert not any("isa-debug-exit" in device for device in after(argv, "-device"))

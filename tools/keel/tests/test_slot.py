@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Guests at the same time get names of their own."""
 
+import errno
 from pathlib import Path
 
 import pytest
@@ -93,6 +94,50 @@ def test_guests_are_listed_while_they_run(settings: Settings, capsys: pytest.Cap
     ]
     guests.ps(settings)
     assert len(capsys.readouterr().out.splitlines()) == 1
+
+
+NOT_WHOLE = ["", "{", "{}", "[]", "null", "1", '{"process": 1}']
+
+
+@pytest.mark.parametrize("note", NOT_WHOLE)
+def test_a_note_that_is_not_whole_is_none(note: str, settings: Settings, capsys: pytest.CaptureFixture[str]) -> None:
+    """As where the disk was full."""
+    with slot.taken(settings, "keel", "mine") as mine:
+        (mine.directory / slot.RUN).write_text(note)
+        guests.ps(settings)
+        assert len(capsys.readouterr().out.splitlines()) == 1
+        with pytest.raises(KeelError, match="no guest named mine runs"):
+            guests.stop(settings, ["mine"])
+
+
+@pytest.mark.parametrize("note", ["", "{", "[]", "null", '{"kernel": 1}'])
+def test_symbols_that_are_not_whole_are_none(note: str, settings: Settings) -> None:
+    with slot.taken(settings, "keel") as mine:
+        (mine.directory / slot.SYMBOLS).write_text(note)
+        assert mine.symbols() == {}
+
+
+def test_a_note_is_seen_whole_or_not_at_all(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The disk is full while it is written: what was noted before is still there."""
+
+    def write_half(path: Path, text: str) -> int:
+        with path.open("w") as file:
+            file.write(text[:5])
+        raise OSError(errno.ENOSPC, "full")
+
+    with slot.taken(settings, "keel") as mine:
+        mine.note_run("keel", None)
+        noted = mine.run()
+        monkeypatch.setattr(Path, "write_text", write_half)
+        with pytest.raises(OSError, match="full"):
+            mine.note_run("native", "true")
+        assert noted is not None and mine.run() == noted
+
+
+def test_no_file_among_the_guests_has_a_guests_name(settings: Settings) -> None:
+    with slot.taken(settings, "keel"):
+        files = [path.name for path in settings.run.iterdir() if not path.is_dir()]
+    assert files and not any(slot.NAME.fullmatch(name) for name in files)
 
 
 def test_who_does_not_run_is_not_stopped(settings: Settings) -> None:

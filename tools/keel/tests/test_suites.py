@@ -61,7 +61,7 @@ def test_a_suite_must_also_end_as_it_says(output: str, end: int | None, count: C
 
 
 def test_every_machine_can_be_tested_alone() -> None:
-    """And each is a part of the kernel's suite, but for those on request."""
+    """Each is a part of the kernel's suite, except those on request."""
     daily = (*machine.TEST_MACHINES, *machine.HOSTILE_MACHINES, *machine.SERVER_MACHINES, *machine.UNMAPS_MACHINES)
     parts = {"kernel-figures", "kernel-examples", "kernel-debugger", "kernel-firmware"}
     assert KERNEL_PARTS.keys() == {*(f"kernel-{tested.name}" for tested in daily), *parts}
@@ -87,11 +87,11 @@ def test_a_part_counts_with_its_sum(output: str, status: int, count: Count) -> N
 
 def test_operations_of_histories_are_added_up() -> None:
     """Only lines that say so count."""
-    assert operations_of("spaces: 100 operations, 7 begun anew\nids: 20 operations\nok 3 operations\n") == 120
+    assert operations_of("spaces: 100 operations, 7 restarted\nids: 20 operations\nok 3 operations\n") == 120
 
 
 def test_kernel_memory_without_a_server_must_be_the_same_each_time() -> None:
-    line = "root: task server: started anew, {} pages of kernel memory were in use without it\n"
+    line = "root: task server: restarted, {} pages of kernel memory were in use without it\n"
     assert left_behind(line.format(97) * 2) == ""
     assert "97 98" in left_behind(line.format(97) + line.format(98)).replace("98 97", "97 98")
     assert "never" in left_behind("")

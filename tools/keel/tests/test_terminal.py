@@ -60,3 +60,15 @@ def test_a_new_size_is_noted_once_and_by_nobody_afterwards() -> None:
         while readable(resizes):
             resizes.take()
     assert signal.getsignal(signal.SIGWINCH) == before
+
+
+def test_what_ignores_all_signals_while_it_cleans_up_stays() -> None:
+    """As after a SIGTERM: a SIGUSR1 that comes then must not be a second one."""
+    before = signal.getsignal(signal.SIGUSR1)
+    try:
+        with pytest.raises(Interrupted), Signals(signal.SIGUSR1):
+            signal.signal(signal.SIGUSR1, signal.SIG_IGN)
+            raise Interrupted
+        assert signal.getsignal(signal.SIGUSR1) == signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGUSR1, before)

@@ -97,7 +97,7 @@ def test_pentium_4_replaces_its_translations_in_the_time_of_the_paper(library: c
     dropped = [sum(model.access(at)[variant] for at in data) for variant in (UNTAGGED, TAGGED)]
     assert dropped == [64 * 48, 0]
     refilled = [model.fetch(at) for at in code]
-    # Each takes its translation, and its line of the trace cache that was flushed as well.
+    # Each takes its TLB entry, and its line of the trace cache that was flushed as well.
     assert sum(time[UNTAGGED] for time in refilled) == 128 * (31 + 27)
     assert sum(time[TAGGED] for time in refilled) == 0
     assert (round(128 * 31, -3), round(64 * 48, -3)) == (4_000, 3_000)

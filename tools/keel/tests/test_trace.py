@@ -48,7 +48,7 @@ def test_the_picture_shows_who_runs_until_idling() -> None:
     assert [(event["name"], event["ts"], event["dur"]) for event in running] == [("4.0v2", 1.25, 1.75)]
 
 
-def test_the_picture_shows_the_kernels_stretches() -> None:
+def test_the_picture_shows_the_spans_in_the_kernel() -> None:
     kernel = [event for event in chrome() if event["ph"] == "X" and event["pid"] == trace.KERNEL]
     assert [(event["name"], event["ts"], event["dur"]) for event in kernel] == [("ipc", 1.0, 0.4), ("interrupt", 2.0, 1.0)]
 

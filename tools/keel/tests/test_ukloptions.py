@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Sets of options for level 0, and the kernels that have them."""
+"""Sets of options for ring 0, and the kernels that have them."""
 
 from pathlib import Path
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * What GCC's C++ library, which Debian built for glibc, takes from it and musl has
- * not got, or has in another way. All of it is called by that library alone.
+ * not got, or has in another form. Only that library calls it.
  */
 #define _GNU_SOURCE
 #include <link.h>
@@ -34,7 +34,7 @@ char __libc_single_threaded;
 const unsigned short **__ctype_b_loc(void);
 const int **__ctype_tolower_loc(void), **__ctype_toupper_loc(void);
 
-/* As C23 has it also of base 2, in which nobody writes the settings that are read by it. */
+/* C23 adds base 2, which the settings read by it do not use. */
 unsigned long __isoc23_strtoul(const char *text, char **end, int base)
 {
 	return strtoul(text, end, base);

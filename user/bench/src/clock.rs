@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! One instruction between two readings of the time-stamp counter, which counts instructions on the deterministic
-//! clock. What the readings themselves take is measured the same way, around nothing, and subtracted.
+//! Counts instructions: one instruction between two readings of the time-stamp counter, which
+//! counts instructions on the deterministic clock. The cost of the readings is measured in the same
+//! way, without an instruction, and subtracted.
 
 use core::arch::global_asm;
 use core::mem::offset_of;
 use keel_l4::abi::call::REGISTER_WORDS;
 use keel_l4::call::Failure;
 
-/// The registers of the measured instruction, before and after it, and the two readings (their lower halves).
+/// The registers of the measured instruction, before and after it, and the two readings (their
+/// lower halves).
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub struct Timed {
@@ -28,8 +30,8 @@ pub struct Timed {
 }
 
 global_asm!(
-    // All that is ever between two readings. r15 = the first, rax = the second, rcx = what rax was; rbx goes to rdx
-    // and rbp to rax.
+    // Everything between two readings. r15 = the first reading, rax = the second, rcx = the old
+    // rax; rbx goes to rdx and rbp to rax.
     ".macro timed instruction:vararg",
     "rdtsc",
     "mov r15d, eax",
@@ -39,7 +41,7 @@ global_asm!(
     "mov rcx, rax",
     "rdtsc",
     ".endm",
-    // A function of a pointer to `Timed`.
+    // A function with a pointer to `Timed` as its argument.
     ".macro timed_function name, instruction:vararg",
     "\\name:",
     "push rbx",
@@ -85,13 +87,14 @@ global_asm!(
     "timed_function timed_syscall, syscall",
     "timed_function timed_load, mov rax, [rdi]",
     "timed_function timed_breakpoint, int3",
-    // A foreign thread: calls for ever, with the first reading in r15 and the second of the call before in r14.
-    ".global foreign_calls",
-    "foreign_calls:",
+    // An alien thread: calls without end, with the first reading in r15 and the second reading of
+    // the previous call in r14.
+    ".global alien_calls",
+    "alien_calls:",
     "timed syscall",
     "mov r14d, eax",
-    "jmp foreign_calls",
-    // Reads the counter into the word at rdi for ever.
+    "jmp alien_calls",
+    // Stores the counter in the word at rdi, without end.
     ".global spin",
     "spin:",
     "rdtsc",
@@ -115,16 +118,16 @@ unsafe extern "C" {
     fn timed_breakpoint(timed: *mut Timed);
     fn spin_store();
     fn spin_back();
-    /// The code of the foreign thread.
-    pub fn foreign_calls();
+    /// The code of the alien thread.
+    pub fn alien_calls();
     /// The code of the thread that is interrupted.
     pub fn spin(reading: u64) -> !;
 }
 
-/// What is measured.
+/// The measured instruction.
 #[derive(Clone, Copy)]
 pub enum Instruction {
-    /// None: what measuring takes.
+    /// None: the cost of the measurement.
     Nothing,
     /// A system call with all its registers.
     Syscall,
@@ -137,8 +140,9 @@ pub enum Instruction {
 impl Timed {
     /// Runs the instruction between two readings.
     pub fn run(&mut self, instruction: Instruction) {
-        // SAFETY: the functions keep to the calling convention and write `self` only; what a system call may do is what
-        // its caller asks for, and a load's address is the caller's to answer for.
+        // SAFETY: the functions follow the calling convention and write only `self`. The effect of
+        // a system call is what the caller asks for, and the caller must pass a valid address for a
+        // load.
         unsafe {
             match instruction {
                 Instruction::Nothing => timed_nothing(self),
@@ -157,7 +161,7 @@ pub fn empty() -> u32 {
     (timed.end as u32).wrapping_sub(timed.start as u32)
 }
 
-/// Instructions of a piece of the program, less those of measuring; none if it fails.
+/// Instructions of `piece`, without those of the measurement. Fails if the piece fails.
 pub fn span<T>(piece: impl FnOnce() -> Result<T, Failure>) -> Result<u32, Failure> {
     let readings = [reading(), reading()];
     let start = reading();
@@ -168,23 +172,24 @@ pub fn span<T>(piece: impl FnOnce() -> Result<T, Failure>) -> Result<u32, Failur
 /// The counter.
 #[inline]
 pub fn reading() -> u64 {
-    // SAFETY: reading the counter touches nothing.
+    // SAFETY: reading the counter has no side effects.
     unsafe { core::arch::x86_64::_rdtsc() }
 }
 
-/// Instructions between two readings, possibly of two threads, less those of measuring.
+/// Instructions between two readings, possibly of two threads, without those of the measurement.
 pub fn between(start: u64, end: u64) -> u32 {
     (end as u32).wrapping_sub(start as u32).wrapping_sub(empty())
 }
 
-/// Instructions from an interruption of `spin` at `ip`, with `last` as the last reading stored, to the reading `end`.
+/// Instructions from an interruption of `spin` at `ip`, where `last` is the last stored reading, to
+/// the reading `end`.
 pub fn since_interruption(last: u64, ip: u64, end: u64) -> u32 {
-    // Instructions of the loop that came after the last reading that was stored.
+    // Instructions of the loop after the last stored reading.
     let more = match ip {
         ip if ip == spin_store as *const () as u64 => 3,
         ip if ip == spin_back as *const () as u64 => 1,
         _ => 2,
     };
-    // The three moves that follow a first reading are not there.
+    // The three moves after a first reading are missing here.
     between(last, end).wrapping_add(3).wrapping_sub(more)
 }

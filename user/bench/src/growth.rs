@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! What the µ-kernel's objects take while there are more and more of them, with `args growth ROW/SIZE...`. It prints what the
-//! Linux program bench/guest/growth.c prints: a line for each stage of a row at a size, named STAGE/SIZE.
+//! The cost of the µ-kernel's operations while the number of objects grows, with `args growth
+//! ROW/SIZE...`. It prints the same as the Linux program bench/guest/growth.c: a line for each
+//! stage of a row at a size, named STAGE/SIZE.
 
 use crate::load::accept_lightly;
 use crate::paper::part;
@@ -18,9 +19,9 @@ use keel_l4::task::{self, NewTask};
 use keel_l4::thread::{self, NewThread};
 use keel_l4::{mapping, println, sigma0, utcb, Error, Fpage, Id};
 
-/// Lthreads and tasks at most.
+/// The most lthreads and tasks.
 const MOST: usize = 8192;
-/// Operations of a stage whose own number does not grow.
+/// Operations of a stage whose number does not grow.
 const ONES: u64 = 8;
 /// Pages of kernel memory for a space with many mappings.
 const LARGE_QUOTA: u64 = 4096;
@@ -29,13 +30,13 @@ const PORTS: Fpage = Fpage::io(0x8000, 15);
 
 static IDS: [AtomicU64; MOST] = [const { AtomicU64::new(0) }; MOST];
 
-/// What measures a row at a size.
+/// Measures a row at a size.
 type Row = fn(u64, &Start) -> Result<(), Failure>;
 
 const ROWS: &[(&str, Row)] =
     &[("lthreads", lthreads), ("tasks", tasks), ("mappings", mappings), ("chain", chain), ("ports", ports)];
 
-/// The rows and sizes that `line` names after the word `growth`.
+/// Measures the rows and sizes in `line` after the word `growth`.
 pub fn measure(line: &str, record: &Start) -> Result<(), Failure> {
     let mut wanted = line.split_whitespace().skip_while(|word| *word != "growth").skip(1);
     wanted.try_for_each(|word| {
@@ -50,7 +51,7 @@ pub fn measure(line: &str, record: &Start) -> Result<(), Failure> {
     })
 }
 
-/// Measures `operations` of what a stage is named after, which `run` does.
+/// Measures `run`, which consists of `operations` operations of the stage.
 fn stage(name: &str, size: u64, operations: u64, run: impl FnOnce() -> Result<(), Failure>) -> Result<(), Failure> {
     part::reset();
     let idled = idled_between(|| {
@@ -74,7 +75,8 @@ fn new_lthread() -> Result<Id, Failure> {
     NewThread { task, number, ip: echo as *const () as u64, sp: 0, pager, handler: pager, argument: 0 }.create()
 }
 
-/// Lthreads of one task, which are created, are there beside one more, and are deleted.
+/// Lthreads of one task: they are created, exist while one more is created and deleted, and are
+/// deleted.
 fn lthreads(size: u64, _: &Start) -> Result<(), Failure> {
     stage("lthreads-create", size, size, || {
         (0..size).try_for_each(|index| {
@@ -88,7 +90,8 @@ fn lthreads(size: u64, _: &Start) -> Result<(), Failure> {
     })
 }
 
-/// A task of `main(argument)` without a stack, with the number `index` after the first free one.
+/// Creates a task of `main(argument)` without a stack, with the number `index` after the first free
+/// one.
 fn new_task(index: u64, quota: u64, main: Main, argument: u64) -> Result<Id, Failure> {
     let number = task_number() + index as u32;
     let task = task::create(&NewTask { number, ip: main as usize as u64, argument, quota, ..plan() })?;
@@ -99,15 +102,16 @@ fn end_task(index: u64) -> Result<(), Failure> {
     task::delete(task_number() + index as u32, own_task())
 }
 
-/// Tasks without lthreads: with one, some of them would run before they are deleted, where that takes a time slice.
+/// Tasks without lthreads. With one, some of them would run before the deletion if that takes a
+/// time slice.
 fn tasks(size: u64, _: &Start) -> Result<(), Failure> {
     let new = |index| NewTask { number: task_number() + index as u32, quota: TASK_SHARED_QUOTA, ..plan() };
     stage("tasks-create", size, size, || (0..size).try_for_each(|index| task::create_empty(&new(index)).map(|_| ())))?;
     stage("tasks-delete", size, size, || (0..size).try_for_each(end_task))
 }
 
-/// Small pages of this task in another one, again and again the same 4 MB: mapped, made read-only, taken back, and deleted with
-/// the task.
+/// Small pages of this task in another one, always the same 4 MB: mapped, made read-only, unmapped,
+/// and deleted with the task.
 fn mappings(size: u64, record: &Start) -> Result<(), Failure> {
     let memory = large_memory(record)?;
     let receiver = new_task(0, LARGE_QUOTA, accept_lightly, Fpage::memory(WINDOW, WINDOW_LOG2, FPAGE_RWX).0)?;
@@ -128,7 +132,7 @@ fn mappings(size: u64, record: &Start) -> Result<(), Failure> {
     stage("mappings-end", size, size, || end_task(0))
 }
 
-/// A page that is mapped on and on, each time from where it was mapped to last.
+/// A page that is mapped repeatedly, each time from its last mapping.
 fn chain(size: u64, _: &Start) -> Result<(), Failure> {
     let window = Fpage::memory(WINDOW, WINDOW_LOG2, FPAGE_RWX);
     let first = pages(PAGE_SHIFT as u8);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! What keeps the kernel long at work, while a timer wants the processor again and again: large trees of mappings that
-//! are taken back, tasks with many pages and lthreads that are deleted, threads that many wait for, storms of yields.
-//! It measures nothing itself: whoever looks at the machine from outside sees how long interrupts stay off.
+//! Long work for the kernel while a timer needs the processor at short intervals: large trees of
+//! mappings that are unmapped, tasks with many pages and lthreads that are deleted, threads for
+//! which many wait, storms of yields. It measures nothing itself. An observer outside of the
+//! machine measures how long interrupts stay disabled.
 
 use crate::partner::*;
 use core::arch::global_asm;
@@ -13,30 +14,36 @@ use keel_l4::abi::ids::{LTHREAD_TASK, TIMERS};
 use keel_l4::abi::memory::MAP_GRANT;
 use keel_l4::abi::{MapItem, StringItem, UnmapRange, Utcb};
 use keel_l4::call::Failure;
-use keel_l4::ipc::{call, receive, sleep, Message, Timeout};
+use keel_l4::ipc::{call, receive, sleep, Message, Received, Timeout};
+use keel_l4::pager::Fault;
 use keel_l4::task::{self, NewTask};
 use keel_l4::thread::{self, NewThread};
-use keel_l4::{info, mapping, sigma0, source, strings, utcb, Fpage, Id};
+use keel_l4::{kernel_object, kip, mapping, sigma0, strings, utcb, Fpage, Id};
 
 /// Nanoseconds between two interrupts of the metronome.
 const BEAT_NS: u64 = 20_000;
-/// Log2 of one map item: less than a superpage, so that it goes page by page.
+/// Log2 of one map item: less than a superpage, so that the kernel works page by page.
 const ITEM_LOG2: u8 = 16;
-/// Tasks that get all of that memory.
+/// Tasks that get all of this memory.
 const TASKS: usize = 3;
-/// How often a page is passed on, one after the other or to as many places.
+/// How often a page is mapped on, one after the other or to as many places.
 const CHAIN: u64 = 2_000;
 /// Lthreads of a task that is deleted, and threads that wait for a thread that is deleted.
 const CROWD: u16 = 100;
-/// Frame pages that are bought at once: as many as one call buys.
+/// Frame pages that are bought in one call: the maximum.
 const FRAME_PAGES: u64 = 256;
 /// Threads that yield, and for how long.
 const YIELDERS: u16 = 16;
 const STORM_NS: u64 = 2_000_000;
 /// Ports of the upper half of the space, which no device of the machine has.
 const PORTS: Fpage = Fpage::io(0x8000, 15);
-/// Tasks that have them from one at a time.
+/// Tasks that get them from one task at a time.
 const PORT_HOLDERS: u32 = 40;
+
+/// Pages of one answer, and their addresses.
+const ANSWERED: usize = 16;
+const SCATTERED: u64 = 0x60_0000_0000;
+const SCATTERED_LOG2: u8 = 31;
 
 global_asm!(
     // Calls the thread in rdi, then sleeps.
@@ -57,34 +64,43 @@ global_asm!(
     "mov eax, {receive}",
     "syscall",
     "jmp 2b",
-    // Yields for ever.
+    // Yields without end.
     ".global yield_forever",
     "yield_forever:",
     "xor edi, edi",
     "mov eax, {switch}",
     "syscall",
     "jmp yield_forever",
-    // Accepts what is mapped to it in the window in rdi, and answers.
+    // Reads a byte of the window, writes it, and calls the thread in rdi.
+    ".global touch_and_call",
+    "touch_and_call:",
+    "mov rcx, {window}",
+    "mov al, [rcx]",
+    "mov [rcx], al",
+    "jmp call_once",
+    // Accepts mappings in the window in rdi, and answers.
     ".global accept_lightly",
     "accept_lightly:",
     "mov gs:[{receive_fpage}], rdi",
     "jmp acknowledge",
     receive_fpage = const offset_of!(Utcb, receive_fpage),
+    window = const WINDOW,
     call = const CALL,
     receive = const CALL_IPC | IPC_RECEIVE,
     switch = const CALL_THREAD_SWITCH,
 );
 
-// They use registers only, so they need no stack.
+// They use only registers, so they need no stack.
 unsafe extern "C" {
     fn call_once(partner: u64) -> !;
     fn wait_once(partner: u64) -> !;
     fn yield_forever(_: u64) -> !;
-    /// Accepts what is mapped to it in the fpage `window`, and answers with an empty message.
+    fn touch_and_call(partner: u64) -> !;
+    /// Accepts mappings in the fpage `window`, and answers with an empty message.
     pub fn accept_lightly(window: u64) -> !;
 }
 
-/// All of it.
+/// Runs all loads.
 pub fn run(record: &Start) -> Result<(), Failure> {
     let metronome = Partner::start(Space::Same, metronome, 0)?;
     thread::set_priority(metronome.id, priority() + 1)?;
@@ -101,14 +117,15 @@ pub fn run(record: &Start) -> Result<(), Failure> {
     long_string(memory)?;
     pieces(memory)?;
     broad_grant(memory)?;
+    scattered_answers()?;
     metronome.end()
 }
 
-/// Wants the processor at every beat.
+/// Needs the processor at every beat.
 extern "C" fn metronome(_: u64) -> ! {
-    let Ok(timer) = source::claim_timer() else { park() };
+    let Ok(timer) = kernel_object::claim_timer() else { park() };
     loop {
-        let beat = source::set_timer(timer, info::now() + BEAT_NS).and_then(|()| receive(timer, Timeout::Never));
+        let beat = kernel_object::set_timer(timer, kip::now() + BEAT_NS).and_then(|()| receive(timer, Timeout::Never));
         if beat.is_err() {
             park();
         }
@@ -117,12 +134,12 @@ extern "C" fn metronome(_: u64) -> ! {
 
 fn park() -> ! {
     loop {
-        // Only a cancellation ends it.
+        // Only a cancellation ends the wait.
         let _ = receive(Id::NIL, Timeout::Never);
     }
 }
 
-/// Sends all pages of `memory` to a partner whose window is as large.
+/// Sends all pages of `memory` to a partner with a window of that size.
 fn send_pages(to: Partner, memory: Fpage) -> Result<(), Failure> {
     let item = 1u64 << ITEM_LOG2;
     let mut offset = 0;
@@ -141,7 +158,7 @@ fn window() -> Fpage {
     Fpage::memory(WINDOW, LARGE_LOG2, FPAGE_RWX)
 }
 
-/// Trees of many branches: rights and mappings are taken, as a whole and page by page.
+/// Trees with many branches: rights and mappings are revoked, as a whole and page by page.
 fn trees(memory: Fpage) -> Result<(), Failure> {
     let mut partners = [None; TASKS];
     for partner in &mut partners {
@@ -155,7 +172,7 @@ fn trees(memory: Fpage) -> Result<(), Failure> {
         send_pages(first, memory)?;
         let pages = memory.size() / PAGE_SIZE;
         mapping::unmap_in(first.task(), &[UnmapRange { address: WINDOW, pages }])?;
-        // Where nothing is mapped, in a space with many tables.
+        // A range without mappings, in a space with many page tables.
         mapping::unmap_in(first.task(), &[UnmapRange { address: 0, pages: 1 << (SPACE_SHIFT - PAGE_SHIFT) }])?;
     }
     partners.into_iter().rev().flatten().try_for_each(Partner::end)
@@ -191,7 +208,7 @@ fn crowded_task(memory: Fpage) -> Result<(), Failure> {
     partner.end()
 }
 
-/// The deletion of a thread that many want to send to or to hear.
+/// The deletion of a thread to which many send, or from which many receive.
 fn awaited_thread() -> Result<(), Failure> {
     let awaited = light(own_task(), call_once, utcb::my_id().0)?;
     let mut crowd = [Id::NIL; 2 * CROWD as usize];
@@ -204,11 +221,12 @@ fn awaited_thread() -> Result<(), Failure> {
 }
 
 fn frames() -> Result<(), Failure> {
-    source::buy_frames(0, FRAME_PAGES)?;
-    source::sell_frames(0, FRAME_PAGES)
+    kernel_object::buy_frames(0, FRAME_PAGES)?;
+    kernel_object::sell_frames(0, FRAME_PAGES)
 }
 
-/// Many timers that are due at once, twice: received one by one, and gone with their thread.
+/// Many timers that expire at the same time, twice: received one by one, and deleted with their
+/// thread.
 fn timers() -> Result<(), Failure> {
     let owner = Partner::start(Space::Same, own_timers, 0)?;
     for _ in 0..2 {
@@ -220,7 +238,7 @@ fn timers() -> Result<(), Failure> {
 extern "C" fn own_timers(_: u64) -> ! {
     let mut timers = [Id::NIL; TIMERS as usize];
     let mut claimed = 0;
-    while let (Ok(timer), true) = (source::claim_timer(), claimed < timers.len()) {
+    while let (Ok(timer), true) = (kernel_object::claim_timer(), claimed < timers.len()) {
         timers[claimed] = timer;
         claimed += 1;
     }
@@ -228,12 +246,12 @@ extern "C" fn own_timers(_: u64) -> ! {
     loop {
         next = match next {
             Ok(asked) if asked.tag.kind() == KIND_USER => {
-                let time = info::now() + BEAT_NS;
-                let set = timers[..claimed].iter().try_for_each(|timer| source::set_timer(*timer, time));
+                let time = kip::now() + BEAT_NS;
+                let set = timers[..claimed].iter().try_for_each(|timer| kernel_object::set_timer(*timer, time));
                 sleep(2 * BEAT_NS);
                 let fired = timers[..claimed].iter().try_for_each(|timer| receive(*timer, Timeout::Never).map(|_| ()));
                 let answer = Message::label(set.and(fired).is_err() as u32);
-                keel_l4::ipc::send_and_wait(asked.from, answer, Timeout::Zero, Timeout::Never)
+                answer_and_wait(asked.from, answer)
             }
             _ => keel_l4::ipc::wait(Timeout::Never),
         }
@@ -255,7 +273,7 @@ fn give_ports(to: Id) -> Result<(), Failure> {
     call(to, Message::label(0).with_maps(&[item])).map(|_| ())
 }
 
-/// Ports on their way through two tasks, taken back and dropped with a task.
+/// Ports that are mapped on through two tasks, unmapped, and dropped with a task.
 fn ports() -> Result<(), Failure> {
     sigma0::map(PORTS, PORTS)?;
     let partner = Partner::start(Space::Other, accepting, PORTS.0)?;
@@ -309,7 +327,48 @@ fn broad_grant(memory: Fpage) -> Result<(), Failure> {
     passer.end()
 }
 
-/// Superpages that are cut, one with what others got of it.
+/// One function for both threads that answer here, so that the inlined library code in measured
+/// programs does not change.
+#[inline(never)]
+fn answer_and_wait(to: Id, answer: Message) -> Result<Received, Failure> {
+    keel_l4::ipc::send_and_wait(to, answer, Timeout::Zero, Timeout::Never)
+}
+
+/// The address of page `number` of an answer: each has its own page table, alternately in two
+/// gigabytes.
+fn scattered(number: usize) -> u64 {
+    (number as u64 % 2) << 30 | (number as u64) << 21
+}
+
+/// A pager answers with pages that the kernel must look up one by one: first read-only, then with
+/// more rights.
+fn scattered_answers() -> Result<(), Failure> {
+    let passer = Partner::start(Space::Same, accepting, Fpage::memory(SCATTERED, SCATTERED_LOG2, FPAGE_RWX).0)?;
+    for number in 0..ANSWERED {
+        let page = Fpage::memory(pages(ITEM_LOG2).base() + number as u64 * PAGE_SIZE, PAGE_SHIFT as u8, FPAGE_RWX);
+        let item = MapItem { send_base: scattered(number), fpage: page.0 };
+        call(passer.id, Message::label(0).with_maps(&[item]))?;
+    }
+    let (number, ip, me) = (task_number(), touch_and_call as *const () as u64, utcb::my_id().0);
+    task::create(&NewTask { number, ip, argument: me, pager: me, ..plan() })?;
+    let mut next = keel_l4::ipc::wait(Timeout::Never)?;
+    while next.tag.kind() == KIND_PAGE_FAULT {
+        let fault = Fault::of(&next);
+        let items: [MapItem; ANSWERED] = core::array::from_fn(|number| MapItem {
+            send_base: WINDOW + number as u64 * PAGE_SIZE,
+            fpage: Fpage::memory(SCATTERED + scattered(number), PAGE_SHIFT as u8, FPAGE_READ | fault.access).0,
+        });
+        let answer = match fault.access {
+            FPAGE_EXEC => fault.map(fault.page(), FPAGE_READ | FPAGE_EXEC),
+            _ => Message::label(0).with_maps(&items),
+        };
+        next = answer_and_wait(next.from, answer)?;
+    }
+    task::delete(number, own_task())?;
+    passer.end()
+}
+
+/// Superpages that are split, one together with the mappings that others have of it.
 fn pieces(memory: Fpage) -> Result<(), Failure> {
     let partner = Partner::start(Space::Other, accepting, window().0)?;
     send_pages(partner, memory)?;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! What the µ-kernel's mechanisms take, in instructions: a native task that prints a line for each figure and ends the
-//! machine; with `args load` it puts the kernel under load instead, with `args paper` it repeats two tables of a paper, with
-//! `args growth` it measures while there are more and more objects. To measure it must run on the deterministic clock
-//! (QEMU's `-icount shift=0,sleep=off`), where the time-stamp counter counts executed instructions as long as the processor
-//! does not idle; a watcher of the lowest priority sees that.
+//! The cost of the µ-kernel's mechanisms in instructions. This native task prints a line for each
+//! figure and shuts the machine down. With `args load` it puts the kernel under load instead, with
+//! `args paper` it repeats two tables of a paper, and with `args growth` it measures with a growing
+//! number of objects. The measurements need the deterministic clock (QEMU's `-icount
+//! shift=0,sleep=off`), where the time-stamp counter counts executed instructions as long as the
+//! processor is not idle. A watcher of the lowest priority detects idling.
 
 #![no_std]
 #![no_main]
@@ -16,7 +17,7 @@ mod partner;
 mod rows;
 mod sample;
 
-use keel_l4::abi::boot::{END_TESTS_FAILED, END_TESTS_PASSED, ROOT_END};
+use keel_l4::abi::boot::{ROOT_SHUTDOWN, SHUTDOWN_TESTS_FAILED, SHUTDOWN_TESTS_PASSED};
 use keel_l4::call::Failure;
 use keel_l4::ipc::{call, Message};
 use keel_l4::{println, record, start, thread, Id};
@@ -44,8 +45,10 @@ extern "C" fn main(argument: u64) -> ! {
         println!("bench: {failure:?}");
     }
     let good = measured.is_ok() && sample::all_good();
-    let answer =
-        call(Id::ROOT, Message::new(ROOT_END as u32, &[if good { END_TESTS_PASSED } else { END_TESTS_FAILED }]));
+    let answer = call(
+        Id::ROOT,
+        Message::new(ROOT_SHUTDOWN as u32, &[if good { SHUTDOWN_TESTS_PASSED } else { SHUTDOWN_TESTS_FAILED }]),
+    );
     println!("bench: the root task does not end the machine: {answer:?}");
     start::stop()
 }
@@ -60,7 +63,7 @@ fn measure() -> Result<(), Failure> {
     rows::ipc::measure()?;
     rows::memory::measure()?;
     rows::events::measure()?;
-    rows::foreign::measure()?;
+    rows::alien::measure()?;
     rows::objects::measure()?;
     rows::services::measure()?;
     rows::ipc::measure_with_fpu()

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! The other threads: lthreads of this task, or tasks of their own that share its memory page by page.
+//! The other threads of a measurement: lthreads of this task, or tasks that share its memory page
+//! by page.
 
 use crate::clock::{Instruction, Timed};
 use core::arch::global_asm;
@@ -24,20 +25,20 @@ pub type Main = unsafe extern "C" fn(u64) -> !;
 
 /// Pages of kernel memory that a partner's task gets.
 pub const QUOTA: u64 = 512;
-/// An address where nothing lies.
+/// An address without mappings.
 pub const WINDOW: u64 = 0x10_0000_0000;
-/// Log2 of the size of what is used there.
+/// Log2 of the size of the range that is used there.
 pub const WINDOW_LOG2: u8 = 30;
 
-/// Log2 of what `large_memory` gives.
+/// Log2 of the size of `large_memory`.
 pub const LARGE_LOG2: u8 = 22;
 /// Bytes of the buffer for strings.
 pub const BUFFER_BYTES: usize = 64 << 10;
 const STACKS: usize = 8;
 const STACK_BYTES: usize = 32 << 10;
-/// Flags of reply and wait for anybody.
+/// Flags of reply and open wait.
 pub const REPLY_AND_WAIT: u64 = CALL_IPC | IPC_SEND | IPC_RECEIVE | IPC_OPEN;
-/// Flags of a wait for anybody.
+/// Flags of an open wait.
 pub const WAIT: u64 = CALL_IPC | IPC_RECEIVE | IPC_OPEN;
 /// Flags of a call.
 pub const CALL: u64 = CALL_IPC | IPC_SEND | IPC_RECEIVE;
@@ -49,9 +50,9 @@ struct Memory<T>(UnsafeCell<T>);
 unsafe impl<T> Sync for Memory<T> {}
 
 static STACK_MEMORY: Memory<[[u8; STACK_BYTES]; STACKS]> = Memory(UnsafeCell::new([[0; STACK_BYTES]; STACKS]));
-/// What is mapped, 64 KB aligned to its size inside.
+/// Memory to be mapped, 128 KB, so that there are 64 KB aligned to their size.
 static PAGES: Memory<[u8; 128 << 10]> = Memory(UnsafeCell::new([0; 128 << 10]));
-/// Where strings are received.
+/// The buffer for received strings.
 static BUFFER: Memory<[u8; BUFFER_BYTES]> = Memory(UnsafeCell::new([0; BUFFER_BYTES]));
 static NEXT_STACK: AtomicU64 = AtomicU64::new(0);
 static NEXT_TASK: AtomicU64 = AtomicU64::new(0);
@@ -62,11 +63,11 @@ static PAGER: AtomicU64 = AtomicU64::new(0);
 pub static ARRIVAL: AtomicU64 = AtomicU64::new(0);
 
 global_asm!(
-    // Has an FPU state, and answers every message with itself.
+    // Has an FPU state, and answers every message with the same message.
     ".global echo_with_fpu",
     "echo_with_fpu:",
     "fninit",
-    // Answers every message with itself.
+    // Answers every message with the same message.
     ".global echo",
     "echo:",
     "mov eax, {wait}",
@@ -102,9 +103,9 @@ global_asm!(
 );
 
 unsafe extern "C" {
-    /// A server that answers every message with itself.
+    /// A server that answers every message with the same message.
     pub fn echo(_: u64) -> !;
-    /// The same, with an FPU state.
+    /// Like `echo`, with an FPU state.
     pub fn echo_with_fpu(_: u64) -> !;
     /// A server that answers every message with an empty one.
     pub fn acknowledge(_: u64) -> !;
@@ -113,12 +114,12 @@ unsafe extern "C" {
     static __image_end: u8;
 }
 
-/// Which space a partner is in.
+/// The space of a partner.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Space {
     /// This task's.
     Same,
-    /// One of its own.
+    /// Another one.
     Other,
 }
 
@@ -130,7 +131,7 @@ pub struct Partner {
     number: Option<u32>,
 }
 
-/// Notes what the start record says, and starts the pager of the other tasks.
+/// Stores what the start record says, and starts the pager of the other tasks.
 pub fn prepare(start: &Start) -> Result<(), Failure> {
     NEXT_TASK.store(start.task_first, Ordering::Relaxed);
     PRIORITY.store(start.priority, Ordering::Relaxed);
@@ -146,7 +147,7 @@ pub fn priority() -> u64 {
     PRIORITY.load(Ordering::Relaxed)
 }
 
-/// The number of the next task that is free.
+/// The next free task number.
 pub fn task_number() -> u32 {
     NEXT_TASK.load(Ordering::Relaxed) as u32
 }
@@ -156,7 +157,7 @@ pub fn own_task() -> Id {
     thread::task_of(Id(MAIN.load(Ordering::Relaxed)))
 }
 
-/// Who serves page faults in the image, in whatever task.
+/// The pager for the image, in this task and in others.
 pub fn image_pager() -> Id {
     Id(PAGER.load(Ordering::Relaxed))
 }
@@ -165,10 +166,10 @@ fn image() -> core::ops::Range<u64> {
     &raw const __image_start as u64..&raw const __image_end as u64
 }
 
-/// Reads every page of a range, so that each is mapped.
+/// Reads every page of a range, so that it is mapped.
 pub fn touch(range: core::ops::Range<u64>) {
     for page in range.step_by(PAGE_SIZE as usize) {
-        // SAFETY: memory of this task; a page that is missing is asked for at the pager.
+        // SAFETY: memory of this task; its pager maps missing pages.
         unsafe { (page as *const u8).read_volatile() };
     }
 }
@@ -178,7 +179,7 @@ pub fn touch_image() {
     touch(image());
 }
 
-/// The top of a fresh stack, as a function finds it that was just called.
+/// The top of a new stack, aligned as at a function's first instruction.
 pub fn stack() -> u64 {
     let index = NEXT_STACK.fetch_add(1, Ordering::Relaxed);
     assert!(index < STACKS as u64, "too many partners at once");
@@ -204,7 +205,8 @@ pub fn large_memory(record: &Start) -> Result<Fpage, Failure> {
     Ok(memory)
 }
 
-/// Answers the page faults of partners in other spaces with this task's own pages, at the same addresses.
+/// Answers the page faults of partners in other spaces with this task's own pages, at the same
+/// addresses.
 pub struct OwnPages;
 
 impl Pager for OwnPages {
@@ -220,17 +222,17 @@ extern "C" fn pager(_: u64) -> ! {
 /// A pager that answers every fault with the page of `pages`.
 pub extern "C" fn mapping_pager(_: u64) -> ! {
     utcb::set_map_item(0, MapItem { send_base: 0, fpage: pages(12).0 });
-    // SAFETY: it uses registers and the UTCB only.
+    // SAFETY: it uses only registers and the UTCB.
     unsafe { map_on_fault() }
 }
 
 /// Gives the calling thread an FPU state.
 pub fn use_fpu() {
-    // SAFETY: code compiled without the FPU does not look at it.
+    // SAFETY: code that is compiled without the FPU does not depend on its state.
     unsafe { core::arch::asm!("fninit", options(nomem, nostack)) };
 }
 
-/// Accepts what is mapped to it in the window `argument`, and answers.
+/// Accepts mappings in the window `argument`, and answers.
 pub extern "C" fn accepting(window: u64) -> ! {
     utcb::set_receive_window(Fpage(window));
     // SAFETY: as above.
@@ -241,14 +243,14 @@ pub extern "C" fn accepting(window: u64) -> ! {
 pub extern "C" fn buffered(_: u64) -> ! {
     touch(image());
     let buffer = StringItem { address: BUFFER.0.get() as u64, length: BUFFER_BYTES as u64 };
-    // SAFETY: nothing but the messages of one thread uses the buffer, and these only write it.
+    // SAFETY: only messages of one thread use the buffer, and they only write it.
     unsafe {
         strings::offer(&[buffer]);
         acknowledge(0)
     }
 }
 
-/// Answers every message with itself and notes when it came.
+/// Answers every message with the same message and stores the time of its arrival.
 pub extern "C" fn stamping(_: u64) -> ! {
     let mut timed = Timed { ax: WAIT, ..Timed::default() };
     loop {
@@ -258,7 +260,7 @@ pub extern "C" fn stamping(_: u64) -> ! {
     }
 }
 
-/// Runs the instruction that the label names, with w0 in di, and answers with the two readings.
+/// Runs the instruction in the label, with w0 in di, and answers with the two readings.
 pub extern "C" fn subject(_: u64) -> ! {
     touch(image());
     let mut next = wait(Timeout::Never);
@@ -296,8 +298,8 @@ impl Partner {
         thread::task_of(self.id)
     }
 
-    /// Makes `thread` the partner's pager (`EX_PAGER`) or handler (`EX_HANDLER`) or both.
-    pub fn set_keeper(&self, thread: Id, what: u64) -> Result<(), Failure> {
+    /// Makes `thread` the partner's pager (`EX_PAGER`) or exception handler (`EX_HANDLER`) or both.
+    pub fn set_fault_endpoint(&self, thread: Id, what: u64) -> Result<(), Failure> {
         let mut record = ExRegs::zeroed();
         (record.pager, record.handler) = (thread.0, thread.0);
         thread::exchange(self.id, what, &mut record).map(|_| ())
@@ -311,7 +313,7 @@ impl Partner {
         Ok(record.ip)
     }
 
-    /// Deletes it, the last partner that was started and is not deleted yet.
+    /// Deletes the partner, which must be the last one that was started and not deleted.
     pub fn end(self) -> Result<(), Failure> {
         NEXT_STACK.fetch_sub(1, Ordering::Relaxed);
         match self.number {
@@ -324,7 +326,7 @@ impl Partner {
     }
 }
 
-/// A new task with one lthread, which does nothing yet.
+/// A new task with one lthread.
 pub fn plan() -> NewTask {
     NewTask {
         number: task_number(),

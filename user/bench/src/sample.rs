@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Samples of one figure, and the line that tells them.
+//! Samples of one figure, and the line that reports them.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 use keel_l4::call::Failure;
 use keel_l4::println;
 
-/// Rounds before those that count: caches of the kernel fill, pages are mapped.
+/// Rounds before the samples: the kernel's caches are filled, pages are mapped.
 pub const WARM_UP: usize = 16;
 /// Samples of a figure; odd, so that the median is one of them.
 pub const SAMPLES: usize = 101;
 
-/// Times around the loop of the watcher, a thread of the lowest priority: it runs only where the processor would idle.
+/// Iterations of the watcher, a thread of the lowest priority. It runs only when the processor
+/// would be idle otherwise.
 static WATCHED: AtomicU64 = AtomicU64::new(0);
-/// What cannot be trusted, or could not be measured.
+/// Number of figures that are not reliable or were not measured.
 static SPOILT: AtomicU64 = AtomicU64::new(0);
 
 /// The watcher's main function.
@@ -22,12 +23,12 @@ pub extern "C" fn watch(_: u64) -> ! {
     }
 }
 
-/// Something was not measured.
+/// Records that a figure was not measured.
 pub fn spoil() {
     SPOILT.fetch_add(1, Ordering::Relaxed);
 }
 
-/// Whether every row was measured, and without a pause.
+/// Whether every row was measured, and without idling.
 pub fn all_good() -> bool {
     SPOILT.load(Ordering::Relaxed) == 0
 }

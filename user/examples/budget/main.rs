@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! A scheduler in user mode: threads that reserved a part of each period run before all others, and not longer. The kernel
-//! knows priorities and time slices alone; that a slice is over it tells the thread's preempter, and that is the scheduler.
+//! A scheduler in user mode. Threads that reserved a part of each period run before all others, and
+//! not longer. The kernel has only priorities and time slices. It sends the thread's preempter, the
+//! scheduler, a message when a slice ends.
 
 #![no_std]
 #![no_main]
@@ -11,8 +12,8 @@ use keel_examples::reserves::Reserves;
 use keel_l4::abi::call::{SCHEDULE_PREEMPTER, SCHEDULE_SLICE};
 use keel_l4::call::Failure;
 use keel_l4::clan::Clan;
-use keel_l4::info::now;
 use keel_l4::ipc::{sleep, Message, Received};
+use keel_l4::kip::now;
 use keel_l4::message::{ask, reply};
 use keel_l4::preempter::Preemption;
 use keel_l4::program::Program;
@@ -25,17 +26,18 @@ use keel_l4::{println, requests, utcb, Error, Id};
 keel_l4::program!(main);
 
 const MILLISECOND: u64 = 1_000_000;
-/// Reservations at most.
+/// The most reservations.
 const RESERVES: usize = 8;
-/// The priority of threads that reserved nothing, and of the least important one that did. The children are made with
-/// the former and may set no higher one, so they may not touch what the scheduler raised above it.
+/// The priority of threads without a reservation, and of the one with the lowest priority among
+/// those with one. The children are created with the former as their maximum, so they cannot change
+/// the schedule of threads that the scheduler raised above it.
 const ORDINARY: u64 = 50;
 const REAL_TIME: u64 = 60;
 
 requests! {
-    /// What the scheduler does.
+    /// The services of the scheduler.
     enum Request {
-        /// From now on `thread` may use `budget` nanoseconds of each `period`, before all others.
+        /// Reserves `budget` nanoseconds of each `period` for `thread`, before all others.
         Reserve { thread: Id, budget: u64, period: u64 } = 1,
         /// Answers the nanoseconds that `thread` has used.
         Used { thread: Id } = 2,
@@ -54,19 +56,19 @@ impl Server for Scheduler {
         Some(match request {
             Request::Reserve { thread, budget, period } => reply(self.reserve(thread, budget, period)),
             Request::Used { thread } => {
-                reply(schedule(thread, 0, 0, 0).map(|told| told.consumed).map_err(|failure| failure.error))
+                reply(schedule(thread, 0, 0, 0).map(|state| state.consumed).map_err(|failure| failure.error))
             }
         })
     }
 
-    fn preempted(&mut self, told: &Preemption) -> Option<Message> {
-        // The answer lets it go on: now, or when its next period begins.
-        (!self.reserves.spend(told.thread, told.time)).then_some(Message::label(0))
+    fn preempted(&mut self, preemption: &Preemption) -> Option<Message> {
+        // The answer lets it resume: now, or when its next period begins.
+        (!self.reserves.spend(preemption.thread, preemption.time)).then_some(Message::label(0))
     }
 
     fn interrupt(&mut self, _timer: Id, _time: u64) {
         while let Some(turn) = self.reserves.begin(now()) {
-            // A thread that has gone needs nothing.
+            // A thread that no longer exists needs nothing.
             let _ = schedule(turn.thread, SCHEDULE_SLICE, 0, turn.budget);
             if turn.waits {
                 answer_later(turn.thread, Message::label(0));
@@ -101,7 +103,7 @@ extern "C" fn scheduler(_: u64) -> ! {
     }
 }
 
-/// Can use all the time that it gets.
+/// Uses all the time that it gets.
 fn greedy(_: u64) -> Result<(), Failure> {
     let mut work = 0_u64;
     loop {
@@ -109,7 +111,7 @@ fn greedy(_: u64) -> Result<(), Failure> {
     }
 }
 
-/// The same, and tries for more than it reserved.
+/// The same, and tries to use more than it reserved.
 fn film(_: u64) -> Result<(), Failure> {
     if let Err(failure) = set_preempter(utcb::my_id(), Id::NIL) {
         println!("the film takes its budget away: {failure}");
@@ -122,7 +124,7 @@ const NAMES: [&str; 3] = ["film", "sound", "homework"];
 /// Their threads; the clerk gets a copy.
 static THREADS: [AtomicU64; NAMES.len()] = [const { AtomicU64::new(0) }; NAMES.len()];
 
-/// Looks how much the others use.
+/// Prints how much time the others used.
 fn clerk(scheduler: u64) -> Result<(), Failure> {
     const LOOK: u64 = 100 * MILLISECOND;
     let used = || -> Result<_, Failure> {
@@ -163,5 +165,5 @@ fn main(program: Program) -> Result<(), Failure> {
             Err(failure) => println!("the {} asks for {budget} ms of each {period}: {failure}", NAMES[child]),
         }
     }
-    clan.attend()
+    clan.run()
 }

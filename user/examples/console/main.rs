@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! A console server: it has the ports and the interrupt line of a serial line, prints what clients in
-//! other tasks give it, each message as a whole, and gives them the lines that are typed. The driver is
-//! an ordinary thread: ports are mapped like memory, and an interrupt is a message.
+//! A console server. It owns the ports and the GSI of a serial line, prints what clients in other
+//! tasks send, each message as a whole, and gives them the lines that are typed. The driver is an
+//! ordinary thread: ports are mapped like memory, and an interrupt is a message.
 
 #![no_std]
 #![no_main]
@@ -18,36 +18,37 @@ use keel_l4::program::Program;
 use keel_l4::serial::{Serial, FIFO_BYTES, PORTS_LOG2};
 use keel_l4::server::{self, answer_later, Server};
 use keel_l4::start::Stack;
-use keel_l4::{println, requests, sigma0, source, thread, utcb, Error, Id};
+use keel_l4::{kernel_object, println, requests, sigma0, thread, utcb, Error, Id};
 
 keel_l4::program!(main);
 
-/// The first serial line of a PC; boot.conf gives both to this program.
+/// The first serial line of a PC. boot.conf gives this program its ports and its GSI.
 const PORT: u16 = 0x3f8;
-const LINE: Id = Id::irq(4);
+const GSI: Id = Id::irq(4);
 
 static STACK: Stack<{ 32 << 10 }> = Stack::new();
 
 requests! {
-    /// What the console does.
+    /// The services of the console.
     enum Request {
-        /// Prints the bytes behind the words; answers when they are in the buffer.
+        /// Prints the bytes after the words; answers when they are in the buffer.
         Write { count: u64 } = 1,
-        /// Answers when everything has been given to the line; `Busy` while another client waits for that.
+        /// Answers when everything was passed to the serial line; `Busy` while another client waits
+        /// for that.
         Flush = 2,
-        /// Answers when a line was typed how long it is, with its bytes behind the words; 0 at the end of the input.
-        /// `Busy` while another client waits for that.
+        /// Answers when a line was typed: its length, with its bytes after the words; 0 at the end
+        /// of the input. `Busy` while another client waits for that.
         Read = 3,
     }
 }
 
-/// A console is a pipe that is read by a serial line: while the transmitter is empty, the driver waits at the
-/// pipe's other end like any reader.
+/// A console is a pipe whose reader is a serial line: while the transmitter is empty, the driver
+/// waits at the pipe's other end like any reader.
 struct Console {
     pipe: Pipe,
     serial: Serial,
     me: Id,
-    /// Whether the transmitter has all that came: the driver waits for bytes.
+    /// Whether the transmitter has all bytes that came: the driver waits for more.
     idle: bool,
     flushing: Option<Id>,
     typed: Typed,
@@ -57,7 +58,7 @@ struct Console {
 impl Console {
     fn open() -> Result<Console, Failure> {
         sigma0::ports(PORT, PORTS_LOG2)?;
-        source::attach(LINE, IRQ_MODE_DEFAULT)?;
+        kernel_object::bind(GSI, IRQ_MODE_DEFAULT)?;
         let mut console = Console {
             pipe: Pipe::new(),
             serial: Serial::open(PORT),
@@ -72,7 +73,7 @@ impl Console {
         Ok(console)
     }
 
-    /// Asks the pipe for as much as the empty transmitter takes, now or when it comes.
+    /// Asks the pipe for as many bytes as the empty transmitter takes, now or when they come.
     fn feed(&mut self) {
         self.idle = true;
         self.with_pipe(|pipe, me, answer| pipe.read(me, FIFO_BYTES as u64, answer));
@@ -81,7 +82,7 @@ impl Console {
         }
     }
 
-    /// Gives who reads the line, if it was typed whole.
+    /// Answers the client that reads, if the line is complete.
     fn give_line(&mut self, client: Id) {
         let (shown, line) = self.typed.line();
         self.with_pipe(|pipe, me, answer| pipe.write(me, shown.bytes(), answer));
@@ -91,7 +92,7 @@ impl Console {
         }
     }
 
-    /// Does something with the pipe; what it then has for the driver goes to the line.
+    /// Calls `act` with the pipe, and passes bytes for the driver to the serial line.
     fn with_pipe(&mut self, act: impl FnOnce(&mut Pipe, Id, &mut dyn FnMut(Id, Answer))) {
         let (me, serial, idle) = (self.me, self.serial, &mut self.idle);
         act(&mut self.pipe, me, &mut |to, answer| match answer {
@@ -99,7 +100,7 @@ impl Console {
                 serial.fill(bytes);
                 *idle = false;
             }
-            // What is typed is shown by the driver itself, which does not wait.
+            // The driver itself echoes what is typed, and does not wait.
             _ if to == me => {}
             answer => answer_later(to, answer.message()),
         });
@@ -127,8 +128,8 @@ impl Server for Console {
         None
     }
 
-    /// Keys were pressed, or the transmitter has become empty.
-    fn interrupt(&mut self, line: Id, _time: u64) {
+    /// A key was pressed, or the transmitter is empty.
+    fn interrupt(&mut self, gsi: Id, _time: u64) {
         while self.serial.asks() {
             while let Some(byte) = self.serial.read() {
                 self.typed.key(byte);
@@ -137,8 +138,8 @@ impl Server for Console {
         if let Some(client) = self.reading.take() {
             self.give_line(client);
         }
-        // The line is ours, so nothing speaks against it.
-        let _ = source::acknowledge(line);
+        // The GSI belongs to this task, so the call succeeds.
+        let _ = kernel_object::acknowledge(gsi);
         if !self.idle && self.serial.is_empty() {
             self.feed();
         }
@@ -161,7 +162,7 @@ fn write(console: Id, text: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The next line that is typed there, without its end; none at the end of the input.
+/// The next line that is typed, without its end; `None` at the end of the input.
 fn read(console: Id, buffer: &mut [u8; LONGEST]) -> Result<Option<&str>, Failure> {
     let answer = call(console, Request::Read.encode())?;
     let count = value::<u64>(answer)?;
@@ -170,7 +171,7 @@ fn read(console: Id, buffer: &mut [u8; LONGEST]) -> Result<Option<&str>, Failure
 }
 
 fn first(console: u64) -> Result<(), Failure> {
-    write(Id(console), "first task: nobody writes\nfirst task: between my two lines\n")
+    write(Id(console), "first task: no other text\nfirst task: between my two lines\n")
 }
 
 fn second(console: u64) -> Result<(), Failure> {
@@ -202,9 +203,9 @@ fn main(program: Program) -> Result<(), Failure> {
     for (name, client) in clients {
         clan.start(name, client, console.0)?;
     }
-    clan.attend()?;
+    clan.run()?;
     clan.start("talker", talker, console.0)?;
-    clan.attend()?;
+    clan.run()?;
     ask::<()>(console, &Request::Flush)?;
     println!("{} tasks have written to the serial line, and one has read", clients.len());
     Ok(())

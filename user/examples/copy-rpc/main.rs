@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Synchronous RPC with much data: the client's 64 KB are one string of its message, which the
-//! kernel copies straight into the server's buffer. Nothing is buffered on the way, and no page is
-//! shared: whatever the client does afterwards, the server has its copy.
+//! Synchronous RPC with much data: the client's 64 KB are one string of its message. The kernel
+//! copies it directly into the server's buffer, without a buffer in between and without a shared
+//! page. The server has its copy, whatever the client does afterwards.
 
 #![no_std]
 #![no_main]
@@ -20,20 +20,20 @@ keel_l4::program!(main);
 
 /// Bytes of the buffer.
 const BYTES: usize = 64 << 10;
-/// Bytes that are worked on at a time.
+/// Bytes that are processed in one step.
 const STEP: usize = 512;
 
 static BUFFER: Reserve<BYTES> = Reserve::new();
 
 requests! {
-    /// What the server does.
+    /// The services of the server.
     enum Request {
-        /// Adds the bytes of the string up; answers the sum and how many they are.
+        /// Adds up the bytes of the string; answers the sum and their number.
         Sum = 1,
     }
 }
 
-/// The server's buffer, which takes the string of each request.
+/// The server's buffer, which receives the string of each request.
 struct Adder {
     buffer: Pages,
 }
@@ -55,7 +55,7 @@ impl Server for Adder {
     }
 }
 
-/// The memory of a task that has nothing but its image.
+/// Memory of a task that has only its image.
 fn buffer() -> Result<Pages, Failure> {
     BUFFER.take().ok_or(Failure::call(Error::NoMemory))
 }
@@ -71,7 +71,7 @@ fn client(server: u64) -> Result<(), Failure> {
     for at in (0..BYTES as u64).step_by(STEP) {
         data.write(at, &[(at / STEP as u64) as u8; STEP]);
     }
-    // The server's buffer has never been touched: its page faults are part of the transfer.
+    // The server's buffer was never accessed, so its page faults are part of the transfer.
     set_fault_timeouts(Timeout::Never, Timeout::Never);
     for length in [BYTES as u64, 1000, 0] {
         let message = Request::Sum.encode().with_strings(&[of_pages(&data, length)]);
@@ -89,5 +89,5 @@ fn main(program: Program) -> Result<(), Failure> {
     let mut clan = Clan::new(program);
     let server = clan.start_server("server", server, 0)?;
     clan.start("client", client, server.0)?;
-    clan.attend()
+    clan.run()
 }

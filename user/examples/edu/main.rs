@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! A driver for a PCI device, QEMU's `edu`, which computes factorials and copies memory: registers by mapping, interrupts
-//! by message (MSI), DMA. The driver is a task without privileges but for the hardware that boot.conf gives it: where the machine
-//! has an IOMMU, its device reaches the driver's memory and no other.
+//! A driver for a PCI device, QEMU's `edu`, which computes factorials and copies memory: registers
+//! by mapping, interrupts by MSI, DMA. The driver is a task without privileges except the hardware
+//! that boot.conf gives it. On a machine with an IOMMU its device can access the memory of this
+//! driver only.
 
 #![no_std]
 #![no_main]
@@ -13,11 +14,11 @@ use keel_l4::abi::boot::DIRECT_MAP;
 use keel_l4::abi::memory::REGION_KERNEL;
 use keel_l4::call::Failure;
 use keel_l4::device::Registers;
-use keel_l4::info::{info, regions};
 use keel_l4::ipc::{receive, Timeout};
+use keel_l4::kernel_object::{bind_msi, Msi};
+use keel_l4::kip::{kip, regions};
 use keel_l4::memory::Pages;
 use keel_l4::program::Program;
-use keel_l4::source::{attach_message, MessageInterrupt};
 use keel_l4::{println, Error};
 use pci::Pci;
 
@@ -35,9 +36,9 @@ const DMA_FROM: u64 = 0x80;
 const DMA_TO: u64 = 0x88;
 const DMA_COUNT: u64 = 0x90;
 const DMA_COMMAND: u64 = 0x98;
-/// Status: an interrupt when the factorial is there.
+/// Status: raise an interrupt when the factorial is ready.
 const STATUS_INTERRUPT: u32 = 0x80;
-/// DMA commands: begin, from the device to memory, an interrupt at the end.
+/// DMA commands: start, from the device to memory, interrupt at the end.
 const DMA_BEGIN: u32 = 1;
 const DMA_TO_MEMORY: u32 = 2;
 const DMA_INTERRUPT: u32 = 4;
@@ -45,12 +46,12 @@ const DMA_INTERRUPT: u32 = 4;
 const BUFFER: u64 = 0x40000;
 
 const TEXT: &[u8] = b"there and back";
-/// The µ-kernel's image lies here and above.
+/// The µ-kernel's image is at this address and above.
 const KERNEL_FROM: u64 = 1 << 20;
 
 struct Edu {
     registers: Registers,
-    interrupt: MessageInterrupt,
+    interrupt: Msi,
 }
 
 impl Edu {
@@ -59,16 +60,16 @@ impl Edu {
         let device = Pci::find(IDENTITY)?.ok_or(nothing)?;
         let place = device.switch_on().ok_or(nothing)?;
         let registers = Registers::map(place, REGISTERS_LOG2)?;
-        let interrupt = attach_message()?;
+        let interrupt = bind_msi()?;
         if !device.send_interrupts(&interrupt) {
             return Err(Failure::call(Error::NotSupported));
         }
         Ok(Edu { registers, interrupt })
     }
 
-    /// Waits for the interrupt; what it was for, by the device.
+    /// Waits for the interrupt; returns its cause, as the device reports it.
     fn wait(&self) -> Result<u32, Failure> {
-        receive(self.interrupt.source, Timeout::Never)?;
+        receive(self.interrupt.id, Timeout::Never)?;
         let cause = self.registers.read(CAUSE);
         self.registers.write(ACKNOWLEDGE, cause);
         Ok(cause)
@@ -81,8 +82,8 @@ impl Edu {
         Ok(self.registers.read(FACTORIAL))
     }
 
-    /// Copies bytes between memory (its physical address) and the device's buffer. The device knows addresses of 28 bits, and
-    /// the memory of a task that asks for a little lies low.
+    /// Copies bytes between memory (its physical address) and the device's buffer. The device has
+    /// 28 address bits; the memory of a task that asks for little is below that.
     fn copy(&self, from: u64, to: u64, count: usize, direction: u32) -> Result<(), Failure> {
         for (register, value) in [(DMA_FROM, from), (DMA_TO, to), (DMA_COUNT, count as u64)] {
             self.registers.write(register, value as u32);
@@ -92,8 +93,8 @@ impl Edu {
     }
 }
 
-/// Whether the device, in whose buffer the text is, reads what is at `victim`. What it gets of memory that it does not reach is the
-/// machine's affair: nothing, or zeros.
+/// Whether the device, whose buffer has the text, can read `victim`. What it reads from memory that
+/// it cannot access depends on the machine: nothing, or zeros.
 fn reaches(edu: &Edu, victim: u64, memory: &Pages) -> Result<bool, Failure> {
     edu.copy(victim, BUFFER, TEXT.len(), 0)?;
     edu.copy(BUFFER, physical(memory), TEXT.len(), DMA_TO_MEMORY)?;
@@ -102,7 +103,7 @@ fn reaches(edu: &Edu, victim: u64, memory: &Pages) -> Result<bool, Failure> {
     Ok(bytes != *TEXT && bytes != [0; TEXT.len()])
 }
 
-/// Where the pages lie in the machine's memory, for a device.
+/// The physical address of the pages, for a device.
 fn physical(pages: &Pages) -> u64 {
     pages.address() - DIRECT_MAP
 }
@@ -123,7 +124,7 @@ fn main(mut program: Program) -> Result<(), Failure> {
     let mut text = [0; TEXT.len()];
     back.read(0, &mut text);
     println!("by DMA: {}", str::from_utf8(&text).unwrap_or("something else"));
-    let kernel = regions(info()).find(|region| region.kind == REGION_KERNEL && region.start >= KERNEL_FROM);
+    let kernel = regions(kip()).find(|region| region.kind == REGION_KERNEL && region.start >= KERNEL_FROM);
     let kernel = kernel.ok_or(Failure::call(Error::NoMemory))?.start;
     if reaches(&edu, kernel, &back)? {
         println!("the µ-kernel's memory: within reach");

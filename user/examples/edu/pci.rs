@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! As much of PCI as a driver needs to begin: finding its device, its registers' place, its interrupt by message.
-//! (PCI Local Bus Specification 3.0: chapter 6.1 the header, 6.8.1 MSI.)
+//! As much of PCI as a driver needs to begin: finding its device, its registers' place, its
+//! interrupt by message. (PCI Local Bus Specification 3.0: chapter 6.1 the header, 6.8.1 MSI.)
 
 use keel_l4::call::Failure;
+use keel_l4::kernel_object::Msi;
 use keel_l4::pci::{self, Function, FUNCTIONS_OF_DEVICE};
-use keel_l4::source::MessageInterrupt;
 
 /// On the first bus.
 const DEVICES: u32 = 32;
@@ -21,7 +21,7 @@ const COMMAND_BUS_MASTER: u32 = 1 << 2;
 const BASE_KIND: u32 = 0xf;
 const CAPABILITY_MSI: u32 = 5;
 const CAPABILITY_PLACE: u32 = 0xfc;
-/// At most so many capabilities find room: a longer chain is a circle.
+/// The most capabilities that can exist: a longer list is a cycle.
 const MOST_CAPABILITIES: usize = 48;
 
 /// MSI's first register: what it can, and whether it is on.
@@ -33,15 +33,16 @@ const MSI_64: u32 = 1 << 23;
 pub struct Pci(Function);
 
 impl Pci {
-    /// The first device with this identity: the vendor in bits 15:0, the device above. Asks for PCI's ports.
+    /// The first device with this identity: the vendor in bits 15:0, the device above. Asks for
+    /// PCI's ports.
     pub fn find(identity: u32) -> Result<Option<Pci>, Failure> {
         pci::claim()?;
         let mut devices = (0..DEVICES).map(|number| Pci(Function(number * FUNCTIONS_OF_DEVICE)));
         Ok(devices.find(|device| device.0.read(IDENTITY) == identity))
     }
 
-    /// Lets the device answer at its registers' place, which the firmware chose, and reach memory by itself. The place, if
-    /// the firmware chose one below 4 GB.
+    /// Lets the device answer at its registers' place, which the firmware chose, and reach memory
+    /// by itself. The place, if the firmware chose one below 4 GB.
     pub fn switch_on(self) -> Option<u64> {
         let base = self.0.read(BASE_ADDRESS);
         if base == 0 || base & BASE_KIND != 0 {
@@ -54,7 +55,7 @@ impl Pci {
     }
 
     /// Lets the device raise `interrupt`; false if it cannot.
-    pub fn send_interrupts(self, interrupt: &MessageInterrupt) -> bool {
+    pub fn send_interrupts(self, interrupt: &Msi) -> bool {
         let mut place = self.0.read(CAPABILITIES) & CAPABILITY_PLACE;
         for _ in 0..MOST_CAPABILITIES {
             let capability = self.0.read(place);

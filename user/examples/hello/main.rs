@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! The smallest program: says who it is, and ends the machine by returning.
+//! The smallest program: prints its id, and shuts the machine down by returning.
 
 #![no_std]
 #![no_main]

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Mapping RPC: the client lends the server 64 KB of its memory for the time of a call. Nothing is
-//! copied. The server works in the client's pages; when the answer is there the client takes them
-//! back, and whatever the server kept of them is gone.
+//! Mapping RPC: the client lends the server 64 KB of its memory for the duration of a call. Nothing
+//! is copied: the server works in the client's pages. After the answer the client unmaps them, and
+//! with them all mappings that the server made of them.
 
 #![no_std]
 #![no_main]
@@ -26,18 +26,18 @@ keel_l4::program!(main);
 /// Bytes that are lent.
 const BYTES: u64 = 64 << 10;
 const BYTES_LOG2: u8 = BYTES.ilog2() as u8;
-/// Where the server lets them appear: nothing else lies there.
+/// Their address in the server; nothing else is mapped there.
 const WINDOW: u64 = 0x10_0000_0000;
 
-/// What stands in each page.
+/// The content of each page.
 const TEXT: &[u8] = b"the client's words";
 
 static MEMORY: Reserve<{ BYTES as usize }> = Reserve::new();
 
 requests! {
-    /// What the server does.
+    /// The services of the server.
     enum Request {
-        /// Turns the letters in the lent memory into capitals; answers how many it turned.
+        /// Turns the letters in the lent memory into capitals; answers their number.
         Capitals = 1,
     }
 }
@@ -47,9 +47,10 @@ struct Capitals {
     window: Pages,
 }
 
-/// Whether the mappings that came with a message fill the window, writable. The server must not
-/// believe it: to touch a page that is not there would be its own page fault. (A client can still take its
-/// pages back too early; a server that expects that has a pager of its own, which gives it zeros.)
+/// Whether the mappings that came with a message fill the window and are writable. The server must
+/// check this, because an access to a missing page would be its own page fault. (A client can still
+/// unmap its pages too early. A server that must survive that has its own pager, which maps zeroed
+/// pages.)
 fn complete(received: &Received) -> bool {
     let mut there: Ranges<{ MAX_MAP_ITEMS as usize }> = Ranges::new();
     for item in (0..received.tag.maps() as usize).map(utcb::map_item) {
@@ -83,14 +84,15 @@ impl Server for Capitals {
 
 fn server(_: u64) -> Result<(), Failure> {
     utcb::set_receive_window(Fpage::memory(WINDOW, BYTES_LOG2, FPAGE_READ | FPAGE_WRITE));
-    // SAFETY: nothing else uses the window, and `complete` sees to it that it is mapped when it is used.
+    // SAFETY: nothing else uses the window, and `complete` ensures that it is mapped when it is
+    // used.
     let window = unsafe { Pages::new(WINDOW, BYTES / PAGE_SIZE) };
     server::run(&mut Capitals { window })
 }
 
 fn client(server: u64) -> Result<(), Failure> {
     let memory = MEMORY.take().ok_or(Failure::call(Error::NoMemory))?;
-    // Each page is touched: what is not mapped here cannot be lent.
+    // Accesses each page, because only a page that is mapped here can be lent.
     for page in (0..BYTES).step_by(PAGE_SIZE as usize) {
         memory.write(page, TEXT);
     }
@@ -120,5 +122,5 @@ fn main(program: Program) -> Result<(), Failure> {
     let mut clan = Clan::new(program);
     let server = clan.start_server("server", server, 0)?;
     clan.start("client", client, server.0)?;
-    clan.attend()
+    clan.run()
 }

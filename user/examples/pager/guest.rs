@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! The program that the pager loads page by page. It knows nothing of that: it is an ordinary
-//! program with a large table, of which it needs little.
+//! The program that the pager loads page by page. It is an ordinary program with a large table, of
+//! which it reads little, and needs to know nothing about its pager.
 
 #![no_std]
 #![no_main]
@@ -15,7 +15,7 @@ keel_l4::program!(main);
 #[repr(C, align(4096))]
 struct Page([u64; 512]);
 
-/// Constants of 64 pages: page n holds nothing but n.
+/// Constants of 64 pages: page n contains only n.
 static TABLE: [Page; 64] = {
     let mut table = [const { Page([0; 512]) }; 64];
     let mut page = 0;
@@ -30,7 +30,7 @@ fn main(program: Program) -> Result<(), Failure> {
     let words = program.option("words").unwrap_or("");
     println!("guest: I was given the words '{words}'");
     for page in [3, 60, 3] {
-        // An index that the compiler does not see through, so that the table is read.
+        // The compiler does not know this index, so the table is really read.
         let index = core::hint::black_box(page);
         println!("guest: page {page} of my table holds {}", TABLE[index].0[page]);
     }

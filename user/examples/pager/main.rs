@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! A pager that loads on demand: a program lies in a boot module, as an ELF file; its task begins
-//! with an empty address space, and each page is copied out of the file when it is first touched.
-//! This is what an operating system does for `exec`, in a task like any other.
+//! A pager that loads on demand. A program is in a boot module, as an ELF file. Its task begins
+//! with an empty address space, and each page is copied from the file at the first access. This is
+//! what an operating system does for `exec`, in a task like any other.
 
 #![no_std]
 #![no_main]
 
-use keel_l4::abi::boot::{Start, DIRECT_MAP, END_PANIC, END_POWER_OFF, START_MAGIC};
+use keel_l4::abi::boot::{Start, DIRECT_MAP, SHUTDOWN_PANIC, SHUTDOWN_POWER_OFF, START_MAGIC};
 use keel_l4::abi::call::TASK_SHARED_QUOTA;
 use keel_l4::abi::fpage::{FPAGE_READ, PAGE_SIZE};
 use keel_l4::abi::memory::AREA_DEFAULT;
@@ -26,18 +26,18 @@ use keel_l4::{print, println, record, thread, utcb, Error};
 
 keel_l4::program!(main);
 
-/// Where the guest finds its start record.
+/// Address of the start record in the guest.
 const RECORD: u64 = DIRECT_MAP;
 /// Pages that can be loaded.
 const MOST: usize = 64;
 
-/// The guest's pager, and its parent: the guest asks it what others ask the root task.
+/// The guest's pager and parent: it serves the requests that other tasks send to the root task.
 struct Loader {
     file: &'static [u8],
     image: Image,
     memory: Memory,
     record: Pages,
-    /// The pages that are there: address in the guest, address here.
+    /// The loaded pages: address in the guest, address here.
     loaded: List<(u64, u64), MOST>,
     trace: bool,
     /// How the guest ended.
@@ -45,12 +45,12 @@ struct Loader {
 }
 
 impl Loader {
-    /// Our page for the guest's page at `page` of `segment`: loaded before, or now.
+    /// The pager's page for the guest's page `page` of `segment`; loaded before, or now.
     fn load(&mut self, page: u64, segment: &Segment) -> Option<u64> {
         if let Some((_, address)) = self.loaded.iter().find(|(known, _)| *known == page) {
             return Some(*address);
         }
-        // It is zero; what the file has of it goes on top.
+        // The page is zero; the part that the file has is copied over it.
         let copy = self.memory.take(1)?;
         let from = page.max(segment.virt.start);
         let bytes = segment.file.start + (from - segment.virt.start);
@@ -65,7 +65,7 @@ impl Loader {
         Some(copy.address())
     }
 
-    /// The answer to the guest's fault; `None` if it has no such page, or not with that right.
+    /// The answer to the guest's fault; `None` if it has no such page, or not this right.
     fn answer(&mut self, fault: &Fault) -> Option<Message> {
         let page = fault.page();
         if page == RECORD {
@@ -94,9 +94,9 @@ impl Server for Loader {
                 print::bytes(&text);
                 Some(reply(Ok(())))
             }
-            // There is no other task.
+            // The guest has no other task.
             Request::Restart { .. } => Some(reply::<()>(Err(Error::Denied))),
-            Request::End { code } => {
+            Request::Shutdown { code } => {
                 self.end = Some(code);
                 None
             }
@@ -107,19 +107,19 @@ impl Server for Loader {
         let answer = self.answer(fault);
         if answer.is_none() {
             println!("pager: there is no page for the guest's {fault}");
-            self.end = Some(END_PANIC);
+            self.end = Some(SHUTDOWN_PANIC);
         }
         answer
     }
 
     fn exception(&mut self, received: &Received) -> Option<Message> {
         println!("pager: the guest has exception {}", received.tag.label());
-        self.end = Some(END_PANIC);
+        self.end = Some(SHUTDOWN_PANIC);
         None
     }
 }
 
-/// A start record: who serves the guest, and its command line.
+/// Makes a start record: the guest's parent and its command line.
 fn start_record(memory: &mut Memory) -> Option<Pages> {
     let mut start = Start::zeroed();
     start.magic = START_MAGIC;
@@ -158,7 +158,7 @@ fn main(mut program: Program) -> Result<(), Failure> {
     }
     println!("pager: {} of the guest was loaded", if came * 4 < all { "less than a quarter" } else { "much" });
     match loader.end {
-        Some(END_POWER_OFF) => Ok(()),
+        Some(SHUTDOWN_POWER_OFF) => Ok(()),
         _ => Err(Failure::call(Error::Aborted)),
     }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Ping-pong: a number goes to and fro, first between two threads of one task, then between two
-//! tasks. The program is the same: a thread id says nothing about where the thread lives.
+//! Ping-pong: a number goes back and forth, first between two threads of one task, then between two
+//! tasks. The program is the same, because a thread id does not depend on the thread's task.
 
 #![no_std]
 #![no_main]
@@ -19,7 +19,7 @@ keel_l4::program!(main);
 const ROUNDS: u64 = 1000;
 
 requests! {
-    /// What pong is asked.
+    /// The request to pong.
     enum Ball {
         /// Throws the number back, one higher.
         Throw { number: u64 } = 1,
@@ -28,7 +28,7 @@ requests! {
 
 static STACK: Stack<{ 16 << 10 }> = Stack::new();
 
-/// Receives from anybody, answers, and waits for the next in the same system call.
+/// Receives from any sender, answers, and waits for the next message in the same system call.
 extern "C" fn pong(_: u64) -> ! {
     serve(|_, Ball::Throw { number }| Ok(number + 1))
 }
@@ -60,5 +60,5 @@ fn main(program: Program) -> Result<(), Failure> {
     let mut clan = Clan::new(program);
     let partner = clan.start_server("pong", pong_task, 0)?;
     clan.start("ping", ping_task, partner.0)?;
-    clan.attend()
+    clan.run()
 }

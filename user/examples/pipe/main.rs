@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! A pipe between two tasks, as in a shell: one writes and goes on while there is room, the other
-//! reads when it likes. Each pipe is a thread (`src/pipe.rs`), here of the tasks' chief.
+//! A pipe between two tasks, as in a shell: one writes while there is room, the other reads when it
+//! wants to. Each pipe is a thread (`src/pipe.rs`), here of the tasks' chief.
 
 #![no_std]
 #![no_main]
@@ -15,15 +15,15 @@ use keel_l4::{println, thread, Error, Id};
 
 keel_l4::program!(main);
 
-/// Bytes that the producer sends: some twenty times what the pipe holds.
+/// Bytes that the producer sends: some twenty times the capacity of the pipe.
 const BYTES: usize = 100_000;
-/// The pieces in which it writes and the consumer reads: they need not fit.
+/// Sizes of its writes and of the consumer's reads, which need not match.
 const PIECE: usize = 1234;
 const MOUTHFUL: usize = 777;
 
 static DOWN_STACK: Stack<{ 32 << 10 }> = Stack::new();
 static UP_STACK: Stack<{ 32 << 10 }> = Stack::new();
-/// The two pipes' threads; the children find them in their copies of the data.
+/// The threads of the two pipes. The children have them in their copies of the data.
 static DOWN: AtomicU64 = AtomicU64::new(0);
 static UP: AtomicU64 = AtomicU64::new(0);
 
@@ -46,7 +46,7 @@ fn producer(_: u64) -> Result<(), Failure> {
     }
     println!("producer: wrote {sent} bytes in pieces of {PIECE}");
     down.close()?;
-    // The other pipe: nobody reads there. This fills it, waits for room, and then learns the truth.
+    // The other pipe has no reader: this fills it, waits for room, and then gets the error.
     let mut up = WriteEnd::new(Id(UP.load(Ordering::Relaxed)));
     loop {
         match up.write(&piece) {
@@ -82,5 +82,5 @@ fn main(program: Program) -> Result<(), Failure> {
     let mut clan = Clan::new(program);
     clan.start("producer", producer, 0)?;
     clan.start("consumer", consumer, 0)?;
-    clan.attend()
+    clan.run()
 }

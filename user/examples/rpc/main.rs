@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! A remote procedure call: a calculator in a task of its own, and a client in another. The requests
-//! are one enum that both sides share; nobody counts words.
+//! A remote procedure call: a calculator in its own task, and a client in another. Both share one
+//! enum of requests; no code counts words.
 
 #![no_std]
 #![no_main]
@@ -16,18 +16,19 @@ use keel_l4::{println, requests, Error, Id};
 keel_l4::program!(main);
 
 requests! {
-    /// What the calculator does.
+    /// The services of the calculator.
     enum Request {
         /// Adds two numbers; answers the sum.
         Add { left: u64, right: u64 } = 1,
         /// Divides; answers quotient and remainder.
         Divide { dividend: u64, divisor: u64 } = 2,
-        /// Answers how many requests came, this one too.
+        /// Answers the number of requests, this one included.
         Count = 3,
     }
 }
 
-/// The server. What a client sends is checked before this sees it; an error becomes the client's.
+/// The server. A request is checked before this function gets it; an error is returned to the
+/// client.
 fn calculator(_: u64) -> Result<(), Failure> {
     let mut count = 0;
     serve(|_client, request| -> Result<(u64, u64), Error> {
@@ -64,5 +65,5 @@ fn main(program: Program) -> Result<(), Failure> {
     let mut clan = Clan::new(program);
     let server = clan.start_server("calculator", calculator, 0)?;
     clan.start("client", client, server.0)?;
-    clan.attend()
+    clan.run()
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Who is to be woken when, the earliest first.
+//! Sleeping clients and their wake-up times, sorted by time.
 
 use keel_l4::list::{Full, List};
 use keel_l4::Id;
@@ -11,18 +11,18 @@ pub struct Deadlines<const N: usize> {
 }
 
 impl<const N: usize> Deadlines<N> {
-    /// Nobody sleeps.
+    /// No sleepers.
     pub const fn new() -> Deadlines<N> {
         Deadlines { list: List::empty((0, Id::NIL)) }
     }
 
-    /// Adds a sleeper; of two with the same time the first to come is the first to go.
+    /// Adds a sleeper. Of two with the same time, the first added is woken first.
     pub fn add(&mut self, time: u64, sleeper: Id) -> Result<(), Full> {
         let place = self.list.partition_point(|(other, _)| *other <= time);
         self.list.insert(place, (time, sleeper))
     }
 
-    /// Takes one whose time has come at `now`.
+    /// Removes and returns a sleeper whose time has come at `now`.
     pub fn due(&mut self, now: u64) -> Option<Id> {
         let (_, sleeper) = *self.list.first().filter(|(time, _)| *time <= now)?;
         self.list.remove(0, 1);

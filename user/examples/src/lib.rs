@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! What the examples decide without the kernel, so that it is tested on the host, and the protocols
-//! that their servers and clients share.
+//! Decisions of the examples without kernel calls, tested on the developer's machine, and the
+//! protocols that their servers and clients share.
 
 #![cfg_attr(not(test), no_std)]
 #![deny(missing_docs)]

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! A pipe with POSIX's rules: a bounded buffer; a write of at most [`ATOMIC`] bytes goes in as a
-//! whole; who finds no room, or nothing to read, waits; nothing left and no writer is the end; no
-//! reader is an error for the writer.
+//! A pipe with POSIX's rules: a bounded buffer. A write of at most [`ATOMIC`] bytes is written as a
+//! whole. A client waits if there is no room, or nothing to read. An empty pipe without a writer is
+//! the end; a pipe without a reader is an error for the writer.
 //!
-//! L4 messages are synchronous and nobody keeps them, so a thread of its own keeps the bytes:
-//! [`thread`] is its loop, [`Pipe`] what it decides, [`WriteEnd`] and [`ReadEnd`] its clients.
-//! Each end is held by one side and closed once; who is deleted without closing leaves it open.
+//! L4 messages are synchronous and the kernel does not buffer them, so a thread buffers the bytes:
+//! [`thread`] is its loop, [`Pipe`] its decisions, [`WriteEnd`] and [`ReadEnd`] its clients. One
+//! side holds each end and closes it once. A client that is deleted before it closes its end leaves
+//! it open.
 
 use crate::ring::Ring;
 use keel_l4::call::Failure;
@@ -15,29 +16,30 @@ use keel_l4::message::{ask, reply, value, Request as _};
 use keel_l4::server::{self, answer_later, Server};
 use keel_l4::{requests, Error, Id};
 
-/// Bytes that the pipe holds.
+/// Capacity in bytes.
 pub const CAPACITY: usize = 4096;
-/// Longest write that is never mixed with another: one message.
+/// The longest write that is never mixed with another: one message.
 pub const ATOMIC: usize = MAX_BYTES;
 /// Threads that can wait at either end.
 const WAITERS: usize = 4;
 
 requests! {
-    /// What the pipe's thread does.
+    /// The services of the pipe's thread.
     pub enum Request {
-        /// Takes the bytes behind the words (at most [`ATOMIC`]); answers how many when they are in.
+        /// Takes the bytes after the words (at most [`ATOMIC`]); answers their number when they are
+        /// in the buffer.
         Write {
-            /// How many bytes.
+            /// The number of bytes.
             count: u64,
         } = 1,
-        /// Answers how many bytes there are, with the bytes behind the words; 0 at the end.
+        /// Answers the number of bytes, with the bytes after the words; 0 at the end.
         Read {
-            /// The most that is wanted.
+            /// The most bytes to read.
             most: u64,
         } = 2,
-        /// Closes the end for writing.
+        /// Closes the write end.
         CloseWrite = 3,
-        /// Closes the end for reading.
+        /// Closes the read end.
         CloseRead = 4,
     }
 }
@@ -60,7 +62,7 @@ impl Chunk {
         chunk
     }
 
-    /// Appends `bytes`, as many of them as find room.
+    /// Appends the first of `bytes`, as many as fit.
     pub fn add(&mut self, bytes: &[u8]) {
         let added = bytes.len().min(ATOMIC - self.used);
         self.bytes[self.used..self.used + added].copy_from_slice(&bytes[..added]);
@@ -73,14 +75,14 @@ impl Chunk {
     }
 }
 
-/// What a client is told.
+/// An answer to a client.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Answer<'a> {
-    /// So many bytes were written, or an end was closed.
+    /// This many bytes were written, or an end was closed.
     Done(u64),
-    /// These bytes were read; none: the end.
+    /// These bytes were read; none at the end of the pipe.
     Data(&'a [u8]),
-    /// It cannot be done.
+    /// The request failed.
     Refused(Error),
 }
 
@@ -95,8 +97,9 @@ impl Answer<'_> {
     }
 }
 
-/// The pipe. Each method tells `answer` who is answered what: the caller, or others that waited. At most one of them
-/// gets bytes, unless the end has come.
+/// The state of a pipe. Each method passes the answers, each with its client, to `answer`: for the
+/// caller, or for others that waited. At most one of them gets bytes, except at the end of the
+/// pipe.
 pub struct Pipe {
     ring: Ring<CAPACITY>,
     writing: bool,
@@ -106,7 +109,7 @@ pub struct Pipe {
 }
 
 impl Pipe {
-    /// An empty one, open at both ends.
+    /// An empty pipe, open at both ends.
     pub const fn new() -> Pipe {
         Pipe {
             ring: Ring::new(),
@@ -144,14 +147,14 @@ impl Pipe {
         self.pump(answer);
     }
 
-    /// Nobody writes any more: who reads on gets what is left, then the end.
+    /// Closes the write end: readers get what is left, then the end.
     pub fn close_write(&mut self, from: Id, mut answer: impl FnMut(Id, Answer)) {
         self.writing = false;
         answer(from, Answer::Done(0));
         self.pump(answer);
     }
 
-    /// Nobody reads any more: who writes is refused, also who waits to.
+    /// Closes the read end: writers fail, also those that wait.
     pub fn close_read(&mut self, from: Id, mut answer: impl FnMut(Id, Answer)) {
         self.reading = false;
         answer(from, Answer::Done(0));
@@ -161,7 +164,7 @@ impl Pipe {
         self.readers.remove(0, self.readers.len());
     }
 
-    /// Moves bytes as long as somebody at the head of a queue can be served.
+    /// Moves bytes as long as the client at the head of a queue can be served.
     fn pump(&mut self, mut answer: impl FnMut(Id, Answer)) {
         loop {
             if let Some((writer, chunk)) = self.writers.first().filter(|(_, chunk)| chunk.used <= self.ring.room()) {
@@ -191,7 +194,7 @@ impl Default for Pipe {
     }
 }
 
-/// A pipe as a server, and the bytes that came last.
+/// A pipe as a server, and the bytes of the last answer.
 struct Thread {
     pipe: Pipe,
     came: [u8; ATOMIC],
@@ -200,8 +203,9 @@ struct Thread {
 impl Server for Thread {
     type Request = Request;
 
-    /// Who asked is answered with the next wait, in one ipc; the others each by an ipc of their own. Bytes for who asked
-    /// stay in the UTCB meanwhile: the others that are answered then are writers, who get none.
+    /// The client that sent the request is answered with the next wait, in one ipc; each of the
+    /// others by an ipc of its own. Bytes for the former stay in the UTCB meanwhile: the others
+    /// that are answered then are writers and get no bytes.
     fn request(&mut self, request: Request, received: &Received) -> Option<Message> {
         let caller = received.from;
         let mut own = None;
@@ -230,17 +234,18 @@ pub extern "C" fn thread(_: u64) -> ! {
     server::run(&mut Thread { pipe: Pipe::new(), came: [0; ATOMIC] })
 }
 
-/// The end to write to.
+/// The write end.
 #[derive(Debug)]
 pub struct WriteEnd(Id);
 
 impl WriteEnd {
-    /// The end of the pipe that `thread` keeps.
+    /// The write end of the pipe of `thread`.
     pub fn new(thread: Id) -> WriteEnd {
         WriteEnd(thread)
     }
 
-    /// Writes all of `bytes`, and waits until they are in the pipe. `NoPartner`: nobody will read them.
+    /// Writes all of `bytes` and waits until they are in the pipe. `NoPartner` if no reader is
+    /// left.
     pub fn write(&mut self, bytes: &[u8]) -> Result<(), Failure> {
         for chunk in bytes.chunks(ATOMIC) {
             let request = Request::Write { count: chunk.len() as u64 };
@@ -255,17 +260,17 @@ impl WriteEnd {
     }
 }
 
-/// The end to read from.
+/// The read end.
 #[derive(Debug)]
 pub struct ReadEnd(Id);
 
 impl ReadEnd {
-    /// The end of the pipe that `thread` keeps.
+    /// The read end of the pipe of `thread`.
     pub fn new(thread: Id) -> ReadEnd {
         ReadEnd(thread)
     }
 
-    /// Waits for bytes, and takes as many as there are and `buffer` holds; 0 at the end.
+    /// Waits for bytes and takes as many as there are and `buffer` can hold. Returns 0 at the end.
     pub fn read(&mut self, buffer: &mut [u8]) -> Result<usize, Failure> {
         let answer = call(self.0, Request::Read { most: buffer.len() as u64 }.encode())?;
         let count = value::<u64>(answer)?;
@@ -332,7 +337,7 @@ mod tests {
             assert!(answers(|a| pipe.write(A, full, a)) == [(A, Told::Done(ATOMIC as u64))]);
         }
         assert!(answers(|a| pipe.write(A, full, a)).is_empty());
-        // Reading a little does not split the write that waits.
+        // A small read does not split the write that waits.
         assert!(answers(|a| pipe.read(B, 1, a)) == [(B, data(&[7]))]);
         assert!(answers(|a| pipe.close_read(B, a)) == [(B, Told::Done(0)), (A, Told::Refused(Error::NoPartner))]);
         assert!(answers(|a| pipe.write(A, full, a)) == [(A, Told::Refused(Error::NoPartner))]);

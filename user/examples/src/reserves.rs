@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Processor time by reservation: so much of each period. The shorter the period, the more important the thread
-//! (Liu and Layland, "Scheduling algorithms for multiprogramming in a hard-real-time environment", 1973).
+//! Reservations of processor time: a budget in each period. The shorter the period, the higher the
+//! priority (Liu and Layland, "Scheduling algorithms for multiprogramming in a hard-real-time
+//! environment", 1973).
 
 use keel_l4::list::List;
 use keel_l4::{Error, Id};
 
-/// Parts of the whole processor time.
+/// The whole processor time, in thousandths.
 const WHOLE: u64 = 1000;
-/// Parts that may be reserved: ln 2. Up to there everybody gets its time in every period, whatever the periods are.
+/// The thousandths that may be reserved: ln 2. Up to this limit every thread gets its budget in
+/// every period, whatever the periods are.
 const RESERVED: u64 = 693;
 
 /// One thread's reservation. Times are in nanoseconds.
@@ -18,7 +20,7 @@ struct Reserve {
     period: u64,
     /// When its next period begins.
     next: u64,
-    /// Its budget is used up: it waits for that.
+    /// Its budget is used up: it waits for the next period.
     waits: bool,
 }
 
@@ -33,9 +35,9 @@ impl Reserve {
 pub struct Turn {
     /// The thread.
     pub thread: Id,
-    /// What it may use, in nanoseconds.
+    /// Its budget in nanoseconds.
     pub budget: u64,
-    /// It stands still until it is told to go on.
+    /// Whether it waits for the answer of its preempter.
     pub waits: bool,
 }
 
@@ -51,7 +53,8 @@ impl<const N: usize> Reserves<N> {
         Reserves { list: List::empty(Reserve { thread: Id::NIL, budget: 0, period: 1, next: 0, waits: false }) }
     }
 
-    /// Reserves `budget` of each `period`, the first of which begins at `now`. `Denied` if too much would be reserved.
+    /// Reserves `budget` of each `period`; the first period begins at `now`. `Denied` if too much
+    /// would be reserved.
     pub fn add(&mut self, thread: Id, budget: u64, period: u64, now: u64) -> Result<(), Error> {
         if budget == 0 || budget > period || period > u64::MAX / WHOLE {
             return Err(Error::Invalid);
@@ -67,12 +70,13 @@ impl<const N: usize> Reserves<N> {
         self.list.insert(place, new).map_err(|_| Error::NoMemory)
     }
 
-    /// The threads, the least important first.
+    /// The threads, lowest priority first.
     pub fn threads(&self) -> impl Iterator<Item = Id> + '_ {
         self.list.iter().map(|reserve| reserve.thread)
     }
 
-    /// A thread had used up its budget at `time`. Whether it waits for its next period now: that has not begun since.
+    /// Records that a thread used up its budget at `time`. Returns whether it waits for its next
+    /// period, which has not begun since.
     pub fn spend(&mut self, thread: Id, time: u64) -> bool {
         let spender = self.list.iter_mut().find(|reserve| reserve.thread == thread);
         spender.is_some_and(|reserve| {
@@ -81,7 +85,7 @@ impl<const N: usize> Reserves<N> {
         })
     }
 
-    /// A thread whose next period has begun at `now`: it has its whole budget again.
+    /// A thread whose next period has begun at `now`, and which has its whole budget again.
     pub fn begin(&mut self, now: u64) -> Option<Turn> {
         let reserve = self.list.iter_mut().find(|reserve| reserve.next <= now)?;
         reserve.next = reserve.next.saturating_add(reserve.period);

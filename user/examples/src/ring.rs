@@ -10,22 +10,22 @@ pub struct Ring<const N: usize> {
 }
 
 impl<const N: usize> Ring<N> {
-    /// An empty one.
+    /// An empty buffer.
     pub const fn new() -> Ring<N> {
         Ring { bytes: [0; N], first: 0, used: 0 }
     }
 
-    /// How many bytes it holds.
+    /// The number of bytes in it.
     pub fn used(&self) -> usize {
         self.used
     }
 
-    /// How many more fit.
+    /// The number of bytes that still fit.
     pub fn room(&self) -> usize {
         N - self.used
     }
 
-    /// Appends all of `bytes`, for which there must be room.
+    /// Appends all of `bytes`. Panics if there is no room.
     pub fn put(&mut self, bytes: &[u8]) {
         assert!(bytes.len() <= self.room());
         let end = self.first + self.used;
@@ -39,7 +39,7 @@ impl<const N: usize> Ring<N> {
         self.used += bytes.len();
     }
 
-    /// The oldest bytes in one piece, `most` of them if there are as many.
+    /// The oldest bytes in one contiguous piece, at most `most`.
     pub fn front(&mut self, most: usize) -> &[u8] {
         let count = most.min(self.used);
         if self.first + count > N {
@@ -49,13 +49,13 @@ impl<const N: usize> Ring<N> {
         &self.bytes[self.first..][..count]
     }
 
-    /// Takes the `count` oldest bytes out, of which there must be as many.
+    /// Removes the `count` oldest bytes. There must be as many.
     pub fn remove(&mut self, count: usize) {
         self.used -= count;
         self.first = if self.used == 0 { 0 } else { (self.first + count) % N };
     }
 
-    /// Takes the oldest bytes out, as many as `bytes` has room for, and tells how many those were.
+    /// Moves the oldest bytes to `bytes`, as many as fit, and returns their number.
     pub fn take(&mut self, bytes: &mut [u8]) -> usize {
         let oldest = self.front(bytes.len());
         let count = oldest.len();

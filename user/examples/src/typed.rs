@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! What is typed at a terminal, by lines. Keys are kept until somebody reads, and only then shown: who types ahead does
-//! not write into what the programs print.
+//! Input of a terminal, line by line. Keys are buffered until a client reads, and echoed only then,
+//! so that early input does not mix with the output of programs.
 
 use crate::pipe::Chunk;
 use crate::ring::Ring;
 
-/// Longest line, with its end.
+/// The longest line, with its newline.
 pub const LINE: usize = 80;
-/// Keys that are kept until somebody reads; more are lost.
+/// Keys that are buffered until a client reads; further ones are lost.
 const KEYS: usize = 256;
 
 const END: u8 = 0x04;
 const BACKSPACE: u8 = 0x08;
 const DELETE: u8 = 0x7f;
-/// What takes the last character from the screen.
+/// Erases the last character on the screen.
 const ERASE: &[u8] = b"\x08 \x08";
 
 /// The keys, and the line that is being typed.
@@ -25,7 +25,7 @@ pub struct Typed {
 }
 
 impl Typed {
-    /// Nothing yet.
+    /// No input.
     pub const fn new() -> Typed {
         Typed { keys: Ring::new(), line: [0; LINE], used: 0 }
     }
@@ -37,8 +37,8 @@ impl Typed {
         }
     }
 
-    /// Somebody reads: what the terminal is to show now, and the line with its end, if it was typed whole; empty where
-    /// Ctrl-D ends an empty line.
+    /// Called when a client reads. Returns what the terminal shows now, and the complete line with
+    /// its newline, if there is one; an empty line after Ctrl-D at its beginning.
     pub fn line(&mut self) -> (Chunk, Option<Chunk>) {
         let (mut shown, mut key) = (Chunk::EMPTY, [0]);
         while self.keys.take(&mut key) > 0 {
@@ -53,7 +53,7 @@ impl Typed {
                     self.used -= 1;
                     shown.add(ERASE);
                 }
-                // One place stays free for the end.
+                // One byte stays free for the newline.
                 byte if !byte.is_ascii_control() && self.used + 1 < LINE => {
                     self.line[self.used] = byte;
                     self.used += 1;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! A timer server: one kernel timer for any number of clients in other tasks. It hears requests and
-//! the timer in the same open wait, and answers a client when its time has come.
+//! A timer server: one kernel timer for any number of clients in other tasks. It receives requests
+//! and the timer's message in the same open wait, and answers a client when its time has come.
 
 #![no_std]
 #![no_main]
@@ -8,8 +8,8 @@
 use keel_examples::deadlines::Deadlines;
 use keel_l4::call::Failure;
 use keel_l4::clan::Clan;
-use keel_l4::info::now;
 use keel_l4::ipc::{Message, Received};
+use keel_l4::kip::now;
 use keel_l4::message::{ask, reply};
 use keel_l4::program::Program;
 use keel_l4::server::{self, answer_later, Server};
@@ -23,9 +23,9 @@ const SLEEPERS: usize = 8;
 const MILLISECOND: u64 = 1_000_000;
 
 requests! {
-    /// What the timer server does.
+    /// The services of the timer server.
     enum Request {
-        /// Answers after so many nanoseconds with how late it was, in nanoseconds.
+        /// Answers after this many nanoseconds: how late the answer is, in nanoseconds.
         Sleep { nanoseconds: u64 } = 1,
     }
 }
@@ -41,7 +41,7 @@ impl Server for Sleepers {
     fn request(&mut self, Request::Sleep { nanoseconds }: Request, received: &Received) -> Option<Message> {
         let time = now().saturating_add(nanoseconds);
         match self.deadlines.add(time, received.from).map_err(|_| Error::Busy).and_then(|()| self.arm()) {
-            // The client waits, and this server goes on.
+            // The client waits, and this server continues.
             Ok(()) => None,
             Err(error) => Some(reply::<u64>(Err(error))),
         }
@@ -69,7 +69,8 @@ fn timer_server(_: u64) -> Result<(), Failure> {
     server::run(&mut Sleepers { timer: Timer::claim()?, deadlines: Deadlines::new() })
 }
 
-/// A client: its argument holds the server's place in the clan and how long it sleeps.
+/// A client: asks the server `server` to wake it after `milliseconds`, twice, and prints whether it
+/// was in time.
 fn sleep(server: u64, name: &str, milliseconds: u64) -> Result<(), Failure> {
     for round in 1..=2 {
         let late: u64 = ask(Id(server), &Request::Sleep { nanoseconds: milliseconds * MILLISECOND })?;
@@ -97,5 +98,5 @@ fn main(program: Program) -> Result<(), Failure> {
     clan.start("cat", cat, server.0)?;
     clan.start("dog", dog, server.0)?;
     clan.start("cow", cow, server.0)?;
-    clan.attend()
+    clan.run()
 }

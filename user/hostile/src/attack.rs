@@ -1,28 +1,29 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! The attackers: system calls at random, most of them nearly right, on themselves, on each other and on tasks that they make.
+//! The attackers: random system calls, most of them almost valid, on themselves, on each other and
+//! on tasks that they create.
 
 use crate::places::*;
 use crate::random::Random;
 use core::mem::offset_of;
 use core::sync::atomic::Ordering::Relaxed;
-use keel_l4::abi::boot::ROOT_END;
+use keel_l4::abi::boot::ROOT_SHUTDOWN;
 use keel_l4::abi::call::*;
 use keel_l4::abi::fpage::*;
 use keel_l4::abi::ids::*;
 use keel_l4::abi::memory::*;
 use keel_l4::abi::{ExRegs, Frame, Utcb};
 use keel_l4::call::{invoke, Registers};
-use keel_l4::info::info;
+use keel_l4::kip::kip;
 use keel_l4::thread::{first_of, lthread, task_of, Main};
 use keel_l4::{utcb, Fpage, Id, Tag};
 
-/// Lthread numbers that attackers use in a task.
+/// The lthread numbers of a task that attackers use.
 pub const LTHREADS: u64 = 6;
-/// Where the kernel area of some tasks lies.
+/// Address of the kernel area of some tasks.
 const OTHER_AREA: u64 = 0x5000_0000_0000;
-/// Frame pages that an attacker may have.
+/// The most frame pages of an attacker.
 const FRAME_PAGES: u64 = 2;
-/// The words of a UTCB by which a thread knows itself: where it lies, and its id.
+/// The UTCB words that must not be overwritten: the UTCB's address and the thread's id.
 const UTCB_OWN: u64 = 2;
 /// Words of a UTCB.
 const UTCB_WORDS: u64 = PAGE_SIZE / 8;
@@ -32,7 +33,7 @@ pub const fn argument(seed: u64, stack: u64) -> u64 {
     seed * STACKS + stack % STACKS
 }
 
-/// Attacks for ever.
+/// Attacks without end.
 pub extern "C" fn run(argument: u64) -> ! {
     let mut attacker = Attacker { random: Random::new(argument / STACKS), me: utcb::my_id() };
     let calls = &own_ledger().calls[(argument % STACKS) as usize];
@@ -76,12 +77,12 @@ impl Attacker {
             74..=78 => self.schedule(),
             79..=82 => self.call(CALL_THREAD_SWITCH),
             83..=85 => self.call(CALL_ID_NEAREST),
-            86..=93 => self.source(),
+            86..=93 => self.object(),
             _ => self.anything(),
         }
     }
 
-    /// A word that is often something meaningful.
+    /// A random word that is often a meaningful value.
     fn word(&mut self) -> u64 {
         let value = self.random.next();
         match self.random.below(14) {
@@ -107,7 +108,7 @@ impl Attacker {
         first + gang * MEMBERS + self.random.below(MEMBERS as u64) as u32
     }
 
-    /// A task of the own gang or the leader of another one, as far as known.
+    /// A task of the own gang, or the leader of another gang if its id is known.
     fn some_task(&mut self) -> Id {
         match self.random.below(4) {
             0 => task_of(self.me),
@@ -122,11 +123,11 @@ impl Attacker {
         }
     }
 
-    /// A thread that there may be.
+    /// A thread that may exist.
     fn thread(&mut self) -> Id {
         match self.random.below(8) {
             0 => self.me,
-            1 => Id(KEEPER.load(Relaxed)),
+            1 => Id(PAGER.load(Relaxed)),
             _ => {
                 let first = first_of(self.some_task());
                 let version = first.version() + self.random.below(3) as u32 / 2;
@@ -135,7 +136,7 @@ impl Attacker {
         }
     }
 
-    /// An address of the arena or of the window, now and then another.
+    /// An address of the arena or of the window, sometimes another one.
     fn address(&mut self) -> u64 {
         let offset = self.random.next();
         match self.random.below(16) {
@@ -147,7 +148,7 @@ impl Attacker {
         }
     }
 
-    /// A part of arena or window, now and then ports, the whole space, or one that is malformed.
+    /// A part of arena or window; sometimes ports, the whole space, or a malformed fpage.
     fn fpage(&mut self) -> Fpage {
         let log2 =
             PAGE_SHIFT + [0, 0, 0, 1, 2, 4, ARENA_LOG2 as u64 - PAGE_SHIFT, 10, 18][self.random.below(9) as usize];
@@ -160,7 +161,7 @@ impl Attacker {
         }
     }
 
-    /// Kinds of timeouts: mostly none, or one that passes soon.
+    /// Timeout kinds: mostly zero, or one that expires soon.
     fn timeouts(&mut self) -> u64 {
         let mut flags = 0;
         for (shift, field) in [
@@ -189,7 +190,7 @@ impl Attacker {
         core::array::from_fn(|_| self.word())
     }
 
-    /// Map items and strings in the UTCB; the tag that fits them, more or less.
+    /// Stores map items and strings in the UTCB and returns a tag that roughly matches them.
     fn tag(&mut self) -> Tag {
         let mut tag = Tag::new(self.random.next() as u32 & 0xf, self.random.one_of(&[0, 2, 6, 6, 16, 38, MAX_WORDS]));
         if self.random.once_in(3) {
@@ -212,7 +213,7 @@ impl Attacker {
         tag
     }
 
-    /// Parts of strings or buffers.
+    /// Stores the items of strings or buffers.
     fn parts(&mut self, offset: usize, count: u64) {
         for index in 0..count {
             let more = if self.random.once_in(4) && index + 1 < count { STRING_CONTINUES } else { 0 };
@@ -226,7 +227,7 @@ impl Attacker {
         }
     }
 
-    /// What the next message finds: a window, buffers, times for faults.
+    /// Prepares for the next received message: a window, buffers, page-fault timeouts.
     fn receiver(&mut self) {
         if self.random.once_in(4) {
             let window = if self.random.once_in(16) { Fpage::WHOLE } else { self.fpage() };
@@ -284,7 +285,7 @@ impl Attacker {
         Registers { ax: CALL_FPAGE_UNMAP, di: 0, si: UNMAP_TASK, dx: self.some_task().0, words }
     }
 
-    /// lthread_ex_regs on somebody who is there, with any mask that does not name a new thread.
+    /// lthread_ex_regs on an existing thread, with any mask that creates no thread.
     fn exchange(&mut self) -> Registers {
         let single = 1 << self.random.below(19);
         let any = self.random.next() & EX_ALL & !(EX_CREATE | EX_DELETE);
@@ -299,23 +300,23 @@ impl Attacker {
         Registers { ax: CALL_LTHREAD_EX_REGS, di: thread.0, si: mask, ..Registers::default() }
     }
 
-    /// A record in which most is right.
+    /// Stores a record with mostly valid values.
     fn record(&mut self) {
         let number = self.random.below(STACKS);
         let mut record = ExRegs::zeroed();
         record.ip = if self.random.once_in(8) { self.word() } else { run as Main as usize as u64 };
         record.sp = if self.random.once_in(8) { self.word() } else { stack(number) };
         record.argument = argument(self.random.next() >> 16, number);
-        record.pager = if self.random.once_in(4) { self.thread().0 } else { KEEPER.load(Relaxed) };
+        record.pager = if self.random.once_in(4) { self.thread().0 } else { PAGER.load(Relaxed) };
         record.handler = if self.random.once_in(2) { self.me.0 } else { record.pager };
         record.preempter = self.preempter();
         record.frame = self.random.below(FRAME_PAGES * FRAMES_PER_PAGE);
         record.fpu = ARENA + self.random.below(1 << ARENA_LOG2) / 64 * 64;
-        record.fpu_size = self.random.one_of(&[info().fpu_size, PAGE_SIZE, 512, 0]);
+        record.fpu_size = self.random.one_of(&[kip().fpu_size, PAGE_SIZE, 512, 0]);
         record.debug = core::array::from_fn(|_| if self.random.once_in(2) { 0 } else { self.address() });
         let descriptor = 0x00cf_f200_0000_ffff;
         record.tls = core::array::from_fn(|_| self.random.one_of(&[0, descriptor, descriptor | 1 << 16]));
-        record.calls = self.random.below(2);
+        record.dispatch = self.random.below(2);
         let words = (&raw const record).cast::<u64>();
         for index in 0..size_of::<ExRegs>() / 8 {
             // SAFETY: the record consists of that many words.
@@ -323,7 +324,7 @@ impl Attacker {
         }
     }
 
-    /// A preempter: none, somebody, or just a word; told of some preemptions or of all.
+    /// A preempter: none, a thread, or a random word; for some preemptions or for all.
     fn preempter(&mut self) -> u64 {
         let id = match self.random.below(4) {
             0 => ID_NIL,
@@ -333,7 +334,7 @@ impl Attacker {
         id | self.random.below(2) * PREEMPTER_EVERY
     }
 
-    /// Makes an lthread in the own task or in one of the gang, or deletes one.
+    /// Creates an lthread in the own task or in another of the gang, or deletes one.
     fn lthread(&mut self) -> Registers {
         let number = self.random.one_of(&[LTHREAD_TASK, LTHREAD_TASK, 0, 1, 2, 3, 4, 5, 700]) as u16;
         let task = if self.random.once_in(2) { self.me } else { Id::thread(0, self.member(), 0, 0) };
@@ -341,17 +342,17 @@ impl Attacker {
         let registers = EX_IP | EX_SP | EX_ARGUMENT | EX_PAGER | EX_HANDLER;
         let mask = match self.random.below(8) {
             0..=2 => EX_CREATE | EX_START | registers,
-            3 | 4 => EX_CREATE | EX_START | EX_FOREIGN | EX_FRAME | EX_PAGER | EX_HANDLER,
+            3 | 4 => EX_CREATE | EX_START | EX_ALIEN | EX_FRAME | EX_PAGER | EX_HANDLER,
             5 => EX_CREATE | registers & self.random.next(),
             _ => EX_DELETE,
         };
         Registers { ax: CALL_LTHREAD_EX_REGS, di: lthread(task, number).0, si: mask, ..Registers::default() }
     }
 
-    /// Makes, deletes or hands over a task of the gang.
+    /// Creates, deletes or hands over a task of the gang.
     fn task(&mut self) -> Registers {
         let di = Id::thread(0, self.member(), 0, 0).0;
-        let (pager, owner) = (KEEPER.load(Relaxed), self.some_task());
+        let (pager, owner) = (PAGER.load(Relaxed), self.some_task());
         let number = self.random.below(STACKS);
         let area = self.random.one_of(&[AREA_DEFAULT, AREA_DEFAULT, 0, OTHER_AREA, WINDOW + 1]);
         let quota = self.random.one_of(&[TASK_SHARED_QUOTA, 4, 12, 30, 1 << 40]);
@@ -374,22 +375,22 @@ impl Attacker {
         let mask = self.random.next() & (SCHEDULE_PRIORITY | SCHEDULE_SLICE | SCHEDULE_PREEMPTER | SCHEDULE_PROCESSOR);
         let priority = self.random.below(PRIORITIES + 2);
         let slice = self.random.one_of(&[0, 1, 50_000, 1_000_000, u64::MAX]);
-        let processor = self.random.below(info().processors + 1);
+        let processor = self.random.below(kip().processors + 1);
         let words = [slice, self.preempter(), processor, 0, 0, 0];
         Registers { ax: CALL_THREAD_SCHEDULE, di: self.thread().0, si: mask, dx: priority, words }
     }
 
-    /// An operation on a timer, a line or an account; or words for a frame.
-    fn source(&mut self) -> Registers {
+    /// An operation on a timer, a GSI or a quota account; or words for a frame.
+    fn object(&mut self) -> Registers {
         let timer = ID_TIMER + self.random.below(4);
         let mut words = self.words();
         let (id, label) = match self.random.below(8) {
-            0 | 1 => (ID_TIMER, SOURCE_ATTACH),
+            0 | 1 => (ID_TIMER, OBJECT_BIND),
             2 => {
-                words[0] = keel_l4::info::now() + self.soon();
+                words[0] = keel_l4::kip::now() + self.soon();
                 (timer, TIMER_SET)
             }
-            3 => (timer, SOURCE_DETACH),
+            3 => (timer, OBJECT_UNBIND),
             4 => {
                 words[0] = self.some_task().0;
                 words[1] = self.random.one_of(&[0, 1, 3, 1 << 40, u64::MAX]);
@@ -410,9 +411,9 @@ impl Attacker {
         Registers { ax, di: id, si: Tag::new(label as u32, 2).0, dx, words }
     }
 
-    /// Writes into a frame, if there is one; its thread may be running with it.
+    /// Writes into a frame, if there is one. Its thread may be running with it.
     fn scribble(&mut self) {
-        let bought = keel_l4::source::buy_frames(0, FRAME_PAGES).is_ok();
+        let bought = keel_l4::kernel_object::buy_frames(0, FRAME_PAGES).is_ok();
         if !bought {
             return;
         }
@@ -423,7 +424,8 @@ impl Attacker {
                 at if at == offset_of!(Frame, cs) => self.random.one_of(&[0x33, 0x23, 0x10, u64::MAX]),
                 _ => self.word(),
             };
-            // SAFETY: a frame page that was just bought; if another thread sold it, this one faults and goes astray.
+            // SAFETY: the frame page was just bought. If another thread sold it, this thread faults
+            // and starts again.
             unsafe { (frame as *mut u64).add(index as usize).write_volatile(value) };
         }
     }
@@ -448,20 +450,21 @@ impl Attacker {
     }
 }
 
-/// Whether the thread belongs to a server that is its own keeper.
+/// Whether the thread belongs to a server that is its own pager.
 fn of_server(thread: Id) -> bool {
-    Id(KEEPER.load(Relaxed)).task() == thread.task()
+    Id(PAGER.load(Relaxed)).task() == thread.task()
 }
 
-/// The call, unless it is the end of the machine, which is a server's right, or what the threads of a bridled server leave: its first thread's
-/// registers and schedule, and that thread's priority for themselves.
+/// The call, unless it is a shutdown, to which a server has the right, or one that a restrained
+/// server must not make: on its first thread's registers and schedule, or with that thread's
+/// priority for the caller.
 fn spared(mut registers: Registers, me: Id) -> Registers {
     let (target, number, highest) = (Id(registers.di), registers.ax & CALL_MASK, HIGHEST.load(Relaxed));
     let first = target.task() == me.task() && target.lthread() == 0;
     match number {
         CALL_LTHREAD_EX_REGS | CALL_THREAD_SCHEDULE if first && highest < UNBRIDLED => registers.ax = CALL_ID_NEAREST,
         CALL_THREAD_SCHEDULE => registers.dx = registers.dx.min(highest),
-        CALL_IPC if target.task() == Id::ROOT.task() && Tag(registers.si).label() as u64 == ROOT_END => {
+        CALL_IPC if target.task() == Id::ROOT.task() && Tag(registers.si).label() as u64 == ROOT_SHUTDOWN => {
             registers.si = 0
         }
         _ => {}
@@ -471,7 +474,7 @@ fn spared(mut registers: Registers, me: Id) -> Registers {
 
 /// Writes a word of the own UTCB.
 fn set_utcb(index: u64, value: u64) {
-    // SAFETY: callers name a word of the own UTCB.
+    // SAFETY: callers pass the index of a word of the own UTCB.
     unsafe { utcb::address().cast::<u64>().add((index % UTCB_WORDS) as usize).write_volatile(value) };
 }
 

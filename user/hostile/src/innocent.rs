@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! The clan that does nobody any harm: a task with a heartbeat on each processor, and a task of its clan that answers it. At each beat they
-//! look whether all is as it was. The leader does nothing but give the one who answers the pages that they share: faults of its clan
-//! reach it, its own go to the keeper.
+//! The innocent clan: a task with a heartbeat on each processor, and a task of its clan that
+//! answers them. Each beat checks that everything is unchanged. The leader only maps the shared
+//! pages for the answering task: page faults of its clan go to the leader, its own to the pager.
 
-use crate::keeper;
+use crate::pager;
 use crate::places::*;
 use core::sync::atomic::AtomicU8;
 use core::sync::atomic::Ordering::Relaxed;
@@ -12,22 +12,22 @@ use keel_l4::abi::fpage::{FPAGE_EXEC, FPAGE_READ, FPAGE_WRITE, PAGE_SIZE};
 use keel_l4::abi::ids::LTHREAD_TASK;
 use keel_l4::abi::memory::AREA_DEFAULT;
 use keel_l4::call::Failure;
-use keel_l4::info::{info, now};
 use keel_l4::ipc::{call, receive, send_and_wait, send_as_and_wait, wait, Message, Received, Timeout};
+use keel_l4::kip::{kip, now};
 use keel_l4::pager::Fault;
 use keel_l4::task::{self, NewTask};
 use keel_l4::thread::{self, Main, NewThread};
-use keel_l4::{source, utcb, Id};
+use keel_l4::{kernel_object, utcb, Id};
 
 /// Nanoseconds between two beats.
 pub const INTERVAL: u64 = 5_000_000;
-/// Pages of kernel memory for the one who answers.
+/// Pages of kernel memory of the answering task.
 const QUOTA: u64 = 16;
-/// Its stack; the leader has the first, the beats have those between.
+/// Stack of the answering task. The leader has the first; the beats have those between.
 const ANSWERER_STACK: u64 = STACKS - 1;
-/// Beats of each processor after which nothing is touched for the first time any more.
+/// Beats of each processor after which nothing is accessed for the first time any more.
 const SETTLED: u64 = 8;
-/// What is not as it should be, in `Ledger::wrong`.
+/// Reasons in `Ledger::wrong`.
 const NOT_STARTED: u64 = 1;
 const NO_TIMER: u64 = 2;
 const NO_ANSWER: u64 = 3;
@@ -35,17 +35,17 @@ const WRONG_ANSWER: u64 = 4;
 const MEMORY_CHANGED: u64 = 5;
 const ACCOUNT_CHANGED: u64 = 6;
 
-/// Processors on which there is a beat: two stacks are the leader's and the answerer's.
+/// Processors with a beat. Two stacks belong to the leader and the answering task.
 pub fn beats() -> u64 {
-    info().processors.min(STACKS - 2)
+    kip().processors.min(STACKS - 2)
 }
 
-/// The leader: `argument` is the highest priority that it may have.
+/// The leader. `argument` is the highest priority that it may have.
 pub extern "C" fn run(argument: u64) -> ! {
-    // All there is, before accounts are compared: who knows what is used for the first time when others disturb it.
-    for page in [keeper::image(), DEN..DEN + DEN_PAGES * PAGE_SIZE]
-        .into_iter()
-        .flat_map(|part| part.step_by(PAGE_SIZE as usize))
+    // Accesses everything before accounts are compared, so that no disturbance by others causes a
+    // first access later.
+    for page in
+        [pager::image(), DEN..DEN + DEN_PAGES * PAGE_SIZE].into_iter().flat_map(|part| part.step_by(PAGE_SIZE as usize))
     {
         // SAFETY: a byte of the image or the den.
         unsafe { (page as *const u8).read_volatile() };
@@ -56,7 +56,8 @@ pub extern "C" fn run(argument: u64) -> ! {
     serve_clan()
 }
 
-/// Answers the faults of the one who answers, and nobody else: the others may send what they like.
+/// Serves the page faults of the answering task and of no other sender; the attackers may send
+/// anything.
 fn serve_clan() -> ! {
     let child = Id(own_ledger().children[0].load(Relaxed)).task();
     let mut next = wait(Timeout::Never);
@@ -75,24 +76,25 @@ fn serve_clan() -> ! {
     }
 }
 
-/// The answer that maps what the leader sees at the same address.
+/// The answer that maps the leader's page at the same address.
 fn mirror(fault: &Fault) -> Message {
-    // SAFETY: the image or the den: the one who answers touches nothing else. The den's bytes stay as they are, and so does what
-    // others do to them meanwhile.
+    // SAFETY: the address is in the image or the den, because the answering task accesses nothing
+    // else. The value of the byte does not change, whatever other threads do to it meanwhile.
     let byte = unsafe { &*(fault.address as *const AtomicU8) };
     let value = byte.load(Relaxed);
     if fault.access != FPAGE_WRITE {
         return fault.map(fault.page(), FPAGE_READ | FPAGE_EXEC);
     }
-    // This writes whether the value is still there or not, unlike an operation that the compiler sees to change nothing.
+    // This writes whether the value is still the same or not; the compiler cannot remove it.
     let _ = byte.compare_exchange(value, value, Relaxed, Relaxed);
     fault.map(fault.page(), FPAGE_READ | FPAGE_WRITE)
 }
 
-/// Has the whole image mapped: nobody can make the leader touch more of it later, which would change its account.
+/// Maps the whole image. Later no other thread can cause further page faults of the leader, which
+/// would change its account.
 fn touch_image() {
-    for page in keeper::image().step_by(PAGE_SIZE as usize) {
-        // SAFETY: the image's bytes are there for everybody to read.
+    for page in pager::image().step_by(PAGE_SIZE as usize) {
+        // SAFETY: every task may read the image's bytes.
         core::hint::black_box(unsafe { (page as *const u8).read_volatile() });
     }
 }
@@ -101,17 +103,17 @@ fn wrong(code: u64) {
     own_ledger().wrong.store(code, Relaxed);
 }
 
-/// Starts the one who answers, and the beats.
+/// Starts the answering task and the beats.
 fn start(priority: u64) -> Result<(), u64> {
     touch_image();
-    let keeper = Id(KEEPER.load(Relaxed));
+    let pager = Id(PAGER.load(Relaxed));
     let number = utcb::my_id().task() + 1;
     let plan = NewTask {
         number,
         max_priority: priority,
         ip: answerer as Main as usize as u64,
         sp: stack(ANSWERER_STACK),
-        pager: keeper.0,
+        pager: pager.0,
         quota: QUOTA,
         area: AREA_DEFAULT,
         argument: 0,
@@ -119,25 +121,25 @@ fn start(priority: u64) -> Result<(), u64> {
     let task = task::create(&plan).map_err(|_| NOT_STARTED)?;
     own_ledger().children[0].store(task.0, Relaxed);
     for processor in 0..beats() {
-        start_beat(processor, keeper).map_err(|_| NOT_STARTED)?;
+        start_beat(processor, pager).map_err(|_| NOT_STARTED)?;
     }
     Ok(())
 }
 
-fn start_beat(processor: u64, keeper: Id) -> Result<(), Failure> {
+fn start_beat(processor: u64, pager: Id) -> Result<(), Failure> {
     let plan = NewThread {
         task: utcb::my_id(),
         number: LTHREAD_TASK as u16,
         ip: beat as Main as usize as u64,
         sp: stack(1 + processor),
-        pager: keeper,
-        handler: keeper,
+        pager,
+        handler: pager,
         argument: processor,
     };
     thread::set_processor(plan.start()?, processor)
 }
 
-/// Adds one to what it is sent.
+/// Adds one to each number that it receives.
 extern "C" fn answerer(_: u64) -> ! {
     let mut next = wait(Timeout::Never);
     loop {
@@ -151,17 +153,17 @@ extern "C" fn answerer(_: u64) -> ! {
     }
 }
 
-/// The words of an account that nobody else can change.
+/// The words of an account that no other task can change.
 fn account() -> Option<[u64; ACCOUNT_POOL_FREE as usize]> {
-    let words = source::account(Id::NIL).ok()?;
+    let words = kernel_object::account(Id::NIL).ok()?;
     Some(core::array::from_fn(|word| words[word]))
 }
 
-/// Beats for ever on a processor.
+/// Beats without end on a processor.
 extern "C" fn beat(processor: u64) -> ! {
     let ledger = own_ledger();
     let answerer = thread::first_of(Id(ledger.children[0].load(Relaxed)));
-    let timer = source::claim_timer().unwrap_or_else(|_| {
+    let timer = kernel_object::claim_timer().unwrap_or_else(|_| {
         wrong(NO_TIMER);
         Id::NIL
     });
@@ -169,7 +171,7 @@ extern "C" fn beat(processor: u64) -> ! {
     let mut before = None;
     let mut deadline = now() + INTERVAL;
     for count in 1u64.. {
-        if source::set_timer(timer, deadline).and_then(|()| receive(timer, Timeout::Never)).is_err() {
+        if kernel_object::set_timer(timer, deadline).and_then(|()| receive(timer, Timeout::Never)).is_err() {
             wrong(NO_TIMER);
         }
         let late = now().saturating_sub(deadline);
@@ -190,7 +192,8 @@ extern "C" fn beat(processor: u64) -> ! {
             Some(_) if account() != before => wrong(ACCOUNT_CHANGED),
             _ => {}
         }
-        // A beat that was missed altogether is not made up for: else a machine that is too slow for the beats would do nothing else.
+        // A missed beat is not made up for; otherwise a machine that is too slow for the beats
+        // would do nothing else.
         deadline += (now().saturating_sub(deadline) / INTERVAL + 1) * INTERVAL;
     }
     unreachable!("a count of beats has an end")

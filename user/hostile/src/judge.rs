@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! The judge: starts everybody, watches, ends it, and says what became of the kernel.
+//! The judge: starts all gangs, watches them, ends the attack, and checks the state of the kernel.
 
 use crate::innocent::{self, INTERVAL};
-use crate::keeper::{self, ARENAS, DENS};
+use crate::pager::{self, ARENAS, DENS};
 use crate::places::*;
 use crate::random::Random;
 use crate::{attack, rogue};
@@ -13,49 +13,49 @@ use keel_l4::abi::fpage::*;
 use keel_l4::abi::ids::ID_CHECK;
 use keel_l4::abi::memory::{AREA_DEFAULT, EX_START};
 use keel_l4::call::Failure;
-use keel_l4::info::{info, now};
 use keel_l4::ipc::{call, sleep, Message};
+use keel_l4::kip::{kip, now};
 use keel_l4::start::Stack;
 use keel_l4::task::{self, NewTask};
 use keel_l4::thread::{self, Main, NewThread};
-use keel_l4::{println, record, sigma0, source, utcb, Fpage, Id};
+use keel_l4::{kernel_object, println, record, sigma0, utcb, Fpage, Id};
 
-/// Nanoseconds between two looks at the gangs.
+/// Nanoseconds between two checks of the gangs.
 const LOOK: u64 = 4_000_000;
-/// Looks without a call after which a gang is started anew.
+/// Checks without a call after which a gang is restarted.
 const PATIENCE: u32 = 8;
-/// Once in so many looks a gang is started anew although it is busy.
+/// One of this many checks restarts a gang although it makes calls.
 const RAID: u64 = 40;
-/// Nanoseconds that a call takes at least: a ledger that says more calls was overwritten.
+/// The least nanoseconds that a call takes. A ledger with more calls was overwritten.
 pub const LEAST_CALL: u64 = 100;
-/// Tenths of the calls that are told on the way.
+/// Progress is printed after each of this many parts of the calls.
 const TOLD: u64 = 10;
-/// Calls for each fault of a random program that there must be.
+/// At least one fault of a random program is required for this many calls.
 const CALLS_PER_FAULT: u64 = 100;
 /// Pages of kernel memory of a gang.
 const QUOTA: u64 = 96;
-/// Lthreads with which an attacker begins.
+/// Lthreads with which an attacker starts.
 const FIRST_LTHREADS: u64 = 3;
 const NANOSECONDS_PER_SECOND: u64 = 1_000_000_000;
 pub const NANOSECONDS_PER_MILLISECOND: u64 = 1_000_000;
 pub const NANOSECONDS_PER_MICROSECOND: u64 = 1_000;
 
-/// What the command line says.
+/// Options of the command line.
 pub struct Options {
-    /// System calls to be made, or lives of a server.
+    /// System calls to make, or lives of a server.
     pub calls: u64,
-    /// The sequence of what is random.
+    /// The random seed.
     pub seed: u64,
-    /// Nanoseconds.
+    /// The most nanoseconds that a beat may be late.
     pub late: u64,
-    /// Nanoseconds.
+    /// The most nanoseconds that the run may take.
     pub limit: u64,
-    /// Whether the kernel can check its invariants, and shall.
+    /// Whether the kernel can check its invariants and should do so.
     pub checks: bool,
 }
 
 impl Options {
-    /// Out of a command line.
+    /// Parses a command line.
     pub fn read(line: &str) -> Options {
         let number = |key, default| record::option(line, key).and_then(|word| word.parse().ok()).unwrap_or(default);
         Options {
@@ -68,25 +68,25 @@ impl Options {
     }
 }
 
-/// A gang as the judge sees it.
+/// The judge's view of a gang.
 #[derive(Clone, Copy)]
 struct Gang {
     index: usize,
     first: u32,
-    /// What its ledger said at the last look.
+    /// The values in its ledger at the last check.
     calls: [u64; STACKS as usize],
     idle: u32,
 }
 
-static KEEPER_STACK: Stack<{ 16 << 10 }> = Stack::new();
+static PAGER_STACK: Stack<{ 16 << 10 }> = Stack::new();
 
-/// All of it; how many cases failed.
+/// Runs the whole test. Returns the number of failed cases.
 pub fn run(record: &Start) -> Result<u32, Failure> {
     let options = Options::read(record::command_line(record));
-    println!("hostile: {} processors, calls={} seed={}", info().processors, options.calls, options.seed);
+    println!("hostile: {} processors, calls={} seed={}", kip().processors, options.calls, options.seed);
     prepare(record)?;
     let mut verdict = Verdict::default();
-    let (before, image) = (source::account(Id::NIL)?, image_sum());
+    let (before, image) = (kernel_object::account(Id::NIL)?, image_sum());
     let mut gangs: [Gang; GANGS] =
         core::array::from_fn(|index| Gang::new(index, record.task_first as u32 + index as u32 * MEMBERS));
     let began = now();
@@ -94,10 +94,10 @@ pub fn run(record: &Start) -> Result<u32, Failure> {
     gangs[WARDEN].start(rogue::run, options.seed, record.priority + 1)?;
     let count = attack(&mut gangs, &options, record.priority)?;
     println!(
-        "hostile: {} calls, {} faults, {} gangs made anew in {} ms",
+        "hostile: {} calls, {} faults, {} gangs restarted in {} ms",
         count.calls,
         count.faults,
-        count.anew,
+        count.restarts,
         (now() - began) / NANOSECONDS_PER_MILLISECOND
     );
     tell_faults();
@@ -111,11 +111,11 @@ pub fn run(record: &Start) -> Result<u32, Failure> {
         let all = violations().and_then(|more| Some(more + count.violations?));
         verdict.case("invariants-hold", all == Some(0), format_args!("no violation, got {all:?}"));
     }
-    hear_innocents(&mut verdict, began, options.late);
+    judge_innocents(&mut verdict, began, options.late);
     for gang in gangs {
         task::delete(gang.first, thread::task_of(utcb::my_id()))?;
     }
-    let after = source::account(Id::NIL)?;
+    let after = kernel_object::account(Id::NIL)?;
     verdict.case("account-as-before", before == after, format_args!("{before:?}, got {after:?}"));
     verdict.case("image-as-before", image == image_sum(), format_args!("the same bytes"));
     verdict.case("tasks-can-be-made", tasks_work(&mut gangs[0]), format_args!("every number to work"));
@@ -123,7 +123,7 @@ pub fn run(record: &Start) -> Result<u32, Failure> {
     Ok(verdict.failed)
 }
 
-/// Cases that passed and failed.
+/// Numbers of cases that passed and failed.
 #[derive(Default)]
 pub struct Verdict {
     pub passed: u32,
@@ -131,7 +131,7 @@ pub struct Verdict {
 }
 
 impl Verdict {
-    /// Says what became of a case.
+    /// Prints the result of a case and counts it.
     pub fn case(&mut self, name: &str, passed: bool, expected: core::fmt::Arguments<'_>) {
         if passed {
             self.passed += 1;
@@ -143,31 +143,31 @@ impl Verdict {
     }
 }
 
-/// Gets the memory, and starts the keeper.
+/// Gets the memory, and starts the pager.
 fn prepare(record: &Start) -> Result<(), Failure> {
     FIRST_TASK.store(record.task_first, Relaxed);
-    // The dens lie together in the first superpage.
+    // The dens are in the first superpage.
     for at in (DENS..ARENAS + ((ATTACKERS as u64) << ARENA_LOG2)).step_by(1 << ARENA_LOG2) {
         sigma0::any(Fpage::memory(0, ARENA_LOG2, FPAGE_RWX), Fpage::memory(at, ARENA_LOG2, FPAGE_RWX))?;
     }
-    for page in keeper::image().step_by(PAGE_SIZE as usize) {
+    for page in pager::image().step_by(PAGE_SIZE as usize) {
         // SAFETY: a byte of the image.
         unsafe { (page as *const u8).read_volatile() };
     }
-    let keeper = thread::spawn(&KEEPER_STACK, keeper::run, 0)?;
-    thread::set_priority(keeper, record.priority + 1)?;
+    let pager = thread::spawn(&PAGER_STACK, pager::run, 0)?;
+    thread::set_priority(pager, record.priority + 1)?;
     thread::set_priority(utcb::my_id(), record.priority + 1)?;
-    KEEPER.store(keeper.0, Relaxed);
+    PAGER.store(pager.0, Relaxed);
     Ok(())
 }
 
-/// What code and constants add up to. The statics behind them are the judge's own.
+/// A checksum of code and constants. The statics after them belong to the judge and change.
 fn image_sum() -> u64 {
     unsafe extern "C" {
         static __data_start: u8;
     }
     let end = &raw const __data_start as u64;
-    let words = (keeper::image().start..end).step_by(8);
+    let words = (pager::image().start..end).step_by(8);
     // SAFETY: words of the image.
     words.fold(0, |sum, at| sum.rotate_left(1) ^ unsafe { (at as *const u64).read_volatile() })
 }
@@ -178,14 +178,14 @@ impl Gang {
     }
 
     fn ledger(&self) -> &'static Ledger {
-        // SAFETY: the judge has the dens mapped for ever.
-        unsafe { ledger(keeper::den(self.index)) }
+        // SAFETY: the judge maps the dens at the start and never unmaps them.
+        unsafe { ledger(pager::den(self.index)) }
     }
 
-    /// Makes its leader, which gets the gang's other numbers.
+    /// Creates its leader, which gets the other task numbers of the gang.
     fn start(&mut self, main: Main, argument: u64, priority: u64) -> Result<Id, Failure> {
-        let den = keeper::den(self.index) as *mut u8;
-        // SAFETY: the den is in nobody's use: the gang does not exist.
+        let den = pager::den(self.index) as *mut u8;
+        // SAFETY: the gang does not exist, so nothing uses the den.
         unsafe { den.write_bytes(0, (DEN_PAGES * PAGE_SIZE) as usize) };
         self.calls = [0; STACKS as usize];
         let plan = NewTask {
@@ -193,7 +193,7 @@ impl Gang {
             max_priority: priority,
             ip: main as usize as u64,
             sp: stack(0),
-            pager: KEEPER.load(Relaxed),
+            pager: PAGER.load(Relaxed),
             quota: QUOTA,
             area: AREA_DEFAULT,
             argument,
@@ -209,37 +209,37 @@ impl Gang {
         Ok(task)
     }
 
-    /// Makes a stopped lthread of it.
+    /// Creates a stopped lthread of the gang.
     fn new_lthread(&self, task: Id, number: u64, main: Main, argument: u64) -> Result<Id, Failure> {
-        let keeper = Id(KEEPER.load(Relaxed));
+        let pager = Id(PAGER.load(Relaxed));
         let plan = NewThread {
             task,
             number: number as u16,
             ip: main as usize as u64,
             sp: stack(number),
-            pager: keeper,
-            handler: keeper,
+            pager,
+            handler: pager,
             argument,
         };
         plan.create()
     }
 
-    /// Starts it as attackers, deleting what is left of it.
+    /// Starts the gang as attackers and deletes what is left of the old one.
     fn attack(&mut self, random: &mut Random, priority: u64) -> Result<(), Failure> {
         task::delete(self.first, thread::task_of(utcb::my_id()))?;
         let mut argument = |number| attack::argument(random.next() >> 16, number);
         let task = self.start(attack::run, argument(0), priority)?;
         for number in 1..FIRST_LTHREADS {
-            // The others may be faster, and have used up the account or taken the number.
+            // Other attackers may have used up the account or taken the number before.
             let _ = self.new_lthread(task, number, attack::run, argument(number)).and_then(|id| {
-                thread::set_processor(id, (self.index as u64 + number) % info().processors)?;
+                thread::set_processor(id, (self.index as u64 + number) % kip().processors)?;
                 thread::act(id, EX_START)
             });
         }
         Ok(())
     }
 
-    /// Calls that were made since the last look.
+    /// Calls since the last check.
     fn progress(&mut self, credible: u64) -> u64 {
         let mut made = 0;
         for (counter, last) in self.ledger().calls.iter().zip(&mut self.calls) {
@@ -256,17 +256,18 @@ impl Gang {
 struct Count {
     calls: u64,
     faults: u64,
-    anew: u64,
-    /// Violations of the kernel's invariants, `None` where it could not check them.
+    restarts: u64,
+    /// Violations of the kernel's invariants; `None` if the kernel could not check them.
     violations: Option<u64>,
 }
 
-/// How much of the kernel's invariants is violated, which its console tells. Only the kernel for debugging knows.
+/// The number of violated invariants, which the kernel prints on its console. Only a debug build
+/// checks them.
 pub fn violations() -> Option<u64> {
-    source::operate(Id(ID_CHECK), 0, &[]).ok().map(|answer| answer.words[0])
+    kernel_object::invoke(Id(ID_CHECK), 0, &[]).ok().map(|answer| answer.words[0])
 }
 
-/// Lets the gangs attack until enough is done, or the time is over.
+/// Lets the gangs attack until enough calls are made or the time is over.
 fn attack(gangs: &mut [Gang; GANGS], options: &Options, priority: u64) -> Result<Count, Failure> {
     let mut random = Random::new(options.seed);
     let mut count = Count { violations: Some(0), ..Count::default() };
@@ -284,7 +285,7 @@ fn attack(gangs: &mut [Gang; GANGS], options: &Options, priority: u64) -> Result
             if gang.idle >= PATIENCE || random.once_in(RAID) {
                 gang.attack(&mut random, priority)?;
                 gang.idle = 0;
-                count.anew += 1;
+                count.restarts += 1;
             }
         }
         count.faults = faults(gangs[WARDEN].ledger());
@@ -312,10 +313,10 @@ fn faults(ledger: &Ledger) -> u64 {
 
 fn tell_faults() {
     // SAFETY: as in `Gang::ledger`.
-    let ledger = unsafe { ledger(keeper::den(WARDEN)) };
-    let [fault, call, trigger, stopped, anew] = &ledger.events;
+    let ledger = unsafe { ledger(pager::den(WARDEN)) };
+    let [fault, call, trigger, stopped, recreated] = &ledger.events;
     println!(
-        "hostile: random programs: page faults {fault:?} calls {call:?} triggers {trigger:?} stopped {stopped:?} tasks anew {anew:?}"
+        "hostile: random programs: page faults {fault:?} calls {call:?} triggers {trigger:?} stopped {stopped:?} tasks recreated {recreated:?}"
     );
     for (vector, count) in ledger.vectors.iter().enumerate() {
         if count.load(Relaxed) > 0 {
@@ -324,13 +325,14 @@ fn tell_faults() {
     }
 }
 
-/// Whoever beats once may hang in its first call.
+/// A beat that came only once may hang in its first call.
 const BEATS_AT_LEAST: u64 = 2;
 
-/// What the innocent have seen. A beat comes at most an interval after the last one that was late and took long.
-fn hear_innocents(verdict: &mut Verdict, began: u64, late: u64) {
+/// Judges the beats of the innocent. A beat comes at most one interval after the previous one,
+/// which may have been late and long.
+fn judge_innocents(verdict: &mut Verdict, began: u64, late: u64) {
     // SAFETY: as in `Gang::ledger`.
-    let ledger = unsafe { ledger(keeper::den(INNOCENT)) };
+    let ledger = unsafe { ledger(pager::den(INNOCENT)) };
     let due = ((now() - began) / (INTERVAL + 2 * late)).max(BEATS_AT_LEAST);
     for processor in 0..innocent::beats() as usize {
         let (beats, worst) = (ledger.beats[processor].load(Relaxed), ledger.late[processor].load(Relaxed));
@@ -348,7 +350,7 @@ fn hear_innocents(verdict: &mut Verdict, began: u64, late: u64) {
     verdict.case("innocent-unharmed", wrong == 0, format_args!("nothing wrong, got {wrong}"));
 }
 
-/// Whether at each number of the gang a task can be made that talks to its maker.
+/// Whether a task can be created at each number of the gang and can communicate with its creator.
 fn tasks_work(gang: &mut Gang) -> bool {
     let me = thread::task_of(utcb::my_id());
     (0..MEMBERS).all(|member| {
@@ -356,7 +358,7 @@ fn tasks_work(gang: &mut Gang) -> bool {
             number: gang.first + member,
             ip: talk as Main as usize as u64,
             sp: stack(0),
-            pager: KEEPER.load(Relaxed),
+            pager: PAGER.load(Relaxed),
             quota: QUOTA,
             area: AREA_DEFAULT,
             argument: member as u64,
@@ -368,7 +370,7 @@ fn tasks_work(gang: &mut Gang) -> bool {
     })
 }
 
-/// Answers everybody with its argument.
+/// Sends its argument to every caller.
 extern "C" fn talk(argument: u64) -> ! {
     loop {
         if let Ok(received) = keel_l4::ipc::wait(keel_l4::ipc::Timeout::Never) {

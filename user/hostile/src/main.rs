@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Programs that mean harm, and what must not be harmed by them.
+//! Hostile programs, and the tasks that they must not harm.
 //!
-//! The judge starts the gangs, lets them do their worst until enough system calls are made, takes all of it back, and looks whether the
-//! kernel is as it was: accounts, tasks, messages, the memory and the heartbeat of the innocent.
+//! The judge starts the gangs, lets them attack until enough system calls are made, deletes all of
+//! them, and checks that the kernel is as before: accounts, tasks, messages, the memory and the
+//! heartbeat of the innocent.
 //!
-//! `args calls=NUMBER seed=NUMBER late-us=NUMBER limit-s=NUMBER`: system calls to be made, the sequence of what is random, how
-//! late a heartbeat may be, and how long all of it may take. On the deterministic clock a seed repeats everything.
+//! `args calls=NUMBER seed=NUMBER late-us=NUMBER limit-s=NUMBER`: system calls to make, the random
+//! seed, how late a heartbeat may be, and how long the run may take. On the deterministic clock a
+//! run with the same seed is the same.
 //!
-//! With `role=server` the program is itself a server that means harm, which with `spins=1` fails while it spins and
-//! does nothing else, and with `role=witness` the native task beside it that judges: of calls it counts those of the server, or its lives.
+//! With `role=server` the program is itself a hostile server; with `spins=1` it only fails while it
+//! spins. With `role=witness` it is the native task beside the server that judges: its `calls` are
+//! those of the server, or the server's lives.
 
 #![no_std]
 #![no_main]
@@ -16,7 +19,7 @@
 mod attack;
 mod innocent;
 mod judge;
-mod keeper;
+mod pager;
 mod places;
 mod random;
 mod rogue;
@@ -24,7 +27,7 @@ mod server;
 mod spinner;
 mod witness;
 
-use keel_l4::abi::boot::{END_TESTS_FAILED, END_TESTS_PASSED};
+use keel_l4::abi::boot::{SHUTDOWN_TESTS_FAILED, SHUTDOWN_TESTS_PASSED};
 use keel_l4::{println, record, root, start};
 
 keel_l4::entry!(main);
@@ -50,7 +53,7 @@ extern "C" fn main(argument: u64) -> ! {
             1
         }
     };
-    let answer = root::end(if failed == 0 { END_TESTS_PASSED } else { END_TESTS_FAILED });
+    let answer = root::shut_down(if failed == 0 { SHUTDOWN_TESTS_PASSED } else { SHUTDOWN_TESTS_FAILED });
     println!("hostile: the root task does not end the machine: {answer:?}");
     start::stop()
 }

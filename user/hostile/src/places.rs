@@ -1,48 +1,49 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Where things lie, and the pages in which the programs tell the judge what happened.
+//! Addresses, and the pages in which the programs report to the judge.
 //!
-//! The tasks come in *gangs*: a leader and the tasks that it may make, with consecutive numbers. Every gang has a den (stacks and
-//! its ledger) and an arena (memory to be mapped, granted and overwritten) that no other gang gets unless it is given them. The
-//! image is the judge's; all others can only read and execute it, so the statics tell them what the judge has to say.
+//! The tasks form *gangs*: a leader and the tasks that it may create, with consecutive numbers.
+//! Every gang has a den (stacks and its ledger) and an arena (memory to be mapped, granted and
+//! overwritten), which other gangs only get from it. The image belongs to the judge. All others can
+//! only read and execute it, so the judge passes them information in statics.
 
 use core::sync::atomic::AtomicU64;
 use keel_l4::abi::fpage::PAGE_SIZE;
 
 /// Gangs of attackers.
 pub const ATTACKERS: usize = 4;
-/// The gang of the warden, who runs random programs.
+/// The gang of the warden, which runs random programs.
 pub const WARDEN: usize = ATTACKERS;
-/// The gang that does nobody any harm.
+/// The gang that harms no other task.
 pub const INNOCENT: usize = ATTACKERS + 1;
-/// All of them.
+/// All gangs.
 pub const GANGS: usize = ATTACKERS + 2;
 
 /// Task numbers of a gang; its leader has the first.
 pub const MEMBERS: u32 = 8;
 
-/// Where a gang sees its den.
+/// Address of the den in a gang's space.
 pub const DEN: u64 = 0x10_0000_0000;
 /// Pages of a den: the ledger, and the stacks.
 pub const DEN_PAGES: u64 = 16;
-/// Where a gang sees its arena.
+/// Address of the arena in a gang's space.
 pub const ARENA: u64 = 0x11_0000_0000;
 /// Log2 of an arena's size: a superpage.
 pub const ARENA_LOG2: u8 = 21;
-/// Where nothing lies until it is mapped there.
+/// Address of a range without pages, for mappings.
 pub const WINDOW: u64 = 0x12_0000_0000;
-/// Log2 of that area's size.
+/// Log2 of the size of that range.
 pub const WINDOW_LOG2: u8 = 30;
 
-/// Stacks in a den. Threads that have the same one are in each other's way, which is meant.
+/// Stacks in a den. Threads with the same stack overwrite each other, which is intended.
 pub const STACKS: u64 = 8;
 const STACK_BYTES: u64 = (DEN_PAGES - 1) * PAGE_SIZE / STACKS;
 
-/// The top of a stack in the own den, as a function finds it that was just called.
+/// The top of a stack in the own den, aligned as at a function's first instruction.
 pub const fn stack(number: u64) -> u64 {
     DEN + PAGE_SIZE + (number % STACKS + 1) * STACK_BYTES - 8
 }
 
-/// Processors for which the innocent task keeps beats at most.
+/// The most processors with a beat of the innocent task.
 pub const PROCESSORS: usize = 16;
 /// Exception vectors.
 pub const VECTORS: usize = 32;
@@ -50,19 +51,20 @@ pub const VECTORS: usize = 32;
 /// The first page of a den.
 #[repr(C)]
 pub struct Ledger {
-    /// Attackers: calls made, for each stack.
+    /// Attackers: number of calls, for each stack.
     pub calls: [AtomicU64; STACKS as usize],
-    /// Attackers: ids of tasks that they made, as far as they know.
+    /// Attackers: ids of tasks that they created, as far as they know.
     pub children: [AtomicU64; MEMBERS as usize],
-    /// Warden: page faults, calls, triggers, random programs that had to be stopped, tasks that had to be made anew.
+    /// Warden: page faults, calls, triggers, random programs that had to be stopped, tasks that had
+    /// to be created again.
     pub events: [AtomicU64; 5],
     /// Warden: exceptions by vector.
     pub vectors: [AtomicU64; VECTORS],
     /// Innocent: beats, for each processor.
     pub beats: [AtomicU64; PROCESSORS],
-    /// Innocent: the longest that a beat was late, in nanoseconds.
+    /// Innocent: the most nanoseconds that a beat was late.
     pub late: [AtomicU64; PROCESSORS],
-    /// Innocent: what was not as it should be, 0 if nothing was.
+    /// Innocent: why it saw a change; 0 if it saw none.
     pub wrong: AtomicU64,
 }
 
@@ -76,38 +78,39 @@ pub mod event {
     pub const CALL: usize = 1;
     /// Triggered exceptions.
     pub const TRIGGER: usize = 2;
-    /// Programs that ran until they were stopped.
+    /// Programs that did not end and were stopped.
     pub const STOPPED: usize = 3;
-    /// Tasks made anew.
-    pub const ANEW: usize = 4;
+    /// Tasks that were created again.
+    pub const RECREATED: usize = 4;
 }
 
-/// The ledger at an address: the own one, or as the judge sees it.
+/// The ledger at an address: the own one, or in the judge's space.
 ///
 /// # Safety
-/// There is a den, for as long as the ledger is used.
+/// The den must exist as long as the ledger is used.
 pub unsafe fn ledger(at: u64) -> &'static Ledger {
-    // SAFETY: the caller's promise; a ledger consists of atomics, for which every content is good.
+    // SAFETY: by this function's own contract. A ledger consists of atomics, for which every
+    // content is valid.
     unsafe { &*(at as *const Ledger) }
 }
 
 /// The ledger of the own gang.
 pub fn own_ledger() -> &'static Ledger {
-    // SAFETY: the keeper maps the den whenever it is touched.
+    // SAFETY: the pager maps the den at the first access.
     unsafe { ledger(DEN) }
 }
 
 /// The first task number of the first gang.
 pub static FIRST_TASK: AtomicU64 = AtomicU64::new(0);
-/// The ids of the gangs' leaders, as tasks.
+/// The task ids of the gangs' leaders.
 pub static LEADERS: [AtomicU64; GANGS] = [const { AtomicU64::new(0) }; GANGS];
-/// The thread that answers everybody's faults.
-pub static KEEPER: AtomicU64 = AtomicU64::new(0);
+/// The pager of all gangs.
+pub static PAGER: AtomicU64 = AtomicU64::new(0);
 /// Priorities above its own that a server may use.
 pub const PRIORITIES_ABOVE: u64 = 2;
-/// Calls that the threads of a server (`server.rs`) made: what they overwrite by chance is elsewhere.
+/// Calls of the threads of a server (`server.rs`). Their random writes go elsewhere.
 pub static MADE: AtomicU64 = AtomicU64::new(0);
-/// The highest priority that they take for themselves.
+/// The highest priority that these threads set for themselves.
 pub static HIGHEST: AtomicU64 = AtomicU64::new(UNBRIDLED);
-/// The highest priority of those who take what they get, and leave no thread alone.
+/// The value for threads that take any priority and attack every thread.
 pub const UNBRIDLED: u64 = u64::MAX;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! A small generator: the same seed gives the same sequence.
+//! A small random generator: the same seed gives the same sequence.
 
 /// A sequence.
 pub struct Random(u64);
 
 impl Random {
-    /// The sequence of `seed`; neighbouring seeds have nothing in common.
+    /// The sequence of `seed`. Sequences of adjacent seeds are unrelated.
     pub fn new(seed: u64) -> Random {
         Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
     }
@@ -23,12 +23,12 @@ impl Random {
         (self.next() >> 16) % limit
     }
 
-    /// Whether something happens that happens once in `times`.
+    /// Returns true once in `times` calls on average.
     pub fn once_in(&mut self, times: u64) -> bool {
         self.below(times) == 0
     }
 
-    /// One of these.
+    /// One of the choices.
     pub fn one_of<T: Copy>(&mut self, choices: &[T]) -> T {
         choices[self.below(choices.len() as u64) as usize]
     }

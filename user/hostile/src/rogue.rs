@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Random programs that fault everywhere, and the warden who is their pager and handler. A rogue runs for some
-//! instructions from a random frame, until it faults, calls, or has to be stopped; then it gets the next program.
+//! Random programs that raise all kinds of faults, and the warden, their pager and exception
+//! handler. A rogue runs some instructions from a random frame until it faults, calls, or must be
+//! stopped. Then it gets the next program.
 
 use crate::places::*;
 use crate::random::Random;
@@ -11,13 +12,13 @@ use keel_l4::abi::ids::LTHREAD_TASK;
 use keel_l4::abi::memory::*;
 use keel_l4::abi::{ExRegs, Frame, MapItem};
 use keel_l4::call::Failure;
-use keel_l4::info::info;
 use keel_l4::ipc::{receive, send, sleep, Message, Received, Timeout};
+use keel_l4::kip::kip;
 use keel_l4::task::{self, NewTask};
 use keel_l4::thread::{self, NewThread};
-use keel_l4::{source, utcb, Fpage, Id, Tag};
+use keel_l4::{kernel_object, utcb, Fpage, Id, Tag};
 
-/// Where programs lie in the rogues' task, and in the warden's.
+/// Address of the programs in the rogues' task, and in the warden's.
 const CODE: u64 = 0x7000_0000;
 const CODE_HERE: u64 = DEN + (DEN_PAGES - 1) * PAGE_SIZE;
 /// Data of the rogues: the page before.
@@ -28,9 +29,10 @@ const PROGRAM: usize = 192;
 /// How long a program may run, and how long the kernel may take to stop it.
 const RUN: u64 = 200_000;
 const STOP: u64 = 1_000_000_000;
-/// Its time slice: the warden has the same priority.
+/// Time slice of a rogue. The warden has the same priority.
 const SLICE: u64 = 50_000;
-/// Programs between two rests of the warden, and how long these are: the attackers are less important.
+/// Programs between two pauses of the warden, and the length of a pause: the attackers have lower
+/// priority.
 const PROGRAMS: u64 = 16;
 const REST: u64 = 1_000_000;
 /// Pages of kernel memory for the rogues.
@@ -41,7 +43,7 @@ const CODE_64: u64 = 0x33;
 const CODE_32: u64 = 0x23;
 const DATA_SEGMENT: u64 = 0x2b;
 
-/// What programs are made of, beside random bytes.
+/// What programs consist of, in addition to random bytes.
 const PIECES: &[&[u8]] = &[
     // ud2, int3, int1, int 0x80, int n, syscall, sysenter.
     &[0x0f, 0x0b],
@@ -60,7 +62,8 @@ const PIECES: &[&[u8]] = &[
     &[0xff, 0xe0],
     &[0xff, 0xd0],
     &[0xff, 0x28],
-    // pushfq, popfq; push random, popfq; single step, alignment check, nested task, I/O privilege by popfq.
+    // pushfq, popfq; push random, popfq; single step, alignment check, nested task, I/O privilege
+    // by popfq.
     &[0x9c, 0x9d],
     &[0x68],
     &[0x9d],
@@ -78,7 +81,7 @@ const PIECES: &[&[u8]] = &[
     &[0x0f, 0xa1],
     &[0x0f, 0xa9],
     &[0x0f, 0xb2, 0x20],
-    // mov ax, a selector that there is; then one of the above may come.
+    // mov ax, an existing selector; one of the above may follow.
     &[0x66, 0xb8, 0x2b, 0],
     &[0x66, 0xb8, 0x33, 0],
     &[0x66, 0xb8, 0x10, 0],
@@ -90,7 +93,8 @@ const PIECES: &[&[u8]] = &[
     &[0x0f, 0x51, 0xc0],
     &[0x0f, 0x59, 0xc1],
     &[0xf2, 0x0f, 0x2c, 0xc0],
-    // fninit, fld1, fldz, fdivp, fldcw [rsp], fwait, emms, fxsave and fxrstor [rsp], xsave and xrstor [rsp], vzeroall's like.
+    // fninit, fld1, fldz, fdivp, fldcw [rsp], fwait, emms, fxsave and fxrstor [rsp], xsave and
+    // xrstor [rsp], vzeroall and similar.
     &[0xdb, 0xe3],
     &[0xd9, 0xe8],
     &[0xd9, 0xee],
@@ -102,7 +106,8 @@ const PIECES: &[&[u8]] = &[
     &[0x0f, 0xae, 0x0c, 0x24],
     &[0x0f, 0xae, 0x24, 0x24],
     &[0x0f, 0xae, 0x2c, 0x24],
-    // A misaligned movaps; div ecx; idiv rax; lock on a register; enter; rep movsb, rep stosq, rep outsb.
+    // A misaligned movaps; div ecx; idiv rax; lock on a register; enter; rep movsb, rep stosq, rep
+    // outsb.
     &[0x0f, 0x29, 0x44, 0x24, 1],
     &[0xf7, 0xf1],
     &[0x48, 0xf7, 0xf8],
@@ -126,7 +131,8 @@ const PIECES: &[&[u8]] = &[
     &[0x0f, 9],
     &[0x0f, 8],
     &[0x0f, 6],
-    // sgdt, sidt, lgdt, lidt, smsw, lmsw, invlpg, swapgs, xgetbv, xsetbv, monitor, mwait, vmcall, clac, stac.
+    // sgdt, sidt, lgdt, lidt, smsw, lmsw, invlpg, swapgs, xgetbv, xsetbv, monitor, mwait, vmcall,
+    // clac, stac.
     &[0x0f, 1, 4, 0x24],
     &[0x0f, 1, 0x0c, 0x24],
     &[0x0f, 1, 0x14, 0x24],
@@ -154,7 +160,8 @@ const PIECES: &[&[u8]] = &[
     &[0x0f, 0, 0xc0],
     &[0x0f, 2, 0xc0],
     &[0x0f, 0, 0xe0],
-    // wrfsbase, wrgsbase, rdgsbase; loads and stores by rax, fs and gs; mov rsp, rax; mov rax, random.
+    // wrfsbase, wrgsbase, rdgsbase; loads and stores by rax, fs and gs; mov rsp, rax; mov rax,
+    // random.
     &[0xf3, 0x48, 0x0f, 0xae, 0xd0],
     &[0xf3, 0x48, 0x0f, 0xae, 0xd8],
     &[0xf3, 0x48, 0x0f, 0xae, 0xc8],
@@ -169,7 +176,7 @@ const PIECES: &[&[u8]] = &[
     &[0xeb, 0xe0],
 ];
 
-/// A rogue: its id, and its frame in the warden's window if it is a foreign thread.
+/// A rogue: its id, and its frame in the warden's window if it is an alien thread.
 #[derive(Clone, Copy)]
 struct Rogue {
     id: Id,
@@ -180,26 +187,26 @@ struct Rogue {
 pub extern "C" fn run(argument: u64) -> ! {
     let mut random = Random::new(argument);
     let ledger = own_ledger();
-    let bought = source::buy_frames(0, 1).is_ok();
+    let bought = kernel_object::buy_frames(0, 1).is_ok();
     let mut rogues = None;
     for count in 1u64.. {
         if count % PROGRAMS == 0 {
             sleep(REST);
         }
-        let Some([foreign, native]) = rogues.or_else(|| start(&mut random).ok().filter(|_| bought)) else {
+        let Some([alien, native]) = rogues.or_else(|| start(&mut random).ok().filter(|_| bought)) else {
             continue;
         };
-        rogues = Some([foreign, native]);
-        let rogue = if random.once_in(3) { native } else { foreign };
+        rogues = Some([alien, native]);
+        let rogue = if random.once_in(3) { native } else { alien };
         if next_program(rogue, &mut random, ledger).is_none() {
-            ledger.events[event::ANEW].fetch_add(1, Relaxed);
+            ledger.events[event::RECREATED].fetch_add(1, Relaxed);
             rogues = None;
         }
     }
     unreachable!("a count of programs has an end")
 }
 
-/// Makes the rogues' task and its threads; they have faulted, and wait for what comes.
+/// Creates the rogues' task and its threads. They fault at once and wait for their first program.
 fn start(random: &mut Random) -> Result<[Rogue; 2], Failure> {
     let me = utcb::my_id();
     let number = me.task() + 1;
@@ -208,27 +215,27 @@ fn start(random: &mut Random) -> Result<[Rogue; 2], Failure> {
     let mut record = ExRegs::zeroed();
     (record.pager, record.handler, record.frame) = (me.0, me.0, 0);
     let any = thread::lthread(task, LTHREAD_TASK as u16);
-    let mask = EX_CREATE | EX_FOREIGN | EX_FRAME | EX_PAGER | EX_HANDLER;
-    let foreign = thread::exchange(any, mask, &mut record)?;
+    let mask = EX_CREATE | EX_ALIEN | EX_FRAME | EX_PAGER | EX_HANDLER;
+    let alien = thread::exchange(any, mask, &mut record)?;
     let plan = NewThread { task, number: LTHREAD_TASK as u16, ip: 0, sp: 0, pager: me, handler: me, argument: 0 };
     let native = plan.create()?;
     set_frame(0, &Frame::zeroed());
-    for id in [foreign, native] {
+    for id in [alien, native] {
         thread::schedule(id, SCHEDULE_SLICE, 0, SLICE)?;
-        thread::set_processor(id, random.below(info().processors))?;
+        thread::set_processor(id, random.below(kip().processors))?;
         thread::act(id, EX_START)?;
         receive(id, Timeout::After(STOP))?;
     }
-    Ok([Rogue { id: foreign, frame: Some(0) }, Rogue { id: native, frame: None }])
+    Ok([Rogue { id: alien, frame: Some(0) }, Rogue { id: native, frame: None }])
 }
 
 fn set_frame(index: u64, frame: &Frame) {
     let at = (AREA_DEFAULT + AREA_FRAMES + index * FRAME_SIZE) as *mut Frame;
-    // SAFETY: the frame was bought and belongs to the warden; the kernel reads it by itself.
+    // SAFETY: the frame was bought and belongs to the warden. The kernel itself reads it.
     unsafe { at.write_volatile(*frame) };
 }
 
-/// Lets a rogue that waits go on with a new program, and waits until it has to be answered again.
+/// Resumes a waiting rogue with a new program. Waits until the rogue needs an answer again.
 fn next_program(rogue: Rogue, random: &mut Random, ledger: &Ledger) -> Option<()> {
     write_program(random);
     send(rogue.id, answer(rogue, random), Timeout::Zero).ok()?;
@@ -241,7 +248,7 @@ fn next_program(rogue: Rogue, random: &mut Random, ledger: &Ledger) -> Option<()
         }
     };
     count(&received, ledger);
-    // What a rogue with a UTCB says by itself is no fault: it must be stopped as well.
+    // A message that a rogue with a UTCB sends is no fault: such a rogue must be stopped too.
     match received.tag.kind() {
         KIND_USER => None,
         _ => Some(()),
@@ -283,7 +290,8 @@ fn write_program(random: &mut Random) {
     }
 }
 
-/// QEMU 7.2 itself gives up on some malformed VEX and EVEX instructions: their prefixes are left out.
+/// QEMU 7.2 itself aborts on some malformed VEX and EVEX instructions, so their prefixes are
+/// avoided.
 fn harmless_to_emulators(byte: u8) -> u8 {
     if matches!(byte, 0xc4 | 0xc5 | 0x62) {
         0x90
@@ -292,7 +300,7 @@ fn harmless_to_emulators(byte: u8) -> u8 {
     }
 }
 
-/// The answer to a rogue's fault: its pages, and the frame with which it goes on.
+/// The answer to a rogue's fault: its pages, and the frame with which it resumes.
 fn answer(rogue: Rogue, random: &mut Random) -> Message {
     let frame = frame(random);
     let item =
@@ -319,7 +327,7 @@ fn answer(rogue: Rogue, random: &mut Random) -> Message {
     }
 }
 
-/// A frame at the program's beginning, with random registers; now and then all of it is random.
+/// A frame at the program's beginning with random registers. Sometimes all of it is random.
 fn frame(random: &mut Random) -> Frame {
     let mut frame = Frame::zeroed();
     let words = (&raw mut frame).cast::<u64>();
@@ -342,7 +350,7 @@ fn frame(random: &mut Random) -> Frame {
         frame.sp = DATA + PAGE_SIZE / 2 + 8 * random.below(PAGE_SIZE / 32);
         frame.segments = 0;
     }
-    // Arithmetic, trap, direction, alignment and whatever else there is.
+    // Arithmetic, trap, direction and alignment flags, sometimes all bits.
     frame.flags = random.next() & if random.once_in(4) { u64::MAX } else { 0x8d5 };
     frame
 }

@@ -1,48 +1,51 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! A server that means harm: a task with all that the root task gives Linux but the hardware. Its threads attack as those of the gangs do,
-//! but from outside of them: the root task, sigma0, the witness, each other, and the tasks that they make.
+//! A hostile server: a task with all that the root task gives Linux, except the hardware. Its
+//! threads attack like those of the gangs, but from another clan: the root task, sigma0, the
+//! witness, each other, and the tasks that they create.
 //!
-//! The first thread is their pager, tells the witness how many calls they made, and ends the server when it has lived long enough or
-//! nothing goes on. The root task starts it anew, as it does when the attackers end it, and when the witness no longer hears of it.
+//! The first thread is their pager. It reports the number of their calls to the witness, and ends
+//! the server when it has lived long enough or makes no progress. The root task restarts the server
+//! then, also when the attackers shut it down and when the witness gets no reports.
 
 use crate::attack;
 use crate::judge::Options;
-use crate::keeper;
+use crate::pager;
 use crate::places::*;
 use crate::random::Random;
 use crate::witness;
 use core::sync::atomic::AtomicU8;
 use core::sync::atomic::Ordering::Relaxed;
-use keel_l4::abi::boot::{Start, END_PANIC, END_REBOOT};
+use keel_l4::abi::boot::{Start, SHUTDOWN_PANIC, SHUTDOWN_REBOOT};
 use keel_l4::abi::call::{
     FRAME_NONE, KIND_EXCEPTION, KIND_PAGE_FAULT, KIND_PREEMPTION, KIND_TRIGGER, TAG_REDIRECTED, UNMAP_FLUSH,
 };
 use keel_l4::abi::fpage::*;
 use keel_l4::abi::MapItem;
 use keel_l4::call::Failure;
-use keel_l4::info::{info, now};
 use keel_l4::ipc::{send, wait, Message, Received, Timeout};
+use keel_l4::kip::{kip, now};
 use keel_l4::mapping::unmap;
 use keel_l4::pager::Fault;
 use keel_l4::thread::{self, task_of, Main, NewThread};
 use keel_l4::{println, record, root, sigma0, start, utcb, Error, Fpage, Id};
 
-/// Its attackers at the start: they have the lthreads from 1 on.
+/// The number of its attackers at the start. They have the lthreads from 1 on.
 const THREADS: u64 = 4;
-/// Nanoseconds between two looks at them.
+/// Nanoseconds between two checks of the attackers.
 const LOOK: u64 = 4_000_000;
-/// Looks without a call after which the server ends itself.
+/// Checks without a call after which the server ends itself.
 const PATIENCE: u32 = 8;
-/// Calls and nanoseconds after which it does so in any case: calls that go through a large space take long.
+/// Calls and nanoseconds after which the server ends itself in any case: calls that process a large
+/// space take long.
 const LIFE: u64 = 20_000;
 const LONGEST: u64 = 200_000_000;
-/// One life in so many begins with a request that takes the kernel long.
+/// One life in this many begins with a request that takes the kernel long.
 const CROWDED: u64 = 4;
-/// One life in so many does not even spare the first thread, and ends before long.
+/// In one life in this many the attackers attack even the first thread; such a life ends soon.
 const WILD: u64 = 4;
-/// What of its memory is den and arena.
+/// Size of the parts of its memory for den and arena.
 const SUPERPAGE: u64 = 1 << ARENA_LOG2;
-/// Log2 of the memory that it asks for where small pages lie.
+/// Log2 of the memory that it requests where small pages are mapped.
 const CROWD_LOG2: u8 = 27;
 
 struct Server {
@@ -51,30 +54,30 @@ struct Server {
     /// Physical addresses of den and arena.
     den: u64,
     arena: u64,
-    /// When its life began.
+    /// Start of this life.
     born: u64,
-    /// When the last look was, and how many calls had been made and told until then.
+    /// Time of the last check, and the calls that were made and reported until then.
     looked: u64,
     made: u64,
     told: u64,
     idle: u32,
 }
 
-/// Attacks until it is ended.
+/// Attacks until it ends.
 pub fn run(record: &Start) -> Result<u32, Failure> {
     let options = Options::read(record::command_line(record));
     let me = utcb::my_id();
     let regions = record.regions.chunks_exact(3).take(record.region_count as usize);
     let largest = regions.max_by_key(|region| region[1] - region[0]).ok_or(Failure::call(Error::NoMemory))?;
     let end = largest[1] / SUPERPAGE * SUPERPAGE;
-    // Each life does something else.
+    // Each life uses another seed.
     let seed = options.seed ^ now();
     println!("hostile: a server with seed {seed}");
     let random = Random::new(seed);
     let (den, arena) = (end - SUPERPAGE, end - 2 * SUPERPAGE);
     let mut server = Server { me, random, den, arena, born: now(), looked: now(), made: 0, told: 0, idle: 0 };
     FIRST_TASK.store(record.task_first, Relaxed);
-    KEEPER.store(me.0, Relaxed);
+    PAGER.store(me.0, Relaxed);
     for (leader, id) in LEADERS.iter().zip([Id::ROOT, Id::ROOT, Id::SIGMA0, Id::SIGMA0, witness::id(me), me]) {
         leader.store(task_of(id).0, Relaxed);
     }
@@ -83,19 +86,19 @@ pub fn run(record: &Start) -> Result<u32, Failure> {
     }
     thread::set_priority(me, record.priority + PRIORITIES_ABOVE)?;
     if server.random.once_in(CROWDED) {
-        // It does not mind if there is less.
+        // It may have less memory.
         let _ = crowd(end - 2 * SUPERPAGE);
     }
     server.map();
     for number in 1..=THREADS {
-        // The first ones may be faster, and have taken the number.
+        // An attacker that started before may have taken the number.
         let _ = server.start(number, record.priority);
     }
     server.serve()
 }
 
-/// Has the root task put large pages where small ones lie, each of which the kernel must take away first: it takes long, and holds nobody up
-/// who is more important.
+/// Makes the root task map large pages where small ones are mapped, each of which the kernel must
+/// unmap first. That takes long and must not delay tasks of higher priority.
 fn crowd(end: u64) -> Result<(), Failure> {
     let size = 1 << CROWD_LOG2;
     let memory = Fpage::memory((end - size) / size * size, CROWD_LOG2, FPAGE_RWX);
@@ -108,10 +111,11 @@ fn crowd(end: u64) -> Result<(), Failure> {
 }
 
 impl Server {
-    /// Gets den and arena, again where they were taken away or something else was put there.
+    /// Maps den and arena, also after they were unmapped or replaced.
     fn map(&self) {
         for (at, from) in [(DEN, self.den), (ARENA, self.arena)] {
-            // What does not come is missed at the next fault, and the server ends itself.
+            // A mapping that does not arrive is missing at the next fault; then the server ends
+            // itself.
             let window = Fpage::memory(at, ARENA_LOG2, FPAGE_RWX);
             let _ = sigma0::map(Fpage::memory(from, ARENA_LOG2, FPAGE_RWX), window);
         }
@@ -129,13 +133,13 @@ impl Server {
         };
         let id = plan.start()?;
         thread::set_priority(id, priority)?;
-        thread::set_processor(id, number % info().processors)
+        thread::set_processor(id, number % kip().processors)
     }
 
     fn serve(mut self) -> ! {
         loop {
             if let Ok(received) = wait(Timeout::At(self.looked + LOOK)) {
-                // Whoever has another pager waits for ever.
+                // A thread with another pager waits without end.
                 let answer = if received.tag.has(TAG_REDIRECTED) { None } else { self.answer(&received) };
                 if let Some(message) = answer {
                     let _ = send(received.from, message, Timeout::Zero);
@@ -154,13 +158,14 @@ impl Server {
             KIND_PREEMPTION => return Some(Message::label(0)),
             _ => return None,
         };
-        mapped.or_else(|| (received.words[2] == FRAME_NONE).then(|| keeper::astray(received.from)))
+        mapped.or_else(|| (received.words[2] == FRAME_NONE).then(|| pager::astray(received.from)))
     }
 
-    /// Has the page at the address of a fault mapped here, and in a task that the attackers made.
+    /// Makes sure that the page of a fault is mapped here, and maps it to a task that the attackers
+    /// created.
     fn page(&self, fault: &Fault) -> Option<Message> {
         let at = fault.address;
-        let (from, rights) = if keeper::image().contains(&at) {
+        let (from, rights) = if pager::image().contains(&at) {
             touch(fault);
             (at, FPAGE_READ | FPAGE_EXEC)
         } else if [DEN, ARENA].iter().any(|start| (*start..start + SUPERPAGE).contains(&at)) {
@@ -178,7 +183,7 @@ impl Server {
         Some(Message::label(0).with_maps(&[item]))
     }
 
-    /// Counts, tells the witness, and ends the server when it is time.
+    /// Counts calls, reports to the witness, and ends the server if necessary.
     fn look(&mut self) {
         self.map();
         self.looked = now();
@@ -194,22 +199,24 @@ impl Server {
         }
     }
 
-    /// Ends the server, as a panic, by its own wish, or by an exception; perhaps without any memory left.
+    /// Ends the server: by a panic, by request, or by an exception; sometimes after it used up all
+    /// memory.
     fn end(&mut self) {
         if self.random.once_in(2) {
             let _ = unmap(Fpage::WHOLE, FPAGE_RWX | UNMAP_FLUSH);
         }
         match self.random.below(3) {
-            0 => drop(root::end(END_PANIC)),
-            1 => drop(root::end(END_REBOOT)),
+            0 => drop(root::shut_down(SHUTDOWN_PANIC)),
+            1 => drop(root::shut_down(SHUTDOWN_REBOOT)),
             _ => start::stop(),
         }
     }
 }
 
-/// Touches what somebody else missed, as the root task is the pager here.
+/// Accesses an address at which another thread faulted, because the root task is the pager of this
+/// thread.
 fn touch(fault: &Fault) {
-    // SAFETY: a byte of the image, which stays as it is.
+    // SAFETY: a byte of the image, whose value does not change.
     let byte = unsafe { &*(fault.address as *const AtomicU8) };
     let value = byte.load(Relaxed);
     if fault.access == FPAGE_WRITE {

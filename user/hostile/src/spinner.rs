@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! A server that fails while a thread of it spins for ever with the highest priority that it can have: who starts it anew must be above that
-//! thread. It tells the witness of each of its lives.
+//! A server that fails while one of its threads spins without end at the highest priority that the
+//! server can set. The root task must run above that thread to restart the server. Each life is
+//! reported to the witness.
 
 use crate::places::PRIORITIES_ABOVE;
 use crate::witness;
@@ -13,13 +14,13 @@ use keel_l4::{start, thread, utcb};
 
 static STACK: Stack<{ 16 << 10 }> = Stack::new();
 
-/// Fails; the root task starts it anew.
+/// Fails; the root task restarts it.
 pub fn run(record: &Start) -> Result<u32, Failure> {
     let (me, highest) = (utcb::my_id(), record.priority + PRIORITIES_ABOVE);
     send(witness::id(me), Message::new(witness::DONE, &[1]), Timeout::Never)?;
     thread::set_priority(me, highest)?;
     let spinner = thread::spawn(&STACK, spin, 0)?;
-    // Its time slice has no end.
+    // A time slice without end.
     thread::schedule(spinner, SCHEDULE_SLICE, 0, 0)?;
     thread::set_priority(spinner, highest)?;
     start::stop()

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! The native task beside a server that means harm or fails: it beats, hears how much the server has done and whatever else it is sent,
-//! has a server started anew that it does not hear of, and judges.
+//! The native task beside a hostile or failing server. It beats, receives the server's reports and
+//! whatever else is sent to it, has the server restarted when reports stop, and judges.
 
 use crate::judge::{
     violations, Options, Verdict, LEAST_CALL, NANOSECONDS_PER_MICROSECOND, NANOSECONDS_PER_MILLISECOND,
@@ -11,45 +11,48 @@ use keel_l4::abi::boot::Start;
 use keel_l4::abi::call::{KIND_INTERRUPT, KIND_USER};
 use keel_l4::abi::ids::TASK_FIRST_FREE;
 use keel_l4::call::Failure;
-use keel_l4::info::now;
 use keel_l4::ipc::{wait, Timeout};
+use keel_l4::kip::now;
 use keel_l4::start::Stack;
 use keel_l4::thread::{self, park};
 use keel_l4::timer::Timer;
-use keel_l4::{println, record, root, source, utcb, Id};
+use keel_l4::{kernel_object, println, record, root, utcb, Id};
 
-/// The label of the message by which the server's first thread says how much it has done since the last one: its calls, or a life.
+/// The label of reports by the server's first thread: its calls since the last report, or one life.
 pub const DONE: u32 = 0x5ca1_ab1e;
 /// Nanoseconds between two beats.
 const INTERVAL: u64 = 5_000_000;
-/// Nanoseconds after which a server that says nothing is started anew.
+/// Nanoseconds without a report after which the server is restarted.
 const SILENCE: u64 = 50_000_000;
-/// Words that the witness keeps, and changes at each beat.
+/// Words that the witness checks and changes at each beat.
 const WORDS: usize = 64;
 
 static STACK: Stack<{ 16 << 10 }> = Stack::new();
-/// Beats, the nanoseconds by which the latest of them was late, and those at which the witness's memory was not as it left it.
+/// Beats, the most nanoseconds that one was late, and the beats at which the witness's memory had
+/// changed.
 static BEATS: AtomicU64 = AtomicU64::new(0);
 static LATEST: AtomicU64 = AtomicU64::new(0);
 static CHANGED: AtomicU64 = AtomicU64::new(0);
 
-/// The witness's thread, as a neighbour of the thread `me` knows it: the first task of the boot configuration, which is never started anew.
+/// The witness's thread, as seen from the thread `me` of the same clan: the first task of the boot
+/// configuration, which is never restarted.
 pub const fn id(me: Id) -> Id {
     Id::thread(1, TASK_FIRST_FREE as u32, 0, me.nesting())
 }
 
-/// Listens until the server has done enough or the time is over; how many cases failed.
+/// Receives until the server has done enough or the time is over. Returns the number of failed
+/// cases.
 pub fn run(record: &Start) -> Result<u32, Failure> {
     let options = Options::read(record::command_line(record));
     let server = utcb::my_id().task() as u64 + 1;
-    // Ordinary work that the root task serves holds this thread up, so another one beats.
+    // Work that the root task does for others delays this thread, so another one beats.
     let beating = thread::spawn(&STACK, beat, 0)?;
     thread::set_priority(beating, record.priority + 1)?;
     let began = now();
     let (mut heard, mut done, mut silences) = (began, 0, 0);
     while done < options.calls && now() - began < options.limit {
         match wait(Timeout::At(heard + SILENCE)) {
-            // Not even the first thread of a hostile server says the truth for sure.
+            // Not even the first thread of a hostile server can be trusted to report the truth.
             Ok(received)
                 if received.tag.kind() == KIND_USER
                     && received.from.task() as u64 == server
@@ -89,16 +92,16 @@ pub fn run(record: &Start) -> Result<u32, Failure> {
         let violated = violations();
         verdict.case("invariants-hold", violated == Some(0), format_args!("no violation, got {violated:?}"));
     }
-    let answer = source::account(Id::NIL);
+    let answer = kernel_object::account(Id::NIL);
     verdict.case("kernel-answers", answer.is_ok(), format_args!("the account, got {answer:?}"));
     println!("{} passed, {} failed", verdict.passed, verdict.failed);
     Ok(verdict.failed)
 }
 
-/// Beats for ever.
+/// Beats without end.
 extern "C" fn beat(_: u64) -> ! {
     let failure = try_beat();
-    println!("witness: its heart stands still: {failure:?}");
+    println!("witness: the heartbeat stopped: {failure:?}");
     park()
 }
 
@@ -108,7 +111,7 @@ fn try_beat() -> Result<(), Failure> {
     let mut pattern = [0; WORDS];
     timer.set(Some(deadline))?;
     loop {
-        // It hears what it is sent as well, and heeds nothing but its timer.
+        // It receives messages of others too, and ignores all except its timer's.
         let Ok(received) = wait(Timeout::Never) else { continue };
         if received.tag.kind() != KIND_INTERRUPT || received.from != timer.id() {
             continue;
@@ -119,7 +122,7 @@ fn try_beat() -> Result<(), Failure> {
         CHANGED.fetch_add(u64::from(black_box(&pattern).iter().any(|word| *word != beats)), Relaxed);
         BEATS.store(beats + 1, Relaxed);
         pattern = black_box([beats + 1; WORDS]);
-        // A beat that was missed altogether is not made up for.
+        // A missed beat is not made up for.
         deadline += (late / INTERVAL + 1) * INTERVAL;
         timer.set(Some(deadline))?;
     }

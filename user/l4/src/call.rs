@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! The gate: one `syscall` instruction, all registers that any call names, no interpretation.
+//! The system-call instruction. This module owns the one `syscall` of native programs: it passes
+//! all registers that any call uses and interprets none of them. Wrappers in the other modules give
+//! the registers a meaning.
 
 use core::fmt;
 use keel_abi::call::{Error, Side, Status, CALL_MASK, REGISTER_WORDS};
@@ -19,10 +21,10 @@ pub struct Registers {
     pub words: [u64; REGISTER_WORDS as usize],
 }
 
-/// Why a call failed, and in which part of it.
+/// Why a call failed, and in which phase.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Failure {
-    /// The part.
+    /// The phase.
     pub side: Side,
     /// The reason.
     pub error: Error,
@@ -49,25 +51,27 @@ impl fmt::Display for Failure {
             Error::Invalid => "an argument is impossible",
             Error::Denied => "there is no right to do this",
             Error::NotSupported => "it is not supported",
-            Error::Busy => "it belongs to somebody else",
+            Error::Busy => "it is in use by another task",
             Error::Retired => "its versions are used up",
         })
     }
 }
 
-/// What is told as the call where a kernel source answers with an error.
+/// The number that stands for the call where a kernel object answers with an error.
 pub const ANSWER: u64 = CALL_MASK + 1;
 
-/// What a program does about calls that fail unless it says otherwise: nothing.
+/// The default for calls that fail: does nothing.
 pub fn ignore(_: u64, _: Failure) {}
 
 unsafe extern "Rust" {
-    /// What the program does about a failure of a call, by its number or [`ANSWER`]; `entry!` defines it. A function
-    /// rather than a pointer to one: a failure must not be the first to touch a page.
+    /// What the program does about a call that failed; `call` is its number or [`ANSWER`]. `entry!`
+    /// defines it. It is a function and not a pointer to one, because the report of a failure must
+    /// not be the first access to a page.
     fn keel_call_failed(call: u64, failure: Failure);
 }
 
-/// A failure, of which the program learns; but not those of messages, which are to be quick.
+/// Reports a failure to the program and returns it. Failed messages are not reported, because
+/// message calls must be fast.
 #[cold]
 #[inline(never)]
 pub(crate) fn failed(call: u64, failure: Failure) -> Failure {
@@ -76,12 +80,12 @@ pub(crate) fn failed(call: u64, failure: Failure) -> Failure {
     failure
 }
 
-/// Enters the kernel with `registers` and returns what it left there.
+/// Enters the kernel with `registers` and returns the registers after the call.
 #[inline]
 pub fn invoke(mut registers: Registers) -> Registers {
     let [mut w0, mut w1, mut w2, mut w3, mut w4, mut w5] = registers.words;
-    // SAFETY: the gate changes the named registers, rcx and r11 only. What the kernel may do to
-    // memory (a mapping taken, another thread that runs) is what the caller of the wrappers asked.
+    // SAFETY: the call changes only the named registers, rcx and r11. Its effect on memory (an
+    // unmapped page, another thread that runs) is what the caller of the wrappers asked for.
     unsafe {
         core::arch::asm!(
             "syscall",
@@ -104,7 +108,7 @@ pub fn invoke(mut registers: Registers) -> Registers {
     registers
 }
 
-/// Enters the kernel and turns the status into a result.
+/// Enters the kernel and turns the status into a result. A failure is also reported to the program.
 #[inline]
 pub fn checked(registers: Registers) -> Result<Registers, Failure> {
     let after = invoke(registers);

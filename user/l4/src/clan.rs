@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Child tasks that run this same program: the text is shared, the data is a copy as it stands when
-//! the child is made. The creator is the children's chief and pager, prints what they print, and
-//! learns how each of them ended.
+//! Child tasks that run the same program. The text is shared; the data is a copy of the chief's
+//! data at the time of the child's creation. The creator is the children's chief and pager. It
+//! prints their output and reports how each of them ended. One thread owns a [`Clan`].
 
 use crate::call::Failure;
 use crate::ipc::{Message, Received};
@@ -16,23 +16,23 @@ use crate::task::{self, NewTask};
 use crate::{print, println, thread, utcb};
 use core::ops::Range;
 use core::sync::atomic::{AtomicU64, Ordering};
-use keel_abi::boot::END_POWER_OFF;
+use keel_abi::boot::SHUTDOWN_POWER_OFF;
 use keel_abi::call::TASK_SHARED_QUOTA;
 use keel_abi::fpage::{FPAGE_EXEC, FPAGE_READ, FPAGE_WRITE, PAGE_SIZE};
 use keel_abi::memory::AREA_DEFAULT;
 use keel_abi::{Error, Id};
 
-/// Children that live at the same time.
+/// The most children that exist at the same time.
 const CHILDREN: usize = 16;
 
-/// A child's main function; the argument is its chief's.
+/// A child's main function. The chief chooses the argument.
 pub type ChildMain = fn(u64) -> Result<(), Failure>;
 
-/// What a child is to do: main function (0: this is no child), argument, parent. The chief writes it
-/// into the child's copy.
+/// The child's role: main function (0: this task is no child), argument, parent. The chief writes
+/// it into the child's copy of the data.
 static ROLE: [AtomicU64; 3] = [const { AtomicU64::new(0) }; 3];
 
-/// What a child is to do.
+/// A child's role.
 pub(crate) struct Role {
     pub(crate) main: ChildMain,
     pub(crate) argument: u64,
@@ -40,7 +40,7 @@ pub(crate) struct Role {
 }
 
 impl Role {
-    /// The calling task's, if it is a child.
+    /// The role of the calling task, if it is a child.
     pub(crate) fn mine() -> Option<Role> {
         let [main, argument, parent] = [0, 1, 2].map(|index: usize| ROLE[index].load(Ordering::Relaxed));
         if main == 0 {
@@ -63,8 +63,9 @@ mod image {
 
     use core::ops::Range;
 
-    /// The program's text, constants and data, and its first instruction, as `program.ld` places them.
-    pub fn parts() -> ([Range<u64>; 3], u64) {
+    /// The ranges of the program's text, constants and data, and the address of its first
+    /// instruction, as `program.ld` places them.
+    pub fn ranges() -> ([Range<u64>; 3], u64) {
         let start = &raw const __image_start as u64;
         let rodata = &raw const __rodata_start as u64;
         let data = &raw const __data_start as u64;
@@ -79,14 +80,14 @@ struct Child {
     name: &'static str,
     task: Id,
     data: Pages,
-    /// Whether its end is waited for.
+    /// Whether [`Clan::run`] waits for its end.
     ends: bool,
 }
 
-/// A chief and its children. One thread makes it, starts the children and attends to them.
+/// A chief and its children. The thread that creates the value also starts and serves the children.
 pub struct Clan {
     numbers: Range<u32>,
-    /// The chief's memory. What a child had is not used again.
+    /// The chief's memory. Memory of a deleted child is not used again.
     pub memory: Memory,
     children: [Option<Child>; CHILDREN],
     lines: Lines,
@@ -94,25 +95,27 @@ pub struct Clan {
 }
 
 impl Clan {
-    /// A chief without children yet, with the task numbers and the memory of `program`.
+    /// Creates a chief without children; it takes the task numbers and the memory of `program`.
     pub fn new(program: Program) -> Clan {
-        let ([text, constants, _], _) = image::parts();
+        let ([text, constants, _], _) = image::ranges();
         for page in (text.start..constants.end).step_by(PAGE_SIZE as usize) {
-            // What is to be mapped to children must be mapped here first.
-            // SAFETY: the page belongs to the image, which the parent maps when it is touched.
+            // Only a page that is mapped here can be mapped to children. SAFETY: the page belongs
+            // to the image, which the parent maps at the first access.
             unsafe { (page as *const u8).read_volatile() };
         }
         let Program { numbers, memory, .. } = program;
         Clan { numbers, memory, children: [const { None }; CHILDREN], lines: Lines::new(), failed: false }
     }
 
-    /// Starts a child that runs `main(argument)`, with the chief's priority, and returns its first
-    /// thread's id. It waits at its first instruction until [`Clan::attend`].
+    /// Creates a child that runs `main(argument)` at the chief's priority, and returns the id of
+    /// its first thread. The child waits at its first instruction until [`Clan::run`]. Errors:
+    /// `NoMemory` if no child, task number or memory is left, and those of task_new.
     pub fn start(&mut self, name: &'static str, main: ChildMain, argument: u64) -> Result<Id, Failure> {
         self.make(name, main, argument, true)
     }
 
-    /// The same for a child that serves the others: it is deleted when they have ended.
+    /// Like [`Clan::start`], for a child that serves the others. [`Clan::run`] deletes it when
+    /// the others have ended.
     pub fn start_server(&mut self, name: &'static str, main: ChildMain, argument: u64) -> Result<Id, Failure> {
         self.make(name, main, argument, false)
     }
@@ -121,10 +124,10 @@ impl Clan {
         let full = Failure::call(Error::NoMemory);
         let slot = self.children.iter().position(Option::is_none).ok_or(full)?;
         let number = self.numbers.next().ok_or(full)?;
-        let ([.., data], start) = image::parts();
+        let ([.., data], start) = image::ranges();
         let copy = self.memory.take((data.end - data.start) / PAGE_SIZE).ok_or(full)?;
-        // SAFETY: both are whole, mapped pages of the same size, and the copy is new. Other threads of
-        // the chief may write to their data meanwhile; the child gets either value.
+        // SAFETY: both are whole, mapped pages of the same size, and the copy is new. Other threads
+        // of the chief may write to their data meanwhile; the child gets either value.
         unsafe { core::ptr::copy(data.start as *const u8, copy.address() as *mut u8, copy.size() as usize) };
         let role = [main as usize as u64, argument, utcb::my_id().0].map(u64::to_le_bytes);
         copy.write(&raw const ROLE as u64 - data.start, role.as_flattened());
@@ -142,8 +145,9 @@ impl Clan {
         Ok(thread::first_of(task))
     }
 
-    /// Serves the children until all but the servers have ended. `Aborted` if one failed.
-    pub fn attend(&mut self) -> Result<(), Failure> {
+    /// Serves the children until all children other than servers have ended, or one has failed
+    /// (`Aborted`). Deletes all of them.
+    pub fn run(&mut self) -> Result<(), Failure> {
         run_until(self, |clan| clan.failed || !clan.children.iter().flatten().any(|child| child.ends));
         (0..CHILDREN).for_each(|slot| self.end(slot, None));
         self.lines.flush(print::bytes);
@@ -158,10 +162,11 @@ impl Clan {
         self.children.iter().position(|child| child.as_ref().is_some_and(|c| c.task.task() == thread.task()))
     }
 
-    /// The answer to a fault of the child in `slot`: its page, where it has one with that right.
+    /// The answer to a page fault of the child in `slot`; `None` if the child has no page there or
+    /// not this right.
     fn page(&self, slot: usize, fault: &Fault) -> Option<Message> {
         let child = self.children[slot].as_ref()?;
-        let ([text, constants, data], _) = image::parts();
+        let ([text, constants, data], _) = image::ranges();
         let page = fault.page();
         let (from, rights) = if text.contains(&page) {
             (page, FPAGE_READ | FPAGE_EXEC)
@@ -175,7 +180,7 @@ impl Clan {
         (fault.access & !rights == 0).then(|| fault.map(from, rights))
     }
 
-    /// Deletes the child in `slot`; with a reason it has failed.
+    /// Deletes the child in `slot`. A reason means that it failed.
     fn end(&mut self, slot: usize, reason: Option<core::fmt::Arguments<'_>>) {
         let Some(child) = self.children[slot].take() else {
             return;
@@ -185,7 +190,7 @@ impl Clan {
             println!("{} failed: {reason}", child.name);
             self.failed = true;
         }
-        // The number is the chief's, so nothing speaks against it.
+        // The task number belongs to the chief, so the call succeeds.
         let _ = task::delete(child.task.task(), utcb::my_id());
     }
 }
@@ -202,10 +207,10 @@ impl Server for Clan {
                 self.lines.add(received.from.task(), &text, print::bytes);
                 return Some(reply(Ok(())));
             }
-            // No child is more important than another.
+            // A child has no right over another.
             Request::Restart { .. } => return Some(reply::<()>(Err(Error::Denied))),
-            Request::End { code: END_POWER_OFF } => self.end(slot, None),
-            Request::End { code } => self.end(slot, Some(format_args!("it ended with {code:#x}"))),
+            Request::Shutdown { code: SHUTDOWN_POWER_OFF } => self.end(slot, None),
+            Request::Shutdown { code } => self.end(slot, Some(format_args!("it ended with {code:#x}"))),
         }
         None
     }

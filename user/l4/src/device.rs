@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! What a driver in user mode reaches its device by: I/O ports, and registers in device memory. The boot
-//! configuration says which of them the task may have; interrupts are in [`crate::source`].
+//! How a driver in user mode accesses its device: I/O ports, and registers in device memory. The
+//! boot configuration says which of them the task may have. Interrupts are in
+//! [`crate::kernel_object`].
 
 use crate::call::Failure;
 use crate::sigma0;
@@ -11,7 +12,8 @@ use keel_abi::Fpage;
 
 /// Writes a byte to a port.
 pub fn output(port: u16, value: u8) {
-    // SAFETY: a port that the task does not have raises #GP, and one that it has is its own business.
+    // SAFETY: a port that the task does not have raises #GP. A port that it has is in its own
+    // responsibility.
     unsafe { asm!("out dx, al", in("dx") port, in("al") value, options(nostack, preserves_flags)) };
 }
 
@@ -51,7 +53,8 @@ pub fn input_long(port: u16) -> u32 {
     value
 }
 
-/// Registers of a device in memory: 2^`log2` bytes, uncached, each read or written once where the program says so.
+/// A device's registers in memory: 2^`log2` bytes, uncached. Each call of `read` or `write` is
+/// exactly one access.
 #[derive(Debug)]
 pub struct Registers {
     address: u64,
@@ -59,8 +62,9 @@ pub struct Registers {
 }
 
 impl Registers {
-    /// Asks for the 2^`log2` bytes of device memory (whole pages) at the physical address `physical`, which is a multiple of
-    /// their size. They are placed like memory, at `DIRECT_MAP` + `physical`.
+    /// Asks sigma0 for 2^`log2` bytes of device memory (whole pages) at `physical`, a multiple of
+    /// their size. They are mapped at `DIRECT_MAP` + `physical`. Fails if the task may not have
+    /// them.
     pub fn map(physical: u64, log2: u8) -> Result<Registers, Failure> {
         let rights = FPAGE_READ | FPAGE_WRITE;
         let window = Fpage::memory(DIRECT_MAP + physical, log2, rights);
@@ -73,22 +77,23 @@ impl Registers {
         (self.address + offset) as *mut u32
     }
 
-    /// Reads the register `offset` bytes behind the first; panics if there is none.
+    /// Reads the register at `offset`. Panics if the offset is outside the registers.
     pub fn read(&self, offset: u64) -> u32 {
-        // SAFETY: the place is mapped device memory, which no reference points to.
+        // SAFETY: this is mapped device memory; no reference points to it.
         unsafe { self.at(offset).read_volatile() }
     }
 
-    /// Writes the register `offset` bytes behind the first; panics if there is none.
+    /// Writes the register at `offset`. Panics if the offset is outside the registers.
     pub fn write(&self, offset: u64, value: u32) {
-        // SAFETY: as above. A device that is told to write to memory is what its user was trusted with (docs/boot.md).
+        // SAFETY: as above. What a device writes to memory is in the responsibility of its driver
+        // (docs/boot.md).
         unsafe { self.at(offset).write_volatile(value) };
     }
 
-    /// Writes the register of one byte `offset` bytes behind the first; panics if there is none.
+    /// Writes the one-byte register at `offset`. Panics if the offset is outside the registers.
     pub fn write_byte(&self, offset: u64, value: u8) {
         let word = self.at(offset & !3).cast::<u8>();
-        // SAFETY: as above; the byte lies in that word.
+        // SAFETY: as above; the byte is in that word.
         unsafe { word.add((offset & 3) as usize).write_volatile(value) };
     }
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Messages between threads: send, receive, call, notify, sleep. `message` gives them types, `server`
-//! is the loop that answers them.
+//! Messages between threads: send, receive, call, notify, sleep. These are wrappers of the one
+//! system call, with timeouts. `message` gives messages types; `server` is the loop that answers
+//! them. Words beyond the six in registers, and items, are in the calling thread's UTCB until its
+//! next ipc. All functions fail with the phase (`Side`) and the error of the call.
 
 use crate::call::{invoke, Failure, Registers};
 use crate::utcb;
@@ -11,12 +13,12 @@ use keel_abi::call::{
 };
 use keel_abi::{Error, Id, MapItem, Status, StringItem, Tag};
 
-/// How long a phase may wait for its partner.
+/// How long a phase waits for its partner.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Timeout {
-    /// For ever.
+    /// Without end.
     Never,
-    /// Not at all.
+    /// No wait: the partner must be ready.
     Zero,
     /// This many nanoseconds.
     After(u64),
@@ -25,8 +27,8 @@ pub enum Timeout {
 }
 
 impl Timeout {
-    /// The kind for the flags; `store` takes the time where there is one.
-    #[inline]
+    /// The kind for the flags. `store` stores the time, if there is one.
+    #[inline(always)]
     fn encode(self, store: fn(u64)) -> u64 {
         match self {
             Timeout::Never => TIMEOUT_NEVER,
@@ -43,8 +45,8 @@ impl Timeout {
     }
 }
 
-/// A message to send: its tag and the words that travel in registers. Further words and the map
-/// items lie in the UTCB.
+/// A message to send: its tag and the words that are passed in registers. Further words and the map
+/// items are in the UTCB.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Message {
     /// The tag.
@@ -53,16 +55,16 @@ pub struct Message {
     pub words: [u64; REGISTER_WORDS as usize],
 }
 
-/// Bytes that a message can carry behind its register words.
+/// The most bytes that a message can carry after its register words.
 pub const MAX_BYTES: usize = utcb::BYTES;
 
 impl Message {
-    /// A message with nothing but a label.
+    /// A message that consists of a label.
     pub const fn label(label: u32) -> Message {
         Message { tag: Tag::new(label, 0), words: [0; REGISTER_WORDS as usize] }
     }
 
-    /// A message with up to six words (more are dropped).
+    /// A message with up to six words; further ones are dropped.
     #[inline]
     pub fn new(label: u32, words: &[u64]) -> Message {
         let mut message = Message::label(label);
@@ -72,7 +74,7 @@ impl Message {
         message
     }
 
-    /// The same message with the map items `items`, which it puts into the UTCB.
+    /// Returns the message with the map items `items`, which are stored in the UTCB.
     pub fn with_maps(mut self, items: &[MapItem]) -> Message {
         for (index, item) in items.iter().enumerate() {
             utcb::set_map_item(index, *item);
@@ -81,7 +83,7 @@ impl Message {
         self
     }
 
-    /// The same message with strings, whose parts it puts into the UTCB.
+    /// Returns the message with string items, which are stored in the UTCB.
     pub fn with_strings(mut self, parts: &[StringItem]) -> Message {
         for (index, part) in parts.iter().enumerate() {
             utcb::set_string(index, *part);
@@ -90,8 +92,9 @@ impl Message {
         self
     }
 
-    /// The same message with `bytes` (at most [`MAX_BYTES`]) behind the register words, where it puts
-    /// them into the UTCB. They are padded to whole words: their exact number is up to the register words.
+    /// Returns the message with `bytes` (at most [`MAX_BYTES`]) after the register words. The bytes
+    /// are stored in the UTCB and padded to whole words; the register words must carry their number
+    /// if it matters.
     pub fn with_bytes(mut self, bytes: &[u8]) -> Message {
         utcb::set_bytes(bytes);
         let words = REGISTER_WORDS + bytes.len().div_ceil(size_of::<u64>()) as u64;
@@ -100,10 +103,10 @@ impl Message {
     }
 }
 
-/// A message that came.
+/// A received message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Received {
-    /// Who sent it.
+    /// The sender.
     pub from: Id,
     /// Its tag.
     pub tag: Tag,
@@ -112,8 +115,8 @@ pub struct Received {
 }
 
 impl Received {
-    /// An answer as it is, unless its label is the code of an error: servers and kernel sources answer 0
-    /// or such a code.
+    /// Returns an answer, or a failure if its label is an error code. Servers and kernel objects
+    /// answer with label 0 or an error code.
     #[inline]
     pub fn accepted(self) -> Result<Received, Failure> {
         match Error::from_code(self.tag.label() as u64) {
@@ -122,8 +125,9 @@ impl Received {
         }
     }
 
-    /// Copies the `count` bytes that came behind the register words to the front of `buffer`; `Invalid`
-    /// if fewer came or the buffer is too small. They lie in the UTCB until the next ipc.
+    /// Copies the first `count` bytes after the register words to the front of `buffer`. They stay
+    /// in the UTCB until the next ipc. `Invalid` if the message has fewer, or the buffer is too
+    /// small.
     pub fn bytes(&self, count: u64, buffer: &mut [u8]) -> Result<usize, Error> {
         let came = self.tag.words().saturating_sub(REGISTER_WORDS) * size_of::<u64>() as u64;
         if count > came || count > buffer.len() as u64 {
@@ -141,7 +145,7 @@ impl From<Registers> for Received {
     }
 }
 
-/// The two phases of an ipc, before they are put into registers.
+/// The two phases of an ipc, before they are encoded in registers.
 #[derive(Clone, Copy, Debug, Default)]
 struct Phases {
     flags: u64,
@@ -151,7 +155,7 @@ struct Phases {
 }
 
 impl Phases {
-    #[inline]
+    #[inline(always)]
     fn send(mut self, to: Id, message: Message, timeout: Timeout) -> Phases {
         self.flags |= IPC_SEND | timeout.encode(utcb::set_send_timeout) << IPC_SEND_TIMEOUT_SHIFT;
         self.to = to.0;
@@ -165,19 +169,19 @@ impl Phases {
         self
     }
 
-    #[inline]
+    #[inline(always)]
     fn receive(mut self, timeout: Timeout) -> Phases {
         self.flags |= IPC_RECEIVE | timeout.encode(utcb::set_receive_timeout) << IPC_RECEIVE_TIMEOUT_SHIFT;
         self
     }
 
-    #[inline]
+    #[inline(always)]
     fn from(mut self, from: Id) -> Phases {
         self.from = from.0;
         self
     }
 
-    #[inline]
+    #[inline(always)]
     fn open(mut self) -> Phases {
         self.flags |= IPC_OPEN;
         self
@@ -205,12 +209,14 @@ pub fn send(to: Id, message: Message, timeout: Timeout) -> Result<(), Failure> {
     Phases::default().send(to, message, timeout).run().map(|_| ())
 }
 
-/// Sends `message` to `to` as `sender`, which a chief may where the message goes in the same direction.
+/// Sends `message` to `to` with the virtual sender `sender`. Only a chief may do this, and only if
+/// the message goes in the same direction.
 pub fn send_as(sender: Id, to: Id, message: Message, timeout: Timeout) -> Result<(), Failure> {
     Phases::default().send(to, message, timeout).shown_as(sender).run().map(|_| ())
 }
 
-/// Sends `message` to `to` if that waits for it as the answer to its fault; `Timeout` else.
+/// Sends `message` to `to` if that thread waits for the answer to its fault; otherwise fails with
+/// `Timeout`.
 pub fn answer_fault(to: Id, message: Message) -> Result<(), Failure> {
     let mut phases = Phases::default().send(to, message, Timeout::Zero);
     phases.flags |= IPC_ANSWER;
@@ -223,7 +229,7 @@ pub fn receive(from: Id, timeout: Timeout) -> Result<Received, Failure> {
     Phases::default().receive(timeout).from(from).run()
 }
 
-/// Receives from anybody.
+/// Receives from any sender.
 #[inline]
 pub fn wait(timeout: Timeout) -> Result<Received, Failure> {
     Phases::default().receive(timeout).open().run()
@@ -235,19 +241,19 @@ pub fn call(to: Id, message: Message) -> Result<Received, Failure> {
     call_within(to, message, Timeout::Never, Timeout::Never)
 }
 
-/// As [`call`], with timeouts.
+/// [`call`] with timeouts for both phases.
 #[inline]
 pub fn call_within(to: Id, message: Message, send: Timeout, receive: Timeout) -> Result<Received, Failure> {
     Phases::default().send(to, message, send).receive(receive).from(to).run()
 }
 
-/// Sends `message` to `to`, then receives from anybody.
+/// Sends `message` to `to`, then receives from any sender.
 #[inline]
 pub fn send_and_wait(to: Id, message: Message, send: Timeout, receive: Timeout) -> Result<Received, Failure> {
     Phases::default().send(to, message, send).receive(receive).open().run()
 }
 
-/// As [`send_and_wait`], as `sender`.
+/// [`send_and_wait`] with the virtual sender `sender`.
 pub fn send_as_and_wait(
     sender: Id,
     to: Id,
@@ -258,22 +264,22 @@ pub fn send_as_and_wait(
     Phases::default().send(to, message, send).shown_as(sender).receive(receive).open().run()
 }
 
-/// ORs `bits` into the notification word of `to`; never waits.
+/// ORs `bits` into the notification word of `to`. Never waits.
 pub fn notify(to: Id, bits: u64) -> Result<(), Failure> {
     let mut phases = Phases::default().send(to, Message::new(0, &[bits]), Timeout::Never);
     phases.flags |= IPC_NOTIFY;
     phases.run().map(|_| ())
 }
 
-/// ORs `bits` into the notification word of `to`, then receives from anybody.
+/// ORs `bits` into the notification word of `to`, then receives from any sender.
 pub fn notify_and_wait(to: Id, bits: u64, timeout: Timeout) -> Result<Received, Failure> {
     let mut phases = Phases::default().send(to, Message::new(0, &[bits]), Timeout::Never).receive(timeout).open();
     phases.flags |= IPC_NOTIFY;
     phases.run()
 }
 
-/// Sleeps for `nanoseconds`.
+/// Sleeps for `nanoseconds`. A cancellation ends the sleep early.
 pub fn sleep(nanoseconds: u64) {
-    // The only way out is the timeout or a cancellation, and both mean that the sleep is over.
+    // The call ends by its timeout or by a cancellation; both end the sleep.
     let _ = receive(Id::NIL, Timeout::After(nanoseconds));
 }

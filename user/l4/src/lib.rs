@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! The library of native L4 programs.
 //!
-//! `call` is the only door to the kernel; `ipc`, `source`, `thread`, `task` and `mapping` put types
-//! on it, and `strings` for long messages; `utcb` and `info` read what the kernel shows. On these stand `message` (requests and
-//! replies as types), `server` and `pager` (their loops; `preempter` is what a scheduler hears), `pipe`, `timer`, and a driver's `device`, `pci` and `serial`. `start` and `program` are a
-//! program's first steps; `memory` and `clan` let it have pages and child tasks (`program` and `clan` need
-//! the layout of `program.ld`, so they are not there on the host); `root`, `print` and
-//! `sigma0` ask those above. `record`, `elf` and `lines` read and sort; `list` and `ranges` are
-//! containers that need no heap.
+//! `call` is the only entry to the kernel. `ipc`, `kernel_object`, `thread`, `task` and `mapping`
+//! are typed wrappers of it, `strings` the one for long messages. `utcb` and `kip` read the pages
+//! that the kernel shares with the task.
+//!
+//! On these are built `message` (requests and replies as types), `server` and `pager` (their loops;
+//! `preempter` decodes what a scheduler receives), `pipe`, `timer`, and for drivers `device`, `pci`
+//! and `serial`. `start` and `program` are a program's first steps. `memory` and `clan` provide
+//! pages and child tasks; `program` and `clan` need the layout of `program.ld` and do not exist on
+//! the developer's machine. `root`, `print` and `sigma0` are clients of the root task, the parent
+//! and sigma0. `record`, `elf` and `lines` parse and sort; `list` and `ranges` are containers
+//! without a heap.
 //!
 //! `docs/native.md` is a tutorial.
 
@@ -18,8 +22,9 @@ pub mod call;
 #[cfg(target_os = "none")]
 pub mod clan;
 pub mod device;
-pub mod info;
 pub mod ipc;
+pub mod kernel_object;
+pub mod kip;
 pub mod lines;
 pub mod mapping;
 pub mod memory;
@@ -36,7 +41,6 @@ pub mod root;
 pub mod serial;
 pub mod server;
 pub mod sigma0;
-pub mod source;
 pub mod start;
 pub mod strings;
 pub mod task;

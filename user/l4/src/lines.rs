@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Keeps the output of the tasks apart: what a task prints is written by whole lines.
+//! Separates the output of tasks: buffers what each task prints and writes whole lines.
 
-/// Longest line that is kept together.
+/// Longest line that is not split.
 const LINE_BYTES: usize = 256;
-/// Tasks whose lines are collected at the same time.
+/// Tasks whose lines are buffered at the same time.
 const TASKS: usize = 20;
 
 #[derive(Clone, Copy)]
@@ -13,22 +13,22 @@ struct Line {
     bytes: [u8; LINE_BYTES],
 }
 
-/// The lines that have not ended yet.
+/// The unfinished lines.
 pub struct Lines {
     lines: [Line; TASKS],
 }
 
 impl Lines {
-    /// No output yet.
+    /// An empty buffer.
     pub const fn new() -> Lines {
         Lines { lines: [Line { task: 0, used: 0, bytes: [0; LINE_BYTES] }; TASKS] }
     }
 
-    /// Takes `text` of task `task`; gives lines that end, or grow too long, to `write`.
+    /// Adds `text` of task `task`. Passes each line that ends, or becomes too long, to `write`.
     pub fn add(&mut self, task: u32, text: &[u8], mut write: impl FnMut(&[u8])) {
         let own = self.lines.iter().position(|l| l.used > 0 && l.task == task);
         let Some(index) = own.or_else(|| self.lines.iter().position(|l| l.used == 0)) else {
-            // More writers than lines: mixed output is better than none.
+            // More tasks than buffers: mixed output is better than none.
             return write(text);
         };
         let line = &mut self.lines[index];
@@ -43,7 +43,7 @@ impl Lines {
         }
     }
 
-    /// Gives all that is left to `write`, each with an end of line.
+    /// Passes all unfinished lines to `write`, each with a newline.
     pub fn flush(&mut self, mut write: impl FnMut(&[u8])) {
         for line in self.lines.iter_mut().filter(|l| l.used > 0) {
             write(&line.bytes[..line.used]);
@@ -82,7 +82,7 @@ mod tests {
             lines.add(task, &[b'x'; 300], |b| count += b.len());
         }
         lines.flush(|b| count += b.iter().filter(|c| **c == b'x').count());
-        // A flush ends each line, which is counted apart.
+        // A flush ends each line; the newlines are counted separately.
         assert_eq!(count, 100 * 300);
     }
 }

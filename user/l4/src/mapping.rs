@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! What a task gives and takes back: unmap in both forms, and the split of a mapping into fpages.
+//! Unmap in both forms, and how a mapping is split into fpages.
 
 use crate::call::{checked, Failure, Registers};
 use crate::utcb;
@@ -8,12 +8,14 @@ use keel_abi::fpage::{PAGE_SHIFT, PAGE_SIZE, SPACE_SHIFT};
 use keel_abi::memory::MAX_RANGES;
 use keel_abi::{Error, Fpage, Id, MapItem, UnmapRange};
 
-/// Takes `rights` (`UNMAP_*`) of `fpage` from all who got it from the caller; tells the state found.
+/// Revokes `rights` (`UNMAP_*`) of `fpage` from all tasks that have it from the caller. Returns the
+/// accessed and dirty state that it found.
 pub fn unmap(fpage: Fpage, rights: u64) -> Result<u64, Failure> {
     checked(Registers { ax: CALL_FPAGE_UNMAP, di: fpage.0, si: rights, ..Registers::default() }).map(|after| after.di)
 }
 
-/// In the task `task` lets each range keep only the rights in the low bits of its address; tells the state found.
+/// Reduces each range of the task `task` to the rights in the low bits of its address. Returns the
+/// accessed and dirty state that it found.
 pub fn unmap_in(task: Id, ranges: &[UnmapRange]) -> Result<u64, Failure> {
     if ranges.len() > MAX_RANGES as usize {
         return Err(Failure::call(Error::Invalid));
@@ -26,8 +28,8 @@ pub fn unmap_in(task: Id, ranges: &[UnmapRange]) -> Result<u64, Failure> {
     checked(Registers { ax: CALL_FPAGE_UNMAP, di: 0, si: UNMAP_TASK, dx: task.0, words }).map(|after| after.di)
 }
 
-/// In the task `task` moves the small pages of a range, which has to be one whole table, to the address `to`; where that
-/// cannot be they are unmapped.
+/// Moves the small pages of a range of the task `task` to the address `to`. The range must be one
+/// whole page table. Pages that cannot be moved are unmapped.
 pub fn move_in(task: Id, from: UnmapRange, to: u64) -> Result<(), Failure> {
     utcb::set_record_word(0, from.address);
     utcb::set_record_word(1, from.pages);
@@ -35,8 +37,8 @@ pub fn move_in(task: Id, from: UnmapRange, to: u64) -> Result<(), Failure> {
     checked(Registers { ax: CALL_FPAGE_UNMAP, di: 0, si: UNMAP_TASK | UNMAP_MOVE, dx: task.0, words }).map(|_| ())
 }
 
-/// Log2 of the largest block that holds no byte outside [`from`, `end`) when it begins at `from`
-/// and is aligned both there and at the other address `also`. All are page-aligned.
+/// Log2 of the largest block from `from` on that ends at or before `end` and is aligned both at
+/// `from` and at the other address `also`. All arguments are page-aligned.
 pub fn block_log2(from: u64, also: u64, end: u64) -> u8 {
     debug_assert!(from < end && (from | also | end) % PAGE_SIZE == 0);
     let alignment = (from | also).trailing_zeros();
@@ -44,8 +46,8 @@ pub fn block_log2(from: u64, also: u64, end: u64) -> u8 {
     alignment.min(size).min(SPACE_SHIFT as u32).max(PAGE_SHIFT as u32) as u8
 }
 
-/// Splits [`from`, `end`) into the largest blocks that are aligned there and at the same distance from
-/// `also`: the address and the log2 of each.
+/// Splits [`from`, `end`) into the largest blocks that are aligned both there and at the same
+/// distance from `also`. Yields the address and the log2 of each.
 pub fn blocks(from: u64, also: u64, end: u64) -> impl Iterator<Item = (u64, u8)> {
     let mut at = from;
     core::iter::from_fn(move || {
@@ -56,8 +58,8 @@ pub fn blocks(from: u64, also: u64, end: u64) -> impl Iterator<Item = (u64, u8)>
     })
 }
 
-/// The items that map the caller's memory [`from`, `end`) to the address `to` of a window that is the whole
-/// space, or to that offset of an aligned one.
+/// The items that map the caller's memory [`from`, `end`) to address `to` of a window that is the
+/// whole space, or to offset `to` of an aligned window.
 pub fn items(from: u64, end: u64, to: u64, rights: u64) -> impl Iterator<Item = MapItem> {
     blocks(from, to, end)
         .map(move |(at, log2)| MapItem { send_base: to + (at - from), fpage: Fpage::memory(at, log2, rights).0 })

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Pages of the task's own memory, handed out once each. Nobody makes a Rust reference to their
-//! bytes, so they may be mapped to other tasks: what those do there only changes what is read.
+//! The task's own memory: gives each page out once. No Rust reference ever points to the bytes, so
+//! pages may be mapped to other tasks; a write of such a task only changes what is read next.
 
 use crate::ranges::{Range, Ranges};
 use core::cell::UnsafeCell;
@@ -8,7 +8,7 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use keel_abi::boot::{Start, DIRECT_MAP, START_REGIONS};
 use keel_abi::fpage::PAGE_SIZE;
 
-/// Pages that lie together.
+/// Contiguous pages.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Pages {
     address: u64,
@@ -39,14 +39,14 @@ impl Pages {
         (self.address + offset) as *mut u8
     }
 
-    /// Copies `bytes` to the place `offset`.
+    /// Copies `bytes` to `offset`. Panics if they do not fit.
     pub fn write(&self, offset: u64, bytes: &[u8]) {
         let to = self.at(offset, bytes.len());
-        // SAFETY: the place lies in pages that are ours (`new`), and a reference never points there.
+        // SAFETY: the bytes are in pages that are ours (`new`), and no reference points there.
         unsafe { core::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len()) };
     }
 
-    /// Copies what lies at `offset` to `bytes`.
+    /// Copies the bytes at `offset` to `bytes`.
     pub fn read(&self, offset: u64, bytes: &mut [u8]) {
         let from = self.at(offset, bytes.len());
         // SAFETY: as above.
@@ -66,22 +66,22 @@ pub struct Reserve<const BYTES: usize> {
     taken: AtomicBool,
 }
 
-// SAFETY: the bytes are used only through the `Pages` that `take` gives, and it does that once.
+// SAFETY: only the `Pages` that `take` returns access the bytes, and it returns them once.
 unsafe impl<const BYTES: usize> Sync for Reserve<BYTES> {}
 
 impl<const BYTES: usize> Reserve<BYTES> {
-    /// So many bytes, whole pages.
+    /// `BYTES` bytes, a multiple of the page size.
     pub const fn new() -> Reserve<BYTES> {
         assert!(BYTES > 0 && BYTES as u64 % PAGE_SIZE == 0);
         Reserve { bytes: UnsafeCell::new([0; BYTES]), taken: AtomicBool::new(false) }
     }
 
-    /// Takes the pages; `None` if somebody did before.
+    /// Takes the pages; `None` after the first call.
     pub fn take(&'static self) -> Option<Pages> {
         if self.taken.swap(true, Ordering::Relaxed) {
             return None;
         }
-        // SAFETY: the bytes are ours alone, for ever, and page-aligned as the first field.
+        // SAFETY: the bytes are exclusively ours from now on, and page-aligned as the first field.
         Some(unsafe { Pages::new(self.bytes.get() as u64, BYTES as u64 / PAGE_SIZE) })
     }
 }
@@ -92,7 +92,7 @@ impl<const BYTES: usize> Default for Reserve<BYTES> {
     }
 }
 
-/// The memory that the task was started with, less what was taken.
+/// The memory that the task got at its start, without what was taken.
 #[derive(Debug)]
 pub struct Memory {
     /// Physical addresses.
@@ -100,10 +100,10 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// The memory that `record` names, but for the RAM disk.
+    /// The memory that `record` names, without the RAM disk.
     ///
     /// # Safety
-    /// Once for each record, which must be the root task's.
+    /// At most once for each record. The record must come from the root task.
     pub unsafe fn new(record: &Start) -> Memory {
         let mut free = Ranges::new();
         let regions = record.regions.chunks_exact(3).take(record.region_count as usize);
@@ -121,8 +121,8 @@ impl Memory {
         self.free.total()
     }
 
-    /// Takes `count` pages that lie together, aligned to `count` pages where that is a power of two, so
-    /// that one fpage holds them. They are zero.
+    /// Takes `count` contiguous, zeroed pages. If `count` is a power of two they are aligned to
+    /// their size, so that one fpage covers them. `None` if there are none.
     pub fn take(&mut self, count: u64) -> Option<Pages> {
         let size = count.checked_mul(PAGE_SIZE)?;
         let alignment = if size.is_power_of_two() { size } else { PAGE_SIZE };
@@ -169,7 +169,7 @@ mod tests {
         record.region_count = 2;
         record.regions[..6].copy_from_slice(&[0x10_0000, 0x20_0000, 1, 0x40_0000, 0x42_0000, 1]);
         (record.initrd_phys, record.initrd_size) = (0x18_0000, 0x1001);
-        // SAFETY: nothing is taken out of it.
+        // SAFETY: no page is taken from it.
         let memory = unsafe { Memory::new(&record) };
         assert_eq!(memory.left(), 0x12_0000 - 0x2000);
         assert!(!memory.free.overlaps(Range::new(0x18_0000, 0x18_2000)));

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Typed messages: a request is an enum, a reply is a plain value, and both travel in the six
+//! Typed messages. A request is an enum, a reply is a plain value; both are passed in the six
 //! register words of a short message.
 //!
-//! `requests!` makes the enum and its encoding. Decoding believes nothing: a label that nobody
-//! knows is `NotSupported`, a word that does not fit its field is `Invalid`. A reply has the label
-//! 0, or the code of an error, as the kernel's own sources answer.
+//! `requests!` defines the enum and its encoding. Decoding trusts no sender: an unknown label is
+//! `NotSupported`, a word that does not fit its field is `Invalid`. A reply has label 0 or an error
+//! code, like the answers of kernel objects.
 
 use crate::call::Failure;
 use crate::ipc::{call, Message, Received};
@@ -15,7 +15,7 @@ use keel_abi::{Error, Fpage, Id};
 /// Words that a typed message can carry.
 pub const WORDS: usize = REGISTER_WORDS as usize;
 
-/// Puts fields into the words of a message, one behind the other.
+/// Writes fields into the words of a message, in order.
 #[derive(Debug, Default)]
 pub struct Writer {
     words: [u64; WORDS],
@@ -23,21 +23,21 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// Appends a word; `requests!` and [`reply`] refuse at compile time what would not fit.
+    /// Appends a word. `requests!` and [`reply`] reject at compile time what does not fit.
     #[inline]
     pub fn word(&mut self, word: u64) {
         self.words[self.used] = word;
         self.used += 1;
     }
 
-    /// The message with the words so far.
+    /// The message with the words that were written.
     #[inline]
     pub fn message(&self, label: u32) -> Message {
         Message::new(label, &self.words[..self.used])
     }
 }
 
-/// Takes fields out of the words of a message, in the same order.
+/// Reads fields from the words of a message, in the same order.
 #[derive(Debug)]
 pub struct Reader {
     words: [u64; WORDS],
@@ -51,7 +51,7 @@ impl Reader {
         Reader { words, used: 0 }
     }
 
-    /// The next word; `None` behind the last.
+    /// The next word; `None` after the last.
     #[inline]
     pub fn word(&mut self) -> Option<u64> {
         let word = self.words.get(self.used).copied();
@@ -62,17 +62,17 @@ impl Reader {
 
 /// A value that takes a fixed number of words.
 pub trait Field: Sized {
-    /// How many.
+    /// The number of words.
     const WORDS: usize;
 
-    /// Appends it.
+    /// Writes the value.
     fn put(&self, words: &mut Writer);
 
-    /// Takes it out; `None` if the words hold no such value.
+    /// Reads the value; `None` if the words do not encode one.
     fn take(words: &mut Reader) -> Option<Self>;
 }
 
-/// Implements [`Field`] for what one word holds: how it becomes a word, and back.
+/// Implements [`Field`] for types of one word: conversion to a word, and back.
 macro_rules! one_word {
     ($($name:ty: $to:expr, $from:expr;)*) => { $(
         impl Field for $name {
@@ -103,7 +103,7 @@ one_word! {
     Fpage: |fpage| fpage.0, |word| Some(Fpage(word));
 }
 
-/// Implements [`Field`] for tuples: one field behind the other.
+/// Implements [`Field`] for tuples: their fields in order.
 macro_rules! tuples {
     ($($($name:ident)*;)*) => { $(
         impl<$($name: Field),*> Field for ($($name,)*) {
@@ -131,7 +131,7 @@ tuples! {
     A B C D;
 }
 
-/// A few bytes in a message: their number, then `W` words that hold them.
+/// A few bytes in a message: their number, then `W` words that contain them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Bytes<const W: usize> {
     words: [[u8; 8]; W],
@@ -139,7 +139,7 @@ pub struct Bytes<const W: usize> {
 }
 
 impl<const W: usize> Bytes<W> {
-    /// The most that fits.
+    /// The most bytes that fit.
     pub const CAPACITY: usize = 8 * W;
 
     /// The first [`Bytes::CAPACITY`] of `bytes`.
@@ -166,7 +166,7 @@ impl<const W: usize> Field for Bytes<W> {
         self.words.iter().for_each(|word| words.word(u64::from_le_bytes(*word)));
     }
 
-    /// A number of bytes that cannot be is cut to what there is.
+    /// A number of bytes above the capacity is cut to it.
     fn take(words: &mut Reader) -> Option<Bytes<W>> {
         let used = words.word()?.min(Self::CAPACITY as u64) as usize;
         let mut bytes = Bytes { words: [[0; 8]; W], used };
@@ -177,16 +177,16 @@ impl<const W: usize> Field for Bytes<W> {
     }
 }
 
-/// What a client asks a server; `requests!` implements it.
+/// A client's request to a server; `requests!` implements it.
 pub trait Request: Sized {
-    /// The message that asks for it.
+    /// The message that carries the request.
     fn encode(&self) -> Message;
 
-    /// What `received` asks for: `NotSupported` for an unknown label, `Invalid` for an impossible word.
+    /// Decodes `received`: `NotSupported` for an unknown label, `Invalid` for an invalid word.
     fn decode(received: &Received) -> Result<Self, Error>;
 }
 
-/// The requests of a server that takes none.
+/// The requests of a server that accepts none.
 #[derive(Clone, Copy, Debug)]
 pub enum NoRequest {}
 
@@ -213,13 +213,14 @@ pub fn reply<A: Field>(result: Result<A, Error>) -> Message {
     }
 }
 
-/// The value in an answer, or the error that it names.
+/// The value in an answer, or the error that it carries.
 pub fn value<A: Field>(answer: Received) -> Result<A, Failure> {
     let answer = answer.accepted()?;
     A::take(&mut Reader::new(answer.words)).ok_or(Failure::call(Error::Invalid))
 }
 
-/// Asks `server` and waits for its answer. An error that it answers becomes a failure of the call.
+/// Sends a request to `server` and waits for the answer. An error in the answer becomes a failure
+/// of the call.
 pub fn ask<A: Field>(server: Id, request: &impl Request) -> Result<A, Failure> {
     value(call(server, request.encode())?)
 }

@@ -1,42 +1,43 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Page faults: what a pager is told, how it answers, and the loop of one that does nothing else.
+//! Page faults: the fault message, the answers to it, and the loop of a program that is only a
+//! pager.
 
 use crate::ipc::{Message, Received};
 use crate::message::NoRequest;
 use crate::server::{self, Server};
 use core::fmt;
-use keel_abi::call::TAG_PASS_ON;
+use keel_abi::call::TAG_FORWARD;
 use keel_abi::fpage::{FPAGE_EXEC, FPAGE_WRITE, PAGE_SHIFT, PAGE_SIZE};
 use keel_abi::{Fpage, Id, MapItem, Tag};
 
 /// A thread's page fault.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Fault {
-    /// The thread, which waits for the answer.
+    /// The thread. It waits for the answer.
     pub thread: Id,
-    /// The address that it touched.
+    /// The accessed address.
     pub address: u64,
-    /// How: one right of `FPAGE_*`.
+    /// The kind of access: one right of `FPAGE_*`.
     pub access: u64,
-    /// The instruction that did it.
+    /// Address of the instruction.
     pub ip: u64,
-    /// Whether something is mapped there, without that right.
+    /// Whether a page is mapped there, without that right.
     pub forbidden: bool,
 }
 
 impl Fault {
-    /// The fault in a message of the kind `KIND_PAGE_FAULT`.
+    /// Decodes a message of the kind `KIND_PAGE_FAULT`.
     pub fn of(received: &Received) -> Fault {
         let [address, ip, _, forbidden, ..] = received.words;
         Fault { thread: received.from, address, access: received.tag.label() as u64, ip, forbidden: forbidden != 0 }
     }
 
-    /// The address of the page that was touched.
+    /// The address of the accessed page.
     pub fn page(&self) -> u64 {
         self.address / PAGE_SIZE * PAGE_SIZE
     }
 
-    /// The answer that maps the pager's own page at `address` there, with `rights`.
+    /// The answer that maps the pager's own page at `address` to the faulting page, with `rights`.
     pub fn map(&self, address: u64, rights: u64) -> Message {
         let page = Fpage::memory(address, PAGE_SHIFT as u8, rights);
         Message::label(0).with_maps(&[MapItem { send_base: self.page(), fpage: page.0 }])
@@ -54,24 +55,25 @@ impl fmt::Display for Fault {
     }
 }
 
-/// The answer to a fault that the pager does not take: it becomes the handler's, or stops the thread where none exists.
+/// The answer to a fault that the pager does not handle: the fault goes to the exception handler,
+/// or stops the thread if it has none.
 pub fn refused() -> Message {
-    Message { tag: Tag(TAG_PASS_ON), ..Message::default() }
+    Message { tag: Tag(TAG_FORWARD), ..Message::default() }
 }
 
-/// Who answers page faults.
+/// Answers page faults.
 pub trait Pager {
-    /// The answer to a fault, [`Fault::map`] or a message with other map items; `None` leaves the
-    /// thread standing.
+    /// The answer to a fault: [`Fault::map`] or a message with other map items. `None` leaves the
+    /// thread waiting.
     fn page(&mut self, fault: &Fault) -> Option<Message>;
 
-    /// An exception of a thread whose handler the pager is as well.
+    /// The answer to an exception of a thread whose exception handler is also this pager.
     fn exception(&mut self, _received: &Received) -> Option<Message> {
         None
     }
 }
 
-/// A server that is a pager and nothing else.
+/// A server that is only a pager.
 struct Only<'a, P>(&'a mut P);
 
 impl<P: Pager> Server for Only<'_, P> {
@@ -90,7 +92,7 @@ impl<P: Pager> Server for Only<'_, P> {
     }
 }
 
-/// Answers page faults for ever.
+/// Answers page faults in an endless loop.
 pub fn run(pager: &mut impl Pager) -> ! {
     server::run(&mut Only(pager))
 }

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! A pipe in memory that two threads share, of one space or of two: one writes, the other reads, and they meet by ipc only
-//! where one of them waits. It keeps POSIX's rules: a write waits until all of it is in; a read takes what there is, and
-//! waits where there is nothing; nothing left and no writer is the end; no reader is an error for the writer. A thread
-//! that is gone has closed its end.
+//! A pipe in memory that two threads share, in one space or in two. One writes, the other reads;
+//! they use ipc only when one of them has to wait. It keeps POSIX's rules: a write waits until all
+//! its bytes are in the pipe; a read takes what is there, and waits if there is nothing; an empty
+//! pipe without a writer is the end; a pipe without a reader is an error for the writer. A thread
+//! that no longer exists has closed its end.
 //!
-//! An end believes nothing that the other one writes: who scribbles in the memory makes it carry wrong bytes or wait for
-//! ever, and no more. While a thread is in a call of its end, its partner sends it nothing but what this module sends.
+//! An end trusts nothing that the other end writes. A partner that corrupts the memory makes this
+//! end pass wrong bytes or wait without end, and has no other effect. While a thread is in a call
+//! of its end, its partner must send it no messages other than those of this module.
 
 use crate::call::Failure;
 use crate::ipc::{receive, send, Message, Timeout};
@@ -14,22 +16,22 @@ use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use keel_abi::{Error, Id};
 
-/// Who holds the other end: how it is woken, and how it wakes.
+/// The holder of the other end: how to wake it, and how to wait for it.
 pub trait Partner {
-    /// Lets it run, if it could.
-    fn give_way(&self);
+    /// Yields the processor to it, if it is ready.
+    fn yield_to(&self);
 
-    /// Wakes it: it waits, or is about to.
+    /// Wakes it. It waits, or is about to wait.
     fn wake(&self) -> Result<(), Failure>;
 
-    /// Waits until it wakes the caller; `NoPartner` if it is gone.
+    /// Waits until it wakes the caller. `NoPartner` if it no longer exists.
     fn wait(&self) -> Result<(), Failure>;
 }
 
 impl Partner for Id {
     #[inline]
-    fn give_way(&self) {
-        // Who is gone cannot run.
+    fn yield_to(&self) {
+        // The switch fails only if the partner no longer exists.
         let _ = switch(*self);
     }
 
@@ -44,58 +46,61 @@ impl Partner for Id {
     }
 }
 
-/// States of an end that does not wait. One that waits says for how many bytes.
+/// The state of an end that does not wait. The state of one that waits is the number of bytes for
+/// which it waits.
 const RUNS: u64 = 0;
 const CLOSED: u64 = u64::MAX;
 
-/// What one end tells the other.
+/// What one end reports to the other.
 #[derive(Debug)]
 #[repr(C, align(64))]
-struct Told {
-    /// How many bytes passed it since the beginning; only this end writes it.
+struct Shared {
+    /// Bytes that passed this end since the beginning. Only this end writes it.
     moved: AtomicU64,
-    /// `RUNS`, `CLOSED`, or for how many bytes it waits. Who changes that number back to `RUNS` ends the wait: the other end,
-    /// which then wakes it, or itself.
+    /// `RUNS`, `CLOSED`, or the number of bytes for which the end waits. The thread that changes
+    /// the number to `RUNS` ends the wait: the other end, which then wakes this one, or this end
+    /// itself.
     state: AtomicU64,
 }
 
-impl Told {
-    const fn new() -> Told {
-        Told { moved: AtomicU64::new(0), state: AtomicU64::new(RUNS) }
+impl Shared {
+    const fn new() -> Shared {
+        Shared { moved: AtomicU64::new(0), state: AtomicU64::new(RUNS) }
     }
 }
 
-/// The memory of a pipe that holds `N` bytes, a power of two.
+/// The memory of a pipe with a capacity of `N` bytes, a power of two.
 #[derive(Debug)]
 #[repr(C, align(4096))]
 pub struct Pipe<const N: usize> {
-    writer: Told,
-    reader: Told,
+    writer: Shared,
+    reader: Shared,
     bytes: UnsafeCell<[u8; N]>,
 }
 
-// SAFETY: the bytes are copied as such, in and out, and nobody makes a reference to them: what a partner changes at the same
-// time only makes them others.
+// SAFETY: the bytes are only copied in and out, and no reference points to them. A partner that
+// changes them at the same time only changes their values.
 unsafe impl<const N: usize> Sync for Pipe<N> {}
 
 impl<const N: usize> Pipe<N> {
-    /// An empty one, open at both ends.
+    /// An empty pipe, open at both ends.
     pub const fn new() -> Pipe<N> {
         assert!(N.is_power_of_two());
-        Pipe { writer: Told::new(), reader: Told::new(), bytes: UnsafeCell::new([0; N]) }
+        Pipe { writer: Shared::new(), reader: Shared::new(), bytes: UnsafeCell::new([0; N]) }
     }
 
-    /// The end to write to, which one thread holds; `reader` holds the other.
+    /// The write end, for one thread; `reader` is the holder of the other end.
     pub const fn write_end<P: Partner>(&self, reader: P) -> WriteEnd<'_, N, P> {
         WriteEnd(End { pipe: self, own: &self.writer, other: &self.reader, partner: reader, moved: 0 })
     }
 
-    /// The end to read from, which one thread holds; `writer` holds the other.
+    /// The read end, for one thread; `writer` is the holder of the other end.
     pub const fn read_end<P: Partner>(&self, writer: P) -> ReadEnd<'_, N, P> {
         ReadEnd(End { pipe: self, own: &self.reader, other: &self.writer, partner: writer, moved: 0 })
     }
 
-    /// Where the bytes that follow the first `moved` ones lie: the place, and how many there are before the memory ends.
+    /// The place of the bytes that follow the first `moved` ones, and how many bytes there are from
+    /// there to the end of the memory.
     #[inline]
     fn place(&self, moved: u64) -> (*mut u8, usize) {
         let at = moved as usize % N;
@@ -114,45 +119,49 @@ impl<const N: usize> Default for Pipe<N> {
 #[derive(Debug)]
 struct End<'a, const N: usize, P: Partner> {
     pipe: &'a Pipe<N>,
-    own: &'a Told,
-    other: &'a Told,
+    own: &'a Shared,
+    other: &'a Shared,
     partner: P,
-    /// What stands in `own.moved`.
+    /// The value of `own.moved`.
     moved: u64,
 }
 
 impl<const N: usize, P: Partner> End<'_, N, P> {
-    /// Waits until the other end has moved to `behind` bytes before this one and `wish` more, or is closed. How far it
-    /// is, in bytes beyond `behind`: 0, if it is closed and was there.
+    /// Waits until this end can move `wish` bytes, or the other end is closed. Returns how many
+    /// bytes this end can move. It may be `lead` bytes ahead of the other end: none when it reads,
+    /// the capacity when it writes.
     #[inline]
-    fn wait(&self, behind: u64, wish: u64) -> Result<u64, Failure> {
-        let mut gave_way = false;
+    fn wait(&self, lead: u64, wish: u64) -> Result<u64, Failure> {
+        let mut yielded = false;
         loop {
             let closed = self.other.state.load(SeqCst) == CLOSED;
-            let ahead = self.ahead(behind);
+            let ahead = self.ahead(lead);
             if ahead >= wish || closed {
                 return Ok(ahead);
             }
-            // Mostly the other end is ready to run and does what this one waits for. That saves both the ipc.
-            if core::mem::replace(&mut gave_way, true) {
-                self.sleep(behind, wish)?;
+            // In most cases the other end is ready to run and does what this one waits for. A
+            // switch saves both of them an ipc.
+            if core::mem::replace(&mut yielded, true) {
+                self.sleep(lead, wish)?;
             } else {
-                self.partner.give_way();
+                self.partner.yield_to();
             }
         }
     }
 
-    /// How many bytes this end can move. No more than there is memory, whatever the other end says.
+    /// How many bytes this end can move: never more than the capacity, whatever the other end
+    /// reports.
     #[inline]
-    fn ahead(&self, behind: u64) -> u64 {
-        self.other.moved.load(SeqCst).wrapping_add(behind).wrapping_sub(self.moved).min(N as u64)
+    fn ahead(&self, lead: u64) -> u64 {
+        self.other.moved.load(SeqCst).wrapping_add(lead).wrapping_sub(self.moved).min(N as u64)
     }
 
-    /// One sleep, unless the wish is fulfilled by now.
-    fn sleep(&self, behind: u64, wish: u64) -> Result<(), Failure> {
+    /// Sleeps once, unless the wish is fulfilled already.
+    fn sleep(&self, lead: u64, wish: u64) -> Result<(), Failure> {
         self.own.state.store(wish, SeqCst);
-        // The other end looks at the state after each change. It comes too late for one that was before.
-        let late = self.ahead(behind) >= wish || self.other.state.load(SeqCst) == CLOSED;
+        // The other end checks the state after each change. A change before the store above is only
+        // seen here.
+        let late = self.ahead(lead) >= wish || self.other.state.load(SeqCst) == CLOSED;
         if late && self.own.state.compare_exchange(wish, RUNS, SeqCst, SeqCst).is_ok() {
             return Ok(());
         }
@@ -165,7 +174,8 @@ impl<const N: usize, P: Partner> End<'_, N, P> {
         }
     }
 
-    /// This end moved `count` bytes. Wakes the other end if that is what it waits for: `there` bytes are there for it now.
+    /// Records that this end moved `count` bytes. Wakes the other end if it waits for at most
+    /// `there` bytes, which are available to it now.
     #[inline]
     fn advance(&mut self, count: usize, there: u64) -> Result<(), Failure> {
         self.moved += count as u64;
@@ -180,7 +190,7 @@ impl<const N: usize, P: Partner> End<'_, N, P> {
             return Ok(());
         }
         match self.partner.wake() {
-            // The next wait finds that out.
+            // The next wait finds out.
             Err(failure) if failure.error == Error::NoPartner => Ok(()),
             woken => woken,
         }
@@ -188,22 +198,23 @@ impl<const N: usize, P: Partner> End<'_, N, P> {
 
     fn close(&mut self) -> Result<(), Failure> {
         self.own.state.store(CLOSED, SeqCst);
-        // Whatever it waits for does not come any more.
+        // What the other end waits for can no longer come, so it is woken for any number.
         self.wake(CLOSED - 1)
     }
 }
 
-/// The end to write to.
+/// The write end.
 #[derive(Debug)]
 pub struct WriteEnd<'a, const N: usize, P: Partner = Id>(End<'a, N, P>);
 
 impl<const N: usize, P: Partner> WriteEnd<'_, N, P> {
-    /// Writes all of `bytes`, and waits until they are in the pipe. `NoPartner`: nobody will read them.
+    /// Writes all of `bytes` and waits until they are in the pipe. `NoPartner` if no reader is
+    /// left.
     #[inline]
     pub fn write(&mut self, bytes: &[u8]) -> Result<(), Failure> {
         let mut rest = bytes;
         while !rest.is_empty() {
-            // Not for each byte that gets free: for all that is left, or half of the pipe.
+            // Not for each byte that becomes free: for the rest, or for half of the pipe.
             let room = self.0.wait(N as u64, rest.len().min(N / 2) as u64)? as usize;
             if self.0.other.state.load(SeqCst) == CLOSED {
                 return Err(Failure::call(Error::NoPartner));
@@ -221,7 +232,8 @@ impl<const N: usize, P: Partner> WriteEnd<'_, N, P> {
     fn copy(&self, bytes: &[u8]) {
         let (place, before_end) = self.0.pipe.place(self.0.moved);
         let (first, second) = bytes.split_at(before_end.min(bytes.len()));
-        // SAFETY: the first piece ends where the memory ends at the latest, and both together are no longer than it.
+        // SAFETY: the first piece ends at the end of the memory at the latest, and both pieces
+        // together are no longer than the memory.
         unsafe {
             place.copy_from_nonoverlapping(first.as_ptr(), first.len());
             if !second.is_empty() {
@@ -230,18 +242,19 @@ impl<const N: usize, P: Partner> WriteEnd<'_, N, P> {
         }
     }
 
-    /// Closes it: who reads gets what is left, then the end.
+    /// Closes the end. The reader gets what is left, then the end.
     pub fn close(mut self) -> Result<(), Failure> {
         self.0.close()
     }
 }
 
-/// The end to read from.
+/// The read end.
 #[derive(Debug)]
 pub struct ReadEnd<'a, const N: usize, P: Partner = Id>(End<'a, N, P>);
 
 impl<const N: usize, P: Partner> ReadEnd<'_, N, P> {
-    /// Waits for bytes, and takes as many as there are and `buffer` holds; 0 at the end.
+    /// Waits for bytes and takes as many as there are and `buffer` can hold. Returns 0 at the end
+    /// of the pipe.
     #[inline]
     pub fn read(&mut self, buffer: &mut [u8]) -> Result<usize, Failure> {
         let there = self.0.wait(0, buffer.len().min(1) as u64)? as usize;
@@ -266,7 +279,7 @@ impl<const N: usize, P: Partner> ReadEnd<'_, N, P> {
         }
     }
 
-    /// Closes it: who writes is refused.
+    /// Closes the end. Further writes fail.
     pub fn close(mut self) -> Result<(), Failure> {
         self.0.close()
     }
@@ -278,7 +291,8 @@ mod tests {
     use std::sync::mpsc::{sync_channel, Receiver, SyncSender};
     use std::thread::{scope, Scope};
 
-    /// A thread of the host, met as ipc meets: who wakes waits until the other one is there.
+    /// A thread on the developer's machine with ipc's rendezvous: a wake-up waits until the other
+    /// thread is there.
     struct Host(SyncSender<()>, Receiver<()>);
 
     fn gone<T>(_: T) -> Failure {
@@ -286,7 +300,7 @@ mod tests {
     }
 
     impl Partner for Host {
-        fn give_way(&self) {
+        fn yield_to(&self) {
             std::thread::yield_now();
         }
 
@@ -305,10 +319,10 @@ mod tests {
     }
 
     const SMALL: usize = 64;
-    /// Bytes that a test sends through.
+    /// Bytes that a test sends through the pipe.
     const TOTAL: usize = 3_000;
 
-    /// Byte `index` of what is sent.
+    /// Byte `index` of them.
     fn byte(index: usize) -> u8 {
         (index * 7 % 251) as u8
     }
@@ -378,7 +392,7 @@ mod tests {
                 }
                 let refused = Failure::call(Error::NoPartner);
                 let [first, second] = waiting.join().unwrap();
-                // The byte that was read may have been what the last one waited for.
+                // The byte that was read may be the one for which the last wait waited.
                 assert!(first == Ok(()) || first == Err(refused));
                 assert_eq!(second, Err(refused));
             });
@@ -392,18 +406,18 @@ mod tests {
         assert_eq!(pipe.read_end(reader).read(&mut [0]), Ok(0));
     }
 
-    /// A partner that nobody may wait for.
+    /// A partner for which a wait is an error.
     struct Nobody;
 
     impl Partner for Nobody {
-        fn give_way(&self) {}
+        fn yield_to(&self) {}
 
         fn wake(&self) -> Result<(), Failure> {
             panic!("it does not wait");
         }
 
         fn wait(&self) -> Result<(), Failure> {
-            panic!("nobody wakes this end");
+            panic!("no wake-up of this end");
         }
     }
 

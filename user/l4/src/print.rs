@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Text output. It goes to the parent's print service, unless the program sets another sink
-//! (the root task itself has the serial line).
+//! Text output. It goes to the parent's print service unless the program sets another sink (the
+//! root task has the serial line).
 
 use crate::message::Bytes;
 use crate::root;
 use core::fmt::{self, Write};
 use core::sync::atomic::{AtomicPtr, Ordering};
 
-/// Text is collected until it fills a message.
+/// Bytes that fill one message. Text is collected until then.
 const CHUNK: usize = Bytes::<5>::CAPACITY;
 
-/// Where text goes.
+/// Receives the text.
 pub type Sink = fn(&[u8]);
 
 static SINK: AtomicPtr<()> = AtomicPtr::new(core::ptr::null_mut());
@@ -20,7 +20,7 @@ pub fn set_sink(sink: Sink) {
     SINK.store(sink as *mut (), Ordering::Relaxed);
 }
 
-/// Writes `bytes` to the sink.
+/// Passes `bytes` to the sink.
 pub fn bytes(bytes: &[u8]) {
     let sink = SINK.load(Ordering::Relaxed);
     if sink.is_null() {
@@ -57,10 +57,10 @@ impl Write for Collector {
     }
 }
 
-/// What the macros call: text, then `end`.
+/// What the macros call: prints the text, then `end`.
 pub fn formatted(arguments: fmt::Arguments<'_>, end: &str) {
     let mut collector = Collector { bytes: [0; CHUNK], used: 0 };
-    // Writing to the collector never fails; a failing Display leaves its text short.
+    // A write to the collector never fails. A `Display` that fails leaves its text incomplete.
     let _ = collector.write_fmt(arguments).and_then(|()| collector.write_str(end));
     collector.flush();
 }

@@ -1,31 +1,31 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! The start record that the root task gives to every task it starts: reading it, and writing one for
-//! a task of one's own.
+//! The start record that the root task gives to every task that it starts: reads it, and writes one
+//! for a task that this program starts.
 
 use crate::memory::Pages;
 use keel_abi::boot::{Start, START_MAGIC};
 
-/// The record at `address`, which came in rdi; `None` if there is no record.
+/// The record at `address`, the value of rdi at the start; `None` if there is no record.
 ///
 /// # Safety
-/// `address` must be 0 or point to a mapped page that stays as it is.
+/// `address` must be 0 or point to a mapped page that never changes.
 pub unsafe fn at(address: u64) -> Option<&'static Start> {
     if address == 0 {
         return None;
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: by this function's own contract.
     let start = unsafe { &*(address as *const Start) };
     (start.magic == START_MAGIC).then_some(start)
 }
 
-/// Writes `start` into the first of `pages`, for a task that gets them.
+/// Writes `start` to the beginning of `pages`, for a task that gets them.
 pub fn write(start: &Start, pages: &Pages) {
     // SAFETY: a record consists of initialised words, and bytes have no alignment.
     let bytes = unsafe { core::slice::from_raw_parts((start as *const Start).cast::<u8>(), size_of::<Start>()) };
     pages.write(0, bytes);
 }
 
-/// The command line, up to its zero byte or the first byte that is not text.
+/// The command line, up to its zero byte or the first byte that is not UTF-8.
 pub fn command_line(start: &Start) -> &str {
     // SAFETY: the words are initialised, and bytes have no alignment.
     let bytes = unsafe {

@@ -1,26 +1,27 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Asking the task that started this one, its parent: the root task, or whoever speaks its protocol.
+//! Client of the task that started this one, its parent: the root task, or a chief that implements
+//! its protocol.
 
 use crate::call::Failure;
 use crate::message::{ask, Bytes};
 use core::sync::atomic::{AtomicU64, Ordering};
-use keel_abi::boot::{ROOT_END, ROOT_PRINT, ROOT_RESTART};
+use keel_abi::boot::{ROOT_PRINT, ROOT_RESTART, ROOT_SHUTDOWN};
 use keel_abi::Id;
 
 crate::requests! {
-    /// What a parent does for the tasks that it started.
+    /// The services of a parent for the tasks that it started.
     pub enum Request {
         /// Prints text.
         Print {
-            /// The text, or a part of it.
+            /// The text, or a piece of it.
             text: Bytes<5>,
         } = ROOT_PRINT,
-        /// Ends the machine, or what the parent takes for it.
-        End {
-            /// `END_*`.
+        /// Shuts the machine down, or what the parent presents as the machine.
+        Shutdown {
+            /// `SHUTDOWN_*`.
             code: u64,
-        } = ROOT_END,
-        /// Starts a less important task anew that may fail.
+        } = ROOT_SHUTDOWN,
+        /// Restarts a task of lower priority that may fail.
         Restart {
             /// Its number.
             task: u64,
@@ -30,30 +31,31 @@ crate::requests! {
 
 static PARENT: AtomicU64 = AtomicU64::new(Id::ROOT.0);
 
-/// The thread that serves this task: the root task's, unless [`set_parent`] named another.
+/// The thread that serves this task: the root task's, unless [`set_parent`] set another.
 pub fn parent() -> Id {
     Id(PARENT.load(Ordering::Relaxed))
 }
 
-/// Names the thread that serves this task.
+/// Sets the thread that serves this task.
 pub fn set_parent(parent: Id) {
     PARENT.store(parent.0, Ordering::Relaxed);
 }
 
-/// Prints `bytes`, in as many messages as they take.
+/// Prints `bytes`, in as many messages as necessary.
 pub fn print(bytes: &[u8]) {
     for chunk in bytes.chunks(Bytes::<5>::CAPACITY) {
-        // Nobody is left to tell if even the parent does not listen.
+        // If even the parent fails, there is no one to report it to.
         let _: Result<(), Failure> = ask(parent(), &Request::Print { text: Bytes::new(chunk) });
     }
 }
 
-/// Asks the parent to end the machine (`END_*`). It does not answer unless it refuses.
-pub fn end(code: u64) -> Result<(), Failure> {
-    ask(parent(), &Request::End { code })
+/// Asks the parent to shut the machine down (`SHUTDOWN_*`). Returns only if the parent refuses.
+pub fn shut_down(code: u64) -> Result<(), Failure> {
+    ask(parent(), &Request::Shutdown { code })
 }
 
-/// Asks the parent to start the task `number` anew, which does not do what it should. It answers before it does so.
+/// Asks the parent to restart the task `number`, which does not work properly. The parent answers
+/// before it restarts the task.
 pub fn restart(number: u64) -> Result<(), Failure> {
     ask(parent(), &Request::Restart { task: number })
 }

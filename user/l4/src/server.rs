@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! The loop of a server: one open wait, and from then on one ipc that delivers the answer and waits
-//! for the next message.
+//! The loop of a server: one open wait, then one ipc for each message, which delivers the answer
+//! and waits for the next message.
 //!
 //! [`serve`] is for a function from request to reply. A [`Server`] keeps state, may answer later,
-//! and also hears faults, exceptions, preemptions, interrupts and notifications.
+//! and also receives faults, exceptions, preemptions, interrupts and notifications.
 
 use crate::call::Failure;
 use crate::ipc::{send, send_and_wait, send_as, send_as_and_wait, wait, Message, Received, Timeout};
@@ -17,18 +17,18 @@ use keel_abi::call::{
 };
 use keel_abi::{Error, Id, Side};
 
-/// What a server does with each kind of message. A method that answers `None` leaves the sender
+/// What a server does with each kind of message. If a method returns `None`, the sender keeps
 /// waiting: the server answers later by [`answer_later`], or never.
 pub trait Server {
-    /// What clients may ask; the loop itself refuses everything else.
+    /// The requests of clients. The loop answers all other messages with an error.
     type Request: Request;
 
-    /// A client's request. `received` tells who sent it, and what else came with it.
+    /// A client's request. `received` has the sender, and what else came with the message.
     fn request(&mut self, request: Self::Request, received: &Received) -> Option<Message>;
 
-    /// A message to somebody else that came to the server because it is the chief on the way. The answer is shown to its
-    /// sender as one of `destination`. Unless the server says otherwise, it serves the faults of its clan itself and lets
-    /// no request pass.
+    /// A message to another task that came to the server because the server is the chief on its
+    /// path. The sender sees the answer as one of `destination`. By default the server serves the
+    /// faults of its clan itself and forwards no request.
     fn redirected(&mut self, received: &Received, _destination: Id) -> Option<Message> {
         match received.tag.kind() {
             KIND_PAGE_FAULT if !received.tag.has(TAG_FROM_OUTSIDE) => self.fault(&Fault::of(received)),
@@ -39,25 +39,26 @@ pub trait Server {
         }
     }
 
-    /// A page fault of a thread whose pager the server is.
+    /// A page fault of a thread whose pager is the server.
     fn fault(&mut self, _fault: &Fault) -> Option<Message> {
         None
     }
 
-    /// An exception of a thread whose handler the server is.
+    /// An exception of a thread whose exception handler is the server.
     fn exception(&mut self, _received: &Received) -> Option<Message> {
         None
     }
 
-    /// A thread whose preempter the server is lost the processor. Unless the server says otherwise, it goes on.
-    fn preempted(&mut self, _told: &Preemption) -> Option<Message> {
+    /// A thread whose preempter is the server lost the processor. By default it resumes at once.
+    fn preempted(&mut self, _preemption: &Preemption) -> Option<Message> {
         Some(Message::label(0))
     }
 
-    /// An interrupt of `source` or a timer, at the kernel time `time` in nanoseconds.
+    /// An interrupt or a timer's message from the kernel object `source`, at the kernel time `time`
+    /// in nanoseconds.
     fn interrupt(&mut self, _source: Id, _time: u64) {}
 
-    /// A notification.
+    /// A notification, with the bits that were set since the last one.
     fn notified(&mut self, _bits: u64) {}
 
     /// The answer to `received` was not delivered: its sender does not wait for it, or there is no
@@ -65,15 +66,15 @@ pub trait Server {
     fn undelivered(&mut self, _received: &Received, _failure: Failure) {}
 }
 
-/// Serves for ever.
+/// Serves in an endless loop.
 pub fn run(server: &mut impl Server) -> ! {
     loop {
         run_until(server, |_| false);
     }
 }
 
-/// Serves until `over`, which is asked first and after each message. An error in the wait itself (somebody
-/// cancelled it) just begins another.
+/// Serves until `over` is true, which is checked first and after each message. After an error of
+/// the wait itself (a cancellation) it waits again.
 pub fn run_until<S: Server>(server: &mut S, over: impl Fn(&S) -> bool) {
     if over(server) {
         return;
@@ -88,7 +89,7 @@ pub fn run_until<S: Server>(server: &mut S, over: impl Fn(&S) -> bool) {
         let answer = answer(server, &received, answering);
         if over(server) {
             if let Some(message) = answer {
-                // A client that has gone needs no answer.
+                // A client that no longer exists needs no answer.
                 let _ = respond(&received, answering, message);
             }
             return;
@@ -100,7 +101,8 @@ pub fn run_until<S: Server>(server: &mut S, over: impl Fn(&S) -> bool) {
     }
 }
 
-/// Serves those who wait now. For a server with long work of its own, in its pauses.
+/// Serves the clients that wait now, without waiting itself: for a server with long work of its
+/// own.
 pub fn serve_waiting(server: &mut impl Server) {
     while let Ok(received) = wait(Timeout::Zero) {
         let answering = received.tag.has(TAG_REDIRECTED).then(utcb::destination);
@@ -112,7 +114,8 @@ pub fn serve_waiting(server: &mut impl Server) {
     }
 }
 
-/// The answer to `received`, shown as one of `answering` where that is somebody else.
+/// Sends the answer to `received`, with `answering` as its virtual sender where that is another
+/// thread.
 fn respond(received: &Received, answering: Option<Id>, message: Message) -> Result<(), Failure> {
     match answering {
         Some(id) => send_as(id, received.from, message, Timeout::Zero),
@@ -120,9 +123,9 @@ fn respond(received: &Received, answering: Option<Id>, message: Message) -> Resu
     }
 }
 
-/// Answers a client that was left waiting. It loses the answer if it does not wait for one.
+/// Answers a client that was left waiting. The answer is dropped if the client does not wait.
 pub fn answer_later(client: Id, message: Message) {
-    // A client that has gone needs no answer.
+    // A client that no longer exists needs no answer.
     let _ = send(client, message, Timeout::Zero);
 }
 
@@ -150,7 +153,7 @@ fn answer(server: &mut impl Server, received: &Received, destination: Option<Id>
     }
 }
 
-/// Out of the way of requests, which are to be fast.
+/// Separate from requests, which must be fast.
 #[cold]
 fn preempted(server: &mut (impl Server + ?Sized), received: &Received) -> Option<Message> {
     Preemption::of(received).and_then(|told| server.preempted(&told))
@@ -183,7 +186,7 @@ impl<Q: Request, A: Field, F: FnMut(Id, Q) -> Result<A, Error>> Server for Funct
     }
 }
 
-/// Serves for ever: `answer` turns a client's request into its reply.
+/// Serves in an endless loop: `answer` turns a client's request into its reply.
 pub fn serve<Q: Request, A: Field>(answer: impl FnMut(Id, Q) -> Result<A, Error>) -> ! {
     run(&mut Function(answer, core::marker::PhantomData))
 }

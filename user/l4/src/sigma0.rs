@@ -1,32 +1,32 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Asking sigma0 for memory, ports and interrupt lines.
+//! Client of sigma0: memory, ports and interrupts.
 
 use crate::call::Failure;
 use crate::ipc::{call, Message};
 use crate::message::{ask, reply, Request as _};
 use crate::utcb;
-use keel_abi::memory::{MAP_GRANT, SIGMA0_ANY, SIGMA0_INFO, SIGMA0_IRQ, SIGMA0_MAP};
+use keel_abi::memory::{MAP_GRANT, SIGMA0_ANY, SIGMA0_IRQ, SIGMA0_KIP, SIGMA0_MAP};
 use keel_abi::{Error, Fpage, Id, MapItem};
 
 crate::requests! {
-    /// What sigma0 gives.
+    /// The requests to sigma0.
     pub enum Request {
-        /// This memory or these ports, one-to-one.
+        /// This memory or these ports, mapped one-to-one.
         Map {
             /// The memory or the ports.
             fpage: Fpage,
         } = SIGMA0_MAP,
-        /// A copy of the kernel information page.
-        Info = SIGMA0_INFO,
+        /// A copy of the KIP.
+        Kip = SIGMA0_KIP,
         /// Any free RAM.
         Any {
             /// Its size and rights.
             fpage: Fpage,
         } = SIGMA0_ANY,
-        /// The right over an interrupt line.
+        /// The right to a GSI or an MSI.
         Interrupt {
-            /// The line's number.
-            line: u64,
+            /// The number of the GSI. MSIs follow the GSIs.
+            gsi: u64,
         } = SIGMA0_IRQ,
     }
 }
@@ -34,7 +34,8 @@ crate::requests! {
 /// Log2 of the number of all ports.
 const ALL_PORTS_LOG2: u8 = 16;
 
-/// The answer that gives a page at its own address (a smaller window moves it), or the error as its label.
+/// The answer that maps a page to its own address (a smaller window wraps it), or the error as the
+/// label.
 pub fn give(page: Result<Fpage, Error>) -> Message {
     let page = match page {
         Ok(page) => page,
@@ -45,7 +46,7 @@ pub fn give(page: Result<Fpage, Error>) -> Message {
     reply(Ok(())).with_maps(&[MapItem { send_base, fpage: page.0 }])
 }
 
-/// Asks for `fpage`, to be placed in `window`; tells what came.
+/// Asks for `fpage`, received in `window`. Returns what arrived.
 pub fn map(fpage: Fpage, window: Fpage) -> Result<MapItem, Failure> {
     mapping(Request::Map { fpage }, window)
 }
@@ -55,7 +56,7 @@ pub fn ports(first: u16, log2: u8) -> Result<MapItem, Failure> {
     map(Fpage::io(first, log2), Fpage::io(0, ALL_PORTS_LOG2))
 }
 
-/// Asks for any free memory of the size of `fpage`, to be placed in `window`.
+/// Asks for any free memory of the size of `fpage`, received in `window`.
 pub fn any(fpage: Fpage, window: Fpage) -> Result<MapItem, Failure> {
     mapping(Request::Any { fpage }, window)
 }
@@ -73,7 +74,7 @@ fn mapping(request: Request, window: Fpage) -> Result<MapItem, Failure> {
     }
 }
 
-/// Asks for the right over interrupt line `line`.
-pub fn interrupt(line: u32) -> Result<(), Failure> {
-    ask(Id::SIGMA0, &Request::Interrupt { line: line as u64 })
+/// Asks for the right to GSI `gsi`; MSIs follow the GSIs.
+pub fn interrupt(gsi: u32) -> Result<(), Failure> {
+    ask(Id::SIGMA0, &Request::Interrupt { gsi: gsi as u64 })
 }

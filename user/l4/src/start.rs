@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! A program's first and last instructions: the stack, the call of its main function, and what a
-//! panic does.
+//! A program's first and last instructions: the stack, the call of the main function, and the panic
+//! handler.
 
 use crate::call::Failure;
 use core::cell::UnsafeCell;
@@ -17,17 +17,18 @@ pub struct Stack<const BYTES: usize> {
     taken: AtomicBool,
 }
 
-// SAFETY: only the thread that starts on it touches the bytes, and `taken` sees to it that one does.
+// SAFETY: only the thread that runs on the stack accesses the bytes, and `taken` ensures that it is
+// one.
 unsafe impl<const BYTES: usize> Sync for Stack<BYTES> {}
 
 impl<const BYTES: usize> Stack<BYTES> {
-    /// A stack.
+    /// A free stack.
     pub const fn new() -> Stack<BYTES> {
         Stack { bytes: UnsafeCell::new([0; BYTES]), taken: AtomicBool::new(false) }
     }
 
-    /// Takes it for a thread: its top, as a function finds it that was just called. `Busy` if it was
-    /// taken before.
+    /// Takes the stack for a thread. Returns its top, aligned as at a function's first instruction.
+    /// `Busy` if it is taken.
     pub fn take(&'static self) -> Result<u64, Failure> {
         if self.taken.swap(true, Ordering::Relaxed) {
             return Err(Failure::call(Error::Busy));
@@ -35,10 +36,10 @@ impl<const BYTES: usize> Stack<BYTES> {
         Ok(self.bytes.get() as u64 + (BYTES - size_of::<u64>()) as u64)
     }
 
-    /// Gives it back.
+    /// Returns the stack.
     ///
     /// # Safety
-    /// The thread that ran on it must be gone.
+    /// The thread that ran on it must no longer exist.
     pub unsafe fn give_back(&self) {
         self.taken.store(false, Ordering::Relaxed);
     }
@@ -50,8 +51,8 @@ impl<const BYTES: usize> Default for Stack<BYTES> {
     }
 }
 
-/// Defines `_start`, which calls `$main: extern "C" fn(u64) -> !` with what the creator gave in rdi. `$failed: fn(u64, Failure)`
-/// learns of every call that fails, by its number.
+/// Defines `_start`, which calls `$main: extern "C" fn(u64) -> !` with the creator's rdi. Every
+/// call that fails is reported to `$failed: fn(u64, Failure)`, with its number.
 #[macro_export]
 macro_rules! entry {
     ($main:path) => {
@@ -81,7 +82,7 @@ macro_rules! entry {
     };
 }
 
-/// Raises an exception that nobody mends: the thread's handler stops it.
+/// Raises an exception that no handler resolves, so that the thread stops.
 pub fn stop() -> ! {
     loop {
         // SAFETY: ud2 only raises #UD.
@@ -89,7 +90,7 @@ pub fn stop() -> ! {
     }
 }
 
-/// Says what happened and stops the thread.
+/// Prints the reason and stops the thread.
 #[cfg(all(not(test), target_os = "none"))]
 #[panic_handler]
 fn panic(info: &core::panic::PanicInfo<'_>) -> ! {

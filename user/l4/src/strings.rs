@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Strings: memory that a message copies from space to space, without a page being shared.
+//! Strings: memory that a message copies from space to space, without a shared page.
 //!
-//! A string may consist of several parts, and so may the buffer that takes it: mark each part but
-//! the last with [`more`]. The n-th string of a message goes into the n-th buffer.
+//! A string may consist of several items, and so may its buffer. Mark each item except the last
+//! with [`more`]. String n of a message goes into buffer n.
 
 use crate::ipc::Timeout;
 use crate::memory::Pages;
@@ -12,26 +12,26 @@ use keel_abi::call::{MAX_STRINGS, TIME_ABSOLUTE, TIME_NEVER};
 use keel_abi::memory::STRING_CONTINUES;
 use keel_abi::{StringItem, Tag, Utcb};
 
-/// The bytes as a string, or the last part of one.
+/// The bytes as a string, or as the last item of one.
 pub fn string(bytes: &[u8]) -> StringItem {
     StringItem { address: bytes.as_ptr() as u64, length: bytes.len() as u64 }
 }
 
-/// Memory as a buffer, or the last part of one.
+/// The memory as a buffer, or as the last item of one.
 pub fn buffer(bytes: &mut [u8]) -> StringItem {
     string(bytes)
 }
 
-/// The same part, which the next one continues.
+/// The same item, marked as continued by the next one.
 pub const fn more(part: StringItem) -> StringItem {
     StringItem { length: part.length | STRING_CONTINUES, ..part }
 }
 
-/// Offers buffers to all messages that come from now on; `&[]`: none any more.
+/// Offers buffers for all messages from now on; `&[]` offers none.
 ///
 /// # Safety
-/// Until other buffers are offered every message that this thread receives may write to these, so
-/// nothing else may use them while it receives.
+/// Every message that this thread receives until it offers other buffers may write to these.
+/// Nothing else may use them while the thread receives.
 pub unsafe fn offer(buffers: &[StringItem]) {
     assert!(buffers.len() <= MAX_STRINGS as usize);
     for (index, buffer) in buffers.iter().enumerate() {
@@ -40,27 +40,27 @@ pub unsafe fn offer(buffers: &[StringItem]) {
     utcb::set_buffer_count(buffers.len() as u64);
 }
 
-/// Offers pages as the one buffer: nobody makes references to them, so this is safe. What came is read out
-/// of `pages`, from its beginning on.
+/// Offers pages as the only buffer. This is safe, because no references point to pages. Read what
+/// arrived from the beginning of `pages`.
 pub fn offer_pages(pages: &Pages) {
     let buffer = StringItem { address: pages.address(), length: pages.size() };
-    // SAFETY: pages are accessed by `Pages::read` and `Pages::write` alone, between two messages.
+    // SAFETY: only `Pages::read` and `Pages::write` access pages, between two messages.
     unsafe { offer(&[buffer]) };
 }
 
-/// The first bytes of `pages`, at most all of them, as a string.
+/// The first `bytes` bytes of `pages`, or all if there are fewer, as a string.
 pub fn of_pages(pages: &Pages, bytes: u64) -> StringItem {
     StringItem { address: pages.address(), length: bytes.min(pages.size()) }
 }
 
-/// Where the strings of the message with this tag lie, each in its buffer's first part, and how long each is as a
-/// whole. Good until the thread's next message.
+/// The strings of the received message with the tag `tag`: the address of each, in its buffer's
+/// first item, and its whole length. Valid until the thread's next message.
 pub fn arrived(tag: Tag) -> impl Iterator<Item = StringItem> {
     (0..tag.strings().min(MAX_STRINGS) as usize).map(|index| utcb::item(offset_of!(Utcb, strings), index))
 }
 
-/// How long each page fault of a partner may take: while it receives this thread's strings, and while it sends
-/// strings to this thread. At first both are zero.
+/// How long each page fault of a partner may take while it receives this thread's strings (`send`)
+/// and while it sends strings to this thread (`receive`). Both are zero at first.
 pub fn set_fault_timeouts(send: Timeout, receive: Timeout) {
     utcb::set_fault_timeouts(word(send), word(receive));
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Tasks: creation, deletion, handing numbers over.
+//! Tasks: creation, deletion, and the transfer of task numbers.
 
 use crate::call::{checked, Failure, Registers};
 use keel_abi::call::{CALL_TASK_NEW, TASK_INACTIVE, TASK_NO_LTHREAD, TASK_RANGE_SHIFT};
@@ -12,15 +12,15 @@ pub struct NewTask {
     pub number: u32,
     /// The highest priority that it can control.
     pub max_priority: u64,
-    /// Where its first lthread starts.
+    /// The first instruction of its first lthread.
     pub ip: u64,
     /// That lthread's stack.
     pub sp: u64,
     /// Pager and exception handler of that lthread.
     pub pager: u64,
-    /// Pages of kernel memory it may use; 0 shares the creator's.
+    /// Quota: pages of kernel memory that it may use; 0 shares the creator's quota.
     pub quota: u64,
-    /// Base of its kernel area, or 0.
+    /// Address of its kernel area, or 0.
     pub area: u64,
     /// rdi of its first lthread.
     pub argument: u64,
@@ -30,12 +30,12 @@ const fn number_id(number: u32) -> u64 {
     Id::thread(0, number, 0, 0).0
 }
 
-/// Creates the task (a task that has the number is deleted first) and returns its id.
+/// Creates the task and returns its id. A task that has the number is deleted first.
 pub fn create(task: &NewTask) -> Result<Id, Failure> {
     create_with(task, 0)
 }
 
-/// As [`create`], without a first lthread.
+/// [`create`] without a first lthread.
 pub fn create_empty(task: &NewTask) -> Result<Id, Failure> {
     create_with(task, TASK_NO_LTHREAD)
 }
@@ -51,14 +51,14 @@ fn create_with(task: &NewTask, flags: u64) -> Result<Id, Failure> {
     .map(|after| Id(after.di))
 }
 
-/// Makes 2^`log2` numbers from `first` on inactive (what runs there is deleted); they belong to the
-/// task `owner` from then on.
+/// Makes 2^`log2` numbers from `first` on inactive and gives them to the task `owner`. Tasks that
+/// have these numbers are deleted.
 pub fn hand_over(first: u32, log2: u64, owner: Id) -> Result<(), Failure> {
     let si = TASK_INACTIVE | log2 << TASK_RANGE_SHIFT;
     checked(Registers { ax: CALL_TASK_NEW, di: number_id(first), si, dx: owner.0, ..Registers::default() }).map(|_| ())
 }
 
-/// Deletes the task `number`; the number stays with the task `me`.
+/// Deletes the task `number`. The number stays with the task `me`.
 pub fn delete(number: u32, me: Id) -> Result<(), Failure> {
     hand_over(number, 0, me)
 }

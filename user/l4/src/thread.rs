@@ -15,7 +15,8 @@ use keel_abi::{ExRegs, Id};
 
 const RECORD_WORDS: usize = size_of::<ExRegs>() / 8;
 
-/// Exchanges registers of `thread` as `mask` (`EX_*`) says; `record` gives and takes the values.
+/// Exchanges registers of `thread` as `mask` (`EX_*`) says. `record` has the new values, and gets
+/// the old ones.
 pub fn exchange(thread: Id, mask: u64, record: &mut ExRegs) -> Result<Id, Failure> {
     let words = (record as *mut ExRegs).cast::<u64>();
     for index in 0..RECORD_WORDS {
@@ -30,37 +31,39 @@ pub fn exchange(thread: Id, mask: u64, record: &mut ExRegs) -> Result<Id, Failur
     Ok(Id(after.di))
 }
 
-/// Applies `mask` to `thread` where no value is given or wanted (trigger, cancel, start, delete).
+/// Applies `mask` to `thread` where no value is passed or returned (trigger, cancel, start,
+/// delete).
 pub fn act(thread: Id, mask: u64) -> Result<Id, Failure> {
     exchange(thread, mask, &mut ExRegs::zeroed())
 }
 
-/// The id that names the task of `thread`.
+/// The id of the task of `thread`.
 pub const fn task_of(thread: Id) -> Id {
     Id(thread.0 | LTHREAD_TASK << ID_LTHREAD_SHIFT)
 }
 
-/// The first lthread of a task that was just created, from the task's id.
+/// The first lthread of a new task, from the task's id.
 pub const fn first_of(task: Id) -> Id {
     Id::thread(task.version(), task.task(), 0, task.nesting())
 }
 
-/// Lthread `number` of the task of `thread`, whichever version is there.
+/// Lthread `number` of the task of `thread`, of any version.
 pub const fn lthread(thread: Id, number: u16) -> Id {
     Id::thread(0, thread.task(), number, thread.nesting())
 }
 
-/// A thread's main function; the argument is its creator's.
+/// A thread's main function. The creator chooses the argument.
 pub type Main = extern "C" fn(u64) -> !;
 
 /// A native lthread to be created.
 #[derive(Clone, Copy, Debug)]
 pub struct NewThread {
-    /// Its task (a thread of it, or the task's own id), of the caller or of the caller's clan.
+    /// Its task: any thread of it, or the task's own id. It is the caller's task or one of the
+    /// caller's clan.
     pub task: Id,
-    /// Its number; `LTHREAD_TASK`: any that is free.
+    /// Its number; `LTHREAD_TASK` means any free one.
     pub number: u16,
-    /// Where it starts.
+    /// Its first instruction.
     pub ip: u64,
     /// Its stack.
     pub sp: u64,
@@ -95,7 +98,8 @@ impl NewThread {
     }
 }
 
-/// Starts `main(argument)` on `stack` as a thread of this task; the parent serves its faults.
+/// Creates and starts a thread of this task that runs `main(argument)` on `stack`. The parent
+/// serves its faults. `Busy` if the stack is taken.
 pub fn spawn<const BYTES: usize>(stack: &'static Stack<BYTES>, main: Main, argument: u64) -> Result<Id, Failure> {
     let parent = root::parent();
     let new = NewThread {
@@ -108,15 +112,15 @@ pub fn spawn<const BYTES: usize>(stack: &'static Stack<BYTES>, main: Main, argum
         argument,
     };
     new.start().inspect_err(|_| {
-        // SAFETY: the thread was not made.
+        // SAFETY: the thread was not created.
         unsafe { stack.give_back() }
     })
 }
 
-/// Waits for ever.
+/// Waits without end.
 pub fn park() -> ! {
     loop {
-        // Only a cancellation ends the wait, and it means nothing here.
+        // Only a cancellation ends the wait; it has no meaning here.
         let _ = receive(Id::NIL, Timeout::Never);
     }
 }
@@ -126,27 +130,28 @@ pub fn delete(thread: Id) -> Result<(), Failure> {
     act(thread, EX_DELETE).map(|_| ())
 }
 
-/// Who would receive a message to `destination`, and the relation (`NEAREST_*`).
+/// The thread that would receive a message to `destination`, and its relation to the caller
+/// (`NEAREST_*`).
 pub fn nearest(destination: Id) -> Result<(Id, u64), Failure> {
     let after = checked(Registers { ax: CALL_ID_NEAREST, di: destination.0, ..Registers::default() })?;
     Ok((Id(after.di), after.si))
 }
 
-/// Lets `thread` run now, or whoever is next (nil).
+/// Yields the processor to `thread`, or to the next ready thread (nil).
 pub fn switch(thread: Id) -> Result<(), Failure> {
     checked(Registers { ax: CALL_THREAD_SWITCH, di: thread.0, ..Registers::default() }).map(|_| ())
 }
 
-/// What thread_schedule tells about a thread.
+/// The state of a thread, as thread_schedule returns it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Schedule {
-    /// Priority now.
+    /// Its priority.
     pub priority: u64,
     /// `STATE_*`.
     pub state: u64,
-    /// Whom it waits for.
+    /// The thread for which it waits.
     pub partner: Id,
-    /// Nanoseconds of processor time it used.
+    /// Nanoseconds of processor time that it has used.
     pub consumed: u64,
     /// Its time slice in nanoseconds.
     pub slice: u64,
@@ -156,12 +161,13 @@ pub struct Schedule {
     pub preempter: Id,
 }
 
-/// Sets the priority and the time slice where `mask` (`SCHEDULE_*`) says so; reads everything, as it was before.
+/// Sets the priority and the time slice as `mask` (`SCHEDULE_*`) says. Returns all values from
+/// before the call.
 pub fn schedule(thread: Id, mask: u64, priority: u64, slice: u64) -> Result<Schedule, Failure> {
     set_schedule(thread, mask, priority, [slice, 0, 0])
 }
 
-/// The same for everything: time slice, preempter and processor are `words`.
+/// [`schedule`] for all values; `words` are the time slice, the preempter and the processor.
 pub fn set_schedule(thread: Id, mask: u64, priority: u64, words: [u64; 3]) -> Result<Schedule, Failure> {
     let [slice, preempter, processor] = words;
     let words = [slice, preempter, processor, 0, 0, 0];
@@ -182,7 +188,8 @@ pub fn set_processor(thread: Id, processor: u64) -> Result<(), Failure> {
     set_schedule(thread, SCHEDULE_PROCESSOR, 0, [0, 0, processor]).map(|_| ())
 }
 
-/// Gives `thread` a preempter, to whom the kernel says that its time slice is over ([`crate::preempter`]); nil: none.
+/// Sets the preempter of `thread` (nil: none), to which the kernel sends a message when the time
+/// slice ends ([`crate::preempter`]).
 pub fn set_preempter(thread: Id, preempter: Id) -> Result<(), Failure> {
     set_schedule(thread, SCHEDULE_PREEMPTER, 0, [0, preempter.0, 0]).map(|_| ())
 }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! The calling thread's UTCB: the page through which it gives the kernel what does not fit into
-//! registers. Every access is one volatile load or store, because the kernel reads and writes the
-//! page as well.
+//! The calling thread's UTCB: the page for arguments and results that do not fit into registers.
+//! Every access is one volatile load or store, because the kernel reads and writes the page too.
 
 use core::mem::offset_of;
 use keel_abi::call::{MAX_MAP_ITEMS, MAX_STRINGS, MAX_WORDS, REGISTER_WORDS};
@@ -16,7 +15,7 @@ pub fn address() -> *mut Utcb {
 }
 
 fn load(offset: usize, index: usize) -> u64 {
-    // SAFETY: callers name a field of the UTCB and an index inside it; the page is always mapped.
+    // SAFETY: callers pass the offset of a field and an index inside it; the page is always mapped.
     unsafe { address().cast::<u64>().byte_add(offset).add(index).read_volatile() }
 }
 
@@ -30,7 +29,7 @@ pub fn my_id() -> Id {
     Id(load(offset_of!(Utcb, id), 0))
 }
 
-/// Message word `index` as it lies in the UTCB (the first six travel in registers).
+/// Message word `index` as it is stored in the UTCB. The first six words are passed in registers.
 pub fn word(index: usize) -> u64 {
     assert!(index < MAX_WORDS as usize);
     load(offset_of!(Utcb, words), index)
@@ -42,18 +41,18 @@ pub fn set_word(index: usize, value: u64) {
     store(offset_of!(Utcb, words), index, value);
 }
 
-/// Bytes that fit into the words which do not travel in registers.
+/// Bytes in the message words that are not passed in registers.
 pub const BYTES: usize = (MAX_WORDS - REGISTER_WORDS) as usize * WORD;
 /// Bytes of a word.
 const WORD: usize = size_of::<u64>();
 
-/// The first of those words.
+/// The first of these words.
 fn byte_words() -> *mut u64 {
     // SAFETY: the words are a field of the page.
     unsafe { address().cast::<u64>().byte_add(offset_of!(Utcb, words)).add(REGISTER_WORDS as usize) }
 }
 
-/// Puts `bytes`, at most [`BYTES`], into those words; the rest of the last word is zero.
+/// Stores `bytes`, at most [`BYTES`], in these words. The rest of the last word is zero.
 pub fn set_bytes(bytes: &[u8]) {
     assert!(bytes.len() <= BYTES);
     let place = byte_words();
@@ -61,7 +60,7 @@ pub fn set_bytes(bytes: &[u8]) {
     let rest = words.remainder();
     if !rest.is_empty() {
         let last = rest.iter().rev().fold(0, |word, byte| word << 8 | *byte as u64);
-        // SAFETY: the index is below the number of those words; the page is this thread's own.
+        // SAFETY: the index is below the number of these words; the page is this thread's own.
         unsafe { place.add(bytes.len() / WORD).write_volatile(last) };
     }
     for (index, bytes) in words.enumerate() {
@@ -71,7 +70,7 @@ pub fn set_bytes(bytes: &[u8]) {
     }
 }
 
-/// Takes bytes out of those words, as many as `bytes` holds (at most [`BYTES`]).
+/// Fills `bytes`, at most [`BYTES`], from these words.
 pub fn bytes(bytes: &mut [u8]) {
     assert!(bytes.len() <= BYTES);
     let place = byte_words();
@@ -89,7 +88,7 @@ pub fn bytes(bytes: &mut [u8]) {
     }
 }
 
-/// Map item `index`, as received.
+/// Map item `index` of the received message.
 pub fn map_item(index: usize) -> MapItem {
     assert!(index < MAX_MAP_ITEMS as usize);
     let at = offset_of!(Utcb, maps);
@@ -104,7 +103,7 @@ pub fn set_map_item(index: usize, item: MapItem) {
     store(at, 2 * index + 1, item.fpage);
 }
 
-/// String item `index` of the list at `offset`: the strings, or the buffers.
+/// String item `index` of the list at `offset`: the strings or the buffers.
 pub(crate) fn item(offset: usize, index: usize) -> StringItem {
     assert!(index < MAX_STRINGS as usize);
     StringItem { address: load(offset, 2 * index), length: load(offset, 2 * index + 1) }
@@ -122,48 +121,48 @@ pub fn set_string(index: usize, item: StringItem) {
     set_item(offset_of!(Utcb, strings), index, item);
 }
 
-/// How many items of receive buffers there are.
+/// Sets the number of buffer items.
 pub fn set_buffer_count(count: u64) {
     store(offset_of!(Utcb, buffer_count), 0, count);
 }
 
-/// Times for page faults of partners, in sends and in receives.
+/// Sets the timeouts for page faults of partners, in sends and in receives.
 pub fn set_fault_timeouts(send: u64, receive: u64) {
     store(offset_of!(Utcb, send_fault_timeout), 0, send);
     store(offset_of!(Utcb, receive_fault_timeout), 0, receive);
 }
 
-/// Where the next messages' map items are accepted.
+/// Sets the window that accepts map items of the next messages.
 pub fn set_receive_window(window: Fpage) {
     store(offset_of!(Utcb, receive_fpage), 0, window.0);
 }
 
-/// As whom the next message with a virtual sender is sent.
+/// Sets the sender id that the next message with a virtual sender shows.
 pub fn set_virtual_sender(id: Id) {
     store(offset_of!(Utcb, virtual_sender), 0, id.0);
 }
 
-/// The real sender of the last message that came with a virtual one (`TAG_DECEITED`).
+/// The real sender of the last message with a virtual one (`TAG_PROPAGATED`).
 pub fn real_sender() -> Id {
     Id(load(offset_of!(Utcb, virtual_sender), 0))
 }
 
-/// Whom the last message that was redirected to the caller was for (`TAG_REDIRECTED`).
+/// The destination of the last message that was redirected to the caller (`TAG_REDIRECTED`).
 pub fn destination() -> Id {
     Id(load(offset_of!(Utcb, destination), 0))
 }
 
-/// Time of a send phase with the timeout kind "in the UTCB".
+/// Sets the timeout of a send phase with the timeout kind "in the UTCB".
 pub fn set_send_timeout(time: u64) {
     store(offset_of!(Utcb, send_timeout), 0, time);
 }
 
-/// Time of a receive phase with the timeout kind "in the UTCB".
+/// Sets the timeout of a receive phase with the timeout kind "in the UTCB".
 pub fn set_receive_timeout(time: u64) {
     store(offset_of!(Utcb, receive_timeout), 0, time);
 }
 
-/// Word `index` of the record that some calls take and give.
+/// Word `index` of the record, the argument and result of some calls.
 pub fn record_word(index: usize) -> u64 {
     assert!(index < 256);
     load(offset_of!(Utcb, record), index)

@@ -1,30 +1,31 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! The boot configuration: its syntax and what can be wrong with it by itself. `docs/boot.md`
-//! describes it to users. Whether modules and memory exist is the business of `plan`.
+//! The boot configuration: its syntax, and the errors that the text alone can have. `docs/boot.md`
+//! describes it to users. `plan` checks whether modules and memory exist.
 
 use core::fmt;
 use keel_l4::abi::fpage::PAGE_SIZE;
-use keel_l4::abi::ids::IRQ_LINES;
+use keel_l4::abi::ids::GSI_COUNT;
 use keel_l4::list::{Full, List};
 use keel_l4::ranges::Range;
 
-/// Tasks that a configuration can name.
+/// The most tasks in a configuration.
 pub const MAX_TASKS: usize = 16;
-/// Modules of one initial RAM disk.
+/// The most modules of one initial RAM disk.
 pub const MAX_INITRD: usize = 4;
-/// Interrupt lines of one task.
+/// The most GSIs of one task.
 pub const MAX_IRQS: usize = keel_l4::abi::boot::START_IRQS as usize;
-/// Port ranges of one task.
+/// The most port ranges of one task.
 pub const MAX_PORTS: usize = 16;
-/// Ranges of device memory of one task.
+/// The most ranges of device memory of one task.
 pub const MAX_DEVICES: usize = 8;
-/// Highest priority of a task: with the two above it that a server may use, it stays below the root task's.
+/// Highest priority of a task. A server may use two priorities above its own; these too are below
+/// the root task's.
 pub const MAX_PRIORITY: u64 = 190;
 /// Log2 of the largest range of task numbers.
 const MAX_TASKS_LOG2: u32 = 18;
-/// Processors that a task can ask for: more than the µ-kernel runs.
+/// The most processors that a task can ask for. The µ-kernel supports fewer.
 const MAX_PROCESSORS: u64 = 64;
-/// Default pages of kernel memory.
+/// Default quota in pages of kernel memory.
 const DEFAULT_QUOTA: Quota = Quota::Pages(256);
 /// Default priority.
 const DEFAULT_PRIORITY: u64 = 100;
@@ -33,7 +34,7 @@ const SERIAL_PORTS: [(&str, u16); 4] = [("com1", 0x3f8), ("com2", 0x2f8), ("com3
 /// Ports of one serial line.
 pub const SERIAL_PORT_COUNT: u64 = 8;
 
-/// A value and the line that gave it.
+/// A value and its line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct At<T> {
     /// Line number, from 1 on.
@@ -45,7 +46,7 @@ pub struct At<T> {
 /// How much memory a task gets, and where.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Memory {
-    /// All that is left.
+    /// All memory that is left.
     Rest,
     /// This many bytes, anywhere.
     Size(u64),
@@ -53,27 +54,28 @@ pub enum Memory {
     Fixed(Range),
 }
 
-/// What kind of task it is.
+/// The kind of a task.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Kind {
     /// A plain task.
     #[default]
     Native,
-    /// An operating-system server: it may end the machine, and its image is mapped with all rights.
+    /// An operating-system server: it may shut the machine down, and its image is mapped with all
+    /// rights.
     Server,
 }
 
-/// How much kernel memory a task may use.
+/// A quota of kernel memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Quota {
     /// This many pages.
     Pages(u64),
-    /// This many hundredths of the kernel's pool.
+    /// This percentage of the kernel's pool.
     Percent(u64),
 }
 
 impl Quota {
-    /// In pages, where the pool has so many.
+    /// The quota in pages; `pool` is the size of the kernel's pool in pages.
     pub fn pages(self, pool: u64) -> u64 {
         match self {
             Quota::Pages(pages) => pages,
@@ -88,15 +90,15 @@ impl Default for Quota {
     }
 }
 
-/// What happens when a task that may end the machine panics.
+/// What happens when a task that may shut the machine down panics.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnPanic {
-    /// The other tasks run on.
+    /// The other tasks continue.
     #[default]
     Continue,
-    /// The machine ends.
+    /// The machine shuts down.
     Stop,
-    /// The task is started anew.
+    /// The task is restarted.
     Restart,
 }
 
@@ -105,19 +107,19 @@ pub enum OnPanic {
 pub struct Task<'a> {
     /// Its name.
     pub name: At<&'a str>,
-    /// The module that holds its image.
+    /// The module that contains its image.
     pub image: At<&'a str>,
     /// Its kind.
     pub kind: Kind,
-    /// Whether it may end the machine.
-    pub may_end: bool,
-    /// Its memory beside the image.
+    /// Whether it may shut the machine down.
+    pub may_shut_down: bool,
+    /// Its memory in addition to the image.
     pub memory: Option<At<Memory>>,
-    /// Bytes of RAM that it may ask sigma0 for beside that.
+    /// Bytes of RAM that it may ask sigma0 for in addition.
     pub extra: u64,
     /// The modules of its initial RAM disk.
     pub initrd: List<At<&'a str>, MAX_INITRD>,
-    /// Its interrupt lines.
+    /// Its GSIs.
     pub irqs: List<At<u32>, MAX_IRQS>,
     /// Its ports.
     pub ports: List<At<Range>, MAX_PORTS>,
@@ -131,7 +133,7 @@ pub struct Task<'a> {
     pub quota: Quota,
     /// Task numbers that it may use: a power of two, or 0.
     pub tasks: u64,
-    /// Processors that it is told to use, if there are as many.
+    /// Processors that it should use, if the machine has as many.
     pub processors: u64,
     /// Its command line.
     pub args: &'a str,
@@ -140,48 +142,48 @@ pub struct Task<'a> {
 /// The whole configuration.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Config<'a> {
-    /// First port of the serial line that takes the log.
+    /// First port of the serial line for the log.
     pub log_port: u16,
     /// What a server's panic does.
     pub on_panic: OnPanic,
-    /// Whether a server that asks for a reboot is started anew, instead of the machine.
+    /// Whether a server that asks for a reboot is restarted, and not the machine.
     pub restarts_on_reboot: bool,
-    /// Whether a machine without an exit port stands still at its end, and is not powered off or reset.
-    pub stays_at_end: bool,
-    /// Whether an IOMMU keeps devices from the memory of tasks that drive none.
+    /// Whether a machine without an exit port halts at shutdown and is not powered off or reset.
+    pub halts_at_shutdown: bool,
+    /// Whether an IOMMU confines the DMA of devices to tasks with devices.
     pub confines_devices: bool,
     /// The tasks.
     pub tasks: List<Task<'a>, MAX_TASKS>,
 }
 
 impl Task<'_> {
-    /// Whether it may end the machine, and its failure is a panic.
-    pub fn ends_machine(&self) -> bool {
-        self.kind == Kind::Server || self.may_end
+    /// Whether the task may shut the machine down, which makes its failure a panic.
+    pub fn has_shutdown_right(&self) -> bool {
+        self.kind == Kind::Server || self.may_shut_down
     }
 }
 
 impl Config<'_> {
-    /// Whether what a task is made from is needed again.
+    /// Whether the modules of a task are needed after the start.
     pub fn may_restart(&self, task: &Task<'_>) -> bool {
-        task.ends_machine() && (self.on_panic == OnPanic::Restart || self.restarts_on_reboot)
+        task.has_shutdown_right() && (self.on_panic == OnPanic::Restart || self.restarts_on_reboot)
     }
 }
 
 /// What is wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Problem {
-    /// Bytes that are not text.
+    /// Bytes that are not UTF-8.
     NotText,
-    /// A word that nothing is known of.
+    /// An unknown word.
     Unknown,
     /// A value is missing.
     Missing(&'static str),
-    /// A value that does not fit.
+    /// An invalid value.
     Bad(&'static str),
-    /// Given twice.
+    /// A second value.
     Twice,
-    /// More than there is room for.
+    /// More than the limit.
     TooMany,
     /// The file ends inside a task.
     Unclosed,
@@ -189,11 +191,11 @@ pub enum Problem {
     NoImage,
     /// No task at all.
     NoTasks,
-    /// The same thing claimed by an earlier task.
+    /// An earlier task has the same resource.
     Conflict(&'static str),
 }
 
-/// An error: what, where, and the word that shows it.
+/// An error: the problem, the line, and the word where it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConfigError<'a> {
     /// Line number, from 1 on.
@@ -204,7 +206,7 @@ pub struct ConfigError<'a> {
     pub word: &'a str,
 }
 
-/// A word from the file, made safe to print: short, and without control characters.
+/// A word from the file, safe to print: shortened, and without control characters.
 pub struct Quoted<'a>(pub &'a str);
 
 impl fmt::Display for Quoted<'_> {
@@ -223,7 +225,10 @@ impl fmt::Display for ConfigError<'_> {
         write!(f, "boot.conf:{}: ", self.line)?;
         match self.problem {
             Problem::NotText => write!(f, "this line is not text"),
-            Problem::Unknown => write!(f, "unknown word '{word}'"),
+            Problem::Unknown => match RENAMED.iter().find(|(old, _)| *old == word.0) {
+                Some((_, new)) => write!(f, "'{word}' is called '{new}' now"),
+                None => write!(f, "unknown word '{word}'"),
+            },
             Problem::Missing(what) => write!(f, "'{word}' needs {what}"),
             Problem::Bad(what) => write!(f, "'{word}' is not {what}"),
             Problem::Twice => write!(f, "'{word}' is given twice"),
@@ -254,7 +259,7 @@ impl<'a> Words<'a> {
         Some(word)
     }
 
-    /// All that follows, but for a closing brace at the end.
+    /// The rest of the line, without a closing brace at its end.
     fn remainder(&mut self) -> &'a str {
         let text = self.rest.trim();
         match text.strip_suffix('}').filter(|t| t.is_empty() || t.ends_with(char::is_whitespace)) {
@@ -302,7 +307,7 @@ impl<'a> Words<'a> {
         }
     }
 
-    /// One word or more, up to the next statement, each given to `take`.
+    /// One or more words up to the next statement, each passed to `take`.
     fn list(
         &mut self,
         keyword: &'a str,
@@ -325,11 +330,14 @@ impl<'a> Words<'a> {
     }
 }
 
+/// Words of older versions, and their present names.
+const RENAMED: [(&str, &str); 2] = [("on-end", "on-shutdown"), ("may-end", "may-shutdown")];
+
 /// The statements of a task.
 const KEYWORDS: [&str; 15] = [
     "image",
     "kind",
-    "may-end",
+    "may-shutdown",
     "memory",
     "extra",
     "initrd",
@@ -344,7 +352,7 @@ const KEYWORDS: [&str; 15] = [
     "args",
 ];
 
-/// A decimal number, or a hexadecimal one after 0x.
+/// A decimal number, or a hexadecimal one with the prefix 0x.
 fn number(word: &str) -> Option<u64> {
     let (digits, radix) = word.strip_prefix("0x").map_or((word, 10), |hex| (hex, 16));
     if digits.starts_with('+') {
@@ -354,7 +362,7 @@ fn number(word: &str) -> Option<u64> {
     }
 }
 
-/// A number of bytes, with K, M or G behind it; whole pages.
+/// A number of bytes, with the suffix K, M or G. Must be whole pages.
 fn bytes(word: &str) -> Option<u64> {
     let unit = [('K', 10), ('M', 20), ('G', 30)].into_iter().find(|(letter, _)| word.ends_with(*letter));
     let (digits, shift) = unit.map_or((word, 0), |(_, shift)| (&word[..word.len() - 1], shift));
@@ -362,7 +370,7 @@ fn bytes(word: &str) -> Option<u64> {
     (size > 0 && size % PAGE_SIZE == 0).then_some(size)
 }
 
-/// Ports as `first-last` or one port.
+/// Ports as `first-last`, or one port.
 fn ports(word: &str) -> Option<Range> {
     let (first, last) = word.split_once('-').unwrap_or((word, word));
     let (first, last) = (number(first)?, number(last)?);
@@ -376,7 +384,7 @@ fn device(word: &str) -> Option<Range> {
     (!range.is_empty() && (range.start | range.end) % PAGE_SIZE == 0).then_some(range)
 }
 
-/// Reads the configuration.
+/// Parses the configuration. Returns the first error.
 pub fn parse(text: &[u8]) -> Result<Config<'_>, ConfigError<'_>> {
     let mut config = Config { log_port: 0, confines_devices: true, ..Config::default() };
     let mut open: Option<Open<'_>> = None;
@@ -410,16 +418,16 @@ pub fn parse(text: &[u8]) -> Result<Config<'_>, ConfigError<'_>> {
     Ok(config)
 }
 
-/// Which of the statements that are allowed once were there.
+/// The statements, of those that are allowed once, that were seen.
 #[derive(Default)]
 struct Seen {
     panic: bool,
     reboot: bool,
-    end: bool,
+    shutdown: bool,
     iommu: bool,
 }
 
-/// A statement outside of the tasks; opens a task if it is one.
+/// Parses a statement outside of tasks. Opens a task if the statement is `task`.
 fn global<'a>(
     config: &mut Config<'a>,
     seen: &mut Seen,
@@ -456,12 +464,12 @@ fn global<'a>(
                 _ => return words.error(Problem::Bad(WHAT), what),
             };
         }
-        "on-end" => {
-            const WHAT: &str = "off or stay";
-            let what = words.value_once(word, WHAT, &mut seen.end)?;
-            config.stays_at_end = match what {
-                "off" => false,
-                "stay" => true,
+        "on-shutdown" => {
+            const WHAT: &str = "poweroff or halt";
+            let what = words.value_once(word, WHAT, &mut seen.shutdown)?;
+            config.halts_at_shutdown = match what {
+                "poweroff" => false,
+                "halt" => true,
                 _ => return words.error(Problem::Bad(WHAT), what),
             };
         }
@@ -489,7 +497,7 @@ fn global<'a>(
     Ok(None)
 }
 
-/// A task whose closing brace has not come yet.
+/// A task before its closing brace.
 struct Open<'a> {
     task: Task<'a>,
     /// Bit n: statement n of KEYWORDS was seen.
@@ -522,7 +530,7 @@ impl<'a> Open<'a> {
         match word {
             "image" => task.image = At { line: words.line, value: words.value(word, "a module's name")? },
             "kind" => task.kind = kind(word, words)?,
-            "may-end" => task.may_end = true,
+            "may-shutdown" => task.may_shut_down = true,
             "memory" => task.memory = Some(At { line: words.line, value: memory(word, words)? }),
             "extra" => task.extra = extra(word, words)?,
             "hardware" => match words.value(word, "rest")? {
@@ -539,14 +547,14 @@ impl<'a> Open<'a> {
         Ok(())
     }
 
-    /// The statements that take a list.
+    /// Parses the statements that take a list.
     fn lists(&mut self, word: &'a str, words: &mut Words<'a>) -> Result<(), ConfigError<'a>> {
         let (task, line) = (&mut self.task, words.line);
         let full = |_: Full| Problem::TooMany;
         match word {
             "initrd" => words.list(word, "a module's name", |w| task.initrd.push(At { line, value: w }).map_err(full)),
-            "irq" => words.list(word, "an interrupt line", |w| {
-                let value = number(w).filter(|n| *n < IRQ_LINES).ok_or(Problem::Bad("an interrupt line"))? as u32;
+            "irq" => words.list(word, "a GSI", |w| {
+                let value = number(w).filter(|n| *n < GSI_COUNT).ok_or(Problem::Bad("a GSI"))? as u32;
                 task.irqs.push(At { line, value }).map_err(full)
             }),
             "devices" => words.list(word, "a range of device memory", |w| {
@@ -620,7 +628,7 @@ fn processors<'a>(keyword: &'a str, words: &mut Words<'a>) -> Result<u64, Config
     }
 }
 
-/// What only the tasks together can get wrong.
+/// Checks what depends on several tasks.
 fn check<'a>(config: &Config<'a>, last_line: u32) -> Result<(), ConfigError<'a>> {
     if config.tasks.is_empty() {
         return Err(ConfigError { line: last_line, problem: Problem::NoTasks, word: "" });
@@ -642,7 +650,7 @@ fn check<'a>(config: &Config<'a>, last_line: u32) -> Result<(), ConfigError<'a>>
         }
         for irq in task.irqs.iter() {
             if earlier.iter().flat_map(|t| t.irqs.iter()).any(|i| i.value == irq.value) {
-                return conflict(irq.line, "an interrupt line");
+                return conflict(irq.line, "a GSI");
             }
         }
         if task.hardware && earlier.iter().any(|t| t.hardware) {
@@ -675,7 +683,7 @@ mod tests {
     use super::*;
 
     const GOOD: &str =
-        "# a machine\nlog com1\non-panic stop on-end stay\ntask linux {\n    image vmlinux\n    kind server\n    \
+        "# a machine\nlog com1\non-panic stop on-shutdown halt\ntask linux {\n    image vmlinux\n    kind server\n    \
         memory rest\n    initrd root.cpio init.cpio\n    irq 3 4   # serial\n    ports 0x2f8-0x2ff 0x70-0x71\n    \
         priority 110\n    quota 8192\n    tasks 32768\n    processors 4\n    args console=ttyS0 a=# b\n}\n\
         task heartbeat { image heartbeat  priority 150  args interval=100ms }\n";
@@ -688,7 +696,7 @@ mod tests {
     fn a_whole_file_is_read() {
         let config = parse(GOOD.as_bytes()).unwrap();
         assert_eq!((config.log_port, config.on_panic, config.tasks.len()), (0x3f8, OnPanic::Stop, 2));
-        assert_eq!((config.stays_at_end, config.confines_devices, config.restarts_on_reboot), (true, true, false));
+        assert_eq!((config.halts_at_shutdown, config.confines_devices, config.restarts_on_reboot), (true, true, false));
         let linux = &config.tasks[0];
         assert_eq!((linux.image.value, linux.kind, linux.priority), ("vmlinux", Kind::Server, 110));
         assert_eq!((linux.tasks, linux.args), (32768, "console=ttyS0 a=# b"));
@@ -725,8 +733,10 @@ mod tests {
             ("on-panic stop\non-panic stop", "boot.conf:2: 'on-panic' is given twice"),
             ("on-reboot continue", "boot.conf:1: 'continue' is not stop or restart"),
             ("on-reboot stop on-reboot stop", "boot.conf:1: 'on-reboot' is given twice"),
-            ("on-end leave", "boot.conf:1: 'leave' is not off or stay"),
-            ("on-end stay on-end off", "boot.conf:1: 'on-end' is given twice"),
+            ("on-shutdown leave", "boot.conf:1: 'leave' is not poweroff or halt"),
+            ("on-end stay", "boot.conf:1: 'on-end' is called 'on-shutdown' now"),
+            ("task a { image x may-end }", "boot.conf:1: 'may-end' is called 'may-shutdown' now"),
+            ("on-shutdown halt on-shutdown poweroff", "boot.conf:1: 'on-shutdown' is given twice"),
             ("iommu maybe", "boot.conf:1: 'maybe' is not on or off"),
             ("iommu on\niommu off", "boot.conf:2: 'iommu' is given twice"),
             ("task a", "boot.conf:1: 'task' needs '{' on the same line"),
@@ -750,7 +760,7 @@ mod tests {
             ("task a { image x devices }", "boot.conf:1: 'devices' needs a range of device memory"),
             ("task a { image x memory 5 }", "boot.conf:1: '5' is not rest or a size such as 512M"),
             ("task a { image x }\ntask a { image x }", "boot.conf:2: 'a' is given twice"),
-            ("task a { image x irq }", "boot.conf:1: 'irq' needs an interrupt line"),
+            ("task a { image x irq }", "boot.conf:1: 'irq' needs a GSI"),
             ("task a { image x }\n}", "boot.conf:2: unknown word '}'"),
         ];
         for (text, message) in cases {
@@ -761,8 +771,9 @@ mod tests {
     #[test]
     fn who_may_be_started_anew() {
         let may = |line: &str| {
-            let text =
-                format!("{line}\ntask a {{ image x kind server }} task b {{ image x may-end }} task c {{ image x }}");
+            let text = format!(
+                "{line}\ntask a {{ image x kind server }} task b {{ image x may-shutdown }} task c {{ image x }}"
+            );
             let config = parse(text.as_bytes()).unwrap();
             config.tasks.iter().map(|task| config.may_restart(task)).collect::<Vec<_>>()
         };
@@ -774,7 +785,7 @@ mod tests {
     #[test]
     fn claims_of_two_tasks_are_seen() {
         let two = |a: &str| format!("task a {{ image x {a} }}\ntask b {{ image y {a} }}");
-        assert_eq!(error(&two("irq 4")), "boot.conf:2: an interrupt line of task 'b' belongs to an earlier task");
+        assert_eq!(error(&two("irq 4")), "boot.conf:2: a GSI of task 'b' belongs to an earlier task");
         assert_eq!(error(&two("ports 1-5")), "boot.conf:2: a port of task 'b' belongs to an earlier task");
         assert_eq!(
             error(&two("devices 0x1000-0x2fff")),

@@ -1,37 +1,38 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! What a task gets when it asks sigma0. Such a request leaves the task's clan, so it reaches the root task,
-//! which answers it within what the boot configuration grants.
+//! What a task may get from sigma0. A request to sigma0 leaves the task's clan, so the kernel
+//! redirects it to the root task, the chief. The root task answers within the grants of the boot
+//! configuration.
 
 use crate::hardware::Hardware;
 use crate::plan::Share;
 use keel_l4::abi::boot::{START_IRQS, START_REGIONS};
 use keel_l4::abi::fpage::{CACHE_WRITE_BACK, FPAGE_RWX, PAGE_SHIFT};
-use keel_l4::abi::ids::IRQ_LINES;
+use keel_l4::abi::ids::GSI_COUNT;
 use keel_l4::list::{Full, List};
 use keel_l4::ranges::{Range, Ranges};
 use keel_l4::{Error, Fpage};
 
-/// Pieces that what is left of the extra memory may have.
+/// The most pieces of the extra memory that is left.
 const MAX_PIECES: usize = 64;
 
-/// What one task may have.
+/// The grants of one task.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Grants {
-    /// Its memory, extra memory included.
+    /// Its memory, with the extra memory.
     memory: Ranges<{ START_REGIONS as usize + 1 }>,
-    /// Extra memory that it did not ask for yet.
+    /// Extra memory that it has not asked for yet.
     left: Ranges<MAX_PIECES>,
     hardware: Hardware,
-    lines: Lines,
+    gsis: Gsis,
 }
 
-/// Interrupt lines.
-pub type Lines = List<u32, { START_IRQS as usize }>;
+/// GSIs, by number.
+pub type Gsis = List<u32, { START_IRQS as usize }>;
 
 impl Grants {
-    /// The grants of a task with this share of the memory and this hardware.
-    pub fn new(share: &Share, hardware: Hardware, lines: Lines) -> Result<Grants, Full> {
-        let mut grants = Grants { hardware, lines, ..Grants::default() };
+    /// The grants of a task with this share of the memory, this hardware and these GSIs.
+    pub fn new(share: &Share, hardware: Hardware, gsis: Gsis) -> Result<Grants, Full> {
+        let mut grants = Grants { hardware, gsis, ..Grants::default() };
         for range in share.memory.iter().chain([share.extra]) {
             grants.memory.insert(range)?;
         }
@@ -39,7 +40,8 @@ impl Grants {
         Ok(grants)
     }
 
-    /// Whether it may have `fpage`: memory, device memory (not cached) or ports.
+    /// Grants `fpage`: memory, device memory (not cached) or ports. `Denied` if the task may not
+    /// have it.
     pub fn map(&mut self, fpage: Fpage) -> Result<Fpage, Error> {
         if !fpage.is_valid() || fpage.rights() == 0 {
             return Err(Error::Invalid);
@@ -63,7 +65,8 @@ impl Grants {
         Ok(fpage)
     }
 
-    /// Extra memory of the size and with the rights of `fpage` that it did not ask for before.
+    /// Grants extra memory of the size and with the rights of `fpage`, which the task does not have
+    /// yet.
     pub fn any(&mut self, fpage: Fpage) -> Result<Fpage, Error> {
         if !fpage.is_valid() || fpage.is_io() || fpage.rights() == 0 {
             return Err(Error::Invalid);
@@ -72,17 +75,17 @@ impl Grants {
         self.map(Fpage::memory(range.start, fpage.log2(), fpage.rights()).with_cache(fpage.cache()))
     }
 
-    /// The page at `address`, for a thread whose pager is sigma0.
+    /// Grants the page at `address` to a thread whose pager is sigma0.
     pub fn fault(&mut self, address: u64) -> Result<Fpage, Error> {
         self.map(Fpage::memory(address, PAGE_SHIFT as u8, FPAGE_RWX))
     }
 
-    /// Whether it has interrupt line `line`; the right was given when it was started.
-    pub fn line(&self, line: u64) -> Result<(), Error> {
-        if line >= IRQ_LINES {
+    /// Whether it has GSI `gsi`. The task got the right to it at its start.
+    pub fn gsi(&self, gsi: u64) -> Result<(), Error> {
+        if gsi >= GSI_COUNT {
             return Err(Error::Invalid);
         }
-        self.lines.iter().any(|l| *l as u64 == line).then_some(()).ok_or(Error::Denied)
+        self.gsis.iter().any(|l| *l as u64 == gsi).then_some(()).ok_or(Error::Denied)
     }
 }
 
@@ -99,9 +102,9 @@ mod tests {
         let config = parse(text.as_bytes()).unwrap();
         let mut share = Share { extra: Range::new(16 * MB, 20 * MB), ..Share::default() };
         share.memory.insert(Range::new(8 * MB, 10 * MB)).unwrap();
-        let mut lines = Lines::new();
-        lines.push(4).unwrap();
-        Grants::new(&share, Hardware::new(&config, 0, [].into_iter()).unwrap(), lines).unwrap()
+        let mut gsis = Gsis::new();
+        gsis.push(4).unwrap();
+        Grants::new(&share, Hardware::new(&config, 0, [].into_iter()).unwrap(), gsis).unwrap()
     }
 
     fn page(address: u64) -> Fpage {
@@ -121,7 +124,7 @@ mod tests {
             assert_eq!(grants.map(fpage), Err(Error::Denied));
         }
         assert_eq!(
-            (grants.line(4), grants.line(5), grants.line(IRQ_LINES)),
+            (grants.gsi(4), grants.gsi(5), grants.gsi(GSI_COUNT)),
             (Ok(()), Err(Error::Denied), Err(Error::Invalid))
         );
         assert_eq!((grants.fault(8 * MB + 5), grants.fault(u64::MAX)), (Ok(page(8 * MB)), Err(Error::Invalid)));

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Which ports and which device memory a task may have: what the configuration names, or all that is
-//! left of the machine.
+//! The ports and the device memory that a task may have: what the configuration names, or
+//! everything in the machine that no other task has.
 
 use crate::config::{Config, Task, MAX_DEVICES, SERIAL_PORT_COUNT};
 use keel_l4::abi::boot::{DEBUG_EXIT_PORT, EXIT_PORTS_LOG2};
 use keel_l4::abi::fpage::{PAGE_SIZE, SPACE_SHIFT};
-use keel_l4::abi::memory::{INFO_REGIONS, REGION_FIRMWARE};
+use keel_l4::abi::memory::{KIP_REGIONS, REGION_FIRMWARE};
 use keel_l4::abi::Region;
 use keel_l4::list::Full;
 use keel_l4::ranges::{Range, Ranges};
 
-/// Pieces of device memory: what lies between RAM, less what others have.
-const MAX_PIECES: usize = 2 * MAX_DEVICES + INFO_REGIONS as usize / 2;
+/// The most pieces of device memory: the gaps between RAM, without the memory of other tasks.
+const MAX_PIECES: usize = 2 * MAX_DEVICES + KIP_REGIONS as usize / 2;
 const ALL_PORTS: Range = Range::new(0, 1 << 16);
 const ALL_MEMORY: Range = Range::new(0, 1 << SPACE_SHIFT);
 
@@ -20,12 +20,13 @@ const ALL_MEMORY: Range = Range::new(0, 1 << SPACE_SHIFT);
 pub struct Hardware {
     /// Ports.
     pub ports: Ranges<MAX_PIECES>,
-    /// Device memory, and the firmware's, which sigma0 gives to be read.
+    /// Device memory, and the firmware's memory, which sigma0 gives read-only.
     pub devices: Ranges<MAX_PIECES>,
 }
 
 impl Hardware {
-    /// What task `index` may have in a machine with these regions: never RAM, whatever is named.
+    /// The hardware of task `index` in a machine with these regions. It never contains RAM,
+    /// whatever the configuration names.
     pub fn new(config: &Config<'_>, index: usize, regions: impl Iterator<Item = Region>) -> Result<Hardware, Full> {
         let task = &config.tasks[index];
         let mut mine = if task.hardware { rest(config, index)? } else { named(task)? };
@@ -43,7 +44,7 @@ fn named(task: &Task<'_>) -> Result<Hardware, Full> {
     Ok(mine)
 }
 
-/// All but what the root task needs and what other tasks name.
+/// All hardware without what the root task needs and what other tasks name.
 fn rest(config: &Config<'_>, index: usize) -> Result<Hardware, Full> {
     let mut mine = Hardware::default();
     mine.ports.insert(ALL_PORTS)?;

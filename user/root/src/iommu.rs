@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Confines the DMA of all devices to the memory of the tasks that drive devices, where the machine has Intel's IOMMU
-//! (*Intel Virtualization Technology for Directed I/O*, revision 4.0, chapter 11; what it reads is in `remapping`).
+//! Confines the DMA of all devices to the memory of tasks with devices, if the machine has Intel's
+//! IOMMU (*Intel Virtualization Technology for Directed I/O*, revision 4.0, chapter 11). Owns the
+//! units' registers; `remapping` builds the tables that the units read.
 
 use crate::machine::{bytes_mut, firmware, is_outside, Claimed};
 use core::arch::x86_64::{_mm_clflush, _mm_mfence};
@@ -11,14 +12,14 @@ use keel_l4::abi::fpage::{PAGE_SHIFT, PAGE_SIZE};
 use keel_l4::abi::memory::REGION_KERNEL;
 use keel_l4::abi::Region;
 use keel_l4::device::Registers;
-use keel_l4::info::{info, regions};
+use keel_l4::kip::{kip, regions};
 use keel_l4::println;
 use keel_l4::ranges::Range;
 use keel_root::config::{Config, Task};
 use keel_root::plan::{Free, Plan};
 use keel_root::remapping::{units, Shape, Table, Tables, Units, MAX_UNITS, SIGNATURE};
 
-/// Registers: what the unit can do, commands and their state, the root table, invalidation, faults.
+/// Registers: capabilities, commands and their status, the root table, invalidation, faults.
 const CAPABILITIES: u64 = 0x08;
 const MORE_CAPABILITIES: u64 = 0x10;
 const COMMAND: u64 = 0x18;
@@ -26,7 +27,8 @@ const STATUS: u64 = 0x1c;
 const ROOT_TABLE: u64 = 0x20;
 const CONTEXT_COMMAND: u64 = 0x28;
 const FAULT_STATUS: u64 = 0x34;
-/// Capabilities: 3 and 4 levels, superpages of 2 MB, a write buffer to be flushed, and where the registers of faults are, in 16 bytes.
+/// Capabilities: 3 and 4 levels, superpages of 2 MB, a write buffer that needs flushes, and the
+/// offset of the fault registers in units of 16 bytes.
 const LEVELS_3: u64 = 1 << 9;
 const LEVELS_4: u64 = 1 << 10;
 const SUPERPAGES: u64 = 1 << 34;
@@ -35,45 +37,46 @@ const FAULT_REGISTERS_SHIFT: u32 = 24;
 const FAULT_REGISTERS_MASK: u64 = 0x3ff;
 const FAULT_COUNT_SHIFT: u32 = 40;
 const FAULT_COUNT_MASK: u64 = 0xff;
-/// More capabilities: where the register of the translations' invalidation is, in 16 bytes, behind the one of its address.
+/// Extended capabilities: the offset of the IOTLB registers in units of 16 bytes. The invalidation
+/// register is the second of them.
 const INVALIDATION_SHIFT: u32 = 8;
 const INVALIDATION_MASK: u64 = 0x3ff;
 const REGISTER_UNIT: u64 = 16;
-/// Of a register of 8 bytes.
+/// Offset of the upper half of an 8-byte register.
 const UPPER_HALF: u64 = 4;
 const INVALIDATION: u64 = 8;
-/// Commands, and the bits of the state that answer them.
+/// Commands, and the status bits that acknowledge them.
 const TRANSLATE: u32 = 1 << 31;
 const SET_ROOT_TABLE: u32 = 1 << 30;
 const FLUSH_WRITE_BUFFER: u32 = 1 << 27;
 const QUEUED_INVALIDATION: u32 = 1 << 26;
 const REMAP_INTERRUPTS: u32 = 1 << 25;
-/// Upper halves of the invalidation registers: begin; all contexts; all translations.
+/// Upper halves of the invalidation registers: start; all contexts; all IOTLB entries.
 const INVALIDATE: u32 = 1 << 31;
 const ALL_CONTEXTS: u32 = 1 << 29;
 const ALL_TRANSLATIONS: u32 = 1 << 28;
-/// A fault's words: the address, the device, reason and kind, and that it is there.
+/// The words of a fault record: the address, the device, reason and kind, and the valid bit.
 const FAULT_WORDS: [u64; 4] = [0, 4, 8, FAULT_KIND];
 const FAULT_KIND: u64 = 12;
 const FAULT_REASON_MASK: u32 = 0xff;
 const FAULT_IS_READ: u32 = 1 << 30;
 const FAULT_IS_THERE: u32 = 1 << 31;
-/// Faults were lost because there was no room.
+/// Faults were lost because all records were in use.
 const FAULTS_LOST: u32 = 1;
-/// A unit that has not answered when its state was read so often is broken.
+/// Status reads after which a unit counts as broken.
 const PATIENCE: u32 = 1 << 20;
-/// What a processor's cache holds together.
+/// Size of a cache line.
 const CACHE_LINE: usize = 64;
 
-/// Why devices are not confined though there is an IOMMU.
+/// Why an existing IOMMU is not used.
 enum Problem {
-    /// ACPI's table makes no sense.
+    /// ACPI's table is invalid.
     Table,
-    /// A unit's registers cannot be had, or lie too far apart.
+    /// The registers of a unit are not available, or too far apart.
     Registers,
-    /// The units do not have a depth of tables in common.
+    /// The units have no depth of tables in common.
     Levels,
-    /// It does not do what it is told.
+    /// A unit does not execute a command.
     Silent,
     /// No memory for the tables.
     Memory,
@@ -91,7 +94,7 @@ impl fmt::Display for Problem {
     }
 }
 
-/// All units of the machine, and the memory for the tables that they share.
+/// All units of the machine, and the memory of the tables that they share.
 pub struct Iommu {
     units: [Option<Unit>; MAX_UNITS],
     said: Units,
@@ -99,23 +102,24 @@ pub struct Iommu {
     tables: Range,
 }
 
-/// Says that devices are not confined, and why.
+/// Logs that devices are not confined, and why.
 fn unused(problem: Problem) {
     println!("root: the IOMMU is not used: {problem}");
 }
 
-/// Whether a task's memory may be reached by devices.
+/// Whether devices may access a task's memory.
 fn drives_devices(task: &Task<'_>) -> bool {
     task.hardware || !task.devices.is_empty()
 }
 
 impl Iommu {
-    /// Looks for units, and takes the memory for their tables from `free`. Where they cannot be used, that is said.
+    /// Finds the units and takes the memory for their tables from `free`. Logs the reason if they
+    /// cannot be used.
     pub fn find(config: &Config<'_>, free: &mut Free) -> Option<Iommu> {
         if !config.confines_devices {
             return None;
         }
-        let table = acpi::find(info().rsdp, SIGNATURE, &mut firmware)?;
+        let table = acpi::find(kip().rsdp, SIGNATURE, &mut firmware)?;
         Iommu::open(table, config, free).map_err(unused).ok()
     }
 
@@ -132,9 +136,9 @@ impl Iommu {
         let (_, levels) = levels.ok_or(Problem::Levels)?;
         let shape = Shape { levels, superpages: common & SUPERPAGES != 0 };
         let drivers = config.tasks.iter().filter(|task| drives_devices(task)).count();
-        // A task's memory, its image, and what it may ask for beside that.
+        // A task's memory, its image, and its extra memory.
         let ranges = drivers * (START_REGIONS as usize + 2) + said.reserved.iter().count();
-        let end = regions(info()).map(|region| region.end).chain(said.reserved.iter().map(|range| range.end)).max();
+        let end = regions(kip()).map(|region| region.end).chain(said.reserved.iter().map(|range| range.end)).max();
         let size = shape.tables(ranges, end.unwrap_or(0)) as u64 * PAGE_SIZE;
         let tables = free.find(size, PAGE_SIZE).ok_or(Problem::Memory)?;
         free.remove(tables).map_err(|_| Problem::Memory)?;
@@ -150,21 +154,23 @@ impl Iommu {
         self.said.registers.iter().map(|at| Region { start: *at, end: at + PAGE_SIZE, kind: REGION_KERNEL })
     }
 
-    /// From now on devices reach the memory of tasks that drive devices, what the firmware has reserved for its own, and nothing else.
+    /// Confines DMA from now on to the memory of tasks with devices and the memory that the
+    /// firmware reserves for its own devices.
     pub fn confine(&self, config: &Config<'_>, plan: &Plan, claimed: &mut Claimed) {
         claimed.claim(self.tables);
         match self.begin(config, plan) {
             Ok(pages) => println!(
-                "root: devices reach the memory of tasks with devices alone: {} IOMMU, {pages} pages of tables",
+                "root: DMA is confined to tasks with devices: {} IOMMU, {pages} pages of tables",
                 self.said.registers.len()
             ),
             Err(problem) => unused(problem),
         }
     }
 
-    /// Fills the tables and hands them to the units; tells how many pages they take.
+    /// Fills the tables and enables translation in all units. Returns the number of pages of the
+    /// tables.
     fn begin(&self, config: &Config<'_>, plan: &Plan) -> Result<usize, Problem> {
-        // SAFETY: claimed, whole pages, and nobody else was ever given this memory.
+        // SAFETY: these are claimed, whole pages that no task has.
         let place = unsafe { bytes_mut(self.tables).align_to_mut::<Table>().1 };
         let mut tables = Tables::new(place, self.tables.start, self.shape).map_err(|_| Problem::Memory)?;
         let drivers = config.tasks.iter().zip(plan.iter()).filter(|(task, _)| drives_devices(task));
@@ -172,18 +178,18 @@ impl Iommu {
         for range in memory.chain(self.said.reserved.iter().filter(|range| is_outside(*range))) {
             tables.allow(range).map_err(|_| Problem::Memory)?;
         }
-        // Not every unit looks into the processors' caches.
+        // Not every unit snoops the processors' caches.
         for line in tables.used().as_flattened().chunks(CACHE_LINE / size_of::<u64>()) {
-            // SAFETY: the address is the program's own memory's.
+            // SAFETY: the address is in the program's own memory.
             unsafe { _mm_clflush(line.as_ptr().cast()) };
         }
-        // SAFETY: orders memory accesses, no more.
+        // SAFETY: the instruction only orders memory accesses.
         unsafe { _mm_mfence() };
         self.units().try_for_each(|unit| unit.translate(tables.root()))?;
         Ok(tables.used().len())
     }
 
-    /// Tells what was refused to devices since it was last told.
+    /// Logs the accesses that were refused to devices since the last call.
     pub fn report(&self) {
         self.units().for_each(Unit::report);
     }
@@ -193,9 +199,9 @@ impl Iommu {
 struct Unit {
     registers: Registers,
     capabilities: u64,
-    /// Where the register of the translations' invalidation is.
+    /// Address of the IOTLB invalidation register.
     invalidation: u64,
-    /// Where the faults' registers are.
+    /// Address of the fault records.
     faults: u64,
     fault_count: u64,
 }
@@ -218,7 +224,8 @@ impl Unit {
         Ok(Unit { registers, capabilities, invalidation, faults, fault_count })
     }
 
-    /// Begins to translate by the tables at `root`; what the firmware had begun ends.
+    /// Starts translation by the tables at `root`. It replaces a translation that the firmware
+    /// started.
     fn translate(&self, root: u64) -> Result<(), Problem> {
         self.command(0, TRANSLATE | QUEUED_INVALIDATION | REMAP_INTERRUPTS, 0)?;
         if self.capabilities & WRITE_BUFFER != 0 {
@@ -232,13 +239,14 @@ impl Unit {
         self.command(TRANSLATE, TRANSLATE, TRANSLATE)
     }
 
-    /// Gives a command, and waits until the bits `answering` of the state are `wanted`.
+    /// Gives a command and waits until the bits `answering` of the status are `wanted`.
     fn command(&self, command: u32, answering: u32, wanted: u32) -> Result<(), Problem> {
         self.registers.write(COMMAND, command);
         self.wait(STATUS, answering, wanted)
     }
 
-    /// Drops all that the unit has kept; its lower half must be written before the upper one, which begins it.
+    /// Invalidates a cache of the unit. The lower half of the register is written first, because a
+    /// write of the upper half starts the command.
     fn invalidate(&self, register: u64, what: u32) -> Result<(), Problem> {
         self.registers.write(register, 0);
         self.registers.write(register + UPPER_HALF, INVALIDATE | what);

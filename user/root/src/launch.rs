@@ -1,33 +1,33 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Makes a task out of its share: copies image and initial RAM disk, writes the start record,
-//! creates the task, hands over task numbers and interrupt lines. The task does not run before the
-//! root task, its pager, answers its first page fault.
+//! Creates a task from its share: copies image and initial RAM disk, writes the start record,
+//! creates the task, and hands over task numbers and interrupts. The task runs when the root task,
+//! its pager, answers its first page fault.
 
 use crate::iommu::Iommu;
 use crate::machine::{bytes, bytes_mut, refuse, Claimed};
 use core::cell::UnsafeCell;
 use keel_l4::abi::boot::{Start, DIRECT_MAP, START_COMMAND_LINE, START_IRQS, START_MAGIC};
 use keel_l4::abi::fpage::{FPAGE_READ, FPAGE_RWX, PAGE_SIZE};
-use keel_l4::abi::ids::{IRQ_LINES, MSI_SOURCES};
+use keel_l4::abi::ids::{GSI_COUNT, MSI_SOURCES};
 use keel_l4::abi::memory::{AREA_DEFAULT, REGION_FREE};
 use keel_l4::call::Failure;
 use keel_l4::elf::Image;
-use keel_l4::info::{info, regions};
+use keel_l4::kip::{kip, regions};
 use keel_l4::ranges::Range;
 use keel_l4::task::{create, hand_over, NewTask};
-use keel_l4::{sigma0, source, thread, utcb, Id};
+use keel_l4::{kernel_object, sigma0, thread, utcb, Id};
 use keel_root::config::{Config, Kind, Quoted, Task, MAX_TASKS};
-use keel_root::grants::{Grants, Lines};
+use keel_root::grants::{Grants, Gsis};
 use keel_root::hardware::Hardware;
 use keel_root::pages::{Mapping, Pages};
 use keel_root::plan::{image_pages, module, Module, Share};
 
-/// Bytes that are copied before those who wait for the root task are served.
-const STRETCH: usize = 256 << 10;
+/// Bytes that are copied between two calls of `pause`, which serves waiting clients.
+const CHUNK: usize = 256 << 10;
 /// Priorities above its own that a task may use.
 pub const PRIORITIES_ABOVE: u64 = 2;
 
-/// A page that holds a start record.
+/// The page of a start record.
 #[repr(C, align(4096))]
 struct Record(UnsafeCell<Start>);
 
@@ -43,31 +43,31 @@ pub struct Running<'a> {
     pub name: &'a str,
     /// Its number.
     pub number: u32,
-    /// The first of the task numbers handed to it.
+    /// The first of the task numbers that were handed to it.
     pub first_number: u32,
     /// Its priority.
     pub priority: u64,
-    /// Whether it may end the machine, and its failure is a panic.
-    pub may_end: bool,
-    /// Whether it can be started anew.
+    /// Whether it may shut the machine down, which makes its failure a panic.
+    pub may_shut_down: bool,
+    /// Whether it can be restarted.
     pub may_restart: bool,
-    /// Whether it has failed and is to be started anew.
+    /// Whether it failed and will be restarted.
     pub failed: bool,
-    /// What its faults are answered with.
+    /// The mappings that answer its faults.
     pub pages: Pages,
-    /// What it gets when it asks sigma0.
+    /// What it may get from sigma0.
     pub grants: Grants,
 }
 
-/// Copies to the beginning of `to`; `pause` is called on the way.
+/// Copies `from` to the beginning of `to`. Calls `pause` between pieces.
 fn copy(to: &mut [u8], from: &[u8], pause: &mut dyn FnMut()) {
-    for (to, from) in to[..from.len()].chunks_mut(STRETCH).zip(from.chunks(STRETCH)) {
+    for (to, from) in to[..from.len()].chunks_mut(CHUNK).zip(from.chunks(CHUNK)) {
         to.copy_from_slice(from);
         pause();
     }
 }
 
-/// Puts the image's segments into its share of memory.
+/// Copies the image's segments into the task's share of memory.
 pub fn load(
     image: &Image,
     file: Module<'_>,
@@ -77,11 +77,11 @@ pub fn load(
     pause: &mut dyn FnMut(),
 ) {
     claimed.claim(share.image);
-    // SAFETY: both are claimed; the task does not run, and the plan keeps image and module apart.
+    // SAFETY: both are claimed, the task does not run, and the plan keeps image and module apart.
     let (from, to) = unsafe { (bytes(file.bytes), bytes_mut(share.image)) };
     let base = image_pages(image, kind).start;
-    for stretch in to.chunks_mut(STRETCH) {
-        stretch.fill(0);
+    for chunk in to.chunks_mut(CHUNK) {
+        chunk.fill(0);
         pause();
     }
     for segment in image.segments.iter() {
@@ -90,7 +90,7 @@ pub fn load(
     }
 }
 
-/// Puts the modules of the initial RAM disk behind one another, each from a page on.
+/// Copies the modules of the initial RAM disk one after another, each to the beginning of a page.
 pub fn copy_initrd(task: &Task<'_>, modules: &[Module<'_>], to: Range, claimed: &mut Claimed, pause: &mut dyn FnMut()) {
     claimed.claim(to);
     // SAFETY: claimed, and the task does not run.
@@ -108,12 +108,12 @@ pub fn copy_initrd(task: &Task<'_>, modules: &[Module<'_>], to: Range, claimed: 
     }
 }
 
-/// Ends the machine because of an error that belongs to `task`.
+/// Reports an error that belongs to `task`, and shuts the machine down.
 fn fail(task: &Task<'_>, what: core::fmt::Arguments<'_>) -> ! {
     refuse(format_args!("boot.conf:{}: task '{}' {what}", task.name.line, Quoted(task.name.value)))
 }
 
-/// Everything that the task's address space shall hold.
+/// All mappings of the task's address space.
 fn pages(task: &Task<'_>, share: &Share, image: &Image, record: u64) -> Pages {
     let mut pages = Pages::new();
     let whole = image_pages(image, task.kind);
@@ -125,7 +125,7 @@ fn pages(task: &Task<'_>, share: &Share, image: &Image, record: u64) -> Pages {
     if task.kind == Kind::Server {
         add(whole, share.image.start, FPAGE_RWX);
     } else {
-        // Segments that touch in a page have the same rights, so the first of them may take it.
+        // Segments that share a page have the same rights, so the page goes to the first of them.
         let mut last = whole.start;
         for segment in image.segments.iter() {
             let virt = segment.virt.grow_to(PAGE_SIZE);
@@ -135,7 +135,7 @@ fn pages(task: &Task<'_>, share: &Share, image: &Image, record: u64) -> Pages {
         }
     }
     for range in share.memory.iter() {
-        // Executable too: a server maps the text of its user tasks from there.
+        // Executable too, because a server maps the text of its user tasks from there.
         add(direct(range), range.start, FPAGE_RWX);
     }
     add(direct(Range::new(record, record + PAGE_SIZE)), record, FPAGE_READ);
@@ -146,7 +146,7 @@ fn direct(range: Range) -> Range {
     Range::new(DIRECT_MAP + range.start, DIRECT_MAP + range.end)
 }
 
-fn fill_record(record: &mut Start, task: &Task<'_>, share: &Share, image: &Image, lines: &Lines, first_number: u32) {
+fn fill_record(record: &mut Start, task: &Task<'_>, share: &Share, image: &Image, gsis: &Gsis, first_number: u32) {
     let whole = image_pages(image, task.kind);
     record.magic = START_MAGIC;
     record.root = utcb::my_id().0;
@@ -163,12 +163,12 @@ fn fill_record(record: &mut Start, task: &Task<'_>, share: &Share, image: &Image
         record.task_log2 = task.tasks.ilog2() as u64;
     }
     record.priority = task.priority;
-    record.processors = task.processors.min(info().processors);
+    record.processors = task.processors.min(kip().processors);
     for (entry, range) in record.regions.chunks_exact_mut(3).zip(share.memory.iter()) {
         entry.copy_from_slice(&[range.start, range.end, REGION_FREE]);
         record.region_count += 1;
     }
-    for (entry, irq) in record.irqs.iter_mut().zip(lines.iter()) {
+    for (entry, irq) in record.irqs.iter_mut().zip(gsis.iter()) {
         *entry = *irq as u64;
         record.irq_count += 1;
     }
@@ -178,7 +178,8 @@ fn fill_record(record: &mut Start, task: &Task<'_>, share: &Share, image: &Image
     }
 }
 
-/// Starts the task with the number `number`; `first_number` is the first of those handed to it. The registers of the `iommu` are not for tasks.
+/// Starts the task with the number `number`. `first_number` is the first of the numbers that are
+/// handed to it. No task gets the registers of the `iommu`.
 pub fn start<'a>(
     config: &Config<'a>,
     index: usize,
@@ -195,13 +196,13 @@ pub fn start<'a>(
             START_COMMAND_LINE - 1
         ));
     }
-    let lines = lines(config, index);
+    let gsis = gsis(config, index);
     let record = RECORDS[index].0.get();
-    // SAFETY: this record belongs to this task, which does not run yet.
+    // SAFETY: the record belongs to this task, which does not run yet.
     let record_now = unsafe { &mut *record };
     *record_now = Start::zeroed();
-    fill_record(record_now, task, share, image, &lines, first_number);
-    // The root task's image lies one-to-one in physical memory.
+    fill_record(record_now, task, share, image, &gsis, first_number);
+    // The root task's image is mapped one-to-one.
     let phys = record as u64;
     let new = NewTask {
         number,
@@ -209,24 +210,24 @@ pub fn start<'a>(
         ip: image.entry,
         sp: 0,
         pager: utcb::my_id().0,
-        quota: task.quota.pages(info().pool_pages),
+        quota: task.quota.pages(kip().pool_pages),
         area: AREA_DEFAULT,
         argument: DIRECT_MAP + phys,
     };
     let pages = pages(task, share, image, phys);
-    if let Err((what, failure)) = create_all(&new, task, &lines, first_number) {
+    if let Err((what, failure)) = create_all(&new, task, &gsis, first_number) {
         fail(task, format_args!("cannot be started: {what}: {failure}"));
     }
-    let kept = regions(info()).chain(iommu.into_iter().flat_map(Iommu::registers));
+    let kept = regions(kip()).chain(iommu.into_iter().flat_map(Iommu::registers));
     let grants = Hardware::new(config, index, kept)
-        .and_then(|hardware| Grants::new(share, hardware, lines))
+        .and_then(|hardware| Grants::new(share, hardware, gsis))
         .unwrap_or_else(|_| fail(task, format_args!("has its memory in too many pieces")));
     Running {
         name: task.name.value,
         number,
         first_number,
         priority: task.priority,
-        may_end: task.ends_machine(),
+        may_shut_down: task.has_shutdown_right(),
         may_restart: config.may_restart(task),
         failed: false,
         pages,
@@ -234,47 +235,48 @@ pub fn start<'a>(
     }
 }
 
-/// Gets the rights over a task's interrupt lines: those that the configuration names, or all that sigma0 has left.
-fn lines(config: &Config<'_>, index: usize) -> Lines {
+/// Gets the rights to a task's GSIs from sigma0: those that the configuration names, or all that
+/// are left.
+fn gsis(config: &Config<'_>, index: usize) -> Gsis {
     let task = &config.tasks[index];
-    let mut lines = Lines::new();
+    let mut gsis = Gsis::new();
     for irq in task.irqs.iter() {
         if let Err(failure) = sigma0::interrupt(irq.value) {
-            fail(task, format_args!("cannot be started: an interrupt line: {failure}"));
+            fail(task, format_args!("cannot be started: a GSI: {failure}"));
         }
-        // The record holds as many lines as the configuration can name.
-        let _ = lines.push(irq.value);
+        // The record has room for as many GSIs as the configuration can name.
+        let _ = gsis.push(irq.value);
     }
-    let named = |line: &u32| config.tasks.iter().any(|t| t.irqs.iter().any(|irq| irq.value == *line));
-    for line in (0..START_IRQS as u32).filter(|line| task.hardware && !named(line)) {
-        // A line that this machine does not have is refused.
-        if sigma0::interrupt(line).is_ok() {
-            let _ = lines.push(line);
+    let named = |gsi: &u32| config.tasks.iter().any(|t| t.irqs.iter().any(|irq| irq.value == *gsi));
+    for gsi in (0..START_IRQS as u32).filter(|gsi| task.hardware && !named(gsi)) {
+        // sigma0 refuses a GSI that the machine does not have.
+        if sigma0::interrupt(gsi).is_ok() {
+            let _ = gsis.push(gsi);
         }
     }
-    lines
+    gsis
 }
 
-/// Gives all interrupts by message; those of processors that are not there are refused.
-fn give_messages(to: Id) {
-    for number in IRQ_LINES as u32..(IRQ_LINES + MSI_SOURCES) as u32 {
-        if sigma0::interrupt(number).and_then(|()| source::give(Id::irq(number), to)).is_err() {
+/// Gives all MSIs to the task. sigma0 refuses those of processors that do not exist.
+fn give_msis(to: Id) {
+    for number in GSI_COUNT as u32..(GSI_COUNT + MSI_SOURCES) as u32 {
+        if sigma0::interrupt(number).and_then(|()| kernel_object::give(Id::irq(number), to)).is_err() {
             return;
         }
     }
 }
 
-fn create_all(new: &NewTask, task: &Task<'_>, lines: &Lines, first_number: u32) -> Result<(), (&'static str, Failure)> {
+fn create_all(new: &NewTask, task: &Task<'_>, gsis: &Gsis, first_number: u32) -> Result<(), (&'static str, Failure)> {
     let id = create(new).map_err(|f| ("its creation", f))?;
     thread::set_priority(thread::first_of(id), task.priority).map_err(|f| ("its priority", f))?;
     if task.tasks > 0 {
         hand_over(first_number, task.tasks.ilog2() as u64, id).map_err(|f| ("its task numbers", f))?;
     }
-    for line in lines.iter() {
-        source::give(Id::irq(*line), id).map_err(|f| ("an interrupt line", f))?;
+    for gsi in gsis.iter() {
+        kernel_object::give(Id::irq(*gsi), id).map_err(|f| ("a GSI", f))?;
     }
     if task.hardware {
-        give_messages(id);
+        give_msis(id);
     }
     Ok(())
 }

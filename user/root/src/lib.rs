@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! The decisions of the root task, free of any kernel call, so that they are tested on the host.
+//! The decisions of the root task, without kernel calls, so that they are tested on the developer's
+//! machine.
 //!
-//! `config` reads the boot configuration, `plan` gives every task its memory, `pages` answers page
-//! faults, `grants` requests to sigma0, within the `hardware` that a task may have.
-//! `remapping` makes the tables by which an IOMMU confines devices, `power` reads how the machine is powered off and reset.
+//! `config` parses the boot configuration. `plan` assigns memory to every task. `pages` answers
+//! page faults, and `grants` requests to sigma0, within the `hardware` that a task may have.
+//! `remapping` builds the tables by which an IOMMU confines devices. `power` decodes how the
+//! machine is powered off and reset.
 
 #![cfg_attr(not(test), no_std)]
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! The serial line that takes the log.
+//! The serial line of the log.
 
 use core::sync::atomic::{AtomicU16, Ordering};
 use keel_l4::serial::Serial;
 
-/// First port; 0 until a line was set up.
+/// First port; 0 until [`open`].
 static PORT: AtomicU16 = AtomicU16::new(0);
 
 fn line() -> Option<Serial> {
@@ -25,7 +25,7 @@ pub fn write(bytes: &[u8]) {
     }
 }
 
-/// Waits until all output is out.
+/// Waits until all output is sent.
 pub fn drain() {
     if let Some(line) = line() {
         line.drain();

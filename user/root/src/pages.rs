@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! What a task's address space shall hold, and the map items that answer a page fault in it.
+//! The mappings of a task's address space, and the map items that answer its page faults.
 
 use keel_l4::abi::call::MAX_MAP_ITEMS;
 use keel_l4::abi::fpage::PAGE_SIZE;
@@ -11,10 +11,10 @@ use keel_l4::ranges::Range;
 /// Mappings of one task: segments, memory regions, the start record.
 const MAX_MAPPINGS: usize = 40;
 
-/// Physical memory at a place in a task. Both are page-aligned.
+/// Physical memory at an address of a task. Both are page-aligned.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Mapping {
-    /// Where it lies in the task.
+    /// Its addresses in the task.
     pub virt: Range,
     /// Physical address of its first byte.
     pub phys: u64,
@@ -47,12 +47,12 @@ impl Pages {
         }
     }
 
-    /// The items for a fault at `address` that wants `access`: the largest block around the address,
-    /// then the blocks behind it. `None` if nothing may be mapped there. An item's send base is the
-    /// virtual address, because the window of a fault is the whole space.
+    /// The items for a fault at `address` with the access `access`: the largest block around the
+    /// address, then the blocks after it. `None` if nothing may be mapped there. The send base of
+    /// an item is the virtual address, because the window of a fault is the whole space.
     pub fn answer(&self, address: u64, access: u64) -> Option<Items> {
         let page = address / PAGE_SIZE * PAGE_SIZE;
-        // Behind the last page there is no address.
+        // The last page of the address space has no end address.
         let whole = Range::new(page, page.checked_add(PAGE_SIZE)?);
         let mapping = self.list.iter().find(|m| m.virt.contains(whole))?;
         if access & !mapping.rights != 0 {
@@ -62,14 +62,15 @@ impl Pages {
         let at = around(mapping, page);
         let [phys, end] = [at, mapping.virt.end].map(|virt| mapping.phys + (virt - mapping.virt.start));
         for item in mapping::items(phys, end, at, mapping.rights).take(MAX_MAP_ITEMS as usize) {
-            // The list has room for as many.
+            // The list has room for as many items.
             let _ = items.push(item);
         }
         Some(items)
     }
 }
 
-/// Start of the largest block that holds `page`, lies in the mapping and is aligned on both sides.
+/// Start of the largest block that contains `page`, is inside the mapping and is aligned in both
+/// spaces.
 fn around(mapping: &Mapping, page: u64) -> u64 {
     let mut start = page;
     loop {

@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Takes from the devices on PCI the right to reach memory, so that what a failed task had begun ends. Its next
-//! drivers give it again.
+//! Disables the bus mastering of PCI devices, so that the DMA of a failed task ends. The next
+//! driver of a device enables it again.
 
 use keel_l4::pci::{self, Function, FUNCTIONS_OF_DEVICE};
 
 /// Functions of all devices on all buses.
 const FUNCTIONS: u32 = 1 << 16;
-/// Registers, and what is in them.
+/// Registers, and their fields.
 const VENDOR: u32 = 0;
 const NO_DEVICE: u32 = u32::MAX;
 const COMMAND: u32 = 4;
 const BUS_MASTER: u32 = 1 << 2;
-/// The upper half is the status, whose bits a one clears.
+/// The upper half is the status register, where a one clears a bit.
 const COMMAND_MASK: u32 = 0xffff;
 const CLASS: u32 = 8;
 const CLASS_SHIFT: u32 = 24;
 const BRIDGE: u32 = 6;
-/// Functions that are looked at before the next pause.
-const STRETCH: u32 = 256;
+/// Functions between two calls of `pause`.
+const CHUNK: u32 = 256;
 
-/// Ends the bus mastering of all devices but bridges; `pause` is called on the way.
+/// Disables the bus mastering of all devices except bridges. Calls `pause` on the way.
 pub fn silence(pause: &mut dyn FnMut()) {
     if pci::claim().is_err() {
         return;
@@ -32,7 +32,7 @@ pub fn silence(pause: &mut dyn FnMut()) {
             silence_one(Function(function));
             function += 1;
         }
-        if function % STRETCH == 0 {
+        if function % CHUNK == 0 {
             pause();
         }
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Gives every task its physical memory: images, initial RAM disks, memory of its own. Works on
-//! ranges only; claiming and copying is the program's business.
+//! Assigns physical memory to every task: images, initial RAM disks, memory of its own. This module
+//! computes ranges; the program claims and copies.
 
 use crate::config::{At, Config, Kind, Memory, Quoted, Task, MAX_TASKS};
 use core::fmt;
@@ -10,14 +10,14 @@ use keel_l4::elf::{ElfError, Image};
 use keel_l4::list::List;
 use keel_l4::ranges::{Range, Ranges};
 
-/// Alignment of a server's image and memory, so that superpages fit.
+/// Alignment of a server's image and memory, for superpages.
 const SUPERPAGE: u64 = 2 << 20;
-/// The least that `memory rest` is worth starting a task with.
+/// The least memory for which `memory rest` starts a task.
 const LEAST_REST: u64 = 32 << 20;
 /// Smaller pieces are not worth one of the few regions of a start record.
 const LEAST_PIECE: u64 = 1 << 20;
 
-/// Free memory: a range for each region and module, and as many again for the cuts.
+/// Free memory: one range for each region and module, and as many for the pieces.
 pub type Free = Ranges<128>;
 
 /// A boot module.
@@ -39,22 +39,22 @@ impl Module<'_> {
 /// An initial RAM disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Initrd {
-    /// Where it will lie.
+    /// Where it is placed.
     pub bytes: Range,
     /// Whether its modules must be copied there.
     pub copy: bool,
 }
 
-/// What one task gets.
+/// The share of one task.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Share {
-    /// Where its image goes: whole pages around `Image::span`.
+    /// Where its image is placed: whole pages around `Image::span`.
     pub image: Range,
     /// Its initial RAM disk.
     pub initrd: Option<Initrd>,
-    /// Its memory; a server's includes image and initial RAM disk.
+    /// Its memory; for a server it contains image and initial RAM disk.
     pub memory: Ranges<{ START_REGIONS as usize }>,
-    /// Memory that it may ask for.
+    /// Memory that it may ask for later.
     pub extra: Range,
 }
 
@@ -64,21 +64,21 @@ pub type Plan = List<Share, MAX_TASKS>;
 /// What is wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Problem {
-    /// No such module.
+    /// The module does not exist.
     NoModule,
-    /// The module holds no usable image.
+    /// The module has no usable image.
     BadImage(ElfError),
     /// Its segments have different rights in one page.
     SharedPage,
-    /// No piece of memory of this size: wanted, largest.
+    /// No piece of memory is that large: wanted, largest.
     TooLittle(u64, u64),
-    /// The memory asked for is not free RAM.
+    /// The requested memory is not free RAM.
     NotFree,
-    /// The memory is in more pieces than can be described.
+    /// The memory is in too many pieces for the start record.
     Pieces,
 }
 
-/// An error: line, what, and the name of the task or the module.
+/// An error: the line, the problem, and the name of the task or the module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PlanError<'a> {
     /// Line of the configuration.
@@ -115,8 +115,8 @@ pub fn module<'m, 'c>(modules: &[Module<'m>], name: At<&'c str>) -> Result<Modul
     found.copied().ok_or(PlanError { line: name.line, problem: Problem::NoModule, name: name.value })
 }
 
-/// Makes the plan. `free` is the RAM that holds nothing, `images` the tasks' images, `keep` the
-/// modules that stay where they are.
+/// Makes the plan. `free` is the RAM without content, `images` are the tasks' images, `keep` the
+/// modules that stay in place.
 pub fn plan<'c>(
     config: &Config<'c>,
     modules: &[Module<'_>],
@@ -182,7 +182,8 @@ fn give<'c>(share: &mut Share, range: Range, task: &Task<'c>) -> Result<(), Plan
     share.memory.insert(range).map_err(|_| error(task, Problem::Pieces))
 }
 
-/// A server's image goes to a superpage and belongs to its memory; another's takes what it needs.
+/// Places an image. A server's image is aligned to superpages and part of its memory; another
+/// task's image takes the pages that it needs.
 fn place_image<'c>(task: &Task<'c>, share: &mut Share, image: &Image, free: &mut Free) -> Result<(), PlanError<'c>> {
     let server = task.kind == Kind::Server;
     if !server && image.shares_pages() {
@@ -200,12 +201,13 @@ fn place_image<'c>(task: &Task<'c>, share: &mut Share, image: &Image, free: &mut
     take(free, share.image, task)
 }
 
-/// The virtual pages that an image takes.
+/// The virtual pages of an image.
 pub fn image_pages(image: &Image, kind: Kind) -> Range {
     image.span().grow_to(if kind == Kind::Server { SUPERPAGE } else { PAGE_SIZE })
 }
 
-/// In place if it can be so, a copy of it if `again` it is to be as it was.
+/// Places the initial RAM disk: in place if possible, as a copy if it must be unchanged for a
+/// restart (`again`).
 fn place_initrd<'c>(
     task: &Task<'c>,
     share: &mut Share,
@@ -221,7 +223,7 @@ fn place_initrd<'c>(
     let (mut copy, mut pages) = (again, 0);
     for (index, name) in task.initrd.iter().enumerate() {
         let next = module(modules, *name)?;
-        // The padding up to a page is zero, and an unpacker skips zeros between archives.
+        // The padding up to the next page is zero, and unpackers skip zeros between archives.
         copy |= index > 0 && next.bytes.start != bytes.end.next_multiple_of(PAGE_SIZE);
         bytes.end = next.bytes.end;
         pages += next.pages().size();
@@ -235,7 +237,7 @@ fn place_initrd<'c>(
     give(share, bytes.grow_to(PAGE_SIZE), task)
 }
 
-/// Frees the modules that nobody needs where they are, once all images are copied.
+/// Frees the modules that are not needed after the images are copied.
 fn release_modules<'c>(
     config: &Config<'c>,
     plan: &Plan,

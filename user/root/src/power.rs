@@ -1,18 +1,21 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! What ACPI says of how the machine is powered off and reset (ACPI 6.4, 4.8.3, 4.8.4.6, 5.2.9 and 7.4.2).
+//! How to power the machine off and reset it, by ACPI (ACPI 6.4, 4.8.3, 4.8.4.6, 5.2.9 and 7.4.2).
 //!
-//! The values of the sleep state S5 are in `_S5_`, an object of ACPI's language, which is a package of numbers in all firmware. So no
-//! interpreter is needed: it is looked for in the bytes. Everything is read with bounds; what makes no sense is as good as not there.
+//! The values of the sleep state S5 are in `_S5_`, an AML object that is a package of numbers in
+//! all firmware. So no interpreter is needed: the bytes are searched for the object. All reads are
+//! bounds-checked; invalid values count as absent.
 
 use keel_l4::abi::acpi::number;
 
-/// The signatures of the table with the registers, of the one with the machine's objects, and of those with more of them.
+/// Signatures: of the table with the registers, of the table with AML objects, and of tables with
+/// more objects.
 pub const FIXED: &[u8; 4] = b"FACP";
 /// See [`FIXED`].
 pub const OBJECTS: &[u8; 4] = b"DSDT";
 /// See [`FIXED`].
 pub const MORE_OBJECTS: &[u8; 4] = b"SSDT";
-/// Fields of the table with the registers (5.2.9): 4 bytes, and the later ones that replace them.
+/// Fields of the table with the registers (5.2.9): 4 bytes each, and the later fields that replace
+/// them.
 const DSDT: usize = 40;
 const SMI_COMMAND: usize = 48;
 const ACPI_ENABLE: usize = 52;
@@ -23,22 +26,22 @@ const RESET_VALUE: usize = 128;
 const LONG_DSDT: usize = 140;
 const LONG_CONTROL: [usize; 2] = [172, 184];
 const SLEEP_CONTROL: usize = 244;
-/// Flags: there is a reset register; there is none of the fixed hardware.
+/// Flags: the machine has a reset register; it has no fixed hardware.
 const HAS_RESET: u64 = 1 << 10;
 const HARDWARE_REDUCED: u64 = 1 << 20;
-/// An address (5.2.3.2): the space, and where in it.
+/// An address structure (5.2.3.2): the address space, and the address.
 const SPACE_MEMORY: u64 = 0;
 const SPACE_PORTS: u64 = 1;
 const ADDRESS: usize = 4;
-/// The control register: where the type is, and what begins the sleep.
+/// The control register: the sleep type, and the bit that starts the sleep.
 const TYPE_SHIFT: u32 = 10;
 const BEGIN: u16 = 1 << 13;
-/// The sleep control register: the same.
+/// The sleep control register: sleep type and start bit.
 const SHORT_TYPE_SHIFT: u32 = 2;
 const SHORT_BEGIN: u8 = 1 << 5;
-/// Types of sleep are numbers of 3 bits.
+/// Sleep types have 3 bits.
 const TYPE_MASK: u64 = 7;
-/// ACPI's language (20.2): the prefix of a name, a package, and constants.
+/// AML (20.2): the name prefix, a package, and constants.
 const NAME: u8 = 0x08;
 const ROOT_PREFIX: u8 = b'\\';
 const PACKAGE: u8 = 0x12;
@@ -48,10 +51,10 @@ const BYTE: u8 = 0x0a;
 const WORD: u8 = 0x0b;
 const LONG: u8 = 0x0c;
 const SOFT_OFF: &[u8; 4] = b"_S5_";
-/// Bytes of a package's length, behind the first, are counted in its upper bits.
+/// The number of further length bytes of a package, in the upper bits of the first.
 const LENGTH_SHIFT: u32 = 6;
 
-/// Where a register of one byte is.
+/// The address of a one-byte register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Register {
     /// An I/O port.
@@ -60,49 +63,50 @@ pub enum Register {
     Memory(u64),
 }
 
-/// A control register of 16 bits and what is written there.
+/// A 16-bit control register and its value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Control {
     /// Its first port.
     pub port: u16,
-    /// The type of sleep, in its place.
+    /// The sleep type, shifted to its field.
     pub value: u16,
 }
 
 impl Control {
-    /// The bits that say which sleep it is and begin it.
+    /// The bits that select and start a sleep.
     pub const MASK: u16 = (TYPE_MASK as u16) << TYPE_SHIFT | BEGIN;
-    /// Begins the sleep.
+    /// Starts the sleep.
     pub const BEGIN: u16 = BEGIN;
-    /// Set while the registers are ACPI's and not the firmware's.
+    /// Set while ACPI owns the registers, and not the firmware.
     pub const ENABLED: u16 = 1;
 }
 
 /// How the machine is powered off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Off {
-    /// By one or two control registers, which are ACPI's once a value was written to a port.
+    /// By one or two control registers, after a value was written to a port that gives them to
+    /// ACPI.
     Control {
         /// The registers.
         registers: [Option<Control>; 2],
-        /// The port and the value, if they need it.
+        /// The port and the value, if necessary.
         enable: Option<(u16, u8)>,
     },
     /// By this value in the sleep control register.
     Sleep(Register, u8),
 }
 
-/// All that ACPI says of the machine's end.
+/// What ACPI says about power off and reset.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Power {
     /// How it is powered off.
     pub off: Option<Off>,
-    /// The value that resets it, and where to.
+    /// The reset register and the value that resets the machine.
     pub reset: Option<(Register, u8)>,
 }
 
 impl Power {
-    /// What the table with the registers says, with the two types of sleep of S5.
+    /// Decodes the table with the registers; `types` are the two sleep types of S5.
     pub fn new(fixed: &[u8], types: Option<[u8; 2]>) -> Power {
         Power { off: types.and_then(|types| off(fixed, types)), reset: reset(fixed) }
     }
@@ -118,13 +122,13 @@ fn off(fixed: &[u8], types: [u8; 2]) -> Option<Off> {
     };
     let registers = [Some(control(0)?), control(1)];
     let command = number(fixed, SMI_COMMAND, 4)?;
-    // Where either is zero the registers are ACPI's from the start (5.2.9).
+    // If either is zero ACPI owns the registers from the start (5.2.9).
     let value = fixed.get(ACPI_ENABLE).copied().filter(|value| *value != 0);
     let enable = u16::try_from(command).ok().filter(|port| *port != 0).zip(value);
     Some(Off::Control { registers, enable })
 }
 
-/// The first port of a control register; the later field counts if it is there and not zero.
+/// The first port of a control register. The later field is used if it exists and is not zero.
 fn control_port(fixed: &[u8], which: usize) -> Option<u16> {
     let port = match register(fixed, LONG_CONTROL[which]) {
         Some(Register::Port(port)) => port,
@@ -140,7 +144,7 @@ fn reset(fixed: &[u8]) -> Option<(Register, u8)> {
     register(fixed, RESET_REGISTER).filter(|_| has).map(|register| (register, value))
 }
 
-/// The register that the address at `at` names, if it is one that can be reached.
+/// The register of the address structure at `at`, if it is supported.
 fn register(fixed: &[u8], at: usize) -> Option<Register> {
     let address = number(fixed, at + ADDRESS, 8)?;
     match number(fixed, at, 1)? {
@@ -150,13 +154,13 @@ fn register(fixed: &[u8], at: usize) -> Option<Register> {
     }
 }
 
-/// Where the table with the machine's objects is.
+/// The address of the table with AML objects.
 pub fn objects(fixed: &[u8]) -> Option<u64> {
     let long = number(fixed, LONG_DSDT, 8).filter(|address| *address != 0);
     long.or_else(|| number(fixed, DSDT, 4)).filter(|address| *address != 0)
 }
 
-/// The two types of sleep of S5, if this table of objects has them.
+/// The two sleep types of S5, if this table has them.
 pub fn soft_off(table: &[u8]) -> Option<[u8; 2]> {
     let names = table.windows(SOFT_OFF.len()).enumerate().filter(|(_, window)| *window == SOFT_OFF);
     let is_defined = |at: usize| matches!(table.get(..at), Some([.., NAME] | [.., NAME, ROOT_PREFIX]));
@@ -167,7 +171,7 @@ pub fn soft_off(table: &[u8]) -> Option<[u8; 2]> {
 /// The first two numbers of a package.
 fn package(bytes: &[u8]) -> Option<[u8; 2]> {
     let (&[PACKAGE, length], _) = bytes.split_first_chunk::<2>()? else { return None };
-    // Behind the length there is the count of what follows.
+    // The number of elements follows the length.
     let (&count, mut rest) = bytes.get(2 + (length >> LENGTH_SHIFT) as usize..)?.split_first()?;
     let mut types = [0; 2];
     if (count as usize) < types.len() {
@@ -193,7 +197,7 @@ fn package(bytes: &[u8]) -> Option<[u8; 2]> {
 mod tests {
     use super::*;
 
-    /// A table of registers of this length with these numbers: where, how many bytes, what.
+    /// A table of registers of this length with these fields: offset, size, value.
     fn fixed(length: usize, fields: &[(usize, usize, u64)]) -> Vec<u8> {
         let mut table = vec![0; length];
         for (at, size, value) in fields {
@@ -248,7 +252,8 @@ mod tests {
 
     #[test]
     fn what_makes_no_sense_is_not_there() {
-        // No control register, an odd port, one that is too large, one in memory; a reset in PCI's space.
+        // No control register, an odd port, a port that is too large, one in memory; a reset in PCI
+        // configuration space.
         for (at, size, value) in [(CONTROL[0], 4, 0), (CONTROL[0], 4, 0x605), (CONTROL[0], 4, 0x1_0604)] {
             let table = fixed(276, &[PORTS.as_slice(), &[(at, size, value)]].concat());
             assert_eq!(Power::new(&table, Some([5, 5])).off, None, "{value:#x}");
@@ -311,7 +316,7 @@ mod tests {
             assert_eq!(soft_off(&defined(bytes)), None, "{bytes:?}");
             assert_eq!(soft_off(&[defined(bytes), defined(&whole)].concat()), Some([5, 4]), "{bytes:?}");
         }
-        // A use of the name is no definition.
+        // A use of the name is not its definition.
         assert_eq!(soft_off(&[b"\x70".as_slice(), SOFT_OFF, &whole].concat()), None);
     }
 }

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! What an Intel IOMMU reads (*Intel Virtualization Technology for Directed I/O*, revision 4.0, chapters 3, 8 and 9): where ACPI
-//! says that the units are, and the tables by which they translate the addresses that devices use.
+//! The tables of an Intel IOMMU (*Intel Virtualization Technology for Directed I/O*, revision 4.0,
+//! chapters 3, 8 and 9): ACPI's table of the units, and the page tables that translate the
+//! addresses of DMA.
 //!
-//! All devices share one space, in which the memory that they may reach lies at its physical address: so drivers need not know.
+//! All devices share one address space. It maps memory one-to-one, so drivers need not know about
+//! it.
 
 use keel_l4::abi::acpi::number;
 use keel_l4::abi::fpage::PAGE_SIZE;
@@ -11,11 +13,12 @@ use keel_l4::ranges::{Range, Ranges};
 
 /// Units of one machine.
 pub const MAX_UNITS: usize = 16;
-/// Pieces of memory that the firmware's own devices need.
+/// Ranges of memory that the firmware's own devices need.
 pub const MAX_RESERVED: usize = 16;
 /// The signature of ACPI's table.
 pub const SIGNATURE: &[u8; 4] = b"DMAR";
-/// In that table (8.1): where its structures begin; the kinds that matter (8.3, 8.4) with their fields.
+/// Fields of that table (8.1): the offset of its structures, and the relevant kinds of structures
+/// (8.3, 8.4) with their fields.
 const STRUCTURES: usize = 48;
 const UNIT: u64 = 0;
 const UNIT_REGISTERS: usize = 8;
@@ -23,16 +26,16 @@ const RESERVED: u64 = 1;
 const RESERVED_FIRST: usize = 8;
 const RESERVED_LAST: usize = 16;
 
-/// What ACPI says of the machine's units.
+/// What ACPI says about the machine's units.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Units {
     /// Physical addresses of their registers.
     pub registers: List<u64, MAX_UNITS>,
-    /// What the firmware wants reached by its devices.
+    /// The memory that the firmware reserves for its devices.
     pub reserved: Ranges<MAX_RESERVED>,
 }
 
-/// Reads ACPI's table; `None` where it makes no sense.
+/// Decodes ACPI's table; `None` if it is invalid.
 pub fn units(table: &[u8]) -> Option<Units> {
     let mut units = Units::default();
     let mut at = STRUCTURES;
@@ -56,30 +59,31 @@ pub fn units(table: &[u8]) -> Option<Units> {
     Some(units)
 }
 
-/// Entries of a table, and how many address bits they tell apart.
+/// Entries of a table, and the address bits that index it.
 const ENTRIES: usize = 512;
 const ENTRY_BITS: u32 = 9;
 const PAGE_BITS: u32 = PAGE_SIZE.trailing_zeros();
-/// A table, or a page of the root table (9.1) or of a context table (9.3), whose entries take two words.
+/// A page table, a page of the root table (9.1) or of a context table (9.3). Entries of the last
+/// two have two words.
 pub type Table = [u64; ENTRIES];
-/// What is behind the upper level's entries when they are whole pages.
+/// Size of the page of an upper-level entry.
 const SUPERPAGE: u64 = PAGE_SIZE << ENTRY_BITS;
-/// An entry of the root table or a context table is there.
+/// An entry of the root table or a context table is present.
 const PRESENT: u64 = 1;
-/// In a context entry's second word: how many bits an address has, and the number of the space.
+/// The second word of a context entry: address width, and domain number.
 const WIDTH_OF_3_LEVELS: u64 = 1;
 const DOMAIN: u64 = 1 << 8;
-/// In a table's entry (9.8): devices may read and write; it is a superpage.
+/// A page table entry (9.8): read and write access; superpage.
 const READ_WRITE: u64 = 3;
 const IS_SUPERPAGE: u64 = 1 << 7;
 const ADDRESS: u64 = 0xf_ffff_ffff_f000;
-/// The tables that there always are.
+/// The tables that always exist.
 const ROOT: usize = 0;
 const CONTEXT: usize = 1;
 const TOP: usize = 2;
 const FIXED: usize = 3;
 
-/// What all units of a machine can do.
+/// What all units of a machine support.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
     /// Levels of tables: 3 or 4.
@@ -89,21 +93,22 @@ pub struct Shape {
 }
 
 impl Shape {
-    /// The first address that cannot be told from lower ones.
+    /// The first address that the tables cannot translate.
     fn limit(self) -> u64 {
         1 << (PAGE_BITS + ENTRY_BITS * self.levels)
     }
 
-    /// Tables that are enough for any `ranges` ranges of page-aligned memory below `end`.
+    /// The number of tables that suffices for any `ranges` ranges of page-aligned memory below
+    /// `end`.
     pub fn tables(self, ranges: usize, end: u64) -> usize {
         let upper = (2..self.levels).map(|level| end.div_ceil(SUPERPAGE << (ENTRY_BITS * (level - 1))));
-        // Of a range of superpages only the two ends can need a table.
+        // Only the two ends of a range of superpages can need a table.
         let last = if self.superpages { 2 * ranges as u64 } else { end.div_ceil(SUPERPAGE) };
         FIXED + (upper.sum::<u64>() + last) as usize
     }
 }
 
-/// The tables: one context table for all buses, in which all devices have one space.
+/// The tables: one context table for all buses, one address space for all devices.
 pub struct Tables<'a> {
     tables: &'a mut [Table],
     physical: u64,
@@ -112,7 +117,8 @@ pub struct Tables<'a> {
 }
 
 impl<'a> Tables<'a> {
-    /// Tables in `tables`, the first of which lies at the address `physical`. Nothing can be reached yet.
+    /// Tables in `tables`, which begin at the physical address `physical`. At first they map
+    /// nothing.
     pub fn new(tables: &'a mut [Table], physical: u64, shape: Shape) -> Result<Tables<'a>, Full> {
         let mut new = Tables { tables, physical, used: 0, shape };
         while new.used < FIXED {
@@ -133,24 +139,24 @@ impl<'a> Tables<'a> {
         self.physical + table as u64 * PAGE_SIZE
     }
 
-    /// An empty table.
+    /// Takes an empty table.
     fn take(&mut self) -> Result<usize, Full> {
         self.tables.get_mut(self.used).ok_or(Full)?.fill(0);
         self.used += 1;
         Ok(self.used - 1)
     }
 
-    /// Where the root table is.
+    /// Physical address of the root table.
     pub fn root(&self) -> u64 {
         self.address(ROOT)
     }
 
-    /// The tables that are used.
+    /// The tables in use.
     pub fn used(&self) -> &[Table] {
         &self.tables[..self.used]
     }
 
-    /// Lets devices reach the pages of `range`; `Full` if it needs too many tables or lies too high.
+    /// Maps the pages of `range` for devices. `Full` if it needs too many tables or is too high.
     pub fn allow(&mut self, range: Range) -> Result<(), Full> {
         if range.end > self.shape.limit() {
             return Err(Full);
@@ -163,7 +169,8 @@ impl<'a> Tables<'a> {
         Ok(())
     }
 
-    /// Makes the entry for `at` in a table of `lowest` level; tells what comes behind it.
+    /// Finds or makes the entry for `at` in a table of level `lowest`. Returns the address of the
+    /// entry's target.
     fn enter(&mut self, at: u64, lowest: u32) -> Result<u64, Full> {
         let mut table = TOP;
         for level in (lowest..self.shape.levels).rev() {
@@ -202,7 +209,7 @@ mod tests {
         Shape { levels: 4, superpages: false },
     ];
 
-    /// Walks as the hardware does.
+    /// Walks the tables like the hardware.
     fn reached(tables: &Tables<'_>, device: usize, at: u64) -> Option<u64> {
         let table = |entry: u64| &tables.tables[((entry & ADDRESS) - PHYSICAL) as usize / PAGE_SIZE as usize];
         let root = tables.tables[0][2 * (device >> 8)];

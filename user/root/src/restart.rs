@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Makes the tasks out of the boot modules: all of them at the start, and one that has failed anew.
+//! Creates the tasks from the boot modules: all of them at the start, and later one that failed.
 //!
-//! A task that is started anew gets what it had: number, memory, ports, lines. What it was is deleted first, with all
-//! that it had made, and its devices no longer reach memory. Meanwhile the root task has the failed one's priority, so that
-//! those above it run on, and it serves the others on the way. Until it is deleted that is just above all that its threads can have.
+//! A restarted task has the number, memory, ports and interrupts of the failed one. First the
+//! failed task is deleted, with all tasks that it created, and its devices lose access to memory.
+//! Meanwhile the root task has the failed task's priority, so that tasks of higher priority
+//! continue, and it serves the other tasks between steps. During the deletion its priority is just
+//! above all that the failed task's threads can have.
 
 use crate::iommu::Iommu;
 use crate::launch::{self, Running};
@@ -18,15 +20,15 @@ use keel_l4::elf::Image;
 use keel_l4::list::List;
 use keel_l4::mapping::{blocks, unmap};
 use keel_l4::server::serve_waiting;
-use keel_l4::{println, source, task, thread, utcb, Fpage, Id};
+use keel_l4::{kernel_object, println, task, thread, utcb, Fpage, Id};
 use keel_root::config::{Config, MAX_TASKS};
 use keel_root::plan::{module, Module, Plan};
 
-/// All that tasks are made from.
+/// Everything that is needed to create tasks.
 pub struct Maker<'a> {
     /// The configuration.
     pub config: Config<'a>,
-    /// What memory each task gets.
+    /// The memory of each task.
     pub plan: Plan,
     /// The boot modules.
     pub modules: List<Module<'a>, MAX_MODULES>,
@@ -34,12 +36,12 @@ pub struct Maker<'a> {
     pub images: List<Image, MAX_TASKS>,
     /// The memory that the root task has.
     pub claimed: Claimed,
-    /// What confines the devices, if there is one.
+    /// The IOMMU, if it confines devices.
     pub iommu: Option<&'a Iommu>,
 }
 
 impl<'a> Maker<'a> {
-    /// Gets all memory of the plan and copies images and RAM disks into it.
+    /// Claims all memory of the plan and copies images and RAM disks into it.
     pub fn fill(&mut self) {
         for index in 0..self.plan.len() {
             self.load(index, &mut || ());
@@ -49,7 +51,7 @@ impl<'a> Maker<'a> {
         }
     }
 
-    /// Copies the image and the RAM disk of a task to their places; `pause` is called on the way.
+    /// Copies the image and the RAM disk of a task to their places. Calls `pause` on the way.
     fn load(&mut self, index: usize, pause: &mut dyn FnMut()) {
         let (task, share) = (&self.config.tasks[index], &self.plan[index]);
         let file = module(&self.modules, task.image).unwrap_or_else(|error| refuse(error));
@@ -59,7 +61,8 @@ impl<'a> Maker<'a> {
         }
     }
 
-    /// Starts the tasks: numbers for themselves first, then the ranges they may use, each aligned to its size.
+    /// Starts the tasks. First come their own numbers, then the ranges of numbers that they may
+    /// use, each aligned to its size.
     pub fn start(&self) -> List<Running<'a>, MAX_TASKS> {
         let mut running = List::new();
         let mut next_range = TASK_FIRST_FREE as u32 + self.config.tasks.len() as u32;
@@ -84,22 +87,23 @@ impl<'a> Maker<'a> {
         launch::start(&self.config, index, &self.plan[index], &self.images[index], self.iommu, [number, first])
     }
 
-    /// Takes the memory of a task that was deleted from all to whom it granted some: what it mapped went with it.
-    /// Before, its threads on other processors could map faster than this takes away.
+    /// Unmaps the memory of a deleted task from all tasks to which it granted some; the mappings
+    /// that it made by map ended with it. Before the deletion its threads on other processors could
+    /// map faster than this call unmaps.
     fn take_memory(&self, index: usize) {
         for range in self.plan[index].memory.iter() {
             for (at, log2) in blocks(range.start, range.start, range.end) {
-                // What was not mapped to it need not be taken.
+                // Memory that was not mapped to the task need not be unmapped.
                 let _ = unmap(Fpage::memory(at, log2, FPAGE_RWX), FPAGE_RWX);
             }
         }
     }
 
-    /// Deletes the task that has failed and starts it anew.
+    /// Deletes the failed task and starts it again.
     pub fn restart(&mut self, service: &mut Service<'a>, index: usize) {
         let Running { name, number, first_number, .. } = service.tasks[index];
         let task = &self.config.tasks[index];
-        // Above all of the task's threads, which may spin; those that are more important run on.
+        // Above all of the task's threads, which may spin. Tasks of higher priority continue.
         let ours = set_priority(task.priority + launch::PRIORITIES_ABOVE + 1);
         if let Err(failure) = task::delete(number, utcb::my_id()) {
             refuse(format_args!("task {name} cannot be deleted: {failure}"));
@@ -109,15 +113,15 @@ impl<'a> Maker<'a> {
         if task.hardware {
             pci::silence(&mut || serve_waiting(service));
         }
-        let used = source::account(Id::NIL).map_or(0, |words| words[ACCOUNT_USED as usize]);
+        let used = kernel_object::account(Id::NIL).map_or(0, |words| words[ACCOUNT_USED as usize]);
         self.load(index, &mut || serve_waiting(service));
         service.tasks[index] = self.start_one(index, number, first_number);
         set_priority(ours);
-        println!("root: task {name}: started anew, {used} pages of kernel memory were in use without it");
+        println!("root: task {name}: restarted, {used} pages of kernel memory were in use without it");
     }
 }
 
-/// Sets the root task's priority; tells what it was.
+/// Sets the root task's priority and returns the old one.
 pub fn set_priority(priority: u64) -> u64 {
     let done = thread::schedule(utcb::my_id(), SCHEDULE_PRIORITY, priority, 0);
     done.unwrap_or_else(|failure| refuse(format_args!("the root task's priority: {failure}"))).priority

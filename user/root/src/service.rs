@@ -1,23 +1,26 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! The root task's services to the tasks it started: their page faults, their output, the end of
-//! the machine, what they ask sigma0 for, and what happens when one of them fails.
+//! The root task's services for its tasks: page faults, output, shutdown, requests to sigma0, and
+//! the failure of a task.
 //!
-//! How long it takes to map memory depends on what the receiver has there, and so does the receiver decide about it. The root task
-//! does that with the priority of whom it does it for, so that who is more important is not held up.
+//! The cost of a mapping depends on what the receiver already has mapped, so the receiver controls
+//! it. The root task therefore maps at a priority just above the client's maximum, to avoid
+//! priority inversion.
 
-use crate::ending::end;
 use crate::iommu::Iommu;
 use crate::launch::{Running, PRIORITIES_ABOVE};
 use crate::log;
 use crate::machine::obtain;
 use crate::restart::{set_priority, Maker};
-use keel_l4::abi::boot::{END_PANIC, END_POWER_OFF, END_REBOOT, END_TESTS_FAILED, END_TESTS_PASSED};
+use crate::shutdown::shut_down;
+use keel_l4::abi::boot::{
+    SHUTDOWN_PANIC, SHUTDOWN_POWER_OFF, SHUTDOWN_REBOOT, SHUTDOWN_TESTS_FAILED, SHUTDOWN_TESTS_PASSED,
+};
 use keel_l4::abi::call::{KIND_PAGE_FAULT, KIND_USER, REGISTER_WORDS};
 use keel_l4::abi::fpage::CACHE_WRITE_BACK;
 use keel_l4::abi::Frame;
 use keel_l4::call::Failure;
-use keel_l4::info::mappable_copy;
 use keel_l4::ipc::{send, send_as, Message, Received, Timeout};
+use keel_l4::kip::mappable_copy;
 use keel_l4::lines::Lines;
 use keel_l4::message::{reply, Request as _};
 use keel_l4::pager::Fault;
@@ -28,7 +31,7 @@ use keel_l4::{println, utcb, Error, Id};
 use keel_root::config::{Config, OnPanic};
 use keel_root::grants::Grants;
 
-/// What the loop works on.
+/// The state of the loop.
 pub struct Service<'a> {
     pub(crate) tasks: &'a mut [Running<'a>],
     on_panic: OnPanic,
@@ -38,13 +41,14 @@ pub struct Service<'a> {
 }
 
 impl<'a> Service<'a> {
-    /// Serves `tasks` as the configuration says; what the `iommu` has refused is told at their requests.
+    /// Serves `tasks` as the configuration says. Accesses that the `iommu` refused are logged at
+    /// the tasks' requests.
     pub fn new(tasks: &'a mut [Running<'a>], config: &Config<'a>, iommu: Option<&'a Iommu>) -> Service<'a> {
         let Config { on_panic, restarts_on_reboot, .. } = *config;
         Service { tasks, on_panic, restarts_on_reboot, lines: Lines::new(), iommu }
     }
 
-    /// Serves for ever; `maker` starts anew what has failed.
+    /// Serves in an endless loop; `maker` restarts failed tasks.
     pub fn run(mut self, maker: &mut Maker<'a>) -> ! {
         loop {
             server::run_until(&mut self, |service| service.failed().is_some());
@@ -66,32 +70,33 @@ impl<'a> Service<'a> {
         self.task(thread).map_or("a task of another's clan", |t| t.name)
     }
 
-    /// The thread never gets its answer, so it stands still. The failure of a task that may end the machine is
-    /// its panic.
+    /// Leaves the thread without an answer, so that it stays blocked. The failure of a task that
+    /// may shut the machine down is its panic.
     fn fail(&mut self, thread: Id, why: &str) {
         self.lines.flush(log::write);
         println!("root: task {}: thread {thread:?} stopped: {why}", self.name(thread));
-        if self.task(thread).is_some_and(|t| t.may_end) {
+        if self.task(thread).is_some_and(|t| t.may_shut_down) {
             self.panicked(thread);
         }
     }
 
     fn panicked(&mut self, thread: Id) {
         match self.on_panic {
-            OnPanic::Stop => end(END_PANIC),
-            OnPanic::Continue => println!("root: the other tasks run on"),
-            OnPanic::Restart => self.start_anew(thread),
+            OnPanic::Stop => shut_down(SHUTDOWN_PANIC),
+            OnPanic::Continue => println!("root: the other tasks continue"),
+            OnPanic::Restart => self.restart_later(thread),
         }
     }
 
-    fn start_anew(&mut self, thread: Id) {
+    fn restart_later(&mut self, thread: Id) {
         let task = self.tasks.iter_mut().find(|task| task.number == thread.task());
-        task.expect("only a task of ours may end the machine").failed = true;
+        task.expect("only a task of the configuration may shut down").failed = true;
     }
 
-    /// Answers with memory, just above all threads of the client's task: shown as `answering` where that is somebody else. What is left to
-    /// be answered in the usual way. Where the message was not taken the kernel has told the client that asked for it; one that
-    /// faulted stands still.
+    /// Answers with a mapping, at a priority just above all threads of the client's task, with
+    /// `answering` as the virtual sender where that is another thread. Returns an answer that the
+    /// caller must send in the usual way. If the receiver did not take the message, the kernel
+    /// reported the error to a client that asked for memory; a client that faulted stays blocked.
     fn give(&mut self, client: Id, answering: Option<Id>, message: Message) -> Result<Option<Message>, Failure> {
         let task = self.task(client).filter(|_| message.tag.maps() > 0);
         let Some(priority) = task.map(|task| task.priority) else { return Ok(Some(message)) };
@@ -110,40 +115,40 @@ impl<'a> Service<'a> {
         }
     }
 
-    /// Who may end the machine may as well end a task that is less important.
+    /// A task that may shut the machine down may also restart a task of lower priority.
     fn restart(&mut self, number: u64, client: Id) -> Result<(), Error> {
-        let asking = *self.task(client).filter(|task| task.may_end).ok_or(Error::Denied)?;
+        let asking = *self.task(client).filter(|task| task.may_shut_down).ok_or(Error::Denied)?;
         let mut others = self.tasks.iter_mut().filter(|task| task.may_restart && task.priority < asking.priority);
         let task = others.find(|task| task.number as u64 == number).ok_or(Error::Denied)?;
         task.failed = true;
         self.lines.flush(log::write);
-        println!("root: task {}: to be started anew for task {}", task.name, asking.name);
+        println!("root: task {}: will be restarted for task {}", task.name, asking.name);
         Ok(())
     }
 
-    fn end_of_machine(&mut self, code: u64, client: Id) -> Option<Message> {
-        if !self.task(client).is_some_and(|t| t.may_end) {
+    fn shut_down_for(&mut self, code: u64, client: Id) -> Option<Message> {
+        if !self.task(client).is_some_and(|t| t.may_shut_down) {
             return Some(reply::<()>(Err(Error::Denied)));
         }
         let name = self.name(client);
         self.lines.flush(log::write);
         match code {
-            END_REBOOT if self.restarts_on_reboot => {
+            SHUTDOWN_REBOOT if self.restarts_on_reboot => {
                 println!("root: task {name}: reboot");
-                self.start_anew(client);
+                self.restart_later(client);
                 None
             }
-            END_POWER_OFF | END_REBOOT | END_TESTS_PASSED | END_TESTS_FAILED => {
+            SHUTDOWN_POWER_OFF | SHUTDOWN_REBOOT | SHUTDOWN_TESTS_PASSED | SHUTDOWN_TESTS_FAILED => {
                 let what = match code {
-                    END_POWER_OFF => "power off",
-                    END_REBOOT => "reboot",
-                    END_TESTS_PASSED => "tests passed",
+                    SHUTDOWN_POWER_OFF => "power off",
+                    SHUTDOWN_REBOOT => "reboot",
+                    SHUTDOWN_TESTS_PASSED => "tests passed",
                     _ => "tests failed",
                 };
                 println!("root: task {name}: {what}");
-                end(code)
+                shut_down(code)
             }
-            END_PANIC => {
+            SHUTDOWN_PANIC => {
                 println!("root: task {name} panicked");
                 self.panicked(client);
                 None
@@ -165,12 +170,12 @@ impl Server for Service<'_> {
                 self.lines.add(received.from.task(), &text, log::write);
                 Some(reply(Ok(())))
             }
-            Request::End { code } => self.end_of_machine(code, received.from),
+            Request::Shutdown { code } => self.shut_down_for(code, received.from),
             Request::Restart { task } => Some(reply(self.restart(task, received.from))),
         }
     }
 
-    /// Beyond the clan there is only sigma0.
+    /// sigma0 is the only task outside the clan.
     fn redirected(&mut self, received: &Received, destination: Id) -> Option<Message> {
         let grants = self.tasks.iter_mut().find(|t| t.number == received.from.task()).map(|t| &mut t.grants);
         let answer = match (received.tag.kind(), grants) {
@@ -198,7 +203,7 @@ impl Server for Service<'_> {
         if items.is_none() {
             self.lines.flush(log::write);
             println!("root: {} {fault}", self.name(fault.thread));
-            self.fail(fault.thread, "a page fault that nobody answers");
+            self.fail(fault.thread, "an unresolved page fault");
         }
         let message = items.map(|items| Message::label(0).with_maps(&items));
         let given = self.give(fault.thread, None, message?);
@@ -228,7 +233,7 @@ impl Server for Service<'_> {
             "root: r8 {:#x} r9 {:#x} r10 {:#x} r11 {:#x} r12 {:#x} r13 {:#x} r14 {:#x} r15 {:#x}",
             frame.r8, frame.r9, frame.r10, frame.r11, frame.r12, frame.r13, frame.r14, frame.r15
         );
-        self.fail(received.from, "an exception that nobody handles");
+        self.fail(received.from, "an unhandled exception");
         None
     }
 
@@ -237,19 +242,19 @@ impl Server for Service<'_> {
     }
 }
 
-/// The answer to what a task asks sigma0 for, within what it is granted.
+/// Answers a task's request to sigma0 within its grants.
 fn in_place_of_sigma0(grants: &mut Grants, received: &Received) -> Message {
     match sigma0::Request::decode(received) {
         Ok(sigma0::Request::Map { fpage }) => give(grants.map(fpage).and_then(|fpage| {
-            // RAM was given to the root task at the start.
+            // The root task got all RAM at the start.
             let here = !fpage.is_io() && fpage.cache() == CACHE_WRITE_BACK;
             let obtained = if here { Ok(()) } else { obtain(fpage) };
             obtained.map(|()| fpage).map_err(|failure| failure.error)
         })),
         Ok(sigma0::Request::Any { fpage }) => give(grants.any(fpage)),
         // SAFETY: the root task has one thread.
-        Ok(sigma0::Request::Info) => give(Ok(unsafe { mappable_copy() })),
-        Ok(sigma0::Request::Interrupt { line }) => reply(grants.line(line)),
+        Ok(sigma0::Request::Kip) => give(Ok(unsafe { mappable_copy() })),
+        Ok(sigma0::Request::Interrupt { gsi }) => reply(grants.gsi(gsi)),
         Err(error) => reply::<()>(Err(error)),
     }
 }

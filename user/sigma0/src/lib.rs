@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! The decisions of sigma0, free of any kernel call, so that they are tested on the host.
+//! The decisions of sigma0, without kernel calls, so that they are tested on the developer's
+//! machine.
 //!
-//! `owners` remembers who has which range; `space` decides about memory, ports and lines.
+//! `owners` records the owner of each range. `space` decides about memory, ports, GSIs and MSIs.
 
 #![cfg_attr(not(test), no_std)]
 

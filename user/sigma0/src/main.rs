@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! sigma0: turns messages into questions to `Space` and its answers into replies.
+//! sigma0's loop: decodes messages, asks `Space`, and encodes its decision as the reply.
 
 #![no_std]
 #![no_main]
@@ -9,18 +9,18 @@ use keel_l4::message::reply;
 use keel_l4::pager::{refused, Fault};
 use keel_l4::server::{self, Server};
 use keel_l4::sigma0::{give, Request};
-use keel_l4::{info, print, source, Error, Id};
+use keel_l4::{kernel_object, kip, print, Error, Id};
 use keel_sigma0::space::Space;
 
 keel_l4::entry!(main);
 
 extern "C" fn main(_: u64) -> ! {
-    // The root task, which prints, is a client: sigma0 must never wait for it.
+    // sigma0 must never wait for the root task, which prints: the root task is a client.
     print::set_sink(|_| ());
-    server::run(&mut Sigma0 { space: Space::new(info::regions(info::info())) })
+    server::run(&mut Sigma0 { space: Space::new(kip::regions(kip::kip())) })
 }
 
-/// What the loop works on.
+/// The state of the loop.
 struct Sigma0 {
     space: Space,
 }
@@ -34,24 +34,25 @@ impl Server for Sigma0 {
             Request::Map { fpage } => give(self.space.map(fpage, task)),
             Request::Any { fpage } => give(self.space.any(fpage, task)),
             // SAFETY: sigma0 has one thread.
-            Request::Info => give(Ok(unsafe { info::mappable_copy() })),
-            Request::Interrupt { line } => reply(self.give_line(line, received.from)),
+            Request::Kip => give(Ok(unsafe { kip::mappable_copy() })),
+            Request::Interrupt { gsi } => reply(self.give_interrupt(gsi, received.from)),
         })
     }
 
     fn fault(&mut self, fault: &Fault) -> Option<Message> {
         let page = self.space.fault(fault.address, fault.thread.task());
-        // What is refused is nobody's: the thread stops, and the kernel's console says which, where and why.
+        // sigma0 refuses what no task may have. The thread then stops, and the kernel prints the
+        // thread, the address and the reason.
         Some(page.map_or_else(|_| refused(), |page| give(Ok(page))))
     }
 }
 
 impl Sigma0 {
-    fn give_line(&mut self, line: u64, to: Id) -> Result<(), Error> {
-        if self.space.has_line(line, to.task())? {
+    fn give_interrupt(&mut self, gsi: u64, to: Id) -> Result<(), Error> {
+        if self.space.has_interrupt(gsi, to.task())? {
             return Ok(());
         }
-        source::give(Id::irq(line as u32), to).map_err(|failure| failure.error)?;
-        self.space.give_line(line, to.task())
+        kernel_object::give(Id::irq(gsi as u32), to).map_err(|failure| failure.error)?;
+        self.space.give_interrupt(gsi, to.task())
     }
 }

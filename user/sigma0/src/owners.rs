@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Who owns which range of a space. Each number has one owner, once and for all; an owner asking
-//! again gets the same answer. Knows nothing of what the numbers mean.
+//! The owners of the ranges of one number space. A number has one owner and keeps it; a repeated
+//! request of the owner succeeds. This module does not know what the numbers mean.
 
 use keel_l4::list::List;
 use keel_l4::ranges::Range;
@@ -20,15 +20,17 @@ pub struct Owners<const N: usize> {
 }
 
 impl<const N: usize> Owners<N> {
-    /// Ranges that one owner may split the space into: it cannot use up the table for the others.
+    /// Ranges into which one owner may split the space. The limit keeps one owner from using up the
+    /// table.
     const SHARE: usize = N / 2;
 
-    /// Nothing is owned.
+    /// A space in which nothing is owned.
     pub fn new() -> Owners<N> {
         Owners { list: List::new() }
     }
 
-    /// Makes `owner` the owner of all of `range`, unless somebody else owns some of it.
+    /// Makes `owner` the owner of all of `range`. Fails if another task owns a part of it, or if
+    /// the table or the owner's share is full.
     pub fn claim(&mut self, range: Range, owner: u32) -> Result<(), Error> {
         let first = self.list.partition_point(|o| o.range.end <= range.start);
         let last = self.list.partition_point(|o| o.range.start < range.end);
@@ -44,7 +46,7 @@ impl<const N: usize> Owners<N> {
         self.merge(first, last, Owned { range, owner })
     }
 
-    /// Puts `new` in the place of the entries [`first`, `last`) and of touching ones of its owner.
+    /// Replaces the entries [`first`, `last`), and adjacent ones of the same owner, by `new`.
     fn merge(&mut self, mut first: usize, mut last: usize, mut new: Owned) -> Result<(), Error> {
         if first > 0 && self.list[first - 1].owner == new.owner && self.list[first - 1].range.end == new.range.start {
             first -= 1;

@@ -1,50 +1,51 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! What sigma0 may give to whom: RAM and boot modules, device memory, I/O ports, interrupt lines.
-//! The firmware's memory is given to be read. The kernel's own memory and the interrupt controllers' ports are never given.
+//! What sigma0 may give, and to which task: RAM and boot modules, device memory, I/O ports, GSIs
+//! and MSIs. The firmware's memory is given read-only. The kernel's own memory and the ports of the
+//! interrupt controllers are never given.
 
 use crate::owners::Owners;
 use keel_l4::abi::fpage::{CACHE_WRITE_BACK, FPAGE_READ, SPACE_SHIFT};
-use keel_l4::abi::ids::{IRQ_LINES, MSI_SOURCES, TASK_ROOT};
+use keel_l4::abi::ids::{GSI_COUNT, MSI_SOURCES, TASK_ROOT};
 use keel_l4::abi::memory::{REGION_FIRMWARE, REGION_FREE, REGION_MODULE};
 use keel_l4::abi::Region;
 use keel_l4::ranges::{Range, Ranges};
 use keel_l4::{Error, Fpage};
 
-/// Where the root task's image lies: the kernel put it there, and its faults are served one-to-one.
+/// The root task's image, where the kernel loaded it. Faults there are served one-to-one.
 pub const ROOT_IMAGE: Range = Range::new(0x40_0000, 0x60_0000);
 
-/// Ports of the two legacy interrupt controllers, which the kernel has masked for good.
+/// Ports of the two legacy interrupt controllers, which the kernel masked permanently.
 const KERNEL_PORTS: [Range; 2] = [Range::new(0x20, 0x22), Range::new(0xa0, 0xa2)];
 
-/// Ranges of RAM that the information page can name.
-const REGIONS: usize = keel_l4::abi::memory::INFO_REGIONS as usize;
+/// The most ranges of RAM that the KIP can list.
+const REGIONS: usize = keel_l4::abi::memory::KIP_REGIONS as usize;
 
-/// What kind of memory a page is.
+/// The kind of a page of memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Memory {
     Ram,
-    /// Tables and whatever else the firmware keeps for itself.
+    /// Tables and other memory that the firmware reserves.
     Firmware,
     Device,
 }
 
-/// All that sigma0 knows.
+/// All of sigma0's state.
 #[derive(Debug)]
 pub struct Space {
-    /// Free RAM at the start.
+    /// RAM that was free at boot.
     free: Ranges<REGIONS>,
-    /// Free RAM and boot modules.
+    /// RAM that was free at boot, and boot modules.
     ram: Ranges<REGIONS>,
     /// The kernel's memory.
     withheld: Ranges<REGIONS>,
     firmware: Ranges<REGIONS>,
     memory: Owners<2048>,
     ports: Owners<256>,
-    lines: Owners<256>,
+    interrupts: Owners<256>,
 }
 
 impl Space {
-    /// The machine as `regions` describe it, with nothing given away.
+    /// The machine that `regions` describe, with nothing given out.
     pub fn new(regions: impl Iterator<Item = Region>) -> Space {
         let mut space = Space {
             free: Ranges::new(),
@@ -53,7 +54,7 @@ impl Space {
             firmware: Ranges::new(),
             memory: Owners::new(),
             ports: Owners::new(),
-            lines: Owners::new(),
+            interrupts: Owners::new(),
         };
         for region in regions {
             let range = Range::new(region.start, region.end);
@@ -64,8 +65,8 @@ impl Space {
                 _ => &mut [&mut space.withheld],
             };
             for set in sets {
-                // Whole pages only, and a page withheld in part is withheld. The sets hold as many
-                // ranges as the page has regions, so none is ever full.
+                // Whole pages only: a page that is partly withheld is withheld. The sets hold as
+                // many ranges as the KIP has regions, so none can overflow.
                 let pages = if region.kind == REGION_FREE { range.shrink_to(PAGE) } else { range.grow_to(PAGE) };
                 let _ = set.insert(pages);
             }
@@ -73,7 +74,8 @@ impl Space {
         space
     }
 
-    /// Gives the memory or the ports of `fpage` to `task`.
+    /// Gives the memory or the ports of `fpage` to `task`. Returns what is to be mapped. `Denied`
+    /// or `Busy` if the task may not have it.
     pub fn map(&mut self, fpage: Fpage, task: u32) -> Result<Fpage, Error> {
         if !fpage.is_valid() || fpage.rights() == 0 {
             return Err(Error::Invalid);
@@ -112,7 +114,7 @@ impl Space {
         Ok(Fpage::memory(range.start, fpage.log2(), fpage.rights()).with_cache(fpage.cache()))
     }
 
-    /// The lowest unowned, aligned block of `size` bytes of free RAM.
+    /// The lowest aligned block of `size` bytes of free RAM without an owner.
     fn find(&self, size: u64) -> Option<Range> {
         self.free.iter().find_map(|region| {
             let mut start = region.start.checked_next_multiple_of(size)?;
@@ -129,7 +131,7 @@ impl Space {
         })
     }
 
-    /// The page to answer a fault at `address` of a thread of `task` with.
+    /// The page that answers a fault at `address` of a thread of `task`.
     pub fn fault(&mut self, address: u64, task: u32) -> Result<Fpage, Error> {
         let page = Fpage::memory(address, PAGE.trailing_zeros() as u8, keel_l4::abi::fpage::FPAGE_RWX);
         let range = bytes_of(page);
@@ -143,21 +145,22 @@ impl Space {
         Ok(page)
     }
 
-    /// Whether `task` may have interrupt `line` (those by message follow the lines), and if so whether it has it already.
-    pub fn has_line(&mut self, line: u64, task: u32) -> Result<bool, Error> {
-        if line >= IRQ_LINES + MSI_SOURCES {
+    /// Whether `task` already has the interrupt `gsi` (MSIs follow the GSIs); an error if it may
+    /// not have it.
+    pub fn has_interrupt(&mut self, gsi: u64, task: u32) -> Result<bool, Error> {
+        if gsi >= GSI_COUNT + MSI_SOURCES {
             return Err(Error::Invalid);
         }
-        let range = Range::new(line, line + 1);
-        match self.lines.first_in(range) {
+        let range = Range::new(gsi, gsi + 1);
+        match self.interrupts.first_in(range) {
             None => Ok(false),
-            Some(_) => self.lines.claim(range, task).map(|()| true),
+            Some(_) => self.interrupts.claim(range, task).map(|()| true),
         }
     }
 
-    /// Notes that `task` got interrupt line `line`.
-    pub fn give_line(&mut self, line: u64, task: u32) -> Result<(), Error> {
-        self.lines.claim(Range::new(line, line + 1), task)
+    /// Records that `task` has the interrupt `gsi`.
+    pub fn give_interrupt(&mut self, gsi: u64, task: u32) -> Result<(), Error> {
+        self.interrupts.claim(Range::new(gsi, gsi + 1), task)
     }
 
     fn kind_of(&self, range: Range) -> Option<Memory> {
@@ -265,10 +268,10 @@ mod tests {
         assert_eq!(space.map(Fpage::io(0x3fc, 0), 5), Err(Error::Busy));
         assert_eq!(space.map(Fpage::io(0x20, 1), 5), Err(Error::Denied));
         assert_eq!(space.map(Fpage::io(0, 16), 5), Err(Error::Denied));
-        assert_eq!((space.has_line(4, 2), space.give_line(4, 2)), (Ok(false), Ok(())));
-        assert_eq!((space.has_line(4, 2), space.has_line(4, 3)), (Ok(true), Err(Error::Busy)));
+        assert_eq!((space.has_interrupt(4, 2), space.give_interrupt(4, 2)), (Ok(false), Ok(())));
+        assert_eq!((space.has_interrupt(4, 2), space.has_interrupt(4, 3)), (Ok(true), Err(Error::Busy)));
         assert_eq!(
-            (space.has_line(IRQ_LINES, 2), space.has_line(IRQ_LINES + MSI_SOURCES, 2)),
+            (space.has_interrupt(GSI_COUNT, 2), space.has_interrupt(GSI_COUNT + MSI_SOURCES, 2)),
             (Ok(false), Err(Error::Invalid))
         );
     }

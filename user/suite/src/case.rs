@@ -7,7 +7,7 @@ use keel_l4::call::Failure;
 /// What a case returns.
 pub type Outcome = Result<(), Fault>;
 
-/// A case: its name and what it does.
+/// A case: its name and its function.
 pub type Case = (&'static str, fn() -> Outcome);
 
 /// Longest description of a failure.
@@ -21,15 +21,15 @@ pub struct Fault {
 }
 
 impl Fault {
-    /// No words yet.
+    /// No text.
     pub const fn empty() -> Fault {
         Fault { bytes: [0; TEXT_BYTES], used: 0 }
     }
 
-    /// A failure that reads like this (cut if it is too long).
+    /// A failure with this text (cut if it is too long).
     pub fn new(arguments: fmt::Arguments<'_>) -> Fault {
         let mut fault = Fault::empty();
-        // Only a text that is too long fails, and then its beginning stands.
+        // Only a text that is too long fails; its beginning is kept.
         let _ = fault.write_fmt(arguments);
         fault
     }
@@ -60,7 +60,7 @@ impl From<Failure> for Fault {
     }
 }
 
-/// Fails unless both are equal; the text in front says what is compared.
+/// Fails unless both values are equal; the text says what is compared.
 #[macro_export]
 macro_rules! same {
     ($what:expr, $got:expr, $expected:expr) => {
@@ -76,7 +76,7 @@ macro_rules! same {
     };
 }
 
-/// Fails unless it holds.
+/// Fails unless the condition holds.
 #[macro_export]
 macro_rules! holds {
     ($what:expr, $condition:expr) => {
@@ -86,7 +86,7 @@ macro_rules! holds {
     };
 }
 
-/// Fails unless the call was refused with this error on this side.
+/// Fails unless the call failed with this error on this side.
 #[macro_export]
 macro_rules! refused {
     ($what:expr, $result:expr, $side:ident $error:ident) => {{

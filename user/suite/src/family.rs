@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Clans for cases: a tree of tasks that share the suite's memory, each the chief of those below it. Every task has a slot,
-//! under which all find its id.
+//! Clans for cases: a tree of tasks that share the suite's memory, each the chief of the tasks
+//! below it. Every task has a slot, in which all tasks find its id.
 
 use crate::pool::{cell, stack, task_number};
 use crate::threads::{base_priority, child_plan, make_child, own, pager, park, Child, Main, Spawn, PAGER};
@@ -11,19 +11,20 @@ use keel_l4::ipc::{receive, send, wait, Message, Timeout};
 use keel_l4::task::{create, hand_over, NewTask};
 use keel_l4::{thread, utcb, Id};
 
-/// A task of a family: its slot, what its first lthread runs in the end, and the tasks that it creates before.
+/// A task of a family: its slot, the main function of its first lthread, and the tasks that it
+/// creates before.
 pub struct Member {
     /// From 1 on.
     pub slot: usize,
-    /// Runs when its clan is there.
+    /// Runs after its clan was created.
     pub main: Main,
     /// Its clan.
     pub clan: &'static [Member],
 }
 
-/// The first cell of ids; there are as many as slots.
+/// The first cell with an id. There are as many as slots.
 const IDS: usize = 20;
-/// The slot of the thread that asked for the family.
+/// The slot of the thread that created the family.
 pub const WORKER: usize = 0;
 /// Lthread number of the pager that every chief has for its clan.
 pub const CLAN_PAGER: u16 = 1;
@@ -42,12 +43,13 @@ pub fn at(slot: usize) -> Id {
     Id(cell(IDS + slot).load(SeqCst))
 }
 
-/// Notes the id of the thread at a slot.
+/// Stores the id of the thread at a slot.
 pub fn place(slot: usize, id: Id) {
     cell(IDS + slot).store(id.0, SeqCst);
 }
 
-/// Makes a family whose first task is a child of the suite; tells its tasks who the caller is.
+/// Creates a family whose first task is a child of the suite, and stores the caller's id for its
+/// tasks.
 pub fn found(member: &'static Member) -> Result<Child, Failure> {
     place(WORKER, utcb::my_id());
     let plan = NewTask { quota: QUOTA, ..child_plan(start, member as *const Member as u64) };
@@ -58,7 +60,8 @@ pub fn found(member: &'static Member) -> Result<Child, Failure> {
     Ok(child)
 }
 
-/// Gives a new task its numbers, tells it the first of them and its pager, and waits until its clan is there.
+/// Gives a new task its numbers, sends it the first of them and its pager's id, and waits until its
+/// clan was created.
 fn introduce(member: &Member, id: Id, first: u32, pager: Id) -> Result<(), Failure> {
     place(member.slot, id);
     for number in first..first + member.below() {
@@ -69,7 +72,8 @@ fn introduce(member: &Member, id: Id, first: u32, pager: Id) -> Result<(), Failu
 }
 
 extern "C" fn start(member: u64) -> ! {
-    // SAFETY: the creator gave the address of a static of the suite's image, which this task shares.
+    // SAFETY: the creator passed the address of a static of the suite's image, which this task
+    // shares.
     let member = unsafe { &*(member as *const Member) };
     let founded = wait(Timeout::Never).and_then(|go| {
         create_clan(member, go.words[0] as u32, Id(go.words[1]))?;
@@ -77,7 +81,7 @@ extern "C" fn start(member: u64) -> ! {
     });
     match founded {
         Ok(()) => (member.main)(0),
-        // The creator waits in vain, and the case fails.
+        // The creator waits without success, and the case fails.
         Err(_) => park(),
     }
 }

@@ -1,28 +1,28 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! The µ-kernel's test suite. A native task that the root task starts with task numbers of its own;
-//! it prints a line for each case and ends the machine with the result.
+//! The µ-kernel's test suite: a native task with task numbers of its own. It prints a line for each
+//! case and shuts the machine down with the result.
 //!
-//! `args only=TOPIC` runs one topic, `args seed=NUMBER` takes another sequence for what is random. `args end=NUMBER` runs nothing and
-//! asks for this end of the machine.
+//! `args only=TOPIC` runs one topic, `args seed=NUMBER` sets the random seed. `args end=NUMBER`
+//! runs nothing and requests this shutdown code.
 
 #![no_std]
 #![no_main]
 
+mod alien;
 mod case;
 mod errors;
 mod family;
-mod foreign;
 mod pool;
 mod post;
 mod runner;
 mod threads;
 mod topics;
 
-use keel_l4::abi::boot::{END_TESTS_FAILED, END_TESTS_PASSED};
+use keel_l4::abi::boot::{SHUTDOWN_TESTS_FAILED, SHUTDOWN_TESTS_PASSED};
 use keel_l4::call::Failure;
-use keel_l4::info::info;
+use keel_l4::kip::kip;
 use keel_l4::program::Program;
-use keel_l4::{println, root, source, thread, utcb};
+use keel_l4::{kernel_object, println, root, thread, utcb};
 use runner::{run_topic, Score};
 use threads::{Spawn, PAGER};
 
@@ -30,7 +30,7 @@ keel_l4::program!(main, errors::note);
 
 fn main(program: Program) -> Result<(), Failure> {
     if let Some(code) = program.option("end").and_then(|word| word.parse().ok()) {
-        return root::end(code);
+        return root::shut_down(code);
     }
     let priority = program.record.priority;
     pool::set_tasks(program.numbers.clone());
@@ -41,7 +41,7 @@ fn main(program: Program) -> Result<(), Failure> {
     let only = program.option("only");
     pool::set_seed(program.option("seed").and_then(|word| word.parse().ok()).unwrap_or(0));
     let mut score = Score::default();
-    if info().processors == 1 {
+    if kip().processors == 1 {
         println!("suite: one processor: of topic processors runs only what needs no second one");
     }
     for (topic, cases) in topics::ALL {
@@ -50,11 +50,11 @@ fn main(program: Program) -> Result<(), Failure> {
         }
     }
     if only.is_none() {
-        errors::tell();
+        errors::print();
     }
     println!("{} passed, {} failed", score.passed, score.failed);
     let passed = score.failed == 0 && score.passed > 0;
-    root::end(if passed { END_TESTS_PASSED } else { END_TESTS_FAILED })
+    root::shut_down(if passed { SHUTDOWN_TESTS_PASSED } else { SHUTDOWN_TESTS_FAILED })
 }
 
 /// Starts the pager of child tasks, sets the priorities, buys the frames.
@@ -62,5 +62,5 @@ fn prepare(priority: u64) -> Result<(), Failure> {
     let pager = Spawn { number: PAGER, stack: pool::pager_stack(), ..Spawn::new(threads::pager, 0) }.start()?;
     thread::set_priority(pager, priority + 1)?;
     thread::set_priority(utcb::my_id(), priority + 2)?;
-    source::buy_frames(0, pool::FRAME_PAGES)
+    kernel_object::buy_frames(0, pool::FRAME_PAGES)
 }

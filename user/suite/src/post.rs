@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Threads that send or receive one long message and tell the worker how that ended.
+//! Threads that send or receive one long message and report the result to the worker.
 
 use crate::case::{Fault, Outcome};
 use crate::threads::{child_plan, make_child, own, park, Spawn, PAGER};
@@ -7,19 +7,19 @@ use core::cell::UnsafeCell;
 use keel_l4::abi::call::{CALL_IPC, IPC_RECEIVE, KIND_USER, MAX_STRINGS, STATE_RECEIVING, STATE_SENDING};
 use keel_l4::abi::{Status, StringItem};
 use keel_l4::call::{invoke, Failure, Registers};
-use keel_l4::info::now;
 use keel_l4::ipc::{receive, send, sleep, Message, Received, Timeout};
+use keel_l4::kip::now;
 use keel_l4::task::NewTask;
 use keel_l4::{strings, thread, utcb, Error, Id, Side, Tag};
 
 /// Threads that one case can use.
 const POSTS: usize = 8;
 const PARTS: usize = MAX_STRINGS as usize;
-/// Nanoseconds between two looks at a thread's state, and the most that it may take to change.
+/// Nanoseconds between two checks of a thread's state, and the most that it may take to change.
 const NAP: u64 = 100_000;
 const PATIENCE: u64 = 5_000_000_000;
 
-/// What a thread is to do.
+/// The job of a thread.
 #[derive(Clone, Copy)]
 pub struct Job {
     /// It receives; otherwise it sends.
@@ -34,18 +34,18 @@ pub struct Job {
     worker: Id,
 }
 
-/// How that ended.
+/// The result of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct End {
     /// The status.
     pub status: Result<(), Failure>,
-    /// Sender and tag, of a receiver.
+    /// Sender and tag of the received message.
     pub from: Id,
     /// See `from`.
     pub tag: Tag,
-    /// The words that came.
+    /// The received words.
     pub words: [u64; 6],
-    /// The strings that came.
+    /// The received strings.
     pub strings: [StringItem; PARTS],
 }
 
@@ -58,13 +58,14 @@ const NOTHING: End = End {
 };
 
 impl End {
-    /// The strings that came, as many as the tag says.
+    /// The received strings, as many as the tag says.
     pub fn arrived(&self) -> &[StringItem] {
         &self.strings[..self.tag.strings() as usize]
     }
 }
 
-/// The jobs and their ends. The worker writes a job before it starts its thread, and reads the end when that has reported.
+/// The jobs and their results. The worker writes a job before it starts the thread, and reads the
+/// result after the thread has reported.
 struct Table(UnsafeCell<[(Job, End); POSTS]>);
 
 // SAFETY: see `Table`.
@@ -95,17 +96,17 @@ impl Job {
         Job { receives: true, ..Job::send(partner, parts) }
     }
 
-    /// The same with this tag and these words.
+    /// With this tag and these words.
     pub fn with(self, message: Message) -> Job {
         Job { message, ..self }
     }
 
-    /// The same with this timeout for page faults of the partner.
+    /// With this timeout for page faults of the partner.
     pub fn within(self, faults: Timeout) -> Job {
         self.within_each(faults, faults)
     }
 
-    /// The same with different ones for sends and for receives.
+    /// With different timeouts for sends and for receives.
     pub fn within_each(self, sends: Timeout, receives: Timeout) -> Job {
         Job { faults: (sends, receives), ..self }
     }
@@ -116,9 +117,9 @@ impl Job {
             let message = self.message.with_strings(&self.parts[..self.count]);
             return End { status: send(self.partner, message, Timeout::Never), ..NOTHING };
         }
-        // SAFETY: the case gave this memory for it.
+        // SAFETY: the case provided this memory for the job.
         unsafe { strings::offer(&self.parts[..self.count]) };
-        // What is told beside an error counts too, so the registers are looked at themselves.
+        // Results that come with an error matter too, so the registers are read directly.
         let after = invoke(Registers { ax: CALL_IPC | IPC_RECEIVE, dx: self.partner.0, ..Registers::default() });
         let received = Received::from(after);
         let status = Status(after.ax).failure().map_or(Ok(()), |(side, error)| Err(Failure { side, error }));
@@ -131,7 +132,7 @@ impl Job {
 }
 
 extern "C" fn main(number: u64) -> ! {
-    // SAFETY: entry `number` is this thread's from its start to its report.
+    // SAFETY: entry `number` belongs to this thread from its start to its report.
     let (job, end) = unsafe { &mut (*TABLE.0.get())[number as usize] };
     *end = job.run();
     let _ = end.status.inspect_err(|failure| crate::errors::note_message(*failure));
@@ -153,7 +154,7 @@ impl Post {
         Post::paged_by(Id::ROOT, number)
     }
 
-    /// The same with a pager.
+    /// [`Post::create`] with a pager.
     pub fn paged_by(pager: Id, number: usize) -> Result<Post, Failure> {
         let id = Spawn { pager, ..Spawn::new(main, number as u64) }.create()?;
         Ok(Post { id, number })
@@ -161,31 +162,31 @@ impl Post {
 
     /// Starts the thread.
     pub fn start(&self, job: Job) -> Result<(), Failure> {
-        // SAFETY: its thread does not run yet.
+        // SAFETY: the thread does not run yet.
         unsafe { (*TABLE.0.get())[self.number] = (job, NOTHING) };
         thread::act(self.id, keel_l4::abi::memory::EX_START).map(|_| ())
     }
 
-    /// The same, until it waits for its partner.
+    /// Starts the thread and waits until it waits for its partner.
     pub fn start_and_wait(&self, job: Job) -> Outcome {
         self.start(job)?;
         self.reaches(if job.receives { STATE_RECEIVING } else { STATE_SENDING })
     }
 
-    /// Starts `job` in a child task that sees the suite's memory.
+    /// Starts `job` in a child task that shares the suite's memory.
     pub fn in_child(number: usize, job: Job) -> Result<Post, Failure> {
         Post::in_child_paged_by(own(PAGER), number, job)
     }
 
-    /// The same with a pager.
+    /// [`Post::in_child`] with a pager.
     pub fn in_child_paged_by(pager: Id, number: usize, job: Job) -> Result<Post, Failure> {
-        // SAFETY: its thread is not there yet.
+        // SAFETY: the thread does not exist yet.
         unsafe { (*TABLE.0.get())[number] = (job, NOTHING) };
         let child = make_child(&NewTask { pager: pager.0, ..child_plan(main, number as u64) })?;
         Ok(Post { id: child.thread, number })
     }
 
-    /// What it does now (`STATE_*`), and with whom.
+    /// Its present state (`STATE_*`) and partner.
     pub fn state(&self) -> Result<(u64, Id), Failure> {
         thread::schedule(self.id, 0, 0, 0).map(|told| (told.state, told.partner))
     }
@@ -213,10 +214,10 @@ impl Post {
         Ok(())
     }
 
-    /// How its job ended. A fault of its own that is told first is no report.
+    /// The result of its job. An earlier fault message of the thread is no report.
     pub fn end(&self) -> Result<End, Failure> {
         while receive(self.id, Timeout::Never)?.tag.kind() != KIND_USER {}
-        // SAFETY: it has reported.
+        // SAFETY: the thread has reported.
         Ok(unsafe { (*TABLE.0.get())[self.number].1 })
     }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Runs the cases one by one in a worker thread, so that a case that hangs or crashes fails alone;
-//! clears up behind each.
+//! Runs the cases one by one in a worker thread, so that a case that hangs or crashes fails alone.
+//! Removes what each case leaves.
 
 use crate::case::{Case, Fault, Outcome};
 use crate::pool;
@@ -10,14 +10,15 @@ use keel_l4::abi::call::{KIND_USER, TAG_REDIRECTED, UNMAP_FLUSH, UNMAP_RIGHTS};
 use keel_l4::abi::fpage::FPAGE_RWX;
 use keel_l4::abi::memory::EX_DELETE;
 use keel_l4::call::Failure;
-use keel_l4::info::now;
 use keel_l4::ipc::{receive, send, send_as_and_wait, wait, Message, Received, Timeout};
+use keel_l4::kip::now;
 use keel_l4::{mapping, println, thread, utcb, Fpage, Id, Side, Tag};
 
-/// Nanoseconds that a case may take.
+/// The most nanoseconds that a case may take.
 const PATIENCE: u64 = 15_000_000_000;
 
-/// What the worker hands over: the case to run, then its outcome. They take turns by messages.
+/// Passed between runner and worker: the case to run, then its outcome. Messages order their
+/// accesses.
 struct Desk(UnsafeCell<(Option<Case>, Outcome)>);
 
 // SAFETY: the runner writes before it sends to the worker, the worker before it answers.
@@ -25,7 +26,7 @@ unsafe impl Sync for Desk {}
 
 static DESK: Desk = Desk(UnsafeCell::new((None, Ok(()))));
 
-/// Counts of what ran.
+/// Numbers of cases.
 #[derive(Clone, Copy, Default)]
 pub struct Score {
     /// Cases that passed.
@@ -49,7 +50,7 @@ extern "C" fn worker(_: u64) -> ! {
     }
 }
 
-/// Runs every case of a topic and prints how it went.
+/// Runs every case of a topic and prints the results.
 pub fn run_topic(topic: &str, cases: &[Case], score: &mut Score) {
     for case in cases {
         match run(*case) {
@@ -77,14 +78,14 @@ fn run(case: Case) -> Outcome {
     result
 }
 
-/// Waits for the worker's answer, an exception, or the end of patience.
+/// Waits for the worker's answer, an exception, or the timeout.
 fn judge(worker: Id) -> Outcome {
     let deadline = now() + PATIENCE;
     let mut next = wait(Timeout::At(deadline));
     loop {
         next = match next {
             Ok(received) if received.tag.has(TAG_REDIRECTED) => {
-                pass_on_and_wait(&received, Timeout::Zero, Timeout::At(deadline))
+                forward_and_wait(&received, Timeout::Zero, Timeout::At(deadline))
             }
             Ok(received) if received.from == worker && received.tag.kind() == KIND_USER => {
                 // SAFETY: the worker has answered and waits.
@@ -104,20 +105,20 @@ fn judge(worker: Id) -> Outcome {
                     PATIENCE / 1_000_000_000
                 )));
             }
-            // Whom a message was passed on to did not wait for it.
+            // The destination of the forwarded message did not wait for it.
             Err(_) => wait(Timeout::At(deadline)),
         }
     }
 }
 
-/// Lets a message through that crosses the border of the suite's clan, whose chief the runner's task is, and waits. Faults
-/// are not passed on: their threads wait until they are removed.
-pub fn pass_on_and_wait(received: &Received, send: Timeout, receive: Timeout) -> Result<Received, Failure> {
+/// Forwards a message that leaves or enters the suite's clan, whose chief is the runner's task, and
+/// waits. Faults are not forwarded: their threads wait until they are removed.
+pub fn forward_and_wait(received: &Received, send: Timeout, receive: Timeout) -> Result<Received, Failure> {
     if received.tag.kind() != KIND_USER {
         return wait(receive);
     }
     let message = Message { tag: Tag::new(received.tag.label(), received.tag.words()), words: received.words };
-    // In one step with the wait: the answer may be there before this thread runs again.
+    // In one step with the wait, because the answer may come before this thread runs again.
     send_as_and_wait(received.from, utcb::destination(), message, send, receive)
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Threads that cases start: in the suite's own task, and as native child tasks that share the
-//! suite's memory. Who the runner, the pager and the worker are is known here.
+//! suite's memory. Also the ids of the runner, the pager and the worker.
 
 use crate::pool;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -28,10 +28,10 @@ pub const LAST_HELPER: u16 = 220;
 
 /// Priority of worker and helpers; the pager and the runner are one and two above.
 static BASE_PRIORITY: AtomicU64 = AtomicU64::new(0);
-/// Exceptions of child tasks that nobody expected.
+/// Unexpected exceptions of child tasks.
 static UNEXPECTED: AtomicU64 = AtomicU64::new(0);
 
-/// Tells the suite's priority.
+/// Sets the suite's priority.
 pub fn set_base_priority(priority: u64) {
     BASE_PRIORITY.store(priority, Ordering::Relaxed);
 }
@@ -124,8 +124,8 @@ pub fn helper(main: Main, argument: u64) -> Result<Id, Failure> {
 /// Naps that make up a pause.
 const NAPS: u64 = 10;
 
-/// Lets the other threads run for about `nanoseconds`. Each of many short naps gives them a turn, even
-/// where the emulator itself is held up for longer than the whole pause.
+/// Lets the other threads run for about `nanoseconds`. Each of many short naps gives them a turn,
+/// even where the emulator itself is held up for longer than the whole pause.
 pub fn pause(nanoseconds: u64) {
     for _ in 0..NAPS {
         sleep(nanoseconds / NAPS);
@@ -173,7 +173,7 @@ pub fn remove_task(number: u32) -> Result<(), Failure> {
     task::delete(number, thread::task_of(own(RUNNER)))
 }
 
-/// How many exceptions of child tasks came that nobody handles.
+/// Number of unhandled exceptions of child tasks.
 pub fn unexpected() -> u64 {
     UNEXPECTED.load(Ordering::Relaxed)
 }
@@ -183,7 +183,7 @@ unsafe extern "C" {
     static __image_end: u8;
 }
 
-/// Whether `address` lies in the suite's image.
+/// Whether `address` is in the suite's image.
 pub fn in_image(address: u64) -> bool {
     let (start, end) = (&raw const __image_start as u64, &raw const __image_end as u64);
     (start..end).contains(&address)

@@ -1,21 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The ACPI tables that the kernel reads: the MADT, for interrupt controllers (ACPI 6.4, 5.2.12), and where the HPET and
-//! the PM timer are (IA-PC HPET Specification 1.0a, 3.2.4; ACPI 6.4, 5.2.9).
+//! The ACPI tables that the kernel reads: the MADT, for interrupt controllers (ACPI 6.4, 5.2.12),
+//! and where the HPET and the PM timer are (IA-PC HPET Specification 1.0a, 3.2.4; ACPI 6.4, 5.2.9).
 //! Everything is read with bounds; a table that makes no sense is as good as none.
 
 use super::{cpu, direct};
-use crate::boot::{self, Memory};
+use crate::base::{facts, facts::Memory};
 use keel_abi::acpi::{self, number, sums_to_zero};
-use keel_abi::fpage::PAGE_SIZE;
-use keel_abi::list::List;
-use keel_abi::ranges::Range;
+use keel_abi::{fpage::PAGE_SIZE, list::List, ranges::Range};
 
 /// The I/O APIC where no table says otherwise.
 const IO_APIC_DEFAULT: IoApic = IoApic { address: 0xfec0_0000, base: 0 };
 /// I/O APICs that are used at most.
 pub const IO_APICS: usize = 8;
 /// ISA lines.
-const ISA_LINES: usize = 16;
+const ISA_IRQS: usize = 16;
 /// Where the BIOS keeps the root pointer.
 const BIOS_AREA: core::ops::Range<u64> = 0xe_0000..0x10_0000;
 
@@ -43,22 +41,23 @@ pub struct Madt {
     pub io_apics: List<IoApic, IO_APICS>,
     /// Ids of the local APICs of the processors that can be used.
     pub processors: List<u32, { cpu::MAX }>,
-    isa: [Override; ISA_LINES],
+    isa: [Override; ISA_IRQS],
 }
 
 impl Madt {
     /// A PC without a table.
     pub const fn none() -> Madt {
-        let mut isa = [Override { pin: 0, level: false, low: false }; ISA_LINES];
+        let mut isa = [Override { pin: 0, level: false, low: false }; ISA_IRQS];
         let mut line = 0;
-        while line < ISA_LINES {
+        while line < ISA_IRQS {
             isa[line].pin = line as u8;
             line += 1;
         }
         Madt { io_apics: List::empty(IO_APIC_DEFAULT), processors: List::empty(0), isa }
     }
 
-    /// A processor; those beyond the most that are used are left out, and one that is named twice is one.
+    /// A processor; those beyond the most that are used are left out, and one that is named twice
+    /// is one.
     fn add_processor(&mut self, id: u32) {
         if !self.processors.contains(&id) {
             let _ = self.processors.push(id);
@@ -93,10 +92,11 @@ impl Madt {
 /// `length` bytes of the firmware's or the loader's memory.
 pub fn bytes(physical: u64, length: usize) -> Option<&'static [u8]> {
     let end = physical.checked_add(length as u64)?;
-    if physical == 0 || end > boot::MAPPED_END.get() {
+    if physical == 0 || end > facts::MAPPED_END.get() {
         return None;
     }
-    // SAFETY: the direct map reaches to `MAPPED_END`; what firmware and loader left does not change.
+    // SAFETY: the direct map reaches to `MAPPED_END`; what firmware and loader left does not
+    // change.
     Some(unsafe { core::slice::from_raw_parts(direct(physical), length) })
 }
 
@@ -122,11 +122,11 @@ pub fn pm_timer(rsdp: u64) -> Option<u16> {
     acpi::find(rsdp, b"FACP", &mut bytes).and_then(parse_pm_timer)
 }
 
-/// Whether a device can have its registers in the page at an address that a table names: one that is mapped from the
-/// start, above the kernel, and not RAM's.
+/// Whether a device can have its registers in the page at an address that a table names: one that
+/// is mapped from the start, above the kernel, and not RAM's.
 pub fn can_be_registers(address: u64, ram: &Memory) -> bool {
     let page = Range::new(address, address.saturating_add(PAGE_SIZE));
-    (boot::LEAST_REGISTERS..=boot::BOOT_MAPPED - PAGE_SIZE).contains(&address) && !ram.overlaps(page)
+    (facts::LEAST_REGISTERS..=facts::BOOT_MAPPED - PAGE_SIZE).contains(&address) && !ram.overlaps(page)
 }
 
 fn parse_madt(table: &[u8]) -> Option<Madt> {
@@ -158,7 +158,7 @@ fn parse_madt(table: &[u8]) -> Option<Madt> {
                 // More than can be used are left alone.
                 let _ = madt.io_apics.push(new);
             }
-            OVERRIDE if length >= 10 && (entry[3] as usize) < ISA_LINES => {
+            OVERRIDE if length >= 10 && (entry[3] as usize) < ISA_IRQS => {
                 let pin = number(entry, 4, 4)?.min(u8::MAX as u64) as u8;
                 let (level, low) = (entry[8] >> 2 & 3 == 3, entry[8] & 3 == 3);
                 madt.isa[entry[3] as usize] = Override { pin, level, low };
@@ -170,7 +170,8 @@ fn parse_madt(table: &[u8]) -> Option<Madt> {
     Some(madt)
 }
 
-/// Kinds of addresses, with which a generic address begins; the address is behind three other bytes.
+/// Kinds of addresses, with which a generic address begins; the address is behind three other
+/// bytes.
 const IN_MEMORY: u8 = 0;
 const IN_PORTS: u8 = 1;
 const GENERIC_ADDRESS: usize = 4;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Local APIC (timer, end of interrupt) and I/O APICs (interrupt lines). Intel SDM volume 3, chapter 11;
-//! 82093AA data sheet.
+//! Local APIC (timer, end of interrupt) and I/O APICs (interrupt lines). Intel SDM volume 3,
+//! chapter 11; 82093AA data sheet.
 //!
-//! All processors' local APICs are in one mode: xAPIC, whose registers are in memory, or x2APIC, whose registers are
-//! model-specific ones, where firmware has locked that mode or a processor's id is too large for xAPIC.
+//! All processors' local APICs are in one mode: xAPIC, whose registers are in memory, or x2APIC,
+//! whose registers are model-specific ones, where firmware has locked that mode or a processor's id
+//! is too large for xAPIC.
 
 use super::acpi::{self, Madt};
 use super::cpuid::{self, Feature};
@@ -11,14 +12,12 @@ use super::frequency::{self, Reference};
 use super::regs::*;
 use super::x2apic::{changes, is_needed, ADDRESS, LAST_SHORT_ID, ON, X2};
 use super::{clock, cpu, direct, paging};
-use crate::boot::{self, Memory, Word};
-use crate::global::Global;
-use crate::print::log;
-use core::arch::asm;
-use core::cell::Cell;
+use crate::arch::print::log;
+use crate::base::facts::{Memory, Word};
+use crate::base::{facts, Global};
+use core::{arch::asm, cell::Cell};
 use keel_abi::call::{IRQ_MODE_EDGE, IRQ_MODE_LEVEL};
-use keel_abi::fpage::PAGE_SIZE;
-use keel_abi::ranges::Range;
+use keel_abi::{fpage::PAGE_SIZE, ranges::Range};
 
 /// Vector of the timer.
 pub const TIMER_VECTOR: u64 = 0xf0;
@@ -27,14 +26,15 @@ pub const KICK_VECTOR: u64 = 0xf1;
 /// Vector of spurious interrupts, which want no end-of-interrupt.
 pub const SPURIOUS_VECTOR: u64 = 0xff;
 /// Vector of interrupt line 0; the others follow, leaving out `int 0x80`.
-const LINE_VECTOR: u64 = 0x30;
+const GSI_VECTOR: u64 = 0x30;
 /// Lines that have vectors.
-const MAX_LINES: u64 = 0x80 - LINE_VECTOR;
+const MAX_GSIS: u64 = 0x80 - GSI_VECTOR;
 /// Vector of the first message-signalled interrupt.
-const MESSAGE_VECTOR: u64 = 0x90;
+const MSI_VECTOR: u64 = 0x90;
 /// Message-signalled interrupts of each processor.
-pub const MESSAGE_VECTORS: u64 = 64;
-/// The first register in x2APIC mode; they are in the order of their addresses in xAPIC mode, 16 bytes each.
+pub const MSI_VECTORS: u64 = 64;
+/// The first register in x2APIC mode; they are in the order of their addresses in xAPIC mode, 16
+/// bytes each.
 const X2_MSR: u32 = 0x800;
 
 /// Local APIC registers.
@@ -83,7 +83,7 @@ object! {
     struct State const () {
         /// Where the registers are, or 0 in x2APIC mode.
         local: Cell<u64> = Cell::new(0),
-        places: [Cell<Place>; MAX_LINES as usize] = [const { Cell::new(NOWHERE) }; MAX_LINES as usize],
+        places: [Cell<Place>; MAX_GSIS as usize] = [const { Cell::new(NOWHERE) }; MAX_GSIS as usize],
         /// I/O APICs that are used.
         io: [Cell<u64>; acpi::IO_APICS] = [const { Cell::new(0) }; acpi::IO_APICS],
         hz: Cell<u64> = Cell::new(0),
@@ -134,9 +134,11 @@ fn write_io(io: u64, register: u32, value: u32) {
     }
 }
 
-/// Silences the old controllers, finds the APICs, and decides on the local ones' mode. `ram` is where none of them is.
+/// Silences the old controllers, finds the APICs, and decides on the local ones' mode. `ram` is
+/// where none of them is.
 pub fn find(rsdp: u64, ram: &Memory) {
-    // SAFETY: the interrupt controllers are the kernel's; 0x21 and 0xa1 mask all lines of the old ones.
+    // SAFETY: the interrupt controllers are the kernel's; 0x21 and 0xa1 mask all lines of the old
+    // ones.
     unsafe {
         outb(0x21, 0xff);
         outb(0xa1, 0xff);
@@ -150,7 +152,7 @@ pub fn find(rsdp: u64, ram: &Memory) {
         unsafe { paging::make_uncached(STATE.local.get()) };
     }
     set_mode();
-    let mut pins = [NOWHERE; MAX_LINES as usize];
+    let mut pins = [NOWHERE; MAX_GSIS as usize];
     for (number, io) in madt.io_apics.iter().enumerate() {
         if !acpi::can_be_registers(io.address, ram) {
             log!("there is no I/O APIC at {:#x}, which ACPI's table names", io.address);
@@ -182,25 +184,27 @@ fn registers() -> u64 {
 
 /// For tests: switches x2APIC mode on, as some firmware leaves it, where the command line says so.
 fn as_firmware_leaves() {
-    if cpuid::has(Feature::X2Apic) && (boot::has_word(Word::X2Apic) || boot::has_word(Word::X2ApicLocked)) {
+    if cpuid::has(Feature::X2Apic) && (facts::has_word(Word::X2Apic) || facts::has_word(Word::X2ApicLocked)) {
         change_mode(ON | X2);
     }
 }
 
-/// Whether the local APICs have to be in x2APIC mode, for the sake of these processors or for the lock's.
+/// Whether the local APICs have to be in x2APIC mode, for the sake of these processors or for the
+/// lock's.
 fn needs_x2(madt: &Madt) -> bool {
     const CAN_BE_LOCKED: u64 = 1 << 21;
     const LOCKED: u64 = 1;
     if !cpuid::has(Feature::X2Apic) {
         return false;
     }
-    // SAFETY: each is there where the one before it says so, the first where CPUID does; the id in x2APIC mode.
+    // SAFETY: each is there where the one before it says so, the first where CPUID does; the id in
+    // x2APIC mode.
     let (is_locked, own) = unsafe {
         let can_be = cpuid::has(Feature::ArchCapabilities) && rdmsr(MSR_ARCH_CAPABILITIES) & CAN_BE_LOCKED != 0;
         let is_on = rdmsr(MSR_APIC_BASE) & X2 != 0;
         (can_be && rdmsr(MSR_XAPIC_DISABLE_STATUS) & LOCKED != 0, is_on.then(|| rdmsr(x2(local::ID)) as u32))
     };
-    is_needed(is_locked || boot::has_word(Word::X2ApicLocked), madt.processors.iter().copied().chain(own))
+    is_needed(is_locked || facts::has_word(Word::X2ApicLocked), madt.processors.iter().copied().chain(own))
 }
 
 /// Brings this processor's local APIC to the mode that all use.
@@ -261,8 +265,8 @@ pub fn processors() -> impl Iterator<Item = u32> {
 
 fn command(target: u32, command: u32) {
     if STATE.local.get() == 0 {
-        // SAFETY: the register in x2APIC mode. Writing it orders nothing: what was stored before must be seen by whom it
-        // interrupts (Intel SDM volume 3, 11.12.3).
+        // SAFETY: the register in x2APIC mode. Writing it orders nothing: what was stored before
+        // must be seen by whom it interrupts (Intel SDM volume 3, 11.12.3).
         unsafe {
             asm!("mfence", "lfence", options(nostack, preserves_flags));
             wrmsr(x2(local::COMMAND), (target as u64) << 32 | command as u64);
@@ -287,7 +291,8 @@ pub fn stop(target: u32) {
     command(target, local::INIT);
 }
 
-/// Starts another processor in real mode at a page below 1 MB (Intel SDM volume 3, 9.4.4.1: INIT, 10 ms, STARTUP twice).
+/// Starts another processor in real mode at a page below 1 MB (Intel SDM volume 3, 9.4.4.1: INIT,
+/// 10 ms, STARTUP twice).
 pub fn start(target: u32, page: u64) {
     const INIT_NS: u64 = 10_000_000;
     const STARTUP_NS: u64 = 200_000;
@@ -305,17 +310,17 @@ fn write_entry(place: Place, low: u32, high: u32) {
 }
 
 /// Whether a line exists: it has a pin, and no other line was moved to that pin.
-pub fn has_line(line: u64) -> bool {
+pub fn has_gsi(line: u64) -> bool {
     STATE.places.get(line as usize).is_some_and(|place| place.get().address != 0)
 }
 
 /// The line of a vector.
-pub fn line_of(vector: u64) -> Option<u32> {
-    (LINE_VECTOR..LINE_VECTOR + MAX_LINES).contains(&vector).then(|| (vector - LINE_VECTOR) as u32)
+pub fn gsi_of(vector: u64) -> Option<u32> {
+    (GSI_VECTOR..GSI_VECTOR + MAX_GSIS).contains(&vector).then(|| (vector - GSI_VECTOR) as u32)
 }
 
-/// Sets up a line that exists to go to a processor's local APIC, masked; to another one's where lines cannot name that
-/// processor. Whether it is level triggered.
+/// Sets up a line that exists to go to a processor's local APIC, masked; to another one's where
+/// lines cannot name that processor. Whether it is level triggered.
 pub fn configure(line: u32, mode: u64, target: u32) -> bool {
     let (level, low) = match mode {
         IRQ_MODE_EDGE => (false, false),
@@ -325,7 +330,7 @@ pub fn configure(line: u32, mode: u64, target: u32) -> bool {
     let bits = if level { io::LEVEL } else { 0 } | if low { io::ACTIVE_LOW } else { 0 };
     let mut targets = [target].into_iter().chain(cpu::all().map(|cpu| cpu.apic_id));
     let target = targets.find(|id| *id <= LAST_SHORT_ID).unwrap_or(0);
-    write_entry(place(line), io::MASKED | bits | (LINE_VECTOR as u32 + line), target << 24);
+    write_entry(place(line), io::MASKED | bits | (GSI_VECTOR as u32 + line), target << 24);
     level
 }
 
@@ -365,14 +370,14 @@ pub fn set_timer(time: u64) {
 }
 
 /// Number of the message-signalled interrupt with a vector.
-pub fn message_of(vector: u64) -> Option<u64> {
-    vector.checked_sub(MESSAGE_VECTOR).filter(|number| *number < MESSAGE_VECTORS)
+pub fn msi_of(vector: u64) -> Option<u64> {
+    vector.checked_sub(MSI_VECTOR).filter(|number| *number < MSI_VECTORS)
 }
 
-/// Where a device writes what to raise message-signalled interrupt `number` of a processor (Intel SDM volume 3, 11.11);
-/// `None` where the message cannot name the processor.
+/// Where a device writes what to raise message-signalled interrupt `number` of a processor (Intel
+/// SDM volume 3, 11.11); `None` where the message cannot name the processor.
 pub fn message(target: u32, number: u64) -> Option<(u64, u64)> {
-    (target <= LAST_SHORT_ID).then_some((0xfee0_0000 | (target as u64) << 12, MESSAGE_VECTOR + number))
+    (target <= LAST_SHORT_ID).then_some((0xfee0_0000 | (target as u64) << 12, MSI_VECTOR + number))
 }
 
 /// The pages with the controllers' registers.

@@ -2,7 +2,7 @@
 //! Kernel time: nanoseconds since boot, from the TSC.
 
 use super::regs::*;
-use crate::global::Global;
+use crate::base::Global;
 use core::cell::Cell;
 
 /// Precision of the conversion from ticks to nanoseconds: ns = ticks * mult >> SHIFT.
@@ -42,7 +42,7 @@ pub fn ticks_to_ns(ticks: u64) -> u64 {
     ((ticks as u128 * CLOCK.mult.get() as u128) >> SHIFT) as u64
 }
 
-/// Frequency, base, multiplier and shift, for the information page.
+/// Frequency, base, multiplier and shift, for the KIP.
 pub fn parameters() -> (u64, u64, u64, u64) {
     (CLOCK.hz.get(), CLOCK.base.get(), CLOCK.mult.get(), SHIFT)
 }

@@ -1,20 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What belongs to one processor, found through gs.
 
-use super::fast::Known;
+use super::lookup::LookupCache;
 use super::regs::{wrmsr, MSR_GS_BASE};
 use super::tables::{Stack, Tables};
-use crate::deadlines::{Deadline, Deadlines};
-use crate::lock::Lock;
-use crate::refs::Ref;
-use crate::runqueue::RunQueue;
-use crate::sched::{Due, NOBODY};
-use crate::tags::Tags;
-use crate::thread::{meeting, State, Thread, FOREIGN};
-use core::arch::asm;
-use core::cell::Cell;
-use core::ptr::null_mut;
+use crate::object::thread::{state_word, Due, State, ALIEN};
+use crate::percpu::deadlines::{Deadline, Deadlines};
+use crate::percpu::runqueue::{RunQueue, NOBODY};
+use crate::percpu::{lock, lock::Lock, pcid::Pcids};
+use crate::{base::Ref, object::Thread};
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
+use core::{arch::asm, cell::Cell, ptr::null_mut};
 use keel_abi::Id;
 
 object! {
@@ -37,7 +33,7 @@ object! {
         pub exit_sp: Cell<u64> = Cell::new(0),
         /// Whether sysret may be used.
         pub exit_sysret: Cell<u64> = Cell::new(0),
-        /// In the kernel for debugging, TSC ticks: the fast path of the next SYSCALL takes that
+        /// In the debug build, TSC ticks: the fast path of the next SYSCALL takes that
         /// long before it takes the lock.
         pub delay: Cell<u64> = Cell::new(0),
         /// Its number.
@@ -47,27 +43,29 @@ object! {
         /// Taken at every entry into the kernel.
         pub lock: Lock = Lock::new(),
         /// It waits for a lock.
-        pub parked: AtomicBool = AtomicBool::new(false),
-        /// It shall put its registers' content into memory (`lock::settle`).
-        pub request: AtomicBool = AtomicBool::new(false),
+        pub is_spinning: AtomicBool = AtomicBool::new(false),
+        /// It shall put its registers' content into memory (`lock::write_back`).
+        pub write_back_request: AtomicBool = AtomicBool::new(false),
         /// It holds the locks of all processors.
-        pub exclusive: Cell<bool> = Cell::new(false),
+        pub has_all_locks: Cell<bool> = Cell::new(false),
         /// Physical address of the top table of the space that is loaded.
         pub space: Cell<u64> = Cell::new(0),
         /// The spaces whose translations it may hold.
-        pub tags: Tags = Tags::new(),
+        pub pcids: Pcids = Pcids::new(),
         /// Its descriptors and task state.
         pub tables: Tables = Tables::new(),
-        /// `Thread::meeting` of a thread of this processor that can take the processor over at once: it waits for anybody,
-        pub waits_for_any: u64 = meeting(State::Receiving, true, index, 0),
+        /// `Thread::state_word` of a thread of this processor that can take the processor over at
+        /// once: it waits for anybody,
+        pub open_wait: u64 = state_word(State::Receiving, true, index, 0),
         /// for one thread,
-        pub waits_for_one: u64 = meeting(State::Receiving, false, index, 0),
-        /// for its handler's answer, as a foreign thread.
-        pub waits_for_answer: u64 = meeting(State::Faulted, false, index, FOREIGN),
-        /// The lowest priority with which that can be: nobody ready has one as high, and no time slice is to start or end.
-        pub floor: Cell<u32> = Cell::new(NOBODY),
-        /// Partners of the short ways.
-        pub known: Known = Known::new(),
+        pub closed_wait: u64 = state_word(State::Receiving, false, index, 0),
+        /// for its handler's answer, as an alien thread.
+        pub fault_wait: u64 = state_word(State::Faulted, false, index, ALIEN),
+        /// The lowest priority with which that can be: nobody ready has one as high, and no time
+        /// slice is to start or end.
+        pub preemption_threshold: Cell<u32> = Cell::new(NOBODY),
+        /// Partners of the fast paths.
+        pub lookup_cache: LookupCache = LookupCache::new(),
         /// The running thread. Whenever the processor is in user mode there is one.
         pub current: Cell<Option<Ref<Thread>>> = Cell::new(None),
         /// While it waits for the locks, that thread was given another ip (`Cpu::arrived`).
@@ -75,13 +73,13 @@ object! {
         /// Whose fs and gs bases are in the processor.
         pub loaded: Cell<Option<Ref<Thread>>> = Cell::new(None),
         /// A ready thread that is not in the run queue: the partner of the last IPC.
-        pub partner: Cell<Option<Ref<Thread>>> = Cell::new(None),
+        pub handoff: Cell<Option<Ref<Thread>>> = Cell::new(None),
         /// Whose FPU state is in the processor.
         pub fpu_owner: Cell<Option<Ref<Thread>>> = Cell::new(None),
         /// Whether the next FPU instruction traps.
         pub fpu_off: Cell<bool> = Cell::new(false),
         /// Whether debug registers or thread-local descriptors of a thread are loaded.
-        pub extra_loaded: Cell<bool> = Cell::new(false),
+        pub debug_tls_loaded: Cell<bool> = Cell::new(false),
         /// The other ready threads.
         pub queue: RunQueue<Thread> = RunQueue::new(),
         /// Timeouts, timers, the end of the time slice.
@@ -116,7 +114,7 @@ pub struct Processor {
 static ALL: [AtomicPtr<Cpu>; MAX] = [const { AtomicPtr::new(null_mut()) }; MAX];
 static COUNT: AtomicU32 = AtomicU32::new(0);
 
-/// Makes the structure of a processor in `memory`, which is its own for ever.
+/// Makes the structure of a processor in `memory`, which is its own from then on.
 ///
 /// # Safety
 /// `memory` is mapped, zero, and large enough.
@@ -194,10 +192,26 @@ impl Cpu {
         self.current.get().filter(|_| !self.redirected.get())
     }
 
-    /// Something of the loaded thread changed: it is loaded anew before it runs on.
+    /// Returns true if this CPU holds state of a thread: it runs there, or its address space, bases
+    /// or FPU state are loaded.
+    pub fn holds(&self, thread: Ref<Thread>) -> bool {
+        [&self.current, &self.loaded, &self.fpu_owner].iter().any(|who| who.get() == Some(thread))
+    }
+
+    /// Something of the loaded thread changed: it is loaded again before it runs on.
     pub fn loaded_changed(&self) {
         if let Some(thread) = self.loaded.take() {
-            super::entry::save_loaded(thread);
+            super::switch::save_loaded(thread);
         }
+    }
+}
+
+/// Makes another CPU write back what it holds of a thread, if it holds anything. A thread that runs
+/// there has then entered the kernel: its registers are in its frame, and it does its exit work
+/// before it resumes user mode. All CPU locks are held.
+pub fn write_back_elsewhere(thread: Ref<Thread>) {
+    let home = of(thread);
+    if home.index != cpu().index && home.holds(thread) {
+        lock::write_back(home);
     }
 }

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What the processor can do. Emulators accept control bits that they do not implement: only CPUID counts.
+//! What the processor can do. Emulators accept control bits that they do not implement: only CPUID
+//! counts.
 
 // Reading CPUID is unsafe up to Rust 1.93 and safe from then on.
 #![allow(unused_unsafe)]
 
-use crate::global::Global;
+use crate::base::Global;
 use core::arch::x86_64::{__cpuid, __cpuid_count};
 use core::cell::Cell;
 
@@ -15,7 +16,8 @@ const EDX: usize = 3;
 /// The leaves and registers that are looked at.
 const WORDS: [(u32, usize); 7] =
     [(1, ECX), (7, EBX), (7, ECX), (0x8000_0001, EDX), (0x8000_0007, EDX), (7, EDX), (0x8000_0008, EAX)];
-/// Leaves of a hypervisor's, of which each that the hypervisor plays begins with its name at a multiple of 256.
+/// Leaves of a hypervisor's, of which each that the hypervisor plays begins with its name at a
+/// multiple of 256.
 const HYPERVISOR: u32 = 0x4000_0000;
 const HYPERVISORS: core::ops::Range<u32> = HYPERVISOR..HYPERVISOR + 0x1_0000;
 
@@ -74,8 +76,8 @@ pub fn has(feature: Feature) -> bool {
     FOUND[feature as usize / 32].get() >> (feature as u32 % 32) & 1 == 1
 }
 
-/// Width of a physical address, at most what a one-to-one user space can show; 36 bits where CPUID does not tell
-/// (Intel SDM volume 3, 4.1.4).
+/// Width of a physical address, at most what a one-to-one user space can show; 36 bits where CPUID
+/// does not tell (Intel SDM volume 3, 4.1.4).
 pub fn physical_bits() -> u32 {
     match FOUND[WORDS.len() - 1].get() & 0xff {
         0 => 36,
@@ -83,8 +85,8 @@ pub fn physical_bits() -> u32 {
     }
 }
 
-/// TSC ticks as a fraction of a crystal's, denominator and numerator, and the crystal's frequency in Hz; each 0 where it
-/// is not told (Intel SDM volume 2, CPUID leaf 15H).
+/// TSC ticks as a fraction of a crystal's, denominator and numerator, and the crystal's frequency
+/// in Hz; each 0 where it is not told (Intel SDM volume 2, CPUID leaf 15H).
 pub fn tsc_of_crystal() -> [u32; 3] {
     let [denominator, numerator, crystal, _] = leaf(0x15);
     [denominator, numerator, crystal]

@@ -1,25 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! FPU states, debug registers, thread-local descriptors: what few threads have, and a switch changes only
-//! where the next thread has them. A thread's first FPU instruction traps and gives it a state; from then on
-//! the state is saved and restored eagerly when the owner changes.
+//! FPU states, debug registers, thread-local descriptors: what few threads have, and a switch
+//! changes only where the next thread has them. A thread's first FPU instruction traps and gives it
+//! a state; from then on the state is saved and restored eagerly when the owner changes.
 
 use super::cpu::{self, cpu, Cpu};
 use super::cpuid::{self, Feature};
 use super::regs::*;
 use super::tables;
-use crate::global::Global;
-use crate::lock;
-use crate::pool::{Kind, POOL};
-use crate::refs::Ref;
-use crate::sched;
-use crate::thread::{Thread, EXTRA, FPU};
-use core::arch::asm;
-use core::cell::Cell;
-use keel_abi::fpage::SPACE_SHIFT;
+use crate::base::{Global, Ref};
+use crate::object::thread::{DEBUG_TLS, FPU};
+use crate::object::{Kind, Thread, POOL};
+use crate::percpu::lock;
+use core::{arch::asm, cell::Cell};
 use keel_abi::word::{copy_slice, Word};
-use keel_abi::Error;
+use keel_abi::{fpage::SPACE_SHIFT, Error};
 
-/// Largest state that is used: half a page. With the components that are used 832 bytes are the most.
+/// Largest state that is used: half a page. With the components that are used 832 bytes are the
+/// most.
 const MAX_SIZE: usize = 2048;
 /// Bytes of the legacy area and the XSAVE header.
 const MIN_SIZE: usize = 576;
@@ -46,7 +43,7 @@ object! {
 
 object! {
     /// Debug registers 0 to 3, 6, 7 and thread-local descriptors of a thread.
-    pub struct Extra const () {
+    pub struct DebugTls const () {
         /// What was checked by `is_valid_debug`.
         pub debug: [Word; 6] = [const { Word::new(0) }; 6],
         /// What was checked by `tables::is_user_descriptor`.
@@ -61,8 +58,8 @@ struct Parameters {
 
 static PARAMETERS: Global<Parameters> = Global::new(Parameters { mask: Cell::new(3), size: Cell::new(MIN_SIZE) });
 
-/// Chooses the components that are used; on each processor. Panics where the processor does not do what CPUID says of
-/// it: a state that is larger than its place would overwrite another's.
+/// Chooses the components that are used; on each processor. Panics where the processor does not do
+/// what CPUID says of it: a state that is larger than its place would overwrite another's.
 pub fn init(cpu: &Cpu) {
     trap(cpu, true);
     if cpuid::has(Feature::Xsave) {
@@ -95,8 +92,8 @@ unsafe fn xgetbv() -> u64 {
     (high as u64) << 32 | low as u64
 }
 
-/// Bytes of a state with these components, of which CPUID tells the whole and offset and size of AVX: enough for each,
-/// whole words; `None` if that is more than there is room for.
+/// Bytes of a state with these components, of which CPUID tells the whole and offset and size of
+/// AVX: enough for each, whole words; `None` if that is more than there is room for.
 fn area(mask: u64, told: usize, [offset, size]: [usize; 2]) -> Option<usize> {
     let avx = if mask >> AVX & 1 == 1 { offset.checked_add(size)? } else { 0 };
     let bytes = told.max(avx).max(MIN_SIZE).checked_next_multiple_of(size_of::<u64>())?;
@@ -128,7 +125,8 @@ impl State {
 
     fn restore(&self) {
         let address = self.words.as_ptr();
-        // SAFETY: the area is large enough and aligned, TS is clear, and the content was saved by `save` or checked by `copy_in`.
+        // SAFETY: the area is large enough and aligned, TS is clear, and the content was saved by
+        // `save` or checked by `copy_in`.
         unsafe {
             if cpuid::has(Feature::Xsave) {
                 asm!("xrstor64 [{}]", in(reg) address, in("eax") mask() as u32, in("edx") 0, options(nostack));
@@ -139,8 +137,9 @@ impl State {
     }
 }
 
-/// Saves the state that is in the processor to words that are enough for it. The first one is aligned to 64 bytes, and the
-/// header is zero: of it the processor writes the first word alone, and keeps there what it does not know.
+/// Saves the state that is in the processor to words that are enough for it. The first one is
+/// aligned to 64 bytes, and the header is zero: of it the processor writes the first word alone,
+/// and keeps there what it does not know.
 #[inline(always)]
 fn save(words: &[Word]) {
     let address = words.as_ptr();
@@ -179,12 +178,12 @@ pub fn change(cpu: &Cpu, thread: Ref<Thread>) {
             }
         }
     }
-    if thread.extra.get().is_some() || cpu.extra_loaded.get() {
-        load_extra(cpu, thread);
+    if thread.extra.get().is_some() || cpu.debug_tls_loaded.get() {
+        load_debug_tls(cpu, thread);
     }
 }
 
-/// Saves what is in the FPU to its owner, who is not loaded or will be loaded anew.
+/// Saves the FPU registers to their owner, which is not loaded or will be loaded again.
 pub fn put_away(cpu: &Cpu) {
     if let Some(state) = cpu.fpu_owner.take().and_then(|owner| owner.fpu.get()) {
         trap(cpu, false);
@@ -204,8 +203,8 @@ fn state_of(thread: Ref<Thread>) -> Result<Ref<State>, Error> {
         return Ok(state);
     }
     let memory = POOL.take(thread.task.account, size(), Kind::Fpu)?.cast::<State>();
-    // SAFETY: fresh memory, aligned to the power of two above its size. Only `size()` bytes of a State are ever used
-    // by the processor; the pool's class is at least that.
+    // SAFETY: fresh memory, aligned to the power of two above its size. Only `size()` bytes of a
+    // State are ever used by the processor; the pool's class is at least that.
     let state = unsafe { Ref::new(memory) };
     state.reset();
     thread.fpu.set(Some(state));
@@ -213,7 +212,8 @@ fn state_of(thread: Ref<Thread>) -> Result<Ref<State>, Error> {
     Ok(state)
 }
 
-/// Copies a thread's state to a buffer of its size, aligned to 64 bytes; the initial state if it has none.
+/// Copies a thread's state to a buffer of its size, aligned to 64 bytes; the initial state if it
+/// has none.
 pub fn copy_out(thread: Ref<Thread>, [head, tail]: [&[Word]; 2]) {
     let write = |state: &State| {
         copy_slice(state.words(), head);
@@ -224,7 +224,7 @@ pub fn copy_out(thread: Ref<Thread>, [head, tail]: [&[Word]; 2]) {
         fresh.reset();
         return write(&fresh);
     };
-    sched::settle_elsewhere(thread);
+    cpu::write_back_elsewhere(thread);
     if is_here(thread) {
         let to = if tail.is_empty() { head } else { &state.words };
         to[HEADER..HEADER + HEADER_WORDS].iter().for_each(|word| word.set(0));
@@ -240,8 +240,8 @@ pub fn copy_out(thread: Ref<Thread>, [head, tail]: [&[Word]; 2]) {
     }
 }
 
-/// Takes a thread's state from such a buffer, if the processor will take it. The buffer is a user's memory: what is checked is
-/// read once.
+/// Takes a thread's state from such a buffer, if the processor will take it. The buffer is a user's
+/// memory: what is checked is read once.
 pub fn copy_in(thread: Ref<Thread>, [head, tail]: [&[Word]; 2]) -> Result<(), Error> {
     const DATA: usize = HEADER + HEADER_WORDS;
     if !tail.is_empty() {
@@ -282,10 +282,10 @@ fn is_here(thread: Ref<Thread>) -> bool {
     cpu().fpu_owner.get() == Some(thread)
 }
 
-/// A thread's state is the one in memory, which no processor has in its registers. If the thread runs, it gets the state at
-/// its next FPU instruction, which traps.
+/// A thread's state is the one in memory, which no processor has in its registers. If the thread
+/// runs, it gets the state at its next FPU instruction, which traps.
 fn forget_registers(thread: Ref<Thread>) {
-    sched::settle_elsewhere(thread);
+    cpu::write_back_elsewhere(thread);
     if is_here(thread) {
         cpu().fpu_owner.set(None);
         trap(cpu(), true);
@@ -315,13 +315,13 @@ pub fn drop_states(thread: Ref<Thread>) {
 }
 
 /// A thread's debug registers and descriptors, made if need be.
-pub fn extra_of(thread: Ref<Thread>) -> Result<Ref<Extra>, Error> {
+pub fn debug_tls_of(thread: Ref<Thread>) -> Result<Ref<DebugTls>, Error> {
     if let Some(extra) = thread.extra.get() {
         return Ok(extra);
     }
-    let extra = POOL.make(thread.task.account, Kind::Fpu, Extra::new())?;
+    let extra = POOL.make(thread.task.account, Kind::Fpu, DebugTls::new())?;
     thread.extra.set(Some(extra));
-    thread.set(EXTRA);
+    thread.set(DEBUG_TLS);
     Ok(extra)
 }
 
@@ -333,18 +333,18 @@ pub fn is_valid_debug(words: &[Word]) -> bool {
     addresses && words[5].get() & !DR7_VALID == 0 && words[4].get() >> 32 == 0
 }
 
-/// A thread's debug registers or descriptors changed: they are loaded anew before it runs on.
-pub fn extra_changed(thread: Ref<Thread>) {
+/// A thread's debug registers or descriptors changed: they are loaded again before it runs on.
+pub fn debug_tls_changed(thread: Ref<Thread>) {
     let cpu = cpu::of(thread);
     if cpu.loaded.get() == Some(thread) {
-        lock::settle(cpu);
+        lock::write_back(cpu);
     }
 }
 
 /// Loads a thread's debug registers and descriptors, or none.
-fn load_extra(cpu: &Cpu, thread: Ref<Thread>) {
+fn load_debug_tls(cpu: &Cpu, thread: Ref<Thread>) {
     let extra = thread.extra.get();
-    cpu.extra_loaded.set(extra.is_some());
+    cpu.debug_tls_loaded.set(extra.is_some());
     let debug: [u64; 6] = core::array::from_fn(|number| extra.map_or(0, |extra| extra.debug[number].get()));
     // SAFETY: addresses are the user's and dr7 has only valid bits (is_valid_debug).
     unsafe {

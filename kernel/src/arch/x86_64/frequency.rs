@@ -1,19 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! How fast the TSC counts: by what is told of it, by what it is measured with, and which of several answers counts.
-//! Arithmetic alone, for the tests on the host; `reference.rs` reads the hardware.
+//! How fast the TSC counts: by what is told of it, by what it is measured with, and which of
+//! several answers counts. Arithmetic alone, for the tests on the host; `reference.rs` reads the
+//! hardware.
 
-/// Measurements at most, because an emulator may be held up in any of them; one is good where this part of it is unknown.
+/// Measurements at most, because an emulator may be held up in any of them; one is good where this
+/// part of it is unknown.
 const MEASUREMENTS: usize = 50;
 const PRECISION: u64 = 500;
 /// Measured intervals in a second: one takes 10 ms.
 const INTERVALS_PER_S: u64 = 100;
-/// TSC ticks after which a reference that has not counted an interval stands still: ten times what the fastest takes.
+/// TSC ticks after which a reference that has not counted an interval stands still: ten times what
+/// the fastest takes.
 const PATIENCE: u64 = FASTEST / INTERVALS_PER_S * 10;
 /// Frequencies in Hz outside of which an answer makes no sense. Emulated processors are slow.
 const SLOWEST: u64 = 1_000_000;
 const FASTEST: u64 = 10_000_000_000;
-/// Two answers agree if they differ by at most this part: 1 %. Crystals differ by less, measurements under an
-/// emulator by what `PRECISION` says, and wrong answers (a crystal taken for another) by more.
+/// Two answers agree if they differ by at most this part: 1 %. Crystals differ by less,
+/// measurements under an emulator by what `PRECISION` says, and wrong answers (a crystal taken for
+/// another) by more.
 const TOLERANCE: u64 = 100;
 
 /// An answer, and where it is from.
@@ -42,7 +46,8 @@ fn plausible(hz: u128) -> Option<u64> {
     u64::try_from(hz).ok().filter(|hz| (SLOWEST..=FASTEST).contains(hz))
 }
 
-/// From a crystal (CPUID leaf 15H): denominator and numerator of TSC ticks to its own, and its frequency, 0 if unknown.
+/// From a crystal (CPUID leaf 15H): denominator and numerator of TSC ticks to its own, and its
+/// frequency, 0 if unknown.
 pub fn of_crystal([denominator, numerator, crystal]: [u32; 3]) -> Option<u64> {
     plausible((crystal as u128 * numerator as u128).checked_div(denominator as u128)?)
 }
@@ -64,8 +69,8 @@ pub fn of_kvm_clock(multiplier: u32, shift: i8) -> Option<u64> {
     }
 }
 
-/// The frequency of an HPET, of whose period there are so many femtoseconds; `None` outside of what its specification
-/// allows.
+/// The frequency of an HPET, of whose period there are so many femtoseconds; `None` outside of what
+/// its specification allows.
 pub fn of_hpet(period: u32) -> Option<u64> {
     const FS_PER_S: u64 = 1_000_000_000_000_000;
     const LONGEST: u32 = 100_000_000;
@@ -84,8 +89,9 @@ pub struct Reference<'a> {
     pub read: &'a dyn Fn() -> Option<u64>,
 }
 
-/// Measures another counter with a reference: its ticks in a second. Of several measurements that one counts of whose
-/// beginning and end the least is unknown. `None` if the reference stands still or is not there.
+/// Measures another counter with a reference: its ticks in a second. Of several measurements that
+/// one counts of whose beginning and end the least is unknown. `None` if the reference stands still
+/// or is not there.
 pub fn measure(reference: &Reference, tsc: &dyn Fn() -> u64, count: &dyn Fn() -> u64) -> Option<u64> {
     let mut best: Option<(u64, u64, u64)> = None;
     for _ in 0..MEASUREMENTS {
@@ -111,8 +117,8 @@ pub fn measure_tsc(reference: &Reference, tsc: &dyn Fn() -> u64) -> Option<u64> 
     measure(reference, tsc, tsc).and_then(|hz| plausible(hz as u128))
 }
 
-/// Waits for an interval of a reference that was at `start`: its ticks, and the time of the last look that saw it
-/// incomplete.
+/// Waits for an interval of a reference that was at `start`: its ticks, and the time of the last
+/// look that saw it incomplete.
 fn wait(reference: &Reference, tsc: &dyn Fn() -> u64, start: u64) -> Option<(u64, u64)> {
     let begin = tsc();
     let (mut last, mut now) = (begin, begin);

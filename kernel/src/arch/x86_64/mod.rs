@@ -3,21 +3,22 @@
 
 pub mod acpi;
 pub mod apic;
+pub mod boot;
 pub mod clock;
 pub mod cpu;
 pub mod cpuid;
 pub mod entry;
-pub mod fast;
 pub mod fpu;
 pub mod frequency;
+pub mod lookup;
 pub mod multiboot;
 pub mod paging;
+pub mod print;
 pub mod reference;
 pub mod regs;
 pub mod screen;
 pub mod serial;
-pub mod smp;
-pub mod start;
+pub mod switch;
 pub mod tables;
 pub mod x2apic;
 

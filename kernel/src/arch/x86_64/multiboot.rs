@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What a multiboot loader passes on: by version 1 (Multiboot Specification 0.6.96) fields with addresses, by version 2
-//! (Multiboot2 Specification 2.0) tags. It is believed, but read within bounds.
+//! What a multiboot loader passes on: by version 1 (Multiboot Specification 0.6.96) fields with
+//! addresses, by version 2 (Multiboot2 Specification 2.0) tags. It is believed, but read within
+//! bounds.
 
 use super::acpi::bytes;
-use crate::boot::{limit, Memory};
-use keel_abi::acpi::number;
-use keel_abi::list::List;
-use keel_abi::memory::INFO_MODULES;
-use keel_abi::ranges::Range;
+use crate::base::facts::{limit, Memory};
+use keel_abi::{acpi::number, list::List, memory::KIP_MODULES, ranges::Range};
 
 /// Magic numbers in the kernel's headers, of version 1 and of version 2.
 pub const HEADER_MAGIC: [u32; 2] = [0x1bad_b002, 0xe852_50d6];
@@ -15,9 +13,9 @@ pub const HEADER_MAGIC: [u32; 2] = [0x1bad_b002, 0xe852_50d6];
 const LOADER_MAGIC: [u32; 2] = [0x2bad_b002, 0x36d7_6289];
 /// Flags of version 1's header: modules page aligned, memory information, addresses in the header.
 pub const HEADER_FLAGS: u32 = 1 | 1 << 1 | 1 << 16;
-/// Pieces of memory that are left, of RAM and of others: from `Memory`'s room for pieces, modules and what is the kernel's
-/// are cut out.
-const MOST_PIECES: usize = 64;
+/// Pieces of memory that are left, of RAM and of others: from `Memory`'s room for pieces, modules
+/// and what is the kernel's are cut out.
+const MOST_SMALL_PAGES: usize = 64;
 /// Longest command line that is looked at.
 const MAX_TEXT: usize = 4096;
 /// The kind of a framebuffer whose pixels are colours.
@@ -29,7 +27,7 @@ pub struct Information {
     /// The kernel's command line.
     pub command_line: &'static [u8],
     /// The modules in order.
-    pub modules: List<Module, { INFO_MODULES as usize }>,
+    pub modules: List<Module, { KIP_MODULES as usize }>,
     /// RAM that may be used.
     pub ram: Memory,
     /// What else the memory map tells of.
@@ -52,19 +50,20 @@ pub struct Module {
 }
 
 impl Information {
-    /// Takes over what the loader left at `address`; `None` if `magic` is not a loader's or it makes no sense.
+    /// Takes over what the loader left at `address`; `None` if `magic` is not a loader's or it
+    /// makes no sense.
     pub fn new(magic: u32, address: u64) -> Option<Information> {
         let mut information = Information::default();
         match LOADER_MAGIC.iter().position(|known| *known == magic)? {
             0 => information.take_fields(address)?,
-            _ => information.take_tags(address)?,
+            _ => information.take_pcids(address)?,
         }
         information.settle();
         Some(information)
     }
 
-    /// What is RAM and reserved is reserved: a piece of RAM that cannot be cut goes as a whole. Then the pieces are as few
-    /// as can be cut further.
+    /// What is RAM and reserved is reserved: a piece of RAM that cannot be cut goes as a whole.
+    /// Then the pieces are as few as can be cut further.
     fn settle(&mut self) {
         let Information { ram, reserved, .. } = self;
         loop {
@@ -77,7 +76,7 @@ impl Information {
             }
         }
         let all = *ram;
-        self.lost = limit(&all, ram, reserved, MOST_PIECES);
+        self.lost = limit(&all, ram, reserved, MOST_SMALL_PAGES);
     }
 
     /// Version 1: a bit of the flags says whether a field is there.
@@ -103,7 +102,7 @@ impl Information {
     }
 
     /// Version 2. The texts lie in the list itself, which therefore is nobody's memory.
-    fn take_tags(&mut self, address: u64) -> Option<()> {
+    fn take_pcids(&mut self, address: u64) -> Option<()> {
         const COMMAND_LINE: u64 = 1;
         const MODULE: u64 = 3;
         const MEMORY_MAP: u64 = 6;

@@ -5,11 +5,10 @@ use super::cpu::{self, cpu, Cpu};
 use super::cpuid::{self, Feature};
 use super::regs::*;
 use super::{direct, DIRECT, OFFSET};
-use crate::boot::{self, Word, BOOT_MAPPED};
-use crate::lock;
-use crate::pool::{Kind, POOL};
-use keel_abi::fpage::*;
-use keel_abi::ranges::Range;
+use crate::base::facts::{Word, BOOT_MAPPED, FACTS};
+use crate::object::{Kind, POOL};
+use crate::{base::facts, percpu::lock};
+use keel_abi::{fpage::*, ranges::Range};
 
 /// Entry: present.
 pub const PRESENT: u64 = 1;
@@ -25,11 +24,11 @@ pub const PCD: u64 = 1 << 4;
 pub const ACCESSED: u64 = 1 << 5;
 /// Entry: it was written through.
 pub const DIRTY: u64 = 1 << 6;
-/// Entry above level 0: it maps a large page.
+/// Entry above the lowest level: it maps a large page.
 pub const LARGE: u64 = 1 << 7;
 /// Entry: the translation is every space's, and stays when CR3 is written.
 const GLOBAL: u64 = 1 << 8;
-/// Entry, for software: a kernel object that the user sees (UTCB, frames, information page).
+/// Entry, for software: a kernel object that the user sees (UTCB, frames, KIP).
 pub const KERNEL_OBJECT: u64 = 1 << 9;
 /// Entry: no execution.
 pub const NO_EXECUTE: u64 = 1 << 63;
@@ -96,31 +95,33 @@ pub fn table(physical: u64) -> *mut u64 {
     direct(physical).cast()
 }
 
-/// Tags translations on this processor where CPUID offers it and the command line does not object. CR3's low bits are 0.
-/// The entries that clear no registers, which are for measuring alone, know no tags.
-pub fn use_tags(cpu: &Cpu) {
-    if cpuid::has(Feature::Pcid) && !boot::has_word(Word::NoPcid) && !boot::has_word(Word::NoClear) {
+/// Pcids translations on this processor where CPUID offers it and the command line does not object.
+/// CR3's low bits are 0. The entries that clear no registers, which are for measuring alone, know
+/// no tags.
+pub fn use_pcids(cpu: &Cpu) {
+    if cpuid::has(Feature::Pcid) && !facts::has_word(Word::NoPcid) && !facts::has_word(Word::NoClear) {
         // SAFETY: CPUID offers it, and the tag is 0.
         unsafe { write_cr4(read_cr4() | CR4_PCIDE) };
-        cpu.tags.begin();
+        cpu.pcids.begin();
     }
 }
 
-/// Before an entry of the space with top table `root` is changed: no other processor uses the space.
+/// Before an entry of the space with top table `root` is changed: no other processor uses the
+/// space.
 #[inline]
-pub fn exclude(root: u64) {
+pub fn shoot_down(root: u64) {
     if cpu::count() > 1 {
-        exclude_others(root);
+        shoot_down_others(root);
     }
 }
 
-fn exclude_others(root: u64) {
+fn shoot_down_others(root: u64) {
     let own = cpu().index;
     for cpu in cpu::all().filter(|cpu| cpu.index != own) {
         if cpu.space.get() == root {
-            lock::settle(cpu);
+            lock::write_back(cpu);
         }
-        cpu.tags.forget(root);
+        cpu.pcids.forget(root);
     }
 }
 
@@ -135,20 +136,22 @@ pub enum Held {
     Tagged(u64),
 }
 
-/// Which translations this processor may hold of entries of `level` in the space with top table `root`, as long as it
-/// enters no other space; where they can only be dropped all at once, they are dropped.
+/// Which translations this processor may hold of entries of `level` in the space with top table
+/// `root`, as long as it enters no other space; where they can only be dropped all at once, they
+/// are dropped.
 ///
-/// INVLPG drops all that a processor keeps of a large page, and of tables. INVPCID with an address promises that only for
-/// what translates this very address: not for other parts of a large page, nor for what a table that goes has led to.
+/// INVLPG drops all that a processor keeps of a large page, and of tables. INVPCID with an address
+/// promises that only for what translates this very address: not for other parts of a large page,
+/// nor for what a table that goes has led to.
 #[inline(always)]
 pub fn held(root: u64, level: u8) -> Held {
     let cpu = cpu();
     if cpu.space.get() == root {
         return Held::Present;
     }
-    match cpu.tags.of(root) {
+    match cpu.pcids.of(root) {
         Some(tag) if level == 0 && cpuid::has(Feature::InvPcid) => return Held::Tagged(tag),
-        Some(_) => cpu.tags.forget(root),
+        Some(_) => cpu.pcids.forget(root),
         None => {}
     }
     Held::Nothing
@@ -168,19 +171,19 @@ impl Held {
 }
 
 /// No processor uses the space with top table `root` or knows anything of it.
-pub fn abandon(root: u64) {
-    exclude(root);
+pub fn leave_table(root: u64) {
+    shoot_down(root);
     let cpu = cpu();
     if cpu.space.get() == root {
         leave(cpu);
     }
-    cpu.tags.forget(root);
+    cpu.pcids.forget(root);
 }
 
 /// Drops all translations of the space with top table `root`, on all processors.
 pub fn flush_all(root: u64) {
     let present = cpu().space.get() == root;
-    abandon(root);
+    leave_table(root);
     if present {
         switch(cpu(), root);
     }
@@ -191,8 +194,9 @@ pub fn flush_all(root: u64) {
 pub fn switch(cpu: &Cpu, root: u64) {
     if cpu.space.get() != root {
         cpu.space.set(root);
-        let value = if cpu.tags.are_used() { cpu.tags.enter(root) } else { root };
-        // SAFETY: every top table has the kernel's half; translations are kept only if they are this space's.
+        let value = if cpu.pcids.are_used() { cpu.pcids.enter(root) } else { root };
+        // SAFETY: every top table has the kernel's half; translations are kept only if they are
+        // this space's.
         unsafe { write_cr3(value) };
     }
 }
@@ -252,12 +256,13 @@ unsafe fn entry_at(root: *mut u64, address: u64, level: u8) -> *mut u64 {
     }
 }
 
-/// A page of the pool, zero, for ever: its physical address.
+/// A page of the pool, zero, forever: its physical address.
 fn new_page() -> u64 {
     POOL.physical(POOL.take_zeroed(POOL.root_account(), Kind::Table).expect("the pool is larger than the boot needs"))
 }
 
-/// Extends the direct map from the first 4 GB to `end`, drops the one-to-one map, and gives every page the least rights.
+/// Extends the direct map from the first 4 GB to `end`, drops the one-to-one map, and gives every
+/// page the least rights.
 ///
 /// # Safety
 /// Called once, on the boot tables, with the pool in place.
@@ -265,8 +270,8 @@ pub unsafe fn finish_kernel_map(end: u64) {
     let (top, new) = ((&raw mut boot_pml4).cast(), table(new_page()));
     let largest = if cpuid::has(Feature::LargePages) { 2 } else { 1 };
     let pages = |pages: core::ops::Range<u64>, level| pages.step_by(span(level) as usize).map(move |at| (at, level));
-    // SAFETY: the new table is ours alone; addresses stay below `end`. The kernel, which lies in the first 2 MB (link.ld),
-    // is mapped to where it was.
+    // SAFETY: the new table is ours alone; addresses stay below `end`. The kernel, which lies in
+    // the first 2 MB (link.ld), is mapped to where it was.
     unsafe {
         for (at, _) in pages(0..span(1), 0) {
             *entry_at(new, OFFSET + at, 0) = image_entry(at);
@@ -282,8 +287,8 @@ pub unsafe fn finish_kernel_map(end: u64) {
     }
 }
 
-/// Panics unless each page of the kernel's half can be written or executed but not both, is out of the users' reach,
-/// and leaves the kernel's text and constants as they are.
+/// Panics unless each page of the kernel's half can be written or executed but not both, is out of
+/// the users' reach, and leaves the kernel's text and constants as they are.
 pub fn check_kernel_map() {
     // SAFETY: the boot table is the top one.
     unsafe { check((&raw const boot_pml4).cast(), TOP_LEVEL, KERNEL_SLOTS) };
@@ -327,7 +332,7 @@ pub unsafe fn make_uncached(physical: u64) {
 /// Maps a framebuffer above 4 GB in the direct map, where no RAM is. False if it cannot be there.
 pub fn map_screen(range: Range) -> bool {
     let largest = if cpuid::has(Feature::LargePages) { 2 } else { 1 };
-    if range.start < boot::MAPPED_END.get().next_multiple_of(span(largest)) || range.end > PROCESSORS - DIRECT {
+    if range.start < facts::MAPPED_END.get().next_multiple_of(span(largest)) || range.end > PROCESSORS - DIRECT {
         return false;
     }
     let pages = range.grow_to(span(1));
@@ -356,7 +361,8 @@ pub unsafe fn map_processor(index: u8, bytes: usize) -> *mut u8 {
     base as *mut u8
 }
 
-/// A top table with the kernel's half and the first 2 MB one-to-one, below 4 GB, for processors that start.
+/// A top table with the kernel's half and the first 2 MB one-to-one, below 4 GB, for processors
+/// that start.
 pub fn starting_tables() -> u64 {
     let root = new_page();
     // SAFETY: a fresh page; the pool lies below 4 GB.
@@ -381,4 +387,22 @@ pub unsafe fn copy_kernel_half(root: *mut u64) {
 /// Physical address of something in the kernel's image.
 pub fn image_physical<T>(pointer: *const T) -> u64 {
     pointer as u64 - OFFSET
+}
+
+/// The level of the largest page of at most 2^log2 bytes at a physical address that nobody is
+/// forbidden to have.
+pub fn physical_page(address: u64, log2: u8) -> Option<u8> {
+    let top = if cpuid::has(Feature::LargePages) { 2 } else { 1 };
+    (0..=top).rev().find(|level| {
+        let base = address & !(span(*level) - 1);
+        let page = Range::new(base, base + span(*level));
+        span_shift(*level) <= log2.max(12)
+            && page.end <= 1 << cpuid::physical_bits()
+            && FACTS.get().is_some_and(|facts| !facts.forbidden.overlaps(page))
+    })
+}
+
+/// Whether the processor can form a physical address.
+pub fn is_physical(address: u64) -> bool {
+    address >> cpuid::physical_bits() == 0
 }

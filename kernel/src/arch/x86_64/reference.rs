@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What tells the TSC's frequency, or counts at a known one: CPUID, hypervisors, the PIT, the HPET, ACPI's PM timer.
-//! Each is looked at once, at boot.
+//! What tells the TSC's frequency, or counts at a known one: CPUID, hypervisors, the PIT, the HPET,
+//! ACPI's PM timer. Each is looked at once, at boot.
 
 use super::cpuid;
 use super::frequency::{self, choose, measure_tsc, Answer, Reference};
 use super::regs::*;
 use super::{acpi, direct, paging};
-use crate::boot::Memory;
-use crate::print::log;
+use crate::{arch::print::log, base::facts::Memory};
 use core::cell::UnsafeCell;
 use keel_abi::list::List;
 
@@ -19,7 +18,8 @@ const PIT_TICKS: u64 = PIT_HZ / 100;
 const PM_TIMER_HZ: u64 = 3_579_545;
 const PM_TIMER_BITS: u64 = 0xff_ffff;
 
-/// The TSC's frequency: what is told comes before what is measured, the majority before all. Panics if nothing tells it.
+/// The TSC's frequency: what is told comes before what is measured, the majority before all. Panics
+/// if nothing tells it.
 pub fn find_tsc(rsdp: u64, ram: &Memory) -> Answer {
     let found = [
         ("the hypervisor's CPUID leaf", frequency::of_khz(cpuid::hypervisor_tsc_khz())),
@@ -94,16 +94,16 @@ fn kvm_clock() -> Option<u64> {
     frequency::of_kvm_clock(clock.multiplier, clock.shift)
 }
 
-/// Measures with channel 0 of the PIT, which counts down once. Its output is read back, which needs no other chip (a
-/// machine with a PIT need not have port 0x61).
+/// Measures with channel 0 of the PIT, which counts down once. Its output is read back, which needs
+/// no other chip (a machine with a PIT need not have port 0x61).
 fn pit() -> Option<u64> {
     const COMMAND: u16 = 0x43;
     const COUNTER: u16 = 0x40;
     /// Channel 0, both bytes of the count, mode 0: how a status begins, with the output above it.
     const ONCE: u8 = 0x30;
     const MODE: u8 = 0x3f;
-    /// Channel 0, both bytes of the count, mode 3. With a count of 0 that is 18.2 Hz, the firmware's clock. QEMU's
-    /// processors that take turns on one clock do that at its edges too.
+    /// Channel 0, both bytes of the count, mode 3. With a count of 0 that is 18.2 Hz, the
+    /// firmware's clock. QEMU's processors that take turns on one clock do that at its edges too.
     const PERIODIC: u8 = 0x36;
     const OUTPUT: u8 = 0x80;
     /// Read back, no count but the status, of channel 0.

@@ -32,7 +32,8 @@ pub const MSR_XAPIC_DISABLE_STATUS: u32 = 0xbd;
 
 /// EFER: SYSCALL, long mode, no-execute.
 pub const EFER_BITS: u32 = 1 | 1 << 8 | 1 << 11;
-/// All of CR0: protection, monitor coprocessor, the bit that is always set, numeric errors, write protection, paging.
+/// All of CR0: protection, monitor coprocessor, the bit that is always set, numeric errors, write
+/// protection, paging.
 pub const CR0_BITS: u32 = 1 | 1 << 1 | 1 << 4 | 1 << 5 | 1 << 16 | 1 << 31;
 /// CR0: task switched, the next FPU instruction traps.
 pub const CR0_TS: u64 = 1 << 3;

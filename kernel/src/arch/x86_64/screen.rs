@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The screen as the loader left it: a framebuffer, else the PC's text mode. The kernel's console is shown there if the
-//! command line has `screen`, and in a panic, when no other processor draws.
+//! The screen as the loader left it: a framebuffer, else the PC's text mode. The kernel's console
+//! is shown there if the command line has `screen`, and in a panic, when no other processor draws.
 
 use super::{direct, paging};
-use crate::boot::BOOT_MAPPED;
-use crate::global::Global;
+use crate::base::{facts::BOOT_MAPPED, Global};
 use core::cell::Cell;
 use keel_abi::ranges::Range;
 
@@ -14,13 +13,15 @@ const TEXT_COLUMNS: usize = 80;
 const TEXT_ROWS: usize = 25;
 /// The colours of a letter in text mode: white on black.
 const TEXT_COLOURS: u16 = 0x0f00;
-/// Pixels of a letter, with the space around it, and columns and rows of a glyph, before they are enlarged.
+/// Pixels of a letter, with the space around it, and columns and rows of a glyph, before they are
+/// enlarged.
 const LETTER: (usize, usize) = (6, 10);
 const GLYPH: (usize, usize) = (5, 8);
 /// A framebuffer's letters are as large as leaves room for so many in a line.
 const COLUMNS: usize = 80;
 
-/// The letters from ' ' to '~': columns from left to right in bytes from the fifth down, whose lowest bit is the top.
+/// The letters from ' ' to '~': columns from left to right in bytes from the fifth down, whose
+/// lowest bit is the top.
 #[rustfmt::skip]
 const GLYPHS: [u64; 95] = [
     0x0000000000, 0x00005f0000, 0x0007000700, 0x147f147f14, 0x242a7f2a12, 0x2313086462, 0x3649562050, 0x0008070300,
@@ -65,7 +66,8 @@ static SHOWN: Global<Cell<Shown>> = Global::new(Cell::new(Shown::Nothing));
 /// Row and column of the next letter.
 static NEXT: Global<Cell<(usize, usize)>> = Global::new(Cell::new((0, 0)));
 
-/// Takes the loader's framebuffer (`Info` describes it) where the boot tables map it, or the text mode, if that place is not RAM.
+/// Takes the loader's framebuffer (`Info` describes it) where the boot tables map it, or the text
+/// mode, if that place is not RAM.
 pub fn init(framebuffer: &[u64; 4], has_text: bool) {
     let text = Screen { start: TEXT.start, pitch: 0, pixel: 0, scale: 1, columns: TEXT_COLUMNS, rows: TEXT_ROWS };
     SCREEN.set(match of(framebuffer) {
@@ -75,7 +77,7 @@ pub fn init(framebuffer: &[u64; 4], has_text: bool) {
 }
 
 /// The same for a framebuffer above 4 GB, when the kernel's tables can be extended.
-pub fn init_far(framebuffer: &[u64; 4]) {
+pub fn init_cross_clan(framebuffer: &[u64; 4]) {
     if let Some((screen, _)) =
         of(framebuffer).filter(|(_, range)| range.end > BOOT_MAPPED && paging::map_screen(*range))
     {
@@ -158,7 +160,8 @@ impl Screen {
                 let bits = glyph.get(x).filter(|_| y / self.scale < GLYPH.1);
                 let is_lit = bits.is_some_and(|bits| bits >> (y / self.scale) & 1 == 1);
                 let place = line.wrapping_add((column * LETTER.0 + x) * self.scale * self.pixel);
-                // SAFETY: inside the framebuffer, as `of` has it, which the direct map has. White is all ones in every format.
+                // SAFETY: inside the framebuffer, as `of` has it, which the direct map has. White
+                // is all ones in every format.
                 unsafe { place.write_bytes(if is_lit { 0xff } else { 0 }, self.scale * self.pixel) };
             }
         }

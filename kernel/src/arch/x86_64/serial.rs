@@ -2,7 +2,7 @@
 //! A 16550 serial port, written by polling.
 
 use super::regs::{inb, outb};
-use crate::global::Global;
+use crate::base::Global;
 use core::cell::Cell;
 
 /// Ports of COM1 to COM4.

@@ -3,17 +3,12 @@
 //! The selectors are those that 64-bit Linux programs expect to see.
 
 use super::cpu::{self, cpu, Cpu};
-use super::entry::{FLAGS_CLEARED, VECTOR_INT80};
-use super::fast;
+use super::cpuid::{self, Feature};
 use super::regs::*;
-use crate::global::Global;
-use crate::io;
-use crate::mask::bounded;
-use crate::refs::Ref;
-use crate::task::Task;
-use core::arch::asm;
-use core::cell::Cell;
-use core::mem::offset_of;
+use super::switch::FLAGS_CLEARED;
+use crate::base::{facts, facts::Word, nospec::nospec, Global, Ref};
+use crate::object::{io_space, Task};
+use core::{arch::asm, cell::Cell, mem::offset_of};
 
 /// Kernel code.
 const KERNEL_CS: u16 = 0x10;
@@ -36,20 +31,39 @@ const DESCRIPTORS: usize = 16;
 /// Bytes of a stack for exceptions that need one of their own.
 const IST_STACK: usize = 4096;
 
-/// Task state segment (Intel SDM volume 3, 8.7), with the bitmap of ports behind it, which must start inside the first
-/// 64 KB of the segment.
+/// #DB.
+pub const VECTOR_DB: u64 = 1;
+/// #UD.
+pub const VECTOR_UD: u64 = 6;
+/// #NM: the FPU is off.
+pub const VECTOR_NM: u64 = 7;
+/// #DF.
+pub const VECTOR_DF: u64 = 8;
+/// #GP.
+pub const VECTOR_GP: u64 = 13;
+/// #PF.
+pub const VECTOR_PF: u64 = 14;
+/// #MC.
+pub const VECTOR_MC: u64 = 18;
+/// First vector that is no exception.
+pub const FIRST_INTERRUPT: u64 = 32;
+/// `int 0x80`.
+pub const VECTOR_INT80: u64 = 0x80;
+
+/// Task state segment (Intel SDM volume 3, 8.7), with the bitmap of ports behind it, which must
+/// start inside the first 64 KB of the segment.
 #[repr(C, align(128))]
 struct State {
     words: [Cell<u32>; 25],
     reserved: u16,
     ports: Cell<u16>,
-    bitmap: [Cell<u64>; io::WORDS],
+    bitmap: [Cell<u64>; io_space::WORDS],
     /// The processor reads one byte beyond; it must be all ones.
     end: Cell<u64>,
 }
 
-/// Where the stack pointers stand in `State::words`: for entries from user mode, and the first of those for exceptions that
-/// need one of their own.
+/// Where the stack pointers stand in `State::words`: for entries from user mode, and the first of
+/// those for exceptions that need one of their own.
 const ENTRY_STACK: usize = 1;
 const IST: usize = 9;
 
@@ -67,7 +81,7 @@ object! {
             words: [const { Cell::new(0) }; 25],
             reserved: 0,
             ports: Cell::new(NO_PORTS),
-            bitmap: [const { Cell::new(u64::MAX) }; io::WORDS],
+            bitmap: [const { Cell::new(u64::MAX) }; io_space::WORDS],
             end: Cell::new(u64::MAX),
         },
         ist: [Stack<IST_STACK>; 3] = [const { Stack([const { Cell::new(0) }; IST_STACK]) }; 3],
@@ -108,9 +122,9 @@ pub fn init(cpu: &Cpu) {
     }
     let gdtr = Pointer { limit: (DESCRIPTORS * 8 - 1) as u16, base: cpu.tables.gdt.as_ptr() as u64 };
     let idtr = Pointer { limit: 256 * 16 - 1, base: IDT.as_ptr() as u64 };
-    // The local table must be loaded with nothing: after a reset it is usable and begins at address 0, where a user
-    // could lay a gate into the kernel.
-    // SAFETY: the tables are statics and complete; the far return loads the kernel's code selector.
+    // The local table must be loaded with nothing: after a reset it is usable and begins at address
+    // 0, where a user could lay a gate into the kernel. SAFETY: the tables are statics and
+    // complete; the far return loads the kernel's code selector.
     unsafe {
         asm!("lgdt [{gdt}]", "lidt [{idt}]", "mov ss, {ss:e}", "push {cs}", "lea {t}, [rip + 2f]", "push {t}", "retfq", "2:",
             "ltr {tss:x}", "lldt {null:x}",
@@ -132,6 +146,9 @@ unsafe extern "C" {
     fn fatal_df();
     fn fatal_mc();
     fn vector_stubs();
+    #[link_name = "page_fault_entry"]
+    fn nopcid_page_fault_entry();
+    fn pcid_page_fault_entry();
 }
 
 #[repr(C, packed)]
@@ -163,7 +180,7 @@ fn fill_idt(cpu: &Cpu) {
             2 => (nmi_entry as *const () as u64, 2),
             8 => (fatal_df as *const () as u64, 3),
             18 => (fatal_mc as *const () as u64, 3),
-            14 if fast::are_used() => (fast::page_fault_entry(cpu), 0),
+            14 if use_fast_paths() => (page_fault_entry(cpu), 0),
             _ => (vector_stubs as *const () as u64 + vector as u64 * 16, 0),
         };
         let privilege = if USER_VECTORS.contains(&vector) { 3 } else { 0 };
@@ -178,6 +195,17 @@ fn fill_idt(cpu: &Cpu) {
     }
 }
 
+/// Whether the fast paths are used.
+pub fn use_fast_paths() -> bool {
+    !facts::has_word(Word::NoFast) && cpuid::has(Feature::FsGsBase) && cpuid::has(Feature::Xsave)
+}
+
+/// Where page faults enter.
+fn page_fault_entry(cpu: &Cpu) -> u64 {
+    (if cpu.pcids.are_used() { pcid_page_fault_entry as *const () } else { nopcid_page_fault_entry as *const () })
+        as u64
+}
+
 fn set_stack(cpu: &Cpu, word: usize, top: u64) {
     cpu.tables.state.words[word].set(top as u32);
     cpu.tables.state.words[word + 1].set((top >> 32) as u32);
@@ -190,11 +218,12 @@ pub fn select_ports(cpu: &Cpu, task: Ref<Task>) {
     cpu.tables.state.ports.set(if loaded { PORTS_OFFSET } else { NO_PORTS });
 }
 
-/// Copies the ports of the running task into the bitmap. False if it has none, or they are there already.
+/// Copies the ports of the running task into the bitmap. False if it has none, or they are there
+/// already.
 pub fn load_ports(task: Ref<Task>) -> bool {
     let cpu = cpu();
     let loaded = cpu.tables.ports_of.get() == task.number;
-    if if loaded { cpu.tables.state.ports.get() != NO_PORTS } else { !io::load(task, &cpu.tables.state.bitmap) } {
+    if if loaded { cpu.tables.state.ports.get() != NO_PORTS } else { !io_space::load(task, &cpu.tables.state.bitmap) } {
         return false;
     }
     cpu.tables.ports_of.set(task.number);
@@ -202,8 +231,8 @@ pub fn load_ports(task: Ref<Task>) -> bool {
     true
 }
 
-/// The ports of a task have changed: the bitmaps are stale. A processor that runs the task reads the offset at its next
-/// port instruction.
+/// The ports of a task have changed: the bitmaps are stale. A processor that runs the task reads
+/// the offset at its next port instruction.
 pub fn forget_ports(task: Ref<Task>) {
     for cpu in cpu::all().filter(|cpu| cpu.tables.ports_of.get() == task.number) {
         cpu.tables.ports_of.set(0);
@@ -219,7 +248,8 @@ pub fn is_user_descriptor(descriptor: u64) -> bool {
     const CODE: u64 = 1 << 43;
     const CONFORMING: u64 = 1 << 42;
     const READABLE: u64 = 1 << 41;
-    // Code must be readable: the kernel loads it into data segment registers too, and must not fault.
+    // Code must be readable: the kernel loads it into data segment registers too, and must not
+    // fault.
     let code = descriptor & (CODE | CONFORMING | READABLE);
     let kind = code & CODE == 0 || code == CODE | READABLE;
     descriptor == 0 || descriptor & SEGMENT != 0 && descriptor & USER == USER && descriptor & LONG == 0 && kind
@@ -232,11 +262,12 @@ pub fn set_tls(descriptors: [u64; 3]) {
     }
 }
 
-/// Whether a selector may be loaded in user mode: null, user data, 32-bit or 64-bit code, thread-local if present.
+/// Whether a selector may be loaded in user mode: null, user data, 32-bit or 64-bit code,
+/// thread-local if present.
 fn is_loadable(selector: u16) -> bool {
     let index = selector as usize / 8;
     let local = (TLS_FIRST..TLS_FIRST + 3).contains(&index)
-        && cpu().tables.gdt[bounded::<DESCRIPTORS>(index)].get() >> 47 & 1 == 1;
+        && cpu().tables.gdt[nospec::<DESCRIPTORS>(index)].get() >> 47 & 1 == 1;
     selector <= 3 || selector == USER_SS || local && selector & 7 == 3
 }
 
@@ -258,8 +289,8 @@ pub fn selectors() -> u64 {
 /// Loads ds, es, fs, gs; the bases of fs and gs must be written afterwards.
 pub fn load_selectors(selectors: u64) {
     let checked = |shift: u32| Some((selectors >> shift) as u16).filter(|it| is_loadable(*it)).map_or(0, u32::from);
-    // SAFETY: each selector is null or a user segment that is present, so loading cannot fault. gs is loaded while the
-    // user's base is the active one, since loading clears the active base.
+    // SAFETY: each selector is null or a user segment that is present, so loading cannot fault. gs
+    // is loaded while the user's base is the active one, since loading clears the active base.
     unsafe {
         asm!("mov ds, {:e}", "mov es, {:e}", "mov fs, {:e}", "swapgs", "mov gs, {:e}", "swapgs",
             in(reg) checked(0), in(reg) checked(16), in(reg) checked(32), in(reg) checked(48), options(nostack));

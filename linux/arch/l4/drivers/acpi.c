@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What Linux's ACPI core asks of an architecture: the tables' memory, which
- * sigma0 gives read-only, and interrupts, whose numbers are the I/O APIC's lines.
+ * What Linux's ACPI core asks of an architecture: the memory of the tables, which sigma0 grants
+ * read-only, and interrupts, whose numbers in Linux are the GSIs.
  */
 #include <linux/acpi.h>
 #include <linux/export.h>
@@ -17,13 +17,13 @@ int acpi_noirq;
 int acpi_strict;
 enum acpi_irq_model_id acpi_irq_model = ACPI_IRQ_MODEL_IOAPIC;
 
-/* Before there is a vmalloc area tables lie in the direct map, where no RAM of ours is. */
+/* Before there is a vmalloc area, tables are mapped in the direct map, where no RAM of Linux is. */
 void __init __iomem *__acpi_map_table(unsigned long phys, unsigned long size)
 {
 	unsigned long page;
 
 	for (page = phys & PAGE_MASK; page < phys + size; page += PAGE_SIZE)
-		if (!host_map_device(page, (unsigned long)__va(page)))
+		if (!keel_map_device(page, (unsigned long)__va(page)))
 			return NULL;
 	return (void __iomem *)__va(phys);
 }
@@ -44,7 +44,7 @@ int acpi_isa_irq_to_gsi(unsigned int irq, u32 *gsi)
 	return 0;
 }
 
-/* The micro-kernel knows from the same tables how a line is triggered. */
+/* The micro-kernel has read the trigger mode of a GSI from the same tables. */
 int acpi_register_gsi(struct device *dev, u32 gsi, int trigger, int polarity)
 {
 	return gsi;
@@ -54,9 +54,9 @@ void acpi_unregister_gsi(u32 gsi)
 {
 }
 
-/* A server without a right over the tables runs without them. */
+/* A server that has no right over the tables runs without ACPI. */
 void __init l4_acpi_init(void)
 {
-	if (!host_info->rsdp || acpi_table_init())
+	if (!keel_kip->rsdp || acpi_table_init())
 		disable_acpi();
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The first console: the root task prints. It ends when a real console comes, and
- * keeps its text out of the serial driver's hands. It also asks sigma0 for the
- * serial ports, without which the 8250 driver would fault.
+ * The boot console, which the root task prints. It is unregistered when a real console is, so that
+ * its text does not mix with that of the serial driver. Also asks sigma0 for the serial ports,
+ * without which the 8250 driver would fault.
  */
 #include <linux/console.h>
 #include <linux/init.h>
@@ -11,16 +11,16 @@
 
 #define SERIAL_PORTS_LOG2 3
 
-static const unsigned int serial_ports[] = { 0x3f8, 0x2f8 };
+static const unsigned int l4_serial_ports[] = { 0x3f8, 0x2f8 };
 
-static void write_root(struct console *console, const char *text, unsigned int length)
+static void l4_console_write(struct console *console, const char *text, unsigned int length)
 {
-	host_print(text, length);
+	keel_print(text, length);
 }
 
-static struct console root_console = {
+static struct console l4_console = {
 	.name = "keel",
-	.write = write_root,
+	.write = l4_console_write,
 	.flags = CON_PRINTBUFFER | CON_BOOT | CON_ANYTIME,
 	.index = -1,
 };
@@ -29,8 +29,8 @@ void __init l4_console_init(void)
 {
 	unsigned int i;
 
-	register_console(&root_console);
-	for (i = 0; i < ARRAY_SIZE(serial_ports); i++)
-		if (!host_map_ports(serial_ports[i], SERIAL_PORTS_LOG2))
-			panic("keel: no right over I/O port %x", serial_ports[i]);
+	register_console(&l4_console);
+	for (i = 0; i < ARRAY_SIZE(l4_serial_ports); i++)
+		if (!keel_map_ports(l4_serial_ports[i], SERIAL_PORTS_LOG2))
+			panic("keel: no right over I/O port %x", l4_serial_ports[i]);
 }

@@ -8,7 +8,7 @@
 #include <linux/slab.h>
 #include <asm/pci_x86.h>
 
-/* What x86's direct.c shares with x86's other ways, none of which is here. */
+/* Variables that x86's direct.c shares with other access methods, which are not used here. */
 DEFINE_RAW_SPINLOCK(pci_config_lock);
 const struct pci_raw_ops *raw_pci_ops, *raw_pci_ext_ops;
 unsigned int pci_probe;
@@ -30,29 +30,29 @@ int raw_pci_write(unsigned int domain, unsigned int bus, unsigned int devfn, int
 	return pci_direct_conf1.write(domain, bus, devfn, reg, len, value);
 }
 
-static int read_config(struct pci_bus *bus, unsigned int devfn, int reg, int len, u32 *value)
+static int l4_pci_read_config(struct pci_bus *bus, unsigned int devfn, int reg, int len, u32 *value)
 {
 	return raw_pci_read(pci_domain_nr(bus), bus->number, devfn, reg, len, value);
 }
 
-static int write_config(struct pci_bus *bus, unsigned int devfn, int reg, int len, u32 value)
+static int l4_pci_write_config(struct pci_bus *bus, unsigned int devfn, int reg, int len, u32 value)
 {
 	return raw_pci_write(pci_domain_nr(bus), bus->number, devfn, reg, len, value);
 }
 
-static struct pci_ops config_ops = {
-	.read = read_config,
-	.write = write_config,
+static struct pci_ops l4_pci_config_ops = {
+	.read = l4_pci_read_config,
+	.write = l4_pci_write_config,
 };
 
-static void release_root(struct acpi_pci_root_info *info)
+static void l4_pci_release_root(struct acpi_pci_root_info *info)
 {
 	kfree(info);
 }
 
-static struct acpi_pci_root_ops root_ops = {
-	.pci_ops = &config_ops,
-	.release_info = release_root,
+static struct acpi_pci_root_ops l4_pci_root_ops = {
+	.pci_ops = &l4_pci_config_ops,
+	.release_info = l4_pci_release_root,
 };
 
 struct pci_bus *pci_acpi_scan_root(struct acpi_pci_root *root)
@@ -62,15 +62,15 @@ struct pci_bus *pci_acpi_scan_root(struct acpi_pci_root *root)
 
 	if (!info)
 		return NULL;
-	bus = acpi_pci_root_create(root, &root_ops, info, root->device);
+	bus = acpi_pci_root_create(root, &l4_pci_root_ops, info, root->device);
 	if (!bus)
-		return NULL;	/* the information is released */
+		return NULL;	/* acpi_pci_root_create() has released info */
 	pci_bus_claim_resources(bus);
 	pci_assign_unassigned_root_bus_resources(bus);
 	return bus;
 }
 
-/* So that interrupt routing finds the bridge in ACPI's tree. */
+/* Lets interrupt routing find the bridge in ACPI's tree. */
 int pcibios_root_bridge_prepare(struct pci_host_bridge *bridge)
 {
 	ACPI_COMPANION_SET(&bridge->dev, bridge->bus->sysdata);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The screen that the boot loader left, for Linux's drivers of such framebuffers,
- * and the ports of the keyboard before it, which not every server has.
+ * The framebuffer that the boot loader set up, for Linux's framebuffer drivers, and the ports of
+ * the keyboard, which not every server owns.
  */
 #include <linux/init.h>
 #include <linux/ioport.h>
@@ -15,26 +15,26 @@
 
 struct screen_info screen_info;
 
-static struct resource foreign_keyboard = {
+static struct resource l4_keyboard_ports = {
 	.name = "another task's keyboard",
 	.start = KEYBOARD_PORT,
 	.end = KEYBOARD_PORT + (1 << KEYBOARD_PORTS_LOG2) - 1,
 	.flags = IORESOURCE_IO | IORESOURCE_BUSY,
 };
 
-/* A driver that does not get its ports leaves them alone; touched, they would be a fault. */
-static void __init reserve_keyboard(void)
+/* Reserves ports that the server does not own: a driver does not access ports that are reserved. */
+static void __init l4_reserve_keyboard(void)
 {
-	if (!host_map_ports(KEYBOARD_PORT, KEYBOARD_PORTS_LOG2))
-		request_resource(&ioport_resource, &foreign_keyboard);
+	if (!keel_map_ports(KEYBOARD_PORT, KEYBOARD_PORTS_LOG2))
+		request_resource(&ioport_resource, &l4_keyboard_ports);
 }
 
 void __init l4_screen_init(void)
 {
-	const unsigned long *fb = host_info->framebuffer;
+	const unsigned long *fb = keel_kip->framebuffer;
 	u32 length = lower_32_bits(fb[1]), lines = lower_32_bits(fb[2]);
 
-	reserve_keyboard();
+	l4_reserve_keyboard();
 	if (!fb[0])
 		return;
 	screen_info.orig_video_isVGA = VIDEO_TYPE_VLFB;

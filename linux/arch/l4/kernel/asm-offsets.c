@@ -10,9 +10,10 @@ int main(void)
 	OFFSET(TASK_KSP, task_struct, thread.ksp);
 	OFFSET(TRAP_IP, pt_regs, ip);
 	OFFSET(TRAP_SP, pt_regs, sp);
-	/* How far behind rdi's place the flags lie; rsp is right behind them. */
-	DEFINE(TRAP_FLAGS_BEHIND, offsetof(struct pt_regs, flags) - offsetof(struct pt_regs, orig_ax));
-	/* What the 32-bit vDSO tells unwinders of its signal frames. */
+	/* From the word after rdi to the flags; rsp is the word after those. */
+	DEFINE(TRAP_FLAGS_OFFSET,
+	       offsetof(struct pt_regs, flags) - offsetof(struct pt_regs, orig_ax));
+	/* For the 32-bit vDSO's unwind information about signal frames. */
 	OFFSET(IA32_SIGCONTEXT_ax, sigcontext_32, ax);
 	OFFSET(IA32_SIGCONTEXT_bx, sigcontext_32, bx);
 	OFFSET(IA32_SIGCONTEXT_cx, sigcontext_32, cx);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What the processor says of itself by cpuid, for Linux's feature tests, the
- * auxiliary vector and /proc/cpuinfo.
+ * The processor's features, read by CPUID at boot: for Linux's feature tests, the auxiliary vector
+ * and /proc/cpuinfo. All processors are alike, so one record serves for all.
  */
 #include <linux/cpumask.h>
 #include <linux/export.h>
@@ -21,7 +21,7 @@
 #define CPUID_BRAND_FIRST 0x80000002
 #define CPUID_BRAND_LAST 0x80000004
 #define CPUID_ADDRESS_SIZES 0x80000008
-/* What Linux assumes of a processor that does not tell. */
+/* What Linux assumes of a processor that does not report its address sizes. */
 #define DEFAULT_PHYS_BITS 36
 #define DEFAULT_VIRT_BITS 48
 #define AMD_K8 0xf
@@ -29,13 +29,13 @@
 struct cpuinfo_x86 boot_cpu_data;
 EXPORT_SYMBOL(boot_cpu_data);
 u32 elf_hwcap2 __read_mostly;
-static unsigned int virt_bits;
+static unsigned int l4_virt_bits;
 
 struct cpuid_words {
 	u32 eax, ebx, ecx, edx;
 };
 
-static struct cpuid_words __init cpuid_of(u32 leaf, u32 subleaf)
+static struct cpuid_words __init l4_cpuid(u32 leaf, u32 subleaf)
 {
 	struct cpuid_words w = { .eax = leaf, .ecx = subleaf };
 
@@ -43,24 +43,24 @@ static struct cpuid_words __init cpuid_of(u32 leaf, u32 subleaf)
 	return w;
 }
 
-static void __init read_names(struct cpuinfo_x86 *c)
+static void __init l4_read_names(struct cpuinfo_x86 *c)
 {
-	struct cpuid_words w = cpuid_of(0, 0);
+	struct cpuid_words w = l4_cpuid(0, 0);
 	u32 leaf;
 
 	memcpy(c->x86_vendor_id, &w.ebx, 4);
 	memcpy(c->x86_vendor_id + 4, &w.edx, 4);
 	memcpy(c->x86_vendor_id + 8, &w.ecx, 4);
-	if (cpuid_of(CPUID_EXTENDED, 0).eax < CPUID_BRAND_LAST)
+	if (l4_cpuid(CPUID_EXTENDED, 0).eax < CPUID_BRAND_LAST)
 		return;
 	for (leaf = CPUID_BRAND_FIRST; leaf <= CPUID_BRAND_LAST; leaf++) {
-		w = cpuid_of(leaf, 0);
+		w = l4_cpuid(leaf, 0);
 		memcpy(c->x86_model_id + (leaf - CPUID_BRAND_FIRST) * sizeof(w), &w, sizeof(w));
 	}
 }
 
 /* A processor without a name gets the one that x86 Linux gives it. */
-static void __init default_name(struct cpuinfo_x86 *c)
+static void __init l4_default_name(struct cpuinfo_x86 *c)
 {
 	if (c->x86_model_id[0])
 		return;
@@ -71,19 +71,19 @@ static void __init default_name(struct cpuinfo_x86 *c)
 			 c->x86_model);
 }
 
-static void __init read_sizes(struct cpuinfo_x86 *c)
+static void __init l4_read_sizes(struct cpuinfo_x86 *c)
 {
 	u32 sizes = DEFAULT_PHYS_BITS | DEFAULT_VIRT_BITS << 8;
 
-	if (cpuid_of(CPUID_EXTENDED, 0).eax >= CPUID_ADDRESS_SIZES)
-		sizes = cpuid_of(CPUID_ADDRESS_SIZES, 0).eax;
+	if (l4_cpuid(CPUID_EXTENDED, 0).eax >= CPUID_ADDRESS_SIZES)
+		sizes = l4_cpuid(CPUID_ADDRESS_SIZES, 0).eax;
 	c->x86_phys_bits = sizes & 0xff;
-	virt_bits = (sizes >> 8) & 0xff;
+	l4_virt_bits = (sizes >> 8) & 0xff;
 }
 
-static void __init read_signature(struct cpuinfo_x86 *c)
+static void __init l4_read_signature(struct cpuinfo_x86 *c)
 {
-	struct cpuid_words w = cpuid_of(1, 0);
+	struct cpuid_words w = l4_cpuid(1, 0);
 
 	c->x86 = (w.eax >> 8) & 0xf;
 	c->x86_model = (w.eax >> 4) & 0xf;
@@ -97,13 +97,13 @@ static void __init read_signature(struct cpuinfo_x86 *c)
 	c->x86_capability[CPUID_1_ECX] = w.ecx;
 }
 
-/* A feature that is of no use where the micro-kernel does not keep components of the FPU state. */
-struct stateful {
+/* A feature that cannot be used unless the micro-kernel keeps these components of the FPU state. */
+struct l4_xstate_features {
 	u32 components;
 	unsigned int feature;
 };
 
-static const struct stateful stateful[] __initconst = {
+static const struct l4_xstate_features l4_xstate_features[] __initconst = {
 	{ XFEATURE_MASK_YMM, X86_FEATURE_AVX },
 	{ XFEATURE_MASK_YMM, X86_FEATURE_F16C },
 	{ XFEATURE_MASK_BNDREGS | XFEATURE_MASK_BNDCSR, X86_FEATURE_MPX },
@@ -115,52 +115,53 @@ static const struct stateful stateful[] __initconst = {
 	{ XFEATURE_MASK_XTILE, X86_FEATURE_AMX_BF16 },
 };
 
-/* These and all that depend on them. */
-static void __init clear_stateful(void)
+/* Clears the features whose state is not kept, and all that depend on them. */
+static void __init l4_clear_xstate_features(void)
 {
 	unsigned int i;
 
-	for (i = 0; i < ARRAY_SIZE(stateful); i++)
-		if (stateful[i].components & ~host_info->fpu_mask)
-			setup_clear_cpu_cap(stateful[i].feature);
+	for (i = 0; i < ARRAY_SIZE(l4_xstate_features); i++)
+		if (l4_xstate_features[i].components & ~keel_kip->fpu_mask)
+			setup_clear_cpu_cap(l4_xstate_features[i].feature);
 }
 
+/* Fills in boot_cpu_data. Called once, by setup_arch(). */
 void __init l4_cpu_init(void)
 {
 	struct cpuinfo_x86 *c = &boot_cpu_data;
 	struct cpuid_words w;
 
-	read_names(c);
-	read_signature(c);
-	default_name(c);
-	read_sizes(c);
-	w = cpuid_of(0x80000001, 0);
+	l4_read_names(c);
+	l4_read_signature(c);
+	l4_default_name(c);
+	l4_read_sizes(c);
+	w = l4_cpuid(0x80000001, 0);
 	/* Linux maps nothing by pages of 1 GB. */
 	c->x86_capability[CPUID_8000_0001_EDX] = w.edx & ~BIT(X86_FEATURE_GBPAGES & 31);
 	c->x86_capability[CPUID_8000_0001_ECX] = w.ecx;
-	if (cpuid_of(0, 0).eax >= 7) {
-		w = cpuid_of(7, 0);
+	if (l4_cpuid(0, 0).eax >= 7) {
+		w = l4_cpuid(7, 0);
 		c->x86_capability[CPUID_7_0_EBX] = w.ebx;
 		c->x86_capability[CPUID_7_ECX] = w.ecx;
 		c->x86_capability[CPUID_7_EDX] = w.edx;
 	}
-	clear_stateful();
-	if (host_info->features & KEEL_FEATURE_FSGSBASE)
+	l4_clear_xstate_features();
+	if (keel_kip->features & KEEL_FEATURE_FSGSBASE)
 		elf_hwcap2 |= HWCAP2_FSGSBASE;
 	pr_info("CPU: %s %s\n", c->x86_vendor_id, c->x86_model_id);
 }
 
-/* Called for the vDSO, whose plain instructions are good on every processor. */
+/* Called for the vDSO, whose unpatched instructions run on every processor. */
 void apply_alternatives(struct alt_instr *start, struct alt_instr *end)
 {
 }
 
 extern const char *const x86_cap_flags[32 * NCAPINTS];
 
-static int show_cpuinfo(struct seq_file *m, void *v)
+static int l4_cpuinfo_show(struct seq_file *m, void *v)
 {
 	struct cpuinfo_x86 *c = &boot_cpu_data;
-	unsigned long khz = host_info->tsc_hz / 1000;
+	unsigned long khz = keel_kip->tsc_hz / 1000;
 	unsigned int i;
 
 	seq_printf(m, "processor\t: %lu\nvendor_id\t: %s\ncpu family\t: %u\nmodel\t\t: %u\n",
@@ -175,30 +176,30 @@ static int show_cpuinfo(struct seq_file *m, void *v)
 		   loops_per_jiffy / (500000 / HZ), loops_per_jiffy / (5000 / HZ) % 100,
 		   c->x86_cache_alignment);
 	seq_printf(m, "address sizes\t: %u bits physical, %u bits virtual\n\n",
-		   c->x86_phys_bits, virt_bits);
+		   c->x86_phys_bits, l4_virt_bits);
 	return 0;
 }
 
-/* A block's token is its processor's number plus one: they are all alike. */
-static void *cpuinfo_start(struct seq_file *m, loff_t *pos)
+/* The iterator is the processor's number plus one; every processor shows the same record. */
+static void *l4_cpuinfo_start(struct seq_file *m, loff_t *pos)
 {
 	*pos = cpumask_next(*pos - 1, cpu_online_mask);
 	return *pos < nr_cpu_ids ? (void *)(unsigned long)(*pos + 1) : NULL;
 }
 
-static void *cpuinfo_next(struct seq_file *m, void *v, loff_t *pos)
+static void *l4_cpuinfo_next(struct seq_file *m, void *v, loff_t *pos)
 {
 	++*pos;
-	return cpuinfo_start(m, pos);
+	return l4_cpuinfo_start(m, pos);
 }
 
-static void cpuinfo_stop(struct seq_file *m, void *v)
+static void l4_cpuinfo_stop(struct seq_file *m, void *v)
 {
 }
 
 const struct seq_operations cpuinfo_op = {
-	.start = cpuinfo_start,
-	.next = cpuinfo_next,
-	.stop = cpuinfo_stop,
-	.show = show_cpuinfo,
+	.start = l4_cpuinfo_start,
+	.next = l4_cpuinfo_next,
+	.stop = l4_cpuinfo_stop,
+	.show = l4_cpuinfo_show,
 };

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The server loop: resume the current task's lthread, wait for the next message,
- * do what it asks. Each Linux task runs this loop on its own kernel stack, and
- * schedule() changes stacks, so at most one user lthread runs on a processor.
+ * The server loop: resumes the current task's lthread, waits for its next message (a system call,
+ * page fault, exception or trigger), and serves that. Each Linux task runs this loop on its own
+ * kernel stack, on the server thread of its processor; schedule() switches stacks, so at most one
+ * user lthread runs on a processor. Interrupts are soft-masked from l4_exit_to_user() through the
+ * IPC to the entry of the next message, as they are on hardware between exit and entry. The races
+ * with the IRQ thread, which preempts this code between any two instructions, are closed as
+ * kernel/irq.c describes.
  *
- * A resumption is one ipc: the reply to the lthread and an open wait. Where other
- * processors may take a page away while it is being mapped (mm/tlb.c), a reply
- * with mappings is sent by itself; the lthread, less important than we are, does not
- * run before we wait. The races with the top half, which may run between any two
- * instructions here, are closed as kernel/irq.c describes.
+ * A resumption is one IPC: the reply to the lthread and an open wait. If other processors may
+ * change the page tables while a page is being mapped (mm/tlb.c), a reply with map items is an IPC
+ * of its own; the lthread has a lower priority and does not run before the server waits.
  */
 #include <linux/entry-common.h>
 #include <linux/irqflags.h>
@@ -27,7 +29,7 @@
 #define WAIT (KEEL_IPC_RECEIVE | KEEL_IPC_OPEN)
 #define RESUME_AND_WAIT (WAIT | KEEL_IPC_SEND | KEEL_IPC_SEND_ZERO)
 
-/* Ends the current process, because the micro-kernel refuses something, and says so. */
+/* Kills the current process, because the micro-kernel refuses a call for it, and logs why. */
 void l4_kill_current(const char *why, unsigned long status)
 {
 	pr_err("keel: %s[%d]: %s: status %ld\n", current->comm, current->pid, why,
@@ -36,45 +38,54 @@ void l4_kill_current(const char *why, unsigned long status)
 }
 
 /*
- * The micro-kernel refused the reply. If it has no memory, the reply is tried again, with its
- * mappings: while there is memory that others took first, else once.
+ * Handles a reply that the micro-kernel refused. If it has no memory for the mappings, the same
+ * reply is sent again: as long as a reclaim frees memory, which other processors may take first,
+ * and once if it does not. Else the process is killed.
  */
-static void reply_failed(unsigned long status, enum l4_owed owed)
+static void l4_reply_failed(unsigned long status, enum l4_resume_action resume_action)
 {
-	if (status == HOST_STATUS(KEEL_SIDE_SEND, KEEL_ERROR_NO_MEMORY) &&
+	if (status == KEEL_STATUS(KEEL_SIDE_SEND, KEEL_ERROR_NO_MEMORY) &&
 	    (l4_mm_reclaim() || !current->thread.reclaimed)) {
 		current->thread.reclaimed = true;
-		current->thread.owed = owed;
+		current->thread.resume_action = resume_action;
 		return;
 	}
 	l4_kill_current("cannot be resumed", status);
 }
 
-/* The tag of the reply to a fault, whose mappings are then in the UTCB. */
-static unsigned long fault_tag(void)
+/* Builds the map items of the reply to a fault in the UTCB, and returns the reply's tag. */
+static unsigned long l4_fault_tag(void)
 {
-	return (unsigned long)l4_fault_items(host_utcb(host_server())) << KEEL_TAG_MAPS_SHIFT;
+	return (unsigned long)l4_fault_items(keel_utcb(keel_server())) << KEEL_TAG_MAPS_SHIFT;
 }
 
-/* Maps what the lthread faulted for, which resumes it; interrupts are really off. */
-static unsigned long map_and_resume(void)
+/*
+ * Sends the reply with the mappings, which resumes the lthread; returns L4's status. l4_waiting is
+ * 0, so the IRQ thread runs no handlers: the section of l4_map_begin() must not be interrupted.
+ */
+static unsigned long l4_map_and_resume(void)
 {
-	struct host_message m = { };
+	struct keel_message m = { };
 
 	l4_map_begin();
-	m.tag = fault_tag();
-	host_ipc(KEEL_IPC_SEND | KEEL_IPC_SEND_ZERO, current->thread.host_thread, 0, &m);
+	m.tag = l4_fault_tag();
+	keel_ipc(KEEL_IPC_SEND | KEEL_IPC_SEND_ZERO, current->thread.keel_thread, 0, &m);
 	l4_map_end();
 	return m.status;
 }
 
 /*
- * The common cases of irqentry_exit_to_user_mode() and syscall_enter_from_user_mode(), in line:
- * these do the rest, and tell lockdep of interrupts.
+ * l4_exit_to_user() and l4_enter_syscall() are the common cases of irqentry_exit_to_user_mode() and
+ * syscall_enter_from_user_mode(), inline. These handle the rest, and all cases if lockdep has to be
+ * told of the interrupt state.
  */
 #define GENERIC_ENTRY_ONLY IS_ENABLED(CONFIG_TRACE_IRQFLAGS)
 
-static __always_inline void exit_to_user(struct task_struct *task, struct pt_regs *regs)
+/*
+ * Does the exit work of a return to user mode. Called with interrupts on or off; returns with
+ * interrupts off, as they stay until the next message is served.
+ */
+static __always_inline void l4_exit_to_user(struct task_struct *task, struct pt_regs *regs)
 {
 	local_irq_disable();
 	if (GENERIC_ENTRY_ONLY || unlikely(read_task_thread_flags(task) & EXIT_TO_USER_MODE_WORK))
@@ -83,7 +94,11 @@ static __always_inline void exit_to_user(struct task_struct *task, struct pt_reg
 		arch_exit_to_user_mode_prepare(regs, 0);
 }
 
-static __always_inline long enter_system_call(struct task_struct *task, struct pt_regs *regs)
+/*
+ * Enables interrupts and does the entry work (tracing, seccomp). Returns the number of the call, or
+ * -1 if it is to be skipped.
+ */
+static __always_inline long l4_enter_syscall(struct task_struct *task, struct pt_regs *regs)
 {
 	long nr = (int)regs->orig_ax;
 
@@ -95,9 +110,13 @@ static __always_inline long enter_system_call(struct task_struct *task, struct p
 	return nr;
 }
 
-static __always_inline void system_call(struct task_struct *task, struct pt_regs *regs)
+/*
+ * Serves a 64-bit system call. Interrupts are off, on entry and on return. regs->ax is -ENOSYS
+ * before.
+ */
+static __always_inline void l4_syscall(struct task_struct *task, struct pt_regs *regs)
 {
-	long nr = enter_system_call(task, regs);
+	long nr = l4_enter_syscall(task, regs);
 
 	if (likely((unsigned long)nr < NR_syscalls)) {
 		nr = array_index_nospec(nr, NR_syscalls);
@@ -105,15 +124,15 @@ static __always_inline void system_call(struct task_struct *task, struct pt_regs
 	} else if (nr != -1) {
 		regs->ax = __x64_sys_ni_syscall(regs);
 	}
-	/* exec replaces what the caller's registers meant, not where they lie. */
+	/* exec changes the contents of the registers, but regs still points to them. */
 	if (unlikely(READ_ONCE(task_thread_info(task)->syscall_work) & SYSCALL_WORK_EXIT))
 		syscall_exit_to_user_mode(regs);
 	else
-		exit_to_user(task, regs);
+		l4_exit_to_user(task, regs);
 }
 
-/* Apart, so that the other path keeps its registers. */
-static noinline void system_call_32(struct pt_regs *regs)
+/* Not inlined, so that the 64-bit path has the registers that this one needs. */
+static noinline void l4_syscall_32(struct pt_regs *regs)
 {
 	unsigned int nr;
 
@@ -128,14 +147,15 @@ static noinline void system_call_32(struct pt_regs *regs)
 }
 
 /*
- * Whether the lthread sent a message of its own (KEEL_EX_CALLS): the number as its
- * label and the arguments as words. From here on it is as if made by the gate.
+ * Returns true if the lthread made a system call by an explicit message (KEEL_EX_DISPATCH): its
+ * label is the number and its words are the arguments. They are put where SYSCALL would have left
+ * them.
  */
-static bool message_call(struct pt_regs *regs, const struct host_message *m)
+static bool l4_message_syscall(struct pt_regs *regs, const struct keel_message *m)
 {
-	if (host_kind(m) != KEEL_KIND_USER)
+	if (keel_kind(m) != KEEL_KIND_USER)
 		return false;
-	regs->orig_ax = host_label(m);
+	regs->orig_ax = keel_label(m);
 	regs->di = m->words[0];
 	regs->si = m->words[1];
 	regs->dx = m->words[2];
@@ -145,154 +165,166 @@ static bool message_call(struct pt_regs *regs, const struct host_message *m)
 	return true;
 }
 
-/* The flags that are the program's own affair; single steps are Linux's, which may have ended them. */
+/* The flags that a program may set. Single steps belong to Linux, which may have ended them. */
 #define PROGRAMS_FLAGS (FIX_EFLAGS & ~X86_EFLAGS_TF)
 
 /*
- * Whether the entry that takes the program's calls (KEEL_EX_CALLS) hands one on: as
- * if made where rcx says and with the flags in r11, because the call may have no
- * stack, or return on another one.
+ * Returns true if the program's syscall trampoline (KEEL_EX_DISPATCH) forwards a call, by INT 0x80
+ * from its own page. The call counts as made at the address in rcx and with the flags in r11, as
+ * SYSCALL leaves them: the trampoline cannot rely on a stack, since the program may have none, or
+ * another one when the call returns.
  */
-static bool handed_on(struct pt_regs *regs, const struct host_message *m)
+static bool l4_forwarded_syscall(struct pt_regs *regs, const struct keel_message *m)
 {
-	if (!host_is(m, KEEL_KIND_SYSCALL, KEEL_GATE_INT80) ||
-	    current->thread.calls <= KEEL_CALLS_ON ||
-	    (regs->ip ^ current->thread.calls) / PAGE_SIZE)
+	if (!keel_is(m, KEEL_KIND_SYSCALL, KEEL_GATE_INT80) ||
+	    current->thread.dispatch <= KEEL_DISPATCH_ON ||
+	    (regs->ip ^ current->thread.dispatch) / PAGE_SIZE)
 		return false;
 	regs->ip = regs->cx;
 	regs->flags = (regs->flags & ~PROGRAMS_FLAGS) | (regs->r11 & PROGRAMS_FLAGS);
 	return true;
 }
 
-/* What is no system call: faults, exceptions, and triggers, which mean nothing by themselves. */
-static __always_inline void other_message(struct task_struct *task, struct pt_regs *regs,
-					  const struct host_message *m)
+/*
+ * Serves a message that is no system call: a fault, an exception, or a trigger, which only exits.
+ */
+static __always_inline void l4_other_message(struct task_struct *task, struct pt_regs *regs,
+					     const struct keel_message *m)
 {
 	if (GENERIC_ENTRY_ONLY)
 		irqentry_enter_from_user_mode(regs);
 	local_irq_enable();
-	switch (host_kind(m)) {
+	switch (keel_kind(m)) {
 	case KEEL_KIND_PAGE_FAULT:
 		task->thread.reclaimed = false;
-		l4_user_fault(regs, m->words[0], host_label(m));
+		l4_user_fault(regs, m->words[0], keel_label(m));
 		break;
 	case KEEL_KIND_SYSCALL:
-		regs->ax = regs->orig_ax;	/* the other gates fault */
+		regs->ax = regs->orig_ax;	/* all other gates fault */
 		regs->orig_ax = -1;
 		l4_user_exception(regs, X86_TRAP_GP, 0, 0);
 		break;
 	case KEEL_KIND_EXCEPTION:
-		l4_user_exception(regs, host_label(m), m->words[0], m->words[3]);
+		l4_user_exception(regs, keel_label(m), m->words[0], m->words[3]);
 		break;
 	}
-	exit_to_user(task, regs);
+	l4_exit_to_user(task, regs);
 }
 
-static __always_inline void route(struct task_struct *task, struct pt_regs *regs,
-				  const struct host_message *m)
+/* Serves a message of the lthread. Interrupts are off, on entry and on return. */
+static __always_inline void l4_route(struct task_struct *task, struct pt_regs *regs,
+				     const struct keel_message *m)
 {
-	if (likely(host_is(m, KEEL_KIND_SYSCALL, KEEL_GATE_SYSCALL)) ||
-	    message_call(regs, m) || handed_on(regs, m)) {
+	if (likely(keel_is(m, KEEL_KIND_SYSCALL, KEEL_GATE_SYSCALL)) ||
+	    l4_message_syscall(regs, m) || l4_forwarded_syscall(regs, m)) {
 		regs->ax = -ENOSYS;
-		system_call(task, regs);
-	} else if (host_is(m, KEEL_KIND_SYSCALL, KEEL_GATE_INT80)) {
+		l4_syscall(task, regs);
+	} else if (keel_is(m, KEEL_KIND_SYSCALL, KEEL_GATE_INT80)) {
 		regs->ax = -ENOSYS;
-		system_call_32(regs);
+		l4_syscall_32(regs);
 	} else {
-		other_message(task, regs, m);
+		l4_other_message(task, regs, m);
 	}
 }
 
-/* The reply to the lthread, if it was one, failed. Interrupts are off as before it. */
-static void not_resumed(struct task_struct *task, struct pt_regs *regs, unsigned long status,
-			enum l4_owed owed)
+/* Handles a resumption that failed. Interrupts are off, on entry and on return. */
+static void l4_not_resumed(struct task_struct *task, struct pt_regs *regs, unsigned long status,
+			   enum l4_resume_action resume_action)
 {
 	local_irq_enable();
-	reply_failed(status, owed);
-	exit_to_user(task, regs);
+	l4_reply_failed(status, resume_action);
+	l4_exit_to_user(task, regs);
 }
 
 /*
- * The ipc failed, or brought a late notification or a message of another thread than our client.
- * Waits until the lthread says something.
+ * The slow path of l4_serve(): the IPC failed, or returned a late notification or a message of
+ * another thread. Waits until the lthread sends a message, and serves it. If it was the reply that
+ * failed, there is nothing to wait for.
  */
-static noinline void serve_later(struct task_struct *task, struct pt_regs *regs,
-				 unsigned long status, enum l4_owed owed)
+static noinline void l4_serve_later(struct task_struct *task, struct pt_regs *regs,
+				    unsigned long status, enum l4_resume_action resume_action)
 {
-	unsigned long thread = task->thread.host_thread;
-	struct host_message m = { .status = status };
+	unsigned long thread = task->thread.keel_thread;
+	struct keel_message m = { .status = status };
 
 	do {
 		if (-m.status >> 8 == KEEL_SIDE_SEND) {
 			this_cpu_write(l4_waiting, 0);
-			not_resumed(task, regs, m.status, owed);
+			l4_not_resumed(task, regs, m.status, resume_action);
 			return;
 		}
 		m.tag = 0;
-		host_resume(WAIT, thread, &m);
+		keel_resume(WAIT, thread, &m);
 	} while (m.status || m.partner != thread);
 	this_cpu_write(l4_waiting, 0);
-	route(task, regs, &m);
+	l4_route(task, regs, &m);
 }
 
 /*
- * Resumes the lthread with what it is owed and waits for it, or only waits (flags), and serves it.
- * Interrupts are off, as on entry from user mode and after the return.
+ * Resumes the lthread as resume_action says and waits for its next message, or only waits (flags),
+ * and serves the message. Interrupts are off, on entry and on return.
  */
-static __always_inline void serve(struct task_struct *task, struct pt_regs *regs,
-				  unsigned long flags, enum l4_owed owed)
+static __always_inline void l4_serve(struct task_struct *task, struct pt_regs *regs,
+				     unsigned long flags, enum l4_resume_action resume_action)
 {
-	unsigned long thread = task->thread.host_thread;
-	struct host_message m;
+	unsigned long thread = task->thread.keel_thread;
+	struct keel_message m;
 
+	/*
+	 * Store, then test: an interrupt before the store is pending, and one after it is
+	 * delivered at once (kernel/irq.c).
+	 */
 	this_cpu_write(l4_waiting, thread);
 	barrier();
 	if (unlikely(this_cpu_read(l4_irq_pending))) {
-		if (!(flags & KEEL_IPC_SEND)) {	/* it tells us before it runs */
-			host_trigger(thread);
+		if (!(flags & KEEL_IPC_SEND)) {	/* resumed already: stop it by a trigger */
+			keel_trigger(thread);
 		} else {
 			this_cpu_write(l4_waiting, 0);
 			local_irq_enable();
-			exit_to_user(task, regs);
+			l4_exit_to_user(task, regs);
 			return;
 		}
 	}
 	m.tag = 0;
-	if (unlikely(owed != L4_OWED_REPLY))
-		m.tag = fault_tag();
-	host_resume(flags, thread, &m);
+	if (unlikely(resume_action != L4_RESUME_REPLY))
+		m.tag = l4_fault_tag();
+	keel_resume(flags, thread, &m);
 	if (unlikely(m.status | (m.partner ^ thread))) {
-		serve_later(task, regs, m.status, owed);
+		l4_serve_later(task, regs, m.status, resume_action);
 		return;
 	}
 	barrier();
 	this_cpu_write(l4_waiting, 0);
-	route(task, regs, &m);
+	l4_route(task, regs, &m);
 }
 
-/* The lthread is owed more than the reply that also waits: then there is only the wait left. */
-static noinline void serve_slowly(struct task_struct *task, struct pt_regs *regs,
-				  enum l4_owed owed)
+/*
+ * Resumes an lthread that needs more than the IPC of l4_serve(): a start, or a reply with mappings
+ * in a section of its own. Then only the wait is left to l4_serve().
+ */
+static noinline void l4_serve_slowly(struct task_struct *task, struct pt_regs *regs,
+				     enum l4_resume_action resume_action)
 {
-	unsigned long thread = task->thread.host_thread, status;
+	unsigned long thread = task->thread.keel_thread, status;
 
-	if (owed == L4_OWED_MAPPINGS) {
-		status = map_and_resume();
+	if (resume_action == L4_RESUME_MAPPINGS) {
+		status = l4_map_and_resume();
 	} else {
-		status = host_ex_regs(&thread, KEEL_EX_START);
+		status = keel_ex_regs(&thread, KEEL_EX_START);
 		if (status)
-			status = HOST_STATUS(KEEL_SIDE_SEND, -status);
+			status = KEEL_STATUS(KEEL_SIDE_SEND, -status);
 		else
-			task->thread.owed = L4_OWED_REPLY;
+			task->thread.resume_action = L4_RESUME_REPLY;
 	}
 	if (status)
-		not_resumed(task, regs, status, owed);
+		l4_not_resumed(task, regs, status, resume_action);
 	else
-		serve(task, regs, WAIT, L4_OWED_REPLY);
+		l4_serve(task, regs, WAIT, L4_RESUME_REPLY);
 }
 
-/* The lthread does not exist yet, is on another processor, or lacks what Linux wants it to have. */
-static noinline void prepare(struct task_struct *task, struct pt_regs *regs)
+/* The lthread does not exist yet, is on another processor, or lacks state that Linux changed. */
+static noinline void l4_prepare(struct task_struct *task, struct pt_regs *regs)
 {
 	int error;
 
@@ -300,26 +332,28 @@ static noinline void prepare(struct task_struct *task, struct pt_regs *regs)
 	error = l4_thread_prepare(task);
 	if (error)
 		l4_kill_current("cannot run", error);
-	exit_to_user(task, regs);
+	l4_exit_to_user(task, regs);
 }
 
+/* The loop. Called once by each task, with interrupts on, when it first goes to user mode. */
 void __noreturn l4_user_loop(void)
 {
 	struct task_struct *task = current;
 	struct pt_regs *regs = task_pt_regs(task);
-	enum l4_owed owed;
+	enum l4_resume_action resume_action;
 
 	syscall_exit_to_user_mode(regs);
 	for (;;) {
 		if (unlikely(task->thread.ready_cpu != raw_smp_processor_id())) {
-			prepare(task, regs);
+			l4_prepare(task, regs);
 			continue;
 		}
 		l4_unmap_queued(task->mm);
-		owed = task->thread.owed;
-		if (unlikely(owed != L4_OWED_REPLY && (owed == L4_OWED_START || nr_cpu_ids > 1)))
-			serve_slowly(task, regs, owed);
+		resume_action = task->thread.resume_action;
+		if (unlikely(resume_action != L4_RESUME_REPLY &&
+			     (resume_action == L4_RESUME_START || nr_cpu_ids > 1)))
+			l4_serve_slowly(task, regs, resume_action);
 		else
-			serve(task, regs, RESUME_AND_WAIT, owed);
+			l4_serve(task, regs, RESUME_AND_WAIT, resume_action);
 	}
 }

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * FPU state. It lives with the lthread; Linux fetches it into a buffer only for
- * signal frames, fork, ptrace and core files. A buffer marked stale is newer than
- * the lthread and is stored before the thread runs again. The buffer has the
- * standard XSAVE layout, and x86's signal frames hold exactly that.
+ * FPU state. The micro-kernel keeps it with the lthread. Linux fetches it into
+ * a buffer only for signal frames, fork, ptrace and core files. A buffer that is marked stale is
+ * newer than the lthread's state, and is stored before the thread is resumed. The buffer has the
+ * standard XSAVE layout, which is what x86's signal frames contain. All of this is for the current
+ * task, or for one that is stopped or new; it runs in process context, on a server thread, whose
+ * record it uses.
  */
 #include <linux/init.h>
 #include <linux/kernel.h>
@@ -22,130 +24,143 @@
 #define XSAVE_ALIGNMENT 64
 #define INITIAL_CWD 0x37f
 
-static struct kmem_cache *cache;
+static struct kmem_cache *l4_fpu_cache;
 
-/* What a state takes in a signal frame: the word that ends it is part of it. */
-static unsigned int frame_size(void)
+/* The size of a state in a signal frame, including FP_XSTATE_MAGIC2 at its end. */
+static unsigned int l4_fpu_frame_size(void)
 {
-	return host_info->fpu_size + FP_XSTATE_MAGIC2_SIZE;
+	return keel_kip->fpu_size + FP_XSTATE_MAGIC2_SIZE;
 }
 
-/* A buffer lies in one page, so that the micro-kernel fills it from the processor's registers. */
-static int __init fpu_init(void)
+/*
+ * The alignment keeps a buffer in one page: the micro-kernel then stores registers directly to it.
+ */
+static int __init l4_fpu_init(void)
 {
-	cache = kmem_cache_create_usercopy("keel_fpu", frame_size(),
-					   roundup_pow_of_two(frame_size()),
-					   SLAB_PANIC | SLAB_ACCOUNT, 0, frame_size(), NULL);
-	update_regset_xstate_info(host_info->fpu_size, host_info->fpu_mask);
+	l4_fpu_cache = kmem_cache_create_usercopy("keel_fpu", l4_fpu_frame_size(),
+						  roundup_pow_of_two(l4_fpu_frame_size()),
+						  SLAB_PANIC | SLAB_ACCOUNT, 0,
+						  l4_fpu_frame_size(), NULL);
+	update_regset_xstate_info(keel_kip->fpu_size, keel_kip->fpu_mask);
 	return 0;
 }
-early_initcall(fpu_init);
+early_initcall(l4_fpu_init);
 
-static void reset(union fpregs_state *regs)
+/* Makes the initial state in a buffer. */
+static void l4_fpu_reset(union fpregs_state *regs)
 {
-	memset(regs, 0, host_info->fpu_size);
+	memset(regs, 0, keel_kip->fpu_size);
 	regs->fxsave.cwd = INITIAL_CWD;
 	regs->fxsave.mxcsr = MXCSR_DEFAULT;
 }
 
-/* Only programs that the kernel started have no buffer from fork; they are few. */
-static union fpregs_state *allocate(struct fpu *fpu)
+/* Returns the buffer, allocating it if need be: programs that the kernel started have none. */
+static union fpregs_state *l4_fpu_alloc(struct fpu *fpu)
 {
 	if (!fpu->regs)
-		fpu->regs = kmem_cache_zalloc(cache, GFP_KERNEL | __GFP_NOFAIL);
+		fpu->regs = kmem_cache_zalloc(l4_fpu_cache, GFP_KERNEL | __GFP_NOFAIL);
 	return fpu->regs;
 }
 
-static void name_buffer(const void *regs)
+/* Puts a buffer into the record, for keel_ex_regs(). */
+static void l4_fpu_set_buffer(const void *regs)
 {
-	struct keel_ex_regs *record = host_record();
+	struct keel_ex_regs *record = keel_record();
 
 	record->fpu = (unsigned long)regs;
-	record->fpu_size = host_info->fpu_size;
+	record->fpu_size = keel_kip->fpu_size;
 }
 
-/* Between a buffer and an lthread. */
-static unsigned long transfer(unsigned long thread, union fpregs_state *regs,
-			      unsigned long direction)
+/* Copies between a buffer and an lthread, as KEEL_EX_FPU_* says. Returns L4's status. */
+static unsigned long l4_fpu_transfer(unsigned long thread, union fpregs_state *regs,
+				     unsigned long direction)
 {
-	name_buffer(regs);
+	l4_fpu_set_buffer(regs);
 	return l4_ex_regs(&thread, direction);
 }
 
-/* Between the current lthread and user memory, while a walk goes on: memory is not reclaimed. */
-static bool transfer_in_place(const void *state, unsigned long operations)
+/*
+ * Copies between the current lthread and user memory, in a walk section: therefore without a
+ * reclaim, which would flush. Returns true on success.
+ */
+static bool l4_fpu_transfer_in_place(const void *state, unsigned long operations)
 {
-	unsigned long thread = current->thread.host_thread;
+	unsigned long thread = current->thread.keel_thread;
 
-	name_buffer(state);
-	return !host_ex_regs(&thread, operations);
+	l4_fpu_set_buffer(state);
+	return !keel_ex_regs(&thread, operations);
 }
 
 /*
- * Gives an lthread its first FPU state: it used the FPU, and the micro-kernel had no memory for
- * the state then.
+ * Gives an lthread its first FPU state, after an exception that says that it used the FPU and the
+ * micro-kernel had no memory for the state. Returns 0 or -ENOMEM. May sleep.
  */
 int l4_fpu_begin(unsigned long thread)
 {
-	union fpregs_state *regs = kmem_cache_alloc(cache, GFP_KERNEL);
+	union fpregs_state *regs = kmem_cache_alloc(l4_fpu_cache, GFP_KERNEL);
 	unsigned long status;
 
 	if (!regs)
 		return -ENOMEM;
-	reset(regs);
-	status = transfer(thread, regs, KEEL_EX_FPU_SET);
-	kmem_cache_free(cache, regs);
+	l4_fpu_reset(regs);
+	status = l4_fpu_transfer(thread, regs, KEEL_EX_FPU_SET);
+	kmem_cache_free(l4_fpu_cache, regs);
 	return status ? -ENOMEM : 0;
 }
 
-/* Copies the state that an lthread has. */
-static void get(struct task_struct *task, union fpregs_state *regs)
+/* Copies the state of a task's lthread; the initial one if there is no lthread or no state. */
+static void l4_fpu_get(struct task_struct *task, union fpregs_state *regs)
 {
-	if (!task->thread.host_thread ||
-	    transfer(task->thread.host_thread, regs, KEEL_EX_FPU_GET))
-		reset(regs);
+	if (!task->thread.keel_thread ||
+	    l4_fpu_transfer(task->thread.keel_thread, regs, KEEL_EX_FPU_GET))
+		l4_fpu_reset(regs);
 }
 
+/* Makes the task's buffer current, and returns it. */
 union fpregs_state *l4_fpu_fetch(struct task_struct *task)
 {
-	union fpregs_state *regs = allocate(&task->thread.fpu);
+	union fpregs_state *regs = l4_fpu_alloc(&task->thread.fpu);
 
 	if (!task->thread.fpu.stale)
-		get(task, regs);
+		l4_fpu_get(task, regs);
 	return regs;
 }
 
+/* Stores the task's buffer into its lthread. Returns -EINVAL if the micro-kernel refuses it. */
 int l4_fpu_store(struct task_struct *task)
 {
 	task->thread.fpu.stale = false;
-	return transfer(task->thread.host_thread, task->thread.fpu.regs, KEEL_EX_FPU_SET) ?
+	return l4_fpu_transfer(task->thread.keel_thread, task->thread.fpu.regs, KEEL_EX_FPU_SET) ?
 	       -EINVAL : 0;
 }
 
-static void mark_stale(struct task_struct *task)
+/* Marks the buffer as newer than the lthread's state, which delays the lthread's resumption. */
+static void l4_fpu_mark_stale(struct task_struct *task)
 {
 	task->thread.fpu.stale = true;
 	task->thread.ready_cpu = L4_NO_CPU;
 }
 
+/* Fetches the state; the caller changes the buffer, which is stored later. */
 void l4_fpu_change(struct task_struct *task)
 {
 	l4_fpu_fetch(task);
-	mark_stale(task);
+	l4_fpu_mark_stale(task);
 }
 
+/* Gives a child a copy of the current task's state. Returns 0 or -ENOMEM. */
 int l4_fpu_fork(struct task_struct *child)
 {
 	struct fpu *fpu = &child->thread.fpu;
 
-	/* XSAVE leaves reserved bytes as they are, and programs see them. */
-	fpu->regs = kmem_cache_zalloc(cache, GFP_KERNEL);
+	/* XSAVE does not write reserved bytes, and programs see them. */
+	fpu->regs = kmem_cache_zalloc(l4_fpu_cache, GFP_KERNEL);
 	if (!fpu->regs)
 		return -ENOMEM;
 	if (current->thread.fpu.stale)
-		memcpy(fpu->regs, current->thread.fpu.regs, host_info->fpu_size);
+		memcpy(fpu->regs, current->thread.fpu.regs, keel_kip->fpu_size);
 	else
-		get(current, fpu->regs);
+		l4_fpu_get(current, fpu->regs);
 	fpu->stale = true;
 	return 0;
 }
@@ -153,13 +168,13 @@ int l4_fpu_fork(struct task_struct *child)
 void l4_fpu_free(struct task_struct *task)
 {
 	if (task->thread.fpu.regs)
-		kmem_cache_free(cache, task->thread.fpu.regs);
+		kmem_cache_free(l4_fpu_cache, task->thread.fpu.regs);
 }
 
-/* The most that a frame has of it: in one of a 32-bit program. */
+/* The largest size in a signal frame: that of a 32-bit program. */
 unsigned long fpu__get_fpstate_size(void)
 {
-	return sizeof(struct fregs_state) + frame_size();
+	return sizeof(struct fregs_state) + l4_fpu_frame_size();
 }
 
 unsigned long fpu__alloc_mathframe(unsigned long sp, int ia32_frame,
@@ -167,14 +182,14 @@ unsigned long fpu__alloc_mathframe(unsigned long sp, int ia32_frame,
 {
 	unsigned long before = ia32_frame ? sizeof(struct fregs_state) : 0;
 
-	*size = frame_size();
+	*size = l4_fpu_frame_size();
 	*buf_fx = round_down(sp - *size, XSAVE_ALIGNMENT);
 	*size += before;
 	return *buf_fx - before;
 }
 
-/* What a 32-bit frame has before the state that FXSAVE knows. */
-static bool put_i387(struct _fpstate_32 __user *frame)
+/* Writes what a 32-bit frame has before the FXSAVE state. Returns false for a fault. */
+static bool l4_fpu_put_i387(struct _fpstate_32 __user *frame)
 {
 	struct user_i387_ia32_struct env;
 
@@ -183,14 +198,14 @@ static bool put_i387(struct _fpstate_32 __user *frame)
 	       !put_user(X86_FXSR_MAGIC, &frame->magic);
 }
 
-/* The word behind the state. */
-static u32 *magic2(const struct xregs_state *state, unsigned int size)
+/* The word after a state: FP_XSTATE_MAGIC2. */
+static u32 *l4_fpu_magic2(const struct xregs_state *state, unsigned int size)
 {
 	return (u32 *)((void *)state + size);
 }
 
-/* Makes true in memory what the header says: a component that it does not name is initial. */
-static void fill_in(struct xregs_state *state)
+/* Initialises the components that the header does not name: programs read them. */
+static void l4_fpu_fill_in(struct xregs_state *state)
 {
 	struct fxregs_state *legacy = &state->i387;
 
@@ -203,97 +218,107 @@ static void fill_in(struct xregs_state *state)
 		memset(legacy->xmm_space, 0, sizeof(legacy->xmm_space));
 }
 
-/* Writes what makes a state known to programs; size: of all that a frame has of it. */
-static void finish(struct xregs_state *state, int size)
+/*
+ * Adds the words by which programs recognise a state. size is that of the whole state in a frame.
+ */
+static void l4_fpu_finish(struct xregs_state *state, int size)
 {
 	const struct _fpx_sw_bytes sw = {
 		.magic1 = FP_XSTATE_MAGIC1,
 		.extended_size = size,
-		.xfeatures = host_info->fpu_mask,
-		.xstate_size = host_info->fpu_size,
+		.xfeatures = keel_kip->fpu_mask,
+		.xstate_size = keel_kip->fpu_size,
 	};
 
 	memcpy(state->i387.sw_reserved, &sw, sizeof(sw));
-	fill_in(state);
+	l4_fpu_fill_in(state);
 	state->header.xfeatures |= XFEATURE_MASK_FPSSE;
-	*magic2(state, host_info->fpu_size) = FP_XSTATE_MAGIC2;
+	*l4_fpu_magic2(state, keel_kip->fpu_size) = FP_XSTATE_MAGIC2;
 }
 
 /*
- * The usual case: the micro-kernel moves the state from the processor to the frame, and the
- * lthread has the initial state from then on. False: nothing was done.
+ * The fast path of a signal frame: the micro-kernel moves the state from the processor's registers
+ * to the frame, and the lthread has the initial state afterwards. Returns false if nothing was
+ * done.
  */
-static bool move_to_frame(struct fpu *fpu, void __user *frame, int size)
+static bool l4_fpu_move_to_frame(struct fpu *fpu, void __user *frame, int size)
 {
 	struct xregs_state *state;
 	bool moved;
 
-	if (!current->thread.host_thread || fpu->stale)
+	if (!current->thread.keel_thread || fpu->stale)
 		return false;
-	state = l4_user_place(frame, frame_size(), KEEL_FPAGE_WRITE);
+	state = l4_user_place(frame, l4_fpu_frame_size(), KEEL_FPAGE_WRITE);
 	if (!state)
 		return false;
-	moved = transfer_in_place(state, KEEL_EX_FPU_GET | KEEL_EX_FPU_RESET);
+	moved = l4_fpu_transfer_in_place(state, KEEL_EX_FPU_GET | KEEL_EX_FPU_RESET);
 	if (moved) {
-		finish(state, size);
+		l4_fpu_finish(state, size);
 		fpu->frame = frame;
 	}
 	l4_walk_end();
 	return moved;
 }
 
+/*
+ * Writes the current thread's state to a signal frame. buf differs from fp for a 32-bit program
+ * only. Returns false for a fault.
+ */
 bool copy_fpstate_to_sigframe(void __user *buf, void __user *fp, int size)
 {
 	struct xregs_state *state;
 
-	if (buf == fp && move_to_frame(&current->thread.fpu, fp, size))
+	if (buf == fp && l4_fpu_move_to_frame(&current->thread.fpu, fp, size))
 		return true;
 	state = &l4_fpu_fetch(current)->xsave;
-	if (buf != fp && !put_i387(buf))
+	/* Before the x87 part is converted: it may be initial by the header alone. */
+	l4_fpu_finish(state, size);
+	if (buf != fp && !l4_fpu_put_i387(buf))
 		return false;
-	finish(state, size);
-	return !copy_to_user(fp, state, frame_size());
+	return !copy_to_user(fp, state, l4_fpu_frame_size());
 }
 
-/* The handler begins with the initial state. */
+/* Gives the current thread the initial state, with which a signal handler starts. */
 void fpu__clear_user_states(struct fpu *fpu)
 {
-	unsigned long thread = current->thread.host_thread;
+	unsigned long thread = current->thread.keel_thread;
 
-	if (fpu->frame) {	/* it has that since the other one was moved */
+	if (fpu->frame) {	/* l4_fpu_move_to_frame() has done so */
 		fpu->frame = NULL;
 		return;
 	}
 	fpu->stale = false;
 	if (thread && !l4_ex_regs(&thread, KEEL_EX_FPU_RESET))
 		return;
-	reset(allocate(fpu));
-	mark_stale(current);
+	l4_fpu_reset(l4_fpu_alloc(fpu));
+	l4_fpu_mark_stale(current);
 }
 
-/* Whether a frame tells of extended state of a size that we know. */
-static bool tells_xstate(const struct _fpx_sw_bytes *sw)
+/* Returns true if a frame claims to have extended state, of a valid size. */
+static bool l4_fpu_names_xstate(const struct _fpx_sw_bytes *sw)
 {
 	return sw->magic1 == FP_XSTATE_MAGIC1 &&
 	       sw->xstate_size >= sizeof(struct xregs_state) &&
-	       sw->xstate_size <= host_info->fpu_size &&
+	       sw->xstate_size <= keel_kip->fpu_size &&
 	       sw->xstate_size <= sw->extended_size;
 }
 
-/* Whether the frame holds extended state in the form that we wrote. */
-static bool has_xstate(const struct _fpx_sw_bytes *sw, const void __user *buf)
+/* Returns true if a frame has extended state in the form that l4_fpu_finish() writes. */
+static bool l4_fpu_has_xstate(const struct _fpx_sw_bytes *sw, const void __user *buf)
 {
 	u32 magic2;
 
-	return tells_xstate(sw) && !get_user(magic2, (u32 __user *)(buf + sw->xstate_size)) &&
+	return l4_fpu_names_xstate(sw) &&
+	       !get_user(magic2, (u32 __user *)(buf + sw->xstate_size)) &&
 	       magic2 == FP_XSTATE_MAGIC2;
 }
 
 /*
- * Likewise: the frame is as we wrote it, and the micro-kernel takes the state from there, after it
- * looked at all that XRSTOR would refuse. False: nothing was done.
+ * The fast path of a return from a signal: the frame is as it was written, and the micro-kernel
+ * loads the state from it, after checking everything that XRSTOR would refuse. Returns false if
+ * nothing was done.
  */
-static bool move_from_frame(struct fpu *fpu, const void __user *frame)
+static bool l4_fpu_move_from_frame(struct fpu *fpu, const void __user *frame)
 {
 	const struct xregs_state *state;
 	struct _fpx_sw_bytes sw;
@@ -301,21 +326,22 @@ static bool move_from_frame(struct fpu *fpu, const void __user *frame)
 
 	if (!IS_ALIGNED((unsigned long)frame, XSAVE_ALIGNMENT))
 		return false;
-	state = l4_user_place(frame, frame_size(), KEEL_FPAGE_READ);
+	state = l4_user_place(frame, l4_fpu_frame_size(), KEEL_FPAGE_READ);
 	if (!state)
 		return false;
 	memcpy(&sw, state->i387.sw_reserved, sizeof(sw));
-	moved = tells_xstate(&sw) && sw.xstate_size == host_info->fpu_size &&
-		sw.xfeatures == host_info->fpu_mask &&
-		*magic2(state, sw.xstate_size) == FP_XSTATE_MAGIC2 &&
-		transfer_in_place(state, KEEL_EX_FPU_SET);
+	moved = l4_fpu_names_xstate(&sw) && sw.xstate_size == keel_kip->fpu_size &&
+		sw.xfeatures == keel_kip->fpu_mask &&
+		*l4_fpu_magic2(state, keel_kip->fpu_size) == FP_XSTATE_MAGIC2 &&
+		l4_fpu_transfer_in_place(state, KEEL_EX_FPU_SET);
 	l4_walk_end();
 	if (moved)
 		fpu->stale = false;
 	return moved;
 }
 
-static bool restore(struct xregs_state *state, const void __user *buf)
+/* Copies the state of a frame to the buffer `state`. Returns false for a bad frame. */
+static bool l4_fpu_restore(struct xregs_state *state, const void __user *buf)
 {
 	unsigned long wanted = XFEATURE_MASK_FPSSE;
 	struct _fpx_sw_bytes sw;
@@ -323,10 +349,10 @@ static bool restore(struct xregs_state *state, const void __user *buf)
 	if (copy_from_user(&state->i387, buf, sizeof(state->i387)))
 		return false;
 	memcpy(&sw, state->i387.sw_reserved, sizeof(sw));
-	if (has_xstate(&sw, buf)) {
+	if (l4_fpu_has_xstate(&sw, buf)) {
 		if (copy_from_user(state, buf, sw.xstate_size))
 			return false;
-		if (state->header.xfeatures & ~host_info->fpu_mask)
+		if (state->header.xfeatures & ~keel_kip->fpu_mask)
 			return false;
 		wanted = state->header.xfeatures & sw.xfeatures;
 	}
@@ -334,20 +360,23 @@ static bool restore(struct xregs_state *state, const void __user *buf)
 	return true;
 }
 
-/* Of a 32-bit frame the x87's part is what FSAVE would have stored. */
-static bool restore_32(struct xregs_state *state, const void __user *buf)
+/* Likewise for a 32-bit frame, in which the x87's part has FSAVE's format. */
+static bool l4_fpu_restore_32(struct xregs_state *state, const void __user *buf)
 {
 	struct user_i387_ia32_struct env;
 
-	if (!restore(state, buf + sizeof(struct fregs_state)) ||
+	if (!l4_fpu_restore(state, buf + sizeof(struct fregs_state)) ||
 	    copy_from_user(&env, buf, sizeof(env)))
 		return false;
 	convert_to_fxsr(&state->i387, &env);
 	return true;
 }
 
-/* The kernel below refuses state with reserved bits: that is a bad frame. */
-static bool restore_frame(void __user *buf, bool ia32_frame)
+/*
+ * Restores the state of a signal frame (NULL: the initial state). Returns false for a bad frame:
+ * also if the micro-kernel refuses the state because reserved bits are set.
+ */
+static bool l4_fpu_restore_frame(void __user *buf, bool ia32_frame)
 {
 	struct fpu *fpu = &current->thread.fpu;
 	struct xregs_state *state;
@@ -356,57 +385,61 @@ static bool restore_frame(void __user *buf, bool ia32_frame)
 		fpu__clear_user_states(fpu);
 		return true;
 	}
-	if (!ia32_frame && move_from_frame(fpu, buf))
+	if (!ia32_frame && l4_fpu_move_from_frame(fpu, buf))
 		return true;
-	state = &allocate(fpu)->xsave;
-	reset(fpu->regs);
-	if ((ia32_frame ? restore_32(state, buf) : restore(state, buf)) && !l4_fpu_store(current))
+	state = &l4_fpu_alloc(fpu)->xsave;
+	l4_fpu_reset(fpu->regs);
+	if ((ia32_frame ? l4_fpu_restore_32(state, buf) : l4_fpu_restore(state, buf)) &&
+	    !l4_fpu_store(current))
 		return true;
 	fpu__clear_user_states(fpu);
 	return false;
 }
 
+/* Called instead of signal_setup_done(): gives the state back to the thread if the setup failed. */
 void l4_signal_setup_done(int failed, struct ksignal *ksig, int stepping)
 {
 	void __user *frame = current->thread.fpu.frame;
 
 	if (frame) {
 		current->thread.fpu.frame = NULL;
-		restore_frame(frame, false);
+		l4_fpu_restore_frame(frame, false);
 	}
 	(signal_setup_done)(failed, ksig, stepping);
 }
 
-/* All else of a frame, the selectors too, is in the registers already. */
+/* The rest of the frame, including the selectors, is in the registers already. */
 bool fpu__restore_sig(void __user *buf, int ia32_frame)
 {
-	if (!restore_frame(buf, ia32_frame))
+	if (!l4_fpu_restore_frame(buf, ia32_frame))
 		return false;
 	l4_check_selectors(current_pt_regs());
 	return true;
 }
 
-/* The sets of FXSAVE and of XSAVE are prefixes of the state's standard layout. */
+/* For ptrace: the FXSAVE and the XSAVE set are prefixes of the standard layout. */
 void l4_put_xstate(struct membuf to, struct task_struct *task, int format)
 {
 	u32 *words = task->thread.fpu.regs->fxsave.sw_reserved;
 
-	fill_in(&task->thread.fpu.regs->xsave);
+	l4_fpu_fill_in(&task->thread.fpu.regs->xsave);
 	memset(words, 0, sizeof(task->thread.fpu.regs->fxsave.sw_reserved));
 	if (format == XSTATE_COPY_XSAVE)
-		*(u64 *)words = host_info->fpu_mask;
-	membuf_write(&to, task->thread.fpu.regs, min_t(size_t, to.left, host_info->fpu_size));
+		*(u64 *)words = keel_kip->fpu_mask;
+	membuf_write(&to, task->thread.fpu.regs, min_t(size_t, to.left, keel_kip->fpu_size));
 }
 
-/* A new state, if it is one that the kernel below takes. */
+/*
+ * For ptrace: sets the buffer, or returns -EINVAL for a state that the micro-kernel would refuse.
+ */
 int l4_get_xstate(struct fpu *fpu, const struct xregs_state *from)
 {
 	const struct xstate_header *header = &from->header;
 
-	if (header->xfeatures & ~host_info->fpu_mask || header->xcomp_bv ||
+	if (header->xfeatures & ~keel_kip->fpu_mask || header->xcomp_bv ||
 	    memchr_inv(header->reserved, 0, sizeof(header->reserved)) ||
 	    from->i387.mxcsr & ~mxcsr_feature_mask)
 		return -EINVAL;
-	memcpy(fpu->regs, from, host_info->fpu_size);
+	memcpy(fpu->regs, from, keel_kip->fpu_size);
 	return 0;
 }

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * 32-bit programs: how they start and what their selectors mean. A thread's own
- * descriptors are given to the lthread before it runs; the selectors and the bases
- * that they stand for are in the frame. System calls, signals, thread areas and the
- * calls' arguments are x86's own files.
+ * 32-bit programs: how they start, and what their selectors mean. A thread's own descriptors are
+ * stored into its lthread before it runs; its selectors and their bases are in the frame. System
+ * calls, signals, thread areas and the arguments of calls are served by x86's own files.
  */
 #include <linux/compat.h>
 #include <linux/elf.h>
@@ -23,7 +22,7 @@ struct l4_selectors *l4_selectors(struct task_struct *task)
 	return (struct l4_selectors *)&task->thread.frame->segments;
 }
 
-/* The base that a selector stands for: only a thread's own descriptors have one. */
+/* Returns the base that a selector stands for; it is 0 except for a thread's own descriptors. */
 unsigned long x86_fsgsbase_read_task(struct task_struct *task, unsigned short selector)
 {
 	unsigned int number = selector >> SELECTOR_INDEX_SHIFT;
@@ -46,15 +45,15 @@ void l4_load_selector(unsigned short *which, unsigned int selector)
 		frame->gs_base = base;
 }
 
-/* What x86's load_gs_index() calls. */
+/* x86's load_gs_index() calls this. */
 asmlinkage void asm_load_gs_index(unsigned int selector)
 {
 	loadsegment(gs, selector);
 }
 
-/* x86's ELF code cleared the registers and chose the selectors. */
-static void start_program(struct pt_regs *regs, unsigned long ip, unsigned long sp,
-			  unsigned long cs)
+/* Starts a program in the current task. x86's ELF code has cleared the registers already. */
+static void l4_start_program(struct pt_regs *regs, unsigned long ip, unsigned long sp,
+			     unsigned long cs)
 {
 	loadsegment(ds, current->thread.ds);
 	loadsegment(es, current->thread.es);
@@ -69,13 +68,13 @@ static void start_program(struct pt_regs *regs, unsigned long ip, unsigned long 
 
 void start_thread(struct pt_regs *regs, unsigned long ip, unsigned long sp)
 {
-	start_program(regs, ip, sp, __USER_CS);
+	l4_start_program(regs, ip, sp, __USER_CS);
 }
 EXPORT_SYMBOL_GPL(start_thread);
 
 void compat_start_thread(struct pt_regs *regs, u32 ip, u32 sp, bool x32)
 {
-	start_program(regs, ip, sp, __USER32_CS);
+	l4_start_program(regs, ip, sp, __USER32_CS);
 }
 
 void set_personality_64bit(void)

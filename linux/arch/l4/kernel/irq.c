@@ -1,26 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Interrupts. A processor's top half is an lthread above its server's priority, so
- * it is to the server what an interrupt is to a processor: it runs between any two
- * instructions and to its end. It runs the handlers, and the softirqs after them,
- * itself. Devices interrupt the first processor, timers each their own.
- *
- * Protocol. "Interrupts off" is l4_irq_off. l4_waiting is not zero while the
- * server is in, or about to enter, the ipc that lets a user thread run (then it is
- * that thread's id) or that idles; interrupts are off then only in Linux's books.
- *   - off and not waiting: the top half notes the source in l4_irq_pending and does
- *     nothing else. The server replays it when it clears the flag; a source is not
- *     acknowledged before its handler ran. Only two notifications are served even so:
- *     to attach sources, for which the server waits, and to stop.
- *   - otherwise: it runs the handlers. If the server waits and there is work, the
- *     user thread is triggered, or the idling server is notified. Both are latched.
- * Races: before the server sets l4_waiting the top half sets pending, which the
- * server tests afterwards; between this test and the ipc the latched trigger or
- * notification ends the ipc at once; after it and before l4_waiting is zero again
- * it latches on a thread that waits for us, whose next resumption yields one
- * harmless trigger. A late notification is dropped by who receives it.
- * All of this is between the lthreads of one processor. What another one wants is
- * told to the top half, and so an interrupt like any other.
+ * Interrupts. Each processor has an IRQ thread, an lthread of the server's task. Its priority is
+ * above the server thread's, and that is above the user threads': the IRQ thread preempts Linux
+ * between any two instructions and runs until it waits again, as an interrupt does on hardware. It
+ * runs the handlers and then the softirqs (irq_exit()), on a stack of its own and with the
+ * interrupted task as `current`, because it has the same per-processor base (gs). The first IRQ
+ * thread gets all device interrupts; each has its own timer. IPIs are notifications to the other
+ * processor's IRQ thread. This file owns l4_irq_off, l4_irq_pending and l4_waiting; each is used
+ * only by the server and IRQ thread of its own processor, so no lock is needed.
  */
 #include <linux/bits.h>
 #include <linux/entry-common.h>
@@ -36,13 +23,40 @@
 #include <asm/l4.h>
 
 /*
- * Each source has a bit: the timer, what other lthreads notify (asm/l4.h), the
- * lines, then what comes by message.
+ * The protocol. Interrupts are soft-masked: local_irq_disable() sets l4_irq_off and nothing else.
+ * l4_waiting is the id of the user thread while the server is in, or about to enter, the IPC that
+ * lets that thread run; L4_WAITING_IDLE while it is in the IPC of the idle loop; otherwise 0.
+ * During such an IPC l4_irq_off is set, as on hardware before the return to user mode, but
+ * interrupts are delivered, as after it. On an interrupt the IRQ thread does one of two things:
+ *   - l4_irq_off is set and l4_waiting is 0: it sets the interrupt's bit in l4_irq_pending and
+ *     returns to its wait. The server runs the handlers when it clears l4_irq_off
+ *     (l4_irq_replay()). A level-triggered interrupt cannot repeat meanwhile, because it is
+ *     acknowledged only after its handler. Two notifications are served even then: a request to
+ *     bind, for which the server spins, and the request to stop.
+ *   - else it runs the handlers at once. If the server is in an IPC and has work now, the IPC has
+ *     to end: the IRQ thread triggers the user thread, which then sends a message before it runs
+ *     on, or notifies the idle server. The micro-kernel latches both.
+ *
+ * Races. The server first stores l4_waiting and then tests l4_irq_pending (kernel/dispatch.c):
+ *   - an interrupt before the store has set its bit in l4_irq_pending, and the test sees it;
+ *   - an interrupt between the store and the IPC latches the trigger or notification, which ends
+ *     the IPC at once;
+ *   - an interrupt after the IPC, but before l4_waiting is 0 again, latches a trigger for a thread
+ *     that waits for the server: its next resumption yields one more message, which is harmless. A
+ *     late notification of the server is dropped by whichever IPC receives it.
+ * Only the two lthreads of one processor take part, so barrier() is enough to order the accesses.
+ */
+
+/*
+ * An interrupt has up to four numbers. Its bit is the one in l4_irq_pending: first the timer, then
+ * the notifications (L4_NOTIFY_*), the GSIs, and the MSIs. Linux's number is the GSI's, or for an
+ * MSI L4_FIRST_MSI plus the bit. The micro-kernel's object has the id KEEL_ID_IRQ plus the GSI, or
+ * an id that it chooses when it allocates an MSI.
  */
 #define TIMER_BIT 0
-#define FIRST_LINE_BIT 4
+#define FIRST_GSI_BIT 4
 #define NOTIFIED (L4_NOTIFY_RESCHEDULE | L4_NOTIFY_CALL | L4_NOTIFY_NATIVE)
-#define SOURCES (KEEL_IRQ_LINES + KEEL_MSI_SOURCES)	/* all ids from KEEL_ID_IRQ on */
+#define SOURCES (KEEL_GSI_COUNT + KEEL_MSI_SOURCES)	/* objects with ids from KEEL_ID_IRQ on */
 
 DEFINE_PER_CPU(unsigned long, l4_irq_off) = ARCH_IRQ_DISABLED;
 DEFINE_PER_CPU(unsigned long, l4_irq_pending);
@@ -50,21 +64,30 @@ DEFINE_PER_CPU(unsigned long, l4_waiting);
 EXPORT_PER_CPU_SYMBOL(l4_irq_off);
 EXPORT_PER_CPU_SYMBOL(l4_irq_pending);
 
-static DEFINE_PER_CPU_PAGE_ALIGNED(char[THREAD_SIZE], top_half_stack);
-static unsigned long attach;	/* sources that the first top half is asked to attach */
-static u8 bit_of[SOURCES];
+static DEFINE_PER_CPU_PAGE_ALIGNED(char[THREAD_SIZE], l4_irq_stack);
+static unsigned long l4_bind_requests;	/* bits that the first IRQ thread has to bind */
+static u8 l4_irq_bit_of[SOURCES];	/* by object id, less KEEL_ID_IRQ */
 
-/* By bit: its number in Linux, its source (0: none), and what a device sends to raise it. */
+/*
+ * By bit: the number in Linux, the object's id, and what a device writes to raise an MSI. The
+ * object is 0 for a free bit, and while an MSI is requested for it. Entries of GSIs are written at
+ * boot only. Those of MSIs change under l4_msi_lock, and the first IRQ thread fills them in while
+ * the owner of the lock waits for it.
+ */
 static struct {
 	unsigned int irq;
-	unsigned long source;
-	struct msi_msg message;
-} sources[BITS_PER_LONG];
+	unsigned long object;
+	struct msi_msg msg;
+} l4_irq_sources[BITS_PER_LONG];
 
-/* What was interrupted, where it was Linux itself: only cs is looked at. */
-static struct pt_regs server_regs = { .cs = __KERNEL_CS };
+/* The interrupted registers where Linux itself was interrupted: user_mode() reads cs only. */
+static struct pt_regs l4_server_regs = { .cs = __KERNEL_CS };
 
-static void handle(unsigned long bits, struct pt_regs *regs)
+/*
+ * Runs the handlers of the bits, and then softirqs. Called with l4_irq_off set, by the IRQ thread
+ * or by the server when it replays; regs are the interrupted ones.
+ */
+static void l4_irq_handle(unsigned long bits, struct pt_regs *regs)
 {
 	struct pt_regs *old = set_irq_regs(regs);
 	unsigned int bit;
@@ -79,15 +102,18 @@ static void handle(unsigned long bits, struct pt_regs *regs)
 		irq_work_run();
 	}
 	if (bits & L4_NOTIFY_NATIVE)
-		wake_up(&l4_attendants);
+		wake_up(&l4_service_threads);
 	bits &= ~(BIT(TIMER_BIT) | NOTIFIED);
 	for_each_set_bit(bit, &bits, BITS_PER_LONG)
-		generic_handle_irq(sources[bit].irq);
+		generic_handle_irq(l4_irq_sources[bit].irq);
 	irq_exit();
 	set_irq_regs(old);
 }
 
-/* Interrupts were just enabled in Linux and something had come. */
+/*
+ * Runs the handlers of what is pending. Called on the server thread, by local_irq_restore() just
+ * after it cleared l4_irq_off. Bits that are set during the handlers are found by the next turn.
+ */
 void l4_irq_replay(void)
 {
 	unsigned long bits;
@@ -96,7 +122,7 @@ void l4_irq_replay(void)
 		this_cpu_write(l4_irq_off, ARCH_IRQ_DISABLED);
 		barrier();
 		bits = this_cpu_xchg(l4_irq_pending, 0);
-		handle(bits, &server_regs);
+		l4_irq_handle(bits, &l4_server_regs);
 		barrier();
 		this_cpu_write(l4_irq_off, ARCH_IRQ_ENABLED);
 		barrier();
@@ -104,15 +130,24 @@ void l4_irq_replay(void)
 }
 EXPORT_SYMBOL(l4_irq_replay);
 
-static void wake_server(unsigned long waiting)
+/*
+ * Makes the server's IPC end if there is work for it. The user thread is triggered if its task has
+ * to be rescheduled, has a signal, or other exit work: that is how user code is preempted.
+ */
+static void l4_irq_wake_server(unsigned long waiting)
 {
 	if (waiting == L4_WAITING_IDLE)
-		host_notify(host_server(), 1);
+		keel_notify(keel_server(), 1);
 	else if (waiting && (read_thread_flags() & EXIT_TO_USER_MODE_WORK))
-		host_trigger(waiting);
+		keel_trigger(waiting);
 }
 
-static void deliver(unsigned long bits)
+/*
+ * Delivers interrupts on the IRQ thread: marks them as pending or runs the handlers, by the
+ * protocol above. Handlers run with l4_irq_off set, as on hardware. Its value is restored after
+ * them, because a server in an IPC had it set.
+ */
+static void l4_irq_deliver(unsigned long bits)
 {
 	unsigned long waiting = this_cpu_read(l4_waiting), off = this_cpu_read(l4_irq_off);
 	bool user = waiting && waiting != L4_WAITING_IDLE;
@@ -123,206 +158,245 @@ static void deliver(unsigned long bits)
 	}
 	this_cpu_write(l4_irq_off, ARCH_IRQ_DISABLED);
 	barrier();
-	handle(bits, user ? task_pt_regs(current) : &server_regs);
+	l4_irq_handle(bits, user ? task_pt_regs(current) : &l4_server_regs);
 	barrier();
 	this_cpu_write(l4_irq_off, off);
-	wake_server(waiting);
+	l4_irq_wake_server(waiting);
 }
 
-static void attach_line(unsigned int bit)
+/* Binds a GSI to the first IRQ thread, which calls this. */
+static void l4_irq_bind_gsi(unsigned int bit)
 {
 	unsigned long mode = KEEL_IRQ_MODE_DEFAULT;
 
-	if (host_source(sources[bit].source, KEEL_SOURCE_ATTACH, &mode))
-		pr_err("keel: no right over interrupt line %u\n", sources[bit].irq);
+	if (keel_invoke(l4_irq_sources[bit].object, KEEL_OBJECT_BIND, &mode))
+		pr_err("keel: no right over interrupt line %u\n", l4_irq_sources[bit].irq);
 }
 
-static void attach_message(unsigned int bit)
+/*
+ * Allocates an MSI, which the micro-kernel binds to the calling thread: the first IRQ thread. On
+ * failure the entry's object stays 0.
+ */
+static void l4_irq_alloc_msi(unsigned int bit)
 {
-	struct host_message m = { .tag = HOST_TAG(KEEL_MSI_ALLOCATE, 0) };
+	struct keel_message m = { .tag = KEEL_TAG(KEEL_MSI_ALLOCATE, 0) };
 
-	host_call(KEEL_ID_MSI, &m);
-	if (m.status || host_label(&m))
+	keel_call(KEEL_ID_MSI, &m);
+	if (m.status || keel_label(&m))
 		return;
-	bit_of[m.words[0] - KEEL_ID_IRQ] = bit;
-	sources[bit].source = m.words[0];
-	sources[bit].message.address_lo = m.words[1];
-	sources[bit].message.data = m.words[2];
+	l4_irq_bit_of[m.words[0] - KEEL_ID_IRQ] = bit;
+	l4_irq_sources[bit].object = m.words[0];
+	l4_irq_sources[bit].msg.address_lo = m.words[1];
+	l4_irq_sources[bit].msg.data = m.words[2];
 }
 
-/* Sources are attached here because the attaching thread is who receives them. */
-static void attach_sources(void)
+/*
+ * Serves all requests of l4_irq_bind(). This runs on the first IRQ thread, because the micro-kernel
+ * sends an interrupt to the thread that bound it.
+ */
+static void l4_irq_bind_requested(void)
 {
-	unsigned long bits = READ_ONCE(attach);
+	unsigned long bits = READ_ONCE(l4_bind_requests);
 	unsigned int bit;
 
 	for_each_set_bit(bit, &bits, BITS_PER_LONG) {
-		if (sources[bit].source)
-			attach_line(bit);
+		if (l4_irq_sources[bit].object)
+			l4_irq_bind_gsi(bit);
 		else
-			attach_message(bit);
-		clear_bit(bit, &attach);
+			l4_irq_alloc_msi(bit);
+		clear_bit(bit, &l4_bind_requests);
 	}
 }
 
 /*
- * Returns when the first top half has done it: at once on that processor, whose server it is above.
- * On the others it has to come to its next message, so nothing that a handler wants may be held.
+ * Has the first IRQ thread bind a GSI or allocate an MSI for a bit, and spins until it has done so.
+ * On the first processor that is at once, because the IRQ thread preempts the server. On others it
+ * first finishes the handlers that it runs: the caller must not hold a lock that a handler takes.
  */
-static void ask_to_attach(unsigned int bit)
+static void l4_irq_bind(unsigned int bit)
 {
-	set_bit(bit, &attach);
-	host_notify(HOST_TOP_HALF, L4_NOTIFY_ATTACH);
-	while (test_bit(bit, &attach))
+	set_bit(bit, &l4_bind_requests);
+	keel_notify(KEEL_IRQ_THREAD, L4_NOTIFY_BIND);
+	while (test_bit(bit, &l4_bind_requests))
 		cpu_relax();
 }
 
-static void attach_timer(void)
+/* Allocates this processor's timer, which is then bound to the calling IRQ thread. */
+static void l4_irq_bind_timer(void)
 {
 	unsigned long answer = 0;
 
-	if (!host_source(KEEL_ID_TIMER, KEEL_SOURCE_ATTACH, &answer))
+	if (!keel_invoke(KEEL_ID_TIMER, KEEL_OBJECT_BIND, &answer))
 		this_cpu_write(l4_timer, answer);
 }
 
-/* The server does not run again, its user threads stop where they next have something to say. */
-static void __noreturn stop_processor(void)
+/*
+ * Serves smp_send_stop(). The server thread never runs Linux again. User threads block at their
+ * next system call or fault, because their handler does not reply; a running one is triggered so
+ * that it blocks now.
+ */
+static void __noreturn l4_irq_stop_processor(void)
 {
 	unsigned long waiting = this_cpu_read(l4_waiting);
 
 	set_cpu_online(raw_smp_processor_id(), false);
 	if (waiting && waiting != L4_WAITING_IDLE)
-		host_trigger(waiting);
-	host_stop_server();
-	host_sleep();
+		keel_trigger(waiting);
+	keel_stop_server();
+	keel_sleep();
 }
 
-static void notified(unsigned long bits)
+/* Serves the bits of a notification (L4_NOTIFY_*). */
+static void l4_irq_notified(unsigned long bits)
 {
 	if (bits & L4_NOTIFY_STOP)
-		stop_processor();
-	if (bits & L4_NOTIFY_ATTACH)
-		attach_sources();
+		l4_irq_stop_processor();
+	if (bits & L4_NOTIFY_BIND)
+		l4_irq_bind_requested();
 	if (bits & NOTIFIED)
-		deliver(bits & NOTIFIED);
+		l4_irq_deliver(bits & NOTIFIED);
 }
 
-static void top_half(void)
+/*
+ * The loop of an IRQ thread. A receive that failed is repeated. Interrupts do not nest: softirqs
+ * clear l4_irq_off, but the micro-kernel delivers the next interrupt only when this thread waits.
+ */
+static void l4_irq_thread(void)
 {
-	struct host_message m = { };
+	struct keel_message m = { };
 
-	attach_timer();
+	l4_irq_bind_timer();
 	for (;;) {
-		host_ipc(KEEL_IPC_RECEIVE | KEEL_IPC_OPEN, 0, 0, &m);
+		keel_ipc(KEEL_IPC_RECEIVE | KEEL_IPC_OPEN, 0, 0, &m);
 		if (m.status)
 			continue;
-		if (host_kind(&m) == KEEL_KIND_NOTIFY)
-			notified(m.words[0]);
-		else if (host_kind(&m) == KEEL_KIND_INTERRUPT && m.partner == this_cpu_read(l4_timer))
-			deliver(BIT(TIMER_BIT));
-		else if (host_kind(&m) == KEEL_KIND_INTERRUPT)
-			deliver(BIT(bit_of[m.partner - KEEL_ID_IRQ]));
+		if (keel_kind(&m) == KEEL_KIND_NOTIFY)
+			l4_irq_notified(m.words[0]);
+		else if (keel_kind(&m) == KEEL_KIND_INTERRUPT &&
+			 m.partner == this_cpu_read(l4_timer))
+			l4_irq_deliver(BIT(TIMER_BIT));
+		else if (keel_kind(&m) == KEEL_KIND_INTERRUPT)
+			l4_irq_deliver(BIT(l4_irq_bit_of[m.partner - KEEL_ID_IRQ]));
 	}
 }
 
-/* Called before a line has its first handler. Linux notes what comes before, for irq_startup(). */
-static int line_attach(struct irq_data *data)
+/*
+ * Called before a GSI gets its first handler, with request_mutex of the descriptor held and not its
+ * spinlock: l4_irq_bind() spins. If the interrupt fires before irq_startup(), the flow handler
+ * marks it as pending and irq_startup() resends it.
+ */
+static int l4_gsi_request(struct irq_data *data)
 {
-	ask_to_attach(bit_of[data->irq]);
+	l4_irq_bind(l4_irq_bit_of[data->irq]);
 	return 0;
 }
 
-/* After its last handler is gone. */
-static void line_detach(struct irq_data *data)
+/* Called after the last handler was removed. */
+static void l4_gsi_release(struct irq_data *data)
 {
-	host_source(KEEL_ID_IRQ + data->irq, KEEL_SOURCE_DETACH, NULL);
+	keel_invoke(KEEL_ID_IRQ + data->irq, KEEL_OBJECT_UNBIND, NULL);
 }
 
-/* A line that fired stays silent until it is acknowledged; one still active then fires again. */
-static void line_mask(struct irq_data *data)
+/*
+ * Nothing to do: a GSI that fired is not delivered again until it is acknowledged, which unmask
+ * does after the handler. If it is still asserted then, it fires again.
+ */
+static void l4_gsi_mask(struct irq_data *data)
 {
 }
 
-static void line_unmask(struct irq_data *data)
+static void l4_gsi_unmask(struct irq_data *data)
 {
-	host_source(KEEL_ID_IRQ + data->irq, KEEL_SOURCE_ACK, NULL);
+	keel_invoke(KEEL_ID_IRQ + data->irq, KEEL_OBJECT_ACK, NULL);
 }
 
-static struct irq_chip line_chip = {
+static struct irq_chip l4_gsi_chip = {
 	.name = "keel",
-	.irq_request_resources = line_attach,
-	.irq_release_resources = line_detach,
-	.irq_mask = line_mask,
-	.irq_unmask = line_unmask,
+	.irq_request_resources = l4_gsi_request,
+	.irq_release_resources = l4_gsi_release,
+	.irq_mask = l4_gsi_mask,
+	.irq_unmask = l4_gsi_unmask,
 };
 
-static struct irq_chip message_chip = {
+static struct irq_chip l4_msi_chip = {
 	.name = "keel-msi",
 	.irq_mask = pci_msi_mask_irq,
 	.irq_unmask = pci_msi_unmask_irq,
 };
 
-/* Who takes a bit for a message or gives one back. */
-static DEFINE_MUTEX(messages);
+/* Serialises the allocation and the release of MSIs' bits. */
+static DEFINE_MUTEX(l4_msi_lock);
 
-/* A bit for one more interrupt by message, or BITS_PER_LONG. */
-static unsigned int new_message(void)
+/* Allocates an MSI; returns its bit, or BITS_PER_LONG if there is none. May sleep. */
+static unsigned int l4_msi_alloc(void)
 {
-	unsigned int bit = FIRST_LINE_BIT + host_start->irq_count;
+	unsigned int bit = FIRST_GSI_BIT + keel_start->irq_count;
 
-	mutex_lock(&messages);
-	while (bit < BITS_PER_LONG && sources[bit].source)
+	mutex_lock(&l4_msi_lock);
+	while (bit < BITS_PER_LONG && l4_irq_sources[bit].object)
 		bit++;
 	if (bit < BITS_PER_LONG)
-		ask_to_attach(bit);
-	if (bit < BITS_PER_LONG && !sources[bit].source)
-		bit = BITS_PER_LONG;	/* refused: it is free for the next one */
-	mutex_unlock(&messages);
+		l4_irq_bind(bit);
+	if (bit < BITS_PER_LONG && !l4_irq_sources[bit].object)
+		bit = BITS_PER_LONG;	/* the micro-kernel refused: the bit stays free */
+	mutex_unlock(&l4_msi_lock);
 	return bit;
 }
 
+/* The generic MSI code calls this for each MSI of a device; process context. */
 int arch_setup_msi_irq(struct pci_dev *dev, struct msi_desc *desc)
 {
-	unsigned int bit = new_message(), irq;
+	unsigned int bit = l4_msi_alloc(), irq;
 
 	if (bit == BITS_PER_LONG)
 		return -ENOSPC;
-	irq = sources[bit].irq = L4_FIRST_MESSAGE + bit;
+	irq = l4_irq_sources[bit].irq = L4_FIRST_MSI + bit;
 	irq_set_msi_desc(irq, desc);
-	irq_set_chip_and_handler(irq, &message_chip, handle_simple_irq);
-	pci_write_msi_msg(irq, &sources[bit].message);
+	irq_set_chip_and_handler(irq, &l4_msi_chip, handle_simple_irq);
+	pci_write_msi_msg(irq, &l4_irq_sources[bit].msg);
 	return 0;
 }
 
+/*
+ * Releases an MSI: unbinds the object, which the device no longer raises, and frees the bit. May
+ * sleep.
+ */
 void arch_teardown_msi_irq(unsigned int irq)
 {
-	unsigned int bit = irq - L4_FIRST_MESSAGE;
+	unsigned int bit = irq - L4_FIRST_MSI;
 
-	mutex_lock(&messages);
-	host_source(sources[bit].source, KEEL_SOURCE_DETACH, NULL);
+	mutex_lock(&l4_msi_lock);
+	keel_invoke(l4_irq_sources[bit].object, KEEL_OBJECT_UNBIND, NULL);
 	irq_set_msi_desc(irq, NULL);
-	sources[bit].source = 0;	/* last: the bit is another's from here on */
-	mutex_unlock(&messages);
+	l4_irq_sources[bit].object = 0;	/* last, because from here on the bit is free */
+	mutex_unlock(&l4_msi_lock);
 }
 
-/* Starts this processor's top half; for the first one the rest is init_IRQ()'s. */
+/*
+ * Starts this processor's IRQ thread, which runs at once, binds its timer and waits. Called on the
+ * processor itself, with interrupts off.
+ */
 void l4_irq_init(void)
 {
-	host_create(host_top_half(), top_half, this_cpu_ptr(top_half_stack) + THREAD_SIZE,
-		    host_start->priority + 2, raw_smp_processor_id());
+	keel_create(keel_irq_thread(), l4_irq_thread, this_cpu_ptr(l4_irq_stack) + THREAD_SIZE,
+		    keel_start->priority + 2, raw_smp_processor_id());
 	if (!this_cpu_read(l4_timer))
 		panic("keel: no timer");
 }
 
+/*
+ * Gives a bit to each GSI that the start record lists, and starts the first IRQ thread. A GSI is
+ * bound when it gets a handler.
+ */
 void __init init_IRQ(void)
 {
-	unsigned int i, bit = FIRST_LINE_BIT;
+	unsigned int i, bit = FIRST_GSI_BIT;
 
-	for (i = 0; i < host_start->irq_count; i++, bit++) {
-		bit_of[host_start->irqs[i]] = bit;
-		sources[bit].irq = host_start->irqs[i];
-		sources[bit].source = KEEL_ID_IRQ + host_start->irqs[i];
-		irq_set_chip_and_handler(sources[bit].irq, &line_chip, handle_level_irq);
+	for (i = 0; i < keel_start->irq_count; i++, bit++) {
+		l4_irq_bit_of[keel_start->irqs[i]] = bit;
+		l4_irq_sources[bit].irq = keel_start->irqs[i];
+		l4_irq_sources[bit].object = KEEL_ID_IRQ + keel_start->irqs[i];
+		irq_set_chip_and_handler(l4_irq_sources[bit].irq, &l4_gsi_chip, handle_level_irq);
 	}
 	l4_irq_init();
 }

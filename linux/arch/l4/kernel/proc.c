@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * /proc/keel/accounting: what the server and its processes use of the kernel below.
- * Mappings of user pages are a cache that comes back by itself and differs from
- * one moment to the next, so it is emptied first: what is shown is what stays.
+ * /proc/keel/accounting: the kmem quota of the server and its processes in the micro-kernel. All
+ * mappings of user pages are unmapped before it is read: they are a cache, whose size changes all
+ * the time, and what remains is allocated for good.
  */
 #include <linux/init.h>
 #include <linux/proc_fs.h>
 #include <linux/seq_file.h>
 #include <asm/l4.h>
 
-static const char *const account_names[KEEL_ACCOUNT_WORDS] = {
+static const char *const l4_account_names[KEEL_ACCOUNT_WORDS] = {
 	[KEEL_ACCOUNT_LIMIT] = "limit",
 	[KEEL_ACCOUNT_USED] = "used",
 	[KEEL_ACCOUNT_TASKS] = "tasks",
@@ -21,25 +21,26 @@ static const char *const account_names[KEEL_ACCOUNT_WORDS] = {
 	[KEEL_ACCOUNT_POOL_FREE] = "pool_free",
 };
 
-static int show_accounting(struct seq_file *m, void *v)
+/* Shows the server's quota, which its processes share. */
+static int l4_accounting_show(struct seq_file *m, void *v)
 {
 	unsigned long words[KEEL_ACCOUNT_WORDS];
 	unsigned int i;
 	int error;
 
 	l4_mm_empty();
-	error = host_account(KEEL_ID_NIL, words);
+	error = keel_account(KEEL_ID_NIL, words);
 	if (error)
 		return error;
 	for (i = 0; i < KEEL_ACCOUNT_WORDS; i++)
-		seq_printf(m, "%s %lu\n", account_names[i], words[i]);
+		seq_printf(m, "%s %lu\n", l4_account_names[i], words[i]);
 	return 0;
 }
 
-static int __init proc_keel_init(void)
+static int __init l4_proc_init(void)
 {
 	proc_mkdir("keel", NULL);
-	proc_create_single("keel/accounting", 0400, NULL, show_accounting);
+	proc_create_single("keel/accounting", 0400, NULL, l4_accounting_show);
 	return 0;
 }
-fs_initcall(proc_keel_init);
+fs_initcall(l4_proc_init);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Linux's tasks as it makes and ends them: registers, kernel stacks, thread-local
- * bases, idling. Their lthreads are kernel/threads.c's.
+ * Creation and end of Linux's tasks: registers, kernel stacks, thread-local bases; and the idle
+ * loop's wait. Lthreads are created and deleted by kernel/threads.c. Everything here runs on a
+ * server thread in process context.
  */
 #include <linux/elf-randomize.h>
 #include <linux/export.h>
@@ -21,10 +22,10 @@
 
 #define BRK_RANDOM_RANGE 0x02000000
 
-/* init_task never goes to user mode, but its registers are looked at. */
-struct keel_frame init_frame;
+/* init_task never goes to user mode, but task_pt_regs() is applied to it. */
+struct keel_frame l4_init_frame;
 
-/* What __switch_to() finds on a new task's stack. */
+/* What __switch_to() pops from a new task's stack. */
 struct first_stack {
 	unsigned long r15, r14, r13;
 	void *argument;			/* r12 */
@@ -33,14 +34,15 @@ struct first_stack {
 	void (*ret)(void);
 };
 
+/* A new task has no frame, lthread, service of a native lthread or FPU buffer of its own yet. */
 int arch_dup_task_struct(struct task_struct *dst, struct task_struct *src)
 {
 	*dst = *src;
 	dst->thread.frame = NULL;
-	dst->thread.host_thread = 0;
-	dst->thread.host_task = 0;
+	dst->thread.keel_thread = 0;
+	dst->thread.keel_task = 0;
 	dst->thread.ready_cpu = L4_NO_CPU;
-	dst->thread.owed = L4_OWED_START;
+	dst->thread.resume_action = L4_RESUME_START;
 	dst->thread.pager = 0;
 	dst->thread.native = NULL;
 	dst->thread.fpu = (struct fpu){ };
@@ -54,7 +56,8 @@ void arch_release_task_struct(struct task_struct *task)
 		l4_frame_free(task->thread.frame);
 }
 
-static int copy_registers(struct task_struct *task, const struct kernel_clone_args *args)
+/* Copies the parent's registers to a new user thread; 0 or an error. */
+static int l4_copy_registers(struct task_struct *task, const struct kernel_clone_args *args)
 {
 	struct keel_frame *frame = task->thread.frame;
 
@@ -75,6 +78,10 @@ static int copy_registers(struct task_struct *task, const struct kernel_clone_ar
 	return 0;
 }
 
+/*
+ * Gives a new task its frame, its first stack and, for a user thread, copies of the registers and
+ * the FPU state. Returns 0 or an error.
+ */
 int copy_thread(struct task_struct *task, const struct kernel_clone_args *args)
 {
 	struct first_stack *stack;
@@ -96,7 +103,7 @@ int copy_thread(struct task_struct *task, const struct kernel_clone_args *args)
 	clear_tsk_thread_flag(task, TIF_FORCED_TF);
 	if (args->fn)
 		return 0;
-	error = copy_registers(task, args);
+	error = l4_copy_registers(task, args);
 	if (error)
 		return error;
 	if (test_thread_flag(TIF_FORCED_TF))
@@ -104,7 +111,9 @@ int copy_thread(struct task_struct *task, const struct kernel_clone_args *args)
 	return l4_fpu_fork(task);
 }
 
-/* A kernel thread comes back from its function only if it became a program. */
+/*
+ * Called by l4_first_step(). A kernel thread's function returns only if it has executed a program.
+ */
 asmlinkage void __noreturn l4_start_task(struct task_struct *prev, int (*function)(void *),
 					 void *argument)
 {
@@ -116,39 +125,46 @@ asmlinkage void __noreturn l4_start_task(struct task_struct *prev, int (*functio
 	l4_user_loop();
 }
 
+/* Called at exit, and for a task whose creation failed. */
 void exit_thread(struct task_struct *task)
 {
 	l4_native_end(task);
 	l4_thread_delete(task);
 }
 
-/* exec: the lthread of the old program goes, and its FPU state with it. */
+/* exec: deletes the lthread of the old program, and its FPU state with it. */
 void flush_thread(void)
 {
 	l4_native_end(current);
 	l4_thread_delete(current);
 	flush_ptrace_hw_breakpoint(current);
 	current->thread.fpu.stale = false;
-	current->thread.calls = KEEL_CALLS_OFF;
+	current->thread.dispatch = KEEL_DISPATCH_OFF;
 	current->thread.pager = 0;
 	current->thread.debug_stale = current->thread.debug[L4_DR7];
 	memset(current->thread.tls_array, 0, sizeof(current->thread.tls_array));
 }
 
-/* The top half's notification ends the wait, even one that came just before it. */
+/*
+ * Waits for an interrupt. Called with interrupts off; returns with interrupts on. A notification of
+ * the IRQ thread ends the IPC, also one that was latched before it (kernel/irq.c).
+ */
 void arch_cpu_idle(void)
 {
-	struct host_message m = { };
+	struct keel_message m = { };
 
 	this_cpu_write(l4_waiting, L4_WAITING_IDLE);
 	barrier();
 	if (!this_cpu_read(l4_irq_pending) && !need_resched())
-		host_ipc(KEEL_IPC_RECEIVE | KEEL_IPC_OPEN, 0, 0, &m);
+		keel_ipc(KEEL_IPC_RECEIVE | KEEL_IPC_OPEN, 0, 0, &m);
 	barrier();
 	this_cpu_write(l4_waiting, 0);
 	raw_local_irq_enable();
 }
 
+/*
+ * Without frame pointers: the first word on the stack that looks like a return address elsewhere.
+ */
 unsigned long __get_wchan(struct task_struct *task)
 {
 	unsigned long *sp = (unsigned long *)task->thread.ksp;

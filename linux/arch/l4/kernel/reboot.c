@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* The end, as Linux saw it, told to the root task: it ends the machine. */
+/*
+ * Shutdown: tells the root task why Linux stops. The root task powers the machine off or resets it.
+ */
 #include <linux/console.h>
 #include <linux/export.h>
 #include <linux/init.h>
@@ -7,38 +9,38 @@
 #include <linux/panic_notifier.h>
 #include <linux/pm.h>
 #include <linux/reboot.h>
-#include <asm/host.h>
+#include <asm/hypercall.h>
 
 void machine_power_off(void)
 {
-	host_end(KEEL_END_POWER_OFF);
+	keel_shutdown(KEEL_SHUTDOWN_POWER_OFF);
 }
 
 void machine_halt(void) __alias(machine_power_off);
 
 void machine_restart(char *command)
 {
-	host_end(KEEL_END_REBOOT);
+	keel_shutdown(KEEL_SHUTDOWN_REBOOT);
 }
 
 void (*pm_power_off)(void) = machine_power_off;
 EXPORT_SYMBOL(pm_power_off);
 
-static int on_panic(struct notifier_block *block, unsigned long event, void *text)
+static int l4_on_panic(struct notifier_block *block, unsigned long event, void *text)
 {
 	console_flush_on_panic(CONSOLE_FLUSH_PENDING);
-	host_end(KEEL_END_PANIC);
+	keel_shutdown(KEEL_SHUTDOWN_PANIC);
 }
 
-/* Last of all notifiers, because it does not come back. */
-static struct notifier_block panic_block = {
-	.notifier_call = on_panic,
+/* The last of all notifiers, because it does not return. */
+static struct notifier_block l4_panic_block = {
+	.notifier_call = l4_on_panic,
 	.priority = INT_MIN,
 };
 
-static int __init reboot_init(void)
+static int __init l4_reboot_init(void)
 {
-	atomic_notifier_chain_register(&panic_notifier_list, &panic_block);
+	atomic_notifier_chain_register(&panic_notifier_list, &l4_panic_block);
 	return 0;
 }
-pure_initcall(reboot_init);
+pure_initcall(l4_reboot_init);

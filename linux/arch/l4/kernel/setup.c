@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * From the start record to start_kernel() and setup_arch(): who we are, where
- * memory is, what the command line says.
+ * Boot: from the start record, which the root task passes, to start_kernel() and setup_arch().
+ * Reads the server's memory, the initrd and the command line from the record. Runs on the first
+ * server thread, with interrupts off and before there are other lthreads.
  */
 #include <linux/export.h>
 #include <linux/init.h>
@@ -15,10 +16,10 @@
 #include <asm/l4.h>
 #include <asm/sections.h>
 #include <asm/setup.h>
-#include "../host/keeper.h"
+#include "../hypercall/reflector.h"
 
 #define PORTS_LOG2 16
-#define PORTS_LEAST_LOG2 1	/* nothing smaller than an index and its data */
+#define PORTS_LEAST_LOG2 1	/* no smaller block than an index port and its data port */
 
 DEFINE_PER_CPU(struct task_struct *, l4_current_task) = &init_task;
 EXPORT_PER_CPU_SYMBOL(l4_current_task);
@@ -26,7 +27,8 @@ EXPORT_PER_CPU_SYMBOL(l4_current_task);
 unsigned long l4_image_offset;
 EXPORT_SYMBOL(l4_image_offset);
 
-static void __init touch(unsigned long start, unsigned long size)
+/* Reads one byte of each page, so that the root task maps it. */
+static void __init l4_touch(unsigned long start, unsigned long size)
 {
 	unsigned long address;
 
@@ -35,66 +37,67 @@ static void __init touch(unsigned long start, unsigned long size)
 }
 
 /*
- * The root task maps memory when it is touched, and it is our pager only until
- * the keeper is: Linux's memory must be there before Linux runs.
+ * Gets all of Linux's memory mapped. The root task maps memory on page faults, and it is this
+ * thread's pager only until the trap reflector is.
  */
-static void __init touch_memory(void)
+static void __init l4_touch_memory(void)
 {
 	unsigned long i;
 
-	touch(host_start->image_virt, host_start->image_size);
-	for (i = 0; i < host_start->region_count; i++) {
-		const unsigned long *region = &host_start->regions[3 * i];
+	l4_touch(keel_start->image_virt, keel_start->image_size);
+	for (i = 0; i < keel_start->region_count; i++) {
+		const unsigned long *region = &keel_start->regions[3 * i];
 
-		touch(PAGE_OFFSET + region[0], region[1] - region[0]);
+		l4_touch(PAGE_OFFSET + region[0], region[1] - region[0]);
 	}
 }
 
-/* Gets all I/O ports that we may have, by the largest blocks. */
-static void __init map_ports(unsigned int port, unsigned int log2)
+/* Asks sigma0 for all I/O ports that the server may have, in blocks as large as possible. */
+static void __init l4_map_ports(unsigned int port, unsigned int log2)
 {
-	if (host_map_ports(port, log2) || log2 == PORTS_LEAST_LOG2)
+	if (keel_map_ports(port, log2) || log2 == PORTS_LEAST_LOG2)
 		return;
-	map_ports(port, log2 - 1);
-	map_ports(port + (1 << (log2 - 1)), log2 - 1);
+	l4_map_ports(port, log2 - 1);
+	l4_map_ports(port + (1 << (log2 - 1)), log2 - 1);
 }
 
+/* The first C function, called by head.S. */
 asmlinkage void __init l4_boot(struct keel_start *start)
 {
-	host_init(start);
+	keel_init(start);
 	l4_image_offset = start->image_phys - start->image_virt;
-	touch_memory();
-	l4_keeper_init();
-	host_set_percpu_base(0);	/* the variables in the image, so far */
+	l4_touch_memory();
+	l4_reflector_init();
+	keel_set_percpu_base(0);	/* the image itself, until smp_prepare_boot_cpu() */
 	start_kernel();
 }
 
-static void __init add_memory(void)
+static void __init l4_add_memory(void)
 {
 	unsigned long i;
 
-	for (i = 0; i < host_start->region_count; i++) {
-		const unsigned long *region = &host_start->regions[3 * i];
+	for (i = 0; i < keel_start->region_count; i++) {
+		const unsigned long *region = &keel_start->regions[3 * i];
 
 		memblock_add(region[0], region[1] - region[0]);
 	}
-	memblock_add(host_start->image_phys, host_start->image_size);
-	memblock_reserve(host_start->image_phys, host_start->image_size);
+	memblock_add(keel_start->image_phys, keel_start->image_size);
+	memblock_reserve(keel_start->image_phys, keel_start->image_size);
 }
 
-/* The record itself, if the root task put it into our memory. */
-static void __init reserve_record(void)
+/* Reserves the start record itself, if the root task put it into Linux's memory. */
+static void __init l4_reserve_record(void)
 {
-	unsigned long address = (unsigned long)host_start;
+	unsigned long address = (unsigned long)keel_start;
 
 	if (address >= PAGE_OFFSET && memblock_is_memory(__pa(address)))
 		memblock_reserve(__pa(address) & PAGE_MASK, PAGE_SIZE);
 }
 
-static void __init add_initrd(void)
+static void __init l4_add_initrd(void)
 {
-	unsigned long start = host_start->initrd_phys;
-	unsigned long size = host_start->initrd_size;
+	unsigned long start = keel_start->initrd_phys;
+	unsigned long size = keel_start->initrd_size;
 
 	if (!start || !size)
 		return;
@@ -106,30 +109,31 @@ static void __init add_initrd(void)
 	}
 }
 
+/* Called by start_kernel(), with interrupts off. */
 void __init setup_arch(char **cmdline)
 {
-	strscpy(boot_command_line, (const char *)host_start->command_line,
+	strscpy(boot_command_line, (const char *)keel_start->command_line,
 		COMMAND_LINE_SIZE);
 	*cmdline = boot_command_line;
-	map_ports(0, PORTS_LOG2);
+	l4_map_ports(0, PORTS_LOG2);
 	l4_console_init();
 	pr_info("Linux as an L4 server: root task %lx, first task %lu, %lu interrupt lines\n",
-		host_start->root, host_start->task_first, host_start->irq_count);
+		keel_start->root, keel_start->task_first, keel_start->irq_count);
 
 	setup_initial_init_mm(_stext, _etext, _edata, _end);
-	if (host_start->priority < L4_LEAST_PRIORITY)
+	if (keel_start->priority < L4_LEAST_PRIORITY)
 		panic("keel: a server needs a priority of %lu or more", L4_LEAST_PRIORITY);
 	l4_cpu_init();
 	l4_smp_init();
 	parse_early_param();
 
-	add_memory();
-	add_initrd();
-	reserve_record();
+	l4_add_memory();
+	l4_add_initrd();
+	l4_reserve_record();
 	memblock_allow_resize();
 	memblock_dump_all();
 	l4_paging_init();
-	l4_mapper_init();
+	l4_pager_init();
 	l4_acpi_init();
 	l4_screen_init();
 }

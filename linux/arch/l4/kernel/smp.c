@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Several processors. Linux's processor n is the micro-kernel's; it has a server
- * lthread, which runs Linux's kernel stacks there, and a top half above it. Its
- * variables lie at what its lthreads have in gs. An interrupt between processors is
- * a notification of the other one's top half.
+ * SMP. Linux's processor n is the micro-kernel's processor n. It has a server thread, which runs
+ * Linux's kernel stacks there, and an IRQ thread with a higher priority. The gs base of both is the
+ * processor's per-CPU offset. An IPI is a notification of the other processor's IRQ thread.
  */
 #include <linux/cpu.h>
 #include <linux/delay.h>
@@ -15,7 +14,7 @@
 #include <linux/sched/task_stack.h>
 #include <linux/smp.h>
 #include <asm/l4.h>
-#include "../host/keeper.h"
+#include "../hypercall/reflector.h"
 
 #define START_TIMEOUT_US (10 * USEC_PER_SEC)
 #define STOP_TIMEOUT_US USEC_PER_SEC
@@ -25,16 +24,16 @@ EXPORT_PER_CPU_SYMBOL(this_cpu_off);
 DEFINE_PER_CPU_READ_MOSTLY(int, cpu_number);
 EXPORT_PER_CPU_SYMBOL(cpu_number);
 
-/* Linux may use as many processors as the start record says. */
+/* Marks as possible as many processors as the start record has. */
 void __init l4_smp_init(void)
 {
 	unsigned int cpu;
 
 	for (cpu = 0; cpu < NR_CPUS; cpu++)
-		set_cpu_possible(cpu, cpu < max(host_start->processors, 1UL));
+		set_cpu_possible(cpu, cpu < max(keel_start->processors, 1UL));
 }
 
-/* From here on each processor has variables of its own. */
+/* Switches the first processor to its own copy of the per-CPU variables. */
 void __init smp_prepare_boot_cpu(void)
 {
 	unsigned int cpu;
@@ -43,7 +42,7 @@ void __init smp_prepare_boot_cpu(void)
 		per_cpu(this_cpu_off, cpu) = per_cpu_offset(cpu);
 		per_cpu(cpu_number, cpu) = cpu;
 	}
-	host_set_percpu_base(per_cpu_offset(0));
+	keel_set_percpu_base(per_cpu_offset(0));
 }
 
 void __init smp_prepare_cpus(unsigned int max_cpus)
@@ -56,8 +55,8 @@ void __init smp_cpus_done(unsigned int max_cpus)
 {
 }
 
-/* The first step of another processor's server, on the stack of its idle task. */
-static void start_secondary(void)
+/* The first function of another processor's server thread, on the stack of its idle task. */
+static void l4_start_secondary(void)
 {
 	unsigned int cpu = raw_smp_processor_id();
 
@@ -71,14 +70,18 @@ static void start_secondary(void)
 	cpu_startup_entry(CPUHP_AP_ONLINE_IDLE);
 }
 
+/*
+ * Starts a processor's trap reflector and server thread, and waits until it is online. Returns 0,
+ * -ENOMEM or -EIO.
+ */
 int __cpu_up(unsigned int cpu, struct task_struct *idle)
 {
 	unsigned int us;
 
 	per_cpu(l4_current_task, cpu) = idle;
-	if (l4_keeper_create(cpu) ||
-	    host_create(HOST_SERVER + cpu, start_secondary, task_stack_page(idle) + THREAD_SIZE,
-			host_start->priority, cpu))
+	if (l4_reflector_create(cpu) ||
+	    keel_create(KEEL_SERVER + cpu, l4_start_secondary, task_stack_page(idle) + THREAD_SIZE,
+			keel_start->priority, cpu))
 		return -ENOMEM;
 	for (us = 0; us < START_TIMEOUT_US && !cpu_online(cpu); us++)
 		udelay(1);
@@ -87,14 +90,15 @@ int __cpu_up(unsigned int cpu, struct task_struct *idle)
 
 void smp_send_reschedule(int cpu)
 {
-	host_notify(HOST_TOP_HALF + cpu, L4_NOTIFY_RESCHEDULE);
+	keel_notify(KEEL_IRQ_THREAD + cpu, L4_NOTIFY_RESCHEDULE);
 }
 
 void arch_send_call_function_single_ipi(int cpu)
 {
-	host_notify(HOST_TOP_HALF + cpu, L4_NOTIFY_CALL);
+	keel_notify(KEEL_IRQ_THREAD + cpu, L4_NOTIFY_CALL);
 }
 
+/* The IRQ thread of this processor runs irq_work, as after an IPI. */
 void arch_irq_work_raise(void)
 {
 	arch_send_call_function_single_ipi(raw_smp_processor_id());
@@ -108,14 +112,14 @@ void arch_send_call_function_ipi_mask(const struct cpumask *mask)
 		arch_send_call_function_single_ipi(cpu);
 }
 
-/* The others stop at once, whatever they do: their top halves see to it. */
+/* Stops the other processors at once, whatever they run: their IRQ threads do it. */
 void smp_send_stop(void)
 {
 	unsigned int cpu, us;
 
 	for_each_online_cpu(cpu)
 		if (cpu != raw_smp_processor_id())
-			host_notify(HOST_TOP_HALF + cpu, L4_NOTIFY_STOP);
+			keel_notify(KEEL_IRQ_THREAD + cpu, L4_NOTIFY_STOP);
 	for (us = 0; us < STOP_TIMEOUT_US && num_online_cpus() > 1; us++)
 		udelay(1);
 }

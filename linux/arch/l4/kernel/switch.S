@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Switching kernel stacks. The compiler expects rbx, rbp and r12 to r15 to be
- * kept; the rest of a kernel thread's state is on its stack.
+ * The switch of kernel stacks. The compiler expects rbx, rbp and r12 to r15 to be preserved; the
+ * rest of a task's state is on its stack.
  */
 #include <linux/linkage.h>
 #include <asm/asm-offsets.h>
 
 	.text
-/* rdi = task that stops, rsi = task that runs on -> rax = task that stopped */
+/* rdi = previous task, rsi = next task -> rax = previous task. Interrupts are off. */
 SYM_CODE_START(__switch_to)
 	pushq	%rbp
 	pushq	%rbx
@@ -28,7 +28,7 @@ SYM_CODE_START(__switch_to)
 	ret
 SYM_CODE_END(__switch_to)
 
-/* A new task's first step: rax = task that stopped, rbx = function or 0, r12 = its argument */
+/* A new task's first step: rax = previous task, rbx = function or 0, r12 = its argument */
 SYM_CODE_START(l4_first_step)
 	movq	%rax, %rdi
 	movq	%rbx, %rsi

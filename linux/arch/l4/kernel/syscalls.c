@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* System calls that only x86 has; mmap and rt_sigreturn are x86's own files. */
+/*
+ * arch_prctl(), with Keel's own options. x86's files have its other calls, such as rt_sigreturn().
+ */
 #include <linux/compat.h>
 #include <linux/syscalls.h>
 #include <linux/uaccess.h>
@@ -7,9 +9,10 @@
 #include <asm/prctl.h>
 #include <asm/proto.h>
 
-#define XFEATURES 19	/* components that the processor's manual numbers, and x86 Linux counts */
+#define XFEATURES 19	/* as in x86: the components that the processor's manual numbers */
 
-static long set_base(unsigned long *base, unsigned long value)
+/* Sets a segment base, which must be a user address. */
+static long l4_set_base(unsigned long *base, unsigned long value)
 {
 	if (value >= TASK_SIZE_MAX)
 		return -EPERM;
@@ -20,31 +23,31 @@ static long set_base(unsigned long *base, unsigned long value)
 COMPAT_SYSCALL_DEFINE2(arch_prctl, int, option, unsigned long, arg2)
 {
 	switch (option) {
-	case ARCH_GET_CPUID:	/* it cannot be made to fault */
+	case ARCH_GET_CPUID:	/* CPUID cannot be made to fault */
 		return 1;
 	case ARCH_SET_CPUID:
 		return -ENODEV;
 	case ARCH_GET_XCOMP_SUPP:
 	case ARCH_GET_XCOMP_PERM:
 	case ARCH_GET_XCOMP_GUEST_PERM:
-		return put_user(host_info->fpu_mask, (u64 __user *)arg2);
-	case ARCH_REQ_XCOMP_PERM:	/* no component waits for a permission */
+		return put_user(keel_kip->fpu_mask, (u64 __user *)arg2);
+	case ARCH_REQ_XCOMP_PERM:	/* no component needs a permission */
 	case ARCH_REQ_XCOMP_GUEST_PERM:
 		return arg2 < XFEATURES ? -EOPNOTSUPP : -EINVAL;
 	}
 	return -EINVAL;
 }
 
-/* Of another task for its debugger. */
+/* The part that a debugger may also request for another task. */
 long do_arch_prctl_64(struct task_struct *task, int option, unsigned long arg2)
 {
 	struct keel_frame *frame = task->thread.frame;
 
 	switch (option) {
 	case ARCH_SET_FS:
-		return set_base(&frame->fs_base, arg2);
+		return l4_set_base(&frame->fs_base, arg2);
 	case ARCH_SET_GS:
-		return set_base(&frame->gs_base, arg2);
+		return l4_set_base(&frame->gs_base, arg2);
 	case ARCH_GET_FS:
 		return put_user(frame->fs_base, (unsigned long __user *)arg2);
 	case ARCH_GET_GS:
@@ -58,12 +61,12 @@ SYSCALL_DEFINE2(arch_prctl, int, option, unsigned long, arg2)
 	long result;
 
 	switch (option) {
-	case KEEL_LINUX_PRCTL_CALLS:
-		return l4_thread_calls(current, arg2);
+	case KEEL_LINUX_PRCTL_DISPATCH:
+		return l4_thread_dispatch(current, arg2);
 	case KEEL_LINUX_PRCTL_AREA:
 		return l4_native_area();
 	case KEEL_LINUX_PRCTL_NATIVE:
-		return l4_native_attend((void __user *)arg2);
+		return l4_native_serve((void __user *)arg2);
 	case KEEL_LINUX_PRCTL_PAGER:
 		return l4_thread_pager(arg2);
 	}

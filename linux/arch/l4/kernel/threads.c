@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Frames and lthreads. A Linux thread has its frame from birth to its last
- * reference, and its lthread from the first return to user mode to exec or exit:
- * the lthread lives in the L4 task of the mm and is made again when that changes.
+ * Frames and lthreads of Linux's threads. A frame is a part of a page that is shared with the
+ * micro-kernel; it has a user thread's registers while Linux runs. A Linux thread has its frame
+ * from creation to its last reference, and its lthread from the first return to user mode to exec
+ * or exit: the lthread is in the L4 task of the mm and is created again when that changes. Frames
+ * are protected by l4_frames_lock. Lthreads are changed by their own thread only, in process
+ * context and on a server thread, whose record is used.
  */
 #include <linux/bitmap.h>
 #include <linux/capability.h>
@@ -13,138 +16,148 @@
 #include <asm/mmu_context.h>
 
 #define FRAME_COUNT (KEEL_AREA_FRAME_PAGES * KEEL_FRAMES_PER_PAGE)
-/* Frames for every thread that may exist. */
+/* Enough frames for every thread that may exist. */
 #define FRAMES_USED min_t(unsigned int, FRAME_COUNT, PID_MAX_DEFAULT)
 
-static DECLARE_BITMAP(frames, PID_MAX_DEFAULT);
-static unsigned int frame_pages;	/* bought so far */
-static DEFINE_SPINLOCK(frames_lock);
+static DECLARE_BITMAP(l4_frames, PID_MAX_DEFAULT);
+static unsigned int l4_frame_pages;	/* bought so far */
+static DEFINE_SPINLOCK(l4_frames_lock);
 
 /*
- * host_ex_regs() with what is in the record. If the micro-kernel has no memory for it, memory of
- * mappings is reclaimed, and it is tried again.
+ * keel_ex_regs() with what is in the record. If kmem is used up, mappings are reclaimed and the
+ * call is repeated. Returns the status.
  */
 unsigned long l4_ex_regs(unsigned long *thread, unsigned long mask)
 {
-	unsigned long id = *thread, status = host_ex_regs(thread, mask);
+	unsigned long id = *thread, status = keel_ex_regs(thread, mask);
 	bool again = true;
 
 	while (l4_no_memory(status) && again) {
 		again = l4_mm_reclaim();
 		*thread = id;
-		status = host_ex_regs(thread, mask);
+		status = keel_ex_regs(thread, mask);
 	}
 	return status;
 }
 
-/* Buys the page of the frame if it is not there yet. */
-static bool frame_back(unsigned int index)
+/* Buys the page of a frame if that was not done yet. Called with l4_frames_lock held. */
+static bool l4_frame_populate(unsigned int index)
 {
-	if (index / KEEL_FRAMES_PER_PAGE < frame_pages)
+	if (index / KEEL_FRAMES_PER_PAGE < l4_frame_pages)
 		return true;
-	if (host_buy_frames(frame_pages, 1))
+	if (keel_buy_frames(l4_frame_pages, 1))
 		return false;
-	frame_pages++;
+	l4_frame_pages++;
 	return true;
 }
 
-static struct keel_frame *frame_alloc(void)
+/* Allocates a frame, or returns NULL if there is no number or no kmem. */
+static struct keel_frame *l4_frame_try_alloc(void)
 {
 	struct keel_frame *frame = NULL;
 	unsigned long flags;
 	unsigned int index;
 
-	spin_lock_irqsave(&frames_lock, flags);
-	index = find_first_zero_bit(frames, FRAMES_USED);
-	if (index < FRAMES_USED && frame_back(index)) {
-		__set_bit(index, frames);
-		frame = host_frame(index);
+	spin_lock_irqsave(&l4_frames_lock, flags);
+	index = find_first_zero_bit(l4_frames, FRAMES_USED);
+	if (index < FRAMES_USED && l4_frame_populate(index)) {
+		__set_bit(index, l4_frames);
+		frame = keel_frame(index);
 	}
-	spin_unlock_irqrestore(&frames_lock, flags);
+	spin_unlock_irqrestore(&l4_frames_lock, flags);
 	return frame;
 }
 
+/* Allocates a frame, after a reclaim if need be; NULL if there is none. */
 struct keel_frame *l4_frame_alloc(void)
 {
-	struct keel_frame *frame = frame_alloc();
+	struct keel_frame *frame = l4_frame_try_alloc();
 
-	/* Where all numbers are taken, memory helps nobody. */
-	if (!frame && !bitmap_full(frames, FRAMES_USED)) {
+	/* If all numbers are in use, a reclaim does not help. */
+	if (!frame && !bitmap_full(l4_frames, FRAMES_USED)) {
 		l4_mm_reclaim();
-		frame = frame_alloc();
+		frame = l4_frame_try_alloc();
 	}
 	return frame;
 }
 
-static unsigned int frame_index(const struct keel_frame *frame)
+static unsigned int l4_frame_index(const struct keel_frame *frame)
 {
-	return ((unsigned long)frame - (unsigned long)host_frame(0)) / KEEL_FRAME_SIZE;
+	return ((unsigned long)frame - (unsigned long)keel_frame(0)) / KEEL_FRAME_SIZE;
 }
 
-/* The lthread that used it is gone. */
+/* Frees a frame. The lthread that used it is deleted already. */
 void l4_frame_free(struct keel_frame *frame)
 {
 	unsigned long flags;
 
-	spin_lock_irqsave(&frames_lock, flags);
-	__clear_bit(frame_index(frame), frames);
-	spin_unlock_irqrestore(&frames_lock, flags);
+	spin_lock_irqsave(&l4_frames_lock, flags);
+	__clear_bit(l4_frame_index(frame), l4_frames);
+	spin_unlock_irqrestore(&l4_frames_lock, flags);
 }
 
-/* Ids are never used again, so a delete that comes too late harms nobody. */
+/* Deletes the task's lthread, if any. Ids are never used again, so a late delete is harmless. */
 void l4_thread_delete(struct task_struct *task)
 {
-	unsigned long thread = task->thread.host_thread;
+	unsigned long thread = task->thread.keel_thread;
 
 	if (!thread)
 		return;
-	host_ex_regs(&thread, KEEL_EX_DELETE);
-	task->thread.host_thread = 0;
-	task->thread.host_task = 0;
+	keel_ex_regs(&thread, KEEL_EX_DELETE);
+	task->thread.keel_thread = 0;
+	task->thread.keel_task = 0;
 	task->thread.ready_cpu = L4_NO_CPU;
-	task->thread.owed = L4_OWED_START;
+	task->thread.resume_action = L4_RESUME_START;
 }
 
-static unsigned long create(struct task_struct *task, unsigned long *thread)
+/* Creates the lthread in the mm's L4 task, without starting it. Returns L4's status. */
+static unsigned long l4_thread_create(struct task_struct *task, unsigned long *thread)
 {
-	struct keel_ex_regs *record = host_record();
+	struct keel_ex_regs *record = keel_record();
 
-	*thread = task->mm->context.host_task |
+	*thread = task->mm->context.keel_task |
 		  (unsigned long)KEEL_LTHREAD_TASK << KEEL_ID_LTHREAD_SHIFT;
-	record->handler = host_self(host_server());
+	record->handler = keel_self(keel_server());
 	record->pager = task->thread.pager ?: record->handler;
-	record->frame = frame_index(task->thread.frame);
-	return l4_ex_regs(thread, KEEL_EX_CREATE | KEEL_EX_FOREIGN | KEEL_EX_FRAME |
+	record->frame = l4_frame_index(task->thread.frame);
+	return l4_ex_regs(thread, KEEL_EX_CREATE | KEEL_EX_ALIEN | KEEL_EX_FRAME |
 				  KEEL_EX_PAGER | KEEL_EX_HANDLER);
 }
 
-/* How the lthread makes its calls, as KEEL_EX_CALLS has it; the micro-kernel checks that. */
-int l4_thread_calls(struct task_struct *task, unsigned long calls)
+/*
+ * Sets where the lthread's system calls go (KEEL_DISPATCH_*, or a trampoline's address), which the
+ * micro-kernel validates. Returns 0 or -EINVAL.
+ */
+int l4_thread_dispatch(struct task_struct *task, unsigned long dispatch)
 {
-	unsigned long thread = task->thread.host_thread;
+	unsigned long thread = task->thread.keel_thread;
 
-	host_record()->calls = calls;
-	if (l4_ex_regs(&thread, KEEL_EX_CALLS))
+	keel_record()->dispatch = dispatch;
+	if (l4_ex_regs(&thread, KEEL_EX_DISPATCH))
 		return -EINVAL;
-	task->thread.calls = calls;
+	task->thread.dispatch = dispatch;
 	return 0;
 }
 
-/* Whom the current one's page faults go to first; what that one passes on is Linux's. */
+/*
+ * Sets the pager that gets the current thread's page faults first; 0: the server. Faults that it
+ * forwards are served by Linux. Returns 0, -EPERM or -EINVAL.
+ */
 int l4_thread_pager(unsigned long pager)
 {
-	unsigned long thread = current->thread.host_thread;
+	unsigned long thread = current->thread.keel_thread;
 
 	if (!capable(CAP_SYS_NICE))
 		return -EPERM;
-	host_record()->pager = pager ?: host_self(host_server());
-	if (host_ex_regs(&thread, KEEL_EX_PAGER))
+	keel_record()->pager = pager ?: keel_self(keel_server());
+	if (keel_ex_regs(&thread, KEEL_EX_PAGER))
 		return -EINVAL;
 	current->thread.pager = pager;
 	return 0;
 }
 
-static int make_thread(struct task_struct *task)
+/* Makes a new lthread for the task on this processor; 0 or an error. May sleep. */
+static int l4_thread_make(struct task_struct *task)
 {
 	unsigned long thread;
 	int error = l4_mm_prepare(task->mm);
@@ -152,63 +165,65 @@ static int make_thread(struct task_struct *task)
 	if (error)
 		return error;
 	l4_thread_delete(task);
-	if (create(task, &thread))
+	if (l4_thread_create(task, &thread))
 		return -ENOMEM;
-	task->thread.host_thread = thread;
-	task->thread.host_task = task->mm->context.host_task;
-	task->thread.host_cpu = raw_smp_processor_id();
-	if (host_schedule(thread, l4_user_priority(), task->thread.host_cpu))
+	task->thread.keel_thread = thread;
+	task->thread.keel_task = task->mm->context.keel_task;
+	task->thread.keel_cpu = raw_smp_processor_id();
+	if (keel_schedule(thread, l4_user_priority(), task->thread.keel_cpu))
 		return -EPERM;
-	return task->thread.calls ? l4_thread_calls(task, task->thread.calls) : 0;
+	return task->thread.dispatch ? l4_thread_dispatch(task, task->thread.dispatch) : 0;
 }
 
 /*
- * Linux moved the task, which waits for its old processor's server: from there it
- * cannot be answered, so it is started anew, and faults again if it had.
+ * Linux has migrated the task, but its lthread waits for a reply of the old processor's server,
+ * which this processor's cannot send. The lthread is therefore started; a fault then occurs once
+ * more.
  */
-static int move_thread(struct task_struct *task)
+static int l4_thread_move(struct task_struct *task)
 {
-	struct keel_ex_regs *record = host_record();
-	unsigned long thread = task->thread.host_thread;
+	struct keel_ex_regs *record = keel_record();
+	unsigned long thread = task->thread.keel_thread;
 	unsigned int cpu = raw_smp_processor_id();
 
-	record->handler = host_self(host_server());
+	record->handler = keel_self(keel_server());
 	record->pager = task->thread.pager ?: record->handler;
-	if (host_ex_regs(&thread, KEEL_EX_PAGER | KEEL_EX_HANDLER) ||
-	    host_schedule(thread, l4_user_priority(), cpu))
+	if (keel_ex_regs(&thread, KEEL_EX_PAGER | KEEL_EX_HANDLER) ||
+	    keel_schedule(thread, l4_user_priority(), cpu))
 		return -EPERM;
-	task->thread.host_cpu = cpu;
-	task->thread.owed = L4_OWED_START;
+	task->thread.keel_cpu = cpu;
+	task->thread.resume_action = L4_RESUME_START;
 	return 0;
 }
 
-static int store_debug_and_tls(struct task_struct *task)
+/* Stores debug registers and TLS descriptors into the lthread. */
+static int l4_store_debug_and_tls(struct task_struct *task)
 {
-	unsigned long thread = task->thread.host_thread;
+	unsigned long thread = task->thread.keel_thread;
 
 	task->thread.debug_stale = false;
-	memcpy(host_record()->debug, task->thread.debug, sizeof(task->thread.debug));
-	memcpy(host_record()->tls, task->thread.tls_array, sizeof(task->thread.tls_array));
+	memcpy(keel_record()->debug, task->thread.debug, sizeof(task->thread.debug));
+	memcpy(keel_record()->tls, task->thread.tls_array, sizeof(task->thread.tls_array));
 	if (l4_ex_regs(&thread, KEEL_EX_DEBUG_SET | KEEL_EX_TLS))
 		return -EINVAL;
 	return 0;
 }
 
-/* Brings the lthread into being and up to date; may sleep. */
+/* Creates, migrates and updates the task's lthread as needed. Returns 0 or an error. May sleep. */
 int l4_thread_prepare(struct task_struct *task)
 {
 	int error = 0;
 
-	if (!task->thread.host_thread ||
-	    task->thread.host_task != task->mm->context.host_task)
-		error = make_thread(task);
-	else if (task->thread.host_cpu != raw_smp_processor_id())
-		error = move_thread(task);
+	if (!task->thread.keel_thread ||
+	    task->thread.keel_task != task->mm->context.keel_task)
+		error = l4_thread_make(task);
+	else if (task->thread.keel_cpu != raw_smp_processor_id())
+		error = l4_thread_move(task);
 	if (!error)
-		task->thread.ready_cpu = task->thread.host_cpu;	/* until what follows is stale again */
+		task->thread.ready_cpu = task->thread.keel_cpu;	/* cleared when state is stale */
 	if (!error && task->thread.fpu.stale)
 		error = l4_fpu_store(task);
 	if (!error && task->thread.debug_stale)
-		error = store_debug_and_tls(task);
+		error = l4_store_debug_and_tls(task);
 	return error;
 }

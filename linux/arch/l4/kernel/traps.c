@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Exceptions: of user threads, which become the signals that x86 sends for them,
- * and of the server's own code, which are fixups, warnings or the end.
+ * Exceptions. Those of user threads become the signals that x86 sends for them: in the server loop,
+ * with interrupts on. Those of the server's own code are fixups, warnings or an oops: the trap
+ * reflector (hypercall/reflector.c) makes the faulting thread call l4_kernel_trap(), in whatever
+ * context it was, an IRQ thread included.
  */
 #include <linux/bug.h>
 #include <linux/extable.h>
@@ -19,11 +21,14 @@
 #include <asm/trapnr.h>
 #include <asm/tlbflush.h>
 #include <asm/traps.h>
-#include "../host/keeper.h"
+#include "../hypercall/reflector.h"
 
 int show_unhandled_signals = 1;
 
-/* dr0 to dr3, dr6, dr7 of the running thread's lthread, which stops to get them. */
+/*
+ * Sets one of dr0 to dr3, dr6, dr7 for the current task. The lthread gets them before it is
+ * resumed; TIF_NOTIFY_RESUME makes a running one stop for that.
+ */
 void l4_set_debugreg(unsigned int number, unsigned long value)
 {
 	current->thread.debug[number < HBP_NUM ? number : number - 2] = value;
@@ -32,7 +37,10 @@ void l4_set_debugreg(unsigned int number, unsigned long value)
 	set_thread_flag(TIF_NOTIFY_RESUME);
 }
 
-/* They are the processor's to Linux: perf sets none anew for threads that share them. */
+/*
+ * Passes the debug registers on at a context switch. Linux takes them for the processor's: perf
+ * does not set them again for a thread that has the same ones.
+ */
 void l4_hand_on_debug(struct task_struct *next)
 {
 	memcpy(next->thread.debug, current->thread.debug, sizeof(next->thread.debug));
@@ -40,8 +48,11 @@ void l4_hand_on_debug(struct task_struct *next)
 	next->thread.ready_cpu = L4_NO_CPU;
 }
 
-/* As x86: breakpoints tell those who set them; the rest, and a debugger's, is a signal. */
-static void debug_exception(struct pt_regs *regs, unsigned long dr6)
+/*
+ * Serves a debug exception as x86 does: notifies the owners of breakpoints; single steps and what
+ * has no owner become SIGTRAP.
+ */
+static void l4_debug_exception(struct pt_regs *regs, unsigned long dr6)
 {
 	bool none, handled;
 
@@ -56,8 +67,8 @@ static void debug_exception(struct pt_regs *regs, unsigned long dr6)
 		send_sigtrap(regs, 0, get_si_code(dr6));
 }
 
-/* x87 and SSE exceptions: the state says which of the unmasked ones it was, if any. */
-static void math_exception(struct pt_regs *regs, unsigned int vector)
+/* Serves an x87 or SSE exception: the FPU state shows which unmasked one it was, if any. */
+static void l4_math_exception(struct pt_regs *regs, unsigned int vector)
 {
 	int code;
 
@@ -67,11 +78,11 @@ static void math_exception(struct pt_regs *regs, unsigned int vector)
 		force_sig_fault(SIGFPE, code, (void __user *)regs->ip);
 }
 
-/* What x86 says of an exception whose signal a program does not handle, and that signal. */
+/* What x86 logs of an exception whose signal the program does not handle, and that signal. */
 static const struct {
 	int signal;
 	const char *name;
-} traced[] = {
+} l4_traced[] = {
 	[X86_TRAP_DE] = { SIGFPE, "trap divide error" },
 	[X86_TRAP_BP] = { SIGTRAP, "trap int3" },
 	[X86_TRAP_UD] = { SIGILL, "trap invalid opcode" },
@@ -80,27 +91,32 @@ static const struct {
 	[X86_TRAP_GP] = { SIGSEGV, "general protection fault" },
 };
 
-/* Whether the log tells of it. */
+/* Returns true if a signal of the current task is to be logged. */
 bool l4_is_traced(int signal)
 {
 	return show_unhandled_signals && unhandled_signal(current, signal) && printk_ratelimit();
 }
 
-static void trace_exception(struct pt_regs *regs, unsigned int vector, unsigned long error_code)
+/* Logs an exception as x86 does. */
+static void l4_trace_exception(struct pt_regs *regs, unsigned int vector, unsigned long error_code)
 {
-	if (vector >= ARRAY_SIZE(traced) || !traced[vector].name ||
-	    !l4_is_traced(traced[vector].signal))
+	if (vector >= ARRAY_SIZE(l4_traced) || !l4_traced[vector].name ||
+	    !l4_is_traced(l4_traced[vector].signal))
 		return;
 	pr_info("traps: %s[%d] %s ip:%lx sp:%lx error:%lx", current->comm, current->pid,
-		traced[vector].name, regs->ip, regs->sp, error_code);
+		l4_traced[vector].name, regs->ip, regs->sp, error_code);
 	print_vma_addr(KERN_CONT " in ", regs->ip);
 	pr_cont("\n");
 }
 
+/*
+ * Serves an exception of a user thread: sends the signal to the current task, which may be the
+ * service thread of a native lthread. Called with interrupts on; may sleep.
+ */
 void l4_user_exception(struct pt_regs *regs, unsigned int vector, unsigned long error_code,
 		       unsigned long dr6)
 {
-	trace_exception(regs, vector, error_code);
+	l4_trace_exception(regs, vector, error_code);
 	current->thread.trap_nr = vector;
 	current->thread.error_code = error_code;
 	switch (vector) {
@@ -108,7 +124,7 @@ void l4_user_exception(struct pt_regs *regs, unsigned int vector, unsigned long 
 		force_sig_fault(SIGFPE, FPE_INTDIV, (void __user *)regs->ip);
 		break;
 	case X86_TRAP_DB:
-		debug_exception(regs, dr6);
+		l4_debug_exception(regs, dr6);
 		break;
 	case X86_TRAP_BP:
 		force_sig(SIGTRAP);
@@ -117,7 +133,7 @@ void l4_user_exception(struct pt_regs *regs, unsigned int vector, unsigned long 
 		force_sig_fault(SIGILL, ILL_ILLOPN, (void __user *)regs->ip);
 		break;
 	case X86_TRAP_NM:
-		if (l4_fpu_begin(current->thread.host_thread))
+		if (l4_fpu_begin(current->thread.keel_thread))
 			l4_kill_current("has no FPU state", -ENOMEM);
 		break;
 	case X86_TRAP_NP:
@@ -129,7 +145,7 @@ void l4_user_exception(struct pt_regs *regs, unsigned int vector, unsigned long 
 		break;
 	case X86_TRAP_MF:
 	case X86_TRAP_XF:
-		math_exception(regs, vector);
+		l4_math_exception(regs, vector);
 		break;
 	default:
 		force_sig(SIGSEGV);
@@ -137,9 +153,8 @@ void l4_user_exception(struct pt_regs *regs, unsigned int vector, unsigned long 
 }
 
 /*
- * A signal frame may name selectors that x86 would refuse on the return to user
- * mode. The micro-kernel would put good ones in their place; the program gets the
- * fault that it asked for instead.
+ * Sends a general protection fault if a signal frame named selectors that x86 refuses on the return
+ * to user mode. Without this check the micro-kernel would silently replace them by good ones.
  */
 void l4_check_selectors(struct pt_regs *regs)
 {
@@ -154,7 +169,8 @@ void l4_check_selectors(struct pt_regs *regs)
 	l4_user_exception(regs, X86_TRAP_GP, bad & ~(unsigned long)SEGMENT_RPL_MASK, 0);
 }
 
-static void __noreturn die_of(struct l4_trap *trap)
+/* The oops: reports a fatal trap of the server's code, and kills the task or panics. */
+static void __noreturn l4_die(struct l4_trap *trap)
 {
 	struct pt_regs *regs = &trap->regs;
 
@@ -168,15 +184,18 @@ static void __noreturn die_of(struct l4_trap *trap)
 	add_taint(TAINT_DIE, LOCKDEP_NOW_UNRELIABLE);
 	if (in_interrupt() || panic_on_oops)
 		panic("Fatal exception%s", in_interrupt() ? " in interrupt" : "");
-	/* The walk that it was in, if any, has ended: whoever frees tables would wait for it. */
+	/* End the sections that it was in: a flush would wait for them. */
 	this_cpu_write(l4_window.page, L4_NO_WINDOW);
-	this_cpu_write(l4_walking, 0);
+	this_cpu_write(l4_lockless_walk, 0);
 	this_cpu_write(l4_mapping, 0);
 	local_irq_enable();
 	make_task_dead(SIGSEGV);
 }
 
-/* The server faulted: called on the faulting thread, which runs on afterwards. */
+/*
+ * Serves a fault of the server's own code. Called on the faulting thread by l4_reflector_entry,
+ * which restores the registers on return.
+ */
 void l4_kernel_trap(struct l4_trap *trap)
 {
 	struct pt_regs *regs = &trap->regs;
@@ -189,10 +208,10 @@ void l4_kernel_trap(struct l4_trap *trap)
 	} else if (fixup_exception(regs, trap->vector, trap->error_code, trap->address)) {
 		return;
 	}
-	die_of(trap);
+	l4_die(trap);
 }
 
-/* The only fixup that code compiled for this architecture asks for. */
+/* Applies the only type of fixup that code of this architecture uses. */
 int fixup_exception(struct pt_regs *regs, int trapnr, unsigned long error_code,
 		    unsigned long fault_addr)
 {
@@ -221,7 +240,7 @@ void show_regs(struct pt_regs *regs)
 	printk("R13: %016lx R14: %016lx R15: %016lx\n", regs->r13, regs->r14, regs->r15);
 }
 
-/* Without frame pointers: whatever looks like a return address. */
+/* There are no frame pointers: prints every word that looks like a return address. */
 void show_stack(struct task_struct *task, unsigned long *sp, const char *loglvl)
 {
 	unsigned long *end;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* The server's image: linked where the root task maps it, in one segment. */
+/* The server's image: one segment, linked at the address where the root task maps it. */
 #define RO_EXCEPTION_TABLE_ALIGN 16
 #define RUNTIME_DISCARD_EXIT
 #include <asm/page.h>
@@ -31,7 +31,7 @@ SECTIONS
 		SOFTIRQENTRY_TEXT
 		*(.fixup)
 		*(.gnu.warning)
-		/* Feature tests run here for ever, because nothing is patched. */
+		/* Feature tests always run here, because no alternatives are patched. */
 		*(.altinstr_aux)
 	} :image
 	_etext = .;

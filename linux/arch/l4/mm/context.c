@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * An mm's L4 task: made when a thread of it first goes to user mode, deleted with
- * all its mappings and lthreads when the mm's pages go. Numbers come from the
- * range that the root task gave.
+ * The L4 task of an mm, and the reclaim of kmem. A task is created when a thread of the mm first
+ * goes to user mode, and deleted with all its mappings and lthreads before the mm's pages are
+ * freed. Task numbers are taken from the range that the root task gave to the server. l4_task_mutex
+ * serialises creation; deletion takes context.lock of the mm. Functions run in process context;
+ * those of the reclaim do not sleep, but take RCU and task locks and walk page tables in sections
+ * (asm/tlbflush.h).
  */
 #include <linux/bitmap.h>
 #include <linux/hash.h>
@@ -20,50 +23,51 @@
 #include <asm/pgalloc.h>
 #include <asm/tlbflush.h>
 
-/* More L4 tasks than Linux's default of processes are never needed at once. */
+/* There are never more L4 tasks than processes, and pid_max is this by default. */
 #define TASKS_MAX PID_MAX_DEFAULT
 
-static DECLARE_BITMAP(numbers, TASKS_MAX);
-static unsigned int next_number;
-static DEFINE_MUTEX(making);	/* of tasks; they are deleted without it */
+static DECLARE_BITMAP(l4_task_numbers, TASKS_MAX);
+static unsigned int l4_next_number;
+static DEFINE_MUTEX(l4_task_mutex);	/* serialises creation, not deletion */
 
-static unsigned int number_count(void)
+static unsigned int l4_number_count(void)
 {
-	return min(1UL << host_start->task_log2, (unsigned long)TASKS_MAX);
+	return min(1UL << keel_start->task_log2, (unsigned long)TASKS_MAX);
 }
 
-/* Round robin, so that the versions of all numbers are used evenly. */
-static int take_number(void)
+/* Allocates a task number, round-robin, so that the versions of all numbers are used evenly. */
+static int l4_number_alloc(void)
 {
-	unsigned int count = number_count();
-	unsigned int number = find_next_zero_bit(numbers, count, next_number);
+	unsigned int count = l4_number_count();
+	unsigned int number = find_next_zero_bit(l4_task_numbers, count, l4_next_number);
 
 	if (number >= count)
-		number = find_first_zero_bit(numbers, count);
+		number = find_first_zero_bit(l4_task_numbers, count);
 	if (number >= count)
 		return -ENOMEM;
-	set_bit(number, numbers);
-	next_number = number + 1;
+	set_bit(number, l4_task_numbers);
+	l4_next_number = number + 1;
 	return number;
 }
 
-static unsigned long number_id(unsigned int number)
+static unsigned long l4_number_to_id(unsigned int number)
 {
-	return (host_start->task_first + number) << KEEL_ID_TASK_SHIFT;
+	return (keel_start->task_first + number) << KEEL_ID_TASK_SHIFT;
 }
 
-static unsigned int id_number(unsigned long id)
+static unsigned int l4_id_to_number(unsigned long id)
 {
 	unsigned long task = (id >> KEEL_ID_TASK_SHIFT) & ((1UL << KEEL_ID_TASK_BITS) - 1);
 
-	return task - host_start->task_first;
+	return task - keel_start->task_first;
 }
 
 /*
- * A number whose versions are used up (a process may do that by 2^20 threads) stays taken: the next
- * one is tried.
+ * Creates the L4 task of an mm; 0 or -ENOMEM. Called with l4_task_mutex held. A number whose
+ * versions are used up, which a process can cause by 2^20 threads, stays allocated: the next one is
+ * tried. If kmem is used up, mappings are reclaimed.
  */
-static int make_task(struct mm_struct *mm)
+static int l4_task_make(struct mm_struct *mm)
 {
 	unsigned long flags = KEEL_TASK_NO_LTHREAD | l4_task_priority();
 	unsigned long id, status;
@@ -71,40 +75,42 @@ static int make_task(struct mm_struct *mm)
 	int number;
 
 	do {
-		number = take_number();
+		number = l4_number_alloc();
 		if (number < 0)
 			return number;
-		id = number_id(number);
-		status = host_task_new(&id, flags, mm->context.area);
+		id = l4_number_to_id(number);
+		status = keel_task_new(&id, flags, mm->context.area);
 		while (l4_no_memory(status) && again) {
 			again = l4_mm_reclaim();
-			id = number_id(number);
-			status = host_task_new(&id, flags, mm->context.area);
+			id = l4_number_to_id(number);
+			status = keel_task_new(&id, flags, mm->context.area);
 		}
-	} while (status == HOST_STATUS(KEEL_SIDE_CALL, KEEL_ERROR_RETIRED));
+	} while (status == KEEL_STATUS(KEEL_SIDE_CALL, KEEL_ERROR_RETIRED));
 	if (status) {
 		pr_err("keel: no L4 task: status %ld\n", (long)status);
-		clear_bit(number, numbers);
+		clear_bit(number, l4_task_numbers);
 		return -ENOMEM;
 	}
-	mm->context.host_task = id;
+	mm->context.keel_task = id;
 	return 0;
 }
 
+/* Creates the mm's L4 task if it has none. Returns 0 or an error. May sleep. */
 int l4_mm_prepare(struct mm_struct *mm)
 {
 	int error = 0;
 
-	mutex_lock(&making);
-	if (!mm->context.host_task)
-		error = make_task(mm);
-	mutex_unlock(&making);
+	mutex_lock(&l4_task_mutex);
+	if (!mm->context.keel_task)
+		error = l4_task_make(mm);
+	mutex_unlock(&l4_task_mutex);
 	return error;
 }
 
+/* A new mm has no L4 task; the call of l4_tables_freed() gives it its first generation. */
 int init_new_context(struct task_struct *task, struct mm_struct *mm)
 {
-	mm->context.host_task = 0;
+	mm->context.keel_task = 0;
 	mm->context.area = 0;
 	mm->context.last = 0;
 	mm->context.queued = 0;
@@ -114,52 +120,58 @@ int init_new_context(struct task_struct *task, struct mm_struct *mm)
 	return 0;
 }
 
-/* Its number is lost if the task stays, but never used twice. */
-static void delete_task(unsigned long id)
+/* Deletes a task. If that fails the number stays allocated, so it is never used for two tasks. */
+static void l4_task_delete(unsigned long id)
 {
-	unsigned long status = host_task_new(&id, KEEL_TASK_INACTIVE, 0);
+	unsigned long status = keel_task_new(&id, KEEL_TASK_INACTIVE, 0);
 
 	if (WARN_ONCE(status, "keel: task %lx stays: status %ld\n", id, (long)status))
-		host_unmap_all(id);
+		keel_unmap_all(id);
 	else
-		clear_bit(id_number(id), numbers);
+		clear_bit(l4_id_to_number(id), l4_task_numbers);
 }
 
 /*
- * Called early at exit and once more with the mm's last reference. Its space goes as a whole, and
- * nothing need be unmapped in it. Until it has gone who takes a page from the mm waits for the
- * lock: a native lthread may still run there, and use that page.
+ * Deletes the mm's L4 task: called early at exit (arch_exit_mmap()) and once more with the mm's
+ * last reference. The space is deleted as a whole, so its queue need not be served. Code that takes
+ * a page from the mm meanwhile waits for the lock, because a native lthread may still run in the
+ * space and use that page.
  */
 void destroy_context(struct mm_struct *mm)
 {
 	mm_context_t *context = &mm->context;
 
 	spin_lock(&context->lock);
-	if (context->host_task)
-		delete_task(context->host_task);
-	WRITE_ONCE(context->host_task, 0);
+	if (context->keel_task)
+		l4_task_delete(context->keel_task);
+	WRITE_ONCE(context->keel_task, 0);
 	context->queued = 0;
 	WRITE_ONCE(context->last, 0);
 	spin_unlock(&context->lock);
 }
 
 /*
- * Mappings are a cache that comes back by page faults. Where it has used up the account, a part of
- * it goes: regions of 2 MB, chosen by a pseudo-random number. A program that touches more pages in
- * turn than the account holds would miss each of them if the oldest went.
+ * The reclaim. Mappings are a cache that page faults refill. When they have used up the kmem quota
+ * a part of them is unmapped: the regions of 2 MB whose hash is in a pseudo-random window. Eviction
+ * by age would be worse: a program that cycles through more pages than the quota holds would then
+ * miss on each of them.
  */
+/* The part of all regions that one window has. */
 #define SHARES 16
 #define SHARE (U32_MAX / SHARES + 1)
-/* A reclaim ends when this part of the account is free. */
+/* A reclaim ends when one MARGIN-th of the quota is free. */
 #define MARGIN 32
-/* Pages: more than any one call takes. */
+/* Pages of kmem: more than any one call allocates. */
 #define ENOUGH 16
-/* Ranges that are unmapped by one call. */
+/* Ranges in one call of keel_unmap(). */
 #define RANGES 64
 #define USER_END (USER_PTRS_PER_PGD * PGDIR_SIZE)
 
-/* The first entry from an address on in a table of regions of 2 MB, or NULL. The caller is within a walk. */
-static pmd_t *next_regions(struct mm_struct *mm, unsigned long *at)
+/*
+ * Returns the first entry of a PMD table from *at on, or NULL, and sets *at to its address. The
+ * caller is in a walk section.
+ */
+static pmd_t *l4_next_regions(struct mm_struct *mm, unsigned long *at)
 {
 	unsigned long size;
 	p4d_t p4d;
@@ -179,10 +191,10 @@ static pmd_t *next_regions(struct mm_struct *mm, unsigned long *at)
 }
 
 /*
- * Unmaps those regions of a space whose hash is in the window. Other processors may wait for the
- * end of a walk: it looks at 1 GB.
+ * Unmaps the regions of a space whose hash is in the window. A walk section covers at most 1 GB,
+ * because other processors may wait for its end.
  */
-static void empty_window(struct mm_struct *mm, unsigned long task, u32 window)
+static void l4_empty_window(struct mm_struct *mm, unsigned long task, u32 window)
 {
 	struct keel_unmap_range ranges[RANGES];
 	unsigned long at = 0, end;
@@ -192,7 +204,7 @@ static void empty_window(struct mm_struct *mm, unsigned long task, u32 window)
 	do {
 		count = 0;
 		l4_walk_begin();
-		pmd = next_regions(mm, &at);
+		pmd = l4_next_regions(mm, &at);
 		end = pmd ? round_up(at + 1, PUD_SIZE) : at;
 		for (; at < end && count < RANGES; at += PMD_SIZE, pmd++)
 			if (pmd_present(READ_ONCE(*pmd)) &&
@@ -200,16 +212,17 @@ static void empty_window(struct mm_struct *mm, unsigned long task, u32 window)
 				ranges[count++] = (struct keel_unmap_range){ at, PTRS_PER_PTE };
 		l4_walk_end();
 		if (count)
-			host_unmap(task, ranges, count);
+			keel_unmap(task, ranges, count);
 	} while (at < USER_END);
 }
 
 /*
- * Empties a window of each space with at least `least` bytes of page tables, and as a whole each
- * with more than `most`, which would take longer to look through. Returns half of a space's average.
- * A process whose first thread has ended has its mm by another one.
+ * Unmaps the window in each space with at least `least` bytes of page tables, and everything in
+ * each space with more than `most`, which takes less time than a search. Returns half of the
+ * average bytes of page tables. find_lock_task_mm() also finds the mm of a process whose first
+ * thread has ended.
  */
-static unsigned long empty_spaces(u32 window, unsigned long least, unsigned long most)
+static unsigned long l4_empty_spaces(u32 window, unsigned long least, unsigned long most)
 {
 	unsigned long id, tables, sum = 0, count = 1;
 	struct task_struct *process, *task;
@@ -219,12 +232,12 @@ static unsigned long empty_spaces(u32 window, unsigned long least, unsigned long
 		task = find_lock_task_mm(process);
 		if (!task)
 			continue;
-		id = READ_ONCE(task->mm->context.host_task);
+		id = READ_ONCE(task->mm->context.keel_task);
 		tables = mm_pgtables_bytes(task->mm);
 		if (id && tables > most)
-			host_unmap_all(id);
+			keel_unmap_all(id);
 		else if (id && tables >= least)
-			empty_window(task->mm, id, window);
+			l4_empty_window(task->mm, id, window);
 		sum += tables;
 		count++;
 		task_unlock(task);
@@ -233,46 +246,46 @@ static unsigned long empty_spaces(u32 window, unsigned long least, unsigned long
 	return sum / count / 2;
 }
 
-/* Pages of the account that are not used. */
-static unsigned long unused(unsigned long *limit)
+/* Returns the pages of the kmem quota that are free, and stores the quota. */
+static unsigned long l4_quota_unused(unsigned long *limit)
 {
 	unsigned long words[KEEL_ACCOUNT_WORDS] = { };
 
-	host_account(KEEL_ID_NIL, words);
+	keel_account(KEEL_ID_NIL, words);
 	*limit = words[KEEL_ACCOUNT_LIMIT];
 	return *limit - words[KEEL_ACCOUNT_USED];
 }
 
-/* Takes all mappings of all processes away. */
+/* Unmaps everything in all processes. */
 void l4_mm_empty(void)
 {
-	empty_spaces(0, 0, 0);
+	l4_empty_spaces(0, 0, 0);
 }
 
 /*
- * Gives the kernel below memory that mappings take there: first from spaces with many page tables,
- * one window after the other, then from all, and at last everything. True if there is enough for any
- * call now; other processors may take it again. False: one more try is worth it, no other reclaim
- * is. What the caller has in its record stays, for that try.
+ * Frees kmem that mappings use: first in spaces with many page tables, window by window, then in
+ * all spaces, and finally all mappings. Returns true if there is enough for any call now, although
+ * other processors may take it again. Returns false if not: then the caller may try its call once
+ * more, but another reclaim is useless. The caller's record in the UTCB is preserved for that try.
  */
 bool l4_mm_reclaim(void)
 {
-	const struct keel_ex_regs record = *host_record();
-	unsigned long limit, before, free = unused(&limit);
-	static unsigned long least;	/* of the last time; where two processors race either is good */
+	const struct keel_ex_regs record = *keel_record();
+	unsigned long limit, before, free = l4_quota_unused(&limit);
+	static unsigned long least;	/* of the last round; in a race either value is good */
 	static u32 window;
 	unsigned int i;
 
 	window = next_pseudo_random32(window);
 	for (i = 0; i <= 2 * SHARES && free < limit / MARGIN + ENOUGH; i++) {
 		before = free;
-		least = empty_spaces(window + i * SHARE, i < SHARES ? least : 0,
-				     i < 2 * SHARES ? 2 * limit * PAGE_SIZE : 0);
-		free = unused(&limit);
+		least = l4_empty_spaces(window + i * SHARE, i < SHARES ? least : 0,
+					i < 2 * SHARES ? 2 * limit * PAGE_SIZE : 0);
+		free = l4_quota_unused(&limit);
 		if (free <= before && i < SHARES)
 			i = SHARES - 1;
 	}
-	*host_record() = record;
+	*keel_record() = record;
 	return free >= ENOUGH;
 }
 

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Page faults of user threads. First the logical tables are walked as hardware
- * would walk them; only what they do not allow goes to Linux. The page, and young
- * neighbours of it, are mapped with the reply that resumes the thread.
+ * Page faults of user threads. The guest page tables are first walked as hardware would walk them;
+ * only accesses that they do not allow are passed to Linux. The reply that resumes the thread maps
+ * the page, and young neighbours of it. All of this runs in the server loop of the faulting task
+ * (kernel/dispatch.c), or of the task that serves a native lthread: with interrupts on up to
+ * l4_user_fault(), and with interrupts off in l4_fault_items(), which builds the map items.
+ * Tables are read in walk sections (asm/tlbflush.h) and entries changed by CMPXCHG only.
  */
 #include <linux/mm.h>
 #include <linux/perf_event.h>
@@ -15,15 +18,18 @@
 #include <asm/trapnr.h>
 #include <asm/walk.h>
 
-/* Pages around the fault that are mapped with it. */
+/* The aligned block of pages around a fault from which neighbours are mapped. */
 #define AROUND 16
-/* Beside the right of a fault: neighbours with the same flags come along though they are marked; none does. */
+/*
+ * Flags besides the right of a fault: map neighbours with the same flags although they are marked
+ * KEEL_MAPPED; map no neighbours.
+ */
 #define ALIKE (KEEL_FPAGE_RWX + 1)
 #define ALONE (2 * ALIKE)
 
 /*
- * The entry of an address, of a large page too, or NULL where there is no table. The
- * caller is within a walk, or knows that the table stays; each level is read once.
+ * Returns the entry of an address, which may be that of a large page, or NULL if there is no table.
+ * The caller is in a walk section, or knows that the table stays. Each level is loaded once.
  */
 pte_t *l4_find_pte(struct mm_struct *mm, unsigned long address)
 {
@@ -43,7 +49,11 @@ pte_t *l4_find_pte(struct mm_struct *mm, unsigned long address)
 	return pmd_leaf(pmd) ? (pte_t *)pmdp : pte_offset_kernel(&pmd, address);
 }
 
-/* Does what the processor would: notes the access if the entry allows it, and is zero if not. */
+/*
+ * Does what hardware does on an access: sets the accessed bit, and for writing the dirty bit, if
+ * the entry allows the access. Returns the new entry, or zero if it does not. The caller is in a
+ * walk section.
+ */
 pte_t l4_pte_use(pte_t *ptep, unsigned long right)
 {
 	unsigned long value = READ_ONCE(ptep->pte), bits = _PAGE_ACCESSED;
@@ -59,17 +69,17 @@ pte_t l4_pte_use(pte_t *ptep, unsigned long right)
 	return __pte(value | bits);
 }
 
-/* The entry of an address of the current program, as l4_find_pte(). */
-static __always_inline pte_t *find_entry(unsigned long address)
+/* Like l4_find_pte() for the current mm, but asks the software TLB first. */
+static __always_inline pte_t *l4_find_entry(unsigned long address)
 {
-	return l4_last_pte(current->mm, address) ?: l4_walk(address);
+	return l4_soft_tlb_pte(current->mm, address) ?: l4_walk(address);
 }
 
 /*
- * The entry of a user's address, or zero; *used is what an access with a right, if there is one, makes
- * of it, zero where it forbids that.
+ * Returns the entry of a user address, or zero. If `right` is not 0, *used is the entry after such
+ * an access (l4_pte_use()), or zero if the entry forbids it.
  */
-static pte_t entry_of(unsigned long address, unsigned long right, pte_t *used)
+static pte_t l4_entry_of(unsigned long address, unsigned long right, pte_t *used)
 {
 	pte_t *ptep, pte = __pte(0);
 
@@ -77,7 +87,7 @@ static pte_t entry_of(unsigned long address, unsigned long right, pte_t *used)
 	if (address >= TASK_SIZE_MAX)
 		return pte;
 	l4_walk_begin();
-	ptep = find_entry(address);
+	ptep = l4_find_entry(address);
 	if (ptep) {
 		pte = READ_ONCE(*ptep);
 		if (right && pte_val(pte) & _PAGE_PRESENT)
@@ -87,13 +97,13 @@ static pte_t entry_of(unsigned long address, unsigned long right, pte_t *used)
 	return pte;
 }
 
-/* What x86 would have pushed. */
-static unsigned long error_code(unsigned long address, unsigned long right)
+/* The error code that x86 would have pushed. */
+static unsigned long l4_error_code(unsigned long address, unsigned long right)
 {
 	unsigned long code = X86_PF_USER;
 	pte_t none;
 
-	if (address >= TASK_SIZE_MAX || pte_val(entry_of(address, 0, &none)) & _PAGE_PRESENT)
+	if (address >= TASK_SIZE_MAX || pte_val(l4_entry_of(address, 0, &none)) & _PAGE_PRESENT)
 		code |= X86_PF_PROT;
 	if (right & KEEL_FPAGE_WRITE)
 		code |= X86_PF_WRITE;
@@ -102,7 +112,8 @@ static unsigned long error_code(unsigned long address, unsigned long right)
 	return code;
 }
 
-static void trace_fault(unsigned long address)
+/* Logs a fault as x86 does (show_unhandled_signals). */
+static void l4_trace_fault(unsigned long address)
 {
 	struct pt_regs *regs = current_pt_regs();
 
@@ -112,19 +123,22 @@ static void trace_fault(unsigned long address)
 	pr_cont("\n");
 }
 
-/* The signal of a fault; no other fault is seen in a signal's frame. Always false. */
-static bool fault_signal(int signal, int code, unsigned long address, unsigned long right)
+/*
+ * Sends the signal of a fault, after storing what its frame shows of it. Faults that Linux handles
+ * store nothing. Always returns false.
+ */
+static bool l4_fault_signal(int signal, int code, unsigned long address, unsigned long right)
 {
 	current->thread.trap_nr = X86_TRAP_PF;
 	current->thread.cr2 = address;
-	current->thread.error_code = error_code(address, right);
+	current->thread.error_code = l4_error_code(address, right);
 	if (signal == SIGSEGV && l4_is_traced(signal))
-		trace_fault(address);
+		l4_trace_fault(address);
 	force_sig_fault(signal, code, (void __user *)address);
 	return false;
 }
 
-/* Whether a program may not access memory so. */
+/* Returns true if the program must not access the area so. Reading is allowed with any right. */
 bool l4_vma_forbids(const struct vm_area_struct *vma, unsigned long right)
 {
 	if (right & KEEL_FPAGE_WRITE)
@@ -134,18 +148,22 @@ bool l4_vma_forbids(const struct vm_area_struct *vma, unsigned long right)
 	return !(vma->vm_flags & (VM_READ | VM_EXEC | VM_WRITE));
 }
 
-static void fault_error(unsigned long address, unsigned long right, vm_fault_t fault)
+/* Sends the signal, or starts the OOM killer, for an error of handle_mm_fault(). */
+static void l4_fault_error(unsigned long address, unsigned long right, vm_fault_t fault)
 {
 	if (fault & VM_FAULT_OOM)
 		pagefault_out_of_memory();
 	else if (fault & (VM_FAULT_SIGBUS | VM_FAULT_HWPOISON | VM_FAULT_HWPOISON_LARGE))
-		fault_signal(SIGBUS, BUS_ADRERR, address, right);
+		l4_fault_signal(SIGBUS, BUS_ADRERR, address, right);
 	else if (fault & VM_FAULT_SIGSEGV)
-		fault_signal(SIGSEGV, SEGV_MAPERR, address, right);
+		l4_fault_signal(SIGSEGV, SEGV_MAPERR, address, right);
 }
 
-/* Linux's own handling; false if it ended in a signal. Else *asked has ALONE if memory is anonymous. */
-static bool slow_fault(struct pt_regs *regs, unsigned long address, unsigned long *asked)
+/*
+ * Linux's own fault handling. Returns false if a signal was sent or is pending. *asked is the right
+ * of the access; ALONE is added for anonymous memory. May sleep.
+ */
+static bool l4_slow_fault(struct pt_regs *regs, unsigned long address, unsigned long *asked)
 {
 	unsigned long right = *asked;
 	unsigned int flags = FAULT_FLAG_DEFAULT | FAULT_FLAG_USER;
@@ -161,10 +179,10 @@ static bool slow_fault(struct pt_regs *regs, unsigned long address, unsigned lon
 retry:
 	vma = address < TASK_SIZE_MAX ? lock_mm_and_find_vma(mm, address, regs) : NULL;
 	if (!vma)
-		return fault_signal(SIGSEGV, SEGV_MAPERR, address, right);
+		return l4_fault_signal(SIGSEGV, SEGV_MAPERR, address, right);
 	if (l4_vma_forbids(vma, right)) {
 		mmap_read_unlock(mm);
-		return fault_signal(SIGSEGV, SEGV_ACCERR, address, right);
+		return l4_fault_signal(SIGSEGV, SEGV_ACCERR, address, right);
 	}
 	if (vma_is_anonymous(vma))
 		*asked = right | ALONE;
@@ -179,60 +197,67 @@ retry:
 	}
 	mmap_read_unlock(mm);
 	if (fault & VM_FAULT_ERROR) {
-		fault_error(address, right, fault);
+		l4_fault_error(address, right, fault);
 		return false;
 	}
 	return true;
 }
 
 /*
- * What is to be mapped. New anonymous memory has no neighbours that wait for that. Where the page was
- * mapped and this access is the first of its kind they came along then. Where it is not, L4 has less
- * than the mark says, of those like it too: mprotect() gave rights, or a reclaim took the pages.
+ * Handles a page fault of the current task's lthread, and notes what the reply has to map. Called
+ * with interrupts on; may sleep. The neighbours depend on the old entry:
+ *   - New anonymous memory has no neighbours that are ready to be mapped: ALONE.
+ *   - If the entry was marked and this access changed it (the first write, for instance), the
+ *     neighbours were mapped with it before: ALONE.
+ *   - If it was marked and is unchanged, L4 has fewer rights than the mark says, and so it is
+ *     probably with neighbours of the same flags: mprotect() gave rights, or a reclaim unmapped the
+ *     pages. ALIKE.
  */
 void l4_user_fault(struct pt_regs *regs, unsigned long address, unsigned long right)
 {
 	unsigned long asked = right;
-	pte_t used, old = entry_of(address, right, &used);
+	pte_t used, old = l4_entry_of(address, right, &used);
 
 	if (pte_none(used)) {
-		if (!slow_fault(regs, address, &asked))
+		if (!l4_slow_fault(regs, address, &asked))
 			return;
 		if (!pte_none(old))
 			asked = right;
 	} else if (l4_is_device(used)) {
-		/* A driver put it into the tables, at a fault before: there is nothing to map. */
-		fault_signal(SIGBUS, BUS_ADRERR, address, right);
+		/* A driver's fault handler inserted it earlier: the direct map has no such page. */
+		l4_fault_signal(SIGBUS, BUS_ADRERR, address, right);
 		return;
 	}
-	if (pte_val(old) & _PAGE_HOST_MAPPED)
+	if (pte_val(old) & _PAGE_KEEL_MAPPED)
 		asked |= pte_val(used) == pte_val(old) ? ALIKE : ALONE;
 	current->thread.fault_address = address;
 	current->thread.fault_rights = asked;
-	current->thread.owed = L4_OWED_MAPPINGS;
+	current->thread.resume_action = L4_RESUME_MAPPINGS;
 }
 
-/* Whether L4 may have a page by an entry, which is present and young, and that without a mark. */
-static bool may_map(pte_t pte, unsigned long mark)
+/* Returns true if a page may be mapped: its entry is present and young, and has no bit of mark. */
+static bool l4_may_map(pte_t pte, unsigned long mark)
 {
 	unsigned long needed = _PAGE_PRESENT | _PAGE_ACCESSED;
 
 	return (pte_val(pte) & (needed | mark)) == needed && !l4_is_device(pte);
 }
 
-/* No entry's flags. */
+/* A value that no entry's flags have. */
 #define NO_FLAGS PTE_PFN_MASK
 
 /*
- * Items for AROUND entries, of which that at `asked` may be marked; none for one that changes
- * meanwhile. Neighbours come along if that costs no decision of Linux's. They are mostly alike:
- * flags are not looked at again for the next one, nor at first the good ones, unless they do not tell.
+ * Builds map items for up to AROUND entries, and returns their number. An entry that changes
+ * meanwhile is left out. Marked entries are left out too, except for that at `asked` and those with
+ * the flags `good`. Only neighbours that need no decision of Linux's are mapped. Neighbours mostly
+ * have equal flags, so flags that were checked once, and those in `good`, are not checked again,
+ * unless they are `untold`: then the answer depends on more than the flags.
  */
-static noinline unsigned int put_row(unsigned long *maps, unsigned long address, pte_t *ptep,
-				     const pte_t *asked, unsigned long good)
+static noinline unsigned int l4_put_row(unsigned long *maps, unsigned long address, pte_t *ptep,
+					const pte_t *asked, unsigned long good)
 {
-	unsigned long untold = _PAGE_SPECIAL | _PAGE_PCD | _PAGE_HOST_MAPPED;
-	unsigned long fpage = host_page(PAGE_OFFSET, l4_pte_rights(__pte(good)));
+	unsigned long untold = _PAGE_SPECIAL | _PAGE_PCD | _PAGE_KEEL_MAPPED;
+	unsigned long fpage = keel_page(PAGE_OFFSET, l4_pte_rights(__pte(good)));
 	unsigned long *map = maps, value, flags;
 	const pte_t *end = ptep + AROUND;
 
@@ -240,13 +265,13 @@ static noinline unsigned int put_row(unsigned long *maps, unsigned long address,
 		value = READ_ONCE(ptep->pte);
 		flags = value & ~PTE_PFN_MASK;
 		if (flags != good) {
-			if (!may_map(__pte(value), _PAGE_HOST_MAPPED) &&
-			    (ptep != asked || !may_map(__pte(value), 0)))
+			if (!l4_may_map(__pte(value), _PAGE_KEEL_MAPPED) &&
+			    (ptep != asked || !l4_may_map(__pte(value), 0)))
 				continue;
-			fpage = host_page(PAGE_OFFSET, l4_pte_rights(__pte(flags)));
+			fpage = keel_page(PAGE_OFFSET, l4_pte_rights(__pte(flags)));
 			good = flags & untold ? NO_FLAGS : flags;
 		}
-		if (!try_cmpxchg(&ptep->pte, &value, value | _PAGE_HOST_MAPPED))
+		if (!try_cmpxchg(&ptep->pte, &value, value | _PAGE_KEEL_MAPPED))
 			continue;
 		map[0] = address;
 		map[1] = fpage + (value & PTE_PFN_MASK);
@@ -255,21 +280,21 @@ static noinline unsigned int put_row(unsigned long *maps, unsigned long address,
 	return (map - maps) / 2;
 }
 
-/* The item of a page, unless its entry changes meanwhile. */
-static __always_inline unsigned int put_single(unsigned long *maps, unsigned long address,
-					       pte_t *ptep, pte_t pte, unsigned long log2)
+/* Builds the item of one page. Returns 0 if its entry has changed meanwhile, else 1. */
+static __always_inline unsigned int l4_put_single(unsigned long *maps, unsigned long address,
+						  pte_t *ptep, pte_t pte, unsigned long log2)
 {
 	unsigned long value = pte_val(pte), phys = value & PTE_PFN_MASK;
 
-	if (!try_cmpxchg(&ptep->pte, &value, value | _PAGE_HOST_MAPPED))
+	if (!try_cmpxchg(&ptep->pte, &value, value | _PAGE_KEEL_MAPPED))
 		return 0;
 	maps[0] = address & -(1UL << log2);
-	maps[1] = host_fpage((unsigned long)__va(phys), log2, l4_pte_rights(pte));
+	maps[1] = keel_fpage((unsigned long)__va(phys), log2, l4_pte_rights(pte));
 	return 1;
 }
 
-/* l4_pte_use(), where mostly nothing is left to do. */
-static __always_inline pte_t use(pte_t *ptep, unsigned long right)
+/* l4_pte_use() with an inline fast path: mostly the bits are set already. */
+static __always_inline pte_t l4_use(pte_t *ptep, unsigned long right)
 {
 	unsigned long bits = _PAGE_PRESENT | _PAGE_ACCESSED;
 	pte_t pte = READ_ONCE(*ptep);
@@ -281,36 +306,38 @@ static __always_inline pte_t use(pte_t *ptep, unsigned long right)
 	return pte;
 }
 
-static unsigned int put_items(unsigned long *maps, unsigned long address, unsigned long right)
+/* Builds the items of a fault and returns their number. The caller is in a walk section. */
+static unsigned int l4_put_items(unsigned long *maps, unsigned long address, unsigned long right)
 {
 	unsigned long before = pte_index(address) % AROUND, good = NO_FLAGS;
-	pte_t *ptep = find_entry(address), pte;
+	pte_t *ptep = l4_find_entry(address), pte;
 
-	pte = ptep ? use(ptep, right) : __pte(0);
+	pte = ptep ? l4_use(ptep, right) : __pte(0);
 	if (pte_none(pte) || l4_is_device(pte))
 		return 0;
 	if (unlikely(pte_huge(pte)))
-		return put_single(maps, address, ptep, pte, PMD_SHIFT);
+		return l4_put_single(maps, address, ptep, pte, PMD_SHIFT);
 	if (right & ALONE)
-		return put_single(maps, address, ptep, pte, PAGE_SHIFT);
+		return l4_put_single(maps, address, ptep, pte, PAGE_SHIFT);
 	if (right & ALIKE && !(pte_val(pte) & (_PAGE_SPECIAL | _PAGE_PCD)))
 		good = pte_val(pte) & ~PTE_PFN_MASK;
-	return put_row(maps, address - before * PAGE_SIZE, ptep - before, ptep, good);
+	return l4_put_row(maps, address - before * PAGE_SIZE, ptep - before, ptep, good);
 }
 
 /*
- * Builds the map items of the reply to a fault: called just before it, when no other
- * thread of this processor can change the tables any more. The page may have gone
- * again; then it is faulted for once more.
+ * Builds the map items of the reply to a fault in a UTCB, and returns their number. Called with
+ * interrupts off just before the reply, so that no other task of this processor changes the tables
+ * in between; where other processors may, within l4_map_begin(). If the page has gone meanwhile,
+ * the thread faults once more.
  */
 unsigned int l4_fault_items(struct keel_utcb *utcb)
 {
 	struct thread_struct *thread = &current->thread;
 	unsigned int count;
 
-	thread->owed = L4_OWED_REPLY;
+	thread->resume_action = L4_RESUME_REPLY;
 	l4_walk_begin();
-	count = put_items(utcb->maps, thread->fault_address & PAGE_MASK, thread->fault_rights);
+	count = l4_put_items(utcb->maps, thread->fault_address & PAGE_MASK, thread->fault_rights);
 	l4_walk_end();
 	return count;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Linux's view of physical memory: real frame numbers, one flat memory map. */
+/* Linux's view of physical memory: real page frame numbers, and one flat memory map. */
 #include <linux/init.h>
 #include <linux/memblock.h>
 #include <linux/mm.h>
@@ -34,7 +34,7 @@ static pgprot_t protection_map[16] __ro_after_init = {
 };
 DECLARE_VM_GET_PAGE_PROT
 
-/* The memory map begins where a block of the buddy allocator may begin. */
+/* The memory map begins at a multiple of the buddy allocator's largest block. */
 void __init l4_paging_init(void)
 {
 	unsigned long max_zone_pfns[MAX_NR_ZONES] = { };
@@ -56,25 +56,27 @@ void __init mem_init(void)
 	memblock_free_all();
 }
 
-/* Whether a page frame is memory of ours: the map of pages also spans holes with devices. */
+/*
+ * Returns true if a page frame is the server's RAM: the memory map also spans holes with devices.
+ */
 bool l4_is_ram(unsigned long pfn)
 {
-	const unsigned long *region = host_start->regions;
+	const unsigned long *region = keel_start->regions;
 	unsigned long i, address = PFN_PHYS(pfn);
 
-	for (i = 0; i < host_start->region_count; i++, region += 3)
+	for (i = 0; i < keel_start->region_count; i++, region += 3)
 		if (address >= region[0] && address < region[1])
 			return true;
 	return false;
 }
 
-/* What drivers may map for programs: pages come out of the direct map, which has no devices. */
+/* Drivers may map RAM only to programs: pages are mapped from the direct map, without devices. */
 bool pfn_modify_allowed(unsigned long pfn, pgprot_t prot)
 {
 	return l4_is_ram(pfn);
 }
 
-/* Kernel addresses of memory that has a struct page. */
+/* Returns true for kernel addresses of memory that has a struct page. */
 bool l4_virt_addr_valid(unsigned long address)
 {
 	if (address < PAGE_OFFSET)

@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * L4's mappings as a TLB that several processors share. An mm has a queue of pages
- * that lost rights in its tables and may still have them in L4; neighbouring pages
- * share a range. It is emptied when it is full, where Linux flushes a TLB, and before
- * a thread of the mm runs on. Its latest range is extended without a lock.
+ * The TLB flush. L4's mappings are a TLB of the guest page tables that all processors share. Each
+ * mm has a queue of pages that lost rights in its tables and may still have them in L4. The queue
+ * is emptied when it is full, when Linux flushes a TLB, and before a thread of the mm is resumed.
+ * context.lock protects the queue, except for its latest range, which is extended without a lock.
+ * Nothing here sleeps. Flushes may run with interrupts soft-masked or not, but not within a walk
+ * section of their own processor, nor with a lock that an interrupt handler takes: they spin until
+ * other processors have left their sections.
  *
- * Others may be about to use an entry that they read before it changed: who reads
- * user memory through it (l4_walking), and who maps its page (l4_mapping). Both say
- * so before they read, entries change by one atomic instruction, and who flushes
- * looks for them behind it; so either they see the new entry, or they are waited for.
- * A page that is being mapped carries the mark HOST_MAPPED before, so that it is queued.
- * In the same way page tables stay while somebody walks them.
+ * Lockless walks. Another processor may use an entry that it read before it changed: to access user
+ * memory (l4_lockless_walk) or to map the page (l4_mapping). Readers set their variable before they
+ * load the entry; the flusher changes the entry by one atomic instruction and then tests the
+ * variables. A reader either sees the new entry, or is waited for. A reader marks an entry
+ * KEEL_MAPPED before it maps the page, so that a change afterwards queues the page. Page tables are
+ * freed after the same wait.
  */
 #include <linux/mm.h>
 #include <linux/overflow.h>
@@ -18,14 +21,19 @@
 #include <asm/l4.h>
 #include <asm/tlbflush.h>
 
-DEFINE_PER_CPU(unsigned int, l4_walking);
+DEFINE_PER_CPU(unsigned int, l4_lockless_walk);
 DEFINE_PER_CPU(unsigned int, l4_mapping);
 
-static void wait_while(const unsigned int __percpu *busy)
+/*
+ * Waits until no other processor has the variable set. The caller has changed the tables before,
+ * with a full barrier in between, so a processor that sets it later sees the change. Does not wait
+ * for this processor, whose own sections have ended.
+ */
+static void l4_wait_while(const unsigned int __percpu *busy)
 {
 	unsigned int cpu;
 
-	/* Like its bit, a processor's count is there before its first walk. */
+	/* A processor is counted, and has its bit, before its first walk. */
 	if (num_online_cpus() == 1)
 		return;
 	for_each_online_cpu(cpu)
@@ -34,27 +42,29 @@ static void wait_while(const unsigned int __percpu *busy)
 }
 
 /*
- * Nothing is mapped in the task any more. Linux frees the pages next: it may not go on where
- * they stay mapped.
+ * Unmaps everything in a task. Linux may free the pages after that, so it must not continue if they
+ * stay mapped.
  */
 void l4_unmap_all(unsigned long task)
 {
-	unsigned long status = host_unmap_all(task);
+	unsigned long status = keel_unmap_all(task);
 
 	if (status)
 		panic("keel: task %lx keeps its pages: status %ld", task, (long)status);
 }
 
 /*
- * The latest range of a queue is one word, so that the next page is added by one atomic instruction:
- * from bit 0 on the rights to keep, then the number of the page after its last, then how many pages.
+ * The latest range of a queue is one word, so that one atomic instruction adds the next page. Its
+ * fields from bit 0 on: the rights to keep, the number of the page after the last one, and the
+ * count of pages.
  */
 #define LAST_END_SHIFT 3
 #define LAST_PAGES_SHIFT 38
 static_assert(KEEL_FPAGE_RWX >> LAST_END_SHIFT == 0);
 static_assert(KEEL_USER_END >> PAGE_SHIFT < 1UL << (LAST_PAGES_SHIFT - LAST_END_SHIFT));
 
-static struct keel_unmap_range range_of(unsigned long last)
+/* Unpacks a latest range. */
+static struct keel_unmap_range l4_range_of(unsigned long last)
 {
 	unsigned long pages = last >> LAST_PAGES_SHIFT;
 	unsigned long end = (last & ((1UL << LAST_PAGES_SHIFT) - 1)) >> LAST_END_SHIFT;
@@ -66,50 +76,59 @@ static struct keel_unmap_range range_of(unsigned long last)
 }
 
 /*
- * Called with the lock held, and something is queued. Where the micro-kernel refuses a range, it
- * has done neither that nor those after it: then the whole space goes. Mappings are only a cache.
- * The queue is empty for others only once nothing in it is mapped.
+ * Unmaps all ranges of a queue that is not empty. Called with context.lock held. If the
+ * micro-kernel refuses a range it has unmapped neither that nor those after it: then the whole
+ * space is unmapped, since mappings are only a cache. context.last becomes 0 after the pages were
+ * unmapped, so others see an empty queue only when nothing of it is mapped. If the latest range was
+ * extended meanwhile, all is done again.
  */
-static void empty(struct mm_struct *mm)
+static void l4_unmap_empty(struct mm_struct *mm)
 {
 	mm_context_t *context = &mm->context;
 	unsigned long last = READ_ONCE(context->last);
 
 	do {
-		context->ranges[context->queued] = range_of(last);
-		wait_while(&l4_mapping);
-		if (host_unmap(context->host_task, context->ranges, context->queued + 1))
-			l4_unmap_all(context->host_task);
+		context->ranges[context->queued] = l4_range_of(last);
+		l4_wait_while(&l4_mapping);
+		if (keel_unmap(context->keel_task, context->ranges, context->queued + 1))
+			l4_unmap_all(context->keel_task);
 	} while (!try_cmpxchg(&context->last, &last, 0));
 	context->queued = 0;
 }
 
+/* Empties the queue if anything is in it. Takes context.lock. */
 void l4_unmap_queue_empty(struct mm_struct *mm)
 {
 	spin_lock(&mm->context.lock);
 	if (mm->context.last)
-		empty(mm);
+		l4_unmap_empty(mm);
 	spin_unlock(&mm->context.lock);
 }
 
-/* Callers may not be within a walk of their own, nor hold what an interrupt needs. */
+/*
+ * The flush: after it no processor uses an entry or table that was changed before. The caller is
+ * not in a walk section and holds no lock that an interrupt handler takes.
+ */
 void l4_unmap_flush(struct mm_struct *mm)
 {
-	/* A new number of the tables is a plain store: seen by whoever begins to walk after this. */
+	/* A new generation is a plain store: walks that begin after this barrier see it. */
 	smp_mb();
-	wait_while(&l4_walking);
+	l4_wait_while(&l4_lockless_walk);
 	l4_unmap_queued(mm);
 }
 
-/* Makes void what mm/uaccess.c remembers of the mm's tables. */
+/* Invalidates the lines of the software TLB (asm/walk.h) that have tables of the mm. */
 void l4_tables_freed(struct mm_struct *mm)
 {
 	static atomic_long_t last;
 
-	WRITE_ONCE(mm->context.tables, atomic_long_inc_return(&last));
+	WRITE_ONCE(mm->context.generation, atomic_long_inc_return(&last));
 }
 
-/* Its caller has the mm for itself as a writer has. Always true. */
+/*
+ * Notes that mremap() is about to move a page table. Called with mmap_lock held for writing. Always
+ * returns true: the move is allowed.
+ */
 bool l4_note_move(struct mm_struct *mm, unsigned long from, unsigned long to)
 {
 	mm->context.move_from = from;
@@ -118,8 +137,9 @@ bool l4_note_move(struct mm_struct *mm, unsigned long from, unsigned long to)
 }
 
 /*
- * A flush where a page table may have moved. A move that was noted and not made, or is another
- * one's, does no harm: Linux has a table at the old addresses then, or L4 has nothing mapped there.
+ * The flush after a page table may have moved: moves L4's mappings along. If the noted move was not
+ * made, or belongs to another flush, this is harmless: then Linux still has a table at the old
+ * addresses, or L4 has nothing mapped there.
  */
 void l4_flush_moved(struct mm_struct *mm, unsigned long start, unsigned long end)
 {
@@ -135,62 +155,72 @@ void l4_flush_moved(struct mm_struct *mm, unsigned long start, unsigned long end
 	spin_lock(&context->lock);
 	to = context->move_to;
 	WRITE_ONCE(context->move_to, 0);
-	if (to && context->host_task && !l4_find_pte(mm, start)) {
-		wait_while(&l4_mapping);
-		if (host_move_table(context->host_task, start, to & ~L4_MOVE))
-			l4_unmap_all(context->host_task);
+	if (to && context->keel_task && !l4_find_pte(mm, start)) {
+		l4_wait_while(&l4_mapping);
+		if (keel_move_table(context->keel_task, start, to & ~L4_MOVE))
+			l4_unmap_all(context->keel_task);
 	}
 	spin_unlock(&context->lock);
 }
 
-/* Begins a range. The one before it may still be extended until there is the new one. */
-static noinline void begin_range(struct mm_struct *mm, unsigned long range)
+/*
+ * Makes a new latest range, and moves the one before it into the array; empties the queue if that
+ * is full. Other processors may still extend the old range until it is replaced.
+ */
+static noinline void l4_begin_range(struct mm_struct *mm, unsigned long range)
 {
 	mm_context_t *context = &mm->context;
 	unsigned long last;
 
 	spin_lock(&context->lock);
-	if (!context->host_task)
+	if (!context->keel_task)
 		goto out;
 	if (context->queued == L4_QUEUED_RANGES - 1)
-		empty(mm);
+		l4_unmap_empty(mm);
 	last = READ_ONCE(context->last);
 	do
-		context->ranges[context->queued] = range_of(last);
+		context->ranges[context->queued] = l4_range_of(last);
 	while (!try_cmpxchg(&context->last, &last, range));
 	context->queued += !!last;
 out:
 	spin_unlock(&context->lock);
 }
 
-/* Pages that follow the latest range and keep the same rights are added to it. */
-static __always_inline void queue(struct mm_struct *mm, unsigned long page, unsigned long pages,
-				  unsigned long keep)
+/*
+ * Adds pages to the queue. Pages that follow the latest range and keep the same rights extend it.
+ * Callers have changed the entry already.
+ */
+static __always_inline void l4_queue_pages(struct mm_struct *mm, unsigned long page,
+					   unsigned long pages, unsigned long keep)
 {
 	unsigned long more = pages << LAST_PAGES_SHIFT | pages << LAST_END_SHIFT, last, sum;
 	unsigned long first = page << LAST_END_SHIFT | keep;
 
-	/* Without a task nothing is mapped. Until an ending one has gone, the lock or the flush waits for it. */
-	if (!READ_ONCE(mm->context.host_task))
+	/*
+	 * Without a task nothing is mapped. While destroy_context() deletes the task, the lock or
+	 * the flush waits for it.
+	 */
+	if (!READ_ONCE(mm->context.keel_task))
 		return;
 	last = READ_ONCE(mm->context.last);
 	if ((last ^ first) << (64 - LAST_PAGES_SHIFT) || check_add_overflow(last, more, &sum) ||
 	    !try_cmpxchg(&mm->context.last, &last, sum))
-		begin_range(mm, more + first);
+		l4_begin_range(mm, more + first);
 }
 
 void l4_unmap_queue_page(struct mm_struct *mm, unsigned long address, unsigned long keep)
 {
-	queue(mm, address >> PAGE_SHIFT, 1, keep);
+	l4_queue_pages(mm, address >> PAGE_SHIFT, 1, keep);
 }
 EXPORT_SYMBOL(l4_unmap_queue_page);
 
 void l4_unmap_queue_large(struct mm_struct *mm, unsigned long address, unsigned long keep)
 {
-	queue(mm, (address & PMD_MASK) >> PAGE_SHIFT, PTRS_PER_PTE, keep);
+	l4_queue_pages(mm, (address & PMD_MASK) >> PAGE_SHIFT, PTRS_PER_PTE, keep);
 }
 EXPORT_SYMBOL(l4_unmap_queue_large);
 
+/* Makes an entry old. A mapped page is queued for unmapping, so that the next access faults. */
 int ptep_test_and_clear_young(struct vm_area_struct *vma, unsigned long address,
 			      pte_t *ptep)
 {
@@ -202,13 +232,14 @@ int ptep_test_and_clear_young(struct vm_area_struct *vma, unsigned long address,
 	return !!pte_young(old);
 }
 
+/* Does not flush, as on x86: until the queue is emptied, accesses are merely not noticed. */
 int ptep_clear_flush_young(struct vm_area_struct *vma, unsigned long address,
 			   pte_t *ptep)
 {
 	return ptep_test_and_clear_young(vma, address, ptep);
 }
 
-/* Only adds rights, and what a walker noted meanwhile stays. */
+/* Only adds rights. Bits that a walker set meanwhile stay. */
 int ptep_set_access_flags(struct vm_area_struct *vma, unsigned long address,
 			  pte_t *ptep, pte_t entry, int dirty)
 {
@@ -221,7 +252,7 @@ int ptep_set_access_flags(struct vm_area_struct *vma, unsigned long address,
 }
 
 #ifdef CONFIG_TRANSPARENT_HUGEPAGE
-/* A table goes whose pages may be mapped: they are unmapped before they are copied. */
+/* Removes a table whose pages may be mapped, and unmaps them before the caller copies them. */
 pmd_t pmdp_collapse_flush(struct vm_area_struct *vma, unsigned long address, pmd_t *pmdp)
 {
 	pmd_t old = pmdp_huge_get_and_clear(vma->vm_mm, address, pmdp);

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Access to user memory by a walk of the logical page tables: the page is reached
- * in the direct map, because each mm is an L4 task of its own and the server has no
- * mapping of user memory. Where the tables do not allow the access Linux's fault
- * handling runs, unless page faults are disabled. From the walk to the end of the
- * copy within the page l4_walking is set: whoever takes the page away waits for that
- * (mm/tlb.c). In between there is no sleep, no fault and no flush.
+ * Access to user memory by a software walk of the guest page tables of current->mm. Hardware never
+ * uses these tables: each mm is an L4 task of its own, and the server's space has no user mappings.
+ * The page is reached in the direct map. If the entry does not allow the access, Linux's fault
+ * handling runs and the walk is repeated, unless page faults are disabled: then the access fails.
+ * From the load of the entry to the end of the copy within the page a lockless walk section
+ * (l4_walk_begin(), asm/tlbflush.h) is open: whoever takes away the page or a table waits for its
+ * end (mm/tlb.c), so the section has no sleep, no fault and no flush. The functions may be called
+ * in process context, and with page faults disabled also in atomic and interrupt context.
  */
 #include <linux/export.h>
 #include <linux/futex.h>
@@ -20,11 +22,13 @@
 #include <asm/word-at-a-time.h>
 
 /*
- * The fault that the access would have caused; false where it is an error. As on x86 the kernel
- * may read what a program may, pages that are only to be written or executed too; therefore not
- * fixup_user_fault(), which wants VM_READ.
+ * Handles the fault that the access would have caused. Returns true if the walk is to be repeated,
+ * false for an error (-EFAULT): also if page faults are disabled, or a fatal signal is pending. May
+ * sleep: the caller is not in a walk section. fixup_user_fault() cannot be used, because it asks
+ * for VM_READ: as on x86 the kernel may read whatever the program may, and that includes pages that
+ * are mapped for writing or execution only.
  */
-static bool fault_in(unsigned long address, unsigned long right)
+static bool l4_fault_in(unsigned long address, unsigned long right)
 {
 	unsigned int flags = FAULT_FLAG_ALLOW_RETRY | FAULT_FLAG_KILLABLE;
 	struct mm_struct *mm = current->mm;
@@ -56,41 +60,54 @@ retry:
 	return !(fault & VM_FAULT_ERROR);
 }
 
-DEFINE_PER_CPU(struct l4_last_walk, l4_last_walks[L4_LAST_WALKS]);
+/* The software TLB. */
+DEFINE_PER_CPU(struct l4_soft_tlb_entry, l4_soft_tlb[L4_SOFT_TLB_ENTRIES]);
 
-/* An interrupt that comes meanwhile finds nothing. */
-static void remember(pte_t *ptep, unsigned long address, unsigned long tables)
+/*
+ * Fills a line of the software TLB (asm/walk.h), which caches leaf tables of each processor; a line
+ * is valid while its generation is the mm's, which changes when tables are freed. The line is empty
+ * while it changes, so that an access in an interrupt never sees half of it; the barriers keep the
+ * compiler from reordering the stores. The generation was read before the walk: if a table was
+ * freed in between, the line is void already.
+ */
+static void l4_soft_tlb_fill(pte_t *ptep, unsigned long address, unsigned long generation)
 {
-	struct l4_last_walk *last = l4_last_walk(address >> PMD_SHIFT, tables);
+	struct l4_soft_tlb_entry *line = l4_soft_tlb_entry(address >> PMD_SHIFT, generation);
 
-	WRITE_ONCE(last->tables, 0);
+	WRITE_ONCE(line->generation, 0);
 	barrier();
-	last->table = ptep - pte_index(address);
-	last->region = address >> PMD_SHIFT;
+	line->table = ptep - pte_index(address);
+	line->region = address >> PMD_SHIFT;
 	barrier();
-	WRITE_ONCE(last->tables, tables);
+	WRITE_ONCE(line->generation, generation);
 }
 
 /*
- * The entry of a user's address after a whole walk, as l4_find_pte(). The table of one that has
- * a small page is remembered, but not by interrupts.
+ * Returns the entry of a user address after a full walk, like l4_find_pte(). The caller is in a
+ * walk section. The table is cached if the entry maps a small page, but only in task context: an
+ * interrupt must not change a line that the interrupted code is filling or reading.
  */
 pte_t *l4_walk(unsigned long address)
 {
-	unsigned long tables = READ_ONCE(current->mm->context.tables);
+	unsigned long generation = READ_ONCE(current->mm->context.generation);
 	pte_t *ptep = l4_find_pte(current->mm, address);
 
 	if (ptep && (pte_val(READ_ONCE(*ptep)) & (_PAGE_TABLE | _PAGE_PSE)) == _PAGE_PRESENT &&
 	    in_task())
-		remember(ptep, address, tables);
+		l4_soft_tlb_fill(ptep, address, generation);
 	return ptep;
 }
 
-/* The entry of an address after a whole walk and, if need be, a fault; zero: EFAULT. */
-static noinline pte_t find(unsigned long address, unsigned long right)
+/*
+ * The slow path: returns the entry of an address after a full walk and as many faults as it takes,
+ * with the accessed bit, and for writing the dirty bit, set as hardware would do. Zero means
+ * -EFAULT. The caller is in a walk section, which is left for each fault and open on return.
+ */
+static noinline pte_t l4_find_user(unsigned long address, unsigned long right)
 {
 	pte_t *ptep, pte;
 
+	/* Kernel threads have no user memory. */
 	if (!current->mm || address >= TASK_SIZE_MAX)
 		return __pte(0);
 	for (;;) {
@@ -99,24 +116,26 @@ static noinline pte_t find(unsigned long address, unsigned long right)
 		if (!pte_none(pte))
 			break;
 		l4_walk_end();
-		if (!fault_in(address, right)) {
+		if (!l4_fault_in(address, right)) {
 			l4_walk_begin();
 			return pte;
 		}
 		l4_walk_begin();
 	}
-	if (l4_is_device(pte))
+	if (l4_is_device(pte))	/* the direct map has no device memory */
 		return __pte(0);
-	if (l4_pte_pages(pte) > 1)	/* as the small page's entry would be */
+	if (l4_pte_pages(pte) > 1)	/* make the entry that the small page would have */
 		return pfn_pte(pte_pfn(pte) + pte_index(address), PAGE_SHARED);
 	return pte;
 }
 
 /*
- * Whether an entry allows an access and has noted one before. Of special pages only that of zeros
- * counts.
+ * Returns true if an entry allows an access and its accessed bit, and for writing its dirty bit, is
+ * set already: then nothing has to be stored. Otherwise l4_find_user() sets them. Special and
+ * uncached entries are refused here, because they may be of devices; the zero page is known to be
+ * memory.
  */
-static __always_inline bool allows(pte_t pte, unsigned long right)
+static __always_inline bool l4_pte_allows(pte_t pte, unsigned long right)
 {
 	unsigned long bits = _PAGE_PRESENT | _PAGE_ACCESSED;
 
@@ -128,51 +147,55 @@ static __always_inline bool allows(pte_t pte, unsigned long right)
 }
 
 /*
- * The entry of an address, if its table is remembered. None that allows anything is that of an
- * address beyond a program's.
+ * Returns the entry of an address if the software TLB has its table, else NULL. The address is not
+ * compared with TASK_SIZE_MAX: only tables of user addresses are cached, and in those no entry from
+ * TASK_SIZE_MAX on allows an access.
  */
-static __always_inline pte_t *last_pte(unsigned long address)
+static __always_inline pte_t *l4_soft_tlb_user_pte(unsigned long address)
 {
 	const struct mm_struct *mm = current->mm;
 
-	return likely(mm) ? l4_last_pte(mm, address) : NULL;
+	return likely(mm) ? l4_soft_tlb_pte(mm, address) : NULL;
 }
 
-static __always_inline void *byte_of(pte_t pte, unsigned long address)
+/* The direct-map address of a byte in the page of an entry. */
+static __always_inline void *l4_pte_byte(pte_t pte, unsigned long address)
 {
 	return __va(pte_val(pte) & PTE_PFN_MASK) + offset_in_page(address);
 }
 
 /*
- * Where the byte at a user address lies, with the access noted; NULL: EFAULT. Else
- * l4_walk_end() is due behind the access.
+ * Returns the direct-map address of the byte at a user address, up to the end of its page, with the
+ * accessed and dirty bits set; NULL means -EFAULT. If it is not NULL, a walk section is open: the
+ * caller ends it by l4_walk_end() after the access.
  */
-static __always_inline void *user_byte(unsigned long address, unsigned long right)
+static __always_inline void *l4_user_byte(unsigned long address, unsigned long right)
 {
 	pte_t *ptep, pte = __pte(0);
 
 	l4_walk_begin();
-	ptep = last_pte(address);
+	ptep = l4_soft_tlb_user_pte(address);
 	if (likely(ptep))
 		pte = READ_ONCE(*ptep);
-	if (unlikely(!allows(pte, right))) {
-		pte = find(address, right);
+	if (unlikely(!l4_pte_allows(pte, right))) {
+		pte = l4_find_user(address, right);
 		if (pte_none(pte)) {
 			l4_walk_end();
 			return NULL;
 		}
 	}
-	return byte_of(pte, address);
+	return l4_pte_byte(pte, address);
 }
 
-static unsigned long part_of(unsigned long address, unsigned long n)
+/* How many of n bytes are in the page of the address. */
+static unsigned long l4_part_of(unsigned long address, unsigned long n)
 {
 	return min(n, PAGE_SIZE - offset_in_page(address));
 }
 
-/* To the user, or from it, as the right says; within a page. */
-static __always_inline void copy_bytes(void *user, void *kernel, unsigned long n,
-				       unsigned long right)
+/* Copies to user memory for KEEL_FPAGE_WRITE, else from it; within a page, in a walk section. */
+static __always_inline void l4_copy_bytes(void *user, void *kernel, unsigned long n,
+					  unsigned long right)
 {
 	void *to = right & KEEL_FPAGE_WRITE ? user : kernel;
 	const void *from = right & KEEL_FPAGE_WRITE ? kernel : user;
@@ -183,9 +206,9 @@ static __always_inline void copy_bytes(void *user, void *kernel, unsigned long n
 	asm volatile("rep movsb" : "+D" (to), "+S" (from), "+c" (n) : : "memory");
 }
 
-/* Small sizes are what get_user() and put_user() ask for. */
-static __always_inline void copy_part(void *user, void *kernel, unsigned long n,
-				      unsigned long right)
+/* Like l4_copy_bytes(). 8 and 4 bytes, which get_user() and put_user() ask for, are one access. */
+static __always_inline void l4_copy_part(void *user, void *kernel, unsigned long n,
+					 unsigned long right)
 {
 	void *to = right & KEEL_FPAGE_WRITE ? user : kernel;
 	const void *from = right & KEEL_FPAGE_WRITE ? kernel : user;
@@ -198,60 +221,65 @@ static __always_inline void copy_part(void *user, void *kernel, unsigned long n,
 		*(u32 *)to = *(const u32 *)from;
 		break;
 	default:
-		copy_bytes(user, kernel, n, right);
+		l4_copy_bytes(user, kernel, n, right);
 	}
 }
 
-/* Page by page. Like those that follow it returns what could not be copied. */
-static noinline unsigned long copy_parts(unsigned long address, void *kernel, unsigned long n,
-					 unsigned long right)
+/* The slow path of l4_copy_user(): page by page. Returns the bytes that could not be copied. */
+static noinline unsigned long l4_copy_parts(unsigned long address, void *kernel, unsigned long n,
+					    unsigned long right)
 {
 	unsigned long part;
 	void *byte;
 
 	for (; n; n -= part, kernel += part, address += part) {
-		byte = right & KEEL_FPAGE_WRITE ? user_byte(address, KEEL_FPAGE_WRITE) :
-						  user_byte(address, KEEL_FPAGE_READ);
+		byte = right & KEEL_FPAGE_WRITE ? l4_user_byte(address, KEEL_FPAGE_WRITE) :
+						  l4_user_byte(address, KEEL_FPAGE_READ);
 		if (!byte)
 			break;
-		part = part_of(address, n);
-		copy_part(byte, kernel, part, right);
+		part = l4_part_of(address, n);
+		l4_copy_part(byte, kernel, part, right);
 		l4_walk_end();
 	}
 	return n;
 }
 
 /*
- * No more than PAGE_SIZE, of one page or two, by one walk: false where that needs more than what is
- * remembered.
+ * The fast path: copies at most PAGE_SIZE bytes, of one page or two, in one walk section, which the
+ * caller has opened. Returns false, and has copied nothing, if a table is not cached or an entry
+ * does not allow the access.
  */
-static __always_inline bool copy_remembered(unsigned long address, void *kernel, unsigned long n,
-					    unsigned long right)
+static __always_inline bool l4_copy_cached(unsigned long address, void *kernel, unsigned long n,
+					   unsigned long right)
 {
 	unsigned long first = PAGE_SIZE - offset_in_page(address);
-	pte_t *ptep = last_pte(address), pte, next;
+	pte_t *ptep = l4_soft_tlb_user_pte(address), pte, next;
 
 	if (unlikely(!ptep))
 		return false;
 	pte = READ_ONCE(*ptep);
-	if (unlikely(!allows(pte, right)))
+	if (unlikely(!l4_pte_allows(pte, right)))
 		return false;
 	if (likely(n <= first)) {
-		copy_part(byte_of(pte, address), kernel, n, right);
+		l4_copy_part(l4_pte_byte(pte, address), kernel, n, right);
 		return true;
 	}
-	if (unlikely(pte_index(address) == PTRS_PER_PTE - 1))
+	if (unlikely(pte_index(address) == PTRS_PER_PTE - 1))	/* next: another table */
 		return false;
 	next = READ_ONCE(ptep[1]);
-	if (unlikely(!allows(next, right)))
+	if (unlikely(!l4_pte_allows(next, right)))
 		return false;
-	copy_bytes(byte_of(pte, address), kernel, first, right);
-	copy_bytes(byte_of(next, 0), kernel + first, n - first, right);
+	l4_copy_bytes(l4_pte_byte(pte, address), kernel, first, right);
+	l4_copy_bytes(l4_pte_byte(next, 0), kernel + first, n - first, right);
 	return true;
 }
 
-static __always_inline unsigned long copy(unsigned long address, void *kernel, unsigned long n,
-					  unsigned long right)
+/*
+ * Copies n bytes, by page-sized parts, and returns the bytes that could not be copied. Each part
+ * has a walk section of its own, so that other processors do not wait for the whole copy.
+ */
+static __always_inline unsigned long l4_copy_user(unsigned long address, void *kernel,
+						  unsigned long n, unsigned long right)
 {
 	unsigned long part;
 	bool done;
@@ -259,10 +287,10 @@ static __always_inline unsigned long copy(unsigned long address, void *kernel, u
 	for (;;) {
 		part = min(n, PAGE_SIZE);
 		l4_walk_begin();
-		done = copy_remembered(address, kernel, part, right);
+		done = l4_copy_cached(address, kernel, part, right);
 		l4_walk_end();
 		if (unlikely(!done))
-			return copy_parts(address, kernel, n, right);
+			return l4_copy_parts(address, kernel, n, right);
 		n -= part;
 		if (likely(!n))
 			return 0;
@@ -273,19 +301,25 @@ static __always_inline unsigned long copy(unsigned long address, void *kernel, u
 
 unsigned long raw_copy_from_user(void *to, const void __user *from, unsigned long n)
 {
-	return copy((unsigned long)from, to, n, KEEL_FPAGE_READ);
+	return l4_copy_user((unsigned long)from, to, n, KEEL_FPAGE_READ);
 }
 EXPORT_SYMBOL(raw_copy_from_user);
 
 unsigned long raw_copy_to_user(void __user *to, const void *from, unsigned long n)
 {
-	return copy((unsigned long)to, (void *)from, n, KEEL_FPAGE_WRITE);
+	return l4_copy_user((unsigned long)to, (void *)from, n, KEEL_FPAGE_WRITE);
 }
 EXPORT_SYMBOL(raw_copy_to_user);
 
+/*
+ * The window of a block of unsafe_put_user() (asm/uaccess.h): the page that was written last. Its
+ * walk section stays open between the writes, so an unmap on another processor waits for the
+ * block's end.
+ */
 DEFINE_PER_CPU(struct l4_window, l4_window) = { .page = L4_NO_WINDOW };
 EXPORT_PER_CPU_SYMBOL(l4_window);
 
+/* Closes the window, which is open, and its walk section. */
 void l4_window_end(void)
 {
 	this_cpu_write(l4_window.page, L4_NO_WINDOW);
@@ -293,42 +327,48 @@ void l4_window_end(void)
 }
 EXPORT_SYMBOL(l4_window_end);
 
-/* As raw_copy_to_user(), for a word in another page than the window's: it moves there. */
+/*
+ * Like raw_copy_to_user(), for a word that is not in the window's page: the window moves there and
+ * stays open, with its walk section, until l4_window_close(). A word that crosses a page is copied
+ * without a window.
+ */
 unsigned long l4_window_move(void __user *to, const void *from, unsigned long n)
 {
 	unsigned long address = (unsigned long)to;
 	void *byte;
 
 	l4_window_close();
-	if (part_of(address, n) < n)
+	if (l4_part_of(address, n) < n)
 		return raw_copy_to_user(to, from, n);
-	byte = user_byte(address, KEEL_FPAGE_WRITE);
+	byte = l4_user_byte(address, KEEL_FPAGE_WRITE);
 	if (!byte)
 		return n;
-	copy_part(byte, (void *)from, n, KEEL_FPAGE_WRITE);
+	l4_copy_part(byte, (void *)from, n, KEEL_FPAGE_WRITE);
 	this_cpu_write(l4_window.memory, byte - offset_in_page(address));
 	this_cpu_write(l4_window.page, address & PAGE_MASK);
 	return 0;
 }
 EXPORT_SYMBOL(l4_window_move);
 
+/* Like l4_user_byte(), for n bytes, which must not cross a page (asm/uaccess.h). */
 void *l4_user_place(const void __user *address, unsigned long n, unsigned long right)
 {
 	if (n > PAGE_SIZE - offset_in_page(address))
 		return NULL;
-	return user_byte((unsigned long)address, right);
+	return l4_user_byte((unsigned long)address, right);
 }
 
+/* Writes zeros. Returns the bytes that could not be written. */
 unsigned long __clear_user(void __user *to, unsigned long n)
 {
 	unsigned long address = (unsigned long)to, part;
 	void *byte;
 
 	for (; n; n -= part, address += part) {
-		byte = user_byte(address, KEEL_FPAGE_WRITE);
+		byte = l4_user_byte(address, KEEL_FPAGE_WRITE);
 		if (!byte)
 			break;
-		part = part_of(address, n);
+		part = l4_part_of(address, n);
 		memset(byte, 0, part);
 		l4_walk_end();
 	}
@@ -337,10 +377,12 @@ unsigned long __clear_user(void __user *to, unsigned long n)
 EXPORT_SYMBOL(__clear_user);
 
 /*
- * The length of a string before its zero byte, n if it has none. It is copied, with that, if it is to
- * go anywhere, and the copy is looked at: a thread on another processor may change the string.
+ * Returns the length of the string in n bytes, without its zero byte, or n if there is none. If
+ * `to` is not NULL the string is copied with its zero byte. Each word is loaded once, copied and
+ * then examined, because a thread on another processor may change the string meanwhile. The caller
+ * is in a walk section.
  */
-static __always_inline unsigned long string_part(char *to, const char *from, unsigned long n)
+static __always_inline unsigned long l4_string_part(char *to, const char *from, unsigned long n)
 {
 	const struct word_at_a_time constants = WORD_AT_A_TIME_CONSTANTS;
 	unsigned long length = 0, word, zeros;
@@ -365,7 +407,7 @@ static __always_inline unsigned long string_part(char *to, const char *from, uns
 	return length;
 }
 
-/* The length without the zero byte, count if there is none within it. */
+/* Returns the length without the zero byte, count if there is none within it, or -EFAULT. */
 long strncpy_from_user(char *to, const char __user *from, long count)
 {
 	unsigned long address = (unsigned long)from, part, length;
@@ -373,11 +415,11 @@ long strncpy_from_user(char *to, const char __user *from, long count)
 	long done = 0;
 
 	while (done < count) {
-		byte = user_byte(address, KEEL_FPAGE_READ);
+		byte = l4_user_byte(address, KEEL_FPAGE_READ);
 		if (!byte)
 			return -EFAULT;
-		part = part_of(address, count - done);
-		length = string_part(to + done, byte, part);
+		part = l4_part_of(address, count - done);
+		length = l4_string_part(to + done, byte, part);
 		l4_walk_end();
 		done += length;
 		if (length < part)
@@ -388,7 +430,7 @@ long strncpy_from_user(char *to, const char __user *from, long count)
 }
 EXPORT_SYMBOL(strncpy_from_user);
 
-/* The length with the zero byte, 0 for a fault, more than count if there is none. */
+/* Returns the length with the zero byte, 0 for a fault, or more than count if there is none. */
 long strnlen_user(const char __user *from, long count)
 {
 	unsigned long address = (unsigned long)from, part, length;
@@ -396,11 +438,11 @@ long strnlen_user(const char __user *from, long count)
 	long done = 0;
 
 	while (done < count) {
-		byte = user_byte(address, KEEL_FPAGE_READ);
+		byte = l4_user_byte(address, KEEL_FPAGE_READ);
 		if (!byte)
 			return 0;
-		part = part_of(address, count - done);
-		length = string_part(NULL, byte, part);
+		part = l4_part_of(address, count - done);
+		length = l4_string_part(NULL, byte, part);
 		l4_walk_end();
 		done += length;
 		if (length < part)
@@ -411,15 +453,18 @@ long strnlen_user(const char __user *from, long count)
 }
 EXPORT_SYMBOL(strnlen_user);
 
-/* The word of a futex, as user_byte(); the caller disabled page faults and resolves them itself. */
-static u32 *futex_word(u32 __user *uaddr)
+/*
+ * Like l4_user_byte(), for the word of a futex. The walk section keeps the page during the atomic
+ * operation. Linux's futex code has disabled page faults and handles the fault itself.
+ */
+static u32 *l4_futex_word(u32 __user *uaddr)
 {
 	if (!access_ok(uaddr, sizeof(*uaddr)))
 		return NULL;
-	return user_byte((unsigned long)uaddr, KEEL_FPAGE_WRITE);
+	return l4_user_byte((unsigned long)uaddr, KEEL_FPAGE_WRITE);
 }
 
-static u32 futex_result(int op, u32 old, u32 oparg)
+static u32 l4_futex_result(int op, u32 old, u32 oparg)
 {
 	switch (op) {
 	case FUTEX_OP_SET:
@@ -435,26 +480,28 @@ static u32 futex_result(int op, u32 old, u32 oparg)
 	}
 }
 
+/* Called with page faults disabled; 0, -EFAULT or -ENOSYS. */
 int arch_futex_atomic_op_inuser(int op, u32 oparg, int *oval, u32 __user *uaddr)
 {
 	u32 *word, old;
 
 	if (op < FUTEX_OP_SET || op > FUTEX_OP_XOR)
 		return -ENOSYS;
-	word = futex_word(uaddr);
+	word = l4_futex_word(uaddr);
 	if (!word)
 		return -EFAULT;
 	old = READ_ONCE(*word);
-	while (!try_cmpxchg(word, &old, futex_result(op, old, oparg)))
+	while (!try_cmpxchg(word, &old, l4_futex_result(op, old, oparg)))
 		;
 	l4_walk_end();
 	*oval = old;
 	return 0;
 }
 
+/* Called with page faults disabled; 0 or -EFAULT. */
 int futex_atomic_cmpxchg_inatomic(u32 *uval, u32 __user *uaddr, u32 oldval, u32 newval)
 {
-	u32 *word = futex_word(uaddr);
+	u32 *word = l4_futex_word(uaddr);
 
 	if (!word)
 		return -EFAULT;
@@ -463,7 +510,10 @@ int futex_atomic_cmpxchg_inatomic(u32 *uval, u32 __user *uaddr, u32 oldval, u32 
 	return 0;
 }
 
-/* A copy between kernel addresses of which one may be bad. */
+/*
+ * Copies between kernel addresses of which one may be unmapped. Returns false if it was: the trap
+ * reflector then applies the fixup (kernel/traps.c).
+ */
 bool l4_copy_kernel_nofault(void *to, const void *from, unsigned int size)
 {
 	unsigned long left = size;

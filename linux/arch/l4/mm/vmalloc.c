@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The server's own mappings outside the direct map: the vmalloc area, modules and
- * device memory. Linux changes its page tables and tells the range; here L4 is
- * made to agree at once, so that kernel code never faults for it. RAM is mapped
- * by the mapper, an lthread whose replies carry map items from the direct map into
- * the same space; device pages come from sigma0. The mapper also is who processes'
- * native lthreads see of Linux (kernel/native.c).
+ * The server's own mappings outside the direct map: the vmalloc area, modules and device memory.
+ * After Linux changes kernel page tables it passes the range to arch_sync_kernel_mappings(), which
+ * updates L4's mappings at once, so that kernel code never faults there. RAM is mapped by the pager
+ * thread, an lthread on the first processor whose replies map pages of the direct map into the same
+ * space; device pages come from sigma0. The pager thread is also the pager, handler and partner of
+ * the native lthreads of processes (kernel/native.c). l4_pager_lock protects the request to it;
+ * the lock is taken in process context, and nothing sleeps with it held.
  */
 #include <linux/init.h>
 #include <linux/mm.h>
@@ -18,100 +19,118 @@
 
 #define ITEMS_MAX 32
 
-static char mapper_stack[PAGE_SIZE] __aligned(PAGE_SIZE);
+static char l4_pager_stack[PAGE_SIZE] __aligned(PAGE_SIZE);
 
-/* The order to the mapper: what its next reply shall carry. One range is mapped at a time. */
-static DEFINE_SPINLOCK(ordering);
+/*
+ * The request to the pager thread: what its next reply maps. Written under l4_pager_lock before the
+ * IPC that makes the pager thread read it.
+ */
+static DEFINE_SPINLOCK(l4_pager_lock);
 static struct {
 	unsigned int count;
 	unsigned long maps[2 * ITEMS_MAX];
-	unsigned long answered;		/* not 0: it is an answer to this thread instead */
-	struct host_message *answer;
-	unsigned long how;		/* KEEL_IPC_ANSWER: nowhere but where it faulted */
-} order;
+	unsigned long answered;		/* 0, or the native lthread that gets the reply instead */
+	struct keel_message *answer;	/* to that lthread; has the status afterwards */
+	unsigned long how;		/* KEEL_IPC_ANSWER: the reply to a fault only */
+} l4_pager_request;
 
-static void mapper_loop(void)
+/*
+ * The pager thread. It runs none of Linux's code except l4_native_message(). A message of the
+ * server's task is a request; any other is of a native lthread.
+ */
+static void l4_pager_loop(void)
 {
-	struct keel_utcb *utcb = host_utcb(HOST_MAPPER);
+	struct keel_utcb *utcb = keel_utcb(KEEL_PAGER);
 	unsigned long flags = KEEL_IPC_RECEIVE | KEEL_IPC_OPEN;
-	struct host_message m = { };
+	struct keel_message m = { };
 
 	for (;;) {
-		host_ipc(flags, m.partner, 0, &m);
+		keel_ipc(flags, m.partner, 0, &m);
 		flags = KEEL_IPC_RECEIVE | KEEL_IPC_OPEN;
 		if (m.status)
 			continue;
-		if (!host_is_own(m.partner)) {
+		if (!keel_is_own(m.partner)) {
 			l4_native_message(&m);
 			continue;
 		}
-		memcpy(utcb->maps, order.maps, order.count * 2 * sizeof(long));
-		m.tag = (unsigned long)order.count << KEEL_TAG_MAPS_SHIFT;
-		if (order.answered) {
-			order.answer->tag |= m.tag;
-			host_ipc(order.how | KEEL_IPC_SEND | KEEL_IPC_SEND_ZERO, order.answered, 0,
-				 order.answer);
+		memcpy(utcb->maps, l4_pager_request.maps,
+		       l4_pager_request.count * 2 * sizeof(long));
+		m.tag = (unsigned long)l4_pager_request.count << KEEL_TAG_MAPS_SHIFT;
+		if (l4_pager_request.answered) {
+			l4_pager_request.answer->tag |= m.tag;
+			keel_ipc(l4_pager_request.how | KEEL_IPC_SEND | KEEL_IPC_SEND_ZERO,
+				 l4_pager_request.answered, 0, l4_pager_request.answer);
 			m.tag = 0;
 		}
 		flags |= KEEL_IPC_SEND | KEEL_IPC_SEND_ZERO;
 	}
 }
 
-void __init l4_mapper_init(void)
+/* Starts the pager thread, on the first processor and with a priority above the server's. */
+void __init l4_pager_init(void)
 {
-	if (host_create(HOST_MAPPER, mapper_loop, mapper_stack + sizeof(mapper_stack),
-			host_start->priority + 1, 0))
-		panic("keel: no mapper");
+	if (keel_create(KEEL_PAGER, l4_pager_loop, l4_pager_stack + sizeof(l4_pager_stack),
+			keel_start->priority + 1, 0))
+		panic("keel: no pager thread");
 }
 
-static void carry_out(void)
+/*
+ * Makes the pager thread map what the request has. Called with l4_pager_lock held. If kmem is used
+ * up for the mappings, it is reclaimed as long as that helps.
+ */
+static void l4_pager_call(void)
 {
-	struct keel_utcb *utcb = host_utcb(host_server());
-	struct host_message m;
+	struct keel_utcb *utcb = keel_utcb(keel_server());
+	struct keel_message m;
 	bool again = true;
 
-	if (!order.count)
+	if (!l4_pager_request.count)
 		return;
 	utcb->receive_fpage = KEEL_FPAGE_WHOLE;
 	for (;;) {
-		m = (struct host_message){ };
-		host_call(host_self(HOST_MAPPER), &m);
-		if (!again || m.status != HOST_STATUS(KEEL_SIDE_RECEIVE, KEEL_ERROR_NO_MEMORY))
+		m = (struct keel_message){ };
+		keel_call(keel_self(KEEL_PAGER), &m);
+		if (!again || m.status != KEEL_STATUS(KEEL_SIDE_RECEIVE, KEEL_ERROR_NO_MEMORY))
 			break;
 		again = l4_mm_reclaim();
 	}
 	utcb->receive_fpage = KEEL_FPAGE_NIL;
 	WARN_ONCE(m.status, "keel: kernel mapping: status %ld\n", (long)m.status);
-	order.count = 0;
+	l4_pager_request.count = 0;
 }
 
-/* Answers a native lthread: with words, or with mappings for the current task's fault. */
-void l4_mapper_answer(unsigned long thread, struct host_message *answer, bool maps)
+/*
+ * Has the pager thread reply to a native lthread: with the words of `answer`, or with mappings for
+ * the current task's fault (l4_fault_items()). answer->status is the status of the reply. Returns
+ * after the reply was sent.
+ */
+void l4_pager_answer(unsigned long thread, struct keel_message *answer, bool maps)
 {
-	struct keel_utcb *utcb = host_utcb(host_server());
-	struct host_message m = { };
+	struct keel_utcb *utcb = keel_utcb(keel_server());
+	struct keel_message m = { };
 	unsigned long flags;
 
-	spin_lock(&ordering);
+	spin_lock(&l4_pager_lock);
 	local_irq_save(flags);
 	if (maps) {
 		l4_map_begin();
-		order.count = l4_fault_items(utcb);
-		memcpy(order.maps, utcb->maps, order.count * 2 * sizeof(long));
+		l4_pager_request.count = l4_fault_items(utcb);
+		memcpy(l4_pager_request.maps, utcb->maps,
+		       l4_pager_request.count * 2 * sizeof(long));
 	}
-	order.answered = thread;
-	order.answer = answer;
-	order.how = maps ? KEEL_IPC_ANSWER : 0;
-	host_call(host_self(HOST_MAPPER), &m);
-	order.answered = 0;
-	order.count = 0;
+	l4_pager_request.answered = thread;
+	l4_pager_request.answer = answer;
+	l4_pager_request.how = maps ? KEEL_IPC_ANSWER : 0;
+	keel_call(keel_self(KEEL_PAGER), &m);
+	l4_pager_request.answered = 0;
+	l4_pager_request.count = 0;
 	if (maps)
 		l4_map_end();
 	local_irq_restore(flags);
-	spin_unlock(&ordering);
+	spin_unlock(&l4_pager_lock);
 }
 
-static unsigned long kernel_rights(pte_t pte)
+static unsigned long l4_kernel_rights(pte_t pte)
 {
 	unsigned long rights = KEEL_FPAGE_READ;
 
@@ -122,30 +141,37 @@ static unsigned long kernel_rights(pte_t pte)
 	return rights;
 }
 
-static void map_one(unsigned long address, pte_t pte)
+/*
+ * Maps one page of the kernel: a device page at once, RAM with the next request, which is made when
+ * it is full. Called with l4_pager_lock held.
+ */
+static void l4_map_kernel_page(unsigned long address, pte_t pte)
 {
-	unsigned int index = order.count;
+	unsigned int index = l4_pager_request.count;
 	phys_addr_t phys = PFN_PHYS(pte_pfn(pte));
 
 	if (l4_is_device(pte)) {
-		if (host_map_device(phys, address))
+		if (keel_map_device(phys, address))
 			return;
 		l4_mm_reclaim();
-		if (!host_map_device(phys, address))
+		if (!keel_map_device(phys, address))
 			pr_err("keel: no device memory at page %lx\n", pte_pfn(pte));
 		return;
 	}
-	order.maps[2 * index] = address;
-	order.maps[2 * index + 1] = host_page((unsigned long)pfn_to_virt(pte_pfn(pte)),
-					      kernel_rights(pte));
-	if (++order.count == ITEMS_MAX)
-		carry_out();
+	l4_pager_request.maps[2 * index] = address;
+	l4_pager_request.maps[2 * index + 1] = keel_page((unsigned long)pfn_to_virt(pte_pfn(pte)),
+							 l4_kernel_rights(pte));
+	if (++l4_pager_request.count == ITEMS_MAX)
+		l4_pager_call();
 }
 
-/* Linux changed kernel page tables in this range. */
+/*
+ * Linux has changed kernel page tables in this range: unmaps it in the server's space and maps what
+ * is present now.
+ */
 void arch_sync_kernel_mappings(unsigned long start, unsigned long end)
 {
-	unsigned long task = host_self(HOST_SERVER) |
+	unsigned long task = keel_self(KEEL_SERVER) |
 			     (unsigned long)KEEL_LTHREAD_TASK << KEEL_ID_LTHREAD_SHIFT;
 	unsigned long address;
 	struct keel_unmap_range range;
@@ -153,16 +179,16 @@ void arch_sync_kernel_mappings(unsigned long start, unsigned long end)
 
 	start &= PAGE_MASK;
 	end = PAGE_ALIGN(end);
-	spin_lock(&ordering);
+	spin_lock(&l4_pager_lock);
 	range.address = start;
 	range.pages = (end - start) >> PAGE_SHIFT;
-	if (host_unmap(task, &range, 1))
+	if (keel_unmap(task, &range, 1))
 		panic("keel: kernel pages from %lx cannot be unmapped", start);
 	for (address = start; address < end; address += PAGE_SIZE) {
 		ptep = l4_find_pte(&init_mm, address);
 		if (ptep && pte_present(*ptep))
-			map_one(address, *ptep);
+			l4_map_kernel_page(address, *ptep);
 	}
-	carry_out();
-	spin_unlock(&ordering);
+	l4_pager_call();
+	spin_unlock(&l4_pager_lock);
 }

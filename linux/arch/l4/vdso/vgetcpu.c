@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Linux is asked: x86 would read the number from a descriptor that only Linux sets. As there, the
- * answer is stored from here, so that a bad address is a fault and no error.
+ * Makes a system call: x86 would read the number from a descriptor that only Linux sets. As in x86,
+ * the result is stored by the vDSO, so that a bad address is a fault and not an error.
  */
 #include <linux/compiler.h>
 #include <linux/getcpu.h>

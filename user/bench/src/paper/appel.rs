@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Table 5: what Appel and Li want of virtual memory, by a pager in another space. bench/guest/appel.c is the same by Linux's
-//! signals; both take the pages in this order.
+//! Table 5: the virtual memory operations of Appel and Li, by a pager in another space.
+//! bench/guest/appel.c does the same with Linux's signals. Both access the pages in this order.
 
 use super::{part, row_of_parts};
 use crate::partner::*;
@@ -14,27 +14,27 @@ use keel_l4::ipc::{call, send_and_wait, wait, Message, Received, Timeout};
 use keel_l4::pager::Fault;
 use keel_l4::{mapping, Error, Fpage, Id};
 
-/// As many as in the paper, and one page after the other by a step that has no divisor in common with them.
+/// As many as in the paper. The step from page to page has no common divisor with them.
 const CLOSED_PAGES: u64 = 100;
 const STEP: u64 = 37;
 const ROUNDS: u64 = 5;
 
-/// What the pager does at a fault.
+/// The pager's action at a fault.
 #[repr(u64)]
 #[derive(Clone, Copy)]
 enum Answer {
     /// It maps the page.
     Open,
-    /// It maps the page, to be read only.
+    /// It maps the page read-only.
     OpenToRead,
     /// A part ends, then it maps the page.
     EndPart,
-    /// It takes the page away that it mapped last, and maps this one.
+    /// It unmaps the page that it mapped last, and maps this one.
     OpenAndClose,
 }
 
 static ANSWER: AtomicU64 = AtomicU64::new(0);
-/// The memory that the pager maps, and the page of it that is open.
+/// The memory that the pager maps, and the open page of it.
 static MEMORY: AtomicU64 = AtomicU64::new(0);
 static OPEN: AtomicU64 = AtomicU64::new(0);
 static PAGER: AtomicU64 = AtomicU64::new(0);
@@ -58,7 +58,7 @@ fn close_all() -> Result<(), Failure> {
         .try_for_each(|(at, log2)| mapping::unmap(Fpage::memory(at, log2, 0), UNMAP_RIGHTS).map(|_| ()))
 }
 
-/// Answers faults, and to anything else with closing all pages.
+/// Answers faults; any other message closes all pages.
 extern "C" fn pager(_: u64) -> ! {
     let mut next = wait(Timeout::Never);
     loop {
@@ -85,33 +85,34 @@ fn resolve(got: &Received) -> Message {
     let fault = Fault::of(got);
     let page = MEMORY.load(Relaxed) + (fault.page() - WINDOW);
     if answer == Answer::OpenAndClose as u64 && close(OPEN.swap(page, Relaxed)).is_err() {
-        // No answer that helps: the subject faults again, and the test's time limit ends it.
+        // An answer that does not help: the subject faults again until the test's time limit.
         return Message::label(0);
     }
     fault.map(page, if answer == Answer::OpenToRead as u64 { FPAGE_READ } else { FPAGE_READ | FPAGE_WRITE })
 }
 
-/// What the subject does with the number of accesses in the message.
+/// The subject's action; the message has the number of accesses.
 #[repr(u32)]
 #[derive(Clone, Copy)]
 enum Task {
-    /// It touches its image.
+    /// It accesses its image.
     Prepare,
-    /// It touches a page that stays: what else a program has there, so that the page table does not come and go.
+    /// It accesses a page that stays mapped, like a program with other pages, so that the page
+    /// table is not freed each time.
     Stay,
     /// It reads the pages, outside of any part.
     Read,
     /// It reads the pages.
     Fault,
-    /// It writes to each; each access is a part, which the pager ends.
+    /// It writes to each page. Each access is a part, which the pager ends.
     Trap,
-    /// It writes to each.
+    /// It writes to each page.
     Write,
-    /// It writes to each; before each round all are closed.
+    /// It writes to each page. Before each round all are closed.
     CloseAndWrite,
 }
 
-/// Answers how many bytes it read were right.
+/// Answers with the number of correct bytes that it read.
 extern "C" fn subject(_: u64) -> ! {
     let mut next = wait(Timeout::Never);
     loop {
@@ -144,7 +145,7 @@ fn work(task: u32, count: u64) -> Result<u64, Failure> {
     }
     for access in 1..=count {
         let place = page(access);
-        // SAFETY: the window is this thread's, and its pager maps what is missing there.
+        // SAFETY: the window belongs to this thread, and its pager maps missing pages.
         unsafe {
             if task == Task::Fault as u32 || task == Task::Read as u32 {
                 right += (place.read_volatile() == mark(access)) as u64;
@@ -165,7 +166,7 @@ fn work(task: u32, count: u64) -> Result<u64, Failure> {
     Ok(right)
 }
 
-/// What stands in a page after the access of this number.
+/// The content of a page after the access of this number.
 fn mark(access: u64) -> u8 {
     (offset(access) / PAGE_SIZE) as u8 + 1
 }
@@ -191,7 +192,7 @@ impl Stage {
         let subject = Partner::start(Space::Other, subject, 0)?;
         let stage = Stage { pager, subject };
         stage.ask(Task::Prepare, 0)?;
-        subject.set_keeper(pager.id, EX_PAGER)?;
+        subject.set_fault_endpoint(pager.id, EX_PAGER)?;
         answer(Answer::Open);
         stage.ask(Task::Stay, 0)?;
         Ok(stage)
@@ -205,7 +206,7 @@ impl Stage {
         Ok(())
     }
 
-    /// Each page holds what was written to it.
+    /// Checks that each page has the content that was written to it.
     fn end(self) -> Result<(), Failure> {
         // SAFETY: as in `set`.
         let right = |access: &u64| unsafe { (own_page(*access) as *const u8).read_volatile() == mark(*access) };
@@ -221,7 +222,7 @@ fn answer(with: Answer) {
     ANSWER.store(with as u64, Relaxed);
 }
 
-/// Reads of pages that are not there; the pager maps them.
+/// Reads of pages that are missing; the pager maps them.
 pub fn fault(name: &'static str, record: &Start) -> Result<(), Failure> {
     let stage = Stage::set(record)?;
     answer(Answer::Open);
@@ -232,7 +233,7 @@ pub fn fault(name: &'static str, record: &Start) -> Result<(), Failure> {
     stage.end()
 }
 
-/// Writes to pages that are only to be read, up to the pager's first instruction.
+/// Writes to read-only pages, up to the pager's first instruction.
 pub fn trap(name: &'static str, record: &Start) -> Result<(), Failure> {
     let stage = Stage::set(record)?;
     row_of_parts(name, CLOSED_PAGES, |count| {
@@ -245,7 +246,7 @@ pub fn trap(name: &'static str, record: &Start) -> Result<(), Failure> {
     stage.end()
 }
 
-/// One page is open; the next one is opened, and it is closed.
+/// One page is open. The next one is opened, and the first is closed.
 pub fn appel1(name: &'static str, record: &Start) -> Result<(), Failure> {
     let stage = Stage::set(record)?;
     answer(Answer::OpenAndClose);
@@ -253,7 +254,7 @@ pub fn appel1(name: &'static str, record: &Start) -> Result<(), Failure> {
     stage.end()
 }
 
-/// All pages are closed at once, and opened one by one.
+/// All pages are closed in one step and opened one by one.
 pub fn appel2(name: &'static str, record: &Start) -> Result<(), Failure> {
     let stage = Stage::set(record)?;
     answer(Answer::Open);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Table 4: bytes from space to space, by a pipe, by messages, and by mappings. Whoever gets them answers one more than the last
-//! byte, which is another one each time: nothing is measured that has not worked.
+//! Table 4: bytes from space to space, by a pipe, by messages, and by mappings. The receiver
+//! answers with the last byte plus one, and that byte is different each time, so a transfer that
+//! failed is noticed.
 
 use super::row;
 use crate::partner::*;
@@ -18,26 +19,26 @@ use keel_l4::{mapping, strings, utcb, Error, Fpage, Id};
 /// Operations of a repetition, as in the rows that they are compared with.
 const ROUND_TRIPS: u64 = 500;
 const CHUNKS: u64 = 20;
-/// What is sent at once where the bandwidth is measured, as lmbench does.
+/// Bytes of one transfer where the bandwidth is measured, as in lmbench.
 const CHUNK_LOG2: u8 = 16;
 const CHUNK: usize = 1 << CHUNK_LOG2;
-/// The label of a mapping that is none of those that count.
+/// The label of a mapping that does not count.
 const NOTHING_SENT: u32 = 1;
 /// Log2 of a superpage.
 const SUPERPAGE_LOG2: u8 = 21;
 
-/// There and back, each of the capacity of Linux's pipes; a pair for each row.
+/// One pipe in each direction, with the capacity of Linux's pipes; a pair for each row.
 type Pipes = [Pipe<CHUNK>; 2];
 static ROUND_TRIP_PIPES: Pipes = [const { Pipe::new() }; 2];
 static BANDWIDTH_PIPES: Pipes = [const { Pipe::new() }; 2];
 /// The thread that is measured.
 static CLIENT: AtomicU64 = AtomicU64::new(0);
 
-/// What is sent, and where it arrives.
+/// The bytes to send, and their destination.
 #[repr(C, align(4096))]
 struct Bytes(UnsafeCell<[u8; CHUNK]>);
 
-// SAFETY: each has one thread that uses it (`bytes`).
+// SAFETY: one thread uses each of them (`bytes`).
 unsafe impl Sync for Bytes {}
 
 static SENT: Bytes = Bytes(UnsafeCell::new([0; CHUNK]));
@@ -45,10 +46,10 @@ static ARRIVED: Bytes = Bytes(UnsafeCell::new([0; CHUNK]));
 
 impl Bytes {
     /// # Safety
-    /// One thread asks for them, once at a time.
+    /// Only one thread may call this, and have one result at a time.
     #[allow(clippy::mut_from_ref)]
     unsafe fn bytes(&'static self) -> &'static mut [u8; CHUNK] {
-        // SAFETY: the caller's promise.
+        // SAFETY: by this function's own contract.
         unsafe { &mut *self.0.get() }
     }
 }
@@ -57,7 +58,8 @@ fn right(is: bool) -> Result<(), Failure> {
     is.then_some(()).ok_or(Failure::call(Error::Invalid))
 }
 
-/// What was done, or the end: who waits for this thread waits until the time limit of the whole.
+/// The result. After an error this thread stops; a thread that waits for it waits until the time
+/// limit of the run.
 fn done<T>(result: Result<T, Failure>) -> T {
     result.unwrap_or_else(|_| keel_l4::start::stop())
 }
@@ -66,7 +68,7 @@ fn client() -> Id {
     Id(CLIENT.load(Relaxed))
 }
 
-/// A byte there and back through two pipes.
+/// A byte back and forth through two pipes.
 pub fn pipe_round_trip(name: &'static str, _: &Start) -> Result<(), Failure> {
     let echo = start_for_me(echo)?;
     let [there, back] = &ROUND_TRIP_PIPES;
@@ -95,7 +97,7 @@ pub fn pipe_bandwidth(name: &'static str, _: &Start) -> Result<(), Failure> {
     let drain = start_for_me(drain)?;
     let [there, back] = &BANDWIDTH_PIPES;
     let (mut to, mut from) = (there.write_end(drain.id), back.read_end(drain.id));
-    // SAFETY: this thread's, while it is here.
+    // SAFETY: only this thread uses them now.
     let bytes = unsafe { SENT.bytes() };
     row(name, CHUNKS, |count| {
         (0..count).try_for_each(|number| {
@@ -111,7 +113,7 @@ pub fn pipe_bandwidth(name: &'static str, _: &Start) -> Result<(), Failure> {
 extern "C" fn drain(_: u64) -> ! {
     let [there, back] = &BANDWIDTH_PIPES;
     let (mut from, mut to) = (there.read_end(client()), back.write_end(client()));
-    // SAFETY: this thread's.
+    // SAFETY: only this thread uses them.
     let bytes = unsafe { ARRIVED.bytes() };
     loop {
         let mut got = 0;
@@ -122,13 +124,13 @@ extern "C" fn drain(_: u64) -> ! {
     }
 }
 
-/// A thread of another space that knows the caller.
+/// Starts a thread in another space and tells it the caller's id.
 fn start_for_me(main: Main) -> Result<Partner, Failure> {
     CLIENT.store(utcb::my_id().0, Relaxed);
     Partner::start(Space::Other, main, 0)
 }
 
-/// Answers each message with one more than what `last_byte` finds in it.
+/// Answers each message with one more than what `last_byte` returns for it.
 fn answer_with(last_byte: impl Fn(&Received) -> u8) -> ! {
     let mut next = wait(Timeout::Never);
     loop {
@@ -142,7 +144,7 @@ fn answer_with(last_byte: impl Fn(&Received) -> u8) -> ! {
     }
 }
 
-/// Whether the answer to `message` is the right one.
+/// Sends `message` and checks the answer.
 fn ask(to: Id, message: Message, sent: u8) -> Result<(), Failure> {
     right(call(to, message)?.words[0] == sent.wrapping_add(1) as u64)
 }
@@ -177,12 +179,13 @@ pub fn rpc_bandwidth(name: &'static str, _: &Start) -> Result<(), Failure> {
 extern "C" fn string_server(_: u64) -> ! {
     touch_image();
     let buffer = StringItem { address: ARRIVED.0.get() as u64, length: CHUNK as u64 };
-    // SAFETY: nobody else uses the buffer while this thread is there, and it makes no reference to it.
+    // SAFETY: no other thread uses the buffer while this thread exists, and this thread makes no
+    // reference to it.
     unsafe { strings::offer(&[buffer]) };
     answer_with(|_| byte_at(buffer.address + CHUNK as u64 - 1))
 }
 
-/// A page that is mapped and taken back.
+/// A page that is mapped and unmapped.
 pub fn mapping_page(name: &'static str, _: &Start) -> Result<(), Failure> {
     mapping(name, pages(PAGE_SHIFT as u8), ROUND_TRIPS, 1)
 }
@@ -192,17 +195,18 @@ pub fn mapping_bandwidth(name: &'static str, _: &Start) -> Result<(), Failure> {
     mapping(name, pages(CHUNK_LOG2), CHUNKS, 1)
 }
 
-/// The same with a superpage; what is told is for 64 KB of it.
+/// The same with a superpage; the figure is for 64 KB of it.
 pub fn mapping_superpage(name: &'static str, record: &Start) -> Result<(), Failure> {
     let superpage = Fpage::memory(large_memory(record)?.base(), SUPERPAGE_LOG2, FPAGE_RWX);
     mapping(name, superpage, CHUNKS, superpage.size() / CHUNK as u64)
 }
 
-/// Maps `fpage` to another space, which reads the last byte, and takes it back; each time counts as `worth` operations.
+/// Maps `fpage` to another space, which reads the last byte, and unmaps it. Each time counts as
+/// `worth` operations.
 fn mapping(name: &str, fpage: Fpage, times: u64, worth: u64) -> Result<(), Failure> {
     let server = Partner::start(Space::Other, mapping_server, fpage.log2() as u64)?;
     if fpage.log2() < SUPERPAGE_LOG2 {
-        // What else a server has there: its page table does not come and go with each call.
+        // Another page of the server keeps the page table, which is not freed with each call.
         let stays = Fpage::memory(SENT.0.get() as u64, PAGE_SHIFT as u8, FPAGE_RWX);
         let end = MapItem { send_base: (1 << SUPERPAGE_LOG2) - stays.size(), fpage: stays.0 };
         call(server.id, Message::label(NOTHING_SENT).with_maps(&[end]))?;
@@ -226,6 +230,6 @@ extern "C" fn mapping_server(log2: u64) -> ! {
 }
 
 fn byte_at(address: u64) -> u8 {
-    // SAFETY: callers name memory that is there: their own, or what a message has just mapped.
+    // SAFETY: callers pass mapped memory: their own, or what a message has just mapped.
     unsafe { (address as *const u8).read_volatile() }
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Tables 4 and 5 of "The Performance of µ-Kernel-Based Systems" (SOSP 1997) between native tasks, with `args paper` and the
-//! names of rows (all without one). It prints what the Linux program bench/guest/bench.c prints, whose rows these are compared
-//! with: a row has fixed iterations, is repeated, and marks its parts for the emulator's profiler.
+//! Tables 4 and 5 of "The Performance of µ-Kernel-Based Systems" (SOSP 1997) between native tasks,
+//! with `args paper` and the names of rows (all without one). It prints the same as the Linux
+//! program bench/guest/bench.c, with whose rows these are compared: a row has fixed iterations, is
+//! repeated, and marks its parts for the emulator's profiler.
 
 mod appel;
 mod channels;
@@ -12,10 +13,10 @@ use keel_l4::abi::boot::Start;
 use keel_l4::call::Failure;
 use keel_l4::{print, println};
 
-/// Repetitions that count; one before them warms up.
+/// Repetitions that count. One more before them warms up.
 const REPEATS: usize = 5;
 
-/// The name of a row and what measures it.
+/// The name of a row and its function.
 type Row = (&'static str, fn(&'static str, &Start) -> Result<(), Failure>);
 
 const ROWS: &[Row] = &[
@@ -32,7 +33,7 @@ const ROWS: &[Row] = &[
     ("l4-appel2", appel::appel2),
 ];
 
-/// The rows that `line` names behind the word `paper`, or all.
+/// Measures the rows in `line` after the word `paper`, or all.
 pub fn measure(line: &str, record: &Start) -> Result<(), Failure> {
     let wanted = || line.split_whitespace().skip_while(|word| *word != "paper").skip(1);
     if let Some(unknown) = wanted().find(|name| ROWS.iter().all(|(known, _)| known != name)) {

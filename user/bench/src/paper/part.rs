@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! The parts of a repetition: what they took together, and their marks for the emulator's profiler. A part may end in another
-//! thread than where it began, and in another space.
+//! The parts of a repetition: their cost together, and their marks for the emulator's profiler. A
+//! part may end in another thread and another space than where it began.
 
 use crate::clock::reading;
 use core::arch::asm;
@@ -10,10 +10,10 @@ use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 const MARK_PART_BEGINS: u32 = 0x6c65_654d;
 const MARK_PART_ENDS: u32 = 0x6c65_654e;
 
-/// `nopl displacement(%rax)` with a displacement of 32 bits, which an assembler would make as short as it can.
+/// `nopl displacement(%rax)` with a 32-bit displacement, which an assembler would shorten.
 macro_rules! mark {
     ($number:expr) => {
-        // SAFETY: it is no operation.
+        // SAFETY: a no-operation.
         unsafe { asm!(".byte 0x0f, 0x1f, 0x80", ".long {}", const $number, options(nostack, preserves_flags)) }
     };
 }
@@ -22,13 +22,13 @@ static START: AtomicU64 = AtomicU64::new(0);
 static TIME: AtomicU64 = AtomicU64::new(0);
 static COUNT: AtomicU64 = AtomicU64::new(0);
 
-/// Forgets the parts so far.
+/// Discards the parts so far.
 pub fn reset() {
     TIME.store(0, Relaxed);
     COUNT.store(0, Relaxed);
 }
 
-/// How many parts there were, and the instructions of all together.
+/// The number of parts, and the instructions of all of them.
 pub fn sum() -> (u64, u64) {
     (COUNT.load(Relaxed), TIME.load(Relaxed))
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! The cheapest call, and messages of words between two threads. A round trip is a call and its answer by reply and
-//! wait for anybody, with the server's three instructions; one way ends with the server's first instruction.
+//! The cheapest call, and messages of words between two threads. A round trip is a call and its
+//! answer by reply and open wait, with the server's three instructions. One way ends at the
+//! server's first instruction.
 
 use crate::clock::{between, Instruction, Timed};
 use crate::partner::{
@@ -69,7 +70,8 @@ pub fn measure() -> Result<(), Failure> {
     string("string-64k-two-spaces", Space::Other)
 }
 
-/// Round trips with FPU states: the server's, then the client's too. They come last: this thread has one from then on.
+/// Round trips with FPU states: first the server has one, then the client too. They come last,
+/// because this thread keeps its state.
 pub fn measure_with_fpu() -> Result<(), Failure> {
     let server = Partner::start(Space::Other, echo_with_fpu, 0)?;
     row("ipc-4-words-two-spaces-fpu-of-one", || syscall(message(server.id, 4)))?;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Mapping to another space by a call with one map item, taking back, and page faults through a user pager.
+//! Mappings to another space by a call with one map item, unmap, and page faults with a user-level
+//! pager.
 
 use crate::clock::{between, Instruction, Timed};
 use crate::partner::*;
@@ -13,7 +14,7 @@ use keel_l4::call::Failure;
 use keel_l4::ipc::{call, Message};
 use keel_l4::{mapping, utcb, Fpage, Tag};
 
-/// Log2 of what a leaf page table covers.
+/// Log2 of the range of a leaf page table.
 const TABLE_LOG2: u8 = 21;
 /// Log2 of 64 KB.
 const LARGER: u8 = 16;
@@ -28,7 +29,7 @@ pub fn measure() -> Result<(), Failure> {
     fault("page-fault-and-registers-two-spaces", Space::Other, EX_PAGER | EX_HANDLER)
 }
 
-/// Maps and takes back; with `neighbour` another page keeps the receiver's page tables in place.
+/// Maps and unmaps. With `neighbour` another page keeps the receiver's page tables.
 fn map(names: [&str; 2], log2: u8, neighbour: bool) -> Result<(), Failure> {
     let window = Fpage::memory(WINDOW, TABLE_LOG2, FPAGE_RWX);
     let receiver = Partner::start(Space::Other, accepting, window.0)?;
@@ -46,19 +47,19 @@ fn map(names: [&str; 2], log2: u8, neighbour: bool) -> Result<(), Failure> {
     receiver.end()
 }
 
-/// The page that is mapped as a neighbour.
+/// The page that is mapped as the neighbour.
 #[repr(align(4096))]
 struct Page(#[allow(dead_code)] [u8; PAGE_SIZE as usize]);
 static KEPT: Page = Page([0; PAGE_SIZE as usize]);
 
-/// A load that faults, from the load to the instruction behind it; the pager maps a page. `what` it is: the handler too sees
-/// the registers.
+/// A load that faults, up to the next instruction; the pager maps a page. `what` says whether it is
+/// only the pager, or also the exception handler, which sees the registers.
 fn fault(name: &str, space: Space, what: u64) -> Result<(), Failure> {
     let pager = Partner::start(Space::Same, mapping_pager, 0)?;
     let subject = Partner::start(space, subject, 0)?;
-    // Lets it touch its image with the pager that serves that.
+    // Lets the subject access its image while its pager serves the image.
     call(subject.id, Message::label(Instruction::Nothing as u32))?;
-    subject.set_keeper(pager.id, what)?;
+    subject.set_fault_endpoint(pager.id, what)?;
     let mut address = WINDOW;
     row(name, || {
         address += PAGE_SIZE;

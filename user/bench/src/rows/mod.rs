@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! The figures, a file for each kind of mechanism.
 
+pub mod alien;
 pub mod events;
-pub mod foreign;
 pub mod ipc;
 pub mod memory;
 pub mod objects;

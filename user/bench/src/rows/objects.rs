@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Creation and deletion of tasks and lthreads. A new task has a kernel area and one lthread, which is ready; a new
-//! lthread is stopped.
+//! Creation and deletion of tasks and lthreads. A new task has a kernel area and one lthread, which
+//! is ready. A new lthread is stopped.
 
 use crate::clock::Timed;
 use crate::partner::*;
@@ -11,7 +11,7 @@ use keel_l4::abi::memory::{EX_CREATE, EX_DELETE, EX_IP, EX_SP};
 use keel_l4::call::Failure;
 use keel_l4::{thread, utcb, Id};
 
-/// The number of the lthread that is made and deleted.
+/// The number of the lthread that is created and deleted.
 const LTHREAD: u16 = 3;
 
 /// All of them.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! What servers give, with the library's code on both sides: a remote procedure call with two words, one for which the
-//! client lends 64 KB of its memory, and pipes.
+//! Services of servers, with the library's code on both sides: a remote procedure call with two
+//! words, one for which the client lends 64 KB of its memory, and pipes.
 
 use crate::clock::span;
 use crate::partner::*;
@@ -18,15 +18,15 @@ use keel_l4::{mapping, utcb, Error, Fpage, Id};
 
 /// Log2 of the bytes that are lent.
 const LENT_LOG2: u8 = 16;
-/// Where the server finds them.
+/// Their address in the server.
 const LENT: Fpage = Fpage::memory(WINDOW, LENT_LOG2, FPAGE_RWX);
 
 keel_l4::requests! {
-    /// What the server does.
+    /// The services of the server.
     enum Request {
         /// Adds two numbers.
         Add { left: u64, right: u64 } = 1,
-        /// Touches each page of the memory that came with the request.
+        /// Accesses each page of the memory that came with the request.
         Touch = 2,
     }
 }
@@ -72,7 +72,7 @@ pub fn measure() -> Result<(), Failure> {
 /// The threads of the pipes to the repeater and back.
 static PIPES: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
 
-/// The thread of a pipe, as its ends name it.
+/// The thread of a pipe, as its clients know it.
 fn pipe_thread(number: usize) -> Id {
     Id(PIPES[number].load(Ordering::Relaxed))
 }
@@ -82,7 +82,7 @@ extern "C" fn repeater(_: u64) -> ! {
     let (mut from, mut to) = (ReadEnd::new(pipe_thread(0)), WriteEnd::new(pipe_thread(1)));
     let mut byte = [0];
     loop {
-        // Whoever measures waits for the byte, and sees a failure as its own.
+        // The measuring thread waits for the byte and reports a failure.
         let _ = from.read(&mut byte).and_then(|_| to.write(&byte));
     }
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! The loads of a task of the lowest priority with the usual kernel memory: single calls that change nothing or take all away.
+//! The loads of a task of the lowest priority with the usual kernel memory: single calls that only
+//! read the state, or unmap everything.
 
 use crate::tree::*;
 use crate::{number, watch};
@@ -16,22 +17,23 @@ use keel_l4::start::Stack;
 use keel_l4::thread::{self, park};
 use keel_l4::{utcb, Id};
 
-/// Mappings of a tree for which memory is no limit.
+/// Mappings of a tree whose size is not limited by memory.
 const LEAVES: u64 = 16_000;
-/// So many mappings come from each of a deep tree's: more than the kernel hangs under another one in one piece.
+/// Mappings from each mapping of a deep tree: more than the kernel moves under another one in one
+/// step.
 const DEEP: u64 = 129;
-/// So many of a wide tree's.
+/// Mappings from each mapping of a wide tree.
 const WIDE: u64 = 7_000;
-/// Nanoseconds after which a call is ended that would take hours.
+/// Nanoseconds after which a call that would take hours is cancelled.
 const PATIENCE: u64 = 300_000_000;
 
-/// Threads that each make one call that may be ended.
+/// Threads that each make one call that may be cancelled.
 const CALLERS: usize = 3;
 
 static STACKS: [Stack<{ 16 << 10 }>; CALLERS] = [const { Stack::new() }; CALLERS];
 static ORDERS: Stack<{ 16 << 10 }> = Stack::new();
 
-/// All loads, or none beside a server's crowd.
+/// All loads; none of them beside a server's crowd.
 pub fn run(program: Program) -> Result<(), Failure> {
     let has_loads = number(&program, "crowd", 0) == 0;
     let mapper = start_mapper()?;
@@ -44,11 +46,11 @@ pub fn run(program: Program) -> Result<(), Failure> {
         unmap(window(), FPAGE_RWX | UNMAP_FLUSH).map(|_| ())
     };
     if has_loads {
-        // They are there before a tree takes all memory.
+        // The threads are created before a tree takes all memory.
         let mut callers = [Id::NIL; CALLERS];
         for (caller, stack) in callers.iter_mut().zip(&STACKS) {
             *caller = thread::spawn(stack, ask, 0)?;
-            // This thread ends a call in time.
+            // This thread must be able to cancel the call in time.
             thread::set_priority(*caller, 0)?;
         }
         load("state-of-a-chain", CHAIN, u64::MAX, &|| ask_by(callers[0], 1))?;
@@ -64,16 +66,16 @@ pub fn run(program: Program) -> Result<(), Failure> {
         let mut clan = Clan::new(program);
         let child = clan.start("child", child, 0)?;
         thread::spawn(&ORDERS, order, child.0)?;
-        // The chain is made in this time too.
+        // This load includes the creation of the chain.
         watch::begins("deleting-a-chain", CHILDS)?;
-        clan.attend()?;
+        clan.run()?;
         watch::ends("deleting-a-chain")?;
     }
     watch::done()?;
     park()
 }
 
-/// Has a caller ask for the state of the whole space as often as `ranges` says, for so long as there is patience.
+/// Lets a caller query the state of the whole space for all `ranges`, until `PATIENCE` is over.
 fn ask_by(caller: Id, ranges: u64) -> Result<(), Failure> {
     send(caller, Message::new(0, &[ranges]), Timeout::Never)?;
     let _ = receive(caller, Timeout::After(PATIENCE));
@@ -89,7 +91,7 @@ extern "C" fn ask(_: u64) -> ! {
     park()
 }
 
-/// Has the child make its chain, and lets it end: its chief deletes it then.
+/// Tells the child to create its chain and to exit; its chief deletes it then.
 extern "C" fn order(child: u64) -> ! {
     let child = Id(child);
     let done = call(child, Message::label(0)).and_then(|_| send(child, Message::label(0), Timeout::Never));

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Unmaps that are made to take long, and what sees how long they hold up a thread that is more important.
+//! Long unmaps, and a measurement of how long they delay a thread of higher priority.
 //!
-//! `args role=watch late-us=NUMBER within-ms=NUMBER` beats, hears when each load begins and ends, and judges: how late a beat
-//! may be, and how long the restart of a failed server may take.
-//! `role=load` makes the loads one after the other, each in a tree of mappings that takes all of its kernel memory.
-//! `role=server` fails after its child has such a tree of a page that is not the server's own.
-//! With `crowd=1` there is one load: the server fails while its threads map on all processors but the first.
+//! `args role=watch late-us=NUMBER within-ms=NUMBER` beats, receives the begin and the end of each
+//! load, and judges: how late a beat may be, and how long the restart of a failed server may take.
+//! `role=load` runs the loads one after the other, each with a tree of mappings that takes all of
+//! its kernel memory. `role=server` fails after its child has created such a tree of a page that is
+//! not the server's own. With `crowd=1` there is one load: the server fails while its threads map
+//! on all processors except the first.
 
 #![no_std]
 #![no_main]
@@ -30,7 +31,7 @@ fn main(program: Program) -> Result<(), Failure> {
     }
 }
 
-/// A number of the command line.
+/// A number on the command line.
 fn number(program: &Program, key: &str, default: u64) -> u64 {
     program.option(key).and_then(|word| word.parse().ok()).unwrap_or(default)
 }

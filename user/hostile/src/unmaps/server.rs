@@ -1,29 +1,29 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! A server that fails when what takes long to take back is there: a chain of a page that its child was granted, which is not of its
-//! own memory; or threads that map on other processors.
+//! A server that fails when there is much to unmap: a chain of mappings of a page that its child
+//! was granted, which is not part of the server's memory; or threads that map on other processors.
 
 use crate::tree::*;
 use crate::{number, watch};
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use keel_l4::abi::boot::END_PANIC;
+use keel_l4::abi::boot::SHUTDOWN_PANIC;
 use keel_l4::abi::call::MAX_MAP_ITEMS;
 use keel_l4::abi::fpage::*;
 use keel_l4::abi::memory::MAP_GRANT;
 use keel_l4::abi::MapItem;
 use keel_l4::call::Failure;
 use keel_l4::clan::Clan;
-use keel_l4::info::info;
 use keel_l4::ipc::{call, send_and_wait, sleep, wait, Message, Timeout};
+use keel_l4::kip::kip;
 use keel_l4::program::Program;
 use keel_l4::start::Stack;
 use keel_l4::thread::{self, park, Main};
 use keel_l4::{println, root, utcb, Fpage, Id};
 
-/// Processors that a crowd uses at most.
+/// The most processors of a crowd.
 const PROCESSORS: usize = 16;
-/// Pages that each pair of a crowd maps again and again.
+/// Pages that each pair of a crowd maps repeatedly.
 const PAGES: u64 = 1024;
-/// Nanoseconds that a crowd maps before the server fails.
+/// Nanoseconds for which a crowd maps before the server fails.
 const BEFORE: u64 = 20_000_000;
 
 static FAILS: Stack<{ 16 << 10 }> = Stack::new();
@@ -42,22 +42,22 @@ pub fn run(program: Program) -> Result<(), Failure> {
     let mut clan = Clan::new(program);
     let child = clan.start("child", child, 0)?;
     thread::spawn(&FAILS, fail, child.0)?;
-    clan.attend()
+    clan.run()
 }
 
-/// Grants the page, lets the child make its chain, and fails.
+/// Grants the page, lets the child create its chain, and fails.
 extern "C" fn fail(child: u64) -> ! {
     let item = MapItem { send_base: MAP_GRANT, fpage: one(GRANTED.load(Relaxed)).0 };
     let done = call(Id(child), Message::label(0).with_maps(&[item]))
         .and_then(|got| watch::begins("restart-with-a-chain", got.words[0]))
-        .and_then(|()| root::end(END_PANIC));
+        .and_then(|()| root::shut_down(SHUTDOWN_PANIC));
     println!("unmaps: the server does not fail: {done:?}");
     park()
 }
 
-/// A pair of threads on each other processor maps one page again and again; then the server fails.
+/// A pair of threads on each other processor maps one page repeatedly; then the server fails.
 fn crowd() -> Result<(), Failure> {
-    let others = info().processors.min(PROCESSORS as u64) - 1;
+    let others = kip().processors.min(PROCESSORS as u64) - 1;
     own_page();
     for processor in 1..=others {
         let stacks = &STACKS[processor as usize];
@@ -67,7 +67,7 @@ fn crowd() -> Result<(), Failure> {
     }
     sleep(BEFORE);
     watch::begins("restart-in-a-crowd", others * PAGES)?;
-    root::end(END_PANIC)
+    root::shut_down(SHUTDOWN_PANIC)
 }
 
 fn pin(stack: &'static Stack<{ 4 << 10 }>, main: Main, argument: u64, processor: u64) -> Result<Id, Failure> {
@@ -76,7 +76,7 @@ fn pin(stack: &'static Stack<{ 4 << 10 }>, main: Main, argument: u64, processor:
     Ok(thread)
 }
 
-/// Answers with mappings of the one page, to the places that it is asked for.
+/// Answers with mappings of the one page, to the addresses in the request.
 extern "C" fn give(_: u64) -> ! {
     let mut next = wait(Timeout::Never);
     loop {
@@ -93,7 +93,7 @@ extern "C" fn give(_: u64) -> ! {
     }
 }
 
-/// Has its giver map into a part of the window of its own, for ever.
+/// Lets its giver map into its own part of the window, without end.
 extern "C" fn take(part: u64) -> ! {
     if let Ok(got) = wait(Timeout::Never) {
         let log2 = (PAGES * PAGE_SIZE).trailing_zeros() as u8;
@@ -101,7 +101,7 @@ extern "C" fn take(part: u64) -> ! {
         let giver = Id(got.words[0]);
         let _ = keel_l4::ipc::send(got.from, Message::label(0), Timeout::Never);
         for first in (0..PAGES / MAX_MAP_ITEMS).cycle() {
-            // Where there is no memory, there will be some.
+            // If there is no memory now, there will be some later.
             let _ = call(giver, Message::new(0, &[first * MAX_MAP_ITEMS]));
         }
     }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Trees of mappings of one page, made by a task for itself, and a child task that has one.
+//! Trees of mappings of one page that a task creates in its own space, and a child task that has
+//! one.
 
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use keel_l4::abi::call::MAX_MAP_ITEMS;
@@ -10,32 +11,33 @@ use keel_l4::ipc::{call, send, send_and_wait, wait, Message, Timeout};
 use keel_l4::start::Stack;
 use keel_l4::{thread, utcb, Fpage, Id};
 
-/// Where the mappings lie, one page after the other.
+/// Address of the mappings, one page after the other.
 pub const WINDOW: u64 = 0x10_0000_0000;
-/// Log2 of that area's size.
+/// Log2 of the size of their range.
 pub const WINDOW_LOG2: u8 = 30;
-/// Where a child finds the page that it is given.
+/// Address at which a child gets its page.
 const GIVEN: u64 = WINDOW + (1 << WINDOW_LOG2);
-/// Mappings of a child's chain: what is left of its chief's kernel memory is for page faults.
+/// Mappings of a child's chain. The rest of its chief's kernel memory is for page faults.
 pub const CHILDS: u64 = 20_000;
-/// What each mapping of a chain has.
+/// Mappings from each mapping of a chain.
 pub const CHAIN: u64 = 1;
-/// What the first mapping of a flat tree has: all others.
+/// Mappings from the first mapping of a flat tree: all others.
 pub const FLAT: u64 = u64::MAX;
 
 #[repr(align(4096))]
 struct Page([AtomicU64; PAGE_SIZE as usize / 8]);
 
-/// The page of which trees are made.
+/// The page of the trees.
 static OWN: Page = Page([const { AtomicU64::new(0) }; PAGE_SIZE as usize / 8]);
-/// The address of the page of which the mapper makes trees.
+/// The address of the page from which the mapper creates trees.
 static FIRST: AtomicU64 = AtomicU64::new(0);
-/// How many mappings come from each from which any come.
+/// Number of mappings from each mapping that has any.
 static CHILDREN: AtomicU64 = AtomicU64::new(0);
-/// The mapper's, and that of a child's: the child has a copy of its chief's data, in which the first one is taken.
+/// Stacks of the mapper and of a child's mapper. The child has a copy of its chief's data, in which
+/// the first one is taken.
 static STACKS: [Stack<{ 16 << 10 }>; 2] = [const { Stack::new() }; 2];
 
-/// The address of the page of which trees are made, which is mapped.
+/// The address of the page of the trees, which is mapped.
 pub fn own_page() -> u64 {
     OWN.0[0].store(1, Relaxed);
     &raw const OWN as u64
@@ -51,12 +53,12 @@ pub fn one(address: u64) -> Fpage {
     Fpage::memory(address, PAGE_SHIFT as u8, FPAGE_RWX)
 }
 
-/// All places of mappings.
+/// The range of all mappings.
 pub fn window() -> Fpage {
     Fpage::memory(WINDOW, WINDOW_LOG2, FPAGE_RWX)
 }
 
-/// Answers with as many mappings as a message takes, from the one on that it is asked for.
+/// Answers with as many mappings as fit into a message, from the requested number on.
 extern "C" fn mapper(_: u64) -> ! {
     let mut next = wait(Timeout::Never);
     loop {
@@ -78,18 +80,19 @@ extern "C" fn mapper(_: u64) -> ! {
     }
 }
 
-/// Starts the thread that `grow` asks.
+/// Starts the mapper, which `grow` calls.
 pub fn start_mapper() -> Result<Id, Failure> {
     thread::spawn(&STACKS[0], mapper, 0)
 }
 
-/// Makes a tree in the window, of the page at `first`, with up to `most` mappings; how many there are, or a few more.
+/// Creates a tree in the window, of the page at `first`, with up to `most` mappings. Returns their
+/// number, or slightly more.
 pub fn grow(mapper: Id, first: u64, children: u64, most: u64) -> u64 {
     FIRST.store(first, Relaxed);
     CHILDREN.store(children, Relaxed);
     let mut made = 0;
     utcb::set_receive_window(window());
-    // In the end there is no memory for more.
+    // The loop ends when memory is used up.
     while made < most && call(mapper, Message::new(0, &[made])).is_ok() {
         made += MAX_MAP_ITEMS;
     }
@@ -97,7 +100,8 @@ pub fn grow(mapper: Id, first: u64, children: u64, most: u64) -> u64 {
     made
 }
 
-/// A child: makes a chain of the page that it is sent, or else of its own, answers with its size, and ends when it is told.
+/// A child: creates a chain of the page that it receives, or of its own page, answers with its
+/// size, and exits on request.
 pub fn child(_: u64) -> Result<(), Failure> {
     let mapper = thread::spawn(&STACKS[1], mapper, 0)?;
     utcb::set_receive_window(one(GIVEN));

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Beats while the loads run, tells how late the latest beat of each was, and judges.
+//! Beats while the loads run, prints how late the latest beat of each load was, and judges.
 
 use crate::number;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use keel_l4::abi::boot::{END_TESTS_FAILED, END_TESTS_PASSED};
+use keel_l4::abi::boot::{SHUTDOWN_TESTS_FAILED, SHUTDOWN_TESTS_PASSED};
 use keel_l4::abi::ids::TASK_FIRST_FREE;
 use keel_l4::call::Failure;
-use keel_l4::info::{info, now};
 use keel_l4::ipc::{call, receive, send, wait, Message, Received, Timeout};
+use keel_l4::kip::{kip, now};
 use keel_l4::program::Program;
 use keel_l4::start::Stack;
 use keel_l4::thread::{self, park};
@@ -18,12 +18,13 @@ use keel_l4::{println, root, utcb, Id};
 const INTERVAL: u64 = 100_000;
 const NANOSECONDS_PER_MICROSECOND: u64 = 1_000;
 const NANOSECONDS_PER_MILLISECOND: u64 = 1_000_000;
-/// Nanoseconds after which no load is waited for any more.
+/// The longest wait for a load in nanoseconds.
 const LIMIT: u64 = 20_000_000_000;
 /// How often the server fails.
 const RESTARTS: u64 = 3;
 
-/// The labels of messages: a load begins, with its number in `LOADS` and its mappings; it ends; there are no more.
+/// Labels of messages: a load begins, with its number in `LOADS` and its mappings; it ends; there
+/// are no more loads.
 const BEGINS: u32 = 1;
 const ENDS: u32 = 2;
 const DONE: u32 = 3;
@@ -44,10 +45,10 @@ pub const LOADS: [&str; 11] = [
 ];
 
 static STACK: Stack<{ 16 << 10 }> = Stack::new();
-/// The nanoseconds by which the latest beat of a load was late.
+/// The most nanoseconds that a beat of the present load was late.
 static LATEST: AtomicU64 = AtomicU64::new(0);
 
-/// The first thread of a task of the boot configuration that lives for the first time.
+/// The first thread of a task of the boot configuration that was not restarted yet.
 fn first_of(task: u64) -> Id {
     Id::thread(1, (TASK_FIRST_FREE + task) as u32, 0, utcb::my_id().nesting())
 }
@@ -57,30 +58,30 @@ fn number_of(load: &str) -> u64 {
     LOADS.iter().position(|name| *name == load).unwrap_or(LOADS.len()) as u64
 }
 
-fn tell(label: u32, words: &[u64]) -> Result<(), Failure> {
+fn report(label: u32, words: &[u64]) -> Result<(), Failure> {
     call(first_of(0), Message::new(label, words)).map(|_| ())
 }
 
-/// Tells that a load begins; it has so many mappings.
+/// Reports that a load begins, with the number of its mappings.
 pub fn begins(load: &str, mappings: u64) -> Result<(), Failure> {
-    tell(BEGINS, &[number_of(load), mappings])
+    report(BEGINS, &[number_of(load), mappings])
 }
 
-/// Tells that a load has ended.
+/// Reports that a load has ended.
 pub fn ends(load: &str) -> Result<(), Failure> {
-    tell(ENDS, &[number_of(load)])
+    report(ENDS, &[number_of(load)])
 }
 
-/// Tells that there are no more loads.
+/// Reports that there are no more loads.
 pub fn done() -> Result<(), Failure> {
-    tell(DONE, &[])
+    report(DONE, &[])
 }
 
 struct Watch {
     /// Nanoseconds: how late a beat may be, and how long a restart may take.
     late: u64,
     within: u64,
-    /// When the load began that runs, and its mappings.
+    /// When the present load began, and its mappings.
     began: Option<(u64, u64)>,
     failed: u32,
     passed: u32,
@@ -97,8 +98,8 @@ impl Watch {
         }
     }
 
-    /// Hears of a load; whether one has ended.
-    fn hear(&mut self, got: &Received) -> bool {
+    /// Handles a report. Returns whether a load has ended.
+    fn report_from(&mut self, got: &Received) -> bool {
         let load = LOADS.get(got.words[0] as usize).copied().unwrap_or("?");
         match (got.tag.label(), self.began.take()) {
             (BEGINS, _) => {
@@ -124,28 +125,29 @@ impl Watch {
     }
 }
 
-/// Judges the loads, and ends the machine.
+/// Judges the loads, and shuts the machine down.
 pub fn run(program: &Program) -> Result<(), Failure> {
     let failed = judge(program).unwrap_or_else(|failure| {
         println!("FAIL unmaps/end: {failure}");
         println!("0 passed, 1 failed");
         1
     });
-    root::end(if failed == 0 { END_TESTS_PASSED } else { END_TESTS_FAILED })
+    root::shut_down(if failed == 0 { SHUTDOWN_TESTS_PASSED } else { SHUTDOWN_TESTS_FAILED })
 }
 
-/// Hears the loads to their end, then lets the server fail; how many cases failed.
+/// Receives the reports of all loads, then lets the server fail. Returns the number of failed
+/// cases.
 fn judge(program: &Program) -> Result<u32, Failure> {
     let late = number(program, "late-us", 1_000) * NANOSECONDS_PER_MICROSECOND;
     let within = number(program, "within-ms", 1_000) * NANOSECONDS_PER_MILLISECOND;
     let mut watch = Watch { late, within, began: None, failed: 0, passed: 0 };
-    println!("unmaps: {} processors", info().processors);
+    println!("unmaps: {} processors", kip().processors);
     let beating = thread::spawn(&STACK, beat, 0)?;
     thread::set_priority(beating, program.record.priority + 1)?;
     loop {
-        // The server waits to be heard until the loads have ended.
+        // The server's message waits until the loads have ended.
         let got = receive(first_of(1), Timeout::After(LIMIT))?;
-        watch.hear(&got);
+        watch.report_from(&got);
         send(got.from, Message::label(0), Timeout::Zero)?;
         if got.tag.label() == DONE {
             break;
@@ -154,14 +156,14 @@ fn judge(program: &Program) -> Result<u32, Failure> {
     let mut restarts = 0;
     while restarts < RESTARTS {
         let got = wait(Timeout::After(LIMIT))?;
-        restarts += u64::from(watch.hear(&got));
+        restarts += u64::from(watch.report_from(&got));
         send(got.from, Message::label(0), Timeout::Zero)?;
     }
     println!("{} passed, {} failed", watch.passed, watch.failed);
     Ok(watch.failed)
 }
 
-/// Beats for ever.
+/// Beats without end.
 extern "C" fn beat(_: u64) -> ! {
     let failure = try_beat();
     println!("unmaps: no more beats: {failure:?}");
@@ -175,7 +177,7 @@ fn try_beat() -> Result<(), Failure> {
         timer.wait_until(deadline)?;
         let late = now().saturating_sub(deadline);
         LATEST.fetch_max(late, Relaxed);
-        // A beat that was missed altogether is not made up for.
+        // A missed beat is not made up for.
         deadline += (late / INTERVAL + 1) * INTERVAL;
     }
 }

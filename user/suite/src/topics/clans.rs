@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Clans and chiefs: who really receives a message, what a chief may pretend, and what goes with a chief.
+//! Clans and chiefs: the real receiver of a message, the virtual senders that a chief may use, and
+//! what is deleted with a chief.
 
 use crate::case::{Case, Outcome};
 use crate::family::{at, found, Member, CLAN_PAGER, WORKER};
 use crate::pool::{cell, page, peek, poke, WINDOW};
-use crate::runner::pass_on_and_wait;
+use crate::runner::forward_and_wait;
 use crate::threads::*;
 use crate::{refused, same};
 use core::sync::atomic::Ordering::SeqCst;
@@ -15,7 +16,7 @@ use keel_l4::abi::{ExRegs, MapItem, Tag};
 use keel_l4::call::{checked, Failure, Registers};
 use keel_l4::ipc::{call, notify, receive, send, send_and_wait, send_as, wait, Message, Received, Timeout};
 use keel_l4::task::NewTask;
-use keel_l4::{source, thread, utcb, Fpage, Id};
+use keel_l4::{kernel_object, thread, utcb, Fpage, Id};
 
 pub const CASES: &[Case] = &[
     ("neighbours-talk-straight", neighbours),
@@ -34,24 +35,24 @@ pub const CASES: &[Case] = &[
     ("deceit-that-keeps-the-direction", deceit),
     ("deceit-that-does-not-denied", deceit_denied),
     ("deceit-without-a-clan-denied", deceit_without_clan),
-    ("deceit-as-nobody", deceit_as_nobody),
+    ("propagation-as-no-thread", propagate_as_no_thread),
     ("deceit-where-it-means-nothing", deceit_meaningless),
     ("closed-wait-takes-the-virtual-sender", closed_wait),
     ("marks-cannot-be-forged", forged_marks),
     ("page-fault-to-a-pager-outside", fault_outside),
     ("exception-to-a-handler-outside", exception_outside),
     ("notification-does-not-pass", notification),
-    ("chief's-end-tells-who-waits", chief_ends),
+    ("chief's-end-ends-waits", chief_ends),
     ("deletion-of-a-family-leaves-nothing", family_leaves_nothing),
     ("a-family-of-families-dies-with-its-chief", all_die),
 ];
 
-/// What a task tells of a message that it received.
+/// A task's report about a message that it received.
 fn description(got: &Received) -> Message {
     Message::new(1, &[got.from.0, got.tag.0, utcb::destination().0, utcb::real_sender().0, got.words[0], got.words[1]])
 }
 
-/// What a description tells.
+/// The contents of a report.
 struct Told {
     from: Id,
     flags: u64,
@@ -66,7 +67,7 @@ impl Told {
         let tag = Tag(words[1]);
         Told {
             from: Id(words[0]),
-            flags: tag.0 & (TAG_REDIRECTED | TAG_FROM_OUTSIDE | TAG_DECEITED),
+            flags: tag.0 & (TAG_REDIRECTED | TAG_FROM_OUTSIDE | TAG_PROPAGATED),
             kind: tag.kind(),
             destination: Id(words[2]),
             real: Id(words[3]),
@@ -75,7 +76,7 @@ impl Told {
     }
 }
 
-/// What the suite's child at `slot` tells next.
+/// The next report of the suite's child at `slot`.
 fn told_by(slot: usize) -> Result<Told, Failure> {
     receive(at(slot), Timeout::Never).map(|got| Told::new(&got.words))
 }
@@ -90,7 +91,7 @@ extern "C" fn tell<const TO: usize>(_: u64) -> ! {
     park()
 }
 
-/// Describes every message to the task at slot `TO`.
+/// Reports every message to the task at slot `TO`.
 extern "C" fn describe<const TO: usize>(_: u64) -> ! {
     loop {
         if let Ok(got) = wait(Timeout::Never) {
@@ -99,7 +100,7 @@ extern "C" fn describe<const TO: usize>(_: u64) -> ! {
     }
 }
 
-/// Calls the task at slot `TO` and describes the answer to its chief at slot `CHIEF`.
+/// Calls the task at slot `TO` and reports the answer to its chief at slot `CHIEF`.
 extern "C" fn ask<const TO: usize, const CHIEF: usize>(_: u64) -> ! {
     if let Ok(got) = call(at(TO), Message::new(0, &[41])) {
         let _ = send(at(CHIEF), description(&got), Timeout::Never);
@@ -107,7 +108,7 @@ extern "C" fn ask<const TO: usize, const CHIEF: usize>(_: u64) -> ! {
     park()
 }
 
-/// Answers with the word and one.
+/// Answers with the word plus one.
 extern "C" fn increment(_: u64) -> ! {
     let mut next = wait(Timeout::Never);
     loop {
@@ -118,12 +119,12 @@ extern "C" fn increment(_: u64) -> ! {
     }
 }
 
-/// A chief that lets everything through, and gives to the worker what its clan sends to itself.
+/// A chief that forwards all messages, and reports to the worker what its clan sends to itself.
 extern "C" fn pass(_: u64) -> ! {
     let mut next = wait(Timeout::Never);
     loop {
         next = match next {
-            Ok(got) if got.tag.has(TAG_REDIRECTED) => pass_on_and_wait(&got, Timeout::Never, Timeout::Never),
+            Ok(got) if got.tag.has(TAG_REDIRECTED) => forward_and_wait(&got, Timeout::Never, Timeout::Never),
             Ok(got) => {
                 let _ = send(at(WORKER), Message { tag: Tag::new(1, 6), words: got.words }, Timeout::Never);
                 wait(Timeout::Never)
@@ -182,11 +183,11 @@ fn three_levels_outward() -> Outcome {
     static HALF: Member = Member { slot: 1, main: describe::<0>, clan: &INNER };
     found(&THROUGH)?;
     let got = receive(at(3), Timeout::Never)?;
-    same!("word, mark", (got.words[0], got.tag.0 >> TAG_KIND_SHIFT & 0xff), (100, TAG_DECEITED >> TAG_KIND_SHIFT));
+    same!("word, mark", (got.words[0], got.tag.0 >> TAG_KIND_SHIFT & 0xff), (100, TAG_PROPAGATED >> TAG_KIND_SHIFT));
     same!("the real sender", utcb::real_sender(), at(1));
     found(&HALF)?;
     let got = told_by(1)?;
-    same!("half-way: sender, flags", (got.from, got.flags), (at(3), TAG_REDIRECTED | TAG_DECEITED));
+    same!("half-way: sender, flags", (got.from, got.flags), (at(3), TAG_REDIRECTED | TAG_PROPAGATED));
     same!("half-way: destination, real sender", (got.destination, got.real), (at(WORKER), at(2)));
     Ok(())
 }
@@ -199,12 +200,12 @@ fn three_levels_inward() -> Outcome {
     found(&THROUGH)?;
     send(at(3), Message::new(0, &[7]), Timeout::Never)?;
     let got = told_by(2)?;
-    same!("sender, flags, word", (got.from, got.flags, got.word), (at(WORKER), TAG_DECEITED, 7));
+    same!("sender, flags, word", (got.from, got.flags, got.word), (at(WORKER), TAG_PROPAGATED, 7));
     same!("the real sender", got.real, at(2));
     found(&HALF)?;
     send(at(3), Message::new(0, &[8]), Timeout::Never)?;
     let got = told_by(1)?;
-    let flags = TAG_REDIRECTED | TAG_FROM_OUTSIDE | TAG_DECEITED;
+    let flags = TAG_REDIRECTED | TAG_FROM_OUTSIDE | TAG_PROPAGATED;
     same!("half-way: sender, flags, word", (got.from, got.flags, got.word), (at(WORKER), flags, 8));
     same!("half-way: destination, real sender", (got.destination, got.real), (at(3), at(1)));
     Ok(())
@@ -216,7 +217,7 @@ fn two_chiefs() -> Outcome {
     found(&TO)?;
     found(&FROM)?;
     let got = told_by(3)?;
-    same!("sender, flags, word", (got.from, got.flags, got.word), (at(2), TAG_DECEITED, 104));
+    same!("sender, flags, word", (got.from, got.flags, got.word), (at(2), TAG_PROPAGATED, 104));
     same!("the real sender", got.real, at(3));
     Ok(())
 }
@@ -227,12 +228,12 @@ fn call_through() -> Outcome {
     found(&TO)?;
     found(&FROM)?;
     let got = told_by(1)?;
-    same!("who answers, flags, answer", (got.from, got.flags, got.word), (at(4), TAG_DECEITED, 42));
+    same!("sender of the answer, flags, answer", (got.from, got.flags, got.word), (at(4), TAG_PROPAGATED, 42));
     same!("the real sender", got.real, at(1));
     Ok(())
 }
 
-/// Tasks below one another, the last of which calls the worker.
+/// Nested tasks, the last of which calls the worker.
 macro_rules! chain {
     () => {
         &[leaf(3, ask::<0, 2>)]
@@ -250,11 +251,11 @@ fn through_fifteen_levels() -> Outcome {
     same!("the real sender", utcb::real_sender(), at(1));
     send(at(3), Message::new(0, &[got.words[0] + 9]), Timeout::Never)?;
     let got = told_by(2)?;
-    same!("who answers, flags, answer", (got.from, got.flags, got.word), (at(WORKER), TAG_DECEITED, 50));
+    same!("sender of the answer, flags, answer", (got.from, got.flags, got.word), (at(WORKER), TAG_PROPAGATED, 50));
     Ok(())
 }
 
-/// Asks sigma0 for a page and tells its chief at slot 1 the answer's label.
+/// Asks sigma0 for a page and sends the answer's label to its chief at slot 1.
 extern "C" fn ask_sigma0(_: u64) -> ! {
     let page = Fpage::memory(WINDOW, 12, FPAGE_RWX);
     if let Ok(got) = call(Id::SIGMA0, Message::new(SIGMA0_MAP as u32, &[page.0])) {
@@ -267,7 +268,7 @@ fn call_sigma0() -> Outcome {
     static FAMILY: Member = Member { slot: 1, main: pass, clan: &[leaf(2, ask_sigma0)] };
     found(&FAMILY)?;
     let got = receive(at(1), Timeout::Never)?;
-    same!("who answers, label", (Id(got.words[0]), got.words[1]), (Id::SIGMA0, ERROR_DENIED));
+    same!("sender of the answer, label", (Id(got.words[0]), got.words[1]), (Id::SIGMA0, ERROR_DENIED));
     Ok(())
 }
 
@@ -284,7 +285,7 @@ fn nearest_from_outside() -> Outcome {
     Ok(())
 }
 
-/// Tells its chief at slot 1 the nearest of the task at slot `OF`.
+/// Sends to its chief at slot 1 the nearest of the task at slot `OF`.
 extern "C" fn tell_nearest<const OF: usize>(_: u64) -> ! {
     if let Ok((id, relation)) = thread::nearest(at(OF)) {
         let _ = send(at(1), Message::new(0, &[id.0, relation]), Timeout::Never);
@@ -323,8 +324,8 @@ fn code(result: Result<(), Failure>) -> u64 {
     result.map_or_else(|failure| (failure.side as u64) << 8 | failure.error as u64, |()| 0)
 }
 
-/// Sends as its member at slot 2 to the worker, and as the worker and as its own other lthread to that member, whose
-/// descriptions it gives to the worker.
+/// Sends as its member at slot 2 to the worker, and as the worker and as its own other lthread to
+/// that member, whose reports it forwards to the worker.
 extern "C" fn deceive(_: u64) -> ! {
     let word = |n| Message::new(0, &[n]);
     let other = Id::thread(utcb::my_id().version(), utcb::my_id().task(), CLAN_PAGER, utcb::my_id().nesting());
@@ -345,14 +346,18 @@ fn deceit() -> Outcome {
     same!("outward: sender, word", (got.from, got.words[0]), (at(2), 1));
     same!("outward: the real sender", utcb::real_sender(), at(1));
     let got = told_by(1)?;
-    same!("inward: sender, flags, word", (got.from, got.flags, got.word), (at(WORKER), TAG_DECEITED, 2));
+    same!("inward: sender, flags, word", (got.from, got.flags, got.word), (at(WORKER), TAG_PROPAGATED, 2));
     let got = told_by(1)?;
     let other = (at(1).task(), CLAN_PAGER);
-    same!("as an own lthread", ((got.from.task(), got.from.lthread()), got.flags, got.word), (other, TAG_DECEITED, 3));
+    same!(
+        "as an own lthread",
+        ((got.from.task(), got.from.lthread()), got.flags, got.word),
+        (other, TAG_PROPAGATED, 3)
+    );
     Ok(())
 }
 
-/// Tries what does not keep the direction, and tells the worker the statuses.
+/// Tries what does not keep the direction, and sends the statuses to the worker.
 extern "C" fn deceive_badly(_: u64) -> ! {
     let attempt = |sender, to| code(send_as(sender, to, Message::label(0), Timeout::Zero));
     let words = [
@@ -385,12 +390,12 @@ fn deceit_without_clan() -> Outcome {
     Ok(())
 }
 
-fn deceit_as_nobody() -> Outcome {
+fn propagate_as_no_thread() -> Outcome {
     let child = child(idle, 0)?;
     for id in [Id::NIL, Id::INVALID, Id::QUOTA, Id::irq(1), thread::task_of(Id::ROOT), Id::thread(9, 0xfff0, 0, 3)] {
-        refused!("as nobody", send_as(id, child.thread, Message::label(0), Timeout::Zero), Send NoPartner);
+        refused!("as no thread", send_as(id, child.thread, Message::label(0), Timeout::Zero), Send NoPartner);
     }
-    refused!("to nobody", send_as(Id::ROOT, Id::INVALID, Message::label(0), Timeout::Zero), Send NoPartner);
+    refused!("to no thread", send_as(Id::ROOT, Id::INVALID, Message::label(0), Timeout::Zero), Send NoPartner);
     Ok(())
 }
 
@@ -430,7 +435,7 @@ fn closed_wait() -> Outcome {
 fn forged_marks() -> Outcome {
     static FAMILY: Member = Member { slot: 1, main: describe::<0>, clan: &[] };
     found(&FAMILY)?;
-    let tag = Tag(TAG_REDIRECTED | TAG_FROM_OUTSIDE | TAG_DECEITED | 1 << 31);
+    let tag = Tag(TAG_REDIRECTED | TAG_FROM_OUTSIDE | TAG_PROPAGATED | 1 << 31);
     send(at(1), Message { tag, words: [0; 6] }, Timeout::Never)?;
     same!("flags", told_by(1)?.flags, 0);
     Ok(())
@@ -444,7 +449,7 @@ fn watched_by_worker(mask: u64) {
     let _ = thread::exchange(utcb::my_id(), mask, &mut record);
 }
 
-/// Faults with the worker as its pager, and tells its chief what it read.
+/// Faults with the worker as its pager, and reports to its chief what it read.
 extern "C" fn fault(_: u64) -> ! {
     watched_by_worker(EX_PAGER);
     let word = peek(WINDOW);
@@ -452,7 +457,8 @@ extern "C" fn fault(_: u64) -> ! {
     park()
 }
 
-/// Describes the first message to the worker, answers it with a page that begins with 77, describes the next.
+/// Reports the first message to the worker, answers it with a page that begins with 77, reports the
+/// next.
 extern "C" fn serve_fault(_: u64) -> ! {
     let page = page();
     // SAFETY: the page is new.
@@ -470,7 +476,7 @@ fn fault_outside() -> Outcome {
     found(&FAMILY)?;
     let got = told_by(1)?;
     same!("kind, sender, flags", (got.kind, got.from, got.flags), (KIND_PAGE_FAULT, at(2), TAG_REDIRECTED));
-    same!("whom it was for, address", (got.destination, got.word), (at(WORKER), WINDOW));
+    same!("destination, address", (got.destination, got.word), (at(WORKER), WINDOW));
     let got = told_by(1)?;
     same!("then: sender, word read", (got.from, got.word), (at(2), 77));
     Ok(())
@@ -487,11 +493,11 @@ fn exception_outside() -> Outcome {
     found(&FAMILY)?;
     let got = told_by(1)?;
     same!("kind, sender, flags", (got.kind, got.from, got.flags), (KIND_EXCEPTION, at(2), TAG_REDIRECTED));
-    same!("whom it was for", got.destination, at(WORKER));
+    same!("destination", got.destination, at(WORKER));
     Ok(())
 }
 
-/// Notifies the worker and tells its chief the status.
+/// Notifies the worker and reports the status to its chief.
 extern "C" fn notify_worker(_: u64) -> ! {
     let _ = send(at(1), Message::new(0, &[code(notify(at(WORKER), 1))]), Timeout::Never);
     park()
@@ -505,13 +511,13 @@ fn notification() -> Outcome {
     Ok(())
 }
 
-/// Waits for the task at slot 2 and notes in cell 1 how that ended.
+/// Waits for the task at slot 2 and stores the result in cell 1.
 extern "C" fn wait_for_member(_: u64) -> ! {
     cell(1).store(code(receive(at(2), Timeout::Never).map(|_| ())), SeqCst);
     park()
 }
 
-/// Sends outward and notes in cell 2 how that ended.
+/// Sends to a task outside the clan and stores the result in cell 2.
 extern "C" fn send_outward(_: u64) -> ! {
     cell(2).store(code(send(at(WORKER), Message::label(0), Timeout::Never)), SeqCst);
     park()
@@ -526,10 +532,10 @@ fn chief_ends() -> Outcome {
     remove(at(1))?;
     pause(10_000_000);
     same!("the member's status", cell(2).load(SeqCst), SIDE_SEND << 8 | ERROR_NO_PARTNER);
-    same!("who waits for it waits on", cell(1).load(SeqCst), 0);
+    same!("its waiting partner still waits", cell(1).load(SeqCst), 0);
     remove_task(child.number)?;
     pause(10_000_000);
-    same!("whose status is now", cell(1).load(SeqCst), SIDE_RECEIVE << 8 | ERROR_NO_PARTNER);
+    same!("the partner's status", cell(1).load(SeqCst), SIDE_RECEIVE << 8 | ERROR_NO_PARTNER);
     Ok(())
 }
 
@@ -548,7 +554,7 @@ fn family_leaves_nothing() -> Outcome {
         pause(2_000_000);
         remove_task(child.number)?;
         crate::pool::reset_stacks();
-        let account = source::account(Id::NIL)?;
+        let account = kernel_object::account(Id::NIL)?;
         same!("the account", account, *before.get_or_insert(account));
     }
     Ok(())
@@ -564,7 +570,7 @@ fn all_die() -> Outcome {
     remove_task(child.number)?;
     for slot in 1..=5 {
         refused!("a task of the family", thread::nearest(at(slot)), Call NoPartner);
-        // Its number is the suite's again.
+        // The number belongs to the suite again.
         keel_l4::task::create_empty(&NewTask { number: at(slot).task(), ..NewTask::default() })?;
         remove_task(at(slot).task())?;
     }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Debug registers, single steps and thread-local descriptors of foreign threads.
+//! Debug registers, single steps and thread-local descriptors of alien threads.
 
+use crate::alien::{address, code_load, code_load_fs, code_nops, code_store, code_syscall, Alien};
 use crate::case::{Case, Outcome};
-use crate::foreign::{address, code_load, code_load_fs, code_nops, code_store, code_syscall, Foreign};
 use crate::pool::page;
 use crate::{refused, same};
 use keel_l4::abi::call::{KIND_EXCEPTION, KIND_SYSCALL};
@@ -38,35 +38,35 @@ fn set(id: Id, debug: [u64; 6]) -> Result<(), Failure> {
 }
 
 fn single_step() -> Outcome {
-    let foreign = Foreign::new(code_nops, |f| f.flags |= 0x100)?;
+    let alien = Alien::new(code_nops, |f| f.flags |= 0x100)?;
     for n in 1..=3 {
-        let got = if n == 1 { foreign.start()? } else { foreign.resume()? };
+        let got = if n == 1 { alien.start()? } else { alien.resume()? };
         same!("kind, vector", (got.tag.kind(), got.tag.label()), (KIND_EXCEPTION, DEBUG));
         same!("ip", got.words[1], address(code_nops) + n);
         same!("single-step bit", got.words[3] & 0x4000, 0x4000);
     }
-    foreign.edit(|f| f.flags &= !0x100);
-    same!("afterwards", foreign.resume()?.tag.kind(), KIND_SYSCALL);
+    alien.edit(|f| f.flags &= !0x100);
+    same!("afterwards", alien.resume()?.tag.kind(), KIND_SYSCALL);
     Ok(())
 }
 
 fn breakpoint() -> Outcome {
-    let foreign = Foreign::new(code_nops, |_| ())?;
-    set(foreign.id, [address(code_nops) + 2, 0, 0, 0, 0, ENABLE_0])?;
-    let got = foreign.start()?;
+    let alien = Alien::new(code_nops, |_| ())?;
+    set(alien.id, [address(code_nops) + 2, 0, 0, 0, 0, ENABLE_0])?;
+    let got = alien.start()?;
     same!("kind, vector", (got.tag.kind(), got.tag.label()), (KIND_EXCEPTION, DEBUG));
     same!("ip, dr6", (got.words[1], got.words[3] & 0xf), (address(code_nops) + 2, 1));
-    same!("dr6 in the frame", foreign.regs().dr6 & 0xf, 1);
-    set(foreign.id, [0; 6])?;
-    same!("without it", foreign.resume()?.tag.kind(), KIND_SYSCALL);
+    same!("dr6 in the frame", alien.regs().dr6 & 0xf, 1);
+    set(alien.id, [0; 6])?;
+    same!("without it", alien.resume()?.tag.kind(), KIND_SYSCALL);
     Ok(())
 }
 
 fn watchpoint() -> Outcome {
     let word = page();
-    let foreign = Foreign::new(code_store, |f| (f.di, f.si) = (word, 9))?;
-    set(foreign.id, [word, 0, 0, 0, 0, ENABLE_0 | ON_WRITE_8])?;
-    let got = foreign.start()?;
+    let alien = Alien::new(code_store, |f| (f.di, f.si) = (word, 9))?;
+    set(alien.id, [word, 0, 0, 0, 0, ENABLE_0 | ON_WRITE_8])?;
+    let got = alien.start()?;
     same!("kind, vector", (got.tag.kind(), got.tag.label()), (KIND_EXCEPTION, DEBUG));
     same!("the word was written", crate::pool::peek(word), 9);
     Ok(())
@@ -74,8 +74,8 @@ fn watchpoint() -> Outcome {
 
 fn private() -> Outcome {
     let word = page();
-    let watched = Foreign::new(code_store, |f| f.di = word)?;
-    let other = Foreign::new(code_store, |f| f.di = word)?;
+    let watched = Alien::new(code_store, |f| f.di = word)?;
+    let other = Alien::new(code_store, |f| f.di = word)?;
     set(watched.id, [word, 0, 0, 0, 0, ENABLE_0 | ON_WRITE_8])?;
     same!("the other is not stopped", other.start()?.tag.kind(), KIND_SYSCALL);
     same!("the watched one is", watched.start()?.tag.kind(), KIND_EXCEPTION);
@@ -84,37 +84,37 @@ fn private() -> Outcome {
 }
 
 fn read_back() -> Outcome {
-    let foreign = Foreign::new(code_syscall, |_| ())?;
-    set(foreign.id, [0x1000, 0x2000, 0x3000, 0x4000, 0, 0x55])?;
+    let alien = Alien::new(code_syscall, |_| ())?;
+    set(alien.id, [0x1000, 0x2000, 0x3000, 0x4000, 0, 0x55])?;
     let mut record = ExRegs::zeroed();
-    thread::exchange(foreign.id, EX_DEBUG_GET, &mut record)?;
+    thread::exchange(alien.id, EX_DEBUG_GET, &mut record)?;
     same!("addresses", record.debug[..4], [0x1000, 0x2000, 0x3000, 0x4000]);
     same!("enabled breakpoints", record.debug[CONTROL] & 0xff, 0x55);
     Ok(())
 }
 
 fn kernel_addresses() -> Outcome {
-    let foreign = Foreign::new(code_syscall, |_| ())?;
+    let alien = Alien::new(code_syscall, |_| ())?;
     for bad in [1 << 47, 0xffff_8000_0000_0000, u64::MAX] {
         for place in 0..4 {
             let mut debug = [0; 6];
             debug[place] = bad;
             debug[CONTROL] = 0xff;
-            refused!("a breakpoint there", set(foreign.id, debug), Call Invalid);
+            refused!("a breakpoint there", set(alien.id, debug), Call Invalid);
         }
     }
     Ok(())
 }
 
 fn reserved_bits() -> Outcome {
-    let foreign = Foreign::new(code_syscall, |_| ())?;
+    let alien = Alien::new(code_syscall, |_| ())?;
     for control in [1 << 32, 1 << 63, 1 << 13] {
-        refused!("dr7", set(foreign.id, [0, 0, 0, 0, 0, control]), Call Invalid);
+        refused!("dr7", set(alien.id, [0, 0, 0, 0, 0, control]), Call Invalid);
     }
     Ok(())
 }
 
-/// A data segment for users: present, level 3, writable, of 4 GB, with `base`.
+/// A data segment for users: present, ring 3, writable, 4 GB, with `base`.
 fn data_segment(base: u64) -> u64 {
     0x00cf_f300_0000_ffff | (base & 0xff_ffff) << 16 | (base >> 24 & 0xff) << 56
 }
@@ -128,23 +128,23 @@ fn set_tls(id: Id, tls: [u64; 3]) -> Result<(), Failure> {
 fn descriptor() -> Outcome {
     let word = page();
     crate::topics::window::fill(word, 1, 0x715);
-    // Selector 0x63: descriptor 12, level 3.
-    let foreign = Foreign::new(code_load_fs, |f| f.di = 0x63)?;
-    set_tls(foreign.id, [data_segment(word), 0, 0])?;
-    same!("loaded", foreign.start()?.tag.kind(), KIND_SYSCALL);
-    same!("selector in the frame", foreign.regs().segments >> 32 & 0xffff, 0x63);
-    same!("base in the frame", foreign.regs().fs_base, word);
+    // Selector 0x63: descriptor 12, ring 3.
+    let alien = Alien::new(code_load_fs, |f| f.di = 0x63)?;
+    set_tls(alien.id, [data_segment(word), 0, 0])?;
+    same!("loaded", alien.start()?.tag.kind(), KIND_SYSCALL);
+    same!("selector in the frame", alien.regs().segments >> 32 & 0xffff, 0x63);
+    same!("base in the frame", alien.regs().fs_base, word);
     Ok(())
 }
 
 fn system_descriptors() -> Outcome {
-    let foreign = Foreign::new(code_load, |_| ())?;
-    // A call gate, a TSS, a data segment of level 0, 64-bit code of level 0.
+    let alien = Alien::new(code_load, |_| ())?;
+    // A call gate, a TSS, a data segment of ring 0, 64-bit code of ring 0.
     for bad in [0x0000_ec00_0008_0000u64, 0x0000_8900_0000_0067, 0x00cf_9300_0000_ffff, 0x00af_9b00_0000_ffff] {
         for place in 0..3 {
             let mut tls = [0; 3];
             tls[place] = bad;
-            refused!("a descriptor", set_tls(foreign.id, tls), Call Invalid);
+            refused!("a descriptor", set_tls(alien.id, tls), Call Invalid);
         }
     }
     Ok(())

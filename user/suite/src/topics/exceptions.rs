@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Exceptions of native threads, with the worker as their handler.
 
+use crate::alien::{code_cli, code_divide, code_int3, code_int32, code_int80, code_ud2};
 use crate::case::{Case, Outcome};
-use crate::foreign::{code_cli, code_divide, code_int3, code_int32, code_int80, code_ud2};
 use crate::pool::{cell, WINDOW};
 use crate::threads::{in_image, park, pause, remove, Spawn};
 use crate::{holds, same};
@@ -81,7 +81,7 @@ fn divide() -> Outcome {
 }
 
 fn breakpoint() -> Outcome {
-    same!("ip, behind the instruction", expect(code_int3, 3)?.words[1], code_int3 as *const () as u64 + 1);
+    same!("ip after the instruction", expect(code_int3, 3)?.words[1], code_int3 as *const () as u64 + 1);
     Ok(())
 }
 
@@ -99,7 +99,7 @@ fn int80() -> Outcome {
 }
 
 fn port() -> Outcome {
-    expect(crate::foreign::code_in, 13).map(|_| ())
+    expect(crate::alien::code_in, 13).map(|_| ())
 }
 
 fn message_shape() -> Outcome {
@@ -162,7 +162,7 @@ fn masked_flags() -> Outcome {
     set_field(offset_of!(Frame, ss), 0xffff);
     let got = call(id, Message { tag: FRAME_TAG, words: [0; 6] })?;
     let (vector, flags) = (got.tag.label(), field(offset_of!(Frame, flags)));
-    // Alignment checking (AC) is a user's own flag and may raise its exception.
+    // A user may set the flag for alignment checking (AC), and it may raise its exception.
     holds!("an exception in user mode", vector == 6 || vector == 17);
     same!("IOPL and VM", flags & 0x2_3000, 0);
     holds!("interrupts on", flags & 0x200 != 0);
@@ -198,8 +198,8 @@ fn no_handler() -> Outcome {
     Ok(())
 }
 
-/// A pager that refuses a native thread's fault stops it where it has no handler; else the bit means nothing. A fault that
-/// finds its pager in an open wait comes by the fast path.
+/// A pager that refuses a native thread's fault stops the thread if it has no handler; otherwise
+/// the bit has no effect. A fault whose pager is in an open wait takes the fast path.
 fn refused_and_no_handler() -> Outcome {
     for (handler, is_open) in [utcb::my_id(), Id::NIL].into_iter().flat_map(|id| [(id, false), (id, true)]) {
         let mut record = ExRegs::zeroed();
@@ -213,7 +213,7 @@ fn refused_and_no_handler() -> Outcome {
         for _ in 0..2 {
             let got = if is_open { wait(Timeout::Never)? } else { receive(id, Timeout::Never)? };
             let fault = Fault::of(&got);
-            same!("who", got.from, id);
+            same!("sender", got.from, id);
             same!("address, ip", (fault.address, fault.ip), (WINDOW, WINDOW));
             send(id, refused(), Timeout::Zero)?;
             if handler == Id::NIL {
@@ -228,11 +228,11 @@ fn refused_and_no_handler() -> Outcome {
 
 fn single_step() -> Outcome {
     let (id, _) = raised(code_ud2)?;
-    set_field(offset_of!(Frame, ip), crate::foreign::code_nops as *const () as u64);
+    set_field(offset_of!(Frame, ip), crate::alien::code_nops as *const () as u64);
     set_field(offset_of!(Frame, flags), 0x302);
     let got = call(id, Message { tag: FRAME_TAG, words: [0; 6] })?;
     same!("vector", got.tag.label(), 1);
-    same!("ip, one instruction on", got.words[1], crate::foreign::code_nops as *const () as u64 + 1);
+    same!("ip, one instruction on", got.words[1], crate::alien::code_nops as *const () as u64 + 1);
     holds!("the single-step bit of dr6", got.words[3] & 0x4000 != 0);
     Ok(())
 }

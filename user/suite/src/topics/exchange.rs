@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! lthread_ex_regs: creating, changing and deleting lthreads.
 
+use crate::alien::{address, code_entry, code_syscall, Alien, FLAGS};
 use crate::case::{Case, Outcome};
-use crate::foreign::{address, code_entry, code_syscall, Foreign, FLAGS};
 use crate::pool::cell;
 use crate::threads::{child, helper, own, park, pause, remove, Main, Spawn, FIRST_HELPER, LAST_HELPER, RUNNER};
 use crate::{holds, refused, same};
@@ -14,7 +14,7 @@ use keel_l4::abi::memory::*;
 use keel_l4::abi::{ExRegs, Frame};
 use keel_l4::call::Failure;
 use keel_l4::ipc::{call, receive, send, send_and_wait, wait, Message, Received, Timeout};
-use keel_l4::{source, thread, utcb, Id, Tag};
+use keel_l4::{kernel_object, thread, utcb, Id, Tag};
 
 pub const CASES: &[Case] = &[
     ("argument-arrives", argument),
@@ -36,16 +36,16 @@ pub const CASES: &[Case] = &[
     ("unknown-bits", unknown_bits),
     ("create-with-delete", create_with_delete),
     ("frame-of-a-native-thread", frame_of_native),
-    ("foreign-without-a-frame", foreign_without_frame),
+    ("alien-without-a-frame", alien_without_frame),
     ("of-the-root-task-denied", root_denied),
-    ("of-nobody", nobody),
+    ("of-no-thread", no_thread),
     ("in-a-child-task", in_child),
     ("version-zero-names-whoever-is-there", version_zero),
     ("two-hundred-threads", many_threads),
     ("thousand-create-delete-leaves-nothing", no_leak),
     ("state-is-told", state_told),
-    ("messages-of-a-foreign-thread", foreign_own_messages),
-    ("entry-of-a-foreign-thread", foreign_entry),
+    ("messages-of-a-alien thread", alien_own_messages),
+    ("entry-of-a-alien thread", alien_entry),
     ("calls-of-a-native-thread", native_no_calls),
     ("calls-neither-on-nor-off", calls_invalid),
 ];
@@ -77,7 +77,8 @@ extern "C" fn waiting(_: u64) -> ! {
     park()
 }
 
-/// SYSRET to it would fault in the kernel. The message arrives all the same, and then the thread faults as by #GP.
+/// SYSRET to this address would fault in the kernel. The message arrives all the same, and then the
+/// thread gets #GP.
 fn bad_ip() -> Outcome {
     for ip in [1 << SPACE_SHIFT, 1 << 63, u64::MAX] {
         let id = Spawn::watched(waiting, 0).start()?;
@@ -164,7 +165,8 @@ fn ip_and_cancel() -> Outcome {
     Ok(())
 }
 
-/// The register names whom a message is for; the receiver is told whom it was for when it was sent.
+/// The register has the destination of a message. The receiver gets the destination at the time of
+/// the send.
 fn argument_of_queued() -> Outcome {
     extern "C" fn sender(to: u64) -> ! {
         let _ = send(Id(to), Message::label(7), Timeout::Never);
@@ -272,10 +274,10 @@ fn frame_of_native() -> Outcome {
     Ok(())
 }
 
-fn foreign_without_frame() -> Outcome {
-    let (task, _) = crate::foreign::empty_task()?;
+fn alien_without_frame() -> Outcome {
+    let (task, _) = crate::alien::empty_task()?;
     let id = thread::lthread(task, LTHREAD_TASK as u16);
-    refused!("foreign, no frame", thread::act(id, EX_CREATE | EX_FOREIGN), Call Invalid);
+    refused!("alien, no frame", thread::act(id, EX_CREATE | EX_ALIEN), Call Invalid);
     refused!("native, no kernel area", thread::act(id, EX_CREATE), Call Invalid);
     Ok(())
 }
@@ -291,9 +293,9 @@ fn root_denied() -> Outcome {
     Ok(())
 }
 
-fn nobody() -> Outcome {
+fn no_thread() -> Outcome {
     for id in [Id::NIL, Id::INVALID, Id::thread(0, 0xfff0, 0, 2), Id(0x100)] {
-        refused!("nobody's thread", thread::act(id, EX_DELETE), Call NoPartner);
+        refused!("no thread", thread::act(id, EX_DELETE), Call NoPartner);
         refused!("a thread in no task", thread::act(id, EX_CREATE), Call NoPartner);
     }
     Ok(())
@@ -326,27 +328,27 @@ fn version_zero() -> Outcome {
 }
 
 fn many_threads() -> Outcome {
-    let before = source::account(Id::NIL)?[ACCOUNT_LTHREADS as usize];
+    let before = kernel_object::account(Id::NIL)?[ACCOUNT_LTHREADS as usize];
     for number in FIRST_HELPER..FIRST_HELPER + 200 {
         Spawn { number, ..Spawn::light(idle, 0) }.create()?;
     }
-    same!("lthreads accounted", source::account(Id::NIL)?[ACCOUNT_LTHREADS as usize], before + 200);
+    same!("lthreads accounted", kernel_object::account(Id::NIL)?[ACCOUNT_LTHREADS as usize], before + 200);
     for number in FIRST_HELPER..FIRST_HELPER + 200 {
         thread::act(thread::lthread(utcb::my_id(), number), EX_DELETE)?;
     }
-    same!("afterwards", source::account(Id::NIL)?[ACCOUNT_LTHREADS as usize], before);
+    same!("afterwards", kernel_object::account(Id::NIL)?[ACCOUNT_LTHREADS as usize], before);
     holds!("room in the numbers that are cleared", FIRST_HELPER + 200 <= LAST_HELPER);
     Ok(())
 }
 
 fn no_leak() -> Outcome {
-    // The first thread of a number makes the page of its slot.
+    // The first thread of a number allocates the page of its slot.
     remove(Spawn { number: 9, ..Spawn::light(idle, 0) }.start()?)?;
-    let before = source::account(Id::NIL)?;
+    let before = kernel_object::account(Id::NIL)?;
     for _ in 0..1000 {
         remove(Spawn { number: 9, ..Spawn::light(idle, 0) }.start()?)?;
     }
-    same!("the account", source::account(Id::NIL)?, before);
+    same!("the account", kernel_object::account(Id::NIL)?, before);
     Ok(())
 }
 
@@ -364,87 +366,88 @@ fn state_told() -> Outcome {
     Ok(())
 }
 
-/// Switches a thread's own calls; how they were before.
+/// Switches a thread's own system-call dispatch; returns the old setting.
 fn switch_calls(id: Id, on: u64) -> Result<u64, Failure> {
     let mut record = ExRegs::zeroed();
-    record.calls = on;
-    thread::exchange(id, EX_CALLS, &mut record).map(|_| record.calls)
+    record.dispatch = on;
+    thread::exchange(id, EX_DISPATCH, &mut record).map(|_| record.dispatch)
 }
 
-type Answer = fn(&Foreign) -> Result<Received, Failure>;
+type Answer = fn(&Alien) -> Result<Received, Failure>;
 
-/// A handler's two ways to answer: with a call, and by the short way.
+/// The two ways in which a handler can answer: with a call, and by the fast path.
 const ANSWERS: [Answer; 2] =
-    [Foreign::resume, |foreign| send_and_wait(foreign.id, Message::label(0), Timeout::Zero, Timeout::Never)];
+    [Alien::resume, |alien| send_and_wait(alien.id, Message::label(0), Timeout::Zero, Timeout::Never)];
 
 /// Registers of a message: its label, the words, and some that a call keeps.
 fn own_message(frame: &mut Frame, label: u64) {
-    frame.ax = CALL_OWN | label;
+    frame.ax = CALL_HANDLER | label;
     (frame.r8, frame.r9, frame.r10, frame.r12, frame.r13, frame.r14) = (1, 2, 3, 4, 5, 6);
     (frame.di, frame.si, frame.dx, frame.bx, frame.bp) = (u64::MAX, u64::MAX, u64::MAX, 7, 8);
 }
 
-fn foreign_own_messages() -> Outcome {
-    let foreign = Foreign::new(code_syscall, |frame| own_message(frame, 5))?;
-    let got = foreign.start()?;
-    same!("off: of the instruction", (got.tag.kind(), got.words[0]), (KIND_SYSCALL, CALL_OWN | 5));
-    same!("were they on", switch_calls(foreign.id, 1)?, 0);
+fn alien_own_messages() -> Outcome {
+    let alien = Alien::new(code_syscall, |frame| own_message(frame, 5))?;
+    let got = alien.start()?;
+    same!("off: of the instruction", (got.tag.kind(), got.words[0]), (KIND_SYSCALL, CALL_HANDLER | 5));
+    same!("were they on", switch_calls(alien.id, 1)?, 0);
     for answer in ANSWERS {
-        foreign.edit(|frame| own_message(frame, 5));
-        let before = foreign.regs();
-        let got = answer(&foreign)?;
-        same!("a message of its own", (got.from, got.tag), (foreign.id, Tag::new(5, REGISTER_WORDS)));
+        alien.edit(|frame| own_message(frame, 5));
+        let before = alien.regs();
+        let got = answer(&alien)?;
+        same!("a message of its own", (got.from, got.tag), (alien.id, Tag::new(5, REGISTER_WORDS)));
         same!("its words", got.words, [1, 2, 3, 4, 5, 6]);
-        let after = foreign.regs();
+        let after = alien.regs();
         same!("what it keeps", (after.bx, after.bp, after.sp, after.r12), (7, 8, before.sp, 4));
-        same!("it waits for the answer", thread::schedule(foreign.id, 0, 0, 0)?.state, STATE_FAULTED);
-        foreign.edit(|frame| frame.ax = 39);
-        let got = answer(&foreign)?;
+        same!("it waits for the answer", thread::schedule(alien.id, 0, 0, 0)?.state, STATE_FAULTED);
+        alien.edit(|frame| frame.ax = 39);
+        let got = answer(&alien)?;
         same!("without the bit: of the instruction", (got.tag.kind(), got.words[0]), (KIND_SYSCALL, 39));
     }
-    // No call of L4 among them, and the destination is nobody's choice.
+    // Not an L4 call, and the destination is not a user's choice.
     for label in 0..=CALL_MASK | IPC_SEND | IPC_RECEIVE | IPC_OPEN {
-        foreign.edit(|frame| own_message(frame, label));
-        same!("nothing else", foreign.resume()?.tag, Tag::new(label as u32, REGISTER_WORDS));
+        alien.edit(|frame| own_message(frame, label));
+        same!("nothing else", alien.resume()?.tag, Tag::new(label as u32, REGISTER_WORDS));
     }
-    foreign.edit(|frame| own_message(frame, 6));
-    foreign.act(EX_TRIGGER)?;
-    same!("triggered before it runs on", foreign.resume()?.tag.kind(), KIND_TRIGGER);
-    same!("and then", foreign.resume()?.tag, Tag::new(6, REGISTER_WORDS));
-    same!("were they on", switch_calls(foreign.id, 0)?, 1);
-    foreign.edit(|frame| own_message(frame, 5));
-    same!("off again", foreign.resume()?.words[0], CALL_OWN | 5);
+    alien.edit(|frame| own_message(frame, 6));
+    alien.act(EX_TRIGGER)?;
+    same!("triggered before it runs on", alien.resume()?.tag.kind(), KIND_TRIGGER);
+    same!("and then", alien.resume()?.tag, Tag::new(6, REGISTER_WORDS));
+    same!("were they on", switch_calls(alien.id, 0)?, 1);
+    alien.edit(|frame| own_message(frame, 5));
+    same!("off again", alien.resume()?.words[0], CALL_HANDLER | 5);
     Ok(())
 }
 
-/// Calls from outside of the entry's page come to the entry with what `syscall` changes, and all else as it was.
-fn foreign_entry() -> Outcome {
-    let foreign = Foreign::new(code_syscall, |frame| own_message(frame, 5))?;
-    foreign.start()?;
-    switch_calls(foreign.id, address(code_entry))?;
-    // The entry's page is not there yet.
-    foreign.edit(|frame| frame.ax = 39);
-    foreign.resume()?;
+/// Calls from outside the entry's page come to the entry with the changes of `syscall`; all other
+/// registers are unchanged.
+fn alien_entry() -> Outcome {
+    let alien = Alien::new(code_syscall, |frame| own_message(frame, 5))?;
+    alien.start()?;
+    switch_calls(alien.id, address(code_entry))?;
+    // The entry's page is not mapped yet.
+    alien.edit(|frame| frame.ax = 39);
+    alien.resume()?;
     for answer in ANSWERS {
-        foreign.edit(|frame| {
+        alien.edit(|frame| {
             own_message(frame, 0);
             (frame.ax, frame.ip, frame.flags) = (39, address(code_syscall), FLAGS | CARRY);
         });
-        let before = foreign.regs();
-        let got = answer(&foreign)?;
+        let before = alien.regs();
+        let got = answer(&alien)?;
         same!("from the entry's page: of the instruction", (got.tag.kind(), got.words[0]), (KIND_SYSCALL, 39));
-        let after = foreign.regs();
+        let after = alien.regs();
         same!("where from, and the flags", (after.r15, after.bx), (before.ip + INSTRUCTION, before.flags));
         same!("the stack", (after.sp, after.bp), (before.sp, before.bp));
         let words = |frame: &Frame| [frame.di, frame.si, frame.dx, frame.r8, frame.r9, frame.r10, frame.r12, frame.r14];
         same!("the others", words(&after), words(&before));
-        foreign.edit(|frame| (frame.ax, frame.ip) = (CALL_OWN | 6, address(code_syscall)));
-        same!("its own messages pass by", answer(&foreign)?.tag, Tag::new(6, REGISTER_WORDS));
+        alien.edit(|frame| (frame.ax, frame.ip) = (CALL_HANDLER | 6, address(code_syscall)));
+        same!("its own messages pass by", answer(&alien)?.tag, Tag::new(6, REGISTER_WORDS));
     }
-    switch_calls(foreign.id, 1)?;
-    foreign.edit(|frame| (frame.ax, frame.ip) = (39, address(code_syscall)));
-    foreign.resume()?;
-    same!("without an entry", foreign.regs().ip, address(code_syscall) + INSTRUCTION);
+    switch_calls(alien.id, 1)?;
+    alien.edit(|frame| (frame.ax, frame.ip) = (39, address(code_syscall)));
+    alien.resume()?;
+    same!("without an entry", alien.regs().ip, address(code_syscall) + INSTRUCTION);
     Ok(())
 }
 
@@ -468,9 +471,9 @@ fn native_no_calls() -> Outcome {
 
 fn calls_invalid() -> Outcome {
     refused!("no entry of a native thread", switch_calls(utcb::my_id(), address(code_entry)), Call Invalid);
-    let foreign = Foreign::new(code_syscall, |_| ())?;
-    refused!("no address", switch_calls(foreign.id, 2), Call Invalid);
-    refused!("the kernel's half", switch_calls(foreign.id, 1 << SPACE_SHIFT), Call Invalid);
+    let alien = Alien::new(code_syscall, |_| ())?;
+    refused!("no address", switch_calls(alien.id, 2), Call Invalid);
+    refused!("the kernel's half", switch_calls(alien.id, 1 << SPACE_SHIFT), Call Invalid);
     Ok(())
 }
 

@@ -33,7 +33,7 @@ pub const CASES: &[Case] = &[
     ("itself-as-pager", itself),
     ("state-while-it-waits", state),
     ("deleted-while-it-waits", deleted),
-    ("answer-from-somebody-else", wrong_answer),
+    ("answer-from-another-thread", wrong_answer),
 ];
 
 extern "C" fn reader(address: u64) -> ! {
@@ -129,7 +129,7 @@ fn no_registers() -> Outcome {
     Ok(())
 }
 
-/// What the faulter has in the registers of words that the message has not.
+/// The faulting thread's values in the word registers that the message does not use.
 const SECRETS: [u64; 2] = [0x5ec2_e713_5ec2_e713, 0x5ec2_e714_5ec2_e714];
 
 extern "C" fn keeper(address: u64) -> ! {
@@ -140,7 +140,7 @@ extern "C" fn keeper(address: u64) -> ! {
     park()
 }
 
-/// Whichever way the message takes: the fast path is for a wait for anybody.
+/// Both paths of the message: the fast path is for an open wait.
 fn no_more_words() -> Outcome {
     for open in [false, true] {
         let id = Spawn { pager: utcb::my_id(), ..Spawn::new(keeper, WINDOW) }.create()?;

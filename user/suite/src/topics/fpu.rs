@@ -1,20 +1,22 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! FPU states: private to each thread, kept through every kind of ipc, read and written by the chief.
+//! FPU states: private to each thread, kept through every kind of ipc, read and written by the
+//! chief.
 
+use crate::alien::{address, code_fpu, code_fpu_load, code_fpu_read, code_syscall, Alien};
 use crate::case::{Case, Outcome};
-use crate::foreign::{address, code_fpu, code_fpu_load, code_fpu_read, code_syscall, Foreign};
 use crate::pool::{cell, page, pages, WINDOW};
-use crate::threads::{helper, park, pause, Spawn};
+use crate::threads::{base_priority, helper, park, pause, Spawn};
 use crate::topics::hardening::has_xsave;
 use crate::{holds, refused, same};
 use core::sync::atomic::Ordering::SeqCst;
 use keel_l4::abi::call::{KIND_PAGE_FAULT, KIND_SYSCALL};
 use keel_l4::abi::fpage::{FPAGE_RWX, PAGE_SIZE};
-use keel_l4::abi::memory::{EX_FPU_GET, EX_FPU_RESET, EX_FPU_SET};
+use keel_l4::abi::memory::{EX_FPU_GET, EX_FPU_RESET, EX_FPU_SET, EX_START};
 use keel_l4::abi::{ExRegs, MapItem};
 use keel_l4::call::Failure;
-use keel_l4::info::info;
 use keel_l4::ipc::{call, send_and_wait, sleep, wait, Message, Received, Timeout};
+use keel_l4::kip::kip;
+use keel_l4::thread::set_priority;
 use keel_l4::{thread, utcb, Fpage, Id};
 
 pub const CASES: &[Case] = &[
@@ -35,8 +37,8 @@ pub const CASES: &[Case] = &[
     ("calls-where-both-use-it", both_use),
     ("calls-where-neither-uses-it", neither_uses),
     ("three-natives-take-turns", natives_take_turns),
-    ("foreign-calls-answered-at-once", foreign_answers),
-    ("foreign-calls-answered-by-one-that-uses-it", foreign_answers_with),
+    ("alien-calls-answered-at-once", alien_answers),
+    ("alien-calls-answered-by-one-that-uses-it", alien_answers_with),
     ("other-registers-answered-at-once", other_registers),
     ("page-faults-answered-at-once", fault_answers),
     ("page-faults-answered-by-one-that-uses-it", fault_answers_with),
@@ -45,12 +47,14 @@ pub const CASES: &[Case] = &[
     ("what-the-buffer-held-does-not-matter", buffer_content),
     ("reset", reset),
     ("reset-of-an-unused-one", reset_unused),
+    ("reset-ends-a-donation", reset_ends_a_donation),
     ("initial-components-are-initial", initial_components),
     ("ones-own", own),
     ("read-state-stays-hidden", stays_hidden),
 ];
 
-/// Offsets in the standard format: control word, mxcsr, xmm0, the state-component bitmap, what follows it.
+/// Offsets in the standard format: control word, mxcsr, xmm0, the state-component bitmap, what
+/// follows it.
 const CONTROL_WORD: u64 = 0;
 const MXCSR: u64 = 24;
 const XMM0: u64 = 160;
@@ -58,13 +62,13 @@ const COMPONENTS: u64 = 512;
 const COMPACTION: u64 = 520;
 /// x87 and SSE.
 const BOTH: u64 = 3;
-/// xmm7, which natives use here.
+/// xmm7, which native threads use here.
 const XMM7: u64 = XMM0 + 7 * 16;
 /// Initial values of the control word and of mxcsr.
 const INITIAL: (u64, u64) = (0x37f, 0x1f80);
 /// Another value of mxcsr.
 const ROUND_DOWN: u64 = 0x3f80;
-/// Messages until all that is remembered of partners is remembered.
+/// Messages that suffice to replace all cached partners.
 const ROUNDS: u64 = 20;
 
 fn buffer() -> u64 {
@@ -76,7 +80,7 @@ fn word(address: u64) -> u64 {
 }
 
 fn set_word(address: u64, value: u64) {
-    // SAFETY: the buffers of this topic are pages of their own.
+    // SAFETY: the buffers of this topic are separate pages.
     unsafe { crate::pool::poke(address, value) };
 }
 
@@ -87,18 +91,18 @@ fn transfer(id: Id, mask: u64, address: u64, size: u64) -> Result<u64, Failure> 
 }
 
 fn get(id: Id, address: u64) -> Result<u64, Failure> {
-    transfer(id, EX_FPU_GET, address, info().fpu_size)
+    transfer(id, EX_FPU_GET, address, kip().fpu_size)
 }
 
 fn set(id: Id, address: u64) -> Result<u64, Failure> {
-    transfer(id, EX_FPU_SET, address, info().fpu_size)
+    transfer(id, EX_FPU_SET, address, kip().fpu_size)
 }
 
-/// A foreign thread whose xmm0 holds `value`, at its first call.
-fn with_xmm0(value: u64) -> Result<Foreign, Failure> {
-    let foreign = Foreign::new(code_fpu, |f| f.di = value)?;
-    foreign.start()?;
-    Ok(foreign)
+/// An alien thread whose xmm0 holds `value`, at its first call.
+fn with_xmm0(value: u64) -> Result<Alien, Failure> {
+    let alien = Alien::new(code_fpu, |f| f.di = value)?;
+    alien.start()?;
+    Ok(alien)
 }
 
 fn two_threads() -> Outcome {
@@ -111,7 +115,7 @@ fn two_threads() -> Outcome {
 }
 
 fn set_xmm7(value: u64) {
-    // SAFETY: xmm7 is no register of code compiled without SSE.
+    // SAFETY: code that is compiled without SSE does not use xmm7.
     unsafe { core::arch::asm!("movq xmm7, {}", in(reg) value, options(nomem, nostack)) };
 }
 
@@ -122,7 +126,8 @@ fn xmm7() -> u64 {
     value
 }
 
-/// Keeps its argument in xmm7 and looks whether it stays; counts rounds in cell 2 + the argument, damage in cell 1.
+/// Keeps its argument in xmm7 and checks it; counts rounds in cell 2 + the argument, damage in cell
+/// 1.
 extern "C" fn keeper(value: u64) -> ! {
     set_xmm7(value);
     for _ in 0..100 {
@@ -144,9 +149,9 @@ fn natives() -> Outcome {
 }
 
 fn read() -> Outcome {
-    let foreign = with_xmm0(0xabcd_ef01_2345_6789)?;
+    let alien = with_xmm0(0xabcd_ef01_2345_6789)?;
     let at = buffer();
-    same!("bytes", get(foreign.id, at)?, info().fpu_size);
+    same!("bytes", get(alien.id, at)?, kip().fpu_size);
     same!("xmm0", word(at + XMM0), 0xabcd_ef01_2345_6789);
     holds!("SSE among the components", word(at + COMPONENTS) & 2 != 0);
     same!("standard format", word(at + COMPACTION), 0);
@@ -154,12 +159,12 @@ fn read() -> Outcome {
 }
 
 fn written() -> Outcome {
-    let foreign = with_xmm0(1)?;
+    let alien = with_xmm0(1)?;
     let at = buffer();
-    get(foreign.id, at)?;
+    get(alien.id, at)?;
     set_word(at + XMM0, 0x7777);
-    set(foreign.id, at)?;
-    same!("xmm0 in the thread", foreign.resume()?.words[0], 0x7777);
+    set(alien.id, at)?;
+    same!("xmm0 in the thread", alien.resume()?.words[0], 0x7777);
     Ok(())
 }
 
@@ -173,11 +178,11 @@ fn copied() -> Outcome {
 }
 
 fn unused() -> Outcome {
-    let foreign = Foreign::new(code_syscall, |_| ())?;
-    foreign.start()?;
+    let alien = Alien::new(code_syscall, |_| ())?;
+    alien.start()?;
     let at = buffer();
     set_word(at + XMM0, 0xffff);
-    get(foreign.id, at)?;
+    get(alien.id, at)?;
     same!("control word", word(at + CONTROL_WORD) & 0xffff, 0x37f);
     same!("mxcsr", word(at + MXCSR) & 0xffff_ffff, 0x1f80);
     same!("xmm0", word(at + XMM0), 0);
@@ -185,55 +190,55 @@ fn unused() -> Outcome {
 }
 
 fn reserved_bits() -> Outcome {
-    let foreign = with_xmm0(5)?;
+    let alien = with_xmm0(5)?;
     let at = buffer();
-    get(foreign.id, at)?;
+    get(alien.id, at)?;
     for (offset, value) in
         [(COMPONENTS, 1 << 62 | BOTH), (COMPACTION, 1 << 63), (COMPACTION + 8, 1), (COMPONENTS, u64::MAX)]
     {
         let before = word(at + offset);
         set_word(at + offset, value);
-        refused!("a state with reserved bits", set(foreign.id, at), Call Invalid);
+        refused!("a state with reserved bits", set(alien.id, at), Call Invalid);
         set_word(at + offset, before);
     }
-    same!("the thread's xmm0", foreign.resume()?.words[0], 5);
+    same!("the thread's xmm0", alien.resume()?.words[0], 5);
     Ok(())
 }
 
 fn reserved_mxcsr() -> Outcome {
-    let foreign = with_xmm0(6)?;
+    let alien = with_xmm0(6)?;
     let at = buffer();
-    get(foreign.id, at)?;
+    get(alien.id, at)?;
     set_word(at + MXCSR, word(at + MXCSR) | 0x8000_0000);
-    refused!("reserved bits of mxcsr", set(foreign.id, at), Call Invalid);
-    same!("the thread's xmm0", foreign.resume()?.words[0], 6);
+    refused!("reserved bits of mxcsr", set(alien.id, at), Call Invalid);
+    same!("the thread's xmm0", alien.resume()?.words[0], 6);
     Ok(())
 }
 
 fn not_mapped() -> Outcome {
-    let foreign = with_xmm0(7)?;
+    let alien = with_xmm0(7)?;
     let kernel = [0xffff_8000_0000_0000, 0xffff_ffff_8010_0000, 1 << 47, !63];
     for address in [crate::pool::WINDOW, 0].into_iter().chain(kernel) {
-        refused!("reading", get(foreign.id, address), Call Invalid);
-        refused!("writing", set(foreign.id, address), Call Invalid);
+        refused!("reading", get(alien.id, address), Call Invalid);
+        refused!("writing", set(alien.id, address), Call Invalid);
     }
     Ok(())
 }
 
 fn not_aligned() -> Outcome {
-    let foreign = with_xmm0(8)?;
+    let alien = with_xmm0(8)?;
     let at = buffer();
     for offset in [1, 8, 32] {
-        refused!("reading", get(foreign.id, at + offset), Call Invalid);
+        refused!("reading", get(alien.id, at + offset), Call Invalid);
     }
     Ok(())
 }
 
 fn too_small() -> Outcome {
-    let foreign = with_xmm0(9)?;
+    let alien = with_xmm0(9)?;
     let at = buffer();
-    for size in [0, 512, info().fpu_size - 1] {
-        refused!("reading", transfer(foreign.id, EX_FPU_GET, at, size), Call Invalid);
+    for size in [0, 512, kip().fpu_size - 1] {
+        refused!("reading", transfer(alien.id, EX_FPU_GET, at, size), Call Invalid);
     }
     Ok(())
 }
@@ -243,12 +248,13 @@ fn denied() -> Outcome {
     Ok(())
 }
 
-/// The answer's label if xmm7 was not as it should be.
+/// The answer's label if xmm7 was wrong.
 const DAMAGED: u32 = 1;
-/// Asks a server for what is in xmm7.
+/// Asks a server for the value in xmm7.
 const ASK: u32 = 1;
 
-/// Answers messages, by reply and wait. If it uses the FPU, xmm7 has the last message's first word.
+/// Answers messages, by reply and wait. If it uses the FPU, it keeps the last message's first word
+/// in xmm7.
 extern "C" fn serve(uses: u64) -> ! {
     let (mut next, mut last) = (wait(Timeout::Never), 0);
     while let Ok(got) = next {
@@ -294,7 +300,8 @@ fn neither_uses() -> Outcome {
     take_turns(false, false)
 }
 
-/// Calls the server whose id is in cell 0; counts its rounds in cell 1 + the argument, damage in cell 4.
+/// Calls the server whose id is in cell 0; counts its rounds in cell 1 + the argument, damage in
+/// cell 4.
 extern "C" fn client(number: u64) -> ! {
     for round in 0..ROUNDS {
         let value = number << 32 | round;
@@ -314,20 +321,21 @@ fn natives_take_turns() -> Outcome {
     Ok(())
 }
 
-/// Lets a foreign thread go on and waits for anybody, which is quick where nothing is out of the ordinary.
-fn answer(foreign: &Foreign, message: Message) -> Result<Received, Failure> {
-    send_and_wait(foreign.id, message, Timeout::Zero, Timeout::Never)
+/// Resumes an alien thread and waits for any sender, which takes the fast path if nothing special
+/// is to be done.
+fn answer(alien: &Alien, message: Message) -> Result<Received, Failure> {
+    send_and_wait(alien.id, message, Timeout::Zero, Timeout::Never)
 }
 
-/// Foreign threads that use the FPU, and one that does not, are answered in turn.
-fn answer_foreign(handlers: u64) -> Outcome {
+/// Alien threads, some of which use the FPU, are answered in turn.
+fn answer_alien(handlers: u64) -> Outcome {
     let users = [with_xmm0(0x1111)?, with_xmm0(0x2222)?];
-    let other = Foreign::new(code_syscall, |_| ())?;
+    let other = Alien::new(code_syscall, |_| ())?;
     other.start()?;
     for _ in 0..ROUNDS {
         same!("a call", answer(&other, Message::label(0))?.tag.kind(), KIND_SYSCALL);
-        for (foreign, value) in users.iter().zip([0x1111, 0x2222]).rev() {
-            same!("xmm0", answer(foreign, Message::label(0))?.words[0], value);
+        for (alien, value) in users.iter().zip([0x1111, 0x2222]).rev() {
+            same!("xmm0", answer(alien, Message::label(0))?.words[0], value);
         }
     }
     same!("the handler's", xmm7(), handlers);
@@ -340,29 +348,29 @@ fn answer_foreign(handlers: u64) -> Outcome {
     Ok(())
 }
 
-fn foreign_answers() -> Outcome {
-    answer_foreign(0)
+fn alien_answers() -> Outcome {
+    answer_alien(0)
 }
 
-fn foreign_answers_with() -> Outcome {
+fn alien_answers_with() -> Outcome {
     set_xmm7(0x9999);
-    answer_foreign(0x9999)
+    answer_alien(0x9999)
 }
 
 fn other_registers() -> Outcome {
-    let (foreign, another) = (with_xmm0(0x3333)?, with_xmm0(0x4444)?);
+    let (alien, another) = (with_xmm0(0x3333)?, with_xmm0(0x4444)?);
     another.resume()?;
-    foreign.resume()?;
+    alien.resume()?;
     for round in 0..ROUNDS {
         same!("another's xmm0", answer(&another, Message::label(0))?.words[0], 0x4444);
-        let mut wanted = foreign.regs();
+        let mut wanted = alien.regs();
         (wanted.bx, wanted.bp, wanted.dx, wanted.si, wanted.di) = (round, 2, 3, 4, 5);
         (wanted.r8, wanted.r9, wanted.r10, wanted.r12, wanted.r13) = (6, 7, 8, 9, 10);
         (wanted.r14, wanted.r15) = (11, 12);
         wanted.ip = address(code_fpu_read);
-        foreign.edit(|frame| *frame = wanted);
-        same!("xmm0", answer(&foreign, Message::label(0))?.words[0], 0x3333);
-        let got = foreign.regs();
+        alien.edit(|frame| *frame = wanted);
+        same!("xmm0", answer(&alien, Message::label(0))?.words[0], 0x3333);
+        let got = alien.regs();
         wanted.ax = got.ax;
         (wanted.ip, wanted.cx, wanted.r11, wanted.orig_ax) = (got.ip, got.cx, got.r11, got.orig_ax);
         holds!("all others are as set", got == wanted);
@@ -374,20 +382,20 @@ fn answer_faults() -> Outcome {
     let values = [0x5555, 0x6666];
     let mut users = [with_xmm0(0)?; 2];
     for (number, value) in values.into_iter().enumerate() {
-        users[number] = Foreign::new(code_fpu_load, |frame| (frame.di, frame.si) = (value, WINDOW))?;
+        users[number] = Alien::new(code_fpu_load, |frame| (frame.di, frame.si) = (value, WINDOW))?;
         users[number].start()?;
     }
     let item = MapItem { send_base: WINDOW, fpage: Fpage::memory(page(), 12, FPAGE_RWX).0 };
     for page in 0..ROUNDS {
-        for foreign in &users {
-            foreign.edit(|frame| frame.si = WINDOW + page * PAGE_SIZE);
-            same!("a fault", answer(foreign, Message::label(0))?.tag.kind(), KIND_PAGE_FAULT);
+        for alien in &users {
+            alien.edit(|frame| frame.si = WINDOW + page * PAGE_SIZE);
+            same!("a fault", answer(alien, Message::label(0))?.tag.kind(), KIND_PAGE_FAULT);
         }
         let item = MapItem { send_base: WINDOW + page * PAGE_SIZE, ..item };
-        for (foreign, value) in users.iter().zip(values) {
-            let mut got = answer(foreign, Message::label(0).with_maps(&[item]))?;
+        for (alien, value) in users.iter().zip(values) {
+            let mut got = answer(alien, Message::label(0).with_maps(&[item]))?;
             while got.tag.kind() == KIND_PAGE_FAULT {
-                got = foreign.serve(got)?;
+                got = alien.serve(got)?;
             }
             same!("xmm0", got.words[0], value);
         }
@@ -408,7 +416,7 @@ fn fault_answers_with() -> Outcome {
     Ok(())
 }
 
-/// Reads pages of the window, and looks after each whether xmm7 stays; damage in cell 1.
+/// Reads pages of the window, and checks xmm7 after each; damage in cell 1.
 extern "C" fn reader(value: u64) -> ! {
     set_xmm7(value);
     for page in 0..ROUNDS {
@@ -435,30 +443,30 @@ fn native_faults() -> Outcome {
 }
 
 fn read_to_two_pages() -> Outcome {
-    /// Not even the first register lies in the first page.
+    /// Not even the first register is in the first page.
     const HEAD: u64 = 128;
-    let foreign = with_xmm0(0x5151)?;
+    let alien = with_xmm0(0x5151)?;
     let at = pages(2) + PAGE_SIZE - HEAD;
-    let around = [at - 8, at + info().fpu_size];
+    let around = [at - 8, at + kip().fpu_size];
     around.iter().for_each(|place| set_word(*place, 0x7e7e));
-    get(foreign.id, at)?;
+    get(alien.id, at)?;
     same!("xmm0", word(at + XMM0), 0x5151);
     same!("words around it", around.map(word), [0x7e7e; 2]);
     set_word(at + XMM0, 0x5252);
-    set(foreign.id, at)?;
-    same!("xmm0 in the thread", foreign.resume()?.words[0], 0x5252);
+    set(alien.id, at)?;
+    same!("xmm0 in the thread", alien.resume()?.words[0], 0x5252);
     Ok(())
 }
 
 fn buffer_content() -> Outcome {
-    let foreign = with_xmm0(0x6161)?;
+    let alien = with_xmm0(0x6161)?;
     let at = buffer();
-    (0..info().fpu_size / 8).for_each(|index| set_word(at + index * 8, u64::MAX));
-    get(foreign.id, at)?;
+    (0..kip().fpu_size / 8).for_each(|index| set_word(at + index * 8, u64::MAX));
+    get(alien.id, at)?;
     same!("xmm0", word(at + XMM0), 0x6161);
     same!("the header's other words", [1, 2, 3, 4, 5, 6, 7].map(|index| word(at + COMPONENTS + index * 8)), [0; 7]);
-    set(foreign.id, at)?;
-    same!("xmm0 in the thread", foreign.resume()?.words[0], 0x6161);
+    set(alien.id, at)?;
+    same!("xmm0 in the thread", alien.resume()?.words[0], 0x6161);
     Ok(())
 }
 
@@ -470,45 +478,70 @@ fn is_initial(at: u64) -> Outcome {
 }
 
 fn reset() -> Outcome {
-    let foreign = with_xmm0(0x7171)?;
+    let alien = with_xmm0(0x7171)?;
     let at = buffer();
-    transfer(foreign.id, EX_FPU_GET | EX_FPU_RESET, at, info().fpu_size)?;
+    transfer(alien.id, EX_FPU_GET | EX_FPU_RESET, at, kip().fpu_size)?;
     same!("xmm0 before", word(at + XMM0), 0x7171);
-    get(foreign.id, at)?;
+    get(alien.id, at)?;
     is_initial(at)?;
-    same!("xmm0 in the thread", foreign.resume()?.words[0], 0);
+    same!("xmm0 in the thread", alien.resume()?.words[0], 0);
     set_word(at + XMM0, 0x7272);
     set_word(at + MXCSR, word(at + MXCSR) & !0xffff_ffff | ROUND_DOWN);
     set_word(at + COMPONENTS, BOTH);
-    transfer(foreign.id, EX_FPU_SET | EX_FPU_RESET, at, info().fpu_size)?;
-    same!("xmm0, set before", foreign.resume()?.words[0], 0);
-    get(foreign.id, at)?;
+    transfer(alien.id, EX_FPU_SET | EX_FPU_RESET, at, kip().fpu_size)?;
+    same!("xmm0, set before", alien.resume()?.words[0], 0);
+    get(alien.id, at)?;
     is_initial(at)
+}
+
+/// A thread that got the processor by thread_switch has it until it enters the kernel; the fast
+/// path of a reset is such an entry too.
+fn reset_ends_a_donation() -> Outcome {
+    extern "C" fn resets(alien: u64) -> ! {
+        for turn in 1..=2 {
+            cell(1).store(turn, SeqCst);
+            if thread::act(Id(alien), EX_FPU_RESET).is_err() {
+                park();
+            }
+            cell(2).store(turn, SeqCst);
+        }
+        park()
+    }
+    let alien = with_xmm0(0x7373)?;
+    alien.resume()?;
+    let taker = Spawn::new(resets, alien.id.0).create()?;
+    set_priority(taker, base_priority() - 1)?;
+    thread::act(taker, EX_START)?;
+    while cell(1).load(SeqCst) < 2 {
+        thread::switch(taker)?;
+    }
+    same!("resets that it returned from", cell(2).load(SeqCst), 1);
+    Ok(())
 }
 
 fn reset_unused() -> Outcome {
-    let foreign = Foreign::new(code_syscall, |_| ())?;
-    foreign.start()?;
-    foreign.act(EX_FPU_RESET)?;
+    let alien = Alien::new(code_syscall, |_| ())?;
+    alien.start()?;
+    alien.act(EX_FPU_RESET)?;
     let at = buffer();
-    get(foreign.id, at)?;
+    get(alien.id, at)?;
     is_initial(at)
 }
 
-/// What memory holds of components that are initial is not what the thread has.
+/// Memory of components in their initial state is not what the thread has.
 fn initial_components() -> Outcome {
-    let foreign = with_xmm0(0x8181)?;
+    let alien = with_xmm0(0x8181)?;
     let at = buffer();
-    get(foreign.id, at)?;
+    get(alien.id, at)?;
     set_word(at + COMPONENTS, 0);
     set_word(at + MXCSR, word(at + MXCSR) & !0xffff_ffff | ROUND_DOWN);
-    set(foreign.id, at)?;
-    // Without XSAVE the state that is there is taken, whatever the header says.
+    set(alien.id, at)?;
+    // Without XSAVE the legacy state is used, whatever the header says.
     let kept = if has_xsave() { 0 } else { 0x8181 };
     for when in ["before it runs", "after it ran"] {
-        get(foreign.id, at)?;
+        get(alien.id, at)?;
         same!(when, (word(at + MXCSR) & 0xffff_ffff, word(at + XMM0)), (ROUND_DOWN, kept));
-        same!("xmm0 in the thread", foreign.resume()?.words[0], kept);
+        same!("xmm0 in the thread", alien.resume()?.words[0], kept);
     }
     Ok(())
 }
@@ -529,20 +562,20 @@ fn own() -> Outcome {
     Ok(())
 }
 
-/// A chief that reads a state gets it in memory only.
+/// A chief that reads a state gets it only in memory.
 fn stays_hidden() -> Outcome {
-    let foreign = Foreign::new(code_syscall, |_| ())?;
-    foreign.start()?;
+    let alien = Alien::new(code_syscall, |_| ())?;
+    alien.start()?;
     let at = buffer();
-    get(foreign.id, at)?;
+    get(alien.id, at)?;
     set_word(at + XMM7, 0xa1a1);
     set_word(at + COMPONENTS, BOTH);
-    set(foreign.id, at)?;
-    foreign.edit(|frame| frame.ip = address(code_fpu_read));
-    foreign.resume()?;
-    get(foreign.id, at)?;
+    set(alien.id, at)?;
+    alien.edit(|frame| frame.ip = address(code_fpu_read));
+    alien.resume()?;
+    get(alien.id, at)?;
     same!("its xmm7", word(at + XMM7), 0xa1a1);
-    get(foreign.id, pages(2) + PAGE_SIZE - 64)?;
+    get(alien.id, pages(2) + PAGE_SIZE - 64)?;
     same!("the chief's xmm7", xmm7(), 0);
     Ok(())
 }

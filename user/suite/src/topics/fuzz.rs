@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! A child task that makes calls at random, again and again, while the suite watches over it.
+//! A child task that makes random calls, while the suite watches it.
 
 use crate::case::{Case, Outcome};
 use crate::pool::{cell, task_number};
@@ -12,15 +12,15 @@ use keel_l4::abi::call::*;
 use keel_l4::abi::ids::*;
 use keel_l4::abi::memory::AREA_DEFAULT;
 use keel_l4::call::{invoke, Registers};
-use keel_l4::info::now;
 use keel_l4::ipc::{call, sleep, Message};
+use keel_l4::kip::now;
 use keel_l4::task::hand_over;
-use keel_l4::{source, utcb, Id};
+use keel_l4::{kernel_object, utcb, Id};
 
 pub const CASES: &[Case] =
     &[("hundred-thousand-random-calls", random_calls), ("random-calls-by-three-threads", three_threads)];
 
-/// Calls in all, and time after which a fuzzer that makes none is started anew.
+/// Total number of calls, and the time without a call after which a fuzzer is restarted.
 const CALLS: u64 = 100_000;
 const STALL: u64 = 4_000_000;
 /// All of it must end within this time.
@@ -30,7 +30,7 @@ const MADE: usize = 1;
 const SELF: usize = 2;
 const SPARE: usize = 3;
 
-/// A word that is often something meaningful.
+/// A random word that is often a meaningful value.
 fn word(state: &mut u64) -> u64 {
     let choice = random(state);
     let value = random(state);
@@ -50,7 +50,7 @@ fn word(state: &mut u64) -> u64 {
     }
 }
 
-/// Nothing that waits for ever, prints, or stops the machine's log.
+/// Nothing that waits without end, prints, or stops the machine's log.
 fn tame(registers: &mut Registers) {
     if registers.ax & CALL_MASK == CALL_IPC {
         registers.ax &= !(IPC_TIMEOUT_MASK << IPC_SEND_TIMEOUT_SHIFT | IPC_TIMEOUT_MASK << IPC_RECEIVE_TIMEOUT_SHIFT);
@@ -66,7 +66,8 @@ extern "C" fn fuzzer(seed: u64) -> ! {
     loop {
         for index in 0..512 {
             if random(&mut state) & 63 == 0 {
-                // SAFETY: words of this thread's own UTCB but the first, by which it is found.
+                // SAFETY: words of this thread's own UTCB except the first, by which the UTCB is
+                // found.
                 unsafe { utcb::address().cast::<u64>().add(index.max(1)).write_volatile(word(&mut state)) };
             }
         }
@@ -87,13 +88,13 @@ extern "C" fn fuzzer(seed: u64) -> ! {
     }
 }
 
-/// Runs fuzzers until `calls` are made: a task that stalls (it deleted, stopped or unmapped itself)
-/// is made anew with the next seed.
+/// Runs fuzzers until `calls` are made. A task that stalls (it deleted, stopped or unmapped itself)
+/// is created again with the next seed.
 fn run(calls: u64, threads: u64) -> Outcome {
     let mut plan = child_plan(fuzzer, 1);
     let spare = task_number();
     let end = now() + LIMIT;
-    let before = source::account(Id::NIL)?[ACCOUNT_USED as usize];
+    let before = kernel_object::account(Id::NIL)?[ACCOUNT_USED as usize];
     let (mut seed, mut last) = (crate::pool::seed(0x5eed_0001), u64::MAX);
     cell(SPARE).store(spare as u64, SeqCst);
     while cell(MADE).load(SeqCst) < calls {
@@ -117,13 +118,13 @@ fn run(calls: u64, threads: u64) -> Outcome {
     }
     remove_task(plan.number)?;
     let _ = remove_task(spare);
-    same!("pages used, before and after", source::account(Id::NIL)?[ACCOUNT_USED as usize], before);
+    same!("pages used, before and after", kernel_object::account(Id::NIL)?[ACCOUNT_USED as usize], before);
     holds!("sigma0 to answer", call(Id::SIGMA0, Message::label(0x7777))?.tag.label() != 0);
     holds!("the root task to answer", call(Id::ROOT, Message::label(0x7777))?.tag.label() != 0);
     Ok(())
 }
 
-/// A further fuzzing lthread in the child.
+/// One more fuzzing lthread in the child.
 fn start_another(child: Child, seed: u64) -> Outcome {
     let mut record = keel_l4::abi::ExRegs::zeroed();
     (record.ip, record.sp, record.argument) = (fuzzer as Main as usize as u64, crate::pool::stack(), seed);
@@ -131,7 +132,7 @@ fn start_another(child: Child, seed: u64) -> Outcome {
     use keel_l4::abi::memory::*;
     let mask = EX_CREATE | EX_START | EX_IP | EX_SP | EX_ARGUMENT | EX_PAGER | EX_HANDLER;
     let any = keel_l4::thread::lthread(child.task, LTHREAD_TASK as u16);
-    // A fuzzer that runs already may have used up the task's quota: then there is one less.
+    // A fuzzer that already runs may have used up the task's quota; then there is one less.
     let _ = keel_l4::thread::exchange(any, mask, &mut record);
     Ok(())
 }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! What can be seen from user mode of how the kernel protects itself and its users.
+//! What user mode can observe of how the kernel protects itself and its users.
 
 // Reading CPUID is unsafe up to Rust 1.93 and safe from then on.
 #![allow(unused_unsafe)]
 
+use crate::alien::*;
 use crate::case::{Case, Fault, Outcome};
-use crate::foreign::*;
 use crate::pool::{page, peek, poke, PAGE, WINDOW};
 use crate::same;
 use crate::threads::{park, pause, remove_task, Main, Spawn};
@@ -14,10 +14,10 @@ use core::arch::asm;
 use core::arch::x86_64::{__cpuid, __cpuid_count};
 use keel_l4::abi::call::*;
 use keel_l4::abi::fpage::{FPAGE_RWX, SPACE_SHIFT, USER_END};
-use keel_l4::abi::memory::FEATURE_TAGGED_TLB;
+use keel_l4::abi::memory::FEATURE_PCID;
 use keel_l4::abi::MapItem;
-use keel_l4::info::{info, kernel_words};
 use keel_l4::ipc::{call, receive, send_and_wait, wait, Message, Received, Timeout};
+use keel_l4::kip::{kernel_words, kip};
 use keel_l4::{mapping, sigma0, utcb, Fpage};
 
 pub const CASES: &[Case] = &[
@@ -33,27 +33,27 @@ pub const CASES: &[Case] = &[
 /// #GP.
 const GENERAL_PROTECTION: u32 = 13;
 
-/// UMIP: user mode cannot see where the kernel's tables lie.
+/// UMIP: user mode cannot read the addresses of the kernel's tables.
 fn has_umip() -> bool {
     // SAFETY: every 64-bit processor has CPUID.
     unsafe { __cpuid(0).eax >= 7 && __cpuid_count(7, 0).ecx & 1 << 2 != 0 }
 }
 
-/// OSXSAVE: the kernel has XSAVE on (Intel SDM 2A, CPUID).
+/// OSXSAVE: the kernel has enabled XSAVE (Intel SDM 2A, CPUID).
 pub fn has_xsave() -> bool {
     // SAFETY: as above.
     unsafe { __cpuid(1).ecx & 1 << 27 != 0 }
 }
 
-/// PCID: the TLB tells spaces apart.
+/// PCID: the TLB distinguishes spaces.
 fn has_pcid() -> bool {
     // SAFETY: as above.
     unsafe { __cpuid(1).ecx & 1 << 17 != 0 }
 }
 
 fn tagged() -> Outcome {
-    let unwanted = kernel_words(info()).any(|word| word == b"nopcid" || word == b"noclear");
-    let tagged = info().features & FEATURE_TAGGED_TLB != 0;
+    let unwanted = kernel_words(kip()).any(|word| word == b"nopcid" || word == b"noclear");
+    let tagged = kip().features & FEATURE_PCID != 0;
     same!("the kernel's claim", tagged, has_pcid() && !unwanted);
     Ok(())
 }
@@ -61,17 +61,17 @@ fn tagged() -> Outcome {
 fn tables_hidden() -> Outcome {
     let expected = if has_umip() { (KIND_EXCEPTION, GENERAL_PROTECTION) } else { (KIND_SYSCALL, GATE_SYSCALL as u32) };
     for code in [code_sgdt as unsafe extern "C" fn(), code_sidt, code_sldt, code_str, code_smsw] {
-        let foreign = Foreign::new(code, |f| f.di = page())?;
-        let got = foreign.start()?;
+        let alien = Alien::new(code, |f| f.di = page())?;
+        let got = alien.start()?;
         same!("kind and label", (got.tag.kind(), got.tag.label()), expected);
-        remove_task(foreign.number)?;
+        remove_task(alien.number)?;
     }
     Ok(())
 }
 
 /// Sets AC, then reads at `address`.
 extern "C" fn aligned_reader(address: u64) -> ! {
-    // SAFETY: the case wants the fault; what follows accesses nothing that is not aligned.
+    // SAFETY: the case expects the fault; the code after it makes only aligned accesses.
     unsafe {
         asm!("pushfq", "or dword ptr [rsp], {ac}", "popfq", "mov {word}, [{address}]",
             ac = const 1 << 18, address = in(reg) address, word = out(reg) _);
@@ -79,19 +79,19 @@ extern "C" fn aligned_reader(address: u64) -> ! {
     park()
 }
 
-/// In the kernel the flag would switch SMAP off: the kernel panics if an interrupt finds it so.
+/// In the kernel the flag would disable SMAP: the kernel panics if an interrupt finds it set.
 fn alignment_flag() -> Outcome {
     let me = utcb::my_id();
     let id = Spawn { pager: me, ..Spawn::new(aligned_reader, WINDOW) }.start()?;
-    // Nobody takes the fault yet: the kernel has nothing to run, and the end of the pause interrupts it.
+    // No thread serves the fault yet: the kernel is idle, and the end of the pause interrupts it.
     pause(2_000_000);
     let fault = receive(id, Timeout::Never)?;
     same!("kind, address", (fault.tag.kind(), fault.words[0]), (KIND_PAGE_FAULT, WINDOW));
     Ok(())
 }
 
-/// The last `syscall` that there could be: the ip after it is not canonical, and SYSRET to it
-/// faults in the kernel.
+/// The last possible `syscall`: the ip after it is not canonical, and SYSRET to it faults in the
+/// kernel.
 const LAST_CALL: u64 = (1 << SPACE_SHIFT) - 2;
 
 /// A page whose last two bytes are a `syscall`, as an answer for the page at `address`.
@@ -106,17 +106,17 @@ fn page_with_last_call(address: u64) -> Result<Message, Fault> {
     Ok(Message::label(0).with_maps(&[item]))
 }
 
-/// Nobody gets the page for it.
+/// No thread gets the page.
 fn last_call() -> Outcome {
-    let foreign = Foreign::new(code_syscall, |f| f.ip = LAST_CALL)?;
-    same!("the fault's address", foreign.start_raw()?.words[0], LAST_CALL);
-    let again = call(foreign.id, page_with_last_call(LAST_CALL)?)?;
+    let alien = Alien::new(code_syscall, |f| f.ip = LAST_CALL)?;
+    same!("the fault's address", alien.start_raw()?.words[0], LAST_CALL);
+    let again = call(alien.id, page_with_last_call(LAST_CALL)?)?;
     same!("kind, address", (again.tag.kind(), again.words[0]), (KIND_PAGE_FAULT, LAST_CALL));
     Ok(())
 }
 
 core::arch::global_asm!(
-    // rdi: the address of two words, a server's id and where the second call is.
+    // rdi: the address of two words, a server's id and the address of the second call.
     "code_calls: mov rbx, rdi",
     "call 2f",
     "push qword ptr [rbx + 8]",
@@ -124,7 +124,7 @@ core::arch::global_asm!(
     "mov rdx, rdi",
     "xor esi, esi",
     "mov eax, {call}",
-    // The first time here, the second time there.
+    // The first time here, the second time at that address.
     "mov rcx, [rsp]",
     "cmp rcx, [rbx + 8]",
     "je 3f",
@@ -137,15 +137,15 @@ unsafe extern "C" {
     fn code_calls();
 }
 
-/// A native thread that calls the worker, and again by the `syscall` at `place`: the fault that it
-/// makes there.
+/// A native thread that calls the worker, and then again with the `syscall` at `place`. Returns the
+/// fault that it raises there.
 fn calls_from(place: u64) -> Result<Received, Fault> {
     let block = page();
     for (word, value) in (block..).step_by(8).zip([utcb::my_id().0, place]) {
-        // SAFETY: the page is the case's own.
+        // SAFETY: the page belongs to the case.
         unsafe { poke(word, value) };
     }
-    // SAFETY: it takes one argument and never returns.
+    // SAFETY: the function takes one argument and never returns.
     let main = unsafe { core::mem::transmute::<unsafe extern "C" fn(), Main>(code_calls) };
     let id = Spawn::watched(main, block).start()?;
     let first = wait(Timeout::Never)?;
@@ -155,8 +155,8 @@ fn calls_from(place: u64) -> Result<Received, Fault> {
     Ok(fault)
 }
 
-/// The same for a native thread, which is left to by SYSRET after its call: with nothing but the
-/// page's absence between.
+/// The same for a native thread to which the kernel returns by SYSRET after its call; only the page
+/// is missing.
 fn native_last_call() -> Outcome {
     let fault = calls_from(LAST_CALL)?;
     let again = send_and_wait(fault.from, page_with_last_call(LAST_CALL)?, Timeout::Zero, Timeout::Never)?;
@@ -164,7 +164,7 @@ fn native_last_call() -> Outcome {
     Ok(())
 }
 
-/// The last call that can be made: its thread goes on at the first address that nothing can be at.
+/// The last possible call: its thread resumes at the first non-canonical address.
 fn last_possible_call() -> Outcome {
     let fault = calls_from(USER_END - 2)?;
     let called = send_and_wait(fault.from, page_with_last_call(USER_END - 2)?, Timeout::Zero, Timeout::Never)?;
@@ -174,14 +174,14 @@ fn last_possible_call() -> Outcome {
     Ok(())
 }
 
-/// A large page that would end there comes in small ones, and its last does not.
+/// A large page that would end there is mapped as small pages, without the last one.
 fn large_page_at_the_end() -> Outcome {
     const LOG2: u8 = 21;
     let first = (1 << SPACE_SHIFT) - (1 << LOG2);
     let window = Fpage::memory(first, LOG2, FPAGE_RWX);
     same!("where it comes", sigma0::any(Fpage::memory(0, LOG2, FPAGE_RWX), window)?.send_base, first);
     for place in [first, USER_END - 8] {
-        // SAFETY: fresh memory.
+        // SAFETY: new memory.
         unsafe { poke(place, place) };
         same!("a word", peek(place), place);
     }

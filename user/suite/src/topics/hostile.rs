@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Code and arguments that mean harm. What is expected is mostly that everybody else lives on.
+//! Hostile code and arguments. In most cases the expected result is that all other tasks continue.
 
+use crate::alien::*;
 use crate::case::{Case, Fault, Outcome};
-use crate::foreign::*;
 use crate::pool::{cell, page, PAGE, WINDOW};
 use crate::threads::{child, helper, park, pause, remove_task};
 use crate::topics::window::slot;
@@ -13,8 +13,8 @@ use keel_l4::abi::fpage::FPAGE_RWX;
 use keel_l4::abi::memory::{EX_DEBUG_SET, EX_TRIGGER, FEATURE_FSGSBASE};
 use keel_l4::abi::{ExRegs, Frame, MapItem};
 use keel_l4::call::{invoke, Failure, Registers};
-use keel_l4::info::info;
 use keel_l4::ipc::{call, receive, send, Message, Received, Timeout};
+use keel_l4::kip::kip;
 use keel_l4::{sigma0, thread, utcb, Fpage, Id};
 
 pub const CASES: &[Case] = &[
@@ -25,7 +25,7 @@ pub const CASES: &[Case] = &[
     ("every-software-interrupt", every_interrupt),
     ("sysenter", sysenter),
     ("single-step-into-a-call", step_into_call),
-    ("watchpoint-behind-a-stack-switch", watch_behind_ss),
+    ("watchpoint-after-a-stack-switch", watch_after_ss),
     ("gs-base-chosen-by-the-user", gs_base),
     ("gs-base-chosen-by-a-spinner", gs_base_spinner),
     ("selectors-of-the-kernel", kernel_selectors),
@@ -34,10 +34,10 @@ pub const CASES: &[Case] = &[
     ("frame-changed-while-it-runs", frame_races),
 ];
 
-/// Where code made by a case is mapped in the foreign task.
+/// Address of generated code in the alien task.
 const CODE: u64 = 0x7000_0000;
 
-/// A small generator: the cases repeat themselves exactly.
+/// A small random generator: the cases are reproducible.
 pub fn random(state: &mut u64) -> u64 {
     *state ^= *state << 13;
     *state ^= *state >> 7;
@@ -45,11 +45,11 @@ pub fn random(state: &mut u64) -> u64 {
     state.wrapping_mul(0x2545_f491_4f6c_dd1d)
 }
 
-/// Looks whether a task made afresh still works.
+/// Checks that a new task still works.
 fn all_is_well() -> Outcome {
-    let foreign = Foreign::new(code_syscall, |f| f.ax = 0x600d)?;
-    same!("a fresh thread's rax", foreign.start()?.words[0], 0x600d);
-    remove_task(foreign.number)?;
+    let alien = Alien::new(code_syscall, |f| f.ax = 0x600d)?;
+    same!("a fresh thread's rax", alien.start()?.words[0], 0x600d);
+    remove_task(alien.number)?;
     Ok(())
 }
 
@@ -72,7 +72,7 @@ fn all_ones() -> Outcome {
 
 extern "C" fn numbers(_: u64) -> ! {
     for number in 0..0x1_0000u64 {
-        // Nothing that waits: the phases get a zero timeout each.
+        // No call that waits: both phases get a zero timeout.
         let ax = (number & !0xf00) | IPC_SEND_ZERO | IPC_RECEIVE_ZERO;
         invoke(Registers { ax, di: Id::INVALID.0, ..Registers::default() });
     }
@@ -95,7 +95,7 @@ extern "C" fn scribble(_: u64) -> ! {
     let words = utcb::address().cast::<u64>();
     for fill in [u64::MAX, 0x8000_0000_0000_0000, 0x1234_5678_9abc_def0] {
         for index in 0..512 {
-            // SAFETY: the page is this thread's own; nothing of the library is used below.
+            // SAFETY: the page is this thread's own; the library is not used below.
             unsafe { words.add(index).write_volatile(fill) };
         }
         for number in 0..7u64 {
@@ -125,18 +125,18 @@ fn utcb_overwritten() -> Outcome {
 fn kernel_stack() -> Outcome {
     for sp in [0xffff_8000_0000_1000u64, 0xffff_ffff_8010_0000, u64::MAX, 8] {
         for code in [code_ud2 as unsafe extern "C" fn(), code_syscall, code_int80, code_divide] {
-            let foreign = Foreign::new(code, |f| f.sp = sp)?;
-            let got = foreign.start()?;
+            let alien = Alien::new(code, |f| f.sp = sp)?;
+            let got = alien.start()?;
             holds!("a call or an exception", matches!(got.tag.kind(), KIND_SYSCALL | KIND_EXCEPTION));
-            same!("its stack pointer", foreign.regs().sp, sp);
-            remove_task(foreign.number)?;
+            same!("its stack pointer", alien.regs().sp, sp);
+            remove_task(alien.number)?;
             crate::pool::reset_stacks();
         }
     }
     all_is_well()
 }
 
-/// A page of the window that may be executed, for code made by a case.
+/// An executable page of the window, for generated code.
 fn code_page() -> Result<u64, Failure> {
     sigma0::any(Fpage::memory(0, 12, FPAGE_RWX), slot(0))?;
     Ok(WINDOW)
@@ -144,31 +144,31 @@ fn code_page() -> Result<u64, Failure> {
 
 fn write_code(at: u64, bytes: &[u8]) {
     for (offset, byte) in bytes.iter().enumerate() {
-        // SAFETY: the page is the case's own.
+        // SAFETY: the page belongs to the case.
         unsafe { ((at + offset as u64) as *mut u8).write_volatile(*byte) };
     }
 }
 
-/// A foreign thread at `CODE`, to which its first fault's answer maps the page `at`.
-fn at_code(at: u64, frame: impl FnOnce(&mut Frame)) -> Result<(Foreign, Message), Failure> {
-    let foreign = Foreign::new(code_syscall, |f| {
+/// An alien thread at `CODE`; the answer to its first fault maps the page `at`.
+fn at_code(at: u64, frame: impl FnOnce(&mut Frame)) -> Result<(Alien, Message), Failure> {
+    let alien = Alien::new(code_syscall, |f| {
         f.ip = CODE;
         frame(f);
     })?;
-    foreign.start_raw()?;
+    alien.start_raw()?;
     let item = MapItem { send_base: CODE, fpage: Fpage::memory(at, 12, FPAGE_RWX).0 };
-    Ok((foreign, Message::label(0).with_maps(&[item])))
+    Ok((alien, Message::label(0).with_maps(&[item])))
 }
 
 fn every_interrupt() -> Outcome {
     let at = code_page()?;
-    let (foreign, with_code) = at_code(at, |_| ())?;
+    let (alien, with_code) = at_code(at, |_| ())?;
     write_code(at, &[0x0f, 0x05]);
-    same!("a call first", call(foreign.id, with_code)?.tag.kind(), KIND_SYSCALL);
+    same!("a call first", call(alien.id, with_code)?.tag.kind(), KIND_SYSCALL);
     for number in 0..=255u8 {
         write_code(at, &[0xcd, number]);
-        foreign.edit(|f| f.ip = CODE);
-        let got: Received = foreign.resume()?;
+        alien.edit(|f| f.ip = CODE);
+        let got: Received = alien.resume()?;
         let expected = match number {
             0x80 => (KIND_SYSCALL, GATE_INT80),
             3 => (KIND_EXCEPTION, 3),
@@ -185,53 +185,53 @@ fn every_interrupt() -> Outcome {
 }
 
 fn sysenter() -> Outcome {
-    let foreign = Foreign::new(code_sysenter, |_| ())?;
-    let got = foreign.start()?;
+    let alien = Alien::new(code_sysenter, |_| ())?;
+    let got = alien.start()?;
     holds!("a call or an exception", matches!(got.tag.kind(), KIND_SYSCALL | KIND_EXCEPTION));
     all_is_well()
 }
 
 fn step_into_call() -> Outcome {
     for code in [code_syscall as unsafe extern "C" fn(), code_int80, code_sysenter] {
-        let foreign = Foreign::new(code, |f| f.flags |= 0x100)?;
-        let mut got = foreign.start()?;
+        let alien = Alien::new(code, |f| f.flags |= 0x100)?;
+        let mut got = alien.start()?;
         for _ in 0..6 {
             holds!("a call or an exception", matches!(got.tag.kind(), KIND_SYSCALL | KIND_EXCEPTION));
-            got = foreign.resume()?;
+            got = alien.resume()?;
         }
     }
     all_is_well()
 }
 
-fn watch_behind_ss() -> Outcome {
+fn watch_after_ss() -> Outcome {
     let word = page();
     crate::topics::window::fill(word, 1, DATA);
-    let foreign = Foreign::new(code_load_ss, |f| f.di = word)?;
+    let alien = Alien::new(code_load_ss, |f| f.di = word)?;
     let mut record = ExRegs::zeroed();
     // Breakpoint 0: read or write of two bytes.
     record.debug = [word, 0, 0, 0, 0, 1 | 0b0111 << 16];
-    thread::exchange(foreign.id, EX_DEBUG_SET, &mut record)?;
-    let mut got = foreign.start()?;
+    thread::exchange(alien.id, EX_DEBUG_SET, &mut record)?;
+    let mut got = alien.start()?;
     for _ in 0..6 {
         holds!("a call or an exception", matches!(got.tag.kind(), KIND_SYSCALL | KIND_EXCEPTION));
-        got = foreign.resume()?;
+        got = alien.resume()?;
     }
     all_is_well()
 }
 
-/// Bases that a user could choose to mislead a kernel that looks at gs.
+/// Bases that could mislead a kernel that trusts gs.
 const BASES: [u64; 4] = [0, 0xffff_8000_0000_0000, 0xffff_ffff_8000_0000, 0x7fff_ffff_f000];
 
 fn gs_base() -> Outcome {
     for base in BASES {
         for code in [code_wrgsbase as unsafe extern "C" fn(), code_wrgsbase_ud2] {
-            let foreign = Foreign::new(code, |f| f.di = base)?;
-            let got = foreign.start()?;
+            let alien = Alien::new(code, |f| f.di = base)?;
+            let got = alien.start()?;
             holds!("a call or an exception", matches!(got.tag.kind(), KIND_SYSCALL | KIND_EXCEPTION));
-            if info().features & FEATURE_FSGSBASE != 0 {
-                same!("base in the frame", foreign.regs().gs_base, base);
+            if kip().features & FEATURE_FSGSBASE != 0 {
+                same!("base in the frame", alien.regs().gs_base, base);
             }
-            remove_task(foreign.number)?;
+            remove_task(alien.number)?;
         }
     }
     all_is_well()
@@ -240,37 +240,37 @@ fn gs_base() -> Outcome {
 fn gs_base_spinner() -> Outcome {
     for base in BASES {
         let counter = cell(4) as *const _ as u64;
-        // Where a thread cannot choose its base by an instruction, its chief chooses it.
-        let foreign = if info().features & FEATURE_FSGSBASE != 0 {
-            Foreign::new(code_wrgsbase_spin, |f| (f.di, f.si) = (base, counter))?
+        // If a thread cannot set its base by an instruction, its chief sets it.
+        let alien = if kip().features & FEATURE_FSGSBASE != 0 {
+            Alien::new(code_wrgsbase_spin, |f| (f.di, f.si) = (base, counter))?
         } else {
-            Foreign::new(code_spin, |f| (f.gs_base, f.di) = (base, counter))?
+            Alien::new(code_spin, |f| (f.gs_base, f.di) = (base, counter))?
         };
-        foreign.spin(cell(4))?;
+        alien.spin(cell(4))?;
         pause(5_000_000);
-        remove_task(foreign.number)?;
+        remove_task(alien.number)?;
     }
     all_is_well()
 }
 
 fn kernel_selectors() -> Outcome {
     for selector in [0u64, 8, 0x10, 0x18, 0x20, 0x28, 0x30, 0x38, 0x40, 0x2b, 0x33, 0x4b, 7, 0xffff] {
-        let foreign = Foreign::new(code_load_ds, |f| f.di = selector)?;
-        let got = foreign.start()?;
+        let alien = Alien::new(code_load_ds, |f| f.di = selector)?;
+        let got = alien.start()?;
         let seen = (selector, got.tag.kind(), got.words[0]);
         let well = matches!(got.tag.kind(), KIND_SYSCALL | KIND_EXCEPTION);
         same!("selector, kind of message, its word 0", (seen, well), (seen, true));
-        remove_task(foreign.number)?;
+        remove_task(alien.number)?;
     }
     all_is_well()
 }
 
 fn random_frames() -> Outcome {
     let mut state = crate::pool::seed(0x1234_5678_9abc_def1);
-    let foreign = Foreign::new(code_syscall, |_| ())?;
-    foreign.start()?;
+    let alien = Alien::new(code_syscall, |_| ())?;
+    alien.start()?;
     for _ in 0..3000 {
-        foreign.edit(|frame| {
+        alien.edit(|frame| {
             let words = (frame as *mut Frame).cast::<u64>();
             for index in 0..size_of::<Frame>() / 8 {
                 let value = random(&mut state);
@@ -279,11 +279,11 @@ fn random_frames() -> Outcome {
                 unsafe { words.add(index).write(value) };
             }
         });
-        // Whatever it does, it faults or calls: nothing is mapped where it may go, or it is stopped.
-        send(foreign.id, Message::label(0), Timeout::Zero)?;
-        if receive(foreign.id, Timeout::After(2_000_000)).is_err() {
-            foreign.act(EX_TRIGGER)?;
-            receive(foreign.id, Timeout::After(1_000_000_000))?;
+        // It faults or calls in any case: nothing is mapped at other addresses, or it is stopped.
+        send(alien.id, Message::label(0), Timeout::Zero)?;
+        if receive(alien.id, Timeout::After(2_000_000)).is_err() {
+            alien.act(EX_TRIGGER)?;
+            receive(alien.id, Timeout::After(1_000_000_000))?;
         }
     }
     all_is_well()
@@ -292,25 +292,25 @@ fn random_frames() -> Outcome {
 fn random_code() -> Outcome {
     let at = code_page()?;
     let mut state = crate::pool::seed(0xfeed_beef_cafe_f00d);
-    let (foreign, with_code) = at_code(at, |_| ())?;
+    let (alien, with_code) = at_code(at, |_| ())?;
     write_code(at, &[0x0f, 0x05]);
-    call(foreign.id, with_code)?;
+    call(alien.id, with_code)?;
     for _ in 0..3000 {
         let bytes: [u8; 64] = core::array::from_fn(|_| harmless_to_emulators((random(&mut state) >> 32) as u8));
         write_code(at, &bytes);
         let mut frame = fresh_words(&mut state);
         frame.ip = CODE;
-        crate::pool::set_frame(foreign.frame, &frame);
-        send(foreign.id, Message::label(0), Timeout::Zero)?;
-        if receive(foreign.id, Timeout::After(1_000_000)).is_err() {
-            foreign.act(EX_TRIGGER)?;
-            receive(foreign.id, Timeout::After(1_000_000_000))?;
+        crate::pool::set_frame(alien.frame, &frame);
+        send(alien.id, Message::label(0), Timeout::Zero)?;
+        if receive(alien.id, Timeout::After(1_000_000)).is_err() {
+            alien.act(EX_TRIGGER)?;
+            receive(alien.id, Timeout::After(1_000_000_000))?;
         }
     }
     all_is_well()
 }
 
-/// QEMU 7.2 itself gives up on some malformed VEX instructions: their prefixes are left out.
+/// QEMU 7.2 itself aborts on some malformed VEX instructions, so their prefixes are avoided.
 fn harmless_to_emulators(byte: u8) -> u8 {
     if matches!(byte, 0xc4 | 0xc5) {
         0x90
@@ -319,7 +319,7 @@ fn harmless_to_emulators(byte: u8) -> u8 {
     }
 }
 
-/// A frame with random general registers, some of them small numbers.
+/// A frame with random general registers, some with small numbers.
 fn fresh_words(state: &mut u64) -> Frame {
     let mut frame = Frame::zeroed();
     for word in
@@ -331,7 +331,7 @@ fn fresh_words(state: &mut u64) -> Frame {
     frame
 }
 
-/// Writes random words into the frame at its argument for ever.
+/// Writes random words into the frame at its argument, without end.
 extern "C" fn frame_writer(index: u64) -> ! {
     let mut state = 99;
     loop {
@@ -344,15 +344,15 @@ extern "C" fn frame_writer(index: u64) -> ! {
 }
 
 fn frame_races() -> Outcome {
-    let foreign = Foreign::new(code_syscall, |_| ())?;
-    foreign.start()?;
-    let writer = helper(frame_writer, foreign.frame)?;
+    let alien = Alien::new(code_syscall, |_| ())?;
+    alien.start()?;
+    let writer = helper(frame_writer, alien.frame)?;
     thread::schedule(writer, SCHEDULE_SLICE, 0, 200_000)?;
     for _ in 0..300 {
-        send(foreign.id, Message::label(0), Timeout::Zero)?;
-        if receive(foreign.id, Timeout::After(2_000_000)).is_err() {
-            foreign.act(EX_TRIGGER)?;
-            receive(foreign.id, Timeout::After(1_000_000_000))?;
+        send(alien.id, Message::label(0), Timeout::Zero)?;
+        if receive(alien.id, Timeout::After(2_000_000)).is_err() {
+            alien.act(EX_TRIGGER)?;
+            receive(alien.id, Timeout::After(1_000_000_000))?;
         }
     }
     crate::threads::remove(writer)?;

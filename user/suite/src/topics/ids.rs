@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Ids, id_nearest, the information page, the UTCB's place.
+//! Ids, id_nearest, the KIP, the address of the UTCB.
 
 use crate::case::{Case, Outcome};
 use crate::pool;
@@ -8,10 +8,10 @@ use crate::{holds, refused, same};
 use keel_l4::abi::call::{CALL_ID_NEAREST, KIND_PAGE_FAULT, NEAREST_OUTER, NEAREST_SAME_CLAN};
 use keel_l4::abi::fpage::{FPAGE_WRITE, PAGE_SIZE};
 use keel_l4::abi::ids::{LTHREAD_TASK, TASK_ROOT, VERSION_MAX};
-use keel_l4::abi::memory::{AREA_DEFAULT, AREA_UTCBS, INFO_MAGIC, INFO_VERSION};
+use keel_l4::abi::memory::{AREA_DEFAULT, AREA_UTCBS, KIP_MAGIC, KIP_VERSION};
 use keel_l4::call::{invoke, Registers};
-use keel_l4::info::{info, now};
 use keel_l4::ipc::{call, receive, send, sleep, Message, Timeout};
+use keel_l4::kip::{kip, now};
 use keel_l4::thread::nearest;
 use keel_l4::{utcb, Id};
 
@@ -21,15 +21,15 @@ pub const CASES: &[Case] = &[
     ("helper-utcb-place", helper_utcb_place),
     ("nearest-other-task", nearest_other_task),
     ("nearest-own-thread", nearest_own_thread),
-    ("nearest-nobody", nearest_nobody),
+    ("nearest-of-no-thread", nearest_no_thread),
     ("nearest-deleted", nearest_deleted),
     ("version-grows-with-lthread", version_grows),
     ("old-id-never-names-new-thread", old_id),
     ("task-id-shape", task_id_shape),
     ("task-version-grows", task_version_grows),
     ("constants-name-the-first-tasks", first_tasks),
-    ("info-page", info_page),
-    ("info-page-is-read-only", info_read_only),
+    ("kip", kip_words),
+    ("kip-is-read-only", kip_read_only),
     ("clock-runs", clock_runs),
     ("registers-are-kept", registers_kept),
 ];
@@ -74,9 +74,9 @@ fn nearest_own_thread() -> Outcome {
     Ok(())
 }
 
-fn nearest_nobody() -> Outcome {
+fn nearest_no_thread() -> Outcome {
     for id in [Id::INVALID, Id::thread(1, 0xffff, 0, 1), Id::thread(VERSION_MAX, TASK_ROOT as u32, 0, 1)] {
-        refused!("nearest of nobody", nearest(id), Call NoPartner);
+        refused!("nearest of no thread", nearest(id), Call NoPartner);
     }
     Ok(())
 }
@@ -134,34 +134,34 @@ fn first_tasks() -> Outcome {
     same!("nearest of the root task", nearest(Id::ROOT)?, (Id::ROOT, NEAREST_SAME_CLAN));
     same!("nearest of sigma0", nearest(Id::SIGMA0)?, (Id::ROOT, NEAREST_OUTER));
     for id in [Id::SIGMA0, Id::ROOT] {
-        // A label that nobody serves is answered with an error, which shows that it is alive.
+        // A server answers an unknown label with an error, which shows that it is alive.
         holds!("an answer with an error", call(id, Message::label(0x7777))?.tag.label() != 0);
     }
     Ok(())
 }
 
-fn info_page() -> Outcome {
-    same!("magic", info().magic, INFO_MAGIC);
-    same!("version", info().version, INFO_VERSION);
-    holds!("a frequency", info().tsc_hz > 1_000_000);
-    holds!("an FPU state's size", info().fpu_size >= 512 && info().fpu_size % 8 == 0);
-    holds!("x87 and SSE in the mask", info().fpu_mask & 3 == 3);
-    holds!("a pool", info().pool_pages > 0);
+fn kip_words() -> Outcome {
+    same!("magic", kip().magic, KIP_MAGIC);
+    same!("version", kip().version, KIP_VERSION);
+    holds!("a frequency", kip().tsc_hz > 1_000_000);
+    holds!("an FPU state's size", kip().fpu_size >= 512 && kip().fpu_size % 8 == 0);
+    holds!("x87 and SSE in the mask", kip().fpu_mask & 3 == 3);
+    holds!("a pool", kip().pool_pages > 0);
     Ok(())
 }
 
 extern "C" fn write_info(_: u64) -> ! {
-    // SAFETY: this never succeeds; that is what the case checks.
+    // SAFETY: this never succeeds; the case checks that.
     unsafe { pool::poke(AREA_DEFAULT, 0) };
     park()
 }
 
-fn info_read_only() -> Outcome {
+fn kip_read_only() -> Outcome {
     let id = Spawn::watched(write_info, 0).start()?;
     let fault = receive(id, Timeout::Never)?;
     same!("kind", fault.tag.kind(), KIND_PAGE_FAULT);
     same!("access, address", (fault.tag.label() as u64, fault.words[0]), (FPAGE_WRITE, AREA_DEFAULT));
-    same!("magic afterwards", info().magic, INFO_MAGIC);
+    same!("magic afterwards", kip().magic, KIP_MAGIC);
     Ok(())
 }
 

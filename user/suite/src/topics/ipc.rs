@@ -9,8 +9,8 @@ use core::sync::atomic::Ordering::SeqCst;
 use keel_l4::abi::call::{KIND_USER, MAX_WORDS, REGISTER_WORDS, STATE_RECEIVING};
 use keel_l4::abi::Tag;
 use keel_l4::call::Failure;
-use keel_l4::info::now;
 use keel_l4::ipc::{call, call_within, receive, send, send_and_wait, sleep, wait, Message, Timeout};
+use keel_l4::kip::now;
 use keel_l4::{thread, utcb, Id};
 
 pub const CASES: &[Case] = &[
@@ -21,7 +21,7 @@ pub const CASES: &[Case] = &[
     ("every-length", every_length),
     ("send-to-waiting", send_to_waiting),
     ("send-before-receive", send_before_receive),
-    ("open-wait-tells-the-sender", open_wait),
+    ("open-wait-names-the-sender", open_wait),
     ("closed-wait-ignores-others", closed_wait),
     ("reply-and-wait", reply_and_wait),
     ("reply-with-zero-timeout-reaches-a-caller", zero_reply),
@@ -60,7 +60,8 @@ extern "C" fn doubler(_: u64) -> ! {
     }
 }
 
-/// Sends its own argument's low half, after that many microseconds in the high half, to the worker in cell 0.
+/// Sends its own argument's low half, after that many microseconds in the high half, to the worker
+/// in cell 0.
 extern "C" fn sender(argument: u64) -> ! {
     if argument >> 32 != 0 {
         sleep((argument >> 32) * 1000);
@@ -231,7 +232,7 @@ fn sleep_zero() -> Outcome {
 
 fn receive_timeout() -> Outcome {
     let before = now();
-    refused!("waiting for nobody", wait(Timeout::After(5_000_000)), Receive Timeout);
+    refused!("waiting for no thread", wait(Timeout::After(5_000_000)), Receive Timeout);
     holds!("the time passed", now() - before >= 5_000_000);
     refused!("not waiting at all", wait(Timeout::Zero), Receive Timeout);
     Ok(())
@@ -239,7 +240,7 @@ fn receive_timeout() -> Outcome {
 
 fn receive_timeout_absolute() -> Outcome {
     let deadline = now() + 5_000_000;
-    refused!("waiting for nobody", wait(Timeout::At(deadline)), Receive Timeout);
+    refused!("waiting for no thread", wait(Timeout::At(deadline)), Receive Timeout);
     holds!("the time has come", now() >= deadline);
     Ok(())
 }
@@ -277,15 +278,15 @@ fn message_before_timeout() -> Outcome {
     let before = now();
     same!("word", receive(id, Timeout::After(10_000_000_000))?.words[0], 5);
     holds!("it came long before the timeout", now() - before < 5_000_000_000);
-    // The timeout that was not needed must not end the next wait.
+    // The unused timeout must not end the next wait.
     refused!("the next wait", wait(Timeout::After(20_000_000)), Receive Timeout);
     Ok(())
 }
 
-/// A time within which a thread that waits already is certainly sent a message, in ns.
+/// A time in ns within which a thread that already waits certainly gets a message.
 const LONG: u64 = 300_000_000;
 
-/// Waits with a timeout, then without one, and notes in cell 1 how many of the waits ended well.
+/// Waits with a timeout, then without one, and counts the successful waits in cell 1.
 extern "C" fn waits_twice(from: u64) -> ! {
     for timeout in [Timeout::After(LONG), Timeout::Never] {
         cell(1).fetch_add(receive(Id(from), timeout).is_ok() as u64, SeqCst);

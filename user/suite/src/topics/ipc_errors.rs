@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Messages that do not arrive, and why.
+//! Messages that do not arrive, and their errors.
 
+use crate::alien::{code_syscall, Alien};
 use crate::case::{Case, Outcome};
 use crate::pool::cell;
 use crate::threads::{child, helper, park, pause, remove, remove_task, Spawn};
@@ -10,13 +11,13 @@ use keel_l4::abi::call::*;
 use keel_l4::abi::memory::{EX_CANCEL, EX_DELETE, EX_START};
 use keel_l4::abi::Tag;
 use keel_l4::call::{checked, Registers};
-use keel_l4::ipc::{call, call_within, receive, send, wait, Message, Timeout};
+use keel_l4::ipc::{call, call_within, receive, send, send_and_wait, wait, Message, Timeout};
 use keel_l4::{thread, utcb, Error, Id, Side};
 
 pub const CASES: &[Case] = &[
-    ("send-to-nobody", send_to_nobody),
+    ("send-to-no-thread", send_to_no_thread),
     ("send-to-nil", send_to_nil),
-    ("receive-from-nobody", receive_from_nobody),
+    ("receive-from-no-thread", receive_from_no_thread),
     ("failed-send-skips-receive", failed_send_skips),
     ("not-started-thread", not_started),
     ("partner-deleted-while-sending", deleted_while_sending),
@@ -29,6 +30,7 @@ pub const CASES: &[Case] = &[
     ("cancel-sleep", cancel_sleep),
     ("cancel-spares-the-running", cancel_running),
     ("too-many-words", too_many_words),
+    ("too-many-words-to-an-alien-thread", too_many_words_to_an_alien),
     ("too-many-maps", too_many_maps),
     ("too-many-strings", strings),
     ("kind-cannot-be-forged", forged_kind),
@@ -41,7 +43,7 @@ extern "C" fn idle(_: u64) -> ! {
     park()
 }
 
-/// Waits for the thread in cell 0 and notes how that ended: 0x100 * side + error, or 1 << 32.
+/// Waits for the thread in cell 0 and stores the result: 0x100 * side + error, or 1 << 32.
 extern "C" fn receiver(_: u64) -> ! {
     note(receive(Id(cell(0).load(SeqCst)), Timeout::Never).map(|_| ()))
 }
@@ -72,7 +74,7 @@ const fn noted(side: Side, error: Error) -> u64 {
     (side as u64) << 8 | error as u64
 }
 
-/// Starts `main` against the thread `partner`, and lets it reach its wait.
+/// Starts `main` with the partner `partner`, and waits until it waits.
 fn against(partner: Id, main: crate::threads::Main) -> Result<Id, keel_l4::call::Failure> {
     cell(0).store(partner.0, SeqCst);
     let id = helper(main, 0)?;
@@ -85,7 +87,7 @@ fn settled() -> u64 {
     cell(1).load(SeqCst)
 }
 
-fn send_to_nobody() -> Outcome {
+fn send_to_no_thread() -> Outcome {
     for id in [Id::INVALID, Id::thread(1, 0xfff0, 0, 2), Id::thread(77, 2, 0, 1), Id::thread(1, 0xf_ffff, 5, 1)] {
         refused!("send", send(id, Message::label(0), Timeout::Never), Send NoPartner);
     }
@@ -97,7 +99,7 @@ fn send_to_nil() -> Outcome {
     Ok(())
 }
 
-fn receive_from_nobody() -> Outcome {
+fn receive_from_no_thread() -> Outcome {
     for id in [Id::INVALID, Id::thread(1, 0xfff0, 0, 2)] {
         refused!("receive", receive(id, Timeout::Never), Receive NoPartner);
     }
@@ -107,7 +109,7 @@ fn receive_from_nobody() -> Outcome {
 fn failed_send_skips() -> Outcome {
     let deaf = helper(idle, 0)?;
     refused!("call", call_within(deaf, Message::label(0), Timeout::Zero, Timeout::Never), Send Timeout);
-    refused!("call to nobody", call(Id::INVALID, Message::label(0)), Send NoPartner);
+    refused!("call to no thread", call(Id::INVALID, Message::label(0)), Send NoPartner);
     Ok(())
 }
 
@@ -207,7 +209,7 @@ fn cancel_running() -> Outcome {
     Ok(())
 }
 
-/// A send with this tag to a helper that waits for anything.
+/// A send with this tag to a helper in an open wait.
 fn send_tag(tag: u64) -> Result<(), keel_l4::call::Failure> {
     let partner = Spawn::new(taker, 0).create()?;
     thread::act(partner, EX_START)?;
@@ -221,6 +223,17 @@ fn too_many_words() -> Outcome {
     Ok(())
 }
 
+/// By a reply and an open wait, which takes the fast path.
+fn too_many_words_to_an_alien() -> Outcome {
+    let alien = Alien::new(code_syscall, |_| ())?;
+    alien.start()?;
+    let reply = |tag| send_and_wait(alien.id, Message { tag: Tag(tag), words: [0; 6] }, Timeout::Zero, Timeout::Never);
+    refused!("129 words", reply(MAX_WORDS + 1), Send Invalid);
+    refused!("255 words", reply(255), Send Invalid);
+    same!("128 words", reply(MAX_WORDS)?.tag.kind(), KIND_SYSCALL);
+    Ok(())
+}
+
 fn too_many_maps() -> Outcome {
     refused!("33 map items", send_tag((MAX_MAP_ITEMS + 1) << TAG_MAPS_SHIFT), Send Invalid);
     Ok(())
@@ -231,7 +244,7 @@ fn strings() -> Outcome {
     Ok(())
 }
 
-/// Waits for anything and tells the worker the tag that came.
+/// Waits for any sender and reports the received tag to the worker.
 extern "C" fn tag_teller(_: u64) -> ! {
     let tag = wait(Timeout::Never).map_or(u64::MAX, |received| received.tag.0);
     cell(1).store(tag, SeqCst);
@@ -242,7 +255,7 @@ fn forged_kind() -> Outcome {
     for bit in TAG_KIND_SHIFT..TAG_LABEL_SHIFT {
         let partner = helper(tag_teller, 0)?;
         pause(1_000_000);
-        // The kernel may refuse the tag or clear what is not a user's to say.
+        // The kernel may refuse the tag or clear the flags that a user must not set.
         let sent = send(partner, Message { tag: Tag(1 << bit), words: [0; 6] }, Timeout::Zero);
         if sent.is_ok() {
             same!("the tag that arrived", settled(), 0);

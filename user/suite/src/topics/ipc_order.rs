@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! In which order messages of different kinds reach an open wait.
+//! The order in which messages of different kinds reach an open wait.
 
 use crate::case::{Case, Outcome};
 use crate::pool::cell;
@@ -7,9 +7,9 @@ use crate::threads::{helper, park, pause};
 use crate::{refused, same};
 use core::sync::atomic::Ordering::SeqCst;
 use keel_l4::abi::call::{KIND_INTERRUPT, KIND_NOTIFY, KIND_USER};
-use keel_l4::info::now;
 use keel_l4::ipc::{notify, receive, send, wait, Message, Timeout};
-use keel_l4::source::{claim_timer, set_timer};
+use keel_l4::kernel_object::{claim_timer, set_timer};
+use keel_l4::kip::now;
 use keel_l4::{thread, utcb, Id};
 
 pub const CASES: &[Case] = &[
@@ -26,7 +26,7 @@ extern "C" fn sender(word: u64) -> ! {
     park()
 }
 
-/// Starts helpers that queue up with the words 1 to `count`; their ids lie in cells 1 and up.
+/// Starts helpers that queue up with the words 1 to `count`; their ids are in cells 1 and up.
 fn queue(count: u64) -> Outcome {
     cell(0).store(utcb::my_id().0, SeqCst);
     for word in 1..=count {

@@ -48,7 +48,7 @@ const STORE: u32 = 2;
 const TAKE: u32 = 3;
 const PASS: u32 = 4;
 
-/// Sends the map item in cells 0 (send base) and 1 (fpage) to whoever asks.
+/// Sends the map item in cells 0 (send base) and 1 (fpage) to every caller.
 extern "C" fn mapper(_: u64) -> ! {
     let mut next = wait(Timeout::Never);
     loop {
@@ -63,7 +63,7 @@ extern "C" fn mapper(_: u64) -> ! {
     }
 }
 
-/// Has a helper map `item` into `window` of the own space; tells what came.
+/// Lets a helper map `item` into `window` of the own space; returns what arrived.
 fn map_here(item: MapItem, window: Fpage) -> Result<MapItem, Failure> {
     let mapper = Spawn::light(mapper, 0).start()?;
     cell(0).store(item.send_base, SeqCst);
@@ -90,7 +90,7 @@ fn one(address: u64, rights: u64) -> Fpage {
 
 fn page_arrives() -> Outcome {
     let from = page();
-    // SAFETY: the page is this case's own.
+    // SAFETY: the page belongs to this case.
     unsafe { poke(from, 0xfeed) };
     let came = map_here(item(0, one(from, FPAGE_RWX)), slot(0))?;
     same!("place", came.send_base, WINDOW);
@@ -112,7 +112,7 @@ fn both_see() -> Outcome {
 }
 
 fn equal_sizes() -> Outcome {
-    // The send base must not matter.
+    // The send base must have no effect.
     let came = map_here(item(0x1234_5000, one(page(), FPAGE_RWX)), slot(5))?;
     same!("place", came.send_base, WINDOW + 5 * PAGE);
     Ok(())
@@ -184,7 +184,7 @@ fn write_read_only() -> Outcome {
 }
 
 extern "C" fn jumper(address: u64) -> ! {
-    // SAFETY: the case wants the fault that this raises.
+    // SAFETY: the case expects this fault.
     unsafe { core::mem::transmute::<u64, extern "C" fn()>(address)() };
     park()
 }
@@ -231,7 +231,7 @@ fn many_items() -> Outcome {
 fn with_holes() -> Outcome {
     map_here(item(0, one(page(), FPAGE_RWX)), slot(1))?;
     map_here(item(0, one(page(), FPAGE_RWX)), slot(14))?;
-    // SAFETY: the slots hold this case's pages.
+    // SAFETY: the slots have this case's pages.
     unsafe {
         poke(WINDOW + PAGE, 1);
         poke(WINDOW + 14 * PAGE, 14);
@@ -247,7 +247,7 @@ fn with_holes() -> Outcome {
 
 fn grant_moves() -> Outcome {
     map_here(item(0, one(page(), FPAGE_RWX)), slot(0))?;
-    // SAFETY: the slot holds this case's page.
+    // SAFETY: the slot has this case's page.
     unsafe { poke(WINDOW, 5) };
     let came = map_here(item(MAP_GRANT, slot(0)), slot(1))?;
     holds!("an item that was not refused", came.fpage != 0);
@@ -338,7 +338,8 @@ fn malformed() -> Outcome {
     Ok(())
 }
 
-/// Serves: LOAD w0, STORE w1 at w0, TAKE the map items into the window w0, PASS the page w0 on to w1.
+/// Serves: LOAD w0, STORE w1 at w0, TAKE the map items into the window w0, PASS the page w0 on to
+/// w1.
 extern "C" fn servant(_: u64) -> ! {
     let mut next = wait(Timeout::Never);
     loop {
@@ -402,7 +403,7 @@ fn remap_same() -> Outcome {
     let from = page();
     map_here(item(0, one(from, FPAGE_READ)), slot(0))?;
     map_here(item(0, one(from, FPAGE_READ | FPAGE_WRITE)), slot(0))?;
-    // SAFETY: the slot holds this case's page.
+    // SAFETY: the slot has this case's page.
     unsafe { poke(WINDOW, 77) };
     same!("written through the wider mapping", peek(from), 77);
     Ok(())

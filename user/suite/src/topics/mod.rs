@@ -2,16 +2,16 @@
 //! The cases, a file for each topic of `docs/abi.md`.
 
 use crate::case::Case;
-use keel_l4::info::info;
+use keel_l4::kip::kip;
 
+mod alien_frames;
+mod alien_pagers;
+mod alien_triggers;
 mod clans;
 mod debug;
 mod exceptions;
 mod exchange;
 mod faults;
-mod foreign_frames;
-mod foreign_pagers;
-mod foreign_triggers;
 mod fpu;
 mod fuzz;
 mod hardening;
@@ -20,6 +20,7 @@ mod ids;
 mod ipc;
 mod ipc_errors;
 mod ipc_order;
+mod kernel_objects;
 mod maps;
 mod notify;
 mod ports;
@@ -31,7 +32,6 @@ mod races;
 mod schedule;
 mod services;
 mod sigma0;
-mod sources;
 mod strings;
 mod tasks;
 mod transfers;
@@ -39,16 +39,16 @@ mod unmap;
 mod unmap_task;
 mod window;
 
-/// The cases of a topic that can run here: on a single processor others for several ones.
+/// The cases of a topic that can run here. Some need one processor, others several.
 pub fn runnable(cases: &'static [Case]) -> &'static [Case] {
-    if cases.as_ptr() == processors::CASES.as_ptr() && info().processors == 1 {
+    if cases.as_ptr() == processors::CASES.as_ptr() && kip().processors == 1 {
         processors::ALONE
     } else {
         cases
     }
 }
 
-/// All topics in the order in which they run: what others rely on comes first.
+/// All topics in their order. Topics on which others depend come first.
 pub const ALL: &[(&str, &[Case])] = &[
     ("ids", ids::CASES),
     ("ipc", ipc::CASES),
@@ -65,9 +65,9 @@ pub const ALL: &[(&str, &[Case])] = &[
     ("services", services::CASES),
     ("faults", faults::CASES),
     ("exceptions", exceptions::CASES),
-    ("foreign", foreign_frames::CASES),
-    ("triggers", foreign_triggers::CASES),
-    ("foreign-pagers", foreign_pagers::CASES),
+    ("alien", alien_frames::CASES),
+    ("triggers", alien_triggers::CASES),
+    ("alien-pagers", alien_pagers::CASES),
     ("fpu", fpu::CASES),
     ("debug", debug::CASES),
     ("exchange", exchange::CASES),
@@ -76,7 +76,7 @@ pub const ALL: &[(&str, &[Case])] = &[
     ("preempters", preempters::CASES),
     ("processors", processors::CASES),
     ("races", races::CASES),
-    ("sources", sources::CASES),
+    ("objects", kernel_objects::CASES),
     ("ports", ports::CASES),
     ("quota", quota::CASES),
     ("hardening", hardening::CASES),

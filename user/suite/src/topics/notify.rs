@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Notifications: latched, ORed, never waiting.
+//! Notifications: kept until received, ORed, never waiting.
 
 use crate::case::{Case, Outcome};
 use crate::pool::cell;
@@ -22,7 +22,7 @@ pub const CASES: &[Case] = &[
     ("from-the-chief", from_chief),
     ("from-a-child-is-denied", from_child),
     ("to-another-task-is-denied", to_root),
-    ("to-nobody", to_nobody),
+    ("to-no-thread", to_no_thread),
     ("dies-with-the-thread", dies),
 ];
 
@@ -55,7 +55,7 @@ fn zero() -> Outcome {
     Ok(())
 }
 
-/// Waits openly for ever and adds what came to cell 1, its kind to cell 2.
+/// Waits openly without end; adds the received bits to cell 1, the kind to cell 2.
 extern "C" fn listener(_: u64) -> ! {
     loop {
         if let Ok(got) = wait(Timeout::Never) {
@@ -135,8 +135,8 @@ fn to_root() -> Outcome {
     Ok(())
 }
 
-fn to_nobody() -> Outcome {
-    refused!("notifying nobody", notify(Id::INVALID, 1), Send NoPartner);
+fn to_no_thread() -> Outcome {
+    refused!("notifying no thread", notify(Id::INVALID, 1), Send NoPartner);
     Ok(())
 }
 

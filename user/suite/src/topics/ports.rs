@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! I/O ports as fpages: who may use them, and how that is passed on and taken back.
+//! I/O ports as fpages: the right to use them, mapping them on, and unmapping them.
 
+use crate::alien::{code_in, Alien};
 use crate::case::{Case, Outcome};
-use crate::foreign::{code_in, Foreign};
 use crate::threads::child;
 use crate::{refused, same};
 use keel_l4::abi::call::{ERROR_DENIED, KIND_EXCEPTION, KIND_SYSCALL, UNMAP_FLUSH, UNMAP_RIGHTS};
@@ -27,7 +27,7 @@ pub const CASES: &[Case] = &[
     ("memory-window-refuses-ports", wrong_window),
 ];
 
-/// Eight ports that do nothing: the legacy POST codes' (0x80) and the DMA page registers'.
+/// Eight ports without effect: the legacy POST codes' (0x80) and the DMA page registers'.
 const PORTS: Fpage = Fpage::io(0x80, 3);
 const ALL: Fpage = Fpage::io(0, 16);
 const PORTS_ITEM: MapItem = MapItem { send_base: PORTS.port() as u64, fpage: PORTS.0 };
@@ -41,21 +41,21 @@ fn read_port(port: u16) {
     unsafe { core::arch::asm!("in al, dx", in("dx") port, out("al") _, options(nostack, preserves_flags)) };
 }
 
-/// A foreign thread that reads `port` and then calls; stopped before it runs.
-fn prober(port: u64) -> Result<Foreign, Failure> {
-    Foreign::new(code_in, |f| f.dx = port)
+/// An alien thread that reads `port` and then calls; stopped before it runs.
+fn prober(port: u64) -> Result<Alien, Failure> {
+    Alien::new(code_in, |f| f.dx = port)
 }
 
-/// Kind of the first message of a prober to whose first fault the item `ports` is added.
-fn probe(port: u64, send_base: u64, ports: Option<Fpage>) -> Result<(Foreign, u64), Failure> {
-    let foreign = prober(port)?;
-    let fault = foreign.start_raw()?;
+/// Kind of the first message of a prober after its first fault is answered with the item `ports`.
+fn probe(port: u64, send_base: u64, ports: Option<Fpage>) -> Result<(Alien, u64), Failure> {
+    let alien = prober(port)?;
+    let fault = alien.start_raw()?;
     let code = crate::threads::same_place(fault.words[0], 7);
     let got = match ports {
-        Some(ports) => call(foreign.id, Message::label(0).with_maps(&[code, MapItem { send_base, fpage: ports.0 }]))?,
-        None => call(foreign.id, Message::label(0).with_maps(&[code]))?,
+        Some(ports) => call(alien.id, Message::label(0).with_maps(&[code, MapItem { send_base, fpage: ports.0 }]))?,
+        None => call(alien.id, Message::label(0).with_maps(&[code]))?,
     };
-    Ok((foreign, foreign.serve(got)?.tag.kind()))
+    Ok((alien, alien.serve(got)?.tag.kind()))
 }
 
 fn no_right() -> Outcome {
@@ -70,7 +70,8 @@ fn from_sigma0() -> Outcome {
 }
 
 fn odd_port() -> Outcome {
-    // Bit 0 of a send base is the grant bit, so that the send base of an odd port is the port below.
+    // Bit 0 of a send base is the grant bit, so that the send base of an odd port is the port
+    // below.
     sigma0::map(Fpage::io(0x89, 0), ALL)?;
     read_port(0x89);
     same!("passed on", probe(0x89, 0x88, Some(Fpage::io(0x89, 0)))?.1, KIND_SYSCALL);
@@ -87,16 +88,16 @@ fn only_those() -> Outcome {
     take_ports()?;
     same!("inside", probe(0x83, 0x82, Some(Fpage::io(0x82, 1)))?.1, KIND_SYSCALL);
     same!("before", probe(0x81, 0x82, Some(Fpage::io(0x82, 1)))?.1, KIND_EXCEPTION);
-    same!("behind", probe(0x84, 0x82, Some(Fpage::io(0x82, 1)))?.1, KIND_EXCEPTION);
+    same!("after", probe(0x84, 0x82, Some(Fpage::io(0x82, 1)))?.1, KIND_EXCEPTION);
     Ok(())
 }
 
 fn taken_back() -> Outcome {
     take_ports()?;
-    let (foreign, first) = probe(0x80, 0x80, Some(PORTS))?;
+    let (alien, first) = probe(0x80, 0x80, Some(PORTS))?;
     same!("before", first, KIND_SYSCALL);
     mapping::unmap(PORTS, UNMAP_RIGHTS)?;
-    same!("after", foreign.resume()?.tag.kind(), KIND_EXCEPTION);
+    same!("after", alien.resume()?.tag.kind(), KIND_EXCEPTION);
     read_port(0x80);
     Ok(())
 }
@@ -131,7 +132,7 @@ fn not_held() -> Outcome {
     Ok(())
 }
 
-/// Passes the ports that it gets back, and tells what came of that.
+/// Maps back the ports that it gets, and reports the result.
 extern "C" fn bounce(_: u64) -> ! {
     utcb::set_receive_window(ALL);
     if let Ok(got) = wait(Timeout::Never) {
@@ -156,9 +157,9 @@ fn passed_back() -> Outcome {
 
 fn dies() -> Outcome {
     take_ports()?;
-    let (foreign, first) = probe(0x80, 0x80, Some(PORTS))?;
+    let (alien, first) = probe(0x80, 0x80, Some(PORTS))?;
     same!("before", first, KIND_SYSCALL);
-    crate::threads::remove_task(foreign.number)?;
+    crate::threads::remove_task(alien.number)?;
     same!("a new task of another number", probe(0x80, 0, None)?.1, KIND_EXCEPTION);
     Ok(())
 }

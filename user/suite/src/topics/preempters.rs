@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Preempters: who hears that a thread's time slice is over or that it is outranked, and when it goes on.
+//! Preempters: the messages at the end of a time slice and at a preemption by a higher priority,
+//! and when the thread resumes.
 //!
 //! The worker is the preempter of threads of lower priority, unless a case says otherwise.
 
+use crate::alien::{code_spin, Alien};
 use crate::case::{Case, Fault, Outcome};
 use crate::family::{at, found, Member, WORKER};
-use crate::foreign::{code_spin, Foreign};
 use crate::pool::{cell, page, peek};
 use crate::threads::{base_priority, child_plan, make_child, park, pause, remove, Main, Spawn};
 use crate::topics::strings::{item, large_area};
@@ -17,26 +18,26 @@ use keel_l4::abi::ids::{ID_IRQ, LTHREAD_TASK};
 use keel_l4::abi::memory::*;
 use keel_l4::abi::{ExRegs, MapItem};
 use keel_l4::call::Failure;
-use keel_l4::info::{info, now};
 use keel_l4::ipc::{call, receive, send, send_and_wait, sleep, wait, Message, Timeout};
+use keel_l4::kip::{kip, now};
 use keel_l4::preempter::{of_every_preemption, Preemption};
 use keel_l4::task::NewTask;
 use keel_l4::thread::{self, act, schedule, set_preempter, set_schedule};
-use keel_l4::{source, strings, utcb, Id, Tag};
+use keel_l4::{kernel_object, strings, utcb, Id, Tag};
 
 pub const CASES: &[Case] = &[
     ("slice-ends", slice_ends),
     ("slice-given-up", slice_given_up),
     ("slice-goes-on-after-waits", slice_kept),
-    ("slice-stands-still-in-waits", slice_not_used),
-    ("slice-counts-behind-a-call", slice_behind_call),
+    ("slice-is-not-used-by-waits", slice_not_used),
+    ("slice-counts-after-a-call", slice_after_call),
     ("slice-donated", slice_donated),
-    ("slice-begins-anew-when-it-is-set", slice_anew),
-    ("outranked-and-silent", outranked_silent),
-    ("outranked-and-told", outranked_told),
+    ("slice-restarts-when-it-is-set", slice_restarts),
+    ("preempted-by-priority-and-silent", priority_silent),
+    ("preempted-by-priority-and-reported", priority_reported),
     ("none", none),
     ("taken-away", taken_away),
-    ("nobody-there", nobody_there),
+    ("no-such-preempter", no_such_preempter),
     ("deleted-while-it-is-waited-for", deleted_waited_for),
     ("deleted-while-the-message-waits", deleted_queued),
     ("replaced-while-it-is-waited-for", replaced),
@@ -54,19 +55,20 @@ pub const CASES: &[Case] = &[
     ("only-the-preempter-lets-it-go-on", only_the_preempter),
     ("trigger-while-it-waits", triggered),
     ("after-a-string", after_string),
-    ("foreign-thread", foreign),
+    ("alien thread", alien),
     ("outside-the-clan", outside),
     ("each-the-other's", each_others),
     ("not-forged", not_forged),
 ];
 
-/// A time slice that ends many times in a case, and in which a thread gets somewhere even where the host is busy, in ns.
+/// A time slice in ns that ends many times in a case, and in which a thread makes progress even on
+/// a busy host.
 const SLICE: u64 = 5_000_000;
-/// One that is measured: long beside what the host keeps the emulator waiting for, in ns.
+/// A time slice in ns for measurements: longer than the host delays the emulator.
 const MEASURED: u64 = 20_000_000;
-/// One that does not end in a case.
+/// A time slice that does not end in a case.
 const LONG: u64 = 3_600_000_000_000;
-/// How long a case waits for what will happen, in ns.
+/// The longest wait of a case for an expected event, in ns.
 const PATIENCE: u64 = 5_000_000_000;
 
 extern "C" fn count(number: u64) -> ! {
@@ -88,7 +90,7 @@ fn started(main: Main, argument: u64, slice: u64, preempter: Id) -> Result<Id, F
     act(made(main, argument, slice, preempter)?, EX_START)
 }
 
-/// One that counts in cell 1; the worker is its pager and handler too.
+/// A thread that counts in cell 1; the worker is its pager and handler too.
 fn watched(slice: u64) -> Result<Id, Failure> {
     let id = Spawn::watched(count, 1).create()?;
     let mask = SCHEDULE_PRIORITY | SCHEDULE_SLICE | SCHEDULE_PREEMPTER;
@@ -96,8 +98,8 @@ fn watched(slice: u64) -> Result<Id, Failure> {
     act(id, EX_START)
 }
 
-/// What the worker hears next of this thread.
-fn hear(id: Id) -> Result<Preemption, Fault> {
+/// The next message to the worker about this thread.
+fn preemption(id: Id) -> Result<Preemption, Fault> {
     let received = receive(id, Timeout::After(PATIENCE))?;
     Preemption::of(&received).ok_or_else(|| Fault::new(format_args!("expected a preemption, got {received:x?}")))
 }
@@ -111,7 +113,7 @@ fn state(id: Id) -> Result<(u64, Id), Failure> {
     schedule(id, 0, 0, 0).map(|told| (told.state, told.partner))
 }
 
-/// Lets others run until this holds.
+/// Lets other threads run until the condition holds.
 fn until(what: &str, mut condition: impl FnMut() -> Result<bool, Failure>) -> Outcome {
     let end = now() + PATIENCE;
     while !condition()? {
@@ -125,13 +127,13 @@ fn until(what: &str, mut condition: impl FnMut() -> Result<bool, Failure>) -> Ou
 
 fn goes_on(number: usize) -> Outcome {
     let before = cell(number).load(SeqCst);
-    until("a count to go on", || Ok(cell(number).load(SeqCst) > before))
+    until("a count to continue", || Ok(cell(number).load(SeqCst) > before))
 }
 
 fn stands_still(number: usize) -> Outcome {
     let before = cell(number).load(SeqCst);
     pause(5 * SLICE);
-    same!("a count that stands still", cell(number).load(SeqCst), before);
+    same!("an unchanged count", cell(number).load(SeqCst), before);
     Ok(())
 }
 
@@ -139,10 +141,10 @@ fn slice_ends() -> Outcome {
     let id = started(count, 1, MEASURED, utcb::my_id())?;
     let mut used = 0;
     for _ in 0..5 {
-        let told = hear(id)?;
-        same!("slice ended, outranked", (told.slice_ended, told.outranked), (true, false));
+        let told = preemption(id)?;
+        same!("slice ended, higher priority", (told.slice_ended, told.higher_priority), (true, false));
         same!("state, partner", state(id)?, (STATE_PREEMPTED, utcb::my_id()));
-        // The clock starts a little before the account does.
+        // The clock starts a little before the accounting.
         holds!("a slice used", told.consumed > used + MEASURED / 2);
         holds!("a time that has passed", told.time <= now());
         used = told.consumed;
@@ -161,12 +163,12 @@ fn slice_given_up() -> Outcome {
     }
     for slice in [LONG, 0] {
         cell(1).store(0, SeqCst);
-        let told = hear(started(give_up, 0, slice, utcb::my_id())?)?;
-        same!("slice ended, outranked", (told.slice_ended, told.outranked), (true, false));
+        let told = preemption(started(give_up, 0, slice, utcb::my_id())?)?;
+        same!("slice ended, higher priority", (told.slice_ended, told.higher_priority), (true, false));
         pause(SLICE);
         same!("before the answer", cell(1).load(SeqCst), 0);
         told.answer()?;
-        until("it to go on", || Ok(cell(1).load(SeqCst) == 1))?;
+        until("it to resume", || Ok(cell(1).load(SeqCst) == 1))?;
     }
     Ok(())
 }
@@ -183,7 +185,7 @@ fn slice_kept() -> Outcome {
             sleep(PART);
         }
     }
-    let told = hear(started(work_and_wait, 0, MEASURED, utcb::my_id())?)?;
+    let told = preemption(started(work_and_wait, 0, MEASURED, utcb::my_id())?)?;
     holds!("a slice used", told.slice_ended && told.consumed > MEASURED / 2);
     // The emulator's timer may be late, but each part counts.
     holds!("few more parts than make up a slice", cell(1).load(SeqCst) < 2 * MEASURED / PART);
@@ -205,7 +207,7 @@ fn slice_not_used() -> Outcome {
     is_silent(id)
 }
 
-fn slice_behind_call() -> Outcome {
+fn slice_after_call() -> Outcome {
     extern "C" fn server(_: u64) -> ! {
         let mut next = wait(Timeout::Never);
         loop {
@@ -216,7 +218,7 @@ fn slice_behind_call() -> Outcome {
         }
     }
     extern "C" fn client(server: u64) -> ! {
-        // The first answer takes a long way in any case.
+        // The first answer takes the slow path in any case.
         for _ in 0..3 {
             let _ = call(Id(server), Message::label(0));
         }
@@ -224,8 +226,8 @@ fn slice_behind_call() -> Outcome {
     }
     let server = Spawn::new(server, 0).start()?;
     pause(SLICE);
-    // Nothing else enters the kernel while it counts.
-    holds!("the end of its slice", hear(started(client, server.0, SLICE, utcb::my_id())?)?.slice_ended);
+    // No other thread enters the kernel while it counts.
+    holds!("the end of its slice", preemption(started(client, server.0, SLICE, utcb::my_id())?)?.slice_ended);
     Ok(())
 }
 
@@ -238,8 +240,8 @@ fn slice_donated() -> Outcome {
     let taker = started(count, 1, 0, Id::NIL)?;
     thread::set_priority(taker, base_priority() - 2)?;
     cell(2).store(taker.0, SeqCst);
-    let told = hear(started(donate, 0, MEASURED, utcb::my_id())?)?;
-    same!("slice ended, outranked", (told.slice_ended, told.outranked), (true, false));
+    let told = preemption(started(donate, 0, MEASURED, utcb::my_id())?)?;
+    same!("slice ended, higher priority", (told.slice_ended, told.higher_priority), (true, false));
     holds!("most of it used by the other", told.consumed < MEASURED / 2 && cell(1).load(SeqCst) > 0);
     told.answer()?;
     let unlimited = started(donate, 0, 0, utcb::my_id())?;
@@ -248,10 +250,11 @@ fn slice_donated() -> Outcome {
     Ok(())
 }
 
-/// The slice that it gave away goes on where it was, and its end is not its own any more. (A case
-/// of `processors`.)
+/// After the donated slice, the thread's own slice continues where it was, and its end is not the
+/// thread's own any more. (A case of `processors`.)
 pub fn slice_of_moved() -> Outcome {
-    // Far longer than the worker takes to move the thread, unless the host does not let its processor run.
+    // Much longer than the worker takes to move the thread, unless the host does not run its
+    // processor.
     let mut donated = 1_000_000_000;
     while !moved_within(donated)? {
         donated *= 2;
@@ -259,15 +262,16 @@ pub fn slice_of_moved() -> Outcome {
     goes_on(3)
 }
 
-/// Moves a thread that gave its slice of that many ns away, and hears nothing of the slice's end. False: it had ended by then.
+/// Moves a thread that donated its slice of this many ns, and gets no message at the slice's end.
+/// False: it had ended before.
 fn moved_within(donated: u64) -> Result<bool, Fault> {
     extern "C" fn donate_once(taker: u64) -> ! {
         cell(2).store(1, SeqCst);
         let _ = thread::switch(Id(taker));
         count(3)
     }
-    // From elsewhere, because who is moved must not be interrupted first.
-    let last = info().processors - 1;
+    // From another processor, because the moved thread must not be interrupted first.
+    let last = kip().processors - 1;
     thread::set_processor(utcb::my_id(), last)?;
     let begun = now();
     let taker = made(count, 1, 0, Id::NIL)?;
@@ -291,16 +295,16 @@ fn moved_within(donated: u64) -> Result<bool, Fault> {
     Ok(true)
 }
 
-fn slice_anew() -> Outcome {
+fn slice_restarts() -> Outcome {
     let id = started(count, 1, LONG, utcb::my_id())?;
     goes_on(1)?;
     is_silent(id)?;
     schedule(id, SCHEDULE_SLICE, 0, SLICE)?;
-    holds!("the shorter slice to have ended", hear(id)?.slice_ended);
+    holds!("the shorter slice to have ended", preemption(id)?.slice_ended);
     Ok(())
 }
 
-fn outranked_silent() -> Outcome {
+fn priority_silent() -> Outcome {
     let id = started(count, 1, 0, utcb::my_id())?;
     goes_on(1)?;
     pause(10 * SLICE);
@@ -308,14 +312,14 @@ fn outranked_silent() -> Outcome {
     is_silent(id)
 }
 
-fn outranked_told() -> Outcome {
+fn priority_reported() -> Outcome {
     let id = started(count, 1, 0, of_every_preemption(utcb::my_id()))?;
     for _ in 0..3 {
         sleep(SLICE);
         same!("its message waits", state(id)?, (STATE_SENDING, utcb::my_id()));
         stands_still(1)?;
-        let told = hear(id)?;
-        same!("slice ended, outranked", (told.slice_ended, told.outranked), (false, true));
+        let told = preemption(id)?;
+        same!("slice ended, higher priority", (told.slice_ended, told.higher_priority), (false, true));
         told.answer()?;
     }
     set_preempter(id, utcb::my_id())?;
@@ -331,14 +335,14 @@ fn none() -> Outcome {
 
 fn taken_away() -> Outcome {
     let id = started(count, 1, SLICE, utcb::my_id())?;
-    hear(id)?;
+    preemption(id)?;
     set_preempter(id, Id::NIL)?;
     goes_on(1)?;
     is_silent(id)?;
     goes_on(1)
 }
 
-/// A thread goes on without a preempter.
+/// A thread resumes without a preempter.
 fn has_none(id: Id, number: usize) -> Outcome {
     until("its preempter to be nil", || Ok(schedule(id, 0, 0, 0)?.preempter == Id::NIL))?;
     goes_on(number)?;
@@ -346,10 +350,10 @@ fn has_none(id: Id, number: usize) -> Outcome {
     is_silent(id)
 }
 
-fn nobody_there() -> Outcome {
+fn no_such_preempter() -> Outcome {
     let gone = Spawn::new(count, 2).create()?;
     remove(gone)?;
-    let stranger = Foreign::new(code_spin, |_| ())?.id;
+    let stranger = Alien::new(code_spin, |_| ())?.id;
     let strange = [gone, stranger, thread::task_of(stranger), Id::INVALID, Id(ID_IRQ), Id::NIL, Id(gone.0 | 2)];
     for (number, preempter) in strange.into_iter().enumerate() {
         for preempter in [preempter, of_every_preemption(preempter)] {
@@ -373,7 +377,7 @@ extern "C" fn careless(messages: u64) -> ! {
     park()
 }
 
-/// A thread that waits for a careless preempter, and that.
+/// A thread that waits for a preempter that does not answer, and that preempter.
 fn neglected(messages: u64, expected: u64) -> Result<(Id, Id), Fault> {
     let preempter = Spawn::new(careless, messages).start()?;
     let id = started(count, 1, SLICE, preempter)?;
@@ -397,14 +401,14 @@ fn replaced() -> Outcome {
     for (messages, expected) in [(1, STATE_PREEMPTED), (0, STATE_SENDING)] {
         let (id, preempter) = neglected(messages, expected)?;
         set_preempter(id, utcb::my_id())?;
-        holds!("the new one to hear of the next slice", hear(id)?.slice_ended);
+        holds!("a message about the next slice to the new one", preemption(id)?.slice_ended);
         remove(preempter)?;
         same!("state, partner", state(id)?, (STATE_PREEMPTED, utcb::my_id()));
     }
     Ok(())
 }
 
-/// Sets the preempter by lthread_ex_regs; the one before.
+/// Sets the preempter by lthread_ex_regs; returns the old one.
 fn exchange(id: Id, preempter: Id) -> Result<Id, Failure> {
     let mut record = ExRegs { preempter: preempter.0, ..ExRegs::zeroed() };
     thread::exchange(id, EX_PREEMPTER, &mut record)?;
@@ -439,11 +443,11 @@ fn set_at_creation() -> Outcome {
     let id = thread::exchange(any, EX_CREATE | EX_IP | EX_SP | EX_ARGUMENT | EX_PREEMPTER, &mut record)?;
     schedule(id, SCHEDULE_PRIORITY | SCHEDULE_SLICE, base_priority() - 1, SLICE)?;
     act(id, EX_START)?;
-    holds!("it to tell of its slice", hear(id)?.slice_ended);
+    holds!("a message about its slice", preemption(id)?.slice_ended);
     Ok(())
 }
 
-/// Tries to get rid of its preempter, and tells in cell 1 how often that was denied.
+/// Tries to remove its preempter, and counts in cell 1 how often that was denied.
 extern "C" fn climber(_: u64) -> ! {
     while cell(3).load(SeqCst) == 0 {
         sleep(SLICE / 10);
@@ -473,7 +477,7 @@ fn above_limit() -> Outcome {
         Ok(cell(2).load(SeqCst) != 0)
     })?;
     same!("tries that were denied", cell(1).load(SeqCst), 5);
-    hear(child.thread)?;
+    preemption(child.thread)?;
     stands_still(2)
 }
 
@@ -494,7 +498,7 @@ fn refused_whole() -> Outcome {
     let all = SCHEDULE_PRIORITY | SCHEDULE_SLICE | SCHEDULE_PREEMPTER | SCHEDULE_PROCESSOR;
     let me = utcb::my_id().0;
     refused!("no priority", set_schedule(id, all, PRIORITIES, [1, me, 0]), Call Invalid);
-    refused!("no processor", set_schedule(id, all, 1, [1, me, info().processors]), Call Invalid);
+    refused!("no processor", set_schedule(id, all, 1, [1, me, kip().processors]), Call Invalid);
     refused!("an unknown bit", set_schedule(id, all | 16, 1, [1, me, 0]), Call Invalid);
     refused!("a priority above the limit", set_schedule(id, all, 255, [1, me, 0]), Call Denied);
     same!("all of it", schedule(id, 0, 0, 0)?, before);
@@ -502,7 +506,7 @@ fn refused_whole() -> Outcome {
 }
 
 fn elsewhere() -> Outcome {
-    let last = info().processors - 1;
+    let last = kip().processors - 1;
     let id = made(count, 1, LONG, Id::NIL)?;
     thread::set_processor(id, last)?;
     act(id, EX_START)?;
@@ -512,24 +516,25 @@ fn elsewhere() -> Outcome {
     goes_on(1)?;
     schedule(id, SCHEDULE_SLICE, 0, SLICE)?;
     for _ in 0..3 {
-        let told = hear(id)?;
+        let told = preemption(id)?;
         holds!("the end of its slice", told.slice_ended);
         stands_still(1)?;
         told.answer()?;
     }
-    hear(id)?;
-    // Moved while it waits, it goes on there, and is heard again.
+    preemption(id)?;
+    // A thread that is moved while it waits resumes on the new processor, and its preempter gets
+    // messages again.
     thread::set_processor(id, 0)?;
     stands_still(1)?;
     send(id, Message::label(0), Timeout::Zero)?;
-    hear(id)?;
+    preemption(id)?;
     same!("its processor", schedule(id, 0, 0, 0)?.processor, 0);
     Ok(())
 }
 
 fn answered_late() -> Outcome {
     let id = started(count, 1, SLICE, utcb::my_id())?;
-    let told = hear(id)?;
+    let told = preemption(id)?;
     let other = started(count, 2, 0, Id::NIL)?;
     let before = cell(1).load(SeqCst);
     for _ in 0..5 {
@@ -565,14 +570,14 @@ fn one_message_each() -> Outcome {
 }
 
 fn told_deleted() -> Outcome {
-    let used = || source::account(Id::NIL).map(|words| words[ACCOUNT_USED as usize]);
+    let used = || kernel_object::account(Id::NIL).map(|words| words[ACCOUNT_USED as usize]);
     let before = used()?;
     for takes in [true, false] {
         let id = started(count, 1, 0, of_every_preemption(utcb::my_id()))?;
         sleep(SLICE);
         same!("its message waits", state(id)?.0, STATE_SENDING);
         if takes {
-            hear(id)?;
+            preemption(id)?;
         }
         remove(id)?;
         refused!("its message", wait(Timeout::Zero), Receive Timeout);
@@ -584,7 +589,7 @@ fn told_deleted() -> Outcome {
 
 fn answer_items() -> Outcome {
     let id = started(count, 1, SLICE, utcb::my_id())?;
-    let told = hear(id)?;
+    let told = preemption(id)?;
     let maps = Message::label(0).with_maps(&[MapItem { send_base: 0, fpage: 0 }]);
     let string = Message::label(0).with_strings(&[item(page(), 8)]);
     for message in [maps, string] {
@@ -596,7 +601,7 @@ fn answer_items() -> Outcome {
 }
 
 fn registers_kept() -> Outcome {
-    // Not even where its preempter is its handler, which would see them with an exception.
+    // Not even if its preempter is its handler, which would see them with an exception.
     let id = watched(SLICE)?;
     for number in REGISTER_WORDS as usize..MAX_WORDS as usize {
         utcb::set_word(number, number as u64);
@@ -617,7 +622,7 @@ fn only_the_preempter() -> Outcome {
         park()
     }
     let id = started(count, 1, SLICE, utcb::my_id())?;
-    let told = hear(id)?;
+    let told = preemption(id)?;
     act(id, EX_START)?;
     act(id, EX_CANCEL)?;
     Spawn::new(meddle, id.0).start()?;
@@ -631,7 +636,7 @@ fn only_the_preempter() -> Outcome {
 
 fn triggered() -> Outcome {
     let id = watched(SLICE)?;
-    let told = hear(id)?;
+    let told = preemption(id)?;
     act(id, EX_TRIGGER)?;
     same!("its state", state(id)?.0, STATE_PREEMPTED);
     let before = cell(1).load(SeqCst);
@@ -641,17 +646,18 @@ fn triggered() -> Outcome {
     Ok(())
 }
 
-/// Bytes of a string whose copying takes several of the slices with which it is sent.
+/// Bytes of a string whose copying takes several of the sender's slices.
 const STRING: u64 = MAX_STRING_BYTES / 2;
 
 fn after_string() -> Outcome {
     extern "C" fn sender(to: u64) -> ! {
         let _ = send(Id(to), Message::label(0).with_strings(&[item(cell(3).load(SeqCst), STRING)]), Timeout::Never);
-        // Its time slice goes on, so that it is heard of even where the whole string went in one.
+        // Its time slice continues, so that a message comes even if the whole string was copied in
+        // one slice.
         count(1)
     }
     extern "C" fn receiver(buffer: u64) -> ! {
-        // SAFETY: memory that the case has to itself.
+        // SAFETY: only the case uses this memory.
         unsafe { strings::offer(&[item(buffer, STRING)]) };
         let _ = wait(Timeout::Never);
         park()
@@ -659,7 +665,7 @@ fn after_string() -> Outcome {
     let area = large_area(0)?;
     let buffer = area + STRING;
     cell(3).store(area, SeqCst);
-    // SAFETY: the large area is this case's.
+    // SAFETY: the large area belongs to this case.
     unsafe {
         crate::pool::poke(area, 1);
         crate::pool::poke(area + STRING - 8, 1);
@@ -671,7 +677,7 @@ fn after_string() -> Outcome {
     let id = started(sender, to.0, SLICE / 50, utcb::my_id())?;
     let mut behind = 0;
     while behind == 0 {
-        let told = hear(id)?;
+        let told = preemption(id)?;
         behind = peek(buffer + STRING - 8);
         same!("the last word, as the first", behind, peek(buffer));
         told.answer()?;
@@ -680,18 +686,18 @@ fn after_string() -> Outcome {
     until("its end", || Ok(cell(1).load(SeqCst) > 0))
 }
 
-fn foreign() -> Outcome {
+fn alien() -> Outcome {
     let counter = cell(1);
-    let foreign = Foreign::new(code_spin, |frame| frame.di = counter as *const _ as u64)?;
-    thread::set_priority(foreign.id, base_priority() - 1)?;
-    foreign.spin(counter)?;
-    schedule(foreign.id, SCHEDULE_SLICE, 0, SLICE)?;
-    set_preempter(foreign.id, utcb::my_id())?;
+    let alien = Alien::new(code_spin, |frame| frame.di = counter as *const _ as u64)?;
+    thread::set_priority(alien.id, base_priority() - 1)?;
+    alien.spin(counter)?;
+    schedule(alien.id, SCHEDULE_SLICE, 0, SLICE)?;
+    set_preempter(alien.id, utcb::my_id())?;
     for _ in 0..3 {
-        let told = hear(foreign.id)?;
-        same!("frame, ip", (told.frame, told.ip), (foreign.frame, foreign.regs().ip));
+        let told = preemption(alien.id)?;
+        same!("frame, ip", (told.frame, told.ip), (alien.frame, alien.regs().ip));
         stands_still(1)?;
-        refused!("another frame", thread::exchange(foreign.id, EX_FRAME, &mut ExRegs::zeroed()), Call Invalid);
+        refused!("another frame", thread::exchange(alien.id, EX_FRAME, &mut ExRegs::zeroed()), Call Invalid);
         told.answer()?;
         goes_on(1)?;
     }
@@ -716,9 +722,9 @@ fn outside() -> Outcome {
     found(&FAMILY)?;
     let told = receive(at(1), Timeout::After(PATIENCE))?.words;
     let tag = Tag(told[1]);
-    same!("whose, kind, for whom", (Id(told[0]), tag.kind(), Id(told[2])), (at(2), KIND_PREEMPTION, utcb::my_id()));
+    same!("thread, kind, destination", (Id(told[0]), tag.kind(), Id(told[2])), (at(2), KIND_PREEMPTION, utcb::my_id()));
     holds!("it marked as redirected", tag.has(TAG_REDIRECTED) && !tag.has(TAG_FROM_OUTSIDE));
-    until("it to go on", || Ok(cell(1).load(SeqCst) > told[3]))
+    until("it to resume", || Ok(cell(1).load(SeqCst) > told[3]))
 }
 
 fn each_others() -> Outcome {

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Long transfers while more important threads run: these see them half done, and end them there.
+//! Long transfers while threads of higher priority run, which see them half finished and end them
+//! there.
 //!
-//! A watcher of higher priority wakes again and again, until it finds a transfer in the middle; then it strikes. Each
-//! case repeats its transfer until that has happened.
+//! A watcher of higher priority wakes repeatedly until it finds a transfer in the middle; then it
+//! acts on a partner. Each case repeats its transfer until that has happened.
 
+use crate::alien::{code_load, empty_task_of, Alien};
 use crate::case::{Case, Fault, Outcome};
-use crate::foreign::{code_load, empty_task_of, Foreign};
 use crate::pool::{cell, peek, poke, WINDOW};
 use crate::post::{failed, Job, Post};
 use crate::threads::{base_priority, helper, park, remove, remove_task, Spawn};
@@ -19,7 +20,7 @@ use keel_l4::abi::memory::{EX_CANCEL, EX_DELETE, EX_START};
 use keel_l4::abi::MapItem;
 use keel_l4::call::Failure;
 use keel_l4::ipc::{receive, send, sleep, Message, Timeout};
-use keel_l4::{mapping, source, strings, thread, utcb, Error, Fpage, Id, Side};
+use keel_l4::{kernel_object, mapping, strings, thread, utcb, Error, Fpage, Id, Side};
 
 pub const CASES: &[Case] = &[
     ("string-seen-half-done", string_seen),
@@ -35,41 +36,42 @@ pub const CASES: &[Case] = &[
     ("answer-cancelled-half-done", answer_cancelled),
     ("answer's-faulter-deleted-half-done", faulter_deleted),
     ("answer's-faulter-started-half-done", faulter_started),
-    ("answer-to-a-foreign-thread", foreign_answer),
+    ("answer-to-a-alien thread", alien_answer),
     ("answer-beyond-the-quota", answer_beyond_quota),
     ("random-ends", random_ends),
 ];
 
-/// What the watcher looks at (the target of a string: in the middle it has its first word and not its last; GRANTED: the target
-/// of a grant; otherwise a task: its mapping nodes), and what it saw.
+/// What the watcher checks (the target of a string: in the middle it has its first word and not its
+/// last; GRANTED: the target of a grant; otherwise a task: its mapping nodes), and what it saw.
 const WATCHED: usize = 8;
 const SEEN: usize = 9;
-/// What it does then (`EX_*`, or nothing), and to whom.
+/// The action then (`EX_*`, or none), and its victim.
 const STROKE: usize = 10;
 const VICTIM: usize = 11;
-/// The least number of nodes, and the most, that are the middle.
+/// The least and the most nodes that count as the middle.
 const LEAST: usize = 12;
 const MOST: usize = 13;
 
-/// Nanoseconds between two looks.
+/// Nanoseconds between two checks.
 const LOOK: u64 = 30_000;
-/// Bytes of the long strings, and of the memory that is mapped again and again.
+/// Bytes of the long strings, and of the memory that is mapped repeatedly.
 const LARGE: u64 = MAX_STRING_BYTES;
-/// Log2 of a map item that is made of small pages: its place is not aligned for larger ones.
+/// Log2 of a map item that consists of small pages, because it is not aligned for larger ones.
 const ITEM_LOG2: u8 = 20;
-/// Where map items go.
+/// The destination of map items.
 const TARGET: u64 = WINDOW + (1 << 30);
-/// Log2 of all that the 32 items of a message cover, and the pages in that.
+/// Log2 of the range of a message's 32 items, and the pages in it.
 const ALL_LOG2: u8 = ITEM_LOG2 + 5;
 const ALL_PAGES: u64 = 1 << (ALL_LOG2 - PAGE_SHIFT as u8);
-/// Where the same memory lies in small pages.
+/// The address at which the same memory is mapped as small pages.
 const FINE: u64 = WINDOW + (2 << 30);
 
 fn nodes(task: Id) -> Result<u64, Failure> {
-    source::account(task).map(|words| words[ACCOUNT_NODES as usize])
+    kernel_object::account(task).map(|words| words[ACCOUNT_NODES as usize])
 }
 
-/// Watch a grant: the target's first page has been used (it came with that), its last one not.
+/// Watches a grant: the target's first page is marked as accessed (the mark came with the grant),
+/// its last one not.
 const GRANTED: u64 = TARGET;
 
 fn is_half_done() -> bool {
@@ -98,7 +100,7 @@ extern "C" fn watcher(_: u64) -> ! {
     park()
 }
 
-/// Starts a watcher that strikes `victim`.
+/// Starts a watcher with the victim `victim`.
 fn watch(watched: u64, stroke: u64, victim: Id) -> Result<Id, Failure> {
     let words = [(WATCHED, watched), (SEEN, 0), (STROKE, stroke), (VICTIM, victim.0)];
     words.iter().for_each(|(number, word)| cell(*number).store(*word, SeqCst));
@@ -107,7 +109,7 @@ fn watch(watched: u64, stroke: u64, victim: Id) -> Result<Id, Failure> {
     thread::act(id, EX_START)
 }
 
-/// The same for the number of mapping nodes, of which `pages` are about to be made in `task`.
+/// The same for the number of mapping nodes; `pages` of them will be created in `task`.
 fn watch_nodes(task: Id, pages: u64, stroke: u64, victim: Id) -> Result<Id, Failure> {
     let before = nodes(task)?;
     cell(LEAST).store(before + pages / 8, SeqCst);
@@ -123,7 +125,7 @@ fn seen() -> bool {
 fn areas() -> Result<(u64, u64), Fault> {
     let (from, to) = (large_area(0)?, large_area(1)?);
     for at in (from..from + LARGE).step_by(8) {
-        // SAFETY: memory that the case was given.
+        // SAFETY: memory that belongs to the case.
         unsafe { poke(at, !at) };
     }
     Ok((from, to))
@@ -132,7 +134,7 @@ fn areas() -> Result<(u64, u64), Fault> {
 /// Begins a transfer of a long string; the receiver waits first, or the sender does.
 fn begin(areas: (u64, u64), queued: bool) -> Result<(Post, Post), Fault> {
     for at in [areas.1, areas.1 + LARGE - 8] {
-        // SAFETY: memory that the case was given.
+        // SAFETY: memory that belongs to the case.
         unsafe { poke(at, 0) };
     }
     let (sender, receiver) = (Post::create(0)?, Post::create(1)?);
@@ -153,7 +155,7 @@ fn begin(areas: (u64, u64), queued: bool) -> Result<(Post, Post), Fault> {
 
 fn remove_both(sender: Post, receiver: Post) {
     for post in [sender, receiver] {
-        // One of them may have been deleted by the watcher.
+        // The watcher may have deleted one of them.
         let _ = remove(post.id);
     }
     crate::pool::reset_stacks();
@@ -175,7 +177,7 @@ fn string_seen() -> Outcome {
     Ok(())
 }
 
-/// Counts as long as a string is half done.
+/// Counts while a string is half finished.
 extern "C" fn sharer(_: u64) -> ! {
     loop {
         if is_half_done() {
@@ -184,7 +186,7 @@ extern "C" fn sharer(_: u64) -> ! {
     }
 }
 
-/// A time slice, in ns: shorter than a long string takes.
+/// A time slice in ns: shorter than a long string takes.
 const SLICE: u64 = 100_000;
 
 fn string_shares() -> Outcome {
@@ -202,7 +204,8 @@ fn string_shares() -> Outcome {
     Ok(())
 }
 
-/// Strikes one of the partners of a long string in the middle, in all ways; `check` sees both afterwards.
+/// Acts on one of the partners of a long string in the middle, in all ways; `check` gets both
+/// afterwards.
 fn strike_string(stroke: u64, check: impl Fn(Post, Post, bool) -> Outcome) -> Outcome {
     let areas = areas()?;
     for way in 0..4 {
@@ -244,9 +247,10 @@ fn string_deleted() -> Outcome {
     })
 }
 
-/// Where the memory lies that is mapped, and which message it makes: 0: 32 items, 1: one that covers all, 2: a grant of it.
+/// The memory that is mapped, and the shape of the message: 0: 32 items, 1: one item for all, 2: a
+/// grant of it.
 const SHAPE: usize = 14;
-/// How the sender of it ended: 1 + 0x100 * side + error, or 1.
+/// The sender's result: 1 + 0x100 * side + error, or 1.
 const SENT: usize = 15;
 
 /// The message with the items of that shape, for the first address `target`.
@@ -285,7 +289,7 @@ fn clear(fpage: Fpage) -> Outcome {
     Ok(())
 }
 
-/// Has a helper send the items of a shape to the worker; how that ended here.
+/// Lets a helper send the items of a shape to the worker; returns the worker's result.
 fn map_all(shape: u64, stroke: u64, victim: Option<Id>) -> Result<Result<(), Failure>, Fault> {
     if shape != 0 {
         // The same memory in small pages first.
@@ -319,12 +323,12 @@ fn map_to(place: u64) -> Outcome {
 /// Memory that is mapped in every case, filled with its own offsets.
 fn memory() -> Outcome {
     large_area(0)?;
-    // SAFETY: memory that the case was given.
+    // SAFETY: memory that belongs to the case.
     (0..LARGE).step_by(4096).for_each(|offset| unsafe { poke(WINDOW + offset, offset) });
     Ok(())
 }
 
-/// Every page of an area holds what it should.
+/// Whether every page of an area has the right content.
 fn is_mapped(place: u64) -> Outcome {
     let wrong = (0..1 << ALL_LOG2).step_by(4096).find(|offset| peek(place + offset) != offset & (LARGE - 1));
     same!("a page that was not mapped", wrong, None);
@@ -358,7 +362,8 @@ fn large_map_seen() -> Outcome {
     see_maps(1)
 }
 
-/// Strikes a sender of maps, or the worker itself, in the middle, and then lets the same go to its end.
+/// Acts on a sender of maps, or on the worker itself, in the middle; then repeats the transfer to
+/// its end.
 fn strike_maps(stroke: u64, strikes_worker: bool) -> Outcome {
     memory()?;
     let before = nodes(Id::NIL)?;
@@ -398,7 +403,7 @@ fn grant_seen() -> Outcome {
     memory()?;
     loop {
         map_to(FINE)?;
-        // What is granted takes along that it was used: so the watcher sees it come.
+        // A grant takes the accessed mark along, so that the watcher sees it.
         is_mapped(FINE)?;
         cell(SHAPE).store(2, SeqCst);
         cell(SENT).store(0, SeqCst);
@@ -423,7 +428,8 @@ extern "C" fn reader(address: u64) -> ! {
     park()
 }
 
-/// Lets a thread fault at the target, answers with all items while the watcher looks, and tells how the answer ended.
+/// Lets a thread fault at the target, answers with all items while the watcher checks, and returns
+/// the result of the answer.
 fn answer_all(stroke: u64, victim: Option<Id>) -> Result<(Id, Result<(), Failure>), Fault> {
     cell(16).store(0, SeqCst);
     cell(SHAPE).store(0, SeqCst);
@@ -435,7 +441,7 @@ fn answer_all(stroke: u64, victim: Option<Id>) -> Result<(Id, Result<(), Failure
     Ok((faulter, answered))
 }
 
-/// Answers until the watcher has struck; the faulter and how the answer ended.
+/// Answers until the watcher has acted. Returns the faulter and the result of the answer.
 fn struck_answer(stroke: u64, strikes_worker: bool) -> Result<(Id, Result<(), Failure>), Fault> {
     memory()?;
     loop {
@@ -492,28 +498,28 @@ fn faulter_started() -> Outcome {
     went_on()
 }
 
-/// Items with which the small account of a foreign thread's task can cope.
-const FOREIGN_ITEMS: u64 = 8;
+/// Items that fit into the small account of an alien thread's task.
+const ALIEN_ITEMS: u64 = 8;
 
-fn foreign_items(count: u64) -> Message {
+fn alien_items(count: u64) -> Message {
     let message = items(TARGET);
     Message { tag: message.tag.with_maps(count), ..message }
 }
 
-fn foreign_answer() -> Outcome {
+fn alien_answer() -> Outcome {
     memory()?;
     cell(SHAPE).store(0, SeqCst);
     loop {
-        let foreign = Foreign::new(code_load, |frame| frame.di = TARGET)?;
-        let fault = foreign.serve(foreign.start_raw()?)?;
+        let alien = Alien::new(code_load, |frame| frame.di = TARGET)?;
+        let fault = alien.serve(alien.start_raw()?)?;
         same!("the fault", fault.words[0], TARGET);
-        let pages = FOREIGN_ITEMS << (ITEM_LOG2 - PAGE_SHIFT as u8);
-        let watcher = watch_nodes(foreign.task, pages, 0, Id::NIL)?;
-        send(foreign.id, foreign_items(FOREIGN_ITEMS), Timeout::Zero)?;
-        let next = foreign.serve(receive(foreign.id, Timeout::Never)?)?;
+        let pages = ALIEN_ITEMS << (ITEM_LOG2 - PAGE_SHIFT as u8);
+        let watcher = watch_nodes(alien.task, pages, 0, Id::NIL)?;
+        send(alien.id, alien_items(ALIEN_ITEMS), Timeout::Zero)?;
+        let next = alien.serve(receive(alien.id, Timeout::Never)?)?;
         same!("it went on to its call", next.tag.kind(), KIND_SYSCALL);
         remove(watcher)?;
-        remove_task(foreign.number)?;
+        remove_task(alien.number)?;
         crate::pool::reset_stacks();
         if seen() {
             return Ok(());
@@ -524,30 +530,30 @@ fn foreign_answer() -> Outcome {
 fn answer_beyond_quota() -> Outcome {
     memory()?;
     cell(SHAPE).store(0, SeqCst);
-    let before = source::account(Id::NIL)?[ACCOUNT_USED as usize];
+    let before = kernel_object::account(Id::NIL)?[ACCOUNT_USED as usize];
     // The page tables of all items, without their mapping nodes.
     let (task, number) = empty_task_of((ALL_PAGES >> 9) + 16)?;
-    let foreign = Foreign::in_task(task, number, code_load, |frame| frame.di = TARGET)?;
-    foreign.serve(foreign.start_raw()?)?;
-    refused!("all items", send(foreign.id, foreign_items(32), Timeout::Zero), Send NoMemory);
-    same!("its state", state_of(foreign.id)?, STATE_FAULTED);
-    holds!("many of its pages mapped", nodes(foreign.task)? > 256);
-    // The page itself is there, so an empty answer suffices.
-    same!("it goes on to its call", foreign.resume()?.tag.kind(), KIND_SYSCALL);
-    remove_task(foreign.number)?;
-    same!("pages used, before and after", source::account(Id::NIL)?[ACCOUNT_USED as usize], before);
+    let alien = Alien::in_task(task, number, code_load, |frame| frame.di = TARGET)?;
+    alien.serve(alien.start_raw()?)?;
+    refused!("all items", send(alien.id, alien_items(32), Timeout::Zero), Send NoMemory);
+    same!("its state", state_of(alien.id)?, STATE_FAULTED);
+    holds!("many of its pages mapped", nodes(alien.task)? > 256);
+    // The page itself is mapped, so an empty answer suffices.
+    same!("it resumes and calls", alien.resume()?.tag.kind(), KIND_SYSCALL);
+    remove_task(alien.number)?;
+    same!("pages used, before and after", kernel_object::account(Id::NIL)?[ACCOUNT_USED as usize], before);
     Ok(())
 }
 
 /// Pairs in `random_ends`.
 const ROUNDS: u64 = 25;
 
-/// Sends strings and maps to its argument for ever, or receives them from there.
+/// Sends strings and maps to its argument without end, or receives them from it.
 extern "C" fn restless(argument: u64) -> ! {
     let partner = Id(cell(17 + (argument & 1) as usize).load(SeqCst));
     strings::set_fault_timeouts(Timeout::After(100_000), Timeout::After(100_000));
     utcb::set_receive_window(target());
-    // SAFETY: the half of the large memory that is not sent from.
+    // SAFETY: the half of the large memory that is not sent.
     unsafe { strings::offer(&[item(WINDOW + LARGE / 2, LARGE / 2)]) };
     let string = [item(WINDOW, LARGE / 4)];
     loop {
@@ -561,7 +567,7 @@ extern "C" fn restless(argument: u64) -> ! {
 fn random_ends() -> Outcome {
     memory()?;
     cell(SHAPE).store(0, SeqCst);
-    let before = (nodes(Id::NIL)?, source::account(Id::NIL)?[ACCOUNT_USED as usize]);
+    let before = (nodes(Id::NIL)?, kernel_object::account(Id::NIL)?[ACCOUNT_USED as usize]);
     let mut state = crate::pool::seed(0x5_7106);
     let start = |number: u64| -> Result<Id, Failure> {
         let id = Spawn { pager: Id::NIL, ..Spawn::new(restless, number) }.create()?;
@@ -584,7 +590,7 @@ fn random_ends() -> Outcome {
         crate::pool::reset_stacks();
     }
     clear(target())?;
-    let after = (nodes(Id::NIL)?, source::account(Id::NIL)?[ACCOUNT_USED as usize]);
+    let after = (nodes(Id::NIL)?, kernel_object::account(Id::NIL)?[ACCOUNT_USED as usize]);
     same!("mapping nodes and pages, before and after", after, before);
     Ok(())
 }

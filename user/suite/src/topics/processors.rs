@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Several processors: threads that run at once, messages, mappings and deletion across them.
+//! Several processors: threads that run at the same time; messages, mappings and deletion across
+//! processors.
 //!
-//! The worker is on the boot processor; what is elsewhere lies mostly on `OTHER`.
+//! The worker is on the boot processor. Most other threads are on `OTHER`.
 
+use crate::alien::{code_fpu, code_spin, code_syscall, Alien};
 use crate::case::{Case, Fault, Outcome};
-use crate::foreign::{code_fpu, code_spin, code_syscall, Foreign};
 use crate::pool::{cell, page, pages, peek, poke, PAGE, WINDOW};
 use crate::post::{failed, Job, Post};
 use crate::threads::{base_priority, child, helper, park, pause, remove, remove_task, Spawn};
@@ -19,12 +20,12 @@ use keel_l4::abi::fpage::FPAGE_RWX;
 use keel_l4::abi::memory::*;
 use keel_l4::abi::{ExRegs, MapItem};
 use keel_l4::call::Failure;
-use keel_l4::info::{info, now};
 use keel_l4::ipc::{call, notify, receive, send, send_and_wait, sleep, wait, Message, Received, Timeout};
+use keel_l4::kip::{kip, now};
 use keel_l4::mapping::unmap;
-use keel_l4::{source, thread, utcb, Error, Fpage, Id, Side, Tag};
+use keel_l4::{kernel_object, thread, utcb, Error, Fpage, Id, Side, Tag};
 
-/// A single processor: there is nowhere to go.
+/// The tests for a single processor: there is no other one.
 pub const ALONE: &[Case] = &[("only-one", only_one)];
 
 pub const CASES: &[Case] = &[
@@ -54,7 +55,7 @@ pub const CASES: &[Case] = &[
     ("delete-running", delete_running),
     ("delete-the-partner", delete_partner),
     ("delete-a-running-task", delete_task),
-    ("foreign-calls", foreign_calls),
+    ("alien-calls", alien_calls),
     ("trigger-while-running", trigger_running),
     ("fpu-follows", fpu_follows),
     ("fpu-read-while-running", fpu_while_running),
@@ -63,14 +64,14 @@ pub const CASES: &[Case] = &[
     ("storm", storm),
 ];
 
-/// The processor that is not the boot processor and always there in these cases.
+/// A processor that is not the boot processor and exists in all these cases.
 const OTHER: u64 = 1;
-/// How long a case waits for what happens elsewhere, in ns.
+/// The longest wait of a case for an event on another processor, in ns.
 const PATIENCE: u64 = 5_000_000_000;
-/// Time that is long for a processor and short for a case, in ns.
+/// A time in ns that is long for a processor and short for a case.
 const A_WHILE: u64 = 2_000_000;
 
-/// The number of this processor, as the descriptor tells it that is there for that.
+/// The number of this processor, from the limit of the descriptor for this purpose.
 fn here() -> u64 {
     const SELECTOR: u64 = 15 << 3 | 3;
     let number: u64;
@@ -92,7 +93,7 @@ fn helper_at(processor: u64, main: crate::threads::Main, argument: u64) -> Resul
     thread::act(made_at(processor, main, argument)?, EX_START)
 }
 
-/// Waits, without entering the kernel of its own accord, until a word fulfils a condition.
+/// Waits, without a call, until a word fulfils a condition.
 fn until(what: &str, word: &AtomicU64, mut condition: impl FnMut(u64) -> bool) -> Outcome {
     let end = now() + PATIENCE;
     while !condition(word.load(SeqCst)) {
@@ -104,7 +105,7 @@ fn until(what: &str, word: &AtomicU64, mut condition: impl FnMut(u64) -> bool) -
     Ok(())
 }
 
-/// Fails unless a word that somebody counts in goes on, or stands still.
+/// Fails unless a word in which a thread counts keeps changing, or stays the same.
 fn goes_on(what: &str, word: &AtomicU64) -> Outcome {
     let before = word.load(SeqCst);
     until(what, word, |now| now > before)
@@ -125,7 +126,7 @@ extern "C" fn count(number: u64) -> ! {
     }
 }
 
-/// Tells in cell 1 where it runs, plus one.
+/// Stores in cell 1 the number of its processor, plus one.
 extern "C" fn where_am_i(_: u64) -> ! {
     cell(1).store(here() + 1, SeqCst);
     park()
@@ -148,13 +149,13 @@ extern "C" fn echo(_: u64) -> ! {
 }
 
 fn only_one() -> Outcome {
-    same!("processors", info().processors, 1);
+    same!("processors", kip().processors, 1);
     refused!("the second", thread::set_processor(utcb::my_id(), OTHER), Call Invalid);
     Ok(())
 }
 
 fn out_of_range() -> Outcome {
-    for number in [info().processors, 16, 255, 256, u64::MAX] {
+    for number in [kip().processors, 16, 255, 256, u64::MAX] {
         refused!("a number", thread::set_processor(utcb::my_id(), number), Call Invalid);
     }
     same!("where it was", thread::schedule(utcb::my_id(), 0, 0, 0)?.processor, 0);
@@ -162,7 +163,7 @@ fn out_of_range() -> Outcome {
 }
 
 fn moves_itself() -> Outcome {
-    for number in (0..info().processors).rev() {
+    for number in (0..kip().processors).rev() {
         thread::set_processor(utcb::my_id(), number)?;
         same!("by the descriptor", here(), number);
         same!("by the kernel", thread::schedule(utcb::my_id(), 0, 0, 0)?.processor, number);
@@ -189,7 +190,7 @@ fn moves_running() -> Outcome {
         }
     }
     let id = helper_at(OTHER, tell_for_ever, 0)?;
-    let last = info().processors - 1;
+    let last = kip().processors - 1;
     for place in [OTHER, last, OTHER, last] {
         thread::set_processor(id, place)?;
         until("its place", cell(1), |at| at == place + 1)?;
@@ -199,10 +200,10 @@ fn moves_running() -> Outcome {
 }
 
 fn at_once() -> Outcome {
-    for number in 1..info().processors {
+    for number in 1..kip().processors {
         helper_at(number, count, number)?;
     }
-    for number in 1..info().processors {
+    for number in 1..kip().processors {
         goes_on("a count, while this thread never gives up its processor", cell(number as usize))?;
     }
     Ok(())
@@ -230,7 +231,7 @@ fn priority_from_here() -> Outcome {
 }
 
 fn calls() -> Outcome {
-    // Each takes as long as the host takes to let the other processor run.
+    // Each takes as long as the host takes to run the other processor.
     const CALLS: u64 = 200;
     let server = helper_at(OTHER, echo, 0)?;
     for number in 0..CALLS {
@@ -267,14 +268,14 @@ fn senders_queue() -> Outcome {
     cell(31).store(utcb::my_id().0, SeqCst);
     let mut expected = 0;
     for number in 0..8 {
-        helper_at(number % info().processors, sender, number)?;
+        helper_at(number % kip().processors, sender, number)?;
         expected |= 1 << number;
     }
     let mut got = 0;
     for _ in 0..8 {
         got |= wait(Timeout::After(PATIENCE))?.words[0];
     }
-    same!("everybody's bit", got, expected);
+    same!("every thread's bit", got, expected);
     Ok(())
 }
 
@@ -312,8 +313,8 @@ fn timeout_moves() -> Outcome {
     }
     let end = now() + 10 * A_WHILE;
     let id = helper_at(OTHER, nap, end)?;
-    // From its first moment to its last it is moved, as often as there is time for.
-    let last = info().processors - 1;
+    // It is moved as often as possible from its first moment to its last.
+    let last = kip().processors - 1;
     let mut places = [0, last].into_iter().cycle();
     until("the end of its sleep", cell(1), |woken| {
         woken != 0 || places.next().is_some_and(|place| thread::set_processor(id, place).is_err())
@@ -324,9 +325,9 @@ fn timeout_moves() -> Outcome {
 
 fn timer_there() -> Outcome {
     extern "C" fn own_timer(_: u64) -> ! {
-        if let Ok(timer) = source::claim_timer() {
+        if let Ok(timer) = kernel_object::claim_timer() {
             for round in 1..=3 {
-                let _ = source::set_timer(timer, now() + A_WHILE);
+                let _ = kernel_object::set_timer(timer, now() + A_WHILE);
                 let _ = receive(timer, Timeout::Never);
                 cell(1).store(round, SeqCst);
             }
@@ -371,7 +372,7 @@ fn map_from_there() -> Outcome {
     }
     cell(31).store(utcb::my_id().0, SeqCst);
     let from = page();
-    // SAFETY: the page is the case's own.
+    // SAFETY: the page belongs to the case.
     unsafe { crate::pool::poke(from, 77) };
     let id = made_at(OTHER, giver, from)?;
     thread::act(id, EX_START)?;
@@ -383,51 +384,51 @@ fn map_from_there() -> Outcome {
     Ok(())
 }
 
-/// A foreign thread on the other processor that counts in the first word of the page at `WINDOW` of its space, which is
-/// the suite's `page`.
-fn counter_there(page: u64) -> Result<Foreign, Fault> {
-    let foreign = Foreign::new(code_spin, |frame| frame.di = WINDOW)?;
-    thread::set_processor(foreign.id, OTHER)?;
-    let mut fault = foreign.start()?;
+/// An alien thread on the other processor that counts in the first word of the page at `WINDOW` of
+/// its space, the suite's `page`.
+fn counter_there(page: u64) -> Result<Alien, Fault> {
+    let alien = Alien::new(code_spin, |frame| frame.di = WINDOW)?;
+    thread::set_processor(alien.id, OTHER)?;
+    let mut fault = alien.start()?;
     let item = MapItem { send_base: WINDOW, fpage: Fpage::memory(page, 12, FPAGE_RWX).0 };
     while fault.tag.kind() == KIND_PAGE_FAULT && fault.words[0] != WINDOW {
-        fault = foreign.serve(fault)?;
+        fault = alien.serve(fault)?;
     }
     same!("the fault", (fault.tag.kind(), fault.words[0]), (KIND_PAGE_FAULT, WINDOW));
-    send(foreign.id, Message::label(0).with_maps(&[item]), Timeout::Zero)?;
-    Ok(foreign)
+    send(alien.id, Message::label(0).with_maps(&[item]), Timeout::Zero)?;
+    Ok(alien)
 }
 
 /// The word that it counts in.
 fn counted(page: u64) -> &'static AtomicU64 {
-    // SAFETY: a page of the suite that lives for ever and is used as this word only.
+    // SAFETY: a page of the suite that always exists and is used only as this word.
     unsafe { &*(page as *const AtomicU64) }
 }
 
 fn unmapped_while_used() -> Outcome {
     let page = page();
-    let foreign = counter_there(page)?;
+    let alien = counter_there(page)?;
     for _ in 0..20 {
         goes_on("its count", counted(page))?;
         unmap(Fpage::memory(page, 12, 0), UNMAP_RIGHTS)?;
         let last = peek(page);
-        let fault = receive(foreign.id, Timeout::After(PATIENCE))?;
+        let fault = receive(alien.id, Timeout::After(PATIENCE))?;
         same!("it faults", (fault.tag.kind(), fault.words[0]), (KIND_PAGE_FAULT, WINDOW));
         same!("not one more count", peek(page), last);
         let item = MapItem { send_base: WINDOW, fpage: Fpage::memory(page, 12, FPAGE_RWX).0 };
-        send(foreign.id, Message::label(0).with_maps(&[item]), Timeout::Zero)?;
+        send(alien.id, Message::label(0).with_maps(&[item]), Timeout::Zero)?;
     }
     Ok(())
 }
 
 fn write_taken_while_used() -> Outcome {
     let page = page();
-    let foreign = counter_there(page)?;
+    let alien = counter_there(page)?;
     goes_on("its count", counted(page))?;
     let state = unmap(Fpage::memory(page, 12, 0), keel_l4::abi::fpage::FPAGE_WRITE)?;
     let last = peek(page);
     same!("dirty was found", state & UNMAP_DIRTY, UNMAP_DIRTY);
-    let fault = receive(foreign.id, Timeout::After(PATIENCE))?;
+    let fault = receive(alien.id, Timeout::After(PATIENCE))?;
     same!("it may not write", (fault.words[0], fault.words[3]), (WINDOW, 1));
     same!("not one more count", peek(page), last);
     Ok(())
@@ -457,7 +458,7 @@ fn delete_partner() -> Outcome {
         cell(2).store(1, SeqCst);
         count(3)
     }
-    let server = helper_at(info().processors - 1, swallow, 0)?;
+    let server = helper_at(kip().processors - 1, swallow, 0)?;
     helper_at(OTHER, caller, server.0)?;
     until("the message", cell(2), |taken| taken == 1)?;
     remove(server)?;
@@ -465,7 +466,7 @@ fn delete_partner() -> Outcome {
 }
 
 fn delete_task() -> Outcome {
-    let used = source::account(Id::NIL)?[ACCOUNT_USED as usize];
+    let used = kernel_object::account(Id::NIL)?[ACCOUNT_USED as usize];
     for _ in 0..10 {
         let before = cell(2).load(SeqCst);
         let made = child(count, 2)?;
@@ -475,45 +476,45 @@ fn delete_task() -> Outcome {
         holds!("its count standing still", stands_still(cell(2)));
         crate::pool::reset_stacks();
     }
-    same!("memory in use", source::account(Id::NIL)?[ACCOUNT_USED as usize], used);
+    same!("memory in use", kernel_object::account(Id::NIL)?[ACCOUNT_USED as usize], used);
     Ok(())
 }
 
-fn foreign_calls() -> Outcome {
-    let foreign = Foreign::new(code_syscall, |frame| frame.ax = 5)?;
-    thread::set_processor(foreign.id, OTHER)?;
-    let mut got = foreign.start()?;
+fn alien_calls() -> Outcome {
+    let alien = Alien::new(code_syscall, |frame| frame.ax = 5)?;
+    thread::set_processor(alien.id, OTHER)?;
+    let mut got = alien.start()?;
     for number in 0..500 {
         same!("a call", (got.tag.kind(), got.words[0]), (KIND_SYSCALL, 5 + number));
-        foreign.edit(|frame| frame.ax = 6 + number);
-        got = foreign.resume()?;
+        alien.edit(|frame| frame.ax = 6 + number);
+        got = alien.resume()?;
     }
     Ok(())
 }
 
 fn trigger_running() -> Outcome {
     let page = page();
-    let foreign = counter_there(page)?;
+    let alien = counter_there(page)?;
     for _ in 0..20 {
         goes_on("its count", counted(page))?;
-        foreign.act(EX_TRIGGER)?;
-        let got = receive(foreign.id, Timeout::After(PATIENCE))?;
+        alien.act(EX_TRIGGER)?;
+        let got = receive(alien.id, Timeout::After(PATIENCE))?;
         same!("the trigger", got.tag.kind(), KIND_TRIGGER);
-        same!("its frame is whole", foreign.regs().di, WINDOW);
-        foreign.release()?;
+        same!("its frame is whole", alien.regs().di, WINDOW);
+        alien.release()?;
     }
     Ok(())
 }
 
 fn fpu_follows() -> Outcome {
-    let (one, two) = (Foreign::new(code_fpu, |f| f.di = 0x1111)?, Foreign::new(code_fpu, |f| f.di = 0x2222)?);
-    for foreign in [one, two] {
-        foreign.start()?;
+    let (one, two) = (Alien::new(code_fpu, |f| f.di = 0x1111)?, Alien::new(code_fpu, |f| f.di = 0x2222)?);
+    for alien in [one, two] {
+        alien.start()?;
     }
-    for round in 0..2 * info().processors {
-        for (number, foreign) in [one, two].iter().enumerate() {
-            thread::set_processor(foreign.id, (round + number as u64) % info().processors)?;
-            foreign.resume()?;
+    for round in 0..2 * kip().processors {
+        for (number, alien) in [one, two].iter().enumerate() {
+            thread::set_processor(alien.id, (round + number as u64) % kip().processors)?;
+            alien.resume()?;
         }
         same!("each its own", (one.regs().ax, two.regs().ax), (0x1111, 0x2222));
     }
@@ -531,9 +532,9 @@ fn fpu_while_running() -> Outcome {
     const XMM0: u64 = 160;
     let id = helper_at(OTHER, hold, 0)?;
     until("the spinner", cell(2), |count| count > 0)?;
-    let buffer = pages(info().fpu_size.div_ceil(PAGE));
+    let buffer = pages(kip().fpu_size.div_ceil(PAGE));
     let mut record = ExRegs::zeroed();
-    (record.fpu, record.fpu_size) = (buffer, info().fpu_size);
+    (record.fpu, record.fpu_size) = (buffer, kip().fpu_size);
     thread::exchange(id, EX_FPU_GET, &mut record)?;
     same!("xmm0", peek(buffer + XMM0), 0x3333);
     goes_on("its count", cell(2))
@@ -582,7 +583,7 @@ fn strings_across() -> Outcome {
         remove(sender.id)?;
         remove(receiver.id)?;
         crate::pool::reset_stacks();
-        // SAFETY: the case's own pages.
+        // SAFETY: the pages belong to the case.
         unsafe { core::ptr::write_bytes(to as *mut u8, 0, 8 * PAGE as usize) };
     }
     Ok(())
@@ -602,10 +603,11 @@ fn string_fault() -> Outcome {
     arrived(from, to, PAGE - 8)
 }
 
-/// Lets a long string begin there, strikes one of its partners from here while it is half done, and tells how the other one ended.
+/// Starts a long string on the other processor, acts on one of its partners from here while it is
+/// half finished, and returns the other's result.
 fn strike_there(stroke: u64, strikes_sender: bool) -> Outcome {
     let (from, to) = (large_area(0)?, large_area(1)?);
-    // SAFETY: memory that the case was given.
+    // SAFETY: memory that belongs to the case.
     let set = |at: u64, value: u64| unsafe { poke(at, value) };
     set(from, 1);
     set(from + MAX_STRING_BYTES - 8, 1);
@@ -623,7 +625,7 @@ fn strike_there(stroke: u64, strikes_sender: bool) -> Outcome {
         let struck = thread::act(victim.id, stroke);
         let half_done = peek(to + MAX_STRING_BYTES - 8) == 0;
         let status = other.end()?.status;
-        // The victim may be gone.
+        // The victim may no longer exist.
         let _ = remove(victim.id);
         remove(other.id)?;
         crate::pool::reset_stacks();
@@ -649,13 +651,13 @@ fn string_deleted() -> Outcome {
 /// Rounds of each thread of the storm.
 const ROUNDS: u64 = 500;
 
-/// Calls, moves, sleeps and yields in an order of its own; then adds one to cell 1.
+/// Calls, moves, sleeps and yields in a random order; then adds one to cell 1.
 extern "C" fn stormer(argument: u64) -> ! {
     let (server, mut random) = (Id(cell(31).load(SeqCst)), crate::pool::seed(argument + 1));
     for round in 0..ROUNDS {
         random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         let done = match random >> 60 {
-            0 => thread::set_processor(utcb::my_id(), (random >> 40) % info().processors),
+            0 => thread::set_processor(utcb::my_id(), (random >> 40) % kip().processors),
             1 => thread::switch(Id::NIL),
             2 => notify(utcb::my_id(), 1).and_then(|()| wait(Timeout::Never).map(|_| ())),
             3 => {
@@ -681,7 +683,7 @@ fn storm() -> Outcome {
     let server = helper_at(OTHER, echo, 0)?;
     cell(31).store(server.0, SeqCst);
     for number in 0..THREADS {
-        helper_at(number % info().processors, stormer, number)?;
+        helper_at(number % kip().processors, stormer, number)?;
     }
     let end = now() + 2 * PATIENCE;
     while cell(1).load(SeqCst) < THREADS && now() < end {

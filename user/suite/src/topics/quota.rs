@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Kernel memory is paid for: accounts, what happens when one is used up, and that nobody else feels it.
+//! Kernel memory is accounted: quotas, the errors when one is used up, and that other tasks are not
+//! affected.
 
+use crate::alien::{code_syscall, Alien};
 use crate::case::{Case, Outcome};
-use crate::foreign::{code_syscall, Foreign};
 use crate::pool::{cell, page, PAGE};
 use crate::threads::*;
 use crate::{holds, refused, same};
 use core::sync::atomic::Ordering::SeqCst;
 use keel_l4::abi::call::*;
 use keel_l4::abi::fpage::FPAGE_RWX;
-use keel_l4::abi::memory::{AREA_FRAME_PAGES, EX_CREATE, EX_FOREIGN, EX_FRAME, FRAMES_PER_PAGE};
+use keel_l4::abi::memory::{AREA_FRAME_PAGES, EX_ALIEN, EX_CREATE, EX_FRAME, FRAMES_PER_PAGE};
 use keel_l4::abi::{ExRegs, MapItem};
 use keel_l4::call::Failure;
 use keel_l4::ipc::{call, receive, send, Message, Timeout};
-use keel_l4::source::{account, buy_frames, enlarge, sell_frames, shrink};
+use keel_l4::kernel_object::{account, buy_frames, enlarge, sell_frames, shrink};
 use keel_l4::task::{create_empty, NewTask};
 use keel_l4::{thread, utcb, Error, Fpage, Id};
 
@@ -22,7 +23,7 @@ pub const CASES: &[Case] = &[
     ("child's-account", childs_account),
     ("shared-account", shared_account),
     ("another-clan's-account-denied", denied),
-    ("nobody's-account", nobody),
+    ("account-of-no-task", no_task),
     ("tasks-and-lthreads-are-counted", counted),
     ("tables-and-nodes-are-counted", tables_counted),
     ("frames-are-counted", frames_counted),
@@ -39,7 +40,7 @@ pub const CASES: &[Case] = &[
     ("enlarging-makes-room", enlarging_helps),
     ("shrinking-below-what-is-used", shrink_used),
     ("enlarging-beyond-what-one-has", enlarge_beyond),
-    ("enlarging-whom-one-is-not-chief-of", enlarge_others),
+    ("enlarging-another-chief's-task", enlarge_others),
     ("an-account-that-is-shared-does-not-grow", enlarge_shared),
     ("what-was-moved-returns-on-deletion", moved_returns),
     ("frames-sold", frames_sold),
@@ -87,7 +88,7 @@ fn denied() -> Outcome {
     Ok(())
 }
 
-fn nobody() -> Outcome {
+fn no_task() -> Outcome {
     for id in [Id::INVALID, Id::thread(3, 0xfff0, 0xffff, 2), Id(5)] {
         refused!("reading", account(id), Call NoPartner);
     }
@@ -104,24 +105,24 @@ fn counted() -> Outcome {
     Ok(())
 }
 
-/// A foreign thread that has faulted once.
-fn faulted() -> Result<Foreign, Failure> {
-    let foreign = Foreign::new(code_syscall, |_| ())?;
-    foreign.start_raw()?;
-    Ok(foreign)
+/// An alien thread that has faulted once.
+fn faulted() -> Result<Alien, Failure> {
+    let alien = Alien::new(code_syscall, |_| ())?;
+    alien.start_raw()?;
+    Ok(alien)
 }
 
-/// Maps the page `from` to `address` of the task of `foreign`, which faults again.
-fn map_to(foreign: &Foreign, from: u64, address: u64) -> Result<(), Failure> {
+/// Maps the page `from` to `address` of the task of `alien`, which faults again.
+fn map_to(alien: &Alien, from: u64, address: u64) -> Result<(), Failure> {
     let item = MapItem { send_base: address, fpage: Fpage::memory(from, 12, FPAGE_RWX).0 };
-    call(foreign.id, Message::label(0).with_maps(&[item])).map(|_| ())
+    call(alien.id, Message::label(0).with_maps(&[item])).map(|_| ())
 }
 
 fn tables_counted() -> Outcome {
-    let foreign = faulted()?;
-    let before = account(foreign.task)?;
-    map_to(&foreign, page(), 0x5000_0000)?;
-    let after = account(foreign.task)?;
+    let alien = faulted()?;
+    let before = account(alien.task)?;
+    map_to(&alien, page(), 0x5000_0000)?;
+    let after = account(alien.task)?;
     // The first page below an empty top table takes three tables.
     same!("tables", after[ACCOUNT_TABLES as usize], before[ACCOUNT_TABLES as usize] + 3);
     same!("nodes", after[ACCOUNT_NODES as usize], before[ACCOUNT_NODES as usize] + 1);
@@ -159,10 +160,10 @@ fn more_than_one_has() -> Outcome {
     Ok(())
 }
 
-/// Maps one page per 2 MB until the kernel refuses; how many it took.
-fn fill(foreign: &Foreign, from: u64) -> Result<u64, crate::case::Fault> {
+/// Maps one page per 2 MB until the kernel refuses; returns the number.
+fn fill(alien: &Alien, from: u64) -> Result<u64, crate::case::Fault> {
     for n in 0..1000 {
-        match map_to(foreign, from, 0x4000_0000 + (n << 21)) {
+        match map_to(alien, from, 0x4000_0000 + (n << 21)) {
             Ok(()) => (),
             Err(failure) => {
                 same!("error", failure.error, Error::NoMemory);
@@ -174,23 +175,24 @@ fn fill(foreign: &Foreign, from: u64) -> Result<u64, crate::case::Fault> {
 }
 
 fn map_beyond() -> Outcome {
-    let foreign = faulted()?;
-    let mapped = fill(&foreign, page())?;
+    let alien = faulted()?;
+    let mapped = fill(&alien, page())?;
     holds!("some pages mapped before", mapped > 10 && mapped < QUOTA);
-    same!("the thread waits on", thread::schedule(foreign.id, 0, 0, 0)?.state, STATE_FAULTED);
-    let words = account(foreign.task)?;
+    same!("the thread waits on", thread::schedule(alien.id, 0, 0, 0)?.state, STATE_FAULTED);
+    let words = account(alien.task)?;
     holds!("used within the limit", words[ACCOUNT_USED as usize] <= words[ACCOUNT_LIMIT as usize]);
     Ok(())
 }
 
-/// Has all mapped to the calling child that it needs: with an account that is full it gets no page more.
+/// Maps all that the calling child needs: with a full account it gets no more pages.
 fn touch_all() {
     touch_image();
     cell(1).store(0, SeqCst);
     crate::errors::touch();
 }
 
-/// Accepts pages at ever new places until a receive fails; its error goes to cell 1, the count to cell 2.
+/// Accepts pages at new addresses until a receive fails; its error goes to cell 1, the number to
+/// cell 2.
 extern "C" fn collect(_: u64) -> ! {
     touch_all();
     for n in 0..1000 {
@@ -226,20 +228,21 @@ fn both_told() -> Outcome {
 }
 
 fn drop_and_retry() -> Outcome {
-    let foreign = faulted()?;
+    let alien = faulted()?;
     let from = page();
-    fill(&foreign, from)?;
+    fill(&alien, from)?;
     let all = keel_l4::abi::UnmapRange { address: 0, pages: (1 << 47) / PAGE };
     for _ in 0..3 {
-        keel_l4::mapping::unmap_in(foreign.task, &[all])?;
-        holds!("room again", fill(&foreign, from)? > 10);
+        keel_l4::mapping::unmap_in(alien.task, &[all])?;
+        holds!("room again", fill(&alien, from)? > 10);
     }
-    keel_l4::mapping::unmap_in(foreign.task, &[all])?;
-    same!("and the thread can go on", foreign.resume()?.tag.kind(), KIND_SYSCALL);
+    keel_l4::mapping::unmap_in(alien.task, &[all])?;
+    same!("and the thread can resume", alien.resume()?.tag.kind(), KIND_SYSCALL);
     Ok(())
 }
 
-/// Creates lthreads in its own task until that is refused; the error goes to cell 1, the count to cell 2.
+/// Creates lthreads in its own task until the kernel refuses; the error goes to cell 1, the number
+/// to cell 2.
 extern "C" fn breed(_: u64) -> ! {
     touch_all();
     let mut record = ExRegs::zeroed();
@@ -265,7 +268,7 @@ fn threads_beyond() -> Outcome {
     Ok(())
 }
 
-/// Tells its parent the error with which it can buy no more, after a first message.
+/// Sends its parent the error with which it can buy no more, after a first message.
 extern "C" fn hoard(parent: u64) -> ! {
     touch_all();
     let mut error = 0;
@@ -275,7 +278,7 @@ extern "C" fn hoard(parent: u64) -> ! {
     park()
 }
 
-/// Starts such a child: it, and its error.
+/// Starts such a child; returns it, and its error.
 fn hoarder() -> Result<(Child, u64), Failure> {
     let child = child(hoard, utcb::my_id().0)?;
     receive(child.thread, Timeout::Never)?;
@@ -295,9 +298,9 @@ fn others() -> Outcome {
     let before = word(Id::NIL, ACCOUNT_USED)?;
     let (greedy, _) = hoarder()?;
     let mine = word(Id::NIL, ACCOUNT_USED)?;
-    holds!("our own use the same but for the child's account", mine <= before + QUOTA + 2);
-    let foreign = faulted()?;
-    same!("another task lives", foreign.resume()?.tag.kind(), KIND_SYSCALL);
+    holds!("our own use, without the child's account", mine <= before + QUOTA + 2);
+    let alien = faulted()?;
+    same!("another task lives", alien.resume()?.tag.kind(), KIND_SYSCALL);
     remove_task(greedy.number)?;
     Ok(())
 }
@@ -307,11 +310,11 @@ fn frames_out() -> Outcome {
     for (first, count) in [(AREA_FRAME_PAGES, 1), (AREA_FRAME_PAGES - 1, 2), (u64::MAX, 1), (1, u64::MAX)] {
         refused!("buying", buy_frames(first, count), Call Invalid);
     }
-    let (task, _) = crate::foreign::empty_task()?;
+    let (task, _) = crate::alien::empty_task()?;
     let mut record = ExRegs::zeroed();
     record.frame = u64::MAX - 1;
     let any = thread::lthread(task, keel_l4::abi::ids::LTHREAD_TASK as u16);
-    let made = thread::exchange(any, EX_CREATE | EX_FOREIGN | EX_FRAME, &mut record);
+    let made = thread::exchange(any, EX_CREATE | EX_ALIEN | EX_FRAME, &mut record);
     refused!("a frame far out", made, Call Invalid);
     Ok(())
 }
@@ -334,12 +337,12 @@ fn enlarge_and_shrink() -> Outcome {
 }
 
 fn enlarging_helps() -> Outcome {
-    let foreign = faulted()?;
+    let alien = faulted()?;
     let from = page();
-    let before = fill(&foreign, from)?;
-    enlarge(foreign.task, QUOTA)?;
-    // What is there already is mapped again without cost.
-    holds!("about twice as many mappings", fill(&foreign, from)? > before + QUOTA / 2);
+    let before = fill(&alien, from)?;
+    enlarge(alien.task, QUOTA)?;
+    // A page that is mapped already is mapped again without cost.
+    holds!("about twice as many mappings", fill(&alien, from)? > before + QUOTA / 2);
     Ok(())
 }
 
@@ -372,8 +375,8 @@ fn enlarge_others() -> Outcome {
         refused!("shrinking", shrink(id, 1), Call Denied);
     }
     for id in [Id::NIL, Id::INVALID, Id(5)] {
-        refused!("enlarging nobody", enlarge(id, 1), Call NoPartner);
-        refused!("shrinking nobody", shrink(id, 1), Call NoPartner);
+        refused!("enlarging no task", enlarge(id, 1), Call NoPartner);
+        refused!("shrinking no task", shrink(id, 1), Call NoPartner);
     }
     Ok(())
 }
@@ -394,16 +397,16 @@ fn moved_returns() -> Outcome {
     Ok(())
 }
 
-/// A frame page of the suite's window that it did not buy at its start.
+/// A frame page of the suite's window that the suite did not buy at its start.
 const SPARE_FRAMES: u64 = crate::pool::FRAME_PAGES;
 
-/// Makes a stopped foreign thread in a task of its own, with frame `index`.
+/// Creates a stopped alien thread in a new task, with frame `index`.
 fn bind_frame(index: u64) -> Result<Id, Failure> {
-    let (task, _) = crate::foreign::empty_task()?;
+    let (task, _) = crate::alien::empty_task()?;
     let mut record = ExRegs::zeroed();
     record.frame = index;
     let any = thread::lthread(task, keel_l4::abi::ids::LTHREAD_TASK as u16);
-    thread::exchange(any, EX_CREATE | EX_FOREIGN | EX_FRAME, &mut record)
+    thread::exchange(any, EX_CREATE | EX_ALIEN | EX_FRAME, &mut record)
 }
 
 fn frames_sold() -> Outcome {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! What another processor does while a thread is in the kernel already and waits for its lock.
+//! Events on another processor while a thread is in the kernel and waits for its lock.
 //!
-//! The kernel for debugging makes that time as long as a case wants it. With the other one, and on
-//! one processor, what a case expects holds as well, but the moment is seldom met.
+//! A debug build makes this wait as long as a case needs it. In other builds, and on one processor,
+//! the expected results are the same, but the moment is seldom hit.
 
+use crate::alien::{code_load, Alien};
 use crate::case::{Case, Outcome};
-use crate::foreign::{code_load, Foreign};
 use crate::pool::{cell, poke, stack, WINDOW};
 use crate::same;
 use crate::threads::{base_priority, child_plan, make_child, park, touch_image, Main, Spawn};
@@ -18,9 +18,9 @@ use keel_l4::abi::ids::ID_CHECK;
 use keel_l4::abi::memory::*;
 use keel_l4::abi::{ExRegs, Frame};
 use keel_l4::call::Failure;
-use keel_l4::info::{info, now};
 use keel_l4::ipc::{call, receive, send, send_and_wait, send_as, sleep, wait, Message, Timeout};
-use keel_l4::{source, thread, utcb, Error, Id};
+use keel_l4::kip::{kip, now};
+use keel_l4::{kernel_object, thread, utcb, Error, Id};
 
 pub const CASES: &[Case] = &[
     ("virtual-sender-comes-before-a-closed-wait", virtual_sender),
@@ -29,24 +29,24 @@ pub const CASES: &[Case] = &[
     ("error-code-written-by-the-chief", error_code),
 ];
 
-/// How long the call of a thread on the other processor takes to its lock, in ns: long for all that
-/// the worker does meanwhile.
+/// How long the call of a thread on the other processor waits for its lock, in ns: longer than all
+/// that the worker does meanwhile.
 const DELAY: u64 = 500_000_000;
-/// How long the worker lets it run there before it does that.
+/// How long the worker lets the call run before it acts.
 const BEGINNING: u64 = 5_000_000;
-/// How long a case waits for what will happen, in ns.
+/// The longest wait of a case for an expected event, in ns.
 const PATIENCE: u64 = 5_000_000_000;
 
-/// The last processor: another one than the worker's, if there is one.
+/// The last processor: not the worker's, if there is another one.
 fn other() -> u64 {
-    info().processors - 1
+    kip().processors - 1
 }
 
-/// Cell: the thread whose answers a `caller` waits for.
+/// Cell: the thread for whose answers a `caller` waits.
 const SERVER: usize = 1;
-/// Cell: the worker, which lets that one answer.
+/// Cell: the worker, which tells that thread to answer.
 const WORKER: usize = 2;
-/// Cell: what a thread got first.
+/// Cell: the first result of a thread.
 const GOT: usize = 3;
 /// Cell: a thread is told to make its call.
 const GO: usize = 4;
@@ -55,10 +55,10 @@ const GOES: usize = 5;
 
 /// Cell: a thread waits for that.
 const WAITS: usize = 6;
-/// Cell: a caller is where it shall be.
+/// Cell: a caller is at the right place.
 const PLACED: usize = 7;
 
-/// Waits without a call for the word to go, and says so.
+/// Reports that it waits, and waits without a call for the signal.
 fn wait_to_go() {
     cell(WAITS).store(1, SeqCst);
     while cell(GO).load(SeqCst) == 0 {
@@ -70,7 +70,7 @@ fn wait_to_go() {
 /// Lets the thread on the other processor make its call, which takes `DELAY` there. The worker
 /// resumes in the middle of that.
 fn let_go() -> Outcome {
-    match source::operate(Id(ID_CHECK), CHECK_DELAY, &[DELAY, other()]) {
+    match kernel_object::invoke(Id(ID_CHECK), CHECK_DELAY, &[DELAY, other()]) {
         Ok(_) | Err(Failure { error: Error::NoPartner, .. }) => {}
         Err(failure) => return Err(failure.into()),
     }
@@ -100,7 +100,7 @@ extern "C" fn server(_: u64) -> ! {
 extern "C" fn caller(_: u64) -> ! {
     let server = Id(cell(SERVER).load(SeqCst));
     touch_image();
-    // A processor's fast paths know whom it called.
+    // A processor's fast paths cache the partner of the last call.
     while cell(PLACED).load(SeqCst) == 0 {
         spin_loop();
     }
@@ -129,8 +129,8 @@ fn pair() -> Result<(Id, Id), Failure> {
     Ok((server, child))
 }
 
-/// A message that shows the caller's server as its sender queues when the caller's flags were
-/// looked at, and before it waits.
+/// A message that shows the caller's server as its sender is queued after the caller's flags were
+/// checked and before the caller waits.
 fn virtual_sender() -> Outcome {
     const SHOWN: u64 = 77;
     let (server, caller) = pair()?;
@@ -144,7 +144,7 @@ fn virtual_sender() -> Outcome {
     Ok(())
 }
 
-/// The caller gets debug registers by a call that then fails: the kernel's books must not lose
+/// The caller gets debug registers by a call that then fails: the kernel's accounting must not lose
 /// them.
 fn debug_registers() -> Outcome {
     const NOT_ALIGNED: u64 = 1;
@@ -155,15 +155,15 @@ fn debug_registers() -> Outcome {
     let refused = thread::exchange(caller, EX_DEBUG_SET | EX_FPU_GET, &mut record);
     same!("the call's end", refused.map_err(|failure| failure.error), Err(Error::Invalid));
     sleep(2 * DELAY);
-    if let Ok(answer) = source::operate(Id(ID_CHECK), CHECK_ALL, &[]) {
+    if let Ok(answer) = kernel_object::invoke(Id(ID_CHECK), CHECK_ALL, &[]) {
         same!("what the check of the kernel finds", answer.words[0], 0);
     }
     send(server, Message::label(0), Timeout::After(PATIENCE))?;
     Ok(())
 }
 
-/// A thread that waits for its lock with a call is moved: it is there, and the call is not served
-/// any more.
+/// A thread that waits for its lock with a call is moved. It arrives there, and the call is not
+/// executed any more.
 fn redirected() -> Outcome {
     extern "C" fn landed(_: u64) -> ! {
         cell(GOT).store(1, SeqCst);
@@ -189,23 +189,24 @@ fn redirected() -> Outcome {
     Ok(())
 }
 
-/// Makes the frame at `frame` say that its thread wrote, again and again.
+/// Repeatedly changes the frame at `frame` as if its thread had written.
 extern "C" fn writer(frame: u64) -> ! {
     const WRITE: u64 = 2;
     loop {
         for offset in [offset_of!(Frame, orig_ax), offset_of!(Frame, error_code)] {
-            // SAFETY: the frame is the case's own.
+            // SAFETY: the frame belongs to the case.
             unsafe { poke(frame + offset as u64, WRITE) };
         }
     }
 }
 
-/// A frame is its chief's memory too, while its thread enters the kernel: a fault is told as the hardware told it.
+/// The chief can write a frame while its thread enters the kernel: a fault is reported as the
+/// hardware reported it.
 fn error_code() -> Outcome {
     const FAULTS: u64 = 500;
-    let foreign = Foreign::new(code_load, |frame| frame.di = WINDOW)?;
-    let mut fault = foreign.start()?;
-    let frame = AREA_DEFAULT + AREA_FRAMES + foreign.frame * FRAME_SIZE;
+    let alien = Alien::new(code_load, |frame| frame.di = WINDOW)?;
+    let mut fault = alien.start()?;
+    let frame = AREA_DEFAULT + AREA_FRAMES + alien.frame * FRAME_SIZE;
     let writer = Spawn::new(writer, frame).create()?;
     thread::set_priority(writer, base_priority() - 1)?;
     thread::set_processor(writer, other())?;
@@ -213,10 +214,10 @@ fn error_code() -> Outcome {
     for number in 0..FAULTS {
         let (kind, access) = (fault.tag.kind(), fault.tag.label() as u64);
         same!("kind, access, address", (kind, access, fault.words[0]), (KIND_PAGE_FAULT, FPAGE_READ, WINDOW));
-        // The fast path is for a wait for anybody.
+        // The fast path is for an open wait.
         fault = match number % 2 {
-            0 => send_and_wait(foreign.id, Message::label(0), Timeout::Zero, Timeout::Never)?,
-            _ => call(foreign.id, Message::label(0))?,
+            0 => send_and_wait(alien.id, Message::label(0), Timeout::Zero, Timeout::Never)?,
+            _ => call(alien.id, Message::label(0))?,
         };
     }
     Ok(())

@@ -31,11 +31,11 @@ pub const CASES: &[Case] = &[
     ("above-the-limit-denied", above_limit),
     ("priority-out-of-range", out_of_range),
     ("another-clan's-denied", denied),
-    ("nobody", nobody),
+    ("no-thread", no_thread),
     ("unknown-bits", unknown_bits),
     ("switch-yields", switch_yields),
     ("switch-to-a-thread", switch_to),
-    ("switch-to-nobody", switch_nobody),
+    ("switch-to-no-thread", switch_no_thread),
     ("switch-to-a-waiting-thread", switch_waiting),
     ("timer-ends-a-spinner's-turn", timer_preempts),
 ];
@@ -264,7 +264,7 @@ fn denied() -> Outcome {
     Ok(())
 }
 
-fn nobody() -> Outcome {
+fn no_thread() -> Outcome {
     for id in [Id::NIL, Id::INVALID, Id(0x100)] {
         refused!("reading", schedule(id, 0, 0, 0), Call NoPartner);
     }
@@ -297,7 +297,7 @@ fn switch_to() -> Outcome {
     Ok(())
 }
 
-fn switch_nobody() -> Outcome {
+fn switch_no_thread() -> Outcome {
     refused!("switching", thread::switch(Id::INVALID), Call NoPartner);
     Ok(())
 }
@@ -314,9 +314,9 @@ fn switch_waiting() -> Outcome {
 fn timer_preempts() -> Outcome {
     let child = child(count, 1)?;
     set_priority(child.thread, base_priority())?;
-    let before = keel_l4::info::now();
+    let before = keel_l4::kip::now();
     sleep(50_000_000);
-    holds!("a wake-up within 5 s beside a spinner", keel_l4::info::now() - before < 5_000_000_000);
+    holds!("a wake-up within 5 s beside a spinner", keel_l4::kip::now() - before < 5_000_000_000);
     holds!("the spinner to have run", cell(1).load(SeqCst) > 0);
     Ok(())
 }

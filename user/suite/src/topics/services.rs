@@ -8,10 +8,10 @@ use crate::topics::hostile::random;
 use crate::topics::window::slot;
 use crate::{holds, same};
 use core::sync::atomic::Ordering::SeqCst;
-use keel_l4::abi::boot::{END_POWER_OFF, END_TESTS_PASSED, ROOT_END, ROOT_PRINT, ROOT_RESTART};
+use keel_l4::abi::boot::{ROOT_PRINT, ROOT_RESTART, ROOT_SHUTDOWN, SHUTDOWN_POWER_OFF, SHUTDOWN_TESTS_PASSED};
 use keel_l4::abi::call::{ERROR_DENIED, MAX_MAP_ITEMS, UNMAP_FLUSH, UNMAP_RIGHTS};
 use keel_l4::abi::fpage::{FPAGE_RWX, PAGE_SIZE};
-use keel_l4::abi::ids::IRQ_LINES;
+use keel_l4::abi::ids::GSI_COUNT;
 use keel_l4::abi::memory::SIGMA0_IRQ;
 use keel_l4::abi::{MapItem, Tag};
 use keel_l4::ipc::{call, Message};
@@ -22,7 +22,7 @@ pub const CASES: &[Case] = &[
     ("print-with-a-lying-length", print_lying),
     ("end-by-a-child-denied", end_by_child),
     ("end-with-an-unknown-code", end_unknown),
-    ("restart-of-who-is-as-important-denied", restart_denied),
+    ("restart-at-equal-priority-denied", restart_denied),
     ("unknown-request", unknown_request),
     ("map-items-sent-to-servers-are-refused", unwanted_maps),
     ("sigma0-as-pager", sigma0_as_pager),
@@ -49,12 +49,12 @@ fn print_lying() -> Outcome {
 }
 
 extern "C" fn end(code: u64) -> ! {
-    cell(1).store(ask_root(ROOT_END, &[code]).map_or(1000, |label| label + 1), SeqCst);
+    cell(1).store(ask_root(ROOT_SHUTDOWN, &[code]).map_or(1000, |label| label + 1), SeqCst);
     park()
 }
 
 fn end_by_child() -> Outcome {
-    for code in [END_POWER_OFF, END_TESTS_PASSED, 0] {
+    for code in [SHUTDOWN_POWER_OFF, SHUTDOWN_TESTS_PASSED, 0] {
         cell(1).store(0, SeqCst);
         child(end, code)?;
         pause(10_000_000);
@@ -65,7 +65,7 @@ fn end_by_child() -> Outcome {
 
 fn end_unknown() -> Outcome {
     for code in [0, 0x99, u64::MAX] {
-        same!("label", ask_root(ROOT_END, &[code])?, Error::Invalid as u64);
+        same!("label", ask_root(ROOT_SHUTDOWN, &[code])?, Error::Invalid as u64);
     }
     Ok(())
 }
@@ -88,7 +88,7 @@ fn unwanted_maps() -> Outcome {
     for server in [Id::ROOT, Id::SIGMA0] {
         let items = [item; MAX_MAP_ITEMS as usize];
         call(server, Message::label(0x7777).with_maps(&items))?;
-        // Had the page arrived there, its state would tell sooner or later; at once it has no mapping.
+        // If the page arrived there its state would show it at some time; it has no mapping now.
         same!("state", mapping::unmap(Fpage::memory(page, 12, 0), UNMAP_RIGHTS)?, 0);
     }
     Ok(())
@@ -99,7 +99,7 @@ extern "C" fn reader(address: u64) -> ! {
     park()
 }
 
-/// The address of a page that is ours, mapped one-to-one.
+/// The address of a page of the suite, mapped one-to-one.
 fn one_to_one() -> Result<u64, keel_l4::call::Failure> {
     let whole = Fpage::memory(0, 46, FPAGE_RWX);
     Ok(sigma0::any(Fpage::memory(0, 12, FPAGE_RWX), whole)?.send_base)
@@ -134,17 +134,17 @@ fn random_messages() -> Outcome {
     for _ in 0..5000 {
         let server = if random(&mut state) & 1 == 0 { Id::ROOT } else { Id::SIGMA0 };
         let label = (random(&mut state) % 8) as u32;
-        // Printing would fill the log, and ending is what the suite itself may do.
-        if server == Id::ROOT && (label as u64 == ROOT_PRINT || label as u64 == ROOT_END) {
+        // Printing would fill the log, and the suite itself may shut down.
+        if server == Id::ROOT && (label as u64 == ROOT_PRINT || label as u64 == ROOT_SHUTDOWN) {
             continue;
         }
         let mut words: [u64; 6] = core::array::from_fn(|_| random(&mut state) >> (random(&mut state) % 64));
         if label as u64 == SIGMA0_IRQ {
-            // Lines that no machine has: the others are for other cases to ask for.
-            words[0] |= IRQ_LINES;
+            // GSIs that no machine has: other cases ask for the others.
+            words[0] |= GSI_COUNT;
         }
         let tag = Tag::new(label, random(&mut state) % 7);
-        // Small requests may be granted; they must not use up what the other cases need.
+        // Small requests may be granted; they must not use up what other cases need.
         if words[0] >> 4 & 63 > 12 || words[0] & 7 == 0 || words[0] >> 47 != 0 || label == 0 {
             call(server, Message { tag, words })?;
         }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! sigma0's answers, as a task of the root task's clan sees them.
+//! sigma0's answers to a task of the root task's clan.
 
 use crate::case::{Case, Outcome};
 use crate::pool::{cell, peek, poke, WINDOW};
@@ -7,9 +7,9 @@ use crate::threads::{child, park, pause};
 use crate::{holds, refused, same};
 use core::sync::atomic::Ordering::SeqCst;
 use keel_l4::abi::fpage::*;
-use keel_l4::abi::memory::{INFO_MAGIC, REGION_KERNEL, SIGMA0_INFO};
-use keel_l4::info::{info, regions};
+use keel_l4::abi::memory::{KIP_MAGIC, REGION_KERNEL, SIGMA0_KIP};
 use keel_l4::ipc::{call, Message};
+use keel_l4::kip::{kip, regions};
 use keel_l4::{sigma0, utcb, Error, Fpage, Id};
 
 pub const CASES: &[Case] = &[
@@ -23,14 +23,14 @@ pub const CASES: &[Case] = &[
     ("malformed-requests-refused", malformed),
     ("information-page", information),
     ("unknown-request-refused", unknown),
-    ("taken-interrupt-line", interrupt_line),
+    ("taken-gsi", taken_gsi),
 ];
 
 fn window(log2: u8) -> Fpage {
     Fpage::memory(WINDOW, log2, FPAGE_RWX)
 }
 
-/// The physical address of a page that sigma0 gives, found by letting it place the page one-to-one.
+/// The physical address of a page from sigma0, found by a one-to-one mapping.
 fn physical(log2: u8) -> Result<u64, keel_l4::call::Failure> {
     let whole = Fpage::memory(0, 46, FPAGE_RWX);
     Ok(sigma0::any(Fpage::memory(0, log2, FPAGE_RWX), whole)?.send_base)
@@ -55,7 +55,7 @@ fn any_superpage() -> Outcome {
 
 fn same_again() -> Outcome {
     let at = physical(12)?;
-    // SAFETY: the page is new; it lies one-to-one.
+    // SAFETY: the page is new and mapped one-to-one.
     unsafe { poke(at, 99) };
     sigma0::map(Fpage::memory(at, 12, FPAGE_RWX), window(12))?;
     same!("the same page", peek(WINDOW), 99);
@@ -79,7 +79,7 @@ fn others_page() -> Outcome {
 
 fn kernel_memory() -> Outcome {
     let mut tried = 0;
-    for region in regions(info()).filter(|r| r.kind == REGION_KERNEL) {
+    for region in regions(kip()).filter(|r| r.kind == REGION_KERNEL) {
         for address in [region.start, region.end - 1] {
             let page = Fpage::memory(address, 12, FPAGE_RWX).with_cache(CACHE_UNCACHED);
             refused!("the kernel's memory", sigma0::map(page, window(12)), Call Denied);
@@ -113,10 +113,10 @@ fn malformed() -> Outcome {
 
 fn information() -> Outcome {
     utcb::set_receive_window(window(12));
-    let answer = call(Id::SIGMA0, Message::label(SIGMA0_INFO as u32));
+    let answer = call(Id::SIGMA0, Message::label(SIGMA0_KIP as u32));
     utcb::set_receive_window(Fpage::NIL);
     same!("items", answer?.tag.maps(), 1);
-    same!("magic", peek(WINDOW), INFO_MAGIC);
+    same!("magic", peek(WINDOW), KIP_MAGIC);
     same!("rights", Fpage(utcb::map_item(0).fpage).rights(), FPAGE_READ);
     Ok(())
 }
@@ -127,10 +127,11 @@ fn unknown() -> Outcome {
     Ok(())
 }
 
-fn interrupt_line() -> Outcome {
-    // Line 9 is the suite's by the boot configuration or by asking; asking again changes nothing.
+fn taken_gsi() -> Outcome {
+    // The suite has GSI 9 by the boot configuration or by a request; another request changes
+    // nothing.
     sigma0::interrupt(9)?;
     sigma0::interrupt(9)?;
-    refused!("a line beyond all", sigma0::interrupt(100_000), Call Invalid);
+    refused!("a GSI beyond all", sigma0::interrupt(100_000), Call Invalid);
     Ok(())
 }

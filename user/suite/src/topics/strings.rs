@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! String items: what is copied where, what the receiver is told, what is too much.
+//! String items: what is copied where, what the receiver gets to know, and the limits.
 
 use crate::case::{Case, Fault, Outcome};
 use crate::pool::{self, pages, PAGE, WINDOW};
@@ -44,23 +44,23 @@ pub const CASES: &[Case] = &[
     ("referenced-and-dirty", referenced_and_dirty),
 ];
 
-/// A part of a string or a buffer.
+/// An item of a string or a buffer.
 pub fn item(address: u64, length: u64) -> StringItem {
     StringItem { address, length }
 }
 
-/// The byte that belongs at an address.
+/// The pattern's byte for an address.
 pub fn byte(address: u64) -> u8 {
     (address.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8
 }
 
 /// The bytes of the case's own memory at [address, address + size).
 pub fn bytes(address: u64, size: u64) -> &'static [u8] {
-    // SAFETY: the case's memory; nobody writes while the slice is used.
+    // SAFETY: memory of the case; nothing writes there while the slice is used.
     unsafe { core::slice::from_raw_parts(address as *const u8, size as usize) }
 }
 
-/// Fills memory of the case with a pattern that differs from place to place.
+/// Fills memory of the case with a pattern that depends on the address.
 pub fn fill(address: u64, size: u64) {
     for at in address..address + size {
         // SAFETY: as above.
@@ -68,18 +68,18 @@ pub fn fill(address: u64, size: u64) {
     }
 }
 
-/// The bytes from `from` on are at `to`, and the byte behind them is still zero.
+/// Checks that the bytes from `from` on are at `to`, and the byte after them is still zero.
 pub fn arrived(from: u64, to: u64, size: u64) -> Outcome {
     match (0..size).find(|n| bytes(to, size)[*n as usize] != byte(from + n)) {
         Some(n) => Err(Fault::new(format_args!("byte {n} of {size}: expected {:#x}", byte(from + n)))),
         None => {
-            same!("the byte behind", bytes(to + size, 1)[0], 0);
+            same!("the byte after", bytes(to + size, 1)[0], 0);
             Ok(())
         }
     }
 }
 
-/// A sender and a receiver in the suite's task meet; the receiver waits first, or the sender does.
+/// Lets a sender and a receiver in the suite's task meet; either of them waits first.
 fn meet(parts: &[StringItem], buffers: &[StringItem], queued: bool) -> Result<(End, End), Fault> {
     let (sender, receiver) = (Post::create(0)?, Post::create(1)?);
     let (sends, receives) = (Job::send(receiver.id, parts), Job::receive(sender.id, buffers));
@@ -97,7 +97,7 @@ fn meet(parts: &[StringItem], buffers: &[StringItem], queued: bool) -> Result<(E
     Ok(ends)
 }
 
-/// Both succeed, and what came is `strings`.
+/// Both succeed, and `strings` arrived.
 fn passes(parts: &[StringItem], buffers: &[StringItem], queued: bool, strings: &[StringItem]) -> Outcome {
     let (sent, got) = meet(parts, buffers, queued)?;
     same!("both statuses", (sent.status, got.status), (Ok(()), Ok(())));
@@ -105,7 +105,7 @@ fn passes(parts: &[StringItem], buffers: &[StringItem], queued: bool, strings: &
     Ok(())
 }
 
-/// Both are told that the message was cut; what came is `strings`.
+/// Both get the error that the message was cut; `strings` arrived.
 fn is_cut(parts: &[StringItem], buffers: &[StringItem], strings: &[StringItem]) -> Outcome {
     for queued in [false, true] {
         let (sent, got) = meet(parts, buffers, queued)?;
@@ -138,7 +138,7 @@ fn between_tasks() -> Outcome {
     sender.start(Job::send(receiver.id, &[item(from, 3 * PAGE)]))?;
     same!("both statuses", (sender.end()?.status, receiver.end()?.status), (Ok(()), Ok(())));
     arrived(from, to, 3 * PAGE)?;
-    // And from a child to a child, back into fresh memory.
+    // And from child to child, back into new memory.
     let (sender, receiver) = (Post::create(2)?, pages(4));
     let second = Post::in_child(3, Job::send(sender.id, &[item(from, PAGE + 1)]))?;
     sender.start(Job::receive(second.id, &[item(receiver, 2 * PAGE)]))?;
@@ -151,7 +151,7 @@ fn every_alignment() -> Outcome {
     fill(from, 2 * PAGE);
     for n in 0..9u64 {
         let (source, target, size) = (from + PAGE - 4 + n, to + PAGE - 13 + 3 * n % 8, 1 + 7 * n);
-        // SAFETY: the case's own page.
+        // SAFETY: the page belongs to the case.
         unsafe { core::ptr::write_bytes(to as *mut u8, 0, 2 * PAGE as usize) };
         passes(&[item(source, size)], &[item(target, size)], n % 2 == 0, &[item(target, size)])?;
         arrived(source, target, size)?;
@@ -176,7 +176,7 @@ fn scatter() -> Outcome {
     passes(&[item(from + 4000, 350)], &buffers, true, &[item(to + 100, 350)])?;
     same!("the first part", bytes(to + 100, 51)[..50], bytes(from + 4000, 50)[..]);
     same!("the second part", bytes(to + 4000, 300), bytes(from + 4050, 300));
-    same!("the byte behind the first", bytes(to + 150, 1)[0], 0);
+    same!("the byte after the first", bytes(to + 150, 1)[0], 0);
     Ok(())
 }
 
@@ -212,11 +212,11 @@ fn with_everything() -> Outcome {
     // The same with a map item, which the worker itself receives.
     let giver = crate::threads::helper(give_both, utcb::my_id().0)?;
     utcb::set_receive_window(slot(0));
-    // SAFETY: the case's page.
+    // SAFETY: the page belongs to the case.
     unsafe { strings::offer(&[item(to + 200, 100)]) };
     let got = receive(giver, Timeout::Never);
     utcb::set_receive_window(Fpage::NIL);
-    // SAFETY: none is offered.
+    // SAFETY: no buffer is offered.
     unsafe { strings::offer(&[]) };
     let got = got?;
     same!("items that came", (got.tag.maps(), got.tag.strings()), (1, 1));
@@ -251,7 +251,8 @@ fn overlapping() -> Outcome {
             false,
             &[item(base + to, 3 * PAGE - 200)],
         )?;
-        // Within a page the bytes are as if copied at once; what is taken later is what lies there then.
+        // Within a page the bytes are as if copied in one step; bytes that are copied later are
+        // those of that time.
         let same = (0..8).all(|n| bytes(base + to, 8)[n] == byte(base + from + n as u64));
         holds!("the first bytes as they were", same);
     }
@@ -280,10 +281,10 @@ fn call_and_reply() -> Outcome {
     let (from, to) = (pages(2), pages(2));
     fill(from, 2 * PAGE);
     for size in [1, 100, PAGE, 2 * PAGE] {
-        // SAFETY: the case's own pages.
+        // SAFETY: the pages belong to the case.
         unsafe { strings::offer(&[item(to, 2 * PAGE)]) };
         let got = keel_l4::ipc::call(server, Message::label(0).with_strings(&[item(from, size)]));
-        // SAFETY: none is offered.
+        // SAFETY: no buffer is offered.
         unsafe { strings::offer(&[]) };
         same!("what came back", strings::arrived(got?.tag).next(), Some(item(to, size)));
         same!("its bytes", bytes(to, size) == bytes(from, size), true);
@@ -294,7 +295,8 @@ fn call_and_reply() -> Outcome {
 /// Physical addresses of the large areas, once sigma0 has given them.
 static AREAS: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
 
-/// Large area 0 or 1, of `MAX_STRING_BYTES`, at the beginning of the window or behind the first. Its content is whatever it was.
+/// Large area 0 or 1, of `MAX_STRING_BYTES`, at the beginning of the window or after the first. Its
+/// content is undefined.
 pub fn large_area(number: usize) -> Result<u64, Fault> {
     let log2 = MAX_STRING_BYTES.ilog2() as u8;
     if AREAS[number].load(SeqCst) == 0 {
@@ -311,7 +313,7 @@ pub fn large_area(number: usize) -> Result<u64, Fault> {
 fn four_megabytes() -> Outcome {
     let (from, to) = (large_area(0)?, large_area(1)?);
     for at in (from..from + MAX_STRING_BYTES).step_by(8) {
-        // SAFETY: memory that the case was given.
+        // SAFETY: memory that belongs to the case.
         unsafe { pool::poke(at, at) };
     }
     passes(&[item(from, MAX_STRING_BYTES)], &[item(to, MAX_STRING_BYTES)], false, &[item(to, MAX_STRING_BYTES)])?;
@@ -322,7 +324,7 @@ fn four_megabytes() -> Outcome {
 /// Rounds of random lists.
 const ROUNDS: u32 = 150;
 
-/// Random parts in [base, base + 8 pages), which do not overlap; the strings that they form have `total` bytes.
+/// Random items in [base, base + 8 pages) that do not overlap; their strings have `total` bytes.
 fn random_list(state: &mut u64, base: u64, list: &mut [StringItem; 8]) -> usize {
     let count = 1 + (random(state) % 8) as usize;
     for (number, part) in list[..count].iter_mut().enumerate() {
@@ -373,7 +375,7 @@ fn random_lists() -> Outcome {
             }
             if first < room {
                 let told = got.strings[strings];
-                same!("where a string lies", (round, told), (round, item(buffers[first].address, length)));
+                same!("address of a string", (round, told), (round, item(buffers[first].address, length)));
                 strings += 1;
             }
             while !cut && buffers[buffer].length & STRING_CONTINUES != 0 {
@@ -413,7 +415,7 @@ fn compound_too_small() -> Outcome {
     arrived(from, to, 100)
 }
 
-/// Buffers that cannot be, each of which ends the list.
+/// Invalid buffers, each of which ends the list.
 const IMPOSSIBLE: [StringItem; 5] = [
     StringItem { address: 1 << 47, length: 1 },
     StringItem { address: (1 << 47) - 1, length: 2 },
@@ -447,14 +449,14 @@ fn malformed() -> Outcome {
     refused(&[more(item(from, 10))])?;
     let nine = Message { tag: Tag::new(0, 0).with_strings(MAX_STRINGS + 1), words: [0; 6] };
     crate::refused!("nine parts", send(receiver.id, nine, Timeout::Zero), Send Invalid);
-    // The receiver has not noticed any of this.
+    // The receiver is not affected.
     receiver.reaches(STATE_RECEIVING)?;
     send(receiver.id, Message::label(0).with_strings(&[item(from, 10)]), Timeout::Zero)?;
     same!("the receiver's status", receiver.end()?.status, Ok(()));
     Ok(())
 }
 
-/// Tells where its UTCB is, then sends a string to its argument.
+/// Reports the address of its UTCB, then sends a string to its argument.
 extern "C" fn forger(to: u64) -> ! {
     let me = utcb::address();
     pool::cell(1).store(me as u64, SeqCst);
@@ -469,19 +471,19 @@ fn checked_when_sent() -> Outcome {
     crate::threads::pause(2_000_000);
     let utcb_of_sender = pool::cell(1).load(SeqCst);
     let strings_at = utcb_of_sender + core::mem::offset_of!(keel_l4::abi::Utcb, strings) as u64;
-    // SAFETY: another thread's UTCB, whose list the kernel has read already.
+    // SAFETY: another thread's UTCB, whose list the kernel has already read.
     unsafe { pool::poke(strings_at, u64::MAX) };
-    // SAFETY: the case's own page.
+    // SAFETY: the page belongs to the case.
     unsafe { strings::offer(&[item(to, 100)]) };
     let got = receive(sender, Timeout::Never);
-    // SAFETY: none is offered.
+    // SAFETY: no buffer is offered.
     unsafe { strings::offer(&[]) };
     same!("the string", strings::arrived(got?.tag).next(), Some(item(to, 9)));
     same!("its bytes", bytes(to, 9), b"as it was");
     Ok(())
 }
 
-/// Strings that cannot be read and buffers that cannot be written: both partners are told `Aborted`.
+/// Strings that cannot be read and buffers that cannot be written: both partners get `Aborted`.
 fn aborts(parts: &[StringItem], buffers: &[StringItem]) -> Outcome {
     for queued in [false, true] {
         let (sent, got) = meet(parts, buffers, queued)?;

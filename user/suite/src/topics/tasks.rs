@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! task_new: creation, deletion, hand-over, and that nothing of a deleted task remains.
+//! task_new: creation, deletion, hand-over, and that nothing of a deleted task is left.
 
+use crate::alien::{code_spin, code_syscall, Alien};
 use crate::case::{Case, Outcome};
-use crate::foreign::{code_spin, code_syscall, Foreign};
 use crate::pool::{cell, page, pages, peek, task_number, task_range};
 use crate::threads::*;
 use crate::{holds, refused, same};
@@ -15,14 +15,14 @@ use keel_l4::abi::MapItem;
 use keel_l4::call::{checked, Failure, Registers};
 use keel_l4::ipc::{call, send, wait, Message, Timeout};
 use keel_l4::task::{create, create_empty, hand_over, NewTask};
-use keel_l4::{source, thread, utcb, Fpage, Id};
+use keel_l4::{kernel_object, thread, utcb, Fpage, Id};
 
 pub const CASES: &[Case] = &[
     ("create-and-delete", create_and_delete),
     ("argument-arrives", argument),
     ("deletion-leaves-nothing", leaves_nothing),
     ("deletion-of-a-mapped-task-leaves-nothing", mapped_leaves_nothing),
-    ("deletion-of-foreign-tasks-leaves-nothing", foreign_leaves_nothing),
+    ("deletion-of-alien-tasks-leaves-nothing", alien_leaves_nothing),
     ("deletion-takes-what-was-derived", takes_derived),
     ("deletion-of-a-running-task", running),
     ("creation-replaces", replaces),
@@ -53,7 +53,7 @@ extern "C" fn tell(argument: u64) -> ! {
 }
 
 fn used() -> Result<[u64; ACCOUNT_WORDS as usize], Failure> {
-    source::account(Id::NIL)
+    kernel_object::account(Id::NIL)
 }
 
 fn create_and_delete() -> Outcome {
@@ -91,10 +91,10 @@ fn mapped_leaves_nothing() -> Outcome {
     let from = pages(16);
     let item = MapItem { send_base: 0x7000_0000, fpage: Fpage::memory(from, 16, FPAGE_RWX).0 };
     let round = || -> Outcome {
-        let foreign = Foreign::new(code_syscall, |_| ())?;
-        foreign.start_raw()?;
-        call(foreign.id, Message::label(0).with_maps(&[item, same_place(from, FPAGE_RWX)]))?;
-        remove_task(foreign.number)?;
+        let alien = Alien::new(code_syscall, |_| ())?;
+        alien.start_raw()?;
+        call(alien.id, Message::label(0).with_maps(&[item, same_place(from, FPAGE_RWX)]))?;
+        remove_task(alien.number)?;
         Ok(())
     };
     round()?;
@@ -104,12 +104,12 @@ fn mapped_leaves_nothing() -> Outcome {
     Ok(())
 }
 
-fn foreign_leaves_nothing() -> Outcome {
-    let (task, number) = crate::foreign::empty_task()?;
+fn alien_leaves_nothing() -> Outcome {
+    let (task, number) = crate::alien::empty_task()?;
     let index = crate::pool::frame_index();
     let round = |task: Id| -> Outcome {
-        crate::pool::set_frame(index, &crate::foreign::fresh_frame(code_spin));
-        crate::foreign::create(task, index, 0)?;
+        crate::pool::set_frame(index, &crate::alien::fresh_frame(code_spin));
+        crate::alien::create(task, index, 0)?;
         Ok(())
     };
     round(task)?;
@@ -124,7 +124,7 @@ fn foreign_leaves_nothing() -> Outcome {
     Ok(())
 }
 
-/// Takes a page at the window, then sends it on to whoever asks.
+/// Receives a page at the window, then sends it to every caller.
 extern "C" fn relay(_: u64) -> ! {
     utcb::set_receive_window(crate::topics::window::slot(0));
     let Ok(first) = wait(Timeout::Never) else { park() };
@@ -249,8 +249,8 @@ fn mcp_limited() -> Outcome {
     Ok(())
 }
 
-/// Creates a task at the number that is its argument, which idles, and notes in cell 1 how that went;
-/// the grandchild's thread stands in cell 2.
+/// Creates an idle task at the number in its argument, and stores the result in cell 1 and the
+/// grandchild's thread in cell 2.
 extern "C" fn parent(number: u64) -> ! {
     let mut plan = NewTask { number: number as u32, ip: idle as Main as usize as u64, ..NewTask::default() };
     (plan.sp, plan.area, plan.quota) = (cell(5).load(SeqCst), AREA_DEFAULT, 8);
@@ -265,7 +265,7 @@ extern "C" fn parent(number: u64) -> ! {
     park()
 }
 
-/// A child that has a child of its own: both.
+/// A child with a child: both.
 fn family() -> Result<(Child, Id), crate::case::Fault> {
     let number = task_number();
     cell(5).store(crate::pool::stack(), SeqCst);
@@ -278,7 +278,7 @@ fn family() -> Result<(Child, Id), crate::case::Fault> {
 
 fn to_child() -> Outcome {
     let (child, grandchild) = family()?;
-    same!("the grandchild lives, behind its chief", thread::nearest(grandchild)?, (child.thread, NEAREST_INNER));
+    same!("the grandchild exists below its chief", thread::nearest(grandchild)?, (child.thread, NEAREST_INNER));
     holds!("it is nested deeper", grandchild.nesting() > child.thread.nesting());
     remove_task(child.number)?;
     Ok(())
@@ -307,7 +307,7 @@ fn grandchild() -> Outcome {
 fn hand_over_denied() -> Outcome {
     let child = child(idle, 0)?;
     let (first, count) = task_range();
-    refused!("numbers behind ours", hand_over(first + count, 0, child.task), Call Denied);
+    refused!("numbers after ours", hand_over(first + count, 0, child.task), Call Denied);
     refused!("more than ours", hand_over(first + 1, (2 * count).ilog2() as u64, child.task), Call Denied);
     Ok(())
 }
@@ -315,7 +315,7 @@ fn hand_over_denied() -> Outcome {
 fn to_stranger() -> Outcome {
     let number = task_number();
     refused!("the root task", hand_over(number, 0, thread::task_of(Id::ROOT)), Call Denied);
-    refused!("nobody", hand_over(number, 0, Id::INVALID), Call NoPartner);
+    refused!("no task", hand_over(number, 0, Id::INVALID), Call NoPartner);
     Ok(())
 }
 

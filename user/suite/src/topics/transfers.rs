@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Transfers that meet a missing page or are ended in the middle, each with either partner as the one who goes on.
+//! Transfers that reach a missing page or are ended in the middle, each with either partner as the
+//! active one.
 
 use crate::case::{Case, Fault, Outcome};
 use crate::pool::{cell, page, pages, poke, PAGE, WINDOW};
@@ -15,8 +16,8 @@ use keel_l4::abi::fpage::*;
 use keel_l4::abi::memory::{EX_CANCEL, EX_IP, EX_START, EX_TRIGGER};
 use keel_l4::abi::{ExRegs, Frame, MapItem, StringItem};
 use keel_l4::call::Failure;
-use keel_l4::info::now;
 use keel_l4::ipc::{call, receive, send, sleep, wait, Message, Received, Timeout};
+use keel_l4::kip::now;
 use keel_l4::{mapping, strings, thread, utcb, Error, Fpage, Id, Side, Tag};
 
 pub const CASES: &[Case] = &[
@@ -58,30 +59,31 @@ pub const CASES: &[Case] = &[
     ("map-items-before-a-cut-stay", maps_before_cut),
 ];
 
-/// Where the missing string or buffer lies.
+/// Address of the missing string or buffer.
 const MISSING: u64 = WINDOW + 0x123;
 /// Its size.
 const SIZE: u64 = 500;
 /// Pages in each item of an answer that takes long.
 const ANSWER_PAGES: u64 = 16;
 
-/// A sender and a receiver, one of which has a page missing in the middle of the transfer.
+/// A sender and a receiver; one of them has a page missing in the middle of the transfer.
 struct Pair {
     sender: Post,
     receiver: Post,
-    /// The other end of the string, whose memory is there.
+    /// The other end of the string, whose memory is mapped.
     present: u64,
     in_receiver: bool,
 }
 
 impl Pair {
-    /// Prepares them, with `pager` for both. The page is missing in the receiver's space or the sender's.
+    /// Prepares them, with `pager` for both. The page is missing in the receiver's space or the
+    /// sender's.
     fn new(pager: Id, in_receiver: bool) -> Result<Pair, Failure> {
         let (sender, receiver) = (Post::paged_by(pager, 0)?, Post::paged_by(pager, 1)?);
         Ok(Pair { sender, receiver, present: page(), in_receiver })
     }
 
-    /// Lets them meet; the sender comes first or second.
+    /// Starts both; the sender first or second.
     fn meet(&self, queued: bool, of_sender: Timeout, of_receiver: Timeout) -> Outcome {
         let (missing, present) = (item(MISSING, SIZE), item(self.present, SIZE));
         let (from, to) = if self.in_receiver { (present, missing) } else { (missing, present) };
@@ -124,12 +126,12 @@ impl Pair {
         }
     }
 
-    /// The fault, as the worker gets it.
+    /// The fault message, as the worker gets it.
     fn fault(&self) -> Result<Received, Failure> {
         receive(self.faulter().id, Timeout::Never)
     }
 
-    /// Both ended with `error` in this transfer.
+    /// Both got `error` in this transfer.
     fn both_failed(&self, error: Error) -> Outcome {
         same!("the sender's status", self.sender.end()?.status, failed(Side::Send, error));
         let end = self.receiver.end()?;
@@ -152,7 +154,7 @@ impl Pair {
     }
 }
 
-/// Runs `check` with a page missing on either side, for either partner coming first.
+/// Runs `check` with a page missing on either side, for either order of the partners.
 fn in_all_ways(check: impl Fn(&Pair) -> Outcome) -> Outcome {
     in_all_ways_within(Timeout::Never, check)
 }
@@ -206,7 +208,7 @@ fn answered() -> Outcome {
     })
 }
 
-/// Pages in a string whose pages are all missing.
+/// Pages in a string, all of which are missing.
 const PAGES: u64 = 4;
 
 fn every_page() -> Outcome {
@@ -249,7 +251,7 @@ fn both_spaces() -> Outcome {
     arrived(source, target, PAGE / 2)
 }
 
-/// Answers the faults of a child task in the image until another one comes.
+/// Answers the faults of a child task in the image until another fault comes.
 fn serve(mut message: Received) -> Result<Received, Failure> {
     while message.tag.kind() == KIND_PAGE_FAULT && in_image(message.words[0]) {
         let answer = Message::label(0).with_maps(&[same_place(message.words[0], FPAGE_RWX)]);
@@ -268,7 +270,7 @@ fn in_child() -> Outcome {
     let fault = serve(receive(receiver.id, Timeout::Never)?)?;
     same!("the address", fault.words[0], MISSING);
     same!("the sender's state", sender.state()?.0, STATE_TRANSFERRING);
-    // The child reports on a page of the image that it may not have touched yet.
+    // The child reports on a page of the image that it may not have accessed yet.
     let report = serve(call(receiver.id, page_for(MISSING, target))?)?;
     same!("the child's report", report.tag.kind(), KIND_USER);
     same!("the sender's status", sender.end()?.status, Ok(()));
@@ -294,7 +296,7 @@ fn read_only() -> Outcome {
 
 fn busy_pager() -> Outcome {
     in_all_ways(|pair| {
-        // The worker is the pager and does not listen yet.
+        // The worker is the pager and does not receive yet.
         pair.faulter().reaches_with(STATE_SENDING, utcb::my_id())?;
         same!("the other's state", pair.other().state()?, (STATE_TRANSFERRING, pair.faulter().id));
         let fault = pair.fault()?;
@@ -333,7 +335,7 @@ fn frame_ignored() -> Outcome {
     })
 }
 
-/// What is told when a fault takes too long.
+/// The errors when a fault takes too long.
 fn too_long(pair: &Pair) -> Outcome {
     pair.both_failed(if pair.in_receiver { Error::SendFault } else { Error::ReceiveFault })
 }
@@ -349,7 +351,7 @@ fn timeout_zero() -> Outcome {
 /// A short time, in ns.
 const SHORT: u64 = 3_000_000;
 
-/// A long one: a fault comes within it even where the emulator is held up.
+/// A long time in ns: a fault comes within it even if the emulator is delayed.
 const LONG: u64 = 300_000_000;
 
 fn timeout_passes() -> Outcome {
@@ -375,7 +377,8 @@ fn timeout_in_queue() -> Outcome {
     Ok(())
 }
 
-/// The answer maps so much that the time passes on the way: the answer is in vain, and the faulter wakes but once.
+/// The answer maps so much that the time passes meanwhile: the answer is too late, and the faulter
+/// wakes only once.
 fn timeout_in_answer() -> Outcome {
     const BEFORE: u64 = 200_000;
     let source = pages(ANSWER_PAGES);
@@ -394,8 +397,9 @@ fn timeout_in_answer() -> Outcome {
             core::hint::spin_loop();
         }
         let answer = Message::label(0).with_maps(&items);
-        // Whether it is in vain depends on how fast the machine is and when its interrupt comes; if it is in time, the page is
-        // missing still. How the transfer ends does not depend on that.
+        // Whether it is too late depends on the machine's speed and on the time of its interrupt.
+        // If it is in time, the page is still missing. The end of the transfer does not depend on
+        // that.
         let _ = send(pair.faulter().id, answer, Timeout::Zero);
         too_long(&pair)?;
         pair.remove()?;
@@ -412,7 +416,8 @@ fn timeout_absolute() -> Outcome {
     Ok(())
 }
 
-/// A fault whose time ends at `end`. False: it did not come before that, because the emulator was held up.
+/// A fault whose time ends at `end`. False: it did not come before, because the emulator was
+/// delayed.
 fn passes_at(end: u64) -> Result<bool, Fault> {
     let pair = Pair::new(utcb::my_id(), true)?;
     pair.meet(false, Timeout::At(end), Timeout::Zero)?;
@@ -423,7 +428,8 @@ fn passes_at(end: u64) -> Result<bool, Fault> {
     Ok(came)
 }
 
-/// The sender's time for sends counts where the receiver faults, the receiver's time for receives where the sender does.
+/// The sender's timeout for sends applies if the receiver faults, the receiver's timeout for
+/// receives if the sender does.
 fn timeout_of_phase() -> Outcome {
     for way in 0..4 {
         let (in_receiver, allowed) = (way & 1 != 0, way & 2 != 0);
@@ -446,7 +452,8 @@ fn timeout_of_phase() -> Outcome {
     Ok(())
 }
 
-/// Receives a string from the thread in cell 6 into a missing page, then a word of the worker, and counts in cell 1 what came.
+/// Receives a string from the thread in cell 6 into a missing page, then a word from the worker,
+/// and counts in cell 1 what arrived.
 extern "C" fn string_then_word(worker: u64) -> ! {
     // SAFETY: the page that the case maps there is for this.
     unsafe { strings::offer(&[item(MISSING, SIZE)]) };
@@ -474,9 +481,9 @@ fn timeout_ends() -> Outcome {
     Ok(())
 }
 
-/// Receives a string into a missing page, and then does what cell 7 says: waits for nobody (0),
-/// sends to the worker (1), or loads from a missing page (2). Cell 2 says that this has ended, or
-/// what was in rax then.
+/// Receives a string into a missing page, and then acts by cell 7: waits for no sender (0), sends
+/// to the worker (1), or loads from a missing page (2). Cell 2 says that this has ended, or has the
+/// value of rax then.
 extern "C" fn string_then_more(worker: u64) -> ! {
     // SAFETY: the page that the case maps there is for this.
     unsafe { strings::offer(&[item(MISSING, SIZE)]) };
@@ -492,13 +499,13 @@ extern "C" fn string_then_more(worker: u64) -> ! {
     park()
 }
 
-/// What a thread has in rax while it loads.
+/// The value of rax in a thread while it loads.
 const KNOWN: u64 = 0x1122_3344_5566_7788;
-/// What it loads from.
+/// The value that it loads.
 const OTHER: u64 = WINDOW + 16 * PAGE;
 
-/// Such a thread, whose fault was answered, and whose transfer was ended before it could resume it:
-/// the client of that time let its faults take `LONG`.
+/// Such a thread, whose fault was answered, and whose transfer was ended before it could resume it.
+/// The client of that transfer let its faults take `LONG`.
 fn after_ended_transfer(then: u64, end: impl Fn(Id, Id) -> Result<(), Failure>) -> Result<Id, Fault> {
     let client = Post::create(0)?;
     cell(2).store(0, SeqCst);
@@ -538,7 +545,7 @@ fn no_late_send_timeout() -> Outcome {
     Ok(())
 }
 
-/// Whoever ends the transfer: the fault that comes later is another one, and its pager is busy.
+/// Whichever thread ends the transfer: the later fault is another one, and its pager is busy.
 fn no_spoilt_register() -> Outcome {
     type End = fn(Id, Id) -> Result<(), Failure>;
     let ends: [End; 3] = [|_, server| cancel(server), |client, _| cancel(client), |client, _| remove(client)];
@@ -569,7 +576,7 @@ fn timeout_never() -> Outcome {
 
 fn timeout_of_partner() -> Outcome {
     for in_receiver in [false, true] {
-        // The one whose page is missing allows nothing itself; that does not count.
+        // The partner whose page is missing sets no timeout itself; that has no effect.
         let pair = Pair::new(utcb::my_id(), in_receiver)?;
         let (of_sender, of_receiver) =
             if in_receiver { (Timeout::Never, Timeout::Zero) } else { (Timeout::Zero, Timeout::Never) };
@@ -586,7 +593,7 @@ fn timeout_of_partner() -> Outcome {
     Ok(())
 }
 
-/// A time within which everything else in a case is surely done, in ns.
+/// A time in ns within which everything else in a case is certainly finished.
 const PATIENT: u64 = 1_000_000_000;
 
 fn timeout_each() -> Outcome {
@@ -647,7 +654,7 @@ fn pager_deleted_late() -> Outcome {
 }
 
 fn partner_as_pager() -> Outcome {
-    // The sender is the receiver's pager: it cannot answer, but the timeout helps.
+    // The sender is the receiver's pager: it cannot answer, but the timeout ends the transfer.
     let sender = Post::create(0)?;
     let receiver = Post::paged_by(sender.id, 1)?;
     receiver.start_and_wait(Job::receive(sender.id, &[item(MISSING, SIZE)]))?;
@@ -657,8 +664,8 @@ fn partner_as_pager() -> Outcome {
     Ok(())
 }
 
-/// Runs `check` on a transfer whose fault waits in its pager's queue, or was taken by the pager; it is told the partner to
-/// strike and the other one.
+/// Runs `check` on a transfer whose fault is in its pager's queue, or was received by the pager.
+/// `check` gets the victim and the other partner.
 fn struck(check: impl Fn(&Pair, Post, Post) -> Outcome) -> Outcome {
     for way in 0..16 {
         let taken = way & 4 != 0;
@@ -734,7 +741,7 @@ fn registers_exchanged() -> Outcome {
         same!("its state afterwards", moved.state()?.0, STATE_TRANSFERRING);
         send(pair.faulter().id, page_for(fault.words[0], page()), Timeout::Zero)?;
         same!("the faulter's status", pair.faulter().end()?.status, Ok(()));
-        same!("the other one goes on elsewhere", receive(moved.id, Timeout::Never)?.tag.label(), 77);
+        same!("the other one resumes on the new processor", receive(moved.id, Timeout::Never)?.tag.label(), 77);
         Ok(())
     })
 }
@@ -779,7 +786,8 @@ extern "C" fn third(to: u64) -> ! {
     park()
 }
 
-/// Receives a string from the thread in cell 6 into a missing page, then from anybody, and tells the worker what came.
+/// Receives a string from the thread in cell 6 into a missing page, then from any sender, and
+/// reports to the worker what arrived.
 extern "C" fn two_receives(worker: u64) -> ! {
     strings::set_fault_timeouts(Timeout::Never, Timeout::Never);
     // SAFETY: the page that the case maps there is for this.
@@ -800,14 +808,14 @@ fn others_wait() -> Outcome {
     helper(third, receiver.0)?;
     keel_l4::ipc::notify(receiver, 8)?;
     pause(SHORT);
-    same!("who got through meanwhile", cell(5).load(SeqCst), 0);
+    same!("messages received meanwhile", cell(5).load(SeqCst), 0);
     let report = call(receiver, page_for(MISSING, page()))?;
     same!("a string, a notification, the third's", report.words[..3], [1, KIND_NOTIFY, 3]);
     same!("the sender's status", sender.end()?.status, Ok(()));
     Ok(())
 }
 
-/// Calls its argument with a string that is not there, and tells the worker in cell 6 what came back.
+/// Calls its argument with a missing string, and reports to the worker in cell 6 what came back.
 extern "C" fn caller(to: u64) -> ! {
     strings::set_fault_timeouts(Timeout::Never, Timeout::Never);
     let got = call(Id(to), Message::label(1).with_strings(&[item(MISSING, SIZE)]));
@@ -818,7 +826,7 @@ extern "C" fn caller(to: u64) -> ! {
 
 extern "C" fn answerer(buffer: u64) -> ! {
     strings::set_fault_timeouts(Timeout::Never, Timeout::Never);
-    // SAFETY: the case gave this memory for it.
+    // SAFETY: memory that belongs to the case.
     unsafe { strings::offer(&[item(buffer, PAGE)]) };
     if let Ok(got) = wait(Timeout::Never) {
         let length = strings::arrived(got.tag).next().map_or(0, |string| string.length);

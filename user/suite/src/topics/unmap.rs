@@ -180,7 +180,7 @@ fn malformed() -> Outcome {
     Ok(())
 }
 
-/// Takes everything from its own space, again and again: each round its code comes back by a fault.
+/// Unmaps everything from its own space, repeatedly: each round its code comes back by a fault.
 extern "C" fn suicidal(_: u64) -> ! {
     for _ in 0..20 {
         let _ = unmap(Fpage::WHOLE, UNMAP_RIGHTS | UNMAP_FLUSH);

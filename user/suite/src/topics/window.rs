@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! No topic of its own: mapping pages to the window, and looking whether they are there.
+//! Shared functions of the topics: map pages to the window, and check whether they are there.
 
 use crate::case::Fault;
 use crate::pool::{poke, PAGE, WINDOW};
@@ -23,7 +23,7 @@ pub fn fill(address: u64, count: u64, first: u64) {
     }
 }
 
-/// Sends the page at its argument (address | rights) to the thread whose id lies in cell 31.
+/// Sends the page at its argument (address | rights) to the thread in cell 31.
 extern "C" fn giver(argument: u64) -> ! {
     let page = Fpage::memory(argument, PAGE_SHIFT as u8, argument & FPAGE_RWX);
     let to = Id(crate::pool::cell(31).load(core::sync::atomic::Ordering::SeqCst));
@@ -44,15 +44,15 @@ pub fn map_own(address: u64, rights: u64, number: u64) -> Result<MapItem, Failur
 }
 
 extern "C" fn toucher(address: u64) -> ! {
-    // SAFETY: the case expects a fault here; if there is none, the page is the case's own.
+    // SAFETY: the case expects a fault here; if there is none, the page belongs to the case.
     unsafe { poke(address, 0xdead) };
     let to = Id(crate::pool::cell(31).load(core::sync::atomic::Ordering::SeqCst));
     let _ = send(to, Message::label(u32::MAX), Timeout::Never);
     park()
 }
 
-/// Has a helper write to `address` and tells the cause in its fault message: 0 nothing is there, 1
-/// writing is forbidden.
+/// Lets a helper write to `address` and returns the cause in its fault message: 0 no page is
+/// mapped, 1 writing is forbidden.
 pub fn fault_at(address: u64) -> Result<u64, Fault> {
     crate::pool::cell(31).store(utcb::my_id().0, core::sync::atomic::Ordering::SeqCst);
     let me = utcb::my_id();

@@ -3,7 +3,7 @@
 #ifndef _ASM_L4_ACPI_H
 #define _ASM_L4_ACPI_H
 
-#include <asm/host.h>
+#include <asm/hypercall.h>
 
 #ifdef CONFIG_ACPI
 extern int acpi_disabled, acpi_noirq, acpi_pci_disabled, acpi_strict;
@@ -13,7 +13,7 @@ extern int acpi_disabled, acpi_noirq, acpi_pci_disabled, acpi_strict;
 #define ACPI_HAVE_ARCH_GET_ROOT_POINTER
 static inline u64 acpi_arch_get_root_pointer(void)
 {
-	return host_info->rsdp;
+	return keel_kip->rsdp;
 }
 
 static inline void disable_acpi(void)
@@ -26,7 +26,7 @@ static inline bool acpi_has_cpu_in_madt(void)
 	return true;
 }
 
-/* Local APICs are the micro-kernel's, and so are their ids: here a processor has its number. */
+/* The micro-kernel owns local APICs and their ids; here a processor's number stands for its id. */
 #define cpu_physical_id(cpu) (cpu)
 
 static inline void arch_fix_phys_package_id(int num, u32 slot)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * A thread's own descriptors, which the lthread is given before it runs. x86's header
- * knows their format; its tables of the processor are not Linux's.
+ * A thread's own descriptors, which are stored into the lthread before it runs. x86's header
+ * defines their format; the processor's tables are the micro-kernel's.
  */
 #ifndef _ASM_L4_DESC_H
 #define _ASM_L4_DESC_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Futex words lie in other spaces: mm/uaccess.c reaches them. */
+/* Futex words are in other address spaces: mm/uaccess.c accesses them. */
 #include <linux/futex.h>
 
 int arch_futex_atomic_op_inuser(int op, u32 oparg, int *oval, u32 __user *uaddr);

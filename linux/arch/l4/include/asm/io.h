@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* I/O ports that sigma0 gave are used directly; device memory comes by ioremap. */
+/* I/O ports that sigma0 granted are used directly; device memory is mapped by ioremap(). */
 #ifndef _ASM_L4_IO_H
 #define _ASM_L4_IO_H
 
@@ -48,7 +48,7 @@ L4_PORT_WIDTH(l, "", u32)
 #define outsw outsw
 #define outsl outsl
 
-/* For /dev/mem: NULL where memory is not Linux's. */
+/* For /dev/mem: NULL if the memory is not Linux's. */
 bool l4_is_ram(unsigned long pfn);
 #define xlate_dev_mem_ptr(address) (l4_is_ram(PHYS_PFN(address)) ? __va(address) : NULL)
 
@@ -56,7 +56,7 @@ bool l4_is_ram(unsigned long pfn);
 
 #include <asm-generic/iomap.h>
 #include <asm-generic/io.h>
-/* Ports are no memory. */
+/* Ports are not memory-mapped. */
 #undef PCI_IOBASE
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * "Interrupts off" is a flag of each processor that its top half respects;
- * kernel/irq.c explains the protocol. What came meanwhile is replayed when the
- * flag is cleared. Each access is one instruction.
+ * Interrupts are soft-masked: "interrupts off" is a per-processor flag that the IRQ thread
+ * respects. kernel/irq.c explains the protocol. Interrupts that arrive while the flag is set are
+ * replayed when it is cleared. Each access is one instruction, so the IRQ thread cannot split it.
  */
 #ifndef _ASM_L4_IRQFLAGS_H
 #define _ASM_L4_IRQFLAGS_H

@@ -1,3 +1,3 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* The events that x86's files tell and hear of, not the generic ones. */
+/* x86's list of debug events, not the generic one. */
 #include <x86/include/asm/kdebug.h>

@@ -1,23 +1,26 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* What the port's own files offer each other. */
+/* Declarations that are shared by the files of this architecture only. */
 #ifndef _ASM_L4_L4_H
 #define _ASM_L4_L4_H
 
 #include <linux/types.h>
 #include <linux/pgtable.h>
 #include <linux/sched.h>
-#include <asm/host.h>
+#include <asm/hypercall.h>
 #include <asm/io.h>
 
-/* What the processor's server thread waits for; its top half reads it (kernel/irq.c). */
+/*
+ * The IPC that this processor's server thread is in or about to enter: the id of the user thread
+ * that runs, L4_WAITING_IDLE, or 0 for none. The IRQ thread reads it (kernel/irq.c).
+ */
 #define L4_WAITING_IDLE 1UL	/* not an id of a thread */
 DECLARE_PER_CPU(unsigned long, l4_waiting);
 
-/* What a top half is notified of. */
-#define L4_NOTIFY_ATTACH 1UL
+/* The bits of a notification of an IRQ thread. */
+#define L4_NOTIFY_BIND 1UL		/* bind what l4_bind_requests has (first one only) */
 #define L4_NOTIFY_RESCHEDULE 2UL
 #define L4_NOTIFY_CALL 4UL
-#define L4_NOTIFY_NATIVE 8UL
+#define L4_NOTIFY_NATIVE 8UL		/* a native lthread sent a message */
 #define L4_NOTIFY_STOP 16UL
 void l4_irq_init(void);
 
@@ -32,13 +35,14 @@ void __noreturn l4_user_loop(void);
 void l4_kill_current(const char *why, unsigned long status);
 
 /*
- * The priority of programs, below the server's, and the maximum controlled priority of their
- * tasks, below that: a native lthread can change neither its priority nor its time slice.
+ * The priority of user threads, which is below the server's, and the maximum controlled priority of
+ * their tasks, which is below that: a native lthread can change neither its own priority nor its
+ * time slice.
  */
 #define L4_LEAST_PRIORITY 2UL
 static inline unsigned long l4_user_priority(void)
 {
-	return host_start->priority - 1;
+	return keel_start->priority - 1;
 }
 
 static inline unsigned long l4_task_priority(void)
@@ -46,26 +50,26 @@ static inline unsigned long l4_task_priority(void)
 	return l4_user_priority() - 1;
 }
 
-/* Whether a call failed because the micro-kernel's memory that Linux may use is used up. */
+/* Returns true if a call failed because the server's kmem quota is used up. */
 static inline bool l4_no_memory(unsigned long status)
 {
-	return status == HOST_STATUS(KEEL_SIDE_CALL, KEEL_ERROR_NO_MEMORY);
+	return status == KEEL_STATUS(KEEL_SIDE_CALL, KEEL_ERROR_NO_MEMORY);
 }
 
-/* kernel/threads.c: frames and lthreads of Linux's threads */
+/* kernel/threads.c: frames (register pages) and lthreads of Linux's threads */
 unsigned long l4_ex_regs(unsigned long *thread, unsigned long mask);
 struct keel_frame *l4_frame_alloc(void);
 void l4_frame_free(struct keel_frame *frame);
 int l4_thread_prepare(struct task_struct *task);
 void l4_thread_delete(struct task_struct *task);
-int l4_thread_calls(struct task_struct *task, unsigned long calls);
+int l4_thread_dispatch(struct task_struct *task, unsigned long dispatch);
 int l4_thread_pager(unsigned long pager);
 
 /* kernel/native.c: native lthreads of processes */
-void l4_native_message(const struct host_message *m);
-extern struct wait_queue_head l4_attendants;
+void l4_native_message(const struct keel_message *m);
+extern struct wait_queue_head l4_service_threads;
 void l4_native_end(struct task_struct *task);
-long l4_native_attend(struct keel_linux_native __user *user);
+long l4_native_serve(struct keel_linux_native __user *user);
 long l4_native_area(void);
 
 /* kernel/process.c */
@@ -102,8 +106,8 @@ static inline bool l4_is_device(pte_t pte)
 void l4_unmap_all(unsigned long task);
 void l4_mm_empty(void);
 void l4_paging_init(void);
-void l4_mapper_init(void);
-void l4_mapper_answer(unsigned long thread, struct host_message *answer, bool maps);
+void l4_pager_init(void);
+void l4_pager_answer(unsigned long thread, struct keel_message *answer, bool maps);
 
 /* drivers/console.c */
 void l4_console_init(void);

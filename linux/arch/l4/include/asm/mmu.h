@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* An mm is an L4 task, made when its first thread goes to user mode. */
+/* An mm is an L4 task, which is made when its first thread goes to user mode. */
 #ifndef _ASM_L4_MMU_H
 #define _ASM_L4_MMU_H
 
@@ -9,11 +9,11 @@
 #define L4_QUEUED_RANGES 32
 
 typedef struct {
-	unsigned long host_task;	/* id, 0: none */
-	unsigned long area;		/* the task's kernel area, 0: none */
-	unsigned long tables;		/* another number whenever tables were freed; no two mms have the same */
-	unsigned long last;		/* the latest range to unmap (mm/tlb.c), 0: nothing is queued */
-	spinlock_t lock;		/* of what follows: the ranges before it */
+	unsigned long keel_task;	/* id, 0: none */
+	unsigned long area;		/* the task's kernel-shared region, 0: none */
+	unsigned long generation;	/* of its page tables: new when tables were freed, unique */
+	unsigned long last;		/* latest range to unmap (mm/tlb.c), 0: nothing queued */
+	spinlock_t lock;		/* protects what follows: the ranges before the latest */
 	unsigned int queued;
 	struct keel_unmap_range ranges[L4_QUEUED_RANGES];
 	unsigned long move_from, move_to;	/* of a page table (mm/tlb.c), see L4_MOVE */

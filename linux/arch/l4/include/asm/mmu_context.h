@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Spaces follow their lthreads, so nothing happens when Linux switches mms. */
+/* The micro-kernel switches spaces with lthreads, so switch_mm() does nothing. */
 #ifndef _ASM_L4_MMU_CONTEXT_H
 #define _ASM_L4_MMU_CONTEXT_H
 
@@ -39,7 +39,7 @@ static inline bool arch_vma_access_permitted(struct vm_area_struct *vma, bool wr
 
 #include <asm-generic/mmu_context.h>
 
-/* Makes the task, or maps nothing of it any more. */
+/* Makes the mm's L4 task; frees kmem that mappings use (mm/context.c). */
 int l4_mm_prepare(struct mm_struct *mm);
 bool l4_mm_reclaim(void);
 

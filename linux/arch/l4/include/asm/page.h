@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Where memory lies in the server: all of it at KEEL_DIRECT_MAP + physical, and
- * the image once more at its link address.
+ * The server's address space: all of its memory is mapped at KEEL_DIRECT_MAP + physical address,
+ * and the image a second time at its link address.
  */
 #ifndef _ASM_L4_PAGE_H
 #define _ASM_L4_PAGE_H

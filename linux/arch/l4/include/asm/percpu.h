@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * x86's per-processor operations, by gs, whose single instructions the top half
- * cannot split. The pair exchange is written out: x86 would patch in its alternative
- * at boot and otherwise turns interrupts off by cli, which a user task may not.
+ * x86's per-processor operations, by gs. Each is one instruction, which the IRQ thread cannot
+ * split. The exchange of a pair is written out: x86 patches its alternative in at boot, and until
+ * then disables interrupts by cli, which a user task may not execute.
  */
 #ifndef _ASM_L4_PERCPU_H
 #define _ASM_L4_PERCPU_H
@@ -11,7 +11,7 @@
 
 #ifndef __ASSEMBLY__
 
-/* What gs holds: the distance from the image's variables to this processor's. */
+/* The value of gs: the distance from the image's variables to this processor's. */
 DECLARE_PER_CPU_READ_MOSTLY(unsigned long, this_cpu_off);
 
 #undef raw_cpu_cmpxchg_double_8

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Logical page tables are ordinary pages, in x86's four levels. */
+/* Guest page tables are ordinary pages, in x86's four levels. */
 #ifndef _ASM_L4_PGALLOC_H
 #define _ASM_L4_PGALLOC_H
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The logical page tables: x86-64's format, walked by software only. L4's
- * mappings are a cache of them. An entry marked HOST_MAPPED may be mapped in its
- * L4 task; whoever takes rights from such an entry queues the page for unmapping.
- * Accessed and dirty are emulated: an old entry is not mapped, a clean one not
- * writable. Entries that walkers may look at change by one atomic instruction.
+ * The guest page tables: in x86-64's format, walked by software only. L4's mappings are a cache of
+ * them. An entry marked KEEL_MAPPED may be mapped in its L4 task; code that takes rights from such
+ * an entry adds the page to the mm's unmap queue. The accessed and dirty bits are emulated: an old
+ * entry is not mapped, and a clean one is mapped without write permission. Entries that lockless
+ * walkers (mm/tlb.c) may read change by one atomic instruction.
  */
 #ifndef _ASM_L4_PGTABLE_H
 #define _ASM_L4_PGTABLE_H
@@ -21,10 +21,10 @@
 #define _PAGE_PSE 0x080UL		/* a page of 2 MB, one level up */
 #define _PAGE_PROTNONE 0x100UL
 #define _PAGE_SPECIAL 0x200UL
-#define _PAGE_HOST_MAPPED 0x400UL
+#define _PAGE_KEEL_MAPPED 0x400UL
 #define _PAGE_UFFD_WP 0x800UL
 #define _PAGE_NX (1UL << 63)
-/* In entries of pages that were swapped out. */
+/* In entries of swapped pages. */
 #define _PAGE_SWP_UFFD_WP 0x040UL
 #define _PAGE_SWP_EXCLUSIVE 0x080UL
 #define PTE_PFN_MASK 0x000ffffffffff000UL
@@ -45,7 +45,10 @@
 #define USER_PTRS_PER_PGD 256
 #define FIRST_USER_ADDRESS 0UL
 
-/* A table is both of these, a page one at most: who took it for one, in a race, sees that. */
+/*
+ * An entry of a table has both bits, that of a page one at most: a walker that takes a table for a
+ * page, in a race, sees the difference.
+ */
 #define _PAGE_TABLE (_PAGE_PRESENT | _PAGE_PROTNONE)
 #define _PAGE_CHG_MASK (PTE_PFN_MASK | _PAGE_PCD | _PAGE_ACCESSED | _PAGE_DIRTY | _PAGE_PSE | \
 			_PAGE_SPECIAL | _PAGE_UFFD_WP)
@@ -77,7 +80,7 @@
 struct mm_struct;
 struct vm_area_struct;
 
-/* They take a page, small or of 2 MB, from the mm's space, except for the rights to keep. */
+/* Queue a page, small or of 2 MB, for unmapping, except for the rights to keep. */
 void l4_unmap_queue_page(struct mm_struct *mm, unsigned long address, unsigned long keep);
 void l4_unmap_queue_large(struct mm_struct *mm, unsigned long address, unsigned long keep);
 
@@ -140,7 +143,7 @@ static inline pte_t pte_modify(pte_t pte, pgprot_t prot)
 
 static inline int pte_same(pte_t a, pte_t b)
 {
-	return !((pte_val(a) ^ pte_val(b)) & ~_PAGE_HOST_MAPPED);
+	return !((pte_val(a) ^ pte_val(b)) & ~_PAGE_KEEL_MAPPED);
 }
 #define __HAVE_ARCH_PTE_SAME
 
@@ -178,8 +181,8 @@ static inline void l4_unmap_queue(struct mm_struct *mm, unsigned long address, p
 }
 
 /*
- * How an entry changes, by bits to clear and to set: what L4 may still have of the
- * old page beyond the new entry is queued.
+ * Changes an entry atomically: clears bits, then sets bits. Rights to the old page that L4 may have
+ * beyond the new entry are queued for unmapping. Returns the old entry.
  */
 static inline pte_t l4_pte_change(struct mm_struct *mm, unsigned long address, pte_t *ptep,
 				  unsigned long clear, unsigned long set)
@@ -187,18 +190,18 @@ static inline pte_t l4_pte_change(struct mm_struct *mm, unsigned long address, p
 	unsigned long old = READ_ONCE(ptep->pte), keep, value;
 
 	do {
-		value = ((old & ~clear) | set) & ~_PAGE_HOST_MAPPED;
+		value = ((old & ~clear) | set) & ~_PAGE_KEEL_MAPPED;
 		keep = 0;
-		if (unlikely(old & _PAGE_HOST_MAPPED)) {
+		if (unlikely(old & _PAGE_KEEL_MAPPED)) {
 			if (!((old ^ value) & PTE_PFN_MASK))
 				keep = l4_pte_rights(__pte(value));
 			if (keep)
-				value |= _PAGE_HOST_MAPPED;
+				value |= _PAGE_KEEL_MAPPED;
 		}
 	} while (!try_cmpxchg(&ptep->pte, &old, value));
-	if (unlikely(old & _PAGE_HOST_MAPPED) && l4_pte_rights(__pte(old)) & ~keep)
+	if (unlikely(old & _PAGE_KEEL_MAPPED) && l4_pte_rights(__pte(old)) & ~keep)
 		l4_unmap_queue(mm, address, __pte(old), keep);
-	return __pte(old & ~_PAGE_HOST_MAPPED);
+	return __pte(old & ~_PAGE_KEEL_MAPPED);
 }
 
 static inline pte_t l4_pte_exchange(struct mm_struct *mm, unsigned long address,
@@ -207,29 +210,29 @@ static inline pte_t l4_pte_exchange(struct mm_struct *mm, unsigned long address,
 	return l4_pte_change(mm, address, ptep, ~0UL, pte_val(pte));
 }
 
-/* An entry without a page is left alone by walkers: its table's lock is enough to change it. */
+/* Lockless walkers do not write to an empty entry: the table's lock is enough to change it. */
 static inline void set_pte_at(struct mm_struct *mm, unsigned long address,
 			      pte_t *ptep, pte_t pte)
 {
 	if (likely(pte_none(READ_ONCE(*ptep))))
-		set_pte(ptep, __pte(pte_val(pte) & ~_PAGE_HOST_MAPPED));
+		set_pte(ptep, __pte(pte_val(pte) & ~_PAGE_KEEL_MAPPED));
 	else
 		l4_pte_exchange(mm, address, ptep, pte);
 }
 
-/* Only an entry with rights is ever marked. */
+/* An entry is marked only if it has rights, so an empty one never is. */
 static inline pte_t ptep_get_and_clear(struct mm_struct *mm, unsigned long address,
 				       pte_t *ptep)
 {
 	pte_t old = __pte(xchg(&ptep->pte, 0));
 
-	if (unlikely(pte_val(old) & _PAGE_HOST_MAPPED))
+	if (unlikely(pte_val(old) & _PAGE_KEEL_MAPPED))
 		l4_unmap_queue(mm, address, old, 0);
-	return __pte(pte_val(old) & ~_PAGE_HOST_MAPPED);
+	return __pte(pte_val(old) & ~_PAGE_KEEL_MAPPED);
 }
 #define __HAVE_ARCH_PTEP_GET_AND_CLEAR
 
-/* Full: the mm ends. Its task has gone (arch_exit_mmap()), and nobody walks its tables. */
+/* full: the mm ends. Its L4 task is deleted (arch_exit_mmap()), and no thread walks its tables. */
 static inline pte_t ptep_get_and_clear_full(struct mm_struct *mm, unsigned long address,
 					    pte_t *ptep, int full)
 {
@@ -238,7 +241,7 @@ static inline pte_t ptep_get_and_clear_full(struct mm_struct *mm, unsigned long 
 	if (!full)
 		return ptep_get_and_clear(mm, address, ptep);
 	set_pte(ptep, __pte(0));
-	return __pte(pte_val(old) & ~_PAGE_HOST_MAPPED);
+	return __pte(pte_val(old) & ~_PAGE_KEEL_MAPPED);
 }
 #define __HAVE_ARCH_PTEP_GET_AND_CLEAR_FULL
 
@@ -247,11 +250,11 @@ static inline void pte_clear(struct mm_struct *mm, unsigned long address, pte_t 
 	ptep_get_and_clear(mm, address, ptep);
 }
 
-/* What was mapped, or marked to be, before the right went is seen after it. */
+/* The mark is read after the right was removed: a page that was mapped before is then seen. */
 static inline void ptep_set_wrprotect(struct mm_struct *mm, unsigned long address,
 				      pte_t *ptep)
 {
-	unsigned long mapped = _PAGE_HOST_MAPPED | _PAGE_DIRTY;
+	unsigned long mapped = _PAGE_KEEL_MAPPED | _PAGE_DIRTY;
 	pte_t pte;
 
 	if (!pte_write(READ_ONCE(*ptep)))
@@ -263,10 +266,10 @@ static inline void ptep_set_wrprotect(struct mm_struct *mm, unsigned long addres
 }
 #define __HAVE_ARCH_PTEP_SET_WRPROTECT
 
-/* The entry stays as it is until the commit, which keeps what walkers note in between. */
+/* The entry stays until the commit, which keeps the bits that walkers set in between. */
 static inline pte_t l4_modify_prot_start(pte_t *ptep)
 {
-	return __pte(READ_ONCE(ptep->pte) & ~_PAGE_HOST_MAPPED);
+	return __pte(READ_ONCE(ptep->pte) & ~_PAGE_KEEL_MAPPED);
 }
 
 static inline void l4_modify_prot_commit(struct mm_struct *mm, unsigned long address, pte_t *ptep,
@@ -338,7 +341,7 @@ static inline void update_mmu_cache(struct vm_area_struct *vma, unsigned long ad
 }
 
 #ifdef CONFIG_TRANSPARENT_HUGEPAGE
-/* Entries of large pages have the format of the others: each operation is theirs. */
+/* Entries of large pages have the format of small ones, so each operation is the same. */
 static inline pte_t pmd_pte(pmd_t pmd)
 {
 	return __pte(pmd_val(pmd));
@@ -405,7 +408,7 @@ pmd_t pmdp_collapse_flush(struct vm_area_struct *vma, unsigned long address, pmd
 #define pmdp_collapse_flush pmdp_collapse_flush
 #endif
 
-/* A swapped page: type in bits 5:1, offset from bit 12 on. */
+/* The entry of a swapped page: the type in bits 5:1, the offset from bit 12 on. */
 #define __swp_type(x) (((x).val >> 1) & 0x1f)
 #define __swp_offset(x) ((x).val >> 12)
 #define __swp_entry(type, offset) \
@@ -419,7 +422,7 @@ pmd_t pmdp_collapse_flush(struct vm_area_struct *vma, unsigned long address, pmd
 #define pgprot_noncached(p) __pgprot(pgprot_val(p) | _PAGE_PCD)
 #define kern_addr_valid(address) virt_addr_valid(address)
 
-/* The first is asked where a driver maps a page (mm/init.c), the second is for a processor bug. */
+/* The first checks what a driver maps (mm/init.c); the second is against a processor bug. */
 #define __HAVE_ARCH_PFN_MODIFY_ALLOWED
 bool pfn_modify_allowed(unsigned long pfn, pgprot_t prot);
 
@@ -431,7 +434,7 @@ static inline bool arch_has_pfn_modify_check(void)
 #define __pte_needs_invert(value) false
 #define l1tf_pfn_limit() ~0UL
 
-/* vmalloc and ioremap tell which part changed: mm/vmalloc.c maps it eagerly. */
+/* vmalloc and ioremap pass the range that changed to mm/vmalloc.c, which maps it at once. */
 #define ARCH_PAGE_TABLE_SYNC_MASK PGTBL_PTE_MODIFIED
 
 #endif /* __ASSEMBLY__ */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* The state of a thread beyond its frame, and what programs may see of the processor. */
+/* The state of a thread besides its frame, and what programs may see of the processor. */
 #ifndef _ASM_L4_PROCESSOR_H
 #define _ASM_L4_PROCESSOR_H
 
@@ -39,34 +39,34 @@ extern struct cpuinfo_x86 boot_cpu_data;
 #define current_cpu_data boot_cpu_data
 
 #define HBP_NUM 4
-#define L4_DR7 (HBP_NUM + 1)			/* behind dr6 */
+#define L4_DR7 (HBP_NUM + 1)			/* after dr6 */
 #define L4_DEBUG_REGISTERS (L4_DR7 + 1)
 #define IO_BITMAP_BYTES 8192
 #define IO_BITMAP_LONGS (IO_BITMAP_BYTES / sizeof(long))
 #define L4_NO_CPU UINT_MAX
 
-/* What makes an lthread go on. */
-enum l4_owed {
-	L4_OWED_REPLY,
-	L4_OWED_START,
-	L4_OWED_MAPPINGS,	/* a reply that maps fault_address */
+/* How the server loop has to resume an lthread (kernel/dispatch.c). */
+enum l4_resume_action {
+	L4_RESUME_REPLY,	/* an empty reply */
+	L4_RESUME_START,	/* KEEL_EX_START: it does not wait for a reply */
+	L4_RESUME_MAPPINGS,	/* a reply that maps fault_address */
 };
 
 struct thread_struct {
 	unsigned long ksp;		/* kernel stack pointer while not running */
 	struct keel_frame *frame;	/* shared with the micro-kernel */
-	unsigned long host_thread;	/* lthread's id, 0: none */
-	unsigned long host_task;	/* L4 task that it lives in */
-	unsigned int host_cpu;		/* the processor whose server it answers to */
-	unsigned int ready_cpu;		/* likewise, if it can run there as it is: else L4_NO_CPU */
-	enum l4_owed owed;
-	bool reclaimed;			/* all mappings were dropped for it, until it runs again */
-	unsigned long calls;		/* what becomes of its calls: KEEL_CALLS_*, or their entry */
-	unsigned long pager;		/* who hears of its page faults before us, 0: nobody */
-	struct native *native;		/* the native lthread that it attends to (kernel/native.c) */
+	unsigned long keel_thread;	/* lthread's id, 0: none */
+	unsigned long keel_task;	/* L4 task that it lives in */
+	unsigned int keel_cpu;		/* the processor whose server thread is its handler */
+	unsigned int ready_cpu;		/* keel_cpu if nothing is to be prepared, else L4_NO_CPU */
+	enum l4_resume_action resume_action;
+	bool reclaimed;			/* a reclaim was made for it since it last ran */
+	unsigned long dispatch;		/* KEEL_DISPATCH_*, or the entry that gets its calls */
+	unsigned long pager;		/* pager before the server, 0: none */
+	struct l4_native *native;	/* the native lthread that it serves (kernel/native.c) */
 	unsigned long fault_address;
 	unsigned long fault_rights;
-	unsigned long cr2;		/* these three as in x86's signal frame */
+	unsigned long cr2;		/* these three: as in x86's signal frame */
 	unsigned long trap_nr;
 	unsigned long error_code;
 	struct fpu fpu;
@@ -78,11 +78,11 @@ struct thread_struct {
 	unsigned long virtual_dr6, ptrace_dr7;
 	struct io_bitmap *io_bitmap;	/* none: ports are the server's */
 	unsigned long debug[L4_DEBUG_REGISTERS];
-	bool debug_stale;		/* the lthread has not yet these, or tls_array */
+	bool debug_stale;		/* debug or tls_array is newer than the lthread's */
 };
 
-extern struct keel_frame init_frame;
-#define INIT_THREAD { .frame = &init_frame }
+extern struct keel_frame l4_init_frame;
+#define INIT_THREAD { .frame = &l4_init_frame }
 
 #define TASK_SIZE_MAX ((1UL << 47) - PAGE_SIZE)
 #define DEFAULT_MAP_WINDOW TASK_SIZE_MAX

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* A program's selectors lie in its frame while Linux runs: there x86's code finds them. */
+/* While Linux runs, a program's selectors are in its frame, where x86's code finds them. */
 #ifndef _ASM_L4_SEGMENT_H
 #define _ASM_L4_SEGMENT_H
 
@@ -14,7 +14,7 @@ struct l4_selectors {
 	unsigned short ds, es, fs, gs;
 };
 struct l4_selectors *l4_selectors(struct task_struct *task);
-/* As the instruction does it: the base becomes that of the descriptor. */
+/* Does what a load of the register does: the base becomes that of the descriptor. */
 void l4_load_selector(unsigned short *which, unsigned int selector);
 
 #undef savesegment

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* What entry code looks at for each task; the flags have x86's numbers. */
+/* The flags of each task that entry code reads; they have x86's numbers. */
 #ifndef _ASM_L4_THREAD_INFO_H
 #define _ASM_L4_THREAD_INFO_H
 

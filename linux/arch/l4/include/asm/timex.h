@@ -17,9 +17,9 @@ static __always_inline u64 l4_cycles(void)
 }
 
 /*
- * Not read before the loads that precede it are done (x86's rdtsc_ordered()): else a time could
- * be older than one that another processor has published. Each x86-64 processor has LFENCE; on
- * AMD's it orders where the firmware has set that (docs/caveats.md).
+ * Reads the counter after all earlier loads (x86's rdtsc_ordered()): otherwise a time could be
+ * older than one that another processor has published. Each x86-64 processor has LFENCE; on AMD's
+ * it orders only if the firmware has enabled that (docs/caveats.md).
  */
 static __always_inline u64 l4_cycles_ordered(void)
 {

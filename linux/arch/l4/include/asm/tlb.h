@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* The generic gathering of freed pages: they are freed behind the flush. */
+/* The generic gathering of freed pages: they are freed after the flush. */
 #ifndef _ASM_L4_TLB_H
 #define _ASM_L4_TLB_H
 

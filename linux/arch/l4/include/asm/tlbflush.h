@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * L4's mappings are the TLB. A change of a mapped entry queues its page with its mm
- * (asm/pgtable.h). Whatever Linux wants to be flushed, the mm's queue is emptied,
- * and nobody uses any more what he read in its tables (mm/tlb.c).
+ * L4's mappings are the TLB of the guest page tables. A change of a mapped entry adds its page to
+ * the mm's queue (asm/pgtable.h). Each flush, of whatever range, empties that queue and waits until
+ * no other processor uses an entry that it read before the change (mm/tlb.c).
  */
 #ifndef _ASM_L4_TLBFLUSH_H
 #define _ASM_L4_TLBFLUSH_H
@@ -16,15 +16,16 @@ void l4_tables_freed(struct mm_struct *mm);
 bool l4_note_move(struct mm_struct *mm, unsigned long from, unsigned long to);
 void l4_flush_moved(struct mm_struct *mm, unsigned long start, unsigned long end);
 
-/* In context.move_to beside the address: a move was noted. */
+/* A flag in context.move_to, besides the address: a move was noted. */
 #define L4_MOVE 1UL
 
 /*
- * mremap() asks this before it moves a page table, and flushes the old addresses after it. What
- * L4 has mapped moves with the table then; vma, old_addr and new_addr are names of move_normal_pmd().
+ * mremap() asks this before it moves a page table, and flushes the old addresses after that. L4's
+ * mappings then move with the table. vma, old_addr and new_addr are names of move_normal_pmd().
  */
 #define arch_supports_page_table_move() l4_note_move(vma->vm_mm, old_addr, new_addr)
 
+/* Empties the queue of the mm. Never sleeps; takes context.lock if anything is queued. */
 static inline void l4_unmap_queued(struct mm_struct *mm)
 {
 	if (unlikely(READ_ONCE(mm->context.last)))
@@ -32,29 +33,30 @@ static inline void l4_unmap_queued(struct mm_struct *mm)
 }
 
 /*
- * This processor reads page tables and uses what it finds there until the end, and
- * does not sleep meanwhile. An interrupt may do the same within. What is read after the
- * beginning is not older than it.
+ * A lockless walk section: this processor reads page tables and uses what it finds until
+ * l4_walk_end(). It must not sleep within. Sections nest, for interrupts: the variable is their
+ * count. The locked instruction is a full barrier, so no entry is loaded before the count is seen
+ * by a processor that flushes.
  */
-DECLARE_PER_CPU(unsigned int, l4_walking);
+DECLARE_PER_CPU(unsigned int, l4_lockless_walk);
 
 static __always_inline void l4_walk_begin(void)
 {
-	asm volatile("lock; incl " __percpu_arg(0) : "+m" (l4_walking) : : "memory");
+	asm volatile("lock; incl " __percpu_arg(0) : "+m" (l4_lockless_walk) : : "memory");
 }
 
 static __always_inline void l4_walk_end(void)
 {
-	asm volatile("decl " __percpu_arg(0) : "+m" (l4_walking) : : "memory");
+	asm volatile("decl " __percpu_arg(0) : "+m" (l4_lockless_walk) : : "memory");
 }
 
-/* Likewise, with interrupts off: it maps what it finds. */
+/* A section that maps what it finds, with interrupts off. It does not nest. */
 DECLARE_PER_CPU(unsigned int, l4_mapping);
 
 static inline void l4_map_begin(void)
 {
 	this_cpu_write(l4_mapping, 1);
-	smp_mb();
+	smp_mb();	/* before entries are loaded, like the locked instruction above */
 }
 
 static inline void l4_map_end(void)
@@ -63,7 +65,7 @@ static inline void l4_map_end(void)
 	this_cpu_write(l4_mapping, 0);
 }
 
-/* These functions are for user memory; mm/vmalloc.c sees to the kernel's. */
+/* These are for user memory. mm/vmalloc.c maps and unmaps the kernel's pages itself. */
 static inline void flush_tlb_mm(struct mm_struct *mm)
 {
 	l4_unmap_flush(mm);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * User memory lies in another space: every access walks the logical page tables
- * (mm/uaccess.c). Kernel memory that may be missing is read with a fixup.
+ * User memory is in another address space: every access walks the guest page tables
+ * (mm/uaccess.c). Kernel memory that may not be mapped is read with a fixup.
  */
 #ifndef _ASM_L4_UACCESS_H
 #define _ASM_L4_UACCESS_H
@@ -20,10 +20,10 @@ long strnlen_user(const char __user *from, long count);
 #include <asm-generic/uaccess.h>
 
 /*
- * In a block of unsafe accesses the page of the last word that was written stays at hand, the
- * window: as part of a walk (asm/tlbflush.h) that goes on until a word of another page is written,
- * something else is accessed, or the block ends. Meanwhile nobody sleeps: as on x86 nothing but
- * unsafe accesses is in a block.
+ * The window: in a block of unsafe accesses, the direct-map address of the page that was written
+ * last. It is held by a walk section (asm/tlbflush.h) that ends when a word of another page is
+ * written, when anything else is accessed, or when the block ends. A block must not sleep within
+ * the section; as on x86 it contains unsafe accesses only. One window for each processor.
  */
 struct l4_window {
 	unsigned long page;
@@ -31,7 +31,7 @@ struct l4_window {
 };
 DECLARE_PER_CPU(struct l4_window, l4_window);
 
-#define L4_NO_WINDOW TASK_SIZE_MAX	/* no user's page */
+#define L4_NO_WINDOW TASK_SIZE_MAX	/* not the address of a user page */
 
 unsigned long l4_window_move(void __user *to, const void *from, unsigned long n);
 void l4_window_end(void);
@@ -42,7 +42,7 @@ static __always_inline void l4_window_close(void)
 		l4_window_end();
 }
 
-/* What could not be written, as raw_copy_to_user() has it. */
+/* Writes through the window. Returns the bytes that could not be written, as raw_copy_to_user(). */
 static __always_inline unsigned long l4_window_put(void __user *to, const void *from,
 						   unsigned long n)
 {
@@ -55,8 +55,9 @@ static __always_inline unsigned long l4_window_put(void __user *to, const void *
 }
 
 /*
- * Where n bytes at a user address lie, if they are in one page that may be accessed so; else NULL.
- * That too is a walk, which l4_walk_end() ends.
+ * Returns the direct-map address of n bytes of user memory, or NULL if they cross a page or the
+ * access is not allowed. If it is not NULL, a walk section is open: the caller ends it by
+ * l4_walk_end() and must not sleep before.
  */
 void *l4_user_place(const void __user *address, unsigned long n, unsigned long right);
 
@@ -65,7 +66,7 @@ void *l4_user_place(const void __user *address, unsigned long n, unsigned long r
 #define user_access_save() 0UL
 #define user_access_restore(flags) do { } while (0)
 
-/* The value is converted as by assignment through a cast: x86's callers rely on it. */
+/* The value is converted to the pointer's type by a cast: x86's callers rely on that. */
 #define unsafe_put_user(x, ptr, label)						\
 do {										\
 	__typeof__(*(ptr)) upu_value = (__typeof__(*(ptr)))(x);			\

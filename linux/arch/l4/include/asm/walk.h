@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The leaf tables where a processor last found entries of user addresses: a software
- * TLB of tables. The entries themselves are read again each time. What is remembered
- * is void once the mm's tables have another number (mm/tlb.c: l4_tables_freed()).
+ * The software TLB: for each processor, the leaf tables in which it last found entries of user
+ * addresses. It caches tables, not entries: an entry is read again for each access. A line is valid
+ * while its generation equals that of the mm (mm/tlb.c: l4_tables_freed()); a generation is never
+ * 0, and never the same for two mms. Lines are filled by task context only (mm/uaccess.c:
+ * l4_soft_tlb_fill()); all contexts may look them up, within a walk section.
  */
 #ifndef _ASM_L4_WALK_H
 #define _ASM_L4_WALK_H
@@ -11,31 +13,38 @@
 #include <linux/pgtable.h>
 #include <asm/percpu.h>
 
-#define L4_LAST_WALKS 64
+#define L4_SOFT_TLB_ENTRIES 64
 
-struct l4_last_walk {
+struct l4_soft_tlb_entry {
 	pte_t *table;
-	unsigned long region;	/* of 2 MB */
-	unsigned long tables;	/* the number, 0: nothing is remembered */
-	unsigned long padding;	/* a power of two is found faster */
+	unsigned long region;		/* the address of what it maps, in units of PMD_SIZE */
+	unsigned long generation;	/* 0: the line is empty */
+	unsigned long padding;		/* makes the size a power of two: a faster index */
 };
-DECLARE_PER_CPU(struct l4_last_walk, l4_last_walks[L4_LAST_WALKS]);
+DECLARE_PER_CPU(struct l4_soft_tlb_entry, l4_soft_tlb[L4_SOFT_TLB_ENTRIES]);
 
-/* Numbers are given one after the other, and a program uses regions beside each other. */
-static __always_inline struct l4_last_walk *l4_last_walk(unsigned long region, unsigned long tables)
+/*
+ * The only line that may have a region. Generations are consecutive numbers and a program's regions
+ * are adjacent, so the XOR spreads both over the lines.
+ */
+static __always_inline struct l4_soft_tlb_entry *l4_soft_tlb_entry(unsigned long region,
+								   unsigned long generation)
 {
-	return this_cpu_ptr(&l4_last_walks[(region ^ tables) % L4_LAST_WALKS]);
+	return this_cpu_ptr(&l4_soft_tlb[(region ^ generation) % L4_SOFT_TLB_ENTRIES]);
 }
 
-/* The entry of an address, if its table is remembered, or NULL. The caller is within a walk. */
-static __always_inline pte_t *l4_last_pte(const struct mm_struct *mm, unsigned long address)
+/*
+ * Returns the entry of an address if its table is cached, else NULL. The caller is in a walk
+ * section.
+ */
+static __always_inline pte_t *l4_soft_tlb_pte(const struct mm_struct *mm, unsigned long address)
 {
-	unsigned long tables = READ_ONCE(mm->context.tables), region = address >> PMD_SHIFT;
-	const struct l4_last_walk *last = l4_last_walk(region, tables);
+	unsigned long generation = READ_ONCE(mm->context.generation), region = address >> PMD_SHIFT;
+	const struct l4_soft_tlb_entry *line = l4_soft_tlb_entry(region, generation);
 
-	if (unlikely(last->region != region || last->tables != tables))
+	if (unlikely(line->region != region || line->generation != generation))
 		return NULL;
-	return last->table + pte_index(address);
+	return line->table + pte_index(address);
 }
 
 pte_t *l4_walk(unsigned long address);

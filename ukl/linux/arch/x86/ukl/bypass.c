@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Which way a call that bypasses entry and exit goes, and to which function.
+ * The path and the function of each call that bypasses entry and exit.
  */
 #include <linux/cache.h>
 #include <linux/pid.h>
@@ -11,7 +11,7 @@
 
 #include "bypass.h"
 
-/* By its number; ukl_bypass() has looked that it is one. */
+/* Indexed by the call number, which ukl_bypass() has checked. */
 ukl_way_t *const ukl_ways[UKL_CALLS] __cacheline_aligned = {
 	[0 ... __NR_syscalls - 1] = ukl_by_registers,
 #ifdef CONFIG_UKL_SHORTCUTS
@@ -29,7 +29,7 @@ ukl_way_t *const ukl_ways[UKL_CALLS] __cacheline_aligned = {
 	[__NR_vfork] = ukl_full,
 	[__NR_execve] = ukl_full,
 	[__NR_execveat] = ukl_full,
-	/* And these show them to a tracer, without a look at the thread's flags before. */
+	/* These show them to a tracer without checking the thread's flags first. */
 	[__NR_exit] = ukl_full,
 	[__NR_exit_group] = ukl_full,
 
@@ -42,7 +42,7 @@ ukl_way_t *const ukl_ways[UKL_CALLS] __cacheline_aligned = {
 
 /*
  * The number of a process or thread in the name space of this one, as __task_pid_nr_ns() has
- * it, here without the ways of it that these calls never take.
+ * it, without the cases that these calls never have.
  */
 static __always_inline long ukl_number(struct pid *pid)
 {
@@ -55,7 +55,7 @@ static __always_inline long ukl_number(struct pid *pid)
 	return here->ns == ns ? here->nr : 0;
 }
 
-/* As ukl_leaf wants them; RCU's readers are who has interrupts off. */
+/* As ukl_leaf requires; interrupts are off, which makes them RCU readers. */
 #define LEAF static noinstr __attribute__((no_caller_saved_registers)) long
 
 LEAF ukl_getpid(void)
@@ -73,7 +73,7 @@ LEAF ukl_getppid(void)
 	return ukl_number(task_tgid(rcu_dereference_sched(current->real_parent)));
 }
 
-/* The functions of the ways that have none of Linux's table. */
+/* The functions of the paths that do not use Linux's table. */
 const void *const ukl_calls[UKL_CALLS] __cacheline_aligned = {
 #ifdef CONFIG_UKL_SHORTCUTS
 	[UKL_SOCKET_READ] = ukl_socket_read,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The bypass: for so many of its calls a thread leaves out what entry and exit
- * do for tracers, filters and audit, and what nobody has asked for. The count
- * lies above the flags in the thread's own word of status, which nobody else writes.
+ * The bypass: for a number of its calls a thread skips the work of entry and exit
+ * for tracers, filters and audit, and work that was not requested. The count is
+ * above the flags in the thread's own status word, which only the thread writes.
  */
 #ifndef _UKL_BYPASS_H
 #define _UKL_BYPASS_H

@@ -4,10 +4,10 @@
  *
  * While such a call runs, the saved registers have what a call may look at:
  * the arguments, the number, the address and the stack pointer. The others are
- * still in the processor's registers, or on their way in C functions' frames,
- * and are saved where there is work to do on the way out: signals, preemption,
- * a pending state of the FPU. CS and SS are never anything else in an
- * application's saved registers, and stay from its last entry.
+ * still in the processor's registers, or saved in the frames of C functions.
+ * They are saved here if there is exit work: signals, preemption, a pending
+ * FPU state. CS and SS never change in an application's saved registers, and
+ * stay from its last entry.
  */
 #include <linux/linkage.h>
 #include <asm/asm-offsets.h>
@@ -26,9 +26,9 @@
 	.section .entry.text, "ax"
 
 /*
- * From ukl_syscall behind SWAPGS: interrupts are off, r11 is the task, all else
- * is the application's. Who is traced or filtered takes the full entry, others
- * the way that the call's number has.
+ * From ukl_syscall after SWAPGS: interrupts are off, r11 is the task, all else
+ * is the application's. Traced or filtered threads take the full entry, others
+ * the path for the call's number.
  */
 SYM_CODE_START(ukl_bypass)
 	UNWIND_HINT_ENTRY
@@ -41,10 +41,10 @@ SYM_CODE_START(ukl_bypass)
 SYM_CODE_END(ukl_bypass)
 
 /*
- * A function that changes no register but rax and looks at none, and neither
- * waits nor lets interrupts in: nobody sees this call. No flag is looked at on the
- * way out, for one that another processor has set comes with an interrupt,
- * which waits behind the jump; none of these functions sets one.
+ * A function that changes only rax and reads no register, and neither waits nor
+ * enables interrupts: the call is invisible. The exit tests no flag: none of these
+ * functions sets one, and another processor that sets one sends an interrupt,
+ * which is taken after the jump.
  */
 SYM_CODE_START(ukl_leaf)
 	UNWIND_HINT_ENTRY
@@ -55,7 +55,7 @@ SYM_CODE_START(ukl_leaf)
 	call	*ukl_calls(, %rax, 8)
 	movq	PER_CPU_VAR(cpu_tss_rw + TSS_sp2), %rsp
 	swapgs
-	sti					/* takes effect behind the jump */
+	sti					/* takes effect after the jump */
 	ANNOTATE_RETPOLINE_SAFE
 SYM_INNER_LABEL(ukl_leaf_jump, SYM_L_GLOBAL)
 	jmp	*%rcx
@@ -110,7 +110,7 @@ SYM_INNER_LABEL(ukl_by_arguments_back, SYM_L_LOCAL)
 	movq	RSP(%rsp), %rsp
 	UNWIND_HINT_EMPTY
 	swapgs
-	sti					/* takes effect behind the jump */
+	sti					/* takes effect after the jump */
 	ANNOTATE_RETPOLINE_SAFE
 SYM_INNER_LABEL(ukl_bypass_jump, SYM_L_GLOBAL)
 	jmp	*%rcx

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * How applications at level 0 enter the kernel and leave it.
+ * How applications in ring 0 enter the kernel and leave it.
  *
  * While an application runs, GS is the user's, as with any process. Nothing here
- * or in the processor writes to its stack, so it may use what lies below the pointer.
+ * or in the processor writes to its stack, so it may use memory below the pointer.
  */
 #include <linux/linkage.h>
 #include <asm/asm-offsets.h>
@@ -21,17 +21,17 @@
 	.code64
 	.section .entry.text, "ax"
 
-/* Where the frame lies when the return address and one more word have been pushed. */
+/* Where the frame is when the return address and one more word have been pushed. */
 #define FRAME(word)	(word-ORIG_RAX+2*8)
 
 /*
  * The first thing at every exception and interrupt that has no stack of its
- * own. Above the return address lies the frame from orig_ax on; all registers
- * are the interrupted code's and come back as they were; interrupts are off,
- * GS is anybody's.
+ * own. Above the return address is the frame from orig_ax on; all registers
+ * are the interrupted code's and are preserved; interrupts are off, GS is the
+ * user's or the kernel's.
  *
- * Level 3: the frame lies on the entry stack and stays.
- * Level 0 in the user half, an application: it becomes a frame of level 3.
+ * Ring 3: the frame is on the entry stack and stays.
+ * Ring 0 in the user half, an application: it becomes a frame of ring 3.
  * The kernel: the frame moves to where it would be had the gate named no stack.
  * Until the gates name one, each word is copied onto itself.
  */
@@ -62,7 +62,7 @@ SYM_CODE_START(ukl_frame)
 	popq	%rax
 	RET
 
-	/* A call has not begun: it is made anew, by the jump that restarted calls take. */
+	/* A call has not begun: it is made again, by the jump that restarted calls take. */
 .Lcall:
 	subq	$2, %rcx
 	/* An NMI took STI's effect forward to a jump back to an application. */
@@ -79,7 +79,7 @@ SYM_CODE_END(ukl_frame)
  * The system call of an application, which jumps here. Registers are those of
  * SYSCALL: number in rax, arguments in rdi, rsi, rdx, r10, r8, r9, and the
  * address to return to in rcx. rcx and r11 are lost. RSP and GS are the application's.
- * A restarted call goes on two bytes before the return address, where the
+ * A restarted call resumes two bytes before the return address, where the
  * application has a jump to the beginning of its call.
  */
 SYM_CODE_START(ukl_syscall)
@@ -123,7 +123,7 @@ SYM_INNER_LABEL(ukl_return, SYM_L_GLOBAL)
 	movq	RSP-ORIG_RAX(%rsp), %rsp
 	UNWIND_HINT_EMPTY
 	swapgs
-	sti					/* takes effect behind the jump */
+	sti					/* takes effect after the jump */
 	ANNOTATE_RETPOLINE_SAFE
 SYM_INNER_LABEL(ukl_jump, SYM_L_GLOBAL)
 	jmp	*%rcx

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Which executables are applications at level 0, and what their entries need.
+ * Which executables are applications in ring 0, and what their entries need.
  */
 #define pr_fmt(fmt) "ukl: " fmt
 
@@ -17,7 +17,7 @@
 /* The note of an application: the entry that it was linked against. */
 #define UKL_NOTE_NAME	"UKL"
 #define UKL_NOTE_TYPE	1
-/* Notes lie together in one segment; ours is looked for in so much of it. */
+/* All notes are in one segment; ours is searched in this many bytes of it. */
 #define UKL_NOTES_SIZE	256
 
 struct ukl_note {
@@ -43,7 +43,7 @@ int arch_elf_pt_proc(void *ehdr, void *phdr, struct file *elf, bool is_interp,
 	ssize_t length;
 	u64 at = 0;
 
-	/* The headers of 32 bits have another shape behind these two words. */
+	/* The 32-bit headers differ after these two words. */
 	if (((char *)ehdr)[EI_CLASS] != ELFCLASS64 || segment->p_type != PT_NOTE || is_interp)
 		return 0;
 	length = kernel_read(elf, notes, min_t(u64, segment->p_filesz, sizeof(notes)), &pos);
@@ -58,7 +58,7 @@ int arch_elf_pt_proc(void *ehdr, void *phdr, struct file *elf, bool is_interp,
 	return 0;
 }
 
-/* Exec can still refuse: 0, or why this file must not run at level 0. */
+/* Exec can still refuse: 0, or why this file must not run in ring 0. */
 int arch_check_elf(void *ehdr, bool has_interpreter, void *interp_ehdr,
 		   struct arch_elf_state *state)
 {
@@ -82,9 +82,9 @@ int arch_check_elf(void *ehdr, bool has_interpreter, void *interp_ehdr,
 }
 
 /*
- * An application has executed SYSCALL: the vDSO may, which does so where it
- * knows no better way; anything else has not been built for level 0. For SYSRET
- * the registers are wrong, and the return is by IRET, which knows the level.
+ * An application has executed SYSCALL: the vDSO may, when it has no faster
+ * method; other code has not been built for ring 0. The registers are wrong
+ * for SYSRET, so the return is by IRET, which restores the ring.
  */
 int ukl_syscall_instruction(struct pt_regs *regs, int nr)
 {

@@ -8,10 +8,10 @@
 
 #include "bypass.h"
 
-/* Each processor's way back without IRET, and the place that it reads, are so far apart. */
+/* The size of each processor's return code without IRET, and of the place that it reads. */
 #define UKL_RET_STEP	64
 
-/* Behind SWAPGS, and nothing changed but r11: branch off where the thread has calls left. */
+/* After SWAPGS, with only r11 changed: branch off if the thread has calls left. */
 .macro UKL_BYPASS
 #ifdef CONFIG_UKL_BYPASS
 	movq	PER_CPU_VAR(current_task), %r11
@@ -22,7 +22,7 @@ SYM_INNER_LABEL(ukl_full, SYM_L_GLOBAL)
 #endif
 .endm
 
-/* All registers are saved and user mode is returned to: branch off where it is an application. */
+/* All registers are saved and user mode is returned to: branch off if it is an application. */
 .macro UKL_RET
 #ifdef CONFIG_UKL_RET
 	movq	PER_CPU_VAR(current_task), %rcx
@@ -33,8 +33,8 @@ SYM_INNER_LABEL(ukl_iret, SYM_L_GLOBAL)
 .endm
 
 /*
- * At level 0 in the kernel's half, the frame above the return address: where it
- * is the last instruction of a way back, the application is what has been interrupted.
+ * In ring 0 in the kernel's half, the frame above the return address: if it
+ * is the last instruction of a return path, the application has been interrupted.
  */
 .macro UKL_FRAME_OF_OPTIONS jump application
 #ifdef CONFIG_UKL_BYPASS

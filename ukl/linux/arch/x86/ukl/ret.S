@@ -5,7 +5,7 @@
  * Nothing is written to the application's stack, which may be missing, or in
  * use below its pointer. So the last two instructions take the stack pointer and
  * the address from a place in memory, and as no register is left to find it by, each
- * processor has a copy of them that knows its own. Interrupts come in behind the last.
+ * processor has a copy of them that knows its own. Interrupts are taken after the last.
  */
 #include <linux/linkage.h>
 #include <asm/asm-offsets.h>
@@ -26,9 +26,9 @@
 
 /*
  * RSP is at the saved registers of an application, interrupts are off, GS is the
- * kernel's. By IRET goes what this way cannot do: an address that is not the
+ * kernel's. IRET does what this path cannot: an address outside the
  * application's half, interrupts that stay off, a single step, and a breakpoint
- * at the very instruction that is returned to, which RF would let pass once.
+ * at the instruction that is returned to, which RF would suppress once.
  */
 SYM_CODE_START(ukl_ret)
 	UNWIND_HINT_REGS
@@ -49,7 +49,7 @@ SYM_CODE_START(ukl_ret)
 	movq	RSP(%rsp), %rax
 	movq	%rax, ukl_ret_places+RET_SP(%rcx)
 
-	/* Where the frame of POPF and RET is, behind the other registers. */
+	/* The place of the frame of POPF and RET, after the other registers. */
 	andl	$~X86_EFLAGS_IF, %edx
 	movq	%rdx, ORIG_RAX(%rsp)
 	addq	$ukl_ret_ways, %rcx
@@ -67,7 +67,7 @@ SYM_CODE_START(ukl_ret_ways)
 	UNWIND_HINT_EMPTY
 	swapgs
 	movq	place+RET_SP(%rip), %rsp
-	sti					/* takes effect behind the jump */
+	sti					/* takes effect after the jump */
 	ANNOTATE_RETPOLINE_SAFE
 	jmp	*place+RET_IP(%rip)
 	.balign	UKL_RET_STEP, 0xcc

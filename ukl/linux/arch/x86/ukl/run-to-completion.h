@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * A thread of an application that runs to completion: it gives the processor
- * away where it waits or yields, and on its way back from the kernel never.
+ * A thread of an application that runs to completion: it gives up the processor
+ * when it waits or yields, never on return from the kernel.
  */
 #ifndef _UKL_RUN_TO_COMPLETION_H
 #define _UKL_RUN_TO_COMPLETION_H
@@ -15,7 +15,7 @@
 
 #include <asm/ukl.h>
 
-/* What there is to do on the way back to user mode. Exec clears TIF_UKL. */
+/* The exit work before user mode. Exec clears TIF_UKL. */
 static __always_inline unsigned long ukl_work(unsigned long work)
 {
 	if (work & BIT(TIF_UKL) && current_thread_info()->status & TS_UKL_RUN_TO_COMPLETION)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* The FPU state lives with the lthread; this is what the server keeps beside it. */
+/* The micro-kernel keeps the FPU state with the lthread; this is what the server has besides. */
 #ifndef _ASM_L4_FPU_TYPES_H
 #define _ASM_L4_FPU_TYPES_H
 
 #include <linux/types.h>
 
-/* The formats are x86's, not what a thread has of them. */
+/* x86's formats are used, but not its struct fpu. */
 #define fpu x86_fpu
 #include <x86/include/asm/fpu/types.h>
 #undef fpu
@@ -15,10 +15,10 @@ struct task_struct;
 struct fpu {
 	union fpregs_state *regs;	/* buffer for a state and FP_XSTATE_MAGIC2, or NULL */
 	bool stale;			/* the buffer is newer than the lthread's state */
-	void __user *frame;		/* what has the state while a signal frame is built, or NULL */
+	void __user *frame;		/* has the state while a signal frame is built, or NULL */
 };
 
-/* Fetch into or store from the task's buffer; or fetch it, to be stored when it has changed. */
+/* Fetch into the task's buffer, store from it, or fetch to change it (kernel/fpu.c). */
 union fpregs_state *l4_fpu_fetch(struct task_struct *task);
 int l4_fpu_store(struct task_struct *task);
 void l4_fpu_change(struct task_struct *task);

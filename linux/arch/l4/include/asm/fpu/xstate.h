@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* No state component is ever enabled on demand. This is what x86's register sets ask for. */
+/* What x86's register sets ask for. No state component is enabled on demand. */
 #ifndef _ASM_L4_FPU_XSTATE_H
 #define _ASM_L4_FPU_XSTATE_H
 
 #include <linux/regset.h>
 #include <asm/fpu/types.h>
-#include <asm/host.h>
+#include <asm/hypercall.h>
 #include <asm/user.h>
 
 #define mxcsr_feature_mask 0xffff

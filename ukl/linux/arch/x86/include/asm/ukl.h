@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Applications that run at privilege level 0. What the rest of Linux sees of
- * them is what it sees of any process: code in the user half of the address
- * space, the user's GS base, and saved registers that say user mode. That the
- * level differs is known only here: entries rewrite the frame of such code
- * before anything looks at it, and the last step of a return rewrites it back.
+ * Applications that run in ring 0. The rest of Linux sees of them
+ * what it sees of any process: code in the user half of the address
+ * space, the user's GS base, and saved registers that say user mode. Only this
+ * code knows that the ring differs: entries rewrite the frame of such code
+ * before anything reads it, and the last step of a return rewrites it back.
  *
  * Without CONFIG_UKL everything in this file is empty.
  */
@@ -13,14 +13,14 @@
 
 #ifdef CONFIG_UKL
 
-/* The thread's user code runs at level 0. A bit that thread_info.h leaves free. */
+/* The thread's user code runs in ring 0. A bit that thread_info.h leaves free. */
 #define TIF_UKL			26
 
 /*
- * A processor at level 0 stays on its stack at an exception, and the
+ * A processor in ring 0 stays on its stack at an exception, and the
  * application's stack may be missing or in use below its pointer. So every
  * gate that names no stack of its own names this one, in the lower half of the
- * entry stack, whose upper half is that of entries from level 3.
+ * entry stack, whose upper half is that of entries from ring 3.
  */
 #define IST_INDEX_UKL		5
 #define UKL_STACK_DEPTH		2048
@@ -38,12 +38,12 @@
 /* The bits of an address's upper word that are 0 in the user half. */
 #define UKL_NOT_USER_HALF	0xffff8000
 
-/* The frame of an exception, complete up to orig_ax, onto the right stack and with the right level. */
+/* Moves an exception's frame, complete up to orig_ax, to the right stack and sets its ring. */
 .macro UKL_FRAME
 	call	ukl_frame
 .endm
 
-/* The same for an exception that has a stack of its own: it stays there. No register changes. */
+/* Likewise for an exception that has a stack of its own: it stays there. No register changes. */
 .macro UKL_FRAME_LEVEL
 	testb	$3, CS-ORIG_RAX(%rsp)
 	jnz	.Lukl_level_\@
@@ -55,9 +55,9 @@
 .endm
 
 /*
- * The frame that IRET is about to take, RSP at its RIP and kernel GS: to level
- * 0 where the thread is an application. No register changes. An address that
- * is not in the user half is left to fault at level 3.
+ * Returns to ring 0 if the thread is an application: changes the frame that
+ * IRET is about to take. RSP is at its RIP, GS is the kernel's. No register
+ * changes. An address outside the user half is left to fault in ring 3.
  */
 .macro UKL_RETURN_LEVEL
 	testl	$UKL_NOT_USER_HALF, 4(%rsp)
@@ -106,7 +106,7 @@ void ukl_setup_gates(gate_desc *table);
 void ukl_setup_stack(struct tss_struct *tss);
 int ukl_syscall_instruction(struct pt_regs *regs, int nr);
 
-/* The number of the system call, or -1. A call of the application leaves r11 0, SYSCALL the flags. */
+/* The system call's number, or -1. A call of the application leaves r11 0, SYSCALL the flags. */
 static __always_inline int ukl_checked(struct pt_regs *regs, int nr)
 {
 	if (unlikely(test_thread_flag(TIF_UKL) && regs->r11))

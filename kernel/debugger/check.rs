@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The kernel's invariants, looked at from outside: mapping tree against page tables, accounts
+//! against what they paid for, queues against states. Only in the debug build; the caller
+//! runs exclusively.
+
+use super::{each_queued, items, lthreads, tasks, threads};
+use crate::arch::{clock, cpu, paging::*, print::log};
+use crate::base::{Global, Ref};
+use crate::ipc::kernel_object::{Answer, NO_WORDS};
+use crate::mm::mapdb::Store;
+use crate::mm::space::{entry_cell, owner_of, Leaf, Nodes, GROUP, GROUPS};
+use crate::object::{kip, thread, thread::*, Account, Page, Task, POOL};
+use core::cell::Cell;
+use keel_abi::call::*;
+use keel_abi::fpage::USER_END;
+use keel_abi::{Error, Id};
+
+/// Violations that are printed.
+const PRINTED: u64 = 32;
+
+static VIOLATIONS: Global<Cell<u64>> = Global::new(Cell::new(0));
+
+macro_rules! expect {
+    ($holds:expr, $($what:tt)*) => {
+        if !$holds && VIOLATIONS.replace(VIOLATIONS.get() + 1) < PRINTED {
+            log!("check: {}", format_args!($($what)*));
+        }
+    };
+}
+
+/// Checks all there is and prints what is wrong, or `check: ok`. How much is wrong.
+pub fn run() -> u64 {
+    VIOLATIONS.set(0);
+    check_memory();
+    check_threads();
+    check_processors();
+    match VIOLATIONS.get() {
+        0 => log!("check: ok"),
+        violations => log!("check: {violations} violations"),
+    }
+    VIOLATIONS.get()
+}
+
+/// The operations of `ID_CHECK`.
+pub fn invoke(operation: u64, time: u64, processor: u64) -> Result<Answer, Error> {
+    /// The longest delay in ns: interrupts are off meanwhile.
+    const LONGEST: u64 = 1_000_000_000;
+    let mut answer = NO_WORDS;
+    match operation {
+        CHECK_ALL => (answer.0[0], answer.1) = (run(), 1),
+        CHECK_DELAY if time <= LONGEST => {
+            let cpu = cpu::all().nth(processor as usize).ok_or(Error::Invalid)?;
+            cpu.delay.set(time * clock::parameters().0 / clock::NS_PER_S);
+        }
+        _ => return Err(Error::Invalid),
+    }
+    Ok(answer)
+}
+
+/// What an account's tasks have: its words as they should be, and mappings got from others and
+/// given to others.
+#[derive(Default)]
+struct Sum {
+    words: [u64; ACCOUNT_POOL_FREE as usize],
+    got: u64,
+    given: u64,
+}
+
+/// Every account, and the pool as a whole.
+fn check_memory() {
+    let (mut all, mut limits, mut used) = (Sum::default(), 0, POOL.free_pages.get());
+    let mut add = |account| {
+        check_account(account, &mut all);
+        limits += account.limit.get();
+        used += account.used.get();
+    };
+    add(POOL.root_account());
+    tasks().filter(|task| task.owns_account()).for_each(|task| add(task.account));
+    expect!(limits == used, "the limits are {limits} pages, used and free are {used}");
+    expect!(POOL.free_pages.get() == free_chain(), "not {} pages are free", POOL.free_pages.get());
+    expect!(all.got == all.given, "{} mappings came from others, {} went to others", all.got, all.given);
+}
+
+fn check_account(account: Ref<Account>, sum: &mut Sum) {
+    sum.words = [0; ACCOUNT_POOL_FREE as usize];
+    for task in tasks().filter(|task| task.account == account) {
+        sum.words[ACCOUNT_TASKS as usize] += 1;
+        check_table(task, task.root_table, sum);
+        for thread in lthreads(task) {
+            sum.words[ACCOUNT_LTHREADS as usize] += 1;
+            sum.words[ACCOUNT_FPUS as usize] += thread.fpu.get().is_some() as u64 + thread.extra.get().is_some() as u64;
+        }
+    }
+    sum.words[ACCOUNT_USED as usize] = pages_of(account);
+    for (word, found) in sum.words.iter().enumerate().skip(ACCOUNT_USED as usize) {
+        let told = account.word(word as u64);
+        // The kernel's own tables are on the first account.
+        let fits = told == *found || account == POOL.root_account() && word as u64 == ACCOUNT_TABLES && told > *found;
+        expect!(fits, "account {:p}: word {word} is {told}, found {found}", account.as_ptr());
+    }
+}
+
+/// Pages in the pool's chain of free ones.
+fn free_chain() -> u64 {
+    let next = |index: u32| Some(index).filter(|index| *index != 0);
+    let chain = core::iter::successors(next(POOL.free.get()), |index| next(POOL.page(*index).next.get()));
+    let is_clear = |page: &Page| page.filled.get() == 0 && page.groups.iter().all(|group| group.get() == 0);
+    // The one that was given back last; to look through all of them takes too long where each call
+    // is checked.
+    let last = POOL.free.get();
+    let is_zero = last == 0 || (0..ENTRIES).all(|slot| entry_cell(last, slot).get() == 0);
+    expect!(is_zero || !POOL.page(last).zero.get(), "free page {last:#x}: it says that it is all zero");
+    let clear = chain.take(POOL.count.get() as usize).inspect(|index| {
+        expect!(is_clear(POOL.page(*index)), "free page {index:#x}: it says that it has nodes");
+    });
+    clear.count() as u64
+}
+
+/// Pages of the pool that belong to an account.
+fn pages_of(account: Ref<Account>) -> u64 {
+    let pages = POOL.first.get()..POOL.first.get() + POOL.count.get();
+    pages.filter(|index| POOL.page(*index).account.get() == Some(account)).count() as u64
+}
+
+/// A table and all below it.
+fn check_table(task: Ref<Task>, table: u32, sum: &mut Sum) {
+    let page = POOL.page(table);
+    let (level, base, top) = (page.level.get(), page.base.get(), table == task.root_table);
+    let mut used = top as u16;
+    sum.words[ACCOUNT_TABLES as usize] += 1;
+    for slot in 0..if top { KERNEL_SLOTS.start } else { ENTRIES } {
+        let leaf = Leaf { table, slot, level, entry: entry_cell(table, slot).get() };
+        let below = leaf.entry & ADDRESS;
+        if leaf.entry & PRESENT == 0 {
+            continue;
+        }
+        used += 1;
+        expect!(page.next_filled(slot) == slot, "task {} at {:#x}: looks empty", task.number, leaf.address());
+        if level == 0 || leaf.entry & LARGE != 0 {
+            check_leaf(task, leaf, sum);
+        } else if !POOL.contains(below) || !is_table(POOL.index_of(below), task, &leaf) {
+            expect!(false, "task {} at {:#x}: no table of its own", task.number, leaf.address());
+        } else {
+            check_table(task, POOL.index_of(below), sum);
+        }
+    }
+    for (number, group) in page.groups.iter().map(Cell::get).enumerate().filter(|(_, group)| *group != 0) {
+        let owner = owner_of(group).get();
+        expect!(owner == table * GROUPS + number as u32, "task {} table {base:#x}: not its nodes", task.number);
+    }
+    expect!(used == page.used.get(), "task {} table {base:#x}: {used} entries, not {}", task.number, page.used.get());
+}
+
+/// Whether a page is the table below an entry, and knows that.
+fn is_table(table: u32, task: Ref<Task>, above: &Leaf) -> bool {
+    let page = POOL.page(table);
+    let place = (page.level.get() + 1, page.base.get(), page.parent.get());
+    page.task.get() == Some(task) && place == (above.level, above.address(), above.table)
+}
+
+/// A leaf entry, its node, and the node's place in the tree.
+fn check_leaf(task: Ref<Task>, leaf: Leaf, sum: &mut Sum) {
+    let (node, physical) = (leaf.node(), leaf.entry & ADDRESS);
+    let expect = |holds: bool, what: &str| expect!(holds, "task {} at {:#x}: {what}", task.number, leaf.address());
+    if leaf.entry & KERNEL_OBJECT != 0 {
+        sum.words[ACCOUNT_FRAMES as usize] += POOL.contains(physical) as u64;
+        expect(node == 0 && (POOL.contains(physical) || physical == kip::info_physical()), "no kernel object");
+        return;
+    }
+    expect(leaf.address() + span(leaf.level) <= USER_END, "it has the last page of the user's half");
+    expect(physical_page(physical, span_shift(leaf.level)) == Some(leaf.level), "forbidden memory");
+    sum.words[ACCOUNT_NODES as usize] += (node != 0) as u64;
+    if node < GROUP as u32 || Leaf::of(node) != leaf {
+        expect(false, "no node of its own");
+        return;
+    }
+    let parent = Nodes.parent(node);
+    if parent != 0 {
+        sum.got += 1;
+        let from = Leaf::of(parent);
+        let inside = physical.wrapping_sub(from.entry & ADDRESS) < span(from.level) && from.level >= leaf.level;
+        expect(from.node() == parent && from.entry & PRESENT != 0 && inside, "it came from where it is not mapped");
+        expect(bits_rights(leaf.entry) & !bits_rights(from.entry) == 0, "more rights than where it came from");
+    }
+    let (mut child, mut before, mut children) = (Nodes.first_child(node), 0, 0);
+    while child != 0 {
+        if (Nodes.parent(child), Nodes.previous_sibling(child), Leaf::of(child).node()) != (node, before, child) {
+            // The chain may be a circle.
+            expect(false, "what came from it does not say so");
+            break;
+        }
+        children += 1;
+        (before, child) = (child, Nodes.next_sibling(child));
+    }
+    sum.given += children as u64;
+    expect(Nodes.children(node) == children, "another number of mappings came from it");
+}
+
+/// Whether a timeout may end what a thread waits for. An answered fault of a transfer keeps its own
+/// until its thread resumes the transfer.
+fn may_end(thread: Ref<Thread>) -> bool {
+    let flags = thread.frame().orig_ax.get();
+    let never = |shift: u64| flags >> shift & IPC_TIMEOUT_MASK == TIMEOUT_NEVER;
+    match thread.state.get() {
+        _ if thread.has(TRANSFER) => true,
+        State::Sending => !thread.has(KERNEL_MESSAGE) && !never(IPC_SEND_TIMEOUT_SHIFT),
+        State::Receiving => !never(IPC_RECEIVE_TIMEOUT_SHIFT),
+        _ => false,
+    }
+}
+
+/// Every thread: where its state says that it is found, and what its flags say.
+fn check_threads() {
+    let (mut waiting, mut waiters) = (0, 0);
+    for thread in threads() {
+        let (state, home, partner) = (thread.state.get(), cpu::of(thread), thread::find(thread.partner.get()));
+        let expect = |holds: bool, what: &str| expect!(holds, "{:?} {state:?}: {what}", thread.id);
+        let (runs, next) = (home.current.get() == Some(thread), home.handoff.get() == Some(thread));
+        let places = [thread.has(QUEUED), next, runs && state == State::Ready];
+        let found = places.into_iter().filter(|found| *found).count();
+        expect(found == (state == State::Ready) as usize, "no processor finds it just once");
+        let sends = partner.is_some_and(|partner| items(&partner.senders).any(|sender| sender == thread));
+        expect((state == State::Sending) == sends, "it is not among its partner's senders, or should not be");
+        let answered = matches!(state, State::Faulted | State::Preempted);
+        expect(!answered || partner.is_some(), "its pager, handler or preempter does not exist");
+        let (due, heap) = (&thread.deadline, home.deadlines.earliest());
+        expect(!due.is_armed() || may_end(thread) && due.time() >= heap, "its timeout is lost, or for nothing");
+        let kernels = thread.has(KERNEL_MESSAGE);
+        expect(!kernels || state == State::Sending, "the kernel sends for it, and it does not wait for that");
+        // The fast paths leave to it by SYSRET.
+        let fast = state == State::Receiving && !thread.has(ALIEN | BAD_IP);
+        expect(!fast || thread.frame().ip.get() <= USER_END, "its ip is no user's, and no flag says so");
+        let closed = state == State::Receiving && !thread.open.get() || answered;
+        waiting += (closed && partner.is_some()) as u32;
+        waiters += thread.waiters.get();
+        let said = [ALIEN, TIMED, FPU, DEBUG_TLS, HAS_PREEMPTER].map(|flag| thread.has(flag));
+        let (fpu, extra) = (thread.fpu.get().is_some(), thread.extra.get().is_some());
+        let watched = thread.preempter.get() != Id::NIL;
+        let nothing = thread.notify.get() == 0 && thread.pending.is_empty() && thread.senders.is_empty();
+        expect(nothing || thread.maybe_pending.get(), "something waits for it, and it does not expect anything");
+        expect(said == [thread.utcb().is_none(), due.is_armed(), fpu, extra, watched], "its flags say what is not so");
+        expect(thread::find(thread.id) == Some(thread), "its id does not lead to it");
+    }
+    expect!(waiting == waiters, "{waiting} threads wait for another one, {waiters} are counted");
+}
+
+/// Every processor: its queue, and whom its fast paths know.
+fn check_processors() {
+    let mut queued = threads().filter(|thread| thread.has(QUEUED)).count();
+    for cpu in cpu::all() {
+        each_queued(cpu, |thread, priority| {
+            queued = queued.wrapping_sub(1);
+            let place = (thread.state.get(), thread.cpu.get(), thread.priority.get(), thread.has(QUEUED));
+            let fits = place == (State::Ready, cpu.index, priority, true) && cpu.queue.top() >= Some(priority);
+            expect!(fits, "{:?} is in a queue of processor {} that is not its own", thread.id, cpu.index);
+        });
+        for (id, known) in
+            cpu.lookup_cache.ids.iter().zip(&cpu.lookup_cache.threads).filter(|(_, known)| known.get().is_some())
+        {
+            let fits = thread::find(id.get()) == known.get();
+            expect!(fits, "processor {} knows somebody else as {:?}", cpu.index, id.get());
+        }
+    }
+    expect!(queued == 0, "{queued} threads are in no queue");
+}

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Starts the processors: the one that boots, and the others one by one.
+
+use super::start;
+use crate::arch::cpu::{self, Cpu, Processor};
+use crate::arch::{apic, clock, direct, entry, fpu, multiboot::Information, paging, print::log, tables};
+use crate::percpu::lock;
+use core::hint::spin_loop;
+use core::sync::atomic::{AtomicBool, Ordering};
+use keel_abi::{fpage::PAGE_SIZE, ranges::Range};
+
+/// What a processor begins with, in start.s.
+#[repr(C)]
+struct Beginning {
+    stack: u64,
+    entry: u64,
+    argument: u64,
+    tables: u64,
+}
+
+unsafe extern "C" {
+    static beginning: Beginning;
+    static ap_start: u8;
+    static ap_end: u8;
+}
+
+/// Pages below 1 MB that are the firmware's neither by the memory map nor by custom.
+const LOW_PAGES: core::ops::Range<u64> = 0x1000..0x9_f000;
+/// How long a processor may take to start, in ns.
+const PATIENCE_NS: u64 = 1_000_000_000;
+
+/// The processor that is being started has reached the kernel.
+static STARTED: AtomicBool = AtomicBool::new(false);
+
+/// Sets up the processor that boots. From here on it runs exclusively.
+pub fn start_boot_processor() {
+    let cpu = make(0, apic::own_id());
+    prepare(cpu);
+    cpu::add(cpu);
+    lock::begin(cpu);
+}
+
+fn make(index: u8, apic_id: u32) -> &'static Cpu {
+    // SAFETY: once for each index, the first before any task; the memory is the processor's for
+    // ever.
+    unsafe { cpu::create(paging::map_processor(index, size_of::<Processor>()).cast(), index, apic_id) }
+}
+
+/// What every processor does for itself.
+fn prepare(cpu: &Cpu) {
+    start::enable_features();
+    paging::use_pcids(cpu);
+    tables::init(cpu);
+    fpu::init(cpu);
+    apic::init_local();
+}
+
+/// Starts the other processors, at most `limit` in all. What the loader left below 1 MB is lost.
+pub fn start_others(loader: &Information, limit: usize) {
+    let others = apic::processors().filter(|id| *id != cpu::boot().apic_id).take(limit.clamp(1, cpu::MAX) - 1);
+    let page = LOW_PAGES.step_by(PAGE_SIZE as usize).find(|page| {
+        let range = Range::new(*page, page + PAGE_SIZE);
+        loader.ram.contains(range) && !loader.modules.iter().any(|module| module.range.overlaps(range))
+    });
+    let mut tables = 0;
+    for apic_id in others {
+        let Some(page) = page else {
+            log!("no page below 1 MB is free: the other processors are not started");
+            break;
+        };
+        if tables == 0 {
+            tables = paging::starting_tables();
+        }
+        let cpu = make(cpu::count() as u8, apic_id);
+        fill(page, tables, cpu);
+        STARTED.store(false, Ordering::Relaxed);
+        apic::start(apic_id, page);
+        let end = clock::now() + PATIENCE_NS;
+        while !STARTED.load(Ordering::Acquire) && clock::now() < end {
+            spin_loop();
+        }
+        if !STARTED.load(Ordering::Acquire) {
+            apic::stop(apic_id);
+            log!("the processor with APIC id {apic_id} does not start");
+            break;
+        }
+        lock::add(cpu::boot(), cpu);
+        cpu::add(cpu);
+    }
+    if cpu::count() == 1 {
+        lock::alone();
+    }
+}
+
+/// Copies the first steps to `page` and fills in the rest.
+fn fill(page: u64, tables: u64, cpu: &Cpu) {
+    let steps = &raw const ap_start as u64;
+    let words =
+        Beginning { stack: cpu.stack.get(), entry: enter as *const () as u64, argument: cpu.address.get(), tables };
+    // SAFETY: a page of RAM in nobody's use, and words that only a processor that starts reads.
+    unsafe {
+        core::ptr::copy_nonoverlapping(direct(steps), direct(page), (&raw const ap_end as u64 - steps) as usize);
+        direct(&raw const beginning as u64).cast::<Beginning>().write(words);
+    }
+}
+
+/// A further processor, in long mode on its own stack.
+extern "C" fn enter(cpu: &'static Cpu) -> ! {
+    paging::leave(cpu);
+    prepare(cpu);
+    STARTED.store(true, Ordering::Release);
+    while cpu::count() <= cpu.index as u32 {
+        spin_loop();
+    }
+    lock::all_locks_from_idle(cpu);
+    entry::start()
+}

@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: GPL-2.0-only
+# From the boot loader (32-bit protected mode, paging off) to Rust (64-bit, upper half). Application
+# processors (APs) start in real mode at ap_start and join at long_mode. All of it is linked, and
+# runs, at its physical address, with interrupts off.
+#
+# The boot page tables map the first 4 GB with 2 MB pages twice: one-to-one, which is not used after
+# the jump to Rust, and at the direct map. They map the first GB once more, at -2 GB.
+
+.section .boot, "ax"
+.code32
+.balign 8
+multiboot1:
+    .long {MB1_MAGIC}, {MB1_FLAGS}, -({MB1_MAGIC} + {MB1_FLAGS})
+    .long multiboot1, _load_start, _load_end, _boot_end, start32
+.balign 8
+multiboot2:
+    .long {MB2_MAGIC}, 0, multiboot2_end - multiboot2, -({MB2_MAGIC} + multiboot2_end - multiboot2)
+    # Tags: addresses, the entry, a framebuffer if there can be one, modules page aligned, the end.
+    .long 2, 24, multiboot2, _load_start, _load_end, _boot_end
+    .long 3, 12, start32, 0
+    .long 1 << 16 | 5, 20, 0, 0, 0, 0
+    .long 6, 8, 0, 8
+multiboot2_end:
+
+# The boot loader starts the kernel here. Live: eax = the loader's magic number, ebx = address of
+# its information.
+.globl start32
+start32:
+    cli
+    cld
+    mov [start_argument], eax
+    mov esi, ebx
+    # .bss is zero already: the loader clears all from _load_end to _boot_end.
+    mov edi, offset boot_pml4_physical
+    mov eax, offset boot_pdpt_physical + 3
+    mov [edi], eax
+    mov [edi + 256 * 8], eax
+    mov eax, offset boot_pdpt_top_physical + 3
+    mov [edi + 511 * 8], eax
+    mov edi, offset boot_pdpt_physical
+    mov eax, offset boot_pd_physical + 3
+    mov dword ptr [boot_pdpt_top_physical + 510 * 8], eax
+    mov ecx, 4
+.Lfill_pdpt: mov [edi], eax
+    add edi, 8
+    add eax, 0x1000
+    dec ecx
+    jnz .Lfill_pdpt
+    mov edi, offset boot_pd_physical
+    mov eax, {BIG_PAGE}
+    mov ecx, 4 * 512
+.Lfill_pd: mov [edi], eax
+    add edi, 8
+    add eax, 0x200000
+    dec ecx
+    jnz .Lfill_pd
+
+# Switches to long mode (Intel SDM volume 3, 9.8.5). An AP has no data segment yet, so data is read
+# through cs. CR4 and EFER are loaded whole: what the firmware switched on (five levels of tables,
+# shadow stacks, protection keys, FRED, AMD's FFXSR) would change how the CPU reads the kernel's
+# tables and what its instructions do.
+# Live: esi = address of the loader's information, on the boot CPU.
+long_mode:
+    mov eax, {CR4}
+    mov cr4, eax
+    mov eax, cs:[start_tables]
+    mov cr3, eax
+    mov ecx, {MSR_EFER}
+    mov eax, {EFER}
+    xor edx, edx
+    wrmsr
+    mov eax, {CR0}
+    mov cr0, eax
+    lgdt cs:[boot_gdtr]
+    jmp fword ptr cs:[slow_target]
+.balign 8
+boot_gdt:
+    .quad 0, 0x00af9b000000ffff, 0x00cf9b000000ffff
+boot_gdtr:
+    .short 23
+    .long boot_gdt
+slow_target:
+    .long start64
+    .short 0x08
+
+# `smp::Beginning`: the stack, the Rust function, its argument and the page table that a CPU starts
+# with. These are the boot CPU's; smp.rs writes those of each AP before it starts the AP.
+.balign 8
+.globl beginning
+beginning:
+    .quad boot_stack_top, {boot}
+start_argument:
+    .quad 0
+start_tables:
+    .quad boot_pml4_physical
+
+# In 64-bit mode. Calls the Rust function of `beginning`, which does not return.
+# Live: esi = address of the loader's information, on the boot CPU; it is the second argument.
+.code64
+start64:
+    xor eax, eax
+    mov ds, eax
+    mov es, eax
+    mov ss, eax
+    mov fs, eax
+    mov gs, eax
+    mov rsp, [rip + beginning]
+    mov rdi, [rip + start_argument]
+    xor ebp, ebp
+    call [rip + beginning + 8]
+    ud2
+
+# An AP starts here, in real mode, with interrupts off: smp.rs copies this code to the start of a
+# page below 1 MB, whose number is the vector of the startup IPI; cs is its segment. `start_tables`
+# then maps the first 2 MB one-to-one, and the kernel's half.
+.code16
+.globl ap_start
+ap_start:
+    cli
+    cld
+    lgdt cs:[GDTR]
+    mov eax, cr0
+    or eax, 1
+    mov cr0, eax
+    jmp fword ptr cs:[TARGET]
+.set GDTR, . - ap_start
+    .short 23
+    .long boot_gdt
+.set TARGET, . - ap_start
+    .long long_mode
+    .short 0x10
+.globl ap_end
+ap_end:
+
+.code64
+.section .bss.boot, "aw", @nobits
+.balign 4096
+.globl boot_pml4
+boot_pml4: .skip 4096
+.globl boot_pdpt, boot_pdpt_top, boot_pd
+boot_pdpt: .skip 4096
+boot_pdpt_top: .skip 4096
+boot_pd: .skip 4 * 4096
+.globl boot_stack_top
+    .skip 32768
+boot_stack_top:
+.text

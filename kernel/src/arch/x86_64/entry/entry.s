@@ -1,0 +1,299 @@
+# SPDX-License-Identifier: GPL-2.0-only
+# The entries into the kernel for SYSCALL, exceptions and interrupts, and the exit of the slow path.
+# The fast paths (fast.s) have entries and exits of their own. Interrupts are off throughout, except
+# in wait_for_interrupt and poll_interrupts. No lock is held at an entry from user mode; Rust takes
+# and releases it.
+#
+# GS: in user mode gs is the user's, and KERNEL_GS_BASE points to the Cpu structure. swapgs follows
+# every entry from user mode and precedes every exit; in between GS points to the Cpu structure,
+# except where both bases are accessed.
+#
+# Frames: an entry from user mode saves the registers into the thread's frame (FRAME_TOP is the byte
+# after its ss word), then switches to the top of the CPU's kernel stack. The frame of an alien
+# thread is its chief's memory too, which may change at any time: the slow path reads it back only
+# in Rust, which checks what it loads. So the hardware pushes to the kernel stack (TSS.rsp0 is its
+# top), the words are copied from there, and the error code is read there.
+#
+# Exits: no SYSRET and no IRET faults in the kernel. Only an ip could make them fault: Intel's
+# SYSRET to a non-canonical address raises #GP in the kernel, with the user's stack. leave_to_user
+# takes ip, cs, flags and sp from the Cpu structure, where `switch::load` put them after it checked
+# each once; fast.s says what it checks. ss is always the user's, and sp may be anything. NT is
+# clear: the gates clear it, and so does SYSCALL's mask.
+
+# Pushes the general registers of a frame that are below rdi.
+.macro save_below_di
+    .irp register, rsi, rdx, rcx, rax, r8, r9, r10, r11, rbx, rbp, r12, r13, r14, r15
+    push \register
+    .endr
+.endm
+
+# Loads registers from a frame, and saves them there.
+.macro load frame, registers:vararg
+    .irp register, \registers
+    mov \register, [\frame + FRAME_\register]
+    .endr
+.endm
+.macro save frame, registers:vararg
+    .irp register, \registers
+    mov [\frame + FRAME_\register], \register
+    .endr
+.endm
+
+# Clears registers, so that the kernel does not use a user's values, not even speculatively.
+# clear_registers leaves rdi, which is the argument of the Rust function.
+.macro clear registers:vararg
+    .irp register, \registers
+    xor \register, \register
+    .endr
+.endm
+.macro clear_registers
+    clear esi, eax, ecx, edx, ebx, ebp, r8d, r9d, r10d, r11d, r12d, r13d, r14d, r15d
+.endm
+
+# Sets the flags to their initial value. An exception or interrupt changes only IF, TF and NT: a
+# user's DF would make string instructions run backwards, AC would switch SMAP off. rsp must be a
+# stack of the kernel: the word below it is overwritten.
+.macro clear_flags
+    push 2
+    popfq
+.endm
+
+# Saves all registers after SYSCALL, and the words that an interrupt would have pushed.
+# Live: rsp = the thread's frame, CPU_scratch = user rsp, rcx = user ip, r11 = user flags; all
+# others are the user's. Leaves rsp at r15's place in the frame.
+.macro begin_frame code_selector
+    lea rsp, [rsp + {FRAME_TOP}]
+    push USER_SS
+    push qword ptr gs:[CPU_scratch]
+    push r11
+    push \code_selector
+    push rcx
+.endm
+.macro save_after_syscall
+    begin_frame USER_CS
+    push rax
+    push rdi
+    save_below_di
+.endm
+
+# rsp = frame of the current thread. Uses no other register: none is saved yet.
+.macro find_frame
+    mov rsp, gs:[CPU_current]
+    mov rsp, [rsp + {THREAD_FRAME}]
+.endm
+
+# Calls the Rust function `server` on the kernel stack, which returns the frame to leave with.
+# `clear`: clears registers first. All registers are saved. Live: nothing.
+.macro slow_path server, clear
+    mov rsp, gs:[CPU_stack]
+    .if \clear
+    clear_registers
+    .endif
+    call \server
+    jmp leave_to_user
+.endm
+
+# The entry for SYSCALL where the fast paths (fast.s) are switched off.
+# Live: rcx = user ip, r11 = user flags, all others the user's.
+.balign 16
+.globl slow_syscall_entry
+slow_syscall_entry:
+    swapgs
+    mov gs:[CPU_scratch], rsp
+    find_frame
+    save_after_syscall
+    slow_path {slow_syscall}, 1
+
+# Returns to user mode. The exit words in the Cpu structure were checked (switch.rs: load); the
+# other registers in the frame may have any value. Live: rax = frame to leave with.
+.balign 16
+.globl leave_to_user
+leave_to_user:
+    load rax, r15, r14, r13, r12, rbp, rbx, r10, r9, r8, rdx, rsi, rdi
+    cmp dword ptr gs:[CPU_exit_sysret], 0
+    je .Lleave_by_iret
+    load rax, rax
+    mov rcx, gs:[CPU_exit_ip]
+    mov r11, gs:[CPU_exit_flags]
+    mov rsp, gs:[CPU_exit_sp]
+    swapgs
+    sysretq
+
+# SYSRET would lose rcx and r11, or cannot restore the flags or cs.
+# Live: rax = frame; r11, rcx and rax are not loaded yet.
+.Lleave_by_iret: load rax, r11, rcx, rax
+    mov rsp, gs:[CPU_stack]
+    push USER_SS
+    push qword ptr gs:[CPU_exit_sp]
+    push qword ptr gs:[CPU_exit_flags]
+    push qword ptr gs:[CPU_exit_cs]
+    push qword ptr gs:[CPU_exit_ip]
+    swapgs
+    iretq
+
+# SYSCALL from 32-bit code is not offered: it raises #UD, as an undefined instruction does.
+# Live: rcx = user ip, r11 = user flags, all others the user's.
+.balign 16
+.globl compat_entry
+compat_entry:
+    swapgs
+    mov gs:[CPU_scratch], rsp
+    find_frame
+    begin_frame USER_CS32
+    push {NO_CALL}
+    push rdi
+    mov edi, VECTOR_UD
+    save_below_di
+    jmp without_error_code
+
+# Saves all registers, after an exception or interrupt from user mode, into the thread's frame.
+# Stack: vector, error code, ip, cs, flags, sp, ss. Live: all registers are the interrupted
+# program's. Afterwards rdi = vector, and rsp is at r15's place in the frame. The error code stays
+# on the kernel stack. orig_ax says that this is no call.
+.macro save_after_vector
+    swapgs
+    # The kernel must not use the user's gs, not even speculatively, here or in kernel_entry.
+    lfence
+    xchg rdi, [rsp]
+    push rax
+    mov rax, rsp
+    find_frame
+    lea rsp, [rsp + {FRAME_TOP}]
+    .irp offset, 56, 48, 40, 32, 24
+    push qword ptr [rax + \offset]
+    .endr
+    push {NO_CALL}
+    push qword ptr [rax + 8]
+    mov rax, [rax]
+    save_below_di
+.endm
+
+# Place of the error code that the hardware pushes, from the top of the kernel stack: below ss, sp,
+# flags, cs, ip.
+.set ERROR_CODE, -48
+
+# The entry of all vectors without an entry of their own. Stack: vector, error code, ip, cs, flags,
+# sp, ss. Live: all registers are the interrupted program's.
+common_entry:
+    # Bits 0 and 1 of cs: the privilege level that was interrupted.
+    test byte ptr [rsp + 24], 3
+    jz kernel_entry
+    save_after_vector
+# Serves an exception or interrupt from user mode. All registers are saved. Live: rdi = vector; the
+# error code is on the kernel stack.
+user_exception:
+    mov rsp, gs:[CPU_stack]
+    clear_flags
+    clear_registers
+    # The exception from user mode made ss null. AMD's SYSRET loads the selector alone, not the
+    # descriptor: a program that later runs 32-bit code would have no stack there (Linux:
+    # X86_BUG_SYSRET_SS_ATTRS). SYSCALL loads all of ss, and so does this.
+    mov eax, KERNEL_SS
+    mov ss, eax
+    mov rsi, [rsp + ERROR_CODE]
+    call {exception}
+    jmp leave_to_user
+# As user_exception, for vectors that have pushed no error code on the kernel stack: it is zero.
+# Live: rdi = vector.
+without_error_code:
+    mov rsp, gs:[CPU_stack]
+    mov qword ptr [rsp + ERROR_CODE], 0
+    jmp user_exception
+
+# An interrupt or exception in the kernel: an interrupt in wait_for_interrupt or poll_interrupts;
+# anything else is a bug. Stack: as at common_entry. Live: all registers are the interrupted code's.
+kernel_entry:
+    lfence
+    xchg rdi, [rsp]
+    save_below_di
+    lea rsi, [rsp - FRAME_r15]
+    mov rbp, rsp
+    and rsp, -16
+    call {kernel_exception}
+    mov rsp, rbp
+    .irp register, r15, r14, r13, r12, rbp, rbx, r11, r10, r9, r8, rax, rcx, rdx, rsi, rdi
+    pop \register
+    .endr
+    add rsp, 8
+    iretq
+
+# #DB has a stack of its own (IST): MOV SS delays it across SYSCALL, so it may hit before swapgs and
+# before rsp is the kernel's. In the kernel it is dropped: DR6 is cleared, gs is not used.
+.balign 16
+.globl debug_entry
+debug_entry:
+    push 0
+    push VECTOR_DB
+    test byte ptr [rsp + 24], 3
+    jz .Ldrop_debug
+    save_after_vector
+    jmp without_error_code
+# Live: all registers are the interrupted kernel code's; gs may be the user's.
+.Ldrop_debug: push rax
+    xor eax, eax
+    mov dr6, rax
+    pop rax
+    add rsp, 16
+    iretq
+
+# An NMI is ignored. It has a stack of its own, and must not use gs, which may be the user's.
+.balign 16
+.globl nmi_entry
+nmi_entry:
+    iretq
+
+# #DF and #MC are fatal. They have a stack of their own. gs may be the user's: the Rust function
+# does not use it.
+.balign 16
+.globl fatal_df
+fatal_df:
+    mov edi, VECTOR_DF
+    jmp .Lfatal
+.balign 16
+.globl fatal_mc
+fatal_mc:
+    push 0
+    mov edi, VECTOR_MC
+# Live: edi = vector. Stack: error code, ip, cs, flags, sp, ss.
+.Lfatal: clear_flags
+    mov rsi, rsp
+    and rsp, -16
+    call {fatal}
+    ud2
+
+# One stub for each vector, 16 bytes apart. It pushes zero where the hardware pushes no error code.
+.balign 16
+.globl vector_stubs
+vector_stubs:
+.set vector, 0
+.rept 256
+    .balign 16
+    .if vector == 8 || (vector >= 10 && vector <= 14) || vector == 17 || vector == 21 || vector == 29 || vector == 30
+    .else
+    push 0
+    .endif
+    push vector
+    jmp common_entry
+    .set vector, vector + 1
+.endr
+
+# Halts until an interrupt was served (sched.rs: choose). sti takes effect after the next
+# instruction, so no interrupt is served between the two, which would leave the CPU halted. No lock
+# is held.
+.balign 16
+.globl wait_for_interrupt
+wait_for_interrupt:
+    sti
+    hlt
+    cli
+    ret
+
+# Serves pending interrupts (switch.rs: poll). nop is the instruction after which sti takes effect.
+# The caller has all locks.
+.balign 16
+.globl poll_interrupts
+poll_interrupts:
+    sti
+    nop
+    cli
+    ret

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The IPC fast paths: what fast.s knows of the kernel's structures. Their code is there.
+//!
+//! They run under the own processor's lock and touch nothing but threads of this processor. What
+//! they compare in one instruction is kept so that one is enough: `Thread::state_word` beside the
+//! values in `Cpu`, `Cpu::preemption_threshold`, `LookupCache` (lookup.rs).
+
+use crate::arch::cpu::{cpu, Cpu};
+use crate::base::{facts, facts::Word, Ref};
+use crate::object::thread::{state_word, State, ALIEN, DISPATCHED, FPU};
+use crate::object::{Task, Thread};
+use crate::{arch::tables, mm::space};
+use keel_abi::{call::*, memory::SharedUtcb, Id};
+
+/// Flags of reply and wait for anybody.
+pub const REPLY_AND_WAIT: u64 = CALL_IPC | IPC_SEND | IPC_RECEIVE | IPC_OPEN;
+/// Clears the kind of the send timeout, which does not matter where the partner waits.
+pub const ANY_SEND_TIMEOUT: i32 = !(IPC_TIMEOUT_MASK << IPC_SEND_TIMEOUT_SHIFT) as i32;
+/// Tag bits of words and items.
+pub const TAG_CONTENT: u64 = 0xff << TAG_WORDS_SHIFT | 0xff << TAG_MAPS_SHIFT | 0xff << TAG_STRINGS_SHIFT | TAG_FORWARD;
+/// What they are where an answer is one map item.
+pub const TAG_ONE_PAGE: u64 = 1 << TAG_MAPS_SHIFT;
+
+/// The running thread answers a fault with one page, and waits for anybody again: the faulter,
+/// which now runs. This is half short: the caller runs exclusively. `None`: it is not so, or
+/// something is out of the ordinary; nothing was done.
+pub fn answer(cpu: &Cpu, caller: Ref<Thread>) -> Option<Ref<Thread>> {
+    let (frame, utcb) = (caller.frame(), caller.utcb()?);
+    if frame.orig_ax.get() & ANY_SEND_TIMEOUT as u64 != REPLY_AND_WAIT || frame.si.get() & TAG_CONTENT != TAG_ONE_PAGE {
+        return None;
+    }
+    let faulter = cpu.lookup_cache.get(Id(frame.di.get()))?;
+    let state =
+        state_word(faulter.state.get(), false, faulter.cpu.get(), faulter.flags.get() & !(FPU | DISPATCHED) | ALIEN);
+    let waits = state == cpu.fault_wait && faulter.partner.get() == caller.id;
+    if !waits
+        || caller.maybe_pending.get()
+        || caller.has(!FPU)
+        || (faulter.priority.get() as u32) < cpu.preemption_threshold.get()
+    {
+        return None;
+    }
+    map_page(caller.task, faulter.task, utcb).then(|| {
+        // Point of no return.
+        caller.waiters.set(caller.waiters.get() - 1);
+        caller.state.set(State::Receiving);
+        caller.open.set(true);
+        caller.partner.set(Id::NIL);
+        faulter.state.set(State::Ready);
+        cpu.current.set(Some(faulter));
+        faulter
+    })
+}
+
+/// Maps the page that a pager's answer names.
+pub extern "C" fn map_page(from: Ref<Task>, to: Ref<Task>, utcb: &SharedUtcb) -> bool {
+    space::map_page(from, to, &utcb.maps[..2])
+}
+
+unsafe extern "C" {
+    fn syscall_entry();
+    fn up_syscall_entry();
+    fn unscrubbed_syscall_entry();
+    fn unscrubbed_up_syscall_entry();
+    fn pcid_syscall_entry();
+    fn pcid_up_syscall_entry();
+    fn slow_syscall_entry();
+}
+
+/// Where SYSCALL enters, once it is known how many processors there are.
+pub fn system_call_entry(processors: u32) -> u64 {
+    let entry = match (processors > 1, facts::has_word(Word::NoClear), cpu().pcids.are_used()) {
+        _ if !tables::use_fast_paths() => slow_syscall_entry,
+        (true, false, false) => syscall_entry,
+        (false, false, false) => up_syscall_entry,
+        (true, true, _) => unscrubbed_syscall_entry,
+        (false, true, _) => unscrubbed_up_syscall_entry,
+        (true, false, true) => pcid_syscall_entry,
+        (false, false, true) => pcid_up_syscall_entry,
+    };
+    entry as *const () as u64
+}

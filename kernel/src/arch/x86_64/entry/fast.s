@@ -1,0 +1,919 @@
+# SPDX-License-Identifier: GPL-2.0-only
+# The IPC fast paths: SYSCALL enters here, and so do page faults.
+#
+# Owns: the fast paths between threads of one CPU. Served are
+# - call, and reply with open wait, between native threads (call_path, reply_path),
+# - an alien thread's system call, or explicit message, to a handler in an open wait (fast_paths),
+# - an alien thread's system call that its program's own entry takes (fast_paths),
+# - the reply of a handler that resumes an alien thread and enters an open wait (reply_path),
+# - a page fault to a pager in an open wait (page_fault_path),
+# - on a uniprocessor (UP), a pager's reply with one page, which Rust maps (reply_path), and
+#   lthread_ex_regs on an FPU state alone, which Rust exchanges (fast_paths).
+# Every other case goes to the slow path in Rust, which serves all cases. The outcome is the same:
+# the suite runs with the fast paths and without them (`nofast` on the command line).
+#
+# Each path checks first and writes no state of a thread or CPU that the slow path would see. At
+# POINT OF NO RETURN all checks have passed; below it nothing can fail.
+#
+# Interrupts are off. No instruction here can fault: TCBs, UTCBs, frames and the Cpu structure are
+# always mapped, FPU states are valid (change_fpu), and user values are checked before they are
+# loaded as ip or base. No stack is switched to at SYSCALL: rsp is the TCB of a native thread,
+# which begins with its frame, until the last instructions. #DB, NMI, #DF and #MC, which cannot be
+# masked, have stacks of their own (entry.s).
+#
+# Locks: this CPU's lock, on a multiprocessor (`locks`); see take_lock. It is released before the
+# user's registers are loaded. That is safe: another CPU that then takes all locks and wants to
+# change this thread first sends an IPI (lock.rs: write_back), which this CPU takes in user mode.
+#
+# Speculation: message words stay in their registers, and no address is made of them. An address is
+# made of a user's value in one place, look_up, where a shift bounds it. There is no indirect jump.
+# So registers are not cleared here; the slow path clears them once all are saved.
+#
+# Registers of a call and of its message:
+#   rax = call number and flags, rdx = the thread to receive from,
+#   rdi = destination or sender, rsi = tag, r8 r9 r10 r12 r13 r14 = words 0 to 5.
+# "Message registers" below are rdi, rsi and the six words. Further words are in the UTCBs.
+# The checks may use rax rcx rdx rbx rbp r11 r15: the entry has saved them, or a call loses them.
+#
+# THREAD_STATE_WORD is eight bytes that one instruction compares or writes (thread.rs: state_word):
+# state, open wait, number of the CPU, zero, and four bytes of flags. Equality with one of the
+# values in the Cpu structure says: the thread waits so, on this CPU, and has no other flag.
+
+# rbx = TCB of the thread with the id in rdi. Refused if this CPU's cache does not have it: the
+# slow path validates the id and fills the cache. The shift leaves a slot number whatever edi is,
+# so the access is in bounds under speculation too. Uses rax.
+.macro look_up refused
+    imul eax, edi, LOOKUP_FACTOR
+    shr eax, LOOKUP_SHIFT
+    cmp gs:[CPU_lookup_cache + rax * 8], rdi
+    jne \refused
+    mov rbx, gs:[CPU_lookup_cache + rax * 8 + {LOOKUP_THREADS}]
+.endm
+
+# Check: the scheduler would choose rbx next. No ready thread has a priority as high as rbx's, and
+# no time slice has to start or end (Cpu::preemption_threshold). Uses eax.
+.macro must_run_next refused
+    movzx eax, byte ptr [rbx + THREAD_priority]
+    cmp eax, gs:[CPU_preemption_threshold]
+    jb \refused
+.endm
+
+# Check: a message from the caller to rbx is not redirected to a chief. They are in the same clan,
+# or one is the other's chief. Threads whose partner, pager or handler is in another clan have
+# CROSS_CLAN or CROSS_CLAN_HANDLER set and never pass the check of their flags. Uses rax.
+.macro must_be_same_clan refused
+    mov rax, [rbx + THREAD_chief]
+    cmp rax, [rsp + THREAD_chief]
+    je .Lsame_clan_\@
+    cmp rax, [rsp + THREAD_task]
+    je .Lsame_clan_\@
+    mov rax, [rsp + THREAD_chief]
+    cmp rax, [rbx + THREAD_task]
+    jne \refused
+.Lsame_clan_\@:
+.endm
+
+# Check: the caller's selectors, saved here, equal those in frame `to`, so none is loaded. Loading
+# one could fault. Nearly always all are null. Uses rax.
+.macro must_share_selectors to, refused
+    mov word ptr [rsp + FRAME_segments], ds
+    mov word ptr [rsp + FRAME_segments + 2], es
+    mov word ptr [rsp + FRAME_segments + 4], fs
+    mov word ptr [rsp + FRAME_segments + 6], gs
+    mov rax, [\to + FRAME_segments]
+    cmp rax, [rsp + FRAME_segments]
+    jne \refused
+.endm
+
+# Check: SYSRET can return to the blocked native thread rbx, and no selector has to be loaded. Its
+# flags must have neither TF nor RF, which SYSRET would not restore properly.
+#
+# Its ip is canonical, so Intel's SYSRET cannot raise #GP in the kernel: SYSCALL saved it, and the
+# last page of the user's half is never mapped (space.rs: map), so the ip after each `syscall` is a
+# user address. An ip that lthread_ex_regs set outside that half sets the flag BAD_IP. The other
+# flags are those that SYSCALL saved: what a pager writes into a frame passes `switch::load` before
+# the thread blocks again. Uses rax.
+.macro must_take_sysret refused
+    test dword ptr [rbx + FRAME_flags], FLAGS_NEED_IRET
+    jnz \refused
+    must_share_selectors rbx, \refused
+.endm
+
+# Check: the blocked thread whose frame is rbp runs 64-bit code, and no selector has to be loaded.
+# A 32-bit thread needs another exit (switch.rs: load). Uses rax.
+.macro must_be_64_bit refused
+    must_share_selectors rbp, \refused
+    cmp dword ptr [rbp + FRAME_cs], USER_CS
+    jne \refused
+.endm
+
+# Check: the CPU can be switched to the native thread rbx at once. Uses rax.
+.macro must_take_message refused
+    must_run_next \refused
+    must_take_sysret \refused
+.endm
+
+# Check: the thread rbx is in an open wait on this CPU, and has no flag set. With `fpu` it may have
+# an FPU state. `locks`: as in take_lock. Uses rax.
+.macro must_be_in_open_wait locks, fpu, refused
+    .if \fpu
+    mov rax, [rbx + {THREAD_STATE_WORD}]
+    btr rax, {STATE_WORD_FPU_BIT}
+    cmp rax, gs:[CPU_open_wait]
+    .elseif \locks
+    mov rax, gs:[CPU_open_wait]
+    cmp rax, [rbx + {THREAD_STATE_WORD}]
+    .else
+    cmp qword ptr [rbx + {THREAD_STATE_WORD}], {UP_OPEN_WAIT}
+    .endif
+    jne \refused
+.endm
+
+# The caller, a native thread, blocks: `kind` is open or closed, `up` its state word on a
+# uniprocessor. Its flags stay. Uses rax.
+.macro enter_wait kind, up, locks
+    .if \locks
+    mov eax, gs:[CPU_\kind\()_wait]
+    mov [rsp + {THREAD_STATE_WORD}], eax
+    .else
+    mov dword ptr [rsp + {THREAD_STATE_WORD}], \up
+    .endif
+.endm
+.macro enter_open_wait locks
+    enter_wait open, {UP_OPEN_WAIT}, \locks
+    mov qword ptr [rsp + THREAD_partner], {ID_NIL}
+.endm
+
+# Saves what a native thread's entry has not saved yet. All message registers are still the user's.
+# Uses rax.
+.macro save_message
+    save rsp, rdi, rsi, r8, r9, r10, r12, r13, r14
+    mov rax, [rsp + FRAME_orig_ax]
+    save rsp, rax
+.endm
+
+# The message from rsp to rbx has words in the UTCB. Check: the tag has at most MAX_WORDS words, and
+# no items or kind, whose bits are above these. This is the last check; then the words are copied.
+# SYSCALL has cleared DF. Keeps the message registers. Uses rax rcx r11 r15.
+.macro copy_words refused, back
+    cmp esi, MAX_WORDS
+    ja \refused
+    mov r11, rdi
+    mov r15, rsi
+    lea ecx, [rsi - REGISTER_WORDS]
+    mov rax, [rsp + {THREAD_UTCB}]
+    lea rsi, [rax + {UTCB_WORDS}]
+    mov rax, [rbx + {THREAD_UTCB}]
+    lea rdi, [rax + {UTCB_WORDS}]
+    rep movsq
+    mov rsi, r15
+    mov rdi, r11
+    jmp \back
+.endm
+
+# Switches the CPU to the thread rbx: its state, its address space, its ports, its CPU time. `from`:
+# the caller's TCB. `pcids`: with PCID, CR3 is built as in `Pcids::enter`; the TLB entries of rbx's
+# space are kept if its PCID was last used for this space. Uses rax rdx.
+.macro change_thread from, pcids
+    mov byte ptr [rbx + THREAD_state], {STATE_READY}
+    mov gs:[CPU_current], rbx
+    mov gs:[CPU_loaded], rbx
+    mov rax, [rbx + THREAD_space]
+    cmp rax, gs:[CPU_space]
+    je .Lsame_space_\@
+    mov gs:[CPU_space], rax
+    .if \pcids
+    mov rdx, rax
+    shr rdx, {PAGE_SHIFT}
+    and edx, {PCID_MASK}
+    cmp rax, gs:[rdx * 8 + {CPU_PCIDS}]
+    mov gs:[rdx * 8 + {CPU_PCIDS}], rax
+    lea rax, [rax + rdx + 1]
+    jne .Lflush_\@
+    bts rax, {PCID_NOFLUSH_BIT}
+.Lflush_\@:
+    .endif
+    mov cr3, rax
+    # The first use of a port faults, and the kernel then loads the task's bitmap (tables.rs).
+    mov word ptr gs:[{CPU_PORTS}], NO_PORTS
+.Lsame_space_\@: rdtsc
+    shl rdx, 32
+    or rax, rdx
+    add [\from + THREAD_consumed], rax
+    sub [rbx + THREAD_consumed], rax
+.endm
+
+# Saves the caller's FS and GS bases and loads `fs` and `gs`, which are canonical. Then releases the
+# lock: no state that it protects is changed below. gs is the user's afterwards. Uses rax, with
+# `locks` also rdx.
+.macro change_bases fs, gs, locks
+    rdfsbase rax
+    mov [rsp + FRAME_fs_base], rax
+    wrfsbase \fs
+    .if \locks
+    mov rdx, gs:[CPU_address]
+    .endif
+    swapgs
+    rdgsbase rax
+    wrgsbase \gs
+    mov [rsp + FRAME_gs_base], rax
+    .if \locks
+    mov byte ptr [rdx + {CPU_LOCK}], 0
+    .endif
+.endm
+
+# Returns to the native thread rbx by SYSRET, with status 0. The message registers are the
+# receiver's results. Uses all others.
+.macro leave_to_native locks
+    mov r11, [rbx + FRAME_fs_base]
+    mov rcx, [rbx + FRAME_gs_base]
+    change_bases r11, rcx, \locks
+    xor eax, eax
+    mov rcx, [rbx + FRAME_ip]
+    mov r11, [rbx + FRAME_flags]
+    load rbx, rdx, r15, rbp, rsp, rbx
+    sysretq
+.endm
+
+# The next FPU instruction traps. Uses rax.
+.macro switch_fpu_off
+    mov eax, {CR0_FPU_OFF}
+    mov cr0, rax
+    mov byte ptr gs:[CPU_fpu_off], 1
+.endm
+
+# With `fpu`: makes the FPU rbx's. If rbx has a state, the FPU is on and has that state; otherwise
+# it is off. Any earlier owner's state is saved. XSAVE and XRSTOR cannot fault: each state is large
+# enough and aligned, and its content was saved by XSAVE or checked (fpu.rs). Both process all
+# components that are switched on. Uses rax rdx and `other`.
+.macro change_fpu fpu, other
+    .if \fpu
+    test dword ptr [rbx + THREAD_flags], FPU
+    jz .Lno_state_\@
+    clts
+    mov byte ptr gs:[CPU_fpu_off], 0
+    cmp rbx, gs:[CPU_fpu_owner]
+    je .Ldone_\@
+    mov eax, {FPU_COMPONENTS}
+    xor edx, edx
+    mov \other, gs:[CPU_fpu_owner]
+    test \other, \other
+    jz .Lrestore_\@
+    mov \other, [\other + THREAD_fpu]
+    xsave64 [\other]
+.Lrestore_\@: mov \other, [rbx + THREAD_fpu]
+    xrstor64 [\other]
+    mov gs:[CPU_fpu_owner], rbx
+    jmp .Ldone_\@
+.Lno_state_\@: cmp byte ptr gs:[CPU_fpu_off], 0
+    jne .Ldone_\@
+    switch_fpu_off
+.Ldone_\@:
+    .endif
+.endm
+
+# Calls a Rust function on the kernel stack, with arguments in rdi, rsi, rdx. `clear`: clears the
+# other registers first, as the slow path does. The function returns false if it refuses. All of the
+# user's registers are saved. Keeps rsp rbx, and uses all others.
+.macro call_rust function, clear, refused
+    mov rbp, rsp
+    mov rsp, gs:[CPU_stack]
+    .if \clear
+    clear eax, ecx, r8d, r9d, r10d, r11d, r12d, r13d, r14d, r15d
+    .endif
+    call \function
+    mov rsp, rbp
+    test al, al
+    jz \refused
+.endm
+
+# POINT OF NO RETURN: nothing below can fail.
+# The thread with TCB rbp blocks until its handler or pager rbx (id in rdi) replies; rbx receives
+# the message: rsi = tag, and the words. rsp = rbp's frame. `fpu`: rbx may have an FPU state.
+.macro leave_to_handler locks, pcids, fpu
+    mov byte ptr [rbp + THREAD_state], {STATE_FAULTED}
+    mov [rbp + THREAD_partner], rdi
+    inc dword ptr [rbx + THREAD_waiters]
+    change_fpu \fpu, r15
+    .if \fpu == 0
+    # rbx has no FPU state. The FPU is on only if rbp has one.
+    test dword ptr [rbp + THREAD_flags], FPU
+    jz .Lfpu_is_off_\@
+    switch_fpu_off
+.Lfpu_is_off_\@:
+    .endif
+    change_thread rbp, \pcids
+    mov rdi, [rbp + THREAD_id]
+    leave_to_native \locks
+.endm
+
+# Takes this CPU's lock if it is free, on a multiprocessor (`locks`); otherwise goes to `busy`. This
+# path does not spin: the slow path takes the lock and serves write-back requests meanwhile. A path
+# that has the lock and is refused for another reason releases it first. Uses ecx.
+#
+# Before the lock a path reads CPU_current, and of the caller's TCB flags, frame, frame_index and
+# dispatch. Between these reads and the lock another CPU may take all locks and release them,
+# unseen. It changes none of these, nor CPU_loaded, unless it first makes this CPU write back
+# (lock.rs), and that waits until this CPU spins on the slow path or is in user mode. The
+# exceptions are two flags that are set without a write-back: CROSS_CLAN, set when a sender with a
+# virtual id queues, and DEBUG_TLS. A native thread's system calls therefore check the flags again
+# under the lock. To an alien thread's calls and to faults neither flag matters: such a thread keeps
+# its flags and waits for no message.
+.macro take_lock locks, caller, busy
+    .if \locks
+    mov ecx, 1
+    xchg byte ptr gs:[{CPU_LOCK}], cl
+    test cl, cl
+    jnz \busy
+    .if {CHECKED}
+    cmp gs:[CPU_loaded], \caller
+    je .Lis_loaded_\@
+    ud2
+.Lis_loaded_\@:
+    .endif
+    .endif
+.endm
+
+# In the debug build: stretches the time between the first look at a native thread's flags and the
+# lock, once, by as many TSC ticks as a test asked for (check.rs). Keeps rax rdx. Uses rbx
+# rcx rbp r15.
+.macro delay
+    mov r15, rax
+    mov rbp, rdx
+    xor ecx, ecx
+    xchg gs:[CPU_delay], rcx
+    rdtsc
+    shl rdx, 32
+    lea rbx, [rax + rdx]
+.Ldelay_\@: rdtsc
+    shl rdx, 32
+    or rax, rdx
+    sub rax, rbx
+    cmp rax, rcx
+    jb .Ldelay_\@
+    mov rax, r15
+    mov rdx, rbp
+.endm
+
+# Call: a send with a closed wait for the reply, to a partner in an open wait.
+# Live: rsp = caller's TCB, message registers. The lock is held.
+# `name`: the entry, whose labels are used. `fpu`: caller and partner may have FPU states; without
+# it the caller has none, and a partner that has one is refused to `unlike`.
+#
+# There are two copies, so that threads without FPU states need no code for the FPU. `unlike` of the
+# first copy is the same check in the second one.
+.macro call_path name, locks, pcids, fpu, unlike
+    # The destination exists.
+    look_up .Lslow_\name
+    # The message goes to the destination itself.
+    must_be_same_clan .Lslow_\name
+    # The destination may run next, and SYSRET can return to it.
+    must_take_message .Lslow_\name
+    .if \fpu
+# Also from the copy without `fpu`. Live: rsp = caller's TCB, rbx = partner's, message registers.
+.Lcall_partner_with_fpu_\name:
+    .endif
+    # The destination accepts a message from any thread.
+    must_be_in_open_wait \locks, \fpu, \unlike
+    # The tag has register words only: no words in the UTCB, no items, no kind.
+    cmp esi, REGISTER_WORDS
+    ja .Lcall_words_\@
+    # POINT OF NO RETURN: nothing below can fail.
+.Lcall_commit_\@: inc dword ptr [rbx + THREAD_waiters]
+    enter_wait closed, {UP_CLOSED_WAIT}, \locks
+    mov [rsp + THREAD_partner], rdi
+    change_fpu \fpu, r15
+    change_thread rsp, \pcids
+    mov rdi, [rsp + THREAD_id]
+    leave_to_native \locks
+
+# The tag has more than the register words.
+# Live: rsp = caller's TCB, rbx = partner's, message registers.
+.Lcall_words_\@: copy_words .Lslow_\name, .Lcall_commit_\@
+.endm
+
+# Reply with open wait: the partner is in a closed wait for the caller, in an open wait, or blocked
+# on the caller as its handler or pager.
+# Live and parameters: as in call_path. `clear`: registers are cleared before Rust is called.
+.macro reply_path name, locks, clear, pcids, fpu, unlike
+    # The partner exists.
+    look_up .Lslow_\name
+    # The partner may run next.
+    must_run_next .Lslow_\name
+    # The caller will block: no notification, interrupt or sender may be pending for its open wait.
+    cmp byte ptr [rsp + THREAD_maybe_pending], 0
+    jne .Lslow_\name
+    mov rbp, [rsp + THREAD_id]
+    # The partner is in a closed wait on this CPU, without flags. It is in the caller's clan, if it
+    # waits for the caller: CROSS_CLAN is not set.
+    mov rdx, [rbx + {THREAD_STATE_WORD}]
+    .if \fpu
+    btr rdx, {STATE_WORD_FPU_BIT}
+    .endif
+    cmp rdx, gs:[CPU_closed_wait]
+    jne .Lreply_to_alien_\@
+    # SYSRET can return to it.
+    must_take_sysret .Lslow_\name
+    # It waits for the caller, not for another thread.
+    cmp rbp, [rbx + THREAD_partner]
+    jne .Lslow_\name
+    # The tag has register words only.
+    cmp esi, REGISTER_WORDS
+    ja .Lreply_words_\@
+    # POINT OF NO RETURN: nothing below can fail.
+.Lreply_commit_\@: dec dword ptr [rsp + THREAD_waiters]
+    # POINT OF NO RETURN for a partner in an open wait, which is no waiter of the caller.
+.Lreply_block_\@: enter_open_wait \locks
+    change_fpu \fpu, r15
+    change_thread rsp, \pcids
+    mov rdi, rbp
+    leave_to_native \locks
+
+# The tag has more than the register words.
+# Live: rsp = caller's TCB, rbx = partner's, rbp = caller's id, message registers.
+.Lreply_words_\@: copy_words .Lslow_\name, .Lreply_commit_\@
+
+# The partner is in neither a closed wait nor a fault.
+# Live: rsp = caller's TCB, rbx = partner's, rbp = caller's id, message registers.
+    # It is in an open wait on this CPU, without flags.
+.Lreply_to_open_wait_\@: mov rdx, [rbx + {THREAD_STATE_WORD}]
+    .if \fpu
+    btr rdx, {STATE_WORD_FPU_BIT}
+    .endif
+    cmp rdx, gs:[CPU_open_wait]
+    jne \unlike
+    # The message goes to it itself. An open wait says nothing about the sender's clan.
+    must_be_same_clan .Lslow_\name
+    # SYSRET can return to it.
+    must_take_sysret .Lslow_\name
+    # The tag has register words only. Words in the UTCB are rare here, and take the slow path.
+    cmp esi, REGISTER_WORDS
+    jbe .Lreply_block_\@
+    jmp .Lslow_\name
+
+# The partner is perhaps an alien thread that is blocked on the caller, its handler or pager.
+# Live: rsp = caller's TCB, rbx = partner's, rbp = caller's id, rdx = partner's state word, message
+# registers.
+    # The tag has no items and is not TAG_FORWARD.
+.Lreply_to_alien_\@: test esi, {TAG_ITEMS}
+    .if \locks
+    jnz .Lslow_answer_\name
+    .else
+    jnz .Lreply_with_page_\@
+    .endif
+    # It is alien and blocked on a fault or call, on this CPU, without flags except FPU.
+    btr rdx, {STATE_WORD_FPU_BIT}
+    cmp rdx, gs:[CPU_fault_wait]
+    jne .Lreply_to_dispatched_\@
+    # It waits for the caller, not for another thread.
+.Lreply_check_alien_\@: cmp rbp, [rbx + THREAD_partner]
+    jne .Lslow_\name
+    # rbp = its frame. That is its chief's memory too, which may change at any time: each word is
+    # read once, and used as it was checked.
+    mov rbp, [rbx + {THREAD_FRAME}]
+    # It runs 64-bit code, and no selector has to be loaded.
+    must_be_64_bit .Lslow_\name
+    mov rcx, [rbp + FRAME_ip]
+    mov r11d, [rbp + FRAME_flags]
+    mov rdx, [rbp + FRAME_fs_base]
+    mov r15, [rbp + FRAME_gs_base]
+    # Its ip and bases are user addresses, so that no exit instruction and no WRFSBASE faults.
+    mov rax, rcx
+    or rax, rdx
+    or rax, r15
+    shr rax, SPACE_SHIFT
+    jnz .Lslow_\name
+    # POINT OF NO RETURN: nothing below can fail. What follows chooses the exit instruction.
+    # SYSRET needs rcx = ip and r11 = flags, and cannot restore TF and RF.
+    cmp rcx, [rbp + FRAME_rcx]
+    jne .Lreply_by_iret_\@
+    cmp r11, [rbp + FRAME_r11]
+    jne .Lreply_by_iret_\@
+    mov eax, r11d
+    xor eax, FLAGS_FIXED
+    test eax, {FLAGS_NOT_SYSRET}
+    jnz .Lreply_by_iret_\@
+    # Usually its FPU state is still loaded.
+    cmp rbx, gs:[CPU_fpu_owner]
+    jne .Lreply_fpu_\@
+    clts
+    mov byte ptr gs:[CPU_fpu_off], 0
+.Lreply_by_sysret_\@: dec dword ptr [rsp + THREAD_waiters]
+    enter_open_wait \locks
+    mov rdi, rdx
+    change_thread rsp, \pcids
+    change_bases rdi, r15, \locks
+    load rbp, r15, r14, r13, r12, rbx, r10, r9, r8, rdx, rsi, rdi, rax, rsp, rbp
+    sysretq
+
+# The loaded FPU state is another thread's, or none. Without `fpu` the caller has no state, so the
+# FPU is off, and that is right for a partner without a state.
+# Live: rsp = caller's TCB, rbx = partner's, rbp = partner's frame, rcx = ip, r11 = flags, rdx = FS
+# base, r15 = GS base. The message's words are dead.
+.Lreply_fpu_\@:
+    .if \fpu == 0
+    test dword ptr [rbx + THREAD_flags], FPU
+    jz .Lreply_by_sysret_\@
+    .endif
+    mov r8, rdx
+    change_fpu 1, r9
+    mov rdx, r8
+    jmp .Lreply_by_sysret_\@
+
+# An alien thread that sends explicit messages to its handler (DISPATCHED) is resumed like others.
+# Live: as at .Lreply_to_alien, with the FPU bit clear in rdx.
+.Lreply_to_dispatched_\@: btr rdx, {STATE_WORD_DISPATCHED_BIT}
+    cmp rdx, gs:[CPU_fault_wait]
+    je .Lreply_check_alien_\@
+    jmp .Lreply_to_open_wait_\@
+
+    .if \locks == 0
+# The reply has items: perhaps one page for the partner's page fault. UP only: frames cannot change
+# meanwhile, because there is no other CPU.
+# Live: as at .Lreply_to_alien.
+    # The tag has one map item and nothing else.
+.Lreply_with_page_\@: mov eax, esi
+    and eax, {TAG_CONTENT}
+    cmp eax, {TAG_ONE_PAGE}
+    jne .Lslow_\name
+    # The partner is blocked on a fault or call, alien or native, without other flags. The open bit
+    # means nothing then.
+    btr rdx, {STATE_WORD_FPU_BIT}
+    btr rdx, {STATE_WORD_DISPATCHED_BIT}
+    bts rdx, {STATE_WORD_ALIEN_BIT}
+    btr rdx, {STATE_WORD_OPEN_BIT}
+    cmp rdx, gs:[CPU_fault_wait]
+    jne .Lslow_\name
+    # It waits for the caller, not for another thread.
+    cmp rbp, [rbx + THREAD_partner]
+    jne .Lslow_\name
+    # Rust uses the message registers. From here on the slow path need not save them.
+    save_message
+    mov rbp, [rbx + {THREAD_FRAME}]
+    # It runs 64-bit code, and no selector has to be loaded.
+    must_be_64_bit .Lslow_up_\name
+    # Its ip and bases are user addresses.
+    mov rax, [rbp + FRAME_ip]
+    or rax, [rbp + FRAME_fs_base]
+    or rax, [rbp + FRAME_gs_base]
+    shr rax, SPACE_SHIFT
+    jnz .Lslow_up_\name
+    # The page can be mapped at once (space.rs: map_page). If not, nothing was done.
+    mov rdi, [rsp + THREAD_task]
+    mov rsi, [rbx + THREAD_task]
+    mov rdx, [rsp + {THREAD_UTCB}]
+    call_rust {map_page}, \clear, .Lslow_up_\name
+    # POINT OF NO RETURN: nothing below can fail.
+    mov rbp, [rbx + {THREAD_FRAME}]
+    mov rcx, [rbp + FRAME_ip]
+    mov r11d, [rbp + FRAME_flags]
+    mov rdx, [rbp + FRAME_fs_base]
+    mov r15, [rbp + FRAME_gs_base]
+    .endif
+
+# Below the point of no return: the partner gets all registers of its frame, by IRET. The flags are
+# the frame's, of which a user may choose some; ss is always the user's.
+# Live: rsp = caller's TCB, rbx = partner's, rbp = partner's frame, rcx = ip, r11 = flags, rdx = FS
+# base, r15 = GS base.
+.Lreply_by_iret_\@: mov rdi, rdx
+    .if \fpu == 0
+    # The FPU is off already, because the caller has no state.
+    test dword ptr [rbx + THREAD_flags], FPU
+    jz .Lreply_iret_fpu_is_off_\@
+    .endif
+    change_fpu 1, r9
+.Lreply_iret_fpu_is_off_\@: and r11d, {FLAGS_USER}
+    or r11d, FLAGS_FIXED
+    dec dword ptr [rsp + THREAD_waiters]
+    enter_open_wait \locks
+    mov r8, gs:[CPU_stack]
+    change_thread rsp, \pcids
+    change_bases rdi, r15, \locks
+    mov rsp, r8
+    push USER_SS
+    push qword ptr [rbp + FRAME_rsp]
+    push r11
+    push USER_CS
+    push rcx
+    load rbp, r15, r14, r13, r12, rbx, r11, r10, r9, r8, rax, rcx, rdx, rsi, rdi, rbp
+    iretq
+.endm
+
+# An entry for SYSCALL. `locks`: there are other CPUs. `clear`: the slow path clears registers.
+# `pcids`: TLB entries are kept with PCID.
+# Live: rcx = user ip, r11 = user flags, rsp = user stack, gs = the user's, all others the user's.
+.macro fast_paths name, locks, clear, pcids
+.balign 64
+.globl \name
+\name:
+    swapgs
+    mov gs:[CPU_scratch], rsp
+    mov rsp, gs:[CPU_current]
+    # The caller is native and has no flag. This is the fastest case.
+    cmp dword ptr [rsp + THREAD_flags], 0
+    jne .Lspecial_\name
+
+    # Saves what a call does not name as a result. The message registers stay.
+    mov [rsp + FRAME_ip], rcx
+    mov rcx, gs:[CPU_scratch]
+    mov [rsp + FRAME_rsp], rcx
+    mov [rsp + FRAME_flags], r11
+    mov qword ptr [rsp + FRAME_cs], USER_CS
+    mov [rsp + FRAME_orig_ax], rax
+    save rsp, rdx, rbx, rbp, r15
+    .if \locks
+    .if {CHECKED}
+    delay
+    .endif
+    take_lock \locks, rsp, .Lslow_unlocked_\name
+    # The caller still has no flag: see take_lock.
+    cmp dword ptr [rsp + THREAD_flags], 0
+    jne .Lslow_\name
+    .endif
+    # Which call it is. The kind of the send timeout does not matter, since the partner waits.
+    and rax, ANY_SEND_TIMEOUT
+    cmp rax, REPLY_AND_WAIT
+    je .Lreply_\name
+    cmp rax, {CALL}
+    jne .Lother_call_\name
+    # It receives from the thread that it sends to.
+    cmp rdx, rdi
+    jne .Lslow_\name
+    call_path \name, \locks, \pcids, 0, .Lcall_partner_with_fpu_\name
+.Lreply_\name: reply_path \name, \locks, \clear, \pcids, 0, .Lreply_with_fpu_\name
+
+# The same calls where the caller or its partner has an FPU state. These copies repeat all checks.
+# Live: rsp = caller's TCB, message registers. The lock is held.
+.Lcall_with_fpu_\name: call_path \name, \locks, \pcids, 1, .Lslow_\name
+.Lreply_with_fpu_\name: reply_path \name, \locks, \clear, \pcids, 1, .Lslow_\name
+
+# The call is neither. UP only: lthread_ex_regs on the FPU state of a thread that has one.
+# Live: rsp = caller's TCB, rax = call without the send timeout's kind, message registers.
+.Lother_call_\name:
+    .if \locks == 0
+    cmp rax, CALL_LTHREAD_EX_REGS
+    jne .Lslow_\name
+    # SYSRET can return to the caller.
+    test dword ptr [rsp + FRAME_flags], FLAGS_NEED_IRET
+    jnz .Lslow_\name
+    # No time slice ends or begins here: a thread that got the processor by thread_switch has it
+    # only until it enters the kernel.
+    movzx ecx, byte ptr [rsp + THREAD_priority]
+    cmp ecx, gs:[CPU_preemption_threshold]
+    jb .Lslow_\name
+    # The thread exists.
+    look_up .Lslow_\name
+    # Rust checks the rest (exregs.rs: exchange_fpu_fast), and refuses before it changes anything
+    # that the slow path does not do again.
+    save_message
+    mov rdx, rsi
+    mov rsi, rbx
+    mov rdi, rsp
+    call_rust {exchange_fpu}, \clear, .Lslow_up_\name
+    # POINT OF NO RETURN: nothing below can fail.
+    xor eax, eax
+    mov rcx, [rsp + FRAME_ip]
+    mov r11, [rsp + FRAME_flags]
+    load rsp, r15, r14, r13, r12, r10, r9, r8, rbp, rbx, rdx, rsi, rdi, rsp
+    swapgs
+    sysretq
+
+# The slow path for a native thread, UP: no lock is held, and all registers are saved.
+# Live: nothing.
+.Lslow_up_\name: slow_path {slow_syscall}, \clear
+    .endif
+
+# The slow path for a native thread whose message registers are not saved yet. It takes the lock
+# itself. On a uniprocessor the lock is free, and the store changes nothing.
+# Live: rsp = caller's TCB, message registers.
+.Lslow_\name: mov byte ptr gs:[{CPU_LOCK}], 0
+.Lslow_unlocked_\name: save_message
+    slow_path {slow_syscall}, \clear
+    .if \locks
+# A reply with items on a multiprocessor: mapping takes all locks (mod.rs: answering_system_call).
+# Live: rsp = caller's TCB, message registers.
+.Lslow_answer_\name: mov byte ptr gs:[{CPU_LOCK}], 0
+    save_message
+    slow_path {answering_syscall}, \clear
+    .endif
+
+# The caller is alien, or has another flag: all registers are saved first, in its frame.
+# Live: as at the entry, with rsp = caller's TCB, and gs the kernel's.
+.Lspecial_\name: mov rsp, [rsp + {THREAD_FRAME}]
+    save_after_syscall
+    lea rsp, [rsp - FRAME_r15]
+    mov rbp, gs:[CPU_current]
+    # It is alien with an FPU state, and nothing else: all its calls are messages to its handler.
+    cmp dword ptr [rbp + THREAD_flags], ALIEN | FPU
+    jne .Lnot_plain_alien_\name
+
+# The system call becomes a message: r8 = call number, r9 = ip, r10 = index of the frame, r12 = 0.
+# Live: rsp = caller's frame, rbp = caller's TCB, rax = call number, rcx = ip.
+.Lalien_call_\name: mov r8, rax
+    mov r9, rcx
+    mov r10d, [rbp + THREAD_frame_index]
+    xor r12d, r12d
+    mov rsi, {SYSCALL_TAG}
+
+# Sends the message to the handler.
+# Live: rsp = caller's frame, rbp = caller's TCB, rsi = tag, r8 r9 r10 r12 r13 r14 = words.
+.Lto_handler_\name: take_lock \locks, rbp, .Lsaved_slow_unlocked_\name
+    # The handler exists. It is in the caller's clan, or its chief: CROSS_CLAN_HANDLER is not set.
+    mov rdi, [rbp + THREAD_handler]
+    look_up .Lsaved_slow_\name
+    # The handler may run next, and SYSRET can return to it.
+    must_take_message .Lsaved_slow_\name
+    # The handler accepts a message from any thread.
+    must_be_in_open_wait \locks, 0, .Lto_handler_with_fpu_\name
+    leave_to_handler \locks, \pcids, 0
+
+# The handler has an FPU state, or is not in an open wait. Live: as above, rbx = handler's TCB.
+.Lto_handler_with_fpu_\name: must_be_in_open_wait \locks, 1, .Lsaved_slow_\name
+    leave_to_handler \locks, \pcids, 1
+
+# The caller is not an alien thread with ALIEN and FPU alone.
+# Live: rsp = caller's frame, rbp = caller's TCB, rax = call number, rcx = ip, r11 = flags, message
+# registers.
+.Lnot_plain_alien_\name: cmp dword ptr [rbp + THREAD_flags], ALIEN
+    je .Lalien_call_\name
+    # It is alien and may send explicit messages (EX_DISPATCH), with an FPU state or without.
+    mov edx, [rbp + THREAD_flags]
+    and edx, ~FPU
+    cmp edx, ALIEN | DISPATCHED
+    jne .Lnative_with_fpu_\name
+    # CALL_HANDLER in eax: an explicit message. The rest of eax is its label.
+    test eax, CALL_HANDLER
+    jz .Lprogram_entry_\name
+    mov esi, eax
+    btr esi, {CALL_HANDLER_BIT}
+    shl rsi, {TAG_LABEL_SHIFT}
+    or rsi, REGISTER_WORDS
+    jmp .Lto_handler_\name
+
+# The program's own entry takes the system call, unless the call comes from the entry's page: that
+# is how the entry itself calls the handler. rcx and r11 are as SYSCALL set them.
+# Live: as at .Lnot_plain_alien.
+    # The program has an entry: above DISPATCH_ON the word is its address.
+.Lprogram_entry_\name: mov rdx, [rbp + THREAD_dispatch]
+    cmp rdx, DISPATCH_ON
+    je .Lalien_call_\name
+    # The call does not come from the entry's page.
+    mov rsi, rcx
+    xor rsi, rdx
+    shr rsi, {PAGE_SHIFT}
+    jz .Lalien_call_\name
+    # POINT OF NO RETURN: nothing below can fail. lthread_ex_regs checked that the entry's address
+    # is a user's. No lock is needed: nothing is changed.
+    mov rbp, rsp
+    mov rsp, gs:[CPU_stack]
+    push USER_SS
+    push qword ptr gs:[CPU_scratch]
+    push r11
+    push USER_CS
+    push rdx
+    load rbp, rdx, rsi, rbp
+    swapgs
+    iretq
+
+# Perhaps a native thread with an FPU state and no other flag.
+# Live: rsp = caller's frame = its TCB if it is native, edx = caller's flags without FPU, rax = call
+# number, message registers. All registers are saved.
+.Lnative_with_fpu_\name: test edx, edx
+    jnz .Lsaved_slow_unlocked_\name
+    take_lock \locks, rsp, .Lsaved_slow_unlocked_\name
+    # The caller still has no other flag: see take_lock.
+    test dword ptr [rsp + THREAD_flags], ~FPU
+    jnz .Lsaved_slow_\name
+    # Which call it is: as above.
+    and rax, ANY_SEND_TIMEOUT
+    cmp rax, REPLY_AND_WAIT
+    je .Lreply_with_fpu_\name
+    cmp rax, {CALL}
+    jne .Lsaved_slow_\name
+    # It receives from the thread that it sends to. The user's rdx is only in the frame by now.
+    cmp [rsp + FRAME_rdx], rdi
+    je .Lcall_with_fpu_\name
+
+# The slow path where all registers are saved. Live: nothing.
+.Lsaved_slow_\name: mov byte ptr gs:[{CPU_LOCK}], 0
+.Lsaved_slow_unlocked_\name: slow_path {slow_syscall}, \clear
+.endm
+
+# On a uniprocessor (up) no lock is needed: each slow path ends before the next fast path begins.
+# The entries that clear no registers (unscrubbed) are for measurements only, and know no PCID.
+fast_paths syscall_entry, 1, 1, 0
+fast_paths up_syscall_entry, 0, 1, 0
+fast_paths unscrubbed_syscall_entry, 1, 0, 0
+fast_paths unscrubbed_up_syscall_entry, 0, 0, 0
+fast_paths pcid_syscall_entry, 1, 1, 1
+fast_paths pcid_up_syscall_entry, 0, 1, 1
+
+# POINT OF NO RETURN: nothing below can fail.
+# The page fault of the thread rbp becomes a message to its pager rbx, which is in an open wait.
+# Live: rsp = the faulter's frame, rbp = its TCB, rbx = the pager's TCB, rdi = the pager's id,
+# edx = error code. All registers are saved, and the lock is held.
+.macro fault_path pcids, fpu
+    # The frame gets what a handler may want, and what the slow path reads when the fault is
+    # forwarded to the handler (fault.rs: forward).
+    mov qword ptr [rsp + FRAME_vector], VECTOR_PF
+    mov [rsp + FRAME_error_code], rdx
+    mov r8, cr2
+    mov [rsp + FRAME_cr2], r8
+    # The message: r8 = address, r9 = ip, r10 = index of the frame, r12 = whether a page is mapped
+    # there, rsi = tag with the access as its label.
+    mov r9, [rsp + FRAME_ip]
+    mov r10d, [rbp + THREAD_frame_index]
+    mov r12d, edx
+    and r12d, {CODE_PRESENT}
+    mov rsi, {READ_FAULT_TAG}
+    test edx, {CODE_WRITE} | {CODE_FETCH}
+    jz .Lfault_tag_\@
+    mov rsi, {WRITE_FAULT_TAG}
+    test edx, {CODE_FETCH}
+    jz .Lfault_tag_\@
+    mov rsi, {FETCH_FAULT_TAG}
+    # A reply with TAG_FORWARD looks at the kind of this message (fault.rs: refused).
+.Lfault_tag_\@: mov [rbp + {THREAD_MESSAGE_TAG}], rsi
+    # The exception made ss null. The pager may run 32-bit code later, and SYSRET does not load all
+    # of ss on AMD: see user_exception in entry.s.
+    mov eax, KERNEL_SS
+    mov ss, eax
+    # The pager is also the handler: for a native thread the message then has the frame.
+    cmp rdi, [rbp + THREAD_handler]
+    je .Lfault_to_handler_\@
+    # The words that the tag does not count are still the faulter's registers, which the pager must
+    # not see.
+.Lfault_clear_\@: xor r13d, r13d
+    xor r14d, r14d
+.Lfault_send_\@: leave_to_handler 1, \pcids, \fpu
+
+# The pager is the handler. An alien thread's handler sees its registers in the shared frame.
+# Live: as at the start of fault_path, rsi = tag, r8 r9 r10 r12 = words.
+.Lfault_to_handler_\@: test dword ptr [rbp + THREAD_flags], ALIEN
+    jnz .Lfault_send_\@
+    # A native thread's frame is copied to the pager's UTCB, with the bases.
+    rdfsbase rax
+    mov [rsp + FRAME_fs_base], rax
+    swapgs
+    rdgsbase rax
+    swapgs
+    mov [rsp + FRAME_gs_base], rax
+    mov rax, rdi
+    lea r11, [rsi + {MORE_WORDS}]
+    mov rdi, [rbx + {THREAD_UTCB}]
+    add rdi, {UTCB_WORDS}
+    mov rsi, rsp
+    mov ecx, FRAME_WORDS
+    rep movsq
+    mov rsi, r11
+    mov rdi, rax
+    jmp .Lfault_clear_\@
+.endm
+
+# The entry for page faults; with `nofast` common_entry takes its place. `pcids`: as in fast_paths.
+# It takes the lock on a uniprocessor too, where it is always free.
+# Live: the hardware's words are on the kernel stack, all registers are the interrupted program's.
+.macro page_fault_path name, pcids
+.balign 64
+.globl \name
+\name:
+    push VECTOR_PF
+    # The fault comes from user mode; in the kernel it is a bug.
+    test byte ptr [rsp + 24], 3
+    jz kernel_entry
+    save_after_vector
+    lea rcx, [rsp - FRAME_r15]
+    mov rsp, gs:[CPU_stack]
+    clear_flags
+    mov rdx, [rsp + ERROR_CODE]
+    mov rsp, rcx
+    mov rbp, gs:[CPU_current]
+    # The thread has no flag that the slow path must look at.
+    test dword ptr [rbp + THREAD_flags], ~(ALIEN | FPU | DISPATCHED)
+    jnz .Lfault_slow_unlocked_\name
+    # It is not sigma0's: the kernel serves those faults itself.
+    cmp dword ptr [rbp + THREAD_task_number], TASK_SIGMA0
+    je .Lfault_slow_unlocked_\name
+    take_lock 1, rbp, .Lfault_slow_unlocked_\name
+    # The pager exists. It is in the thread's clan, or its chief: CROSS_CLAN_HANDLER is not set.
+    mov rdi, [rbp + THREAD_pager]
+    look_up .Lfault_slow_\name
+    # The pager may run next, and SYSRET can return to it.
+    must_take_message .Lfault_slow_\name
+    # The pager accepts a message from any thread.
+    must_be_in_open_wait 1, 0, .Lfault_with_fpu_\name
+    fault_path \pcids, 0
+
+# The pager has an FPU state, or is not in an open wait.
+# Live: as at the start of fault_path.
+.Lfault_with_fpu_\name: must_be_in_open_wait 1, 1, .Lfault_slow_\name
+    fault_path \pcids, 1
+
+# The slow path. All registers are saved. Live: nothing; the error code is on the kernel stack.
+.Lfault_slow_\name: mov byte ptr gs:[{CPU_LOCK}], 0
+.Lfault_slow_unlocked_\name: mov edi, VECTOR_PF
+    jmp user_exception
+.endm
+
+page_fault_path page_fault_entry, 0
+page_fault_path pcid_page_fault_entry, 1

@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Rust side of entry.s: what the entries call. switch.rs has the checks before leaving to user
+//! mode.
+
+pub mod fast;
+
+use crate::arch::cpu::{self, cpu, Cpu};
+use crate::arch::{apic, fpu, lookup, print::log, regs::*, switch::*, tables, tables::*};
+use crate::ipc::{across, fault, kernel_object};
+use crate::object::thread::{state_word, Message, State, ALIEN, DISPATCHED, FPU, FRAME_WORDS};
+use crate::percpu::pcid::{Pcids, NOFLUSH};
+use crate::percpu::{lock, lock::Lock};
+use crate::sys::{exregs, leave, panic, syscall};
+use crate::{base::facts, debugger, object::Thread, sched};
+use core::arch::{asm, global_asm};
+use core::mem::offset_of;
+use keel_abi::{call::*, fpage::*, ids::TASK_SIGMA0, Frame, Id, Tag, Utcb};
+
+/// AC: in user mode alignment checks, in the kernel no SMAP.
+const FLAG_AC: u64 = 1 << 18;
+
+/// The assembly, with a symbol for the offset of each field that it uses, prefix and name, and for
+/// constants.
+macro_rules! assembly {
+    ([$($prefix:literal $type:ty { $($field:ident)* })*] [$($module:ident { $($constant:ident)* })*] $($rest:tt)*) => {
+        global_asm!(
+            $($(concat!(".set ", stringify!($constant), ", {}"),)*)*
+            $($(concat!(".set ", $prefix, stringify!($field), ", {}"),)*)*
+            include_str!("entry.s"),
+            include_str!("fast.s"),
+            $($(const $module::$constant,)*)*
+            $($(const offset_of!($type, $field),)*)*
+            $($rest)*
+        );
+    };
+}
+
+assembly!([
+    "CPU_" Cpu {
+        scratch stack exit_ip exit_cs exit_flags exit_sp exit_sysret address delay current loaded space fpu_owner fpu_off preemption_threshold
+        lookup_cache open_wait closed_wait fault_wait
+    }
+    "THREAD_" Thread { id task chief space task_number frame_index state flags priority partner pager handler waiters consumed maybe_pending dispatch fpu }
+    "FRAME_" Frame { r8 r9 r10 r11 r12 r13 r14 r15 ip cs flags orig_ax segments fs_base gs_base vector error_code cr2 }
+    "FRAME_r" Frame { ax bx cx dx si di bp sp }
+] [
+    self {
+        ALIEN FPU DISPATCHED CALL_HANDLER CALL_LTHREAD_EX_REGS DISPATCH_ON REGISTER_WORDS MAX_WORDS FRAME_WORDS FLAGS_FIXED FLAGS_NEED_IRET SPACE_SHIFT
+        VECTOR_DB VECTOR_UD VECTOR_DF VECTOR_MC VECTOR_PF TASK_SIGMA0
+    }
+    fast { REPLY_AND_WAIT ANY_SEND_TIMEOUT }
+    lookup { LOOKUP_FACTOR LOOKUP_SHIFT }
+    tables { NO_PORTS KERNEL_SS USER_SS USER_CS USER_CS32 }
+]
+    CHECKED = const debugger::ON as u32,
+    CPU_LOCK = const offset_of!(Cpu, lock) + Lock::HELD,
+    CPU_PCIDS = const offset_of!(Cpu, pcids) + Pcids::ROOTS,
+    PCID_MASK = const Pcids::MASK,
+    PCID_NOFLUSH_BIT = const NOFLUSH.ilog2(),
+    PAGE_SHIFT = const PAGE_SHIFT,
+    CPU_PORTS = const offset_of!(Cpu, tables) + tables::PORTS,
+    LOOKUP_THREADS = const offset_of!(lookup::LookupCache, threads),
+    FPU_COMPONENTS = const fpu::COMPONENTS,
+    CR0_FPU_OFF = const CR0_BITS as u64 | CR0_TS,
+    THREAD_FRAME = const Thread::FRAME,
+    THREAD_UTCB = const Thread::UTCB,
+    THREAD_STATE_WORD = const Thread::STATE_WORD,
+    THREAD_MESSAGE_TAG = const offset_of!(Thread, message) + offset_of!(Message, tag),
+    UTCB_WORDS = const offset_of!(Utcb, words) + 8 * REGISTER_WORDS as usize,
+    FRAME_TOP = const offset_of!(Frame, ss) + 8,
+    STATE_READY = const State::Ready as u8,
+    STATE_FAULTED = const State::Faulted as u8,
+    STATE_WORD_FPU_BIT = const 32 + FPU.ilog2(),
+    STATE_WORD_DISPATCHED_BIT = const 32 + DISPATCHED.ilog2(),
+    CALL_HANDLER_BIT = const CALL_HANDLER.ilog2(),
+    TAG_LABEL_SHIFT = const TAG_LABEL_SHIFT,
+    STATE_WORD_OPEN_BIT = const state_word(State::Inactive, true, 0, 0).ilog2(),
+    STATE_WORD_ALIEN_BIT = const 32 + ALIEN.ilog2(),
+    ID_NIL = const Id::NIL.0,
+    CALL = const CALL_IPC | IPC_SEND | IPC_RECEIVE,
+    TAG_ITEMS = const 0xff << TAG_MAPS_SHIFT | 0xff << TAG_STRINGS_SHIFT | TAG_FORWARD | MAX_WORDS << TAG_WORDS_SHIFT,
+    TAG_CONTENT = const fast::TAG_CONTENT,
+    TAG_ONE_PAGE = const fast::TAG_ONE_PAGE,
+    NO_CALL = const NO_CALL as i64,
+    READ_FAULT_TAG = const Tag::kernel(KIND_PAGE_FAULT, FPAGE_READ as u32, 4).0,
+    WRITE_FAULT_TAG = const Tag::kernel(KIND_PAGE_FAULT, FPAGE_WRITE as u32, 4).0,
+    FETCH_FAULT_TAG = const Tag::kernel(KIND_PAGE_FAULT, FPAGE_EXEC as u32, 4).0,
+    MORE_WORDS = const REGISTER_WORDS as usize + FRAME_WORDS - 4,
+    SYSCALL_TAG = const Tag::kernel(KIND_SYSCALL, GATE_SYSCALL as u32, 4).0,
+    FLAGS_USER = const FLAGS_USER,
+    FLAGS_NOT_SYSRET = const !(FLAGS_USER & !FLAGS_NEED_IRET) as u32,
+    UP_OPEN_WAIT = const state_word(State::Receiving, true, 0, 0),
+    UP_CLOSED_WAIT = const state_word(State::Receiving, false, 0, 0),
+    CODE_PRESENT = const fault::code::PRESENT,
+    CODE_WRITE = const fault::code::WRITE,
+    CODE_FETCH = const fault::code::FETCH,
+    slow_syscall = sym system_call,
+    answering_syscall = sym answering_system_call,
+    map_page = sym fast::map_page,
+    exchange_fpu = sym exregs::exchange_fpu_fast,
+    exception = sym user_exception,
+    kernel_exception = sym kernel_exception,
+    fatal = sym fatal,
+);
+
+unsafe extern "C" {
+    fn leave_to_user() -> !;
+}
+
+/// A system call instruction that no fast path serves: the running thread's registers are in its
+/// frame.
+extern "C" fn system_call() -> u64 {
+    let cpu = cpu();
+    lock::enter(cpu);
+    if cpu::count() > 1 && !facts::has_word(facts::Word::NoFast) && across::send(cpu) {
+        return leave(cpu);
+    }
+    serve(cpu)
+}
+
+/// The same where map items go to a thread that perhaps waits for its pager. On several processors
+/// a mapping takes all locks.
+extern "C" fn answering_system_call() -> u64 {
+    let cpu = cpu();
+    lock::enter(cpu);
+    lock::take_all_locks(cpu);
+    match cpu.arrived().and_then(|caller| fast::answer(cpu, caller)) {
+        None => serve_up(cpu),
+        Some(faulter) if load(cpu, faulter) => {
+            lock::release(cpu);
+            faulter.frame_address()
+        }
+        Some(_) => leave(cpu),
+    }
+}
+
+fn serve(cpu: &'static Cpu) -> u64 {
+    lock::take_all_locks(cpu);
+    serve_up(cpu)
+}
+
+#[inline]
+fn serve_up(cpu: &'static Cpu) -> u64 {
+    if let Some(thread) = cpu.arrived() {
+        syscall::enter(thread);
+    }
+    leave(cpu)
+}
+
+/// The end of a slow path: the frame to leave with.
+fn leave(cpu: &'static Cpu) -> u64 {
+    let frame = leave::leave(cpu);
+    debugger::trace::leave(cpu);
+    cpu.redirected.set(false);
+    lock::release(cpu);
+    frame
+}
+
+/// An exception or interrupt from user mode. The error code is as the hardware told it: a frame may
+/// be another one's memory.
+extern "C" fn user_exception(vector: u64, error_code: u64) -> u64 {
+    let cpu = cpu();
+    lock::enter(cpu);
+    if vector != apic::KICK_VECTOR {
+        lock::take_all_locks(cpu);
+    }
+    if vector >= FIRST_INTERRUPT && vector != VECTOR_INT80 {
+        interrupt(vector);
+    } else if let Some(thread) = cpu.arrived() {
+        match vector {
+            VECTOR_INT80 if thread.has(ALIEN) => {
+                let frame = thread.frame();
+                frame.orig_ax.set(frame.ax.get());
+                fault::alien_call(thread, GATE_INT80);
+            }
+            VECTOR_INT80 => fault::exception(thread, VECTOR_GP, VECTOR_INT80 * 8 + 2, 0),
+            VECTOR_PF => fault::page_fault(thread, read_cr2(), error_code),
+            VECTOR_NM => {
+                if fpu::switch_on(thread).is_err() {
+                    fault::exception(thread, vector, error_code, 0);
+                }
+            }
+            VECTOR_GP if tables::load_ports(thread.task) => {}
+            VECTOR_DB => fault::exception(thread, vector, error_code, take_dr6()),
+            _ => fault::exception(thread, vector, error_code, 0),
+        }
+    } else if vector == VECTOR_DB {
+        take_dr6();
+    }
+    leave(cpu)
+}
+
+/// Reads the status of debug exceptions, and clears it: the next one's is its own.
+fn take_dr6() -> u64 {
+    let dr6 = read_dr6();
+    // SAFETY: the status has no effect.
+    unsafe { write_dr6(0) };
+    dr6
+}
+
+/// An interrupt in one of the kernel's windows; anything else is a bug.
+extern "C" fn kernel_exception(vector: u64, frame: *const Frame) {
+    if vector >= FIRST_INTERRUPT {
+        // SAFETY: entry.s built the words from `r15` to `flags` on the kernel stack.
+        assert!(unsafe { (*frame).flags } & FLAG_AC == 0, "SMAP was off in the kernel");
+        let cpu = cpu();
+        if vector == apic::KICK_VECTOR && !cpu.has_all_locks.get() {
+            // Idle: it looks at everything when this returns.
+            return apic::end_of_interrupt();
+        }
+        let idle = lock::all_locks_from_idle(cpu);
+        interrupt(vector);
+        if idle {
+            lock::release(cpu);
+        }
+        return;
+    }
+    // SAFETY: as above; `orig_ax` holds the error code.
+    let (ip, code) = unsafe { ((*frame).ip, (*frame).orig_ax) };
+    panic!("exception {vector} in the kernel at {ip:#x}, error {code:#x}");
+}
+
+/// #DF or #MC, on a stack of its own; `words`: error code, ip, ...
+extern "C" fn fatal(vector: u64, words: *const u64) -> ! {
+    // SAFETY: the hardware pushed these words.
+    let (code, ip, sp) = unsafe { (*words, *words.add(1), *words.add(4)) };
+    log!("PANIC: fatal exception {vector} at {ip:#x}, stack {sp:#x}, error {code:#x}");
+    panic::end()
+}
+
+fn interrupt(vector: u64) {
+    debugger::interrupt(vector);
+    match vector {
+        apic::TIMER_VECTOR => {
+            apic::end_of_interrupt();
+            leave::timer_interrupt();
+        }
+        apic::KICK_VECTOR => {
+            apic::end_of_interrupt();
+            sched::program(cpu());
+        }
+        apic::SPURIOUS_VECTOR => {}
+        vector => match (apic::gsi_of(vector), apic::msi_of(vector)) {
+            (Some(line), _) => kernel_object::line_interrupt(line),
+            (_, Some(number)) => kernel_object::message_interrupt(number),
+            _ => apic::end_of_interrupt(),
+        },
+    }
+}
+
+/// Leaves the boot code for the first thread; this processor runs exclusively.
+pub fn start() -> ! {
+    // SAFETY: the entry is complete, and interrupts are off.
+    unsafe { wrmsr(MSR_LSTAR, fast::system_call_entry(cpu::count())) };
+    let frame = leave(cpu());
+    // SAFETY: `leave` has made everything ready that leave_to_user uses.
+    unsafe {
+        asm!("mov rsp, {stack}", "mov rax, {frame}", "jmp {leave}", stack = in(reg) cpu().stack.get(),
+        frame = in(reg) frame, leave = sym leave_to_user, options(noreturn))
+    }
+}

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What of a thread is in the processor: loading it, saving it, and whose time runs.
+//!
+//! The caller holds the processor's own lock, and interrupts are off, except in
+//! `wait_for_interrupt` and `poll`.
+
+use super::cpu::{self, cpu, Cpu};
+use super::cpuid::{self, Feature};
+use super::regs::*;
+use super::{fpu, paging, tables};
+use crate::object::{thread::ALIEN, Thread};
+use crate::{base::Ref, debugger};
+use core::arch::asm;
+use keel_abi::{fpage::SPACE_SHIFT, memory::SharedFrame};
+
+/// Flags that are set in every user's flags: interrupts on, and the bit that is always one.
+pub const FLAGS_FIXED: u64 = 1 << 9 | 1 << 1;
+/// Flags that a user may choose: CF PF AF ZF SF TF DF OF NT RF AC ID.
+pub const FLAGS_USER: u64 = 0x25_4dd5;
+/// TF and RF: sysret would not restore them properly.
+pub const FLAGS_NEED_IRET: u64 = 1 << 8 | 1 << 16;
+/// Flags that SYSCALL clears: TF IF DF NT AC, and IOPL.
+pub const FLAGS_CLEARED: u64 = 0x4_7700;
+/// In a frame's `orig_ax`: an exception or interrupt filled it.
+pub const NO_CALL: u64 = u64::MAX;
+
+// SAFETY: what entry.s has. Callers keep no reference into a global that an interrupt may change:
+// the idle loop of `sched::choose`, and long operations between two consistent steps.
+unsafe extern "C" {
+    /// Halts until an interrupt came and was served.
+    pub safe fn wait_for_interrupt();
+    /// Serves interrupts that wait.
+    #[link_name = "poll_interrupts"]
+    pub safe fn poll();
+}
+
+/// Makes `thread` the one whose registers the processor leaves with. False if its frame's ip is no
+/// user address.
+pub fn load(cpu: &Cpu, thread: Ref<Thread>) -> bool {
+    if cpu.loaded.get() != Some(thread) {
+        change(cpu, thread);
+    }
+    let frame = thread.frame();
+    let (ip, flags) = (frame.ip.get(), frame.flags.get() & FLAGS_USER | FLAGS_FIXED);
+    let sp = frame.sp.get();
+    if frame.cs.get() == tables::USER_CS32 as u64 {
+        // A 32-bit segment: upper bits of ip would fault in iret.
+        cpu.exit_ip.set(ip & u32::MAX as u64);
+        cpu.exit_cs.set(tables::USER_CS32 as u64);
+        cpu.exit_sysret.set(0);
+    } else {
+        if ip >> SPACE_SHIFT != 0 {
+            return false;
+        }
+        cpu.exit_ip.set(ip);
+        cpu.exit_cs.set(tables::USER_CS as u64);
+        // A native thread's system call loses rcx and r11.
+        let lost = !thread.has(ALIEN) && frame.orig_ax.get() != NO_CALL;
+        let quick = lost || frame.cx.get() == ip && frame.r11.get() == flags;
+        let quick = quick && flags & FLAGS_NEED_IRET == 0;
+        cpu.exit_sysret.set(quick as u64);
+    }
+    cpu.exit_flags.set(flags);
+    cpu.exit_sp.set(sp);
+    true
+}
+
+/// From now on the processor's time is `thread`'s.
+pub fn charge(thread: Ref<Thread>) {
+    let cpu = cpu();
+    if cpu.loaded.get() != Some(thread) {
+        change(cpu, thread);
+    }
+}
+
+/// Changes from the thread whose state is in the processor to another.
+fn change(cpu: &Cpu, thread: Ref<Thread>) {
+    debugger::trace::switch(cpu.loaded.get(), thread);
+    let selectors = match cpu.loaded.get() {
+        Some(old) => save_loaded(old),
+        None => tables::selectors(),
+    };
+    cpu.loaded.set(Some(thread));
+    thread.consumed.set(thread.consumed.get().wrapping_sub(rdtsc()));
+    paging::switch(cpu, thread.space);
+    tables::select_ports(cpu, thread.task);
+    // Descriptors first: the selectors that load_bases loads may name them.
+    fpu::change(cpu, thread);
+    load_bases(thread.frame(), selectors);
+}
+
+/// Saves what of the loaded thread is only in the processor.
+/// Returns the selectors that it had.
+pub fn save_loaded(thread: Ref<Thread>) -> u64 {
+    thread.consumed.set(thread.consumed.get().wrapping_add(rdtsc()));
+    save_bases(thread.frame())
+}
+
+/// Processor time that a thread has used, in TSC ticks.
+pub fn consumed(thread: Ref<Thread>) -> u64 {
+    let running = cpu::of(thread).loaded.get() == Some(thread);
+    thread.consumed.get().wrapping_add(if running { rdtsc() } else { 0 })
+}
+
+/// Puts all that this processor's registers hold of threads into memory.
+pub fn write_back_loaded(cpu: &Cpu) {
+    cpu.loaded_changed();
+    fpu::put_away(cpu);
+}
+
+#[inline]
+fn save_bases(frame: &SharedFrame) -> u64 {
+    let (fs, gs): (u64, u64);
+    if cpuid::has(Feature::FsGsBase) {
+        // SAFETY: interrupts are off; between the two swapgs nothing uses gs.
+        unsafe { asm!("rdfsbase {}", "swapgs", "rdgsbase {}", "swapgs", out(reg) fs, out(reg) gs, options(nostack)) };
+    } else {
+        // SAFETY: these registers exist on every 64-bit processor.
+        (fs, gs) = unsafe { (rdmsr(MSR_FS_BASE), rdmsr(MSR_KERNEL_GS_BASE)) };
+    }
+    frame.fs_base.set(fs);
+    frame.gs_base.set(gs);
+    let selectors = tables::selectors();
+    frame.segments.set(selectors);
+    selectors
+}
+
+#[inline]
+fn load_bases(frame: &SharedFrame, selectors: u64) {
+    let canonical = |base: u64| if base.wrapping_add(1 << SPACE_SHIFT) >> (SPACE_SHIFT + 1) == 0 { base } else { 0 };
+    let (fs, gs) = (canonical(frame.fs_base.get()), canonical(frame.gs_base.get()));
+    let wanted = frame.segments.get();
+    if wanted | selectors != 0 {
+        tables::load_selectors(wanted);
+    }
+    if cpuid::has(Feature::FsGsBase) {
+        // SAFETY: interrupts are off; between the two swapgs nothing uses gs; both bases are
+        // canonical.
+        unsafe { asm!("wrfsbase {}", "swapgs", "wrgsbase {}", "swapgs", in(reg) fs, in(reg) gs, options(nostack)) };
+    } else {
+        // SAFETY: these registers exist on every 64-bit processor; both bases are canonical.
+        unsafe {
+            wrmsr(MSR_FS_BASE, fs);
+            wrmsr(MSR_KERNEL_GS_BASE, gs);
+        }
+    }
+}

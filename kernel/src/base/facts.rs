@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What is fixed at boot about the machine: its memory, and the words of the kernel's command line.
+//!
+//! boot.rs sets all of it before the first thread runs; from then on it is only read.
+
+use crate::base::Global;
+use core::cell::{Cell, OnceCell};
+use keel_abi::ranges::{Range, Ranges};
+
+/// First byte of the kernel's image.
+pub const KERNEL_START: u64 = 0x10_0000;
+/// Where the root task lies.
+pub const ROOT_IMAGE: Range = Range::new(0x40_0000, 0x80_0000);
+/// What the boot tables map.
+pub const BOOT_MAPPED: u64 = 4 << 30;
+/// No device that the kernel uses has its registers below the end of the images.
+pub const LEAST_REGISTERS: u64 = ROOT_IMAGE.end;
+
+/// Sets of memory, with room for more pieces than a firmware tells.
+pub(crate) type Memory = Ranges<128>;
+
+/// RAM, the memory that nobody may have, and RAM without that.
+pub(crate) struct Facts {
+    pub(crate) ram: Memory,
+    pub(crate) forbidden: Memory,
+    pub(crate) users: Memory,
+}
+
+pub(crate) static FACTS: Global<OnceCell<Facts>> = Global::new(OnceCell::new());
+
+/// How far the direct map reaches.
+pub static MAPPED_END: Global<Cell<u64>> = Global::new(Cell::new(BOOT_MAPPED));
+
+pub static WORDS_GIVEN: Global<Cell<u32>> = Global::new(Cell::new(0));
+
+/// Words of the command line that switch something.
+#[derive(Clone, Copy)]
+pub enum Word {
+    /// A panic may use the emulator's exit device.
+    DebugExit,
+    /// SYSCALL leaves in the registers what the user had there.
+    NoClear,
+    /// SYSCALL does not try the IPC fast paths.
+    NoFast,
+    /// Translations are not tagged with their spaces.
+    NoPcid,
+    /// The console is shown on the screen.
+    Screen,
+    /// The local APICs are switched to x2APIC mode first, as some firmware leaves them.
+    X2Apic,
+    /// Likewise, and as if they were locked in it.
+    X2ApicLocked,
+}
+
+/// The words, in the order of `Word`.
+pub(crate) const WORDS: [&[u8]; 7] =
+    [b"debug-exit", b"noclear", b"nofast", b"nopcid", b"screen", b"x2apic", b"x2apic-locked"];
+
+/// Takes ranges out of a set of memory.
+pub(crate) fn take(memory: &mut Memory, taken: impl IntoIterator<Item = Range>) {
+    for range in taken {
+        memory.remove(range).expect("the memory map has fewer pieces");
+    }
+}
+
+/// Leaves so many pieces of memory and leaves nothing out, because what is in no piece is taken for
+/// a device's. First the gaps between the firmware's pieces that are all RAM become the firmware's
+/// too, which costs nothing: sigma0 looks at RAM first. Then the smallest pieces of free RAM beside
+/// them do, and last the gaps with devices. How much free RAM was lost, if anything was done.
+pub(crate) fn limit(ram: &Memory, free: &mut Memory, firmware: &mut Memory, pieces: usize) -> Option<u64> {
+    let devices = |gap: Range| {
+        let inside = ram.iter().map(|piece| Range::new(piece.start.max(gap.start), piece.end.min(gap.end)).size());
+        gap.size() - inside.sum::<u64>()
+    };
+    let mut done = None;
+    while free.iter().count() + firmware.iter().count() > pieces {
+        let lost = done.unwrap_or(0);
+        let mut joined = *firmware;
+        let gap = joined.fill_gap(devices);
+        let touches =
+            |piece: &Range| firmware.overlaps(Range::new(piece.start.saturating_sub(1), piece.end.saturating_add(1)));
+        let smallest = |all: &dyn Fn(&Range) -> bool| free.iter().filter(all).min_by_key(|piece| piece.size());
+        let piece = match gap {
+            Some(gap) if devices(gap) == 0 => None,
+            Some(_) => smallest(&touches),
+            None => smallest(&|_| true),
+        };
+        let piece = piece.filter(|piece| firmware.insert(*piece).is_ok());
+        match piece {
+            Some(piece) => take(free, [piece]),
+            None if gap.is_some() => *firmware = joined,
+            None => break,
+        }
+        done = Some(lost + piece.map_or(0, Range::size));
+    }
+    done
+}
+
+/// Whether a physical address is RAM that users may have.
+pub fn is_ram(physical: u64) -> bool {
+    FACTS.get().is_some_and(|facts| facts.users.contains(Range::new(physical, physical + 1)))
+}
+
+/// Whether the command line has a word.
+pub fn has_word(word: Word) -> bool {
+    WORDS_GIVEN.get() >> word as u32 & 1 == 1
+}

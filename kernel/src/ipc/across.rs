@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The cross-CPU IPC fast path: a message of words to a thread that waits for it on another CPU.
+//!
+//! It runs with the locks of these two CPUs only. Every other case takes the slow path, with all
+//! CPU locks. Until "Commit" it only checks, so that the slow path can begin again.
+
+use crate::arch::cpu::{self, Cpu};
+use crate::object::{clan, thread::*};
+use crate::{base::Ref, ipc::ipc, percpu::lock, sched};
+use keel_abi::{call::*, Id, Tag};
+
+/// Serves the system call of the current thread, if it is such a message; then the caller calls
+/// `leave::leave`. Returns false, with nothing changed, if it is any other call, or if the other
+/// CPU's lock is held. `cpu` is the current CPU, whose lock alone is held; interrupts are off.
+///
+/// Not inlined: on a uniprocessor, which never calls it, a system call then saves fewer registers.
+#[inline(never)]
+pub fn send(cpu: &Cpu) -> bool {
+    const ANY_SEND_TIMEOUT: u64 = IPC_TIMEOUT_MASK << IPC_SEND_TIMEOUT_SHIFT;
+    const KNOWN: u64 = IPC_SEND | IPC_RECEIVE | IPC_OPEN | ANY_SEND_TIMEOUT;
+    let Some(caller) = cpu.arrived().filter(|caller| is_plain(*caller)) else { return false };
+    let frame = caller.frame();
+    let (flags, tag, to) = (frame.orig_ax.get(), Tag(frame.si.get()), Id(frame.di.get()));
+    if flags & !KNOWN != 0 || flags & IPC_SEND == 0 || ipc::has_items(tag) || tag.words() > MAX_WORDS {
+        return false;
+    }
+    let waits = flags & IPC_RECEIVE != 0;
+    let open = flags & IPC_OPEN != 0;
+    if waits && if open { caller.maybe_pending.get() } else { frame.dx.get() != to.0 } {
+        return false;
+    }
+    // No thread is deleted or migrated while this CPU's lock is held: both need all locks.
+    let Some(partner) = find(to).filter(|partner| partner.cpu.get() != cpu.index) else { return false };
+    if !clan::is_same_clan(caller.task, partner.task) {
+        return false;
+    }
+    let home = cpu::of(partner);
+    lock::with_another(home, || {
+        if !is_plain(partner) || !ipc::accepts(partner, caller.id) {
+            return false;
+        }
+        // Commit.
+        caller.destination.set(to);
+        caller.shown.set(caller.id);
+        ipc::stop_waiting(partner);
+        ipc::copy(caller, partner, tag);
+        if waits {
+            caller.state.set(State::Receiving);
+            caller.open.set(open);
+            caller.partner.set(if open { Id::NIL } else { to });
+            partner.waiters.set(partner.waiters.get() + !open as u32);
+        } else {
+            frame.ax.set(keel_abi::Status::OK.0);
+        }
+        sched::wake(partner);
+        true
+    })
+}
+
+/// Returns true if a thread is native and has no flag except FPU, DEBUG_TLS and TIMED. Of these
+/// only TIMED matters here: `ipc::stop_waiting` ends the timeout.
+fn is_plain(thread: Ref<Thread>) -> bool {
+    thread.flags.get() & !(FPU | DEBUG_TLS | TIMED) == 0
+}

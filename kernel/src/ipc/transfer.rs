@@ -1,0 +1,398 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Transfers of map items and strings between the two partners of an IPC (long IPC).
+//!
+//! Every function here is called with all CPU locks held and interrupts off. A transfer takes time,
+//! so it has preemption points (`poll`): there interrupts are served, and a thread of a higher
+//! priority, or another CPU, makes the transfer stop with `Stop::Restart`.
+//!
+//! No third thread takes part. One partner is the *active partner*: it is Ready, and runs the copy
+//! loop in its own time, whenever it is scheduled (TRANSFER is a flag of exit work: `leave::leave`
+//! calls `proceed`). The other one is Transferring. The thread that runs at the rendezvous is the
+//! first active partner. If a page of a string is missing, the thread in whose space it is sends
+//! its page fault to its pager as always, and is the active partner once the pager has replied.
+//!
+//! Progress is stored in the `Transfer` of both. Partners are stored as ids and looked up again
+//! each time, because a partner may be deleted while the transfer is preempted. Deleting or
+//! cancelling one of them ends the transfer for both (`fail`).
+//!
+//! A pager's reply with map items is a transfer too, but one-sided: the faulter stays Faulted, and
+//! learns nothing of an error. The pager gets the error, and may reply again.
+//!
+//! | event | sender | receiver | active partner |
+//! |---|---|---|---|
+//! | the sender finds its receiver waiting | Ready | Transferring | sender |
+//! | the receiver takes a queued sender | Transferring | Ready | receiver |
+//! | a page is missing in X's space, Y is the other | X: Sending, then Faulted; Y: Transferring | | X, once its pager has replied |
+//! | X's pager has replied | X: Ready, with its fault's timeout until it resumes or the transfer ends | | X |
+//! | `Stop::Restart` | as before: the active partner stays Ready, and `leave::leave` calls `proceed` | | the same |
+//! | the end, or `fail` | its receive phase, or Ready with an error | Ready | none |
+
+use crate::ipc::strings::{Step, StringItems};
+use crate::ipc::{fault, ipc, strings};
+use crate::mm::space::{Progress, Stop};
+use crate::mm::{space, umem};
+use crate::{base::Ref, object::thread::*, percpu::preempt::poll, sched};
+use core::cell::Cell;
+use keel_abi::memory::{MapItem, MAP_GRANT};
+use keel_abi::{call::*, word::Word, Error, Fpage, Id, Side, StringItem, Tag};
+
+/// Map items of one small page each that are mapped between two preemption points.
+const PAGES_AT_ONCE: u64 = 16;
+/// Log2 of the I/O ports that are mapped between two preemption points.
+const PORTS_AT_ONCE: u8 = 10;
+
+/// The part that a thread has in a transfer.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Role {
+    /// It sends; the strings are its own.
+    Sender,
+    /// It receives; the strings are its buffers.
+    Receiver,
+    /// It replies to a fault of its partner, which is blocked on it and does not take part.
+    Answerer,
+}
+
+object! {
+    /// What a thread stores about its transfer. Valid only while TRANSFER is set, except `parts`,
+    /// which is also valid for a queued sender.
+    pub struct Transfer const () {
+        role: Cell<Role> = Cell::new(Role::Sender),
+        partner: Cell<Id> = Cell::new(Id::NIL),
+        /// The message's tag; read once, because the sender's frame may change during the transfer:
+        /// that of an alien thread is its chief's memory too.
+        tag: Cell<Tag> = Cell::new(Tag(0)),
+        /// Sender: number of map items that are done, and the item that was preempted.
+        maps: Cell<u64> = Cell::new(0),
+        under_way: Cell<Option<Item>> = Cell::new(None),
+        parts: StringItems = StringItems::new(),
+    }
+}
+
+/// A preempted map item: the item and the receive window as they were when it was begun, because
+/// the UTCBs may have changed since, and the progress.
+#[derive(Clone, Copy)]
+struct Item {
+    item: MapItem,
+    window: Fpage,
+    progress: Progress,
+}
+
+/// Copies the list of strings that `sender` is going to send, and checks it: from now on the UTCB
+/// may change. Returns false if there are not `count` valid items, or the last one continues.
+pub fn take_strings(sender: Ref<Thread>, count: u64) -> bool {
+    let Some(utcb) = sender.utcb() else { return false };
+    let parts = &sender.transfer.parts;
+    parts.take(items(&utcb.strings, count));
+    parts.is_whole(count)
+}
+
+/// Reads the first `count` items of a list in a UTCB.
+fn items(words: &[Word; 2 * MAX_STRINGS as usize], count: u64) -> impl Iterator<Item = StringItem> + '_ {
+    let item = |pair: &[Word]| StringItem { address: pair[0].get(), length: pair[1].get() };
+    words.chunks_exact(2).map(item).take(count as usize)
+}
+
+/// Begins a transfer between two threads of which neither is in a queue or has a timeout any more:
+/// `ipc::send`, or `ipc::receive` for a queued sender. `active_partner` is the one that runs. The
+/// words in the UTCBs are copied at once, the registers at the end.
+///
+/// Returns the result if the transfer ended. Then the receiver has its status and is ready; the
+/// caller completes the sender's call. Returns `None` if it was preempted, or waits for a pager:
+/// then `proceed` or `fail` completes both calls.
+pub fn begin(sender: Ref<Thread>, receiver: Ref<Thread>, active_partner: Ref<Thread>) -> Option<Result<(), Error>> {
+    let tag = Tag(sender.frame().si.get());
+    enter(sender, receiver, Role::Sender, tag);
+    enter(receiver, sender, Role::Receiver, tag);
+    if let (Some(utcb), true) = (receiver.utcb(), tag.strings() > 0) {
+        receiver.transfer.parts.take(items(&utcb.buffers, utcb.buffer_count.get()));
+    }
+    ipc::copy_words(sender, receiver, tag.words());
+    wait_for(if active_partner == sender { receiver } else { sender }, active_partner);
+    run(sender, receiver, active_partner)
+}
+
+/// Begins the transfer of the map items with which the running `pager` replies to `faulter`, which
+/// is blocked on it (`ipc::awaits_answer`). Returns as `begin`; the faulter is resumed on success
+/// only.
+pub fn answer(pager: Ref<Thread>, faulter: Ref<Thread>) -> Option<Result<(), Error>> {
+    enter(pager, faulter, Role::Answerer, Tag(pager.frame().si.get()));
+    run(pager, faulter, pager)
+}
+
+/// Initialises the state of one partner. Its list of strings stays.
+fn enter(thread: Ref<Thread>, partner: Ref<Thread>, role: Role, tag: Tag) {
+    thread.set(TRANSFER);
+    thread.transfer.role.set(role);
+    thread.transfer.partner.set(partner.id);
+    thread.transfer.tag.set(tag);
+    thread.transfer.maps.set(0);
+    thread.transfer.under_way.set(None);
+}
+
+/// Blocks `thread` until the active partner ends the transfer.
+fn wait_for(thread: Ref<Thread>, active_partner: Ref<Thread>) {
+    thread.state.set(State::Transferring);
+    thread.partner.set(active_partner.id);
+}
+
+/// Returns sender and receiver of a thread's transfer. `None` if it is a pager's reply, and the
+/// faulter was deleted or is no longer blocked on that pager.
+fn partners(thread: Ref<Thread>) -> Option<(Ref<Thread>, Ref<Thread>)> {
+    let other = find(thread.transfer.partner.get())?;
+    match thread.transfer.role.get() {
+        Role::Sender => Some((thread, other)),
+        Role::Receiver => Some((other, thread)),
+        Role::Answerer => ipc::awaits_answer(other, thread).then_some((thread, other)),
+    }
+}
+
+/// Resumes the transfer of the running thread: to its end, to a missing page, or until it is
+/// preempted. Called by `leave::leave`, before the thread returns to user mode.
+pub fn proceed(active_partner: Ref<Thread>) {
+    // Its pager has replied to its page fault, if there was one: the fault's timeout ends here.
+    sched::disarm(active_partner);
+    // Interrupts may have been off since its pager entered the kernel to reply.
+    poll();
+    let Some((sender, receiver)) = partners(active_partner) else { return fail(active_partner, Error::Aborted) };
+    if let Some(result) = run(sender, receiver, active_partner) {
+        sender_ends(sender, result);
+    }
+}
+
+/// Runs the copy loop, and finishes the transfer unless it was preempted. Returns as `begin`.
+fn run(sender: Ref<Thread>, receiver: Ref<Thread>, active_partner: Ref<Thread>) -> Option<Result<(), Error>> {
+    let result = match copy_loop(sender, receiver, active_partner) {
+        Err(Stop::Restart) => return None,
+        Err(Stop::Failed(error)) => Err(error),
+        // An interrupt at a preemption point may have ended the faulter's wait: a fault in a
+        // transfer has a timeout.
+        Ok(()) if active_partner.transfer.role.get() == Role::Answerer && !ipc::awaits_answer(receiver, sender) => {
+            Err(Error::Aborted)
+        }
+        Ok(()) => Ok(()),
+    };
+    finish(sender, receiver, result);
+    Some(result)
+}
+
+/// Transfers what is left: first the map items, then the strings. Resumes at the stored progress.
+fn copy_loop(sender: Ref<Thread>, receiver: Ref<Thread>, active_partner: Ref<Thread>) -> Result<(), Stop> {
+    let tag = sender.transfer.tag.get();
+    pass_maps(sender, receiver, tag)?;
+    if tag.strings() > 0 {
+        pass_strings(sender, receiver, active_partner)?;
+    }
+    Ok(())
+}
+
+/// Maps the sender's map items, and writes what arrived to the receiver's UTCB. In a pager's reply
+/// the items go to the faulter's space: the window is all of it, and nothing is reported.
+fn pass_maps(sender: Ref<Thread>, receiver: Ref<Thread>, tag: Tag) -> Result<(), Stop> {
+    let state = &sender.transfer;
+    let (told, window) = match state.role.get() {
+        Role::Answerer => (None, Fpage::WHOLE),
+        _ => (receiver.utcb(), receiver.utcb().map_or(Fpage::NIL, |utcb| Fpage(utcb.receive_fpage.get()))),
+    };
+    let Some(from) = sender.utcb() else { return Ok(()) };
+    let count = tag.maps().min(MAX_MAP_ITEMS);
+    while state.maps.get() < count {
+        let at = 2 * state.maps.get() as usize;
+        let items = &from.maps[at..2 * count.min(state.maps.get() + PAGES_AT_ONCE) as usize];
+        let pages = if told.is_none() { space::map_pages(sender.task, receiver.task, items) } else { 0 };
+        if pages > 0 {
+            // The item may have been preempted earlier, when something else was mapped at its
+            // target.
+            state.under_way.set(None);
+        } else {
+            let pair = &from.maps[at..at + 2];
+            let mut item = state.under_way.take().unwrap_or_else(|| Item {
+                item: MapItem { send_base: pair[0].get(), fpage: pair[1].get() },
+                window,
+                progress: Progress::default(),
+            });
+            let arrived = pass_item(sender, receiver, &mut item).inspect_err(|_| state.under_way.set(Some(item)))?;
+            if let Some(to) = told {
+                to.maps[at].set(arrived.send_base);
+                to.maps[at + 1].set(arrived.fpage);
+            }
+        }
+        state.maps.set(state.maps.get() + pages.max(1) as u64);
+        let more = state.maps.get() < count || tag.strings() > 0;
+        if more && poll() {
+            return Err(Stop::Restart);
+        }
+    }
+    Ok(())
+}
+
+/// Maps or grants one item, or the rest of it. Returns what is reported to the receiver: REFUSED if
+/// nothing was mapped. `Err`: it was preempted, with its progress in `under_way`, or failed.
+fn pass_item(sender: Ref<Thread>, receiver: Ref<Thread>, under_way: &mut Item) -> Result<MapItem, Stop> {
+    const REFUSED: MapItem = MapItem { send_base: 0, fpage: 0 };
+    let Item { item, window, progress } = under_way;
+    // A task without a kmem quota of its own uses its chief's, and maps where it would grant: with
+    // a grant the chief would not find the page where it was.
+    let grant = item.send_base & MAP_GRANT != 0 && sender.task.owns_account();
+    let (fpage, base) = (Fpage(item.fpage), item.send_base & !MAP_GRANT);
+    let window = if fpage.is_io() && *window == Fpage::WHOLE { Fpage::io(0, 16) } else { *window };
+    let Some(place) = space::place(fpage, base, window) else { return Ok(REFUSED) };
+    if fpage.is_io() {
+        // A port has the same number in all spaces. Bit 0 of the send base is the grant bit.
+        if place.source & !MAP_GRANT != place.target & !MAP_GRANT {
+            return Ok(REFUSED);
+        }
+        while progress.done < 1 << place.log2 {
+            let first = (place.source + progress.done) as u16;
+            let log2 = place.log2.min(PORTS_AT_ONCE);
+            progress.rights |= crate::mm::io::map(sender.task, receiver.task, first, log2, grant)? as u64;
+            progress.done += 1 << log2;
+            if log2 < place.log2 && poll() {
+                return Err(Stop::Restart);
+            }
+        }
+    } else {
+        let mapping = space::Mapping { from: sender.task, to: receiver.task, place, item: fpage, grant };
+        space::map(&mapping, progress)?;
+    }
+    let (send_base, came) = match fpage.is_io() {
+        true => (place.source, Fpage::io(place.source as u16, place.log2)),
+        false => (place.target, Fpage::memory(place.target, place.log2, progress.rights)),
+    };
+    Ok(if progress.rights == 0 { REFUSED } else { MapItem { send_base, fpage: came.0 } })
+}
+
+/// Copies the strings, at most to the end of a page at a time, with a preemption point after each
+/// step. Pages are looked up again in each step, because mappings may change at a preemption point.
+fn pass_strings(sender: Ref<Thread>, receiver: Ref<Thread>, active_partner: Ref<Thread>) -> Result<(), Stop> {
+    let (parts, buffers) = (&sender.transfer.parts, &receiver.transfer.parts);
+    loop {
+        let (from, to, size) = match strings::next(parts, buffers) {
+            Step::Copy { from, to, size } => (from, to, size),
+            Step::Cut => return Err(Error::MessageCut.into()),
+            Step::Done => return Ok(()),
+        };
+        let place = |owner: Ref<Thread>, other, address, write| {
+            let missing = |present| page_missing(owner, other, active_partner, (address, write, present));
+            space::access(owner.task, address, write).map_err(missing)
+        };
+        let source = place(sender, receiver, from, false)?;
+        umem::copy(source, place(receiver, sender, to, true)?, size)?;
+        strings::moved(parts, buffers, size);
+        if poll() {
+            return Err(Stop::Restart);
+        }
+    }
+}
+
+/// Handles a page of a string that is missing, or read-only, in `owner`'s space: `owner` sends a
+/// page fault to its pager. Its partner `other` sets the timeout, because it waits meanwhile: a
+/// sender for faults in its receiver's buffers, a receiver for faults in its sender's strings. A
+/// timeout of zero allows no fault: no pager gets a message, and both partners get the error.
+fn page_missing(
+    owner: Ref<Thread>,
+    other: Ref<Thread>,
+    active_partner: Ref<Thread>,
+    (address, write, present): (u64, bool, bool),
+) -> Stop {
+    let (of_sends, of_receives) =
+        other.utcb().map_or((0, 0), |utcb| (utcb.send_fault_timeout.get(), utcb.receive_fault_timeout.get()));
+    let (allowed, error) = if write { (of_sends, Error::SendFault) } else { (of_receives, Error::ReceiveFault) };
+    let Ok(end) = ipc::deadline(TIMEOUT_UTCB, allowed) else { return error.into() };
+    fault::missing_page(owner, address, write, present);
+    // sigma0's page was mapped by the kernel at once, and no thread waits; without a pager the
+    // transfer has ended.
+    if owner.has(TRANSFER) && waits_for_pager(owner) {
+        sched::arm(owner, end);
+        if active_partner != owner {
+            wait_for(active_partner, owner);
+        }
+    }
+    Stop::Restart
+}
+
+/// Ends the transfer in which `faulter` has a page fault: the timeout for that has expired. The
+/// error names the side whose timeout it was.
+pub fn timed_out(faulter: Ref<Thread>) {
+    let sends = faulter.transfer.role.get() == Role::Sender;
+    fail(faulter, if sends { Error::ReceiveFault } else { Error::SendFault });
+}
+
+/// Ends the transfer of a thread with an error, in whichever state the partners are; both get it.
+/// In a pager's reply only the pager does.
+pub fn fail(thread: Ref<Thread>, error: Error) {
+    let Some((sender, receiver)) = partners(thread) else {
+        leave(thread);
+        return sender_ends(thread, Err(error));
+    };
+    finish(sender, receiver, Err(error));
+    sender_ends(sender, Err(error));
+}
+
+/// Ends a transfer, except for the sender's call. The receiver gets the registers of the message
+/// if it arrived, whole or cut, and the status; it is ready. A faulter is resumed if its pager's
+/// reply succeeded; otherwise it stays Faulted.
+fn finish(sender: Ref<Thread>, receiver: Ref<Thread>, result: Result<(), Error>) {
+    leave(sender);
+    if sender.transfer.role.get() == Role::Answerer {
+        if result.is_ok() {
+            ipc::resume(sender, receiver);
+        }
+        return;
+    }
+    leave(receiver);
+    if matches!(result, Ok(()) | Err(Error::MessageCut)) {
+        let tag = sender.transfer.tag.get();
+        let strings = if tag.strings() > 0 { tell_strings(receiver) } else { 0 };
+        ipc::copy_registers(sender, receiver, tag.with_strings(strings));
+    }
+    if let Err(error) = result {
+        receiver.frame().di.set(sender.shown.get().0);
+        ipc::finish(receiver, Side::Receive, error);
+    }
+    ready(receiver);
+}
+
+/// Completes the sender's call: it begins its receive phase, or is ready with the error.
+pub fn sender_ends(sender: Ref<Thread>, result: Result<(), Error>) {
+    match result {
+        Ok(()) => ipc::sender_done(sender),
+        Err(error) => {
+            ipc::finish(sender, Side::Send, error);
+            ready(sender);
+        }
+    }
+}
+
+/// Writes address and length of each string that arrived to the receiver's UTCB. Returns their
+/// number.
+fn tell_strings(receiver: Ref<Thread>) -> u64 {
+    let pairs = receiver.utcb().into_iter().flat_map(|utcb| utcb.strings.chunks_exact(2));
+    let told = pairs.zip(receiver.transfer.parts.arrived()).map(|(pair, string)| {
+        pair[0].set(string.address);
+        pair[1].set(string.length);
+    });
+    told.count() as u64
+}
+
+/// Takes a thread out of its transfer, and out of the wait for its pager. Its pager may have
+/// replied without its having run since; the fault's timeout, which the other partner set, ends
+/// here too.
+fn leave(thread: Ref<Thread>) {
+    if waits_for_pager(thread) {
+        ipc::leave_queues(thread);
+    }
+    sched::disarm(thread);
+    thread.unset(TRANSFER | KERNEL_MESSAGE);
+}
+
+/// Returns true if a thread in a transfer is blocked on its pager: in the queue, or for the reply.
+fn waits_for_pager(thread: Ref<Thread>) -> bool {
+    matches!(thread.state.get(), State::Sending | State::Faulted)
+}
+
+/// Makes a thread ready unless it is ready already.
+pub fn ready(thread: Ref<Thread>) {
+    if thread.state.get() != State::Ready {
+        sched::wake(thread);
+    }
+}

@@ -1,0 +1,1203 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Address spaces: page tables, and map, grant and unmap through the mapping database.
+//!
+//! Each page table knows its task, its base address and the table above it (pool::Page), and where
+//! the mapping nodes of its entries lie: in groups of 64, each made when the first of its entries
+//! is mapped and given back with the table. What lies where the node of an absent entry would be
+//! means nothing. Entries marked KERNEL_OBJECT (KIP, UTCBs, frames) have no node and
+//! no user operation touches them. Empty tables are given back at once.
+
+use crate::arch::{cpu, direct, paging::*, DIRECT};
+use crate::mm::mapdb::{Index, Node, Store};
+use crate::object::{pool, task, Kind, Task, POOL};
+use crate::{base::Ref, percpu::preempt::poll};
+use core::cell::Cell;
+use keel_abi::{fpage::*, memory::*, word::Word, Error, Fpage};
+
+/// Why an operation on a space did not end.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Stop {
+    /// It failed.
+    Failed(Error),
+    /// A thread of higher priority is ready: restart the system call. Long ones go on where they
+    /// were.
+    Restart,
+}
+
+impl From<Error> for Stop {
+    fn from(error: Error) -> Self {
+        Stop::Failed(error)
+    }
+}
+
+/// What a page takes at most, in tens of instructions.
+pub const PAGE_COST: u32 = 40;
+/// What a step in a tree of mappings takes, and a look at a mapping.
+const LEVEL_COST: u32 = 3;
+const LOOK_COST: u32 = 6;
+/// What may be spent between two looks for interrupts: bounds how long they stay off.
+const PREEMPTION_POINT_COST: u32 = 6 * PAGE_COST;
+/// Mappings that are hung under another one in one piece.
+const FEW: u32 = 128;
+/// Empty slots that are looked at before another look for interrupts.
+const SCAN: usize = 32;
+
+/// Entries whose nodes lie together, and groups of them in a table, and in a page of nodes.
+pub(crate) const GROUP: usize = 64;
+pub(crate) const GROUPS: u32 = (ENTRIES / GROUP) as u32;
+const GROUPS_IN_PAGE: u32 = (pool::PAGE / (GROUP * size_of::<Node>())) as u32;
+/// Nodes are named by their physical address in units of their size, groups of them in units of
+/// theirs.
+const NODE_SIZE: u64 = size_of::<Node>() as u64;
+
+/// Mapping nodes lie in the pool.
+pub(crate) struct Nodes;
+
+impl Store for Nodes {
+    #[inline(always)]
+    fn node(&self, index: Index) -> &Node {
+        // SAFETY: indices come from `node_of`, and leave all trees before the group is given back.
+        unsafe { &*direct(index as u64 * NODE_SIZE).cast::<Node>() }
+    }
+}
+
+/// A leaf entry and where it is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Leaf {
+    pub(crate) table: u32,
+    pub(crate) slot: usize,
+    pub(crate) level: u8,
+    pub(crate) entry: u64,
+}
+
+impl Leaf {
+    pub(crate) fn cell(&self) -> &'static Cell<u64> {
+        entry_cell(self.table, self.slot)
+    }
+
+    /// 0 for an object of the kernel's.
+    #[inline]
+    pub(crate) fn node(&self) -> Index {
+        if self.entry & KERNEL_OBJECT != 0 {
+            return 0;
+        }
+        node_of(self.table, self.slot)
+    }
+
+    pub(crate) fn address(&self) -> u64 {
+        POOL.page(self.table).base.get() + self.slot as u64 * span(self.level)
+    }
+
+    #[inline]
+    pub(crate) fn of(node: Index) -> Leaf {
+        let (table, slot) = place_of(node);
+        Leaf { table, slot, level: POOL.page(table).level.get(), entry: entry_cell(table, slot).get() }
+    }
+
+    /// Top table of its space.
+    fn root(&self) -> u64 {
+        POOL.page(self.table).task.get().map_or(0, |task| POOL.physical(task.root_table))
+    }
+
+    /// The leaf as it stays until the locks are given back: no other processor uses the space, and
+    /// sets bits.
+    fn settled(self) -> Leaf {
+        shoot_down(self.root());
+        Leaf { entry: self.cell().get(), ..self }
+    }
+
+    /// Changes the entry while no other processor uses the space, and drops what this one holds of
+    /// it; the entry before.
+    fn change(&self, to: impl Fn(u64) -> u64) -> u64 {
+        let root = self.root();
+        shoot_down(root);
+        let old = self.cell().get();
+        self.cell().set(to(old));
+        held(root, self.level).flush(self.address());
+        old
+    }
+}
+
+pub(crate) fn entry_cell(table: u32, slot: usize) -> &'static Cell<u64> {
+    POOL.word(table, slot)
+}
+
+/// Index of the node of an entry in a group that has nodes.
+#[inline]
+pub(crate) fn node_of(table: u32, slot: usize) -> Index {
+    POOL.page(table).groups[slot / GROUP].get() * GROUP as u32 + (slot % GROUP) as u32
+}
+
+/// Whose nodes a group in the pool has: the table's number times `GROUPS`, and the group's number
+/// in it.
+pub(crate) fn owner_of(group: u32) -> &'static Cell<u32> {
+    &POOL.page(group / GROUPS_IN_PAGE).groups[(group % GROUPS_IN_PAGE) as usize]
+}
+
+/// Table and slot of the entry that a node stands for.
+#[inline]
+fn place_of(node: Index) -> (u32, usize) {
+    let group = owner_of(node / GROUP as u32).get();
+    (group / GROUPS, (group % GROUPS) as usize * GROUP + node as usize % GROUP)
+}
+
+/// Sees to it that there is a place for the node of an entry.
+#[inline]
+fn with_nodes(table: u32, slot: usize) -> Result<(), Error> {
+    match POOL.page(table).groups[slot / GROUP].get() {
+        0 => new_nodes(table, slot / GROUP),
+        _ => Ok(()),
+    }
+}
+
+#[cold]
+fn new_nodes(table: u32, number: usize) -> Result<(), Error> {
+    let account = POOL.page(table).account.get().ok_or(Error::Invalid)?;
+    let memory = POOL.take(account, GROUP * size_of::<Node>(), Kind::Part)?;
+    let group = ((memory as u64 - DIRECT) / (GROUP as u64 * NODE_SIZE)) as u32;
+    POOL.page(table).groups[number].set(group);
+    owner_of(group).set(table * GROUPS + number as u32);
+    Ok(())
+}
+
+/// A table for entries of `level` from address `base` on, below another one (or none).
+fn new_table(account: Ref<pool::Account>, level: u8, base: u64, above: u32) -> Result<u32, Error> {
+    let table = POOL.take_zeroed(account, Kind::Table)?;
+    let page = POOL.page(table);
+    page.task.set(POOL.page(above).task.get());
+    page.level.set(level);
+    page.base.set(base);
+    page.parent.set(above);
+    Ok(table)
+}
+
+/// A top table with the kernel's half and nothing else.
+pub fn new_root(account: Ref<pool::Account>) -> Result<u32, Error> {
+    let table = new_table(account, TOP_LEVEL, 0, POOL.first.get())?;
+    // SAFETY: fresh and zero.
+    unsafe { copy_kernel_half(POOL.address(table).cast()) };
+    // The top table is never given back as empty.
+    POOL.page(table).used.set(1);
+    Ok(table)
+}
+
+/// Where the walk for an address ended: the lowest table, and the level of its entries. Most begin
+/// where the last one ended.
+#[inline(always)]
+fn walk(task: Ref<Task>, address: u64, stop: u8) -> (u32, u8) {
+    let last = task.last_table.get();
+    if stop == 0 && POOL.page(last).base.get() == address & !(span(1) - 1) {
+        return (last, 0);
+    }
+    walk_down(task, address, stop)
+}
+
+#[inline(never)]
+fn walk_down(task: Ref<Task>, address: u64, stop: u8) -> (u32, u8) {
+    let (mut physical, mut level) = (POOL.physical(task.root_table), TOP_LEVEL);
+    let upper = task.last_upper.get();
+    if stop <= 1 && POOL.page(upper).base.get() == address & !(span(2) - 1) {
+        (physical, level) = (POOL.physical(upper), 1);
+    }
+    while level > stop {
+        // SAFETY: a page table of 512 entries; the processor writes only accessed and dirty bits.
+        let entry = unsafe { (*table(physical).cast::<Cell<u64>>().add(slot(address, level))).get() };
+        if entry & (PRESENT | LARGE) != PRESENT {
+            break;
+        }
+        physical = entry & ADDRESS;
+        level -= 1;
+    }
+    let table = POOL.index_of(physical);
+    match level {
+        0 => task.last_table.set(table),
+        1 => task.last_upper.set(table),
+        _ => {}
+    }
+    (table, level)
+}
+
+/// The leaf entry at an address, or the level of the entry that is empty there.
+pub(crate) fn find(task: Ref<Task>, address: u64) -> Result<Leaf, u8> {
+    let (table, level) = walk(task, address, 0);
+    let slot = slot(address, level);
+    let entry = entry_cell(table, slot).get();
+    if entry & PRESENT == 0 {
+        return Err(level);
+    }
+    Ok(Leaf { table, slot, level, entry })
+}
+
+/// The first leaf entry that reaches beyond `at`, if one begins before `end`. Interrupts are let in
+/// on the way.
+fn next_leaf(task: Ref<Task>, mut at: u64, end: u64) -> Option<Leaf> {
+    while at < end {
+        let (table, level) = walk(task, at, 0);
+        let mut number = slot(at, level);
+        let entry = entry_cell(table, number).get();
+        if entry & PRESENT != 0 {
+            return Some(Leaf { table, slot: number, level, entry });
+        }
+        poll();
+        let slots = if level == TOP_LEVEL { KERNEL_SLOTS.start } else { ENTRIES };
+        number = POOL.page(table).next_filled(number).min(slots);
+        let slots = slots.min(number + SCAN);
+        while number < slots && entry_cell(table, number).get() & PRESENT == 0 {
+            number += 1;
+        }
+        at = (at & !(span(level + 1) - 1)) + number as u64 * span(level);
+    }
+    None
+}
+
+/// Where a user's byte lies that the kernel reads or writes in the user's name; the entry shows
+/// that as if the user had. `Err`: it may not, and whether something is mapped there.
+pub fn access(task: Ref<Task>, address: u64, write: bool) -> Result<u64, bool> {
+    let leaf = find(task, address).map_err(|_| false)?;
+    if write && leaf.entry & WRITE == 0 {
+        return Err(true);
+    }
+    let used = if write { ACCESSED | DIRTY } else { ACCESSED };
+    if leaf.entry & used != used {
+        leaf.change(|entry| entry | used);
+    }
+    Ok((leaf.entry & ADDRESS) + address % span(leaf.level))
+}
+
+/// The table for entries of `level` at an address, made if need be. Fails with Busy where a larger
+/// page is mapped.
+#[inline]
+fn table_for(task: Ref<Task>, (mut table, mut at): (u32, u8), address: u64, level: u8) -> Result<u32, Error> {
+    while at > level {
+        let cell = entry_cell(table, slot(address, at));
+        if cell.get() & PRESENT != 0 {
+            return Err(Error::Busy);
+        }
+        poll();
+        let below = new_table(task.account, at - 1, address & !(span(at) - 1), table);
+        let below = below.inspect_err(|_| drop_if_empty(table))?;
+        POOL.page(table).count_entries(1);
+        POOL.page(table).fill(slot(address, at), 1);
+        cell.set(POOL.physical(below) | PRESENT | WRITE | USER);
+        (table, at) = (below, at - 1);
+    }
+    Ok(table)
+}
+
+/// Gives back a table without entries, and those above it that became empty by that.
+fn drop_if_empty(mut table: u32) {
+    while POOL.page(table).used.get() == 0 {
+        poll();
+        let page = POOL.page(table);
+        let (above, level) = (page.parent.get(), page.level.get() + 1);
+        // The processor may cache the entry above: invlpg drops that as well.
+        Leaf { table: above, slot: slot(page.base.get(), level), level, entry: 0 }.change(|_| 0);
+        free_table(table);
+        POOL.page(above).count_entries(-1);
+        table = above;
+    }
+}
+
+fn free_table(table: u32) {
+    if let Some(task) = POOL.page(table).task.get() {
+        task.last_table.set(POOL.first.get());
+        task.last_upper.set(POOL.first.get());
+    }
+    POOL.page(table).filled.set(0);
+    for group in POOL.page(table).groups.iter().map(Cell::take).filter(|group| *group != 0) {
+        owner_of(group).set(0);
+        // SAFETY: the table is going, and its nodes are in no tree.
+        unsafe { POOL.give(direct(group as u64 * GROUP as u64 * NODE_SIZE), Kind::Part) };
+    }
+    // A table goes when its last entry has gone; the top table keeps the kernel's half.
+    POOL.page(table).zero.set(POOL.page(table).level.get() < TOP_LEVEL);
+    POOL.free_page(table, Kind::Table);
+}
+
+/// Writes a leaf whose node has a place, under `parent` (0: a root).
+#[inline]
+fn put(leaf: Leaf, parent: Index) {
+    Nodes.plant(node_of(leaf.table, leaf.slot), parent);
+    POOL.page(leaf.table).fill(leaf.slot, 1);
+    leaf.cell().set(leaf.entry);
+}
+
+/// Enters a leaf whose slot is empty, with a node under `parent` (0: a root). `hole` is where a
+/// walk for it ends.
+fn enter(task: Ref<Task>, hole: (u32, u8), address: u64, level: u8, entry: u64, parent: Index) -> Result<Leaf, Error> {
+    let table = table_for(task, hole, address, level)?;
+    let leaf = Leaf { table, slot: slot(address, level), level, entry };
+    with_nodes(table, leaf.slot).inspect_err(|_| drop_if_empty(table))?;
+    put(leaf, parent);
+    POOL.page(table).count_mappings(1);
+    Ok(leaf)
+}
+
+/// Takes one leaf away from whose node nothing comes: the state that it had.
+fn remove(leaf: Leaf) -> u64 {
+    let state = leaf.change(|_| 0) & (ACCESSED | DIRTY);
+    Nodes.detach(node_of(leaf.table, leaf.slot));
+    POOL.page(leaf.table).count_mappings(-1);
+    drop_if_empty(leaf.table);
+    state
+}
+
+/// Takes away all that came from `node`, and with `itself` the mapping too. A mapping from which
+/// few others came goes before them: they hang under the one above it from then on. So the way down
+/// from `node`, which is gone again after `Restart`, is short in any tree.
+fn revoke(node: Index, itself: bool, work: &mut Work) -> Result<(), Stop> {
+    let mut above = node;
+    while Nodes.children(node) > 0 {
+        let at = Nodes.first_child(above);
+        if at == 0 {
+            above = Nodes.parent(above);
+        } else if Nodes.children(at) > FEW {
+            above = at;
+            work.climb_step();
+        } else {
+            Nodes.hoist(at, || work.climb_step());
+            work.found(remove(Leaf::of(at)));
+            work.step(PAGE_COST)?;
+        }
+    }
+    if itself {
+        work.found(remove(Leaf::of(node)));
+    }
+    Ok(())
+}
+
+/// What no more rights than these leave of an entry's bits, and what they add.
+fn limits(rights: u64) -> (u64, u64) {
+    let bits = rights_bits(rights);
+    (!WRITE | bits, bits & NO_EXECUTE)
+}
+
+/// An entry with no more rights than `keep`.
+fn reduced(entry: u64, keep: u64) -> u64 {
+    let (left, added) = limits(keep);
+    entry & left | added
+}
+
+/// What a mapping has of the entry that it comes from.
+#[inline]
+fn mapped(entry: u64, (left, added): (u64, u64)) -> u64 {
+    entry & !(ACCESSED | DIRTY | LARGE) & left | added
+}
+
+/// Small pages that are mapped, taken away or reduced in one step; what that takes beyond a step,
+/// and beyond that where those that go lie in another group than the one before.
+const ROW: usize = 16;
+const ROW_COST: u32 = 2 * PAGE_COST;
+const GROUP_COST: u32 = 12;
+
+/// Reduces the rights of small pages that lie one after the other in a table, from `leaf` on, and
+/// that nobody got from there: where they end, at most a row further and not beyond `end`. Without
+/// the row a fork() takes three times as long.
+fn reduce_row(leaf: Leaf, end: u64, keep: u64, work: &mut Work) -> u64 {
+    let (root, mut at) = (leaf.root(), leaf.address());
+    // The entries stay as they are: nobody else uses the space until the locks are given back.
+    shoot_down(root);
+    let held = held(root, 0);
+    let (cells, nodes) = row(leaf.table, leaf.slot, (end - at) / PAGE_SIZE);
+    for (cell, node) in cells.iter().zip(nodes) {
+        let entry = cell.get();
+        if entry & PRESENT == 0 || Nodes.first_child(node) != 0 {
+            break;
+        }
+        work.state |= entry & (ACCESSED | DIRTY);
+        if reduced(entry, keep) != entry {
+            cell.set(reduced(entry, keep));
+            held.flush(at);
+        }
+        at += PAGE_SIZE;
+    }
+    at
+}
+
+/// Entries of small pages that lie one after the other in a table, from a slot on, at most so many,
+/// and their nodes. A table that has one user mapping has no kernel objects.
+#[inline(always)]
+fn row(table: u32, slot: usize, most: u64) -> (&'static [Cell<u64>], core::ops::Range<Index>) {
+    let count = (most as usize).min(ROW).min(GROUP - slot % GROUP);
+    let first = node_of(table, slot);
+    // SAFETY: they are in one group of a table.
+    (unsafe { core::slice::from_raw_parts(entry_cell(table, slot), count) }, first..first + count as u32)
+}
+
+/// Small pages of one group that go, all at once.
+struct Leaving {
+    group: u32,
+    table: u32,
+    /// Slot of the group's first entry, and its address.
+    slot: usize,
+    base: u64,
+    held: Held,
+    gone: i16,
+}
+
+impl Leaving {
+    /// Those of a node's group. Nobody else uses the space until the locks are given back.
+    #[inline(never)]
+    fn with(node: Index) -> Leaving {
+        let (group, leaf) = (node / GROUP as u32, Leaf::of(node / GROUP as u32 * GROUP as u32));
+        let root = leaf.root();
+        shoot_down(root);
+        Leaving { group, table: leaf.table, slot: leaf.slot, base: leaf.address(), held: held(root, 0), gone: 0 }
+    }
+
+    /// Takes a page of the group away whose node is in no tree any more; its state.
+    #[inline(always)]
+    fn take(&mut self, node: Index) -> u64 {
+        let number = node as usize % GROUP;
+        let entry = entry_cell(self.table, self.slot + number).replace(0);
+        self.gone += 1;
+        self.held.flush(self.base + number as u64 * PAGE_SIZE);
+        entry
+    }
+
+    fn end(&self) {
+        POOL.page(self.table).count_mappings(-self.gone);
+        drop_if_empty(self.table);
+    }
+}
+
+/// Takes away what came from small pages that lie one after the other in a table, from `leaf` on,
+/// or with `ITSELF` those pages; as long as nobody got a page any further, and only one each. Where
+/// it ends: at most a row further, and not beyond `end`.
+#[inline(never)]
+fn take_row<const ITSELF: bool>(leaf: Leaf, end: u64, work: &mut Work) -> u64 {
+    let (mut at, mut state, mut all) = (leaf.address(), 0, None::<Leaving>);
+    let (cells, nodes) = row(leaf.table, leaf.slot, (end - at) / PAGE_SIZE);
+    for (cell, node) in cells.iter().zip(nodes) {
+        let child = if cell.get() & PRESENT != 0 { Nodes.first_child(node) } else { 0 };
+        if child != 0 && (ITSELF || Nodes.children(node) > 1 || Nodes.first_child(child) != 0) {
+            break;
+        }
+        let goes = if ITSELF { node } else { child };
+        if goes != 0 && cell.get() & PRESENT != 0 {
+            let leaving = match &mut all {
+                Some(leaving) if leaving.group == goes / GROUP as u32 => leaving,
+                before => {
+                    before.iter().for_each(Leaving::end);
+                    work.charge_budget(GROUP_COST + cpu::count());
+                    before.insert(Leaving::with(goes))
+                }
+            };
+            state |= leaving.take(goes);
+            match ITSELF {
+                true => Nodes.detach(node),
+                false => Nodes.detach_only(node),
+            }
+        }
+        at += PAGE_SIZE;
+    }
+    if let Some(leaving) = all {
+        leaving.end();
+        work.found(state & (ACCESSED | DIRTY));
+        work.charge_budget(ROW_COST);
+    }
+    at
+}
+
+/// Reduces the rights of all that came from `node`, and with `itself` of the mapping too.
+fn reduce(node: Index, itself: bool, keep: u64, work: &mut Work) -> Result<(), Stop> {
+    let mut at = if itself { node } else { Nodes.next_in_subtree(node, node, || ()) };
+    while at != 0 {
+        let (table, slot) = place_of(at);
+        let entry = entry_cell(table, slot).get();
+        let mut cost = LOOK_COST;
+        if reduced(entry, keep) != entry {
+            work.found(Leaf::of(at).change(|entry| reduced(entry, keep)) & (ACCESSED | DIRTY));
+            cost = PAGE_COST;
+        }
+        work.state |= entry & (ACCESSED | DIRTY);
+        work.step(cost)?;
+        at = Nodes.next_in_subtree(at, node, || work.climb_step());
+    }
+    Ok(())
+}
+
+/// Progress of a long operation: what it found, and when it last looked for interrupts.
+///
+/// The operation has places: `arrive` tells that it is at the next one. After `Restart` it resumes
+/// at the place where it was, and repeats what it did there that leaves no trace. So that all
+/// repetitions take no more time than the work itself, `step` says `Restart` only if at least half
+/// of what was done at the place is done for good.
+#[derive(Default)]
+pub struct Work {
+    /// ACCESSED and DIRTY of entries; LARGE: one that should have been cut was changed as a whole.
+    state: u64,
+    /// Since the last look for interrupts.
+    spent: u32,
+    /// Such a look found that somebody waits for us.
+    wanted: bool,
+    /// What this place has cost, as far as it was counted at such looks, less twice what is done
+    /// for good.
+    owed: i64,
+}
+
+/// The state in what `Work::keep` makes; above it are the place's page number and the number of its
+/// range.
+const STATE: u64 = ACCESSED | DIRTY | LARGE;
+
+impl Work {
+    /// Notes that an entry with these bits changed.
+    pub(crate) fn found(&mut self, bits: u64) {
+        self.state |= bits;
+        self.owed -= 2 * PAGE_COST as i64;
+    }
+
+    /// What was found, and the place (the range's number and a page's address), to be kept when the
+    /// operation has to restart.
+    pub fn keep(&self, range: usize, page: u64) -> u64 {
+        (range as u64) << SPACE_SHIFT | page & !(PAGE_SIZE - 1) | self.state
+    }
+
+    /// Takes up what `keep` has kept: the work, the range's number and the address. All of it is 0
+    /// where that was nothing.
+    pub fn resume(kept: u64) -> (Work, usize, u64) {
+        let page = kept & ((1 << SPACE_SHIFT) - 1) & !(PAGE_SIZE - 1);
+        (Work { state: kept & STATE, ..Work::default() }, (kept >> SPACE_SHIFT) as usize, page)
+    }
+
+    /// The UNMAP_* state found.
+    pub fn state(&self) -> u64 {
+        use keel_abi::call::{UNMAP_DIRTY, UNMAP_REFERENCED, UNMAP_WHOLE};
+        let told = |bit, state| if self.state & bit != 0 { state } else { 0 };
+        told(ACCESSED, UNMAP_REFERENCED) | told(DIRTY, UNMAP_DIRTY) | told(LARGE, UNMAP_WHOLE)
+    }
+
+    /// Goes to the next place; now and then lets interrupts in.
+    #[inline]
+    pub(crate) fn arrive(&mut self) -> Result<(), Stop> {
+        self.charge_budget(PAGE_COST);
+        self.owed = 0;
+        self.cond_resched()
+    }
+
+    /// Counts a step at a place; now and then lets interrupts in.
+    #[inline]
+    pub(crate) fn step(&mut self, cost: u32) -> Result<(), Stop> {
+        self.charge_budget(cost);
+        self.cond_resched()
+    }
+
+    #[inline]
+    fn cond_resched(&self) -> Result<(), Stop> {
+        if self.wanted && self.owed <= 0 {
+            return Err(Stop::Restart);
+        }
+        Ok(())
+    }
+
+    /// Goes a step in a tree.
+    #[inline]
+    pub(crate) fn climb_step(&mut self) {
+        self.charge_budget(LEVEL_COST);
+    }
+
+    /// Counts work that goes to its end; now and then lets interrupts in.
+    #[inline]
+    fn charge_budget(&mut self, cost: u32) {
+        self.spent += cost;
+        if self.spent >= PREEMPTION_POINT_COST {
+            self.look();
+        }
+    }
+
+    #[inline(never)]
+    fn look(&mut self) {
+        self.owed += PREEMPTION_POINT_COST as i64;
+        self.wanted |= poll();
+        self.spent = 0;
+    }
+}
+
+/// Cuts a node's large leaf into 512 of the next level. Smaller pages that came from it now come
+/// from the pieces; those who got the large page as a whole lose it (they fault, and may ask
+/// again).
+fn split(node: Index, work: &mut Work) -> Result<(), Stop> {
+    let leaf = Leaf::of(node);
+    let mut child = Nodes.first_child(node);
+    while child != 0 {
+        let next = Nodes.next_sibling(child);
+        if Leaf::of(child).level == leaf.level {
+            revoke(child, true, work)?;
+        }
+        work.charge_budget(PAGE_COST);
+        child = next;
+    }
+    let Some(task) = POOL.page(leaf.table).task.get() else { return Err(Error::Invalid.into()) };
+    let pieces = new_small_pages(task, leaf, Nodes.parent(node), work)?;
+    let mut child = Nodes.first_child(node);
+    while child != 0 {
+        let piece = slot(Leaf::of(child).entry & ADDRESS, leaf.level - 1);
+        let next = Nodes.next_sibling(child);
+        Nodes.detach(child);
+        Nodes.attach(child, node_of(pieces, piece));
+        work.charge_budget(PAGE_COST);
+        child = next;
+    }
+    Nodes.detach(node);
+    POOL.page(leaf.table).count_mappings(-1);
+    POOL.page(leaf.table).count_entries(1);
+    leaf.change(|_| POOL.physical(pieces) | PRESENT | WRITE | USER);
+    Ok(())
+}
+
+/// A table of the 512 pieces of a large leaf, with nodes under `parent`; not yet entered.
+fn new_small_pages(task: Ref<Task>, leaf: Leaf, parent: Index, work: &mut Work) -> Result<u32, Error> {
+    let level = leaf.level - 1;
+    let table = new_table(task.account, level, leaf.address(), leaf.table)?;
+    let places = (0..ENTRIES).step_by(GROUP).try_for_each(|slot| with_nodes(table, slot));
+    places.inspect_err(|_| free_table(table))?;
+    let first = leaf.settled().entry & !LARGE | large_bit(level);
+    for slot in 0..ENTRIES {
+        work.charge_budget(PAGE_COST);
+        put(Leaf { table, slot, level, entry: first + slot as u64 * span(level) }, parent);
+    }
+    POOL.page(table).count_mappings(ENTRIES as i16);
+    Ok(table)
+}
+
+/// Takes rights from the mappings of a range of one space: only `keep` stays (nothing: the mapping
+/// goes). With `itself` from that space too, always from all that was derived from it. It does not
+/// fail: a large page that cannot be cut for want of memory loses the rights as a whole. The range
+/// begins at `at`, where it goes on after `Restart`.
+pub fn unmap(task: Ref<Task>, at: &mut u64, end: u64, keep: u64, itself: bool, work: &mut Work) -> Result<(), Stop> {
+    while *at < end {
+        work.arrive()?;
+        let Some(leaf) = next_leaf(task, *at, end) else { break };
+        let (address, size) = (leaf.address(), span(leaf.level));
+        *at = address.max(*at);
+        let node = leaf.node();
+        if node == 0 {
+            // An object of the kernel's: nothing that is mapped lies in its area.
+            *at = (address / AREA_SIZE + 1) * AREA_SIZE;
+            continue;
+        }
+        if *at > address || end < address + size {
+            match split(node, work) {
+                Err(Stop::Failed(_)) => work.found(LARGE),
+                cut => {
+                    cut?;
+                    continue;
+                }
+            }
+        }
+        if keep & FPAGE_READ == 0 {
+            if leaf.level == 0 && end - address > PAGE_SIZE {
+                *at = if itself { take_row::<true>(leaf, end, work) } else { take_row::<false>(leaf, end, work) };
+                if *at > address {
+                    continue;
+                }
+            }
+            revoke(node, itself, work)?;
+        } else if itself && leaf.level == 0 && Nodes.first_child(node) == 0 {
+            *at = reduce_row(leaf, end, keep, work);
+            continue;
+        } else {
+            reduce(node, itself, keep, work)?;
+        }
+        *at = address + size;
+    }
+    Ok(())
+}
+
+/// Bytes that a table of small pages covers.
+pub const TABLE: u64 = span(1);
+
+/// Moves all small pages of a table to where nothing is mapped yet, by the entry of the table
+/// alone: rights, state and what was derived from them stay. Both addresses are multiples of
+/// `TABLE`. False: they cannot be moved so, and stay.
+pub fn move_table(task: Ref<Task>, from: u64, to: u64) -> bool {
+    let (table, level) = walk(task, from, 0);
+    if level > 0 || in_area(task, from) || in_area(task, to) || to + TABLE > USER_END {
+        return false;
+    }
+    let Ok(above) = table_for(task, walk(task, to, 1), to, 1) else { return false };
+    let (page, cell) = (POOL.page(table), entry_cell(above, slot(to, 1)));
+    if cell.get() & PRESENT != 0 {
+        return false;
+    }
+    let old = page.parent.replace(above);
+    let entry = entry_cell(old, slot(from, 1));
+    // Nobody walks the tables while the table is in neither place.
+    shoot_down(POOL.physical(task.root_table));
+    cell.set(entry.take());
+    POOL.page(above).fill(slot(to, 1), 1);
+    page.base.set(to);
+    flush_all(POOL.physical(task.root_table));
+    POOL.page(above).count_entries(1);
+    POOL.page(old).count_entries(-1);
+    drop_if_empty(old);
+    true
+}
+
+/// Where a map item goes: which part of the source, and where in the destination.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Placement {
+    /// First address in the sender's space.
+    pub source: u64,
+    /// First address in the receiver's space.
+    pub target: u64,
+    /// Log2 of the size.
+    pub log2: u8,
+}
+
+/// The hot-spot rule: the smaller of item and window is placed inside the larger.
+pub fn place(item: Fpage, send_base: u64, window: Fpage) -> Option<Placement> {
+    if window == Fpage::NIL || !window.is_valid() || !item.is_valid() || window.is_io() != item.is_io() {
+        return None;
+    }
+    let (from, to) = (item.log2(), window.log2());
+    let inside = |size: u8, unit: u8| send_base & ((1 << size) - 1) & !((1u64 << unit) - 1);
+    let (source, target) =
+        if item.is_io() { (item.port() as u64, window.port() as u64) } else { (item.base(), window.base()) };
+    Some(match from <= to {
+        true => Placement { source, target: target + inside(to, from), log2: from },
+        false => Placement { source: source + inside(from, to), target, log2: to },
+    })
+}
+
+/// How far the mapping of an item has come.
+#[derive(Clone, Copy, Default)]
+pub struct Progress {
+    /// Bytes (or ports) that are done.
+    pub done: u64,
+    /// Rights that arrived, 0 if nothing did (ports: 1 if one did).
+    pub rights: u64,
+}
+
+/// Memory that goes from one space to another; with `grant` the sender loses it.
+pub struct Mapping {
+    /// Whose it is.
+    pub from: Ref<Task>,
+    /// Who gets it.
+    pub to: Ref<Task>,
+    /// Which part, and to where.
+    pub place: Placement,
+    /// The item: its rights and cache type.
+    pub item: Fpage,
+    /// Whether it is granted.
+    pub grant: bool,
+}
+
+/// Maps all of it, except what would be in the last page of the user's half: nobody gets that page.
+/// SYSCALL at its end would leave an ip that is not canonical, and SYSRET to that faults in the
+/// kernel, with the user's stack, on Intel's processors. The fast paths rely on it: they do not
+/// look at an ip that SYSCALL saved. (A kernel area may be there, but its pages cannot be executed;
+/// physical addresses, where sigma0's pages are, end below: `cpuid::physical_bits`.) After
+/// `Restart` it resumes where `progress` says.
+pub fn map(mapping: &Mapping, progress: &mut Progress) -> Result<(), Stop> {
+    loop {
+        let (rights, done) = mapping.next(progress.done, &mut Work::default())?;
+        progress.rights |= rights;
+        progress.done = done;
+        if done >= 1 << mapping.place.log2 {
+            return Ok(());
+        }
+        if poll() {
+            return Err(Stop::Restart);
+        }
+    }
+}
+
+/// Where a page lies, in a map item's words, and where those begin whose nodes lie together.
+const PAGE_ADDRESS: u64 = (1 << SPACE_SHIFT) - PAGE_SIZE;
+const GROUP_ADDRESS: u64 = (1 << SPACE_SHIFT) - GROUP as u64 * PAGE_SIZE;
+
+/// Maps what pagers mostly answer with: small pages, to where nothing is but the tables, or the
+/// same with fewer rights. How many of the items it was, from the first on; all went to one group.
+#[inline(never)]
+pub fn map_pages(from: Ref<Task>, to: Ref<Task>, items: &[Word]) -> usize {
+    map_small_pages::<true>(from, to, items)
+}
+
+/// Likewise one page, to where nothing is but the tables. Whether it was done.
+#[inline(always)]
+pub fn map_page(from: Ref<Task>, to: Ref<Task>, item: &[Word]) -> bool {
+    map_small_pages::<false>(from, to, item) > 0
+}
+
+/// What a batch of pages may cost before the caller reaches a preemption point, in units of some 70
+/// instructions: a page is one, a source in another table than the last one `FIND_COST` more, and
+/// more rights for a page that is mapped `raise_cost()` more.
+const BATCH_COST: usize = 24;
+const FIND_COST: usize = 2;
+
+/// A raise keeps the other processors out of the space, each of which takes a quarter of a page's
+/// instructions.
+fn raise_cost() -> usize {
+    1 + cpu::count() as usize / 4
+}
+
+#[inline(always)]
+fn map_small_pages<const RAISES: bool>(from: Ref<Task>, to: Ref<Task>, items: &[Word]) -> usize {
+    let group = items[0].get() & GROUP_ADDRESS;
+    let (table, level) = walk(to, group, 0);
+    let start = slot(group, 0);
+    if level > 0 || in_area(to, group) || group == USER_END & GROUP_ADDRESS || with_nodes(table, start).is_err() {
+        return 0;
+    }
+    let (first, mut done, mut old, mut blocks) = (node_of(table, start), 0, 0, 0);
+    let (mut base, mut size, mut entry, mut parent) = (0, 0, 0, 0);
+    let (mut walked, mut cost) = (0, 0);
+    for item in items.chunks_exact(2) {
+        if RAISES && cost >= BATCH_COST {
+            break;
+        }
+        let (target, item) = (item[0].get(), Fpage(item[1].get()));
+        let source = item.0 & PAGE_ADDRESS;
+        if !item.is_page() || target & (GROUP_ADDRESS | MAP_GRANT) != group {
+            break;
+        }
+        if source.wrapping_sub(base) >= size {
+            let Ok(leaf) = find(from, source) else { break };
+            (base, size) = (source & !(span(leaf.level) - 1), span(leaf.level));
+            (entry, parent) = (leaf.entry, leaf.node());
+            if leaf.table != walked {
+                (walked, cost) = (leaf.table, cost + FIND_COST);
+            }
+        }
+        let number = (target / PAGE_SIZE) as usize % GROUP;
+        let cell = entry_cell(table, start + number);
+        if parent == 0 {
+            break;
+        }
+        let wanted = || mapped(entry + (source - base), limits(item.rights()));
+        if cell.get() == 0 {
+            Nodes.plant(first + number as u32, parent);
+            cell.set(wanted());
+            blocks |= 1 << (number / pool::BLOCK);
+        } else if RAISES && raise(table, start + number, wanted(), parent) {
+            old += 1;
+            cost += raise_cost();
+        } else {
+            break;
+        }
+        done += 1;
+        cost += 1;
+    }
+    let page = POOL.page(table);
+    page.filled.set(page.filled.get() | blocks << (start / pool::BLOCK));
+    page.count_mappings((done - old) as i16);
+    done
+}
+
+/// Gives a small page that is mapped the rights of a new mapping. False: it is another page, or
+/// came from somewhere else.
+#[cold]
+#[inline(never)]
+fn raise(table: u32, slot: usize, wanted: u64, parent: Index) -> bool {
+    let leaf = Leaf { table, slot, level: 0, entry: entry_cell(table, slot).get() };
+    let same = (leaf.entry ^ wanted) & ADDRESS == 0 && Nodes.parent(leaf.node()) == parent;
+    if same && raised(leaf.entry, wanted) != leaf.entry {
+        leaf.change(|old| raised(old, wanted));
+    }
+    same
+}
+
+/// An entry with the rights of another one as well.
+fn raised(entry: u64, other: u64) -> u64 {
+    (entry | other & WRITE) & (other | !NO_EXECUTE)
+}
+
+/// Maps small pages, from `source` in a leaf on, to where nothing is but the tables, or the same
+/// already, in one group: the rights that arrived, and how many pages. `rest` is how much there is
+/// to map, and no user's leaf lies where kernel objects lie.
+#[inline(never)]
+fn map_row(leaf: &Leaf, source: u64, to: Ref<Task>, target: u64, item: Fpage, rest: u64) -> (u64, u64) {
+    let (table, level) = walk(to, target, 0);
+    let start = slot(target, 0);
+    if level > 0 || item.rights() & FPAGE_READ == 0 || with_nodes(table, start).is_err() {
+        return (0, 0);
+    }
+    let offset = source & (span(leaf.level) - 1);
+    let (small, entry, parent) = (leaf.level == 0, leaf.entry + offset, leaf.node());
+    let room = if small { (GROUP - leaf.slot % GROUP) as u64 } else { (span(leaf.level) - offset) / PAGE_SIZE };
+    let (cells, nodes) = row(table, start, room.min(rest / PAGE_SIZE));
+    // What there is to map at a place of the row, and its node.
+    let source = |number: usize| match small {
+        true => (entry_cell(leaf.table, leaf.slot + number).get(), parent + number as u32),
+        false => (entry + number as u64 * PAGE_SIZE, parent),
+    };
+    let (limits, mut rights, mut count) = (limits(item.rights()), 0, 0);
+    if cells[0].get() != 0 {
+        for (cell, node) in cells.iter().zip(nodes) {
+            let (entry, parent) = source(count);
+            let new = mapped(entry, limits);
+            // A hole has no node that anything was written to.
+            let same = entry & PRESENT != 0 && (cell.get() ^ new) & !(ACCESSED | DIRTY) == 0;
+            if !same || Nodes.parent(node) != parent {
+                break;
+            }
+            rights |= new ^ NO_EXECUTE;
+            count += 1;
+        }
+        return (bits_rights(rights ^ NO_EXECUTE), count as u64);
+    }
+    for (cell, node) in cells.iter().zip(nodes) {
+        let (entry, parent) = source(count);
+        if entry & PRESENT == 0 || cell.get() != 0 {
+            break;
+        }
+        Nodes.plant(node, parent);
+        let new = mapped(entry, limits);
+        cell.set(new);
+        rights |= new ^ NO_EXECUTE;
+        count += 1;
+    }
+    if count > 0 {
+        POOL.page(table).fill(start, count);
+        POOL.page(table).count_mappings(count as i16);
+    }
+    (bits_rights(rights ^ NO_EXECUTE), count as u64)
+}
+
+impl Mapping {
+    /// Maps the next page, or passes over a hole: the rights that arrived, and how much of the item
+    /// is done by then.
+    fn next(&self, done: u64, work: &mut Work) -> Result<(u64, u64), Stop> {
+        let (source, target) = (self.place.source + done, self.place.target + done);
+        if in_area(self.to, target) {
+            return Ok((0, (target / AREA_SIZE + 1) * AREA_SIZE - self.place.target));
+        }
+        let leaf = match find_source(self.from, source, self.item)? {
+            Ok(leaf) => leaf,
+            Err(level) => return Ok((0, (source & !(span(level) - 1)) + span(level) - self.place.source)),
+        };
+        if leaf.node() == 0 {
+            return Ok((0, leaf.address() + span(leaf.level) - self.place.source));
+        }
+        let rest = ((1 << self.place.log2) - done).min(USER_END.saturating_sub(target));
+        if rest == 0 {
+            return Ok((0, 1 << self.place.log2));
+        }
+        let level = fitting_level(&leaf, source, target, rest);
+        if level == 0 && rest > PAGE_SIZE && !self.grant {
+            let (rights, pages) = map_row(&leaf, source, self.to, target, self.item, rest);
+            if pages > 0 {
+                return Ok((rights, done + pages * PAGE_SIZE));
+            }
+        }
+        let rights = self.page(leaf, level, (source, target), work)?;
+        Ok((rights, done + span(level)))
+    }
+
+    /// Maps one page; the leaf covers it.
+    fn page(&self, leaf: Leaf, level: u8, (source, target): (u64, u64), work: &mut Work) -> Result<u64, Stop> {
+        let rights = bits_rights(leaf.entry) & self.item.rights();
+        if rights & FPAGE_READ == 0 {
+            return Ok(0);
+        }
+        let physical = (leaf.entry & ADDRESS) + (source & (span(leaf.level) - 1));
+        let entry = physical | PRESENT | USER | large_bit(level) | leaf.entry & (PWT | PCD) | rights_bits(rights);
+        let (leaf, hole) = match self.clear_target(target, level, &leaf, entry, work)? {
+            Target::Done => return Ok(rights),
+            Target::Refused => return Ok(0),
+            Target::Empty(hole) => (leaf, hole),
+            // That may have taken the source away, if it had come from the target.
+            Target::Cleared => match find(self.from, source) {
+                Ok(leaf) => (leaf, walk(self.to, target, level)),
+                Err(_) => return Ok(0),
+            },
+        };
+        let node = leaf.node();
+        if node == 0 {
+            return Ok(0);
+        }
+        if !self.grant {
+            enter(self.to, hole, target, level, entry, node)?;
+            return Ok(rights);
+        }
+        if level < leaf.level {
+            split(node, work)?;
+            let piece = find(self.from, source).map_err(|_| Error::Invalid)?;
+            return self.page(piece, level, (source, target), work);
+        }
+        if rights != bits_rights(leaf.entry) {
+            // Nobody has more rights than whom it got them from.
+            reduce(node, false, rights, work)?;
+        }
+        let used = leaf.settled().entry & (ACCESSED | DIRTY);
+        let new = enter(self.to, hole, target, level, entry | used, 0)?;
+        Nodes.replace(node, new.node(), || work.climb_step());
+        remove(leaf);
+        Ok(rights)
+    }
+
+    /// Makes the target slot empty, unless it holds what is to be mapped.
+    fn clear_target(&self, at: u64, level: u8, source: &Leaf, entry: u64, work: &mut Work) -> Result<Target, Stop> {
+        let (table, found) = walk(self.to, at, level);
+        let leaf = Leaf { table, slot: slot(at, found), level: found, entry: entry_cell(table, slot(at, found)).get() };
+        let old = leaf.entry;
+        if old & PRESENT == 0 {
+            return Ok(Target::Empty((table, found)));
+        }
+        if found > 0 && old & LARGE == 0 {
+            // Smaller pages lie where a large one is to go.
+            unmap(self.to, &mut { at }, at + span(level), 0, true, work)?;
+            return Ok(Target::Cleared);
+        }
+        let node = leaf.node();
+        if node == 0 || node == source.node() {
+            return Ok(Target::Refused);
+        }
+        let same = found == level && old & ADDRESS == entry & ADDRESS && Nodes.parent(node) == source.node();
+        if same && !self.grant {
+            leaf.change(|old| raised(old, entry));
+            return Ok(Target::Done);
+        }
+        if is_below(source.node(), node, work) {
+            return Ok(Target::Refused);
+        }
+        revoke(node, true, work)?;
+        Ok(Target::Cleared)
+    }
+}
+
+/// The largest level at which a piece of `leaf` can be entered at `target`.
+fn fitting_level(leaf: &Leaf, source: u64, target: u64, rest: u64) -> u8 {
+    let mut level = leaf.level;
+    while level > 0 && ((source | target) & (span(level) - 1) != 0 || rest < span(level)) {
+        level -= 1;
+    }
+    level
+}
+
+/// The leaf to map from; sigma0's space is filled from physical memory on demand.
+fn find_source(from: Ref<Task>, address: u64, item: Fpage) -> Result<Result<Leaf, u8>, Stop> {
+    let hole = match find(from, address) {
+        Err(hole) if task::is_sigma0(from) => hole,
+        found => return Ok(found),
+    };
+    match physical_page(address, item.log2()) {
+        None if is_physical(address) => Ok(Err(0)),
+        None => Ok(Err(hole)),
+        Some(level) => {
+            // Not larger than what is empty: smaller pages may have been entered beside it.
+            let mut level = level.min(hole);
+            loop {
+                let base = address & !(span(level) - 1);
+                let entry = base | PRESENT | USER | WRITE | large_bit(level) | cache_bits(item.cache());
+                match enter(from, walk(from, base, level), base, level, entry, 0) {
+                    Ok(leaf) => return Ok(Ok(leaf)),
+                    Err(Error::Busy) => return Ok(Err(0)),
+                    Err(Error::NoMemory) => return Err(Error::NoMemory.into()),
+                    Err(_) if level > 0 => level -= 1,
+                    Err(error) => return Err(error.into()),
+                }
+            }
+        }
+    }
+}
+
+enum Target {
+    /// Free to be entered: where the walk for it ends.
+    Empty((u32, u8)),
+    /// Free now: something was taken away.
+    Cleared,
+    /// The same page is there already; its rights are right now.
+    Done,
+    /// What is there must stay.
+    Refused,
+}
+
+/// Whether `node` came from `ancestor`.
+fn is_below(mut node: Index, ancestor: Index, work: &mut Work) -> bool {
+    while node != 0 {
+        work.climb_step();
+        node = Nodes.parent(node);
+        if node == ancestor {
+            return true;
+        }
+    }
+    false
+}
+
+/// Whether an address lies in a task's kernel area.
+fn in_area(task: Ref<Task>, address: u64) -> bool {
+    task.area != 0 && address / AREA_SIZE == task.area / AREA_SIZE
+}
+
+/// Enters a page of the pool that user and kernel share, at an address in the kernel area.
+pub fn map_object(task: Ref<Task>, address: u64, physical: u64, write: bool) -> Result<(), Error> {
+    let table = table_for(task, walk(task, address, 0), address, 0)?;
+    let rights = if write { WRITE | NO_EXECUTE } else { NO_EXECUTE };
+    let cell = entry_cell(table, slot(address, 0));
+    debug_assert!(cell.get() & PRESENT == 0);
+    cell.set(physical | PRESENT | USER | KERNEL_OBJECT | rights);
+    POOL.page(table).count_entries(1);
+    POOL.page(table).fill(slot(address, 0), 1);
+    Ok(())
+}
+
+/// Gives a task a zeroed page in its kernel area: kernel address of it.
+pub fn add_object(task: Ref<Task>, offset: u64) -> Result<*mut u8, Error> {
+    poll();
+    let page = POOL.take_zeroed(task.account, Kind::Frame)?;
+    let mapped = map_object(task, task.area + offset, POOL.physical(page), true);
+    mapped.inspect_err(|_| POOL.free_page(page, Kind::Frame))?;
+    Ok(POOL.address(page))
+}
+
+/// Pool page of an object in a task's kernel area, if there is one.
+pub fn object_at(task: Ref<Task>, offset: u64) -> Option<u32> {
+    if task.area == 0 {
+        return None;
+    }
+    let leaf = find(task, task.area + offset).ok()?;
+    let physical = leaf.entry & ADDRESS;
+    (leaf.entry & KERNEL_OBJECT != 0 && POOL.contains(physical)).then(|| POOL.index_of(physical))
+}
+
+/// Takes a page of `add_object` back.
+pub fn remove_object(task: Ref<Task>, offset: u64) {
+    if let Ok(leaf) = find(task, task.area + offset) {
+        if leaf.entry & KERNEL_OBJECT != 0 {
+            drop_object(leaf);
+        }
+    }
+}
+
+fn drop_object(leaf: Leaf) {
+    let physical = leaf.change(|_| 0) & ADDRESS;
+    if POOL.contains(physical) {
+        POOL.free_page(POOL.index_of(physical), Kind::Frame);
+    }
+    POOL.page(leaf.table).count_entries(-1);
+    drop_if_empty(leaf.table);
+}
+
+/// Takes all user mappings of a task away, with what was derived from them. Interrupts are let in;
+/// the operation has to be restarted after `Restart`.
+pub fn clear(task: Ref<Task>) -> Result<(), Stop> {
+    unmap(task, &mut 0, 1 << SPACE_SHIFT, 0, true, &mut Work::default())
+}
+
+/// Gives back all of a space: mappings, kernel objects, tables. The task has no lthreads any more.
+pub fn free_all(task: Ref<Task>) {
+    leave_table(POOL.physical(task.root_table));
+    let (mut work, mut at) = (Work::default(), 0);
+    while let Some(leaf) = next_leaf(task, at, 1 << SPACE_SHIFT) {
+        at = leaf.address() + span(leaf.level);
+        match leaf.node() {
+            0 => drop_object(leaf),
+            // Interrupts are let in, but who asks for the processor waits for the end.
+            node => while revoke(node, true, &mut work).is_err() {},
+        }
+        work.charge_budget(PAGE_COST);
+    }
+    free_table(task.root_table);
+}
+
+/// Serves a page fault of sigma0: its space is physical memory. False if that is not to be had.
+pub fn fill_from_physical(sigma0: Ref<Task>, address: u64) -> bool {
+    let page = Fpage::memory(address, PAGE_SHIFT as u8, FPAGE_RWX);
+    address >> SPACE_SHIFT == 0 && matches!(find_source(sigma0, address, page), Ok(Ok(_)))
+}
+
+#[cfg(test)]
+#[path = "../../../tests/kernel/space.rs"]
+mod tests;

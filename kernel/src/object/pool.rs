@@ -1,0 +1,369 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The kernel's memory: a pool of pages fixed at boot, and accounts that pay for every page of it.
+//!
+//! An account takes whole pages; small objects come from pages that belong to one account, so one
+//! clan's use never fragments another's. The sum of all limits never exceeds the pool, therefore a
+//! page within a limit is always there. Owns the pages and what is recorded about each (`Page`);
+//! does not know what the objects are. Only exclusive code (lock.rs) uses it.
+
+use crate::arch::{direct, DIRECT};
+use crate::base::{Global, Ref};
+use crate::object::Task;
+use core::cell::Cell;
+use keel_abi::{call::*, Error};
+
+/// Bytes of a page.
+pub const PAGE: usize = keel_abi::fpage::PAGE_SIZE as usize;
+/// Object sizes; a bigger object takes a page.
+const CLASSES: [usize; 7] = [32, 64, 128, 256, 512, 1024, 2048];
+/// End of a chain of free objects in a page.
+const CHAIN_END: u16 = u16::MAX;
+
+/// What an account counts, for QUOTA_READ.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Tasks.
+    Task = ACCOUNT_TASKS as isize,
+    /// Lthreads.
+    Lthread = ACCOUNT_LTHREADS as isize,
+    /// Page tables.
+    Table = ACCOUNT_TABLES as isize,
+    /// Mapping nodes.
+    Node = ACCOUNT_NODES as isize,
+    /// Frame pages, UTCBs.
+    Frame = ACCOUNT_FRAMES as isize,
+    /// FPU and debug register states.
+    Fpu = ACCOUNT_FPUS as isize,
+    /// What belongs to one of the above: thread directories, places for mapping nodes, port grants.
+    Part = ACCOUNT_POOL_FREE as isize,
+}
+
+/// Entries of a page table that `Page::filled` has a bit for.
+pub(crate) const BLOCK: usize = PAGE / 8 / u64::BITS as usize;
+
+/// What is recorded about one page of the pool.
+pub struct Page {
+    pub(crate) next: Cell<u32>,
+    prev: Cell<u32>,
+    pub(crate) account: Cell<Option<Ref<Account>>>,
+    class: Cell<u8>,
+    in_use: Cell<u16>,
+    free: Cell<u16>,
+    /// Page table: the task whose space it is part of.
+    pub task: Cell<Option<Ref<Task>>>,
+    /// Page table: the first address that it covers.
+    pub base: Cell<u64>,
+    /// Page table: entries in use.
+    pub used: Cell<u16>,
+    /// Page table: level of its entries, 0 for 4 KB.
+    pub level: Cell<u8>,
+    /// Page table: the table above it; frame page: 1 bit for each frame that is bound.
+    pub parent: Cell<u32>,
+    /// Page table: a bit for each `BLOCK` entries one of which was in use since the table was made.
+    /// 0 in any other page.
+    pub(crate) filled: Cell<u64>,
+    /// Page table: where the nodes of each eighth of its entries lie, 0 if nowhere. Page with such
+    /// nodes: whose they are. Both as space.rs numbers them; all 0 in any other page.
+    pub groups: [Cell<u32>; 8],
+    /// Free page: it is all zero.
+    pub zero: Cell<bool>,
+}
+
+impl Page {
+    /// Page table: so many entries more are in use.
+    pub fn count_entries(&self, more: i16) {
+        self.used.set(self.used.get().wrapping_add_signed(more));
+    }
+
+    /// Page table: so many entries from this one on are in use now, at least one.
+    #[inline]
+    pub fn fill(&self, slot: usize, count: usize) {
+        let (first, last) = (slot / BLOCK, (slot + count - 1) / BLOCK % u64::BITS as usize);
+        self.filled.set(self.filled.get() | !0 << first & !0 >> (u64::BITS as usize - 1 - last));
+    }
+
+    /// Page table: the first entry from this one on that may be in use; the number of entries if
+    /// there is none.
+    pub fn next_filled(&self, slot: usize) -> usize {
+        slot.max((self.filled.get() & !0 << (slot / BLOCK)).trailing_zeros() as usize * BLOCK)
+    }
+
+    /// Page table: so many more of its entries are mappings that have a node.
+    pub fn count_mappings(&self, more: i16) {
+        self.count_entries(more);
+        self.account.get().iter().for_each(|account| account.count(Kind::Node, more as i64));
+    }
+}
+
+object! {
+    /// An account: how many pages may be used, and how many are.
+    pub struct Account const () {
+        /// Pages that may be used, less those moved to other accounts.
+        pub limit: Cell<u64> = Cell::new(0),
+        /// Pages in use.
+        pub used: Cell<u64> = Cell::new(0),
+        partial: [Cell<u32>; CLASSES.len()] = [const { Cell::new(0) }; CLASSES.len()],
+        counts: [Cell<u64>; ACCOUNT_WORDS as usize] = [const { Cell::new(0) }; ACCOUNT_WORDS as usize],
+    }
+}
+
+impl Account {
+    /// One of the ACCOUNT_* words.
+    pub fn word(&self, word: u64) -> u64 {
+        match word {
+            ACCOUNT_LIMIT => self.limit.get(),
+            ACCOUNT_USED => self.used.get(),
+            ACCOUNT_POOL_FREE => POOL.free_pages.get(),
+            _ => self.counts[word as usize].get(),
+        }
+    }
+
+    /// Moves `pages` of the limit to another account, if they are unused.
+    pub fn pass(&self, pages: u64, to: &Account) -> Result<(), Error> {
+        if self.limit.get() - self.used.get() < pages {
+            return Err(Error::NoMemory);
+        }
+        self.limit.set(self.limit.get() - pages);
+        to.limit.set(to.limit.get() + pages);
+        Ok(())
+    }
+
+    fn count(&self, kind: Kind, change: i64) {
+        let count = &self.counts[kind as usize];
+        count.set(count.get().wrapping_add_signed(change));
+    }
+}
+
+object! {
+    /// The pool. A page of it is named by its physical page number, so that its address is known
+    /// without a look here; 0 is none. It lies below 4 GB (`boot::choose_pool`).
+    pub struct Pool const () {
+        /// The first page: it holds records. Its own says that it is a table that covers no
+        /// address.
+        pub(crate) first: Cell<u32> = Cell::new(0),
+        pub(crate) count: Cell<u32> = Cell::new(0),
+        /// Where the record of page 0 would be.
+        records: Cell<*const Page> = Cell::new(core::ptr::null()),
+        pub(crate) free: Cell<u32> = Cell::new(0),
+        /// Pages in nobody's use.
+        pub free_pages: Cell<u64> = Cell::new(0),
+        /// The account that all others come from.
+        pub root: Account = Account::new(),
+    }
+}
+
+/// The one pool.
+pub static POOL: Global<Pool> = Global::new(Pool::new());
+
+impl Pool {
+    /// Takes the physical memory [start, end), page aligned, as the pool. Called once at boot.
+    ///
+    /// # Safety
+    /// The range is RAM in nobody's use, mapped by the direct map.
+    pub unsafe fn init(&self, start: u64, end: u64) {
+        let (first, count) = ((start / PAGE as u64) as u32, ((end - start) / PAGE as u64) as u32);
+        let records = (count as usize * size_of::<Page>()).div_ceil(PAGE);
+        self.first.set(first);
+        self.count.set(count);
+        self.records.set(direct(start).cast::<Page>().wrapping_sub(first as usize));
+        // SAFETY: the first `records` pages of the range hold a `Page` for each; all bits zero is
+        // valid.
+        unsafe { core::ptr::write_bytes(direct(start), 0, records * PAGE) };
+        for index in (first + records as u32..first + count).rev() {
+            self.page(index).next.set(self.free.replace(index));
+        }
+        self.page(first).base.set(u64::MAX);
+        self.free_pages.set(count as u64 - records as u64);
+        self.root.limit.set(count as u64 - records as u64);
+    }
+
+    /// The record of a page.
+    pub fn page(&self, index: u32) -> &Page {
+        debug_assert!(self.contains(self.physical(index)));
+        // SAFETY: each page of the pool has a record; indices come from the pool itself.
+        unsafe { &*self.records.get().wrapping_add(index as usize) }
+    }
+
+    /// Physical address of a page.
+    pub fn physical(&self, index: u32) -> u64 {
+        index as u64 * PAGE as u64
+    }
+
+    /// Kernel address of a page.
+    pub fn address(&self, index: u32) -> *mut u8 {
+        direct(self.physical(index))
+    }
+
+    /// A word of a page of words: a table of any kind. The processor writes accessed and dirty bits
+    /// in page tables.
+    pub fn word(&self, page: u32, index: usize) -> &'static Cell<u64> {
+        debug_assert!(index < PAGE / 8);
+        // SAFETY: inside the page, which its owner uses as words.
+        unsafe { &*self.address(page).cast::<Cell<u64>>().add(index) }
+    }
+
+    /// The page that holds a physical address, which lies in the pool.
+    pub fn index_of(&self, physical: u64) -> u32 {
+        (physical / PAGE as u64) as u32
+    }
+
+    /// Whether a physical address lies in the pool.
+    pub fn contains(&self, physical: u64) -> bool {
+        (physical / PAGE as u64).wrapping_sub(self.first.get() as u64) < self.count.get() as u64
+    }
+
+    /// A page for `account`, its content whatever it was.
+    pub fn alloc_page(&self, account: Ref<Account>, kind: Kind) -> Result<u32, Error> {
+        let index = self.take_raw(account)?;
+        self.page(index).zero.set(false);
+        account.count(kind, 1);
+        Ok(index)
+    }
+
+    /// A page for `account`, all zero.
+    pub fn take_zeroed(&self, account: Ref<Account>, kind: Kind) -> Result<u32, Error> {
+        let index = self.take_raw(account)?;
+        if !self.page(index).zero.take() {
+            // SAFETY: the page is ours alone.
+            unsafe { core::ptr::write_bytes(self.address(index).cast::<u64>(), 0, PAGE / 8) };
+        }
+        account.count(kind, 1);
+        Ok(index)
+    }
+
+    /// Gives back a page that `alloc_page` gave.
+    pub fn free_page(&self, index: u32, kind: Kind) {
+        if let Some(account) = self.page(index).account.get() {
+            account.count(kind, -1);
+        }
+        self.give_raw(index);
+    }
+
+    fn take_raw(&self, account: Ref<Account>) -> Result<u32, Error> {
+        if account.used.get() >= account.limit.get() || self.free.get() == 0 {
+            return Err(Error::NoMemory);
+        }
+        let index = self.free.get();
+        let page = self.page(index);
+        self.free.set(page.next.get());
+        self.free_pages.set(self.free_pages.get() - 1);
+        account.used.set(account.used.get() + 1);
+        page.account.set(Some(account));
+        page.task.set(None);
+        page.used.set(0);
+        page.parent.set(0);
+        Ok(index)
+    }
+
+    fn give_raw(&self, index: u32) {
+        let page = self.page(index);
+        if let Some(account) = page.account.take() {
+            account.used.set(account.used.get() - 1);
+        }
+        page.next.set(self.free.replace(index));
+        self.free_pages.set(self.free_pages.get() + 1);
+    }
+
+    /// Memory for an object of `size` bytes (at most 2048), aligned to the power of two above its
+    /// size; its content is whatever it was.
+    pub fn take(&self, account: Ref<Account>, size: usize, kind: Kind) -> Result<*mut u8, Error> {
+        let class = class_of(size);
+        let mut index = account.partial[class].get();
+        if index == 0 {
+            index = self.take_raw(account)?;
+            self.carve(index, class);
+            self.link_partial(account, class, index);
+        }
+        let page = self.page(index);
+        let object = self.address(index).wrapping_add(page.free.get() as usize * CLASSES[class]);
+        // SAFETY: a free object's first two bytes hold the next free one's number.
+        page.free.set(unsafe { object.cast::<u16>().read() });
+        page.in_use.set(page.in_use.get() + 1);
+        if page.free.get() == CHAIN_END {
+            self.unlink_partial(account, class, index);
+        }
+        account.count(kind, 1);
+        Ok(object)
+    }
+
+    /// Memory for an object, with the object in it.
+    pub fn make<T>(&self, account: Ref<Account>, kind: Kind, object: T) -> Result<Ref<T>, Error> {
+        let memory = self.take(account, size_of::<T>(), kind)?.cast::<T>();
+        // SAFETY: fresh memory, large enough and aligned to the power of two above its size.
+        unsafe {
+            memory.write(object);
+            Ok(Ref::new(memory))
+        }
+    }
+
+    /// Gives back an object of `take`.
+    ///
+    /// # Safety
+    /// `object` came from `take` with the same kind, and nothing refers to it any more.
+    pub unsafe fn give(&self, object: *mut u8, kind: Kind) {
+        let index = self.index_of(object as u64 - DIRECT);
+        let page = self.page(index);
+        let class = page.class.get() as usize;
+        let Some(account) = page.account.get() else { return };
+        account.count(kind, -1);
+        let was_full = page.free.get() == CHAIN_END;
+        // SAFETY: the object is the caller's to give.
+        unsafe { object.cast::<u16>().write(page.free.get()) };
+        page.free.set((object as usize % PAGE / CLASSES[class]) as u16);
+        page.in_use.set(page.in_use.get() - 1);
+        if was_full {
+            self.link_partial(account, class, index);
+        }
+        if page.in_use.get() == 0 {
+            self.unlink_partial(account, class, index);
+            self.give_raw(index);
+        }
+    }
+
+    fn carve(&self, index: u32, class: usize) {
+        let (page, size) = (self.page(index), CLASSES[class]);
+        let count = PAGE / size;
+        page.zero.set(false);
+        page.class.set(class as u8);
+        page.in_use.set(0);
+        page.free.set(0);
+        let mut object = self.address(index);
+        // SAFETY: inside the page, which is ours alone.
+        unsafe {
+            for next in 1..count as u16 {
+                object.cast::<u16>().write(next);
+                object = object.add(size);
+            }
+            object.cast::<u16>().write(CHAIN_END);
+        }
+    }
+
+    fn link_partial(&self, account: Ref<Account>, class: usize, index: u32) {
+        let first = account.partial[class].replace(index);
+        self.page(index).prev.set(0);
+        self.page(index).next.set(first);
+        if first != 0 {
+            self.page(first).prev.set(index);
+        }
+    }
+
+    fn unlink_partial(&self, account: Ref<Account>, class: usize, index: u32) {
+        let (next, prev) = (self.page(index).next.get(), self.page(index).prev.get());
+        match prev {
+            0 => account.partial[class].set(next),
+            _ => self.page(prev).next.set(next),
+        }
+        if next != 0 {
+            self.page(next).prev.set(prev);
+        }
+    }
+
+    /// The account that owns the whole pool.
+    pub fn root_account(&'static self) -> Ref<Account> {
+        Ref::to(&self.root)
+    }
+}
+
+fn class_of(size: usize) -> usize {
+    CLASSES.iter().position(|class| *class >= size).expect("objects are at most half a page")
+}

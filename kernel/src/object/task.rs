@@ -1,0 +1,371 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Tasks: the table of task numbers, who may use them, and a task's table of lthreads.
+//!
+//! A task number is inactive (somebody may create a task there) or has a `Task`. Owns the table and
+//! the tree of clans; spaces are space.rs's, creation and deletion tasks.rs's.
+
+use crate::base::{nospec::nospec, Global, Links, List, Ref};
+use crate::object::{clan::Member, io_space::IoSpace, thread, Account, Kind, Thread, POOL};
+use crate::percpu::preempt;
+use core::{cell::Cell, ops::Range};
+use keel_abi::{ids::*, Error, Id};
+
+/// List tag: the tasks of one clan.
+pub struct Clan;
+
+/// Lthread numbers whose slots lie in the task itself; most tasks have one lthread.
+const INLINE_LTHREADS: usize = 4;
+/// More lthread numbers come into use while less than one in so many of those in use is free.
+const FREE_SHARE: u16 = 5;
+/// Slots in a page of a thread directory.
+const DIRECTORY_SLOTS: usize = 512;
+/// Pages that a full thread directory has.
+pub(crate) const DIRECTORY_PAGES: usize = (1 << ID_LTHREAD_BITS) / DIRECTORY_SLOTS;
+/// Deepest nesting of clans that an id can tell.
+pub(crate) const MAX_NESTING: u8 = (1 << ID_NESTING_BITS) - 1;
+
+object! {
+    /// A task: an address space and its lthreads.
+    pub struct Task(plan: &Plan, version: u32, nesting: u8, account: Ref<Account>, root_table: u32) {
+        /// Its number.
+        pub number: u32 = plan.number,
+        /// The version with which its id and its first lthreads start.
+        pub version: u32 = version,
+        /// Its creator; `None` for sigma0 and the root task.
+        pub chief: Option<Ref<Task>> = plan.chief,
+        /// Depth in the tree of clans.
+        pub nesting: u8 = nesting,
+        /// The highest priority that it may give.
+        pub mcp: Cell<u8> = Cell::new(plan.mcp),
+        /// Who pays for its objects.
+        pub account: Ref<Account> = account,
+        /// Pool page of the top page table.
+        pub root_table: u32 = root_table,
+        /// The page table of small pages where the last walk ended, 0 if that is gone.
+        pub last_table: Cell<u32> = Cell::new(POOL.first.get()),
+        /// The same of pages of 2 MB.
+        pub last_upper: Cell<u32> = Cell::new(POOL.first.get()),
+        /// Base of the kernel area, 0 if it has none.
+        pub area: u64 = plan.area,
+        /// Its I/O ports, if it has any.
+        pub io: Cell<Option<Ref<IoSpace>>> = Cell::new(None),
+        /// Pool page of its timers, 0 if it has none.
+        pub timers: Cell<u32> = Cell::new(0),
+        /// The tasks that it created.
+        pub clan: List<Task, Clan> = List::new(),
+        siblings: Links<Task> = Links::new(),
+        /// Inactive numbers that it holds lie in here.
+        pub(crate) held: Cell<(u32, u32)> = Cell::new((u32::MAX, 0)),
+        pub(crate) max_version: Cell<u32> = Cell::new(version),
+        /// Slots of lthread numbers: 0 never used, odd: (last version << 1) | 1, else the thread's
+        /// address.
+        inline: [Cell<u64>; INLINE_LTHREADS] = [const { Cell::new(0) }; INLINE_LTHREADS],
+        /// Pool page that leads to the others' slots, 0 if there is none.
+        pub(crate) directory: Cell<u32> = Cell::new(0),
+        /// Lthreads that exist.
+        pub lthreads: Cell<u32> = Cell::new(0),
+        /// Lthread numbers below this are in use: a new lthread with any number gets one of them.
+        end: Cell<u16> = Cell::new(0),
+        /// Where the search for such a number begins.
+        cursor: Cell<u16> = Cell::new(0),
+    }
+}
+
+linked!(Task, Clan, siblings);
+
+impl Member for Ref<Task> {
+    fn chief(self) -> Option<Self> {
+        self.chief
+    }
+}
+
+impl Ref<Task> {
+    /// The id that names the task itself.
+    pub fn id(self) -> Id {
+        Id::thread(self.version, self.number, LTHREAD_TASK as u16, self.nesting)
+    }
+
+    fn slot(self, lthread: u16) -> Option<&'static Cell<u64>> {
+        if (lthread as usize) < INLINE_LTHREADS {
+            // SAFETY: a task outlives every use of its slots; the index is below their number.
+            return Some(unsafe { (*self.as_ptr()).inline.get_unchecked(nospec::<INLINE_LTHREADS>(lthread as usize)) });
+        }
+        if self.directory.get() == 0 {
+            return None;
+        }
+        let page = POOL.word(self.directory.get(), lthread as usize / DIRECTORY_SLOTS);
+        match page.get() {
+            0 => None,
+            page => Some(POOL.word(page as u32, lthread as usize % DIRECTORY_SLOTS)),
+        }
+    }
+
+    fn slot_or_new(self, lthread: u16) -> Result<&'static Cell<u64>, Error> {
+        if lthread as usize >= INLINE_LTHREADS {
+            if self.directory.get() == 0 {
+                self.directory.set(POOL.take_zeroed(self.account, Kind::Part)?);
+            }
+            let page = POOL.word(self.directory.get(), lthread as usize / DIRECTORY_SLOTS);
+            if page.get() == 0 {
+                page.set(POOL.take_zeroed(self.account, Kind::Part)? as u64);
+            }
+        }
+        self.slot(lthread).ok_or(Error::NoMemory)
+    }
+
+    /// The lthread of this number, whatever its version.
+    pub fn lthread(self, lthread: u16) -> Option<Ref<Thread>> {
+        let slot = self.slot(lthread)?.get();
+        // SAFETY: even and not zero: written by `install`, cleared by `vacate`.
+        (slot != 0 && slot & 1 == 0).then(|| unsafe { Ref::new(slot as *mut Thread) })
+    }
+
+    /// Whether a new lthread can have this number: it has no thread and its versions are not used
+    /// up.
+    fn is_free(self, lthread: u16) -> bool {
+        let used = self.slot(lthread).map_or(0, Cell::get);
+        used == 0 || used & 1 == 1 && used >> 1 < VERSION_MAX as u64
+    }
+
+    /// A free lthread number. The numbers in use are taken in turn: their versions are used evenly,
+    /// and since enough of them are free, the search takes constant time on average. Where versions
+    /// are used up, or all numbers are in use, it is a walk.
+    fn free_number(self) -> Result<u16, Error> {
+        let (from, end) = (self.cursor.get(), self.end.get());
+        let free = |number: &u16| {
+            pause(*number as u32);
+            self.is_free(*number)
+        };
+        let enough = end as usize >= INLINE_LTHREADS && self.lthreads.get() < (end - end / FREE_SHARE) as u32;
+        let known = if enough || end == LTHREAD_TASK as u16 { (from..end).chain(0..from).find(free) } else { None };
+        let number = known.or_else(|| (end..LTHREAD_TASK as u16).find(free)).ok_or(Error::NoMemory)?;
+        preempt::poll();
+        self.cursor.set(number + 1);
+        self.end.set(end.max(number + 1));
+        Ok(number)
+    }
+
+    /// Finds a number and a version for a new lthread (`LTHREAD_TASK`: any number).
+    pub fn reserve_lthread(self, wanted: u16) -> Result<Id, Error> {
+        let lthread = if wanted == LTHREAD_TASK as u16 { self.free_number()? } else { wanted };
+        let slot = self.slot_or_new(lthread)?;
+        let version = match slot.get() {
+            0 => self.version,
+            old if old & 1 == 1 => (old >> 1) as u32 + 1,
+            _ => return Err(Error::Busy),
+        };
+        if version > VERSION_MAX {
+            return Err(Error::Retired);
+        }
+        self.max_version.set(self.max_version.get().max(version));
+        Ok(Id::thread(version, self.number, lthread, self.nesting))
+    }
+
+    /// Enters a new thread under the id that `reserve_lthread` gave.
+    pub fn install(self, thread: Ref<Thread>) {
+        if let Some(slot) = self.slot(thread.id.lthread()) {
+            slot.set(thread.as_ptr() as u64);
+            self.lthreads.set(self.lthreads.get() + 1);
+        }
+    }
+
+    /// Takes a thread out of the table; its version stays used.
+    pub fn vacate(self, thread: Ref<Thread>) {
+        if let Some(slot) = self.slot(thread.id.lthread()) {
+            slot.set((thread.id.version() as u64) << 1 | 1);
+            self.lthreads.set(self.lthreads.get() - 1);
+        }
+    }
+
+    /// The first lthread with a number from `from` on. Interrupts are let in on the way.
+    pub fn next_lthread(self, from: u16) -> Option<Ref<Thread>> {
+        let mut number = from as usize;
+        while number < LTHREAD_TASK as usize {
+            pause(number as u32);
+            if number >= INLINE_LTHREADS && self.directory.get() == 0 {
+                return None;
+            }
+            if let Some(thread) = self.lthread(number as u16) {
+                return Some(thread);
+            }
+            number += match self.slot(number as u16) {
+                None => DIRECTORY_SLOTS - number % DIRECTORY_SLOTS,
+                Some(_) => 1,
+            };
+        }
+        None
+    }
+
+    /// `task`, if it is this one or of its clan.
+    pub fn controls(self, task: Ref<Task>) -> Result<Ref<Task>, Error> {
+        Some(task).filter(|task| *task == self || self.is_chief_of(*task)).ok_or(Error::Denied)
+    }
+
+    /// Whether it has an account for itself and its clan.
+    pub fn owns_account(self) -> bool {
+        self.account != account_of(self.chief)
+    }
+
+    /// Whether this task is `task`'s creator.
+    pub fn is_chief_of(self, task: Ref<Task>) -> bool {
+        task.chief == Some(self)
+    }
+}
+
+/// What stands at a task number.
+pub(crate) struct Entry {
+    pub(crate) task: Cell<Option<Ref<Task>>>,
+    pub(crate) version: Cell<u32>,
+    /// Number of the task that may use the number while it is inactive; 0: nobody.
+    holder: Cell<u32>,
+}
+
+/// Task numbers for which there is an entry; the rest of the 2^20 would need more table pages.
+pub const TASK_NUMBERS: usize = 1 << 16;
+
+static TABLE: Global<Cell<*const Entry>> = Global::new(Cell::new(core::ptr::null()));
+
+/// Bytes that the table of task numbers takes; boot.rs sets them aside.
+pub const TABLE_BYTES: usize = TASK_NUMBERS * size_of::<Entry>();
+
+/// Sets up the table in `memory`, which is zero, and gives all numbers to the root task.
+///
+/// # Safety
+/// `memory` has `TABLE_BYTES` bytes, zero, and stays allocated.
+pub unsafe fn init(memory: *mut u8) {
+    TABLE.set(memory.cast());
+    (TASK_FIRST_FREE as u32..TASK_NUMBERS as u32)
+        .filter_map(entry)
+        .for_each(|entry| entry.holder.set(TASK_ROOT as u32));
+}
+
+pub(crate) fn entry(number: u32) -> Option<&'static Entry> {
+    if number as usize >= TASK_NUMBERS {
+        return None;
+    }
+    // SAFETY: `init` made TASK_NUMBERS entries; all bits zero is an empty one.
+    Some(unsafe { &*TABLE.get().add(nospec::<TASK_NUMBERS>(number as usize)) })
+}
+
+/// Numbers between two looks for interrupts in a walk over many.
+const POLL_INTERVAL: u32 = 64;
+
+/// Whether `holds` for all of these numbers, up to the first for which it does not. Interrupts are
+/// let in on the way.
+fn all_numbers(mut numbers: Range<u32>, mut holds: impl FnMut(&Entry) -> bool) -> bool {
+    numbers.all(|number| {
+        pause(number);
+        entry(number).is_some_and(&mut holds)
+    })
+}
+
+/// Lets interrupts in at some of the numbers of a walk.
+fn pause(number: u32) {
+    if number % POLL_INTERVAL == 0 {
+        preempt::poll();
+    }
+}
+
+/// Looks at every task that is active, from clan to clan: most numbers are not. Interrupts are let
+/// in on the way.
+pub fn for_each(mut look: impl FnMut(Ref<Task>)) {
+    for top in [TASK_SIGMA0 as u32, TASK_ROOT as u32] {
+        let mut next = at(top);
+        while let Some(task) = next {
+            look(task);
+            preempt::poll();
+            next = task.clan.first().or_else(|| behind(task, None));
+        }
+    }
+}
+
+/// The task behind another one and its clan, in the same clan or an outer one within `top`.
+pub(crate) fn behind(mut task: Ref<Task>, top: Option<Ref<Task>>) -> Option<Ref<Task>> {
+    loop {
+        if Some(task) == top {
+            return None;
+        }
+        let chief = task.chief?;
+        match chief.clan.next(task) {
+            None => task = chief,
+            next => return next,
+        }
+    }
+}
+
+/// The task at a number.
+pub fn at(number: u32) -> Option<Ref<Task>> {
+    entry(number)?.task.get()
+}
+
+/// The task that an id names: its own id, or that of any of its lthreads.
+pub fn find(id: Id) -> Option<Ref<Task>> {
+    if id.lthread() == LTHREAD_TASK as u16 {
+        return at(id.task()).filter(|task| task.version == id.version());
+    }
+    thread::find(id).map(|thread| thread.task)
+}
+
+/// Whether a task is sigma0.
+pub fn is_sigma0(task: Ref<Task>) -> bool {
+    task.number == TASK_SIGMA0 as u32
+}
+
+/// What `create` needs to know.
+pub struct Plan {
+    /// Task number.
+    pub number: u32,
+    /// Creator.
+    pub chief: Option<Ref<Task>>,
+    /// Maximum controlled priority.
+    pub mcp: u8,
+    /// Pages of an account of its own; `TASK_SHARED_QUOTA`: the chief's.
+    pub quota: u64,
+    /// Base of the kernel area, 0: none.
+    pub area: u64,
+}
+
+/// The account that pays for what a chief's tasks have none of their own for.
+pub fn account_of(chief: Option<Ref<Task>>) -> Ref<Account> {
+    chief.map_or(POOL.root_account(), |chief| chief.account)
+}
+
+/// A task in the clan of `top`, at any depth, that has no clan itself; `top` if it has none.
+pub fn innermost(mut top: Ref<Task>) -> Ref<Task> {
+    while let Some(inner) = top.clan.first() {
+        top = inner;
+    }
+    top
+}
+
+/// Whether `task` may create a task at the inactive number.
+pub fn may_create(task: Ref<Task>, number: u32) -> bool {
+    entry(number).is_some_and(|entry| entry.holder.get() == task.number)
+}
+
+/// What `giver` holds of these numbers goes to `taker`.
+pub(crate) fn pass_numbers(giver: Ref<Task>, numbers: Range<u32>, taker: Ref<Task>) {
+    let (first, end) = taker.held.get();
+    taker.held.set((first.min(numbers.start), end.max(numbers.end)));
+    all_numbers(numbers, |entry| {
+        if entry.holder.get() == giver.number {
+            entry.holder.set(taker.number);
+        }
+        true
+    });
+}
+
+/// Hands `count` inactive numbers from `first` on from `giver` to `taker`.
+pub fn hand_over(giver: Ref<Task>, first: u32, count: u32, taker: Ref<Task>) -> Result<(), Error> {
+    let end = first.checked_add(count).filter(|end| *end as usize <= TASK_NUMBERS).ok_or(Error::Invalid)?;
+    let free = |entry: &Entry| entry.holder.get() == giver.number && entry.task.get().is_none();
+    if first < TASK_FIRST_FREE as u32 || !all_numbers(first..end, free) {
+        return Err(Error::Denied);
+    }
+    pass_numbers(giver, first..end, taker);
+    Ok(())
+}
+
+#[cfg(test)]
+#[path = "../../../tests/kernel/task.rs"]
+mod tests;

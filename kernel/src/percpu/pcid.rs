@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Pcids of translations (PCID): a processor that comes back to a space finds those that it had.
+//!
+//! Whoever changes a space makes all processors forget it that are not in it, or drops what they
+//! hold of it (`paging`).
+
+use core::cell::Cell;
+use keel_abi::fpage::PAGE_SHIFT;
+
+/// CR3, when written: the translations with this tag are kept.
+pub const NOFLUSH: u64 = 1 << 63;
+/// Spaces whose translations a processor keeps at most. A space has the same tag everywhere, and
+/// two spaces that have the same one displace each other.
+const PCIDS: usize = 512;
+
+/// The top tables of the spaces whose translations a processor may hold, by their tags (PCID, from
+/// 1 on).
+pub struct Pcids {
+    on: Cell<bool>,
+    roots: [Cell<u64>; PCIDS],
+}
+
+impl Pcids {
+    /// Where the top tables stand, for fast.s, which enters spaces too.
+    pub const ROOTS: usize = core::mem::offset_of!(Pcids, roots);
+    /// From a page number to the tag's place.
+    pub const MASK: usize = PCIDS - 1;
+
+    /// Nothing is tagged.
+    pub const fn new() -> Pcids {
+        Pcids { on: Cell::new(false), roots: [const { Cell::new(0) }; PCIDS] }
+    }
+
+    /// Translations are tagged from now on.
+    pub fn begin(&self) {
+        self.on.set(true);
+    }
+
+    /// Whether translations are tagged.
+    pub fn are_used(&self) -> bool {
+        self.on.get()
+    }
+
+    fn place(root: u64) -> usize {
+        (root >> PAGE_SHIFT) as usize & Pcids::MASK
+    }
+
+    /// The tag of a space whose translations may be held.
+    pub fn of(&self, root: u64) -> Option<u64> {
+        let place = Pcids::place(root);
+        (self.on.get() && self.roots[place].get() == root).then_some(place as u64 + 1)
+    }
+
+    /// When the processor comes back to the space it begins without translations.
+    pub fn forget(&self, root: u64) {
+        if self.of(root).is_some() {
+            self.roots[Pcids::place(root)].set(0);
+        }
+    }
+
+    /// What to load into CR3 for a space.
+    pub fn enter(&self, root: u64) -> u64 {
+        let place = Pcids::place(root);
+        let keep = if self.roots[place].replace(root) == root { NOFLUSH } else { 0 };
+        root | (place as u64 + 1) | keep
+    }
+}
+
+#[cfg(test)]
+#[path = "../../../tests/kernel/pcid.rs"]
+mod tests;

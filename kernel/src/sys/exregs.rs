@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! lthread_ex_regs: creates, changes, stops and deletes an lthread of the caller's task or clan.
+//!
+//! All CPU locks are held and interrupts are off, except in `exchange_fpu_fast`, which fast.s
+//! calls on a uniprocessor. First everything is checked, and memory is allocated; then the changes
+//! are made, which cannot fail. The arguments are in a record in the caller's UTCB, which another
+//! thread of the task may change at any time: what matters is read once, or checked again.
+
+use crate::arch::{cpu, fpu, tables};
+use crate::ipc::{fault, ipc};
+use crate::mm::{space::Stop, umem};
+use crate::object::{task, thread, thread::*};
+use crate::sys::lthreads::{bind, frame_at, has_frame};
+use crate::sys::{lthreads, syscall::end};
+use crate::{base::Ref, sched};
+use core::cell::Cell;
+use keel_abi::call::{DISPATCH_OFF, DISPATCH_ON, FRAME_NONE};
+use keel_abi::fpage::{PAGE_SIZE, SPACE_SHIFT};
+use keel_abi::word::{copy, Word};
+use keel_abi::{memory::*, Error, Id};
+
+/// Operations on the FPU state.
+const OF_FPU: u64 = EX_FPU_GET | EX_FPU_SET | EX_FPU_RESET;
+/// Operations that exchange no registers.
+const WITHOUT_REGISTERS: u64 = EX_TRIGGER | EX_CANCEL | EX_START | EX_DELETE | OF_FPU;
+/// Operations on debug registers and TLS descriptors, which few threads have.
+const OF_DEBUG_TLS: u64 = EX_DEBUG_GET | EX_DEBUG_SET | EX_TLS;
+
+/// The lthread_ex_regs system call of the current thread. Its result is in its frame, unless it
+/// deleted itself.
+pub fn call(caller: Ref<Thread>) -> Result<(), Stop> {
+    match operate(caller) {
+        Ok(true) => end(caller, Ok(())),
+        // The caller deleted itself.
+        Ok(false) => Ok(()),
+        Err(error) => end(caller, Err(error.into())),
+    }
+}
+
+/// Executes the call. Returns false if the caller deleted itself: then it has no frame any more.
+fn operate(caller: Ref<Thread>) -> Result<bool, Error> {
+    let frame = caller.frame();
+    let (id, mask) = (Id(frame.di.get()), frame.si.get());
+    if mask & !EX_ALL != 0 {
+        return Err(Error::Invalid);
+    }
+    let record = caller.utcb().ok_or(Error::Invalid)?.ex_regs();
+    if mask & EX_CREATE != 0 {
+        let thread = create(caller, id, mask, record)?;
+        frame.di.set(thread.id.0);
+        return Ok(true);
+    }
+    let thread = target(caller, id)?;
+    if mask & EX_DELETE != 0 {
+        return Ok(!lthreads::delete(thread));
+    }
+    let rebinding = check(caller, thread, mask, record)?;
+    frame.di.set(thread.id.0);
+    apply(thread, mask, record, rebinding);
+    Ok(true)
+}
+
+/// Returns the lthread that an id names, if the caller may change it (`thread::controlled`).
+/// Version 0 names the thread that exists. Errors: NoPartner, Denied.
+fn target(caller: Ref<Thread>, id: Id) -> Result<Ref<Thread>, Error> {
+    let thread = task::at(id.task()).and_then(|task| task.lthread(id.lthread()));
+    let thread = thread.filter(|thread| id.version() == 0 || thread.id == id).ok_or(Error::NoPartner)?;
+    thread::controlled(caller, thread)
+}
+
+/// Creates a thread in the caller's task or clan, with the caller's pager and handler unless
+/// others are given, and starts it if asked to. Errors: Invalid, NoPartner, Denied, Busy, or no
+/// memory.
+fn create(caller: Ref<Thread>, id: Id, mask: u64, record: &SharedExRegs) -> Result<Ref<Thread>, Error> {
+    const NATIVE: u64 = EX_CREATE | EX_START | EX_IP | EX_SP | EX_ARGUMENT | EX_PAGER | EX_HANDLER | EX_PREEMPTER;
+    const ALLOWED: u64 = NATIVE | EX_ALIEN | EX_FRAME;
+    if mask & !ALLOWED != 0 || (mask & EX_ALIEN != 0) != (mask & EX_FRAME != 0) {
+        return Err(Error::Invalid);
+    }
+    // Version 0 names the task that exists.
+    let task = task::at(id.task()).filter(|task| id.version() == 0 || task.version == id.version());
+    let task = caller.task.controls(task.ok_or(Error::NoPartner)?)?;
+    let frame = if mask & EX_FRAME != 0 { Some(frame_at(caller.task, record.frame.get())?) } else { None };
+    let priority = caller.priority.get().min(task.mcp.get());
+    let plan = Plan { lthread: id.lthread(), frame, priority, pager: caller.pager.get() };
+    let thread = lthreads::create(task, &plan)?;
+    thread.handler.set(caller.handler.get());
+    set_registers(thread, mask, record);
+    if mask & EX_START != 0 {
+        sched::wake(thread);
+    }
+    Ok(thread)
+}
+
+/// `Some(Some(frame))`: bind this frame; `Some(None)`: unbind the old one; `None`: no change.
+type Rebinding = Option<Option<BoundFrame>>;
+
+/// Checks everything that `apply` relies on, and allocates what it needs. Returns the frame to
+/// bind.
+fn check(caller: Ref<Thread>, thread: Ref<Thread>, mask: u64, record: &SharedExRegs) -> Result<Rebinding, Error> {
+    if mask & EX_PREEMPTER != 0 && thread.priority.get() > caller.task.mcp.get() {
+        return Err(Error::Denied);
+    }
+    let stopped = matches!(thread.state.get(), State::Inactive | State::Faulted);
+    if mask & EX_ALIEN != 0 || mask & EX_FRAME != 0 && (!thread.has(ALIEN) || !stopped) {
+        return Err(Error::Invalid);
+    }
+    let (calls, no_entry) = (record.dispatch.get(), !thread.has(ALIEN));
+    if mask & EX_DISPATCH != 0 && calls > DISPATCH_ON && (no_entry || calls < PAGE_SIZE || calls >> SPACE_SHIFT != 0) {
+        return Err(Error::Invalid);
+    }
+    let frame = match (mask & EX_FRAME, record.frame.get()) {
+        (0, _) => None,
+        (_, FRAME_NONE) => Some(None),
+        (_, index) if has_frame(thread, caller.task, index) => None,
+        (_, index) => Some(Some(frame_at(caller.task, index)?)),
+    };
+    if mask & EX_START != 0 && thread.has(ALIEN) {
+        let bound = thread.frame_index.get() as u64 != FRAME_NONE;
+        if !frame.map_or(bound, |frame| frame.is_some()) {
+            return Err(Error::Invalid);
+        }
+    }
+    if mask & OF_DEBUG_TLS != 0 {
+        check_debug_tls(thread, mask, record)?;
+    }
+    // Last, because it takes effect at once: if it fails, nothing else was done.
+    exchange_fpu(caller, thread, mask, record)?;
+    Ok(frame)
+}
+
+/// Makes the changes that `check` has checked; it cannot fail. If the thread runs on another CPU, a
+/// write-back comes first, so that its registers are in its frame.
+fn apply(thread: Ref<Thread>, mask: u64, record: &SharedExRegs, frame: Rebinding) {
+    if mask & !EX_START != 0 {
+        cpu::write_back_elsewhere(thread);
+    }
+    if let Some(frame) = frame {
+        bind(thread, frame);
+    }
+    if mask & EX_CANCEL != 0 {
+        ipc::cancel(thread);
+    }
+    if mask & OF_DEBUG_TLS != 0 {
+        exchange_debug_tls(thread, mask, record);
+    }
+    if mask & !WITHOUT_REGISTERS != 0 {
+        record.state.set(thread.state.get() as u64);
+        set_registers(thread, mask, record);
+    }
+    if mask & EX_DISPATCH != 0 {
+        // The record is user memory, and may have changed since it was checked. The mask makes any
+        // value a user address.
+        let calls = record.dispatch.get() & ((1 << SPACE_SHIFT) - 1);
+        record.dispatch.set(thread.dispatch.replace(calls));
+        thread.put(DISPATCHED, thread.has(ALIEN) == (calls != DISPATCH_OFF));
+    }
+    if mask & EX_START != 0 && matches!(thread.state.get(), State::Inactive | State::Faulted) {
+        ipc::leave_fault(thread);
+        sched::wake(thread);
+    }
+    if mask & EX_TRIGGER != 0 {
+        thread.set(TRIGGERED);
+        fault::leave_pager(thread);
+    }
+}
+
+/// Exchanges the registers and ids that `mask` names; the record gets the old values of all. The
+/// thread's registers are in its frame.
+fn set_registers(thread: Ref<Thread>, mask: u64, record: &SharedExRegs) {
+    let frame = thread.frame();
+    let exchange = |bit: u64, value: &Word, register: &Word| {
+        let old = register.get();
+        if mask & bit != 0 {
+            register.set(value.get());
+        }
+        value.set(old);
+    };
+    let exchange_id = |bit: u64, value: &Word, id: &Cell<Id>| {
+        let old = id.get();
+        if mask & bit != 0 {
+            id.set(Id(value.get()));
+        }
+        value.set(old.0);
+    };
+    exchange(EX_IP, &record.ip, &frame.ip);
+    if mask & EX_IP != 0 {
+        sched::redirect(thread);
+    }
+    thread.put(BAD_IP, !thread.has(ALIEN) && frame.ip.get() >> SPACE_SHIFT != 0);
+    exchange(EX_SP, &record.sp, &frame.sp);
+    if mask & (EX_IP | EX_SP | EX_ARGUMENT) != 0 {
+        thread.found.set(0);
+    }
+    if mask & EX_ARGUMENT != 0 {
+        frame.di.set(record.argument.get());
+    }
+    exchange_id(EX_PAGER, &record.pager, &thread.pager);
+    exchange_id(EX_HANDLER, &record.handler, &thread.handler);
+    let wanted = Id(record.preempter.replace(thread.preempter.get().0));
+    if mask & EX_PREEMPTER != 0 {
+        fault::set_preempter(thread, wanted);
+    }
+    mark_cross_clan_handler(thread);
+    record.frame.set(thread.frame_index.get() as u64);
+}
+
+/// The fast path of a call that is about an FPU state alone: fast.s calls it, on a uniprocessor,
+/// with the caller's registers saved. Returns false if the slow path must serve the call: then
+/// nothing was done, or only what the slow path does again.
+pub extern "C" fn exchange_fpu_fast(caller: Ref<Thread>, thread: Ref<Thread>, mask: u64) -> bool {
+    let may = mask & !OF_FPU == 0 && thread.fpu.get().is_some() && thread::controlled(caller, thread).is_ok();
+    may && caller.utcb().is_some_and(|utcb| exchange_fpu(caller, thread, mask, utcb.ex_regs()).is_ok())
+}
+
+/// Reads, writes or resets the FPU state of a thread. Errors: Invalid, or no memory.
+fn exchange_fpu(caller: Ref<Thread>, thread: Ref<Thread>, mask: u64, record: &SharedExRegs) -> Result<(), Error> {
+    if mask & (EX_FPU_GET | EX_FPU_SET) != 0 {
+        fpu_buffer(caller, thread, mask, record)?;
+    }
+    if mask & EX_FPU_RESET != 0 {
+        fpu::reset(thread);
+    }
+    Ok(())
+}
+
+/// Copies the FPU state to or from the caller's buffer, which must be mapped, large enough and
+/// aligned to 64 bytes. Error: Invalid.
+fn fpu_buffer(caller: Ref<Thread>, thread: Ref<Thread>, mask: u64, record: &SharedExRegs) -> Result<(), Error> {
+    let (address, size) = (record.fpu.get(), fpu::size() as u64);
+    if address % 64 != 0 || record.fpu_size.get() < size {
+        return Err(Error::Invalid);
+    }
+    let buffer = umem::words(caller.task, address, size, mask & EX_FPU_GET != 0)?;
+    if mask & EX_FPU_GET != 0 {
+        fpu::copy_out(thread, buffer);
+    }
+    if mask & EX_FPU_SET != 0 {
+        fpu::copy_in(thread, buffer)?;
+    }
+    record.fpu_size.set(size);
+    Ok(())
+}
+
+/// Checks debug registers and TLS descriptors that are to be written, and allocates memory for
+/// them.
+fn check_debug_tls(thread: Ref<Thread>, mask: u64, record: &SharedExRegs) -> Result<(), Error> {
+    if mask & EX_DEBUG_SET != 0 && !fpu::is_valid_debug(&record.debug) {
+        return Err(Error::Invalid);
+    }
+    if mask & EX_TLS != 0 && !record.tls.iter().all(|descriptor| tables::is_user_descriptor(descriptor.get())) {
+        return Err(Error::Invalid);
+    }
+    fpu::debug_tls_of(thread).map(|_| ())
+}
+
+/// Writes and reads debug registers and TLS descriptors, after `check_debug_tls`. It cannot fail.
+fn exchange_debug_tls(thread: Ref<Thread>, mask: u64, record: &SharedExRegs) {
+    let Some(state) = thread.extra.get() else { return };
+    if mask & EX_DEBUG_SET != 0 {
+        copy(&record.debug, &state.debug);
+    }
+    if mask & EX_DEBUG_GET != 0 {
+        copy(&state.debug, &record.debug);
+    }
+    if mask & EX_TLS != 0 {
+        copy(&record.tls, &state.tls);
+    }
+    // The record is user memory, and may have changed since it was checked: the copy is checked
+    // again, and cleared if it is not valid.
+    let descriptors = state.tls.iter().all(|descriptor| tables::is_user_descriptor(descriptor.get()));
+    if !descriptors || !fpu::is_valid_debug(&state.debug) {
+        state.debug.iter().chain(&state.tls).for_each(|word| word.set(0));
+    }
+    fpu::debug_tls_changed(thread);
+}

@@ -1,0 +1,291 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The seven system calls: decode, dispatch, encode. docs/abi.md lists their registers.
+//!
+//! All CPU locks are held and interrupts are off; long operations have preemption points. `caller`
+//! is the current thread, whose registers are in its frame. A call that is preempted returns
+//! `Stop::Restart`, and the caller executes the `syscall` instruction again when it next runs.
+
+use crate::arch::{self, cpu};
+use crate::ipc::{fault, ipc};
+use crate::mm::space::{Stop, Work};
+use crate::mm::{io, space};
+use crate::object::thread::{State, MIGRATING};
+use crate::object::{task, thread, Task, Thread};
+use crate::sys::{exregs, lthreads, tasks};
+use crate::{base::Ref, percpu::preempt, sched};
+use keel_abi::{call::*, fpage::*, ids::*, memory::MAX_RANGES, Error, Fpage, Id, Side, Status};
+
+/// Length of the `syscall` instruction: to restart a call, the ip is set back by that.
+const INSTRUCTION: u64 = 2;
+
+/// Serves a system call instruction on the slow path. The result is in the caller's frame.
+pub fn enter(caller: Ref<Thread>) {
+    crate::debugger::trace::call(caller);
+    let asked = caller.frame().orig_ax.get();
+    if caller.has(thread::ALIEN | thread::DISPATCHED) {
+        // If an unmap was preempted before its calls became messages, the handler gets that call,
+        // and no later unmap may use its progress.
+        caller.found.set(0);
+        fault::handlers_call(caller);
+        return;
+    }
+    let result = match asked & CALL_MASK {
+        CALL_IPC => ipc::call(caller),
+        CALL_ID_NEAREST => end(caller, id_nearest(caller)),
+        CALL_FPAGE_UNMAP => end(caller, fpage_unmap(caller)),
+        CALL_THREAD_SWITCH => end(caller, thread_switch(caller)),
+        CALL_THREAD_SCHEDULE => end(caller, thread_schedule(caller)),
+        CALL_LTHREAD_EX_REGS => exregs::call(caller),
+        CALL_TASK_NEW => task_new(caller),
+        _ => end(caller, Err(Error::Invalid.into())),
+    };
+    if result == Err(Stop::Restart) {
+        let frame = caller.frame();
+        frame.ax.set(asked);
+        frame.ip.set(frame.ip.get() - INSTRUCTION);
+    }
+}
+
+/// Encodes the result of a call that does not block. The upper bits of eax must be zero in these
+/// calls.
+pub fn end(caller: Ref<Thread>, result: Result<(), Stop>) -> Result<(), Stop> {
+    let status = match result {
+        Err(Stop::Restart) => return result,
+        Ok(()) => Status::OK,
+        Err(Stop::Failed(error)) => Status::error(Side::Call, error),
+    };
+    caller.frame().ax.set(status.0);
+    Ok(())
+}
+
+/// id_nearest: returns the thread that receives a message to the destination, and its relation;
+/// for nil the caller's own id.
+fn id_nearest(caller: Ref<Thread>) -> Result<(), Stop> {
+    let frame = caller.frame();
+    let destination = Id(frame.di.get());
+    frame.si.set(NEAREST_SAME_CLAN);
+    if destination == Id::NIL {
+        frame.di.set(caller.id.0);
+    } else if !destination.is_source() {
+        let (thread, relation) = ipc::nearest(caller, thread::find(destination).ok_or(Error::NoPartner)?)?;
+        frame.di.set(thread.id.0);
+        frame.si.set(relation);
+    }
+    Ok(())
+}
+
+/// Returns the task of an id, if it is the caller's task or one of its clan. Errors: NoPartner,
+/// Denied.
+fn controlled_task(caller: Ref<Thread>, id: Id) -> Result<Ref<Task>, Error> {
+    caller.task.controls(task::find(id).ok_or(Error::NoPartner)?)
+}
+
+/// fpage_unmap: an fpage of the caller's task, or ranges of a task in its clan. Preemptible: the
+/// progress and the state found so far are kept in `Thread::found` while the call is restarted.
+fn fpage_unmap(caller: Ref<Thread>) -> Result<(), Stop> {
+    let frame = caller.frame();
+    let (mut work, range, mut at) = Work::resume(caller.found.take());
+    let (fpage, flags) = (Fpage(frame.di.get()), frame.si.get());
+    if flags & !(UNMAP_RIGHTS | UNMAP_FLUSH | UNMAP_TASK | UNMAP_MOVE) != 0
+        || flags & UNMAP_MOVE != 0 && (flags & UNMAP_TASK == 0 || frame.r8.get() != 1)
+    {
+        return Err(Error::Invalid.into());
+    }
+    if flags & UNMAP_TASK != 0 {
+        return unmap_ranges(caller, work, (range, at));
+    }
+    if !fpage.is_valid() {
+        return Err(Error::Invalid.into());
+    }
+    let itself = flags & UNMAP_FLUSH != 0;
+    if fpage.is_io() {
+        let mut word = (at / PAGE_SIZE) as usize;
+        let done = io::unmap(caller.task, &mut word, (fpage.port(), fpage.log2()), itself, &mut work);
+        return report_state(caller, done, work.keep(0, word as u64 * PAGE_SIZE));
+    }
+    at = at.max(fpage.base());
+    let keep = FPAGE_RWX & !flags & if flags & FPAGE_READ != 0 { 0 } else { FPAGE_RWX };
+    let done = space::unmap(caller.task, &mut at, fpage.base() + fpage.size(), keep, itself, &mut work);
+    report_state(caller, done, work.keep(0, at))
+}
+
+/// Unmaps the ranges of the caller's record, from `place` on: the number of a range, and an
+/// address in it. The record is read again after a restart.
+fn unmap_ranges(caller: Ref<Thread>, mut work: Work, place: (usize, u64)) -> Result<(), Stop> {
+    let frame = caller.frame();
+    let task = controlled_task(caller, Id(frame.dx.get()))?;
+    let (count, utcb) = (frame.r8.get(), caller.utcb().ok_or(Error::Invalid)?);
+    if count > MAX_RANGES {
+        return Err(Error::Invalid.into());
+    }
+    let mut at = place.1;
+    for (range, pair) in utcb.record.chunks_exact(2).take(count as usize).enumerate().skip(place.0) {
+        let (address, pages) = (pair[0].get(), pair[1].get());
+        let start = address & !(PAGE_SIZE - 1);
+        let end = pages.checked_mul(PAGE_SIZE).and_then(|size| start.checked_add(size)).ok_or(Error::Invalid)?;
+        if end > 1 << SPACE_SHIFT || address & (PAGE_SIZE - 1) & !FPAGE_RWX != 0 {
+            return Err(Error::Invalid.into());
+        }
+        if frame.si.get() & UNMAP_MOVE != 0 && move_table(task, (start, end), frame.r9.get(), place == (0, 0))? {
+            break;
+        }
+        at = at.max(start);
+        let done = space::unmap(task, &mut at, end, address & FPAGE_RWX, true, &mut work);
+        if done.is_err() {
+            return report_state(caller, done, work.keep(range, at));
+        }
+        at = 0;
+    }
+    report_state(caller, Ok(()), work.keep(0, 0))
+}
+
+/// Moves the page table of the only range of an unmap (UNMAP_MOVE), unless the call was restarted.
+/// Returns false if the range must be unmapped instead. Error: Invalid.
+fn move_table(task: Ref<Task>, (start, end): (u64, u64), to: u64, begins: bool) -> Result<bool, Error> {
+    if end - start != space::TABLE || (start | to) % space::TABLE != 0 || to > USER_END {
+        return Err(Error::Invalid);
+    }
+    Ok(begins && space::move_table(task, start, to))
+}
+
+/// Ends an unmap: returns the page state found to the caller, or, if the call is restarted, keeps
+/// progress and state (`kept`, made by `Work::keep`).
+fn report_state(caller: Ref<Thread>, done: Result<(), Stop>, kept: u64) -> Result<(), Stop> {
+    match done {
+        Ok(()) => caller.frame().di.set(Work::resume(kept).0.state()),
+        Err(Stop::Restart) => caller.found.set(kept),
+        Err(Stop::Failed(_)) => {}
+    }
+    done
+}
+
+/// thread_switch: donates the CPU to a thread, or yields (nil).
+fn thread_switch(caller: Ref<Thread>) -> Result<(), Stop> {
+    let to = match Id(caller.frame().di.get()) {
+        Id::NIL => None,
+        id => Some(thread::find(id).ok_or(Error::NoPartner)?),
+    };
+    sched::switch_to(to);
+    Ok(())
+}
+
+/// thread_schedule: returns a thread's scheduling parameters and state, and sets those that the
+/// mask names. Everything is checked before anything is set. Errors: NoPartner, Denied, Invalid.
+fn thread_schedule(caller: Ref<Thread>) -> Result<(), Stop> {
+    const MASK: u64 = SCHEDULE_PRIORITY | SCHEDULE_SLICE | SCHEDULE_PREEMPTER | SCHEDULE_PROCESSOR;
+    let frame = caller.frame();
+    let thread = thread::controlled(caller, thread::find(Id(frame.di.get())).ok_or(Error::NoPartner)?)?;
+    let (mask, priority, slice) = (frame.si.get(), frame.dx.get(), frame.r8.get());
+    if mask & !MASK != 0 || mask & SCHEDULE_PRIORITY != 0 && priority >= PRIORITIES {
+        return Err(Error::Invalid.into());
+    }
+    let (preempter, processor) = (Id(frame.r9.get()), frame.r10.get());
+    if mask & SCHEDULE_PROCESSOR != 0 && processor >= cpu::count() as u64 {
+        return Err(Error::Invalid.into());
+    }
+    let limit = caller.task.mcp.get();
+    let sets_priority = mask & SCHEDULE_PRIORITY != 0;
+    if mask != 0 && thread.priority.get() > limit || sets_priority && priority > limit as u64 {
+        return Err(Error::Denied.into());
+    }
+    frame.di.set(thread.priority.get() as u64);
+    frame.si.set(thread.state.get() as u64);
+    frame.dx.set(if thread.state.get() == State::Ready { ID_NIL } else { thread.partner.get().0 });
+    frame.r8.set(arch::clock::ticks_to_ns(arch::switch::consumed(thread)));
+    frame.r9.set(thread.slice.get());
+    frame.r10.set(if thread.has(MIGRATING) { thread.target.get() } else { thread.cpu.get() } as u64);
+    frame.r12.set(thread.preempter.get().0);
+    if sets_priority {
+        sched::set_priority(thread, priority as u8);
+    }
+    if mask & SCHEDULE_SLICE != 0 {
+        sched::set_slice(thread, slice);
+    }
+    if mask & SCHEDULE_PREEMPTER != 0 {
+        fault::set_preempter(thread, preempter);
+    }
+    if mask & SCHEDULE_PROCESSOR != 0 {
+        sched::migrate(thread, processor as u8);
+    }
+    Ok(())
+}
+
+/// task_new: creates or deletes a task, or hands over the right to create tasks.
+fn task_new(caller: Ref<Thread>) -> Result<(), Stop> {
+    match task_operation(caller) {
+        // The caller was deleted with its task: it has no frame for a result.
+        Ok(None) => Ok(()),
+        Ok(Some(id)) => {
+            caller.frame().di.set(id.0);
+            end(caller, Ok(()))
+        }
+        Err(stop) => end(caller, Err(stop)),
+    }
+}
+
+/// Executes task_new. Deletes the task that has the number, if there is one, with all tasks inside
+/// its clan; this is preemptible. Then creates a task, or hands over the numbers. Returns `None`
+/// if the caller was deleted too. Errors: Invalid, Denied, NoPartner, or no memory.
+fn task_operation(caller: Ref<Thread>) -> Result<Option<Id>, Stop> {
+    const FLAGS: u64 = TASK_MCP_MASK | TASK_INACTIVE | TASK_NO_LTHREAD | 0xff << TASK_RANGE_SHIFT;
+    let frame = caller.frame();
+    let (id, control) = (Id(frame.di.get()), frame.si.get());
+    let (number, log2) = (id.task(), control >> TASK_RANGE_SHIFT & 0xff);
+    if control & !FLAGS != 0 || number < TASK_FIRST_FREE as u32 || log2 > ID_TASK_BITS {
+        return Err(Error::Invalid.into());
+    }
+    if let Some(old) = task::at(number) {
+        if !caller.task.is_chief_of(old) {
+            return Err(Error::Denied.into());
+        }
+        // Its lthreads first: on other CPUs they could map faster than this unmaps.
+        if tasks::delete_lthreads(old) {
+            tasks::delete(old);
+            return Ok(None);
+        }
+        // Innermost tasks first, one after the other, each emptied before it is deleted:
+        // `tasks::delete` is not preemptible, and must have little to do.
+        let mut inner = task::innermost(old);
+        loop {
+            io::clear(inner)?;
+            space::clear(inner)?;
+            tasks::delete(inner);
+            if inner == old {
+                break;
+            }
+            if preempt::poll() {
+                return Err(Stop::Restart);
+            }
+            inner = task::innermost(old);
+        }
+    } else if control & TASK_INACTIVE == 0 && !task::may_create(caller.task, number) {
+        return Err(Error::Denied.into());
+    }
+    if control & TASK_INACTIVE != 0 {
+        let taker = controlled_task(caller, Id(frame.dx.get()))?;
+        task::hand_over(caller.task, number, 1 << log2, taker)?;
+        return Ok(Some(Id::thread(0, number, LTHREAD_TASK as u16, 0)));
+    }
+    create(caller, number, control).map(Some)
+}
+
+/// Creates a task and, unless TASK_NO_LTHREAD is set, its first lthread, which is ready.
+fn create(caller: Ref<Thread>, number: u32, control: u64) -> Result<Id, Stop> {
+    let frame = caller.frame();
+    let mcp = ((control & TASK_MCP_MASK) as u8).min(caller.task.mcp.get());
+    let plan = task::Plan { number, chief: Some(caller.task), mcp, quota: frame.r10.get(), area: frame.r12.get() };
+    let task = tasks::create(&plan)?;
+    preempt::poll();
+    if control & TASK_NO_LTHREAD != 0 {
+        return Ok(task.id());
+    }
+    let first =
+        thread::Plan { lthread: 0, frame: None, priority: caller.priority.get().min(mcp), pager: Id(frame.r9.get()) };
+    let thread = lthreads::create(task, &first).inspect_err(|_| tasks::delete(task))?;
+    let start = thread.frame();
+    start.ip.set(frame.dx.get());
+    start.sp.set(frame.r8.get());
+    start.di.set(frame.r13.get());
+    sched::wake(thread);
+    Ok(task.id())
+}

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Creation and deletion of tasks: their spaces, their accounts, and what goes with them.
+
+use crate::mm::{io, space};
+use crate::object::{kip, task::*, Account, Kind, POOL};
+use crate::{base::Ref, ipc::kernel_object, percpu::preempt, sys::lthreads};
+use keel_abi::{call::*, fpage::SPACE_SHIFT, ids::*, memory::*, Error};
+
+/// Makes a task without lthreads at a number where none is.
+pub fn create(plan: &Plan) -> Result<Ref<Task>, Error> {
+    let entry = entry(plan.number).ok_or(Error::Invalid)?;
+    if plan.area % AREA_SIZE != 0 || plan.area >= 1 << SPACE_SHIFT {
+        return Err(Error::Invalid);
+    }
+    if entry.version.get() >= VERSION_MAX {
+        return Err(Error::Retired);
+    }
+    let nesting = plan.chief.map_or(0, |chief| chief.nesting) + 1;
+    if nesting > MAX_NESTING {
+        return Err(Error::Denied);
+    }
+    let account = open_account(account_of(plan.chief), plan.quota)?;
+    build(plan, entry, account, nesting).inspect_err(|_| close_account(account, plan.chief))
+}
+
+fn build(plan: &Plan, entry: &Entry, account: Ref<Account>, nesting: u8) -> Result<Ref<Task>, Error> {
+    let root_table = space::new_root(account)?;
+    let task = Task::new(plan, entry.version.get() + 1, nesting, account, root_table);
+    let task = POOL.make(account, Kind::Task, task).inspect_err(|_| POOL.free_page(root_table, Kind::Table))?;
+    POOL.page(root_table).task.set(Some(task));
+    if task.area != 0 {
+        space::map_object(task, task.area + AREA_KIP, kip::info_physical(), false)
+            .inspect_err(|_| free_memory(task))?;
+    }
+    if let Some(chief) = plan.chief {
+        chief.clan.push_back(task);
+    }
+    entry.task.set(Some(task));
+    Ok(task)
+}
+
+fn open_account(payer: Ref<Account>, quota: u64) -> Result<Ref<Account>, Error> {
+    if quota == TASK_SHARED_QUOTA {
+        return Ok(payer);
+    }
+    let account = POOL.make(payer, Kind::Part, Account::new())?;
+    // SAFETY: nobody has it yet.
+    payer.pass(quota, &account).inspect_err(|_| unsafe { POOL.give(account.as_ptr().cast(), Kind::Part) })?;
+    Ok(account)
+}
+
+/// Gives back an account that a task has not got from its chief.
+fn close_account(account: Ref<Account>, chief: Option<Ref<Task>>) {
+    let payer = account_of(chief);
+    if account != payer {
+        debug_assert!(account.used.get() == 0);
+        // Nothing of it is in use, so all of it passes.
+        let _ = account.pass(account.limit.get(), &payer);
+        // SAFETY: the last task that used it is gone.
+        unsafe { POOL.give(account.as_ptr().cast(), Kind::Part) };
+    }
+}
+
+/// Deletes all lthreads of a task and its clan. Returns whether the current one was among them.
+pub fn delete_lthreads(top: Ref<Task>) -> bool {
+    let (mut own, mut next) = (false, Some(top));
+    while let Some(task) = next {
+        let mut number = 0;
+        while let Some(thread) = task.next_lthread(number) {
+            number = thread.id.lthread();
+            own |= lthreads::delete(thread);
+            preempt::poll();
+        }
+        next = task.clan.first().or_else(|| behind(task, Some(top)));
+    }
+    own
+}
+
+/// Deletes a task and its clan, which have no lthreads any more.
+pub fn delete(top: Ref<Task>) {
+    loop {
+        // Clans go from the inside out, without recursion.
+        let task = innermost(top);
+        if let Some(entry) = entry(task.number) {
+            entry.task.set(None);
+            entry.version.set(task.max_version.get());
+        }
+        if let Some(chief) = task.chief {
+            chief.clan.remove(task);
+            pass_numbers(task, task.held.get().0..task.held.get().1, chief);
+        }
+        kernel_object::task_deleted(task);
+        preempt::poll();
+        let (account, chief) = (task.account, task.chief);
+        free_memory(task);
+        close_account(account, chief);
+        if task == top {
+            return;
+        }
+    }
+}
+
+/// Gives back all memory of a task that has no lthreads and no clan.
+fn free_memory(task: Ref<Task>) {
+    io::drop_space(task);
+    space::free_all(task);
+    preempt::poll();
+    if task.directory.get() != 0 {
+        for index in 0..DIRECTORY_PAGES {
+            let page = POOL.word(task.directory.get(), index).get();
+            if page != 0 {
+                POOL.free_page(page as u32, Kind::Part);
+            }
+        }
+        POOL.free_page(task.directory.get(), Kind::Part);
+    }
+    // SAFETY: nothing refers to it any more: table, clan list, lthreads and page tables are gone.
+    unsafe { POOL.give(task.as_ptr().cast(), Kind::Task) };
+}

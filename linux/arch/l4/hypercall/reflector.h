@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* The trap reflectors, and what they push on a faulting thread's stack. */
+#ifndef _L4_REFLECTOR_H
+#define _L4_REFLECTOR_H
+
+#include <asm/ptrace.h>
+
+struct l4_trap {
+	struct pt_regs regs;
+	unsigned long vector;
+	unsigned long error_code;
+	unsigned long address;
+};
+
+unsigned long l4_reflector_create(unsigned int cpu);
+void l4_reflector_init(void);
+void l4_reflector_entry(void);
+void l4_kernel_trap(struct l4_trap *trap);
+
+#endif

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Where a faulting thread of the server resumes: rdi and rsp point to a struct l4_trap, which
+ * begins with its registers. All of them are restored after l4_kernel_trap(). IRETQ is not used,
+ * because before QEMU 9.1 it faults in user mode on processors with SMAP: the instruction pointer
+ * is stored below the thread's stack pointer, over the last word of the trap, and RET pops it.
+ */
+#include <linux/linkage.h>
+#include <asm/asm-offsets.h>
+
+	.text
+SYM_CODE_START(l4_reflector_entry)
+	call	l4_kernel_trap
+	movq	TRAP_SP(%rsp), %rax
+	subq	$8, %rax
+	movq	TRAP_IP(%rsp), %rdx
+	movq	%rdx, (%rax)
+	movq	%rax, TRAP_SP(%rsp)
+	popq	%r15
+	popq	%r14
+	popq	%r13
+	popq	%r12
+	popq	%rbp
+	popq	%rbx
+	popq	%r11
+	popq	%r10
+	popq	%r9
+	popq	%r8
+	popq	%rax
+	popq	%rcx
+	popq	%rdx
+	popq	%rsi
+	popq	%rdi
+	addq	$TRAP_FLAGS_OFFSET, %rsp
+	popfq
+	popq	%rsp
+	ret
+SYM_CODE_END(l4_reflector_entry)
+
+/*
+ * rdi = the new gs base. The server's lthreads start here too, and return to their entry function.
+ * If the processor lacks the instruction, the trap reflector emulates it.
+ */
+SYM_CODE_START(keel_set_percpu_base)
+	wrgsbase %rdi
+SYM_INNER_LABEL(keel_percpu_base_set, SYM_L_GLOBAL)
+	ret
+SYM_CODE_END(keel_set_percpu_base)
