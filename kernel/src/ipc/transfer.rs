@@ -15,8 +15,19 @@
 //! each time, because a partner may be deleted while the transfer is preempted. Deleting or
 //! cancelling one of them ends the transfer for both (`fail`).
 //!
+//! Users may change their memory meanwhile. Read once, at the beginning: the tag, the words, and
+//! the lists of strings and of buffers. Read when its turn comes: a map item, which is then kept until
+//! it is done. Read again at each resumption: the receive window, for the items that are not begun;
+//! and at each fault the partner's fault timeout. Read at the end: the registers.
+//!
 //! A pager's reply with map items is a transfer too, but one-sided: the faulter stays Faulted, and
-//! learns nothing of an error. The pager gets the error, and may reply again.
+//! learns nothing of an error, because it made no call that could return one. The pager gets the
+//! error, and may reply again.
+//!
+//! Interrupts are off for at most one of these: `PAGES_AT_ONCE` small pages of a pager's reply; one
+//! other map item, in which `space::map` has preemption points by what its steps cost (`Work`);
+//! `2^PORTS_AT_ONCE` ports; a step of a string, at most a page; the copy of the words and lists.
+//! `user/bench` measures the longest stretch (docs/measuring.md).
 //!
 //! | event | sender | receiver | active partner |
 //! |---|---|---|---|
@@ -36,7 +47,8 @@ use core::cell::Cell;
 use keel_abi::memory::{MapItem, MAP_GRANT};
 use keel_abi::{call::*, word::Word, Error, Fpage, Id, Side, StringItem, Tag};
 
-/// Map items of one small page each that are mapped between two preemption points.
+/// Map items of one small page each that are mapped between two preemption points. Only in a
+/// pager's reply, where nothing has to be reported for each of them.
 const PAGES_AT_ONCE: u64 = 16;
 /// Log2 of the I/O ports that are mapped between two preemption points.
 const PORTS_AT_ONCE: u8 = 10;
@@ -230,8 +242,9 @@ fn pass_maps(sender: Ref<Thread>, receiver: Ref<Thread>, tag: Tag) -> Result<(),
 fn pass_item(sender: Ref<Thread>, receiver: Ref<Thread>, under_way: &mut Item) -> Result<MapItem, Stop> {
     const REFUSED: MapItem = MapItem { send_base: 0, fpage: 0 };
     let Item { item, window, progress } = under_way;
-    // A task without a kmem quota of its own uses its chief's, and maps where it would grant: with
-    // a grant the chief would not find the page where it was.
+    // A task without an account of its own lives by its chief's, which may take the memory back
+    // through the mapping that it gave. So it maps where it would grant: after a grant the chief
+    // would not find the page where it was (docs/abi.md).
     let grant = item.send_base & MAP_GRANT != 0 && sender.task.owns_account();
     let (fpage, base) = (Fpage(item.fpage), item.send_base & !MAP_GRANT);
     let window = if fpage.is_io() && *window == Fpage::WHOLE { Fpage::io(0, 16) } else { *window };

@@ -223,7 +223,8 @@ pub fn cond_resched(cpu: &Cpu) {
 }
 
 /// Makes `target` write back to memory all state of threads that is in its registers. The current
-/// CPU has all locks, so `target` is in user mode, idle, or spins in `Lock::wait`.
+/// CPU has all locks and interrupts off, so `target` is in user mode, idle, or spins in
+/// `Lock::wait`, or is on its way from one to the other and holds nothing.
 ///
 /// When this returns, another CPU has left the user's address space (the kernel's page table is
 /// loaded) and spins in the kernel: it has saved the thread's registers, and acts on nothing

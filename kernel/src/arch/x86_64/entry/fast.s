@@ -18,16 +18,19 @@
 # Interrupts are off. No instruction here can fault: TCBs, UTCBs, frames and the Cpu structure are
 # always mapped, FPU states are valid (change_fpu), and user values are checked before they are
 # loaded as ip or base. No stack is switched to at SYSCALL: rsp is the TCB of a native thread,
-# which begins with its frame, until the last instructions. #DB, NMI, #DF and #MC, which cannot be
-# masked, have stacks of their own (entry.s).
+# which begins with its frame, or the frame of an alien or faulting one. In the first instructions
+# and the last ones rsp and gs are the user's. #DB, NMI, #DF and #MC, which cannot be masked, have
+# stacks of their own, and do not use gs where they interrupted the kernel (entry.s).
 #
 # Locks: this CPU's lock, on a multiprocessor (`locks`); see take_lock. It is released before the
-# user's registers are loaded. That is safe: another CPU that then takes all locks and wants to
-# change this thread first sends an IPI (lock.rs: write_back), which this CPU takes in user mode.
+# user's registers are loaded: after SWAPGS only a register leads to the lock, and the user's
+# registers leave none. That is safe: another CPU that then takes all locks and wants to change this
+# thread first sends an IPI (lock.rs: write_back), which this CPU takes in user mode.
 #
 # Speculation: message words stay in their registers, and no address is made of them. An address is
 # made of a user's value in one place, look_up, where a shift bounds it. There is no indirect jump.
-# So registers are not cleared here; the slow path clears them once all are saved.
+# So registers are not cleared here; the slow path clears them once all are saved. copy_words with a
+# mispredicted count would move words past the UTCB, but no address is made of these either.
 #
 # Registers of a call and of its message:
 #   rax = call number and flags, rdx = the thread to receive from,
@@ -37,11 +40,18 @@
 #
 # THREAD_STATE_WORD is eight bytes that one instruction compares or writes (thread.rs: state_word):
 # state, open wait, number of the CPU, zero, and four bytes of flags. Equality with one of the
-# values in the Cpu structure says: the thread waits so, on this CPU, and has no other flag.
+# values in the Cpu structure says: the thread waits so, on this CPU, and has no other flag. "Has an
+# FPU state" (FPU) is a flag: a plain compare refuses such a thread, and the copies of the paths for
+# the FPU clear that bit of the word before they compare.
+#
+# Defined elsewhere: the macros save, load, clear, slow_path, save_after_syscall, save_after_vector
+# and clear_flags in entry.s; constants and offsets of fields in mod.rs, by name or in braces.
+# docs/glossary.md has alien, native, handler, chief and clan.
 
 # rbx = TCB of the thread with the id in rdi. Refused if this CPU's cache does not have it: the
 # slow path validates the id and fills the cache. The shift leaves a slot number whatever edi is,
-# so the access is in bounds under speculation too. Uses rax.
+# so the access is in bounds under speculation too. Whoever deletes a thread clears its slot on each
+# CPU, and an empty slot has an id that no look-up for that slot can have (lookup.rs). Uses rax.
 .macro look_up refused
     imul eax, edi, LOOKUP_FACTOR
     shr eax, LOOKUP_SHIFT
@@ -311,10 +321,10 @@
 # path does not spin: the slow path takes the lock and serves write-back requests meanwhile. A path
 # that has the lock and is refused for another reason releases it first. Uses ecx.
 #
-# Before the lock a path reads CPU_current, and of the caller's TCB flags, frame, frame_index and
-# dispatch. Between these reads and the lock another CPU may take all locks and release them,
-# unseen. It changes none of these, nor CPU_loaded, unless it first makes this CPU write back
-# (lock.rs), and that waits until this CPU spins on the slow path or is in user mode. The
+# Before the lock a path reads CPU_current, and of the caller's TCB flags, frame, frame_index,
+# dispatch and task_number. Between these reads and the lock another CPU may take all locks and
+# release them, unseen. It changes none of these, nor CPU_loaded, unless it first makes this CPU
+# write back (lock.rs), and that waits until this CPU spins on the slow path or is in user mode. The
 # exceptions are two flags that are set without a write-back: CROSS_CLAN, set when a sender with a
 # virtual id queues, and DEBUG_TLS. A native thread's system calls therefore check the flags again
 # under the lock. To an alien thread's calls and to faults neither flag matters: such a thread keeps
@@ -433,7 +443,8 @@
 # Live: rsp = caller's TCB, rbx = partner's, rbp = caller's id, message registers.
 .Lreply_words_\@: copy_words .Lslow_\name, .Lreply_commit_\@
 
-# The partner is in neither a closed wait nor a fault.
+# The partner is in neither a fault nor, in this copy, a closed wait: one in a closed wait that has
+# an FPU state goes from here to the copy for the FPU (`unlike`).
 # Live: rsp = caller's TCB, rbx = partner's, rbp = caller's id, message registers.
     # It is in an open wait on this CPU, without flags.
 .Lreply_to_open_wait_\@: mov rdx, [rbx + {THREAD_STATE_WORD}]
