@@ -416,14 +416,14 @@ impl History {
         for member in 0..GANGS * MEMBERS {
             if let Some(task) = task::at(number(0, member)) {
                 self.machine.kernel(0, |_| {
-                    tasks::delete_lthreads(task);
-                    tasks::delete(task);
+                    unsafe { tasks::delete_lthreads(task) };
+                    unsafe { tasks::delete(task) };
                 });
             }
         }
         let root = task::at(TASK_ROOT as u32).expect("it is there");
         for judge in core::mem::take(&mut self.judges) {
-            lthreads::delete(judge);
+            unsafe { lthreads::delete(judge) };
         }
         while space::clear(root).is_err() {}
         for space in [TASK_SIGMA0, TASK_ROOT].into_iter().filter_map(|number| task::at(number as u32)) {

@@ -241,7 +241,8 @@ fn detach(source: Ref<KernelObject>) {
     let Some(thread) = source.attached.take() else { return };
     thread.sources.set(thread.sources.get() - 1);
     if source.is_timer() && timers(thread.task).iter().all(|timer| timer.attached.get().is_none()) {
-        POOL.free_page(thread.task.timers.take(), Kind::Part);
+        // SAFETY: the timers in it are nobody's, and the task leads there no more.
+        unsafe { POOL.free_page(thread.task.timers.take(), Kind::Part) };
     }
 }
 

@@ -311,7 +311,8 @@ fn free_table(table: u32) {
     }
     // A table goes when its last entry has gone; the top table keeps the kernel's half.
     POOL.page(table).zero.set(POOL.page(table).level.get() < TOP_LEVEL);
-    POOL.free_page(table, Kind::Table);
+    // SAFETY: no table leads to it any more, and no processor.
+    unsafe { POOL.free_page(table, Kind::Table) };
 }
 
 /// Writes a leaf whose node has a place, under `parent` (0: a root).
@@ -1138,7 +1139,8 @@ pub fn add_object(task: Ref<Task>, offset: u64) -> Result<*mut u8, Error> {
     poll();
     let page = POOL.take_zeroed(task.account, Kind::Frame)?;
     let mapped = map_object(task, task.area + offset, POOL.physical(page), true);
-    mapped.inspect_err(|_| POOL.free_page(page, Kind::Frame))?;
+    // SAFETY: it is not mapped.
+    mapped.inspect_err(|_| unsafe { POOL.free_page(page, Kind::Frame) })?;
     Ok(POOL.address(page))
 }
 
@@ -1164,7 +1166,8 @@ pub fn remove_object(task: Ref<Task>, offset: u64) {
 fn drop_object(leaf: Leaf) {
     let physical = leaf.change(|_| 0) & ADDRESS;
     if POOL.contains(physical) {
-        POOL.free_page(POOL.index_of(physical), Kind::Frame);
+        // SAFETY: it is not mapped any more. A thread whose frame or UTCB it was goes first.
+        unsafe { POOL.free_page(POOL.index_of(physical), Kind::Frame) };
     }
     POOL.page(leaf.table).count_entries(-1);
     drop_if_empty(leaf.table);

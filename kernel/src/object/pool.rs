@@ -194,6 +194,19 @@ impl Pool {
         direct(self.physical(index))
     }
 
+    /// Fills a page of words with a byte.
+    pub fn fill(&self, page: u32, byte: u8) {
+        // SAFETY: the page, which its owner uses as words.
+        unsafe { core::ptr::write_bytes(self.address(page), byte, PAGE) };
+    }
+
+    /// Copies a page of words to as many cells.
+    pub fn copy_words(&self, page: u32, to: &[Cell<u64>]) {
+        assert!(to.len() == PAGE / 8);
+        // SAFETY: the page, which its owner uses as words, and cells of the same size elsewhere.
+        unsafe { core::ptr::copy_nonoverlapping(self.address(page), to.as_ptr() as *mut u8, PAGE) };
+    }
+
     /// A word of a page of words: a table of any kind. The processor writes accessed and dirty bits
     /// in page tables.
     pub fn word(&self, page: u32, index: usize) -> &'static Cell<u64> {
@@ -231,8 +244,11 @@ impl Pool {
         Ok(index)
     }
 
-    /// Gives back a page that `alloc_page` gave.
-    pub fn free_page(&self, index: u32, kind: Kind) {
+    /// Gives back a page that `alloc_page` or `take_zeroed` gave.
+    ///
+    /// # Safety
+    /// Nothing refers to the page any more: no table, no object in it, no processor.
+    pub unsafe fn free_page(&self, index: u32, kind: Kind) {
         if let Some(account) = self.page(index).account.get() {
             account.count(kind, -1);
         }
@@ -294,6 +310,15 @@ impl Pool {
             memory.write(object);
             Ok(Ref::new(memory))
         }
+    }
+
+    /// Gives back an object of `make`.
+    ///
+    /// # Safety
+    /// It was made with the same kind, and nothing refers to it any more.
+    pub unsafe fn delete<T>(&self, object: Ref<T>, kind: Kind) {
+        // SAFETY: the caller's contract.
+        unsafe { self.give(object.as_ptr().cast(), kind) };
     }
 
     /// Gives back an object of `take`.

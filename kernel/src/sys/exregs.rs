@@ -52,7 +52,8 @@ fn operate(caller: Ref<Thread>) -> Result<bool, Error> {
     }
     let thread = target(caller, id)?;
     if mask & EX_DELETE != 0 {
-        return Ok(!lthreads::delete(thread));
+        // SAFETY: nothing after this looks at the thread; the caller is told if it was that.
+        return Ok(!unsafe { lthreads::delete(thread) });
     }
     let rebinding = check(caller, thread, mask, record)?;
     frame.di.set(thread.id.0);

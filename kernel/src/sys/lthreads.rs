@@ -96,7 +96,10 @@ pub fn bind(thread: Ref<Thread>, frame: Option<BoundFrame>) {
 }
 
 /// Deletes a thread. Whether it was the current one.
-pub fn delete(thread: Ref<Thread>) -> bool {
+///
+/// # Safety
+/// The caller uses no `Ref` to it any more.
+pub unsafe fn delete(thread: Ref<Thread>) -> bool {
     if thread.has(TRANSFER) {
         transfer::fail(thread, Error::Aborted);
     }
@@ -119,7 +122,7 @@ pub fn delete(thread: Ref<Thread>) -> bool {
     } else {
         space::remove_object(thread.task, utcb_offset(thread.id));
     }
-    // SAFETY: it is in no queue, table or field any more.
-    unsafe { POOL.give(thread.as_ptr().cast(), Kind::Lthread) };
+    // SAFETY: it is in no queue, table or field any more; the caller's contract.
+    unsafe { POOL.delete(thread, Kind::Lthread) };
     current
 }

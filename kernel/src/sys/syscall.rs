@@ -239,8 +239,10 @@ fn task_operation(caller: Ref<Thread>) -> Result<Option<Id>, Stop> {
             return Err(Error::Denied.into());
         }
         // Its lthreads first: on other CPUs they could map faster than this unmaps.
-        if tasks::delete_lthreads(old) {
-            tasks::delete(old);
+        // SAFETY: the caller is used no more if it was among them.
+        if unsafe { tasks::delete_lthreads(old) } {
+            // SAFETY: nothing after this looks at the task.
+            unsafe { tasks::delete(old) };
             return Ok(None);
         }
         // Innermost tasks first, one after the other, each emptied before it is deleted:
@@ -249,7 +251,8 @@ fn task_operation(caller: Ref<Thread>) -> Result<Option<Id>, Stop> {
         loop {
             io::clear(inner)?;
             space::clear(inner)?;
-            tasks::delete(inner);
+            // SAFETY: from here on it is only compared.
+            unsafe { tasks::delete(inner) };
             if inner == old {
                 break;
             }
@@ -281,7 +284,8 @@ fn create(caller: Ref<Thread>, number: u32, control: u64) -> Result<Id, Stop> {
     }
     let first =
         thread::Plan { lthread: 0, frame: None, priority: caller.priority.get().min(mcp), pager: Id(frame.r9.get()) };
-    let thread = lthreads::create(task, &first).inspect_err(|_| tasks::delete(task))?;
+    // SAFETY: nobody has got it.
+    let thread = lthreads::create(task, &first).inspect_err(|_| unsafe { tasks::delete(task) })?;
     let start = thread.frame();
     start.ip.set(frame.dx.get());
     start.sp.set(frame.r8.get());

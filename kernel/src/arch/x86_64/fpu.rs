@@ -306,10 +306,10 @@ pub fn drop_states(thread: Ref<Thread>) {
     // SAFETY: `sched::forget` and the thread's end leave no other reference.
     unsafe {
         if let Some(state) = thread.fpu.take() {
-            POOL.give(state.as_ptr().cast(), Kind::Fpu);
+            POOL.delete(state, Kind::Fpu);
         }
         if let Some(extra) = thread.extra.take() {
-            POOL.give(extra.as_ptr().cast(), Kind::Fpu);
+            POOL.delete(extra, Kind::Fpu);
         }
     }
 }
