@@ -31,7 +31,7 @@ mod arch;
 mod arch;
 #[allow(unsafe_code, reason = "owns all memory until the pool has it, and fills the first tasks' images")]
 mod boot;
-#[allow(unsafe_code, reason = "only in the kernel for debugging: ports, and words at any address")]
+#[allow(unsafe_code, reason = "only in the debug build: ports, and words at any address")]
 #[cfg_attr(test, allow(clippy::absurd_extreme_comparisons))]
 #[path = "../debugger/mod.rs"]
 mod debugger;

@@ -16,9 +16,9 @@
 //! cancelling one of them ends the transfer for both (`fail`).
 //!
 //! Users may change their memory meanwhile. Read once, at the beginning: the tag, the words, and
-//! the lists of strings and of buffers. Read when its turn comes: a map item, which is then kept until
-//! it is done. Read again at each resumption: the receive window, for the items that are not begun;
-//! and at each fault the partner's fault timeout. Read at the end: the registers.
+//! the lists of strings and of buffers. Read when its turn comes: a map item, which is then kept
+//! until it is done. Read again at each resumption: the receive window, for the items that are not
+//! begun; and at each fault the partner's fault timeout. Read at the end: the registers.
 //!
 //! A pager's reply with map items is a transfer too, but one-sided: the faulter stays Faulted, and
 //! learns nothing of an error, because it made no call that could return one. The pager gets the

@@ -3,12 +3,13 @@
  * Access to user memory by a software walk of the guest page tables of current->mm. Hardware never
  * uses these tables: each mm is an L4 task of its own, and the server's space has no user mappings.
  * The page is reached in the direct map. That cannot fault, so there is no exception fixup, and
- * nothing of the user's is mapped that STAC and CLAC would guard. If the entry does not allow the access, Linux's fault
- * handling runs and the walk is repeated, unless page faults are disabled: then the access fails.
- * From the load of the entry to the end of the copy within the page a lockless walk section
- * (l4_walk_begin(), asm/tlbflush.h) is open: whoever takes away the page or a table waits for its
- * end (mm/tlb.c), so the section has no sleep, no fault and no flush. The functions may be called
- * in process context, and with page faults disabled also in atomic and interrupt context.
+ * nothing of the user's is mapped that STAC and CLAC would guard. If the entry does not allow the
+ * access, Linux's fault handling runs and the walk is repeated, unless page faults are disabled:
+ * then the access fails. From the load of the entry to the end of the copy within the page a
+ * lockless walk section (l4_walk_begin(), asm/tlbflush.h) is open: whoever takes away the page or a
+ * table waits for its end (mm/tlb.c), so the section has no sleep, no fault and no flush. The
+ * functions may be called in process context, and with page faults disabled also in atomic and
+ * interrupt context.
  */
 #include <linux/export.h>
 #include <linux/futex.h>
