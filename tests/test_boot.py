@@ -156,7 +156,7 @@ def test_what_cannot_be_a_disc(tmp_path: Path) -> None:
         file.write(b"\x53\xef")
     (empty := tmp_path / "empty").mkdir()
     refusals = {
-        ("--root", str(image), str(tmp_path / "x.iso")): "image of a disk",
+        ("--root", str(image), str(tmp_path / "x.iso")): "is a disk image",
         ("--root", str(empty), str(tmp_path / "x.iso")): "neither an /init nor a shell",
         (str(tmp_path / "absent" / "x.iso"),): "cannot be written",
         ("--append", "a\nb", str(tmp_path / "x.iso")): "one line",
