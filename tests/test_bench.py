@@ -503,7 +503,7 @@ def test_lines_are_counted_as_in_the_paper(lines: ModuleType, tmp_path: Path) ->
     out.mkdir()
     (out / ".a.o.cmd").write_text(
         f"cmd_a.o := gcc -D__KERNEL__ -c -o a.o {sources}/kernel/k.c\n\nsource_a.o := {sources}/kernel/k.c\n\n"
-        f"deps_a.o := \\\n  arch/l4/adapted/a.c \\\n  include/generated/b.h \\\n  /usr/include/c.h \\\n\n"
+        f"deps_a.o := \\\n  {sources}/arch/l4/adapted/a.c \\\n  include/generated/b.h \\\n  /usr/include/c.h \\\n\n"
     )
     (out / ".tool.o.cmd").write_text(f"cmd_tool.o := gcc -o tool.o t.c\n\nsource_tool.o := {sources}/drivers/d.c\n\n")
     assert lines.read_for(out, sources) == {"kernel/k.c", "arch/x86/a.c"}

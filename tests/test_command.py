@@ -65,7 +65,7 @@ def refuse(*arguments: str, environment: dict[str, str] | None = None) -> Result
 @both
 def test_profile_tells_where_instructions_go(system: str) -> None:
     """The command's output and status, then all regions, and the function that every system call passes."""
-    every_call = {"keel": "l4_syscall", "native": "do_syscall_64"}[system]
+    every_call = {"keel": "l4_user_loop", "native": "do_syscall_64"}[system]
     regions = {"keel": {"server", "µ-kernel", "user"}, "native": {"kernel", "user"}}[system]
     options = ["--native"] if system == "native" else []
     done = keel("profile", *options, "--top", "5000", "echo here; exit 3")
