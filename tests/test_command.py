@@ -440,7 +440,7 @@ def boot_configuration(directory: Path, text: str) -> list[str]:
             + HEARTBEAT_TASK.format(image="heartbeat", extra="memory 64M at 0x28000000"),
             "memory",
         ),
-        (LINUX_TASK.format(memory="memory rest\n irq 4") + HEARTBEAT_TASK.format(image="heartbeat", extra="irq 4"), "interrupt"),
+        (LINUX_TASK.format(memory="memory rest\n irq 4") + HEARTBEAT_TASK.format(image="heartbeat", extra="irq 4"), "GSI"),
         (LINUX_TASK.format(memory="memory rest").removesuffix("}\n"), "closing"),
         ("", "task"),
     ],
