@@ -47,22 +47,27 @@ class Target:
     name: str
     arch: str
     fragments: tuple[str, ...]
-    goal: str
+    goals: tuple[str, ...]
     parts: tuple[str, ...] = ()
 
 
 # Files of x86 that the server needs changed, and the changed copies in its source tree.
 X86_FILES, ADAPTED_FILES = Path("arch/x86"), Path("arch/l4/adapted")
 COMMON_FRAGMENT, NATIVE_FRAGMENT = "config/common.config", "config/x86.config"
-NATIVE = Target("native", "x86", (COMMON_FRAGMENT, NATIVE_FRAGMENT), "bzImage")
-SERVER = Target("l4", "l4", (COMMON_FRAGMENT, "config/l4.config"), "vmlinux", parts=("linux", "abi", "tools/keel/hunks.py"))
+NATIVE = Target("native", "x86", (COMMON_FRAGMENT, NATIVE_FRAGMENT), ("bzImage",))
+SERVER = Target("l4", "l4", (COMMON_FRAGMENT, "config/l4.config"), ("vmlinux",), parts=("linux", "abi", "tools/keel/hunks.py"))
 UKL = Target(
     "ukl",
     "x86",
     (COMMON_FRAGMENT, NATIVE_FRAGMENT, "ukl/ukl.config"),
-    "bzImage",
+    ("bzImage",),
     parts=("ukl/linux", "ukl/insertions", "tools/keel/hunks.py"),
 )
+
+
+# What a build for gdb has besides; scripts_gdb are Linux's own.
+GDB_FRAGMENT = "config/gdb.config"
+GDB_GOALS = ("vmlinux", "scripts_gdb")
 
 
 def build_native(settings: Settings) -> Path:
@@ -122,6 +127,26 @@ def build_server(settings: Settings) -> Path:
     with locked(settings.locks, f"{settings.linux.name}-l4"):
         _build(settings, SERVER, server_source(settings))
     return settings.linux_server
+
+
+def build_for_gdb(settings: Settings, target: Target) -> Path:
+    """Native Linux or the server once more, with source lines and types for gdb; returns the image, which nobody boots."""
+    _prepare(settings)
+    source = server_source(settings) if target is SERVER else settings.pristine
+    target = gdb_target(target)
+    with locked(settings.locks, f"{settings.linux.name}-{target.name}"):
+        _build(settings, target, source)
+    return image_for_gdb(settings, target)
+
+
+def gdb_target(target: Target) -> Target:
+    """The same kernel, with what gdb wants to know."""
+    return replace(target, name=f"{target.name}-gdb", fragments=(*target.fragments, GDB_FRAGMENT), goals=GDB_GOALS)
+
+
+def image_for_gdb(settings: Settings, target: Target) -> Path:
+    """Where the build of such a target is."""
+    return settings.linux / target.name / "vmlinux"
 
 
 def build_ukl(settings: Settings, options: ukloptions.Options = ()) -> Path:
@@ -307,12 +332,12 @@ def _build(settings: Settings, target: Target, source: Path) -> None:
     if built.exists() and built.read_text() == state:
         return
     built.unlink(missing_ok=True)
-    if target is SERVER:
+    if target.arch == SERVER.arch:
         rust.write_c_header(settings, out / ABI_HEADER)
     _configure(settings, target, source, out)
     with Step(f"building Linux ({target.name})") as step:
         process.run_logged(
-            ["make", "-C", str(source), *_make_arguments(target, out), target.goal],
+            ["make", "-C", str(source), *_make_arguments(target, out), *target.goals],
             what=f"building Linux ({target.name})",
             log=settings.logs / f"{settings.linux.name}-{target.name}.log",
             step=step,
@@ -341,7 +366,7 @@ def _inputs(settings: Settings, target: Target) -> list[Path]:
 
 def _environment(target: Target, out: Path) -> dict[str, str]:
     """Where the server finds the generated header of the µ-kernel's interface."""
-    return {"KEEL_ABI_H": str(out / ABI_HEADER)} if target is SERVER else {}
+    return {"KEEL_ABI_H": str(out / ABI_HEADER)} if target.arch == SERVER.arch else {}
 
 
 def _make_arguments(target: Target, out: Path) -> list[str]:
