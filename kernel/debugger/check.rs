@@ -201,7 +201,7 @@ fn check_leaf(task: Ref<Task>, leaf: Leaf, sum: &mut Sum) {
 fn may_end(thread: Ref<Thread>) -> bool {
     let flags = thread.frame().orig_ax.get();
     let never = |shift: u64| flags >> shift & IPC_TIMEOUT_MASK == TIMEOUT_NEVER;
-    match thread.state.get() {
+    match thread.state() {
         _ if thread.has(TRANSFER) => true,
         State::Sending => !thread.has(KERNEL_MESSAGE) && !never(IPC_SEND_TIMEOUT_SHIFT),
         State::Receiving => !never(IPC_RECEIVE_TIMEOUT_SHIFT),
@@ -213,7 +213,7 @@ fn may_end(thread: Ref<Thread>) -> bool {
 fn check_threads() {
     let (mut waiting, mut waiters) = (0, 0);
     for thread in threads() {
-        let (state, home, partner) = (thread.state.get(), cpu::of(thread), thread::find(thread.partner.get()));
+        let (state, home, partner) = (thread.state(), cpu::of(thread), thread::find(thread.partner.get()));
         let expect = |holds: bool, what: &str| expect!(holds, "{:?} {state:?}: {what}", thread.id);
         let (runs, next) = (home.current.get() == Some(thread), home.handoff.get() == Some(thread));
         let places = [thread.has(QUEUED), next, runs && state == State::Ready];
@@ -250,7 +250,7 @@ fn check_processors() {
     for cpu in cpu::all() {
         each_queued(cpu, |thread, priority| {
             queued = queued.wrapping_sub(1);
-            let place = (thread.state.get(), thread.cpu.get(), thread.priority.get(), thread.has(QUEUED));
+            let place = (thread.state(), thread.cpu.get(), thread.priority.get(), thread.has(QUEUED));
             let fits = place == (State::Ready, cpu.index, priority, true) && cpu.queue.top() >= Some(priority);
             expect!(fits, "{:?} is in a queue of processor {} that is not its own", thread.id, cpu.index);
         });

@@ -23,7 +23,7 @@ const LEAST_SLICE_NS: u64 = 10_000;
 /// Makes a blocked or stopped thread ready, on its CPU. That CPU's lock is held, and that of the
 /// current CPU. Another CPU gets an IPI if the thread should run there at once.
 pub fn wake(thread: Ref<Thread>) {
-    thread.state.set(State::Ready);
+    thread.change_state(State::Ready);
     let (own, home) = (cpu(), cpu::of(thread));
     if home.current.get() == Some(thread) {
         return;
@@ -121,7 +121,7 @@ pub fn hand_over(thread: Ref<Thread>) {
     thread.cpu.set(thread.target.get());
     thread.unset(MIGRATING);
     arm(thread, time);
-    if thread.state.get() == State::Ready {
+    if thread.state() == State::Ready {
         wake(thread);
     }
 }
@@ -179,7 +179,7 @@ pub fn switch_to(to: Option<Ref<Thread>>) {
         }
         return slice_ended(cpu, Some(current));
     };
-    let waits_here = to != current && to.cpu.get() == cpu.index && to.state.get() == State::Ready;
+    let waits_here = to != current && to.cpu.get() == cpu.index && to.state() == State::Ready;
     if waits_here && to.priority.get() <= current.priority.get() {
         unready(to);
         enqueue(cpu, current);
@@ -216,7 +216,7 @@ pub fn choose(cpu: &'static Cpu) -> Ref<Thread> {
 /// Returns the thread that should run next on the current CPU, taken out of queue and `handoff`;
 /// `None` if none is ready.
 fn candidate(cpu: &Cpu) -> Option<Ref<Thread>> {
-    let running = cpu.current.get().filter(|thread| thread.state.get() == State::Ready);
+    let running = cpu.current.get().filter(|thread| thread.state() == State::Ready);
     if cpu.donated.take() && !cpu.slice_over.get() && running.is_some() {
         return running;
     }
@@ -369,7 +369,7 @@ fn kick(target: &Cpu) {
 pub fn stop(thread: Ref<Thread>) {
     unready(thread);
     disarm(thread);
-    thread.state.set(State::Inactive);
+    thread.change_state(State::Inactive);
 }
 
 #[cfg(test)]

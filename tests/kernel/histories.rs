@@ -317,7 +317,7 @@ impl History {
         let gang = self.below(GANGS);
         let leader = Id::thread(0, number(gang, 0), 0, 0).0;
         let me = thread.task.id().0;
-        let preempted = |waits: Ref<Thread>| (waits.state.get(), waits.partner.get()) == (State::Preempted, thread.id);
+        let preempted = |waits: Ref<Thread>| (waits.state(), waits.partner.get()) == (State::Preempted, thread.id);
         let waits = |waits: Ref<Thread>| ipc::awaits_answer(waits, thread) || preempted(waits);
         let faulted = |id: &&Id| thread::find(**id).is_some_and(waits);
         match self.below(12) {

@@ -90,7 +90,7 @@ fn take(task: Ref<Task>, ports: (u16, u8), itself: bool, intruder: Ref<Thread>) 
     let (mut at, mut restarts) = (0, 0);
     while unmap(task, &mut at, ports, itself, &mut Work::default()) == Err(Stop::Restart) {
         sched::unready(intruder);
-        intruder.state.set(State::Inactive);
+        intruder.change_state(State::Inactive);
         restarts += 1;
     }
     restarts

@@ -581,7 +581,7 @@ pub mod switch {
         }
         STATE.time.set(STATE.time.get() + STATE.random.below(MOMENT));
         super::due();
-        let waits = |thread: &Ref<Thread>| thread.state.get() == crate::object::thread::State::Inactive;
+        let waits = |thread: &Ref<Thread>| thread.state() == crate::object::thread::State::Inactive;
         if let Some(thread) = STATE.intruder.get().filter(waits) {
             sched::wake(thread);
         }

@@ -346,7 +346,7 @@ impl History {
                 Doing::Sending(..) => State::Sending,
                 Doing::Receiving(..) => State::Receiving,
             };
-            assert_eq!(known.thread.state.get(), state, "thread {number}: {:?}", known.doing);
+            assert_eq!(known.thread.state(), state, "thread {number}: {:?}", known.doing);
             let Some(end) = known.end.take() else { continue };
             let frame = known.thread.frame();
             let came = end.came.map(|_| (Id(frame.di.get()), frame.r8.get()));

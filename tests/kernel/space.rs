@@ -382,7 +382,7 @@ impl History {
                 Err(Stop::Restart) => {
                     self.restarts += 1;
                     sched::unready(self.intruder);
-                    self.intruder.state.set(State::Inactive);
+                    self.intruder.change_state(State::Inactive);
                 }
             }
         }
@@ -764,7 +764,7 @@ impl Disturbed {
             crate::sys::syscall::enter(self.caller);
             self.longest.set(self.longest.get().max(self.machine.polls() - before));
             sched::unready(self.intruder);
-            self.intruder.state.set(State::Inactive);
+            self.intruder.change_state(State::Inactive);
             if frame.ip.get() == CALL_END {
                 assert_eq!(frame.ax.get(), 0, "the status");
                 return turn;

@@ -45,7 +45,7 @@ pub fn send(cpu: &Cpu) -> bool {
         ipc::stop_waiting(partner);
         ipc::copy(caller, partner, tag);
         if waits {
-            caller.state.set(State::Receiving);
+            caller.change_state(State::Receiving);
             caller.open.set(open);
             caller.partner.set(if open { Id::NIL } else { to });
             partner.waiters.set(partner.waiters.get() + !open as u32);

@@ -100,8 +100,8 @@ pub fn refused(thread: Ref<Thread>) -> bool {
 /// Ends the wait of an alien thread for a pager other than its handler: a trigger is pending,
 /// which is taken first. The thread is ready, and faults again when it resumes.
 pub fn leave_pager(thread: Ref<Thread>) {
-    let queued = thread.state.get() == State::Sending && thread.message.get().tag.kind() == KIND_PAGE_FAULT;
-    if asked_other_pager(thread) && (queued || thread.state.get() == State::Faulted) {
+    let queued = thread.state() == State::Sending && thread.message.get().tag.kind() == KIND_PAGE_FAULT;
+    if asked_other_pager(thread) && (queued || thread.state() == State::Faulted) {
         ipc::leave_queues(thread);
         thread.unset(KERNEL_MESSAGE);
         sched::wake(thread);
@@ -165,7 +165,7 @@ pub fn preempted(thread: Ref<Thread>) {
 /// ready.
 pub fn set_preempter(thread: Ref<Thread>, preempter: Id) {
     let queued = thread.has(KERNEL_MESSAGE) && thread.message.get().tag.kind() == KIND_PREEMPTION;
-    if queued || thread.state.get() == State::Preempted {
+    if queued || thread.state() == State::Preempted {
         ipc::leave_queues(thread);
         thread.unset(KERNEL_MESSAGE);
         sched::wake(thread);
@@ -215,7 +215,7 @@ fn raise(thread: Ref<Thread>, to: Id, (kind, label): (u64, u64), (first, last): 
 /// that is another thread; a fault in a transfer ends the transfer; otherwise the thread stops,
 /// and the console says so.
 pub fn no_handler(thread: Ref<Thread>) {
-    if thread.state.get() != State::Faulted && thread.message.get().tag.kind() == KIND_PREEMPTION {
+    if thread.state() != State::Faulted && thread.message.get().tag.kind() == KIND_PREEMPTION {
         set_preempter(thread, Id::NIL);
         return transfer::ready(thread);
     }
@@ -223,7 +223,7 @@ pub fn no_handler(thread: Ref<Thread>) {
         return;
     }
     if thread.has(TRANSFER) {
-        thread.state.set(State::Transferring);
+        thread.change_state(State::Transferring);
         sched::disarm(thread);
         transfer::fail(thread, Error::Aborted);
         return;

@@ -105,7 +105,7 @@ fn send(caller: Ref<Thread>, flags: u64) -> Result<Sent, Stop> {
     if flags & IPC_ANSWER != 0 {
         return Err(Error::Timeout.into());
     }
-    if receiver.state.get() == State::Preempted && receiver.partner.get() == caller.id {
+    if receiver.state() == State::Preempted && receiver.partner.get() == caller.id {
         // A preempter's reply only resumes the thread: it has no right to its space or registers.
         if has_items(tag) {
             return Err(Error::MessageCut.into());
@@ -142,7 +142,7 @@ pub fn has_items(tag: Tag) -> bool {
 
 /// Returns true if a thread is blocked on a fault or system call until `pager` replies.
 pub fn awaits_answer(thread: Ref<Thread>, pager: Ref<Thread>) -> bool {
-    thread.state.get() == State::Faulted && thread.partner.get() == pager.id
+    thread.state() == State::Faulted && thread.partner.get() == pager.id
 }
 
 /// Returns the receiver of a message from `sender` to `destination`: that thread, or a chief on the
@@ -182,7 +182,7 @@ fn propagate(caller: Ref<Thread>, destination: Ref<Thread>) -> Result<Id, Error>
 
 /// Returns true if a thread is in a receive phase that accepts a message from `sender`.
 pub fn accepts(receiver: Ref<Thread>, sender: Id) -> bool {
-    receiver.state.get() == State::Receiving && (receiver.open.get() || receiver.partner.get() == sender)
+    receiver.state() == State::Receiving && (receiver.open.get() || receiver.partner.get() == sender)
 }
 
 /// Blocks the caller in the receiver's queue, with its send timeout. Errors: Timeout, Invalid.
@@ -190,7 +190,7 @@ fn wait_to_send(caller: Ref<Thread>, receiver: Ref<Thread>, flags: u64) -> Resul
     let utcb_time = caller.utcb().map_or(0, |utcb| utcb.send_timeout.get());
     let end = deadline(flags >> IPC_SEND_TIMEOUT_SHIFT & IPC_TIMEOUT_MASK, utcb_time)?;
     // Commit.
-    caller.state.set(State::Sending);
+    caller.change_state(State::Sending);
     caller.partner.set(receiver.id);
     receiver.maybe_pending.set(true);
     receiver.senders.push_back(caller);
@@ -235,7 +235,7 @@ pub fn receive(thread: Ref<Thread>) -> Result<(), Error> {
     let end = deadline(flags >> IPC_RECEIVE_TIMEOUT_SHIFT & IPC_TIMEOUT_MASK, utcb_time)?;
     // Commit.
     sched::unready(thread);
-    thread.state.set(State::Receiving);
+    thread.change_state(State::Receiving);
     thread.open.set(open);
     thread.maybe_pending.set(thread.maybe_pending.get() && !open);
     thread.partner.set(from);
@@ -282,7 +282,7 @@ fn next_sender(thread: Ref<Thread>, open: bool, from: Id) -> Result<Option<Ref<T
         return if kernel_object::is_attached(from, thread) { Ok(None) } else { Err(Error::NoPartner) };
     }
     let sender = find(from).ok_or(Error::NoPartner)?;
-    let waits = sender.state.get() == State::Sending && sender.partner.get() == thread.id;
+    let waits = sender.state() == State::Sending && sender.partner.get() == thread.id;
     if waits && sender.sends_as() == from {
         return Ok(Some(sender));
     }
@@ -450,7 +450,7 @@ pub fn send_kernel_message(sender: Ref<Thread>, receiver: Ref<Thread>) {
         deliver_kernel_message(sender, receiver);
         wake(receiver);
     } else {
-        sender.state.set(State::Sending);
+        sender.change_state(State::Sending);
         sender.set(KERNEL_MESSAGE);
         sender.partner.set(receiver.id);
         receiver.maybe_pending.set(true);
@@ -483,7 +483,7 @@ fn deliver_kernel_message(sender: Ref<Thread>, receiver: Ref<Thread>) {
         to.message().into_iter().zip(words).for_each(|(target, word)| target.set(word));
     }
     sender.unset(KERNEL_MESSAGE);
-    sender.state.set(if preempted { State::Preempted } else { State::Faulted });
+    sender.change_state(if preempted { State::Preempted } else { State::Faulted });
     sender.partner.set(receiver.id);
     receiver.waiters.set(receiver.waiters.get() + 1);
 }
@@ -491,7 +491,7 @@ fn deliver_kernel_message(sender: Ref<Thread>, receiver: Ref<Thread>) {
 /// Removes a thread that no longer waits for its pager, handler or preempter from that one's count
 /// of waiters. The caller changes its state.
 pub fn leave_fault(thread: Ref<Thread>) {
-    if let (State::Faulted | State::Preempted, Some(partner)) = (thread.state.get(), find(thread.partner.get())) {
+    if let (State::Faulted | State::Preempted, Some(partner)) = (thread.state(), find(thread.partner.get())) {
         partner.waiters.set(partner.waiters.get() - 1);
     }
 }
@@ -501,7 +501,7 @@ pub fn leave_fault(thread: Ref<Thread>) {
 fn notify(caller: Ref<Thread>, receiver: Ref<Thread>) -> Result<Sent, Stop> {
     caller.task.controls(receiver.task)?;
     receiver.notify.set(receiver.notify.get() | caller.frame().r8.get());
-    if receiver.notify.get() != 0 && receiver.state.get() == State::Receiving && receiver.open.get() {
+    if receiver.notify.get() != 0 && receiver.state() == State::Receiving && receiver.open.get() {
         stop_waiting(receiver);
         deliver_notification(receiver);
         wake(receiver);
@@ -582,7 +582,7 @@ pub fn fail(sender: Ref<Thread>, side: Side, error: Error) {
 /// Takes a thread out of any queue, count or timeout that it waits in. The caller changes its
 /// state.
 pub fn leave_queues(thread: Ref<Thread>) {
-    match thread.state.get() {
+    match thread.state() {
         State::Sending => {
             if let Some(partner) = find(thread.partner.get()) {
                 partner.senders.remove(thread);
@@ -600,7 +600,7 @@ pub fn leave_queues(thread: Ref<Thread>) {
 
 /// Ends the wait of a thread whose timeout has expired.
 pub fn timed_out(thread: Ref<Thread>) {
-    let side = match thread.state.get() {
+    let side = match thread.state() {
         State::Sending | State::Faulted if thread.has(TRANSFER) => return transfer::timed_out(thread),
         State::Sending if !thread.has(KERNEL_MESSAGE) => Side::Send,
         State::Receiving => Side::Receive,
@@ -616,7 +616,7 @@ pub fn cancel(thread: Ref<Thread>) {
     if thread.has(TRANSFER) {
         return transfer::fail(thread, Error::Aborted);
     }
-    let side = match thread.state.get() {
+    let side = match thread.state() {
         State::Sending if !thread.has(KERNEL_MESSAGE) => Side::Send,
         State::Receiving => Side::Receive,
         State::Ready if thread.has(RECEIVE_DUE) => Side::Receive,
@@ -639,7 +639,7 @@ pub fn fail_waiters(partner: Ref<Thread>) {
                 continue;
             }
             preempt::poll();
-            match thread.state.get() {
+            match thread.state() {
                 State::Receiving if !thread.open.get() => fail(thread, Side::Receive, Error::NoPartner),
                 State::Faulted | State::Preempted => fault::no_handler(thread),
                 _ => {}

@@ -143,7 +143,7 @@ fn enter(thread: Ref<Thread>, partner: Ref<Thread>, role: Role, tag: Tag) {
 
 /// Blocks `thread` until the active partner ends the transfer.
 fn wait_for(thread: Ref<Thread>, active_partner: Ref<Thread>) {
-    thread.state.set(State::Transferring);
+    thread.change_state(State::Transferring);
     thread.partner.set(active_partner.id);
 }
 
@@ -400,12 +400,12 @@ fn leave(thread: Ref<Thread>) {
 
 /// Returns true if a thread in a transfer is blocked on its pager: in the queue, or for the reply.
 fn waits_for_pager(thread: Ref<Thread>) -> bool {
-    matches!(thread.state.get(), State::Sending | State::Faulted)
+    matches!(thread.state(), State::Sending | State::Faulted)
 }
 
 /// Makes a thread ready unless it is ready already.
 pub fn ready(thread: Ref<Thread>) {
-    if thread.state.get() != State::Ready {
+    if thread.state() != State::Ready {
         sched::wake(thread);
     }
 }

@@ -15,7 +15,19 @@ use crate::percpu::{deadlines::Deadline, runqueue::Ready};
 use core::{cell::Cell, mem::offset_of};
 use keel_abi::{call::*, memory::*, Error, Frame, Id, Tag, Utcb};
 
-/// What a thread does.
+/// What a thread does. This is all that may happen to one that is not deleted:
+///
+/// | from | to | when |
+/// |---|---|---|
+/// | any | Inactive | it is stopped (`sched::stop`) |
+/// | any | Ready | it starts, its wait is over, or ends with an error (`sched::wake`) |
+/// | Ready, Sending, Transferring | Receiving | its receive phase begins (`ipc`) |
+/// | Ready, Transferring | Sending | its partner is not waiting, or it has to send a fault |
+/// | Ready, Sending | Faulted, Preempted | the kernel's message for it was received |
+/// | Ready, Sending, Receiving, Transferring | Transferring | its partner goes on (`transfer`) |
+///
+/// `State::may_become` has the same table. The fast paths write the states of both partners at once
+/// (fast.s): Ready to Receiving or Faulted, and Receiving or Faulted to Ready.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum State {
@@ -33,6 +45,20 @@ pub enum State {
     Transferring = STATE_TRANSFERRING as u8,
     /// Its preempter has got a message and will answer.
     Preempted = STATE_PREEMPTED as u8,
+}
+
+impl State {
+    /// Whether a thread in this state may come into another one.
+    fn may_become(self, to: State) -> bool {
+        use State::*;
+        match to {
+            Inactive | Ready => true,
+            Receiving => matches!(self, Ready | Sending | Transferring),
+            Sending => matches!(self, Ready | Transferring),
+            Faulted | Preempted => matches!(self, Ready | Sending),
+            Transferring => matches!(self, Ready | Sending | Receiving | Transferring),
+        }
+    }
 }
 
 /// An alien thread: its system calls are messages to its handler.
@@ -127,8 +153,8 @@ object! {
         pub(crate) frame: Cell<*mut Frame> = Cell::new(core::ptr::null_mut()),
         /// Its UTCB, null for an alien thread.
         utcb: *mut Utcb = utcb,
-        /// What it does.
-        pub state: Cell<State> = Cell::new(State::Inactive),
+        /// What it does; `change_state` changes it.
+        state: Cell<State> = Cell::new(State::Inactive),
         /// It receives from anybody.
         pub open: Cell<bool> = Cell::new(false),
         /// Number of its processor.
@@ -219,6 +245,18 @@ impl Thread {
     pub const FRAME: usize = offset_of!(Thread, frame);
     /// Offset of the UTCB's address.
     pub const UTCB: usize = offset_of!(Thread, utcb);
+
+    /// What it does.
+    pub fn state(&self) -> State {
+        self.state.get()
+    }
+
+    /// It does something else from now on.
+    pub fn change_state(&self, to: State) {
+        let checked = cfg!(debug_assertions) || crate::debugger::ON;
+        assert!(!checked || self.state().may_become(to), "{:?}: {:?} to {to:?}", self.id, self.state());
+        self.state.set(to);
+    }
 
     /// Whether a flag is set.
     pub fn has(&self, flag: u32) -> bool {

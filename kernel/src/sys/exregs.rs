@@ -102,7 +102,7 @@ fn check(caller: Ref<Thread>, thread: Ref<Thread>, mask: u64, record: &SharedExR
     if mask & EX_PREEMPTER != 0 && thread.priority.get() > caller.task.mcp.get() {
         return Err(Error::Denied);
     }
-    let stopped = matches!(thread.state.get(), State::Inactive | State::Faulted);
+    let stopped = matches!(thread.state(), State::Inactive | State::Faulted);
     if mask & EX_ALIEN != 0 || mask & EX_FRAME != 0 && (!thread.has(ALIEN) || !stopped) {
         return Err(Error::Invalid);
     }
@@ -146,7 +146,7 @@ fn apply(thread: Ref<Thread>, mask: u64, record: &SharedExRegs, frame: Rebinding
         exchange_debug_tls(thread, mask, record);
     }
     if mask & !WITHOUT_REGISTERS != 0 {
-        record.state.set(thread.state.get() as u64);
+        record.state.set(thread.state() as u64);
         set_registers(thread, mask, record);
     }
     if mask & EX_DISPATCH != 0 {
@@ -156,7 +156,7 @@ fn apply(thread: Ref<Thread>, mask: u64, record: &SharedExRegs, frame: Rebinding
         record.dispatch.set(thread.dispatch.replace(calls));
         thread.put(DISPATCHED, thread.has(ALIEN) == (calls != DISPATCH_OFF));
     }
-    if mask & EX_START != 0 && matches!(thread.state.get(), State::Inactive | State::Faulted) {
+    if mask & EX_START != 0 && matches!(thread.state(), State::Inactive | State::Faulted) {
         ipc::leave_fault(thread);
         sched::wake(thread);
     }

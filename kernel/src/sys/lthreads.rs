@@ -105,7 +105,7 @@ pub unsafe fn delete(thread: Ref<Thread>) -> bool {
     }
     ipc::leave_queues(thread);
     // It waits for nobody any more: interrupts that are let in on the way find it so.
-    thread.state.set(State::Inactive);
+    thread.change_state(State::Inactive);
     while let Some(sender) = thread.senders.first() {
         ipc::fail(sender, Side::Send, Error::NoPartner);
         preempt::poll();

@@ -189,8 +189,8 @@ fn thread_schedule(caller: Ref<Thread>) -> Result<(), Stop> {
         return Err(Error::Denied.into());
     }
     frame.di.set(thread.priority.get() as u64);
-    frame.si.set(thread.state.get() as u64);
-    frame.dx.set(if thread.state.get() == State::Ready { ID_NIL } else { thread.partner.get().0 });
+    frame.si.set(thread.state() as u64);
+    frame.dx.set(if thread.state() == State::Ready { ID_NIL } else { thread.partner.get().0 });
     frame.r8.set(arch::clock::ticks_to_ns(arch::switch::consumed(thread)));
     frame.r9.set(thread.slice.get());
     frame.r10.set(if thread.has(MIGRATING) { thread.target.get() } else { thread.cpu.get() } as u64);

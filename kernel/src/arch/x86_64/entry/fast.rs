@@ -31,7 +31,7 @@ pub fn answer(cpu: &Cpu, caller: Ref<Thread>) -> Option<Ref<Thread>> {
     }
     let faulter = cpu.lookup_cache.get(Id(frame.di.get()))?;
     let state =
-        state_word(faulter.state.get(), false, faulter.cpu.get(), faulter.flags.get() & !(FPU | DISPATCHED) | ALIEN);
+        state_word(faulter.state(), false, faulter.cpu.get(), faulter.flags.get() & !(FPU | DISPATCHED) | ALIEN);
     let waits = state == cpu.fault_wait && faulter.partner.get() == caller.id;
     if !waits
         || caller.maybe_pending.get()
@@ -43,10 +43,10 @@ pub fn answer(cpu: &Cpu, caller: Ref<Thread>) -> Option<Ref<Thread>> {
     map_page(caller.task, faulter.task, utcb).then(|| {
         // Point of no return.
         caller.waiters.set(caller.waiters.get() - 1);
-        caller.state.set(State::Receiving);
+        caller.change_state(State::Receiving);
         caller.open.set(true);
         caller.partner.set(Id::NIL);
-        faulter.state.set(State::Ready);
+        faulter.change_state(State::Ready);
         cpu.current.set(Some(faulter));
         faulter
     })
