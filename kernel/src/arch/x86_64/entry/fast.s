@@ -185,7 +185,7 @@
 # the caller's TCB. `pcids`: with PCID, CR3 is built as in `Pcids::enter`; the TLB entries of rbx's
 # space are kept if its PCID was last used for this space. Uses rax rdx.
 .macro change_thread from, pcids
-    mov byte ptr [rbx + THREAD_state], {STATE_READY}
+    mov byte ptr [rbx + {THREAD_STATE_WORD}], {STATE_READY}
     mov gs:[CPU_current], rbx
     mov gs:[CPU_loaded], rbx
     mov rax, [rbx + THREAD_space]
@@ -301,7 +301,7 @@
 # The thread with TCB rbp blocks until its handler or pager rbx (id in rdi) replies; rbx receives
 # the message: rsi = tag, and the words. rsp = rbp's frame. `fpu`: rbx may have an FPU state.
 .macro leave_to_handler locks, pcids, fpu
-    mov byte ptr [rbp + THREAD_state], {STATE_FAULTED}
+    mov byte ptr [rbp + {THREAD_STATE_WORD}], {STATE_FAULTED}
     mov [rbp + THREAD_partner], rdi
     inc dword ptr [rbx + THREAD_waiters]
     change_fpu \fpu, r15

@@ -40,7 +40,7 @@ assembly!([
         scratch stack exit_ip exit_cs exit_flags exit_sp exit_sysret address delay current loaded space fpu_owner fpu_off preemption_threshold
         lookup_cache open_wait closed_wait fault_wait
     }
-    "THREAD_" Thread { id task chief space task_number frame_index state flags priority partner pager handler waiters consumed maybe_pending dispatch fpu }
+    "THREAD_" Thread { id task chief space task_number frame_index flags priority partner pager handler waiters consumed maybe_pending dispatch fpu }
     "FRAME_" Frame { r8 r9 r10 r11 r12 r13 r14 r15 ip cs flags orig_ax segments fs_base gs_base vector error_code cr2 }
     "FRAME_r" Frame { ax bx cx dx si di bp sp }
 ] [
