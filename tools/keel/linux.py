@@ -36,6 +36,8 @@ VERSION_STAMP = ".keel-version"
 CONFIG_STAMP = ".keel-config"
 BUILD_STAMP = ".keel-built"
 ABI_HEADER = "keel_abi.h"
+# Of all clones together, with the builds for gdb; one build of each Linux takes some 200 MB.
+CCACHE_SIZE = "3G"
 # The approximate number of files of a full build; only for the progress line.
 USUAL_FILES = 1500
 
@@ -342,7 +344,7 @@ def _build(settings: Settings, target: Target, source: Path) -> None:
             log=settings.logs / f"{settings.linux.name}-{target.name}.log",
             step=step,
             measure=_object_counter(),
-            env=_environment(target, out),
+            env=_environment(settings, target, out),
         )
     built.write_text(state)
 
@@ -364,9 +366,14 @@ def _inputs(settings: Settings, target: Target) -> list[Path]:
     return inputs
 
 
-def _environment(target: Target, out: Path) -> dict[str, str]:
-    """Where the server finds the generated header of the µ-kernel's interface."""
-    return {"KEEL_ABI_H": str(out / ABI_HEADER)} if target.arch == SERVER.arch else {}
+def _environment(settings: Settings, target: Target, out: Path) -> dict[str, str]:
+    """Where the server finds the generated header of the µ-kernel's interface, and ccache what any clone has compiled.
+
+    A clone's place is in paths of sources only, which ccache takes as relative ones (BASEDIR), and not in the objects (NOHASHDIR).
+    """
+    header = {"KEEL_ABI_H": str(out / ABI_HEADER)} if target.arch == SERVER.arch else {}
+    ccache = {"DIR": settings.cache / "ccache", "BASEDIR": settings.build, "NOHASHDIR": 1, "MAXSIZE": CCACHE_SIZE}
+    return header | {f"CCACHE_{name}": str(value) for name, value in ccache.items()}
 
 
 def _make_arguments(target: Target, out: Path) -> list[str]:
@@ -376,6 +383,7 @@ def _make_arguments(target: Target, out: Path) -> list[str]:
         f"O={out}",
         f"ARCH={target.arch}",
         f"-j{jobs}",
+        "CC=ccache gcc",
         "KBUILD_BUILD_USER=keel",
         "KBUILD_BUILD_HOST=keel",
     ]
@@ -405,7 +413,7 @@ def _configure(settings: Settings, target: Target, source: Path, out: Path) -> N
         what=f"configuring Linux ({target.name})",
         log=settings.logs / f"{settings.linux.name}-{target.name}-config.log",
         cwd=source,
-        env={"ARCH": target.arch, **_environment(target, out)},
+        env={"ARCH": target.arch, **_environment(settings, target, out)},
     )
     final = (out / ".config").read_text()
     problems = kconfig.without_effect([path.read_text() for path in fragments], final)
