@@ -369,12 +369,18 @@ def _inputs(settings: Settings, target: Target) -> list[Path]:
 def _environment(settings: Settings, target: Target, out: Path) -> dict[str, str]:
     """Where the server finds the generated header of the µ-kernel's interface, and ccache what any clone has compiled.
 
-    A clone's place is in paths of sources only, which ccache takes as relative ones (BASEDIR), and not in the objects (NOHASHDIR).
+    A clone's place is in paths of sources, which ccache takes as relative ones (BASEDIR), and not in the objects (NOHASHDIR).
     What a file includes is read from its list of dependencies, not found by a second run of the preprocessor (DEPEND).
     """
     header = {"KEEL_ABI_H": str(out / ABI_HEADER)} if target.arch == SERVER.arch else {}
-    ccache = {"DIR": settings.cache / "ccache", "BASEDIR": settings.build, "NOHASHDIR": 1, "DEPEND": 1}
-    return header | {f"CCACHE_{name}": str(value) for name, value in {**ccache, "MAXSIZE": CCACHE_SIZE}.items()}
+    ccache = {
+        "CCACHE_DIR": str(settings.cache / "ccache"),
+        "CCACHE_MAXSIZE": CCACHE_SIZE,
+        "CCACHE_BASEDIR": str(settings.build),
+        "CCACHE_NOHASHDIR": "1",
+        "CCACHE_DEPEND": "1",
+    }
+    return header | ccache
 
 
 def _make_arguments(target: Target, out: Path) -> list[str]:
