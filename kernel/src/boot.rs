@@ -35,7 +35,7 @@ pub extern "C" fn boot(magic: u32, address: u32) -> ! {
     WORDS_GIVEN.set(options.words);
     screen::init(&loader.framebuffer, !loader.ram.overlaps(screen::TEXT));
     if has_word(Word::Screen) {
-        screen::show();
+        screen::show(screen::Shown::Console);
     }
     let mut free = find_free(&loader);
     let end = loader.ram.iter().last().map_or(0, |piece| piece.end);
