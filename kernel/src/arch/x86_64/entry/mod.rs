@@ -40,7 +40,7 @@ assembly!([
         scratch stack exit_ip exit_cs exit_flags exit_sp exit_sysret address delay current loaded space fpu_owner fpu_off preemption_threshold
         lookup_cache open_wait closed_wait fault_wait
     }
-    "THREAD_" Thread { id task chief space task_number frame_index state flags priority partner pager handler waiters consumed maybe_pending dispatch fpu }
+    "THREAD_" Thread { id task chief space task_number frame_index state flags priority partner pager handler waiters consumed maybe_pending dispatch fpu frame utcb }
     "FRAME_" Frame { r8 r9 r10 r11 r12 r13 r14 r15 ip cs flags orig_ax segments fs_base gs_base vector error_code cr2 }
     "FRAME_r" Frame { ax bx cx dx si di bp sp }
 ] [
@@ -62,8 +62,6 @@ assembly!([
     LOOKUP_THREADS = const offset_of!(lookup::LookupCache, threads),
     FPU_COMPONENTS = const fpu::COMPONENTS,
     CR0_FPU_OFF = const CR0_BITS as u64 | CR0_TS,
-    THREAD_FRAME = const Thread::FRAME,
-    THREAD_UTCB = const Thread::UTCB,
     THREAD_STATE_WORD = const Thread::STATE_WORD,
     THREAD_MESSAGE_TAG = const offset_of!(Thread, message) + offset_of!(Message, tag),
     UTCB_WORDS = const offset_of!(Utcb, words) + 8 * REGISTER_WORDS as usize,
@@ -115,6 +113,7 @@ extern "C" fn system_call() -> u64 {
     if cpu::count() > 1 && !facts::has_word(facts::Word::NoFast) && across::send(cpu) {
         return leave(cpu);
     }
+    lock::take_all_locks(cpu);
     serve(cpu)
 }
 
@@ -125,7 +124,7 @@ extern "C" fn answering_system_call() -> u64 {
     lock::enter(cpu);
     lock::take_all_locks(cpu);
     match cpu.arrived().and_then(|caller| fast::answer(cpu, caller)) {
-        None => serve_up(cpu),
+        None => serve(cpu),
         Some(faulter) if load(cpu, faulter) => {
             lock::release(cpu);
             faulter.frame_address()
@@ -134,13 +133,8 @@ extern "C" fn answering_system_call() -> u64 {
     }
 }
 
-fn serve(cpu: &'static Cpu) -> u64 {
-    lock::take_all_locks(cpu);
-    serve_up(cpu)
-}
-
 #[inline]
-fn serve_up(cpu: &'static Cpu) -> u64 {
+fn serve(cpu: &'static Cpu) -> u64 {
     if let Some(thread) = cpu.arrived() {
         syscall::enter(thread);
     }
