@@ -104,13 +104,9 @@ fn hide(space: Ref<IoSpace>, index: usize, ports: u64) {
 }
 
 fn grant_between(source: Ref<IoSpace>, target: Ref<IoSpace>) -> Result<Ref<Grant>, Error> {
-    let (mut work, mut at) = (Work::default(), target.got.first());
-    while let Some(grant) = at {
-        if grant.from == source {
-            return Ok(grant);
-        }
-        work.climb_step();
-        at = target.got.next(grant);
+    let mut work = Work::default();
+    if let Some(grant) = target.got.iter().inspect(|_| work.climb_step()).find(|grant| grant.from == source) {
+        return Ok(grant);
     }
     let bitmap = new_bitmap(target.task, 0)?;
     let grant = Grant { from: source, to: target, bitmap, given: Links::new(), got: Links::new() };
@@ -145,10 +141,8 @@ pub fn unmap(
 
 /// Takes ports of one word back from all who got them from a space.
 fn take_back(space: Ref<IoSpace>, index: usize, ports: u64, work: &mut Work) -> Result<(), Stop> {
-    let mut at = space.given.first();
-    while let Some(grant) = at {
+    for grant in space.given.iter() {
         take_from(grant, index, ports, work)?;
-        at = space.given.next(grant);
     }
     Ok(())
 }

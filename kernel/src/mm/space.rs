@@ -1144,22 +1144,22 @@ pub fn add_object(task: Ref<Task>, offset: u64) -> Result<*mut u8, Error> {
     Ok(POOL.address(page))
 }
 
-/// Pool page of an object in a task's kernel area, if there is one.
-pub fn object_at(task: Ref<Task>, offset: u64) -> Option<u32> {
-    if task.area == 0 {
-        return None;
-    }
-    let leaf = find(task, task.area + offset).ok()?;
-    let physical = leaf.entry & ADDRESS;
-    (leaf.entry & KERNEL_OBJECT != 0 && POOL.contains(physical)).then(|| POOL.index_of(physical))
+/// Entry of an object in a task's kernel area, if there is one; none is marked in a space without
+/// that area.
+fn object(task: Ref<Task>, offset: u64) -> Option<Leaf> {
+    find(task, task.area + offset).ok().filter(|leaf| leaf.entry & KERNEL_OBJECT != 0)
 }
 
-/// Takes a page of `add_object` back.
+/// Pool page of an object in a task's kernel area, if there is one.
+pub fn object_at(task: Ref<Task>, offset: u64) -> Option<u32> {
+    let physical = object(task, offset)?.entry & ADDRESS;
+    POOL.contains(physical).then(|| POOL.index_of(physical))
+}
+
+/// Takes a page of `add_object` back, if there is one.
 pub fn remove_object(task: Ref<Task>, offset: u64) {
-    if let Ok(leaf) = find(task, task.area + offset) {
-        if leaf.entry & KERNEL_OBJECT != 0 {
-            drop_object(leaf);
-        }
+    if let Some(leaf) = object(task, offset) {
+        drop_object(leaf);
     }
 }
 

@@ -283,7 +283,7 @@ impl Pool {
     /// Memory for an object of `size` bytes (at most 2048), aligned to the power of two above its
     /// size; its content is whatever it was.
     pub fn take(&self, account: Ref<Account>, size: usize, kind: Kind) -> Result<*mut u8, Error> {
-        let class = class_of(size);
+        let class = CLASSES.iter().position(|class| *class >= size).expect("objects are at most half a page");
         let mut index = account.partial[class].get();
         if index == 0 {
             index = self.take_raw(account)?;
@@ -387,8 +387,4 @@ impl Pool {
     pub fn root_account(&'static self) -> Ref<Account> {
         Ref::to(&self.root)
     }
-}
-
-fn class_of(size: usize) -> usize {
-    CLASSES.iter().position(|class| *class >= size).expect("objects are at most half a page")
 }
