@@ -335,9 +335,7 @@ fn start() -> u64 {
     }
     let boot = act(0);
     clock::init(1_000_000_000);
-    lock::begin(boot);
-    lock::add(boot, act(1));
-    act(0);
+    lock::all_locks_from_idle(boot);
     // SAFETY: the memory is the pool's, and the table's, forever.
     unsafe {
         POOL.init(pool, pool + POOL_BYTES as u64);
