@@ -586,15 +586,11 @@ pub mod switch {
     }
 
     pub fn load(cpu: &Cpu, thread: Ref<Thread>) -> bool {
-        charge_to(cpu, thread);
+        charge(cpu, thread);
         thread.frame().ip.get() >> SPACE_SHIFT == 0
     }
 
-    pub fn charge(thread: Ref<Thread>) {
-        charge_to(cpu(), thread);
-    }
-
-    fn charge_to(cpu: &Cpu, thread: Ref<Thread>) {
+    pub fn charge(cpu: &Cpu, thread: Ref<Thread>) {
         if cpu.loaded.get() != Some(thread) {
             cpu.loaded_changed();
             cpu.loaded.set(Some(thread));
