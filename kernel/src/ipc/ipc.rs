@@ -620,7 +620,7 @@ pub fn cancel(thread: Ref<Thread>) {
 /// `partner` is being deleted: all threads that are blocked on it get an error, or are stopped.
 /// This is rare (a server terminates), so all threads are searched. There are preemption points.
 pub fn fail_waiters(partner: Ref<Thread>) {
-    task::for_each(|task| {
+    for task in task::all() {
         let mut next = task.next_lthread(0);
         while let Some(thread) = next {
             next = task.next_lthread(thread.id.lthread() + 1);
@@ -635,5 +635,5 @@ pub fn fail_waiters(partner: Ref<Thread>) {
             }
             preempt::poll();
         }
-    });
+    }
 }
