@@ -62,7 +62,7 @@ impl<T: Linked<Tag>, Tag> List<T, Tag> {
 
     /// Adds `item`, which is in no list, at the end.
     pub fn push_back(&self, item: Ref<T>) {
-        item.links().next.set(None);
+        // Its links are empty: `remove` takes them.
         item.links().prev.set(self.tail.get());
         match self.tail.replace(Some(item)) {
             Some(last) => last.links().next.set(Some(item)),
@@ -72,7 +72,6 @@ impl<T: Linked<Tag>, Tag> List<T, Tag> {
 
     /// Adds `item`, which is in no list, at the front.
     pub fn push_front(&self, item: Ref<T>) {
-        item.links().prev.set(None);
         item.links().next.set(self.head.get());
         match self.head.replace(Some(item)) {
             Some(first) => first.links().prev.set(Some(item)),
