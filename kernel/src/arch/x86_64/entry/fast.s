@@ -151,7 +151,7 @@
 .endm
 .macro enter_open_wait locks
     enter_wait open, {UP_OPEN_WAIT}, \locks
-    mov qword ptr [rsp + THREAD_partner], {ID_NIL}
+    mov qword ptr [rsp + THREAD_partner], ID_NIL
 .endm
 
 # Saves what a native thread's entry has not saved yet. All message registers are still the user's.
@@ -194,7 +194,7 @@
     mov gs:[CPU_space], rax
     .if \pcids
     mov rdx, rax
-    shr rdx, {PAGE_SHIFT}
+    shr rdx, PAGE_SHIFT
     and edx, {PCID_MASK}
     cmp rax, gs:[rdx * 8 + {CPU_PCIDS}]
     mov gs:[rdx * 8 + {CPU_PCIDS}], rax
@@ -541,8 +541,8 @@
 # Live: as at .Lreply_to_alien.
     # The tag has one map item and nothing else.
 .Lreply_with_page_\@: mov eax, esi
-    and eax, {TAG_CONTENT}
-    cmp eax, {TAG_ONE_PAGE}
+    and eax, TAG_CONTENT
+    cmp eax, TAG_ONE_PAGE
     jne .Lslow_\name
     # The partner is blocked on a fault or call, alien or native, without other flags. The open bit
     # means nothing then.
@@ -590,7 +590,7 @@
     jz .Lreply_iret_fpu_is_off_\@
     .endif
     change_fpu 1, r9
-.Lreply_iret_fpu_is_off_\@: and r11d, {FLAGS_USER}
+.Lreply_iret_fpu_is_off_\@: and r11d, FLAGS_USER
     or r11d, FLAGS_FIXED
     dec dword ptr [rsp + THREAD_waiters]
     enter_open_wait \locks
@@ -748,7 +748,7 @@
     jz .Lprogram_entry_\name
     mov esi, eax
     btr esi, {CALL_HANDLER_BIT}
-    shl rsi, {TAG_LABEL_SHIFT}
+    shl rsi, TAG_LABEL_SHIFT
     or rsi, REGISTER_WORDS
     jmp .Lto_handler_\name
 
@@ -762,7 +762,7 @@
     # The call does not come from the entry's page.
     mov rsi, rcx
     xor rsi, rdx
-    shr rsi, {PAGE_SHIFT}
+    shr rsi, PAGE_SHIFT
     jz .Lalien_call_\name
     # POINT OF NO RETURN: nothing below can fail. lthread_ex_regs checked that the entry's address
     # is a user's. No lock is needed: nothing is changed.
