@@ -3,7 +3,7 @@
 //! against what they paid for, queues against states. Only in the debug build; the caller
 //! runs exclusively.
 
-use super::{each_queued, items, lthreads, tasks, threads};
+use super::{each_queued, lthreads, tasks, threads};
 use crate::arch::{clock, cpu, paging::*, print::log};
 use crate::base::{Global, Ref};
 use crate::ipc::kernel_object::{Answer, NO_WORDS};
@@ -219,7 +219,7 @@ fn check_threads() {
         let places = [thread.has(QUEUED), next, runs && state == State::Ready];
         let found = places.into_iter().filter(|found| *found).count();
         expect(found == (state == State::Ready) as usize, "no processor finds it just once");
-        let sends = partner.is_some_and(|partner| items(&partner.senders).any(|sender| sender == thread));
+        let sends = partner.is_some_and(|partner| partner.senders.iter().any(|sender| sender == thread));
         expect((state == State::Sending) == sends, "it is not among its partner's senders, or should not be");
         let answered = matches!(state, State::Faulted | State::Preempted);
         expect(!answered || partner.is_some(), "its pager, handler or preempter does not exist");

@@ -14,7 +14,7 @@ use crate::arch::cpu::{self, Cpu};
 use crate::arch::paging::{self, bits_rights, span, ADDRESS};
 use crate::arch::regs::{inb, wrmsr, MSR_GS_BASE};
 use crate::arch::{apic, clock, direct, print::log, serial, DIRECT, OFFSET};
-use crate::base::{facts, facts::Word as Switch, Linked, List, Ref};
+use crate::base::{facts, facts::Word as Switch, Ref};
 use crate::mm::space::{Leaf, Nodes};
 use crate::mm::{mapdb::Store, space};
 use crate::object::{task, Task, Thread, POOL};
@@ -243,15 +243,10 @@ fn threads() -> impl Iterator<Item = Ref<Thread>> {
     tasks().flat_map(lthreads)
 }
 
-/// The objects in a list.
-fn items<T: Linked<L>, L>(list: &List<T, L>) -> impl Iterator<Item = Ref<T>> + '_ {
-    core::iter::successors(list.first(), |item| list.next(*item))
-}
-
 /// Looks at every thread in a processor's run queue, the first to run first.
 fn each_queued(cpu: &Cpu, mut look: impl FnMut(Ref<Thread>, u8)) {
     for (priority, list) in cpu.queue.lists.iter().enumerate().rev() {
-        items(list).for_each(|thread| look(thread, priority as u8));
+        list.iter().for_each(|thread| look(thread, priority as u8));
     }
 }
 

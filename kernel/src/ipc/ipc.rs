@@ -293,11 +293,7 @@ fn next_sender(thread: Ref<Thread>, open: bool, from: Id) -> Result<Option<Ref<T
 /// not preemptible; CROSS_CLAN limits it to queues in which a virtual sender was used.
 #[cold]
 fn propagating_sender(thread: Ref<Thread>, from: Id) -> Option<Ref<Thread>> {
-    let mut next = thread.senders.first();
-    while let Some(sender) = next.filter(|sender| sender.sends_as() != from) {
-        next = thread.senders.next(sender);
-    }
-    next
+    thread.senders.iter().find(|sender| sender.sends_as() == from)
 }
 
 /// Delivers the message of a queued sender. The receiver is in its receive phase, and not blocked.
@@ -583,19 +579,12 @@ pub fn fail(sender: Ref<Thread>, side: Side, error: Error) {
 /// state.
 pub fn leave_queues(thread: Ref<Thread>) {
     match thread.state() {
-        State::Sending => {
-            if let Some(partner) = find(thread.partner.get()) {
-                partner.senders.remove(thread);
-            }
-            sched::disarm(thread);
-        }
-        State::Receiving => stop_waiting(thread),
-        State::Faulted | State::Preempted => {
-            leave_fault(thread);
-            sched::disarm(thread);
-        }
-        _ => {}
+        State::Sending => find(thread.partner.get()).iter().for_each(|partner| partner.senders.remove(thread)),
+        State::Receiving => return stop_waiting(thread),
+        State::Faulted | State::Preempted => leave_fault(thread),
+        _ => return,
     }
+    sched::disarm(thread);
 }
 
 /// Ends the wait of a thread whose timeout has expired.
@@ -631,7 +620,7 @@ pub fn cancel(thread: Ref<Thread>) {
 /// `partner` is being deleted: all threads that are blocked on it get an error, or are stopped.
 /// This is rare (a server terminates), so all threads are searched. There are preemption points.
 pub fn fail_waiters(partner: Ref<Thread>) {
-    task::for_each(|task| {
+    for task in task::all() {
         let mut next = task.next_lthread(0);
         while let Some(thread) = next {
             next = task.next_lthread(thread.id.lthread() + 1);
@@ -646,5 +635,5 @@ pub fn fail_waiters(partner: Ref<Thread>) {
             }
             preempt::poll();
         }
-    });
+    }
 }

@@ -26,15 +26,16 @@ fn words(from: usize, first: u16, log2: u8) -> impl Iterator<Item = (usize, u64)
     })
 }
 
-fn new_bitmap(task: Ref<Task>, fill: u8) -> Result<[u32; 2], Error> {
+/// An object with a bitmap of such bytes; the task pays for both.
+fn make<T>(task: Ref<Task>, fill: u8, object: impl FnOnce([u32; 2]) -> T) -> Result<Ref<T>, Error> {
     preempt::poll();
-    let first = POOL.alloc_page(task.account, Kind::Part)?;
-    let second = POOL.alloc_page(task.account, Kind::Part);
+    let first = POOL.take_filled(task.account, Kind::Part, fill)?;
+    let second = POOL.take_filled(task.account, Kind::Part, fill);
     // SAFETY: nobody has seen it.
-    let second = second.inspect_err(|_| unsafe { POOL.free_page(first, Kind::Part) })?;
-    let bitmap = [first, second];
-    bitmap.iter().for_each(|page| POOL.fill(*page, fill));
-    Ok(bitmap)
+    let bitmap = [first, second.inspect_err(|_| unsafe { POOL.free_page(first, Kind::Part) })?];
+    let object = POOL.make(task.account, Kind::Part, object(bitmap));
+    // SAFETY: nobody has seen it.
+    object.inspect_err(|_| unsafe { free_bitmap(&bitmap) })
 }
 
 /// Gives a bitmap back.
@@ -51,10 +52,7 @@ fn space_of(task: Ref<Task>, depth: u8, fill: u8) -> Result<Ref<IoSpace>, Error>
     if let Some(space) = task.io.get() {
         return Ok(space);
     }
-    let bitmap = new_bitmap(task, fill)?;
-    let space = IoSpace { task, depth, bitmap, given: List::new(), got: List::new() };
-    // SAFETY: nobody has seen it.
-    let space = POOL.make(task.account, Kind::Part, space).inspect_err(|_| unsafe { free_bitmap(&bitmap) })?;
+    let space = make(task, fill, |bitmap| IoSpace { task, depth, bitmap, given: List::new(), got: List::new() })?;
     task.io.set(Some(space));
     Ok(space)
 }
@@ -104,19 +102,12 @@ fn hide(space: Ref<IoSpace>, index: usize, ports: u64) {
 }
 
 fn grant_between(source: Ref<IoSpace>, target: Ref<IoSpace>) -> Result<Ref<Grant>, Error> {
-    let (mut work, mut at) = (Work::default(), target.got.first());
-    while let Some(grant) = at {
-        if grant.from == source {
-            return Ok(grant);
-        }
-        work.climb_step();
-        at = target.got.next(grant);
+    let mut work = Work::default();
+    if let Some(grant) = target.got.iter().inspect(|_| work.climb_step()).find(|grant| grant.from == source) {
+        return Ok(grant);
     }
-    let bitmap = new_bitmap(target.task, 0)?;
-    let grant = Grant { from: source, to: target, bitmap, given: Links::new(), got: Links::new() };
-    let grant = POOL.make(target.task.account, Kind::Part, grant);
-    // SAFETY: nobody has seen it.
-    let grant = grant.inspect_err(|_| unsafe { free_bitmap(&bitmap) })?;
+    let new = |bitmap| Grant { from: source, to: target, bitmap, given: Links::new(), got: Links::new() };
+    let grant = make(target.task, 0, new)?;
     source.given.push_back(grant);
     target.got.push_back(grant);
     Ok(grant)

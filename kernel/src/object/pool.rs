@@ -194,12 +194,6 @@ impl Pool {
         direct(self.physical(index))
     }
 
-    /// Fills a page of words with a byte.
-    pub fn fill(&self, page: u32, byte: u8) {
-        // SAFETY: the page, which its owner uses as words.
-        unsafe { core::ptr::write_bytes(self.address(page), byte, PAGE) };
-    }
-
     /// Copies a page of words to as many cells.
     pub fn copy_words(&self, page: u32, to: &[Cell<u64>]) {
         assert!(to.len() == PAGE / 8);
@@ -225,10 +219,12 @@ impl Pool {
         (physical / PAGE as u64).wrapping_sub(self.first.get() as u64) < self.count.get() as u64
     }
 
-    /// A page for `account`, its content whatever it was.
-    pub fn alloc_page(&self, account: Ref<Account>, kind: Kind) -> Result<u32, Error> {
+    /// A page for `account`, filled with a byte.
+    pub fn take_filled(&self, account: Ref<Account>, kind: Kind, byte: u8) -> Result<u32, Error> {
         let index = self.take_raw(account)?;
         self.page(index).zero.set(false);
+        // SAFETY: the page is ours alone.
+        unsafe { core::ptr::write_bytes(self.address(index), byte, PAGE) };
         account.count(kind, 1);
         Ok(index)
     }
@@ -244,7 +240,7 @@ impl Pool {
         Ok(index)
     }
 
-    /// Gives back a page that `alloc_page` or `take_zeroed` gave.
+    /// Gives back a page that `take_filled` or `take_zeroed` gave.
     ///
     /// # Safety
     /// Nothing refers to the page any more: no table, no object in it, no processor.
@@ -283,7 +279,7 @@ impl Pool {
     /// Memory for an object of `size` bytes (at most 2048), aligned to the power of two above its
     /// size; its content is whatever it was.
     pub fn take(&self, account: Ref<Account>, size: usize, kind: Kind) -> Result<*mut u8, Error> {
-        let class = class_of(size);
+        let class = CLASSES.iter().position(|class| *class >= size).expect("objects are at most half a page");
         let mut index = account.partial[class].get();
         if index == 0 {
             index = self.take_raw(account)?;
@@ -387,8 +383,4 @@ impl Pool {
     pub fn root_account(&'static self) -> Ref<Account> {
         Ref::to(&self.root)
     }
-}
-
-fn class_of(size: usize) -> usize {
-    CLASSES.iter().position(|class| *class >= size).expect("objects are at most half a page")
 }

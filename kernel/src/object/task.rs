@@ -266,31 +266,26 @@ fn pause(number: u32) {
     }
 }
 
-/// Looks at every task that is active, from clan to clan: most numbers are not. Interrupts are let
-/// in on the way.
-pub fn for_each(mut look: impl FnMut(Ref<Task>)) {
-    for top in [TASK_SIGMA0 as u32, TASK_ROOT as u32] {
-        let mut next = at(top);
-        while let Some(task) = next {
-            look(task);
-            preempt::poll();
-            next = task.clan.first().or_else(|| behind(task, None));
-        }
-    }
+/// Every task that is active, from clan to clan: most numbers are not.
+pub fn all() -> impl Iterator<Item = Ref<Task>> {
+    [TASK_SIGMA0 as u32, TASK_ROOT as u32].into_iter().filter_map(at).flat_map(with_clan)
+}
+
+/// A task and those in its clan, at any depth. None of them goes, and none comes, meanwhile.
+pub fn with_clan(top: Ref<Task>) -> impl Iterator<Item = Ref<Task>> {
+    core::iter::successors(Some(top), move |task| task.clan.first().or_else(|| behind(*task, top)))
 }
 
 /// The task behind another one and its clan, in the same clan or an outer one within `top`.
-pub(crate) fn behind(mut task: Ref<Task>, top: Option<Ref<Task>>) -> Option<Ref<Task>> {
-    loop {
-        if Some(task) == top {
-            return None;
-        }
+fn behind(mut task: Ref<Task>, top: Ref<Task>) -> Option<Ref<Task>> {
+    while task != top {
         let chief = task.chief?;
         match chief.clan.next(task) {
             None => task = chief,
             next => return next,
         }
     }
+    None
 }
 
 /// The task at a number.

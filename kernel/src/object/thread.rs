@@ -152,7 +152,7 @@ object! {
         /// The frame in use: its own or a shared one.
         pub(crate) frame: Cell<*mut Frame> = Cell::new(core::ptr::null_mut()),
         /// Its UTCB, null for an alien thread.
-        utcb: *mut Utcb = utcb,
+        pub(crate) utcb: *mut Utcb = utcb,
         /// What it does; `change_state` changes it.
         state: Cell<State> = Cell::new(State::Inactive),
         /// It receives from anybody.
@@ -241,10 +241,6 @@ const _: () = assert!(offset_of!(Thread, flags) == Thread::STATE_WORD + 4);
 impl Thread {
     /// Offset of what `state_word` makes.
     pub const STATE_WORD: usize = offset_of!(Thread, state);
-    /// Offset of the frame's address.
-    pub const FRAME: usize = offset_of!(Thread, frame);
-    /// Offset of the UTCB's address.
-    pub const UTCB: usize = offset_of!(Thread, utcb);
 
     /// What it does.
     pub fn state(&self) -> State {

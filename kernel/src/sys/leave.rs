@@ -74,7 +74,7 @@ fn exit_work(thread: Ref<Thread>) {
         sched::hand_over(thread);
     } else if thread.has(TRANSFER) {
         // A transfer may take long: the thread is charged for it.
-        switch::charge(thread);
+        switch::charge(cpu(), thread);
         transfer::proceed(thread);
     } else if thread.has(RECEIVE_DUE) {
         thread.unset(RECEIVE_DUE);

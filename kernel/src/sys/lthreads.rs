@@ -18,11 +18,7 @@ pub fn create(task: Ref<Task>, plan: &Plan) -> Result<Ref<Thread>, Error> {
         true => core::ptr::null_mut(),
         false => space::add_object(task, utcb_offset(id))?.cast(),
     };
-    let thread = allocate(id, task, utcb, plan).inspect_err(|_| {
-        if !alien {
-            space::remove_object(task, utcb_offset(id));
-        }
-    })?;
+    let thread = allocate(id, task, utcb, plan).inspect_err(|_| space::remove_object(task, utcb_offset(id)))?;
     thread.frame.set(thread.as_ptr().cast());
     match plan.frame {
         Some(frame) => bind(thread, Some(frame)),

@@ -214,19 +214,15 @@ fn thread_schedule(caller: Ref<Thread>) -> Result<(), Stop> {
 fn task_new(caller: Ref<Thread>) -> Result<(), Stop> {
     match task_operation(caller) {
         // The caller was deleted with its task: it has no frame for a result.
-        Ok(None) => Ok(()),
-        Ok(Some(id)) => {
-            caller.frame().di.set(id.0);
-            end(caller, Ok(()))
-        }
-        Err(stop) => end(caller, Err(stop)),
+        Ok(false) => Ok(()),
+        result => end(caller, result.map(|_| ())),
     }
 }
 
 /// Executes task_new. Deletes the task that has the number, if there is one, with all tasks inside
-/// its clan; this is preemptible. Then creates a task, or hands over the numbers. Returns `None`
+/// its clan; this is preemptible. Then creates a task, or hands over the numbers. Returns false
 /// if the caller was deleted too. Errors: Invalid, Denied, NoPartner, or no memory.
-fn task_operation(caller: Ref<Thread>) -> Result<Option<Id>, Stop> {
+fn task_operation(caller: Ref<Thread>) -> Result<bool, Stop> {
     const FLAGS: u64 = TASK_MCP_MASK | TASK_INACTIVE | TASK_NO_LTHREAD | 0xff << TASK_RANGE_SHIFT;
     let frame = caller.frame();
     let (id, control) = (Id(frame.di.get()), frame.si.get());
@@ -243,7 +239,7 @@ fn task_operation(caller: Ref<Thread>) -> Result<Option<Id>, Stop> {
         if unsafe { tasks::delete_lthreads(old) } {
             // SAFETY: nothing after this looks at the task.
             unsafe { tasks::delete(old) };
-            return Ok(None);
+            return Ok(false);
         }
         // Innermost tasks first, one after the other, each emptied before it is deleted:
         // `tasks::delete` is not preemptible, and must have little to do.
@@ -267,9 +263,11 @@ fn task_operation(caller: Ref<Thread>) -> Result<Option<Id>, Stop> {
     if control & TASK_INACTIVE != 0 {
         let taker = controlled_task(caller, Id(frame.dx.get()))?;
         task::hand_over(caller.task, number, 1 << log2, taker)?;
-        return Ok(Some(Id::thread(0, number, LTHREAD_TASK as u16, 0)));
+        frame.di.set(Id::thread(0, number, LTHREAD_TASK as u16, 0).0);
+    } else {
+        frame.di.set(create(caller, number, control)?.0);
     }
-    create(caller, number, control).map(Some)
+    Ok(true)
 }
 
 /// Creates a task and, unless TASK_NO_LTHREAD is set, its first lthread, which is ready.

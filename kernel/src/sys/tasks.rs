@@ -69,8 +69,8 @@ fn close_account(account: Ref<Account>, chief: Option<Ref<Task>>) {
 /// # Safety
 /// The caller uses none of their `Ref`s any more.
 pub unsafe fn delete_lthreads(top: Ref<Task>) -> bool {
-    let (mut own, mut next) = (false, Some(top));
-    while let Some(task) = next {
+    let mut own = false;
+    for task in with_clan(top) {
         let mut number = 0;
         while let Some(thread) = task.next_lthread(number) {
             number = thread.id.lthread();
@@ -78,7 +78,6 @@ pub unsafe fn delete_lthreads(top: Ref<Task>) -> bool {
             own |= unsafe { lthreads::delete(thread) };
             preempt::poll();
         }
-        next = task.clan.first().or_else(|| behind(task, Some(top)));
     }
     own
 }
@@ -119,16 +118,13 @@ unsafe fn free_memory(task: Ref<Task>) {
     io::drop_space(task);
     space::free_all(task);
     preempt::poll();
-    if task.directory.get() != 0 {
-        for index in 0..DIRECTORY_PAGES {
-            let page = POOL.word(task.directory.get(), index).get();
-            if page != 0 {
-                // SAFETY: the task goes, and no lthread has a slot in it.
-                unsafe { POOL.free_page(page as u32, Kind::Part) };
-            }
+    let directory = task.directory.get();
+    if directory != 0 {
+        let pages = (0..DIRECTORY_PAGES).map(|index| POOL.word(directory, index).get() as u32);
+        for page in pages.chain([directory]).filter(|page| *page != 0) {
+            // SAFETY: the task goes, and no lthread has a slot in it.
+            unsafe { POOL.free_page(page, Kind::Part) };
         }
-        // SAFETY: as above.
-        unsafe { POOL.free_page(task.directory.get(), Kind::Part) };
     }
     // SAFETY: nothing refers to it any more: table, clan list, lthreads and page tables are gone.
     unsafe { POOL.delete(task, Kind::Task) };

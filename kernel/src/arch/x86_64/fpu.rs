@@ -51,12 +51,9 @@ object! {
     }
 }
 
-struct Parameters {
-    mask: Cell<u64>,
-    size: Cell<usize>,
-}
-
-static PARAMETERS: Global<Parameters> = Global::new(Parameters { mask: Cell::new(3), size: Cell::new(MIN_SIZE) });
+/// Components of a state, and its bytes.
+static MASK: Global<Cell<u64>> = Global::new(Cell::new(3));
+static SIZE: Global<Cell<usize>> = Global::new(Cell::new(MIN_SIZE));
 
 /// Chooses the components that are used; on each processor. Panics where the processor does not do
 /// what CPUID says of it: a state that is larger than its place would overwrite another's.
@@ -76,8 +73,8 @@ pub fn init(cpu: &Cpu) {
         };
         let is_first = cpu.index == 0;
         assert!(is_first || (mask, size) == (self::mask(), self::size()), "the processors' FPUs are not the same");
-        PARAMETERS.mask.set(mask);
-        PARAMETERS.size.set(size);
+        MASK.set(mask);
+        SIZE.set(size);
     }
 }
 
@@ -102,12 +99,12 @@ fn area(mask: u64, told: usize, [offset, size]: [usize; 2]) -> Option<usize> {
 
 /// Bytes of a state.
 pub fn size() -> usize {
-    PARAMETERS.size.get()
+    SIZE.get()
 }
 
 /// Components of a state.
 pub fn mask() -> u64 {
-    PARAMETERS.mask.get()
+    MASK.get()
 }
 
 impl State {

@@ -30,10 +30,10 @@ pub struct Answer {
 }
 
 /// The answer that most of them agree with; of several such ones the first.
-pub fn choose(answers: &[Answer]) -> Option<Answer> {
-    let support = |answer: &Answer| answers.iter().filter(|other| agree(answer.hz, other.hz)).count();
+pub fn choose(answers: impl DoubleEndedIterator<Item = Answer> + Clone) -> Option<Answer> {
+    let support = |answer: &Answer| answers.clone().filter(|other| agree(answer.hz, other.hz)).count();
     // `max_by_key` takes the last one.
-    answers.iter().copied().rev().max_by_key(support)
+    answers.clone().rev().max_by_key(support)
 }
 
 /// Whether two frequencies are the same for all that one can tell.

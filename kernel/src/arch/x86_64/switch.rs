@@ -4,7 +4,7 @@
 //! The caller holds the processor's own lock, and interrupts are off, except in
 //! `wait_for_interrupt` and `poll`.
 
-use super::cpu::{self, cpu, Cpu};
+use super::cpu::{self, Cpu};
 use super::cpuid::{self, Feature};
 use super::regs::*;
 use super::{fpu, paging, tables};
@@ -37,9 +37,7 @@ unsafe extern "C" {
 /// Makes `thread` the one whose registers the processor leaves with. False if its frame's ip is no
 /// user address.
 pub fn load(cpu: &Cpu, thread: Ref<Thread>) -> bool {
-    if cpu.loaded.get() != Some(thread) {
-        change(cpu, thread);
-    }
+    charge(cpu, thread);
     let frame = thread.frame();
     let (ip, flags) = (frame.ip.get(), frame.flags.get() & FLAGS_USER | FLAGS_FIXED);
     let sp = frame.sp.get();
@@ -66,8 +64,8 @@ pub fn load(cpu: &Cpu, thread: Ref<Thread>) -> bool {
 }
 
 /// From now on the processor's time is `thread`'s.
-pub fn charge(thread: Ref<Thread>) {
-    let cpu = cpu();
+#[inline]
+pub fn charge(cpu: &Cpu, thread: Ref<Thread>) {
     if cpu.loaded.get() != Some(thread) {
         change(cpu, thread);
     }

@@ -44,9 +44,9 @@
 # FPU state" (FPU) is a flag: a plain compare refuses such a thread, and the copies of the paths for
 # the FPU clear that bit of the word before they compare.
 #
-# Defined elsewhere: the macros save, load, clear, slow_path, save_after_syscall, save_after_vector
-# and clear_flags in entry.s; constants and offsets of fields in mod.rs, by name or in braces.
-# docs/glossary.md has alien, native, handler, chief and clan.
+# Defined elsewhere: the macros save, load, clear, slow_path, save_after_syscall, save_after_vector,
+# push_interrupt_words and clear_flags in entry.s; constants and offsets of fields in mod.rs, by name
+# or in braces. docs/glossary.md has alien, native, handler, chief and clan.
 
 # rbx = TCB of the thread with the id in rdi. Refused if this CPU's cache does not have it: the
 # slow path validates the id and fills the cache. The shift leaves a slot number whatever edi is,
@@ -60,11 +60,11 @@
     mov rbx, gs:[CPU_lookup_cache + rax * 8 + {LOOKUP_THREADS}]
 .endm
 
-# Check: the scheduler would choose rbx next. No ready thread has a priority as high as rbx's, and
-# no time slice has to start or end (Cpu::preemption_threshold). Uses eax.
-.macro must_run_next refused
-    movzx eax, byte ptr [rbx + THREAD_priority]
-    cmp eax, gs:[CPU_preemption_threshold]
+# Check: the scheduler would choose `thread`, usually rbx, next. No ready thread has a priority as
+# high as its own, and no time slice has to start or end (Cpu::preemption_threshold). Uses `other`.
+.macro must_run_next refused, thread=rbx, other=eax
+    movzx \other, byte ptr [\thread + THREAD_priority]
+    cmp \other, gs:[CPU_preemption_threshold]
     jb \refused
 .endm
 
@@ -151,7 +151,7 @@
 .endm
 .macro enter_open_wait locks
     enter_wait open, {UP_OPEN_WAIT}, \locks
-    mov qword ptr [rsp + THREAD_partner], {ID_NIL}
+    mov qword ptr [rsp + THREAD_partner], ID_NIL
 .endm
 
 # Saves what a native thread's entry has not saved yet. All message registers are still the user's.
@@ -171,9 +171,9 @@
     mov r11, rdi
     mov r15, rsi
     lea ecx, [rsi - REGISTER_WORDS]
-    mov rax, [rsp + {THREAD_UTCB}]
+    mov rax, [rsp + THREAD_utcb]
     lea rsi, [rax + {UTCB_WORDS}]
-    mov rax, [rbx + {THREAD_UTCB}]
+    mov rax, [rbx + THREAD_utcb]
     lea rdi, [rax + {UTCB_WORDS}]
     rep movsq
     mov rsi, r15
@@ -194,7 +194,7 @@
     mov gs:[CPU_space], rax
     .if \pcids
     mov rdx, rax
-    shr rdx, {PAGE_SHIFT}
+    shr rdx, PAGE_SHIFT
     and edx, {PCID_MASK}
     cmp rax, gs:[rdx * 8 + {CPU_PCIDS}]
     mov gs:[rdx * 8 + {CPU_PCIDS}], rax
@@ -232,9 +232,12 @@
     .endif
 .endm
 
-# Returns to the native thread rbx by SYSRET, with status 0. The message registers are the
-# receiver's results. Uses all others.
-.macro leave_to_native locks
+# Switches the CPU from the thread `from` to the native thread rbx, as change_thread, and returns to
+# it by SYSRET, with status 0. `sender`: the id that it gets as the sender's. The other message
+# registers are the receiver's results. Uses all others.
+.macro leave_to_native from, sender, locks, pcids
+    change_thread \from, \pcids
+    mov rdi, \sender
     mov r11, [rbx + FRAME_fs_base]
     mov rcx, [rbx + FRAME_gs_base]
     change_bases r11, rcx, \locks
@@ -312,9 +315,7 @@
     switch_fpu_off
 .Lfpu_is_off_\@:
     .endif
-    change_thread rbp, \pcids
-    mov rdi, [rbp + THREAD_id]
-    leave_to_native \locks
+    leave_to_native rbp, "[rbp + THREAD_id]", \locks, \pcids
 .endm
 
 # Takes this CPU's lock if it is free, on a multiprocessor (`locks`); otherwise goes to `busy`. This
@@ -393,9 +394,7 @@
     enter_wait closed, {UP_CLOSED_WAIT}, \locks
     mov [rsp + THREAD_partner], rdi
     change_fpu \fpu, r15
-    change_thread rsp, \pcids
-    mov rdi, [rsp + THREAD_id]
-    leave_to_native \locks
+    leave_to_native rsp, "[rsp + THREAD_id]", \locks, \pcids
 
 # The tag has more than the register words.
 # Live: rsp = caller's TCB, rbx = partner's, message registers.
@@ -435,9 +434,7 @@
     # POINT OF NO RETURN for a partner in an open wait, which is no waiter of the caller.
 .Lreply_block_\@: enter_open_wait \locks
     change_fpu \fpu, r15
-    change_thread rsp, \pcids
-    mov rdi, rbp
-    leave_to_native \locks
+    leave_to_native rsp, rbp, \locks, \pcids
 
 # The tag has more than the register words.
 # Live: rsp = caller's TCB, rbx = partner's, rbp = caller's id, message registers.
@@ -481,7 +478,7 @@
     jne .Lslow_\name
     # rbp = its frame. That is its chief's memory too, which may change at any time: each word is
     # read once, and used as it was checked.
-    mov rbp, [rbx + {THREAD_FRAME}]
+    mov rbp, [rbx + THREAD_frame]
     # It runs 64-bit code, and no selector has to be loaded.
     must_be_64_bit .Lslow_\name
     mov rcx, [rbp + FRAME_ip]
@@ -544,8 +541,8 @@
 # Live: as at .Lreply_to_alien.
     # The tag has one map item and nothing else.
 .Lreply_with_page_\@: mov eax, esi
-    and eax, {TAG_CONTENT}
-    cmp eax, {TAG_ONE_PAGE}
+    and eax, TAG_CONTENT
+    cmp eax, TAG_ONE_PAGE
     jne .Lslow_\name
     # The partner is blocked on a fault or call, alien or native, without other flags. The open bit
     # means nothing then.
@@ -560,7 +557,7 @@
     jne .Lslow_\name
     # Rust uses the message registers. From here on the slow path need not save them.
     save_message
-    mov rbp, [rbx + {THREAD_FRAME}]
+    mov rbp, [rbx + THREAD_frame]
     # It runs 64-bit code, and no selector has to be loaded.
     must_be_64_bit .Lslow_up_\name
     # Its ip and bases are user addresses.
@@ -572,10 +569,10 @@
     # The page can be mapped at once (space.rs: map_page). If not, nothing was done.
     mov rdi, [rsp + THREAD_task]
     mov rsi, [rbx + THREAD_task]
-    mov rdx, [rsp + {THREAD_UTCB}]
+    mov rdx, [rsp + THREAD_utcb]
     call_rust {map_page}, \clear, .Lslow_up_\name
     # POINT OF NO RETURN: nothing below can fail.
-    mov rbp, [rbx + {THREAD_FRAME}]
+    mov rbp, [rbx + THREAD_frame]
     mov rcx, [rbp + FRAME_ip]
     mov r11d, [rbp + FRAME_flags]
     mov rdx, [rbp + FRAME_fs_base]
@@ -593,7 +590,7 @@
     jz .Lreply_iret_fpu_is_off_\@
     .endif
     change_fpu 1, r9
-.Lreply_iret_fpu_is_off_\@: and r11d, {FLAGS_USER}
+.Lreply_iret_fpu_is_off_\@: and r11d, FLAGS_USER
     or r11d, FLAGS_FIXED
     dec dword ptr [rsp + THREAD_waiters]
     enter_open_wait \locks
@@ -601,11 +598,7 @@
     change_thread rsp, \pcids
     change_bases rdi, r15, \locks
     mov rsp, r8
-    push USER_SS
-    push qword ptr [rbp + FRAME_rsp]
-    push r11
-    push USER_CS
-    push rcx
+    push_interrupt_words "[rbp + FRAME_rsp]", USER_CS, rcx
     load rbp, r15, r14, r13, r12, rbx, r11, r10, r9, r8, rax, rcx, rdx, rsi, rdi, rbp
     iretq
 .endm
@@ -669,9 +662,7 @@
     jnz .Lslow_\name
     # No time slice ends or begins here: a thread that got the processor by thread_switch has it
     # only until it enters the kernel.
-    movzx ecx, byte ptr [rsp + THREAD_priority]
-    cmp ecx, gs:[CPU_preemption_threshold]
-    jb .Lslow_\name
+    must_run_next .Lslow_\name, rsp, ecx
     # The thread exists.
     look_up .Lslow_\name
     # Rust checks the rest (exregs.rs: exchange_fpu_fast), and refuses before it changes anything
@@ -710,7 +701,7 @@
 
 # The caller is alien, or has another flag: all registers are saved first, in its frame.
 # Live: as at the entry, with rsp = caller's TCB, and gs the kernel's.
-.Lspecial_\name: mov rsp, [rsp + {THREAD_FRAME}]
+.Lspecial_\name: mov rsp, [rsp + THREAD_frame]
     save_after_syscall
     lea rsp, [rsp - FRAME_r15]
     mov rbp, gs:[CPU_current]
@@ -757,7 +748,7 @@
     jz .Lprogram_entry_\name
     mov esi, eax
     btr esi, {CALL_HANDLER_BIT}
-    shl rsi, {TAG_LABEL_SHIFT}
+    shl rsi, TAG_LABEL_SHIFT
     or rsi, REGISTER_WORDS
     jmp .Lto_handler_\name
 
@@ -771,17 +762,13 @@
     # The call does not come from the entry's page.
     mov rsi, rcx
     xor rsi, rdx
-    shr rsi, {PAGE_SHIFT}
+    shr rsi, PAGE_SHIFT
     jz .Lalien_call_\name
     # POINT OF NO RETURN: nothing below can fail. lthread_ex_regs checked that the entry's address
     # is a user's. No lock is needed: nothing is changed.
     mov rbp, rsp
     mov rsp, gs:[CPU_stack]
-    push USER_SS
-    push qword ptr gs:[CPU_scratch]
-    push r11
-    push USER_CS
-    push rdx
+    push_interrupt_words gs:[CPU_scratch], USER_CS, rdx
     load rbp, rdx, rsi, rbp
     swapgs
     iretq
@@ -871,7 +858,7 @@ fast_paths pcid_up_syscall_entry, 0, 1, 1
     mov [rsp + FRAME_gs_base], rax
     mov rax, rdi
     lea r11, [rsi + {MORE_WORDS}]
-    mov rdi, [rbx + {THREAD_UTCB}]
+    mov rdi, [rbx + THREAD_utcb]
     add rdi, {UTCB_WORDS}
     mov rsi, rsp
     mov ecx, FRAME_WORDS
