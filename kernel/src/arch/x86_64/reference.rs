@@ -40,8 +40,8 @@ pub fn find_tsc(rsdp: u64, ram: &Memory) -> Answer {
     chosen
 }
 
-/// KVM's clock of a processor (Linux, Documentation/virt/kvm/x86/msr.rst). Of its words the last one
-/// is used: the multiplier in bits 31:0, the shift in bits 39:32.
+/// KVM's clock of a processor (Linux, Documentation/virt/kvm/x86/msr.rst). Of its words the last
+/// one is used: the multiplier in bits 31:0, the shift in bits 39:32.
 #[repr(C, align(32))]
 struct KvmClock([Word; 4]);
 
