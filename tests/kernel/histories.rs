@@ -11,7 +11,7 @@ use crate::arch::{cpu::Cpu, each_step, Machine, PROCESSORS};
 use crate::base::Ref;
 use crate::ipc::{fault, ipc};
 use crate::mm::space;
-use crate::object::thread::{State, ALIEN};
+use crate::object::thread::{Flags, State};
 use crate::object::{task, thread, Task, Thread, POOL};
 use crate::random::{seed, Random};
 use crate::sched;
@@ -445,7 +445,7 @@ fn set_registers(thread: Ref<Thread>, registers: &[u64; 10]) {
     let frame = thread.frame();
     let [ax, di, si, dx, words @ ..] = registers;
     // An alien thread's own calls; the upper half of the register is not the call's.
-    let ax = ax & 0xffff_ffff | if thread.has(ALIEN) { CALL_HANDLER } else { 0 };
+    let ax = ax & 0xffff_ffff | if thread.has(Flags::ALIEN) { CALL_HANDLER } else { 0 };
     [&frame.ax, &frame.orig_ax].iter().for_each(|register| register.set(ax));
     frame.ip.set(HOME);
     frame.di.set(*di);

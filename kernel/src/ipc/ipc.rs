@@ -195,7 +195,7 @@ fn wait_to_send(caller: Ref<Thread>, receiver: Ref<Thread>, flags: u64) -> Resul
     receiver.maybe_pending.set(true);
     receiver.senders.push_back(caller);
     if caller.shown.get() != caller.id {
-        receiver.set(CROSS_CLAN);
+        receiver.set(Flags::CROSS_CLAN);
     }
     sched::arm(caller, end);
     Ok(())
@@ -239,12 +239,12 @@ pub fn receive(thread: Ref<Thread>) -> Result<(), Error> {
     thread.open.set(open);
     thread.maybe_pending.set(thread.maybe_pending.get() && !open);
     thread.partner.set(from);
-    let mut far = thread.has(CROSS_CLAN) && !thread.senders.is_empty();
+    let mut far = thread.has(Flags::CROSS_CLAN) && !thread.senders.is_empty();
     if let Some(partner) = waited_for(thread) {
         partner.waiters.set(partner.waiters.get() + 1);
         far |= !clan::is_same_clan(thread.task, partner.task);
     }
-    thread.put(CROSS_CLAN, far);
+    thread.put(Flags::CROSS_CLAN, far);
     sched::arm(thread, end);
     Ok(())
 }
@@ -286,7 +286,7 @@ fn next_sender(thread: Ref<Thread>, open: bool, from: Id) -> Result<Option<Ref<T
     if waits && sender.sends_as() == from {
         return Ok(Some(sender));
     }
-    Ok(if thread.has(CROSS_CLAN) { propagating_sender(thread, from) } else { None })
+    Ok(if thread.has(Flags::CROSS_CLAN) { propagating_sender(thread, from) } else { None })
 }
 
 /// Returns the queued sender that sends as `from`, its virtual sender. The search of the queue is
@@ -300,7 +300,7 @@ fn propagating_sender(thread: Ref<Thread>, from: Id) -> Option<Ref<Thread>> {
 fn take_from(sender: Ref<Thread>, receiver: Ref<Thread>) {
     // Commit. The sender leaves the queue.
     receiver.senders.remove(sender);
-    if sender.has(KERNEL_MESSAGE) {
+    if sender.has(Flags::KERNEL_MESSAGE) {
         deliver_kernel_message(sender, receiver);
         return;
     }
@@ -336,7 +336,7 @@ pub fn sender_done(sender: Ref<Thread>) {
     // If it would find something at once, it is woken to take that itself: delivering here would
     // recurse from sender to sender.
     if something {
-        sender.set(RECEIVE_DUE);
+        sender.set(Flags::RECEIVE_DUE);
         wake(sender);
     } else if let Err(error) = receive(sender) {
         finish_and_wake(sender, Side::Receive, error);
@@ -426,7 +426,7 @@ pub fn resume(pager: Ref<Thread>, faulter: Ref<Thread>) {
     pager.waiters.set(pager.waiters.get() - 1);
     let words = Tag(pager.frame().si.get()).words() as usize;
     crate::debugger::trace::message(pager.id, faulter.id, Tag(pager.frame().si.get()));
-    if let (Some(utcb), false, true) = (pager.utcb(), faulter.has(ALIEN | TRANSFER), words >= FRAME_END) {
+    if let (Some(utcb), false, true) = (pager.utcb(), faulter.has(Flags::ALIEN | Flags::TRANSFER), words >= FRAME_END) {
         word::copy(&utcb.words[REGISTER_WORDS as usize..], faulter.frame().words());
         // All its registers are loaded when it resumes, rcx and r11 too.
         faulter.frame().orig_ax.set(NO_CALL);
@@ -447,7 +447,7 @@ pub fn send_kernel_message(sender: Ref<Thread>, receiver: Ref<Thread>) {
         wake(receiver);
     } else {
         sender.change_state(State::Sending);
-        sender.set(KERNEL_MESSAGE);
+        sender.set(Flags::KERNEL_MESSAGE);
         sender.partner.set(receiver.id);
         receiver.maybe_pending.set(true);
         receiver.senders.push_back(sender);
@@ -463,7 +463,7 @@ fn deliver_kernel_message(sender: Ref<Thread>, receiver: Ref<Thread>) {
     let mut tag = Tag(message.tag.0 | marks(sender, sender.id, receiver, sender.fault_target.get()));
     let preempted = tag.kind() == KIND_PREEMPTION;
     // Only the handler gets the registers; a thread that is just the pager need not see them.
-    let framed = !preempted && !sender.has(ALIEN) && sender.fault_target.get() == sender.handler.get();
+    let framed = !preempted && !sender.has(Flags::ALIEN) && sender.fault_target.get() == sender.handler.get();
     if let (Some(utcb), true) = (receiver.utcb(), framed) {
         word::copy(sender.frame().words(), &utcb.words[REGISTER_WORDS as usize..]);
         tag = Tag(tag.0 & !0xff | FRAME_END as u64);
@@ -478,7 +478,7 @@ fn deliver_kernel_message(sender: Ref<Thread>, receiver: Ref<Thread>) {
         let words = [first, second, third, fourth, 0, 0];
         to.message().into_iter().zip(words).for_each(|(target, word)| target.set(word));
     }
-    sender.unset(KERNEL_MESSAGE);
+    sender.unset(Flags::KERNEL_MESSAGE);
     sender.change_state(if preempted { State::Preempted } else { State::Faulted });
     sender.partner.set(receiver.id);
     receiver.waiters.set(receiver.waiters.get() + 1);
@@ -566,9 +566,9 @@ fn finish_and_wake(thread: Ref<Thread>, side: Side, error: Error) {
 /// Ends the wait of a blocked thread with an error.
 pub fn fail(sender: Ref<Thread>, side: Side, error: Error) {
     leave_queues(sender);
-    if sender.has(KERNEL_MESSAGE) {
+    if sender.has(Flags::KERNEL_MESSAGE) {
         // Its pager, handler or preempter was deleted: fault.rs decides what becomes of the thread.
-        sender.unset(KERNEL_MESSAGE);
+        sender.unset(Flags::KERNEL_MESSAGE);
         fault::no_handler(sender);
         return;
     }
@@ -590,8 +590,8 @@ pub fn leave_queues(thread: Ref<Thread>) {
 /// Ends the wait of a thread whose timeout has expired.
 pub fn timed_out(thread: Ref<Thread>) {
     let side = match thread.state() {
-        State::Sending | State::Faulted if thread.has(TRANSFER) => return transfer::timed_out(thread),
-        State::Sending if !thread.has(KERNEL_MESSAGE) => Side::Send,
+        State::Sending | State::Faulted if thread.has(Flags::TRANSFER) => return transfer::timed_out(thread),
+        State::Sending if !thread.has(Flags::KERNEL_MESSAGE) => Side::Send,
         State::Receiving => Side::Receive,
         _ => return,
     };
@@ -602,17 +602,17 @@ pub fn timed_out(thread: Ref<Thread>) {
 /// Cancels a thread's IPC (EX_CANCEL). Does nothing for a thread that is in none, or in a fault
 /// outside of a transfer.
 pub fn cancel(thread: Ref<Thread>) {
-    if thread.has(TRANSFER) {
+    if thread.has(Flags::TRANSFER) {
         return transfer::fail(thread, Error::Aborted);
     }
     let side = match thread.state() {
-        State::Sending if !thread.has(KERNEL_MESSAGE) => Side::Send,
+        State::Sending if !thread.has(Flags::KERNEL_MESSAGE) => Side::Send,
         State::Receiving => Side::Receive,
-        State::Ready if thread.has(RECEIVE_DUE) => Side::Receive,
+        State::Ready if thread.has(Flags::RECEIVE_DUE) => Side::Receive,
         _ => return,
     };
     leave_queues(thread);
-    thread.unset(RECEIVE_DUE);
+    thread.unset(Flags::RECEIVE_DUE);
     finish(thread, side, Error::Cancelled);
     transfer::ready(thread);
 }

@@ -133,7 +133,7 @@ pub fn answer(pager: Ref<Thread>, faulter: Ref<Thread>) -> Option<Result<(), Err
 
 /// Initialises the state of one partner. Its list of strings stays.
 fn enter(thread: Ref<Thread>, partner: Ref<Thread>, role: Role, tag: Tag) {
-    thread.set(TRANSFER);
+    thread.set(Flags::TRANSFER);
     thread.transfer.role.set(role);
     thread.transfer.partner.set(partner.id);
     thread.transfer.tag.set(tag);
@@ -314,7 +314,7 @@ fn page_missing(
     fault::missing_page(owner, address, write, present);
     // sigma0's page was mapped by the kernel at once, and no thread waits; without a pager the
     // transfer has ended.
-    if owner.has(TRANSFER) && waits_for_pager(owner) {
+    if owner.has(Flags::TRANSFER) && waits_for_pager(owner) {
         sched::arm(owner, end);
         if active_partner != owner {
             wait_for(active_partner, owner);
@@ -395,7 +395,7 @@ fn leave(thread: Ref<Thread>) {
         ipc::leave_queues(thread);
     }
     sched::disarm(thread);
-    thread.unset(TRANSFER | KERNEL_MESSAGE);
+    thread.unset(Flags::TRANSFER | Flags::KERNEL_MESSAGE);
 }
 
 /// Returns true if a thread in a transfer is blocked on its pager: in the queue, or for the reply.

@@ -101,10 +101,10 @@ fn check(caller: Ref<Thread>, thread: Ref<Thread>, mask: u64, record: &SharedExR
         return Err(Error::Denied);
     }
     let stopped = matches!(thread.state(), State::Inactive | State::Faulted);
-    if mask & EX_ALIEN != 0 || mask & EX_FRAME != 0 && (!thread.has(ALIEN) || !stopped) {
+    if mask & EX_ALIEN != 0 || mask & EX_FRAME != 0 && (!thread.has(Flags::ALIEN) || !stopped) {
         return Err(Error::Invalid);
     }
-    let (calls, no_entry) = (record.dispatch.get(), !thread.has(ALIEN));
+    let (calls, no_entry) = (record.dispatch.get(), !thread.has(Flags::ALIEN));
     if mask & EX_DISPATCH != 0 && calls > DISPATCH_ON && (no_entry || calls < PAGE_SIZE || calls >> SPACE_SHIFT != 0) {
         return Err(Error::Invalid);
     }
@@ -114,7 +114,7 @@ fn check(caller: Ref<Thread>, thread: Ref<Thread>, mask: u64, record: &SharedExR
         (_, index) if has_frame(thread, caller.task, index) => None,
         (_, index) => Some(Some(frame_at(caller.task, index)?)),
     };
-    if mask & EX_START != 0 && thread.has(ALIEN) {
+    if mask & EX_START != 0 && thread.has(Flags::ALIEN) {
         let bound = thread.frame_index.get() as u64 != FRAME_NONE;
         if !frame.map_or(bound, |frame| frame.is_some()) {
             return Err(Error::Invalid);
@@ -152,14 +152,14 @@ fn apply(thread: Ref<Thread>, mask: u64, record: &SharedExRegs, frame: Rebinding
         // value a user address.
         let calls = record.dispatch.get() & ((1 << SPACE_SHIFT) - 1);
         record.dispatch.set(thread.dispatch.replace(calls));
-        thread.put(DISPATCHED, thread.has(ALIEN) == (calls != DISPATCH_OFF));
+        thread.put(Flags::DISPATCHED, thread.has(Flags::ALIEN) == (calls != DISPATCH_OFF));
     }
     if mask & EX_START != 0 && matches!(thread.state(), State::Inactive | State::Faulted) {
         ipc::leave_fault(thread);
         sched::wake(thread);
     }
     if mask & EX_TRIGGER != 0 {
-        thread.set(TRIGGERED);
+        thread.set(Flags::TRIGGERED);
         fault::leave_pager(thread);
     }
 }
@@ -174,7 +174,7 @@ fn set_registers(thread: Ref<Thread>, mask: u64, record: &SharedExRegs) {
         frame.ip.set(ip);
         sched::redirect(thread);
     }
-    thread.put(BAD_IP, !thread.has(ALIEN) && frame.ip.get() >> SPACE_SHIFT != 0);
+    thread.put(Flags::BAD_IP, !thread.has(Flags::ALIEN) && frame.ip.get() >> SPACE_SHIFT != 0);
     if let Some(sp) = exchange(EX_SP, &record.sp, frame.sp.get()) {
         frame.sp.set(sp);
     }

@@ -96,7 +96,7 @@ pub fn bind(thread: Ref<Thread>, frame: Option<BoundFrame>) {
 /// # Safety
 /// The caller uses no `Ref` to it any more.
 pub unsafe fn delete(thread: Ref<Thread>) -> bool {
-    if thread.has(TRANSFER) {
+    if thread.has(Flags::TRANSFER) {
         transfer::fail(thread, Error::Aborted);
     }
     ipc::leave_queues(thread);
@@ -113,7 +113,7 @@ pub unsafe fn delete(thread: Ref<Thread>) -> bool {
     let current = sched::forget(thread);
     thread.task.vacate(thread);
     fpu::drop_states(thread);
-    if thread.has(ALIEN) {
+    if thread.has(Flags::ALIEN) {
         bind(thread, None);
     } else {
         space::remove_object(thread.task, utcb_offset(thread.id));

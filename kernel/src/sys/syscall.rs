@@ -9,7 +9,7 @@ use crate::arch::{self, cpu};
 use crate::ipc::{fault, ipc};
 use crate::mm::space::{Stop, Work};
 use crate::mm::{io, space};
-use crate::object::thread::{State, MIGRATING};
+use crate::object::thread::{Flags, State};
 use crate::object::{task, thread, Task, Thread};
 use crate::sys::{exregs, lthreads, tasks};
 use crate::{base::Ref, percpu::preempt, sched};
@@ -22,7 +22,7 @@ const INSTRUCTION: u64 = 2;
 pub fn enter(caller: Ref<Thread>) {
     crate::debugger::trace::call(caller);
     let asked = caller.frame().orig_ax.get();
-    if caller.has(thread::ALIEN | thread::DISPATCHED) {
+    if caller.has(Flags::ALIEN | Flags::DISPATCHED) {
         // If an unmap was preempted before its calls became messages, the handler gets that call,
         // and no later unmap may use its progress.
         caller.found.set(0);
@@ -193,7 +193,7 @@ fn thread_schedule(caller: Ref<Thread>) -> Result<(), Stop> {
     frame.dx.set(if thread.state() == State::Ready { ID_NIL } else { thread.partner.get().0 });
     frame.r8.set(arch::clock::ticks_to_ns(arch::switch::consumed(thread)));
     frame.r9.set(thread.slice.get());
-    frame.r10.set(if thread.has(MIGRATING) { thread.target.get() } else { thread.cpu.get() } as u64);
+    frame.r10.set(if thread.has(Flags::MIGRATING) { thread.target.get() } else { thread.cpu.get() } as u64);
     frame.r12.set(thread.preempter.get().0);
     if sets_priority {
         sched::set_priority(thread, priority as u8);

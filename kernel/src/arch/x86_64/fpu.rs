@@ -8,7 +8,7 @@ use super::cpuid::{self, Feature};
 use super::regs::*;
 use super::tables;
 use crate::base::{Global, Ref};
-use crate::object::thread::{DEBUG_TLS, FPU};
+use crate::object::thread::Flags;
 use crate::object::{Kind, Thread, POOL};
 use crate::percpu::lock;
 use core::{arch::asm, cell::Cell};
@@ -205,7 +205,7 @@ fn state_of(thread: Ref<Thread>) -> Result<Ref<State>, Error> {
     let state = unsafe { Ref::new(memory) };
     state.reset();
     thread.fpu.set(Some(state));
-    thread.set(FPU);
+    thread.set(Flags::FPU);
     Ok(state)
 }
 
@@ -318,7 +318,7 @@ pub fn debug_tls_of(thread: Ref<Thread>) -> Result<Ref<DebugTls>, Error> {
     }
     let extra = POOL.make(thread.task.account, Kind::Fpu, DebugTls::new())?;
     thread.extra.set(Some(extra));
-    thread.set(DEBUG_TLS);
+    thread.set(Flags::DEBUG_TLS);
     Ok(extra)
 }
 

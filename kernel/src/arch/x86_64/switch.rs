@@ -8,7 +8,7 @@ use super::cpu::{self, Cpu};
 use super::cpuid::{self, Feature};
 use super::regs::*;
 use super::{fpu, paging, tables};
-use crate::object::{thread::ALIEN, Thread};
+use crate::object::{thread::Flags, Thread};
 use crate::{base::Ref, debugger};
 use core::arch::asm;
 use keel_abi::{fpage::SPACE_SHIFT, memory::SharedFrame};
@@ -53,7 +53,7 @@ pub fn load(cpu: &Cpu, thread: Ref<Thread>) -> bool {
         cpu.exit_ip.set(ip);
         cpu.exit_cs.set(tables::USER_CS as u64);
         // A native thread's system call loses rcx and r11.
-        let lost = !thread.has(ALIEN) && frame.orig_ax.get() != NO_CALL;
+        let lost = !thread.has(Flags::ALIEN) && frame.orig_ax.get() != NO_CALL;
         let quick = lost || frame.cx.get() == ip && frame.r11.get() == flags;
         let quick = quick && flags & FLAGS_NEED_IRET == 0;
         cpu.exit_sysret.set(quick as u64);

@@ -7,7 +7,7 @@ pub mod fast;
 use crate::arch::cpu::{self, cpu, Cpu};
 use crate::arch::{apic, fpu, lookup, print::log, regs::*, switch::*, tables, tables::*};
 use crate::ipc::{across, fault, kernel_object};
-use crate::object::thread::{state_word, Message, State, ALIEN, DISPATCHED, FPU, FRAME_WORDS};
+use crate::object::thread::{state_word, Flags, Message, State, FRAME_WORDS};
 use crate::percpu::pcid::{Pcids, NOFLUSH};
 use crate::percpu::{lock, lock::Lock};
 use crate::sys::{exregs, leave, panic, syscall};
@@ -45,10 +45,10 @@ assembly!([
     "FRAME_r" Frame { ax bx cx dx si di bp sp }
 ] [
     self {
-        ALIEN FPU DISPATCHED CALL_HANDLER CALL_LTHREAD_EX_REGS DISPATCH_ON REGISTER_WORDS MAX_WORDS FRAME_WORDS FLAGS_FIXED FLAGS_NEED_IRET SPACE_SHIFT
+        CALL_HANDLER CALL_LTHREAD_EX_REGS DISPATCH_ON REGISTER_WORDS MAX_WORDS FRAME_WORDS FLAGS_FIXED FLAGS_NEED_IRET SPACE_SHIFT
         VECTOR_DB VECTOR_UD VECTOR_DF VECTOR_MC VECTOR_PF TASK_SIGMA0 PAGE_SHIFT FLAGS_USER TAG_LABEL_SHIFT ID_NIL
     }
-    fast { REPLY_AND_WAIT ANY_SEND_TIMEOUT TAG_CONTENT TAG_ONE_PAGE }
+    fast { ALIEN FPU DISPATCHED REPLY_AND_WAIT ANY_SEND_TIMEOUT TAG_CONTENT TAG_ONE_PAGE }
     lookup { LOOKUP_FACTOR LOOKUP_SHIFT }
     tables { NO_PORTS KERNEL_SS USER_SS USER_CS USER_CS32 }
 ]
@@ -67,11 +67,11 @@ assembly!([
     FRAME_TOP = const offset_of!(Frame, ss) + 8,
     STATE_READY = const State::Ready as u8,
     STATE_FAULTED = const State::Faulted as u8,
-    STATE_WORD_FPU_BIT = const 32 + FPU.ilog2(),
-    STATE_WORD_DISPATCHED_BIT = const 32 + DISPATCHED.ilog2(),
+    STATE_WORD_FPU_BIT = const 32 + Flags::FPU.bits().ilog2(),
+    STATE_WORD_DISPATCHED_BIT = const 32 + Flags::DISPATCHED.bits().ilog2(),
     CALL_HANDLER_BIT = const CALL_HANDLER.ilog2(),
-    STATE_WORD_OPEN_BIT = const state_word(State::Inactive, true, 0, 0).ilog2(),
-    STATE_WORD_ALIEN_BIT = const 32 + ALIEN.ilog2(),
+    STATE_WORD_OPEN_BIT = const state_word(State::Inactive, true, 0, Flags::NONE).ilog2(),
+    STATE_WORD_ALIEN_BIT = const 32 + Flags::ALIEN.bits().ilog2(),
     CALL = const CALL_IPC | IPC_SEND | IPC_RECEIVE,
     TAG_ITEMS = const 0xff << TAG_MAPS_SHIFT | 0xff << TAG_STRINGS_SHIFT | TAG_FORWARD | MAX_WORDS << TAG_WORDS_SHIFT,
     NO_CALL = const NO_CALL as i64,
@@ -81,8 +81,8 @@ assembly!([
     MORE_WORDS = const REGISTER_WORDS as usize + FRAME_WORDS - 4,
     SYSCALL_TAG = const Tag::kernel(KIND_SYSCALL, GATE_SYSCALL as u32, 4).0,
     FLAGS_NOT_SYSRET = const !(FLAGS_USER & !FLAGS_NEED_IRET) as u32,
-    UP_OPEN_WAIT = const state_word(State::Receiving, true, 0, 0),
-    UP_CLOSED_WAIT = const state_word(State::Receiving, false, 0, 0),
+    UP_OPEN_WAIT = const state_word(State::Receiving, true, 0, Flags::NONE),
+    UP_CLOSED_WAIT = const state_word(State::Receiving, false, 0, Flags::NONE),
     CODE_PRESENT = const fault::code::PRESENT,
     CODE_WRITE = const fault::code::WRITE,
     CODE_FETCH = const fault::code::FETCH,
@@ -156,7 +156,7 @@ extern "C" fn user_exception(vector: u64, error_code: u64) -> u64 {
         interrupt(vector);
     } else if let Some(thread) = cpu.arrived() {
         match vector {
-            VECTOR_INT80 if thread.has(ALIEN) => {
+            VECTOR_INT80 if thread.has(Flags::ALIEN) => {
                 let frame = thread.frame();
                 frame.orig_ax.set(frame.ax.get());
                 fault::alien_call(thread, GATE_INT80);
