@@ -13,6 +13,7 @@ import hashlib
 import os
 import re
 import shutil
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -51,6 +52,8 @@ class Target:
     fragments: tuple[str, ...]
     goals: tuple[str, ...]
     parts: tuple[str, ...] = ()
+    # More for the compiler and the assembler.
+    flags: tuple[str, ...] = ()
 
 
 # Files of x86 that the server needs changed, and the changed copies in its source tree.
@@ -67,8 +70,9 @@ UKL = Target(
 )
 
 
-# What a build for gdb has besides; scripts_gdb are Linux's own.
-GDB_FRAGMENT = "config/gdb.config"
+# What a build for gdb has besides: source lines and types, and Linux's own scripts. Its configuration is the same, because
+# the image has that in it (/proc/config.gz), and so is its code.
+GDB_FLAGS = ("-gdwarf-5",)
 GDB_GOALS = ("vmlinux", "scripts_gdb")
 
 
@@ -143,7 +147,7 @@ def build_for_gdb(settings: Settings, target: Target) -> Path:
 
 def gdb_target(target: Target) -> Target:
     """The same kernel, with what gdb wants to know."""
-    return replace(target, name=f"{target.name}-gdb", fragments=(*target.fragments, GDB_FRAGMENT), goals=GDB_GOALS)
+    return replace(target, name=f"{target.name}-gdb", flags=GDB_FLAGS, goals=GDB_GOALS)
 
 
 def image_for_gdb(settings: Settings, target: Target) -> Path:
@@ -339,7 +343,7 @@ def _build(settings: Settings, target: Target, source: Path) -> None:
     _configure(settings, target, source, out)
     with Step(f"building Linux ({target.name})") as step:
         process.run_logged(
-            ["make", "-C", str(source), *_make_arguments(target, out), *target.goals],
+            ["make", "-C", str(source), *_make_arguments(settings, target, out), *target.goals],
             what=f"building Linux ({target.name})",
             log=settings.logs / f"{settings.linux.name}-{target.name}.log",
             step=step,
@@ -383,9 +387,11 @@ def _environment(settings: Settings, target: Target, out: Path) -> dict[str, str
     return header | ccache
 
 
-def _make_arguments(target: Target, out: Path) -> list[str]:
+def _make_arguments(settings: Settings, target: Target, out: Path) -> list[str]:
     jobs = len(os.sched_getaffinity(0))
-    # A fixed build user and host keep the image independent of the machine.
+    # A fixed build user, host, number and time keep the image independent of the machine and of earlier builds.
+    dated = time.gmtime((settings.pristine / "Makefile").stat().st_mtime)
+    flags = " ".join(target.flags)
     return [
         f"O={out}",
         f"ARCH={target.arch}",
@@ -393,6 +399,9 @@ def _make_arguments(target: Target, out: Path) -> list[str]:
         "CC=ccache gcc",
         "KBUILD_BUILD_USER=keel",
         "KBUILD_BUILD_HOST=keel",
+        "KBUILD_BUILD_VERSION=1",
+        f"KBUILD_BUILD_TIMESTAMP={time.strftime('%a %b %e %H:%M:%S UTC %Y', dated)}",
+        *([f"KCFLAGS={flags}", f"KAFLAGS={flags}"] if flags else []),
     ]
 
 
