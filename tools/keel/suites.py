@@ -411,8 +411,8 @@ def endurance(settings: Settings) -> Count:
 def gdb(settings: Settings) -> Count:
     """gdb on Linux, natively and on Keel, with source lines and Linux's own scripts."""
     packages.require(settings, packages.DEBUGGER)
-    builds = (*BOTH_SYSTEMS, *(partial(linux.build_for_gdb, target=target) for target in (linux.NATIVE, linux.SERVER)))
-    return _booting(settings, "linux-gdb", builds, (GDB_TESTS,))
+    more: list[Build] = [partial(linux.build_for_gdb, target=target) for target in (linux.NATIVE, linux.SERVER)]
+    return _booting(settings, "linux-gdb", (*BOTH_SYSTEMS, *more), (GDB_TESTS,))
 
 
 def ukl(settings: Settings) -> Count:

@@ -359,7 +359,7 @@ fn sell_frames(task: Ref<Task>, first: u64, count: u64) -> Result<(), Error> {
     let offsets = frame_offsets(task, first, count)?;
     let bound = |offset| {
         preempt::poll();
-        space::object_at(task, offset).is_some_and(|page| POOL.page(page).parent.get() != 0)
+        space::object_at(task, offset).is_some_and(|page| POOL.page(page).bound.get() != 0)
     };
     if offsets.clone().any(bound) {
         return Err(Error::Busy);

@@ -57,8 +57,10 @@ pub struct Page {
     pub used: Cell<u16>,
     /// Page table: level of its entries, 0 for 4 KB.
     pub level: Cell<u8>,
-    /// Page table: the table above it; frame page: 1 bit for each frame that is bound.
+    /// Page table: the table above it.
     pub parent: Cell<u32>,
+    /// Frame page: 1 bit for each frame that is bound. 0 in any other page.
+    pub bound: Cell<u16>,
     /// Page table: a bit for each `BLOCK` entries one of which was in use since the table was made.
     /// 0 in any other page.
     pub(crate) filled: Cell<u64>,
