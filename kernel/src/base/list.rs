@@ -49,8 +49,8 @@ impl<T: Linked<Tag>, Tag> List<T, Tag> {
         self.head.get().is_none()
     }
 
-    /// Its objects, from the first on. The next one is found before an object is given out, which may
-    /// therefore leave the list.
+    /// Its objects, from the first on. The next one is found before an object is given out, which
+    /// may therefore leave the list.
     pub fn iter(&self) -> impl Iterator<Item = Ref<T>> + '_ {
         core::iter::successors(self.first(), |item| self.next(*item))
     }

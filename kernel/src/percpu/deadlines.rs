@@ -49,7 +49,8 @@ impl<Owner: Copy> Deadlines<Owner> {
         self.root.get().map_or(u64::MAX, |root| root.time.get())
     }
 
-    /// Adds `entry`, which is in no heap. Not inlined: who sets no deadline then saves fewer registers.
+    /// Adds `entry`, which is in no heap. Not inlined: who sets no deadline then saves fewer
+    /// registers.
     #[inline(never)]
     pub fn insert(&self, entry: Ref<Deadline<Owner>>, time: u64, owner: Owner) {
         entry.time.set(time);

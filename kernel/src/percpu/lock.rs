@@ -173,9 +173,9 @@ fn release_all() {
     (0..TURNS).take_while(|_| !ORDERING_LOCK.held.load(Ordering::Relaxed) && is_contended()).for_each(|_| spin_loop());
 }
 
-/// At boot, on the boot CPU, which has all locks: takes the lock of a CPU that is about to be added,
-/// and before that of the second one the ordering lock, so that the boot CPU still has all locks. It
-/// releases them together.
+/// At boot, on the boot CPU, which has all locks: takes the lock of a CPU that is about to be
+/// added, and before that of the second one the ordering lock, so that the boot CPU still has all
+/// locks. It releases them together.
 pub fn add(boot: &Cpu, new: &Cpu) {
     if cpu::count() == 1 {
         ORDERING_LOCK.take(boot);

@@ -45,8 +45,8 @@
 # the FPU clear that bit of the word before they compare.
 #
 # Defined elsewhere: the macros save, load, clear, slow_path, save_after_syscall, save_after_vector,
-# push_interrupt_words and clear_flags in entry.s; constants and offsets of fields in mod.rs, by name
-# or in braces. docs/glossary.md has alien, native, handler, chief and clan.
+# push_interrupt_words and clear_flags in entry.s; constants and offsets of fields in mod.rs, by
+# name or in braces. docs/glossary.md has alien, native, handler, chief and clan.
 
 # rbx = TCB of the thread with the id in rdi. Refused if this CPU's cache does not have it: the
 # slow path validates the id and fills the cache. The shift leaves a slot number whatever edi is,
