@@ -29,19 +29,17 @@ pub fn find_tsc(rsdp: u64, ram: &Memory) -> Answer {
         ("ACPI's PM timer", pm_timer(rsdp)),
     ];
     let answers = found.into_iter().filter_map(|(source, hz)| Some(Answer { source, hz: hz? }));
-    let Some(chosen) = choose(answers.clone()) else {
-        panic!(
-            "no clock: neither CPUID nor a hypervisor tells the TSC's frequency, and no PIT, HPET or PM timer counts"
-        );
-    };
+    let chosen = choose(answers.clone()).expect(
+        "no clock: neither CPUID nor a hypervisor tells the TSC's frequency, and no PIT, HPET or PM timer counts",
+    );
     for Answer { source, hz } in answers.filter(|answer| !frequency::agree(answer.hz, chosen.hz)) {
         log!("the TSC has {hz} Hz by {source}, {} Hz by {}, which is believed", chosen.hz, chosen.source);
     }
     chosen
 }
 
-/// KVM's clock of a processor (Linux, Documentation/virt/kvm/x86/msr.rst). Of its words the last one
-/// is used: the multiplier in bits 31:0, the shift in bits 39:32.
+/// KVM's clock of a processor (Linux, Documentation/virt/kvm/x86/msr.rst). Of its words the last
+/// one is used: the multiplier in bits 31:0, the shift in bits 39:32.
 #[repr(C, align(32))]
 struct KvmClock([Word; 4]);
 
