@@ -129,7 +129,7 @@ fn parse_madt(table: &[u8]) -> Option<Madt> {
     const ENABLED: u64 = 1;
     /// Ids that mean all processors.
     const ALL: u8 = u8::MAX;
-    const X2_ALL: u32 = u32::MAX;
+    const X2_ALL: u64 = u32::MAX as u64;
     const IO_APIC: u8 = 1;
     const OVERRIDE: u8 = 2;
     let mut madt = Madt::none();
@@ -141,11 +141,8 @@ fn parse_madt(table: &[u8]) -> Option<Madt> {
             LOCAL_APIC if length >= 8 && number(entry, 4, 4)? & ENABLED != 0 && entry[3] != ALL => {
                 madt.add_processor(entry[3] as u32);
             }
-            LOCAL_X2APIC if length >= 16 && number(entry, 8, 4)? & ENABLED != 0 => {
-                let id = number(entry, 4, 4)? as u32;
-                if id != X2_ALL {
-                    madt.add_processor(id);
-                }
+            LOCAL_X2APIC if length >= 16 && number(entry, 8, 4)? & ENABLED != 0 && number(entry, 4, 4)? != X2_ALL => {
+                madt.add_processor(number(entry, 4, 4)? as u32);
             }
             IO_APIC if length >= 12 => {
                 let new = IoApic { address: number(entry, 4, 4)?, base: number(entry, 8, 4)? as u32 };
@@ -182,9 +179,7 @@ fn parse_pm_timer(table: &[u8]) -> Option<u16> {
     const ADDRESS: usize = 208;
     /// No such hardware.
     const REDUCED: u64 = 1 << 20;
-    if number(table, FLAGS, 4)? & REDUCED != 0 {
-        return None;
-    }
+    number(table, FLAGS, 4).filter(|flags| flags & REDUCED == 0)?;
     // The long address comes first where the table has it (ACPI 6.4, 5.2.9, X_PM_TMR_BLK).
     let port = match number(table, ADDRESS + GENERIC_ADDRESS, 8) {
         None | Some(0) => number(table, PORT, 4)?,

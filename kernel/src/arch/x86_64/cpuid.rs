@@ -58,11 +58,7 @@ fn leaf(number: u32) -> [u32; 4] {
     // SAFETY: every 64-bit processor has CPUID.
     // The first leaf of a group of at most 256 tells the last one.
     let (last, leaf) = unsafe { (__cpuid(number & !0xff).eax, __cpuid_count(number, 0)) };
-    if number <= last {
-        [leaf.eax, leaf.ebx, leaf.ecx, leaf.edx]
-    } else {
-        [0; 4]
-    }
+    [leaf.eax, leaf.ebx, leaf.ecx, leaf.edx].map(|register| if number <= last { register } else { 0 })
 }
 
 /// Looks, once for all processors.
@@ -94,11 +90,7 @@ pub fn tsc_of_crystal() -> [u32; 3] {
 
 /// The TSC's frequency in kHz that a hypervisor tells (VMware's leaf, which QEMU has too), or 0.
 pub fn hypervisor_tsc_khz() -> u32 {
-    if has(Feature::Hypervisor) {
-        leaf(HYPERVISOR + 0x10)[EAX]
-    } else {
-        0
-    }
+    has(Feature::Hypervisor).then(|| leaf(HYPERVISOR + 0x10)[EAX]).unwrap_or(0)
 }
 
 /// The features of KVM's own, or 0 (Linux, Documentation/virt/kvm/x86/cpuid.rst).

@@ -68,11 +68,12 @@ pub fn init(cpu: &Cpu) {
         };
         assert!(on == mask, "the FPU has components {on:#x} on after {mask:#x} were switched on");
         let told = cpuid::xsave_size();
-        let Some(size) = area(mask, told, cpuid::xsave_component(AVX)) else {
-            panic!("CPUID says that an FPU state takes {told} bytes");
-        };
-        let is_first = cpu.index == 0;
-        assert!(is_first || (mask, size) == (self::mask(), self::size()), "the processors' FPUs are not the same");
+        let size = area(mask, told, cpuid::xsave_component(AVX));
+        let size = size.unwrap_or_else(|| panic!("CPUID says that an FPU state takes {told} bytes"));
+        assert!(
+            cpu.index == 0 || (mask, size) == (self::mask(), self::size()),
+            "the processors' FPUs are not the same"
+        );
         MASK.set(mask);
         SIZE.set(size);
     }

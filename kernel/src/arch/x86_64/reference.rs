@@ -29,11 +29,9 @@ pub fn find_tsc(rsdp: u64, ram: &Memory) -> Answer {
         ("ACPI's PM timer", pm_timer(rsdp)),
     ];
     let answers = found.into_iter().filter_map(|(source, hz)| Some(Answer { source, hz: hz? }));
-    let Some(chosen) = choose(answers.clone()) else {
-        panic!(
-            "no clock: neither CPUID nor a hypervisor tells the TSC's frequency, and no PIT, HPET or PM timer counts"
-        );
-    };
+    let chosen = choose(answers.clone()).expect(
+        "no clock: neither CPUID nor a hypervisor tells the TSC's frequency, and no PIT, HPET or PM timer counts",
+    );
     for Answer { source, hz } in answers.filter(|answer| !frequency::agree(answer.hz, chosen.hz)) {
         log!("the TSC has {hz} Hz by {source}, {} Hz by {}, which is believed", chosen.hz, chosen.source);
     }
