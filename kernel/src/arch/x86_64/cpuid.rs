@@ -90,7 +90,11 @@ pub fn tsc_of_crystal() -> [u32; 3] {
 
 /// The TSC's frequency in kHz that a hypervisor tells (VMware's leaf, which QEMU has too), or 0.
 pub fn hypervisor_tsc_khz() -> u32 {
-    has(Feature::Hypervisor).then(|| leaf(HYPERVISOR + 0x10)[EAX]).unwrap_or(0)
+    if has(Feature::Hypervisor) {
+        leaf(HYPERVISOR + 0x10)[EAX]
+    } else {
+        0
+    }
 }
 
 /// The features of KVM's own, or 0 (Linux, Documentation/virt/kvm/x86/cpuid.rst).
