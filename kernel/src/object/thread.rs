@@ -23,7 +23,7 @@ use keel_abi::{call::*, memory::*, Error, Frame, Id, Tag, Utcb};
 /// | any | Ready | it starts, its wait is over, or ends with an error (`sched::wake`) |
 /// | Ready, Sending, Transferring | Receiving | its receive phase begins (`ipc`) |
 /// | Ready, Transferring | Sending | its partner is not waiting, or it has to send a fault |
-/// | Ready, Sending | Faulted, Preempted | the kernel's message for it was received |
+/// | Ready, Sending, Transferring | Faulted, Preempted | the kernel's message for it was received |
 /// | Ready, Sending, Receiving, Transferring | Transferring | its partner goes on (`transfer`) |
 ///
 /// `State::may_become` has the same table. The fast paths write the states of both partners at once
@@ -53,9 +53,8 @@ impl State {
         use State::*;
         match to {
             Inactive | Ready => true,
-            Receiving => matches!(self, Ready | Sending | Transferring),
             Sending => matches!(self, Ready | Transferring),
-            Faulted | Preempted => matches!(self, Ready | Sending),
+            Receiving | Faulted | Preempted => matches!(self, Ready | Sending | Transferring),
             Transferring => matches!(self, Ready | Sending | Receiving | Transferring),
         }
     }
