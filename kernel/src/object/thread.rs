@@ -22,9 +22,13 @@ use keel_abi::{call::*, memory::*, Error, Frame, Id, Tag, Utcb};
 /// | any | Inactive | it is stopped (`sched::stop`) |
 /// | any | Ready | it starts, its wait is over, or ends with an error (`sched::wake`) |
 /// | Ready, Sending, Transferring | Receiving | its receive phase begins (`ipc`) |
-/// | Ready, Transferring | Sending | its partner is not waiting, or it has to send a fault |
-/// | Ready, Sending, Transferring | Faulted, Preempted | the kernel's message for it was received |
-/// | Ready, Sending, Receiving, Transferring | Transferring | its partner goes on (`transfer`) |
+/// | Ready, Sending, Transferring, Faulted | Sending | its partner, or its pager, is not waiting |
+/// | Ready, Sending, Transferring, Faulted | Faulted | its pager or handler got the message |
+/// | Ready, Sending | Preempted | its preempter got the message |
+/// | all but Inactive, Preempted | Transferring | its partner goes on, or learns an error |
+///
+/// A fault goes to the handler in place of a pager that is deleted (`fault::no_handler`): so one
+/// that is Faulted or Sending is again.
 ///
 /// `State::may_become` has the same table. The fast paths write the states of both partners at once
 /// (fast.s): Ready to Receiving or Faulted, and Receiving or Faulted to Ready.
@@ -53,9 +57,11 @@ impl State {
         use State::*;
         match to {
             Inactive | Ready => true,
-            Sending => matches!(self, Ready | Transferring),
-            Receiving | Faulted | Preempted => matches!(self, Ready | Sending | Transferring),
-            Transferring => matches!(self, Ready | Sending | Receiving | Transferring),
+            Receiving => matches!(self, Ready | Sending | Transferring),
+            Sending => matches!(self, Ready | Sending | Transferring | Faulted),
+            Faulted => matches!(self, Ready | Sending | Transferring | Faulted),
+            Preempted => matches!(self, Ready | Sending),
+            Transferring => !matches!(self, Inactive | Preempted),
         }
     }
 }
