@@ -16,6 +16,7 @@ import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -216,9 +217,10 @@ def _start_from_native(settings: Settings, target: Target, source: Path) -> None
 def copy_objects(built: Path, out: Path, sources: tuple[Path, Path], log: Path) -> None:
     """Copy what make has built from the first source tree to the place where it continues with the second, with the files' times.
 
-    The commands that make compares with its own name both trees, by their paths.
+    The commands that make compares with its own name both trees, by their paths, and the sources as what messages leave out.
     """
-    built_from, source = map(str, sources)
+    built_from, source = sources
+    paths = {str(built_from): str(source), str(built): str(out), _left_out(built_from, built): _left_out(source, out)}
     aside = out.with_suffix(".new")
     shutil.rmtree(aside, ignore_errors=True)
     process.run_logged(["cp", "-a", str(built), str(aside)], what="copying the native kernel's objects", log=log)
@@ -226,7 +228,7 @@ def copy_objects(built: Path, out: Path, sources: tuple[Path, Path], log: Path) 
         (aside / stamp).unlink(missing_ok=True)
     for path in aside.rglob("*.cmd"):
         times = path.stat()
-        path.write_text(path.read_text().replace(built_from, source).replace(str(built), str(out)))
+        path.write_text(reduce(lambda text, old: text.replace(old, paths[old]), paths, path.read_text()))
         os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
     aside.rename(out)
 
@@ -343,7 +345,7 @@ def _build(settings: Settings, target: Target, source: Path) -> None:
     _configure(settings, target, source, out)
     with Step(f"building Linux ({target.name})") as step:
         process.run_logged(
-            ["make", "-C", str(source), *_make_arguments(settings, target, out), *target.goals],
+            ["make", "-C", str(source), *_make_arguments(target, source, out), *target.goals],
             what=f"building Linux ({target.name})",
             log=settings.logs / f"{settings.linux.name}-{target.name}.log",
             step=step,
@@ -373,7 +375,8 @@ def _inputs(settings: Settings, target: Target) -> list[Path]:
 def _environment(settings: Settings, target: Target, out: Path) -> dict[str, str]:
     """Where the server finds the generated header of the µ-kernel's interface, and ccache what any clone has compiled.
 
-    A clone's place is in paths of sources, which ccache takes as relative ones (BASEDIR), and not in the objects (NOHASHDIR).
+    A clone's place is in paths of sources, which ccache takes as relative ones (BASEDIR), and not in the objects (NOHASHDIR),
+    unless they are for gdb.
     What a file includes is read from its list of dependencies, not found by a second run of the preprocessor (DEPEND).
     """
     header = {"KEEL_ABI_H": str(out / ABI_HEADER)} if target.arch == SERVER.arch else {}
@@ -381,17 +384,16 @@ def _environment(settings: Settings, target: Target, out: Path) -> dict[str, str
         "CCACHE_DIR": str(settings.cache / "ccache"),
         "CCACHE_MAXSIZE": CCACHE_SIZE,
         "CCACHE_BASEDIR": str(settings.build),
-        "CCACHE_NOHASHDIR": "1",
         "CCACHE_DEPEND": "1",
     }
-    return header | ccache
+    return header | ccache | ({} if target.flags else {"CCACHE_NOHASHDIR": "1"})
 
 
-def _make_arguments(settings: Settings, target: Target, out: Path) -> list[str]:
+def _make_arguments(target: Target, source: Path, out: Path) -> list[str]:
     jobs = len(os.sched_getaffinity(0))
     # A fixed build user, host, number and time keep the image independent of the machine and of earlier builds.
-    dated = time.gmtime((settings.pristine / "Makefile").stat().st_mtime)
-    flags = " ".join(target.flags)
+    dated = time.gmtime((source / "Makefile").stat().st_mtime)
+    flags = " ".join([_left_out(source, out), *target.flags])
     return [
         f"O={out}",
         f"ARCH={target.arch}",
@@ -401,8 +403,14 @@ def _make_arguments(settings: Settings, target: Target, out: Path) -> list[str]:
         "KBUILD_BUILD_HOST=keel",
         "KBUILD_BUILD_VERSION=1",
         f"KBUILD_BUILD_TIMESTAMP={time.strftime('%a %b %e %H:%M:%S UTC %Y', dated)}",
-        *([f"KCFLAGS={flags}", f"KAFLAGS={flags}"] if flags else []),
+        f"KCFLAGS={flags}",
+        f"KAFLAGS={' '.join(target.flags)}",
     ]
+
+
+def _left_out(source: Path, out: Path) -> str:
+    """Linux leaves the path of its sources out of messages; through ccache that path is a relative one."""
+    return f"-fmacro-prefix-map={os.path.relpath(source, out)}/="
 
 
 def _object_counter() -> Callable[[bytes], str]:
