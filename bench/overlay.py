@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-COMMAND = re.compile(r"^(?:saved)?cmd_\S+ := (.*?)\s*(?:;.*)?$", re.MULTILINE)
+COMMAND = re.compile(r"^(?:saved)?cmd_\S+ := (?:ccache )?(.*?)\s*(?:;.*)?$", re.MULTILINE)
 SOURCE = re.compile(r"^source_\S+ := (\S+)$", re.MULTILINE)
 DEPENDENCIES = re.compile(r"^deps_\S+ := \\\n((?:.*\\\n)*)", re.MULTILINE)
 OBJECT = re.compile(r" -o (\S+)")

@@ -293,7 +293,7 @@ def test_the_port_comes_with_what_its_compilation_reads(tmp_path: Path, overlay:
     kept = tmp_path / ".a.o.cmd"
     source, header = f"{tmp_path}/l4-src/a.c", f"{tmp_path}/l4-src/arch/asm/../a.h"
     kept.write_text(
-        f"cmd_arch/a.o := gcc -I{tmp_path}/l4-src -c -o arch/a.o {source} ; ./tools/objtool arch/a.o\n\n"
+        f"cmd_arch/a.o := ccache gcc -I{tmp_path}/l4-src -c -o arch/a.o {source} ; ./tools/objtool arch/a.o\n\n"
         f"source_arch/a.o := {source}\n\n"
         f"deps_arch/a.o := \\\n  {header} \\\n    $(wildcard include/config/SMP) \\\n  include/b.h \\\n\n"
         "arch/a.o: $(deps_arch/a.o)\n"

@@ -22,7 +22,7 @@ const LENGTH: usize = 4;
 /// Size of the longest table that is accepted.
 const MOST_BYTES: usize = 1 << 20;
 
-/// Returns the little-endian number of `size` bytes (4 or 8) at `at`.
+/// Returns the little-endian number of `size` bytes (8 at most) at `at`.
 pub fn number(bytes: &[u8], at: usize, size: usize) -> Option<u64> {
     Some(bytes.get(at..at.checked_add(size)?)?.iter().rev().fold(0, |number, byte| number << 8 | *byte as u64))
 }

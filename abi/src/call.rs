@@ -364,22 +364,10 @@ impl Error {
 
     /// Returns the error with this code, `None` if there is none.
     #[inline]
-    pub const fn from_code(code: u64) -> Option<Error> {
-        if code == 0 || code > Error::ALL.len() as u64 {
-            return None;
-        }
-        Some(Error::ALL[code as usize - 1])
+    pub fn from_code(code: u64) -> Option<Error> {
+        Error::ALL.into_iter().find(|error| *error as u64 == code)
     }
 }
-
-const _: () = {
-    // `from_code` relies on the order.
-    let mut index = 0;
-    while index < Error::ALL.len() {
-        assert!(Error::ALL[index] as usize == index + 1);
-        index += 1;
-    }
-};
 
 /// The part of a call that failed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -412,12 +400,8 @@ impl Status {
     pub fn failure(self) -> Option<(Side, Error)> {
         let word = self.0.wrapping_neg();
         let error = Error::from_code(word & 0xff)?;
-        match word >> 8 {
-            SIDE_CALL => Some((Side::Call, error)),
-            SIDE_SEND => Some((Side::Send, error)),
-            SIDE_RECEIVE => Some((Side::Receive, error)),
-            _ => None,
-        }
+        let side = [Side::Call, Side::Send, Side::Receive].into_iter().find(|side| *side as u64 == word >> 8)?;
+        Some((side, error))
     }
 }
 

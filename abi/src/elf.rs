@@ -2,6 +2,7 @@
 //! The parser of the 64-bit ELF images that the kernel and the root task start. It does not trust
 //! their headers: it checks every number before it uses it.
 
+use crate::acpi::number;
 use crate::boot::DIRECT_MAP;
 use crate::fpage::{FPAGE_EXEC, FPAGE_READ, FPAGE_WRITE, PAGE_SIZE};
 use crate::list::List;
@@ -70,9 +71,7 @@ impl fmt::Display for ElfError {
 
 /// Returns the little-endian number of `size` bytes at `offset`.
 fn field(bytes: &[u8], offset: usize, size: usize) -> Result<u64, ElfError> {
-    let end = offset.checked_add(size).ok_or(ElfError::Short)?;
-    let raw = bytes.get(offset..end).ok_or(ElfError::Short)?;
-    Ok(raw.iter().rev().fold(0, |value, byte| value << 8 | *byte as u64))
+    number(bytes, offset, size).ok_or(ElfError::Short)
 }
 
 /// Parses the ELF file `file`.
@@ -91,8 +90,7 @@ pub fn parse(file: &[u8]) -> Result<Image, ElfError> {
     let mut image = Image { entry: field(file, 24, 8)?, segments: List::new() };
     for index in 0..field(file, 56, 2)? {
         let at = table.checked_add(index * PROGRAM_HEADER_BYTES as u64).ok_or(ElfError::Short)?;
-        let at = usize::try_from(at).map_err(|_| ElfError::Short)?;
-        if let Some(segment) = segment(file, at)? {
+        if let Some(segment) = segment(file, at as usize)? {
             let place = image.segments.partition_point(|s| s.virt.start < segment.virt.start);
             image.segments.insert(place, segment).map_err(|_| ElfError::Segments)?;
         }

@@ -117,11 +117,9 @@ impl<const N: usize> Ranges<N> {
             return Err(Full);
         }
         self.list.remove(first, last);
-        let mut at = first;
-        for rest in [before, after] {
+        for rest in [after, before] {
             if !rest.is_empty() {
-                self.list.insert(at, rest)?;
-                at += 1;
+                self.list.insert(first, rest)?;
             }
         }
         Ok(())

@@ -10,7 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "init.h"
+#include "application.h"
+#include "end.h"
 
 #define PLACE "/run/ukl"
 

@@ -14,8 +14,10 @@
 #include <termios.h>
 #include <unistd.h>
 
+#include "attend.h"
 #include "channel.h"
-#include "init.h"
+#include "end.h"
+#include "settings.h"
 
 #define INITCTL "/run/initctl"
 #define REQUEST_MAGIC 0x03091969
@@ -46,6 +48,15 @@ static void note_signal(int number)
 		signalled = SHUTDOWN_REBOOT;
 	else if (number != SIGCHLD)
 		signalled = SHUTDOWN_POWER_OFF;
+}
+
+void prepare_child(void)
+{
+	sigset_t none;
+
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+	signal(SIGPIPE, SIG_DFL);
 }
 
 void watch_signals(sigset_t *during)

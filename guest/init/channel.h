@@ -38,6 +38,9 @@ enum frame_channel {
 	FRAME_STOP = 11,	/* to init: the machine is to power off */
 };
 
+/* The line of the channel. */
+#define HOST_LINE "/dev/ttyS1"
+
 struct channel {
 	int fd;
 	size_t credit;			/* what we may still send */

@@ -17,8 +17,10 @@
 #include <unistd.h>
 
 #include "../mark.h"
+#include "attend.h"
 #include "channel.h"
-#include "init.h"
+#include "end.h"
+#include "exec.h"
 
 #define STATUS_NOT_FOUND 127
 #define STATUS_SIGNAL 128

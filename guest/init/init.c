@@ -9,84 +9,21 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mount.h>
-#include <sys/reboot.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
-#include <termios.h>
 #include <unistd.h>
 
-#include "init.h"
+#include "application.h"
+#include "attend.h"
+#include "end.h"
+#include "exec.h"
+#include "mounts.h"
+#include "net.h"
+#include "settings.h"
+#include "shell.h"
+#include "systemd.h"
 
 static const char default_path[] =
 	"/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
-
-void end_machine(enum end end)
-{
-	/* Who still writes would keep a disk from being clean. */
-	kill(-1, SIGKILL);
-	while (wait(NULL) > 0)
-		;
-	sync();
-	mount(NULL, "/", NULL, MS_REMOUNT | MS_RDONLY, NULL);
-	reboot(end == SHUTDOWN_REBOOT ? RB_AUTOBOOT : RB_POWER_OFF);
-	/* Returning would panic the kernel, which says more than a hang. */
-	_exit(1);
-}
-
-void fatal(const char *what)
-{
-	dprintf(STDERR_FILENO, "keel-init: error: %s\n", what);
-	if (getpid() != 1)
-		_exit(126);
-	/* The kernel's last lines would come into the middle of it. */
-	tcdrain(STDERR_FILENO);
-	end_machine(SHUTDOWN_POWER_OFF);
-}
-
-void prepare_child(void)
-{
-	sigset_t none;
-
-	sigemptyset(&none);
-	sigprocmask(SIG_SETMASK, &none, NULL);
-	signal(SIGPIPE, SIG_DFL);
-}
-
-static void take_setting(const char *word, const char *name, char *value)
-{
-	size_t length = strlen(name);
-
-	if (strncmp(word, name, length) == 0 && word[length] == '=')
-		snprintf(value, SETTING_MAX, "%s", word + length + 1);
-}
-
-static void read_settings(struct settings *settings)
-{
-	char line[4096] = "";
-	char *word, *rest = line;
-	ssize_t got;
-	int fd = open("/proc/cmdline", O_RDONLY | O_CLOEXEC);
-
-	memset(settings, 0, sizeof(*settings));
-	if (fd < 0)
-		fatal("cannot read /proc/cmdline");
-	got = read(fd, line, sizeof(line) - 1);
-	close(fd);
-	if (got > 0)
-		line[got] = '\0';
-	while ((word = strsep(&rest, " \n")) != NULL) {
-		take_setting(word, "keel.mode", settings->mode);
-		take_setting(word, "keel.root", settings->root);
-		take_setting(word, "keel.init", settings->init);
-		take_setting(word, "keel.console", settings->console);
-		take_setting(word, "keel.app", settings->app);
-		take_setting(word, "keel.attended", settings->attended);
-		take_setting(word, "keel.term", settings->term);
-		take_setting(word, "keel.rows", settings->rows);
-		take_setting(word, "keel.cols", settings->cols);
-	}
-}
 
 static void open_console(void)
 {

@@ -14,7 +14,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "init.h"
+#include "end.h"
+#include "mounts.h"
+#include "settings.h"
 
 /*
  * Programs rely on its being empty at boot: pid files of the last one would keep services from

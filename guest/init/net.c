@@ -6,7 +6,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "init.h"
+#include "net.h"
 
 void loopback_up(void)
 {

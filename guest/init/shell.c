@@ -18,8 +18,16 @@
 #include <termios.h>
 #include <unistd.h>
 
+#include "attend.h"
 #include "channel.h"
-#include "init.h"
+#include "end.h"
+#include "shell.h"
+
+/*
+ * What the host takes for the end of the boot log, and no terminal shows: an application program
+ * command.
+ */
+#define SHELL_BEGINS "\033_keel:shell\033\\"
 
 static const char default_console[] = SERIAL_CONSOLE;
 static const char serial_prefix[] = "ttyS";

@@ -10,7 +10,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "init.h"
+#include "attend.h"
+#include "end.h"
+#include "shell.h"
+#include "systemd.h"
 
 #define PROGRAM "/run/keel/init"
 #define UNITS "/run/systemd/system"

@@ -3,7 +3,7 @@
 //! against what they paid for, queues against states. Only in the debug build; the caller
 //! runs exclusively.
 
-use super::{each_queued, items, lthreads, tasks, threads};
+use super::{each_queued, lthreads, tasks, threads};
 use crate::arch::{clock, cpu, paging::*, print::log};
 use crate::base::{Global, Ref};
 use crate::ipc::kernel_object::{Answer, NO_WORDS};
@@ -201,9 +201,9 @@ fn check_leaf(task: Ref<Task>, leaf: Leaf, sum: &mut Sum) {
 fn may_end(thread: Ref<Thread>) -> bool {
     let flags = thread.frame().orig_ax.get();
     let never = |shift: u64| flags >> shift & IPC_TIMEOUT_MASK == TIMEOUT_NEVER;
-    match thread.state.get() {
-        _ if thread.has(TRANSFER) => true,
-        State::Sending => !thread.has(KERNEL_MESSAGE) && !never(IPC_SEND_TIMEOUT_SHIFT),
+    match thread.state() {
+        _ if thread.has(Flags::TRANSFER) => true,
+        State::Sending => !thread.has(Flags::KERNEL_MESSAGE) && !never(IPC_SEND_TIMEOUT_SHIFT),
         State::Receiving => !never(IPC_RECEIVE_TIMEOUT_SHIFT),
         _ => false,
     }
@@ -213,27 +213,28 @@ fn may_end(thread: Ref<Thread>) -> bool {
 fn check_threads() {
     let (mut waiting, mut waiters) = (0, 0);
     for thread in threads() {
-        let (state, home, partner) = (thread.state.get(), cpu::of(thread), thread::find(thread.partner.get()));
+        let (state, home, partner) = (thread.state(), cpu::of(thread), thread::find(thread.partner.get()));
         let expect = |holds: bool, what: &str| expect!(holds, "{:?} {state:?}: {what}", thread.id);
         let (runs, next) = (home.current.get() == Some(thread), home.handoff.get() == Some(thread));
-        let places = [thread.has(QUEUED), next, runs && state == State::Ready];
+        let places = [thread.has(Flags::QUEUED), next, runs && state == State::Ready];
         let found = places.into_iter().filter(|found| *found).count();
         expect(found == (state == State::Ready) as usize, "no processor finds it just once");
-        let sends = partner.is_some_and(|partner| items(&partner.senders).any(|sender| sender == thread));
+        let sends = partner.is_some_and(|partner| partner.senders.iter().any(|sender| sender == thread));
         expect((state == State::Sending) == sends, "it is not among its partner's senders, or should not be");
         let answered = matches!(state, State::Faulted | State::Preempted);
         expect(!answered || partner.is_some(), "its pager, handler or preempter does not exist");
         let (due, heap) = (&thread.deadline, home.deadlines.earliest());
         expect(!due.is_armed() || may_end(thread) && due.time() >= heap, "its timeout is lost, or for nothing");
-        let kernels = thread.has(KERNEL_MESSAGE);
+        let kernels = thread.has(Flags::KERNEL_MESSAGE);
         expect(!kernels || state == State::Sending, "the kernel sends for it, and it does not wait for that");
         // The fast paths leave to it by SYSRET.
-        let fast = state == State::Receiving && !thread.has(ALIEN | BAD_IP);
+        let fast = state == State::Receiving && !thread.has(Flags::ALIEN | Flags::BAD_IP);
         expect(!fast || thread.frame().ip.get() <= USER_END, "its ip is no user's, and no flag says so");
         let closed = state == State::Receiving && !thread.open.get() || answered;
         waiting += (closed && partner.is_some()) as u32;
         waiters += thread.waiters.get();
-        let said = [ALIEN, TIMED, FPU, DEBUG_TLS, HAS_PREEMPTER].map(|flag| thread.has(flag));
+        let said = [Flags::ALIEN, Flags::TIMED, Flags::FPU, Flags::DEBUG_TLS, Flags::HAS_PREEMPTER]
+            .map(|flag| thread.has(flag));
         let (fpu, extra) = (thread.fpu.get().is_some(), thread.extra.get().is_some());
         let watched = thread.preempter.get() != Id::NIL;
         let nothing = thread.notify.get() == 0 && thread.pending.is_empty() && thread.senders.is_empty();
@@ -246,11 +247,11 @@ fn check_threads() {
 
 /// Every processor: its queue, and whom its fast paths know.
 fn check_processors() {
-    let mut queued = threads().filter(|thread| thread.has(QUEUED)).count();
+    let mut queued = threads().filter(|thread| thread.has(Flags::QUEUED)).count();
     for cpu in cpu::all() {
         each_queued(cpu, |thread, priority| {
             queued = queued.wrapping_sub(1);
-            let place = (thread.state.get(), thread.cpu.get(), thread.priority.get(), thread.has(QUEUED));
+            let place = (thread.state(), thread.cpu.get(), thread.priority.get(), thread.has(Flags::QUEUED));
             let fits = place == (State::Ready, cpu.index, priority, true) && cpu.queue.top() >= Some(priority);
             expect!(fits, "{:?} is in a queue of processor {} that is not its own", thread.id, cpu.index);
         });

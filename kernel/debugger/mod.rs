@@ -14,7 +14,7 @@ use crate::arch::cpu::{self, Cpu};
 use crate::arch::paging::{self, bits_rights, span, ADDRESS};
 use crate::arch::regs::{inb, wrmsr, MSR_GS_BASE};
 use crate::arch::{apic, clock, direct, print::log, serial, DIRECT, OFFSET};
-use crate::base::{facts, facts::Word as Switch, Linked, List, Ref};
+use crate::base::{facts, facts::Word as Switch, Ref};
 use crate::mm::space::{Leaf, Nodes};
 use crate::mm::{mapdb::Store, space};
 use crate::object::{task, Task, Thread, POOL};
@@ -243,21 +243,16 @@ fn threads() -> impl Iterator<Item = Ref<Thread>> {
     tasks().flat_map(lthreads)
 }
 
-/// The objects in a list.
-fn items<T: Linked<L>, L>(list: &List<T, L>) -> impl Iterator<Item = Ref<T>> + '_ {
-    core::iter::successors(list.first(), |item| list.next(*item))
-}
-
 /// Looks at every thread in a processor's run queue, the first to run first.
 fn each_queued(cpu: &Cpu, mut look: impl FnMut(Ref<Thread>, u8)) {
     for (priority, list) in cpu.queue.lists.iter().enumerate().rev() {
-        items(list).for_each(|thread| look(thread, priority as u8));
+        list.iter().for_each(|thread| look(thread, priority as u8));
     }
 }
 
 fn show_thread(thread: Ref<Thread>) {
-    let (id, state, partner, open) = (thread.id, thread.state.get(), thread.partner.get(), thread.open.get());
-    let (flags, waiters, ip) = (thread.flags.get(), thread.waiters.get(), thread.frame().ip.get());
+    let (id, state, partner, open) = (thread.id, thread.state(), thread.partner.get(), thread.open.get());
+    let (flags, waiters, ip) = (thread.flags.get().bits(), thread.waiters.get(), thread.frame().ip.get());
     let (priority, processor) = (thread.priority.get(), thread.cpu.get());
     log!("{id:?} {state:?} partner {partner:?} open {open} waiters {waiters} flags {flags:#x} ip {ip:#x}");
     log!("  priority {priority} processor {processor}");

@@ -9,7 +9,7 @@ use super::{option, ON};
 use crate::arch::cpu::{self, cpu, Cpu};
 use crate::arch::{paging, regs::rdtsc};
 use crate::base::{Global, Ref};
-use crate::object::thread::{Message, ALIEN};
+use crate::object::thread::{Flags, Message};
 use crate::object::Thread;
 use core::cell::Cell;
 use core::ptr::null;
@@ -73,7 +73,7 @@ fn note(event: u64, label: u64, thread: Id, partner: Id, word: u64) {
 /// The running thread made a system call. Those of alien threads are `raised`.
 #[inline(always)]
 pub fn call(thread: Ref<Thread>) {
-    if ON && !thread.has(ALIEN) {
+    if ON && !thread.has(Flags::ALIEN) {
         note(TRACE_CALL, 0, thread.id, Id::NIL, thread.frame().orig_ax.get());
     }
 }

@@ -35,7 +35,7 @@ pub extern "C" fn boot(magic: u32, address: u32) -> ! {
     WORDS_GIVEN.set(options.words);
     screen::init(&loader.framebuffer, !loader.ram.overlaps(screen::TEXT));
     if has_word(Word::Screen) {
-        screen::show();
+        screen::show(screen::Shown::Console);
     }
     let mut free = find_free(&loader);
     let end = loader.ram.iter().last().map_or(0, |piece| piece.end);
@@ -154,10 +154,9 @@ fn forbid(ranges: [Range; 3]) -> Memory {
 
 fn fill_info(loader: &Information, rsdp: u64, free: &Memory, forbidden: &Memory) {
     let mut info = Info::zeroed();
-    let (hz, base, mult, shift) = clock::parameters();
     info.magic = KIP_MAGIC;
     info.version = KIP_VERSION;
-    (info.tsc_hz, info.tsc_base, info.tsc_mult, info.tsc_shift) = (hz, base, mult, shift);
+    (info.tsc_hz, info.tsc_base, info.tsc_mult, info.tsc_shift) = clock::parameters();
     info.features = if cpuid::has(Feature::FsGsBase) { FEATURE_FSGSBASE } else { 0 }
         | if cpuid::has(Feature::ConstantTsc) { FEATURE_CONSTANT_TSC } else { 0 }
         | if cpu::boot().pcids.are_used() { FEATURE_PCID } else { 0 };
@@ -208,11 +207,10 @@ fn fill_modules(info: &mut Info, loader: &Information) {
         strings + begin as u64
     };
     info.command_line = place(loader.command_line, &mut info.strings);
-    for module in loader.modules.iter() {
+    info.module_count = loader.modules.len() as u64;
+    for (module, entry) in loader.modules.iter().zip(info.modules.chunks_exact_mut(3)) {
         let text = place(module.text, &mut info.strings);
-        let at = info.module_count as usize * 3;
-        info.modules[at..at + 3].copy_from_slice(&[module.range.start, module.range.end, text]);
-        info.module_count += 1;
+        entry.copy_from_slice(&[module.range.start, module.range.end, text]);
     }
 }
 
@@ -224,15 +222,12 @@ fn start_tasks(loader: &Information) {
 }
 
 fn load(loader: &Information, name: &str, place: Range) -> u64 {
-    let Some(module) = loader.modules.iter().find(|module| module_name(module) == name.as_bytes()) else {
-        panic!("no boot module is named {name}");
-    };
+    let module = loader.modules.iter().find(|module| module_name(module) == name.as_bytes());
+    let module = module.unwrap_or_else(|| panic!("no boot module is named {name}"));
     // SAFETY: the loader put the module there.
     let image = unsafe { core::slice::from_raw_parts(direct(module.range.start), module.range.size() as usize) };
     let file = elf::parse(image).unwrap_or_else(|error| panic!("boot module {name}: {error}"));
-    if !place.contains(file.span()) {
-        panic!("boot module {name} is not linked at {:#x}", place.start);
-    }
+    assert!(place.contains(file.span()), "boot module {name} is not linked at {:#x}", place.start);
     for segment in file.segments.iter() {
         let content = &image[segment.file.start as usize..segment.file.end as usize];
         // SAFETY: the segment lies inside `place`, which is kept for this task, and has at least

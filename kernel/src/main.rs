@@ -13,19 +13,25 @@
 //! of `arch`.
 
 #![cfg_attr(not(test), no_std, no_main)]
-// On the host nobody boots it.
-#![cfg_attr(test, allow(dead_code))]
+// What the compiler does not check stands in `arch`, and in the modules that say so where they are
+// declared, each with its reason. Tests may do it anywhere.
+#![cfg_attr(not(test), deny(unsafe_code))]
+// On the host nobody boots it, and tests delete only what they have made.
+#![cfg_attr(test, allow(dead_code, clippy::undocumented_unsafe_blocks))]
 
 #[macro_use]
 mod base;
 
 #[cfg(not(test))]
+#[allow(unsafe_code, reason = "the processor and its devices")]
 #[path = "arch/x86_64/mod.rs"]
 mod arch;
 #[cfg(test)]
 #[path = "../../tests/kernel/machine.rs"]
 mod arch;
+#[allow(unsafe_code, reason = "owns all memory until the pool has it, and fills the first tasks' images")]
 mod boot;
+#[allow(unsafe_code, reason = "only in the debug build: ports, and words at any address")]
 #[cfg_attr(test, allow(clippy::absurd_extreme_comparisons))]
 #[path = "../debugger/mod.rs"]
 mod debugger;

@@ -23,7 +23,7 @@ const LEAST_SLICE_NS: u64 = 10_000;
 /// Makes a blocked or stopped thread ready, on its CPU. That CPU's lock is held, and that of the
 /// current CPU. Another CPU gets an IPI if the thread should run there at once.
 pub fn wake(thread: Ref<Thread>) {
-    thread.state.set(State::Ready);
+    thread.change_state(State::Ready);
     let (own, home) = (cpu(), cpu::of(thread));
     if home.current.get() == Some(thread) {
         return;
@@ -43,7 +43,7 @@ pub fn wake(thread: Ref<Thread>) {
 
 /// Appends a ready thread to the run queue of `cpu`, which need not be the current CPU.
 fn enqueue(cpu: &Cpu, thread: Ref<Thread>) {
-    thread.set(QUEUED);
+    thread.set(Flags::QUEUED);
     // If another CPU calls this, fast paths of `cpu` may run before its next slow path computes the
     // threshold: they must see the thread.
     cpu.preemption_threshold.set(cpu.preemption_threshold.get().max(thread.priority.get() as u32 + 1));
@@ -61,8 +61,8 @@ pub fn set_preemption_threshold(cpu: &Cpu) {
 /// Takes a ready thread out of the run queue or `handoff`: it blocks, stops or migrates.
 pub fn unready(thread: Ref<Thread>) {
     let cpu = cpu::of(thread);
-    if thread.has(QUEUED) {
-        thread.unset(QUEUED);
+    if thread.has(Flags::QUEUED) {
+        thread.unset(Flags::QUEUED);
         cpu.queue.remove(thread, thread.priority.get());
     } else if cpu.handoff.get() == Some(thread) {
         cpu.handoff.set(None);
@@ -99,9 +99,9 @@ pub fn migrate(thread: Ref<Thread>, target: u8) {
     thread.target.set(target);
     let home = cpu::of(thread);
     if target == home.index {
-        thread.unset(MIGRATING);
+        thread.unset(Flags::MIGRATING);
     } else if home.current.get() == Some(thread) {
-        thread.set(MIGRATING);
+        thread.set(Flags::MIGRATING);
         cpu::write_back_elsewhere(thread);
     } else {
         hand_over(thread);
@@ -119,9 +119,9 @@ pub fn hand_over(thread: Ref<Thread>) {
     let time = if thread.deadline.is_armed() { thread.deadline.time() } else { TIME_NEVER };
     home.deadlines.remove(deadline);
     thread.cpu.set(thread.target.get());
-    thread.unset(MIGRATING);
+    thread.unset(Flags::MIGRATING);
     arm(thread, time);
-    if thread.state.get() == State::Ready {
+    if thread.state() == State::Ready {
         wake(thread);
     }
 }
@@ -138,14 +138,14 @@ pub fn arm(thread: Ref<Thread>, time: u64) {
     let cpu = cpu::of(thread);
     cpu.deadlines.remove(deadline_of(thread));
     cpu.deadlines.insert(deadline_of(thread), time, Due::Thread(thread));
-    thread.set(TIMED);
+    thread.set(Flags::TIMED);
     program(cpu);
 }
 
 /// Clears a thread's timeout, if it has one. Its CPU's lock is held.
 pub fn disarm(thread: Ref<Thread>) {
-    if thread.has(TIMED) {
-        thread.unset(TIMED);
+    if thread.has(Flags::TIMED) {
+        thread.unset(Flags::TIMED);
         cpu::of(thread).deadlines.remove(deadline_of(thread));
     }
 }
@@ -179,7 +179,7 @@ pub fn switch_to(to: Option<Ref<Thread>>) {
         }
         return slice_ended(cpu, Some(current));
     };
-    let waits_here = to != current && to.cpu.get() == cpu.index && to.state.get() == State::Ready;
+    let waits_here = to != current && to.cpu.get() == cpu.index && to.state() == State::Ready;
     if waits_here && to.priority.get() <= current.priority.get() {
         unready(to);
         enqueue(cpu, current);
@@ -216,11 +216,11 @@ pub fn choose(cpu: &'static Cpu) -> Ref<Thread> {
 /// Returns the thread that should run next on the current CPU, taken out of queue and `handoff`;
 /// `None` if none is ready.
 fn candidate(cpu: &Cpu) -> Option<Ref<Thread>> {
-    let running = cpu.current.get().filter(|thread| thread.state.get() == State::Ready);
+    let running = cpu.current.get().filter(|thread| thread.state() == State::Ready);
     if cpu.donated.take() && !cpu.slice_over.get() && running.is_some() {
         return running;
     }
-    if running.is_some_and(|thread| thread.has(HAS_PREEMPTER) && tells_preempter(cpu, thread)) {
+    if running.is_some_and(|thread| thread.has(Flags::HAS_PREEMPTER) && tells_preempter(cpu, thread)) {
         return running;
     }
     if running.is_none() {
@@ -258,22 +258,21 @@ fn candidate(cpu: &Cpu) -> Option<Ref<Thread>> {
 fn tells_preempter(cpu: &Cpu, thread: Ref<Thread>) -> bool {
     let rival = cpu.queue.top().max(cpu.handoff.get().map(|partner| partner.priority.get()));
     if rival > Some(thread.priority.get()) && thread.preempter.get().0 & PREEMPTER_EVERY != 0 {
-        thread.set(PRIORITY_PREEMPTED);
+        thread.set(Flags::PRIORITY_PREEMPTED);
     }
-    let work = thread.flags.get() & WORK;
-    work != 0 && work & !PREEMPTED == 0
+    thread.has(Flags::PREEMPTED) && !thread.has(Flags::WORK.without(Flags::PREEMPTED))
 }
 
 /// Puts a preempted thread at the head of its priority's queue: its time slice is not over.
 fn put_back(cpu: &Cpu, thread: Ref<Thread>) {
-    thread.set(QUEUED);
+    thread.set(Flags::QUEUED);
     cpu.queue.push_front(thread, thread.priority.get());
 }
 
 /// Takes the first thread of the highest priority out of the queue.
 fn pop(cpu: &Cpu) -> Option<Ref<Thread>> {
     let thread = cpu.queue.pop()?;
-    thread.unset(QUEUED);
+    thread.unset(Flags::QUEUED);
     Some(thread)
 }
 
@@ -286,7 +285,7 @@ pub fn start_slice(cpu: &'static Cpu, thread: Ref<Thread>, fresh: bool) {
     if fresh && cpu.slice.is_armed() {
         cut_short(cpu);
     }
-    let counts = thread.slice.get() != 0 && (cpu.queue.has(thread.priority.get()) || thread.has(HAS_PREEMPTER));
+    let counts = thread.slice.get() != 0 && (cpu.queue.has(thread.priority.get()) || thread.has(Flags::HAS_PREEMPTER));
     if !counts {
         cpu.deadlines.remove(Ref::to(&cpu.slice));
     } else if !cpu.slice.is_armed() {
@@ -301,7 +300,7 @@ pub fn start_slice(cpu: &'static Cpu, thread: Ref<Thread>, fresh: bool) {
 fn cut_short(cpu: &'static Cpu) {
     if let Some(owner) = slice_owner(cpu) {
         match cpu.slice.time().saturating_sub(clock::now()) {
-            0 if owner.has(HAS_PREEMPTER) => owner.set(SLICE_ENDED),
+            0 if owner.has(Flags::HAS_PREEMPTER) => owner.set(Flags::SLICE_ENDED),
             left => owner.slice_left.set(left.max(1)),
         }
     }
@@ -316,8 +315,8 @@ pub fn slice_owner(cpu: &Cpu) -> Option<Ref<Thread>> {
 /// Ends a time slice: it has expired, or its owner yields. The owner's preempter is notified.
 pub fn slice_ended(cpu: &Cpu, owner: Option<Ref<Thread>>) {
     cpu.slice_over.set(true);
-    if let Some(owner) = owner.filter(|owner| owner.has(HAS_PREEMPTER)) {
-        owner.set(SLICE_ENDED);
+    if let Some(owner) = owner.filter(|owner| owner.has(Flags::HAS_PREEMPTER)) {
+        owner.set(Flags::SLICE_ENDED);
     }
 }
 
@@ -346,7 +345,7 @@ pub fn set_slice(thread: Ref<Thread>, slice: u64) {
 
 /// Sets a thread's priority, on whichever CPU and in whichever state it is.
 pub fn set_priority(thread: Ref<Thread>, priority: u8) {
-    let queued = thread.has(QUEUED);
+    let queued = thread.has(Flags::QUEUED);
     if queued {
         unready(thread);
     }
@@ -369,7 +368,7 @@ fn kick(target: &Cpu) {
 pub fn stop(thread: Ref<Thread>) {
     unready(thread);
     disarm(thread);
-    thread.state.set(State::Inactive);
+    thread.change_state(State::Inactive);
 }
 
 #[cfg(test)]

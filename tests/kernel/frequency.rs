@@ -12,7 +12,7 @@ fn answers(list: &[(&'static str, u64)]) -> Vec<Answer> {
 }
 
 fn chosen(list: &[(&'static str, u64)]) -> Option<(&'static str, u64)> {
-    choose(&answers(list)).map(|answer| (answer.source, answer.hz))
+    choose(answers(list).into_iter()).map(|answer| (answer.source, answer.hz))
 }
 
 #[test]

@@ -11,7 +11,7 @@ use crate::arch::{cpu::Cpu, each_step, Machine, PROCESSORS};
 use crate::base::Ref;
 use crate::ipc::{fault, ipc};
 use crate::mm::space;
-use crate::object::thread::{State, ALIEN};
+use crate::object::thread::{Flags, State};
 use crate::object::{task, thread, Task, Thread, POOL};
 use crate::random::{seed, Random};
 use crate::sched;
@@ -317,7 +317,7 @@ impl History {
         let gang = self.below(GANGS);
         let leader = Id::thread(0, number(gang, 0), 0, 0).0;
         let me = thread.task.id().0;
-        let preempted = |waits: Ref<Thread>| (waits.state.get(), waits.partner.get()) == (State::Preempted, thread.id);
+        let preempted = |waits: Ref<Thread>| (waits.state(), waits.partner.get()) == (State::Preempted, thread.id);
         let waits = |waits: Ref<Thread>| ipc::awaits_answer(waits, thread) || preempted(waits);
         let faulted = |id: &&Id| thread::find(**id).is_some_and(waits);
         match self.below(12) {
@@ -416,14 +416,14 @@ impl History {
         for member in 0..GANGS * MEMBERS {
             if let Some(task) = task::at(number(0, member)) {
                 self.machine.kernel(0, |_| {
-                    tasks::delete_lthreads(task);
-                    tasks::delete(task);
+                    unsafe { tasks::delete_lthreads(task) };
+                    unsafe { tasks::delete(task) };
                 });
             }
         }
         let root = task::at(TASK_ROOT as u32).expect("it is there");
         for judge in core::mem::take(&mut self.judges) {
-            lthreads::delete(judge);
+            unsafe { lthreads::delete(judge) };
         }
         while space::clear(root).is_err() {}
         for space in [TASK_SIGMA0, TASK_ROOT].into_iter().filter_map(|number| task::at(number as u32)) {
@@ -445,7 +445,7 @@ fn set_registers(thread: Ref<Thread>, registers: &[u64; 10]) {
     let frame = thread.frame();
     let [ax, di, si, dx, words @ ..] = registers;
     // An alien thread's own calls; the upper half of the register is not the call's.
-    let ax = ax & 0xffff_ffff | if thread.has(ALIEN) { CALL_HANDLER } else { 0 };
+    let ax = ax & 0xffff_ffff | if thread.has(Flags::ALIEN) { CALL_HANDLER } else { 0 };
     [&frame.ax, &frame.orig_ax].iter().for_each(|register| register.set(ax));
     frame.ip.set(HOME);
     frame.di.set(*di);

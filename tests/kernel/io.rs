@@ -90,7 +90,7 @@ fn take(task: Ref<Task>, ports: (u16, u8), itself: bool, intruder: Ref<Thread>) 
     let (mut at, mut restarts) = (0, 0);
     while unmap(task, &mut at, ports, itself, &mut Work::default()) == Err(Stop::Restart) {
         sched::unready(intruder);
-        intruder.state.set(State::Inactive);
+        intruder.change_state(State::Inactive);
         restarts += 1;
     }
     restarts
@@ -100,8 +100,8 @@ fn take(task: Ref<Task>, ports: (u16, u8), itself: bool, intruder: Ref<Thread>) 
 fn end(machine: &Machine, task: Ref<Task>) {
     machine.disturb(0, None);
     cpu().current.set(None);
-    tasks::delete_lthreads(task);
-    tasks::delete(task);
+    unsafe { tasks::delete_lthreads(task) };
+    unsafe { tasks::delete(task) };
     machine.check().expect("the kernel is sound");
 }
 
@@ -165,7 +165,7 @@ fn ports_agree_with_a_model_of_each() {
             }
             _ => {
                 let gone = pick(1);
-                tasks::delete(tasks[gone]);
+                unsafe { tasks::delete(tasks[gone]) };
                 model.delete(gone);
                 tasks[gone] = create(number(gone));
             }
@@ -174,7 +174,7 @@ fn ports_agree_with_a_model_of_each() {
             look(&tasks, &model);
         }
     }
-    tasks[1..].iter().for_each(|task| tasks::delete(*task));
+    tasks[1..].iter().for_each(|task| unsafe { tasks::delete(*task) });
     drop_space(tasks[0]);
     end(&machine, caller.task);
     assert_eq!(POOL.free_pages.get(), before, "pages in use, seed {seed}");
@@ -218,10 +218,10 @@ fn ports_are_taken_back_with_looks_for_interrupts_in_bounded_distances() {
     // By grants, of which each goes for good.
     give();
     counted("a task with ports", &|| {
-        tasks::delete(tasks[0]);
+        unsafe { tasks::delete(tasks[0]) };
         0
     });
-    tasks[1..].iter().for_each(|task| tasks::delete(*task));
+    tasks[1..].iter().for_each(|task| unsafe { tasks::delete(*task) });
     drop_space(sigma0);
     end(&machine, caller.task);
 }

@@ -335,9 +335,7 @@ fn start() -> u64 {
     }
     let boot = act(0);
     clock::init(1_000_000_000);
-    lock::begin(boot);
-    lock::add(boot, act(1));
-    act(0);
+    lock::all_locks_from_idle(boot);
     // SAFETY: the memory is the pool's, and the table's, forever.
     unsafe {
         POOL.init(pool, pool + POOL_BYTES as u64);
@@ -581,22 +579,18 @@ pub mod switch {
         }
         STATE.time.set(STATE.time.get() + STATE.random.below(MOMENT));
         super::due();
-        let waits = |thread: &Ref<Thread>| thread.state.get() == crate::object::thread::State::Inactive;
+        let waits = |thread: &Ref<Thread>| thread.state() == crate::object::thread::State::Inactive;
         if let Some(thread) = STATE.intruder.get().filter(waits) {
             sched::wake(thread);
         }
     }
 
     pub fn load(cpu: &Cpu, thread: Ref<Thread>) -> bool {
-        charge_to(cpu, thread);
+        charge(cpu, thread);
         thread.frame().ip.get() >> SPACE_SHIFT == 0
     }
 
-    pub fn charge(thread: Ref<Thread>) {
-        charge_to(cpu(), thread);
-    }
-
-    fn charge_to(cpu: &Cpu, thread: Ref<Thread>) {
+    pub fn charge(cpu: &Cpu, thread: Ref<Thread>) {
         if cpu.loaded.get() != Some(thread) {
             cpu.loaded_changed();
             cpu.loaded.set(Some(thread));

@@ -305,7 +305,7 @@ impl History {
         let old = self.all[gone].thread;
         let mut new = None;
         self.machine.kernel(0, |_| {
-            lthreads::delete(old);
+            unsafe { lthreads::delete(old) };
             new = Some(create(gone + 1, 5));
         });
         self.leaves(gone);
@@ -346,7 +346,7 @@ impl History {
                 Doing::Sending(..) => State::Sending,
                 Doing::Receiving(..) => State::Receiving,
             };
-            assert_eq!(known.thread.state.get(), state, "thread {number}: {:?}", known.doing);
+            assert_eq!(known.thread.state(), state, "thread {number}: {:?}", known.doing);
             let Some(end) = known.end.take() else { continue };
             let frame = known.thread.frame();
             let came = end.came.map(|_| (Id(frame.di.get()), frame.r8.get()));
@@ -386,8 +386,8 @@ fn meetings_timeouts_and_turns_agree_with_a_model() {
         }
     });
     let History { machine, idle, meetings, timeouts, .. } = history;
-    tasks::delete_lthreads(idle.task);
-    tasks::delete(idle.task);
+    unsafe { tasks::delete_lthreads(idle.task) };
+    unsafe { tasks::delete(idle.task) };
     machine.check().expect("the kernel is sound");
     assert_eq!(crate::object::pool::POOL.free_pages.get(), before, "pages in use, seed {seed}");
     println!("turns: {OPERATIONS} operations, {meetings} meetings, {timeouts} timeouts, seed {seed}");

@@ -382,7 +382,7 @@ impl History {
                 Err(Stop::Restart) => {
                     self.restarts += 1;
                     sched::unready(self.intruder);
-                    self.intruder.state.set(State::Inactive);
+                    self.intruder.change_state(State::Inactive);
                 }
             }
         }
@@ -561,10 +561,10 @@ impl History {
         }
         sched::unready(self.intruder);
         for task in &self.tasks[1..] {
-            tasks::delete_lthreads(*task);
-            tasks::delete(*task);
+            unsafe { tasks::delete_lthreads(*task) };
+            unsafe { tasks::delete(*task) };
         }
-        lthreads::delete(self.threads[0]);
+        unsafe { lthreads::delete(self.threads[0]) };
         while unmap(self.tasks[0], &mut 0, 1 << 40, 0, true, &mut Work::default()).is_err() {}
         self.machine.check().expect("all was given back");
         assert!(cpu().current.get().is_none());
@@ -661,7 +661,7 @@ fn a_superpage_that_cannot_be_cut_loses_its_rights_as_a_whole() {
     assert_eq!(rights(first, WINDOW), Some(FPAGE_RWX));
     assert_eq!(rights(first, WINDOW + 3 * span(0)), None);
     assert_eq!(rights(second, DERIVED), Some(FPAGE_RWX));
-    [second, first].into_iter().for_each(tasks::delete);
+    [second, first].into_iter().for_each(|task| unsafe { tasks::delete(task) });
     while clear(sigma0).is_err() {}
     machine.check().expect("all was given back");
 }
@@ -764,7 +764,7 @@ impl Disturbed {
             crate::sys::syscall::enter(self.caller);
             self.longest.set(self.longest.get().max(self.machine.polls() - before));
             sched::unready(self.intruder);
-            self.intruder.state.set(State::Inactive);
+            self.intruder.change_state(State::Inactive);
             if frame.ip.get() == CALL_END {
                 assert_eq!(frame.ax.get(), 0, "the status");
                 return turn;
@@ -778,8 +778,8 @@ impl Disturbed {
         self.machine.disturb(0, None);
         cpu().current.set(None);
         let (task, sigma0) = (self.caller.task, task::at(TASK_SIGMA0 as u32).expect("it is there"));
-        tasks::delete_lthreads(task);
-        tasks::delete(task);
+        unsafe { tasks::delete_lthreads(task) };
+        unsafe { tasks::delete(task) };
         while clear(sigma0).is_err() {}
         self.machine.check().expect("all was given back");
     }
@@ -869,7 +869,7 @@ fn a_space_goes_in_time_that_grows_with_its_chains() {
     pages_from_one(going, sigma0, MANY, true);
     let before = disturbed.machine.polls();
     crate::ipc::transfer::ready(disturbed.intruder);
-    tasks::delete(going);
+    unsafe { tasks::delete(going) };
     let polls = disturbed.machine.polls() - before;
     println!("a space with a chain: {polls} looks for interrupts");
     assert!(polls < MANY, "{polls} looks for interrupts");
@@ -952,8 +952,8 @@ fn what_another_processor_writes_meanwhile_stays_known() {
     assert_ne!(find(other, WINDOW + span(2)).map_or(0, |leaf| leaf.entry & DIRTY), 0, "the granted page");
     machine.act(1).current.set(None);
     machine.act(0);
-    lthreads::delete(writer);
-    [other, user].into_iter().for_each(tasks::delete);
+    unsafe { lthreads::delete(writer) };
+    [other, user].into_iter().for_each(|task| unsafe { tasks::delete(task) });
     while clear(sigma0).is_err() {}
     machine.check().expect("all was given back");
 }
@@ -1009,7 +1009,7 @@ fn with_pages(number: u32, pages: u64) -> Ref<Task> {
 
 /// Gives back the tasks of a test, and what sigma0 got for them.
 fn end_of(machine: &Machine, tasks: &[Ref<Task>]) {
-    tasks.iter().for_each(|task| tasks::delete(*task));
+    tasks.iter().for_each(|task| unsafe { tasks::delete(*task) });
     while clear(task::at(TASK_SIGMA0 as u32).expect("it is there")).is_err() {}
     machine.check().expect("all was given back");
 }

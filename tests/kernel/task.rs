@@ -85,8 +85,8 @@ fn no_id_names_anybody_else_later() {
                 model.tasks.insert(number, task);
             }
             (0, Some(task)) => {
-                delete_lthreads(task);
-                delete(task);
+                unsafe { delete_lthreads(task) };
+                unsafe { delete(task) };
                 model.task_goes(number);
             }
             (1, Some(task)) => new_lthread(&mut model, task, LTHREAD_TASK as u16),
@@ -94,7 +94,7 @@ fn no_id_names_anybody_else_later() {
             (_, Some(task)) => {
                 if let Some(thread) = task.lthread(lthread) {
                     assert!(model.alive.remove(&thread.id) == Some(thread), "step {step}, seed {seed}");
-                    lthreads::delete(thread);
+                    unsafe { lthreads::delete(thread) };
                 }
             }
         }
@@ -107,8 +107,8 @@ fn no_id_names_anybody_else_later() {
     }
     machine.check().expect("the kernel is sound");
     model.tasks.values().for_each(|task| {
-        delete_lthreads(*task);
-        delete(*task);
+        unsafe { delete_lthreads(*task) };
+        unsafe { delete(*task) };
     });
     assert_eq!(POOL.free_pages.get(), before, "pages in use, seed {seed}");
     println!("ids: {OPERATIONS} operations, {} ids, seed {seed}", model.given.len());
@@ -144,7 +144,7 @@ fn a_number_is_found_without_a_walk_over_living_lthreads() {
     let (mut creating, mut longest) = (0, 0);
     for _ in 0..CREATIONS {
         let place = random.below(LIVING as u64) as usize;
-        lthreads::delete(living[place]);
+        unsafe { lthreads::delete(living[place]) };
         let polls = polls_of(&mut || living[place] = any_lthread(task));
         (creating, longest) = (creating + polls, longest.max(polls));
     }
@@ -154,8 +154,8 @@ fn a_number_is_found_without_a_walk_over_living_lthreads() {
     assert!(growing <= (first + 1) * LIVING as u64, "{growing} polls for {LIVING} lthreads");
     assert!(creating <= (first + 1) * CREATIONS, "{creating} polls for {CREATIONS} lthreads");
     assert!(most as usize <= LIVING + LIVING / 3, "{most} for {LIVING} lthreads");
-    delete_lthreads(task);
-    delete(task);
+    unsafe { delete_lthreads(task) };
+    unsafe { delete(task) };
 }
 
 #[test]
@@ -168,13 +168,13 @@ fn versions_of_numbers_are_used_evenly() {
     for _ in 0..CREATIONS {
         let thread = any_lthread(task);
         versions.insert(thread.id.lthread(), thread.id.version() - task.version + 1);
-        lthreads::delete(thread);
+        unsafe { lthreads::delete(thread) };
     }
     let share = CREATIONS / (INLINE_LTHREADS as u32 - 1);
     assert!(versions.values().all(|version| *version <= share + 1), "{versions:?}");
     assert_eq!(task.directory.get(), 0, "its numbers lie in the task");
-    delete_lthreads(task);
-    delete(task);
+    unsafe { delete_lthreads(task) };
+    unsafe { delete(task) };
 }
 
 #[test]
@@ -190,11 +190,11 @@ fn a_slot_whose_versions_are_used_up_is_retired() {
     task.slot(1).expect("it is in the task").set((VERSION_MAX as u64 - 1) << 1 | 1);
     let last = lthread(1).expect("one version is left");
     assert_eq!(last.id.version(), VERSION_MAX);
-    lthreads::delete(last);
+    unsafe { lthreads::delete(last) };
     assert_eq!(lthread(1).err(), Some(Error::Retired));
     assert_eq!(lthread(LTHREAD_TASK as u16).map(|thread| thread.id.lthread()), Ok(0), "another number is left");
-    delete_lthreads(task);
-    delete(task);
+    unsafe { delete_lthreads(task) };
+    unsafe { delete(task) };
     assert_eq!(create(&plan(first)).err(), Some(Error::Retired), "a task begins with the versions of its lthreads");
     entry(second).expect("a number").version.set(VERSION_MAX);
     assert_eq!(create(&plan(second)).err(), Some(Error::Retired));

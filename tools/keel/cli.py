@@ -31,7 +31,7 @@ from .commands import trace as trace_command
 from .commands import ukl as ukl_command
 from .config import Settings, version
 from .errors import Interrupted, KeelError, Status, system_error
-from .suites import PARTS, SUITES
+from .suites import ALL, PARTS, REST, SUITES
 from .ukloptions import OPTIONS
 
 # `./keel stop` sends the last one. A guest whose init listens is then asked to power off.
@@ -187,9 +187,9 @@ def _add_image(verbs: Verbs) -> None:
 
 
 def _add_others(verbs: Verbs) -> None:
-    verb = _add_verb(verbs, "test", "run the test suites, all of them by default", _suites())
+    verb = _add_verb(verbs, "test", "run the test suites, those of every day by default", _suites())
     verb.add_argument("suite", nargs="*", metavar="SUITE", help="suites or parts of them, from the tables below")
-    verb.places = [*SUITES, *PARTS]
+    verb.places = [*SUITES, *PARTS, ALL]
     verb = _add_verb(verbs, "example", "run a native example on the µ-kernel, or list them")
     verb.add_argument("name", nargs="?", metavar="NAME", help="one of the folders in user/examples")
     verb.add_argument("--timeout", metavar="S", type=float, help="end it after S seconds")
@@ -211,10 +211,14 @@ def _add_others(verbs: Verbs) -> None:
 
 def _suites() -> str:
     """The tables at the end of the help of `test`."""
-    parts = {name: part for name, part in PARTS.items() if name not in SUITES}
+    parts = {name: part for name, part in PARTS.items() if name not in SUITES | REST}
     return "\n".join(
         f"{title}:\n{in_columns([(name, suite.what, suite.lasts) for name, suite in group.items()])}"
-        for title, group in (("suites", SUITES), ("parts of suites, and suites that take too long for every day", parts))
+        for title, group in (
+            ("suites of every day", SUITES),
+            (f"suites that take too long for every day; '{ALL}' runs both", REST),
+            ("parts of suites", parts),
+        )
     )
 
 
@@ -359,7 +363,7 @@ def _dispatch(options: argparse.Namespace) -> int:
     actions: dict[str, Callable[[], int | None]] = {
         "build": lambda: build_command.build(settings, _known(options.target, [*build_command.TARGETS, *build_command.MORE])),
         "image": lambda: image_command.image(settings, options.file, options.root, options.append, options.boot_conf),
-        "test": lambda: test_command.test(settings, _known(options.suite, [*SUITES, *PARTS])),
+        "test": lambda: test_command.test(settings, _known(options.suite, [*SUITES, *PARTS, ALL])),
         "example": lambda: example_command.example(settings, options.name, options.timeout),
         "ukl": lambda: _ukl(settings, options),
         "trace": lambda: trace_command.trace(settings, _wanted(options)),

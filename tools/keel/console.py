@@ -21,7 +21,7 @@ MARKS = {
     b"reboot: Restarting system": End.REBOOT,
 }
 
-# How the guest's init ends the boot log (guest/init/init.h).
+# How the guest's init ends the boot log (guest/init/shell.c).
 SHELL_BEGINS = b"\033_keel:shell\033\\"
 
 

@@ -13,8 +13,10 @@ import hashlib
 import os
 import re
 import shutil
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -36,6 +38,8 @@ VERSION_STAMP = ".keel-version"
 CONFIG_STAMP = ".keel-config"
 BUILD_STAMP = ".keel-built"
 ABI_HEADER = "keel_abi.h"
+# Of all clones together, with the builds for gdb; one build of each Linux takes some 200 MB.
+CCACHE_SIZE = "3G"
 # The approximate number of files of a full build; only for the progress line.
 USUAL_FILES = 1500
 
@@ -47,22 +51,30 @@ class Target:
     name: str
     arch: str
     fragments: tuple[str, ...]
-    goal: str
+    goals: tuple[str, ...]
     parts: tuple[str, ...] = ()
+    # More for the compiler and the assembler.
+    flags: tuple[str, ...] = ()
 
 
 # Files of x86 that the server needs changed, and the changed copies in its source tree.
 X86_FILES, ADAPTED_FILES = Path("arch/x86"), Path("arch/l4/adapted")
 COMMON_FRAGMENT, NATIVE_FRAGMENT = "config/common.config", "config/x86.config"
-NATIVE = Target("native", "x86", (COMMON_FRAGMENT, NATIVE_FRAGMENT), "bzImage")
-SERVER = Target("l4", "l4", (COMMON_FRAGMENT, "config/l4.config"), "vmlinux", parts=("linux", "abi", "tools/keel/hunks.py"))
+NATIVE = Target("native", "x86", (COMMON_FRAGMENT, NATIVE_FRAGMENT), ("bzImage",))
+SERVER = Target("l4", "l4", (COMMON_FRAGMENT, "config/l4.config"), ("vmlinux",), parts=("linux", "abi", "tools/keel/hunks.py"))
 UKL = Target(
     "ukl",
     "x86",
     (COMMON_FRAGMENT, NATIVE_FRAGMENT, "ukl/ukl.config"),
-    "bzImage",
+    ("bzImage",),
     parts=("ukl/linux", "ukl/insertions", "tools/keel/hunks.py"),
 )
+
+
+# What a build for gdb has besides: source lines and types, and Linux's own scripts. Its configuration is the same, because
+# the image has that in it (/proc/config.gz), and so is its code.
+GDB_FLAGS = ("-gdwarf-5",)
+GDB_GOALS = ("vmlinux", "scripts_gdb")
 
 
 def build_native(settings: Settings) -> Path:
@@ -122,6 +134,26 @@ def build_server(settings: Settings) -> Path:
     with locked(settings.locks, f"{settings.linux.name}-l4"):
         _build(settings, SERVER, server_source(settings))
     return settings.linux_server
+
+
+def build_for_gdb(settings: Settings, target: Target) -> Path:
+    """Native Linux or the server once more, with source lines and types for gdb; returns the image, which nobody boots."""
+    _prepare(settings)
+    source = server_source(settings) if target is SERVER else settings.pristine
+    target = gdb_target(target)
+    with locked(settings.locks, f"{settings.linux.name}-{target.name}"):
+        _build(settings, target, source)
+    return image_for_gdb(settings, target)
+
+
+def gdb_target(target: Target) -> Target:
+    """The same kernel, with what gdb wants to know."""
+    return replace(target, name=f"{target.name}-gdb", flags=GDB_FLAGS, goals=GDB_GOALS)
+
+
+def image_for_gdb(settings: Settings, target: Target) -> Path:
+    """Where the build of such a target is."""
+    return settings.linux / target.name / "vmlinux"
 
 
 def build_ukl(settings: Settings, options: ukloptions.Options = ()) -> Path:
@@ -185,9 +217,10 @@ def _start_from_native(settings: Settings, target: Target, source: Path) -> None
 def copy_objects(built: Path, out: Path, sources: tuple[Path, Path], log: Path) -> None:
     """Copy what make has built from the first source tree to the place where it continues with the second, with the files' times.
 
-    The commands that make compares with its own name both trees, by their paths.
+    The commands that make compares with its own name both trees, by their paths, and the sources as what messages leave out.
     """
-    built_from, source = map(str, sources)
+    built_from, source = sources
+    paths = {str(built_from): str(source), str(built): str(out), _left_out(built_from, built): _left_out(source, out)}
     aside = out.with_suffix(".new")
     shutil.rmtree(aside, ignore_errors=True)
     process.run_logged(["cp", "-a", str(built), str(aside)], what="copying the native kernel's objects", log=log)
@@ -195,7 +228,7 @@ def copy_objects(built: Path, out: Path, sources: tuple[Path, Path], log: Path) 
         (aside / stamp).unlink(missing_ok=True)
     for path in aside.rglob("*.cmd"):
         times = path.stat()
-        path.write_text(path.read_text().replace(built_from, source).replace(str(built), str(out)))
+        path.write_text(reduce(lambda text, old: text.replace(old, paths[old]), paths, path.read_text()))
         os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
     aside.rename(out)
 
@@ -307,17 +340,17 @@ def _build(settings: Settings, target: Target, source: Path) -> None:
     if built.exists() and built.read_text() == state:
         return
     built.unlink(missing_ok=True)
-    if target is SERVER:
+    if target.arch == SERVER.arch:
         rust.write_c_header(settings, out / ABI_HEADER)
     _configure(settings, target, source, out)
     with Step(f"building Linux ({target.name})") as step:
         process.run_logged(
-            ["make", "-C", str(source), *_make_arguments(target, out), target.goal],
+            ["make", "-C", str(source), *_make_arguments(target, source, out), *target.goals],
             what=f"building Linux ({target.name})",
             log=settings.logs / f"{settings.linux.name}-{target.name}.log",
             step=step,
             measure=_object_counter(),
-            env=_environment(target, out),
+            env=_environment(settings, target, out),
         )
     built.write_text(state)
 
@@ -339,21 +372,45 @@ def _inputs(settings: Settings, target: Target) -> list[Path]:
     return inputs
 
 
-def _environment(target: Target, out: Path) -> dict[str, str]:
-    """Where the server finds the generated header of the µ-kernel's interface."""
-    return {"KEEL_ABI_H": str(out / ABI_HEADER)} if target is SERVER else {}
+def _environment(settings: Settings, target: Target, out: Path) -> dict[str, str]:
+    """Where the server finds the generated header of the µ-kernel's interface, and ccache what any clone has compiled.
+
+    A clone's place is in paths of sources, which ccache takes as relative ones (BASEDIR), and not in the objects (NOHASHDIR),
+    unless they are for gdb.
+    What a file includes is read from its list of dependencies, not found by a second run of the preprocessor (DEPEND).
+    """
+    header = {"KEEL_ABI_H": str(out / ABI_HEADER)} if target.arch == SERVER.arch else {}
+    ccache = {
+        "CCACHE_DIR": str(settings.cache / "ccache"),
+        "CCACHE_MAXSIZE": CCACHE_SIZE,
+        "CCACHE_BASEDIR": str(settings.build),
+        "CCACHE_DEPEND": "1",
+    }
+    return header | ccache | ({} if target.flags else {"CCACHE_NOHASHDIR": "1"})
 
 
-def _make_arguments(target: Target, out: Path) -> list[str]:
+def _make_arguments(target: Target, source: Path, out: Path) -> list[str]:
     jobs = len(os.sched_getaffinity(0))
-    # A fixed build user and host keep the image independent of the machine.
+    # A fixed build user, host, number and time keep the image independent of the machine and of earlier builds.
+    dated = time.gmtime((source / "Makefile").stat().st_mtime)
+    flags = " ".join([_left_out(source, out), *target.flags])
     return [
         f"O={out}",
         f"ARCH={target.arch}",
         f"-j{jobs}",
+        "CC=ccache gcc",
         "KBUILD_BUILD_USER=keel",
         "KBUILD_BUILD_HOST=keel",
+        "KBUILD_BUILD_VERSION=1",
+        f"KBUILD_BUILD_TIMESTAMP={time.strftime('%a %b %e %H:%M:%S UTC %Y', dated)}",
+        f"KCFLAGS={flags}",
+        f"KAFLAGS={' '.join(target.flags)}",
     ]
+
+
+def _left_out(source: Path, out: Path) -> str:
+    """Linux leaves the path of its sources out of messages; through ccache that path is a relative one."""
+    return f"-fmacro-prefix-map={os.path.relpath(source, out)}/="
 
 
 def _object_counter() -> Callable[[bytes], str]:
@@ -380,7 +437,7 @@ def _configure(settings: Settings, target: Target, source: Path, out: Path) -> N
         what=f"configuring Linux ({target.name})",
         log=settings.logs / f"{settings.linux.name}-{target.name}-config.log",
         cwd=source,
-        env={"ARCH": target.arch, **_environment(target, out)},
+        env={"ARCH": target.arch, **_environment(settings, target, out)},
     )
     final = (out / ".config").read_text()
     problems = kconfig.without_effect([path.read_text() for path in fragments], final)

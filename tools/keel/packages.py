@@ -65,6 +65,7 @@ LINUX = (
     *COMPILER,
     Need("bc", ("bc",), "builds Linux"),
     Need("bison", ("bison",), "builds Linux"),
+    Need("ccache", ("ccache",), "keeps for other clones what Linux's builds have compiled"),
     Need("flex", ("flex",), "builds Linux"),
     Need("libelf-dev", ("/usr/include/libelf.h",), "builds Linux"),
     Need("xz-utils", ("xz",), "unpacks Linux"),

@@ -388,11 +388,13 @@ ENDURANCE_TESTS = "tests/endurance"
 UKL_TESTS = "tests/ukl"
 # Of these, the sets of options that are built for them alone.
 UKL_SETS = f"{UKL_TESTS}/test_sets.py"
+# Those of gdb with source lines, for which Linux is built once more.
+GDB_TESTS = "tests/gdb"
 
 
 def system(settings: Settings) -> Count:
     """The tests that boot Linux, natively and on Keel."""
-    others = (DEBIAN_TESTS, ENDURANCE_TESTS, UKL_TESTS)
+    others = (DEBIAN_TESTS, ENDURANCE_TESTS, UKL_TESTS, GDB_TESTS)
     return _booting(settings, "linux", BOTH_SYSTEMS, ("tests", *(f"--ignore={tests}" for tests in others)))
 
 
@@ -404,6 +406,13 @@ def debian_suites(settings: Settings) -> Count:
 def endurance(settings: Settings) -> Count:
     """Very many processes, threads and kills, too little memory, and hours of mixed load."""
     return _booting(settings, "linux-endurance", BOTH_SYSTEMS, (ENDURANCE_TESTS,))
+
+
+def gdb(settings: Settings) -> Count:
+    """gdb on Linux, natively and on Keel, with source lines and Linux's own scripts."""
+    packages.require(settings, packages.DEBUGGER)
+    more: list[Build] = [partial(linux.build_for_gdb, target=target) for target in (linux.NATIVE, linux.SERVER)]
+    return _booting(settings, "linux-gdb", (*BOTH_SYSTEMS, *more), (GDB_TESTS,))
 
 
 def ukl(settings: Settings) -> Count:
@@ -515,19 +524,24 @@ MACHINE_PARTS: dict[str, Suite] = {
 DAILY_MACHINE_PARTS: dict[str, Suite] = {
     f"machines-{tested.name}-daily": _machine_part(tested, tested.daily, SHORT) for tested in machine.MACHINES if tested.daily
 }
-# With these, what takes too long for every day: hostile programs with more calls, Debian's own suites in Linux, endurance,
-# and the kernels of all sets of options for ring 0.
-PARTS: dict[str, Suite] = {
-    **KERNEL_PARTS,
+# What takes too long for every day: `./keel test all` runs it after the others.
+REST: dict[str, Suite] = {
     f"kernel-{machine.HOSTILE_LONG.name}": _kernel_part(machine.HOSTILE_LONG, bootconf.HOSTILE_TEMPLATE, "minutes"),
     **{
         f"kernel-{tested.name}": _kernel_part(tested, bootconf.HOSTILE_SERVER_TEMPLATE, "minutes")
         for tested in machine.SERVER_LONG
     },
     "machines": Suite(machines, "machines unlike the usual one, with all tests", "half an hour"),
-    **MACHINE_PARTS,
-    **DAILY_MACHINE_PARTS,
     "linux-debian": Suite(debian_suites, "Debian's own suites, natively and on Keel", LONG),
     "linux-endurance": Suite(endurance, "very many processes, threads and kills, little memory", LONG),
+    "linux-gdb": Suite(gdb, "source lines and Linux's scripts in gdb", "half an hour"),
     "ukl-options": Suite(ukl_options, "the kernel of each set of options for ring 0", "10 min"),
 }
+PARTS: dict[str, Suite] = {**KERNEL_PARTS, **REST, **MACHINE_PARTS, **DAILY_MACHINE_PARTS}
+ALL = "all"
+
+
+def chosen(names: Sequence[str]) -> list[str]:
+    """The suites and parts that these names mean: all of every day if there is none, and all that there is for `all`."""
+    whole = {ALL: [*SUITES, *REST]}
+    return [suite for name in names or SUITES for suite in whole.get(name, [name])]

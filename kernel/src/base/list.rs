@@ -49,6 +49,12 @@ impl<T: Linked<Tag>, Tag> List<T, Tag> {
         self.head.get().is_none()
     }
 
+    /// Its objects, from the first on. The next one is found before an object is given out, which
+    /// may therefore leave the list.
+    pub fn iter(&self) -> impl Iterator<Item = Ref<T>> + '_ {
+        core::iter::successors(self.first(), |item| self.next(*item))
+    }
+
     /// The object behind `item`, which is in this list.
     pub fn next(&self, item: Ref<T>) -> Option<Ref<T>> {
         item.links().next.get()
@@ -56,7 +62,7 @@ impl<T: Linked<Tag>, Tag> List<T, Tag> {
 
     /// Adds `item`, which is in no list, at the end.
     pub fn push_back(&self, item: Ref<T>) {
-        item.links().next.set(None);
+        // Its links are empty: `remove` takes them.
         item.links().prev.set(self.tail.get());
         match self.tail.replace(Some(item)) {
             Some(last) => last.links().next.set(Some(item)),
@@ -66,7 +72,6 @@ impl<T: Linked<Tag>, Tag> List<T, Tag> {
 
     /// Adds `item`, which is in no list, at the front.
     pub fn push_front(&self, item: Ref<T>) {
-        item.links().prev.set(None);
         item.links().next.set(self.head.get());
         match self.head.replace(Some(item)) {
             Some(first) => first.links().prev.set(Some(item)),

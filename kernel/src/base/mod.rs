@@ -4,9 +4,12 @@
 #[macro_use]
 pub mod object;
 pub mod facts;
+#[allow(unsafe_code, reason = "statics that several processors reach by the rules of `percpu::lock`")]
 pub mod global;
 pub mod list;
+#[allow(unsafe_code, reason = "arithmetic that the compiler must not turn into a branch")]
 pub mod nospec;
+#[allow(unsafe_code, reason = "a `Ref` is valid as long as whoever deletes an object keeps to its rule")]
 pub mod refs;
 
 pub use global::Global;

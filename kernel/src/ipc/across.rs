@@ -45,7 +45,7 @@ pub fn send(cpu: &Cpu) -> bool {
         ipc::stop_waiting(partner);
         ipc::copy(caller, partner, tag);
         if waits {
-            caller.state.set(State::Receiving);
+            caller.change_state(State::Receiving);
             caller.open.set(open);
             caller.partner.set(if open { Id::NIL } else { to });
             partner.waiters.set(partner.waiters.get() + !open as u32);
@@ -60,5 +60,5 @@ pub fn send(cpu: &Cpu) -> bool {
 /// Returns true if a thread is native and has no flag except FPU, DEBUG_TLS and TIMED. Of these
 /// only TIMED matters here: `ipc::stop_waiting` ends the timeout.
 fn is_plain(thread: Ref<Thread>) -> bool {
-    thread.flags.get() & !(FPU | DEBUG_TLS | TIMED) == 0
+    !thread.has_others(Flags::FPU | Flags::DEBUG_TLS | Flags::TIMED)
 }

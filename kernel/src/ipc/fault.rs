@@ -38,7 +38,7 @@ pub fn page_fault(thread: Ref<Thread>, address: u64, error_code: u64) {
     }
     // A pending trigger must not wait for a pager that is not the handler: it is taken first, and
     // the thread faults again when it resumes.
-    if !(thread.has(TRIGGERED) && thread.has(ALIEN) && thread.pager != thread.handler) {
+    if !(thread.has(Flags::TRIGGERED) && thread.has(Flags::ALIEN) && thread.pager != thread.handler) {
         raise_page_fault(thread, thread.pager.get(), (address, error_code));
     }
 }
@@ -57,7 +57,7 @@ fn raise_page_fault(thread: Ref<Thread>, to: Id, (address, error_code): (u64, u6
 /// pager does not receive the handler's messages as a chief either.
 fn asked_other_pager(thread: Ref<Thread>) -> bool {
     let (pager, handler) = (thread.pager.get(), thread.handler.get());
-    let asked = thread.has(ALIEN) && pager != handler && pager == thread.partner.get();
+    let asked = thread.has(Flags::ALIEN) && pager != handler && pager == thread.partner.get();
     asked && fault_endpoint(thread, handler).is_none_or(|fault_endpoint| fault_endpoint.id != pager)
 }
 
@@ -65,7 +65,7 @@ fn asked_other_pager(thread: Ref<Thread>) -> bool {
 /// if there is none, if it is `thread` itself, or an alien thread, which cannot receive.
 fn fault_endpoint(thread: Ref<Thread>, to: Id) -> Option<Ref<Thread>> {
     let receiver = find(to).and_then(|receiver| ipc::route(thread, receiver).ok());
-    receiver.filter(|receiver| *receiver != thread && !receiver.has(ALIEN))
+    receiver.filter(|receiver| *receiver != thread && !receiver.has(Flags::ALIEN))
 }
 
 /// Forwards the page fault of an alien thread to its handler, if its pager is another thread
@@ -100,10 +100,10 @@ pub fn refused(thread: Ref<Thread>) -> bool {
 /// Ends the wait of an alien thread for a pager other than its handler: a trigger is pending,
 /// which is taken first. The thread is ready, and faults again when it resumes.
 pub fn leave_pager(thread: Ref<Thread>) {
-    let queued = thread.state.get() == State::Sending && thread.message.get().tag.kind() == KIND_PAGE_FAULT;
-    if asked_other_pager(thread) && (queued || thread.state.get() == State::Faulted) {
+    let queued = thread.state() == State::Sending && thread.message.get().tag.kind() == KIND_PAGE_FAULT;
+    if asked_other_pager(thread) && (queued || thread.state() == State::Faulted) {
         ipc::leave_queues(thread);
-        thread.unset(KERNEL_MESSAGE);
+        thread.unset(Flags::KERNEL_MESSAGE);
         sched::wake(thread);
     }
 }
@@ -154,32 +154,32 @@ pub fn triggered(thread: Ref<Thread>) {
 /// Sends a thread's preempter a message: its time slice has ended, or a thread of a higher priority
 /// preempts it. The label says which.
 pub fn preempted(thread: Ref<Thread>) {
-    let why = thread.flags.get() & PREEMPTED;
-    thread.unset(why);
+    let why = thread.flags.get().preemption();
+    thread.unset(Flags::PREEMPTED);
     let consumed = clock::ticks_to_ns(switch::consumed(thread));
     let preempter = Id(thread.preempter.get().0 & !PREEMPTER_EVERY);
-    raise(thread, preempter, (KIND_PREEMPTION, (why >> PREEMPTED_SHIFT) as u64), (clock::now(), consumed));
+    raise(thread, preempter, (KIND_PREEMPTION, why), (clock::now(), consumed));
 }
 
 /// Sets a thread's preempter, or none (nil). If the thread is blocked on the earlier one, it is
 /// ready.
 pub fn set_preempter(thread: Ref<Thread>, preempter: Id) {
-    let queued = thread.has(KERNEL_MESSAGE) && thread.message.get().tag.kind() == KIND_PREEMPTION;
-    if queued || thread.state.get() == State::Preempted {
+    let queued = thread.has(Flags::KERNEL_MESSAGE) && thread.message.get().tag.kind() == KIND_PREEMPTION;
+    if queued || thread.state() == State::Preempted {
         ipc::leave_queues(thread);
-        thread.unset(KERNEL_MESSAGE);
+        thread.unset(Flags::KERNEL_MESSAGE);
         sched::wake(thread);
     }
     thread.preempter.set(preempter);
-    thread.unset(HAS_PREEMPTER | PREEMPTED);
-    thread.set(if preempter == Id::NIL { 0 } else { HAS_PREEMPTER });
+    thread.unset(Flags::PREEMPTED);
+    thread.put(Flags::HAS_PREEMPTER, preempter != Id::NIL);
     // If it runs on another CPU, the write-back makes that CPU start its time slice.
     cpu::write_back_elsewhere(thread);
 }
 
 /// Raises #GP for a thread whose frame has an ip that no user can have (`switch::load` refused it).
 pub fn bad_frame(thread: Ref<Thread>) {
-    thread.unset(BAD_IP);
+    thread.unset(Flags::BAD_IP);
     exception(thread, VECTOR_GP, 0, 0);
 }
 
@@ -201,7 +201,7 @@ fn raise(thread: Ref<Thread>, to: Id, (kind, label): (u64, u64), (first, last): 
             cpu::cpu().lookup_cache.insert(receiver);
             // A thread that sees its frame must see its bases there. A handler of an alien thread
             // that runs on this CPU runs after they were saved.
-            if !thread.has(ALIEN) || cpu::count() > 1 {
+            if !thread.has(Flags::ALIEN) || cpu::count() > 1 {
                 cpu::cpu().loaded_changed();
             }
             ipc::send_kernel_message(thread, receiver);
@@ -215,15 +215,15 @@ fn raise(thread: Ref<Thread>, to: Id, (kind, label): (u64, u64), (first, last): 
 /// that is another thread; a fault in a transfer ends the transfer; otherwise the thread stops,
 /// and the console says so.
 pub fn no_handler(thread: Ref<Thread>) {
-    if thread.state.get() != State::Faulted && thread.message.get().tag.kind() == KIND_PREEMPTION {
+    if thread.state() != State::Faulted && thread.message.get().tag.kind() == KIND_PREEMPTION {
         set_preempter(thread, Id::NIL);
         return transfer::ready(thread);
     }
     if forward(thread) {
         return;
     }
-    if thread.has(TRANSFER) {
-        thread.state.set(State::Transferring);
+    if thread.has(Flags::TRANSFER) {
+        thread.change_state(State::Transferring);
         sched::disarm(thread);
         transfer::fail(thread, Error::Aborted);
         return;

@@ -105,7 +105,7 @@ fn send(caller: Ref<Thread>, flags: u64) -> Result<Sent, Stop> {
     if flags & IPC_ANSWER != 0 {
         return Err(Error::Timeout.into());
     }
-    if receiver.state.get() == State::Preempted && receiver.partner.get() == caller.id {
+    if receiver.state() == State::Preempted && receiver.partner.get() == caller.id {
         // A preempter's reply only resumes the thread: it has no right to its space or registers.
         if has_items(tag) {
             return Err(Error::MessageCut.into());
@@ -142,7 +142,7 @@ pub fn has_items(tag: Tag) -> bool {
 
 /// Returns true if a thread is blocked on a fault or system call until `pager` replies.
 pub fn awaits_answer(thread: Ref<Thread>, pager: Ref<Thread>) -> bool {
-    thread.state.get() == State::Faulted && thread.partner.get() == pager.id
+    thread.state() == State::Faulted && thread.partner.get() == pager.id
 }
 
 /// Returns the receiver of a message from `sender` to `destination`: that thread, or a chief on the
@@ -182,7 +182,7 @@ fn propagate(caller: Ref<Thread>, destination: Ref<Thread>) -> Result<Id, Error>
 
 /// Returns true if a thread is in a receive phase that accepts a message from `sender`.
 pub fn accepts(receiver: Ref<Thread>, sender: Id) -> bool {
-    receiver.state.get() == State::Receiving && (receiver.open.get() || receiver.partner.get() == sender)
+    receiver.state() == State::Receiving && (receiver.open.get() || receiver.partner.get() == sender)
 }
 
 /// Blocks the caller in the receiver's queue, with its send timeout. Errors: Timeout, Invalid.
@@ -190,12 +190,12 @@ fn wait_to_send(caller: Ref<Thread>, receiver: Ref<Thread>, flags: u64) -> Resul
     let utcb_time = caller.utcb().map_or(0, |utcb| utcb.send_timeout.get());
     let end = deadline(flags >> IPC_SEND_TIMEOUT_SHIFT & IPC_TIMEOUT_MASK, utcb_time)?;
     // Commit.
-    caller.state.set(State::Sending);
+    caller.change_state(State::Sending);
     caller.partner.set(receiver.id);
     receiver.maybe_pending.set(true);
     receiver.senders.push_back(caller);
     if caller.shown.get() != caller.id {
-        receiver.set(CROSS_CLAN);
+        receiver.set(Flags::CROSS_CLAN);
     }
     sched::arm(caller, end);
     Ok(())
@@ -235,16 +235,16 @@ pub fn receive(thread: Ref<Thread>) -> Result<(), Error> {
     let end = deadline(flags >> IPC_RECEIVE_TIMEOUT_SHIFT & IPC_TIMEOUT_MASK, utcb_time)?;
     // Commit.
     sched::unready(thread);
-    thread.state.set(State::Receiving);
+    thread.change_state(State::Receiving);
     thread.open.set(open);
     thread.maybe_pending.set(thread.maybe_pending.get() && !open);
     thread.partner.set(from);
-    let mut far = thread.has(CROSS_CLAN) && !thread.senders.is_empty();
+    let mut far = thread.has(Flags::CROSS_CLAN) && !thread.senders.is_empty();
     if let Some(partner) = waited_for(thread) {
         partner.waiters.set(partner.waiters.get() + 1);
         far |= !clan::is_same_clan(thread.task, partner.task);
     }
-    thread.put(CROSS_CLAN, far);
+    thread.put(Flags::CROSS_CLAN, far);
     sched::arm(thread, end);
     Ok(())
 }
@@ -282,29 +282,25 @@ fn next_sender(thread: Ref<Thread>, open: bool, from: Id) -> Result<Option<Ref<T
         return if kernel_object::is_attached(from, thread) { Ok(None) } else { Err(Error::NoPartner) };
     }
     let sender = find(from).ok_or(Error::NoPartner)?;
-    let waits = sender.state.get() == State::Sending && sender.partner.get() == thread.id;
+    let waits = sender.state() == State::Sending && sender.partner.get() == thread.id;
     if waits && sender.sends_as() == from {
         return Ok(Some(sender));
     }
-    Ok(if thread.has(CROSS_CLAN) { propagating_sender(thread, from) } else { None })
+    Ok(if thread.has(Flags::CROSS_CLAN) { propagating_sender(thread, from) } else { None })
 }
 
 /// Returns the queued sender that sends as `from`, its virtual sender. The search of the queue is
 /// not preemptible; CROSS_CLAN limits it to queues in which a virtual sender was used.
 #[cold]
 fn propagating_sender(thread: Ref<Thread>, from: Id) -> Option<Ref<Thread>> {
-    let mut next = thread.senders.first();
-    while let Some(sender) = next.filter(|sender| sender.sends_as() != from) {
-        next = thread.senders.next(sender);
-    }
-    next
+    thread.senders.iter().find(|sender| sender.sends_as() == from)
 }
 
 /// Delivers the message of a queued sender. The receiver is in its receive phase, and not blocked.
 fn take_from(sender: Ref<Thread>, receiver: Ref<Thread>) {
     // Commit. The sender leaves the queue.
     receiver.senders.remove(sender);
-    if sender.has(KERNEL_MESSAGE) {
+    if sender.has(Flags::KERNEL_MESSAGE) {
         deliver_kernel_message(sender, receiver);
         return;
     }
@@ -340,7 +336,7 @@ pub fn sender_done(sender: Ref<Thread>) {
     // If it would find something at once, it is woken to take that itself: delivering here would
     // recurse from sender to sender.
     if something {
-        sender.set(RECEIVE_DUE);
+        sender.set(Flags::RECEIVE_DUE);
         wake(sender);
     } else if let Err(error) = receive(sender) {
         finish_and_wake(sender, Side::Receive, error);
@@ -430,7 +426,7 @@ pub fn resume(pager: Ref<Thread>, faulter: Ref<Thread>) {
     pager.waiters.set(pager.waiters.get() - 1);
     let words = Tag(pager.frame().si.get()).words() as usize;
     crate::debugger::trace::message(pager.id, faulter.id, Tag(pager.frame().si.get()));
-    if let (Some(utcb), false, true) = (pager.utcb(), faulter.has(ALIEN | TRANSFER), words >= FRAME_END) {
+    if let (Some(utcb), false, true) = (pager.utcb(), faulter.has(Flags::ALIEN | Flags::TRANSFER), words >= FRAME_END) {
         word::copy(&utcb.words[REGISTER_WORDS as usize..], faulter.frame().words());
         // All its registers are loaded when it resumes, rcx and r11 too.
         faulter.frame().orig_ax.set(NO_CALL);
@@ -450,8 +446,8 @@ pub fn send_kernel_message(sender: Ref<Thread>, receiver: Ref<Thread>) {
         deliver_kernel_message(sender, receiver);
         wake(receiver);
     } else {
-        sender.state.set(State::Sending);
-        sender.set(KERNEL_MESSAGE);
+        sender.change_state(State::Sending);
+        sender.set(Flags::KERNEL_MESSAGE);
         sender.partner.set(receiver.id);
         receiver.maybe_pending.set(true);
         receiver.senders.push_back(sender);
@@ -467,7 +463,7 @@ fn deliver_kernel_message(sender: Ref<Thread>, receiver: Ref<Thread>) {
     let mut tag = Tag(message.tag.0 | marks(sender, sender.id, receiver, sender.fault_target.get()));
     let preempted = tag.kind() == KIND_PREEMPTION;
     // Only the handler gets the registers; a thread that is just the pager need not see them.
-    let framed = !preempted && !sender.has(ALIEN) && sender.fault_target.get() == sender.handler.get();
+    let framed = !preempted && !sender.has(Flags::ALIEN) && sender.fault_target.get() == sender.handler.get();
     if let (Some(utcb), true) = (receiver.utcb(), framed) {
         word::copy(sender.frame().words(), &utcb.words[REGISTER_WORDS as usize..]);
         tag = Tag(tag.0 & !0xff | FRAME_END as u64);
@@ -482,8 +478,8 @@ fn deliver_kernel_message(sender: Ref<Thread>, receiver: Ref<Thread>) {
         let words = [first, second, third, fourth, 0, 0];
         to.message().into_iter().zip(words).for_each(|(target, word)| target.set(word));
     }
-    sender.unset(KERNEL_MESSAGE);
-    sender.state.set(if preempted { State::Preempted } else { State::Faulted });
+    sender.unset(Flags::KERNEL_MESSAGE);
+    sender.change_state(if preempted { State::Preempted } else { State::Faulted });
     sender.partner.set(receiver.id);
     receiver.waiters.set(receiver.waiters.get() + 1);
 }
@@ -491,7 +487,7 @@ fn deliver_kernel_message(sender: Ref<Thread>, receiver: Ref<Thread>) {
 /// Removes a thread that no longer waits for its pager, handler or preempter from that one's count
 /// of waiters. The caller changes its state.
 pub fn leave_fault(thread: Ref<Thread>) {
-    if let (State::Faulted | State::Preempted, Some(partner)) = (thread.state.get(), find(thread.partner.get())) {
+    if let (State::Faulted | State::Preempted, Some(partner)) = (thread.state(), find(thread.partner.get())) {
         partner.waiters.set(partner.waiters.get() - 1);
     }
 }
@@ -501,7 +497,7 @@ pub fn leave_fault(thread: Ref<Thread>) {
 fn notify(caller: Ref<Thread>, receiver: Ref<Thread>) -> Result<Sent, Stop> {
     caller.task.controls(receiver.task)?;
     receiver.notify.set(receiver.notify.get() | caller.frame().r8.get());
-    if receiver.notify.get() != 0 && receiver.state.get() == State::Receiving && receiver.open.get() {
+    if receiver.notify.get() != 0 && receiver.state() == State::Receiving && receiver.open.get() {
         stop_waiting(receiver);
         deliver_notification(receiver);
         wake(receiver);
@@ -570,9 +566,9 @@ fn finish_and_wake(thread: Ref<Thread>, side: Side, error: Error) {
 /// Ends the wait of a blocked thread with an error.
 pub fn fail(sender: Ref<Thread>, side: Side, error: Error) {
     leave_queues(sender);
-    if sender.has(KERNEL_MESSAGE) {
+    if sender.has(Flags::KERNEL_MESSAGE) {
         // Its pager, handler or preempter was deleted: fault.rs decides what becomes of the thread.
-        sender.unset(KERNEL_MESSAGE);
+        sender.unset(Flags::KERNEL_MESSAGE);
         fault::no_handler(sender);
         return;
     }
@@ -582,27 +578,20 @@ pub fn fail(sender: Ref<Thread>, side: Side, error: Error) {
 /// Takes a thread out of any queue, count or timeout that it waits in. The caller changes its
 /// state.
 pub fn leave_queues(thread: Ref<Thread>) {
-    match thread.state.get() {
-        State::Sending => {
-            if let Some(partner) = find(thread.partner.get()) {
-                partner.senders.remove(thread);
-            }
-            sched::disarm(thread);
-        }
-        State::Receiving => stop_waiting(thread),
-        State::Faulted | State::Preempted => {
-            leave_fault(thread);
-            sched::disarm(thread);
-        }
-        _ => {}
+    match thread.state() {
+        State::Sending => find(thread.partner.get()).iter().for_each(|partner| partner.senders.remove(thread)),
+        State::Receiving => return stop_waiting(thread),
+        State::Faulted | State::Preempted => leave_fault(thread),
+        _ => return,
     }
+    sched::disarm(thread);
 }
 
 /// Ends the wait of a thread whose timeout has expired.
 pub fn timed_out(thread: Ref<Thread>) {
-    let side = match thread.state.get() {
-        State::Sending | State::Faulted if thread.has(TRANSFER) => return transfer::timed_out(thread),
-        State::Sending if !thread.has(KERNEL_MESSAGE) => Side::Send,
+    let side = match thread.state() {
+        State::Sending | State::Faulted if thread.has(Flags::TRANSFER) => return transfer::timed_out(thread),
+        State::Sending if !thread.has(Flags::KERNEL_MESSAGE) => Side::Send,
         State::Receiving => Side::Receive,
         _ => return,
     };
@@ -613,17 +602,17 @@ pub fn timed_out(thread: Ref<Thread>) {
 /// Cancels a thread's IPC (EX_CANCEL). Does nothing for a thread that is in none, or in a fault
 /// outside of a transfer.
 pub fn cancel(thread: Ref<Thread>) {
-    if thread.has(TRANSFER) {
+    if thread.has(Flags::TRANSFER) {
         return transfer::fail(thread, Error::Aborted);
     }
-    let side = match thread.state.get() {
-        State::Sending if !thread.has(KERNEL_MESSAGE) => Side::Send,
+    let side = match thread.state() {
+        State::Sending if !thread.has(Flags::KERNEL_MESSAGE) => Side::Send,
         State::Receiving => Side::Receive,
-        State::Ready if thread.has(RECEIVE_DUE) => Side::Receive,
+        State::Ready if thread.has(Flags::RECEIVE_DUE) => Side::Receive,
         _ => return,
     };
     leave_queues(thread);
-    thread.unset(RECEIVE_DUE);
+    thread.unset(Flags::RECEIVE_DUE);
     finish(thread, side, Error::Cancelled);
     transfer::ready(thread);
 }
@@ -631,7 +620,7 @@ pub fn cancel(thread: Ref<Thread>) {
 /// `partner` is being deleted: all threads that are blocked on it get an error, or are stopped.
 /// This is rare (a server terminates), so all threads are searched. There are preemption points.
 pub fn fail_waiters(partner: Ref<Thread>) {
-    task::for_each(|task| {
+    for task in task::all() {
         let mut next = task.next_lthread(0);
         while let Some(thread) = next {
             next = task.next_lthread(thread.id.lthread() + 1);
@@ -639,12 +628,12 @@ pub fn fail_waiters(partner: Ref<Thread>) {
                 continue;
             }
             preempt::poll();
-            match thread.state.get() {
+            match thread.state() {
                 State::Receiving if !thread.open.get() => fail(thread, Side::Receive, Error::NoPartner),
                 State::Faulted | State::Preempted => fault::no_handler(thread),
                 _ => {}
             }
             preempt::poll();
         }
-    });
+    }
 }

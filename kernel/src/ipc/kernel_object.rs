@@ -206,7 +206,7 @@ pub fn invoke(caller: Ref<Thread>, id: Id, operation: u64) -> Result<Answer, Err
 fn claim_timer(caller: Ref<Thread>) -> Result<Answer, Error> {
     let task = caller.task;
     if task.timers.get() == 0 {
-        let page = POOL.alloc_page(task.account, Kind::Part)?;
+        let page = POOL.take_zeroed(task.account, Kind::Part)?;
         for number in 0..TIMERS {
             let timer = KernelObject::new(Id(ID_TIMER + number));
             // SAFETY: inside the page, which is ours alone.
@@ -231,17 +231,16 @@ fn detach(source: Ref<KernelObject>) {
     unqueue(source);
     if source.is_timer() {
         source.attached.get().iter().for_each(|thread| arm_timer(source, *thread, u64::MAX));
-    } else {
-        if !source.is_message() {
-            apic::mask(source.line());
-        }
-        source.in_service.set(false);
-        source.pending.set(false);
+    } else if !source.is_message() {
+        apic::mask(source.line());
     }
+    source.in_service.set(false);
+    source.pending.set(false);
     let Some(thread) = source.attached.take() else { return };
     thread.sources.set(thread.sources.get() - 1);
     if source.is_timer() && timers(thread.task).iter().all(|timer| timer.attached.get().is_none()) {
-        POOL.free_page(thread.task.timers.take(), Kind::Part);
+        // SAFETY: the timers in it are nobody's, and the task leads there no more.
+        unsafe { POOL.free_page(thread.task.timers.take(), Kind::Part) };
     }
 }
 
@@ -360,7 +359,7 @@ fn sell_frames(task: Ref<Task>, first: u64, count: u64) -> Result<(), Error> {
     let offsets = frame_offsets(task, first, count)?;
     let bound = |offset| {
         preempt::poll();
-        space::object_at(task, offset).is_some_and(|page| POOL.page(page).parent.get() != 0)
+        space::object_at(task, offset).is_some_and(|page| POOL.page(page).bound.get() != 0)
     };
     if offsets.clone().any(bound) {
         return Err(Error::Busy);

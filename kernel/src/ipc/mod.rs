@@ -6,6 +6,7 @@ pub mod fault;
 // The room is named after its main file.
 #[allow(clippy::module_inception)]
 pub mod ipc;
+#[allow(unsafe_code, reason = "the page of a task's timers")]
 pub mod kernel_object;
 pub mod strings;
 pub mod transfer;

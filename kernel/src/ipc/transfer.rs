@@ -15,8 +15,19 @@
 //! each time, because a partner may be deleted while the transfer is preempted. Deleting or
 //! cancelling one of them ends the transfer for both (`fail`).
 //!
+//! Users may change their memory meanwhile. Read once, at the beginning: the tag, the words, and
+//! the lists of strings and of buffers. Read when its turn comes: a map item, which is then kept
+//! until it is done. Read again at each resumption: the receive window, for the items that are not
+//! begun; and at each fault the partner's fault timeout. Read at the end: the registers.
+//!
 //! A pager's reply with map items is a transfer too, but one-sided: the faulter stays Faulted, and
-//! learns nothing of an error. The pager gets the error, and may reply again.
+//! learns nothing of an error, because it made no call that could return one. The pager gets the
+//! error, and may reply again.
+//!
+//! Interrupts are off for at most one of these: `PAGES_AT_ONCE` small pages of a pager's reply; one
+//! other map item, in which `space::map` has preemption points by what its steps cost (`Work`);
+//! `2^PORTS_AT_ONCE` ports; a step of a string, at most a page; the copy of the words and lists.
+//! `user/bench` measures the longest stretch (docs/measuring.md).
 //!
 //! | event | sender | receiver | active partner |
 //! |---|---|---|---|
@@ -36,7 +47,8 @@ use core::cell::Cell;
 use keel_abi::memory::{MapItem, MAP_GRANT};
 use keel_abi::{call::*, word::Word, Error, Fpage, Id, Side, StringItem, Tag};
 
-/// Map items of one small page each that are mapped between two preemption points.
+/// Map items of one small page each that are mapped between two preemption points. Only in a
+/// pager's reply, where nothing has to be reported for each of them.
 const PAGES_AT_ONCE: u64 = 16;
 /// Log2 of the I/O ports that are mapped between two preemption points.
 const PORTS_AT_ONCE: u8 = 10;
@@ -121,7 +133,7 @@ pub fn answer(pager: Ref<Thread>, faulter: Ref<Thread>) -> Option<Result<(), Err
 
 /// Initialises the state of one partner. Its list of strings stays.
 fn enter(thread: Ref<Thread>, partner: Ref<Thread>, role: Role, tag: Tag) {
-    thread.set(TRANSFER);
+    thread.set(Flags::TRANSFER);
     thread.transfer.role.set(role);
     thread.transfer.partner.set(partner.id);
     thread.transfer.tag.set(tag);
@@ -131,7 +143,7 @@ fn enter(thread: Ref<Thread>, partner: Ref<Thread>, role: Role, tag: Tag) {
 
 /// Blocks `thread` until the active partner ends the transfer.
 fn wait_for(thread: Ref<Thread>, active_partner: Ref<Thread>) {
-    thread.state.set(State::Transferring);
+    thread.change_state(State::Transferring);
     thread.partner.set(active_partner.id);
 }
 
@@ -230,8 +242,9 @@ fn pass_maps(sender: Ref<Thread>, receiver: Ref<Thread>, tag: Tag) -> Result<(),
 fn pass_item(sender: Ref<Thread>, receiver: Ref<Thread>, under_way: &mut Item) -> Result<MapItem, Stop> {
     const REFUSED: MapItem = MapItem { send_base: 0, fpage: 0 };
     let Item { item, window, progress } = under_way;
-    // A task without a kmem quota of its own uses its chief's, and maps where it would grant: with
-    // a grant the chief would not find the page where it was.
+    // A task without an account of its own lives by its chief's, which may take the memory back
+    // through the mapping that it gave. So it maps where it would grant: after a grant the chief
+    // would not find the page where it was (docs/abi.md).
     let grant = item.send_base & MAP_GRANT != 0 && sender.task.owns_account();
     let (fpage, base) = (Fpage(item.fpage), item.send_base & !MAP_GRANT);
     let window = if fpage.is_io() && *window == Fpage::WHOLE { Fpage::io(0, 16) } else { *window };
@@ -301,7 +314,7 @@ fn page_missing(
     fault::missing_page(owner, address, write, present);
     // sigma0's page was mapped by the kernel at once, and no thread waits; without a pager the
     // transfer has ended.
-    if owner.has(TRANSFER) && waits_for_pager(owner) {
+    if owner.has(Flags::TRANSFER) && waits_for_pager(owner) {
         sched::arm(owner, end);
         if active_partner != owner {
             wait_for(active_partner, owner);
@@ -382,17 +395,17 @@ fn leave(thread: Ref<Thread>) {
         ipc::leave_queues(thread);
     }
     sched::disarm(thread);
-    thread.unset(TRANSFER | KERNEL_MESSAGE);
+    thread.unset(Flags::TRANSFER | Flags::KERNEL_MESSAGE);
 }
 
 /// Returns true if a thread in a transfer is blocked on its pager: in the queue, or for the reply.
 fn waits_for_pager(thread: Ref<Thread>) -> bool {
-    matches!(thread.state.get(), State::Sending | State::Faulted)
+    matches!(thread.state(), State::Sending | State::Faulted)
 }
 
 /// Makes a thread ready unless it is ready already.
 pub fn ready(thread: Ref<Thread>) {
-    if thread.state.get() != State::Ready {
+    if thread.state() != State::Ready {
         sched::wake(thread);
     }
 }

@@ -9,7 +9,7 @@
 use crate::base::{Links, List, Ref};
 use crate::mm::space::{Stop, Work, PAGE_COST};
 use crate::object::io_space::{word, Grant, IoSpace, WORDS};
-use crate::object::{task, Kind, Task, PAGE, POOL};
+use crate::object::{task, Kind, Task, POOL};
 use crate::{arch::tables, percpu::preempt};
 use keel_abi::Error;
 
@@ -26,18 +26,25 @@ fn words(from: usize, first: u16, log2: u8) -> impl Iterator<Item = (usize, u64)
     })
 }
 
-fn new_bitmap(task: Ref<Task>, fill: u8) -> Result<[u32; 2], Error> {
+/// An object with a bitmap of such bytes; the task pays for both.
+fn make<T>(task: Ref<Task>, fill: u8, object: impl FnOnce([u32; 2]) -> T) -> Result<Ref<T>, Error> {
     preempt::poll();
-    let first = POOL.alloc_page(task.account, Kind::Part)?;
-    let second = POOL.alloc_page(task.account, Kind::Part).inspect_err(|_| POOL.free_page(first, Kind::Part))?;
-    let bitmap = [first, second];
-    // SAFETY: the pages are ours alone.
-    bitmap.iter().for_each(|page| unsafe { core::ptr::write_bytes(POOL.address(*page), fill, PAGE) });
-    Ok(bitmap)
+    let first = POOL.take_filled(task.account, Kind::Part, fill)?;
+    let second = POOL.take_filled(task.account, Kind::Part, fill);
+    // SAFETY: nobody has seen it.
+    let bitmap = [first, second.inspect_err(|_| unsafe { POOL.free_page(first, Kind::Part) })?];
+    let object = POOL.make(task.account, Kind::Part, object(bitmap));
+    // SAFETY: nobody has seen it.
+    object.inspect_err(|_| unsafe { free_bitmap(&bitmap) })
 }
 
-fn free_bitmap(bitmap: &[u32; 2]) {
-    bitmap.iter().for_each(|page| POOL.free_page(*page, Kind::Part));
+/// Gives a bitmap back.
+///
+/// # Safety
+/// Nothing refers to it any more.
+unsafe fn free_bitmap(bitmap: &[u32; 2]) {
+    // SAFETY: the caller's contract.
+    bitmap.iter().for_each(|page| unsafe { POOL.free_page(*page, Kind::Part) });
 }
 
 /// The I/O space of a task, made if need be.
@@ -45,9 +52,7 @@ fn space_of(task: Ref<Task>, depth: u8, fill: u8) -> Result<Ref<IoSpace>, Error>
     if let Some(space) = task.io.get() {
         return Ok(space);
     }
-    let bitmap = new_bitmap(task, fill)?;
-    let space = IoSpace { task, depth, bitmap, given: List::new(), got: List::new() };
-    let space = POOL.make(task.account, Kind::Part, space).inspect_err(|_| free_bitmap(&bitmap))?;
+    let space = make(task, fill, |bitmap| IoSpace { task, depth, bitmap, given: List::new(), got: List::new() })?;
     task.io.set(Some(space));
     Ok(space)
 }
@@ -97,17 +102,12 @@ fn hide(space: Ref<IoSpace>, index: usize, ports: u64) {
 }
 
 fn grant_between(source: Ref<IoSpace>, target: Ref<IoSpace>) -> Result<Ref<Grant>, Error> {
-    let (mut work, mut at) = (Work::default(), target.got.first());
-    while let Some(grant) = at {
-        if grant.from == source {
-            return Ok(grant);
-        }
-        work.climb_step();
-        at = target.got.next(grant);
+    let mut work = Work::default();
+    if let Some(grant) = target.got.iter().inspect(|_| work.climb_step()).find(|grant| grant.from == source) {
+        return Ok(grant);
     }
-    let bitmap = new_bitmap(target.task, 0)?;
-    let grant = Grant { from: source, to: target, bitmap, given: Links::new(), got: Links::new() };
-    let grant = POOL.make(target.task.account, Kind::Part, grant).inspect_err(|_| free_bitmap(&bitmap))?;
+    let new = |bitmap| Grant { from: source, to: target, bitmap, given: Links::new(), got: Links::new() };
+    let grant = make(target.task, 0, new)?;
     source.given.push_back(grant);
     target.got.push_back(grant);
     Ok(grant)
@@ -177,9 +177,11 @@ pub fn clear(task: Ref<Task>) -> Result<(), Stop> {
 fn drop_grant(grant: Ref<Grant>) {
     grant.from.given.remove(grant);
     grant.to.got.remove(grant);
-    free_bitmap(&grant.bitmap);
     // SAFETY: in no list any more.
-    unsafe { POOL.give(grant.as_ptr().cast(), Kind::Part) };
+    unsafe {
+        free_bitmap(&grant.bitmap);
+        POOL.delete(grant, Kind::Part);
+    }
 }
 
 /// A task goes: its ports, and those that others got from it.
@@ -191,9 +193,11 @@ pub fn drop_space(task: Ref<Task>) {
         preempt::poll();
     }
     tables::forget_ports(task);
-    free_bitmap(&space.bitmap);
-    // SAFETY: no grant and no task refers to it any more.
-    unsafe { POOL.give(space.as_ptr().cast(), Kind::Part) };
+    // SAFETY: no grant and no task refers to it any more, and no processor has its ports.
+    unsafe {
+        free_bitmap(&space.bitmap);
+        POOL.delete(space, Kind::Part);
+    }
 }
 
 #[cfg(test)]

@@ -103,13 +103,18 @@ pub trait Store {
         let parent = self.parent(old);
         self.detach(old);
         self.attach(new, parent);
-        let mut child = self.node(old).child.take();
-        self.node(new).child.set(child);
-        while child != 0 {
+        self.node(new).child.set(self.node(old).child.take());
+        for child in self.each_child(new) {
             self.node(child).parent.set(new);
-            child = self.next_sibling(child);
             step();
         }
+    }
+
+    /// All that came from it. The next one is found before one is given out, which may therefore be
+    /// taken away.
+    fn each_child(&self, index: Index) -> impl Iterator<Item = Index> {
+        let some = |node| Some(node).filter(|node| *node != 0);
+        core::iter::successors(some(self.first_child(index)), move |child| some(self.next_sibling(*child)))
     }
 
     /// How many came from it.

@@ -311,7 +311,8 @@ fn free_table(table: u32) {
     }
     // A table goes when its last entry has gone; the top table keeps the kernel's half.
     POOL.page(table).zero.set(POOL.page(table).level.get() < TOP_LEVEL);
-    POOL.free_page(table, Kind::Table);
+    // SAFETY: no table leads to it any more, and no processor.
+    unsafe { POOL.free_page(table, Kind::Table) };
 }
 
 /// Writes a leaf whose node has a place, under `parent` (0: a root).
@@ -618,25 +619,19 @@ impl Work {
 /// again).
 fn split(node: Index, work: &mut Work) -> Result<(), Stop> {
     let leaf = Leaf::of(node);
-    let mut child = Nodes.first_child(node);
-    while child != 0 {
-        let next = Nodes.next_sibling(child);
+    for child in Nodes.each_child(node) {
         if Leaf::of(child).level == leaf.level {
             revoke(child, true, work)?;
         }
         work.charge_budget(PAGE_COST);
-        child = next;
     }
     let Some(task) = POOL.page(leaf.table).task.get() else { return Err(Error::Invalid.into()) };
     let pieces = new_small_pages(task, leaf, Nodes.parent(node), work)?;
-    let mut child = Nodes.first_child(node);
-    while child != 0 {
+    for child in Nodes.each_child(node) {
         let piece = slot(Leaf::of(child).entry & ADDRESS, leaf.level - 1);
-        let next = Nodes.next_sibling(child);
         Nodes.detach(child);
         Nodes.attach(child, node_of(pieces, piece));
         work.charge_budget(PAGE_COST);
-        child = next;
     }
     Nodes.detach(node);
     POOL.page(leaf.table).count_mappings(-1);
@@ -822,15 +817,10 @@ pub fn map_page(from: Ref<Task>, to: Ref<Task>, item: &[Word]) -> bool {
 
 /// What a batch of pages may cost before the caller reaches a preemption point, in units of some 70
 /// instructions: a page is one, a source in another table than the last one `FIND_COST` more, and
-/// more rights for a page that is mapped `raise_cost()` more.
+/// more rights for a page that is mapped more still: they keep the other processors out of the
+/// space, each of which takes a quarter of a page's instructions.
 const BATCH_COST: usize = 24;
 const FIND_COST: usize = 2;
-
-/// A raise keeps the other processors out of the space, each of which takes a quarter of a page's
-/// instructions.
-fn raise_cost() -> usize {
-    1 + cpu::count() as usize / 4
-}
 
 #[inline(always)]
 fn map_small_pages<const RAISES: bool>(from: Ref<Task>, to: Ref<Task>, items: &[Word]) -> usize {
@@ -872,7 +862,7 @@ fn map_small_pages<const RAISES: bool>(from: Ref<Task>, to: Ref<Task>, items: &[
             blocks |= 1 << (number / pool::BLOCK);
         } else if RAISES && raise(table, start + number, wanted(), parent) {
             old += 1;
-            cost += raise_cost();
+            cost += 1 + cpu::count() as usize / 4;
         } else {
             break;
         }
@@ -1138,33 +1128,35 @@ pub fn add_object(task: Ref<Task>, offset: u64) -> Result<*mut u8, Error> {
     poll();
     let page = POOL.take_zeroed(task.account, Kind::Frame)?;
     let mapped = map_object(task, task.area + offset, POOL.physical(page), true);
-    mapped.inspect_err(|_| POOL.free_page(page, Kind::Frame))?;
+    // SAFETY: it is not mapped.
+    mapped.inspect_err(|_| unsafe { POOL.free_page(page, Kind::Frame) })?;
     Ok(POOL.address(page))
+}
+
+/// Entry of an object in a task's kernel area, if there is one; none is marked in a space without
+/// that area.
+fn object(task: Ref<Task>, offset: u64) -> Option<Leaf> {
+    find(task, task.area + offset).ok().filter(|leaf| leaf.entry & KERNEL_OBJECT != 0)
 }
 
 /// Pool page of an object in a task's kernel area, if there is one.
 pub fn object_at(task: Ref<Task>, offset: u64) -> Option<u32> {
-    if task.area == 0 {
-        return None;
-    }
-    let leaf = find(task, task.area + offset).ok()?;
-    let physical = leaf.entry & ADDRESS;
-    (leaf.entry & KERNEL_OBJECT != 0 && POOL.contains(physical)).then(|| POOL.index_of(physical))
+    let physical = object(task, offset)?.entry & ADDRESS;
+    POOL.contains(physical).then(|| POOL.index_of(physical))
 }
 
-/// Takes a page of `add_object` back.
+/// Takes a page of `add_object` back, if there is one.
 pub fn remove_object(task: Ref<Task>, offset: u64) {
-    if let Ok(leaf) = find(task, task.area + offset) {
-        if leaf.entry & KERNEL_OBJECT != 0 {
-            drop_object(leaf);
-        }
+    if let Some(leaf) = object(task, offset) {
+        drop_object(leaf);
     }
 }
 
 fn drop_object(leaf: Leaf) {
     let physical = leaf.change(|_| 0) & ADDRESS;
     if POOL.contains(physical) {
-        POOL.free_page(POOL.index_of(physical), Kind::Frame);
+        // SAFETY: it is not mapped any more. A thread whose frame or UTCB it was goes first.
+        unsafe { POOL.free_page(POOL.index_of(physical), Kind::Frame) };
     }
     POOL.page(leaf.table).count_entries(-1);
     drop_if_empty(leaf.table);

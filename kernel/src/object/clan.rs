@@ -34,26 +34,21 @@ pub fn nearest<T: Member>(from: T, to: T) -> Nearest<T> {
     if is_same_clan(from, to) {
         return Nearest::Itself;
     }
-    let mut at = to;
-    while let Some(chief) = at.chief() {
-        if is_same_clan(from, chief) {
-            return Nearest::Inner(chief);
-        }
-        at = chief;
+    match chiefs(to).find(|chief| is_same_clan(from, *chief)) {
+        Some(chief) => Nearest::Inner(chief),
+        // Of the outermost clan everybody is near somebody above `to`: `from` has a chief.
+        None => from.chief().map_or(Nearest::Itself, Nearest::Outer),
     }
-    // Of the outermost clan everybody is near somebody above `to`: `from` has a chief.
-    from.chief().map_or(Nearest::Itself, Nearest::Outer)
 }
 
 /// Whether `task` lies in the clan of `chief` or in one within it.
-pub fn is_inside<T: Member>(mut task: T, chief: T) -> bool {
-    while let Some(above) = task.chief() {
-        if above == chief {
-            return true;
-        }
-        task = above;
-    }
-    false
+pub fn is_inside<T: Member>(task: T, chief: T) -> bool {
+    chiefs(task).any(|above| above == chief)
+}
+
+/// Its chief, that one's chief, and so on.
+fn chiefs<T: Member>(task: T) -> impl Iterator<Item = T> {
+    core::iter::successors(task.chief(), |chief| chief.chief())
 }
 
 #[cfg(test)]

@@ -49,9 +49,7 @@ pub(crate) fn word(bitmap: &[u32; 2], index: usize) -> &'static Cell<u64> {
 pub fn load(task: Ref<Task>, to: &[Cell<u64>; WORDS]) -> bool {
     let Some(space) = task.io.get() else { return false };
     for (part, page) in to.chunks_exact(PAGE / 8).zip(space.bitmap) {
-        // SAFETY: a page of the pool that only this module writes, and a part of the caller's cells
-        // of the same size.
-        unsafe { core::ptr::copy_nonoverlapping(POOL.address(page), part.as_ptr() as *mut u8, PAGE) };
+        POOL.copy_words(page, part);
     }
     true
 }

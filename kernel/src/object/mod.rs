@@ -4,8 +4,11 @@
 pub mod clan;
 pub mod io_space;
 pub mod kip;
+#[allow(unsafe_code, reason = "makes objects and tables of pages, and takes them back")]
 pub mod pool;
+#[allow(unsafe_code, reason = "finds a thread by its number in a word")]
 pub mod task;
+#[allow(unsafe_code, reason = "frames and UTCBs, which users share")]
 pub mod thread;
 
 pub use pool::{Account, Kind, Page, PAGE, POOL};

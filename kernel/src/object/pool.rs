@@ -57,8 +57,10 @@ pub struct Page {
     pub used: Cell<u16>,
     /// Page table: level of its entries, 0 for 4 KB.
     pub level: Cell<u8>,
-    /// Page table: the table above it; frame page: 1 bit for each frame that is bound.
+    /// Page table: the table above it.
     pub parent: Cell<u32>,
+    /// Frame page: 1 bit for each frame that is bound. 0 in any other page.
+    pub bound: Cell<u16>,
     /// Page table: a bit for each `BLOCK` entries one of which was in use since the table was made.
     /// 0 in any other page.
     pub(crate) filled: Cell<u64>,
@@ -194,6 +196,13 @@ impl Pool {
         direct(self.physical(index))
     }
 
+    /// Copies a page of words to as many cells.
+    pub fn copy_words(&self, page: u32, to: &[Cell<u64>]) {
+        assert!(to.len() == PAGE / 8);
+        // SAFETY: the page, which its owner uses as words, and cells of the same size elsewhere.
+        unsafe { core::ptr::copy_nonoverlapping(self.address(page), to.as_ptr() as *mut u8, PAGE) };
+    }
+
     /// A word of a page of words: a table of any kind. The processor writes accessed and dirty bits
     /// in page tables.
     pub fn word(&self, page: u32, index: usize) -> &'static Cell<u64> {
@@ -212,10 +221,12 @@ impl Pool {
         (physical / PAGE as u64).wrapping_sub(self.first.get() as u64) < self.count.get() as u64
     }
 
-    /// A page for `account`, its content whatever it was.
-    pub fn alloc_page(&self, account: Ref<Account>, kind: Kind) -> Result<u32, Error> {
+    /// A page for `account`, filled with a byte.
+    pub fn take_filled(&self, account: Ref<Account>, kind: Kind, byte: u8) -> Result<u32, Error> {
         let index = self.take_raw(account)?;
         self.page(index).zero.set(false);
+        // SAFETY: the page is ours alone.
+        unsafe { core::ptr::write_bytes(self.address(index), byte, PAGE) };
         account.count(kind, 1);
         Ok(index)
     }
@@ -231,8 +242,11 @@ impl Pool {
         Ok(index)
     }
 
-    /// Gives back a page that `alloc_page` gave.
-    pub fn free_page(&self, index: u32, kind: Kind) {
+    /// Gives back a page that `take_filled` or `take_zeroed` gave.
+    ///
+    /// # Safety
+    /// Nothing refers to the page any more: no table, no object in it, no processor.
+    pub unsafe fn free_page(&self, index: u32, kind: Kind) {
         if let Some(account) = self.page(index).account.get() {
             account.count(kind, -1);
         }
@@ -267,7 +281,7 @@ impl Pool {
     /// Memory for an object of `size` bytes (at most 2048), aligned to the power of two above its
     /// size; its content is whatever it was.
     pub fn take(&self, account: Ref<Account>, size: usize, kind: Kind) -> Result<*mut u8, Error> {
-        let class = class_of(size);
+        let class = CLASSES.iter().position(|class| *class >= size).expect("objects are at most half a page");
         let mut index = account.partial[class].get();
         if index == 0 {
             index = self.take_raw(account)?;
@@ -294,6 +308,15 @@ impl Pool {
             memory.write(object);
             Ok(Ref::new(memory))
         }
+    }
+
+    /// Gives back an object of `make`.
+    ///
+    /// # Safety
+    /// It was made with the same kind, and nothing refers to it any more.
+    pub unsafe fn delete<T>(&self, object: Ref<T>, kind: Kind) {
+        // SAFETY: the caller's contract.
+        unsafe { self.give(object.as_ptr().cast(), kind) };
     }
 
     /// Gives back an object of `take`.
@@ -362,8 +385,4 @@ impl Pool {
     pub fn root_account(&'static self) -> Ref<Account> {
         Ref::to(&self.root)
     }
-}
-
-fn class_of(size: usize) -> usize {
-    CLASSES.iter().position(|class| *class >= size).expect("objects are at most half a page")
 }

@@ -57,8 +57,7 @@ object! {
         /// Inactive numbers that it holds lie in here.
         pub(crate) held: Cell<(u32, u32)> = Cell::new((u32::MAX, 0)),
         pub(crate) max_version: Cell<u32> = Cell::new(version),
-        /// Slots of lthread numbers: 0 never used, odd: (last version << 1) | 1, else the thread's
-        /// address.
+        /// The words of the first lthread numbers' slots (`Slot`).
         inline: [Cell<u64>; INLINE_LTHREADS] = [const { Cell::new(0) }; INLINE_LTHREADS],
         /// Pool page that leads to the others' slots, 0 if there is none.
         pub(crate) directory: Cell<u32> = Cell::new(0),
@@ -72,6 +71,36 @@ object! {
 }
 
 linked!(Task, Clan, siblings);
+
+/// What stands at an lthread number. Its form as a word is known here alone.
+enum Slot {
+    /// The number was never used.
+    Unused,
+    /// It is free; its last thread had this version.
+    Left(u32),
+    /// Its thread.
+    Taken(Ref<Thread>),
+}
+
+impl Slot {
+    fn read(word: u64) -> Slot {
+        match word {
+            0 => Slot::Unused,
+            left if left & 1 == 1 => Slot::Left((left >> 1) as u32),
+            // SAFETY: `word` made it of a thread, which `vacate` takes out before it is deleted.
+            thread => Slot::Taken(unsafe { Ref::new(thread as *mut Thread) }),
+        }
+    }
+
+    /// 0, an odd number, or the address of a thread, which is even.
+    fn word(self) -> u64 {
+        match self {
+            Slot::Unused => 0,
+            Slot::Left(version) => (version as u64) << 1 | 1,
+            Slot::Taken(thread) => thread.as_ptr() as u64,
+        }
+    }
+}
 
 impl Member for Ref<Task> {
     fn chief(self) -> Option<Self> {
@@ -115,16 +144,20 @@ impl Ref<Task> {
 
     /// The lthread of this number, whatever its version.
     pub fn lthread(self, lthread: u16) -> Option<Ref<Thread>> {
-        let slot = self.slot(lthread)?.get();
-        // SAFETY: even and not zero: written by `install`, cleared by `vacate`.
-        (slot != 0 && slot & 1 == 0).then(|| unsafe { Ref::new(slot as *mut Thread) })
+        match Slot::read(self.slot(lthread)?.get()) {
+            Slot::Taken(thread) => Some(thread),
+            _ => None,
+        }
     }
 
     /// Whether a new lthread can have this number: it has no thread and its versions are not used
     /// up.
     fn is_free(self, lthread: u16) -> bool {
-        let used = self.slot(lthread).map_or(0, Cell::get);
-        used == 0 || used & 1 == 1 && used >> 1 < VERSION_MAX as u64
+        match Slot::read(self.slot(lthread).map_or(0, Cell::get)) {
+            Slot::Unused => true,
+            Slot::Left(version) => version < VERSION_MAX,
+            Slot::Taken(_) => false,
+        }
     }
 
     /// A free lthread number. The numbers in use are taken in turn: their versions are used evenly,
@@ -149,10 +182,10 @@ impl Ref<Task> {
     pub fn reserve_lthread(self, wanted: u16) -> Result<Id, Error> {
         let lthread = if wanted == LTHREAD_TASK as u16 { self.free_number()? } else { wanted };
         let slot = self.slot_or_new(lthread)?;
-        let version = match slot.get() {
-            0 => self.version,
-            old if old & 1 == 1 => (old >> 1) as u32 + 1,
-            _ => return Err(Error::Busy),
+        let version = match Slot::read(slot.get()) {
+            Slot::Unused => self.version,
+            Slot::Left(version) => version + 1,
+            Slot::Taken(_) => return Err(Error::Busy),
         };
         if version > VERSION_MAX {
             return Err(Error::Retired);
@@ -164,7 +197,7 @@ impl Ref<Task> {
     /// Enters a new thread under the id that `reserve_lthread` gave.
     pub fn install(self, thread: Ref<Thread>) {
         if let Some(slot) = self.slot(thread.id.lthread()) {
-            slot.set(thread.as_ptr() as u64);
+            slot.set(Slot::Taken(thread).word());
             self.lthreads.set(self.lthreads.get() + 1);
         }
     }
@@ -172,7 +205,7 @@ impl Ref<Task> {
     /// Takes a thread out of the table; its version stays used.
     pub fn vacate(self, thread: Ref<Thread>) {
         if let Some(slot) = self.slot(thread.id.lthread()) {
-            slot.set((thread.id.version() as u64) << 1 | 1);
+            slot.set(Slot::Left(thread.id.version()).word());
             self.lthreads.set(self.lthreads.get() - 1);
         }
     }
@@ -266,31 +299,26 @@ fn pause(number: u32) {
     }
 }
 
-/// Looks at every task that is active, from clan to clan: most numbers are not. Interrupts are let
-/// in on the way.
-pub fn for_each(mut look: impl FnMut(Ref<Task>)) {
-    for top in [TASK_SIGMA0 as u32, TASK_ROOT as u32] {
-        let mut next = at(top);
-        while let Some(task) = next {
-            look(task);
-            preempt::poll();
-            next = task.clan.first().or_else(|| behind(task, None));
-        }
-    }
+/// Every task that is active, from clan to clan: most numbers are not.
+pub fn all() -> impl Iterator<Item = Ref<Task>> {
+    [TASK_SIGMA0 as u32, TASK_ROOT as u32].into_iter().filter_map(at).flat_map(with_clan)
+}
+
+/// A task and those in its clan, at any depth. None of them goes, and none comes, meanwhile.
+pub fn with_clan(top: Ref<Task>) -> impl Iterator<Item = Ref<Task>> {
+    core::iter::successors(Some(top), move |task| task.clan.first().or_else(|| behind(*task, top)))
 }
 
 /// The task behind another one and its clan, in the same clan or an outer one within `top`.
-pub(crate) fn behind(mut task: Ref<Task>, top: Option<Ref<Task>>) -> Option<Ref<Task>> {
-    loop {
-        if Some(task) == top {
-            return None;
-        }
+fn behind(mut task: Ref<Task>, top: Ref<Task>) -> Option<Ref<Task>> {
+    while task != top {
         let chief = task.chief?;
         match chief.clan.next(task) {
             None => task = chief,
             next => return next,
         }
     }
+    None
 }
 
 /// The task at a number.

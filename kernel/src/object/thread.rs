@@ -12,10 +12,26 @@ use crate::ipc::kernel_object::{KernelObject, Pending};
 use crate::ipc::transfer::Transfer;
 use crate::object::{clan, task, Kind, Task, POOL};
 use crate::percpu::{deadlines::Deadline, runqueue::Ready};
-use core::{cell::Cell, mem::offset_of};
+use core::{cell::Cell, mem::offset_of, ops::BitOr};
 use keel_abi::{call::*, memory::*, Error, Frame, Id, Tag, Utcb};
 
-/// What a thread does.
+/// What a thread does. This is all that may happen to one that is not deleted:
+///
+/// | from | to | when |
+/// |---|---|---|
+/// | any | Inactive | it is stopped (`sched::stop`) |
+/// | any | Ready | it starts, its wait is over, or ends with an error (`sched::wake`) |
+/// | Ready, Sending, Transferring | Receiving | its receive phase begins (`ipc`) |
+/// | Ready, Sending, Transferring, Faulted | Sending | its partner, or its pager, is not waiting |
+/// | Ready, Sending, Transferring, Faulted | Faulted | its pager or handler got the message |
+/// | Ready, Sending | Preempted | its preempter got the message |
+/// | all but Inactive, Preempted | Transferring | its partner goes on, or learns an error |
+///
+/// A fault goes to the handler in place of a pager that is deleted (`fault::no_handler`): so one
+/// that is Faulted or Sending is again.
+///
+/// `State::may_become` has the same table. The fast paths write the states of both partners at once
+/// (fast.s): Ready to Receiving or Faulted, and Receiving or Faulted to Ready.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum State {
@@ -35,49 +51,102 @@ pub enum State {
     Preempted = STATE_PREEMPTED as u8,
 }
 
-/// An alien thread: its system calls are messages to its handler.
-pub const ALIEN: u32 = 1;
-/// An exception was triggered and not yet taken.
-pub const TRIGGERED: u32 = 2;
-/// Its send phase is done and its receive phase finds something when it runs.
-pub const RECEIVE_DUE: u32 = 4;
-/// What it is sending is a message of the kernel's (`Thread::message`).
-pub const KERNEL_MESSAGE: u32 = 8;
-/// It is in a run queue.
-pub const QUEUED: u32 = 16;
-/// It takes part in a transfer of map items or strings (`Thread::transfer`).
-pub const TRANSFER: u32 = 64;
-/// It goes to another processor (`Thread::target`) before it runs on.
-pub const MIGRATING: u32 = 32;
-/// Its timeout is running.
-pub const TIMED: u32 = 128;
-/// It has an FPU state.
-pub const FPU: u32 = 256;
-/// It deals with threads that are not near it: it waits for one, or a sender in its queue shows
-/// itself as one. That has no fast path.
-pub const CROSS_CLAN: u32 = 2048;
-/// Its pager or its handler is not near it.
-pub const CROSS_CLAN_HANDLER: u32 = 4096;
-/// It is native, and its ip was exchanged for one that no user can have: that has no fast path.
-pub const BAD_IP: u32 = 65536;
-/// It has debug registers or descriptors of its own.
-pub const DEBUG_TLS: u32 = 512;
-/// It sends its handler messages of its own although it is alien, or its calls are the handler's
-/// although it is native.
-pub const DISPATCHED: u32 = 1024;
-/// It has a preempter: its time slice always counts, and it has no fast path, where slices do not
-/// begin.
-pub const HAS_PREEMPTER: u32 = 8192;
-/// Its preempter is to be told that its time slice is over.
-pub const SLICE_ENDED: u32 = (PREEMPTED_SLICE as u32) << PREEMPTED_SHIFT;
-/// Its preempter is to be told that somebody more important wants the processor.
-pub const PRIORITY_PREEMPTED: u32 = (PREEMPTED_PRIORITY as u32) << PREEMPTED_SHIFT;
-/// Its preempter is to be told something; shifted, the message's label.
-pub const PREEMPTED: u32 = SLICE_ENDED | PRIORITY_PREEMPTED;
-/// Where these begin.
-pub const PREEMPTED_SHIFT: u32 = 14;
-/// Flags that must be looked at before it runs in user mode.
-pub const WORK: u32 = TRIGGERED | RECEIVE_DUE | TRANSFER | MIGRATING | PREEMPTED;
+impl State {
+    /// Whether a thread in this state may come into another one.
+    fn may_become(self, to: State) -> bool {
+        use State::*;
+        match to {
+            Inactive | Ready => true,
+            Receiving => matches!(self, Ready | Sending | Transferring),
+            Sending => matches!(self, Ready | Sending | Transferring | Faulted),
+            Faulted => matches!(self, Ready | Sending | Transferring | Faulted),
+            Preempted => matches!(self, Ready | Sending),
+            Transferring => !matches!(self, Inactive | Preempted),
+        }
+    }
+}
+
+/// What is to be known of a thread beside its state: any of these.
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(transparent)]
+pub struct Flags(u32);
+
+impl Flags {
+    /// None of them.
+    pub const NONE: Flags = Flags(0);
+    /// An alien thread: its system calls are messages to its handler.
+    pub const ALIEN: Flags = Flags(1);
+    /// An exception was triggered and not yet taken.
+    pub const TRIGGERED: Flags = Flags(2);
+    /// Its send phase is done and its receive phase finds something when it runs.
+    pub const RECEIVE_DUE: Flags = Flags(4);
+    /// What it is sending is a message of the kernel's (`Thread::message`).
+    pub const KERNEL_MESSAGE: Flags = Flags(8);
+    /// It is in a run queue.
+    pub const QUEUED: Flags = Flags(16);
+    /// It takes part in a transfer of map items or strings (`Thread::transfer`).
+    pub const TRANSFER: Flags = Flags(64);
+    /// It goes to another processor (`Thread::target`) before it runs on.
+    pub const MIGRATING: Flags = Flags(32);
+    /// Its timeout is running.
+    pub const TIMED: Flags = Flags(128);
+    /// It has an FPU state.
+    pub const FPU: Flags = Flags(256);
+    /// It deals with threads that are not near it: it waits for one, or a sender in its queue shows
+    /// itself as one. That has no fast path.
+    pub const CROSS_CLAN: Flags = Flags(2048);
+    /// Its pager or its handler is not near it.
+    pub const CROSS_CLAN_HANDLER: Flags = Flags(4096);
+    /// It is native, and its ip was exchanged for one that no user can have: that has no fast path.
+    pub const BAD_IP: Flags = Flags(65536);
+    /// It has debug registers or descriptors of its own.
+    pub const DEBUG_TLS: Flags = Flags(512);
+    /// It sends its handler messages of its own although it is alien, or its calls are the
+    /// handler's although it is native.
+    pub const DISPATCHED: Flags = Flags(1024);
+    /// It has a preempter: its time slice always counts, and it has no fast path, where slices do
+    /// not begin.
+    pub const HAS_PREEMPTER: Flags = Flags(8192);
+    /// Its preempter is to be told that its time slice is over.
+    pub const SLICE_ENDED: Flags = Flags((PREEMPTED_SLICE as u32) << Flags::PREEMPTED_SHIFT);
+    /// Its preempter is to be told that somebody more important wants the processor.
+    pub const PRIORITY_PREEMPTED: Flags = Flags((PREEMPTED_PRIORITY as u32) << Flags::PREEMPTED_SHIFT);
+    /// Its preempter is to be told something; shifted, the message's label.
+    pub const PREEMPTED: Flags = Flags::SLICE_ENDED.and(Flags::PRIORITY_PREEMPTED);
+    /// Where these begin.
+    const PREEMPTED_SHIFT: u32 = 14;
+    /// Flags that must be looked at before it runs in user mode.
+    pub const WORK: Flags =
+        Flags::TRIGGERED.and(Flags::RECEIVE_DUE).and(Flags::TRANSFER).and(Flags::MIGRATING).and(Flags::PREEMPTED);
+
+    /// These and others.
+    pub const fn and(self, others: Flags) -> Flags {
+        Flags(self.0 | others.0)
+    }
+
+    /// These, less others.
+    pub const fn without(self, others: Flags) -> Flags {
+        Flags(self.0 & !others.0)
+    }
+
+    /// As they lie in memory.
+    pub const fn bits(self) -> u32 {
+        self.0
+    }
+
+    /// What a preempter is told of PREEMPTED: the label of its message.
+    pub fn preemption(self) -> u64 {
+        ((self.0 & Flags::PREEMPTED.0) >> Flags::PREEMPTED_SHIFT) as u64
+    }
+}
+
+impl BitOr for Flags {
+    type Output = Flags;
+
+    fn bitor(self, others: Flags) -> Flags {
+        self.and(others)
+    }
+}
 
 /// Time slice of a new thread.
 pub const DEFAULT_SLICE_NS: u64 = 10_000_000;
@@ -126,9 +195,9 @@ object! {
         /// The frame in use: its own or a shared one.
         pub(crate) frame: Cell<*mut Frame> = Cell::new(core::ptr::null_mut()),
         /// Its UTCB, null for an alien thread.
-        utcb: *mut Utcb = utcb,
-        /// What it does.
-        pub state: Cell<State> = Cell::new(State::Inactive),
+        pub(crate) utcb: *mut Utcb = utcb,
+        /// What it does; `change_state` changes it.
+        state: Cell<State> = Cell::new(State::Inactive),
         /// It receives from anybody.
         pub open: Cell<bool> = Cell::new(false),
         /// Number of its processor.
@@ -136,7 +205,7 @@ object! {
         /// Zero.
         aligning: u8 = 0,
         /// ALIEN and so on.
-        pub flags: Cell<u32> = Cell::new(if plan.frame.is_some() { ALIEN } else { 0 }),
+        pub flags: Cell<Flags> = Cell::new(if plan.frame.is_some() { Flags::ALIEN } else { Flags::NONE }),
         /// Index of the shared frame in the chief's window, or FRAME_NONE.
         pub frame_index: Cell<u32> = Cell::new(FRAME_NONE as u32),
         /// What becomes of its calls: DISPATCH_OFF, DISPATCH_ON, or the program's entry that takes
@@ -204,7 +273,8 @@ linked!(Thread, Ready, ready_links);
 linked!(Thread, Senders, sender_links);
 
 /// The words from `state` to `flags`, as they are read at once.
-pub const fn state_word(state: State, open: bool, cpu: u8, flags: u32) -> u64 {
+pub const fn state_word(state: State, open: bool, cpu: u8, flags: Flags) -> u64 {
+    let flags = flags.0;
     u64::from_le_bytes([state as u8, open as u8, cpu, 0, flags as u8, (flags >> 8) as u8, 0, 0])
 }
 const _: () = assert!(offset_of!(Thread, own_frame) == 0 && Thread::STATE_WORD % 8 == 0);
@@ -215,35 +285,48 @@ const _: () = assert!(offset_of!(Thread, flags) == Thread::STATE_WORD + 4);
 impl Thread {
     /// Offset of what `state_word` makes.
     pub const STATE_WORD: usize = offset_of!(Thread, state);
-    /// Offset of the frame's address.
-    pub const FRAME: usize = offset_of!(Thread, frame);
-    /// Offset of the UTCB's address.
-    pub const UTCB: usize = offset_of!(Thread, utcb);
 
-    /// Whether a flag is set.
-    pub fn has(&self, flag: u32) -> bool {
-        self.flags.get() & flag != 0
+    /// What it does.
+    pub fn state(&self) -> State {
+        self.state.get()
+    }
+
+    /// It does something else from now on.
+    pub fn change_state(&self, to: State) {
+        let checked = cfg!(debug_assertions) || crate::debugger::ON;
+        assert!(!checked || self.state().may_become(to), "{:?}: {:?} to {to:?}", self.id, self.state());
+        self.state.set(to);
+    }
+
+    /// Whether one of these flags is set.
+    pub fn has(&self, flags: Flags) -> bool {
+        self.flags.get().0 & flags.0 != 0
+    }
+
+    /// Whether a flag is set that is none of these.
+    pub fn has_others(&self, flags: Flags) -> bool {
+        self.flags.get().without(flags) != Flags::NONE
     }
 
     /// Sets flags.
-    pub fn set(&self, flags: u32) {
+    pub fn set(&self, flags: Flags) {
         self.flags.set(self.flags.get() | flags);
     }
 
     /// Clears flags.
-    pub fn unset(&self, flags: u32) {
-        self.flags.set(self.flags.get() & !flags);
+    pub fn unset(&self, flags: Flags) {
+        self.flags.set(self.flags.get().without(flags));
     }
 
     /// Sets flags or clears them.
-    pub fn put(&self, flags: u32, on: bool) {
+    pub fn put(&self, flags: Flags, on: bool) {
         self.unset(flags);
-        self.set(if on { flags } else { 0 });
+        self.set(if on { flags } else { Flags::NONE });
     }
 
     /// As whom it sends what it is sending.
     pub fn sends_as(&self) -> Id {
-        if self.has(KERNEL_MESSAGE) {
+        if self.has(Flags::KERNEL_MESSAGE) {
             self.id
         } else {
             self.shown.get()
@@ -284,7 +367,7 @@ pub fn find(id: Id) -> Option<Ref<Thread>> {
 /// whose handler is not.
 pub fn controlled(caller: Ref<Thread>, thread: Ref<Thread>) -> Result<Ref<Thread>, Error> {
     caller.task.controls(thread.task)?;
-    let anothers = thread.has(ALIEN) && thread.handler.get().task() != caller.id.task();
+    let anothers = thread.has(Flags::ALIEN) && thread.handler.get().task() != caller.id.task();
     Some(thread).filter(|thread| thread.task != caller.task || !anothers).ok_or(Error::Denied)
 }
 
@@ -292,7 +375,7 @@ pub fn controlled(caller: Ref<Thread>, thread: Ref<Thread>) -> Result<Ref<Thread
 pub fn mark_cross_clan_handler(thread: Ref<Thread>) {
     let near = |id: Id| id == Id::NIL || find(id).is_some_and(|handler| clan::is_same_clan(thread.task, handler.task));
     let far = !near(thread.pager.get()) || !near(thread.handler.get());
-    thread.put(CROSS_CLAN_HANDLER, far);
+    thread.put(Flags::CROSS_CLAN_HANDLER, far);
 }
 
 /// A thread control block in memory of the pool that the task pays for.

@@ -132,7 +132,8 @@ fn take_all(cpu: &Cpu) {
 
 /// Takes the locks of all CPUs, unless the current CPU has them; it must not hold its own lock
 /// alone. Used by an interrupt in the kernel, which finds all of them held (`preempt::poll`) or
-/// none (idle), by `cond_resched`, and by a CPU that starts.
+/// none (idle), by `cond_resched`, and by a CPU that starts: the boot CPU has them until the first
+/// thread runs.
 ///
 /// Returns true if this call took them. Then, and only then, the caller of this function releases
 /// them.
@@ -172,24 +173,14 @@ fn release_all() {
     (0..TURNS).take_while(|_| !ORDERING_LOCK.held.load(Ordering::Relaxed) && is_contended()).for_each(|_| spin_loop());
 }
 
-/// At boot, on the boot CPU, which is the only one: takes its lock and the ordering lock. It holds
-/// all locks until the first thread runs.
-pub fn begin(cpu: &Cpu) {
-    ORDERING_LOCK.take(cpu);
-    cpu.lock.take(cpu);
-    cpu.has_all_locks.set(true);
-}
-
 /// At boot, on the boot CPU, which has all locks: takes the lock of a CPU that is about to be
-/// added, so that the boot CPU still has all locks. It releases this one with the others.
+/// added, and before that of the second one the ordering lock, so that the boot CPU still has all
+/// locks. It releases them together.
 pub fn add(boot: &Cpu, new: &Cpu) {
+    if cpu::count() == 1 {
+        ORDERING_LOCK.take(boot);
+    }
     new.lock.take(boot);
-}
-
-/// At boot, when it is known that there is only one CPU: releases the ordering lock, which is not
-/// used from now on.
-pub fn alone() {
-    ORDERING_LOCK.release();
 }
 
 /// Stops the other CPUs, in a panic on `own`; the locks are never released. It takes each lock, or
@@ -223,7 +214,8 @@ pub fn cond_resched(cpu: &Cpu) {
 }
 
 /// Makes `target` write back to memory all state of threads that is in its registers. The current
-/// CPU has all locks, so `target` is in user mode, idle, or spins in `Lock::wait`.
+/// CPU has all locks and interrupts off, so `target` is in user mode, idle, or spins in
+/// `Lock::wait`, or is on its way from one to the other and holds nothing.
 ///
 /// When this returns, another CPU has left the user's address space (the kernel's page table is
 /// loaded) and spins in the kernel: it has saved the thread's registers, and acts on nothing

@@ -13,7 +13,6 @@ use crate::object::{task, thread, thread::*};
 use crate::sys::lthreads::{bind, frame_at, has_frame};
 use crate::sys::{lthreads, syscall::end};
 use crate::{base::Ref, sched};
-use core::cell::Cell;
 use keel_abi::call::{DISPATCH_OFF, DISPATCH_ON, FRAME_NONE};
 use keel_abi::fpage::{PAGE_SIZE, SPACE_SHIFT};
 use keel_abi::word::{copy, Word};
@@ -30,10 +29,9 @@ const OF_DEBUG_TLS: u64 = EX_DEBUG_GET | EX_DEBUG_SET | EX_TLS;
 /// deleted itself.
 pub fn call(caller: Ref<Thread>) -> Result<(), Stop> {
     match operate(caller) {
-        Ok(true) => end(caller, Ok(())),
         // The caller deleted itself.
         Ok(false) => Ok(()),
-        Err(error) => end(caller, Err(error.into())),
+        result => end(caller, result.map(|_| ()).map_err(Stop::Failed)),
     }
 }
 
@@ -52,7 +50,8 @@ fn operate(caller: Ref<Thread>) -> Result<bool, Error> {
     }
     let thread = target(caller, id)?;
     if mask & EX_DELETE != 0 {
-        return Ok(!lthreads::delete(thread));
+        // SAFETY: nothing after this looks at the thread; the caller is told if it was that.
+        return Ok(!unsafe { lthreads::delete(thread) });
     }
     let rebinding = check(caller, thread, mask, record)?;
     frame.di.set(thread.id.0);
@@ -101,11 +100,11 @@ fn check(caller: Ref<Thread>, thread: Ref<Thread>, mask: u64, record: &SharedExR
     if mask & EX_PREEMPTER != 0 && thread.priority.get() > caller.task.mcp.get() {
         return Err(Error::Denied);
     }
-    let stopped = matches!(thread.state.get(), State::Inactive | State::Faulted);
-    if mask & EX_ALIEN != 0 || mask & EX_FRAME != 0 && (!thread.has(ALIEN) || !stopped) {
+    let stopped = matches!(thread.state(), State::Inactive | State::Faulted);
+    if mask & EX_ALIEN != 0 || mask & EX_FRAME != 0 && (!thread.has(Flags::ALIEN) || !stopped) {
         return Err(Error::Invalid);
     }
-    let (calls, no_entry) = (record.dispatch.get(), !thread.has(ALIEN));
+    let (calls, no_entry) = (record.dispatch.get(), !thread.has(Flags::ALIEN));
     if mask & EX_DISPATCH != 0 && calls > DISPATCH_ON && (no_entry || calls < PAGE_SIZE || calls >> SPACE_SHIFT != 0) {
         return Err(Error::Invalid);
     }
@@ -115,7 +114,7 @@ fn check(caller: Ref<Thread>, thread: Ref<Thread>, mask: u64, record: &SharedExR
         (_, index) if has_frame(thread, caller.task, index) => None,
         (_, index) => Some(Some(frame_at(caller.task, index)?)),
     };
-    if mask & EX_START != 0 && thread.has(ALIEN) {
+    if mask & EX_START != 0 && thread.has(Flags::ALIEN) {
         let bound = thread.frame_index.get() as u64 != FRAME_NONE;
         if !frame.map_or(bound, |frame| frame.is_some()) {
             return Err(Error::Invalid);
@@ -145,7 +144,7 @@ fn apply(thread: Ref<Thread>, mask: u64, record: &SharedExRegs, frame: Rebinding
         exchange_debug_tls(thread, mask, record);
     }
     if mask & !WITHOUT_REGISTERS != 0 {
-        record.state.set(thread.state.get() as u64);
+        record.state.set(thread.state() as u64);
         set_registers(thread, mask, record);
     }
     if mask & EX_DISPATCH != 0 {
@@ -153,14 +152,14 @@ fn apply(thread: Ref<Thread>, mask: u64, record: &SharedExRegs, frame: Rebinding
         // value a user address.
         let calls = record.dispatch.get() & ((1 << SPACE_SHIFT) - 1);
         record.dispatch.set(thread.dispatch.replace(calls));
-        thread.put(DISPATCHED, thread.has(ALIEN) == (calls != DISPATCH_OFF));
+        thread.put(Flags::DISPATCHED, thread.has(Flags::ALIEN) == (calls != DISPATCH_OFF));
     }
-    if mask & EX_START != 0 && matches!(thread.state.get(), State::Inactive | State::Faulted) {
+    if mask & EX_START != 0 && matches!(thread.state(), State::Inactive | State::Faulted) {
         ipc::leave_fault(thread);
         sched::wake(thread);
     }
     if mask & EX_TRIGGER != 0 {
-        thread.set(TRIGGERED);
+        thread.set(Flags::TRIGGERED);
         fault::leave_pager(thread);
     }
 }
@@ -169,37 +168,27 @@ fn apply(thread: Ref<Thread>, mask: u64, record: &SharedExRegs, frame: Rebinding
 /// thread's registers are in its frame.
 fn set_registers(thread: Ref<Thread>, mask: u64, record: &SharedExRegs) {
     let frame = thread.frame();
-    let exchange = |bit: u64, value: &Word, register: &Word| {
-        let old = register.get();
-        if mask & bit != 0 {
-            register.set(value.get());
-        }
-        value.set(old);
-    };
-    let exchange_id = |bit: u64, value: &Word, id: &Cell<Id>| {
-        let old = id.get();
-        if mask & bit != 0 {
-            id.set(Id(value.get()));
-        }
-        value.set(old.0);
-    };
-    exchange(EX_IP, &record.ip, &frame.ip);
-    if mask & EX_IP != 0 {
+    // The new value, if that is asked for; the record gets the old one.
+    let exchange = |bit: u64, value: &Word, old: u64| Some(value.replace(old)).filter(|_| mask & bit != 0);
+    if let Some(ip) = exchange(EX_IP, &record.ip, frame.ip.get()) {
+        frame.ip.set(ip);
         sched::redirect(thread);
     }
-    thread.put(BAD_IP, !thread.has(ALIEN) && frame.ip.get() >> SPACE_SHIFT != 0);
-    exchange(EX_SP, &record.sp, &frame.sp);
+    thread.put(Flags::BAD_IP, !thread.has(Flags::ALIEN) && frame.ip.get() >> SPACE_SHIFT != 0);
+    if let Some(sp) = exchange(EX_SP, &record.sp, frame.sp.get()) {
+        frame.sp.set(sp);
+    }
     if mask & (EX_IP | EX_SP | EX_ARGUMENT) != 0 {
         thread.found.set(0);
     }
     if mask & EX_ARGUMENT != 0 {
         frame.di.set(record.argument.get());
     }
-    exchange_id(EX_PAGER, &record.pager, &thread.pager);
-    exchange_id(EX_HANDLER, &record.handler, &thread.handler);
-    let wanted = Id(record.preempter.replace(thread.preempter.get().0));
-    if mask & EX_PREEMPTER != 0 {
-        fault::set_preempter(thread, wanted);
+    let exchange_id = |bit, value, id: Id| exchange(bit, value, id.0).map_or(id, Id);
+    thread.pager.set(exchange_id(EX_PAGER, &record.pager, thread.pager.get()));
+    thread.handler.set(exchange_id(EX_HANDLER, &record.handler, thread.handler.get()));
+    if let Some(preempter) = exchange(EX_PREEMPTER, &record.preempter, thread.preempter.get().0) {
+        fault::set_preempter(thread, Id(preempter));
     }
     mark_cross_clan_handler(thread);
     record.frame.set(thread.frame_index.get() as u64);
@@ -213,32 +202,26 @@ pub extern "C" fn exchange_fpu_fast(caller: Ref<Thread>, thread: Ref<Thread>, ma
     may && caller.utcb().is_some_and(|utcb| exchange_fpu(caller, thread, mask, utcb.ex_regs()).is_ok())
 }
 
-/// Reads, writes or resets the FPU state of a thread. Errors: Invalid, or no memory.
+/// Reads, writes or resets the FPU state of a thread. The caller's buffer, to or from which it is
+/// copied, must be mapped, large enough and aligned to 64 bytes. Errors: Invalid, or no memory.
 fn exchange_fpu(caller: Ref<Thread>, thread: Ref<Thread>, mask: u64, record: &SharedExRegs) -> Result<(), Error> {
     if mask & (EX_FPU_GET | EX_FPU_SET) != 0 {
-        fpu_buffer(caller, thread, mask, record)?;
+        let (address, size) = (record.fpu.get(), fpu::size() as u64);
+        if address % 64 != 0 || record.fpu_size.get() < size {
+            return Err(Error::Invalid);
+        }
+        let buffer = umem::words(caller.task, address, size, mask & EX_FPU_GET != 0)?;
+        if mask & EX_FPU_GET != 0 {
+            fpu::copy_out(thread, buffer);
+        }
+        if mask & EX_FPU_SET != 0 {
+            fpu::copy_in(thread, buffer)?;
+        }
+        record.fpu_size.set(size);
     }
     if mask & EX_FPU_RESET != 0 {
         fpu::reset(thread);
     }
-    Ok(())
-}
-
-/// Copies the FPU state to or from the caller's buffer, which must be mapped, large enough and
-/// aligned to 64 bytes. Error: Invalid.
-fn fpu_buffer(caller: Ref<Thread>, thread: Ref<Thread>, mask: u64, record: &SharedExRegs) -> Result<(), Error> {
-    let (address, size) = (record.fpu.get(), fpu::size() as u64);
-    if address % 64 != 0 || record.fpu_size.get() < size {
-        return Err(Error::Invalid);
-    }
-    let buffer = umem::words(caller.task, address, size, mask & EX_FPU_GET != 0)?;
-    if mask & EX_FPU_GET != 0 {
-        fpu::copy_out(thread, buffer);
-    }
-    if mask & EX_FPU_SET != 0 {
-        fpu::copy_in(thread, buffer)?;
-    }
-    record.fpu_size.set(size);
     Ok(())
 }
 

@@ -24,7 +24,7 @@ pub fn timer_interrupt() {
         let Some(due) = cpu.deadlines.pop_due(clock::now()) else { break };
         match due {
             Due::Thread(thread) => {
-                thread.unset(TIMED);
+                thread.unset(Flags::TIMED);
                 ipc::timed_out(thread);
             }
             Due::Timer(timer) => kernel_object::fire(timer),
@@ -44,11 +44,12 @@ pub fn leave(cpu: &'static Cpu) -> u64 {
         let donated = cpu.donated.get();
         let thread = sched::choose(cpu);
         let fresh = cpu.current.replace(Some(thread)) != Some(thread) || cpu.slice_over.get();
-        let counts = || cpu.queue.has(thread.priority.get()) || cpu.slice.is_armed() || thread.has(HAS_PREEMPTER);
+        let counts =
+            || cpu.queue.has(thread.priority.get()) || cpu.slice.is_armed() || thread.has(Flags::HAS_PREEMPTER);
         if !donated && (fresh || counts()) {
             sched::start_slice(cpu, thread, fresh);
         }
-        let work = thread.has(WORK);
+        let work = thread.has(Flags::WORK);
         if !work && switch::load(cpu, thread) {
             sched::set_preemption_threshold(cpu);
             return thread.frame_address();
@@ -69,22 +70,22 @@ pub fn leave(cpu: &'static Cpu) -> u64 {
 /// Does the most urgent exit work of the thread that is about to run. All CPU locks are held. It
 /// may block the thread, or move it to another CPU; `leave` chooses again.
 fn exit_work(thread: Ref<Thread>) {
-    if thread.has(MIGRATING) {
+    if thread.has(Flags::MIGRATING) {
         cpu().current.set(None);
         sched::hand_over(thread);
-    } else if thread.has(TRANSFER) {
+    } else if thread.has(Flags::TRANSFER) {
         // A transfer may take long: the thread is charged for it.
-        switch::charge(thread);
+        switch::charge(cpu(), thread);
         transfer::proceed(thread);
-    } else if thread.has(RECEIVE_DUE) {
-        thread.unset(RECEIVE_DUE);
+    } else if thread.has(Flags::RECEIVE_DUE) {
+        thread.unset(Flags::RECEIVE_DUE);
         if let Err(error) = ipc::receive(thread) {
             ipc::finish(thread, Side::Receive, error);
         }
-    } else if thread.has(TRIGGERED) {
-        thread.unset(TRIGGERED);
+    } else if thread.has(Flags::TRIGGERED) {
+        thread.unset(Flags::TRIGGERED);
         fault::triggered(thread);
-    } else if thread.has(PREEMPTED) {
+    } else if thread.has(Flags::PREEMPTED) {
         fault::preempted(thread);
     }
 }

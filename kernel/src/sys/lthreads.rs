@@ -18,11 +18,7 @@ pub fn create(task: Ref<Task>, plan: &Plan) -> Result<Ref<Thread>, Error> {
         true => core::ptr::null_mut(),
         false => space::add_object(task, utcb_offset(id))?.cast(),
     };
-    let thread = allocate(id, task, utcb, plan).inspect_err(|_| {
-        if !alien {
-            space::remove_object(task, utcb_offset(id));
-        }
-    })?;
+    let thread = allocate(id, task, utcb, plan).inspect_err(|_| space::remove_object(task, utcb_offset(id)))?;
     thread.frame.set(thread.as_ptr().cast());
     match plan.frame {
         Some(frame) => bind(thread, Some(frame)),
@@ -61,7 +57,7 @@ pub fn frame_at(chief: Ref<Task>, index: u64) -> Result<BoundFrame, Error> {
         return Err(Error::Invalid);
     }
     let page = frame_page(chief, index).ok_or(Error::NoPartner)?;
-    let bound = POOL.page(page).parent.get() & 1 << (index % FRAMES_PER_PAGE) != 0;
+    let bound = POOL.page(page).bound.get() & 1 << (index % FRAMES_PER_PAGE) != 0;
     Some(BoundFrame { page, index: index as u32 }).filter(|_| !bound).ok_or(Error::Busy)
 }
 
@@ -77,7 +73,7 @@ pub fn bind(thread: Ref<Thread>, frame: Option<BoundFrame>) {
     if thread.frame_index.get() as u64 != FRAME_NONE {
         let old = thread.frame_address() - DIRECT;
         let (page, number) = (POOL.index_of(old), old % PAGE_SIZE / FRAME_SIZE);
-        POOL.page(page).parent.set(POOL.page(page).parent.get() & !(1 << number));
+        POOL.page(page).bound.set(POOL.page(page).bound.get() & !(1 << number));
         thread.frame().thread.set(0);
     }
     match frame {
@@ -87,7 +83,7 @@ pub fn bind(thread: Ref<Thread>, frame: Option<BoundFrame>) {
         }
         Some(BoundFrame { page, index }) => {
             let number = index % FRAMES_PER_PAGE as u32;
-            POOL.page(page).parent.set(POOL.page(page).parent.get() | 1 << number);
+            POOL.page(page).bound.set(POOL.page(page).bound.get() | 1 << number);
             thread.frame.set(POOL.address(page).wrapping_add(number as usize * FRAME_SIZE as usize).cast());
             thread.frame_index.set(index);
             thread.frame().thread.set(thread.id.0);
@@ -96,13 +92,16 @@ pub fn bind(thread: Ref<Thread>, frame: Option<BoundFrame>) {
 }
 
 /// Deletes a thread. Whether it was the current one.
-pub fn delete(thread: Ref<Thread>) -> bool {
-    if thread.has(TRANSFER) {
+///
+/// # Safety
+/// The caller uses no `Ref` to it any more.
+pub unsafe fn delete(thread: Ref<Thread>) -> bool {
+    if thread.has(Flags::TRANSFER) {
         transfer::fail(thread, Error::Aborted);
     }
     ipc::leave_queues(thread);
     // It waits for nobody any more: interrupts that are let in on the way find it so.
-    thread.state.set(State::Inactive);
+    thread.change_state(State::Inactive);
     while let Some(sender) = thread.senders.first() {
         ipc::fail(sender, Side::Send, Error::NoPartner);
         preempt::poll();
@@ -114,12 +113,12 @@ pub fn delete(thread: Ref<Thread>) -> bool {
     let current = sched::forget(thread);
     thread.task.vacate(thread);
     fpu::drop_states(thread);
-    if thread.has(ALIEN) {
+    if thread.has(Flags::ALIEN) {
         bind(thread, None);
     } else {
         space::remove_object(thread.task, utcb_offset(thread.id));
     }
-    // SAFETY: it is in no queue, table or field any more.
-    unsafe { POOL.give(thread.as_ptr().cast(), Kind::Lthread) };
+    // SAFETY: it is in no queue, table or field any more; the caller's contract.
+    unsafe { POOL.delete(thread, Kind::Lthread) };
     current
 }

@@ -34,7 +34,7 @@ fn panic(info: &PanicInfo) -> ! {
     serial::fall_back();
     // After the serial line: a fault on the screen is told there, and by the second panic alone.
     if around == 0 {
-        screen::show_panic();
+        screen::show(screen::Shown::Panic);
     }
     log!("PANIC: {info}");
     if around == 0 {
@@ -58,15 +58,10 @@ fn describe(cpu: Option<&Cpu>) {
 
 /// The words on the stack that are addresses in the kernel's text: no frame pointers are kept.
 pub(crate) fn backtrace() {
-    let text = text_range();
+    let text = OFFSET + KERNEL_START..&raw const _bss_end as u64 + OFFSET;
     for word in stack().iter().filter(|word| text.contains(word)) {
         log!("  {word:#x}");
     }
-}
-
-/// The kernel's text, for backtraces.
-pub fn text_range() -> core::ops::Range<u64> {
-    OFFSET + KERNEL_START..&raw const _bss_end as u64 + OFFSET
 }
 
 /// The part of this processor's stack, or of the one used at boot, that is in use; empty on any

@@ -9,7 +9,7 @@ use crate::arch::{self, cpu};
 use crate::ipc::{fault, ipc};
 use crate::mm::space::{Stop, Work};
 use crate::mm::{io, space};
-use crate::object::thread::{State, MIGRATING};
+use crate::object::thread::{Flags, State};
 use crate::object::{task, thread, Task, Thread};
 use crate::sys::{exregs, lthreads, tasks};
 use crate::{base::Ref, percpu::preempt, sched};
@@ -22,7 +22,7 @@ const INSTRUCTION: u64 = 2;
 pub fn enter(caller: Ref<Thread>) {
     crate::debugger::trace::call(caller);
     let asked = caller.frame().orig_ax.get();
-    if caller.has(thread::ALIEN | thread::DISPATCHED) {
+    if caller.has(Flags::ALIEN | Flags::DISPATCHED) {
         // If an unmap was preempted before its calls became messages, the handler gets that call,
         // and no later unmap may use its progress.
         caller.found.set(0);
@@ -189,11 +189,11 @@ fn thread_schedule(caller: Ref<Thread>) -> Result<(), Stop> {
         return Err(Error::Denied.into());
     }
     frame.di.set(thread.priority.get() as u64);
-    frame.si.set(thread.state.get() as u64);
-    frame.dx.set(if thread.state.get() == State::Ready { ID_NIL } else { thread.partner.get().0 });
+    frame.si.set(thread.state() as u64);
+    frame.dx.set(if thread.state() == State::Ready { ID_NIL } else { thread.partner.get().0 });
     frame.r8.set(arch::clock::ticks_to_ns(arch::switch::consumed(thread)));
     frame.r9.set(thread.slice.get());
-    frame.r10.set(if thread.has(MIGRATING) { thread.target.get() } else { thread.cpu.get() } as u64);
+    frame.r10.set(if thread.has(Flags::MIGRATING) { thread.target.get() } else { thread.cpu.get() } as u64);
     frame.r12.set(thread.preempter.get().0);
     if sets_priority {
         sched::set_priority(thread, priority as u8);
@@ -214,19 +214,15 @@ fn thread_schedule(caller: Ref<Thread>) -> Result<(), Stop> {
 fn task_new(caller: Ref<Thread>) -> Result<(), Stop> {
     match task_operation(caller) {
         // The caller was deleted with its task: it has no frame for a result.
-        Ok(None) => Ok(()),
-        Ok(Some(id)) => {
-            caller.frame().di.set(id.0);
-            end(caller, Ok(()))
-        }
-        Err(stop) => end(caller, Err(stop)),
+        Ok(false) => Ok(()),
+        result => end(caller, result.map(|_| ())),
     }
 }
 
 /// Executes task_new. Deletes the task that has the number, if there is one, with all tasks inside
-/// its clan; this is preemptible. Then creates a task, or hands over the numbers. Returns `None`
+/// its clan; this is preemptible. Then creates a task, or hands over the numbers. Returns false
 /// if the caller was deleted too. Errors: Invalid, Denied, NoPartner, or no memory.
-fn task_operation(caller: Ref<Thread>) -> Result<Option<Id>, Stop> {
+fn task_operation(caller: Ref<Thread>) -> Result<bool, Stop> {
     const FLAGS: u64 = TASK_MCP_MASK | TASK_INACTIVE | TASK_NO_LTHREAD | 0xff << TASK_RANGE_SHIFT;
     let frame = caller.frame();
     let (id, control) = (Id(frame.di.get()), frame.si.get());
@@ -239,9 +235,11 @@ fn task_operation(caller: Ref<Thread>) -> Result<Option<Id>, Stop> {
             return Err(Error::Denied.into());
         }
         // Its lthreads first: on other CPUs they could map faster than this unmaps.
-        if tasks::delete_lthreads(old) {
-            tasks::delete(old);
-            return Ok(None);
+        // SAFETY: the caller is used no more if it was among them.
+        if unsafe { tasks::delete_lthreads(old) } {
+            // SAFETY: nothing after this looks at the task.
+            unsafe { tasks::delete(old) };
+            return Ok(false);
         }
         // Innermost tasks first, one after the other, each emptied before it is deleted:
         // `tasks::delete` is not preemptible, and must have little to do.
@@ -249,7 +247,8 @@ fn task_operation(caller: Ref<Thread>) -> Result<Option<Id>, Stop> {
         loop {
             io::clear(inner)?;
             space::clear(inner)?;
-            tasks::delete(inner);
+            // SAFETY: from here on it is only compared.
+            unsafe { tasks::delete(inner) };
             if inner == old {
                 break;
             }
@@ -264,9 +263,11 @@ fn task_operation(caller: Ref<Thread>) -> Result<Option<Id>, Stop> {
     if control & TASK_INACTIVE != 0 {
         let taker = controlled_task(caller, Id(frame.dx.get()))?;
         task::hand_over(caller.task, number, 1 << log2, taker)?;
-        return Ok(Some(Id::thread(0, number, LTHREAD_TASK as u16, 0)));
+        frame.di.set(Id::thread(0, number, LTHREAD_TASK as u16, 0).0);
+    } else {
+        frame.di.set(create(caller, number, control)?.0);
     }
-    create(caller, number, control).map(Some)
+    Ok(true)
 }
 
 /// Creates a task and, unless TASK_NO_LTHREAD is set, its first lthread, which is ready.
@@ -281,7 +282,8 @@ fn create(caller: Ref<Thread>, number: u32, control: u64) -> Result<Id, Stop> {
     }
     let first =
         thread::Plan { lthread: 0, frame: None, priority: caller.priority.get().min(mcp), pager: Id(frame.r9.get()) };
-    let thread = lthreads::create(task, &first).inspect_err(|_| tasks::delete(task))?;
+    // SAFETY: nobody has got it.
+    let thread = lthreads::create(task, &first).inspect_err(|_| unsafe { tasks::delete(task) })?;
     let start = thread.frame();
     start.ip.set(frame.dx.get());
     start.sp.set(frame.r8.get());

@@ -26,11 +26,14 @@ pub fn create(plan: &Plan) -> Result<Ref<Task>, Error> {
 fn build(plan: &Plan, entry: &Entry, account: Ref<Account>, nesting: u8) -> Result<Ref<Task>, Error> {
     let root_table = space::new_root(account)?;
     let task = Task::new(plan, entry.version.get() + 1, nesting, account, root_table);
-    let task = POOL.make(account, Kind::Task, task).inspect_err(|_| POOL.free_page(root_table, Kind::Table))?;
+    let task = POOL.make(account, Kind::Task, task);
+    // SAFETY: nobody has seen it.
+    let task = task.inspect_err(|_| unsafe { POOL.free_page(root_table, Kind::Table) })?;
     POOL.page(root_table).task.set(Some(task));
     if task.area != 0 {
         space::map_object(task, task.area + AREA_KIP, kip::info_physical(), false)
-            .inspect_err(|_| free_memory(task))?;
+            // SAFETY: nobody has seen it.
+            .inspect_err(|_| unsafe { free_memory(task) })?;
     }
     if let Some(chief) = plan.chief {
         chief.clan.push_back(task);
@@ -45,7 +48,7 @@ fn open_account(payer: Ref<Account>, quota: u64) -> Result<Ref<Account>, Error> 
     }
     let account = POOL.make(payer, Kind::Part, Account::new())?;
     // SAFETY: nobody has it yet.
-    payer.pass(quota, &account).inspect_err(|_| unsafe { POOL.give(account.as_ptr().cast(), Kind::Part) })?;
+    payer.pass(quota, &account).inspect_err(|_| unsafe { POOL.delete(account, Kind::Part) })?;
     Ok(account)
 }
 
@@ -57,27 +60,33 @@ fn close_account(account: Ref<Account>, chief: Option<Ref<Task>>) {
         // Nothing of it is in use, so all of it passes.
         let _ = account.pass(account.limit.get(), &payer);
         // SAFETY: the last task that used it is gone.
-        unsafe { POOL.give(account.as_ptr().cast(), Kind::Part) };
+        unsafe { POOL.delete(account, Kind::Part) };
     }
 }
 
 /// Deletes all lthreads of a task and its clan. Returns whether the current one was among them.
-pub fn delete_lthreads(top: Ref<Task>) -> bool {
-    let (mut own, mut next) = (false, Some(top));
-    while let Some(task) = next {
+///
+/// # Safety
+/// The caller uses none of their `Ref`s any more.
+pub unsafe fn delete_lthreads(top: Ref<Task>) -> bool {
+    let mut own = false;
+    for task in with_clan(top) {
         let mut number = 0;
         while let Some(thread) = task.next_lthread(number) {
             number = thread.id.lthread();
-            own |= lthreads::delete(thread);
+            // SAFETY: the caller's contract; this loop finds the next one by its number.
+            own |= unsafe { lthreads::delete(thread) };
             preempt::poll();
         }
-        next = task.clan.first().or_else(|| behind(task, Some(top)));
     }
     own
 }
 
 /// Deletes a task and its clan, which have no lthreads any more.
-pub fn delete(top: Ref<Task>) {
+///
+/// # Safety
+/// The caller uses none of their `Ref`s any more.
+pub unsafe fn delete(top: Ref<Task>) {
     loop {
         // Clans go from the inside out, without recursion.
         let task = innermost(top);
@@ -92,7 +101,8 @@ pub fn delete(top: Ref<Task>) {
         kernel_object::task_deleted(task);
         preempt::poll();
         let (account, chief) = (task.account, task.chief);
-        free_memory(task);
+        // SAFETY: it has left the table and the list of its clan; the caller's contract.
+        unsafe { free_memory(task) };
         close_account(account, chief);
         if task == top {
             return;
@@ -101,19 +111,21 @@ pub fn delete(top: Ref<Task>) {
 }
 
 /// Gives back all memory of a task that has no lthreads and no clan.
-fn free_memory(task: Ref<Task>) {
+///
+/// # Safety
+/// No table, list or field leads to it any more.
+unsafe fn free_memory(task: Ref<Task>) {
     io::drop_space(task);
     space::free_all(task);
     preempt::poll();
-    if task.directory.get() != 0 {
-        for index in 0..DIRECTORY_PAGES {
-            let page = POOL.word(task.directory.get(), index).get();
-            if page != 0 {
-                POOL.free_page(page as u32, Kind::Part);
-            }
+    let directory = task.directory.get();
+    if directory != 0 {
+        let pages = (0..DIRECTORY_PAGES).map(|index| POOL.word(directory, index).get() as u32);
+        for page in pages.chain([directory]).filter(|page| *page != 0) {
+            // SAFETY: the task goes, and no lthread has a slot in it.
+            unsafe { POOL.free_page(page, Kind::Part) };
         }
-        POOL.free_page(task.directory.get(), Kind::Part);
     }
     // SAFETY: nothing refers to it any more: table, clan list, lthreads and page tables are gone.
-    unsafe { POOL.give(task.as_ptr().cast(), Kind::Task) };
+    unsafe { POOL.delete(task, Kind::Task) };
 }

@@ -1,14 +1,23 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""`./keel gdb`: gdb on a running guest, with the symbols of its programs."""
+"""`./keel gdb`: gdb on a running guest, with the symbols of its programs.
 
+The Linux that boots has function names only. `./keel gdb linux` makes a second build with source lines and types
+(linux.build_for_gdb), and uses it if its code is the running kernel's to the byte.
+"""
+
+import filecmp
 from collections.abc import Mapping
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import NoReturn
 
-from .. import packages, process, slot
+from .. import linux, packages, process, slot
 from ..config import Settings
 from ..errors import KeelError
 from ..progress import say
+
+# The sections with Linux's code.
+CODE = (".text", ".init.text")
 
 
 def debug(settings: Settings, view: str | None) -> NoReturn:
@@ -21,14 +30,46 @@ def debug(settings: Settings, view: str | None) -> NoReturn:
     views = newest.symbols()
     if views and view and view not in views:
         raise KeelError(f"the guest that runs, {newest.name}, has no {view} with symbols", f"./keel gdb {' '.join(views)}")
+    views = with_source_lines(settings, views, wanted=view == slot.LINUX)
     say(f"gdb on the guest {newest.name}; hbreak sets a breakpoint in what is not loaded yet")
     process.become(arguments(newest, view, views))
 
 
+def with_source_lines(settings: Settings, views: Mapping[str, Path], wanted: bool) -> dict[str, Path]:
+    """The views, with the build for gdb in place of the Linux that boots, if there is one or it is wanted, and it fits."""
+    booted = views.get(slot.LINUX)
+    target = {settings.linux_server: linux.SERVER, settings.native_symbols: linux.NATIVE}.get(booted) if booted else None
+    if not booted or not target:
+        return dict(views)
+    built = linux.image_for_gdb(settings, linux.gdb_target(target))
+    if wanted:
+        if not built.exists():
+            say("source lines of Linux need a build of their own, once: some ten minutes and a gigabyte")
+        linux.build_for_gdb(settings, target)
+    if not built.exists():
+        say("Linux has function names only; ./keel gdb linux makes a build with source lines")
+        return dict(views)
+    if not has_same_code(booted, built):
+        say(f"{built} has other code than the Linux that boots: without source lines")
+        return dict(views)
+    return {**views, slot.LINUX: built}
+
+
+def has_same_code(one: Path, other: Path) -> bool:
+    """Whether two images of Linux have the same machine code."""
+    with TemporaryDirectory() as aside:
+        codes = Path(aside) / "one", Path(aside) / "other"
+        for image, code in zip((one, other), codes, strict=True):
+            sections = [f"--only-section={name}" for name in CODE]
+            process.output(["objcopy", "-O", "binary", *sections, str(image), str(code)])
+        return filecmp.cmp(codes[0], codes[1], shallow=False)
+
+
 def arguments(guest: slot.Slot, view: str | None, views: Mapping[str, Path]) -> list[str]:
-    """The gdb command: the view's symbols first, the other's beside them."""
+    """The gdb command: the view's symbols first, the other's beside them. Linux's scripts lie beside its build for gdb."""
     symbols = [str(path) for name, path in sorted(views.items(), key=lambda item: item[0] != view)]
-    argv = ["gdb", "-q", *symbols[:1]]
+    trusted = [f"add-auto-load-safe-path {path.parent}" for name, path in views.items() if name == slot.LINUX]
+    argv = ["gdb", "-q", *(word for command in trusted for word in ("-iex", command)), *symbols[:1]]
     for other in symbols[1:]:
         # gdb would ask whether it may.
         argv += ["-ex", "set confirm off", "-ex", f"add-symbol-file {other}", "-ex", "set confirm on"]

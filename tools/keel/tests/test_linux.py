@@ -78,16 +78,17 @@ def test_the_server_source_follows_the_repository(pristine: Path, settings: Sett
 
 
 def test_objects_are_copied_with_their_times_and_commands_of_the_new_place(tmp_path: Path) -> None:
-    built, out = tmp_path / "native", tmp_path / "other"
+    built, out, pristine, source = (tmp_path / name for name in ("native", "other", "pristine", "other-src"))
     (built / "mm").mkdir(parents=True)
     (built / BUILD_STAMP).write_text("whole")
     (built / "mm" / "slab.o").write_bytes(b"\0code")
-    (built / "mm" / ".slab.o.cmd").write_text("gcc -I/tree/include -o /tree/../x ; cd " + str(built))
+    command = "gcc -I{source}/include -fmacro-prefix-map=../{source.name}/= -o {source}/../x ; cd {out}"
+    (built / "mm" / ".slab.o.cmd").write_text(command.format(source=pristine, out=built))
     for path in built.rglob("*"):
         os.utime(path, (1000, 1000))
     (tmp_path / "other.new").mkdir()  # left by one that was interrupted
-    copy_objects(built, out, (Path("/tree"), Path("/other/tree")), tmp_path / "log")
+    copy_objects(built, out, (pristine, source), tmp_path / "log")
     assert (out / "mm" / "slab.o").read_bytes() == b"\0code"
-    assert (out / "mm" / ".slab.o.cmd").read_text() == f"gcc -I/other/tree/include -o /other/tree/../x ; cd {out}"
+    assert (out / "mm" / ".slab.o.cmd").read_text() == command.format(source=source, out=out)
     assert {path.stat().st_mtime for path in out.rglob("*.*") if path.is_file()} == {1000}
     assert not (out / BUILD_STAMP).exists() and not (tmp_path / "other.new").exists()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The rooms of the µ-kernel's sources: a room imports from those before it in the order, and the exceptions have a reason."""
+"""The rooms of the µ-kernel's sources, and the parts of the guest's init: each imports from those before it in an order."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -128,3 +128,14 @@ def test_paths_of_a_nested_import() -> None:
     text = "use crate::{a::{self, b::C}, d}; // use crate::e;\nfn f() { crate::g::h::I; }"
     assert imported(text) == {"a::self", "a::b::C", "d", "g::h::I"}
     assert imported("use super::{a, b::C};\nuse super::d;", ("x", "y")) == {"x::a", "x::b::C", "x::d"}
+
+
+def test_the_parts_of_the_guest_s_init_import_one_way() -> None:
+    folder = REPOSITORY / "guest" / "init"
+    listed = re.search(r"^PARTS := (.*)$", (folder / "Makefile").read_text(), re.MULTILINE)
+    assert listed
+    order = [*listed[1].split(), "init"]
+    files = [*folder.glob("*.c"), *folder.glob("*.h")]
+    assert {file.stem for file in files} == set(order)
+    found = {(file.stem, name) for file in files for name in re.findall(r'^#include "(\w+)\.h"$', file.read_text(), re.MULTILINE)}
+    assert [edge for edge in found if order.index(edge[0]) < order.index(edge[1])] == []

@@ -11,7 +11,10 @@ from keel.suites import (
     KERNEL_PARTS,
     MACHINE_PARTS,
     PARTS,
+    REST,
+    SUITES,
     Count,
+    chosen,
     count_of,
     judge_kernel,
     left_behind,
@@ -67,7 +70,7 @@ def test_every_machine_can_be_tested_alone() -> None:
     assert KERNEL_PARTS.keys() == {*(f"kernel-{tested.name}" for tested in daily), *parts}
     long = {f"kernel-{tested.name}" for tested in (machine.HOSTILE_LONG, *machine.SERVER_LONG)}
     others = {"machines", *MACHINE_PARTS, *DAILY_MACHINE_PARTS}
-    assert PARTS.keys() - KERNEL_PARTS.keys() == {*long, *others, "linux-debian", "linux-endurance", "ukl-options"}
+    assert PARTS.keys() - KERNEL_PARTS.keys() == {*long, *others, "linux-debian", "linux-endurance", "linux-gdb", "ukl-options"}
 
 
 @pytest.mark.parametrize(
@@ -99,3 +102,9 @@ def test_kernel_memory_without_a_server_must_be_the_same_each_time() -> None:
 
 def test_what_a_task_prints_does_nothing_to_the_terminal() -> None:
     assert shown(b"ok ids\r\n\x1b[2J\x00\x9b\xff done\n") == "ok ids\n?[2J??? done\n"
+
+
+def test_all_is_every_day_and_the_rest() -> None:
+    assert chosen([]) == [*SUITES]
+    assert chosen(["all"]) == [*SUITES, *REST] and len(set(chosen(["all"]))) == len(SUITES) + len(REST)
+    assert chosen(["unit", "kernel-qemu-1"]) == ["unit", "kernel-qemu-1"]

@@ -41,19 +41,14 @@ pub struct Madt {
     pub io_apics: List<IoApic, IO_APICS>,
     /// Ids of the local APICs of the processors that can be used.
     pub processors: List<u32, { cpu::MAX }>,
-    isa: [Override; ISA_IRQS],
+    /// The lines that are; any other has the pin of its number, edge triggered, active high.
+    isa: [Option<Override>; ISA_IRQS],
 }
 
 impl Madt {
     /// A PC without a table.
     pub const fn none() -> Madt {
-        let mut isa = [Override { pin: 0, level: false, low: false }; ISA_IRQS];
-        let mut line = 0;
-        while line < ISA_IRQS {
-            isa[line].pin = line as u8;
-            line += 1;
-        }
-        Madt { io_apics: List::empty(IO_APIC_DEFAULT), processors: List::empty(0), isa }
+        Madt { io_apics: List::empty(IO_APIC_DEFAULT), processors: List::empty(0), isa: [None; ISA_IRQS] }
     }
 
     /// A processor; those beyond the most that are used are left out, and one that is named twice
@@ -74,18 +69,17 @@ impl Madt {
 
     /// The pin of a line, counted through all I/O APICs.
     pub fn pin(&self, line: u32) -> u32 {
-        self.isa.get(line as usize).map_or(line, |isa| isa.pin as u32)
+        self.isa.get(line as usize).copied().flatten().map_or(line, |isa| isa.pin as u32)
     }
 
     /// Whether a line has its pin for itself: an ISA line that was moved takes the pin of another.
     pub fn owns_pin(&self, line: u32) -> bool {
-        let moved = |(number, isa): (usize, &Override)| number as u32 != isa.pin as u32 && isa.pin as u32 == line;
-        self.pin(line) != line || !self.isa.iter().enumerate().any(moved)
+        self.pin(line) != line || !(0..ISA_IRQS as u32).any(|other| other != line && self.pin(other) == line)
     }
 
     /// Whether a line is level triggered, and active low.
     pub fn mode(&self, line: u32) -> (bool, bool) {
-        self.isa.get(line as usize).map_or((true, true), |isa| (isa.level, isa.low))
+        self.isa.get(line as usize).map_or((true, true), |isa| isa.map_or((false, false), |isa| (isa.level, isa.low)))
     }
 }
 
@@ -135,7 +129,7 @@ fn parse_madt(table: &[u8]) -> Option<Madt> {
     const ENABLED: u64 = 1;
     /// Ids that mean all processors.
     const ALL: u8 = u8::MAX;
-    const X2_ALL: u32 = u32::MAX;
+    const X2_ALL: u64 = u32::MAX as u64;
     const IO_APIC: u8 = 1;
     const OVERRIDE: u8 = 2;
     let mut madt = Madt::none();
@@ -147,11 +141,8 @@ fn parse_madt(table: &[u8]) -> Option<Madt> {
             LOCAL_APIC if length >= 8 && number(entry, 4, 4)? & ENABLED != 0 && entry[3] != ALL => {
                 madt.add_processor(entry[3] as u32);
             }
-            LOCAL_X2APIC if length >= 16 && number(entry, 8, 4)? & ENABLED != 0 => {
-                let id = number(entry, 4, 4)? as u32;
-                if id != X2_ALL {
-                    madt.add_processor(id);
-                }
+            LOCAL_X2APIC if length >= 16 && number(entry, 8, 4)? & ENABLED != 0 && number(entry, 4, 4)? != X2_ALL => {
+                madt.add_processor(number(entry, 4, 4)? as u32);
             }
             IO_APIC if length >= 12 => {
                 let new = IoApic { address: number(entry, 4, 4)?, base: number(entry, 8, 4)? as u32 };
@@ -161,7 +152,7 @@ fn parse_madt(table: &[u8]) -> Option<Madt> {
             OVERRIDE if length >= 10 && (entry[3] as usize) < ISA_IRQS => {
                 let pin = number(entry, 4, 4)?.min(u8::MAX as u64) as u8;
                 let (level, low) = (entry[8] >> 2 & 3 == 3, entry[8] & 3 == 3);
-                madt.isa[entry[3] as usize] = Override { pin, level, low };
+                madt.isa[entry[3] as usize] = Some(Override { pin, level, low });
             }
             _ => {}
         }
@@ -188,9 +179,7 @@ fn parse_pm_timer(table: &[u8]) -> Option<u16> {
     const ADDRESS: usize = 208;
     /// No such hardware.
     const REDUCED: u64 = 1 << 20;
-    if number(table, FLAGS, 4)? & REDUCED != 0 {
-        return None;
-    }
+    number(table, FLAGS, 4).filter(|flags| flags & REDUCED == 0)?;
     // The long address comes first where the table has it (ACPI 6.4, 5.2.9, X_PM_TMR_BLK).
     let port = match number(table, ADDRESS + GENERIC_ADDRESS, 8) {
         None | Some(0) => number(table, PORT, 4)?,

@@ -9,24 +9,21 @@ use core::cell::Cell;
 const SHIFT: u64 = 24;
 pub const NS_PER_S: u64 = 1_000_000_000;
 
-struct Clock {
-    base: Cell<u64>,
-    hz: Cell<u64>,
-    mult: Cell<u64>,
-}
-
-static CLOCK: Global<Clock> = Global::new(Clock { base: Cell::new(0), hz: Cell::new(0), mult: Cell::new(0) });
+/// What the TSC was when kernel time began, its frequency, and the multiplier.
+static BASE: Global<Cell<u64>> = Global::new(Cell::new(0));
+static HZ: Global<Cell<u64>> = Global::new(Cell::new(0));
+static MULT: Global<Cell<u64>> = Global::new(Cell::new(0));
 
 /// Begins kernel time now.
 pub fn init(hz: u64) {
-    CLOCK.hz.set(hz);
-    CLOCK.mult.set((NS_PER_S << SHIFT) / hz);
-    CLOCK.base.set(rdtsc());
+    HZ.set(hz);
+    MULT.set((NS_PER_S << SHIFT) / hz);
+    BASE.set(rdtsc());
 }
 
 /// Kernel time in ns.
 pub fn now() -> u64 {
-    ticks_to_ns(rdtsc() - CLOCK.base.get())
+    ticks_to_ns(rdtsc() - BASE.get())
 }
 
 /// Waits that many ns.
@@ -39,10 +36,10 @@ pub fn wait(ns: u64) {
 
 /// Converts TSC ticks to ns.
 pub fn ticks_to_ns(ticks: u64) -> u64 {
-    ((ticks as u128 * CLOCK.mult.get() as u128) >> SHIFT) as u64
+    ((ticks as u128 * MULT.get() as u128) >> SHIFT) as u64
 }
 
 /// Frequency, base, multiplier and shift, for the KIP.
 pub fn parameters() -> (u64, u64, u64, u64) {
-    (CLOCK.hz.get(), CLOCK.base.get(), CLOCK.mult.get(), SHIFT)
+    (HZ.get(), BASE.get(), MULT.get(), SHIFT)
 }

@@ -4,7 +4,7 @@
 use super::lookup::LookupCache;
 use super::regs::{wrmsr, MSR_GS_BASE};
 use super::tables::{Stack, Tables};
-use crate::object::thread::{state_word, Due, State, ALIEN};
+use crate::object::thread::{state_word, Due, Flags, State};
 use crate::percpu::deadlines::{Deadline, Deadlines};
 use crate::percpu::runqueue::{RunQueue, NOBODY};
 use crate::percpu::{lock, lock::Lock, pcid::Pcids};
@@ -56,11 +56,11 @@ object! {
         pub tables: Tables = Tables::new(),
         /// `Thread::state_word` of a thread of this processor that can take the processor over at
         /// once: it waits for anybody,
-        pub open_wait: u64 = state_word(State::Receiving, true, index, 0),
+        pub open_wait: u64 = state_word(State::Receiving, true, index, Flags::NONE),
         /// for one thread,
-        pub closed_wait: u64 = state_word(State::Receiving, false, index, 0),
+        pub closed_wait: u64 = state_word(State::Receiving, false, index, Flags::NONE),
         /// for its handler's answer, as an alien thread.
-        pub fault_wait: u64 = state_word(State::Faulted, false, index, ALIEN),
+        pub fault_wait: u64 = state_word(State::Faulted, false, index, Flags::ALIEN),
         /// The lowest priority with which that can be: nobody ready has one as high, and no time
         /// slice is to start or end.
         pub preemption_threshold: Cell<u32> = Cell::new(NOBODY),

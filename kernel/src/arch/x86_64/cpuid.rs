@@ -58,11 +58,7 @@ fn leaf(number: u32) -> [u32; 4] {
     // SAFETY: every 64-bit processor has CPUID.
     // The first leaf of a group of at most 256 tells the last one.
     let (last, leaf) = unsafe { (__cpuid(number & !0xff).eax, __cpuid_count(number, 0)) };
-    if number <= last {
-        [leaf.eax, leaf.ebx, leaf.ecx, leaf.edx]
-    } else {
-        [0; 4]
-    }
+    [leaf.eax, leaf.ebx, leaf.ecx, leaf.edx].map(|register| if number <= last { register } else { 0 })
 }
 
 /// Looks, once for all processors.

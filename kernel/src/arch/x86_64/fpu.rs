@@ -8,7 +8,7 @@ use super::cpuid::{self, Feature};
 use super::regs::*;
 use super::tables;
 use crate::base::{Global, Ref};
-use crate::object::thread::{DEBUG_TLS, FPU};
+use crate::object::thread::Flags;
 use crate::object::{Kind, Thread, POOL};
 use crate::percpu::lock;
 use core::{arch::asm, cell::Cell};
@@ -51,12 +51,9 @@ object! {
     }
 }
 
-struct Parameters {
-    mask: Cell<u64>,
-    size: Cell<usize>,
-}
-
-static PARAMETERS: Global<Parameters> = Global::new(Parameters { mask: Cell::new(3), size: Cell::new(MIN_SIZE) });
+/// Components of a state, and its bytes.
+static MASK: Global<Cell<u64>> = Global::new(Cell::new(3));
+static SIZE: Global<Cell<usize>> = Global::new(Cell::new(MIN_SIZE));
 
 /// Chooses the components that are used; on each processor. Panics where the processor does not do
 /// what CPUID says of it: a state that is larger than its place would overwrite another's.
@@ -71,13 +68,14 @@ pub fn init(cpu: &Cpu) {
         };
         assert!(on == mask, "the FPU has components {on:#x} on after {mask:#x} were switched on");
         let told = cpuid::xsave_size();
-        let Some(size) = area(mask, told, cpuid::xsave_component(AVX)) else {
-            panic!("CPUID says that an FPU state takes {told} bytes");
-        };
-        let is_first = cpu.index == 0;
-        assert!(is_first || (mask, size) == (self::mask(), self::size()), "the processors' FPUs are not the same");
-        PARAMETERS.mask.set(mask);
-        PARAMETERS.size.set(size);
+        let size = area(mask, told, cpuid::xsave_component(AVX));
+        let size = size.unwrap_or_else(|| panic!("CPUID says that an FPU state takes {told} bytes"));
+        assert!(
+            cpu.index == 0 || (mask, size) == (self::mask(), self::size()),
+            "the processors' FPUs are not the same"
+        );
+        MASK.set(mask);
+        SIZE.set(size);
     }
 }
 
@@ -102,12 +100,12 @@ fn area(mask: u64, told: usize, [offset, size]: [usize; 2]) -> Option<usize> {
 
 /// Bytes of a state.
 pub fn size() -> usize {
-    PARAMETERS.size.get()
+    SIZE.get()
 }
 
 /// Components of a state.
 pub fn mask() -> u64 {
-    PARAMETERS.mask.get()
+    MASK.get()
 }
 
 impl State {
@@ -208,7 +206,7 @@ fn state_of(thread: Ref<Thread>) -> Result<Ref<State>, Error> {
     let state = unsafe { Ref::new(memory) };
     state.reset();
     thread.fpu.set(Some(state));
-    thread.set(FPU);
+    thread.set(Flags::FPU);
     Ok(state)
 }
 
@@ -306,10 +304,10 @@ pub fn drop_states(thread: Ref<Thread>) {
     // SAFETY: `sched::forget` and the thread's end leave no other reference.
     unsafe {
         if let Some(state) = thread.fpu.take() {
-            POOL.give(state.as_ptr().cast(), Kind::Fpu);
+            POOL.delete(state, Kind::Fpu);
         }
         if let Some(extra) = thread.extra.take() {
-            POOL.give(extra.as_ptr().cast(), Kind::Fpu);
+            POOL.delete(extra, Kind::Fpu);
         }
     }
 }
@@ -321,7 +319,7 @@ pub fn debug_tls_of(thread: Ref<Thread>) -> Result<Ref<DebugTls>, Error> {
     }
     let extra = POOL.make(thread.task.account, Kind::Fpu, DebugTls::new())?;
     thread.extra.set(Some(extra));
-    thread.set(DEBUG_TLS);
+    thread.set(Flags::DEBUG_TLS);
     Ok(extra)
 }
 

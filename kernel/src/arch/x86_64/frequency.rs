@@ -3,6 +3,8 @@
 //! several answers counts. Arithmetic alone, for the tests on the host; `reference.rs` reads the
 //! hardware.
 
+use super::clock::NS_PER_S;
+
 /// Measurements at most, because an emulator may be held up in any of them; one is good where this
 /// part of it is unknown.
 const MEASUREMENTS: usize = 50;
@@ -30,10 +32,10 @@ pub struct Answer {
 }
 
 /// The answer that most of them agree with; of several such ones the first.
-pub fn choose(answers: &[Answer]) -> Option<Answer> {
-    let support = |answer: &Answer| answers.iter().filter(|other| agree(answer.hz, other.hz)).count();
+pub fn choose(answers: impl DoubleEndedIterator<Item = Answer> + Clone) -> Option<Answer> {
+    let support = |answer: &Answer| answers.clone().filter(|other| agree(answer.hz, other.hz)).count();
     // `max_by_key` takes the last one.
-    answers.iter().copied().rev().max_by_key(support)
+    answers.clone().rev().max_by_key(support)
 }
 
 /// Whether two frequencies are the same for all that one can tell.
@@ -59,8 +61,7 @@ pub fn of_khz(khz: u32) -> Option<u64> {
 
 /// From KVM's clock: ns = (ticks << shift) * multiplier >> 32.
 pub fn of_kvm_clock(multiplier: u32, shift: i8) -> Option<u64> {
-    const NS_PER_S: u128 = 1_000_000_000;
-    let hz = (NS_PER_S << 32).checked_div(multiplier as u128)?;
+    let hz = ((NS_PER_S as u128) << 32).checked_div(multiplier as u128)?;
     let distance = shift.unsigned_abs() as u32;
     match distance {
         0..32 if shift < 0 => plausible(hz << distance),

@@ -226,14 +226,12 @@ fn fixed_image() -> core::ops::Range<u64> {
 
 /// Entry of the kernel's own map, at its link address, for a physical page.
 fn image_entry(page: u64) -> u64 {
-    if (image_physical(&raw const _text)..image_physical(&raw const _constants)).contains(&page) {
-        page | CONSTANT & !NO_EXECUTE
-    } else if fixed_image().contains(&page) {
-        page | CONSTANT
-    } else if (fixed_image().end..&raw const _bss_end as u64).contains(&page) {
-        page | CONSTANT | WRITE
-    } else {
-        0
+    let fixed = fixed_image();
+    match page {
+        _ if (fixed.start..image_physical(&raw const _constants)).contains(&page) => page | CONSTANT & !NO_EXECUTE,
+        _ if fixed.contains(&page) => page | CONSTANT,
+        _ if (fixed.end..&raw const _bss_end as u64).contains(&page) => page | CONSTANT | WRITE,
+        _ => 0,
     }
 }
 

@@ -7,8 +7,7 @@ use super::frequency::{self, choose, measure_tsc, Answer, Reference};
 use super::regs::*;
 use super::{acpi, direct, paging};
 use crate::{arch::print::log, base::facts::Memory};
-use core::cell::UnsafeCell;
-use keel_abi::list::List;
+use keel_abi::word::Word;
 
 /// Frequency of the PIT in Hz (Intel 8254).
 const PIT_HZ: u64 = 1_193_182;
@@ -29,52 +28,23 @@ pub fn find_tsc(rsdp: u64, ram: &Memory) -> Answer {
         ("the HPET", hpet(rsdp, ram)),
         ("ACPI's PM timer", pm_timer(rsdp)),
     ];
-    let mut answers: List<Answer, 6> = List::empty(Answer { source: "", hz: 0 });
-    for (source, hz) in found {
-        if let Some(hz) = hz {
-            answers.push(Answer { source, hz }).expect("there is room for each");
-        }
-    }
-    let Some(chosen) = choose(&answers) else {
-        panic!(
-            "no clock: neither CPUID nor a hypervisor tells the TSC's frequency, and no PIT, HPET or PM timer counts"
-        );
-    };
-    for Answer { source, hz } in answers.iter().filter(|answer| !frequency::agree(answer.hz, chosen.hz)) {
+    let answers = found.into_iter().filter_map(|(source, hz)| Some(Answer { source, hz: hz? }));
+    let chosen = choose(answers.clone()).expect(
+        "no clock: neither CPUID nor a hypervisor tells the TSC's frequency, and no PIT, HPET or PM timer counts",
+    );
+    for Answer { source, hz } in answers.filter(|answer| !frequency::agree(answer.hz, chosen.hz)) {
         log!("the TSC has {hz} Hz by {source}, {} Hz by {}, which is believed", chosen.hz, chosen.source);
     }
     chosen
 }
 
-/// KVM's clock of a processor (Linux, Documentation/virt/kvm/x86/msr.rst).
+/// KVM's clock of a processor (Linux, Documentation/virt/kvm/x86/msr.rst). Of its words the last
+/// one is used: the multiplier in bits 31:0, the shift in bits 39:32.
 #[repr(C, align(32))]
-struct KvmClock {
-    version: u32,
-    pad: u32,
-    timestamp: u64,
-    system_time: u64,
-    multiplier: u32,
-    shift: i8,
-    flags: u8,
-    rest: [u8; 2],
-}
+struct KvmClock([Word; 4]);
 
 /// Memory that KVM writes to.
-struct Shared(UnsafeCell<KvmClock>);
-
-// SAFETY: the boot processor alone uses it, before the others start.
-unsafe impl Sync for Shared {}
-
-static KVM_CLOCK: Shared = Shared(UnsafeCell::new(KvmClock {
-    version: 0,
-    pad: 0,
-    timestamp: 0,
-    system_time: 0,
-    multiplier: 0,
-    shift: 0,
-    flags: 0,
-    rest: [0; 2],
-}));
+static KVM_CLOCK: KvmClock = KvmClock([const { Word::new(0) }; 4]);
 
 /// Switches KVM's clock on for a moment: it fills the structure in before the next instruction.
 fn kvm_clock() -> Option<u64> {
@@ -85,13 +55,13 @@ fn kvm_clock() -> Option<u64> {
         return None;
     }
     // SAFETY: KVM has the register, and writes to the structure alone while it is on.
-    let clock = unsafe {
-        wrmsr(MSR_SYSTEM_TIME_NEW, paging::image_physical(KVM_CLOCK.0.get()) | ON);
-        let clock = KVM_CLOCK.0.get().read_volatile();
+    let word = unsafe {
+        wrmsr(MSR_SYSTEM_TIME_NEW, paging::image_physical(&KVM_CLOCK) | ON);
+        let word = KVM_CLOCK.0[3].get();
         wrmsr(MSR_SYSTEM_TIME_NEW, 0);
-        clock
+        word
     };
-    frequency::of_kvm_clock(clock.multiplier, clock.shift)
+    frequency::of_kvm_clock(word as u32, (word >> 32) as i8)
 }
 
 /// Measures with channel 0 of the PIT, which counts down once. Its output is read back, which needs

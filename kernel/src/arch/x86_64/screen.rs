@@ -53,7 +53,8 @@ struct Screen {
 
 /// What is shown.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Shown {
+pub enum Shown {
+    /// What was there before.
     Nothing,
     /// The console; after the last line the first one is written over.
     Console,
@@ -78,9 +79,8 @@ pub fn init(framebuffer: &[u64; 4], has_text: bool) {
 
 /// The same for a framebuffer above 4 GB, when the kernel's tables can be extended.
 pub fn init_cross_clan(framebuffer: &[u64; 4]) {
-    if let Some((screen, _)) =
-        of(framebuffer).filter(|(_, range)| range.end > BOOT_MAPPED && paging::map_screen(*range))
-    {
+    let far = of(framebuffer).filter(|(_, range)| range.end > BOOT_MAPPED && paging::map_screen(*range));
+    if let Some((screen, _)) = far {
         SCREEN.set(Some(screen));
     }
 }
@@ -96,22 +96,12 @@ fn of(&[start, line, size, _]: &[u64; 4]) -> Option<(Screen, Range)> {
     is_sound.then_some((Screen { start, pitch, pixel, scale, columns, rows }, range))
 }
 
-/// Shows the console from now on.
-pub fn show() {
-    begin(Shown::Console);
-}
-
-/// Shows a panic in place of whatever is there. A second panic is shown below the first one.
-pub fn show_panic() {
-    if SHOWN.get() != Shown::Panic {
-        begin(Shown::Panic);
+/// Shows this from now on, in place of whatever is there; a second panic below the first one.
+pub fn show(shown: Shown) {
+    if SHOWN.replace(shown) != shown {
+        NEXT.set((0, 0));
+        SCREEN.get().iter().for_each(|screen| (0..screen.rows).for_each(|row| screen.clear(row)));
     }
-}
-
-fn begin(shown: Shown) {
-    SHOWN.set(shown);
-    NEXT.set((0, 0));
-    SCREEN.get().iter().for_each(|screen| (0..screen.rows).for_each(|row| screen.clear(row)));
 }
 
 /// Shows a letter of the console.

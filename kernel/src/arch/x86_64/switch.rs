@@ -4,11 +4,11 @@
 //! The caller holds the processor's own lock, and interrupts are off, except in
 //! `wait_for_interrupt` and `poll`.
 
-use super::cpu::{self, cpu, Cpu};
+use super::cpu::{self, Cpu};
 use super::cpuid::{self, Feature};
 use super::regs::*;
 use super::{fpu, paging, tables};
-use crate::object::{thread::ALIEN, Thread};
+use crate::object::{thread::Flags, Thread};
 use crate::{base::Ref, debugger};
 use core::arch::asm;
 use keel_abi::{fpage::SPACE_SHIFT, memory::SharedFrame};
@@ -37,9 +37,7 @@ unsafe extern "C" {
 /// Makes `thread` the one whose registers the processor leaves with. False if its frame's ip is no
 /// user address.
 pub fn load(cpu: &Cpu, thread: Ref<Thread>) -> bool {
-    if cpu.loaded.get() != Some(thread) {
-        change(cpu, thread);
-    }
+    charge(cpu, thread);
     let frame = thread.frame();
     let (ip, flags) = (frame.ip.get(), frame.flags.get() & FLAGS_USER | FLAGS_FIXED);
     let sp = frame.sp.get();
@@ -55,7 +53,7 @@ pub fn load(cpu: &Cpu, thread: Ref<Thread>) -> bool {
         cpu.exit_ip.set(ip);
         cpu.exit_cs.set(tables::USER_CS as u64);
         // A native thread's system call loses rcx and r11.
-        let lost = !thread.has(ALIEN) && frame.orig_ax.get() != NO_CALL;
+        let lost = !thread.has(Flags::ALIEN) && frame.orig_ax.get() != NO_CALL;
         let quick = lost || frame.cx.get() == ip && frame.r11.get() == flags;
         let quick = quick && flags & FLAGS_NEED_IRET == 0;
         cpu.exit_sysret.set(quick as u64);
@@ -66,8 +64,8 @@ pub fn load(cpu: &Cpu, thread: Ref<Thread>) -> bool {
 }
 
 /// From now on the processor's time is `thread`'s.
-pub fn charge(thread: Ref<Thread>) {
-    let cpu = cpu();
+#[inline]
+pub fn charge(cpu: &Cpu, thread: Ref<Thread>) {
     if cpu.loaded.get() != Some(thread) {
         change(cpu, thread);
     }

@@ -146,8 +146,7 @@ unsafe extern "C" {
     fn fatal_df();
     fn fatal_mc();
     fn vector_stubs();
-    #[link_name = "page_fault_entry"]
-    fn nopcid_page_fault_entry();
+    fn page_fault_entry();
     fn pcid_page_fault_entry();
 }
 
@@ -180,7 +179,8 @@ fn fill_idt(cpu: &Cpu) {
             2 => (nmi_entry as *const () as u64, 2),
             8 => (fatal_df as *const () as u64, 3),
             18 => (fatal_mc as *const () as u64, 3),
-            14 if use_fast_paths() => (page_fault_entry(cpu), 0),
+            14 if use_fast_paths() && cpu.pcids.are_used() => (pcid_page_fault_entry as *const () as u64, 0),
+            14 if use_fast_paths() => (page_fault_entry as *const () as u64, 0),
             _ => (vector_stubs as *const () as u64 + vector as u64 * 16, 0),
         };
         let privilege = if USER_VECTORS.contains(&vector) { 3 } else { 0 };
@@ -198,12 +198,6 @@ fn fill_idt(cpu: &Cpu) {
 /// Whether the fast paths are used.
 pub fn use_fast_paths() -> bool {
     !facts::has_word(Word::NoFast) && cpuid::has(Feature::FsGsBase) && cpuid::has(Feature::Xsave)
-}
-
-/// Where page faults enter.
-fn page_fault_entry(cpu: &Cpu) -> u64 {
-    (if cpu.pcids.are_used() { pcid_page_fault_entry as *const () } else { nopcid_page_fault_entry as *const () })
-        as u64
 }
 
 fn set_stack(cpu: &Cpu, word: usize, top: u64) {

@@ -4,10 +4,13 @@
  * above the server thread's, and that is above the user threads': the IRQ thread preempts Linux
  * between any two instructions and runs until it waits again, as an interrupt does on hardware. It
  * runs the handlers and then the softirqs (irq_exit()), on a stack of its own and with the
- * interrupted task as `current`, because it has the same per-processor base (gs). The first IRQ
- * thread gets all device interrupts; each has its own timer. IPIs are notifications to the other
- * processor's IRQ thread. This file owns l4_irq_off, l4_irq_pending and l4_waiting; each is used
- * only by the server and IRQ thread of its own processor, so no lock is needed.
+ * interrupted task as `current`, because it has the same per-processor base (gs). Handlers of what
+ * came while interrupts were off are run by the server thread, on the kernel stack of `current`.
+ * The first IRQ thread gets all device interrupts; each has its own timer. IPIs (reschedule, call a
+ * function, stop) are notifications to the other processor's IRQ thread. "lthread", "server" and
+ * "task" are L4's words (docs/glossary.md). This file owns l4_irq_off, l4_irq_pending and
+ * l4_waiting; each is used only by the server and IRQ thread of its own processor, so no lock is
+ * needed.
  */
 #include <linux/bits.h>
 #include <linux/entry-common.h>
@@ -31,8 +34,9 @@
  *   - l4_irq_off is set and l4_waiting is 0: it sets the interrupt's bit in l4_irq_pending and
  *     returns to its wait. The server runs the handlers when it clears l4_irq_off
  *     (l4_irq_replay()). A level-triggered interrupt cannot repeat meanwhile, because it is
- *     acknowledged only after its handler. Two notifications are served even then: a request to
- *     bind, for which the server spins, and the request to stop.
+ *     acknowledged only after its handler. Two notifications never become pending, because the
+ *     server could not serve them: the micro-kernel sends an interrupt to the thread that binds
+ *     it, so the server cannot bind, and it spins until the IRQ thread has; and stopping ends it.
  *   - else it runs the handlers at once. If the server is in an IPC and has work now, the IPC has
  *     to end: the IRQ thread triggers the user thread, which then sends a message before it runs
  *     on, or notifies the idle server. The micro-kernel latches both.
@@ -48,15 +52,17 @@
  */
 
 /*
- * An interrupt has up to four numbers. Its bit is the one in l4_irq_pending: first the timer, then
- * the notifications (L4_NOTIFY_*), the GSIs, and the MSIs. Linux's number is the GSI's, or for an
- * MSI L4_FIRST_MSI plus the bit. The micro-kernel's object has the id KEEL_ID_IRQ plus the GSI, or
- * an id that it chooses when it allocates an MSI.
+ * An interrupt has up to four numbers: the GSI (the hardware's), its bit in l4_irq_pending, Linux's
+ * number, and the id of the micro-kernel's object. Bits are first the timer's, then those of the
+ * notifications that may be pending (NOTIFIED), the GSIs', and the MSIs'. Linux's number is the
+ * GSI's, or for an MSI L4_FIRST_MSI plus the bit. The object's id is KEEL_ID_IRQ plus the GSI, or
+ * one that the micro-kernel chooses when it allocates an MSI.
  */
 #define TIMER_BIT 0
 #define FIRST_GSI_BIT 4
 #define NOTIFIED (L4_NOTIFY_RESCHEDULE | L4_NOTIFY_CALL | L4_NOTIFY_NATIVE)
 #define SOURCES (KEEL_GSI_COUNT + KEEL_MSI_SOURCES)	/* objects with ids from KEEL_ID_IRQ on */
+static_assert(!(NOTIFIED & BIT(TIMER_BIT)) && NOTIFIED < BIT(FIRST_GSI_BIT));
 
 DEFINE_PER_CPU(unsigned long, l4_irq_off) = ARCH_IRQ_DISABLED;
 DEFINE_PER_CPU(unsigned long, l4_irq_pending);
@@ -71,8 +77,9 @@ static u8 l4_irq_bit_of[SOURCES];	/* by object id, less KEEL_ID_IRQ */
 /*
  * By bit: the number in Linux, the object's id, and what a device writes to raise an MSI. The
  * object is 0 for a free bit, and while an MSI is requested for it. Entries of GSIs are written at
- * boot only. Those of MSIs change under l4_msi_lock, and the first IRQ thread fills them in while
- * the owner of the lock waits for it.
+ * boot only. Bits of MSIs are taken and freed under l4_msi_lock, and the first IRQ thread fills in
+ * an entry, and that of l4_irq_bit_of, while the owner of the lock waits for it. Handlers read
+ * without a lock: whoever has the bit writes `irq` before the device learns the message.
  */
 static struct {
 	unsigned int irq;
@@ -137,7 +144,7 @@ EXPORT_SYMBOL(l4_irq_replay);
 static void l4_irq_wake_server(unsigned long waiting)
 {
 	if (waiting == L4_WAITING_IDLE)
-		keel_notify(keel_server(), 1);
+		keel_notify(keel_server(), 1);	/* any bit: the idle loop looks at none */
 	else if (waiting && (read_thread_flags() & EXIT_TO_USER_MODE_WORK))
 		keel_trigger(waiting);
 }
@@ -318,6 +325,10 @@ static struct irq_chip l4_gsi_chip = {
 	.irq_unmask = l4_gsi_unmask,
 };
 
+/*
+ * An MSI is masked in the device. The micro-kernel neither masks it nor waits for an
+ * acknowledgement: it is edge-triggered.
+ */
 static struct irq_chip l4_msi_chip = {
 	.name = "keel-msi",
 	.irq_mask = pci_msi_mask_irq,

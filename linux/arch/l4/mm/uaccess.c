@@ -2,12 +2,14 @@
 /*
  * Access to user memory by a software walk of the guest page tables of current->mm. Hardware never
  * uses these tables: each mm is an L4 task of its own, and the server's space has no user mappings.
- * The page is reached in the direct map. If the entry does not allow the access, Linux's fault
- * handling runs and the walk is repeated, unless page faults are disabled: then the access fails.
- * From the load of the entry to the end of the copy within the page a lockless walk section
- * (l4_walk_begin(), asm/tlbflush.h) is open: whoever takes away the page or a table waits for its
- * end (mm/tlb.c), so the section has no sleep, no fault and no flush. The functions may be called
- * in process context, and with page faults disabled also in atomic and interrupt context.
+ * The page is reached in the direct map. That cannot fault, so there is no exception fixup, and
+ * nothing of the user's is mapped that STAC and CLAC would guard. If the entry does not allow the
+ * access, Linux's fault handling runs and the walk is repeated, unless page faults are disabled:
+ * then the access fails. From the load of the entry to the end of the copy within the page a
+ * lockless walk section (l4_walk_begin(), asm/tlbflush.h) is open: whoever takes away the page or a
+ * table waits for its end (mm/tlb.c), so the section has no sleep, no fault and no flush. The
+ * functions may be called in process context, and with page faults disabled also in atomic and
+ * interrupt context.
  */
 #include <linux/export.h>
 #include <linux/futex.h>
@@ -64,7 +66,7 @@ retry:
 DEFINE_PER_CPU(struct l4_soft_tlb_entry, l4_soft_tlb[L4_SOFT_TLB_ENTRIES]);
 
 /*
- * Fills a line of the software TLB (asm/walk.h), which caches leaf tables of each processor; a line
+ * Fills a line of the software TLB (asm/walk.h): each processor caches leaf tables. A line
  * is valid while its generation is the mm's, which changes when tables are freed. The line is empty
  * while it changes, so that an access in an interrupt never sees half of it; the barriers keep the
  * compiler from reordering the stores. The generation was read before the walk: if a table was
@@ -124,7 +126,7 @@ static noinline pte_t l4_find_user(unsigned long address, unsigned long right)
 	}
 	if (l4_is_device(pte))	/* the direct map has no device memory */
 		return __pte(0);
-	if (l4_pte_pages(pte) > 1)	/* make the entry that the small page would have */
+	if (l4_pte_pages(pte) > 1)	/* of 2 MB: make the entry that the small page would have */
 		return pfn_pte(pte_pfn(pte) + pte_index(address), PAGE_SHARED);
 	return pte;
 }
@@ -132,8 +134,8 @@ static noinline pte_t l4_find_user(unsigned long address, unsigned long right)
 /*
  * Returns true if an entry allows an access and its accessed bit, and for writing its dirty bit, is
  * set already: then nothing has to be stored. Otherwise l4_find_user() sets them. Special and
- * uncached entries are refused here, because they may be of devices; the zero page is known to be
- * memory.
+ * uncached entries are refused here, because they may be of devices: l4_find_user() tells, and
+ * accesses those that are memory. The zero page is known to be memory.
  */
 static __always_inline bool l4_pte_allows(pte_t pte, unsigned long right)
 {

@@ -37,7 +37,7 @@ pub fn start_boot_processor() {
     let cpu = make(0, apic::own_id());
     prepare(cpu);
     cpu::add(cpu);
-    lock::begin(cpu);
+    lock::all_locks_from_idle(cpu);
 }
 
 fn make(index: u8, apic_id: u32) -> &'static Cpu {
@@ -86,9 +86,6 @@ pub fn start_others(loader: &Information, limit: usize) {
         }
         lock::add(cpu::boot(), cpu);
         cpu::add(cpu);
-    }
-    if cpu::count() == 1 {
-        lock::alone();
     }
 }
 

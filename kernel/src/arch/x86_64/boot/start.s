@@ -135,13 +135,11 @@ ap_end:
 .code64
 .section .bss.boot, "aw", @nobits
 .balign 4096
-.globl boot_pml4
+.globl boot_pml4, boot_pdpt, boot_pdpt_top, boot_pd, boot_stack_top
 boot_pml4: .skip 4096
-.globl boot_pdpt, boot_pdpt_top, boot_pd
 boot_pdpt: .skip 4096
 boot_pdpt_top: .skip 4096
 boot_pd: .skip 4 * 4096
-.globl boot_stack_top
     .skip 32768
 boot_stack_top:
 .text

@@ -58,16 +58,22 @@
     popfq
 .endm
 
+# Pushes the words of an interrupt from user mode, which IRET takes: ss, sp, flags, cs, ip. r11 has
+# the flags.
+.macro push_interrupt_words sp, cs, ip
+    push USER_SS
+    push qword ptr \sp
+    push r11
+    push \cs
+    push \ip
+.endm
+
 # Saves all registers after SYSCALL, and the words that an interrupt would have pushed.
 # Live: rsp = the thread's frame, CPU_scratch = user rsp, rcx = user ip, r11 = user flags; all
 # others are the user's. Leaves rsp at r15's place in the frame.
 .macro begin_frame code_selector
     lea rsp, [rsp + {FRAME_TOP}]
-    push USER_SS
-    push qword ptr gs:[CPU_scratch]
-    push r11
-    push \code_selector
-    push rcx
+    push_interrupt_words gs:[CPU_scratch], \code_selector, rcx
 .endm
 .macro save_after_syscall
     begin_frame USER_CS
@@ -79,7 +85,7 @@
 # rsp = frame of the current thread. Uses no other register: none is saved yet.
 .macro find_frame
     mov rsp, gs:[CPU_current]
-    mov rsp, [rsp + {THREAD_FRAME}]
+    mov rsp, [rsp + THREAD_frame]
 .endm
 
 # Calls the Rust function `server` on the kernel stack, which returns the frame to leave with.
@@ -268,8 +274,7 @@ vector_stubs:
 .set vector, 0
 .rept 256
     .balign 16
-    .if vector == 8 || (vector >= 10 && vector <= 14) || vector == 17 || vector == 21 || vector == 29 || vector == 30
-    .else
+    .if !(vector == 8 || (vector >= 10 && vector <= 14) || vector == 17 || vector == 21 || vector == 29 || vector == 30)
     push 0
     .endif
     push vector

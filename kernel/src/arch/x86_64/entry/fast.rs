@@ -7,11 +7,15 @@
 
 use crate::arch::cpu::{cpu, Cpu};
 use crate::base::{facts, facts::Word, Ref};
-use crate::object::thread::{state_word, State, ALIEN, DISPATCHED, FPU};
+use crate::object::thread::{state_word, Flags, State};
 use crate::object::{Task, Thread};
 use crate::{arch::tables, mm::space};
 use keel_abi::{call::*, memory::SharedUtcb, Id};
 
+/// Flags of threads, for the assembly.
+pub const ALIEN: u32 = Flags::ALIEN.bits();
+pub const FPU: u32 = Flags::FPU.bits();
+pub const DISPATCHED: u32 = Flags::DISPATCHED.bits();
 /// Flags of reply and wait for anybody.
 pub const REPLY_AND_WAIT: u64 = CALL_IPC | IPC_SEND | IPC_RECEIVE | IPC_OPEN;
 /// Clears the kind of the send timeout, which does not matter where the partner waits.
@@ -30,12 +34,16 @@ pub fn answer(cpu: &Cpu, caller: Ref<Thread>) -> Option<Ref<Thread>> {
         return None;
     }
     let faulter = cpu.lookup_cache.get(Id(frame.di.get()))?;
-    let state =
-        state_word(faulter.state.get(), false, faulter.cpu.get(), faulter.flags.get() & !(FPU | DISPATCHED) | ALIEN);
+    let state = state_word(
+        faulter.state(),
+        false,
+        faulter.cpu.get(),
+        faulter.flags.get().without(Flags::FPU | Flags::DISPATCHED) | Flags::ALIEN,
+    );
     let waits = state == cpu.fault_wait && faulter.partner.get() == caller.id;
     if !waits
         || caller.maybe_pending.get()
-        || caller.has(!FPU)
+        || caller.has_others(Flags::FPU)
         || (faulter.priority.get() as u32) < cpu.preemption_threshold.get()
     {
         return None;
@@ -43,10 +51,10 @@ pub fn answer(cpu: &Cpu, caller: Ref<Thread>) -> Option<Ref<Thread>> {
     map_page(caller.task, faulter.task, utcb).then(|| {
         // Point of no return.
         caller.waiters.set(caller.waiters.get() - 1);
-        caller.state.set(State::Receiving);
+        caller.change_state(State::Receiving);
         caller.open.set(true);
         caller.partner.set(Id::NIL);
-        faulter.state.set(State::Ready);
+        faulter.change_state(State::Ready);
         cpu.current.set(Some(faulter));
         faulter
     })

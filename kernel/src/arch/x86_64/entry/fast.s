@@ -18,16 +18,19 @@
 # Interrupts are off. No instruction here can fault: TCBs, UTCBs, frames and the Cpu structure are
 # always mapped, FPU states are valid (change_fpu), and user values are checked before they are
 # loaded as ip or base. No stack is switched to at SYSCALL: rsp is the TCB of a native thread,
-# which begins with its frame, until the last instructions. #DB, NMI, #DF and #MC, which cannot be
-# masked, have stacks of their own (entry.s).
+# which begins with its frame, or the frame of an alien or faulting one. In the first instructions
+# and the last ones rsp and gs are the user's. #DB, NMI, #DF and #MC, which cannot be masked, have
+# stacks of their own, and do not use gs where they interrupted the kernel (entry.s).
 #
 # Locks: this CPU's lock, on a multiprocessor (`locks`); see take_lock. It is released before the
-# user's registers are loaded. That is safe: another CPU that then takes all locks and wants to
-# change this thread first sends an IPI (lock.rs: write_back), which this CPU takes in user mode.
+# user's registers are loaded: after SWAPGS only a register leads to the lock, and the user's
+# registers leave none. That is safe: another CPU that then takes all locks and wants to change this
+# thread first sends an IPI (lock.rs: write_back), which this CPU takes in user mode.
 #
 # Speculation: message words stay in their registers, and no address is made of them. An address is
 # made of a user's value in one place, look_up, where a shift bounds it. There is no indirect jump.
-# So registers are not cleared here; the slow path clears them once all are saved.
+# So registers are not cleared here; the slow path clears them once all are saved. copy_words with a
+# mispredicted count would move words past the UTCB, but no address is made of these either.
 #
 # Registers of a call and of its message:
 #   rax = call number and flags, rdx = the thread to receive from,
@@ -37,11 +40,18 @@
 #
 # THREAD_STATE_WORD is eight bytes that one instruction compares or writes (thread.rs: state_word):
 # state, open wait, number of the CPU, zero, and four bytes of flags. Equality with one of the
-# values in the Cpu structure says: the thread waits so, on this CPU, and has no other flag.
+# values in the Cpu structure says: the thread waits so, on this CPU, and has no other flag. "Has an
+# FPU state" (FPU) is a flag: a plain compare refuses such a thread, and the copies of the paths for
+# the FPU clear that bit of the word before they compare.
+#
+# Defined elsewhere: the macros save, load, clear, slow_path, save_after_syscall, save_after_vector,
+# push_interrupt_words and clear_flags in entry.s; constants and offsets of fields in mod.rs, by
+# name or in braces. docs/glossary.md has alien, native, handler, chief and clan.
 
 # rbx = TCB of the thread with the id in rdi. Refused if this CPU's cache does not have it: the
 # slow path validates the id and fills the cache. The shift leaves a slot number whatever edi is,
-# so the access is in bounds under speculation too. Uses rax.
+# so the access is in bounds under speculation too. Whoever deletes a thread clears its slot on each
+# CPU, and an empty slot has an id that no look-up for that slot can have (lookup.rs). Uses rax.
 .macro look_up refused
     imul eax, edi, LOOKUP_FACTOR
     shr eax, LOOKUP_SHIFT
@@ -50,11 +60,11 @@
     mov rbx, gs:[CPU_lookup_cache + rax * 8 + {LOOKUP_THREADS}]
 .endm
 
-# Check: the scheduler would choose rbx next. No ready thread has a priority as high as rbx's, and
-# no time slice has to start or end (Cpu::preemption_threshold). Uses eax.
-.macro must_run_next refused
-    movzx eax, byte ptr [rbx + THREAD_priority]
-    cmp eax, gs:[CPU_preemption_threshold]
+# Check: the scheduler would choose `thread`, usually rbx, next. No ready thread has a priority as
+# high as its own, and no time slice has to start or end (Cpu::preemption_threshold). Uses `other`.
+.macro must_run_next refused, thread=rbx, other=eax
+    movzx \other, byte ptr [\thread + THREAD_priority]
+    cmp \other, gs:[CPU_preemption_threshold]
     jb \refused
 .endm
 
@@ -141,7 +151,7 @@
 .endm
 .macro enter_open_wait locks
     enter_wait open, {UP_OPEN_WAIT}, \locks
-    mov qword ptr [rsp + THREAD_partner], {ID_NIL}
+    mov qword ptr [rsp + THREAD_partner], ID_NIL
 .endm
 
 # Saves what a native thread's entry has not saved yet. All message registers are still the user's.
@@ -161,9 +171,9 @@
     mov r11, rdi
     mov r15, rsi
     lea ecx, [rsi - REGISTER_WORDS]
-    mov rax, [rsp + {THREAD_UTCB}]
+    mov rax, [rsp + THREAD_utcb]
     lea rsi, [rax + {UTCB_WORDS}]
-    mov rax, [rbx + {THREAD_UTCB}]
+    mov rax, [rbx + THREAD_utcb]
     lea rdi, [rax + {UTCB_WORDS}]
     rep movsq
     mov rsi, r15
@@ -175,7 +185,7 @@
 # the caller's TCB. `pcids`: with PCID, CR3 is built as in `Pcids::enter`; the TLB entries of rbx's
 # space are kept if its PCID was last used for this space. Uses rax rdx.
 .macro change_thread from, pcids
-    mov byte ptr [rbx + THREAD_state], {STATE_READY}
+    mov byte ptr [rbx + {THREAD_STATE_WORD}], {STATE_READY}
     mov gs:[CPU_current], rbx
     mov gs:[CPU_loaded], rbx
     mov rax, [rbx + THREAD_space]
@@ -184,7 +194,7 @@
     mov gs:[CPU_space], rax
     .if \pcids
     mov rdx, rax
-    shr rdx, {PAGE_SHIFT}
+    shr rdx, PAGE_SHIFT
     and edx, {PCID_MASK}
     cmp rax, gs:[rdx * 8 + {CPU_PCIDS}]
     mov gs:[rdx * 8 + {CPU_PCIDS}], rax
@@ -222,9 +232,12 @@
     .endif
 .endm
 
-# Returns to the native thread rbx by SYSRET, with status 0. The message registers are the
-# receiver's results. Uses all others.
-.macro leave_to_native locks
+# Switches the CPU from the thread `from` to the native thread rbx, as change_thread, and returns to
+# it by SYSRET, with status 0. `sender`: the id that it gets as the sender's. The other message
+# registers are the receiver's results. Uses all others.
+.macro leave_to_native from, sender, locks, pcids
+    change_thread \from, \pcids
+    mov rdi, \sender
     mov r11, [rbx + FRAME_fs_base]
     mov rcx, [rbx + FRAME_gs_base]
     change_bases r11, rcx, \locks
@@ -291,7 +304,7 @@
 # The thread with TCB rbp blocks until its handler or pager rbx (id in rdi) replies; rbx receives
 # the message: rsi = tag, and the words. rsp = rbp's frame. `fpu`: rbx may have an FPU state.
 .macro leave_to_handler locks, pcids, fpu
-    mov byte ptr [rbp + THREAD_state], {STATE_FAULTED}
+    mov byte ptr [rbp + {THREAD_STATE_WORD}], {STATE_FAULTED}
     mov [rbp + THREAD_partner], rdi
     inc dword ptr [rbx + THREAD_waiters]
     change_fpu \fpu, r15
@@ -302,19 +315,17 @@
     switch_fpu_off
 .Lfpu_is_off_\@:
     .endif
-    change_thread rbp, \pcids
-    mov rdi, [rbp + THREAD_id]
-    leave_to_native \locks
+    leave_to_native rbp, "[rbp + THREAD_id]", \locks, \pcids
 .endm
 
 # Takes this CPU's lock if it is free, on a multiprocessor (`locks`); otherwise goes to `busy`. This
 # path does not spin: the slow path takes the lock and serves write-back requests meanwhile. A path
 # that has the lock and is refused for another reason releases it first. Uses ecx.
 #
-# Before the lock a path reads CPU_current, and of the caller's TCB flags, frame, frame_index and
-# dispatch. Between these reads and the lock another CPU may take all locks and release them,
-# unseen. It changes none of these, nor CPU_loaded, unless it first makes this CPU write back
-# (lock.rs), and that waits until this CPU spins on the slow path or is in user mode. The
+# Before the lock a path reads CPU_current, and of the caller's TCB flags, frame, frame_index,
+# dispatch and task_number. Between these reads and the lock another CPU may take all locks and
+# release them, unseen. It changes none of these, nor CPU_loaded, unless it first makes this CPU
+# write back (lock.rs), and that waits until this CPU spins on the slow path or is in user mode. The
 # exceptions are two flags that are set without a write-back: CROSS_CLAN, set when a sender with a
 # virtual id queues, and DEBUG_TLS. A native thread's system calls therefore check the flags again
 # under the lock. To an alien thread's calls and to faults neither flag matters: such a thread keeps
@@ -383,9 +394,7 @@
     enter_wait closed, {UP_CLOSED_WAIT}, \locks
     mov [rsp + THREAD_partner], rdi
     change_fpu \fpu, r15
-    change_thread rsp, \pcids
-    mov rdi, [rsp + THREAD_id]
-    leave_to_native \locks
+    leave_to_native rsp, "[rsp + THREAD_id]", \locks, \pcids
 
 # The tag has more than the register words.
 # Live: rsp = caller's TCB, rbx = partner's, message registers.
@@ -425,15 +434,14 @@
     # POINT OF NO RETURN for a partner in an open wait, which is no waiter of the caller.
 .Lreply_block_\@: enter_open_wait \locks
     change_fpu \fpu, r15
-    change_thread rsp, \pcids
-    mov rdi, rbp
-    leave_to_native \locks
+    leave_to_native rsp, rbp, \locks, \pcids
 
 # The tag has more than the register words.
 # Live: rsp = caller's TCB, rbx = partner's, rbp = caller's id, message registers.
 .Lreply_words_\@: copy_words .Lslow_\name, .Lreply_commit_\@
 
-# The partner is in neither a closed wait nor a fault.
+# The partner is in neither a fault nor, in this copy, a closed wait: one in a closed wait that has
+# an FPU state goes from here to the copy for the FPU (`unlike`).
 # Live: rsp = caller's TCB, rbx = partner's, rbp = caller's id, message registers.
     # It is in an open wait on this CPU, without flags.
 .Lreply_to_open_wait_\@: mov rdx, [rbx + {THREAD_STATE_WORD}]
@@ -470,7 +478,7 @@
     jne .Lslow_\name
     # rbp = its frame. That is its chief's memory too, which may change at any time: each word is
     # read once, and used as it was checked.
-    mov rbp, [rbx + {THREAD_FRAME}]
+    mov rbp, [rbx + THREAD_frame]
     # It runs 64-bit code, and no selector has to be loaded.
     must_be_64_bit .Lslow_\name
     mov rcx, [rbp + FRAME_ip]
@@ -533,8 +541,8 @@
 # Live: as at .Lreply_to_alien.
     # The tag has one map item and nothing else.
 .Lreply_with_page_\@: mov eax, esi
-    and eax, {TAG_CONTENT}
-    cmp eax, {TAG_ONE_PAGE}
+    and eax, TAG_CONTENT
+    cmp eax, TAG_ONE_PAGE
     jne .Lslow_\name
     # The partner is blocked on a fault or call, alien or native, without other flags. The open bit
     # means nothing then.
@@ -549,7 +557,7 @@
     jne .Lslow_\name
     # Rust uses the message registers. From here on the slow path need not save them.
     save_message
-    mov rbp, [rbx + {THREAD_FRAME}]
+    mov rbp, [rbx + THREAD_frame]
     # It runs 64-bit code, and no selector has to be loaded.
     must_be_64_bit .Lslow_up_\name
     # Its ip and bases are user addresses.
@@ -561,10 +569,10 @@
     # The page can be mapped at once (space.rs: map_page). If not, nothing was done.
     mov rdi, [rsp + THREAD_task]
     mov rsi, [rbx + THREAD_task]
-    mov rdx, [rsp + {THREAD_UTCB}]
+    mov rdx, [rsp + THREAD_utcb]
     call_rust {map_page}, \clear, .Lslow_up_\name
     # POINT OF NO RETURN: nothing below can fail.
-    mov rbp, [rbx + {THREAD_FRAME}]
+    mov rbp, [rbx + THREAD_frame]
     mov rcx, [rbp + FRAME_ip]
     mov r11d, [rbp + FRAME_flags]
     mov rdx, [rbp + FRAME_fs_base]
@@ -582,7 +590,7 @@
     jz .Lreply_iret_fpu_is_off_\@
     .endif
     change_fpu 1, r9
-.Lreply_iret_fpu_is_off_\@: and r11d, {FLAGS_USER}
+.Lreply_iret_fpu_is_off_\@: and r11d, FLAGS_USER
     or r11d, FLAGS_FIXED
     dec dword ptr [rsp + THREAD_waiters]
     enter_open_wait \locks
@@ -590,11 +598,7 @@
     change_thread rsp, \pcids
     change_bases rdi, r15, \locks
     mov rsp, r8
-    push USER_SS
-    push qword ptr [rbp + FRAME_rsp]
-    push r11
-    push USER_CS
-    push rcx
+    push_interrupt_words "[rbp + FRAME_rsp]", USER_CS, rcx
     load rbp, r15, r14, r13, r12, rbx, r11, r10, r9, r8, rax, rcx, rdx, rsi, rdi, rbp
     iretq
 .endm
@@ -658,9 +662,7 @@
     jnz .Lslow_\name
     # No time slice ends or begins here: a thread that got the processor by thread_switch has it
     # only until it enters the kernel.
-    movzx ecx, byte ptr [rsp + THREAD_priority]
-    cmp ecx, gs:[CPU_preemption_threshold]
-    jb .Lslow_\name
+    must_run_next .Lslow_\name, rsp, ecx
     # The thread exists.
     look_up .Lslow_\name
     # Rust checks the rest (exregs.rs: exchange_fpu_fast), and refuses before it changes anything
@@ -699,7 +701,7 @@
 
 # The caller is alien, or has another flag: all registers are saved first, in its frame.
 # Live: as at the entry, with rsp = caller's TCB, and gs the kernel's.
-.Lspecial_\name: mov rsp, [rsp + {THREAD_FRAME}]
+.Lspecial_\name: mov rsp, [rsp + THREAD_frame]
     save_after_syscall
     lea rsp, [rsp - FRAME_r15]
     mov rbp, gs:[CPU_current]
@@ -746,7 +748,7 @@
     jz .Lprogram_entry_\name
     mov esi, eax
     btr esi, {CALL_HANDLER_BIT}
-    shl rsi, {TAG_LABEL_SHIFT}
+    shl rsi, TAG_LABEL_SHIFT
     or rsi, REGISTER_WORDS
     jmp .Lto_handler_\name
 
@@ -760,17 +762,13 @@
     # The call does not come from the entry's page.
     mov rsi, rcx
     xor rsi, rdx
-    shr rsi, {PAGE_SHIFT}
+    shr rsi, PAGE_SHIFT
     jz .Lalien_call_\name
     # POINT OF NO RETURN: nothing below can fail. lthread_ex_regs checked that the entry's address
     # is a user's. No lock is needed: nothing is changed.
     mov rbp, rsp
     mov rsp, gs:[CPU_stack]
-    push USER_SS
-    push qword ptr gs:[CPU_scratch]
-    push r11
-    push USER_CS
-    push rdx
+    push_interrupt_words gs:[CPU_scratch], USER_CS, rdx
     load rbp, rdx, rsi, rbp
     swapgs
     iretq
@@ -860,7 +858,7 @@ fast_paths pcid_up_syscall_entry, 0, 1, 1
     mov [rsp + FRAME_gs_base], rax
     mov rax, rdi
     lea r11, [rsi + {MORE_WORDS}]
-    mov rdi, [rbx + {THREAD_UTCB}]
+    mov rdi, [rbx + THREAD_utcb]
     add rdi, {UTCB_WORDS}
     mov rsi, rsp
     mov ecx, FRAME_WORDS

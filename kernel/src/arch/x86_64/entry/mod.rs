@@ -7,14 +7,14 @@ pub mod fast;
 use crate::arch::cpu::{self, cpu, Cpu};
 use crate::arch::{apic, fpu, lookup, print::log, regs::*, switch::*, tables, tables::*};
 use crate::ipc::{across, fault, kernel_object};
-use crate::object::thread::{state_word, Message, State, ALIEN, DISPATCHED, FPU, FRAME_WORDS};
+use crate::object::thread::{state_word, Flags, Message, State, FRAME_WORDS};
 use crate::percpu::pcid::{Pcids, NOFLUSH};
 use crate::percpu::{lock, lock::Lock};
 use crate::sys::{exregs, leave, panic, syscall};
 use crate::{base::facts, debugger, object::Thread, sched};
 use core::arch::{asm, global_asm};
 use core::mem::offset_of;
-use keel_abi::{call::*, fpage::*, ids::TASK_SIGMA0, Frame, Id, Tag, Utcb};
+use keel_abi::{call::*, fpage::*, ids::*, Frame, Tag, Utcb};
 
 /// AC: in user mode alignment checks, in the kernel no SMAP.
 const FLAG_AC: u64 = 1 << 18;
@@ -40,15 +40,15 @@ assembly!([
         scratch stack exit_ip exit_cs exit_flags exit_sp exit_sysret address delay current loaded space fpu_owner fpu_off preemption_threshold
         lookup_cache open_wait closed_wait fault_wait
     }
-    "THREAD_" Thread { id task chief space task_number frame_index state flags priority partner pager handler waiters consumed maybe_pending dispatch fpu }
+    "THREAD_" Thread { id task chief space task_number frame_index flags priority partner pager handler waiters consumed maybe_pending dispatch fpu frame utcb }
     "FRAME_" Frame { r8 r9 r10 r11 r12 r13 r14 r15 ip cs flags orig_ax segments fs_base gs_base vector error_code cr2 }
     "FRAME_r" Frame { ax bx cx dx si di bp sp }
 ] [
     self {
-        ALIEN FPU DISPATCHED CALL_HANDLER CALL_LTHREAD_EX_REGS DISPATCH_ON REGISTER_WORDS MAX_WORDS FRAME_WORDS FLAGS_FIXED FLAGS_NEED_IRET SPACE_SHIFT
-        VECTOR_DB VECTOR_UD VECTOR_DF VECTOR_MC VECTOR_PF TASK_SIGMA0
+        CALL_HANDLER CALL_LTHREAD_EX_REGS DISPATCH_ON REGISTER_WORDS MAX_WORDS FRAME_WORDS FLAGS_FIXED FLAGS_NEED_IRET SPACE_SHIFT
+        VECTOR_DB VECTOR_UD VECTOR_DF VECTOR_MC VECTOR_PF TASK_SIGMA0 PAGE_SHIFT FLAGS_USER TAG_LABEL_SHIFT ID_NIL
     }
-    fast { REPLY_AND_WAIT ANY_SEND_TIMEOUT }
+    fast { ALIEN FPU DISPATCHED REPLY_AND_WAIT ANY_SEND_TIMEOUT TAG_CONTENT TAG_ONE_PAGE }
     lookup { LOOKUP_FACTOR LOOKUP_SHIFT }
     tables { NO_PORTS KERNEL_SS USER_SS USER_CS USER_CS32 }
 ]
@@ -57,40 +57,32 @@ assembly!([
     CPU_PCIDS = const offset_of!(Cpu, pcids) + Pcids::ROOTS,
     PCID_MASK = const Pcids::MASK,
     PCID_NOFLUSH_BIT = const NOFLUSH.ilog2(),
-    PAGE_SHIFT = const PAGE_SHIFT,
     CPU_PORTS = const offset_of!(Cpu, tables) + tables::PORTS,
     LOOKUP_THREADS = const offset_of!(lookup::LookupCache, threads),
     FPU_COMPONENTS = const fpu::COMPONENTS,
     CR0_FPU_OFF = const CR0_BITS as u64 | CR0_TS,
-    THREAD_FRAME = const Thread::FRAME,
-    THREAD_UTCB = const Thread::UTCB,
     THREAD_STATE_WORD = const Thread::STATE_WORD,
     THREAD_MESSAGE_TAG = const offset_of!(Thread, message) + offset_of!(Message, tag),
     UTCB_WORDS = const offset_of!(Utcb, words) + 8 * REGISTER_WORDS as usize,
     FRAME_TOP = const offset_of!(Frame, ss) + 8,
     STATE_READY = const State::Ready as u8,
     STATE_FAULTED = const State::Faulted as u8,
-    STATE_WORD_FPU_BIT = const 32 + FPU.ilog2(),
-    STATE_WORD_DISPATCHED_BIT = const 32 + DISPATCHED.ilog2(),
+    STATE_WORD_FPU_BIT = const 32 + Flags::FPU.bits().ilog2(),
+    STATE_WORD_DISPATCHED_BIT = const 32 + Flags::DISPATCHED.bits().ilog2(),
     CALL_HANDLER_BIT = const CALL_HANDLER.ilog2(),
-    TAG_LABEL_SHIFT = const TAG_LABEL_SHIFT,
-    STATE_WORD_OPEN_BIT = const state_word(State::Inactive, true, 0, 0).ilog2(),
-    STATE_WORD_ALIEN_BIT = const 32 + ALIEN.ilog2(),
-    ID_NIL = const Id::NIL.0,
+    STATE_WORD_OPEN_BIT = const state_word(State::Inactive, true, 0, Flags::NONE).ilog2(),
+    STATE_WORD_ALIEN_BIT = const 32 + Flags::ALIEN.bits().ilog2(),
     CALL = const CALL_IPC | IPC_SEND | IPC_RECEIVE,
     TAG_ITEMS = const 0xff << TAG_MAPS_SHIFT | 0xff << TAG_STRINGS_SHIFT | TAG_FORWARD | MAX_WORDS << TAG_WORDS_SHIFT,
-    TAG_CONTENT = const fast::TAG_CONTENT,
-    TAG_ONE_PAGE = const fast::TAG_ONE_PAGE,
     NO_CALL = const NO_CALL as i64,
     READ_FAULT_TAG = const Tag::kernel(KIND_PAGE_FAULT, FPAGE_READ as u32, 4).0,
     WRITE_FAULT_TAG = const Tag::kernel(KIND_PAGE_FAULT, FPAGE_WRITE as u32, 4).0,
     FETCH_FAULT_TAG = const Tag::kernel(KIND_PAGE_FAULT, FPAGE_EXEC as u32, 4).0,
     MORE_WORDS = const REGISTER_WORDS as usize + FRAME_WORDS - 4,
     SYSCALL_TAG = const Tag::kernel(KIND_SYSCALL, GATE_SYSCALL as u32, 4).0,
-    FLAGS_USER = const FLAGS_USER,
     FLAGS_NOT_SYSRET = const !(FLAGS_USER & !FLAGS_NEED_IRET) as u32,
-    UP_OPEN_WAIT = const state_word(State::Receiving, true, 0, 0),
-    UP_CLOSED_WAIT = const state_word(State::Receiving, false, 0, 0),
+    UP_OPEN_WAIT = const state_word(State::Receiving, true, 0, Flags::NONE),
+    UP_CLOSED_WAIT = const state_word(State::Receiving, false, 0, Flags::NONE),
     CODE_PRESENT = const fault::code::PRESENT,
     CODE_WRITE = const fault::code::WRITE,
     CODE_FETCH = const fault::code::FETCH,
@@ -115,6 +107,7 @@ extern "C" fn system_call() -> u64 {
     if cpu::count() > 1 && !facts::has_word(facts::Word::NoFast) && across::send(cpu) {
         return leave(cpu);
     }
+    lock::take_all_locks(cpu);
     serve(cpu)
 }
 
@@ -125,7 +118,7 @@ extern "C" fn answering_system_call() -> u64 {
     lock::enter(cpu);
     lock::take_all_locks(cpu);
     match cpu.arrived().and_then(|caller| fast::answer(cpu, caller)) {
-        None => serve_up(cpu),
+        None => serve(cpu),
         Some(faulter) if load(cpu, faulter) => {
             lock::release(cpu);
             faulter.frame_address()
@@ -134,13 +127,8 @@ extern "C" fn answering_system_call() -> u64 {
     }
 }
 
-fn serve(cpu: &'static Cpu) -> u64 {
-    lock::take_all_locks(cpu);
-    serve_up(cpu)
-}
-
 #[inline]
-fn serve_up(cpu: &'static Cpu) -> u64 {
+fn serve(cpu: &'static Cpu) -> u64 {
     if let Some(thread) = cpu.arrived() {
         syscall::enter(thread);
     }
@@ -168,7 +156,7 @@ extern "C" fn user_exception(vector: u64, error_code: u64) -> u64 {
         interrupt(vector);
     } else if let Some(thread) = cpu.arrived() {
         match vector {
-            VECTOR_INT80 if thread.has(ALIEN) => {
+            VECTOR_INT80 if thread.has(Flags::ALIEN) => {
                 let frame = thread.frame();
                 frame.orig_ax.set(frame.ax.get());
                 fault::alien_call(thread, GATE_INT80);

@@ -1,0 +1,9 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* The host's command. */
+#ifndef KEEL_EXEC_H
+#define KEEL_EXEC_H
+
+/* Runs the host's command over the channel; returns at its end. */
+void run_exec(void);
+
+#endif
