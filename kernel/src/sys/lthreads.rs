@@ -3,7 +3,7 @@
 
 use crate::arch::{fpu, switch, tables, DIRECT};
 use crate::ipc::{ipc, kernel_object, transfer};
-use crate::object::{thread::*, Kind, Task, POOL};
+use crate::object::{thread::*, Kind, PoolPage, Task, POOL};
 use crate::{base::Ref, mm::space, percpu::preempt, sched};
 use keel_abi::{call::*, fpage::PAGE_SIZE, memory::*, Error, Id, Side};
 
@@ -47,7 +47,7 @@ fn prepare_native(thread: Ref<Thread>) {
 }
 
 /// Pool page of frame `index` of `chief`'s window, if it was bought.
-fn frame_page(chief: Ref<Task>, index: u64) -> Option<u32> {
+fn frame_page(chief: Ref<Task>, index: u64) -> Option<PoolPage> {
     space::object_at(chief, AREA_FRAMES + index / FRAMES_PER_PAGE * PAGE_SIZE)
 }
 
