@@ -7,6 +7,9 @@ use crate::object::{thread::*, Kind, PoolPage, Task, POOL};
 use crate::{base::Ref, mm::space, percpu::preempt, sched};
 use keel_abi::{call::*, fpage::PAGE_SIZE, memory::*, Error, Id, Side};
 
+// A thread's UTCB never lies where frames are.
+const _: () = assert!(keel_abi::ids::LTHREAD_TASK <= AREA_MAX_UTCBS);
+
 /// Creates a stopped thread.
 pub fn create(task: Ref<Task>, plan: &Plan) -> Result<Ref<Thread>, Error> {
     let id = task.reserve_lthread(plan.lthread)?;
