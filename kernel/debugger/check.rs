@@ -9,7 +9,7 @@ use crate::base::{Global, Ref};
 use crate::ipc::kernel_object::{Answer, NO_WORDS};
 use crate::mm::mapdb::Store;
 use crate::mm::space::{entry_cell, owner_of, Leaf, Nodes, GROUP, GROUPS};
-use crate::object::{kip, thread, thread::*, Account, Page, Task, POOL};
+use crate::object::{kip, thread, thread::*, Account, Page, PoolPage, Task, POOL};
 use core::cell::Cell;
 use keel_abi::call::*;
 use keel_abi::fpage::USER_END;
@@ -102,28 +102,29 @@ fn check_account(account: Ref<Account>, sum: &mut Sum) {
 
 /// Pages in the pool's chain of free ones.
 fn free_chain() -> u64 {
-    let next = |index: u32| Some(index).filter(|index| *index != 0);
+    let next = |page: PoolPage| Some(page).filter(|page| page.is_some());
     let chain = core::iter::successors(next(POOL.free.get()), |index| next(POOL.page(*index).next.get()));
     let is_clear = |page: &Page| page.filled.get() == 0 && page.groups.iter().all(|group| group.get() == 0);
     // The one that was given back last; to look through all of them takes too long where each call
     // is checked.
     let last = POOL.free.get();
-    let is_zero = last == 0 || (0..ENTRIES).all(|slot| entry_cell(last, slot).get() == 0);
-    expect!(is_zero || !POOL.page(last).zero.get(), "free page {last:#x}: it says that it is all zero");
+    let is_zero = !last.is_some() || (0..ENTRIES).all(|slot| entry_cell(last, slot).get() == 0);
+    expect!(is_zero || !POOL.page(last).zero.get(), "free page {:#x}: it says that it is all zero", last.number());
     let clear = chain.take(POOL.count.get() as usize).inspect(|index| {
-        expect!(is_clear(POOL.page(*index)), "free page {index:#x}: it says that it has nodes");
+        expect!(is_clear(POOL.page(*index)), "free page {:#x}: it says that it has nodes", index.number());
     });
     clear.count() as u64
 }
 
 /// Pages of the pool that belong to an account.
 fn pages_of(account: Ref<Account>) -> u64 {
-    let pages = POOL.first.get()..POOL.first.get() + POOL.count.get();
+    let first = POOL.first.get().number();
+    let pages = (first..first + POOL.count.get()).map(PoolPage::of);
     pages.filter(|index| POOL.page(*index).account.get() == Some(account)).count() as u64
 }
 
 /// A table and all below it.
-fn check_table(task: Ref<Task>, table: u32, sum: &mut Sum) {
+fn check_table(task: Ref<Task>, table: PoolPage, sum: &mut Sum) {
     let page = POOL.page(table);
     let (level, base, top) = (page.level.get(), page.base.get(), table == task.root_table);
     let mut used = top as u16;
@@ -146,13 +147,17 @@ fn check_table(task: Ref<Task>, table: u32, sum: &mut Sum) {
     }
     for (number, group) in page.groups.iter().map(Cell::get).enumerate().filter(|(_, group)| *group != 0) {
         let owner = owner_of(group).get();
-        expect!(owner == table * GROUPS + number as u32, "task {} table {base:#x}: not its nodes", task.number);
+        expect!(
+            owner == table.number() * GROUPS + number as u32,
+            "task {} table {base:#x}: not its nodes",
+            task.number
+        );
     }
     expect!(used == page.used.get(), "task {} table {base:#x}: {used} entries, not {}", task.number, page.used.get());
 }
 
 /// Whether a page is the table below an entry, and knows that.
-fn is_table(table: u32, task: Ref<Task>, above: &Leaf) -> bool {
+fn is_table(table: PoolPage, task: Ref<Task>, above: &Leaf) -> bool {
     let page = POOL.page(table);
     let place = (page.level.get() + 1, page.base.get(), page.parent.get());
     page.task.get() == Some(task) && place == (above.level, above.address(), above.table)

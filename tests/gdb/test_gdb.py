@@ -7,7 +7,7 @@ import sys
 import time
 
 import pytest
-from conftest import REPOSITORY, SYSTEMS, keel, run_options
+from conftest import REPOSITORY, SYSTEMS, keel, run_options, together
 
 LIMIT_S = 300
 NAME = "debugged"
@@ -25,8 +25,10 @@ quit
 """
 
 
+@together("gdb")
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_linux_has_source_lines_and_its_own_commands(system: str) -> None:
+    SOCKET.unlink(missing_ok=True)
     argv = [sys.executable, str(REPOSITORY / "keel"), *run_options(system), "--gdb", "--name", NAME, "--exec", "true"]
     with subprocess.Popen([*argv, "--timeout", str(LIMIT_S)], stdin=subprocess.DEVNULL, stderr=subprocess.PIPE) as guest:
         assert guest.stderr

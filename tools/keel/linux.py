@@ -40,6 +40,8 @@ BUILD_STAMP = ".keel-built"
 ABI_HEADER = "keel_abi.h"
 # Of all clones together, with the builds for gdb; one build of each Linux takes some 200 MB.
 CCACHE_SIZE = "3G"
+# A fixed build user, host, number and time keep the image independent of the machine and of earlier builds.
+FIXED_ARGUMENTS = ("CC=ccache gcc", "KBUILD_BUILD_USER=keel", "KBUILD_BUILD_HOST=keel", "KBUILD_BUILD_VERSION=1")
 # The approximate number of files of a full build; only for the progress line.
 USUAL_FILES = 1500
 
@@ -71,6 +73,8 @@ UKL = Target(
 )
 
 
+# The compiler's option for what a path in messages loses.
+LEFT_OUT = "-fmacro-prefix-map="
 # What a build for gdb has besides: source lines and types, and Linux's own scripts. Its configuration is the same, because
 # the image has that in it (/proc/config.gz), and so is its code.
 GDB_FLAGS = ("-gdwarf-5",)
@@ -139,7 +143,8 @@ def build_server(settings: Settings) -> Path:
 def build_for_gdb(settings: Settings, target: Target) -> Path:
     """Native Linux or the server once more, with source lines and types for gdb; returns the image, which nobody boots."""
     _prepare(settings)
-    source = server_source(settings) if target is SERVER else settings.pristine
+    with locked(settings.locks, f"{settings.linux.name}-{target.name}"):
+        source = server_source(settings) if target is SERVER else settings.pristine
     target = gdb_target(target)
     with locked(settings.locks, f"{settings.linux.name}-{target.name}"):
         _build(settings, target, source)
@@ -217,10 +222,12 @@ def _start_from_native(settings: Settings, target: Target, source: Path) -> None
 def copy_objects(built: Path, out: Path, sources: tuple[Path, Path], log: Path) -> None:
     """Copy what make has built from the first source tree to the place where it continues with the second, with the files' times.
 
-    The commands that make compares with its own name both trees, by their paths, and the sources as what messages leave out.
+    The commands that make compares with its own name both trees, by their paths, and the sources by relative ones as well,
+    as do the dependencies where ccache wrote them.
     """
     built_from, source = sources
-    paths = {str(built_from): str(source), str(built): str(out), _left_out(built_from, built): _left_out(source, out)}
+    relative = (f"{os.path.relpath(tree, place)}/" for tree, place in ((built_from, built), (source, out)))
+    paths = {str(built_from): str(source), str(built): str(out), next(relative): next(relative)}
     aside = out.with_suffix(".new")
     shutil.rmtree(aside, ignore_errors=True)
     process.run_logged(["cp", "-a", str(built), str(aside)], what="copying the native kernel's objects", log=log)
@@ -356,8 +363,8 @@ def _build(settings: Settings, target: Target, source: Path) -> None:
 
 
 def _build_state(settings: Settings, target: Target) -> str:
-    """A digest of all sources: make needs seconds to see that nothing changed."""
-    digest = hashlib.sha256(source_version(settings).encode())
+    """A digest of all sources, and of how they are compiled: make needs seconds to see that nothing changed."""
+    digest = hashlib.sha256(" ".join([source_version(settings), *FIXED_ARGUMENTS, LEFT_OUT, *target.flags]).encode())
     for path in _inputs(settings, target):
         info = path.stat()
         digest.update(f"{path} {info.st_size} {info.st_mtime_ns}\n".encode())
@@ -377,40 +384,31 @@ def _environment(settings: Settings, target: Target, out: Path) -> dict[str, str
 
     A clone's place is in paths of sources, which ccache takes as relative ones (BASEDIR), and not in the objects (NOHASHDIR),
     unless they are for gdb.
-    What a file includes is read from its list of dependencies, not found by a second run of the preprocessor (DEPEND).
+    It runs the preprocessor first, and so sees the `.incbin` of what it must not keep: the list of dependencies has no such file.
     """
     header = {"KEEL_ABI_H": str(out / ABI_HEADER)} if target.arch == SERVER.arch else {}
     ccache = {
-        "CCACHE_DIR": str(settings.cache / "ccache"),
+        "CCACHE_DIR": str(settings.cache / "objects"),
         "CCACHE_MAXSIZE": CCACHE_SIZE,
         "CCACHE_BASEDIR": str(settings.build),
-        "CCACHE_DEPEND": "1",
     }
     return header | ccache | ({} if target.flags else {"CCACHE_NOHASHDIR": "1"})
 
 
 def _make_arguments(target: Target, source: Path, out: Path) -> list[str]:
     jobs = len(os.sched_getaffinity(0))
-    # A fixed build user, host, number and time keep the image independent of the machine and of earlier builds.
     dated = time.gmtime((source / "Makefile").stat().st_mtime)
-    flags = " ".join([_left_out(source, out), *target.flags])
+    # Linux leaves the path of its sources out of messages; through ccache that path is a relative one.
+    flags = " ".join([f"{LEFT_OUT}{os.path.relpath(source, out)}/=", *target.flags])
     return [
         f"O={out}",
         f"ARCH={target.arch}",
         f"-j{jobs}",
-        "CC=ccache gcc",
-        "KBUILD_BUILD_USER=keel",
-        "KBUILD_BUILD_HOST=keel",
-        "KBUILD_BUILD_VERSION=1",
+        *FIXED_ARGUMENTS,
         f"KBUILD_BUILD_TIMESTAMP={time.strftime('%a %b %e %H:%M:%S UTC %Y', dated)}",
         f"KCFLAGS={flags}",
         f"KAFLAGS={' '.join(target.flags)}",
     ]
-
-
-def _left_out(source: Path, out: Path) -> str:
-    """Linux leaves the path of its sources out of messages; through ccache that path is a relative one."""
-    return f"-fmacro-prefix-map={os.path.relpath(source, out)}/="
 
 
 def _object_counter() -> Callable[[bytes], str]:

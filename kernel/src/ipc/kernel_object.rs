@@ -9,7 +9,7 @@
 
 use crate::arch::{apic, cpu};
 use crate::base::{nospec::array_index_nospec, Global, Links, Ref};
-use crate::object::{task, thread::Due, Kind, Task, Thread, PAGE, POOL};
+use crate::object::{task, thread::Due, Kind, PoolPage, Task, Thread, PAGE, POOL};
 use crate::percpu::{deadlines::Deadline, preempt};
 use crate::{ipc::ipc, mm::space, sched};
 use core::cell::Cell;
@@ -84,7 +84,7 @@ const _: () = assert!(TIMERS as usize * size_of::<KernelObject>() <= PAGE);
 /// The timers of a task, if it has any.
 fn timers(task: Ref<Task>) -> &'static [KernelObject] {
     match task.timers.get() {
-        0 => &[],
+        PoolPage::NONE => &[],
         // SAFETY: `claim_timer` filled the page; `detach` gives it back when the last of them is
         // nobody's.
         page => unsafe { core::slice::from_raw_parts(POOL.address(page).cast(), TIMERS as usize) },
@@ -205,7 +205,7 @@ pub fn invoke(caller: Ref<Thread>, id: Id, operation: u64) -> Result<Answer, Err
 
 fn claim_timer(caller: Ref<Thread>) -> Result<Answer, Error> {
     let task = caller.task;
-    if task.timers.get() == 0 {
+    if !task.timers.get().is_some() {
         let page = POOL.take_zeroed(task.account, Kind::Part)?;
         for number in 0..TIMERS {
             let timer = KernelObject::new(Id(ID_TIMER + number));
@@ -240,7 +240,7 @@ fn detach(source: Ref<KernelObject>) {
     thread.sources.set(thread.sources.get() - 1);
     if source.is_timer() && timers(thread.task).iter().all(|timer| timer.attached.get().is_none()) {
         // SAFETY: the timers in it are nobody's, and the task leads there no more.
-        unsafe { POOL.free_page(thread.task.timers.take(), Kind::Part) };
+        unsafe { POOL.free_page(thread.task.timers.replace(PoolPage::NONE), Kind::Part) };
     }
 }
 

@@ -9,7 +9,7 @@
 use crate::base::{Links, List, Ref};
 use crate::mm::space::{Stop, Work, PAGE_COST};
 use crate::object::io_space::{word, Grant, IoSpace, WORDS};
-use crate::object::{task, Kind, Task, POOL};
+use crate::object::{task, Kind, PoolPage, Task, POOL};
 use crate::{arch::tables, percpu::preempt};
 use keel_abi::Error;
 
@@ -27,7 +27,7 @@ fn words(from: usize, first: u16, log2: u8) -> impl Iterator<Item = (usize, u64)
 }
 
 /// An object with a bitmap of such bytes; the task pays for both.
-fn make<T>(task: Ref<Task>, fill: u8, object: impl FnOnce([u32; 2]) -> T) -> Result<Ref<T>, Error> {
+fn make<T>(task: Ref<Task>, fill: u8, object: impl FnOnce([PoolPage; 2]) -> T) -> Result<Ref<T>, Error> {
     preempt::poll();
     let first = POOL.take_filled(task.account, Kind::Part, fill)?;
     let second = POOL.take_filled(task.account, Kind::Part, fill);
@@ -42,7 +42,7 @@ fn make<T>(task: Ref<Task>, fill: u8, object: impl FnOnce([u32; 2]) -> T) -> Res
 ///
 /// # Safety
 /// Nothing refers to it any more.
-unsafe fn free_bitmap(bitmap: &[u32; 2]) {
+unsafe fn free_bitmap(bitmap: &[PoolPage; 2]) {
     // SAFETY: the caller's contract.
     bitmap.iter().for_each(|page| unsafe { POOL.free_page(*page, Kind::Part) });
 }

@@ -9,7 +9,7 @@
 
 use crate::arch::{cpu, direct, paging::*, DIRECT};
 use crate::mm::mapdb::{Index, Node, Store};
-use crate::object::{pool, task, Kind, Task, POOL};
+use crate::object::{pool, task, Kind, PoolPage, Task, POOL};
 use crate::{base::Ref, percpu::preempt::poll};
 use core::cell::Cell;
 use keel_abi::{fpage::*, memory::*, word::Word, Error, Fpage};
@@ -64,7 +64,7 @@ impl Store for Nodes {
 /// A leaf entry and where it is.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Leaf {
-    pub(crate) table: u32,
+    pub(crate) table: PoolPage,
     pub(crate) slot: usize,
     pub(crate) level: u8,
     pub(crate) entry: u64,
@@ -118,32 +118,32 @@ impl Leaf {
     }
 }
 
-pub(crate) fn entry_cell(table: u32, slot: usize) -> &'static Cell<u64> {
+pub(crate) fn entry_cell(table: PoolPage, slot: usize) -> &'static Cell<u64> {
     POOL.word(table, slot)
 }
 
 /// Index of the node of an entry in a group that has nodes.
 #[inline]
-pub(crate) fn node_of(table: u32, slot: usize) -> Index {
+pub(crate) fn node_of(table: PoolPage, slot: usize) -> Index {
     POOL.page(table).groups[slot / GROUP].get() * GROUP as u32 + (slot % GROUP) as u32
 }
 
 /// Whose nodes a group in the pool has: the table's number times `GROUPS`, and the group's number
 /// in it.
 pub(crate) fn owner_of(group: u32) -> &'static Cell<u32> {
-    &POOL.page(group / GROUPS_IN_PAGE).groups[(group % GROUPS_IN_PAGE) as usize]
+    &POOL.page(PoolPage::of(group / GROUPS_IN_PAGE)).groups[(group % GROUPS_IN_PAGE) as usize]
 }
 
 /// Table and slot of the entry that a node stands for.
 #[inline]
-fn place_of(node: Index) -> (u32, usize) {
+fn place_of(node: Index) -> (PoolPage, usize) {
     let group = owner_of(node / GROUP as u32).get();
-    (group / GROUPS, (group % GROUPS) as usize * GROUP + node as usize % GROUP)
+    (PoolPage::of(group / GROUPS), (group % GROUPS) as usize * GROUP + node as usize % GROUP)
 }
 
 /// Sees to it that there is a place for the node of an entry.
 #[inline]
-fn with_nodes(table: u32, slot: usize) -> Result<(), Error> {
+fn with_nodes(table: PoolPage, slot: usize) -> Result<(), Error> {
     match POOL.page(table).groups[slot / GROUP].get() {
         0 => new_nodes(table, slot / GROUP),
         _ => Ok(()),
@@ -151,17 +151,17 @@ fn with_nodes(table: u32, slot: usize) -> Result<(), Error> {
 }
 
 #[cold]
-fn new_nodes(table: u32, number: usize) -> Result<(), Error> {
+fn new_nodes(table: PoolPage, number: usize) -> Result<(), Error> {
     let account = POOL.page(table).account.get().ok_or(Error::Invalid)?;
     let memory = POOL.take(account, GROUP * size_of::<Node>(), Kind::Part)?;
     let group = ((memory as u64 - DIRECT) / (GROUP as u64 * NODE_SIZE)) as u32;
     POOL.page(table).groups[number].set(group);
-    owner_of(group).set(table * GROUPS + number as u32);
+    owner_of(group).set(table.number() * GROUPS + number as u32);
     Ok(())
 }
 
 /// A table for entries of `level` from address `base` on, below another one (or none).
-fn new_table(account: Ref<pool::Account>, level: u8, base: u64, above: u32) -> Result<u32, Error> {
+fn new_table(account: Ref<pool::Account>, level: u8, base: u64, above: PoolPage) -> Result<PoolPage, Error> {
     let table = POOL.take_zeroed(account, Kind::Table)?;
     let page = POOL.page(table);
     page.task.set(POOL.page(above).task.get());
@@ -172,7 +172,7 @@ fn new_table(account: Ref<pool::Account>, level: u8, base: u64, above: u32) -> R
 }
 
 /// A top table with the kernel's half and nothing else.
-pub fn new_root(account: Ref<pool::Account>) -> Result<u32, Error> {
+pub fn new_root(account: Ref<pool::Account>) -> Result<PoolPage, Error> {
     let table = new_table(account, TOP_LEVEL, 0, POOL.first.get())?;
     // SAFETY: fresh and zero.
     unsafe { copy_kernel_half(POOL.address(table).cast()) };
@@ -184,7 +184,7 @@ pub fn new_root(account: Ref<pool::Account>) -> Result<u32, Error> {
 /// Where the walk for an address ended: the lowest table, and the level of its entries. Most begin
 /// where the last one ended.
 #[inline(always)]
-fn walk(task: Ref<Task>, address: u64, stop: u8) -> (u32, u8) {
+fn walk(task: Ref<Task>, address: u64, stop: u8) -> (PoolPage, u8) {
     let last = task.last_table.get();
     if stop == 0 && POOL.page(last).base.get() == address & !(span(1) - 1) {
         return (last, 0);
@@ -193,7 +193,7 @@ fn walk(task: Ref<Task>, address: u64, stop: u8) -> (u32, u8) {
 }
 
 #[inline(never)]
-fn walk_down(task: Ref<Task>, address: u64, stop: u8) -> (u32, u8) {
+fn walk_down(task: Ref<Task>, address: u64, stop: u8) -> (PoolPage, u8) {
     let (mut physical, mut level) = (POOL.physical(task.root_table), TOP_LEVEL);
     let upper = task.last_upper.get();
     if stop <= 1 && POOL.page(upper).base.get() == address & !(span(2) - 1) {
@@ -267,7 +267,7 @@ pub fn access(task: Ref<Task>, address: u64, write: bool) -> Result<u64, bool> {
 /// The table for entries of `level` at an address, made if need be. Fails with Busy where a larger
 /// page is mapped.
 #[inline]
-fn table_for(task: Ref<Task>, (mut table, mut at): (u32, u8), address: u64, level: u8) -> Result<u32, Error> {
+fn table_for(task: Ref<Task>, (mut table, mut at): (PoolPage, u8), address: u64, level: u8) -> Result<PoolPage, Error> {
     while at > level {
         let cell = entry_cell(table, slot(address, at));
         if cell.get() & PRESENT != 0 {
@@ -285,7 +285,7 @@ fn table_for(task: Ref<Task>, (mut table, mut at): (u32, u8), address: u64, leve
 }
 
 /// Gives back a table without entries, and those above it that became empty by that.
-fn drop_if_empty(mut table: u32) {
+fn drop_if_empty(mut table: PoolPage) {
     while POOL.page(table).used.get() == 0 {
         poll();
         let page = POOL.page(table);
@@ -298,7 +298,7 @@ fn drop_if_empty(mut table: u32) {
     }
 }
 
-fn free_table(table: u32) {
+fn free_table(table: PoolPage) {
     if let Some(task) = POOL.page(table).task.get() {
         task.last_table.set(POOL.first.get());
         task.last_upper.set(POOL.first.get());
@@ -325,7 +325,14 @@ fn put(leaf: Leaf, parent: Index) {
 
 /// Enters a leaf whose slot is empty, with a node under `parent` (0: a root). `hole` is where a
 /// walk for it ends.
-fn enter(task: Ref<Task>, hole: (u32, u8), address: u64, level: u8, entry: u64, parent: Index) -> Result<Leaf, Error> {
+fn enter(
+    task: Ref<Task>,
+    hole: (PoolPage, u8),
+    address: u64,
+    level: u8,
+    entry: u64,
+    parent: Index,
+) -> Result<Leaf, Error> {
     let table = table_for(task, hole, address, level)?;
     let leaf = Leaf { table, slot: slot(address, level), level, entry };
     with_nodes(table, leaf.slot).inspect_err(|_| drop_if_empty(table))?;
@@ -418,7 +425,7 @@ fn reduce_row(leaf: Leaf, end: u64, keep: u64, work: &mut Work) -> u64 {
 /// Entries of small pages that lie one after the other in a table, from a slot on, at most so many,
 /// and their nodes. A table that has one user mapping has no kernel objects.
 #[inline(always)]
-fn row(table: u32, slot: usize, most: u64) -> (&'static [Cell<u64>], core::ops::Range<Index>) {
+fn row(table: PoolPage, slot: usize, most: u64) -> (&'static [Cell<u64>], core::ops::Range<Index>) {
     let count = (most as usize).min(ROW).min(GROUP - slot % GROUP);
     let first = node_of(table, slot);
     // SAFETY: they are in one group of a table.
@@ -428,7 +435,7 @@ fn row(table: u32, slot: usize, most: u64) -> (&'static [Cell<u64>], core::ops::
 /// Small pages of one group that go, all at once.
 struct Leaving {
     group: u32,
-    table: u32,
+    table: PoolPage,
     /// Slot of the group's first entry, and its address.
     slot: usize,
     base: u64,
@@ -641,7 +648,7 @@ fn split(node: Index, work: &mut Work) -> Result<(), Stop> {
 }
 
 /// A table of the 512 pieces of a large leaf, with nodes under `parent`; not yet entered.
-fn new_small_pages(task: Ref<Task>, leaf: Leaf, parent: Index, work: &mut Work) -> Result<u32, Error> {
+fn new_small_pages(task: Ref<Task>, leaf: Leaf, parent: Index, work: &mut Work) -> Result<PoolPage, Error> {
     let level = leaf.level - 1;
     let table = new_table(task.account, level, leaf.address(), leaf.table)?;
     let places = (0..ENTRIES).step_by(GROUP).try_for_each(|slot| with_nodes(table, slot));
@@ -832,7 +839,7 @@ fn map_small_pages<const RAISES: bool>(from: Ref<Task>, to: Ref<Task>, items: &[
     }
     let (first, mut done, mut old, mut blocks) = (node_of(table, start), 0, 0, 0);
     let (mut base, mut size, mut entry, mut parent) = (0, 0, 0, 0);
-    let (mut walked, mut cost) = (0, 0);
+    let (mut walked, mut cost) = (PoolPage::NONE, 0);
     for item in items.chunks_exact(2) {
         if RAISES && cost >= BATCH_COST {
             break;
@@ -879,7 +886,7 @@ fn map_small_pages<const RAISES: bool>(from: Ref<Task>, to: Ref<Task>, items: &[
 /// came from somewhere else.
 #[cold]
 #[inline(never)]
-fn raise(table: u32, slot: usize, wanted: u64, parent: Index) -> bool {
+fn raise(table: PoolPage, slot: usize, wanted: u64, parent: Index) -> bool {
     let leaf = Leaf { table, slot, level: 0, entry: entry_cell(table, slot).get() };
     let same = (leaf.entry ^ wanted) & ADDRESS == 0 && Nodes.parent(leaf.node()) == parent;
     if same && raised(leaf.entry, wanted) != leaf.entry {
@@ -1085,7 +1092,7 @@ fn find_source(from: Ref<Task>, address: u64, item: Fpage) -> Result<Result<Leaf
 
 enum Target {
     /// Free to be entered: where the walk for it ends.
-    Empty((u32, u8)),
+    Empty((PoolPage, u8)),
     /// Free now: something was taken away.
     Cleared,
     /// The same page is there already; its rights are right now.
@@ -1140,7 +1147,7 @@ fn object(task: Ref<Task>, offset: u64) -> Option<Leaf> {
 }
 
 /// Pool page of an object in a task's kernel area, if there is one.
-pub fn object_at(task: Ref<Task>, offset: u64) -> Option<u32> {
+pub fn object_at(task: Ref<Task>, offset: u64) -> Option<PoolPage> {
     let physical = object(task, offset)?.entry & ADDRESS;
     POOL.contains(physical).then(|| POOL.index_of(physical))
 }

@@ -5,7 +5,7 @@
 //! io.rs maps ports and takes them back.
 
 use crate::base::{Links, List, Ref};
-use crate::object::{Task, PAGE, POOL};
+use crate::object::{PoolPage, Task, PAGE, POOL};
 use core::cell::Cell;
 
 /// Ports of a PC.
@@ -22,7 +22,7 @@ pub struct Got;
 pub struct IoSpace {
     pub(crate) task: Ref<Task>,
     pub(crate) depth: u8,
-    pub(crate) bitmap: [u32; 2],
+    pub(crate) bitmap: [PoolPage; 2],
     pub(crate) given: List<Grant, Given>,
     pub(crate) got: List<Grant, Got>,
 }
@@ -31,7 +31,7 @@ pub struct IoSpace {
 pub struct Grant {
     pub(crate) from: Ref<IoSpace>,
     pub(crate) to: Ref<IoSpace>,
-    pub(crate) bitmap: [u32; 2],
+    pub(crate) bitmap: [PoolPage; 2],
     pub(crate) given: Links<Grant>,
     pub(crate) got: Links<Grant>,
 }
@@ -40,7 +40,7 @@ linked!(Grant, Given, given);
 linked!(Grant, Got, got);
 
 /// Word `index` of a bitmap that lies in two pages of the pool.
-pub(crate) fn word(bitmap: &[u32; 2], index: usize) -> &'static Cell<u64> {
+pub(crate) fn word(bitmap: &[PoolPage; 2], index: usize) -> &'static Cell<u64> {
     const PER_PAGE: usize = PAGE / 8;
     POOL.word(bitmap[index / PER_PAGE], index % PER_PAGE)
 }

@@ -11,6 +11,6 @@ pub mod task;
 #[allow(unsafe_code, reason = "frames and UTCBs, which users share")]
 pub mod thread;
 
-pub use pool::{Account, Kind, Page, PAGE, POOL};
+pub use pool::{Account, Kind, Page, PoolPage, PAGE, POOL};
 pub use task::Task;
 pub use thread::Thread;

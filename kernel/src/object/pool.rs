@@ -41,10 +41,36 @@ pub enum Kind {
 /// Entries of a page table that `Page::filled` has a bit for.
 pub(crate) const BLOCK: usize = PAGE / 8 / u64::BITS as usize;
 
+/// A page of the pool by its physical page number, so that its address is known without a look at
+/// the pool, or none. The pool lies below 4 GB (`boot::choose_pool`).
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(transparent)]
+pub struct PoolPage(u32);
+
+impl PoolPage {
+    /// No page.
+    pub const NONE: PoolPage = PoolPage(0);
+
+    /// The page of a number that was kept in a word (`number`).
+    pub const fn of(number: u32) -> PoolPage {
+        PoolPage(number)
+    }
+
+    /// Its number; 0 for none.
+    pub const fn number(self) -> u32 {
+        self.0
+    }
+
+    /// Whether it is a page.
+    pub fn is_some(self) -> bool {
+        self.0 != 0
+    }
+}
+
 /// What is recorded about one page of the pool.
 pub struct Page {
-    pub(crate) next: Cell<u32>,
-    prev: Cell<u32>,
+    pub(crate) next: Cell<PoolPage>,
+    prev: Cell<PoolPage>,
     pub(crate) account: Cell<Option<Ref<Account>>>,
     class: Cell<u8>,
     in_use: Cell<u16>,
@@ -58,7 +84,7 @@ pub struct Page {
     /// Page table: level of its entries, 0 for 4 KB.
     pub level: Cell<u8>,
     /// Page table: the table above it.
-    pub parent: Cell<u32>,
+    pub parent: Cell<PoolPage>,
     /// Frame page: 1 bit for each frame that is bound. 0 in any other page.
     pub bound: Cell<u16>,
     /// Page table: a bit for each `BLOCK` entries one of which was in use since the table was made.
@@ -104,7 +130,7 @@ object! {
         pub limit: Cell<u64> = Cell::new(0),
         /// Pages in use.
         pub used: Cell<u64> = Cell::new(0),
-        partial: [Cell<u32>; CLASSES.len()] = [const { Cell::new(0) }; CLASSES.len()],
+        partial: [Cell<PoolPage>; CLASSES.len()] = [const { Cell::new(PoolPage::NONE) }; CLASSES.len()],
         counts: [Cell<u64>; ACCOUNT_WORDS as usize] = [const { Cell::new(0) }; ACCOUNT_WORDS as usize],
     }
 }
@@ -137,16 +163,15 @@ impl Account {
 }
 
 object! {
-    /// The pool. A page of it is named by its physical page number, so that its address is known
-    /// without a look here; 0 is none. It lies below 4 GB (`boot::choose_pool`).
+    /// The pool.
     pub struct Pool const () {
         /// The first page: it holds records. Its own says that it is a table that covers no
         /// address.
-        pub(crate) first: Cell<u32> = Cell::new(0),
+        pub(crate) first: Cell<PoolPage> = Cell::new(PoolPage::NONE),
         pub(crate) count: Cell<u32> = Cell::new(0),
         /// Where the record of page 0 would be.
         records: Cell<*const Page> = Cell::new(core::ptr::null()),
-        pub(crate) free: Cell<u32> = Cell::new(0),
+        pub(crate) free: Cell<PoolPage> = Cell::new(PoolPage::NONE),
         /// Pages in nobody's use.
         pub free_pages: Cell<u64> = Cell::new(0),
         /// The account that all others come from.
@@ -165,39 +190,39 @@ impl Pool {
     pub unsafe fn init(&self, start: u64, end: u64) {
         let (first, count) = ((start / PAGE as u64) as u32, ((end - start) / PAGE as u64) as u32);
         let records = (count as usize * size_of::<Page>()).div_ceil(PAGE);
-        self.first.set(first);
+        self.first.set(PoolPage(first));
         self.count.set(count);
         self.records.set(direct(start).cast::<Page>().wrapping_sub(first as usize));
         // SAFETY: the first `records` pages of the range hold a `Page` for each; all bits zero is
         // valid.
         unsafe { core::ptr::write_bytes(direct(start), 0, records * PAGE) };
-        for index in (first + records as u32..first + count).rev() {
+        for index in (first + records as u32..first + count).rev().map(PoolPage) {
             self.page(index).next.set(self.free.replace(index));
         }
-        self.page(first).base.set(u64::MAX);
+        self.page(PoolPage(first)).base.set(u64::MAX);
         self.free_pages.set(count as u64 - records as u64);
         self.root.limit.set(count as u64 - records as u64);
     }
 
     /// The record of a page.
-    pub fn page(&self, index: u32) -> &Page {
+    pub fn page(&self, index: PoolPage) -> &Page {
         debug_assert!(self.contains(self.physical(index)));
         // SAFETY: each page of the pool has a record; indices come from the pool itself.
-        unsafe { &*self.records.get().wrapping_add(index as usize) }
+        unsafe { &*self.records.get().wrapping_add(index.0 as usize) }
     }
 
     /// Physical address of a page.
-    pub fn physical(&self, index: u32) -> u64 {
-        index as u64 * PAGE as u64
+    pub fn physical(&self, index: PoolPage) -> u64 {
+        index.0 as u64 * PAGE as u64
     }
 
     /// Kernel address of a page.
-    pub fn address(&self, index: u32) -> *mut u8 {
+    pub fn address(&self, index: PoolPage) -> *mut u8 {
         direct(self.physical(index))
     }
 
     /// Copies a page of words to as many cells.
-    pub fn copy_words(&self, page: u32, to: &[Cell<u64>]) {
+    pub fn copy_words(&self, page: PoolPage, to: &[Cell<u64>]) {
         assert!(to.len() == PAGE / 8);
         // SAFETY: the page, which its owner uses as words, and cells of the same size elsewhere.
         unsafe { core::ptr::copy_nonoverlapping(self.address(page), to.as_ptr() as *mut u8, PAGE) };
@@ -205,24 +230,24 @@ impl Pool {
 
     /// A word of a page of words: a table of any kind. The processor writes accessed and dirty bits
     /// in page tables.
-    pub fn word(&self, page: u32, index: usize) -> &'static Cell<u64> {
+    pub fn word(&self, page: PoolPage, index: usize) -> &'static Cell<u64> {
         debug_assert!(index < PAGE / 8);
         // SAFETY: inside the page, which its owner uses as words.
         unsafe { &*self.address(page).cast::<Cell<u64>>().add(index) }
     }
 
     /// The page that holds a physical address, which lies in the pool.
-    pub fn index_of(&self, physical: u64) -> u32 {
-        (physical / PAGE as u64) as u32
+    pub fn index_of(&self, physical: u64) -> PoolPage {
+        PoolPage((physical / PAGE as u64) as u32)
     }
 
     /// Whether a physical address lies in the pool.
     pub fn contains(&self, physical: u64) -> bool {
-        (physical / PAGE as u64).wrapping_sub(self.first.get() as u64) < self.count.get() as u64
+        (physical / PAGE as u64).wrapping_sub(self.first.get().0 as u64) < self.count.get() as u64
     }
 
     /// A page for `account`, filled with a byte.
-    pub fn take_filled(&self, account: Ref<Account>, kind: Kind, byte: u8) -> Result<u32, Error> {
+    pub fn take_filled(&self, account: Ref<Account>, kind: Kind, byte: u8) -> Result<PoolPage, Error> {
         let index = self.take_raw(account)?;
         self.page(index).zero.set(false);
         // SAFETY: the page is ours alone.
@@ -232,7 +257,7 @@ impl Pool {
     }
 
     /// A page for `account`, all zero.
-    pub fn take_zeroed(&self, account: Ref<Account>, kind: Kind) -> Result<u32, Error> {
+    pub fn take_zeroed(&self, account: Ref<Account>, kind: Kind) -> Result<PoolPage, Error> {
         let index = self.take_raw(account)?;
         if !self.page(index).zero.take() {
             // SAFETY: the page is ours alone.
@@ -246,15 +271,15 @@ impl Pool {
     ///
     /// # Safety
     /// Nothing refers to the page any more: no table, no object in it, no processor.
-    pub unsafe fn free_page(&self, index: u32, kind: Kind) {
+    pub unsafe fn free_page(&self, index: PoolPage, kind: Kind) {
         if let Some(account) = self.page(index).account.get() {
             account.count(kind, -1);
         }
         self.give_raw(index);
     }
 
-    fn take_raw(&self, account: Ref<Account>) -> Result<u32, Error> {
-        if account.used.get() >= account.limit.get() || self.free.get() == 0 {
+    fn take_raw(&self, account: Ref<Account>) -> Result<PoolPage, Error> {
+        if account.used.get() >= account.limit.get() || !self.free.get().is_some() {
             return Err(Error::NoMemory);
         }
         let index = self.free.get();
@@ -265,11 +290,11 @@ impl Pool {
         page.account.set(Some(account));
         page.task.set(None);
         page.used.set(0);
-        page.parent.set(0);
+        page.parent.set(PoolPage::NONE);
         Ok(index)
     }
 
-    fn give_raw(&self, index: u32) {
+    fn give_raw(&self, index: PoolPage) {
         let page = self.page(index);
         if let Some(account) = page.account.take() {
             account.used.set(account.used.get() - 1);
@@ -283,7 +308,7 @@ impl Pool {
     pub fn take(&self, account: Ref<Account>, size: usize, kind: Kind) -> Result<*mut u8, Error> {
         let class = CLASSES.iter().position(|class| *class >= size).expect("objects are at most half a page");
         let mut index = account.partial[class].get();
-        if index == 0 {
+        if !index.is_some() {
             index = self.take_raw(account)?;
             self.carve(index, class);
             self.link_partial(account, class, index);
@@ -343,7 +368,7 @@ impl Pool {
         }
     }
 
-    fn carve(&self, index: u32, class: usize) {
+    fn carve(&self, index: PoolPage, class: usize) {
         let (page, size) = (self.page(index), CLASSES[class]);
         let count = PAGE / size;
         page.zero.set(false);
@@ -361,22 +386,22 @@ impl Pool {
         }
     }
 
-    fn link_partial(&self, account: Ref<Account>, class: usize, index: u32) {
+    fn link_partial(&self, account: Ref<Account>, class: usize, index: PoolPage) {
         let first = account.partial[class].replace(index);
-        self.page(index).prev.set(0);
+        self.page(index).prev.set(PoolPage::NONE);
         self.page(index).next.set(first);
-        if first != 0 {
+        if first.is_some() {
             self.page(first).prev.set(index);
         }
     }
 
-    fn unlink_partial(&self, account: Ref<Account>, class: usize, index: u32) {
+    fn unlink_partial(&self, account: Ref<Account>, class: usize, index: PoolPage) {
         let (next, prev) = (self.page(index).next.get(), self.page(index).prev.get());
         match prev {
-            0 => account.partial[class].set(next),
+            PoolPage::NONE => account.partial[class].set(next),
             _ => self.page(prev).next.set(next),
         }
-        if next != 0 {
+        if next.is_some() {
             self.page(next).prev.set(prev);
         }
     }

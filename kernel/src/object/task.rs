@@ -5,7 +5,7 @@
 //! the tree of clans; spaces are space.rs's, creation and deletion tasks.rs's.
 
 use crate::base::{nospec::nospec, Global, Links, List, Ref};
-use crate::object::{clan::Member, io_space::IoSpace, thread, Account, Kind, Thread, POOL};
+use crate::object::{clan::Member, io_space::IoSpace, thread, Account, Kind, PoolPage, Thread, POOL};
 use crate::percpu::preempt;
 use core::{cell::Cell, ops::Range};
 use keel_abi::{ids::*, Error, Id};
@@ -26,7 +26,7 @@ pub(crate) const MAX_NESTING: u8 = (1 << ID_NESTING_BITS) - 1;
 
 object! {
     /// A task: an address space and its lthreads.
-    pub struct Task(plan: &Plan, version: u32, nesting: u8, account: Ref<Account>, root_table: u32) {
+    pub struct Task(plan: &Plan, version: u32, nesting: u8, account: Ref<Account>, root_table: PoolPage) {
         /// Its number.
         pub number: u32 = plan.number,
         /// The version with which its id and its first lthreads start.
@@ -40,17 +40,17 @@ object! {
         /// Who pays for its objects.
         pub account: Ref<Account> = account,
         /// Pool page of the top page table.
-        pub root_table: u32 = root_table,
+        pub root_table: PoolPage = root_table,
         /// The page table of small pages where the last walk ended, 0 if that is gone.
-        pub last_table: Cell<u32> = Cell::new(POOL.first.get()),
+        pub last_table: Cell<PoolPage> = Cell::new(POOL.first.get()),
         /// The same of pages of 2 MB.
-        pub last_upper: Cell<u32> = Cell::new(POOL.first.get()),
+        pub last_upper: Cell<PoolPage> = Cell::new(POOL.first.get()),
         /// Base of the kernel area, 0 if it has none.
         pub area: u64 = plan.area,
         /// Its I/O ports, if it has any.
         pub io: Cell<Option<Ref<IoSpace>>> = Cell::new(None),
         /// Pool page of its timers, 0 if it has none.
-        pub timers: Cell<u32> = Cell::new(0),
+        pub timers: Cell<PoolPage> = Cell::new(PoolPage::NONE),
         /// The tasks that it created.
         pub clan: List<Task, Clan> = List::new(),
         siblings: Links<Task> = Links::new(),
@@ -60,7 +60,7 @@ object! {
         /// The words of the first lthread numbers' slots (`Slot`).
         inline: [Cell<u64>; INLINE_LTHREADS] = [const { Cell::new(0) }; INLINE_LTHREADS],
         /// Pool page that leads to the others' slots, 0 if there is none.
-        pub(crate) directory: Cell<u32> = Cell::new(0),
+        pub(crate) directory: Cell<PoolPage> = Cell::new(PoolPage::NONE),
         /// Lthreads that exist.
         pub lthreads: Cell<u32> = Cell::new(0),
         /// Lthread numbers below this are in use: a new lthread with any number gets one of them.
@@ -119,24 +119,24 @@ impl Ref<Task> {
             // SAFETY: a task outlives every use of its slots; the index is below their number.
             return Some(unsafe { (*self.as_ptr()).inline.get_unchecked(nospec::<INLINE_LTHREADS>(lthread as usize)) });
         }
-        if self.directory.get() == 0 {
+        if !self.directory.get().is_some() {
             return None;
         }
         let page = POOL.word(self.directory.get(), lthread as usize / DIRECTORY_SLOTS);
         match page.get() {
             0 => None,
-            page => Some(POOL.word(page as u32, lthread as usize % DIRECTORY_SLOTS)),
+            page => Some(POOL.word(PoolPage::of(page as u32), lthread as usize % DIRECTORY_SLOTS)),
         }
     }
 
     fn slot_or_new(self, lthread: u16) -> Result<&'static Cell<u64>, Error> {
         if lthread as usize >= INLINE_LTHREADS {
-            if self.directory.get() == 0 {
+            if !self.directory.get().is_some() {
                 self.directory.set(POOL.take_zeroed(self.account, Kind::Part)?);
             }
             let page = POOL.word(self.directory.get(), lthread as usize / DIRECTORY_SLOTS);
             if page.get() == 0 {
-                page.set(POOL.take_zeroed(self.account, Kind::Part)? as u64);
+                page.set(POOL.take_zeroed(self.account, Kind::Part)?.number() as u64);
             }
         }
         self.slot(lthread).ok_or(Error::NoMemory)
@@ -215,7 +215,7 @@ impl Ref<Task> {
         let mut number = from as usize;
         while number < LTHREAD_TASK as usize {
             pause(number as u32);
-            if number >= INLINE_LTHREADS && self.directory.get() == 0 {
+            if number >= INLINE_LTHREADS && !self.directory.get().is_some() {
                 return None;
             }
             if let Some(thread) = self.lthread(number as u16) {

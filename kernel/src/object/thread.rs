@@ -10,7 +10,7 @@ use crate::arch::{cpu::cpu, fpu};
 use crate::base::{Links, List, Ref};
 use crate::ipc::kernel_object::{KernelObject, Pending};
 use crate::ipc::transfer::Transfer;
-use crate::object::{clan, task, Kind, Task, POOL};
+use crate::object::{clan, task, Kind, PoolPage, Task, POOL};
 use crate::percpu::{deadlines::Deadline, runqueue::Ready};
 use core::{cell::Cell, mem::offset_of, ops::BitOr};
 use keel_abi::{call::*, memory::*, Error, Frame, Id, Tag, Utcb};
@@ -398,6 +398,6 @@ pub struct Plan {
 /// A frame in a chief's window: the pool page, and the index in the window.
 #[derive(Clone, Copy)]
 pub struct BoundFrame {
-    pub(crate) page: u32,
+    pub(crate) page: PoolPage,
     pub(crate) index: u32,
 }

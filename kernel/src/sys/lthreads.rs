@@ -3,9 +3,12 @@
 
 use crate::arch::{fpu, switch, tables, DIRECT};
 use crate::ipc::{ipc, kernel_object, transfer};
-use crate::object::{thread::*, Kind, Task, POOL};
+use crate::object::{thread::*, Kind, PoolPage, Task, POOL};
 use crate::{base::Ref, mm::space, percpu::preempt, sched};
 use keel_abi::{call::*, fpage::PAGE_SIZE, memory::*, Error, Id, Side};
+
+// A thread's UTCB never lies where frames are.
+const _: () = assert!(keel_abi::ids::LTHREAD_TASK <= AREA_MAX_UTCBS);
 
 /// Creates a stopped thread.
 pub fn create(task: Ref<Task>, plan: &Plan) -> Result<Ref<Thread>, Error> {
@@ -47,7 +50,7 @@ fn prepare_native(thread: Ref<Thread>) {
 }
 
 /// Pool page of frame `index` of `chief`'s window, if it was bought.
-fn frame_page(chief: Ref<Task>, index: u64) -> Option<u32> {
+fn frame_page(chief: Ref<Task>, index: u64) -> Option<PoolPage> {
     space::object_at(chief, AREA_FRAMES + index / FRAMES_PER_PAGE * PAGE_SIZE)
 }
 

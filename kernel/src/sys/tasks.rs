@@ -2,7 +2,7 @@
 //! Creation and deletion of tasks: their spaces, their accounts, and what goes with them.
 
 use crate::mm::{io, space};
-use crate::object::{kip, task::*, Account, Kind, POOL};
+use crate::object::{kip, task::*, Account, Kind, PoolPage, POOL};
 use crate::{base::Ref, ipc::kernel_object, percpu::preempt, sys::lthreads};
 use keel_abi::{call::*, fpage::SPACE_SHIFT, ids::*, memory::*, Error};
 
@@ -119,9 +119,9 @@ unsafe fn free_memory(task: Ref<Task>) {
     space::free_all(task);
     preempt::poll();
     let directory = task.directory.get();
-    if directory != 0 {
-        let pages = (0..DIRECTORY_PAGES).map(|index| POOL.word(directory, index).get() as u32);
-        for page in pages.chain([directory]).filter(|page| *page != 0) {
+    if directory.is_some() {
+        let pages = (0..DIRECTORY_PAGES).map(|index| POOL.word(directory, index).get() as u32).map(PoolPage::of);
+        for page in pages.chain([directory]).filter(|page| page.is_some()) {
             // SAFETY: the task goes, and no lthread has a slot in it.
             unsafe { POOL.free_page(page, Kind::Part) };
         }

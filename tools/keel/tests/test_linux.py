@@ -82,7 +82,8 @@ def test_objects_are_copied_with_their_times_and_commands_of_the_new_place(tmp_p
     (built / "mm").mkdir(parents=True)
     (built / BUILD_STAMP).write_text("whole")
     (built / "mm" / "slab.o").write_bytes(b"\0code")
-    command = "gcc -I{source}/include -fmacro-prefix-map=../{source.name}/= -o {source}/../x ; cd {out}"
+    command = "gcc -I{source}/include -fmacro-prefix-map=../{source.name}/= -o {source}/../x ; cd {out}\n"
+    command += "deps_x := ../{source.name}/include/a.h\n"
     (built / "mm" / ".slab.o.cmd").write_text(command.format(source=pristine, out=built))
     for path in built.rglob("*"):
         os.utime(path, (1000, 1000))
