@@ -145,20 +145,20 @@ def build_for_gdb(settings: Settings, target: Target) -> Path:
     _prepare(settings)
     with locked(settings.locks, f"{settings.linux.name}-{target.name}"):
         source = server_source(settings) if target is SERVER else settings.pristine
-    target = gdb_target(target)
-    with locked(settings.locks, f"{settings.linux.name}-{target.name}"):
-        _build(settings, target, source)
+    for_gdb = _gdb_target(target)
+    with locked(settings.locks, f"{settings.linux.name}-{for_gdb.name}"):
+        _build(settings, for_gdb, source)
     return image_for_gdb(settings, target)
 
 
-def gdb_target(target: Target) -> Target:
+def image_for_gdb(settings: Settings, target: Target) -> Path:
+    """Where the build of a target for gdb is."""
+    return settings.linux / _gdb_target(target).name / "vmlinux"
+
+
+def _gdb_target(target: Target) -> Target:
     """The same kernel, with what gdb wants to know."""
     return replace(target, name=f"{target.name}-gdb", flags=GDB_FLAGS, goals=GDB_GOALS)
-
-
-def image_for_gdb(settings: Settings, target: Target) -> Path:
-    """Where the build of such a target is."""
-    return settings.linux / target.name / "vmlinux"
 
 
 def build_ukl(settings: Settings, options: ukloptions.Options = ()) -> Path:
@@ -226,8 +226,11 @@ def copy_objects(built: Path, out: Path, sources: tuple[Path, Path], log: Path) 
     as do the dependencies where ccache wrote them.
     """
     built_from, source = sources
-    relative = (f"{os.path.relpath(tree, place)}/" for tree, place in ((built_from, built), (source, out)))
-    paths = {str(built_from): str(source), str(built): str(out), next(relative): next(relative)}
+    paths = {
+        str(built_from): str(source),
+        str(built): str(out),
+        f"{os.path.relpath(built_from, built)}/": f"{os.path.relpath(source, out)}/",
+    }
     aside = out.with_suffix(".new")
     shutil.rmtree(aside, ignore_errors=True)
     process.run_logged(["cp", "-a", str(built), str(aside)], what="copying the native kernel's objects", log=log)

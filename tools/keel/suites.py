@@ -543,5 +543,4 @@ ALL = "all"
 
 def chosen(names: Sequence[str]) -> list[str]:
     """The suites and parts that these names mean: all of every day if there is none, and all that there is for `all`."""
-    whole = {ALL: [*SUITES, *REST]}
-    return [suite for name in names or SUITES for suite in whole.get(name, [name])]
+    return [suite for name in names or SUITES for suite in ([*SUITES, *REST] if name == ALL else [name])]

@@ -37,11 +37,12 @@ def debug(settings: Settings, view: str | None) -> NoReturn:
 
 def with_source_lines(settings: Settings, views: Mapping[str, Path], wanted: bool) -> dict[str, Path]:
     """The views, with the build for gdb in place of the Linux that boots, if there is one or it is wanted, and it fits."""
+    targets = {settings.linux_server: linux.SERVER, settings.native_symbols: linux.NATIVE}
     booted = views.get(slot.LINUX)
-    target = {settings.linux_server: linux.SERVER, settings.native_symbols: linux.NATIVE}.get(booted) if booted else None
-    if not booted or not target:
+    if booted is None or booted not in targets:
         return dict(views)
-    built = linux.image_for_gdb(settings, linux.gdb_target(target))
+    target = targets[booted]
+    built = linux.image_for_gdb(settings, target)
     if wanted:
         if not built.exists():
             say("source lines of Linux need a build of their own, once: some ten minutes and a gigabyte")
@@ -68,8 +69,10 @@ def has_same_code(one: Path, other: Path) -> bool:
 def arguments(guest: slot.Slot, view: str | None, views: Mapping[str, Path]) -> list[str]:
     """The gdb command: the view's symbols first, the other's beside them. Linux's scripts lie beside its build for gdb."""
     symbols = [str(path) for name, path in sorted(views.items(), key=lambda item: item[0] != view)]
-    trusted = [f"add-auto-load-safe-path {path.parent}" for name, path in views.items() if name == slot.LINUX]
-    argv = ["gdb", "-q", *(word for command in trusted for word in ("-iex", command)), *symbols[:1]]
+    argv = ["gdb", "-q"]
+    if slot.LINUX in views:
+        argv += ["-iex", f"add-auto-load-safe-path {views[slot.LINUX].parent}"]
+    argv += symbols[:1]
     for other in symbols[1:]:
         # gdb would ask whether it may.
         argv += ["-ex", "set confirm off", "-ex", f"add-symbol-file {other}", "-ex", "set confirm on"]

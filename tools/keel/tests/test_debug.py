@@ -25,14 +25,14 @@ def made(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Compile:
         subprocess.run(["gcc", option, "-c", "-o", str(image), str(source)], check=True)
 
     def built(asked: Settings, target: linux.Target) -> None:
-        compiled(linux.image_for_gdb(asked, linux.gdb_target(target)), "int f(void) { return 1; }\n", "-g")
+        compiled(linux.image_for_gdb(asked, target), "int f(void) { return 1; }\n", "-g")
 
     monkeypatch.setattr(linux, "build_for_gdb", built)
     return compiled
 
 
 def for_gdb(settings: Settings) -> Path:
-    return linux.image_for_gdb(settings, linux.gdb_target(linux.SERVER))
+    return linux.image_for_gdb(settings, linux.SERVER)
 
 
 @pytest.mark.parametrize(
