@@ -102,13 +102,13 @@ fn check_account(account: Ref<Account>, sum: &mut Sum) {
 
 /// Pages in the pool's chain of free ones.
 fn free_chain() -> u64 {
-    let next = |page: PoolPage| Some(page).filter(|page| page.is_some());
+    let next = |page: PoolPage| Some(page).filter(|page| *page != PoolPage::NONE);
     let chain = core::iter::successors(next(POOL.free.get()), |index| next(POOL.page(*index).next.get()));
     let is_clear = |page: &Page| page.filled.get() == 0 && page.groups.iter().all(|group| group.get() == 0);
     // The one that was given back last; to look through all of them takes too long where each call
     // is checked.
     let last = POOL.free.get();
-    let is_zero = !last.is_some() || (0..ENTRIES).all(|slot| entry_cell(last, slot).get() == 0);
+    let is_zero = last == PoolPage::NONE || (0..ENTRIES).all(|slot| entry_cell(last, slot).get() == 0);
     expect!(is_zero || !POOL.page(last).zero.get(), "free page {:#x}: it says that it is all zero", last.number());
     let clear = chain.take(POOL.count.get() as usize).inspect(|index| {
         expect!(is_clear(POOL.page(*index)), "free page {:#x}: it says that it has nodes", index.number());

@@ -172,7 +172,7 @@ fn versions_of_numbers_are_used_evenly() {
     }
     let share = CREATIONS / (INLINE_LTHREADS as u32 - 1);
     assert!(versions.values().all(|version| *version <= share + 1), "{versions:?}");
-    assert!(!task.directory.get().is_some(), "its numbers lie in the task");
+    assert!(task.directory.get() == PoolPage::NONE, "its numbers lie in the task");
     unsafe { delete_lthreads(task) };
     unsafe { delete(task) };
 }

@@ -205,7 +205,7 @@ pub fn invoke(caller: Ref<Thread>, id: Id, operation: u64) -> Result<Answer, Err
 
 fn claim_timer(caller: Ref<Thread>) -> Result<Answer, Error> {
     let task = caller.task;
-    if !task.timers.get().is_some() {
+    if task.timers.get() == PoolPage::NONE {
         let page = POOL.take_zeroed(task.account, Kind::Part)?;
         for number in 0..TIMERS {
             let timer = KernelObject::new(Id(ID_TIMER + number));

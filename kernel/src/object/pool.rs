@@ -60,11 +60,6 @@ impl PoolPage {
     pub const fn number(self) -> u32 {
         self.0
     }
-
-    /// Whether it is a page.
-    pub fn is_some(self) -> bool {
-        self.0 != 0
-    }
 }
 
 /// What is recorded about one page of the pool.
@@ -279,7 +274,7 @@ impl Pool {
     }
 
     fn take_raw(&self, account: Ref<Account>) -> Result<PoolPage, Error> {
-        if account.used.get() >= account.limit.get() || !self.free.get().is_some() {
+        if account.used.get() >= account.limit.get() || self.free.get() == PoolPage::NONE {
             return Err(Error::NoMemory);
         }
         let index = self.free.get();
@@ -308,7 +303,7 @@ impl Pool {
     pub fn take(&self, account: Ref<Account>, size: usize, kind: Kind) -> Result<*mut u8, Error> {
         let class = CLASSES.iter().position(|class| *class >= size).expect("objects are at most half a page");
         let mut index = account.partial[class].get();
-        if !index.is_some() {
+        if index == PoolPage::NONE {
             index = self.take_raw(account)?;
             self.carve(index, class);
             self.link_partial(account, class, index);
@@ -390,7 +385,7 @@ impl Pool {
         let first = account.partial[class].replace(index);
         self.page(index).prev.set(PoolPage::NONE);
         self.page(index).next.set(first);
-        if first.is_some() {
+        if first != PoolPage::NONE {
             self.page(first).prev.set(index);
         }
     }
@@ -401,7 +396,7 @@ impl Pool {
             PoolPage::NONE => account.partial[class].set(next),
             _ => self.page(prev).next.set(next),
         }
-        if next.is_some() {
+        if next != PoolPage::NONE {
             self.page(next).prev.set(prev);
         }
     }

@@ -119,7 +119,7 @@ impl Ref<Task> {
             // SAFETY: a task outlives every use of its slots; the index is below their number.
             return Some(unsafe { (*self.as_ptr()).inline.get_unchecked(nospec::<INLINE_LTHREADS>(lthread as usize)) });
         }
-        if !self.directory.get().is_some() {
+        if self.directory.get() == PoolPage::NONE {
             return None;
         }
         let page = POOL.word(self.directory.get(), lthread as usize / DIRECTORY_SLOTS);
@@ -131,7 +131,7 @@ impl Ref<Task> {
 
     fn slot_or_new(self, lthread: u16) -> Result<&'static Cell<u64>, Error> {
         if lthread as usize >= INLINE_LTHREADS {
-            if !self.directory.get().is_some() {
+            if self.directory.get() == PoolPage::NONE {
                 self.directory.set(POOL.take_zeroed(self.account, Kind::Part)?);
             }
             let page = POOL.word(self.directory.get(), lthread as usize / DIRECTORY_SLOTS);
@@ -215,7 +215,7 @@ impl Ref<Task> {
         let mut number = from as usize;
         while number < LTHREAD_TASK as usize {
             pause(number as u32);
-            if number >= INLINE_LTHREADS && !self.directory.get().is_some() {
+            if number >= INLINE_LTHREADS && self.directory.get() == PoolPage::NONE {
                 return None;
             }
             if let Some(thread) = self.lthread(number as u16) {

@@ -112,15 +112,18 @@ impl Flags {
     /// Its preempter is to be told that somebody more important wants the processor.
     pub const PRIORITY_PREEMPTED: Flags = Flags((PREEMPTED_PRIORITY as u32) << Flags::PREEMPTED_SHIFT);
     /// Its preempter is to be told something; shifted, the message's label.
-    pub const PREEMPTED: Flags = Flags::SLICE_ENDED.and(Flags::PRIORITY_PREEMPTED);
+    pub const PREEMPTED: Flags = Flags::SLICE_ENDED.union(Flags::PRIORITY_PREEMPTED);
     /// Where these begin.
     const PREEMPTED_SHIFT: u32 = 14;
     /// Flags that must be looked at before it runs in user mode.
-    pub const WORK: Flags =
-        Flags::TRIGGERED.and(Flags::RECEIVE_DUE).and(Flags::TRANSFER).and(Flags::MIGRATING).and(Flags::PREEMPTED);
+    pub const WORK: Flags = Flags::TRIGGERED
+        .union(Flags::RECEIVE_DUE)
+        .union(Flags::TRANSFER)
+        .union(Flags::MIGRATING)
+        .union(Flags::PREEMPTED);
 
     /// These and others.
-    pub const fn and(self, others: Flags) -> Flags {
+    pub const fn union(self, others: Flags) -> Flags {
         Flags(self.0 | others.0)
     }
 
@@ -144,7 +147,7 @@ impl BitOr for Flags {
     type Output = Flags;
 
     fn bitor(self, others: Flags) -> Flags {
-        self.and(others)
+        self.union(others)
     }
 }
 
