@@ -361,7 +361,7 @@ CHECK(huge, file_system)
 	say("wrong=%d read=%d", wrong_bytes(other, 0, 2 * HUGE), (int)pread(fd, memory, 4 * PAGE, HUGE));
 	catch_faults();
 	say_result("cut", ftruncate(fd, HUGE));
-	SAY_FAULT_OF("behind", other + HUGE, (void)*(volatile char *)(other + HUGE));
+	SAY_FAULT_OF("after", other + HUGE, (void)*(volatile char *)(other + HUGE));
 	say_result("punch", fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, HUGE));
 	say("hole=%d", other[512]);
 	munmap(memory, 2 * HUGE);
