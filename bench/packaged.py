@@ -33,7 +33,7 @@ PROJECT_FILES = ["conf", "confdata", "expr", "lexer.lex", "menu", "parser.tab", 
 PROJECT_PLACE = "kconfig"
 # The memory management of Linux's port, compiled by the commands of the server's build.
 PORT, PORT_OBJECTS = "port", LINUX / "l4" / "arch" / "l4" / "mm"
-# All workloads of a system.
+# The time limit for all workloads of a system.
 LIMIT_S = 3600
 REPEATS = 3
 # A host time is the median of at least this many boots. It is marked if they differ by more than this part.

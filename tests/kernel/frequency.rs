@@ -83,7 +83,7 @@ fn an_hpets_period_is_within_its_specification() {
 struct Machine {
     hz: u64,
     time: Cell<u64>,
-    /// Ticks of a reading, and of each reading whose number is a multiple of this one.
+    /// Ticks of a reading; `stall` adds ticks to every n-th one (n, ticks).
     look: u64,
     stall: (u64, u64),
     looks: Cell<u64>,

@@ -638,7 +638,8 @@ fn a_superpage_that_cannot_be_cut_loses_its_rights_as_a_whole() {
     };
     let account = first.account;
     let rights = |task, address| find(task, address).map(|leaf| bits_rights(leaf.entry)).ok();
-    // The third page is cut out: it was not accessed, but the superpage was and is split.
+    // The third page is cut out without memory for a split: it was not accessed, but the whole
+    // superpage was, and loses the rights.
     let cut = |keep, itself| {
         build();
         let unused = account.limit.get() - account.used.get();

@@ -18,7 +18,7 @@
 #define SOFTWARE_BYTES 464
 #define HEADER 512
 #define STACK_PAGES 4
-/* With the alternate stack's end here, a frame crosses these page borders. */
+/* Bytes between the tried ends of the alternate stack: frames cross page borders at every place. */
 #define STEP 64
 #define CHILDREN 64
 /* Methods to corrupt a state. */
