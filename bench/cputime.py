@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""How much of the host's processor the emulator takes for a piece of what a guest does: its own time and the system's for it.
+"""The host's processor time, user and system, that the emulator spends on a piece of a guest's work.
 
-The guest tells by a line where a piece begins and ends. It is the time of whoever emulates, not of a machine: it sees what
-the emulator does at a change of address space, and it scatters with whatever else runs on the host.
+The guest prints a line where a piece begins and where it ends. The time is the emulator's, not a machine's: it includes the
+emulator's own work at a change of address space, and it varies with the host's load.
 """
 
 import os
@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 EMULATOR = "qemu-system-x86"
-# What the guest says.
+# The first words of the guest's lines.
 BEGINS, ENDS = "begins", "ends"
 # Fields of /proc/PID/stat after the name, which ends with the last bracket: time in user mode and in the kernel.
 USER_TIME, SYSTEM_TIME = 11, 12
@@ -22,7 +22,7 @@ class TimeError(Exception):
 
 
 def descendants(pid: int) -> Iterator[int]:
-    """All processes below a process."""
+    """All descendants of a process."""
     for children in Path(f"/proc/{pid}/task").glob("*/children"):
         for child in map(int, children.read_text().split()):
             yield child
@@ -30,7 +30,7 @@ def descendants(pid: int) -> Iterator[int]:
 
 
 def emulator_below(pid: int) -> int:
-    """The emulator that a command of ours has started."""
+    """The process id of the emulator that a `keel` command started."""
     for child in descendants(pid):
         if Path(f"/proc/{child}/comm").read_text().startswith(EMULATOR):
             return child
@@ -38,23 +38,23 @@ def emulator_below(pid: int) -> int:
 
 
 def seconds_of(stat: str, ticks_a_second: int) -> float:
-    """The processor's time in a line of /proc/PID/stat."""
+    """The processor time in a line of /proc/PID/stat, in seconds."""
     fields = stat.rpartition(")")[2].split()
     return (int(fields[USER_TIME]) + int(fields[SYSTEM_TIME])) / ticks_a_second
 
 
 def spent(pid: int) -> float:
-    """What a process has had of the processor, in seconds."""
+    """The processor time that a process has used, in seconds."""
     return seconds_of(Path(f"/proc/{pid}/stat").read_text(), os.sysconf("SC_CLK_TCK"))
 
 
 def mark(name: str, command: str) -> str:
-    """The shell's commands that run `command` between two lines."""
+    """Shell commands that run `command` and print a line before and after it."""
     return f"echo {BEGINS} {name} && {{ {command}; }} > /dev/null 2>&1 && echo {ENDS} {name}"
 
 
 def time_pieces(argv: Sequence[str], stdin: bytes) -> dict[str, float]:
-    """Run a command of ours and return the seconds of each piece that its guest marks."""
+    """Run a `keel` command and return the seconds of each piece that its guest marks."""
     pieces: dict[str, float] = {}
     began: dict[str, float] = {}
     with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as running:

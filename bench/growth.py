@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only
-"""Measures what operations take on Keel and on native Linux while the work grows, and marks those whose ratio grows with it.
+"""Measures operations on Keel and on native Linux at growing sizes, and marks those whose ratio grows with the size.
 
-The unit is executed guest instructions, as in run.py. Each stage of a row at each size is a sample named STAGE/SIZE. Also what
-the objects of the µ-kernel cost while there are more of them (user/bench, `args growth`). `./keel bench growth` calls `main()`.
+The unit is executed guest instructions, as in run.py. Each stage of a row at each size is a sample named STAGE/SIZE. Also
+measures what the µ-kernel's objects cost as their number grows (user/bench, `args growth`). `./keel bench growth` calls `main()`.
 
   bench/growth.py [--systems native,keel,tasks] [--sizes N,N...] [--output DIRECTORY] [--resume] [ROW...]
   bench/growth.py --compare OLD.json NEW.json
@@ -33,7 +33,7 @@ LIMIT_S = 3600
 MEMORY_MB = 2048
 # More than this from the smallest to a larger size is a fault.
 GROWTH_LIMIT = 1.3
-# What fork() of a large process may be to native Linux's.
+# The largest allowed ratio to native Linux for fork() of a large process.
 FORK_LIMIT = 2.0
 GROWS, ABOVE, MISSING = "**grows**", "**above {limit:g}**", "**not at {sizes}**"
 NONE = "-"
@@ -43,20 +43,20 @@ MEMORY = (1, 16, 64, 256, 1024)
 # The parent's and the child's pages are there at once.
 COPIED = (1, 16, 64, 256, 512)
 FORKED = (16, 32, 64, 128, 256, 512)
-# What the µ-kernel keeps of a page that is alone in its 2 MB: a page table and a group of mapping nodes.
+# What the µ-kernel allocates for a page that is alone in its 2 MB: a page table and a group of mapping nodes.
 SPARSE_BYTES = 5 << 10
 # Linux's account is this much of the µ-kernel's memory, which is a part of the RAM.
 ACCOUNT_PAGES = (MEMORY_MB << 20) // 16 * 8 // 10 // SPARSE_BYTES
 SPARSE = (1024, *(int(ACCOUNT_PAGES * share) for share in (0.5, 1, 2, 4)))
 COUNTS = (16, 256, 4096)
 OBJECT_COUNTS = (16, 256, 4096)
-# What the µ-kernel's memory of that guest is enough for.
+# The number of such pages for which the µ-kernel's memory of that guest suffices.
 TASK_COUNTS = (16, 256, 1024)
 
 
 @dataclass(frozen=True)
 class Guest:
-    """A machine that is booted for some rows: what ends the names of their samples, and more options of `./keel run`."""
+    """A machine for some rows: the suffix of their samples' names, and additional options of `./keel run`."""
 
     name: str
     suffix: str = ""
@@ -64,7 +64,7 @@ class Guest:
     heartbeat: bool = False
 
     def options(self, system: str, output: Path) -> list[str]:
-        """The options of `./keel run`. The clock of two processors is the sum of what both execute."""
+        """The options of `./keel run`. With two processors the clock counts the instructions of both."""
         options = [*run.SYSTEMS[system], "--accel", "tcg", "--mem", str(MEMORY_MB), "--timeout", str(LIMIT_S), "--nic", "none"]
         if self.processors == 1:
             options.append("--icount")
@@ -84,7 +84,7 @@ BEATEN = [Guest("fork, heartbeat", heartbeat=True), Guest("fork, heartbeat, 2 pr
 
 @dataclass(frozen=True)
 class Row:
-    """What is measured at several sizes: their unit, the stages that are timed, the guests, and the ratio that is allowed."""
+    """An operation measured at several sizes: the unit of the sizes, the timed stages, the guests, and the allowed ratio."""
 
     unit: str
     sizes: Sequence[int]
@@ -93,7 +93,7 @@ class Row:
     limit: float | None = None
 
     def names(self) -> Iterator[tuple[str, str]]:
-        """Each stage as its samples are called before the size: native Linux's, which has one processor, and Keel's."""
+        """The name of each stage's samples without the size: on native Linux, which has one processor, and on Keel."""
         return ((stage, f"{stage}{guest.suffix}") for guest in self.guests for stage in self.stages)
 
 
@@ -143,7 +143,7 @@ ROWS = {
     "fork-mapper": Row("MB", FORKED, ["fork-mapper"], FORKING, FORK_LIMIT),
     "fork-heartbeat": Row("MB", FORKED, ["fork-heartbeat"], BEATEN, FORK_LIMIT),
 }
-# What native tasks measure of the µ-kernel, by the number of its objects.
+# Measurements of the µ-kernel by native tasks, by the number of its objects.
 TASK_ROWS = {
     "lthreads": Row("lthreads", OBJECT_COUNTS, ["lthreads-create", "lthread-beside-lthreads", "lthreads-delete"], [KERNEL]),
     "tasks": Row("tasks", TASK_COUNTS, ["tasks-create", "tasks-delete"], [KERNEL]),
@@ -161,7 +161,7 @@ ALL_ROWS = {**ROWS, **TASK_ROWS}
 
 @dataclass(frozen=True)
 class Curve:
-    """A stage at all sizes that were measured: instructions on native Linux and on Keel, by size; one may miss some."""
+    """A stage at all measured sizes: instructions on native Linux and on Keel, by size. Sizes may be missing in either."""
 
     name: str
     unit: str
@@ -177,11 +177,11 @@ class Curve:
 
     @property
     def growth(self) -> float | None:
-        """By how much the ratio is at most larger than at the smallest size; none where there are no two."""
+        """The largest growth of the ratio from the smallest size; none with fewer than two sizes."""
         return growth(list(self.ratios.values()))
 
     def remarks(self) -> list[str]:
-        """What is a fault, and what forbids to take the row at its word."""
+        """Faults, and reasons why the row's figures are not valid."""
         found = [GROWS] if (self.growth or 0) > GROWTH_LIMIT else []
         if self.limit and any(ratio > self.limit for ratio in self.ratios.values()):
             found.append(ABOVE.format(limit=self.limit))
@@ -192,16 +192,16 @@ class Curve:
 
 
 def growth(values: Sequence[float]) -> float | None:
-    """The largest of these to the first one."""
+    """The ratio of the largest to the first."""
     return max(values[1:]) / values[0] if len(values) > 1 else None
 
 
 def heartbeat_conf(output: Path) -> Path:
-    """The default boot configuration with a beat each millisecond."""
+    """The default boot configuration with a heartbeat each millisecond."""
     text = BOOT_CONF.read_text()
     if HEARTBEAT_USUAL not in text:
         raise run.BenchError(f"{BOOT_CONF} has no {HEARTBEAT_USUAL}")
-    # Guests that start at the same time read it.
+    # Guests that start at the same time read the file.
     file = output / "heartbeat.conf"
     whole = output / f"heartbeat.conf.{threading.get_ident()}"
     whole.write_text(text.replace(HEARTBEAT_USUAL, HEARTBEAT_WANTED))
@@ -209,7 +209,7 @@ def heartbeat_conf(output: Path) -> Path:
 
 
 def plan(systems: Sequence[str], rows: Sequence[str], wanted: Sequence[int]) -> dict[tuple[str, Guest], list[str]]:
-    """The arguments of each guest of each system: the rows, at their own sizes or at those that the user wants."""
+    """The arguments of each guest of each system: the rows, at their own sizes or at those that the user gave."""
     found: dict[tuple[str, Guest], list[str]] = {}
     for name in rows:
         row = ALL_ROWS[name]
@@ -222,20 +222,20 @@ def plan(systems: Sequence[str], rows: Sequence[str], wanted: Sequence[int]) -> 
 
 
 def renamed(sample: run.Sample, guest: Guest) -> run.Sample:
-    """The sample with the guest's suffix before the size; that a second processor idles is no fault."""
+    """The sample with the guest's suffix before the size. An idle second processor is no fault."""
     stage, size = sample.name.split("/")
     idle_ticks = sample.idle_ticks if guest.processors == 1 else 0
     return run.Sample(f"{stage}{guest.suffix}/{size}", sample.per_operation, idle_ticks)
 
 
 def parse(output: str, guest: Guest) -> run.Samples:
-    """The samples of a guest, of which the last may be cut off."""
+    """The samples of a guest. The last one may be incomplete."""
     whole = [line for line in output.splitlines() if line.startswith("{") and line.endswith("}")]
     return {sample.name: sample for sample in (renamed(run.parse_sample(line), guest) for line in whole)}
 
 
 def measure(system: str, guest: Guest, pieces: Sequence[str], output: Path) -> tuple[run.Samples, str]:
-    """Boot a guest and return what it has measured, and what went wrong."""
+    """Boot a guest and return its samples and its errors."""
     keel = [sys.executable, str(run.REPOSITORY / "keel")]
     if system == run.TASKS:
         done = subprocess.run(
@@ -247,11 +247,11 @@ def measure(system: str, guest: Guest, pieces: Sequence[str], output: Path) -> t
         argv = [*keel, "run", *guest.options(system, output), "--exec", command]
         done = subprocess.run(argv, input=(output / PROGRAM).read_bytes(), stdout=subprocess.PIPE, check=False)
     found = parse(done.stdout.decode(errors="replace"), guest)
-    return found, f"{guest.name} has ended with {done.returncode} on {system}" if done.returncode else ""
+    return found, f"{guest.name} ended with status {done.returncode} on {system}" if done.returncode else ""
 
 
 def measure_all(work: dict[tuple[str, Guest], list[str]], output: Path, kept: packaged.Kept) -> None:
-    """Boot all guests, as many at a time as there are processors; what is known is not measured again."""
+    """Boot all guests, one per processor at a time. Samples that are already known are not measured again."""
     pool = ThreadPoolExecutor(os.cpu_count())
     try:
         futures = {}
@@ -266,18 +266,18 @@ def measure_all(work: dict[tuple[str, Guest], list[str]], output: Path, kept: pa
             if failure:
                 kept.failed(failure)
     finally:
-        # Where it was interrupted, no further guest is booted.
+        # After an interrupt no further guest is booted.
         pool.shutdown(cancel_futures=True)
 
 
 def is_known(piece: str, guest: Guest, known: run.Samples) -> bool:
-    """Whether all stages of this row have been measured at this size."""
+    """Whether all stages of this row were measured at this size."""
     name, size = piece.split("/")
     return all(f"{stage}{guest.suffix}/{size}" in known for stage in ALL_ROWS[name].stages)
 
 
 def curves(results: run.Results) -> Iterator[Curve]:
-    """All stages of which anything was measured on a Linux."""
+    """All stages with a sample on either Linux."""
     for row in ROWS.values():
         for native, name in row.names():
             samples = (by_size(results.get(system, {}), own) for system, own in ((run.NATIVE, native), (run.KEEL, name)))
@@ -293,13 +293,13 @@ def by_size(samples: run.Samples, name: str) -> dict[int, run.Sample]:
 
 
 def span(samples: dict[int, run.Sample]) -> str:
-    """What the operation takes at the smallest and at the largest size."""
+    """The instructions at the smallest and at the largest size."""
     values = [f"{sample.median:,.0f}" for sample in samples.values()]
     return " to ".join(dict.fromkeys([values[0], values[-1]])) if values else NONE
 
 
 def table(results: run.Results) -> list[list[str]]:
-    """Header and rows: sizes, what each Linux takes at the smallest and the largest, the ratio at each size and its growth."""
+    """Header and rows: sizes, each Linux's instructions at the smallest and largest, the ratio at each size and its growth."""
     rows = [["operation", "sizes", "native, instructions", "keel, instructions", "ratio at each size", "growth", "remark"]]
     for one in curves(results):
         sizes = sorted({*one.native, *one.keel})
@@ -312,7 +312,7 @@ def table(results: run.Results) -> list[list[str]]:
 
 
 def task_table(results: run.Results) -> list[list[str]]:
-    """Header and rows: the µ-kernel's own operations, what each takes at each size, and its growth."""
+    """Header and rows: the µ-kernel's own operations, the instructions of each at each size, and their growth."""
     rows = [["operation", "sizes", "instructions at each size", "growth", "remark"]]
     for name, unit, samples in task_curves(results):
         values = [sample.median for sample in samples.values()]
@@ -326,7 +326,7 @@ def task_table(results: run.Results) -> list[list[str]]:
 
 
 def task_curves(results: run.Results) -> Iterator[tuple[str, str, dict[int, run.Sample]]]:
-    """The stages that native tasks have measured, with their unit and their samples by size."""
+    """The stages that native tasks measured, with their unit and their samples by size."""
     for row in TASK_ROWS.values():
         for _, name in row.names():
             if samples := by_size(results.get(run.TASKS, {}), name):
@@ -335,12 +335,12 @@ def task_curves(results: run.Results) -> Iterator[tuple[str, str, dict[int, run.
 
 def options_of(arguments: Sequence[str] | None) -> argparse.Namespace:
     """The options, all of them checked."""
-    parser = Parser(prog="keel bench growth", description="What grows with its work, in instructions.")
-    parser.add_argument("row", nargs="*", metavar="ROW", help="what to measure; everything without a name")
+    parser = Parser(prog="keel bench growth", description="How operations grow with the size of their work, in instructions.")
+    parser.add_argument("row", nargs="*", metavar="ROW", help="what to measure; default: everything")
     parser.add_argument("--systems", default=",".join(SYSTEMS), help="which to measure (%(default)s)")
-    parser.add_argument("--sizes", default="", metavar="N,...", help="these sizes instead of each row's own")
-    parser.add_argument("--output", type=Path, default=run.REPOSITORY / "build" / "bench", help="where the figures go")
-    parser.add_argument("--resume", action="store_true", help="take over what an interrupted run of this tree has measured")
+    parser.add_argument("--sizes", default="", metavar="N,...", help="the sizes, in place of each row's own")
+    parser.add_argument("--output", type=Path, default=run.REPOSITORY / "build" / "bench", help="where to write the figures")
+    parser.add_argument("--resume", action="store_true", help="keep the samples of an interrupted run of this tree")
     parser.add_argument("--compare", nargs=2, type=Path, metavar=("OLD", "NEW"), help="measure nothing: compare two growth.json")
     parser.add_argument(
         "--plot", type=Path, metavar="RESULTS", help="measure nothing: draw a growth.json as SVG and PNG beside it"

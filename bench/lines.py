@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Keel's size, and table 1 of SOSP'97 for Linux on Keel: source lines of what each Linux is built from here.
 
-Table 1 counts the files that the two builds have read, without comments and blank lines as in the paper. What a build makes
-itself is none, except x86's files that the port adapts, which count as they are in x86.
+Table 1 counts the files that the two builds have read, without comments and blank lines as in the paper. Generated files are not
+counted, except x86's files that the port adapts: these count as they are in x86.
 
   bench/lines.py     prints the tables; `./keel bench lines` does that
 """
@@ -25,7 +25,7 @@ from keel.config import Settings
 SETTINGS = Settings()
 LINUX = SETTINGS.linux
 PORT, X86, DRIVERS = "arch/l4/", "arch/x86/", ("drivers/", "sound/")
-# In the command for a file of Linux; the build also compiles tools for itself.
+# In the command for a file of Linux, but not in those for the build's own tools.
 OF_KERNEL = "-D__KERNEL__"
 SUFFIXES = {".c", ".h", ".S"}
 IMAGES = (
@@ -40,7 +40,7 @@ PAPER = ((2_500, 6_500), (2_000, 2_000), (105_000, None), (232_700, None))
 
 
 def read_for(out: Path, source: Path) -> set[str]:
-    """The files of the source tree, by their places in it, that a build has read."""
+    """The files of the source tree that a build has read, by their paths in it."""
     found: set[str] = set()
     for kept in out.rglob(".*.o.cmd"):
         text = kept.read_text(errors="replace")
@@ -85,7 +85,7 @@ def sizes() -> list[list[str]]:
 
 
 def texts(images: Sequence[tuple[str, Path]]) -> list[list[str]]:
-    """How much code and constants each image has that is built: the first column of what `size` prints."""
+    """Code and constants of each image that is built: the first column of the output of `size`."""
     rows = [["image", "bytes of text"]]
     for name, image in images:
         if image.exists():

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What compiles a part of Linux's port in a guest: the commands by which the server was built here, and the files they read.
+"""Makes an archive that compiles a part of Linux's port in a guest: the commands of the server's build, and the files they read.
 
-Linux's build keeps both beside each object (`.NAME.o.cmd`). In the guest all of it is below one folder: `l4` is the directory
-that the commands run in, `l4-src` the sources.
+Linux's build keeps both beside each object (`.NAME.o.cmd`). In the guest everything is in one folder: the commands run in `l4`,
+and `l4-src` has the sources.
 """
 
 import os
@@ -14,19 +14,19 @@ COMMAND = re.compile(r"^(?:saved)?cmd_\S+ := (?:ccache )?(.*?)\s*(?:;.*)?$", re.
 SOURCE = re.compile(r"^source_\S+ := (\S+)$", re.MULTILINE)
 DEPENDENCIES = re.compile(r"^deps_\S+ := \\\n((?:.*\\\n)*)", re.MULTILINE)
 OBJECT = re.compile(r" -o (\S+)")
-# Linux's fixdep names the options in its place (scripts/basic/fixdep.c).
+# Linux's fixdep replaces this file by the options that are used (scripts/basic/fixdep.c).
 OPTIONS = "include/generated/autoconf.h"
 
 
 def commands_and_files(kept: Sequence[Path], linux: Path) -> tuple[str, dict[str, Path]]:
-    """A script for the directory `l4`, and by its place each file that it needs; `linux` is where `l4` and `l4-src` are here."""
+    """A script for the directory `l4`, and each file that it needs by its path. On the host, `l4` and `l4-src` are in `linux`."""
     lines = ["set -e"]
     files: dict[str, Path] = {}
     for path in kept:
         text = path.read_text()
         command = COMMAND.search(text)
         if not command or not SOURCE.search(text):
-            raise ValueError(f"{path} has no command that compiles something")
+            raise ValueError(f"{path} has no command that compiles")
         lines += [f"mkdir -p {Path(made).parent}" for made in OBJECT.findall(command[1])]
         lines.append(command[1].replace(f"{linux}/", "../"))
         files |= {os.path.relpath(file, linux): file for file in read_by(text, linux / "l4")}

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only
-"""Measures whole programs out of Debian's packages on Keel and on native Linux, and a compilation of a C project.
+"""Measures whole programs from Debian's packages, and the compilation of a C project, on Keel and on native Linux.
 
-The unit is executed guest instructions from a program's start to its end, whatever ran meanwhile; a plugin of the emulator
-counts them, so that waiting is none. With --time it is the emulator's processor time, of several boots (cputime.py).
-`./keel bench packaged` calls `main()`, which keeps what it has as it comes.
+The unit is executed guest instructions from a program's start to its end, of all that runs meanwhile. A plugin of the emulator
+counts them, so waiting adds nothing. With --time the unit is the emulator's processor time in several boots (cputime.py). `./keel
+bench packaged` calls `main()`, which writes each result as it arrives.
 
   bench/packaged.py [--systems native,keel] [--repeats N | --time [--boots N]] [--output DIRECTORY] [--resume] [WORKLOAD...]
 """
@@ -27,25 +27,25 @@ import run
 from keel.arguments import Parser
 
 LINUX = run.REPOSITORY / "build" / "linux"
-# Linux's kconfig: what is written, and what flex and bison have made of its grammar when Linux was built.
+# Linux's kconfig: its sources, and the output of flex and bison from the build of Linux.
 PROJECT = (LINUX / "pristine" / "scripts" / "kconfig", LINUX / "native" / "scripts" / "kconfig")
 PROJECT_FILES = ["conf", "confdata", "expr", "lexer.lex", "menu", "parser.tab", "preprocess", "symbol", "util"]
 PROJECT_PLACE = "kconfig"
-# The memory management of Linux's port, compiled as it was for the server here.
+# The memory management of Linux's port, compiled by the commands of the server's build.
 PORT, PORT_OBJECTS = "port", LINUX / "l4" / "arch" / "l4" / "mm"
-# All workloads of a system.
+# The time limit for all workloads of a system.
 LIMIT_S = 3600
 REPEATS = 3
-# A time of the host's is the median of as many boots at least, and has a mark where they differ by more than this.
+# A host time is the median of at least this many boots. It is marked if they differ by more than this part.
 BOOTS = 5
 TIME_SPREAD_LIMIT = 0.10
-# As many as the guest's program takes.
+# The limit of the guest's program.
 MOST_REPEATS = 5
 
 
 @dataclass(frozen=True)
 class Workload:
-    """A command that is measured, the packages that it is in, and what must be there before."""
+    """A measured command, its packages, and what runs before it."""
 
     command: str
     packages: tuple[str, ...] = ()
@@ -53,7 +53,7 @@ class Workload:
     most_repeats: int = MOST_REPEATS
 
 
-# Not optimised, and once: it takes the emulator longer than all others together.
+# Not optimised, and measured once: it takes the emulator longer than all others together.
 COMPILATION = " && ".join(
     [*(f"gcc -I. -c {name}.c" for name in PROJECT_FILES), f"gcc -o conf {' '.join(f'{name}.o' for name in PROJECT_FILES)}"]
 )
@@ -77,7 +77,7 @@ WORKLOADS = {
 
 
 def archive(programs: Path) -> bytes:
-    """The program that marks the others, and what is compiled."""
+    """The program that marks the others, and the sources to compile."""
     buffer = io.BytesIO()
     commands, files = overlay.commands_and_files(sorted(PORT_OBJECTS.glob(".*.o.cmd")), LINUX)
     script = tarfile.TarInfo(f"{PORT}/l4/compile.sh")
@@ -93,7 +93,7 @@ def archive(programs: Path) -> bytes:
 
 
 def script(names: Sequence[str], repeats: int) -> str:
-    """What the guest's shell runs: one that fails does not end the others, but is reported at the end."""
+    """The guest's shell script. A workload that fails does not end the others; it is reported at the end."""
     steps = []
     for name in names:
         workload = WORKLOADS[name]
@@ -104,7 +104,7 @@ def script(names: Sequence[str], repeats: int) -> str:
 
 
 def count_all(systems: Sequence[str], programs: Path, names: Sequence[str], repeats: int, kept: "Kept") -> None:
-    """What each workload takes on each system; what has come to its end by then stays, whatever becomes of the others."""
+    """The result of each workload on each system. Finished ones are kept even if others fail."""
     for system in systems:
         missing = [name for name in names if name not in kept.results.get(system, {})]
         if not missing:
@@ -120,11 +120,11 @@ def count_all(systems: Sequence[str], programs: Path, names: Sequence[str], repe
         kept.add(system, found)
         for name in missing:
             if name not in found:
-                kept.failed(f"{name} has failed on {system}")
+                kept.failed(f"{name} failed on {system}")
 
 
 def all_packages() -> list[str]:
-    """All packages that there are, whatever is asked for: one root serves all."""
+    """The packages of all workloads, so that one root serves every choice of them."""
     return ["--packages", ",".join(dict.fromkeys(package for work in WORKLOADS.values() for package in work.packages))]
 
 
@@ -141,7 +141,7 @@ def time_boot(system: str, programs: Path, names: Sequence[str]) -> dict[str, fl
 
 
 def time_all(systems: Sequence[str], programs: Path, names: Sequence[str], boots: int, kept: "Kept") -> None:
-    """The seconds of all boots: the systems take turns, so that what changes on the host meets both."""
+    """The seconds of all boots. The systems alternate, so that changes on the host affect both."""
     for boot in range(boots):
         for system in systems:
             known = kept.results.get(system, {})
@@ -165,7 +165,7 @@ def time_table(results: run.Results) -> list[list[str]]:
 
 
 def samples(told: Sequence[dict[str, Any]], parts: Sequence[dict[str, int]]) -> run.Samples:
-    """The workloads that the guest has reported, without failed ones, with their parts, which have the same order."""
+    """The workloads that the guest has reported, without failed ones, with their parts, which are in the same order."""
     counts = iter(float(part["instructions"]) for part in parts)
     found: run.Samples = {}
     for line in told:
@@ -178,7 +178,7 @@ def samples(told: Sequence[dict[str, Any]], parts: Sequence[dict[str, int]]) -> 
 
 
 class Kept:
-    """The results, which are on the disk as they come, and what failed."""
+    """The results, written to the disk as they arrive, and the failures."""
 
     def __init__(self, file: Path, about: dict[str, str | int], *, resume: bool) -> None:
         self.results: run.Results = {}
@@ -190,12 +190,12 @@ class Kept:
                 self.results = earlier
 
     def add(self, system: str, found: run.Samples) -> None:
-        """What was measured, in the place of what there was of the same names."""
+        """Replaces the results of the same names."""
         self.results.setdefault(system, {}).update(found)
         self._file.write_text(run.as_json(self.results, self._about))
 
     def failed(self, what: str) -> None:
-        """Something is no measure."""
+        """A failure makes the results incomplete."""
         self.failures.append(what)
         print(f"bench: {what}", file=sys.stderr)
 
@@ -203,13 +203,13 @@ class Kept:
 def options_of(arguments: Sequence[str] | None) -> argparse.Namespace:
     """The options, all of them checked."""
     parser = Parser(prog="keel bench packaged", description="Whole programs of Debian's, in instructions.")
-    parser.add_argument("workload", nargs="*", metavar="WORKLOAD", help="what to measure; everything without a name")
+    parser.add_argument("workload", nargs="*", metavar="WORKLOAD", help="what to measure; default: everything")
     parser.add_argument("--systems", default=",".join(run.SYSTEMS), help="which to measure (%(default)s)")
     parser.add_argument("--repeats", type=int, default=REPEATS, metavar="N", help="how often each (%(default)s)")
     parser.add_argument("--time", action="store_true", help="the emulator's processor time instead of instructions")
     parser.add_argument("--boots", type=int, default=BOOTS, metavar="N", help="with --time: how many (%(default)s, the fewest)")
-    parser.add_argument("--output", type=Path, default=run.REPOSITORY / "build" / "bench", help="where the figures go")
-    parser.add_argument("--resume", action="store_true", help="take over what an interrupted run of this tree has measured")
+    parser.add_argument("--output", type=Path, default=run.REPOSITORY / "build" / "bench", help="where to write the figures")
+    parser.add_argument("--resume", action="store_true", help="keep the samples of an interrupted run of this tree")
     options = parser.parse(arguments)
     options.systems = options.systems.split(",")
     for kind, asked, known in (("system", options.systems, [*run.SYSTEMS]), ("workload", options.workload, [*WORKLOADS])):

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only
-"""Draws what bench/run.py has measured like SOSP'97's figures: how much slower each operation is than on native Linux (6), and
-what becomes of a mix of work with more and more users (8 and 9).
+"""Draws the results of bench/run.py like SOSP'97's figures: each operation's slowdown to native Linux (6), and a mix of work with
+a growing number of users (8 and 9).
 
   bench/plot.py results.json     writes slowdown.svg and slowdown.png beside it, or a pair for each modelled machine,
                                  and load.svg and load.png
@@ -54,7 +54,7 @@ def modelled(results: run.Results) -> dict[str, dict[str, Series]]:
 
 
 def draw(series: dict[str, Series], files: list[Path]) -> None:
-    """Bars for all rows of the first series, in the order of the legend; those that are missing are left out."""
+    """Bars for all rows of the first series, in the order of the legend. Missing values have no bar."""
     rows = list(next(iter(series.values())))
     height = BAR / len(series)
     figure, axes = pyplot.subplots(figsize=(WIDTH_INCHES, INCHES_A_BAR * len(series) * len(rows) + 1), layout="constrained")
@@ -71,7 +71,7 @@ def draw(series: dict[str, Series], files: list[Path]) -> None:
 
 
 def draw_load(results: run.Results, files: list[Path]) -> None:
-    """Two curves for each system that was measured: the time of all users' jobs, and how many jobs there are in a minute."""
+    """Two curves for each system: the time of all users' jobs, and the jobs per minute."""
     figure, (times, rates) = pyplot.subplots(1, 2, figsize=(WIDTH_INCHES, LOAD_HEIGHT_INCHES), layout="constrained")
     for system, samples in results.items():
         loads = {int(found[1]): samples[name].median for name in samples if (found := LOAD_ROW.fullmatch(name))}
@@ -110,7 +110,7 @@ def draw_all(results: run.Results, directory: Path) -> None:
 
 
 def draw_file(path: Path) -> None:
-    """All that a file of results shows, beside it."""
+    """Draws all figures of a file of results, beside it."""
     results, _ = run.from_json(path)
     if not set(run.SYSTEMS) <= set(results):
         raise run.BenchError(f"{path} has not measured {' and '.join(run.SYSTEMS)}")
@@ -118,7 +118,7 @@ def draw_file(path: Path) -> None:
 
 
 def main(draw: Callable[[Path], None]) -> int:
-    """Draw the results whose name is the argument; returns the exit status."""
+    """Draw the results file that the argument names; returns the exit status."""
     matplotlib.rcParams.update(STYLE)
     try:
         draw(Path(sys.argv[1]))

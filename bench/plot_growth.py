@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only
-"""Draws what bench/growth.py has measured: the ratio to native Linux by size, a panel for each unit, and what the µ-kernel's own
-operations take by the number of objects.
+"""Draws the results of bench/growth.py: the ratio to native Linux by size, a panel for each unit, and the µ-kernel's own
+operations by the number of objects.
 
   bench/plot_growth.py growth.json     writes growth.svg and growth.png beside it
 
@@ -21,9 +21,9 @@ from matplotlib.axes import Axes
 NAME = "growth"
 COLUMNS = 2
 PANEL_INCHES = (5.0, 3.6)
-# The least that an axis of values spans.
+# The smallest range of an axis of values.
 DECADE = 10.0
-# Curves that differ in colour; more have another line.
+# The number of colours; further curves have another line style.
 COLOURS, LINES = 10, ("-", "--", ":")
 
 # Values by size, by the curve's name.
@@ -31,7 +31,7 @@ Curves = dict[str, dict[int, float]]
 
 
 def panels(results: run.Results) -> dict[tuple[str, str], Curves]:
-    """A panel's title and unit to its curves, those of one point left out."""
+    """A panel's title and unit to its curves. Curves of one point are left out."""
     found: dict[tuple[str, str], Curves] = {}
     for one in growth.curves(results):
         if len(one.ratios) > 1:
@@ -44,7 +44,7 @@ def panels(results: run.Results) -> dict[tuple[str, str], Curves]:
 
 
 def draw_panel(axes: Axes, title: str, curves: Curves) -> None:
-    """One panel, both axes logarithmic, that of the values no shorter than a decade."""
+    """One panel. Both axes are logarithmic; that of the values spans at least a decade."""
     for number, (name, values) in enumerate(curves.items()):
         line = LINES[number // COLOURS % len(LINES)]
         axes.plot(list(values), list(values.values()), line, marker=".", color=f"C{number % COLOURS}", label=name)

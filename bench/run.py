@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Measures Keel against native Linux, and native tasks against both, in one run on the emulator's instruction clock.
 
-`measure()` boots a system and returns its samples; `main()` keeps them as they come and adds the tables. `./keel bench` calls
-`main()` with nothing but the options that the user gave. The unit is executed guest instructions; with --cycles also the cycles
-that models of named machines make of them (tools/keel/machines.toml).
+`measure()` boots a system and returns its samples; `main()` writes them as they arrive and adds the tables. `./keel bench` calls
+`main()` with nothing but the options that the user gave. The unit is executed guest instructions; with --cycles also cycles by
+models of named machines (tools/keel/machines.toml).
 
   bench/run.py [--systems native,keel,debian,tasks] [--cycles [--machines NAME,...]] [--output DIRECTORY] [--resume] [ROW...]
   bench/run.py --compare OLD.json NEW.json
@@ -35,28 +35,28 @@ from keel.arguments import Parser, in_columns  # noqa: E402  (the path above com
 
 SOURCES = REPOSITORY / "bench" / "guest"
 NATIVE, KEEL = "native", "keel"
-# What else the verb measures, by its first word.
+# Other measurements of the verb, by its first word.
 MEASUREMENTS = (
     ("kernel", "the µ-kernel's mechanisms alone"),
-    ("growth", "what grows with the size of its work"),
+    ("growth", "how operations grow with the size of their work"),
     ("packaged", "whole programs of Debian's"),
     ("tasks", "native tasks alone"),
     ("ukl", "applications in ring 0"),
     ("lines", "source lines and sizes"),
 )
 SYSTEMS: dict[str, list[str]] = {NATIVE: ["--native"], KEEL: []}
-# The kernel that Debian ships, measured beside the two: of the same version, with another configuration and its mitigations.
+# Debian's own kernel, measured beside the two: the same version, with another configuration and its mitigations.
 STOCK = "debian"
 BOOTED = {**SYSTEMS, STOCK: ["--native", "--kernel", "debian"]}
-# Programs of their own on the µ-kernel alone (user/bench), measured beside those of the two Linux.
+# Native programs on the µ-kernel alone (user/bench), measured beside the programs on the two Linux.
 TASKS = "tasks"
 # Debian's matplotlib is for Debian's Python.
 DEBIAN_PYTHON = "/usr/bin/python3"
 PLOTTER = REPOSITORY / "bench" / "plot.py"
 LIMIT_S = 900
-# A program's addresses decide how many page tables and neighbours it has; random ones would make runs differ.
+# A program's addresses determine its number of page tables; random addresses would make runs differ.
 FIXED_ADDRESSES = "echo 0 > /proc/sys/kernel/randomize_va_space"
-# The model watches each access to memory.
+# The model handles each memory access, which slows the guest.
 MODEL_LIMIT_S = 7200
 MACHINES = "pentium-133,pentium4-1400,skylake"
 COMPILATIONS = 3
@@ -66,23 +66,23 @@ GCC_ROW = "gcc-compiles-a-file"
 GCC_SOURCES = ("network.c", "bench.h", "measure.h")
 # How `./keel doctor` names the compiler of the µ-kernel.
 RUST_SAID = "Rust: "
-# Above this a row's ratio is not taken at its word.
+# A row with a larger spread is marked as not reliable.
 SPREAD_LIMIT = 0.02
 MARK = "~"
-# Of results.json; another one is refused.
+# The version of results.json; others are refused.
 VERSION = 2
-# What the authors of L4Linux measured, on native Linux and on L4Linux (SOSP 1997). Table 2: getpid, in µs.
+# Measurements by the authors of L4Linux, on native Linux and on L4Linux (SOSP 1997). Table 2: getpid, in µs.
 PAPER = {
     "getpid": (1.68, 3.95),
-    # Table 3, hbench: a latency in µs.
+    # Table 3, hbench: latency in µs.
     "mmap-4k": (25.2, 35.0),
-    # Table 3, lmbench: bandwidths in MB/s, so that the ratio is the other way round.
+    # Table 3, lmbench: bandwidths in MB/s, so the ratio is inverted.
     "pipe-64k": (1 / 40.50, 1 / 37.61),
     "tcp-64k": (1 / 18.03, 1 / 13.23),
     "file-reread-8m": (1 / 41.51, 1 / 40.43),
     "mmap-reread-8m": (1 / 65.73, 1 / 54.96),
 }
-# Table 3, lmbench: latencies in µs. Of these the mean is taken.
+# Table 3, lmbench: latencies in µs. The mean is that of these.
 PAPER_LATENCIES = {
     "write-null": (2.00, 5.26),
     "fork-exit": (973, 2749),
@@ -106,10 +106,9 @@ MEAN_ROW = "geometric mean of table 3's latencies"
 
 @dataclass(frozen=True)
 class Compared:
-    """A row of native tasks, the row of Linux programs that it is held against, and what the paper measured of both.
+    """A row of native tasks, the row of Linux programs to compare with, and the paper's measurements of both.
 
-    The paper's are µs or, as a bandwidth, MB/s; of L4's there are a least and a most. It has no Linux where there is nothing
-    that Linux could do.
+    The paper's figures are in µs, or in MB/s for bandwidths; L4's are a range. Rows that Linux cannot do have no Linux row.
     """
 
     linux: str
@@ -148,7 +147,7 @@ TASK_ROWS = {
     "l4-appel1": Compared("appel1", 55, (12, 12)),
     "l4-appel2": Compared("appel2", 44, (10, 10)),
 }
-# The same between Linux processes, by native lthreads of theirs.
+# The same between Linux processes, by their native lthreads.
 HYBRID_ROWS = {
     f"hybrid-{row.removeprefix('l4-')}": TASK_ROWS[row]
     for row in (
@@ -162,11 +161,11 @@ HYBRID_ROWS = {
         "l4-appel2",
     )
 }
-# What Keel's Linux alone can do, and the row of native Linux that each is compared with.
+# Rows that only Keel's Linux can do, and the row of native Linux to compare each with.
 KEEL_ROWS = dict.fromkeys(INTERFACE_ROWS, CALL_ROW) | {row: compared.linux for row, compared in HYBRID_ROWS.items()}
 
 
-# By machine and variant (untagged, tagged), as by repetition below.
+# By machine and variant (untagged, tagged), then by repetition as below.
 Cycles = dict[str, dict[str, list[float]]]
 
 
@@ -176,7 +175,7 @@ class BenchError(Exception):
 
 @dataclass(frozen=True)
 class Sample:
-    """One row on one system: instructions, and modelled cycles, for one operation, one number for each repetition."""
+    """One row on one system: instructions and modelled cycles per operation, one number for each repetition."""
 
     name: str
     per_operation: list[float]
@@ -190,7 +189,7 @@ class Sample:
 
     @property
     def spread(self) -> float:
-        """From least to most, relative to the median."""
+        """The range of the values, relative to the median."""
         return (max(self.per_operation) - min(self.per_operation)) / self.median
 
 
@@ -199,23 +198,23 @@ Results = dict[str, Samples]
 
 
 def as_range(values: Sequence[float], form: str) -> str:
-    """Least and most of numbers, or the one that they are."""
+    """The least and the largest of the numbers, or the number if they are equal."""
     return "-".join(dict.fromkeys(format(value, form) for value in (min(values), max(values))))
 
 
 def build_programs(output: Path) -> None:
-    """The static guest programs, below the output directory, with the header that the build of Keel's Linux leaves."""
+    """Build the static guest programs below the output directory, with a header from the build of Keel's Linux."""
     subprocess.run(["make", "-s", "-C", str(SOURCES), f"OUT={output.resolve()}"], check=True)
 
 
 def build_systems() -> None:
-    """Both Linux, and the µ-kernel with its tasks."""
+    """Build both Linux, and the µ-kernel with its tasks."""
     if subprocess.run([sys.executable, str(REPOSITORY / "keel"), "build"], check=False).returncode:
-        raise BenchError("what is to be measured cannot be built")
+        raise BenchError("the systems to measure cannot be built")
 
 
 def run_keel(arguments: Sequence[str], system: str, stdin: bytes) -> str:
-    """What a command of ours prints."""
+    """The output of a `keel` command."""
     done = subprocess.run(
         [sys.executable, str(REPOSITORY / "keel"), *arguments], input=stdin, stdout=subprocess.PIPE, check=False
     )
@@ -231,7 +230,7 @@ def run_guest(system: str, command: str, stdin: bytes) -> str:
 
 
 def run_modelled(system: str, command: str, stdin: bytes, machines: str, report: Path) -> tuple[str, list[Any]]:
-    """The same, watched by the models of these machines, and what they say of each part that the program marks."""
+    """The same with the models of these machines, and their cycles for each part that the program marks."""
     options = [*SYSTEMS[system], "--timeout", str(MODEL_LIMIT_S), "--part", "--machine", machines, "--parts", str(report)]
     output = run_keel(["profile", *options, command], system, stdin)
     return output, json.loads(report.read_text())
@@ -240,7 +239,7 @@ def run_modelled(system: str, command: str, stdin: bytes, machines: str, report:
 def measure_boot(system: str, programs: Path) -> Sample:
     """Instructions from the machine's reset to the first output of a command.
 
-    The program that reads the counter travels inside the command, so that nothing of it waits for the host.
+    The program that reads the counter is inside the command line, so that it does not wait for the host.
     """
     text = base64.b64encode((programs / "tsc").read_bytes()).decode()
     command = f"echo {text} | base64 -d > /tmp/tsc && chmod +x /tmp/tsc && exec /tmp/tsc"
@@ -248,7 +247,7 @@ def measure_boot(system: str, programs: Path) -> Sample:
 
 
 def guest_archive(programs: Path) -> bytes:
-    """The benchmark program, and the file that gcc compiles with its header."""
+    """An archive of the benchmark program, and the file that gcc compiles with its header."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as archive:
         archive.add(programs / "bench", "bench")
@@ -258,13 +257,13 @@ def guest_archive(programs: Path) -> bytes:
 
 
 def parse_sample(line: str) -> Sample:
-    """One line of a program that measures."""
+    """The sample in one line of a measuring program."""
     data = json.loads(line)
     return Sample(data["name"], [tsc / data["iterations"] for tsc in data["tsc"]], data["idle_ticks"])
 
 
 def with_cycles(lines: Sequence[str], parts: Sequence[Any]) -> list[Sample]:
-    """The samples of these lines, with the cycles of their parts, which come in the same order; gcc has none that warm up."""
+    """The samples of these lines, with the cycles of their parts, which are in the same order. gcc's row has no warm-up part."""
     found: list[Sample] = []
     left = list(parts)
     for line in lines:
@@ -286,13 +285,13 @@ def with_cycles(lines: Sequence[str], parts: Sequence[Any]) -> list[Sample]:
 
 
 def known_rows(programs: Path) -> list[str]:
-    """All that can be measured."""
+    """All rows."""
     done = subprocess.run([programs / "bench", "list"], stdout=subprocess.PIPE, check=True, text=True)
     return [*done.stdout.split(), GCC_ROW, BOOT_ROW, *TASK_ROWS]
 
 
 def rows_of(system: str, rows: Sequence[str]) -> list[str]:
-    """Those of these rows that a system has; for the two Linux also those that others are held against."""
+    """Those of these rows that a system has; for the two Linux also the rows that others are compared with."""
     if system == TASKS:
         return [row for row in rows if row in TASK_ROWS]
     held = {row: TASK_ROWS[row].linux if row in TASK_ROWS else KEEL_ROWS.get(row, row) for row in rows}
@@ -301,7 +300,7 @@ def rows_of(system: str, rows: Sequence[str]) -> list[str]:
 
 
 def measure_tasks(output: Path, rows: Sequence[str], machines: str) -> list[Sample]:
-    """These rows of native tasks; with the models of these machines, if any."""
+    """Measure these rows of native tasks, with the models of these machines, if any."""
     report = output / f"{TASKS}-parts.json"
     options = ["--machine", machines, "--parts", str(report)] if machines else []
     lines = run_keel(["bench", TASKS, *options, *rows], TASKS, b"").splitlines()
@@ -309,7 +308,7 @@ def measure_tasks(output: Path, rows: Sequence[str], machines: str) -> list[Samp
 
 
 def measure_rows(system: str, programs: Path, rows: Sequence[str], machines: str) -> list[Sample]:
-    """These rows of the guest program, and gcc; with the models of these machines, if any."""
+    """Measure these rows of the guest program and gcc, with the models of these machines, if any."""
     own = " ".join(row for row in rows if row not in (GCC_ROW, BOOT_ROW))
     compile_file = f"./bench command {GCC_ROW} {COMPILATIONS} gcc -O2 -D_GNU_SOURCE -c {GCC_SOURCES[0]} -o bench.o"
     steps = [FIXED_ADDRESSES, "mkdir -p /tmp/bench", "cd /tmp/bench", "tar -x"]
@@ -334,12 +333,12 @@ def measure(system: str, programs: Path, rows: Sequence[str], machines: str) -> 
 
 
 def ratio(samples: Sequence[Sample]) -> float:
-    """Keel's instructions for each of native Linux."""
+    """Keel's instructions relative to native Linux's."""
     return samples[1].median / samples[0].median
 
 
 def mean(ratios: Sequence[float]) -> float:
-    """The geometric one."""
+    """The geometric mean."""
     return math.exp(statistics.mean(map(math.log, ratios)))
 
 
@@ -371,7 +370,7 @@ def table(results: Results) -> list[list[str]]:
 
 
 def beside_stock(stock: Sample | None, samples: Sequence[Sample]) -> list[str]:
-    """The cells of Debian's kernel: its instructions, marked where these scatter, and Keel's for each of them."""
+    """The cells of Debian's kernel: its instructions, marked if they scatter, and Keel's ratio to them."""
     if not stock:
         return ["", ""]
     own = f"{MARK if remark([stock]) else ''}{stock.median:,.0f}"
@@ -397,7 +396,9 @@ def interface_table(results: Results) -> list[list[str]]:
 
 
 def task_table(results: Results, system: str, compared_rows: dict[str, Compared]) -> list[list[str]]:
-    """Header and rows: the paper's figures, ours of Linux programs and of L4's on `system`, and how much faster these are."""
+    """Header and rows: the paper's figures, ours of Linux programs and of L4 programs on `system`, and the speed-up of the
+    latter.
+    """
     own = {name: sample for name, sample in results.get(system, {}).items() if name in compared_rows}
     if not own:
         return []
@@ -416,7 +417,7 @@ def task_table(results: Results, system: str, compared_rows: dict[str, Compared]
 
 
 def task_cycle_table(results: Results, system: str, compared_rows: dict[str, Compared]) -> list[list[str]]:
-    """Header and rows: how many times fewer modelled cycles L4's programs on `system` take than programs of native Linux."""
+    """Header and rows: the ratio of native Linux's modelled cycles to those of L4 programs on `system`."""
     native = results.get(next(iter(SYSTEMS)), {})
     found: dict[str, dict[tuple[str, str], float]] = {}
     for name, sample in results.get(system, {}).items():
@@ -440,7 +441,7 @@ def paper_ratio(name: str) -> str:
 
 
 def cycle_ratios(results: Results) -> dict[str, dict[tuple[str, str], float]]:
-    """Row to the ratio of the modelled cycles, for each machine and variant; of what was modelled on both systems."""
+    """Row to the ratio of modelled cycles for each machine and variant that was modelled on both systems."""
     if not set(SYSTEMS) <= set(results):
         return {}
     native, keel = (results[system] for system in SYSTEMS)
@@ -471,7 +472,7 @@ def cycle_table(results: Results) -> list[list[str]]:
 
 
 def remark(samples: Sequence[Sample]) -> str:
-    """What forbids to take a row at its word."""
+    """Reasons why a row's figure is not reliable."""
     remarks = []
     if any(sample.idle_ticks for sample in samples):
         remarks.append("idled: not a measure")
@@ -491,7 +492,7 @@ def as_markdown(rows: list[list[str]]) -> str:
 
 
 def header(machines: str) -> dict[str, str | int]:
-    """What was measured, and how: two results with the same header can be compared row by row."""
+    """What was measured and how. Two results with the same header can be compared row by row."""
     config = hashlib.sha256(b"".join(file.read_bytes() for file in sorted((REPOSITORY / "config").iterdir())))
     linux = REPOSITORY / "build" / "linux" / "pristine" / ".keel-version"
 
@@ -514,7 +515,7 @@ def header(machines: str) -> dict[str, str | int]:
 
 
 def as_json(results: Results, about: dict[str, str | int]) -> str:
-    """Every single number."""
+    """All samples as JSON."""
     data = {
         system: {
             name: {
@@ -531,7 +532,7 @@ def as_json(results: Results, about: dict[str, str | int]) -> str:
 
 
 def from_json(path: Path) -> tuple[Results, dict[str, str | int]]:
-    """What `as_json` wrote, with its header."""
+    """Read what `as_json` wrote: the header and the samples."""
     try:
         data = json.loads(path.read_text())
         if data["version"] != VERSION:
@@ -548,7 +549,7 @@ def from_json(path: Path) -> tuple[Results, dict[str, str | int]]:
 
 
 def comparison(old: Results, new: Results) -> list[list[str]]:
-    """Header and rows: each row of each system in both, and how it changed."""
+    """Header and rows: each row that both results have, and its change."""
     rows = [["operation", "system", "old", "new", "change"]]
     for system in new:
         for name in new[system]:
@@ -559,7 +560,7 @@ def comparison(old: Results, new: Results) -> list[list[str]]:
 
 
 def compare(old: Path, new: Path) -> None:
-    """Print how two results differ, with what else is not the same in them."""
+    """Print how two results and their headers differ."""
     (before, about_old), (after, about_new) = from_json(old), from_json(new)
     for key in about_new:
         if about_old.get(key) != about_new[key]:
@@ -568,7 +569,7 @@ def compare(old: Path, new: Path) -> None:
 
 
 def measure_all(systems: Sequence[str], rows: Sequence[str], output: Path, machines: str, *, resume: bool) -> Results:
-    """Measure, or take over what an interrupted run of the same tree has measured; kept after each system."""
+    """Measure, or keep the samples of an interrupted run of the same tree. The samples are written after each system."""
     kept = output / "results.json"
     about = header(machines)
     results: Results = {}
@@ -578,7 +579,7 @@ def measure_all(systems: Sequence[str], rows: Sequence[str], output: Path, machi
             results = {system: samples for system, samples in earlier.items() if set(rows_of(system, rows)) <= set(samples)}
     for system in systems:
         if machines and system == STOCK:
-            continue  # The models stand for what is compared.
+            continue  # The models are only for the systems that are compared.
         if system not in results and (own := rows_of(system, rows)):
             results[system] = measure(system, output, own, machines)
             kept.write_text(as_json(results, about))
@@ -586,15 +587,15 @@ def measure_all(systems: Sequence[str], rows: Sequence[str], output: Path, machi
 
 
 def options_of(arguments: Sequence[str] | None) -> argparse.Namespace:
-    """The options, checked as far as that needs no program."""
-    others = f"other measurements, each with a --help of its own:\n{in_columns(MEASUREMENTS)}"
+    """The options, with all checks that need no built program."""
+    others = f"other measurements, each with its own --help:\n{in_columns(MEASUREMENTS)}"
     parser = Parser(prog="keel bench", description="Keel against native Linux, in instructions.", epilog=others)
-    parser.add_argument("row", nargs="*", metavar="ROW", help="what to measure; everything without a name")
+    parser.add_argument("row", nargs="*", metavar="ROW", help="what to measure; default: everything")
     parser.add_argument("--systems", default=",".join([*BOOTED, TASKS]), help="which to measure (%(default)s)")
     parser.add_argument("--cycles", action="store_true", help="also modelled cycles; takes twenty minutes for all rows")
-    parser.add_argument("--machines", default=MACHINES, help="whose cycles (%(default)s)")
-    parser.add_argument("--output", type=Path, default=REPOSITORY / "build" / "bench", help="where the figures go")
-    parser.add_argument("--resume", action="store_true", help="take over what an interrupted run of this tree has measured")
+    parser.add_argument("--machines", default=MACHINES, help="the machines of --cycles (%(default)s)")
+    parser.add_argument("--output", type=Path, default=REPOSITORY / "build" / "bench", help="where to write the figures")
+    parser.add_argument("--resume", action="store_true", help="keep the samples of an interrupted run of this tree")
     parser.add_argument("--compare", nargs=2, type=Path, metavar=("OLD", "NEW"), help="measure nothing: compare two results.json")
     parser.add_argument(
         "--plot", type=Path, metavar="RESULTS", help="measure nothing: draw a results.json as SVG and PNG beside it"
@@ -613,7 +614,7 @@ def run(options: argparse.Namespace) -> None:
     build_programs(options.output)
     known = known_rows(options.output)
     if unknown := [row for row in options.row if row not in known]:
-        raise BenchError(f"there is no row {unknown[0]}: there are {', '.join(known)}")
+        raise BenchError(f"there is no row {unknown[0]}: choose from {', '.join(known)}")
     machines = options.machines if options.cycles else ""
     results = measure_all(options.systems, options.row or known, options.output, machines, resume=options.resume)
     tables = [table(results), cycle_table(results), interface_table(results)]

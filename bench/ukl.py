@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only
-"""Measures programs in ring 0 against the same ones as ordinary processes, on the emulator's instruction clock.
+"""Measures programs in ring 0 against the same programs as ordinary processes, on the emulator's instruction clock.
 
-An ordinary one runs on the native kernel, which has the same configuration except CONFIG_UKL, with the same
-command line; both are linked with the same musl. With --cycles a plugin of the emulator's translator models what a
-processor takes, changes of mode included, in the same run. `./keel bench ukl` calls `main()`.
+Ordinary processes run on the native kernel, which has the same configuration except CONFIG_UKL and the same command line. Both
+are linked with the same musl. With --cycles a plugin of the emulator models a processor's cycles, including changes of mode, in
+the same run. `./keel bench ukl` calls `main()`.
 """
 
 import json
@@ -32,28 +32,28 @@ WAYS = {"ring 0": "", "with bypass": "bypass", "with all": "bypass,ret,run-to-co
 
 @dataclass(frozen=True)
 class Program:
-    """One that is measured: how it is built, and how it runs, PROGRAM being its path."""
+    """A measured program: how it is built, and the command that runs it, with PROGRAM as its path."""
 
     name: str
     build: tuple[str, ...]
     command: str
-    # Words for it on a kernel with options.
+    # Its arguments on a kernel with options.
     asking: str = ""
 
 
 CALLS = Program("calls", (str(SOURCES / "calls.c"),), "PROGRAM", asking=" bypass")
 PARTIES = Program("parties", (str(SOURCES / "parties.c"),), "PROGRAM", asking=" bypass")
-# Servers, which an ordinary program in the same guest asks.
+# Servers; the client is an ordinary program in the same guest.
 SERVERS = (
     Program("redis", ("--app", "redis"), "PROGRAM --bind 127.0.0.1 --save '' > /run/log & /run/client redis $!"),
     Program("memcached", ("--app", "memcached"), "PROGRAM -u root -l 127.0.0.1 -U 0 -t 1 & /run/client memcached $!"),
 )
 PROGRAMS = (CALLS, PARTIES, *SERVERS)
-# What ends the name of a row that Linux accounts for: the processor time of the server alone.
+# The suffix of a row with the processor time of the server alone, as Linux accounts for it.
 SERVER_ALONE = "-server"
 
 Figures = dict[str, list[float]]
-# Row to the part of its time that the paper's best variant saves; 26 % more requests are 21 % less time for each, 8 % are 7 %.
+# Row to the time that the paper's best variant saves. 26 % more requests are 21 % less time for each, 8 % more are 7 % less.
 PAPER = {
     "getppid-0": "83%",
     "read-8192": "11 to 22%",
@@ -75,7 +75,7 @@ class BenchError(Exception):
 
 
 def keel(*arguments: str, stdin: bytes = b"") -> str:
-    """The output of a command of ours."""
+    """The output of a `keel` command."""
     done = subprocess.run([*KEEL, *arguments], input=stdin, stdout=subprocess.PIPE, check=False)
     if done.returncode:
         raise BenchError(f"keel {' '.join(arguments)} ended with {done.returncode}")
@@ -84,16 +84,16 @@ def keel(*arguments: str, stdin: bytes = b"") -> str:
 
 @dataclass(frozen=True)
 class Clock:
-    """What a guest is measured by: its instructions, and with the plugin the cycles that it models of them."""
+    """How a guest is measured: by its instructions, and with the plugin also by modelled cycles."""
 
     line: str
     output: Path
     plugin: str | None
 
     def measured(self, command: list[str], words: str, stdin: bytes) -> tuple[Figures, Figures]:
-        """Rows of a command in a guest: instructions, and cycles where they are modelled."""
+        """Run a command in a guest and return its rows: instructions, and cycles if they are modelled."""
         parts = self.output / "ukl-parts"
-        # QEMU has a comma in a value written twice; the plugin comes so.
+        # A comma in a value of QEMU's is doubled; the plugin's options already are.
         option = f"{self.plugin},output={str(parts).replace(',', ',,')}"
         watched = [f"--qemu-arg={word}" for word in ("-plugin", option)] if self.plugin else []
         rows = figures(keel(*command, "--icount", "--timeout", str(LIMIT_S), *watched, "--exec", words, stdin=stdin))
@@ -107,9 +107,9 @@ def figures(output: str) -> Figures:
 
 
 def cycles(rows: Figures, parts: str) -> Figures:
-    """The same in cycles, by what each repetition's part took: instructions, then cycles of the one machine.
+    """The same in cycles, from the instructions and the one machine's cycles of each repetition's part.
 
-    What a server alone takes is no part: a part is what client and server do.
+    Rows of a server alone have no parts: a part covers client and server.
     """
     rows = {row: repetitions for row, repetitions in rows.items() if not row.endswith(SERVER_ALONE)}
     found = [[int(word) for word in line.split()[1:3]] for line in parts.splitlines() if line.startswith("part ")]
@@ -124,7 +124,7 @@ def cycles(rows: Figures, parts: str) -> Figures:
 
 
 def unpacking(files: Mapping[str, bytes]) -> tuple[str, bytes]:
-    """A command that makes these programs out of its standard input, and that input."""
+    """A shell command that unpacks these programs from its standard input, and that input."""
     commands = [f"head -c {len(data)} > {name} && chmod +x {name}" for name, data in files.items()]
     return " && ".join(commands), b"".join(files.values())
 
@@ -134,7 +134,7 @@ Ways = dict[str, Figures]
 
 
 def measure_program(clock: Clock, program: Program, more: Mapping[str, bytes]) -> tuple[Ways, Ways]:
-    """Each variant in a guest of its own; the baseline has the same command line as the kernels for ring 0."""
+    """Measure each variant in its own guest. The baseline has the same command line as the kernels for ring 0."""
     keel("ukl", "build", "--ordinary", *program.build)
     place = f"/run/{program.name}"
     prepare, data = unpacking({**more, place: (ORDINARY / program.name).read_bytes()})
@@ -150,7 +150,7 @@ def measure_program(clock: Clock, program: Program, more: Mapping[str, bytes]) -
 
 
 def measure(clock: Clock, wanted: Collection[str]) -> tuple[Ways, Ways]:
-    """All rows of the programs that are wanted, in instructions and in cycles."""
+    """All rows of the chosen programs, in instructions and in cycles."""
     both: tuple[Ways, Ways] = {}, {}
     client: dict[str, bytes] = {}
     if any(server.name in wanted for server in SERVERS):
@@ -166,7 +166,7 @@ def measure(clock: Clock, wanted: Collection[str]) -> tuple[Ways, Ways]:
 
 
 def table(measured: Ways, unit: str) -> str:
-    """The medians, what each variant of ring 0 saves, and what the paper's best one saves."""
+    """The table of medians, the saving of each variant of ring 0, and the paper's best."""
     base, *others = measured
     lines = [
         f"| operation | {base}, {unit} | {' | saved | '.join(others)} | saved | the paper |",
@@ -182,12 +182,14 @@ def table(measured: Ways, unit: str) -> str:
 
 
 def main(arguments: list[str]) -> int:
-    """Measure, keep and print."""
+    """Measure, write and print."""
     parser = Parser(prog="keel bench ukl", description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--output", type=Path, default=REPOSITORY / "build" / "bench", help="where the figures go (%(default)s)")
+    parser.add_argument(
+        "--output", type=Path, default=REPOSITORY / "build" / "bench", help="where to write the figures (%(default)s)"
+    )
     parser.add_argument("--cycles", action="store_true", help="also modelled cycles, changes of mode included; takes longer")
-    parser.add_argument("--plugin", help="with --cycles: what models them")
-    parser.add_argument("--line", required=True, help="more for Linux's command line: what ring 0 needs")
+    parser.add_argument("--plugin", help="with --cycles: the plugin that models them")
+    parser.add_argument("--line", required=True, help="additional words for Linux's command line, which ring 0 needs")
     names = [program.name for program in PROGRAMS]
     parser.add_argument("programs", nargs="*", metavar="PROGRAM", help=f"only these: {' '.join(names)}")
     options = parser.parse(arguments)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What the system tests share: running `./keel` on one of the two systems, and the programs for the guest.
+"""Shared by the system tests: running `./keel` on one of the two systems, and the programs for the guest.
 
-It holds no test. Whatever needs a boot is run once for each system and kept for the session.
+This file has no tests. What needs a boot runs once for each system, and its result is kept for the session.
 """
 
 import io
@@ -21,24 +21,24 @@ from pathlib import Path
 
 import pytest
 
-# The user's defaults are not for tests, however these are started.
+# Tests ignore the user's defaults, even if pytest is started directly.
 os.environ["KEEL_CONFIG"] = ""
 REPOSITORY = Path(__file__).resolve().parents[1]
 GUEST_SOURCES = REPOSITORY / "tests" / "guest"
 GUEST_PROGRAMS = REPOSITORY / "build" / "tests"
-# Where the version of Linux that is tested is built.
+# The builds of the tested version of Linux.
 LINUX = REPOSITORY / "build" / "-".join(["linux", *filter(None, [os.environ.get("KEEL_LINUX")])])
 # Those of the tests that run every day.
 DAILY_PROGRAMS = ("transcript", "transcript32", "transcript32-dynamic", "ld-linux.so.2", "libc.so.6", "stress", "parallel")
 GUEST_DIRECTORY = "/tmp/keel-tests"
 # The disks of a guest whose root is the first.
 DISKS_BEHIND_ROOT = ("/dev/vdb", "/dev/vdc", "/dev/vdd")
-# The host's limit for a guest that does not even obey --timeout.
+# The host's limit for a guest that exceeds even --timeout.
 GRACE_S = 120
-# How long a guest that is talked to may need for an answer, its start included.
+# The time limit for an answer of an interactive guest, including its start.
 INTERACTIVE_LIMIT_S = 400
 SYSTEMS = ("native", "keel")
-# Runs the script that comes on the standard input, which is then at its end for what the script runs.
+# Runs the script from standard input, and reads all of it first: commands of the script get the end of the input.
 SCRIPT = 'bash -c "$(cat)"'
 # One root for all of Debian's suites.
 DEBIAN_PACKAGES = ["--packages", "curl dpkg-dev fio gdb iperf3 libpython3.11-testsuite nginx-light postgresql stress-ng wrk"]
@@ -46,14 +46,14 @@ DEBIAN_PACKAGES = ["--packages", "curl dpkg-dev fio gdb iperf3 libpython3.11-tes
 
 @dataclass(frozen=True)
 class Result:
-    """How a command ended."""
+    """The result of a command."""
 
     status: int
     output: str
     error: str
 
     def last_error_line(self) -> str:
-        """The line that has to say what went wrong."""
+        """The last line of the error output, which must say what went wrong."""
         lines = self.error.strip().splitlines()
         return lines[-1] if lines else ""
 
@@ -65,7 +65,7 @@ def keel(
     environment: dict[str, str] | None = None,
     command: Path = REPOSITORY / "keel",
 ) -> Result:
-    """Run `./keel`, of this clone where no other is given, with the arguments."""
+    """Run `./keel` of this clone, or another one, with the arguments."""
     done = subprocess.run(
         [sys.executable, str(command), *arguments],
         input=stdin,
@@ -89,12 +89,12 @@ def run_guest(system: str, command: str, *, stdin: bytes = b"", limit_s: int = 1
 
 
 def together(boot: str) -> pytest.MarkDecorator:
-    """The mark of tests that share a boot: where tests run side by side, these run one after the other."""
+    """The mark of tests that share a boot: they run one after the other, even if tests run in parallel."""
     return pytest.mark.xdist_group(boot)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests that share a boot come first: they take longest, and all that is short fits beside them."""
+    """Run tests that share a boot first: they take longest, and short tests can run beside them."""
     items.sort(key=lambda item: item.get_closest_marker(together("").name) is None)
 
 
@@ -126,12 +126,12 @@ def run_in_tests(
     programs: Sequence[str] = DAILY_PROGRAMS,
     stdin: bytes = b"",
 ) -> Result:
-    """Run a command in the directory of the guest programs, which are on a disk after the others: a serial line is slow.
+    """Run a command in the directory of the guest programs. They are on a disk after the others, because a serial line is slow.
 
-    With `--icount` they come on the standard input, which the command then does not have.
+    With `--icount` they come on standard input, so the command cannot use it.
     """
     enter = f"mkdir -p {GUEST_DIRECTORY} && cd {GUEST_DIRECTORY} && tar -x"
-    if "--icount" in options:  # Disks answer in the host's time.
+    if "--icount" in options:  # Disks complete in host time, which is not deterministic.
         return run_guest(system, f"{enter} && {command}", stdin=guest_archive(programs), limit_s=limit_s, options=options)
     with tempfile.NamedTemporaryFile(suffix=".img") as disk:
         disk.write(guest_archive(programs))
@@ -143,7 +143,7 @@ def run_in_tests(
 
 @pytest.fixture(scope="session")
 def once() -> Callable[..., Result]:
-    """Like run_in_tests, but the same command on the same system runs only once in a session."""
+    """Like run_in_tests, but the same command on the same system runs only once per session."""
     results: dict[tuple[str, str, int], Result] = {}
 
     def run(system: str, command: str, limit_s: int, processors: int = 1) -> Result:
@@ -166,7 +166,7 @@ def without_program(directory: Path, *missing: str) -> dict[str, str]:
 
 
 class Guest:
-    """A guest whose serial line and monitor are ours."""
+    """A guest whose serial line and monitor the test controls."""
 
     def __init__(self, child: "subprocess.Popen[bytes]", monitor: Path | None = None) -> None:
         self.child = child
@@ -174,7 +174,7 @@ class Guest:
         self.heard = b""
 
     def wait_for(self, text: bytes, limit_s: float = INTERACTIVE_LIMIT_S) -> None:
-        """Read until the text has come after what was waited for before."""
+        """Read until the text has come, after the text of the last wait."""
         assert self.child.stdout
         end = time.monotonic() + limit_s
         while text not in self.heard:
@@ -204,7 +204,7 @@ class Guest:
 
 @contextmanager
 def started(argv: list[str], monitor: Path | None = None) -> Iterator[Guest]:
-    """A guest that is ended at last."""
+    """A guest that is stopped at the end of the test."""
     with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as child:
         try:
             yield Guest(child, monitor)

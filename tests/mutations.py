@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only
-"""Faults that the tests must find: each is put into a copy of the µ-kernel, and something has to fail.
+"""Faults that the tests must find: each is put into a copy of the µ-kernel, and some test has to fail.
 
 Not part of `./keel test`: each takes minutes. `tests/mutations.py` tries all of `tests/mutations.toml`, `tests/mutations.py
-NAME...` some. First come the host tests, then, where they see nothing, the suite on two emulated processors. A fault that
-nothing sees is a case that is missing.
+NAME...` some. The host tests run first. If they pass, the suite runs on two emulated processors. A fault that no test finds shows
+a missing case.
 """
 
 import subprocess
@@ -20,13 +20,13 @@ sys.path.insert(0, str(REPOSITORY / "tools"))
 from keel import rust  # noqa: E402
 from keel.config import Settings  # noqa: E402
 
-# A host test or a run of the suite that takes longer hangs: the fault was seen.
+# A host test or a run of the suite that takes longer hangs: the fault was found.
 PATIENCE_S = 900
 
 
 @dataclass(frozen=True)
 class Fault:
-    """A text of the µ-kernel's source, and what takes its place."""
+    """A text of the µ-kernel's source, and its replacement."""
 
     name: str
     file: str
@@ -37,7 +37,7 @@ class Fault:
 FAULTS = tuple(Fault(**fault) for fault in tomllib.loads((REPOSITORY / "tests" / "mutations.toml").read_text())["fault"])
 
 
-# The tests must pass where nothing is wrong.
+# The tests must pass without a fault.
 NO_FAULT = Fault("no fault", "main.rs", "mod ipc;", "mod ipc;")
 SURVIVES = "SURVIVES"
 
@@ -84,7 +84,7 @@ def chosen(names: list[str]) -> Iterator[Fault]:
 
 
 def main(names: list[str]) -> int:
-    """Try them in a worktree of the last commit; the number of those that nothing finds."""
+    """Try them in a worktree of the last commit; returns the number of faults that no test finds."""
     copy = REPOSITORY / "build" / "mutations"
     if not copy.exists():
         subprocess.run(["git", "worktree", "add", "--detach", str(copy), "HEAD"], cwd=REPOSITORY, check=True)

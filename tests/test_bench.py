@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The arithmetic and the tables of the programs of bench/; what the long ones measure needs guests and is not judged here."""
+"""The arithmetic and the tables of the programs in bench/. Their measurements need guests and are not tested here."""
 
 import importlib.util
 import itertools
@@ -66,7 +66,7 @@ def growth(packaged: ModuleType) -> ModuleType:
 
 
 def line(name: str, iterations: int, tsc: list[int], idle: int = 0, parts: int = 1) -> str:
-    """What the guest program prints for a row."""
+    """The line of the guest program for a row."""
     return json.dumps({"name": name, "iterations": iterations, "parts": parts, "idle_ticks": idle, "tsc": tsc})
 
 
@@ -93,7 +93,7 @@ def test_table_shows_ratio_and_paper(run: ModuleType) -> None:
 
 
 def test_debians_own_kernel_stands_beside_them(run: ModuleType) -> None:
-    """What it takes, and Keel's ratio to that; the ratio to native is not touched."""
+    """Its instructions, and Keel's ratio to them; the ratio to native Linux does not change."""
     rows = run.table(results(run, native=200, keel=500, debian=400))
     assert rows[0][-3:] == ["debian, instructions", "keel to that", "remark"]
     assert rows[1] == ["getpid", "200", "500", "2.50", "2.35", "400", "1.25", ""]
@@ -107,7 +107,7 @@ def test_one_system_has_no_ratio(run: ModuleType) -> None:
 
 
 def test_remarks_forbid_what_is_no_measure(run: ModuleType) -> None:
-    """A row that idled or that scatters says so."""
+    """A row that idled or scatters has a remark."""
     assert "idled" in run.remark([run.parse_sample(line("x", 1, [100], idle=1))])
     assert "spread 50%" in run.remark([run.parse_sample(line("x", 1, [100, 150, 100]))])
     assert run.remark([run.parse_sample(line("x", 1, [1000, 1001]))]) == ""
@@ -127,13 +127,13 @@ def results(run: ModuleType, **medians: float) -> dict[str, Any]:
 
 
 def test_a_marked_ratio_has_a_remark(run: ModuleType) -> None:
-    """What scatters is not taken at its word."""
+    """Values that scatter are marked."""
     native, keel = run.parse_sample(line("x", 1, [100, 150, 100])), run.parse_sample(line("x", 1, [200]))
     assert run.table({"native": {"x": native}, "keel": {"x": keel}})[1][3:] == ["~2.00", "", "spread 50%"]
 
 
 def test_the_mean_is_of_the_papers_latencies(run: ModuleType) -> None:
-    """It is there where all of them are, and the papers' is theirs: 1.76."""
+    """The mean exists if all its rows do. The paper's is 1.76."""
     samples = {
         system: {name: run.Sample(name, [value], 0) for name in run.PAPER_LATENCIES}
         for system, value in [("native", 10.0), ("keel", 15.0)]
@@ -144,7 +144,7 @@ def test_the_mean_is_of_the_papers_latencies(run: ModuleType) -> None:
 
 
 def part(untagged: int, tagged: int) -> dict[str, Any]:
-    """What `./keel profile --parts` says of a part."""
+    """The line of `./keel profile --parts` for a part."""
     return {"instructions": 1, "cycles": {"skylake": {"untagged": untagged, "tagged": tagged}}}
 
 
@@ -167,7 +167,7 @@ def test_cycles_of_a_repetition_are_those_of_all_its_parts(run: ModuleType) -> N
 
 
 def tasks_results(run: ModuleType) -> dict[str, Any]:
-    """A row of native tasks and what it is held against."""
+    """A row of native tasks and the row that it is compared with."""
 
     def sample(name: str, instructions: float, cycles: float) -> Any:
         return run.Sample(name, [instructions] * 3, 0, {"skylake": {"untagged": [cycles], "tagged": [cycles / 2]}})
@@ -193,7 +193,7 @@ def test_native_tasks_stand_beside_linux_and_the_paper(run: ModuleType) -> None:
 
 
 def test_native_tasks_have_cycles_too(run: ModuleType) -> None:
-    """Only where there is something to hold them against; they do not change what is said of the two Linux."""
+    """Only with rows to compare them with. They do not change the table of the two Linux."""
     measured = tasks_results(run)
     rows = run.task_cycle_table(measured, "tasks", run.TASK_ROWS)
     assert rows[1:] == [["l4-pipe-64k", "8.0", "8.0", "1.2-1.7"], ["mapping-rpc-2m", "8.0", "8.0", ""]]
@@ -202,7 +202,7 @@ def test_native_tasks_have_cycles_too(run: ModuleType) -> None:
 
 
 def test_rows_of_native_tasks_bring_what_they_are_held_against(run: ModuleType) -> None:
-    """Each system has its own."""
+    """Each system has its own rows."""
     asked = ["getpid", "l4-trap", "rpc-64k", "mapping-rpc-64k"]
     assert run.rows_of("native", asked) == run.rows_of("keel", asked) == ["getpid", "trap", "pipe-64k"]
     assert run.rows_of("tasks", asked) == asked[1:]
@@ -214,7 +214,7 @@ def test_rows_of_native_tasks_bring_what_they_are_held_against(run: ModuleType) 
 
 
 def test_hybrid_rows_stand_beside_linux_too(run: ModuleType) -> None:
-    """In a table of their own, and not in the one of both Linux."""
+    """They have their own table, and are not in the one of both Linux."""
     sample = {"hybrid-trap": run.parse_sample(line("hybrid-trap", 1, [200])), "trap": run.parse_sample(line("trap", 1, [9000]))}
     measured = {"native": {"trap": run.parse_sample(line("trap", 1, [2000]))}, "keel": sample}
     rows = run.task_table(measured, "keel", run.HYBRID_ROWS)
@@ -223,7 +223,7 @@ def test_hybrid_rows_stand_beside_linux_too(run: ModuleType) -> None:
 
 
 def test_interfaces_stand_beside_each_other(run: ModuleType) -> None:
-    """Each is held against the native call; the table of both Linux has none but the instruction's."""
+    """Each interface is compared with the native call. The table of both Linux has only the instruction's."""
     calls = {"getpid": 400, "getpid-library": 300, "getpid-entry": 600}
     keel = {name: run.parse_sample(line(name, 1, [tsc])) for name, tsc in calls.items()}
     results = {"native": {"getpid": run.parse_sample(line("getpid", 1, [200]))}, "keel": keel}
@@ -258,7 +258,7 @@ def test_native_tasks_measure_every_row_the_same_each_time(run: ModuleType) -> N
 
 
 def test_the_profiler_counts_what_the_clock_counts(tmp_path: Path, run: ModuleType) -> None:
-    """Each part's instructions, counted from outside, are those that the guest reads, except for blocks left in their middle."""
+    """The plugin and the guest count the same instructions for each part, except for blocks that are left in their middle."""
     report = tmp_path / "parts.json"
     lines = run.run_keel(["bench", "tasks", "--parts", str(report), "rpc-64k"], "tasks", b"").splitlines()
     counts = [part["instructions"] for part in json.loads(report.read_text())][1:]
@@ -266,7 +266,7 @@ def test_the_profiler_counts_what_the_clock_counts(tmp_path: Path, run: ModuleTy
 
 
 def test_whole_programs_are_counted_in_their_order(packaged: ModuleType, run: ModuleType) -> None:
-    """What has failed has parts but is no measure; a part that is missing is not made up."""
+    """A failed workload has parts but no result. A missing part is an error."""
     told = [json.loads(line(name, works, [1] * count)) for name, works, count in (("fio", 1, 2), ("bad", 0, 1), ("iperf3", 1, 2))]
     parts = [{"instructions": n} for n in (10, 12, 7, 20, 20, 99)]
     found = packaged.samples(told, parts)
@@ -276,7 +276,7 @@ def test_whole_programs_are_counted_in_their_order(packaged: ModuleType, run: Mo
 
 
 def test_whole_programs_come_with_what_they_need(packaged: ModuleType, tmp_path: Path) -> None:
-    """A server is there before its client, long ones are run less often, and one that fails does not end the others."""
+    """A server starts before its client, long workloads run less often, and a failed one does not end the others."""
     script = packaged.script(["iperf3", "hackbench", "compile-kconfig"], 3)
     assert "iperf3 -s -D && ./bench command iperf3 3 sh -c" in script
     assert './bench command hackbench 3 sh -c "(hackbench -g 1 -l 20) > /dev/null"' in script
@@ -289,7 +289,7 @@ def test_whole_programs_come_with_what_they_need(packaged: ModuleType, tmp_path:
 
 
 def test_the_port_comes_with_what_its_compilation_reads(tmp_path: Path, overlay: ModuleType) -> None:
-    """Commands and files are those that Linux's build keeps, below one folder."""
+    """Commands and files are those that Linux's build recorded, in one folder."""
     kept = tmp_path / ".a.o.cmd"
     source, header = f"{tmp_path}/l4-src/a.c", f"{tmp_path}/l4-src/arch/asm/../a.h"
     kept.write_text(
@@ -329,7 +329,7 @@ def test_what_was_counted_stays(packaged: ModuleType, tmp_path: Path, monkeypatc
     kept = packaged.Kept(file, about, resume=True)
     boots(packaged, monkeypatch, failing="fio")
     packaged.count_all(["native"], tmp_path, ["fio", "iperf3"], 1, kept)
-    assert (list(kept.results["native"]), kept.failures) == (["iperf3"], ["fio has failed on native"])
+    assert (list(kept.results["native"]), kept.failures) == (["iperf3"], ["fio failed on native"])
     started = boots(packaged, monkeypatch)
     again = packaged.Kept(file, about, resume=True)
     packaged.count_all(["native"], tmp_path, ["fio", "iperf3"], 1, again)
@@ -346,14 +346,14 @@ def test_what_was_counted_stays(packaged: ModuleType, tmp_path: Path, monkeypatc
 def test_unknown_workloads_are_refused(
     packaged: ModuleType, capsys: pytest.CaptureFixture[str], arguments: list[str], word: str
 ) -> None:
-    """Before anything long; the message names what was asked for."""
+    """Refused before anything long starts; the message names the wrong value."""
     with pytest.raises(SystemExit):
         packaged.main(arguments)
     assert word in capsys.readouterr().err
 
 
 def test_the_emulator_s_time_is_told_with_its_spread(packaged: ModuleType, run: ModuleType) -> None:
-    """What scatters has a mark, and so has its ratio."""
+    """Values that scatter are marked, and so is their ratio."""
 
     def timed(*times: float) -> dict[str, Any]:
         return {"fio": run.Sample("fio", list(times), 0)}
@@ -366,7 +366,7 @@ def test_the_emulator_s_time_is_told_with_its_spread(packaged: ModuleType, run: 
 
 
 def test_systems_take_turns_when_they_are_timed(packaged: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each boot is one number of each workload."""
+    """Each boot gives one number per workload."""
     booted: list[str] = []
 
     def boot(system: str, _programs: Path, names: list[str]) -> dict[str, float]:
@@ -383,7 +383,7 @@ def test_systems_take_turns_when_they_are_timed(packaged: ModuleType, tmp_path: 
     assert booted == ["native", "keel"] * 3
 
 
-# It stays until its time was read for the last time.
+# It runs until its time was read for the last time.
 GUEST = """
 import os, sys, time
 print("begins one", flush=True)
@@ -400,7 +400,7 @@ READINGS = 4
 
 
 def test_time_is_the_emulator_s_between_two_lines(cputime: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of the process with the emulator's name below ours; a guest that fails is no measure."""
+    """The time is that of the descendant with the emulator's name. A failed guest gives no result."""
     spent, readings, seen = cputime.spent, itertools.count(1), tmp_path / "seen"
 
     def watched(pid: int) -> float:
@@ -414,7 +414,7 @@ def test_time_is_the_emulator_s_between_two_lines(cputime: ModuleType, tmp_path:
     emulator.symlink_to(sys.executable)
     guest = tmp_path / "guest.py"
     guest.write_text(GUEST)
-    # The shell stays, and has the emulator below it.
+    # The shell stays, and the emulator is its child.
     argv = ["sh", "-c", f'PYTHONHOME={sys.prefix} {emulator} {guest} "$1" {seen}; exit $?', "sh"]
     pieces = cputime.time_pieces([*argv, "0"], b"")
     assert pieces["one"] > 0.4 and pieces["two"] < 0.1
@@ -433,7 +433,7 @@ def test_native_tasks_refuse_what_they_do_not_know(capfd: pytest.CaptureFixture[
 
 
 def test_cycles_have_a_table_of_their_own(run: ModuleType) -> None:
-    """Ratios by machine and variant; none where nothing was modelled."""
+    """Ratios by machine and variant; none if nothing was modelled."""
 
     def modelled(cycles: float) -> Any:
         return run.Sample("getpid", [1.0], 0, {"skylake": {"untagged": [cycles], "tagged": [cycles / 2]}})
@@ -444,7 +444,7 @@ def test_cycles_have_a_table_of_their_own(run: ModuleType) -> None:
 
 
 def test_results_come_back(run: ModuleType, tmp_path: Path) -> None:
-    """What is written is read, with its header, which knows what was built of and by what."""
+    """Written results can be read, with a header that names the sources and the tools of the build."""
     kept, about = tmp_path / "results.json", run.header("")
     assert re.match(r"\d+\.\d+\.\d+-", str(about["linux"])) and str(about["rust"]).startswith("rustc 1.")
     assert "gcc" in str(about["gcc"]) and "QEMU" in str(about["emulator"])
@@ -461,7 +461,7 @@ def test_results_come_back(run: ModuleType, tmp_path: Path) -> None:
 def test_other_results_are_refused(
     run: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, word: str
 ) -> None:
-    """Another version's, or no results at all."""
+    """Results of another version, and files that are no results."""
     kept = tmp_path / "results.json"
     kept.write_text(text)
     assert run.main(["--compare", str(kept), str(kept)]) == 1
@@ -469,14 +469,14 @@ def test_other_results_are_refused(
 
 
 def test_comparison_tells_the_change(run: ModuleType) -> None:
-    """Of what is in both."""
+    """Rows that are in both."""
     assert run.comparison(results(run, keel=400), results(run, native=200, keel=430))[1:] == [
         ["getpid", "keel", "400", "430", "+7.5%"]
     ]
 
 
 def test_an_interrupted_run_goes_on(run: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What was measured of the same tree is not measured again; of another tree it is."""
+    """Samples of the same tree are kept. Those of another tree are measured again."""
     measured: list[str] = []
 
     def measure(system: str, _programs: Path, rows: list[str], _machines: str) -> dict[str, Any]:
@@ -493,7 +493,7 @@ def test_an_interrupted_run_goes_on(run: ModuleType, tmp_path: Path, monkeypatch
 
 
 def test_lines_are_counted_as_in_the_paper(lines: ModuleType, tmp_path: Path) -> None:
-    """Without comments and blank lines, of what a build has read, each file once and by whose it is."""
+    """Lines without comments and blank lines of the files that a build has read: each file once, by owner."""
     out, sources, port = tmp_path / "out", tmp_path / "pristine", tmp_path / "port"
     for place in (sources / "arch/x86/a.c", sources / "arch/x86/own.c", sources / "kernel/k.c", sources / "drivers/d.c"):
         place.parent.mkdir(parents=True, exist_ok=True)
@@ -514,7 +514,7 @@ def test_lines_are_counted_as_in_the_paper(lines: ModuleType, tmp_path: Path) ->
 
 
 def test_results_are_drawn(run: ModuleType, tmp_path: Path) -> None:
-    """As SVG and PNG, a pair for each machine; what was not measured on both systems is refused."""
+    """As SVG and PNG, a pair for each machine. Results that lack a system are refused."""
     kept = tmp_path / "results.json"
 
     def draw() -> subprocess.CompletedProcess[str]:
@@ -554,13 +554,15 @@ def grown(run: ModuleType, **medians: dict[str, dict[int, float]]) -> dict[str, 
 
 
 def remark_of(run: ModuleType, growth: ModuleType, stage: str, native: dict[int, float], keel: dict[int, float]) -> str:
-    """What the table says of a stage."""
+    """The table's row for a stage."""
     [row] = growth.table(grown(run, native={stage: native}, keel={stage: keel}))[1:]
     return str(row[-1])
 
 
 def test_a_ratio_that_grows_is_marked(run: ModuleType, growth: ModuleType) -> None:
-    """Above 1.3 times that of the smallest size, at any larger one; a ratio that is large or sinks is not."""
+    """A stage is marked if its ratio at any larger size is above 1.3 times that at the smallest. A large or falling ratio is not
+    marked.
+    """
     native = {1: 100.0, 16: 1600.0, 64: 6400.0}
     rows = growth.table(grown(run, native={"munmap": native}, keel={"munmap": {1: 200.0, 16: 4480.0, 64: 12800.0}}))
     assert rows[1] == [
@@ -578,7 +580,7 @@ def test_a_ratio_that_grows_is_marked(run: ModuleType, growth: ModuleType) -> No
 
 
 def test_what_keel_has_not_reached_is_marked(run: ModuleType, growth: ModuleType) -> None:
-    """A size that only native Linux has come to is a fault; one that neither has is none."""
+    """A size that only native Linux reached is a fault; one that neither reached is none."""
     native = {16: 100.0, 32: 200.0, 64: 400.0}
     assert remark_of(run, growth, "fork", native, {16: 150.0, 32: 300.0}) == "**not at 64**"
     assert remark_of(run, growth, "fork", {16: 100.0}, {16: 150.0}) == ""
@@ -606,7 +608,7 @@ def test_growth_that_idled_is_told(run: ModuleType, growth: ModuleType) -> None:
 
 
 def test_the_objects_of_the_kernel_have_a_table(run: ModuleType, growth: ModuleType) -> None:
-    """What grows there is marked too."""
+    """Growth there is marked too."""
     measured = {"tasks-create": {16: 100.0, 256: 120.0}, "chain-unmap": {16: 100.0, 256: 900.0}}
     rows = growth.task_table(grown(run, tasks=measured))[1:]
     assert rows == [
@@ -627,7 +629,7 @@ def test_growth_asks_each_guest_for_its_rows(growth: ModuleType) -> None:
 
 
 def test_growth_of_a_cut_off_guest_is_kept(growth: ModuleType) -> None:
-    """What came whole; the suffix of the guest goes before the size."""
+    """Only complete lines are used. The suffix of the guest is placed before the size."""
     text = f"{line('fork-alone/16', 2, [100], idle=9)}\ngrowth: words\n{line('fork-alone/32', 1, [7])[:-4]}"
     found = growth.parse(text, growth.FORKING[1])
     assert [(name, one.median, one.idle_ticks) for name, one in found.items()] == [("fork-alone-2/16", 50, 0)]
@@ -635,7 +637,7 @@ def test_growth_of_a_cut_off_guest_is_kept(growth: ModuleType) -> None:
 
 
 def test_growth_measures_what_it_names(run: ModuleType, growth: ModuleType, tmp_path: Path) -> None:
-    """The program has the rows, and on Keel the stages; two sizes of few rows do not differ by more than their size."""
+    """The program has all rows, and the stages on Keel. In a few rows, the costs of two sizes differ no more than the sizes."""
     run.build_programs(tmp_path)
     listed = subprocess.run([tmp_path / "growth", "list"], stdout=subprocess.PIPE, check=True, text=True).stdout.split()
     assert sorted(listed) == sorted(growth.ROWS)
@@ -650,7 +652,7 @@ def test_growth_measures_what_it_names(run: ModuleType, growth: ModuleType, tmp_
 
 
 def test_growth_of_native_tasks_is_measured(growth: ModuleType, tmp_path: Path) -> None:
-    """Every row of theirs, by the command that the bench uses."""
+    """Every row of the native tasks, by the command of the bench."""
     [((system, guest), pieces)] = growth.plan(["tasks"], list(growth.TASK_ROWS), [4]).items()
     samples, failure = growth.measure(system, guest, pieces, tmp_path)
     assert not failure
@@ -658,7 +660,7 @@ def test_growth_of_native_tasks_is_measured(growth: ModuleType, tmp_path: Path) 
 
 
 def test_growth_is_drawn(run: ModuleType, growth: ModuleType, tmp_path: Path) -> None:
-    """As SVG and PNG; results of one size are refused."""
+    """As SVG and PNG. Results of a single size are refused."""
     kept = tmp_path / "growth.json"
 
     def draw() -> subprocess.CompletedProcess[str]:
@@ -683,21 +685,21 @@ def test_growth_is_drawn(run: ModuleType, growth: ModuleType, tmp_path: Path) ->
 def test_growth_refuses_what_it_does_not_know(
     growth: ModuleType, capsys: pytest.CaptureFixture[str], arguments: list[str], word: str
 ) -> None:
-    """Before anything long; the message names what was asked for."""
+    """Refused before anything long starts; the message names the wrong value."""
     with pytest.raises(SystemExit):
         growth.main(arguments)
     assert word in capsys.readouterr().err
 
 
 def test_unknown_row_is_refused(run: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Before anything long; the message says which there are."""
+    """Refused before anything long starts; the message lists the known ones."""
     assert run.main(["--output", str(tmp_path), "getpit"]) == 1
     error = capsys.readouterr().err
     assert "no row getpit" in error and "getpid" in error
 
 
 def test_unknown_system_is_refused(run: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
-    """The message names what was asked for."""
+    """The message names the wrong value."""
     with pytest.raises(SystemExit):
         run.main(["--systems", "vax"])
     assert "vax" in capsys.readouterr().err

@@ -21,7 +21,7 @@ WAYS += [("native", "--graphic"), ("native", "--uefi --graphic")]
 
 @pytest.mark.parametrize(("system", "options"), WAYS)
 def test_ways_to_boot(system: str, options: str) -> None:
-    """A command runs whatever booted the guest, and there is a framebuffer where there is a screen."""
+    """A command runs whatever booted the guest, and a guest with a screen has a framebuffer."""
     result = run_guest(system, "uname -r; cat /proc/fb", limit_s=LIMIT_S, options=options.split())
     screen = "0 simple\n" if "--graphic" in options else ""
     assert result.status == 0, result.error
@@ -29,7 +29,7 @@ def test_ways_to_boot(system: str, options: str) -> None:
 
 
 def test_quotes_reach_linux_whatever_boots_it() -> None:
-    """The command line comes in the boot configuration, a module: GRUB, which puts backslashes before quotes, never sees it."""
+    """The command line is in a module, the boot configuration, so GRUB cannot put backslashes before its quotes."""
     more = """a="b c" d='e' f=\\g h=$i"""
     for by_disc in (False, True):
         options = ["--append", more, *(["--graphic"] if by_disc else [])]
@@ -55,14 +55,14 @@ def colours(picture: Path) -> set[bytes]:
     return {pixels[at : at + 3] for at in range(0, len(pixels), 3)}
 
 
-# What a machine has more, and less, with each kind of keyboard.
+# The options that each kind of keyboard adds to a machine or removes.
 KEYBOARDS: dict[str, list[str]] = {"ps2": [], "usb": ["-machine", "i8042=off", "-device", "qemu-xhci", "-device", "usb-kbd"]}
 
 
 @pytest.mark.parametrize("keyboard", KEYBOARDS)
 @pytest.mark.parametrize("system", ["keel", "native"])
 def test_screen_and_keyboard(system: str, keyboard: str) -> None:
-    """Text is drawn on the screen, and what is typed on the keyboard reaches the shell there."""
+    """Text appears on the screen, and keys reach the shell there."""
     with tempfile.TemporaryDirectory() as place:
         monitor, pictures = Path(place) / "monitor", [Path(place) / f"{number}.ppm" for number in range(2)]
         argv = [sys.executable, str(REPOSITORY / "keel"), "run", "--graphic", "--nic", "none"]
@@ -71,7 +71,7 @@ def test_screen_and_keyboard(system: str, keyboard: str) -> None:
         argv += ["--qemu-arg=-monitor", f"--qemu-arg=unix:{monitor},server=on,wait=off"]
         with started(argv, monitor) as guest:
             guest.wait_for(PROMPT)
-            # Linux looks for USB devices beside all else, and the prompt is there first.
+            # Linux probes USB devices in the background, so the prompt may come first.
             guest.say(b"until grep -qi keyboard /proc/bus/input/devices; do :; done; echo fo''und\n")
             guest.wait_for(b"found")
             guest.ask(f"screendump {pictures[0]}")
@@ -129,14 +129,14 @@ DRIVES = {"cd": "ide-cd,drive=disc", "stick": "virtio-blk-pci,drive=disc"}
 @pytest.mark.parametrize("drive", DRIVES)
 @pytest.mark.parametrize("firmware", ["bios", "uefi"])
 def test_a_disc_boots(disc: Path, firmware: str, drive: str) -> None:
-    """By either firmware, from a CD and from a plain drive, on a machine that QEMU makes without our help."""
+    """By either firmware, from a CD and from a plain drive, on QEMU's default machine."""
     with started(machine(disc, "-device", DRIVES[drive], *(uefi() if firmware == "uefi" else []))) as guest:
         guest.wait_for(b"hello from the disc")
         assert guest.child.wait(LIMIT_S) == POWERED_OFF
 
 
 def test_the_default_root_on_a_disc(tmp_path: Path) -> None:
-    """Debian is there, its root can be written, and leaving the shell powers the machine off."""
+    """Debian runs, its root is writable, and leaving the shell powers the machine off."""
     made = keel("image", str(tmp_path / "debian.iso"), timeout_s=1200)
     assert made.status == 0, made.error
     with started(machine(tmp_path / "debian.iso", "-device", DRIVES["stick"])) as guest:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""`./keel` as its users meet it: statuses and streams of --exec, ends of a guest, bad input, interruptions.
+"""`./keel` as its users see it: statuses and streams of --exec, ends of a guest, bad input, interruptions.
 
-What needs a guest is tested on both systems; what is refused before any guest needs none.
+What needs a guest is tested on both systems. What is refused before a guest starts needs none.
 """
 
 import gzip
@@ -40,7 +40,7 @@ USAGE = 2
 REFUSAL_LIMIT_S = 30
 # apt tries several times before it gives up.
 ARCHIVE_LIMIT_S = 120
-# What is killed because its parent has ended is gone after so long.
+# A process that is killed because its parent has ended is gone after this time.
 END_LIMIT_S = 5
 SMALL_DISK = "16M"
 
@@ -48,7 +48,7 @@ both = pytest.mark.parametrize("system", SYSTEMS)
 
 
 def assert_refused(result: Result, *words: str) -> None:
-    """A non-zero status, and one last line that says what is wrong."""
+    """A non-zero status, and a last line that says what is wrong."""
     assert result.status != 0
     assert "Traceback" not in result.error
     last = result.last_error_line()
@@ -58,13 +58,13 @@ def assert_refused(result: Result, *words: str) -> None:
 
 
 def refuse(*arguments: str, environment: dict[str, str] | None = None) -> Result:
-    """Run something that has to be refused."""
+    """Run a command that must be refused."""
     return keel(*arguments, timeout_s=REFUSAL_LIMIT_S, environment=environment)
 
 
 @both
 def test_profile_tells_where_instructions_go(system: str) -> None:
-    """The command's output and status, then all regions, and the function that every system call passes."""
+    """The command's output and status, then all regions, and the function that every system call runs."""
     every_call = {"keel": "l4_user_loop", "native": "do_syscall_64"}[system]
     regions = {"keel": {"server", "µ-kernel", "user"}, "native": {"kernel", "user"}}[system]
     options = ["--native"] if system == "native" else []
@@ -77,7 +77,7 @@ def test_profile_tells_where_instructions_go(system: str) -> None:
 
 
 def test_profile_tells_modelled_cycles(tmp_path: Path) -> None:
-    """Of all machines that are asked for; a TLB that is emptied costs more than one with tags. An unknown machine is refused."""
+    """For all machines that are asked for: a TLB that is flushed costs more than one with tags. An unknown machine is refused."""
     report = tmp_path / "parts.json"
     assert keel("profile", "--machine", "skylake,pentium-133", "--parts", str(report), "true").status == 0
     (part,) = json.loads(report.read_text())
@@ -123,7 +123,7 @@ def test_killed_command(system: str) -> None:
 
 @both
 def test_large_streams(system: str) -> None:
-    """A megabyte in, back out, and nothing lost."""
+    """A megabyte goes in and comes back, and nothing is lost."""
     data = bytes(i * 7 % 251 for i in range(1 << 20))
     result = subprocess.run(
         [sys.executable, str(REPOSITORY / "keel"), *run_options(system), "--timeout", "200", "--exec", "cat"],
@@ -173,7 +173,7 @@ def test_root_without_a_shell(system: str, tmp_path: Path) -> None:
 
 
 def marked() -> tuple[str, dict[str, str]]:
-    """A mark of its own for a command and all that it starts, and the environment that carries it."""
+    """A unique mark for a command and all its descendants, and the environment that carries it."""
     mark = f"KEEL_TEST_MARK={uuid.uuid4()}"
     name, value = mark.split("=")
     return mark, {**os.environ, name: value}
@@ -192,7 +192,7 @@ def running(mark: str) -> list[str]:
 
 
 def left_behind(mark: str) -> list[str]:
-    """The processes that carry the mark and stay: one that is killed because its parent has ended ends a moment later."""
+    """The processes with the mark that stay. One that is killed because its parent has ended still exists for a moment."""
     deadline = time.monotonic() + END_LIMIT_S
     while (found := running(mark)) and time.monotonic() < deadline:
         time.sleep(0.01)
@@ -234,7 +234,7 @@ def test_interrupt_early(system: str, after_s: float) -> None:
         time.sleep(after_s)
         process.send_signal(signal.SIGINT)
         _, error = process.communicate(timeout=15)
-        # Before the command has set up anything, Python itself ends by the signal.
+        # Before the command's handler is set up, the signal ends Python itself.
         assert process.returncode in (INTERRUPTED, -signal.SIGINT), error
     assert not left_behind(mark)
 
@@ -257,7 +257,7 @@ def test_instruction_clock(system: str) -> None:
 
 
 def fresh_clone(directory: Path) -> Path:
-    """The command and what it builds from, where nothing is built yet; returns the command."""
+    """A copy of the command and its sources without any builds; returns the command."""
     for part in ("tools", "linux", "guest"):
         shutil.copytree(REPOSITORY / part, directory / part, ignore=shutil.ignore_patterns("__pycache__"))
     return Path(shutil.copy(REPOSITORY / "keel", directory))
@@ -265,7 +265,7 @@ def fresh_clone(directory: Path) -> Path:
 
 @pytest.mark.parametrize("arguments", [["build", "native"], ["run", "--native", "--exec", "true"]], ids=["source", "root"])
 def test_absent_archive(tmp_path: Path, arguments: list[str]) -> None:
-    """Where Debian's archive does not answer and the cache is empty, the line says which setting helps."""
+    """If Debian's archive does not answer and the cache is empty, the error names the setting that helps."""
     nobody = "http://127.0.0.1:9/debian"
     environment = {**os.environ, "KEEL_MIRROR": nobody, "KEEL_SECURITY_MIRROR": nobody, "XDG_CACHE_HOME": str(tmp_path / "cache")}
     command = fresh_clone(tmp_path)
@@ -275,7 +275,7 @@ def test_absent_archive(tmp_path: Path, arguments: list[str]) -> None:
 
 
 def small_disk(place: Path) -> list[str]:
-    """The words before a command that make `place` a disk of SMALL_DISK for it alone."""
+    """A command prefix that makes `place` a disk of SMALL_DISK for that command alone."""
     user = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
     script = f'mount -t tmpfs -o size={SMALL_DISK} keel-tests "$0" && exec "$@"'
     words = ["unshare", *user, "--mount", "sh", "-c", script, str(place)]
@@ -297,7 +297,7 @@ def on_full_disk(tmp_path: Path, script: str) -> subprocess.CompletedProcess[str
 
 
 def test_disk_full_while_unpacking(tmp_path: Path) -> None:
-    """Linux's source does not fit: one line says so, and no half tree counts as a whole one."""
+    """Linux's source does not fit: one line says so, and an incomplete tree is not taken for a complete one."""
     done = on_full_disk(tmp_path, "$keel build native; status=$?; ls $build/linux >&2; echo $status")
     error, left = done.stderr.strip().rsplit("\n", 1)
     assert left == "pristine.new"
@@ -305,7 +305,7 @@ def test_disk_full_while_unpacking(tmp_path: Path) -> None:
 
 
 def test_disk_full_and_freed(tmp_path: Path) -> None:
-    """A build that a full disk has stopped continues when there is room again."""
+    """A build that was stopped by a full disk continues when there is room again."""
     done = on_full_disk(
         tmp_path,
         "cat /dev/zero > $build/filler 2> /dev/null; $keel build init; echo $?; rm $build/filler; $keel build init; echo $?",
@@ -349,7 +349,7 @@ def test_wrong_usage(arguments: list[str], words: list[str]) -> None:
     ],
 )
 def test_impossible_choices(arguments: list[str]) -> None:
-    """What cannot work is refused before anything starts."""
+    """Options that cannot work are refused before anything starts."""
     assert_refused(refuse("run", "--native", *arguments), "keel: error")
 
 
@@ -413,7 +413,7 @@ def test_host_with_old_emulator(tmp_path: Path) -> None:
 
 
 def test_bad_emulator_argument() -> None:
-    """What the emulator complains about reaches the user."""
+    """The emulator's error messages reach the user."""
     assert_refused(refuse("run", "--native", "--exec", "true", "--qemu-arg=--nonsense"), "nonsense")
 
 
@@ -447,13 +447,13 @@ def boot_configuration(directory: Path, text: str) -> list[str]:
     ids=["word", "module", "too-little", "two-servers", "same-memory", "same-irq", "open-brace", "empty"],
 )
 def test_bad_boot_configuration(tmp_path: Path, text: str, word: str) -> None:
-    """An error in the boot configuration ends the machine with a line that names its place."""
+    """An error in the boot configuration shuts the machine down with a message that names the line."""
     result = run_guest("keel", "true", options=boot_configuration(tmp_path, text))
     assert result.status == BOOT_CONFIGURATION, result.error
     assert_refused(result, "boot.conf", word)
 
 
 def test_boot_configuration_that_cannot_be_used(tmp_path: Path) -> None:
-    """What the command itself can see is refused before a guest starts."""
+    """Errors that the command can find itself are refused before a guest starts."""
     assert_refused(refuse("run", "--exec", "true", "--boot-conf", str(tmp_path / "absent.conf")), "absent.conf")
     assert_refused(refuse("run", "--exec", "true", *boot_configuration(tmp_path, "args ${nope}\n")), "nope")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Disks, network cards and PCI: Linux's own drivers on Keel and on native Linux, and what becomes of the images."""
+"""Disks, network cards and PCI: Linux's own drivers on Keel and on native Linux, and what happens to the images."""
 
 import fcntl
 import hashlib
@@ -21,7 +21,7 @@ LIMIT_S = 400
 REFUSED = 125
 POWERED_OFF = 110
 USAGE = 2
-# What the script for the clock prints; the alarm's and the update's flags are those of the device.
+# The output of the script for the clock. The flags of alarm and updates are the device's.
 CLOCK = ["rtc_cmos True", "set True", "alarm 0xa0 True", "updates 0x90 0x90 0x90", "interrupts True"]
 MKE2FS = shutil.which("mke2fs", path="/sbin:/usr/sbin") or "mke2fs"
 DEBUGFS = shutil.which("debugfs", path="/sbin:/usr/sbin") or "debugfs"
@@ -29,7 +29,7 @@ E2FSCK = shutil.which("e2fsck", path="/sbin:/usr/sbin") or "e2fsck"
 
 
 class Echo(BaseHTTPRequestHandler):
-    """Answers with what it was sent."""
+    """Sends back what it receives."""
 
     def do_POST(self) -> None:
         """One request."""
@@ -54,7 +54,7 @@ def serving(handler: Callable[..., BaseHTTPRequestHandler]) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[str]:
-    """The address of a server that answers with what it was sent."""
+    """The address of an echo server."""
     with serving(Echo) as address:
         yield address
 
@@ -67,7 +67,7 @@ def disk(path: Path, size: int = DISK_BYTES) -> Path:
 
 
 def content(device: str) -> bytes:
-    """What devices.py writes to a disk."""
+    """The content that devices.py writes to a disk."""
     return b"".join(hashlib.shake_128(f"{device} {block}".encode()).digest(16384) for block in range(DISK_BYTES // 16384))
 
 
@@ -80,7 +80,7 @@ def run_script(system: str, server: str, devices: str, *options: str) -> Result:
 
 @pytest.mark.parametrize(("system", "more"), [*((system, []) for system in SYSTEMS), ("keel", ["--iommu"])])
 def test_every_disk_and_card(system: str, more: list[str], server: str, tmp_path: Path) -> None:
-    """Disks on virtio, AHCI and NVMe hold what is written, an e1000 carries data in both directions; also with an IOMMU."""
+    """Disks on virtio, AHCI and NVMe keep what is written, and an e1000 carries data in both directions; also with an IOMMU."""
     devices = {"/dev/vdb": "virtio", "/dev/sda": "ahci", "/dev/nvme0n1": "nvme"}
     images = {device: disk(tmp_path / f"{bus}.img") for device, bus in devices.items()}
     drives = [f"--drive={bus}:{images[device]}" for device, bus in devices.items()]
@@ -104,7 +104,7 @@ def test_default_network_and_interrupts_by_message(server: str) -> None:
 
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_clock_of_the_machine(system: str) -> None:
-    """Linux's CMOS driver reads the date, sets it, and interrupts for an alarm and for each second; hwclock uses it."""
+    """Linux's CMOS driver reads and sets the date, and gets interrupts for an alarm and for each second. hwclock uses it."""
     command = "python3 - && hwclock --systohc && hwclock --show | cut -c1-4 && date +%Y"
     result = run_guest(system, command, stdin=(GUEST_SOURCES / "clock.py").read_bytes(), limit_s=LIMIT_S)
     *clock, by_hwclock, by_date = result.output.splitlines()
@@ -113,7 +113,7 @@ def test_clock_of_the_machine(system: str) -> None:
 
 
 def overlay(directory: Path) -> Path:
-    """An image over the default root, to be written."""
+    """A writable image over the default root."""
     roots = sorted((Path.home() / ".cache" / "keel" / "roots").glob("*.ext4"), key=lambda path: path.stat().st_mtime)
     path = directory / "root.qcow2"
     create = ["qemu-img", "create", "-q", "-f", "qcow2", "-F", "raw", "-b", str(roots[-1]), str(path)]
@@ -121,7 +121,7 @@ def overlay(directory: Path) -> Path:
     return path
 
 
-# Mounts a disk, writes to it and takes it off again, with the tools of the default root.
+# Mounts a disk, writes to it and unmounts it, with the tools of the default root.
 WRITE = """
 import ctypes, shutil
 libc = ctypes.CDLL(None)
@@ -136,7 +136,7 @@ EXT4_INCOMPATIBLE_AT, EXT4_NEEDS_RECOVERY = 1024 + 0x60, 4
 
 
 def needs_recovery(image: Path) -> bool:
-    """Whether the file system on a qcow2 image was left in the middle of something."""
+    """Whether the file system on a qcow2 image was not cleanly unmounted."""
     head = image.with_suffix(".head")
     dd = ["qemu-img", "dd", "-f", "qcow2", "-O", "raw", "bs=4096", "count=1", f"if={image}", f"of={head}"]
     subprocess.run(dd, check=True, capture_output=True)
@@ -145,7 +145,7 @@ def needs_recovery(image: Path) -> bool:
 
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_only_persist_keeps_what_is_written(system: str, tmp_path: Path) -> None:
-    """Without it the image stays as it is; with it the file systems hold what was written and are clean."""
+    """Without the option the image does not change. With it the file systems keep what was written and are clean."""
     drive = disk(tmp_path / "drive.img", 64 << 20)
     subprocess.run([MKE2FS, "-q", "-F", "-t", "ext4", str(drive)], check=True)
     before = hashlib.sha256(drive.read_bytes()).digest()
@@ -162,7 +162,7 @@ def test_only_persist_keeps_what_is_written(system: str, tmp_path: Path) -> None
 
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_run_is_empty_at_each_boot(system: str, tmp_path: Path) -> None:
-    """Also on a disk that is kept, where it has had files before."""
+    """Also on a disk that is kept, on which it had files in an earlier run."""
     options = ["--nic", "none", "--persist", "--root", str(overlay(tmp_path))]
     check = "test ! -e /run/pid && touch /run/pid /run/lock/file && stat -c %a /run/lock"
     for _ in range(2):
@@ -185,7 +185,7 @@ CONTAINED = "irq 3 4\n\tports 0x70-0x71 0x2f8-0x2ff 0x3f8-0x3ff"
 
 
 def test_a_server_without_hardware_runs_from_its_memory(tmp_path: Path) -> None:
-    """Linux with serial lines and a clock, and a right over nothing else, finds no firmware and no PCI, and runs."""
+    """Linux that may use only serial lines and a clock finds no firmware and no PCI, and runs."""
     default = (REPOSITORY / "tools" / "keel" / "boot.conf").read_text()
     assert default.count("hardware rest") == 1
     configuration = tmp_path / "boot.conf"
@@ -199,7 +199,7 @@ def test_a_server_without_hardware_runs_from_its_memory(tmp_path: Path) -> None:
 
 
 def test_a_header_in_a_raw_disk_is_data(tmp_path: Path) -> None:
-    """What a guest wrote for QEMU to follow comes back to the next one as it is."""
+    """The next guest reads the same bytes back, even if they look like the header of an image format."""
     secret, header, drive = (tmp_path / name for name in ("secret.img", "header", "drive.img"))
     secret.write_bytes(b"secret" * (1 << 20))
     create = ["qemu-img", "create", "-q", "-f", "qcow2", "-F", "raw", "-b", str(secret), str(header)]
@@ -238,7 +238,7 @@ def test_unusable_images_are_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_a_root_that_cannot_be_mounted_is_told(system: str, tmp_path: Path) -> None:
-    """A file system that only Linux sees the damage of ends the guest, and the line says why."""
+    """A file system with damage that only Linux can find ends the guest, and the error says why."""
     root = disk(tmp_path / "root.img", 8 << 20)
     subprocess.run([MKE2FS, "-q", "-F", "-t", "ext4", str(root)], check=True)
     with root.open("r+b") as file:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Linux when the µ-kernel has no more memory for it: mappings are taken back in parts, and all else continues.
+"""Linux without further memory of the µ-kernel: mappings are reclaimed in parts, and everything else continues.
 
-`tests/guest/full.c` says what the ways are. The long form is in tests/endurance.
+`tests/guest/full.c` describes the ways to fill the account. The long form is in tests/endurance.
 """
 
 import re
@@ -14,15 +14,15 @@ PROGRAMS = ("full", "transcript32")
 WAYS = ("sparse", "processes", "threads", "ended", "files")
 WORKS = ("true", "32-bit", "fork", "filter", "module")
 MEMORY_MB = "512"
-# Kernel memory that Linux gets, in pages: the less, the sooner it is full.
+# Linux's quota of kernel memory, in pages: small, so that it is soon used up.
 QUOTA = 2048
 ROUNDS = 5
 LIMIT_S = 600
 # Filters of 32 KB are more than a socket may have by default.
 OPTMEM = "echo 10000000 > /proc/sys/net/core/optmem_max"
-# What comes on the standard input is the module.
+# The module comes on standard input.
 BEGIN = f"cat > keel_probe.ko; {OPTMEM}"
-# What must not be in Linux's log if no process is to be killed.
+# Lines that Linux's log must not have if no process was killed.
 TROUBLE = "dmesg | grep -E 'Oops|BUG:|WARNING|keel: '; echo end"
 
 
@@ -35,26 +35,26 @@ def small_account(directory: Path) -> list[str]:
 
 
 def beside_fillers(directory: Path, how_long: str, limit_s: int, options: list[str]) -> Result:
-    """The work beside each way of filling the account, one after the other, and then the errors found."""
+    """Runs the work with each way of filling the account in turn, then prints the errors in the log."""
     command = "; ".join([BEGIN, *(f"./full {way} {how_long}" for way in WAYS), TROUBLE])
     image = build_module("keel", directory, "keel_probe")
     return run_in_tests("keel", command, limit_s=limit_s, options=options, programs=PROGRAMS, stdin=image)
 
 
 def test_work_goes_on_beside_a_full_account(tmp_path: Path) -> None:
-    """A fixed number of each kind of work beside each way on two processors: all right, and no process is killed."""
+    """With each way on two processors, a fixed number of each kind of work succeeds, and no process is killed."""
     options = [*small_account(tmp_path), "--mem", MEMORY_MB, "--smp", "2"]
     result = beside_fillers(tmp_path, str(ROUNDS), LIMIT_S, options)
     done = " ".join(f"{work} {ROUNDS}" for work in WORKS)
     assert result.output == "".join(f"{way}: {done}\n" for way in WAYS) + "end\n", result.output + result.error
 
 
-# Their pages are more than what a reclaim leaves free.
+# They have more pages than a reclaim frees.
 FILTERS = 1600
 
 
 def test_kernel_mappings_are_there_when_the_account_is_full(tmp_path: Path) -> None:
-    """What Linux maps for itself takes its memory from mappings of processes, and is there when it is used."""
+    """When Linux maps pages for itself, it reclaims memory of process mappings, and the pages are mapped when they are used."""
     options = [*small_account(tmp_path), "--mem", MEMORY_MB]
     command = f"{OPTMEM}; ./full filters {FILTERS}; {TROUBLE}"
     result = run_in_tests("keel", command, limit_s=LIMIT_S, options=options, programs=PROGRAMS)
@@ -68,7 +68,7 @@ TOUCHES = f"./full dense {PAGES} 3; ./full apart {QUOTA * 3 // 4} 6; ./full apar
 
 
 def test_what_is_touched_again_costs_little(tmp_path: Path) -> None:
-    """Pages that were unmapped come back with their neighbours, and a little more than the account holds costs a little."""
+    """Unmapped pages are mapped again with their neighbours, and slightly exceeding the account costs little."""
     options = [*small_account(tmp_path), "--icount"]
     result = run_in_tests("keel", TOUCHES, limit_s=LIMIT_S, options=options, programs=("full",))
     dense, little, much = map(int, result.output.split())
@@ -77,7 +77,7 @@ def test_what_is_touched_again_costs_little(tmp_path: Path) -> None:
 
 
 def test_who_is_killed_is_named(tmp_path: Path) -> None:
-    """Threads that take all memory end with their process alone, and the log says so."""
+    """Threads that use up all memory are killed with their process only, and the log says so."""
     options = [*small_account(tmp_path), "--mem", MEMORY_MB]
     command = (
         "ulimit -u unlimited; echo 100000 > /proc/sys/kernel/threads-max; ./full crowd; echo $?; dmesg | grep -E 'Oops|keel: '"

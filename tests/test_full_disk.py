@@ -23,13 +23,13 @@ try:
     print("all written")
 except OSError as error:
     print(errno.errorcode[error.errno])
-print("goes on", flush=True)
+print("continues", flush=True)
 """
 
 
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_a_full_host_disk_is_an_error_to_the_guest(system: str, tmp_path: Path) -> None:
-    """A write that the host has no room for fails in the guest, which runs on; the image can be used, and has no errors then."""
+    """A write for which the host has no room fails in the guest, which continues. The image stays usable and has no errors."""
     (place := tmp_path / "small").mkdir()
     image = place / "drive.qcow2"
     run = [sys.executable, str(REPOSITORY / "keel"), "run", *(["--native"] if system == "native" else [])]
@@ -39,4 +39,4 @@ def test_a_full_host_disk_is_an_error_to_the_guest(system: str, tmp_path: Path) 
     words = [*small_disk(place), "sh", "-c", script, "sh", *run, "--exec"]
     done = subprocess.run(words, input=FILL, capture_output=True, text=True, timeout=2 * LIMIT_S, check=False)
     assert f"the host's disk at {place} is full" in done.stderr
-    assert done.stdout.splitlines() == ["EIO", "goes on", "whole"], done.stdout + done.stderr
+    assert done.stdout.splitlines() == ["EIO", "continues", "whole"], done.stdout + done.stderr

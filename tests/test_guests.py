@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Guests by name: they are listed, and stopped in order."""
+"""Guests by name: they are listed, and stopped cleanly."""
 
 import re
 import time
@@ -10,30 +10,30 @@ from conftest import REPOSITORY, SYSTEMS, Result, keel, run_options
 from test_shell import BOOT_LINE, INTERRUPTED, POWERED_OFF, PROMPT, Terminal, both, slow_root, terminal
 
 LIMIT_S = 120
-# It says that it runs, and ignores what only asks it to end.
+# Reports that it runs, and ignores requests to end.
 STUBBORN = "trap '' TERM HUP; echo runs; while :; do sleep 1; done"
 
 # An init that knows one signal, and powers off.
 OWN_INIT = "#!/bin/bash\ntrap 'echo o > /proc/sysrq-trigger' USR2\necho runs\nwhile :; do read -t 1; done\n"
-# How soon an init that is asked may have obeyed.
+# The time within which an init obeys a request.
 OBEYS_S = 10
 
 
 @pytest.fixture
 def name(request: pytest.FixtureRequest) -> str:
-    """A guest's name that no test beside this one uses."""
+    """A guest name that no parallel test uses."""
     return re.sub("[^a-z]+", "-", request.node.name.removeprefix("test_"))[-32:].strip("-")
 
 
 def stop(guest: Terminal, name: str, status: int) -> None:
-    """Stop it; both commands end."""
+    """Stop the guest; both commands end."""
     assert keel("stop", name, timeout_s=LIMIT_S) == Result(0, "", "")
     assert guest.end() == status
 
 
 @both
 def test_a_guest_is_listed_and_powers_off(system: str, name: str) -> None:
-    """Its name is no other guest's; and what it writes last is on its disks, because it powers off."""
+    """No other guest can have its name. What it writes last is on its disks, because it powers off."""
     with terminal(*run_options(system), "--name", name) as shell:
         shell.wait_for(PROMPT)
         listed = [line.split() for line in keel("ps").output.splitlines()]
@@ -48,7 +48,7 @@ def test_a_guest_is_listed_and_powers_off(system: str, name: str) -> None:
 
 @both
 def test_a_command_is_stopped(system: str, name: str) -> None:
-    """Whatever it thinks of it."""
+    """A guest that ignores the request is stopped too."""
     with terminal(*run_options(system), "--name", name, "--exec", STUBBORN) as command:
         command.wait_for(b"runs\r\n")
         stop(command, name, POWERED_OFF)
@@ -56,7 +56,7 @@ def test_a_command_is_stopped(system: str, name: str) -> None:
 
 @pytest.mark.parametrize("words", [[], ["--exec", "echo runs; exec sleep 1000"]], ids=["shell", "command"])
 def test_systemd_is_stopped(words: list[str], name: str) -> None:
-    """It ends its services first."""
+    """systemd ends its services first."""
     with terminal("run", "--init", "systemd", "--name", name, *words) as guest:
         guest.wait_for(b"runs\r\n" if words else b"login: ")
         stop(guest, name, POWERED_OFF if words else 0)
@@ -64,7 +64,7 @@ def test_systemd_is_stopped(words: list[str], name: str) -> None:
 
 @both
 def test_an_init_of_the_roots_own_is_stopped(system: str, name: str, tmp_path: Path) -> None:
-    """It is asked as BusyBox's would be, at once: a guest that does not obey is ended only much later."""
+    """Another init gets BusyBox's request at once: a guest that does not obey would be ended only much later."""
     init = slow_root(tmp_path) / "init"
     init.write_text(OWN_INIT)
     init.chmod(0o755)
@@ -77,7 +77,7 @@ def test_an_init_of_the_roots_own_is_stopped(system: str, name: str, tmp_path: P
 
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_a_guest_that_boots_is_ended(system: str, name: str) -> None:
-    """Nothing in it could be asked."""
+    """Nothing in the guest could receive a request."""
     with terminal(*run_options(system), "--name", name) as guest:
         guest.wait_for(b"booting")
         stop(guest, name, INTERRUPTED)

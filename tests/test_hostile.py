@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""A hostile root in Linux: the µ-kernel, a native task and Linux itself live on.
+"""A hostile root in Linux: the µ-kernel, a native task and Linux itself survive.
 
 KEEL_HOSTILE_CALLS says how many calls of the µ-kernel it tries (20,000).
 """
@@ -15,7 +15,7 @@ from conftest import GUEST_PROGRAMS, make_guest_programs, run_guest
 from test_restart import BOUND_US, CONTAINED, RESTARTED, WORST, command, configuration
 
 CALLS = int(os.environ.get("KEEL_HOSTILE_CALLS", "20000"))
-# A call with what comes between takes some ten thousand instructions.
+# A call, with the other attacks in between, takes about ten thousand instructions.
 LIMIT_S = 300 + CALLS // 100
 # Each of the twelve other attacks was tried.
 DONE = re.compile(r"hostile: (\d+) calls, 0 with an effect \(0\), \d+ children(, [1-9]\d* [a-z ]+){12}")
@@ -39,11 +39,11 @@ def test_root_harms_nothing_below(tmp_path: Path, options: list[str]) -> None:
     assert not OOPS.search(logs) and not RESTARTED.search(logs), logs[-2000:]
     worst = int(WORST.findall(logs)[-1])
     print(f"{done.stdout.strip()}; the heartbeat was at most {worst} µs late")
-    # Two processors take turns in the emulator, and each turn is as long as the host likes.
+    # Two processors take turns in the emulator, and the host decides how long each turn is.
     assert worst <= BOUND_US or "--icount" not in options
 
 
-# Reads and writes the µ-kernel's memory and beyond all memory, maps that and the devices on PCI, and maps a page of its own.
+# Reads and writes the µ-kernel's memory and addresses beyond all memory, maps these and PCI devices, and maps its own page.
 REACH = """
 import ctypes, glob, mmap, os
 FUTEX, LOCK_PI_PRIVATE = 202, 6 | 128
@@ -74,6 +74,8 @@ REFUSED = "Bad address Bad address\nResource temporarily unavailable\n"
 
 
 def test_root_reaches_no_memory_but_that_of_linux() -> None:
-    """/dev/mem refuses what is not Linux's, and no device is mapped: a futex in it would keep a thread that no signal ends."""
+    """/dev/mem refuses memory that is not Linux's, and no device is mapped: a futex in it would block a thread that no signal can
+    end.
+    """
     result = run_guest("keel", "python3 -u -", stdin=REACH.encode())
     assert result.output == REFUSED * 4 + "{'Permission denied'}\nb'page'\n0\n", result.output + result.error

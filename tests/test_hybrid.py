@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Hybrid processes: native lthreads in the space of a Linux process, messages and pages between such processes, and pagers of
-Linux's threads. `tests/guest/hybrid.c` says what each line is.
+Linux's threads. `tests/guest/hybrid.c` prints the lines.
 """
 
 import re
@@ -41,7 +41,7 @@ one after the other: status 0
 at once: 64, then EAGAIN
 as many as there can be: status 0
 exec: status 7
-the server heard 1000 calls
+the server received 1000 calls
 calls from process to process: 0 wrong
 pages of a pager: sum 2144
 Linux knows nothing of them: -1
@@ -49,16 +49,16 @@ outside of them: signal 11
 a pager that is gone: 1
 its window: signal 11
 a new program: status 5
-was heard of before: 1, and then: 0
+faults before exec: 1, after it: 0
 it waited, and was killed: signal 9
 granted: 55, and taken away: signal 11
 grants: status 0
 exceptions for Linux's own pager: signal 14
 refused:{f" {DENIED}" * 9} {SEND_DENIED}
-Linux goes on: 1
+Linux continues: 1
 beside one that spins: 20
 a spinning one: signal 9
-on another processor than its attendant: 0
+on another processor than its service thread: 0
 on the move: status 0
 an lthread's own: 0, its slice: 0, it runs
 one that an lthread made: signal 9
@@ -69,7 +69,7 @@ no memory below: status 0
 
 @pytest.mark.parametrize("processors", [1, 2])
 def test_native_lthreads(processors: int) -> None:
-    """What native lthreads of Linux's processes can do, what becomes of them, and what they are refused."""
+    """What native lthreads of Linux's processes can do, how they end, and what they are refused."""
     options = ["--smp", str(processors)]
     result = run_in_tests(
         "keel",
@@ -81,13 +81,13 @@ def test_native_lthreads(processors: int) -> None:
     assert result.output == SEEN + "0\n", result.error
 
 
-# Fewer numbers of tasks than the script below uses, one after the other.
+# Fewer task numbers than the script below uses, one after the other.
 TASKS = 64
 RETIRE = f"./hybrid retire; for i in $(seq {2 * TASKS}); do /bin/true || echo failed; done; dmesg | grep -c 'no L4 task'"
 
 
 def test_a_number_that_is_used_up(tmp_path: Path) -> None:
-    """A task whose versions are used up leaves a number that is never drawn again, and no process dies of it."""
+    """The number of a task whose versions are used up is never used again, and no process dies of it."""
     default = (REPOSITORY / "tools" / "keel" / "boot.conf").read_text()
     assert "tasks 32768" in default
     (configuration := tmp_path / "boot.conf").write_text(default.replace("tasks 32768", f"tasks {TASKS}"))
@@ -96,8 +96,8 @@ def test_a_number_that_is_used_up(tmp_path: Path) -> None:
     assert re.fullmatch(r"versions of a number: 10\d{5}\n0\n", result.output), result.output + result.error
 
 
-# A driver is unbound from the source of random numbers, and is bound to it without memory: it maps its registers then. What else
-# goes on in the guest may reclaim the memory before that: hence some times.
+# Unbinds the driver of the source of random numbers, and binds it again without kernel memory, where it must map its registers.
+# Other activity in the guest may reclaim memory before that, so this is repeated.
 TIMES = 3
 BIND = f"""\
 device=$(readlink -f /sys/bus/virtio/drivers/virtio_rng/virtio*)
@@ -111,18 +111,18 @@ echo $(ls /sys/bus/virtio/drivers/virtio_rng | grep -c virtio) $(dmesg | grep -c
 
 
 def test_a_driver_without_memory() -> None:
-    """Device memory is mapped after a reclaim where there was no kernel memory for it."""
+    """Without kernel memory, device memory is mapped after a reclaim."""
     result = run_in_tests("keel", BIND, limit_s=LIMIT_S, programs=PROGRAMS)
     assert result.output == "1 0\n", result.output + result.error
 
 
 def test_elsewhere_there_are_none() -> None:
-    """Another Linux refuses them."""
+    """Other kernels refuse them."""
     result = run_in_tests("native", "./hybrid", limit_s=LIMIT_S, programs=PROGRAMS)
     assert "keel_area: Invalid argument" in result.error, result.error
 
 
 def test_the_example() -> None:
-    """What docs/native.md shows."""
+    """The example in docs/native.md."""
     result = run_in_tests("keel", "./native-hello", limit_s=LIMIT_S, programs=PROGRAMS)
     assert result.output == "2 3 5 7 11 13 17 19 23 29 are primes\n", result.error

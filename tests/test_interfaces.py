@@ -1,29 +1,29 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Linux's system calls by its three interfaces: the instruction, messages of a library, and an entry that makes messages of
-instructions. What programs see of them is the same.
+"""Linux's three interfaces for system calls: the instruction, messages of a library, and an entry that turns instructions into
+messages. Programs see the same results.
 """
 
 import pytest
 from conftest import run_in_tests
 
-# A check that sees what the one before left in the machine, and one that steps through the entry.
+# A check that observes registers of the check before it, and one that single-steps through the entry.
 NOT_ALIKE = {"sweeps.calls_with_ones_1", "tracing.single_steps"}
 LIMIT_S = 600
 TRANSCRIPT_LIMIT_S = 1200
 PACKAGES_LIMIT_S = 1800
 LEAST_CHECKS = 200
 PROGRAMS = ("interfaces", "transcript", "transcript-entry", "libkeelcalls.so")
-# What `interfaces` prints.
+# The output of `interfaces`.
 SEEN = """\
 allowed: 0
 28 calls: 0 different
 six arguments: second
 registers that stay: 21 22 23
 a signal ends a read: -4, handled 1
-a read goes on behind a signal: 1 x, handled 2
+a read resumes after a signal: 1 x, handled 2
 a signal that was pending: 0, handled 3
-a sleep tells its rest: -4 1
-a sleep goes on: status 9
+a sleep returns the rest: -4 1
+a sleep resumes: status 9
 a child has messages: status 7
 a thread has messages: 1
 messages begin off: 1
@@ -49,14 +49,14 @@ and then: -38
 
 @pytest.mark.parametrize("processors", [1, 2])
 def test_messages_are_system_calls(processors: int) -> None:
-    """What a program's messages do, and what who may send them cannot do."""
+    """What messages do, and that a program cannot misuse them."""
     options = ["--smp", str(processors)]
     result = run_in_tests("keel", "./interfaces; dmesg | grep -c Oops", limit_s=LIMIT_S, options=options, programs=PROGRAMS)
     assert result.output == SEEN + "0\n", result.error
 
 
 def test_elsewhere_there_are_none() -> None:
-    """Another Linux refuses them, and a program that has the entry runs as ever."""
+    """Other kernels refuse them, and a program with the entry runs as usual."""
     command = "./interfaces | head -n 1; LD_PRELOAD=$PWD/libkeelcalls.so sh -c 'echo as ever'"
     assert run_in_tests("native", command, limit_s=LIMIT_S, programs=PROGRAMS).output == "allowed: -1\nas ever\n"
 
@@ -72,7 +72,7 @@ def test_the_entry_is_not_seen(processors: int) -> None:
 
 
 def test_unmodified_programs_run_through_the_entry() -> None:
-    """Debian's programs with the library preloaded print what they print without, and that is how they make their calls."""
+    """Debian's programs print the same with the preloaded library, and make their calls by it."""
     each = "./run-each.sh packages 200"
     preload = "export LD_PRELOAD=$PWD/libkeelcalls.so"
     command = f"{each} > plain; {preload}; {each} > entry; diff plain entry; grep -c keelcalls /proc/self/maps"

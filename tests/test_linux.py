@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Linux on Keel against native Linux: the same programs, the same output, line by line.
+"""Linux on Keel compared with native Linux: the same programs must give the same output, line by line.
 
-Also what only Keel can show: its accounting is the same before and after a storm of processes, and a
-native task continues beside a busy and beside a dead Linux.
+Also tests of Keel alone: its accounting is the same before and after a storm of processes, and a native task continues beside a
+busy Linux and after its panic.
 """
 
 import os
@@ -19,7 +19,7 @@ from conftest import GUEST_SOURCES, LINUX, REPOSITORY, SYSTEMS, Result, run_gues
 
 Once = Callable[..., Result]
 
-# The checks as programs of 64 bits and of 32 bits, with the topics that each has not; some of the latter with shared libraries.
+# The checks as 64-bit and as 32-bit programs, with the topics that each lacks. Some 32-bit ones use shared libraries.
 WITHOUT_TOPICS = {
     "transcript": {"ia32"},
     "transcript32": {"faults", "frames", "machine", "tracing"},
@@ -29,7 +29,7 @@ DYNAMIC_TOPICS = {"ia32", "threads", "signals"}
 
 PACKAGES = "./run-each.sh packages 200"
 TRANSCRIPT_LIMIT_S = 1200
-# The transcripts agree with as many processors on both systems; those of 32 bits are for one.
+# The transcripts agree if both systems have the same number of processors; the 32-bit ones need one.
 WIDE = "(./transcript --list; ./transcript) | sed s/^/transcript./"
 NARROW = (
     "(./transcript32 --list; ./transcript32) | sed s/^/transcript32./; "
@@ -44,7 +44,7 @@ MIXED_ROUNDS = 10
 ROUND_INSTRUCTIONS = 100_000_000
 
 CHECK = re.compile(r"^CHECK\((\w+), (\w+)\)", re.MULTILINE)
-# A check that ends so has not printed its result.
+# A check that ends in one of these ways has not printed its result.
 CUT_SHORT = re.compile(r"killed by signal|timed out|exit status|: cannot ")
 SECTION = re.compile(r"^=== begin (\S+)\n(.*?)^=== end \1 (\d+)$", re.MULTILINE | re.DOTALL)
 STATUSES = {
@@ -61,7 +61,7 @@ HEARTBEAT = re.compile(rb"heartbeat (\d+)")
 
 
 def checks() -> dict[str, list[str]]:
-    """The names of all checks by topic, out of the sources."""
+    """The names of all checks by topic, from the sources."""
     topics: dict[str, list[str]] = {}
     for source in sorted((GUEST_SOURCES / "transcript").glob("*.c")):
         for topic, title in CHECK.findall(source.read_text()):
@@ -70,7 +70,7 @@ def checks() -> dict[str, list[str]]:
 
 
 def transcript_lines(result: Result) -> dict[str, str]:
-    """What each check has observed, by name."""
+    """The observations of each check, by name."""
     return dict(line.split(":", 1) for line in result.output.splitlines() if ":" in line)
 
 
@@ -80,7 +80,7 @@ def sections(result: Result) -> dict[str, tuple[str, int]]:
 
 
 def test_there_are_enough_checks() -> None:
-    """Issue: at least 120 checks; this suite keeps 200."""
+    """The suite has at least 200 checks."""
     assert sum(len(names) for names in checks().values()) >= LEAST_CHECKS
 
 
@@ -127,7 +127,7 @@ def test_transcript_is_the_same(once: Once, program: str, topic: str, processors
 @pytest.mark.parametrize("script", sorted(STATUSES))
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_packages_work(once: Once, system: str, script: str) -> None:
-    """Unmodified Debian programs end as their script wants, and nothing they need is missing."""
+    """Unmodified Debian programs end as their script expects, and nothing that they need is missing."""
     done = sections(once(system, PACKAGES, PACKAGES_LIMIT_S))
     assert script in done, f"{script} did not end"
     text, status = done[script]
@@ -145,7 +145,7 @@ def test_packages_print_the_same(once: Once, script: str) -> None:
 
 
 def test_every_script_is_listed() -> None:
-    """A script that is not in the table would not be judged."""
+    """A script that is missing from the table would not be tested."""
     assert sorted(STATUSES) == sorted(path.name for path in (GUEST_SOURCES / "packages").iterdir())
 
 
@@ -162,14 +162,14 @@ def stress_script(jobs: list[str], program: str = "stress") -> str:
     return "; ".join([f"./{program} {job} || exit 1" for job in jobs] + [ACCOUNTING])
 
 
-# A page table keeps the places for mapping nodes that it ever had, two pages of them at most, until it goes itself. So
-# these two differ by where programs that live on had pages meanwhile.
+# A page table keeps memory for mapping nodes, at most two pages, until it is freed. So these two numbers depend on the pages that
+# surviving programs had in the meantime.
 PAGES = ("used", "pool_free")
 PAGES_OF_PLACES = 8
 
 
 def assert_given_back(before: str, after: str) -> None:
-    """The accounting has the same objects of every kind, and as many pages, except places of mapping nodes."""
+    """The accounting has the same number of objects of every kind and of pages, except those for mapping nodes."""
     counts = [dict(line.split() for line in text.splitlines()) for text in (before, after)]
     pages = [{word: int(count.pop(word)) for word in PAGES} for count in counts]
     assert counts[0] == counts[1]
@@ -177,7 +177,9 @@ def assert_given_back(before: str, after: str) -> None:
 
 
 def test_accounting_returns_after_a_storm() -> None:
-    """2,000 forks, 300 dynamic programs, kills, a hundred at once, pages of 2 MB: the µ-kernel has all its memory back."""
+    """2,000 forks, 300 dynamic programs, kills, a hundred processes at once, pages of 2 MB: the µ-kernel gets all its memory
+    back.
+    """
     result = run_in_tests("keel", f"{stress_script(WARM_UP)}; {stress_script(STORM)}", limit_s=STRESS_LIMIT_S)
     assert result.status == 0, result.output + result.error
     parts = result.output.split("@\n")
@@ -188,7 +190,7 @@ def test_accounting_returns_after_a_storm() -> None:
 
 
 def test_mixed_load_is_right(once: Once) -> None:
-    """The mixed load verifies its own results, and its checksum is the same on both systems."""
+    """The mixed load verifies its own results, and gives the same checksum on both systems."""
     command = f"./stress mixed {MIXED_ROUNDS}"
     native = once("native", command, STRESS_LIMIT_S)
     keel = once("keel", command, STRESS_LIMIT_S)
@@ -198,12 +200,12 @@ def test_mixed_load_is_right(once: Once) -> None:
 
 PARALLEL_ROUNDS = 100
 PARALLEL_JOBS = ["protect", "copy", "give-back", "remap", "wake", "signals", "moves", "kills", "storm"]
-# Linux keeps the frames of the most threads that it ever had: as many as the jobs cannot have.
+# Linux keeps the frames of the most threads that it ever had, so it first has more than the jobs use.
 PARALLEL_WARM_UP = "for i in $(seq 200); do sleep 1 & done; wait; ./parallel all 2 > /dev/null"
 
 
 def test_two_processors_agree() -> None:
-    """What a thread on one processor does holds on the other at once; afterwards the µ-kernel has all its memory back."""
+    """What a thread does on one processor is visible on the other at once. Afterwards the µ-kernel has all its memory back."""
     jobs = stress_script([f"all {PARALLEL_ROUNDS}"], "parallel")
     result = run_in_tests("keel", f"{PARALLEL_WARM_UP}; {ACCOUNTING}; {jobs}", limit_s=STRESS_LIMIT_S, options=["--smp", "2"])
     assert result.status == 0, result.output + result.error
@@ -213,14 +215,14 @@ def test_two_processors_agree() -> None:
 
 
 def test_each_processor_is_named() -> None:
-    """Linux has as many processors as the guest, and says so where programs look."""
+    """Linux has as many processors as the guest, and reports them to programs."""
     command = "nproc; grep ^processor /proc/cpuinfo; cat /sys/devices/system/cpu/online; dmesg | grep -c Oops"
     result = run_in_tests("keel", command, limit_s=STRESS_LIMIT_S, options=["--smp", "3"])
     assert result.output.splitlines() == ["3", *(f"processor\t: {number}" for number in range(3)), "0-2", "0"]
 
 
 def test_features_without_their_state_are_not_named() -> None:
-    """Of what the emulated processor has, protection keys and bounds: the µ-kernel keeps no state of theirs."""
+    """Linux hides protection keys and bounds of the emulated processor, because the µ-kernel does not save their state."""
     processor = ["--qemu-arg=-cpu", "--qemu-arg=max"]
     result = run_guest("keel", "grep -ow -e pku -e mpx -e sse2 /proc/cpuinfo", options=processor)
     assert result.output == "sse2\n", result.output + result.error
@@ -237,7 +239,7 @@ class Guest:
         )
 
     def log(self, line: str) -> bytes:
-        """What one of the guest's lines has said so far; guests at the same time have logs of their own."""
+        """The output of one of the guest's serial lines so far. Guests that run at the same time have separate logs."""
         for link in Path(f"/proc/{self.process.pid}/fd").glob("*"):
             path = link.readlink() if link.is_symlink() else link
             if path.name.endswith(f"-{line}.log"):
@@ -250,11 +252,11 @@ class Guest:
         return int(numbers[-1]) if numbers else 0
 
     def await_console(self, text: bytes, limit_s: float) -> None:
-        """Wait until the text is on Linux's console."""
+        """Wait until Linux's console has the text."""
         end = time.monotonic() + limit_s
         while text not in self.log("console"):
-            assert self.process.poll() is None, f"the guest ended before its console said {text!r}"
-            assert time.monotonic() < end, f"the console did not say {text!r}"
+            assert self.process.poll() is None, f"the guest ended before its console had {text!r}"
+            assert time.monotonic() < end, f"the console does not have {text!r}"
             time.sleep(0.1)
 
     def await_beats(self, more: int, limit_s: float) -> None:
@@ -266,7 +268,7 @@ class Guest:
 
 
 def configuration_that_outlives_linux(directory: Path) -> Path:
-    """The default boot configuration, changed to continue after a panic of Linux and to beat faster."""
+    """The default boot configuration with a faster heartbeat, in which the machine continues after a panic of Linux."""
     text = (REPOSITORY / "tools" / "keel" / "boot.conf").read_text()
     for old, new in (("on-panic stop", "on-panic continue"), ("interval=1000ms", "interval=200ms")):
         assert old in text
@@ -295,7 +297,7 @@ def test_heartbeat_goes_on_beside_a_busy_and_a_dead_linux(tmp_path: Path, proces
 
 @pytest.fixture(scope="module")
 def source() -> tuple[Path, Path]:
-    """The package that Linux's source came in, and the unpacked tree."""
+    """The package with Linux's source, and the unpacked tree."""
     tree = LINUX / "pristine"
     version = (tree / ".keel-version").read_text().strip()
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "keel" / "packages"
@@ -305,7 +307,7 @@ def source() -> tuple[Path, Path]:
 
 
 def test_source_tree_is_as_debian_ships_it(source: tuple[Path, Path]) -> None:
-    """Every file of the package is in the tree with its content, and nothing else is."""
+    """The tree has every file of the package with its content, and no others."""
     package, tree = source
     unpack = 'dpkg-deb --fsys-tarfile "$1" | tar -xO --wildcards "./usr/src/linux-source-*.tar.xz" | xz -dc'
     changed, names = [], set()
@@ -325,7 +327,7 @@ def test_source_tree_is_as_debian_ships_it(source: tuple[Path, Path]) -> None:
 
 
 def test_server_is_built_from_links_to_the_source(source: tuple[Path, Path]) -> None:
-    """Outside arch/l4 the server's tree is links to the unchanged one, all of them and no others."""
+    """Outside arch/l4 the server's tree consists of links to all files of the unchanged tree."""
     links, tree = LINUX / "l4-src", source[1]
     overlay = links / "arch" / "l4"
     found = set()
@@ -342,7 +344,7 @@ def test_server_is_built_from_links_to_the_source(source: tuple[Path, Path]) -> 
 
 @pytest.mark.parametrize("vdso", ["vdso64.so.dbg", "vdso32.so.dbg"])
 def test_clocks_of_programs_wait_for_earlier_loads(vdso: str) -> None:
-    """The time stamp counter is read only after a fence: else a thread could read an older time than one reported to it."""
+    """The time stamp counter is read only after a fence. Otherwise a thread could read an older time than one reported to it."""
     disassembly = subprocess.run(
         ["objdump", "-d", "--no-show-raw-insn", LINUX / "l4" / "arch" / "l4" / "vdso" / vdso],
         capture_output=True,

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The end of a machine that has no exit port for it: power off, reset, panic, which is on the screen; and of the first tasks."""
+"""Shutdown of a machine without an exit port: power off, reset, and a panic, which the screen shows. Also faults of the first
+tasks.
+"""
 
 import json
 import re
@@ -25,7 +27,7 @@ LIMIT_S = 120
 NATIVE = REPOSITORY / "build" / "keel"
 QEMU = ["qemu-system-x86_64", "-no-user-config", "-nodefaults", "-display", "none", "-no-reboot", "-m", "512"]
 CPU = ["-cpu", "max,-la57"]
-# What the suite asks for in place of its cases: docs/boot.md.
+# The shutdown codes that the suite requests instead of running its cases (docs/boot.md).
 POWER_OFF, REBOOT, PANIC = 0x10, 0x11, 0x12
 CONFIGURATION = (
     "log com3\non-panic stop\n{}task suite {{ image suite may-shutdown memory 16M tasks 1024 quota 4096 args end={} }}\n"
@@ -34,7 +36,7 @@ CONFIGURATION = (
 
 @dataclass
 class Machine:
-    """A guest that runs: its log, and why it ended, in QEMU's words."""
+    """A running guest: its log, and QEMU's reason for its end."""
 
     log: Path
     events: "socket.socket"
@@ -55,7 +57,7 @@ class Machine:
         return bool(data)
 
     def do(self, command: str, **arguments: object) -> None:
-        """Have QEMU do something, and wait until it is done."""
+        """Execute a QEMU command and wait for its end."""
         name = f"{command} {len(self.done)}"
         self.events.sendall(json.dumps({"execute": command, "arguments": arguments, "id": name}).encode())
         end = time.monotonic() + LIMIT_S
@@ -64,7 +66,7 @@ class Machine:
             assert self.hear(1), f"it ended: {self.text()}"
 
     def text(self) -> str:
-        """What the log says by now."""
+        """The log so far."""
         return self.log.read_text(errors="replace")
 
     def end(self) -> str:
@@ -73,11 +75,11 @@ class Machine:
         while not self.reasons:
             left_s = end - time.monotonic()
             assert left_s > 0, f"it has not ended: {self.text()}"
-            assert self.hear(left_s) or self.reasons, f"it ended without a word: {self.text()}"
+            assert self.hear(left_s) or self.reasons, f"it ended without a reason: {self.text()}"
         return self.reasons[0]
 
     def wait_for(self, text: str) -> None:
-        """Wait until the log has a text, which ends nothing."""
+        """Wait until the log has a text; the guest must still run."""
         end = time.monotonic() + LIMIT_S
         while text not in self.text():
             assert time.monotonic() < end, f"no {text!r}: {self.text()}"
@@ -86,14 +88,14 @@ class Machine:
 
 @contextmanager
 def machine(place: Path, *arguments: str) -> Iterator[Machine]:
-    """QEMU with these arguments, its third serial line in a file, from the first instruction to its end."""
+    """Run QEMU with these arguments and its third serial line in a file."""
     log, monitor = place / "log", place / "monitor"
     log.touch()
     lines = ["-serial", "null", "-serial", "null", "-serial", f"file:{log}"]
     control = ["-S", "-qmp", f"unix:{monitor},server=on,wait=off"]
     with subprocess.Popen([*QEMU, *CPU, *lines, *control, *arguments]) as child, socket.socket(socket.AF_UNIX) as events:
         try:
-            # The file is there a moment before QEMU listens.
+            # The file exists shortly before QEMU listens.
             while events.connect_ex(str(monitor)) != 0:
                 assert child.poll() is None, "QEMU does not start"
                 time.sleep(0.01)
@@ -123,14 +125,14 @@ def modules(place: Path, text: str, **others: Path) -> list[str]:
 @pytest.mark.parametrize(("code", "reason"), [(POWER_OFF, "guest-shutdown"), (REBOOT, "guest-reset")])
 @pytest.mark.parametrize("model", ["pc", "q35", "q35,smm=off"])
 def test_what_is_asked_for_happens(tmp_path: Path, model: str, code: int, reason: str) -> None:
-    """By ACPI's control register, and by the reset register that ACPI names or the chipset has."""
+    """By ACPI's control register, and by ACPI's or the chipset's reset register."""
     with machine(tmp_path, "-machine", model, *modules(tmp_path, CONFIGURATION.format("", code))) as guest:
         assert guest.end() == reason
         assert f"(code {code:#x})" in guest.text()
 
 
 def test_a_machine_without_acpi(tmp_path: Path) -> None:
-    """It can be reset; that it cannot be powered off is said."""
+    """It can be reset. The log says that it cannot be powered off."""
     for code in (POWER_OFF, REBOOT):
         with machine(tmp_path, "-machine", "pc,acpi=off", *modules(tmp_path, CONFIGURATION.format("", code))) as guest:
             if code == REBOOT:
@@ -141,16 +143,16 @@ def test_a_machine_without_acpi(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("more", "code"), [("", PANIC), ("on-shutdown halt\n", POWER_OFF), ("on-shutdown halt\n", REBOOT)])
 def test_a_machine_that_stands_still(tmp_path: Path, more: str, code: int) -> None:
-    """After a panic what was said stays to be read, and where the configuration says so after anything."""
+    """The machine halts with its output on the screen after a panic, or after any shutdown if the configuration says so."""
     with machine(tmp_path, "-machine", "pc", *modules(tmp_path, CONFIGURATION.format(more, code))) as guest:
         guest.wait_for(f"root: the machine halts (code {code:#x})")
         assert guest.hear(2)
         assert not guest.reasons
 
 
-# Where the µ-kernel wants the first two tasks, and how its console names their threads.
+# The addresses of the first two tasks, and their threads' names on the µ-kernel's console.
 FIRST_TASKS = {"sigma0": (0x20_0000, "1.0v1"), "root": (0x40_0000, "2.0v1")}
-# An undefined instruction; a read where no machine has memory.
+# An undefined instruction; a read at an address without memory.
 FAULTS = {"ud2": "vector 6 error 0x0", "movabs 0x700000000000, %al": "vector 14 error 0x4 address 0x700000000000"}
 
 
@@ -183,7 +185,7 @@ module2 /boot/sigma0 sigma0
 boot
 """
 NO_ROOT = "no boot module is named root"
-# Letters of a framebuffer of this width: how often each pixel is there, the columns and lines of a letter, those of its glyph.
+# Letters on a framebuffer of this width: the repetition of each pixel, the columns and lines of a letter and of its glyph.
 WIDTH, SCALE, LETTER, GLYPH = 1024, 2, (6, 10), (5, 8)
 
 
@@ -198,7 +200,7 @@ def disc(place: Path) -> Path:
 
 
 def letters(picture: Path) -> str:
-    """The text on a framebuffer, by the µ-kernel's own glyphs."""
+    """The text on a framebuffer, recognised by the µ-kernel's own glyphs."""
     source = (REPOSITORY / "kernel/src/arch/x86_64/screen.rs").read_text()
     table = re.findall(r"0x([0-9a-f]{10})", source[source.index("const GLYPHS") :])
     glyphs = {tuple(bytes.fromhex(glyph)): chr(ord(" ") + number) for number, glyph in enumerate(table)}
@@ -224,7 +226,7 @@ def text_mode(guest: Machine, place: Path) -> str:
 
 
 def test_a_panic_is_on_the_screen(tmp_path: Path) -> None:
-    """In text mode, which the firmware leaves."""
+    """In the firmware's text mode."""
     kernel = ["-kernel", str(NATIVE / "kernel.elf"), "-append", "console=com3", "-initrd", str(NATIVE / "sigma0")]
     with machine(tmp_path, "-machine", "pc", "-vga", "std", *kernel) as guest:
         guest.wait_for("keel: the machine stands still (code 0x13)")
@@ -234,7 +236,7 @@ def test_a_panic_is_on_the_screen(tmp_path: Path) -> None:
 
 
 def test_a_panic_is_on_a_framebuffer(tmp_path: Path) -> None:
-    """In the mode that a loader has set."""
+    """In the graphics mode that a boot loader has set."""
     drive = ["-drive", f"file={disc(tmp_path)},format=raw,if=virtio,readonly=on"]
     with machine(tmp_path, "-machine", "pc", "-vga", "std", *drive) as guest:
         guest.wait_for("keel: the machine stands still (code 0x13)")
@@ -245,7 +247,7 @@ def test_a_panic_is_on_a_framebuffer(tmp_path: Path) -> None:
 
 
 def test_the_console_is_on_the_screen_if_that_is_asked_for(tmp_path: Path) -> None:
-    """What it says from the start, and nothing without the word."""
+    """The log from the start with the option, and nothing without it."""
     for word in ("screen", ""):
         arguments = modules(tmp_path, CONFIGURATION.format("", PANIC))
         arguments[arguments.index("-append") + 1] += f" {word}"
@@ -256,7 +258,7 @@ def test_the_console_is_on_the_screen_if_that_is_asked_for(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("key", ["ret", loader.DEBUG_KEY])
 def test_an_entry_of_a_discs_menu_has_the_console_on_the_screen(tmp_path: Path, key: str) -> None:
-    """The one that a PC does not boot by itself."""
+    """A drive that a PC's firmware cannot boot from."""
     (tmp_path / "boot.conf").write_text(CONFIGURATION.format("", PANIC))
     files = [NATIVE / "sigma0", NATIVE / "root", tmp_path / "boot.conf", NATIVE / "suite"]
     booted = qemu.Guest(NATIVE / "kernel.elf", modules=tuple(map(qemu.Module, files)), has_screen=True)
@@ -264,7 +266,7 @@ def test_an_entry_of_a_discs_menu_has_the_console_on_the_screen(tmp_path: Path, 
     drive = ["-drive", f"file={tmp_path / 'disc.iso'},format=raw,if=virtio,readonly=on"]
     with machine(tmp_path, "-machine", "pc", "-vga", "std", *drive) as guest:
         end = time.monotonic() + LIMIT_S
-        while "root: " not in guest.text() and time.monotonic() < end:  # the menu is not there at once
+        while "root: " not in guest.text() and time.monotonic() < end:  # the menu takes a moment to appear
             guest.do("send-key", keys=[{"type": "qcode", "data": key}])
             assert guest.hear(0.1), f"it ended: {guest.text()}"
         guest.wait_for(f"root: the machine halts (code {PANIC:#x})")

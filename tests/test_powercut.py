@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Power cuts: the emulator is killed in the middle of writes, and the disk has all data whose sync was confirmed to the guest.
 
-KEEL_POWER_CUTS says how often, on either system (2).
+KEEL_POWER_CUTS is the number of cuts on each system (2).
 """
 
 import os
@@ -72,7 +72,7 @@ int main(int count, char **words)
 }
 """
 
-# Starts the emulator that is next in PATH with a line of its own for the exec channel, and kills it at the status.
+# Starts the next emulator in PATH, relays the exec channel, and kills the emulator at the command's status.
 CUTTER = """#!{python}
 import os, re, shutil, socket, struct, subprocess, sys
 os.environ["PATH"] = os.environ["PATH"].partition(":")[2]
@@ -104,7 +104,7 @@ NOT_POWERED_OFF = 116
 
 
 def emulator_of(child: subprocess.Popen[bytes]) -> int:
-    """The process of QEMU under that of `./keel run`."""
+    """QEMU's process, a descendant of `./keel run`."""
     for pid in Path(f"/proc/{child.pid}/task/{child.pid}/children").read_text().split():
         if "qemu-system" in Path(f"/proc/{pid}/cmdline").read_text():
             return int(pid)
@@ -112,7 +112,7 @@ def emulator_of(child: subprocess.Popen[bytes]) -> int:
 
 
 def cut_power(argv: list[str], program: bytes, after: int) -> int:
-    """Kills the emulator once that many files are kept; returns how many were reported."""
+    """Kills the emulator when that many files are synchronised; returns the number of reported files."""
     kept = 0
     with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
         assert child.stdin and child.stdout
@@ -129,7 +129,7 @@ def cut_power(argv: list[str], program: bytes, after: int) -> int:
 
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_what_was_synchronised_is_there_after_a_power_cut(system: str, tmp_path: Path) -> None:
-    """The file system is clean once its journal was replayed, and each file that was synchronised is whole, of all cuts."""
+    """After the replay of its journal the file system is clean, and the synchronised files of all cuts are complete."""
     program = tmp_path / "writer"
     build = ["gcc", "-static", "-x", "c", "-", "-o", str(program)]
     subprocess.run(build, input=(WRITER % {"bytes": FILE_BYTES}).encode(), check=True)
@@ -159,7 +159,7 @@ def test_what_was_synchronised_is_there_after_a_power_cut(system: str, tmp_path:
 
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_what_a_command_wrote_is_there_when_its_status_is(system: str, tmp_path: Path) -> None:
-    """The power goes with the command's status, which is then no success, though nothing is missing on the disk."""
+    """The power fails at the command's status. The run is no success then, although nothing is missing on the disk."""
     image = disk(tmp_path / "disk.img", 64 << 20)
     subprocess.run([MKE2FS, "-q", "-F", "-t", "ext4", str(image)], check=True)
     (cutter := tmp_path / "bin" / "qemu-system-x86_64").parent.mkdir()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What programs need beyond system calls: modules built outside of Linux's tree, and swap on a disk."""
+"""Needs of programs beyond system calls: modules built outside of Linux's tree, and swap on a disk."""
 
 import os
 import shutil
@@ -13,7 +13,7 @@ from conftest import GUEST_SOURCES, LINUX, SYSTEMS, Result, run_guest, run_in_te
 
 LIMIT_S = 400
 SWAP_BYTES = 256 << 20
-# Less than what the hungry program wants, more than what the guest needs by itself.
+# Less than the hungry program needs, more than the guest needs without it.
 MEMORY_MB = "384"
 ARCHITECTURES = {"native": ("native", "x86", "pristine"), "keel": ("l4", "l4", "l4-src")}
 
@@ -26,7 +26,7 @@ def build_module(system: str, directory: Path, name: str) -> bytes:
     alone = ["flock", str(GUEST_SOURCES / "module" / "Makefile")]
     make = [*alone, "make", "-s", "-C", str(LINUX / source), f"O={LINUX / out}", f"ARCH={arch}"]
     environment = {**os.environ, "KEEL_ABI_H": str(LINUX / out / "keel_abi.h")}
-    # No part of Linux is a module here, so there is no list of symbols beside those of the kernel itself.
+    # No part of Linux is a module here, so the only symbols are those of the kernel itself.
     for goal in (["modules_prepare"], [f"M={directory}", "KBUILD_MODPOST_WARN=1", "modules"]):
         done = subprocess.run([*make, *goal], capture_output=True, text=True, check=False, env=environment)
         assert done.returncode == 0, done.stdout + done.stderr
@@ -35,7 +35,7 @@ def build_module(system: str, directory: Path, name: str) -> bytes:
 
 @pytest.fixture(scope="module")
 def module_output(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Result]:
-    """What module.py says with the system's module."""
+    """The output of module.py with the system's module."""
     script = (GUEST_SOURCES / "module.py").read_text()
     results: dict[str, Result] = {}
 
@@ -52,7 +52,7 @@ def module_output(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], R
 @together("module")
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_module_lives(module_output: Callable[[str], Result], system: str) -> None:
-    """It is loaded, works with what it uses of Linux, and is removed, again and again."""
+    """It is loaded, uses Linux's interfaces, and is removed, repeatedly."""
     result = module_output(system)
     assert result.status == 0, result.error
     lines = result.output.splitlines()
@@ -69,14 +69,14 @@ def test_module_says_the_same(module_output: Callable[[str], Result]) -> None:
 
 @pytest.mark.parametrize("name", ["faults", "requests"])
 def test_interrupt_handlers_run_to_their_end(tmp_path: Path, name: str) -> None:
-    """On the second processor too where they fault, and while a line is requested there."""
+    """Handlers run on the second processor too, even if they fault, and while an interrupt is requested there."""
     image = build_module("keel", tmp_path, "keel_interrupts")
     command = f"cat > /tmp/module.ko && insmod /tmp/module.ko && cat /proc/keel_interrupts/{name} && rmmod keel_interrupts"
     result = run_guest("keel", command, stdin=image, limit_s=LIMIT_S, options=["--smp", "2"])
     assert result.output == f"{name}: 0\n", result.output + result.error
 
 
-# The first command dies on the second processor; then the first one unmaps memory, and checks that the other one continues.
+# The first command dies on the second processor. Then the first processor unmaps memory, and the second one must continue.
 OOPS = (
     "cat > keel_oops.ko; insmod keel_oops.ko || exit 1; taskset 2 cat /proc/keel_oops; echo $?; "
     "for i in $(seq 20); do taskset 1 /bin/true || exit 1; done; taskset 2 echo alive; dmesg | grep -o 'Oops: vector 14'"
@@ -84,14 +84,16 @@ OOPS = (
 
 
 def test_an_oops_within_a_copy_ends_one_process(tmp_path: Path) -> None:
-    """A process that faults in the kernel while it uses user memory dies; no other processor waits for the end of that use."""
+    """A process that faults in the kernel while it accesses user memory dies. No other processor waits for the end of that
+    access.
+    """
     image = build_module("keel", tmp_path, "keel_oops")
     result = run_guest("keel", OOPS, stdin=image, limit_s=LIMIT_S, options=["--smp", "2"])
     assert result.output.splitlines() == [str(128 + signal.SIGSEGV), "alive", "Oops: vector 14"], result.output + result.error
 
 
 def test_memory_pressure_swaps_to_a_disk(tmp_path: Path) -> None:
-    """A program whose memory does not fit continues with a swap area on a virtio disk, and its data are right."""
+    """A program that needs more memory than the guest has continues with swap on a virtio disk, and its data is correct."""
     results = {}
     for system in SYSTEMS:
         area = tmp_path / f"{system}.img"

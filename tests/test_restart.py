@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Linux restarted by the root task, after a panic and on request, beside a native task that runs on.
+"""Linux is restarted by the root task, after a panic and on request, beside a native task that continues.
 
-KEEL_RESTARTS says how often it panics (5).
+KEEL_RESTARTS is the number of panics (5).
 """
 
 import os
@@ -15,7 +15,7 @@ from conftest import REPOSITORY, run_guest, started
 
 LIMIT_S = 300
 RESTARTS = int(os.environ.get("KEEL_RESTARTS", "5"))
-# How late a heartbeat may be, on the deterministic clock: what the deletion of Linux and its processes takes (docs/caveats.md).
+# How late a heartbeat may be on the deterministic clock: the time to delete Linux and its processes (docs/caveats.md).
 BOUND_US = 10_000
 CONTAINED = "irq 3 4\n\tports 0x70-0x71 0x2f8-0x2ff 0x3f8-0x3ff"
 PROMPT = b"root@keel:~#"
@@ -61,7 +61,7 @@ def command(*options: str) -> list[str]:
 
 
 def test_panics_leave_nothing_behind(tmp_path: Path) -> None:
-    """Each time the kernel has all its memory back, and a native task's heartbeat is never later than its bound."""
+    """Each time the kernel gets all its memory back, and a native task's heartbeat is never later than its bound."""
     (root := tmp_path / "root").mkdir()
     subprocess.run(["gcc", "-static", "-x", "c", "-", "-o", str(root / "init")], input=CRASH.encode(), check=True)
     conf = configuration(tmp_path, **{"hardware rest": CONTAINED, "interval=1000ms": "interval=1ms"})
@@ -87,7 +87,7 @@ REBOOT = "python3 -c 'import ctypes; ctypes.CDLL(None).reboot(0x1234567)'"
 
 @pytest.mark.parametrize("how", [PANIC, REBOOT])
 def test_linux_with_devices_comes_back(tmp_path: Path, how: str) -> None:
-    """Disks work again, and what was synchronised before is there."""
+    """Disks work again, and hold what was synchronised before."""
     with started(command("--boot-conf", str(configuration(tmp_path)))) as guest:
         guest.wait_for(PROMPT)
         guest.say(f"test ! -e /root/file && echo kept > /root/file && sync && {how}\n".encode())
@@ -101,7 +101,7 @@ def test_linux_with_devices_comes_back(tmp_path: Path, how: str) -> None:
 
 @pytest.mark.parametrize(("how", "status"), [(PANIC, 112), (REBOOT, 111)])
 def test_a_command_ends_with_its_linux(tmp_path: Path, how: str, status: int) -> None:
-    """Also where the channel is in the middle of what it wrote; its effect is unknown."""
+    """Also if the command was in the middle of its output. Whether it had its effect is unknown."""
     conf = configuration(tmp_path)
     result = run_guest("keel", f"yes | head -c 1M; {how}", limit_s=LIMIT_S, options=["--nic", "none", "--boot-conf", str(conf)])
     assert result.status == status, result.error

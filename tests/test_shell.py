@@ -20,21 +20,21 @@ import pytest
 from conftest import REPOSITORY, SYSTEMS, keel, run_guest, run_options
 
 POWERED_OFF, REBOOTED, INTERRUPTED = 110, 111, 130
-# A shell says 130 of either: before there is anything to clean up, the signal itself is the end.
+# A shell reports 130 for both. Before there is anything to clean up, the signal itself ends the command.
 ENDS_OF_INTERRUPTED = (INTERRUPTED, -signal.SIGINT)
 PROMPT = b"root@keel:~# "
-# What bash writes before it runs a command line.
+# Bash's output before it runs a command line.
 LINE_TAKEN = b"\x1b[?2004l"
 KEY_INTERRUPT, KEY_SUSPEND, KEY_END, KEY_DELETE = b"\x03", b"\x1a", b"\x04", b"\x7f"
 LIMIT_S = 180
 STEP_S = 0.05
 KEYS_S = 1
-# Of a line of the boot log.
+# Part of a line of the boot log.
 BOOT_LINE = b"console [ttyS0] enabled"
-# Of a login shell whose profile takes a while; it asks for nothing but bash.
+# The profile of a login shell, which takes a while and needs only bash.
 SLOW_PROFILE = 'echo begins; i=0; while ((i < 5000)); do ((i += 1)); done; PROFILE=whole; PS1="prompt> "\n'
 SLOW_PROMPT = b"prompt> "
-# Runs a command in a session whose terminal this is, so that it gets the signals of resizing and Ctrl-C.
+# Runs a command in a session with this controlling terminal, so that it gets the signals of resizing and Ctrl-C.
 STARTS = b"starts"
 AT_TERMINAL = """import fcntl, os, signal, sys, termios
 signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -55,7 +55,7 @@ class Terminal:
         self.before = b""
 
     def read(self, until: float) -> bool:
-        """Read what comes next; false if nothing more can come, or the time is up."""
+        """Read the next output; false at the end of the output or after the timeout."""
         if not select.select([self.fd], [], [], max(0.0, until - time.monotonic()))[0]:
             return False
         try:
@@ -66,7 +66,7 @@ class Terminal:
         return bool(data)
 
     def hears(self, text: bytes) -> bool:
-        """Read until the text has come; false where the end comes first."""
+        """Read until the text has come; false if the output ends first."""
         until = time.monotonic() + LIMIT_S
         while text not in self.heard:
             if not self.read(until):
@@ -75,7 +75,7 @@ class Terminal:
         return True
 
     def wait_for(self, text: bytes) -> bytes:
-        """Read until the text has come; what came before it."""
+        """Read until the text has come; return the output before it."""
         assert self.hears(text), f"no {text!r}: {self.heard[-2000:]!r}"
         return self.before
 
@@ -86,7 +86,7 @@ class Terminal:
             pass
 
     def say(self, text: bytes) -> None:
-        """Type, as far as it can be typed before the end: a terminal that nothing reads any more takes no keys."""
+        """Type as much as possible: a terminal that no process reads any more accepts no keys."""
         until = time.monotonic() + LIMIT_S
         while text and self.child.poll() is None:
             assert time.monotonic() < until, f"no key can be typed: {self.heard[-2000:]!r}"
@@ -100,19 +100,19 @@ class Terminal:
                 return
 
     def run(self, line: bytes) -> list[bytes]:
-        """Type a command line at the prompt; the lines that come before the next prompt."""
+        """Type a command line at the prompt; return the lines before the next prompt."""
         self.say(line + b"\r")
         self.wait_for(LINE_TAKEN + b"\r")
         return self.wait_for(PROMPT).replace(b"\r", b"").splitlines()
 
     def resize(self, rows: int, columns: int) -> None:
-        """As a window does."""
+        """Resize the terminal as a window does."""
         fcntl.ioctl(self.fd, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
 
     def leave(self, prompt: bytes, line: bytes) -> None:
         """
-        Type the line at the next prompt, if one comes before the end. After a signal readline may wait for a key before it
-        looks at it, and drops that key; and what is typed too early goes with what was typed before the signal.
+        Type the line at the next prompt, if there is one before the end. After a signal readline may wait for a key before it
+        handles the signal, and drops that key. Keys that are typed too early are dropped with those from before the signal.
         """
         until = time.monotonic() + LIMIT_S
         while self.child.poll() is None and time.monotonic() < until:
@@ -127,7 +127,7 @@ class Terminal:
 
 @contextmanager
 def terminal(*arguments: str) -> Iterator[Terminal]:
-    """The command at a terminal of 30 rows and 90 columns, whose process is ended at last."""
+    """The command at a terminal of 30 rows and 90 columns; its process is ended after the test."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(ours, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 90, 0, 0))
     command = [sys.executable, str(REPOSITORY / "keel"), *arguments]
@@ -151,7 +151,9 @@ def terminal(*arguments: str) -> Iterator[Terminal]:
 
 @both
 def test_nothing_is_seen_but_the_shell(system: str) -> None:
-    """No boot log before the prompt, none of Linux's log after it, and not the mark that announces the prompt to the host."""
+    """No boot log comes before the prompt, no line of Linux's log after it, and the mark that reports the prompt to the host is
+    hidden.
+    """
     with terminal(*run_options(system)) as shell:
         shell.say(b"echo typed ahead\r")
         shown = shell.wait_for(PROMPT)
@@ -173,7 +175,7 @@ def test_nothing_is_seen_but_the_shell(system: str) -> None:
 
 @both
 def test_lines_from_a_pipe(system: str) -> None:
-    """Each is run, and their end is the shell's."""
+    """Lines that were typed ahead are all run, and their exit ends the shell."""
     done = keel(*run_options(system), "--timeout", str(LIMIT_S), stdin=b"tty\nfalse\n")
     assert (done.status, done.output.count("/dev/ttyS0")) == (0, 1), done.output
 
@@ -230,7 +232,7 @@ def test_it_behaves_like_a_terminal(system: str) -> None:
 @both
 @pytest.mark.parametrize("word", ["poweroff", "reboot", "halt"])
 def test_debians_own_words_end_the_guest(word: str, system: str) -> None:
-    """They do not mention a systemd that is not there."""
+    """The commands do not mention systemd, which is not installed."""
     with terminal(*run_options(system)) as shell:
         shell.wait_for(PROMPT)
         shell.say(f"{word}\r".encode())
@@ -252,12 +254,12 @@ def test_debians_own_words_end_the_guest(word: str, system: str) -> None:
     ],
 )
 def test_requests_during_a_command(line: str, status: int, system: str) -> None:
-    """Those of systemctl and of BusyBox end the guest before the command; what is no request is passed over."""
+    """Requests of systemctl and BusyBox end the guest before the command does. Other signals and data are ignored."""
     assert run_guest(system, f"{line}; sleep {3 if status < POWERED_OFF else 1000}; exit 3").status == status
 
 
 def test_verbose_shows_the_boot_log() -> None:
-    """As it comes, and nothing else is different."""
+    """The boot log is shown as it comes; nothing else changes."""
     with terminal("run", "--verbose") as shell:
         assert BOOT_LINE in shell.wait_for(PROMPT)
         shell.say(b"exit\r")
@@ -273,7 +275,7 @@ def test_a_failure_names_the_boot_log(tmp_path: Path) -> None:
 
 
 def slow_root(place: Path) -> Path:
-    """A root with nothing but bash and a profile that takes a while."""
+    """A root with only bash and a profile that takes a while."""
     bash = shutil.which("bash")
     assert bash
     libraries = subprocess.run(["ldd", bash], capture_output=True, text=True, check=True).stdout.split()
@@ -290,7 +292,7 @@ def slow_root(place: Path) -> Path:
 
 @both
 def test_a_profile_keeps_its_own_env(system: str, tmp_path: Path) -> None:
-    """What shows the host the first prompt takes only its own ENV away."""
+    """The code that reports the first prompt to the host removes only its own ENV."""
     root = slow_root(tmp_path)
     with (root / "etc" / "profile").open("a") as profile:
         profile.write("export ENV=/mine\n")
@@ -305,7 +307,7 @@ def test_a_profile_keeps_its_own_env(system: str, tmp_path: Path) -> None:
 
 
 def interrupted_after(system: str, root: Path, sign: bytes, delay_s: float) -> int:
-    """The status where Ctrl-C is typed so long after the sign; a shell that lives on must have its whole profile."""
+    """The status if Ctrl-C is typed this long after the sign. A shell that survives must have read its whole profile."""
     with terminal(*run_options(system), "--root", str(root)) as shell:
         shell.wait_for(sign)
         shell.listen(delay_s)
@@ -319,7 +321,7 @@ def interrupted_after(system: str, root: Path, sign: bytes, delay_s: float) -> i
 
 
 def interrupted_at_each_step(system: str, root: Path, sign: bytes = STARTS) -> None:
-    """From the sign, or else from the start, until Ctrl-C has been the shell's twice."""
+    """Tries Ctrl-C from the sign, or from the start, until the shell has handled it twice."""
     statuses: list[int] = []
     while statuses.count(0) < 2:
         statuses.append(interrupted_after(system, root, sign, len(statuses) * STEP_S))
@@ -328,5 +330,5 @@ def interrupted_at_each_step(system: str, root: Path, sign: bytes = STARTS) -> N
 
 @both
 def test_interrupts_around_the_first_prompt(system: str, tmp_path: Path) -> None:
-    """From the profile's first line, Ctrl-C ends the run until it is the shell's."""
+    """From the profile's first line, Ctrl-C ends the run until the shell handles it."""
     interrupted_at_each_step(system, slow_root(tmp_path), b"begins")

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Debian's systemd as process 1: to multi-user with what fails natively and nothing else, a login, units in their confinement."""
+"""Debian's systemd as process 1: it reaches multi-user with no failed units except those that fail natively, a login works, units
+are confined.
+"""
 
 import os
 import subprocess
@@ -34,13 +36,13 @@ run -p LimitNOFILE=50 -p LimitCORE=0 -p Nice=7 sh -c 'ulimit -n; nice'
 journalctl -b -o cat -u keel-command.service | grep -ci started
 loginctl list-sessions --no-legend | wc -l
 """
-# Of the units above, in their order.
+# The states of the units above, in their order.
 STATUSES = "000111111110"
 
 
 @cache
 def booted(system: str) -> Result:
-    """A boot whose command waits until systemd is done, names its failed units, and looks at units in their confinement."""
+    """A boot whose command waits for the end of systemd's start, prints its failed units, and runs confined units."""
     command = f"systemctl is-system-running --wait >&2; systemctl --failed --plain --no-legend >&2; echo; {CONFINED}"
     return run_guest(system, command, limit_s=LIMIT_S, options=SYSTEMD)
 
@@ -60,7 +62,7 @@ def test_no_unit_fails_that_native_does_not_have() -> None:
 
 @together("systemd")
 def test_units_are_confined_as_on_native() -> None:
-    """Control groups, name spaces, filters and limits that units ask for have the same effects."""
+    """Control groups, name spaces, filters and limits of units have the same effects on both systems."""
     native, keel = booted("native"), booted("keel")
     statuses = [line.removeprefix("status ") for line in native.output.splitlines() if line.startswith("status ")]
     assert "".join(statuses) == STATUSES, native.output
@@ -76,11 +78,11 @@ class Console:
         self.said = b""
 
     def expect(self, text: bytes) -> None:
-        """Read up to the text, which has to come before the guest ends."""
+        """Read up to the text, which must come before the guest ends."""
         assert self.process.stdout is not None
         while text not in self.said:
             data = os.read(self.process.stdout.fileno(), READ_BYTES)
-            assert data, f"the guest ended before it said {text!r}: {self.said[-2000:]!r}"
+            assert data, f"the guest ended before it printed {text!r}: {self.said[-2000:]!r}"
             self.said += data
         self.said = self.said[self.said.index(text) + len(text) :]
 
@@ -93,7 +95,7 @@ class Console:
 
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_login_and_power_off(system: str, tmp_path: Path) -> None:
-    """Root logs in on the console, has a session of its own, and powers off; the disk is clean and holds what was written."""
+    """Root logs in on the console, gets a session, and powers off. The disk is clean and holds what was written."""
     root = overlay(tmp_path)
     console = Console(system, *SYSTEMD, "--persist", "--root", str(root))
     console.expect(b"keel login: ")
@@ -110,7 +112,7 @@ def test_login_and_power_off(system: str, tmp_path: Path) -> None:
 
 
 def test_a_root_without_systemd_is_told(tmp_path: Path) -> None:
-    """A root that has no systemd ends the guest, and its console says why."""
+    """If the root has no systemd the guest ends, and its console says why."""
     (tmp_path / "sbin").mkdir()
     result = run_guest("native", "true", options=[*SYSTEMD, "--root", str(tmp_path)])
     console = Path(result.last_error_line().rsplit(" ", 1)[1])

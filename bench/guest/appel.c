@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What Appel and Li want of virtual memory (ASPLOS 1991), by SIGSEGV and mprotect(): how long until
- * the handler runs, and pages that are opened one by one, while another is closed (appel1) or after
- * all were closed at once (appel2). Closed is closed to reads too. user/bench/src/paper/appel.rs is
- * the same between native tasks; both take the pages in this order.
+ * The virtual memory primitives of Appel and Li (ASPLOS 1991) with SIGSEGV and mprotect(): the time
+ * until the handler runs; opening pages one by one while protecting another (appel1), or after all
+ * were protected in one call (appel2). Protected pages cannot be read either.
+ * user/bench/src/paper/appel.rs does the same between native tasks; both use the pages in the same
+ * order.
  */
 #include <signal.h>
 #include <stdint.h>
@@ -12,7 +13,7 @@
 
 #include "bench.h"
 
-/* As many as in SOSP 1997; the order is a step that has no divisor in common with them. */
+/* As many as in SOSP 1997. The step between pages has no divisor in common with their number. */
 #define CLOSED_PAGES 100
 #define STEP 37
 #define ROUNDS 5

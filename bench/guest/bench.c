@@ -29,8 +29,8 @@
 #define REPEATS 5
 #define CHILDREN 8
 /*
- * How often a row runs before it is looked at whether it has settled, and at most; two runs agree
- * within this part.
+ * The least and the most runs of a row until it has settled: until two runs differ by at most
+ * 1/SETTLED.
  */
 #define SETTLING_LEAST 6
 #define SETTLING_MOST 40
@@ -39,8 +39,8 @@
 static pid_t children[CHILDREN];
 static unsigned int child_count;
 /*
- * Of the repetition that runs: the parts it has marked, when the last began, and how long all took.
- * A child may end one.
+ * The parts that the current repetition has marked: their number, the start of the last, the time
+ * of all. A child may end one.
  */
 static struct {
 	long count;
@@ -88,7 +88,7 @@ static const struct rows *const all_rows[] = {
 	&mix_rows, &appel_rows, &hybrid_rows,
 };
 
-/* The last repetition's parts are every one's. */
+/* All repetitions have as many parts as the last. */
 static void print_result(const char *name, long iterations, long idle, const uint64_t *tsc, int repeats)
 {
 	printf("{\"name\": \"%s\", \"iterations\": %ld, \"parts\": %ld, \"idle_ticks\": %ld, \"tsc\": [", name, iterations,
@@ -99,7 +99,7 @@ static void print_result(const char *name, long iterations, long idle, const uin
 	fflush(stdout);
 }
 
-/* Schedulers and queues have a state that a partner's first thousands of messages change. */
+/* The first thousands of messages with a partner change the state of schedulers and queues. */
 static void settle(const struct row *row)
 {
 	uint64_t last = 0, now, difference;
@@ -146,8 +146,8 @@ static void measure(const struct row *row)
 }
 
 /*
- * Times a whole program from fork to its end; its output goes to the error output. One that fails
- * has no iterations.
+ * Times a whole program from fork to exit. Its output goes to stderr. If it fails, the sample has
+ * no iterations.
  */
 static int measure_command(const char *name, int repeats, char **argv)
 {

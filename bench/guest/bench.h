@@ -12,11 +12,11 @@
 
 /*
  * An operation that is measured: `iterations` of it in one call of `run`, which is repeated.
- * `prepare` and `finish` come once around all repetitions, `before` ahead of each; none of these is
- * timed, and each may be missing. A row that marks itself says in `run` which parts of it are
- * timed. While one runs that is `outside` of Linux, Linux waits: its account of idle time says
- * nothing of the processor. One that `settles` begins with another figure than the one it comes to:
- * it runs, untimed, until two runs agree.
+ * `prepare` and `finish` run once around all repetitions, `before` ahead of each. None of them is
+ * timed, and each may be NULL. If `marks_itself` is set, `run` marks the parts that are timed. If
+ * `outside` is set, the work is done outside Linux, which waits: its idle time says nothing about
+ * the processor. If `settles` is set, the first figures differ from the later ones: the row runs
+ * untimed until two runs agree.
  */
 struct row {
 	const char *name;
@@ -38,11 +38,11 @@ struct rows {
 extern const struct rows call_rows, switch_rows, fault_rows, signal_rows, process_rows, pipe_rows, network_rows, file_rows,
 	mix_rows, appel_rows, hybrid_rows;
 
-/* A piece of a row that marks itself. */
+/* A timed part of a row that marks its parts itself. */
 void part_begins(void);
 void part_ends(void);
 
-/* A child that does `work` until it ends or end_children() kills it. */
+/* Starts a child that does `work` until it ends or end_children() kills it. */
 void start_child(void (*work)(void));
 void end_children(void);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * System calls that do next to nothing, and one of them by each interface that Linux on Keel has.
+ * System calls that do almost nothing, and one of them by each interface of Linux on Keel.
  */
 #include <fcntl.h>
 #include <signal.h>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Page faults: of fresh pages, of a file's pages in memory, of protected pages that a handler
- * opens, or steps over. A repetition is several rounds over the same pages, so that it has its
- * share of clock ticks; what makes the pages fault again is not timed.
+ * Page faults: on fresh pages, on a file's pages in the page cache, on protected pages that a
+ * handler opens or steps over. A repetition is several rounds over the same pages, long enough to
+ * contain clock ticks. Making the pages fault again is not timed.
  */
 #include <signal.h>
 #include <stdint.h>
@@ -26,7 +26,7 @@ static void map_anonymous(void)
 	madvise(pages, PAGES * PAGE, MADV_NOHUGEPAGE);
 }
 
-/* Later rows fork: what this one mapped must not be copied there. */
+/* Later rows fork: they must not copy what this row mapped. */
 static void unmap_pages(void)
 {
 	munmap(pages, PAGES * PAGE);
@@ -101,7 +101,7 @@ static void on_fault(int signo, siginfo_t *info, void *context)
 	mprotect((char *)((uintptr_t)info->si_addr & ~(PAGE - 1UL)), PAGE, PROT_READ | PROT_WRITE);
 }
 
-/* The one instruction that faults for store_to_pages(), and how long it is. */
+/* The one instruction of store_to_pages() that faults, and its length. */
 static void store(char *to)
 {
 	__asm__ volatile("movb $1, (%0)" : : "D"(to) : "memory");

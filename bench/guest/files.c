@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* A file that is in memory: reading it again, mapping it, reading the mapping. */
+/* A file in the page cache: reading it, mapping it, reading the mapping. */
 #include <fcntl.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -13,8 +13,8 @@
 #define CHUNK (64 << 10)
 
 /*
- * Of the kernel's window around a fault: where a mapping begins in it decides how many pages it
- * maps. Here the most.
+ * Alignment to the kernel's fault-around window: a mapping that begins at its border gets the most
+ * pages per fault.
  */
 #define WINDOW (64 << 10)
 
@@ -32,7 +32,7 @@ static void make_file(void)
 	for (long size = 0; size < LARGE; size += CHUNK)
 		if (write(file, chunk, CHUNK) != CHUNK)
 			fail("bench.file");
-	/* Nothing of it is left to be written while others are measured. */
+	/* No dirty page is left to be written back while other rows are measured. */
 	fsync(file);
 }
 
@@ -84,7 +84,7 @@ static void add_up(const char *from, long size)
 	sum = total;
 }
 
-/* Each iteration reads the whole file and looks at each word. */
+/* Each iteration reads the whole file and tests each word. */
 static void run_read(long count)
 {
 	while (count--) {

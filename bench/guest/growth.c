@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The program `growth`: what an operation takes at several sizes of what it works on, in ticks of
- * the processor's time stamp counter, which counts instructions under the emulator's instruction
- * clock. It judges nothing: ../growth.py does.
+ * The program `growth`: the time of an operation at several sizes of its data, in ticks of the
+ * processor's time stamp counter, which counts instructions under the emulator's instruction clock.
+ * It judges nothing: ../growth.py does.
  *
  *   growth ROW/SIZE...             each row at each size, in this order
  *   growth list                    the names of all rows
@@ -26,11 +26,12 @@
 #include "growth.h"
 
 /*
- * Repetitions that count, after one that warms up; only the first where it takes longer than BRIEF.
+ * Repetitions that count, after one that warms up. If the first takes longer than BRIEF, it is the
+ * only one.
  */
 #define REPEATS 3
 #define BRIEF 300000000UL
-/* A row is not run at a larger size after one at which one operation took longer. */
+/* If one operation takes longer than this, the row is not run at larger sizes. */
 #define TOO_LONG 1000000000UL
 #define STAGES 8
 #define OPEN_FILES 20000
@@ -96,7 +97,7 @@ void reap(int pid)
 	int status;
 
 	if (waitpid(pid, &status, 0) != pid || status) {
-		fprintf(stderr, "growth: a child has ended with status %#x\n", status);
+		fprintf(stderr, "growth: a child ended with status %#x\n", status);
 		exit(1);
 	}
 }
@@ -130,7 +131,7 @@ static uint64_t print_stages(const char *suffix, long size, int first, int repet
 	return longest;
 }
 
-/* How long the longest operation of a row took. */
+/* The time of the longest operation of a row. */
 static uint64_t measure(const struct row *row, long size)
 {
 	uint64_t longest = 0;

@@ -9,7 +9,7 @@
 #define MB (1UL << 20)
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-/* What is done once at a size; it says which stages of it are timed. */
+/* Runs once at a size, and marks the stages that are timed. */
 struct row {
 	const char *name;
 	void (*run)(const struct row *row, long size);
@@ -27,13 +27,13 @@ struct rows {
 extern const struct rows memory_rows, crowd_rows, object_rows;
 
 /*
- * A stage begins in this process, and ends in this one or in another that it has forked or become,
- * after `operations` of what the stage is named after. Stages do not overlap.
+ * A stage begins in this process. It ends in this process, in one that it forked, or in the program
+ * that it executed, after `operations` of the operation that names it. Stages do not overlap.
  */
 void stage_begins(const char *name);
 void stage_ends(long operations);
 
-/* Becomes this program again, which ends the stage and then itself. */
+/* Executes this program again, which ends the stage and exits. */
 void exec_to_end_stage(void) __attribute__((noreturn));
 
 /* waitpid() that fails where the child has not ended with status 0. */

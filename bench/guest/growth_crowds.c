@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Many processes, threads and VMAs: what one more costs, and what all of them do, by their number.
+ * Many processes, threads and VMAs: the cost of one more, and of work by all of them, by their
+ * number.
  */
 #include <limits.h>
 #include <linux/futex.h>
@@ -16,14 +17,14 @@
 #include "growth.h"
 
 #define SHARED_BYTES (32 * MB)
-/* Operations of a stage whose own number does not grow. */
+/* The operations of a stage whose number does not depend on the size. */
 #define ONES 8
 #define MOST_PROCESSES 1024
 #define MOST_THREADS 8192
 /* Commands for a child. */
 #define TOUCH 1
 
-/* A word for each process, and one for the parent: it waits while its word is 0. */
+/* A word for each process and one for the parent. Each waits while its word is 0. */
 static int *turns;
 static pid_t children[MOST_PROCESSES];
 static char *set;
@@ -47,8 +48,8 @@ static void read_set(void)
 }
 
 /*
- * Waits for its turn, reads the set if there is one, and gives the turn to the next: the last one's
- * next is the parent.
+ * Waits for its turn, reads the set if there is one, and gives the turn to the next process; the
+ * last one to the parent.
  */
 static void live(long number)
 {
@@ -97,7 +98,7 @@ static void let_all_run(long size)
 static void run_processes(const struct row *row, long size)
 {
 	(void)row;
-	/* Until each has run: how many do so before depends on how long it takes. */
+	/* Waits until each has run. How many run earlier depends on the duration. */
 	stage_begins("processes-start");
 	start_processes(size);
 	let_all_run(size);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What is done to a set of memory, and to pages touched afterwards, by the set's size in MB; of
- * pages by their number.
+ * Operations on a set of memory, and on pages touched afterwards, by the set's size in MB or by the
+ * number of pages.
  */
 #include <fcntl.h>
 #include <signal.h>
@@ -18,11 +18,11 @@
 #define HUGE (2 * MB)
 /* Bytes that one read() takes. */
 #define CHUNK (64UL << 10)
-/* The neighbour of fork() maps and unmaps as much in a loop. */
+/* A process beside fork() maps and unmaps this much in a loop. */
 #define NEIGHBOUR_BYTES (64UL << 10)
 #define MOUNTED "/tmp/growth-huge"
 
-/* Address space for a set, of which no page is there. */
+/* Address space for a set, without any page present. */
 static char *reserve(unsigned long bytes, int huge)
 {
 	char *area = mmap(NULL, bytes + HUGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -107,7 +107,7 @@ static void run_fork(const struct row *row, long size)
 	munmap(area, size * MB);
 }
 
-/* fork() alone: nothing is written while the child is there. */
+/* fork() alone: nothing is written while the child lives. */
 static void run_fork_only(const struct row *row, long size)
 {
 	char *area = populated(size * MB, row->huge);
@@ -119,7 +119,7 @@ static void run_fork_only(const struct row *row, long size)
 	munmap(area, size * MB);
 }
 
-/* The same beside a process that maps and unmaps. */
+/* fork() beside a process that maps and unmaps. */
 static void run_fork_beside(const struct row *row, long size)
 {
 	pid_t neighbour = fork();
@@ -140,7 +140,7 @@ static void run_fork_beside(const struct row *row, long size)
 	waitpid(neighbour, NULL, 0);
 }
 
-/* A child with the set that ends, or becomes another program. */
+/* A child with the set, which exits or executes another program. */
 static void in_child(const struct row *row, long size, const char *name, int execs)
 {
 	pid_t pid = fork();
@@ -280,7 +280,7 @@ static void run_file(const struct row *row, long size)
 		fail("umount");
 }
 
-/* One page in each 2 MB, of which each needs a page table: the size is the number of pages. */
+/* One page in each 2 MB, so that each needs its own page table. The size is the number of pages. */
 static void run_sparse(const struct row *row, long size)
 {
 	static const char *const names[] = { "sparse-first", "sparse-again" };

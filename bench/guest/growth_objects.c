@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Many descriptors and files: what is done with all of them, for one, by their number. */
+/*
+ * Many descriptors and files: operations on all of them, per descriptor or file, by their number.
+ */
 #include <fcntl.h>
 #include <stdint.h>
 #include <stdio.h>

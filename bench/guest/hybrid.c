@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Tables 4 and 5 of SOSP 1997 between Linux processes on Keel: native lthreads of two of them send
- * each other messages and lend each other pages, and one is the pager of the other process's Linux
- * thread. user/bench/src/paper is the same between native tasks, in the same order of pages;
- * appel.c is what Linux offers. The receiver of bytes answers the last one plus 1.
+ * Tables 4 and 5 of SOSP 1997 between Linux processes on Keel. Native lthreads of two processes
+ * send each other messages and map each other pages; one is the pager of the other process's Linux
+ * thread. user/bench/src/paper measures the same between native tasks, with the pages in the same
+ * order; appel.c measures Linux's own means. The receiver of bytes answers with the last byte plus
+ * 1.
  */
 #include <sys/mman.h>
 #include <unistd.h>
@@ -14,7 +15,7 @@
 #define CHUNK_LOG2 16
 #define CHUNK (1ul << CHUNK_LOG2)
 #define PAGE_LOG2 12
-/* Where what is lent arrives: a page table's worth, of which the last page stays. */
+/* The receive window for mapped pages: the range of one page table. Its last page stays mapped. */
 #define WINDOW_LOG2 21
 #define WINDOW (1ul << WINDOW_LOG2)
 #define STACK 16384
@@ -28,16 +29,16 @@ enum request { CLOSE_ALL = 1 };
 /* What the pager does at a fault. */
 enum answer { OPEN, OPEN_TO_READ, END_PART, OPEN_AND_CLOSE };
 
-/* What the two processes tell each other. */
+/* Memory through which the two processes communicate. */
 static struct {
 	volatile unsigned long server;	/* the server's id */
 	volatile enum answer answer;
 } *shared;
-static int started[2];	/* a pipe: the server is there */
+static int started[2];	/* a pipe: the server has started */
 
 static char bytes[CHUNK] __attribute__((aligned(CHUNK)));
 static char stack[STACK] __attribute__((aligned(PAGE)));
-/* The pager's pages; the last one stays open, so that the page table there does not come and go. */
+/* The pager's pages. The last one stays mapped, so that the page table is not freed in between. */
 static char pages[(CLOSED_PAGES + 1) * PAGE] __attribute__((aligned(PAGE)));
 static struct keel_linux_native native;
 static void (*server_main)(unsigned long);
@@ -54,7 +55,7 @@ KEEL_LTHREAD static long next_order(long wrong)
 	return m.words[0];
 }
 
-/* All of the process's pages are there, and its own. */
+/* Maps all pages of the process, and its own, in advance. */
 KEEL_LTHREAD static void touch_bytes(void)
 {
 	for (unsigned long i = 0; i < CHUNK; i += PAGE)
@@ -96,7 +97,7 @@ static void prepare(void (*server)(unsigned long), void (*client)(unsigned long)
 	begin(client);
 }
 
-/* One repetition: the lthread's work. */
+/* One repetition of the lthread's work. */
 static void run(long count)
 {
 	native.words[0] = count;
@@ -104,7 +105,7 @@ static void run(long count)
 		fail("what came back");
 }
 
-/* Answers each message with one more than the byte that `last` finds in it. */
+/* Answers each message with 1 plus the byte that `last` finds in it. */
 #define ANSWER_FOR_EVER(last)						\
 	do {								\
 		struct keel_message m = { 0 };				\
@@ -117,7 +118,7 @@ static void run(long count)
 		}							\
 	} while (0)
 
-/* Sends number after number as `send` says and adds up what is wrong about the answers. */
+/* Sends numbers by `send` and counts the wrong answers. */
 #define ASK_FOR_EVER(send)						\
 	do {								\
 		long count = (touch_bytes(), next_order(0));		\
@@ -180,7 +181,7 @@ KEEL_LTHREAD static void string_client(unsigned long unused)
 	ASK_FOR_EVER(send_string(i, &m));
 }
 
-/* The first word says how many bytes were lent, the last of which is looked at; 0: what stays. */
+/* The first word is the number of bytes mapped, whose last one is read; 0: the page that stays. */
 KEEL_LTHREAD static void mapping_server(unsigned long unused)
 {
 	(void)unused;
@@ -252,7 +253,7 @@ KEEL_LTHREAD static void close_pages(void)
 		keel_unmap(keel_fpage(pages + i * PAGE, PAGE_LOG2, 0));
 }
 
-/* Opens the window's pages by its own, and forwards faults elsewhere. */
+/* Maps its own pages to faults in the window, and forwards other faults. */
 KEEL_LTHREAD static void pager(unsigned long unused)
 {
 	struct keel_message m = { 0 };
@@ -290,7 +291,7 @@ KEEL_LTHREAD static void pager(unsigned long unused)
 	}
 }
 
-/* Asks the pager what the program asks it. */
+/* Forwards the program's requests to the pager. */
 KEEL_LTHREAD static void messenger(unsigned long unused)
 {
 	(void)unused;
@@ -333,7 +334,7 @@ static void read_all(long count)
 {
 	for (long i = 1; i <= count; i++)
 		if (!*page_of(i))
-			fail("what the pager lent");
+			fail("what the pager mapped");
 }
 
 static void prepare_to_read(void)

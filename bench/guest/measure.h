@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What the measuring programs take their figures from, and how they fail. Inline: a call more would
- * be in each figure.
+ * Clocks and error exit of the measuring programs. Inline, because a call would add to each figure.
  */
 #ifndef MEASURE_H
 #define MEASURE_H
@@ -12,7 +11,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* Says what failed with errno's text and ends the program. */
+/* Prints what failed with errno's text and exits. */
 static inline void __attribute__((noreturn)) fail(const char *what)
 {
 	perror(what);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Several users at once, in the manner of AIM's multiuser benchmark: each is a process that does
- * all kinds of tasks once, in an order of its own. The kinds are sized so that each takes a native
- * Linux about as long, some 650,000 instructions; five of the twelve hardly enter it.
+ * Several users at once, similar to AIM's multiuser benchmark. Each user is a process that does all
+ * kinds of tasks once, in its own order. Each kind takes native Linux about 650,000 instructions;
+ * five of the twelve hardly enter the kernel.
  */
 #include <dirent.h>
 #include <fcntl.h>
@@ -109,7 +109,7 @@ static void must(int good, const char *what)
 		fail(what);
 }
 
-/* A name of this process's own. */
+/* A file name that only this process uses. */
 static void name_file(char *name, const char *kind)
 {
 	snprintf(name, NAME_SIZE, "bench.%s.%d", kind, getpid());
@@ -136,7 +136,7 @@ static void work_file(void)
 	unlink(name);
 }
 
-/* Makes a directory with files in it, looks at all, and takes them away. */
+/* Makes a directory with files, reads it, and removes all. */
 static void work_directory(void)
 {
 	char directory[NAME_SIZE], name[2 * NAME_SIZE];
@@ -161,7 +161,7 @@ static void work_directory(void)
 	must(!rmdir(directory), "rmdir");
 }
 
-/* A child sends through a pair of descriptors what this process takes. */
+/* A child sends data through a pair of descriptors, and this process receives it. */
 static void transfer(const int ends[2], int rounds)
 {
 	pid_t child = fork();
@@ -239,7 +239,7 @@ static void (*const tasks[])(void) = {
 	work_directory, work_pipe, work_socket, work_pages, work_forks, work_program,
 };
 
-/* All tasks once, each user's in another order. */
+/* All tasks once, in a different order for each user. */
 static void be_user(long number)
 {
 	unsigned int order[COUNT(tasks)];
@@ -273,7 +273,7 @@ static void run_users(long count)
 	}
 }
 
-/* The iterations are users, all at once; so a figure is for the job of one. */
+/* The iterations are users that run at once, so the figure is that of one user's job. */
 static const struct row rows[] = {
 	{ "job-of-1-user", 1, NULL, NULL, run_users, NULL },
 	{ "job-of-4-users", 4, NULL, NULL, run_users, NULL },

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Sockets over loopback: a message there and back, a connection, how much goes through. */
+/* Sockets over loopback: round trips, connections and bandwidth. */
 #include <arpa/inet.h>
 #include <netinet/tcp.h>
 #include <stdlib.h>
@@ -11,12 +11,12 @@
 
 #define CHUNK (64 << 10)
 /*
- * What a remote procedure call carries: XID, kind, versions, credentials (RFC 5531), as lmbench's
- * empty one does.
+ * The size of a remote procedure call: XID, kind, versions, credentials (RFC 5531), as in lmbench's
+ * empty call.
  */
 #define CALL_BYTES 40
 #define REPLY_BYTES 24
-/* Of the server that keeps values: its clients, and what it does for each request. */
+/* The key-value server: its clients, and its work for each request. */
 #define CONNECTIONS 50
 #define WORK 600
 
@@ -182,7 +182,7 @@ static void prepare_connections(void)
 	client = -1;
 }
 
-/* The server closes first, so that no port of ours waits for late segments. */
+/* The server closes first, so that no client port stays in TIME_WAIT. */
 static void run_connections(long count)
 {
 	while (count--) {
@@ -230,7 +230,7 @@ static void answer_requests(void)
 	}
 }
 
-/* Each connection's first request makes the server accept it before there is another one. */
+/* Each connection sends a request, so that the server accepts it before the next one is opened. */
 static void prepare_requests(void)
 {
 	listen_on(SOCK_STREAM);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Pipes: a byte there and back, and how much goes through. */
+/* Pipes: round trips of a byte, and bandwidth. */
 #include <stdlib.h>
 #include <unistd.h>
 
 #include "bench.h"
 
-/* What is written at once, as lmbench does. */
+/* Bytes per write, as in lmbench. */
 #define CHUNK (64 << 10)
 
 static int there[2], back[2];
@@ -51,7 +51,7 @@ static void run_pipe(long count)
 			fail("pipe");
 }
 
-/* Takes all that comes, and a byte back for each chunk. */
+/* Reads everything, and sends a byte back for each chunk. */
 static void drain(void)
 {
 	long got, left = CHUNK;

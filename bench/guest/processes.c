@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Processes from birth to death, as lmbench has them: that end at once, that become a program, that
- * are a shell's.
+ * Creation and end of processes, as in lmbench: that exit at once, that execute a program, that a
+ * shell starts.
  */
 #include <stdlib.h>
 #include <sys/wait.h>
@@ -29,7 +29,7 @@ static void run_fork(long count)
 	run_children(count, _exit);
 }
 
-/* As lmbench's child ends: by libc's handlers, which touch more pages. */
+/* Exits as lmbench's child does, through libc's handlers, which touch more pages. */
 static void run_fork_libc(long count)
 {
 	run_children(count, exit);
@@ -56,7 +56,7 @@ static void run_exec(long count)
 	run_program(count, PROGRAM, (char *[]){ PROGRAM, NULL });
 }
 
-/* The shell starts the program in a process of its own: it is not the last that the shell does. */
+/* The shell forks for the program, because it is not the shell's last command. */
 static void run_shell(long count)
 {
 	run_program(count, SHELL, (char *[]){ SHELL, "-c", PROGRAM "; exit 0", NULL });

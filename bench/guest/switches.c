@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* From one process to another and back: futexes, yielding, and lmbench's rings of pipes. */
+/* Switches between processes: futexes, yielding, and lmbench's rings of pipes. */
 #include <linux/futex.h>
 #include <sched.h>
 #include <stdint.h>
@@ -60,8 +60,7 @@ static void yield_always(void)
 }
 
 /*
- * Of two real-time processes of one priority, each yield gives way to the other: every yield is a
- * switch.
+ * Two real-time processes of one priority: every yield is a switch to the other.
  */
 static void prepare_yield(void)
 {
@@ -86,7 +85,7 @@ static void finish_yield(void)
 	end_children();
 }
 
-/* Passes a byte on from its own pipe of the ring to the next, until the one before it ends. */
+/* Passes a byte on from its own pipe of the ring to the next, until the previous process ends. */
 static void member(int number)
 {
 	char byte;
@@ -135,7 +134,7 @@ static void prepare_ring_8(void)
 	prepare_ring(8);
 }
 
-/* A byte goes round: as many switches as there are members, with a read and a write each. */
+/* A byte goes round the ring: one switch, one read and one write per member. */
 static void run_ring(long count)
 {
 	char byte = 'x';

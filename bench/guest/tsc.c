@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The program `tsc`: prints the time stamp counter in hexadecimal, as soon as it runs. It has no
- * library, so that it is small enough to be carried inside the command that a guest is given and
- * nothing runs before it.
+ * The program `tsc`: prints the time stamp counter in hexadecimal as soon as it runs. It has no
+ * library: no code runs before it, and it is small enough to fit in the guest's command line.
  */
 #define SYS_WRITE 1
 #define SYS_EXIT 60

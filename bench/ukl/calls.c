@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What system calls and page faults take, by the time-stamp counter: one line for
- * each row, its name and the figure of each repetition. The same source is
- * measured in ring 0 and in ring 3.
+ * The time of system calls and page faults, by the time-stamp counter. Each row is a line: its name
+ * and the figure of each repetition. The same source is measured in ring 0 and in ring 3.
  */
 #include <arpa/inet.h>
 #include <fcntl.h>
@@ -91,7 +90,7 @@ static void measure_faults(void)
 	printf("\n");
 }
 
-/* The stack's pages below the current one, each for the first time. */
+/* Touches the stack's pages below the current one, each for the first time. */
 static void measure_stack(void)
 {
 	uintptr_t next = (uintptr_t)__builtin_frame_address(0) / PAGE * PAGE - PAGE;

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * An ordinary program that asks a server on this machine over many connections:
- * `client redis PROCESS` or `client memcached PROCESS` prints two lines for each
- * row, its name and, for each repetition, what a request takes: client and server
- * together, by the time-stamp counter, and the server's processor time, in
- * nanoseconds, as Linux accounts for it. In each round every connection sends a
- * request before the first answer is read.
+ * An ordinary program that sends requests to a local server over many connections. `client redis
+ * PROCESS` and `client memcached PROCESS` print two lines for each row: its name and, for each
+ * repetition, the time per request. The first line is the time of client and server together, by
+ * the time-stamp counter; the second is the server's processor time in nanoseconds, as Linux
+ * accounts for it. In each round every connection sends a request before the first answer is read.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -48,7 +47,7 @@ static void fail(const char *what)
 	exit(1);
 }
 
-/* Waits for a server that has just been started. */
+/* Connects to a server that has just been started, and retries until it listens. */
 static int connected(uint16_t port)
 {
 	struct sockaddr_in address = { .sin_family = AF_INET, .sin_port = htons(port) };
@@ -94,7 +93,7 @@ static void hear(const char *answer, size_t length)
 			so_far += more;
 		}
 		if (memcmp(heard, answer, length) != 0) {
-			fprintf(stderr, "another answer than expected: %.*s\n", (int)length, heard);
+			fprintf(stderr, "unexpected answer: %.*s\n", (int)length, heard);
 			exit(1);
 		}
 	}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The clock of the programs that are measured, with marks around each repetition for
- * who watches the emulator from outside.
+ * The clock of the measured programs, with marks around each repetition for plugins of the
+ * emulator.
  */
 #ifndef CLOCK_H
 #define CLOCK_H

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Three parties group the rows of a table by a key and count them, without any
- * of them seeing a key or a count: each value is a sum of three shares, of which a
- * party has two. A product takes a round: each sends eight bytes to the party before
- * and waits for eight from the one behind, over TCP. Rows are done one after the other.
+ * Three parties group the rows of a table by a key and count them. No party sees a key or a count:
+ * each value is the sum of three shares, and a party has two of them. A product takes a round: each
+ * party sends eight bytes to the previous party and waits for eight from the next, over TCP. Rows
+ * are processed one after the other.
  *
- * For each size of the table a line: its name and what a row of the table takes
- * all three together in each repetition, by the time-stamp counter; with more than one
- * processor, each party has its own, and it is the time that passes.
+ * Prints a line for each size of the table: its name and, for each repetition, the time per row of
+ * the table, by the time-stamp counter. With one processor this is the time of all three parties;
+ * with more, each party has its own, and it is the elapsed time.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -29,7 +29,7 @@
 
 #define PARTIES 3
 #define REPETITIONS 2
-/* A Fermat prime: what is not 0 gives 1 when it is squared so often. */
+/* A Fermat prime: any number except 0 becomes 1 after this many squarings. */
 #define PRIME 65537
 #define SQUARINGS 16
 #define MOST_ROWS 1000
@@ -68,7 +68,7 @@ static uint64_t sent_and_received(uint64_t value)
 	return received;
 }
 
-/* Numbers that the three parties' add up to 0: each pair has a sequence in common. */
+/* Random numbers that add up to 0 over the three parties: each pair shares a sequence. */
 static uint64_t zero(void)
 {
 	seed_mine = seed_mine * 6364136223846793005 + 1442695040888963407;
@@ -91,7 +91,7 @@ static struct shared sum(struct shared a, struct shared b, int sign)
 	return (struct shared){ (a.mine + factor * b.mine) % PRIME, (a.next + factor * b.next) % PRIME };
 }
 
-/* A value that all know is the first party's share. */
+/* A public value is the first party's share. */
 static struct shared known(uint64_t value)
 {
 	return (struct shared){ party == 0 ? value : 0, party == PARTIES - 1 ? value : 0 };
@@ -102,7 +102,7 @@ static uint64_t opened(struct shared a)
 	return (a.mine + a.next + sent_and_received(a.next)) % PRIME;
 }
 
-/* At the last row of each group is its count, at the others 0. */
+/* The last row of each group gets the group's count, the others 0. */
 static void group(const struct shared *keys, struct shared *counts, int rows)
 {
 	struct shared count = known(1);
@@ -153,8 +153,8 @@ static void measure(int rows)
 }
 
 /*
- * The ring: `lines[i]` is what party i hears the one behind it by, `lines[i + PARTIES]` the other
- * end.
+ * The ring: party i receives from the next party by `lines[i]`, whose other end is `lines[i +
+ * PARTIES]`.
  */
 static void connect_all(int *lines)
 {
@@ -185,7 +185,7 @@ static int asked_for(int argc, char **argv, const char *word)
 	return 0;
 }
 
-/* Each party its processor, and where it is asked for, one more process there that never waits. */
+/* Gives each party its processor and, if asked for, a process there that never waits. */
 static void place(int company)
 {
 	long processors = sysconf(_SC_NPROCESSORS_ONLN);
@@ -204,8 +204,8 @@ static void place(int company)
 }
 
 /*
- * `parties bypass`: with the bypass and the shortcuts; `polling`: a party that waits asks
- * again and again; `alone`: it runs to completion; `company`: with others on the processors.
+ * `parties bypass`: with the bypass and the shortcuts; `polling`: parties poll instead of waiting;
+ * `alone`: they run to completion; `company`: other processes run on the processors.
  */
 int main(int argc, char **argv)
 {
@@ -218,7 +218,7 @@ int main(int argc, char **argv)
 	seed_mine = party + 1;
 	seed_next = (party + 1) % PARTIES + 1;
 	behind = lines[party];
-	/* The party before hears us at its own line. */
+	/* The previous party receives from us at its own line. */
 	before = lines[(party + PARTIES - 1) % PARTIES + PARTIES];
 	place(asked_for(argc, argv, "company"));
 	polling = asked_for(argc, argv, "polling");

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
-# Debian's debuggers and servers, with an output that is the same in every run: addresses, numbers of processes and figures are left out.
+# Debian's debuggers and servers. The output is the same in every run: addresses, process ids and
+# figures are removed.
 set -u
 cd /tmp || exit
 cat > threads.c <<'END'

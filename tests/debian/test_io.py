@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""fio on every kind of disk, curl and iperf3 through every network card, natively and on Keel."""
+"""fio on every kind of disk, curl and iperf3 on every kind of network card, natively and on Keel."""
 
 import socket
 from pathlib import Path
@@ -10,7 +10,7 @@ from test_devices import HOST, LIMIT_S, Echo, disk, serving
 
 FIO_MB = 8
 DISKS = {"/dev/vdb": "virtio", "/dev/sda": "ahci", "/dev/nvme0n1": "nvme"}
-# What fio does with a disk that it verifies: the engine, how it writes, how large its blocks are, how many at a time.
+# fio's jobs with verification: the engine, the pattern of writes, the block size, the queue depth.
 FIO_JOBS = ("libaio randwrite 4k 16", "io_uring randrw 16k 8", "psync write 128k 1")
 FIO = f"""
 for disk in {" ".join(DISKS)}; do
@@ -28,7 +28,7 @@ exit 0
 CARDS = ("virtio", "e1000")
 NETWORK_BYTES = 16 << 20
 IPERF_PORT = 5201
-# Through the card to the host, whose port the emulator forwards to the guest again: iperf3's two ends are both in the guest.
+# Both ends of iperf3 are in the guest: packets go through the card to the host, where the emulator forwards a port to the guest.
 NETWORK = f"""
 head -c {NETWORK_BYTES} /dev/urandom > /tmp/file
 curl -sS --data-binary @/tmp/file "$SERVER" | cmp - /tmp/file && echo echoed
@@ -44,7 +44,7 @@ exit 0
 
 
 def test_fio_verifies_on_every_disk(tmp_path: Path) -> None:
-    """What fio writes it reads back, by three methods, on a disk on virtio, AHCI and NVMe."""
+    """fio reads back what it wrote, by three methods, on a disk on virtio, AHCI and NVMe."""
     results: dict[str, Result] = {}
     for system in SYSTEMS:
         images = [f"--drive={bus}:{disk(tmp_path / f'{system}-{bus}.img', FIO_MB << 20)}" for bus in DISKS.values()]
@@ -63,7 +63,9 @@ def free_port() -> int:
 @pytest.mark.parametrize("card", CARDS)
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_network_through_every_card(system: str, card: str) -> None:
-    """curl sends a file and has it back, and iperf3 ends well in both directions, with several streams, and in both at once."""
+    """curl sends a file and gets it back. iperf3 succeeds in either direction, with several streams, and in both directions at
+    once.
+    """
     port = free_port()
     forward = ["--qemu-arg=-set", f"--qemu-arg=netdev.net.hostfwd=tcp:127.0.0.1:{port}-:{IPERF_PORT}"]
     with serving(Echo) as server:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Packages that are installed in the guest, and a C project that is built in it, natively and on Keel."""
+"""Packages installed in the guest, and a C project built in it, natively and on Keel."""
 
 import hashlib
 import subprocess
@@ -21,7 +21,7 @@ from keel.debian import SOURCE, Archive
 INSTALLED = ("lua5.4", "liblua5.4-0")
 PROJECT = "lua5.4"
 BUILD_LIMIT_S = 3600
-# Lines of apt and dpkg about the time and the terminal are left out.
+# Drops lines of apt and dpkg about the time and the terminal.
 INSTALL = """
 rm -f /etc/apt/sources.list.d/*
 echo "deb [trusted=yes] $ARCHIVE ./" > /etc/apt/sources.list
@@ -38,7 +38,7 @@ echo "purged $?"
 dpkg --audit
 dpkg -l $PACKAGES 2>&1 | tail -1
 """
-# Without optimisation, which takes the compiler most of its time.
+# Without optimisation, which would take most of the compiler's time.
 BUILD = """
 mkdir /root/project && cd /root/project && tar -xz --strip-components 1 || exit
 make -j4 linux MYCFLAGS=-O0 > log 2>&1
@@ -58,7 +58,7 @@ class Quiet(SimpleHTTPRequestHandler):
 
 @pytest.fixture(scope="module")
 def archive(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of an archive with Debian's own packages, on the host."""
+    """The address of an archive on the host with packages of Debian."""
     place = tmp_path_factory.mktemp("archive")
     entries = []
     for name in INSTALLED:
@@ -81,7 +81,7 @@ def test_packages_are_installed_and_purged(archive: str) -> None:
 
 
 def test_a_project_is_built_in_parallel() -> None:
-    """`make -j4` of Lua on two processors gives the same programs, byte for byte, and they work."""
+    """`make -j4` of Lua on two processors gives the same programs, byte for byte, and they run."""
     description = Archive(Settings(), SOURCE).fetch_source(PROJECT)
     source: Path = next(description.parent.glob(f"{PROJECT}_*.orig.tar.gz"))
     script = f"cat > /tmp/build <<'END'\n{BUILD}END\nexec bash /tmp/build"

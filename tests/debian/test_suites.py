@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Debian's own test suites, natively and on Keel, compared test by test. They take long: `./keel test linux-debian` runs them."""
+"""Debian's own test suites, natively and on Keel, compared test by test. They take long; `./keel test linux-debian` runs them."""
 
 import re
 from functools import cache
@@ -21,18 +21,18 @@ PYTHON = (
 CLASSES = ("vm", "scheduler", "pipe", "interrupt", "filesystem")
 LIMIT_S = 3600
 STRESS_S = 1
-# A line of python's verbose output: the name, the class, and what became of the test, perhaps after a warning.
+# A line of python's verbose output: the name, the class, and the test's result, possibly after a warning.
 PYTHON_LINE = re.compile(r"^(\w+ \([\w.]+\))(?:\n.*)?.*\.\.\. (?:.*\b)?(ok|FAIL|ERROR|skipped .*)$", re.MULTILINE)
 LEAST_TESTS = 5
 # The last line of the script for programs.
 PROGRAMS_END = "mmap 0\n"
-# A line of stress-ng about a stressor that could not do its work, or did it wrongly.
+# A line of stress-ng about a stressor that could not run or had wrong results.
 STRESS_LINE = re.compile(r"stress-ng: (?:fail|error):\s+\[\d+\] ([\w-]+)")
 
 
 @cache
 def python_suite(system: str, suite: str) -> dict[str, str]:
-    """What became of each test, by name."""
+    """The result of each test, by name."""
     command = f"cd /tmp && python3 -m test -v {suite} 2>&1"
     result = run_guest(system, command, limit_s=LIMIT_S, options=DEBIAN_PACKAGES)
     outcomes = dict(PYTHON_LINE.findall(result.output))
@@ -42,7 +42,7 @@ def python_suite(system: str, suite: str) -> dict[str, str]:
 
 @pytest.mark.parametrize("suite", PYTHON)
 def test_python(suite: str) -> None:
-    """Each test of the suite ends as on native Linux."""
+    """Each test of the suite has the same result as on native Linux."""
     native, keel = python_suite("native", suite), python_suite("keel", suite)
     both = native | keel
     different = [f"{name}: {native.get(name)}, on Keel {keel.get(name)}" for name in both if native.get(name) != keel.get(name)]
@@ -51,7 +51,7 @@ def test_python(suite: str) -> None:
 
 @cache
 def failed_stressors(system: str, stressors: str) -> set[str]:
-    """The stressors of a class that complain."""
+    """The stressors of a class that report an error."""
     command = f"cd /root && stress-ng --class {stressors} --seq 1 --timeout {STRESS_S} --vm-bytes 64M 2>&1"
     result = run_guest(system, command, limit_s=LIMIT_S, options=DEBIAN_PACKAGES)
     assert "run completed" in result.output, result.output[-2000:]
@@ -65,7 +65,7 @@ def test_stress_ng(stressors: str) -> None:
 
 
 def test_programs() -> None:
-    """gdb, core files, strace, postgresql with pgbench, nginx with wrk, iperf3 and fio say the same on both systems."""
+    """gdb, core files, strace, postgresql with pgbench, nginx with wrk, iperf3 and fio print the same on both systems."""
     script = (REPOSITORY / "tests" / "debian" / "programs.sh").read_bytes()
     results = [run_guest(system, SCRIPT, stdin=script, limit_s=LIMIT_S, options=DEBIAN_PACKAGES) for system in SYSTEMS]
     native, keel = (result.output for result in results)

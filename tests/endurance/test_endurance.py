@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What Linux on Keel has to endure, after which the µ-kernel has everything back. `./keel test linux-endurance` runs it."""
+"""Long heavy loads of Linux on Keel, after which the µ-kernel's memory is as before. `./keel test linux-endurance` runs them."""
 
 from functools import cache
 from pathlib import Path
@@ -18,10 +18,10 @@ JOBS = {
     "kills of threads": "storm threads 500",
 }
 PROGRAMS = ("stress", "storm")
-# Linux keeps the frames of the most threads that it ever had.
+# Linux never frees frames: it keeps as many as it ever had threads at once.
 WARM_UP = ["stress procs 1000", "stress threads 2000", "stress execs 10 /bin/true", "storm processes 300", "storm threads 50"]
 PROCESSORS = (1, 2)
-# A guest whose memory and swap hold two of the hungry programs, or none of the greedy ones.
+# A guest whose memory and swap are enough for two of the hungry programs, but not for a greedy one.
 MEMORY_MB, SWAP_MB = 192, 96
 HUNGRY_MB = 80
 HUNGRY = f"for i in 1 2; do ./stress memory {HUNGRY_MB} & done; wait"
@@ -31,14 +31,14 @@ KILLED = 137
 LOAD_PROCESSORS = (1, 4)
 LOAD_INSTRUCTIONS = 200_000_000_000
 LOAD_ROUNDS = LOAD_INSTRUCTIONS // ROUND_INSTRUCTIONS
-# How long the account is full in each way, by the guest's clock.
+# How long the account is kept full in each way, by the guest's clock.
 FULL_S = 120
-# A busy machine takes an hour for what an idle one does in fifteen minutes.
+# A busy host needs an hour for what an idle one does in fifteen minutes.
 LIMIT_S = 4 * 3600
 
 
 def said(job: str) -> str:
-    """The line of a job that went well."""
+    """The line of a job that succeeded."""
     _, name, count, *_ = job.split()
     return f"{name} {count} of {count}"
 
@@ -56,7 +56,7 @@ def endured(processors: int) -> Result:
 @pytest.mark.parametrize("name", JOBS)
 @pytest.mark.parametrize("processors", PROCESSORS)
 def test_storm(processors: int, name: str) -> None:
-    """The job does all that it shall do, and the µ-kernel's accounting is what it was before the first."""
+    """The job completes, and the µ-kernel's accounting is the same as before the first job."""
     result = endured(processors)
     parts = result.output.split("@\n")
     assert len(parts) == 2 * len(JOBS) + 3, result.output + result.error
@@ -67,7 +67,7 @@ def test_storm(processors: int, name: str) -> None:
 
 @pytest.mark.parametrize("processors", PROCESSORS)
 def test_memory_pressure(tmp_path: Path, processors: int) -> None:
-    """Programs that need the swap area are right, greedy ones are killed and no others, and all memory comes back."""
+    """Programs that need swap compute correctly, only greedy ones are killed, and all memory is freed."""
     area = tmp_path / "swap.img"
     with area.open("wb") as file:
         file.truncate(SWAP_MB << 20)
@@ -84,7 +84,7 @@ def test_memory_pressure(tmp_path: Path, processors: int) -> None:
 
 @pytest.mark.parametrize("processors", LOAD_PROCESSORS)
 def test_long_mixed_load_ends(processors: int) -> None:
-    """A mixed load of 2 * 10^11 instructions comes to its end, and its results were right."""
+    """A mixed load of 2 * 10^11 instructions completes with correct results."""
     options = ["--smp", str(processors)]
     result = run_in_tests("keel", f"./stress mixed {LOAD_ROUNDS}", limit_s=LIMIT_S, options=options, programs=PROGRAMS)
     assert result.status == 0, result.error
@@ -92,7 +92,7 @@ def test_long_mixed_load_ends(processors: int) -> None:
 
 
 def test_ten_minutes_with_a_full_account(tmp_path: Path) -> None:
-    """Work of all kinds is right while the account is full in one way after the other, and no process is killed."""
+    """All kinds of work succeed while the account is full in each of the ways in turn, and no process is killed."""
     result = beside_fillers(tmp_path, f"{FULL_S}s", LIMIT_S, ["--smp", "2"])
     done = " ".join(f"{work} right" for work in WORKS)
     assert result.output == "".join(f"{way}: {done}\n" for way in WAYS) + "end\n", result.output + result.error

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""gdb on a guest that waits at its first instruction: Linux has source lines, types, and its own commands in gdb."""
+"""gdb on a guest that waits at its first instruction: source lines and types of Linux, and Linux's own commands in gdb."""
 
 import re
 import subprocess
@@ -12,7 +12,7 @@ from conftest import REPOSITORY, SYSTEMS, keel, run_options, together
 LIMIT_S = 300
 NAME = "debugged"
 SOCKET = REPOSITORY / "build" / "run" / NAME / "gdb"
-# At the breakpoint: the line, a type's field, one of Linux's own commands. The guest is ended by leaving gdb.
+# At the breakpoint: the line, a field of a type, one of Linux's own commands. Leaving gdb ends the guest.
 COMMANDS = """set pagination off
 set confirm off
 hbreak start_kernel

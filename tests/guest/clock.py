@@ -13,7 +13,7 @@ ALARM = struct.Struct("BB2x9i")
 READ_DATE, SET_DATE, SET_ALARM, UPDATES_ON, UPDATES_OFF = 0x80247009, 0x4024700A, 0x4028700F, 0x7003, 0x7004
 # The lowest byte of a read of the clock's device: an interrupt, of an update or of the alarm.
 KIND = 0xFF
-# How far two readings may be apart, for the one counts whole seconds.
+# How far two readings may be apart, because one clock counts whole seconds.
 NEAR_S = 2
 CHOSEN = 1_900_000_000
 DISTANCE_S = 3
@@ -27,14 +27,14 @@ def date_of(seconds: float) -> tuple[int, ...]:
 
 
 def seconds_of(clock: int) -> int:
-    """What the clock shows."""
+    """The clock's time."""
     second, minute, hour, day, month, year, *_ = DATE.unpack(fcntl.ioctl(clock, READ_DATE, bytes(DATE.size)))
     stamp = time.strptime(f"{year + 1900} {month + 1} {day} {hour} {minute} {second}", "%Y %m %d %H %M %S")
     return int(time.mktime(stamp)) - time.timezone
 
 
 def interrupts() -> int:
-    """How often the clock has interrupted."""
+    """The number of the clock's interrupts."""
     line = next(line for line in Path("/proc/interrupts").read_text().splitlines() if line.endswith("rtc0"))
     return int(line.split()[1])
 

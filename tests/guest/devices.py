@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Runs in the guest: writes each disk in a random order past the page cache and verifies it, then has the host's server
-send back what it is sent. `devices.py BYTES URL DISK...`; the last line of each disk is the digest of its content."""
+"""Runs in the guest: writes each disk in a random order without the page cache and verifies it, then sends data to the host's
+echo server and compares the answer. `devices.py BYTES URL DISK...`; the last line of each disk is the digest of its content.
+"""
 
 import hashlib
 import mmap
@@ -13,12 +14,12 @@ BLOCK = 16384
 
 
 def content(disk: str, block: int) -> bytes:
-    """What belongs into a block: every disk and block has its own."""
+    """The content of a block, different for every disk and block."""
     return hashlib.shake_128(f"{disk} {block}".encode()).digest(BLOCK)
 
 
 def verify(disk: str, size: int) -> None:
-    """Write all blocks, twice those that are hit again, and read them back from the disk."""
+    """Write all blocks, some of them twice, and read them back from the disk."""
     fd = os.open(disk, os.O_RDWR | os.O_DIRECT)
     buffer = mmap.mmap(-1, BLOCK)
     order = [*range(size // BLOCK), *random.sample(range(size // BLOCK), size // BLOCK // 2)]

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The program `full`: keeps the µ-kernel's account for mappings full in one way, and does everyday
- * work beside that.
+ * The program `full`: keeps the µ-kernel's account full of mappings in one way, and does everyday
+ * work at the same time.
  *
  *   full WAY ROUNDS | full WAY SECONDSs
  *                              one line: how often each kind of work was done right
@@ -10,9 +10,9 @@
  *   full filters COUNT         socket filters that stay, beside an account that is full
  *   full crowd                 threads with FPU states until memory is exhausted
  *
- * The ways touch more than the account holds, which /proc/keel/accounting shows, again and again.
- * The work begins when all was touched once, and is done until the rounds or the guest's seconds
- * are over.
+ * Each way repeatedly touches more pages than the account has room for (/proc/keel/accounting shows
+ * the account). The work begins when everything was touched once, and lasts for the given rounds or
+ * guest seconds.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -36,8 +36,7 @@
 #define REGION (2ul << 20) /* the range of one page table */
 #define SHARED (16ul << 20)
 /*
- * Account pages that a process takes whose shared pages are mapped, at least: its nodes, 128 a
- * page.
+ * The least account pages for a process with all shared pages mapped: its nodes, 128 per page.
  */
 #define SHARED_COST (SHARED / PAGE / 128)
 #define THREADS 100
@@ -50,7 +49,7 @@
 
 /* Pages of the account. */
 static unsigned long limit;
-/* Fillers say here that they, or the last of many, have touched everything once. */
+/* Set by a filler, or the last of many, when everything was touched once. */
 static int filled[2];
 
 static void fail(const char *what)
@@ -101,7 +100,10 @@ static void touch(volatile char *memory, unsigned long count, unsigned long stri
 		(void)memory[i * stride];
 }
 
-/* One page of zeros in each region: a page table each, and no memory of Linux's but its tables. */
+/*
+ * One page of zeros in each region: each needs a page table, and Linux uses no memory except for
+ * its tables.
+ */
 static volatile char *sparse(unsigned long regions)
 {
 	volatile char *memory = map(regions * REGION, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1);
@@ -202,7 +204,9 @@ static void fill_files(void)
 	for (;; begun++) {
 		if (begun == count)
 			say_filled();
-		/* As many as the account does not hold are there at once: each ends when it is its turn. */
+		/*
+		 * More exist at once than the account has room for. Each ends when it is its turn.
+		 */
 		if (begun >= count && (write(ends[1], "x", 1) != 1 || wait(NULL) < 0))
 			fail("wait");
 		if (checked_fork())
@@ -236,7 +240,7 @@ static bool run_narrow(void)
 	return ran_well("./transcript32", "--list");
 }
 
-/* A copy of some memory is the child's own. */
+/* A child changes its own copy of some memory. */
 static bool run_fork(void)
 {
 	static volatile char memory[16 * PAGE];
@@ -255,7 +259,8 @@ static bool run_fork(void)
 static unsigned int filters_kept = FILTERS;
 
 /*
- * A socket filter of 32 KB, which Linux keeps in pages that it maps for itself. The last ones stay.
+ * A socket filter of 32 KB, which Linux keeps in pages that it maps for itself. The last filters
+ * are kept.
  */
 static bool attach_filter(void)
 {
@@ -354,8 +359,8 @@ static void touch_apart(long pages, long rounds)
 }
 
 /*
- * Fills the account and leaves it so: what Linux maps for itself then has to take memory from
- * mappings.
+ * Fills the account and leaves it full, so that Linux must reclaim memory of mappings to map pages
+ * for itself.
  */
 static void keep_filters(unsigned int count)
 {
@@ -396,7 +401,10 @@ static void crowd(void)
 
 	while (begun < CROWD && !begin_thread(wait_with_state))
 		begun++;
-	/* No memory for one more thread's frame is a refusal, none for a page is the end. */
+	/*
+	 * If there is no memory for a thread's frame, its creation fails. If there is none for a
+	 * page, the process is killed.
+	 */
 	if (begun < CROWD)
 		sparse(CROWD);
 	printf("there was memory for all of %d\n", begun);

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The program `hostile`: root in Linux attacks what is below. Children, each process 1 of
- * a namespace of its own so that they reach no others, call the µ-kernel from a Linux program, run
- * what only a kernel may run, and try every way to memory, ports and devices that Linux offers
- * root. One that hangs or has ended is followed by the next.
+ * The program `hostile`: root in Linux attacks the µ-kernel. Each child is process 1 of its own
+ * namespace, so that it reaches no other process. The children call the µ-kernel, execute
+ * privileged instructions, and try every access to memory, ports and devices that Linux offers
+ * root. A child that hangs or ends is replaced.
  *
  *   hostile CALLS [SEED]
  *
- * It ends after a number of calls of the µ-kernel, prints what was tried how often, and its
- * status is 0 unless one had an effect.
+ * It ends after a number of calls to the µ-kernel and prints how often each attack was tried. Its
+ * status is 0 unless an attack had an effect.
  */
 #include <asm/ldt.h>
 #include <asm/prctl.h>
@@ -37,7 +37,7 @@
 
 #define PAGE 4096
 #define STACK (16 * PAGE)
-/* Nanoseconds in which a child has to do something. */
+/* Nanoseconds without progress after which a child counts as hanging. */
 #define PATIENCE 50000000
 /* Calls of the µ-kernel between two attacks of another kind. */
 #define CALLS_EACH 16
@@ -47,7 +47,7 @@
 #define REGISTERS 10
 #define VECTORS 256
 #define CODE_32 0x23
-/* Of a frame that a signal handler returns by: what privilege it asks for. */
+/* Segments and flags in a signal frame that ask for privileges. */
 #define FLAGS_IOPL 0x3000
 
 static struct {
@@ -72,8 +72,8 @@ static uint64_t below(uint64_t limit)
 static uint8_t *code, *data;
 
 /*
- * A word that often means something: small, a bit, an address of ours, of the kernel's, of its area
- * or of Linux, an id, an fpage.
+ * A random word that is often meaningful: a small number, a bit, an address (own, the kernel's, in
+ * its area, Linux's), an id, an fpage.
  */
 static uint64_t meaningful(void)
 {
@@ -126,8 +126,8 @@ static void syscall_instruction(uint64_t *registers)
 }
 
 /*
- * One of the seven calls, marked as the µ-kernel's: to Linux it is no call at all, and no other
- * part may receive it.
+ * One of the seven calls with the µ-kernel's mark: Linux must not handle it, and no other thread
+ * may receive it.
  */
 static void call(void)
 {
@@ -146,7 +146,7 @@ static void call(void)
 	}
 }
 
-/* The same unmarked, which is some system call of Linux. */
+/* A call without the mark, which is some system call of Linux. */
 static void linux_call(void)
 {
 	uint64_t registers[REGISTERS];
@@ -158,8 +158,8 @@ static void linux_call(void)
 }
 
 /*
- * Messages of its own to the server, with any label and words, in a child; or its calls go to an
- * entry somewhere.
+ * In a child: messages to the server with random labels and words, or a random entry for its system
+ * calls.
  */
 static void messages(void)
 {
@@ -224,7 +224,7 @@ static void privileged(void)
 	run(all[chosen].bytes, all[chosen].length);
 }
 
-/* A far jump: any selector, any place; at times to 32-bit code that makes a call. */
+/* A far jump to any selector and address; sometimes to 32-bit code that makes a call. */
 static void far_jump(void)
 {
 	struct {
@@ -263,7 +263,7 @@ static void descriptors(void)
 	syscall(SYS_arch_prctl, (int)(0x1000 + below(32)), meaningful());
 }
 
-/* Returns from a signal by a frame that asks for what it must not get. */
+/* Returns from a signal by a frame that asks for privileges. */
 static void hostile_frame(int signal, siginfo_t *info, void *frame)
 {
 	greg_t *registers = ((ucontext_t *)frame)->uc_mcontext.gregs;
@@ -288,7 +288,7 @@ static void frame(void)
 	raise(SIGUSR1);
 }
 
-/* Registers that a traced child must not get either. */
+/* Sets registers of a traced child that ask for privileges. */
 static void traced(void)
 {
 	pid_t pid = fork();
@@ -327,8 +327,8 @@ static void file(const char *path, uint64_t offset)
 }
 
 /*
- * The files by which root reaches memory, ports and registers, where there are such. The memory
- * that Linux runs from is its own to break.
+ * The files by which root reaches memory, ports and registers, if they exist. Memory that Linux
+ * runs from is left out: root may break Linux.
  */
 static void files(void)
 {
@@ -437,7 +437,7 @@ int main(int count, char **words)
 		while (sigtimedwait(&child, NULL, &patience) < 0 && shared->calls != last && last < calls);
 		kill(pid, SIGKILL);
 		waitpid(pid, NULL, 0);
-		/* A report of this one's end must not be taken for the next one's. */
+		/* The exit status of this child must not be taken for the next one's. */
 		sigtimedwait(&child, NULL, &now);
 	}
 	printf("hostile: %lu calls, %lu with an effect (%lx), %u children", shared->calls, shared->effects, shared->answer,

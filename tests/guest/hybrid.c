@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Hybrid processes, to be compared with what test_hybrid.py has: what their native lthreads see of
- * the process, what the process sees of them, messages and mappings between processes, pagers for
- * Linux's threads, and what none of them may do.
+ * Hybrid processes; test_hybrid.py has the expected output. What native lthreads see of their
+ * process and the process of them, messages and mappings between processes, pagers of Linux's
+ * threads, and what none of them may do.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -31,7 +31,7 @@ static char stack[STACK] __attribute__((aligned(PAGE)));
 static struct keel_linux_native native;
 static volatile char *window, *granted;
 
-/* What lthreads and processes share across fork. */
+/* Memory that lthreads and processes share across fork. */
 static struct shared {
 	volatile unsigned long counter;
 	volatile long results[32];
@@ -61,7 +61,7 @@ static void begin(void (*main)(unsigned long), unsigned long argument)
 		fail("keel_native");
 }
 
-/* How a child ended that does `work`. */
+/* Runs `work` in a child and returns how it ended. */
 static void child(const char *what, void (*work)(void))
 {
 	int status;
@@ -87,7 +87,7 @@ static void area(void)
 		fail("keel_area");
 }
 
-/* Says what it is asked: the argument, then one more than each word. */
+/* Answers the argument first, then each word plus one. */
 KEEL_LTHREAD static void clerk(unsigned long argument)
 {
 	struct keel_message m = { .tag = KEEL_TAG(argument, KEEL_REGISTER_WORDS) };
@@ -113,7 +113,7 @@ static inline long ex_regs(unsigned long thread, unsigned long mask)
 	return ex_regs_of(&thread, mask);
 }
 
-/* Sets what the mask says: a time slice and a processor of 0. Tells the processor, if asked. */
+/* Sets a time slice and processor 0 as the mask says. Stores the processor, if asked. */
 static inline long schedule(unsigned long thread, unsigned long mask, unsigned long priority, unsigned long *processor)
 {
 	long status = KEEL_CALL_THREAD_SCHEDULE;
@@ -130,7 +130,7 @@ static inline long schedule(unsigned long thread, unsigned long mask, unsigned l
 	return status;
 }
 
-/* The caller's task, where the next free lthread is to be. */
+/* The caller's task, as the place of a new lthread with any free number. */
 static inline unsigned long any_lthread(void)
 {
 	return (keel_utcb()->id & ~(~0ul << KEEL_ID_VERSION_SHIFT)) | (unsigned long)KEEL_LTHREAD_TASK << KEEL_ID_LTHREAD_SHIFT;
@@ -147,8 +147,7 @@ static unsigned long told_id(void)
 }
 
 /*
- * For that other process: starts the lthread, passes on its id, and serves it until its next
- * message.
+ * For another process: starts the lthread, passes on its id, and serves it until its next message.
  */
 static void begin_and_tell(void (*main)(unsigned long), unsigned long argument)
 {
@@ -262,7 +261,7 @@ static void count_alarm(int signo)
 	shared->counter = 1;
 }
 
-/* Has something to say when a signal has come. */
+/* Sends a message when a signal has come. */
 KEEL_LTHREAD static void patient(unsigned long argument)
 {
 	struct keel_message m = { .tag = KEEL_TAG(1, 1) };
@@ -290,7 +289,7 @@ static void count_trap(int signo)
 	signals++;
 }
 
-/* Resumes after its breakpoints as a thread does. */
+/* Resumes after breakpoints like a Linux thread. */
 KEEL_LTHREAD static void trapper(unsigned long argument)
 {
 	struct keel_message m = { .tag = KEEL_TAG(1, 1) };
@@ -327,8 +326,7 @@ static void *attend_to_spinner(void *unused)
 }
 
 /*
- * One that never gives up the processor: Linux continues beside it, and it ends with its
- * process.
+ * An lthread that never yields: Linux continues beside it, and it ends with its process.
  */
 static void spin(void)
 {
@@ -341,7 +339,7 @@ static void spin(void)
 	pthread_create(&thread, NULL, attend_to_spinner, NULL);
 	for (int i = 0; i < SPIN_ROUNDS; i++) {
 		before = shared->counter;
-		/* Sleeping, and computing as well. */
+		/* Sleeps, and computes as well. */
 		while (shared->counter == before)
 			if (i % 2)
 				poll(NULL, 0, 1);
@@ -352,7 +350,7 @@ static void spin(void)
 	raise(SIGKILL);
 }
 
-/* Says where it runs. */
+/* Reports the processor on which it runs. */
 KEEL_LTHREAD static void dweller(unsigned long unused)
 {
 	struct keel_message m = { 0 };
@@ -389,7 +387,7 @@ static void move(void)
 	run_on(0);
 	keel_native(&native);
 	wrong += native.words[0] != 0;
-	printf("on another processor than its attendant: %d\n", wrong);
+	printf("on another processor than its service thread: %d\n", wrong);
 }
 
 static char second_stack[PAGE] __attribute__((aligned(PAGE)));
@@ -400,7 +398,7 @@ KEEL_LTHREAD static void counting(void)
 		shared->counter++;
 }
 
-/* Makes an lthread of its own, all of whose pages are there, and says how far that came. */
+/* Creates an lthread itself, whose pages are all mapped, and reports how far it got. */
 KEEL_LTHREAD static void mother(unsigned long unused)
 {
 	struct keel_ex_regs *record = (void *)keel_utcb()->record;
@@ -419,7 +417,10 @@ KEEL_LTHREAD static void mother(unsigned long unused)
 	keel_tell(&native, &m);
 }
 
-/* What an lthread makes itself runs while Linux's programs leave it time, whatever slice it has. */
+/*
+ * An lthread that an lthread created gets only the time that Linux's programs leave, whatever its
+ * time slice.
+ */
 static void made_by_an_lthread(void)
 {
 	area();
@@ -438,7 +439,7 @@ static void made_by_an_lthread(void)
 #define LARGE_LOG2 21
 /* More than Linux has unmapped by one call: ranges of one page, with holes. */
 #define STALE 40
-/* Where pages are mapped until there is no memory for that. */
+/* The address at which pages are mapped until kernel memory is used up. */
 #define SINK (256ul << 20)
 static volatile char *large, *over, *sink;
 static sigjmp_buf faulted;
@@ -451,7 +452,7 @@ static void note_fault(int signo)
 
 static struct keel_linux_native other;
 
-/* Takes pages wherever they are to be. */
+/* Accepts pages at any address. */
 KEEL_LTHREAD static void receiver(unsigned long unused)
 {
 	struct keel_message m = { .tag = KEEL_TAG(0, 0) };
@@ -479,8 +480,8 @@ KEEL_LTHREAD static long lay(volatile char *page, unsigned long log2, volatile c
 }
 
 /*
- * Lays a large page over small ones and uses up the kernel memory that Linux may have: whole pages
- * by lthreads, what is left of others by mappings. Linux is not involved.
+ * Maps a large page over small ones and uses up Linux's quota of kernel memory: whole pages by
+ * lthreads, the free parts of others by mappings. Linux is not involved.
  */
 KEEL_LTHREAD static void filler(unsigned long unused)
 {
@@ -490,7 +491,10 @@ KEEL_LTHREAD static void filler(unsigned long unused)
 	(void)unused;
 	*over = *large = 1;
 	m.words[0] = lay(large, LARGE_LOG2, over);
-	/* The tables for what is mapped at last: that ends where not one more page can be mapped. */
+	/*
+	 * Maps the page tables of the last step in advance, so that it ends only when no further
+	 * page can be mapped.
+	 */
 	for (unsigned long at = 0; at < SINK; at += LARGE)
 		lay(large, PAGE_LOG2, sink + at);
 	do
@@ -518,8 +522,8 @@ static char *aligned(size_t bytes)
 }
 
 /*
- * Leaves the kernel below no memory for Linux; small pages from `over` + LARGE on are below a large
- * one then.
+ * Leaves the µ-kernel no memory for Linux. Small pages from `over` + LARGE on are replaced by a
+ * large one.
  */
 static void use_up_memory(void)
 {
@@ -544,7 +548,7 @@ static void use_up_memory(void)
 }
 
 /*
- * What is unmapped while the kernel below has no memory left to cut a large page: nothing may stay.
+ * An unmap while the µ-kernel has no memory to split a large page: no mapping may remain.
  */
 static void unmapped_without_memory(void)
 {
@@ -561,21 +565,21 @@ static void unmapped_without_memory(void)
 	       (long)native.words[1], stale);
 }
 
-/* Writes while the kernel below has no memory left for Linux; 0 if all was written. */
+/* Writes while the µ-kernel has no memory left for Linux; 0 if all was written. */
 static int write_without_memory(const char *path, const char *text)
 {
 	int file = open(path, O_WRONLY);
 	ssize_t length = strlen(text);
 
-	write(file, text, 0);	/* its code is mapped: a page fault would reclaim memory */
+	write(file, text, 0);	/* maps its code: a page fault later would reclaim memory */
 	use_up_memory();
 	return write(file, text, length) != length;
 }
 
-/* A number that no other lthread of the task gets by chance. */
+/* An lthread number that is not given out automatically. */
 #define SPENT_LTHREAD 1000ul
 
-/* Uses up the versions of an lthread number, and so of its task's number. */
+/* Uses up the versions of an lthread number, and with them those of its task's number. */
 KEEL_LTHREAD static void spendthrift(unsigned long unused)
 {
 	const unsigned long task = any_lthread() & ~((unsigned long)KEEL_LTHREAD_TASK << KEEL_ID_LTHREAD_SHIFT);
@@ -602,7 +606,7 @@ static int retire(void)
 }
 
 /*
- * Answers calls with one more than the first word, and says how many there were when one says so.
+ * Answers calls with the first word plus one, and reports their number when a call asks for it.
  */
 KEEL_LTHREAD static void adder(unsigned long argument)
 {
@@ -650,7 +654,7 @@ static void between_processes(void)
 	pid = fork();
 	if (!pid) {
 		begin_and_tell(adder, 0);
-		printf("the server heard %lu calls\n", native.words[0]);
+		printf("the server received %lu calls\n", native.words[0]);
 		fflush(stdout);
 		_exit(0);
 	}
@@ -660,8 +664,8 @@ static void between_processes(void)
 }
 
 /*
- * Lends pages: answers page faults below `window` by its own, and forwards all others. Everything
- * else is a question.
+ * Answers page faults below `window` with its own pages, and forwards all others. Other messages
+ * are requests.
  */
 static volatile char *lent, *elsewhere;
 
@@ -677,7 +681,7 @@ KEEL_LTHREAD static void lender(unsigned long pages)
 
 		m.tag = KEEL_TAG_FORWARD;
 		if (is_ours) {
-			/* It must be there to be lent. */
+			/* Only a page that is mapped here can be mapped on. */
 			lent[offset] = lent[offset];
 			keel_put_map(0, page, keel_fpage((char *)lent + offset, PAGE_LOG2, KEEL_FPAGE_READ | KEEL_FPAGE_WRITE));
 			m.tag = 1 << KEEL_TAG_MAPS_SHIFT;
@@ -688,7 +692,7 @@ KEEL_LTHREAD static void lender(unsigned long pages)
 
 static unsigned long pager;
 
-/* A process whose lthread is the pager. It ends when it is killed. */
+/* A process whose lthread is the pager. It runs until it is killed. */
 static pid_t start_lender(void)
 {
 	pid_t pid;
@@ -752,7 +756,7 @@ static void pagers(void)
 }
 
 /*
- * Counts the faults that it receives, and forwards them if its argument says so; else never
+ * Counts the faults that it receives. Forwards them if its argument says so; otherwise never
  * answers.
  */
 KEEL_LTHREAD static void counter(unsigned long passes_on)
@@ -792,7 +796,7 @@ static void exec_with_pager(void)
 
 	if (keel_pager(pager))
 		fail("keel_pager");
-	/* What a call of execve touches is touched by the first, which fails. */
+	/* The first execve, which fails, touches all pages that the second one needs. */
 	for (int i = 0; i < 2; i++) {
 		shared->results[0] = shared->counter;
 		execve(i ? "/bin/sh" : "/nowhere", arguments, environ);
@@ -804,7 +808,8 @@ static void programs_end_with_pager(void)
 	pid_t pid = start_counter(1);
 
 	child("a new program", exec_with_pager);
-	printf("was heard of before: %d, and then: %lu\n", shared->results[0] > 0, shared->counter - shared->results[0]);
+	printf("faults before exec: %d, after it: %lu\n", shared->results[0] > 0,
+	       shared->counter - shared->results[0]);
 	kill(pid, SIGKILL);
 	waitpid(pid, NULL, 0);
 }
@@ -848,8 +853,8 @@ static inline long task_new(unsigned long number)
 }
 
 /*
- * Against its own process's Linux threads, which are lthread 0 of its task and on, against Linux,
- * and for more rights.
+ * Attacks its own process's Linux threads (the lthreads of its task from 0 on) and Linux, and tries
+ * to get more rights.
  */
 KEEL_LTHREAD static void robber(unsigned long argument)
 {
@@ -872,7 +877,7 @@ KEEL_LTHREAD static void robber(unsigned long argument)
 	shared->results[at++] = task_new(own + (1ul << KEEL_ID_TASK_SHIFT));
 	keel_ipc(KEEL_IPC_SEND | KEEL_IPC_NOTIFY, native.server, 0, &m);
 	shared->results[at++] = m.status;
-	/* To each of the server's own lthreads; the last one receives it. */
+	/* Sends to each of the server's own lthreads; only the last one receives it. */
 	for (unsigned long other = 0; other < 32; other++) {
 		m = (struct keel_message){ .tag = KEEL_TAG(other, 6) };
 		keel_ipc(KEEL_IPC_SEND | KEEL_IPC_SEND_ZERO, (native.server & number) | other << KEEL_ID_LTHREAD_SHIFT, 0, &m);
@@ -885,7 +890,7 @@ static void robbery(void)
 {
 	/*
 	 * It receives the messages to Linux's lthread that are not for the program's service
-	 * thread, and the last one.
+	 * thread, and the last message.
 	 */
 	begin(robber, 0);
 	while (native.label != 10)
@@ -893,7 +898,7 @@ static void robbery(void)
 	printf("refused:");
 	for (unsigned long i = 0; i < native.label; i++)
 		printf(" %ld", shared->results[i]);
-	printf("\nLinux goes on: %d\n", getpid() == (int)syscall(SYS_getpid));
+	printf("\nLinux continues: %d\n", getpid() == (int)syscall(SYS_getpid));
 }
 
 static void *nothing(void *unused)
@@ -949,7 +954,7 @@ static void usurp(void)
 	begin(clerk, 0);
 	signal(SIGALRM, SIG_DFL);
 	alarm(1);
-	/* The lthreads of Linux's task are numbered one after the other. */
+	/* The lthreads of Linux's task have consecutive numbers. */
 	begin(usurper, native.server + (1ul << KEEL_ID_LTHREAD_SHIFT));
 }
 
@@ -965,7 +970,7 @@ KEEL_LTHREAD static void grantor(unsigned long to)
 	keel_tell(&native, &m);
 }
 
-/* Takes a page, says what is in it, and reads it as long as it has it. */
+/* Accepts a page, reports its content, and reads it until it is taken away. */
 KEEL_LTHREAD static void grantee(unsigned long unused)
 {
 	struct keel_message m = { .tag = KEEL_TAG(0, 0) };
@@ -995,7 +1000,7 @@ static void grant(void)
 	}
 	area();
 	begin(grantor, told_id());
-	/* It was mapped, not moved, and goes with what it was made of. */
+	/* The grant became a map, and the mapping ends with its source. */
 	munmap((void *)granted, PAGE);
 	waitpid(pid, &status, 0);
 	printf("granted: %lu, and taken away: signal %d\n", native.words[0], WTERMSIG(status));
@@ -1027,7 +1032,7 @@ static void again(void)
 	printf("one after the other: %lu\n", native.label);
 }
 
-/* Starts one more, passes on its errno, and stays. */
+/* Starts one more hybrid process, passes on its errno, and stays. */
 static void *another(void *stack_end)
 {
 	struct keel_linux_native own;
@@ -1039,7 +1044,7 @@ static void *another(void *stack_end)
 	return NULL;
 }
 
-/* The program's first process has one as well. */
+/* The program's first process is hybrid as well. */
 static void many(void)
 {
 	int count = 2, error;

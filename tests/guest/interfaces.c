@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The program `interfaces`: system calls as messages (guest/calls/keel_call.h), held against the
- * same calls by instruction, and what a program that may send messages could do with that. Prints a
- * line for each case: its name, a colon, what was seen. With --off it prints only whether the new
- * program has messages.
+ * The program `interfaces`: compares system calls as messages (guest/calls/keel_call.h) with the
+ * same calls by instruction, and tries what a program could misuse messages for. Prints a line for
+ * each case: its name, a colon, the observation. With --off it prints only whether the new program
+ * may send messages.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -47,7 +47,7 @@ static long instruction(long number, long a, long b, long c, long d, long e, lon
 	return result < 0 ? -errno : result;
 }
 
-/* Calls that give the same as often as they are made. */
+/* Calls whose result is always the same. */
 static void same(void)
 {
 	const long here = (long)buffer;
@@ -140,7 +140,7 @@ static void signals(void)
 	arm();
 	byte = 0;
 	result = message(SYS_read, wake_up[0], (long)&byte, 1, 0, 0, 0);
-	printf("a read goes on behind a signal: %ld %c, handled %d\n", result, byte, handled);
+	printf("a read resumes after a signal: %ld %c, handled %d\n", result, byte, handled);
 	result = message(SYS_kill, getpid(), SIGUSR1, 0, 0, 0, 0);
 	printf("a signal that was pending: %ld, handled %d\n", result, handled);
 	read(wake_up[0], &byte, 1);
@@ -148,9 +148,9 @@ static void signals(void)
 	sigaction(SIGALRM, &action, NULL);
 	arm();
 	result = message(SYS_nanosleep, (long)&(struct timespec){ 5, 0 }, (long)&rest, 0, 0, 0, 0);
-	printf("a sleep tells its rest: %ld %d\n", result, rest.tv_sec == 4);
+	printf("a sleep returns the rest: %ld %d\n", result, rest.tv_sec == 4);
 	read(wake_up[0], &byte, 1);
-	/* Stopped and continued, it is begun again by restart_syscall. */
+	/* A sleep that is stopped and continued is restarted by restart_syscall. */
 	if (!(pid = fork())) {
 		result = message(SYS_nanosleep, (long)&(struct timespec){ 0, 10 * LEAST_NS }, 0, 0, 0, 0, 0);
 		message(SYS_exit_group, result ? 1 : 9, 0, 0, 0, 0, 0);
@@ -159,7 +159,7 @@ static void signals(void)
 	kill(pid, SIGSTOP);
 	usleep(LEAST_NS / 1000);
 	kill(pid, SIGCONT);
-	ended("a sleep goes on", pid);
+	ended("a sleep resumes", pid);
 }
 
 static void *thread(void *argument)
@@ -186,7 +186,7 @@ static void processes(char *self)
 	ended("a new program", pid);
 }
 
-/* What a tracer sees of a message, and changes. */
+/* What a tracer sees of a message and can change. */
 static void traced(void)
 {
 	struct user_regs_struct registers;
@@ -242,8 +242,8 @@ static void filtered(void)
 }
 
 /*
- * All that eax of an ipc and the other calls may be, for ids of all kinds: to Linux these are
- * numbers that it has not.
+ * All possible values of eax for the µ-kernel's calls, with ids of all kinds: for Linux these are
+ * unknown call numbers.
  */
 static void kernel_calls(void)
 {
@@ -271,7 +271,7 @@ static void kernel_calls(void)
 	ended("calls of the µ-kernel", pid);
 }
 
-/* Killed where it waits in a message, and where it sends them forever. */
+/* Killed while it waits in a message, and while it sends messages in a loop. */
 static void killed(void)
 {
 	pid_t pid = fork();
@@ -317,7 +317,7 @@ static void entries(void)
 	ended("an entry that is no code", pid);
 }
 
-/* From processor to processor, in messages. */
+/* Moves from processor to processor by messages. */
 static void moving(void)
 {
 	long wrong = 0;

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Loads the module given on standard input, with each wrong way before, reads what it says, and removes it."""
+"""Tries each wrong way to load the module on standard input, then loads it, reads its output, and removes it."""
 
 import ctypes
 import errno
@@ -26,7 +26,7 @@ def load(image: bytes, parameters: bytes) -> str:
 
 
 def main() -> None:
-    """Everything that a module's life consists of."""
+    """Load, use and remove the module."""
     image = sys.stdin.buffer.read()
     print("cut", load(image[: len(image) // 2], b""))
     print("bad parameter", load(image, b"factor=many"))

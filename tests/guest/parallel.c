@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The program `parallel`: what only several processors can break. Two threads, on the first
- * processor and on the last, do things to each other; each job checks in every round what must
- * hold, prints one line that depends on the count only, and the status is 0 only when all of it
- * held.
+ * The program `parallel`: races that need several processors. Two threads, on the first and the
+ * last processor, act on each other. Each job checks its invariant in every round and prints one
+ * line that depends on the count only. The status is 0 only if all invariants held.
  *
  *   parallel JOB|all N
  */
@@ -88,7 +87,7 @@ static long together(long (*ours)(void), void *(*theirs)(void *), void *argument
 
 static volatile long *shared;
 
-/* Writes all the time; where that is forbidden, again and again. */
+/* Writes all the time, and retries while writing is forbidden. */
 static sigjmp_buf refused;
 
 static void on_fault(int signo)
@@ -109,7 +108,7 @@ static void *write_always(void *unused)
 	return NULL;
 }
 
-/* A page does not change once it is read-only, although a thread writes at that moment. */
+/* A page does not change once it is read-only, although a thread is writing to it. */
 static long protecting(void)
 {
 	long good = 0;
@@ -174,8 +173,8 @@ static long copy(void)
 }
 
 /*
- * Steps 1: the other one shall see the round's number in the page; 2: it did; 3: the page was given
- * back; 4: it is zero.
+ * Steps: 1: the other thread must see the round's number in the page; 2: it did; 3: the page was
+ * given back; 4: it is zero.
  */
 static atomic_long number;
 static atomic_long wrong;
@@ -350,7 +349,7 @@ static long signals(void)
 	return together(signalling, spin, NULL);
 }
 
-/* A thread is where it was sent, and has its registers there. */
+/* A thread runs on the processor that it was moved to, with its registers. */
 static long moves(void)
 {
 	long good = 0;

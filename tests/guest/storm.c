@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The program `storm`: processes and threads in all states that there are, killed at any moment. It
- * prints one deterministic line, and its status is 0 only when all that it killed died of that and
- * no process was left.
+ * The program `storm`: kills processes and threads in all states, at any moment. It prints one
+ * deterministic line. Its status is 0 only if everything that it killed died of the signal and no
+ * process was left.
  *
  *   storm processes|threads N
  *
  * `processes` kills N processes, each in one of the states.
- * `threads` kills N with a thread in each state that lets others live.
+ * `threads` kills N processes with a thread in each state that lets other threads live.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -285,7 +285,7 @@ static long storm(long count, bool threads)
 				fail("kill");
 		for (long i = 0; i < width; i++)
 			good += waitpid(pids[i], &status, 0) == pids[i] && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
-		/* Children of those that were killed, which were killed, too. */
+		/* Reaps the children of killed processes, which were killed too. */
 		while (wait(NULL) > 0)
 			;
 	}

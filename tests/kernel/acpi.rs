@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! ACPI's tables, as firmware makes them and damaged.
+//! ACPI's tables, as firmware makes them, and damaged ones.
 
 use super::*;
 use crate::random::Random;
 
-/// A table's header, whose length and sum `find` has looked at.
+/// A table's header, whose length and sum `find` has checked.
 const HEADER: usize = 36;
 
 fn madt(entries: &[&[u8]]) -> Vec<u8> {
@@ -77,7 +77,7 @@ fn a_moved_line_takes_the_pin_of_another() {
     assert_eq!((found.mode(9), found.mode(30)), ((true, true), (true, true)));
 }
 
-/// Whatever bytes a table has, reading ends and stays inside.
+/// Whatever bytes a table has, reading ends and stays inside the table.
 #[test]
 fn damaged_tables_are_none_or_bounded() {
     let random = Random::new(18);
@@ -136,7 +136,7 @@ fn a_pm_timer_has_a_port() {
     assert_eq!(parse_pm_timer(&fadt(100, 0x608, 0, (0, 0))), None);
 }
 
-/// A table that names RAM, the kernel or what is not mapped makes no register there.
+/// A table that names RAM, the kernel or unmapped memory gives no register there.
 #[test]
 fn registers_are_no_rams() {
     let mut ram = Memory::new();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The memory map, cut down to what the KIP has room for.
+//! The memory map, reduced to the regions that fit into the KIP.
 
 use super::*;
 use crate::random::Random;
@@ -22,7 +22,7 @@ fn a_short_map_stays() {
     assert_eq!((pieces(&free), pieces(&firmware)), (vec![(0, 10), (20, 30)], vec![(10, 20)]));
 }
 
-/// Between the firmware's pieces at 10 and 40 is RAM alone; at 50 begins a device.
+/// Between the firmware's regions at 10 and 40 there is only RAM; a device begins at 50.
 #[test]
 fn gaps_of_ram_go_first() {
     let (ram, mut firmware) = (set(&[(0, 10), (12, 40)]), set(&[(10, 12), (40, 50), (55, 60)]));
@@ -31,8 +31,8 @@ fn gaps_of_ram_go_first() {
     assert_eq!((pieces(&free), pieces(&firmware)), (vec![(0, 10), (12, 40)], vec![(10, 50), (55, 60)]));
 }
 
-/// RAM beside the firmware's is lost before a device is, and a device before RAM from which nothing
-/// is won.
+/// RAM beside the firmware's memory is dropped before a device is, and a device before RAM whose
+/// loss saves no region.
 #[test]
 fn then_the_smallest_ram_goes_and_devices_last() {
     let (ram, firmware) = (set(&[(0, 10), (12, 14), (60, 64), (90, 99)]), set(&[(14, 20), (55, 60)]));
@@ -44,8 +44,8 @@ fn then_the_smallest_ram_goes_and_devices_last() {
     assert_eq!((pieces(&free), pieces(&less)), (vec![(0, 10), (90, 99)], vec![(12, 64)]));
 }
 
-/// Whatever the map: it fits, free RAM stays RAM, and what was the firmware's or RAM is one of them
-/// still.
+/// Whatever the map: the result fits, free RAM was RAM before, and memory of the firmware or RAM is
+/// still one of the two.
 #[test]
 fn nothing_becomes_a_device() {
     const SIZE: u64 = 500;

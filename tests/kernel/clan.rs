@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The routing of messages between clans against a model that knows a task only as the path to it.
+//! The routing of messages between clans against a model in which a task is the path to it.
 
 use super::*;
 use crate::random::Random;
@@ -36,7 +36,7 @@ fn path(node: Node<'_>) -> Vec<usize> {
 fn model(from: &[usize], to: &[usize]) -> (usize, bool) {
     let common = from.iter().zip(to).take_while(|(a, b)| a == b).count();
     let receiver = match common {
-        // The same task, or one below: a member of the own clan.
+        // The same task, or one below it: a member of its own clan.
         n if n == from.len() => to[n.min(to.len() - 1)],
         // A neighbour, or one below a neighbour.
         n if n + 1 == from.len() && n < to.len() => to[n],
@@ -55,7 +55,7 @@ fn receiver<'a>(from: Node<'a>, to: Node<'a>) -> Node<'a> {
 fn tree(random: &Random) -> Vec<Option<usize>> {
     let (mut chiefs, mut depths) = (vec![None, None], vec![1, 1]);
     for number in 2..TASKS {
-        // The latest task more often than others, or the tree would stay low.
+        // The latest task is chosen more often than others, so that the tree gets deep.
         let chosen = if random.below(2) == 0 { number - 1 } else { random.below(number as u64) as usize };
         let chief = if depths[chosen] < DEEPEST { chosen } else { 0 };
         chiefs.push(Some(chief));

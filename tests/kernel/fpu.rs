@@ -5,7 +5,7 @@ use super::*;
 
 const ALL: u64 = 7;
 const LEGACY: u64 = 3;
-/// Where AVX is on every processor that has it.
+/// The offset of AVX's state, the same on every processor that has AVX.
 const PLACE: [usize; 2] = [576, 256];
 
 #[test]

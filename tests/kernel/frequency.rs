@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The choice of the TSC's frequency, and the measuring, against counters whose frequencies are
-//! known.
+//! The choice of the TSC's frequency, and its measurement, with counters of known frequencies.
 
 use super::*;
 use std::cell::Cell;
@@ -80,11 +79,11 @@ fn an_hpets_period_is_within_its_specification() {
     assert_eq!((of_hpet(0), of_hpet(100_000_001), of_hpet(u32::MAX)), (None, None, None));
 }
 
-/// A machine with a TSC, of which every look takes time.
+/// A machine with a TSC, where every reading of a counter takes time.
 struct Machine {
     hz: u64,
     time: Cell<u64>,
-    /// Ticks of a look, and of each look of this number and its multiples.
+    /// Ticks of a reading; `stall` adds ticks to every n-th one (n, ticks).
     look: u64,
     stall: (u64, u64),
     looks: Cell<u64>,
@@ -102,7 +101,7 @@ impl Machine {
         self.time.get()
     }
 
-    /// What a counter of this frequency shows.
+    /// The value of a counter with this frequency.
     fn count(&self, hz: u64, mask: u64) -> u64 {
         (self.time.get() as u128 * hz as u128 / self.hz as u128) as u64 & mask
     }
@@ -123,7 +122,7 @@ fn counters_of_all_widths_measure() {
     }
 }
 
-/// A host that holds the emulator up in most of its looks does not spoil what it leaves alone.
+/// If the host delays the emulator in most readings, the result of the others is still used.
 #[test]
 fn of_many_measurements_the_quiet_one_counts() {
     let mut machine = Machine::new(2400 * MHZ);
@@ -151,8 +150,7 @@ fn what_is_not_there_is_none_at_once() {
     assert!(machine.looks.get() < 10);
 }
 
-/// A counter that is no faster than nonsense gives none: port 0x61 without a PIT, which ends every
-/// interval at once.
+/// A counter that gives nonsense is rejected: port 0x61 without a PIT ends every interval at once.
 #[test]
 fn a_nonsensical_frequency_is_none() {
     let machine = Machine::new(2400 * MHZ);

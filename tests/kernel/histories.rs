@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The whole kernel under random histories: system calls at random, most of them nearly right, page
-//! faults, exceptions and time that passes, on two processors. All invariants are checked
+//! The whole kernel under random histories on two processors: random system calls, most of them
+//! almost valid, page faults, exceptions, and the passing of time. All invariants are checked
 //! during the run, and at its end every page is free again.
 //!
-//! What `user/hostile` does in an emulator is done here some hundred times as often, with the
-//! kernel's own assertions, with overflow checks, and with an interrupt wherever the kernel
+//! This does the same as `user/hostile` in an emulator, but about a hundred times as often, with
+//! the kernel's own assertions, with overflow checks, and with an interrupt wherever the kernel
 //! enables them.
 
 use crate::arch::{cpu::Cpu, each_step, Machine, PROCESSORS};
@@ -33,23 +33,23 @@ const GANGS: u64 = 3;
 const LTHREADS: u64 = 5;
 /// Pages of kernel memory of a gang.
 const QUOTA: u64 = 60;
-/// Where every task of the judge's clan has memory, and where things are mapped.
+/// The address at which every task of the judge's clan has memory, and the address for mappings.
 const HOME: u64 = 0x10_0000_0000;
 const HOME_LOG2: u8 = 16;
 const WINDOW: u64 = 0x20_0000_0000;
 /// The address of a frame window.
 const FRAME_PAGES: u64 = 2;
-/// The longest time that passes between two operations.
+/// The longest time between two operations.
 const LONGEST_NS: u64 = 1 << 14;
 
 struct History {
     machine: Machine,
     random: Random,
-    /// The threads that run if no other does, one on each processor.
+    /// The idle threads, one on each processor.
     judges: Vec<Ref<Thread>>,
-    /// Ids that were given out lately.
+    /// Recently assigned ids.
     ids: Vec<Id>,
-    /// Calls, sides and errors that were seen.
+    /// Calls, sides and errors that have occurred.
     refusals: BTreeSet<(u64, u64, u64)>,
 }
 
@@ -176,7 +176,7 @@ impl History {
         (1..=count).flat_map(|part| [self.address(), length() | more(part == count)]).collect()
     }
 
-    /// What the next message finds.
+    /// Prepares the UTCB for the next message.
     fn receiver(&self, thread: Ref<Thread>) {
         let window = if self.below(2) == 0 { Fpage::WHOLE } else { self.fpage() };
         let count = self.below(4);
@@ -312,7 +312,7 @@ impl History {
         }
     }
 
-    /// What a judge does: makes and starts gangs, and answers who faulted to it.
+    /// A step of the judge: creates and starts gangs, and answers faults.
     fn judge(&self, thread: Ref<Thread>) -> [u64; 10] {
         let gang = self.below(GANGS);
         let leader = Id::thread(0, number(gang, 0), 0, 0).0;
@@ -356,10 +356,10 @@ impl History {
         }
     }
 
-    /// The thread that a processor runs does something.
+    /// The running thread of a processor does something.
     fn step(&mut self) {
         let processor = self.below(PROCESSORS as u64) as usize;
-        // Whatever came meanwhile is served first.
+        // Pending interrupts are served first.
         let thread = self.machine.kernel(processor, |_| {});
         let judge = self.judges.contains(&thread);
         let event = self.below(12);
@@ -372,7 +372,7 @@ impl History {
             let vector = self.one_of(&[1, 3, 6, 13, 14]);
             self.machine.kernel(processor, |cpu| on_current(cpu, |thread| fault::exception(thread, vector, 0, 0)));
         } else if event == 3 {
-            // What it has mapped it may use.
+            // It may access its mappings.
             let address = self.address();
             if address >> SPACE_SHIFT == 0 {
                 self.machine.touch(address, self.below(2) == 0);
@@ -386,7 +386,7 @@ impl History {
         }
     }
 
-    /// Keeps what is new: ids, and how the call ended if it did.
+    /// Records new ids, and the result of the call if it has ended.
     fn note(&mut self, ax: u64, caller: Id) {
         // It may have deleted itself.
         let status = thread::find(caller).map(|caller| Status(caller.frame().ax.get()));
@@ -410,7 +410,7 @@ impl History {
         }
     }
 
-    /// Gives all back but the machine.
+    /// Frees everything except the machine's own objects.
     fn end(mut self) -> Machine {
         self.machine.disturb(0, None);
         for member in 0..GANGS * MEMBERS {
@@ -454,7 +454,7 @@ fn set_registers(thread: Ref<Thread>, registers: &[u64; 10]) {
     frame.message().into_iter().zip(words).for_each(|(register, word)| register.set(*word));
 }
 
-/// Maps the part of the users' memory to a task that it has from the beginning.
+/// Maps the part of user memory to a task that it has from the beginning.
 fn give_memory(machine: &Machine, task: Ref<Task>, part: u64) {
     if space::find(task, HOME).is_ok() {
         return;
@@ -489,6 +489,6 @@ fn nothing_that_users_do_breaks_an_invariant() {
     let seen = history.refusals.clone();
     let _machine = history.end();
     assert_eq!((POOL.free_pages.get(), POOL.root.used.get()), before, "pages in use, seed {seed}");
-    println!("histories: {OPERATIONS} operations, {} kinds of refusals, seed {seed}", seen.len());
-    assert!(seen.len() > 30, "what was tried is refused in too few ways: {seen:?}");
+    println!("histories: {OPERATIONS} operations, {} kinds of errors, seed {seed}", seen.len());
+    assert!(seen.len() > 30, "too few kinds of errors: {seen:?}");
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Ports against a model: for each pair of tasks which ports one got from the other, for each task
-//! which it has.
+//! Ports against a model, which records the ports of each task, and for each pair of tasks the
+//! ports that one got from the other.
 
 use super::*;
 use crate::arch::{cpu::cpu, Machine};
@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, BTreeSet};
 const TASKS: usize = 7;
 const OPERATIONS: u64 = 100_000;
 const BETWEEN_LOOKS: u64 = 100;
-/// Ports that operations name; the last ones of all are among them.
+/// Ports that operations name, including the highest ones.
 const REGIONS: [u16; 3] = [0, 0x3f0, 0xfff0];
 const REGION: u64 = 16;
 
@@ -26,7 +26,7 @@ const REGION: u64 = 16;
 struct Model {
     has: [BTreeSet<u16>; TASKS],
     got: BTreeMap<(usize, usize), BTreeSet<u16>>,
-    /// How far from sigma0 it got its first ports.
+    /// The distance to sigma0 at which it got its first ports.
     depth: [Option<u8>; TASKS],
 }
 
@@ -75,7 +75,7 @@ fn create(number: u32) -> Ref<Task> {
     tasks::create(&task::Plan { number, chief, mcp: 0, quota, area: AREA_DEFAULT }).expect("there is memory")
 }
 
-/// The thread that the first processor runs, and a more important one, of a task of their own.
+/// The running thread of the first processor, and one of higher priority, in a separate task.
 fn threads() -> (Ref<Thread>, Ref<Thread>) {
     let plan = |priority| thread::Plan { lthread: LTHREAD_TASK as u16, frame: None, priority, pager: Id::NIL };
     let task = create(TASK_FIRST_FREE as u32 + 1_000);
@@ -85,7 +85,7 @@ fn threads() -> (Ref<Thread>, Ref<Thread>) {
     (caller, intruder)
 }
 
-/// Unmaps ports, with as many restarts as it takes, and returns their number.
+/// Unmaps ports and returns the number of restarts.
 fn take(task: Ref<Task>, ports: (u16, u8), itself: bool, intruder: Ref<Thread>) -> u64 {
     let (mut at, mut restarts) = (0, 0);
     while unmap(task, &mut at, ports, itself, &mut Work::default()) == Err(Stop::Restart) {
@@ -96,7 +96,7 @@ fn take(task: Ref<Task>, ports: (u16, u8), itself: bool, intruder: Ref<Thread>) 
     restarts
 }
 
-/// Gives the task of the threads back.
+/// Deletes the task of the threads.
 fn end(machine: &Machine, task: Ref<Task>) {
     machine.disturb(0, None);
     cpu().current.set(None);
@@ -105,7 +105,7 @@ fn end(machine: &Machine, task: Ref<Task>) {
     machine.check().expect("the kernel is sound");
 }
 
-/// All ports of the regions, and those beside them that operations name.
+/// All ports of the regions, and the ports beside them that operations name.
 fn used() -> impl Iterator<Item = u16> {
     REGIONS.into_iter().flat_map(|first| (0..2 * REGION as u16).filter_map(move |n| first.checked_add(n)))
 }
@@ -186,7 +186,7 @@ fn ports_agree_with_a_model_of_each() {
 fn ports_are_taken_back_with_looks_for_interrupts_in_bounded_distances() {
     /// Tasks that have all ports from one.
     const MANY: u64 = 200;
-    /// Grants that may be looked at between two looks for interrupts.
+    /// The most grants that are processed between two polls for interrupts.
     const BETWEEN: u64 = 100;
     let machine = Machine::take();
     let (caller, intruder) = threads();
@@ -201,8 +201,8 @@ fn ports_are_taken_back_with_looks_for_interrupts_in_bounded_distances() {
         let before = machine.polls();
         let turns = operate();
         let polls = machine.polls() - before;
-        println!("{what}: {turns} turns, {polls} looks for interrupts");
-        assert!(polls > looks, "{what}: {polls} looks for interrupts, expected more than {looks}");
+        println!("{what}: {turns} turns, {polls} polls for interrupts");
+        assert!(polls > looks, "{what}: {polls} polls for interrupts, expected more than {looks}");
         polls
     };
     give();
@@ -210,12 +210,12 @@ fn ports_are_taken_back_with_looks_for_interrupts_in_bounded_distances() {
     give();
     machine.disturb(1, Some(intruder));
     let beside = counted("taken back beside another task", &|| take(tasks[0], (0, 16), true, intruder));
-    assert!(beside < 3 * alone, "{beside} looks for interrupts, alone {alone}");
+    assert!(beside < 3 * alone, "{beside} polls for interrupts, alone {alone}");
     machine.disturb(0, None);
-    // All of them are looked at where none has any.
+    // If no task has any, all grants are processed.
     assert_eq!(map(sigma0, tasks[0], 0, 16, false), Ok(true));
     counted("nothing to take back", &|| take(tasks[0], (0, 16), false, intruder));
-    // By grants, of which each goes for good.
+    // By grants, each of which is removed for good.
     give();
     counted("a task with ports", &|| {
         unsafe { tasks::delete(tasks[0]) };

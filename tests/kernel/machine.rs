@@ -2,11 +2,11 @@
 //! The machine of the host tests, in place of `arch`: two processors that take turns in one thread
 //! of the host.
 //!
-//! Page tables, pcids, descriptors, states and the fast paths' tables are the kernel's own.
-//! Emulated are control registers and TLBs (`regs`), timers and inter-processor interrupts
-//! (`apic`), and the entries (`entry`). Physical memory is the host's, one to one. Time advances
-//! only when the machine advances it. Interrupts occur where the kernel enables them, with a random
-//! frequency. A seed reproduces a run.
+//! Page tables, PCIDs, descriptors, states and the fast paths' tables are the kernel's own. Control
+//! registers and TLBs (`regs`), timers and inter-processor interrupts (`apic`), and the entries
+//! (`entry`) are emulated. Physical memory is the host's, one to one. Time advances only when the
+//! machine advances it. Interrupts occur where the kernel enables them, with a random frequency. A
+//! seed reproduces a run.
 
 #[path = "../../kernel/src/arch/x86_64/acpi.rs"]
 pub mod acpi;
@@ -55,7 +55,7 @@ pub const DIRECT: u64 = 0;
 pub const OFFSET: u64 = 0;
 /// Processors.
 pub const PROCESSORS: usize = 2;
-/// Bytes of the pool, and of the memory that users may have.
+/// Bytes of the pool, and of user memory.
 const POOL_BYTES: usize = 48 << 20;
 const USER_BYTES: usize = 8 << 20;
 /// Bytes of a large page: both begin at one.
@@ -69,23 +69,24 @@ pub fn direct(physical: u64) -> *mut u8 {
 /// Page-table entries by tag, level and address.
 type Translations = BTreeMap<(u64, u8, u64), u64>;
 
-/// What there is besides the kernel's own structures.
+/// The state of the machine outside the kernel's own structures.
 struct State {
     time: Cell<u64>,
-    /// The processor whose registers are meant.
+    /// The processor whose registers are accessed.
     acting: Cell<usize>,
     cr3: [Cell<u64>; PROCESSORS],
     timers: [Cell<u64>; PROCESSORS],
     kicked: [Cell<bool>; PROCESSORS],
-    /// What each processor holds of spaces.
+    /// The TLB of each processor.
     translations: [RefCell<Translations>; PROCESSORS],
     /// One in this many polls for interrupts finds some; 0: none does.
     disturbed: Cell<u64>,
     /// The thread that then becomes ready, if any.
     intruder: Cell<Option<Ref<Thread>>>,
-    /// Looks for interrupts.
+    /// Polls for interrupts.
     polls: Cell<u64>,
-    /// Where the second processor writes then if it runs, and how often it did.
+    /// The address to which the second processor writes then if it runs, and the number of its
+    /// writes.
     neighbour: Cell<Option<u64>>,
     writes: Cell<u64>,
     random: Random,
@@ -109,13 +110,13 @@ static STATE: Global<State> = Global::new(State {
 });
 
 static LOCK: Mutex<()> = Mutex::new(());
-/// The first byte of the users' memory.
+/// The first byte of user memory.
 static MEMORY: OnceLock<u64> = OnceLock::new();
 
 /// The machine, for one test at a time.
 pub struct Machine(#[allow(dead_code)] MutexGuard<'static, ()>);
 
-/// Takes the steps of a history; if one panics, prints its number and the seed.
+/// Runs the steps of a history. If one panics, prints its number and the seed.
 pub fn each_step(history: &str, seed: u64, steps: u64, mut take: impl FnMut(u64)) {
     for step in 0..steps {
         let told = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| take(step)));
@@ -129,7 +130,7 @@ pub fn each_step(history: &str, seed: u64, steps: u64, mut take: impl FnMut(u64)
 impl Machine {
     /// The machine, with the kernel set up in it.
     pub fn take() -> Machine {
-        // A test that failed has left a kernel in which nothing can be believed any more.
+        // After a failed test the state of the kernel is not reliable.
         let machine = Machine(LOCK.lock().expect("the test before left a sound kernel"));
         MEMORY.get_or_init(start);
         machine.act(0);
@@ -139,7 +140,7 @@ impl Machine {
         machine
     }
 
-    /// RAM that users may have.
+    /// The user memory.
     pub fn memory(&self) -> core::ops::Range<u64> {
         let start = *MEMORY.get().expect("`take` made it");
         start..start + USER_BYTES as u64
@@ -157,7 +158,7 @@ impl Machine {
         STATE.intruder.set(intruder);
     }
 
-    /// How often the kernel looked for interrupts: a measure of what it has done.
+    /// The number of polls for interrupts: a measure of the kernel's work.
     pub fn polls(&self) -> u64 {
         STATE.polls.get()
     }
@@ -167,38 +168,38 @@ impl Machine {
         clock::now()
     }
 
-    /// Time passes, and the acting processor takes the interrupt of its timer if that is due.
+    /// Advances the time. The acting processor takes its timer's interrupt if it is due.
     pub fn pass(&self, ns: u64) {
         STATE.time.set(STATE.time.get() + ns);
         due();
     }
 
-    /// The same up to that time, but not beyond the next interrupt of the timer.
+    /// Advances the time up to `time`, but not beyond the next timer interrupt.
     pub fn pass_until(&self, time: u64) {
         let next = STATE.timers[STATE.acting.get()].get().clamp(self.now(), time);
         self.pass(next - self.now());
     }
 
-    /// A user's access by the thread that the acting processor runs: through what the processor
-    /// holds, else by a walk of the page tables. Panics where what it holds is more than the page
-    /// tables allow. Whether the access succeeds.
+    /// A user access by the running thread of the acting processor: by its TLB, otherwise by a walk
+    /// of the page tables. Panics if the TLB entry allows more than the page tables. Returns
+    /// whether the access succeeds.
     pub fn touch(&self, address: u64, write: bool) -> bool {
         touch(address, write)
     }
 
-    /// Whenever the kernel looks for interrupts on the first processor, the second one writes
-    /// there, if it is in user mode.
+    /// Whenever the kernel polls for interrupts on the first processor, the second one writes there
+    /// if it is in user mode.
     pub fn write_beside(&self, address: Option<u64>) {
         STATE.neighbour.set(address);
         STATE.writes.set(0);
     }
 
-    /// How often it did.
+    /// The number of these writes.
     pub fn writes(&self) -> u64 {
         STATE.writes.get()
     }
 
-    /// Checks all of the kernel's invariants; what it says where one is broken.
+    /// Checks all of the kernel's invariants; the error describes a violated one.
     pub fn check(&self) -> Result<(), String> {
         STATE.console.borrow_mut().clear();
         match crate::debugger::check::run() {
@@ -207,8 +208,8 @@ impl Machine {
         }
     }
 
-    /// An entry into the kernel on a processor, as exclusive code has it; the thread with which it
-    /// is left.
+    /// An entry into the kernel on a processor, as code with all locks expects it. Returns the
+    /// thread that runs afterwards.
     pub fn kernel(&self, processor: usize, serve: impl FnOnce(&Cpu)) -> Ref<Thread> {
         let cpu = act(processor);
         lock::enter(cpu);
@@ -220,7 +221,7 @@ impl Machine {
         leave(cpu)
     }
 
-    /// The thread that a processor runs makes the system call that its frame says.
+    /// The running thread of a processor makes the system call in its frame.
     pub fn system_call(&self, processor: usize) -> Ref<Thread> {
         let cpu = act(processor);
         lock::enter(cpu);
@@ -232,7 +233,7 @@ impl Machine {
     }
 }
 
-/// A user's access by the thread that the acting processor runs (`Machine::touch`).
+/// A user access by the running thread of the acting processor (`Machine::touch`).
 fn touch(address: u64, write: bool) -> bool {
     let processor = STATE.acting.get();
     let cpu = cpu::cpu();
@@ -249,8 +250,8 @@ fn touch(address: u64, write: bool) -> bool {
         assert_eq!((leaf.level, leaf.entry & SAME), (level, entry & SAME), "{address:#x} is another page now");
         let less = |bit: u64| leaf.entry & bit < entry & bit;
         assert!(!less(paging::WRITE), "{address:#x} is written after that right was taken away");
-        assert!(entry & paging::NO_EXECUTE >= leaf.entry & paging::NO_EXECUTE, "{address:#x} may be executed still");
-        assert!(!write || leaf.entry & paging::ACCESSED != 0, "{address:#x} is used and does not show it");
+        assert!(entry & paging::NO_EXECUTE >= leaf.entry & paging::NO_EXECUTE, "{address:#x} may still be executed");
+        assert!(!write || leaf.entry & paging::ACCESSED != 0, "{address:#x} is used without being marked as accessed");
         if write {
             leaf.cell().set(leaf.entry | paging::DIRTY);
         }
@@ -263,7 +264,7 @@ fn touch(address: u64, write: bool) -> bool {
     true
 }
 
-/// The second processor's write, if there is to be one and it is in user mode.
+/// The second processor's write, if one is set and the processor is in user mode.
 fn neighbour_writes() {
     let Some(address) = STATE.neighbour.get().filter(|_| STATE.acting.get() == 0) else { return };
     let cpu = act(1);
@@ -395,7 +396,7 @@ pub mod regs {
         drop_address(read_cr3() % paging::span(0), address, paging::TOP_LEVEL);
     }
 
-    /// A processor may keep a large page in parts, and need only drop the one with this address.
+    /// A processor may cache a large page in parts, and need only drop the part with this address.
     pub unsafe fn invpcid(tag: u64, address: u64) {
         drop_address(tag, address, 1);
     }
@@ -432,7 +433,7 @@ pub mod regs {
         0
     }
     pub fn halt() -> ! {
-        panic!("the kernel stands still")
+        panic!("the kernel halts")
     }
 
     macro_rules! without_effect {
@@ -445,21 +446,22 @@ pub mod regs {
         read_dr3 write_dr3 read_dr7 write_dr7);
 }
 
-/// Timers, interrupt lines, and what processors ask of each other.
+/// Timers, interrupt lines, and requests between processors.
 pub mod apic {
     use super::{cpu, facts, paging, switch, Range, STATE};
     use core::sync::atomic::Ordering;
 
     pub const TIMER_VECTOR: u64 = 0xf0;
     pub const MSI_VECTORS: u64 = 64;
-    /// Lines that there are.
+    /// The number of lines.
     const LINES: u64 = 24;
 
     pub fn set_timer(time: u64) {
         STATE.timers[STATE.acting.get()].set(time);
     }
 
-    /// A processor that shall settle does so at once; else it looks when it acts.
+    /// A processor that must write its state back does so at once. Other requests wait until it
+    /// acts.
     pub fn kick(target: u32) {
         let cpu = cpu::all().find(|cpu| cpu.apic_id == target).expect("it runs");
         if cpu.write_back_request.load(Ordering::SeqCst) {
@@ -505,7 +507,7 @@ pub mod reference {
     }
 }
 
-/// What the processors have: all but XSAVE.
+/// The processors' features: all except XSAVE.
 pub mod cpuid {
     #[derive(Clone, Copy, PartialEq)]
     pub enum Feature {
@@ -535,7 +537,7 @@ pub mod cpuid {
     }
 }
 
-/// The other processors are there from the beginning.
+/// The other processors run from the beginning.
 pub mod boot {
     pub mod smp {
         use crate::arch::multiboot::Information;
@@ -545,7 +547,7 @@ pub mod boot {
     }
 }
 
-/// Entries and exits: what of a thread is in the processor.
+/// Entries and exits: the state of a thread that is in the processor.
 pub mod switch {
     use super::{cpu, fpu, paging, tables, STATE};
     use crate::base::refs::Ref;
@@ -557,7 +559,7 @@ pub mod switch {
     pub const FLAGS_FIXED: u64 = 1 << 9 | 1 << 1;
     pub const FLAGS_CLEARED: u64 = 0;
     pub const NO_CALL: u64 = u64::MAX;
-    /// The longest time in ns that passes between two looks for interrupts.
+    /// The longest time in ns between two polls for interrupts.
     const MOMENT: u64 = 2_000;
 
     pub fn wait_for_interrupt() {
@@ -617,7 +619,7 @@ pub mod switch {
     }
 }
 
-/// The way to the first thread.
+/// The switch to the first thread.
 pub mod entry {
     pub fn start() -> ! {
         panic!("the host tests do not boot")

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Memory maps of loaders with very many pieces.
+//! Memory maps of loaders with very many regions.
 
 use super::*;
 
@@ -7,8 +7,8 @@ fn entry(start: u64, size: u64, kind: u64) -> Vec<u8> {
     [start, size, kind].iter().flat_map(|word| word.to_le_bytes()).collect()
 }
 
-/// RAM and the firmware's by turns, as many as no set has room for: some RAM is lost, and nothing
-/// of the firmware's is RAM.
+/// RAM and firmware memory alternate in more regions than a set has room for: some RAM is dropped,
+/// and no firmware memory becomes RAM.
 #[test]
 fn a_long_map_is_cut_down() {
     const PIECE: u64 = 0x1_0000;

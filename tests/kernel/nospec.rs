@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Host tests of the masks.
+//! Host tests of the index masks.
 
 use super::{array_index_nospec, nospec};
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Host tests of the pcids: processors whose TLBs hold what the hardware may hold, and a random
-//! history of switches, uses, changes and ends of spaces. No processor may use a TLB entry of a
-//! mapping that was changed.
+//! Host tests of the PCIDs: processors whose TLBs cache everything that hardware may cache, and a
+//! random history of switches, accesses, changes and deletions of spaces. No processor may use a
+//! TLB entry of a mapping that was changed.
 
 use super::*;
 use crate::random::Random;
@@ -48,7 +48,7 @@ impl Processor {
         self.space = Some(space);
     }
 
-    /// As `paging::exclude` does to the others.
+    /// Like `paging::shoot_down` for the other processors.
     fn leave(&mut self, space: u64) {
         if self.space == Some(space) {
             self.space = None;
@@ -56,7 +56,7 @@ impl Processor {
         self.pcids.forget(root(space));
     }
 
-    /// As `paging::flush` does on the processor itself.
+    /// Like `paging::flush` on the processor itself.
     fn flush(&mut self, space: u64, page: u64, by_address: bool) {
         match self.pcids.of(root(space)) {
             _ if self.space == Some(space) => drop(self.held.remove(&(self.pcid, page))),
@@ -76,7 +76,7 @@ fn history(seed: u64, by_address: bool) {
         let (space, page) = (random.below(SPACES), random.below(PAGES));
         match random.below(16) {
             0 => {
-                // The space ends, and another has its top table from now on.
+                // The space is deleted, and another one uses its top table from now on.
                 processors.iter_mut().for_each(|processor| processor.leave(space));
                 (0..PAGES).for_each(|page| *versions.entry((space, page)).or_default() += 1);
             }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The generator of random tests, and where it starts.
+//! The generator of random tests, and its seed.
 
 pub use keel_abi::random::Random;
 

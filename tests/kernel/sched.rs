@@ -2,8 +2,8 @@
 //! IPC, timeouts and scheduling against a model of what each thread does.
 //!
 //! The threads of one processor send, wait, sleep, notify, cancel and delete each other, and change
-//! priorities. The model predicts the partner of each, the status and word with which it resumes,
-//! and when its time is over. A ready thread with the highest priority must run, and none longer
+//! priorities. The model predicts each thread's partner, the status and word with which it resumes,
+//! and when its timeout expires. A ready thread with the highest priority must run, and none longer
 //! than its time slice while one of the same priority is ready.
 
 use super::*;
@@ -26,7 +26,7 @@ const IDLE_PRIORITY: u8 = 1;
 const LONGEST_NS: u64 = 40_000;
 const LONG_RUN_NS: u64 = 4_000_000;
 
-/// What a thread does; times are when it ends.
+/// What a thread does. The times are those of its end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Doing {
     Ready,
@@ -43,7 +43,7 @@ enum From {
     Nothing,
 }
 
-/// With what a thread resumes: its status, and the sender and word it received.
+/// The result with which a thread resumes: its status, and the sender and word it received.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct End {
     status: u64,
@@ -71,7 +71,7 @@ struct History {
     idle: Ref<Thread>,
     all: Vec<Modelled>,
     words: u64,
-    /// Since when the thread that runs has kept an equal from running.
+    /// The time since when a thread of the same priority is ready and waits for the running one.
     contended: Option<(Ref<Thread>, u64)>,
     /// The thread that was given the processor, until the next kernel entry.
     donated: Option<Ref<Thread>>,
@@ -195,8 +195,7 @@ impl History {
         }
     }
 
-    /// Time passes while the thread that runs does nothing; everybody's time that is over by then
-    /// is over.
+    /// Time passes while the running thread does nothing. All timeouts up to then expire.
     fn pass(&mut self, ns: u64) {
         let end = self.machine.now() + ns;
         while self.machine.now() < end {
@@ -213,7 +212,7 @@ impl History {
         }
     }
 
-    /// A timeout: how it is said to the kernel, and when it is over.
+    /// A timeout: its encoding for the kernel, and when it expires.
     fn timeout(&self) -> (u64, u64, Result<Option<u64>, Error>) {
         let now = self.machine.now();
         let length = self.below(LONGEST_NS);
@@ -300,7 +299,7 @@ impl History {
         self.look();
     }
 
-    /// A thread is deleted, and another one takes its number.
+    /// A thread is deleted, and another one gets its number.
     fn replace(&mut self, gone: usize) {
         let old = self.all[gone].thread;
         let mut new = None;
@@ -391,5 +390,5 @@ fn meetings_timeouts_and_turns_agree_with_a_model() {
     machine.check().expect("the kernel is sound");
     assert_eq!(crate::object::pool::POOL.free_pages.get(), before, "pages in use, seed {seed}");
     println!("turns: {OPERATIONS} operations, {meetings} meetings, {timeouts} timeouts, seed {seed}");
-    assert!(meetings > OPERATIONS / 20 && timeouts > OPERATIONS / 20, "threads met, and waited in vain");
+    assert!(meetings > OPERATIONS / 20 && timeouts > OPERATIONS / 20, "threads met, and timeouts expired");
 }

@@ -2,8 +2,8 @@
 //! Spaces against a model: map, grant, unmap and rights, with pages of all sizes, restarted
 //! wherever the kernel may be interrupted, while two processors use what is mapped.
 //!
-//! The model knows leaves and from which other leaf each was mapped, and looks things up in maps.
-//! It has no tables, no groups of nodes, no rows, no preemption points and no TLB.
+//! The model consists of leaves, each with the leaf that it was mapped from, in maps. It has no
+//! tables, no groups of nodes, no rows, no preemption points and no TLB.
 
 use super::*;
 use crate::arch::{cpu::cpu, each_step, switch, Machine, PROCESSORS};
@@ -19,7 +19,8 @@ use std::collections::BTreeMap;
 
 /// Tasks that map to each other; the first is sigma0.
 const TASKS: usize = 6;
-/// Where mappings are in a space, and in physical memory. Some spaces have a kernel area beside.
+/// The range of mappings in a space and in physical memory. Some spaces have a kernel area beside
+/// it.
 const WINDOW: u64 = 0x10_0000_0000;
 const PHYSICAL: u64 = 0x1_0000_0000;
 /// Operations of a history, and between two comparisons of everything.
@@ -29,7 +30,7 @@ const BETWEEN_LOOKS: u64 = 200;
 const BETWEEN_CHECKS: u64 = 2_000;
 /// Items of an answer, at most.
 const ITEMS: u64 = 20;
-/// Leaves at which some are taken away.
+/// The number of leaves above which some are unmapped.
 const MANY_LEAVES: usize = 6_000;
 
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -41,11 +42,11 @@ struct Mapped {
     rights: u64,
     cache: u64,
     used: u64,
-    /// Name of the leaf that it came from, 0 for none.
+    /// Name of the leaf from which it was mapped, 0 for none.
     parent: usize,
 }
 
-/// Leaves by task and address, with the place of the one that each came from.
+/// Leaves by task and address, with the place of each one's source.
 type Leaves = BTreeMap<(usize, u64), (Mapped, Option<(usize, u64)>)>;
 
 #[derive(Default)]
@@ -109,7 +110,7 @@ impl Model {
         used
     }
 
-    /// A space that has the whole loses it; parts of parts stay.
+    /// A space that has the whole page loses it; small pages of the part stay.
     fn split(&mut self, name: usize) -> u64 {
         let whole = self.leaves[&name].clone();
         let mut used = 0;
@@ -154,7 +155,7 @@ impl Model {
         used
     }
 
-    /// What is at an address of the sender; sigma0 gets what it has not from physical memory.
+    /// The leaf at an address of the sender. sigma0 gets missing ones from physical memory.
     fn source(&mut self, task: usize, address: u64, item: Fpage) -> Option<usize> {
         if task > 0 || self.at(task, address).is_some() {
             return self.at(task, address);
@@ -210,7 +211,7 @@ impl Model {
         match self.at(to, target).filter(|there| self.leaves[there].level >= level) {
             Some(there) if there == name || self.is_below(name, there) => {
                 let same = self.leaves[&there].parent == name;
-                assert!(!same, "a leaf does not come from what came from it");
+                assert!(!same, "a leaf is not mapped from one that was mapped from it");
                 return 0;
             }
             Some(there) => {
@@ -225,7 +226,7 @@ impl Model {
                 self.unmap(to, target, end, 0, true);
             }
         }
-        // That may have taken the source away.
+        // That may have unmapped the source.
         if !self.leaves.contains_key(&name) {
             return 0;
         }
@@ -251,7 +252,8 @@ impl Model {
         rights
     }
 
-    /// What a table of small pages has goes to another place, where nothing is, or goes.
+    /// The small pages of a table move to another range if it is empty; otherwise they are
+    /// unmapped.
     fn move_table(&mut self, task: usize, from: u64, to: u64) {
         let names: Vec<usize> = self.places[task].range(from..from + TABLE).map(|(_, name)| *name).collect();
         let small = names.first().is_some_and(|name| self.leaves[name].level == 0);
@@ -316,7 +318,7 @@ fn found(tasks: &[Ref<Task>]) -> Leaves {
     all
 }
 
-/// What the history is made on.
+/// The kernel, the model and the state of the history.
 struct History {
     machine: Machine,
     random: Random,
@@ -324,7 +326,7 @@ struct History {
     threads: Vec<Ref<Thread>>,
     intruder: Ref<Thread>,
     model: Model,
-    /// How often an operation had to restart.
+    /// The number of restarted operations.
     restarts: u64,
     /// Tables that were moved.
     moved: u64,
@@ -366,14 +368,14 @@ impl History {
         }
     }
 
-    /// A processor runs a thread of the task.
+    /// Makes a processor run a thread of the task.
     fn run(&self, processor: usize, task: usize) {
         let cpu = self.machine.act(processor);
         cpu.current.set(Some(self.threads[task]));
         assert!(switch::load(cpu, self.threads[task]));
     }
 
-    /// Does it until it need not restart.
+    /// Repeats an operation until it does not restart.
     fn finish<T>(&mut self, mut step: impl FnMut() -> Result<T, Stop>) -> T {
         loop {
             match step() {
@@ -388,7 +390,7 @@ impl History {
         }
     }
 
-    /// An address of one of few places, so that mappings meet; aligned for the size.
+    /// An address from a small set, so that mappings overlap; aligned to the size.
     fn address(&self, base: u64, log2: u8) -> u64 {
         let offset = self.random.below(3) * span(2) + self.random.below(3) * span(1) + self.random.below(4) * span(0);
         (base + offset) & !((1 << log2) - 1)
@@ -432,7 +434,7 @@ impl History {
         assert_eq!(progress.rights, expected, "the rights that arrived");
     }
 
-    /// What a pager answers: items of small pages near each other, and some others.
+    /// A pager's answer: items of small pages near each other, and some others.
     fn answer(&mut self, from: usize, to: usize) {
         let words: Vec<Word> = (0..1 + self.random.below(ITEMS)).flat_map(|_| self.item(from)).map(Word::new).collect();
         let (source, target) = (self.tasks[from], self.tasks[to]);
@@ -457,7 +459,7 @@ impl History {
         }
     }
 
-    /// The words of a map item that is mostly a small page.
+    /// The words of a map item, mostly of a small page.
     fn item(&self, from: usize) -> [u64; 2] {
         let log2 = if self.random.below(20) == 0 { self.log2() } else { 12 };
         let rights = if self.random.below(20) == 0 { self.random.below(FPAGE_RWX + 1) } else { self.rights() };
@@ -506,7 +508,7 @@ impl History {
         }
     }
 
-    /// A user's access, on either processor.
+    /// A user access on either processor.
     fn touch(&mut self, task: usize) {
         let processor = self.random.below(PROCESSORS as u64) as usize;
         self.touch_at(processor, task, self.address(self.place_of(task), 12));
@@ -553,7 +555,7 @@ impl History {
         assert_eq!(model.len(), kernel.len(), "leaves");
     }
 
-    /// Gives all back but the machine.
+    /// Frees everything except the machine's own objects.
     fn end(self) -> Machine {
         self.machine.disturb(0, None);
         for cpu in crate::arch::cpu::all() {
@@ -599,14 +601,14 @@ fn spaces_agree_with_a_model_of_leaves() {
     assert!(moved > OPERATIONS / 200, "tables were moved");
 }
 
-/// A task with an account of its own.
+/// A task with its own quota account.
 fn limited(number: u32, quota: u64) -> Ref<Task> {
     let chief = task::at(TASK_ROOT as u32);
     let plan = task::Plan { number: TASK_FIRST_FREE as u32 + number, chief, mcp: 100, quota, area: AREA_DEFAULT };
     tasks::create(&plan).expect("there is memory")
 }
 
-/// Maps without being disturbed; the rights that arrived.
+/// Maps without interruption; returns the rights that arrived.
 fn give(from: Ref<Task>, to: Ref<Task>, place: Placement, rights: u64) -> Result<u64, Stop> {
     let item = Fpage::memory(place.source, place.log2, rights);
     let mut progress = Progress::default();
@@ -636,7 +638,8 @@ fn a_superpage_that_cannot_be_cut_loses_its_rights_as_a_whole() {
     };
     let account = first.account;
     let rights = |task, address| find(task, address).map(|leaf| bits_rights(leaf.entry)).ok();
-    // The third page is cut out: nothing of it was used, but the whole loses.
+    // The third page is cut out without memory for a split: it was not accessed, but the whole
+    // superpage was, and loses the rights.
     let cut = |keep, itself| {
         build();
         let unused = account.limit.get() - account.used.get();
@@ -650,12 +653,12 @@ fn a_superpage_that_cannot_be_cut_loses_its_rights_as_a_whole() {
     };
     const STATE: u64 = UNMAP_REFERENCED | UNMAP_DIRTY | UNMAP_WHOLE;
     const READ: Option<u64> = Some(FPAGE_READ);
-    // Who got the whole loses it in any case, as by a cut.
+    // Tasks that got the superpage lose it in any case, as by a split.
     assert_eq!(cut(0, true), (STATE, [None, None, None]), "taken away, from the space too");
     assert_eq!(cut(0, false), (STATE, [Some(FPAGE_RWX), None, None]), "taken away from the others");
     assert_eq!(cut(FPAGE_READ, true), (STATE, [READ, None, READ]), "reduced, in the space too");
     assert_eq!(cut(FPAGE_READ, false), (STATE, [Some(FPAGE_RWX), None, READ]), "reduced for the others");
-    // With memory it is cut.
+    // With memory it is split.
     build();
     assert_eq!(take(first, WINDOW + 3 * span(0), 1, 0, true), UNMAP_REFERENCED, "the others were clean");
     assert_eq!(rights(first, WINDOW), Some(FPAGE_RWX));
@@ -673,8 +676,8 @@ fn unmaps_do_not_fail_where_there_is_no_memory() {
     let machine = Machine::take();
     let history = History::new(machine, seed, QUOTA);
     for (number, task) in history.tasks[1..].iter().enumerate() {
-        // Enough for the tables of small pages, and too little, sooner or later, for the pieces of
-        // a large one.
+        // Enough for the tables of small pages, but sooner or later too little to split a
+        // superpage.
         let unused = QUOTA - task.account.used.get();
         assert_eq!(task.account.pass(unused - 4 * (number as u64 + 1), &POOL.root), Ok(()));
     }
@@ -712,13 +715,13 @@ fn unmaps_do_not_fail_where_there_is_no_memory() {
     history.end();
 }
 
-/// A thread of low priority on the first processor that makes a long call, and a more important one
-/// that is ready whenever the kernel looks.
+/// A thread of low priority on the first processor that makes a long call, and one of higher
+/// priority that becomes ready at each poll for interrupts.
 struct Disturbed {
     machine: Machine,
     caller: Ref<Thread>,
     intruder: Ref<Thread>,
-    /// Looks for interrupts in the longest of its turns.
+    /// Polls for interrupts in the longest of its turns.
     longest: Cell<u64>,
 }
 
@@ -735,8 +738,8 @@ impl Disturbed {
         Disturbed { machine, caller, intruder, longest: Cell::new(0) }
     }
 
-    /// The caller unmaps pages of its task, in as many turns as it takes: how many, and the looks
-    /// for interrupts.
+    /// The caller unmaps pages of its task. Returns the number of turns, and the polls for
+    /// interrupts.
     fn unmap(&self, start: u64, pages: u64, keep: u64) -> (u64, u64) {
         use keel_abi::call::{CALL_FPAGE_UNMAP, UNMAP_TASK};
         let (frame, before) = (self.caller.frame(), self.machine.polls());
@@ -751,8 +754,8 @@ impl Disturbed {
         (turns, self.machine.polls() - before)
     }
 
-    /// The caller makes a system call with the arguments that `prepare` sets, in as many turns as
-    /// it takes: how many.
+    /// The caller makes a system call with the arguments that `prepare` sets. Returns the number of
+    /// turns.
     fn call(&self, call: u64, prepare: impl Fn()) -> u64 {
         let frame = self.caller.frame();
         self.longest.set(0);
@@ -770,10 +773,10 @@ impl Disturbed {
                 return turn;
             }
         }
-        panic!("it does not come to its end")
+        panic!("it does not end")
     }
 
-    /// Gives all back.
+    /// Frees everything.
     fn end(self) {
         self.machine.disturb(0, None);
         cpu().current.set(None);
@@ -788,8 +791,8 @@ impl Disturbed {
 /// The ip of a caller after its system call.
 const CALL_END: u64 = 0x1000;
 
-/// A page at the address, and `count` more, each of which came from the one before (a chain) or all
-/// from the first.
+/// A page at the address and `count` more, each mapped from the previous one (a chain), or all from
+/// the first.
 fn pages_from_one(task: Ref<Task>, sigma0: Ref<Task>, count: u64, chain: bool) {
     let mut source = WINDOW;
     assert!(give(sigma0, task, Placement { source: PHYSICAL, target: source, log2: 12 }, FPAGE_RWX).is_ok());
@@ -800,7 +803,7 @@ fn pages_from_one(task: Ref<Task>, sigma0: Ref<Task>, count: u64, chain: bool) {
     }
 }
 
-/// Pages for long operations: what is quadratic in them is far beyond what is linear.
+/// Pages for long operations: enough to tell quadratic from linear cost.
 const MANY: u64 = 4_000;
 
 #[test]
@@ -811,11 +814,12 @@ fn an_unmap_keeps_its_place() {
     pages_from_one(task, sigma0, MANY, false);
     let disturbed = Disturbed::new(machine, task);
     let linear = |(turns, polls): (u64, u64), most: u64, what: &str| {
-        println!("{what}: {turns} turns, {polls} looks for interrupts");
-        assert!(turns * most > MANY, "{what}: it gave way {turns} times");
-        assert!(polls < 2 * MANY, "{what}: {polls} looks for interrupts at {MANY} leaves");
+        println!("{what}: {turns} turns, {polls} polls for interrupts");
+        assert!(turns * most > MANY, "{what}: it yielded {turns} times");
+        assert!(polls < 2 * MANY, "{what}: {polls} polls for interrupts at {MANY} leaves");
     };
-    // The first leaf apart: all others came from it. Rights are taken from a row at a time.
+    // The first leaf alone, because all others were mapped from it. Rights are revoked from one row
+    // at a time.
     linear(disturbed.unmap(WINDOW + span(0), MANY, FPAGE_READ), 7 * ROW as u64, "rights taken");
     for address in leaves.step_by(span(0) as usize).skip(1) {
         assert_eq!(find(task, address).map(|leaf| bits_rights(leaf.entry)), Ok(FPAGE_READ), "{address:#x}");
@@ -825,8 +829,8 @@ fn an_unmap_keeps_its_place() {
     disturbed.end();
 }
 
-/// A page at the address, and `count` more in a tree: each inner node has `children` of them, and
-/// the newest have the next ones.
+/// A page at the address and `count` more in a tree: each inner node has `children` of them, and
+/// the newest nodes get the next ones.
 fn deep_tree(task: Ref<Task>, sigma0: Ref<Task>, count: u64, children: u64) {
     pages_from_one(task, sigma0, 0, true);
     for number in 1..=count {
@@ -838,22 +842,22 @@ fn deep_tree(task: Ref<Task>, sigma0: Ref<Task>, count: u64, children: u64) {
 
 #[test]
 fn any_tree_is_taken_back_in_short_turns_and_in_time_that_grows_with_its_size() {
-    /// Polls for interrupts in a turn: a mapping is removed in one step with what hangs under
-    /// another one, and with the descent to it.
+    /// The most polls for interrupts in a turn: one step removes a mapping, moves the mappings
+    /// below another one, and descends to it.
     const TURN: u64 = 5;
     let machine = Machine::take();
     let (sigma0, task) = (task::at(TASK_SIGMA0 as u32).expect("it is there"), limited(1, 4_000));
     let disturbed = Disturbed::new(machine, task);
-    // Chains, trees whose mappings are taken away before what came from them, and those in which
-    // there is a descent.
+    // Chains, trees whose mappings are removed before the mappings made from them, and trees with a
+    // descent.
     for children in [1, 2, 20, FEW as u64, FEW as u64 + 1, MANY / 3, MANY] {
         deep_tree(task, sigma0, MANY, children);
         let (turns, polls) = disturbed.unmap(WINDOW, 1, 0);
         let longest = disturbed.longest.get();
-        println!("a tree of {children} each: {turns} turns, {polls} looks for interrupts, at most {longest} in a turn");
+        println!("a tree of {children} each: {turns} turns, {polls} polls for interrupts, at most {longest} in a turn");
         assert!(next_leaf(task, WINDOW, WINDOW + (MANY + 1) * span(0)).is_none(), "all of it is gone");
-        assert!(turns > MANY / 10 && polls < 2 * MANY, "{turns} turns, {polls} looks for interrupts");
-        assert!(longest <= TURN, "{longest} looks for interrupts in a turn");
+        assert!(turns > MANY / 10 && polls < 2 * MANY, "{turns} turns, {polls} polls for interrupts");
+        assert!(longest <= TURN, "{longest} polls for interrupts in a turn");
         disturbed.machine.check().expect("the tree is sound");
     }
     disturbed.end();
@@ -864,15 +868,15 @@ fn a_space_goes_in_time_that_grows_with_its_chains() {
     let machine = Machine::take();
     let (sigma0, task) = (task::at(TASK_SIGMA0 as u32).expect("it is there"), limited(1, 4_000));
     let disturbed = Disturbed::new(machine, task);
-    // A space is deleted with all its contents, and no other thread runs before that ends.
+    // A space is deleted with all its contents, and no other thread runs before the end.
     let going = limited(2, 4_000);
     pages_from_one(going, sigma0, MANY, true);
     let before = disturbed.machine.polls();
     crate::ipc::transfer::ready(disturbed.intruder);
     unsafe { tasks::delete(going) };
     let polls = disturbed.machine.polls() - before;
-    println!("a space with a chain: {polls} looks for interrupts");
-    assert!(polls < MANY, "{polls} looks for interrupts");
+    println!("a space with a chain: {polls} polls for interrupts");
+    assert!(polls < MANY, "{polls} polls for interrupts");
     disturbed.end();
 }
 
@@ -892,7 +896,7 @@ fn a_place_is_that_of_one_call_only() {
     caller.frame().si.set(keel_abi::Tag::new(0, keel_abi::call::MAX_WORDS).0);
     crate::ipc::ipc::resume(caller, other);
     assert_eq!(other.found.get(), 0, "the place of a thread with other registers");
-    // Or another thread changes its ip.
+    // Alternatively, another thread changes its ip.
     caller.found.set(stopped);
     let frame = other.frame();
     frame.orig_ax.set(CALL_LTHREAD_EX_REGS);
@@ -909,7 +913,7 @@ fn a_place_is_that_of_one_call_only() {
 fn what_another_processor_writes_meanwhile_stays_known() {
     const SUPERPAGE: u8 = 21;
     const WRITTEN: u64 = WINDOW + 5 * span(0);
-    /// Enough for looks for interrupts while they are taken away or reduced.
+    /// Enough for polls for interrupts while they are unmapped or reduced.
     const DERIVED: u64 = 40;
     let machine = Machine::take();
     let sigma0 = task::at(TASK_SIGMA0 as u32).expect("it is there");
@@ -936,13 +940,13 @@ fn what_another_processor_writes_meanwhile_stays_known() {
         machine.write_beside(None);
         assert!(writes > 0, "the other processor wrote");
     };
-    // A cut, which takes the others' superpages away first.
+    // A split, which unmaps the superpages of other tasks first.
     build(SUPERPAGE);
     take(user, WINDOW, 1, 0, true);
     written();
     assert_ne!(find(user, WRITTEN).map_or(0, |leaf| leaf.entry & DIRTY), 0, "a piece of the cut page");
     take(user, WINDOW, 512, 0, true);
-    // A grant with fewer rights, which reduces the others' first.
+    // A grant with fewer rights, which reduces those of other tasks first.
     build(12);
     let item = Fpage::memory(WRITTEN, 12, FPAGE_READ);
     let place = Placement { source: WRITTEN, target: WINDOW + span(2), log2: 12 };
@@ -969,8 +973,8 @@ fn the_deletion_of_a_clan_gives_way() {
     assert!(turns >= EMPTY as u64, "it gave way {turns} times");
 }
 
-/// Recreates a task whose clan has this many tasks, while a thread of a higher priority is ready.
-/// Returns how many calls it took.
+/// Recreates a task whose clan has this many tasks, while a thread of higher priority is ready.
+/// Returns the number of calls.
 fn deletion_of_a_clan(tasks: u32, fill: impl Fn(Ref<Task>)) -> u64 {
     use keel_abi::call::{CALL_TASK_NEW, TASK_NO_LTHREAD};
     let (machine, chief) = (Machine::take(), limited(1, 12_000));
@@ -979,7 +983,7 @@ fn deletion_of_a_clan(tasks: u32, fill: impl Fn(Ref<Task>)) -> u64 {
         let plan = task::Plan { number, chief: Some(chief), mcp: 100, quota: TASK_SHARED_QUOTA, area: 0 };
         tasks::create(&plan).expect("there is memory")
     };
-    // The middle one is deleted, but what there is to do is in the inner ones.
+    // The middle one is deleted, but the work is in the inner ones.
     let middle = new(2, chief);
     (0..tasks).for_each(|number| fill(new(3 + number, middle)));
     let disturbed = Disturbed::new(machine, chief);
@@ -997,7 +1001,7 @@ fn deletion_of_a_clan(tasks: u32, fill: impl Fn(Ref<Task>)) -> u64 {
     turns
 }
 
-/// A space with small pages, from the window's first address on, that others get theirs from.
+/// A space with small pages from the window's first address on, which are mapped to other tasks.
 fn with_pages(number: u32, pages: u64) -> Ref<Task> {
     let (sigma0, task) = (task::at(TASK_SIGMA0 as u32).expect("it is there"), limited(number, 100));
     for page in 0..pages {
@@ -1007,7 +1011,7 @@ fn with_pages(number: u32, pages: u64) -> Ref<Task> {
     task
 }
 
-/// Gives back the tasks of a test, and what sigma0 got for them.
+/// Deletes the tasks of a test, and unmaps the memory that sigma0 got for them.
 fn end_of(machine: &Machine, tasks: &[Ref<Task>]) {
     tasks.iter().for_each(|task| unsafe { tasks::delete(*task) });
     while clear(task::at(TASK_SIGMA0 as u32).expect("it is there")).is_err() {}
@@ -1027,13 +1031,13 @@ fn mapped_from(task: Ref<Task>, start: u64, pages: u64) -> u64 {
 
 #[test]
 fn quota_that_ends_in_the_middle_of_a_row() {
-    // Three groups of nodes are in a page with the fourth; the page for the next four is not there.
+    // Three groups of nodes are in a page with the fourth. There is no page for the next four.
     const FIRST: u64 = 5 * GROUP as u64 - 8;
     const NO_MEMORY: Result<u64, Stop> = Err(Stop::Failed(Error::NoMemory));
     let machine = Machine::take();
     let (from, to) = (with_pages(1, 512), limited(2, 100));
     let place = |source, target, log2| Placement { source, target, log2 };
-    // A row is at the end of a group, then comes a group without a place for its nodes.
+    // A row ends at the end of a group, and the next group has no memory for its nodes.
     assert_eq!(give(from, to, place(WINDOW, WINDOW + FIRST * span(0), 12), FPAGE_RWX), Ok(FPAGE_RWX));
     take(to, WINDOW + FIRST * span(0), 1, 0, true);
     for group in 0..4 {
@@ -1045,7 +1049,7 @@ fn quota_that_ends_in_the_middle_of_a_row() {
     assert_eq!(give(from, to, place(WINDOW, WINDOW, 21), FPAGE_RWX), NO_MEMORY);
     machine.check().unwrap_or_else(|complaint| panic!("{complaint}"));
     assert_eq!((before, mapped_from(to, WINDOW, 512)), (4, 4 * GROUP as u64), "all that there was a place for");
-    // With memory the same runs to its end.
+    // With memory the same operation completes.
     assert_eq!(POOL.root.pass(1, &to.account), Ok(()));
     assert_eq!(give(from, to, place(WINDOW, WINDOW, 21), FPAGE_RWX), Ok(FPAGE_RWX));
     assert_eq!(mapped_from(to, WINDOW, 512), 512);
@@ -1065,7 +1069,7 @@ fn quota_that_ends_in_the_middle_of_an_answer() {
         assert_eq!(give(from, to, place, FPAGE_RWX), Ok(FPAGE_RWX));
     }
     leave_pages(to, 0);
-    // An answer reaches from the last group with a place for its nodes into the next one.
+    // An answer reaches from the last group with memory for its nodes into the next one.
     let middle = 4 * GROUP as u64;
     assert_eq!(map_pages(from, to, &items(middle - 8..middle + 8)), 8, "up to the end of the group");
     assert_eq!(map_pages(from, to, &items(middle..middle + 8)), 0, "no place for nodes");
@@ -1092,7 +1096,7 @@ fn an_answer_gives_more_rights_to_what_is_there() {
     let place = Placement { source: WINDOW, target: WINDOW, log2: 16 };
     assert_eq!(give(from, to, place, FPAGE_READ), Ok(FPAGE_READ));
     let rights = || find(to, WINDOW + 5 * span(0)).map(|leaf| bits_rights(leaf.entry)).ok();
-    // As transfer.rs does it: a batch ends before the pages do where each gets more rights.
+    // As in transfer.rs: if each page gets more rights, a batch ends before the last page.
     let batches = |rights| {
         let (words, mut at, mut batches) = (words(rights), 0, 0);
         while at < PAGES as usize {
@@ -1116,7 +1120,7 @@ fn items_that_overlap_themselves() {
     const PAGES: u64 = 16;
     let machine = Machine::take();
     let task = with_pages(1, 1);
-    // Each page comes from the one before, which the same item has just made.
+    // Each page is mapped from the previous one, which the same item has just mapped.
     let item = Fpage::memory(WINDOW, 16, FPAGE_RWX);
     let place = Placement { source: WINDOW, target: WINDOW + span(0), log2: 16 };
     let mapping = Mapping { from: task, to: task, place, item, grant: false };
@@ -1134,7 +1138,7 @@ fn items_that_overlap_themselves() {
     let words: Vec<Word> = words.map(Word::new).collect();
     assert_eq!(map_pages(task, task, &words), PAGES as usize);
     machine.check().unwrap_or_else(|complaint| panic!("{complaint}"));
-    // Unmapped from the middle on: what was mapped from there goes, whatever rows it is in.
+    // Unmapped from the middle on: everything mapped from there is removed, in whatever rows it is.
     take(task, WINDOW + 8 * span(0), 4, 0, false);
     assert_eq!(mapped_from(task, WINDOW, 3 * PAGES), 9);
     machine.check().unwrap_or_else(|complaint| panic!("{complaint}"));

@@ -4,7 +4,7 @@
 use super::*;
 use crate::random::Random;
 
-/// Random parts in [base, base + 64 KB), and the same grouped by string.
+/// Random items in [base, base + 64 KB), and the same items grouped by string.
 fn random_parts(random: &Random, base: u64, largest: u64) -> (Vec<StringItem>, Vec<Vec<StringItem>>) {
     let count = random.below(STRING_ITEMS as u64 + 1);
     let (mut list, mut groups, mut group) = (Vec::new(), Vec::new(), Vec::new());
@@ -25,8 +25,8 @@ fn addresses(parts: &[StringItem]) -> Vec<u64> {
     parts.iter().flat_map(|part| part.address..part.address + part.length).collect()
 }
 
-/// Every byte of every string goes where a byte by byte model says, in steps within a page, or the
-/// message is cut.
+/// Every byte of every string is copied as a byte-by-byte model says, in steps within a page, or
+/// the message is cut.
 #[test]
 fn agrees_with_a_model_byte_by_byte() {
     let random = Random::new(5);

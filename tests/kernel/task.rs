@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Ids: tasks and lthreads come and go, and no id is ever used for another task or thread.
+//! Ids: tasks and lthreads are created and deleted, and no id is ever used for another task or
+//! thread.
 
 use super::*;
 use crate::arch::Machine;
@@ -10,19 +11,18 @@ use keel_abi::memory::AREA_DEFAULT;
 use std::collections::{BTreeMap, BTreeSet};
 
 const OPERATIONS: u64 = 150_000;
-/// Task numbers and lthread numbers that are used: in the task itself, and in two pages of its
+/// The task numbers, and the lthread numbers: in the task itself, and in two pages of its
 /// directory.
 const NUMBERS: u64 = 6;
 const LTHREADS: [u16; 8] = [0, 1, 2, 3, 4, 5, 511, 512];
-/// Old ids that are looked at after each operation.
+/// Old ids that are checked after each operation.
 const LOOKS: u64 = 4;
 
 #[derive(Default)]
 struct Model {
     tasks: BTreeMap<u32, Ref<Task>>,
     alive: BTreeMap<Id, Ref<Thread>>,
-    /// All ids that there ever were, of threads and of tasks, in the order in which they were given
-    /// out.
+    /// All ids of threads and tasks so far, in the order of their assignment.
     given: Vec<Id>,
     known: BTreeSet<Id>,
 }
@@ -38,7 +38,7 @@ impl Model {
         self.alive.retain(|id, _| id.task() != number);
     }
 
-    /// An id names what it named when it was given out, or nothing.
+    /// An id names the same object as at its assignment, or nothing.
     fn look(&self, id: Id) {
         if id.lthread() == LTHREAD_TASK as u16 {
             let task = self.tasks.get(&id.task()).copied().filter(|task| task.id() == id);
@@ -128,7 +128,7 @@ fn any_lthread(task: Ref<Task>) -> Ref<Thread> {
 
 #[test]
 fn a_number_is_found_without_a_walk_over_living_lthreads() {
-    /// Lthreads that live, and creations beside them.
+    /// The number of existing lthreads, and of creations beside them.
     const LIVING: usize = 4_000;
     const CREATIONS: u64 = 20_000;
     let machine = Machine::take();
@@ -186,7 +186,7 @@ fn a_slot_whose_versions_are_used_up_is_retired() {
     let task = create(&plan(first)).expect("there is memory");
     let lthread =
         |number| lthreads::create(task, &thread::Plan { lthread: number, frame: None, priority: 0, pager: Id::NIL });
-    // As if it had been made and deleted that often.
+    // As if it had been created and deleted that often.
     task.slot(1).expect("it is in the task").set((VERSION_MAX as u64 - 1) << 1 | 1);
     let last = lthread(1).expect("one version is left");
     assert_eq!(last.id.version(), VERSION_MAX);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Runs in the guest that has KVM: puts the modules that /arguments names first into
- * Linux and then becomes the emulator, whose command the rest is, a word a line.
+ * Runs in the guest that has KVM: loads the modules that /arguments names first, and then executes
+ * the emulator. The rest of /arguments is the emulator's command line, one word per line.
  */
 #include <fcntl.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The /init of a root of its own: says what Linux finds on a machine, reads disks
- * into its highest memory, sleeps once, and ends the machine as the command line says.
+ * The /init of a root of its own: reports what Linux finds on a machine, reads disks into its
+ * highest memory, sleeps once, and shuts the machine down as the command line says.
  *
  * machine.highest=MB	memory is taken until a page of it is above this; without it, most memory
  * machine.disks=A,B	each holds DISK_WORDS words, the one at i is i * FACTOR
@@ -45,7 +45,7 @@ static void read_command_line(void)
 	close(fd);
 }
 
-/* What follows `name=` on the command line; an empty word where it is not there. */
+/* The value of `name=` on the command line; an empty word if it is missing. */
 static const char *word(const char *name)
 {
 	static char value[256];
@@ -57,7 +57,7 @@ static const char *word(const char *name)
 	return value;
 }
 
-/* The physical address of a page of ours. */
+/* The physical address of a page of this process. */
 static uint64_t physical(const void *page)
 {
 	static int fd = -1;
@@ -71,8 +71,8 @@ static uint64_t physical(const void *page)
 }
 
 /*
- * Takes memory until a piece of it is above `enough`, or three quarters of what is free.
- * Returns the highest piece, when all of them have been looked at.
+ * Allocates memory until a piece of it is above `enough`, or three quarters of the free memory.
+ * Checks all pieces and returns the highest one.
  */
 static char *take_memory(uint64_t enough)
 {
@@ -99,7 +99,7 @@ static char *take_memory(uint64_t enough)
 	return top;
 }
 
-/* Reads a disk past Linux's own copies, so that the device writes to that memory. */
+/* Reads a disk without the page cache, so that the device writes to that memory. */
 static void read_disk(const char *disk, char *memory)
 {
 	uint64_t *words = (uint64_t *)memory;
@@ -119,7 +119,7 @@ static void end(const char *how)
 	int fd;
 
 	printf("machine: %s\n", how);
-	/* A panic does not wait for what the terminal holds. */
+	/* A panic does not wait for the terminal's output, so drain it first. */
 	tcdrain(STDOUT_FILENO);
 	if (strcmp(how, "reboot") == 0)
 		reboot(RB_AUTOBOOT);

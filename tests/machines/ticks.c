@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Prints how many thousand times this machine's TSC counts in a second. The translator's
- * guests have the same one, which a Linux in it measures wrongly where the host is busy.
+ * Prints the frequency of this machine's TSC in kHz. Emulated guests have the same TSC, and on a
+ * busy host their Linux measures a wrong frequency.
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -17,7 +17,7 @@ struct moment {
 	int64_t ticks, ns;
 };
 
-/* Both clocks at once, by the best of many readings. */
+/* Reads both clocks at the same time: the best of many readings. */
 static struct moment now(void)
 {
 	struct moment best = { 0 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What an application gets from its kernel's options by asking for it in ukl.h:
- * `asked` prints a line for each, on a machine with one processor or more.
+ * The kernel's options that an application requests by ukl.h: `asked` prints a line for each, on a
+ * machine with one or more processors.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -41,7 +41,7 @@ static long now_ms(void)
 	return time.tv_sec * 1000 + time.tv_nsec / 1000000;
 }
 
-/* How far another process on this processor counts in so long, or until it counts at all. */
+/* How far another process on this processor counts in this time, or until it counts at all. */
 static unsigned long counted(volatile unsigned long *count, long ms, int until)
 {
 	unsigned long before = *count;
@@ -120,7 +120,7 @@ static ssize_t interrupted(int ends[2])
 	return byte == 'x' ? got : -1;
 }
 
-/* Whether pieces that are sent at once come through whole. */
+/* Whether pieces that are sent by one call arrive complete. */
 static int pieces(int from, int to)
 {
 	struct iovec two[] = { { "ab", 2 }, { "cde", 3 } };

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A stack that grows page by page, again and again for a number of seconds, while a timer
- * interrupts it each millisecond: `growth SECONDS` says how many pages it touched, how
- * many were wrong, how many milliseconds passed, and how many the timer has told of.
+ * A stack that grows page by page, repeatedly for a number of seconds, while a timer interrupts it
+ * each millisecond. `growth SECONDS` prints how many pages it touched, how many were wrong, how
+ * many milliseconds passed, and how many the timer reported.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -33,7 +33,7 @@ static unsigned long now_ms(void)
 	return time.tv_sec * MS_A_S + time.tv_nsec / MS_NS;
 }
 
-/* How many of the pages below here keep what was written to them. */
+/* How many of the pages below this frame keep what was written to them. */
 __attribute__((noinline)) static unsigned long descend(unsigned long left)
 {
 	volatile char page[PAGE];
@@ -42,7 +42,7 @@ __attribute__((noinline)) static unsigned long descend(unsigned long left)
 	return left ? descend(left - 1) + (page[0] == (char)left) : 0;
 }
 
-/* Takes the stack's pages away, below what is in use. */
+/* Unmaps the stack's pages below the used ones. */
 static void take_away(void)
 {
 	char *here = (char *)((unsigned long)__builtin_frame_address(0) & ~(PAGE - 1)) - PAGE;
@@ -71,6 +71,7 @@ int main(int argc, char **argv)
 		right += descend(DEEP_PAGES);
 		take_away();
 	}
-	printf("growth: %lu pages, %lu wrong, %lu ms, told of %lu\n", pages, pages - right, now_ms() - began, told);
+	printf("growth: %lu pages, %lu wrong, %lu ms, the timer reported %lu\n", pages, pages - right,
+	       now_ms() - began, told);
 	return 0;
 }

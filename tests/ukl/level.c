@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What an application in ring 0 can do, check by check: `level CHECK` prints one
- * line and ends with 0, or dies as the check wants; `level` does them all, and
- * `level all bypass` does them with calls that bypass the work of entry and exit.
- * The same source built for ring 3 prints the same lines, except for the ring.
+ * Checks of what an application in ring 0 can do. `level CHECK` prints one line and exits with 0,
+ * or dies as the check expects. `level` runs all checks, and `level all bypass` runs them with
+ * calls that bypass the work of entry and exit. The same source built for ring 3 prints the same
+ * lines, except for the ring.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -90,7 +90,7 @@ static void tick(int number)
 	ticks++;
 }
 
-/* Interrupts, and signals that they bring, while data are below the stack pointer. */
+/* Interrupts, and signals caused by them, while data is below the stack pointer. */
 __attribute__((noinline)) static unsigned long red_zone(unsigned long n)
 {
 	unsigned long result;
@@ -166,7 +166,7 @@ static void exec(void)
 	printf("exec: an ordinary program ended with %d\n", WEXITSTATUS(status));
 }
 
-/* A program of 32 bits that the test has left there. */
+/* A 32-bit program that the test has put there. */
 static void narrow(void)
 {
 	int status;
@@ -180,7 +180,7 @@ static void narrow(void)
 	printf("narrow: a program of 32 bits ended with %d\n", WEXITSTATUS(status));
 }
 
-/* The calls of 32 bits, which programs of 64 may make too: getpid, and one that there is not. */
+/* 32-bit calls, which 64-bit programs may make too: getpid, and an unknown one. */
 static void legacy(void)
 {
 	long pid = 20, none = 100000;
@@ -190,7 +190,7 @@ static void legacy(void)
 	printf("legacy: int $0x80 gives %s and %ld\n", pid == getpid() ? "the process" : "something else", none);
 }
 
-/* What goes straight to TCP goes to everything else, too. */
+/* The functions that go straight to TCP also work with all other files. */
 static void through_pipe(void)
 {
 	struct iovec two[] = { { "b", 1 }, { "c", 2 } };
@@ -223,7 +223,7 @@ static void signals(void)
 	raise(SIGUSR1);
 }
 
-/* A call that a signal interrupts is restarted, or not, as the handler's flags say. */
+/* An interrupted call is restarted or not, as the handler's flags say. */
 static void restart(void)
 {
 	struct sigaction action = { .sa_handler = tick, .sa_flags = SA_RESTART };
@@ -244,7 +244,10 @@ static void restart(void)
 	action.sa_flags = 0;
 	sigaction(SIGALRM, &action, NULL);
 	printf("restart: read gave %d after %d signal, ", first, ticks);
-	/* Often, for the first may come before the call has begun, and nothing else would end it. */
+	/*
+	 * Repeatedly, because the first may come before the call has begun, and nothing else would
+	 * end the call.
+	 */
 	setitimer(ITIMER_REAL, &often, NULL);
 	second = read(ends[0], &byte, 1) < 0 ? errno : 0;
 	setitimer(ITIMER_REAL, &never, NULL);
@@ -263,7 +266,7 @@ static void clocks(void)
 	       clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used) == 0 ? "known" : "unknown");
 }
 
-/* 1 where a call has changed a register that SYSCALL keeps. */
+/* Returns 1 if a call has changed a register that SYSCALL keeps. */
 static unsigned long changes(long number)
 {
 	unsigned long di = 1, si = 2, dx = 3, bx = 4;
@@ -292,7 +295,7 @@ static void registers(void)
 	printf("no call's number gives %ld and %ld\n", syscall(-1), syscall(100000));
 }
 
-/* 1 where a page fault has changed a register, a flag, or data below the stack pointer. */
+/* Returns 1 if a page fault has changed a register, a flag, or data below the stack pointer. */
 __attribute__((noinline)) static unsigned long fault_changes(char *page)
 {
 	unsigned long bx = 4, dx = 3, below = 0;
@@ -395,7 +398,7 @@ static void null_write(void)
 	*place = 1;
 }
 
-/* With a mark in the registers that functions keep; a system call of exit_group(2) is the next. */
+/* Exits with a mark in the callee-saved registers; the next system call is exit_group(2). */
 static void leave_with(unsigned long mark)
 {
 	asm volatile("movq %0, %%r13\n\t"
@@ -526,7 +529,7 @@ static void bypass(void)
 #endif
 }
 
-/* Each in a process of its own, so that one that dies says how. */
+/* Runs each check in its own process, to report how a check dies. */
 static void run(size_t i, int bypassing)
 {
 	int status;

@@ -20,7 +20,7 @@ Line = tuple[socket.socket, BinaryIO]
 
 
 def started(server: str) -> "subprocess.Popen[str]":
-    """The server, once it listens; what it says of each command later is read and dropped."""
+    """The server, once it listens. Its later output about each command is read and dropped."""
     words = ["-vv", "-u", "root", "-l", "127.0.0.1", "-p", str(PORT), "-U", "0", "-t", "4", "-c", str(2 * CONNECTIONS)]
     child = subprocess.Popen([server, *words], stderr=subprocess.PIPE, text=True)
     assert child.stderr

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What C++ has that C has not, in ring 0 as elsewhere: objects from before main
- * until behind it, exceptions, the library's strings and containers, threads.
+ * What C++ adds to C, in ring 0 as elsewhere: objects that exist before and after
+ * main, exceptions, the library's strings and containers, threads.
  */
 #include <iostream>
 #include <map>
@@ -30,7 +30,7 @@ struct Undone {
 
 static Counted global("a global");
 
-/* Each call on the way has an object that the exception takes down. */
+/* Each call on the way has an object that the exception destroys. */
 static void descend(int left, int &undone)
 {
 	Undone here(undone);

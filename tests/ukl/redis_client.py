@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Runs in the guest: a Redis server and a client of its protocol, which prints what the server can do.
+"""Runs in the guest: a Redis server and a client of its protocol, which prints the server's answers.
 
 `python3 redis_client.py SERVER` starts it twice on one directory.
 """
@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 PORT = 6379
 KEYS = 100_000
-# How many commands go out before their answers are read.
+# How many commands are sent before their answers are read.
 BATCH = 1000
 READY, SAVED = "Ready to accept connections", "Background saving terminated with success"
 SERVER, DIRECTORY = sys.argv[1], tempfile.mkdtemp()
@@ -24,7 +24,7 @@ def encoded(*words: str) -> bytes:
 
 
 def started() -> tuple["subprocess.Popen[str]", Callable[[str], None]]:
-    """The server, once it says that it is ready; and how to wait for another of its lines."""
+    """The server, once it reports that it is ready, and a function that waits for another of its lines."""
     words = ["--port", str(PORT), "--dir", DIRECTORY, "--save", ""]
     server = subprocess.Popen([SERVER, *words], stdout=subprocess.PIPE, text=True)
 

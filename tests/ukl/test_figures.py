@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The arithmetic and the table of bench/ukl.py; what it measures needs guests and is not judged here."""
+"""The arithmetic and the table of bench/ukl.py. Its measurements need guests and are not tested here."""
 
 import importlib.util
 import sys
@@ -24,7 +24,7 @@ PARTS = "part 1000 500 400\npart 1000 700 700\npart 300 900 900\nblock 0x1000 3 
 
 
 def test_cycles_are_those_of_each_repetitions_part(bench: ModuleType) -> None:
-    """What a part took for each of its instructions, times those of one operation; a server's share is no part."""
+    """A part's cycles per instruction, times the instructions of one operation. Rows of a server alone have no part."""
     rows = bench.figures("call 10 20\ncall-server 4 8\nfault 30\nno-row\n")
     assert bench.cycles(rows, PARTS) == {"call": [5, 14], "fault": [90]}
 
@@ -35,7 +35,7 @@ def test_parts_that_are_not_the_repetitions_are_refused(bench: ModuleType) -> No
 
 
 def test_the_table_has_what_is_saved_beside_the_paper(bench: ModuleType) -> None:
-    """The medians count."""
+    """The table has the medians."""
     text = bench.table({"ring 3": {"getppid-0": [200, 100, 900]}, "ring 0": {"getppid-0": [50]}}, "cycles")
     assert text.splitlines()[0] == "| operation | ring 3, cycles | ring 0 | saved | the paper |"
     assert text.splitlines()[2] == "| getppid-0 | 200 | 50 | 75% | 83% |"

@@ -7,7 +7,7 @@ import pytest
 from conftest import REPOSITORY, keel, started
 
 LIMIT_S = 300
-# A process with a child of its own, so that its data has to be its own as well.
+# A process with a child, which must have its own copy of the data.
 SOURCE = r"""
 #include <stdio.h>
 #include <sys/wait.h>
@@ -42,7 +42,9 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_image_is_all_that_a_machine_needs(image: Path) -> None:
-    """Any loader of Linux boots it, with no RAM disk, no root and no words, and the machine is off when the application ends."""
+    """Any boot loader of Linux boots it, without a RAM disk, a root or arguments. The machine powers off when the application
+    ends.
+    """
     argv = ["qemu-system-x86_64", "-kernel", str(image), "-m", "256", "-nographic", "-no-reboot", "-nic", "none"]
     with started(argv) as machine:
         machine.wait_for(b"linked: ring 0, value 1, no words\r\n", LIMIT_S)
@@ -50,7 +52,7 @@ def test_the_image_is_all_that_a_machine_needs(image: Path) -> None:
 
 
 def test_alone_it_gets_words(image: Path) -> None:
-    """The same by the command, which passes words on."""
+    """`./keel run` boots it too, and passes arguments on."""
     assert image.is_file()
     with started(
         [str(REPOSITORY / "keel"), "ukl", "run", "--alone", "--timeout", str(LIMIT_S), "linked", "--", "some"]
@@ -60,7 +62,7 @@ def test_alone_it_gets_words(image: Path) -> None:
 
 
 def test_beside_a_root_it_is_one_program(image: Path) -> None:
-    """Other programs run as ever, and the application is found where others are."""
+    """Other programs run as usual, and the application is in the same directory as others."""
     assert image.is_file()
     command = "/run/ukl/linked there; cat /proc/1/comm"
     result = keel("ukl", "run", "linked", "--timeout", str(LIMIT_S), "--exec", command, timeout_s=2 * LIMIT_S)
@@ -68,7 +70,7 @@ def test_beside_a_root_it_is_one_program(image: Path) -> None:
 
 
 def test_alone_is_refused_where_it_cannot_be(image: Path, tmp_path: Path) -> None:
-    """A command needs a root, and an application that is built without its kernel a RAM disk."""
+    """A command needs a root, and an application that is not in its kernel's image needs a RAM disk."""
     assert image.is_file()
     refused = keel("ukl", "run", "linked", "--alone", "--exec", "true")
     assert "with --alone there is nothing but the application" in refused.error

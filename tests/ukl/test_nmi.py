@@ -21,20 +21,20 @@ from test_ukl import OPTIONS, SOURCES
 
 LIMIT_S = 300
 TIMES = 3
-# As applications do their first calls, faults and calls that bypass.
+# The first calls, faults and bypassing calls of applications.
 JUMPS = ("ukl_jump", "ukl_ret_ways", "ukl_leaf_jump", "ukl_bypass_jump")
 COMMAND = "for asked in '' bypass; do for check in registers faults; do /run/ukl/interrupted $check $asked; done; done"
 SYMBOLS = LINUX / "ukl-kernels" / "-".join(["base", *OPTIONS.split(",")]) / "vmlinux"
-# In the order of the stub's answer to `g`: 16 registers, then the address.
+# The stub's answer to `g` has 16 registers, then the instruction pointer.
 STACK, ADDRESS = 7, 16
-# JMP by a word in memory.
+# An indirect JMP by a word in memory.
 JUMP_BY_MEMORY = b"\xff\x25"
 # This many steps inside the NMI last longer than the time from one of the clock's interrupts to the next.
 STEPS = 400
 
 
 def connected(place: Path, child: "subprocess.Popen[bytes]") -> socket.socket:
-    """A line to the emulator, which opens it when it starts."""
+    """A socket to the emulator, which opens it when it starts."""
     end = time.monotonic() + LIMIT_S
     while time.monotonic() < end and child.poll() is None:
         line = socket.socket(socket.AF_UNIX)
@@ -48,7 +48,7 @@ def connected(place: Path, child: "subprocess.Popen[bytes]") -> socket.socket:
 
 
 class Stub:
-    """The emulator's side of a debugger: packets of text, each answered by one."""
+    """A client of the emulator's gdb stub: packets of text, each with one answer."""
 
     def __init__(self, line: socket.socket) -> None:
         self.line = line
@@ -56,7 +56,7 @@ class Stub:
 
     def ask(self, text: str) -> str:
         self.line.sendall(f"${text}#{sum(text.encode()) % 256:02x}".encode())
-        # That it stops when it is connected, it says some time later.
+        # Its report that it stopped at the connection comes some time later.
         while not (found := re.search(rb"\$(?!T02)([^#]*)#..", self.heard)):
             data = self.line.recv(65536)
             assert data, f"the emulator ended at {text!r}"
@@ -105,9 +105,9 @@ class Monitor:
 
 @contextlib.contextmanager
 def guest(directory: Path) -> "Iterator[tuple[subprocess.Popen[bytes], Stub, Monitor]]":
-    """The application's guest, stopped, and the lines to its emulator."""
+    """The application's guest, stopped, and the sockets to its emulator."""
     debugger, control = directory / "debugger", directory / "monitor"
-    # Its own line for the debugger instead of the usual one, whose address is not known.
+    # A separate socket for the debugger, because the address of the usual one is not known.
     line = ["-chardev", f"socket,path={debugger},server=on,wait=off,id=debugger", "-gdb", "chardev:debugger"]
     words = [f"--qemu-arg={word}" for word in (*line, "-qmp", f"unix:{control},server=on,wait=off")]
     argv = [sys.executable, str(REPOSITORY / "keel"), "ukl", "run", "interrupted", "--timeout", str(LIMIT_S), *words]
@@ -138,7 +138,7 @@ def interrupted(stub: Stub, monitor: Monitor, symbols: dict[str, int], jump: int
     for _ in range(STEPS):
         assert stub.ask("s").startswith("T05")
     stub.run_to(symbols["ukl_frame"])
-    # Above the return address and the word in place of an error code.
+    # Above the return address and the word in place of the error code.
     assert stub.word(stub.register(STACK) + 16) == jump
 
 
@@ -150,7 +150,7 @@ def test_an_nmi_between_sti_and_the_jump(symbols: dict[str, int], tmp_path: Path
         for name in JUMPS:
             jump = symbols[name]
             if name == "ukl_ret_ways":
-                # The first processor's, which ends with it.
+                # The first processor's report, which ends the run.
                 stub.run_to(jump)
                 jump += stub.memory(jump, symbols["ukl_ret_ways_end"] - jump).index(JUMP_BY_MEMORY)
             for _ in range(TIMES):

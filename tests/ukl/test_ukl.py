@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Applications in ring 0: what they do, what they cannot harm, and that Linux without them is as it was.
+"""Applications in ring 0: what they can do, what they cannot harm, and that Linux without them is unchanged.
 
 The checks are those of level.c, on a guest of two processors, one boot for all of them.
 """
@@ -15,7 +15,7 @@ from conftest import GRACE_S, LINUX, REPOSITORY, Result, keel, started, together
 LIMIT_S = 600
 SOURCES = REPOSITORY / "tests" / "ukl"
 APPLICATIONS = REPOSITORY / "build" / "ukl" / "applications"
-# Where the application differs from the same source as an ordinary process, line by line.
+# The lines in which the application differs from the same source as an ordinary process.
 DIFFERENT = {
     "level: 3, constructors ran": "level: 0, constructors ran",
     "instruction: ended with 0": "instruction: ended by Bad system call",
@@ -59,7 +59,7 @@ dmesg | grep ' ukl: '
 
 # On the kernel with every option, whose application has another name.
 OPTIONS = "bypass,ret,run-to-completion,shortcuts"
-# The application that asks for what the others have not got comes on the standard input.
+# The application that uses the additional options comes on standard input.
 WITH_OPTIONS = f"""{NARROW}
 cat > /run/asked && chmod +x /run/asked && /run/asked; echo asked $?
 /run/ukl/options; echo application $?
@@ -70,7 +70,7 @@ echo alive on $(nproc)
 """
 
 
-# What objects.cc says, in this order.
+# The output of objects.cc, in this order.
 SAID = (
     b"a global is made",
     b"a local is made",
@@ -91,7 +91,7 @@ def application() -> str:
 
 @pytest.fixture(scope="module")
 def session(application: str) -> Result:
-    """All that one boot shows."""
+    """The output of one boot."""
     options = [*GUEST, "--smp", "2", "--exec", SESSION]
     source = (SOURCES / "level.c").read_bytes()
     result = keel("ukl", "run", application, *options, stdin=source, timeout_s=LIMIT_S + GRACE_S)
@@ -101,7 +101,7 @@ def session(application: str) -> Result:
 
 @pytest.fixture(scope="module")
 def with_options(tmp_path_factory: pytest.TempPathFactory) -> Result:
-    """What a boot of the kernel with every option shows."""
+    """The output of a boot of the kernel with every option."""
     source = tmp_path_factory.mktemp("ukl") / "options.c"
     source.write_bytes((SOURCES / "level.c").read_bytes())
     for program in (SOURCES / "asked.c", source):
@@ -115,14 +115,14 @@ def with_options(tmp_path_factory: pytest.TempPathFactory) -> Result:
 
 
 def lines(output: str, check: str) -> list[str]:
-    """What the check has printed, at each time that it ran."""
+    """The lines that the check has printed, one for each run."""
     return [line for line in output.splitlines() if line.startswith(f"{check}:")]
 
 
 @together("session")
 @pytest.mark.parametrize("check", CHECKS)
 def test_check(session: Result, check: str) -> None:
-    """The application does, or dies of, what the ordinary process does, which comes first."""
+    """The application does the same as the ordinary process, which runs first, or dies in the same way."""
     ordinary, application = lines(session.output, check)[:2]
     assert application == DIFFERENT.get(ordinary, ordinary)
 
@@ -130,14 +130,14 @@ def test_check(session: Result, check: str) -> None:
 @together("session")
 @pytest.mark.parametrize("check", CHECKS)
 def test_check_with_options(session: Result, with_options: Result, check: str) -> None:
-    """The same on the kernel with every option, where no program asks for them and where the checks do."""
+    """The same on the kernel with every option, both if no program uses them and if the checks do."""
     ordinary, unasked, bypassing = [*lines(session.output, check)[:1], *lines(with_options.output, check)[:2]]
     assert unasked == bypassing == DIFFERENT.get(ordinary, ordinary)
 
 
 @together("session")
 def test_the_system_with_options_lives_on(with_options: Result) -> None:
-    """A tracer sees the calls of programs with the bypass; many run at once; nothing is lost."""
+    """A tracer sees the calls of programs with the bypass. Many run at once, and nothing is lost."""
     assert "application 0\n" in with_options.output and "bypass 0\n" in with_options.output
     assert "no bypass" not in with_options.output
     assert re.search(r"name space of its own\n[1-9]\d*\ntraced 0$", with_options.output, re.MULTILINE)
@@ -147,7 +147,7 @@ def test_the_system_with_options_lives_on(with_options: Result) -> None:
 
 @together("session")
 def test_what_options_give_who_asks(with_options: Result) -> None:
-    """Run to completion, the shortcuts to TCP beside the same calls without, and memory that is there."""
+    """Run to completion, the shortcuts to TCP compared with the ordinary calls, and memory that is always mapped."""
     assert "run-to-completion: alone 0, then not, 2 is refused\n" in with_options.output
     sockets = (
         "100000 bytes right, interrupted 1, pipe 1 and 1, pieces 1 and 1, Bad address, Invalid argument, Bad file descriptor, "
@@ -159,7 +159,7 @@ def test_what_options_give_who_asks(with_options: Result) -> None:
 
 @together("session")
 def test_the_system_lives_on(session: Result) -> None:
-    """After all deaths."""
+    """Linux is alive after all deaths."""
     assert len(CHECKS) >= 20
     assert "ordinary 0\n" in session.output and "application 0\n" in session.output
     assert "alive on 2\n" in session.output
@@ -167,7 +167,7 @@ def test_the_system_lives_on(session: Result) -> None:
 
 @together("session")
 def test_many_at_once(session: Result) -> None:
-    """Forty applications that fork, beside one another."""
+    """Forty applications that fork run at the same time."""
     assert re.search(r"^ *40 forks: 50 of 50 with memory of their own$", session.output, re.MULTILINE), session.output
 
 
@@ -179,20 +179,20 @@ def test_a_tracer_sees_the_calls(session: Result) -> None:
 
 @together("session")
 def test_no_call_is_tried_in_vain(session: Result) -> None:
-    """Without the short cuts a program that asks for them makes the ordinary calls at once: three, and one to print."""
+    """Without the shortcuts a program that uses them makes the ordinary calls directly: three, and one to print."""
     assert re.search(r"^through-pipe: abc\n4\n0$", session.output, re.MULTILINE), session.output
 
 
 @together("session")
 def test_one_for_another_kernel_is_refused(session: Result) -> None:
-    """With the reason in the log."""
+    """It is refused, with the reason in the log."""
     assert "foreign 126\n" in session.output
     assert "ukl: the application was built for another kernel" in session.output
 
 
 @together("session")
 def test_who_may_not_is_refused(session: Result) -> None:
-    """Ring 0 is the whole machine: root's alone."""
+    """Ring 0 controls the whole machine, so only root may use it."""
     assert "unprivileged: refused\n" in session.output
 
 
@@ -203,7 +203,7 @@ def test_the_instruction_is_named(session: Result) -> None:
 
 
 def test_processors_protection_is_not_forgotten(application: str) -> None:
-    """Without the words that put SMEP and SMAP off an application is refused, not the machine lost."""
+    """Without the options that disable SMEP and SMAP an application is refused; the machine does not crash."""
     command = "/run/ukl/level level; echo refused $?; dmesg | grep ' ukl: '"
     options = ["--timeout", str(LIMIT_S), "--append", "clearcpuid=", "--exec", command]
     result = keel("ukl", "run", application, *options, timeout_s=LIMIT_S + GRACE_S)
@@ -212,12 +212,12 @@ def test_processors_protection_is_not_forgotten(application: str) -> None:
 
 
 def test_an_application_then_a_shell() -> None:
-    """Without --exec it runs on the console, with the words after --, and a shell follows. This one is of C++."""
+    """Without --exec it runs on the console, with the arguments after --, and a shell follows. This one is in C++."""
     built = keel("ukl", "build", str(SOURCES / "objects.cc"), timeout_s=3600)
     assert built.status == 0, built.error
     argv = [str(REPOSITORY / "keel"), "ukl", "run", *GUEST, "objects", "--", "words"]
     with started(argv) as guest:
-        # One by one and without their ends, for the kernel's lines come between.
+        # One by one and without line ends, because lines of the kernel may come between.
         for line in SAID:
             guest.wait_for(b"objects: " + line)
         guest.wait_for(b"# ")
@@ -252,14 +252,14 @@ def test_wrong_words_are_refused(arguments: list[str], words: str) -> None:
 
 
 def test_one_that_is_too_large_is_refused(tmp_path: Path, application: str) -> None:
-    """Its code would not reach the kernel."""
+    """Its code could not reach the kernel."""
     (tmp_path / "large.c").write_text('asm(".text; .skip 20 << 20");\nint main(void) { return 0; }\n')
     result = keel("ukl", "build", str(tmp_path / "large.c"))
     assert "large is too large for ring 0" in result.last_error_line()
 
 
 def served(name: str) -> Result:
-    """What the client of an application of Debian's sees, on the kernel with every option."""
+    """The output of the client of an application of Debian's, on the kernel with every option."""
     built = keel("ukl", "build", "--app", name, "--options", OPTIONS, timeout_s=3600)
     assert built.status == 0, built.error
     client = (SOURCES / f"{name}_client.py").read_bytes()
@@ -289,7 +289,7 @@ def test_redis() -> None:
     assert result.output.splitlines() == expected, result.error
 
 
-# What the insertions are in, or include.
+# The files with insertions, and those that include such files.
 OBJECTS = (
     "arch/x86/entry/entry_64.o",
     "arch/x86/entry/common.o",

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What applications in ring 0 can ask of their kernel. In an ordinary program,
+ * The services of the kernel for applications in ring 0. In an ordinary program,
  * or on a kernel without the option, each function fails with EINVAL.
  */
 #ifndef UKL_H
@@ -24,8 +24,8 @@
 #define UKL_SOCKET_WRITEV 1002
 
 /*
- * No variable: an address that is 0 unless the program is linked for a kernel with
- * that option. Without it, no such call is tried.
+ * A linker symbol, not a variable: its address is 0 unless the program is linked for a kernel with
+ * that option. If it is 0, no such call is made.
  */
 extern const char ukl_shortcuts[] __attribute__((weak));
 
@@ -92,8 +92,8 @@ static inline ssize_t ukl_socket_writev(int fd, const struct iovec *pieces, int 
 }
 
 /*
- * Memory that is there from the start and stays, so that neither the application nor
- * the kernel ever faults on it; NULL where there is not so much. ukl_free gives it back.
+ * Memory that is mapped from the start and stays mapped, so that neither the application nor the
+ * kernel ever faults on it. Returns NULL if there is too little. ukl_free frees it.
  */
 static inline void *ukl_alloc(size_t size)
 {

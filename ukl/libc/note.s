@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-# What makes an executable an application: the address that its system calls
+# The note that makes an executable an application: the address that its system calls
 # jump to, for the kernel to compare with its own (arch/x86/ukl/exec.c).
 	.section .note.ukl, "a", @note
 	.balign	4

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A test of what modules use of Linux, which runs when /proc/keel_probe is read: a parameter,
- * memory of all kinds, a thread, a timer, deferred work, per-CPU data, a static branch, a division;
+ * A test of Linux's interfaces for modules, which runs when /proc/keel_probe is read: a parameter,
+ * memory of all kinds, a thread, a timer, deferred work, per-CPU data, a static branch, a division,
  * and loading and unloading without a warning.
  */
 #include <linux/completion.h>

@@ -27,7 +27,7 @@ kill -USR1 $$
 (trap 'echo "subshell caught TERM"; exit 5' TERM; kill -TERM "$BASHPID"; sleep 5)
 echo "subshell: $?"
 sleep 100 & victim=$!
-# Bash reports its end when it learns of it, which may be before the wait.
+# Bash reports the job's end when it notices it, which may be before the wait.
 { kill -KILL $victim; wait $victim; status=$?; } 2> /dev/null
 echo "killed: $status"
 
@@ -38,7 +38,8 @@ until [ "$(cut -d' ' -f3 "/proc/$job/stat")" = T ]; do sleep 0.01; done
 jobs | sed 's/\[.\]. *//'
 kill -CONT $job
 while [ "$(cut -d' ' -f3 "/proc/$job/stat")" = T ]; do sleep 0.01; done
-# Whether bash reports the job's end, and before or after the wait, is a race of its own: the report is dropped.
+# Whether bash reports the job's end before or after the wait, or at all, is a race in bash, so the
+# report is dropped.
 { kill $job; wait $job; status=$?; jobs; set +m; } > /dev/null 2>&1
 echo "job: $status"
 

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# coreutils and their neighbours: files, text, sums, links, limits, archives.
+# coreutils and similar tools: files, text, sums, links, limits, archives.
 set -u
 seq 1 20000 > numbers
 wc numbers

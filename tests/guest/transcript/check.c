@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The words of check.h: how checks state what they see, and the few preparations that many of them
+ * The functions of check.h: how checks state what they see, and preparations that many of them
  * share.
  */
 #include "check.h"

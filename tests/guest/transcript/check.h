@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * How a check of the transcript is written: CHECK(topic, name) { ... } and the words it may use to
- * state what it saw. It owns no check and runs none; main.c does.
+ * How a check of the transcript is written: CHECK(topic, name) { ... }, and the functions by which
+ * it states what it saw. main.c runs the checks.
  *
  * What a check states must be the same in every run on a correct system: never a process id,
  * an address or a time, but facts about them ("same", "inside", "errno=EFAULT").
@@ -44,7 +44,7 @@ struct check {
 
 #define PAGE 4096UL
 #define MILLISECOND 1000000L
-/* The registers that a handler edits, by what they are for, of either width. */
+/* The registers that a handler edits, by purpose, for both widths. */
 #ifdef __x86_64__
 #define REG_PLACE REG_RIP
 #define REG_RESULT REG_RAX

@@ -143,7 +143,7 @@ CHECK(clocks, child_time_is_added)
 	}
 	say_child("child", pid);
 	times(&after);
-	/* Of its 20 ticks; a busy host takes some from what the guest counts. */
+	/* The least of its 20 ticks: on a busy host the guest counts fewer. */
 	say_bool("added", after.tms_cutime + after.tms_cstime >= before.tms_cutime + before.tms_cstime + 10);
 }
 

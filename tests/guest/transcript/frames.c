@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Signal frames: where they are, what they hold of the FPU, and frames that cannot be written or
- * restored.
+ * Signal frames: their place, their FPU state, and frames that cannot be written or restored.
  */
 #include "check.h"
 #include <sys/ptrace.h>
@@ -12,14 +11,14 @@
 #define AFTER 0x5555666677778888UL
 #define XMM6 6
 /*
- * In a frame: the bytes that programs may use of the state that FXSAVE knows, and the XSAVE header
+ * Offsets in a frame: the bytes of the FXSAVE state that programs may use, and the XSAVE header
  * after it.
  */
 #define RESERVED_BYTES 416
 #define SOFTWARE_BYTES 464
 #define HEADER 512
 #define STACK_PAGES 4
-/* From the end of the alternate stack a frame reaches across these borders of pages. */
+/* Bytes between the tried ends of the alternate stack: frames cross page borders at every place. */
 #define STEP 64
 #define CHILDREN 64
 /* Methods to corrupt a state. */
@@ -41,7 +40,7 @@ static unsigned long xmm6(void)
 	return value;
 }
 
-/* In one piece: what is compiled in between may use the register. */
+/* In one asm statement, because compiled code in between may use the register. */
 static unsigned long raise_with(unsigned long value, int signo)
 {
 	unsigned long result, pid = getpid();
@@ -93,7 +92,7 @@ static void set_stack(char *memory, unsigned long below)
 	must("sigaltstack", sigaltstack(&stack, NULL) == 0);
 }
 
-/* One signal with its frame there; whether all is as it should be. */
+/* Takes one signal with its frame there; returns whether everything is right. */
 static bool is_good(void)
 {
 	unsigned long after;
@@ -186,8 +185,8 @@ static void take_away(char *page, int way)
 }
 
 /*
- * The frame of SIGUSR1 fails, and that of the SIGSEGV that follows has the FPU's state all the
- * same.
+ * Writing the frame of SIGUSR1 fails; the frame of the SIGSEGV that follows still has the FPU
+ * state.
  */
 CHECK(frames, half_written)
 {
@@ -236,8 +235,8 @@ CHECK(frames, not_written)
 static volatile int edit;
 
 /*
- * Changes what a frame says of its FPU state; not MXCSR, since an emulated processor may take it as
- * it is.
+ * Changes the description of the FPU state in a frame; not MXCSR, because an emulated processor may
+ * accept any value.
  */
 static void spoil(int signo, siginfo_t *info, void *frame)
 {
@@ -333,8 +332,8 @@ static void put_selector(int signo, siginfo_t *info, void *context)
 }
 
 /*
- * The return to the program faults by a selector of the kernel, of data, beyond the table, of no
- * table; not by its own.
+ * The return to the program faults with a selector of the kernel, of data, beyond the table, or of
+ * no table, but not with the program's own.
  */
 CHECK(frames, selectors)
 {
@@ -372,8 +371,8 @@ CHECK(frames, spoilt_before_another)
 }
 
 /*
- * The contents of a state between the registers and the software's bytes, of children that have it
- * from fork.
+ * The bytes of a state between the registers and the software's bytes, in children that inherited
+ * the state by fork.
  */
 CHECK(frames, reserved_bytes)
 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Pages of 2 MB: transparent ones, those of a pool, and what becomes of them when a part changes.
+ * Pages of 2 MB: transparent ones, those of a pool, and changes to a part of one.
  */
 #include "check.h"
 
@@ -25,7 +25,7 @@ static char *map_aligned(size_t count)
 	return aligned;
 }
 
-/* Kilobytes that a mapping has in a line of smaps. */
+/* The kilobytes in a line of a mapping's smaps. */
 static int kilobytes(const char *memory, const char *line)
 {
 	static char text[1 << 18];
@@ -112,7 +112,7 @@ CHECK(huge, moves_as_a_whole)
 	say("wrong=%d huge_kb=%d", wrong_bytes(moved, 0, HUGE), kilobytes(moved, "AnonHugePages:"));
 }
 
-/* Small pages to a place, whatever is there. */
+/* Moves small pages to an address, over whatever is mapped there. */
 static char *move(char *memory, size_t size, char *to)
 {
 	char *moved = mremap(memory, size, size, MREMAP_MAYMOVE | MREMAP_FIXED, to);
@@ -121,7 +121,7 @@ static char *move(char *memory, size_t size, char *to)
 	return moved;
 }
 
-/* Whole page tables move; a child keeps what it shares by copy-on-write where it was. */
+/* Whole page tables move. A child's copy-on-write mappings stay where they were. */
 CHECK(huge, tables_move)
 {
 	char *memory = map_aligned(3), *used = map_aligned(3), *moved;
@@ -155,7 +155,7 @@ CHECK(huge, tables_move)
 	say("rest=%d,%d", wrong_bytes(memory, 0, HUGE), wrong_bytes(memory, 2 * HUGE, 3 * HUGE));
 }
 
-/* What wanders between two places, and how often a reader saw something else there. */
+/* Memory that is moved between two addresses, and how often a reader saw something else there. */
 struct wanderer {
 	char *places[2];
 	volatile bool stop;
@@ -178,7 +178,10 @@ static void *read_along(void *argument)
 	return NULL;
 }
 
-/* Two others read by system calls what one moves to and fro: they get that or an error. */
+/*
+ * One thread moves memory to and fro while two others read it by system calls: they get its content
+ * or an error.
+ */
 CHECK(huge, tables_move_under_readers)
 {
 	struct wanderer wanderer = { .places = { map_aligned(2), map_aligned(2) } };
@@ -358,7 +361,7 @@ CHECK(huge, file_system)
 	say("wrong=%d read=%d", wrong_bytes(other, 0, 2 * HUGE), (int)pread(fd, memory, 4 * PAGE, HUGE));
 	catch_faults();
 	say_result("cut", ftruncate(fd, HUGE));
-	SAY_FAULT_OF("behind", other + HUGE, (void)*(volatile char *)(other + HUGE));
+	SAY_FAULT_OF("after", other + HUGE, (void)*(volatile char *)(other + HUGE));
 	say_result("punch", fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, HUGE));
 	say("hole=%d", other[512]);
 	munmap(memory, 2 * HUGE);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What only 32-bit programs meet: their gate, segments, signal frames, debuggers and place in
- * memory.
+ * What only 32-bit programs use: their gate, segments, signal frames, debuggers and address range.
  */
 #include "check.h"
 #include <asm/ldt.h>
@@ -179,7 +178,7 @@ CHECK(ia32, signal_frame)
 
 #define VALUES 5
 
-/* One of each kind that the tag word distinguishes, and three registers that are empty. */
+/* A value of each kind that the tag word distinguishes, and three empty registers. */
 CHECK(ia32, fpu_registers)
 {
 	static const long double in[VALUES] = { 0, 1, -2.5L, __builtin_infl(), 3.6e-4951L };
@@ -206,7 +205,7 @@ CHECK(ia32, fpu_registers)
 	say("same=%d", same);
 }
 
-/* Behind what FSAVE would have stored: the state that FXSAVE knows, and then the XSAVE header. */
+/* After FSAVE's state: the FXSAVE state, and then the XSAVE header. */
 #define FXSAVE_BYTES 512
 #define HEADER_X87 1
 

@@ -95,7 +95,7 @@ CHECK(limits, switches_are_counted)
 	struct rusage before, after;
 
 	getrusage(RUSAGE_SELF, &before);
-	/* Long enough not to be over, on a busy host, before the sleep has begun. */
+	/* Long enough not to expire on a busy host before the sleep has begun. */
 	for (int i = 0; i < 10; i++)
 		sleep_ms(50);
 	getrusage(RUSAGE_SELF, &after);

@@ -351,7 +351,7 @@ CHECK(machine, segment_base_over_fork_and_switch)
 	say_child("child", pid);
 }
 
-/* Whether 32-bit system calls are answered; states it where they are not. */
+/* Returns whether 32-bit system calls are supported; states it if not. */
 static bool have_int80(void)
 {
 	int status = 0;

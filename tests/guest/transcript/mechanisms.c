@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What special programs need of the kernel: BPF, Landlock, keys, counters, control groups, swap,
+ * Kernel mechanisms for special programs: BPF, Landlock, keys, counters, control groups, swap,
  * modules.
  */
 #include "check.h"
@@ -82,7 +82,7 @@ static int load_program(const struct bpf_insn *code, unsigned count, char *log)
 #define BPF_LEAVE ((struct bpf_insn){ .code = BPF_JMP | BPF_EXIT })
 
 /*
- * Sums 1 to n in a loop of jumps and calls nothing: its result is the packet's length that is kept.
+ * Adds up 1 to n in a loop without calls. Its result is the length to which the packet is cut.
  */
 static int load_sum(int n)
 {
@@ -318,7 +318,7 @@ CHECK(counters, breakpoint)
 	say_result("unaligned", syscall(SYS_perf_event_open, &attributes, 0, -1, -1, 0));
 }
 
-/* Writes of these are counted, or caught, in other threads. */
+/* Writes to these variables are counted, or trapped, in other threads. */
 static volatile int watched_by_others;
 static volatile bool enough;
 static int caught, last_code;

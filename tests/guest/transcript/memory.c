@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Address spaces: mmap and its relatives on anonymous memory, brk, the stack. Files are in
+ * Address spaces: mmap and related calls on anonymous memory, brk, the stack. Files are in
  * mapping.c.
  */
 #include "check.h"

@@ -136,7 +136,7 @@ CHECK(procfs, kernel_settings)
 	say("bpf=%s", slurp("/proc/sys/kernel/unprivileged_bpf_disabled"));
 }
 
-/* Whether a text begins as those do that the kernel documents for weaknesses of processors. */
+/* Whether a text begins with one of the kernel's documented words for processor vulnerabilities. */
 static bool is_well_formed(const char *text)
 {
 	static const char *const words[] = { "Not affected", "Vulnerable", "Mitigation: ",
@@ -178,7 +178,7 @@ CHECK(procfs, speculation_control)
 	}
 }
 
-/* Whether the log has got a line with the text since fd was opened. */
+/* Whether the log got a line with the text since fd was opened. */
 static bool was_logged(int fd, const char *text)
 {
 	char line[1024];
@@ -191,7 +191,7 @@ static bool was_logged(int fd, const char *text)
 	return found;
 }
 
-/* What the log says of a program that dies of an exception. */
+/* The log's line about a program that dies of an exception. */
 CHECK(procfs, exception_trace)
 {
 	const char *setting = "/proc/sys/debug/exception-trace";
@@ -199,7 +199,7 @@ CHECK(procfs, exception_trace)
 	int rate_fd = open("/proc/sys/kernel/printk_ratelimit", O_WRONLY);
 
 	say("setting=%s", slurp(setting));
-	/* Other checks have their faults logged, too. */
+	/* Faults of other checks are logged too. */
 	must("rate", pwrite(rate_fd, "0", 1, 0) == 1);
 	for (int on = 1; on >= 0; on--) {
 		must("switch", pwrite(switch_fd, on ? "1" : "0", 1, 0) == 1);

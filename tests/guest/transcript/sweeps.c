@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Every number of an interface, with arguments that cannot do harm: what it answers, and what does
- * not exist.
+ * Every number of an interface, with harmless arguments: its result, and the numbers that do not
+ * exist.
  */
 #include "check.h"
 #include <linux/keyctl.h>
@@ -12,8 +12,8 @@
 #define BLOCKED_SECONDS 2
 
 /*
- * Calls that end or block the caller, make another, change the machine for others, or answer by
- * what ran before.
+ * Calls that end or block the caller, create a process, change the machine for others, or depend on
+ * earlier calls.
  */
 static const long left_out[] = {
 #ifdef SYS_sigreturn
@@ -29,8 +29,8 @@ static const long left_out[] = {
 };
 
 /*
- * The time stamp counter and speculation are settings of the processor, which is not Linux's
- * everywhere.
+ * The time stamp counter and speculation are settings of the processor, which Linux does not own on
+ * every system.
  */
 static const long processor_options[] = { PR_GET_TSC, PR_SET_TSC, PR_GET_SPECULATION_CTRL, PR_SET_SPECULATION_CTRL };
 
@@ -51,8 +51,8 @@ static bool is_left_out(long number)
 }
 
 /*
- * Calls with this argument everywhere, each in a child, say what it answered: 0 for success, else
- * the error.
+ * Makes each call in a child with this value for all arguments, and states the result: 0 for
+ * success, otherwise the error.
  */
 static void sweep(long first, long argument)
 {
@@ -97,7 +97,7 @@ SWEEP(calls_with_zeros_5, 5, 0)
 SWEEP(calls_with_zeros_6, 6, 0)
 SWEEP(calls_with_zeros_7, 7, 0)
 
-/* As say_value(), but short, with success as 0 or 1: many are in one line. */
+/* Like say_value(), but short, with success as 0 or 1, because many are in one line. */
 static void say_answer(long number, long result)
 {
 	if (result == -1)

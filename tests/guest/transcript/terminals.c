@@ -54,7 +54,7 @@ CHECK(terminals, output_processing)
 {
 	int slave, master = opened_pair(&slave);
 
-	/* What is written may come to the other side in pieces. */
+	/* What is written may arrive at the other side in pieces. */
 	say_value("write", write(slave, "a\nb", 3));
 	say_bool("crlf", await_text(master, "a\r\nb"));
 }

@@ -223,7 +223,7 @@ CHECK(threads, signal_one_thread)
 	say_result("tgkill", tgkill(getpid(), tid, SIGUSR1));
 	pthread_join(thread, NULL);
 	say_bool("right_thread", handled_by == tid);
-	/* The thread may be joined a moment before its number is free. */
+	/* A thread can be joined shortly before its id is free. */
 	for (int i = 0; i < 1000 && tgkill(getpid(), tid, 0) == 0; i++)
 		sleep_ms(1);
 	say_result("gone", tgkill(getpid(), tid, 0));
@@ -449,8 +449,8 @@ CHECK(threads, clone_shares_files_and_directory)
 }
 
 /*
- * Unmaps the stack that it has and ends, as musl's detached threads do: nothing may touch the stack
- * any more.
+ * Unmaps its own stack and exits, like musl's detached threads: nothing may touch the stack
+ * afterwards.
  */
 static int leave_without_stack(void *stack)
 {

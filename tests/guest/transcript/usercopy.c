@@ -57,8 +57,8 @@ CHECK(usercopy, results_to_bad_pointers)
 }
 
 /*
- * A processor cannot forbid reads of what may be written: nor does Linux, also where nothing is
- * mapped yet.
+ * Writable pages are always readable by the processor, so Linux permits reads too, even of pages
+ * not mapped yet.
  */
 CHECK(usercopy, write_from_a_page_that_may_only_be_written)
 {

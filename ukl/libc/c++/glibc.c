@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What GCC's C++ library, which Debian built for glibc, takes from it and musl has
- * not got, or has in another form. Only that library calls it.
+ * Functions of glibc that GCC's C++ library needs, because Debian built it for glibc, and that musl
+ * lacks or has in another form. Only that library calls them.
  */
 #define _GNU_SOURCE
 #include <link.h>
@@ -11,7 +11,7 @@
 #include <string.h>
 #include <sys/random.h>
 
-/* What glibc has of a locale: musl looks at the first words, where 0 is the locale C. */
+/* The size of glibc's locale structure. musl reads the first words, where 0 is the locale C. */
 struct locale {
 	const void *categories[13];
 	const unsigned short *kinds;
@@ -19,7 +19,7 @@ struct locale {
 	const char *names[13];
 };
 
-/* What is known of the code at an address. */
+/* The result of _dl_find_object: what is known about the code at an address. */
 struct dl_find_object {
 	unsigned long long flags;
 	void *start, *end;
@@ -59,7 +59,7 @@ static int find_frames(struct dl_phdr_info *info, size_t size, void *found)
 	return 0;
 }
 
-/* There is but one program; 0 where it can unwind. */
+/* There is only one program; returns 0 if it can be unwound. */
 int _dl_find_object(void *address, struct dl_find_object *found)
 {
 	(void)address;
@@ -68,7 +68,7 @@ int _dl_find_object(void *address, struct dl_find_object *found)
 	return found->frames ? 0 : -1;
 }
 
-/* The linker puts these for the library's __newlocale and __duplocale: there is the locale C. */
+/* The linker replaces the library's __newlocale and __duplocale by these: the only locale is C. */
 locale_t __wrap___newlocale(int mask, const char *name, locale_t base)
 {
 	static struct locale c;

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Read before everything else in C++: what the headers of GCC's library, which
- * Debian built for glibc, find in glibc's own and musl's have not got.
+ * Included before everything else in C++: declarations from glibc's headers that the headers of
+ * GCC's library need, because Debian built it for glibc, and that musl's lack.
  */
 #ifndef UKL_GLIBC_H
 #define UKL_GLIBC_H
 
 #ifdef __cplusplus
 
-/* Threads need no weak references, a thread's number is known: as the library was built. */
+/* As the library was built: threads need no weak references, and a thread's number is known. */
 #define __GLIBC_PREREQ(major, minor) 1
 #include <bits/c++config.h>
 
-/* Waiting until a time on another clock than usual: by the usual one instead. */
+/* Waiting until a time on an unusual clock uses the usual clock instead. */
 #undef _GLIBCXX_USE_PTHREAD_COND_CLOCKWAIT
 #undef _GLIBCXX_USE_PTHREAD_MUTEX_CLOCKLOCK
 #undef _GLIBCXX_USE_PTHREAD_RWLOCK_CLOCKLOCK

@@ -111,7 +111,7 @@ fn greedy(_: u64) -> Result<(), Failure> {
     }
 }
 
-/// The same, and tries to use more than it reserved.
+/// Like [`greedy`], and tries to use more than it reserved.
 fn film(_: u64) -> Result<(), Failure> {
     if let Err(failure) = set_preempter(utcb::my_id(), Id::NIL) {
         println!("the film takes its budget away: {failure}");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! As much of PCI as a driver needs to begin: finding its device, its registers' place, its
-//! interrupt by message. (PCI Local Bus Specification 3.0: chapter 6.1 the header, 6.8.1 MSI.)
+//! The first steps of a PCI driver: it finds its device, the address of the registers, and enables
+//! its MSI. (PCI Local Bus Specification 3.0: 6.1 for the header, 6.8.1 for MSI.)
 
 use keel_l4::call::Failure;
 use keel_l4::kernel_object::Msi;
@@ -24,7 +24,7 @@ const CAPABILITY_PLACE: u32 = 0xfc;
 /// The most capabilities that can exist: a longer list is a cycle.
 const MOST_CAPABILITIES: usize = 48;
 
-/// MSI's first register: what it can, and whether it is on.
+/// MSI's first register: its features, and whether it is on.
 const MSI_ON: u32 = 1 << 16;
 const MSI_64: u32 = 1 << 23;
 
@@ -33,28 +33,28 @@ const MSI_64: u32 = 1 << 23;
 pub struct Pci(Function);
 
 impl Pci {
-    /// The first device with this identity: the vendor in bits 15:0, the device above. Asks for
-    /// PCI's ports.
+    /// The first device with this identity: the vendor in bits 15:0, the device in 31:16. Asks
+    /// sigma0 for PCI's ports.
     pub fn find(identity: u32) -> Result<Option<Pci>, Failure> {
         pci::claim()?;
         let mut devices = (0..DEVICES).map(|number| Pci(Function(number * FUNCTIONS_OF_DEVICE)));
         Ok(devices.find(|device| device.0.read(IDENTITY) == identity))
     }
 
-    /// Lets the device answer at its registers' place, which the firmware chose, and reach memory
-    /// by itself. The place, if the firmware chose one below 4 GB.
+    /// Enables the device's registers at the address that the firmware chose, and its DMA. Returns
+    /// the address if it is below 4 GB.
     pub fn switch_on(self) -> Option<u64> {
         let base = self.0.read(BASE_ADDRESS);
         if base == 0 || base & BASE_KIND != 0 {
             return None;
         }
-        // Zeros leave the status in the upper half alone.
+        // Zeros do not change the status in the upper half.
         let command = self.0.read(COMMAND_STATUS) & 0xffff;
         self.0.write(COMMAND_STATUS, command | COMMAND_MEMORY | COMMAND_BUS_MASTER);
         Some(u64::from(base))
     }
 
-    /// Lets the device raise `interrupt`; false if it cannot.
+    /// Makes the device raise `interrupt`; false if it cannot.
     pub fn send_interrupts(self, interrupt: &Msi) -> bool {
         let mut place = self.0.read(CAPABILITIES) & CAPABILITY_PLACE;
         for _ in 0..MOST_CAPABILITIES {

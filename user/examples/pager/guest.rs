@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! The program that the pager loads page by page. It is an ordinary program with a large table, of
-//! which it reads little, and needs to know nothing about its pager.
+//! The program that the pager loads page by page. It is an ordinary program that reads a small part
+//! of a large table. It knows nothing about its pager.
 
 #![no_std]
 #![no_main]

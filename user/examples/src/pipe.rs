@@ -270,7 +270,8 @@ impl ReadEnd {
         ReadEnd(thread)
     }
 
-    /// Waits for bytes and takes as many as there are and `buffer` can hold. Returns 0 at the end.
+    /// Waits for bytes and takes as many as are available and fit into `buffer`. Returns 0 at the
+    /// end.
     pub fn read(&mut self, buffer: &mut [u8]) -> Result<usize, Failure> {
         let answer = call(self.0, Request::Read { most: buffer.len() as u64 }.encode())?;
         let count = value::<u64>(answer)?;

@@ -73,7 +73,7 @@ pub fn run(record: &Start) -> Result<u32, Failure> {
     let took = now() - began;
     let (beats, latest) = (BEATS.load(Relaxed), LATEST.load(Relaxed));
     println!(
-        "witness: {done} done in {} ms, {silences} times nothing was heard; {beats} beats, the latest {} us late",
+        "witness: {done} done in {} ms, {silences} times no report came; {beats} beats, the latest {} us late",
         took / NANOSECONDS_PER_MILLISECOND,
         latest / NANOSECONDS_PER_MICROSECOND
     );

@@ -253,8 +253,8 @@ impl<const N: usize, P: Partner> WriteEnd<'_, N, P> {
 pub struct ReadEnd<'a, const N: usize, P: Partner = Id>(End<'a, N, P>);
 
 impl<const N: usize, P: Partner> ReadEnd<'_, N, P> {
-    /// Waits for bytes and takes as many as there are and `buffer` can hold. Returns 0 at the end
-    /// of the pipe.
+    /// Waits for bytes and takes as many as are available and fit into `buffer`. Returns 0 at the
+    /// end of the pipe.
     #[inline]
     pub fn read(&mut self, buffer: &mut [u8]) -> Result<usize, Failure> {
         let there = self.0.wait(0, buffer.len().min(1) as u64)? as usize;

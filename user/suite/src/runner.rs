@@ -17,7 +17,7 @@ use keel_l4::{mapping, println, thread, utcb, Fpage, Id, Side, Tag};
 /// The most nanoseconds that a case may take. A machine within a machine on a busy host takes a
 /// hundred times as long as usual.
 const PATIENCE: u64 = 60_000_000_000;
-/// After so many nanoseconds a case is told to be slow.
+/// After this many nanoseconds a case is reported as slow.
 const SLOW: u64 = 5_000_000_000;
 
 /// Passed between runner and worker: the case to run, then its outcome. Messages order their

@@ -82,12 +82,13 @@ impl Spawn {
         Spawn { number: LTHREAD_TASK as u16, main, argument, pager: Id::ROOT, handler: own(RUNNER), stack: 0 }
     }
 
-    /// The same on a stack that one thread at a time uses: for threads that are removed at once.
+    /// Like [`Spawn::new`], on a stack that one thread at a time uses, for threads that are
+    /// removed at once.
     pub fn light(main: Main, argument: u64) -> Spawn {
         Spawn { stack: pool::common_stack(), ..Spawn::new(main, argument) }
     }
 
-    /// The same with the caller as pager and handler.
+    /// Like [`Spawn::new`], with the caller as pager and handler.
     pub fn watched(main: Main, argument: u64) -> Spawn {
         let me = utcb::my_id();
         Spawn { pager: me, handler: me, ..Spawn::new(main, argument) }

@@ -41,7 +41,7 @@ extern "C" fn passing_pager(_: u64) -> ! {
     serve(|_| Some(Message { tag: Tag(TAG_FORWARD), ..Message::default() }))
 }
 
-/// The same, with map items in the forwarded message.
+/// Like [`passing_pager`], with map items in the forwarded message.
 extern "C" fn two_minded_pager(page: u64) -> ! {
     serve(|got| {
         let item = MapItem { send_base: got.words[0] & !0xfff, fpage: Fpage::memory(page, 12, FPAGE_READ).0 };
@@ -223,7 +223,7 @@ fn triggered_while_serving() -> Outcome {
     let (alien, pager) = waiting_for(silent_pager, STATE_FAULTED)?;
     alien.act(EX_TRIGGER)?;
     same!("the handler gets it", receive(alien.id, Timeout::Never)?.tag.kind(), KIND_TRIGGER);
-    same!("the pager heard once", cell(1).load(SeqCst), 1);
+    same!("the pager got one fault", cell(1).load(SeqCst), 1);
     alien.release()?;
     pause(10_000_000);
     same!("then it faults again", cell(1).load(SeqCst), 2);

@@ -48,12 +48,12 @@ extern "C" fn receiver(_: u64) -> ! {
     note(receive(Id(cell(0).load(SeqCst)), Timeout::Never).map(|_| ()))
 }
 
-/// The same with a send.
+/// Sends to the thread in cell 0 and stores the result.
 extern "C" fn sender(_: u64) -> ! {
     note(send(Id(cell(0).load(SeqCst)), Message::label(0), Timeout::Never))
 }
 
-/// The same with a call.
+/// Calls the thread in cell 0 and stores the result.
 extern "C" fn caller(_: u64) -> ! {
     note(call(Id(cell(0).load(SeqCst)), Message::label(0)).map(|_| ()))
 }

@@ -21,7 +21,7 @@
 	.code64
 	.section .entry.text, "ax"
 
-/* Where the frame is when the return address and one more word have been pushed. */
+/* The offset of the frame after the return address and one more word were pushed. */
 #define FRAME(word)	(word-ORIG_RAX+2*8)
 
 /*
@@ -32,7 +32,7 @@
  *
  * Ring 3: the frame is on the entry stack and stays.
  * Ring 0 in the user half, an application: it becomes a frame of ring 3.
- * The kernel: the frame moves to where it would be had the gate named no stack.
+ * The kernel: the frame moves to where it would be if the gate named no stack.
  * Until the gates name one, each word is copied onto itself.
  */
 SYM_CODE_START(ukl_frame)

@@ -100,7 +100,7 @@ int ukl_syscall_instruction(struct pt_regs *regs, int nr)
 	return -1;
 }
 
-/* Once all gates are set and the stacks known to the processor: each names a stack. */
+/* Runs when all gates are set and the processor has its stacks: makes each gate name a stack. */
 void __init ukl_setup_gates(gate_desc *table)
 {
 	int i;

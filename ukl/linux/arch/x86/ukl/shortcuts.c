@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Calls that only applications have: read, write and writev that go from a
- * descriptor straight to TCP, past the layers of files and sockets and what these
- * ask of accounting, notification and security modules. For all but TCP they are
- * read and write; the third is not there.
+ * Calls that only applications have: read, write and writev that go from a descriptor straight to
+ * TCP, past the layers of files and sockets and what these ask of accounting, notification and
+ * security modules. For other files they are read and write; writev is TCP's only.
  */
 #include <linux/file.h>
 #include <linux/fs.h>
@@ -15,7 +14,7 @@
 
 #include "bypass.h"
 
-/* The socket of a file, where it is one of TCP that nothing else has taken over. */
+/* Returns the file's socket if it is a plain TCP socket, without a protocol on top. */
 static struct sock *ukl_tcp_socket(struct file *file)
 {
 	struct socket *sock = file ? sock_from_file(file) : NULL;
