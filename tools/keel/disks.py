@@ -240,7 +240,7 @@ def default_squashfs(settings: Settings) -> Path:
     root = image.default_archive(settings).with_suffix(".squashfs")
     if not root.exists():
         packages.require(settings, squashfs_needs(settings))
-        program = ["mksquashfs", TREE, IMAGE, "-quiet", "-no-progress", "-comp", "zstd"]
+        program = ["mksquashfs", TREE, IMAGE, "-quiet", "-no-progress", "-comp", "zstd", "-mkfs-time", "0"]
         _make_of(settings, image.default_root(settings).path, root, program)
     return root
 

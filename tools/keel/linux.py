@@ -132,6 +132,8 @@ def _unpack_debian(settings: Settings, files: Mapping[Path, str]) -> None:
 
 def build_server(settings: Settings) -> Path:
     """Linux as a server on the µ-kernel; returns the image."""
+    if settings.release:
+        return settings.linux_server
     if not (settings.repository / "linux" / "arch" / "l4" / "Kconfig").exists():
         raise KeelError("linux/arch/l4 has no Kconfig", "is the clone complete? git status shows it")
     _prepare(settings)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from . import packages, process
-from .config import Settings
+from .config import KERNEL_IMAGE, Settings
 from .errors import KeelError
 from .lock import locked
 from .progress import Step
@@ -20,9 +20,10 @@ DEBIAN_CARGO = "/usr/bin/cargo"
 DEBIAN_RUSTC = "/usr/bin/rustc"
 VENDORED_CRATES = Path("/usr/lib/rustlib/src/rust/library/vendor")
 KERNEL_PROGRAM = "keel-kernel"
-KERNEL_IMAGE = "kernel.elf"
 DEBUGGER_IMAGE = "kernel-debugger.elf"
 CORE_CRATES = "core,alloc,compiler_builtins"
+# What debugging information has in place of the repository's path, and gdb is told.
+SOURCES = "/keel"
 
 
 @dataclass(frozen=True)
@@ -44,14 +45,16 @@ class Toolchain:
         """The same compiler for programs of the host."""
         return replace(self, build_core=False)
 
-    def bare_arguments(self) -> list[str]:
-        """The arguments that make cargo build for a target without an operating system."""
+    def bare_arguments(self, settings: Settings) -> list[str]:
+        """The arguments that make cargo build for a target without an operating system, wherever the sources are."""
+        flag = f"--remap-path-prefix={settings.repository}={SOURCES}"
+        common = ["--target", BARE_TARGET, "--config", f"target.{BARE_TARGET}.rustflags=[{json.dumps(flag)}]"]
         if not self.build_core:
-            return ["--target", BARE_TARGET]
+            return common
         # Debian's package has the dependencies of the core library's workspace; cargo would fetch them from crates.io.
         vendored = ['source.crates-io.replace-with="debian"', f'source.debian.directory="{VENDORED_CRATES}"']
         source = [word for line in vendored for word in ("--config", line)] if VENDORED_CRATES.is_dir() else []
-        return ["--target", BARE_TARGET, f"-Zbuild-std={CORE_CRATES}", *source]
+        return [*common, f"-Zbuild-std={CORE_CRATES}", *source]
 
 
 def find_toolchain(settings: Settings) -> Toolchain:
@@ -121,6 +124,8 @@ def write_c_header(settings: Settings, header: Path) -> None:
 
 def build_all(settings: Settings) -> Path:
     """The µ-kernel and every native task; returns the directory that holds them."""
+    if settings.release:
+        return settings.keel_directory
     return _build(settings, "the µ-kernel and the native tasks", ["--workspace", "--bins"], KERNEL_IMAGE)
 
 
@@ -155,7 +160,7 @@ def _cargo_build(settings: Settings, toolchain: Toolchain, what: str, arguments:
         return f"{count} crates"
 
     argv = [toolchain.cargo, "build", "--release", *arguments]
-    argv += ["--message-format=json-render-diagnostics", *toolchain.bare_arguments()]
+    argv += ["--message-format=json-render-diagnostics", *toolchain.bare_arguments(settings)]
     with Step(what, mostly_short=True) as step:
         process.run_logged(
             argv,

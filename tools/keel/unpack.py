@@ -34,6 +34,7 @@ class _Unpacking:
         self.first: dict[int, Path] = {}
         self.folders: list[cpio.Entry] = []
         self.target = _Kept()
+        self.newest = 0
 
     def output_for(self, entry: cpio.Entry) -> BinaryIO | None:
         """Where the data of an entry go."""
@@ -69,10 +70,11 @@ class _Unpacking:
         if not stat.S_ISLNK(entry.mode) and not stat.S_ISDIR(entry.mode):
             path.chmod(mode)  # after the owner, whose change drops the set-id bits
         os.utime(path, (entry.mtime, entry.mtime), follow_symlinks=False)
+        self.newest = max(self.newest, entry.mtime)
 
 
 def unpack(archive: Path, directory: Path) -> None:
-    """Make the archive's files; a folder gets its mode and time last, because it is filled."""
+    """Make the archive's files; a folder gets its mode and time last, because it is filled. The root is as old as the newest."""
     work = _Unpacking(directory)
     with archive.open("rb") as file:
         for entry in cpio.read_headers(file, work.output_for):
@@ -82,6 +84,7 @@ def unpack(archive: Path, directory: Path) -> None:
         path.chmod(stat.S_IMODE(folder.mode))
         os.utime(path, (folder.mtime, folder.mtime))
     directory.chmod(ROOT_MODE)
+    os.utime(directory, (work.newest, work.newest))
 
 
 if __name__ == "__main__":
