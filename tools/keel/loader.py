@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from . import process, qemu
+from . import measures, process, qemu
+from .progress import Step
 
 # What the µ-kernel is given to draw on, where it is to have a screen: this, or what there is.
 SCREEN_MODES = "1024x768x32;1024x768;auto"
@@ -59,7 +60,7 @@ def _quoted(words: str) -> str:
     return " ".join("'" + word.replace("'", "'\\''") + "'" if word.strip(PLAIN) else word for word in words.split())
 
 
-def make_disc(guest: qemu.Guest, directory: Path, disc: Path, log: Path, *, menu: bool = False) -> None:
+def make_disc(guest: qemu.Guest, directory: Path, disc: Path, log: Path, *, menu: bool = False, step: Step | None = None) -> None:
     """Make the ISO image with GRUB, the µ-kernel and the modules, perhaps with a menu, in the directory."""
     tree = directory / "disc"
     shutil.rmtree(tree, ignore_errors=True)
@@ -69,7 +70,9 @@ def make_disc(guest: qemu.Guest, directory: Path, disc: Path, log: Path, *, menu
     (tree / "boot" / "grub" / "grub.cfg").write_text(configuration(guest, menu=menu))
     argv = ["faketime", "-f", date(tree), "grub-mkrescue", "-o", str(disc), str(tree), *FIXED_IDENTIFIERS]
     environment = {"TMPDIR": str(directory), "TZ": "UTC"}
-    process.run_logged(argv, what="making the ISO image", log=log, env=environment, remedy=REMEDY)
+    process.run_logged(
+        argv, what="making the ISO image", log=log, step=step, measure=measures.percent, env=environment, remedy=REMEDY
+    )
     shutil.rmtree(tree)
 
 

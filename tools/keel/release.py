@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from . import boot, bootconf, config, debian, disks, linux, machine, packages, process
+from . import boot, bootconf, config, debian, disks, linux, machine, measures, packages, process
 from .config import TASK, Settings, version
 from .errors import KeelError, system_error
 from .lock import locked
@@ -115,10 +115,11 @@ def fill(settings: Settings, aside: Path, parts: list[Path]) -> None:
 def _pack_root(settings: Settings, image: Path, packed: Path) -> None:
     with Step("compressing the root disk") as step:
         process.run_logged(
-            ["qemu-img", "convert", "-c", "-f", "raw", "-O", "qcow2", str(image), str(packed)],
+            ["qemu-img", "convert", "-p", "-c", "-f", "raw", "-O", "qcow2", str(image), str(packed)],
             what="compressing the root disk",
             log=settings.logs / "disk.log",
             step=step,
+            measure=measures.percent,
         )
 
 

@@ -12,7 +12,7 @@ from . import packages, process
 from .config import KERNEL_IMAGE, Settings
 from .errors import KeelError
 from .lock import locked
-from .progress import Step
+from .progress import Far, Step
 
 BARE_TARGET = "x86_64-unknown-none"
 OLDEST_RUST = (1, 85)
@@ -22,6 +22,8 @@ VENDORED_CRATES = Path("/usr/lib/rustlib/src/rust/library/vendor")
 KERNEL_PROGRAM = "keel-kernel"
 DEBUGGER_IMAGE = "kernel-debugger.elf"
 CORE_CRATES = "core,alloc,compiler_builtins"
+# About how many crates the whole build has, and the µ-kernel alone, for their progress.
+ALL_CRATES, KERNEL_CRATES = 37, 12
 # What debugging information has in place of the repository's path, and gdb is told.
 SOURCES = "/keel"
 
@@ -126,20 +128,20 @@ def build_all(settings: Settings) -> Path:
     """The µ-kernel and every native task; returns the directory that holds them."""
     if settings.release:
         return settings.keel_directory
-    return _build(settings, "the µ-kernel and the native tasks", ["--workspace", "--bins"], KERNEL_IMAGE)
+    return _build(settings, "the µ-kernel and the native tasks", ["--workspace", "--bins"], KERNEL_IMAGE, ALL_CRATES)
 
 
 def build_debugger(settings: Settings) -> Path:
     """The µ-kernel with its debugger, beside the other one; returns the same directory."""
     arguments = ["--package", KERNEL_PROGRAM, "--features", "debugger"]
-    return _build(settings, "the µ-kernel with its debugger", arguments, DEBUGGER_IMAGE)
+    return _build(settings, "the µ-kernel with its debugger", arguments, DEBUGGER_IMAGE, KERNEL_CRATES)
 
 
-def _build(settings: Settings, what: str, arguments: list[str], kernel: str) -> Path:
+def _build(settings: Settings, what: str, arguments: list[str], kernel: str, crates: int) -> Path:
     toolchain = find_toolchain(settings)
     packages.require(settings, packages.COMPILER)
     with locked(settings.locks, "rust"):
-        programs = _cargo_build(settings, toolchain, f"building {what}", arguments)
+        programs = _cargo_build(settings, toolchain, f"building {what}", arguments, crates)
         settings.keel_directory.mkdir(parents=True, exist_ok=True)
         for program in programs:
             name = kernel if program.name == KERNEL_PROGRAM else program.name
@@ -147,17 +149,19 @@ def _build(settings: Settings, what: str, arguments: list[str], kernel: str) -> 
     return settings.keel_directory
 
 
-def _cargo_build(settings: Settings, toolchain: Toolchain, what: str, arguments: list[str]) -> list[Path]:
+def _cargo_build(settings: Settings, toolchain: Toolchain, what: str, arguments: list[str], crates: int) -> list[Path]:
+    """Build and return the programs; progress is of the crates that are compiled of about this many."""
     built: list[Path] = []
-    count = 0
+    compiled, left = 0, crates
 
-    def measure(line: bytes) -> str:
-        nonlocal count
+    def measure(line: bytes) -> Far:
+        nonlocal compiled, left
         if line.startswith(b'{"reason":"compiler-artifact"'):
-            count += 1
-            if program := json.loads(line).get("executable"):
+            crate = json.loads(line)
+            compiled, left = (compiled, left - 1) if crate["fresh"] else (compiled + 1, left)
+            if program := crate.get("executable"):
                 built.append(Path(program))
-        return f"{count} crates"
+        return Far(compiled, max(left, compiled), "crates")
 
     argv = [toolchain.cargo, "build", "--release", *arguments]
     argv += ["--message-format=json-render-diagnostics", *toolchain.bare_arguments(settings)]

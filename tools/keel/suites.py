@@ -27,6 +27,7 @@ from . import (
     linux,
     machine,
     machinetests,
+    measures,
     packages,
     process,
     reproducible,
@@ -37,7 +38,7 @@ from . import (
 )
 from .config import Settings
 from .errors import KeelError
-from .progress import Step, say
+from .progress import Far, Step, say
 
 CHECKERS = (
     packages.Need("python3-pytest", ("/usr/lib/python3/dist-packages/pytest",), "runs the tests"),
@@ -99,10 +100,9 @@ def skips(output: str) -> list[str]:
     return [line for line in output.splitlines() if line.startswith("SKIPPED [")]
 
 
-def _pytest_progress(line: bytes) -> str:
+def _pytest_progress(line: bytes) -> str | Far:
     """How far pytest is, if a line of its output shows it."""
-    found = re.search(rb"\[ *(\d+%)\]", line)
-    return found[1].decode() if found else ""
+    return measures.percent(line) if re.search(rb"\[ *\d+%\]$", line) else ""
 
 
 def _run(settings: Settings, name: str, argv: list[str], env: dict[str, str] | None = None) -> Count:

@@ -71,8 +71,8 @@ def _make(settings: Settings, file: Path, template: Path, parameters: str, given
         described = boot.disc_guest(settings, mine, template, ramdisk, parameters)
         aside = file.with_name(f".{file.name}.{os.getpid()}")
         try:
-            with Step("making the ISO image"):
-                loader.make_disc(described, mine.directory, aside, mine.log("disc"), menu=True)
+            with Step("making the ISO image") as step:
+                loader.make_disc(described, mine.directory, aside, mine.log("disc"), menu=True, step=step)
             aside.replace(file)
         except OSError as error:
             raise system_error(f"{file} cannot be written", error) from error
