@@ -339,7 +339,7 @@ def options_of(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("row", nargs="*", metavar="ROW", help="what to measure; everything without a name")
     parser.add_argument("--systems", default=",".join(SYSTEMS), help="which to measure (%(default)s)")
     parser.add_argument("--sizes", default="", metavar="N,...", help="these sizes instead of each row's own")
-    parser.add_argument("--output", type=Path, default=run.REPOSITORY / "build" / "bench", help="where the figures go")
+    parser.add_argument("--output", type=Path, default=run.BUILD / "bench", help="where the figures go")
     parser.add_argument("--resume", action="store_true", help="take over what an interrupted run of this tree has measured")
     parser.add_argument("--compare", nargs=2, type=Path, metavar=("OLD", "NEW"), help="measure nothing: compare two growth.json")
     parser.add_argument(

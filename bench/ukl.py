@@ -19,10 +19,11 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(REPOSITORY / "tools"))
 
 from keel.arguments import Parser  # noqa: E402  (the path above comes first)
+from keel.config import Settings  # noqa: E402
 
 KEEL = [sys.executable, str(REPOSITORY / "keel")]
 SOURCES = REPOSITORY / "bench" / "ukl"
-ORDINARY = REPOSITORY / "build" / "ukl" / "ordinary"
+ORDINARY = Settings().build / "ukl" / "ordinary"
 LIMIT_S = 3600
 
 BASELINE = "ring 3"
@@ -184,7 +185,7 @@ def table(measured: Ways, unit: str) -> str:
 def main(arguments: list[str]) -> int:
     """Measure, keep and print."""
     parser = Parser(prog="keel bench ukl", description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--output", type=Path, default=REPOSITORY / "build" / "bench", help="where the figures go (%(default)s)")
+    parser.add_argument("--output", type=Path, default=Settings().build / "bench", help="where the figures go (%(default)s)")
     parser.add_argument("--cycles", action="store_true", help="also modelled cycles, changes of mode included; takes longer")
     parser.add_argument("--plugin", help="with --cycles: what models them")
     parser.add_argument("--line", required=True, help="more for Linux's command line: what ring 0 needs")

@@ -26,7 +26,7 @@ from .progress import Far, Step
 PR_SET_PDEATHSIG = 1
 TAIL_LINES = 15
 END_GRACE_S = 3.0
-# A line that a program draws anew ends otherwise.
+# A line that a program draws again ends with the second one.
 LINE_END = re.compile(rb"[\n\r]")
 
 # Where the output of builds goes besides their logs: nowhere, or to our error output.

@@ -8,8 +8,8 @@ from types import TracebackType
 
 REDRAW_S = 1.0
 REPEAT_S = 15.0
-# Before that the rate says little about the rest.
-LEAST_MEASURED_S = 2.0
+# Before that, or before this part of all, the rate says little about the rest.
+LEAST_MEASURED_S, LEAST_PART = 2.0, 0.02
 # The longest time that is shown in seconds.
 MOST_SECONDS = 120
 
@@ -65,9 +65,12 @@ class Step:
     def _left(self, how_far: str | Far) -> str:
         """How long the rest may take at the rate so far."""
         lasted = time.monotonic() - self.first_at
-        if not isinstance(how_far, Far) or lasted < LEAST_MEASURED_S or not self.first.done < how_far.done < how_far.of:
+        if not isinstance(how_far, Far) or lasted < LEAST_MEASURED_S or how_far.done >= how_far.of:
             return ""
-        seconds = lasted * (how_far.of - how_far.done) / (how_far.done - self.first.done)
+        measured = how_far.done - self.first.done
+        if measured <= LEAST_PART * how_far.of:
+            return ""
+        seconds = lasted * (how_far.of - how_far.done) / measured
         return f", some {seconds:.0f} s left" if seconds <= MOST_SECONDS else f", some {seconds / 60:.0f} min left"
 
     def _show(self, how_far: str) -> None:
