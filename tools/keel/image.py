@@ -26,6 +26,8 @@ LEFT_OUT = (
     "/usr/share/doc/*", "/usr/share/info/*", "/usr/share/lintian/*", "/usr/share/locale/*",
     "/usr/share/man/*",
 )  # fmt: skip
+# How long mmdebstrap usually takes, for its progress.
+MAKING_S = 90.0
 NO_RECOMMENDS = 'Apt::Install-Recommends "false";'
 # Where systemd does not run, systemctl asks Keel's init (guest/init/attend.c), but complains first.
 POWER_PROGRAMS = ("poweroff", "reboot", "halt")
@@ -143,7 +145,7 @@ def _run_mmdebstrap(settings: Settings, tar: Path, mode: str, more: Sequence[str
         """Mmdebstrap names each phase in a line of its own."""
         return line.decode(errors="replace").removeprefix("I: ").rstrip(".") if line.startswith(b"I: ") else ""
 
-    with Step("making the root file system from Debian packages") as step:
+    with Step("making the root file system from Debian packages", usually_s=MAKING_S) as step:
         process.run_logged(
             mmdebstrap_arguments(tar, mode, host_access_settings(), find_mirror(), more),
             what="making the root file system",

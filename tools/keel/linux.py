@@ -45,6 +45,8 @@ FIXED_ARGUMENTS = ("CC=ccache gcc", "KBUILD_BUILD_USER=keel", "KBUILD_BUILD_HOST
 # Compiled files: how make names them, and in a line of progress.
 COMPILED = rb"^  (CC|AS) "
 FILES = "files"
+# How long the links to the source usually take, for their progress.
+LINKING_S = 5.0
 # The source unpacked, in MB, and what tar says after each of them.
 SOURCE_MB = 1360
 EACH_MB = ("--checkpoint=100", "--checkpoint-action=echo=%u MB")
@@ -340,7 +342,7 @@ def _symlink_tree(settings: Settings, target: Target) -> Path:
     aside = tree.with_suffix(".new")
     for old in (aside, tree):
         shutil.rmtree(old, ignore_errors=True)
-    with Step("linking the Linux source tree") as step:
+    with Step("linking the Linux source tree", usually_s=LINKING_S) as step:
         process.run_logged(
             ["cp", "-rs", str(settings.pristine), str(aside)],
             what="linking the Linux source tree",

@@ -33,15 +33,24 @@ class Far:
         return f"{self.done} %" if self.unit == "%" else f"{self.done} of about {self.of} {self.unit}"
 
 
+def _rest(seconds: float) -> str:
+    """The end of a line about a step; nothing where no time is left."""
+    if seconds <= 0:
+        return ""
+    return f", some {seconds:.0f} s left" if seconds <= MOST_SECONDS else f", some {seconds / 60:.0f} min left"
+
+
 class Step:
     """One long step. On a terminal its line is redrawn, elsewhere repeated now and then.
 
-    A step that is mostly short says nothing until it has taken as long as a redraw.
+    A step that is mostly short says nothing until it has taken as long as a redraw. One whose programs count nothing takes the
+    usual time, where that is known, of a host with two processors.
     """
 
-    def __init__(self, what: str, mostly_short: bool = False) -> None:
+    def __init__(self, what: str, mostly_short: bool = False, usually_s: float = 0.0) -> None:
         self.what = what
         self.mostly_short = mostly_short
+        self.usually_s = usually_s
         self.started = time.monotonic()
         self.shown = 0.0
         self.terminal = sys.stderr.isatty()
@@ -63,15 +72,16 @@ class Step:
             self._show(f"{how_far}{self._left(how_far)}")
 
     def _left(self, how_far: str | Far) -> str:
-        """How long the rest may take at the rate so far."""
+        """How long the rest may take: at the rate so far, or usually."""
+        if not isinstance(how_far, Far):
+            return _rest(self.usually_s - (time.monotonic() - self.started))
         lasted = time.monotonic() - self.first_at
-        if not isinstance(how_far, Far) or lasted < LEAST_MEASURED_S or how_far.done >= how_far.of:
+        if lasted < LEAST_MEASURED_S:
             return ""
         measured = how_far.done - self.first.done
         if measured <= LEAST_PART * how_far.of:
             return ""
-        seconds = lasted * (how_far.of - how_far.done) / measured
-        return f", some {seconds:.0f} s left" if seconds <= MOST_SECONDS else f", some {seconds / 60:.0f} min left"
+        return _rest(lasted * (how_far.of - how_far.done) / measured)
 
     def _show(self, how_far: str) -> None:
         self.shown = time.monotonic()

@@ -46,6 +46,12 @@ def test_another_part_has_another_rate(clock: list[float], capsys: pytest.Captur
         assert shown(step, clock, capsys, 120, "linking").endswith("120 s, linking\n")
 
 
+def test_what_counts_nothing_usually_takes_its_time(clock: list[float], capsys: pytest.CaptureFixture[str]) -> None:
+    with Step("installing", usually_s=90) as step:
+        assert shown(step, clock, capsys, 20, "unpacking") == "keel: installing ... 20 s, unpacking, some 70 s left\n"
+        assert shown(step, clock, capsys, 100, "unpacking").endswith("100 s, unpacking\n")
+
+
 @pytest.mark.parametrize(
     ("line", "far"),
     [
