@@ -339,7 +339,7 @@ def options_of(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("row", nargs="*", metavar="ROW", help="what to measure; default: everything")
     parser.add_argument("--systems", default=",".join(SYSTEMS), help="which to measure (%(default)s)")
     parser.add_argument("--sizes", default="", metavar="N,...", help="the sizes, in place of each row's own")
-    parser.add_argument("--output", type=Path, default=run.REPOSITORY / "build" / "bench", help="where to write the figures")
+    parser.add_argument("--output", type=Path, default=run.BUILD / "bench", help="where to write the figures")
     parser.add_argument("--resume", action="store_true", help="keep the samples of an interrupted run of this tree")
     parser.add_argument("--compare", nargs=2, type=Path, metavar=("OLD", "NEW"), help="measure nothing: compare two growth.json")
     parser.add_argument(

@@ -20,7 +20,7 @@ sys.path.insert(0, str(run.REPOSITORY / "tools"))
 
 from keel import codelines, linux, rust
 from keel.arguments import Parser
-from keel.config import Settings
+from keel.config import KERNEL_IMAGE, Settings
 
 SETTINGS = Settings()
 LINUX = SETTINGS.linux
@@ -29,7 +29,7 @@ PORT, X86, DRIVERS = "arch/l4/", "arch/x86/", ("drivers/", "sound/")
 OF_KERNEL = "-D__KERNEL__"
 SUFFIXES = {".c", ".h", ".S"}
 IMAGES = (
-    ("µ-kernel", SETTINGS.keel_directory / rust.KERNEL_IMAGE),
+    ("µ-kernel", SETTINGS.keel_directory / KERNEL_IMAGE),
     ("the same with its debugger", SETTINGS.keel_directory / rust.DEBUGGER_IMAGE),
     ("Linux on Keel", SETTINGS.linux_server),
     ("native Linux", SETTINGS.native_symbols),

@@ -26,7 +26,7 @@ import overlay
 import run
 from keel.arguments import Parser
 
-LINUX = run.REPOSITORY / "build" / "linux"
+LINUX = run.BUILD / "linux"
 # Linux's kconfig: its sources, and the output of flex and bison from the build of Linux.
 PROJECT = (LINUX / "pristine" / "scripts" / "kconfig", LINUX / "native" / "scripts" / "kconfig")
 PROJECT_FILES = ["conf", "confdata", "expr", "lexer.lex", "menu", "parser.tab", "preprocess", "symbol", "util"]
@@ -208,7 +208,7 @@ def options_of(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--repeats", type=int, default=REPEATS, metavar="N", help="how often each (%(default)s)")
     parser.add_argument("--time", action="store_true", help="the emulator's processor time instead of instructions")
     parser.add_argument("--boots", type=int, default=BOOTS, metavar="N", help="with --time: how many (%(default)s, the fewest)")
-    parser.add_argument("--output", type=Path, default=run.REPOSITORY / "build" / "bench", help="where to write the figures")
+    parser.add_argument("--output", type=Path, default=run.BUILD / "bench", help="where to write the figures")
     parser.add_argument("--resume", action="store_true", help="keep the samples of an interrupted run of this tree")
     options = parser.parse(arguments)
     options.systems = options.systems.split(",")

@@ -32,8 +32,11 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(REPOSITORY / "tools"))
 
 from keel.arguments import Parser, in_columns  # noqa: E402  (the path above comes first)
+from keel.config import Settings  # noqa: E402
 
 SOURCES = REPOSITORY / "bench" / "guest"
+# With an installed command it is not in the repository.
+BUILD = Settings().build
 NATIVE, KEEL = "native", "keel"
 # Other measurements of the verb, by its first word.
 MEASUREMENTS = (
@@ -494,7 +497,7 @@ def as_markdown(rows: list[list[str]]) -> str:
 def header(machines: str) -> dict[str, str | int]:
     """What was measured and how. Two results with the same header can be compared row by row."""
     config = hashlib.sha256(b"".join(file.read_bytes() for file in sorted((REPOSITORY / "config").iterdir())))
-    linux = REPOSITORY / "build" / "linux" / "pristine" / ".keel-version"
+    linux = BUILD / "linux" / "pristine" / ".keel-version"
 
     def said(*command: str, word: str = "") -> str:
         done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False)
@@ -594,7 +597,7 @@ def options_of(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--systems", default=",".join([*BOOTED, TASKS]), help="which to measure (%(default)s)")
     parser.add_argument("--cycles", action="store_true", help="also modelled cycles; takes twenty minutes for all rows")
     parser.add_argument("--machines", default=MACHINES, help="the machines of --cycles (%(default)s)")
-    parser.add_argument("--output", type=Path, default=REPOSITORY / "build" / "bench", help="where to write the figures")
+    parser.add_argument("--output", type=Path, default=BUILD / "bench", help="where to write the figures")
     parser.add_argument("--resume", action="store_true", help="keep the samples of an interrupted run of this tree")
     parser.add_argument("--compare", nargs=2, type=Path, metavar=("OLD", "NEW"), help="measure nothing: compare two results.json")
     parser.add_argument(

@@ -19,10 +19,11 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(REPOSITORY / "tools"))
 
 from keel.arguments import Parser  # noqa: E402  (the path above comes first)
+from keel.config import Settings  # noqa: E402
 
 KEEL = [sys.executable, str(REPOSITORY / "keel")]
 SOURCES = REPOSITORY / "bench" / "ukl"
-ORDINARY = REPOSITORY / "build" / "ukl" / "ordinary"
+ORDINARY = Settings().build / "ukl" / "ordinary"
 LIMIT_S = 3600
 
 BASELINE = "ring 3"
@@ -185,7 +186,7 @@ def main(arguments: list[str]) -> int:
     """Measure, write and print."""
     parser = Parser(prog="keel bench ukl", description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument(
-        "--output", type=Path, default=REPOSITORY / "build" / "bench", help="where to write the figures (%(default)s)"
+        "--output", type=Path, default=Settings().build / "bench", help="where to write the figures (%(default)s)"
     )
     parser.add_argument("--cycles", action="store_true", help="also modelled cycles, changes of mode included; takes longer")
     parser.add_argument("--plugin", help="with --cycles: the plugin that models them")

@@ -35,7 +35,7 @@ def obstacle(settings: Settings) -> str:
         return f"this user may not open {KVM_DEVICE}"
     if not VIRTUALIZATION & set(PROCESSORS.read_text().split()):
         return f"this processor shows neither VMX nor SVM: {KVM_DEVICE} is not virtualization by the processor"
-    probe = _build_probe(settings)
+    probe = build_probe(settings)
     argv = [
         machine.EMULATOR, "-no-user-config", "-nodefaults", "-no-reboot",
         *("-machine", "pc"), *("-accel", "kvm"), *("-cpu", machine.CPU), *("-m", "32"),
@@ -47,9 +47,12 @@ def obstacle(settings: Settings) -> str:
     return ""
 
 
-def _build_probe(settings: Settings) -> Path:
+def build_probe(settings: Settings) -> Path:
+    """The guest that shows whether KVM works."""
+    if settings.release:
+        return settings.probe
     packages.require(settings, packages.COMPILER)
-    out = settings.build / "probe"
+    out = settings.probe.parent
     with locked(settings.locks, "probe"):
         out.mkdir(parents=True, exist_ok=True)
         process.run_logged(
@@ -57,4 +60,4 @@ def _build_probe(settings: Settings) -> Path:
             what="building the KVM probe",
             log=settings.logs / "probe.log",
         )
-    return out / "probe.elf"
+    return settings.probe

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from . import bootconf, machine, qemu
-from .config import Settings
+from .config import KERNEL_IMAGE, TASK, Settings
 from .errors import KeelError
-from .rust import DEBUGGER_IMAGE, KERNEL_IMAGE
+from .rust import DEBUGGER_IMAGE
 from .slot import Slot, check_name
 
 # Parameters of both systems: the init of our own archive, and the processor's random numbers.
@@ -82,6 +82,8 @@ class Choices:
     uefi: bool = False
     iommu: bool = False
     graphic: bool = False
+    # A release set in place of what would be built.
+    release: Path | None = None
     # The name of the guest while it runs; by default its kind, with a number.
     name: str | None = None
 
@@ -248,7 +250,7 @@ def _modules(settings: Settings, slot: Slot, text: str) -> tuple[qemu.Module, ..
     configuration = slot.directory / bootconf.NAME
     configuration.write_text(text)
     first = [settings.keel_directory / "sigma0", settings.keel_directory / "root", configuration]
-    names = set(text.split()) - {KERNEL_IMAGE, DEBUGGER_IMAGE, "sigma0", "root"}
+    names = {word for word in text.split() if TASK.fullmatch(word)} - {"sigma0", "root", settings.linux_server.name}
     tasks = sorted(path for path in settings.keel_directory.iterdir() if path.name in names)
     return tuple(qemu.Module(path) for path in [*first, *tasks])
 

@@ -133,6 +133,13 @@ def _add_run(verbs: Verbs) -> None:
         f"or by its name's end: {', '.join(imageformat.ROOT_SUFFIXES)}",
     )
     verb.add_argument(
+        "--from",
+        metavar="DIR",
+        type=Path,
+        dest="release",
+        help="boot the release set in DIR, as ./keel image --release makes it; nothing is built",
+    )
+    verb.add_argument(
         "--init", choices=machine.INITS, default="keel", help="process 1 of the guest: %(default)s, or the root's systemd"
     )
     verb.add_argument("--name", metavar="NAME", help="the guest's name in ./keel ps and its logs")
@@ -180,7 +187,8 @@ def _add_build(verbs: Verbs) -> None:
 
 def _add_image(verbs: Verbs) -> None:
     verb = _add_verb(verbs, "image", "make a bootable ISO image of Debian on Keel for a PC with BIOS or UEFI")
-    verb.add_argument("file", metavar="FILE.iso", type=Path, help="where it goes")
+    verb.add_argument("file", metavar="FILE.iso", nargs="?", type=Path, help="where it goes")
+    verb.add_argument("--release", metavar="DIR", type=Path, help="instead, all files that a project publishes, in a new folder")
     verb.add_argument("--root", metavar="FILE", help="another root: a directory or a .cpio(.gz/.xz/.zst)")
     verb.add_argument("--append", metavar="STR", default="", help="additions to Linux's command line")
     verb.add_argument("--boot-conf", metavar="FILE", type=Path, default=DEFAULT_TEMPLATE, help="another boot configuration")
@@ -289,6 +297,18 @@ def _ukl(settings: Settings, options: argparse.Namespace) -> int:
     return ukl_command.run(settings, options.name, choices)
 
 
+def _image(settings: Settings, options: argparse.Namespace) -> int:
+    verb: Parser = options.parser.verbs()[options.verb]
+    wanted = image_command.Wanted(options.root, options.append, options.boot_conf)
+    if (options.file is None) == (options.release is None):
+        verb.error("give one of FILE.iso and --release DIR")
+    if options.release is None:
+        return image_command.image(settings, options.file, wanted)
+    if wanted != image_command.Wanted():
+        verb.error("--release has the default root and configuration, without --root, --append and --boot-conf")
+    return image_command.release_set(settings, options.release)
+
+
 def _profiled(options: argparse.Namespace) -> profile_command.Wanted:
     return profile_command.Wanted(
         command=options.command,
@@ -362,7 +382,7 @@ def _dispatch(options: argparse.Namespace) -> int:
         configuration.ignore()
     actions: dict[str, Callable[[], int | None]] = {
         "build": lambda: build_command.build(settings, _known(options.target, [*build_command.TARGETS, *build_command.MORE])),
-        "image": lambda: image_command.image(settings, options.file, options.root, options.append, options.boot_conf),
+        "image": lambda: _image(settings, options),
         "test": lambda: test_command.test(settings, _known(options.suite, [*SUITES, *PARTS, ALL])),
         "example": lambda: example_command.example(settings, options.name, options.timeout),
         "ukl": lambda: _ukl(settings, options),
@@ -419,6 +439,7 @@ def _choices(options: argparse.Namespace) -> Choices:
         iommu=options.iommu,
         graphic=options.graphic,
         name=options.name,
+        release=options.release,
     )
 
 

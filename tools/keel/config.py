@@ -2,16 +2,28 @@
 """Paths: the repository, its build directory, and the user's cache."""
 
 import os
+import re
 import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parents[2]
+# Where the Debian package has the sources (debian/keel.install).
+INSTALLED = Path("/usr/share/keel")
+# The names of booted files in the build directory and in release sets: the µ-kernel, Linux as its server, the RAM disk with
+# the guest's init, the guest that tries KVM, and the native tasks, which are Cargo's programs.
+KERNEL_IMAGE, SERVER_IMAGE, INIT_ARCHIVE, PROBE_IMAGE = "kernel.elf", "vmlinux", "init.cpio", "probe.elf"
+TASK = re.compile(r"[a-z0-9-]+")
 
 
 def _cache_directory() -> Path:
     base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
     return Path(base) / "keel"
+
+
+def _build_directory(repository: Path) -> Path:
+    """Where builds go: into the sources' directory, except that nobody but its package manager writes to an installed one."""
+    return _cache_directory() / "build" if repository == INSTALLED else repository / "build"
 
 
 def version() -> str:
@@ -25,10 +37,12 @@ class Settings:
     """The directories of one clone and what the user said about the whole command."""
 
     repository: Path = REPOSITORY
-    build: Path = REPOSITORY / "build"
+    build: Path = field(default_factory=lambda: _build_directory(REPOSITORY))
     cache: Path = field(default_factory=_cache_directory)
     verbose: bool = False
     install: bool = True
+    # A checked release set, whose files take the place of what is built.
+    release: Path | None = None
     # The Debian version of Linux's source; without one it is the newest.
     linux_version: str = field(default_factory=lambda: os.environ.get("KEEL_LINUX", ""))
 
@@ -50,7 +64,7 @@ class Settings:
     @property
     def keel_directory(self) -> Path:
         """The µ-kernel and the native tasks as they are booted."""
-        return self.build / "keel"
+        return self.release or self.build / "keel"
 
     @property
     def init(self) -> Path:
@@ -92,4 +106,14 @@ class Settings:
     @property
     def linux_server(self) -> Path:
         """Linux as a server on the µ-kernel."""
-        return self.linux / "l4" / "vmlinux"
+        return (self.release or self.linux / "l4") / SERVER_IMAGE
+
+    @property
+    def init_archive(self) -> Path:
+        """The RAM disk with the guest's init."""
+        return (self.release or self.init.parent) / INIT_ARCHIVE
+
+    @property
+    def probe(self) -> Path:
+        """The guest that shows whether KVM works."""
+        return (self.release or self.build / "probe") / PROBE_IMAGE

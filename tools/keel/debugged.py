@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from . import boot, bootconf, examples, guest, rust, slot, trace
-from .config import Settings
+from .config import KERNEL_IMAGE, Settings
 from .debugger import KEY, Dialogue, Script, ask, line, lines
 
 TIMEOUT_S = 60.0
@@ -114,7 +114,7 @@ def judge(settings: Settings) -> Iterator[tuple[str, str]]:
     yield from found.results
     if not found.results or found.results[-1][0] != "end":
         yield "end", "the conversation broke off"
-    images = [(settings.keel_directory / name).read_bytes() for name in (rust.KERNEL_IMAGE, rust.DEBUGGER_IMAGE)]
+    images = [(settings.keel_directory / name).read_bytes() for name in (KERNEL_IMAGE, rust.DEBUGGER_IMAGE)]
     yield "not in the normal kernel", "" if [HELP in image for image in images] == [False, True] else "it is there"
     example = settings.repository / examples.FOLDER / "rpc" / bootconf.NAME
     yield from trace_problems(traced(settings, example))

@@ -12,11 +12,11 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from . import image, imageformat, machine, packages, process
+from . import image, imageformat, machine, measures, packages, process, unpack
 from .config import Settings
 from .errors import KeelError, system_error
 from .lock import locked
-from .progress import Step, say
+from .progress import Far, Step, say
 from .qemu import Disk
 
 # A disk of the host with fewer free bytes is full: an image grows in larger steps.
@@ -192,8 +192,10 @@ def _make_persistent(settings: Settings, base: Path, mine: Path) -> None:
     aside = mine.with_suffix(".new")
     try:
         with Step("copying the root disk") as step:
-            argv = ["qemu-img", "convert", "-f", "raw", "-O", "qcow2", str(base), str(aside)]
-            process.run_logged(argv, what="copying the root disk", log=settings.logs / "disk.log", step=step)
+            argv = ["qemu-img", "convert", "-p", "-f", "raw", "-O", "qcow2", str(base), str(aside)]
+            process.run_logged(
+                argv, what="copying the root disk", log=settings.logs / "disk.log", step=step, measure=measures.percent
+            )
         aside.replace(mine)
     finally:
         aside.unlink(missing_ok=True)
@@ -240,7 +242,7 @@ def default_squashfs(settings: Settings) -> Path:
     root = image.default_archive(settings).with_suffix(".squashfs")
     if not root.exists():
         packages.require(settings, squashfs_needs(settings))
-        program = ["mksquashfs", TREE, IMAGE, "-quiet", "-no-progress", "-comp", "zstd"]
+        program = ["mksquashfs", TREE, IMAGE, "-info", "-no-progress", "-comp", "zstd", "-mkfs-time", "0"]
         _make_of(settings, image.default_root(settings).path, root, program)
     return root
 
@@ -273,6 +275,7 @@ def _make(settings: Settings, archive: Path, root: Path, program: Sequence[str])
                 what="making the root disk",
                 log=settings.logs / "disk.log",
                 step=step,
+                measure=_unpacked_then_packed(),
                 env={"PYTHONPATH": str(settings.repository / "tools")},
             )
         aside.replace(root)
@@ -280,3 +283,17 @@ def _make(settings: Settings, archive: Path, root: Path, program: Sequence[str])
         raise system_error("cannot write the root disk", error) from error
     finally:
         aside.unlink(missing_ok=True)
+
+
+def _unpacked_then_packed() -> measures.Measure:
+    """How far the unpacking is, and then mksquashfs, which names each file; mke2fs names none."""
+    packing: measures.Measure | None = None
+
+    def measure(line: bytes) -> str | Far:
+        nonlocal packing
+        if found := unpack.FILES.fullmatch(line):
+            packing = measures.counted(rb"^(file|symbolic link|directory|fifo) ", int(found[1]), "files packed")
+            return "packing"
+        return packing(line) if packing else measures.percent(line)
+
+    return measure

@@ -13,8 +13,10 @@ APPLICATIONS = "keel/applications"
 
 def build_init(settings: Settings) -> Path:
     """Compile the init and pack it; returns the archive."""
+    archive = settings.init_archive
+    if settings.release:
+        return archive
     packages.require(settings, packages.COMPILER)
-    archive = settings.init.with_name("init.cpio")
     with locked(settings.locks, "init"):
         settings.init.parent.mkdir(parents=True, exist_ok=True)
         process.run_logged(

@@ -13,7 +13,7 @@ from .config import Settings
 from .debian import KEYRING, NETWORK_REMEDY, SUITE, Mirror, find_mirror, host_access_settings
 from .errors import system_error
 from .lock import locked
-from .progress import Step
+from .progress import Far, Step
 
 # Incremented when the recipe of the image changes, so that cached images are not used.
 RECIPE = "2"
@@ -26,6 +26,8 @@ LEFT_OUT = (
     "/usr/share/doc/*", "/usr/share/info/*", "/usr/share/lintian/*", "/usr/share/locale/*",
     "/usr/share/man/*",
 )  # fmt: skip
+# How long mmdebstrap usually takes, for its progress.
+MAKING_S = 90.0
 NO_RECOMMENDS = 'Apt::Install-Recommends "false";'
 # Where systemd does not run, systemctl asks Keel's init (guest/init/attend.c), but complains first.
 POWER_PROGRAMS = ("poweroff", "reboot", "halt")
@@ -87,8 +89,8 @@ def _make(settings: Settings, archive: Path, more: Sequence[str]) -> None:
     tar, aside = archive.with_suffix(".tar"), archive.with_suffix(".new")
     try:
         _debootstrap(settings, tar, more)
-        with Step("packing the root file system"):
-            tar_to_cpio(tar, aside)
+        with Step("packing the root file system") as step:
+            tar_to_cpio(tar, aside, step)
         aside.replace(archive)
     except OSError as error:
         raise system_error("cannot write the root file system", error) from error
@@ -143,7 +145,7 @@ def _run_mmdebstrap(settings: Settings, tar: Path, mode: str, more: Sequence[str
         """Mmdebstrap names each phase in a line of its own."""
         return line.decode(errors="replace").removeprefix("I: ").rstrip(".") if line.startswith(b"I: ") else ""
 
-    with Step("making the root file system from Debian packages") as step:
+    with Step("making the root file system from Debian packages", usually_s=MAKING_S) as step:
         process.run_logged(
             mmdebstrap_arguments(tar, mode, host_access_settings(), find_mirror(), more),
             what="making the root file system",
@@ -154,7 +156,7 @@ def _run_mmdebstrap(settings: Settings, tar: Path, mode: str, more: Sequence[str
         )
 
 
-def tar_to_cpio(tar: Path, archive: Path) -> None:
+def tar_to_cpio(tar: Path, archive: Path, step: Step | None = None) -> None:
     """Convert a tar file, with owners, devices and hard links, without being root."""
     writer = cpio.Writer()
     with tarfile.open(tar) as source, archive.open("wb") as out:
@@ -164,6 +166,8 @@ def tar_to_cpio(tar: Path, archive: Path) -> None:
                 links[member.linkname] = links.get(member.linkname, 1) + 1
         inodes = {name: writer.new_inode() for name in links}
         for member in source:
+            if step:
+                step.update(Far(100 * member.offset // tar.stat().st_size, 100, "%"))
             origin = member.linkname if member.islnk() else member.name
             entry = _entry(member, inodes.get(origin, 0), links.get(origin, 1), source, origin)
             if entry is None:

@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from . import boot, bootconf, machine, nativetasks, plugins, process, qemu
-from .config import Settings
+from .config import KERNEL_IMAGE, Settings
 from .errors import KeelError
-from .rust import KERNEL_IMAGE
 
 TIMEOUT_S = 600.0
 # The loads under the plugin.

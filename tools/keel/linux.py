@@ -14,13 +14,13 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from . import debian, hunks, kconfig, packages, process, rust, ukloptions
+from . import debian, hunks, kbuild, kconfig, measures, packages, process, rust, ukloptions
 from .config import Settings
 from .errors import KeelError
 from .lock import locked
@@ -42,8 +42,14 @@ ABI_HEADER = "keel_abi.h"
 CCACHE_SIZE = "3G"
 # A fixed build user, host, number and time keep the image independent of the machine and of earlier builds.
 FIXED_ARGUMENTS = ("CC=ccache gcc", "KBUILD_BUILD_USER=keel", "KBUILD_BUILD_HOST=keel", "KBUILD_BUILD_VERSION=1")
-# The approximate number of files of a full build; only for the progress line.
-USUAL_FILES = 1500
+# Compiled files: how make names them, and in a line of progress.
+COMPILED = rb"^  (CC|AS) "
+FILES = "files"
+# How long the links to the source usually take, for their progress.
+LINKING_S = 5.0
+# The source unpacked, in MB, and what tar says after each of them.
+SOURCE_MB = 1360
+EACH_MB = ("--checkpoint=100", "--checkpoint-action=echo=%u MB")
 
 
 @dataclass(frozen=True)
@@ -57,13 +63,17 @@ class Target:
     parts: tuple[str, ...] = ()
     # More for the compiler and the assembler.
     flags: tuple[str, ...] = ()
+    # About how many objects a whole build has, for its progress.
+    objects: int = 1606
 
 
 # Files of x86 that the server needs changed, and the changed copies in its source tree.
 X86_FILES, ADAPTED_FILES = Path("arch/x86"), Path("arch/l4/adapted")
 COMMON_FRAGMENT, NATIVE_FRAGMENT = "config/common.config", "config/x86.config"
 NATIVE = Target("native", "x86", (COMMON_FRAGMENT, NATIVE_FRAGMENT), ("bzImage",))
-SERVER = Target("l4", "l4", (COMMON_FRAGMENT, "config/l4.config"), ("vmlinux",), parts=("linux", "abi", "tools/keel/hunks.py"))
+SERVER = Target(
+    "l4", "l4", (COMMON_FRAGMENT, "config/l4.config"), ("vmlinux",), parts=("linux", "abi", "tools/keel/hunks.py"), objects=1370
+)
 UKL = Target(
     "ukl",
     "x86",
@@ -132,6 +142,8 @@ def _unpack_debian(settings: Settings, files: Mapping[Path, str]) -> None:
 
 def build_server(settings: Settings) -> Path:
     """Linux as a server on the µ-kernel; returns the image."""
+    if settings.release:
+        return settings.linux_server
     if not (settings.repository / "linux" / "arch" / "l4" / "Kconfig").exists():
         raise KeelError("linux/arch/l4 has no Kconfig", "is the clone complete? git status shows it")
     _prepare(settings)
@@ -302,13 +314,14 @@ def _unpack(settings: Settings) -> None:
     for old in (aside, settings.pristine):
         shutil.rmtree(old, ignore_errors=True)
     aside.mkdir(parents=True)
-    script = 'dpkg-deb --fsys-tarfile "$1" | tar -xO "$2" | tar -xJ -C "$3" --strip-components=1'
+    script = 'dpkg-deb --fsys-tarfile "$1" | tar -xO "$2" | tar -xJ -C "$3" --strip-components=1 "${@:4}"'
     with Step(f"unpacking Linux {version}") as step:
         process.run_logged(
-            ["bash", "-o", "pipefail", "-c", script, "unpack", str(package), TARBALL, str(aside)],
+            ["bash", "-o", "pipefail", "-c", script, "unpack", str(package), TARBALL, str(aside), *EACH_MB],
             what="unpacking the Linux source",
             log=settings.logs / "linux-unpack.log",
             step=step,
+            measure=measures.counted(rb"^tar: \d+ MB", SOURCE_MB, "MB"),
         )
     (aside / VERSION_STAMP).write_text(version + "\n")
     aside.rename(settings.pristine)
@@ -329,7 +342,7 @@ def _symlink_tree(settings: Settings, target: Target) -> Path:
     aside = tree.with_suffix(".new")
     for old in (aside, tree):
         shutil.rmtree(old, ignore_errors=True)
-    with Step("linking the Linux source tree") as step:
+    with Step("linking the Linux source tree", usually_s=LINKING_S) as step:
         process.run_logged(
             ["cp", "-rs", str(settings.pristine), str(aside)],
             what="linking the Linux source tree",
@@ -359,7 +372,7 @@ def _build(settings: Settings, target: Target, source: Path) -> None:
             what=f"building Linux ({target.name})",
             log=settings.logs / f"{settings.linux.name}-{target.name}.log",
             step=step,
-            measure=_object_counter(),
+            measure=measures.counted(COMPILED, kbuild.left(out, target.objects), FILES),
             env=_environment(settings, target, out),
         )
     built.write_text(state)
@@ -412,18 +425,6 @@ def _make_arguments(target: Target, source: Path, out: Path) -> list[str]:
         f"KCFLAGS={flags}",
         f"KAFLAGS={' '.join(target.flags)}",
     ]
-
-
-def _object_counter() -> Callable[[bytes], str]:
-    """Turns make's lines into the number of files compiled so far."""
-    compiled = 0
-
-    def measure(line: bytes) -> str:
-        nonlocal compiled
-        compiled += line.startswith((b"  CC ", b"  AS "))
-        return f"{compiled} of about {USUAL_FILES} files"
-
-    return measure
 
 
 def _configure(settings: Settings, target: Target, source: Path, out: Path) -> None:

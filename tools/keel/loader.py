@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """GRUB: a bootable ISO image with the µ-kernel and its modules, for a PC with BIOS or UEFI."""
 
+import hashlib
 import shutil
 import string
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from . import process, qemu
+from . import measures, process, qemu
+from .progress import Step
 
 # What the µ-kernel is given to draw on, where it is to have a screen: this, or what there is.
 SCREEN_MODES = "1024x768x32;1024x768;auto"
@@ -19,6 +22,10 @@ DEBUG_ENTRY = "Linux on Keel, with the console of the micro-kernel on the screen
 DEBUG_KEY = "d"
 CONSOLE_ON_SCREEN = "screen"
 REMEDY = "is there room on the disk?"
+# The range of an image's date, in seconds since 1970: the years 2000 to 2024.
+FIRST_DATE, DATES = 946_684_800, 25 * 365 * 86400
+# GRUB's program gives the partition table random identifiers, unless xorriso takes them from the date.
+FIXED_IDENTIFIERS = ("--", "-boot_image", "any", "gpt_disk_guid=modification-date")
 # Characters that mean nothing to GRUB's script language.
 PLAIN = string.ascii_letters + string.digits + "-_.,:=/"
 
@@ -53,7 +60,7 @@ def _quoted(words: str) -> str:
     return " ".join("'" + word.replace("'", "'\\''") + "'" if word.strip(PLAIN) else word for word in words.split())
 
 
-def make_disc(guest: qemu.Guest, directory: Path, disc: Path, log: Path, *, menu: bool = False) -> None:
+def make_disc(guest: qemu.Guest, directory: Path, disc: Path, log: Path, *, menu: bool = False, step: Step | None = None) -> None:
     """Make the ISO image with GRUB, the µ-kernel and the modules, perhaps with a menu, in the directory."""
     tree = directory / "disc"
     shutil.rmtree(tree, ignore_errors=True)
@@ -61,6 +68,22 @@ def make_disc(guest: qemu.Guest, directory: Path, disc: Path, log: Path, *, menu
     for path in [guest.kernel, *(module.path for module in guest.modules)]:
         shutil.copyfile(path, tree / "boot" / path.name)
     (tree / "boot" / "grub" / "grub.cfg").write_text(configuration(guest, menu=menu))
-    argv = ["grub-mkrescue", "-o", str(disc), str(tree)]
-    process.run_logged(argv, what="making the ISO image", log=log, env={"TMPDIR": str(directory)}, remedy=REMEDY)
+    argv = ["faketime", "-f", date(tree), "grub-mkrescue", "-o", str(disc), str(tree), *FIXED_IDENTIFIERS]
+    environment = {"TMPDIR": str(directory), "TZ": "UTC"}
+    process.run_logged(
+        argv, what="making the ISO image", log=log, step=step, measure=measures.percent, env=environment, remedy=REMEDY
+    )
     shutil.rmtree(tree)
+
+
+def date(tree: Path) -> str:
+    """The date of an image, made from its contents, so that the same contents give the same image.
+
+    GRUB finds its medium by this date: images with other contents, which may be in the same machine, need another one.
+    """
+    digest = hashlib.sha256()
+    for path in sorted(path for path in tree.rglob("*") if path.is_file()):
+        with path.open("rb") as file:
+            digest.update(path.relative_to(tree).as_posix().encode() + hashlib.file_digest(file, "sha256").digest())
+    seconds = FIRST_DATE + int.from_bytes(digest.digest()) % DATES
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(seconds))

@@ -44,6 +44,7 @@ LOADER = (
     Need("grub-common", ("grub-mkrescue",), "makes bootable ISO images"),
     Need("grub-pc-bin", ("/usr/lib/grub/i386-pc",), "boots the µ-kernel on a PC with BIOS"),
     Need("xorriso", ("xorriso",), "makes bootable ISO images"),
+    Need("faketime", ("faketime",), "makes the same ISO image of the same files"),
     Need("mtools", ("mformat",), "makes bootable ISO images"),
 )
 UEFI_LOADER = (*LOADER, Need("grub-efi-amd64-bin", ("/usr/lib/grub/x86_64-efi",), "boots the µ-kernel on a PC with UEFI"))

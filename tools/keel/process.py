@@ -9,6 +9,7 @@ import contextlib
 import ctypes
 import errno
 import os
+import re
 import select
 import selectors
 import signal
@@ -19,11 +20,14 @@ from pathlib import Path
 from typing import NoReturn
 
 from .errors import FREE_SPACE, KeelError, system_error
-from .progress import Step
+from .measures import Measure
+from .progress import Far, Step
 
 PR_SET_PDEATHSIG = 1
 TAIL_LINES = 15
 END_GRACE_S = 3.0
+# A line that a program draws again ends with the second one.
+LINE_END = re.compile(rb"[\n\r]")
 
 # Where the output of builds goes besides their logs: nowhere, or to our error output.
 _shown: list[int] = []
@@ -110,7 +114,7 @@ def run_logged(
     what: str,
     log: Path,
     step: Step | None = None,
-    measure: Callable[[bytes], str] | None = None,
+    measure: Measure | None = None,
     cwd: Path | None = None,
     env: Mapping[str, str] | None = None,
     remedy: str = "",
@@ -138,10 +142,10 @@ def _copy_lines(
     child: subprocess.Popen[bytes],
     write: Callable[[bytes], object],
     step: Step | None,
-    measure: Callable[[bytes], str] | None,
+    measure: Measure | None,
 ) -> None:
     assert child.stdout is not None
-    how_far = "running"
+    how_far: str | Far = "running"
     with selectors.DefaultSelector() as selector:
         selector.register(child.stdout, selectors.EVENT_READ)
         rest = b""
@@ -153,7 +157,7 @@ def _copy_lines(
                 write(data)
                 for fd in _shown:
                     os.write(fd, data)
-                *lines, rest = (rest + data).split(b"\n")
+                *lines, rest = LINE_END.split(rest + data)
                 for line in lines:
                     how_far = measure(line) or how_far if measure else how_far
             if step:

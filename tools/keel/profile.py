@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from . import process
-from .config import Settings
+from .config import KERNEL_IMAGE, Settings
 from .latency import plain_name
-from .rust import KERNEL_IMAGE
 
 USER = "user"
 SERVER = "server"

@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from . import packages, process
-from .config import Settings
+from .config import KERNEL_IMAGE, Settings
 from .errors import KeelError
 from .lock import locked
-from .progress import Step
+from .progress import Far, Step
 
 BARE_TARGET = "x86_64-unknown-none"
 OLDEST_RUST = (1, 85)
@@ -20,9 +20,12 @@ DEBIAN_CARGO = "/usr/bin/cargo"
 DEBIAN_RUSTC = "/usr/bin/rustc"
 VENDORED_CRATES = Path("/usr/lib/rustlib/src/rust/library/vendor")
 KERNEL_PROGRAM = "keel-kernel"
-KERNEL_IMAGE = "kernel.elf"
 DEBUGGER_IMAGE = "kernel-debugger.elf"
 CORE_CRATES = "core,alloc,compiler_builtins"
+# About how many crates the whole build has, and the µ-kernel alone, for their progress.
+ALL_CRATES, KERNEL_CRATES = 37, 7
+# What debugging information has in place of the repository's path, and gdb is told.
+SOURCES = "/keel"
 
 
 @dataclass(frozen=True)
@@ -44,14 +47,16 @@ class Toolchain:
         """The same compiler for programs of the host."""
         return replace(self, build_core=False)
 
-    def bare_arguments(self) -> list[str]:
-        """The arguments that make cargo build for a target without an operating system."""
+    def bare_arguments(self, settings: Settings) -> list[str]:
+        """The arguments that make cargo build for a target without an operating system, wherever the sources are."""
+        flag = f"--remap-path-prefix={settings.repository}={SOURCES}"
+        common = ["--target", BARE_TARGET, "--config", f"target.{BARE_TARGET}.rustflags=[{json.dumps(flag)}]"]
         if not self.build_core:
-            return ["--target", BARE_TARGET]
+            return common
         # Debian's package has the dependencies of the core library's workspace; cargo would fetch them from crates.io.
         vendored = ['source.crates-io.replace-with="debian"', f'source.debian.directory="{VENDORED_CRATES}"']
         source = [word for line in vendored for word in ("--config", line)] if VENDORED_CRATES.is_dir() else []
-        return ["--target", BARE_TARGET, f"-Zbuild-std={CORE_CRATES}", *source]
+        return [*common, f"-Zbuild-std={CORE_CRATES}", *source]
 
 
 def find_toolchain(settings: Settings) -> Toolchain:
@@ -121,20 +126,22 @@ def write_c_header(settings: Settings, header: Path) -> None:
 
 def build_all(settings: Settings) -> Path:
     """The µ-kernel and every native task; returns the directory that holds them."""
-    return _build(settings, "the µ-kernel and the native tasks", ["--workspace", "--bins"], KERNEL_IMAGE)
+    if settings.release:
+        return settings.keel_directory
+    return _build(settings, "the µ-kernel and the native tasks", ["--workspace", "--bins"], KERNEL_IMAGE, ALL_CRATES)
 
 
 def build_debugger(settings: Settings) -> Path:
     """The µ-kernel with its debugger, beside the other one; returns the same directory."""
     arguments = ["--package", KERNEL_PROGRAM, "--features", "debugger"]
-    return _build(settings, "the µ-kernel with its debugger", arguments, DEBUGGER_IMAGE)
+    return _build(settings, "the µ-kernel with its debugger", arguments, DEBUGGER_IMAGE, KERNEL_CRATES)
 
 
-def _build(settings: Settings, what: str, arguments: list[str], kernel: str) -> Path:
+def _build(settings: Settings, what: str, arguments: list[str], kernel: str, crates: int) -> Path:
     toolchain = find_toolchain(settings)
     packages.require(settings, packages.COMPILER)
     with locked(settings.locks, "rust"):
-        programs = _cargo_build(settings, toolchain, f"building {what}", arguments)
+        programs = _cargo_build(settings, toolchain, f"building {what}", arguments, crates)
         settings.keel_directory.mkdir(parents=True, exist_ok=True)
         for program in programs:
             name = kernel if program.name == KERNEL_PROGRAM else program.name
@@ -142,20 +149,22 @@ def _build(settings: Settings, what: str, arguments: list[str], kernel: str) -> 
     return settings.keel_directory
 
 
-def _cargo_build(settings: Settings, toolchain: Toolchain, what: str, arguments: list[str]) -> list[Path]:
+def _cargo_build(settings: Settings, toolchain: Toolchain, what: str, arguments: list[str], crates: int) -> list[Path]:
+    """Build and return the programs; progress is of the crates that are compiled of about this many."""
     built: list[Path] = []
-    count = 0
+    compiled, left = 0, crates
 
-    def measure(line: bytes) -> str:
-        nonlocal count
+    def measure(line: bytes) -> Far:
+        nonlocal compiled, left
         if line.startswith(b'{"reason":"compiler-artifact"'):
-            count += 1
-            if program := json.loads(line).get("executable"):
+            crate = json.loads(line)
+            compiled, left = (compiled, left - 1) if crate["fresh"] else (compiled + 1, left)
+            if program := crate.get("executable"):
                 built.append(Path(program))
-        return f"{count} crates"
+        return Far(compiled, max(left, compiled), "crates")
 
     argv = [toolchain.cargo, "build", "--release", *arguments]
-    argv += ["--message-format=json-render-diagnostics", *toolchain.bare_arguments()]
+    argv += ["--message-format=json-render-diagnostics", *toolchain.bare_arguments(settings)]
     with Step(what, mostly_short=True) as step:
         process.run_logged(
             argv,

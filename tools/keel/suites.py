@@ -27,8 +27,10 @@ from . import (
     linux,
     machine,
     machinetests,
+    measures,
     packages,
     process,
+    reproducible,
     rust,
     slot,
     uklbuild,
@@ -36,7 +38,7 @@ from . import (
 )
 from .config import Settings
 from .errors import KeelError
-from .progress import Step, say
+from .progress import Far, Step, say
 
 CHECKERS = (
     packages.Need("python3-pytest", ("/usr/lib/python3/dist-packages/pytest",), "runs the tests"),
@@ -98,10 +100,9 @@ def skips(output: str) -> list[str]:
     return [line for line in output.splitlines() if line.startswith("SKIPPED [")]
 
 
-def _pytest_progress(line: bytes) -> str:
+def _pytest_progress(line: bytes) -> str | Far:
     """How far pytest is, if a line of its output shows it."""
-    found = re.search(rb"\[ *(\d+%)\]", line)
-    return found[1].decode() if found else ""
+    return measures.percent(line) if re.search(rb"\[ *\d+%\]$", line) else ""
 
 
 def _run(settings: Settings, name: str, argv: list[str], env: dict[str, str] | None = None) -> Count:
@@ -161,7 +162,7 @@ def _rust_checks(settings: Settings) -> Count:
     deny = ["--", "-D", "warnings"]
     total = Count()
     total.add(_run(settings, "rustfmt", ["/usr/bin/cargo-fmt", "fmt", "--all", "--check"], host))
-    lint = [*clippy, "--workspace", "--lib", "--bins", *bare.bare_arguments(), *deny]
+    lint = [*clippy, "--workspace", "--lib", "--bins", *bare.bare_arguments(settings), *deny]
     total.add(_run(settings, "clippy", lint, {**host, **bare.environment(settings)}))
     lint = [*clippy, "--workspace", "--tests", "--examples", *deny]
     total.add(_run(settings, "clippy of the tests", lint, host))
@@ -426,6 +427,11 @@ def ukl_options(settings: Settings) -> Count:
     return _booting(settings, "ukl-options", (*ROOT, uklbuild.libc), (UKL_SETS,))
 
 
+def reproducible_builds(settings: Settings) -> Count:
+    """Two builds of the same sources in two directories."""
+    return _judged("reproducible", reproducible.judge(settings))
+
+
 Build = Callable[[Settings], object]
 ROOT: tuple[Build, ...] = (guestinit.build_init, image.default_root)
 # The base model, and the kernel with every option.
@@ -535,6 +541,7 @@ REST: dict[str, Suite] = {
     "linux-debian": Suite(debian_suites, "Debian's own suites, natively and on Keel", LONG),
     "linux-endurance": Suite(endurance, "very many processes, threads and kills, little memory", LONG),
     "linux-gdb": Suite(gdb, "source lines and Linux's scripts in gdb", "half an hour"),
+    "reproducible": Suite(reproducible_builds, "two builds in two directories give the same bytes", "half an hour"),
     "ukl-options": Suite(ukl_options, "the kernel of each set of options for ring 0", "10 min"),
 }
 PARTS: dict[str, Suite] = {**KERNEL_PARTS, **REST, **MACHINE_PARTS, **DAILY_MACHINE_PARTS}

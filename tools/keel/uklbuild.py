@@ -13,7 +13,7 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from . import boot, guestinit, linux, packages, process, ukloptions
+from . import boot, guestinit, linux, measures, packages, process, ukloptions
 from .config import Settings
 from .debian import SOURCE, Archive
 from .errors import KeelError
@@ -103,11 +103,13 @@ def _make_libc(settings: Settings, description: Path, source: Path, place: Path,
         ["make", f"-j{len(os.sched_getaffinity(0))}", "install"],
     )
     for number, argv in enumerate(commands):
+        sources = sum(1 for _ in (source / "src").rglob("*.c"))
         process.run_logged(
             argv,
             what=f"building musl ({argv[0]})",
             log=settings.logs / f"ukl-musl-{number}.log",
             step=step,
+            measure=measures.counted(rb" -c -o obj/", sources, "files") if argv[0] == "make" else None,
             cwd=source if number else source.parent,
         )
 

@@ -6,6 +6,7 @@ A separate program, so that it can run under fakeroot. It omits device nodes: a 
 
 import io
 import os
+import re
 import stat
 import sys
 from pathlib import Path
@@ -14,6 +15,8 @@ from typing import BinaryIO, cast
 from . import cpio
 
 ROOT_MODE = 0o755
+# The last line of the program.
+FILES = re.compile(rb"unpacked (\d+) files")
 
 
 class _Kept(io.BytesIO):
@@ -34,6 +37,7 @@ class _Unpacking:
         self.first: dict[int, Path] = {}
         self.folders: list[cpio.Entry] = []
         self.target = _Kept()
+        self.newest = 0
 
     def output_for(self, entry: cpio.Entry) -> BinaryIO | None:
         """Where the data of an entry go."""
@@ -69,20 +73,30 @@ class _Unpacking:
         if not stat.S_ISLNK(entry.mode) and not stat.S_ISDIR(entry.mode):
             path.chmod(mode)  # after the owner, whose change drops the set-id bits
         os.utime(path, (entry.mtime, entry.mtime), follow_symlinks=False)
+        self.newest = max(self.newest, entry.mtime)
 
 
-def unpack(archive: Path, directory: Path) -> None:
-    """Make the archive's files; a folder gets its mode and time last, because it is filled."""
+def unpack(archive: Path, directory: Path) -> int:
+    """Make the archive's files; a folder gets its mode and time last, because it is filled. The root is as old as the newest.
+
+    Prints the percentage that is unpacked; returns the number of files.
+    """
     work = _Unpacking(directory)
+    size, percent, count = archive.stat().st_size, 0, 0
     with archive.open("rb") as file:
-        for entry in cpio.read_headers(file, work.output_for):
+        for count, entry in enumerate(cpio.read_headers(file, work.output_for), 1):  # noqa: B007
             work.finish(entry)
+            if (now := 100 * file.tell() // size) > percent:
+                percent = now
+                print(f"unpacked {percent} %", flush=True)
     for folder in reversed(work.folders):
         path = directory / folder.name
         path.chmod(stat.S_IMODE(folder.mode))
         os.utime(path, (folder.mtime, folder.mtime))
     directory.chmod(ROOT_MODE)
+    os.utime(directory, (work.newest, work.newest))
+    return count
 
 
 if __name__ == "__main__":
-    unpack(Path(sys.argv[1]), Path(sys.argv[2]))
+    print(f"unpacked {unpack(Path(sys.argv[1]), Path(sys.argv[2]))} files", flush=True)

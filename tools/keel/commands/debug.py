@@ -11,8 +11,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NoReturn
 
-from .. import linux, packages, process, slot
-from ..config import Settings
+from .. import linux, packages, process, rust, slot
+from ..config import REPOSITORY, Settings
 from ..errors import KeelError
 from ..progress import say
 
@@ -69,7 +69,7 @@ def has_same_code(one: Path, other: Path) -> bool:
 def arguments(guest: slot.Slot, view: str | None, views: Mapping[str, Path]) -> list[str]:
     """The gdb command: the view's symbols first, the other's beside them. Linux's scripts lie beside its build for gdb."""
     symbols = [str(path) for name, path in sorted(views.items(), key=lambda item: item[0] != view)]
-    argv = ["gdb", "-q"]
+    argv = ["gdb", "-q", "-ex", f'set substitute-path {rust.SOURCES} "{REPOSITORY}"']
     if slot.LINUX in views:
         argv += ["-iex", f"add-auto-load-safe-path {views[slot.LINUX].parent}"]
     argv += symbols[:1]

@@ -15,6 +15,8 @@ from ..packages import Need
 
 NEEDED_DISK_GB = 8
 GIGABYTE = 1 << 30
+# Booting a release set takes less than the verb otherwise.
+FROM = "run --from"
 
 
 def needs_of_verbs() -> dict[str, list[Need]]:
@@ -23,6 +25,7 @@ def needs_of_verbs() -> dict[str, list[Need]]:
     run = [*packages.EMULATOR, *packages.LINUX, *packages.RUST, *root, *packages.IMAGES, *packages.FILE_SYSTEMS]
     return {
         "run": run,
+        FROM: list(packages.EMULATOR),
         "image": [*packages.LINUX, *packages.RUST, *root, *packages.UEFI_LOADER, *packages.SQUASHFS],
         "test": [
             *run,
@@ -52,7 +55,7 @@ def _table(needs: dict[str, list[Need]]) -> list[tuple[str, str, str, str]]:
     rows: dict[str, tuple[str, str, str, str]] = {}
     for need in [need for needed in needs.values() for need in needed]:
         verbs = [verb for verb, needed in needs.items() if need.package in {other.package for other in needed}]
-        rows.setdefault(need.package, ("ok" if need.met() else "missing", need.package, need.why, " ".join(verbs)))
+        rows.setdefault(need.package, ("ok" if need.met() else "missing", need.package, need.why, ", ".join(verbs)))
     return list(rows.values())
 
 
@@ -80,8 +83,8 @@ def _emulator() -> list[str]:
 
 def _disk(settings: Settings) -> list[str]:
     problems = []
-    for place in (settings.repository, settings.cache):
-        existing = next(path for path in [place, *place.parents] if path.exists())
+    places = (settings.build, settings.cache)
+    for existing in dict.fromkeys(next(path for path in [place, *place.parents] if path.exists()) for place in places):
         free = shutil.disk_usage(existing).free // GIGABYTE
         if not os.access(existing, os.W_OK):
             problems.append(f"not writable: {existing}")

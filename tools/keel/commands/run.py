@@ -18,6 +18,7 @@ from .. import (
     machine,
     packages,
     qemu,
+    release,
     rootarchive,
     rust,
     slot,
@@ -42,6 +43,9 @@ KVM_BEGINS_FROM_DISC_S = 120.0
 def run(settings: Settings, choices: boot.Choices, dialogue: Dialogue | None = None) -> int:
     """Runs the verb; returns the exit status of `./keel`. At the end the kernel's debugger may be asked."""
     boot.check(choices)
+    if choices.release:
+        release.refuse(choices)
+        settings, choices = release.opened(settings, choices, choices.release)
     given = None if choices.root is None else _given_root(settings, choices, choices.root)
     drives = tuple(_drive(settings, choices, text) for text in choices.drives)
     packages.require(settings, _needs(settings, choices))
@@ -112,15 +116,23 @@ def _kind(choices: boot.Choices) -> str:
 
 def _needs(settings: Settings, choices: boot.Choices) -> list[packages.Need]:
     """All that the run will need, so that the user is asked once, at the beginning."""
-    needs = [*packages.EMULATOR, *packages.LINUX, *packages.SIGNATURES]
-    if not choices.native:
-        needs += packages.RUST
+    needs = [*packages.EMULATOR]
+    if not settings.release:
+        needs += _needs_to_build(settings, choices)
     if choices.uefi:
         needs += packages.UEFI
     if choices.graphic and _has_windows():
         needs += packages.WINDOW
     if not choices.native and (choices.uefi or choices.graphic):
         needs += packages.UEFI_LOADER
+    return needs
+
+
+def _needs_to_build(settings: Settings, choices: boot.Choices) -> list[packages.Need]:
+    """What the kernels and the default root take."""
+    needs = [*packages.LINUX, *packages.SIGNATURES]
+    if not choices.native:
+        needs += packages.RUST
     if choices.root is None and not choices.alone:
         default = disks if choices.on_disk else image
         needs += default.needs(settings, choices.packages)
@@ -154,6 +166,8 @@ def _given_root(settings: Settings, choices: boot.Choices, text: str) -> rootarc
 
 
 def _default_root(settings: Settings, choices: boot.Choices) -> rootarchive.Root | qemu.Disk:
+    if settings.release:
+        return release.root_disk(settings, settings.release, keep=choices.persist)
     if choices.on_disk:
         return disks.default_root(settings, choices.packages, keep=choices.persist)
     return _fitting(choices, image.default_root(settings, choices.packages))

@@ -18,7 +18,7 @@ def prepare(monkeypatch: pytest.MonkeyPatch, device: Path, status: int | None, f
     processors.write_text(f"model name\t: a processor\nflags\t\t: {flags}\n")
     monkeypatch.setattr(accel, "PROCESSORS", processors)
     monkeypatch.setattr(accel, "KVM_DEVICE", device)
-    monkeypatch.setattr(accel, "_build_probe", lambda settings: device)
+    monkeypatch.setattr(accel, "build_probe", lambda settings: device)
     monkeypatch.setattr(process, "status_of", lambda argv, timeout_s: status)
 
 

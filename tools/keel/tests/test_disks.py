@@ -235,5 +235,6 @@ def test_an_archive_is_unpacked_as_it_is(tmp_path: Path) -> None:
     assert (place / "folder/b").read_bytes() == b"12345" and (place / "folder/b").stat().st_ino == first.st_ino
     assert (first.st_mode, first.st_mtime) == (cpio.REGULAR | 0o4755, 2000)
     assert (folder.st_mode, folder.st_mtime) == (cpio.DIRECTORY | 0o550, 1000)
+    assert place.stat().st_mtime == 2000
     assert (place / "folder/empty").stat().st_size == 0
     assert (place / "link").readlink() == Path("folder/a") and (place / "pipe").is_fifo()

@@ -33,7 +33,7 @@ def test_each_package_is_told_once_with_its_verbs(
 ) -> None:
     status, lines = told(settings, monkeypatch, capsys)
     assert status == Status.OK
-    assert lines == ["  ok  runner  runs   run test", "  ok  tester  tests  test", "run: all is there", "test: all is there"]
+    assert lines == ["  ok  runner  runs   run, test", "  ok  tester  tests  test", "run: all is there", "test: all is there"]
 
 
 def test_what_run_does_not_need_is_no_failure(
@@ -55,3 +55,4 @@ def test_run_and_image_need_what_they_install(settings: Settings) -> None:
     needs = doctor.needs_of_verbs()
     assert {*packages.EMULATOR, *packages.LINUX, *packages.RUST, *packages.ROOT, *packages.IMAGES} <= set(needs["run"])
     assert {*packages.UEFI_LOADER, *packages.SQUASHFS} <= set(needs["image"])
+    assert set(needs[doctor.FROM]) == set(packages.EMULATOR)

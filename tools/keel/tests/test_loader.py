@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """GRUB's configuration on a bootable ISO image."""
 
+import os
 import subprocess
 from dataclasses import replace
 from pathlib import Path
@@ -63,3 +64,14 @@ def test_a_disc_takes_the_place_of_the_kernel() -> None:
     plain = qemu.arguments(GUEST)
     assert "none" in plain
     assert "-vga" not in plain
+
+
+def test_the_date_of_an_image_depends_on_its_files_alone(tmp_path: Path) -> None:
+    dates = []
+    for place, content in (("a", "x"), ("another", "x"), ("c", "y")):
+        (tmp_path / place / "boot").mkdir(parents=True)
+        (tmp_path / place / "boot" / "file").write_text(content)
+        os.utime(tmp_path / place / "boot" / "file", (len(place), len(place)))
+        dates.append(loader.date(tmp_path / place))
+    assert dates[0] == dates[1] != dates[2]
+    assert all("2000" <= date < "2025" for date in dates)

@@ -70,7 +70,15 @@ def test_every_machine_can_be_tested_alone() -> None:
     assert KERNEL_PARTS.keys() == {*(f"kernel-{tested.name}" for tested in daily), *parts}
     long = {f"kernel-{tested.name}" for tested in (machine.HOSTILE_LONG, *machine.SERVER_LONG)}
     others = {"machines", *MACHINE_PARTS, *DAILY_MACHINE_PARTS}
-    assert PARTS.keys() - KERNEL_PARTS.keys() == {*long, *others, "linux-debian", "linux-endurance", "linux-gdb", "ukl-options"}
+    assert PARTS.keys() - KERNEL_PARTS.keys() == {
+        *long,
+        *others,
+        "linux-debian",
+        "linux-endurance",
+        "linux-gdb",
+        "reproducible",
+        "ukl-options",
+    }
 
 
 @pytest.mark.parametrize(

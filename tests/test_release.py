@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""A release set: made here, and booted where nothing can be built."""
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from conftest import REPOSITORY, Result, keel, together
+
+LIMIT_S = 400
+# One set for all of them.
+pytestmark = together("release")
+# What a host with nothing but the command has, apart from Python. The second one checks disk images.
+EMULATOR, CHECKER = "qemu-system-x86_64", "qemu-img"
+
+
+@pytest.fixture(scope="module")
+def release(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A set of what is built here."""
+    place = tmp_path_factory.mktemp("release") / "set"
+    made = keel("image", "--release", str(place), timeout_s=1800)
+    assert made.status == 0, made.error
+    return place
+
+
+class Host:
+    """A host with a copy of the command alone, whose PATH has only these programs."""
+
+    def __init__(self, place: Path) -> None:
+        self.place = place
+        shutil.copytree(REPOSITORY / "tools", place / "tools", ignore=shutil.ignore_patterns("tests", "__pycache__"))
+        for name in ("keel", "Cargo.toml"):
+            shutil.copy(REPOSITORY / name, place / name)
+        (place / "bin").mkdir()
+        self.have(EMULATOR)
+
+    def have(self, program: str) -> None:
+        """Install a program."""
+        found = shutil.which(program)
+        assert found
+        (self.place / "bin" / program).symlink_to(found)
+
+    def keel(self, *arguments: str) -> Result:
+        """Run the command."""
+        environment = {**os.environ, "PATH": str(self.place / "bin"), "XDG_CACHE_HOME": str(self.place / "cache")}
+        return keel(*arguments, timeout_s=LIMIT_S, environment=environment, command=self.place / "keel")
+
+    def run(self, release: Path, command: str, *options: str) -> Result:
+        """Run a command in a guest of the set."""
+        return self.keel("run", "--no-install", "--from", str(release), *options, "--exec", command)
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Iterator[Host]:
+    """Such a host."""
+    host = Host(tmp_path / "host")
+    yield host
+    left = {path.name for path in host.place.iterdir()}
+    assert left <= {"keel", "Cargo.toml", "tools", "bin", "build"}, left
+
+
+def test_a_set_boots_where_nothing_can_be_built(release: Path, host: Host) -> None:
+    assert shutil.which("gcc", path=str(host.place / "bin")) is None
+    result = host.run(release, "uname -r; nproc; ls /sys/class/net", "--smp", "2", "--mem", "512", "--nic", "none")
+    assert result.status == 0, result.error
+    assert re.fullmatch(r"6\.1\.\d+-keel\n2\nlo\n", result.output)
+
+
+def test_what_a_guest_writes_is_kept_on_request(release: Path, host: Host, tmp_path: Path) -> None:
+    """And only then, and never in the set; another disk can be given."""
+    host.have(CHECKER)
+    disk = tmp_path / "disk"
+    disk.write_bytes(b"written here".ljust(1 << 20, b"\0"))
+    more = ("--drive", f"raw:{disk}")
+    assert host.run(release, "echo kept > /root/kept; head -c 12 /dev/vdb", "--persist", *more).output == "written here"
+    assert host.run(release, "cat /root/kept", "--persist").output == "kept\n"
+    assert host.run(release, "test -e /root/kept").status == 1
+
+
+def test_a_damaged_set_is_not_booted(release: Path, host: Host, tmp_path: Path) -> None:
+    damaged = shutil.copytree(release, tmp_path / "damaged")
+    with (damaged / "vmlinux").open("r+b") as file:
+        file.seek(1 << 20)
+        file.write(b"damaged")
+    result = host.run(damaged, "true")
+    assert result.status == 125 and "vmlinux does not have the sum" in result.last_error_line(), result.error
+    assert not (host.place / "build").exists()
+
+
+def test_what_the_set_lacks_is_refused(release: Path, host: Host) -> None:
+    for options, word in ((["--native"], "--native"), (["--packages", "vim"], "--packages"), (["--icount"], "--icount")):
+        result = host.run(release, "true", *options)
+        assert result.status == 125 and word in result.last_error_line(), result.error
+
+
+def test_the_sets_own_check_agrees(release: Path) -> None:
+    """coreutils' program reads the sums, too."""
+    subprocess.run(["sha256sum", "--check", "--strict", "--quiet", "SHA256SUMS"], cwd=release, check=True)
