@@ -7,7 +7,7 @@ use super::{each_queued, lthreads, tasks, threads};
 use crate::arch::{clock, cpu, paging::*, print::log};
 use crate::base::{Global, Ref};
 use crate::ipc::kernel_object::{Answer, NO_WORDS};
-use crate::mm::mapdb::Store;
+use crate::mm::mapdb::{NodeIndex, Store};
 use crate::mm::space::{entry_cell, owner_of, Leaf, Nodes, GROUP, GROUPS};
 use crate::object::{kip, thread, thread::*, Account, Page, PoolPage, Task, POOL};
 use core::cell::Cell;
@@ -169,26 +169,26 @@ fn check_leaf(task: Ref<Task>, leaf: Leaf, sum: &mut Sum) {
     let expect = |holds: bool, what: &str| expect!(holds, "task {} at {:#x}: {what}", task.number, leaf.address());
     if leaf.entry & KERNEL_OBJECT != 0 {
         sum.words[ACCOUNT_FRAMES as usize] += POOL.contains(physical) as u64;
-        expect(node == 0 && (POOL.contains(physical) || physical == kip::info_physical()), "no kernel object");
+        expect(node.is_none() && (POOL.contains(physical) || physical == kip::info_physical()), "no kernel object");
         return;
     }
     expect(leaf.address() + span(leaf.level) <= USER_END, "it has the last page of the user's half");
     expect(physical_page(physical, span_shift(leaf.level)) == Some(leaf.level), "forbidden memory");
-    sum.words[ACCOUNT_NODES as usize] += (node != 0) as u64;
-    if node < GROUP as u32 || Leaf::of(node) != leaf {
+    sum.words[ACCOUNT_NODES as usize] += node.is_some() as u64;
+    if node.number() < GROUP as u32 || Leaf::of(node) != leaf {
         expect(false, "no node of its own");
         return;
     }
     let parent = Nodes.parent(node);
-    if parent != 0 {
+    if parent.is_some() {
         sum.got += 1;
         let from = Leaf::of(parent);
         let inside = physical.wrapping_sub(from.entry & ADDRESS) < span(from.level) && from.level >= leaf.level;
         expect(from.node() == parent && from.entry & PRESENT != 0 && inside, "it came from where it is not mapped");
         expect(bits_rights(leaf.entry) & !bits_rights(from.entry) == 0, "more rights than where it came from");
     }
-    let (mut child, mut before, mut children) = (Nodes.first_child(node), 0, 0);
-    while child != 0 {
+    let (mut child, mut before, mut children) = (Nodes.first_child(node), NodeIndex::NONE, 0);
+    while child.is_some() {
         if (Nodes.parent(child), Nodes.previous_sibling(child), Leaf::of(child).node()) != (node, before, child) {
             // The chain may be a circle.
             expect(false, "what came from it does not say so");

@@ -279,10 +279,11 @@ fn show_queues() {
 fn family(task: Ref<Task>, address: u64) -> Option<()> {
     let page = (address >> SPACE_SHIFT == 0).then(|| space::find(task, address).ok())??;
     let place = (page.entry & ADDRESS) + address % span(page.level);
-    let above = |node| core::iter::successors(Some(node), |node| Some(Nodes.parent(*node)).filter(|node| *node != 0));
-    let top = above(page.node()).last().filter(|top| *top != 0)?;
+    let above =
+        |node| core::iter::successors(Some(node), |node| Some(Nodes.parent(*node)).filter(|node| node.is_some()));
+    let top = above(page.node()).last().filter(|top| top.is_some())?;
     let mut node = top;
-    while node != 0 {
+    while node.is_some() {
         let leaf = Leaf::of(node);
         let (size, physical) = (span(leaf.level), leaf.entry & ADDRESS);
         if place.wrapping_sub(physical) < size {

@@ -308,7 +308,7 @@ fn found(tasks: &[Ref<Task>]) -> Leaves {
                 used: leaf.entry & (ACCESSED | DIRTY),
                 parent: 0,
             };
-            let above = Some(Nodes.parent(leaf.node())).filter(|node| *node != 0).map(Leaf::of);
+            let above = Some(Nodes.parent(leaf.node())).filter(|node| node.is_some()).map(Leaf::of);
             let above = above.map(|leaf| (number(POOL.page(leaf.table).task.get()), leaf.address()));
             all.insert((task, leaf.address()), (mapped, above));
         }

@@ -8,7 +8,7 @@
 //! no user operation touches them. Empty tables are given back at once.
 
 use crate::arch::{cpu, direct, paging::*, DIRECT};
-use crate::mm::mapdb::{Index, Node, Store};
+use crate::mm::mapdb::{Node, NodeIndex, Store};
 use crate::object::{pool, task, Kind, PoolPage, Task, POOL};
 use crate::{base::Ref, percpu::preempt::poll};
 use core::cell::Cell;
@@ -55,9 +55,9 @@ pub(crate) struct Nodes;
 
 impl Store for Nodes {
     #[inline(always)]
-    fn node(&self, index: Index) -> &Node {
+    fn node(&self, index: NodeIndex) -> &Node {
         // SAFETY: indices come from `node_of`, and leave all trees before the group is given back.
-        unsafe { &*direct(index as u64 * NODE_SIZE).cast::<Node>() }
+        unsafe { &*direct(index.number() as u64 * NODE_SIZE).cast::<Node>() }
     }
 }
 
@@ -75,11 +75,11 @@ impl Leaf {
         entry_cell(self.table, self.slot)
     }
 
-    /// 0 for an object of the kernel's.
+    /// None for an object of the kernel's.
     #[inline]
-    pub(crate) fn node(&self) -> Index {
+    pub(crate) fn node(&self) -> NodeIndex {
         if self.entry & KERNEL_OBJECT != 0 {
-            return 0;
+            return NodeIndex::NONE;
         }
         node_of(self.table, self.slot)
     }
@@ -89,7 +89,7 @@ impl Leaf {
     }
 
     #[inline]
-    pub(crate) fn of(node: Index) -> Leaf {
+    pub(crate) fn of(node: NodeIndex) -> Leaf {
         let (table, slot) = place_of(node);
         Leaf { table, slot, level: POOL.page(table).level.get(), entry: entry_cell(table, slot).get() }
     }
@@ -122,10 +122,25 @@ pub(crate) fn entry_cell(table: PoolPage, slot: usize) -> &'static Cell<u64> {
     POOL.word(table, slot)
 }
 
-/// Index of the node of an entry in a group that has nodes.
+/// The first node of a group.
+fn first_of(group: u32) -> NodeIndex {
+    NodeIndex::of(group * GROUP as u32)
+}
+
+/// The group of a node.
+fn group_of(node: NodeIndex) -> u32 {
+    node.number() / GROUP as u32
+}
+
+/// The place of a node in its group.
+fn place_in_group(node: NodeIndex) -> usize {
+    node.number() as usize % GROUP
+}
+
+/// The node of an entry in a group that has nodes.
 #[inline]
-pub(crate) fn node_of(table: PoolPage, slot: usize) -> Index {
-    POOL.page(table).groups[slot / GROUP].get() * GROUP as u32 + (slot % GROUP) as u32
+pub(crate) fn node_of(table: PoolPage, slot: usize) -> NodeIndex {
+    first_of(POOL.page(table).groups[slot / GROUP].get()).behind(slot % GROUP)
 }
 
 /// Whose nodes a group in the pool has: the table's number times `GROUPS`, and the group's number
@@ -136,9 +151,9 @@ pub(crate) fn owner_of(group: u32) -> &'static Cell<u32> {
 
 /// Table and slot of the entry that a node stands for.
 #[inline]
-fn place_of(node: Index) -> (PoolPage, usize) {
-    let group = owner_of(node / GROUP as u32).get();
-    (PoolPage::of(group / GROUPS), (group % GROUPS) as usize * GROUP + node as usize % GROUP)
+fn place_of(node: NodeIndex) -> (PoolPage, usize) {
+    let group = owner_of(group_of(node)).get();
+    (PoolPage::of(group / GROUPS), (group % GROUPS) as usize * GROUP + place_in_group(node))
 }
 
 /// Sees to it that there is a place for the node of an entry.
@@ -315,15 +330,15 @@ fn free_table(table: PoolPage) {
     unsafe { POOL.free_page(table, Kind::Table) };
 }
 
-/// Writes a leaf whose node has a place, under `parent` (0: a root).
+/// Writes a leaf whose node has a place, under `parent` (none: a root).
 #[inline]
-fn put(leaf: Leaf, parent: Index) {
+fn put(leaf: Leaf, parent: NodeIndex) {
     Nodes.plant(node_of(leaf.table, leaf.slot), parent);
     POOL.page(leaf.table).fill(leaf.slot, 1);
     leaf.cell().set(leaf.entry);
 }
 
-/// Enters a leaf whose slot is empty, with a node under `parent` (0: a root). `hole` is where a
+/// Enters a leaf whose slot is empty, with a node under `parent` (none: a root). `hole` is where a
 /// walk for it ends.
 fn enter(
     task: Ref<Task>,
@@ -331,7 +346,7 @@ fn enter(
     address: u64,
     level: u8,
     entry: u64,
-    parent: Index,
+    parent: NodeIndex,
 ) -> Result<Leaf, Error> {
     let table = table_for(task, hole, address, level)?;
     let leaf = Leaf { table, slot: slot(address, level), level, entry };
@@ -353,11 +368,11 @@ fn remove(leaf: Leaf) -> u64 {
 /// Takes away all that came from `node`, and with `itself` the mapping too. A mapping from which
 /// few others came goes before them: they hang under the one above it from then on. So the way down
 /// from `node`, which is gone again after `Restart`, is short in any tree.
-fn revoke(node: Index, itself: bool, work: &mut Work) -> Result<(), Stop> {
+fn revoke(node: NodeIndex, itself: bool, work: &mut Work) -> Result<(), Stop> {
     let mut above = node;
     while Nodes.children(node) > 0 {
         let at = Nodes.first_child(above);
-        if at == 0 {
+        if at.is_none() {
             above = Nodes.parent(above);
         } else if Nodes.children(at) > FEW {
             above = at;
@@ -409,7 +424,7 @@ fn reduce_row(leaf: Leaf, end: u64, keep: u64, work: &mut Work) -> u64 {
     let (cells, nodes) = row(leaf.table, leaf.slot, (end - at) / PAGE_SIZE);
     for (cell, node) in cells.iter().zip(nodes) {
         let entry = cell.get();
-        if entry & PRESENT == 0 || Nodes.first_child(node) != 0 {
+        if entry & PRESENT == 0 || Nodes.first_child(node).is_some() {
             break;
         }
         work.state |= entry & (ACCESSED | DIRTY);
@@ -425,11 +440,12 @@ fn reduce_row(leaf: Leaf, end: u64, keep: u64, work: &mut Work) -> u64 {
 /// Entries of small pages that lie one after the other in a table, from a slot on, at most so many,
 /// and their nodes. A table that has one user mapping has no kernel objects.
 #[inline(always)]
-fn row(table: PoolPage, slot: usize, most: u64) -> (&'static [Cell<u64>], core::ops::Range<Index>) {
+fn row(table: PoolPage, slot: usize, most: u64) -> (&'static [Cell<u64>], impl Iterator<Item = NodeIndex>) {
     let count = (most as usize).min(ROW).min(GROUP - slot % GROUP);
     let first = node_of(table, slot);
+    let nodes = (0..count).map(move |number| first.behind(number));
     // SAFETY: they are in one group of a table.
-    (unsafe { core::slice::from_raw_parts(entry_cell(table, slot), count) }, first..first + count as u32)
+    (unsafe { core::slice::from_raw_parts(entry_cell(table, slot), count) }, nodes)
 }
 
 /// Small pages of one group that go, all at once.
@@ -446,8 +462,8 @@ struct Leaving {
 impl Leaving {
     /// Those of a node's group. Nobody else uses the space until the locks are given back.
     #[inline(never)]
-    fn with(node: Index) -> Leaving {
-        let (group, leaf) = (node / GROUP as u32, Leaf::of(node / GROUP as u32 * GROUP as u32));
+    fn with(node: NodeIndex) -> Leaving {
+        let (group, leaf) = (group_of(node), Leaf::of(first_of(group_of(node))));
         let root = leaf.root();
         shoot_down(root);
         Leaving { group, table: leaf.table, slot: leaf.slot, base: leaf.address(), held: held(root, 0), gone: 0 }
@@ -455,8 +471,8 @@ impl Leaving {
 
     /// Takes a page of the group away whose node is in no tree any more; its state.
     #[inline(always)]
-    fn take(&mut self, node: Index) -> u64 {
-        let number = node as usize % GROUP;
+    fn take(&mut self, node: NodeIndex) -> u64 {
+        let number = place_in_group(node);
         let entry = entry_cell(self.table, self.slot + number).replace(0);
         self.gone += 1;
         self.held.flush(self.base + number as u64 * PAGE_SIZE);
@@ -477,14 +493,14 @@ fn take_row<const ITSELF: bool>(leaf: Leaf, end: u64, work: &mut Work) -> u64 {
     let (mut at, mut state, mut all) = (leaf.address(), 0, None::<Leaving>);
     let (cells, nodes) = row(leaf.table, leaf.slot, (end - at) / PAGE_SIZE);
     for (cell, node) in cells.iter().zip(nodes) {
-        let child = if cell.get() & PRESENT != 0 { Nodes.first_child(node) } else { 0 };
-        if child != 0 && (ITSELF || Nodes.children(node) > 1 || Nodes.first_child(child) != 0) {
+        let child = if cell.get() & PRESENT != 0 { Nodes.first_child(node) } else { NodeIndex::NONE };
+        if child.is_some() && (ITSELF || Nodes.children(node) > 1 || Nodes.first_child(child).is_some()) {
             break;
         }
         let goes = if ITSELF { node } else { child };
-        if goes != 0 && cell.get() & PRESENT != 0 {
+        if goes.is_some() && cell.get() & PRESENT != 0 {
             let leaving = match &mut all {
-                Some(leaving) if leaving.group == goes / GROUP as u32 => leaving,
+                Some(leaving) if leaving.group == group_of(goes) => leaving,
                 before => {
                     before.iter().for_each(Leaving::end);
                     work.charge_budget(GROUP_COST + cpu::count());
@@ -508,9 +524,9 @@ fn take_row<const ITSELF: bool>(leaf: Leaf, end: u64, work: &mut Work) -> u64 {
 }
 
 /// Reduces the rights of all that came from `node`, and with `itself` of the mapping too.
-fn reduce(node: Index, itself: bool, keep: u64, work: &mut Work) -> Result<(), Stop> {
+fn reduce(node: NodeIndex, itself: bool, keep: u64, work: &mut Work) -> Result<(), Stop> {
     let mut at = if itself { node } else { Nodes.next_in_subtree(node, node, || ()) };
-    while at != 0 {
+    while at.is_some() {
         let (table, slot) = place_of(at);
         let entry = entry_cell(table, slot).get();
         let mut cost = LOOK_COST;
@@ -624,7 +640,7 @@ impl Work {
 /// Cuts a node's large leaf into 512 of the next level. Smaller pages that came from it now come
 /// from the pieces; those who got the large page as a whole lose it (they fault, and may ask
 /// again).
-fn split(node: Index, work: &mut Work) -> Result<(), Stop> {
+fn split(node: NodeIndex, work: &mut Work) -> Result<(), Stop> {
     let leaf = Leaf::of(node);
     for child in Nodes.each_child(node) {
         if Leaf::of(child).level == leaf.level {
@@ -648,7 +664,7 @@ fn split(node: Index, work: &mut Work) -> Result<(), Stop> {
 }
 
 /// A table of the 512 pieces of a large leaf, with nodes under `parent`; not yet entered.
-fn new_small_pages(task: Ref<Task>, leaf: Leaf, parent: Index, work: &mut Work) -> Result<PoolPage, Error> {
+fn new_small_pages(task: Ref<Task>, leaf: Leaf, parent: NodeIndex, work: &mut Work) -> Result<PoolPage, Error> {
     let level = leaf.level - 1;
     let table = new_table(task.account, level, leaf.address(), leaf.table)?;
     let places = (0..ENTRIES).step_by(GROUP).try_for_each(|slot| with_nodes(table, slot));
@@ -673,7 +689,7 @@ pub fn unmap(task: Ref<Task>, at: &mut u64, end: u64, keep: u64, itself: bool, w
         let (address, size) = (leaf.address(), span(leaf.level));
         *at = address.max(*at);
         let node = leaf.node();
-        if node == 0 {
+        if node.is_none() {
             // An object of the kernel's: nothing that is mapped lies in its area.
             *at = (address / AREA_SIZE + 1) * AREA_SIZE;
             continue;
@@ -695,7 +711,7 @@ pub fn unmap(task: Ref<Task>, at: &mut u64, end: u64, keep: u64, itself: bool, w
                 }
             }
             revoke(node, itself, work)?;
-        } else if itself && leaf.level == 0 && Nodes.first_child(node) == 0 {
+        } else if itself && leaf.level == 0 && Nodes.first_child(node).is_none() {
             *at = reduce_row(leaf, end, keep, work);
             continue;
         } else {
@@ -838,7 +854,7 @@ fn map_small_pages<const RAISES: bool>(from: Ref<Task>, to: Ref<Task>, items: &[
         return 0;
     }
     let (first, mut done, mut old, mut blocks) = (node_of(table, start), 0, 0, 0);
-    let (mut base, mut size, mut entry, mut parent) = (0, 0, 0, 0);
+    let (mut base, mut size, mut entry, mut parent) = (0, 0, 0, NodeIndex::NONE);
     let (mut walked, mut cost) = (PoolPage::NONE, 0);
     for item in items.chunks_exact(2) {
         if RAISES && cost >= BATCH_COST {
@@ -859,12 +875,12 @@ fn map_small_pages<const RAISES: bool>(from: Ref<Task>, to: Ref<Task>, items: &[
         }
         let number = (target / PAGE_SIZE) as usize % GROUP;
         let cell = entry_cell(table, start + number);
-        if parent == 0 {
+        if parent.is_none() {
             break;
         }
         let wanted = || mapped(entry + (source - base), limits(item.rights()));
         if cell.get() == 0 {
-            Nodes.plant(first + number as u32, parent);
+            Nodes.plant(first.behind(number), parent);
             cell.set(wanted());
             blocks |= 1 << (number / pool::BLOCK);
         } else if RAISES && raise(table, start + number, wanted(), parent) {
@@ -886,7 +902,7 @@ fn map_small_pages<const RAISES: bool>(from: Ref<Task>, to: Ref<Task>, items: &[
 /// came from somewhere else.
 #[cold]
 #[inline(never)]
-fn raise(table: PoolPage, slot: usize, wanted: u64, parent: Index) -> bool {
+fn raise(table: PoolPage, slot: usize, wanted: u64, parent: NodeIndex) -> bool {
     let leaf = Leaf { table, slot, level: 0, entry: entry_cell(table, slot).get() };
     let same = (leaf.entry ^ wanted) & ADDRESS == 0 && Nodes.parent(leaf.node()) == parent;
     if same && raised(leaf.entry, wanted) != leaf.entry {
@@ -916,7 +932,7 @@ fn map_row(leaf: &Leaf, source: u64, to: Ref<Task>, target: u64, item: Fpage, re
     let (cells, nodes) = row(table, start, room.min(rest / PAGE_SIZE));
     // What there is to map at a place of the row, and its node.
     let source = |number: usize| match small {
-        true => (entry_cell(leaf.table, leaf.slot + number).get(), parent + number as u32),
+        true => (entry_cell(leaf.table, leaf.slot + number).get(), parent.behind(number)),
         false => (entry + number as u64 * PAGE_SIZE, parent),
     };
     let (limits, mut rights, mut count) = (limits(item.rights()), 0, 0);
@@ -964,7 +980,7 @@ impl Mapping {
             Ok(leaf) => leaf,
             Err(level) => return Ok((0, (source & !(span(level) - 1)) + span(level) - self.place.source)),
         };
-        if leaf.node() == 0 {
+        if leaf.node().is_none() {
             return Ok((0, leaf.address() + span(leaf.level) - self.place.source));
         }
         let rest = ((1 << self.place.log2) - done).min(USER_END.saturating_sub(target));
@@ -1001,7 +1017,7 @@ impl Mapping {
             },
         };
         let node = leaf.node();
-        if node == 0 {
+        if node.is_none() {
             return Ok(0);
         }
         if !self.grant {
@@ -1018,7 +1034,7 @@ impl Mapping {
             reduce(node, false, rights, work)?;
         }
         let used = leaf.settled().entry & (ACCESSED | DIRTY);
-        let new = enter(self.to, hole, target, level, entry | used, 0)?;
+        let new = enter(self.to, hole, target, level, entry | used, NodeIndex::NONE)?;
         Nodes.replace(node, new.node(), || work.climb_step());
         remove(leaf);
         Ok(rights)
@@ -1038,7 +1054,7 @@ impl Mapping {
             return Ok(Target::Cleared);
         }
         let node = leaf.node();
-        if node == 0 || node == source.node() {
+        if node.is_none() || node == source.node() {
             return Ok(Target::Refused);
         }
         let same = found == level && old & ADDRESS == entry & ADDRESS && Nodes.parent(node) == source.node();
@@ -1078,7 +1094,7 @@ fn find_source(from: Ref<Task>, address: u64, item: Fpage) -> Result<Result<Leaf
             loop {
                 let base = address & !(span(level) - 1);
                 let entry = base | PRESENT | USER | WRITE | large_bit(level) | cache_bits(item.cache());
-                match enter(from, walk(from, base, level), base, level, entry, 0) {
+                match enter(from, walk(from, base, level), base, level, entry, NodeIndex::NONE) {
                     Ok(leaf) => return Ok(Ok(leaf)),
                     Err(Error::Busy) => return Ok(Err(0)),
                     Err(Error::NoMemory) => return Err(Error::NoMemory.into()),
@@ -1102,8 +1118,8 @@ enum Target {
 }
 
 /// Whether `node` came from `ancestor`.
-fn is_below(mut node: Index, ancestor: Index, work: &mut Work) -> bool {
-    while node != 0 {
+fn is_below(mut node: NodeIndex, ancestor: NodeIndex, work: &mut Work) -> bool {
+    while node.is_some() {
         work.climb_step();
         node = Nodes.parent(node);
         if node == ancestor {
@@ -1182,7 +1198,7 @@ pub fn free_all(task: Ref<Task>) {
     while let Some(leaf) = next_leaf(task, at, 1 << SPACE_SHIFT) {
         at = leaf.address() + span(leaf.level);
         match leaf.node() {
-            0 => drop_object(leaf),
+            NodeIndex::NONE => drop_object(leaf),
             // Interrupts are let in, but who asks for the processor waits for the end.
             node => while revoke(node, true, &mut work).is_err() {},
         }
