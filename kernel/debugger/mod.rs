@@ -17,10 +17,10 @@ use crate::arch::{apic, clock, direct, print::log, serial, DIRECT, OFFSET};
 use crate::base::{facts, facts::Word as Switch, Ref};
 use crate::mm::space::{Leaf, Nodes};
 use crate::mm::{mapdb::Store, space};
-use crate::object::{task, Task, Thread, POOL};
+use crate::object::{task, Task, TaskNumber, Thread, POOL};
 use crate::sys::panic;
 use core::cell::Cell;
-use core::fmt::Write;
+use core::fmt::{self, Display, Formatter, Write};
 use keel_abi::call::{self, *};
 use keel_abi::define::Constant;
 use keel_abi::fpage::{self, FPAGE_EXEC, SPACE_SHIFT};
@@ -49,6 +49,12 @@ const HELP: [&str; 3] = [
     "set ADDRESS WORD [T], touch read|write|run|below-stack|nothing-by-gs [ADDRESS T], trace [COUNT], check, panic, go. T and L are task and lthread, in decimal; other numbers are",
     "hexadecimal. An address is physical, or the kernel's, or where a T follows, of that task.",
 ];
+
+impl Display for TaskNumber {
+    fn fmt(&self, to: &mut Formatter) -> fmt::Result {
+        self.number().fmt(to)
+    }
+}
 
 /// The number behind a word of the kernel's command line.
 fn option(line: &[u8], name: &[u8]) -> Option<usize> {
@@ -180,7 +186,7 @@ fn number(word: &str) -> Option<u64> {
 }
 
 fn task(word: &str) -> Option<Ref<Task>> {
-    task::at(word.parse().ok()?)
+    task::at(TaskNumber::new(word.parse().ok()?))
 }
 
 fn thread(word: &str) -> Option<Ref<Thread>> {
@@ -230,7 +236,7 @@ fn word_at(address: u64, owner: Option<Option<Ref<Task>>>) -> Option<&'static Wo
 
 /// Every task. No interrupts are let in on the way.
 fn tasks() -> impl Iterator<Item = Ref<Task>> {
-    (0..task::TASK_NUMBERS as u32).filter_map(task::at)
+    (0..task::TASK_NUMBERS as u32).map(TaskNumber::new).filter_map(task::at)
 }
 
 /// Every thread of a task.
@@ -261,7 +267,8 @@ fn show_thread(thread: Ref<Thread>) {
 fn show_task(task: Ref<Task>) {
     let words: [u64; ACCOUNT_POOL_FREE as usize] = core::array::from_fn(|word| task.account.word(word as u64));
     let [limit, used, tasks, lthreads, tables, nodes, ..] = words;
-    let (number, account, chief) = (task.number, task.account.as_ptr(), task.chief.map_or(0, |chief| chief.number));
+    let (number, account, chief) =
+        (task.number, task.account.as_ptr(), task.chief.map_or(TaskNumber::NONE, |chief| chief.number));
     log!("task {number} chief {chief} lthreads {} account {account:p} uses {used} of {limit}:", task.lthreads.get());
     log!("  {tasks} tasks, {lthreads} lthreads, {tables} tables, {nodes} nodes");
 }
@@ -287,8 +294,10 @@ fn family(task: Ref<Task>, address: u64) -> Option<()> {
         let leaf = Leaf::of(node);
         let (size, physical) = (span(leaf.level), leaf.entry & ADDRESS);
         if place.wrapping_sub(physical) < size {
-            let (indent, task) =
-                (2 * above(node).count(), POOL.page(leaf.table).task.get().map_or(0, |task| task.number));
+            let (indent, task) = (
+                2 * above(node).count(),
+                POOL.page(leaf.table).task.get().map_or(TaskNumber::NONE, |task| task.number),
+            );
             let (address, rights, entry) = (leaf.address(), bits_rights(leaf.entry), leaf.cell().as_ptr());
             log!("{:indent$}task {task} {address:#x} size {size:#x} rights {rights} at {physical:#x} by {entry:p}", "");
         }

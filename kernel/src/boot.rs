@@ -8,10 +8,10 @@ use crate::arch::{
     acpi, apic, boot::smp, clock, cpu, direct, entry, fpu, paging, print::log, reference, screen, serial,
 };
 use crate::base::{facts::*, Ref};
-use crate::object::{kip::INFO, task, thread, Thread, PAGE, POOL};
+use crate::object::{kip::INFO, task, thread, TaskNumber, Thread, PAGE, POOL};
 use crate::sched;
 use crate::sys::{lthreads, tasks};
-use keel_abi::{call::TASK_SHARED_QUOTA, elf, ids::*, memory::*, ranges::Range, Id, Info};
+use keel_abi::{call::TASK_SHARED_QUOTA, elf, memory::*, ranges::Range, Id, Info};
 
 /// Where sigma0 lies: its image and memory, as much as a large page.
 const SIGMA0_IMAGE: Range = Range::new(0x20_0000, 0x40_0000);
@@ -216,8 +216,8 @@ fn fill_modules(info: &mut Info, loader: &Information) {
 
 /// Loads sigma0 and the root task to their places and makes them ready.
 fn start_tasks(loader: &Information) {
-    let sigma0 = start_task(TASK_SIGMA0, SIGMA0_PRIORITY, Id::NIL, load(loader, "sigma0", SIGMA0_IMAGE));
-    let root = start_task(TASK_ROOT, ROOT_PRIORITY, Id::SIGMA0, load(loader, "root", ROOT_IMAGE));
+    let sigma0 = start_task(TaskNumber::SIGMA0, SIGMA0_PRIORITY, Id::NIL, load(loader, "sigma0", SIGMA0_IMAGE));
+    let root = start_task(TaskNumber::ROOT, ROOT_PRIORITY, Id::SIGMA0, load(loader, "root", ROOT_IMAGE));
     assert!(sigma0.id == Id::SIGMA0 && root.id == Id::ROOT);
 }
 
@@ -247,9 +247,8 @@ fn module_name(module: &Module) -> &'static [u8] {
     word.rsplit(|byte| *byte == b'/').next().unwrap_or(&[])
 }
 
-fn start_task(number: u64, priority: u8, pager: Id, entry: u64) -> Ref<Thread> {
-    let plan =
-        task::Plan { number: number as u32, chief: None, mcp: 255, quota: TASK_SHARED_QUOTA, area: AREA_DEFAULT };
+fn start_task(number: TaskNumber, priority: u8, pager: Id, entry: u64) -> Ref<Thread> {
+    let plan = task::Plan { number, chief: None, mcp: 255, quota: TASK_SHARED_QUOTA, area: AREA_DEFAULT };
     let first = thread::Plan { lthread: 0, frame: None, priority, pager };
     let thread = tasks::create(&plan).and_then(|task| lthreads::create(task, &first));
     let thread = thread.expect("the pool is large enough for two tasks");

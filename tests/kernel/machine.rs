@@ -36,7 +36,7 @@ pub mod tables;
 pub mod x2apic;
 
 use crate::base::{facts, Global, Ref};
-use crate::object::{task, Thread, PAGE, POOL};
+use crate::object::{task, TaskNumber, Thread, PAGE, POOL};
 use crate::percpu::lock;
 use crate::random::Random;
 use crate::sched;
@@ -342,9 +342,9 @@ fn start() -> u64 {
         task::init(memory(task::TABLE_BYTES, PAGE));
     }
     lock::release(boot);
-    for number in [keel_abi::ids::TASK_SIGMA0, keel_abi::ids::TASK_ROOT] {
+    for number in [TaskNumber::SIGMA0, TaskNumber::ROOT] {
         let (quota, area) = (keel_abi::call::TASK_SHARED_QUOTA, keel_abi::memory::AREA_DEFAULT);
-        let plan = task::Plan { number: number as u32, chief: None, mcp: u8::MAX, quota, area };
+        let plan = task::Plan { number, chief: None, mcp: u8::MAX, quota, area };
         tasks::create(&plan).expect("the pool is large enough for two tasks");
     }
     users

@@ -8,7 +8,7 @@
 use super::*;
 use crate::arch::{cpu::cpu, each_step, switch, Machine, PROCESSORS};
 use crate::base::Ref;
-use crate::object::{task, thread, thread::State, Thread};
+use crate::object::{task, thread, thread::State, TaskNumber, Thread};
 use crate::random::{seed, Random};
 use crate::sched;
 use crate::sys::{lthreads, tasks};
@@ -334,11 +334,11 @@ struct History {
 
 impl History {
     fn new(machine: Machine, seed: u64, quota: u64) -> History {
-        let root = task::at(TASK_ROOT as u32).expect("it is there");
-        let mut tasks = vec![task::at(TASK_SIGMA0 as u32).expect("it is there")];
+        let root = task::at(TaskNumber::ROOT).expect("it is there");
+        let mut tasks = vec![task::at(TaskNumber::SIGMA0).expect("it is there")];
         for number in 1..TASKS as u32 {
             let plan = task::Plan {
-                number: TASK_FIRST_FREE as u32 + number,
+                number: TaskNumber::new(TASK_FIRST_FREE as u32 + number),
                 chief: Some(root),
                 mcp: 100,
                 quota,
@@ -601,8 +601,14 @@ fn spaces_agree_with_a_model_of_leaves() {
 
 /// A task with an account of its own.
 fn limited(number: u32, quota: u64) -> Ref<Task> {
-    let chief = task::at(TASK_ROOT as u32);
-    let plan = task::Plan { number: TASK_FIRST_FREE as u32 + number, chief, mcp: 100, quota, area: AREA_DEFAULT };
+    let chief = task::at(TaskNumber::ROOT);
+    let plan = task::Plan {
+        number: TaskNumber::new(TASK_FIRST_FREE as u32 + number),
+        chief,
+        mcp: 100,
+        quota,
+        area: AREA_DEFAULT,
+    };
     tasks::create(&plan).expect("there is memory")
 }
 
@@ -625,7 +631,7 @@ fn a_superpage_that_cannot_be_cut_loses_its_rights_as_a_whole() {
     use keel_abi::call::{UNMAP_DIRTY, UNMAP_REFERENCED, UNMAP_WHOLE};
     const DERIVED: u64 = WINDOW + span(2);
     let machine = Machine::take();
-    let (sigma0, first, second) = (task::at(TASK_SIGMA0 as u32).expect("it is there"), limited(1, 40), limited(2, 40));
+    let (sigma0, first, second) = (task::at(TaskNumber::SIGMA0).expect("it is there"), limited(1, 40), limited(2, 40));
     let place = |source, target, log2| Placement { source, target, log2 };
     let build = || {
         assert_eq!(give(sigma0, first, place(PHYSICAL, WINDOW, 21), FPAGE_RWX), Ok(FPAGE_RWX));
@@ -777,7 +783,7 @@ impl Disturbed {
     fn end(self) {
         self.machine.disturb(0, None);
         cpu().current.set(None);
-        let (task, sigma0) = (self.caller.task, task::at(TASK_SIGMA0 as u32).expect("it is there"));
+        let (task, sigma0) = (self.caller.task, task::at(TaskNumber::SIGMA0).expect("it is there"));
         unsafe { tasks::delete_lthreads(task) };
         unsafe { tasks::delete(task) };
         while clear(sigma0).is_err() {}
@@ -806,7 +812,7 @@ const MANY: u64 = 4_000;
 #[test]
 fn an_unmap_keeps_its_place() {
     let machine = Machine::take();
-    let (sigma0, task) = (task::at(TASK_SIGMA0 as u32).expect("it is there"), limited(1, 4_000));
+    let (sigma0, task) = (task::at(TaskNumber::SIGMA0).expect("it is there"), limited(1, 4_000));
     let leaves = WINDOW..WINDOW + (MANY + 1) * span(0);
     pages_from_one(task, sigma0, MANY, false);
     let disturbed = Disturbed::new(machine, task);
@@ -842,7 +848,7 @@ fn any_tree_is_taken_back_in_short_turns_and_in_time_that_grows_with_its_size() 
     /// another one, and with the descent to it.
     const TURN: u64 = 5;
     let machine = Machine::take();
-    let (sigma0, task) = (task::at(TASK_SIGMA0 as u32).expect("it is there"), limited(1, 4_000));
+    let (sigma0, task) = (task::at(TaskNumber::SIGMA0).expect("it is there"), limited(1, 4_000));
     let disturbed = Disturbed::new(machine, task);
     // Chains, trees whose mappings are taken away before what came from them, and those in which
     // there is a descent.
@@ -862,7 +868,7 @@ fn any_tree_is_taken_back_in_short_turns_and_in_time_that_grows_with_its_size() 
 #[test]
 fn a_space_goes_in_time_that_grows_with_its_chains() {
     let machine = Machine::take();
-    let (sigma0, task) = (task::at(TASK_SIGMA0 as u32).expect("it is there"), limited(1, 4_000));
+    let (sigma0, task) = (task::at(TaskNumber::SIGMA0).expect("it is there"), limited(1, 4_000));
     let disturbed = Disturbed::new(machine, task);
     // A space is deleted with all its contents, and no other thread runs before that ends.
     let going = limited(2, 4_000);
@@ -881,7 +887,7 @@ fn a_place_is_that_of_one_call_only() {
     use keel_abi::call::CALL_LTHREAD_EX_REGS;
     use keel_abi::memory::EX_IP;
     let machine = Machine::take();
-    let (sigma0, task) = (task::at(TASK_SIGMA0 as u32).expect("it is there"), limited(1, 4_000));
+    let (sigma0, task) = (task::at(TaskNumber::SIGMA0).expect("it is there"), limited(1, 4_000));
     pages_from_one(task, sigma0, MANY, false);
     let disturbed = Disturbed::new(machine, task);
     let (caller, other) = (disturbed.caller, disturbed.intruder);
@@ -912,7 +918,7 @@ fn what_another_processor_writes_meanwhile_stays_known() {
     /// Enough for looks for interrupts while they are taken away or reduced.
     const DERIVED: u64 = 40;
     let machine = Machine::take();
-    let sigma0 = task::at(TASK_SIGMA0 as u32).expect("it is there");
+    let sigma0 = task::at(TaskNumber::SIGMA0).expect("it is there");
     let (user, other) = (limited(1, 4_000), limited(2, 4_000));
     let plan = thread::Plan { lthread: LTHREAD_TASK as u16, frame: None, priority: 10, pager: Id::NIL };
     machine.act(1);
@@ -960,7 +966,7 @@ fn what_another_processor_writes_meanwhile_stays_known() {
 
 #[test]
 fn the_deletion_of_a_clan_gives_way() {
-    let sigma0 = || task::at(TASK_SIGMA0 as u32).expect("it is there");
+    let sigma0 = || task::at(TaskNumber::SIGMA0).expect("it is there");
     let turns = deletion_of_a_clan(2, |task| pages_from_one(task, sigma0(), MANY, true));
     assert!(turns > 20, "it gave way {turns} times");
     // Tasks without a page take time too.
@@ -976,7 +982,13 @@ fn deletion_of_a_clan(tasks: u32, fill: impl Fn(Ref<Task>)) -> u64 {
     let (machine, chief) = (Machine::take(), limited(1, 12_000));
     let new = |number: u32, chief| {
         let number = TASK_FIRST_FREE as u32 + number;
-        let plan = task::Plan { number, chief: Some(chief), mcp: 100, quota: TASK_SHARED_QUOTA, area: 0 };
+        let plan = task::Plan {
+            number: TaskNumber::new(number),
+            chief: Some(chief),
+            mcp: 100,
+            quota: TASK_SHARED_QUOTA,
+            area: 0,
+        };
         tasks::create(&plan).expect("there is memory")
     };
     // The middle one is deleted, but what there is to do is in the inner ones.
@@ -991,15 +1003,18 @@ fn deletion_of_a_clan(tasks: u32, fill: impl Fn(Ref<Task>)) -> u64 {
         frame.si.set(TASK_NO_LTHREAD);
     });
     println!("a clan of {tasks}: {turns} turns");
-    assert!((0..tasks).all(|number| task::at(TASK_FIRST_FREE as u32 + 3 + number).is_none()), "the clan is gone");
-    assert_ne!(task::at(id.task()).map(|task| task.id()), Some(id), "a new task is there");
+    assert!(
+        (0..tasks).all(|number| task::at(TaskNumber::new(TASK_FIRST_FREE as u32 + 3 + number)).is_none()),
+        "the clan is gone"
+    );
+    assert_ne!(task::at(TaskNumber::of(id)).map(|task| task.id()), Some(id), "a new task is there");
     disturbed.end();
     turns
 }
 
 /// A space with small pages, from the window's first address on, that others get theirs from.
 fn with_pages(number: u32, pages: u64) -> Ref<Task> {
-    let (sigma0, task) = (task::at(TASK_SIGMA0 as u32).expect("it is there"), limited(number, 100));
+    let (sigma0, task) = (task::at(TaskNumber::SIGMA0).expect("it is there"), limited(number, 100));
     for page in 0..pages {
         let place = Placement { source: PHYSICAL + page * span(0), target: WINDOW + page * span(0), log2: 12 };
         assert_eq!(give(sigma0, task, place, FPAGE_RWX), Ok(FPAGE_RWX));
@@ -1010,7 +1025,7 @@ fn with_pages(number: u32, pages: u64) -> Ref<Task> {
 /// Gives back the tasks of a test, and what sigma0 got for them.
 fn end_of(machine: &Machine, tasks: &[Ref<Task>]) {
     tasks.iter().for_each(|task| unsafe { tasks::delete(*task) });
-    while clear(task::at(TASK_SIGMA0 as u32).expect("it is there")).is_err() {}
+    while clear(task::at(TaskNumber::SIGMA0).expect("it is there")).is_err() {}
     machine.check().expect("all was given back");
 }
 

@@ -10,7 +10,7 @@ use crate::arch::{cpu::cpu, fpu};
 use crate::base::{Links, List, Ref};
 use crate::ipc::kernel_object::{KernelObject, Pending};
 use crate::ipc::transfer::Transfer;
-use crate::object::{clan, task, Kind, PoolPage, Task, POOL};
+use crate::object::{clan, task, Kind, PoolPage, Task, TaskNumber, POOL};
 use crate::percpu::{deadlines::Deadline, runqueue::Ready};
 use core::{cell::Cell, mem::offset_of, ops::BitOr};
 use keel_abi::{call::*, memory::*, Error, Frame, Id, Tag, Utcb};
@@ -194,7 +194,7 @@ object! {
         /// Physical address of its space's top table.
         pub space: u64 = POOL.physical(task.root_table),
         /// Its task's number.
-        pub task_number: u32 = task.number,
+        pub task_number: TaskNumber = task.number,
         /// The frame in use: its own or a shared one.
         pub(crate) frame: Cell<*mut Frame> = Cell::new(core::ptr::null_mut()),
         /// Its UTCB, null for an alien thread.
@@ -362,7 +362,7 @@ pub const FRAME_WORDS: usize = SharedFrame::WORDS;
 /// The thread of an id.
 #[inline]
 pub fn find(id: Id) -> Option<Ref<Thread>> {
-    let thread = task::at(id.task())?.lthread(id.lthread())?;
+    let thread = task::at(TaskNumber::of(id))?.lthread(id.lthread())?;
     (thread.id == id).then_some(thread)
 }
 

@@ -9,7 +9,7 @@
 use crate::arch::{cpu, fpu, tables};
 use crate::ipc::{fault, ipc};
 use crate::mm::{space::Stop, umem};
-use crate::object::{task, thread, thread::*};
+use crate::object::{task, thread, thread::*, TaskNumber};
 use crate::sys::lthreads::{bind, frame_at, has_frame};
 use crate::sys::{lthreads, syscall::end};
 use crate::{base::Ref, sched};
@@ -62,7 +62,7 @@ fn operate(caller: Ref<Thread>) -> Result<bool, Error> {
 /// Returns the lthread that an id names, if the caller may change it (`thread::controlled`).
 /// Version 0 names the thread that exists. Errors: NoPartner, Denied.
 fn target(caller: Ref<Thread>, id: Id) -> Result<Ref<Thread>, Error> {
-    let thread = task::at(id.task()).and_then(|task| task.lthread(id.lthread()));
+    let thread = task::at(TaskNumber::of(id)).and_then(|task| task.lthread(id.lthread()));
     let thread = thread.filter(|thread| id.version() == 0 || thread.id == id).ok_or(Error::NoPartner)?;
     thread::controlled(caller, thread)
 }
@@ -77,7 +77,7 @@ fn create(caller: Ref<Thread>, id: Id, mask: u64, record: &SharedExRegs) -> Resu
         return Err(Error::Invalid);
     }
     // Version 0 names the task that exists.
-    let task = task::at(id.task()).filter(|task| id.version() == 0 || task.version == id.version());
+    let task = task::at(TaskNumber::of(id)).filter(|task| id.version() == 0 || task.version == id.version());
     let task = caller.task.controls(task.ok_or(Error::NoPartner)?)?;
     let frame = if mask & EX_FRAME != 0 { Some(frame_at(caller.task, record.frame.get())?) } else { None };
     let priority = caller.priority.get().min(task.mcp.get());

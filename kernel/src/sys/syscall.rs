@@ -10,7 +10,7 @@ use crate::ipc::{fault, ipc};
 use crate::mm::space::{Stop, Work};
 use crate::mm::{io, space};
 use crate::object::thread::{Flags, State};
-use crate::object::{task, thread, Task, Thread};
+use crate::object::{task, thread, Task, TaskNumber, Thread};
 use crate::sys::{exregs, lthreads, tasks};
 use crate::{base::Ref, percpu::preempt, sched};
 use keel_abi::{call::*, fpage::*, ids::*, memory::MAX_RANGES, Error, Fpage, Id, Side, Status};
@@ -226,8 +226,8 @@ fn task_operation(caller: Ref<Thread>) -> Result<bool, Stop> {
     const FLAGS: u64 = TASK_MCP_MASK | TASK_INACTIVE | TASK_NO_LTHREAD | 0xff << TASK_RANGE_SHIFT;
     let frame = caller.frame();
     let (id, control) = (Id(frame.di.get()), frame.si.get());
-    let (number, log2) = (id.task(), control >> TASK_RANGE_SHIFT & 0xff);
-    if control & !FLAGS != 0 || number < TASK_FIRST_FREE as u32 || log2 > ID_TASK_BITS {
+    let (number, log2) = (TaskNumber::of(id), control >> TASK_RANGE_SHIFT & 0xff);
+    if control & !FLAGS != 0 || number < TaskNumber::FIRST_FREE || log2 > ID_TASK_BITS {
         return Err(Error::Invalid.into());
     }
     if let Some(old) = task::at(number) {
@@ -263,7 +263,7 @@ fn task_operation(caller: Ref<Thread>) -> Result<bool, Stop> {
     if control & TASK_INACTIVE != 0 {
         let taker = controlled_task(caller, Id(frame.dx.get()))?;
         task::hand_over(caller.task, number, 1 << log2, taker)?;
-        frame.di.set(Id::thread(0, number, LTHREAD_TASK as u16, 0).0);
+        frame.di.set(Id::thread(0, number.number(), LTHREAD_TASK as u16, 0).0);
     } else {
         frame.di.set(create(caller, number, control)?.0);
     }
@@ -271,7 +271,7 @@ fn task_operation(caller: Ref<Thread>) -> Result<bool, Stop> {
 }
 
 /// Creates a task and, unless TASK_NO_LTHREAD is set, its first lthread, which is ready.
-fn create(caller: Ref<Thread>, number: u32, control: u64) -> Result<Id, Stop> {
+fn create(caller: Ref<Thread>, number: TaskNumber, control: u64) -> Result<Id, Stop> {
     let frame = caller.frame();
     let mcp = ((control & TASK_MCP_MASK) as u8).min(caller.task.mcp.get());
     let plan = task::Plan { number, chief: Some(caller.task), mcp, quota: frame.r10.get(), area: frame.r12.get() };
