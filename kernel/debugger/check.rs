@@ -109,17 +109,17 @@ fn free_chain() -> u64 {
     // is checked.
     let last = POOL.free.get();
     let is_zero = last == PoolPage::NONE || (0..ENTRIES).all(|slot| entry_cell(last, slot).get() == 0);
-    expect!(is_zero || !POOL.page(last).zero.get(), "free page {:#x}: it says that it is all zero", last.number());
+    expect!(is_zero || !POOL.page(last).zero.get(), "free page {:#x}: it says that it is all zero", last.raw());
     let clear = chain.take(POOL.count.get() as usize).inspect(|index| {
-        expect!(is_clear(POOL.page(*index)), "free page {:#x}: it says that it has nodes", index.number());
+        expect!(is_clear(POOL.page(*index)), "free page {:#x}: it says that it has nodes", index.raw());
     });
     clear.count() as u64
 }
 
 /// Pages of the pool that belong to an account.
 fn pages_of(account: Ref<Account>) -> u64 {
-    let first = POOL.first.get().number();
-    let pages = (first..first + POOL.count.get()).map(PoolPage::of);
+    let first = POOL.first.get().raw();
+    let pages = (first..first + POOL.count.get()).map(PoolPage::new);
     pages.filter(|index| POOL.page(*index).account.get() == Some(account)).count() as u64
 }
 
@@ -147,11 +147,7 @@ fn check_table(task: Ref<Task>, table: PoolPage, sum: &mut Sum) {
     }
     for (number, group) in page.groups.iter().map(Cell::get).enumerate().filter(|(_, group)| *group != 0) {
         let owner = owner_of(group).get();
-        expect!(
-            owner == table.number() * GROUPS + number as u32,
-            "task {} table {base:#x}: not its nodes",
-            task.number
-        );
+        expect!(owner == table.raw() * GROUPS + number as u32, "task {} table {base:#x}: not its nodes", task.number);
     }
     expect!(used == page.used.get(), "task {} table {base:#x}: {used} entries, not {}", task.number, page.used.get());
 }
@@ -175,7 +171,7 @@ fn check_leaf(task: Ref<Task>, leaf: Leaf, sum: &mut Sum) {
     expect(leaf.address() + span(leaf.level) <= USER_END, "it has the last page of the user's half");
     expect(physical_page(physical, span_shift(leaf.level)) == Some(leaf.level), "forbidden memory");
     sum.words[ACCOUNT_NODES as usize] += node.is_some() as u64;
-    if node.number() < GROUP as u32 || Leaf::of(node) != leaf {
+    if node.raw() < GROUP as u32 || Leaf::of(node) != leaf {
         expect(false, "no node of its own");
         return;
     }

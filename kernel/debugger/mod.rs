@@ -52,7 +52,7 @@ const HELP: [&str; 3] = [
 
 impl Display for TaskNumber {
     fn fmt(&self, to: &mut Formatter) -> fmt::Result {
-        self.number().fmt(to)
+        self.raw().fmt(to)
     }
 }
 

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 struct Nodes(Vec<Node>);
 impl Store for Nodes {
     fn node(&self, index: NodeIndex) -> &Node {
-        &self.0[index.number() as usize]
+        &self.0[index.raw() as usize]
     }
 }
 
@@ -31,8 +31,8 @@ fn random_maps_grants_and_revocations_agree_with_a_parent_map() {
     let mut model: BTreeMap<NodeIndex, NodeIndex> = BTreeMap::new();
     let random = Random::new(11);
     for _ in 0..60_000 {
-        let a = NodeIndex::of(1 + random.below(COUNT) as u32);
-        let b = NodeIndex::of(1 + random.below(COUNT) as u32);
+        let a = NodeIndex::new(1 + random.below(COUNT) as u32);
+        let b = NodeIndex::new(1 + random.below(COUNT) as u32);
         match random.below(4) {
             // Map: a comes from b, or is a root.
             0 | 1 if !model.contains_key(&a) => {

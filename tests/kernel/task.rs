@@ -59,7 +59,7 @@ fn new_lthread(model: &mut Model, task: Ref<Task>, lthread: u16) {
             model.alive.insert(thread.id, thread);
         }
         Err(error) => {
-            let there = model.alive.keys().any(|id| (id.task(), id.lthread()) == (task.number.number(), lthread));
+            let there = model.alive.keys().any(|id| (id.task(), id.lthread()) == (task.number.raw(), lthread));
             assert!(error == Error::Busy && there, "{error:?}");
         }
     }

@@ -7,27 +7,14 @@
 
 use core::cell::Cell;
 
-/// The index of a mapping node in its store, below `FIRST`, or none. space.rs makes one of the place
-/// of an entry, the store's other nodes tell the rest. Numbers of groups of nodes are no such index.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-#[cfg_attr(test, derive(PartialOrd, Ord))]
-#[repr(transparent)]
-pub struct NodeIndex(u32);
+newtype! {
+    /// The index of a mapping node in its store, below `FIRST`, or none. space.rs makes one of the
+    /// place of an entry, and the nodes hold the others. The number of a group of nodes is none.
+    #[derive(Default)]
+    pub struct NodeIndex(u32);
+}
 
 impl NodeIndex {
-    /// No node.
-    pub const NONE: NodeIndex = NodeIndex(0);
-
-    /// The node of a place in the store: a multiple of a node's size.
-    pub const fn of(number: u32) -> NodeIndex {
-        NodeIndex(number)
-    }
-
-    /// Its place in the store; 0 for none.
-    pub const fn number(self) -> u32 {
-        self.0
-    }
-
     /// Whether it is no node.
     pub const fn is_none(self) -> bool {
         self.0 == 0

@@ -57,7 +57,7 @@ impl Store for Nodes {
     #[inline(always)]
     fn node(&self, index: NodeIndex) -> &Node {
         // SAFETY: indices come from `node_of`, and leave all trees before the group is given back.
-        unsafe { &*direct(index.number() as u64 * NODE_SIZE).cast::<Node>() }
+        unsafe { &*direct(index.raw() as u64 * NODE_SIZE).cast::<Node>() }
     }
 }
 
@@ -124,17 +124,17 @@ pub(crate) fn entry_cell(table: PoolPage, slot: usize) -> &'static Cell<u64> {
 
 /// The first node of a group.
 fn first_of(group: u32) -> NodeIndex {
-    NodeIndex::of(group * GROUP as u32)
+    NodeIndex::new(group * GROUP as u32)
 }
 
 /// The group of a node.
 fn group_of(node: NodeIndex) -> u32 {
-    node.number() / GROUP as u32
+    node.raw() / GROUP as u32
 }
 
 /// The place of a node in its group.
 fn place_in_group(node: NodeIndex) -> usize {
-    node.number() as usize % GROUP
+    node.raw() as usize % GROUP
 }
 
 /// The node of an entry in a group that has nodes.
@@ -146,14 +146,14 @@ pub(crate) fn node_of(table: PoolPage, slot: usize) -> NodeIndex {
 /// Whose nodes a group in the pool has: the table's number times `GROUPS`, and the group's number
 /// in it.
 pub(crate) fn owner_of(group: u32) -> &'static Cell<u32> {
-    &POOL.page(PoolPage::of(group / GROUPS_IN_PAGE)).groups[(group % GROUPS_IN_PAGE) as usize]
+    &POOL.page(PoolPage::new(group / GROUPS_IN_PAGE)).groups[(group % GROUPS_IN_PAGE) as usize]
 }
 
 /// Table and slot of the entry that a node stands for.
 #[inline]
 fn place_of(node: NodeIndex) -> (PoolPage, usize) {
     let group = owner_of(group_of(node)).get();
-    (PoolPage::of(group / GROUPS), (group % GROUPS) as usize * GROUP + place_in_group(node))
+    (PoolPage::new(group / GROUPS), (group % GROUPS) as usize * GROUP + place_in_group(node))
 }
 
 /// Sees to it that there is a place for the node of an entry.
@@ -171,7 +171,7 @@ fn new_nodes(table: PoolPage, number: usize) -> Result<(), Error> {
     let memory = POOL.take(account, GROUP * size_of::<Node>(), Kind::Part)?;
     let group = ((memory as u64 - DIRECT) / (GROUP as u64 * NODE_SIZE)) as u32;
     POOL.page(table).groups[number].set(group);
-    owner_of(group).set(table.number() * GROUPS + number as u32);
+    owner_of(group).set(table.raw() * GROUPS + number as u32);
     Ok(())
 }
 

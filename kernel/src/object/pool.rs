@@ -41,25 +41,10 @@ pub enum Kind {
 /// Entries of a page table that `Page::filled` has a bit for.
 pub(crate) const BLOCK: usize = PAGE / 8 / u64::BITS as usize;
 
-/// A page of the pool by its physical page number, so that its address is known without a look at
-/// the pool, or none. The pool lies below 4 GB (`boot::choose_pool`).
-#[derive(Clone, Copy, PartialEq, Eq)]
-#[repr(transparent)]
-pub struct PoolPage(u32);
-
-impl PoolPage {
-    /// No page.
-    pub const NONE: PoolPage = PoolPage(0);
-
-    /// The page of a number that was kept in a word (`number`).
-    pub const fn of(number: u32) -> PoolPage {
-        PoolPage(number)
-    }
-
-    /// Its number; 0 for none.
-    pub const fn number(self) -> u32 {
-        self.0
-    }
+newtype! {
+    /// A page of the pool by its physical page number, so that its address is known without a look
+    /// at the pool, or none. The pool lies below 4 GB (`boot::choose_pool`).
+    pub struct PoolPage(u32);
 }
 
 /// What is recorded about one page of the pool.

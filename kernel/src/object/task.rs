@@ -27,16 +27,14 @@ pub(crate) const MAX_NESTING: u8 = (1 << ID_NESTING_BITS) - 1;
 /// Task numbers for which there is an entry; the rest of the 2^20 would need more table pages.
 pub const TASK_NUMBERS: usize = 1 << 16;
 
-/// The number of a task, or none: its place in the table. Users choose it, within what they hold:
-/// any number of `ID_TASK_BITS` bits may come in an id, and only those below `TASK_NUMBERS` have an
-/// entry. Ids are made of it here, and fast.s compares it with sigma0's.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-#[repr(transparent)]
-pub struct TaskNumber(u32);
+newtype! {
+    /// The number of a task, or none: its place in the table. Users choose it, among those that
+    /// they hold: an id may have any number of `ID_TASK_BITS` bits (`of`), and those below
+    /// `TASK_NUMBERS` have an entry. fast.s compares it with sigma0's.
+    pub struct TaskNumber(u32);
+}
 
 impl TaskNumber {
-    /// No task.
-    pub const NONE: TaskNumber = TaskNumber(0);
     /// sigma0's.
     pub const SIGMA0: TaskNumber = TaskNumber(TASK_SIGMA0 as u32);
     /// The root task's.
@@ -46,19 +44,9 @@ impl TaskNumber {
     /// Behind all numbers that have an entry.
     const END: TaskNumber = TaskNumber(TASK_NUMBERS as u32);
 
-    /// A number that somebody names; nothing need be there.
-    pub const fn new(number: u32) -> TaskNumber {
-        TaskNumber(number)
-    }
-
     /// The number of the task that an id names, or whose lthread it names.
     pub const fn of(id: Id) -> TaskNumber {
         TaskNumber(id.task())
-    }
-
-    /// As it stands in an id.
-    pub const fn number(self) -> u32 {
-        self.0
     }
 
     /// From this number up to another one.
@@ -168,7 +156,7 @@ impl Ref<Task> {
         let page = POOL.word(self.directory.get(), lthread as usize / DIRECTORY_SLOTS);
         match page.get() {
             0 => None,
-            page => Some(POOL.word(PoolPage::of(page as u32), lthread as usize % DIRECTORY_SLOTS)),
+            page => Some(POOL.word(PoolPage::new(page as u32), lthread as usize % DIRECTORY_SLOTS)),
         }
     }
 
@@ -179,7 +167,7 @@ impl Ref<Task> {
             }
             let page = POOL.word(self.directory.get(), lthread as usize / DIRECTORY_SLOTS);
             if page.get() == 0 {
-                page.set(POOL.take_zeroed(self.account, Kind::Part)?.number() as u64);
+                page.set(POOL.take_zeroed(self.account, Kind::Part)?.raw() as u64);
             }
         }
         self.slot(lthread).ok_or(Error::NoMemory)

@@ -263,7 +263,7 @@ fn task_operation(caller: Ref<Thread>) -> Result<bool, Stop> {
     if control & TASK_INACTIVE != 0 {
         let taker = controlled_task(caller, Id(frame.dx.get()))?;
         task::hand_over(caller.task, number, 1 << log2, taker)?;
-        frame.di.set(Id::thread(0, number.number(), LTHREAD_TASK as u16, 0).0);
+        frame.di.set(Id::thread(0, number.raw(), LTHREAD_TASK as u16, 0).0);
     } else {
         frame.di.set(create(caller, number, control)?.0);
     }

@@ -120,7 +120,7 @@ unsafe fn free_memory(task: Ref<Task>) {
     preempt::poll();
     let directory = task.directory.get();
     if directory != PoolPage::NONE {
-        let pages = (0..DIRECTORY_PAGES).map(|index| POOL.word(directory, index).get() as u32).map(PoolPage::of);
+        let pages = (0..DIRECTORY_PAGES).map(|index| POOL.word(directory, index).get() as u32).map(PoolPage::new);
         for page in pages.chain([directory]).filter(|page| *page != PoolPage::NONE) {
             // SAFETY: the task goes, and no lthread has a slot in it.
             unsafe { POOL.free_page(page, Kind::Part) };
