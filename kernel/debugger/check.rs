@@ -131,7 +131,7 @@ fn check_table(task: Ref<Task>, table: PoolPage, sum: &mut Sum) {
     sum.words[ACCOUNT_TABLES as usize] += 1;
     for slot in 0..if top { KERNEL_SLOTS.start } else { ENTRIES } {
         let leaf = Leaf { table, slot, level, entry: entry_cell(table, slot).get() };
-        let below = leaf.entry & ADDRESS;
+        let below = leads_to(leaf.entry);
         if leaf.entry & PRESENT == 0 {
             continue;
         }
@@ -161,14 +161,14 @@ fn is_table(table: PoolPage, task: Ref<Task>, above: &Leaf) -> bool {
 
 /// A leaf entry, its node, and the node's place in the tree.
 fn check_leaf(task: Ref<Task>, leaf: Leaf, sum: &mut Sum) {
-    let (node, physical) = (leaf.node(), leaf.entry & ADDRESS);
+    let (node, physical) = (leaf.node(), leads_to(leaf.entry));
     let expect = |holds: bool, what: &str| expect!(holds, "task {} at {:#x}: {what}", task.number, leaf.address());
     if leaf.entry & KERNEL_OBJECT != 0 {
         sum.words[ACCOUNT_FRAMES as usize] += POOL.contains(physical) as u64;
-        expect(node.is_none() && (POOL.contains(physical) || physical == kip::info_physical()), "no kernel object");
+        expect(!node.is_some() && (POOL.contains(physical) || physical == kip::info_physical()), "no kernel object");
         return;
     }
-    expect(leaf.address() + span(leaf.level) <= USER_END, "it has the last page of the user's half");
+    expect((leaf.address() + span(leaf.level)).raw() <= USER_END, "it has the last page of the user's half");
     expect(physical_page(physical, span_shift(leaf.level)) == Some(leaf.level), "forbidden memory");
     sum.words[ACCOUNT_NODES as usize] += node.is_some() as u64;
     if node.raw() < GROUP as u32 || Leaf::of(node) != leaf {
@@ -179,7 +179,7 @@ fn check_leaf(task: Ref<Task>, leaf: Leaf, sum: &mut Sum) {
     if parent.is_some() {
         sum.got += 1;
         let from = Leaf::of(parent);
-        let inside = physical.wrapping_sub(from.entry & ADDRESS) < span(from.level) && from.level >= leaf.level;
+        let inside = physical - leads_to(from.entry) < span(from.level) && from.level >= leaf.level;
         expect(from.node() == parent && from.entry & PRESENT != 0 && inside, "it came from where it is not mapped");
         expect(bits_rights(leaf.entry) & !bits_rights(from.entry) == 0, "more rights than where it came from");
     }

@@ -8,7 +8,7 @@
 //! enables them.
 
 use crate::arch::{cpu::Cpu, each_step, Machine, PROCESSORS};
-use crate::base::Ref;
+use crate::base::{Ref, VirtAddr};
 use crate::ipc::{fault, ipc};
 use crate::mm::space;
 use crate::object::thread::{Flags, State};
@@ -370,7 +370,9 @@ impl History {
             self.machine.kernel(processor, |_| self.machine.pass(self.below(LONGEST_NS)));
         } else if event == 1 && !judge {
             let (address, code) = (self.address(), self.one_of(&[4, 6, 7, 20]));
-            self.machine.kernel(processor, |cpu| on_current(cpu, |thread| fault::page_fault(thread, address, code)));
+            self.machine.kernel(processor, |cpu| {
+                on_current(cpu, |thread| fault::page_fault(thread, VirtAddr::new(address), code))
+            });
         } else if event == 2 && !judge {
             let vector = self.one_of(&[1, 3, 6, 13, 14]);
             self.machine.kernel(processor, |cpu| on_current(cpu, |thread| fault::exception(thread, vector, 0, 0)));
@@ -459,7 +461,7 @@ fn set_registers(thread: Ref<Thread>, registers: &[u64; 10]) {
 
 /// Maps the part of the users' memory to a task that it has from the beginning.
 fn give_memory(machine: &Machine, task: Ref<Task>, part: u64) {
-    if space::find(task, HOME).is_ok() {
+    if space::find(task, VirtAddr::new(HOME)).is_ok() {
         return;
     }
     let sigma0 = task::at(TaskNumber::SIGMA0).expect("it is there");

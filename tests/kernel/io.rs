@@ -4,6 +4,7 @@
 
 use super::*;
 use crate::arch::{cpu::cpu, Machine};
+use crate::mm::space::Stop;
 use crate::object::{task, thread, thread::State, TaskNumber, Thread};
 use crate::random::{seed, Random};
 use crate::sched;

@@ -282,6 +282,23 @@ impl Model {
     }
 }
 
+// The model's addresses are plain numbers.
+
+fn find(task: Ref<Task>, address: u64) -> Result<Leaf, u8> {
+    super::find(task, VirtAddr::new(address))
+}
+
+fn next_leaf(task: Ref<Task>, at: u64, end: u64) -> Option<Leaf> {
+    super::next_leaf(task, VirtAddr::new(at), VirtAddr::new(end))
+}
+
+fn unmap(task: Ref<Task>, at: &mut u64, end: u64, keep: u64, itself: bool, work: &mut Work) -> Result<(), Stop> {
+    let mut address = VirtAddr::new(*at);
+    let done = super::unmap(task, &mut address, VirtAddr::new(end), keep, itself, work);
+    *at = address.raw();
+    done
+}
+
 /// The kernel's own view of the same.
 fn found(tasks: &[Ref<Task>]) -> Leaves {
     let number = |task: Option<Ref<Task>>| tasks.iter().position(|known| Some(*known) == task).expect("one of ours");
@@ -289,7 +306,7 @@ fn found(tasks: &[Ref<Task>]) -> Leaves {
     for (task, space) in tasks.iter().enumerate() {
         let mut at = 0;
         while let Some(leaf) = next_leaf(*space, at, 1 << SPACE_SHIFT) {
-            at = leaf.address() + span(leaf.level);
+            at = leaf.address().raw() + span(leaf.level);
             if leaf.entry & KERNEL_OBJECT != 0 {
                 continue;
             }
@@ -300,7 +317,7 @@ fn found(tasks: &[Ref<Task>]) -> Leaves {
             };
             let mapped = Mapped {
                 task,
-                base: leaf.address(),
+                base: leaf.address().raw(),
                 level: leaf.level,
                 physical: leaf.entry & ADDRESS,
                 rights: bits_rights(leaf.entry),
@@ -309,8 +326,8 @@ fn found(tasks: &[Ref<Task>]) -> Leaves {
                 parent: 0,
             };
             let above = Some(Nodes.parent(leaf.node())).filter(|node| node.is_some()).map(Leaf::of);
-            let above = above.map(|leaf| (number(POOL.page(leaf.table).task.get()), leaf.address()));
-            all.insert((task, leaf.address()), (mapped, above));
+            let above = above.map(|leaf| (number(POOL.page(leaf.table).task.get()), leaf.address().raw()));
+            all.insert((task, leaf.address().raw()), (mapped, above));
         }
     }
     all
@@ -495,7 +512,7 @@ impl History {
         let page = self.random.below(4) * span(0);
         (0..PROCESSORS).for_each(|processor| self.touch_at(processor, task, from + page));
         self.model.move_table(task, from, to);
-        if move_table(self.tasks[task], from, to) {
+        if move_table(self.tasks[task], VirtAddr::new(from), VirtAddr::new(to)) {
             self.moved += 1;
         } else {
             let (space, mut at) = (self.tasks[task], from);
@@ -637,8 +654,8 @@ fn a_superpage_that_cannot_be_cut_loses_its_rights_as_a_whole() {
         assert_eq!(give(sigma0, first, place(PHYSICAL, WINDOW, 21), FPAGE_RWX), Ok(FPAGE_RWX));
         assert_eq!(give(first, second, place(WINDOW, WINDOW, 21), FPAGE_RWX), Ok(FPAGE_RWX));
         assert_eq!(give(first, second, place(WINDOW + span(0), DERIVED, 12), FPAGE_RWX), Ok(FPAGE_RWX));
-        access(second, DERIVED, true).expect("it may be written");
-        access(first, WINDOW, false).expect("it may be read");
+        access(second, VirtAddr::new(DERIVED), true).expect("it may be written");
+        access(first, VirtAddr::new(WINDOW), false).expect("it may be read");
     };
     let account = first.account;
     let rights = |task, address| find(task, address).map(|leaf| bits_rights(leaf.entry)).ok();
@@ -700,7 +717,7 @@ fn unmaps_do_not_fail_where_there_is_no_memory() {
             whole += (state & keel_abi::call::UNMAP_WHOLE != 0) as u64;
             let mut at = source;
             while let Some(leaf) = next_leaf(tasks[from], at, source + pages * span(0)).filter(|_| itself) {
-                at = leaf.address() + span(leaf.level);
+                at = leaf.address().raw() + span(leaf.level);
                 assert!(keep & FPAGE_READ != 0, "a page stays mapped");
                 assert_eq!(bits_rights(leaf.entry) & !keep, 0, "a right stays");
             }
@@ -1139,7 +1156,7 @@ fn items_that_overlap_themselves() {
     assert_eq!(mapped_from(task, WINDOW, PAGES + 1), PAGES + 1);
     for page in 1..=PAGES {
         let leaf = find(task, WINDOW + page * span(0)).expect("it is mapped");
-        assert_eq!(Leaf::of(Nodes.parent(leaf.node())).address(), WINDOW + (page - 1) * span(0), "page {page}");
+        assert_eq!(Leaf::of(Nodes.parent(leaf.node())).address().raw(), WINDOW + (page - 1) * span(0), "page {page}");
     }
     // An answer whose items do the same.
     let words = (1..=PAGES).flat_map(|page| {

@@ -6,7 +6,7 @@
 macro_rules! newtype {
     ($(#[$about:meta])* $vis:vis struct $name:ident($raw:ty);) => {
         $(#[$about])*
-        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug)]
         #[repr(transparent)]
         $vis struct $name($raw);
 
@@ -15,13 +15,11 @@ macro_rules! newtype {
             pub const NONE: $name = $name(0);
 
             /// The one of this number.
-            #[inline(always)]
             pub const fn new(raw: $raw) -> $name {
                 $name(raw)
             }
 
             /// Its number.
-            #[inline(always)]
             pub const fn raw(self) -> $raw {
                 self.0
             }

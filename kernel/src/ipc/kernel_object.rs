@@ -8,7 +8,7 @@
 //! page that it pays for while it has any, so that no task can use up another's.
 
 use crate::arch::{apic, cpu};
-use crate::base::{nospec::array_index_nospec, Global, Links, Ref};
+use crate::base::{nospec::array_index_nospec, Global, Links, Ref, VirtAddr};
 use crate::object::{task, thread::Due, Kind, PoolPage, Task, TaskNumber, Thread, PAGE, POOL};
 use crate::percpu::{deadlines::Deadline, preempt};
 use crate::{ipc::ipc, mm::space, sched};
@@ -349,7 +349,7 @@ fn payee(chief: Ref<Task>, id: Id) -> Result<Ref<Task>, Error> {
 /// Where frame pages [first, first + count) lie in the kernel area of a task.
 fn frame_offsets(task: Ref<Task>, first: u64, count: u64) -> Result<impl Iterator<Item = u64> + Clone, Error> {
     let end = first.checked_add(count).filter(|end| *end <= AREA_FRAME_PAGES).ok_or(Error::Invalid)?;
-    if task.area == 0 || count > MAX_FRAME_PAGES {
+    if task.area == VirtAddr::NONE || count > MAX_FRAME_PAGES {
         return Err(Error::Invalid);
     }
     Ok((first..end).map(|page| AREA_FRAMES + page * PAGE_SIZE))

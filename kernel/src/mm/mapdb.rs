@@ -10,23 +10,16 @@ use core::cell::Cell;
 newtype! {
     /// The index of a mapping node in its store, below `FIRST`, or none. space.rs makes one of the
     /// place of an entry, and the nodes hold the others. The number of a group of nodes is none.
-    #[derive(Default)]
     pub struct NodeIndex(u32);
 }
 
 impl NodeIndex {
-    /// Whether it is no node.
-    pub const fn is_none(self) -> bool {
-        self.0 == 0
-    }
-
     /// Whether it is a node.
     pub const fn is_some(self) -> bool {
-        !self.is_none()
+        self.0 != 0
     }
 
     /// The node so many places behind it in the store.
-    #[inline(always)]
     pub const fn behind(self, places: usize) -> NodeIndex {
         NodeIndex(self.0 + places as u32)
     }
@@ -97,7 +90,7 @@ pub trait Store {
     fn detach(&self, index: NodeIndex) {
         let node = self.node(index);
         let (next, prev, parent) = (node.next.get(), node.prev.get(), node.parent.take());
-        if parent.is_none() {
+        if parent == NodeIndex::NONE {
             return;
         }
         let child = &self.node(parent).child;

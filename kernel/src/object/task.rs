@@ -4,7 +4,7 @@
 //! A task number is inactive (somebody may create a task there) or has a `Task`. Owns the table and
 //! the tree of clans; spaces are space.rs's, creation and deletion tasks.rs's.
 
-use crate::base::{nospec::nospec, Global, Links, List, Ref};
+use crate::base::{nospec::nospec, Global, Links, List, Ref, VirtAddr};
 use crate::object::{clan::Member, io_space::IoSpace, thread, Account, Kind, PoolPage, Thread, POOL};
 use crate::percpu::preempt;
 use core::{cell::Cell, ops::Range};
@@ -48,11 +48,6 @@ impl TaskNumber {
     pub const fn of(id: Id) -> TaskNumber {
         TaskNumber(id.task())
     }
-
-    /// From this number up to another one.
-    fn up_to(self, end: TaskNumber) -> impl Iterator<Item = TaskNumber> {
-        (self.0..end.0).map(TaskNumber)
-    }
 }
 
 object! {
@@ -76,8 +71,8 @@ object! {
         pub last_table: Cell<PoolPage> = Cell::new(POOL.first.get()),
         /// The same of pages of 2 MB.
         pub last_upper: Cell<PoolPage> = Cell::new(POOL.first.get()),
-        /// Base of the kernel area, 0 if it has none.
-        pub area: u64 = plan.area,
+        /// Base of the kernel area, a multiple of `AREA_SIZE`, or none.
+        pub area: VirtAddr = VirtAddr::new(plan.area),
         /// Its I/O ports, if it has any.
         pub io: Cell<Option<Ref<IoSpace>>> = Cell::new(None),
         /// Pool page of its timers, 0 if it has none.
@@ -295,12 +290,12 @@ pub const TABLE_BYTES: usize = TASK_NUMBERS * size_of::<Entry>();
 /// `memory` has `TABLE_BYTES` bytes, zero, and stays allocated.
 pub unsafe fn init(memory: *mut u8) {
     TABLE.set(memory.cast());
-    let free = TaskNumber::FIRST_FREE.up_to(TaskNumber::END).filter_map(entry);
+    let free = (TASK_FIRST_FREE as u32..TASK_NUMBERS as u32).map(TaskNumber).filter_map(entry);
     free.for_each(|entry| entry.holder.set(TaskNumber::ROOT));
 }
 
 pub(crate) fn entry(number: TaskNumber) -> Option<&'static Entry> {
-    if number >= TaskNumber::END {
+    if number.0 as usize >= TASK_NUMBERS {
         return None;
     }
     // SAFETY: `init` made TASK_NUMBERS entries; all bits zero is an empty one.
@@ -313,9 +308,9 @@ const POLL_INTERVAL: u32 = 64;
 /// Whether `holds` for all of these numbers, up to the first for which it does not. Interrupts are
 /// let in on the way.
 fn all_numbers(numbers: Range<TaskNumber>, mut holds: impl FnMut(&Entry) -> bool) -> bool {
-    numbers.start.up_to(numbers.end).all(|number| {
-        pause(number.0);
-        entry(number).is_some_and(&mut holds)
+    (numbers.start.0..numbers.end.0).all(|number| {
+        pause(number);
+        entry(TaskNumber(number)).is_some_and(&mut holds)
     })
 }
 
@@ -412,8 +407,7 @@ pub(crate) fn pass_numbers(giver: Ref<Task>, numbers: Range<TaskNumber>, taker: 
 
 /// Hands `count` inactive numbers from `first` on from `giver` to `taker`.
 pub fn hand_over(giver: Ref<Task>, first: TaskNumber, count: u32, taker: Ref<Task>) -> Result<(), Error> {
-    let end = first.0.checked_add(count).map(TaskNumber);
-    let end = end.filter(|end| *end <= TaskNumber::END).ok_or(Error::Invalid)?;
+    let end = first.0.checked_add(count).map(TaskNumber).filter(|end| *end <= TaskNumber::END).ok_or(Error::Invalid)?;
     let free = |entry: &Entry| entry.holder.get() == giver.number && entry.task.get().is_none();
     if first < TaskNumber::FIRST_FREE || !all_numbers(first..end, free) {
         return Err(Error::Denied);

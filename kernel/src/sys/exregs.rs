@@ -12,7 +12,7 @@ use crate::mm::{space::Stop, umem};
 use crate::object::{task, thread, thread::*, TaskNumber};
 use crate::sys::lthreads::{bind, frame_at, has_frame};
 use crate::sys::{lthreads, syscall::end};
-use crate::{base::Ref, sched};
+use crate::{base::*, sched};
 use keel_abi::call::{DISPATCH_OFF, DISPATCH_ON, FRAME_NONE};
 use keel_abi::fpage::{PAGE_SIZE, SPACE_SHIFT};
 use keel_abi::word::{copy, Word};
@@ -210,7 +210,7 @@ fn exchange_fpu(caller: Ref<Thread>, thread: Ref<Thread>, mask: u64, record: &Sh
         if address % 64 != 0 || record.fpu_size.get() < size {
             return Err(Error::Invalid);
         }
-        let buffer = umem::words(caller.task, address, size, mask & EX_FPU_GET != 0)?;
+        let buffer = umem::words(caller.task, VirtAddr::new(address), size, mask & EX_FPU_GET != 0)?;
         if mask & EX_FPU_GET != 0 {
             fpu::copy_out(thread, buffer);
         }

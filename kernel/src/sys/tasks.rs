@@ -3,7 +3,7 @@
 
 use crate::mm::{io, space};
 use crate::object::{kip, task::*, Account, Kind, PoolPage, POOL};
-use crate::{base::Ref, ipc::kernel_object, percpu::preempt, sys::lthreads};
+use crate::{base::*, ipc::kernel_object, percpu::preempt, sys::lthreads};
 use keel_abi::{call::*, fpage::SPACE_SHIFT, ids::*, memory::*, Error};
 
 /// Makes a task without lthreads at a number where none is.
@@ -30,7 +30,7 @@ fn build(plan: &Plan, entry: &Entry, account: Ref<Account>, nesting: u8) -> Resu
     // SAFETY: nobody has seen it.
     let task = task.inspect_err(|_| unsafe { POOL.free_page(root_table, Kind::Table) })?;
     POOL.page(root_table).task.set(Some(task));
-    if task.area != 0 {
+    if task.area != VirtAddr::NONE {
         space::map_object(task, task.area + AREA_KIP, kip::info_physical(), false)
             // SAFETY: nobody has seen it.
             .inspect_err(|_| unsafe { free_memory(task) })?;
