@@ -303,6 +303,7 @@ fn pass_strings(sender: Ref<Thread>, receiver: Ref<Thread>, active_partner: Ref<
 /// timeout of zero allows no fault: no pager gets a message, and both partners get the error. `at`
 /// is the address, whether it is written, and whether a page is there. `active` is the active
 /// partner.
+#[cold]
 fn page_missing(owner: Ref<Thread>, other: Ref<Thread>, active: Ref<Thread>, at: (VirtAddr, bool, bool)) -> Stop {
     let (address, write, present) = at;
     let (of_sends, of_receives) =

@@ -107,7 +107,6 @@ pub trait Store {
     }
 
     /// Takes the only one that came from `index` from it.
-    #[inline]
     fn detach_only(&self, index: NodeIndex) {
         self.node(self.node(index).child.take()).parent.set(NodeIndex::NONE);
     }

@@ -81,7 +81,6 @@ impl Leaf {
     }
 
     /// None for an object of the kernel's.
-    #[inline]
     pub(crate) fn node(&self) -> NodeIndex {
         if self.entry & KERNEL_OBJECT != 0 {
             return NodeIndex::NONE;
@@ -98,7 +97,6 @@ impl Leaf {
         leads_to(self.entry) + address.offset_in(span(self.level))
     }
 
-    #[inline]
     pub(crate) fn of(node: NodeIndex) -> Leaf {
         let (table, slot) = place_of(node);
         Leaf { table, slot, level: POOL.page(table).level.get(), entry: entry_cell(table, slot).get() }
@@ -138,7 +136,6 @@ fn in_group(node: NodeIndex) -> (u32, usize) {
 }
 
 /// The node of an entry in a group that has nodes.
-#[inline]
 pub(crate) fn node_of(table: PoolPage, slot: usize) -> NodeIndex {
     NodeIndex::new(POOL.page(table).groups[slot / GROUP].get() * GROUP as u32).behind(slot % GROUP)
 }
@@ -150,7 +147,6 @@ pub(crate) fn owner_of(group: u32) -> &'static Cell<u32> {
 }
 
 /// Table and slot of the entry that a node stands for.
-#[inline]
 fn place_of(node: NodeIndex) -> (PoolPage, usize) {
     let (group, place) = in_group(node);
     let owner = owner_of(group).get();
@@ -218,18 +214,17 @@ fn walk_down(task: Ref<Task>, address: VirtAddr, stop: u8) -> Hole {
     if stop <= 1 && POOL.page(upper).base.get() == address.align_down(span(2)) {
         (table, level) = (upper, 1);
     }
-    while level > stop {
-        let entry = entry_cell(table, slot(address, level)).get();
+    for below in (stop..level).rev() {
+        let entry = entry_cell(table, slot(address, below + 1)).get();
         if entry & (PRESENT | LARGE) != PRESENT {
             break;
         }
-        table = POOL.index_of(leads_to(entry));
-        level -= 1;
+        (table, level) = (POOL.index_of(leads_to(entry)), below);
     }
-    match level {
-        0 => task.last_table.set(table),
-        1 => task.last_upper.set(table),
-        _ => {}
+    if level == 0 {
+        task.last_table.set(table);
+    } else if level == 1 {
+        task.last_upper.set(table);
     }
     (table, level)
 }
@@ -318,7 +313,7 @@ fn free_table(table: PoolPage) {
         task.last_upper.set(POOL.first.get());
     }
     POOL.page(table).filled.set(0);
-    for group in POOL.page(table).groups.iter().map(Cell::take).filter(|group| *group != 0) {
+    for group in POOL.page(table).groups.iter().filter(|group| group.get() != 0).map(Cell::take) {
         owner_of(group).set(0);
         // SAFETY: the table is going, and its nodes are in no tree.
         unsafe { POOL.give(direct(PhysAddr::new(group as u64 * GROUP as u64 * NODE_SIZE)), Kind::Part) };
@@ -330,7 +325,6 @@ fn free_table(table: PoolPage) {
 }
 
 /// Writes a leaf whose node has a place, under `parent` (none: a root).
-#[inline]
 fn put(leaf: Leaf, parent: NodeIndex) {
     Nodes.plant(node_of(leaf.table, leaf.slot), parent);
     POOL.page(leaf.table).fill(leaf.slot, 1);
@@ -394,7 +388,6 @@ fn reduced(entry: u64, keep: u64) -> u64 {
 }
 
 /// What a mapping has of the entry that it comes from.
-#[inline]
 fn mapped(entry: u64, (left, added): (u64, u64)) -> u64 {
     entry & !(ACCESSED | DIRTY | LARGE) & left | added
 }
@@ -482,8 +475,8 @@ impl Leaving {
 /// it ends: at most a row further, and not beyond `end`.
 #[inline(never)]
 fn take_row<const ITSELF: bool>(leaf: Leaf, end: VirtAddr, work: &mut Work) -> VirtAddr {
-    let (mut at, mut state, mut all) = (leaf.address(), 0, None::<Leaving>);
-    let (cells, nodes) = row(leaf.table, leaf.slot, (end - at) / PAGE_SIZE);
+    let (start, mut pages, mut state, mut all) = (leaf.address(), 0, 0, None::<Leaving>);
+    let (cells, nodes) = row(leaf.table, leaf.slot, (end - start) / PAGE_SIZE);
     for (cell, node) in cells.iter().zip(nodes) {
         let child = if cell.get() & PRESENT != 0 { Nodes.first_child(node) } else { NodeIndex::NONE };
         if child.is_some() && (ITSELF || Nodes.children(node) > 1 || Nodes.first_child(child).is_some()) {
@@ -505,14 +498,14 @@ fn take_row<const ITSELF: bool>(leaf: Leaf, end: VirtAddr, work: &mut Work) -> V
                 false => Nodes.detach_only(node),
             }
         }
-        at = at + PAGE_SIZE;
+        pages += 1;
     }
     if let Some(leaving) = all {
         leaving.end();
         work.found(state & (ACCESSED | DIRTY));
         work.charge_budget(ROW_COST);
     }
-    at
+    start + pages * PAGE_SIZE
 }
 
 /// Reduces the rights of all that came from `node`, and with `itself` of the mapping too.
@@ -584,7 +577,6 @@ impl Work {
     }
 
     /// Goes to the next place; now and then lets interrupts in.
-    #[inline]
     pub(crate) fn arrive(&mut self) -> Done {
         self.charge_budget(PAGE_COST);
         self.owed = 0;
@@ -592,13 +584,11 @@ impl Work {
     }
 
     /// Counts a step at a place; now and then lets interrupts in.
-    #[inline]
     pub(crate) fn step(&mut self, cost: u32) -> Done {
         self.charge_budget(cost);
         self.cond_resched()
     }
 
-    #[inline]
     fn cond_resched(&self) -> Done {
         if self.wanted && self.owed <= 0 {
             return Err(Stop::Restart);
@@ -607,13 +597,11 @@ impl Work {
     }
 
     /// Goes a step in a tree.
-    #[inline]
     pub(crate) fn climb_step(&mut self) {
         self.charge_budget(LEVEL_COST);
     }
 
     /// Counts work that goes to its end; now and then lets interrupts in.
-    #[inline]
     fn charge_budget(&mut self, cost: u32) {
         self.spent += cost;
         if self.spent >= PREEMPTION_POINT_COST {

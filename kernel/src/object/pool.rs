@@ -84,7 +84,6 @@ impl Page {
     }
 
     /// Page table: so many entries from this one on are in use now, at least one.
-    #[inline]
     pub fn fill(&self, slot: usize, count: usize) {
         let (first, last) = (slot / BLOCK, (slot + count - 1) / BLOCK % u64::BITS as usize);
         self.filled.set(self.filled.get() | !0 << first & !0 >> (u64::BITS as usize - 1 - last));

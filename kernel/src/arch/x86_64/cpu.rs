@@ -136,7 +136,6 @@ pub fn add(cpu: &'static Cpu) {
 }
 
 /// How many processors run.
-#[inline]
 pub fn count() -> u32 {
     COUNT.load(Ordering::Relaxed)
 }
@@ -165,7 +164,6 @@ pub fn numbered(index: u8) -> &'static Cpu {
 }
 
 /// This processor's structure.
-#[inline]
 pub fn cpu() -> &'static Cpu {
     let address: *const Cpu;
     // SAFETY: gs points to the structure from `tables::init` on, and its first word is its address.
