@@ -7,7 +7,7 @@ use super::{each_queued, lthreads, tasks, threads};
 use crate::arch::{clock, cpu, paging::*, print::log};
 use crate::base::{Global, Ref};
 use crate::ipc::kernel_object::{Answer, NO_WORDS};
-use crate::mm::mapdb::Store;
+use crate::mm::mapdb::{NodeIndex, Store};
 use crate::mm::space::{entry_cell, owner_of, Leaf, Nodes, GROUP, GROUPS};
 use crate::object::{kip, thread, thread::*, Account, Page, PoolPage, Task, POOL};
 use core::cell::Cell;
@@ -109,17 +109,17 @@ fn free_chain() -> u64 {
     // is checked.
     let last = POOL.free.get();
     let is_zero = last == PoolPage::NONE || (0..ENTRIES).all(|slot| entry_cell(last, slot).get() == 0);
-    expect!(is_zero || !POOL.page(last).zero.get(), "free page {:#x}: it says that it is all zero", last.number());
+    expect!(is_zero || !POOL.page(last).zero.get(), "free page {:#x}: it says that it is all zero", last.raw());
     let clear = chain.take(POOL.count.get() as usize).inspect(|index| {
-        expect!(is_clear(POOL.page(*index)), "free page {:#x}: it says that it has nodes", index.number());
+        expect!(is_clear(POOL.page(*index)), "free page {:#x}: it says that it has nodes", index.raw());
     });
     clear.count() as u64
 }
 
 /// Pages of the pool that belong to an account.
 fn pages_of(account: Ref<Account>) -> u64 {
-    let first = POOL.first.get().number();
-    let pages = (first..first + POOL.count.get()).map(PoolPage::of);
+    let first = POOL.first.get().raw();
+    let pages = (first..first + POOL.count.get()).map(PoolPage::new);
     pages.filter(|index| POOL.page(*index).account.get() == Some(account)).count() as u64
 }
 
@@ -131,7 +131,7 @@ fn check_table(task: Ref<Task>, table: PoolPage, sum: &mut Sum) {
     sum.words[ACCOUNT_TABLES as usize] += 1;
     for slot in 0..if top { KERNEL_SLOTS.start } else { ENTRIES } {
         let leaf = Leaf { table, slot, level, entry: entry_cell(table, slot).get() };
-        let below = leaf.entry & ADDRESS;
+        let below = leads_to(leaf.entry);
         if leaf.entry & PRESENT == 0 {
             continue;
         }
@@ -147,11 +147,7 @@ fn check_table(task: Ref<Task>, table: PoolPage, sum: &mut Sum) {
     }
     for (number, group) in page.groups.iter().map(Cell::get).enumerate().filter(|(_, group)| *group != 0) {
         let owner = owner_of(group).get();
-        expect!(
-            owner == table.number() * GROUPS + number as u32,
-            "task {} table {base:#x}: not its nodes",
-            task.number
-        );
+        expect!(owner == table.raw() * GROUPS + number as u32, "task {} table {base:#x}: not its nodes", task.number);
     }
     expect!(used == page.used.get(), "task {} table {base:#x}: {used} entries, not {}", task.number, page.used.get());
 }
@@ -165,30 +161,30 @@ fn is_table(table: PoolPage, task: Ref<Task>, above: &Leaf) -> bool {
 
 /// A leaf entry, its node, and the node's place in the tree.
 fn check_leaf(task: Ref<Task>, leaf: Leaf, sum: &mut Sum) {
-    let (node, physical) = (leaf.node(), leaf.entry & ADDRESS);
+    let (node, physical) = (leaf.node(), leads_to(leaf.entry));
     let expect = |holds: bool, what: &str| expect!(holds, "task {} at {:#x}: {what}", task.number, leaf.address());
     if leaf.entry & KERNEL_OBJECT != 0 {
         sum.words[ACCOUNT_FRAMES as usize] += POOL.contains(physical) as u64;
-        expect(node == 0 && (POOL.contains(physical) || physical == kip::info_physical()), "no kernel object");
+        expect(!node.is_some() && (POOL.contains(physical) || physical == kip::info_physical()), "no kernel object");
         return;
     }
-    expect(leaf.address() + span(leaf.level) <= USER_END, "it has the last page of the user's half");
+    expect((leaf.address() + span(leaf.level)).raw() <= USER_END, "it has the last page of the user's half");
     expect(physical_page(physical, span_shift(leaf.level)) == Some(leaf.level), "forbidden memory");
-    sum.words[ACCOUNT_NODES as usize] += (node != 0) as u64;
-    if node < GROUP as u32 || Leaf::of(node) != leaf {
+    sum.words[ACCOUNT_NODES as usize] += node.is_some() as u64;
+    if node.raw() < GROUP as u32 || Leaf::of(node) != leaf {
         expect(false, "no node of its own");
         return;
     }
     let parent = Nodes.parent(node);
-    if parent != 0 {
+    if parent.is_some() {
         sum.got += 1;
         let from = Leaf::of(parent);
-        let inside = physical.wrapping_sub(from.entry & ADDRESS) < span(from.level) && from.level >= leaf.level;
+        let inside = physical - leads_to(from.entry) < span(from.level) && from.level >= leaf.level;
         expect(from.node() == parent && from.entry & PRESENT != 0 && inside, "it came from where it is not mapped");
         expect(bits_rights(leaf.entry) & !bits_rights(from.entry) == 0, "more rights than where it came from");
     }
-    let (mut child, mut before, mut children) = (Nodes.first_child(node), 0, 0);
-    while child != 0 {
+    let (mut child, mut before, mut children) = (Nodes.first_child(node), NodeIndex::NONE, 0);
+    while child.is_some() {
         if (Nodes.parent(child), Nodes.previous_sibling(child), Leaf::of(child).node()) != (node, before, child) {
             // The chain may be a circle.
             expect(false, "what came from it does not say so");

@@ -11,16 +11,16 @@ pub mod check;
 pub mod trace;
 
 use crate::arch::cpu::{self, Cpu};
-use crate::arch::paging::{self, bits_rights, span, ADDRESS};
+use crate::arch::paging::{self, bits_rights, leads_to, span};
 use crate::arch::regs::{inb, wrmsr, MSR_GS_BASE};
 use crate::arch::{apic, clock, direct, print::log, serial, DIRECT, OFFSET};
-use crate::base::{facts, facts::Word as Switch, Ref};
+use crate::base::{facts, facts::Word as Switch, PhysAddr, Ref, VirtAddr};
 use crate::mm::space::{Leaf, Nodes};
 use crate::mm::{mapdb::Store, space};
-use crate::object::{task, Task, Thread, POOL};
+use crate::object::{task, Task, TaskNumber, Thread, POOL};
 use crate::sys::panic;
 use core::cell::Cell;
-use core::fmt::Write;
+use core::fmt::{self, Display, Formatter, LowerHex, Write};
 use keel_abi::call::{self, *};
 use keel_abi::define::Constant;
 use keel_abi::fpage::{self, FPAGE_EXEC, SPACE_SHIFT};
@@ -49,6 +49,18 @@ const HELP: [&str; 3] = [
     "set ADDRESS WORD [T], touch read|write|run|below-stack|nothing-by-gs [ADDRESS T], trace [COUNT], check, panic, go. T and L are task and lthread, in decimal; other numbers are",
     "hexadecimal. An address is physical, or the kernel's, or where a T follows, of that task.",
 ];
+
+impl Display for TaskNumber {
+    fn fmt(&self, to: &mut Formatter) -> fmt::Result {
+        Display::fmt(&self.raw(), to)
+    }
+}
+
+impl LowerHex for VirtAddr {
+    fn fmt(&self, to: &mut Formatter) -> fmt::Result {
+        LowerHex::fmt(&self.raw(), to)
+    }
+}
 
 /// The number behind a word of the kernel's command line.
 fn option(line: &[u8], name: &[u8]) -> Option<usize> {
@@ -142,7 +154,7 @@ fn command(line: &str) -> Option<()> {
             None => panic::backtrace(),
             Some(word) => show_stack(thread(word)?),
         },
-        "map" => family(task(next()?)?, number(next()?)?)?,
+        "map" => family(task(next()?)?, VirtAddr::new(number(next()?)?))?,
         "memory" => {
             let (start, count) = (number(next()?)?, next().map_or(Some(MEMORY_WORDS), number)?);
             let owner = next().map(task);
@@ -180,7 +192,7 @@ fn number(word: &str) -> Option<u64> {
 }
 
 fn task(word: &str) -> Option<Ref<Task>> {
-    task::at(word.parse().ok()?)
+    task::at(TaskNumber::new(word.parse().ok()?))
 }
 
 fn thread(word: &str) -> Option<Ref<Thread>> {
@@ -210,27 +222,31 @@ fn touch(how: &str, address: u64) -> Option<()> {
 }
 
 /// What is mapped at a user address: physical address and rights.
-fn translate(task: Ref<Task>, address: u64) -> Option<(u64, u64)> {
+fn translate(task: Ref<Task>, address: VirtAddr) -> Option<(PhysAddr, u64)> {
     let leaf = space::find(task, address).ok()?;
-    Some(((leaf.entry & ADDRESS) + address % span(leaf.level), bits_rights(leaf.entry)))
+    Some((leaf.physical(address), bits_rights(leaf.entry)))
 }
 
 /// The word at an address: of a task's space, or physical, or the kernel's own for the same memory.
 fn word_at(address: u64, owner: Option<Option<Ref<Task>>>) -> Option<&'static Word> {
     let physical = match owner {
         Some(_) if address >> SPACE_SHIFT != 0 => return None,
-        Some(owner) => translate(owner?, address)?.0,
+        Some(owner) => translate(owner?, VirtAddr::new(address))?.0.raw(),
         None if address >= OFFSET => address - OFFSET,
         None if address >= DIRECT => address - DIRECT,
         None => address,
     } & !7;
     // SAFETY: RAM, in the direct map; the kernel's own objects there are cells or words.
-    facts::FACTS.get()?.ram.contains(Range::new(physical, physical + 1)).then(|| unsafe { &*direct(physical).cast() })
+    facts::FACTS
+        .get()?
+        .ram
+        .contains(Range::new(physical, physical + 1))
+        .then(|| unsafe { &*direct(PhysAddr::new(physical)).cast() })
 }
 
 /// Every task. No interrupts are let in on the way.
 fn tasks() -> impl Iterator<Item = Ref<Task>> {
-    (0..task::TASK_NUMBERS as u32).filter_map(task::at)
+    (0..task::TASK_NUMBERS as u32).map(TaskNumber::new).filter_map(task::at)
 }
 
 /// Every thread of a task.
@@ -261,7 +277,8 @@ fn show_thread(thread: Ref<Thread>) {
 fn show_task(task: Ref<Task>) {
     let words: [u64; ACCOUNT_POOL_FREE as usize] = core::array::from_fn(|word| task.account.word(word as u64));
     let [limit, used, tasks, lthreads, tables, nodes, ..] = words;
-    let (number, account, chief) = (task.number, task.account.as_ptr(), task.chief.map_or(0, |chief| chief.number));
+    let (number, account, chief) =
+        (task.number, task.account.as_ptr(), task.chief.map_or(TaskNumber::NONE, |chief| chief.number));
     log!("task {number} chief {chief} lthreads {} account {account:p} uses {used} of {limit}:", task.lthreads.get());
     log!("  {tasks} tasks, {lthreads} lthreads, {tables} tables, {nodes} nodes");
 }
@@ -276,20 +293,27 @@ fn show_queues() {
 }
 
 /// Shows every mapping of the page that a user has at an address. `None` if there is none.
-fn family(task: Ref<Task>, address: u64) -> Option<()> {
-    let page = (address >> SPACE_SHIFT == 0).then(|| space::find(task, address).ok())??;
-    let place = (page.entry & ADDRESS) + address % span(page.level);
-    let above = |node| core::iter::successors(Some(node), |node| Some(Nodes.parent(*node)).filter(|node| *node != 0));
-    let top = above(page.node()).last().filter(|top| *top != 0)?;
+fn family(task: Ref<Task>, address: VirtAddr) -> Option<()> {
+    let page = (address.raw() >> SPACE_SHIFT == 0).then(|| space::find(task, address).ok())??;
+    let place = page.physical(address);
+    let above =
+        |node| core::iter::successors(Some(node), |node| Some(Nodes.parent(*node)).filter(|node| node.is_some()));
+    let top = above(page.node()).last().filter(|top| top.is_some())?;
     let mut node = top;
-    while node != 0 {
+    while node.is_some() {
         let leaf = Leaf::of(node);
-        let (size, physical) = (span(leaf.level), leaf.entry & ADDRESS);
-        if place.wrapping_sub(physical) < size {
-            let (indent, task) =
-                (2 * above(node).count(), POOL.page(leaf.table).task.get().map_or(0, |task| task.number));
+        let (size, physical) = (span(leaf.level), leads_to(leaf.entry));
+        if place - physical < size {
+            let (indent, task) = (
+                2 * above(node).count(),
+                POOL.page(leaf.table).task.get().map_or(TaskNumber::NONE, |task| task.number),
+            );
             let (address, rights, entry) = (leaf.address(), bits_rights(leaf.entry), leaf.cell().as_ptr());
-            log!("{:indent$}task {task} {address:#x} size {size:#x} rights {rights} at {physical:#x} by {entry:p}", "");
+            log!(
+                "{:indent$}task {task} {address:#x} size {size:#x} rights {rights} at {:#x} by {entry:p}",
+                "",
+                physical.raw()
+            );
         }
         node = Nodes.next_in_subtree(node, top, || {});
     }
@@ -331,7 +355,7 @@ fn show_stack(thread: Ref<Thread>) {
     for word in (0..STACK_WORDS).map_while(|n| word_at(sp.wrapping_add(8 * n), Some(Some(thread.task)))) {
         let address = word.get();
         if address >> SPACE_SHIFT == 0
-            && translate(thread.task, address).is_some_and(|(_, rights)| rights & FPAGE_EXEC != 0)
+            && translate(thread.task, VirtAddr::new(address)).is_some_and(|(_, rights)| rights & FPAGE_EXEC != 0)
         {
             log!("  {address:#x}");
         }

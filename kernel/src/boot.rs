@@ -4,14 +4,13 @@
 
 use crate::arch::cpuid::{self, Feature};
 use crate::arch::multiboot::{Information, Module};
-use crate::arch::{
-    acpi, apic, boot::smp, clock, cpu, direct, entry, fpu, paging, print::log, reference, screen, serial,
-};
-use crate::base::{facts::*, Ref};
-use crate::object::{kip::INFO, task, thread, Thread, PAGE, POOL};
+use crate::arch::{acpi, apic, boot::smp, clock, cpu, direct, entry, fpu, paging};
+use crate::arch::{print::log, reference, screen, serial};
+use crate::base::{facts::*, PhysAddr, Ref};
+use crate::object::{kip::INFO, task, thread, TaskNumber, Thread, PAGE, POOL};
 use crate::sched;
 use crate::sys::{lthreads, tasks};
-use keel_abi::{call::TASK_SHARED_QUOTA, elf, ids::*, memory::*, ranges::Range, Id, Info};
+use keel_abi::{call::TASK_SHARED_QUOTA, elf, memory::*, ranges::Range, Id, Info};
 
 /// Where sigma0 lies: its image and memory, as much as a large page.
 const SIGMA0_IMAGE: Range = Range::new(0x20_0000, 0x40_0000);
@@ -42,9 +41,9 @@ pub extern "C" fn boot(magic: u32, address: u32) -> ! {
     let (pool, table) = choose_pool(options.pool.unwrap_or(loader.ram.total() / POOL_FRACTION), &mut free);
     // SAFETY: `choose_pool` took both out of the free memory.
     unsafe {
-        POOL.init(pool.start, pool.end);
-        core::ptr::write_bytes(direct(table.start), 0, task::TABLE_BYTES);
-        task::init(direct(table.start));
+        POOL.init(PhysAddr::new(pool.start), PhysAddr::new(pool.end));
+        core::ptr::write_bytes(at(table.start), 0, task::TABLE_BYTES);
+        task::init(at(table.start));
         paging::finish_kernel_map(end);
     }
     MAPPED_END.set(end.max(BOOT_MAPPED));
@@ -64,14 +63,8 @@ pub extern "C" fn boot(magic: u32, address: u32) -> ! {
     smp::start_others(&loader, options.processors);
     paging::check_kernel_map();
     INFO.0.set(Info { processors: cpu::count() as u64, ..INFO.0.get() });
-    log!(
-        "Keel µ-kernel, {} processors, {} MB RAM, pool {} MB, TSC {} MHz by {}",
-        cpu::count(),
-        loader.ram.total() >> 20,
-        pool.size() >> 20,
-        tsc.hz / 1_000_000,
-        tsc.source
-    );
+    let (processors, ram, pool, mhz) = (cpu::count(), loader.ram.total() >> 20, pool.size() >> 20, tsc.hz / 1_000_000);
+    log!("Keel µ-kernel, {processors} processors, {ram} MB RAM, pool {pool} MB, TSC {mhz} MHz by {}", tsc.source);
     crate::debugger::begin(loader.command_line);
     entry::start()
 }
@@ -131,13 +124,18 @@ fn choose_pool(wanted: u64, free: &mut Memory) -> (Range, Range) {
     (Range::new(start, end - table), Range::new(end - table, end))
 }
 
+/// What lies at an address of the memory map.
+fn at(physical: u64) -> *mut u8 {
+    direct(PhysAddr::new(physical))
+}
+
 /// Moves the loader's copy of ACPI's root pointer to a page that it has for itself, which can be
 /// given to be read.
 fn move_rsdp(from: u64, free: &mut Memory, reserved: &mut Memory) -> u64 {
     let page = free.find(PAGE as u64, PAGE as u64).expect("there is a free page");
     take(free, [page]);
     // SAFETY: the page is free, and what the loader left is RAM.
-    unsafe { core::ptr::copy_nonoverlapping(direct(from), direct(page.start), keel_abi::acpi::LONG_ROOT_POINTER) };
+    unsafe { core::ptr::copy_nonoverlapping(at(from), at(page.start), keel_abi::acpi::LONG_ROOT_POINTER) };
     reserved.insert(page).expect("the memory map has fewer pieces");
     page.start
 }
@@ -216,8 +214,8 @@ fn fill_modules(info: &mut Info, loader: &Information) {
 
 /// Loads sigma0 and the root task to their places and makes them ready.
 fn start_tasks(loader: &Information) {
-    let sigma0 = start_task(TASK_SIGMA0, SIGMA0_PRIORITY, Id::NIL, load(loader, "sigma0", SIGMA0_IMAGE));
-    let root = start_task(TASK_ROOT, ROOT_PRIORITY, Id::SIGMA0, load(loader, "root", ROOT_IMAGE));
+    let sigma0 = start_task(TaskNumber::SIGMA0, SIGMA0_PRIORITY, Id::NIL, load(loader, "sigma0", SIGMA0_IMAGE));
+    let root = start_task(TaskNumber::ROOT, ROOT_PRIORITY, Id::SIGMA0, load(loader, "root", ROOT_IMAGE));
     assert!(sigma0.id == Id::SIGMA0 && root.id == Id::ROOT);
 }
 
@@ -225,7 +223,7 @@ fn load(loader: &Information, name: &str, place: Range) -> u64 {
     let module = loader.modules.iter().find(|module| module_name(module) == name.as_bytes());
     let module = module.unwrap_or_else(|| panic!("no boot module is named {name}"));
     // SAFETY: the loader put the module there.
-    let image = unsafe { core::slice::from_raw_parts(direct(module.range.start), module.range.size() as usize) };
+    let image = unsafe { core::slice::from_raw_parts(at(module.range.start), module.range.size() as usize) };
     let file = elf::parse(image).unwrap_or_else(|error| panic!("boot module {name}: {error}"));
     assert!(place.contains(file.span()), "boot module {name} is not linked at {:#x}", place.start);
     for segment in file.segments.iter() {
@@ -233,7 +231,7 @@ fn load(loader: &Information, name: &str, place: Range) -> u64 {
         // SAFETY: the segment lies inside `place`, which is kept for this task, and has at least
         // the file's size.
         unsafe {
-            let target = direct(segment.virt.start);
+            let target = at(segment.virt.start);
             core::ptr::write_bytes(target, 0, segment.virt.size() as usize);
             core::ptr::copy_nonoverlapping(content.as_ptr(), target, content.len());
         }
@@ -247,9 +245,8 @@ fn module_name(module: &Module) -> &'static [u8] {
     word.rsplit(|byte| *byte == b'/').next().unwrap_or(&[])
 }
 
-fn start_task(number: u64, priority: u8, pager: Id, entry: u64) -> Ref<Thread> {
-    let plan =
-        task::Plan { number: number as u32, chief: None, mcp: 255, quota: TASK_SHARED_QUOTA, area: AREA_DEFAULT };
+fn start_task(number: TaskNumber, priority: u8, pager: Id, entry: u64) -> Ref<Thread> {
+    let plan = task::Plan { number, chief: None, mcp: 255, quota: TASK_SHARED_QUOTA, area: AREA_DEFAULT };
     let first = thread::Plan { lthread: 0, frame: None, priority, pager };
     let thread = tasks::create(&plan).and_then(|task| lthreads::create(task, &first));
     let thread = thread.expect("the pool is large enough for two tasks");

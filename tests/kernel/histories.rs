@@ -8,11 +8,11 @@
 //! enables them.
 
 use crate::arch::{cpu::Cpu, each_step, Machine, PROCESSORS};
-use crate::base::Ref;
+use crate::base::{Ref, VirtAddr};
 use crate::ipc::{fault, ipc};
 use crate::mm::space;
 use crate::object::thread::{Flags, State};
-use crate::object::{task, thread, Task, Thread, POOL};
+use crate::object::{task, thread, Task, TaskNumber, Thread, POOL};
 use crate::random::{seed, Random};
 use crate::sched;
 use crate::sys::{lthreads, tasks};
@@ -57,9 +57,13 @@ fn number(gang: u64, member: u64) -> u32 {
     (TASK_FIRST_FREE + gang * MEMBERS + member) as u32
 }
 
+fn task_of(gang: u64, member: u64) -> Option<Ref<Task>> {
+    task::at(TaskNumber::new(number(gang, member)))
+}
+
 impl History {
     fn new(machine: Machine, seed: u64) -> History {
-        let root = task::at(TASK_ROOT as u32).expect("it is there");
+        let root = task::at(TaskNumber::ROOT).expect("it is there");
         let judge = |processor: usize| {
             machine.act(processor);
             let plan = thread::Plan { lthread: processor as u16, frame: None, priority: 0, pager: Id::NIL };
@@ -86,10 +90,9 @@ impl History {
 
     fn id(&self) -> Id {
         match (self.below(8), self.ids.len() as u64) {
-            (0, _) | (_, 0) => {
-                let number = number(self.below(GANGS), self.below(MEMBERS));
-                task::at(number).and_then(|task| task.next_lthread(0)).map_or(Id::NIL, |thread| thread.id)
-            }
+            (0, _) | (_, 0) => task_of(self.below(GANGS), self.below(MEMBERS))
+                .and_then(|task| task.next_lthread(0))
+                .map_or(Id::NIL, |thread| thread.id),
             (1, _) => self.judges[self.below(2) as usize].id,
             (_, known) => self.ids[self.below(known) as usize],
         }
@@ -336,9 +339,9 @@ impl History {
                 let lthread = Id::thread(0, number(gang, 0), self.below(LTHREADS) as u16, 0);
                 [CALL_LTHREAD_EX_REGS, lthread.0, EX_START | EX_CANCEL, 0, 0, 0, 0, 0, 0, 0]
             }
-            10 if task::at(number(gang, 0)).is_some() && self.below(12) != 0 => {
+            10 if task_of(gang, 0).is_some() && self.below(12) != 0 => {
                 // The gang gets its other numbers, one by one.
-                let leader = task::at(number(gang, 0)).map_or(me, |task| task.id().0);
+                let leader = task_of(gang, 0).map_or(me, |task| task.id().0);
                 let member = Id::thread(0, number(gang, 1 + self.below(MEMBERS - 1)), 0, 0).0;
                 [CALL_TASK_NEW, member, TASK_INACTIVE, leader, 0, 0, 0, 0, 0, 0]
             }
@@ -346,7 +349,7 @@ impl History {
                 let flags = self.one_of(&[0, 0, 0, TASK_INACTIVE]);
                 let registers = [0, thread.id.0, QUOTA, AREA_DEFAULT, 0, 0];
                 let mut all = [CALL_TASK_NEW, leader, 10 | flags, me, 0, 0, 0, 0, 0, 0];
-                if task::at(number(gang, 0)).is_some() && self.below(8) != 0 {
+                if task_of(gang, 0).is_some() && self.below(8) != 0 {
                     return [CALL_THREAD_SWITCH, 0, 0, 0, 0, 0, 0, 0, 0, 0];
                 }
                 all[3] = if flags == 0 { HOME } else { me };
@@ -367,7 +370,9 @@ impl History {
             self.machine.kernel(processor, |_| self.machine.pass(self.below(LONGEST_NS)));
         } else if event == 1 && !judge {
             let (address, code) = (self.address(), self.one_of(&[4, 6, 7, 20]));
-            self.machine.kernel(processor, |cpu| on_current(cpu, |thread| fault::page_fault(thread, address, code)));
+            self.machine.kernel(processor, |cpu| {
+                on_current(cpu, |thread| fault::page_fault(thread, VirtAddr::new(address), code))
+            });
         } else if event == 2 && !judge {
             let vector = self.one_of(&[1, 3, 6, 13, 14]);
             self.machine.kernel(processor, |cpu| on_current(cpu, |thread| fault::exception(thread, vector, 0, 0)));
@@ -395,13 +400,13 @@ impl History {
         }
         if let CALL_TASK_NEW | CALL_LTHREAD_EX_REGS = ax & CALL_MASK {
             let mut new = Vec::new();
-            for task in (0..GANGS * MEMBERS).filter_map(|n| task::at(number(0, n))) {
+            for task in (0..GANGS * MEMBERS).filter_map(|n| task_of(0, n)) {
                 let mut next = task.next_lthread(0);
                 while let Some(thread) = next {
                     new.push(thread.id);
                     next = task.next_lthread(thread.id.lthread() + 1);
                 }
-                if task.chief.is_some_and(|chief| chief.number == TASK_ROOT as u32) {
+                if task.chief.is_some_and(|chief| chief.number == TaskNumber::ROOT) {
                     give_memory(&self.machine, task, self.below(16));
                 }
             }
@@ -414,19 +419,19 @@ impl History {
     fn end(mut self) -> Machine {
         self.machine.disturb(0, None);
         for member in 0..GANGS * MEMBERS {
-            if let Some(task) = task::at(number(0, member)) {
+            if let Some(task) = task_of(0, member) {
                 self.machine.kernel(0, |_| {
                     unsafe { tasks::delete_lthreads(task) };
                     unsafe { tasks::delete(task) };
                 });
             }
         }
-        let root = task::at(TASK_ROOT as u32).expect("it is there");
+        let root = task::at(TaskNumber::ROOT).expect("it is there");
         for judge in core::mem::take(&mut self.judges) {
             unsafe { lthreads::delete(judge) };
         }
         while space::clear(root).is_err() {}
-        for space in [TASK_SIGMA0, TASK_ROOT].into_iter().filter_map(|number| task::at(number as u32)) {
+        for space in [TaskNumber::SIGMA0, TaskNumber::ROOT].into_iter().filter_map(task::at) {
             while space::clear(space).is_err() {}
             crate::mm::io::drop_space(space);
         }
@@ -456,10 +461,10 @@ fn set_registers(thread: Ref<Thread>, registers: &[u64; 10]) {
 
 /// Maps the part of user memory to a task that it has from the beginning.
 fn give_memory(machine: &Machine, task: Ref<Task>, part: u64) {
-    if space::find(task, HOME).is_ok() {
+    if space::find(task, VirtAddr::new(HOME)).is_ok() {
         return;
     }
-    let sigma0 = task::at(TASK_SIGMA0 as u32).expect("it is there");
+    let sigma0 = task::at(TaskNumber::SIGMA0).expect("it is there");
     let base = machine.memory().start + (part << HOME_LOG2);
     let item = Fpage::memory(base, HOME_LOG2, FPAGE_RWX);
     let place = space::place(item, 0, Fpage::memory(HOME, HOME_LOG2, FPAGE_RWX)).expect("both are memory");

@@ -4,7 +4,8 @@
 
 use super::*;
 use crate::arch::{cpu::cpu, Machine};
-use crate::object::{task, thread, thread::State, Thread};
+use crate::mm::space::Stop;
+use crate::object::{task, thread, thread::State, TaskNumber, Thread};
 use crate::random::{seed, Random};
 use crate::sched;
 use crate::sys::{lthreads, tasks};
@@ -71,8 +72,9 @@ impl Model {
 }
 
 fn create(number: u32) -> Ref<Task> {
-    let (chief, quota) = (task::at(TASK_ROOT as u32), TASK_SHARED_QUOTA);
-    tasks::create(&task::Plan { number, chief, mcp: 0, quota, area: AREA_DEFAULT }).expect("there is memory")
+    let (chief, quota) = (task::at(TaskNumber::ROOT), TASK_SHARED_QUOTA);
+    tasks::create(&task::Plan { number: TaskNumber::new(number), chief, mcp: 0, quota, area: AREA_DEFAULT })
+        .expect("there is memory")
 }
 
 /// The running thread of the first processor, and one of higher priority, in a separate task.
@@ -133,7 +135,7 @@ fn ports_agree_with_a_model_of_each() {
     machine.disturb(2, Some(intruder));
     let mut restarts = 0;
     let number = |task: usize| TASK_FIRST_FREE as u32 + task as u32;
-    let mut tasks = vec![task::at(TASK_SIGMA0 as u32).expect("it is there")];
+    let mut tasks = vec![task::at(TaskNumber::SIGMA0).expect("it is there")];
     tasks.extend((1..TASKS).map(|task| create(number(task))));
     let mut model = Model::default();
     model.has[0] = (0..=u16::MAX).collect();
@@ -190,7 +192,7 @@ fn ports_are_taken_back_with_looks_for_interrupts_in_bounded_distances() {
     const BETWEEN: u64 = 100;
     let machine = Machine::take();
     let (caller, intruder) = threads();
-    let sigma0 = task::at(TASK_SIGMA0 as u32).expect("it is there");
+    let sigma0 = task::at(TaskNumber::SIGMA0).expect("it is there");
     let tasks: Vec<_> = (0..=MANY as u32).map(|number| create(TASK_FIRST_FREE as u32 + number)).collect();
     let give = || {
         assert_eq!(map(sigma0, tasks[0], 0, 16, false), Ok(true));

@@ -35,8 +35,8 @@ pub mod tables;
 #[path = "../../kernel/src/arch/x86_64/x2apic.rs"]
 pub mod x2apic;
 
-use crate::base::{facts, Global, Ref};
-use crate::object::{task, Thread, PAGE, POOL};
+use crate::base::{facts, Global, PhysAddr, Ref, VirtAddr};
+use crate::object::{task, TaskNumber, Thread, PAGE, POOL};
 use crate::percpu::lock;
 use crate::random::Random;
 use crate::sched;
@@ -62,8 +62,13 @@ const USER_BYTES: usize = 8 << 20;
 const LARGE_PAGE: usize = 2 << 20;
 
 /// Kernel address of physical memory.
-pub fn direct(physical: u64) -> *mut u8 {
-    physical as *mut u8
+pub fn direct(physical: PhysAddr) -> *mut u8 {
+    physical.raw() as *mut u8
+}
+
+/// Physical address of what `direct` leads to.
+pub fn direct_physical(address: *const u8) -> PhysAddr {
+    PhysAddr::new(address as u64)
 }
 
 /// Page-table entries by tag, level and address.
@@ -241,7 +246,7 @@ fn touch(address: u64, write: bool) -> bool {
     assert_eq!(cpu.space.get(), thread.space, "the space of the thread that runs is loaded");
     let tag = STATE.cr3[processor].get() % paging::span(0);
     let mut held = STATE.translations[processor].borrow_mut();
-    let find = || crate::mm::space::find(thread.task, address).ok();
+    let find = || crate::mm::space::find(thread.task, VirtAddr::new(address)).ok();
     let place = |level| (tag, level, address & !(paging::span(level) - 1));
     let known = (0..3).find_map(|level| Some((level, *held.get(&place(level))?)));
     if let Some((level, entry)) = known.filter(|(_, entry)| !write || entry & paging::WRITE != 0) {
@@ -339,13 +344,13 @@ fn start() -> u64 {
     lock::all_locks_from_idle(boot);
     // SAFETY: the memory is the pool's, and the table's, forever.
     unsafe {
-        POOL.init(pool, pool + POOL_BYTES as u64);
+        POOL.init(PhysAddr::new(pool), PhysAddr::new(pool + POOL_BYTES as u64));
         task::init(memory(task::TABLE_BYTES, PAGE));
     }
     lock::release(boot);
-    for number in [keel_abi::ids::TASK_SIGMA0, keel_abi::ids::TASK_ROOT] {
+    for number in [TaskNumber::SIGMA0, TaskNumber::ROOT] {
         let (quota, area) = (keel_abi::call::TASK_SHARED_QUOTA, keel_abi::memory::AREA_DEFAULT);
-        let plan = task::Plan { number: number as u32, chief: None, mcp: u8::MAX, quota, area };
+        let plan = task::Plan { number, chief: None, mcp: u8::MAX, quota, area };
         tasks::create(&plan).expect("the pool is large enough for two tasks");
     }
     users
@@ -367,7 +372,7 @@ pub static mut boot_pml4: [u64; paging::ENTRIES] = [0; paging::ENTRIES];
 
 /// Registers and TLBs.
 pub mod regs {
-    use super::{paging, STATE};
+    use super::{paging, VirtAddr, STATE};
     use core::cell::RefMut;
 
     pub const CR0_TS: u64 = 1 << 3;
@@ -392,13 +397,13 @@ pub mod regs {
         }
     }
 
-    pub fn invlpg(address: u64) {
-        drop_address(read_cr3() % paging::span(0), address, paging::TOP_LEVEL);
+    pub fn invlpg(address: VirtAddr) {
+        drop_address(read_cr3() % paging::span(0), address.raw(), paging::TOP_LEVEL);
     }
 
     /// A processor may cache a large page in parts, and need only drop the part with this address.
-    pub unsafe fn invpcid(tag: u64, address: u64) {
-        drop_address(tag, address, 1);
+    pub unsafe fn invpcid(tag: u64, address: VirtAddr) {
+        drop_address(tag, address.raw(), 1);
     }
 
     pub fn read_cr3() -> u64 {

@@ -7,12 +7,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 struct Nodes(Vec<Node>);
 impl Store for Nodes {
-    fn node(&self, index: Index) -> &Node {
-        &self.0[index as usize]
+    fn node(&self, index: NodeIndex) -> &Node {
+        &self.0[index.raw() as usize]
     }
 }
 
-fn subtree(model: &BTreeMap<Index, Index>, top: Index) -> BTreeSet<Index> {
+fn subtree(model: &BTreeMap<NodeIndex, NodeIndex>, top: NodeIndex) -> BTreeSet<NodeIndex> {
     let mut found = BTreeSet::from([top]);
     loop {
         let more: Vec<_> =
@@ -28,21 +28,21 @@ fn subtree(model: &BTreeMap<Index, Index>, top: Index) -> BTreeSet<Index> {
 fn random_maps_grants_and_revocations_agree_with_a_parent_map() {
     const COUNT: u64 = 60;
     let nodes = Nodes((0..=COUNT).map(|_| Node::default()).collect());
-    let mut model: BTreeMap<Index, Index> = BTreeMap::new();
+    let mut model: BTreeMap<NodeIndex, NodeIndex> = BTreeMap::new();
     let random = Random::new(11);
     for _ in 0..60_000 {
-        let a = 1 + random.below(COUNT) as Index;
-        let b = 1 + random.below(COUNT) as Index;
+        let a = NodeIndex::new(1 + random.below(COUNT) as u32);
+        let b = NodeIndex::new(1 + random.below(COUNT) as u32);
         match random.below(4) {
             // Map: a comes from b, or is a root.
             0 | 1 if !model.contains_key(&a) => {
-                let parent = if model.contains_key(&b) { b } else { 0 };
+                let parent = if model.contains_key(&b) { b } else { NodeIndex::NONE };
                 nodes.plant(a, parent);
                 model.insert(a, parent);
             }
             // Grant: b takes a's place.
             2 if model.contains_key(&a) && !model.contains_key(&b) => {
-                nodes.plant(b, 0);
+                nodes.plant(b, NodeIndex::NONE);
                 nodes.replace(a, b, || ());
                 let parent = model.remove(&a).unwrap();
                 model.insert(b, parent);
@@ -53,12 +53,12 @@ fn random_maps_grants_and_revocations_agree_with_a_parent_map() {
                 let expected = subtree(&model, a);
                 let mut walked = BTreeSet::new();
                 let mut at = a;
-                while at != 0 {
+                while at.is_some() {
                     assert!(walked.insert(at));
                     at = nodes.next_in_subtree(at, a, || ());
                 }
                 assert_eq!(walked, expected);
-                while nodes.first_child(a) != 0 {
+                while nodes.first_child(a).is_some() {
                     let child = nodes.first_child(a);
                     let heirs: Vec<_> = model.iter().filter(|(_, p)| **p == child).map(|(n, _)| *n).collect();
                     assert_eq!(heirs.len() as u32, nodes.children(child));

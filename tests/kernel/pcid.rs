@@ -12,8 +12,8 @@ const PAGES: u64 = 8;
 const TAG: u64 = 0xfff;
 
 /// Some of the spaces have the same pcid; none is at 0.
-fn root(space: u64) -> u64 {
-    (space % 4 + (1 + space / 4) * PCIDS as u64) << PAGE_SHIFT
+fn root(space: u64) -> PhysAddr {
+    PhysAddr::new((space % 4 + (1 + space / 4) * PCIDS as u64) << PAGE_SHIFT)
 }
 
 #[derive(Default)]
@@ -39,7 +39,7 @@ impl Processor {
             return;
         }
         let loaded = self.pcids.enter(root(space));
-        assert_eq!(loaded & !NOFLUSH & !TAG, root(space));
+        assert_eq!(loaded & !NOFLUSH & !TAG, root(space).raw());
         self.pcid = loaded & TAG;
         assert_ne!(self.pcid, 0, "the pcid of the time before there are pcids");
         if loaded & NOFLUSH == 0 {

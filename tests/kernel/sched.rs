@@ -9,7 +9,7 @@
 use super::*;
 use crate::arch::{each_step, Machine};
 use crate::ipc::ipc;
-use crate::object::{task, thread, Thread};
+use crate::object::{task, thread, TaskNumber, Thread};
 use crate::random::{seed, Random};
 use crate::sys::{lthreads, tasks};
 use keel_abi::call::*;
@@ -80,7 +80,7 @@ struct History {
 }
 
 fn create(lthread: usize, priority: u8) -> Ref<Thread> {
-    let task = task::at(TASK_FIRST_FREE as u32).expect("it is there");
+    let task = task::at(TaskNumber::FIRST_FREE).expect("it is there");
     let plan = thread::Plan { lthread: lthread as u16, frame: None, priority, pager: Id::NIL };
     let thread = lthreads::create(task, &plan).expect("there is memory");
     wake(thread);
@@ -91,8 +91,8 @@ impl History {
     fn new(machine: Machine, seed: u64) -> History {
         machine.act(0);
         let plan = task::Plan {
-            number: TASK_FIRST_FREE as u32,
-            chief: task::at(TASK_ROOT as u32),
+            number: TaskNumber::FIRST_FREE,
+            chief: task::at(TaskNumber::ROOT),
             mcp: u8::MAX,
             quota: TASK_SHARED_QUOTA,
             area: AREA_DEFAULT,

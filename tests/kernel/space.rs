@@ -8,7 +8,7 @@
 use super::*;
 use crate::arch::{cpu::cpu, each_step, switch, Machine, PROCESSORS};
 use crate::base::Ref;
-use crate::object::{task, thread, thread::State, Thread};
+use crate::object::{task, thread, thread::State, TaskNumber, Thread};
 use crate::random::{seed, Random};
 use crate::sched;
 use crate::sys::{lthreads, tasks};
@@ -284,6 +284,23 @@ impl Model {
     }
 }
 
+// The model's addresses are plain numbers.
+
+fn find(task: Ref<Task>, address: u64) -> Result<Leaf, u8> {
+    super::find(task, VirtAddr::new(address))
+}
+
+fn next_leaf(task: Ref<Task>, at: u64, end: u64) -> Option<Leaf> {
+    super::next_leaf(task, VirtAddr::new(at), VirtAddr::new(end))
+}
+
+fn unmap(task: Ref<Task>, at: &mut u64, end: u64, keep: u64, itself: bool, work: &mut Work) -> Result<(), Stop> {
+    let mut address = VirtAddr::new(*at);
+    let done = super::unmap(task, &mut address, VirtAddr::new(end), keep, itself, work);
+    *at = address.raw();
+    done
+}
+
 /// The kernel's own view of the same.
 fn found(tasks: &[Ref<Task>]) -> Leaves {
     let number = |task: Option<Ref<Task>>| tasks.iter().position(|known| Some(*known) == task).expect("one of ours");
@@ -291,7 +308,7 @@ fn found(tasks: &[Ref<Task>]) -> Leaves {
     for (task, space) in tasks.iter().enumerate() {
         let mut at = 0;
         while let Some(leaf) = next_leaf(*space, at, 1 << SPACE_SHIFT) {
-            at = leaf.address() + span(leaf.level);
+            at = leaf.address().raw() + span(leaf.level);
             if leaf.entry & KERNEL_OBJECT != 0 {
                 continue;
             }
@@ -302,7 +319,7 @@ fn found(tasks: &[Ref<Task>]) -> Leaves {
             };
             let mapped = Mapped {
                 task,
-                base: leaf.address(),
+                base: leaf.address().raw(),
                 level: leaf.level,
                 physical: leaf.entry & ADDRESS,
                 rights: bits_rights(leaf.entry),
@@ -310,9 +327,9 @@ fn found(tasks: &[Ref<Task>]) -> Leaves {
                 used: leaf.entry & (ACCESSED | DIRTY),
                 parent: 0,
             };
-            let above = Some(Nodes.parent(leaf.node())).filter(|node| *node != 0).map(Leaf::of);
-            let above = above.map(|leaf| (number(POOL.page(leaf.table).task.get()), leaf.address()));
-            all.insert((task, leaf.address()), (mapped, above));
+            let above = Some(Nodes.parent(leaf.node())).filter(|node| node.is_some()).map(Leaf::of);
+            let above = above.map(|leaf| (number(POOL.page(leaf.table).task.get()), leaf.address().raw()));
+            all.insert((task, leaf.address().raw()), (mapped, above));
         }
     }
     all
@@ -336,11 +353,11 @@ struct History {
 
 impl History {
     fn new(machine: Machine, seed: u64, quota: u64) -> History {
-        let root = task::at(TASK_ROOT as u32).expect("it is there");
-        let mut tasks = vec![task::at(TASK_SIGMA0 as u32).expect("it is there")];
+        let root = task::at(TaskNumber::ROOT).expect("it is there");
+        let mut tasks = vec![task::at(TaskNumber::SIGMA0).expect("it is there")];
         for number in 1..TASKS as u32 {
             let plan = task::Plan {
-                number: TASK_FIRST_FREE as u32 + number,
+                number: TaskNumber::new(TASK_FIRST_FREE as u32 + number),
                 chief: Some(root),
                 mcp: 100,
                 quota,
@@ -497,7 +514,7 @@ impl History {
         let page = self.random.below(4) * span(0);
         (0..PROCESSORS).for_each(|processor| self.touch_at(processor, task, from + page));
         self.model.move_table(task, from, to);
-        if move_table(self.tasks[task], from, to) {
+        if move_table(self.tasks[task], VirtAddr::new(from), VirtAddr::new(to)) {
             self.moved += 1;
         } else {
             let (space, mut at) = (self.tasks[task], from);
@@ -603,8 +620,14 @@ fn spaces_agree_with_a_model_of_leaves() {
 
 /// A task with its own quota account.
 fn limited(number: u32, quota: u64) -> Ref<Task> {
-    let chief = task::at(TASK_ROOT as u32);
-    let plan = task::Plan { number: TASK_FIRST_FREE as u32 + number, chief, mcp: 100, quota, area: AREA_DEFAULT };
+    let chief = task::at(TaskNumber::ROOT);
+    let plan = task::Plan {
+        number: TaskNumber::new(TASK_FIRST_FREE as u32 + number),
+        chief,
+        mcp: 100,
+        quota,
+        area: AREA_DEFAULT,
+    };
     tasks::create(&plan).expect("there is memory")
 }
 
@@ -627,14 +650,14 @@ fn a_superpage_that_cannot_be_cut_loses_its_rights_as_a_whole() {
     use keel_abi::call::{UNMAP_DIRTY, UNMAP_REFERENCED, UNMAP_WHOLE};
     const DERIVED: u64 = WINDOW + span(2);
     let machine = Machine::take();
-    let (sigma0, first, second) = (task::at(TASK_SIGMA0 as u32).expect("it is there"), limited(1, 40), limited(2, 40));
+    let (sigma0, first, second) = (task::at(TaskNumber::SIGMA0).expect("it is there"), limited(1, 40), limited(2, 40));
     let place = |source, target, log2| Placement { source, target, log2 };
     let build = || {
         assert_eq!(give(sigma0, first, place(PHYSICAL, WINDOW, 21), FPAGE_RWX), Ok(FPAGE_RWX));
         assert_eq!(give(first, second, place(WINDOW, WINDOW, 21), FPAGE_RWX), Ok(FPAGE_RWX));
         assert_eq!(give(first, second, place(WINDOW + span(0), DERIVED, 12), FPAGE_RWX), Ok(FPAGE_RWX));
-        access(second, DERIVED, true).expect("it may be written");
-        access(first, WINDOW, false).expect("it may be read");
+        access(second, VirtAddr::new(DERIVED), true).expect("it may be written");
+        access(first, VirtAddr::new(WINDOW), false).expect("it may be read");
     };
     let account = first.account;
     let rights = |task, address| find(task, address).map(|leaf| bits_rights(leaf.entry)).ok();
@@ -697,7 +720,7 @@ fn unmaps_do_not_fail_where_there_is_no_memory() {
             whole += (state & keel_abi::call::UNMAP_WHOLE != 0) as u64;
             let mut at = source;
             while let Some(leaf) = next_leaf(tasks[from], at, source + pages * span(0)).filter(|_| itself) {
-                at = leaf.address() + span(leaf.level);
+                at = leaf.address().raw() + span(leaf.level);
                 assert!(keep & FPAGE_READ != 0, "a page stays mapped");
                 assert_eq!(bits_rights(leaf.entry) & !keep, 0, "a right stays");
             }
@@ -780,7 +803,7 @@ impl Disturbed {
     fn end(self) {
         self.machine.disturb(0, None);
         cpu().current.set(None);
-        let (task, sigma0) = (self.caller.task, task::at(TASK_SIGMA0 as u32).expect("it is there"));
+        let (task, sigma0) = (self.caller.task, task::at(TaskNumber::SIGMA0).expect("it is there"));
         unsafe { tasks::delete_lthreads(task) };
         unsafe { tasks::delete(task) };
         while clear(sigma0).is_err() {}
@@ -809,7 +832,7 @@ const MANY: u64 = 4_000;
 #[test]
 fn an_unmap_keeps_its_place() {
     let machine = Machine::take();
-    let (sigma0, task) = (task::at(TASK_SIGMA0 as u32).expect("it is there"), limited(1, 4_000));
+    let (sigma0, task) = (task::at(TaskNumber::SIGMA0).expect("it is there"), limited(1, 4_000));
     let leaves = WINDOW..WINDOW + (MANY + 1) * span(0);
     pages_from_one(task, sigma0, MANY, false);
     let disturbed = Disturbed::new(machine, task);
@@ -846,7 +869,7 @@ fn any_tree_is_taken_back_in_short_turns_and_in_time_that_grows_with_its_size() 
     /// below another one, and descends to it.
     const TURN: u64 = 5;
     let machine = Machine::take();
-    let (sigma0, task) = (task::at(TASK_SIGMA0 as u32).expect("it is there"), limited(1, 4_000));
+    let (sigma0, task) = (task::at(TaskNumber::SIGMA0).expect("it is there"), limited(1, 4_000));
     let disturbed = Disturbed::new(machine, task);
     // Chains, trees whose mappings are removed before the mappings made from them, and trees with a
     // descent.
@@ -866,7 +889,7 @@ fn any_tree_is_taken_back_in_short_turns_and_in_time_that_grows_with_its_size() 
 #[test]
 fn a_space_goes_in_time_that_grows_with_its_chains() {
     let machine = Machine::take();
-    let (sigma0, task) = (task::at(TASK_SIGMA0 as u32).expect("it is there"), limited(1, 4_000));
+    let (sigma0, task) = (task::at(TaskNumber::SIGMA0).expect("it is there"), limited(1, 4_000));
     let disturbed = Disturbed::new(machine, task);
     // A space is deleted with all its contents, and no other thread runs before the end.
     let going = limited(2, 4_000);
@@ -885,7 +908,7 @@ fn a_place_is_that_of_one_call_only() {
     use keel_abi::call::CALL_LTHREAD_EX_REGS;
     use keel_abi::memory::EX_IP;
     let machine = Machine::take();
-    let (sigma0, task) = (task::at(TASK_SIGMA0 as u32).expect("it is there"), limited(1, 4_000));
+    let (sigma0, task) = (task::at(TaskNumber::SIGMA0).expect("it is there"), limited(1, 4_000));
     pages_from_one(task, sigma0, MANY, false);
     let disturbed = Disturbed::new(machine, task);
     let (caller, other) = (disturbed.caller, disturbed.intruder);
@@ -916,7 +939,7 @@ fn what_another_processor_writes_meanwhile_stays_known() {
     /// Enough for polls for interrupts while they are unmapped or reduced.
     const DERIVED: u64 = 40;
     let machine = Machine::take();
-    let sigma0 = task::at(TASK_SIGMA0 as u32).expect("it is there");
+    let sigma0 = task::at(TaskNumber::SIGMA0).expect("it is there");
     let (user, other) = (limited(1, 4_000), limited(2, 4_000));
     let plan = thread::Plan { lthread: LTHREAD_TASK as u16, frame: None, priority: 10, pager: Id::NIL };
     machine.act(1);
@@ -964,7 +987,7 @@ fn what_another_processor_writes_meanwhile_stays_known() {
 
 #[test]
 fn the_deletion_of_a_clan_gives_way() {
-    let sigma0 = || task::at(TASK_SIGMA0 as u32).expect("it is there");
+    let sigma0 = || task::at(TaskNumber::SIGMA0).expect("it is there");
     let turns = deletion_of_a_clan(2, |task| pages_from_one(task, sigma0(), MANY, true));
     assert!(turns > 20, "it gave way {turns} times");
     // Tasks without a page take time too.
@@ -980,7 +1003,13 @@ fn deletion_of_a_clan(tasks: u32, fill: impl Fn(Ref<Task>)) -> u64 {
     let (machine, chief) = (Machine::take(), limited(1, 12_000));
     let new = |number: u32, chief| {
         let number = TASK_FIRST_FREE as u32 + number;
-        let plan = task::Plan { number, chief: Some(chief), mcp: 100, quota: TASK_SHARED_QUOTA, area: 0 };
+        let plan = task::Plan {
+            number: TaskNumber::new(number),
+            chief: Some(chief),
+            mcp: 100,
+            quota: TASK_SHARED_QUOTA,
+            area: 0,
+        };
         tasks::create(&plan).expect("there is memory")
     };
     // The middle one is deleted, but the work is in the inner ones.
@@ -995,15 +1024,18 @@ fn deletion_of_a_clan(tasks: u32, fill: impl Fn(Ref<Task>)) -> u64 {
         frame.si.set(TASK_NO_LTHREAD);
     });
     println!("a clan of {tasks}: {turns} turns");
-    assert!((0..tasks).all(|number| task::at(TASK_FIRST_FREE as u32 + 3 + number).is_none()), "the clan is gone");
-    assert_ne!(task::at(id.task()).map(|task| task.id()), Some(id), "a new task is there");
+    assert!(
+        (0..tasks).all(|number| task::at(TaskNumber::new(TASK_FIRST_FREE as u32 + 3 + number)).is_none()),
+        "the clan is gone"
+    );
+    assert_ne!(task::at(TaskNumber::of(id)).map(|task| task.id()), Some(id), "a new task is there");
     disturbed.end();
     turns
 }
 
 /// A space with small pages from the window's first address on, which are mapped to other tasks.
 fn with_pages(number: u32, pages: u64) -> Ref<Task> {
-    let (sigma0, task) = (task::at(TASK_SIGMA0 as u32).expect("it is there"), limited(number, 100));
+    let (sigma0, task) = (task::at(TaskNumber::SIGMA0).expect("it is there"), limited(number, 100));
     for page in 0..pages {
         let place = Placement { source: PHYSICAL + page * span(0), target: WINDOW + page * span(0), log2: 12 };
         assert_eq!(give(sigma0, task, place, FPAGE_RWX), Ok(FPAGE_RWX));
@@ -1014,7 +1046,7 @@ fn with_pages(number: u32, pages: u64) -> Ref<Task> {
 /// Deletes the tasks of a test, and unmaps the memory that sigma0 got for them.
 fn end_of(machine: &Machine, tasks: &[Ref<Task>]) {
     tasks.iter().for_each(|task| unsafe { tasks::delete(*task) });
-    while clear(task::at(TASK_SIGMA0 as u32).expect("it is there")).is_err() {}
+    while clear(task::at(TaskNumber::SIGMA0).expect("it is there")).is_err() {}
     machine.check().expect("all was given back");
 }
 
@@ -1128,7 +1160,7 @@ fn items_that_overlap_themselves() {
     assert_eq!(mapped_from(task, WINDOW, PAGES + 1), PAGES + 1);
     for page in 1..=PAGES {
         let leaf = find(task, WINDOW + page * span(0)).expect("it is mapped");
-        assert_eq!(Leaf::of(Nodes.parent(leaf.node())).address(), WINDOW + (page - 1) * span(0), "page {page}");
+        assert_eq!(Leaf::of(Nodes.parent(leaf.node())).address().raw(), WINDOW + (page - 1) * span(0), "page {page}");
     }
     // An answer whose items do the same.
     let words = (1..=PAGES).flat_map(|page| {

@@ -57,6 +57,7 @@ fn agrees_with_a_model_byte_by_byte() {
             let step = next(&from, &to);
             assert_eq!(step, next(&from, &to), "asking twice changes nothing");
             let Step::Copy { from: source, to: target, size } = step else { break step };
+            let (source, target) = (source.raw(), target.raw());
             assert!(size > 0 && source % PAGE_SIZE + size <= PAGE_SIZE && target % PAGE_SIZE + size <= PAGE_SIZE);
             copied.extend((source..source + size).zip(target..target + size));
             moved(&from, &to, size);

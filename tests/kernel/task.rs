@@ -59,7 +59,7 @@ fn new_lthread(model: &mut Model, task: Ref<Task>, lthread: u16) {
             model.alive.insert(thread.id, thread);
         }
         Err(error) => {
-            let there = model.alive.keys().any(|id| (id.task(), id.lthread()) == (task.number, lthread));
+            let there = model.alive.keys().any(|id| (id.task(), id.lthread()) == (task.number.raw(), lthread));
             assert!(error == Error::Busy && there, "{error:?}");
         }
     }
@@ -78,8 +78,8 @@ fn no_id_names_anybody_else_later() {
         let lthread = LTHREADS[random.below(LTHREADS.len() as u64) as usize];
         match (random.below(40), model.tasks.get(&number).copied()) {
             (_, None) => {
-                let (chief, quota) = (at(TASK_ROOT as u32), TASK_SHARED_QUOTA);
-                let plan = Plan { number, chief, mcp: 0, quota, area: AREA_DEFAULT };
+                let (chief, quota) = (at(TaskNumber::ROOT), TASK_SHARED_QUOTA);
+                let plan = Plan { number: TaskNumber::new(number), chief, mcp: 0, quota, area: AREA_DEFAULT };
                 let task = create(&plan).expect("there is memory");
                 model.gives(task.id());
                 model.tasks.insert(number, task);
@@ -116,8 +116,9 @@ fn no_id_names_anybody_else_later() {
 
 /// A task that has all the memory of the root task, and no lthread yet.
 fn task_at(number: u32) -> Ref<Task> {
-    let (number, chief) = (TASK_FIRST_FREE as u32 + number, at(TASK_ROOT as u32));
-    create(&Plan { number, chief, mcp: 0, quota: TASK_SHARED_QUOTA, area: AREA_DEFAULT }).expect("there is memory")
+    let (number, chief) = (TASK_FIRST_FREE as u32 + number, at(TaskNumber::ROOT));
+    create(&Plan { number: TaskNumber::new(number), chief, mcp: 0, quota: TASK_SHARED_QUOTA, area: AREA_DEFAULT })
+        .expect("there is memory")
 }
 
 /// A new lthread with any number.
@@ -181,8 +182,8 @@ fn versions_of_numbers_are_used_evenly() {
 fn a_slot_whose_versions_are_used_up_is_retired() {
     let _machine = Machine::take();
     let plan =
-        |number| Plan { number, chief: at(TASK_ROOT as u32), mcp: 0, quota: TASK_SHARED_QUOTA, area: AREA_DEFAULT };
-    let (first, second) = (TASK_FIRST_FREE as u32, TASK_FIRST_FREE as u32 + 1);
+        |number| Plan { number, chief: at(TaskNumber::ROOT), mcp: 0, quota: TASK_SHARED_QUOTA, area: AREA_DEFAULT };
+    let (first, second) = (TaskNumber::FIRST_FREE, TaskNumber::new(TASK_FIRST_FREE as u32 + 1));
     let task = create(&plan(first)).expect("there is memory");
     let lthread =
         |number| lthreads::create(task, &thread::Plan { lthread: number, frame: None, priority: 0, pager: Id::NIL });

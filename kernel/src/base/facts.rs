@@ -3,7 +3,7 @@
 //!
 //! boot.rs sets all of it before the first thread runs; from then on it is only read.
 
-use crate::base::Global;
+use crate::base::{Global, PhysAddr};
 use core::cell::{Cell, OnceCell};
 use keel_abi::ranges::{Range, Ranges};
 
@@ -97,8 +97,8 @@ pub(crate) fn limit(ram: &Memory, free: &mut Memory, firmware: &mut Memory, piec
 }
 
 /// Whether a physical address is RAM that users may have.
-pub fn is_ram(physical: u64) -> bool {
-    FACTS.get().is_some_and(|facts| facts.users.contains(Range::new(physical, physical + 1)))
+pub fn is_ram(physical: PhysAddr) -> bool {
+    FACTS.get().is_some_and(|facts| facts.users.contains(Range::new(physical.raw(), physical.raw() + 1)))
 }
 
 /// Whether the command line has a word.

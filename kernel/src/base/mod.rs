@@ -3,6 +3,7 @@
 
 #[macro_use]
 pub mod object;
+pub mod address;
 pub mod facts;
 #[allow(unsafe_code, reason = "statics that several processors reach by the rules of `percpu::lock`")]
 pub mod global;
@@ -12,6 +13,7 @@ pub mod nospec;
 #[allow(unsafe_code, reason = "a `Ref` is valid as long as whoever deletes an object keeps to its rule")]
 pub mod refs;
 
+pub use address::{PhysAddr, VirtAddr};
 pub use global::Global;
 pub use list::{Linked, Links, List};
 pub use refs::Ref;

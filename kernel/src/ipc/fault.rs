@@ -10,7 +10,7 @@
 
 use crate::arch::tables::{VECTOR_GP, VECTOR_PF};
 use crate::arch::{clock, cpu, print::log, switch};
-use crate::base::{Global, Ref};
+use crate::base::{Global, Ref, VirtAddr};
 use crate::ipc::{ipc, transfer};
 use crate::object::{task, thread::*};
 use crate::{mm::space, sched};
@@ -28,18 +28,18 @@ pub mod code {
 }
 
 /// Handles a page fault of a user thread: sends it to the pager, or maps the page in sigma0.
-pub fn page_fault(thread: Ref<Thread>, address: u64, error_code: u64) {
+pub fn page_fault(thread: Ref<Thread>, address: VirtAddr, error_code: u64) {
     let frame = thread.frame();
     frame.vector.set(VECTOR_PF);
     frame.error_code.set(error_code);
-    frame.cr2.set(address);
+    frame.cr2.set(address.raw());
     if task::is_sigma0(thread.task) && space::fill_from_physical(thread.task, address) {
         return;
     }
     // A pending trigger must not wait for a pager that is not the handler: it is taken first, and
     // the thread faults again when it resumes.
     if !(thread.has(Flags::TRIGGERED) && thread.has(Flags::ALIEN) && thread.pager != thread.handler) {
-        raise_page_fault(thread, thread.pager.get(), (address, error_code));
+        raise_page_fault(thread, thread.pager.get(), (address.raw(), error_code));
     }
 }
 
@@ -110,7 +110,7 @@ pub fn leave_pager(thread: Ref<Thread>) {
 
 /// Raises a page fault for an address in a thread's space at which a string transfer needs a page.
 /// The thread need not be the current one.
-pub fn missing_page(thread: Ref<Thread>, address: u64, write: bool, present: bool) {
+pub fn missing_page(thread: Ref<Thread>, address: VirtAddr, write: bool, present: bool) {
     let access = if write { code::WRITE } else { 0 };
     page_fault(thread, address, access | if present { code::PRESENT } else { 0 });
 }
@@ -230,13 +230,9 @@ pub fn no_handler(thread: Ref<Thread>) {
     }
     sched::stop(thread);
     if may_report() {
-        let frame = thread.frame();
-        let (vector, error_code, address) = (frame.vector.get(), frame.error_code.get(), frame.cr2.get());
-        log!(
-            "{:?} stopped: vector {vector} error {error_code:#x} address {address:#x} ip {:#x}, and nobody handles it",
-            thread.id,
-            frame.ip.get()
-        );
+        let (id, frame) = (thread.id, thread.frame());
+        let (vector, error, cr2, ip) = (frame.vector.get(), frame.error_code.get(), frame.cr2.get(), frame.ip.get());
+        log!("{id:?} stopped: vector {vector} error {error:#x} address {cr2:#x} ip {ip:#x}, and nobody handles it");
     }
 }
 

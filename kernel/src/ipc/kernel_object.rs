@@ -8,8 +8,8 @@
 //! page that it pays for while it has any, so that no task can use up another's.
 
 use crate::arch::{apic, cpu};
-use crate::base::{nospec::array_index_nospec, Global, Links, Ref};
-use crate::object::{task, thread::Due, Kind, PoolPage, Task, Thread, PAGE, POOL};
+use crate::base::{nospec::array_index_nospec, Global, Links, Ref, VirtAddr};
+use crate::object::{task, thread::Due, Kind, PoolPage, Task, TaskNumber, Thread, PAGE, POOL};
 use crate::percpu::{deadlines::Deadline, preempt};
 use crate::{ipc::ipc, mm::space, sched};
 use core::cell::Cell;
@@ -39,8 +39,8 @@ object! {
         pending: Cell<bool> = Cell::new(false),
         queued: Cell<bool> = Cell::new(false),
         level: Cell<bool> = Cell::new(false),
-        /// Line, message: number of the task that holds the right.
-        owner: Cell<u32> = Cell::new(TASK_SIGMA0 as u32),
+        /// Line, message: the task that holds the right.
+        owner: Cell<TaskNumber> = Cell::new(TaskNumber::SIGMA0),
         /// Timer: number of the processor whose deadlines it is among, if it is armed.
         pub home: Cell<u8> = Cell::new(0),
         /// Timer: when it fires.
@@ -349,7 +349,7 @@ fn payee(chief: Ref<Task>, id: Id) -> Result<Ref<Task>, Error> {
 /// Where frame pages [first, first + count) lie in the kernel area of a task.
 fn frame_offsets(task: Ref<Task>, first: u64, count: u64) -> Result<impl Iterator<Item = u64> + Clone, Error> {
     let end = first.checked_add(count).filter(|end| *end <= AREA_FRAME_PAGES).ok_or(Error::Invalid)?;
-    if task.area == 0 || count > MAX_FRAME_PAGES {
+    if task.area == VirtAddr::NONE || count > MAX_FRAME_PAGES {
         return Err(Error::Invalid);
     }
     Ok((first..end).map(|page| AREA_FRAMES + page * PAGE_SIZE))
@@ -397,7 +397,7 @@ pub fn thread_deleted(thread: Ref<Thread>) {
 
 /// A task goes: its lines return to its chief, or to sigma0.
 pub fn task_deleted(task: Ref<Task>) {
-    let heir = task.chief.map_or(TASK_SIGMA0 as u32, |chief| chief.number);
+    let heir = task.chief.map_or(TaskNumber::SIGMA0, |chief| chief.number);
     let table = &KERNEL_OBJECTS[..LINES + messages() as usize];
     for some in table.chunks(MESSAGES as usize) {
         some.iter().filter(|line| line.owner.get() == task.number).for_each(|line| line.owner.set(heir));

@@ -6,6 +6,7 @@
 //! does the copying. Lists are copied here before they are used, so that what was checked stays as
 //! it is.
 
+use crate::base::VirtAddr;
 use core::cell::Cell;
 use keel_abi::call::{MAX_STRINGS, MAX_STRING_BYTES};
 use keel_abi::fpage::{PAGE_SIZE, SPACE_SHIFT};
@@ -34,7 +35,7 @@ object! {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Step {
     /// Copy `size` bytes, which lie in one page on either side; then `moved`.
-    Copy { from: u64, to: u64, size: u64 },
+    Copy { from: VirtAddr, to: VirtAddr, size: u64 },
     /// The buffers are too small.
     Cut,
     /// Nothing is left.
@@ -142,9 +143,9 @@ pub fn next(strings: &StringItems, buffers: &StringItems) -> Step {
             None | Some((_, 0)) => return Step::Cut,
             Some(part) => part,
         };
-        let from = string.address + strings.done.get() as u64;
-        let to = buffer.address + buffers.done.get() as u64;
-        let in_page = PAGE_SIZE - (from % PAGE_SIZE).max(to % PAGE_SIZE);
+        let from = VirtAddr::new(string.address + strings.done.get() as u64);
+        let to = VirtAddr::new(buffer.address + buffers.done.get() as u64);
+        let in_page = PAGE_SIZE - from.offset_in(PAGE_SIZE).max(to.offset_in(PAGE_SIZE));
         return Step::Copy { from, to, size: left.min(room).min(in_page) };
     }
     Step::Done

@@ -42,7 +42,7 @@ use crate::ipc::strings::{Step, StringItems};
 use crate::ipc::{fault, ipc, strings};
 use crate::mm::space::{Progress, Stop};
 use crate::mm::{space, umem};
-use crate::{base::Ref, object::thread::*, percpu::preempt::poll, sched};
+use crate::{base::*, object::thread::*, percpu::preempt::poll, sched};
 use core::cell::Cell;
 use keel_abi::memory::{MapItem, MAP_GRANT};
 use keel_abi::{call::*, word::Word, Error, Fpage, Id, Side, StringItem, Tag};
@@ -300,13 +300,12 @@ fn pass_strings(sender: Ref<Thread>, receiver: Ref<Thread>, active_partner: Ref<
 /// Handles a page of a string that is missing, or read-only, in `owner`'s space: `owner` sends a
 /// page fault to its pager. Its partner `other` sets the timeout, because it waits meanwhile: a
 /// sender for faults in its receiver's buffers, a receiver for faults in its sender's strings. A
-/// timeout of zero allows no fault: no pager gets a message, and both partners get the error.
-fn page_missing(
-    owner: Ref<Thread>,
-    other: Ref<Thread>,
-    active_partner: Ref<Thread>,
-    (address, write, present): (u64, bool, bool),
-) -> Stop {
+/// timeout of zero allows no fault: no pager gets a message, and both partners get the error. `at`
+/// is the address, whether it is written, and whether a page is there. `active` is the active
+/// partner.
+#[cold]
+fn page_missing(owner: Ref<Thread>, other: Ref<Thread>, active: Ref<Thread>, at: (VirtAddr, bool, bool)) -> Stop {
+    let (address, write, present) = at;
     let (of_sends, of_receives) =
         other.utcb().map_or((0, 0), |utcb| (utcb.send_fault_timeout.get(), utcb.receive_fault_timeout.get()));
     let (allowed, error) = if write { (of_sends, Error::SendFault) } else { (of_receives, Error::ReceiveFault) };
@@ -316,8 +315,8 @@ fn page_missing(
     // transfer has ended.
     if owner.has(Flags::TRANSFER) && waits_for_pager(owner) {
         sched::arm(owner, end);
-        if active_partner != owner {
-            wait_for(active_partner, owner);
+        if active != owner {
+            wait_for(active, owner);
         }
     }
     Stop::Restart

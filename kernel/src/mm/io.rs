@@ -7,7 +7,7 @@
 //! tree with sigma0 at the root.
 
 use crate::base::{Links, List, Ref};
-use crate::mm::space::{Stop, Work, PAGE_COST};
+use crate::mm::space::{Done, Work, PAGE_COST};
 use crate::object::io_space::{word, Grant, IoSpace, WORDS};
 use crate::object::{task, Kind, PoolPage, Task, POOL};
 use crate::{arch::tables, percpu::preempt};
@@ -115,13 +115,7 @@ fn grant_between(source: Ref<IoSpace>, target: Ref<IoSpace>) -> Result<Ref<Grant
 
 /// Takes ports back from all who got them from `task`; with `itself` from it as well. After
 /// `Restart` it goes on at the word `at`.
-pub fn unmap(
-    task: Ref<Task>,
-    at: &mut usize,
-    (first, log2): (u16, u8),
-    itself: bool,
-    work: &mut Work,
-) -> Result<(), Stop> {
+pub fn unmap(task: Ref<Task>, at: &mut usize, (first, log2): (u16, u8), itself: bool, work: &mut Work) -> Done {
     let Some(space) = task.io.get() else { return Ok(()) };
     for (index, ports) in words(*at, first, log2) {
         *at = index;
@@ -135,7 +129,7 @@ pub fn unmap(
 }
 
 /// Takes ports of one word back from all who got them from a space.
-fn take_back(space: Ref<IoSpace>, index: usize, ports: u64, work: &mut Work) -> Result<(), Stop> {
+fn take_back(space: Ref<IoSpace>, index: usize, ports: u64, work: &mut Work) -> Done {
     let mut at = space.given.first();
     while let Some(grant) = at {
         take_from(grant, index, ports, work)?;
@@ -148,7 +142,7 @@ fn take_back(space: Ref<IoSpace>, index: usize, ports: u64, work: &mut Work) -> 
 /// nobody from here on. Those that got them from there come next, and the grant last: after
 /// `Restart` what is left is found by way of it. The depth is bounded by MAX_DEPTH, so recursion is
 /// too.
-fn take_from(grant: Ref<Grant>, index: usize, ports: u64, work: &mut Work) -> Result<(), Stop> {
+fn take_from(grant: Ref<Grant>, index: usize, ports: u64, work: &mut Work) -> Done {
     work.climb_step();
     let granted = word(&grant.bitmap, index);
     let gone = granted.get() & ports;
@@ -164,7 +158,7 @@ fn take_from(grant: Ref<Grant>, index: usize, ports: u64, work: &mut Work) -> Re
 
 /// Takes back all ports that others got from a task, which has no lthreads any more. Meant to be
 /// called again after `Restart`.
-pub fn clear(task: Ref<Task>) -> Result<(), Stop> {
+pub fn clear(task: Ref<Task>) -> Done {
     let (mut work, space) = (Work::default(), task.io.get());
     while let Some(grant) = space.and_then(|space| space.given.first()) {
         work.arrive()?;

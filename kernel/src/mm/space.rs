@@ -7,10 +7,10 @@
 //! means nothing. Entries marked KERNEL_OBJECT (KIP, UTCBs, frames) have no node and
 //! no user operation touches them. Empty tables are given back at once.
 
-use crate::arch::{cpu, direct, paging::*, DIRECT};
-use crate::mm::mapdb::{Index, Node, Store};
+use crate::arch::{cpu, direct, direct_physical, paging::*};
+use crate::mm::mapdb::{Node, NodeIndex, Store};
 use crate::object::{pool, task, Kind, PoolPage, Task, POOL};
-use crate::{base::Ref, percpu::preempt::poll};
+use crate::{base::*, percpu::preempt::poll};
 use core::cell::Cell;
 use keel_abi::{fpage::*, memory::*, word::Word, Error, Fpage};
 
@@ -23,6 +23,9 @@ pub enum Stop {
     /// were.
     Restart,
 }
+
+/// How an operation that may have to restart ends.
+pub type Done = Result<(), Stop>;
 
 impl From<Error> for Stop {
     fn from(error: Error) -> Self {
@@ -46,6 +49,8 @@ const SCAN: usize = 32;
 pub(crate) const GROUP: usize = 64;
 pub(crate) const GROUPS: u32 = (ENTRIES / GROUP) as u32;
 const GROUPS_IN_PAGE: u32 = (pool::PAGE / (GROUP * size_of::<Node>())) as u32;
+/// Where the users' half of a space ends.
+const SPACE_END: VirtAddr = VirtAddr::new(1 << SPACE_SHIFT);
 /// Nodes are named by their physical address in units of their size, groups of them in units of
 /// theirs.
 const NODE_SIZE: u64 = size_of::<Node>() as u64;
@@ -55,9 +60,9 @@ pub(crate) struct Nodes;
 
 impl Store for Nodes {
     #[inline(always)]
-    fn node(&self, index: Index) -> &Node {
+    fn node(&self, index: NodeIndex) -> &Node {
         // SAFETY: indices come from `node_of`, and leave all trees before the group is given back.
-        unsafe { &*direct(index as u64 * NODE_SIZE).cast::<Node>() }
+        unsafe { &*direct(PhysAddr::new(index.raw() as u64 * NODE_SIZE)).cast::<Node>() }
     }
 }
 
@@ -75,28 +80,31 @@ impl Leaf {
         entry_cell(self.table, self.slot)
     }
 
-    /// 0 for an object of the kernel's.
-    #[inline]
-    pub(crate) fn node(&self) -> Index {
+    /// None for an object of the kernel's.
+    pub(crate) fn node(&self) -> NodeIndex {
         if self.entry & KERNEL_OBJECT != 0 {
-            return 0;
+            return NodeIndex::NONE;
         }
         node_of(self.table, self.slot)
     }
 
-    pub(crate) fn address(&self) -> u64 {
+    pub(crate) fn address(&self) -> VirtAddr {
         POOL.page(self.table).base.get() + self.slot as u64 * span(self.level)
     }
 
-    #[inline]
-    pub(crate) fn of(node: Index) -> Leaf {
+    /// Where a byte that it maps lies.
+    pub(crate) fn physical(&self, address: VirtAddr) -> PhysAddr {
+        leads_to(self.entry) + address.offset_in(span(self.level))
+    }
+
+    pub(crate) fn of(node: NodeIndex) -> Leaf {
         let (table, slot) = place_of(node);
         Leaf { table, slot, level: POOL.page(table).level.get(), entry: entry_cell(table, slot).get() }
     }
 
     /// Top table of its space.
-    fn root(&self) -> u64 {
-        POOL.page(self.table).task.get().map_or(0, |task| POOL.physical(task.root_table))
+    fn root(&self) -> PhysAddr {
+        POOL.page(self.table).task.get().map_or(PhysAddr::NONE, |task| POOL.physical(task.root_table))
     }
 
     /// The leaf as it stays until the locks are given back: no other processor uses the space, and
@@ -122,23 +130,27 @@ pub(crate) fn entry_cell(table: PoolPage, slot: usize) -> &'static Cell<u64> {
     POOL.word(table, slot)
 }
 
-/// Index of the node of an entry in a group that has nodes.
-#[inline]
-pub(crate) fn node_of(table: PoolPage, slot: usize) -> Index {
-    POOL.page(table).groups[slot / GROUP].get() * GROUP as u32 + (slot % GROUP) as u32
+/// The group of a node, and its place there.
+fn in_group(node: NodeIndex) -> (u32, usize) {
+    (node.raw() / GROUP as u32, node.raw() as usize % GROUP)
+}
+
+/// The node of an entry in a group that has nodes.
+pub(crate) fn node_of(table: PoolPage, slot: usize) -> NodeIndex {
+    NodeIndex::new(POOL.page(table).groups[slot / GROUP].get() * GROUP as u32).behind(slot % GROUP)
 }
 
 /// Whose nodes a group in the pool has: the table's number times `GROUPS`, and the group's number
 /// in it.
 pub(crate) fn owner_of(group: u32) -> &'static Cell<u32> {
-    &POOL.page(PoolPage::of(group / GROUPS_IN_PAGE)).groups[(group % GROUPS_IN_PAGE) as usize]
+    &POOL.page(PoolPage::new(group / GROUPS_IN_PAGE)).groups[(group % GROUPS_IN_PAGE) as usize]
 }
 
 /// Table and slot of the entry that a node stands for.
-#[inline]
-fn place_of(node: Index) -> (PoolPage, usize) {
-    let group = owner_of(node / GROUP as u32).get();
-    (PoolPage::of(group / GROUPS), (group % GROUPS) as usize * GROUP + node as usize % GROUP)
+fn place_of(node: NodeIndex) -> (PoolPage, usize) {
+    let (group, place) = in_group(node);
+    let owner = owner_of(group).get();
+    (PoolPage::new(owner / GROUPS), (owner % GROUPS) as usize * GROUP + place)
 }
 
 /// Sees to it that there is a place for the node of an entry.
@@ -154,14 +166,14 @@ fn with_nodes(table: PoolPage, slot: usize) -> Result<(), Error> {
 fn new_nodes(table: PoolPage, number: usize) -> Result<(), Error> {
     let account = POOL.page(table).account.get().ok_or(Error::Invalid)?;
     let memory = POOL.take(account, GROUP * size_of::<Node>(), Kind::Part)?;
-    let group = ((memory as u64 - DIRECT) / (GROUP as u64 * NODE_SIZE)) as u32;
+    let group = (direct_physical(memory).raw() / (GROUP as u64 * NODE_SIZE)) as u32;
     POOL.page(table).groups[number].set(group);
-    owner_of(group).set(table.number() * GROUPS + number as u32);
+    owner_of(group).set(table.raw() * GROUPS + number as u32);
     Ok(())
 }
 
 /// A table for entries of `level` from address `base` on, below another one (or none).
-fn new_table(account: Ref<pool::Account>, level: u8, base: u64, above: PoolPage) -> Result<PoolPage, Error> {
+fn new_table(account: Ref<pool::Account>, level: u8, base: VirtAddr, above: PoolPage) -> Result<PoolPage, Error> {
     let table = POOL.take_zeroed(account, Kind::Table)?;
     let page = POOL.page(table);
     page.task.set(POOL.page(above).task.get());
@@ -173,7 +185,7 @@ fn new_table(account: Ref<pool::Account>, level: u8, base: u64, above: PoolPage)
 
 /// A top table with the kernel's half and nothing else.
 pub fn new_root(account: Ref<pool::Account>) -> Result<PoolPage, Error> {
-    let table = new_table(account, TOP_LEVEL, 0, POOL.first.get())?;
+    let table = new_table(account, TOP_LEVEL, VirtAddr::new(0), POOL.first.get())?;
     // SAFETY: fresh and zero.
     unsafe { copy_kernel_half(POOL.address(table).cast()) };
     // The top table is never given back as empty.
@@ -181,56 +193,53 @@ pub fn new_root(account: Ref<pool::Account>) -> Result<PoolPage, Error> {
     Ok(table)
 }
 
-/// Where the walk for an address ended: the lowest table, and the level of its entries. Most begin
-/// where the last one ended.
+/// Where the walk for an address ended: the lowest table, and the level of its entries.
+type Hole = (PoolPage, u8);
+
+/// Walks the tables for an address, down to level `stop`. Most walks begin where the last one
+/// ended.
 #[inline(always)]
-fn walk(task: Ref<Task>, address: u64, stop: u8) -> (PoolPage, u8) {
+fn walk(task: Ref<Task>, address: VirtAddr, stop: u8) -> Hole {
     let last = task.last_table.get();
-    if stop == 0 && POOL.page(last).base.get() == address & !(span(1) - 1) {
+    if stop == 0 && POOL.page(last).base.get() == address.align_down(span(1)) {
         return (last, 0);
     }
     walk_down(task, address, stop)
 }
 
 #[inline(never)]
-fn walk_down(task: Ref<Task>, address: u64, stop: u8) -> (PoolPage, u8) {
-    let (mut physical, mut level) = (POOL.physical(task.root_table), TOP_LEVEL);
+fn walk_down(task: Ref<Task>, address: VirtAddr, stop: u8) -> Hole {
+    let (mut table, mut level) = (task.root_table, TOP_LEVEL);
     let upper = task.last_upper.get();
-    if stop <= 1 && POOL.page(upper).base.get() == address & !(span(2) - 1) {
-        (physical, level) = (POOL.physical(upper), 1);
+    if stop <= 1 && POOL.page(upper).base.get() == address.align_down(span(2)) {
+        (table, level) = (upper, 1);
     }
-    while level > stop {
-        // SAFETY: a page table of 512 entries; the processor writes only accessed and dirty bits.
-        let entry = unsafe { (*table(physical).cast::<Cell<u64>>().add(slot(address, level))).get() };
+    for below in (stop..level).rev() {
+        let entry = entry_cell(table, slot(address, below + 1)).get();
         if entry & (PRESENT | LARGE) != PRESENT {
             break;
         }
-        physical = entry & ADDRESS;
-        level -= 1;
+        (table, level) = (POOL.index_of(leads_to(entry)), below);
     }
-    let table = POOL.index_of(physical);
-    match level {
-        0 => task.last_table.set(table),
-        1 => task.last_upper.set(table),
-        _ => {}
+    if level == 0 {
+        task.last_table.set(table);
+    } else if level == 1 {
+        task.last_upper.set(table);
     }
     (table, level)
 }
 
 /// The leaf entry at an address, or the level of the entry that is empty there.
-pub(crate) fn find(task: Ref<Task>, address: u64) -> Result<Leaf, u8> {
+pub(crate) fn find(task: Ref<Task>, address: VirtAddr) -> Result<Leaf, u8> {
     let (table, level) = walk(task, address, 0);
     let slot = slot(address, level);
-    let entry = entry_cell(table, slot).get();
-    if entry & PRESENT == 0 {
-        return Err(level);
-    }
-    Ok(Leaf { table, slot, level, entry })
+    let leaf = Leaf { table, slot, level, entry: entry_cell(table, slot).get() };
+    Some(leaf).filter(|leaf| leaf.entry & PRESENT != 0).ok_or(level)
 }
 
 /// The first leaf entry that reaches beyond `at`, if one begins before `end`. Interrupts are let in
 /// on the way.
-fn next_leaf(task: Ref<Task>, mut at: u64, end: u64) -> Option<Leaf> {
+fn next_leaf(task: Ref<Task>, mut at: VirtAddr, end: VirtAddr) -> Option<Leaf> {
     while at < end {
         let (table, level) = walk(task, at, 0);
         let mut number = slot(at, level);
@@ -245,14 +254,14 @@ fn next_leaf(task: Ref<Task>, mut at: u64, end: u64) -> Option<Leaf> {
         while number < slots && entry_cell(table, number).get() & PRESENT == 0 {
             number += 1;
         }
-        at = (at & !(span(level + 1) - 1)) + number as u64 * span(level);
+        at = at.align_down(span(level + 1)) + number as u64 * span(level);
     }
     None
 }
 
 /// Where a user's byte lies that the kernel reads or writes in the user's name; the entry shows
 /// that as if the user had. `Err`: it may not, and whether something is mapped there.
-pub fn access(task: Ref<Task>, address: u64, write: bool) -> Result<u64, bool> {
+pub fn access(task: Ref<Task>, address: VirtAddr, write: bool) -> Result<PhysAddr, bool> {
     let leaf = find(task, address).map_err(|_| false)?;
     if write && leaf.entry & WRITE == 0 {
         return Err(true);
@@ -261,24 +270,24 @@ pub fn access(task: Ref<Task>, address: u64, write: bool) -> Result<u64, bool> {
     if leaf.entry & used != used {
         leaf.change(|entry| entry | used);
     }
-    Ok((leaf.entry & ADDRESS) + address % span(leaf.level))
+    Ok(leaf.physical(address))
 }
 
 /// The table for entries of `level` at an address, made if need be. Fails with Busy where a larger
 /// page is mapped.
 #[inline]
-fn table_for(task: Ref<Task>, (mut table, mut at): (PoolPage, u8), address: u64, level: u8) -> Result<PoolPage, Error> {
+fn table_for(task: Ref<Task>, (mut table, mut at): Hole, address: VirtAddr, level: u8) -> Result<PoolPage, Error> {
     while at > level {
         let cell = entry_cell(table, slot(address, at));
         if cell.get() & PRESENT != 0 {
             return Err(Error::Busy);
         }
         poll();
-        let below = new_table(task.account, at - 1, address & !(span(at) - 1), table);
+        let below = new_table(task.account, at - 1, address.align_down(span(at)), table);
         let below = below.inspect_err(|_| drop_if_empty(table))?;
         POOL.page(table).count_entries(1);
         POOL.page(table).fill(slot(address, at), 1);
-        cell.set(POOL.physical(below) | PRESENT | WRITE | USER);
+        cell.set(POOL.physical(below).raw() | PRESENT | WRITE | USER);
         (table, at) = (below, at - 1);
     }
     Ok(table)
@@ -304,10 +313,10 @@ fn free_table(table: PoolPage) {
         task.last_upper.set(POOL.first.get());
     }
     POOL.page(table).filled.set(0);
-    for group in POOL.page(table).groups.iter().map(Cell::take).filter(|group| *group != 0) {
+    for group in POOL.page(table).groups.iter().filter(|group| group.get() != 0).map(Cell::take) {
         owner_of(group).set(0);
         // SAFETY: the table is going, and its nodes are in no tree.
-        unsafe { POOL.give(direct(group as u64 * GROUP as u64 * NODE_SIZE), Kind::Part) };
+        unsafe { POOL.give(direct(PhysAddr::new(group as u64 * GROUP as u64 * NODE_SIZE)), Kind::Part) };
     }
     // A table goes when its last entry has gone; the top table keeps the kernel's half.
     POOL.page(table).zero.set(POOL.page(table).level.get() < TOP_LEVEL);
@@ -315,26 +324,18 @@ fn free_table(table: PoolPage) {
     unsafe { POOL.free_page(table, Kind::Table) };
 }
 
-/// Writes a leaf whose node has a place, under `parent` (0: a root).
-#[inline]
-fn put(leaf: Leaf, parent: Index) {
+/// Writes a leaf whose node has a place, under `parent` (none: a root).
+fn put(leaf: Leaf, parent: NodeIndex) {
     Nodes.plant(node_of(leaf.table, leaf.slot), parent);
     POOL.page(leaf.table).fill(leaf.slot, 1);
     leaf.cell().set(leaf.entry);
 }
 
-/// Enters a leaf whose slot is empty, with a node under `parent` (0: a root). `hole` is where a
+/// Enters a leaf whose slot is empty, with a node under `parent` (none: a root). `hole` is where a
 /// walk for it ends.
-fn enter(
-    task: Ref<Task>,
-    hole: (PoolPage, u8),
-    address: u64,
-    level: u8,
-    entry: u64,
-    parent: Index,
-) -> Result<Leaf, Error> {
-    let table = table_for(task, hole, address, level)?;
-    let leaf = Leaf { table, slot: slot(address, level), level, entry };
+fn enter(task: Ref<Task>, hole: Hole, at: VirtAddr, level: u8, entry: u64, parent: NodeIndex) -> Result<Leaf, Error> {
+    let table = table_for(task, hole, at, level)?;
+    let leaf = Leaf { table, slot: slot(at, level), level, entry };
     with_nodes(table, leaf.slot).inspect_err(|_| drop_if_empty(table))?;
     put(leaf, parent);
     POOL.page(table).count_mappings(1);
@@ -353,11 +354,11 @@ fn remove(leaf: Leaf) -> u64 {
 /// Takes away all that came from `node`, and with `itself` the mapping too. A mapping from which
 /// few others came goes before them: they hang under the one above it from then on. So the way down
 /// from `node`, which is gone again after `Restart`, is short in any tree.
-fn revoke(node: Index, itself: bool, work: &mut Work) -> Result<(), Stop> {
+fn revoke(node: NodeIndex, itself: bool, work: &mut Work) -> Done {
     let mut above = node;
     while Nodes.children(node) > 0 {
         let at = Nodes.first_child(above);
-        if at == 0 {
+        if at == NodeIndex::NONE {
             above = Nodes.parent(above);
         } else if Nodes.children(at) > FEW {
             above = at;
@@ -387,7 +388,6 @@ fn reduced(entry: u64, keep: u64) -> u64 {
 }
 
 /// What a mapping has of the entry that it comes from.
-#[inline]
 fn mapped(entry: u64, (left, added): (u64, u64)) -> u64 {
     entry & !(ACCESSED | DIRTY | LARGE) & left | added
 }
@@ -401,7 +401,7 @@ const GROUP_COST: u32 = 12;
 /// Reduces the rights of small pages that lie one after the other in a table, from `leaf` on, and
 /// that nobody got from there: where they end, at most a row further and not beyond `end`. Without
 /// the row a fork() takes three times as long.
-fn reduce_row(leaf: Leaf, end: u64, keep: u64, work: &mut Work) -> u64 {
+fn reduce_row(leaf: Leaf, end: VirtAddr, keep: u64, work: &mut Work) -> VirtAddr {
     let (root, mut at) = (leaf.root(), leaf.address());
     // The entries stay as they are: nobody else uses the space until the locks are given back.
     shoot_down(root);
@@ -409,7 +409,7 @@ fn reduce_row(leaf: Leaf, end: u64, keep: u64, work: &mut Work) -> u64 {
     let (cells, nodes) = row(leaf.table, leaf.slot, (end - at) / PAGE_SIZE);
     for (cell, node) in cells.iter().zip(nodes) {
         let entry = cell.get();
-        if entry & PRESENT == 0 || Nodes.first_child(node) != 0 {
+        if entry & PRESENT == 0 || Nodes.first_child(node).is_some() {
             break;
         }
         work.state |= entry & (ACCESSED | DIRTY);
@@ -417,7 +417,7 @@ fn reduce_row(leaf: Leaf, end: u64, keep: u64, work: &mut Work) -> u64 {
             cell.set(reduced(entry, keep));
             held.flush(at);
         }
-        at += PAGE_SIZE;
+        at = at + PAGE_SIZE;
     }
     at
 }
@@ -425,11 +425,12 @@ fn reduce_row(leaf: Leaf, end: u64, keep: u64, work: &mut Work) -> u64 {
 /// Entries of small pages that lie one after the other in a table, from a slot on, at most so many,
 /// and their nodes. A table that has one user mapping has no kernel objects.
 #[inline(always)]
-fn row(table: PoolPage, slot: usize, most: u64) -> (&'static [Cell<u64>], core::ops::Range<Index>) {
+fn row(table: PoolPage, slot: usize, most: u64) -> (&'static [Cell<u64>], impl Iterator<Item = NodeIndex>) {
     let count = (most as usize).min(ROW).min(GROUP - slot % GROUP);
     let first = node_of(table, slot);
+    let nodes = (0..count).map(move |number| first.behind(number));
     // SAFETY: they are in one group of a table.
-    (unsafe { core::slice::from_raw_parts(entry_cell(table, slot), count) }, first..first + count as u32)
+    (unsafe { core::slice::from_raw_parts(entry_cell(table, slot), count) }, nodes)
 }
 
 /// Small pages of one group that go, all at once.
@@ -438,7 +439,7 @@ struct Leaving {
     table: PoolPage,
     /// Slot of the group's first entry, and its address.
     slot: usize,
-    base: u64,
+    base: VirtAddr,
     held: Held,
     gone: i16,
 }
@@ -446,8 +447,8 @@ struct Leaving {
 impl Leaving {
     /// Those of a node's group. Nobody else uses the space until the locks are given back.
     #[inline(never)]
-    fn with(node: Index) -> Leaving {
-        let (group, leaf) = (node / GROUP as u32, Leaf::of(node / GROUP as u32 * GROUP as u32));
+    fn with(node: NodeIndex) -> Leaving {
+        let (group, leaf) = (in_group(node).0, Leaf::of(NodeIndex::new(in_group(node).0 * GROUP as u32)));
         let root = leaf.root();
         shoot_down(root);
         Leaving { group, table: leaf.table, slot: leaf.slot, base: leaf.address(), held: held(root, 0), gone: 0 }
@@ -455,8 +456,8 @@ impl Leaving {
 
     /// Takes a page of the group away whose node is in no tree any more; its state.
     #[inline(always)]
-    fn take(&mut self, node: Index) -> u64 {
-        let number = node as usize % GROUP;
+    fn take(&mut self, node: NodeIndex) -> u64 {
+        let number = in_group(node).1;
         let entry = entry_cell(self.table, self.slot + number).replace(0);
         self.gone += 1;
         self.held.flush(self.base + number as u64 * PAGE_SIZE);
@@ -473,18 +474,18 @@ impl Leaving {
 /// or with `ITSELF` those pages; as long as nobody got a page any further, and only one each. Where
 /// it ends: at most a row further, and not beyond `end`.
 #[inline(never)]
-fn take_row<const ITSELF: bool>(leaf: Leaf, end: u64, work: &mut Work) -> u64 {
-    let (mut at, mut state, mut all) = (leaf.address(), 0, None::<Leaving>);
-    let (cells, nodes) = row(leaf.table, leaf.slot, (end - at) / PAGE_SIZE);
+fn take_row<const ITSELF: bool>(leaf: Leaf, end: VirtAddr, work: &mut Work) -> VirtAddr {
+    let (start, mut pages, mut state, mut all) = (leaf.address(), 0, 0, None::<Leaving>);
+    let (cells, nodes) = row(leaf.table, leaf.slot, (end - start) / PAGE_SIZE);
     for (cell, node) in cells.iter().zip(nodes) {
-        let child = if cell.get() & PRESENT != 0 { Nodes.first_child(node) } else { 0 };
-        if child != 0 && (ITSELF || Nodes.children(node) > 1 || Nodes.first_child(child) != 0) {
+        let child = if cell.get() & PRESENT != 0 { Nodes.first_child(node) } else { NodeIndex::NONE };
+        if child.is_some() && (ITSELF || Nodes.children(node) > 1 || Nodes.first_child(child).is_some()) {
             break;
         }
         let goes = if ITSELF { node } else { child };
-        if goes != 0 && cell.get() & PRESENT != 0 {
+        if goes.is_some() && cell.get() & PRESENT != 0 {
             let leaving = match &mut all {
-                Some(leaving) if leaving.group == goes / GROUP as u32 => leaving,
+                Some(leaving) if leaving.group == in_group(goes).0 => leaving,
                 before => {
                     before.iter().for_each(Leaving::end);
                     work.charge_budget(GROUP_COST + cpu::count());
@@ -497,20 +498,20 @@ fn take_row<const ITSELF: bool>(leaf: Leaf, end: u64, work: &mut Work) -> u64 {
                 false => Nodes.detach_only(node),
             }
         }
-        at += PAGE_SIZE;
+        pages += 1;
     }
     if let Some(leaving) = all {
         leaving.end();
         work.found(state & (ACCESSED | DIRTY));
         work.charge_budget(ROW_COST);
     }
-    at
+    start + pages * PAGE_SIZE
 }
 
 /// Reduces the rights of all that came from `node`, and with `itself` of the mapping too.
-fn reduce(node: Index, itself: bool, keep: u64, work: &mut Work) -> Result<(), Stop> {
+fn reduce(node: NodeIndex, itself: bool, keep: u64, work: &mut Work) -> Done {
     let mut at = if itself { node } else { Nodes.next_in_subtree(node, node, || ()) };
-    while at != 0 {
+    while at.is_some() {
         let (table, slot) = place_of(at);
         let entry = entry_cell(table, slot).get();
         let mut cost = LOOK_COST;
@@ -576,22 +577,19 @@ impl Work {
     }
 
     /// Goes to the next place; now and then lets interrupts in.
-    #[inline]
-    pub(crate) fn arrive(&mut self) -> Result<(), Stop> {
+    pub(crate) fn arrive(&mut self) -> Done {
         self.charge_budget(PAGE_COST);
         self.owed = 0;
         self.cond_resched()
     }
 
     /// Counts a step at a place; now and then lets interrupts in.
-    #[inline]
-    pub(crate) fn step(&mut self, cost: u32) -> Result<(), Stop> {
+    pub(crate) fn step(&mut self, cost: u32) -> Done {
         self.charge_budget(cost);
         self.cond_resched()
     }
 
-    #[inline]
-    fn cond_resched(&self) -> Result<(), Stop> {
+    fn cond_resched(&self) -> Done {
         if self.wanted && self.owed <= 0 {
             return Err(Stop::Restart);
         }
@@ -599,13 +597,11 @@ impl Work {
     }
 
     /// Goes a step in a tree.
-    #[inline]
     pub(crate) fn climb_step(&mut self) {
         self.charge_budget(LEVEL_COST);
     }
 
     /// Counts work that goes to its end; now and then lets interrupts in.
-    #[inline]
     fn charge_budget(&mut self, cost: u32) {
         self.spent += cost;
         if self.spent >= PREEMPTION_POINT_COST {
@@ -624,7 +620,7 @@ impl Work {
 /// Cuts a node's large leaf into 512 of the next level. Smaller pages that came from it now come
 /// from the pieces; those who got the large page as a whole lose it (they fault, and may ask
 /// again).
-fn split(node: Index, work: &mut Work) -> Result<(), Stop> {
+fn split(node: NodeIndex, work: &mut Work) -> Done {
     let leaf = Leaf::of(node);
     for child in Nodes.each_child(node) {
         if Leaf::of(child).level == leaf.level {
@@ -635,20 +631,20 @@ fn split(node: Index, work: &mut Work) -> Result<(), Stop> {
     let Some(task) = POOL.page(leaf.table).task.get() else { return Err(Error::Invalid.into()) };
     let pieces = new_small_pages(task, leaf, Nodes.parent(node), work)?;
     for child in Nodes.each_child(node) {
-        let piece = slot(Leaf::of(child).entry & ADDRESS, leaf.level - 1);
+        let piece = (leads_to(Leaf::of(child).entry) - leads_to(leaf.entry)) / span(leaf.level - 1);
         Nodes.detach(child);
-        Nodes.attach(child, node_of(pieces, piece));
+        Nodes.attach(child, node_of(pieces, piece as usize));
         work.charge_budget(PAGE_COST);
     }
     Nodes.detach(node);
     POOL.page(leaf.table).count_mappings(-1);
     POOL.page(leaf.table).count_entries(1);
-    leaf.change(|_| POOL.physical(pieces) | PRESENT | WRITE | USER);
+    leaf.change(|_| POOL.physical(pieces).raw() | PRESENT | WRITE | USER);
     Ok(())
 }
 
 /// A table of the 512 pieces of a large leaf, with nodes under `parent`; not yet entered.
-fn new_small_pages(task: Ref<Task>, leaf: Leaf, parent: Index, work: &mut Work) -> Result<PoolPage, Error> {
+fn new_small_pages(task: Ref<Task>, leaf: Leaf, parent: NodeIndex, work: &mut Work) -> Result<PoolPage, Error> {
     let level = leaf.level - 1;
     let table = new_table(task.account, level, leaf.address(), leaf.table)?;
     let places = (0..ENTRIES).step_by(GROUP).try_for_each(|slot| with_nodes(table, slot));
@@ -666,16 +662,16 @@ fn new_small_pages(task: Ref<Task>, leaf: Leaf, parent: Index, work: &mut Work) 
 /// goes). With `itself` from that space too, always from all that was derived from it. It does not
 /// fail: a large page that cannot be cut for want of memory loses the rights as a whole. The range
 /// begins at `at`, where it goes on after `Restart`.
-pub fn unmap(task: Ref<Task>, at: &mut u64, end: u64, keep: u64, itself: bool, work: &mut Work) -> Result<(), Stop> {
+pub fn unmap(task: Ref<Task>, at: &mut VirtAddr, end: VirtAddr, keep: u64, itself: bool, work: &mut Work) -> Done {
     while *at < end {
         work.arrive()?;
         let Some(leaf) = next_leaf(task, *at, end) else { break };
         let (address, size) = (leaf.address(), span(leaf.level));
         *at = address.max(*at);
         let node = leaf.node();
-        if node == 0 {
+        if node == NodeIndex::NONE {
             // An object of the kernel's: nothing that is mapped lies in its area.
-            *at = (address / AREA_SIZE + 1) * AREA_SIZE;
+            *at = address.align_down(AREA_SIZE) + AREA_SIZE;
             continue;
         }
         if *at > address || end < address + size {
@@ -695,7 +691,7 @@ pub fn unmap(task: Ref<Task>, at: &mut u64, end: u64, keep: u64, itself: bool, w
                 }
             }
             revoke(node, itself, work)?;
-        } else if itself && leaf.level == 0 && Nodes.first_child(node) == 0 {
+        } else if itself && leaf.level == 0 && Nodes.first_child(node) == NodeIndex::NONE {
             *at = reduce_row(leaf, end, keep, work);
             continue;
         } else {
@@ -712,9 +708,9 @@ pub const TABLE: u64 = span(1);
 /// Moves all small pages of a table to where nothing is mapped yet, by the entry of the table
 /// alone: rights, state and what was derived from them stay. Both addresses are multiples of
 /// `TABLE`. False: they cannot be moved so, and stay.
-pub fn move_table(task: Ref<Task>, from: u64, to: u64) -> bool {
+pub fn move_table(task: Ref<Task>, from: VirtAddr, to: VirtAddr) -> bool {
     let (table, level) = walk(task, from, 0);
-    if level > 0 || in_area(task, from) || in_area(task, to) || to + TABLE > USER_END {
+    if level > 0 || in_area(task, from) || in_area(task, to) || (to + TABLE).raw() > USER_END {
         return false;
     }
     let Ok(above) = table_for(task, walk(task, to, 1), to, 1) else { return false };
@@ -739,9 +735,9 @@ pub fn move_table(task: Ref<Task>, from: u64, to: u64) -> bool {
 /// Where a map item goes: which part of the source, and where in the destination.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Placement {
-    /// First address in the sender's space.
+    /// First address in the sender's space, or its first port.
     pub source: u64,
-    /// First address in the receiver's space.
+    /// First address in the receiver's space, or its first port.
     pub target: u64,
     /// Log2 of the size.
     pub log2: u8,
@@ -791,7 +787,7 @@ pub struct Mapping {
 /// look at an ip that SYSCALL saved. (A kernel area may be there, but its pages cannot be executed;
 /// physical addresses, where sigma0's pages are, end below: `cpuid::physical_bits`.) After
 /// `Restart` it resumes where `progress` says.
-pub fn map(mapping: &Mapping, progress: &mut Progress) -> Result<(), Stop> {
+pub fn map(mapping: &Mapping, progress: &mut Progress) -> Done {
     loop {
         let (rights, done) = mapping.next(progress.done, &mut Work::default())?;
         progress.rights |= rights;
@@ -831,27 +827,28 @@ const FIND_COST: usize = 2;
 
 #[inline(always)]
 fn map_small_pages<const RAISES: bool>(from: Ref<Task>, to: Ref<Task>, items: &[Word]) -> usize {
-    let group = items[0].get() & GROUP_ADDRESS;
+    const LAST: u64 = USER_END & GROUP_ADDRESS;
+    let group = VirtAddr::new(items[0].get() & GROUP_ADDRESS);
     let (table, level) = walk(to, group, 0);
     let start = slot(group, 0);
-    if level > 0 || in_area(to, group) || group == USER_END & GROUP_ADDRESS || with_nodes(table, start).is_err() {
+    if level > 0 || in_area(to, group) || group.raw() == LAST || with_nodes(table, start).is_err() {
         return 0;
     }
     let (first, mut done, mut old, mut blocks) = (node_of(table, start), 0, 0, 0);
-    let (mut base, mut size, mut entry, mut parent) = (0, 0, 0, 0);
+    let (mut base, mut size, mut entry, mut parent) = (VirtAddr::new(0), 0, 0, NodeIndex::NONE);
     let (mut walked, mut cost) = (PoolPage::NONE, 0);
     for item in items.chunks_exact(2) {
         if RAISES && cost >= BATCH_COST {
             break;
         }
         let (target, item) = (item[0].get(), Fpage(item[1].get()));
-        let source = item.0 & PAGE_ADDRESS;
-        if !item.is_page() || target & (GROUP_ADDRESS | MAP_GRANT) != group {
+        let source = VirtAddr::new(item.0 & PAGE_ADDRESS);
+        if !item.is_page() || target & (GROUP_ADDRESS | MAP_GRANT) != group.raw() {
             break;
         }
-        if source.wrapping_sub(base) >= size {
+        if source - base >= size {
             let Ok(leaf) = find(from, source) else { break };
-            (base, size) = (source & !(span(leaf.level) - 1), span(leaf.level));
+            (base, size) = (source.align_down(span(leaf.level)), span(leaf.level));
             (entry, parent) = (leaf.entry, leaf.node());
             if leaf.table != walked {
                 (walked, cost) = (leaf.table, cost + FIND_COST);
@@ -859,12 +856,12 @@ fn map_small_pages<const RAISES: bool>(from: Ref<Task>, to: Ref<Task>, items: &[
         }
         let number = (target / PAGE_SIZE) as usize % GROUP;
         let cell = entry_cell(table, start + number);
-        if parent == 0 {
+        if parent == NodeIndex::NONE {
             break;
         }
         let wanted = || mapped(entry + (source - base), limits(item.rights()));
         if cell.get() == 0 {
-            Nodes.plant(first + number as u32, parent);
+            Nodes.plant(first.behind(number), parent);
             cell.set(wanted());
             blocks |= 1 << (number / pool::BLOCK);
         } else if RAISES && raise(table, start + number, wanted(), parent) {
@@ -886,7 +883,7 @@ fn map_small_pages<const RAISES: bool>(from: Ref<Task>, to: Ref<Task>, items: &[
 /// came from somewhere else.
 #[cold]
 #[inline(never)]
-fn raise(table: PoolPage, slot: usize, wanted: u64, parent: Index) -> bool {
+fn raise(table: PoolPage, slot: usize, wanted: u64, parent: NodeIndex) -> bool {
     let leaf = Leaf { table, slot, level: 0, entry: entry_cell(table, slot).get() };
     let same = (leaf.entry ^ wanted) & ADDRESS == 0 && Nodes.parent(leaf.node()) == parent;
     if same && raised(leaf.entry, wanted) != leaf.entry {
@@ -904,19 +901,19 @@ fn raised(entry: u64, other: u64) -> u64 {
 /// already, in one group: the rights that arrived, and how many pages. `rest` is how much there is
 /// to map, and no user's leaf lies where kernel objects lie.
 #[inline(never)]
-fn map_row(leaf: &Leaf, source: u64, to: Ref<Task>, target: u64, item: Fpage, rest: u64) -> (u64, u64) {
+fn map_row(leaf: &Leaf, source: VirtAddr, to: Ref<Task>, target: VirtAddr, item: Fpage, rest: u64) -> (u64, u64) {
     let (table, level) = walk(to, target, 0);
     let start = slot(target, 0);
     if level > 0 || item.rights() & FPAGE_READ == 0 || with_nodes(table, start).is_err() {
         return (0, 0);
     }
-    let offset = source & (span(leaf.level) - 1);
+    let offset = source.offset_in(span(leaf.level));
     let (small, entry, parent) = (leaf.level == 0, leaf.entry + offset, leaf.node());
     let room = if small { (GROUP - leaf.slot % GROUP) as u64 } else { (span(leaf.level) - offset) / PAGE_SIZE };
     let (cells, nodes) = row(table, start, room.min(rest / PAGE_SIZE));
     // What there is to map at a place of the row, and its node.
     let source = |number: usize| match small {
-        true => (entry_cell(leaf.table, leaf.slot + number).get(), parent + number as u32),
+        true => (entry_cell(leaf.table, leaf.slot + number).get(), parent.behind(number)),
         false => (entry + number as u64 * PAGE_SIZE, parent),
     };
     let (limits, mut rights, mut count) = (limits(item.rights()), 0, 0);
@@ -953,21 +950,25 @@ fn map_row(leaf: &Leaf, source: u64, to: Ref<Task>, target: u64, item: Fpage, re
 }
 
 impl Mapping {
+    /// The addresses of what comes next, in either space.
+    fn at(&self, done: u64) -> (VirtAddr, VirtAddr) {
+        (VirtAddr::new(self.place.source + done), VirtAddr::new(self.place.target + done))
+    }
+
     /// Maps the next page, or passes over a hole: the rights that arrived, and how much of the item
     /// is done by then.
     fn next(&self, done: u64, work: &mut Work) -> Result<(u64, u64), Stop> {
-        let (source, target) = (self.place.source + done, self.place.target + done);
+        let (source, target) = self.at(done);
+        // How much is done behind the piece of that size that an address lies in.
+        let behind = |address: VirtAddr, size| Ok((0, done + size - address.offset_in(size)));
         if in_area(self.to, target) {
-            return Ok((0, (target / AREA_SIZE + 1) * AREA_SIZE - self.place.target));
+            return behind(target, AREA_SIZE);
         }
         let leaf = match find_source(self.from, source, self.item)? {
-            Ok(leaf) => leaf,
-            Err(level) => return Ok((0, (source & !(span(level) - 1)) + span(level) - self.place.source)),
+            Ok(leaf) if leaf.node().is_some() => leaf,
+            Ok(Leaf { level, .. }) | Err(level) => return behind(source, span(level)),
         };
-        if leaf.node() == 0 {
-            return Ok((0, leaf.address() + span(leaf.level) - self.place.source));
-        }
-        let rest = ((1 << self.place.log2) - done).min(USER_END.saturating_sub(target));
+        let rest = ((1 << self.place.log2) - done).min(USER_END.saturating_sub(target.raw()));
         if rest == 0 {
             return Ok((0, 1 << self.place.log2));
         }
@@ -978,17 +979,18 @@ impl Mapping {
                 return Ok((rights, done + pages * PAGE_SIZE));
             }
         }
-        let rights = self.page(leaf, level, (source, target), work)?;
+        let rights = self.page(leaf, level, done, work)?;
         Ok((rights, done + span(level)))
     }
 
     /// Maps one page; the leaf covers it.
-    fn page(&self, leaf: Leaf, level: u8, (source, target): (u64, u64), work: &mut Work) -> Result<u64, Stop> {
+    fn page(&self, leaf: Leaf, level: u8, done: u64, work: &mut Work) -> Result<u64, Stop> {
+        let (source, target) = self.at(done);
         let rights = bits_rights(leaf.entry) & self.item.rights();
         if rights & FPAGE_READ == 0 {
             return Ok(0);
         }
-        let physical = (leaf.entry & ADDRESS) + (source & (span(leaf.level) - 1));
+        let physical = leaf.physical(source).raw();
         let entry = physical | PRESENT | USER | large_bit(level) | leaf.entry & (PWT | PCD) | rights_bits(rights);
         let (leaf, hole) = match self.clear_target(target, level, &leaf, entry, work)? {
             Target::Done => return Ok(rights),
@@ -1001,7 +1003,7 @@ impl Mapping {
             },
         };
         let node = leaf.node();
-        if node == 0 {
+        if node == NodeIndex::NONE {
             return Ok(0);
         }
         if !self.grant {
@@ -1011,21 +1013,21 @@ impl Mapping {
         if level < leaf.level {
             split(node, work)?;
             let piece = find(self.from, source).map_err(|_| Error::Invalid)?;
-            return self.page(piece, level, (source, target), work);
+            return self.page(piece, level, done, work);
         }
         if rights != bits_rights(leaf.entry) {
             // Nobody has more rights than whom it got them from.
             reduce(node, false, rights, work)?;
         }
         let used = leaf.settled().entry & (ACCESSED | DIRTY);
-        let new = enter(self.to, hole, target, level, entry | used, 0)?;
+        let new = enter(self.to, hole, target, level, entry | used, NodeIndex::NONE)?;
         Nodes.replace(node, new.node(), || work.climb_step());
         remove(leaf);
         Ok(rights)
     }
 
     /// Makes the target slot empty, unless it holds what is to be mapped.
-    fn clear_target(&self, at: u64, level: u8, source: &Leaf, entry: u64, work: &mut Work) -> Result<Target, Stop> {
+    fn clear_target(&self, at: VirtAddr, level: u8, source: &Leaf, new: u64, work: &mut Work) -> Result<Target, Stop> {
         let (table, found) = walk(self.to, at, level);
         let leaf = Leaf { table, slot: slot(at, found), level: found, entry: entry_cell(table, slot(at, found)).get() };
         let old = leaf.entry;
@@ -1038,12 +1040,12 @@ impl Mapping {
             return Ok(Target::Cleared);
         }
         let node = leaf.node();
-        if node == 0 || node == source.node() {
+        if node == NodeIndex::NONE || node == source.node() {
             return Ok(Target::Refused);
         }
-        let same = found == level && old & ADDRESS == entry & ADDRESS && Nodes.parent(node) == source.node();
+        let same = found == level && old & ADDRESS == new & ADDRESS && Nodes.parent(node) == source.node();
         if same && !self.grant {
-            leaf.change(|old| raised(old, entry));
+            leaf.change(|old| raised(old, new));
             return Ok(Target::Done);
         }
         if is_below(source.node(), node, work) {
@@ -1055,30 +1057,31 @@ impl Mapping {
 }
 
 /// The largest level at which a piece of `leaf` can be entered at `target`.
-fn fitting_level(leaf: &Leaf, source: u64, target: u64, rest: u64) -> u8 {
+fn fitting_level(leaf: &Leaf, source: VirtAddr, target: VirtAddr, rest: u64) -> u8 {
     let mut level = leaf.level;
-    while level > 0 && ((source | target) & (span(level) - 1) != 0 || rest < span(level)) {
+    while level > 0 && ((source.raw() | target.raw()) & (span(level) - 1) != 0 || rest < span(level)) {
         level -= 1;
     }
     level
 }
 
 /// The leaf to map from; sigma0's space is filled from physical memory on demand.
-fn find_source(from: Ref<Task>, address: u64, item: Fpage) -> Result<Result<Leaf, u8>, Stop> {
+fn find_source(from: Ref<Task>, address: VirtAddr, item: Fpage) -> Result<Result<Leaf, u8>, Stop> {
     let hole = match find(from, address) {
         Err(hole) if task::is_sigma0(from) => hole,
         found => return Ok(found),
     };
-    match physical_page(address, item.log2()) {
-        None if is_physical(address) => Ok(Err(0)),
+    let physical = PhysAddr::new(address.raw());
+    match physical_page(physical, item.log2()) {
+        None if is_physical(physical) => Ok(Err(0)),
         None => Ok(Err(hole)),
         Some(level) => {
             // Not larger than what is empty: smaller pages may have been entered beside it.
             let mut level = level.min(hole);
             loop {
-                let base = address & !(span(level) - 1);
-                let entry = base | PRESENT | USER | WRITE | large_bit(level) | cache_bits(item.cache());
-                match enter(from, walk(from, base, level), base, level, entry, 0) {
+                let (base, page) = (address.align_down(span(level)), physical.align_down(span(level)));
+                let entry = page.raw() | PRESENT | USER | WRITE | large_bit(level) | cache_bits(item.cache());
+                match enter(from, walk(from, base, level), base, level, entry, NodeIndex::NONE) {
                     Ok(leaf) => return Ok(Ok(leaf)),
                     Err(Error::Busy) => return Ok(Err(0)),
                     Err(Error::NoMemory) => return Err(Error::NoMemory.into()),
@@ -1092,7 +1095,7 @@ fn find_source(from: Ref<Task>, address: u64, item: Fpage) -> Result<Result<Leaf
 
 enum Target {
     /// Free to be entered: where the walk for it ends.
-    Empty((PoolPage, u8)),
+    Empty(Hole),
     /// Free now: something was taken away.
     Cleared,
     /// The same page is there already; its rights are right now.
@@ -1102,8 +1105,8 @@ enum Target {
 }
 
 /// Whether `node` came from `ancestor`.
-fn is_below(mut node: Index, ancestor: Index, work: &mut Work) -> bool {
-    while node != 0 {
+fn is_below(mut node: NodeIndex, ancestor: NodeIndex, work: &mut Work) -> bool {
+    while node.is_some() {
         work.climb_step();
         node = Nodes.parent(node);
         if node == ancestor {
@@ -1114,17 +1117,17 @@ fn is_below(mut node: Index, ancestor: Index, work: &mut Work) -> bool {
 }
 
 /// Whether an address lies in a task's kernel area.
-fn in_area(task: Ref<Task>, address: u64) -> bool {
-    task.area != 0 && address / AREA_SIZE == task.area / AREA_SIZE
+fn in_area(task: Ref<Task>, address: VirtAddr) -> bool {
+    task.area != VirtAddr::NONE && address.raw() / AREA_SIZE == task.area.raw() / AREA_SIZE
 }
 
 /// Enters a page of the pool that user and kernel share, at an address in the kernel area.
-pub fn map_object(task: Ref<Task>, address: u64, physical: u64, write: bool) -> Result<(), Error> {
+pub fn map_object(task: Ref<Task>, address: VirtAddr, physical: PhysAddr, write: bool) -> Result<(), Error> {
     let table = table_for(task, walk(task, address, 0), address, 0)?;
     let rights = if write { WRITE | NO_EXECUTE } else { NO_EXECUTE };
     let cell = entry_cell(table, slot(address, 0));
     debug_assert!(cell.get() & PRESENT == 0);
-    cell.set(physical | PRESENT | USER | KERNEL_OBJECT | rights);
+    cell.set(physical.raw() | PRESENT | USER | KERNEL_OBJECT | rights);
     POOL.page(table).count_entries(1);
     POOL.page(table).fill(slot(address, 0), 1);
     Ok(())
@@ -1148,7 +1151,7 @@ fn object(task: Ref<Task>, offset: u64) -> Option<Leaf> {
 
 /// Pool page of an object in a task's kernel area, if there is one.
 pub fn object_at(task: Ref<Task>, offset: u64) -> Option<PoolPage> {
-    let physical = object(task, offset)?.entry & ADDRESS;
+    let physical = leads_to(object(task, offset)?.entry);
     POOL.contains(physical).then(|| POOL.index_of(physical))
 }
 
@@ -1160,7 +1163,7 @@ pub fn remove_object(task: Ref<Task>, offset: u64) {
 }
 
 fn drop_object(leaf: Leaf) {
-    let physical = leaf.change(|_| 0) & ADDRESS;
+    let physical = leads_to(leaf.change(|_| 0));
     if POOL.contains(physical) {
         // SAFETY: it is not mapped any more. A thread whose frame or UTCB it was goes first.
         unsafe { POOL.free_page(POOL.index_of(physical), Kind::Frame) };
@@ -1171,18 +1174,18 @@ fn drop_object(leaf: Leaf) {
 
 /// Takes all user mappings of a task away, with what was derived from them. Interrupts are let in;
 /// the operation has to be restarted after `Restart`.
-pub fn clear(task: Ref<Task>) -> Result<(), Stop> {
-    unmap(task, &mut 0, 1 << SPACE_SHIFT, 0, true, &mut Work::default())
+pub fn clear(task: Ref<Task>) -> Done {
+    unmap(task, &mut VirtAddr::new(0), SPACE_END, 0, true, &mut Work::default())
 }
 
 /// Gives back all of a space: mappings, kernel objects, tables. The task has no lthreads any more.
 pub fn free_all(task: Ref<Task>) {
     leave_table(POOL.physical(task.root_table));
-    let (mut work, mut at) = (Work::default(), 0);
-    while let Some(leaf) = next_leaf(task, at, 1 << SPACE_SHIFT) {
+    let (mut work, mut at) = (Work::default(), VirtAddr::new(0));
+    while let Some(leaf) = next_leaf(task, at, SPACE_END) {
         at = leaf.address() + span(leaf.level);
         match leaf.node() {
-            0 => drop_object(leaf),
+            NodeIndex::NONE => drop_object(leaf),
             // Interrupts are let in, but who asks for the processor waits for the end.
             node => while revoke(node, true, &mut work).is_err() {},
         }
@@ -1192,9 +1195,9 @@ pub fn free_all(task: Ref<Task>) {
 }
 
 /// Serves a page fault of sigma0: its space is physical memory. False if that is not to be had.
-pub fn fill_from_physical(sigma0: Ref<Task>, address: u64) -> bool {
-    let page = Fpage::memory(address, PAGE_SHIFT as u8, FPAGE_RWX);
-    address >> SPACE_SHIFT == 0 && matches!(find_source(sigma0, address, page), Ok(Ok(_)))
+pub fn fill_from_physical(sigma0: Ref<Task>, address: VirtAddr) -> bool {
+    let page = Fpage::memory(address.raw(), PAGE_SHIFT as u8, FPAGE_RWX);
+    address < SPACE_END && matches!(find_source(sigma0, address, page), Ok(Ok(_)))
 }
 
 #[cfg(test)]

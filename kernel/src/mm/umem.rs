@@ -2,13 +2,13 @@
 //! The only door to user memory other than UTCBs and frames: by a walk of the page tables, never
 //! through the user's addresses, so that the kernel cannot fault.
 
-use crate::base::{facts, Ref};
+use crate::base::{facts, PhysAddr, Ref, VirtAddr};
 use crate::{arch::direct, mm::space, object::Task};
 use keel_abi::{fpage::*, word::Word, Error};
 
-/// Copies `size` bytes within a page on either side (physical addresses); they may be the same
+/// Copies `size` bytes within a page on either side; they may be the same
 /// memory. Only RAM that users may have is read and written.
-pub fn copy(from: u64, to: u64, size: u64) -> Result<(), Error> {
+pub fn copy(from: PhysAddr, to: PhysAddr, size: u64) -> Result<(), Error> {
     if !facts::is_ram(from) || !facts::is_ram(to) {
         return Err(Error::Aborted);
     }
@@ -20,18 +20,18 @@ pub fn copy(from: u64, to: u64, size: u64) -> Result<(), Error> {
 /// The words of a buffer of a task in the one or two pages that it is in: 8 bytes at least, a
 /// page's size at most. It must be mapped with the right to read, or to write. Good until
 /// interrupts are let in or mappings change.
-pub fn words(task: Ref<Task>, address: u64, size: u64, write: bool) -> Result<[&'static [Word]; 2], Error> {
-    let in_space = address.checked_add(size).is_some_and(|end| end <= 1 << SPACE_SHIFT);
-    if !in_space || size > PAGE_SIZE || (address | size) % 8 != 0 {
+pub fn words(task: Ref<Task>, address: VirtAddr, size: u64, write: bool) -> Result<[&'static [Word]; 2], Error> {
+    let in_space = address.raw().checked_add(size).is_some_and(|end| end <= 1 << SPACE_SHIFT);
+    if !in_space || size > PAGE_SIZE || (address.raw() | size) % 8 != 0 {
         return Err(Error::Invalid);
     }
-    let part = |at: u64, bytes: u64| {
+    let part = |at: VirtAddr, bytes: u64| {
         let place = space::access(task, at, write).ok().filter(|place| facts::is_ram(*place));
         let words: *const Word = direct(place.ok_or(Error::Invalid)?).cast();
         // SAFETY: RAM that is mapped for the user, through the direct map; it is not the kernel's.
         Ok(unsafe { core::slice::from_raw_parts(words, bytes as usize / 8) })
     };
-    let head = size.min(PAGE_SIZE - address % PAGE_SIZE);
+    let head = size.min(PAGE_SIZE - address.offset_in(PAGE_SIZE));
     let tail = if head < size { part(address + head, size - head)? } else { &[] };
     Ok([part(address, head)?, tail])
 }

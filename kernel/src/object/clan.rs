@@ -24,7 +24,6 @@ pub enum Nearest<T> {
 }
 
 /// Whether messages between these two go straight.
-#[inline]
 pub fn is_same_clan<T: Member>(a: T, b: T) -> bool {
     a.chief() == b.chief() || a.chief() == Some(b) || b.chief() == Some(a)
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The kernel interface page (KIP), which every task with a kernel area has.
 
-use crate::{arch::paging, base::Global};
+use crate::{arch::paging, base::*};
 use core::cell::Cell;
 use keel_abi::Info;
 
@@ -13,6 +13,6 @@ pub struct InfoPage(pub Cell<Info>);
 pub static INFO: Global<InfoPage> = Global::new(InfoPage(Cell::new(Info::zeroed())));
 
 /// Physical address of the KIP.
-pub fn info_physical() -> u64 {
+pub fn info_physical() -> PhysAddr {
     paging::image_physical(&raw const INFO.0)
 }

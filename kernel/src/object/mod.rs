@@ -12,5 +12,5 @@ pub mod task;
 pub mod thread;
 
 pub use pool::{Account, Kind, Page, PoolPage, PAGE, POOL};
-pub use task::Task;
+pub use task::{Task, TaskNumber};
 pub use thread::Thread;

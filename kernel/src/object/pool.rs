@@ -6,8 +6,8 @@
 //! page within a limit is always there. Owns the pages and what is recorded about each (`Page`);
 //! does not know what the objects are. Only exclusive code (lock.rs) uses it.
 
-use crate::arch::{direct, DIRECT};
-use crate::base::{Global, Ref};
+use crate::arch::{direct, direct_physical};
+use crate::base::{Global, PhysAddr, Ref, VirtAddr};
 use crate::object::Task;
 use core::cell::Cell;
 use keel_abi::{call::*, Error};
@@ -41,25 +41,10 @@ pub enum Kind {
 /// Entries of a page table that `Page::filled` has a bit for.
 pub(crate) const BLOCK: usize = PAGE / 8 / u64::BITS as usize;
 
-/// A page of the pool by its physical page number, so that its address is known without a look at
-/// the pool, or none. The pool lies below 4 GB (`boot::choose_pool`).
-#[derive(Clone, Copy, PartialEq, Eq)]
-#[repr(transparent)]
-pub struct PoolPage(u32);
-
-impl PoolPage {
-    /// No page.
-    pub const NONE: PoolPage = PoolPage(0);
-
-    /// The page of a number that was kept in a word (`number`).
-    pub const fn of(number: u32) -> PoolPage {
-        PoolPage(number)
-    }
-
-    /// Its number; 0 for none.
-    pub const fn number(self) -> u32 {
-        self.0
-    }
+newtype! {
+    /// A page of the pool by its physical page number, so that its address is known without a look
+    /// at the pool, or none. The pool lies below 4 GB (`boot::choose_pool`).
+    pub struct PoolPage(u32);
 }
 
 /// What is recorded about one page of the pool.
@@ -73,7 +58,7 @@ pub struct Page {
     /// Page table: the task whose space it is part of.
     pub task: Cell<Option<Ref<Task>>>,
     /// Page table: the first address that it covers.
-    pub base: Cell<u64>,
+    pub base: Cell<VirtAddr>,
     /// Page table: entries in use.
     pub used: Cell<u16>,
     /// Page table: level of its entries, 0 for 4 KB.
@@ -99,7 +84,6 @@ impl Page {
     }
 
     /// Page table: so many entries from this one on are in use now, at least one.
-    #[inline]
     pub fn fill(&self, slot: usize, count: usize) {
         let (first, last) = (slot / BLOCK, (slot + count - 1) / BLOCK % u64::BITS as usize);
         self.filled.set(self.filled.get() | !0 << first & !0 >> (u64::BITS as usize - 1 - last));
@@ -182,8 +166,8 @@ impl Pool {
     ///
     /// # Safety
     /// The range is RAM in nobody's use, mapped by the direct map.
-    pub unsafe fn init(&self, start: u64, end: u64) {
-        let (first, count) = ((start / PAGE as u64) as u32, ((end - start) / PAGE as u64) as u32);
+    pub unsafe fn init(&self, start: PhysAddr, end: PhysAddr) {
+        let (first, count) = (self.index_of(start).0, ((end - start) / PAGE as u64) as u32);
         let records = (count as usize * size_of::<Page>()).div_ceil(PAGE);
         self.first.set(PoolPage(first));
         self.count.set(count);
@@ -194,7 +178,7 @@ impl Pool {
         for index in (first + records as u32..first + count).rev().map(PoolPage) {
             self.page(index).next.set(self.free.replace(index));
         }
-        self.page(PoolPage(first)).base.set(u64::MAX);
+        self.page(PoolPage(first)).base.set(VirtAddr::new(u64::MAX));
         self.free_pages.set(count as u64 - records as u64);
         self.root.limit.set(count as u64 - records as u64);
     }
@@ -207,8 +191,8 @@ impl Pool {
     }
 
     /// Physical address of a page.
-    pub fn physical(&self, index: PoolPage) -> u64 {
-        index.0 as u64 * PAGE as u64
+    pub fn physical(&self, index: PoolPage) -> PhysAddr {
+        PhysAddr::new(index.0 as u64 * PAGE as u64)
     }
 
     /// Kernel address of a page.
@@ -232,13 +216,13 @@ impl Pool {
     }
 
     /// The page that holds a physical address, which lies in the pool.
-    pub fn index_of(&self, physical: u64) -> PoolPage {
-        PoolPage((physical / PAGE as u64) as u32)
+    pub fn index_of(&self, physical: PhysAddr) -> PoolPage {
+        PoolPage((physical.raw() / PAGE as u64) as u32)
     }
 
     /// Whether a physical address lies in the pool.
-    pub fn contains(&self, physical: u64) -> bool {
-        (physical / PAGE as u64).wrapping_sub(self.first.get().0 as u64) < self.count.get() as u64
+    pub fn contains(&self, physical: PhysAddr) -> bool {
+        (physical.raw() / PAGE as u64).wrapping_sub(self.first.get().0 as u64) < self.count.get() as u64
     }
 
     /// A page for `account`, filled with a byte.
@@ -344,7 +328,7 @@ impl Pool {
     /// # Safety
     /// `object` came from `take` with the same kind, and nothing refers to it any more.
     pub unsafe fn give(&self, object: *mut u8, kind: Kind) {
-        let index = self.index_of(object as u64 - DIRECT);
+        let index = self.index_of(direct_physical(object));
         let page = self.page(index);
         let class = page.class.get() as usize;
         let Some(account) = page.account.get() else { return };

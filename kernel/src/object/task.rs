@@ -4,7 +4,7 @@
 //! A task number is inactive (somebody may create a task there) or has a `Task`. Owns the table and
 //! the tree of clans; spaces are space.rs's, creation and deletion tasks.rs's.
 
-use crate::base::{nospec::nospec, Global, Links, List, Ref};
+use crate::base::{nospec::nospec, Global, Links, List, Ref, VirtAddr};
 use crate::object::{clan::Member, io_space::IoSpace, thread, Account, Kind, PoolPage, Thread, POOL};
 use crate::percpu::preempt;
 use core::{cell::Cell, ops::Range};
@@ -24,11 +24,37 @@ pub(crate) const DIRECTORY_PAGES: usize = (1 << ID_LTHREAD_BITS) / DIRECTORY_SLO
 /// Deepest nesting of clans that an id can tell.
 pub(crate) const MAX_NESTING: u8 = (1 << ID_NESTING_BITS) - 1;
 
+/// Task numbers for which there is an entry; the rest of the 2^20 would need more table pages.
+pub const TASK_NUMBERS: usize = 1 << 16;
+
+newtype! {
+    /// The number of a task, or none: its place in the table. Users choose it, among those that
+    /// they hold: an id may have any number of `ID_TASK_BITS` bits (`of`), and those below
+    /// `TASK_NUMBERS` have an entry. fast.s compares it with sigma0's.
+    pub struct TaskNumber(u32);
+}
+
+impl TaskNumber {
+    /// sigma0's.
+    pub const SIGMA0: TaskNumber = TaskNumber(TASK_SIGMA0 as u32);
+    /// The root task's.
+    pub const ROOT: TaskNumber = TaskNumber(TASK_ROOT as u32);
+    /// The first that the root task may create a task at.
+    pub const FIRST_FREE: TaskNumber = TaskNumber(TASK_FIRST_FREE as u32);
+    /// Behind all numbers that have an entry.
+    const END: TaskNumber = TaskNumber(TASK_NUMBERS as u32);
+
+    /// The number of the task that an id names, or whose lthread it names.
+    pub const fn of(id: Id) -> TaskNumber {
+        TaskNumber(id.task())
+    }
+}
+
 object! {
     /// A task: an address space and its lthreads.
     pub struct Task(plan: &Plan, version: u32, nesting: u8, account: Ref<Account>, root_table: PoolPage) {
         /// Its number.
-        pub number: u32 = plan.number,
+        pub number: TaskNumber = plan.number,
         /// The version with which its id and its first lthreads start.
         pub version: u32 = version,
         /// Its creator; `None` for sigma0 and the root task.
@@ -45,8 +71,8 @@ object! {
         pub last_table: Cell<PoolPage> = Cell::new(POOL.first.get()),
         /// The same of pages of 2 MB.
         pub last_upper: Cell<PoolPage> = Cell::new(POOL.first.get()),
-        /// Base of the kernel area, 0 if it has none.
-        pub area: u64 = plan.area,
+        /// Base of the kernel area, a multiple of `AREA_SIZE`, or none.
+        pub area: VirtAddr = VirtAddr::new(plan.area),
         /// Its I/O ports, if it has any.
         pub io: Cell<Option<Ref<IoSpace>>> = Cell::new(None),
         /// Pool page of its timers, 0 if it has none.
@@ -55,7 +81,7 @@ object! {
         pub clan: List<Task, Clan> = List::new(),
         siblings: Links<Task> = Links::new(),
         /// Inactive numbers that it holds lie in here.
-        pub(crate) held: Cell<(u32, u32)> = Cell::new((u32::MAX, 0)),
+        pub(crate) held: Cell<(TaskNumber, TaskNumber)> = Cell::new((TaskNumber::END, TaskNumber::NONE)),
         pub(crate) max_version: Cell<u32> = Cell::new(version),
         /// The words of the first lthread numbers' slots (`Slot`).
         inline: [Cell<u64>; INLINE_LTHREADS] = [const { Cell::new(0) }; INLINE_LTHREADS],
@@ -111,7 +137,7 @@ impl Member for Ref<Task> {
 impl Ref<Task> {
     /// The id that names the task itself.
     pub fn id(self) -> Id {
-        Id::thread(self.version, self.number, LTHREAD_TASK as u16, self.nesting)
+        Id::thread(self.version, self.number.0, LTHREAD_TASK as u16, self.nesting)
     }
 
     fn slot(self, lthread: u16) -> Option<&'static Cell<u64>> {
@@ -125,7 +151,7 @@ impl Ref<Task> {
         let page = POOL.word(self.directory.get(), lthread as usize / DIRECTORY_SLOTS);
         match page.get() {
             0 => None,
-            page => Some(POOL.word(PoolPage::of(page as u32), lthread as usize % DIRECTORY_SLOTS)),
+            page => Some(POOL.word(PoolPage::new(page as u32), lthread as usize % DIRECTORY_SLOTS)),
         }
     }
 
@@ -136,7 +162,7 @@ impl Ref<Task> {
             }
             let page = POOL.word(self.directory.get(), lthread as usize / DIRECTORY_SLOTS);
             if page.get() == 0 {
-                page.set(POOL.take_zeroed(self.account, Kind::Part)?.number() as u64);
+                page.set(POOL.take_zeroed(self.account, Kind::Part)?.raw() as u64);
             }
         }
         self.slot(lthread).ok_or(Error::NoMemory)
@@ -191,7 +217,7 @@ impl Ref<Task> {
             return Err(Error::Retired);
         }
         self.max_version.set(self.max_version.get().max(version));
-        Ok(Id::thread(version, self.number, lthread, self.nesting))
+        Ok(Id::thread(version, self.number.0, lthread, self.nesting))
     }
 
     /// Enters a new thread under the id that `reserve_lthread` gave.
@@ -249,12 +275,9 @@ impl Ref<Task> {
 pub(crate) struct Entry {
     pub(crate) task: Cell<Option<Ref<Task>>>,
     pub(crate) version: Cell<u32>,
-    /// Number of the task that may use the number while it is inactive; 0: nobody.
-    holder: Cell<u32>,
+    /// The task that may use the number while it is inactive, or none.
+    holder: Cell<TaskNumber>,
 }
-
-/// Task numbers for which there is an entry; the rest of the 2^20 would need more table pages.
-pub const TASK_NUMBERS: usize = 1 << 16;
 
 static TABLE: Global<Cell<*const Entry>> = Global::new(Cell::new(core::ptr::null()));
 
@@ -267,17 +290,16 @@ pub const TABLE_BYTES: usize = TASK_NUMBERS * size_of::<Entry>();
 /// `memory` has `TABLE_BYTES` bytes, zero, and stays allocated.
 pub unsafe fn init(memory: *mut u8) {
     TABLE.set(memory.cast());
-    (TASK_FIRST_FREE as u32..TASK_NUMBERS as u32)
-        .filter_map(entry)
-        .for_each(|entry| entry.holder.set(TASK_ROOT as u32));
+    let free = (TASK_FIRST_FREE as u32..TASK_NUMBERS as u32).map(TaskNumber).filter_map(entry);
+    free.for_each(|entry| entry.holder.set(TaskNumber::ROOT));
 }
 
-pub(crate) fn entry(number: u32) -> Option<&'static Entry> {
-    if number as usize >= TASK_NUMBERS {
+pub(crate) fn entry(number: TaskNumber) -> Option<&'static Entry> {
+    if number.0 as usize >= TASK_NUMBERS {
         return None;
     }
     // SAFETY: `init` made TASK_NUMBERS entries; all bits zero is an empty one.
-    Some(unsafe { &*TABLE.get().add(nospec::<TASK_NUMBERS>(number as usize)) })
+    Some(unsafe { &*TABLE.get().add(nospec::<TASK_NUMBERS>(number.0 as usize)) })
 }
 
 /// Numbers between two looks for interrupts in a walk over many.
@@ -285,10 +307,10 @@ const POLL_INTERVAL: u32 = 64;
 
 /// Whether `holds` for all of these numbers, up to the first for which it does not. Interrupts are
 /// let in on the way.
-fn all_numbers(mut numbers: Range<u32>, mut holds: impl FnMut(&Entry) -> bool) -> bool {
-    numbers.all(|number| {
+fn all_numbers(numbers: Range<TaskNumber>, mut holds: impl FnMut(&Entry) -> bool) -> bool {
+    (numbers.start.0..numbers.end.0).all(|number| {
         pause(number);
-        entry(number).is_some_and(&mut holds)
+        entry(TaskNumber(number)).is_some_and(&mut holds)
     })
 }
 
@@ -301,7 +323,7 @@ fn pause(number: u32) {
 
 /// Every task that is active, from clan to clan: most numbers are not.
 pub fn all() -> impl Iterator<Item = Ref<Task>> {
-    [TASK_SIGMA0 as u32, TASK_ROOT as u32].into_iter().filter_map(at).flat_map(with_clan)
+    [TaskNumber::SIGMA0, TaskNumber::ROOT].into_iter().filter_map(at).flat_map(with_clan)
 }
 
 /// A task and those in its clan, at any depth. None of them goes, and none comes, meanwhile.
@@ -322,27 +344,27 @@ fn behind(mut task: Ref<Task>, top: Ref<Task>) -> Option<Ref<Task>> {
 }
 
 /// The task at a number.
-pub fn at(number: u32) -> Option<Ref<Task>> {
+pub fn at(number: TaskNumber) -> Option<Ref<Task>> {
     entry(number)?.task.get()
 }
 
 /// The task that an id names: its own id, or that of any of its lthreads.
 pub fn find(id: Id) -> Option<Ref<Task>> {
     if id.lthread() == LTHREAD_TASK as u16 {
-        return at(id.task()).filter(|task| task.version == id.version());
+        return at(TaskNumber::of(id)).filter(|task| task.version == id.version());
     }
     thread::find(id).map(|thread| thread.task)
 }
 
 /// Whether a task is sigma0.
 pub fn is_sigma0(task: Ref<Task>) -> bool {
-    task.number == TASK_SIGMA0 as u32
+    task.number == TaskNumber::SIGMA0
 }
 
 /// What `create` needs to know.
 pub struct Plan {
     /// Task number.
-    pub number: u32,
+    pub number: TaskNumber,
     /// Creator.
     pub chief: Option<Ref<Task>>,
     /// Maximum controlled priority.
@@ -367,12 +389,12 @@ pub fn innermost(mut top: Ref<Task>) -> Ref<Task> {
 }
 
 /// Whether `task` may create a task at the inactive number.
-pub fn may_create(task: Ref<Task>, number: u32) -> bool {
+pub fn may_create(task: Ref<Task>, number: TaskNumber) -> bool {
     entry(number).is_some_and(|entry| entry.holder.get() == task.number)
 }
 
 /// What `giver` holds of these numbers goes to `taker`.
-pub(crate) fn pass_numbers(giver: Ref<Task>, numbers: Range<u32>, taker: Ref<Task>) {
+pub(crate) fn pass_numbers(giver: Ref<Task>, numbers: Range<TaskNumber>, taker: Ref<Task>) {
     let (first, end) = taker.held.get();
     taker.held.set((first.min(numbers.start), end.max(numbers.end)));
     all_numbers(numbers, |entry| {
@@ -384,10 +406,10 @@ pub(crate) fn pass_numbers(giver: Ref<Task>, numbers: Range<u32>, taker: Ref<Tas
 }
 
 /// Hands `count` inactive numbers from `first` on from `giver` to `taker`.
-pub fn hand_over(giver: Ref<Task>, first: u32, count: u32, taker: Ref<Task>) -> Result<(), Error> {
-    let end = first.checked_add(count).filter(|end| *end as usize <= TASK_NUMBERS).ok_or(Error::Invalid)?;
+pub fn hand_over(giver: Ref<Task>, first: TaskNumber, count: u32, taker: Ref<Task>) -> Result<(), Error> {
+    let end = first.0.checked_add(count).map(TaskNumber).filter(|end| *end <= TaskNumber::END).ok_or(Error::Invalid)?;
     let free = |entry: &Entry| entry.holder.get() == giver.number && entry.task.get().is_none();
-    if first < TASK_FIRST_FREE as u32 || !all_numbers(first..end, free) {
+    if first < TaskNumber::FIRST_FREE || !all_numbers(first..end, free) {
         return Err(Error::Denied);
     }
     pass_numbers(giver, first..end, taker);

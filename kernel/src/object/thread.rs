@@ -7,10 +7,10 @@
 //! whenever it is used.
 
 use crate::arch::{cpu::cpu, fpu};
-use crate::base::{Links, List, Ref};
+use crate::base::{Links, List, PhysAddr, Ref};
 use crate::ipc::kernel_object::{KernelObject, Pending};
 use crate::ipc::transfer::Transfer;
-use crate::object::{clan, task, Kind, PoolPage, Task, POOL};
+use crate::object::{clan, task, PoolPage, Task, TaskNumber, POOL};
 use crate::percpu::{deadlines::Deadline, runqueue::Ready};
 use core::{cell::Cell, mem::offset_of, ops::BitOr};
 use keel_abi::{call::*, memory::*, Error, Frame, Id, Tag, Utcb};
@@ -192,9 +192,9 @@ object! {
         /// Address of its task's chief, 0 if it has none.
         pub chief: u64 = task.chief.map_or(0, |chief| chief.as_ptr() as u64),
         /// Physical address of its space's top table.
-        pub space: u64 = POOL.physical(task.root_table),
+        pub space: PhysAddr = POOL.physical(task.root_table),
         /// Its task's number.
-        pub task_number: u32 = task.number,
+        pub task_number: TaskNumber = task.number,
         /// The frame in use: its own or a shared one.
         pub(crate) frame: Cell<*mut Frame> = Cell::new(core::ptr::null_mut()),
         /// Its UTCB, null for an alien thread.
@@ -362,7 +362,7 @@ pub const FRAME_WORDS: usize = SharedFrame::WORDS;
 /// The thread of an id.
 #[inline]
 pub fn find(id: Id) -> Option<Ref<Thread>> {
-    let thread = task::at(id.task())?.lthread(id.lthread())?;
+    let thread = task::at(TaskNumber::of(id))?.lthread(id.lthread())?;
     (thread.id == id).then_some(thread)
 }
 
@@ -379,11 +379,6 @@ pub fn mark_cross_clan_handler(thread: Ref<Thread>) {
     let near = |id: Id| id == Id::NIL || find(id).is_some_and(|handler| clan::is_same_clan(thread.task, handler.task));
     let far = !near(thread.pager.get()) || !near(thread.handler.get());
     thread.put(Flags::CROSS_CLAN_HANDLER, far);
-}
-
-/// A thread control block in memory of the pool that the task pays for.
-pub fn allocate(id: Id, task: Ref<Task>, utcb: *mut Utcb, plan: &Plan) -> Result<Ref<Thread>, Error> {
-    POOL.make(task.account, Kind::Lthread, Thread::new(id, task, utcb, plan))
 }
 
 /// How a new thread starts.

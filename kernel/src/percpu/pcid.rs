@@ -4,6 +4,7 @@
 //! Whoever changes a space makes all processors forget it that are not in it, or drops what they
 //! hold of it (`paging`).
 
+use crate::base::PhysAddr;
 use core::cell::Cell;
 use keel_abi::fpage::PAGE_SHIFT;
 
@@ -17,7 +18,7 @@ const PCIDS: usize = 512;
 /// 1 on).
 pub struct Pcids {
     on: Cell<bool>,
-    roots: [Cell<u64>; PCIDS],
+    roots: [Cell<PhysAddr>; PCIDS],
 }
 
 impl Pcids {
@@ -28,7 +29,7 @@ impl Pcids {
 
     /// Nothing is tagged.
     pub const fn new() -> Pcids {
-        Pcids { on: Cell::new(false), roots: [const { Cell::new(0) }; PCIDS] }
+        Pcids { on: Cell::new(false), roots: [const { Cell::new(PhysAddr::NONE) }; PCIDS] }
     }
 
     /// Translations are tagged from now on.
@@ -41,28 +42,28 @@ impl Pcids {
         self.on.get()
     }
 
-    fn place(root: u64) -> usize {
-        (root >> PAGE_SHIFT) as usize & Pcids::MASK
+    fn place(root: PhysAddr) -> usize {
+        (root.raw() >> PAGE_SHIFT) as usize & Pcids::MASK
     }
 
     /// The tag of a space whose translations may be held.
-    pub fn of(&self, root: u64) -> Option<u64> {
+    pub fn of(&self, root: PhysAddr) -> Option<u64> {
         let place = Pcids::place(root);
         (self.on.get() && self.roots[place].get() == root).then_some(place as u64 + 1)
     }
 
     /// When the processor comes back to the space it begins without translations.
-    pub fn forget(&self, root: u64) {
+    pub fn forget(&self, root: PhysAddr) {
         if self.of(root).is_some() {
-            self.roots[Pcids::place(root)].set(0);
+            self.roots[Pcids::place(root)].set(PhysAddr::NONE);
         }
     }
 
     /// What to load into CR3 for a space.
-    pub fn enter(&self, root: u64) -> u64 {
+    pub fn enter(&self, root: PhysAddr) -> u64 {
         let place = Pcids::place(root);
         let keep = if self.roots[place].replace(root) == root { NOFLUSH } else { 0 };
-        root | (place as u64 + 1) | keep
+        root.raw() | (place as u64 + 1) | keep
     }
 }
 

@@ -9,10 +9,10 @@
 use crate::arch::{cpu, fpu, tables};
 use crate::ipc::{fault, ipc};
 use crate::mm::{space::Stop, umem};
-use crate::object::{task, thread, thread::*};
+use crate::object::{task, thread, thread::*, TaskNumber};
 use crate::sys::lthreads::{bind, frame_at, has_frame};
 use crate::sys::{lthreads, syscall::end};
-use crate::{base::Ref, sched};
+use crate::{base::*, sched};
 use keel_abi::call::{DISPATCH_OFF, DISPATCH_ON, FRAME_NONE};
 use keel_abi::fpage::{PAGE_SIZE, SPACE_SHIFT};
 use keel_abi::word::{copy, Word};
@@ -62,7 +62,7 @@ fn operate(caller: Ref<Thread>) -> Result<bool, Error> {
 /// Returns the lthread that an id names, if the caller may change it (`thread::controlled`).
 /// Version 0 names the thread that exists. Errors: NoPartner, Denied.
 fn target(caller: Ref<Thread>, id: Id) -> Result<Ref<Thread>, Error> {
-    let thread = task::at(id.task()).and_then(|task| task.lthread(id.lthread()));
+    let thread = task::at(TaskNumber::of(id)).and_then(|task| task.lthread(id.lthread()));
     let thread = thread.filter(|thread| id.version() == 0 || thread.id == id).ok_or(Error::NoPartner)?;
     thread::controlled(caller, thread)
 }
@@ -77,7 +77,7 @@ fn create(caller: Ref<Thread>, id: Id, mask: u64, record: &SharedExRegs) -> Resu
         return Err(Error::Invalid);
     }
     // Version 0 names the task that exists.
-    let task = task::at(id.task()).filter(|task| id.version() == 0 || task.version == id.version());
+    let task = task::at(TaskNumber::of(id)).filter(|task| id.version() == 0 || task.version == id.version());
     let task = caller.task.controls(task.ok_or(Error::NoPartner)?)?;
     let frame = if mask & EX_FRAME != 0 { Some(frame_at(caller.task, record.frame.get())?) } else { None };
     let priority = caller.priority.get().min(task.mcp.get());
@@ -210,7 +210,7 @@ fn exchange_fpu(caller: Ref<Thread>, thread: Ref<Thread>, mask: u64, record: &Sh
         if address % 64 != 0 || record.fpu_size.get() < size {
             return Err(Error::Invalid);
         }
-        let buffer = umem::words(caller.task, address, size, mask & EX_FPU_GET != 0)?;
+        let buffer = umem::words(caller.task, VirtAddr::new(address), size, mask & EX_FPU_GET != 0)?;
         if mask & EX_FPU_GET != 0 {
             fpu::copy_out(thread, buffer);
         }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Creation and deletion of lthreads, and the frames that alien threads share with their chief.
 
-use crate::arch::{fpu, switch, tables, DIRECT};
+use crate::arch::{direct_physical, fpu, switch, tables};
 use crate::ipc::{ipc, kernel_object, transfer};
 use crate::object::{thread::*, Kind, PoolPage, Task, POOL};
-use crate::{base::Ref, mm::space, percpu::preempt, sched};
+use crate::{base::*, mm::space, percpu::preempt, sched};
 use keel_abi::{call::*, fpage::PAGE_SIZE, memory::*, Error, Id, Side};
 
 // A thread's UTCB never lies where frames are.
@@ -14,14 +14,15 @@ const _: () = assert!(keel_abi::ids::LTHREAD_TASK <= AREA_MAX_UTCBS);
 pub fn create(task: Ref<Task>, plan: &Plan) -> Result<Ref<Thread>, Error> {
     let id = task.reserve_lthread(plan.lthread)?;
     let alien = plan.frame.is_some();
-    if !alien && (task.area == 0 || id.lthread() as u64 >= AREA_MAX_UTCBS) {
+    if !alien && (task.area == VirtAddr::NONE || id.lthread() as u64 >= AREA_MAX_UTCBS) {
         return Err(Error::Invalid);
     }
     let utcb = match alien {
         true => core::ptr::null_mut(),
         false => space::add_object(task, utcb_offset(id))?.cast(),
     };
-    let thread = allocate(id, task, utcb, plan).inspect_err(|_| space::remove_object(task, utcb_offset(id)))?;
+    let thread = POOL.make(task.account, Kind::Lthread, Thread::new(id, task, utcb, plan));
+    let thread = thread.inspect_err(|_| space::remove_object(task, utcb_offset(id)))?;
     thread.frame.set(thread.as_ptr().cast());
     match plan.frame {
         Some(frame) => bind(thread, Some(frame)),
@@ -37,7 +38,7 @@ fn utcb_offset(id: Id) -> u64 {
 }
 
 fn prepare_native(thread: Ref<Thread>) {
-    let address = thread.task.area + utcb_offset(thread.id);
+    let address = (thread.task.area + utcb_offset(thread.id)).raw();
     if let Some(utcb) = thread.utcb() {
         utcb.address.set(address);
         utcb.id.set(thread.id.0);
@@ -74,8 +75,8 @@ pub fn has_frame(thread: Ref<Thread>, chief: Ref<Task>, index: u64) -> bool {
 /// Binds a frame to an alien thread in place of the one that it has; `None` leaves it without.
 pub fn bind(thread: Ref<Thread>, frame: Option<BoundFrame>) {
     if thread.frame_index.get() as u64 != FRAME_NONE {
-        let old = thread.frame_address() - DIRECT;
-        let (page, number) = (POOL.index_of(old), old % PAGE_SIZE / FRAME_SIZE);
+        let old = direct_physical(thread.frame.get().cast());
+        let (page, number) = (POOL.index_of(old), old.offset_in(PAGE_SIZE) / FRAME_SIZE);
         POOL.page(page).bound.set(POOL.page(page).bound.get() & !(1 << number));
         thread.frame().thread.set(0);
     }

@@ -10,9 +10,9 @@ use crate::ipc::{fault, ipc};
 use crate::mm::space::{Stop, Work};
 use crate::mm::{io, space};
 use crate::object::thread::{Flags, State};
-use crate::object::{task, thread, Task, Thread};
+use crate::object::{task, thread, Task, TaskNumber, Thread};
 use crate::sys::{exregs, lthreads, tasks};
-use crate::{base::Ref, percpu::preempt, sched};
+use crate::{base::*, percpu::preempt, sched};
 use keel_abi::{call::*, fpage::*, ids::*, memory::MAX_RANGES, Error, Fpage, Id, Side, Status};
 
 /// Length of the `syscall` instruction: to restart a call, the ip is set back by that.
@@ -84,7 +84,7 @@ fn controlled_task(caller: Ref<Thread>, id: Id) -> Result<Ref<Task>, Error> {
 /// progress and the state found so far are kept in `Thread::found` while the call is restarted.
 fn fpage_unmap(caller: Ref<Thread>) -> Result<(), Stop> {
     let frame = caller.frame();
-    let (mut work, range, mut at) = Work::resume(caller.found.take());
+    let (mut work, range, at) = Work::resume(caller.found.take());
     let (fpage, flags) = (Fpage(frame.di.get()), frame.si.get());
     if flags & !(UNMAP_RIGHTS | UNMAP_FLUSH | UNMAP_TASK | UNMAP_MOVE) != 0
         || flags & UNMAP_MOVE != 0 && (flags & UNMAP_TASK == 0 || frame.r8.get() != 1)
@@ -103,10 +103,10 @@ fn fpage_unmap(caller: Ref<Thread>) -> Result<(), Stop> {
         let done = io::unmap(caller.task, &mut word, (fpage.port(), fpage.log2()), itself, &mut work);
         return report_state(caller, done, work.keep(0, word as u64 * PAGE_SIZE));
     }
-    at = at.max(fpage.base());
     let keep = FPAGE_RWX & !flags & if flags & FPAGE_READ != 0 { 0 } else { FPAGE_RWX };
-    let done = space::unmap(caller.task, &mut at, fpage.base() + fpage.size(), keep, itself, &mut work);
-    report_state(caller, done, work.keep(0, at))
+    let (base, mut at) = (VirtAddr::new(fpage.base()), VirtAddr::new(at.max(fpage.base())));
+    let done = space::unmap(caller.task, &mut at, base + fpage.size(), keep, itself, &mut work);
+    report_state(caller, done, work.keep(0, at.raw()))
 }
 
 /// Unmaps the ranges of the caller's record, from `place` on: the number of a range, and an
@@ -118,7 +118,7 @@ fn unmap_ranges(caller: Ref<Thread>, mut work: Work, place: (usize, u64)) -> Res
     if count > MAX_RANGES {
         return Err(Error::Invalid.into());
     }
-    let mut at = place.1;
+    let mut at = VirtAddr::new(place.1);
     for (range, pair) in utcb.record.chunks_exact(2).take(count as usize).enumerate().skip(place.0) {
         let (address, pages) = (pair[0].get(), pair[1].get());
         let start = address & !(PAGE_SIZE - 1);
@@ -126,26 +126,27 @@ fn unmap_ranges(caller: Ref<Thread>, mut work: Work, place: (usize, u64)) -> Res
         if end > 1 << SPACE_SHIFT || address & (PAGE_SIZE - 1) & !FPAGE_RWX != 0 {
             return Err(Error::Invalid.into());
         }
+        let (start, end) = (VirtAddr::new(start), VirtAddr::new(end));
         if frame.si.get() & UNMAP_MOVE != 0 && move_table(task, (start, end), frame.r9.get(), place == (0, 0))? {
             break;
         }
         at = at.max(start);
         let done = space::unmap(task, &mut at, end, address & FPAGE_RWX, true, &mut work);
         if done.is_err() {
-            return report_state(caller, done, work.keep(range, at));
+            return report_state(caller, done, work.keep(range, at.raw()));
         }
-        at = 0;
+        at = VirtAddr::new(0);
     }
     report_state(caller, Ok(()), work.keep(0, 0))
 }
 
 /// Moves the page table of the only range of an unmap (UNMAP_MOVE), unless the call was restarted.
 /// Returns false if the range must be unmapped instead. Error: Invalid.
-fn move_table(task: Ref<Task>, (start, end): (u64, u64), to: u64, begins: bool) -> Result<bool, Error> {
-    if end - start != space::TABLE || (start | to) % space::TABLE != 0 || to > USER_END {
+fn move_table(task: Ref<Task>, (start, end): (VirtAddr, VirtAddr), to: u64, begins: bool) -> Result<bool, Error> {
+    if end - start != space::TABLE || (start.raw() | to) % space::TABLE != 0 || to > USER_END {
         return Err(Error::Invalid);
     }
-    Ok(begins && space::move_table(task, start, to))
+    Ok(begins && space::move_table(task, start, VirtAddr::new(to)))
 }
 
 /// Ends an unmap: returns the page state found to the caller, or, if the call is restarted, keeps
@@ -226,8 +227,8 @@ fn task_operation(caller: Ref<Thread>) -> Result<bool, Stop> {
     const FLAGS: u64 = TASK_MCP_MASK | TASK_INACTIVE | TASK_NO_LTHREAD | 0xff << TASK_RANGE_SHIFT;
     let frame = caller.frame();
     let (id, control) = (Id(frame.di.get()), frame.si.get());
-    let (number, log2) = (id.task(), control >> TASK_RANGE_SHIFT & 0xff);
-    if control & !FLAGS != 0 || number < TASK_FIRST_FREE as u32 || log2 > ID_TASK_BITS {
+    let (number, log2) = (TaskNumber::of(id), control >> TASK_RANGE_SHIFT & 0xff);
+    if control & !FLAGS != 0 || number < TaskNumber::FIRST_FREE || log2 > ID_TASK_BITS {
         return Err(Error::Invalid.into());
     }
     if let Some(old) = task::at(number) {
@@ -263,7 +264,7 @@ fn task_operation(caller: Ref<Thread>) -> Result<bool, Stop> {
     if control & TASK_INACTIVE != 0 {
         let taker = controlled_task(caller, Id(frame.dx.get()))?;
         task::hand_over(caller.task, number, 1 << log2, taker)?;
-        frame.di.set(Id::thread(0, number, LTHREAD_TASK as u16, 0).0);
+        frame.di.set(Id::thread(0, number.raw(), LTHREAD_TASK as u16, 0).0);
     } else {
         frame.di.set(create(caller, number, control)?.0);
     }
@@ -271,7 +272,7 @@ fn task_operation(caller: Ref<Thread>) -> Result<bool, Stop> {
 }
 
 /// Creates a task and, unless TASK_NO_LTHREAD is set, its first lthread, which is ready.
-fn create(caller: Ref<Thread>, number: u32, control: u64) -> Result<Id, Stop> {
+fn create(caller: Ref<Thread>, number: TaskNumber, control: u64) -> Result<Id, Stop> {
     let frame = caller.frame();
     let mcp = ((control & TASK_MCP_MASK) as u8).min(caller.task.mcp.get());
     let plan = task::Plan { number, chief: Some(caller.task), mcp, quota: frame.r10.get(), area: frame.r12.get() };

@@ -3,7 +3,7 @@
 
 use crate::mm::{io, space};
 use crate::object::{kip, task::*, Account, Kind, PoolPage, POOL};
-use crate::{base::Ref, ipc::kernel_object, percpu::preempt, sys::lthreads};
+use crate::{base::*, ipc::kernel_object, percpu::preempt, sys::lthreads};
 use keel_abi::{call::*, fpage::SPACE_SHIFT, ids::*, memory::*, Error};
 
 /// Makes a task without lthreads at a number where none is.
@@ -30,7 +30,7 @@ fn build(plan: &Plan, entry: &Entry, account: Ref<Account>, nesting: u8) -> Resu
     // SAFETY: nobody has seen it.
     let task = task.inspect_err(|_| unsafe { POOL.free_page(root_table, Kind::Table) })?;
     POOL.page(root_table).task.set(Some(task));
-    if task.area != 0 {
+    if task.area != VirtAddr::NONE {
         space::map_object(task, task.area + AREA_KIP, kip::info_physical(), false)
             // SAFETY: nobody has seen it.
             .inspect_err(|_| unsafe { free_memory(task) })?;
@@ -120,7 +120,7 @@ unsafe fn free_memory(task: Ref<Task>) {
     preempt::poll();
     let directory = task.directory.get();
     if directory != PoolPage::NONE {
-        let pages = (0..DIRECTORY_PAGES).map(|index| POOL.word(directory, index).get() as u32).map(PoolPage::of);
+        let pages = (0..DIRECTORY_PAGES).map(|index| POOL.word(directory, index).get() as u32).map(PoolPage::new);
         for page in pages.chain([directory]).filter(|page| *page != PoolPage::NONE) {
             // SAFETY: the task goes, and no lthread has a slot in it.
             unsafe { POOL.free_page(page, Kind::Part) };

@@ -4,7 +4,7 @@
 //! Everything is read with bounds; a table that makes no sense is as good as none.
 
 use super::{cpu, direct};
-use crate::base::{facts, facts::Memory};
+use crate::base::{facts, facts::Memory, PhysAddr};
 use keel_abi::acpi::{self, number, sums_to_zero};
 use keel_abi::{fpage::PAGE_SIZE, list::List, ranges::Range};
 
@@ -91,7 +91,7 @@ pub fn bytes(physical: u64, length: usize) -> Option<&'static [u8]> {
     }
     // SAFETY: the direct map reaches to `MAPPED_END`; what firmware and loader left does not
     // change.
-    Some(unsafe { core::slice::from_raw_parts(direct(physical), length) })
+    Some(unsafe { core::slice::from_raw_parts(direct(PhysAddr::new(physical)), length) })
 }
 
 /// Finds the root pointer in the BIOS area; 0 if there is none.

@@ -14,7 +14,7 @@ use super::x2apic::{changes, is_needed, ADDRESS, LAST_SHORT_ID, ON, X2};
 use super::{clock, cpu, direct, paging};
 use crate::arch::print::log;
 use crate::base::facts::{Memory, Word};
-use crate::base::{facts, Global};
+use crate::base::{facts, Global, PhysAddr};
 use core::{arch::asm, cell::Cell};
 use keel_abi::call::{IRQ_MODE_EDGE, IRQ_MODE_LEVEL};
 use keel_abi::{fpage::PAGE_SIZE, ranges::Range};
@@ -98,7 +98,7 @@ fn read_local(register: u64) -> u32 {
     unsafe {
         match STATE.local.get() {
             0 => rdmsr(x2(register)) as u32,
-            page => direct(page + register).cast::<u32>().read_volatile(),
+            page => direct(PhysAddr::new(page + register)).cast::<u32>().read_volatile(),
         }
     }
 }
@@ -108,7 +108,7 @@ fn write_local(register: u64, value: u32) {
     unsafe {
         match STATE.local.get() {
             0 => wrmsr(x2(register), value as u64),
-            page => direct(page + register).cast::<u32>().write_volatile(value),
+            page => direct(PhysAddr::new(page + register)).cast::<u32>().write_volatile(value),
         }
     }
 }
@@ -121,16 +121,16 @@ const fn x2(register: u64) -> u32 {
 fn read_io(io: u64, register: u32) -> u32 {
     // SAFETY: an I/O APIC's page, mapped uncached: index at 0, data at 16.
     unsafe {
-        direct(io).cast::<u32>().write_volatile(register);
-        direct(io + 16).cast::<u32>().read_volatile()
+        direct(PhysAddr::new(io)).cast::<u32>().write_volatile(register);
+        direct(PhysAddr::new(io + 16)).cast::<u32>().read_volatile()
     }
 }
 
 fn write_io(io: u64, register: u32, value: u32) {
     // SAFETY: as above.
     unsafe {
-        direct(io).cast::<u32>().write_volatile(register);
-        direct(io + 16).cast::<u32>().write_volatile(value);
+        direct(PhysAddr::new(io)).cast::<u32>().write_volatile(register);
+        direct(PhysAddr::new(io + 16)).cast::<u32>().write_volatile(value);
     }
 }
 
@@ -149,7 +149,7 @@ pub fn find(rsdp: u64, ram: &Memory) {
     if !needs_x2(&madt) {
         STATE.local.set(registers());
         // SAFETY: device registers.
-        unsafe { paging::make_uncached(STATE.local.get()) };
+        unsafe { paging::make_uncached(PhysAddr::new(STATE.local.get())) };
     }
     set_mode();
     let mut pins = [NOWHERE; MAX_GSIS as usize];
@@ -159,7 +159,7 @@ pub fn find(rsdp: u64, ram: &Memory) {
             continue;
         }
         // SAFETY: device registers, by the table and as the address is not RAM's.
-        unsafe { paging::make_uncached(io.address) };
+        unsafe { paging::make_uncached(PhysAddr::new(io.address)) };
         STATE.io[number].set(io.address);
         let version = read_io(io.address, io::VERSION);
         let count = if version == io::ABSENT { 0 } else { (version >> 16 & 0xff) + 1 };

@@ -8,7 +8,7 @@ use crate::object::thread::{state_word, Due, Flags, State};
 use crate::percpu::deadlines::{Deadline, Deadlines};
 use crate::percpu::runqueue::{RunQueue, NOBODY};
 use crate::percpu::{lock, lock::Lock, pcid::Pcids};
-use crate::{base::Ref, object::Thread};
+use crate::{base::*, object::Thread};
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 use core::{arch::asm, cell::Cell, ptr::null_mut};
 use keel_abi::Id;
@@ -49,7 +49,7 @@ object! {
         /// It holds the locks of all processors.
         pub has_all_locks: Cell<bool> = Cell::new(false),
         /// Physical address of the top table of the space that is loaded.
-        pub space: Cell<u64> = Cell::new(0),
+        pub space: Cell<PhysAddr> = Cell::new(PhysAddr::NONE),
         /// The spaces whose translations it may hold.
         pub pcids: Pcids = Pcids::new(),
         /// Its descriptors and task state.
@@ -136,7 +136,6 @@ pub fn add(cpu: &'static Cpu) {
 }
 
 /// How many processors run.
-#[inline]
 pub fn count() -> u32 {
     COUNT.load(Ordering::Relaxed)
 }
@@ -165,7 +164,6 @@ pub fn numbered(index: u8) -> &'static Cpu {
 }
 
 /// This processor's structure.
-#[inline]
 pub fn cpu() -> &'static Cpu {
     let address: *const Cpu;
     // SAFETY: gs points to the structure from `tables::init` on, and its first word is its address.

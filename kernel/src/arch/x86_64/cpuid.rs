@@ -67,7 +67,6 @@ pub fn init() {
 }
 
 /// Whether the processor has it.
-#[inline]
 pub fn has(feature: Feature) -> bool {
     FOUND[feature as usize / 32].get() >> (feature as u32 % 32) & 1 == 1
 }

@@ -70,10 +70,8 @@ pub fn init(cpu: &Cpu) {
         let told = cpuid::xsave_size();
         let size = area(mask, told, cpuid::xsave_component(AVX));
         let size = size.unwrap_or_else(|| panic!("CPUID says that an FPU state takes {told} bytes"));
-        assert!(
-            cpu.index == 0 || (mask, size) == (self::mask(), self::size()),
-            "the processors' FPUs are not the same"
-        );
+        let same = cpu.index == 0 || (mask, size) == (self::mask(), self::size());
+        assert!(same, "the processors' FPUs are not the same");
         MASK.set(mask);
         SIZE.set(size);
     }

@@ -22,12 +22,19 @@ pub mod switch;
 pub mod tables;
 pub mod x2apic;
 
+use crate::base::PhysAddr;
+
 /// Where all physical memory lies in the kernel's half of every space.
 pub const DIRECT: u64 = 0xffff_8000_0000_0000;
 /// Distance between the kernel's link address and its place in memory.
 pub const OFFSET: u64 = 0xffff_ffff_8000_0000;
 
 /// Kernel address of physical memory.
-pub fn direct(physical: u64) -> *mut u8 {
-    (DIRECT + physical) as *mut u8
+pub fn direct(physical: PhysAddr) -> *mut u8 {
+    (DIRECT + physical.raw()) as *mut u8
+}
+
+/// Physical address of what `direct` leads to.
+pub fn direct_physical(address: *const u8) -> PhysAddr {
+    PhysAddr::new(address as u64 - DIRECT)
 }

@@ -7,7 +7,7 @@ use super::regs::*;
 use super::{direct, DIRECT, OFFSET};
 use crate::base::facts::{Word, BOOT_MAPPED, FACTS};
 use crate::object::{Kind, POOL};
-use crate::{base::facts, percpu::lock};
+use crate::{base::*, percpu::lock};
 use keel_abi::{fpage::*, ranges::Range};
 
 /// Entry: present.
@@ -54,8 +54,13 @@ pub const fn span(level: u8) -> u64 {
 }
 
 /// Slot of an address in a table of a level.
-pub const fn slot(address: u64, level: u8) -> usize {
-    (address >> span_shift(level)) as usize % ENTRIES
+pub const fn slot(address: VirtAddr, level: u8) -> usize {
+    (address.raw() >> span_shift(level)) as usize % ENTRIES
+}
+
+/// The page or table that an entry leads to.
+pub const fn leads_to(entry: u64) -> PhysAddr {
+    PhysAddr::new(entry & ADDRESS)
 }
 
 /// Entry bits of fpage rights.
@@ -91,7 +96,7 @@ pub const fn cache_bits(cache: u64) -> u64 {
 }
 
 /// The table whose physical address is given.
-pub fn table(physical: u64) -> *mut u64 {
+pub fn table(physical: PhysAddr) -> *mut u64 {
     direct(physical).cast()
 }
 
@@ -109,13 +114,13 @@ pub fn use_pcids(cpu: &Cpu) {
 /// Before an entry of the space with top table `root` is changed: no other processor uses the
 /// space.
 #[inline]
-pub fn shoot_down(root: u64) {
+pub fn shoot_down(root: PhysAddr) {
     if cpu::count() > 1 {
         shoot_down_others(root);
     }
 }
 
-fn shoot_down_others(root: u64) {
+fn shoot_down_others(root: PhysAddr) {
     let own = cpu().index;
     for cpu in cpu::all().filter(|cpu| cpu.index != own) {
         if cpu.space.get() == root {
@@ -144,7 +149,7 @@ pub enum Held {
 /// promises that only for what translates this very address: not for other parts of a large page,
 /// nor for what a table that goes has led to.
 #[inline(always)]
-pub fn held(root: u64, level: u8) -> Held {
+pub fn held(root: PhysAddr, level: u8) -> Held {
     let cpu = cpu();
     if cpu.space.get() == root {
         return Held::Present;
@@ -160,7 +165,7 @@ pub fn held(root: u64, level: u8) -> Held {
 impl Held {
     /// Drops the translation of an address, after its entry was changed.
     #[inline(always)]
-    pub fn flush(self, address: u64) {
+    pub fn flush(self, address: VirtAddr) {
         match self {
             Held::Nothing => {}
             Held::Present => invlpg(address),
@@ -171,7 +176,7 @@ impl Held {
 }
 
 /// No processor uses the space with top table `root` or knows anything of it.
-pub fn leave_table(root: u64) {
+pub fn leave_table(root: PhysAddr) {
     shoot_down(root);
     let cpu = cpu();
     if cpu.space.get() == root {
@@ -181,7 +186,7 @@ pub fn leave_table(root: u64) {
 }
 
 /// Drops all translations of the space with top table `root`, on all processors.
-pub fn flush_all(root: u64) {
+pub fn flush_all(root: PhysAddr) {
     let present = cpu().space.get() == root;
     leave_table(root);
     if present {
@@ -191,10 +196,10 @@ pub fn flush_all(root: u64) {
 
 /// Makes the space with top table `root` the present one.
 #[inline]
-pub fn switch(cpu: &Cpu, root: u64) {
+pub fn switch(cpu: &Cpu, root: PhysAddr) {
     if cpu.space.get() != root {
         cpu.space.set(root);
-        let value = if cpu.pcids.are_used() { cpu.pcids.enter(root) } else { root };
+        let value = if cpu.pcids.are_used() { cpu.pcids.enter(root) } else { root.raw() };
         // SAFETY: every top table has the kernel's half; translations are kept only if they are
         // this space's.
         unsafe { write_cr3(value) };
@@ -221,14 +226,14 @@ const CONSTANT: u64 = PRESENT | ACCESSED | DIRTY | GLOBAL | NO_EXECUTE;
 
 /// The kernel's text and constants in physical memory.
 fn fixed_image() -> core::ops::Range<u64> {
-    image_physical(&raw const _text)..image_physical(&raw const _data)
+    image_physical(&raw const _text).raw()..image_physical(&raw const _data).raw()
 }
 
 /// Entry of the kernel's own map, at its link address, for a physical page.
 fn image_entry(page: u64) -> u64 {
-    let fixed = fixed_image();
+    let (fixed, constants) = (fixed_image(), image_physical(&raw const _constants).raw());
     match page {
-        _ if (fixed.start..image_physical(&raw const _constants)).contains(&page) => page | CONSTANT & !NO_EXECUTE,
+        _ if (fixed.start..constants).contains(&page) => page | CONSTANT & !NO_EXECUTE,
         _ if fixed.contains(&page) => page | CONSTANT,
         _ if (fixed.end..&raw const _bss_end as u64).contains(&page) => page | CONSTANT | WRITE,
         _ => 0,
@@ -244,19 +249,20 @@ unsafe fn entry_at(root: *mut u64, address: u64, level: u8) -> *mut u64 {
     // SAFETY: the caller's contract; entries of tables lead to tables.
     unsafe {
         for above in (level + 1..=TOP_LEVEL).rev() {
-            let entry = at.add(slot(address, above));
+            let entry = at.add(slot(VirtAddr::new(address), above));
             if *entry & PRESENT == 0 {
                 *entry = new_page() | TABLE;
             }
-            at = table(*entry & ADDRESS);
+            at = table(leads_to(*entry));
         }
-        at.add(slot(address, level))
+        at.add(slot(VirtAddr::new(address), level))
     }
 }
 
 /// A page of the pool, zero, forever: its physical address.
 fn new_page() -> u64 {
-    POOL.physical(POOL.take_zeroed(POOL.root_account(), Kind::Table).expect("the pool is larger than the boot needs"))
+    let page = POOL.take_zeroed(POOL.root_account(), Kind::Table);
+    POOL.physical(page.expect("the pool is larger than the boot needs")).raw()
 }
 
 /// Extends the direct map from the first 4 GB to `end`, drops the one-to-one map, and gives every
@@ -265,7 +271,7 @@ fn new_page() -> u64 {
 /// # Safety
 /// Called once, on the boot tables, with the pool in place.
 pub unsafe fn finish_kernel_map(end: u64) {
-    let (top, new) = ((&raw mut boot_pml4).cast(), table(new_page()));
+    let (top, new) = ((&raw mut boot_pml4).cast(), table(PhysAddr::new(new_page())));
     let largest = if cpuid::has(Feature::LargePages) { 2 } else { 1 };
     let pages = |pages: core::ops::Range<u64>, level| pages.step_by(span(level) as usize).map(move |at| (at, level));
     // SAFETY: the new table is ours alone; addresses stay below `end`. The kernel, which lies in
@@ -306,9 +312,9 @@ unsafe fn check(table: *const u64, level: u8, slots: core::ops::Range<usize>) {
         assert!(entry & USER == 0, "users reach the kernel's half");
         if level > 0 && entry & LARGE == 0 {
             // SAFETY: as above.
-            unsafe { check(self::table(entry & ADDRESS), level - 1, 0..ENTRIES) };
+            unsafe { check(self::table(leads_to(entry)), level - 1, 0..ENTRIES) };
         } else if entry & WRITE != 0 {
-            let start = entry & ADDRESS & !(span(level) - 1);
+            let start = leads_to(entry).align_down(span(level)).raw();
             let fixed = fixed_image();
             assert!(entry & NO_EXECUTE != 0, "physical page {start:#x} of the kernel is writable and executable");
             assert!(start >= fixed.end || start + span(level) <= fixed.start, "the kernel's text is writable");
@@ -320,11 +326,11 @@ unsafe fn check(table: *const u64, level: u8, slots: core::ops::Range<usize>) {
 ///
 /// # Safety
 /// The address is a device's, not RAM's.
-pub unsafe fn make_uncached(physical: u64) {
-    let address = DIRECT + physical;
+pub unsafe fn make_uncached(physical: PhysAddr) {
+    let address = DIRECT + physical.raw();
     // SAFETY: the first 4 GB are mapped by 2 MB pages.
     unsafe { *entry_at((&raw mut boot_pml4).cast(), address, 1) |= PCD | PWT | NO_EXECUTE };
-    invlpg(address);
+    invlpg(VirtAddr::new(address));
 }
 
 /// Maps a framebuffer above 4 GB in the direct map, where no RAM is. False if it cannot be there.
@@ -365,8 +371,8 @@ pub fn starting_tables() -> u64 {
     let root = new_page();
     // SAFETY: a fresh page; the pool lies below 4 GB.
     unsafe {
-        copy_kernel_half(table(root));
-        *entry_at(table(root), 0, 1) = TABLE | LARGE;
+        copy_kernel_half(table(PhysAddr::new(root)));
+        *entry_at(table(PhysAddr::new(root)), 0, 1) = TABLE | LARGE;
     }
     root
 }
@@ -383,16 +389,16 @@ pub unsafe fn copy_kernel_half(root: *mut u64) {
 }
 
 /// Physical address of something in the kernel's image.
-pub fn image_physical<T>(pointer: *const T) -> u64 {
-    pointer as u64 - OFFSET
+pub fn image_physical<T>(pointer: *const T) -> PhysAddr {
+    PhysAddr::new(pointer as u64 - OFFSET)
 }
 
 /// The level of the largest page of at most 2^log2 bytes at a physical address that nobody is
 /// forbidden to have.
-pub fn physical_page(address: u64, log2: u8) -> Option<u8> {
+pub fn physical_page(address: PhysAddr, log2: u8) -> Option<u8> {
     let top = if cpuid::has(Feature::LargePages) { 2 } else { 1 };
     (0..=top).rev().find(|level| {
-        let base = address & !(span(*level) - 1);
+        let base = address.align_down(span(*level)).raw();
         let page = Range::new(base, base + span(*level));
         span_shift(*level) <= log2.max(12)
             && page.end <= 1 << cpuid::physical_bits()
@@ -401,6 +407,6 @@ pub fn physical_page(address: u64, log2: u8) -> Option<u8> {
 }
 
 /// Whether the processor can form a physical address.
-pub fn is_physical(address: u64) -> bool {
-    address >> cpuid::physical_bits() == 0
+pub fn is_physical(address: PhysAddr) -> bool {
+    address.raw() >> cpuid::physical_bits() == 0
 }

@@ -6,7 +6,7 @@ use super::cpuid;
 use super::frequency::{self, choose, measure_tsc, Answer, Reference};
 use super::regs::*;
 use super::{acpi, direct, paging};
-use crate::{arch::print::log, base::facts::Memory};
+use crate::{arch::print::log, base::facts::Memory, base::PhysAddr};
 use keel_abi::word::Word;
 
 /// Frequency of the PIT in Hz (Intel 8254).
@@ -56,7 +56,7 @@ fn kvm_clock() -> Option<u64> {
     }
     // SAFETY: KVM has the register, and writes to the structure alone while it is on.
     let word = unsafe {
-        wrmsr(MSR_SYSTEM_TIME_NEW, paging::image_physical(&KVM_CLOCK) | ON);
+        wrmsr(MSR_SYSTEM_TIME_NEW, paging::image_physical(&KVM_CLOCK).raw() | ON);
         let word = KVM_CLOCK.0[3].get();
         wrmsr(MSR_SYSTEM_TIME_NEW, 0);
         word
@@ -110,7 +110,7 @@ fn hpet(rsdp: u64, ram: &Memory) -> Option<u64> {
     const CONFIGURATION: u64 = 0x10;
     const COUNTER: u64 = 0xf0;
     const ON: u32 = 1;
-    let base = acpi::hpet(rsdp).filter(|base| acpi::can_be_registers(*base, ram))?;
+    let base = PhysAddr::new(acpi::hpet(rsdp).filter(|base| acpi::can_be_registers(*base, ram))?);
     // SAFETY: a device's registers, by the table and as the address is not RAM's.
     unsafe { paging::make_uncached(base) };
     let register = |at: u64| direct(base + at).cast::<u32>();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Ports, model-specific and control registers, one instruction each.
 
+use crate::base::VirtAddr;
 use core::arch::asm;
 
 /// IA32_EFER.
@@ -145,18 +146,18 @@ pub fn clts() {
 }
 
 /// Drops what the TLB holds about one address of the present space.
-pub fn invlpg(address: u64) {
+pub fn invlpg(address: VirtAddr) {
     // SAFETY: dropping translations is always allowed.
-    unsafe { asm!("invlpg [{}]", in(reg) address, options(nostack)) };
+    unsafe { asm!("invlpg [{}]", in(reg) address.raw(), options(nostack)) };
 }
 
 /// Drops what the TLB holds about one address of the space with a tag.
 ///
 /// # Safety
 /// The processor has INVPCID.
-pub unsafe fn invpcid(tag: u64, address: u64) {
+pub unsafe fn invpcid(tag: u64, address: VirtAddr) {
     // SAFETY: dropping translations is always allowed; type 0 wants tag and address in memory.
-    unsafe { asm!("invpcid {}, [{}]", in(reg) 0u64, in(reg) &[tag, address], options(nostack)) };
+    unsafe { asm!("invpcid {}, [{}]", in(reg) 0u64, in(reg) &[tag, address.raw()], options(nostack)) };
 }
 
 /// Stops for good.

@@ -3,7 +3,7 @@
 //! is shown there if the command line has `screen`, and in a panic, when no other processor draws.
 
 use super::{direct, paging};
-use crate::base::{facts::BOOT_MAPPED, Global};
+use crate::base::{facts::BOOT_MAPPED, Global, PhysAddr};
 use core::cell::Cell;
 use keel_abi::ranges::Range;
 
@@ -136,7 +136,7 @@ impl Screen {
             'µ' => b'u',
             _ => b'?',
         };
-        let start = direct(self.start);
+        let start = direct(PhysAddr::new(self.start));
         if self.pixel == 0 {
             let place = start.cast::<u16>().wrapping_add(row * self.columns + column);
             // SAFETY: the text mode's memory, which the direct map has.

@@ -7,7 +7,7 @@ use super::cpuid::{self, Feature};
 use super::regs::*;
 use super::switch::FLAGS_CLEARED;
 use crate::base::{facts, facts::Word, nospec::nospec, Global, Ref};
-use crate::object::{io_space, Task};
+use crate::object::{io_space, Task, TaskNumber};
 use core::{arch::asm, cell::Cell, mem::offset_of};
 
 /// Kernel code.
@@ -76,7 +76,7 @@ object! {
     pub struct Tables const () {
         gdt: [Cell<u64>; DESCRIPTORS] = [const { Cell::new(0) }; DESCRIPTORS],
         /// Number of the task whose ports are in the bitmap, 0 for none.
-        pub ports_of: Cell<u32> = Cell::new(0),
+        pub ports_of: Cell<TaskNumber> = Cell::new(TaskNumber::NONE),
         state: State = State {
             words: [const { Cell::new(0) }; 25],
             reserved: 0,
@@ -229,7 +229,7 @@ pub fn load_ports(task: Ref<Task>) -> bool {
 /// the offset at its next port instruction.
 pub fn forget_ports(task: Ref<Task>) {
     for cpu in cpu::all().filter(|cpu| cpu.tables.ports_of.get() == task.number) {
-        cpu.tables.ports_of.set(0);
+        cpu.tables.ports_of.set(TaskNumber::NONE);
         cpu.tables.state.ports.set(NO_PORTS);
     }
 }

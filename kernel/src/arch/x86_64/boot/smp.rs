@@ -4,7 +4,7 @@
 use super::start;
 use crate::arch::cpu::{self, Cpu, Processor};
 use crate::arch::{apic, clock, direct, entry, fpu, multiboot::Information, paging, print::log, tables};
-use crate::percpu::lock;
+use crate::{base::PhysAddr, percpu::lock};
 use core::hint::spin_loop;
 use core::sync::atomic::{AtomicBool, Ordering};
 use keel_abi::{fpage::PAGE_SIZE, ranges::Range};
@@ -91,13 +91,14 @@ pub fn start_others(loader: &Information, limit: usize) {
 
 /// Copies the first steps to `page` and fills in the rest.
 fn fill(page: u64, tables: u64, cpu: &Cpu) {
+    let place = |low: u64| direct(PhysAddr::new(low));
     let steps = &raw const ap_start as u64;
     let words =
         Beginning { stack: cpu.stack.get(), entry: enter as *const () as u64, argument: cpu.address.get(), tables };
     // SAFETY: a page of RAM in nobody's use, and words that only a processor that starts reads.
     unsafe {
-        core::ptr::copy_nonoverlapping(direct(steps), direct(page), (&raw const ap_end as u64 - steps) as usize);
-        direct(&raw const beginning as u64).cast::<Beginning>().write(words);
+        core::ptr::copy_nonoverlapping(place(steps), place(page), (&raw const ap_end as u64 - steps) as usize);
+        place(&raw const beginning as u64).cast::<Beginning>().write(words);
     }
 }
 

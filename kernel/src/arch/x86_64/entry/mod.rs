@@ -11,7 +11,7 @@ use crate::object::thread::{state_word, Flags, Message, State, FRAME_WORDS};
 use crate::percpu::pcid::{Pcids, NOFLUSH};
 use crate::percpu::{lock, lock::Lock};
 use crate::sys::{exregs, leave, panic, syscall};
-use crate::{base::facts, debugger, object::Thread, sched};
+use crate::{base::*, debugger, object::Thread, sched};
 use core::arch::{asm, global_asm};
 use core::mem::offset_of;
 use keel_abi::{call::*, fpage::*, ids::*, Frame, Tag, Utcb};
@@ -162,7 +162,7 @@ extern "C" fn user_exception(vector: u64, error_code: u64) -> u64 {
                 fault::alien_call(thread, GATE_INT80);
             }
             VECTOR_INT80 => fault::exception(thread, VECTOR_GP, VECTOR_INT80 * 8 + 2, 0),
-            VECTOR_PF => fault::page_fault(thread, read_cr2(), error_code),
+            VECTOR_PF => fault::page_fault(thread, VirtAddr::new(read_cr2()), error_code),
             VECTOR_NM => {
                 if fpu::switch_on(thread).is_err() {
                     fault::exception(thread, vector, error_code, 0);
