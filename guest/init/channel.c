@@ -50,18 +50,20 @@ int channel_open_port(struct channel *channel, const char *path)
 
 int channel_fill(struct channel *channel)
 {
-	ssize_t got;
+	ssize_t got = 0;
 
 	channel->in_end -= channel->in_start;
 	memmove(channel->in, channel->in + channel->in_start, channel->in_end);
 	channel->in_start = 0;
-	got = read(channel->fd, channel->in + channel->in_end, sizeof(channel->in) - channel->in_end);
-	if (got < 0)
-		return errno == EAGAIN || errno == EINTR ? 0 : -1;
-	if (got == 0)
-		return -1;
-	channel->in_end += got;
-	return 0;
+	/* A port gives no more than a page at a time. */
+	while (channel->in_end < sizeof(channel->in)) {
+		got = read(channel->fd, channel->in + channel->in_end,
+			   sizeof(channel->in) - channel->in_end);
+		if (got <= 0)
+			break;
+		channel->in_end += got;
+	}
+	return got > 0 || (got < 0 && (errno == EAGAIN || errno == EINTR)) ? 0 : -1;
 }
 
 static uint32_t get_le32(const uint8_t *p)
