@@ -72,18 +72,18 @@ int main(int count, char **words)
 }
 """
 
-# Starts the next emulator in PATH, relays the exec channel, and kills the emulator at the command's status.
+# Starts the next emulator in PATH with a port of its own for the exec channel, and kills it at the command's status.
 CUTTER = """#!{python}
 import os, re, shutil, socket, struct, subprocess, sys
 os.environ["PATH"] = os.environ["PATH"].partition(":")[2]
 words = [shutil.which(os.path.basename(sys.argv[0])), *sys.argv[1:]]
 fds = {{int(fd) for word in words for fd in re.findall("socket,fd=([0-9]+)", word)}}
-channel = [at for at, word in enumerate(words) if re.match("socket,fd=[0-9]+,id=exec$", word)]
+channel = [at for at, word in enumerate(words) if re.match("socket,fd=[0-9]+,id=port$", word)]
 if not channel:
     os.execv(words[0], words)
 host = socket.socket(fileno=int(re.search("[0-9]+", words[channel[0]])[0]))
 ours, theirs = socket.socketpair()
-words[channel[0]] = f"socket,fd={{theirs.fileno()}},id=exec"
+words[channel[0]] = f"socket,fd={{theirs.fileno()}},id=port"
 emulator = subprocess.Popen(words, pass_fds=[*(fds - {{host.fileno()}}), theirs.fileno()])
 theirs.close()
 if os.fork() == 0:

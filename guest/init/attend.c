@@ -116,7 +116,7 @@ void stop_machine(void)
 
 void host_open(struct channel *host)
 {
-	if (channel_open(host, HOST_LINE) == 0) {
+	if (channel_open_serial(host, HOST_LINE) == 0) {
 		channel_send_listens(host);
 		return;
 	}
@@ -158,8 +158,9 @@ void host_obey(struct channel *host)
 		}
 		if (frame.channel == FRAME_WINDOW && frame.length == WINDOW_BYTES)
 			resize(&frame);
-		channel_return_credit(host, FRAME_HEADER + frame.length);
+		channel_owe(host, FRAME_HEADER + frame.length);
 	}
+	channel_return_credit(host);
 }
 
 void start_attendant(void)

@@ -21,16 +21,18 @@
 #include "channel.h"
 #include "end.h"
 #include "exec.h"
+#include "port.h"
 
 #define STATUS_NOT_FOUND 127
 #define STATUS_SIGNAL 128
 #define WORDS_MAX 1024
 
-/* Input that the command has not yet read: no more than the host's credit. */
+/* Input that the command has not yet read, as a ring: no more than the host's credit. */
 struct pending_input {
+	size_t start;
 	size_t length;
 	int ended;
-	uint8_t data[CREDIT_MAX];
+	uint8_t data[PORT_CREDIT];
 };
 
 struct job {
@@ -69,16 +71,24 @@ static void add_to_command(const struct frame *frame)
 	job.command[job.command_length] = '\0';
 }
 
+static size_t smaller(size_t one, size_t other)
+{
+	return one < other ? one : other;
+}
+
 static void add_to_input(const struct frame *frame)
 {
-	if (frame->length == 0) {
-		job.input.ended = 1;
-	} else if (frame->length <= sizeof(job.input.data) - job.input.length) {
-		memcpy(job.input.data + job.input.length, frame->data, frame->length);
-		job.input.length += frame->length;
-	} else {
+	struct pending_input *input = &job.input;
+	size_t end = (input->start + input->length) % sizeof(input->data);
+	size_t first = smaller(frame->length, sizeof(input->data) - end);
+
+	if (frame->length == 0)
+		input->ended = 1;
+	if (frame->length > sizeof(input->data) - input->length)
 		fatal("the host sent more than its credit allows");
-	}
+	memcpy(input->data + end, frame->data, first);
+	memcpy(input->data, frame->data + first, frame->length - first);
+	input->length += frame->length;
 }
 
 static void take_frames(void)
@@ -90,11 +100,11 @@ static void take_frames(void)
 	while (channel_next(&job.channel, &frame)) {
 		if (frame.channel == FRAME_COMMAND) {
 			add_to_command(&frame);
-			channel_return_credit(&job.channel, FRAME_HEADER + frame.length);
+			channel_owe(&job.channel, FRAME_HEADER + frame.length);
 		} else if (frame.channel == FRAME_STDIN) {
 			add_to_input(&frame);
 			/* The header is dealt with; the data once the command reads it. */
-			channel_return_credit(&job.channel, FRAME_HEADER);
+			channel_owe(&job.channel, FRAME_HEADER);
 		} else if (frame.channel == FRAME_STOP) {
 			stop_machine();
 		} else {
@@ -106,38 +116,35 @@ static void take_frames(void)
 /* Hand pending input to the command and its length back to the host. */
 static void feed_input(void)
 {
-	ssize_t put = job.input.length;
+	struct pending_input *input = &job.input;
+	ssize_t put = input->length;
 
-	if (job.in >= 0 && job.input.length > 0)
-		put = write(job.in, job.input.data, job.input.length);
+	if (job.in >= 0 && input->length > 0)
+		put = write(job.in, input->data + input->start,
+			    smaller(input->length, sizeof(input->data) - input->start));
 	if (put < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
 	if (put < 0) {		/* the pipe has no reader: drop it */
 		close_fd(&job.in);
-		put = job.input.length;
+		put = input->length;
 	}
-	if (put > 0) {
-		job.input.length -= put;
-		memmove(job.input.data, job.input.data + put, job.input.length);
-		channel_return_credit(&job.channel, put);
-	}
-	if (job.input.ended && job.input.length == 0)
+	input->start = (input->start + put) % sizeof(input->data);
+	input->length -= put;
+	channel_owe(&job.channel, put);
+	if (input->ended && input->length == 0)
 		close_fd(&job.in);
 }
 
 /* Move at most one frame's worth of output. */
 static void carry_output(int *fd, enum frame_channel number)
 {
-	uint8_t data[FRAME_DATA_MAX];
 	size_t room = channel_room(&job.channel);
 	ssize_t got;
 
 	if (*fd < 0 || room == 0)
 		return;
-	got = read(*fd, data, room);
-	if (got > 0)
-		channel_send(&job.channel, number, data, got);
-	else if (got == 0 || (errno != EAGAIN && errno != EINTR))
+	got = channel_carry(&job.channel, number, *fd, room);
+	if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR))
 		close_fd(fd);
 }
 
@@ -210,28 +217,44 @@ static void start_command(void)
 	fcntl(job.err, F_SETFL, O_NONBLOCK);
 }
 
+/* Wait for the host, a request, or one of the other files, the first of which are these two's. */
+static void wait_for(struct pollfd *fds, size_t count, const sigset_t *during)
+{
+	int ready;
+
+	channel_return_credit(&job.channel);
+	fds[0] = (struct pollfd){ .fd = job.channel.fd, .events = POLLIN };
+	fds[1] = (struct pollfd){ .fd = job.requests, .events = POLLIN };
+	ready = ppoll(fds, count, NULL, during);
+	obey_requests(ready > 0 && fds[1].revents ? fds[1].fd : -1);
+}
+
+static void wait_for_host(const sigset_t *during)
+{
+	struct pollfd fds[2];
+
+	wait_for(fds, sizeof(fds) / sizeof(fds[0]), during);
+	take_frames();
+}
+
 /* Wait until something can be done, or until a child ends. */
 static void wait_for_work(const sigset_t *during)
 {
 	int room = channel_room(&job.channel) > 0;
 	struct pollfd fds[] = {
-		{ .fd = job.channel.fd, .events = POLLIN },
-		{ .fd = job.input.length > 0 ? job.in : -1, .events = POLLOUT },
+		[2] = { .fd = job.input.length > 0 ? job.in : -1, .events = POLLOUT },
 		{ .fd = room ? job.out : -1, .events = POLLIN },
 		{ .fd = room ? job.err : -1, .events = POLLIN },
-		{ .fd = job.requests, .events = POLLIN },
 	};
-	const struct pollfd *requests = &fds[sizeof(fds) / sizeof(fds[0]) - 1];
-	int ready = ppoll(fds, sizeof(fds) / sizeof(fds[0]), NULL, during);
 
-	obey_requests(ready > 0 && requests->revents ? requests->fd : -1);
+	wait_for(fds, sizeof(fds) / sizeof(fds[0]), during);
+	take_frames();
 }
 
 static void carry_until_done(const sigset_t *during)
 {
 	while (!job.done) {
 		wait_for_work(during);
-		take_frames();
 		feed_input();
 		carry_output(&job.out, FRAME_STDOUT);
 		carry_output(&job.err, FRAME_STDERR);
@@ -245,7 +268,6 @@ static void carry_until_done(const sigset_t *during)
  */
 static void drain(int *fd, enum frame_channel number, const sigset_t *during)
 {
-	uint8_t data[FRAME_DATA_MAX];
 	int left = 0;
 
 	if (*fd < 0 || ioctl(*fd, FIONREAD, &left) < 0)
@@ -255,44 +277,51 @@ static void drain(int *fd, enum frame_channel number, const sigset_t *during)
 		ssize_t got;
 
 		if (room == 0) {
-			wait_for_work(during);
-			take_frames();
+			wait_for_host(during);
 			continue;
 		}
-		got = read(*fd, data, room < (size_t)left ? room : (size_t)left);
+		got = channel_carry(&job.channel, number, *fd, smaller(room, left));
 		if (got <= 0)
 			return;
-		channel_send(&job.channel, number, data, got);
 		left -= got;
 	}
 }
 
+/* Wait until the host has it: what the emulator still holds is lost where the machine ends. */
 static void send_status(const sigset_t *during)
 {
 	const uint8_t status[] = { job.status, STATUS_WHOLE };
 
-	while (channel_room(&job.channel) < sizeof(status)) {
-		wait_for_work(during);
-		take_frames();
-	}
+	while (channel_room(&job.channel) < sizeof(status))
+		wait_for_host(during);
 	channel_send(&job.channel, FRAME_STATUS, status, sizeof(status));
-	channel_drain(&job.channel);
+	while (!channel_settled(&job.channel))
+		wait_for_host(during);
 }
 
-void run_exec(void)
+static void open_channel(const struct settings *settings)
+{
+	char path[PORT_PATH_MAX];
+
+	if (settings->port[0] && port_find(settings->port, path) == 0) {
+		if (channel_open_port(&job.channel, path) < 0)
+			fatal("cannot open the port of the channel to the host");
+	} else if (channel_open_serial(&job.channel, HOST_LINE) < 0) {
+		fatal("cannot open the channel to the host, " HOST_LINE);
+	}
+}
+
+void run_exec(const struct settings *settings)
 {
 	sigset_t during;
 
 	job.in = job.out = job.err = -1;
 	job.requests = requests_open();
-	if (channel_open(&job.channel, HOST_LINE) < 0)
-		fatal("cannot open the channel to the host, " HOST_LINE);
+	open_channel(settings);
 	watch_signals(&during);
 	channel_send_ready(&job.channel);
-	while (!job.command_whole) {
+	while (!job.command_whole)
 		wait_for_work(&during);
-		take_frames();
-	}
 	MARK(MARK_COMMAND_BEGINS);
 	start_command();
 	carry_until_done(&during);

@@ -70,7 +70,7 @@ static int run_service(void)
 
 	read_settings(&settings);
 	prepare_surroundings(&settings);
-	run_exec();
+	run_exec(&settings);
 	return 0;
 }
 
@@ -105,7 +105,7 @@ int main(int argc, char **argv)
 	if (strcmp(settings.init, "systemd") == 0)
 		become_systemd(&settings);
 	if (strcmp(settings.mode, "exec") == 0)
-		run_exec();
+		run_exec(&settings);
 	else
 		run_shell(&settings, application);
 	end_machine(SHUTDOWN_POWER_OFF);

@@ -32,6 +32,7 @@ void read_settings(struct settings *settings)
 		line[got] = '\0';
 	while ((word = strsep(&rest, " \n")) != NULL) {
 		take_setting(word, "keel.mode", settings->mode);
+		take_setting(word, "keel.port", settings->port);
 		take_setting(word, "keel.root", settings->root);
 		take_setting(word, "keel.init", settings->init);
 		take_setting(word, "keel.console", settings->console);

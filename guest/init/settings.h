@@ -10,6 +10,7 @@
 
 struct settings {
 	char mode[SETTING_MAX];		/* keel.mode: shell or exec */
+	char port[SETTING_MAX];		/* keel.port: the name of the virtio port for exec, if there is one */
 	char init[SETTING_MAX];		/* keel.init: systemd, or nothing for this one */
 	char root[SETTING_MAX];		/* keel.root: the disk or the file of the root, if it is in one */
 	char console[SETTING_MAX];	/* keel.console: where shells are, with commas between */

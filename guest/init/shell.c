@@ -80,7 +80,7 @@ static void tell_ready(void)
 {
 	struct channel channel;
 
-	if (channel_open(&channel, HOST_LINE) == 0) {
+	if (channel_open_serial(&channel, HOST_LINE) == 0) {
 		channel_send_ready(&channel);
 		channel_drain(&channel);
 	}

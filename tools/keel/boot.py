@@ -96,6 +96,11 @@ class Choices:
         return not self.icount and self.kernel is None and not self.alone
 
     @property
+    def has_port(self) -> bool:
+        """Whether the command has a port of virtio's: not on the deterministic clock, nor where the driver may be missing."""
+        return self.command is not None and not self.icount and self.kernel is None and self.application is None
+
+    @property
     def network_card(self) -> str | None:
         """The guest's network card. A network runs in the host's time, too."""
         usual = "none" if self.icount else "virtio"
@@ -131,7 +136,7 @@ def linux_parameters(choices: Choices, terminal: str, *, root_on_disk: bool = Fa
     if choices.command is None:
         words += ["keel.mode=shell", terminal, *([SHELLS] if choices.graphic else [])]
     else:
-        words += ["keel.mode=exec"]
+        words += ["keel.mode=exec", *([f"keel.port={machine.PORT_NAME}"] if choices.has_port else [])]
     if choices.append:
         words.append(choices.append)
     if choices.application_arguments:
@@ -208,6 +213,7 @@ def _linux_guest(kernel: Path, choices: Choices, slot: Slot, storage: Storage, a
         disks=storage.disks,
         card=choices.network_card,
         random_numbers=not choices.icount,
+        port=qemu.NOWHERE if choices.has_port else None,
         gdb_socket=slot.gdb_socket,
         stopped=choices.gdb,
         uefi=choices.uefi,

@@ -1,20 +1,32 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The host's end of the framed channel to the guest's init. Pure: bytes in, bytes and frames out.
 
-guest/init/channel.h describes the frames. Every frame but credit, ready, listens, prompt and
+guest/init/channel.h describes the frames and has the same numbers. Every frame but credit, ready, listens, prompt and
 stop frames uses up credit, header included; what has been dealt with is given back.
 """
 
+import re
 import struct
+from collections import deque
 from dataclasses import dataclass
 from enum import IntEnum
 
 HEADER = struct.Struct("<BBH")
 CREDIT = struct.Struct("<I")
-FRAME_DATA_MAX = 1020
-CREDIT_MAX = 2048
 # The end of a status: what follows half a frame of an init that is restarted is zero.
 STATUS_WHOLE = 1
+
+
+@dataclass(frozen=True)
+class Capacity:
+    """What a line carries: how many bytes of data a frame has at most, and how many bytes may be in flight."""
+
+    data: int
+    credit: int
+
+
+SERIAL = Capacity(1020, 2048)
+PORT = Capacity(32764, 262144)
 
 
 class Kind(IntEnum):
@@ -36,6 +48,10 @@ class Kind(IntEnum):
 WINDOW = struct.Struct("<HH")
 # What may come where no init listens, or none does any more.
 UNANSWERED = (Kind.READY, Kind.LISTENS, Kind.PROMPT)
+KINDS = frozenset(Kind)
+# Of one frame. Only a guest that keeps to no credit could be owed more.
+MOST_CREDIT = 0xFFFFFFFF
+ZEROS = re.compile(rb"\0+")
 
 
 class BrokenChannel(Exception):
@@ -58,13 +74,15 @@ def encode(kind: Kind, data: bytes) -> bytes:
 class Channel:
     """Turns received bytes into frames, and what is to be sent into bytes as credit allows."""
 
-    def __init__(self, *, firmware_speaks: bool = False) -> None:
+    def __init__(self, capacity: Capacity = SERIAL, *, firmware_speaks: bool = False) -> None:
+        self.capacity = capacity
         # UEFI has its console on every serial line: what comes before the guest's first frame is text, without zero bytes.
         self._in_text = firmware_speaks
-        self._received = b""
-        self._waiting: list[tuple[Kind, bytes]] = []
-        self._credit = CREDIT_MAX
+        self._received = bytearray()
+        self._waiting: deque[tuple[Kind, bytes]] = deque()
+        self._credit = capacity.credit
         self._out = bytearray()
+        self._owed = 0
 
     def receive(self, data: bytes) -> list[Frame]:
         """The whole frames in what has come so far; credit is settled here."""
@@ -77,7 +95,7 @@ class Channel:
                 self._credit += CREDIT.unpack(frame.data)[0]
                 continue
             if frame.kind not in UNANSWERED:
-                self._out += encode(Kind.CREDIT, CREDIT.pack(HEADER.size + len(frame.data)))
+                self._owed += HEADER.size + len(frame.data)
             frames.append(frame)
         self._release()
         return frames
@@ -90,29 +108,30 @@ class Channel:
         self._received = rest
 
     def _take(self) -> Frame | None:
-        self._received = self._received.lstrip(b"\0")  # the end of a frame that an init before did not finish
+        if zeros := ZEROS.match(self._received):  # the end of a frame that an init before did not finish
+            del self._received[: zeros.end()]
         if len(self._received) < HEADER.size:
             return None
         number, zero, length = HEADER.unpack_from(self._received)
-        if zero != 0 or length > FRAME_DATA_MAX or number not in set(Kind):
-            raise BrokenChannel(f"bytes that are no frame: {self._received[:16]!r}")
+        if zero != 0 or length > self.capacity.data or number not in KINDS:
+            raise BrokenChannel(f"bytes that are no frame: {bytes(self._received[:16])!r}")
         if len(self._received) < HEADER.size + length:
             return None
-        data = self._received[HEADER.size : HEADER.size + length]
-        self._received = self._received[HEADER.size + length :]
+        data = bytes(self._received[HEADER.size : HEADER.size + length])
+        del self._received[: HEADER.size + length]
         if number == Kind.CREDIT and length != CREDIT.size:
             raise BrokenChannel("a credit frame of a wrong length")
         return Frame(Kind(number), data)
 
     def send(self, kind: Kind, data: bytes) -> None:
         """Queue data, in frames of at most the largest size; empty data make one empty frame."""
-        for start in range(0, max(len(data), 1), FRAME_DATA_MAX):
-            self._waiting.append((kind, data[start : start + FRAME_DATA_MAX]))
+        for start in range(0, max(len(data), 1), self.capacity.data):
+            self._waiting.append((kind, data[start : start + self.capacity.data]))
         self._release()
 
     def send_latest(self, kind: Kind, data: bytes) -> None:
         """Queue one frame in place of those of its kind that still wait, so that the queue does not grow."""
-        self._waiting = [frame for frame in self._waiting if frame[0] is not kind]
+        self._waiting = deque(frame for frame in self._waiting if frame[0] is not kind)
         self.send(kind, data)
 
     def send_at_once(self, kind: Kind) -> None:
@@ -127,7 +146,7 @@ class Channel:
                 return
             self._credit -= cost
             self._out += encode(kind, data)
-            self._waiting.pop(0)
+            self._waiting.popleft()
 
     @property
     def wants_input(self) -> bool:
@@ -135,10 +154,14 @@ class Channel:
         return not self._waiting
 
     @property
-    def outgoing(self) -> bytes:
-        """What may be written to the line now."""
-        return bytes(self._out)
+    def outgoing(self) -> int:
+        """How many bytes may be written to the line now, beside the credit to give back."""
+        return len(self._out)
 
-    def sent(self, count: int) -> None:
-        """That many outgoing bytes have been written."""
-        del self._out[:count]
+    def take_outgoing(self) -> bytes:
+        """What may be written to the line now, once. Credit not yet given back is one frame, however much it is for."""
+        credit = encode(Kind.CREDIT, CREDIT.pack(min(self._owed, MOST_CREDIT))) if self._owed else b""
+        taken = credit + self._out
+        self._owed = 0
+        self._out.clear()
+        return taken

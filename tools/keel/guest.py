@@ -10,11 +10,12 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
 from . import process, qemu
-from .channel import STATUS_WHOLE, WINDOW, BrokenChannel, Channel, Frame, Kind
+from .channel import PORT, SERIAL, STATUS_WHOLE, WINDOW, BrokenChannel, Capacity, Channel, Frame, Kind
 from .config import Settings
 from .console import BootLog, End, Watcher
 from .debugger import Dialogue
@@ -30,7 +31,8 @@ BELL = b"\a"
 POWER_OFF_GRACE_S = 10.0
 # The same where an init ends its services first, each of which may take 90 s, or where a disk that is kept is still written.
 LONG_GRACE_S = 100.0
-# Many times what waits for a guest that keeps to its credit: only one that fills our memory reaches it.
+# Beside what a guest has given credit for, many times what waits where it keeps to that: only one that fills our memory
+# reaches it.
 MOST_WAITING = 1 << 16
 # How the root task's lines begin.
 ROOT_SPEAKS = b"root: "
@@ -95,6 +97,11 @@ class _Line:
         self.ours.setblocking(False)
         self.waiting = bytearray()
 
+    @property
+    def backend(self) -> str:
+        """The emulator's end, in QEMU's syntax."""
+        return f"socket,fd={self.theirs.fileno()}"
+
     def read(self) -> bytes:
         try:
             return self.ours.recv(READ_BYTES)
@@ -121,10 +128,26 @@ class _Line:
         del self.waiting[:sent]
 
 
+class _FramedLine(_Line):
+    """A line with the framed channel on it."""
+
+    def __init__(self, stack: ExitStack, capacity: Capacity, *, firmware_speaks: bool) -> None:
+        super().__init__(stack)
+        self.channel = Channel(capacity, firmware_speaks=firmware_speaks)
+
+    def write(self) -> None:
+        """The same for what the channel lets go; an error where the guest lets go more and more, and reads nothing."""
+        if not self.waiting:
+            self.waiting += self.channel.take_outgoing()
+        super().write()
+        if len(self.waiting) + self.channel.outgoing > self.channel.capacity.credit + MOST_WAITING:
+            raise BrokenChannel("it reads nothing")
+
+
 class _Run:
     """The state of a running guest; one method for each source of events."""
 
-    def __init__(self, settings: Settings, plan: Plan, stack: ExitStack) -> None:
+    def __init__(self, settings: Settings, plan: Plan, stack: ExitStack, *, has_port: bool) -> None:
         self.plan = plan
         self.interactive = plan.command is None and plan.watch_log is None
         self.outcome = Outcome(
@@ -132,14 +155,17 @@ class _Run:
             kernel_log=plan.slot.log("kernel"),
             emulator_log=plan.slot.log("emulator"),
         )
-        self.console, self.exec, self.log = _Line(stack), _Line(stack), _Line(stack)
+        self.console, self.log = _Line(stack), _Line(stack)
         self.debugger = _Line(stack) if plan.debugger else None
+        self.exec = _FramedLine(stack, SERIAL, firmware_speaks=plan.firmware_speaks)
+        self.port = _FramedLine(stack, PORT, firmware_speaks=plan.firmware_speaks) if has_port else None
+        # That on which an init has said that it is there: where Linux has no devices, there is no port in it.
+        self.channel = self.exec.channel
         self.console_file = _log_file(self.outcome.console_log, stack)
         self.kernel_file = _log_file(self.outcome.kernel_log, stack)
         self.debugger_file = _log_file(plan.slot.log("debugger"), stack)
         self.emulator_file = _log_file(self.outcome.emulator_log, stack)
         self.verbose = settings.verbose
-        self.channel = Channel(firmware_speaks=plan.firmware_speaks)
         self.watcher = Watcher()
         self.boot_log = BootLog()
         # The init of the Linux that runs now reads frames. Before that they would be lost, echoed,
@@ -161,6 +187,7 @@ class _Run:
         self.keyed = self.interactive or (plan.prompt is not None and not plan.keys)
         self.input_ended = plan.watch_log is not None and not self.keyed
         self.over = False
+        self.handlers = self._handlers()
 
     def on_console(self) -> None:
         """Linux's console: to the log, and to the user where the user is at it."""
@@ -216,15 +243,14 @@ class _Run:
             self.debugger.waiting += self.plan.debugger.hear(data)
             self.over = self.plan.debugger.over
 
-    def on_exec(self) -> None:
+    def on_frames(self, line: _FramedLine) -> None:
         """Frames from the guest's init."""
-        try:
-            for frame in self.channel.receive(self.exec.read()):
-                self._on_frame(frame)
-        except BrokenChannel as error:
-            raise KeelError(f"the guest broke the exec channel: {error}", f"see {self.outcome.console_log}") from error
+        for frame in line.channel.receive(line.read()):
+            self._on_frame(line, frame)
 
-    def _on_frame(self, frame: Frame) -> None:
+    def _on_frame(self, line: _FramedLine, frame: Frame) -> None:
+        if frame.kind in (Kind.READY, Kind.LISTENS):
+            self.channel = line.channel
         if frame.kind is Kind.READY:
             self._on_ready()
         elif frame.kind is Kind.PROMPT:
@@ -249,18 +275,19 @@ class _Run:
         elif self.plan.take_output(fd, data):
             self.finish()
 
-    def handlers(self) -> list[tuple[_Line, Callable[[], None]]]:
+    def _handlers(self) -> list[tuple[_Line, Callable[[], None]]]:
         """The lines and what to do when something has come over them."""
         return [
             (self.console, self.on_console),
-            (self.exec, self.on_exec),
+            (self.exec, partial(self.on_frames, self.exec)),
             (self.log, self.on_log),
             *([(self.debugger, self.on_debugger)] if self.debugger else []),
+            *([(self.port, partial(self.on_frames, self.port))] if self.port else []),
         ]
 
     def read_rest(self) -> None:
         """Take what the emulator wrote just before its end."""
-        for line, handler in self.handlers():
+        for line, handler in self.handlers:
             while line.has_input():
                 handler()
 
@@ -351,15 +378,8 @@ class _Run:
         """Hand the emulator what waits for it."""
         if self.interactive and self.begun:
             self._pass_typed_ahead()
-        outgoing = self.channel.outgoing
-        self.exec.waiting += outgoing
-        self.channel.sent(len(outgoing))
-        self.exec.write()
-        if len(self.exec.waiting) > MOST_WAITING:
-            raise KeelError("the guest broke the exec channel: it reads nothing", f"see {self.outcome.console_log}")
-        self.console.write()
-        if self.debugger:
-            self.debugger.write()
+        for line, _ in self.handlers:
+            line.write()
 
 
 def _log_file(path: Path, stack: ExitStack) -> BinaryIO:
@@ -375,18 +395,21 @@ def _write_out(fd: int, data: bytes) -> None:
 def run(settings: Settings, guest: qemu.Guest, plan: Plan) -> Outcome:
     """Start the guest and stay with it until it has ended."""
     with closing(ExitStack()) as stack:
-        state = _Run(settings, plan, stack)
-        lines = [line for line, _ in state.handlers()]
-        fds = [line.theirs.fileno() for line in lines]
-        sockets = [f"socket,fd={fd}" for fd in fds]
+        state = _Run(settings, plan, stack, has_port=guest.port is not None)
+        lines = [line for line, _ in state.handlers]
         described = replace(
-            guest, console=sockets[0], exec=sockets[1], log=sockets[2], debugger=sockets[3] if sockets[3:] else None
+            guest,
+            console=state.console.backend,
+            exec=state.exec.backend,
+            log=state.log.backend,
+            debugger=state.debugger.backend if state.debugger else None,
+            port=state.port.backend if state.port else None,
         )
         if state.keyed:
             stack.enter_context(RawTerminal())
         child = process.start(
             qemu.arguments(described),
-            pass_fds=fds,
+            pass_fds=[line.theirs.fileno() for line in lines],
             stdout=state.emulator_file.fileno(),
             stderr=subprocess.STDOUT,
         )
@@ -394,6 +417,8 @@ def run(settings: Settings, guest: qemu.Guest, plan: Plan) -> Outcome:
             for line in lines:
                 line.theirs.close()
             _attend(state, child)
+        except BrokenChannel as error:
+            raise KeelError(f"the guest broke the exec channel: {error}", f"see {state.outcome.console_log}") from error
         finally:
             process.end(child)
     state.outcome.console_end = state.watcher.end
@@ -432,7 +457,7 @@ def _attend(state: _Run, child: subprocess.Popen[bytes]) -> None:
 
 def _choose_events(selector: selectors.BaseSelector, state: _Run) -> None:
     """Say what to wait for now: every line's input, and outputs where bytes wait."""
-    for line, handler in state.handlers():
+    for line, handler in state.handlers:
         events = selectors.EVENT_READ | (selectors.EVENT_WRITE if line.waiting else 0)
         _set_events(selector, line.ours.fileno(), events, handler)
     events = selectors.EVENT_READ if state.wants_input() else 0
@@ -443,12 +468,12 @@ def _choose_events(selector: selectors.BaseSelector, state: _Run) -> None:
 
 
 def _set_events(selector: selectors.BaseSelector, fd: int, events: int, handler: Callable[[], None]) -> None:
-    if fd in selector.get_map():
-        if events:
-            selector.modify(fd, events, handler)
-        else:
-            selector.unregister(fd)
-    elif events:
+    key = selector.get_map().get(fd)
+    if key and events and key.events != events:
+        selector.modify(fd, events, handler)
+    elif key and not events:
+        selector.unregister(fd)
+    elif not key and events:
         selector.register(fd, events, handler)
 
 

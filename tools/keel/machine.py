@@ -60,6 +60,11 @@ CONSOLE = SerialPort("console", 0x3F8, 4, "Linux's console")
 EXEC = SerialPort("exec", 0x2F8, 3, "the framed channel to the guest's init")
 LOG = SerialPort("log", 0x3E8, 4, "the log of the µ-kernel and the native tasks")
 SERIAL_PORTS = (CONSOLE, EXEC, LOG)
+# A port of virtio's for the same channel, where it carries much; the name by which the guest's init finds it. QEMU gives
+# number 0 to a console only.
+PORT = "port"
+PORT_NAME = "keel.exec"
+PORT_DEVICES = ("virtio-serial-pci,max_ports=2", f"virtserialport,chardev={PORT},name={PORT_NAME}")
 # Only a guest with the debug build has it.
 DEBUGGER = SerialPort("debugger", 0x2E8, 3, "the debugger of the µ-kernel")
 

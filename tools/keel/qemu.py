@@ -68,6 +68,8 @@ class Guest:
     exec: str = NOWHERE
     log: str = NOWHERE
     debugger: str | None = None
+    # The same of a port of virtio's, if there is one.
+    port: str | None = None
     disks: tuple[Disk, ...] = ()
     # A network card of machine.CARDS on a network of the emulator's own.
     card: str | None = None
@@ -167,4 +169,7 @@ def _devices(guest: Guest) -> list[str]:
         argv += ["-netdev", "user,id=net", "-device", machine.CARDS[guest.card]]
     if guest.random_numbers:
         argv += ["-device", machine.RANDOM_NUMBERS]
+    if guest.port is not None:
+        argv += ["-chardev", f"{guest.port},id={machine.PORT}"]
+        argv += [word for device in machine.PORT_DEVICES for word in ("-device", device)]
     return argv

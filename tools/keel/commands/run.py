@@ -102,7 +102,12 @@ def _models(choices: boot.Choices, disks_given: tuple[qemu.Disk, ...]) -> list[s
     default = [qemu.Disk(Path(), "raw")] if choices.root is None and choices.on_disk else []
     attached = (*default, *disks_given)
     wanted = qemu.Guest(
-        Path(), disks=attached, card=choices.network_card, random_numbers=not choices.icount, has_iommu=choices.iommu
+        Path(),
+        disks=attached,
+        card=choices.network_card,
+        random_numbers=not choices.icount,
+        port=qemu.NOWHERE if choices.has_port else None,
+        has_iommu=choices.iommu,
     )
     return qemu.models(wanted)
 

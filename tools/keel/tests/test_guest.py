@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from keel import boot, guest, machine, qemu, slot
-from keel.channel import CREDIT, FRAME_DATA_MAX, HEADER, STATUS_WHOLE, WINDOW, Kind, encode
+from keel.channel import CREDIT, HEADER, PORT, SERIAL, STATUS_WHOLE, WINDOW, Kind, encode
 from keel.commands import run as run_command
 from keel.commands.run import conclude
 from keel.config import REPOSITORY, Settings
@@ -55,10 +55,11 @@ def emulator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Emulator:
 def run(settings: Settings, emulator: Emulator) -> Run:
     """Runs a command in a guest that is this script."""
 
-    def run(script: str, command: str = "true", **changes: float) -> Outcome:
+    def run(script: str, command: str = "true", port: str | None = None, **changes: float) -> Outcome:
         emulator(script)
         with slot.taken(settings, "keel") as mine:
-            return guest.run(settings, qemu.Guest(kernel=Path("k")), replace(Plan(mine, command.encode()), **changes))
+            described = qemu.Guest(kernel=Path("k"), port=port)
+            return guest.run(settings, described, replace(Plan(mine, command.encode()), **changes))
 
     return run
 
@@ -82,9 +83,29 @@ def test_an_emulator_that_goes_before_the_guest_has_written_is_no_success(end: s
     assert conclude(EXEC, ended) == 0
 
 
+@pytest.mark.parametrize("chosen", ["exec", "port"])
+def test_the_command_goes_where_an_init_speaks(chosen: str, run: Run) -> None:
+    """On a machine with a port; where Linux has no devices, it speaks on the serial line. The other one stays silent."""
+    frames = encode(Kind.COMMAND, b"true") + encode(Kind.COMMAND, b"")
+    other = {"exec": "port", "port": "exec"}[chosen]
+    script = f"lines[{chosen!r}].sendall({encode(Kind.READY, b'')!r}); heard = lines[{chosen!r}].recv(99)\n"
+    script += f"lines[{other!r}].settimeout(0.3)\ntry: lines[{other!r}].recv(9); sys.exit(8)\nexcept TimeoutError: pass\n"
+    script += f"sys.exit(7 if heard.startswith({frames!r}) else 9)"
+    assert run(script, port=qemu.NOWHERE).emulator_status == 7
+
+
+def test_a_port_takes_larger_frames_than_a_serial_line(run: Run, capfd: pytest.CaptureFixture[str]) -> None:
+    frame = encode(Kind.STDOUT, b"x" * PORT.data)
+    script = "lines[{0!r}].sendall({1!r}); lines[{0!r}].recv(99); lines[{0!r}].sendall({2!r}); lines[{0!r}].recv(99); sys.exit(7)"
+    assert run(script.format("port", encode(Kind.READY, b""), frame), port=qemu.NOWHERE).emulator_status == 7
+    assert capfd.readouterr().out == "x" * PORT.data
+    with pytest.raises(KeelError, match="no frame"):
+        run(script.format("exec", encode(Kind.READY, b""), frame), port=qemu.NOWHERE)
+
+
 # What an init sends when it begins, with what ends a frame that the one before it did not.
-BEGIN = f"lines['exec'].sendall({bytes(HEADER.size + FRAME_DATA_MAX) + encode(Kind.READY, b'')!r})\n"
-HALF_A_FRAME = f"lines['exec'].sendall({encode(Kind.STDOUT, bytes([1]) * FRAME_DATA_MAX)[:300]!r})\n"
+BEGIN = f"lines['exec'].sendall({bytes(HEADER.size + SERIAL.data) + encode(Kind.READY, b'')!r})\n"
+HALF_A_FRAME = f"lines['exec'].sendall({encode(Kind.STDOUT, bytes([1]) * SERIAL.data)[:300]!r})\n"
 
 
 HALF_A_STATUS = f"lines['exec'].sendall({encode(Kind.STATUS, bytes([0, STATUS_WHOLE]))[:-2]!r})\n"
@@ -104,14 +125,16 @@ def test_linux_started_anew_ends_its_command(between: str, console: bytes, statu
 
 @pytest.mark.parametrize(
     "frames",
-    [encode(Kind.READY, b""), encode(Kind.STDOUT, b""), encode(Kind.CREDIT, CREDIT.pack(1 << 30)) + encode(Kind.STDERR, b"")],
-    ids=["ready", "answered", "credit"],
+    [encode(Kind.READY, b""), encode(Kind.CREDIT, CREDIT.pack(1 << 30)) + encode(Kind.STDERR, b"")],
+    ids=["ready", "credit"],
 )
-def test_a_guest_that_reads_nothing_does_not_fill_our_memory(frames: bytes, run: Run) -> None:
-    """It is ended, by a status or an error, before it could send a megabyte."""
-    script = READY + f"for _ in range(1 << 20):\n    lines['exec'].sendall({frames!r} * 1000)\n"
+@pytest.mark.parametrize("line", ["exec", "port"])
+def test_a_guest_that_reads_nothing_does_not_fill_our_memory(line: str, frames: bytes, run: Run) -> None:
+    """It is ended, by a status or an error, before a megabyte waits for it."""
+    script = f"lines[{line!r}].sendall({encode(Kind.READY, b'')!r})\n"
+    script += f"for _ in range(1 << 20):\n    lines[{line!r}].sendall({frames!r} * 1000)\n"
     try:
-        assert run(script, command="x" * 100_000, timeout_s=60.0).restarted
+        assert run(script, command="x" * 1_000_000, port=qemu.NOWHERE, timeout_s=60.0).restarted
     except KeelError as error:
         assert "reads nothing" in error.what
 

@@ -59,6 +59,14 @@ def test_the_serial_lines_come_in_the_order_of_their_ports() -> None:
     assert "socket,fd=6,id=exec" in after(argv, "-chardev")
 
 
+def test_a_port_has_a_name_by_which_the_guest_finds_it() -> None:
+    argv = qemu.arguments(replace(NATIVE, port="socket,fd=8"))
+    assert "socket,fd=8,id=port" in after(argv, "-chardev")
+    devices = [device for device in after(argv, "-device") if device.startswith("virt")]
+    assert devices == ["virtio-serial-pci,max_ports=2", "virtserialport,chardev=port,name=keel.exec"]
+    assert not any("virtserialport" in word for word in qemu.arguments(NATIVE))
+
+
 def test_a_board_without_pci_gets_its_serial_lines_as_devices() -> None:
     argv = qemu.arguments(replace(NATIVE, model="microvm"))
     assert after(argv, "-machine") == ["microvm"] and not after(argv, "-serial")

@@ -155,6 +155,23 @@ def test_the_deterministic_clock_meets_nothing_that_answers_in_the_hosts_time() 
     assert boot.Choices(icount=True, card="e1000").network_card == "e1000"
 
 
+@pytest.mark.parametrize(
+    ("choices", "has_port"),
+    [
+        (boot.Choices(command="x"), True),
+        (boot.Choices(command="x", native=True), True),
+        (boot.Choices(), False),
+        (boot.Choices(command="x", icount=True), False),
+        (boot.Choices(command="x", native=True, kernel=boot.DEBIAN_KERNEL), False),
+        (boot.Choices(command="x", native=True, application=Path("/b/hello")), False),
+    ],
+    ids=["keel", "native", "shell", "icount", "kernel", "application"],
+)
+def test_a_command_has_a_port_where_the_driver_is_sure_and_is_told_so(choices: boot.Choices, has_port: bool) -> None:
+    word = f"keel.port={machine.PORT_NAME}"
+    assert choices.has_port == has_port == (word in boot.linux_parameters(choices, "").split())
+
+
 def test_another_kernel_needs_no_driver_for_a_disk() -> None:
     choices = boot.Choices(native=True, kernel=boot.DEBIAN_KERNEL)
     boot.check(choices)
