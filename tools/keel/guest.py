@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO
 
-from . import process, qemu
+from . import process, qemu, share
 from .channel import STATUS_WHOLE, WINDOW, BrokenChannel, Channel, Frame, Kind
 from .config import Settings
 from .console import BootLog, End, Watcher
@@ -385,7 +385,7 @@ def run(settings: Settings, guest: qemu.Guest, plan: Plan) -> Outcome:
         if state.keyed:
             stack.enter_context(RawTerminal())
         child = process.start(
-            qemu.arguments(described),
+            share.confined(qemu.arguments(described), described.shares),
             pass_fds=fds,
             stdout=state.emulator_file.fileno(),
             stderr=subprocess.STDOUT,

@@ -98,7 +98,12 @@ def _models(choices: boot.Choices, disks_given: tuple[qemu.Disk, ...]) -> list[s
     default = [qemu.Disk(Path(), "raw")] if choices.root is None and choices.on_disk else []
     attached = (*default, *disks_given)
     wanted = qemu.Guest(
-        Path(), disks=attached, card=choices.network_card, random_numbers=not choices.icount, has_iommu=choices.iommu
+        Path(),
+        disks=attached,
+        card=choices.network_card,
+        random_numbers=not choices.icount,
+        shares=choices.shares,
+        has_iommu=choices.iommu,
     )
     return qemu.models(wanted)
 
@@ -115,6 +120,8 @@ def _needs(settings: Settings, choices: boot.Choices) -> list[packages.Need]:
     needs = [*packages.EMULATOR, *packages.LINUX, *packages.SIGNATURES]
     if not choices.native:
         needs += packages.RUST
+    if choices.shares:
+        needs += packages.CONFINEMENT
     if choices.uefi:
         needs += packages.UEFI
     if choices.graphic and _has_windows():
