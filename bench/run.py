@@ -43,6 +43,7 @@ MEASUREMENTS = (
     ("tasks", "native tasks alone"),
     ("ukl", "applications in ring 0"),
     ("lines", "source lines and sizes"),
+    ("share", "git in a shared directory"),
 )
 SYSTEMS: dict[str, list[str]] = {NATIVE: ["--native"], KEEL: []}
 # The kernel that Debian ships, measured beside the two: of the same version, with another configuration and its mitigations.

@@ -37,9 +37,9 @@ def create(path: str, mode: int) -> None:
 
 
 def read(path: str) -> str:
-    """A file's text."""
+    """A file's line."""
     with open(path) as file:
-        return file.read()
+        return file.read().strip()
 
 
 def write(path: str) -> None:
