@@ -4,7 +4,6 @@
 Each line of output is an attempt and what came of it; what the host has afterwards is for the test to see.
 """
 
-import ctypes
 import errno
 import os
 import stat
@@ -12,14 +11,13 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from pathlib import Path
 
 SHARE, READ_ONLY = sys.argv[1:]
 ROUNDS = 1500
 FILE_CAPABILITIES = "security.capability"
 # Version 2, effective: every capability.
 ALL_CAPABILITIES = b"\x01\0\0\x02" + b"\xff" * 16
-EXCHANGE = 2
-LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 def attempt(name: str, call: Callable[[], object]) -> None:
@@ -38,14 +36,12 @@ def create(path: str, mode: int) -> None:
 
 def read(path: str) -> str:
     """A file's line."""
-    with open(path) as file:
-        return file.read().strip()
+    return Path(path).read_text().strip()
 
 
 def write(path: str) -> None:
     """Write into a file."""
-    with open(path, "w") as file:
-        file.write("written by the guest\n")
+    Path(path).write_text("written by the guest\n")
 
 
 def powers() -> None:
@@ -55,9 +51,9 @@ def powers() -> None:
     create("made", 0o640)
     attempt("character device", lambda: os.mknod("null", stat.S_IFCHR | 0o666, os.makedev(1, 3)))
     attempt("block device", lambda: os.mknod("disk", stat.S_IFBLK | 0o666, os.makedev(8, 0)))
-    attempt("setuid", lambda: os.chmod("made", 0o4755))
-    attempt("setgid", lambda: os.chmod("made", 0o2755))
-    attempt("setgid of a directory", lambda: os.mkdir("directory", 0o2777))
+    attempt("setuid", lambda: Path("made").chmod(0o4755))
+    attempt("setgid", lambda: Path("made").chmod(0o2755))
+    attempt("setgid of a directory", lambda: Path("directory").mkdir(0o2777))
     attempt("created setuid", lambda: create("created", 0o4755))
     attempt("owner", lambda: os.chown("made", 12, 34))
     attempt("group", lambda: os.chown("made", -1, 34))
@@ -70,33 +66,31 @@ def ways_out() -> None:
     os.chdir(SHARE)
     attempt("the host's link to a file", lambda: read("to-secret"))
     attempt("the host's link to a directory", lambda: read("to-outside/secret"))
-    attempt("a link of the guest", lambda: os.symlink("../outside/secret", "planted"))
+    attempt("a link of the guest", lambda: Path("planted").symlink_to("../outside/secret"))
     attempt("through it", lambda: read("planted"))
     attempt("written through it", lambda: write("planted"))
     attempt("a hard link to it", lambda: os.link("planted", "linked", follow_symlinks=False))
     attempt("through that", lambda: read("linked"))
     attempt("a hard link from outside", lambda: os.link("/etc/hostname", "hard"))
     attempt("a parent's file", lambda: read("../outside/secret"))
-    attempt("renamed out", lambda: os.rename("made", "../outside/made"))
-    attempt("renamed over the root", lambda: os.rename("directory-of-host", "."))
-    attempt("renamed into itself", lambda: os.rename("directory-of-host", "directory-of-host/x"))
+    attempt("renamed out", lambda: Path("made").rename("../outside/made"))
+    attempt("renamed over the root", lambda: Path("directory-of-host").rename("."))
+    attempt("renamed into itself", lambda: Path("directory-of-host").rename("directory-of-host/x"))
 
 
 def race() -> None:
     """A name that is a directory and a link out of the share by turns, while it is opened and written to."""
     os.chdir(SHARE)
-    os.mkdir("turn")
+    Path("turn").mkdir()
     create("turn/secret", 0o644)
-    os.symlink("../outside", "turned")
+    Path("turned").symlink_to("../outside")
     over = threading.Event()
     seen: set[str] = set()
 
     def turn() -> None:
         while not over.is_set():
-            LIBC.renameat2(-100, b"turn", -100, b"turned", EXCHANGE)
-            # 9P has no exchange; three renames do as well.
             for old, new in (("turn", "aside"), ("turned", "turn"), ("aside", "turned")):
-                os.rename(old, new)
+                Path(old).rename(new)
 
     turner = threading.Thread(target=turn)
     turner.start()
@@ -105,7 +99,7 @@ def race() -> None:
             try:
                 seen.add(read(f"{name}/secret"))
                 create(f"{name}/planted{number % 7}", 0o644)
-                os.chmod(f"{name}/secret", 0o666)
+                Path(f"{name}/secret").chmod(0o666)
             except OSError:
                 pass
     over.set()
@@ -121,10 +115,10 @@ def read_only() -> None:
     for name, call in (
         ("written after a remount", lambda: write(f"{READ_ONLY}/file")),
         ("made", lambda: create(f"{READ_ONLY}/new", 0o644)),
-        ("removed", lambda: os.unlink(f"{READ_ONLY}/file")),
-        ("mode", lambda: os.chmod(f"{READ_ONLY}/file", 0o777)),
-        ("renamed", lambda: os.rename(f"{READ_ONLY}/file", f"{READ_ONLY}/other")),
-        ("linked", lambda: os.symlink("x", f"{READ_ONLY}/link")),
+        ("removed", lambda: Path(f"{READ_ONLY}/file").unlink()),
+        ("mode", lambda: Path(f"{READ_ONLY}/file").chmod(0o777)),
+        ("renamed", lambda: Path(f"{READ_ONLY}/file").rename(f"{READ_ONLY}/other")),
+        ("linked", lambda: Path(f"{READ_ONLY}/link").symlink_to("x")),
         ("times", lambda: os.utime(f"{READ_ONLY}/file")),
     ):
         attempt(name, call)
