@@ -46,6 +46,7 @@ MEASUREMENTS = (
     ("tasks", "native tasks alone"),
     ("ukl", "applications in ring 0"),
     ("lines", "source lines and sizes"),
+    ("share", "git in a shared directory"),
 )
 SYSTEMS: dict[str, list[str]] = {NATIVE: ["--native"], KEEL: []}
 # Debian's own kernel, measured beside the two: the same version, with another configuration and its mitigations.

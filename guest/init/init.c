@@ -19,6 +19,7 @@
 #include "mounts.h"
 #include "net.h"
 #include "settings.h"
+#include "shares.h"
 #include "shell.h"
 #include "systemd.h"
 
@@ -54,6 +55,7 @@ static void set_environment(const struct settings *settings)
 		setenv("SHELL", "/bin/bash", 1);
 	else
 		setenv("SHELL", "/bin/sh", 1);
+	share_environment(settings);
 }
 
 /* Prepares what child processes inherit, whichever program is process 1. */
@@ -61,7 +63,7 @@ static void prepare_surroundings(const struct settings *settings)
 {
 	signal(SIGPIPE, SIG_IGN);
 	set_environment(settings);
-	(void)!chdir(getenv("HOME"));
+	(void)!chdir(settings->directory ? settings->directory : getenv("HOME"));
 }
 
 static int run_service(void)
@@ -98,6 +100,7 @@ int main(int argc, char **argv)
 	}
 	if (settings.app[0])
 		application = place_application(fd, settings.app);
+	mount_shares(&settings);
 	open_console();
 	prepare_surroundings(&settings);
 	sethostname("keel", strlen("keel"));

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from . import bootconf, machine, qemu
+from . import bootconf, machine, qemu, share
 from .config import KERNEL_IMAGE, TASK, Settings
 from .errors import KeelError
 from .rust import DEBUGGER_IMAGE
@@ -86,6 +86,9 @@ class Choices:
     release: Path | None = None
     # The name of the guest while it runs; by default its kind, with a number.
     name: str | None = None
+    # Directories of the host, and the path in the guest where the command runs, if it is not the usual one.
+    shares: tuple[qemu.Share, ...] = ()
+    directory: str = ""
 
     @property
     def on_disk(self) -> bool:
@@ -137,6 +140,7 @@ def linux_parameters(choices: Choices, terminal: str, *, root_on_disk: bool = Fa
         words += ["keel.mode=shell", terminal, *([SHELLS] if choices.graphic else [])]
     else:
         words += ["keel.mode=exec", *([f"keel.port={machine.PORT_NAME}"] if choices.has_port else [])]
+    words += share.parameters(choices.shares, choices.directory)
     if choices.append:
         words.append(choices.append)
     if choices.application_arguments:
@@ -214,6 +218,7 @@ def _linux_guest(kernel: Path, choices: Choices, slot: Slot, storage: Storage, a
         card=choices.network_card,
         random_numbers=not choices.icount,
         port=qemu.NOWHERE if choices.has_port else None,
+        shares=choices.shares,
         gdb_socket=slot.gdb_socket,
         stopped=choices.gdb,
         uefi=choices.uefi,
@@ -308,7 +313,9 @@ def _check_parameters(parameters: str) -> None:
     if "\n" in parameters:
         raise KeelError("--append must be one line")
     if len(os.fsencode(parameters)) > LONGEST_PARAMETERS:
-        raise KeelError("--append is too long", f"Linux takes {LONGEST_PARAMETERS} bytes in all")
+        raise KeelError(
+            "Linux's command line is too long", f"it takes {LONGEST_PARAMETERS} bytes: shorten --append, or the PATHs of --share"
+        )
 
 
 def _check_kernel(choices: Choices) -> None:

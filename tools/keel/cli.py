@@ -12,7 +12,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TypeAlias
 
-from . import configuration, imageformat, machine, manual, process, slot, timing, uklapps
+from . import configuration, imageformat, machine, manual, process, share, slot, timing, uklapps
 from .arguments import Parser, in_columns
 from .boot import DEBIAN_KERNEL, Choices
 from .bootconf import DEFAULT_TEMPLATE
@@ -99,6 +99,7 @@ def _add_machine(verb: Parser) -> None:
     )
     verb.add_argument("--append", metavar="STR", default="", help="additions to Linux's command line")
     _add_packages(verb)
+    _add_shares(verb)
     verb.add_argument(
         "--qemu-arg",
         metavar="ARG",
@@ -115,6 +116,19 @@ def _add_packages(verb: Parser) -> None:
         type=_names,
         default=(),
         help="more Debian packages in the default root, separated by commas or spaces",
+    )
+
+
+def _add_shares(verb: Parser) -> None:
+    verb.add_argument(
+        "--share",
+        metavar="DIR[:PATH][:rw]",
+        action="append",
+        default=[],
+        help="a directory of this machine at PATH in the guest (/mnt/NAME), which may write there with rw; may be repeated",
+    )
+    verb.add_argument(
+        "--cwd", action="store_true", help="start in this directory; where no --share has it, it is at its own path to read"
     )
 
 
@@ -410,6 +424,9 @@ def _known(names: list[str], known: Collection[str]) -> list[str]:
 
 def _on_machine(options: argparse.Namespace) -> Choices:
     """The options of `_add_machine`, and the command."""
+    shares, directory = share.parsed(options.share), ""
+    if options.cwd:
+        shares, directory = share.with_current(shares)
     return Choices(
         command=options.command,
         icount=options.icount,
@@ -419,6 +436,8 @@ def _on_machine(options: argparse.Namespace) -> Choices:
         timeout_s=options.timeout,
         append=options.append,
         packages=options.packages,
+        shares=shares,
+        directory=directory,
         emulator_arguments=tuple(options.qemu_arg),
     )
 

@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
-from . import process, qemu
+from . import process, qemu, share
 from .channel import PORT, SERIAL, STATUS_WHOLE, WINDOW, BrokenChannel, Capacity, Channel, Frame, Kind
 from .config import Settings
 from .console import BootLog, End, Watcher
@@ -408,7 +408,7 @@ def run(settings: Settings, guest: qemu.Guest, plan: Plan) -> Outcome:
         if state.keyed:
             stack.enter_context(RawTerminal())
         child = process.start(
-            qemu.arguments(described),
+            share.confined(qemu.arguments(described), described.shares),
             pass_fds=[line.theirs.fileno() for line in lines],
             stdout=state.emulator_file.fileno(),
             stderr=subprocess.STDOUT,

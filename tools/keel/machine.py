@@ -98,6 +98,9 @@ IOMMU = "intel-iommu"
 BEHIND_IOMMU = ",disable-legacy=on,iommu_platform=on"
 DISC = "ide-cd,drive=disc,bootindex=0"
 RANDOM_NUMBERS = "virtio-rng-pci"
+# A directory of the host, with the tag by which the guest's init finds it; `{}` is its number. The init has as many.
+SHARE = "virtio-9p-pci,fsdev=share{0},mount_tag=share{0}"
+MOST_SHARES = 8
 # What QEMU's user-mode network gives the guest: its address, the gateway and the name server. The card keeps its name.
 NETWORK_PARAMETERS = ("ip=10.0.2.15::10.0.2.2:255.255.255.0:keel:eth0:off:10.0.2.3", "net.ifnames=0")
 # The choices for process 1 of a guest.

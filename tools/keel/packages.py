@@ -40,6 +40,9 @@ def _exists(pattern: str) -> bool:
 
 
 EMULATOR = (Need("qemu-system-x86", ("qemu-system-x86_64",), "runs the guest"),)
+CONFINEMENT = (
+    Need("python3-seccomp", ("/usr/lib/python3/dist-packages/seccomp*.so",), "confines QEMU where it shares a directory"),
+)
 LOADER = (
     Need("grub-common", ("grub-mkrescue",), "makes bootable ISO images"),
     Need("grub-pc-bin", ("/usr/lib/grub/i386-pc",), "boots the µ-kernel on a PC with BIOS"),

@@ -44,6 +44,15 @@ class Disk:
 
 
 @dataclass(frozen=True)
+class Share:
+    """A directory of the host, without symbolic links in its path, and its place in the guest."""
+
+    directory: Path
+    place: str
+    writable: bool = False
+
+
+@dataclass(frozen=True)
 class Guest:
     """What is booted, and all that determines the emulator's arguments."""
 
@@ -74,6 +83,7 @@ class Guest:
     # A network card of machine.CARDS on a network of the emulator's own.
     card: str | None = None
     random_numbers: bool = False
+    shares: tuple[Share, ...] = ()
     # A bootable ISO image in place of the kernel and its modules; the firmware that boots it, and a screen for the guest.
     disc: Path | None = None
     uefi: bool = False
@@ -172,4 +182,9 @@ def _devices(guest: Guest) -> list[str]:
     if guest.port is not None:
         argv += ["-chardev", f"{guest.port},id={machine.PORT}"]
         argv += [word for device in machine.PORT_DEVICES for word in ("-device", device)]
+    for number, share in enumerate(guest.shares):
+        # The model is without a map of owners: a file's mode is the host's, and its owner the emulator's user.
+        options = f"security_model=none,multidevs=remap,readonly={'off' if share.writable else 'on'}"
+        argv += ["-fsdev", f"local,id=share{number},path={quoted(share.directory)},{options}"]
+        argv += ["-device", machine.SHARE.format(number)]
     return argv

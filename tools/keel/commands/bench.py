@@ -41,6 +41,7 @@ PACKAGED = "packaged"
 UKL = "ukl"
 GROWTH = "growth"
 LINES = "lines"
+SHARE = "share"
 CYCLES = "--cycles"
 HELP = {"-h", "--help"}
 # The machine with published costs of mode changes that is nearest to the paper's, a Xeon of 2012.
@@ -64,7 +65,7 @@ def bench(settings: Settings, arguments: list[str]) -> int:
     program = settings.repository / "bench" / "run.py"
     if arguments[:1] == [UKL]:
         program, arguments = program.with_name("ukl.py"), [*_for_ukl(settings, arguments[1:]), *arguments[1:]]
-    if arguments[:1] in ([LINES], [PACKAGED], [GROWTH]):
+    if arguments[:1] in ([LINES], [PACKAGED], [GROWTH], [SHARE]):
         program, arguments = program.with_name(f"{arguments[0]}.py"), arguments[1:]
     return process.run_shown([sys.executable, str(program), *arguments], cwd=settings.repository)
 

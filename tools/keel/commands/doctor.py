@@ -29,7 +29,7 @@ def needs_of_verbs() -> dict[str, list[Need]]:
         "image": [*packages.LINUX, *packages.RUST, *root, *packages.UEFI_LOADER, *packages.SQUASHFS],
         "test": [
             *run,
-            *(*packages.BOCHS, *packages.UEFI_LOADER, *packages.UEFI, *packages.SQUASHFS, *packages.ZSTD),
+            *(*packages.BOCHS, *packages.UEFI_LOADER, *packages.UEFI, *packages.SQUASHFS, *packages.ZSTD, *packages.CONFINEMENT),
             *(*suites.CHECKERS, *suites.SIDE_BY_SIDE, *suites.GUEST_COMPILER, *checkers.VENV),
         ],
         "bench": [*run, *packages.PLOTTER],

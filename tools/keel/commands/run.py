@@ -107,6 +107,7 @@ def _models(choices: boot.Choices, disks_given: tuple[qemu.Disk, ...]) -> list[s
         card=choices.network_card,
         random_numbers=not choices.icount,
         port=qemu.NOWHERE if choices.has_port else None,
+        shares=choices.shares,
         has_iommu=choices.iommu,
     )
     return qemu.models(wanted)
@@ -124,6 +125,8 @@ def _needs(settings: Settings, choices: boot.Choices) -> list[packages.Need]:
     needs = [*packages.EMULATOR]
     if not settings.release:
         needs += _needs_to_build(settings, choices)
+    if choices.shares:
+        needs += packages.CONFINEMENT
     if choices.uefi:
         needs += packages.UEFI
     if choices.graphic and _has_windows():

@@ -82,5 +82,7 @@ def run(settings: Settings, name: str | None, choices: boot.Choices) -> int:
         raise KeelError(f"{name} is not linked into a kernel, and needs a RAM disk", "./keel ukl build --linked", Status.USAGE)
     if choices.alone and (choices.command is not None or choices.packages):
         raise KeelError("with --alone there is nothing but the application", "leave --exec and --packages out", Status.USAGE)
+    if choices.alone and choices.shares:
+        raise KeelError("with --alone there is no init to mount what is shared", "leave --share and --cwd out", Status.USAGE)
     wanted = replace(choices, native=True, application=application, application_options=options, linked=linked)
     return run_command.run(settings, wanted)
