@@ -6,6 +6,7 @@
  */
 #include <fcntl.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,6 +22,7 @@
 #include "settings.h"
 #include "shares.h"
 #include "shell.h"
+#include "ssh.h"
 #include "systemd.h"
 
 static const char default_path[] =
@@ -80,6 +82,7 @@ int main(int argc, char **argv)
 {
 	const char *application = NULL;
 	struct settings settings;
+	bool has_ssh;
 	int fd = -1;
 
 	if (getpid() != 1 && argc == 2 && strcmp(argv[1], SERVICE) == 0)
@@ -94,6 +97,7 @@ int main(int argc, char **argv)
 	settings.app_arguments = argv;
 	if (settings.app[0])
 		fd = open_application(settings.app);
+	open_ssh_keys();
 	if (settings.root[0]) {
 		enter_root(settings.root);
 		mount_all();
@@ -105,8 +109,11 @@ int main(int argc, char **argv)
 	prepare_surroundings(&settings);
 	sethostname("keel", strlen("keel"));
 	loopback_up();
+	has_ssh = place_ssh_keys();
 	if (strcmp(settings.init, "systemd") == 0)
-		become_systemd(&settings);
+		become_systemd(&settings, has_ssh);
+	if (has_ssh)
+		start_ssh();
 	if (strcmp(settings.mode, "exec") == 0)
 		run_exec(&settings);
 	else

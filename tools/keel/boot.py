@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from . import bootconf, machine, qemu, share
+from . import bootconf, forward, machine, qemu, share
 from .config import KERNEL_IMAGE, TASK, Settings
 from .errors import KeelError
 from .rust import DEBUGGER_IMAGE
@@ -89,6 +89,10 @@ class Choices:
     # Directories of the host, and the path in the guest where the command runs, if it is not the usual one.
     shares: tuple[qemu.Share, ...] = ()
     directory: str = ""
+    # Ports of the host that lead to the guest's, each `[ADDR:]HOST:GUEST[/udp]`.
+    forwards: tuple[str, ...] = ()
+    # An SSH server in the guest.
+    ssh: bool = False
 
     @property
     def on_disk(self) -> bool:
@@ -300,7 +304,16 @@ def check(choices: Choices) -> None:
         )
     if wrong := [word for word in choices.application_arguments if not word or set(word) & set(' \t\n"')]:
         raise KeelError(f"the argument {wrong[0]!r} cannot be passed on Linux's command line", "use --exec for such ones")
+    _check_network(choices)
     _check_configuration(choices)
+
+
+def _check_network(choices: Choices) -> None:
+    forward.parse_all(choices.forwards)
+    wanted = "--ssh" if choices.ssh else "--forward" if choices.forwards else None
+    if wanted and choices.network_card is None:
+        reason = "--nic none" if choices.card else "--icount, whose clock a network does not follow,"
+        raise KeelError(f"{wanted} needs a network, and {reason} leaves it out", "leave one of them out")
 
 
 def check_disc(template: Path, parameters: str) -> None:

@@ -26,6 +26,7 @@ from .commands import guests as guests_command
 from .commands import image as image_command
 from .commands import profile as profile_command
 from .commands import run as run_command
+from .commands import ssh as ssh_command
 from .commands import test as test_command
 from .commands import trace as trace_command
 from .commands import ukl as ukl_command
@@ -101,6 +102,13 @@ def _add_machine(verb: Parser) -> None:
     _add_packages(verb)
     _add_shares(verb)
     verb.add_argument(
+        "--forward",
+        metavar="[ADDR:]HOST:GUEST[/udp]",
+        action="append",
+        default=[],
+        help="a port of this host, of its loopback without ADDR, that leads to one of the guest; may be repeated",
+    )
+    verb.add_argument(
         "--qemu-arg",
         metavar="ARG",
         action="append",
@@ -166,6 +174,7 @@ def _add_run(verbs: Verbs) -> None:
         help=f"another disk; BUS is {', '.join(machine.BUSES)}; FORMAT is raw or qcow2, without it qcow2 for a .qcow2; "
         "may be repeated",
     )
+    verb.add_argument("--ssh", action="store_true", help="an SSH server in the guest, for ./keel ssh")
     verb.add_argument("--nic", choices=(*machine.CARDS, "none"), help="the network card (virtio; none with --icount)")
     verb.add_argument(
         "--native",
@@ -221,6 +230,7 @@ def _add_others(verbs: Verbs) -> None:
     _add_verb(verbs, "ps", "list the guests that run")
     verb = _add_verb(verbs, "stop", "make guests power off")
     verb.add_argument("names", nargs="+", metavar="NAME", help="as ./keel ps lists them")
+    _add_ssh(verbs)
     verb = _add_verb(verbs, "gdb", "gdb on the running guest, with symbols")
     verb.add_argument("view", nargs="?", choices=slot.VIEWS, help="whose symbols")
     # Each measurement has its own options and help.
@@ -229,6 +239,13 @@ def _add_others(verbs: Verbs) -> None:
     verb.add_argument("--cache", action="store_true", help="also what was fetched, for all clones")
     verb.add_argument("--persistent", action="store_true", help="also what guests wrote to default roots with run --persist")
     _add_verb(verbs, "doctor", "say what is missing on this machine and how to install it")
+
+
+def _add_ssh(verbs: Verbs) -> None:
+    verb = _add_verb(verbs, "ssh", "open a session in a guest that runs with --ssh, or run one command in it")
+    verb.add_argument("-t", "--terminal", action="store_true", help="the command has a terminal, as ssh -t gives it")
+    verb.add_argument("name", nargs="?", metavar="NAME", help="as ./keel ps lists it; may be left out if there is one only")
+    verb.add_argument("words", metavar="-- CMD", nargs="*", help="the command, each word unchanged; a shell without it")
 
 
 def _suites() -> str:
@@ -353,6 +370,7 @@ def _wanted(options: argparse.Namespace) -> trace_command.Wanted:
 def _parse(arguments: list[str]) -> argparse.Namespace:
     """The options. All must be known, except those that `bench` hands on."""
     parser = make_parser()
+    arguments, words = _cut(arguments) if arguments[:1] == ["ssh"] else (arguments, [])
     options, others = parser.parse_known_args(arguments)
     options.parser, options.argument = parser, others
     if options.verb is None and others:
@@ -366,7 +384,21 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
         (verb.verbs()[options.action] if verb.verbs() else verb).refuse(others[0])
     if options.verb == "run":
         _take_words(verb, options, arguments)
+    if options.verb == "ssh":
+        _refuse_words(verb, options.words)
+        options.words = words
     return options
+
+
+def _cut(arguments: list[str]) -> tuple[list[str], list[str]]:
+    """What is before the first `--`, and after it: argparse would take a command's first word for a name that is left out."""
+    at = arguments.index("--") if "--" in arguments else len(arguments)
+    return arguments[:at], arguments[at + 1 :]
+
+
+def _refuse_words(verb: Parser, words: list[str]) -> None:
+    if words:
+        verb.error(f"{words[0]!r} is no option; a command goes after --")
 
 
 def _take_words(verb: Parser, options: argparse.Namespace, arguments: list[str]) -> None:
@@ -374,7 +406,7 @@ def _take_words(verb: Parser, options: argparse.Namespace, arguments: list[str])
     if not options.words:
         return
     if "--" not in arguments or options.words != arguments[arguments.index("--") + 1 :]:
-        verb.error(f"{options.words[0]!r} is no option; a command goes after --")
+        _refuse_words(verb, options.words)
     if options.command is not None:
         verb.error("the command is given twice, by --exec and after --")
     options.command = shlex.join(options.words)
@@ -403,6 +435,7 @@ def _dispatch(options: argparse.Namespace) -> int:
         "trace": lambda: trace_command.trace(settings, _wanted(options)),
         "profile": lambda: profile_command.run(settings, _profiled(options)),
         "ps": lambda: guests_command.ps(settings),
+        "ssh": lambda: ssh_command.session(settings, options.name, options.words, terminal=options.terminal),
         "stop": lambda: guests_command.stop(settings, options.names),
         "gdb": lambda: debug_command.debug(settings, options.view),
         "bench": lambda: bench_command.bench(settings, options.argument),
@@ -439,6 +472,7 @@ def _on_machine(options: argparse.Namespace) -> Choices:
         shares=shares,
         directory=directory,
         emulator_arguments=tuple(options.qemu_arg),
+        forwards=tuple(options.forward),
     )
 
 
@@ -459,6 +493,7 @@ def _choices(options: argparse.Namespace) -> Choices:
         graphic=options.graphic,
         name=options.name,
         release=options.release,
+        ssh=options.ssh,
     )
 
 

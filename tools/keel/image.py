@@ -18,9 +18,9 @@ from .progress import Far, Step
 # Incremented when the recipe of the image changes, so that cached images are not used.
 RECIPE = "2"
 PACKAGES = (
-    "bash", "coreutils", "curl", "dbus", "gcc", "git", "iproute2", "iputils-ping", "kmod", "less", "libc6-dev",
-    "libpam-systemd", "make", "nano", "perl", "procps", "python3", "redis-server", "redis-tools", "sqlite3",
-    "strace", "systemd-sysv", "udev", "util-linux", "util-linux-extra",
+    "bash", "coreutils", "curl", "dbus", "dropbear-bin", "gcc", "git", "iproute2", "iputils-ping", "kmod", "less",
+    "libc6-dev", "libpam-systemd", "make", "nano", "openssh-sftp-server", "perl", "procps", "python3", "redis-server",
+    "redis-tools", "sqlite3", "strace", "systemd-sysv", "udev", "util-linux", "util-linux-extra",
 )  # fmt: skip
 LEFT_OUT = (
     "/usr/share/doc/*", "/usr/share/info/*", "/usr/share/lintian/*", "/usr/share/locale/*",

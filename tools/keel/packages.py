@@ -97,6 +97,7 @@ RUST = (
     ),
 )
 PLOTTER = (Need("python3-matplotlib", ("/usr/lib/python3/dist-packages/matplotlib",), "draws the figures of the bench"),)
+SSH = (Need("openssh-client", ("ssh-keygen",), "makes the keys of a guest's SSH server, and is its client"),)
 DEBUGGER = (Need("gdb", ("gdb",), "debugs the guest"),)
 
 

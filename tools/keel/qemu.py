@@ -53,6 +53,20 @@ class Share:
 
 
 @dataclass(frozen=True)
+class Forward:
+    """A port of an IPv4 address of the host that leads to a port of the guest."""
+
+    address: str
+    host: int
+    guest: int
+    protocol: str = "tcp"
+
+    def option(self) -> str:
+        """In the format of QEMU's user network."""
+        return f"hostfwd={self.protocol}:{self.address}:{self.host}-:{self.guest}"
+
+
+@dataclass(frozen=True)
 class Guest:
     """What is booted, and all that determines the emulator's arguments."""
 
@@ -82,6 +96,7 @@ class Guest:
     disks: tuple[Disk, ...] = ()
     # A network card of machine.CARDS on a network of the emulator's own.
     card: str | None = None
+    forwards: tuple[Forward, ...] = ()
     random_numbers: bool = False
     shares: tuple[Share, ...] = ()
     # A bootable ISO image in place of the kernel and its modules; the firmware that boots it, and a screen for the guest.
@@ -176,7 +191,8 @@ def _devices(guest: Guest) -> list[str]:
         argv += ["-drive", f"file={quoted(disk.path)},{options},snapshot={'off' if disk.keep else 'on'}"]
         argv += ["-device", machine.BUSES[disk.bus].format(number)]
     if guest.card:
-        argv += ["-netdev", "user,id=net", "-device", machine.CARDS[guest.card]]
+        network = ",".join(["user,id=net", *(forward.option() for forward in guest.forwards)])
+        argv += ["-netdev", network, "-device", machine.CARDS[guest.card]]
     if guest.random_numbers:
         argv += ["-device", machine.RANDOM_NUMBERS]
     if guest.port is not None:

@@ -5,6 +5,7 @@ import fcntl
 import json
 import os
 import re
+import shutil
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -54,6 +55,11 @@ class Slot:
         """Where gdb can reach the guest; None where the path is too long for a socket."""
         path = self.directory / "gdb"
         return path if len(str(path)) < SOCKET_PATH_MAX else None
+
+    @property
+    def private(self) -> Path:
+        """The directory for what only this user may read; it is empty at first, and gone when the guest is."""
+        return self.directory / "private"
 
     def note_symbols(self, views: Mapping[str, Path]) -> None:
         """Note for gdb which files have the symbols of what runs in the guest; the first is the usual one."""
@@ -124,6 +130,9 @@ def _take(settings: Settings, slots: Iterable[Slot]) -> tuple[Slot, TextIO] | No
                 continue
             for note in (SYMBOLS, RUN):
                 (slot.directory / note).unlink(missing_ok=True)
+            # A command that was killed has left it.
+            shutil.rmtree(slot.private, ignore_errors=True)
+            slot.private.mkdir(mode=0o700)
             return slot, file
     return None
 
@@ -139,7 +148,10 @@ def taken(settings: Settings, kind: str, name: str | None = None) -> Iterator[Sl
         raise KeelError(f"{MOST_GUESTS} guests run already", "end some of them")
     slot, file = mine
     with file:
-        yield slot
+        try:
+            yield slot
+        finally:
+            shutil.rmtree(slot.private, ignore_errors=True)
 
 
 def running(settings: Settings) -> list[Slot]:

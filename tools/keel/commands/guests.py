@@ -36,12 +36,18 @@ def lasted(seconds: float) -> str:
 
 def stop(settings: Settings, names: Sequence[str]) -> None:
     """Power off each of the guests. If one of them does not exist, none is stopped."""
-    running = {found.name: run for found in slot.running(settings) if (run := found.run())}
-    for name in names:
-        if name not in running:
-            raise KeelError(f"no guest named {name} runs", f"there is {', '.join(running)}" if running else "there is none")
-    for name in dict.fromkeys(names):
-        _stop(settings, name, running[name])
+    wanted = [named(settings, name) for name in dict.fromkeys(names)]
+    for found in wanted:
+        if run := found.run():
+            _stop(settings, found.name, run)
+
+
+def named(settings: Settings, name: str) -> slot.Slot:
+    """The guest of this name, which runs."""
+    running = {found.name: found for found in slot.running(settings) if found.run()}
+    if name not in running:
+        raise KeelError(f"no guest named {name} runs", f"there is {', '.join(running)}" if running else "there is none")
+    return running[name]
 
 
 def _stop(settings: Settings, name: str, run: slot.Run) -> None:

@@ -9,6 +9,7 @@ from .. import (
     accel,
     boot,
     disks,
+    forward,
     guest,
     guestinit,
     image,
@@ -22,6 +23,7 @@ from .. import (
     rootarchive,
     rust,
     slot,
+    ssh,
     terminal,
 )
 from ..config import Settings
@@ -46,6 +48,17 @@ def run(settings: Settings, choices: boot.Choices, dialogue: Dialogue | None = N
     if choices.release:
         release.refuse(choices)
         settings, choices = release.opened(settings, choices, choices.release)
+    with forward.held(_forwards(choices)) as forwards:
+        return _run(settings, choices, forwards, dialogue)
+
+
+def _forwards(choices: boot.Choices) -> list[qemu.Forward]:
+    """The user's ports, and before them a free one for SSH."""
+    server = [qemu.Forward(forward.LOOPBACK, 0, ssh.GUEST_PORT)] if choices.ssh else []
+    return [*server, *forward.parse_all(choices.forwards)]
+
+
+def _run(settings: Settings, choices: boot.Choices, forwards: tuple[qemu.Forward, ...], dialogue: Dialogue | None) -> int:
     given = None if choices.root is None else _given_root(settings, choices, choices.root)
     drives = tuple(_drive(settings, choices, text) for text in choices.drives)
     packages.require(settings, _needs(settings, choices))
@@ -57,15 +70,19 @@ def run(settings: Settings, choices: boot.Choices, dialogue: Dialogue | None = N
         mine.note_run(_kind(choices), choices.command)
         if choices.gdb and mine.gdb_socket is None:
             raise KeelError(f"{mine.directory} is too long a path for a socket", "clone into a shorter path")
-        described = _guest(settings, choices, mine, _storage(settings, choices, root, attached), accelerator)
+        storage = _storage(settings, choices, root, attached)
+        if choices.ssh:
+            ssh.make_keys(mine, forwards[0].host)
+            storage = replace(storage, ramdisk=ssh.with_keys(settings, mine, storage.ramdisk))
+        described = replace(_guest(settings, choices, mine, storage, accelerator), forwards=forwards)
         mine.note_symbols(_symbols(settings, choices, described))
         if choices.alone:
             described = replace(described, ramdisk=None)
         if choices.graphic:
             described = replace(described, display=_display(mine))
         if not choices.native and (choices.uefi or choices.graphic):
-            disc = mine.directory / "disc.iso"
-            loader.make_disc(described, mine.directory, disc, mine.log("disc"))
+            disc = mine.private / "disc.iso"
+            loader.make_disc(described, mine.private, disc, mine.log("disc"))
             described = replace(described, disc=disc)
         greet(settings, choices, accelerator, described.display)
         plan = guest.Plan(
@@ -133,6 +150,8 @@ def _needs(settings: Settings, choices: boot.Choices) -> list[packages.Need]:
         needs += packages.WINDOW
     if not choices.native and (choices.uefi or choices.graphic):
         needs += packages.UEFI_LOADER
+    if choices.ssh:
+        needs += packages.SSH
     return needs
 
 

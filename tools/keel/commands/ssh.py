@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""`./keel ssh`: a session in a guest that runs with --ssh."""
+
+import re
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NoReturn
+
+from .. import packages, process, slot, ssh
+from ..config import Settings
+from ..errors import KeelError
+from .guests import named
+
+
+def session(settings: Settings, name: str | None, words: Sequence[str], *, terminal: bool) -> NoReturn:
+    """Become ssh, with a shell or with one command whose words reach the guest unchanged."""
+    packages.require(settings, packages.SSH)
+    guest = named(settings, name) if name else _only(settings)
+    file = ssh.configuration(guest)
+    if not file.exists():
+        raise KeelError(f"{guest.name} runs without an SSH server", "start it with --ssh")
+    if not ssh.wait_for_server(_port(file), lambda: guest.run() is not None and guest in slot.running(settings)):
+        raise KeelError(f"the SSH server of {guest.name} does not answer", f"its console is in {guest.log('console')}")
+    process.become(arguments(file, guest.name, words, terminal=terminal))
+
+
+def _only(settings: Settings) -> slot.Slot:
+    """The one guest with a server."""
+    found = [guest for guest in slot.running(settings) if ssh.configuration(guest).exists()]
+    if not found:
+        raise KeelError("no guest with an SSH server runs", "start one: ./keel run --ssh")
+    if len(found) > 1:
+        raise KeelError("several guests run", f"say which: {', '.join(guest.name for guest in found)}")
+    return found[0]
+
+
+def _port(file: Path) -> int:
+    found = re.search(r"^ *Port (\d+)$", file.read_text(), re.MULTILINE)
+    if not found:
+        raise KeelError(f"{file} has no port", "start the guest again")
+    return int(found[1])
+
+
+def arguments(file: Path, name: str, words: Sequence[str], *, terminal: bool) -> list[str]:
+    """The command: ssh joins the words, and the guest's shell takes them apart again."""
+    return ["ssh", "-F", str(file), *(["-t"] if terminal else []), name, *([shlex.join(words)] if words else [])]
