@@ -31,12 +31,12 @@ def test_a_forward_is_said(text: str, wanted: Forward) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", "HOST:GUEST"),
-        ("80", "HOST:GUEST"),
-        ("8080:80/sctp", "HOST:GUEST"),
-        ("8080:80,hostfwd=tcp::1-:1", "HOST:GUEST"),
-        ("٨٠:80", "HOST:GUEST"),
-        ("::1:8080:80", "HOST:GUEST"),
+        ("", "is none"),
+        ("80", "is none"),
+        ("8080:80/sctp", "is none"),
+        ("8080:80,hostfwd=tcp::1-:1", "is none"),
+        ("٨٠:80", "is none"),
+        ("::1:8080:80", "is none"),
         ("0:80", "no port 0"),
         ("8080:65536", "no port 65536"),
         (f"{'9' * 5000}:80", "no port 9999"),
@@ -90,7 +90,7 @@ def test_a_port_in_use_is_refused(protocol: str, kind: socket.SocketKind) -> Non
 
 
 def test_an_address_of_another_host_is_refused() -> None:
-    with pytest.raises(KeelError, match="has no address 192.0.2.1"):
+    with pytest.raises(KeelError, match=r"has no address 192\.0\.2\.1"):
         with forward.held([Forward("192.0.2.1", 8080, 80)]):
             pass
 
