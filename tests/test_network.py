@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Ports of the host that lead to the guest, and its SSH server."""
+
+import os
+import socket
+import tarfile
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from io import BytesIO
+from pathlib import Path
+
+import pytest
+from conftest import REPOSITORY, SYSTEMS, Result, keel, run_options
+from test_guests import name as name  # a fixture
+from test_shell import Terminal, terminal
+
+FAILED = 125
+LIMIT_S = 120
+# Serves what it is asked, once each, and then waits for the file that ends it.
+SERVER = """import socketserver, threading
+class Line(socketserver.StreamRequestHandler):
+    def handle(self): self.wfile.write(b"line " + self.rfile.readline())
+class Datagram(socketserver.BaseRequestHandler):
+    def handle(self): self.request[1].sendto(b"datagram " + self.request[0], self.client_address)
+line = socketserver.TCPServer(("", 7), Line)
+datagram = socketserver.UDPServer(("", 7), Datagram)
+print("serves", flush=True)
+line.handle_request()
+datagram.handle_request()
+"""
+both = pytest.mark.parametrize("system", SYSTEMS)
+
+
+def free_port() -> int:
+    """A port of the loopback that nothing uses."""
+    with closing(socket.socket()) as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@both
+def test_ports_lead_to_the_guest(system: str, tmp_path: Path) -> None:
+    """A stream and a datagram reach a server in the guest, and its answers come back."""
+    (tmp_path / "server.py").write_text(SERVER)
+    port = free_port()
+    forwards = ["--forward", f"{port}:7", "--forward", f"127.0.0.1:{port}:7/udp"]
+    command = ["--exec", "python3 /mnt/server.py"]
+    with terminal(*run_options(system), *forwards, "--share", f"{tmp_path}:/mnt", *command) as guest:
+        guest.wait_for(b"serves\r\n")
+        with socket.create_connection(("127.0.0.1", port), LIMIT_S) as line:
+            line.sendall(b"hello\n")
+            assert line.makefile("rb").read() == b"line hello\n"
+        with closing(socket.socket(type=socket.SOCK_DGRAM)) as datagrams:
+            datagrams.settimeout(LIMIT_S)
+            datagrams.sendto(b"hello", ("127.0.0.1", port))
+            assert datagrams.recv(64) == b"datagram hello"
+        assert guest.end() == 0
+
+
+def test_a_port_in_use_is_refused_before_the_boot() -> None:
+    with closing(socket.socket()) as user:
+        user.bind(("127.0.0.1", 0))
+        user.listen()
+        port = user.getsockname()[1]
+        refused = keel("run", "--forward", f"{port}:80", "--exec", "true")
+    assert refused.status == FAILED
+    assert f"port {port} (tcp) of 127.0.0.1 is in use" in refused.last_error_line()
+
+
+@contextmanager
+def with_ssh(options: list[str], name: str) -> Iterator[Terminal]:
+    """A guest with an SSH server that runs until its standard input ends."""
+    with terminal(*options, "--name", name, "--ssh", "--exec", "echo runs; exec sleep 1000") as guest:
+        guest.wait_for(b"runs\r\n")
+        yield guest
+
+
+@pytest.mark.parametrize(
+    "options", [["run"], ["run", "--native"], ["run", "--init", "systemd"]], ids=["keel", "native", "systemd"]
+)
+def test_a_session(options: list[str], name: str) -> None:
+    """Words, streams and status are passed; no file of the user's is read or written; the keys go with the guest."""
+    with with_ssh(options, name):
+        words = keel("ssh", name, "--", "sh", "-c", 'echo "$0 $1"; echo error >&2; exit 3', "a  b", "$HOME;'", timeout_s=LIMIT_S)
+        assert words == Result(3, "a  b $HOME;'\n", "error\n")
+        packed = BytesIO()
+        with tarfile.open(fileobj=packed, mode="w") as archive:
+            archive.add(REPOSITORY / "README.md", "README.md")
+        keel("ssh", name, "--", "tar", "-x", "-C", "/tmp", stdin=packed.getvalue(), timeout_s=LIMIT_S)
+        digest = keel("ssh", name, "--", "cat", "/tmp/README.md", timeout_s=LIMIT_S)
+        assert digest.output == (REPOSITORY / "README.md").read_text()
+        secrets = list((REPOSITORY / "build" / "run").glob("*/private/ssh/key"))
+        assert secrets and all(secret.stat().st_mode & 0o77 == 0 for secret in secrets)
+        assert keel("stop", name, timeout_s=LIMIT_S).status == 0
+    gone = keel("ssh", name, "--", "true")
+    assert gone.status == FAILED and f"no guest named {name} runs" in gone.last_error_line()
+
+
+def test_a_guest_without_a_server_is_told(name: str) -> None:
+    with terminal("run", "--name", name, "--exec", "echo runs; exec sleep 1000") as guest:
+        guest.wait_for(b"runs\r\n")
+        refused = keel("ssh", name, "--", "true")
+        assert refused.status == FAILED and "runs without an SSH server" in refused.last_error_line()
+        assert keel("stop", name, timeout_s=LIMIT_S).status == 0
+
+
+def test_a_root_without_a_server_is_told(tmp_path: Path) -> None:
+    (tmp_path / "etc").mkdir()
+    os.mkfifo(tmp_path / "etc" / "nothing")
+    refused = keel("run", "--root", str(tmp_path), "--nic", "virtio", "--ssh", "--timeout", "60", "--exec", "true")
+    assert "the root has no SSH server" in refused.error
