@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Ports of the host that lead to the guest, and its SSH server."""
 
-import os
 import socket
 import tarfile
 from collections.abc import Iterator
@@ -106,6 +105,5 @@ def test_a_guest_without_a_server_is_told(name: str) -> None:
 
 def test_a_root_without_a_server_is_told(tmp_path: Path) -> None:
     (tmp_path / "etc").mkdir()
-    os.mkfifo(tmp_path / "etc" / "nothing")
     refused = keel("run", "--root", str(tmp_path), "--nic", "virtio", "--ssh", "--timeout", "60", "--exec", "true")
     assert "the root has no SSH server" in refused.error
