@@ -9,7 +9,9 @@ as a proxy). Keel never writes to the host's.
 import os
 import re
 import tempfile
+from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import reduce
 from pathlib import Path
 
 from . import process
@@ -19,6 +21,8 @@ from .lock import locked
 from .progress import Step
 
 SUITE = "bookworm"
+# How long a comparison of two versions may take.
+COMPARES_S = 10.0
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 DEFAULT_MIRROR = "http://deb.debian.org/debian"
 DEFAULT_SECURITY = "http://deb.debian.org/debian-security"
@@ -86,9 +90,16 @@ def find_mirror() -> Mirror:
     )
 
 
-def version_order(path: Path) -> list[tuple[int, str]]:
-    """A key that sorts the files of a package by version: numbers compare as numbers."""
-    return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", path.name)]
+def newest(files: Iterable[Path]) -> Path | None:
+    """The file of a package, NAME_VERSION_..., whose version is the highest, as dpkg compares them; None of none."""
+    return reduce(lambda best, file: file if _is_older(best, file) else best, files, None)
+
+
+def _is_older(one: Path | None, other: Path) -> bool:
+    if one is None:
+        return True
+    first, second = (file.name.split("_")[1].replace("%3a", ":") for file in (one, other))
+    return process.status_of(["dpkg", "--compare-versions", first, "lt", second], COMPARES_S) == 0
 
 
 def host_access_settings() -> list[str]:
@@ -139,24 +150,24 @@ class Archive:
         """The newest version of a package, or a given one; from the cache if it is there."""
         pattern = f"{package}_{version or '*'}_*.deb"
         with locked(self.settings.cache, "apt"):
-            if not (kept := sorted(self.packages.glob(pattern), key=version_order)):
+            if not (kept := newest(self.packages.glob(pattern))):
                 self.prepare()
                 self._download(f"{package}={version}" if version else package)
-                kept = sorted(self.packages.glob(pattern), key=version_order)
+                kept = newest(self.packages.glob(pattern))
         if not kept:
             raise KeelError(f"Debian's archive gave no package {package}", NETWORK_REMEDY)
-        return kept[-1]
+        return kept
 
     def fetch_source(self, package: str) -> Path:
         """The description (.dsc) of a source package, with its files in the same directory; from the cache if it is there."""
         with locked(self.settings.cache, "apt"):
-            if not (kept := sorted(self.packages.glob(f"{package}_*.dsc"))):
+            if not (kept := newest(self.packages.glob(f"{package}_*.dsc"))):
                 self.prepare()
                 self._download(package)
-                kept = sorted(self.packages.glob(f"{package}_*.dsc"))
+                kept = newest(self.packages.glob(f"{package}_*.dsc"))
         if not kept:
             raise KeelError(f"Debian's archive gave no source of {package}", NETWORK_REMEDY)
-        return kept[-1]
+        return kept
 
     def _download(self, package: str) -> None:
         """Fetch into a directory aside, so that the cache has only complete files; the description of a source comes last."""

@@ -42,7 +42,7 @@ def test_sources_are_asked_for_apart() -> None:
 def test_what_is_in_the_cache_is_taken_by_its_version(tmp_path: Path) -> None:
     archive = debian.Archive(Settings(cache=tmp_path))
     archive.packages.mkdir()
-    for version in ("6.1.9-1", "6.1.192-2", "6.1.176-1"):
+    for version in ("6.1.9-1", "6.1.192-2", "6.1.192-2~deb11u1", "6.1.176-1"):
         (archive.packages / f"linux_{version}_all.deb").touch()
     assert archive.fetch("linux").name == "linux_6.1.192-2_all.deb"
     assert archive.fetch("linux", "6.1.176-1").name == "linux_6.1.176-1_all.deb"
