@@ -87,3 +87,28 @@ def test_nobody_is_stopped() -> None:
     """One line says that there is no such guest."""
     result = keel("stop", "tests-guests-absent")
     assert result.status == 125 and "no guest named tests-guests-absent" in result.last_error_line()
+
+
+@both
+def test_a_detached_guest_continues(system: str, name: str) -> None:
+    """The command returns when the guest is up; its output is in a log; it is listed and stopped like others."""
+    command = "echo begins; read line || echo no input; exec sleep 1000"
+    begun = keel(*run_options(system), "--name", name, "--detach", "--exec", command, timeout_s=LIMIT_S)
+    assert begun.status == 0 and f"{name} runs" in begun.last_error_line()
+    assert name in keel("ps").output
+    log = REPOSITORY / "build" / "log" / f"{name}-output.log"
+    until = time.monotonic() + LIMIT_S
+    while log.read_text() != "begins\nno input\n":
+        assert time.monotonic() < until, log.read_text()
+        time.sleep(0.01)
+    assert keel("stop", name, timeout_s=LIMIT_S) == Result(0, "", "")
+    assert name not in keel("ps").output
+    assert "powered off" in log.read_text()
+
+
+def test_a_detached_guest_that_ends_at_once_is_told(name: str) -> None:
+    """Where no command can run, the status and the reason are the command's that was to detach."""
+    ended = keel("run", "--name", name, "--detach", "--append", "keel.root=/dev/nothing", "--exec", "true", timeout_s=LIMIT_S)
+    assert ended.status == POWERED_OFF and "root" in ended.error
+    shell = keel("run", "--detach")
+    assert shell.status == 125 and "no terminal for a shell" in shell.last_error_line()

@@ -93,6 +93,8 @@ class Choices:
     forwards: tuple[str, ...] = ()
     # An SSH server in the guest.
     ssh: bool = False
+    # The guest continues when the command that started it has returned.
+    detached: bool = False
 
     @property
     def on_disk(self) -> bool:
@@ -304,6 +306,8 @@ def check(choices: Choices) -> None:
         )
     if wrong := [word for word in choices.application_arguments if not word or set(word) & set(' \t\n"')]:
         raise KeelError(f"the argument {wrong[0]!r} cannot be passed on Linux's command line", "use --exec for such ones")
+    if choices.detached and choices.command is None:
+        raise KeelError("--detach has no terminal for a shell", "give a command; --ssh gives shells in its guest")
     _check_network(choices)
     _check_configuration(choices)
 

@@ -174,6 +174,7 @@ def _add_run(verbs: Verbs) -> None:
         help=f"another disk; BUS is {', '.join(machine.BUSES)}; FORMAT is raw or qcow2, without it qcow2 for a .qcow2; "
         "may be repeated",
     )
+    verb.add_argument("--detach", action="store_true", help="return when the guest runs the command; ./keel stop ends it")
     verb.add_argument("--ssh", action="store_true", help="an SSH server in the guest, for ./keel ssh")
     verb.add_argument("--nic", choices=(*machine.CARDS, "none"), help="the network card (virtio; none with --icount)")
     verb.add_argument(
@@ -494,6 +495,7 @@ def _choices(options: argparse.Namespace) -> Choices:
         name=options.name,
         release=options.release,
         ssh=options.ssh,
+        detached=options.detach,
     )
 
 

@@ -68,6 +68,8 @@ class Plan:
     firmware_speaks: bool = False
     # The guest is ended where the root task has not begun by then.
     begins_s: float | None = None
+    # Called once, when the guest has its command.
+    on_up: Callable[[], None] | None = None
 
 
 @dataclass
@@ -304,6 +306,8 @@ class _Run:
         if self.plan.command is not None:
             self.channel.send(Kind.COMMAND, self.plan.command)
             self.channel.send(Kind.COMMAND, b"")
+        if self.plan.on_up:
+            self.plan.on_up()
 
     def _on_listens(self) -> None:
         """An init listens and knows the terminal's size at boot; after a restart it is another init."""

@@ -8,6 +8,7 @@ from pathlib import Path
 from .. import (
     accel,
     boot,
+    detached,
     disks,
     forward,
     guest,
@@ -93,6 +94,9 @@ def _run(settings: Settings, choices: boot.Choices, forwards: tuple[qemu.Forward
             debugger=dialogue,
             firmware_speaks=choices.uefi,
         )
+        if choices.detached:
+            plan.on_up = detached.leave(mine)
+            mine.note_run(_kind(choices), choices.command)
         outcome = _run_guest(settings, choices, described, plan)
         for place in disks.full_places(attached):
             say(f"the host's disk at {place} is full: what the guest wrote last may be missing ({FREE_SPACE})")
