@@ -91,7 +91,10 @@ if os.fork() == 0:
         ours.sendall(data)
     os._exit(0)
 stream = ours.makefile("rb")
-while header := stream.read(4):
+while first := stream.read(1):
+    if first == b"\\0":  # between frames, and as many as the guest likes
+        continue
+    header = first + stream.read(3)
     kind, length = header[0], struct.unpack("<H", header[2:])[0]
     data = stream.read(length)
     if kind == {status}:
