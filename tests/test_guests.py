@@ -3,11 +3,25 @@
 
 import re
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from conftest import REPOSITORY, SYSTEMS, Result, keel, run_options
-from test_shell import BOOT_LINE, INTERRUPTED, POWERED_OFF, PROMPT, Terminal, both, slow_root, terminal
+from test_shell import (
+    BOOT_LINE,
+    INTERRUPTED,
+    KEY_INTERRUPT,
+    KEY_SUSPEND,
+    LINE_TAKEN,
+    POWERED_OFF,
+    PROMPT,
+    Terminal,
+    both,
+    slow_root,
+    terminal,
+)
 
 LIMIT_S = 120
 # Reports that it runs, and ignores requests to end.
@@ -15,6 +29,7 @@ STUBBORN = "trap '' TERM HUP; echo runs; while :; do sleep 1; done"
 
 # An init that knows one signal, and powers off.
 OWN_INIT = "#!/bin/bash\ntrap 'echo o > /proc/sysrq-trigger' USR2\necho runs\nwhile :; do read -t 1; done\n"
+LEAVE, QUIT = b"\x01d", b"\x01x"
 # The time within which an init obeys a request.
 OBEYS_S = 10
 
@@ -110,5 +125,84 @@ def test_a_detached_guest_that_ends_at_once_is_told(name: str) -> None:
     """Where no command can run, the status and the reason are the command's that was to detach."""
     ended = keel("run", "--name", name, "--detach", "--append", "keel.root=/dev/nothing", "--exec", "true", timeout_s=LIMIT_S)
     assert ended.status == POWERED_OFF and "root" in ended.error
-    shell = keel("run", "--detach")
-    assert shell.status == 125 and "no terminal for a shell" in shell.last_error_line()
+
+
+@contextmanager
+def in_background(system: str, name: str, *options: str) -> Iterator[None]:
+    """A guest in the background, which is ended after the test if it has not ended in it."""
+    begun = keel(*run_options(system), "--name", name, "--detach", *options, timeout_s=LIMIT_S)
+    assert begun.status == 0 and f"./keel console {name}" in begun.last_error_line(), begun.error
+    try:
+        yield
+    finally:
+        if name in keel("ps").output:
+            keel("stop", name, timeout_s=LIMIT_S)
+
+
+@both
+def test_a_shell_in_the_background_has_a_console(system: str, name: str) -> None:
+    """It is a terminal like that of the run; it is left and attached again, one at a time; its shell's end is the guest's."""
+    with in_background(system, name):
+        with terminal("console", name) as console:
+            console.wait_for(PROMPT)
+            console.run(b'until [ "$(stty size)" = "30 90" ]; do sleep 0.1; done')
+            console.say(b"(trap 'stty size; exit' WINCH; echo traps; while :; do sleep 0.1; done)\r")
+            console.wait_for(LINE_TAKEN + b"\rtraps")
+            console.resize(41, 301)
+            console.wait_for(b"41 301")
+            console.wait_for(PROMPT)
+            console.say(b"sleep 1000\r")
+            console.wait_for(LINE_TAKEN)
+            console.say(KEY_SUSPEND)
+            console.wait_for(b"Stopped")
+            console.wait_for(PROMPT)
+            console.say(b"fg\r")
+            console.wait_for(b"sleep 1000\r\n")
+            console.say(KEY_INTERRUPT)
+            console.wait_for(PROMPT)
+            assert console.run(b"KEPT=here; echo $?")[0] == b"130"
+            with terminal("console", name) as second:
+                assert second.end() == 125 and b"has a terminal already" in second.heard
+            console.say(LEAVE)
+            assert console.end() == 0 and b"continues" in console.heard
+        with terminal("console", name) as console:  # whose process is ended
+            console.wait_for(PROMPT)
+        with terminal("console", name) as console:
+            console.wait_for(PROMPT)
+            assert console.run(b"echo $KEPT")[0] == b"here"
+            console.say(b"exit\r")
+            assert console.end() == 0
+            assert b"reboot: Power down" in console.heard and b"has ended" in console.heard
+        assert name not in keel("ps").output
+        log = (REPOSITORY / "build" / "log" / f"{name}-console.log").read_bytes()
+        assert all(text in log for text in (BOOT_LINE, b"Stopped", b"echo $KEPT", b"reboot: Power down"))
+
+
+def test_the_console_ends_its_guest(name: str) -> None:
+    with in_background("keel", name), terminal("console", name) as console:
+        console.wait_for(PROMPT)
+        console.say(QUIT)
+        console.end()
+        assert b"has ended" in console.heard
+        assert name not in keel("ps").output
+
+
+def test_a_command_in_the_background_is_followed(name: str) -> None:
+    """Its console is what it writes; leaving that does not end it."""
+    with in_background("keel", name, "--exec", "echo begins; sleep 5; echo on; exec sleep 1000"):
+        with terminal("console", name) as console:
+            console.wait_for(b"begins\r\n")
+            console.wait_for(b"on\r\n")
+            console.say(KEY_INTERRUPT)
+            assert console.end() == INTERRUPTED
+        with terminal("console", name) as console:
+            console.wait_for(b"on\r\n")
+            stop(console, name, 0)
+
+
+def test_only_a_guest_in_the_background_has_a_console(name: str) -> None:
+    with terminal("run", "--name", name) as shell:
+        shell.wait_for(PROMPT)
+        result = keel("console", name)
+        assert result.status == 125 and "where it was started" in result.last_error_line()
+    assert "no guest named" in keel("console", name).last_error_line()

@@ -306,8 +306,6 @@ def check(choices: Choices) -> None:
         )
     if wrong := [word for word in choices.application_arguments if not word or set(word) & set(' \t\n"')]:
         raise KeelError(f"the argument {wrong[0]!r} cannot be passed on Linux's command line", "use --exec for such ones")
-    if choices.detached and choices.command is None:
-        raise KeelError("--detach has no terminal for a shell", "give a command; --ssh gives shells in its guest")
     _check_network(choices)
     _check_configuration(choices)
 

@@ -19,6 +19,7 @@ from .bootconf import DEFAULT_TEMPLATE
 from .commands import bench as bench_command
 from .commands import build as build_command
 from .commands import clean as clean_command
+from .commands import console as console_command
 from .commands import debug as debug_command
 from .commands import doctor as doctor_command
 from .commands import example as example_command
@@ -174,7 +175,9 @@ def _add_run(verbs: Verbs) -> None:
         help=f"another disk; BUS is {', '.join(machine.BUSES)}; FORMAT is raw or qcow2, without it qcow2 for a .qcow2; "
         "may be repeated",
     )
-    verb.add_argument("--detach", action="store_true", help="return when the guest runs the command; ./keel stop ends it")
+    verb.add_argument(
+        "--detach", action="store_true", help="return when the guest runs; ./keel console is its terminal, ./keel stop ends it"
+    )
     verb.add_argument("--ssh", action="store_true", help="an SSH server in the guest, for ./keel ssh")
     verb.add_argument("--nic", choices=(*machine.CARDS, "none"), help="the network card (virtio; none with --icount)")
     verb.add_argument(
@@ -229,6 +232,8 @@ def _add_others(verbs: Verbs) -> None:
     _add_trace(verbs)
     _add_profile(verbs)
     _add_verb(verbs, "ps", "list the guests that run")
+    verb = _add_verb(verbs, "console", "attach to the shell of a guest that runs with --detach, or follow its command's output")
+    verb.add_argument("name", metavar="NAME", help="as ./keel ps lists it")
     verb = _add_verb(verbs, "stop", "make guests power off")
     verb.add_argument("names", nargs="+", metavar="NAME", help="as ./keel ps lists them")
     _add_ssh(verbs)
@@ -437,6 +442,7 @@ def _dispatch(options: argparse.Namespace) -> int:
         "profile": lambda: profile_command.run(settings, _profiled(options)),
         "ps": lambda: guests_command.ps(settings),
         "ssh": lambda: ssh_command.session(settings, options.name, options.words, terminal=options.terminal),
+        "console": lambda: console_command.console(settings, options.name),
         "stop": lambda: guests_command.stop(settings, options.names),
         "gdb": lambda: debug_command.debug(settings, options.view),
         "bench": lambda: bench_command.bench(settings, options.argument),

@@ -21,7 +21,7 @@ def output_log(slot: Slot) -> Path:
     return slot.log("output")
 
 
-def leave(slot: Slot) -> Callable[[], None]:
+def leave(slot: Slot, *, has_console: bool) -> Callable[[], None]:
     """Return in a child with a session of its own, which has all locks and sockets that are open here.
 
     The child calls the result when the guest is up. The parent never returns: it waits for that, or for the child's end,
@@ -33,18 +33,19 @@ def leave(slot: Slot) -> Callable[[], None]:
     child = os.fork()
     if child:
         os.close(theirs)
-        os._exit(_wait(slot, child, ours))
+        os._exit(_wait(slot, child, ours, has_console=has_console))
     os.close(ours)
     os.setsid()
     _redirect(output_log(slot))
     return lambda: _tell(theirs)
 
 
-def _wait(slot: Slot, child: int, pipe: int) -> int:
+def _wait(slot: Slot, child: int, pipe: int, *, has_console: bool) -> int:
     """The parent's status: 0 for a guest that is up, else the child's, whose last lines are shown."""
     try:
         if os.read(pipe, len(UP)) == UP:
-            say(f"{slot.name} runs, with its output in {output_log(slot)}; ./keel stop {slot.name} ends it")
+            console = f"./keel console {slot.name} {'is its terminal' if has_console else 'shows its output'}"
+            say(f"{slot.name} runs; {console}, ./keel stop {slot.name} ends it")
             return 0
     except Interrupted:
         os.kill(child, signal.SIGINT)

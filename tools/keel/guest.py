@@ -14,8 +14,8 @@ from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
-from . import process, qemu, share
-from .channel import PORT, SERIAL, STATUS_WHOLE, WINDOW, BrokenChannel, Capacity, Channel, Frame, Kind
+from . import attached, process, qemu, share
+from .channel import PORT, SERIAL, STATUS_WHOLE, UNANSWERED, WINDOW, BrokenChannel, Capacity, Channel, Frame, Kind
 from .config import Settings
 from .console import BootLog, End, Watcher
 from .debugger import Dialogue
@@ -68,8 +68,10 @@ class Plan:
     firmware_speaks: bool = False
     # The guest is ended where the root task has not begun by then.
     begins_s: float | None = None
-    # Called once, when the guest has its command.
+    # Called once, when the guest has its command, or an init in it listens where there is none.
     on_up: Callable[[], None] | None = None
+    # Where a terminal can be attached to a guest without a command, which has no use for our own then.
+    console: Path | None = None
 
 
 @dataclass
@@ -175,19 +177,20 @@ class _Run:
         self.listens = False
         self.stopping = False
         self.log_tail = b""
-        at_terminal = self.interactive and os.isatty(INPUT_FD)
+        self.attached = stack.enter_context(attached.Server(plan.console)) if plan.console else None
+        at_terminal = self.interactive and not self.attached and os.isatty(INPUT_FD)
         self.resizes = stack.enter_context(Signals(signal.SIGWINCH)) if at_terminal else None
         self.stops = stack.enter_context(Signals(signal.SIGUSR1))
         self.keys = Keys()
         # What was typed before the shell's prompt: before that its terminal is in another mode, where the end of a file is lost.
         self.typed_ahead = bytearray()
-        self.ready = False
+        self.ready = self.up = False
         self.prompt_due = float("inf")
         self.shown = bytearray()
         # The µ-kernel's log before the root task's first line.
         self.heard = bytearray()
-        self.keyed = self.interactive or (plan.prompt is not None and not plan.keys)
-        self.input_ended = plan.watch_log is not None and not self.keyed
+        self.keyed = (self.interactive and not self.attached) or (plan.prompt is not None and not plan.keys)
+        self.input_ended = self.attached is not None or (plan.watch_log is not None and not self.keyed)
         self.over = False
         self.handlers = self._handlers()
 
@@ -198,13 +201,9 @@ class _Run:
         self.console_file.write(data)
         self.watcher.feed(data)
         if self.interactive:
-            shown = self.boot_log.feed(data)
-            _write_out(1, data if self.verbose else shown)
-            self.keys.prompt_shown = self.boot_log.has_prompt
-            if self.begun:
-                self._pass_typed_ahead()
+            self._show(data)
             # Where the end of our input came while a command ran, it was the command's: the shell hears of it at its next prompt.
-            if self.begun and self.input_ended and not data.endswith((b"\n", BELL)):
+            if self.begun and self.keyed and self.input_ended and not data.endswith((b"\n", BELL)):
                 self.console.waiting += END_OF_INPUT
         elif self.verbose:
             _write_out(2, data)
@@ -215,6 +214,18 @@ class _Run:
             self.console.waiting += self.plan.keys if self.ready else b""
         if self.plan.watch_console and self.plan.watch_console(data):
             self.finish()
+
+    def _show(self, data: bytes) -> None:
+        """To the user at the console: all after the boot log."""
+        after = self.boot_log.feed(data)
+        shown = data if self.verbose else after
+        if self.attached:
+            self.attached.show(shown)
+        else:
+            _write_out(1, shown)
+        self.keys.prompt_shown = self.boot_log.has_prompt
+        if self.begun:
+            self._pass_typed_ahead()
 
     def on_log(self) -> None:
         """The µ-kernel's log."""
@@ -253,6 +264,8 @@ class _Run:
     def _on_frame(self, line: _FramedLine, frame: Frame) -> None:
         if frame.kind in (Kind.READY, Kind.LISTENS):
             self.channel = line.channel
+        if frame.kind is Kind.READY or (frame.kind in UNANSWERED and self.interactive):
+            self._on_up()
         if frame.kind is Kind.READY:
             self._on_ready()
         elif frame.kind is Kind.PROMPT:
@@ -306,8 +319,11 @@ class _Run:
         if self.plan.command is not None:
             self.channel.send(Kind.COMMAND, self.plan.command)
             self.channel.send(Kind.COMMAND, b"")
-        if self.plan.on_up:
+
+    def _on_up(self) -> None:
+        if self.plan.on_up and not self.up:
             self.plan.on_up()
+        self.up = True
 
     def _on_listens(self) -> None:
         """An init listens and knows the terminal's size at boot; after a restart it is another init."""
@@ -324,10 +340,10 @@ class _Run:
 
     def on_resize(self) -> None:
         """The terminal's size may be another than the guest knows of."""
-        if self.resizes is None:
-            return
-        self.resizes.take()
-        if self.listens and (size := window_size()):
+        if self.resizes:
+            self.resizes.take()
+        size = self.attached.size if self.attached else window_size() if self.resizes else None
+        if self.listens and size:
             self.channel.send_latest(Kind.WINDOW, WINDOW.pack(*size))
 
     def on_stop(self) -> None:
@@ -349,15 +365,27 @@ class _Run:
             passed = self.keys.take(data) if os.isatty(INPUT_FD) else data
             passed = passed or (END_OF_INPUT if not data else b"")
             if self.interactive:
-                self.typed_ahead += passed
-                # A shell may show no prompt, but once it has said that it does, it reads what is typed.
-                if self.begun or self.keys.guest_ready:
-                    self._pass_typed_ahead()
+                self._type(passed)
             # What is typed before the prompt would be lost in the serial port at times.
             elif self.ready or not self.plan.prompt:
                 self.console.waiting += passed
         else:
             self.channel.send(Kind.STDIN, data)
+
+    def _type(self, keys: bytes) -> None:
+        """Keys for the guest's shell. It may show no prompt, but once it has said that it does, it reads what is typed."""
+        self.typed_ahead += keys
+        if self.begun or self.keys.guest_ready:
+            self._pass_typed_ahead()
+
+    def on_attached(self) -> None:
+        """A terminal is attached to the console, or says something."""
+        if not self.attached:
+            return
+        size = self.attached.size
+        self._type(self.attached.take())
+        if self.attached.size != size:
+            self.on_resize()
 
     @property
     def begun(self) -> bool:
@@ -367,7 +395,8 @@ class _Run:
     @property
     def looks_again(self) -> float:
         """When the guest has to be looked at even if no event comes."""
-        return float("inf") if self.begun else self.prompt_due
+        stalled = self.attached.looks_again if self.attached else float("inf")
+        return stalled if self.begun else min(stalled, self.prompt_due)
 
     def wants_input(self) -> bool:
         """Whether more of the standard input can be taken now."""
@@ -378,12 +407,18 @@ class _Run:
             return not self.console.waiting and (self.begun or at_keyboard)
         return self.ready and self.channel.wants_input
 
+    def takes(self, line: _Line) -> bool:
+        """Whether what the guest writes on a line can be taken now: the console waits for a terminal that reads slowly."""
+        return line is not self.console or not (self.attached and self.attached.behind)
+
     def write_lines(self) -> None:
-        """Hand the emulator what waits for it."""
+        """Hand the emulator, and a terminal that is attached, what waits for it."""
         if self.interactive and self.begun:
             self._pass_typed_ahead()
         for line, _ in self.handlers:
             line.write()
+        if self.attached:
+            self.attached.write()
 
 
 def _log_file(path: Path, stack: ExitStack) -> BinaryIO:
@@ -438,7 +473,6 @@ def _attend(state: _Run, child: subprocess.Popen[bytes]) -> None:
     try:
         # poll, because epoll refuses standard input that is a plain file
         with selectors.PollSelector() as selector:
-            selector.register(ended, selectors.EVENT_READ, lambda: None)
             while not state.over and state.outcome.emulator_status is None:
                 if time.monotonic() >= deadline and state.plan.debugger and not state.plan.debugger.begun:
                     state.finish()
@@ -448,7 +482,7 @@ def _attend(state: _Run, child: subprocess.Popen[bytes]) -> None:
                     return
                 if not state.outcome.begun and time.monotonic() >= begins:
                     return
-                _choose_events(selector, state)
+                _choose_events(selector, state, ended)
                 _serve(selector, state, min(deadline, state.looks_again, float("inf") if state.outcome.begun else begins))
                 state.outcome.emulator_status = child.poll()
                 if state.outcome.command_status is not None and not state.debugger:
@@ -459,16 +493,25 @@ def _attend(state: _Run, child: subprocess.Popen[bytes]) -> None:
         os.close(ended)
 
 
-def _choose_events(selector: selectors.BaseSelector, state: _Run) -> None:
-    """Say what to wait for now: every line's input, and outputs where bytes wait."""
+def _choose_events(selector: selectors.BaseSelector, state: _Run, ended: int) -> None:
+    """Say what to wait for now: the emulator's end, every line's input, and outputs where bytes wait."""
+    wanted: dict[int, tuple[int, Callable[[], None]]] = {ended: (selectors.EVENT_READ, lambda: None)}
+    wanted[state.stops.fileno()] = selectors.EVENT_READ, state.on_stop
     for line, handler in state.handlers:
-        events = selectors.EVENT_READ | (selectors.EVENT_WRITE if line.waiting else 0)
-        _set_events(selector, line.ours.fileno(), events, handler)
-    events = selectors.EVENT_READ if state.wants_input() else 0
-    _set_events(selector, INPUT_FD, events, state.on_input)
-    _set_events(selector, state.stops.fileno(), selectors.EVENT_READ, state.on_stop)
+        wanted[line.ours.fileno()] = _events(state.takes(line), bool(line.waiting)), handler
+    wanted[INPUT_FD] = _events(state.wants_input(), False), state.on_input
+    if state.attached:
+        wanted[state.attached.fileno()] = _events(not state.console.waiting, state.attached.behind), state.on_attached
     if state.resizes:
-        _set_events(selector, state.resizes.fileno(), selectors.EVENT_READ, state.on_resize)
+        wanted[state.resizes.fileno()] = selectors.EVENT_READ, state.on_resize
+    for fd in set(selector.get_map()) - set(wanted):
+        selector.unregister(fd)  # of a terminal that has gone, or of the door while there is one
+    for fd, (events, handler) in wanted.items():
+        _set_events(selector, fd, events, handler)
+
+
+def _events(reads: bool, writes: bool) -> int:
+    return (selectors.EVENT_READ if reads else 0) | (selectors.EVENT_WRITE if writes else 0)
 
 
 def _set_events(selector: selectors.BaseSelector, fd: int, events: int, handler: Callable[[], None]) -> None:

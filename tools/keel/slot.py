@@ -40,6 +40,8 @@ class Run:
     system: str
     # None at a shell.
     command: str | None
+    # The command that started the guest has returned.
+    detached: bool = False
 
 
 @dataclass(frozen=True)
@@ -73,9 +75,14 @@ class Slot:
         except NOT_WHOLE:
             return {}
 
-    def note_run(self, system: str, command: str | None) -> None:
+    @property
+    def console(self) -> Path:
+        """Where a terminal can be attached to the console of a guest that continues without one."""
+        return self.private / "console"
+
+    def note_run(self, system: str, command: str | None, *, detached: bool = False) -> None:
         """Note for other commands whose slot this is: our process's."""
-        self._note(RUN, asdict(Run(os.getpid(), time.time(), system, command)))
+        self._note(RUN, asdict(Run(os.getpid(), time.time(), system, command, detached)))
 
     def run(self) -> Run | None:
         """What was noted; None where nothing was, or where the note is not whole."""

@@ -16,6 +16,7 @@ INTERRUPT = b"\x03"
 END_OF_INPUT = b"\x04"
 ESCAPE = b"\x01"
 ESCAPE_QUIT = b"x"
+ESCAPE_DETACH = b"d"
 ENTER = b"\r"
 READ_BYTES = 4096
 
@@ -99,33 +100,48 @@ class RawTerminal:
             termios.tcsetattr(self.fd, termios.TCSADRAIN, self._saved)
 
 
+class Quit(Interrupted):
+    """The user's key that ends the guest."""
+
+
+class Detached(Exception):
+    """The user leaves the terminal of a guest that continues; what was typed before that is for the guest."""
+
+    def __init__(self, typed: bytes) -> None:
+        super().__init__()
+        self.typed = typed
+
+
 class Keys:
     """What the user's key strokes mean: mostly bytes for the guest.
 
     Until the guest's shell says that it shows its prompt, Ctrl-C ends the guest; afterwards
     it is the guest's. One that does not say so is taken to have shown its prompt to a user who
     types a line after what looks like one. Ctrl-A x ends the guest at any time, Ctrl-A twice
-    sends one Ctrl-A.
+    sends one Ctrl-A. Where the guest continues without its terminal, Ctrl-A d leaves that.
     """
 
-    def __init__(self) -> None:
-        self.guest_ready = False
+    def __init__(self, *, detachable: bool = False) -> None:
+        self.guest_ready = detachable
+        self.detachable = detachable
         self.prompt_shown = False
         self._escaped = False
 
     def take(self, data: bytes) -> bytes:
-        """The bytes for the guest; raises Interrupted where the user wants to leave."""
+        """The bytes for the guest; raises Quit where the user ends it, and Detached where they leave it."""
         passed = bytearray()
         for key in (data[i : i + 1] for i in range(len(data))):
             if self._escaped:
                 self._escaped = False
                 if key == ESCAPE_QUIT:
-                    raise Interrupted
+                    raise Quit
+                if key == ESCAPE_DETACH and self.detachable:
+                    raise Detached(bytes(passed))
                 passed += key
             elif key == ESCAPE:
                 self._escaped = True
             elif key == INTERRUPT and not self.guest_ready:
-                raise Interrupted
+                raise Quit
             else:
                 self.guest_ready |= self.prompt_shown and key == ENTER
                 passed += key

@@ -60,11 +60,11 @@ def _stop(settings: Settings, name: str, run: slot.Run) -> None:
         if not any(found.name == name and found.run() == run for found in slot.running(settings)):
             return
         signal.pidfd_send_signal(process, signal.SIGUSR1)
-        if _ends(process, guest.LONG_GRACE_S):
+        if ends(process, guest.LONG_GRACE_S):
             return
         signal.pidfd_send_signal(process, signal.SIGTERM)
         say(f"{name} did not power off in {guest.LONG_GRACE_S:g} s and was ended: disks that it keeps may be damaged")
-        if not _ends(process, END_S):
+        if not ends(process, END_S):
             raise KeelError(f"{name} does not end", f"end process {run.process}")
     except ProcessLookupError:
         return
@@ -72,6 +72,6 @@ def _stop(settings: Settings, name: str, run: slot.Run) -> None:
         os.close(process)
 
 
-def _ends(process: int, seconds: float) -> bool:
+def ends(process: int, seconds: float) -> bool:
     """Whether the process ends within that time."""
     return bool(select.select([process], [], [], seconds)[0])

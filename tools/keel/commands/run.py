@@ -95,8 +95,9 @@ def _run(settings: Settings, choices: boot.Choices, forwards: tuple[qemu.Forward
             firmware_speaks=choices.uefi,
         )
         if choices.detached:
-            plan.on_up = detached.leave(mine)
-            mine.note_run(_kind(choices), choices.command)
+            plan.console = mine.console if choices.command is None else None
+            plan.on_up = detached.leave(mine, has_console=plan.console is not None)
+            mine.note_run(_kind(choices), choices.command, detached=True)
         outcome = _run_guest(settings, choices, described, plan)
         for place in disks.full_places(attached):
             say(f"the host's disk at {place} is full: what the guest wrote last may be missing ({FREE_SPACE})")
@@ -286,7 +287,7 @@ def greet(settings: Settings, choices: boot.Choices, accelerator: str, display: 
         say("the guest waits at its first instruction; in another terminal: ./keel gdb")
     if display.startswith("vnc="):
         say(f"the screen can be seen by VNC at {display.removeprefix('vnc=')}")
-    if choices.command is None:
+    if choices.command is None and not choices.detached:
         say("Ctrl-A x ends the guest, and so does leaving its shell")
 
 

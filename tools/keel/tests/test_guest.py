@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from keel import boot, guest, machine, qemu, slot
+from keel import attached, boot, guest, machine, qemu, slot
 from keel.channel import CREDIT, HEADER, PORT, SERIAL, STATUS_WHOLE, WINDOW, Kind, encode
 from keel.commands import run as run_command
 from keel.commands.run import conclude
@@ -386,3 +386,27 @@ def test_the_end_of_input_is_said_at_each_prompt(shell: Shell, monkeypatch: pyte
         monkeypatch.setattr(guest, "INPUT_FD", nothing.fileno())
         ended = shell(BOOTS + SHOWS_PROMPT + script + "sys.exit(7 if said == [b'\\4', b'', b'', b'\\4'] else 8)\n")
     assert ended.emulator_status == 7
+
+
+def test_a_shell_in_the_background_has_the_terminal_that_is_attached(settings: Settings, emulator: Emulator) -> None:
+    """It sees no end of our input, is up when its init listens, and is told the terminal's size and keys."""
+    shown: list[bytes] = []
+
+    def be_terminal(path: Path) -> None:
+        with attached.connect(path) as line:
+            line.send(attached.encode(attached.Message.SIZE, WINDOW.pack(30, 90)))
+            while not shown or shown[-1]:
+                shown.append(line.recv(attached.READ_BYTES))
+                if shown[-1].endswith(b"$ "):
+                    line.send(attached.encode(attached.Message.KEYS, b"ls\n"))
+
+    size = f"say(b'size' if lines['exec'].recv(99) == {window(30)!r} else b'other')\n"
+    emulator(f"say = lambda text: lines['console'].sendall(text)\n{BOOTS}{LISTENS}{size}{SHOWS_PROMPT}{ECHO}sys.exit(7)")
+    with slot.taken(settings, "keel") as mine:
+        terminal = threading.Thread(target=be_terminal, args=[mine.console])
+        plan = Plan(mine, timeout_s=60.0, console=mine.console, on_up=terminal.start)
+        assert guest.run(settings, qemu.Guest(kernel=Path("k")), plan).emulator_status == 7
+        terminal.join()
+        assert not mine.console.exists()
+    assert b"".join(shown) == b"size$ got ls\n"
+    assert mine.log("console").read_bytes().endswith(b"".join(shown))

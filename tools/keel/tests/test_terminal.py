@@ -8,7 +8,7 @@ import signal
 import pytest
 
 from keel.errors import Interrupted
-from keel.terminal import Keys, Signals
+from keel.terminal import Detached, Keys, Signals
 
 
 def test_ctrl_c_ends_a_guest_that_still_boots() -> None:
@@ -32,6 +32,18 @@ def test_the_escape_key_leaves_at_any_time_even_when_cut() -> None:
 
 def test_the_escape_key_twice_sends_it_once() -> None:
     assert Keys().take(b"\x01\x01") == b"\x01"
+
+
+def test_a_terminal_is_left_only_where_the_guest_continues() -> None:
+    assert Keys().take(b"\x01d") == b"d"
+    keys = Keys(detachable=True)
+    assert keys.take(b"\x03ls\x01") == b"\x03ls"
+    with pytest.raises(Detached) as left:
+        keys.take(b"dlost")
+    assert left.value.typed == b""
+    with pytest.raises(Detached) as left:
+        keys.take(b"ls\x01d")
+    assert left.value.typed == b"ls"
 
 
 def test_a_line_typed_at_what_looks_like_a_prompt_makes_ctrl_c_the_shells() -> None:
