@@ -151,16 +151,16 @@ def test_a_shell_in_the_background_has_a_console(system: str, name: str) -> None
             console.resize(41, 301)
             console.wait_for(b"41 301")
             console.wait_for(PROMPT)
-            console.say(b"sleep 1000\r")
-            console.wait_for(LINE_TAKEN)
+            console.say(b"sh -c 'trap \"echo again\" CONT; echo runs; while :; do sleep 0.1; done'\r")
+            console.wait_for(LINE_TAKEN + b"\rruns")
             console.say(KEY_SUSPEND)
             console.wait_for(b"Stopped")
             console.wait_for(PROMPT)
             console.say(b"fg\r")
-            console.wait_for(b"sleep 1000\r\n")
+            console.wait_for(b"\nagain")
             console.say(KEY_INTERRUPT)
             console.wait_for(PROMPT)
-            assert console.run(b"KEPT=here; echo $?")[0] == b"130"
+            assert console.run(b"KEPT=$?; echo $KEPT")[0] == b"130"
             with terminal("console", name) as second:
                 assert second.end() == 125 and b"has a terminal already" in second.heard
             console.say(LEAVE)
@@ -169,7 +169,7 @@ def test_a_shell_in_the_background_has_a_console(system: str, name: str) -> None
             console.wait_for(PROMPT)
         with terminal("console", name) as console:
             console.wait_for(PROMPT)
-            assert console.run(b"echo $KEPT")[0] == b"here"
+            assert console.run(b"echo $KEPT")[0] == b"130"
             console.say(b"exit\r")
             assert console.end() == 0
             assert b"reboot: Power down" in console.heard and b"has ended" in console.heard

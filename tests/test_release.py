@@ -4,18 +4,23 @@
 import os
 import re
 import shutil
+import socket
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from conftest import REPOSITORY, Result, keel, together
+from test_network import free_port
+from test_shell import terminal
 
 LIMIT_S = 400
 # One set for all of them.
 pytestmark = together("release")
 # What a host with nothing but the command has, apart from Python. The second one checks disk images.
 EMULATOR, CHECKER = "qemu-system-x86_64", "qemu-img"
+# What a shared directory takes where the user is root, and SSH.
+FOR_SHARES, FOR_SSH = ("setpriv",), ("ssh", "ssh-keygen")
 
 
 @pytest.fixture(scope="module")
@@ -46,8 +51,12 @@ class Host:
 
     def keel(self, *arguments: str) -> Result:
         """Run the command."""
-        environment = {**os.environ, "PATH": str(self.place / "bin"), "XDG_CACHE_HOME": str(self.place / "cache")}
-        return keel(*arguments, timeout_s=LIMIT_S, environment=environment, command=self.place / "keel")
+        return keel(*arguments, timeout_s=LIMIT_S, environment=self.environment, command=self.place / "keel")
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The command's."""
+        return {**os.environ, "PATH": str(self.place / "bin"), "XDG_CACHE_HOME": str(self.place / "cache")}
 
     def run(self, release: Path, command: str, *options: str) -> Result:
         """Run a command in a guest of the set."""
@@ -79,6 +88,30 @@ def test_what_a_guest_writes_is_kept_on_request(release: Path, host: Host, tmp_p
     assert host.run(release, "echo kept > /root/kept; head -c 12 /dev/vdb", "--persist", *more).output == "written here"
     assert host.run(release, "cat /root/kept", "--persist").output == "kept\n"
     assert host.run(release, "test -e /root/kept").status == 1
+
+
+def test_a_set_in_the_background_has_directories_ports_and_a_console(
+    release: Path, host: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As without a set."""
+    for program in (*FOR_SHARES, *FOR_SSH):
+        host.have(program)
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    (shared / "file").write_text("of the host\n")
+    monkeypatch.chdir(shared)
+    port = free_port()
+    options = ("--share", f"{shared}:rw", "--cwd", "--ssh", "--forward", f"{port}:22")
+    begun = host.keel("run", "--no-install", "--from", str(release), "--name", "set", "--detach", *options)
+    assert begun.status == 0, begun.error
+    assert host.keel("ssh", "set", "--", "cat", "/mnt/shared/file").output == "of the host\n"
+    with socket.create_connection(("127.0.0.1", port), LIMIT_S) as line:
+        assert line.recv(4) == b"SSH-"
+    with terminal("console", "set", command=host.place / "keel", environment=host.environment) as console:
+        console.wait_for(b":/mnt/shared# ")
+        console.say(b"echo of the guest > made; exit\r")
+        assert console.end() == 0 and b"set has ended" in console.heard
+    assert (shared / "made").read_text() == "of the guest\n"
 
 
 def test_a_damaged_set_is_not_booted(release: Path, host: Host, tmp_path: Path) -> None:

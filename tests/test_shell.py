@@ -12,7 +12,7 @@ import subprocess
 import sys
 import termios
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -126,19 +126,20 @@ class Terminal:
 
 
 @contextmanager
-def terminal(*arguments: str) -> Iterator[Terminal]:
-    """The command at a terminal of 30 rows and 90 columns; its process is ended after the test."""
+def terminal(
+    *arguments: str, command: Path = REPOSITORY / "keel", environment: Mapping[str, str] = os.environ
+) -> Iterator[Terminal]:
+    """The command, this clone's or another one, at a terminal of 30 rows and 90 columns; its process is ended after the test."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(ours, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 90, 0, 0))
-    command = [sys.executable, str(REPOSITORY / "keel"), *arguments]
     os.set_blocking(ours, False)
     child = subprocess.Popen(
-        [sys.executable, "-c", AT_TERMINAL, *command],
+        [sys.executable, "-c", AT_TERMINAL, sys.executable, str(command), *arguments],
         stdin=theirs,
         stdout=theirs,
         stderr=theirs,
         start_new_session=True,
-        env={**os.environ, "TERM": "xterm-256color"},
+        env={**environment, "TERM": "xterm-256color"},
     )
     os.close(theirs)
     try:
