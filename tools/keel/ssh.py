@@ -11,7 +11,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 from . import cpio, process, rootarchive
-from .config import Settings
 from .errors import KeelError
 from .forward import LOOPBACK
 from .slot import Slot
@@ -19,7 +18,7 @@ from .slot import Slot
 GUEST_PORT = 22
 # The place of the guest's files in its RAM disk, and their source that is no key.
 ARCHIVE_PLACE = "keel/ssh"
-START = Path("guest") / "ssh" / "start"
+START = Path(__file__).with_name("ssh-start")
 BANNER = b"SSH-2.0-"
 # How long a server may take that is just being started, and one answer of it.
 STARTS_S = 60.0
@@ -66,10 +65,10 @@ def make_keys(slot: Slot, port: int) -> None:
     configuration(slot).write_text(text)
 
 
-def with_keys(settings: Settings, slot: Slot, ramdisk: Path) -> Path:
+def with_keys(slot: Slot, ramdisk: Path) -> Path:
     """The RAM disk with the guest's part of the keys appended, as a file in the guest's private directory."""
     place = _directory(slot)
-    sources = {"authorized_keys": place / "key.pub", "host-key": place / "host-key", "start": settings.repository / START}
+    sources = {"authorized_keys": place / "key.pub", "host-key": place / "host-key", "start": START}
     keys, joined = place / "keys.cpio", place / "ramdisk.cpio"
     writer = cpio.Writer()
     entries = [cpio.Entry(ARCHIVE_PLACE, cpio.DIRECTORY | 0o700)]

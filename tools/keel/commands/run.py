@@ -74,7 +74,7 @@ def _run(settings: Settings, choices: boot.Choices, forwards: tuple[qemu.Forward
         storage = _storage(settings, choices, root, attached)
         if choices.ssh:
             ssh.make_keys(mine, forwards[0].host)
-            storage = replace(storage, ramdisk=ssh.with_keys(settings, mine, storage.ramdisk))
+            storage = replace(storage, ramdisk=ssh.with_keys(mine, storage.ramdisk))
         described = replace(_guest(settings, choices, mine, storage, accelerator), forwards=forwards)
         mine.note_symbols(_symbols(settings, choices, described))
         if choices.alone:
