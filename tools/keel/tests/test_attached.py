@@ -62,6 +62,7 @@ def test_a_terminal_sees_the_prompt_that_was_shown_before_it_came(server: Server
     server.write()
     for _ in range(2):
         with attached.connect(tmp_path / "console") as line:
+            line.settimeout(10)
             server.take()
             server.write()
             assert line.recv(99) == b"$ "
