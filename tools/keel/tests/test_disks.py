@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from keel import cpio, disks, image, unpack
+from keel import cpio, disks, image, layers, unpack
 from keel.commands.clean import clean
 from keel.config import Settings
 from keel.errors import KeelError
@@ -195,7 +195,7 @@ def test_a_persistent_root_over_the_one_in_the_cache_is_refused(cached: Path, se
 def test_a_new_persistent_root_names_the_others(cached: Path, settings: Settings, capsys: pytest.CaptureFixture[str]) -> None:
     first = disks.default_root(settings, keep=True).path
     assert "persistent root" not in capsys.readouterr().err
-    second = disks.default_root(settings, ["gdb"], keep=True).path
+    second = disks.default_root(settings, layers.Wanted(("gdb",)), keep=True).path
     assert second != first and str(first) in capsys.readouterr().err
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from keel import cpio, image
+from keel import cpio, image, tararchive
 from keel.debian import DEFAULT_MIRROR, Mirror
 
 MIRROR = Mirror("http://m/debian", "http://m/security")
@@ -52,7 +52,7 @@ def test_a_tar_file_becomes_an_archive(tmp_path: Path) -> None:
         add(out, "./b", tarfile.LNKTYPE, link="./a")
         add(out, "./c", tarfile.SYMTYPE, link="a")
         add(out, "./null", tarfile.CHRTYPE)
-    image.tar_to_cpio(tar, archive)
+    tararchive.to_cpio(tar, archive)
     with archive.open("rb") as file:
         entries = {entry.name: entry for entry in cpio.read_headers(file)}
     assert {name: entry.size for name, entry in entries.items()} == {

@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""A layer over the default root as a disk: a qcow2 image over the default root's, with the blocks in which they differ.
+
+debugfs applies the layer's archive to a copy of the base's file system, so nobody needs to mount it.
+"""
+
+import stat
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+from . import cpio, layerarchive, overlay, packages, process
+from .config import Settings
+from .errors import KeelError, system_error
+from .progress import Step
+
+# Debugfs succeeds in any case. Its error output begins with a line of its version; what follows is an error.
+APPLY = """set -e
+cp --sparse=always --reflink=auto "$3" "$2"
+errors=$(debugfs -w -f "$1" "$2" 2>&1 >/dev/null)
+echo "$errors"
+test "$(wc -l <<< "$errors")" = 1
+e2fsck -f -n "$2"
+"""
+
+
+def make(settings: Settings, base_archive: Path, base_disk: Path, layer: Path, disk: Path) -> None:
+    """Make the disk of a layer's archive over a base, whose archive and disk have the same files."""
+    packages.require(settings, packages.FILE_SYSTEMS)
+    aside = disk.with_suffix(".new")
+    try:
+        with tempfile.TemporaryDirectory(dir=disk.parent) as place, Step("making the layer's disk") as step:
+            script, copied = Path(place) / "script", Path(place) / "copy"
+            with script.open("w", encoding="utf-8", errors="surrogateescape") as out:
+                out.writelines(f"{line}\n" for line in commands(base_archive, layer, Path(place)))
+            process.run_logged(
+                [
+                    "bash",
+                    "-c",
+                    APPLY,
+                    packages.program("debugfs"),
+                    str(script),
+                    str(copied),
+                    str(base_disk),
+                    packages.program("e2fsck"),
+                ],
+                what="making the layer's disk",
+                log=settings.logs / "layer-disk.log",
+                step=step,
+                env={"PATH": packages.roots_path()},
+            )
+            overlay.write(copied, base_disk, aside)
+        aside.replace(disk)
+    except OSError as error:
+        raise system_error("cannot write the layer's disk", error) from error
+    finally:
+        aside.unlink(missing_ok=True)
+
+
+def commands(base_archive: Path, layer: Path, place: Path) -> Iterator[str]:
+    """The commands for debugfs that bring the base to the layer's state; the files' data are in `place`."""
+    old = {entry.name: entry.mode for entry in layerarchive.entries(base_archive)}
+    target = _Target(place)
+    with layer.open("rb") as file:
+        for entry in cpio.read_headers(file, target.output_for):
+            name = _quoted(entry.name)
+            if layerarchive.is_whiteout(entry):
+                yield f"{'rmdir' if stat.S_ISDIR(old.pop(entry.name)) else 'rm'} {name}"
+                continue
+            yield from _creation(entry, name, target, exists=entry.name in old)
+            yield from (f"sif {name} {field} {value}" for field, value in _fields(entry))
+
+
+def _creation(entry: cpio.Entry, name: str, target: "_Target", *, exists: bool) -> Iterator[str]:
+    if stat.S_ISLNK(entry.mode):
+        yield f"symlink {name} {_quoted(target.path.read_text(encoding='utf-8', errors='surrogateescape'))}"
+    elif stat.S_ISDIR(entry.mode):
+        if not exists:
+            yield f"mkdir {name}"
+    elif stat.S_ISFIFO(entry.mode):
+        folder, last = _split(entry.name)
+        yield from (f"cd {folder}", f"mknod {last} p")
+    elif not stat.S_ISREG(entry.mode):
+        raise KeelError(f"the layer has a device, /{entry.name}", "a root on a disk has none: they are the guest kernel's")
+    elif first := target.first.get(entry.inode if entry.links > 1 else 0):
+        yield f"ln {_quoted(first)} {name}"
+    else:
+        folder, last = _split(entry.name)
+        yield from (f"cd {folder}", f"write {target.path} {last}")
+        target.first[entry.inode] = entry.name
+
+
+def _fields(entry: cpio.Entry) -> Iterator[tuple[str, str]]:
+    yield from (("mode", f"0{entry.mode:o}"), ("uid", str(entry.uid)), ("gid", str(entry.gid)), ("mtime", f"@{entry.mtime}"))
+    if stat.S_ISREG(entry.mode):
+        yield "links_count", str(entry.links)
+
+
+def _split(name: str) -> tuple[str, str]:
+    """Folder and last part: two commands of debugfs make a file only in the current folder."""
+    folder, _, last = name.rpartition("/")
+    return _quoted(folder), _quoted(last, "")
+
+
+def _quoted(name: str, start: str = "/") -> str:
+    """A path as a word of debugfs's language, which has no way to write some characters."""
+    if any(not character.isprintable() and not "\udc80" <= character <= "\udcff" for character in name):
+        raise KeelError(f"a layer cannot have the file {name!r}", "leave its package out")
+    return '"' + start + name.replace('"', '""') + '"'
+
+
+class _Target:
+    """The files with the data of a layer's entries, and the first names of those with several."""
+
+    def __init__(self, place: Path) -> None:
+        self.place = place
+        self.path = place
+        self.number = 0
+        self.first: dict[int, str] = {}
+
+    def output_for(self, entry: cpio.Entry) -> BinaryIO | None:
+        """Where the data of an entry go."""
+        if not stat.S_ISREG(entry.mode) and not stat.S_ISLNK(entry.mode):
+            return None
+        if entry.links > 1 and entry.inode in self.first:
+            return None
+        self.number += 1
+        self.path = self.place / f"{self.number}"
+        return self.path.open("wb")
