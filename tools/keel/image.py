@@ -35,6 +35,8 @@ INSTALL = (
     "APT_CONFIG=$MMDEBSTRAP_APT_CONFIG apt-get --yes --no-remove -o DPkg::Options::=--force-unsafe-io "
     '-o DPkg::Chroot-Directory="$1" install'
 )
+# What is done: the beginning of a line of mmdebstrap or apt-get.
+PHASE = re.compile(rb"(?:I: )?((?<=I: )[^:.]+|(?:Unpacking|Setting up) \S+)")
 # What apt-get prints about a package that does not exist, or about some that cannot be together.
 UNKNOWN = re.compile(r"^E: (?:Unable to locate package (\S+)|Package '?([^' ]+)'? has no installation candidate)", re.MULTILINE)
 CONFLICT = re.compile(r"The following packages will be REMOVED:\n((?: .*\n)+)")
@@ -168,8 +170,9 @@ def mmdebstrap_arguments(
 
 def _run_mmdebstrap(settings: Settings, tar: Path, mode: str, more: Sequence[str], base: Path | None = None) -> None:
     def measure(line: bytes) -> str:
-        """Mmdebstrap names each phase in a line of its own."""
-        return line.decode(errors="replace").removeprefix("I: ").rstrip(".") if line.startswith(b"I: ") else ""
+        """Mmdebstrap names each phase in a line of its own, perhaps with a command, and apt-get each package."""
+        found = PHASE.match(line)
+        return found[1].decode(errors="replace") if found else ""
 
     what = f"installing {' '.join(more)}" if base else "making the root file system"
     with Step(what if base else f"{what} from Debian packages", usually_s=INSTALLING_S if base else MAKING_S) as step:

@@ -4,6 +4,7 @@
 debugfs applies the layer's archive to a copy of the base's file system, so nobody needs to mount it.
 """
 
+import os
 import stat
 import tempfile
 from collections.abc import Iterator
@@ -74,7 +75,7 @@ def commands(base_archive: Path, layer: Path, place: Path) -> Iterator[str]:
 
 def _creation(entry: cpio.Entry, name: str, target: "_Target", *, exists: bool) -> Iterator[str]:
     if stat.S_ISLNK(entry.mode):
-        yield f"symlink {name} {_quoted(target.path.read_text(encoding='utf-8', errors='surrogateescape'))}"
+        yield f"symlink {name} {_quoted(os.fsdecode(target.path.read_bytes()), '')}"
     elif stat.S_ISDIR(entry.mode):
         if not exists:
             yield f"mkdir {name}"
