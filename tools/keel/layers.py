@@ -88,8 +88,8 @@ def find(settings: Settings, wish: Wanted) -> Layer | None:
 
 def needs(settings: Settings, wish: Wanted | None) -> tuple[packages.Need, ...]:
     """The packages that making the layer, and its base, takes; none if they are there."""
-    made = image.default_archive(settings).exists() and (wish is None or find(settings, wish))
-    return () if made else image.making_needs()
+    missing = wish is not None and find(settings, wish) is None
+    return image.making_needs() if missing else image.needs(settings)
 
 
 def stem(settings: Settings, wish: Wanted | None) -> str:

@@ -145,7 +145,7 @@ def cached(settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     base = image.default_archive(settings).with_suffix(".ext4")
     made: list[Path] = []
 
-    def make(settings: Settings, more: object = ()) -> Path:
+    def make(settings: Settings, wish: object) -> Disk:
         if not base.exists():
             made.append(tree := tmp_path / f"tree-{len(made)}")
             tree.mkdir()
@@ -153,9 +153,9 @@ def cached(settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
                 (tree / f"{number}").write_text(f"{tree.name} {number}" * 500)
             base.parent.mkdir(parents=True, exist_ok=True)
             subprocess.run(["/sbin/mke2fs", "-q", "-F", "-t", "ext4", "-d", str(tree), str(base), "16M"], check=True)
-        return base
+        return Disk(base, "raw")
 
-    monkeypatch.setattr(disks, "_default_image", make)
+    monkeypatch.setattr(disks, "_cached", make)
     return base
 
 
