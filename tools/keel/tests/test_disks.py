@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from keel import cpio, disks, image, layers, unpack
+from keel import cpio, disks, image, layers, overlay, unpack
 from keel.commands.clean import clean
 from keel.config import Settings
 from keel.errors import KeelError
@@ -197,6 +197,21 @@ def test_a_new_persistent_root_names_the_others(cached: Path, settings: Settings
     assert "persistent root" not in capsys.readouterr().err
     second = disks.default_root(settings, layers.Wanted(("gdb",)), keep=True).path
     assert second != first and str(first) in capsys.readouterr().err
+
+
+def test_a_persistent_root_with_a_layer_depends_on_neither(
+    cached: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disks.default_root(settings, keep=False)
+    layer, other = cached.with_suffix(".qcow2"), cached.with_suffix(".other")
+    other.write_bytes(b"changed".ljust(MEGABYTE) + cached.read_bytes()[MEGABYTE:])
+    overlay.write(other, cached, layer)
+    monkeypatch.setattr(disks, "_cached", lambda settings, wish: Disk(layer, "qcow2"))
+    monkeypatch.setattr(disks, "examined", lambda settings, path, **rest: Disk(path, "qcow2", keep=True))
+    kept = disks.default_root(settings, layers.Wanted(("gdb",)), keep=True).path
+    layer.unlink()
+    cached.unlink()
+    assert content(kept) == other.read_bytes()
 
 
 def test_clean_asks_before_it_removes_what_guests_wrote(settings: Settings) -> None:

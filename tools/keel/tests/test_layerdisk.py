@@ -12,9 +12,14 @@ from keel import cpio, layerarchive, layerdisk, packages
 from keel.config import Settings
 from keel.errors import KeelError
 
-from .test_layerarchive import BASE, FILE, WHOLE, write
+from .test_layerarchive import BASE, FILE, LINK, WHOLE, write
 
-STRANGE = [cpio.Entry('a "b" (c) ő', FILE, b"strange"), cpio.Entry("pipe", cpio.FIFO | 0o600), cpio.Entry("empty", FILE)]
+STRANGE = [
+    cpio.Entry('a "b" (c) ő', FILE, b"strange", mtime=1_700_000_000),
+    cpio.Entry("pipe", cpio.FIFO | 0o600),
+    cpio.Entry("empty", FILE),
+    cpio.Entry("link", LINK, b"../etc/same"),
+]
 
 
 @pytest.fixture
@@ -58,6 +63,8 @@ def test_the_disk_has_the_files_of_the_layer(base: Path, settings: Settings, tmp
     assert found == wanted
     assert debugfs(raw, "cat /perl6") == "perl" and debugfs(raw, "cat /etc/changed") == "new"
     assert "Links: 3" in debugfs(raw, "stat /perl5")
+    assert 'link dest: "../etc/same"' in debugfs(raw, "stat /link")
+    assert f"mtime: {1_700_000_000:#x}" in debugfs(raw, 'stat "a ""b"" (c) ő"')
     assert list(tmp_path.glob("tmp*")) == []
 
 
