@@ -38,8 +38,10 @@ INSTALL = (
 # What is done: the beginning of a line of mmdebstrap or apt-get.
 PHASE = re.compile(rb"(?:I: )?((?<=I: )[^:.]+|(?:Unpacking|Setting up) \S+)")
 # What apt-get prints about a package that does not exist, or about some that cannot be together.
-UNKNOWN = re.compile(r"^E: (?:Unable to locate package (\S+)|Package '?([^' ]+)'? has no installation candidate)", re.MULTILINE)
-CONFLICT = re.compile(r"The following packages will be REMOVED:\n((?: .*\n)+)")
+UNKNOWN = re.compile(
+    r"^(?:E|Error): (?:Unable to locate package (\S+)|Package '?([^' ]+)'? has no installation candidate)", re.MULTILINE
+)
+CONFLICT = re.compile(r"(?:The following packages will be REMOVED|REMOVING):\n((?: .*\n)+)")
 NO_RECOMMENDS = 'Apt::Install-Recommends "false";'
 # Where systemd does not run, systemctl asks Keel's init (guest/init/attend.c), but complains first.
 POWER_PROGRAMS = ("poweroff", "reboot", "halt")
