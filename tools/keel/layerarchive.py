@@ -79,7 +79,6 @@ def merge(base: Path, layer: Path, out: BinaryIO) -> None:
     """Write what Linux unpacks as the base with the layer over it."""
     gone = {entry.name for entry in entries(layer) if is_whiteout(entry)}
     copy(base, out, lambda entry: entry.name not in gone)
-    out.write(cpio.padding(out.tell()))
     copy(layer, out, lambda entry: not is_whiteout(entry))
 
 

@@ -80,6 +80,7 @@ def test_an_archive_becomes_the_tar_file_that_it_was(tmp_path: Path) -> None:
     with tarfile.open(tar, "w") as out:
         add(out, "./dev", tarfile.DIRTYPE)
         add(out, "./dev/null", tarfile.CHRTYPE)
+        add(out, "./etc/apt/sources.list", tarfile.REGTYPE, data=b"deb")
         add(out, "./a", tarfile.REGTYPE, data=b"12345", uid=7, mode=0o4755)
         add(out, "./b", tarfile.LNKTYPE, link="./a")
         add(out, "./ő c", tarfile.SYMTYPE, link="a")

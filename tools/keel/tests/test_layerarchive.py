@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from keel import cpio, layerarchive
+from keel import cpio, layerarchive, rootarchive
+from keel.config import Settings
 
 FOLDER, FILE, LINK = cpio.DIRECTORY | 0o755, cpio.REGULAR | 0o644, cpio.SYMLINK | 0o777
 BASE = [
@@ -89,10 +90,26 @@ def test_base_and_layer_make_the_whole(layer: Path, tmp_path: Path) -> None:
     assert found == expected
 
 
-def test_a_change_of_nothing_but_the_data_counts(tmp_path: Path) -> None:
-    one, other = [cpio.Entry("a", FILE, b"12")], [cpio.Entry("a", FILE, b"21")]
-    layerarchive.difference(write(tmp_path / "base", one), write(tmp_path / "whole", other), tmp_path / "layer")
-    assert [entry.name for entry in layerarchive.entries(tmp_path / "layer")] == ["a", "a"]
+def test_a_root_in_memory_has_its_layer(layer: Path, tmp_path: Path, settings: Settings) -> None:
+    init = write(tmp_path / "init.cpio", [cpio.Entry("init", FILE, b"init")])
+    base, over = (rootarchive.checked(path, settings) for path in (tmp_path / "base", layer))
+    root = rootarchive.over(base, over)
+    assert root.content_bytes == base.content_bytes + over.content_bytes and root.packed_bytes > base.packed_bytes
+    with_layer = rootarchive.boot_archive(settings, root, init).read_bytes()
+    assert rootarchive.boot_archive(settings, base, init).read_bytes() != with_layer
+    found = read(io.BytesIO(with_layer))
+    assert found["init"][3] == b"init" and found["etc/changed"][3] == b"new" and "etc/gone" not in found
+
+
+@pytest.mark.parametrize("links", [1, 2])
+def test_a_change_of_nothing_but_the_data_counts(links: int, tmp_path: Path) -> None:
+    """The data of a file with several names come with the first."""
+    names = ["a", "b"][:links]
+    for archive, data in (("base", b"12"), ("whole", b"21")):
+        entries = [cpio.Entry(name, FILE, data if name == "a" else b"", links=links, inode=900) for name in names]
+        write(tmp_path / archive, entries)
+    layerarchive.difference(tmp_path / "base", tmp_path / "whole", tmp_path / "layer")
+    assert [entry.name for entry in layerarchive.entries(tmp_path / "layer")] == [*reversed(names), *names]
 
 
 def test_a_damaged_base_is_reported(layer: Path, tmp_path: Path) -> None:
