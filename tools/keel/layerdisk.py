@@ -5,8 +5,8 @@ debugfs applies the layer's archive to a copy of the base's file system, so nobo
 """
 
 import os
+import shutil
 import stat
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
@@ -29,23 +29,16 @@ e2fsck -f -n "$2"
 def make(settings: Settings, base_archive: Path, base_disk: Path, layer: Path, disk: Path) -> None:
     """Make the disk of a layer's archive over a base, whose archive and disk have the same files."""
     packages.require(settings, packages.FILE_SYSTEMS)
-    aside = disk.with_suffix(".new")
+    place, aside = disk.with_suffix(".files"), disk.with_suffix(".new")
+    shutil.rmtree(place, ignore_errors=True)  # a command that was killed has left it
     try:
-        with tempfile.TemporaryDirectory(dir=disk.parent) as place, Step("making the layer's disk") as step:
-            script, copied = Path(place) / "script", Path(place) / "copy"
+        place.mkdir()
+        with Step("making the layer's disk") as step:
+            script, copied = place / "script", place / "copy"
             with script.open("w", encoding="utf-8", errors="surrogateescape") as out:
-                out.writelines(f"{line}\n" for line in commands(base_archive, layer, Path(place)))
+                out.writelines(f"{line}\n" for line in commands(base_archive, layer, place))
             process.run_logged(
-                [
-                    "bash",
-                    "-c",
-                    APPLY,
-                    packages.program("debugfs"),
-                    str(script),
-                    str(copied),
-                    str(base_disk),
-                    packages.program("e2fsck"),
-                ],
+                ["bash", "-c", APPLY, "make", str(script), str(copied), str(base_disk)],
                 what="making the layer's disk",
                 log=settings.logs / "layer-disk.log",
                 step=step,
@@ -56,6 +49,7 @@ def make(settings: Settings, base_archive: Path, base_disk: Path, layer: Path, d
     except OSError as error:
         raise system_error("cannot write the layer's disk", error) from error
     finally:
+        shutil.rmtree(place, ignore_errors=True)
         aside.unlink(missing_ok=True)
 
 
@@ -67,7 +61,7 @@ def commands(base_archive: Path, layer: Path, place: Path) -> Iterator[str]:
         for entry in cpio.read_headers(file, target.output_for):
             name = _quoted(entry.name)
             if layerarchive.is_whiteout(entry):
-                yield f"{'rmdir' if stat.S_ISDIR(old.pop(entry.name)) else 'rm'} {name}"
+                yield f"{'rmdir' if stat.S_ISDIR(old.pop(entry.name, 0)) else 'rm'} {name}"
                 continue
             yield from _creation(entry, name, target, exists=entry.name in old)
             yield from (f"sif {name} {field} {value}" for field, value in _fields(entry))

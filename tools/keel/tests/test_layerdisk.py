@@ -65,14 +65,20 @@ def test_the_disk_has_the_files_of_the_layer(base: Path, settings: Settings, tmp
     assert "Links: 3" in debugfs(raw, "stat /perl5")
     assert 'link dest: "../etc/same"' in debugfs(raw, "stat /link")
     assert f"mtime: {1_700_000_000:#x}" in debugfs(raw, 'stat "a ""b"" (c) ő"')
-    assert list(tmp_path.glob("tmp*")) == []
+    assert not list(tmp_path.glob("layer.[fn]*"))
+
+
+def test_what_a_killed_command_has_left_does_not_matter(base: Path, settings: Settings, tmp_path: Path) -> None:
+    (tmp_path / "layer.files").mkdir()
+    (tmp_path / "layer.files" / "copy").write_text("not whole")
+    assert make(settings, base, tmp_path / "layer.cpio").exists() and not (tmp_path / "layer.files").exists()
 
 
 def test_a_base_that_is_not_the_layer_s_is_refused(base: Path, settings: Settings, tmp_path: Path) -> None:
     subprocess.run([packages.program("debugfs"), "-w", "-R", "rm /etc/changed", str(base)], check=True, capture_output=True)
     with pytest.raises(KeelError):
         make(settings, base, tmp_path / "layer.cpio")
-    assert sorted(path.name for path in tmp_path.iterdir() if "layer" in path.name or "tmp" in path.name) == ["layer.cpio"]
+    assert sorted(path.name for path in tmp_path.iterdir() if "layer" in path.name) == ["layer.cpio"]
 
 
 def test_a_name_is_no_command(base: Path, settings: Settings, tmp_path: Path) -> None:
