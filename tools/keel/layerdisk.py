@@ -63,39 +63,34 @@ def commands(base_archive: Path, layer: Path, place: Path) -> Iterator[str]:
             if layerarchive.is_whiteout(entry):
                 yield f"{'rmdir' if stat.S_ISDIR(old.pop(entry.name, 0)) else 'rm'} {name}"
                 continue
-            yield from _creation(entry, name, target, exists=entry.name in old)
+            if not (stat.S_ISDIR(entry.mode) and entry.name in old):
+                folder, _, last = entry.name.rpartition("/")
+                # A command that makes a file takes the part before a leading slash for the current folder.
+                yield f"cd {_quoted(folder)}"
+                yield _creation(entry, _quoted(last, ""), target)
             yield from (f"sif {name} {field} {value}" for field, value in _fields(entry))
 
 
-def _creation(entry: cpio.Entry, name: str, target: "_Target", *, exists: bool) -> Iterator[str]:
+def _creation(entry: cpio.Entry, name: str, target: "_Target") -> str:
+    """The command that makes a file of this name in the current folder."""
     if stat.S_ISLNK(entry.mode):
-        yield f"symlink {name} {_quoted(os.fsdecode(target.path.read_bytes()), '')}"
-    elif stat.S_ISDIR(entry.mode):
-        if not exists:
-            yield f"mkdir {name}"
-    elif stat.S_ISFIFO(entry.mode):
-        folder, last = _split(entry.name)
-        yield from (f"cd {folder}", f"mknod {last} p")
-    elif not stat.S_ISREG(entry.mode):
+        return f"symlink {name} {_quoted(os.fsdecode(target.path.read_bytes()), '')}"
+    if stat.S_ISDIR(entry.mode):
+        return f"mkdir {name}"
+    if stat.S_ISFIFO(entry.mode):
+        return f"mknod {name} p"
+    if not stat.S_ISREG(entry.mode):
         raise KeelError(f"the layer has a device, /{entry.name}", "a root on a disk has none: they are the guest kernel's")
-    elif first := target.first.get(entry.inode if entry.links > 1 else 0):
-        yield f"ln {_quoted(first)} {name}"
-    else:
-        folder, last = _split(entry.name)
-        yield from (f"cd {folder}", f"write {target.path} {last}")
-        target.first[entry.inode] = entry.name
+    if entry.links > 1 and entry.inode in target.first:
+        return f"ln {_quoted(target.first[entry.inode])} {name}"
+    target.first[entry.inode] = entry.name
+    return f"write {target.path} {name}"
 
 
 def _fields(entry: cpio.Entry) -> Iterator[tuple[str, str]]:
     yield from (("mode", f"0{entry.mode:o}"), ("uid", str(entry.uid)), ("gid", str(entry.gid)), ("mtime", f"@{entry.mtime}"))
     if stat.S_ISREG(entry.mode):
         yield "links_count", str(entry.links)
-
-
-def _split(name: str) -> tuple[str, str]:
-    """Folder and last part: two commands of debugfs make a file only in the current folder."""
-    folder, _, last = name.rpartition("/")
-    return _quoted(folder), _quoted(last, "")
 
 
 def _quoted(name: str, start: str = "/") -> str:

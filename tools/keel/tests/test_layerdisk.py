@@ -12,13 +12,21 @@ from keel import cpio, layerarchive, layerdisk, packages
 from keel.config import Settings
 from keel.errors import KeelError
 
-from .test_layerarchive import BASE, FILE, LINK, WHOLE, write
+from .test_layerarchive import BASE, FILE, FOLDER, LINK, WHOLE, write
 
+# Each is made after one in another folder.
 STRANGE = [
-    cpio.Entry('a "b" (c) ő', FILE, b"strange", mtime=1_700_000_000),
-    cpio.Entry("pipe", cpio.FIFO | 0o600),
-    cpio.Entry("empty", FILE),
+    cpio.Entry("etc/one", FILE, links=2, inode=902),
+    cpio.Entry("two", FILE, links=2, inode=902),
+    cpio.Entry("etc/three", FILE),
+    cpio.Entry("folder", FOLDER),
+    cpio.Entry("etc/four", FILE),
     cpio.Entry("link", LINK, b"../etc/same"),
+    cpio.Entry("etc/five", FILE),
+    cpio.Entry("pipe", cpio.FIFO | 0o600),
+    cpio.Entry("etc/six", FILE),
+    cpio.Entry('a "b" (c) ő', FILE, b"strange", mtime=1_700_000_000),
+    cpio.Entry("empty", FILE),
 ]
 
 
