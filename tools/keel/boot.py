@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from . import bootconf, forward, machine, qemu, share
+from . import bootconf, forward, layers, machine, qemu, share
 from .config import KERNEL_IMAGE, TASK, Settings
 from .errors import KeelError
 from .rust import DEBUGGER_IMAGE
@@ -68,8 +68,9 @@ class Choices:
     drives: tuple[str, ...] = ()
     card: str | None = None
     persist: bool = False
-    # More Debian packages in the default root.
+    # More Debian packages in the default root, and the name of their layer.
     packages: tuple[str, ...] = ()
+    layer: str | None = None
     # An application for ring 0 and its arguments, on the kernel for it, which is a native one with a set of options.
     application: Path | None = None
     application_options: tuple[str, ...] = ()
@@ -298,8 +299,10 @@ def check(choices: Choices) -> None:
         raise KeelError(f"there are too many drives: {len(choices.drives)}", f"at most {machine.MOST_DISKS - 1} beside the root")
     if wrong := [name for name in choices.packages if not PACKAGE_NAME.fullmatch(name)]:
         raise KeelError(f"--packages: {wrong[0]!r} is no name of a Debian package")
-    if choices.packages and choices.root is not None:
-        raise KeelError("--packages adds to the default root, and --root gives another", "leave one of them out")
+    if (choices.packages or choices.layer) and choices.root is not None:
+        adding = "--packages" if choices.packages else "--layer"
+        raise KeelError(f"{adding} adds to the default root, and --root gives another", "leave one of them out")
+    layers.wanted(choices.packages, choices.layer)
     if choices.persist and choices.icount and choices.root is None:
         raise KeelError(
             "--persist needs a root on a disk, and with --icount it is in memory", "leave one of them out, or give --root"

@@ -26,6 +26,7 @@ from .commands import example as example_command
 from .commands import guests as guests_command
 from .commands import image as image_command
 from .commands import profile as profile_command
+from .commands import root as root_command
 from .commands import run as run_command
 from .commands import ssh as ssh_command
 from .commands import test as test_command
@@ -126,6 +127,7 @@ def _add_packages(verb: Parser) -> None:
         default=(),
         help="more Debian packages in the default root, separated by commas or spaces",
     )
+    verb.add_argument("--layer", metavar="NAME", help="a name for what --packages adds; without --packages, what has this name")
 
 
 def _add_shares(verb: Parser) -> None:
@@ -228,6 +230,7 @@ def _add_others(verbs: Verbs) -> None:
     verb = _add_verb(verbs, "example", "run a native example on the µ-kernel, or list them")
     verb.add_argument("name", nargs="?", metavar="NAME", help="one of the folders in user/examples")
     verb.add_argument("--timeout", metavar="S", type=float, help="end it after S seconds")
+    _add_root(verbs)
     _add_ukl(verbs)
     _add_trace(verbs)
     _add_profile(verbs)
@@ -301,6 +304,14 @@ def _add_profile(verbs: Verbs) -> None:
     verb.add_argument("--timeout", metavar="S", type=float, help="end the guest after S seconds")
 
 
+def _add_root(verbs: Verbs) -> None:
+    verb = verbs.add_parser("root", help="the default root and its layers of packages", description="Default roots and layers.")
+    actions = verb.add_subparsers(dest="action", required=True, metavar="ACTION")
+    _add_verb(actions, "list", "list the default root, and what run --packages has added to it")
+    remove = _add_verb(actions, "remove", "remove layers, or a default root with all its layers")
+    remove.add_argument("names", nargs="+", metavar="NAME", help="as ./keel root list shows it")
+
+
 def _add_ukl(verbs: Verbs) -> None:
     verb = verbs.add_parser("ukl", help="applications inside the kernel: build one, run one", description="Unikernel Linux.")
     actions = verb.add_subparsers(dest="action", required=True, metavar="ACTION")
@@ -319,6 +330,13 @@ def _add_ukl(verbs: Verbs) -> None:
     run.add_argument("--exec", metavar="CMD", dest="command", help="run CMD instead; the application is in /run/ukl")
     run.add_argument("--alone", action="store_true", help="nothing but the kernel that the application is linked into")
     _add_machine(run)
+
+
+def _root(settings: Settings, options: argparse.Namespace) -> None:
+    if options.action == "list":
+        root_command.show(settings)
+    else:
+        root_command.remove(settings, options.names)
 
 
 def _ukl(settings: Settings, options: argparse.Namespace) -> int:
@@ -352,6 +370,7 @@ def _profiled(options: argparse.Namespace) -> profile_command.Wanted:
         native=options.native,
         part=options.part,
         packages=options.packages,
+        layer=options.layer,
         top=options.top,
         folded=options.folded,
         timeout_s=options.timeout,
@@ -437,6 +456,7 @@ def _dispatch(options: argparse.Namespace) -> int:
         "image": lambda: _image(settings, options),
         "test": lambda: test_command.test(settings, _known(options.suite, [*SUITES, *PARTS, ALL])),
         "example": lambda: example_command.example(settings, options.name, options.timeout),
+        "root": lambda: _root(settings, options),
         "ukl": lambda: _ukl(settings, options),
         "trace": lambda: trace_command.trace(settings, _wanted(options)),
         "profile": lambda: profile_command.run(settings, _profiled(options)),
@@ -476,6 +496,7 @@ def _on_machine(options: argparse.Namespace) -> Choices:
         timeout_s=options.timeout,
         append=options.append,
         packages=options.packages,
+        layer=options.layer,
         shares=shares,
         directory=directory,
         emulator_arguments=tuple(options.qemu_arg),

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The newc cpio format, which Linux unpacks as its initial RAM disk: writing and checking."""
 
+import io
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
@@ -43,6 +44,17 @@ class Entry:
     inode: int = 0
     device: tuple[int, int] = (0, 0)
     size: int | None = None
+
+
+class Kept(io.BytesIO):
+    """Data that can still be read when it is closed: an output for `read_headers`."""
+
+    value = b""
+
+    def close(self) -> None:
+        """Keep the data."""
+        self.value = self.getvalue()
+        super().close()
 
 
 def padding(length: int) -> bytes:

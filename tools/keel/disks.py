@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from . import image, imageformat, machine, measures, packages, process, unpack
+from . import image, imageformat, layers, machine, measures, packages, process, unpack
 from .config import Settings
 from .errors import KeelError, system_error
 from .lock import locked
@@ -167,17 +167,27 @@ def full_places(disks: Sequence[Disk]) -> list[Path]:
     return sorted(place for place in places if shutil.disk_usage(place).free < LEAST_FREE)
 
 
-def default_root(settings: Settings, more: Sequence[str] = (), *, keep: bool) -> Disk:
-    """The default root on a disk; with --persist an image of this clone, which starts as a copy of the one in the cache."""
+def default_root(settings: Settings, wish: layers.Wanted | None = None, *, keep: bool) -> Disk:
+    """The default root, with a layer where one is wanted, on a disk.
+
+    With --persist it is an image of this clone, which starts as a copy of the one in the cache.
+    """
     if not keep:
-        return Disk(_default_image(settings, more), "raw")
-    mine = settings.build / "images" / f"{image.default_archive(settings, more).stem}-{PERSISTENT}"
+        return _cached(settings, wish)
+    mine = settings.build / "images" / f"{layers.stem(settings, wish)}-{PERSISTENT}"
     with locked(settings.locks, "images"):
         if mine.exists():
             _check_own(mine)
         else:
-            _make_persistent(settings, _default_image(settings, more), mine)
+            _make_persistent(settings, _cached(settings, wish), mine)
     return examined(settings, mine, keep=True, root=True)
+
+
+def _cached(settings: Settings, wish: layers.Wanted | None) -> Disk:
+    """The image in the cache: the default root's, or the layer's over it."""
+    layer = layers.provided(settings, wish) if wish else None
+    base = _default_image(settings)
+    return Disk(layers.on_disk(settings, layer, base), imageformat.QCOW2) if layer else Disk(base, imageformat.RAW)
 
 
 def persistent(settings: Settings) -> list[Path]:
@@ -185,14 +195,14 @@ def persistent(settings: Settings) -> list[Path]:
     return sorted((settings.build / "images").glob(f"*-{PERSISTENT}"))
 
 
-def _make_persistent(settings: Settings, base: Path, mine: Path) -> None:
+def _make_persistent(settings: Settings, base: Disk, mine: Path) -> None:
     """A copy: an image backed by the one in the cache would break when that is removed and made again."""
     others = persistent(settings)
     mine.parent.mkdir(parents=True, exist_ok=True)
     aside = mine.with_suffix(".new")
     try:
         with Step("copying the root disk") as step:
-            argv = ["qemu-img", "convert", "-p", "-f", "raw", "-O", "qcow2", str(base), str(aside)]
+            argv = ["qemu-img", "convert", "-p", "-f", base.image_format, "-O", "qcow2", str(base.path), str(aside)]
             process.run_logged(
                 argv, what="copying the root disk", log=settings.logs / "disk.log", step=step, measure=measures.percent
             )
@@ -211,11 +221,12 @@ def _check_own(mine: Path) -> None:
         raise KeelError(f"{mine} was made over {base}, which may be another file system by now", remedy)
 
 
-def needs(settings: Settings, more: Sequence[str] = ()) -> tuple[packages.Need, ...]:
-    """The packages that the default root on a disk takes."""
-    if _image_of(image.default_archive(settings, more)).exists():
+def needs(settings: Settings, wish: layers.Wanted | None = None) -> tuple[packages.Need, ...]:
+    """The packages that the default root on a disk takes, with a layer where one is wanted."""
+    layer = layers.find(settings, wish) if wish else None
+    if _image_of(image.default_archive(settings)).exists() and (wish is None or (layer and layer.disk.exists())):
         return packages.IMAGES
-    return (*packages.IMAGES, *packages.FILE_SYSTEMS, *image.needs(settings, more), *owner_needs())
+    return (*packages.IMAGES, *packages.FILE_SYSTEMS, *layers.needs(settings, wish), *owner_needs())
 
 
 def owner_needs() -> tuple[packages.Need, ...]:
@@ -227,13 +238,13 @@ def _image_of(archive: Path) -> Path:
     return archive.with_suffix(".ext4")
 
 
-def _default_image(settings: Settings, more: Sequence[str]) -> Path:
-    root = _image_of(image.default_archive(settings, more))
+def _default_image(settings: Settings) -> Path:
+    root = _image_of(image.default_archive(settings))
     if not root.exists():
-        packages.require(settings, needs(settings, more))
+        packages.require(settings, needs(settings))
         mke2fs = packages.program("mke2fs")
         format_disk = [mke2fs, "-q", "-F", "-t", "ext4", "-E", "lazy_itable_init=0,lazy_journal_init=0", "-d", TREE, IMAGE]
-        _make_of(settings, image.default_root(settings, more).path, root, [*format_disk, DEFAULT_SIZE])
+        _make_of(settings, image.default_root(settings).path, root, [*format_disk, DEFAULT_SIZE])
     return root
 
 

@@ -3,17 +3,17 @@
 
 import hashlib
 import os
+import re
 import shlex
-import tarfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from . import cpio, packages, process, rootarchive
+from . import packages, process, rootarchive, tararchive
 from .config import Settings
 from .debian import KEYRING, NETWORK_REMEDY, SUITE, Mirror, find_mirror, host_access_settings
-from .errors import system_error
+from .errors import KeelError, system_error
 from .lock import locked
-from .progress import Far, Step
+from .progress import Step
 
 # Incremented when the recipe of the image changes, so that cached images are not used.
 RECIPE = "2"
@@ -26,8 +26,22 @@ LEFT_OUT = (
     "/usr/share/doc/*", "/usr/share/info/*", "/usr/share/lintian/*", "/usr/share/locale/*",
     "/usr/share/man/*",
 )  # fmt: skip
-# How long mmdebstrap usually takes, for its progress.
-MAKING_S = 90.0
+# How long mmdebstrap usually takes for all packages and for a few more, for its progress.
+MAKING_S, INSTALLING_S = 90.0, 20.0
+# What mmdebstrap makes itself in a base before it installs packages there: apt's settings for this host, and devices.
+MADE_AGAIN = re.compile(r"dev/|etc/apt/(sources\.list|apt\.conf\.d/99mmdebstrap)$")
+# apt-get as mmdebstrap runs it for its own variants. A copy needs no fsync; a package that the default root has stays there.
+INSTALL = (
+    "APT_CONFIG=$MMDEBSTRAP_APT_CONFIG apt-get --yes --no-remove -o DPkg::Options::=--force-unsafe-io "
+    '-o DPkg::Chroot-Directory="$1" install'
+)
+# What is done: the beginning of a line of mmdebstrap or apt-get.
+PHASE = re.compile(rb"(?:I: )?((?<=I: )[^:.]+|(?:Unpacking|Setting up) \S+)")
+# What apt-get prints about a package that does not exist, or about some that cannot be together.
+UNKNOWN = re.compile(
+    r"^(?:E|Error): (?:Unable to locate package (\S+)|Package '?([^' ]+)'? has no installation candidate)", re.MULTILINE
+)
+CONFLICT = re.compile(r"(?:The following packages will be REMOVED|REMOVING):\n((?: .*\n)+)")
 NO_RECOMMENDS = 'Apt::Install-Recommends "false";'
 # Where systemd does not run, systemctl asks Keel's init (guest/init/attend.c), but complains first.
 POWER_PROGRAMS = ("poweroff", "reboot", "halt")
@@ -56,53 +70,66 @@ FAKED = (
 )
 
 
-def default_root(settings: Settings, more: Sequence[str] = ()) -> rootarchive.Root:
-    """The default root's archive, with additional packages; made if the cache has none of this recipe."""
-    archive = default_archive(settings, more)
+def default_root(settings: Settings) -> rootarchive.Root:
+    """The default root's archive; made if the cache has none of this recipe."""
+    archive = default_archive(settings)
     if not archive.exists():
         with locked(settings.cache, "roots"):
             if not archive.exists():
-                archive.parent.mkdir(parents=True, exist_ok=True)
-                _make(settings, archive, more)
+                make_archive(settings, archive)
     return rootarchive.checked(archive, settings)
 
 
-def default_archive(settings: Settings, more: Sequence[str] = ()) -> Path:
+def default_archive(settings: Settings) -> Path:
     """The path of this recipe's archive in the cache."""
-    recipe = "\n".join([RECIPE, SUITE, *_included(more), *LEFT_OUT, *HOOKS])
-    key = hashlib.sha256(recipe.encode()).hexdigest()[:12]
-    return settings.cache / "roots" / f"debian-{SUITE}-{key}.cpio"
+    return settings.cache / "roots" / f"debian-{SUITE}-{key()}.cpio"
 
 
-def _included(more: Sequence[str]) -> list[str]:
-    """All packages that are asked for by name, in an order of their own."""
-    return [*PACKAGES, *sorted(set(more) - set(PACKAGES))]
+def key(more: Sequence[str] = (), name: str = "") -> str:
+    """What distinguishes this recipe, with additional packages and a name for them, from all others."""
+    recipe = "\n".join([RECIPE, SUITE, *PACKAGES, *more, *LEFT_OUT, *HOOKS, *filter(None, [name])])
+    return hashlib.sha256(recipe.encode()).hexdigest()[:12]
 
 
-def needs(settings: Settings, more: Sequence[str] = ()) -> tuple[packages.Need, ...]:
+def additional(more: Sequence[str]) -> tuple[str, ...]:
+    """Those packages that the default root does not have by name, in an order of their own."""
+    return tuple(sorted(set(more) - set(PACKAGES)))
+
+
+def needs(settings: Settings) -> tuple[packages.Need, ...]:
     """The packages that making the default root takes, none if the cache has it."""
-    return () if default_archive(settings, more).exists() else (*packages.ROOT, *user_needs())
+    return () if default_archive(settings).exists() else making_needs()
 
 
-def _make(settings: Settings, archive: Path, more: Sequence[str]) -> None:
-    packages.require(settings, needs(settings, more))
-    tar, aside = archive.with_suffix(".tar"), archive.with_suffix(".new")
+def making_needs() -> tuple[packages.Need, ...]:
+    """The packages that making any root takes."""
+    return (*packages.ROOT, *user_needs())
+
+
+def make_archive(settings: Settings, archive: Path, more: Sequence[str] = (), base: Path | None = None) -> None:
+    """Make the archive of the default root, with additional packages installed into a copy of a base that is its archive.
+
+    Nothing is left if that fails. Without user name spaces everything is installed: fakechroot cannot continue with a base,
+    whose absolute symbolic links would lead out of it.
+    """
+    packages.require(settings, making_needs())
+    mode = {UNSHARE: "unshare", FAKED: "fakechroot"}.get(user_needs(), "root")
+    tar, base_tar, aside = (archive.with_suffix(suffix) for suffix in (".tar", ".base.tar", ".new"))
+    archive.parent.mkdir(parents=True, exist_ok=True)
     try:
-        _debootstrap(settings, tar, more)
+        if base and mode != "fakechroot":
+            tararchive.from_cpio(base, base_tar, is_wanted=lambda name: not MADE_AGAIN.match(name))
+            _run_mmdebstrap(settings, tar, mode, more, base_tar)
+        else:
+            _run_mmdebstrap(settings, tar, mode, more)
         with Step("packing the root file system") as step:
-            tar_to_cpio(tar, aside, step)
+            tararchive.to_cpio(tar, aside, step)
         aside.replace(archive)
     except OSError as error:
         raise system_error("cannot write the root file system", error) from error
     finally:
-        tar.unlink(missing_ok=True)
-        aside.unlink(missing_ok=True)
-
-
-def _debootstrap(settings: Settings, tar: Path, more: Sequence[str]) -> None:
-    """Run mmdebstrap in the first mode that this user and this host allow."""
-    modes = {UNSHARE: "unshare", FAKED: "fakechroot"}
-    _run_mmdebstrap(settings, tar, modes.get(user_needs(), "root"), more)
+        for path in (tar, base_tar, aside):
+            path.unlink(missing_ok=True)
 
 
 def user_needs() -> tuple[packages.Need, ...]:
@@ -117,16 +144,19 @@ def _may_unshare() -> bool:
     return process.status_of(["unshare", "--user", "--map-root-user", "true"], timeout_s=10.0) == 0
 
 
-def mmdebstrap_arguments(tar: Path, mode: str, access: list[str], mirror: Mirror, more: Sequence[str] = ()) -> list[str]:
-    """The command that makes the root as a tar file."""
+def mmdebstrap_arguments(
+    tar: Path, mode: str, access: list[str], mirror: Mirror, more: Sequence[str] = (), base: Path | None = None
+) -> list[str]:
+    """The command that makes the root as a tar file: all of it, or by installing packages into the base, another tar file."""
     lines = " ".join(map(shlex.quote, mirror.for_others().sources()))
+    whole = ["--variant=apt", f"--include={','.join([*PACKAGES, *more])}"]
+    over = ["--variant=custom", f"--setup-hook=tar-in {shlex.quote(str(base))} /", f"--customize-hook={INSTALL} {' '.join(more)}"]
     return [
         "mmdebstrap",
-        "--variant=apt",
         f"--mode={mode}",
         "--architectures=amd64",
         "--format=tar",
-        f"--include={','.join(_included(more))}",
+        *(over if base else whole),
         f"--keyring={KEYRING}",
         f"--aptopt={NO_RECOMMENDS}",
         *(f"--aptopt={line}" for line in access),
@@ -140,68 +170,30 @@ def mmdebstrap_arguments(tar: Path, mode: str, access: list[str], mirror: Mirror
     ]
 
 
-def _run_mmdebstrap(settings: Settings, tar: Path, mode: str, more: Sequence[str]) -> None:
+def _run_mmdebstrap(settings: Settings, tar: Path, mode: str, more: Sequence[str], base: Path | None = None) -> None:
     def measure(line: bytes) -> str:
-        """Mmdebstrap names each phase in a line of its own."""
-        return line.decode(errors="replace").removeprefix("I: ").rstrip(".") if line.startswith(b"I: ") else ""
+        """Mmdebstrap names each phase in a line of its own, perhaps with a command, and apt-get each package."""
+        found = PHASE.match(line)
+        return found[1].decode(errors="replace") if found else ""
 
-    with Step("making the root file system from Debian packages", usually_s=MAKING_S) as step:
+    what = f"installing {' '.join(more)}" if base else "making the root file system"
+    with Step(what if base else f"{what} from Debian packages", usually_s=INSTALLING_S if base else MAKING_S) as step:
         process.run_logged(
-            mmdebstrap_arguments(tar, mode, host_access_settings(), find_mirror(), more),
-            what="making the root file system",
+            mmdebstrap_arguments(tar, mode, host_access_settings(), find_mirror(), more, base),
+            what=what,
             log=settings.logs / "root.log",
             step=step,
             measure=measure,
             remedy=f"has Debian {SUITE} all of {' '.join(more)}? {NETWORK_REMEDY}" if more else NETWORK_REMEDY,
+            explain=explanation,
         )
 
 
-def tar_to_cpio(tar: Path, archive: Path, step: Step | None = None) -> None:
-    """Convert a tar file, with owners, devices and hard links, without being root."""
-    writer = cpio.Writer()
-    with tarfile.open(tar) as source, archive.open("wb") as out:
-        links: dict[str, int] = {}
-        for member in source.getmembers():
-            if member.islnk():
-                links[member.linkname] = links.get(member.linkname, 1) + 1
-        inodes = {name: writer.new_inode() for name in links}
-        for member in source:
-            if step:
-                step.update(Far(100 * member.offset // tar.stat().st_size, 100, "%"))
-            origin = member.linkname if member.islnk() else member.name
-            entry = _entry(member, inodes.get(origin, 0), links.get(origin, 1), source, origin)
-            if entry is None:
-                continue
-            out.write(writer.header(entry) + entry.data)
-            data = source.extractfile(member) if member.isreg() else None
-            while data and (part := data.read(cpio.COPY_BYTES)):
-                out.write(part)
-            out.write(cpio.padding(out.tell()))
-        out.write(writer.end())
-
-
-def _entry(member: tarfile.TarInfo, inode: int, links: int, source: tarfile.TarFile, origin: str) -> cpio.Entry | None:
-    name = member.name.removeprefix("./")
-    if name in {"", "."}:
-        return None
-    types = {
-        tarfile.DIRTYPE: cpio.DIRECTORY,
-        tarfile.SYMTYPE: cpio.SYMLINK,
-        tarfile.CHRTYPE: cpio.CHARACTER,
-        tarfile.BLKTYPE: cpio.BLOCK,
-        tarfile.FIFOTYPE: cpio.FIFO,
-    }
-    target = source.getmember(origin) if member.islnk() else member
-    data = member.linkname.encode("utf-8", "surrogateescape") if member.issym() else b""
-    return cpio.Entry(
-        name,
-        types.get(member.type, cpio.REGULAR) | target.mode,
-        data=data,
-        uid=member.uid,
-        gid=member.gid,
-        mtime=int(member.mtime),
-        links=links,
-        inode=inode,
-        device=(member.devmajor, member.devminor) if member.ischr() or member.isblk() else (0, 0),
-        size=member.size if member.isreg() else len(data),
-    )
+def explanation(log: str) -> KeelError | None:
+    """What is wrong with the packages that were asked for, from the output of apt-get; None if it was something else."""
+    if unknown := sorted({found for pair in UNKNOWN.findall(log) for found in pair if found}):
+        return KeelError(f"Debian {SUITE} has no package {', '.join(unknown)}", f"packages.debian.org/{SUITE} lists all")
+    if conflict := CONFLICT.search(log):
+        names = " ".join(conflict[1].split())
+        return KeelError(f"the packages conflict with some of the default root: {names}", "leave out those that need its removal")
+    return None

@@ -28,7 +28,7 @@ _LONGEST_NAME = 1023
 _HAS_DATA_FILE = 1 << 2
 # Extensions of the header: each a type, a length, and the data at a multiple of 8 bytes.
 _EXTENSION_HEAD, _EXTENSION_ALIGNMENT = 8, 8
-_END, _BACKING_FORMAT, _DATA_FILE = 0, 0xE2792ACA, 0x44415441
+_END, BACKING_FORMAT, _DATA_FILE = 0, 0xE2792ACA, 0x44415441
 
 
 def of_name(path: Path) -> str:
@@ -117,7 +117,7 @@ def _backing_name(path: Path, data: bytes) -> str:
 
 
 def _backing_format(path: Path, name: str, extensions: Sequence[tuple[int, bytes]]) -> str:
-    formats = [data.decode("latin-1") for kind, data in extensions if kind == _BACKING_FORMAT]
+    formats = [data.decode("latin-1") for kind, data in extensions if kind == BACKING_FORMAT]
     if len(formats) != 1:
         remedy = f"qemu-img rebase -u -F FORMAT -b {name!r} {path} says it"
         raise _refused(path, f"the format of what it is over, {name!r}, is not in its header", remedy)

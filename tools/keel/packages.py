@@ -32,7 +32,12 @@ class Need:
 
 def program(name: str) -> str:
     """The path of a program that users run too, though Debian has it in a directory of only root's PATH."""
-    return shutil.which(name, path=f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin") or name
+    return shutil.which(name, path=roots_path()) or name
+
+
+def roots_path() -> str:
+    """PATH with the directories that only root has there."""
+    return f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin"
 
 
 def _exists(pattern: str) -> bool:

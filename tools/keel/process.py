@@ -100,8 +100,10 @@ def tail(path: Path) -> str:
     return "\n".join(lines[-TAIL_LINES:])
 
 
-def _failure(what: str, log: Path, remedy: str) -> KeelError:
+def _failure(what: str, log: Path, remedy: str, explain: Callable[[str], KeelError | None]) -> KeelError:
     text = log.read_text(errors="replace") if log.exists() else ""
+    if reason := explain(text):
+        return reason
     if os.strerror(errno.ENOSPC) in text:
         return KeelError(f"{what} failed: the disk is full", FREE_SPACE)
     print(tail(log), file=sys.stderr)
@@ -118,10 +120,11 @@ def run_logged(
     cwd: Path | None = None,
     env: Mapping[str, str] | None = None,
     remedy: str = "",
+    explain: Callable[[str], KeelError | None] = lambda log: None,
 ) -> None:
     """Run a program to its end with its output in a log; fail with the log's tail shown.
 
-    `measure` turns a line of output into "how far" for the step.
+    `measure` turns a line of output into "how far" for the step, `explain` the log into an error where it knows a better one.
     """
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("wb", buffering=0) as file:  # unbuffered: others may read it meanwhile
@@ -135,7 +138,7 @@ def run_logged(
             if child.poll() is None:
                 end(child)
     if status != 0:
-        raise _failure(what, log, remedy)
+        raise _failure(what, log, remedy, explain)
 
 
 def _copy_lines(

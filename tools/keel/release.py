@@ -127,8 +127,9 @@ def refuse(choices: boot.Choices) -> None:
     """Refuse the options that a set has nothing for."""
     if choices.native:
         raise KeelError("--native needs a kernel that a release set does not have", "leave --from out")
-    if choices.packages:
-        raise KeelError("--packages adds to the root that is made here, and --from has its own", "leave one of them out")
+    if choices.packages or choices.layer:
+        adding = "--packages" if choices.packages else "--layer"
+        raise KeelError(f"{adding} adds to the root that is made here, and --from has its own", "leave one of them out")
     if choices.icount and choices.root is None:
         raise KeelError(
             "--icount needs a root in memory, and the one of --from is on a disk, which runs in the host's time",

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from . import cpio, packages, process
+from . import cpio, layerarchive, packages, process
 from .config import Settings
 from .errors import KeelError, system_error
 from .lock import locked
@@ -46,6 +46,8 @@ class Root:
     packed_bytes: int
     content_bytes: int
     starts: bool
+    # The archive of a layer over it (layerarchive.py), whose bytes are counted.
+    layer: Path | None = None
 
     def memory_mb(self, *, native: bool) -> int:
         """The least memory of a guest that unpacks it.
@@ -107,6 +109,12 @@ def check(path: Path, settings: Settings) -> Root:
     except OSError as error:
         raise KeelError(f"{path} cannot be read: {error.strerror or error}") from error
     return Root(path, packed, content, any(name in names for name in STARTERS))
+
+
+def over(base: Root, layer: Root) -> Root:
+    """A root with a layer over it."""
+    both = base.packed_bytes + layer.packed_bytes, base.content_bytes + layer.content_bytes
+    return Root(base.path, *both, base.starts, layer.path)
 
 
 def _walk(directory: Path) -> Iterator[tuple[Path, os.stat_result]]:
@@ -247,13 +255,16 @@ def _pack_new(directory: Path, archive: Path) -> None:
         aside.unlink(missing_ok=True)
 
 
-def join(archives: list[Path], joined: Path) -> None:
-    """Append archives to one another at the alignment that Linux asks for."""
+def join(archives: list[Path], joined: Path, layer: Path | None = None) -> None:
+    """Append archives to one another at the alignment that Linux asks for, the first one with a layer over it if there is one."""
     aside = joined.with_suffix(".new")
     try:
         with aside.open("wb") as out:
             for archive in archives:
-                _copy(archive, out)
+                if layer and archive == archives[0]:
+                    layerarchive.merge(archive, layer, out)
+                else:
+                    _copy(archive, out)
                 out.write(cpio.padding(out.tell()))
         aside.replace(joined)
     finally:
@@ -262,13 +273,13 @@ def join(archives: list[Path], joined: Path) -> None:
 
 def boot_archive(settings: Settings, root: Root, init: Path) -> Path:
     """The file that is booted: the root with the init's archive appended, reused while both are unchanged."""
-    joined = settings.build / "images" / f"{_key(root.path)}-{init.stem}-booted.cpio"
+    joined = settings.build / "images" / f"{_key(root.layer or root.path)}-{init.stem}-booted.cpio"
     known = joined.with_suffix(".parts")
     with locked(settings.locks, "images"):
         joined.parent.mkdir(parents=True, exist_ok=True)
-        state = json.dumps([_state(part.stat()) for part in (root.path, init)])
+        state = json.dumps([_state(part.stat()) for part in (root.path, root.layer, init) if part])
         if not (joined.exists() and known.exists() and known.read_text() == state):
             known.unlink(missing_ok=True)
-            join([root.path, init], joined)
+            join([root.path, init], joined, root.layer)
             replace_file(known, state.encode())
     return joined

@@ -4,7 +4,6 @@
 A separate program, so that it can run under fakeroot. It omits device nodes: a guest's kernel makes them.
 """
 
-import io
 import os
 import re
 import stat
@@ -19,16 +18,6 @@ ROOT_MODE = 0o755
 FILES = re.compile(rb"unpacked (\d+) files")
 
 
-class _Kept(io.BytesIO):
-    """Data that can still be read when it is closed: the target of a symbolic link."""
-
-    value = b""
-
-    def close(self) -> None:
-        self.value = self.getvalue()
-        super().close()
-
-
 class _Unpacking:
     """The files that are there already; the data of hard links come with the first of them."""
 
@@ -36,13 +25,13 @@ class _Unpacking:
         self.directory = directory
         self.first: dict[int, Path] = {}
         self.folders: list[cpio.Entry] = []
-        self.target = _Kept()
+        self.target = cpio.Kept()
         self.newest = 0
 
     def output_for(self, entry: cpio.Entry) -> BinaryIO | None:
         """Where the data of an entry go."""
         if stat.S_ISLNK(entry.mode):
-            self.target = _Kept()
+            self.target = cpio.Kept()
             return self.target
         if stat.S_ISREG(entry.mode) and not self.is_link(entry):
             return cast(BinaryIO, (self.directory / entry.name).open("wb"))

@@ -24,6 +24,7 @@ class Wanted:
     folded: Path | None
     timeout_s: float | None
     packages: tuple[str, ...] = ()
+    layer: str | None = None
     machines: Sequence[str] = ()
     tagged: bool = False
     parts: Path | None = None
@@ -40,6 +41,7 @@ def run(settings: Settings, wanted: Wanted) -> int:
             command=wanted.command,
             icount=True,
             packages=wanted.packages,
+            layer=wanted.layer,
             timeout_s=wanted.timeout_s,
             emulator_arguments=watch.arguments,
         )

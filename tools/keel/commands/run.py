@@ -13,8 +13,8 @@ from .. import (
     forward,
     guest,
     guestinit,
-    image,
     imageformat,
+    layers,
     linux,
     loader,
     machine,
@@ -166,8 +166,8 @@ def _needs_to_build(settings: Settings, choices: boot.Choices) -> list[packages.
     if not choices.native:
         needs += packages.RUST
     if choices.root is None and not choices.alone:
-        default = disks if choices.on_disk else image
-        needs += default.needs(settings, choices.packages)
+        default = disks if choices.on_disk else layers
+        needs += default.needs(settings, _layer(choices))
     return needs
 
 
@@ -201,8 +201,12 @@ def _default_root(settings: Settings, choices: boot.Choices) -> rootarchive.Root
     if settings.release:
         return release.root_disk(settings, settings.release, keep=choices.persist)
     if choices.on_disk:
-        return disks.default_root(settings, choices.packages, keep=choices.persist)
-    return _fitting(choices, image.default_root(settings, choices.packages))
+        return disks.default_root(settings, _layer(choices), keep=choices.persist)
+    return _fitting(choices, layers.in_memory(settings, _layer(choices)))
+
+
+def _layer(choices: boot.Choices) -> layers.Wanted | None:
+    return layers.wanted(choices.packages, choices.layer)
 
 
 def _drive(settings: Settings, choices: boot.Choices, text: str) -> qemu.Disk:

@@ -80,7 +80,7 @@ def run(settings: Settings, name: str | None, choices: boot.Choices) -> int:
     linked = settings.ukl_linked(name).exists()
     if choices.alone and not linked:
         raise KeelError(f"{name} is not linked into a kernel, and needs a RAM disk", "./keel ukl build --linked", Status.USAGE)
-    if choices.alone and (choices.command is not None or choices.packages):
+    if choices.alone and (choices.command is not None or choices.packages or choices.layer):
         raise KeelError("with --alone there is nothing but the application", "leave --exec and --packages out", Status.USAGE)
     if choices.alone and choices.shares:
         raise KeelError("with --alone there is no init to mount what is shared", "leave --share and --cwd out", Status.USAGE)

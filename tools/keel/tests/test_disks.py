@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from keel import cpio, disks, image, unpack
+from keel import cpio, disks, image, layers, overlay, unpack
 from keel.commands.clean import clean
 from keel.config import Settings
 from keel.errors import KeelError
@@ -145,7 +145,7 @@ def cached(settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     base = image.default_archive(settings).with_suffix(".ext4")
     made: list[Path] = []
 
-    def make(settings: Settings, more: object = ()) -> Path:
+    def make(settings: Settings, wish: object) -> Disk:
         if not base.exists():
             made.append(tree := tmp_path / f"tree-{len(made)}")
             tree.mkdir()
@@ -153,9 +153,9 @@ def cached(settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
                 (tree / f"{number}").write_text(f"{tree.name} {number}" * 500)
             base.parent.mkdir(parents=True, exist_ok=True)
             subprocess.run(["/sbin/mke2fs", "-q", "-F", "-t", "ext4", "-d", str(tree), str(base), "16M"], check=True)
-        return base
+        return Disk(base, "raw")
 
-    monkeypatch.setattr(disks, "_default_image", make)
+    monkeypatch.setattr(disks, "_cached", make)
     return base
 
 
@@ -195,8 +195,23 @@ def test_a_persistent_root_over_the_one_in_the_cache_is_refused(cached: Path, se
 def test_a_new_persistent_root_names_the_others(cached: Path, settings: Settings, capsys: pytest.CaptureFixture[str]) -> None:
     first = disks.default_root(settings, keep=True).path
     assert "persistent root" not in capsys.readouterr().err
-    second = disks.default_root(settings, ["gdb"], keep=True).path
+    second = disks.default_root(settings, layers.Wanted(("gdb",)), keep=True).path
     assert second != first and str(first) in capsys.readouterr().err
+
+
+def test_a_persistent_root_with_a_layer_depends_on_neither(
+    cached: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disks.default_root(settings, keep=False)
+    layer, other = cached.with_suffix(".qcow2"), cached.with_suffix(".other")
+    other.write_bytes(b"changed".ljust(MEGABYTE) + cached.read_bytes()[MEGABYTE:])
+    overlay.write(other, cached, layer)
+    monkeypatch.setattr(disks, "_cached", lambda settings, wish: Disk(layer, "qcow2"))
+    monkeypatch.setattr(disks, "examined", lambda settings, path, **rest: Disk(path, "qcow2", keep=True))
+    kept = disks.default_root(settings, layers.Wanted(("gdb",)), keep=True).path
+    layer.unlink()
+    cached.unlink()
+    assert content(kept) == other.read_bytes()
 
 
 def test_clean_asks_before_it_removes_what_guests_wrote(settings: Settings) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from keel import cpio, image
+from keel import cpio, image, tararchive
 from keel.debian import DEFAULT_MIRROR, Mirror
 
 MIRROR = Mirror("http://m/debian", "http://m/security")
@@ -44,6 +44,56 @@ def test_how_the_host_reaches_its_mirror_stays_there(archive: str, tmp_path: Pat
     assert (root / "etc/apt/sources.list").read_text().splitlines() == Mirror(expected, MIRROR.security).sources()
 
 
+def test_packages_are_installed_into_the_base_alone() -> None:
+    argv = image.mmdebstrap_arguments(Path("/c/root.tar"), "root", [], MIRROR, ("gdb", "vim-tiny"), Path("/c/a b.tar"))
+    assert not [word for word in argv if word.startswith("--include")]
+    assert "--setup-hook=tar-in '/c/a b.tar' /" in argv
+    install = next(at for at, word in enumerate(argv) if "apt-get" in word)
+    assert argv[install].endswith(" install gdb vim-tiny") and " --no-remove " in argv[install]
+    # What apt-get needs on this host is removed after it.
+    assert install < min(at for at, word in enumerate(argv) if "sources.list" in word or "99mmdebstrap" in word)
+
+
+@pytest.mark.parametrize(
+    ("log", "words"),
+    [
+        ("E: Unable to locate package nonesuch\nE: Unable to locate package also\n", "no package also, nonesuch"),
+        ("Error: Unable to locate package nonesuch\n", "no package nonesuch"),
+        ("E: Package 'vim-gtk' has no installation candidate\n", "no package vim-gtk"),
+        (
+            "The following packages will be REMOVED:\n  libpam-systemd\n  systemd-sysv\n0 upgraded",
+            "libpam-systemd systemd-sysv (",
+        ),
+    ],
+)
+def test_what_apt_refuses_is_said_in_one_line(log: str, words: str) -> None:
+    error = image.explanation(f"Reading package lists...\n{log}E: apt-get failed\n")
+    assert error and words in error.line() and "\n" not in error.line()
+
+
+def test_other_failures_are_not_explained() -> None:
+    assert image.explanation("E: Failed to fetch http://m/debian: Connection refused\n") is None
+
+
+def test_an_archive_becomes_the_tar_file_that_it_was(tmp_path: Path) -> None:
+    tar, archive, again = tmp_path / "root.tar", tmp_path / "root.cpio", tmp_path / "again.cpio"
+    with tarfile.open(tar, "w") as out:
+        add(out, "./dev", tarfile.DIRTYPE)
+        add(out, "./dev/null", tarfile.CHRTYPE)
+        add(out, "./etc/apt/sources.list", tarfile.REGTYPE, data=b"deb")
+        add(out, "./a", tarfile.REGTYPE, data=b"12345", uid=7, mode=0o4755)
+        add(out, "./b", tarfile.LNKTYPE, link="./a")
+        add(out, "./ő c", tarfile.SYMTYPE, link="a")
+        add(out, "./pipe", tarfile.FIFOTYPE)
+    tararchive.to_cpio(tar, archive)
+    tararchive.from_cpio(archive, tar, lambda name: True)
+    tararchive.to_cpio(tar, again)
+    assert again.read_bytes() == archive.read_bytes()
+    tararchive.from_cpio(archive, tar, lambda name: not image.MADE_AGAIN.match(name))
+    with tarfile.open(tar) as found:
+        assert found.getnames() == ["dev", "a", "b", "ő c", "pipe"]
+
+
 def test_a_tar_file_becomes_an_archive(tmp_path: Path) -> None:
     tar, archive = tmp_path / "root.tar", tmp_path / "root.cpio"
     with tarfile.open(tar, "w") as out:
@@ -52,7 +102,7 @@ def test_a_tar_file_becomes_an_archive(tmp_path: Path) -> None:
         add(out, "./b", tarfile.LNKTYPE, link="./a")
         add(out, "./c", tarfile.SYMTYPE, link="a")
         add(out, "./null", tarfile.CHRTYPE)
-    image.tar_to_cpio(tar, archive)
+    tararchive.to_cpio(tar, archive)
     with archive.open("rb") as file:
         entries = {entry.name: entry for entry in cpio.read_headers(file)}
     assert {name: entry.size for name, entry in entries.items()} == {

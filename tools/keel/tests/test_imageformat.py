@@ -38,7 +38,7 @@ def with_data_file(path: Path, data: Path) -> Path:
 
 def without_backing_format(path: Path) -> Path:
     data = bytearray(path.read_bytes())
-    at = data.index(imageformat._BACKING_FORMAT.to_bytes(4, "big"))
+    at = data.index(imageformat.BACKING_FORMAT.to_bytes(4, "big"))
     data[at : at + 4] = b"none"
     path.write_bytes(data)
     return path
