@@ -362,6 +362,7 @@ impl History {
                 mcp: 100,
                 quota,
                 area: AREA_DEFAULT,
+                upper: true,
             };
             tasks.push(tasks::create(&plan).expect("there is memory"));
         }
@@ -627,6 +628,7 @@ fn limited(number: u32, quota: u64) -> Ref<Task> {
         mcp: 100,
         quota,
         area: AREA_DEFAULT,
+        upper: true,
     };
     tasks::create(&plan).expect("there is memory")
 }
@@ -1009,6 +1011,7 @@ fn deletion_of_a_clan(tasks: u32, fill: impl Fn(Ref<Task>)) -> u64 {
             mcp: 100,
             quota: TASK_SHARED_QUOTA,
             area: 0,
+            upper: true,
         };
         tasks::create(&plan).expect("there is memory")
     };

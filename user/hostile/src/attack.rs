@@ -91,7 +91,7 @@ impl Attacker {
             2 => value & 0xff,
             3 => 1 << (value % 64),
             4 => AREA_DEFAULT + (value & 0x2000_ffff),
-            5 => (value & 0x7fff_ffff_f000) | (PAGE_SHIFT + value % 36) << FPAGE_SIZE_SHIFT | (value >> 60 & FPAGE_RWX),
+            5 => (value & 0xffff_ffff_f000) | (PAGE_SHIFT + value % 37) << FPAGE_SIZE_SHIFT | (value >> 60 & FPAGE_RWX),
             6 | 7 => self.thread().0,
             8 => Id::thread(0, self.member(), (value & 3) as u16, 0).0,
             9 => value % SMALL_IDS,

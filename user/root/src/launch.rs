@@ -213,6 +213,7 @@ pub fn start<'a>(
         quota: task.quota.pages(kip().pool_pages),
         area: AREA_DEFAULT,
         argument: DIRECT_MAP + phys,
+        upper_half: true,
     };
     let pages = pages(task, share, image, phys);
     if let Err((what, failure)) = create_all(&new, task, &gsis, first_number) {

@@ -38,8 +38,14 @@ pub const ADDRESS: u64 = 0x000f_ffff_ffff_f000;
 pub const ENTRIES: usize = 512;
 /// Levels of tables: 0 for 4 KB entries to 3, the top.
 pub const TOP_LEVEL: u8 = 3;
-/// Slots of the top table that belong to the kernel's half.
-pub const KERNEL_SLOTS: core::ops::Range<usize> = 256..512;
+/// Slots of the top table in the upper half. The kernel's entries there lack `USER`: the first ones
+/// up to `UPPER_START`, and the last one, whose last slot users may have (`share_last_slot`).
+pub const UPPER_SLOTS: core::ops::Range<usize> = 256..ENTRIES;
+/// Slot of the kernel's image in the table below the last slot.
+pub const IMAGE_SLOT: usize = slot(VirtAddr::new(OFFSET), TOP_LEVEL - 1);
+const _: () = assert!(IMAGE_SLOT < slot(VirtAddr::new(UPPER_LAST), TOP_LEVEL - 1));
+const _: () = assert!(slot(VirtAddr::new(UPPER_END), TOP_LEVEL) == ENTRIES - 1);
+const _: () = assert!(slot(VirtAddr::new(PROCESSORS), TOP_LEVEL) < slot(VirtAddr::new(UPPER_START), TOP_LEVEL));
 /// PAT: write-back, write-combining, uncached minus, uncached; twice.
 pub const PAT: u64 = 0x0007_0106_0007_0106;
 
@@ -163,9 +169,10 @@ pub fn held(root: PhysAddr, level: u8) -> Held {
 }
 
 impl Held {
-    /// Drops the translation of an address, after its entry was changed.
+    /// Drops the translation of an address, given by its number, after its entry was changed.
     #[inline(always)]
     pub fn flush(self, address: VirtAddr) {
+        let address = VirtAddr::new(canonical(address.raw()));
         match self {
             Held::Nothing => {}
             Held::Present => invlpg(address),
@@ -295,7 +302,7 @@ pub unsafe fn finish_kernel_map(end: u64) {
 /// the users' reach, and leaves the kernel's text and constants as they are.
 pub fn check_kernel_map() {
     // SAFETY: the boot table is the top one.
-    unsafe { check((&raw const boot_pml4).cast(), TOP_LEVEL, KERNEL_SLOTS) };
+    unsafe { check((&raw const boot_pml4).cast(), TOP_LEVEL, UPPER_SLOTS) };
 }
 
 /// The same for some entries of one table and all below them.
@@ -382,10 +389,16 @@ pub fn starting_tables() -> u64 {
 /// # Safety
 /// `root` is a zeroed page of the pool that is in nobody's use.
 pub unsafe fn copy_kernel_half(root: *mut u64) {
-    for slot in KERNEL_SLOTS {
-        // SAFETY: both tables have 512 entries; the caller's contract.
-        unsafe { *root.add(slot) = *(&raw const boot_pml4).cast::<u64>().add(slot) };
+    for slot in UPPER_SLOTS {
+        // SAFETY: the table has 512 entries; the caller's contract.
+        unsafe { *root.add(slot) = kernel_entry(slot) };
     }
+}
+
+/// What is at a slot of the kernel's own top table.
+pub fn kernel_entry(slot: usize) -> u64 {
+    // SAFETY: it is only read, and the index is checked.
+    unsafe { (*(&raw const boot_pml4))[slot] }
 }
 
 /// Physical address of something in the kernel's image.

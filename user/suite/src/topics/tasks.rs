@@ -52,7 +52,7 @@ extern "C" fn tell(argument: u64) -> ! {
     park()
 }
 
-fn used() -> Result<[u64; ACCOUNT_WORDS as usize], Failure> {
+pub fn used() -> Result<[u64; ACCOUNT_WORDS as usize], Failure> {
     kernel_object::account(Id::NIL)
 }
 
@@ -204,7 +204,7 @@ fn first_tasks_safe() -> Outcome {
 }
 
 fn bad_area() -> Outcome {
-    for area in [AREA_DEFAULT + 4096, 1 << 47, !(AREA_SIZE - 1), 4096] {
+    for area in [AREA_DEFAULT + 4096, 1 << 47, !0 << 47, UPPER_START - AREA_SIZE, UPPER_END, !(AREA_SIZE - 1), 4096] {
         refused!("creating it", create(&NewTask { area, ..child_plan(idle, 0) }), Call Invalid);
     }
     Ok(())
@@ -225,7 +225,7 @@ fn other_area() -> Outcome {
 
 fn unknown_flags() -> Outcome {
     let number = task_number();
-    for bit in [10, 15, 24, 40, 63] {
+    for bit in [11, 15, 24, 40, 63] {
         let si = base_priority() | 1 << bit;
         let di = Id::thread(0, number, 0, 0).0;
         refused!("a flag", checked(Registers { ax: CALL_TASK_NEW, di, si, ..Registers::default() }), Call Invalid);
