@@ -11,7 +11,9 @@ crate::constants! {
     /// Constants of this module for the C header.
     CONSTANTS;
     /// Base of the kernel area of the root task's tasks
-    AREA_DEFAULT = 0xffff_f800_0000_0000;
+    AREA_DEFAULT = 0x6000_0000_0000;
+    /// The same of those with an image in the upper half
+    AREA_UPPER = 0xffff_f800_0000_0000;
     /// Size and alignment of a kernel area
     AREA_SIZE = 1 << 30;
     /// Offset of the kernel interface page (KIP)

@@ -5,16 +5,21 @@
 
 use super::{each_queued, lthreads, tasks, threads};
 use crate::arch::{clock, cpu, paging::*, print::log};
-use crate::base::{Global, Ref};
+use crate::base::{Global, Ref, VirtAddr};
 use crate::ipc::kernel_object::{Answer, NO_WORDS};
 use crate::mm::mapdb::{NodeIndex, Store};
 use crate::mm::space::{self, entry_cell, owner_of, Leaf, Nodes, GROUP, GROUPS, LAST_SLOT};
-use crate::object::{kip, thread, thread::*, Account, Page, PoolPage, Task, POOL};
+use crate::object::{kip, task, thread, thread::*, Account, Page, PoolPage, Task, TaskNumber, POOL};
 use core::cell::Cell;
 use keel_abi::call::*;
-use keel_abi::fpage::canonical;
+use keel_abi::fpage::{canonical, UPPER_END, UPPER_LAST, UPPER_START};
 use keel_abi::ranges::Range;
 use keel_abi::{Error, Id};
+
+// Where users may have memory the kernel has nothing.
+const _: () = assert!(IMAGE_SLOT < slot(VirtAddr::new(UPPER_LAST), TOP_LEVEL - 1));
+const _: () = assert!(slot(VirtAddr::new(UPPER_END), TOP_LEVEL) == ENTRIES - 1);
+const _: () = assert!(slot(VirtAddr::new(PROCESSORS), TOP_LEVEL) < slot(VirtAddr::new(UPPER_START), TOP_LEVEL));
 
 /// Violations that are printed.
 const PRINTED: u64 = 32;
@@ -161,9 +166,11 @@ fn check_table(task: Ref<Task>, table: PoolPage, sum: &mut Sum) {
 /// What the kernel has at a slot of a top table (`Some(false)`), of the table below its last slot
 /// (`Some(true)`), or of any other, 0.
 fn kernels_entry(table: Option<bool>, slot: usize) -> u64 {
+    // Sigma0 has nothing of its own in the upper half.
+    let shown = |slot| task::at(TaskNumber::SIGMA0).map_or(0, |sigma0| entry_cell(sigma0.root_table, slot).get());
     match table {
-        Some(false) if UPPER_SLOTS.contains(&slot) => kernel_entry(slot),
-        Some(true) => entry_cell(POOL.index_of(leads_to(kernel_entry(ENTRIES - 1))), slot).get(),
+        Some(false) if UPPER_SLOTS.contains(&slot) => shown(slot),
+        Some(true) => entry_cell(POOL.index_of(leads_to(shown(ENTRIES - 1))), slot).get(),
         _ => 0,
     }
 }

@@ -104,7 +104,7 @@ impl History {
 
     fn address(&self) -> u64 {
         match self.below(16) {
-            0 => self.random.next() >> 16,
+            0 => canonical(self.random.next()),
             1 => AREA_DEFAULT + self.below(0x2000),
             2..=9 => HOME + self.below(1 << HOME_LOG2),
             _ => WINDOW + self.below(4 << HOME_LOG2),
@@ -379,7 +379,7 @@ impl History {
         } else if event == 3 {
             // It may access its mappings.
             let address = self.address();
-            if address >> SPACE_SHIFT == 0 {
+            if is_in_half(address, 1) {
                 self.machine.touch(address, self.below(2) == 0);
             }
         } else {

@@ -246,7 +246,7 @@ fn touch(address: u64, write: bool) -> bool {
     assert_eq!(cpu.space.get(), thread.space, "the space of the thread that runs is loaded");
     let tag = STATE.cr3[processor].get() % paging::span(0);
     let mut held = STATE.translations[processor].borrow_mut();
-    let find = || crate::mm::space::find(thread.task, VirtAddr::new(address)).ok();
+    let find = || crate::mm::space::find(thread.task, VirtAddr::new(keel_abi::fpage::number(address))).ok();
     let place = |level| (tag, level, address & !(paging::span(level) - 1));
     let known = (0..3).find_map(|level| Some((level, *held.get(&place(level))?)));
     if let Some((level, entry)) = known.filter(|(_, entry)| !write || entry & paging::WRITE != 0) {

@@ -133,7 +133,7 @@ impl Leaf {
         shoot_down(root);
         let old = self.cell().get();
         self.cell().set(to(old));
-        held(root, self.level).flush(self.address());
+        held(root, self.level).flush(VirtAddr::new(canonical(self.address().raw())));
         old
     }
 }
@@ -212,6 +212,7 @@ pub const LAST_SLOT: VirtAddr = VirtAddr::new((ENTRIES as u64 - 1) * span(TOP_LE
 /// with the entry of the kernel's image, and room for the task's memory.
 pub fn share_last_slot(task: Ref<Task>) -> Result<(), Error> {
     let (root, last) = (POOL.page(task.root_table), entry_cell(task.root_table, ENTRIES - 1));
+    poll();
     let table = new_table(task.account, TOP_LEVEL - 1, LAST_SLOT, task.root_table)?;
     entry_cell(table, IMAGE_SLOT).set(entry_cell(POOL.index_of(leads_to(last.get())), IMAGE_SLOT).get());
     // As the top table it is never given back as empty.
@@ -220,12 +221,6 @@ pub fn share_last_slot(task: Ref<Task>) -> Result<(), Error> {
     root.count_entries(1);
     root.fill(ENTRIES - 1, 1);
     Ok(())
-}
-
-/// Whether a kernel area can be at an address, none at 0: not where the kernel's own pages are.
-pub fn may_be_area(address: u64) -> bool {
-    let place = Range::new(number(address), number(address) + 1);
-    address == canonical(address) && MEMORY[..2].iter().any(|memory| memory.contains(place))
 }
 
 /// The first range from an address on in which a task may have memory.
@@ -442,11 +437,11 @@ const GROUP_COST: u32 = 12;
 /// that nobody got from there: where they end, at most a row further and not beyond `end`. Without
 /// the row a fork() takes three times as long.
 fn reduce_row(leaf: Leaf, end: VirtAddr, keep: u64, work: &mut Work) -> VirtAddr {
-    let (root, mut at) = (leaf.root(), leaf.address());
+    let (root, mut at) = (leaf.root(), VirtAddr::new(canonical(leaf.address().raw())));
     // The entries stay as they are: nobody else uses the space until the locks are given back.
     shoot_down(root);
     let held = held(root, 0);
-    let (cells, nodes) = row(leaf.table, leaf.slot, (end - at) / PAGE_SIZE);
+    let (cells, nodes) = row(leaf.table, leaf.slot, (end - leaf.address()) / PAGE_SIZE);
     for (cell, node) in cells.iter().zip(nodes) {
         let entry = cell.get();
         if entry & PRESENT == 0 || Nodes.first_child(node).is_some() {
@@ -459,7 +454,7 @@ fn reduce_row(leaf: Leaf, end: VirtAddr, keep: u64, work: &mut Work) -> VirtAddr
         }
         at = at + PAGE_SIZE;
     }
-    at
+    VirtAddr::new(number(at.raw()))
 }
 
 /// Entries of small pages that lie one after the other in a table, from a slot on, at most so many,
@@ -477,7 +472,7 @@ fn row(table: PoolPage, slot: usize, most: u64) -> (&'static [Cell<u64>], impl I
 struct Leaving {
     group: u32,
     table: PoolPage,
-    /// Slot of the group's first entry, and its address.
+    /// Slot of the group's first entry, and its address in the processor's form.
     slot: usize,
     base: VirtAddr,
     held: Held,
@@ -489,9 +484,9 @@ impl Leaving {
     #[inline(never)]
     fn with(node: NodeIndex) -> Leaving {
         let (group, leaf) = (in_group(node).0, Leaf::of(NodeIndex::new(in_group(node).0 * GROUP as u32)));
-        let root = leaf.root();
+        let (root, base) = (leaf.root(), VirtAddr::new(canonical(leaf.address().raw())));
         shoot_down(root);
-        Leaving { group, table: leaf.table, slot: leaf.slot, base: leaf.address(), held: held(root, 0), gone: 0 }
+        Leaving { group, table: leaf.table, slot: leaf.slot, base, held: held(root, 0), gone: 0 }
     }
 
     /// Takes a page of the group away whose node is in no tree any more; its state.
@@ -869,12 +864,13 @@ const FIND_COST: usize = 2;
 
 #[inline(always)]
 fn map_small_pages<const RAISES: bool>(from: Ref<Task>, to: Ref<Task>, items: &[Word]) -> usize {
-    // The last group of the lower half, and of the upper one.
-    const LAST: u64 = USER_END & GROUP_ADDRESS;
+    const GROUP_BYTES: u64 = GROUP as u64 * PAGE_SIZE;
     let group = VirtAddr::new(items[0].get() & GROUP_ADDRESS);
+    // `map` knows the last page of a half.
+    let last = (group.raw() + GROUP_BYTES) << (64 - HALF_SHIFT) == 0;
     let (table, level) = walk(to, group, 0);
     let start = slot(group, 0);
-    if level > 0 || in_area(to, group) || group.raw() & USER_END == LAST || with_nodes(table, start).is_err() {
+    if level > 0 || in_area(to, group) || last || with_nodes(table, start).is_err() {
         return 0;
     }
     let (first, mut done, mut old, mut blocks) = (node_of(table, start), 0, 0, 0);
@@ -1235,11 +1231,10 @@ pub fn free_all(task: Ref<Task>) {
         }
         work.charge_budget(PAGE_COST);
     }
-    let last = entry_cell(task.root_table, ENTRIES - 1).get();
-    if last & USER != 0 {
-        let shared = POOL.index_of(leads_to(last));
-        entry_cell(shared, IMAGE_SLOT).set(0);
-        free_table(shared);
+    let (table, level) = walk(task, LAST_SLOT, TOP_LEVEL - 1);
+    if level < TOP_LEVEL {
+        entry_cell(table, IMAGE_SLOT).set(0);
+        free_table(table);
     }
     free_table(task.root_table);
 }

@@ -276,9 +276,6 @@ fn create(caller: Ref<Thread>, number: TaskNumber, control: u64) -> Result<Id, S
     let frame = caller.frame();
     let mcp = ((control & TASK_MCP_MASK) as u8).min(caller.task.mcp.get());
     let (quota, area, upper) = (frame.r10.get(), frame.r12.get(), control & TASK_UPPER_HALF != 0);
-    if upper && !caller.task.upper {
-        return Err(Error::Denied.into());
-    }
     let plan = task::Plan { number, chief: Some(caller.task), mcp, quota, area, upper };
     let task = tasks::create(&plan)?;
     preempt::poll();

@@ -4,19 +4,20 @@
 use crate::mm::{io, space};
 use crate::object::{kip, task::*, Account, Kind, PoolPage, POOL};
 use crate::{base::*, ipc::kernel_object, percpu::preempt, sys::lthreads};
-use keel_abi::{call::*, ids::*, memory::*, Error};
+use keel_abi::{call::*, fpage::*, ids::*, memory::*, Error};
 
 /// Makes a task without lthreads at a number where none is.
 pub fn create(plan: &Plan) -> Result<Ref<Task>, Error> {
     let entry = entry(plan.number).ok_or(Error::Invalid)?;
-    if plan.area % AREA_SIZE != 0 || !space::may_be_area(plan.area) {
+    let user = plan.area < USER_END || (UPPER_START..UPPER_END).contains(&plan.area);
+    if plan.area % AREA_SIZE != 0 || !user {
         return Err(Error::Invalid);
     }
     if entry.version.get() >= VERSION_MAX {
         return Err(Error::Retired);
     }
     let nesting = plan.chief.map_or(0, |chief| chief.nesting) + 1;
-    if nesting > MAX_NESTING {
+    if nesting > MAX_NESTING || plan.upper && plan.chief.is_some_and(|chief| !chief.upper) {
         return Err(Error::Denied);
     }
     let account = open_account(account_of(plan.chief), plan.quota)?;

@@ -43,9 +43,6 @@ pub const TOP_LEVEL: u8 = 3;
 pub const UPPER_SLOTS: core::ops::Range<usize> = 256..ENTRIES;
 /// Slot of the kernel's image in the table below the last slot.
 pub const IMAGE_SLOT: usize = slot(VirtAddr::new(OFFSET), TOP_LEVEL - 1);
-const _: () = assert!(IMAGE_SLOT < slot(VirtAddr::new(UPPER_LAST), TOP_LEVEL - 1));
-const _: () = assert!(slot(VirtAddr::new(UPPER_END), TOP_LEVEL) == ENTRIES - 1);
-const _: () = assert!(slot(VirtAddr::new(PROCESSORS), TOP_LEVEL) < slot(VirtAddr::new(UPPER_START), TOP_LEVEL));
 /// PAT: write-back, write-combining, uncached minus, uncached; twice.
 pub const PAT: u64 = 0x0007_0106_0007_0106;
 
@@ -169,10 +166,9 @@ pub fn held(root: PhysAddr, level: u8) -> Held {
 }
 
 impl Held {
-    /// Drops the translation of an address, given by its number, after its entry was changed.
+    /// Drops the translation of an address, in the processor's form, after its entry was changed.
     #[inline(always)]
     pub fn flush(self, address: VirtAddr) {
-        let address = VirtAddr::new(canonical(address.raw()));
         match self {
             Held::Nothing => {}
             Held::Present => invlpg(address),
@@ -355,7 +351,7 @@ pub fn map_screen(range: Range) -> bool {
 }
 
 /// Where the processors' own memory lies (`cpu::Processor`).
-const PROCESSORS: u64 = 0xffff_c000_0000_0000;
+pub const PROCESSORS: u64 = 0xffff_c000_0000_0000;
 
 /// Maps fresh pages for processor `index`, with nothing below them: the address.
 ///
@@ -390,15 +386,9 @@ pub fn starting_tables() -> u64 {
 /// `root` is a zeroed page of the pool that is in nobody's use.
 pub unsafe fn copy_kernel_half(root: *mut u64) {
     for slot in UPPER_SLOTS {
-        // SAFETY: the table has 512 entries; the caller's contract.
-        unsafe { *root.add(slot) = kernel_entry(slot) };
+        // SAFETY: both tables have 512 entries; the caller's contract.
+        unsafe { *root.add(slot) = *(&raw const boot_pml4).cast::<u64>().add(slot) };
     }
-}
-
-/// What is at a slot of the kernel's own top table.
-pub fn kernel_entry(slot: usize) -> u64 {
-    // SAFETY: it is only read, and the index is checked.
-    unsafe { (*(&raw const boot_pml4))[slot] }
 }
 
 /// Physical address of something in the kernel's image.

@@ -10,7 +10,7 @@ use core::sync::atomic::Ordering::SeqCst;
 use keel_l4::abi::call::*;
 use keel_l4::abi::fpage::*;
 use keel_l4::abi::ids::TASK_MAX;
-use keel_l4::abi::memory::{AREA_DEFAULT, AREA_SIZE};
+use keel_l4::abi::memory::{AREA_DEFAULT, AREA_SIZE, AREA_UPPER};
 use keel_l4::abi::MapItem;
 use keel_l4::call::{checked, Failure, Registers};
 use keel_l4::ipc::{call, send, wait, Message, Timeout};
@@ -216,10 +216,11 @@ extern "C" fn utcb_tell(_: u64) -> ! {
 }
 
 fn other_area() -> Outcome {
-    let area = 0x3000_0000_0000;
-    make_child(&NewTask { area, ..child_plan(utcb_tell, 0) })?;
-    pause(10_000_000);
-    same!("UTCB", cell(1).load(SeqCst), area + 0x1000);
+    for area in [0x3000_0000_0000, USER_END + PAGE_SIZE - AREA_SIZE, AREA_UPPER, UPPER_START, UPPER_END - AREA_SIZE] {
+        make_child(&NewTask { area, ..child_plan(utcb_tell, 0) })?;
+        pause(10_000_000);
+        same!("UTCB", cell(1).load(SeqCst), area + 0x1000);
+    }
     Ok(())
 }
 

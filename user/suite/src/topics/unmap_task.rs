@@ -264,7 +264,7 @@ fn moves_to_used() -> Outcome {
     move_in(alien.task, range(PLACE, 0, TABLE / PAGE), PLACE)?;
     same!("onto itself", access(&alien, PLACE)?, (KIND_PAGE_FAULT, 0));
     give(&alien, page(), 1, FPAGE_RWX)?;
-    move_in(alien.task, range(PLACE, 0, TABLE / PAGE), number(AREA_DEFAULT))?;
+    move_in(alien.task, range(PLACE, 0, TABLE / PAGE), AREA_DEFAULT)?;
     same!("into the kernel area", access(&alien, PLACE)?, (KIND_PAGE_FAULT, 0));
     give(&alien, page(), 1, FPAGE_RWX)?;
     move_in(alien.task, range(PLACE, 0, TABLE / PAGE), (1 << HALF_SHIFT) - TABLE)?;

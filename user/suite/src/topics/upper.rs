@@ -74,9 +74,7 @@ fn put(place: u64) -> Result<u64, Fault> {
 }
 
 fn edges() -> Outcome {
-    for place in
-        [UPPER_START, PLACE, AREA_DEFAULT - PAGE, AREA_DEFAULT + AREA_SIZE, UPPER_END - PAGE, UPPER_LAST, LAST - PAGE]
-    {
+    for place in [UPPER_START, PLACE, AREA_UPPER, UPPER_END - PAGE, UPPER_LAST, LAST - PAGE] {
         let from = put(place)?;
         // SAFETY: the page is this case's own.
         unsafe { poke(place + 8, place) };
