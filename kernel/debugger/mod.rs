@@ -312,7 +312,8 @@ fn family(task: Ref<Task>, address: VirtAddr) -> Option<()> {
                 2 * above(node).count(),
                 POOL.page(leaf.table).task.get().map_or(TaskNumber::NONE, |task| task.number),
             );
-            let (address, rights, entry) = (leaf.address(), bits_rights(leaf.entry), leaf.cell().as_ptr());
+            let address = fpage::canonical(leaf.address().raw());
+            let (rights, entry) = (bits_rights(leaf.entry), leaf.cell().as_ptr());
             log!(
                 "{:indent$}task {task} {address:#x} size {size:#x} rights {rights} at {:#x} by {entry:p}",
                 "",
