@@ -350,13 +350,12 @@ fn start() -> u64 {
     // Entries of the kernel's in the upper half, that lead nowhere, and its table below the last one.
     let table = POOL.take_zeroed(POOL.root_account(), crate::object::Kind::Table).expect("the pool is empty");
     POOL.word(table, paging::IMAGE_SLOT).set(KERNEL_ENTRY);
-    // SAFETY: no task is there that could look at the table.
+    let kernels = (&raw mut boot_pml4).cast::<u64>();
+    // SAFETY: slots of the table, at which no task looks yet.
     unsafe {
-        let kernels = &mut *(&raw mut boot_pml4);
-        kernels[paging::UPPER_SLOTS.start] = KERNEL_ENTRY;
-        kernels[paging::ENTRIES - 1] = POOL.physical(table).raw() | paging::PRESENT | paging::WRITE;
+        kernels.add(paging::UPPER_SLOTS.start).write(KERNEL_ENTRY);
+        kernels.add(paging::ENTRIES - 1).write(POOL.physical(table).raw() | paging::PRESENT | paging::WRITE);
     }
-    lock::release(boot);
     for number in [TaskNumber::SIGMA0, TaskNumber::ROOT] {
         let (quota, area) = (keel_abi::call::TASK_SHARED_QUOTA, keel_abi::memory::AREA_DEFAULT);
         let plan = task::Plan { number, chief: None, mcp: u8::MAX, quota, area, upper: number == TaskNumber::ROOT };

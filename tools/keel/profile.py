@@ -116,7 +116,7 @@ def place(address: int, images: Sequence[Symbols]) -> tuple[str, str]:
     if address < UPPER_HALF:
         return USER, PROGRAMS
     # Modules lie above the image of the kernel or server that has loaded them.
-    return max(below or images[:1], key=lambda image: image.starts[:1]).region, "?"
+    return max(below, key=lambda image: image.starts[0], default=images[0]).region, "?"
 
 
 def rows(profile: Profile, top: int, unit: str = INSTRUCTIONS) -> list[list[str]]:
