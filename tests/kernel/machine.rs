@@ -347,7 +347,7 @@ fn start() -> u64 {
         POOL.init(PhysAddr::new(pool), PhysAddr::new(pool + POOL_BYTES as u64));
         task::init(memory(task::TABLE_BYTES, PAGE));
     }
-    // Entries of the kernel's in the upper half, that lead nowhere, and its table below the last one.
+    // The kernel's entries in the upper half, which lead nowhere, and its table below the last one.
     let table = POOL.take_zeroed(POOL.root_account(), crate::object::Kind::Table).expect("the pool is empty");
     POOL.word(table, paging::IMAGE_SLOT).set(KERNEL_ENTRY);
     let kernels = (&raw mut boot_pml4).cast::<u64>();

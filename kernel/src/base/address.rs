@@ -52,9 +52,9 @@ address! {
     /// top page table names a space: fast.s knows those (`Cpu::space`, `Thread::space`, `Pcids`).
     PhysAddr;
 
-    /// The address of a byte in a space. Space.rs counts in numbers of 48 bits (`fpage::number`), as
-    /// fpages do; what is made of a pointer of a user's or of CR2 is in the processor's form, and
-    /// may be any number: `space::access` and what else looks it up takes its number. The kernel's
-    /// own ones get this type where they go into a page table.
+    /// The address of a byte in a space. space.rs has numbers of 48 bits (`fpage::number`), as
+    /// fpages do. What is made of a user's pointer or of CR2 is in the processor's form, and may be
+    /// any number; `space::access` takes its number. The kernel's own ones get this type where they
+    /// go into a page table.
     VirtAddr;
 }

@@ -6,7 +6,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Returns true for an address of the kernel. It has all of the half, or what abi/src/fpage.rs leaves to it (`shared`). */
+/*
+ * Returns true for an address of the kernel. It has all of the half, or what abi/src/fpage.rs
+ * leaves to it (`shared`).
+ */
 static inline bool is_kernels(uint64_t address, bool shared)
 {
 	const uint64_t upper_start = 0xffffd00000000000, upper_end = 0xffffff8000000000, upper_last = 0xffffffffc0000000;

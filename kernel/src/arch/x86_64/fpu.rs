@@ -321,7 +321,8 @@ pub fn debug_tls_of(thread: Ref<Thread>) -> Result<Ref<DebugTls>, Error> {
     Ok(extra)
 }
 
-/// Whether debug registers 0 to 3, 6, 7 may have these values: addresses in the lower half, no reserved bits.
+/// Whether debug registers 0 to 3, 6, 7 may have these values: addresses in the lower half, no
+/// reserved bits.
 pub fn is_valid_debug(words: &[Word]) -> bool {
     /// DR7: no general detect; bit 10 reads as one.
     const DR7_VALID: u64 = 0xffff_07ff;

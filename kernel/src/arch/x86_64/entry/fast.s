@@ -100,8 +100,9 @@
 #
 # Its ip is canonical, so Intel's SYSRET cannot raise #GP in the kernel: SYSCALL saved it, and the
 # last page of the lower half is never mapped (space.rs: map), so the ip after each `syscall` is
-# canonical. Another ip that lthread_ex_regs set sets the flag BAD_IP. The other flags are those that SYSCALL saved: what a pager writes into a frame passes `switch::load` before
-# the thread blocks again. Uses rax.
+# canonical. Another ip that lthread_ex_regs set sets the flag BAD_IP. The other flags are those
+# that SYSCALL saved: what a pager writes into a frame passes `switch::load` before the thread
+# blocks again. Uses rax.
 .macro must_take_sysret refused
     test dword ptr [rbx + FRAME_flags], FLAGS_NEED_IRET
     jnz \refused
@@ -484,8 +485,8 @@
     mov r11d, [rbp + FRAME_flags]
     mov rdx, [rbp + FRAME_fs_base]
     mov r15, [rbp + FRAME_gs_base]
-    # Its ip and bases are in the lower half, so that no exit instruction and no WRFSBASE faults. The
-    # slow path takes any canonical address.
+    # Its ip and bases are in the lower half, so that no exit instruction and no WRFSBASE faults.
+    # The slow path takes any canonical address.
     mov rax, rcx
     or rax, rdx
     or rax, r15
