@@ -109,7 +109,9 @@ def read_blocks(lines: Iterable[str], images: Sequence[Symbols]) -> Profile:
 
 def place(address: int, images: Sequence[Symbols]) -> tuple[str, str]:
     """The region and the function of an address."""
-    below = [image for image in images if image.starts and image.starts[0] <= address]
+    # The µ-kernel's first symbols are of its boot code, in the lower half.
+    same_half = [image for image in images if image.starts and image.starts[-1] // UPPER_HALF == address // UPPER_HALF]
+    below = [image for image in same_half if image.starts[0] <= address]
     for image in below:
         if function := image.find(address):
             return image.region, function

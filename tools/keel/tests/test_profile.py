@@ -6,6 +6,7 @@ from collections import Counter
 from keel.profile import MICRO_KERNEL, NATIVE_KERNEL, PROGRAMS, SERVER, USER, Profile, as_folded, read_blocks, read_symbols, rows
 
 KERNEL_TEXT = """\
+0000000000100000 T ap_start
 ffffffff80100000 t keel_kernel::ipc::receive::<u8>
 ffffffff80100040 T leave_to_user
 ffffffff80200000 d DATA
@@ -28,6 +29,7 @@ def test_blocks_belong_to_functions_and_regions() -> None:
 
 
 def test_code_of_the_lower_half_is_a_program_s() -> None:
+    # The µ-kernel has boot code there, which does not run any more.
     assert read_blocks(["0x1000100 1 1", "0x400000 1 1"], IMAGES).counts == Counter({(USER, PROGRAMS): 2})
 
 
