@@ -16,7 +16,7 @@ crate::constants! {
     /// GSIs that a start record can hold
     START_IRQS = 32;
     /// Base of the direct map: physical address p is mapped at DIRECT_MAP + p
-    DIRECT_MAP = 0x2000_0000_0000;
+    DIRECT_MAP = 0xffff_d000_0000_0000;
     /// Root service (label): print w0 bytes, which are in w1 to w5
     ROOT_PRINT = 1;
     /// Root service (label): shut the machine down; w0 = SHUTDOWN_*

@@ -211,6 +211,9 @@ crate::constants! {
     TASK_INACTIVE = 1 << 8;
     /// task_new rsi: create no first lthread (rdx, r8, r9 are not used)
     TASK_NO_LTHREAD = 1 << 9;
+    /// task_new rsi: the task may have memory in the upper half of its space; for tasks that may
+    /// themselves
+    TASK_UPPER_HALF = 1 << 10;
     /// task_new rsi: shift of log2 of the number of task numbers that are handed over
     TASK_RANGE_SHIFT = 16;
     /// task_new r10, a quota in pages: use the chief's account

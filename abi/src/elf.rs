@@ -3,8 +3,7 @@
 //! their headers: it checks every number before it uses it.
 
 use crate::acpi::number;
-use crate::boot::DIRECT_MAP;
-use crate::fpage::{FPAGE_EXEC, FPAGE_READ, FPAGE_WRITE, PAGE_SIZE};
+use crate::fpage::{FPAGE_EXEC, FPAGE_READ, FPAGE_WRITE, PAGE_SIZE, UPPER_LAST, USER_END};
 use crate::list::List;
 use crate::ranges::Range;
 use core::fmt;
@@ -13,6 +12,9 @@ use core::fmt;
 pub const MAX_SEGMENTS: usize = 16;
 /// Size of the largest image in bytes.
 const MAX_IMAGE: u64 = 1 << 30;
+
+/// Where a segment can be: in the lower half, or in the last GB.
+const PLACES: [Range; 2] = [Range::new(PAGE_SIZE, USER_END), Range::new(UPPER_LAST, PAGE_SIZE.wrapping_neg())];
 
 const HEADER_BYTES: usize = 64;
 const PROGRAM_HEADER_BYTES: usize = 56;
@@ -109,7 +111,8 @@ fn segment(file: &[u8], at: usize) -> Result<Option<Segment>, ElfError> {
     }
     let file_end = offset.checked_add(in_file).filter(|end| *end <= file.len() as u64).ok_or(ElfError::Short)?;
     let virt_end = virt.checked_add(in_memory).ok_or(ElfError::Address)?;
-    if in_file > in_memory || virt < PAGE_SIZE || virt_end > DIRECT_MAP {
+    let possible = PLACES.iter().any(|place| place.contains(Range::new(virt, virt_end)));
+    if in_file > in_memory || !possible {
         return Err(ElfError::Address);
     }
     // Flags: execute 1, write 2, read 4.
@@ -183,6 +186,12 @@ mod tests {
     }
 
     #[test]
+    fn an_image_in_the_upper_half_is_read() {
+        let text = (5, 0, UPPER_LAST, 0x1000, 0x3fff_f000);
+        assert_eq!(parse(&image(UPPER_LAST, &[text])).unwrap().span(), PLACES[1]);
+    }
+
+    #[test]
     fn bad_images_are_refused() {
         let text = (5, 0, 0x100_0000, 0x1000, 0x1000);
         let refused = |entry, segments: &[_]| parse(&image(entry, segments)).map(|_| ()).unwrap_err();
@@ -192,7 +201,9 @@ mod tests {
         assert_eq!(refused(0x100_0000, &[text, text]), ElfError::Address);
         assert_eq!(refused(0, &[(5, 0, 0, 1, 1)]), ElfError::Address);
         assert_eq!(refused(0, &[(5, 0, u64::MAX, 1, 1)]), ElfError::Address);
-        assert_eq!(refused(0, &[(5, 0, DIRECT_MAP, 1, 1)]), ElfError::Address);
+        assert_eq!(refused(0, &[(5, 0, USER_END, 1, 1)]), ElfError::Address);
+        assert_eq!(refused(0, &[(5, 0, UPPER_LAST - 1, 1, 1)]), ElfError::Address);
+        assert_eq!(refused(0, &[(5, 0, u64::MAX - PAGE_SIZE, 1, 2)]), ElfError::Address);
         assert_eq!(refused(0x1000, &[(5, 0, 0x1000, 9, 8)]), ElfError::Address);
         assert_eq!(refused(0x1000, &[(5, 0, 0x1000, 1, 2 << 30)]), ElfError::Address);
         assert_eq!(refused(0x1000, &[(5, u64::MAX, 0x1000, 1, 1)]), ElfError::Short);
@@ -215,7 +226,7 @@ mod tests {
                 file[(seed % 176) as usize] = (seed >> 32) as u8;
             }
             if let Ok(image) = parse(&file) {
-                assert!(image.span().end <= DIRECT_MAP && image.span().size() <= MAX_IMAGE);
+                assert!(PLACES.iter().any(|place| place.contains(image.span())) && image.span().size() <= MAX_IMAGE);
                 assert!(image.segments.iter().all(|s| s.file.end <= 0x2000 && s.file.size() <= s.virt.size()));
             }
         }

@@ -3,6 +3,10 @@
 //!
 //! Layout: base 63:12, cache type 11:10, log2 size 9:4, I/O 3, rights 2:0. An I/O fpage has its
 //! first port in 27:12 and its log2 size in ports (0 to 16).
+//!
+//! The base of a memory fpage is the *number* of an address: its lower 48 bits. A space has two
+//! halves, and in the processor's form an address of the upper one has all upper bits set
+//! (`canonical`). Numbers have no gap between the halves.
 
 crate::constants! {
     /// Constants of this module for the C header.
@@ -35,14 +39,40 @@ crate::constants! {
     PAGE_SHIFT = 12;
     /// Size of the smallest memory fpage in bytes
     PAGE_SIZE = 1 << PAGE_SHIFT;
-    /// Log2 of the user's address space
-    SPACE_SHIFT = 47;
-    /// End of the memory that can be mapped: the last page of the user's address space stays empty
-    USER_END = (1 << SPACE_SHIFT) - PAGE_SIZE;
-    /// The whole user space, all rights
+    /// Log2 of an address space
+    SPACE_SHIFT = 48;
+    /// Log2 of each of its halves
+    HALF_SHIFT = 47;
+    /// End of the memory that can be mapped in the lower half: its last page stays empty
+    USER_END = (1 << HALF_SHIFT) - PAGE_SIZE;
+    /// First address of the upper half that can be mapped (TASK_UPPER_HALF)
+    UPPER_START = 0xffff_d000_0000_0000;
+    /// Where that ends: the µ-kernel's own last pages follow
+    UPPER_END = 0xffff_ff80_0000_0000;
+    /// First address of the last GB, which can be mapped too, except its last page
+    UPPER_LAST = 0xffff_ffff_c000_0000;
+    /// The whole space, all rights
     FPAGE_WHOLE = (SPACE_SHIFT << FPAGE_SIZE_SHIFT) | FPAGE_RWX;
     /// The nil fpage: names nothing, accepts nothing
     FPAGE_NIL = 0;
+}
+
+/// The number of an address: its lower bits, which fpages have.
+pub const fn number(address: u64) -> u64 {
+    address & ((1 << SPACE_SHIFT) - 1)
+}
+
+/// The address of a number, in the processor's form.
+pub const fn canonical(number: u64) -> u64 {
+    const UNUSED: u64 = 64 - SPACE_SHIFT;
+    ((number << UNUSED) as i64 >> UNUSED) as u64
+}
+
+/// Returns true if `size` bytes (at most a half's) at an address are in one half of a space; then
+/// the address is canonical.
+pub const fn is_in_half(address: u64, size: u64) -> bool {
+    const HALF: u64 = 1 << HALF_SHIFT;
+    address == canonical(address) && address % HALF <= HALF - size
 }
 
 /// A flexpage.
@@ -53,12 +83,12 @@ pub struct Fpage(pub u64);
 impl Fpage {
     /// Nothing.
     pub const NIL: Fpage = Fpage(FPAGE_NIL);
-    /// The whole user space.
+    /// The whole space.
     pub const WHOLE: Fpage = Fpage(FPAGE_WHOLE);
 
-    /// Returns the memory fpage of `2^log2` bytes that contains `base`.
+    /// Returns the memory fpage of `2^log2` bytes that contains the address `base`.
     pub const fn memory(base: u64, log2: u8, rights: u64) -> Fpage {
-        Fpage((base >> log2 << log2) | ((log2 as u64) << FPAGE_SIZE_SHIFT) | (rights & FPAGE_RWX))
+        Fpage((number(base) >> log2 << log2) | ((log2 as u64) << FPAGE_SIZE_SHIFT) | (rights & FPAGE_RWX))
     }
 
     /// Returns the I/O fpage of `2^log2` ports that contains `port`.
@@ -92,7 +122,7 @@ impl Fpage {
         (self.0 >> FPAGE_CACHE_SHIFT) & 3
     }
 
-    /// First byte of a memory fpage.
+    /// Number of the first byte of a memory fpage.
     pub const fn base(self) -> u64 {
         (self.0 & !(PAGE_SIZE - 1)) >> self.log2() << self.log2()
     }
@@ -142,11 +172,35 @@ mod tests {
     #[test]
     fn malformed_fpages_are_seen() {
         assert!(!Fpage::memory(0, 11, 7).is_valid());
-        assert!(!Fpage::memory(0, 48, 7).is_valid());
-        assert!(!Fpage::memory(1 << 47, 12, 7).is_valid());
+        assert!(!Fpage::memory(0, 49, 7).is_valid());
+        assert!(!Fpage(1 << 48 | Fpage::memory(0, 12, 7).0).is_valid());
+        assert!(!Fpage(1 << 48 | Fpage::memory(0, 12, 7).0).is_page());
         assert!(!Fpage(FPAGE_IO | 17 << FPAGE_SIZE_SHIFT).is_valid());
         assert!(!Fpage::memory(0, 12, 7).with_cache(3).is_valid());
         assert!(Fpage::WHOLE.is_valid());
+    }
+
+    #[test]
+    fn addresses_of_both_halves_have_numbers() {
+        for (address, number) in
+            [(0, 0), (0x7fff_ffff_ffff, 0x7fff_ffff_ffff), (u64::MAX, (1 << 48) - 1), (!0 << 47, 1 << 47)]
+        {
+            assert_eq!((super::number(address), canonical(number)), (number, address));
+        }
+        assert_eq!(Fpage::memory(UPPER_LAST, 30, FPAGE_READ).base(), 0xffff_c000_0000);
+        assert!(Fpage::memory(UPPER_LAST, 12, FPAGE_READ).is_page());
+    }
+
+    #[test]
+    fn memory_is_in_one_half() {
+        let end = 1u64 << HALF_SHIFT;
+        for (address, size) in [(0, 0), (0, end), (end - 8, 8), (!0 << 47, 1 << 47), (u64::MAX, 1), (u64::MAX, 0)] {
+            assert!(is_in_half(address, size), "{address:#x} {size}");
+        }
+        for (address, size) in [(end - 8, 9), (end, 0), (end, 1), (!end, 0), (u64::MAX, 2), (1 << 63, 0), (1 << 48, 1)]
+        {
+            assert!(!is_in_half(address, size), "{address:#x} {size}");
+        }
     }
 
     #[test]

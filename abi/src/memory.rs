@@ -12,6 +12,8 @@ crate::constants! {
     CONSTANTS;
     /// Base of the kernel area of the root task's tasks
     AREA_DEFAULT = 0x6000_0000_0000;
+    /// The same of those with an image in the upper half
+    AREA_UPPER = 0xffff_f800_0000_0000;
     /// Size and alignment of a kernel area
     AREA_SIZE = 1 << 30;
     /// Offset of the kernel interface page (KIP)
@@ -85,7 +87,7 @@ crate::constants! {
     /// Magic number of the KIP: "KEEL-L4\0"
     KIP_MAGIC = 0x0034_4c2d_4c45_454b;
     /// Version of this interface
-    KIP_VERSION = 2;
+    KIP_VERSION = 3;
     /// Memory regions that the KIP can hold
     KIP_REGIONS = 64;
     /// Boot modules that the KIP can hold

@@ -5,15 +5,21 @@
 
 use super::{each_queued, lthreads, tasks, threads};
 use crate::arch::{clock, cpu, paging::*, print::log};
-use crate::base::{Global, Ref};
+use crate::base::{Global, Ref, VirtAddr};
 use crate::ipc::kernel_object::{Answer, NO_WORDS};
 use crate::mm::mapdb::{NodeIndex, Store};
-use crate::mm::space::{entry_cell, owner_of, Leaf, Nodes, GROUP, GROUPS};
-use crate::object::{kip, thread, thread::*, Account, Page, PoolPage, Task, POOL};
+use crate::mm::space::{self, entry_cell, owner_of, Leaf, Nodes, GROUP, GROUPS, LAST_SLOT};
+use crate::object::{kip, task, thread, thread::*, Account, Page, PoolPage, Task, TaskNumber, POOL};
 use core::cell::Cell;
 use keel_abi::call::*;
-use keel_abi::fpage::USER_END;
+use keel_abi::fpage::{canonical, UPPER_END, UPPER_LAST, UPPER_START};
+use keel_abi::ranges::Range;
 use keel_abi::{Error, Id};
+
+// Where users may have memory the kernel has nothing.
+const _: () = assert!(IMAGE_SLOT < slot(VirtAddr::new(UPPER_LAST), TOP_LEVEL - 1));
+const _: () = assert!(slot(VirtAddr::new(UPPER_END), TOP_LEVEL) == ENTRIES - 1);
+const _: () = assert!(slot(VirtAddr::new(PROCESSORS), TOP_LEVEL) < slot(VirtAddr::new(UPPER_START), TOP_LEVEL));
 
 /// Violations that are printed.
 const PRINTED: u64 = 32;
@@ -127,14 +133,19 @@ fn pages_of(account: Ref<Account>) -> u64 {
 fn check_table(task: Ref<Task>, table: PoolPage, sum: &mut Sum) {
     let page = POOL.page(table);
     let (level, base, top) = (page.level.get(), page.base.get(), table == task.root_table);
-    let mut used = top as u16;
+    let shared = level == TOP_LEVEL - 1 && base == LAST_SLOT;
+    let mut used = (top || shared) as u16;
     sum.words[ACCOUNT_TABLES as usize] += 1;
-    for slot in 0..if top { KERNEL_SLOTS.start } else { ENTRIES } {
+    for slot in 0..ENTRIES {
         let leaf = Leaf { table, slot, level, entry: entry_cell(table, slot).get() };
         let below = leads_to(leaf.entry);
-        if leaf.entry & PRESENT == 0 {
+        let kernels = kernels_entry(if top { Some(false) } else { shared.then_some(true) }, slot);
+        if leaf.entry & USER == 0 {
+            expect!(leaf.entry == kernels, "task {} at {:#x}: not the kernel's entry", task.number, leaf.address());
             continue;
         }
+        let apart = kernels == 0 || top && task.upper && slot == ENTRIES - 1;
+        expect!(apart, "task {} at {:#x}: in place of the kernel's entry", task.number, leaf.address());
         used += 1;
         expect!(page.next_filled(slot) == slot, "task {} at {:#x}: looks empty", task.number, leaf.address());
         if level == 0 || leaf.entry & LARGE != 0 {
@@ -150,6 +161,18 @@ fn check_table(task: Ref<Task>, table: PoolPage, sum: &mut Sum) {
         expect!(owner == table.raw() * GROUPS + number as u32, "task {} table {base:#x}: not its nodes", task.number);
     }
     expect!(used == page.used.get(), "task {} table {base:#x}: {used} entries, not {}", task.number, page.used.get());
+}
+
+/// What the kernel has at a slot of a top table (`Some(false)`), of the table below its last slot
+/// (`Some(true)`), or of any other, 0.
+fn kernels_entry(table: Option<bool>, slot: usize) -> u64 {
+    // Sigma0 has nothing of its own in the upper half.
+    let shown = |slot| task::at(TaskNumber::SIGMA0).map_or(0, |sigma0| entry_cell(sigma0.root_table, slot).get());
+    match table {
+        Some(false) if UPPER_SLOTS.contains(&slot) => shown(slot),
+        Some(true) => entry_cell(POOL.index_of(leads_to(shown(ENTRIES - 1))), slot).get(),
+        _ => 0,
+    }
 }
 
 /// Whether a page is the table below an entry, and knows that.
@@ -168,7 +191,9 @@ fn check_leaf(task: Ref<Task>, leaf: Leaf, sum: &mut Sum) {
         expect(!node.is_some() && (POOL.contains(physical) || physical == kip::info_physical()), "no kernel object");
         return;
     }
-    expect((leaf.address() + span(leaf.level)).raw() <= USER_END, "it has the last page of the user's half");
+    let place = Range::new(leaf.address().raw(), (leaf.address() + span(leaf.level)).raw());
+    let allowed = space::memory(task, leaf.address()).is_some_and(|memory| memory.contains(place));
+    expect(allowed, "no memory may be there");
     expect(physical_page(physical, span_shift(leaf.level)) == Some(leaf.level), "forbidden memory");
     sum.words[ACCOUNT_NODES as usize] += node.is_some() as u64;
     if node.raw() < GROUP as u32 || Leaf::of(node) != leaf {
@@ -230,7 +255,10 @@ fn check_threads() {
         expect(!kernels || state == State::Sending, "the kernel sends for it, and it does not wait for that");
         // The fast paths leave to it by SYSRET.
         let fast = state == State::Receiving && !thread.has(Flags::ALIEN | Flags::BAD_IP);
-        expect(!fast || thread.frame().ip.get() <= USER_END, "its ip is no user's, and no flag says so");
+        expect(
+            !fast || thread.frame().ip.get() == canonical(thread.frame().ip.get()),
+            "its ip is not canonical, and no flag says so",
+        );
         let closed = state == State::Receiving && !thread.open.get() || answered;
         waiting += (closed && partner.is_some()) as u32;
         waiters += thread.waiters.get();

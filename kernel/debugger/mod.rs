@@ -23,7 +23,7 @@ use core::cell::Cell;
 use core::fmt::{self, Display, Formatter, LowerHex, Write};
 use keel_abi::call::{self, *};
 use keel_abi::define::Constant;
-use keel_abi::fpage::{self, FPAGE_EXEC, SPACE_SHIFT};
+use keel_abi::fpage::{self, is_in_half, FPAGE_EXEC};
 use keel_abi::ids::LTHREAD_TASK;
 use keel_abi::ranges::Range;
 use keel_abi::trace::{RECORD_LABEL_SHIFT, RECORD_PROCESSOR_SHIFT, TRACE_CALL, TRACE_FAULT, TRACE_MESSAGE};
@@ -221,17 +221,21 @@ fn touch(how: &str, address: u64) -> Option<()> {
     Some(())
 }
 
-/// What is mapped at a user address: physical address and rights.
-fn translate(task: Ref<Task>, address: VirtAddr) -> Option<(PhysAddr, u64)> {
-    let leaf = space::find(task, address).ok()?;
-    Some((leaf.physical(address), bits_rights(leaf.entry)))
+/// The user's page at an address in the processor's form, which may be any number.
+fn page_at(task: Ref<Task>, address: u64) -> Option<Leaf> {
+    space::find(task, VirtAddr::new(fpage::number(address))).ok().filter(|_| is_in_half(address, 1))
+}
+
+/// What is mapped at an address: physical address and rights.
+fn translate(task: Ref<Task>, address: u64) -> Option<(PhysAddr, u64)> {
+    let leaf = page_at(task, address)?;
+    Some((leaf.physical(VirtAddr::new(address)), bits_rights(leaf.entry)))
 }
 
 /// The word at an address: of a task's space, or physical, or the kernel's own for the same memory.
 fn word_at(address: u64, owner: Option<Option<Ref<Task>>>) -> Option<&'static Word> {
     let physical = match owner {
-        Some(_) if address >> SPACE_SHIFT != 0 => return None,
-        Some(owner) => translate(owner?, VirtAddr::new(address))?.0.raw(),
+        Some(owner) => translate(owner?, address)?.0.raw(),
         None if address >= OFFSET => address - OFFSET,
         None if address >= DIRECT => address - DIRECT,
         None => address,
@@ -294,7 +298,7 @@ fn show_queues() {
 
 /// Shows every mapping of the page that a user has at an address. `None` if there is none.
 fn family(task: Ref<Task>, address: VirtAddr) -> Option<()> {
-    let page = (address.raw() >> SPACE_SHIFT == 0).then(|| space::find(task, address).ok())??;
+    let page = page_at(task, address.raw())?;
     let place = page.physical(address);
     let above =
         |node| core::iter::successors(Some(node), |node| Some(Nodes.parent(*node)).filter(|node| node.is_some()));
@@ -308,7 +312,8 @@ fn family(task: Ref<Task>, address: VirtAddr) -> Option<()> {
                 2 * above(node).count(),
                 POOL.page(leaf.table).task.get().map_or(TaskNumber::NONE, |task| task.number),
             );
-            let (address, rights, entry) = (leaf.address(), bits_rights(leaf.entry), leaf.cell().as_ptr());
+            let address = fpage::canonical(leaf.address().raw());
+            let (rights, entry) = (bits_rights(leaf.entry), leaf.cell().as_ptr());
             log!(
                 "{:indent$}task {task} {address:#x} size {size:#x} rights {rights} at {:#x} by {entry:p}",
                 "",
@@ -354,9 +359,7 @@ fn show_stack(thread: Ref<Thread>) {
     log!("  {:#x}", thread.frame().ip.get());
     for word in (0..STACK_WORDS).map_while(|n| word_at(sp.wrapping_add(8 * n), Some(Some(thread.task)))) {
         let address = word.get();
-        if address >> SPACE_SHIFT == 0
-            && translate(thread.task, VirtAddr::new(address)).is_some_and(|(_, rights)| rights & FPAGE_EXEC != 0)
-        {
+        if translate(thread.task, address).is_some_and(|(_, rights)| rights & FPAGE_EXEC != 0) {
             log!("  {address:#x}");
         }
     }

@@ -89,7 +89,7 @@ static uint64_t meaningful(void)
 	case 4:
 		return (uint64_t)data + below(PAGE);
 	case 5:
-		return KEEL_AREA_DEFAULT + below(1 << 30);
+		return KEEL_AREA_UPPER + below(1 << 30);
 	case 6:
 		return KEEL_DIRECT_MAP + below(1ul << 32);
 	case 7:
@@ -97,9 +97,9 @@ static uint64_t meaningful(void)
 	case 8: /* a thread: version, task, lthread */
 		return below(4) << 44 | below(64) << 24 | below(8) << 8 | 1 << 4;
 	case 9: /* an fpage: place, size, rights */
-		return (word() & 0x7ffffffff000) | (12 + below(36)) << 4 | below(8);
+		return (word() & 0xfffffffff000) | (12 + below(37)) << 4 | below(8);
 	case 10:
-		return 0x1000000 + below(1 << 24);
+		return 0xffffffffc1000000 + below(1 << 24);
 	default:
 		return word();
 	}

@@ -104,7 +104,7 @@ impl History {
 
     fn address(&self) -> u64 {
         match self.below(16) {
-            0 => self.random.next() >> 16,
+            0 => canonical(self.random.next()),
             1 => AREA_DEFAULT + self.below(0x2000),
             2..=9 => HOME + self.below(1 << HOME_LOG2),
             _ => WINDOW + self.below(4 << HOME_LOG2),
@@ -268,8 +268,9 @@ impl History {
             32 | 33 => {
                 let flags = self.one_of(&[0, 0, TASK_NO_LTHREAD, TASK_INACTIVE, TASK_INACTIVE | 1 << TASK_RANGE_SHIFT]);
                 let quota = self.one_of(&[TASK_SHARED_QUOTA, 4, 12, 30, 1 << 40]);
-                let area = self.one_of(&[AREA_DEFAULT, AREA_DEFAULT, 0, WINDOW + 1]);
-                let (di, si) = (Id::thread(0, member, 0, 0).0, self.below(PRIORITIES) | flags);
+                let area = self.one_of(&[AREA_DEFAULT, AREA_DEFAULT, AREA_UPPER, 0, WINDOW + 1]);
+                let half = self.one_of(&[0, 0, TASK_UPPER_HALF]);
+                let (di, si) = (Id::thread(0, member, 0, 0).0, self.below(PRIORITIES) | flags | half);
                 with(CALL_TASK_NEW, di, si, self.task_id().0, [0, self.judges[0].id.0, quota, area, 0, 0])
             }
             34 | 35 => {
@@ -379,7 +380,7 @@ impl History {
         } else if event == 3 {
             // It may access its mappings.
             let address = self.address();
-            if address >> SPACE_SHIFT == 0 {
+            if is_in_half(address, 1) {
                 self.machine.touch(address, self.below(2) == 0);
             }
         } else {

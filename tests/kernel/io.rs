@@ -73,8 +73,15 @@ impl Model {
 
 fn create(number: u32) -> Ref<Task> {
     let (chief, quota) = (task::at(TaskNumber::ROOT), TASK_SHARED_QUOTA);
-    tasks::create(&task::Plan { number: TaskNumber::new(number), chief, mcp: 0, quota, area: AREA_DEFAULT })
-        .expect("there is memory")
+    tasks::create(&task::Plan {
+        number: TaskNumber::new(number),
+        chief,
+        mcp: 0,
+        quota,
+        area: AREA_DEFAULT,
+        upper: false,
+    })
+    .expect("there is memory")
 }
 
 /// The running thread of the first processor, and one of higher priority, in a separate task.

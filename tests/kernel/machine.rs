@@ -246,7 +246,7 @@ fn touch(address: u64, write: bool) -> bool {
     assert_eq!(cpu.space.get(), thread.space, "the space of the thread that runs is loaded");
     let tag = STATE.cr3[processor].get() % paging::span(0);
     let mut held = STATE.translations[processor].borrow_mut();
-    let find = || crate::mm::space::find(thread.task, VirtAddr::new(address)).ok();
+    let find = || crate::mm::space::find(thread.task, VirtAddr::new(keel_abi::fpage::number(address))).ok();
     let place = |level| (tag, level, address & !(paging::span(level) - 1));
     let known = (0..3).find_map(|level| Some((level, *held.get(&place(level))?)));
     if let Some((level, entry)) = known.filter(|(_, entry)| !write || entry & paging::WRITE != 0) {
@@ -347,10 +347,18 @@ fn start() -> u64 {
         POOL.init(PhysAddr::new(pool), PhysAddr::new(pool + POOL_BYTES as u64));
         task::init(memory(task::TABLE_BYTES, PAGE));
     }
-    lock::release(boot);
+    // The kernel's entries in the upper half, which lead nowhere, and its table below the last one.
+    let table = POOL.take_zeroed(POOL.root_account(), crate::object::Kind::Table).expect("the pool is empty");
+    POOL.word(table, paging::IMAGE_SLOT).set(KERNEL_ENTRY);
+    let kernels = (&raw mut boot_pml4).cast::<u64>();
+    // SAFETY: slots of the table, at which no task looks yet.
+    unsafe {
+        kernels.add(paging::UPPER_SLOTS.start).write(KERNEL_ENTRY);
+        kernels.add(paging::ENTRIES - 1).write(POOL.physical(table).raw() | paging::PRESENT | paging::WRITE);
+    }
     for number in [TaskNumber::SIGMA0, TaskNumber::ROOT] {
         let (quota, area) = (keel_abi::call::TASK_SHARED_QUOTA, keel_abi::memory::AREA_DEFAULT);
-        let plan = task::Plan { number, chief: None, mcp: u8::MAX, quota, area };
+        let plan = task::Plan { number, chief: None, mcp: u8::MAX, quota, area, upper: number == TaskNumber::ROOT };
         tasks::create(&plan).expect("the pool is large enough for two tasks");
     }
     users
@@ -364,6 +372,9 @@ fn due() {
         leave::timer_interrupt();
     }
 }
+
+/// An entry of the kernel's own, which nobody may follow.
+const KERNEL_ENTRY: u64 = paging::ADDRESS | paging::PRESENT | paging::WRITE;
 
 /// The kernel's own tables.
 #[no_mangle]
@@ -529,7 +540,7 @@ pub mod cpuid {
         feature != Feature::Xsave
     }
     pub fn physical_bits() -> u32 {
-        keel_abi::fpage::SPACE_SHIFT as u32
+        keel_abi::fpage::HALF_SHIFT as u32
     }
     pub fn xsave_components() -> u64 {
         0
@@ -559,7 +570,7 @@ pub mod switch {
     use crate::object::thread::Thread;
     use crate::sched;
     use cpu::{cpu, Cpu};
-    use keel_abi::fpage::SPACE_SHIFT;
+    use keel_abi::fpage::canonical;
 
     pub const FLAGS_FIXED: u64 = 1 << 9 | 1 << 1;
     pub const FLAGS_CLEARED: u64 = 0;
@@ -594,7 +605,7 @@ pub mod switch {
 
     pub fn load(cpu: &Cpu, thread: Ref<Thread>) -> bool {
         charge(cpu, thread);
-        thread.frame().ip.get() >> SPACE_SHIFT == 0
+        thread.frame().ip.get() == canonical(thread.frame().ip.get())
     }
 
     pub fn charge(cpu: &Cpu, thread: Ref<Thread>) {

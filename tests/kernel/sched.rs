@@ -96,6 +96,7 @@ impl History {
             mcp: u8::MAX,
             quota: TASK_SHARED_QUOTA,
             area: AREA_DEFAULT,
+            upper: false,
         };
         tasks::create(&plan).expect("there is memory");
         let mut threads = Vec::new();

@@ -19,9 +19,10 @@ use std::collections::BTreeMap;
 
 /// Tasks that map to each other; the first is sigma0.
 const TASKS: usize = 6;
-/// The range of mappings in a space and in physical memory. Some spaces have a kernel area beside
-/// it.
+/// The range of mappings in a space, in the lower or the upper half, and in physical memory. Some
+/// spaces have a kernel area beside it.
 const WINDOW: u64 = 0x10_0000_0000;
+const UPPER_WINDOW: u64 = number(UPPER_START);
 const PHYSICAL: u64 = 0x1_0000_0000;
 /// Operations of a history, and between two comparisons of everything.
 const OPERATIONS: u64 = 100_000;
@@ -362,6 +363,7 @@ impl History {
                 mcp: 100,
                 quota,
                 area: AREA_DEFAULT,
+                upper: true,
             };
             tasks.push(tasks::create(&plan).expect("there is memory"));
         }
@@ -418,10 +420,10 @@ impl History {
     }
 
     fn place_of(&self, task: usize) -> u64 {
-        if task == 0 {
-            PHYSICAL
-        } else {
-            WINDOW
+        match task {
+            0 => PHYSICAL,
+            _ if task % 2 == 0 => UPPER_WINDOW,
+            _ => WINDOW,
         }
     }
 
@@ -438,9 +440,9 @@ impl History {
         let window_log2 = self.log2();
         let window = match self.random.below(2) {
             0 => Fpage::WHOLE,
-            _ => Fpage::memory(self.address(WINDOW, window_log2), window_log2, 0),
+            _ => Fpage::memory(self.address(self.place_of(to), window_log2), window_log2, 0),
         };
-        let base = self.address(WINDOW, 12);
+        let base = self.address(self.place_of(to), 12);
         let grant = self.random.below(4) == 0;
         let place = place(item, base, window).expect("both are memory");
         let (source, target) = (self.tasks[from], self.tasks[to]);
@@ -453,7 +455,8 @@ impl History {
 
     /// A pager's answer: items of small pages near each other, and some others.
     fn answer(&mut self, from: usize, to: usize) {
-        let words: Vec<Word> = (0..1 + self.random.below(ITEMS)).flat_map(|_| self.item(from)).map(Word::new).collect();
+        let words: Vec<Word> =
+            (0..1 + self.random.below(ITEMS)).flat_map(|_| self.item(from, to)).map(Word::new).collect();
         let (source, target) = (self.tasks[from], self.tasks[to]);
         let mut items = &words[..];
         while let Some(first) = items.first_chunk::<2>() {
@@ -477,12 +480,12 @@ impl History {
     }
 
     /// The words of a map item, mostly of a small page.
-    fn item(&self, from: usize) -> [u64; 2] {
+    fn item(&self, from: usize, to: usize) -> [u64; 2] {
         let log2 = if self.random.below(20) == 0 { self.log2() } else { 12 };
         let rights = if self.random.below(20) == 0 { self.random.below(FPAGE_RWX + 1) } else { self.rights() };
         let item = Fpage::memory(self.address(self.place_of(from), log2), log2, rights);
         let grant = if self.random.below(20) == 0 { MAP_GRANT } else { 0 };
-        [(self.address(WINDOW, 12) + self.random.below(ITEMS) * span(0)) | grant, item.0]
+        [(self.address(self.place_of(to), 12) + self.random.below(ITEMS) * span(0)) | grant, item.0]
     }
 
     fn unmap(&mut self, task: usize) {
@@ -510,7 +513,8 @@ impl History {
 
     /// Moves a table's pages within a space that both processors use.
     fn move_table(&mut self, task: usize) {
-        let (from, to) = (self.address(WINDOW, 21), self.address(WINDOW, 21));
+        let window = self.place_of(task);
+        let (from, to) = (self.address(window, 21), self.address(window, 21));
         let page = self.random.below(4) * span(0);
         (0..PROCESSORS).for_each(|processor| self.touch_at(processor, task, from + page));
         self.model.move_table(task, from, to);
@@ -536,7 +540,7 @@ impl History {
         let (address, write) = (page + 8, self.random.below(2) == 0);
         let leaf = self.model.at(task, address).map(|name| self.model.leaves.get_mut(&name).expect("it is there"));
         let leaf = leaf.filter(|leaf| !write || leaf.rights & FPAGE_WRITE != 0);
-        assert_eq!(self.machine.touch(address, write), leaf.is_some(), "an access to {address:#x}");
+        assert_eq!(self.machine.touch(canonical(address), write), leaf.is_some(), "an access to {address:#x}");
         if let Some(leaf) = leaf {
             leaf.used |= if write { ACCESSED | DIRTY } else { ACCESSED };
         }
@@ -627,6 +631,7 @@ fn limited(number: u32, quota: u64) -> Ref<Task> {
         mcp: 100,
         quota,
         area: AREA_DEFAULT,
+        upper: true,
     };
     tasks::create(&plan).expect("there is memory")
 }
@@ -1009,6 +1014,7 @@ fn deletion_of_a_clan(tasks: u32, fill: impl Fn(Ref<Task>)) -> u64 {
             mcp: 100,
             quota: TASK_SHARED_QUOTA,
             area: 0,
+            upper: true,
         };
         tasks::create(&plan).expect("there is memory")
     };

@@ -3,6 +3,7 @@
 
 use super::*;
 use crate::random::Random;
+use keel_abi::fpage::HALF_SHIFT;
 
 /// Random items in [base, base + 64 KB), and the same items grouped by string.
 fn random_parts(random: &Random, base: u64, largest: u64) -> (Vec<StringItem>, Vec<Vec<StringItem>>) {
@@ -72,8 +73,8 @@ fn agrees_with_a_model_byte_by_byte() {
 
 #[test]
 fn impossible_parts_end_a_list() {
-    let end = 1 << SPACE_SHIFT;
-    for (address, length) in [(end, 1), (end - 1, 2), (u64::MAX, 1), (0, MAX_STRING_BYTES + 1), (0, u64::MAX)] {
+    let end = 1 << HALF_SHIFT;
+    for (address, length) in [(end, 1), (end - 1, 2), (u64::MAX, 2), (0, MAX_STRING_BYTES + 1), (0, u64::MAX)] {
         let parts = StringItems::new();
         parts.take([StringItem { address: 0, length: 8 }, StringItem { address, length }].into_iter());
         assert!(!parts.is_whole(2) && parts.is_whole(1));

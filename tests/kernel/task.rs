@@ -79,7 +79,8 @@ fn no_id_names_anybody_else_later() {
         match (random.below(40), model.tasks.get(&number).copied()) {
             (_, None) => {
                 let (chief, quota) = (at(TaskNumber::ROOT), TASK_SHARED_QUOTA);
-                let plan = Plan { number: TaskNumber::new(number), chief, mcp: 0, quota, area: AREA_DEFAULT };
+                let plan =
+                    Plan { number: TaskNumber::new(number), chief, mcp: 0, quota, area: AREA_DEFAULT, upper: false };
                 let task = create(&plan).expect("there is memory");
                 model.gives(task.id());
                 model.tasks.insert(number, task);
@@ -117,8 +118,15 @@ fn no_id_names_anybody_else_later() {
 /// A task that has all the memory of the root task, and no lthread yet.
 fn task_at(number: u32) -> Ref<Task> {
     let (number, chief) = (TASK_FIRST_FREE as u32 + number, at(TaskNumber::ROOT));
-    create(&Plan { number: TaskNumber::new(number), chief, mcp: 0, quota: TASK_SHARED_QUOTA, area: AREA_DEFAULT })
-        .expect("there is memory")
+    create(&Plan {
+        number: TaskNumber::new(number),
+        chief,
+        mcp: 0,
+        quota: TASK_SHARED_QUOTA,
+        area: AREA_DEFAULT,
+        upper: false,
+    })
+    .expect("there is memory")
 }
 
 /// A new lthread with any number.
@@ -181,8 +189,14 @@ fn versions_of_numbers_are_used_evenly() {
 #[test]
 fn a_slot_whose_versions_are_used_up_is_retired() {
     let _machine = Machine::take();
-    let plan =
-        |number| Plan { number, chief: at(TaskNumber::ROOT), mcp: 0, quota: TASK_SHARED_QUOTA, area: AREA_DEFAULT };
+    let plan = |number| Plan {
+        number,
+        chief: at(TaskNumber::ROOT),
+        mcp: 0,
+        quota: TASK_SHARED_QUOTA,
+        area: AREA_DEFAULT,
+        upper: false,
+    };
     let (first, second) = (TaskNumber::FIRST_FREE, TaskNumber::new(TASK_FIRST_FREE as u32 + 1));
     let task = create(&plan(first)).expect("there is memory");
     let lthread =

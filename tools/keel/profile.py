@@ -21,8 +21,10 @@ MICRO_KERNEL = "µ-kernel"
 NATIVE_KERNEL = "kernel"
 PROGRAMS = "all programs"
 INSTRUCTIONS = "instructions"
-# Above it is the kernel's half of an address space.
-KERNEL_HALF = 1 << 63
+# Where the upper half of an address space begins. Native Linux has all of it, the µ-kernel and the server share it.
+UPPER_HALF = 1 << 63
+# The code of an image lies within a GB.
+IMAGE_BYTES = 1 << 30
 # Symbols of code in what nm prints.
 CODE = frozenset("tTwW")
 
@@ -62,9 +64,9 @@ class Profile:
 
 
 def read_symbols(region: str, text: str) -> Symbols:
-    """What `nm -n -C` prints of an image. Its code ends at `_etext` where it says so."""
+    """What `nm -n -C` prints of an image. Its code ends at `_etext` where it says so, or with its GB."""
     found: dict[int, str] = {}
-    end = KERNEL_HALF * 2
+    end = 0
     for line in text.splitlines():
         if symbol := re.match(r"([0-9a-f]+) (\w) (.+)", line):
             address, name = int(symbol[1], 16), plain_name(symbol[3])
@@ -72,7 +74,8 @@ def read_symbols(region: str, text: str) -> Symbols:
                 end = address
             elif symbol[2] in CODE:
                 found.setdefault(address, name)
-    return Symbols(region, list(found), list(found.values()), end)
+    last = max(found, default=0)
+    return Symbols(region, list(found), list(found.values()), end or last - last % IMAGE_BYTES + IMAGE_BYTES)
 
 
 def images(settings: Settings, *, native: bool) -> list[Symbols]:
@@ -106,14 +109,16 @@ def read_blocks(lines: Iterable[str], images: Sequence[Symbols]) -> Profile:
 
 def place(address: int, images: Sequence[Symbols]) -> tuple[str, str]:
     """The region and the function of an address."""
-    for image in images:
-        # The other half of the address space is not this image's.
-        same_half = bool(image.starts) and image.starts[-1] // KERNEL_HALF == address // KERNEL_HALF
-        if same_half and (function := image.find(address)):
+    # The µ-kernel's first symbols are of its boot code, in the lower half.
+    same_half = [image for image in images if image.starts and image.starts[-1] // UPPER_HALF == address // UPPER_HALF]
+    below = [image for image in same_half if image.starts[0] <= address]
+    for image in below:
+        if function := image.find(address):
             return image.region, function
-    if address < KERNEL_HALF:
+    if address < UPPER_HALF:
         return USER, PROGRAMS
-    return images[0].region, "?"
+    # Modules lie above the image of the kernel or server that has loaded them.
+    return max(below, key=lambda image: image.starts[0], default=images[0]).region, "?"
 
 
 def rows(profile: Profile, top: int, unit: str = INSTRUCTIONS) -> list[list[str]]:

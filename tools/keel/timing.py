@@ -69,11 +69,11 @@ def choose(names: str) -> list[str]:
     return chosen
 
 
-def write_model(path: Path, names: Sequence[str]) -> None:
-    """The file that the plugin reads."""
+def write_model(path: Path, names: Sequence[str], *, native: bool) -> None:
+    """The file that the plugin reads. Native Linux has the upper half of an address space for itself."""
     lines: list[str] = []
     for name in names:
-        lines.append(f"machine {name}")
+        lines += [f"machine {name}", f"shared_half {int(not native)}"]
         for key, value in machines()[name].items():
             if key != ABOUT:
                 lines.append(f"{key} {round(float(value) * (MILLI if key in TIMES else 1))}")

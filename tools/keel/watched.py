@@ -26,16 +26,17 @@ class Watch:
         return timing.read_report(self.lines(), self.machines)
 
 
-def prepare(settings: Settings, place: Path, machines: Sequence[str], *, part: bool, sums: bool) -> Watch:
+def prepare(settings: Settings, place: Path, machines: Sequence[str], *, part: bool, sums: bool, native: bool = False) -> Watch:
     """Watch a guest, with models of these machines or counting, and files in an empty directory.
 
-    `part`: only what a program marks of itself; `sums`: without a model, how many instructions each part has, and no more.
+    `part`: only what a program marks of itself; `sums`: without a model, how many instructions each part has, and no more;
+    `native`: Linux without Keel.
     """
     report, model = place / "report", place / "model"
     options = [f"output={report}"]
     options += ["part=on"] if part else []
     if machines:
-        timing.write_model(model, machines)
+        timing.write_model(model, machines, native=native)
         options.append(f"model={model}")
     elif sums:
         options.append("sums=on")

@@ -52,8 +52,9 @@ address! {
     /// top page table names a space: fast.s knows those (`Cpu::space`, `Thread::space`, `Pcids`).
     PhysAddr;
 
-    /// The address of a byte in a space, the users' half of which ends at 2^47. It is made of a
-    /// word of a user's or of CR2, and may then be any number: whoever looks it up checks that it
-    /// lies in the space. The kernel's own ones get this type where they go into a page table.
+    /// The address of a byte in a space. space.rs has numbers of 48 bits (`fpage::number`), as
+    /// fpages do. What is made of a user's pointer or of CR2 is in the processor's form, and may be
+    /// any number; `space::access` takes its number. The kernel's own ones get this type where they
+    /// go into a page table.
     VirtAddr;
 }

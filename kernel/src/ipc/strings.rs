@@ -9,7 +9,7 @@
 use crate::base::VirtAddr;
 use core::cell::Cell;
 use keel_abi::call::{MAX_STRINGS, MAX_STRING_BYTES};
-use keel_abi::fpage::{PAGE_SIZE, SPACE_SHIFT};
+use keel_abi::fpage::{is_in_half, PAGE_SIZE};
 use keel_abi::{memory::STRING_CONTINUES, StringItem};
 
 /// StringItems in a list.
@@ -51,12 +51,12 @@ fn continues(item: StringItem) -> bool {
 }
 
 fn is_valid(item: &StringItem) -> bool {
-    size(*item) <= MAX_STRING_BYTES && item.address <= (1 << SPACE_SHIFT) - size(*item)
+    size(*item) <= MAX_STRING_BYTES && is_in_half(item.address, size(*item))
 }
 
 impl StringItems {
     /// Takes up to STRING_ITEMS parts, but none from the first on that is impossible: too long, or
-    /// not in the user's half.
+    /// not in one half of the space.
     pub fn take(&self, items: impl Iterator<Item = StringItem>) {
         self.count.set(0);
         for (cell, item) in self.items.iter().zip(items.take_while(is_valid)) {

@@ -45,7 +45,7 @@ use crate::mm::{space, umem};
 use crate::{base::*, object::thread::*, percpu::preempt::poll, sched};
 use core::cell::Cell;
 use keel_abi::memory::{MapItem, MAP_GRANT};
-use keel_abi::{call::*, word::Word, Error, Fpage, Id, Side, StringItem, Tag};
+use keel_abi::{call::*, fpage::canonical, word::Word, Error, Fpage, Id, Side, StringItem, Tag};
 
 /// Map items of one small page each that are mapped between two preemption points. Only in a
 /// pager's reply, where nothing has to be reported for each of them.
@@ -269,7 +269,7 @@ fn pass_item(sender: Ref<Thread>, receiver: Ref<Thread>, under_way: &mut Item) -
     }
     let (send_base, came) = match fpage.is_io() {
         true => (place.source, Fpage::io(place.source as u16, place.log2)),
-        false => (place.target, Fpage::memory(place.target, place.log2, progress.rights)),
+        false => (canonical(place.target), Fpage::memory(place.target, place.log2, progress.rights)),
     };
     Ok(if progress.rights == 0 { REFUSED } else { MapItem { send_base, fpage: came.0 } })
 }

@@ -6,13 +6,18 @@
 //! is mapped and given back with the table. What lies where the node of an absent entry would be
 //! means nothing. Entries marked KERNEL_OBJECT (KIP, UTCBs, frames) have no node and
 //! no user operation touches them. Empty tables are given back at once.
+//!
+//! Addresses are numbers here (`fpage::number`). In the upper half lies the kernel too. Whatever a
+//! user asks for, none of its entries is followed, changed, freed or reported, by two rules: they
+//! lack the bit USER, without which the walks here take an entry for empty; and nothing is mapped
+//! where none of the ranges `MEMORY` is.
 
 use crate::arch::{cpu, direct, direct_physical, paging::*};
 use crate::mm::mapdb::{Node, NodeIndex, Store};
 use crate::object::{pool, task, Kind, PoolPage, Task, POOL};
 use crate::{base::*, percpu::preempt::poll};
 use core::cell::Cell;
-use keel_abi::{fpage::*, memory::*, word::Word, Error, Fpage};
+use keel_abi::{fpage::*, memory::*, ranges::Range, word::Word, Error, Fpage};
 
 /// Why an operation on a space did not end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -49,8 +54,15 @@ const SCAN: usize = 32;
 pub(crate) const GROUP: usize = 64;
 pub(crate) const GROUPS: u32 = (ENTRIES / GROUP) as u32;
 const GROUPS_IN_PAGE: u32 = (pool::PAGE / (GROUP * size_of::<Node>())) as u32;
-/// Where the users' half of a space ends.
+/// Where a space ends.
 const SPACE_END: VirtAddr = VirtAddr::new(1 << SPACE_SHIFT);
+/// Where memory can be mapped: in the lower half, and in the upper one of tasks with
+/// TASK_UPPER_HALF.
+const MEMORY: [Range; 3] = [
+    Range::new(0, USER_END),
+    Range::new(number(UPPER_START), number(UPPER_END)),
+    Range::new(number(UPPER_LAST), (1 << SPACE_SHIFT) - PAGE_SIZE),
+];
 /// Nodes are named by their physical address in units of their size, groups of them in units of
 /// theirs.
 const NODE_SIZE: u64 = size_of::<Node>() as u64;
@@ -121,7 +133,7 @@ impl Leaf {
         shoot_down(root);
         let old = self.cell().get();
         self.cell().set(to(old));
-        held(root, self.level).flush(self.address());
+        held(root, self.level).flush(VirtAddr::new(canonical(self.address().raw())));
         old
     }
 }
@@ -183,7 +195,7 @@ fn new_table(account: Ref<pool::Account>, level: u8, base: VirtAddr, above: Pool
     Ok(table)
 }
 
-/// A top table with the kernel's half and nothing else.
+/// A top table with the kernel's entries and nothing else.
 pub fn new_root(account: Ref<pool::Account>) -> Result<PoolPage, Error> {
     let table = new_table(account, TOP_LEVEL, VirtAddr::new(0), POOL.first.get())?;
     // SAFETY: fresh and zero.
@@ -191,6 +203,29 @@ pub fn new_root(account: Ref<pool::Account>) -> Result<PoolPage, Error> {
     // The top table is never given back as empty.
     POOL.page(table).used.set(1);
     Ok(table)
+}
+
+/// The first address below the last slot of a top table.
+pub const LAST_SLOT: VirtAddr = VirtAddr::new((ENTRIES as u64 - 1) * span(TOP_LEVEL));
+
+/// Gives a task a table of its own below the last slot of its top table, as long as the task lives:
+/// with the entry of the kernel's image, and room for the task's memory.
+pub fn share_last_slot(task: Ref<Task>) -> Result<(), Error> {
+    let (root, last) = (POOL.page(task.root_table), entry_cell(task.root_table, ENTRIES - 1));
+    poll();
+    let table = new_table(task.account, TOP_LEVEL - 1, LAST_SLOT, task.root_table)?;
+    entry_cell(table, IMAGE_SLOT).set(entry_cell(POOL.index_of(leads_to(last.get())), IMAGE_SLOT).get());
+    // As the top table it is never given back as empty.
+    POOL.page(table).used.set(1);
+    last.set(POOL.physical(table).raw() | PRESENT | WRITE | USER);
+    root.count_entries(1);
+    root.fill(ENTRIES - 1, 1);
+    Ok(())
+}
+
+/// The first range from an address on in which a task may have memory.
+pub fn memory(task: Ref<Task>, address: VirtAddr) -> Option<&'static Range> {
+    MEMORY[..if task.upper { MEMORY.len() } else { 1 }].iter().find(|memory| address.raw() < memory.end)
 }
 
 /// Where the walk for an address ended: the lowest table, and the level of its entries.
@@ -216,7 +251,7 @@ fn walk_down(task: Ref<Task>, address: VirtAddr, stop: u8) -> Hole {
     }
     for below in (stop..level).rev() {
         let entry = entry_cell(table, slot(address, below + 1)).get();
-        if entry & (PRESENT | LARGE) != PRESENT {
+        if entry & (USER | LARGE) != USER {
             break;
         }
         (table, level) = (POOL.index_of(leads_to(entry)), below);
@@ -234,7 +269,7 @@ pub(crate) fn find(task: Ref<Task>, address: VirtAddr) -> Result<Leaf, u8> {
     let (table, level) = walk(task, address, 0);
     let slot = slot(address, level);
     let leaf = Leaf { table, slot, level, entry: entry_cell(table, slot).get() };
-    Some(leaf).filter(|leaf| leaf.entry & PRESENT != 0).ok_or(level)
+    Some(leaf).filter(|leaf| leaf.entry & USER != 0).ok_or(level)
 }
 
 /// The first leaf entry that reaches beyond `at`, if one begins before `end`. Interrupts are let in
@@ -244,14 +279,13 @@ fn next_leaf(task: Ref<Task>, mut at: VirtAddr, end: VirtAddr) -> Option<Leaf> {
         let (table, level) = walk(task, at, 0);
         let mut number = slot(at, level);
         let entry = entry_cell(table, number).get();
-        if entry & PRESENT != 0 {
+        if entry & USER != 0 {
             return Some(Leaf { table, slot: number, level, entry });
         }
         poll();
-        let slots = if level == TOP_LEVEL { KERNEL_SLOTS.start } else { ENTRIES };
-        number = POOL.page(table).next_filled(number).min(slots);
-        let slots = slots.min(number + SCAN);
-        while number < slots && entry_cell(table, number).get() & PRESENT == 0 {
+        number = POOL.page(table).next_filled(number);
+        let slots = ENTRIES.min(number + SCAN);
+        while number < slots && entry_cell(table, number).get() & USER == 0 {
             number += 1;
         }
         at = at.align_down(span(level + 1)) + number as u64 * span(level);
@@ -259,10 +293,11 @@ fn next_leaf(task: Ref<Task>, mut at: VirtAddr, end: VirtAddr) -> Option<Leaf> {
     None
 }
 
-/// Where a user's byte lies that the kernel reads or writes in the user's name; the entry shows
-/// that as if the user had. `Err`: it may not, and whether something is mapped there.
+/// Where a user's byte lies, at an address in the processor's form, that the kernel reads or writes
+/// in the user's name; the entry shows that as if the user had. `Err`: it may not, and whether
+/// something is mapped there.
 pub fn access(task: Ref<Task>, address: VirtAddr, write: bool) -> Result<PhysAddr, bool> {
-    let leaf = find(task, address).map_err(|_| false)?;
+    let leaf = find(task, VirtAddr::new(number(address.raw()))).map_err(|_| false)?;
     if write && leaf.entry & WRITE == 0 {
         return Err(true);
     }
@@ -402,11 +437,11 @@ const GROUP_COST: u32 = 12;
 /// that nobody got from there: where they end, at most a row further and not beyond `end`. Without
 /// the row a fork() takes three times as long.
 fn reduce_row(leaf: Leaf, end: VirtAddr, keep: u64, work: &mut Work) -> VirtAddr {
-    let (root, mut at) = (leaf.root(), leaf.address());
+    let (root, mut at) = (leaf.root(), VirtAddr::new(canonical(leaf.address().raw())));
     // The entries stay as they are: nobody else uses the space until the locks are given back.
     shoot_down(root);
     let held = held(root, 0);
-    let (cells, nodes) = row(leaf.table, leaf.slot, (end - at) / PAGE_SIZE);
+    let (cells, nodes) = row(leaf.table, leaf.slot, (end - leaf.address()) / PAGE_SIZE);
     for (cell, node) in cells.iter().zip(nodes) {
         let entry = cell.get();
         if entry & PRESENT == 0 || Nodes.first_child(node).is_some() {
@@ -419,7 +454,7 @@ fn reduce_row(leaf: Leaf, end: VirtAddr, keep: u64, work: &mut Work) -> VirtAddr
         }
         at = at + PAGE_SIZE;
     }
-    at
+    VirtAddr::new(number(at.raw()))
 }
 
 /// Entries of small pages that lie one after the other in a table, from a slot on, at most so many,
@@ -437,7 +472,7 @@ fn row(table: PoolPage, slot: usize, most: u64) -> (&'static [Cell<u64>], impl I
 struct Leaving {
     group: u32,
     table: PoolPage,
-    /// Slot of the group's first entry, and its address.
+    /// Slot of the group's first entry, and its address in the processor's form.
     slot: usize,
     base: VirtAddr,
     held: Held,
@@ -449,9 +484,9 @@ impl Leaving {
     #[inline(never)]
     fn with(node: NodeIndex) -> Leaving {
         let (group, leaf) = (in_group(node).0, Leaf::of(NodeIndex::new(in_group(node).0 * GROUP as u32)));
-        let root = leaf.root();
+        let (root, base) = (leaf.root(), VirtAddr::new(canonical(leaf.address().raw())));
         shoot_down(root);
-        Leaving { group, table: leaf.table, slot: leaf.slot, base: leaf.address(), held: held(root, 0), gone: 0 }
+        Leaving { group, table: leaf.table, slot: leaf.slot, base, held: held(root, 0), gone: 0 }
     }
 
     /// Takes a page of the group away whose node is in no tree any more; its state.
@@ -710,7 +745,9 @@ pub const TABLE: u64 = span(1);
 /// `TABLE`. False: they cannot be moved so, and stay.
 pub fn move_table(task: Ref<Task>, from: VirtAddr, to: VirtAddr) -> bool {
     let (table, level) = walk(task, from, 0);
-    if level > 0 || in_area(task, from) || in_area(task, to) || (to + TABLE).raw() > USER_END {
+    let target = Range::new(to.raw(), to.raw() + TABLE);
+    let room = memory(task, to).is_some_and(|memory| memory.contains(target));
+    if level > 0 || in_area(task, from) || in_area(task, to) || !room {
         return false;
     }
     let Ok(above) = table_for(task, walk(task, to, 1), to, 1) else { return false };
@@ -781,12 +818,12 @@ pub struct Mapping {
     pub grant: bool,
 }
 
-/// Maps all of it, except what would be in the last page of the user's half: nobody gets that page.
-/// SYSCALL at its end would leave an ip that is not canonical, and SYSRET to that faults in the
-/// kernel, with the user's stack, on Intel's processors. The fast paths rely on it: they do not
-/// look at an ip that SYSCALL saved. (A kernel area may be there, but its pages cannot be executed;
-/// physical addresses, where sigma0's pages are, end below: `cpuid::physical_bits`.) After
-/// `Restart` it resumes where `progress` says.
+/// Maps all of it that is in `MEMORY`. That leaves out the last page of the lower half: SYSCALL at
+/// its end would leave an ip that is not canonical, and SYSRET to that faults in the kernel, with
+/// the user's stack, on Intel's processors. The fast paths rely on it: they do not look at an ip
+/// that SYSCALL saved. (A kernel area may be there, but its pages cannot be executed; physical
+/// addresses, where sigma0's pages are, end below: `cpuid::physical_bits`.) After `Restart` it
+/// resumes where `progress` says.
 pub fn map(mapping: &Mapping, progress: &mut Progress) -> Done {
     loop {
         let (rights, done) = mapping.next(progress.done, &mut Work::default())?;
@@ -827,11 +864,13 @@ const FIND_COST: usize = 2;
 
 #[inline(always)]
 fn map_small_pages<const RAISES: bool>(from: Ref<Task>, to: Ref<Task>, items: &[Word]) -> usize {
-    const LAST: u64 = USER_END & GROUP_ADDRESS;
+    const GROUP_BYTES: u64 = GROUP as u64 * PAGE_SIZE;
     let group = VirtAddr::new(items[0].get() & GROUP_ADDRESS);
+    // `map` knows the last page of a half.
+    let last = (group.raw() + GROUP_BYTES) << (64 - HALF_SHIFT) == 0;
     let (table, level) = walk(to, group, 0);
     let start = slot(group, 0);
-    if level > 0 || in_area(to, group) || group.raw() == LAST || with_nodes(table, start).is_err() {
+    if level > 0 || in_area(to, group) || last || with_nodes(table, start).is_err() {
         return 0;
     }
     let (first, mut done, mut old, mut blocks) = (node_of(table, start), 0, 0, 0);
@@ -968,10 +1007,11 @@ impl Mapping {
             Ok(leaf) if leaf.node().is_some() => leaf,
             Ok(Leaf { level, .. }) | Err(level) => return behind(source, span(level)),
         };
-        let rest = ((1 << self.place.log2) - done).min(USER_END.saturating_sub(target.raw()));
-        if rest == 0 {
-            return Ok((0, 1 << self.place.log2));
+        let Some(memory) = memory(self.to, target) else { return Ok((0, 1 << self.place.log2)) };
+        if target.raw() < memory.start {
+            return Ok((0, done + (memory.start - target.raw())));
         }
+        let rest = ((1 << self.place.log2) - done).min(memory.end - target.raw());
         let level = fitting_level(&leaf, source, target, rest);
         if level == 0 && rest > PAGE_SIZE && !self.grant {
             let (rights, pages) = map_row(&leaf, source, self.to, target, self.item, rest);
@@ -1191,13 +1231,18 @@ pub fn free_all(task: Ref<Task>) {
         }
         work.charge_budget(PAGE_COST);
     }
+    let (table, level) = walk(task, LAST_SLOT, TOP_LEVEL - 1);
+    if level < TOP_LEVEL {
+        entry_cell(table, IMAGE_SLOT).set(0);
+        free_table(table);
+    }
     free_table(task.root_table);
 }
 
 /// Serves a page fault of sigma0: its space is physical memory. False if that is not to be had.
 pub fn fill_from_physical(sigma0: Ref<Task>, address: VirtAddr) -> bool {
     let page = Fpage::memory(address.raw(), PAGE_SHIFT as u8, FPAGE_RWX);
-    address < SPACE_END && matches!(find_source(sigma0, address, page), Ok(Ok(_)))
+    is_physical(PhysAddr::new(address.raw())) && matches!(find_source(sigma0, address, page), Ok(Ok(_)))
 }
 
 #[cfg(test)]

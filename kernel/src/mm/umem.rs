@@ -21,8 +21,7 @@ pub fn copy(from: PhysAddr, to: PhysAddr, size: u64) -> Result<(), Error> {
 /// page's size at most. It must be mapped with the right to read, or to write. Good until
 /// interrupts are let in or mappings change.
 pub fn words(task: Ref<Task>, address: VirtAddr, size: u64, write: bool) -> Result<[&'static [Word]; 2], Error> {
-    let in_space = address.raw().checked_add(size).is_some_and(|end| end <= 1 << SPACE_SHIFT);
-    if !in_space || size > PAGE_SIZE || (address.raw() | size) % 8 != 0 {
+    if size > PAGE_SIZE || !is_in_half(address.raw(), size) || (address.raw() | size) % 8 != 0 {
         return Err(Error::Invalid);
     }
     let part = |at: VirtAddr, bytes: u64| {

@@ -8,7 +8,7 @@ use crate::base::{nospec::nospec, Global, Links, List, Ref, VirtAddr};
 use crate::object::{clan::Member, io_space::IoSpace, thread, Account, Kind, PoolPage, Thread, POOL};
 use crate::percpu::preempt;
 use core::{cell::Cell, ops::Range};
-use keel_abi::{ids::*, Error, Id};
+use keel_abi::{fpage::number, ids::*, Error, Id};
 
 /// List tag: the tasks of one clan.
 pub struct Clan;
@@ -72,7 +72,9 @@ object! {
         /// The same of pages of 2 MB.
         pub last_upper: Cell<PoolPage> = Cell::new(POOL.first.get()),
         /// Base of the kernel area, a multiple of `AREA_SIZE`, or none.
-        pub area: VirtAddr = VirtAddr::new(plan.area),
+        pub area: VirtAddr = VirtAddr::new(number(plan.area)),
+        /// Whether it may have memory in the upper half.
+        pub upper: bool = plan.upper,
         /// Its I/O ports, if it has any.
         pub io: Cell<Option<Ref<IoSpace>>> = Cell::new(None),
         /// Pool page of its timers, 0 if it has none.
@@ -373,6 +375,8 @@ pub struct Plan {
     pub quota: u64,
     /// Base of the kernel area, 0: none.
     pub area: u64,
+    /// Whether it may have memory in the upper half.
+    pub upper: bool,
 }
 
 /// The account that pays for what a chief's tasks have none of their own for.

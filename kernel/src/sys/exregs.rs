@@ -14,7 +14,7 @@ use crate::sys::lthreads::{bind, frame_at, has_frame};
 use crate::sys::{lthreads, syscall::end};
 use crate::{base::*, sched};
 use keel_abi::call::{DISPATCH_OFF, DISPATCH_ON, FRAME_NONE};
-use keel_abi::fpage::{PAGE_SIZE, SPACE_SHIFT};
+use keel_abi::fpage::{canonical, HALF_SHIFT, PAGE_SIZE};
 use keel_abi::word::{copy, Word};
 use keel_abi::{memory::*, Error, Id};
 
@@ -105,7 +105,7 @@ fn check(caller: Ref<Thread>, thread: Ref<Thread>, mask: u64, record: &SharedExR
         return Err(Error::Invalid);
     }
     let (calls, no_entry) = (record.dispatch.get(), !thread.has(Flags::ALIEN));
-    if mask & EX_DISPATCH != 0 && calls > DISPATCH_ON && (no_entry || calls < PAGE_SIZE || calls >> SPACE_SHIFT != 0) {
+    if mask & EX_DISPATCH != 0 && calls > DISPATCH_ON && (no_entry || calls < PAGE_SIZE || calls >> HALF_SHIFT != 0) {
         return Err(Error::Invalid);
     }
     let frame = match (mask & EX_FRAME, record.frame.get()) {
@@ -149,8 +149,8 @@ fn apply(thread: Ref<Thread>, mask: u64, record: &SharedExRegs, frame: Rebinding
     }
     if mask & EX_DISPATCH != 0 {
         // The record is user memory, and may have changed since it was checked. The mask makes any
-        // value a user address.
-        let calls = record.dispatch.get() & ((1 << SPACE_SHIFT) - 1);
+        // value an address in the lower half.
+        let calls = record.dispatch.get() & ((1 << HALF_SHIFT) - 1);
         record.dispatch.set(thread.dispatch.replace(calls));
         thread.put(Flags::DISPATCHED, thread.has(Flags::ALIEN) == (calls != DISPATCH_OFF));
     }
@@ -174,7 +174,7 @@ fn set_registers(thread: Ref<Thread>, mask: u64, record: &SharedExRegs) {
         frame.ip.set(ip);
         sched::redirect(thread);
     }
-    thread.put(Flags::BAD_IP, !thread.has(Flags::ALIEN) && frame.ip.get() >> SPACE_SHIFT != 0);
+    thread.put(Flags::BAD_IP, !thread.has(Flags::ALIEN) && frame.ip.get() != canonical(frame.ip.get()));
     if let Some(sp) = exchange(EX_SP, &record.sp, frame.sp.get()) {
         frame.sp.set(sp);
     }

@@ -5,7 +5,7 @@ use crate::arch::{direct_physical, fpu, switch, tables};
 use crate::ipc::{ipc, kernel_object, transfer};
 use crate::object::{thread::*, Kind, PoolPage, Task, POOL};
 use crate::{base::*, mm::space, percpu::preempt, sched};
-use keel_abi::{call::*, fpage::PAGE_SIZE, memory::*, Error, Id, Side};
+use keel_abi::{call::*, fpage::canonical, fpage::PAGE_SIZE, memory::*, Error, Id, Side};
 
 // A thread's UTCB never lies where frames are.
 const _: () = assert!(keel_abi::ids::LTHREAD_TASK <= AREA_MAX_UTCBS);
@@ -38,7 +38,7 @@ fn utcb_offset(id: Id) -> u64 {
 }
 
 fn prepare_native(thread: Ref<Thread>) {
-    let address = (thread.task.area + utcb_offset(thread.id)).raw();
+    let address = canonical((thread.task.area + utcb_offset(thread.id)).raw());
     if let Some(utcb) = thread.utcb() {
         utcb.address.set(address);
         utcb.id.set(thread.id.0);

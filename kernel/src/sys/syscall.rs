@@ -143,7 +143,7 @@ fn unmap_ranges(caller: Ref<Thread>, mut work: Work, place: (usize, u64)) -> Res
 /// Moves the page table of the only range of an unmap (UNMAP_MOVE), unless the call was restarted.
 /// Returns false if the range must be unmapped instead. Error: Invalid.
 fn move_table(task: Ref<Task>, (start, end): (VirtAddr, VirtAddr), to: u64, begins: bool) -> Result<bool, Error> {
-    if end - start != space::TABLE || (start.raw() | to) % space::TABLE != 0 || to > USER_END {
+    if end - start != space::TABLE || (start.raw() | to) % space::TABLE != 0 || to >> SPACE_SHIFT != 0 {
         return Err(Error::Invalid);
     }
     Ok(begins && space::move_table(task, start, VirtAddr::new(to)))
@@ -224,7 +224,7 @@ fn task_new(caller: Ref<Thread>) -> Result<(), Stop> {
 /// its clan; this is preemptible. Then creates a task, or hands over the numbers. Returns false
 /// if the caller was deleted too. Errors: Invalid, Denied, NoPartner, or no memory.
 fn task_operation(caller: Ref<Thread>) -> Result<bool, Stop> {
-    const FLAGS: u64 = TASK_MCP_MASK | TASK_INACTIVE | TASK_NO_LTHREAD | 0xff << TASK_RANGE_SHIFT;
+    const FLAGS: u64 = TASK_MCP_MASK | TASK_INACTIVE | TASK_NO_LTHREAD | TASK_UPPER_HALF | 0xff << TASK_RANGE_SHIFT;
     let frame = caller.frame();
     let (id, control) = (Id(frame.di.get()), frame.si.get());
     let (number, log2) = (TaskNumber::of(id), control >> TASK_RANGE_SHIFT & 0xff);
@@ -275,7 +275,8 @@ fn task_operation(caller: Ref<Thread>) -> Result<bool, Stop> {
 fn create(caller: Ref<Thread>, number: TaskNumber, control: u64) -> Result<Id, Stop> {
     let frame = caller.frame();
     let mcp = ((control & TASK_MCP_MASK) as u8).min(caller.task.mcp.get());
-    let plan = task::Plan { number, chief: Some(caller.task), mcp, quota: frame.r10.get(), area: frame.r12.get() };
+    let (quota, area, upper) = (frame.r10.get(), frame.r12.get(), control & TASK_UPPER_HALF != 0);
+    let plan = task::Plan { number, chief: Some(caller.task), mcp, quota, area, upper };
     let task = tasks::create(&plan)?;
     preempt::poll();
     if control & TASK_NO_LTHREAD != 0 {

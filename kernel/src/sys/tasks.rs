@@ -4,19 +4,20 @@
 use crate::mm::{io, space};
 use crate::object::{kip, task::*, Account, Kind, PoolPage, POOL};
 use crate::{base::*, ipc::kernel_object, percpu::preempt, sys::lthreads};
-use keel_abi::{call::*, fpage::SPACE_SHIFT, ids::*, memory::*, Error};
+use keel_abi::{call::*, fpage::*, ids::*, memory::*, Error};
 
 /// Makes a task without lthreads at a number where none is.
 pub fn create(plan: &Plan) -> Result<Ref<Task>, Error> {
     let entry = entry(plan.number).ok_or(Error::Invalid)?;
-    if plan.area % AREA_SIZE != 0 || plan.area >= 1 << SPACE_SHIFT {
+    let user = plan.area < USER_END || (UPPER_START..UPPER_END).contains(&plan.area);
+    if plan.area % AREA_SIZE != 0 || !user {
         return Err(Error::Invalid);
     }
     if entry.version.get() >= VERSION_MAX {
         return Err(Error::Retired);
     }
     let nesting = plan.chief.map_or(0, |chief| chief.nesting) + 1;
-    if nesting > MAX_NESTING {
+    if nesting > MAX_NESTING || plan.upper && plan.chief.is_some_and(|chief| !chief.upper) {
         return Err(Error::Denied);
     }
     let account = open_account(account_of(plan.chief), plan.quota)?;
@@ -30,11 +31,13 @@ fn build(plan: &Plan, entry: &Entry, account: Ref<Account>, nesting: u8) -> Resu
     // SAFETY: nobody has seen it.
     let task = task.inspect_err(|_| unsafe { POOL.free_page(root_table, Kind::Table) })?;
     POOL.page(root_table).task.set(Some(task));
-    if task.area != VirtAddr::NONE {
-        space::map_object(task, task.area + AREA_KIP, kip::info_physical(), false)
-            // SAFETY: nobody has seen it.
-            .inspect_err(|_| unsafe { free_memory(task) })?;
-    }
+    let filled = if plan.upper { space::share_last_slot(task) } else { Ok(()) };
+    let filled = filled.and_then(|_| match task.area {
+        VirtAddr::NONE => Ok(()),
+        area => space::map_object(task, area + AREA_KIP, kip::info_physical(), false),
+    });
+    // SAFETY: nobody has seen it.
+    filled.inspect_err(|_| unsafe { free_memory(task) })?;
     if let Some(chief) = plan.chief {
         chief.clan.push_back(task);
     }

@@ -77,7 +77,7 @@ def _for_ukl(settings: Settings, arguments: Sequence[str]) -> list[str]:
         return told
     model = settings.build / "bench" / "ukl-model"
     model.parent.mkdir(parents=True, exist_ok=True)
-    timing.write_model(model, [UKL_MACHINE])
+    timing.write_model(model, [UKL_MACHINE], native=True)
     _, plugin = qemu.plugin(plugins.build(settings, "timing"), f"model={model}", "part=on")
     return [*told, "--plugin", plugin]
 

@@ -35,7 +35,9 @@ def run(settings: Settings, wanted: Wanted) -> int:
     if wanted.top < 1:
         raise KeelError("--top must be at least 1", "", Status.USAGE)
     with tempfile.TemporaryDirectory() as place:
-        watch = watched.prepare(settings, Path(place), wanted.machines, part=wanted.part, sums=bool(wanted.parts))
+        watch = watched.prepare(
+            settings, Path(place), wanted.machines, part=wanted.part, sums=bool(wanted.parts), native=wanted.native
+        )
         choices = boot.Choices(
             native=wanted.native,
             command=wanted.command,

@@ -4,7 +4,7 @@
  * instructions.
  *
  * User mode always has interrupts on, the kernel never but between `sti` and `cli`. So a section
- * begins with the first block in the kernel's half of the address space and ends with a block in
+ * begins with the first block in the kernel's part of the address space and ends with a block in
  * user mode, at `sti` or `cli`, or at `iretq` or `sysretq`: an interrupt that waits is taken there,
  * before any instruction of the user or of a window. For each section the plugin keeps how many
  * instructions each block contributed; of the sections with the same largest contributor it
@@ -19,6 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "half.h"
 #include "plugin.h"
 
 enum {
@@ -160,7 +161,7 @@ static void translated(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 	size_t count = qemu_plugin_tb_n_insns(tb);
 
 	(void)id;
-	if (!(address >> 63)) {
+	if (!is_kernels(address, true)) {
 		qemu_plugin_register_vcpu_tb_exec_cb(tb, in_user, QEMU_PLUGIN_CB_NO_REGS, NULL);
 		return;
 	}

@@ -3,9 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "half.h"
 #include "model.h"
 
-enum { PAGE_SHIFT = 12, ADDRESS_BITS = 64 };
+enum { PAGE_SHIFT = 12 };
 
 /*
  * Whether an entry of the set is this one; it is afterwards, and the set's least recently used is
@@ -34,18 +35,21 @@ static bool touch(struct store *store, uint64_t set, uint64_t page, uint64_t fra
 	return true;
 }
 
-static bool in_kernel_half(uint64_t page)
-{
-	return page >> (ADDRESS_BITS - PAGE_SHIFT - 1) & 1;
-}
-
 /* No page and no line has this number. */
 static const struct entry nothing = { UINT64_MAX, UINT64_MAX };
 
-static void drop(struct store *store, bool kernel_stays)
+static void drop(struct store *store)
 {
 	for (uint64_t at = 0; at < store->sets * store->ways; at++)
-		if (!kernel_stays || !in_kernel_half(store->entries[at].page))
+		store->entries[at] = nothing;
+}
+
+/* At a change of address space; what is global stays. */
+static void leave_space(const struct machine *machine, struct store *store)
+{
+	for (uint64_t at = 0; at < store->sets * store->ways; at++)
+		if (!machine->costs.kernel_pages_stay ||
+		    !is_kernels(store->entries[at].page << PAGE_SHIFT, machine->costs.shared_half))
 			store->entries[at] = nothing;
 }
 
@@ -125,16 +129,14 @@ void model_execute(const struct machine *machine, uint64_t instructions, struct 
 
 static void change_space(struct machine *machine, struct time *time)
 {
-	const bool stays = machine->costs.kernel_pages_stay;
-
 	time->of[UNTAGGED] += machine->costs.space_change;
 	time->of[TAGGED] += machine->costs.space_change_tagged;
-	drop(&machine->pages[UNTAGGED].code, stays);
-	drop(&machine->pages[UNTAGGED].data, stays);
+	leave_space(machine, &machine->pages[UNTAGGED].code);
+	leave_space(machine, &machine->pages[UNTAGGED].data);
 	if (machine->costs.second_pages)
-		drop(&machine->pages[UNTAGGED].second, stays);
+		leave_space(machine, &machine->pages[UNTAGGED].second);
 	if (machine->costs.space_change_drops_code)
-		drop(&machine->pages[UNTAGGED].code_cache, false);
+		drop(&machine->pages[UNTAGGED].code_cache);
 }
 
 void model_change(struct machine *machine, enum change change, struct time *time)
@@ -167,7 +169,8 @@ bool model_set(struct machine *machine, const char *name, uint64_t value)
 		PARAMETER(from_memory), PARAMETER(code_pages), PARAMETER(code_pages_ways), PARAMETER(data_pages),
 		PARAMETER(data_pages_ways), PARAMETER(second_pages), PARAMETER(second_pages_ways),
 		PARAMETER(page_from_second), PARAMETER(code_page_walk), PARAMETER(data_page_walk),
-		PARAMETER(kernel_pages_stay), PARAMETER(syscall), PARAMETER(sysret), PARAMETER(exception), PARAMETER(iret),
+		PARAMETER(kernel_pages_stay), PARAMETER(shared_half), PARAMETER(syscall), PARAMETER(sysret),
+		PARAMETER(exception), PARAMETER(iret),
 		PARAMETER(space_change), PARAMETER(space_change_tagged), PARAMETER(space_change_drops_code),
 		PARAMETER(page_invalidation),
 	};
@@ -190,7 +193,7 @@ static bool make(struct store *store, uint64_t entries, uint64_t ways)
 	store->entries = malloc(entries * sizeof(*store->entries));
 	if (!store->entries)
 		return false;
-	drop(store, false);
+	drop(store);
 	return true;
 }
 

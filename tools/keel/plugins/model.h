@@ -34,7 +34,8 @@ struct parameters {
 	uint64_t data_pages, data_pages_ways;
 	uint64_t second_pages, second_pages_ways;	/* both kinds; none if 0 */
 	uint64_t page_from_second, code_page_walk, data_page_walk;
-	uint64_t kernel_pages_stay;	/* those of the kernel's half are global */
+	uint64_t kernel_pages_stay;	/* the kernel's are global */
+	uint64_t shared_half;		/* user programs have a part of the upper half (half.h) */
 	uint64_t syscall, sysret, exception, iret;
 	uint64_t space_change, space_change_tagged;
 	uint64_t space_change_drops_code;	/* without tags, the code cache too */

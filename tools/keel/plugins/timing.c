@@ -5,8 +5,8 @@
  * block of code.
  *
  * A change of mode is seen by its instruction, or, for exceptions and interrupts, by a block of the
- * kernel's half behind one of the user's half that ended neither with SYSCALL nor with a jump
- * there, by which programs in ring 0 enter the kernel without a change. A block that an exception
+ * kernel behind one of a program that ended neither with SYSCALL nor with a jump there, by which
+ * programs in ring 0 enter the kernel without a change. A block that an exception
  * leaves in its middle counts as a whole. One processor only. Not seen: the page tables' own place
  * in the caches, which page INVLPG names, and the number in CR3.
  *
@@ -22,6 +22,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "half.h"
 #include "marks.h"
 #include "model.h"
 #include "plugin.h"
@@ -29,7 +30,6 @@
 enum {
 	MACHINES = 4,
 	PAGE_SIZE = 4096,
-	KERNEL_HALF_SHIFT = 63,
 	MILLI = 1000,
 	WORD_SIZE = 64,
 };
@@ -114,14 +114,17 @@ static void write_blocks(qemu_plugin_id_t id, void *data)
 	fclose(report);
 }
 
+static bool in_kernel(const struct block *block)
+{
+	return is_kernels(block->address, machines->costs.shared_half);
+}
+
 /* How the mode changed between two blocks. */
 static enum change change_between(const struct block *from, const struct block *to)
 {
-	const bool from_kernel = from->address >> KERNEL_HALF_SHIFT, to_kernel = to->address >> KERNEL_HALF_SHIFT;
-
 	if (from->last != NO_CHANGE)
 		return from->last;
-	return !from_kernel && to_kernel && from->target != to->address ? EXCEPTION : NO_CHANGE;
+	return !in_kernel(from) && in_kernel(to) && from->target != to->address ? EXCEPTION : NO_CHANGE;
 }
 
 static void executed(unsigned int vcpu, void *data)
@@ -146,7 +149,7 @@ static void executed(unsigned int vcpu, void *data)
 		 * IRET inside the kernel is the end of an exception inside the kernel, whose begin
 		 * nothing showed.
 		 */
-		if (change == IRET && block->address >> KERNEL_HALF_SHIFT)
+		if (change == IRET && in_kernel(block))
 			model_change(machine, EXCEPTION, &time);
 		for (int at = 0; at < 2 && block->pieces[at].bytes; at++)
 			model_fetch(machine, block->pieces[at].address, block->pieces[at].physical, block->pieces[at].bytes,

@@ -6,28 +6,43 @@ from collections import Counter
 from keel.profile import MICRO_KERNEL, NATIVE_KERNEL, PROGRAMS, SERVER, USER, Profile, as_folded, read_blocks, read_symbols, rows
 
 KERNEL_TEXT = """\
+0000000000100000 T ap_start
 ffffffff80100000 t keel_kernel::ipc::receive::<u8>
 ffffffff80100040 T leave_to_user
 ffffffff80200000 d DATA
 """
 SERVER_TEXT = """\
-0000000001000000 T _stext
-0000000001000010 T schedule
-0000000001000100 T _etext
-0000000001000200 D jiffies
+ffffffffc1000000 T _stext
+ffffffffc1000010 T schedule
+ffffffffc1000100 T _etext
+ffffffffc1000200 D jiffies
 """
 IMAGES = [read_symbols(MICRO_KERNEL, KERNEL_TEXT), read_symbols(SERVER, SERVER_TEXT)]
 
 
 def test_blocks_belong_to_functions_and_regions() -> None:
-    lines = ["0xffffffff80100008 3 10", "0xffffffff80100044 2 1", "0x1000010 7 1", "0x1000018 1 2", "0x555555555000 5 2"]
+    lines = ["0xffffffff80100008 3 10", "0xffffffff80100044 2 1", "0xffffffffc1000010 7 1", "0xffffffffc1000018 1 2"]
+    lines += ["0x555555555000 5 2"]
     assert read_blocks(lines, IMAGES).counts == Counter(
         {(MICRO_KERNEL, "receive"): 30, (MICRO_KERNEL, "leave_to_user"): 2, (SERVER, "schedule"): 9, (USER, PROGRAMS): 10}
     )
 
 
-def test_code_behind_the_server_s_is_a_program_s() -> None:
+def test_code_of_the_lower_half_is_a_program_s() -> None:
+    # The µ-kernel has boot code there, which does not run any more.
     assert read_blocks(["0x1000100 1 1", "0x400000 1 1"], IMAGES).counts == Counter({(USER, PROGRAMS): 2})
+
+
+def test_modules_are_those_of_the_image_below() -> None:
+    lines = ["0xffffffffe0000010 3 1", "0xffffffff80300000 2 1"]
+    assert read_blocks(lines, IMAGES).counts == Counter({(SERVER, "?"): 3, (MICRO_KERNEL, "leave_to_user"): 2})
+
+
+def test_a_native_task_beside_the_kernel() -> None:
+    task = read_symbols(USER, "0000000001000000 T main\n0000000001000100 T other\n")
+    lines = ["0x1000000 1 1", "0x1000100 1 2", "0xffffffff80100000 1 4"]
+    counts = {(USER, "main"): 1, (USER, "other"): 2, (MICRO_KERNEL, "receive"): 4}
+    assert read_blocks(lines, [IMAGES[0], task]).counts == Counter(counts)
 
 
 def test_a_kernel_s_unknown_address_is_not_lost() -> None:

@@ -25,11 +25,11 @@ MACHINE_BYTES = 4096
 class Model:
     """A machine of plugins/model.c."""
 
-    def __init__(self, library: ctypes.CDLL, name: str, directory: Path) -> None:
+    def __init__(self, library: ctypes.CDLL, name: str, directory: Path, *, native: bool = False) -> None:
         self.library = library
         self.machine = ctypes.create_string_buffer(MACHINE_BYTES)
         self.time = (ctypes.c_uint64 * 2)()
-        write_model(directory / "model", [name])
+        write_model(directory / "model", [name], native=native)
         first, *lines = (directory / "model").read_text().splitlines()
         assert first == f"machine {name}"
         for key, value in (line.split() for line in lines):
@@ -120,6 +120,18 @@ def test_the_kernels_translations_stay_where_there_are_global_pages(library: cty
         model.access(KERNEL + PAGE)
         model.change_space()
         assert model.access(KERNEL + PAGE) == [walk, 0]
+
+
+def test_the_server_s_part_of_the_upper_half_is_not_the_kernel_s(library: ctypes.CDLL, tmp_path: Path) -> None:
+    """The figure of a walk comes back for pages of the server's alone; native Linux has all of the half."""
+    walk, servers = 26, (0xFFFFD00000001000, 0xFFFFFFFFC1000000)
+    for native, expected in ((False, walk), (True, 0)):
+        model = Model(library, "skylake", tmp_path, native=native)
+        for address in (0xFFFF800000001000, 0xFFFFFFFF80100000, *servers):
+            model.access(address)
+        model.change_space()
+        assert [model.access(address)[UNTAGGED] for address in servers] == [expected] * 2
+        assert [model.access(address)[UNTAGGED] for address in (0xFFFF800000001000, 0xFFFFFFFF80100000)] == [0, 0]
 
 
 def test_pentium_enters_and_leaves_the_kernel_in_the_time_of_the_paper(library: ctypes.CDLL, tmp_path: Path) -> None:

@@ -299,8 +299,8 @@ fn port_holders() -> Result<(), Failure> {
 /// A string of half the memory, into the other half.
 fn long_string(memory: Fpage) -> Result<(), Failure> {
     let half = memory.size() / 2;
-    let receiver = Partner::start(Space::Same, receiving, memory.base() + half)?;
-    let message = Message::label(0).with_strings(&[StringItem { address: memory.base(), length: half }]);
+    let receiver = Partner::start(Space::Same, receiving, first_byte(memory) + half)?;
+    let message = Message::label(0).with_strings(&[StringItem { address: first_byte(memory), length: half }]);
     call(receiver.id, message)?;
     receiver.end()
 }

@@ -9,7 +9,7 @@ use core::mem::offset_of;
 use core::sync::atomic::{AtomicU64, Ordering};
 use keel_l4::abi::boot::{Start, DIRECT_MAP};
 use keel_l4::abi::call::*;
-use keel_l4::abi::fpage::{FPAGE_RWX, PAGE_SIZE};
+use keel_l4::abi::fpage::{canonical, FPAGE_RWX, PAGE_SIZE};
 use keel_l4::abi::ids::LTHREAD_TASK;
 use keel_l4::abi::memory::*;
 use keel_l4::abi::{ExRegs, MapItem, StringItem, Utcb};
@@ -201,8 +201,13 @@ pub fn large_memory(record: &Start) -> Result<Fpage, Failure> {
         (start + size <= region[1]).then(|| Fpage::memory(DIRECT_MAP + start, LARGE_LOG2, FPAGE_RWX))
     });
     let memory = fitting.next().ok_or(Failure::call(Error::NoMemory))?;
-    touch(memory.base()..memory.base() + memory.size());
+    touch(first_byte(memory)..first_byte(memory) + memory.size());
     Ok(memory)
+}
+
+/// Address of the first byte of an fpage of this task's.
+pub fn first_byte(fpage: Fpage) -> u64 {
+    canonical(fpage.base())
 }
 
 /// Answers the page faults of partners in other spaces with this task's own pages, at the same
@@ -334,6 +339,7 @@ pub fn plan() -> NewTask {
         pager: image_pager().0,
         quota: QUOTA,
         area: AREA_DEFAULT,
+        upper_half: true,
         ..NewTask::default()
     }
 }

@@ -144,6 +144,7 @@ fn main(mut program: Program) -> Result<(), Failure> {
         quota: TASK_SHARED_QUOTA,
         area: AREA_DEFAULT,
         argument: RECORD,
+        upper_half: true,
         ..NewTask::default()
     };
     let record = start_record(&mut program.memory).ok_or(full)?;

@@ -21,6 +21,8 @@ use keel_l4::{utcb, Fpage, Id, Tag};
 pub const LTHREADS: u64 = 6;
 /// Address of the kernel area of some tasks.
 const OTHER_AREA: u64 = 0x5000_0000_0000;
+/// Bytes around an edge of the space.
+const EDGE: u64 = 64 * PAGE_SIZE;
 /// The most frame pages of an attacker.
 const FRAME_PAGES: u64 = 2;
 /// The UTCB words that must not be overwritten: the UTCB's address and the thread's id.
@@ -91,7 +93,7 @@ impl Attacker {
             2 => value & 0xff,
             3 => 1 << (value % 64),
             4 => AREA_DEFAULT + (value & 0x2000_ffff),
-            5 => (value & 0x7fff_ffff_f000) | (PAGE_SHIFT + value % 36) << FPAGE_SIZE_SHIFT | (value >> 60 & FPAGE_RWX),
+            5 => (value & 0xffff_ffff_f000) | (PAGE_SHIFT + value % 37) << FPAGE_SIZE_SHIFT | (value >> 60 & FPAGE_RWX),
             6 | 7 => self.thread().0,
             8 => Id::thread(0, self.member(), (value & 3) as u16, 0).0,
             9 => value % SMALL_IDS,
@@ -140,7 +142,12 @@ impl Attacker {
     fn address(&mut self) -> u64 {
         let offset = self.random.next();
         match self.random.below(16) {
-            0 => offset >> 16,
+            0 => canonical(offset),
+            // At the edges of what can be mapped, and in the kernel.
+            9 => {
+                const EDGES: [u64; 6] = [USER_END, !0 << HALF_SHIFT, UPPER_START, UPPER_END, !0 << 31, UPPER_LAST];
+                self.random.one_of(&EDGES).wrapping_add(offset % EDGE).wrapping_sub(EDGE / 2)
+            }
             1 => DEN + offset % (DEN_PAGES * PAGE_SIZE),
             2 => AREA_DEFAULT + offset % (FRAME_PAGES * PAGE_SIZE),
             3..=8 => ARENA + offset % (1 << ARENA_LOG2),
@@ -354,15 +361,16 @@ impl Attacker {
         let di = Id::thread(0, self.member(), 0, 0).0;
         let (pager, owner) = (PAGER.load(Relaxed), self.some_task());
         let number = self.random.below(STACKS);
-        let area = self.random.one_of(&[AREA_DEFAULT, AREA_DEFAULT, 0, OTHER_AREA, WINDOW + 1]);
+        let area = self.random.one_of(&[AREA_DEFAULT, AREA_DEFAULT, 0, OTHER_AREA, AREA_UPPER, UPPER_END, WINDOW + 1]);
+        let half = self.random.one_of(&[0, TASK_UPPER_HALF]);
         let quota = self.random.one_of(&[TASK_SHARED_QUOTA, 4, 12, 30, 1 << 40]);
         let start = run as Main as usize as u64;
         let argument = argument(self.random.next() >> 16, number);
         let words = [stack(number), pager, quota, area, argument, 0];
         let priority = self.random.below(PRIORITIES);
         match self.random.below(8) {
-            0..=3 => Registers { ax: CALL_TASK_NEW, di, si: priority, dx: start, words },
-            4 => Registers { ax: CALL_TASK_NEW, di, si: priority | TASK_NO_LTHREAD, dx: start, words },
+            0..=3 => Registers { ax: CALL_TASK_NEW, di, si: priority | half, dx: start, words },
+            4 => Registers { ax: CALL_TASK_NEW, di, si: priority | half | TASK_NO_LTHREAD, dx: start, words },
             5 => {
                 let log2 = self.random.one_of(&[0, 0, 0, 1, 2, 3, 16, 20, 0xff]);
                 Registers { ax: CALL_TASK_NEW, di, si: TASK_INACTIVE | log2 << TASK_RANGE_SHIFT, dx: owner.0, words }

@@ -197,6 +197,7 @@ impl Gang {
             quota: QUOTA,
             area: AREA_DEFAULT,
             argument,
+            upper_half: true,
         };
         let task = task::create_empty(&plan)?;
         LEADERS[self.index].store(task.0, Relaxed);
@@ -363,6 +364,7 @@ fn tasks_work(gang: &mut Gang) -> bool {
             area: AREA_DEFAULT,
             argument: member as u64,
             max_priority: PRIORITIES - 1,
+            upper_half: false,
         };
         let answer = task::create(&plan).and_then(|task| call(thread::first_of(task), Message::new(0, &[1])));
         let deleted = task::delete(plan.number, me);

@@ -138,6 +138,7 @@ impl Clan {
             pager: utcb::my_id().0,
             quota: TASK_SHARED_QUOTA,
             area: AREA_DEFAULT,
+            upper_half: true,
             ..NewTask::default()
         };
         let task = task::create(&new)?;

@@ -67,9 +67,10 @@ impl Registers {
     /// them.
     pub fn map(physical: u64, log2: u8) -> Result<Registers, Failure> {
         let rights = FPAGE_READ | FPAGE_WRITE;
-        let window = Fpage::memory(DIRECT_MAP + physical, log2, rights);
+        let address = DIRECT_MAP + physical;
+        let window = Fpage::memory(address, log2, rights);
         sigma0::map(Fpage::memory(physical, log2, rights).with_cache(CACHE_UNCACHED), window)?;
-        Ok(Registers { address: window.base(), log2 })
+        Ok(Registers { address, log2 })
     }
 
     fn at(&self, offset: u64) -> *mut u32 {

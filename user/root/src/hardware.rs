@@ -4,7 +4,7 @@
 
 use crate::config::{Config, Task, MAX_DEVICES, SERIAL_PORT_COUNT};
 use keel_l4::abi::boot::{DEBUG_EXIT_PORT, EXIT_PORTS_LOG2};
-use keel_l4::abi::fpage::{PAGE_SIZE, SPACE_SHIFT};
+use keel_l4::abi::fpage::{HALF_SHIFT, PAGE_SIZE};
 use keel_l4::abi::memory::{KIP_REGIONS, REGION_FIRMWARE};
 use keel_l4::abi::Region;
 use keel_l4::list::Full;
@@ -13,7 +13,7 @@ use keel_l4::ranges::{Range, Ranges};
 /// The most pieces of device memory: the gaps between RAM, without the memory of other tasks.
 const MAX_PIECES: usize = 2 * MAX_DEVICES + KIP_REGIONS as usize / 2;
 const ALL_PORTS: Range = Range::new(0, 1 << 16);
-const ALL_MEMORY: Range = Range::new(0, 1 << SPACE_SHIFT);
+const ALL_MEMORY: Range = Range::new(0, 1 << HALF_SHIFT);
 
 /// The ports and the device memory of one task.
 #[derive(Clone, Copy, Debug, Default)]

@@ -7,9 +7,9 @@ use crate::iommu::Iommu;
 use crate::machine::{bytes, bytes_mut, refuse, Claimed};
 use core::cell::UnsafeCell;
 use keel_l4::abi::boot::{Start, DIRECT_MAP, START_COMMAND_LINE, START_IRQS, START_MAGIC};
-use keel_l4::abi::fpage::{FPAGE_READ, FPAGE_RWX, PAGE_SIZE};
+use keel_l4::abi::fpage::{FPAGE_READ, FPAGE_RWX, PAGE_SIZE, USER_END};
 use keel_l4::abi::ids::{GSI_COUNT, MSI_SOURCES};
-use keel_l4::abi::memory::{AREA_DEFAULT, REGION_FREE};
+use keel_l4::abi::memory::{AREA_DEFAULT, AREA_UPPER, REGION_FREE};
 use keel_l4::call::Failure;
 use keel_l4::elf::Image;
 use keel_l4::kip::{kip, regions};
@@ -146,11 +146,20 @@ fn direct(range: Range) -> Range {
     Range::new(DIRECT_MAP + range.start, DIRECT_MAP + range.end)
 }
 
+/// Base of the kernel area of a task, in the half that its image is in.
+fn area(image: &Image) -> u64 {
+    if image.entry < USER_END {
+        AREA_DEFAULT
+    } else {
+        AREA_UPPER
+    }
+}
+
 fn fill_record(record: &mut Start, task: &Task<'_>, share: &Share, image: &Image, gsis: &Gsis, first_number: u32) {
     let whole = image_pages(image, task.kind);
     record.magic = START_MAGIC;
     record.root = utcb::my_id().0;
-    record.area = AREA_DEFAULT;
+    record.area = area(image);
     record.image_phys = share.image.start;
     record.image_virt = whole.start;
     record.image_size = image.span().end - whole.start;
@@ -211,8 +220,9 @@ pub fn start<'a>(
         sp: 0,
         pager: utcb::my_id().0,
         quota: task.quota.pages(kip().pool_pages),
-        area: AREA_DEFAULT,
+        area: area(image),
         argument: DIRECT_MAP + phys,
+        upper_half: true,
     };
     let pages = pages(task, share, image, phys);
     if let Err((what, failure)) = create_all(&new, task, &gsis, first_number) {

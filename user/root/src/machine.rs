@@ -5,8 +5,8 @@
 use crate::log;
 use crate::shutdown::shut_down;
 use core::fmt::Display;
-use keel_l4::abi::boot::{DIRECT_MAP, SHUTDOWN_BAD_CONFIG};
-use keel_l4::abi::fpage::{CACHE_UNCACHED, FPAGE_READ, FPAGE_RWX, PAGE_SHIFT, PAGE_SIZE};
+use keel_l4::abi::boot::SHUTDOWN_BAD_CONFIG;
+use keel_l4::abi::fpage::{CACHE_UNCACHED, FPAGE_READ, FPAGE_RWX, PAGE_SHIFT, PAGE_SIZE, USER_END};
 use keel_l4::abi::memory::REGION_FIRMWARE;
 use keel_l4::abi::Region;
 use keel_l4::call::Failure;
@@ -35,7 +35,7 @@ pub fn open_log(port: u16) {
 pub fn is_outside(range: Range) -> bool {
     let overlaps = |region: Region| Range::new(region.start, region.end).overlaps(range);
     let in_ram = regions(kip()).any(|region| region.kind != REGION_FIRMWARE && overlaps(region));
-    range.start != 0 && range.end <= DIRECT_MAP && !in_ram
+    range.start != 0 && range.end <= USER_END && !in_ram
 }
 
 /// Firmware memory, which is mapped one-to-one and read-only. `None` if sigma0 refuses it.

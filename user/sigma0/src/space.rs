@@ -4,7 +4,7 @@
 //! interrupt controllers are never given.
 
 use crate::owners::Owners;
-use keel_l4::abi::fpage::{CACHE_WRITE_BACK, FPAGE_READ, SPACE_SHIFT};
+use keel_l4::abi::fpage::{CACHE_WRITE_BACK, FPAGE_READ, HALF_SHIFT};
 use keel_l4::abi::ids::{GSI_COUNT, MSI_SOURCES, TASK_ROOT};
 use keel_l4::abi::memory::{REGION_FIRMWARE, REGION_FREE, REGION_MODULE};
 use keel_l4::abi::Region;
@@ -171,7 +171,7 @@ impl Space {
         } else if self.firmware.overlaps(range) && !self.ram.overlaps(range) {
             Some(Memory::Firmware)
         } else {
-            (!self.ram.overlaps(range) && range.end <= 1 << SPACE_SHIFT).then_some(Memory::Device)
+            (!self.ram.overlaps(range) && range.end <= 1 << HALF_SHIFT).then_some(Memory::Device)
         }
     }
 }

@@ -7,7 +7,7 @@ use crate::pool;
 use crate::threads::{base_priority, own, remove, remove_task, Spawn, FIRST_HELPER, LAST_HELPER, RUNNER, WORKER};
 use core::cell::UnsafeCell;
 use keel_l4::abi::call::{KIND_USER, TAG_REDIRECTED, UNMAP_FLUSH, UNMAP_RIGHTS};
-use keel_l4::abi::fpage::FPAGE_RWX;
+use keel_l4::abi::fpage::{FPAGE_RWX, HALF_SHIFT};
 use keel_l4::abi::memory::EX_DELETE;
 use keel_l4::call::Failure;
 use keel_l4::ipc::{receive, send, send_as_and_wait, wait, Message, Received, Timeout};
@@ -140,5 +140,9 @@ fn clear() {
         let _ = remove_task(number);
     }
     let window = Fpage::memory(pool::WINDOW, pool::WINDOW_LOG2, FPAGE_RWX);
-    let _ = mapping::unmap(window, UNMAP_RIGHTS | UNMAP_FLUSH);
+    // What the root task has mapped in the upper half comes back when it is needed.
+    let upper = Fpage::memory(!0 << HALF_SHIFT, HALF_SHIFT as u8, FPAGE_RWX);
+    for fpage in [window, upper] {
+        let _ = mapping::unmap(fpage, UNMAP_RIGHTS | UNMAP_FLUSH);
+    }
 }

@@ -155,6 +155,7 @@ pub fn child_plan(main: Main, argument: u64) -> NewTask {
         quota: QUOTA,
         area: AREA_DEFAULT,
         argument,
+        upper_half: false,
     }
 }
 

@@ -13,7 +13,7 @@ use crate::object::{Kind, Thread, POOL};
 use crate::percpu::lock;
 use core::{arch::asm, cell::Cell};
 use keel_abi::word::{copy_slice, Word};
-use keel_abi::{fpage::SPACE_SHIFT, Error};
+use keel_abi::{fpage::HALF_SHIFT, Error};
 
 /// Largest state that is used: half a page. With the components that are used 832 bytes are the
 /// most.
@@ -321,11 +321,12 @@ pub fn debug_tls_of(thread: Ref<Thread>) -> Result<Ref<DebugTls>, Error> {
     Ok(extra)
 }
 
-/// Whether debug registers 0 to 3, 6, 7 may have these values: user addresses, no reserved bits.
+/// Whether debug registers 0 to 3, 6, 7 may have these values: addresses in the lower half, no
+/// reserved bits.
 pub fn is_valid_debug(words: &[Word]) -> bool {
     /// DR7: no general detect; bit 10 reads as one.
     const DR7_VALID: u64 = 0xffff_07ff;
-    let addresses = words[..4].iter().all(|address| address.get() >> SPACE_SHIFT == 0);
+    let addresses = words[..4].iter().all(|address| address.get() >> HALF_SHIFT == 0);
     addresses && words[5].get() & !DR7_VALID == 0 && words[4].get() >> 32 == 0
 }
 

@@ -38,8 +38,11 @@ pub const ADDRESS: u64 = 0x000f_ffff_ffff_f000;
 pub const ENTRIES: usize = 512;
 /// Levels of tables: 0 for 4 KB entries to 3, the top.
 pub const TOP_LEVEL: u8 = 3;
-/// Slots of the top table that belong to the kernel's half.
-pub const KERNEL_SLOTS: core::ops::Range<usize> = 256..512;
+/// Slots of the top table in the upper half. The kernel's entries there lack `USER`: the first ones
+/// up to `UPPER_START`, and the last one, whose last slot users may have (`share_last_slot`).
+pub const UPPER_SLOTS: core::ops::Range<usize> = 256..ENTRIES;
+/// Slot of the kernel's image in the table below the last slot.
+pub const IMAGE_SLOT: usize = slot(VirtAddr::new(OFFSET), TOP_LEVEL - 1);
 /// PAT: write-back, write-combining, uncached minus, uncached; twice.
 pub const PAT: u64 = 0x0007_0106_0007_0106;
 
@@ -163,7 +166,7 @@ pub fn held(root: PhysAddr, level: u8) -> Held {
 }
 
 impl Held {
-    /// Drops the translation of an address, after its entry was changed.
+    /// Drops the translation of an address, in the processor's form, after its entry was changed.
     #[inline(always)]
     pub fn flush(self, address: VirtAddr) {
         match self {
@@ -295,7 +298,7 @@ pub unsafe fn finish_kernel_map(end: u64) {
 /// the users' reach, and leaves the kernel's text and constants as they are.
 pub fn check_kernel_map() {
     // SAFETY: the boot table is the top one.
-    unsafe { check((&raw const boot_pml4).cast(), TOP_LEVEL, KERNEL_SLOTS) };
+    unsafe { check((&raw const boot_pml4).cast(), TOP_LEVEL, UPPER_SLOTS) };
 }
 
 /// The same for some entries of one table and all below them.
@@ -348,7 +351,7 @@ pub fn map_screen(range: Range) -> bool {
 }
 
 /// Where the processors' own memory lies (`cpu::Processor`).
-const PROCESSORS: u64 = 0xffff_c000_0000_0000;
+pub const PROCESSORS: u64 = 0xffff_c000_0000_0000;
 
 /// Maps fresh pages for processor `index`, with nothing below them: the address.
 ///
@@ -382,7 +385,7 @@ pub fn starting_tables() -> u64 {
 /// # Safety
 /// `root` is a zeroed page of the pool that is in nobody's use.
 pub unsafe fn copy_kernel_half(root: *mut u64) {
-    for slot in KERNEL_SLOTS {
+    for slot in UPPER_SLOTS {
         // SAFETY: both tables have 512 entries; the caller's contract.
         unsafe { *root.add(slot) = *(&raw const boot_pml4).cast::<u64>().add(slot) };
     }

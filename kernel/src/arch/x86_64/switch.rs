@@ -11,7 +11,7 @@ use super::{fpu, paging, tables};
 use crate::object::{thread::Flags, Thread};
 use crate::{base::Ref, debugger};
 use core::arch::asm;
-use keel_abi::{fpage::SPACE_SHIFT, memory::SharedFrame};
+use keel_abi::{fpage::canonical, memory::SharedFrame};
 
 /// Flags that are set in every user's flags: interrupts on, and the bit that is always one.
 pub const FLAGS_FIXED: u64 = 1 << 9 | 1 << 1;
@@ -34,8 +34,8 @@ unsafe extern "C" {
     pub safe fn poll();
 }
 
-/// Makes `thread` the one whose registers the processor leaves with. False if its frame's ip is no
-/// user address.
+/// Makes `thread` the one whose registers the processor leaves with. False if its frame's ip is not
+/// canonical: SYSRET and IRET would fault.
 pub fn load(cpu: &Cpu, thread: Ref<Thread>) -> bool {
     charge(cpu, thread);
     let frame = thread.frame();
@@ -47,7 +47,7 @@ pub fn load(cpu: &Cpu, thread: Ref<Thread>) -> bool {
         cpu.exit_cs.set(tables::USER_CS32 as u64);
         cpu.exit_sysret.set(0);
     } else {
-        if ip >> SPACE_SHIFT != 0 {
+        if ip != canonical(ip) {
             return false;
         }
         cpu.exit_ip.set(ip);
@@ -125,8 +125,8 @@ fn save_bases(frame: &SharedFrame) -> u64 {
 
 #[inline]
 fn load_bases(frame: &SharedFrame, selectors: u64) {
-    let canonical = |base: u64| if base.wrapping_add(1 << SPACE_SHIFT) >> (SPACE_SHIFT + 1) == 0 { base } else { 0 };
-    let (fs, gs) = (canonical(frame.fs_base.get()), canonical(frame.gs_base.get()));
+    let checked = |base: u64| if base == canonical(base) { base } else { 0 };
+    let (fs, gs) = (checked(frame.fs_base.get()), checked(frame.gs_base.get()));
     let wanted = frame.segments.get();
     if wanted | selectors != 0 {
         tables::load_selectors(wanted);

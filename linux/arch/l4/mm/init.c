@@ -79,8 +79,8 @@ bool pfn_modify_allowed(unsigned long pfn, pgprot_t prot)
 /* Returns true for kernel addresses of memory that has a struct page. */
 bool l4_virt_addr_valid(unsigned long address)
 {
-	if (address < PAGE_OFFSET)
-		return address >= (unsigned long)_text && address < (unsigned long)_end;
-	return pfn_valid((address - PAGE_OFFSET) >> PAGE_SHIFT);
+	if (address >= CONFIG_L4_IMAGE_BASE)
+		return address < (unsigned long)_end;
+	return address >= PAGE_OFFSET && pfn_valid((address - PAGE_OFFSET) >> PAGE_SHIFT);
 }
 EXPORT_SYMBOL(l4_virt_addr_valid);

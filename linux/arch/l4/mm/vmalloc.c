@@ -180,7 +180,7 @@ void arch_sync_kernel_mappings(unsigned long start, unsigned long end)
 	start &= PAGE_MASK;
 	end = PAGE_ALIGN(end);
 	spin_lock(&l4_pager_lock);
-	range.address = start;
+	range.address = keel_number(start);
 	range.pages = (end - start) >> PAGE_SHIFT;
 	if (keel_unmap(task, &range, 1))
 		panic("keel: kernel pages from %lx cannot be unmapped", start);

@@ -181,7 +181,7 @@ impl Stage {
     fn set(record: &Start) -> Result<Stage, Failure> {
         // The half that no row maps as a superpage.
         let memory = large_memory(record)?;
-        MEMORY.store(memory.base() + memory.size() / 2, Relaxed);
+        MEMORY.store(first_byte(memory) + memory.size() / 2, Relaxed);
         OPEN.store(own_page(0), Relaxed);
         for access in 0..CLOSED_PAGES {
             // SAFETY: memory of this task that nothing else uses.

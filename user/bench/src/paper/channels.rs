@@ -211,7 +211,7 @@ fn mapping(name: &str, fpage: Fpage, times: u64, worth: u64) -> Result<(), Failu
         let end = MapItem { send_base: (1 << SUPERPAGE_LOG2) - stays.size(), fpage: stays.0 };
         call(server.id, Message::label(NOTHING_SENT).with_maps(&[end]))?;
     }
-    let last = (fpage.base() + fpage.size() - 1) as *mut u8;
+    let last = (first_byte(fpage) + fpage.size() - 1) as *mut u8;
     row(name, times * worth, |count| {
         (0..count / worth).try_for_each(|number| {
             // SAFETY: memory of this task that nothing else uses.

@@ -11,7 +11,8 @@ use keel_l4::abi::call::*;
 use keel_l4::abi::fpage::*;
 use keel_l4::abi::memory::*;
 use keel_l4::abi::{ExRegs, Frame, MapItem};
-use keel_l4::ipc::{call, receive, Message, Timeout};
+use keel_l4::call::Failure;
+use keel_l4::ipc::{call, receive, Message, Received, Timeout};
 use keel_l4::{kernel_object, thread, Fpage, Id};
 
 pub const CASES: &[Case] = &[
@@ -212,24 +213,35 @@ fn no_l4_calls() -> Outcome {
     Ok(())
 }
 
-/// A resumption at each of these addresses, which no user can have, is a fault of the alien thread.
-fn refused_ips(ips: [u64; 3]) -> Outcome {
-    for ip in ips {
-        let alien = Alien::new(code_syscall, |_| ())?;
-        alien.start()?;
-        alien.edit(|f| f.ip = ip);
-        let got = alien.resume()?;
+/// What comes of an alien thread that resumes at an address after a call.
+fn resumed_at(ip: u64) -> Result<Received, Failure> {
+    let alien = Alien::new(code_syscall, |_| ())?;
+    alien.start()?;
+    alien.edit(|f| f.ip = ip);
+    alien.resume()
+}
+
+/// A resumption at an address that is not canonical is a fault of the alien thread.
+fn bad_ip() -> Outcome {
+    for ip in [1 << 47, 0x7fff_ffff_ffff_ffff, 1 << 63, 0xffff_7fff_ffff_ffff] {
+        let got = resumed_at(ip)?;
         same!("kind, vector", (got.tag.kind(), got.tag.label()), (KIND_EXCEPTION, 13));
     }
     Ok(())
 }
 
-fn bad_ip() -> Outcome {
-    refused_ips([1 << 47, 0x7fff_ffff_ffff_ffff, 1 << 63])
-}
-
+/// In the kernel's pages it fetches nothing.
 fn kernel_ip() -> Outcome {
-    refused_ips([0xffff_8000_0000_0000, 0xffff_ffff_8010_0000, u64::MAX])
+    for ip in [0xffff_8000_0000_0000, 0xffff_ffff_8010_0000, u64::MAX] {
+        let got = resumed_at(ip)?;
+        let (access, address, at) = (got.tag.label() as u64, got.words[0], got.words[1]);
+        same!(
+            "kind, access, address, ip",
+            (got.tag.kind(), access, address, at),
+            (KIND_PAGE_FAULT, FPAGE_EXEC, ip, ip)
+        );
+    }
+    Ok(())
 }
 
 fn flags_masked() -> Outcome {

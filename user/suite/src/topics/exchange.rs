@@ -8,7 +8,7 @@ use crate::threads::{child, helper, own, park, pause, remove, Main, Spawn, FIRST
 use crate::{holds, refused, same};
 use core::sync::atomic::Ordering::SeqCst;
 use keel_l4::abi::call::*;
-use keel_l4::abi::fpage::SPACE_SHIFT;
+use keel_l4::abi::fpage::HALF_SHIFT;
 use keel_l4::abi::ids::LTHREAD_TASK;
 use keel_l4::abi::memory::*;
 use keel_l4::abi::{ExRegs, Frame};
@@ -80,7 +80,7 @@ extern "C" fn waiting(_: u64) -> ! {
 /// SYSRET to this address would fault in the kernel. The message arrives all the same, and then the
 /// thread gets #GP.
 fn bad_ip() -> Outcome {
-    for ip in [1 << SPACE_SHIFT, 1 << 63, u64::MAX] {
+    for ip in [1 << HALF_SHIFT, 1 << 63, u64::MAX >> 1, 1 << 48] {
         let id = Spawn::watched(waiting, 0).start()?;
         pause(1_000_000);
         let mut record = ExRegs::zeroed();
@@ -473,7 +473,8 @@ fn calls_invalid() -> Outcome {
     refused!("no entry of a native thread", switch_calls(utcb::my_id(), address(code_entry)), Call Invalid);
     let alien = Alien::new(code_syscall, |_| ())?;
     refused!("no address", switch_calls(alien.id, 2), Call Invalid);
-    refused!("the kernel's half", switch_calls(alien.id, 1 << SPACE_SHIFT), Call Invalid);
+    refused!("not canonical", switch_calls(alien.id, 1 << HALF_SHIFT), Call Invalid);
+    refused!("the upper half", switch_calls(alien.id, !0 << HALF_SHIFT), Call Invalid);
     Ok(())
 }
 

@@ -90,7 +90,8 @@ fn transfer(id: Id, mask: u64, address: u64, size: u64) -> Result<u64, Failure> 
     thread::exchange(id, mask, &mut record).map(|_| record.fpu_size)
 }
 
-fn get(id: Id, address: u64) -> Result<u64, Failure> {
+/// Reads the state of a thread to a buffer; its bytes.
+pub fn get(id: Id, address: u64) -> Result<u64, Failure> {
     transfer(id, EX_FPU_GET, address, kip().fpu_size)
 }
 

@@ -40,7 +40,7 @@ fn word(state: &mut u64) -> u64 {
         2 => value & 0xff,
         3 => 1 << (value % 64),
         4 => AREA_DEFAULT + (value & 0x2000_ffff),
-        5 => (value & 0x7fff_ffff_f000) | (12 + value % 36) << 4 | (value >> 60 & 7),
+        5 => (value & 0xffff_ffff_f000) | (12 + value % 37) << 4 | (value >> 60 & 7),
         6 => Id(cell(SELF).load(SeqCst)).0 | (value & 7) << ID_LTHREAD_SHIFT,
         7 => Id::thread(0, cell(SPARE).load(SeqCst) as u32, (value & 3) as u16, 0).0,
         8 => value % SMALL_IDS,

@@ -13,7 +13,7 @@ use crate::topics::window::slot;
 use core::arch::asm;
 use core::arch::x86_64::{__cpuid, __cpuid_count};
 use keel_l4::abi::call::*;
-use keel_l4::abi::fpage::{FPAGE_RWX, SPACE_SHIFT, USER_END};
+use keel_l4::abi::fpage::{FPAGE_RWX, HALF_SHIFT, USER_END};
 use keel_l4::abi::memory::FEATURE_PCID;
 use keel_l4::abi::MapItem;
 use keel_l4::ipc::{call, receive, send_and_wait, wait, Message, Received, Timeout};
@@ -92,10 +92,10 @@ fn alignment_flag() -> Outcome {
 
 /// The last possible `syscall`: the ip after it is not canonical, and SYSRET to it faults in the
 /// kernel.
-const LAST_CALL: u64 = (1 << SPACE_SHIFT) - 2;
+const LAST_CALL: u64 = (1 << HALF_SHIFT) - 2;
 
 /// A page whose last two bytes are a `syscall`, as an answer for the page at `address`.
-fn page_with_last_call(address: u64) -> Result<Message, Fault> {
+pub fn page_with_last_call(address: u64) -> Result<Message, Fault> {
     const SYSCALL: [u8; 2] = [0x0f, 0x05];
     sigma0::any(Fpage::memory(0, 12, FPAGE_RWX), slot(0))?;
     for (place, byte) in (WINDOW + PAGE - 2..).zip(SYSCALL) {
@@ -139,7 +139,7 @@ unsafe extern "C" {
 
 /// A native thread that calls the worker, and then again with the `syscall` at `place`. Returns the
 /// fault that it raises there.
-fn calls_from(place: u64) -> Result<Received, Fault> {
+pub fn calls_from(place: u64) -> Result<Received, Fault> {
     let block = page();
     for (word, value) in (block..).step_by(8).zip([utcb::my_id().0, place]) {
         // SAFETY: the page belongs to the case.
@@ -177,7 +177,7 @@ fn last_possible_call() -> Outcome {
 /// A large page that would end there is mapped as small pages, without the last one.
 fn large_page_at_the_end() -> Outcome {
     const LOG2: u8 = 21;
-    let first = (1 << SPACE_SHIFT) - (1 << LOG2);
+    let first = (1 << HALF_SHIFT) - (1 << LOG2);
     let window = Fpage::memory(first, LOG2, FPAGE_RWX);
     same!("where it comes", sigma0::any(Fpage::memory(0, LOG2, FPAGE_RWX), window)?.send_base, first);
     for place in [first, USER_END - 8] {

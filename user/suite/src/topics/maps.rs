@@ -64,7 +64,7 @@ extern "C" fn mapper(_: u64) -> ! {
 }
 
 /// Lets a helper map `item` into `window` of the own space; returns what arrived.
-fn map_here(item: MapItem, window: Fpage) -> Result<MapItem, Failure> {
+pub fn map_here(item: MapItem, window: Fpage) -> Result<MapItem, Failure> {
     let mapper = Spawn::light(mapper, 0).start()?;
     cell(0).store(item.send_base, SeqCst);
     cell(1).store(item.fpage, SeqCst);
@@ -75,7 +75,8 @@ fn map_here(item: MapItem, window: Fpage) -> Result<MapItem, Failure> {
     answer.map(|_| utcb::map_item(0))
 }
 
-fn item(send_base: u64, fpage: Fpage) -> MapItem {
+/// A map item.
+pub fn item(send_base: u64, fpage: Fpage) -> MapItem {
     MapItem { send_base, fpage: fpage.0 }
 }
 
@@ -84,7 +85,8 @@ fn slot(number: u64) -> Fpage {
     Fpage::memory(WINDOW + number * PAGE, 12, FPAGE_RWX)
 }
 
-fn one(address: u64, rights: u64) -> Fpage {
+/// The page at an address.
+pub fn one(address: u64, rights: u64) -> Fpage {
     Fpage::memory(address, 12, rights)
 }
 
@@ -331,7 +333,7 @@ fn out_of_area() -> Outcome {
 }
 
 fn malformed() -> Outcome {
-    for word in [!FPAGE_IO, 11 << 4 | 7, 48 << 4 | 7, 1 << 47 | 12 << 4 | 7, 12 << 4 | 7 | 3 << 10] {
+    for word in [!FPAGE_IO, 11 << 4 | 7, 49 << 4 | 7, 1 << 48 | 12 << 4 | 7, 12 << 4 | 7 | 3 << 10] {
         let came = map_here(MapItem { send_base: 0, fpage: word }, slot(0))?;
         same!("fpage of a refused item", came.fpage, 0);
     }

@@ -37,6 +37,7 @@ mod tasks;
 mod transfers;
 mod unmap;
 mod unmap_task;
+mod upper;
 mod window;
 
 /// The cases of a topic that can run here. Some need one processor, others several.
@@ -61,6 +62,7 @@ pub const ALL: &[(&str, &[Case])] = &[
     ("preemption", preemption::CASES),
     ("unmap", unmap::CASES),
     ("unmap-task", unmap_task::CASES),
+    ("upper", upper::CASES),
     ("sigma0", sigma0::CASES),
     ("services", services::CASES),
     ("faults", faults::CASES),

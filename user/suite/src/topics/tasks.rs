@@ -10,7 +10,7 @@ use core::sync::atomic::Ordering::SeqCst;
 use keel_l4::abi::call::*;
 use keel_l4::abi::fpage::*;
 use keel_l4::abi::ids::TASK_MAX;
-use keel_l4::abi::memory::{AREA_DEFAULT, AREA_SIZE};
+use keel_l4::abi::memory::{AREA_DEFAULT, AREA_SIZE, AREA_UPPER};
 use keel_l4::abi::MapItem;
 use keel_l4::call::{checked, Failure, Registers};
 use keel_l4::ipc::{call, send, wait, Message, Timeout};
@@ -52,7 +52,7 @@ extern "C" fn tell(argument: u64) -> ! {
     park()
 }
 
-fn used() -> Result<[u64; ACCOUNT_WORDS as usize], Failure> {
+pub fn used() -> Result<[u64; ACCOUNT_WORDS as usize], Failure> {
     kernel_object::account(Id::NIL)
 }
 
@@ -204,7 +204,7 @@ fn first_tasks_safe() -> Outcome {
 }
 
 fn bad_area() -> Outcome {
-    for area in [AREA_DEFAULT + 4096, 1 << 47, !(AREA_SIZE - 1), 4096] {
+    for area in [AREA_DEFAULT + 4096, 1 << 47, !0 << 47, UPPER_START - AREA_SIZE, UPPER_END, !(AREA_SIZE - 1), 4096] {
         refused!("creating it", create(&NewTask { area, ..child_plan(idle, 0) }), Call Invalid);
     }
     Ok(())
@@ -216,16 +216,17 @@ extern "C" fn utcb_tell(_: u64) -> ! {
 }
 
 fn other_area() -> Outcome {
-    let area = 0x3000_0000_0000;
-    make_child(&NewTask { area, ..child_plan(utcb_tell, 0) })?;
-    pause(10_000_000);
-    same!("UTCB", cell(1).load(SeqCst), area + 0x1000);
+    for area in [0x3000_0000_0000, USER_END + PAGE_SIZE - AREA_SIZE, AREA_UPPER, UPPER_START, UPPER_END - AREA_SIZE] {
+        make_child(&NewTask { area, ..child_plan(utcb_tell, 0) })?;
+        pause(10_000_000);
+        same!("UTCB", cell(1).load(SeqCst), area + 0x1000);
+    }
     Ok(())
 }
 
 fn unknown_flags() -> Outcome {
     let number = task_number();
-    for bit in [10, 15, 24, 40, 63] {
+    for bit in [11, 15, 24, 40, 63] {
         let si = base_priority() | 1 << bit;
         let di = Id::thread(0, number, 0, 0).0;
         refused!("a flag", checked(Registers { ax: CALL_TASK_NEW, di, si, ..Registers::default() }), Call Invalid);

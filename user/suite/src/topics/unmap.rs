@@ -174,7 +174,7 @@ fn unknown_flags() -> Outcome {
 }
 
 fn malformed() -> Outcome {
-    for word in [0, 11 << 4, 48 << 4, u64::MAX] {
+    for word in [0, 11 << 4, 49 << 4, u64::MAX] {
         refused!("unmap", unmap(Fpage(word), UNMAP_RIGHTS), Call Invalid);
     }
     Ok(())

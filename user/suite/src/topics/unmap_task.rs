@@ -267,7 +267,7 @@ fn moves_to_used() -> Outcome {
     move_in(alien.task, range(PLACE, 0, TABLE / PAGE), AREA_DEFAULT)?;
     same!("into the kernel area", access(&alien, PLACE)?, (KIND_PAGE_FAULT, 0));
     give(&alien, page(), 1, FPAGE_RWX)?;
-    move_in(alien.task, range(PLACE, 0, TABLE / PAGE), (1 << SPACE_SHIFT) - TABLE)?;
+    move_in(alien.task, range(PLACE, 0, TABLE / PAGE), (1 << HALF_SHIFT) - TABLE)?;
     same!("to the end of the space", access(&alien, PLACE)?, (KIND_PAGE_FAULT, 0));
     Ok(())
 }
@@ -280,7 +280,7 @@ fn moves_tables_only() -> Outcome {
         (PLACE, whole - 1, OTHER_PLACE),
         (PLACE, 2 * whole, OTHER_PLACE),
         (PLACE, whole, OTHER_PLACE + PAGE),
-        (PLACE, whole, 1 << 47),
+        (PLACE, whole, 1 << 48),
         (PLACE, whole, 0u64.wrapping_sub(TABLE)),
     ] {
         refused!("move", move_in(child.task, range(at, 0, pages), to), Call Invalid);
@@ -313,7 +313,7 @@ fn too_many() -> Outcome {
 
 fn beyond() -> Outcome {
     let child = child(idle, 0)?;
-    for bad in [range(1 << 47, 0, 1), range(0, 0, u64::MAX), range(!0xfff, 0, 1), range(0, 0, 1 << 36)] {
+    for bad in [range(1 << 48, 0, 1), range(0, 0, u64::MAX), range(!0xfff, 0, 1), range(PAGE, 0, 1 << 36)] {
         refused!("unmap", unmap_in(child.task, &[bad]), Call Invalid);
     }
     Ok(())

@@ -99,10 +99,10 @@
 # flags must have neither TF nor RF, which SYSRET would not restore properly.
 #
 # Its ip is canonical, so Intel's SYSRET cannot raise #GP in the kernel: SYSCALL saved it, and the
-# last page of the user's half is never mapped (space.rs: map), so the ip after each `syscall` is a
-# user address. An ip that lthread_ex_regs set outside that half sets the flag BAD_IP. The other
-# flags are those that SYSCALL saved: what a pager writes into a frame passes `switch::load` before
-# the thread blocks again. Uses rax.
+# last page of the lower half is never mapped (space.rs: map), so the ip after each `syscall` is
+# canonical. Another ip that lthread_ex_regs set sets the flag BAD_IP. The other flags are those
+# that SYSCALL saved: what a pager writes into a frame passes `switch::load` before the thread
+# blocks again. Uses rax.
 .macro must_take_sysret refused
     test dword ptr [rbx + FRAME_flags], FLAGS_NEED_IRET
     jnz \refused
@@ -485,11 +485,12 @@
     mov r11d, [rbp + FRAME_flags]
     mov rdx, [rbp + FRAME_fs_base]
     mov r15, [rbp + FRAME_gs_base]
-    # Its ip and bases are user addresses, so that no exit instruction and no WRFSBASE faults.
+    # Its ip and bases are in the lower half, so that no exit instruction and no WRFSBASE faults.
+    # The slow path takes any canonical address.
     mov rax, rcx
     or rax, rdx
     or rax, r15
-    shr rax, SPACE_SHIFT
+    shr rax, HALF_SHIFT
     jnz .Lslow_\name
     # POINT OF NO RETURN: nothing below can fail. What follows chooses the exit instruction.
     # SYSRET needs rcx = ip and r11 = flags, and cannot restore TF and RF.
@@ -560,11 +561,11 @@
     mov rbp, [rbx + THREAD_frame]
     # It runs 64-bit code, and no selector has to be loaded.
     must_be_64_bit .Lslow_up_\name
-    # Its ip and bases are user addresses.
+    # Its ip and bases are in the lower half.
     mov rax, [rbp + FRAME_ip]
     or rax, [rbp + FRAME_fs_base]
     or rax, [rbp + FRAME_gs_base]
-    shr rax, SPACE_SHIFT
+    shr rax, HALF_SHIFT
     jnz .Lslow_up_\name
     # The page can be mapped at once (space.rs: map_page). If not, nothing was done.
     mov rdi, [rsp + THREAD_task]

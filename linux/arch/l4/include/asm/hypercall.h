@@ -85,11 +85,17 @@ static inline struct keel_frame *keel_frame(unsigned int index)
 				     (unsigned long)index * KEEL_FRAME_SIZE);
 }
 
+/* What fpages and ranges have of an address: the upper bits are copies of the highest of these. */
+static inline unsigned long keel_number(unsigned long address)
+{
+	return address & ((1UL << KEEL_SPACE_SHIFT) - 1);
+}
+
 /* An fpage of memory: of 2^log2 bytes, and of one page. The address is rounded down. */
 static inline unsigned long keel_fpage(unsigned long address, unsigned long log2,
 				       unsigned long rights)
 {
-	return (address & -(1UL << log2)) | log2 << KEEL_FPAGE_SIZE_SHIFT | rights;
+	return (keel_number(address) & -(1UL << log2)) | log2 << KEEL_FPAGE_SIZE_SHIFT | rights;
 }
 
 static inline unsigned long keel_page(unsigned long address, unsigned long rights)

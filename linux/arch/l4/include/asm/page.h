@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * The server's address space: all of its memory is mapped at KEEL_DIRECT_MAP + physical address,
- * and the image a second time at its link address.
+ * and the image a second time at its link address. All of that is in the upper half of the space;
+ * the lower half is empty.
  */
 #ifndef _ASM_L4_PAGE_H
 #define _ASM_L4_PAGE_H
@@ -54,8 +55,8 @@ extern unsigned long l4_first_pfn;
 
 static inline unsigned long __pa(unsigned long address)
 {
-	return address >= PAGE_OFFSET ? address - PAGE_OFFSET :
-					address + l4_image_offset;
+	return address >= CONFIG_L4_IMAGE_BASE ? address + l4_image_offset :
+						 address - PAGE_OFFSET;
 }
 #define __pa(x) (__pa)((unsigned long)(x))
 #define __pa_symbol(x) ((unsigned long)(x) + l4_image_offset)

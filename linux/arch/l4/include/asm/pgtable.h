@@ -66,11 +66,11 @@
 	__pgprot(_PAGE_PRESENT | _PAGE_RW | _PAGE_ACCESSED | _PAGE_DIRTY)
 #define PAGE_KERNEL_RO __pgprot(_PAGE_PRESENT | _PAGE_ACCESSED | _PAGE_NX)
 
-#define VMALLOC_START 0x400000000000UL
-#define VMALLOC_END 0x500000000000UL
-/* Modules use the small code model, as the image does. */
-#define MODULES_VADDR 0x40000000UL
-#define MODULES_LEN 0x40000000UL
+#define VMALLOC_START 0xffffe00000000000UL
+#define VMALLOC_END 0xfffff00000000000UL
+/* In the last GB, as the image: both use the code model of kernels. The last pages stay empty. */
+#define MODULES_VADDR 0xffffffffe0000000UL
+#define MODULES_LEN 0x1f000000UL
 #define MODULES_END (MODULES_VADDR + MODULES_LEN)
 
 #ifndef __ASSEMBLY__
