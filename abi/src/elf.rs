@@ -13,8 +13,9 @@ pub const MAX_SEGMENTS: usize = 16;
 /// Size of the largest image in bytes.
 const MAX_IMAGE: u64 = 1 << 30;
 
-/// Where a segment can be: in the lower half, or in the last GB.
-const PLACES: [Range; 2] = [Range::new(PAGE_SIZE, USER_END), Range::new(UPPER_LAST, PAGE_SIZE.wrapping_neg())];
+/// Where a segment can be: in the lower half, or in the last GB. The last 2 MB of that are left out:
+/// the superpage in which an image ends has an end of its own.
+const PLACES: [Range; 2] = [Range::new(PAGE_SIZE, USER_END), Range::new(UPPER_LAST, 0xffff_ffff_ffe0_0000)];
 
 const HEADER_BYTES: usize = 64;
 const PROGRAM_HEADER_BYTES: usize = 56;

@@ -8,7 +8,8 @@ use crate::sigma0;
 use core::arch::asm;
 use keel_abi::boot::DIRECT_MAP;
 use keel_abi::fpage::{CACHE_UNCACHED, FPAGE_READ, FPAGE_WRITE};
-use keel_abi::Fpage;
+use keel_abi::memory::AREA_UPPER;
+use keel_abi::{Error, Fpage};
 
 /// Writes a byte to a port.
 pub fn output(port: u16, value: u8) {
@@ -63,11 +64,12 @@ pub struct Registers {
 
 impl Registers {
     /// Asks sigma0 for 2^`log2` bytes of device memory (whole pages) at `physical`, a multiple of
-    /// their size. They are mapped at `DIRECT_MAP` + `physical`. Fails if the task may not have
-    /// them.
+    /// their size. They are mapped at `DIRECT_MAP` + `physical`, below `AREA_UPPER`. Fails if the
+    /// task may not have them.
     pub fn map(physical: u64, log2: u8) -> Result<Registers, Failure> {
         let rights = FPAGE_READ | FPAGE_WRITE;
-        let address = DIRECT_MAP + physical;
+        let place = DIRECT_MAP.checked_add(physical).filter(|place| place.saturating_add(1 << log2) <= AREA_UPPER);
+        let address = place.ok_or(Failure::call(Error::Invalid))?;
         let window = Fpage::memory(address, log2, rights);
         sigma0::map(Fpage::memory(physical, log2, rights).with_cache(CACHE_UNCACHED), window)?;
         Ok(Registers { address, log2 })
