@@ -247,6 +247,9 @@ fn walk_down(task: Ref<Task>, address: VirtAddr, stop: u8) -> Hole {
     let (mut table, mut level) = (task.root_table, TOP_LEVEL);
     let upper = task.last_upper.get();
     if stop <= 1 && POOL.page(upper).base.get() == address.align_down(span(2)) {
+        if entry_cell(upper, slot(address, 1)).get() & (PRESENT | LARGE) != PRESENT {
+            return (upper, 1);
+        }
         (table, level) = (upper, 1);
     }
     for below in (stop..level).rev() {
