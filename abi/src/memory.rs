@@ -81,8 +81,11 @@ crate::constants! {
     EX_DISPATCH = 1 << 18;
     /// lthread_ex_regs: set the initial FPU state, after EX_FPU_GET and EX_FPU_SET
     EX_FPU_RESET = 1 << 19;
+    /// lthread_ex_regs: from now on the native thread has no FPU state of its own, and uses that of
+    /// the alien thread that it handles
+    EX_FPU_BORROW = 1 << 20;
     /// lthread_ex_regs: every bit that has a meaning
-    EX_ALL = (1 << 20) - 1;
+    EX_ALL = (1 << 21) - 1;
 
     /// Magic number of the KIP: "KEEL-L4\0"
     KIP_MAGIC = 0x0034_4c2d_4c45_454b;

@@ -46,7 +46,7 @@ fn enqueue(cpu: &Cpu, thread: Ref<Thread>) {
     thread.set(Flags::QUEUED);
     // If another CPU calls this, fast paths of `cpu` may run before its next slow path computes the
     // threshold: they must see the thread.
-    cpu.preemption_threshold.set(cpu.preemption_threshold.get().max(thread.priority.get() as u32 + 1));
+    cpu.preemption_threshold.set(cpu.preemption_threshold.get().max(thread.priority.get() as u16 + 1));
     cpu.queue.push_back(thread, thread.priority.get());
 }
 
@@ -55,7 +55,7 @@ fn enqueue(cpu: &Cpu, thread: Ref<Thread>) {
 /// ended, or a thread is in `handoff`, they switch to none.
 pub fn set_preemption_threshold(cpu: &Cpu) {
     let slice = cpu.slice.is_armed() || cpu.slice_over.get() || cpu.handoff.get().is_some();
-    cpu.preemption_threshold.set(if slice { NOBODY } else { cpu.queue.top().map_or(0, |top| top as u32 + 1) });
+    cpu.preemption_threshold.set(if slice { NOBODY } else { cpu.queue.top().map_or(0, |top| top as u16 + 1) });
 }
 
 /// Takes a ready thread out of the run queue or `handoff`: it blocks, stops or migrates.

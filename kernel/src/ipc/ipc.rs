@@ -482,6 +482,7 @@ fn deliver_kernel_message(sender: Ref<Thread>, receiver: Ref<Thread>) {
     sender.change_state(if preempted { State::Preempted } else { State::Faulted });
     sender.partner.set(receiver.id);
     receiver.waiters.set(receiver.waiters.get() + 1);
+    receiver.lender.set(sender.as_ptr() as u64);
 }
 
 /// Removes a thread that no longer waits for its pager, handler or preempter from that one's count

@@ -220,6 +220,10 @@ object! {
         pub target: Cell<u8> = Cell::new(cpu().index),
         /// It may find something when it waits for anybody: a notification, an interrupt, a sender.
         pub maybe_pending: Cell<bool> = Cell::new(false),
+        /// It has no FPU state, and uses that of the alien thread that it handles.
+        pub borrows_fpu: Cell<bool> = Cell::new(false),
+        /// Address of the thread for which it got the last message of the kernel's; it may be gone.
+        pub lender: Cell<u64> = Cell::new(0),
         /// Time slice in ns; 0: unlimited.
         pub slice: Cell<u64> = Cell::new(DEFAULT_SLICE_NS),
         /// What is left of its time slice in ns, if it did not run to the end of it; 0: all.
@@ -325,6 +329,12 @@ impl Thread {
     pub fn put(&self, flags: Flags, on: bool) {
         self.unset(flags);
         self.set(if on { flags } else { Flags::NONE });
+    }
+
+    /// Whether an alien thread was the last to send it a message as its handler, and waits for it.
+    pub fn handles(&self, alien: Ref<Thread>) -> bool {
+        let waits = alien.has(Flags::ALIEN) && alien.state() == State::Faulted && alien.partner.get() == self.id;
+        waits && alien.handler.get() == self.id && alien.as_ptr() as u64 == self.lender.get()
     }
 
     /// As whom it sends what it is sending.

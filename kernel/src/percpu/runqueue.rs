@@ -10,7 +10,7 @@ use keel_abi::call::PRIORITIES;
 pub struct Ready;
 
 /// Above every priority.
-pub const NOBODY: u32 = PRIORITIES as u32;
+pub const NOBODY: u16 = PRIORITIES as u16;
 
 /// Ready threads by priority.
 pub struct RunQueue<T: Linked<Ready>> {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! lthread_ex_regs: creates, changes, stops and deletes an lthread of the caller's task or clan.
 //!
-//! All CPU locks are held and interrupts are off, except in `exchange_fpu_fast`, which fast.s
-//! calls on a uniprocessor. First everything is checked, and memory is allocated; then the changes
-//! are made, which cannot fail. The arguments are in a record in the caller's UTCB, which another
-//! thread of the task may change at any time: what matters is read once, or checked again.
+//! All CPU locks are held and interrupts are off. First everything is checked, and memory is
+//! allocated; then the changes are made, which cannot fail. The arguments are in a record in the
+//! caller's UTCB, which another thread of the task may change at any time: what matters is read
+//! once, or checked again.
 
 use crate::arch::{cpu, fpu, tables};
 use crate::ipc::{fault, ipc};
@@ -21,7 +21,7 @@ use keel_abi::{memory::*, Error, Id};
 /// Operations on the FPU state.
 const OF_FPU: u64 = EX_FPU_GET | EX_FPU_SET | EX_FPU_RESET;
 /// Operations that exchange no registers.
-const WITHOUT_REGISTERS: u64 = EX_TRIGGER | EX_CANCEL | EX_START | EX_DELETE | OF_FPU;
+const WITHOUT_REGISTERS: u64 = EX_TRIGGER | EX_CANCEL | EX_START | EX_DELETE | EX_FPU_BORROW | OF_FPU;
 /// Operations on debug registers and TLS descriptors, which few threads have.
 const OF_DEBUG_TLS: u64 = EX_DEBUG_GET | EX_DEBUG_SET | EX_TLS;
 
@@ -108,6 +108,9 @@ fn check(caller: Ref<Thread>, thread: Ref<Thread>, mask: u64, record: &SharedExR
     if mask & EX_DISPATCH != 0 && calls > DISPATCH_ON && (no_entry || calls < PAGE_SIZE || calls >> HALF_SHIFT != 0) {
         return Err(Error::Invalid);
     }
+    if mask & EX_FPU_BORROW != 0 && (thread.has(Flags::ALIEN | Flags::FPU) || mask & EX_FPU_SET != 0) {
+        return Err(Error::Invalid);
+    }
     let frame = match (mask & EX_FRAME, record.frame.get()) {
         (0, _) => None,
         (_, FRAME_NONE) => Some(None),
@@ -140,6 +143,7 @@ fn apply(thread: Ref<Thread>, mask: u64, record: &SharedExRegs, frame: Rebinding
     if mask & EX_CANCEL != 0 {
         ipc::cancel(thread);
     }
+    thread.borrows_fpu.set(thread.borrows_fpu.get() || mask & EX_FPU_BORROW != 0);
     if mask & OF_DEBUG_TLS != 0 {
         exchange_debug_tls(thread, mask, record);
     }
@@ -192,14 +196,6 @@ fn set_registers(thread: Ref<Thread>, mask: u64, record: &SharedExRegs) {
     }
     mark_cross_clan_handler(thread);
     record.frame.set(thread.frame_index.get() as u64);
-}
-
-/// The fast path of a call that is about an FPU state alone: fast.s calls it, on a uniprocessor,
-/// with the caller's registers saved. Returns false if the slow path must serve the call: then
-/// nothing was done, or only what the slow path does again.
-pub extern "C" fn exchange_fpu_fast(caller: Ref<Thread>, thread: Ref<Thread>, mask: u64) -> bool {
-    let may = mask & !OF_FPU == 0 && thread.fpu.get().is_some() && thread::controlled(caller, thread).is_ok();
-    may && caller.utcb().is_some_and(|utcb| exchange_fpu(caller, thread, mask, utcb.ex_regs()).is_ok())
 }
 
 /// Reads, writes or resets the FPU state of a thread. The caller's buffer, to or from which it is

@@ -294,7 +294,7 @@ impl Attacker {
 
     /// lthread_ex_regs on an existing thread, with any mask that creates no thread.
     fn exchange(&mut self) -> Registers {
-        let single = 1 << self.random.below(19);
+        let single = 1 << self.random.below(EX_ALL.trailing_ones() as u64);
         let any = self.random.next() & EX_ALL & !(EX_CREATE | EX_DELETE);
         let mask = self.random.one_of(&[single, single, any, EX_CANCEL, EX_TRIGGER, EX_START, EX_START | EX_CANCEL]);
         self.record();

@@ -63,7 +63,11 @@ object! {
         pub fault_wait: u64 = state_word(State::Faulted, false, index, Flags::ALIEN),
         /// The lowest priority with which that can be: nobody ready has one as high, and no time
         /// slice is to start or end.
-        pub preemption_threshold: Cell<u32> = Cell::new(NOBODY),
+        pub preemption_threshold: Cell<u16> = Cell::new(NOBODY),
+        /// 1 if the FPU may be on although the running thread has no state: it borrows that of
+        /// `fpu_owner`. The fast paths to native threads, which take for granted that it is off,
+        /// read both as one word, above every priority then.
+        pub fpu_lent: Cell<u16> = Cell::new(0),
         /// Partners of the fast paths.
         pub lookup_cache: LookupCache = LookupCache::new(),
         /// The running thread. Whenever the processor is in user mode there is one.

@@ -161,10 +161,13 @@ fn trap(cpu: &Cpu, on: bool) {
     }
 }
 
-/// Another thread's registers are loaded: its FPU state if it has one, else the FPU traps.
+/// Another thread's registers are loaded: its FPU state if it has one, else the FPU traps, unless
+/// it borrows the state that is in the processor.
 pub fn change(cpu: &Cpu, thread: Ref<Thread>) {
+    let lent = thread.borrows_fpu.get() && cpu.fpu_owner.get().is_some_and(|owner| thread.handles(owner));
+    cpu.fpu_lent.set(lent as u16);
     match thread.fpu.get() {
-        None => trap(cpu, true),
+        None => trap(cpu, !lent),
         Some(state) => {
             trap(cpu, false);
             if cpu.fpu_owner.get() != Some(thread) {
@@ -187,7 +190,8 @@ pub fn put_away(cpu: &Cpu) {
     }
 }
 
-/// Gives the running thread an FPU state at its first FPU instruction.
+/// Gives the running thread an FPU state at its first FPU instruction. Errors: no memory, or it
+/// has none of its own and cannot borrow one now.
 pub fn switch_on(thread: Ref<Thread>) -> Result<(), Error> {
     state_of(thread)?;
     change(cpu(), thread);
@@ -197,6 +201,9 @@ pub fn switch_on(thread: Ref<Thread>) -> Result<(), Error> {
 fn state_of(thread: Ref<Thread>) -> Result<Ref<State>, Error> {
     if let Some(state) = thread.fpu.get() {
         return Ok(state);
+    }
+    if thread.borrows_fpu.get() {
+        return Err(Error::Invalid);
     }
     let memory = POOL.take(thread.task.account, size(), Kind::Fpu)?.cast::<State>();
     // SAFETY: fresh memory, aligned to the power of two above its size. Only `size()` bytes of a
@@ -264,13 +271,7 @@ pub fn copy_in(thread: Ref<Thread>, [head, tail]: [&[Word]; 2]) -> Result<(), Er
 pub fn reset(thread: Ref<Thread>) {
     let Some(state) = thread.fpu.get() else { return };
     forget_registers(thread);
-    if cpuid::has(Feature::Xsave) {
-        // No component is read from memory: what is left there is not used.
-        state.words[HEADER].set(0);
-        state.words[MXCSR.0].set(MXCSR.1);
-    } else {
-        state.reset();
-    }
+    state.reset();
 }
 
 /// Whether a thread's state is in this processor's registers.
@@ -301,12 +302,8 @@ fn with_fpu(work: impl FnOnce()) {
 pub fn drop_states(thread: Ref<Thread>) {
     // SAFETY: `sched::forget` and the thread's end leave no other reference.
     unsafe {
-        if let Some(state) = thread.fpu.take() {
-            POOL.delete(state, Kind::Fpu);
-        }
-        if let Some(extra) = thread.extra.take() {
-            POOL.delete(extra, Kind::Fpu);
-        }
+        thread.fpu.take().into_iter().for_each(|state| POOL.delete(state, Kind::Fpu));
+        thread.extra.take().into_iter().for_each(|extra| POOL.delete(extra, Kind::Fpu));
     }
 }
 

@@ -66,7 +66,8 @@ pub fn load(cpu: &Cpu, thread: Ref<Thread>) -> bool {
 /// From now on the processor's time is `thread`'s.
 #[inline]
 pub fn charge(cpu: &Cpu, thread: Ref<Thread>) {
-    if cpu.loaded.get() != Some(thread) {
+    // One that borrows an FPU state may have got a message of another thread than the lender.
+    if cpu.loaded.get() != Some(thread) || cpu.fpu_lent.get() != 0 {
         change(cpu, thread);
     }
 }

@@ -57,7 +57,7 @@ pub const CASES: &[Case] = &[
 /// follows it.
 const CONTROL_WORD: u64 = 0;
 const MXCSR: u64 = 24;
-const XMM0: u64 = 160;
+pub const XMM0: u64 = 160;
 const COMPONENTS: u64 = 512;
 const COMPACTION: u64 = 520;
 /// x87 and SSE.
@@ -75,11 +75,11 @@ fn buffer() -> u64 {
     pages(4)
 }
 
-fn word(address: u64) -> u64 {
+pub fn word(address: u64) -> u64 {
     crate::pool::peek(address)
 }
 
-fn set_word(address: u64, value: u64) {
+pub fn set_word(address: u64, value: u64) {
     // SAFETY: the buffers of this topic are separate pages.
     unsafe { crate::pool::poke(address, value) };
 }
@@ -95,12 +95,12 @@ pub fn get(id: Id, address: u64) -> Result<u64, Failure> {
     transfer(id, EX_FPU_GET, address, kip().fpu_size)
 }
 
-fn set(id: Id, address: u64) -> Result<u64, Failure> {
+pub fn set(id: Id, address: u64) -> Result<u64, Failure> {
     transfer(id, EX_FPU_SET, address, kip().fpu_size)
 }
 
 /// An alien thread whose xmm0 holds `value`, at its first call.
-fn with_xmm0(value: u64) -> Result<Alien, Failure> {
+pub fn with_xmm0(value: u64) -> Result<Alien, Failure> {
     let alien = Alien::new(code_fpu, |f| f.di = value)?;
     alien.start()?;
     Ok(alien)
@@ -115,12 +115,12 @@ fn two_threads() -> Outcome {
     Ok(())
 }
 
-fn set_xmm7(value: u64) {
+pub fn set_xmm7(value: u64) {
     // SAFETY: code that is compiled without SSE does not use xmm7.
     unsafe { core::arch::asm!("movq xmm7, {}", in(reg) value, options(nomem, nostack)) };
 }
 
-fn xmm7() -> u64 {
+pub fn xmm7() -> u64 {
     let value: u64;
     // SAFETY: as above.
     unsafe { core::arch::asm!("movq {}, xmm7", out(reg) value, options(nomem, nostack)) };
@@ -252,11 +252,11 @@ fn denied() -> Outcome {
 /// The answer's label if xmm7 was wrong.
 const DAMAGED: u32 = 1;
 /// Asks a server for the value in xmm7.
-const ASK: u32 = 1;
+pub const ASK: u32 = 1;
 
 /// Answers messages, by reply and wait. If it uses the FPU, it keeps the last message's first word
 /// in xmm7.
-extern "C" fn serve(uses: u64) -> ! {
+pub extern "C" fn serve(uses: u64) -> ! {
     let (mut next, mut last) = (wait(Timeout::Never), 0);
     while let Ok(got) = next {
         let asks = got.tag.label() == ASK;
@@ -324,7 +324,7 @@ fn natives_take_turns() -> Outcome {
 
 /// Resumes an alien thread and waits for any sender, which takes the fast path if nothing special
 /// is to be done.
-fn answer(alien: &Alien, message: Message) -> Result<Received, Failure> {
+pub fn answer(alien: &Alien, message: Message) -> Result<Received, Failure> {
     send_and_wait(alien.id, message, Timeout::Zero, Timeout::Never)
 }
 
@@ -495,8 +495,7 @@ fn reset() -> Outcome {
     is_initial(at)
 }
 
-/// A thread that got the processor by thread_switch has it until it enters the kernel; the fast
-/// path of a reset is such an entry too.
+/// A thread that got the processor by thread_switch has it until it enters the kernel.
 fn reset_ends_a_donation() -> Outcome {
     extern "C" fn resets(alien: u64) -> ! {
         for turn in 1..=2 {

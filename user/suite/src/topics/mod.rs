@@ -21,6 +21,7 @@ mod ipc;
 mod ipc_errors;
 mod ipc_order;
 mod kernel_objects;
+mod lending;
 mod maps;
 mod notify;
 mod ports;
@@ -71,6 +72,7 @@ pub const ALL: &[(&str, &[Case])] = &[
     ("triggers", alien_triggers::CASES),
     ("alien-pagers", alien_pagers::CASES),
     ("fpu", fpu::CASES),
+    ("lending", lending::CASES),
     ("debug", debug::CASES),
     ("exchange", exchange::CASES),
     ("tasks", tasks::CASES),

@@ -16,6 +16,8 @@ use keel_abi::{call::*, memory::SharedUtcb, Id};
 pub const ALIEN: u32 = Flags::ALIEN.bits();
 pub const FPU: u32 = Flags::FPU.bits();
 pub const DISPATCHED: u32 = Flags::DISPATCHED.bits();
+/// What a thread may have that waits for the answer to its fault.
+pub const OF_FAULTED: Flags = Flags::ALIEN.union(Flags::FPU).union(Flags::DISPATCHED);
 /// Flags of reply and wait for anybody.
 pub const REPLY_AND_WAIT: u64 = CALL_IPC | IPC_SEND | IPC_RECEIVE | IPC_OPEN;
 /// Clears the kind of the send timeout, which does not matter where the partner waits.
@@ -44,7 +46,7 @@ pub fn answer(cpu: &Cpu, caller: Ref<Thread>) -> Option<Ref<Thread>> {
     if !waits
         || caller.maybe_pending.get()
         || caller.has_others(Flags::FPU)
-        || (faulter.priority.get() as u32) < cpu.preemption_threshold.get()
+        || (faulter.priority.get() as u16) < cpu.preemption_threshold.get()
     {
         return None;
     }

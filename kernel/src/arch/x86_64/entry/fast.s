@@ -7,8 +7,7 @@
 # - an alien thread's system call that its program's own entry takes (fast_paths),
 # - the reply of a handler that resumes an alien thread and enters an open wait (reply_path),
 # - a page fault to a pager in an open wait (page_fault_path),
-# - on a uniprocessor (UP), a pager's reply with one page, which Rust maps (reply_path), and
-#   lthread_ex_regs on an FPU state alone, which Rust exchanges (fast_paths).
+# - on a uniprocessor (UP), a pager's reply with one page, which Rust maps (reply_path).
 # Every other case goes to the slow path in Rust, which serves all cases. The outcome is the same:
 # the suite runs with the fast paths and without them (`nofast` on the command line).
 #
@@ -44,6 +43,11 @@
 # FPU state" (FPU) is a flag: a plain compare refuses such a thread, and the copies of the paths for
 # the FPU clear that bit of the word before they compare.
 #
+# The FPU is on only if the running thread has a state, or borrows that of the alien thread that it
+# handles (CPU_fpu_lent). Paths from a thread that has none take for granted that it is off. From a
+# borrower only the replies to alien threads are served: for the others must_run_next compares a
+# word of which CPU_fpu_lent is the upper half.
+#
 # Defined elsewhere: the macros save, load, clear, slow_path, save_after_syscall, save_after_vector,
 # push_interrupt_words and clear_flags in entry.s; constants and offsets of fields in mod.rs, by
 # name or in braces. docs/glossary.md has alien, native, handler, chief and clan.
@@ -60,11 +64,12 @@
     mov rbx, gs:[CPU_lookup_cache + rax * 8 + {LOOKUP_THREADS}]
 .endm
 
-# Check: the scheduler would choose `thread`, usually rbx, next. No ready thread has a priority as
-# high as its own, and no time slice has to start or end (Cpu::preemption_threshold). Uses `other`.
-.macro must_run_next refused, thread=rbx, other=eax
-    movzx \other, byte ptr [\thread + THREAD_priority]
-    cmp \other, gs:[CPU_preemption_threshold]
+# Check: the scheduler would choose rbx next. No ready thread has a priority as high as its own, and
+# no time slice has to start or end (Cpu::preemption_threshold). Also: the caller does not borrow an
+# FPU state, unless the comparison is of 16 bits. Uses rax.
+.macro must_run_next refused, priority=eax, size=dword
+    movzx eax, byte ptr [rbx + THREAD_priority]
+    cmp \priority, \size ptr gs:[CPU_preemption_threshold]
     jb \refused
 .endm
 
@@ -302,20 +307,34 @@
 
 # POINT OF NO RETURN: nothing below can fail.
 # The thread with TCB rbp blocks until its handler or pager rbx (id in rdi) replies; rbx receives
-# the message: rsi = tag, and the words. rsp = rbp's frame. `fpu`: rbx may have an FPU state.
-.macro leave_to_handler locks, pcids, fpu
+# the message: rsi = tag, and the words. rsp = rbp's frame. `fpu`: rbx may have an FPU state. Without
+# one it may borrow that of rbp with `lend`: rbp is alien, and rbx is its handler.
+.macro leave_to_handler locks, pcids, fpu, lend
     mov byte ptr [rbp + {THREAD_STATE_WORD}], {STATE_FAULTED}
     mov [rbp + THREAD_partner], rdi
     inc dword ptr [rbx + THREAD_waiters]
     change_fpu \fpu, r15
+    .if \lend
+    mov [rbx + THREAD_lender], rbp
+    .endif
     .if \fpu == 0
     # rbx has no FPU state. The FPU is on only if rbp has one.
     test dword ptr [rbp + THREAD_flags], FPU
-    jz .Lfpu_is_off_\@
+    jz .Lfpu_is_right_\@
+    .if \lend
+    cmp byte ptr [rbx + THREAD_borrows_fpu], 0
+    je .Llends_none_\@
+    mov word ptr gs:[CPU_fpu_lent], 1
+    .else
     switch_fpu_off
-.Lfpu_is_off_\@:
+    .endif
+.Lfpu_is_right_\@:
     .endif
     leave_to_native rbp, "[rbp + THREAD_id]", \locks, \pcids
+    .if \lend > \fpu
+.Llends_none_\@: switch_fpu_off
+    jmp .Lfpu_is_right_\@
+    .endif
 .endm
 
 # Takes this CPU's lock if it is free, on a multiprocessor (`locks`); otherwise goes to `busy`. This
@@ -407,8 +426,6 @@
 .macro reply_path name, locks, clear, pcids, fpu, unlike
     # The partner exists.
     look_up .Lslow_\name
-    # The partner may run next.
-    must_run_next .Lslow_\name
     # The caller will block: no notification, interrupt or sender may be pending for its open wait.
     cmp byte ptr [rsp + THREAD_maybe_pending], 0
     jne .Lslow_\name
@@ -421,8 +438,8 @@
     .endif
     cmp rdx, gs:[CPU_closed_wait]
     jne .Lreply_to_alien_\@
-    # SYSRET can return to it.
-    must_take_sysret .Lslow_\name
+    # The partner may run next, and SYSRET can return to it.
+    must_take_message .Lslow_\name
     # It waits for the caller, not for another thread.
     cmp rbp, [rbx + THREAD_partner]
     jne .Lslow_\name
@@ -452,8 +469,8 @@
     jne \unlike
     # The message goes to it itself. An open wait says nothing about the sender's clan.
     must_be_same_clan .Lslow_\name
-    # SYSRET can return to it.
-    must_take_sysret .Lslow_\name
+    # The partner may run next, and SYSRET can return to it.
+    must_take_message .Lslow_\name
     # The tag has register words only. Words in the UTCB are rare here, and take the slow path.
     cmp esi, REGISTER_WORDS
     jbe .Lreply_block_\@
@@ -476,6 +493,8 @@
     # It waits for the caller, not for another thread.
 .Lreply_check_alien_\@: cmp rbp, [rbx + THREAD_partner]
     jne .Lslow_\name
+    # The partner may run next.
+    must_run_next .Lslow_\name, ax, word
     # rbp = its frame. That is its chief's memory too, which may change at any time: each word is
     # read once, and used as it was checked.
     mov rbp, [rbx + THREAD_frame]
@@ -502,11 +521,11 @@
     xor eax, FLAGS_FIXED
     test eax, {FLAGS_NOT_SYSRET}
     jnz .Lreply_by_iret_\@
-    # Usually its FPU state is still loaded.
+    # Usually its FPU state is still loaded, and lent to the caller: then the FPU is on.
+    btr word ptr gs:[CPU_fpu_lent], 0
+    jnc .Lreply_not_lent_\@
     cmp rbx, gs:[CPU_fpu_owner]
     jne .Lreply_fpu_\@
-    clts
-    mov byte ptr gs:[CPU_fpu_off], 0
 .Lreply_by_sysret_\@: dec dword ptr [rsp + THREAD_waiters]
     enter_open_wait \locks
     mov rdi, rdx
@@ -515,16 +534,16 @@
     load rbp, r15, r14, r13, r12, rbx, r10, r9, r8, rdx, rsi, rdi, rax, rsp, rbp
     sysretq
 
-# The loaded FPU state is another thread's, or none. Without `fpu` the caller has no state, so the
-# FPU is off, and that is right for a partner without a state.
+# No FPU state is lent to the caller, or another one than the partner's. Without `fpu` the caller has
+# none of its own: if none is lent the FPU is off, and that is right for a partner without a state.
 # Live: rsp = caller's TCB, rbx = partner's, rbp = partner's frame, rcx = ip, r11 = flags, rdx = FS
 # base, r15 = GS base. The message's words are dead.
-.Lreply_fpu_\@:
+.Lreply_not_lent_\@:
     .if \fpu == 0
     test dword ptr [rbx + THREAD_flags], FPU
     jz .Lreply_by_sysret_\@
     .endif
-    mov r8, rdx
+.Lreply_fpu_\@: mov r8, rdx
     change_fpu 1, r9
     mov rdx, r8
     jmp .Lreply_by_sysret_\@
@@ -547,15 +566,15 @@
     jne .Lslow_\name
     # The partner is blocked on a fault or call, alien or native, without other flags. The open bit
     # means nothing then.
-    btr rdx, {STATE_WORD_FPU_BIT}
-    btr rdx, {STATE_WORD_DISPATCHED_BIT}
-    bts rdx, {STATE_WORD_ALIEN_BIT}
-    btr rdx, {STATE_WORD_OPEN_BIT}
-    cmp rdx, gs:[CPU_fault_wait]
+    mov rax, {STATE_WORD_OF_FAULTED}
+    and rdx, rax
+    cmp rdx, {STATE_FAULTED}
     jne .Lslow_\name
     # It waits for the caller, not for another thread.
     cmp rbp, [rbx + THREAD_partner]
     jne .Lslow_\name
+    # The partner may run next.
+    must_run_next .Lslow_\name, ax, word
     # Rust uses the message registers. From here on the slow path need not save them.
     save_message
     mov rbp, [rbx + THREAD_frame]
@@ -585,12 +604,14 @@
 # Live: rsp = caller's TCB, rbx = partner's, rbp = partner's frame, rcx = ip, r11 = flags, rdx = FS
 # base, r15 = GS base.
 .Lreply_by_iret_\@: mov rdi, rdx
+    btr word ptr gs:[CPU_fpu_lent], 0
     .if \fpu == 0
-    # The FPU is off already, because the caller has no state.
+    jc .Lreply_iret_fpu_\@
+    # The FPU is off, because the caller has no state, and none is lent to it.
     test dword ptr [rbx + THREAD_flags], FPU
     jz .Lreply_iret_fpu_is_off_\@
     .endif
-    change_fpu 1, r9
+.Lreply_iret_fpu_\@: change_fpu 1, r9
 .Lreply_iret_fpu_is_off_\@: and r11d, FLAGS_USER
     or r11d, FLAGS_FIXED
     dec dword ptr [rsp + THREAD_waiters]
@@ -640,7 +661,7 @@
     cmp rax, REPLY_AND_WAIT
     je .Lreply_\name
     cmp rax, {CALL}
-    jne .Lother_call_\name
+    jne .Lslow_\name
     # It receives from the thread that it sends to.
     cmp rdx, rdi
     jne .Lslow_\name
@@ -652,35 +673,7 @@
 .Lcall_with_fpu_\name: call_path \name, \locks, \pcids, 1, .Lslow_\name
 .Lreply_with_fpu_\name: reply_path \name, \locks, \clear, \pcids, 1, .Lslow_\name
 
-# The call is neither. UP only: lthread_ex_regs on the FPU state of a thread that has one.
-# Live: rsp = caller's TCB, rax = call without the send timeout's kind, message registers.
-.Lother_call_\name:
     .if \locks == 0
-    cmp rax, CALL_LTHREAD_EX_REGS
-    jne .Lslow_\name
-    # SYSRET can return to the caller.
-    test dword ptr [rsp + FRAME_flags], FLAGS_NEED_IRET
-    jnz .Lslow_\name
-    # No time slice ends or begins here: a thread that got the processor by thread_switch has it
-    # only until it enters the kernel.
-    must_run_next .Lslow_\name, rsp, ecx
-    # The thread exists.
-    look_up .Lslow_\name
-    # Rust checks the rest (exregs.rs: exchange_fpu_fast), and refuses before it changes anything
-    # that the slow path does not do again.
-    save_message
-    mov rdx, rsi
-    mov rsi, rbx
-    mov rdi, rsp
-    call_rust {exchange_fpu}, \clear, .Lslow_up_\name
-    # POINT OF NO RETURN: nothing below can fail.
-    xor eax, eax
-    mov rcx, [rsp + FRAME_ip]
-    mov r11, [rsp + FRAME_flags]
-    load rsp, r15, r14, r13, r12, r10, r9, r8, rbp, rbx, rdx, rsi, rdi, rsp
-    swapgs
-    sysretq
-
 # The slow path for a native thread, UP: no lock is held, and all registers are saved.
 # Live: nothing.
 .Lslow_up_\name: slow_path {slow_syscall}, \clear
@@ -728,11 +721,11 @@
     must_take_message .Lsaved_slow_\name
     # The handler accepts a message from any thread.
     must_be_in_open_wait \locks, 0, .Lto_handler_with_fpu_\name
-    leave_to_handler \locks, \pcids, 0
+    leave_to_handler \locks, \pcids, 0, 1
 
 # The handler has an FPU state, or is not in an open wait. Live: as above, rbx = handler's TCB.
 .Lto_handler_with_fpu_\name: must_be_in_open_wait \locks, 1, .Lsaved_slow_\name
-    leave_to_handler \locks, \pcids, 1
+    leave_to_handler \locks, \pcids, 1, 1
 
 # The caller is not an alien thread with ALIEN and FPU alone.
 # Live: rsp = caller's frame, rbp = caller's TCB, rax = call number, rcx = ip, r11 = flags, message
@@ -844,12 +837,14 @@ fast_paths pcid_up_syscall_entry, 0, 1, 1
     # not see.
 .Lfault_clear_\@: xor r13d, r13d
     xor r14d, r14d
-.Lfault_send_\@: leave_to_handler 1, \pcids, \fpu
+    leave_to_handler 1, \pcids, \fpu, 0
 
 # The pager is the handler. An alien thread's handler sees its registers in the shared frame.
 # Live: as at the start of fault_path, rsi = tag, r8 r9 r10 r12 = words.
 .Lfault_to_handler_\@: test dword ptr [rbp + THREAD_flags], ALIEN
-    jnz .Lfault_send_\@
+    jz .Lfault_of_native_\@
+    leave_to_handler 1, \pcids, \fpu, 1
+.Lfault_of_native_\@:
     # A native thread's frame is copied to the pager's UTCB, with the bases.
     rdfsbase rax
     mov [rsp + FRAME_fs_base], rax

@@ -10,7 +10,7 @@ use crate::ipc::{across, fault, kernel_object};
 use crate::object::thread::{state_word, Flags, Message, State, FRAME_WORDS};
 use crate::percpu::pcid::{Pcids, NOFLUSH};
 use crate::percpu::{lock, lock::Lock};
-use crate::sys::{exregs, leave, panic, syscall};
+use crate::sys::{leave, panic, syscall};
 use crate::{base::*, debugger, object::Thread, sched};
 use core::arch::{asm, global_asm};
 use core::mem::offset_of;
@@ -37,15 +37,15 @@ macro_rules! assembly {
 
 assembly!([
     "CPU_" Cpu {
-        scratch stack exit_ip exit_cs exit_flags exit_sp exit_sysret address delay current loaded space fpu_owner fpu_off preemption_threshold
+        scratch stack exit_ip exit_cs exit_flags exit_sp exit_sysret address delay current loaded space fpu_owner fpu_off fpu_lent preemption_threshold
         lookup_cache open_wait closed_wait fault_wait
     }
-    "THREAD_" Thread { id task chief space task_number frame_index flags priority partner pager handler waiters consumed maybe_pending dispatch fpu frame utcb }
+    "THREAD_" Thread { id task chief space task_number frame_index flags priority partner pager handler waiters consumed maybe_pending dispatch fpu borrows_fpu lender frame utcb }
     "FRAME_" Frame { r8 r9 r10 r11 r12 r13 r14 r15 ip cs flags orig_ax segments fs_base gs_base vector error_code cr2 }
     "FRAME_r" Frame { ax bx cx dx si di bp sp }
 ] [
     self {
-        CALL_HANDLER CALL_LTHREAD_EX_REGS DISPATCH_ON REGISTER_WORDS MAX_WORDS FRAME_WORDS FLAGS_FIXED FLAGS_NEED_IRET HALF_SHIFT
+        CALL_HANDLER DISPATCH_ON REGISTER_WORDS MAX_WORDS FRAME_WORDS FLAGS_FIXED FLAGS_NEED_IRET HALF_SHIFT
         VECTOR_DB VECTOR_UD VECTOR_DF VECTOR_MC VECTOR_PF TASK_SIGMA0 PAGE_SHIFT FLAGS_USER TAG_LABEL_SHIFT ID_NIL
     }
     fast { ALIEN FPU DISPATCHED REPLY_AND_WAIT ANY_SEND_TIMEOUT TAG_CONTENT TAG_ONE_PAGE }
@@ -70,8 +70,7 @@ assembly!([
     STATE_WORD_FPU_BIT = const 32 + Flags::FPU.bits().ilog2(),
     STATE_WORD_DISPATCHED_BIT = const 32 + Flags::DISPATCHED.bits().ilog2(),
     CALL_HANDLER_BIT = const CALL_HANDLER.ilog2(),
-    STATE_WORD_OPEN_BIT = const state_word(State::Inactive, true, 0, Flags::NONE).ilog2(),
-    STATE_WORD_ALIEN_BIT = const 32 + Flags::ALIEN.bits().ilog2(),
+    STATE_WORD_OF_FAULTED = const !state_word(State::Inactive, true, 0, fast::OF_FAULTED) as i64,
     CALL = const CALL_IPC | IPC_SEND | IPC_RECEIVE,
     TAG_ITEMS = const 0xff << TAG_MAPS_SHIFT | 0xff << TAG_STRINGS_SHIFT | TAG_FORWARD | MAX_WORDS << TAG_WORDS_SHIFT,
     NO_CALL = const NO_CALL as i64,
@@ -89,11 +88,13 @@ assembly!([
     slow_syscall = sym system_call,
     answering_syscall = sym answering_system_call,
     map_page = sym fast::map_page,
-    exchange_fpu = sym exregs::exchange_fpu_fast,
     exception = sym user_exception,
     kernel_exception = sym kernel_exception,
     fatal = sym fatal,
 );
+
+// What fast.s compares as one word (`must_run_next`).
+const _: () = assert!(offset_of!(Cpu, fpu_lent) == offset_of!(Cpu, preemption_threshold) + 2);
 
 unsafe extern "C" {
     fn leave_to_user() -> !;
