@@ -12,6 +12,7 @@
 
 #ifndef __ASSEMBLY__
 #include <linux/compiler.h>
+#include <asm/asm.h>
 #include <asm/percpu.h>
 
 DECLARE_PER_CPU(unsigned long, l4_irq_off);
@@ -24,12 +25,24 @@ static __always_inline unsigned long arch_local_save_flags(void)
 }
 #define arch_local_save_flags arch_local_save_flags
 
+/* Compares in one instruction. */
+static __always_inline bool l4_irq_is_pending(void)
+{
+	bool pending;
+
+	asm volatile("cmpq $0, " __percpu_arg([word])
+		     CC_SET(nz)
+		     : CC_OUT(nz) (pending)
+		     : [word] "m" (l4_irq_pending));
+	return pending;
+}
+
 static __always_inline void arch_local_irq_restore(unsigned long flags)
 {
 	barrier();
 	this_cpu_write(l4_irq_off, flags);
 	barrier();
-	if (!flags && unlikely(this_cpu_read(l4_irq_pending)))
+	if (!flags && unlikely(l4_irq_is_pending()))
 		l4_irq_replay();
 }
 #define arch_local_irq_restore arch_local_irq_restore

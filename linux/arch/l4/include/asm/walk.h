@@ -13,7 +13,11 @@
 #include <linux/pgtable.h>
 #include <asm/percpu.h>
 
-#define L4_SOFT_TLB_ENTRIES 64
+/*
+ * More than 64, the regions in 128 MB: that is how far below the stack the libraries begin if
+ * addresses are not random, and both are used together.
+ */
+#define L4_SOFT_TLB_ENTRIES 128
 
 struct l4_soft_tlb_entry {
 	pte_t *table;
