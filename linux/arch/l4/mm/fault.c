@@ -22,7 +22,7 @@
 #define AROUND 16
 /*
  * Flags besides the right of a fault: map neighbours with the same flags although they are marked
- * KEEL_MAPPED; map no neighbours.
+ * KEEL_MAPPED alone; map no neighbours.
  */
 #define ALIKE (KEEL_FPAGE_RWX + 1)
 #define ALONE (2 * ALIKE)
@@ -209,9 +209,9 @@ retry:
  *   - New anonymous memory has no neighbours that are ready to be mapped: ALONE.
  *   - If the entry was marked and this access changed it (the first write, for instance), the
  *     neighbours were mapped with it before: ALONE.
- *   - If it was marked and is unchanged, L4 has fewer rights than the mark says, and so it is
- *     probably with neighbours of the same flags: mprotect() gave rights, or a reclaim unmapped the
- *     pages. ALIKE.
+ *   - If it was marked and is unchanged, L4 has fewer rights than the mark says. If mprotect() gave
+ *     rights, that is marked too, and the neighbours for which that holds can be told. Else a
+ *     reclaim unmapped the pages, and so it did those of neighbours with the same flags: ALIKE.
  */
 void l4_user_fault(struct pt_regs *regs, unsigned long address, unsigned long right)
 {
@@ -228,19 +228,29 @@ void l4_user_fault(struct pt_regs *regs, unsigned long address, unsigned long ri
 		l4_fault_signal(SIGBUS, BUS_ADRERR, address, right);
 		return;
 	}
-	if (pte_val(old) & _PAGE_KEEL_MAPPED)
-		asked |= pte_val(used) == pte_val(old) ? ALIKE : ALONE;
+	if (pte_val(old) & _PAGE_KEEL_MAPPED && pte_val(used) != pte_val(old))
+		asked |= ALONE;
+	else if ((pte_val(old) & _PAGE_KEEL) == _PAGE_KEEL_MAPPED)
+		asked |= ALIKE;
 	current->thread.fault_address = address;
 	current->thread.fault_rights = asked;
 	current->thread.resume_action = L4_RESUME_MAPPINGS;
 }
 
-/* Returns true if a page may be mapped: its entry is present and young, and has no bit of mark. */
-static bool l4_may_map(pte_t pte, unsigned long mark)
-{
-	unsigned long needed = _PAGE_PRESENT | _PAGE_ACCESSED;
+/* What an entry has that may be mapped: it is present and young. */
+#define MAPPABLE (_PAGE_PRESENT | _PAGE_ACCESSED)
 
-	return (pte_val(pte) & (needed | mark)) == needed && !l4_is_device(pte);
+static bool l4_may_map(pte_t pte)
+{
+	return (pte_val(pte) & MAPPABLE) == MAPPABLE && !l4_is_device(pte);
+}
+
+/* Returns true if a page may be mapped and L4 lacks it, or some of its rights. */
+static bool l4_lacks(pte_t pte)
+{
+	unsigned long marks = (pte_val(pte) & (MAPPABLE | _PAGE_KEEL)) ^ MAPPABLE;
+
+	return (!marks || marks == _PAGE_KEEL) && !l4_is_device(pte);
 }
 
 /* A value that no entry's flags have. */
@@ -248,10 +258,10 @@ static bool l4_may_map(pte_t pte, unsigned long mark)
 
 /*
  * Builds map items for up to AROUND entries, and returns their number. An entry that changes
- * meanwhile is left out. Marked entries are left out too, except for that at `asked` and those with
- * the flags `good`. Only neighbours that need no decision of Linux's are mapped. Neighbours mostly
- * have equal flags, so flags that were checked once, and those in `good`, are not checked again,
- * unless they are `untold`: then the answer depends on more than the flags.
+ * meanwhile is left out. Entries whose pages are mapped are left out too, except for that at
+ * `asked` and those with the flags `good`. Only neighbours that need no decision of Linux's are
+ * mapped. Neighbours mostly have equal flags, so flags that were checked once, and those in `good`,
+ * are not checked again, unless they are `untold`: then the answer depends on more than the flags.
  */
 static noinline unsigned int l4_put_row(unsigned long *maps, unsigned long address, pte_t *ptep,
 					const pte_t *asked, unsigned long good)
@@ -265,13 +275,14 @@ static noinline unsigned int l4_put_row(unsigned long *maps, unsigned long addre
 		value = READ_ONCE(ptep->pte);
 		flags = value & ~PTE_PFN_MASK;
 		if (flags != good) {
-			if (!l4_may_map(__pte(value), _PAGE_KEEL_MAPPED) &&
-			    (ptep != asked || !l4_may_map(__pte(value), 0)))
+			if (!l4_lacks(__pte(value)) &&
+			    (ptep != asked || !l4_may_map(__pte(value))))
 				continue;
 			fpage = keel_page(PAGE_OFFSET, l4_pte_rights(__pte(flags)));
 			good = flags & untold ? NO_FLAGS : flags;
 		}
-		if (!try_cmpxchg(&ptep->pte, &value, value | _PAGE_KEEL_MAPPED))
+		if (!try_cmpxchg(&ptep->pte, &value,
+				 (value & ~_PAGE_KEEL_MORE) | _PAGE_KEEL_MAPPED))
 			continue;
 		map[0] = address;
 		map[1] = fpage + (value & PTE_PFN_MASK);
@@ -286,7 +297,7 @@ static __always_inline unsigned int l4_put_single(unsigned long *maps, unsigned 
 {
 	unsigned long value = pte_val(pte), phys = value & PTE_PFN_MASK;
 
-	if (!try_cmpxchg(&ptep->pte, &value, value | _PAGE_KEEL_MAPPED))
+	if (!try_cmpxchg(&ptep->pte, &value, (value & ~_PAGE_KEEL_MORE) | _PAGE_KEEL_MAPPED))
 		return 0;
 	maps[0] = address & -(1UL << log2);
 	maps[1] = keel_fpage((unsigned long)__va(phys), log2, l4_pte_rights(pte));
@@ -306,8 +317,32 @@ static __always_inline pte_t l4_use(pte_t *ptep, unsigned long right)
 	return pte;
 }
 
+/*
+ * The fast path for a page without neighbours: builds its item, and returns true if its entry is
+ * simple and its table cached. The caller is in a walk section.
+ */
+static __always_inline bool l4_put_alone(unsigned long *maps, unsigned long address,
+					 unsigned long right)
+{
+	unsigned long bits = _PAGE_PRESENT | _PAGE_ACCESSED, value;
+	pte_t *ptep;
+
+	if (!(right & ALONE) || right & KEEL_FPAGE_EXEC)
+		return false;
+	ptep = l4_soft_tlb_pte(current->mm, address);
+	if (unlikely(!ptep))
+		return false;
+	value = pte_val(READ_ONCE(*ptep));
+	if (right & KEEL_FPAGE_WRITE)
+		bits |= _PAGE_RW | _PAGE_DIRTY;
+	if (unlikely((value & (bits | _PAGE_PSE | _PAGE_PCD)) != bits) ||
+	    (value & _PAGE_SPECIAL && !is_zero_pfn(pte_pfn(__pte(value)))))
+		return false;
+	return l4_put_single(maps, address, ptep, __pte(value), PAGE_SHIFT);
+}
+
 /* Builds the items of a fault and returns their number. The caller is in a walk section. */
-static unsigned int l4_put_items(unsigned long *maps, unsigned long address, unsigned long right)
+static noinline unsigned int l4_put_items(unsigned long *maps, unsigned long address, unsigned long right)
 {
 	unsigned long before = pte_index(address) % AROUND, good = NO_FLAGS;
 	pte_t *ptep = l4_find_entry(address), pte;
@@ -333,11 +368,13 @@ static unsigned int l4_put_items(unsigned long *maps, unsigned long address, uns
 unsigned int l4_fault_items(struct keel_utcb *utcb)
 {
 	struct thread_struct *thread = &current->thread;
-	unsigned int count;
+	unsigned long address = thread->fault_address & PAGE_MASK, rights = thread->fault_rights;
+	unsigned int count = 1;
 
 	thread->resume_action = L4_RESUME_REPLY;
 	l4_walk_begin();
-	count = l4_put_items(utcb->maps, thread->fault_address & PAGE_MASK, thread->fault_rights);
+	if (!l4_put_alone(utcb->maps, address, rights))
+		count = l4_put_items(utcb->maps, address, rights);
 	l4_walk_end();
 	return count;
 }

@@ -2,9 +2,10 @@
 /*
  * The guest page tables: in x86-64's format, walked by software only. L4's mappings are a cache of
  * them. An entry marked KEEL_MAPPED may be mapped in its L4 task; code that takes rights from such
- * an entry adds the page to the mm's unmap queue. The accessed and dirty bits are emulated: an old
- * entry is not mapped, and a clean one is mapped without write permission. Entries that lockless
- * walkers (mm/tlb.c) may read change by one atomic instruction.
+ * an entry adds the page to the mm's unmap queue. It is marked KEEL_MORE besides if it was given
+ * rights since, which L4 lacks then. The accessed and dirty bits are emulated: an old entry is not
+ * mapped, and a clean one is mapped without write permission. Entries that lockless walkers
+ * (mm/tlb.c) may read change by one atomic instruction.
  */
 #ifndef _ASM_L4_PGTABLE_H
 #define _ASM_L4_PGTABLE_H
@@ -23,7 +24,10 @@
 #define _PAGE_SPECIAL 0x200UL
 #define _PAGE_KEEL_MAPPED 0x400UL
 #define _PAGE_UFFD_WP 0x800UL
+#define _PAGE_KEEL_MORE (1UL << 58)	/* no page number and no swap offset is that large */
 #define _PAGE_NX (1UL << 63)
+/* What Linux does not see. */
+#define _PAGE_KEEL (_PAGE_KEEL_MAPPED | _PAGE_KEEL_MORE)
 /* In entries of swapped pages. */
 #define _PAGE_SWP_UFFD_WP 0x040UL
 #define _PAGE_SWP_EXCLUSIVE 0x080UL
@@ -143,7 +147,7 @@ static inline pte_t pte_modify(pte_t pte, pgprot_t prot)
 
 static inline int pte_same(pte_t a, pte_t b)
 {
-	return !((pte_val(a) ^ pte_val(b)) & ~_PAGE_KEEL_MAPPED);
+	return !((pte_val(a) ^ pte_val(b)) & ~_PAGE_KEEL);
 }
 #define __HAVE_ARCH_PTE_SAME
 
@@ -190,18 +194,20 @@ static inline pte_t l4_pte_change(struct mm_struct *mm, unsigned long address, p
 	unsigned long old = READ_ONCE(ptep->pte), keep, value;
 
 	do {
-		value = ((old & ~clear) | set) & ~_PAGE_KEEL_MAPPED;
+		value = ((old & ~clear) | set) & ~_PAGE_KEEL;
 		keep = 0;
 		if (unlikely(old & _PAGE_KEEL_MAPPED)) {
 			if (!((old ^ value) & PTE_PFN_MASK))
 				keep = l4_pte_rights(__pte(value));
 			if (keep)
-				value |= _PAGE_KEEL_MAPPED;
+				value |= old & _PAGE_KEEL;
+			if (keep & ~l4_pte_rights(__pte(old)))
+				value |= _PAGE_KEEL_MORE;
 		}
 	} while (!try_cmpxchg(&ptep->pte, &old, value));
 	if (unlikely(old & _PAGE_KEEL_MAPPED) && l4_pte_rights(__pte(old)) & ~keep)
 		l4_unmap_queue(mm, address, __pte(old), keep);
-	return __pte(old & ~_PAGE_KEEL_MAPPED);
+	return __pte(old & ~_PAGE_KEEL);
 }
 
 static inline pte_t l4_pte_exchange(struct mm_struct *mm, unsigned long address,
@@ -215,7 +221,7 @@ static inline void set_pte_at(struct mm_struct *mm, unsigned long address,
 			      pte_t *ptep, pte_t pte)
 {
 	if (likely(pte_none(READ_ONCE(*ptep))))
-		set_pte(ptep, __pte(pte_val(pte) & ~_PAGE_KEEL_MAPPED));
+		set_pte(ptep, __pte(pte_val(pte) & ~_PAGE_KEEL));
 	else
 		l4_pte_exchange(mm, address, ptep, pte);
 }
@@ -228,7 +234,7 @@ static inline pte_t ptep_get_and_clear(struct mm_struct *mm, unsigned long addre
 
 	if (unlikely(pte_val(old) & _PAGE_KEEL_MAPPED))
 		l4_unmap_queue(mm, address, old, 0);
-	return __pte(pte_val(old) & ~_PAGE_KEEL_MAPPED);
+	return __pte(pte_val(old) & ~_PAGE_KEEL);
 }
 #define __HAVE_ARCH_PTEP_GET_AND_CLEAR
 
@@ -241,7 +247,7 @@ static inline pte_t ptep_get_and_clear_full(struct mm_struct *mm, unsigned long 
 	if (!full)
 		return ptep_get_and_clear(mm, address, ptep);
 	set_pte(ptep, __pte(0));
-	return __pte(pte_val(old) & ~_PAGE_KEEL_MAPPED);
+	return __pte(pte_val(old) & ~_PAGE_KEEL);
 }
 #define __HAVE_ARCH_PTEP_GET_AND_CLEAR_FULL
 
@@ -269,7 +275,7 @@ static inline void ptep_set_wrprotect(struct mm_struct *mm, unsigned long addres
 /* The entry stays until the commit, which keeps the bits that walkers set in between. */
 static inline pte_t l4_modify_prot_start(pte_t *ptep)
 {
-	return __pte(READ_ONCE(ptep->pte) & ~_PAGE_KEEL_MAPPED);
+	return __pte(READ_ONCE(ptep->pte) & ~_PAGE_KEEL);
 }
 
 static inline void l4_modify_prot_commit(struct mm_struct *mm, unsigned long address, pte_t *ptep,
