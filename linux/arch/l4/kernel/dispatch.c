@@ -74,6 +74,18 @@ static unsigned long l4_map_and_resume(void)
 	return m.status;
 }
 
+/* Tests bits of a word that others change, in one instruction: READ_ONCE() takes two. */
+static __always_inline bool l4_test_bits(const unsigned long *word, unsigned long bits)
+{
+	bool set;
+
+	asm volatile("testl %[bits], %[word]"
+		     CC_SET(nz)
+		     : CC_OUT(nz) (set)
+		     : [word] "m" (*(const unsigned int *)word), [bits] "i" (bits));
+	return set;
+}
+
 /*
  * l4_exit_to_user() and l4_enter_syscall() are the common cases of irqentry_exit_to_user_mode() and
  * syscall_enter_from_user_mode(), inline. These handle the rest, and all cases if lockdep has to be
@@ -88,7 +100,7 @@ static unsigned long l4_map_and_resume(void)
 static __always_inline void l4_exit_to_user(struct task_struct *task, struct pt_regs *regs)
 {
 	local_irq_disable();
-	if (GENERIC_ENTRY_ONLY || unlikely(read_task_thread_flags(task) & EXIT_TO_USER_MODE_WORK))
+	if (GENERIC_ENTRY_ONLY || unlikely(l4_test_bits(&task_thread_info(task)->flags, EXIT_TO_USER_MODE_WORK)))
 		irqentry_exit_to_user_mode(regs);
 	else
 		arch_exit_to_user_mode_prepare(regs, 0);
@@ -105,7 +117,7 @@ static __always_inline long l4_enter_syscall(struct task_struct *task, struct pt
 	if (GENERIC_ENTRY_ONLY)
 		return syscall_enter_from_user_mode(regs, nr);
 	local_irq_enable();
-	if (unlikely(READ_ONCE(task_thread_info(task)->syscall_work) & SYSCALL_WORK_ENTER))
+	if (unlikely(l4_test_bits(&task_thread_info(task)->syscall_work, SYSCALL_WORK_ENTER)))
 		nr = syscall_enter_from_user_mode_work(regs, nr);
 	return nr;
 }
@@ -125,7 +137,7 @@ static __always_inline void l4_syscall(struct task_struct *task, struct pt_regs 
 		regs->ax = __x64_sys_ni_syscall(regs);
 	}
 	/* exec changes the contents of the registers, but regs still points to them. */
-	if (unlikely(READ_ONCE(task_thread_info(task)->syscall_work) & SYSCALL_WORK_EXIT))
+	if (unlikely(l4_test_bits(&task_thread_info(task)->syscall_work, SYSCALL_WORK_EXIT)))
 		syscall_exit_to_user_mode(regs);
 	else
 		l4_exit_to_user(task, regs);
@@ -247,6 +259,7 @@ static noinline void l4_serve_later(struct task_struct *task, struct pt_regs *re
 	unsigned long thread = task->thread.keel_thread;
 	struct keel_message m = { .status = status };
 
+	this_cpu_write(l4_served, 0);
 	do {
 		if (-m.status >> 8 == KEEL_SIDE_SEND) {
 			this_cpu_write(l4_waiting, 0);
@@ -256,6 +269,7 @@ static noinline void l4_serve_later(struct task_struct *task, struct pt_regs *re
 		m.tag = 0;
 		keel_resume(WAIT, thread, &m);
 	} while (m.status || m.partner != thread);
+	this_cpu_write(l4_served, thread);
 	this_cpu_write(l4_waiting, 0);
 	l4_route(task, regs, &m);
 }
@@ -295,6 +309,7 @@ static __always_inline void l4_serve(struct task_struct *task, struct pt_regs *r
 		return;
 	}
 	barrier();
+	this_cpu_write(l4_served, thread);
 	this_cpu_write(l4_waiting, 0);
 	l4_route(task, regs, &m);
 }

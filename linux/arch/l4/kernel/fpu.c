@@ -6,6 +6,10 @@
  * standard XSAVE layout, which is what x86's signal frames contain. All of this is for the current
  * task, or for one that is stopped or new; it runs in process context, on a server thread, whose
  * record it uses.
+ *
+ * Server threads borrow (KEEL_EX_FPU_BORROW): while one handles a message of an lthread, the state
+ * is still in the processor's registers, where XSAVE and XRSTOR reach it. If it is not, because
+ * another thread needed the registers, they raise #NM, and the micro-kernel is asked.
  */
 #include <linux/init.h>
 #include <linux/kernel.h>
@@ -18,7 +22,6 @@
 #include <asm/fpu/xstate.h>
 #include <asm/l4.h>
 #include <asm/sigframe.h>
-#include <asm/signal_setup.h>
 #include <asm/tlbflush.h>
 
 #define XSAVE_ALIGNMENT 64
@@ -32,11 +35,29 @@ static unsigned int l4_fpu_frame_size(void)
 	return keel_kip->fpu_size + FP_XSTATE_MAGIC2_SIZE;
 }
 
+/* The lthread whose message was received last on this processor, 0: not served. It alone lends. */
+DEFINE_PER_CPU(unsigned long, l4_served);
+
+/* The initial state: no component is read from it but MXCSR. */
+static struct xregs_state l4_fpu_initial __aligned(XSAVE_ALIGNMENT) = {
+	.i387.mxcsr = MXCSR_DEFAULT,
+};
+
+/* Makes this processor's server thread, which calls it, borrow FPU states. */
+void l4_fpu_borrow(void)
+{
+	unsigned long self = keel_self(keel_server());
+
+	if (keel_ex_regs(&self, KEEL_EX_FPU_BORROW))
+		panic("the micro-kernel lends no FPU states");
+}
+
 /*
  * The alignment keeps a buffer in one page: the micro-kernel then stores registers directly to it.
  */
 static int __init l4_fpu_init(void)
 {
+	l4_fpu_borrow();
 	l4_fpu_cache = kmem_cache_create_usercopy("keel_fpu", l4_fpu_frame_size(),
 						  roundup_pow_of_two(l4_fpu_frame_size()),
 						  SLAB_PANIC | SLAB_ACCOUNT, 0,
@@ -79,16 +100,53 @@ static unsigned long l4_fpu_transfer(unsigned long thread, union fpregs_state *r
 	return l4_ex_regs(&thread, direction);
 }
 
-/*
- * Copies between the current lthread and user memory, in a walk section: therefore without a
- * reclaim, which would flush. Returns true on success.
- */
-static bool l4_fpu_transfer_in_place(const void *state, unsigned long operations)
+/* Returns true if the registers are the current lthread's, unless its state was put away. */
+static bool l4_fpu_is_borrowed(void)
 {
 	unsigned long thread = current->thread.keel_thread;
 
-	l4_fpu_set_buffer(state);
-	return !keel_ex_regs(&thread, operations);
+	return thread && this_cpu_read(l4_served) == thread && boot_cpu_has(X86_FEATURE_XSAVE);
+}
+
+/*
+ * Saves the current lthread's state from the registers to an aligned buffer. Returns false if it is
+ * not there, or the buffer is newer. Works in a walk section.
+ */
+static bool l4_fpu_save_registers(struct xregs_state *state)
+{
+	bool saved = false;
+
+	if (!l4_fpu_is_borrowed() || current->thread.fpu.stale)
+		return false;
+	memset(&state->header, 0, sizeof(state->header));	/* of which XSAVE writes a part */
+	asm volatile("1:	xsave64 %[state]\n"
+		     "	movb $1, %[saved]\n"
+		     "2:\n"
+		     _ASM_EXTABLE(1b, 2b)
+		     : [saved] "+r" (saved), [state] "+m" (*state)
+		     : "a" (-1), "d" (-1) : "memory");
+	return saved;
+}
+
+/*
+ * Loads the registers, which are the current lthread's, from an aligned buffer. Returns false if
+ * they are not, or the processor refuses the state: it may be a program's. Works in a walk section.
+ */
+static bool l4_fpu_load_registers(const struct xregs_state *state)
+{
+	bool loaded = false;
+
+	if (!l4_fpu_is_borrowed())
+		return false;
+	asm volatile("1:	xrstor64 %[state]\n"
+		     "	movb $1, %[loaded]\n"
+		     "2:\n"
+		     _ASM_EXTABLE(1b, 2b)
+		     : [loaded] "+r" (loaded)
+		     : [state] "m" (*state), "a" (-1), "d" (-1) : "memory");
+	if (loaded)
+		current->thread.fpu.stale = false;
+	return loaded;
 }
 
 /*
@@ -111,6 +169,8 @@ int l4_fpu_begin(unsigned long thread)
 /* Copies the state of a task's lthread; the initial one if there is no lthread or no state. */
 static void l4_fpu_get(struct task_struct *task, union fpregs_state *regs)
 {
+	if (task == current && l4_fpu_save_registers(&regs->xsave))
+		return;
 	if (!task->thread.keel_thread ||
 	    l4_fpu_transfer(task->thread.keel_thread, regs, KEEL_EX_FPU_GET))
 		l4_fpu_reset(regs);
@@ -237,27 +297,21 @@ static void l4_fpu_finish(struct xregs_state *state, int size)
 }
 
 /*
- * The fast path of a signal frame: the micro-kernel moves the state from the processor's registers
- * to the frame, and the lthread has the initial state afterwards. Returns false if nothing was
- * done.
+ * The fast path of a signal frame: saves the state from the registers to the frame. Returns false
+ * if that is not possible.
  */
-static bool l4_fpu_move_to_frame(struct fpu *fpu, void __user *frame, int size)
+static bool l4_fpu_save_to_frame(void __user *frame, int size)
 {
-	struct xregs_state *state;
-	bool moved;
+	struct xregs_state *state = l4_user_place(frame, l4_fpu_frame_size(), KEEL_FPAGE_WRITE);
+	bool saved;
 
-	if (!current->thread.keel_thread || fpu->stale)
-		return false;
-	state = l4_user_place(frame, l4_fpu_frame_size(), KEEL_FPAGE_WRITE);
 	if (!state)
 		return false;
-	moved = l4_fpu_transfer_in_place(state, KEEL_EX_FPU_GET | KEEL_EX_FPU_RESET);
-	if (moved) {
+	saved = l4_fpu_save_registers(state);
+	if (saved)
 		l4_fpu_finish(state, size);
-		fpu->frame = frame;
-	}
 	l4_walk_end();
-	return moved;
+	return saved;
 }
 
 /*
@@ -268,7 +322,7 @@ bool copy_fpstate_to_sigframe(void __user *buf, void __user *fp, int size)
 {
 	struct xregs_state *state;
 
-	if (buf == fp && l4_fpu_move_to_frame(&current->thread.fpu, fp, size))
+	if (buf == fp && l4_fpu_save_to_frame(fp, size))
 		return true;
 	state = &l4_fpu_fetch(current)->xsave;
 	/* Before the x87 part is converted: it may be initial by the header alone. */
@@ -283,10 +337,8 @@ void fpu__clear_user_states(struct fpu *fpu)
 {
 	unsigned long thread = current->thread.keel_thread;
 
-	if (fpu->frame) {	/* l4_fpu_move_to_frame() has done so */
-		fpu->frame = NULL;
+	if (l4_fpu_load_registers(&l4_fpu_initial))
 		return;
-	}
 	fpu->stale = false;
 	if (thread && !l4_ex_regs(&thread, KEEL_EX_FPU_RESET))
 		return;
@@ -314,15 +366,14 @@ static bool l4_fpu_has_xstate(const struct _fpx_sw_bytes *sw, const void __user 
 }
 
 /*
- * The fast path of a return from a signal: the frame is as it was written, and the micro-kernel
- * loads the state from it, after checking everything that XRSTOR would refuse. Returns false if
- * nothing was done.
+ * The fast path of a return from a signal: the frame is as it was written, and the registers are
+ * loaded from it. Returns false if that is not possible.
  */
-static bool l4_fpu_move_from_frame(struct fpu *fpu, const void __user *frame)
+static bool l4_fpu_load_from_frame(const void __user *frame)
 {
 	const struct xregs_state *state;
 	struct _fpx_sw_bytes sw;
-	bool moved;
+	bool loaded;
 
 	if (!IS_ALIGNED((unsigned long)frame, XSAVE_ALIGNMENT))
 		return false;
@@ -330,14 +381,12 @@ static bool l4_fpu_move_from_frame(struct fpu *fpu, const void __user *frame)
 	if (!state)
 		return false;
 	memcpy(&sw, state->i387.sw_reserved, sizeof(sw));
-	moved = l4_fpu_names_xstate(&sw) && sw.xstate_size == keel_kip->fpu_size &&
-		sw.xfeatures == keel_kip->fpu_mask &&
-		*l4_fpu_magic2(state, keel_kip->fpu_size) == FP_XSTATE_MAGIC2 &&
-		l4_fpu_transfer_in_place(state, KEEL_EX_FPU_SET);
+	loaded = l4_fpu_names_xstate(&sw) && sw.xstate_size == keel_kip->fpu_size &&
+		 sw.xfeatures == keel_kip->fpu_mask &&
+		 *l4_fpu_magic2(state, keel_kip->fpu_size) == FP_XSTATE_MAGIC2 &&
+		 l4_fpu_load_registers(state);
 	l4_walk_end();
-	if (moved)
-		fpu->stale = false;
-	return moved;
+	return loaded;
 }
 
 /* Copies the state of a frame to the buffer `state`. Returns false for a bad frame. */
@@ -385,7 +434,7 @@ static bool l4_fpu_restore_frame(void __user *buf, bool ia32_frame)
 		fpu__clear_user_states(fpu);
 		return true;
 	}
-	if (!ia32_frame && l4_fpu_move_from_frame(fpu, buf))
+	if (!ia32_frame && l4_fpu_load_from_frame(buf))
 		return true;
 	state = &l4_fpu_alloc(fpu)->xsave;
 	l4_fpu_reset(fpu->regs);
@@ -394,18 +443,6 @@ static bool l4_fpu_restore_frame(void __user *buf, bool ia32_frame)
 		return true;
 	fpu__clear_user_states(fpu);
 	return false;
-}
-
-/* Called instead of signal_setup_done(): gives the state back to the thread if the setup failed. */
-void l4_signal_setup_done(int failed, struct ksignal *ksig, int stepping)
-{
-	void __user *frame = current->thread.fpu.frame;
-
-	if (frame) {
-		current->thread.fpu.frame = NULL;
-		l4_fpu_restore_frame(frame, false);
-	}
-	(signal_setup_done)(failed, ksig, stepping);
 }
 
 /* The rest of the frame, including the selectors, is in the registers already. */

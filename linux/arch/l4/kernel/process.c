@@ -158,6 +158,7 @@ void arch_cpu_idle(void)
 	if (!this_cpu_read(l4_irq_pending) && !need_resched())
 		keel_ipc(KEEL_IPC_RECEIVE | KEEL_IPC_OPEN, 0, 0, &m);
 	barrier();
+	this_cpu_write(l4_served, 0);
 	this_cpu_write(l4_waiting, 0);
 	raw_local_irq_enable();
 }

@@ -62,6 +62,7 @@ static void l4_start_secondary(void)
 
 	mmgrab(&init_mm);
 	current->active_mm = &init_mm;
+	l4_fpu_borrow();
 	l4_irq_init();
 	notify_cpu_starting(cpu);
 	l4_timer_init();

@@ -15,6 +15,7 @@
  */
 #define L4_WAITING_IDLE 1UL	/* not an id of a thread */
 DECLARE_PER_CPU(unsigned long, l4_waiting);
+DECLARE_PER_CPU(unsigned long, l4_served);
 
 /* The bits of a notification of an IRQ thread. */
 #define L4_NOTIFY_BIND 1UL		/* bind what l4_bind_requests has (first one only) */
@@ -29,6 +30,7 @@ void l4_smp_init(void);
 
 /* kernel/fpu.c */
 int l4_fpu_begin(unsigned long thread);
+void l4_fpu_borrow(void);
 
 /* kernel/dispatch.c */
 void __noreturn l4_user_loop(void);

@@ -15,7 +15,6 @@ struct task_struct;
 struct fpu {
 	union fpregs_state *regs;	/* buffer for a state and FP_XSTATE_MAGIC2, or NULL */
 	bool stale;			/* the buffer is newer than the lthread's state */
-	void __user *frame;		/* has the state while a signal frame is built, or NULL */
 };
 
 /* Fetch into the task's buffer, store from it, or fetch to change it (kernel/fpu.c). */

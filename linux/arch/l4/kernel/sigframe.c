@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Where x86's kernel/signal.c writes a signal frame (asm/signal_setup.h): to the frame itself, in
+ * the direct map, if it lies in one page. Else to a copy that is written back at the end: a word of
+ * the frame that nobody sets keeps its value. Both run in process context and may sleep; between
+ * them is a walk section (asm/tlbflush.h) if the frame lies in one page, so nothing there may.
+ */
+#include <linux/mm.h>
+#include <linux/sched.h>
+#include <linux/slab.h>
+#include <linux/string.h>
+#include <linux/uaccess.h>
+#include <asm/l4.h>
+#include <asm/signal_setup.h>
+#include <asm/tlbflush.h>
+
+static bool l4_frame_is_in_page(const void __user *frame, unsigned long size)
+{
+	return offset_in_page(frame) + size <= PAGE_SIZE;
+}
+
+/* Returns the memory to write a frame of `size` bytes to, until l4_frame_end(), or NULL. */
+void *l4_frame_begin(void __user *frame, unsigned long size)
+{
+	void *copy;
+
+	current->thread.signal_frame = frame;
+	if (l4_frame_is_in_page(frame, size))
+		return l4_user_place(frame, size, KEEL_FPAGE_WRITE);
+	copy = memdup_user(frame, size);
+	return IS_ERR(copy) ? NULL : copy;
+}
+
+/*
+ * Ends what l4_frame_begin() began, which returned `memory`. Returns the frame, or NULL if it could
+ * not be written.
+ */
+void __user *l4_frame_end(void *memory, unsigned long size)
+{
+	void __user *frame = current->thread.signal_frame;
+	unsigned long left;
+
+	if (l4_frame_is_in_page(frame, size)) {
+		l4_walk_end();
+		return frame;
+	}
+	left = copy_to_user(frame, memory, size);
+	kfree(memory);
+	return left ? NULL : frame;
+}
