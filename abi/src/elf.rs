@@ -13,8 +13,8 @@ pub const MAX_SEGMENTS: usize = 16;
 /// Size of the largest image in bytes.
 const MAX_IMAGE: u64 = 1 << 30;
 
-/// Where a segment can be: in the lower half, or in the last GB. The last 2 MB of that are left out:
-/// the superpage in which an image ends has an end of its own.
+/// Where a segment can be: in the lower half, or in the last GB. The last 2 MB of that are left
+/// out: the superpage in which an image ends has an end of its own.
 const PLACES: [Range; 2] = [Range::new(PAGE_SIZE, USER_END), Range::new(UPPER_LAST, 0xffff_ffff_ffe0_0000)];
 
 const HEADER_BYTES: usize = 64;
@@ -188,7 +188,7 @@ mod tests {
 
     #[test]
     fn an_image_in_the_upper_half_is_read() {
-        let text = (5, 0, UPPER_LAST, 0x1000, 0x3fff_f000);
+        let text = (5, 0, UPPER_LAST, 0x1000, 0x3fe0_0000);
         assert_eq!(parse(&image(UPPER_LAST, &[text])).unwrap().span(), PLACES[1]);
     }
 

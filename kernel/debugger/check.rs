@@ -141,7 +141,8 @@ fn check_table(task: Ref<Task>, table: PoolPage, sum: &mut Sum) {
         let below = leads_to(leaf.entry);
         let kernels = kernels_entry(if top { Some(false) } else { shared.then_some(true) }, slot);
         if leaf.entry & USER == 0 {
-            expect!((leaf.entry ^ kernels) & !ACCESSED == 0, "task {} at {:#x}: not the kernel's entry", task.number, leaf.address());
+            let same = (leaf.entry ^ kernels) & !ACCESSED == 0;
+            expect!(same, "task {} at {:#x}: not the kernel's entry", task.number, leaf.address());
             continue;
         }
         let apart = kernels == 0 || top && task.upper && slot == ENTRIES - 1;

@@ -4,6 +4,7 @@
  */
 #include "check.h"
 #include <sys/ptrace.h>
+#include <sys/time.h>
 #include <sys/user.h>
 
 /* What xmm6 holds before a signal, and what the handler puts into its place in the frame. */
@@ -399,6 +400,64 @@ CHECK(frames, reserved_bytes)
 		must("end", waitpid(pid, &status, 0) == pid && WIFEXITED(status));
 	}
 	say("not_zero=%d", others);
+}
+
+/* The calls in call_with(), whose frames are looked at. */
+extern const char calls_begin[], calls_end[];
+static volatile unsigned long strange;
+
+/* Makes system calls with a value in xmm6, until it changes. Returns how many are left. */
+static __attribute__((noinline)) long call_with(unsigned long value, long calls)
+{
+	__asm__ volatile("movq %1, %%xmm6\n"
+			 "calls_begin: movl %2, %%eax\n"
+			 "syscall\n"
+			 "movq %%xmm6, %%rax\n"
+			 "cmpq %1, %%rax\n"
+			 "jne calls_end\n"
+			 "decq %0\n"
+			 "jnz calls_begin\n"
+			 "calls_end:"
+			 : "+r"(calls)
+			 : "r"(value), "i"(SYS_sched_yield)
+			 : "rax", "rcx", "r11", "memory", "cc", "xmm6");
+	return calls;
+}
+
+static void compare(int signo, siginfo_t *info, void *frame)
+{
+	ucontext_t *context = frame;
+	const char *place = (const char *)context->uc_mcontext.gregs[REG_PLACE];
+
+	(void)signo;
+	(void)info;
+	if (place >= calls_begin && place < calls_end) {
+		handled++;
+		strange += *place_of_xmm6(context) != control;
+	}
+	set_xmm6(~0UL);
+}
+
+/* Processes with different states get signals at any time, and take turns at each call. */
+CHECK(frames, beside_others)
+{
+	const struct itimerval often = { { 0, 1000 }, { 0, 1000 } };
+	pid_t pids[3];
+
+	for (unsigned long child = 0; child < ARRAY_SIZE(pids); child++) {
+		pids[child] = spawn();
+		if (pids[child])
+			continue;
+		control = BEFORE + child;
+		handle(SIGALRM, compare, 0);
+		setitimer(ITIMER_REAL, &often, NULL);
+		while (handled < 50)
+			if (call_with(control, 1000))
+				_exit(1);
+		_exit(strange ? 2 : 0);
+	}
+	for (unsigned long child = 0; child < ARRAY_SIZE(pids); child++)
+		say_child("child", pids[child]);
 }
 
 CHECK(frames, nested)

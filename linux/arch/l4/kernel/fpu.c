@@ -109,23 +109,35 @@ static bool l4_fpu_is_borrowed(void)
 }
 
 /*
+ * Executes XSAVE or XRSTOR. False if it raised an exception: then it did nothing. QEMU's raise no
+ * #NM, so that an instruction goes before them that does.
+ */
+#define l4_fpu_execute(instruction, state)					\
+({										\
+	bool fe_done = false;							\
+										\
+	asm volatile("1:	fnstsw %%ax\n"					\
+		     "	movl $-1, %%eax\n"					\
+		     "2:	" instruction " %[area]\n"			\
+		     "	movb $1, %[done]\n"					\
+		     "3:\n"							\
+		     _ASM_EXTABLE(1b, 3b)					\
+		     _ASM_EXTABLE(2b, 3b)					\
+		     : [done] "+r" (fe_done)					\
+		     : [area] "m" (*(state)), "d" (-1) : "eax", "memory");	\
+	fe_done;								\
+})
+
+/*
  * Saves the current lthread's state from the registers to an aligned buffer. Returns false if it is
  * not there, or the buffer is newer. Works in a walk section.
  */
 static bool l4_fpu_save_registers(struct xregs_state *state)
 {
-	bool saved = false;
-
 	if (!l4_fpu_is_borrowed() || current->thread.fpu.stale)
 		return false;
 	memset(&state->header, 0, sizeof(state->header));	/* of which XSAVE writes a part */
-	asm volatile("1:	xsave64 %[state]\n"
-		     "	movb $1, %[saved]\n"
-		     "2:\n"
-		     _ASM_EXTABLE(1b, 2b)
-		     : [saved] "+r" (saved), [state] "+m" (*state)
-		     : "a" (-1), "d" (-1) : "memory");
-	return saved;
+	return l4_fpu_execute("xsave64", state);
 }
 
 /*
@@ -134,19 +146,10 @@ static bool l4_fpu_save_registers(struct xregs_state *state)
  */
 static bool l4_fpu_load_registers(const struct xregs_state *state)
 {
-	bool loaded = false;
-
-	if (!l4_fpu_is_borrowed())
+	if (!l4_fpu_is_borrowed() || !l4_fpu_execute("xrstor64", state))
 		return false;
-	asm volatile("1:	xrstor64 %[state]\n"
-		     "	movb $1, %[loaded]\n"
-		     "2:\n"
-		     _ASM_EXTABLE(1b, 2b)
-		     : [loaded] "+r" (loaded)
-		     : [state] "m" (*state), "a" (-1), "d" (-1) : "memory");
-	if (loaded)
-		current->thread.fpu.stale = false;
-	return loaded;
+	current->thread.fpu.stale = false;
+	return true;
 }
 
 /*

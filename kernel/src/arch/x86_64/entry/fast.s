@@ -307,8 +307,8 @@
 
 # POINT OF NO RETURN: nothing below can fail.
 # The thread with TCB rbp blocks until its handler or pager rbx (id in rdi) replies; rbx receives
-# the message: rsi = tag, and the words. rsp = rbp's frame. `fpu`: rbx may have an FPU state. Without
-# one it may borrow that of rbp with `lend`: rbp is alien, and rbx is its handler.
+# the message: rsi = tag, and the words. rsp = rbp's frame. `fpu`: rbx may have an FPU state.
+# Without one it may borrow that of rbp with `lend`: rbp is alien, and rbx is its handler.
 .macro leave_to_handler locks, pcids, fpu, lend
     mov byte ptr [rbp + {THREAD_STATE_WORD}], {STATE_FAULTED}
     mov [rbp + THREAD_partner], rdi
@@ -534,8 +534,8 @@
     load rbp, r15, r14, r13, r12, rbx, r10, r9, r8, rdx, rsi, rdi, rax, rsp, rbp
     sysretq
 
-# No FPU state is lent to the caller, or another one than the partner's. Without `fpu` the caller has
-# none of its own: if none is lent the FPU is off, and that is right for a partner without a state.
+# No FPU state is lent to the caller, or another one than the partner's. Without `fpu` the caller
+# has none of its own: if none is lent the FPU is off, which is right for a partner without a state.
 # Live: rsp = caller's TCB, rbx = partner's, rbp = partner's frame, rcx = ip, r11 = flags, rdx = FS
 # base, r15 = GS base. The message's words are dead.
 .Lreply_not_lent_\@:
