@@ -359,6 +359,6 @@ def test_clocks_of_programs_wait_for_earlier_loads(vdso: str) -> None:
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_frames_show_no_other_process(system: str) -> None:
     """The FPU states in signal frames are a process's own, also of one that has none, beside others with known ones."""
-    command = "./transcript frames.beside_others > others & ./without_fpu; echo $?; wait; cat others"
+    command = "{ ./transcript frames.beside_others > others & }; ./without_fpu; echo $?; wait; cat others"
     result = run_in_tests(system, command, limit_s=STRESS_LIMIT_S, programs=("transcript", "without_fpu"))
     assert result.output.splitlines() == ["0", "frames.beside_others: child=exit:0 child=exit:0 child=exit:0"], result.error
