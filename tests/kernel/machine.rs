@@ -356,6 +356,7 @@ fn start() -> u64 {
         kernels.add(paging::UPPER_SLOTS.start).write(KERNEL_ENTRY);
         kernels.add(paging::ENTRIES - 1).write(POOL.physical(table).raw() | paging::PRESENT | paging::WRITE);
     }
+    lock::release(boot);
     for number in [TaskNumber::SIGMA0, TaskNumber::ROOT] {
         let (quota, area) = (keel_abi::call::TASK_SHARED_QUOTA, keel_abi::memory::AREA_DEFAULT);
         let plan = task::Plan { number, chief: None, mcp: u8::MAX, quota, area, upper: number == TaskNumber::ROOT };
