@@ -279,9 +279,11 @@ mod tests {
     #[test]
     fn malformed_requests_are_refused() {
         let mut space = space();
-        for word in [0, u64::MAX, 7, 63 << 4 | 7, 1 << 47 | 12 << 4 | 7, 8, 12 << 4] {
+        for word in [0, u64::MAX, 7, 63 << 4 | 7, 1 << 48 | 12 << 4 | 7, 8, 12 << 4] {
             assert!(space.map(Fpage(word), 2).is_err(), "{word:#x}");
             assert!(space.any(Fpage(word), 2).is_err(), "{word:#x}");
         }
+        // Well-formed, but there is no such physical memory.
+        assert!(space.map(Fpage(1 << 47 | 12 << 4 | 7), 2).is_err());
     }
 }
