@@ -1,16 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """A terminal that is attached to a guest's console: what it says and is shown, how it is left, and how it is lost."""
 
-import fcntl
-import os
-import pty
 import signal
 import socket
-import struct
-import termios
 import threading
 import time
-import tty
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -101,20 +95,6 @@ def test_the_last_words_reach_the_terminal(tmp_path: Path) -> None:
 def test_a_path_that_is_too_long_is_refused(tmp_path: Path) -> None:
     with pytest.raises(KeelError, match="too long a path"):
         Server(tmp_path / ("d" * slot.SOCKET_PATH_MAX))
-
-
-@pytest.fixture
-def typed() -> Iterator[Callable[[bytes], int]]:
-    """Makes our standard input a terminal of 30 rows and 90 columns, raw at once, and types at it."""
-    ours, theirs = pty.openpty()
-    before = os.dup(0)
-    os.dup2(theirs, 0)
-    tty.setraw(theirs)
-    fcntl.ioctl(ours, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 90, 0, 0))
-    yield lambda keys: os.write(ours, keys)
-    os.dup2(before, 0)
-    for fd in (before, ours, theirs):
-        os.close(fd)
 
 
 SIZE = encode(Message.SIZE, WINDOW.pack(30, 90))

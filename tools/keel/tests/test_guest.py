@@ -1,16 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """A run with a stand-in for the emulator, which plays the guest's part on the serial lines."""
 
-import fcntl
 import os
-import pty
-import struct
 import sys
-import termios
 import threading
 import time
-import tty
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -191,20 +186,6 @@ def test_a_guest_that_has_begun_is_not_run_again(first: str, emulator: Emulator,
 def test_only_our_own_choice_of_kvm_is_changed(choices: boot.Choices, emulator: Emulator, start: Start) -> None:
     emulator("sys.exit(1)")
     assert start(choices, 60.0) == (1, [])
-
-
-@pytest.fixture
-def typed() -> Iterator[Callable[[bytes], int]]:
-    """Makes our standard input a terminal of 30 rows and 90 columns, raw at once, and types at it."""
-    ours, theirs = pty.openpty()
-    before = os.dup(0)
-    os.dup2(theirs, 0)
-    tty.setraw(theirs)
-    fcntl.ioctl(ours, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 90, 0, 0))
-    yield lambda keys: os.write(ours, keys)
-    os.dup2(before, 0)
-    for fd in (before, ours, theirs):
-        os.close(fd)
 
 
 Shell = Callable[..., Outcome]
