@@ -214,6 +214,10 @@ crate::constants! {
     /// task_new rsi: the task may have memory in the upper half of its space; for tasks that may
     /// themselves
     TASK_UPPER_HALF = 1 << 10;
+    /// task_new rsi: the task runs in supervisor mode: the root task's to give where the kernel's
+    /// command line has the word `supervisor`, with TASK_UPPER_HALF, whose memory then is shown by
+    /// all spaces of its clan; and such a task's to give to its own, without
+    TASK_SUPERVISOR = 1 << 11;
     /// task_new rsi: shift of log2 of the number of task numbers that are handed over
     TASK_RANGE_SHIFT = 16;
     /// task_new r10, a quota in pages: use the chief's account

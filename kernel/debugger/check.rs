@@ -134,15 +134,17 @@ fn check_table(task: Ref<Task>, table: PoolPage, sum: &mut Sum) {
     let page = POOL.page(table);
     let (level, base, top) = (page.level.get(), page.base.get(), table == task.root_table);
     let shared = level == TOP_LEVEL - 1 && base == LAST_SLOT;
-    let mut used = (top || shared) as u16;
+    // The table that others lead to, by their top tables.
+    let shown = level == TOP_LEVEL - 1 && entry_cell(page.parent.get(), slot(base, TOP_LEVEL)).get() & SHOWN != 0;
+    let mut used = (top || shared || shown) as u16;
     sum.words[ACCOUNT_TABLES as usize] += 1;
     for slot in 0..ENTRIES {
         let leaf = Leaf { table, slot, level, entry: entry_cell(table, slot).get() };
         let below = leads_to(leaf.entry);
         let kernels = kernels_entry(if top { Some(false) } else { shared.then_some(true) }, slot);
-        if leaf.entry & USER == 0 {
+        if leaf.entry & MAPPED == 0 {
             let same = (leaf.entry ^ kernels) & !ACCESSED == 0;
-            expect!(same, "task {} at {:#x}: not the kernel's entry", task.number, leaf.address());
+            expect!(same || top && is_shown(task, slot, leaf.entry), "task {} at {:#x}: not the kernel's entry", task.number, leaf.address());
             continue;
         }
         let apart = kernels == 0 || top && task.upper && slot == ENTRIES - 1;
@@ -162,6 +164,13 @@ fn check_table(task: Ref<Task>, table: PoolPage, sum: &mut Sum) {
         expect!(owner == table.raw() * GROUPS + number as u32, "task {} table {base:#x}: not its nodes", task.number);
     }
     expect!(used == page.used.get(), "task {} table {base:#x}: {used} entries, not {}", task.number, page.used.get());
+}
+
+/// Whether an entry of a top table shows the upper half of another task.
+fn is_shown(task: Ref<Task>, slot: usize, entry: u64) -> bool {
+    let other = task.shown_half().filter(|other| *other != task).map(|other| entry_cell(other.root_table, slot).get());
+    let shows = |other: u64| other & SHOWN != 0 && leads_to(other).raw() | PRESENT | WRITE == entry & !ACCESSED;
+    other.is_some_and(shows)
 }
 
 /// What the kernel has at a slot of a top table (`Some(false)`), of the table below its last slot
@@ -195,6 +204,7 @@ fn check_leaf(task: Ref<Task>, leaf: Leaf, sum: &mut Sum) {
     let place = Range::new(leaf.address().raw(), (leaf.address() + span(leaf.level)).raw());
     let allowed = space::memory(task, leaf.address()).is_some_and(|memory| memory.contains(place));
     expect(allowed, "no memory may be there");
+    expect((leaf.entry ^ task.page_bits) & PAGE_KIND == 0, "another privilege than its task");
     expect(physical_page(physical, span_shift(leaf.level)) == Some(leaf.level), "forbidden memory");
     sum.words[ACCOUNT_NODES as usize] += node.is_some() as u64;
     if node.raw() < GROUP as u32 || Leaf::of(node) != leaf {

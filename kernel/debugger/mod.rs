@@ -169,7 +169,9 @@ fn command(line: &str) -> Option<()> {
         "touch" => {
             let (how, address) = (next()?, next().map_or(Some(0), number)?);
             if let Some(word) = next() {
-                paging::switch(cpu::cpu(), POOL.physical(task(word)?.root_table));
+                let task = task(word)?;
+                let half = task.shown_half().map_or(PhysAddr::NONE, |half| POOL.physical(half.root_table));
+                paging::switch(cpu::cpu(), POOL.physical(task.root_table), half);
             }
             touch(how, address)?;
             log!("nothing stopped it");

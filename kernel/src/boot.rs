@@ -247,6 +247,7 @@ fn module_name(module: &Module) -> &'static [u8] {
 
 fn start_task(number: TaskNumber, priority: u8, pager: Id, entry: u64) -> Ref<Thread> {
     let plan = task::Plan {
+        supervisor: false,
         number,
         chief: None,
         mcp: 255,

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from . import bootconf, forward, layers, machine, qemu, share
+from . import bootconf, forward, layers, machine, placement, qemu, share
 from .config import KERNEL_IMAGE, TASK, Settings
 from .errors import KeelError
 from .rust import DEBUGGER_IMAGE
@@ -60,6 +60,8 @@ class Choices:
     boot_template: Path = bootconf.DEFAULT_TEMPLATE
     processors: int = 1
     kernel_line: str = ""
+    # Where Linux is on Keel: a task of its own, or "kernel", in every process's space beside the µ-kernel.
+    linux_place: str = placement.TASK
     debugger: bool = False
     # The debug build, only for its check of the invariants.
     checks: bool = False
@@ -169,7 +171,8 @@ def disc_parameters(root: str | None, append: str) -> str:
 def kernel_parameters(choices: Choices) -> str:
     """The µ-kernel's command line."""
     fixed = DEBUGGER_PARAMETERS if choices.debugger else KERNEL_PARAMETERS
-    return " ".join([*fixed, choices.kernel_line]).rstrip()
+    placed = [placement.SUPERVISOR_TASKS] if choices.linux_place == placement.KERNEL else []
+    return " ".join([*fixed, *placed, choices.kernel_line]).rstrip()
 
 
 def _kernel(settings: Settings, choices: Choices) -> Path:
@@ -202,6 +205,7 @@ def keel_guest(
         bootconf.read(choices.boot_template),
         ramdisk=storage.ramdisk.name,
         linux_args=parameters,
+        linux_place=choices.linux_place,
     )
     end = HALTS_AT_SHUTDOWN if choices.debugger else ""
     return replace(
@@ -349,3 +353,8 @@ def _check_configuration(choices: Choices) -> None:
         bootconf.fill(bootconf.read(choices.boot_template), ramdisk="", linux_args="")
     elif choices.boot_template != bootconf.DEFAULT_TEMPLATE:
         raise KeelError("--boot-conf is for Keel, and --native boots without it", "leave one of them out")
+    elif choices.linux_place != placement.TASK:
+        raise KeelError("--place is for Keel, and native Linux has the machine for itself", "leave out --place or --native")
+    if choices.linux_place != placement.TASK and "${linux_place}" not in bootconf.read(choices.boot_template):
+        reason = f"--place: {choices.boot_template} does not say 'place ${{linux_place}}'"
+        raise KeelError(reason, "write that in Linux's task there, or 'place kernel' and leave out --place")

@@ -2,7 +2,8 @@
 """The boot configuration that the root task reads: a template, filled in for one run.
 
 docs/boot.md describes its language. A template may use ${ramdisk}, the name of
-the RAM disk's module, and ${linux_args}, Linux's command line.
+the RAM disk's module, ${linux_args}, Linux's command line, and ${linux_place}, where
+the user wants Linux.
 """
 
 import string
@@ -22,11 +23,12 @@ PAPER_TEMPLATE = Path(__file__).parent / "paper.conf"
 NAME = "boot.conf"
 
 
-def fill(template: str, *, ramdisk: str, linux_args: str) -> str:
+def fill(template: str, *, ramdisk: str, linux_args: str, linux_place: str = "task") -> str:
     """The configuration's text; KeelError where the template asks for what is not there."""
     values = {
         "ramdisk": ramdisk,
         "linux_args": linux_args,
+        "linux_place": linux_place,
     }
     try:
         return string.Template(template).substitute(values)

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TypeAlias
 
-from . import configuration, imageformat, machine, manual, process, share, slot, timing, uklapps
+from . import configuration, imageformat, machine, manual, placement, process, share, slot, timing, uklapps
 from .arguments import Parser, in_columns
 from .boot import DEBIAN_KERNEL, Choices
 from .bootconf import DEFAULT_TEMPLATE
@@ -191,6 +191,14 @@ def _add_run(verbs: Verbs) -> None:
         "--kernel",
         metavar=f"{DEBIAN_KERNEL}|FILE",
         help="with --native, another kernel: the one that Debian ships, or a bzImage; the default root is in memory then",
+    )
+    verb.add_argument(
+        "--place",
+        metavar="linux=PLACE",
+        action="append",
+        default=[],
+        help=f"where Linux runs on Keel: {placement.TASK}, in user mode in a space of its own (without this option), or "
+        f"{placement.KERNEL}, in supervisor mode in every process's space",
     )
     _add_machine(verb)
     verb.add_argument(
@@ -508,6 +516,7 @@ def _choices(options: argparse.Namespace) -> Choices:
     return replace(
         _on_machine(options),
         native=options.native,
+        linux_place=placement.linux_place(options.place),
         kernel=options.kernel,
         root=options.root,
         gdb=options.gdb,

@@ -46,6 +46,8 @@ pub enum Word {
     NoPcid,
     /// The console is shown on the screen.
     Screen,
+    /// The root task may create tasks that run in supervisor mode.
+    Supervisor,
     /// The local APICs are switched to x2APIC mode first, as some firmware leaves them.
     X2Apic,
     /// Likewise, and as if they were locked in it.
@@ -53,8 +55,8 @@ pub enum Word {
 }
 
 /// The words, in the order of `Word`.
-pub(crate) const WORDS: [&[u8]; 7] =
-    [b"debug-exit", b"noclear", b"nofast", b"nopcid", b"screen", b"x2apic", b"x2apic-locked"];
+pub(crate) const WORDS: [&[u8]; 8] =
+    [b"debug-exit", b"noclear", b"nofast", b"nopcid", b"screen", b"supervisor", b"x2apic", b"x2apic-locked"];
 
 /// Takes ranges out of a set of memory.
 pub(crate) fn take(memory: &mut Memory, taken: impl IntoIterator<Item = Range>) {

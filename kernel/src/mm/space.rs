@@ -195,11 +195,15 @@ fn new_table(account: Ref<pool::Account>, level: u8, base: VirtAddr, above: Pool
     Ok(table)
 }
 
-/// A top table with the kernel's entries and nothing else.
-pub fn new_root(account: Ref<pool::Account>) -> Result<PoolPage, Error> {
+/// A top table with the kernel's entries, the upper half of a supervisor task that the space is to
+/// show, and nothing else.
+pub fn new_root(account: Ref<pool::Account>, half: Option<Ref<Task>>) -> Result<PoolPage, Error> {
     let table = new_table(account, TOP_LEVEL, VirtAddr::new(0), POOL.first.get())?;
     // SAFETY: fresh and zero.
     unsafe { copy_kernel_half(POOL.address(table).cast()) };
+    if let Some(server) = half {
+        UPPER_SLOTS.for_each(|slot| _ = show(server, table, slot));
+    }
     // The top table is never given back as empty.
     POOL.page(table).used.set(1);
     Ok(table)
@@ -217,15 +221,41 @@ pub fn share_last_slot(task: Ref<Task>) -> Result<(), Error> {
     entry_cell(table, IMAGE_SLOT).set(entry_cell(POOL.index_of(leads_to(last.get())), IMAGE_SLOT).get());
     // As the top table it is never given back as empty.
     POOL.page(table).used.set(1);
-    last.set(POOL.physical(table).raw() | PRESENT | WRITE | USER);
+    last.set(POOL.physical(table).raw() | TASK_TABLE | SHOWN);
     root.count_entries(1);
     root.fill(ENTRIES - 1, 1);
     Ok(())
 }
 
-/// The first range from an address on in which a task may have memory.
+/// Shows a slot of a supervisor task's upper half in the top table `root` of a task of its clan,
+/// if it has a table there: neither user mode nor a walk reaches it. That table now stays as long
+/// as the supervisor task. False if it was shown already, or there is nothing to show.
+fn show(server: Ref<Task>, root: PoolPage, slot: usize) -> bool {
+    let (cell, shown) = (entry_cell(server.root_table, slot), entry_cell(root, slot));
+    let entry = cell.get();
+    if entry & MAPPED == 0 || leads_to(entry) == leads_to(shown.get()) {
+        return false;
+    }
+    if entry & SHOWN == 0 {
+        POOL.page(POOL.index_of(leads_to(entry))).count_entries(1);
+        cell.set(entry | SHOWN);
+    }
+    shown.set(leads_to(entry).raw() | PRESENT | WRITE);
+    true
+}
+
+/// A thread of a supervisor task met a hole at an address of its upper half. False if its own space
+/// has the same one; otherwise the present space has what it lacked.
+pub fn show_in_present(server: Ref<Task>, address: VirtAddr) -> bool {
+    let (slot, root) = (slot(address, TOP_LEVEL), cpu::cpu().space.get());
+    UPPER_SLOTS.contains(&slot) && show(server, POOL.index_of(root), slot)
+}
+
+/// The first range from an address on in which a task may have memory. One whose upper half other
+/// spaces show has none in the lower half, which they do not.
 pub fn memory(task: Ref<Task>, address: VirtAddr) -> Option<&'static Range> {
-    MEMORY[..if task.upper { MEMORY.len() } else { 1 }].iter().find(|memory| address.raw() < memory.end)
+    let (first, end) = (task.is_shown() as usize, if task.upper { MEMORY.len() } else { 1 });
+    MEMORY[first..end].iter().find(|memory| address.raw() < memory.end)
 }
 
 /// Where the walk for an address ended: the lowest table, and the level of its entries.
@@ -254,7 +284,7 @@ fn walk_down(task: Ref<Task>, address: VirtAddr, stop: u8) -> Hole {
     }
     for below in (stop..level).rev() {
         let entry = entry_cell(table, slot(address, below + 1)).get();
-        if entry & (USER | LARGE) != USER {
+        if entry & (MAPPED | LARGE) != MAPPED {
             break;
         }
         (table, level) = (POOL.index_of(leads_to(entry)), below);
@@ -272,7 +302,7 @@ pub(crate) fn find(task: Ref<Task>, address: VirtAddr) -> Result<Leaf, u8> {
     let (table, level) = walk(task, address, 0);
     let slot = slot(address, level);
     let leaf = Leaf { table, slot, level, entry: entry_cell(table, slot).get() };
-    Some(leaf).filter(|leaf| leaf.entry & USER != 0).ok_or(level)
+    Some(leaf).filter(|leaf| leaf.entry & MAPPED != 0).ok_or(level)
 }
 
 /// The first leaf entry that reaches beyond `at`, if one begins before `end`. Interrupts are let in
@@ -282,13 +312,13 @@ fn next_leaf(task: Ref<Task>, mut at: VirtAddr, end: VirtAddr) -> Option<Leaf> {
         let (table, level) = walk(task, at, 0);
         let mut number = slot(at, level);
         let entry = entry_cell(table, number).get();
-        if entry & USER != 0 {
+        if entry & MAPPED != 0 {
             return Some(Leaf { table, slot: number, level, entry });
         }
         poll();
         number = POOL.page(table).next_filled(number);
         let slots = ENTRIES.min(number + SCAN);
-        while number < slots && entry_cell(table, number).get() & USER == 0 {
+        while number < slots && entry_cell(table, number).get() & MAPPED == 0 {
             number += 1;
         }
         at = at.align_down(span(level + 1)) + number as u64 * span(level);
@@ -325,7 +355,7 @@ fn table_for(task: Ref<Task>, (mut table, mut at): Hole, address: VirtAddr, leve
         let below = below.inspect_err(|_| drop_if_empty(table))?;
         POOL.page(table).count_entries(1);
         POOL.page(table).fill(slot(address, at), 1);
-        cell.set(POOL.physical(below).raw() | PRESENT | WRITE | USER);
+        cell.set(POOL.physical(below).raw() | TASK_TABLE);
         (table, at) = (below, at - 1);
     }
     Ok(table)
@@ -425,9 +455,9 @@ fn reduced(entry: u64, keep: u64) -> u64 {
     entry & left | added
 }
 
-/// What a mapping has of the entry that it comes from.
-fn mapped(entry: u64, (left, added): (u64, u64)) -> u64 {
-    entry & !(ACCESSED | DIRTY | LARGE) & left | added
+/// What a mapping has of the entry that it comes from; `bits` are those of the task's pages.
+fn mapped(entry: u64, (left, added): (u64, u64), bits: u64) -> u64 {
+    entry & !(ACCESSED | DIRTY | LARGE | PAGE_KIND) & left | added | bits
 }
 
 /// Small pages that are mapped, taken away or reduced in one step; what that takes beyond a step,
@@ -677,7 +707,7 @@ fn split(node: NodeIndex, work: &mut Work) -> Done {
     Nodes.detach(node);
     POOL.page(leaf.table).count_mappings(-1);
     POOL.page(leaf.table).count_entries(1);
-    leaf.change(|_| POOL.physical(pieces).raw() | PRESENT | WRITE | USER);
+    leaf.change(|_| POOL.physical(pieces).raw() | TASK_TABLE);
     Ok(())
 }
 
@@ -878,7 +908,7 @@ fn map_small_pages<const RAISES: bool>(from: Ref<Task>, to: Ref<Task>, items: &[
     }
     let (first, mut done, mut old, mut blocks) = (node_of(table, start), 0, 0, 0);
     let (mut base, mut size, mut entry, mut parent) = (VirtAddr::new(0), 0, 0, NodeIndex::NONE);
-    let (mut walked, mut cost) = (PoolPage::NONE, 0);
+    let (mut walked, mut cost, bits) = (PoolPage::NONE, 0, to.page_bits);
     for item in items.chunks_exact(2) {
         if RAISES && cost >= BATCH_COST {
             break;
@@ -901,7 +931,7 @@ fn map_small_pages<const RAISES: bool>(from: Ref<Task>, to: Ref<Task>, items: &[
         if parent == NodeIndex::NONE {
             break;
         }
-        let wanted = || mapped(entry + (source - base), limits(item.rights()));
+        let wanted = || mapped(entry + (source - base), limits(item.rights()), bits);
         if cell.get() == 0 {
             Nodes.plant(first.behind(number), parent);
             cell.set(wanted());
@@ -958,11 +988,11 @@ fn map_row(leaf: &Leaf, source: VirtAddr, to: Ref<Task>, target: VirtAddr, item:
         true => (entry_cell(leaf.table, leaf.slot + number).get(), parent.behind(number)),
         false => (entry + number as u64 * PAGE_SIZE, parent),
     };
-    let (limits, mut rights, mut count) = (limits(item.rights()), 0, 0);
+    let (limits, bits, mut rights, mut count) = (limits(item.rights()), to.page_bits, 0, 0);
     if cells[0].get() != 0 {
         for (cell, node) in cells.iter().zip(nodes) {
             let (entry, parent) = source(count);
-            let new = mapped(entry, limits);
+            let new = mapped(entry, limits, bits);
             // A hole has no node that anything was written to.
             let same = entry & PRESENT != 0 && (cell.get() ^ new) & !(ACCESSED | DIRTY) == 0;
             if !same || Nodes.parent(node) != parent {
@@ -979,7 +1009,7 @@ fn map_row(leaf: &Leaf, source: VirtAddr, to: Ref<Task>, target: VirtAddr, item:
             break;
         }
         Nodes.plant(node, parent);
-        let new = mapped(entry, limits);
+        let new = mapped(entry, limits, bits);
         cell.set(new);
         rights |= new ^ NO_EXECUTE;
         count += 1;
@@ -1034,7 +1064,8 @@ impl Mapping {
             return Ok(0);
         }
         let physical = leaf.physical(source).raw();
-        let entry = physical | PRESENT | USER | large_bit(level) | leaf.entry & (PWT | PCD) | rights_bits(rights);
+        let kept = leaf.entry & (PWT | PCD);
+        let entry = physical | self.to.page_bits | large_bit(level) | kept | rights_bits(rights);
         let (leaf, hole) = match self.clear_target(target, level, &leaf, entry, work)? {
             Target::Done => return Ok(rights),
             Target::Refused => return Ok(0),
@@ -1123,7 +1154,7 @@ fn find_source(from: Ref<Task>, address: VirtAddr, item: Fpage) -> Result<Result
             let mut level = level.min(hole);
             loop {
                 let (base, page) = (address.align_down(span(level)), physical.align_down(span(level)));
-                let entry = page.raw() | PRESENT | USER | WRITE | large_bit(level) | cache_bits(item.cache());
+                let entry = page.raw() | USER_PAGE | WRITE | large_bit(level) | cache_bits(item.cache());
                 match enter(from, walk(from, base, level), base, level, entry, NodeIndex::NONE) {
                     Ok(leaf) => return Ok(Ok(leaf)),
                     Err(Error::Busy) => return Ok(Err(0)),
@@ -1170,7 +1201,7 @@ pub fn map_object(task: Ref<Task>, address: VirtAddr, physical: PhysAddr, write:
     let rights = if write { WRITE | NO_EXECUTE } else { NO_EXECUTE };
     let cell = entry_cell(table, slot(address, 0));
     debug_assert!(cell.get() & PRESENT == 0);
-    cell.set(physical.raw() | PRESENT | USER | KERNEL_OBJECT | rights);
+    cell.set(physical.raw() | task.page_bits | KERNEL_OBJECT | rights);
     POOL.page(table).count_entries(1);
     POOL.page(table).fill(slot(address, 0), 1);
     Ok(())
@@ -1233,6 +1264,14 @@ pub fn free_all(task: Ref<Task>) {
             node => while revoke(node, true, &mut work).is_err() {},
         }
         work.charge_budget(PAGE_COST);
+    }
+    for slot in UPPER_SLOTS.start..ENTRIES - 1 {
+        let entry = entry_cell(task.root_table, slot).get();
+        if entry & SHOWN != 0 {
+            let table = POOL.index_of(leads_to(entry));
+            POOL.page(table).count_entries(-1);
+            drop_if_empty(table);
+        }
     }
     let (table, level) = walk(task, LAST_SLOT, TOP_LEVEL - 1);
     if level < TOP_LEVEL {

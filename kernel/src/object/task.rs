@@ -4,6 +4,7 @@
 //! A task number is inactive (somebody may create a task there) or has a `Task`. Owns the table and
 //! the tree of clans; spaces are space.rs's, creation and deletion tasks.rs's.
 
+use crate::arch::paging::{SHOWN_PAGE, SUPERVISOR_PAGE, USER_PAGE};
 use crate::base::{nospec::nospec, Global, Links, List, Ref, VirtAddr};
 use crate::object::{clan::Member, io_space::IoSpace, thread, Account, Kind, PoolPage, Thread, POOL};
 use crate::percpu::preempt;
@@ -75,6 +76,14 @@ object! {
         pub area: VirtAddr = VirtAddr::new(number(plan.area)),
         /// Whether it may have memory in the upper half.
         pub upper: bool = plan.upper,
+        /// Whether it runs in supervisor mode.
+        pub supervisor: bool = plan.supervisor,
+        /// Bits of the entries of its pages, beside their rights.
+        pub page_bits: u64 = match (plan.supervisor, plan.upper) {
+            (false, _) => USER_PAGE,
+            (true, false) => SUPERVISOR_PAGE,
+            (true, true) => SHOWN_PAGE,
+        },
         /// Its I/O ports, if it has any.
         pub io: Cell<Option<Ref<IoSpace>>> = Cell::new(None),
         /// Pool page of its timers, 0 if it has none.
@@ -267,6 +276,16 @@ impl Ref<Task> {
         self.account != account_of(self.chief)
     }
 
+    /// Whether its upper half is shown by the spaces of its clan: it runs in any of them.
+    pub fn is_shown(self) -> bool {
+        self.supervisor && self.upper
+    }
+
+    /// The task whose upper half its space shows: itself, or its chief.
+    pub fn shown_half(self) -> Option<Ref<Task>> {
+        Some(self).filter(|task| task.is_shown()).or(self.chief.filter(|chief| chief.is_shown()))
+    }
+
     /// Whether this task is `task`'s creator.
     pub fn is_chief_of(self, task: Ref<Task>) -> bool {
         task.chief == Some(self)
@@ -377,6 +396,8 @@ pub struct Plan {
     pub area: u64,
     /// Whether it may have memory in the upper half.
     pub upper: bool,
+    /// Whether it runs in supervisor mode.
+    pub supervisor: bool,
 }
 
 /// The account that pays for what a chief's tasks have none of their own for.

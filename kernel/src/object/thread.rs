@@ -193,6 +193,12 @@ object! {
         pub chief: u64 = task.chief.map_or(0, |chief| chief.as_ptr() as u64),
         /// Physical address of its space's top table.
         pub space: PhysAddr = POOL.physical(task.root_table),
+        /// Top table of the supervisor task whose upper half that space shows, or none.
+        pub half: PhysAddr = task.shown_half().map_or(PhysAddr::NONE, |task| POOL.physical(task.root_table)),
+        /// It runs in supervisor mode.
+        pub supervisor: bool = task.supervisor,
+        /// It runs in any space that shows that half, which is its own task's.
+        pub any_space: bool = task.is_shown(),
         /// Its task's number.
         pub task_number: TaskNumber = task.number,
         /// The frame in use: its own or a shared one.

@@ -25,7 +25,7 @@
 //! until it is.
 
 use crate::arch::cpu::{self, cpu, Cpu};
-use crate::arch::{apic, paging, switch};
+use crate::arch::{apic, entry::direct, paging, switch};
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use core::{hint::spin_loop, mem::offset_of};
 
@@ -58,6 +58,9 @@ impl Lock {
 
     #[cold]
     fn wait(&self, cpu: &Cpu) {
+        if cpu::count() == 1 {
+            return direct::settle(cpu);
+        }
         // Before the first look at write_back_request, as write_back needs it.
         cpu.is_spinning.store(true, Ordering::SeqCst);
         self.waiting.fetch_add(1, Ordering::Relaxed);

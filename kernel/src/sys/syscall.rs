@@ -224,7 +224,8 @@ fn task_new(caller: Ref<Thread>) -> Result<(), Stop> {
 /// its clan; this is preemptible. Then creates a task, or hands over the numbers. Returns false
 /// if the caller was deleted too. Errors: Invalid, Denied, NoPartner, or no memory.
 fn task_operation(caller: Ref<Thread>) -> Result<bool, Stop> {
-    const FLAGS: u64 = TASK_MCP_MASK | TASK_INACTIVE | TASK_NO_LTHREAD | TASK_UPPER_HALF | 0xff << TASK_RANGE_SHIFT;
+    const TASK_KIND: u64 = TASK_UPPER_HALF | TASK_SUPERVISOR;
+    const FLAGS: u64 = TASK_MCP_MASK | TASK_INACTIVE | TASK_NO_LTHREAD | TASK_KIND | 0xff << TASK_RANGE_SHIFT;
     let frame = caller.frame();
     let (id, control) = (Id(frame.di.get()), frame.si.get());
     let (number, log2) = (TaskNumber::of(id), control >> TASK_RANGE_SHIFT & 0xff);
@@ -276,7 +277,8 @@ fn create(caller: Ref<Thread>, number: TaskNumber, control: u64) -> Result<Id, S
     let frame = caller.frame();
     let mcp = ((control & TASK_MCP_MASK) as u8).min(caller.task.mcp.get());
     let (quota, area, upper) = (frame.r10.get(), frame.r12.get(), control & TASK_UPPER_HALF != 0);
-    let plan = task::Plan { number, chief: Some(caller.task), mcp, quota, area, upper };
+    let supervisor = control & TASK_SUPERVISOR != 0;
+    let plan = task::Plan { number, chief: Some(caller.task), mcp, quota, area, upper, supervisor };
     let task = tasks::create(&plan)?;
     preempt::poll();
     if control & TASK_NO_LTHREAD != 0 {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Creation and deletion of tasks: their spaces, their accounts, and what goes with them.
 
+use crate::arch::cpuid::{self, Feature};
 use crate::mm::{io, space};
 use crate::object::{kip, task::*, Account, Kind, PoolPage, POOL};
 use crate::{base::*, ipc::kernel_object, percpu::preempt, sys::lthreads};
@@ -17,15 +18,30 @@ pub fn create(plan: &Plan) -> Result<Ref<Task>, Error> {
         return Err(Error::Retired);
     }
     let nesting = plan.chief.map_or(0, |chief| chief.nesting) + 1;
-    if nesting > MAX_NESTING || plan.upper && plan.chief.is_some_and(|chief| !chief.upper) {
+    if nesting > MAX_NESTING || plan.chief.is_some_and(|chief| !may_give(chief, plan)) {
         return Err(Error::Denied);
     }
     let account = open_account(account_of(plan.chief), plan.quota)?;
     build(plan, entry, account, nesting).inspect_err(|_| close_account(account, plan.chief))
 }
 
+/// Whether a chief may give a task the upper half and supervisor mode as it is planned. A task
+/// whose upper half is shown has all its memory there, and those that show it have none.
+fn may_give(chief: Ref<Task>, plan: &Plan) -> bool {
+    let protects = cpuid::has(Feature::Smep) && cpuid::has(Feature::Smap);
+    match (plan.supervisor, plan.upper) {
+        (_, true) if chief.is_shown() => false,
+        (true, false) => chief.is_shown(),
+        (true, true) => {
+            let lower = plan.area != 0 && plan.area < USER_END;
+            chief.number == TaskNumber::ROOT && facts::has_word(facts::Word::Supervisor) && protects && !lower
+        }
+        (false, upper) => !upper || chief.upper,
+    }
+}
+
 fn build(plan: &Plan, entry: &Entry, account: Ref<Account>, nesting: u8) -> Result<Ref<Task>, Error> {
-    let root_table = space::new_root(account)?;
+    let root_table = space::new_root(account, plan.chief.filter(|chief| chief.is_shown()))?;
     let task = Task::new(plan, entry.version.get() + 1, nesting, account, root_table);
     let task = POOL.make(account, Kind::Task, task);
     // SAFETY: nobody has seen it.

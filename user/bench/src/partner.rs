@@ -340,6 +340,7 @@ pub fn plan() -> NewTask {
         quota: QUOTA,
         area: AREA_DEFAULT,
         upper_half: true,
+        supervisor: false,
         ..NewTask::default()
     }
 }

@@ -145,6 +145,7 @@ fn main(mut program: Program) -> Result<(), Failure> {
         area: AREA_DEFAULT,
         argument: RECORD,
         upper_half: true,
+        supervisor: false,
         ..NewTask::default()
     };
     let record = start_record(&mut program.memory).ok_or(full)?;

@@ -118,6 +118,7 @@ fn start(priority: u64) -> Result<(), u64> {
         area: AREA_DEFAULT,
         argument: 0,
         upper_half: false,
+        supervisor: false,
     };
     let task = task::create(&plan).map_err(|_| NOT_STARTED)?;
     own_ledger().children[0].store(task.0, Relaxed);

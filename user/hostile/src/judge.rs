@@ -198,6 +198,7 @@ impl Gang {
             area: AREA_DEFAULT,
             argument,
             upper_half: true,
+            supervisor: false,
         };
         let task = task::create_empty(&plan)?;
         LEADERS[self.index].store(task.0, Relaxed);
@@ -365,6 +366,7 @@ fn tasks_work(gang: &mut Gang) -> bool {
             argument: member as u64,
             max_priority: PRIORITIES - 1,
             upper_half: false,
+            supervisor: false,
         };
         let answer = task::create(&plan).and_then(|task| call(thread::first_of(task), Message::new(0, &[1])));
         let deleted = task::delete(plan.number, me);

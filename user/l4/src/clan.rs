@@ -139,6 +139,7 @@ impl Clan {
             quota: TASK_SHARED_QUOTA,
             area: AREA_DEFAULT,
             upper_half: true,
+            supervisor: false,
             ..NewTask::default()
         };
         let task = task::create(&new)?;

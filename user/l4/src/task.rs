@@ -2,7 +2,7 @@
 //! Tasks: creation, deletion, and the transfer of task numbers.
 
 use crate::call::{checked, Failure, Registers};
-use keel_abi::call::{CALL_TASK_NEW, TASK_INACTIVE, TASK_NO_LTHREAD, TASK_RANGE_SHIFT, TASK_UPPER_HALF};
+use keel_abi::call::{CALL_TASK_NEW, TASK_INACTIVE, TASK_NO_LTHREAD, TASK_RANGE_SHIFT, TASK_SUPERVISOR, TASK_UPPER_HALF};
 use keel_abi::Id;
 
 /// A task to be created.
@@ -26,6 +26,8 @@ pub struct NewTask {
     pub argument: u64,
     /// Whether it may have memory in the upper half of its space, as its creator must.
     pub upper_half: bool,
+    /// Whether it runs in supervisor mode (TASK_SUPERVISOR).
+    pub supervisor: bool,
 }
 
 const fn number_id(number: u32) -> u64 {
@@ -44,10 +46,11 @@ pub fn create_empty(task: &NewTask) -> Result<Id, Failure> {
 
 fn create_with(task: &NewTask, flags: u64) -> Result<Id, Failure> {
     let half = if task.upper_half { TASK_UPPER_HALF } else { 0 };
+    let mode = if task.supervisor { TASK_SUPERVISOR } else { 0 };
     checked(Registers {
         ax: CALL_TASK_NEW,
         di: number_id(task.number),
-        si: task.max_priority | flags | half,
+        si: task.max_priority | flags | half | mode,
         dx: task.ip,
         words: [task.sp, task.pager, task.quota, task.area, task.argument, 0],
     })

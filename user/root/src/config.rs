@@ -65,6 +65,17 @@ pub enum Kind {
     Server,
 }
 
+/// Where a task is placed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Place {
+    /// It runs in user mode, in a space of its own.
+    #[default]
+    Task,
+    /// It runs in supervisor mode, in the upper half of the spaces of all its tasks. It is trusted
+    /// like the µ-kernel.
+    Kernel,
+}
+
 /// A quota of kernel memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Quota {
@@ -111,6 +122,8 @@ pub struct Task<'a> {
     pub image: At<&'a str>,
     /// Its kind.
     pub kind: Kind,
+    /// Its place.
+    pub place: At<Place>,
     /// Whether it may shut the machine down.
     pub may_shut_down: bool,
     /// Its memory in addition to the image.
@@ -189,6 +202,8 @@ pub enum Problem {
     Unclosed,
     /// A task without an image.
     NoImage,
+    /// A statement that only servers may have.
+    OnlyServers(&'static str),
     /// No task at all.
     NoTasks,
     /// An earlier task has the same resource.
@@ -235,6 +250,7 @@ impl fmt::Display for ConfigError<'_> {
             Problem::TooMany => write!(f, "too many: no room for '{word}'"),
             Problem::Unclosed => write!(f, "task '{word}' has no closing '}}'"),
             Problem::NoImage => write!(f, "task '{word}' has no image"),
+            Problem::OnlyServers(what) => write!(f, "'{what}' is for servers, and task '{word}' is none"),
             Problem::NoTasks => write!(f, "no task is named"),
             Problem::Conflict(what) => write!(f, "{what} of task '{word}' belongs to an earlier task"),
         }
@@ -334,9 +350,10 @@ impl<'a> Words<'a> {
 const RENAMED: [(&str, &str); 2] = [("on-end", "on-shutdown"), ("may-end", "may-shutdown")];
 
 /// The statements of a task.
-const KEYWORDS: [&str; 15] = [
+const KEYWORDS: [&str; 16] = [
     "image",
     "kind",
+    "place",
     "may-shutdown",
     "memory",
     "extra",
@@ -515,6 +532,10 @@ impl<'a> Open<'a> {
         if self.task.image.line == 0 {
             return Err(ConfigError { line: name.line, problem: Problem::NoImage, word: name.value });
         }
+        if self.task.place.value == Place::Kernel && self.task.kind != Kind::Server {
+            let problem = Problem::OnlyServers("place kernel");
+            return Err(ConfigError { line: self.task.place.line, problem, word: name.value });
+        }
         Ok(self.task)
     }
 
@@ -530,6 +551,7 @@ impl<'a> Open<'a> {
         match word {
             "image" => task.image = At { line: words.line, value: words.value(word, "a module's name")? },
             "kind" => task.kind = kind(word, words)?,
+            "place" => task.place = At { line: words.line, value: place(word, words)? },
             "may-shutdown" => task.may_shut_down = true,
             "memory" => task.memory = Some(At { line: words.line, value: memory(word, words)? }),
             "extra" => task.extra = extra(word, words)?,
@@ -574,6 +596,14 @@ fn kind<'a>(keyword: &'a str, words: &mut Words<'a>) -> Result<Kind, ConfigError
         "server" => Ok(Kind::Server),
         "native" => Ok(Kind::Native),
         word => words.error(Problem::Bad("server or native"), word),
+    }
+}
+
+fn place<'a>(keyword: &'a str, words: &mut Words<'a>) -> Result<Place, ConfigError<'a>> {
+    match words.value(keyword, "task or kernel")? {
+        "task" => Ok(Place::Task),
+        "kernel" => Ok(Place::Kernel),
+        word => words.error(Problem::Bad("task or kernel"), word),
     }
 }
 

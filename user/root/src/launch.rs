@@ -16,7 +16,7 @@ use keel_l4::kip::{kip, regions};
 use keel_l4::ranges::Range;
 use keel_l4::task::{create, hand_over, NewTask};
 use keel_l4::{kernel_object, sigma0, thread, utcb, Id};
-use keel_root::config::{Config, Kind, Quoted, Task, MAX_TASKS};
+use keel_root::config::{Config, Kind, Place, Quoted, Task, MAX_TASKS};
 use keel_root::grants::{Grants, Gsis};
 use keel_root::hardware::Hardware;
 use keel_root::pages::{Mapping, Pages};
@@ -223,6 +223,7 @@ pub fn start<'a>(
         area: area(image),
         argument: DIRECT_MAP + phys,
         upper_half: true,
+        supervisor: task.place.value == Place::Kernel,
     };
     let pages = pages(task, share, image, phys);
     if let Err((what, failure)) = create_all(&new, task, &gsis, first_number) {

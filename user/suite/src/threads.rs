@@ -156,6 +156,7 @@ pub fn child_plan(main: Main, argument: u64) -> NewTask {
         area: AREA_DEFAULT,
         argument,
         upper_half: false,
+        supervisor: false,
     }
 }
 

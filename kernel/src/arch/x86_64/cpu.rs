@@ -21,12 +21,15 @@ object! {
         pub address: Cell<u64> = Cell::new(0),
         /// The user's stack pointer for a moment.
         pub scratch: Cell<u64> = Cell::new(0),
-        /// Top of the kernel stack.
+        /// Top of the kernel stack. The `ENTRY_WORDS` words above take what the hardware and the
+        /// first instructions push at an exception or interrupt.
         pub stack: Cell<u64> = Cell::new(0),
         /// Checked words to leave with.
         pub exit_ip: Cell<u64> = Cell::new(0),
         /// See exit_ip.
         pub exit_cs: Cell<u64> = Cell::new(0),
+        /// See exit_ip.
+        pub exit_ss: Cell<u64> = Cell::new(0),
         /// See exit_ip.
         pub exit_flags: Cell<u64> = Cell::new(0),
         /// See exit_ip.
@@ -50,6 +53,10 @@ object! {
         pub has_all_locks: Cell<bool> = Cell::new(false),
         /// Physical address of the top table of the space that is loaded.
         pub space: Cell<PhysAddr> = Cell::new(PhysAddr::NONE),
+        /// Top table of the supervisor task whose upper half that space shows, or none.
+        pub half: Cell<PhysAddr> = Cell::new(PhysAddr::NONE),
+        /// The last one that was not none, while it may hold global translations of it.
+        pub half_held: Cell<PhysAddr> = Cell::new(PhysAddr::NONE),
         /// The spaces whose translations it may hold.
         pub pcids: Pcids = Pcids::new(),
         /// Its descriptors and task state.
@@ -72,6 +79,10 @@ object! {
         pub lookup_cache: LookupCache = LookupCache::new(),
         /// The running thread. Whenever the processor is in user mode there is one.
         pub current: Cell<Option<Ref<Thread>>> = Cell::new(None),
+        /// While the lock is held in user mode, on a uniprocessor: the handler of direct calls.
+        pub direct: Cell<Option<Ref<Thread>>> = Cell::new(None),
+        /// The alien thread whose direct call the running thread serves.
+        pub client: Cell<Option<Ref<Thread>>> = Cell::new(None),
         /// While it waits for the locks, that thread was given another ip (`Cpu::arrived`).
         pub redirected: Cell<bool> = Cell::new(false),
         /// Whose fs and gs bases are in the processor.
@@ -106,6 +117,9 @@ pub const MAX: usize = 16;
 /// Bytes of a processor's kernel stack.
 pub const STACK: usize = 32 << 10;
 
+/// Words above the top of the kernel stack: vector, error code, ip, cs, flags, sp, ss, and one.
+const ENTRY_WORDS: u64 = 8;
+
 /// A processor's memory. The page below its stack is not mapped.
 #[repr(C)]
 pub struct Processor {
@@ -129,7 +143,7 @@ pub unsafe fn create(memory: *mut Processor, index: u8, apic_id: u32) -> &'stati
         &(*memory).cpu
     };
     cpu.address.set(cpu as *const _ as u64);
-    cpu.stack.set(memory as u64 + STACK as u64);
+    cpu.stack.set(memory as u64 + STACK as u64 - 8 * ENTRY_WORDS);
     cpu
 }
 
@@ -187,6 +201,11 @@ pub fn recover() -> Option<&'static Cpu> {
 }
 
 impl Cpu {
+    /// Where the stack begins at an exception or interrupt from user mode.
+    pub fn entry_stack(&self) -> u64 {
+        self.stack.get() + 8 * ENTRY_WORDS
+    }
+
     /// The thread that came into the kernel here, if what it came for is to be served. While it
     /// waited for the locks, another processor may have deleted it, or given it another ip: then it
     /// is there already, and never made the call (or fault) that came before.

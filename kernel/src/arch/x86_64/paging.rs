@@ -30,6 +30,21 @@ pub const LARGE: u64 = 1 << 7;
 const GLOBAL: u64 = 1 << 8;
 /// Entry, for software: a kernel object that the user sees (UTCB, frames, KIP).
 pub const KERNEL_OBJECT: u64 = 1 << 9;
+/// Entry, for software: it is a task's, which walks see. The kernel's own entries lack it, and
+/// those of a supervisor task's upper half in another task's top table (space.rs: show).
+pub const MAPPED: u64 = 1 << 10;
+/// Entry of a top table, for software: other top tables lead to the same table below.
+pub const SHOWN: u64 = 1 << 11;
+/// Entry of a table of a task's. Its pages have `USER` or not (`Task::page_bits`).
+pub const TASK_TABLE: u64 = PRESENT | WRITE | USER | MAPPED;
+/// Entry bits of a page of a task that runs in user mode, beside its rights,
+pub const USER_PAGE: u64 = PRESENT | USER | MAPPED;
+/// of a task that runs in supervisor mode in a space of its own,
+pub const SUPERVISOR_PAGE: u64 = PRESENT | MAPPED;
+/// and of one whose upper half other spaces show, where each of them has the same translations.
+pub const SHOWN_PAGE: u64 = SUPERVISOR_PAGE | GLOBAL;
+/// The bits in which these differ.
+pub const PAGE_KIND: u64 = USER | GLOBAL;
 /// Entry: no execution.
 pub const NO_EXECUTE: u64 = 1 << 63;
 /// Entry: the physical address.
@@ -38,7 +53,7 @@ pub const ADDRESS: u64 = 0x000f_ffff_ffff_f000;
 pub const ENTRIES: usize = 512;
 /// Levels of tables: 0 for 4 KB entries to 3, the top.
 pub const TOP_LEVEL: u8 = 3;
-/// Slots of the top table in the upper half. The kernel's entries there lack `USER`: the first ones
+/// Slots of the top table in the upper half. The kernel's entries there lack `MAPPED`: the first ones
 /// up to `UPPER_START`, and the last one, whose last slot users may have (`share_last_slot`).
 pub const UPPER_SLOTS: core::ops::Range<usize> = 256..ENTRIES;
 /// Slot of the kernel's image in the table below the last slot.
@@ -126,8 +141,13 @@ pub fn shoot_down(root: PhysAddr) {
 fn shoot_down_others(root: PhysAddr) {
     let own = cpu().index;
     for cpu in cpu::all().filter(|cpu| cpu.index != own) {
-        if cpu.space.get() == root {
+        let shown = cpu.half_held.get() == root;
+        if cpu.space.get() == root || shown {
             lock::write_back(cpu);
+        }
+        if shown {
+            // It drops all when it enters a space with that half again.
+            cpu.half_held.set(PhysAddr::NONE);
         }
         cpu.pcids.forget(root);
     }
@@ -142,6 +162,8 @@ pub enum Held {
     Present,
     /// Those with a tag.
     Tagged(u64),
+    /// Some in any space: they can only be dropped with all others.
+    Everywhere,
 }
 
 /// Which translations this processor may hold of entries of `level` in the space with top table
@@ -154,6 +176,11 @@ pub enum Held {
 #[inline(always)]
 pub fn held(root: PhysAddr, level: u8) -> Held {
     let cpu = cpu();
+    if cpu.half_held.get() == root {
+        // INVLPG drops a page's global translation, but what the processor keeps of tables for the
+        // present PCID alone (Intel SDM volume 3, 4.10.4.1).
+        return if level == 0 { Held::Present } else { Held::Everywhere };
+    }
     if cpu.space.get() == root {
         return Held::Present;
     }
@@ -174,44 +201,66 @@ impl Held {
             Held::Present => invlpg(address),
             // SAFETY: CPUID offers it.
             Held::Tagged(tag) => unsafe { invpcid(tag, address) },
+            Held::Everywhere => flush_everywhere(),
         }
     }
 }
 
-/// No processor uses the space with top table `root` or knows anything of it.
+/// Drops all translations on this processor, the global ones too, and what it keeps of tables, of
+/// all PCIDs (Intel SDM volume 3, 4.10.4.1: a change of CR4.PGE).
+fn flush_everywhere() {
+    let cr4 = read_cr4();
+    // SAFETY: the bit is set again at once.
+    unsafe {
+        write_cr4(cr4 & !CR4_PGE);
+        write_cr4(cr4);
+    }
+}
+
+/// No processor uses the space with top table `root`, or one that shows its upper half, or knows
+/// anything of it. A supervisor task in the upper half of the space goes on in its own.
 pub fn leave_table(root: PhysAddr) {
     shoot_down(root);
-    let cpu = cpu();
-    if cpu.space.get() == root {
+    let (cpu, half) = (cpu(), cpu().half.get());
+    if half == root || cpu.space.get() == root && half == PhysAddr::NONE {
         leave(cpu);
+    } else if cpu.space.get() == root {
+        switch(cpu, half, half);
+    }
+    if cpu.half_held.get() == root {
+        cpu.half_held.set(PhysAddr::NONE);
     }
     cpu.pcids.forget(root);
 }
 
 /// Drops all translations of the space with top table `root`, on all processors.
 pub fn flush_all(root: PhysAddr) {
-    let present = cpu().space.get() == root;
+    let (space, half) = (cpu().space.get(), cpu().half.get());
     leave_table(root);
-    if present {
-        switch(cpu(), root);
-    }
+    switch(cpu(), space, half);
 }
 
-/// Makes the space with top table `root` the present one.
+/// Makes the space with top table `root` the present one. `half`: top table of the supervisor task
+/// whose upper half it shows, or none.
 #[inline]
-pub fn switch(cpu: &Cpu, root: PhysAddr) {
+pub fn switch(cpu: &Cpu, root: PhysAddr, half: PhysAddr) {
     if cpu.space.get() != root {
         cpu.space.set(root);
+        cpu.half.set(half);
         let value = if cpu.pcids.are_used() { cpu.pcids.enter(root) } else { root.raw() };
         // SAFETY: every top table has the kernel's half; translations are kept only if they are
         // this space's.
         unsafe { write_cr3(value) };
+        if half != PhysAddr::NONE && cpu.half_held.get() != half {
+            cpu.half_held.set(half);
+            flush_everywhere();
+        }
     }
 }
 
 /// Goes to the kernel's own space.
 pub fn leave(cpu: &Cpu) {
-    switch(cpu, image_physical(&raw const boot_pml4));
+    switch(cpu, image_physical(&raw const boot_pml4), PhysAddr::NONE);
 }
 
 unsafe extern "C" {
@@ -312,7 +361,7 @@ unsafe fn check(table: *const u64, level: u8, slots: core::ops::Range<usize>) {
         if entry & PRESENT == 0 {
             continue;
         }
-        assert!(entry & USER == 0, "users reach the kernel's half");
+        assert!(entry & (USER | MAPPED) == 0, "users reach the kernel's half");
         if level > 0 && entry & LARGE == 0 {
             // SAFETY: as above.
             unsafe { check(self::table(leads_to(entry)), level - 1, 0..ENTRIES) };

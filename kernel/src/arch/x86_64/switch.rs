@@ -45,17 +45,20 @@ pub fn load(cpu: &Cpu, thread: Ref<Thread>) -> bool {
         // A 32-bit segment: upper bits of ip would fault in iret.
         cpu.exit_ip.set(ip & u32::MAX as u64);
         cpu.exit_cs.set(tables::USER_CS32 as u64);
+        cpu.exit_ss.set(tables::USER_SS as u64);
         cpu.exit_sysret.set(0);
     } else {
         if ip != canonical(ip) {
             return false;
         }
         cpu.exit_ip.set(ip);
-        cpu.exit_cs.set(tables::USER_CS as u64);
+        let (cs, ss) = tables::selectors_of(thread.supervisor);
+        cpu.exit_cs.set(cs as u64);
+        cpu.exit_ss.set(ss as u64);
         // A native thread's system call loses rcx and r11.
         let lost = !thread.has(Flags::ALIEN) && frame.orig_ax.get() != NO_CALL;
         let quick = lost || frame.cx.get() == ip && frame.r11.get() == flags;
-        let quick = quick && flags & FLAGS_NEED_IRET == 0;
+        let quick = quick && flags & FLAGS_NEED_IRET == 0 && !thread.supervisor;
         cpu.exit_sysret.set(quick as u64);
     }
     cpu.exit_flags.set(flags);
@@ -81,7 +84,9 @@ fn change(cpu: &Cpu, thread: Ref<Thread>) {
     };
     cpu.loaded.set(Some(thread));
     thread.consumed.set(thread.consumed.get().wrapping_sub(rdtsc()));
-    paging::switch(cpu, thread.space);
+    if !thread.any_space || cpu.half.get() != thread.half {
+        paging::switch(cpu, thread.space, thread.half);
+    }
     tables::select_ports(cpu, thread.task);
     // Descriptors first: the selectors that load_bases loads may name them.
     fpu::change(cpu, thread);

@@ -11,7 +11,7 @@ use crate::object::{io_space, Task, TaskNumber};
 use core::{arch::asm, cell::Cell, mem::offset_of};
 
 /// Kernel code.
-const KERNEL_CS: u16 = 0x10;
+pub const KERNEL_CS: u16 = 0x10;
 /// Kernel data.
 pub const KERNEL_SS: u16 = 0x18;
 /// User code, 32 bits.
@@ -20,6 +20,14 @@ pub const USER_CS32: u16 = 0x23;
 pub const USER_SS: u16 = 0x2b;
 /// User code, 64 bits.
 pub const USER_CS: u16 = 0x33;
+/// Code and stack selectors of a thread that runs 64-bit code.
+pub fn selectors_of(supervisor: bool) -> (u16, u16) {
+    if supervisor {
+        (KERNEL_CS, KERNEL_SS)
+    } else {
+        (USER_CS, USER_SS)
+    }
+}
 /// Task state segment.
 const TSS: u16 = 0x40;
 /// First of the three thread-local descriptors.
@@ -66,6 +74,9 @@ struct State {
 /// those for exceptions that need one of their own.
 const ENTRY_STACK: usize = 1;
 const IST: usize = 9;
+/// In a gate: the entry stack, whatever the privilege level was. A supervisor task's stack may be
+/// anything.
+const ANY_LEVEL: u64 = 4;
 
 /// A stack of that many bytes.
 #[repr(C, align(16))]
@@ -84,6 +95,7 @@ object! {
             bitmap: [const { Cell::new(u64::MAX) }; io_space::WORDS],
             end: Cell::new(u64::MAX),
         },
+        /// Of #DB; of NMI; of #DF and #MC.
         ist: [Stack<IST_STACK>; 3] = [const { Stack([const { Cell::new(0) }; IST_STACK]) }; 3],
     }
 }
@@ -116,7 +128,8 @@ pub fn init(cpu: &Cpu) {
     if cpu.index == 0 {
         fill_idt(cpu);
     }
-    set_stack(cpu, ENTRY_STACK, cpu.stack.get());
+    set_stack(cpu, ENTRY_STACK, cpu.entry_stack());
+    set_stack(cpu, IST + 2 * (ANY_LEVEL as usize - 1), cpu.entry_stack());
     for (number, stack) in cpu.tables.ist.iter().enumerate() {
         set_stack(cpu, IST + 2 * number, stack.0.as_ptr() as u64 + IST_STACK as u64);
     }
@@ -148,6 +161,8 @@ unsafe extern "C" {
     fn vector_stubs();
     fn page_fault_entry();
     fn pcid_page_fault_entry();
+    fn supervisor_page_fault_entry();
+    fn supervisor_pcid_page_fault_entry();
 }
 
 #[repr(C, packed)]
@@ -173,15 +188,16 @@ fn fill_gdt(cpu: &Cpu) {
 fn fill_idt(cpu: &Cpu) {
     // Vectors that a user may raise by `int n`: #BP, #OF and the gate of 32-bit Linux.
     const USER_VECTORS: [usize; 3] = [3, 4, VECTOR_INT80 as usize];
+    let supervisor = facts::has_word(Word::Supervisor);
+    let stack = if supervisor { ANY_LEVEL } else { 0 };
     for (vector, gate) in IDT.iter().enumerate() {
         let (handler, ist) = match vector {
             1 => (debug_entry as *const () as u64, 1),
             2 => (nmi_entry as *const () as u64, 2),
             8 => (fatal_df as *const () as u64, 3),
             18 => (fatal_mc as *const () as u64, 3),
-            14 if use_fast_paths() && cpu.pcids.are_used() => (pcid_page_fault_entry as *const () as u64, 0),
-            14 if use_fast_paths() => (page_fault_entry as *const () as u64, 0),
-            _ => (vector_stubs as *const () as u64 + vector as u64 * 16, 0),
+            14 if use_fast_paths() => (page_fault_entry_of(cpu.pcids.are_used(), supervisor), stack),
+            _ => (vector_stubs as *const () as u64 + vector as u64 * 16, stack),
         };
         let privilege = if USER_VECTORS.contains(&vector) { 3 } else { 0 };
         let low = handler & 0xffff
@@ -193,6 +209,16 @@ fn fill_idt(cpu: &Cpu) {
         gate[0].set(low);
         gate[1].set(handler >> 32);
     }
+}
+
+fn page_fault_entry_of(pcids: bool, supervisor: bool) -> u64 {
+    let entry = match (pcids, supervisor) {
+        (false, false) => page_fault_entry,
+        (true, false) => pcid_page_fault_entry,
+        (false, true) => supervisor_page_fault_entry,
+        (true, true) => supervisor_pcid_page_fault_entry,
+    };
+    entry as *const () as u64
 }
 
 /// Whether the fast paths are used.

@@ -4,6 +4,11 @@
 # in wait_for_interrupt and poll_interrupts. No lock is held at an entry from user mode; Rust takes
 # and releases it.
 #
+# Supervisor mode: with `supervisor` on the command line a task's threads may run at privilege level
+# 0. Frames and entries take them for user mode: gs, and the selectors in a frame, are as there. An
+# entry knows them by their ip, which is not in the kernel's text (from_level_0), and an exit by
+# Thread::supervisor or the exit words. All gates then name the entry stack (tables.rs: ANY_LEVEL).
+#
 # GS: in user mode gs is the user's, and KERNEL_GS_BASE points to the Cpu structure. swapgs follows
 # every entry from user mode and precedes every exit; in between GS points to the Cpu structure,
 # except where both bases are accessed.
@@ -129,7 +134,7 @@ leave_to_user:
 # Live: rax = frame; r11, rcx and rax are not loaded yet.
 .Lleave_by_iret: load rax, r11, rcx, rax
     mov rsp, gs:[CPU_stack]
-    push USER_SS
+    push qword ptr gs:[CPU_exit_ss]
     push qword ptr gs:[CPU_exit_sp]
     push qword ptr gs:[CPU_exit_flags]
     push qword ptr gs:[CPU_exit_cs]
@@ -174,17 +179,30 @@ compat_entry:
     save_below_di
 .endm
 
-# Place of the error code that the hardware pushes, from the top of the kernel stack: below ss, sp,
-# flags, cs, ip.
-.set ERROR_CODE, -48
+# Place of the error code that the hardware pushes, from CPU_stack: above it lie, from the word that
+# save_after_vector pushes on, vector, error code, ip, cs, flags, sp, ss.
+.set ERROR_CODE, 16
+
+# Goes to `kernel` if the kernel was interrupted, at privilege level 0. Otherwise it was a thread in
+# supervisor mode, or supervisor_exit: the words say user mode from here on. A thread's ip never lies
+# in the kernel's text, and the instructions that have no kernel's gs any more are in supervisor_exit,
+# after all other text (link.ld). Stack: vector, error code, ip, cs, flags, sp, ss.
+.macro from_level_0 kernel
+    cmp qword ptr [rsp + 16], offset supervisor_exit
+    jae .Lsupervisor_\@
+    cmp qword ptr [rsp + 16], offset _text
+    jae \kernel
+.Lsupervisor_\@: mov qword ptr [rsp + 24], USER_CS
+    mov qword ptr [rsp + 48], USER_SS
+.endm
 
 # The entry of all vectors without an entry of their own. Stack: vector, error code, ip, cs, flags,
 # sp, ss. Live: all registers are the interrupted program's.
 common_entry:
     # Bits 0 and 1 of cs: the privilege level that was interrupted.
     test byte ptr [rsp + 24], 3
-    jz kernel_entry
-    save_after_vector
+    jz .Llevel_0
+.Lfrom_user: save_after_vector
 # Serves an exception or interrupt from user mode. All registers are saved. Live: rdi = vector; the
 # error code is on the kernel stack.
 user_exception:
@@ -206,10 +224,16 @@ without_error_code:
     mov qword ptr [rsp + ERROR_CODE], 0
     jmp user_exception
 
+.Llevel_0: from_level_0 kernel_entry
+    jmp .Lfrom_user
+
 # An interrupt or exception in the kernel: an interrupt in wait_for_interrupt or poll_interrupts;
 # anything else is a bug. Stack: as at common_entry. Live: all registers are the interrupted code's.
 kernel_entry:
     lfence
+    cmp rsp, [rsp + 40]
+    ja .Lto_own_stack
+.Lon_own_stack:
     xchg rdi, [rsp]
     save_below_di
     lea rsi, [rsp - FRAME_r15]
@@ -223,6 +247,27 @@ kernel_entry:
     add rsp, 8
     iretq
 
+# The gate named the entry stack, above the kernel's own: the words go below the interrupted rsp.
+.Lto_own_stack: push rax
+    mov rax, [rsp + 48]
+    .irp offset, 64, 56, 48, 40, 32, 24, 16, 8
+    pop qword ptr [rax - \offset]
+    .endr
+    lea rsp, [rax - 64]
+    pop rax
+    jmp .Lon_own_stack
+
+# Resumes a thread in supervisor mode after its SYSCALL. All its registers but ip and flags are
+# loaded, and gs is its own; sti has the effect of its flags, and no interrupt comes before its
+# first instruction, unless an NMI came here: then that finds the thread here, and not the kernel.
+# Live: rcx = ip, all others the thread's.
+.pushsection .supervisor_exit, "ax"
+.globl supervisor_exit
+supervisor_exit:
+    sti
+    jmp rcx
+.popsection
+
 # #DB has a stack of its own (IST): MOV SS delays it across SYSCALL, so it may hit before swapgs and
 # before rsp is the kernel's. In the kernel it is dropped: DR6 is cleared, gs is not used.
 .balign 16
@@ -231,8 +276,9 @@ debug_entry:
     push 0
     push VECTOR_DB
     test byte ptr [rsp + 24], 3
-    jz .Ldrop_debug
-    save_after_vector
+    jnz .Ldebug_user
+    from_level_0 .Ldrop_debug
+.Ldebug_user: save_after_vector
     jmp without_error_code
 # Live: all registers are the interrupted kernel code's; gs may be the user's.
 .Ldrop_debug: push rax

@@ -74,13 +74,24 @@ unsafe extern "C" {
     fn unscrubbed_up_syscall_entry();
     fn pcid_syscall_entry();
     fn pcid_up_syscall_entry();
+    fn supervisor_syscall_entry();
+    fn supervisor_up_syscall_entry();
+    fn supervisor_pcid_syscall_entry();
+    fn supervisor_pcid_up_syscall_entry();
     fn slow_syscall_entry();
 }
 
 /// Where SYSCALL enters, once it is known how many processors there are.
 pub fn system_call_entry(processors: u32) -> u64 {
-    let entry = match (processors > 1, facts::has_word(Word::NoClear), cpu().pcids.are_used()) {
+    let (several, pcids) = (processors > 1, cpu().pcids.are_used());
+    let entry = match (several, facts::has_word(Word::NoClear), pcids) {
         _ if !tables::use_fast_paths() => slow_syscall_entry,
+        _ if facts::has_word(Word::Supervisor) => match (several, pcids) {
+            (true, false) => supervisor_syscall_entry,
+            (false, false) => supervisor_up_syscall_entry,
+            (true, true) => supervisor_pcid_syscall_entry,
+            (false, true) => supervisor_pcid_up_syscall_entry,
+        },
         (true, false, false) => syscall_entry,
         (false, false, false) => up_syscall_entry,
         (true, true, _) => unscrubbed_syscall_entry,

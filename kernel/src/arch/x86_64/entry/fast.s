@@ -188,14 +188,27 @@
 
 # Switches the CPU to the thread rbx: its state, its address space, its ports, its CPU time. `from`:
 # the caller's TCB. `pcids`: with PCID, CR3 is built as in `Pcids::enter`; the TLB entries of rbx's
-# space are kept if its PCID was last used for this space. Uses rax rdx.
-.macro change_thread from, pcids
+# space are kept if its PCID was last used for this space. `supervisor`: a thread that runs in any
+# space with its half stays in the present one, if that has it (switch.rs: change), and global
+# translations of another half are dropped (paging.rs: switch). Ends direct calls. Uses rax rdx.
+.macro change_thread from, pcids, supervisor
     mov byte ptr [rbx + {THREAD_STATE_WORD}], {STATE_READY}
+    .if \supervisor == DIRECT
+    mov byte ptr gs:[{CPU_LOCK}], 0
+    .endif
     mov gs:[CPU_current], rbx
     mov gs:[CPU_loaded], rbx
     mov rax, [rbx + THREAD_space]
     cmp rax, gs:[CPU_space]
     je .Lsame_space_\@
+    .if \supervisor
+    mov rdx, [rbx + THREAD_half]
+    cmp byte ptr [rbx + THREAD_any_space], 0
+    je .Lother_space_\@
+    cmp rdx, gs:[CPU_half]
+    je .Lsame_space_\@
+.Lother_space_\@: mov gs:[CPU_half], rdx
+    .endif
     mov gs:[CPU_space], rax
     .if \pcids
     mov rdx, rax
@@ -209,6 +222,20 @@
 .Lflush_\@:
     .endif
     mov cr3, rax
+    .if \supervisor
+    mov rdx, gs:[CPU_half]
+    test rdx, rdx
+    jz .Lhalf_is_held_\@
+    cmp rdx, gs:[CPU_half_held]
+    je .Lhalf_is_held_\@
+    mov gs:[CPU_half_held], rdx
+    mov rax, cr4
+    xor rax, {CR4_PGE}
+    mov cr4, rax
+    xor rax, {CR4_PGE}
+    mov cr4, rax
+.Lhalf_is_held_\@:
+    .endif
     # The first use of a port faults, and the kernel then loads the task's bitmap (tables.rs).
     mov word ptr gs:[{CPU_PORTS}], NO_PORTS
 .Lsame_space_\@: rdtsc
@@ -240,17 +267,85 @@
 # Switches the CPU from the thread `from` to the native thread rbx, as change_thread, and returns to
 # it by SYSRET, with status 0. `sender`: the id that it gets as the sender's. The other message
 # registers are the receiver's results. Uses all others.
-.macro leave_to_native from, sender, locks, pcids
-    change_thread \from, \pcids
+.macro leave_to_native from, sender, locks, pcids, supervisor
+    change_thread \from, \pcids, \supervisor
     mov rdi, \sender
     mov r11, [rbx + FRAME_fs_base]
     mov rcx, [rbx + FRAME_gs_base]
     change_bases r11, rcx, \locks
     xor eax, eax
+    resume_native \supervisor
+.endm
+
+# The last instructions of the exit to the native thread rbx, which has its results: to supervisor
+# mode by a jump, which restores no flags. Those that matter there are clear, as SYSCALL left them.
+.macro resume_native supervisor
     mov rcx, [rbx + FRAME_ip]
+    .if \supervisor
+    cmp byte ptr [rbx + THREAD_supervisor], 0
+    jne .Lto_supervisor_\@
+    .endif
     mov r11, [rbx + FRAME_flags]
     load rbx, rdx, r15, rbp, rsp, rbx
     sysretq
+    .if \supervisor
+.Lto_supervisor_\@: load rbx, rdx, r15, rbp, rsp, rbx
+    jmp supervisor_exit
+    .endif
+.endm
+
+# The end of the exit to the alien thread rbx by SYSRET, or to supervisor mode by a jump. All state
+# but bases and registers is changed. rsp = caller's TCB, rbp = rbx's frame, rcx = ip, r11 = flags,
+# without TF and RF, rdi = FS base, r15 = GS base.
+.macro leave_to_alien locks, supervisor
+    .if \supervisor
+    cmp byte ptr [rbx + THREAD_supervisor], 0
+    jne .Lto_supervisor_\@
+    .endif
+    change_bases rdi, r15, \locks
+    load rbp, r15, r14, r13, r12, rbx, r10, r9, r8, rdx, rsi, rdi, rax, rsp, rbp
+    sysretq
+    .if \supervisor
+.Lto_supervisor_\@: mov r8, gs:[CPU_stack]
+    change_bases rdi, r15, \locks
+    mov rsp, r8
+    # No interrupt before supervisor_exit.
+    xor r11d, {FLAG_IF}
+    push r11
+    popfq
+    xor r11d, {FLAG_IF}
+    load rbp, r15, r14, r13, r12, rbx, r10, r9, r8, rdx, rsi, rdi, rax, rsp, rbp
+    jmp supervisor_exit
+    .endif
+.endm
+
+# Direct calls, on a uniprocessor: the alien thread rbx, which is resumed, calls the handler rsp, a
+# supervisor task's that shows its upper half in rbx's space and that now waits for anybody, without
+# a change of any thread's state until something else happens. In user mode this CPU's lock is held
+# meanwhile: a slow path finds it so and ends the direct calls (direct.rs: settle), and so does the
+# page fault path; the fast paths release it (change_thread). Uses rax.
+.macro allow_direct_calls
+    # The handler runs in rbx's space too,
+    cmp byte ptr [rsp + THREAD_any_space], 0
+    je .Lnot_direct_\@
+    mov rax, [rsp + THREAD_half]
+    cmp rax, [rbx + THREAD_half]
+    jne .Lnot_direct_\@
+    # gets all calls of rbx, and no explicit messages,
+    mov rax, [rsp + THREAD_id]
+    cmp rax, [rbx + THREAD_handler]
+    jne .Lnot_direct_\@
+    test dword ptr [rbx + THREAD_flags], ~(ALIEN | FPU)
+    jnz .Lnot_direct_\@
+    # borrows its FPU state, and would run next.
+    cmp byte ptr [rsp + THREAD_borrows_fpu], 0
+    je .Lnot_direct_\@
+    movzx eax, byte ptr [rsp + THREAD_priority]
+    cmp ax, gs:[CPU_preemption_threshold]
+    jb .Lnot_direct_\@
+    mov gs:[CPU_direct], rsp
+    mov byte ptr gs:[{CPU_LOCK}], 1
+.Lnot_direct_\@:
 .endm
 
 # The next FPU instruction traps. Uses rax.
@@ -309,7 +404,7 @@
 # The thread with TCB rbp blocks until its handler or pager rbx (id in rdi) replies; rbx receives
 # the message: rsi = tag, and the words. rsp = rbp's frame. `fpu`: rbx may have an FPU state.
 # Without one it may borrow that of rbp with `lend`: rbp is alien, and rbx is its handler.
-.macro leave_to_handler locks, pcids, fpu, lend
+.macro leave_to_handler locks, pcids, supervisor, fpu, lend
     mov byte ptr [rbp + {THREAD_STATE_WORD}], {STATE_FAULTED}
     mov [rbp + THREAD_partner], rdi
     inc dword ptr [rbx + THREAD_waiters]
@@ -330,7 +425,7 @@
     .endif
 .Lfpu_is_right_\@:
     .endif
-    leave_to_native rbp, "[rbp + THREAD_id]", \locks, \pcids
+    leave_to_native rbp, "[rbp + THREAD_id]", \locks, \pcids, \supervisor
     .if \lend > \fpu
 .Llends_none_\@: switch_fpu_off
     jmp .Lfpu_is_right_\@
@@ -392,7 +487,7 @@
 #
 # There are two copies, so that threads without FPU states need no code for the FPU. `unlike` of the
 # first copy is the same check in the second one.
-.macro call_path name, locks, pcids, fpu, unlike
+.macro call_path name, locks, pcids, supervisor, fpu, unlike
     # The destination exists.
     look_up .Lslow_\name
     # The message goes to the destination itself.
@@ -413,7 +508,7 @@
     enter_wait closed, {UP_CLOSED_WAIT}, \locks
     mov [rsp + THREAD_partner], rdi
     change_fpu \fpu, r15
-    leave_to_native rsp, "[rsp + THREAD_id]", \locks, \pcids
+    leave_to_native rsp, "[rsp + THREAD_id]", \locks, \pcids, \supervisor
 
 # The tag has more than the register words.
 # Live: rsp = caller's TCB, rbx = partner's, message registers.
@@ -423,7 +518,7 @@
 # Reply with open wait: the partner is in a closed wait for the caller, in an open wait, or blocked
 # on the caller as its handler or pager.
 # Live and parameters: as in call_path. `clear`: registers are cleared before Rust is called.
-.macro reply_path name, locks, clear, pcids, fpu, unlike
+.macro reply_path name, locks, clear, pcids, supervisor, fpu, unlike
     # The partner exists.
     look_up .Lslow_\name
     # The caller will block: no notification, interrupt or sender may be pending for its open wait.
@@ -451,7 +546,7 @@
     # POINT OF NO RETURN for a partner in an open wait, which is no waiter of the caller.
 .Lreply_block_\@: enter_open_wait \locks
     change_fpu \fpu, r15
-    leave_to_native rsp, rbp, \locks, \pcids
+    leave_to_native rsp, rbp, \locks, \pcids, \supervisor
 
 # The tag has more than the register words.
 # Live: rsp = caller's TCB, rbx = partner's, rbp = caller's id, message registers.
@@ -529,10 +624,11 @@
 .Lreply_by_sysret_\@: dec dword ptr [rsp + THREAD_waiters]
     enter_open_wait \locks
     mov rdi, rdx
-    change_thread rsp, \pcids
-    change_bases rdi, r15, \locks
-    load rbp, r15, r14, r13, r12, rbx, r10, r9, r8, rdx, rsi, rdi, rax, rsp, rbp
-    sysretq
+    change_thread rsp, \pcids, \supervisor
+    .if \supervisor == DIRECT
+    allow_direct_calls
+    .endif
+    leave_to_alien \locks, \supervisor
 
 # No FPU state is lent to the caller, or another one than the partner's. Without `fpu` the caller
 # has none of its own: if none is lent the FPU is off, which is right for a partner without a state.
@@ -617,10 +713,21 @@
     dec dword ptr [rsp + THREAD_waiters]
     enter_open_wait \locks
     mov r8, gs:[CPU_stack]
-    change_thread rsp, \pcids
+    change_thread rsp, \pcids, \supervisor
     change_bases rdi, r15, \locks
     mov rsp, r8
-    push_interrupt_words "[rbp + FRAME_rsp]", USER_CS, rcx
+    .if \supervisor
+    cmp byte ptr [rbx + THREAD_supervisor], 0
+    je .Lreply_to_user_\@
+    push KERNEL_SS
+    push qword ptr [rbp + FRAME_rsp]
+    push r11
+    push KERNEL_CS
+    push rcx
+    jmp .Lreply_words_are_pushed_\@
+    .endif
+.Lreply_to_user_\@: push_interrupt_words "[rbp + FRAME_rsp]", USER_CS, rcx
+.Lreply_words_are_pushed_\@:
     load rbp, r15, r14, r13, r12, rbx, r11, r10, r9, r8, rax, rcx, rdx, rsi, rdi, rbp
     iretq
 .endm
@@ -628,7 +735,8 @@
 # An entry for SYSCALL. `locks`: there are other CPUs. `clear`: the slow path clears registers.
 # `pcids`: TLB entries are kept with PCID.
 # Live: rcx = user ip, r11 = user flags, rsp = user stack, gs = the user's, all others the user's.
-.macro fast_paths name, locks, clear, pcids
+# `supervisor`: threads may run in supervisor mode; DIRECT: and call their handler directly.
+.macro fast_paths name, locks, clear, pcids, supervisor
 .balign 64
 .globl \name
 \name:
@@ -647,6 +755,12 @@
     mov qword ptr [rsp + FRAME_cs], USER_CS
     mov [rsp + FRAME_orig_ax], rax
     save rsp, rdx, rbx, rbp, r15
+    .if \supervisor == DIRECT
+    mov rbx, gs:[CPU_client]
+    test rbx, rbx
+    jnz .Lserves_client_\name
+.Lsettled_\name:
+    .endif
     .if \locks
     .if {CHECKED}
     delay
@@ -665,13 +779,13 @@
     # It receives from the thread that it sends to.
     cmp rdx, rdi
     jne .Lslow_\name
-    call_path \name, \locks, \pcids, 0, .Lcall_partner_with_fpu_\name
-.Lreply_\name: reply_path \name, \locks, \clear, \pcids, 0, .Lreply_with_fpu_\name
+    call_path \name, \locks, \pcids, \supervisor, 0, .Lcall_partner_with_fpu_\name
+.Lreply_\name: reply_path \name, \locks, \clear, \pcids, \supervisor, 0, .Lreply_with_fpu_\name
 
 # The same calls where the caller or its partner has an FPU state. These copies repeat all checks.
 # Live: rsp = caller's TCB, message registers. The lock is held.
-.Lcall_with_fpu_\name: call_path \name, \locks, \pcids, 1, .Lslow_\name
-.Lreply_with_fpu_\name: reply_path \name, \locks, \clear, \pcids, 1, .Lslow_\name
+.Lcall_with_fpu_\name: call_path \name, \locks, \pcids, \supervisor, 1, .Lslow_\name
+.Lreply_with_fpu_\name: reply_path \name, \locks, \clear, \pcids, \supervisor, 1, .Lslow_\name
 
     .if \locks == 0
 # The slow path for a native thread, UP: no lock is held, and all registers are saved.
@@ -699,6 +813,11 @@
     save_after_syscall
     lea rsp, [rsp - FRAME_r15]
     mov rbp, gs:[CPU_current]
+    .if \supervisor == DIRECT
+    cmp byte ptr gs:[{CPU_LOCK}], 0
+    jne .Ldirect_call_\name
+.Lno_direct_call_\name:
+    .endif
     # It is alien with an FPU state, and nothing else: all its calls are messages to its handler.
     cmp dword ptr [rbp + THREAD_flags], ALIEN | FPU
     jne .Lnot_plain_alien_\name
@@ -721,11 +840,11 @@
     must_take_message .Lsaved_slow_\name
     # The handler accepts a message from any thread.
     must_be_in_open_wait \locks, 0, .Lto_handler_with_fpu_\name
-    leave_to_handler \locks, \pcids, 0, 1
+    leave_to_handler \locks, \pcids, \supervisor, 0, 1
 
 # The handler has an FPU state, or is not in an open wait. Live: as above, rbx = handler's TCB.
 .Lto_handler_with_fpu_\name: must_be_in_open_wait \locks, 1, .Lsaved_slow_\name
-    leave_to_handler \locks, \pcids, 1, 1
+    leave_to_handler \locks, \pcids, \supervisor, 1, 1
 
 # The caller is not an alien thread with ALIEN and FPU alone.
 # Live: rsp = caller's frame, rbp = caller's TCB, rax = call number, rcx = ip, r11 = flags, message
@@ -758,6 +877,11 @@
     xor rsi, rdx
     shr rsi, PAGE_SHIFT
     jz .Lalien_call_\name
+    .if \supervisor
+    # The exit below is to user mode.
+    cmp byte ptr [rbp + THREAD_supervisor], 0
+    jne .Lsaved_slow_unlocked_\name
+    .endif
     # POINT OF NO RETURN: nothing below can fail. lthread_ex_regs checked that the entry's address
     # is a user's. No lock is needed: nothing is changed.
     mov rbp, rsp
@@ -789,22 +913,121 @@
 # The slow path where all registers are saved. Live: nothing.
 .Lsaved_slow_\name: mov byte ptr gs:[{CPU_LOCK}], 0
 .Lsaved_slow_unlocked_\name: slow_path {slow_syscall}, \clear
+
+    .if \supervisor == DIRECT
+# A direct call: as .Lalien_call, but threads and CPU keep their states, and the lock stays held.
+# Live: rsp = caller's frame, rbp = caller's TCB, rax = call number, rcx = ip.
+.Ldirect_call_\name: mov rbx, gs:[CPU_direct]
+    mov r8, rax
+    mov word ptr [rsp + FRAME_segments], ds
+    mov word ptr [rsp + FRAME_segments + 2], es
+    mov word ptr [rsp + FRAME_segments + 4], fs
+    mov word ptr [rsp + FRAME_segments + 6], gs
+    # No selector has to be loaded.
+    mov rax, [rbx + FRAME_segments]
+    cmp rax, [rsp + FRAME_segments]
+    jne .Lend_direct_calls_\name
+    # POINT OF NO RETURN: nothing below can fail.
+    mov gs:[CPU_client], rbp
+    mov gs:[CPU_current], rbx
+    mov [rbx + THREAD_lender], rbp
+    test dword ptr [rbp + THREAD_flags], FPU
+    jz .Ldirect_without_fpu_\name
+    mov word ptr gs:[CPU_fpu_lent], 1
+.Ldirect_without_fpu_\name: mov rdi, [rbp + THREAD_id]
+    mov rsi, {SYSCALL_TAG}
+    mov r9, rcx
+    mov r10d, [rbp + THREAD_frame_index]
+    xor r12d, r12d
+    mov r11, [rbx + FRAME_fs_base]
+    mov rcx, [rbx + FRAME_gs_base]
+    change_bases r11, rcx, 0
+    xor eax, eax
+    resume_native 1
+.Lend_direct_calls_\name: mov byte ptr gs:[{CPU_LOCK}], 0
+    mov rax, r8
+    jmp .Lno_direct_call_\name
+
+# The handler serves a direct call. If it resumes the client and waits for anybody, threads and CPU
+# keep their states.
+# Live: rsp = caller's TCB, rbx = client's TCB, rax = call number, message registers.
+.Lserves_client_\name: and rax, ANY_SEND_TIMEOUT
+    cmp rax, REPLY_AND_WAIT
+    jne .Lsettle_\name
+    # It resumes the client, and no items go to it.
+    cmp rdi, [rbx + THREAD_id]
+    jne .Lsettle_\name
+    test esi, {TAG_ITEMS}
+    jnz .Lsettle_\name
+    # As in reply_path, each word of the client's frame is read once.
+    mov rbp, [rbx + THREAD_frame]
+    must_be_64_bit .Lsettle_\name
+    mov rcx, [rbp + FRAME_ip]
+    mov r11d, [rbp + FRAME_flags]
+    mov rdx, [rbp + FRAME_fs_base]
+    mov r15, [rbp + FRAME_gs_base]
+    mov rax, rcx
+    or rax, rdx
+    or rax, r15
+    shr rax, HALF_SHIFT
+    jnz .Lsettle_\name
+    # SYSRET restores all registers.
+    cmp rcx, [rbp + FRAME_rcx]
+    jne .Lsettle_\name
+    cmp r11, [rbp + FRAME_r11]
+    jne .Lsettle_\name
+    mov eax, r11d
+    xor eax, FLAGS_FIXED
+    test eax, {FLAGS_NOT_SYSRET}
+    jnz .Lsettle_\name
+    # POINT OF NO RETURN: nothing below can fail. The FPU is as it was at the call.
+    mov gs:[CPU_current], rbx
+    mov qword ptr gs:[CPU_client], 0
+    mov word ptr gs:[CPU_fpu_lent], 0
+    mov rdi, rdx
+    leave_to_alien 0, 1
+
+# The client becomes a thread that waits for its handler, as `direct::settle` has it, and the call
+# is served like any other. Live: as at .Lserves_client.
+.Lsettle_\name: mov qword ptr gs:[CPU_client], 0
+    mov byte ptr gs:[{CPU_LOCK}], 0
+    mov byte ptr [rbx + {THREAD_STATE_WORD}], {STATE_FAULTED}
+    mov rax, [rsp + THREAD_id]
+    mov [rbx + THREAD_partner], rax
+    inc dword ptr [rsp + THREAD_waiters]
+    mov byte ptr [rsp + {THREAD_STATE_WORD}], {STATE_READY}
+    mov gs:[CPU_loaded], rsp
+    rdtsc
+    shl rdx, 32
+    or rax, rdx
+    add [rbx + THREAD_consumed], rax
+    sub [rsp + THREAD_consumed], rax
+    mov rax, [rsp + FRAME_orig_ax]
+    mov rdx, [rsp + FRAME_rdx]
+    jmp .Lsettled_\name
+    .endif
 .endm
+
+.set DIRECT, 2
 
 # On a uniprocessor (up) no lock is needed: each slow path ends before the next fast path begins.
 # The entries that clear no registers (unscrubbed) are for measurements only, and know no PCID.
-fast_paths syscall_entry, 1, 1, 0
-fast_paths up_syscall_entry, 0, 1, 0
-fast_paths unscrubbed_syscall_entry, 1, 0, 0
-fast_paths unscrubbed_up_syscall_entry, 0, 0, 0
-fast_paths pcid_syscall_entry, 1, 1, 1
-fast_paths pcid_up_syscall_entry, 0, 1, 1
+fast_paths syscall_entry, 1, 1, 0, 0
+fast_paths up_syscall_entry, 0, 1, 0, 0
+fast_paths unscrubbed_syscall_entry, 1, 0, 0, 0
+fast_paths unscrubbed_up_syscall_entry, 0, 0, 0, 0
+fast_paths pcid_syscall_entry, 1, 1, 1, 0
+fast_paths pcid_up_syscall_entry, 0, 1, 1, 0
+fast_paths supervisor_syscall_entry, 1, 1, 0, 1
+fast_paths supervisor_up_syscall_entry, 0, 1, 0, DIRECT
+fast_paths supervisor_pcid_syscall_entry, 1, 1, 1, 1
+fast_paths supervisor_pcid_up_syscall_entry, 0, 1, 1, DIRECT
 
 # POINT OF NO RETURN: nothing below can fail.
 # The page fault of the thread rbp becomes a message to its pager rbx, which is in an open wait.
 # Live: rsp = the faulter's frame, rbp = its TCB, rbx = the pager's TCB, rdi = the pager's id,
 # edx = error code. All registers are saved, and the lock is held.
-.macro fault_path pcids, fpu
+.macro fault_path pcids, supervisor, fpu
     # The frame gets what a handler may want, and what the slow path reads when the fault is
     # forwarded to the handler (fault.rs: forward).
     mov qword ptr [rsp + FRAME_vector], VECTOR_PF
@@ -837,13 +1060,13 @@ fast_paths pcid_up_syscall_entry, 0, 1, 1
     # not see.
 .Lfault_clear_\@: xor r13d, r13d
     xor r14d, r14d
-    leave_to_handler 1, \pcids, \fpu, 0
+    leave_to_handler 1, \pcids, \supervisor, \fpu, 0
 
 # The pager is the handler. An alien thread's handler sees its registers in the shared frame.
 # Live: as at the start of fault_path, rsi = tag, r8 r9 r10 r12 = words.
 .Lfault_to_handler_\@: test dword ptr [rbp + THREAD_flags], ALIEN
     jz .Lfault_of_native_\@
-    leave_to_handler 1, \pcids, \fpu, 1
+    leave_to_handler 1, \pcids, \supervisor, \fpu, 1
 .Lfault_of_native_\@:
     # A native thread's frame is copied to the pager's UTCB, with the bases.
     rdfsbase rax
@@ -867,14 +1090,20 @@ fast_paths pcid_up_syscall_entry, 0, 1, 1
 # The entry for page faults; with `nofast` common_entry takes its place. `pcids`: as in fast_paths.
 # It takes the lock on a uniprocessor too, where it is always free.
 # Live: the hardware's words are on the kernel stack, all registers are the interrupted program's.
-.macro page_fault_path name, pcids
+.macro page_fault_path name, pcids, supervisor
 .balign 64
 .globl \name
 \name:
     push VECTOR_PF
     # The fault comes from user mode; in the kernel it is a bug.
     test byte ptr [rsp + 24], 3
+    .if \supervisor
+    jnz .Lfault_in_user_mode_\name
+    from_level_0 kernel_entry
+.Lfault_in_user_mode_\name:
+    .else
     jz kernel_entry
+    .endif
     save_after_vector
     lea rcx, [rsp - FRAME_r15]
     mov rsp, gs:[CPU_stack]
@@ -885,6 +1114,11 @@ fast_paths pcid_up_syscall_entry, 0, 1, 1
     # The thread has no flag that the slow path must look at.
     test dword ptr [rbp + THREAD_flags], ~(ALIEN | FPU | DISPATCHED)
     jnz .Lfault_slow_unlocked_\name
+    .if \supervisor
+    # It may lack what its own space has (space.rs: show_in_present).
+    cmp byte ptr [rbp + THREAD_any_space], 0
+    jne .Lfault_slow_unlocked_\name
+    .endif
     # It is not sigma0's: the kernel serves those faults itself.
     cmp dword ptr [rbp + THREAD_task_number], TASK_SIGMA0
     je .Lfault_slow_unlocked_\name
@@ -896,12 +1130,12 @@ fast_paths pcid_up_syscall_entry, 0, 1, 1
     must_take_message .Lfault_slow_\name
     # The pager accepts a message from any thread.
     must_be_in_open_wait 1, 0, .Lfault_with_fpu_\name
-    fault_path \pcids, 0
+    fault_path \pcids, \supervisor, 0
 
 # The pager has an FPU state, or is not in an open wait.
 # Live: as at the start of fault_path.
 .Lfault_with_fpu_\name: must_be_in_open_wait 1, 1, .Lfault_slow_\name
-    fault_path \pcids, 1
+    fault_path \pcids, \supervisor, 1
 
 # The slow path. All registers are saved. Live: nothing; the error code is on the kernel stack.
 .Lfault_slow_\name: mov byte ptr gs:[{CPU_LOCK}], 0
@@ -909,5 +1143,7 @@ fast_paths pcid_up_syscall_entry, 0, 1, 1
     jmp user_exception
 .endm
 
-page_fault_path page_fault_entry, 0
-page_fault_path pcid_page_fault_entry, 1
+page_fault_path page_fault_entry, 0, 0
+page_fault_path pcid_page_fault_entry, 1, 0
+page_fault_path supervisor_page_fault_entry, 0, 1
+page_fault_path supervisor_pcid_page_fault_entry, 1, 1

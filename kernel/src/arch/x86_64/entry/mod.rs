@@ -2,6 +2,7 @@
 //! Rust side of entry.s: what the entries call. switch.rs has the checks before leaving to user
 //! mode.
 
+pub mod direct;
 pub mod fast;
 
 use crate::arch::cpu::{self, cpu, Cpu};
@@ -18,6 +19,9 @@ use keel_abi::{call::*, fpage::*, ids::*, Frame, Tag, Utcb};
 
 /// AC: in user mode alignment checks, in the kernel no SMAP.
 const FLAG_AC: u64 = 1 << 18;
+
+/// IF: interrupts are on.
+const FLAG_IF: u64 = 1 << 9;
 
 /// The assembly, with a symbol for the offset of each field that it uses, prefix and name, and for
 /// constants.
@@ -37,10 +41,10 @@ macro_rules! assembly {
 
 assembly!([
     "CPU_" Cpu {
-        scratch stack exit_ip exit_cs exit_flags exit_sp exit_sysret address delay current loaded space fpu_owner fpu_off fpu_lent preemption_threshold
+        scratch stack exit_ip exit_cs exit_ss exit_flags exit_sp exit_sysret address delay current loaded space half half_held direct client fpu_owner fpu_off fpu_lent preemption_threshold
         lookup_cache open_wait closed_wait fault_wait
     }
-    "THREAD_" Thread { id task chief space task_number frame_index flags priority partner pager handler waiters consumed maybe_pending dispatch fpu borrows_fpu lender frame utcb }
+    "THREAD_" Thread { id task chief space half supervisor any_space task_number frame_index flags priority partner pager handler waiters consumed maybe_pending dispatch fpu borrows_fpu lender frame utcb }
     "FRAME_" Frame { r8 r9 r10 r11 r12 r13 r14 r15 ip cs flags orig_ax segments fs_base gs_base vector error_code cr2 }
     "FRAME_r" Frame { ax bx cx dx si di bp sp }
 ] [
@@ -50,8 +54,10 @@ assembly!([
     }
     fast { ALIEN FPU DISPATCHED REPLY_AND_WAIT ANY_SEND_TIMEOUT TAG_CONTENT TAG_ONE_PAGE }
     lookup { LOOKUP_FACTOR LOOKUP_SHIFT }
-    tables { NO_PORTS KERNEL_SS USER_SS USER_CS USER_CS32 }
+    tables { NO_PORTS KERNEL_CS KERNEL_SS USER_SS USER_CS USER_CS32 }
 ]
+    CR4_PGE = const CR4_PGE,
+    FLAG_IF = const FLAG_IF,
     CHECKED = const debugger::ON as u32,
     CPU_LOCK = const offset_of!(Cpu, lock) + Lock::HELD,
     CPU_PCIDS = const offset_of!(Cpu, pcids) + Pcids::ROOTS,
