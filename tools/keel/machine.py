@@ -153,6 +153,8 @@ class TestMachine:
 TEST_MACHINES = (
     TestMachine("qemu-1", Emulator.QEMU),
     TestMachine("qemu-1-nofast", Emulator.QEMU, kernel_line="nofast"),
+    TestMachine("qemu-1-supervisor", Emulator.QEMU, kernel_line="supervisor"),
+    TestMachine("qemu-2-supervisor", Emulator.QEMU, processors=2, kernel_line="supervisor"),
     # With the debug build each race occurs every time (topic races).
     TestMachine("qemu-2", Emulator.QEMU, processors=2, checks=True),
     TestMachine("qemu-4", Emulator.QEMU, processors=4),

@@ -5,15 +5,19 @@
  * items, records, more words than registers) are for the server threads only; the IRQ threads may
  * call the others too. asm/hypercall.h has the preconditions.
  */
+#include <linux/cache.h>
 #include <linux/export.h>
 #include <linux/kernel.h>
 #include <linux/sizes.h>
 #include <linux/string.h>
 #include <asm/hypercall.h>
+#include <asm/msr-index.h>
 #include <asm/processor.h>
 
 struct keel_start *keel_start;
 const struct keel_info *keel_kip;
+/* docs/abi.md: IA32_LSTAR in supervisor mode. */
+unsigned long keel_entry __ro_after_init;
 
 /* sigma0's first thread: version 1, one level deep. */
 #define KEEL_SIGMA0 (1UL << KEEL_ID_VERSION_SHIFT | \
@@ -26,8 +30,15 @@ const struct keel_info *keel_kip;
 /* Called first: l4_boot() passes the start record. */
 void __init keel_init(struct keel_start *start)
 {
+	unsigned long low, high, cs;
+
 	keel_start = start;
 	keel_kip = (const struct keel_info *)(start->area + KEEL_AREA_KIP);
+	asm("mov %%cs, %0" : "=r" (cs));
+	if (!(cs & SEGMENT_RPL_MASK)) {
+		asm("rdmsr" : "=a" (low), "=d" (high) : "c" (MSR_LSTAR));
+		keel_entry = high << 32 | low;
+	}
 }
 
 /* Returns the id of an lthread of the server's task, which the micro-kernel stores in its UTCB. */

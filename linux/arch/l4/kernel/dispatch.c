@@ -267,7 +267,7 @@ static noinline void l4_serve_later(struct task_struct *task, struct pt_regs *re
 			return;
 		}
 		m.tag = 0;
-		keel_resume(WAIT, thread, &m);
+		keel_resume(WAIT, thread, &m, false);
 	} while (m.status || m.partner != thread);
 	this_cpu_write(l4_served, thread);
 	this_cpu_write(l4_waiting, 0);
@@ -279,7 +279,8 @@ static noinline void l4_serve_later(struct task_struct *task, struct pt_regs *re
  * and serves the message. Interrupts are off, on entry and on return.
  */
 static __always_inline void l4_serve(struct task_struct *task, struct pt_regs *regs,
-				     unsigned long flags, enum l4_resume_action resume_action)
+				     unsigned long flags, enum l4_resume_action resume_action,
+				     bool supervisor)
 {
 	unsigned long thread = task->thread.keel_thread;
 	struct keel_message m;
@@ -303,7 +304,7 @@ static __always_inline void l4_serve(struct task_struct *task, struct pt_regs *r
 	m.tag = 0;
 	if (unlikely(resume_action != L4_RESUME_REPLY))
 		m.tag = l4_fault_tag();
-	keel_resume(flags, thread, &m);
+	keel_resume(flags, thread, &m, supervisor);
 	if (unlikely(m.status | (m.partner ^ thread))) {
 		l4_serve_later(task, regs, m.status, resume_action);
 		return;
@@ -335,7 +336,7 @@ static noinline void l4_serve_slowly(struct task_struct *task, struct pt_regs *r
 	if (status)
 		l4_not_resumed(task, regs, status, resume_action);
 	else
-		l4_serve(task, regs, WAIT, L4_RESUME_REPLY);
+		l4_serve(task, regs, WAIT, L4_RESUME_REPLY, false);
 }
 
 /* The lthread does not exist yet, is on another processor, or lacks state that Linux changed. */
@@ -350,14 +351,12 @@ static noinline void l4_prepare(struct task_struct *task, struct pt_regs *regs)
 	l4_exit_to_user(task, regs);
 }
 
-/* The loop. Called once by each task, with interrupts on, when it first goes to user mode. */
-void __noreturn l4_user_loop(void)
+/* The loop; `supervisor` is a constant, so that neither of its two forms tests it. */
+static __always_inline void __noreturn l4_loop(struct task_struct *task, struct pt_regs *regs,
+					       bool supervisor)
 {
-	struct task_struct *task = current;
-	struct pt_regs *regs = task_pt_regs(task);
 	enum l4_resume_action resume_action;
 
-	syscall_exit_to_user_mode(regs);
 	for (;;) {
 		if (unlikely(task->thread.ready_cpu != raw_smp_processor_id())) {
 			l4_prepare(task, regs);
@@ -369,6 +368,18 @@ void __noreturn l4_user_loop(void)
 			     (resume_action == L4_RESUME_START || nr_cpu_ids > 1)))
 			l4_serve_slowly(task, regs, resume_action);
 		else
-			l4_serve(task, regs, RESUME_AND_WAIT, resume_action);
+			l4_serve(task, regs, RESUME_AND_WAIT, resume_action, supervisor);
 	}
+}
+
+/* Called once by each task, with interrupts on, when it first goes to user mode. */
+void __noreturn l4_user_loop(void)
+{
+	struct pt_regs *regs = task_pt_regs(current);
+
+	syscall_exit_to_user_mode(regs);
+	if (keel_entry)
+		l4_loop(current, regs, true);
+	else
+		l4_loop(current, regs, false);
 }

@@ -12,6 +12,7 @@
 
 #include <linux/threads.h>
 #include <linux/types.h>
+#include <asm/processor-flags.h>
 #include <asm/smp.h>
 #include <keel/abi.h>
 
@@ -126,12 +127,16 @@ static __always_inline void keel_ipc(unsigned long flags, unsigned long to,
 	*m = (struct keel_message){ status, to, m->tag, { w0, w1, w2, w3, w4, w5 } };
 }
 
+/* Where SYSCALL enters the micro-kernel, if Linux runs in supervisor mode; otherwise 0. */
+extern unsigned long keel_entry;
+
 /*
  * keel_ipc() with an empty message, which resumes a thread that waits for the server's reply, and
- * with an open wait for the next message. No words are loaded into registers first.
+ * with an open wait for the next message. No words are loaded into registers first. With
+ * `supervisor` it jumps to keel_entry and does itself what SYSCALL would do, without its time.
  */
 static __always_inline void keel_resume(unsigned long flags, unsigned long to,
-					struct keel_message *m)
+					struct keel_message *m, bool supervisor)
 {
 	register unsigned long w0 asm("r8");
 	register unsigned long w1 asm("r9");
@@ -141,10 +146,21 @@ static __always_inline void keel_resume(unsigned long flags, unsigned long to,
 	register unsigned long w5 asm("r14");
 	unsigned long status = KEEL_CALL_IPC | flags;
 
-	asm volatile("syscall"
-		     : "+a" (status), "+D" (to), "+S" (m->tag), "=r" (w0), "=r" (w1),
-		       "=r" (w2), "=r" (w3), "=r" (w4), "=r" (w5)
-		     : "d" (0UL) : "rcx", "r11", "memory");
+	if (supervisor)
+		asm volatile("leaq 1f(%%rip), %%rcx\n\t"
+			     "movl %[fixed], %%r11d\n\t"
+			     "cli\n\t"
+			     "jmp *keel_entry(%%rip)\n"
+			     "1:"
+			     : "+a" (status), "+D" (to), "+S" (m->tag), "=r" (w0), "=r" (w1),
+			       "=r" (w2), "=r" (w3), "=r" (w4), "=r" (w5)
+			     : "d" (0UL), [fixed] "i" (X86_EFLAGS_IF | X86_EFLAGS_FIXED)
+			     : "rcx", "r11", "memory");
+	else
+		asm volatile("syscall"
+			     : "+a" (status), "+D" (to), "+S" (m->tag), "=r" (w0), "=r" (w1),
+			       "=r" (w2), "=r" (w3), "=r" (w4), "=r" (w5)
+			     : "d" (0UL) : "rcx", "r11", "memory");
 	*m = (struct keel_message){ status, to, m->tag, { w0, w1, w2, w3, w4, w5 } };
 }
 
