@@ -202,7 +202,13 @@ pub fn new_root(account: Ref<pool::Account>, half: Option<Ref<Task>>) -> Result<
     // SAFETY: fresh and zero.
     unsafe { copy_kernel_half(POOL.address(table).cast()) };
     if let Some(server) = half {
-        UPPER_SLOTS.for_each(|slot| _ = show(server, table, slot));
+        let mut slot = POOL.page(server.root_table).next_filled(UPPER_SLOTS.start);
+        while slot < ENTRIES - 1 {
+            show(server, table, slot);
+            slot = POOL.page(server.root_table).next_filled(slot + 1);
+        }
+        // Every task with memory in the upper half has a table there.
+        show(server, table, ENTRIES - 1);
     }
     // The top table is never given back as empty.
     POOL.page(table).used.set(1);

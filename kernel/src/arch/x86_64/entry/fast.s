@@ -1122,7 +1122,12 @@ fast_paths supervisor_pcid_up_syscall_entry, 0, 1, 1, DIRECT
     # It is not sigma0's: the kernel serves those faults itself.
     cmp dword ptr [rbp + THREAD_task_number], TASK_SIGMA0
     je .Lfault_slow_unlocked_\name
+    .if \supervisor
+    take_lock 1, rbp, .Lfault_finds_lock_held_\name
+.Lfault_ends_direct_calls_\name:
+    .else
     take_lock 1, rbp, .Lfault_slow_unlocked_\name
+    .endif
     # The pager exists. It is in the thread's clan, or its chief: CROSS_CLAN_HANDLER is not set.
     mov rdi, [rbp + THREAD_pager]
     look_up .Lfault_slow_\name
@@ -1131,6 +1136,14 @@ fast_paths supervisor_pcid_up_syscall_entry, 0, 1, 1, DIRECT
     # The pager accepts a message from any thread.
     must_be_in_open_wait 1, 0, .Lfault_with_fpu_\name
     fault_path \pcids, \supervisor, 0
+
+    .if \supervisor
+# On a uniprocessor the thread may call its handler directly, and has made no call now: then the lock
+# is as good as taken here, and its release ends the direct calls.
+.Lfault_finds_lock_held_\name: cmp qword ptr gs:[CPU_direct], 0
+    jne .Lfault_ends_direct_calls_\name
+    jmp .Lfault_slow_unlocked_\name
+    .endif
 
 # The pager has an FPU state, or is not in an open wait.
 # Live: as at the start of fault_path.
