@@ -26,6 +26,8 @@ os.environ["KEEL_CONFIG"] = ""
 REPOSITORY = Path(__file__).resolve().parents[1]
 GUEST_SOURCES = REPOSITORY / "tests" / "guest"
 GUEST_PROGRAMS = REPOSITORY / "build" / "tests"
+# Where the tested Linux is on Keel, without a word its usual place: the suite linux-colocated says it.
+PLACED = [f"--place=linux={place}" for place in filter(None, [os.environ.get("KEEL_PLACE")])]
 # The builds of the tested version of Linux.
 LINUX = REPOSITORY / "build" / "-".join(["linux", *filter(None, [os.environ.get("KEEL_LINUX")])])
 # Those of the tests that run every day.
@@ -79,7 +81,7 @@ def keel(
 
 def run_options(system: str) -> list[str]:
     """The beginning of a command line that runs a guest."""
-    return ["run", "--native"] if system == "native" else ["run"]
+    return ["run", "--native"] if system == "native" else ["run", *PLACED]
 
 
 def run_guest(system: str, command: str, *, stdin: bytes = b"", limit_s: int = 120, options: Sequence[str] = ()) -> Result:
