@@ -3,8 +3,7 @@
 //! defined here, once.
 //! `docs/abi.md` describes the calls. The C header for the Linux server is generated from this
 //! crate by `cargo run -p keel-abi --example cheader`.
-//! `elf` reads the images that the kernel and the root task start;
-//! `list` and `ranges` are containers without a heap, which `elf` and both use.
+//! `list` and `ranges` are containers without a heap, which kernel and user programs use.
 
 #![cfg_attr(not(test), no_std)]
 
@@ -13,7 +12,6 @@ pub mod boot;
 pub mod call;
 pub mod cheader;
 pub mod define;
-pub mod elf;
 pub mod fpage;
 pub mod ids;
 pub mod list;

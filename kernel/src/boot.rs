@@ -10,7 +10,7 @@ use crate::base::{facts::*, PhysAddr, Ref};
 use crate::object::{kip::INFO, task, thread, TaskNumber, Thread, PAGE, POOL};
 use crate::sched;
 use crate::sys::{lthreads, tasks};
-use keel_abi::{call::TASK_SHARED_QUOTA, elf, memory::*, ranges::Range, Id, Info};
+use keel_abi::{acpi::number, call::TASK_SHARED_QUOTA, memory::*, ranges::Range, Id, Info};
 
 /// Where sigma0 lies: its image and memory, as much as a large page.
 const SIGMA0_IMAGE: Range = Range::new(0x20_0000, 0x40_0000);
@@ -219,24 +219,42 @@ fn start_tasks(loader: &Information) {
     assert!(sigma0.id == Id::SIGMA0 && root.id == Id::ROOT);
 }
 
+/// Loads the module of this name to `place`; its first instruction.
 fn load(loader: &Information, name: &str, place: Range) -> u64 {
     let module = loader.modules.iter().find(|module| module_name(module) == name.as_bytes());
     let module = module.unwrap_or_else(|| panic!("no boot module is named {name}"));
     // SAFETY: the loader put the module there.
-    let image = unsafe { core::slice::from_raw_parts(at(module.range.start), module.range.size() as usize) };
-    let file = elf::parse(image).unwrap_or_else(|error| panic!("boot module {name}: {error}"));
-    assert!(place.contains(file.span()), "boot module {name} is not linked at {:#x}", place.start);
-    for segment in file.segments.iter() {
-        let content = &image[segment.file.start as usize..segment.file.end as usize];
-        // SAFETY: the segment lies inside `place`, which is kept for this task, and has at least
-        // the file's size.
+    let file = unsafe { core::slice::from_raw_parts(at(module.range.start), module.range.size() as usize) };
+    load_segments(file, place)
+        .unwrap_or_else(|| panic!("boot module {name} is not an ELF image that is linked at {:#x}", place.start))
+}
+
+/// Copies the segments of a 64-bit ELF image (System V ABI, chapters 4 and 5) to where they are
+/// linked, inside `place`, which is kept for it; its first instruction. It is believed, but read
+/// and written within bounds.
+fn load_segments(file: &[u8], place: Range) -> Option<u64> {
+    const IDENTIFICATION: &[u8] = b"\x7fELF\x02";
+    const LOAD: u64 = 1;
+    const HEADER_BYTES: usize = 56;
+    file.starts_with(IDENTIFICATION).then_some(())?;
+    let headers = file.get(number(file, 32, 8)? as usize..)?.chunks_exact(HEADER_BYTES);
+    for header in headers.take(number(file, 56, 2)? as usize) {
+        let word = |at| number(header, at, 8);
+        let (offset, start, in_file, in_memory) = (word(8)?, word(16)?, word(32)?, word(40)?);
+        if number(header, 0, 4)? != LOAD {
+            continue;
+        }
+        let content = file.get(offset as usize..)?.get(..in_file as usize)?;
+        if in_file > in_memory || !place.contains(Range::new(start, start.checked_add(in_memory)?)) {
+            return None;
+        }
+        // SAFETY: the segment lies inside `place`, and has at least the file's size.
         unsafe {
-            let target = at(segment.virt.start);
-            core::ptr::write_bytes(target, 0, segment.virt.size() as usize);
-            core::ptr::copy_nonoverlapping(content.as_ptr(), target, content.len());
+            core::ptr::write_bytes(at(start), 0, in_memory as usize);
+            core::ptr::copy_nonoverlapping(content.as_ptr(), at(start), content.len());
         }
     }
-    file.entry
+    number(file, 24, 8)
 }
 
 /// The base name of the first word of a module's command line.
