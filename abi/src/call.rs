@@ -5,8 +5,6 @@
 //! returns the status: 0, or minus (side << 8 | code). `docs/abi.md` lists the registers of each
 //! call.
 
-use core::fmt;
-
 crate::constants! {
     /// Constants of this module for the C header.
     CONSTANTS;
@@ -35,18 +33,6 @@ crate::constants! {
     /// What becomes of them: L4 calls of a native thread, CALL_HANDLER messages of an alien one;
     /// greater: an entry's address
     DISPATCH_ON = 1;
-    /// arch_prctl option of Linux on Keel: sets EX_DISPATCH of the calling thread to the second
-    /// argument
-    LINUX_PRCTL_DISPATCH = 0x4b45_4c01;
-    /// arch_prctl option: native lthreads for the calling process, of one thread; returns their
-    /// kernel area's address
-    LINUX_PRCTL_AREA = 0x4b45_4c02;
-    /// arch_prctl option: the caller is the service thread of the native lthread in the LinuxNative
-    /// at the second argument
-    LINUX_PRCTL_NATIVE = 0x4b45_4c03;
-    /// arch_prctl option: the calling thread's page faults go first to the thread with this id, or
-    /// to Linux only (nil)
-    LINUX_PRCTL_PAGER = 0x4b45_4c04;
 
     /// ipc has a send phase to rdi
     IPC_SEND = 1 << 4;
@@ -347,31 +333,6 @@ pub enum Error {
     Retired = ERROR_RETIRED,
 }
 
-impl Error {
-    /// Every error, for decoding and for tests.
-    pub const ALL: [Error; 13] = [
-        Error::NoPartner,
-        Error::Timeout,
-        Error::Cancelled,
-        Error::Aborted,
-        Error::NoMemory,
-        Error::SendFault,
-        Error::ReceiveFault,
-        Error::MessageCut,
-        Error::Invalid,
-        Error::Denied,
-        Error::NotSupported,
-        Error::Busy,
-        Error::Retired,
-    ];
-
-    /// Returns the error with this code, `None` if there is none.
-    #[inline]
-    pub fn from_code(code: u64) -> Option<Error> {
-        Error::ALL.into_iter().find(|error| *error as u64 == code)
-    }
-}
-
 /// The part of a call that failed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u64)]
@@ -385,7 +346,7 @@ pub enum Side {
 }
 
 /// The status word in rax: 0, or minus (side << 8 | code).
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(transparent)]
 pub struct Status(pub u64);
 
@@ -396,24 +357,6 @@ impl Status {
     /// Returns the status of a failure.
     pub const fn error(side: Side, error: Error) -> Status {
         Status(((side as u64) << 8 | error as u64).wrapping_neg())
-    }
-
-    /// Returns side and error, or `None` for success and for a word that is not a status.
-    #[inline]
-    pub fn failure(self) -> Option<(Side, Error)> {
-        let word = self.0.wrapping_neg();
-        let error = Error::from_code(word & 0xff)?;
-        let side = [Side::Call, Side::Send, Side::Receive].into_iter().find(|side| *side as u64 == word >> 8)?;
-        Some((side, error))
-    }
-}
-
-impl fmt::Debug for Status {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.failure() {
-            None => write!(f, "ok"),
-            Some((side, error)) => write!(f, "{side:?}: {error:?}"),
-        }
     }
 }
 
@@ -477,18 +420,6 @@ impl Tag {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn statuses_round_trip() {
-        assert_eq!(Status::OK.failure(), None);
-        for side in [Side::Call, Side::Send, Side::Receive] {
-            for error in Error::ALL {
-                let status = Status::error(side, error);
-                assert_eq!(status.failure(), Some((side, error)));
-                assert!((status.0 as i64) < 0);
-            }
-        }
-    }
 
     #[test]
     fn tag_fields_do_not_touch() {

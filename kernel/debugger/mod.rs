@@ -22,7 +22,7 @@ use crate::sys::panic;
 use core::cell::Cell;
 use core::fmt::{self, Display, Formatter, LowerHex, Write};
 use keel_abi::call::{self, *};
-use keel_abi::define::Constant;
+use keel_abi::describe::Constant;
 use keel_abi::fpage::{self, is_in_half, FPAGE_EXEC};
 use keel_abi::ids::LTHREAD_TASK;
 use keel_abi::ranges::Range;

@@ -8,7 +8,7 @@ use crate::base::facts::{Word, KERNEL_START};
 use crate::{base::facts, percpu::lock};
 use core::panic::PanicInfo;
 use core::sync::atomic::{AtomicU32, Ordering};
-use keel_abi::boot::{DEBUG_EXIT_PORT, SHUTDOWN_KERNEL_PANIC};
+use keel_abi::panic::{DEBUG_EXIT_PORT, SHUTDOWN_KERNEL_PANIC};
 
 unsafe extern "C" {
     static _bss_end: u8;

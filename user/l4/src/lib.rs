@@ -52,3 +52,4 @@ pub mod utcb;
 pub use keel_abi as abi;
 pub use keel_abi::{list, ranges};
 pub use keel_abi::{Error, Fpage, Id, Side, Tag};
+pub use keel_protocol as protocol;

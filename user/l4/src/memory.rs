@@ -5,8 +5,8 @@
 use crate::ranges::{Range, Ranges};
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicBool, Ordering};
-use keel_abi::boot::{Start, DIRECT_MAP, START_REGIONS};
 use keel_abi::fpage::PAGE_SIZE;
+use keel_protocol::boot::{Start, DIRECT_MAP, START_REGIONS};
 
 /// Contiguous pages.
 #[derive(Debug, PartialEq, Eq)]

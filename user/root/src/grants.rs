@@ -5,10 +5,10 @@
 
 use crate::hardware::Hardware;
 use crate::plan::Share;
-use keel_l4::abi::boot::{START_IRQS, START_REGIONS};
 use keel_l4::abi::fpage::{CACHE_WRITE_BACK, FPAGE_RWX, PAGE_SHIFT};
 use keel_l4::abi::ids::GSI_COUNT;
 use keel_l4::list::{Full, List};
+use keel_l4::protocol::boot::{START_IRQS, START_REGIONS};
 use keel_l4::ranges::{Range, Ranges};
 use keel_l4::{Error, Fpage};
 

@@ -5,13 +5,13 @@
 use crate::log;
 use crate::shutdown::shut_down;
 use core::fmt::Display;
-use keel_l4::abi::boot::SHUTDOWN_BAD_CONFIG;
 use keel_l4::abi::fpage::{CACHE_UNCACHED, FPAGE_READ, FPAGE_RWX, PAGE_SHIFT, PAGE_SIZE, USER_END};
 use keel_l4::abi::memory::REGION_FIRMWARE;
 use keel_l4::abi::Region;
 use keel_l4::call::Failure;
 use keel_l4::kip::{kip, regions};
 use keel_l4::mapping::blocks;
+use keel_l4::protocol::boot::SHUTDOWN_BAD_CONFIG;
 use keel_l4::ranges::{Range, Ranges};
 use keel_l4::serial::PORTS_LOG2;
 use keel_l4::{println, sigma0, Fpage};

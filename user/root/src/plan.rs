@@ -4,10 +4,10 @@
 
 use crate::config::{At, Config, Kind, Memory, Quoted, Task, MAX_TASKS};
 use core::fmt;
-use keel_l4::abi::boot::START_REGIONS;
 use keel_l4::abi::fpage::PAGE_SIZE;
 use keel_l4::elf::{ElfError, Image};
 use keel_l4::list::List;
+use keel_l4::protocol::boot::START_REGIONS;
 use keel_l4::ranges::{Range, Ranges};
 
 /// Alignment of a server's image and memory, for superpages.
