@@ -333,6 +333,17 @@ pub enum Error {
     Retired = ERROR_RETIRED,
 }
 
+impl Error {
+    /// Fails with this error if `condition` holds: `Error::Invalid.when(size > MAX)?;`.
+    #[inline]
+    pub fn when(self, condition: bool) -> Result<(), Error> {
+        if condition {
+            return Err(self);
+        }
+        Ok(())
+    }
+}
+
 /// The part of a call that failed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u64)]

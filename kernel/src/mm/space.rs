@@ -317,9 +317,7 @@ pub fn access(task: Ref<Task>, address: VirtAddr, write: bool) -> Result<PhysAdd
 fn table_for(task: Ref<Task>, (mut table, mut at): Hole, address: VirtAddr, level: u8) -> Result<PoolPage, Error> {
     while at > level {
         let cell = entry_cell(table, slot(address, at));
-        if cell.get() & PRESENT != 0 {
-            return Err(Error::Busy);
-        }
+        Error::Busy.when(cell.get() & PRESENT != 0)?;
         poll();
         let below = new_table(task.account, at - 1, address.align_down(span(at)), table);
         let below = below.inspect_err(|_| drop_if_empty(table))?;

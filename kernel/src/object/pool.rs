@@ -127,9 +127,7 @@ impl Account {
 
     /// Moves `pages` of the limit to another account, if they are unused.
     pub fn pass(&self, pages: u64, to: &Account) -> Result<(), Error> {
-        if self.limit.get() - self.used.get() < pages {
-            return Err(Error::NoMemory);
-        }
+        Error::NoMemory.when(self.limit.get() - self.used.get() < pages)?;
         self.limit.set(self.limit.get() - pages);
         to.limit.set(to.limit.get() + pages);
         Ok(())
@@ -258,9 +256,7 @@ impl Pool {
     }
 
     fn take_raw(&self, account: Ref<Account>) -> Result<PoolPage, Error> {
-        if account.used.get() >= account.limit.get() || self.free.get() == PoolPage::NONE {
-            return Err(Error::NoMemory);
-        }
+        Error::NoMemory.when(account.used.get() >= account.limit.get() || self.free.get() == PoolPage::NONE)?;
         let index = self.free.get();
         let page = self.page(index);
         self.free.set(page.next.get());
