@@ -15,7 +15,6 @@ pub mod ids;
 pub mod list;
 pub mod memory;
 pub mod panic;
-pub mod random;
 pub mod ranges;
 pub mod trace;
 pub mod word;
