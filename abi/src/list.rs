@@ -14,15 +14,8 @@ pub struct List<T, const N: usize> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Full;
 
-impl<T: Copy + Default, const N: usize> List<T, N> {
-    /// Returns an empty list.
-    pub fn new() -> List<T, N> {
-        List::empty(T::default())
-    }
-}
-
 impl<T: Copy, const N: usize> List<T, N> {
-    /// Returns an empty list of a type without a default; `filler` is never visible.
+    /// Returns an empty list; `filler` is never visible.
     pub const fn empty(filler: T) -> List<T, N> {
         List { items: [filler; N], used: 0 }
     }
@@ -59,7 +52,7 @@ impl<T: Copy, const N: usize> List<T, N> {
 
 impl<T: Copy + Default, const N: usize> Default for List<T, N> {
     fn default() -> List<T, N> {
-        List::new()
+        List::empty(T::default())
     }
 }
 
@@ -83,7 +76,7 @@ mod tests {
 
     #[test]
     fn items_keep_their_order_and_the_bound_holds() {
-        let mut list: List<u32, 4> = List::new();
+        let mut list: List<u32, 4> = List::default();
         for item in [1, 2, 4] {
             list.push(item).unwrap();
         }

@@ -5,7 +5,7 @@ use super::*;
 use crate::random::Random;
 
 fn set(pieces: &[(u64, u64)]) -> Memory {
-    let mut set = Memory::new();
+    let mut set = Memory::default();
     pieces.iter().for_each(|(start, end)| set.insert(Range::new(*start, *end)).expect("there is room"));
     set
 }
@@ -51,7 +51,7 @@ fn nothing_becomes_a_device() {
     const SIZE: u64 = 500;
     let random = Random::new(10);
     for round in 0..2_000 {
-        let (mut ram, mut firmware) = (Memory::new(), Memory::new());
+        let (mut ram, mut firmware) = (Memory::default(), Memory::default());
         for _ in 0..random.below(100) {
             let start = random.below(SIZE);
             let range = Range::new(start, start + 1 + random.below(6));

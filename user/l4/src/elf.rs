@@ -90,7 +90,7 @@ pub fn parse(file: &[u8]) -> Result<Image, ElfError> {
         return Err(ElfError::NotExecutable);
     }
     let table = field(file, 32, 8)?;
-    let mut image = Image { entry: field(file, 24, 8)?, segments: List::new() };
+    let mut image = Image { entry: field(file, 24, 8)?, segments: List::default() };
     for index in 0..field(file, 56, 2)? {
         let at = table.checked_add(index * PROGRAM_HEADER_BYTES as u64).ok_or(ElfError::Short)?;
         if let Some(segment) = segment(file, at as usize)? {

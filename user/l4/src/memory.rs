@@ -105,7 +105,7 @@ impl Memory {
     /// # Safety
     /// At most once for each record. The record must come from the root task.
     pub unsafe fn new(record: &Start) -> Memory {
-        let mut free = Ranges::new();
+        let mut free = Ranges::default();
         let regions = record.regions.chunks_exact(3).take(record.region_count as usize);
         for region in regions {
             // The set has room for all regions of a record, and for the cut below.

@@ -102,7 +102,7 @@ mod tests {
         let config = parse(text.as_bytes()).unwrap();
         let mut share = Share { extra: Range::new(16 * MB, 20 * MB), ..Share::default() };
         share.memory.insert(Range::new(8 * MB, 10 * MB)).unwrap();
-        let mut gsis = Gsis::new();
+        let mut gsis = Gsis::default();
         gsis.push(4).unwrap();
         Grants::new(&share, Hardware::new(&config, 0, [].into_iter()).unwrap(), gsis).unwrap()
     }

@@ -119,7 +119,7 @@ impl Iommu {
         if !config.confines_devices {
             return None;
         }
-        let table = acpi::find(kip().rsdp, SIGNATURE, &mut firmware)?;
+        let table = acpi::find_map(kip().rsdp, SIGNATURE, &mut firmware, Some)?;
         Iommu::open(table, config, free).map_err(unused).ok()
     }
 

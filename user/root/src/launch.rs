@@ -249,7 +249,7 @@ pub fn start<'a>(
 /// are left.
 fn gsis(config: &Config<'_>, index: usize) -> Gsis {
     let task = &config.tasks[index];
-    let mut gsis = Gsis::new();
+    let mut gsis = Gsis::default();
     for irq in task.irqs.iter() {
         if let Err(failure) = sigma0::interrupt(irq.value) {
             fail(task, format_args!("cannot be started: a GSI: {failure}"));

@@ -70,7 +70,7 @@ impl Claimed {
     /// Gets the parts of `range` (whole pages) that it does not have yet, in the largest possible
     /// blocks. Shuts down if sigma0 refuses.
     pub fn claim(&mut self, range: Range) {
-        let mut missing: Ranges<128> = Ranges::new();
+        let mut missing: Ranges<128> = Ranges::default();
         let known = missing.insert(range).is_ok() && self.have.iter().all(|r| missing.remove(r).is_ok());
         if !known || self.have.insert(range).is_err() {
             refuse("the memory is in too many pieces");

@@ -100,7 +100,8 @@ pub fn find_exit() {
 
 /// Finds the methods to power the machine off and to reset it.
 pub fn find() {
-    let power = acpi::find(kip().rsdp, FIXED, &mut firmware).map(|fixed| Power::new(fixed, sleep_types(fixed)));
+    let power =
+        acpi::find_map(kip().rsdp, FIXED, &mut firmware, Some).map(|fixed| Power::new(fixed, sleep_types(fixed)));
     let Power { off, reset } = power.unwrap_or_default();
     // Set once.
     let _ = WAYS.0.set(Ways {

@@ -103,17 +103,17 @@ pub fn find_rsdp() -> u64 {
 
 /// Reads the MADT that the root pointer leads to.
 pub fn madt(rsdp: u64) -> Madt {
-    acpi::find(rsdp, b"APIC", &mut bytes).and_then(parse_madt).unwrap_or(Madt::none()).or_default()
+    acpi::find_map(rsdp, b"APIC", &mut bytes, parse_madt).unwrap_or(Madt::none()).or_default()
 }
 
 /// Where the HPET's registers are, if there is one.
 pub fn hpet(rsdp: u64) -> Option<u64> {
-    acpi::find(rsdp, b"HPET", &mut bytes).and_then(parse_hpet)
+    acpi::find_map(rsdp, b"HPET", &mut bytes, parse_hpet)
 }
 
 /// The port of the PM timer, if there is one.
 pub fn pm_timer(rsdp: u64) -> Option<u16> {
-    acpi::find(rsdp, b"FACP", &mut bytes).and_then(parse_pm_timer)
+    acpi::find_map(rsdp, b"FACP", &mut bytes, parse_pm_timer)
 }
 
 /// Whether a device can have its registers in the page at an address that a table names: one that
