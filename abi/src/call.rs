@@ -266,39 +266,6 @@ crate::constants! {
     ACCOUNT_POOL_FREE = 8;
     /// Number of words in the answer of QUOTA_READ
     ACCOUNT_WORDS = 9;
-
-    /// Side of a status: the call itself
-    SIDE_CALL = 0;
-    /// Side of a status: the send phase
-    SIDE_SEND = 1;
-    /// Side of a status: the receive phase
-    SIDE_RECEIVE = 2;
-    /// Status code: the partner or object does not exist
-    ERROR_NO_PARTNER = 1;
-    /// Status code: the timeout expired before the transfer began
-    ERROR_TIMEOUT = 2;
-    /// Status code: cancelled before a transfer began
-    ERROR_CANCELLED = 3;
-    /// Status code: aborted during the transfer
-    ERROR_ABORTED = 4;
-    /// Status code: the account has no memory left for a mapping or an object
-    ERROR_NO_MEMORY = 5;
-    /// Status code: the sender's page-fault timeout expired
-    ERROR_SEND_FAULT = 6;
-    /// Status code: the receiver's page-fault timeout expired
-    ERROR_RECEIVE_FAULT = 7;
-    /// Status code: the receiver's buffer is too small
-    ERROR_MESSAGE_CUT = 8;
-    /// Status code: a malformed argument
-    ERROR_INVALID = 9;
-    /// Status code: the caller has no right to do this
-    ERROR_DENIED = 10;
-    /// Status code: a server does not know the request; the kernel never returns it
-    ERROR_NOT_SUPPORTED = 11;
-    /// Status code: it exists already, or belongs to another thread or task
-    ERROR_BUSY = 12;
-    /// Status code: the versions of this slot are used up
-    ERROR_RETIRED = 13;
 }
 
 /// The reason why a call failed; a status has the side as well.
@@ -306,31 +273,31 @@ crate::constants! {
 #[repr(u64)]
 pub enum Error {
     /// The partner or object does not exist.
-    NoPartner = ERROR_NO_PARTNER,
+    NoPartner = 1,
     /// The timeout expired before the transfer began.
-    Timeout = ERROR_TIMEOUT,
+    Timeout = 2,
     /// Cancelled before a transfer began.
-    Cancelled = ERROR_CANCELLED,
+    Cancelled = 3,
     /// Aborted during the transfer.
-    Aborted = ERROR_ABORTED,
+    Aborted = 4,
     /// The account has no memory left.
-    NoMemory = ERROR_NO_MEMORY,
+    NoMemory = 5,
     /// The sender's page-fault timeout expired.
-    SendFault = ERROR_SEND_FAULT,
+    SendFault = 6,
     /// The receiver's page-fault timeout expired.
-    ReceiveFault = ERROR_RECEIVE_FAULT,
+    ReceiveFault = 7,
     /// The receiver's buffer is too small.
-    MessageCut = ERROR_MESSAGE_CUT,
+    MessageCut = 8,
     /// A malformed argument.
-    Invalid = ERROR_INVALID,
+    Invalid = 9,
     /// The caller has no right to do this.
-    Denied = ERROR_DENIED,
+    Denied = 10,
     /// A server does not know the request.
-    NotSupported = ERROR_NOT_SUPPORTED,
+    NotSupported = 11,
     /// It exists already, or belongs to another thread or task.
-    Busy = ERROR_BUSY,
+    Busy = 12,
     /// The versions of this slot are used up.
-    Retired = ERROR_RETIRED,
+    Retired = 13,
 }
 
 impl Error {
@@ -349,11 +316,11 @@ impl Error {
 #[repr(u64)]
 pub enum Side {
     /// The call itself.
-    Call = SIDE_CALL,
+    Call = 0,
     /// The send phase of an ipc.
-    Send = SIDE_SEND,
+    Send = 1,
     /// The receive phase of an ipc.
-    Receive = SIDE_RECEIVE,
+    Receive = 2,
 }
 
 /// The status word in rax: 0, or minus (side << 8 | code).

@@ -16,6 +16,7 @@ pub const CONSTANTS: &[&[Constant]] = &[
     crate::boot::CONSTANTS,
     crate::sigma0::CONSTANTS,
     crate::linux::CONSTANTS,
+    crate::status::CONSTANTS,
 ];
 
 /// All structures, each after the structures that it needs.

@@ -6,7 +6,7 @@ use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use keel_l4::abi::call::{self, CALL_IPC, CALL_TASK_NEW};
 use keel_l4::abi::describe::Constant;
 use keel_l4::call::{Failure, ANSWER};
-use keel_l4::protocol::status::ERRORS;
+use keel_l4::protocol::status::{self, ERRORS};
 use keel_l4::{println, Side};
 
 /// For each call, a bit for each side and error. Child tasks share the suite's memory, so their
@@ -46,7 +46,11 @@ const UNKNOWN: &str = "UNKNOWN";
 /// The name of a value among the constants of the interface with this prefix, without the prefix.
 fn name(beginning: &str, value: u64) -> &'static str {
     let known = |constant: &&Constant| constant.value == value && constant.name.starts_with(beginning);
-    call::CONSTANTS.iter().find(known).map_or(UNKNOWN, |constant| &constant.name[beginning.len()..])
+    call::CONSTANTS
+        .iter()
+        .chain(status::CONSTANTS)
+        .find(known)
+        .map_or(UNKNOWN, |constant| &constant.name[beginning.len()..])
 }
 
 /// Prints a line for each call, side and error that was seen.

@@ -16,6 +16,7 @@ use keel_l4::abi::{ExRegs, MapItem, Tag};
 use keel_l4::call::{checked, Failure, Registers};
 use keel_l4::ipc::{call, notify, receive, send, send_and_wait, send_as, wait, Message, Received, Timeout};
 use keel_l4::protocol::sigma0::SIGMA0_MAP;
+use keel_l4::protocol::status::{ERROR_DENIED, ERROR_NO_PARTNER, SIDE_RECEIVE, SIDE_SEND};
 use keel_l4::task::NewTask;
 use keel_l4::{kernel_object, thread, utcb, Fpage, Id};
 
