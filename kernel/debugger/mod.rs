@@ -62,12 +62,6 @@ impl LowerHex for VirtAddr {
     }
 }
 
-/// The number behind a word of the kernel's command line.
-fn option(line: &[u8], name: &[u8]) -> Option<usize> {
-    let mut words = line.split(|byte| byte.is_ascii_whitespace());
-    words.find_map(|word| core::str::from_utf8(word.strip_prefix(name)?).ok()?.parse().ok())
-}
-
 /// The kernel is about to run the first thread.
 pub fn begin(line: &[u8]) {
     if ON {

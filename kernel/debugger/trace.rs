@@ -5,10 +5,11 @@
 //! has its lock; the debugger reads all. The IPC fast paths note nothing: tracing wants
 //! `nofast`. In the other kernel these functions are nothing.
 
-use super::{option, ON};
+use super::ON;
 use crate::arch::cpu::{self, cpu, Cpu};
 use crate::arch::{paging, regs::rdtsc};
 use crate::base::{Global, Ref};
+use crate::boot::option;
 use crate::object::thread::{Flags, Message};
 use crate::object::Thread;
 use core::cell::Cell;

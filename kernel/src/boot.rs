@@ -2,14 +2,12 @@
 //! Start-up, from the boot loader's information to the first user instruction. `boot` reads as the
 //! list of what happens. What it finds out about the machine is in facts.rs from then on.
 
-use crate::arch::cpuid::{self, Feature};
 use crate::arch::multiboot::{Information, Module};
-use crate::arch::{acpi, apic, boot::smp, clock, cpu, direct, entry, fpu, paging};
-use crate::arch::{print::log, reference, screen, serial};
+use crate::arch::{acpi, apic, boot::smp, clock, cpu, cpuid, cpuid::Feature, direct, entry, fpu};
+use crate::arch::{paging, print::log, reference, screen, serial};
 use crate::base::{facts::*, PhysAddr, Ref};
 use crate::object::{kip::INFO, task, thread, TaskNumber, Thread, PAGE, POOL};
-use crate::sched;
-use crate::sys::{lthreads, tasks};
+use crate::{sched, sys::lthreads, sys::tasks};
 use keel_abi::{acpi::number, call::TASK_SHARED_QUOTA, memory::*, ranges::Range, Id, Info};
 
 /// Where sigma0 lies: its image and memory, as much as a large page.
@@ -25,20 +23,23 @@ const POOL_MINIMUM: u64 = 8 << 20;
 /// Called by start.s with the loader's two registers.
 pub extern "C" fn boot(magic: u32, address: u32) -> ! {
     let mut loader = Information::new(magic, address as u64).expect("a multiboot loader starts the kernel");
-    let options = Options::parse(loader.command_line);
-    serial::init(options.console);
+    let line = loader.command_line;
+    serial::init(console(line));
     if let Some(lost) = loader.lost {
         log!("the loader tells of too many pieces of memory: {} KB of RAM are not used", lost >> 10);
     }
     cpuid::init();
-    WORDS_GIVEN.set(options.words);
+    WORDS_GIVEN.set(switches(line));
     screen::init(&loader.framebuffer, !loader.ram.overlaps(screen::TEXT));
     if has_word(Word::Screen) {
         screen::show(screen::Shown::Console);
     }
     let mut free = find_free(&loader);
     let end = loader.ram.iter().last().map_or(0, |piece| piece.end);
-    let (pool, table) = choose_pool(options.pool.unwrap_or(loader.ram.total() / POOL_FRACTION), &mut free);
+    // `pool=NNN` is in MB.
+    let wanted =
+        option(line, b"pool=").map_or(loader.ram.total() / POOL_FRACTION, |megabytes| (megabytes as u64) << 20);
+    let (pool, table) = choose_pool(wanted, &mut free);
     // SAFETY: `choose_pool` took both out of the free memory.
     unsafe {
         POOL.init(PhysAddr::new(pool.start), PhysAddr::new(pool.end));
@@ -60,43 +61,38 @@ pub extern "C" fn boot(magic: u32, address: u32) -> ! {
     take(&mut users, forbidden.iter());
     let _ = FACTS.set(Facts { ram: loader.ram, forbidden, users });
     start_tasks(&loader);
-    smp::start_others(&loader, options.processors);
+    smp::start_others(&loader, option(line, b"processors=").unwrap_or(cpu::MAX));
     paging::check_kernel_map();
     INFO.0.set(Info { processors: cpu::count() as u64, ..INFO.0.get() });
     let (processors, ram, pool, mhz) = (cpu::count(), loader.ram.total() >> 20, pool.size() >> 20, tsc.hz / 1_000_000);
     log!("Keel µ-kernel, {processors} processors, {ram} MB RAM, pool {pool} MB, TSC {mhz} MHz by {}", tsc.source);
-    crate::debugger::begin(loader.command_line);
+    crate::debugger::begin(line);
     entry::start()
 }
 
-/// What the command line says.
-struct Options {
-    console: u16,
-    pool: Option<u64>,
-    processors: usize,
-    words: u32,
+/// The words of the kernel's command line; those that nobody looks for are left to others.
+fn words(line: &[u8]) -> impl Iterator<Item = &[u8]> {
+    line.split(|byte| byte.is_ascii_whitespace())
 }
 
-impl Options {
-    /// `console=com1..com4|none`, `pool=NNN` (MB), `processors=N` (at most so many), and `WORDS`.
-    /// Other words are left to others.
-    fn parse(line: &[u8]) -> Options {
-        let mut options = Options { console: serial::COM[0], pool: None, processors: cpu::MAX, words: 0 };
-        for word in line.split(|byte| byte.is_ascii_whitespace()) {
-            let value = |name: &[u8]| core::str::from_utf8(word.strip_prefix(name)?).ok()?.parse::<u32>().ok();
-            options.console = match word.strip_prefix(b"console=") {
-                Some(b"none") => 0,
-                Some([b'c', b'o', b'm', number @ b'1'..=b'4']) => serial::COM[(number - b'1') as usize],
-                _ => options.console,
-            };
-            options.pool = value(b"pool=").map(|megabytes| (megabytes as u64) << 20).or(options.pool);
-            options.processors = value(b"processors=").map_or(options.processors, |limit| limit as usize);
-            if let Some(number) = WORDS.iter().position(|known| *known == word) {
-                options.words |= 1 << number;
-            }
-        }
-        options
-    }
+/// The number that follows a name in a word of the command line; the last one counts.
+pub fn option(line: &[u8], name: &[u8]) -> Option<usize> {
+    words(line).filter_map(|word| core::str::from_utf8(word.strip_prefix(name)?).ok()?.parse().ok()).last()
+}
+
+/// The console's port, by `console=com1..com4|none`: com1 if nothing is said.
+fn console(line: &[u8]) -> u16 {
+    let port = |word: &[u8]| match word.strip_prefix(b"console=")? {
+        b"none" => Some(0),
+        [b'c', b'o', b'm', number @ b'1'..=b'4'] => Some(serial::COM[(number - b'1') as usize]),
+        _ => None,
+    };
+    words(line).filter_map(port).last().unwrap_or(serial::COM[0])
+}
+
+/// The switches of the command line, a bit for each of `WORDS`.
+fn switches(line: &[u8]) -> u32 {
+    WORDS.iter().enumerate().map(|(bit, known)| (words(line).any(|word| word == *known) as u32) << bit).sum()
 }
 
 /// RAM that nobody has yet. The first megabyte is the firmware's and the place where processors

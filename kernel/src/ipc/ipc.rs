@@ -35,23 +35,17 @@ pub fn call(caller: Ref<Thread>) -> Result<(), Stop> {
         finish(caller, Side::Call, Error::Invalid);
         return Ok(());
     }
-    if flags & IPC_SEND != 0 {
-        match send(caller, flags) {
-            Ok(Sent::Done) => {}
-            Ok(Sent::Elsewhere) => return Ok(()),
-            Err(Stop::Restart) => return Err(Stop::Restart),
-            Err(Stop::Failed(error)) => {
-                finish(caller, Side::Send, error);
-                return Ok(());
+    let sent = if flags & IPC_SEND != 0 { send(caller, flags) } else { Ok(Sent::Done) };
+    match sent {
+        Ok(Sent::Done) if flags & IPC_RECEIVE == 0 => caller.frame().ax.set(Status::OK.0),
+        Ok(Sent::Done) => {
+            if let Err(error) = receive(caller) {
+                finish(caller, Side::Receive, error);
             }
         }
-    }
-    if flags & IPC_RECEIVE == 0 {
-        caller.frame().ax.set(Status::OK.0);
-        return Ok(());
-    }
-    if let Err(error) = receive(caller) {
-        finish(caller, Side::Receive, error);
+        Ok(Sent::Elsewhere) => {}
+        Err(Stop::Restart) => return Err(Stop::Restart),
+        Err(Stop::Failed(error)) => finish(caller, Side::Send, error),
     }
     Ok(())
 }

@@ -191,14 +191,10 @@ pub fn invoke(caller: Ref<Thread>, id: Id, operation: u64) -> Result<Answer, Err
         ID_MSI => Err(Error::Invalid),
         ID_CHECK if crate::debugger::ON => return crate::debugger::check::invoke(operation, w0, w1),
         ID_TIMER if operation == OBJECT_BIND => return claim_timer(caller),
-        _ => {
-            let source = lookup(id, caller.task).ok_or(Error::NoPartner)?;
-            if source.is_timer() {
-                timer(source, operation, w0)
-            } else {
-                invoke_gsi(caller, source, operation, w0)
-            }
-        }
+        _ => match lookup(id, caller.task).ok_or(Error::NoPartner)? {
+            source if source.is_timer() => timer(source, operation, w0),
+            source => invoke_gsi(caller, source, operation, w0),
+        },
     };
     done.map(|()| NO_WORDS)
 }

@@ -3,18 +3,12 @@
 //! changes only where the next thread has them. A thread's first FPU instruction traps and gives it
 //! a state; from then on the state is saved and restored eagerly when the owner changes.
 
-use super::cpu::{self, cpu, Cpu};
-use super::cpuid::{self, Feature};
-use super::regs::*;
-use super::tables;
-use crate::base::{Global, Ref};
-use crate::object::thread::Flags;
-use crate::object::{Kind, Thread, POOL};
-use crate::percpu::lock;
+use super::{cpu, cpu::cpu, cpu::Cpu, cpuid, cpuid::Feature, regs::*, tables};
+use crate::object::{thread::Flags, Kind, Thread, POOL};
+use crate::{base::*, percpu::lock};
 use core::arch::x86_64::{_xgetbv, _xsetbv, _XCR_XFEATURE_ENABLED_MASK};
 use core::{arch::asm, cell::Cell};
-use keel_abi::word::{copy_slice, Word};
-use keel_abi::{fpage::HALF_SHIFT, Error};
+use keel_abi::{fpage::HALF_SHIFT, word::copy_slice, word::Word, Error};
 
 /// Largest state that is used: half a page. With the components that are used 832 bytes are the
 /// most.
@@ -141,13 +135,11 @@ fn save(words: &[Word]) {
 }
 
 fn trap(cpu: &Cpu, on: bool) {
-    if cpu.fpu_off.replace(on) != on {
-        if on {
-            // SAFETY: the FPU traps from now on.
-            unsafe { write_cr0(read_cr0() | CR0_TS) };
-        } else {
-            clts();
-        }
+    match (cpu.fpu_off.replace(on), on) {
+        // SAFETY: the FPU traps from now on.
+        (false, true) => unsafe { write_cr0(read_cr0() | CR0_TS) },
+        (true, false) => clts(),
+        _ => {}
     }
 }
 
