@@ -10,10 +10,9 @@
 
 use crate::arch::tables::{VECTOR_GP, VECTOR_PF};
 use crate::arch::{clock, cpu, print::log, switch};
-use crate::base::{Global, Ref, VirtAddr};
 use crate::ipc::{ipc, transfer};
 use crate::object::{task, thread::*};
-use crate::{mm::space, sched};
+use crate::{base::*, mm::space, sched};
 use core::cell::Cell;
 use keel_abi::{call::*, fpage::*, Error, Id, Tag};
 

@@ -7,8 +7,7 @@
 //! does not know what the objects are. Only exclusive code (lock.rs) uses it.
 
 use crate::arch::{direct, direct_physical};
-use crate::base::{Global, PhysAddr, Ref, VirtAddr};
-use crate::object::Task;
+use crate::{base::*, object::Task};
 use core::cell::Cell;
 use keel_abi::{call::*, Error};
 

@@ -13,10 +13,7 @@ use crate::object::{task, thread, thread::*, TaskNumber};
 use crate::sys::lthreads::{bind, frame_at, has_frame};
 use crate::sys::{lthreads, syscall::end};
 use crate::{base::*, sched};
-use keel_abi::call::{DISPATCH_OFF, DISPATCH_ON, FRAME_NONE};
-use keel_abi::fpage::{canonical, HALF_SHIFT, PAGE_SIZE};
-use keel_abi::word::{copy, Word};
-use keel_abi::{memory::*, Error, Id};
+use keel_abi::{call::*, fpage::*, memory::*, word::copy, word::Word, Error, Id};
 
 /// Operations on the FPU state.
 const OF_FPU: u64 = EX_FPU_GET | EX_FPU_SET | EX_FPU_RESET;

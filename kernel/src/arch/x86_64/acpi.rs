@@ -5,8 +5,7 @@
 
 use super::{cpu, direct};
 use crate::base::{facts, facts::Memory, PhysAddr};
-use keel_abi::acpi::{self, number, sums_to_zero};
-use keel_abi::{fpage::PAGE_SIZE, list::List, ranges::Range};
+use keel_abi::{acpi, acpi::number, acpi::sums_to_zero, fpage::PAGE_SIZE, list::List, ranges::Range};
 
 /// The I/O APIC where no table says otherwise.
 const IO_APIC_DEFAULT: IoApic = IoApic { address: 0xfec0_0000, base: 0 };

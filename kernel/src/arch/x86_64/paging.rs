@@ -1,13 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Page-table entries and the kernel's own tables (Intel SDM volume 3, chapter 4).
 
-use super::cpu::{self, cpu, Cpu};
-use super::cpuid::{self, Feature};
-use super::regs::*;
-use super::{direct, DIRECT, OFFSET};
+use super::{cpu, cpu::cpu, cpu::Cpu, cpuid, cpuid::Feature, direct, regs::*, DIRECT, OFFSET};
 use crate::base::facts::{Word, BOOT_MAPPED, FACTS};
-use crate::object::{Kind, POOL};
-use crate::{base::*, percpu::lock};
+use crate::{base::*, object::Kind, object::POOL, percpu::lock};
 use keel_abi::{fpage::*, ranges::Range};
 
 /// Entry: present.
