@@ -43,11 +43,6 @@ impl<T: Copy, const N: usize> List<T, N> {
         self.items.copy_within(to..self.used, from);
         self.used -= to - from;
     }
-
-    /// Returns true if the list is full.
-    pub fn is_full(&self) -> bool {
-        self.used == N
-    }
 }
 
 impl<T: Copy + Default, const N: usize> Default for List<T, N> {
@@ -81,7 +76,7 @@ mod tests {
             list.push(item).unwrap();
         }
         list.insert(2, 3).unwrap();
-        assert_eq!((list.push(5), list.is_full()), (Err(Full), true));
+        assert_eq!(list.push(5), Err(Full));
         assert_eq!(&list[..], &[1, 2, 3, 4]);
         list.remove(1, 3);
         assert_eq!(&list[..], &[1, 4]);

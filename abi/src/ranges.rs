@@ -97,18 +97,15 @@ impl<const N: usize> Ranges<N> {
     /// Removes `range`; `Full` if this splits a range and there is no room, and the set is
     /// unchanged.
     pub fn remove(&mut self, range: Range) -> Result<(), Full> {
-        if range.is_empty() {
-            return Ok(());
-        }
         let first = self.list.partition_point(|r| r.end <= range.start);
         let last = self.list.partition_point(|r| r.start < range.end);
-        if first >= last {
+        if range.is_empty() || first >= last {
             return Ok(());
         }
         let before = Range::new(self.list[first].start, range.start);
         let after = Range::new(range.end, self.list[last - 1].end);
         let split = first + 1 == last && !before.is_empty() && !after.is_empty();
-        if split && self.list.is_full() {
+        if split && self.list.len() == N {
             return Err(Full);
         }
         self.list.remove(first, last);

@@ -61,7 +61,7 @@ pub extern "C" fn boot(magic: u32, address: u32) -> ! {
     take(&mut users, forbidden.iter());
     let _ = FACTS.set(Facts { ram: loader.ram, forbidden, users });
     start_tasks(&loader);
-    smp::start_others(&loader, option(line, b"processors=").unwrap_or(cpu::MAX));
+    smp::start_others(&loader, option(line, b"processors=").unwrap_or(cpu::MAX as u32) as usize);
     paging::check_kernel_map();
     INFO.0.set(Info { processors: cpu::count() as u64, ..INFO.0.get() });
     let (processors, ram, pool, mhz) = (cpu::count(), loader.ram.total() >> 20, pool.size() >> 20, tsc.hz / 1_000_000);
@@ -76,7 +76,7 @@ fn words(line: &[u8]) -> impl Iterator<Item = &[u8]> {
 }
 
 /// The number that follows a name in a word of the command line; the last one counts.
-pub fn option(line: &[u8], name: &[u8]) -> Option<usize> {
+pub fn option(line: &[u8], name: &[u8]) -> Option<u32> {
     words(line).filter_map(|word| core::str::from_utf8(word.strip_prefix(name)?).ok()?.parse().ok()).last()
 }
 

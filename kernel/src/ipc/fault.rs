@@ -224,8 +224,7 @@ pub fn no_handler(thread: Ref<Thread>) {
     if thread.has(Flags::TRANSFER) {
         thread.change_state(State::Transferring);
         sched::disarm(thread);
-        transfer::fail(thread, Error::Aborted);
-        return;
+        return transfer::fail(thread, Error::Aborted);
     }
     sched::stop(thread);
     if may_report() {

@@ -1113,23 +1113,19 @@ fn find_source(from: Ref<Task>, address: VirtAddr, item: Fpage) -> Result<Result
         found => return Ok(found),
     };
     let physical = PhysAddr::new(address.raw());
-    match physical_page(physical, item.log2()) {
-        None if is_physical(physical) => Ok(Err(0)),
-        None => Ok(Err(hole)),
-        Some(level) => {
-            // Not larger than what is empty: smaller pages may have been entered beside it.
-            let mut level = level.min(hole);
-            loop {
-                let (base, page) = (address.align_down(span(level)), physical.align_down(span(level)));
-                let entry = page.raw() | PRESENT | USER | WRITE | large_bit(level) | cache_bits(item.cache());
-                match enter(from, walk(from, base, level), base, level, entry, NodeIndex::NONE) {
-                    Ok(leaf) => return Ok(Ok(leaf)),
-                    Err(Error::Busy) => return Ok(Err(0)),
-                    Err(Error::NoMemory) => return Err(Error::NoMemory.into()),
-                    Err(_) if level > 0 => level -= 1,
-                    Err(error) => return Err(error.into()),
-                }
-            }
+    let Some(largest) = physical_page(physical, item.log2()) else {
+        return Ok(Err(if is_physical(physical) { 0 } else { hole }));
+    };
+    // Not larger than what is empty: smaller pages may have been entered beside it.
+    let mut level = largest.min(hole);
+    loop {
+        let (base, page) = (address.align_down(span(level)), physical.align_down(span(level)));
+        let entry = page.raw() | PRESENT | USER | WRITE | large_bit(level) | cache_bits(item.cache());
+        match enter(from, walk(from, base, level), base, level, entry, NodeIndex::NONE) {
+            Ok(leaf) => return Ok(Ok(leaf)),
+            Err(Error::Busy) => return Ok(Err(0)),
+            Err(error) if error == Error::NoMemory || level == 0 => return Err(error.into()),
+            Err(_) => level -= 1,
         }
     }
 }
@@ -1198,9 +1194,7 @@ pub fn object_at(task: Ref<Task>, offset: u64) -> Option<PoolPage> {
 
 /// Takes a page of `add_object` back, if there is one.
 pub fn remove_object(task: Ref<Task>, offset: u64) {
-    if let Some(leaf) = object(task, offset) {
-        drop_object(leaf);
-    }
+    object(task, offset).into_iter().for_each(drop_object);
 }
 
 fn drop_object(leaf: Leaf) {

@@ -81,10 +81,7 @@ impl<Owner: Copy> Deadlines<Owner> {
 
     /// Takes out an entry whose time is at or before `now` and gives its owner.
     pub fn pop_due(&self, now: u64) -> Option<Owner> {
-        let root = self.root.get()?;
-        if root.time.get() > now {
-            return None;
-        }
+        let root = self.root.get().filter(|root| root.time.get() <= now)?;
         let owner = root.owner.get();
         self.remove(root);
         owner

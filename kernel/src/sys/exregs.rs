@@ -105,10 +105,8 @@ fn check(caller: Ref<Thread>, thread: Ref<Thread>, mask: u64, record: &SharedExR
         (_, index) if has_frame(thread, caller.task, index) => None,
         (_, index) => Some(Some(frame_at(caller.task, index)?)),
     };
-    if mask & EX_START != 0 && thread.has(Flags::ALIEN) {
-        let bound = thread.frame_index.get() as u64 != FRAME_NONE;
-        Error::Invalid.when(!frame.map_or(bound, |frame| frame.is_some()))?;
-    }
+    let bound = frame.map_or(thread.frame_index.get() as u64 != FRAME_NONE, |frame| frame.is_some());
+    Error::Invalid.when(mask & EX_START != 0 && thread.has(Flags::ALIEN) && !bound)?;
     if mask & OF_DEBUG_TLS != 0 {
         check_debug_tls(thread, mask, record)?;
     }

@@ -84,10 +84,7 @@ impl Madt {
 
 /// `length` bytes of the firmware's or the loader's memory.
 pub fn bytes(physical: u64, length: usize) -> Option<&'static [u8]> {
-    let end = physical.checked_add(length as u64)?;
-    if physical == 0 || end > facts::MAPPED_END.get() {
-        return None;
-    }
+    physical.checked_add(length as u64).filter(|end| physical != 0 && *end <= facts::MAPPED_END.get())?;
     // SAFETY: the direct map reaches to `MAPPED_END`; what firmware and loader left does not
     // change.
     Some(unsafe { core::slice::from_raw_parts(direct(PhysAddr::new(physical)), length) })

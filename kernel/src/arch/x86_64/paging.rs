@@ -78,11 +78,7 @@ pub const fn bits_rights(entry: u64) -> u64 {
 
 /// Entry bit of a page of a level.
 pub const fn large_bit(level: u8) -> u64 {
-    if level > 0 {
-        LARGE
-    } else {
-        0
-    }
+    (level > 0) as u64 * LARGE
 }
 
 /// Entry bits of a cache type.

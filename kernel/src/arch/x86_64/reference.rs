@@ -19,7 +19,7 @@ const PM_TIMER_BITS: u64 = 0xff_ffff;
 /// if nothing tells it.
 pub fn find_tsc(rsdp: u64, ram: &Memory) -> Answer {
     let found = [
-        ("the hypervisor's CPUID leaf", frequency::of_khz(cpuid::hypervisor_tsc_khz())),
+        ("the hypervisor's CPUID leaf", cpuid::hypervisor_tsc_khz().and_then(frequency::of_khz)),
         ("KVM's clock", kvm_clock()),
         ("CPUID's crystal", frequency::of_crystal(cpuid::tsc_of_crystal())),
         ("the PIT", pit()),
